@@ -1,0 +1,157 @@
+#include "config.h"
+#include "base/arena.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_BYTES = 64 * 1024, ALIGN = 16 };
+
+typedef struct block {
+    struct block *next;
+    size_t used, room;
+    _Alignas(ALIGN) char data[];
+} block;
+
+struct fs_arena {
+    block *head;
+    size_t bytes;
+};
+
+static void die(size_t bytes)
+{
+    fprintf(stderr, "flowsearch: out of memory (%zu bytes wanted)\n", bytes);
+    exit(3);
+}
+
+fs_arena *fs_arena_create(void)
+{
+    fs_arena *arena = calloc(1, sizeof *arena);
+    if (!arena)
+        die(sizeof *arena);
+    return arena;
+}
+
+void fs_arena_destroy(fs_arena *arena)
+{
+    if (!arena)
+        return;
+    for (block *b = arena->head; b;) {
+        block *next = b->next;
+        free(b);
+        b = next;
+    }
+    free(arena);
+}
+
+static block *add_block(fs_arena *arena, size_t bytes)
+{
+    size_t room = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES, total;
+    if (__builtin_add_overflow(room, sizeof(block), &total))
+        die(room);
+    block *b = calloc(1, total);
+    if (!b)
+        die(total);
+    b->room = room;
+    /* A large block goes behind the current one, whose room stays in use. */
+    if (bytes > BLOCK_BYTES && arena->head) {
+        b->next = arena->head->next;
+        arena->head->next = b;
+    } else {
+        b->next = arena->head;
+        arena->head = b;
+    }
+    return b;
+}
+
+void *fs_alloc(fs_arena *arena, size_t count, size_t size)
+{
+    size_t bytes, rounded;
+    if (__builtin_mul_overflow(count, size, &bytes) ||
+        __builtin_add_overflow(bytes, (size_t)ALIGN - 1, &rounded))
+        die(SIZE_MAX);
+    rounded &= ~(size_t)(ALIGN - 1);
+    if (rounded == 0)
+        rounded = ALIGN;
+    block *b = arena->head;
+    if (!b || b->room - b->used < rounded)
+        b = add_block(arena, rounded);
+    void *result = b->data + b->used;
+    b->used += rounded;
+    arena->bytes += rounded;
+    return result;
+}
+
+void *fs_regrow(fs_arena *arena, void *old, size_t count, size_t wanted,
+                size_t size)
+{
+    void *result = fs_alloc(arena, wanted, size);
+    if (count)
+        memcpy(result, old, count * size);
+    return result;
+}
+
+char *fs_strndup(fs_arena *arena, const char *text, size_t length)
+{
+    char *copy = fs_alloc(arena, length + 1, 1);
+    memcpy(copy, text, length);
+    return copy;
+}
+
+char *fs_strdup(fs_arena *arena, const char *text)
+{
+    return fs_strndup(arena, text, strlen(text));
+}
+
+void *fs_memdup(fs_arena *arena, const void *data, size_t bytes)
+{
+    void *copy = fs_alloc(arena, bytes, 1);
+    if (bytes)
+        memcpy(copy, data, bytes);
+    return copy;
+}
+
+static char *format_into(fs_arena *arena, const char *format, va_list args,
+                         size_t *length)
+{
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    char *text = fs_alloc(arena, (size_t)n + 1, 1);
+    vsnprintf(text, (size_t)n + 1, format, args);
+    *length = (size_t)n;
+    return text;
+}
+
+char *fs_printf(fs_arena *arena, const char *format, ...)
+{
+    size_t length;
+    va_list args;
+    va_start(args, format);
+    char *text = format_into(arena, format, args, &length);
+    va_end(args);
+    return text;
+}
+
+size_t fs_arena_bytes(const fs_arena *arena)
+{
+    return arena->bytes;
+}
+
+void fs_text_add(fs_text *text, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    size_t n = (size_t)vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    if (text->n + n + 1 > text->room) {
+        size_t room = 2 * (text->n + n + 1) + 128;
+        text->at = fs_regrow(text->arena, text->at, text->n, room, 1);
+        text->room = room;
+    }
+    vsnprintf(text->at + text->n, n + 1, format, args);
+    text->n += n;
+    va_end(args);
+}

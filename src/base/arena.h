@@ -1,0 +1,60 @@
+/* Arenas: memory of one phase (model, search, plan, sim), freed at once.
+ * Passing an fs_arena * means "the result lives there". */
+#ifndef FS_BASE_ARENA_H
+#define FS_BASE_ARENA_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct fs_arena fs_arena;
+
+fs_arena *fs_arena_create(void);
+void fs_arena_destroy(fs_arena *arena); /* NULL is allowed */
+
+/* Zeroed memory aligned to 16 bytes; never NULL (out of memory, or a size
+ * that overflows, ends the program with status 3). `fs_new` is the usual way. */
+void *fs_alloc(fs_arena *arena, size_t count, size_t size);
+#define fs_new(arena, type, count)                                             \
+    ((type *)fs_alloc((arena), (size_t)(count), sizeof(type)))
+
+/* Grows an array of `count` elements to room for `wanted`; the old block stays
+ * in the arena. */
+void *fs_regrow(fs_arena *arena, void *old, size_t count, size_t wanted,
+                size_t size);
+
+char *fs_strdup(fs_arena *arena, const char *text);
+char *fs_strndup(fs_arena *arena, const char *text, size_t length);
+char *fs_printf(fs_arena *arena, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void *fs_memdup(fs_arena *arena, const void *data, size_t bytes);
+
+size_t fs_arena_bytes(const fs_arena *arena); /* handed out so far */
+
+/* Growable array in an arena: FS_VEC(int) v = {0}; fs_push(arena, &v, 7); */
+#define FS_VEC(type)                                                           \
+    struct {                                                                   \
+        type *at;                                                              \
+        int32_t n, room;                                                       \
+    }
+#define fs_push(arena, vec, ...)                                               \
+    do {                                                                       \
+        if ((vec)->n == (vec)->room) {                                         \
+            int32_t fs_room = (vec)->room ? 2 * (vec)->room : 8;               \
+            (vec)->at = fs_regrow((arena), (vec)->at, (size_t)(vec)->n,        \
+                                  (size_t)fs_room, sizeof *(vec)->at);         \
+            (vec)->room = fs_room;                                             \
+        }                                                                      \
+        (vec)->at[(vec)->n++] = (__VA_ARGS__);                                 \
+    } while (0)
+
+/* Growable text in an arena. */
+typedef struct fs_text {
+    fs_arena *arena;
+    char *at; /* always terminated once written to */
+    size_t n, room;
+} fs_text;
+void fs_text_add(fs_text *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

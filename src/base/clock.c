@@ -1,0 +1,74 @@
+#include "config.h"
+#include "base/clock.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+int64_t fs_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void fs_warn(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("flowsearch: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+void fs_progress(const char *format, ...)
+{
+    if (!isatty(STDERR_FILENO))
+        return;
+    va_list args;
+    va_start(args, format);
+    fputs("\r\033[K", stderr);
+    vfprintf(stderr, format, args);
+    fflush(stderr);
+    va_end(args);
+}
+
+static char *scaled(char out[32], double value, double base,
+                    const char *const units[], int n_units)
+{
+    int i = 0;
+    while (fabs(value) >= base && i + 1 < n_units) {
+        value /= base;
+        i++;
+    }
+    const char *shape = i == 0 && value == floor(value) ? "%.0f%s" : "%.3g%s";
+    if (fabs(value) >= 999.5)
+        shape = "%.0f%s";
+    snprintf(out, 32, shape, value, units[i]);
+    return out;
+}
+
+char *fs_human_seconds(char out[32], double seconds)
+{
+    static const char *const units[] = {" ns", " us", " ms", " s"};
+    if (seconds >= 1000.0) {
+        snprintf(out, 32, "%.0f s", seconds);
+        return out;
+    }
+    return scaled(out, seconds * 1e9, 1000.0, units, 4);
+}
+
+char *fs_human_bytes(char out[32], double bytes)
+{
+    static const char *const units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
+    return scaled(out, bytes, 1024.0, units, 5);
+}
+
+char *fs_human_count(char out[32], double count)
+{
+    static const char *const units[] = {"", " k", " M", " G", " T", " P", " E"};
+    return scaled(out, count, 1000.0, units, 7);
+}

@@ -1,0 +1,143 @@
+#include "config.h"
+#include "base/json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+fs_status fs_json_load(const char *path, fs_err *err, json_t **root)
+{
+    json_error_t why;
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return fs_fail(err, FS_INVALID, "%s: %s", path, strerror(errno));
+    json_t *value = json_loadf(file, JSON_REJECT_DUPLICATES, &why);
+    fclose(file);
+    if (!value)
+        return fs_fail(err, FS_INVALID, "%s:%d:%d: %s", path, why.line,
+                       why.column, why.text);
+    *root = value;
+    return FS_OK;
+}
+
+fs_status fs_json_save(const json_t *root, const char *path, fs_err *err)
+{
+    char temporary[4096];
+    int n = snprintf(temporary, sizeof temporary, "%s.%d.tmp", path,
+                     (int)getpid());
+    if (n < 0 || (size_t)n >= sizeof temporary)
+        return fs_fail(err, FS_INVALID, "%s: file name too long", path);
+    FILE *file = fopen(temporary, "wb");
+    if (!file)
+        return fs_fail(err, FS_INVALID, "%s: %s", temporary, strerror(errno));
+    int bad = json_dumpf(root, file, FS_JSON_FORMAT);
+    bad |= fputc('\n', file) == EOF;
+    bad |= fclose(file) != 0;
+    if (!bad && rename(temporary, path) == 0)
+        return FS_OK;
+    int why = errno;
+    unlink(temporary);
+    return fs_fail(err, FS_INVALID, "%s: cannot be written: %s", path,
+                   strerror(why));
+}
+
+fs_json fs_json_root(const char *file, json_t *root)
+{
+    fs_json reader = {file, "", root};
+    return reader;
+}
+
+int fs_json_has(const fs_json *in, const char *key)
+{
+    return json_object_get(in->value, key) != NULL;
+}
+
+static fs_status wrong(const fs_json *in, const char *key, const char *wanted,
+                       fs_err *err)
+{
+    json_t *value = json_object_get(in->value, key);
+    const char *dot = in->where[0] ? "." : "";
+    if (!value)
+        return fs_fail(err, FS_INVALID, "%s: %s%s%s is missing (%s wanted)",
+                       in->file, in->where, dot, key, wanted);
+    return fs_fail(err, FS_INVALID, "%s: %s%s%s must be %s", in->file,
+                   in->where, dot, key, wanted);
+}
+
+static fs_json child(const fs_json *in, const char *key, json_t *value)
+{
+    fs_json out = {in->file, "", value};
+    snprintf(out.where, sizeof out.where, "%.60s%s%.30s", in->where,
+             in->where[0] ? "." : "", key);
+    return out;
+}
+
+fs_status fs_json_object(const fs_json *in, const char *key, fs_err *err,
+                         fs_json *out)
+{
+    json_t *value = json_object_get(in->value, key);
+    if (!json_is_object(value))
+        return wrong(in, key, "an object", err);
+    *out = child(in, key, value);
+    return FS_OK;
+}
+
+fs_status fs_json_array(const fs_json *in, const char *key, fs_err *err,
+                        fs_json *out)
+{
+    json_t *value = json_object_get(in->value, key);
+    if (!json_is_array(value))
+        return wrong(in, key, "an array", err);
+    *out = child(in, key, value);
+    return FS_OK;
+}
+
+fs_status fs_json_item(const fs_json *array, size_t index, fs_err *err,
+                       fs_json *out)
+{
+    json_t *value = json_array_get(array->value, index);
+    fs_json item = {array->file, "", value};
+    snprintf(item.where, sizeof item.where, "%.70s[%zu]", array->where, index);
+    if (!value)
+        return fs_fail(err, FS_INVALID, "%s: %s is missing", array->file,
+                       item.where);
+    *out = item;
+    return FS_OK;
+}
+
+fs_status fs_json_int(const fs_json *in, const char *key, int64_t low,
+                      int64_t high, fs_err *err, int64_t *out)
+{
+    json_t *value = json_object_get(in->value, key);
+    if (!json_is_integer(value))
+        return wrong(in, key, "a whole number", err);
+    int64_t number = json_integer_value(value);
+    if (number < low || number > high)
+        return fs_fail(err, FS_INVALID,
+                       "%s: %s%s%s is %lld, outside %lld to %lld", in->file,
+                       in->where, in->where[0] ? "." : "", key,
+                       (long long)number, (long long)low, (long long)high);
+    *out = number;
+    return FS_OK;
+}
+
+fs_status fs_json_number(const fs_json *in, const char *key, fs_err *err,
+                         double *out)
+{
+    json_t *value = json_object_get(in->value, key);
+    if (!json_is_number(value))
+        return wrong(in, key, "a number", err);
+    *out = json_number_value(value);
+    return FS_OK;
+}
+
+fs_status fs_json_text(const fs_json *in, const char *key, fs_err *err,
+                       const char **out)
+{
+    json_t *value = json_object_get(in->value, key);
+    if (!json_is_string(value))
+        return wrong(in, key, "a string", err);
+    *out = json_string_value(value);
+    return FS_OK;
+}

@@ -1,0 +1,46 @@
+/* JSON through Jansson: reading with line and column, and field access whose
+ * errors name the file and the path of the field. Writing is Jansson's own
+ * API, with JSON_FORMAT below for stable, diff-able text. */
+#ifndef FS_BASE_JSON_H
+#define FS_BASE_JSON_H
+
+#include "base/status.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+/* Flags of every JSON file we write: insertion order, indented. */
+#define FS_JSON_FORMAT (JSON_INDENT(1) | JSON_REAL_PRECISION(17))
+
+/* The caller owns *root (json_decref). Duplicate keys are refused. */
+fs_status fs_json_load(const char *path, fs_err *err, json_t **root);
+
+/* Writes path.tmp, then renames: never a half-written file. */
+fs_status fs_json_save(const json_t *root, const char *path, fs_err *err);
+
+/* A reader: an object and where it stands, for messages ("file: stages[2]"). */
+typedef struct fs_json {
+    const char *file;
+    char where[96];
+    json_t *value;
+} fs_json;
+
+fs_json fs_json_root(const char *file, json_t *root);
+/* Missing fields and wrong types are FS_INVALID naming file and path. */
+fs_status fs_json_object(const fs_json *in, const char *key, fs_err *err,
+                         fs_json *out);
+fs_status fs_json_array(const fs_json *in, const char *key, fs_err *err,
+                        fs_json *out);
+fs_status fs_json_item(const fs_json *array, size_t index, fs_err *err,
+                       fs_json *out);
+fs_status fs_json_int(const fs_json *in, const char *key, int64_t low,
+                      int64_t high, fs_err *err, int64_t *out);
+fs_status fs_json_number(const fs_json *in, const char *key, fs_err *err,
+                         double *out);
+/* Borrowed from the JSON value. */
+fs_status fs_json_text(const fs_json *in, const char *key, fs_err *err,
+                       const char **out);
+/* Present in this object? */
+int fs_json_has(const fs_json *in, const char *key);
+
+#endif

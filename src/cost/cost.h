@@ -1,0 +1,71 @@
+/* Seconds and bytes. ir says how much work, hw what the machine is; only this
+ * layer says how long. Every result comes with its breakdown. */
+#ifndef FS_COST_COST_H
+#define FS_COST_COST_H
+
+#include "hw/cluster.h"
+#include "plan/timing.h"
+
+typedef struct cost_model cost_model;
+cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena);
+
+/* Compute: measured points of the op (or its class) where there are some,
+ * interpolated over work; else the roofline launch + max(flop / rate, bytes /
+ * bandwidth) with the device's measured efficiencies. Isolated: alone on its
+ * host. */
+plan_demand cost_op(const cost_model *model, const ir_graph *graph,
+                    const ir_node *node, const ir_nd_sig *sig,
+                    const plan_stage *stage);
+/* One boxing step; collectives by the closed forms of collectives.def, over
+ * the slowest link that the axis crosses. */
+plan_demand cost_box_step(const cost_model *model, const plan_stage *stage,
+                          const plan_box_step *step);
+/* A point-to-point move of `bytes` per position between two stages. */
+plan_demand cost_p2p(const cost_model *model, const plan_stage *from,
+                     const plan_stage *to, int64_t bytes);
+/* Loading `bytes` of data. */
+plan_demand cost_load(const cost_model *model, const plan_stage *stage,
+                      int64_t bytes);
+
+/* What plan_boxer_create wants: seconds under full sharing of the host. */
+plan_boxing_cost cost_boxing(const cost_model *model);
+
+/* Demand -> seconds when all devices of the host are busy at once: compute and
+ * on-core moves times hw_core_share. What the formula (and so search) counts. */
+double cost_shared_seconds(const cost_model *model, const plan_stage *stage,
+                           const plan_demand *demand);
+
+/* The formula for one iteration of a strategy:
+ *   T = sum_i t_i + (m - 1) max_i t_i + max_i u_i
+ * t_i: seconds of stage i per micro-batch (ops, boxing, moves in), u_i: seconds
+ * of stage i per step (variables' boxing, updates). For one stage: m t + u. */
+typedef struct cost_summary {
+    double iteration_s;
+    int32_t n_stages;
+    double *micro_s, *step_s; /* [n_stages] */
+    int64_t *peak_bytes;      /* [n_stages] estimate before lowering; an upper
+                                 bound of the plan's arena is not promised */
+    plan_breakdown time;      /* stages -> phases -> op classes, boxing kinds */
+    plan_breakdown memory;    /* stages -> kinds */
+} cost_summary;
+fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
+                        const plan_strategy *strategy, fs_arena *arena,
+                        fs_err *err, cost_summary *out);
+
+/* Additive pieces of the formula, so that search adds the same numbers:
+ * node (a stage's compute, per firing), edge (boxing + move; INFINITY when no
+ * path), whether each counts per micro-batch or per step, and the bytes a node
+ * keeps (its outputs' pieces times the copies the schedule holds). */
+double cost_node_seconds(const cost_model *model, const ir_graph *graph,
+                         int32_t node, const ir_nd_sig *sig,
+                         const plan_stage *stage);
+bool cost_node_per_step(const ir_graph *graph, int32_t node);
+int64_t cost_node_bytes(const ir_graph *graph, const ir_uses *uses,
+                        int32_t node, const ir_nd_sig *sig,
+                        const plan_stage *stage, int32_t in_flight);
+
+/* Timing table of a plan. */
+plan_timing *cost_timing(const cost_model *model, const ir_graph *graph,
+                         const plan *p, fs_arena *arena);
+
+#endif

@@ -1,0 +1,95 @@
+/* The runtime: one rank runs the tasks of its role. The same actor protocol as
+ * the simulator, dense state, one polling thread that runs kernels and
+ * progresses communication, a loader thread that reads data ahead. */
+#ifndef FS_EXEC_EXEC_H
+#define FS_EXEC_EXEC_H
+
+#include "plan/actor.h"
+#include "plan/timing.h"
+
+/* ---- the world: who else is there ---- */
+typedef struct exec_world exec_world;
+/* Joins the ranks it was started under (mpirun), or is alone. */
+fs_status exec_world_open(fs_err *err, exec_world **out);
+void exec_world_close(exec_world *world);
+int32_t exec_world_rank(const exec_world *world);
+int32_t exec_world_size(const exec_world *world);
+bool exec_started_by_mpirun(void);
+/* Ends the whole job: prints "rank R: task: cause" once, status 3. */
+void exec_world_abort(exec_world *world, const char *cause)
+    __attribute__((noreturn));
+
+/* ---- data ---- */
+/* A source of samples. Sample k counts from 0 over the whole run. */
+typedef struct exec_data {
+    void *ctx;
+    /* Writes the piece of input `name` (dtype, shape of the local piece,
+     * offset in the logical micro-batch) whose first sample of the micro-batch
+     * is `sample`. Called by the loader thread. */
+    fs_status (*fill)(void *ctx, const char *name, int64_t sample,
+                      ir_dtype dtype, const ir_shape *local,
+                      const int64_t *offset, int32_t batch_axis, void *out,
+                      fs_err *err);
+    void (*close)(void *ctx);
+} exec_data;
+/* "FILE.txt": bytes as token ids, sample k is the window of T + 1 bytes at
+ * offset (k T) mod (n - T - 1): the first T are ids, the last T targets. The
+ * graph's two integer inputs are matched by order (first ids, then targets). A
+ * file with fewer than T + 2 bytes, or a byte outside the vocabulary, is
+ * FS_INVALID. "synthetic": drawn from the seed. */
+fs_status exec_data_open(const char *spec, const ir_graph *graph,
+                         uint64_t seed, fs_arena *arena, fs_err *err,
+                         exec_data *out);
+/* The same tensors every step (tests, training cases): n inputs by name. */
+fs_status exec_data_fixed(int32_t n, const char *const *names,
+                          const void *const *data, const ir_graph *graph,
+                          fs_arena *arena, fs_err *err, exec_data *out);
+
+/* ---- running ---- */
+typedef struct exec_options {
+    int64_t steps;
+    uint64_t seed;
+    const char *kernels;    /* "auto", "reference" */
+    double lr, weight_decay; /* NAN: as in the graph */
+    int32_t warmup;         /* steps left out of step_s statistics */
+    plan_trace *trace;      /* this rank's events of the last step, or NULL */
+    /* After the last step: values of these tensors, gathered whole on every
+     * rank (per-step tensors and variables only). */
+    int32_t n_fetch;
+    const int32_t *fetch;   /* tensor ids */
+    void **fetched;         /* [n_fetch], filled with arena memory */
+    void (*progress)(void *ctx, int64_t step, double loss, double step_s);
+    void *progress_ctx;     /* called on rank 0 */
+} exec_options;
+
+typedef struct exec_result {
+    double *losses;   /* [steps], equal on every rank */
+    double *step_s;   /* [steps]: slowest rank */
+    double step_median_s, step_min_s, step_max_s;
+    int64_t *peak_bytes;  /* [ranks] allocated arenas */
+    uint64_t weights_digest; /* of parameters after the last step; the same
+                                for every plan that gives the same bits */
+    plan_timing *measured; /* per role and task: median isolated seconds */
+} exec_result;
+
+/* Every rank calls it with the same plan (digests are compared at the start).
+ * A fault on any rank ends the job; a rank that makes no progress for
+ * max(30 s, 50 steps) says which task of which rank it waits for and ends it. */
+fs_status exec_run(exec_world *world, const ir_graph *graph,
+                   const hw_cluster *cluster, const plan *p,
+                   const exec_data *data, const exec_options *options,
+                   fs_arena *arena, fs_err *err, exec_result *out);
+
+/* ---- measuring this machine ---- */
+/* Fills the figures of a probed cluster that need measuring: points of every
+ * kernel class on one rank, memory bandwidth, launch overhead (called alone),
+ * link latency and bandwidth between two ranks (called by >= 2 ranks under
+ * mpirun; with one rank the links keep conservative figures). */
+fs_status exec_probe(exec_world *world, hw_cluster *cluster, fs_arena *arena,
+                     fs_err *err);
+
+/* The GPU module: opened on demand. Says what it found in `text` ("2 devices",
+ * "built without CUDA", "no driver: ..."); returns the number of devices. */
+int32_t exec_cuda_devices(char *text, size_t room);
+
+#endif

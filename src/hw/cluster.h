@@ -1,0 +1,85 @@
+/* The machine as data: device kinds, nodes, links by level, measured points.
+ * From a file (datasets/clusters/NAME.json), a synthetic string
+ * "NODESxDEVICES:NAME[+...]", or a probe of this host. */
+#ifndef FS_HW_CLUSTER_H
+#define FS_HW_CLUSTER_H
+
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+
+/* A link, one direction. Seconds for b bytes = latency_s + b / bandwidth_bps. */
+typedef struct hw_link {
+    const char *name;
+    double latency_s;
+    double bandwidth_bps; /* bytes (not bits) per second */
+    bool on_cores; /* moving bytes occupies the sender's and receiver's cores
+                      (shared memory), so that it competes with compute */
+} hw_link;
+
+/* A measured cost: an op (by its name, or its class when the name has no
+ * points) doing `work` took `seconds` alone on one device. Work is flop for
+ * classes matmul and conv, bytes read + written for all others. */
+typedef struct hw_point {
+    const char *what;
+    double work, seconds;
+} hw_point;
+
+typedef struct hw_device {
+    const char *name;  /* "a100-sxm4-80g", "cpu" */
+    double memory_bytes, memory_bps;
+    double fp32_flops, tf32_flops, bf16_flops; /* dense nominal peaks; 0: no */
+    double matmul_efficiency; /* measured best / nominal, in (0, 1] */
+    double memory_efficiency; /* likewise for memory_bps */
+    double launch_s;          /* fixed cost of one op */
+    const char *source;       /* where the figures come from */
+    hw_point *points;         /* sorted by what, then work; may be empty */
+    int32_t n_points;
+} hw_device;
+
+/* A run of equal nodes. Devices are numbered node by node, group by group. */
+typedef struct hw_group {
+    int32_t nodes, devices_per_node;
+    hw_device device;
+    hw_link inner;  /* between two devices of a node */
+    hw_link memory; /* a device with itself: local copies */
+    int32_t cores_per_node; /* > 0: the devices of a node are processes that
+                               share this many cores; 0: they share nothing */
+} hw_group;
+
+typedef struct hw_cluster {
+    const char *name; /* the string or path that made it */
+    int32_t n_groups;
+    hw_group *groups;
+    hw_link outer;    /* between nodes */
+    int32_t n_devices, n_nodes;
+    const char *host; /* probed host's name, else NULL */
+    uint64_t digest;  /* of its JSON form */
+} hw_cluster;
+
+/* `spec` is a path ending in .json or a synthetic string; `data_dir` holds
+ * clusters/NAME.json device files. Zero devices, unknown names (the near ones
+ * are listed) and malformed JSON (line, column) are FS_INVALID. */
+fs_status hw_cluster_open(const char *spec, const char *data_dir,
+                          fs_arena *arena, fs_err *err, hw_cluster **out);
+fs_status hw_cluster_save(const hw_cluster *cluster, const char *path,
+                          fs_err *err);
+
+/* This host seen as `ranks` devices through hwloc: cores, memory. Figures that
+ * need measuring are left 0 for the caller to fill (exec_probe). */
+fs_status hw_cluster_probe(int32_t ranks, fs_arena *arena, fs_err *err,
+                           hw_cluster **out);
+
+const hw_group *hw_group_of(const hw_cluster *cluster, int32_t device);
+int32_t hw_node_of(const hw_cluster *cluster, int32_t device);
+/* The link between two devices (memory when a == b). */
+const hw_link *hw_link_between(const hw_cluster *cluster, int32_t a, int32_t b);
+/* By how much a device's compute slows when `active` devices of its node
+ * compute at once: max(1, active / cores), 1 where nothing is shared. */
+double hw_core_share(const hw_group *group, int32_t active);
+
+/* Recomputes n_devices, n_nodes, digest after fields were filled. */
+void hw_cluster_finish(hw_cluster *cluster);
+
+#endif

@@ -1,0 +1,93 @@
+/* The graph: arrays of nodes and tensors that refer to each other by index.
+ * Nodes stand in a topological order (ops are appended after what they read).
+ *
+ * Errors are sticky: the builder functions return tensor ids; the first that
+ * fails fills graph->err and returns -1, and every builder call on a graph
+ * with an error, or with an input of -1, returns -1. Check graph->err.status
+ * once at the end. */
+#ifndef FS_IR_GRAPH_H
+#define FS_IR_GRAPH_H
+
+#include "base/hash.h"
+#include "ir/sbp.h"
+
+enum { IR_MAX_IN = 8, IR_MAX_OUT = 4, IR_MAX_ATTR = 12, IR_MAX_REAL = 6 };
+
+/* One value per row of ops.def: IR_OP_matmul, ... */
+typedef enum ir_op_kind {
+#define IR_OP(name, ...) IR_OP_##name,
+#include "ir/ops.def"
+#undef IR_OP
+    IR_OP_COUNT
+} ir_op_kind;
+
+/* How often a node runs: FORWARD and BACKWARD once per micro-batch, UPDATE
+ * once per step, after the last micro-batch. Variables and constants are
+ * IR_FORWARD by phase but their values change per step only. */
+typedef enum ir_phase { IR_FORWARD, IR_BACKWARD, IR_UPDATE } ir_phase;
+
+typedef struct ir_node {
+    ir_op_kind op;
+    ir_phase phase;
+    const char *name;  /* "/blocks.0/attn/MatMul"; unique */
+    int32_t n_in, n_out;
+    int32_t in[IR_MAX_IN];   /* tensor ids */
+    int32_t out[IR_MAX_OUT]; /* tensor ids */
+    int64_t i[IR_MAX_ATTR];  /* attributes: meaning per op, see ops.def */
+    double f[IR_MAX_REAL];
+    int32_t forward; /* backward nodes: the forward node they belong to;
+                        update nodes: the variable's node; else -1 */
+} ir_node;
+
+typedef struct ir_graph {
+    fs_arena *arena; /* owns everything the graph points to, but mapped data */
+    fs_err err;      /* sticky, see above */
+    const char *name;
+    FS_VEC(ir_node) nodes;
+    FS_VEC(ir_tensor) tensors;
+    FS_VEC(int32_t) outputs; /* tensors a user asked for */
+    int32_t loss;            /* scalar tensor, or -1 */
+    ir_phase phase;          /* given to nodes that are appended */
+    int32_t forward;         /* likewise */
+    const char *scope;       /* prefix for names of appended nodes, or NULL */
+    fs_map names;            /* tensor name -> id */
+    int32_t micro_batches;   /* of the training graph; 1 before */
+    int64_t batch;           /* samples of the whole step; 0 when unknown.
+                                Inputs carry batch / micro_batches samples */
+    uint64_t digest;         /* of the source model, set by the importer */
+} ir_graph;
+
+
+
+ir_graph *ir_graph_create(const char *name); /* own arena */
+void ir_graph_destroy(ir_graph *graph);
+
+/* Sets the sticky error (first wins) and returns -1. */
+int32_t ir_graph_fail(ir_graph *graph, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Appends a node: infers its outputs and makes their tensors. `node` gives
+ * op, inputs and attributes (out, n_out, phase and forward are filled in; name
+ * may be NULL). Returns the node id, or -1. */
+int32_t ir_graph_add(ir_graph *graph, const ir_node *node);
+
+int32_t ir_graph_find(const ir_graph *graph, const char *tensor_name);
+
+/* Consumers of every tensor: list[first[t] .. first[t+1]) holds node ids in
+ * order; a node that reads a tensor twice appears twice. */
+typedef struct ir_uses {
+    int32_t *first, *list;
+} ir_uses;
+ir_uses ir_graph_uses(const ir_graph *graph, fs_arena *arena);
+
+/* Walks the invariants: indices in range, topological order, one producer per
+ * tensor, names unique, `infer` of every node gives the shapes that stand. */
+fs_status ir_graph_check(const ir_graph *graph, fs_err *err);
+
+/* Text form, one line per node: stable, diff-able. */
+void ir_graph_dump(const ir_graph *graph, fs_text *out);
+
+/* Drops nodes that neither outputs, loss, variables nor their updates need. */
+void ir_graph_prune(ir_graph *graph);
+
+#endif

@@ -1,0 +1,91 @@
+/* An op: one row of ops.def, one constant of this type. */
+#ifndef FS_IR_OP_H
+#define FS_IR_OP_H
+
+#include "ir/graph.h"
+
+typedef enum ir_op_class {
+    IR_CLASS_SOURCE,
+    IR_CLASS_MATMUL,
+    IR_CLASS_CONV,
+    IR_CLASS_POINTWISE,
+    IR_CLASS_REDUCE,
+    IR_CLASS_GATHER,
+    IR_CLASS_COPY,
+    IR_CLASS_VIEW,
+    IR_CLASS_UPDATE
+} ir_op_class;
+
+/* Exact amounts of one execution on a local shard: work, not time. */
+typedef struct ir_work {
+    int64_t flop;
+    int64_t read_bytes, written_bytes;
+    int64_t scratch_bytes; /* the reference kernel's need */
+} ir_work;
+
+/* A signature on ONE mesh axis: what each input must be, what comes out. */
+typedef struct ir_sig {
+    ir_sbp in[IR_MAX_IN], out[IR_MAX_OUT];
+} ir_sig;
+typedef FS_VEC(ir_sig) ir_sig_list;
+
+/* A signature on a mesh of N axes. */
+typedef struct ir_nd_sig {
+    ir_nd_sbp in[IR_MAX_IN], out[IR_MAX_OUT];
+} ir_nd_sig;
+typedef FS_VEC(ir_nd_sig) ir_nd_sig_list;
+
+/* Logical or local shapes and dtypes of a node's inputs and outputs. */
+typedef struct ir_io {
+    ir_shape in[IR_MAX_IN], out[IR_MAX_OUT];
+    ir_dtype in_dtype[IR_MAX_IN], out_dtype[IR_MAX_OUT];
+} ir_io;
+
+typedef struct ir_op {
+    const char *name;
+    int32_t min_in, max_in, n_out;
+    /* From io->in (shapes, dtypes) and the attributes: io->out. */
+    fs_status (*infer)(const ir_node *node, ir_io *io, fs_err *err);
+    /* Appends the legal one-axis signatures but all-B, which the caller adds
+     * (NULL: only all-B). io holds the logical shapes. Lengths need not be
+     * checked against the mesh: the caller filters. */
+    void (*sbp)(const ir_node *node, const ir_io *io, fs_arena *arena,
+                ir_sig_list *out);
+    /* For local shapes; NULL: no work. */
+    void (*work)(const ir_node *node, const ir_io *io, ir_work *out);
+    /* Appends backward nodes through the builder: from dout[] (tensor ids,
+     * -1 where no gradient flows) to din[] (leave -1 where there is none).
+     * NULL: not differentiable. */
+    void (*grad)(ir_graph *graph, const ir_node *node, const int32_t *dout,
+                 int32_t *din);
+} ir_op;
+
+/* The table: ir_op_table[IR_OP_matmul]. */
+extern const ir_op *const ir_op_table[IR_OP_COUNT];
+ir_op_class ir_op_class_of(ir_op_kind kind);
+const char *ir_op_class_name(ir_op_class op_class);
+/* IR_OP_COUNT when unknown. */
+ir_op_kind ir_op_by_name(const char *name);
+
+/* Logical shapes of a node of a graph. */
+void ir_node_io(const ir_graph *graph, const ir_node *node, ir_io *io);
+/* Local shapes under a signature, largest piece. */
+void ir_node_local_io(const ir_graph *graph, const ir_node *node,
+                      const ir_nd_sig *sig, const ir_mesh *mesh, ir_io *io);
+/* Work on the largest local piece. */
+void ir_node_work(const ir_graph *graph, const ir_node *node,
+                  const ir_nd_sig *sig, const ir_mesh *mesh, ir_work *out);
+
+/* All one-axis signatures, all-B first, no duplicates. */
+void ir_signatures_1d(const ir_graph *graph, const ir_node *node,
+                      fs_arena *arena, ir_sig_list *out);
+/* The product over the mesh's axes, filtered: every tensor fits its SBP
+ * (ir_nd_sbp_fits). Axes of length 1 only get all-B. Order is stable: axis 0
+ * varies slowest. A mesh of 0 axes has exactly one (empty) signature. */
+void ir_signatures(const ir_graph *graph, const ir_node *node,
+                   const ir_mesh *mesh, fs_arena *arena, ir_nd_sig_list *out);
+/* Is this signature one of them? (plan_check asks.) */
+bool ir_signature_legal(const ir_graph *graph, const ir_node *node,
+                        const ir_mesh *mesh, const ir_nd_sig *sig);
+
+#endif

@@ -1,0 +1,51 @@
+/* From a network with a loss to its training step: reverse-mode autodiff over
+ * the op table, accumulation over micro-batches, optimizer ops, all as graph
+ * nodes. */
+#ifndef FS_IR_TRAIN_H
+#define FS_IR_TRAIN_H
+
+#include "ir/build.h"
+
+typedef enum ir_optimizer {
+    IR_SGD,
+    IR_MOMENTUM,
+    IR_ADAM,
+    IR_ADAMW
+} ir_optimizer;
+
+/* Negative numbers mean "the optimizer's default": lr 1e-3 (adam, adamw) or
+ * 1e-2 (sgd, momentum); weight decay 0 (adamw: 0.01); momentum 0.9; betas 0.9,
+ * 0.999; epsilon 1e-8. PyTorch's formulas. */
+typedef struct ir_train_options {
+    ir_optimizer optimizer;
+    double lr, weight_decay, momentum, beta1, beta2, epsilon;
+    int32_t micro_batches; /* m: gradients are summed over m runs of the graph,
+                              whose inputs hold one micro-batch; the seed of
+                              the backward pass is 1/m, so that the step's loss
+                              is the mean over the whole batch */
+} ir_train_options;
+
+ir_train_options ir_train_defaults(void);
+const char *ir_optimizer_name(ir_optimizer optimizer);
+fs_status ir_optimizer_parse(const char *text, fs_err *err,
+                             ir_optimizer *out);
+
+/* Appends backward and update nodes to `graph` (its loss set; inputs and
+ * parameters in place). Every IR_PARAM that the loss depends on gets: per
+ * contribution `accumulate` (phase BACKWARD, named "NAME.grad.acc"), the sum
+ * of the contributions when a parameter is used several times (tied weights;
+ * phase UPDATE, tensor name "NAME.grad"; with one contribution the accumulate's
+ * output has that name), optimizer state variables and the update node (phase
+ * UPDATE), whose outputs are the `next` of the variables. Also marks the loss
+ * as an output. A parameter the loss does not depend on is left alone (a
+ * buffer). Sets graph->micro_batches. */
+fs_status ir_train(ir_graph *graph, const ir_train_options *options,
+                   fs_err *err);
+
+/* Gradient of scalar `loss` with respect to tensors wrt[n]: ids in grad[n] (-1
+ * where it does not flow), seeded with `seed`. What ir_train uses. */
+fs_status ir_backward(ir_graph *graph, int32_t loss, double seed,
+                      const int32_t *wrt, int32_t n, fs_err *err,
+                      int32_t *grad);
+
+#endif

@@ -1,0 +1,55 @@
+/* Kernels: one per op and backend. The plain C reference (cpu_<family>.c) is
+ * the specification; faster variants (dnnl_<family>.c) are checked against it. */
+#ifndef FS_KERNELS_KERNEL_H
+#define FS_KERNELS_KERNEL_H
+
+#include "ir/op.h"
+
+/* A local piece: row-major, contiguous. offset: where it starts in the logical
+ * tensor, per axis (what a gather from split rows must know). */
+typedef struct kernel_arg {
+    void *data;
+    ir_dtype dtype;
+    ir_shape shape;
+    int64_t offset[IR_MAX_RANK];
+} kernel_arg;
+
+typedef struct kernel_call {
+    const ir_node *node;  /* attributes */
+    const double *f;      /* node->f, or the run's values in its place */
+    int32_t n_in, n_out;
+    kernel_arg in[IR_MAX_IN], out[IR_MAX_OUT];
+    void *scratch;        /* kernel->scratch bytes, 64-byte aligned */
+    int64_t step;         /* 0-based; adam's bias correction */
+    int32_t micro_batch;  /* accumulate: 0 starts the sum */
+} kernel_call;
+
+/* UPDATE kernels may be called with out data == in data; `accumulate` keeps
+ * its sum in out between micro-batches; no other kernel may alias. */
+typedef struct kernel {
+    const char *variant; /* "reference", "dnnl" */
+    /* Bytes of scratch for a call of these shapes and dtypes (data is NULL);
+     * NULL: none. */
+    int64_t (*scratch)(const kernel_call *shapes);
+    /* Builds what can be kept between calls (a oneDNN primitive); NULL: none.
+     * FS_NO: this variant does not do these shapes, take the next one. */
+    fs_status (*prepare)(const kernel_call *shapes, fs_err *err, void **state);
+    fs_status (*run)(void *state, const kernel_call *call, fs_err *err);
+    void (*release)(void *state);
+} kernel;
+
+/* Variants of an op, best first, reference last; n_out may be 0 for ops
+ * without a kernel (sources, views). */
+const kernel *const *kernel_variants(ir_op_kind op, int32_t *n);
+/* The first variant that takes these shapes and whose name is `variant`
+ * ("auto": any). Fills *state (NULL when it keeps none). FS_INVALID names the
+ * op when there is none. */
+fs_status kernel_choose(const kernel_call *shapes, const char *variant,
+                        fs_err *err, const kernel **out, void **state);
+const kernel *kernel_reference(ir_op_kind op);
+
+/* Bytes of scratch that the chosen variant of a node needs on its largest
+ * piece: what lowering reserves. (ir's work gives the reference's need; the
+ * plan takes that figure, so no variant may need more.) */
+
+#endif

@@ -1,0 +1,37 @@
+/* ONNX in. The only place that knows its messages: a bounded, zero-copy reader
+ * over mmap. */
+#ifndef FS_ONNX_IMPORT_H
+#define FS_ONNX_IMPORT_H
+
+#include "ir/build.h"
+
+typedef struct onnx_options {
+    int64_t batch;      /* samples per micro-batch; 0: unbound batch axes are
+                           bound to 1 (said in `notes`), fixed ones kept */
+    int32_t n_binds;
+    const char *const *binds; /* "name=size" for symbolic dimensions */
+    const char *loss;   /* NULL, "cross-entropy" or "mse": what to append to a
+                           graph without a loss */
+    const char *params; /* NULL or an extended regex of names that are
+                           parameters though they have no initializer */
+    uint64_t seed;
+} onnx_options;
+
+typedef struct onnx_model onnx_model; /* owns the mapping; keep it as long as
+                                         the graph */
+/* Graph and mapping; *notes gets one line per thing decided for the user. */
+fs_status onnx_import(const char *path, const onnx_options *options,
+                      fs_err *err, onnx_model **model, ir_graph **graph,
+                      fs_text *notes);
+void onnx_model_close(onnx_model *model);
+
+/* Reads a TensorProto file (.pb): test data and gradients. Data lives in the
+ * arena. */
+fs_status onnx_read_tensor(const char *path, fs_arena *arena, fs_err *err,
+                           ir_dtype *dtype, ir_shape *shape,
+                           const char **name, const void **data);
+
+/* Digest of the model file without importing it. */
+fs_status onnx_digest(const char *path, fs_err *err, uint64_t *digest);
+
+#endif

@@ -1,0 +1,58 @@
+/* The actor protocol: pure functions over small dense state. The simulator and
+ * the runtime step the same code. An actor (task) may fire when it is its turn
+ * on its stream, every in-register has the piece it needs and every
+ * out-register a free buffer; firing claims the buffers; completion makes the
+ * pieces ready downstream and releases the inputs upstream.
+ *
+ * State of one rank (or one role, when ranks are simulated by role). */
+#ifndef FS_PLAN_ACTOR_H
+#define FS_PLAN_ACTOR_H
+
+#include "plan/plan.h"
+
+typedef struct plan_cursor {
+    int64_t step;
+    int32_t slot;  /* index in role->slots */
+    int32_t task;  /* the next task of the stream in that slot's phase; -1 when
+                      the stream has run all steps */
+    bool busy;     /* fired and not yet completed */
+} plan_cursor;
+
+typedef struct plan_actors {
+    const plan *plan;
+    const plan_role *role;
+    int64_t steps;        /* how many steps will run */
+    int64_t *produced;    /* [registers] pieces completed */
+    int64_t *released;    /* [registers] pieces released by all consumers */
+    int32_t *readers;     /* [sum of counts] consumers still to release the
+                             piece in each buffer */
+    int32_t *first_buffer; /* [registers] index into readers */
+    plan_cursor *cursor;  /* [streams] */
+    int32_t *next_on_stream; /* [tasks] next task of the same stream and phase,
+                                or -1 */
+    int32_t *first_on_stream; /* [streams * PLAN_PHASES] or -1 */
+} plan_actors;
+
+plan_actors *plan_actors_create(const plan *p, const plan_role *role,
+                                int64_t steps, fs_arena *arena);
+/* The task at the head of a stream, or -1 when the stream is at its end. */
+int32_t plan_actor_head(const plan_actors *a, int32_t stream);
+/* Which micro-batch the head belongs to (0 for BEGIN, m - 1 for END). */
+int32_t plan_actor_micro_batch(const plan_actors *a, int32_t stream);
+/* May the head fire now? */
+bool plan_actor_ready(const plan_actors *a, int32_t stream);
+/* The piece of `reg` that the head of `stream` reads or writes, and from it the
+ * buffer's offset in the arena. Valid from readiness to completion. */
+int64_t plan_actor_piece(const plan_actors *a, int32_t stream, int32_t reg,
+                         bool writes);
+int64_t plan_actor_offset(const plan_actors *a, int32_t stream, int32_t reg,
+                          bool writes);
+void plan_actor_fire(plan_actors *a, int32_t stream);
+/* The fired head has completed: hand on, release, advance the cursor. */
+void plan_actor_done(plan_actors *a, int32_t stream);
+bool plan_actors_finished(const plan_actors *a);
+/* Why the head of a stream cannot fire, for stall reports. */
+void plan_actor_explain(const plan_actors *a, const ir_graph *graph,
+                        int32_t stream, fs_text *out);
+
+#endif

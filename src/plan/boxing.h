@@ -1,0 +1,55 @@
+/* Boxing: one-axis conversions between SBPs and the cheapest path of them.
+ * The table says what exists; what a step costs comes in through a function
+ * pointer (the layer `cost` fills it). */
+#ifndef FS_PLAN_BOXING_H
+#define FS_PLAN_BOXING_H
+
+#include "plan/strategy.h"
+
+typedef enum plan_box_kind {
+    PLAN_ALL_REDUCE,     /* P -> B */
+    PLAN_ALL_GATHER,     /* S(i) -> B */
+    PLAN_REDUCE_SCATTER, /* P -> S(i) */
+    PLAN_ALL_TO_ALL,     /* S(i) -> S(j) */
+    PLAN_SLICE,          /* B -> S(i): local */
+    PLAN_ZERO_FILL,      /* B -> P(sum): local, all but position 0 clear */
+    PLAN_ZERO_PAD,       /* S(i) -> P(sum): local */
+    PLAN_BOX_KINDS
+} plan_box_kind;
+const char *plan_box_name(plan_box_kind kind);
+bool plan_box_is_collective(plan_box_kind kind);
+
+/* One step: mesh axis `axis` goes from `from` to `to`, the others stay.
+ * bytes_in / bytes_out: largest local piece before and after. */
+typedef struct plan_box_step {
+    plan_box_kind kind;
+    int32_t axis;
+    ir_nd_sbp from, to;
+    int64_t bytes_in, bytes_out;
+} plan_box_step;
+
+/* Is from -> to one step of the table on this mesh for this shape? Fills *out
+ * when it is. A step on axis a that touches S(d) needs that no later axis cuts
+ * d too (the piece would not be contiguous in d). */
+bool plan_box_step_make(const ir_tensor *tensor, const ir_mesh *mesh,
+                        const ir_nd_sbp *from, const ir_nd_sbp *to,
+                        plan_box_step *out);
+
+typedef struct plan_boxing_cost {
+    /* Seconds of a step on this stage; > 0 for every step. */
+    double (*seconds)(void *ctx, const plan_stage *stage,
+                      const plan_box_step *step);
+    void *ctx;
+} plan_boxing_cost;
+
+/* Finds cheapest paths by Dijkstra over the SBPs of a tensor on a stage's
+ * mesh; remembers them by (shape, element size, stage, from). */
+typedef struct plan_boxer plan_boxer;
+plan_boxer *plan_boxer_create(plan_boxing_cost cost, fs_arena *arena);
+/* Seconds of the cheapest path (0 when equal); INFINITY when there is none.
+ * `path` may be NULL. */
+double plan_boxer_find(plan_boxer *boxer, const ir_tensor *tensor,
+                       const plan_stage *stage, const ir_nd_sbp *from,
+                       const ir_nd_sbp *to, plan_boxing *path);
+
+#endif

@@ -1,0 +1,54 @@
+/* The logical strategy: what engines search over. Small, text form in JSON. */
+#ifndef FS_PLAN_STRATEGY_H
+#define FS_PLAN_STRATEGY_H
+
+#include "ir/op.h"
+
+enum { PLAN_MAX_BOXING = 8 };
+
+/* How a tensor gets from one SBP to another on ONE mesh: at[0] is the
+ * producer's, at[n] the consumer's, neighbours differ in one mesh axis, and
+ * every step is a row of the boxing table (boxing.h). n = 0: nothing to do. */
+typedef struct plan_boxing {
+    int32_t n;
+    ir_nd_sbp at[PLAN_MAX_BOXING + 1];
+} plan_boxing;
+
+/* A stage: a mesh cut from the cluster. Mesh position i is device
+ * first_device + i. */
+typedef struct plan_stage {
+    ir_mesh mesh;
+    int32_t first_device;
+} plan_stage;
+
+/* Edges: input slot s of node v is edge first_edge[v] + s. A variable has one
+ * edge too: its loop-carried value (tensor.next -> variable), from the update
+ * node's signature to the variable's own. The boxing of an edge runs on the
+ * producer's mesh; when the consumer's stage differs, the tensor then moves
+ * point to point, position i to position i (the meshes are equal). */
+typedef struct plan_strategy {
+    int32_t n_nodes, n_stages, n_edges;
+    int32_t micro_batches;
+    int64_t batch;        /* samples per step */
+    const char *schedule; /* a name of schedules.def */
+    plan_stage *stages;   /* [n_stages] */
+    int32_t *stage_of;    /* [n_nodes] */
+    ir_nd_sig *sig;       /* [n_nodes] */
+    int32_t *first_edge;  /* [n_nodes + 1] */
+    plan_boxing *edge;    /* [n_edges] */
+} plan_strategy;
+
+/* Empty strategy for `graph`: arrays made, all-B signatures, stage 0, no
+ * boxing; first_edge filled in. */
+plan_strategy *plan_strategy_new(const ir_graph *graph, int32_t n_stages,
+                                 fs_arena *arena);
+
+/* The tensor that edge `e` of node `v` carries (a variable's: tensor.next, -1
+ * when it has none). */
+int32_t plan_edge_tensor(const ir_graph *graph, const plan_strategy *strategy,
+                         int32_t v, int32_t slot);
+/* An edge whose tensor changes once per step only (variables, constants,
+ * update nodes), so that its boxing runs once per step. */
+bool plan_tensor_per_step(const ir_graph *graph, int32_t tensor);
+
+#endif

@@ -1,0 +1,46 @@
+/* Text form of strategy and plan: JSON, stable field order. A plan file names
+ * its model and cluster by spec and digest, so that a command can open it
+ * alone. */
+#ifndef FS_PLAN_TEXT_H
+#define FS_PLAN_TEXT_H
+
+#include "base/json.h"
+#include "plan/plan.h"
+
+enum { PLAN_FORMAT_VERSION = 1 };
+
+/* How the training graph of the plan was made: enough to make it again. */
+typedef struct plan_origin {
+    const char *model;     /* file or zoo string */
+    const char *loss;      /* --loss, or "" */
+    const char *optimizer; /* name */
+    double lr, weight_decay, momentum, beta1, beta2, epsilon;
+    const char *cluster;   /* spec */
+    int64_t batch;
+    int32_t n_binds;
+    const char **binds;    /* "name=size" */
+    uint64_t seed;
+    double iteration_s;    /* predicted by the formula */
+    double sim_iteration_s; /* 0 when not simulated */
+} plan_origin;
+
+/* `graph` gives names to nodes and tensors (the file can be read by people). */
+fs_status plan_write(const char *path, const ir_graph *graph, const plan *p,
+                     const plan_origin *origin, const hw_cluster *cluster,
+                     fs_err *err);
+
+/* First half of reading: version, origin, digests and, for a probed host, the
+ * cluster as stored in the file. */
+fs_status plan_read_origin(const char *path, fs_arena *arena, fs_err *err,
+                           plan_origin *origin, hw_cluster **cluster);
+/* Second half, against the training graph made from the origin: every index
+ * and size is checked against graph and cluster; a plan for another model or
+ * cluster is refused. */
+fs_status plan_read(const char *path, const ir_graph *graph,
+                    const hw_cluster *cluster, fs_arena *arena, fs_err *err,
+                    plan **out);
+
+/* Digest of the physical plan's JSON form. */
+uint64_t plan_digest_of(const ir_graph *graph, const plan *p);
+
+#endif

@@ -1,0 +1,50 @@
+/* Timing beside the plan, and the trace that simulator and runtime write. */
+#ifndef FS_PLAN_TIMING_H
+#define FS_PLAN_TIMING_H
+
+#include "plan/plan.h"
+
+/* Isolated service demand of one firing: waiting and contention are the
+ * simulator's. */
+typedef struct plan_demand {
+    double compute_s, memory_s; /* roofline: the larger one counts */
+    double network_s;           /* bytes over the bottleneck link */
+    double latency_s;           /* collective steps x link latency */
+    double launch_s;            /* fixed cost of starting the task */
+    double total_s;             /* what the simulator plays */
+    bool on_core; /* occupies a core of its host while it runs */
+} plan_demand;
+
+/* demand[role][task]. */
+typedef struct plan_timing {
+    const char *source; /* "predicted", or the run's id */
+    int32_t n_roles;
+    plan_demand **demand;
+} plan_timing;
+plan_timing *plan_timing_new(const plan *p, const char *source,
+                             fs_arena *arena);
+
+typedef struct plan_event {
+    int32_t rank, stream, task;
+    int32_t micro_batch;
+    int64_t step;
+    int64_t ready_ns; /* could fire from here (last arrival) */
+    int64_t start_ns, end_ns;
+} plan_event;
+
+typedef struct plan_trace {
+    fs_arena *arena;
+    FS_VEC(plan_event) events;
+} plan_trace;
+
+/* Where time or bytes go, as a tree, so that report draws it without knowing
+ * who computed it. */
+typedef struct plan_breakdown {
+    const char *name;
+    double value;
+    const char *note; /* "bound by memory", or NULL */
+    int32_t n;
+    struct plan_breakdown *child; /* [n] */
+} plan_breakdown;
+
+#endif

@@ -1,0 +1,57 @@
+/* What people look at: pictures through libcgraph and libgvc, the trace for
+ * Perfetto, tables. */
+#ifndef FS_REPORT_REPORT_H
+#define FS_REPORT_REPORT_H
+
+#include "plan/timing.h"
+
+#include <stdio.h>
+
+/* Counts of what was drawn. */
+typedef struct report_drawn {
+    int32_t nodes, edges;
+} report_drawn;
+
+/* The format is the file's ending: svg png pdf dot. Written through a
+ * temporary file. Another ending is FS_INVALID. */
+/* The network: forward ops, clustered by block, coloured by op class. */
+fs_status report_draw_graph(const ir_graph *graph, const char *file,
+                            fs_err *err, report_drawn *out);
+/* The strategy on the forward network: clustered by stage and block, nodes
+ * coloured by SBP of their output, edges that box labelled with the steps and
+ * bytes, cross-stage edges bold. Repeated equal blocks are folded ("x3"). */
+fs_status report_draw_strategy(const ir_graph *graph,
+                               const plan_strategy *strategy, const char *file,
+                               fs_err *err, report_drawn *out);
+/* The cluster in the manner of lstopo. */
+fs_status report_draw_cluster(const hw_cluster *cluster, const char *file,
+                              fs_err *err, report_drawn *out);
+/* The timeline of a trace as SVG (ranks and streams as rows, tasks as boxes
+ * coloured by kind, micro-batch numbers), drawn with Graphviz' own neato -n
+ * positions through libgvc. */
+fs_status report_draw_timeline(const ir_graph *graph, const plan *p,
+                               const plan_trace *trace, const char *title,
+                               const char *file, fs_err *err,
+                               report_drawn *out);
+/* Chrome / Perfetto trace JSON: a process per rank, a thread per stream. Both
+ * a predicted and a measured trace may be given (either may be NULL). */
+fs_status report_trace_json(const ir_graph *graph, const plan *p,
+                            const plan_trace *predicted,
+                            const plan_trace *measured, const char *file,
+                            fs_err *err);
+
+/* Tables: columns padded to their widest cell, numbers right-aligned. */
+typedef struct report_table {
+    fs_arena *arena;
+    int32_t n_columns;
+    const char *const *header;
+    FS_VEC(const char *) cells; /* row by row */
+} report_table;
+void report_table_cell(report_table *table, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void report_table_print(const report_table *table, FILE *out);
+/* A breakdown as an indented tree with shares and bars. */
+void report_tree_print(const plan_breakdown *tree, const char *unit,
+                       int32_t depth, FILE *out);
+
+#endif

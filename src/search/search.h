@@ -1,0 +1,133 @@
+/* Search: from a network and a cluster to the best strategy with its proof.
+ *
+ * Level 0 enumerates configurations (stages, mesh, micro-batches, stage cut);
+ * each becomes a cost network (one variable per node, one value per signature,
+ * pair costs per edge); an engine solves the networks, best bound first, until
+ * no bound is below the incumbent: that is the proof for the whole space.
+ *
+ * No engine is trusted: cost_strategy recomputes its claim. */
+#ifndef FS_SEARCH_SEARCH_H
+#define FS_SEARCH_SEARCH_H
+
+#include "cost/cost.h"
+
+/* A cost network: minimise
+ *   sum_i a_i + (m - 1) max_i a_i + max_i b_i
+ * where stage i's a_i (b_i) is the sum of its unary and pair costs that count
+ * per micro-batch (per step); subject to memory: for each stage, the sum of
+ * bytes <= limit. The pure mathematics of a configuration; engines see no
+ * more. */
+typedef struct search_net_node {
+    int32_t n;       /* values; a net with a node of 0 values is infeasible */
+    int32_t stage;
+    bool per_step;
+    double *cost;    /* [n], INFINITY forbids */
+    int64_t *bytes;  /* [n] */
+} search_net_node;
+
+typedef struct search_net_edge {
+    int32_t u, v;    /* u < v */
+    int32_t stage;   /* whose time it is */
+    bool per_step;
+    double *cost;    /* [n_u * n_v], row u; INFINITY forbids */
+} search_net_edge;
+
+typedef struct search_net {
+    int32_t n_nodes, n_edges, n_stages, micro_batches;
+    search_net_node *nodes;
+    search_net_edge *edges;
+    int64_t *limit_bytes; /* [n_stages] */
+} search_net;
+
+typedef struct search_solution {
+    int32_t *value;     /* [n_nodes] */
+    double cost;        /* INFINITY: none found */
+    double lower_bound; /* proven: no solution costs less */
+    int64_t steps;      /* work done: nodes, pivots; per engine */
+} search_solution;
+
+/* Cost of an assignment by the formula above, INFINITY when it breaks memory.
+ * Every engine's claim is recomputed with it. */
+double search_net_cost(const search_net *net, const int32_t *value);
+
+typedef struct search_budget {
+    double seconds;         /* wall time left */
+    double cutoff;          /* stop once lower_bound >= cutoff */
+    bool reduce;            /* exact reductions first (ablation switch) */
+} search_budget;
+
+/* Rows of engines.def: search_exhaustive, search_ilp, search_greedy. Returns
+ * FS_NO when the net is proven infeasible. */
+typedef fs_status search_engine_fn(const search_net *net,
+                                   const search_budget *budget,
+                                   fs_arena *arena, fs_err *err,
+                                   search_solution *out);
+search_engine_fn *search_engine_find(const char *name);
+const char *search_engine_names(void);
+
+/* ---- the planning problem ---- */
+
+/* A graph per micro-batch count: its inputs hold batch / m samples. */
+typedef struct search_graph {
+    int32_t micro_batches;
+    const ir_graph *graph;
+} search_graph;
+
+/* A one-axis choice a user or a recipe insists on: false forbids `sig` for
+ * this node. NULL: everything legal is allowed. */
+typedef struct search_filter {
+    bool (*allow)(void *ctx, const ir_graph *graph, int32_t node,
+                  const ir_mesh *mesh, const ir_nd_sig *sig);
+    void *ctx;
+} search_filter;
+
+typedef struct search_problem {
+    const hw_cluster *cluster;
+    const cost_model *cost;
+    int32_t n_graphs;
+    const search_graph *graphs;
+    int64_t memory_bytes;  /* limit per device; 0: the device's */
+    const char *engine;
+    const char *schedule;  /* "1f1b" unless fixed */
+    int32_t fix_stages;    /* 0: free */
+    ir_mesh fix_mesh;      /* n = -1: free; of one stage */
+    int32_t max_mesh_axes; /* 2 */
+    search_filter filter;
+    double time_limit_s;
+    bool reduce;
+    void (*progress)(void *ctx, const char *line);
+    void *progress_ctx;
+} search_problem;
+
+/* One configuration as explored, for the record and the report. */
+typedef struct search_config {
+    int32_t n_stages, micro_batches;
+    ir_mesh mesh;
+    const char *schedule;
+    const char *status;  /* "optimal", "bounded", "pruned", "infeasible",
+                            "memory", "limit" */
+    double iteration_s;  /* INFINITY when none */
+    double lower_bound_s;
+    int64_t peak_bytes;
+    double seconds;
+} search_config;
+
+typedef struct search_result {
+    const char *status; /* "optimal" (gap 0 within 1e-9), "feasible",
+                           "infeasible" */
+    const ir_graph *graph;      /* the chosen one of problem->graphs */
+    plan_strategy *strategy;
+    double iteration_s, lower_bound_s, gap, search_s;
+    int32_t n_configs;
+    search_config *configs;
+    const char *space; /* one sentence: what the certificate covers */
+    int64_t net_nodes, net_edges, kernel_nodes; /* of the winning config:
+                                                   before and after reduction */
+} search_result;
+
+/* FS_NO: nothing fits (result->status "infeasible", err says what would help,
+ * such as the memory that the smallest plan needs). */
+fs_status search_run(const search_problem *problem, fs_arena *arena,
+                     fs_err *err, search_result *out);
+
+#endif

@@ -1,0 +1,37 @@
+/* Discrete-event simulation of a plan: steps the actor protocol of plan/ with
+ * durations from a timing table. Deterministic to the byte. Knows neither cost
+ * nor kernels. */
+#ifndef FS_SIM_SIM_H
+#define FS_SIM_SIM_H
+
+#include "plan/actor.h"
+#include "plan/timing.h"
+
+typedef struct sim_options {
+    int64_t steps;       /* iterations played; the last ones are steady */
+    plan_trace *trace;   /* NULL: none. Filled for the last step played */
+    double straggler;    /* 1.0; > 1 slows rank 0's compute */
+} sim_options;
+
+typedef struct sim_stage {
+    double busy_s, comm_s, exposed_comm_s, idle_s; /* per iteration, per rank */
+    int64_t peak_bytes;  /* most bytes of live pieces at once */
+} sim_stage;
+
+typedef struct sim_result {
+    double iteration_s;  /* steady state: between ends of the last two steps */
+    double bubble;       /* idle fraction of the compute streams */
+    double exposed_comm_s;
+    int32_t n_stages;
+    sim_stage *stages;
+    int64_t events;
+    double wall_s;
+} sim_result;
+
+/* FS_NO with the stalled heads when the plan deadlocks. */
+fs_status sim_run(const ir_graph *graph, const plan *p,
+                  const hw_cluster *cluster, const plan_timing *timing,
+                  const sim_options *options, fs_arena *arena, fs_err *err,
+                  sim_result *out);
+
+#endif

@@ -1,0 +1,60 @@
+/* One SQLite file holds everything a study needs to be reproduced. The only
+ * place that knows SQLite. */
+#ifndef FS_STORE_STORE_H
+#define FS_STORE_STORE_H
+
+#include "plan/timing.h"
+
+enum { STORE_SCHEMA_VERSION = 1 };
+
+typedef struct store_db store_db;
+/* Opens or creates. A locked file (after 10 s), one of a newer schema, or one
+ * that is no database is FS_INVALID, said so, left untouched. */
+fs_status store_open(const char *path, fs_err *err, store_db **out);
+void store_close(store_db *db);
+
+/* A run is a command that computes. Text fields may be NULL. Begins with the
+ * command line, ends with its outcome; both in one transaction each. */
+typedef struct store_run {
+    const char *command;     /* "search" */
+    const char *command_line;
+    const char *version, *host;
+    const char *model, *cluster; /* specs */
+    uint64_t model_digest, cluster_digest, plan_digest;
+    uint64_t seed;
+} store_run;
+fs_status store_run_begin(store_db *db, const store_run *run, fs_err *err,
+                          int64_t *id);
+/* Outcome: status 0..3, the command's JSON object as text, message or NULL. */
+fs_status store_run_end(store_db *db, int64_t id, int status,
+                        const char *json, const char *message, fs_err *err);
+
+/* Figures that can be queried: (run, name, value, unit). */
+fs_status store_figure(store_db *db, int64_t run, const char *name,
+                       double value, const char *unit, fs_err *err);
+fs_status store_losses(store_db *db, int64_t run, const double *losses,
+                       const double *step_s, int64_t n, fs_err *err);
+/* The plan file's text, kept once per digest; the model and cluster likewise. */
+fs_status store_plan(store_db *db, uint64_t digest, const char *json,
+                     fs_err *err);
+fs_status store_trace(store_db *db, int64_t run, const plan_trace *trace,
+                      fs_err *err);
+/* Measured timing of a run, read back for `sim --timing RUN`. */
+fs_status store_timing(store_db *db, int64_t run, const plan *p,
+                       const plan_timing *timing, fs_err *err);
+fs_status store_timing_read(store_db *db, int64_t run, const plan *p,
+                            fs_arena *arena, fs_err *err, plan_timing **out);
+
+/* Key-value cache with JSON text (the probe of this host). FS_NO: not there. */
+fs_status store_cache_put(store_db *db, const char *key, const char *json,
+                          fs_err *err);
+fs_status store_cache_get(store_db *db, const char *key, fs_arena *arena,
+                          fs_err *err, const char **json);
+
+/* Read-only SQL: rows handed to `row` as texts (NULL for SQL NULL). */
+typedef void store_row_fn(void *ctx, int n, const char *const *columns,
+                          const char *const *values);
+fs_status store_query(store_db *db, const char *sql, store_row_fn *row,
+                      void *ctx, fs_err *err);
+
+#endif
