@@ -25,6 +25,10 @@ typedef struct store_run {
 } store_run;
 fs_status store_run_begin(store_db *db, const store_run *run, fs_err *err,
                           int64_t *id);
+/* Digests that became known after the run began. */
+fs_status store_run_plan(store_db *db, int64_t id, uint64_t model_digest,
+                         uint64_t cluster_digest, uint64_t plan_digest,
+                         fs_err *err);
 /* Outcome: status 0..3, the command's JSON object as text, message or NULL. */
 fs_status store_run_end(store_db *db, int64_t id, int status,
                         const char *json, const char *message, fs_err *err);

@@ -1,0 +1,127 @@
+#include "config.h"
+#include "store/db.h"
+
+#include "store/schema.sql.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    APPLICATION_ID = 0x666c7773, /* "flws": tells our files from others' */
+    BUSY_MS = 10000
+};
+
+static const char *const migrations[STORE_SCHEMA_VERSION] = {store_schema_1};
+
+fs_status store_sql_fault(const store_db *db, const char *doing, fs_err *err)
+{
+    int code = sqlite3_errcode(db->sql);
+    const char *hint = "";
+    if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
+        hint = " (another program holds it; wait, or use --db OTHER)";
+    else if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
+        hint = " (not a usable flowsearch database; move it away, or use "
+               "--db OTHER)";
+    return fs_fail(err, FS_INVALID, "%s: %s: %s%s", db->path, doing,
+                   sqlite3_errmsg(db->sql), hint);
+}
+
+fs_status store_exec(store_db *db, const char *sql, const char *doing,
+                     fs_err *err)
+{
+    if (sqlite3_exec(db->sql, sql, NULL, NULL, NULL) != SQLITE_OK)
+        return store_sql_fault(db, doing, err);
+    return FS_OK;
+}
+
+/* One whole number that a pragma or a count gives. */
+static fs_status ask_int(store_db *db, const char *sql, fs_err *err,
+                         int64_t *out)
+{
+    sqlite3_stmt *statement = NULL;
+    if (sqlite3_prepare_v2(db->sql, sql, -1, &statement, NULL) != SQLITE_OK)
+        return store_sql_fault(db, "opening", err);
+    int got = sqlite3_step(statement);
+    if (got == SQLITE_ROW)
+        *out = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return got == SQLITE_ROW ? FS_OK : store_sql_fault(db, "opening", err);
+}
+
+/* A file of somebody else's, or of a later flowsearch, is left untouched. */
+static fs_status check_owner(store_db *db, fs_err *err, int64_t *version)
+{
+    int64_t id, tables;
+    FS_TRY(ask_int(db, "PRAGMA application_id", err, &id));
+    FS_TRY(ask_int(db, "PRAGMA user_version", err, version));
+    FS_TRY(ask_int(db, "SELECT count(*) FROM sqlite_master", err, &tables));
+    if (id != APPLICATION_ID && (id != 0 || tables > 0))
+        return fs_fail(err, FS_INVALID,
+                       "%s: an SQLite file, but not one of flowsearch "
+                       "(use --db OTHER)", db->path);
+    if (*version > STORE_SCHEMA_VERSION)
+        return fs_fail(err, FS_INVALID,
+                       "%s: schema version %lld is newer than this program's "
+                       "%d: use a newer flowsearch, or --db OTHER", db->path,
+                       (long long)*version, STORE_SCHEMA_VERSION);
+    return FS_OK;
+}
+
+static fs_status migrate(store_db *db, fs_err *err)
+{
+    int64_t version;
+    FS_TRY(check_owner(db, err, &version));
+    if (version == STORE_SCHEMA_VERSION)
+        return FS_OK;
+    FS_TRY(store_exec(db, "PRAGMA journal_mode=WAL", "opening", err));
+    FS_TRY(store_exec(db, "BEGIN IMMEDIATE", "creating the schema", err));
+    /* Another process may have migrated while this one waited. */
+    fs_status status = check_owner(db, err, &version);
+    for (; status == FS_OK && version < STORE_SCHEMA_VERSION; version++)
+        status = store_exec(db, migrations[version], "creating the schema",
+                            err);
+    if (status == FS_OK) {
+        char stamp[128];
+        snprintf(stamp, sizeof stamp,
+                 "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT",
+                 APPLICATION_ID, STORE_SCHEMA_VERSION);
+        status = store_exec(db, stamp, "creating the schema", err);
+    }
+    if (status != FS_OK)
+        sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}
+
+fs_status store_open(const char *path, fs_err *err, store_db **out)
+{
+    store_db *db = calloc(1, sizeof *db);
+    FS_ASSERT(db);
+    db->path = strdup(path);
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    int got = sqlite3_open_v2(path, &db->sql, flags, NULL);
+    fs_status status =
+        got == SQLITE_OK ? FS_OK : store_sql_fault(db, "opening", err);
+    if (status == FS_OK) {
+        sqlite3_busy_timeout(db->sql, BUSY_MS);
+        status = migrate(db, err);
+    }
+    if (status == FS_OK)
+        status = store_exec(db, "PRAGMA synchronous=NORMAL;"
+                                "PRAGMA foreign_keys=ON", "opening", err);
+    if (status != FS_OK) {
+        store_close(db);
+        return status;
+    }
+    *out = db;
+    return FS_OK;
+}
+
+void store_close(store_db *db)
+{
+    if (!db)
+        return;
+    sqlite3_close(db->sql);
+    free(db->path);
+    free(db);
+}

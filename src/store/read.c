@@ -1,0 +1,142 @@
+#include "config.h"
+#include "store/db.h"
+
+#include "base/hash.h"
+
+#include <string.h>
+
+fs_status store_cache_get(store_db *db, const char *key, fs_arena *arena,
+                          fs_err *err, const char **json)
+{
+    sqlite3_stmt *statement;
+    FS_TRY(store_prepare(db, "SELECT json FROM cache WHERE key=?", err,
+                         &statement));
+    store_bind(statement, "t", key);
+    int got = sqlite3_step(statement);
+    fs_status status = FS_NO;
+    if (got == SQLITE_ROW) {
+        *json = fs_strdup(arena,
+                          (const char *)sqlite3_column_text(statement, 0));
+        status = FS_OK;
+    } else if (got != SQLITE_DONE) {
+        status = store_sql_fault(db, "reading", err);
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+static plan_demand demand_of_row(sqlite3_stmt *row)
+{
+    return (plan_demand){
+        .compute_s = sqlite3_column_double(row, 2),
+        .memory_s = sqlite3_column_double(row, 3),
+        .network_s = sqlite3_column_double(row, 4),
+        .latency_s = sqlite3_column_double(row, 5),
+        .launch_s = sqlite3_column_double(row, 6),
+        .total_s = sqlite3_column_double(row, 7),
+        .on_core = sqlite3_column_int(row, 8) != 0,
+    };
+}
+
+/* Fills what the rows say; returns how many tasks got their figure. */
+static int64_t read_demands(sqlite3_stmt *rows, const plan *p,
+                            plan_timing *timing)
+{
+    int64_t n = 0;
+    while (sqlite3_step(rows) == SQLITE_ROW) {
+        int32_t r = sqlite3_column_int(rows, 0);
+        int32_t t = sqlite3_column_int(rows, 1);
+        if (r < 0 || r >= p->n_roles || t < 0 || t >= p->roles[r].n_tasks)
+            continue;
+        timing->demand[r][t] = demand_of_row(rows);
+        n++;
+    }
+    return n;
+}
+
+static fs_status check_run(store_db *db, int64_t run, const plan *p,
+                           fs_err *err)
+{
+    sqlite3_stmt *statement;
+    FS_TRY(store_prepare(db, "SELECT plan_digest FROM runs WHERE id=?", err,
+                         &statement));
+    store_bind(statement, "i", run);
+    char wanted[17];
+    fs_hex(p->digest, wanted);
+    fs_status status = FS_OK;
+    if (sqlite3_step(statement) != SQLITE_ROW) {
+        status = fs_fail(err, FS_INVALID, "%s: no run %lld (see `flowsearch "
+                         "runs`)", db->path, (long long)run);
+    } else {
+        const char *got = (const char *)sqlite3_column_text(statement, 0);
+        if (!got || strcmp(got, wanted) != 0)
+            status = fs_fail(err, FS_INVALID,
+                             "run %lld ran plan %s, not this plan %s",
+                             (long long)run, got ? got : "(none)", wanted);
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+fs_status store_timing_read(store_db *db, int64_t run, const plan *p,
+                            fs_arena *arena, fs_err *err, plan_timing **out)
+{
+    FS_TRY(check_run(db, run, p, err));
+    int64_t wanted = 0;
+    for (int32_t r = 0; r < p->n_roles; r++)
+        wanted += p->roles[r].n_tasks;
+    sqlite3_stmt *statement;
+    FS_TRY(store_prepare(db,
+                         "SELECT role, task, compute_s, memory_s, network_s,"
+                         " latency_s, launch_s, total_s, on_core FROM timings"
+                         " WHERE run=?", err, &statement));
+    store_bind(statement, "i", run);
+    plan_timing *timing = plan_timing_new(
+        p, fs_printf(arena, "run %lld", (long long)run), arena);
+    int64_t got = read_demands(statement, p, timing);
+    sqlite3_finalize(statement);
+    if (got != wanted)
+        return fs_fail(err, FS_INVALID,
+                       "run %lld kept no measured timing of this plan "
+                       "(%lld of %lld tasks)", (long long)run, (long long)got,
+                       (long long)wanted);
+    *out = timing;
+    return FS_OK;
+}
+
+enum { MAX_COLUMNS = 256 };
+
+static void hand_on_row(sqlite3_stmt *statement, store_row_fn *row, void *ctx)
+{
+    const char *columns[MAX_COLUMNS], *values[MAX_COLUMNS];
+    int n = sqlite3_column_count(statement);
+    n = n < MAX_COLUMNS ? n : MAX_COLUMNS;
+    for (int i = 0; i < n; i++) {
+        columns[i] = sqlite3_column_name(statement, i);
+        values[i] = (const char *)sqlite3_column_text(statement, i);
+    }
+    row(ctx, n, columns, values);
+}
+
+fs_status store_query(store_db *db, const char *sql, store_row_fn *row,
+                      void *ctx, fs_err *err)
+{
+    sqlite3_stmt *statement = NULL;
+    const char *rest = NULL;
+    if (sqlite3_prepare_v2(db->sql, sql, -1, &statement, &rest) != SQLITE_OK)
+        return store_sql_fault(db, "in the query", err);
+    fs_status status = FS_OK;
+    if (!statement)
+        return fs_fail(err, FS_INVALID, "the query is empty");
+    if (!sqlite3_stmt_readonly(statement))
+        status = fs_fail(err, FS_INVALID, "only queries that read are allowed");
+    else if (rest[strspn(rest, " \t\n;")])
+        status = fs_fail(err, FS_INVALID, "only one query at a time");
+    int got = SQLITE_DONE;
+    while (status == FS_OK && (got = sqlite3_step(statement)) == SQLITE_ROW)
+        hand_on_row(statement, row, ctx);
+    if (status == FS_OK && got != SQLITE_DONE)
+        status = store_sql_fault(db, "in the query", err);
+    sqlite3_finalize(statement);
+    return status;
+}

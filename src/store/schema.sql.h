@@ -1,0 +1,49 @@
+/* The schema of version 1, as one text. A newer version adds a step to
+ * `migrations` in open.c; nothing here is ever edited afterwards. */
+#ifndef FS_STORE_SCHEMA_H
+#define FS_STORE_SCHEMA_H
+
+static const char store_schema_1[] =
+    "CREATE TABLE runs ("
+    " id INTEGER PRIMARY KEY,"
+    " started TEXT NOT NULL," /* UTC, ISO 8601 */
+    " ended TEXT,"            /* NULL while it runs, or when it was killed */
+    " status INTEGER,"        /* the command's exit status */
+    " command TEXT NOT NULL, command_line TEXT NOT NULL,"
+    " version TEXT, host TEXT, model TEXT, cluster TEXT,"
+    " model_digest TEXT, cluster_digest TEXT, plan_digest TEXT,"
+    " seed INTEGER, message TEXT, json TEXT);"
+    "CREATE INDEX runs_by_plan ON runs(plan_digest);"
+    "CREATE TABLE figures ("
+    " run INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,"
+    " name TEXT NOT NULL, value REAL, unit TEXT,"
+    " PRIMARY KEY(run, name)) WITHOUT ROWID;"
+    "CREATE TABLE steps ("
+    " run INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,"
+    " step INTEGER NOT NULL, loss REAL, seconds REAL,"
+    " PRIMARY KEY(run, step)) WITHOUT ROWID;"
+    "CREATE TABLE plans ("
+    " digest TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE events ("
+    " run INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,"
+    " rank INTEGER, stream INTEGER, task INTEGER, micro_batch INTEGER,"
+    " step INTEGER, ready_ns INTEGER, start_ns INTEGER, end_ns INTEGER);"
+    "CREATE INDEX events_by_run ON events(run);"
+    "CREATE TABLE timings ("
+    " run INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,"
+    " role INTEGER, task INTEGER, compute_s REAL, memory_s REAL,"
+    " network_s REAL, latency_s REAL, launch_s REAL, total_s REAL,"
+    " on_core INTEGER, PRIMARY KEY(run, role, task)) WITHOUT ROWID;"
+    "CREATE TABLE cache ("
+    " key TEXT PRIMARY KEY, json TEXT NOT NULL, written TEXT NOT NULL)"
+    " WITHOUT ROWID;"
+    /* What people ask for first: a run beside what was predicted for it. */
+    "CREATE VIEW predicted_and_measured AS"
+    " SELECT r.id AS run, r.started, r.plan_digest, r.model,"
+    "  p.value AS predicted_step_s, m.value AS measured_step_s,"
+    "  m.value / p.value - 1 AS error"
+    " FROM runs r"
+    " JOIN figures p ON p.run = r.id AND p.name = 'predicted_step_s'"
+    " JOIN figures m ON m.run = r.id AND m.name = 'step_median_s';";
+
+#endif
