@@ -31,6 +31,7 @@ typedef struct plan_actors {
     int32_t *next_on_stream; /* [tasks] next task of the same stream and phase,
                                 or -1 */
     int32_t *first_on_stream; /* [streams * PLAN_PHASES] or -1 */
+    int32_t first_slot[PLAN_PHASES], last_slot[PLAN_PHASES]; /* -1: none */
 } plan_actors;
 
 plan_actors *plan_actors_create(const plan *p, const plan_role *role,
@@ -39,6 +40,11 @@ plan_actors *plan_actors_create(const plan *p, const plan_role *role,
 int32_t plan_actor_head(const plan_actors *a, int32_t stream);
 /* Which micro-batch the head belongs to (0 for BEGIN, m - 1 for END). */
 int32_t plan_actor_micro_batch(const plan_actors *a, int32_t stream);
+/* Is this the head's first (last) firing of the step? A per-step register is
+ * claimed by the first firing of a task that runs per micro-batch, and made
+ * ready or released by the last. */
+bool plan_actor_first_firing(const plan_actors *a, int32_t stream);
+bool plan_actor_last_firing(const plan_actors *a, int32_t stream);
 /* May the head fire now? */
 bool plan_actor_ready(const plan_actors *a, int32_t stream);
 /* The piece of `reg` that the head of `stream` reads or writes, and from it the
