@@ -5,6 +5,7 @@
 #define FS_HW_CLUSTER_H
 
 #include "base/arena.h"
+#include "base/json.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -65,6 +66,12 @@ fs_status hw_cluster_open(const char *spec, const char *data_dir,
                           fs_arena *arena, fs_err *err, hw_cluster **out);
 fs_status hw_cluster_save(const hw_cluster *cluster, const char *path,
                           fs_err *err);
+/* The object that a cluster file holds (a plan for a probed host carries its
+ * cluster along); the caller owns it. Reading it back gives the same digest;
+ * `file` is named in messages. */
+json_t *hw_cluster_to_json(const hw_cluster *cluster);
+fs_status hw_cluster_from_json(const char *file, json_t *json, fs_arena *arena,
+                               fs_err *err, hw_cluster **out);
 
 /* This host seen as `ranks` devices through hwloc: cores, memory. Figures that
  * need measuring are left 0 for the caller to fill (exec_probe). */
