@@ -1,0 +1,112 @@
+#include "config.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "tests/tap.h"
+
+#include <unistd.h>
+
+static void test_arena(void)
+{
+    fs_arena *arena = fs_arena_create();
+    FS_VEC(int) numbers = {0};
+    for (int i = 0; i < 100000; i++)
+        fs_push(arena, &numbers, i);
+    int right = 1;
+    for (int i = 0; i < numbers.n; i++)
+        right &= numbers.at[i] == i;
+    tap_ok(right && numbers.n == 100000, "arena: a vector keeps what is pushed");
+    char *big = fs_new(arena, char, 1 << 20), *small = fs_new(arena, char, 8);
+    tap_ok(big[(1 << 20) - 1] == 0 && small[7] == 0, "arena: memory is zeroed");
+    tap_equal_text(fs_printf(arena, "%d-%s", 7, "x"), "7-x",
+                   "arena: printf formats");
+    fs_text text = {.arena = arena};
+    for (int i = 0; i < 1000; i++)
+        fs_text_add(&text, "%d,", i % 10);
+    tap_equal_int(text.n, 2000, "arena: text grows");
+    fs_arena_destroy(arena);
+}
+
+static void test_map(void)
+{
+    fs_arena *arena = fs_arena_create();
+    fs_map map = {.arena = arena};
+    for (int i = 0; i < 5000; i++)
+        *fs_map_at(&map, fs_printf(arena, "key%d", i)) = i;
+    int right = 1;
+    for (int i = 0; i < 5000; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "key%d", i);
+        right &= fs_map_get(&map, key) == i;
+    }
+    tap_ok(right, "map: every key gives its value back");
+    tap_equal_int(fs_map_get(&map, "missing"), -1, "map: a missing key is -1");
+    fs_arena_destroy(arena);
+}
+
+static void test_draws(void)
+{
+    double sum = 0, squares = 0;
+    enum { N = 100000 };
+    for (int i = 0; i < N; i++) {
+        double x = fs_draw_normal(42, (uint64_t)i);
+        sum += x;
+        squares += x * x;
+    }
+    tap_ok(fabs(sum / N) < 0.02, "draws: a normal's mean is near 0");
+    tap_ok(fabs(squares / N - 1) < 0.03, "draws: its variance is near 1");
+    tap_ok(fs_draw_unit(1, 7) == fs_draw_unit(1, 7), "draws: they repeat");
+}
+
+static void test_json(void)
+{
+    char path[64];
+    snprintf(path, sizeof path, "base_test.%d.json", (int)getpid());
+    FILE *file = fopen(path, "w");
+    fputs("{\"a\": 1,\n \"b\": [1, 2,, 3]}", file);
+    fclose(file);
+    fs_err err = {0};
+    json_t *root = NULL;
+    tap_equal_int(fs_json_load(path, &err, &root), FS_INVALID,
+                  "json: malformed text is refused");
+    tap_ok(strstr(err.text, ":2:"), "json: the message has the line: %s",
+           err.text);
+    root = json_pack("{s:i, s:[i,i]}", "n", 5, "list", 1, 2);
+    err = (fs_err){0};
+    tap_equal_int(fs_json_save(root, path, &err), FS_OK, "json: saves");
+    json_decref(root);
+    tap_equal_int(fs_json_load(path, &err, &root), FS_OK, "json: loads");
+    fs_json in = fs_json_root(path, root);
+    int64_t n = 0;
+    tap_ok(fs_json_int(&in, "n", 0, 9, &err, &n) == FS_OK && n == 5,
+           "json: a whole number comes back");
+    tap_equal_int(fs_json_int(&in, "n", 6, 9, &err, &n), FS_INVALID,
+                  "json: a number out of range is refused");
+    tap_ok(strstr(err.text, "n is 5"), "json: and named: %s", err.text);
+    json_decref(root);
+    unlink(path);
+}
+
+static void test_text(void)
+{
+    char out[32];
+    tap_equal_text(fs_human_seconds(out, 0.00123), "1.23 ms", "1.23 ms");
+    tap_equal_text(fs_human_bytes(out, 1536), "1.5 KiB", "1.5 KiB");
+    tap_equal_text(fs_human_count(out, 861184), "861 k", "861 k");
+    fs_err err = {0};
+    fs_fail(&err, FS_INVALID, "first");
+    fs_fail(&err, FS_FAULT, "second");
+    tap_equal_text(err.text, "first", "errors: the first fault wins");
+    fs_err_prefix(&err, "file %d", 3);
+    tap_equal_text(err.text, "file 3: first", "errors: a prefix goes before");
+}
+
+int main(void)
+{
+    test_arena();
+    test_map();
+    test_draws();
+    test_json();
+    test_text();
+    return tap_done();
+}
