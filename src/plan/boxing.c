@@ -1,0 +1,453 @@
+#include "config.h"
+
+#include "plan/boxing.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- the table of steps ---- */
+
+typedef enum sbp_class { CLASS_B, CLASS_S, CLASS_R, CLASS_P } sbp_class;
+
+typedef struct box_row {
+    plan_box_kind kind;
+    const char *name;
+    sbp_class from, to;
+    bool collective;
+} box_row;
+
+static const box_row box_table[PLAN_BOX_KINDS] = {
+#define PLAN_BOX(id, name, from, to, collective)                               \
+    [id] = {id, name, CLASS_##from, CLASS_##to, collective},
+#include "plan/boxing.def"
+#undef PLAN_BOX
+};
+
+const char *plan_box_name(plan_box_kind kind)
+{
+    return box_table[kind].name;
+}
+
+bool plan_box_is_collective(plan_box_kind kind)
+{
+    return box_table[kind].collective;
+}
+
+static bool in_class(ir_sbp sbp, sbp_class wanted)
+{
+    switch (wanted) {
+    case CLASS_B:
+        return sbp.kind == IR_B;
+    case CLASS_S:
+        return sbp.kind == IR_S;
+    case CLASS_R:
+        return ir_sbp_is_partial(sbp);
+    case CLASS_P:
+        return sbp.kind == IR_PSUM;
+    }
+    return false;
+}
+
+static const box_row *find_row(ir_sbp from, ir_sbp to)
+{
+    for (int32_t k = 0; k < PLAN_BOX_KINDS; k++)
+        if (in_class(from, box_table[k].from) && in_class(to, box_table[k].to))
+            return &box_table[k];
+    return NULL;
+}
+
+/* The one axis on which the two differ, -1 when there are none or several. */
+static int32_t changed_axis(const ir_nd_sbp *from, const ir_nd_sbp *to,
+                            int32_t n_axes)
+{
+    int32_t axis = -1;
+
+    for (int32_t a = 0; a < n_axes; a++) {
+        if (ir_sbp_equal(from->at[a], to->at[a]))
+            continue;
+        if (axis >= 0)
+            return -1;
+        axis = a;
+    }
+    return axis;
+}
+
+/* Later axes cut the pieces of earlier ones: what touches S(d) on an axis
+ * needs pieces that are contiguous in d. */
+static bool later_axis_cuts(const ir_nd_sbp *sbp, int32_t n_axes, int32_t axis,
+                            ir_sbp touched)
+{
+    if (touched.kind != IR_S)
+        return false;
+    for (int32_t a = axis + 1; a < n_axes; a++)
+        if (ir_sbp_equal(sbp->at[a], touched))
+            return true;
+    return false;
+}
+
+/* Different reductions do not commute; the later axis is the inner one and is
+ * reduced first. */
+static bool later_axis_reduces_otherwise(const ir_nd_sbp *sbp, int32_t n_axes,
+                                         int32_t axis)
+{
+    ir_sbp mine = sbp->at[axis];
+
+    if (!ir_sbp_is_partial(mine))
+        return false;
+    for (int32_t a = axis + 1; a < n_axes; a++)
+        if (ir_sbp_is_partial(sbp->at[a]) && sbp->at[a].kind != mine.kind)
+            return true;
+    return false;
+}
+
+static int64_t piece_bytes(const ir_tensor *tensor, const ir_mesh *mesh,
+                           const ir_nd_sbp *sbp)
+{
+    ir_shape local = ir_largest_piece(&tensor->shape, sbp, mesh);
+
+    return ir_shape_count(&local) * ir_dtype_bytes(tensor->dtype);
+}
+
+bool plan_box_step_make(const ir_tensor *tensor, const ir_mesh *mesh,
+                        const ir_nd_sbp *from, const ir_nd_sbp *to,
+                        plan_box_step *out)
+{
+    int32_t axis = changed_axis(from, to, mesh->n);
+    const box_row *row;
+
+    if (axis < 0 || mesh->dim[axis] < 2)
+        return false;
+    row = find_row(from->at[axis], to->at[axis]);
+    if (row == NULL)
+        return false;
+    /* Zeros are the identity of a sum of numbers, not of flags. */
+    if (row->to == CLASS_P && tensor->dtype == IR_BOOL)
+        return false;
+    if (later_axis_cuts(from, mesh->n, axis, from->at[axis]) ||
+        later_axis_cuts(to, mesh->n, axis, to->at[axis]) ||
+        later_axis_reduces_otherwise(from, mesh->n, axis))
+        return false;
+    if (!ir_nd_sbp_fits(from, &tensor->shape, mesh) ||
+        !ir_nd_sbp_fits(to, &tensor->shape, mesh))
+        return false;
+    *out = (plan_box_step){.kind = row->kind,
+                           .axis = axis,
+                           .from = *from,
+                           .to = *to,
+                           .bytes_in = piece_bytes(tensor, mesh, from),
+                           .bytes_out = piece_bytes(tensor, mesh, to)};
+    return true;
+}
+
+/* ---- states: SBPs of a tensor as numbers ---- */
+
+/* Per mesh axis a digit: 0 B, 1..3 P(sum), P(max), P(min), 4 + i S(i). */
+enum { DIGIT_PARTIAL = 1, DIGIT_SPLIT = 4 };
+
+typedef struct state_space {
+    const ir_tensor *tensor;
+    const plan_stage *stage;
+    int32_t base, n_axes, n_states;
+} state_space;
+
+static state_space space_of(const ir_tensor *tensor, const plan_stage *stage)
+{
+    state_space space = {tensor, stage, DIGIT_SPLIT + tensor->shape.rank,
+                         stage->mesh.n, 1};
+
+    for (int32_t a = 0; a < space.n_axes; a++)
+        space.n_states *= space.base;
+    return space;
+}
+
+static int32_t digit_of(ir_sbp sbp)
+{
+    switch (sbp.kind) {
+    case IR_S:
+        return DIGIT_SPLIT + sbp.axis;
+    case IR_B:
+        return 0;
+    default:
+        return DIGIT_PARTIAL + (sbp.kind - IR_PSUM);
+    }
+}
+
+static ir_sbp sbp_of_digit(int32_t digit)
+{
+    if (digit >= DIGIT_SPLIT)
+        return IR_SBP_S(digit - DIGIT_SPLIT);
+    if (digit >= DIGIT_PARTIAL)
+        return (ir_sbp){(uint8_t)(IR_PSUM + digit - DIGIT_PARTIAL), 0};
+    return IR_SBP_B;
+}
+
+static int32_t state_of(const state_space *space, const ir_nd_sbp *sbp)
+{
+    int32_t state = 0;
+
+    for (int32_t a = 0; a < space->n_axes; a++)
+        state = state * space->base + digit_of(sbp->at[a]);
+    return state;
+}
+
+static ir_nd_sbp sbp_of_state(const state_space *space, int32_t state)
+{
+    ir_nd_sbp sbp = {0};
+
+    for (int32_t a = space->n_axes - 1; a >= 0; a--) {
+        sbp.at[a] = sbp_of_digit(state % space->base);
+        state /= space->base;
+    }
+    return sbp;
+}
+
+/* ---- cheapest paths ---- */
+
+/* Cheapest paths from one SBP to all others. */
+typedef struct path_tree {
+    double *seconds; /* [n_states], INFINITY: out of reach */
+    int32_t *parent;
+} path_tree;
+
+/* A binary heap of states ordered by (seconds, state): ties must not depend
+ * on the order of insertion. Stale entries are skipped when popped. */
+typedef struct heap_item {
+    double seconds;
+    int32_t state;
+} heap_item;
+typedef FS_VEC(heap_item) state_heap;
+
+static bool item_before(heap_item a, heap_item b)
+{
+    return a.seconds < b.seconds ||
+           (a.seconds == b.seconds && a.state < b.state);
+}
+
+static void heap_push(fs_arena *arena, state_heap *heap, heap_item item)
+{
+    int32_t i = heap->n;
+
+    fs_push(arena, heap, item);
+    while (i > 0 && item_before(item, heap->at[(i - 1) / 2])) {
+        heap->at[i] = heap->at[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    heap->at[i] = item;
+}
+
+static heap_item heap_pop(state_heap *heap)
+{
+    heap_item top = heap->at[0], last = heap->at[--heap->n];
+    int32_t i = 0;
+
+    while (2 * i + 1 < heap->n) {
+        int32_t child = 2 * i + 1;
+        if (child + 1 < heap->n &&
+            item_before(heap->at[child + 1], heap->at[child]))
+            child++;
+        if (!item_before(heap->at[child], last))
+            break;
+        heap->at[i] = heap->at[child];
+        i = child;
+    }
+    heap->at[i] = last;
+    return top;
+}
+
+typedef struct path_walk {
+    const state_space *space;
+    const plan_boxing_cost *cost;
+    fs_arena *arena;
+    path_tree *tree;
+    state_heap heap;
+} path_walk;
+
+static void relax(path_walk *walk, int32_t state, const ir_nd_sbp *from,
+                  const ir_nd_sbp *to)
+{
+    const state_space *space = walk->space;
+    int32_t next = state_of(space, to);
+    plan_box_step step;
+    double seconds;
+
+    if (!plan_box_step_make(space->tensor, &space->stage->mesh, from, to,
+                            &step))
+        return;
+    seconds = walk->tree->seconds[state] +
+              walk->cost->seconds(walk->cost->ctx, space->stage, &step);
+    if (!(seconds < walk->tree->seconds[next]))
+        return;
+    walk->tree->seconds[next] = seconds;
+    walk->tree->parent[next] = state;
+    heap_push(walk->arena, &walk->heap, (heap_item){seconds, next});
+}
+
+static void expand(path_walk *walk, int32_t state)
+{
+    const state_space *space = walk->space;
+    ir_nd_sbp from = sbp_of_state(space, state);
+
+    for (int32_t a = 0; a < space->n_axes; a++)
+        for (int32_t digit = 0; digit < space->base; digit++) {
+            ir_nd_sbp to = from;
+            to.at[a] = sbp_of_digit(digit);
+            relax(walk, state, &from, &to);
+        }
+}
+
+static path_tree find_paths(const state_space *space,
+                            const plan_boxing_cost *cost,
+                            const ir_nd_sbp *from, fs_arena *arena)
+{
+    path_tree tree = {fs_new(arena, double, space->n_states),
+                      fs_new(arena, int32_t, space->n_states)};
+    fs_arena *scratch = fs_arena_create();
+    path_walk walk = {space, cost, scratch, &tree, {0}};
+    int32_t start = state_of(space, from);
+
+    for (int32_t s = 0; s < space->n_states; s++) {
+        tree.seconds[s] = INFINITY;
+        tree.parent[s] = -1;
+    }
+    tree.seconds[start] = 0;
+    heap_push(scratch, &walk.heap, (heap_item){0, start});
+    while (walk.heap.n > 0) {
+        heap_item item = heap_pop(&walk.heap);
+        if (item.seconds == tree.seconds[item.state])
+            expand(&walk, item.state);
+    }
+    fs_arena_destroy(scratch);
+    return tree;
+}
+
+/* ---- the boxer: remembered trees ---- */
+
+/* Everything that a path and its cost depend on, without padding. */
+typedef struct tree_key {
+    int64_t dim[IR_MAX_RANK];
+    int32_t rank, dtype, first_device, n_axes;
+    int32_t mesh[IR_MAX_MESH];
+    ir_sbp from[IR_MAX_MESH];
+} tree_key;
+
+typedef struct tree_entry {
+    tree_key key;
+    path_tree tree;
+    int32_t next; /* in its bucket, or -1 */
+} tree_entry;
+
+struct plan_boxer {
+    plan_boxing_cost cost;
+    fs_arena *arena;
+    FS_VEC(tree_entry) entries;
+    int32_t *bucket;
+    int32_t n_buckets; /* a power of two */
+};
+
+plan_boxer *plan_boxer_create(plan_boxing_cost cost, fs_arena *arena)
+{
+    plan_boxer *boxer = fs_new(arena, plan_boxer, 1);
+
+    boxer->cost = cost;
+    boxer->arena = arena;
+    return boxer;
+}
+
+static tree_key key_of(const ir_tensor *tensor, const plan_stage *stage,
+                       const ir_nd_sbp *from)
+{
+    tree_key key;
+
+    memset(&key, 0, sizeof key);
+    for (int32_t d = 0; d < tensor->shape.rank; d++)
+        key.dim[d] = tensor->shape.dim[d];
+    key.rank = tensor->shape.rank;
+    key.dtype = (int32_t)tensor->dtype;
+    key.first_device = stage->first_device;
+    key.n_axes = stage->mesh.n;
+    for (int32_t a = 0; a < stage->mesh.n; a++) {
+        key.mesh[a] = stage->mesh.dim[a];
+        key.from[a] = from->at[a];
+    }
+    return key;
+}
+
+static int32_t *bucket_of(const plan_boxer *boxer, const tree_key *key)
+{
+    uint64_t hash = fs_hash(0, key, sizeof *key);
+
+    return &boxer->bucket[hash & (uint64_t)(boxer->n_buckets - 1)];
+}
+
+static void grow_buckets(plan_boxer *boxer)
+{
+    boxer->n_buckets = boxer->n_buckets ? 2 * boxer->n_buckets : 64;
+    boxer->bucket = fs_new(boxer->arena, int32_t, boxer->n_buckets);
+    for (int32_t b = 0; b < boxer->n_buckets; b++)
+        boxer->bucket[b] = -1;
+    for (int32_t e = 0; e < boxer->entries.n; e++) {
+        int32_t *bucket = bucket_of(boxer, &boxer->entries.at[e].key);
+        boxer->entries.at[e].next = *bucket;
+        *bucket = e;
+    }
+}
+
+static const path_tree *tree_of(plan_boxer *boxer, const state_space *space,
+                                const ir_nd_sbp *from)
+{
+    tree_key key = key_of(space->tensor, space->stage, from);
+    int32_t *bucket;
+
+    if (boxer->entries.n >= boxer->n_buckets)
+        grow_buckets(boxer);
+    bucket = bucket_of(boxer, &key);
+    for (int32_t e = *bucket; e >= 0; e = boxer->entries.at[e].next)
+        if (memcmp(&boxer->entries.at[e].key, &key, sizeof key) == 0)
+            return &boxer->entries.at[e].tree;
+    fs_push(boxer->arena, &boxer->entries,
+            (tree_entry){key,
+                         find_paths(space, &boxer->cost, from, boxer->arena),
+                         *bucket});
+    *bucket = boxer->entries.n - 1;
+    return &boxer->entries.at[*bucket].tree;
+}
+
+static int32_t path_length(const path_tree *tree, int32_t state)
+{
+    int32_t n = 0;
+
+    while (tree->parent[state] >= 0) {
+        state = tree->parent[state];
+        n++;
+    }
+    return n;
+}
+
+double plan_boxer_find(plan_boxer *boxer, const ir_tensor *tensor,
+                       const plan_stage *stage, const ir_nd_sbp *from,
+                       const ir_nd_sbp *to, plan_boxing *path)
+{
+    state_space space = space_of(tensor, stage);
+    const path_tree *tree;
+    int32_t state, n;
+
+    if (ir_nd_sbp_equal(from, to, stage->mesh.n)) {
+        if (path != NULL)
+            *path = (plan_boxing){.n = 0, .at = {*from}};
+        return 0;
+    }
+    if (!ir_nd_sbp_fits(from, &tensor->shape, &stage->mesh) ||
+        !ir_nd_sbp_fits(to, &tensor->shape, &stage->mesh))
+        return INFINITY;
+    tree = tree_of(boxer, &space, from);
+    state = state_of(&space, to);
+    n = path_length(tree, state);
+    if (isinf(tree->seconds[state]) || n > PLAN_MAX_BOXING)
+        return INFINITY;
+    if (path != NULL) {
+        *path = (plan_boxing){.n = n};
+        for (int32_t i = n, s = state; i >= 0; i--, s = tree->parent[s])
+            path->at[i] = sbp_of_state(&space, s);
+    }
+    return tree->seconds[state];
+}
