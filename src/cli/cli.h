@@ -1,0 +1,101 @@
+/* Inside cli/: one invocation. The only place with process-wide state. */
+#ifndef FS_CLI_CLI_H
+#define FS_CLI_CLI_H
+
+#include "base/json.h"
+#include "cost/cost.h"
+#include "plan/text.h"
+#include "store/store.h"
+
+#include <stdio.h>
+
+typedef const char *cli_TEXT;
+typedef bool cli_FLAG;
+typedef int64_t cli_COUNT;
+typedef double cli_REAL;
+typedef FS_VEC(const char *) cli_LIST;
+
+typedef struct cli_args {
+#define CLI_OPTION(field, flag, kind, ...) cli_##kind field;
+#include "cli/options.def"
+#undef CLI_OPTION
+    int n_operands;
+    const char *operands[4];
+} cli_args;
+
+typedef struct cli {
+    const char *program;  /* how it was started, for starting ranks */
+    const char *command;
+    const char *command_line;
+    const char *data_dir; /* datasets: FS_DATA, or where it was installed */
+    cli_args args;
+    fs_arena *arena;
+    fs_err err;
+    store_db *db;         /* NULL with --db none */
+    int64_t run;          /* row of this command, 0 before it began */
+    json_t *result;       /* the object that --json prints */
+    bool quiet;           /* nothing on stdout (ranks other than 0) */
+} cli;
+
+/* Fills args; FS_INVALID names the flag and the command's usage. *help is set
+ * when --help was among them. */
+fs_status cli_parse(cli *c, int argc, char **argv, bool *help);
+void cli_usage(FILE *out);
+void cli_help(const char *command, FILE *out);
+
+/* "16G", "512MiB", "1e9" -> bytes. */
+fs_status cli_parse_bytes(const char *text, fs_err *err, int64_t *out);
+
+/* stdout for people: nothing with --json. */
+void cli_say(const cli *c, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* ---- database: every command that computes writes a run ---- */
+fs_status cli_begin(cli *c, const char *model, const char *cluster);
+fs_status cli_digests(cli *c, uint64_t model, uint64_t cluster, uint64_t plan);
+void cli_figure(cli *c, const char *name, double value, const char *unit);
+
+/* ---- models ---- */
+/* What the user said about the model and its training. */
+typedef struct cli_model {
+    plan_origin origin;
+    struct onnx_model *mapping; /* NULL for the zoo */
+    ir_graph *graph;
+    fs_text notes;
+} cli_model;
+plan_origin cli_origin(const cli *c, const char *model, const char *cluster);
+/* Imports for `samples` samples per micro-batch (0: as exported). */
+fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
+                         cli_model *out);
+/* Imports and adds backward and update for m micro-batches. */
+fs_status cli_model_train(cli *c, const plan_origin *origin, int32_t m,
+                          cli_model *out);
+void cli_model_close(cli_model *model);
+bool cli_is_model(const char *spec);
+bool cli_is_cluster(const char *spec);
+
+/* ---- clusters ---- */
+/* `local` is probed once and kept in the database. */
+fs_status cli_cluster_open(cli *c, const char *spec, hw_cluster **out);
+/* Measures this host, on two ranks where there are two cores. */
+fs_status cli_probe(cli *c, int32_t ranks, hw_cluster **out);
+
+/* ---- plans ---- */
+typedef struct cli_plan {
+    cli_model model;
+    hw_cluster *cluster;
+    const plan *plan;
+    cost_model *cost;
+    plan_timing *timing; /* predicted */
+} cli_plan;
+/* Reads the file, makes its graph again, checks digests. */
+fs_status cli_plan_open(cli *c, const char *path, cli_plan *out);
+void cli_plan_close(cli_plan *p);
+/* Prints the findings of plan_check; FS_NO when there are any. */
+fs_status cli_plan_prove(cli *c, const cli_plan *p, plan_trace *unused);
+
+#define CLI_COMMAND(name, ...) fs_status cli_cmd_##name(cli *c);
+#include "cli/commands.def"
+#undef CLI_COMMAND
+
+#endif
