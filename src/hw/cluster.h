@@ -53,10 +53,12 @@ typedef struct hw_cluster {
     const char *name; /* the string or path that made it */
     int32_t n_groups;
     hw_group *groups;
-    hw_link outer;    /* between nodes */
+    hw_link outer;    /* a node with the others: all its NICs together */
+    int32_t nics_per_node; /* equal parts of outer; one device's flow uses one
+                              at most. 0 means 1 */
     int32_t n_devices, n_nodes;
     const char *host; /* probed host's name, else NULL */
-    uint64_t digest;  /* of its JSON form */
+    uint64_t digest;  /* of its JSON form, name and host left out */
 } hw_cluster;
 
 /* `spec` is a path ending in .json or a synthetic string; `data_dir` holds
@@ -86,7 +88,13 @@ const hw_link *hw_link_between(const hw_cluster *cluster, int32_t a, int32_t b);
  * compute at once: max(1, active / cores), 1 where nothing is shared. */
 double hw_core_share(const hw_group *group, int32_t active);
 
-/* Recomputes n_devices, n_nodes, digest after fields were filled. */
+/* The link between nodes as one of `flows` equal users of a node sees it:
+ * each has `devices` devices of that node, so as many NICs at most. */
+hw_link hw_outer_share(const hw_cluster *cluster, int32_t flows,
+                       int32_t devices);
+
+/* Sorts points, recomputes n_devices, n_nodes, digest after fields were
+ * filled. */
 void hw_cluster_finish(hw_cluster *cluster);
 
 #endif

@@ -1,0 +1,92 @@
+#include "config.h"
+#include "hw/cluster.h"
+
+#include "base/hash.h"
+#include "hw/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const hw_group *hw_group_of(const hw_cluster *cluster, int32_t device)
+{
+    FS_ASSERT(device >= 0 && device < cluster->n_devices);
+    for (int32_t g = 0; g < cluster->n_groups; g++) {
+        const hw_group *group = &cluster->groups[g];
+        int32_t n = group->nodes * group->devices_per_node;
+        if (device < n)
+            return group;
+        device -= n;
+    }
+    return NULL;
+}
+
+int32_t hw_node_of(const hw_cluster *cluster, int32_t device)
+{
+    FS_ASSERT(device >= 0 && device < cluster->n_devices);
+    int32_t node = 0;
+    for (int32_t g = 0; g < cluster->n_groups; g++) {
+        const hw_group *group = &cluster->groups[g];
+        int32_t n = group->nodes * group->devices_per_node;
+        if (device < n)
+            return node + device / group->devices_per_node;
+        device -= n;
+        node += group->nodes;
+    }
+    return -1;
+}
+
+const hw_link *hw_link_between(const hw_cluster *cluster, int32_t a, int32_t b)
+{
+    const hw_group *group = hw_group_of(cluster, a);
+    if (a == b)
+        return &group->memory;
+    if (hw_node_of(cluster, a) == hw_node_of(cluster, b))
+        return &group->inner;
+    return &cluster->outer;
+}
+
+hw_link hw_outer_share(const hw_cluster *cluster, int32_t flows,
+                       int32_t devices)
+{
+    hw_link link = cluster->outer;
+    int32_t nics = cluster->nics_per_node > 0 ? cluster->nics_per_node : 1;
+    double share = flows > 1 ? 1.0 / flows : 1.0;
+    double reach = devices < nics ? (double)devices / nics : 1.0;
+    link.bandwidth_bps *= share < reach ? share : reach;
+    return link;
+}
+
+double hw_core_share(const hw_group *group, int32_t active)
+{
+    if (group->cores_per_node <= 0 || active <= group->cores_per_node)
+        return 1;
+    return (double)active / group->cores_per_node;
+}
+
+static int compare_points(const void *a, const void *b)
+{
+    const hw_point *p = a, *q = b;
+    int order = strcmp(p->what, q->what);
+    if (order)
+        return order;
+    return (p->work > q->work) - (p->work < q->work);
+}
+
+void hw_cluster_finish(hw_cluster *cluster)
+{
+    cluster->n_devices = cluster->n_nodes = 0;
+    for (int32_t g = 0; g < cluster->n_groups; g++) {
+        hw_group *group = &cluster->groups[g];
+        cluster->n_nodes += group->nodes;
+        cluster->n_devices += group->nodes * group->devices_per_node;
+        if (group->device.n_points > 1)
+            qsort(group->device.points, (size_t)group->device.n_points,
+                  sizeof *group->device.points, compare_points);
+    }
+    json_t *figures = hw_cluster_json(cluster, true);
+    char *text = json_dumps(figures, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    FS_ASSERT(text);
+    cluster->digest = fs_hash_text(0, text);
+    free(text);
+    json_decref(figures);
+}

@@ -1,0 +1,315 @@
+/* Cluster files: reading with errors that name file and field, writing. */
+#include "config.h"
+#include "hw/parts.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { HW_FORMAT_VERSION = 1 };
+
+static const char *separator(const fs_json *in)
+{
+    return in->where[0] ? "." : "";
+}
+
+/* A number that is at least (or, when `open`, above) `low`. */
+static fs_status read_from(const fs_json *in, const char *key, double low,
+                           bool open, fs_err *err, double *out)
+{
+    double value;
+    FS_TRY(fs_json_number(in, key, err, &value));
+    if (!isfinite(value) || value < low || (open && value == low))
+        return fs_fail(err, FS_INVALID, "%s: %s%s%s is %g, must be %s %g",
+                       in->file, in->where, separator(in), key, value,
+                       open ? "above" : "at least", low);
+    *out = value;
+    return FS_OK;
+}
+
+static fs_status read_efficiency(const fs_json *in, const char *key,
+                                 fs_err *err, double *out)
+{
+    FS_TRY(read_from(in, key, 0, true, err, out));
+    if (*out > 1)
+        return fs_fail(err, FS_INVALID,
+                       "%s: %s%s%s is %g, a fraction must be at most 1",
+                       in->file, in->where, separator(in), key, *out);
+    return FS_OK;
+}
+
+static fs_status read_text(const fs_json *in, const char *key, fs_arena *arena,
+                           fs_err *err, const char **out)
+{
+    const char *text;
+    FS_TRY(fs_json_text(in, key, err, &text));
+    *out = fs_strdup(arena, text);
+    return FS_OK;
+}
+
+static fs_status read_flag(const fs_json *in, const char *key, fs_err *err,
+                           bool *out)
+{
+    json_t *value = json_object_get(in->value, key);
+    if (value && !json_is_boolean(value))
+        return fs_fail(err, FS_INVALID, "%s: %s%s%s must be true or false",
+                       in->file, in->where, separator(in), key);
+    *out = json_is_true(value);
+    return FS_OK;
+}
+
+static fs_status read_link_at(const fs_json *in, fs_arena *arena, fs_err *err,
+                              hw_link *out)
+{
+    FS_TRY(read_text(in, "name", arena, err, &out->name));
+    FS_TRY(read_from(in, "latency_s", 0, false, err, &out->latency_s));
+    FS_TRY(read_from(in, "bandwidth_bps", 0, true, err, &out->bandwidth_bps));
+    return read_flag(in, "on_cores", err, &out->on_cores);
+}
+
+fs_status hw_read_link(const fs_json *in, const char *key, fs_arena *arena,
+                       fs_err *err, hw_link *out)
+{
+    fs_json link;
+    FS_TRY(fs_json_object(in, key, err, &link));
+    return read_link_at(&link, arena, err, out);
+}
+
+fs_status hw_read_outer(const fs_json *in, fs_arena *arena, fs_err *err,
+                        hw_cluster *out)
+{
+    fs_json link;
+    int64_t nics = 1;
+    FS_TRY(fs_json_object(in, "outer", err, &link));
+    FS_TRY(read_link_at(&link, arena, err, &out->outer));
+    if (fs_json_has(&link, "nics_per_node"))
+        FS_TRY(fs_json_int(&link, "nics_per_node", 1, 1024, err, &nics));
+    out->nics_per_node = (int32_t)nics;
+    return FS_OK;
+}
+
+static fs_status read_point(const fs_json *list, size_t i, fs_arena *arena,
+                            fs_err *err, hw_point *out)
+{
+    fs_json point;
+    FS_TRY(fs_json_item(list, i, err, &point));
+    FS_TRY(read_text(&point, "what", arena, err, &out->what));
+    FS_TRY(read_from(&point, "work", 0, true, err, &out->work));
+    return read_from(&point, "seconds", 0, true, err, &out->seconds);
+}
+
+static fs_status read_points(const fs_json *in, fs_arena *arena, fs_err *err,
+                             hw_device *out)
+{
+    fs_json list;
+    if (!fs_json_has(in, "points"))
+        return FS_OK;
+    FS_TRY(fs_json_array(in, "points", err, &list));
+    size_t n = json_array_size(list.value);
+    if (n > 100000)
+        return fs_fail(err, FS_INVALID, "%s: %s has %zu points, more than "
+                       "100000", in->file, list.where, n);
+    out->points = fs_new(arena, hw_point, n);
+    for (size_t i = 0; i < n; i++)
+        FS_TRY(read_point(&list, i, arena, err, &out->points[i]));
+    out->n_points = (int32_t)n;
+    return FS_OK;
+}
+
+fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
+                         hw_device *out)
+{
+    fs_json dev;
+    FS_TRY(fs_json_object(in, "device", err, &dev));
+    FS_TRY(read_text(&dev, "name", arena, err, &out->name));
+    FS_TRY(read_from(&dev, "memory_bytes", 0, true, err, &out->memory_bytes));
+    FS_TRY(read_from(&dev, "memory_bps", 0, true, err, &out->memory_bps));
+    FS_TRY(read_from(&dev, "fp32_flops", 0, false, err, &out->fp32_flops));
+    FS_TRY(read_from(&dev, "tf32_flops", 0, false, err, &out->tf32_flops));
+    FS_TRY(read_from(&dev, "bf16_flops", 0, false, err, &out->bf16_flops));
+    FS_TRY(read_efficiency(&dev, "matmul_efficiency", err,
+                           &out->matmul_efficiency));
+    FS_TRY(read_efficiency(&dev, "memory_efficiency", err,
+                           &out->memory_efficiency));
+    FS_TRY(read_from(&dev, "launch_s", 0, false, err, &out->launch_s));
+    FS_TRY(read_text(&dev, "source", arena, err, &out->source));
+    if (out->fp32_flops + out->tf32_flops + out->bf16_flops <= 0)
+        return fs_fail(err, FS_INVALID,
+                       "%s: %s has no peak: one of fp32_flops, tf32_flops, "
+                       "bf16_flops must be above 0", in->file, dev.where);
+    return read_points(&dev, arena, err, out);
+}
+
+static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
+                            fs_err *err, hw_group *out)
+{
+    fs_json in;
+    int64_t nodes, devices, cores = 0;
+    FS_TRY(fs_json_item(list, i, err, &in));
+    FS_TRY(fs_json_int(&in, "nodes", 1, HW_MAX_DEVICES, err, &nodes));
+    FS_TRY(fs_json_int(&in, "devices_per_node", 1, HW_MAX_DEVICES, err,
+                       &devices));
+    if (fs_json_has(&in, "cores_per_node"))
+        FS_TRY(fs_json_int(&in, "cores_per_node", 0, HW_MAX_DEVICES, err,
+                           &cores));
+    out->nodes = (int32_t)nodes;
+    out->devices_per_node = (int32_t)devices;
+    out->cores_per_node = (int32_t)cores;
+    FS_TRY(hw_read_device(&in, arena, err, &out->device));
+    FS_TRY(hw_read_link(&in, "inner", arena, err, &out->inner));
+    return hw_read_link(&in, "memory", arena, err, &out->memory);
+}
+
+static fs_status check_devices(const hw_cluster *cluster, const char *file,
+                               fs_err *err)
+{
+    int64_t n = 0;
+    for (int32_t g = 0; g < cluster->n_groups; g++)
+        n += (int64_t)cluster->groups[g].nodes *
+             cluster->groups[g].devices_per_node;
+    if (n == 0)
+        return fs_fail(err, FS_INVALID, "%s: the cluster has zero devices",
+                       file);
+    if (n > HW_MAX_DEVICES)
+        return fs_fail(err, FS_INVALID,
+                       "%s: %lld devices, at most %d are handled", file,
+                       (long long)n, HW_MAX_DEVICES);
+    return FS_OK;
+}
+
+static fs_status read_cluster(const fs_json *in, fs_arena *arena, fs_err *err,
+                              hw_cluster *out)
+{
+    fs_json list;
+    int64_t version;
+    if (!json_is_object(in->value))
+        return fs_fail(err, FS_INVALID, "%s: a cluster must be an object",
+                       in->file);
+    FS_TRY(fs_json_int(in, "version", HW_FORMAT_VERSION, HW_FORMAT_VERSION,
+                       err, &version));
+    if (fs_json_has(in, "host"))
+        FS_TRY(read_text(in, "host", arena, err, &out->host));
+    FS_TRY(fs_json_array(in, "groups", err, &list));
+    size_t n = json_array_size(list.value);
+    if (n > HW_MAX_DEVICES)
+        return fs_fail(err, FS_INVALID, "%s: %zu groups are too many",
+                       in->file, n);
+    out->n_groups = (int32_t)n;
+    out->groups = fs_new(arena, hw_group, n ? n : 1);
+    for (size_t i = 0; i < n; i++)
+        FS_TRY(read_group(&list, i, arena, err, &out->groups[i]));
+    FS_TRY(check_devices(out, in->file, err));
+    return hw_read_outer(in, arena, err, out);
+}
+
+static fs_status open_file(const char *path, fs_arena *arena, fs_err *err,
+                           hw_cluster **out)
+{
+    json_t *root;
+    FS_TRY(fs_json_load(path, err, &root));
+    hw_cluster *cluster = fs_new(arena, hw_cluster, 1);
+    cluster->name = fs_strdup(arena, path);
+    fs_json in = fs_json_root(cluster->name, root);
+    fs_status status = read_cluster(&in, arena, err, cluster);
+    json_decref(root);
+    if (status != FS_OK)
+        return status;
+    hw_cluster_finish(cluster);
+    *out = cluster;
+    return FS_OK;
+}
+
+fs_status hw_cluster_open(const char *spec, const char *data_dir,
+                          fs_arena *arena, fs_err *err, hw_cluster **out)
+{
+    size_t n = strlen(spec);
+    if (n > 5 && strcmp(spec + n - 5, ".json") == 0)
+        return open_file(spec, arena, err, out);
+    return hw_synthetic_open(spec, data_dir, arena, err, out);
+}
+
+/* Zero when a figure is not finite: json_real refuses those. */
+static void set_real(json_t *object, const char *key, double value)
+{
+    json_object_set_new(object, key, json_real(isfinite(value) ? value : 0));
+}
+
+static void set_text(json_t *object, const char *key, const char *text)
+{
+    json_object_set_new(object, key, json_string(text ? text : ""));
+}
+
+static json_t *link_json(const hw_link *link)
+{
+    json_t *out = json_object();
+    set_text(out, "name", link->name);
+    set_real(out, "latency_s", link->latency_s);
+    set_real(out, "bandwidth_bps", link->bandwidth_bps);
+    json_object_set_new(out, "on_cores", json_boolean(link->on_cores));
+    return out;
+}
+
+static json_t *device_json(const hw_device *device)
+{
+    json_t *out = json_object(), *points = json_array();
+    set_text(out, "name", device->name);
+    set_real(out, "memory_bytes", device->memory_bytes);
+    set_real(out, "memory_bps", device->memory_bps);
+    set_real(out, "fp32_flops", device->fp32_flops);
+    set_real(out, "tf32_flops", device->tf32_flops);
+    set_real(out, "bf16_flops", device->bf16_flops);
+    set_real(out, "matmul_efficiency", device->matmul_efficiency);
+    set_real(out, "memory_efficiency", device->memory_efficiency);
+    set_real(out, "launch_s", device->launch_s);
+    set_text(out, "source", device->source);
+    for (int32_t i = 0; i < device->n_points; i++) {
+        json_t *point = json_object();
+        set_text(point, "what", device->points[i].what);
+        set_real(point, "work", device->points[i].work);
+        set_real(point, "seconds", device->points[i].seconds);
+        json_array_append_new(points, point);
+    }
+    json_object_set_new(out, "points", points);
+    return out;
+}
+
+static json_t *group_json(const hw_group *group)
+{
+    json_t *out = json_object();
+    json_object_set_new(out, "nodes", json_integer(group->nodes));
+    json_object_set_new(out, "devices_per_node",
+                        json_integer(group->devices_per_node));
+    json_object_set_new(out, "cores_per_node",
+                        json_integer(group->cores_per_node));
+    json_object_set_new(out, "device", device_json(&group->device));
+    json_object_set_new(out, "inner", link_json(&group->inner));
+    json_object_set_new(out, "memory", link_json(&group->memory));
+    return out;
+}
+
+json_t *hw_cluster_json(const hw_cluster *cluster, bool figures)
+{
+    json_t *out = json_object(), *groups = json_array();
+    json_object_set_new(out, "version", json_integer(HW_FORMAT_VERSION));
+    if (!figures) {
+        set_text(out, "made_from", cluster->name);
+        if (cluster->host)
+            set_text(out, "host", cluster->host);
+    }
+    for (int32_t g = 0; g < cluster->n_groups; g++)
+        json_array_append_new(groups, group_json(&cluster->groups[g]));
+    json_object_set_new(out, "groups", groups);
+    json_t *outer = link_json(&cluster->outer);
+    int32_t nics = cluster->nics_per_node > 0 ? cluster->nics_per_node : 1;
+    json_object_set_new(outer, "nics_per_node", json_integer(nics));
+    json_object_set_new(out, "outer", outer);
+    return out;
+}
+
+fs_status hw_cluster_save(const hw_cluster *cluster, const char *path,
+                          fs_err *err)
+{
+    json_t *root = hw_cluster_json(cluster, false);
+    fs_status status = fs_json_save(root, path, err);
+    json_decref(root);
+    return status;
+}

@@ -1,0 +1,229 @@
+/* "NODESxDEVICES:NAME[+...]": groups of nodes made from device files. */
+#include "config.h"
+#include "hw/parts.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef FS_VEC(char *) name_list;
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Device names that have a file, in alphabetical order. */
+static void list_names(const char *directory, fs_arena *arena, name_list *out)
+{
+    DIR *dir = opendir(directory);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        size_t n = strlen(entry->d_name);
+        if (n > 5 && strcmp(entry->d_name + n - 5, ".json") == 0)
+            fs_push(arena, out, fs_strndup(arena, entry->d_name, n - 5));
+    }
+    if (dir)
+        closedir(dir);
+    if (out->n)
+        qsort(out->at, (size_t)out->n, sizeof *out->at, compare_names);
+}
+
+static int32_t min3(int32_t a, int32_t b, int32_t c)
+{
+    int32_t m = a < b ? a : b;
+    return m < c ? m : c;
+}
+
+/* Levenshtein distance; names are cut at 63 characters. */
+static int32_t edit_distance(const char *a, const char *b)
+{
+    int32_t row[64], n = (int32_t)strnlen(a, 63), m = (int32_t)strnlen(b, 63);
+    for (int32_t j = 0; j <= m; j++)
+        row[j] = j;
+    for (int32_t i = 1; i <= n; i++) {
+        int32_t diagonal = row[0];
+        row[0] = i;
+        for (int32_t j = 1; j <= m; j++) {
+            int32_t above = row[j];
+            int32_t swap = diagonal + (a[i - 1] != b[j - 1]);
+            row[j] = min3(above + 1, row[j - 1] + 1, swap);
+            diagonal = above;
+        }
+    }
+    return row[m];
+}
+
+/* Near: a part of the other, or few edits away. */
+static bool is_near(const char *wanted, const char *known)
+{
+    if (wanted[0] && (strstr(known, wanted) || strstr(wanted, known)))
+        return true;
+    int32_t room = (int32_t)strlen(wanted) / 3;
+    return edit_distance(wanted, known) <= (room < 2 ? 2 : room);
+}
+
+static fs_status fail_unknown(const char *name, const char *directory,
+                              fs_arena *arena, fs_err *err)
+{
+    name_list names = {0};
+    fs_text near = {.arena = arena}, all = {.arena = arena};
+    list_names(directory, arena, &names);
+    if (!names.n)
+        return fs_fail(err, FS_INVALID,
+                       "unknown device '%s': no device files in %s", name,
+                       directory);
+    for (int32_t i = 0; i < names.n; i++) {
+        fs_text_add(&all, "%s%s", i ? ", " : "", names.at[i]);
+        if (is_near(name, names.at[i]))
+            fs_text_add(&near, "%s%s", near.n ? ", " : "", names.at[i]);
+    }
+    return fs_fail(err, FS_INVALID, "unknown device '%s'; %s: %s", name,
+                   near.n ? "did you mean" : "known",
+                   near.n ? near.at : all.at);
+}
+
+/* A whole number from 1 to HW_MAX_DEVICES up to `stop`; *text moves behind. */
+static fs_status read_count(const char *spec, const char **text, char stop,
+                            const char *what, fs_err *err, int32_t *out)
+{
+    const char *p = *text;
+    int64_t value = 0;
+    while (isdigit((unsigned char)*p) && value <= HW_MAX_DEVICES)
+        value = value * 10 + (*p++ - '0');
+    if (value > HW_MAX_DEVICES)
+        return fs_fail(err, FS_INVALID,
+                       "cluster '%s': more than %d %s are not handled", spec,
+                       HW_MAX_DEVICES, what);
+    if (p == *text || *p != stop)
+        return fs_fail(err, FS_INVALID,
+                       "cluster '%s': %s must be a whole number before '%c', "
+                       "as in 2x8:a100-sxm4-80g; or give a file NAME.json",
+                       spec, what, stop);
+    if (value == 0)
+        return fs_fail(err, FS_INVALID,
+                       "cluster '%s': zero %s, so zero devices", spec, what);
+    *text = p + 1;
+    *out = (int32_t)value;
+    return FS_OK;
+}
+
+static fs_status read_name(const char *spec, const char **text, char *name,
+                           size_t room, fs_err *err)
+{
+    size_t n = strcspn(*text, "+");
+    if (n == 0 || n >= room)
+        return fs_fail(err, FS_INVALID,
+                       "cluster '%s': a device name of 1 to %zu characters "
+                       "must follow ':'", spec, room - 1);
+    for (size_t i = 0; i < n; i++) {
+        char c = (*text)[i];
+        if (!isalnum((unsigned char)c) && c != '-' && c != '_' && c != '.')
+            return fs_fail(err, FS_INVALID,
+                           "cluster '%s': '%c' in a device name", spec, c);
+        name[i] = (char)tolower((unsigned char)c);
+    }
+    name[n] = '\0';
+    *text += n;
+    return FS_OK;
+}
+
+/* Fills the group from the device file; `outer` gets the node's. */
+static fs_status read_device_file(const fs_json *in, fs_arena *arena,
+                                  fs_err *err, hw_group *group,
+                                  hw_cluster *outer)
+{
+    fs_json node;
+    int64_t cores;
+    FS_TRY(hw_read_device(in, arena, err, &group->device));
+    FS_TRY(fs_json_object(in, "node", err, &node));
+    FS_TRY(fs_json_int(&node, "cores", 0, HW_MAX_DEVICES, err, &cores));
+    group->cores_per_node = (int32_t)cores;
+    FS_TRY(hw_read_link(&node, "inner", arena, err, &group->inner));
+    FS_TRY(hw_read_link(&node, "memory", arena, err, &group->memory));
+    return hw_read_outer(in, arena, err, outer);
+}
+
+static fs_status open_device(const char *name, const char *data_dir,
+                             fs_arena *arena, fs_err *err, hw_group *group,
+                             hw_cluster *outer)
+{
+    struct stat seen;
+    json_t *root;
+    char *directory = fs_printf(arena, "%s/clusters", data_dir);
+    char *path = fs_printf(arena, "%s/%s.json", directory, name);
+    if (stat(path, &seen) != 0)
+        return fail_unknown(name, directory, arena, err);
+    FS_TRY(fs_json_load(path, err, &root));
+    fs_json in = fs_json_root(path, root);
+    fs_status status = FS_OK;
+    if (!json_is_object(root))
+        status = fs_fail(err, FS_INVALID, "%s: a device must be an object",
+                         path);
+    else
+        status = read_device_file(&in, arena, err, group, outer);
+    json_decref(root);
+    return status;
+}
+
+/* Between nodes of different kinds the slower side counts. */
+static void join_outer(hw_cluster *cluster, const hw_cluster *other, bool first)
+{
+    if (first) {
+        cluster->outer = other->outer;
+        cluster->nics_per_node = other->nics_per_node;
+        return;
+    }
+    if (other->outer.latency_s > cluster->outer.latency_s)
+        cluster->outer.latency_s = other->outer.latency_s;
+    if (other->outer.bandwidth_bps < cluster->outer.bandwidth_bps) {
+        cluster->outer.bandwidth_bps = other->outer.bandwidth_bps;
+        cluster->outer.name = other->outer.name;
+        cluster->nics_per_node = other->nics_per_node;
+    }
+    cluster->outer.on_cores |= other->outer.on_cores;
+}
+
+static fs_status read_group(const char *spec, const char **text,
+                            const char *data_dir, fs_arena *arena, fs_err *err,
+                            hw_group *group, hw_cluster *outer)
+{
+    char name[64];
+    FS_TRY(read_count(spec, text, 'x', "nodes", err, &group->nodes));
+    FS_TRY(read_count(spec, text, ':', "devices per node", err,
+                      &group->devices_per_node));
+    FS_TRY(read_name(spec, text, name, sizeof name, err));
+    return open_device(name, data_dir, arena, err, group, outer);
+}
+
+fs_status hw_synthetic_open(const char *spec, const char *data_dir,
+                            fs_arena *arena, fs_err *err, hw_cluster **out)
+{
+    hw_cluster *cluster = fs_new(arena, hw_cluster, 1);
+    FS_VEC(hw_group) groups = {0};
+    const char *text = spec;
+    int64_t devices = 0;
+    cluster->name = fs_strdup(arena, spec);
+    for (;;) {
+        hw_group group = {0};
+        hw_cluster outer = {0};
+        FS_TRY(read_group(cluster->name, &text, data_dir, arena, err, &group,
+                          &outer));
+        devices += (int64_t)group.nodes * group.devices_per_node;
+        if (devices > HW_MAX_DEVICES)
+            return fs_fail(err, FS_INVALID,
+                           "cluster '%s': more than %d devices are not "
+                           "handled", spec, HW_MAX_DEVICES);
+        join_outer(cluster, &outer, groups.n == 0);
+        fs_push(arena, &groups, group);
+        if (*text++ != '+')
+            break;
+    }
+    cluster->n_groups = groups.n;
+    cluster->groups = groups.at;
+    hw_cluster_finish(cluster);
+    *out = cluster;
+    return FS_OK;
+}

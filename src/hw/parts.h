@@ -1,0 +1,26 @@
+/* What the readers of cluster files and of device files share. */
+#ifndef FS_HW_PARTS_H
+#define FS_HW_PARTS_H
+
+#include "base/json.h"
+#include "hw/cluster.h"
+
+enum { HW_MAX_DEVICES = 1000000 };
+
+/* Objects of the JSON form; texts are copied into the arena. */
+fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
+                         hw_device *out);
+fs_status hw_read_link(const fs_json *in, const char *key, fs_arena *arena,
+                       fs_err *err, hw_link *out);
+/* "outer" with its nics_per_node. */
+fs_status hw_read_outer(const fs_json *in, fs_arena *arena, fs_err *err,
+                        hw_cluster *out);
+
+/* NODESxDEVICES:NAME[+...] */
+fs_status hw_synthetic_open(const char *spec, const char *data_dir,
+                            fs_arena *arena, fs_err *err, hw_cluster **out);
+
+/* The JSON form (owned by the caller); without name and host when `figures`. */
+json_t *hw_cluster_json(const hw_cluster *cluster, bool figures);
+
+#endif

@@ -1,0 +1,235 @@
+/* Clusters: synthetic strings, files, their errors, links, probing. */
+#include "config.h"
+#include "hw/cluster.h"
+
+#include "base/json.h"
+#include "tap.h"
+
+#include <dirent.h>
+#include <sched.h>
+#include <unistd.h>
+
+static fs_arena *arena;
+static char data[4096];
+
+static hw_cluster *open_good(const char *spec)
+{
+    fs_err err = {0};
+    hw_cluster *cluster = NULL;
+    fs_status status = hw_cluster_open(spec, data, arena, &err, &cluster);
+    tap_ok(status == FS_OK, "%s: opens (%s)", spec, err.text);
+    if (status != FS_OK)
+        exit(1);
+    return cluster;
+}
+
+/* Refused as the user's mistake, with `part` in the message. */
+static void refuse(const char *spec, const char *part, const char *fact)
+{
+    fs_err err = {0};
+    hw_cluster *cluster = NULL;
+    fs_status status = hw_cluster_open(spec, data, arena, &err, &cluster);
+    tap_ok(status == FS_INVALID && !cluster && strstr(err.text, part),
+           "%s", fact);
+    printf("# %s\n", err.text);
+}
+
+static const char *write_file(const char *text)
+{
+    const char *path = fs_printf(arena, "%s/hw_cluster_test.%d.json",
+                                 getenv("FS_BUILDDIR"), (int)getpid());
+    FILE *file = fopen(path, "w");
+    if (!file || fputs(text, file) == EOF || fclose(file))
+        exit(99);
+    return path;
+}
+
+static void refuse_text(const char *text, const char *part, const char *fact)
+{
+    const char *path = write_file(text);
+    refuse(path, part, fact);
+    unlink(path);
+}
+
+static void test_synthetic(void)
+{
+    hw_cluster *c = open_good("2x8:a100-sxm4-80g+1x4:l40s");
+    tap_equal_int(c->n_devices, 20, "synthetic: devices of all groups");
+    tap_equal_int(c->n_nodes, 3, "synthetic: nodes of all groups");
+    tap_equal_text(hw_group_of(c, 15)->device.name, "a100-sxm4-80g",
+                   "device 15 is of the first group");
+    tap_equal_text(hw_group_of(c, 16)->device.name, "l40s",
+                   "device 16 is of the second group");
+    tap_equal_int(hw_node_of(c, 7), 0, "device 7 is on node 0");
+    tap_equal_int(hw_node_of(c, 8), 1, "device 8 is on node 1");
+    tap_equal_int(hw_node_of(c, 19), 2, "device 19 is on node 2");
+    tap_ok(hw_link_between(c, 3, 3) == &c->groups[0].memory,
+           "a device with itself: its memory");
+    tap_ok(hw_link_between(c, 8, 15) == &c->groups[0].inner,
+           "two devices of a node: the inner link");
+    tap_ok(hw_link_between(c, 7, 8) == &c->outer,
+           "devices of two nodes: the outer link");
+    tap_ok(open_good("1x1:L40S")->n_devices == 1, "names ignore case");
+    tap_ok(open_good("2x8:h100-sxm5-80g")->digest !=
+               open_good("2x8:h200-sxm-141g")->digest,
+           "other devices, another digest");
+}
+
+static void test_outer_share(void)
+{
+    hw_cluster *c = open_good("2x8:a100-sxm4-80g");
+    double whole = c->outer.bandwidth_bps;
+    tap_near(hw_outer_share(c, 1, 8).bandwidth_bps, whole, 1e-12,
+             "one group of all devices has all NICs");
+    tap_near(hw_outer_share(c, 1, 1).bandwidth_bps, whole / 8, 1e-12,
+             "one device alone has one NIC");
+    tap_near(hw_outer_share(c, 4, 2).bandwidth_bps, whole / 4, 1e-12,
+             "four groups of two divide the NICs");
+    c->nics_per_node = 1;
+    tap_near(hw_outer_share(c, 8, 1).bandwidth_bps, whole / 8, 1e-12,
+             "eight groups divide one NIC");
+}
+
+static void test_errors(void)
+{
+    refuse("0x8:l40s", "zero", "zero nodes are refused");
+    refuse("8x0:l40s", "zero", "zero devices are refused");
+    refuse("-1x8:l40s", "whole number", "negative counts are refused");
+    refuse("99999999999999999999x8:l40s", "1000000",
+           "a count that overflows is refused");
+    refuse("2000x1000:l40s", "1000000", "too many devices are refused");
+    refuse("1x1000000:l40s+1x1:l40s", "1000000",
+           "too many devices in sum are refused");
+    refuse("2x8:a100", "a100-sxm4-80g", "an unknown name lists the near ones");
+    refuse("2x8:a100-smx4-80g", "a100-sxm4-80g", "a typing error is near");
+    refuse("2x8:qqqqqqqqqqqq", "known", "a name near to nothing lists all");
+    refuse("2x8:../x", "device name", "no path as a device name");
+    refuse("2x8:", "device name", "a name must follow");
+    refuse("2x8:l40s+", "whole number", "a group must follow '+'");
+    refuse("hello", "2x8:a100-sxm4-80g", "the form is shown");
+    refuse("", "whole number", "an empty string is refused");
+    refuse("/nonexistent/c.json", "No such file", "a missing file is said");
+}
+
+static void test_files(void)
+{
+    refuse_text("{\n  \"version\": 1,\n  \"groups\": [}\n", ":3:",
+                "malformed JSON: the line");
+    refuse_text("[]", "must be an object", "an array is no cluster");
+    refuse_text("{\"version\": 2}", "version", "another version is refused");
+    refuse_text("{\"version\": 1}", "groups is missing",
+                "a missing field is named");
+    refuse_text("{\"version\": 1, \"groups\": []}", "zero devices",
+                "no groups are zero devices");
+    refuse_text("{\"version\": 1, \"groups\": [{\"nodes\": 0}]}",
+                "groups[0].nodes", "the path of a bad field is named");
+    refuse_text("{\"version\": 1, \"groups\": [{\"nodes\": 1, "
+                "\"devices_per_node\": 2, \"device\": {\"name\": \"x\", "
+                "\"memory_bytes\": -5}}]}",
+                "groups[0].device.memory_bytes", "a negative figure");
+    refuse_text("{\"version\": 1, \"groups\": [{\"nodes\": 1e3}]}",
+                "whole number", "a fraction is no count");
+}
+
+static void test_round_trip(void)
+{
+    hw_cluster *c = open_good("2x4:cpu+1x8:a100-sxm4-40g");
+    hw_point points[] = {{"pointwise", 1e6, 1.25e-4},
+                         {"matmul", 3e9, 0.1 + 0.2},
+                         {"matmul", 1e6, 1e-5}};
+    fs_err err = {0};
+    c->groups[0].device.points = points;
+    c->groups[0].device.n_points = 3;
+    c->groups[0].cores_per_node = 2;
+    c->host = "somewhere";
+    hw_cluster_finish(c);
+    tap_ok(points[0].work == 1e6 && points[1].work == 3e9,
+           "finish sorts points by what, then work");
+    const char *path = write_file("");
+    tap_ok(hw_cluster_save(c, path, &err) == FS_OK, "saves");
+    hw_cluster *back = open_good(path);
+    unlink(path);
+    tap_ok(back->digest == c->digest, "the digest survives a file");
+    tap_equal_text(back->host, "somewhere", "the host survives a file");
+    tap_equal_int(back->groups[0].device.n_points, 3, "so do points");
+    tap_ok(back->groups[0].device.points[1].seconds == 0.1 + 0.2,
+           "to the last bit");
+    tap_equal_int(back->nics_per_node, c->nics_per_node, "and the NICs");
+    back->groups[0].device.points[1].seconds *= 2;
+    hw_cluster_finish(back);
+    tap_ok(back->digest != c->digest, "another figure, another digest");
+}
+
+static void test_every_device(void)
+{
+    char directory[4200];
+    int n = 0, good = 0;
+    snprintf(directory, sizeof directory, "%s/clusters", data);
+    DIR *dir = opendir(directory);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        size_t length = strlen(entry->d_name);
+        fs_err err = {0};
+        hw_cluster *c = NULL;
+        if (length < 6 || strcmp(entry->d_name + length - 5, ".json"))
+            continue;
+        char *name = fs_strndup(arena, entry->d_name, length - 5);
+        char *spec = fs_printf(arena, "4x4:%s", name);
+        n++;
+        if (hw_cluster_open(spec, data, arena, &err, &c) == FS_OK &&
+            strcmp(c->groups[0].device.name, name) == 0)
+            good++;
+        else
+            printf("# %s: %s\n", name, err.text);
+    }
+    if (dir)
+        closedir(dir);
+    tap_ok(n > 20, "there are device files");
+    tap_equal_int(good, n, "each opens and bears its file's name");
+}
+
+static void test_probe(void)
+{
+    hw_cluster *c = NULL;
+    fs_err err = {0};
+    cpu_set_t set;
+    tap_ok(hw_cluster_probe(4, arena, &err, &c) == FS_OK, "probes this host");
+    sched_getaffinity(0, sizeof set, &set);
+    hw_group *g = &c->groups[0];
+    tap_equal_int(c->n_devices, 4, "seen as four devices");
+    tap_ok(g->cores_per_node >= 1 && g->cores_per_node <= CPU_COUNT(&set),
+           "cores are those this process may use");
+    tap_ok(g->device.memory_bytes > 1e6, "memory is divided among ranks");
+    tap_ok(c->host && c->host[0], "the host has a name");
+    tap_near(hw_core_share(g, 3 * g->cores_per_node), 3, 1e-12,
+             "three ranks a core run at a third");
+    tap_near(hw_core_share(g, 1), 1, 0, "one rank has a core");
+    int32_t before = g->cores_per_node;
+    CPU_ZERO(&set);
+    CPU_SET(sched_getcpu(), &set);
+    if (sched_setaffinity(0, sizeof set, &set) == 0 && before > 1) {
+        hw_cluster_probe(4, arena, &err, &c);
+        tap_equal_int(c->groups[0].cores_per_node, 1,
+                      "bound to one core it counts one");
+    } else {
+        tap_skip("one processor only", "bound to one core it counts one");
+    }
+    fs_err bad = {0};
+    tap_ok(hw_cluster_probe(0, arena, &bad, &c) == FS_INVALID,
+           "zero ranks are refused");
+}
+
+int main(void)
+{
+    arena = fs_arena_create();
+    snprintf(data, sizeof data, "%s/datasets", getenv("FS_SRCDIR"));
+    test_synthetic();
+    test_outer_share();
+    test_errors();
+    test_files();
+    test_round_trip();
+    test_every_device();
+    test_probe();
+    fs_arena_destroy(arena);
+    return tap_done();
+}
