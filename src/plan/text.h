@@ -1,13 +1,13 @@
 /* Text form of strategy and plan: JSON, stable field order. A plan file names
  * its model and cluster by spec and digest, so that a command can open it
- * alone. */
+ * alone; a probed host's cluster stands in the file itself. */
 #ifndef FS_PLAN_TEXT_H
 #define FS_PLAN_TEXT_H
 
 #include "base/json.h"
 #include "plan/plan.h"
 
-enum { PLAN_FORMAT_VERSION = 1 };
+enum { PLAN_FORMAT_VERSION = 1, PLAN_MAX_MICRO_BATCHES = 1 << 20 };
 
 /* How the training graph of the plan was made: enough to make it again. */
 typedef struct plan_origin {
@@ -17,6 +17,7 @@ typedef struct plan_origin {
     double lr, weight_decay, momentum, beta1, beta2, epsilon;
     const char *cluster;   /* spec */
     int64_t batch;
+    int32_t micro_batches; /* plan_write fills in the plan's own */
     int32_t n_binds;
     const char **binds;    /* "name=size" */
     uint64_t seed;

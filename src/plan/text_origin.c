@@ -1,0 +1,183 @@
+#include "config.h"
+#include "plan/text_parts.h"
+
+#include <string.h>
+
+static const char *const stream_names[] = {"compute", "comm", "load", "send",
+                                           "recv"};
+static const char *const bytes_names[PLAN_BYTES_KINDS] = {
+    "param", "state", "const", "gradient", "activation", "scratch"};
+
+const char *plan_stream_kind_name(plan_stream_kind kind)
+{
+    return stream_names[kind];
+}
+
+const char *plan_bytes_kind_name(plan_bytes_kind kind)
+{
+    return bytes_names[kind];
+}
+
+static void set_text(json_t *object, const char *key, const char *text)
+{
+    json_object_set_new(object, key, json_string(text ? text : ""));
+}
+
+/* JSON has no infinity: a figure that is not finite is written as 0. */
+static void set_real(json_t *object, const char *key, double value)
+{
+    json_t *real = json_real(value);
+    json_object_set_new(object, key, real ? real : json_real(0.0));
+}
+
+json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
+{
+    json_t *out = json_object();
+    set_text(out, "model", o->model);
+    set_text(out, "loss", o->loss);
+    set_text(out, "optimizer", o->optimizer);
+    set_real(out, "lr", o->lr);
+    set_real(out, "weight_decay", o->weight_decay);
+    set_real(out, "momentum", o->momentum);
+    set_real(out, "beta1", o->beta1);
+    set_real(out, "beta2", o->beta2);
+    set_real(out, "epsilon", o->epsilon);
+    set_text(out, "cluster", o->cluster);
+    json_object_set_new(out, "batch", json_integer(o->batch));
+    json_object_set_new(out, "micro_batches", json_integer(micro_batches));
+    json_t *binds = json_array();
+    for (int32_t i = 0; i < o->n_binds; i++)
+        json_array_append_new(binds, json_string(o->binds[i]));
+    json_object_set_new(out, "binds", binds);
+    json_object_set_new(out, "seed", json_integer((json_int_t)o->seed));
+    set_real(out, "iteration_s", o->iteration_s);
+    set_real(out, "sim_iteration_s", o->sim_iteration_s);
+    return out;
+}
+
+static fs_status check_version(const fs_json *file, fs_err *err)
+{
+    const char *format;
+    int64_t version;
+    FS_TRY(fs_json_text(file, "format", err, &format));
+    if (strcmp(format, PLAN_FORMAT_NAME) != 0)
+        return fs_fail(err, FS_INVALID, "%s: not a plan: format is \"%.40s\"",
+                       file->file, format);
+    FS_TRY(fs_json_int(file, "version", 1, INT64_MAX, err, &version));
+    if (version != PLAN_FORMAT_VERSION)
+        return fs_fail(err, FS_INVALID,
+                       "%s: plan format version %lld, this program reads %d",
+                       file->file, (long long)version, PLAN_FORMAT_VERSION);
+    return FS_OK;
+}
+
+fs_status plan_text_load(const char *path, fs_err *err, json_t **root)
+{
+    json_t *loaded;
+    FS_TRY(fs_json_load(path, err, &loaded));
+    fs_json file = fs_json_root(path, loaded);
+    fs_status status = check_version(&file, err);
+    if (status == FS_OK)
+        *root = loaded;
+    else
+        json_decref(loaded);
+    return status;
+}
+
+fs_status plan_text_digest(const fs_json *in, const char *key, fs_err *err,
+                           uint64_t *out)
+{
+    const char *text;
+    FS_TRY(fs_json_text(in, key, err, &text));
+    uint64_t digest = 0;
+    size_t n = strlen(text);
+    for (size_t i = 0; i < n; i++) {
+        const char *hex = "0123456789abcdef";
+        const char *at = strchr(hex, text[i]);
+        if (!at || n != 16)
+            return fs_fail(err, FS_INVALID, "%s: %s must be 16 hex digits",
+                           in->file, key);
+        digest = digest << 4 | (uint64_t)(at - hex);
+    }
+    *out = digest;
+    return n == 16 ? FS_OK
+                   : fs_fail(err, FS_INVALID, "%s: %s must be 16 hex digits",
+                             in->file, key);
+}
+
+static fs_status read_text(const fs_json *in, const char *key, fs_arena *arena,
+                           fs_err *err, const char **out)
+{
+    const char *borrowed;
+    FS_TRY(fs_json_text(in, key, err, &borrowed));
+    *out = fs_strdup(arena, borrowed);
+    return FS_OK;
+}
+
+static fs_status read_binds(const fs_json *in, fs_arena *arena, fs_err *err,
+                            plan_origin *o)
+{
+    fs_json list;
+    FS_TRY(fs_json_array(in, "binds", err, &list));
+    o->n_binds = (int32_t)json_array_size(list.value);
+    o->binds = fs_new(arena, const char *, o->n_binds);
+    for (int32_t i = 0; i < o->n_binds; i++) {
+        const char *bind =
+            json_string_value(json_array_get(list.value, (size_t)i));
+        if (!bind)
+            return fs_fail(err, FS_INVALID,
+                           "%s: %s[%d] must be a string NAME=SIZE", in->file,
+                           list.where, i);
+        o->binds[i] = fs_strdup(arena, bind);
+    }
+    return FS_OK;
+}
+
+static fs_status read_origin(const fs_json *in, fs_arena *arena, fs_err *err,
+                             plan_origin *o)
+{
+    int64_t micro_batches, seed;
+    FS_TRY(read_text(in, "model", arena, err, &o->model));
+    FS_TRY(read_text(in, "loss", arena, err, &o->loss));
+    FS_TRY(read_text(in, "optimizer", arena, err, &o->optimizer));
+    FS_TRY(fs_json_number(in, "lr", err, &o->lr));
+    FS_TRY(fs_json_number(in, "weight_decay", err, &o->weight_decay));
+    FS_TRY(fs_json_number(in, "momentum", err, &o->momentum));
+    FS_TRY(fs_json_number(in, "beta1", err, &o->beta1));
+    FS_TRY(fs_json_number(in, "beta2", err, &o->beta2));
+    FS_TRY(fs_json_number(in, "epsilon", err, &o->epsilon));
+    FS_TRY(read_text(in, "cluster", arena, err, &o->cluster));
+    FS_TRY(fs_json_int(in, "batch", 1, INT64_MAX, err, &o->batch));
+    FS_TRY(fs_json_int(in, "micro_batches", 1, PLAN_MAX_MICRO_BATCHES, err,
+                       &micro_batches));
+    o->micro_batches = (int32_t)micro_batches;
+    FS_TRY(read_binds(in, arena, err, o));
+    FS_TRY(fs_json_int(in, "seed", INT64_MIN, INT64_MAX, err, &seed));
+    o->seed = (uint64_t)seed;
+    FS_TRY(fs_json_number(in, "iteration_s", err, &o->iteration_s));
+    return fs_json_number(in, "sim_iteration_s", err, &o->sim_iteration_s);
+}
+
+fs_status plan_read_origin(const char *path, fs_arena *arena, fs_err *err,
+                           plan_origin *origin, hw_cluster **cluster)
+{
+    json_t *root;
+    fs_json in;
+    plan_origin read = {0};
+    hw_cluster *stored = NULL;
+    FS_TRY(plan_text_load(path, err, &root));
+    fs_json file = fs_json_root(path, root);
+    fs_status status = fs_json_object(&file, "origin", err, &in);
+    if (status == FS_OK)
+        status = read_origin(&in, arena, err, &read);
+    if (status == FS_OK && fs_json_has(&file, "cluster"))
+        status =
+            hw_cluster_from_json(path, json_object_get(root, "cluster"), arena,
+                                 err, &stored);
+    json_decref(root);
+    if (status == FS_OK) {
+        *origin = read;
+        *cluster = stored;
+    }
+    return status;
+}

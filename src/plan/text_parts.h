@@ -1,0 +1,20 @@
+/* Parts of the text form that writer and reader share; not for other folders. */
+#ifndef FS_PLAN_TEXT_PARTS_H
+#define FS_PLAN_TEXT_PARTS_H
+
+#include "plan/text.h"
+
+#define PLAN_FORMAT_NAME "flowsearch-plan"
+
+const char *plan_stream_kind_name(plan_stream_kind kind);
+const char *plan_bytes_kind_name(plan_bytes_kind kind);
+
+json_t *plan_origin_to_json(const plan_origin *origin, int32_t micro_batches);
+
+/* Loads a plan file and checks format and version; the caller owns *root. */
+fs_status plan_text_load(const char *path, fs_err *err, json_t **root);
+/* A digest as 16 hex digits. */
+fs_status plan_text_digest(const fs_json *in, const char *key, fs_err *err,
+                           uint64_t *out);
+
+#endif

@@ -1,0 +1,574 @@
+#include "config.h"
+#include "plan/text_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What every part of the reader needs. */
+typedef struct reading {
+    const ir_graph *graph;
+    const hw_cluster *cluster;
+    fs_arena *arena;
+    fs_err *err;
+    fs_map nodes; /* name -> node */
+    plan_strategy *s;
+    plan *p;
+} reading;
+
+static fs_status read_i32(const reading *r, const fs_json *in, const char *key,
+                          int32_t low, int32_t high, int32_t *out)
+{
+    int64_t value;
+    FS_TRY(fs_json_int(in, key, low, high, r->err, &value));
+    *out = (int32_t)value;
+    return FS_OK;
+}
+
+static fs_status read_bytes(const reading *r, const fs_json *in,
+                            const char *key, int64_t *out)
+{
+    return fs_json_int(in, key, 0, INT64_MAX, r->err, out);
+}
+
+static fs_status read_bool(const reading *r, const fs_json *in,
+                           const char *key, bool *out)
+{
+    json_t *value = json_object_get(in->value, key);
+    if (!json_is_boolean(value))
+        return fs_fail(r->err, FS_INVALID, "%s: %s.%s must be true or false",
+                       in->file, in->where, key);
+    *out = json_is_true(value);
+    return FS_OK;
+}
+
+/* An array field and its length, at most `most`. */
+static fs_status read_array(const reading *r, const fs_json *in,
+                            const char *key, int32_t most, fs_json *list,
+                            int32_t *n)
+{
+    FS_TRY(fs_json_array(in, key, r->err, list));
+    size_t size = json_array_size(list->value);
+    if (size > (size_t)most)
+        return fs_fail(r->err, FS_INVALID, "%s: %s has %zu items, at most %d",
+                       in->file, list->where, size, most);
+    *n = (int32_t)size;
+    return FS_OK;
+}
+
+static fs_status read_ints(const reading *r, const fs_json *list, int32_t n,
+                           int32_t limit, int32_t *out)
+{
+    for (int32_t i = 0; i < n; i++) {
+        json_t *item = json_array_get(list->value, (size_t)i);
+        json_int_t value = json_is_integer(item) ? json_integer_value(item) : -1;
+        if (value < 0 || value >= limit)
+            return fs_fail(r->err, FS_INVALID,
+                           "%s: %s[%d] must be a whole number below %d",
+                           list->file, list->where, i, limit);
+        out[i] = (int32_t)value;
+    }
+    return FS_OK;
+}
+
+static fs_status read_name(const reading *r, const fs_json *in,
+                           const char *key, const char *(*name)(int32_t),
+                           int32_t n, int32_t *out)
+{
+    const char *text;
+    FS_TRY(fs_json_text(in, key, r->err, &text));
+    for (int32_t i = 0; i < n; i++)
+        if (strcmp(text, name(i)) == 0) {
+            *out = i;
+            return FS_OK;
+        }
+    return fs_fail(r->err, FS_INVALID, "%s: %s.%s: unknown \"%.40s\"",
+                   in->file, in->where, key, text);
+}
+
+static const char *task_kind(int32_t i)
+{
+    return plan_task_kind_name((plan_task_kind)i);
+}
+
+static const char *phase_name(int32_t i)
+{
+    return plan_phase_name((plan_phase)i);
+}
+
+static const char *box_name(int32_t i)
+{
+    return plan_box_name((plan_box_kind)i);
+}
+
+static const char *stream_name(int32_t i)
+{
+    return plan_stream_kind_name((plan_stream_kind)i);
+}
+
+static fs_status read_tensor(const reading *r, const fs_json *in, int32_t *out)
+{
+    const char *name;
+    FS_TRY(fs_json_text(in, "tensor", r->err, &name));
+    int32_t t = ir_graph_find(r->graph, name);
+    if (t < 0)
+        return fs_fail(r->err, FS_INVALID, "%s: %s: no tensor \"%.80s\" in %s",
+                       in->file, in->where, name, r->graph->name);
+    *out = t;
+    return FS_OK;
+}
+
+static fs_status parse_sbp(const reading *r, const fs_json *in,
+                           const char *text, int32_t axes, ir_nd_sbp *out)
+{
+    fs_err why = {0};
+    if (ir_nd_sbp_parse(text, axes, &why, out) == FS_OK)
+        return FS_OK;
+    return fs_fail(r->err, FS_INVALID, "%s: %s: %s", in->file, in->where,
+                   why.text);
+}
+
+static fs_status read_sbp(const reading *r, const fs_json *in, const char *key,
+                          int32_t axes, ir_nd_sbp *out)
+{
+    const char *text;
+    FS_TRY(fs_json_text(in, key, r->err, &text));
+    return parse_sbp(r, in, text, axes, out);
+}
+
+static fs_status read_sbps(const reading *r, const fs_json *list, int32_t n,
+                           int32_t axes, ir_nd_sbp *out)
+{
+    for (int32_t i = 0; i < n; i++) {
+        const char *text =
+            json_string_value(json_array_get(list->value, (size_t)i));
+        if (!text)
+            return fs_fail(r->err, FS_INVALID, "%s: %s[%d] must be a string",
+                           list->file, list->where, i);
+        FS_TRY(parse_sbp(r, list, text, axes, &out[i]));
+    }
+    return FS_OK;
+}
+
+static fs_status read_stage(reading *r, const fs_json *in, plan_stage *stage)
+{
+    fs_json mesh;
+    int32_t devices = r->cluster->n_devices;
+    int64_t size = 1;
+    FS_TRY(read_array(r, in, "mesh", IR_MAX_MESH, &mesh, &stage->mesh.n));
+    FS_TRY(read_ints(r, &mesh, stage->mesh.n, devices + 1, stage->mesh.dim));
+    FS_TRY(read_i32(r, in, "first_device", 0, devices - 1,
+                    &stage->first_device));
+    for (int32_t i = 0; i < stage->mesh.n; i++) {
+        size *= stage->mesh.dim[i]; /* both at most 2^31 */
+        if (size < 1 || size > devices)
+            break;
+    }
+    if (size < 1 || size > devices - stage->first_device)
+        return fs_fail(r->err, FS_INVALID,
+                       "%s: %s: the mesh does not fit in %d devices from %d",
+                       in->file, in->where, devices, stage->first_device);
+    return FS_OK;
+}
+
+static fs_status read_boxing(reading *r, const fs_json *in, int32_t v)
+{
+    fs_json list, item, path;
+    int32_t n, slot, steps;
+    int32_t first = r->s->first_edge[v];
+    int32_t edges = r->s->first_edge[v + 1] - first;
+    int32_t axes = r->s->stages[r->s->stage_of[v]].mesh.n;
+    FS_TRY(read_array(r, in, "boxing", edges, &list, &n));
+    for (int32_t i = 0; i < n; i++) {
+        FS_TRY(fs_json_item(&list, (size_t)i, r->err, &item));
+        FS_TRY(read_i32(r, &item, "slot", 0, edges - 1, &slot));
+        FS_TRY(read_array(r, &item, "path", PLAN_MAX_BOXING + 1, &path,
+                          &steps));
+        if (steps < 2)
+            return fs_fail(r->err, FS_INVALID, "%s: %s needs two SBPs or more",
+                           in->file, path.where);
+        plan_boxing *edge = &r->s->edge[first + slot];
+        FS_TRY(read_sbps(r, &path, steps, axes, edge->at));
+        edge->n = steps - 1;
+    }
+    return FS_OK;
+}
+
+static fs_status read_node(reading *r, const fs_json *in, int32_t v)
+{
+    const ir_node *node = &r->graph->nodes.at[v];
+    const char *name;
+    fs_json list;
+    int32_t n_in, n_out;
+    FS_TRY(fs_json_text(in, "name", r->err, &name));
+    if (strcmp(name, node->name) != 0)
+        return fs_fail(r->err, FS_INVALID,
+                       "%s: %s is \"%.80s\", but node %d of %s is \"%.80s\"",
+                       in->file, in->where, name, v, r->graph->name,
+                       node->name);
+    FS_TRY(read_i32(r, in, "stage", 0, r->s->n_stages - 1,
+                    &r->s->stage_of[v]));
+    int32_t axes = r->s->stages[r->s->stage_of[v]].mesh.n;
+    FS_TRY(read_array(r, in, "in", IR_MAX_IN, &list, &n_in));
+    FS_TRY(read_sbps(r, &list, n_in, axes, r->s->sig[v].in));
+    FS_TRY(read_array(r, in, "out", IR_MAX_OUT, &list, &n_out));
+    FS_TRY(read_sbps(r, &list, n_out, axes, r->s->sig[v].out));
+    if (n_in != node->n_in || n_out != node->n_out)
+        return fs_fail(r->err, FS_INVALID,
+                       "%s: %s has %d inputs and %d outputs, %s has %d and %d",
+                       in->file, in->where, n_in, n_out, node->name,
+                       node->n_in, node->n_out);
+    return read_boxing(r, in, v);
+}
+
+static fs_status read_stages(reading *r, const fs_json *in)
+{
+    fs_json list, item;
+    int32_t n;
+    FS_TRY(read_array(r, in, "stages", r->cluster->n_devices, &list, &n));
+    if (n < 1)
+        return fs_fail(r->err, FS_INVALID, "%s: %s is empty", in->file,
+                       list.where);
+    r->s = plan_strategy_new(r->graph, n, r->arena);
+    for (int32_t i = 0; i < n; i++) {
+        FS_TRY(fs_json_item(&list, (size_t)i, r->err, &item));
+        FS_TRY(read_stage(r, &item, &r->s->stages[i]));
+    }
+    return FS_OK;
+}
+
+static fs_status read_strategy(reading *r, const fs_json *file)
+{
+    fs_json in, list, item;
+    const char *schedule;
+    int32_t n, m;
+    FS_TRY(fs_json_object(file, "strategy", r->err, &in));
+    FS_TRY(read_stages(r, &in));
+    FS_TRY(read_i32(r, &in, "micro_batches", 1, PLAN_MAX_MICRO_BATCHES, &m));
+    if (m != r->graph->micro_batches)
+        return fs_fail(r->err, FS_INVALID,
+                       "%s: the strategy has %d micro-batches, the graph %d",
+                       in.file, m, r->graph->micro_batches);
+    r->s->micro_batches = m;
+    FS_TRY(fs_json_int(&in, "batch", 0, INT64_MAX, r->err, &r->s->batch));
+    FS_TRY(fs_json_text(&in, "schedule", r->err, &schedule));
+    r->s->schedule = fs_strdup(r->arena, schedule);
+    FS_TRY(read_array(r, &in, "nodes", INT32_MAX - 1, &list, &n));
+    if (n != r->graph->nodes.n)
+        return fs_fail(r->err, FS_INVALID,
+                       "%s: the strategy has %d nodes, the graph %s has %d",
+                       in.file, n, r->graph->name, r->graph->nodes.n);
+    for (int32_t v = 0; v < n; v++) {
+        FS_TRY(fs_json_item(&list, (size_t)v, r->err, &item));
+        FS_TRY(read_node(r, &item, v));
+    }
+    return FS_OK;
+}
+
+/* A role being read: sizes stand before the parts that refer to them. */
+typedef struct role_reading {
+    reading *r;
+    plan_role *role;
+    int32_t axes;
+} role_reading;
+
+static fs_status read_box(const role_reading *x, const fs_json *in,
+                          plan_task *t)
+{
+    reading *r = x->r;
+    int32_t kind = 0;
+    FS_TRY(read_name(r, in, "box", box_name, PLAN_BOX_KINDS, &kind));
+    t->box.kind = (plan_box_kind)kind;
+    FS_TRY(read_i32(r, in, "axis", 0, x->axes - 1, &t->box.axis));
+    FS_TRY(read_sbp(r, in, "from", x->axes, &t->box.from));
+    FS_TRY(read_sbp(r, in, "to", x->axes, &t->box.to));
+    FS_TRY(read_bytes(r, in, "bytes_in", &t->box.bytes_in));
+    FS_TRY(read_bytes(r, in, "bytes_out", &t->box.bytes_out));
+    return read_i32(r, in, "comm", -1, r->p->n_comms - 1, &t->comm);
+}
+
+/* What the task works on, by its kind. */
+static fs_status read_subject(const role_reading *x, const fs_json *in,
+                              plan_task *t)
+{
+    reading *r = x->r;
+    t->node = t->tensor = t->comm = t->channel = -1;
+    if (t->kind == PLAN_COMPUTE || t->kind == PLAN_LOAD) {
+        const char *name;
+        FS_TRY(fs_json_text(in, "node", r->err, &name));
+        t->node = fs_map_get(&r->nodes, name);
+        if (t->node < 0)
+            return fs_fail(r->err, FS_INVALID, "%s: %s: no node \"%.80s\"",
+                           in->file, in->where, name);
+        return FS_OK;
+    }
+    FS_TRY(read_tensor(r, in, &t->tensor));
+    if (t->kind == PLAN_BOX)
+        return read_box(x, in, t);
+    FS_TRY(read_sbp(r, in, "sbp", x->axes, &t->sbp));
+    return read_i32(r, in, "channel", 0, r->p->n_channels - 1, &t->channel);
+}
+
+static fs_status read_task(const role_reading *x, const fs_json *in,
+                           plan_task *t)
+{
+    reading *r = x->r;
+    int32_t kind = 0, phase = 0;
+    fs_json list;
+    FS_TRY(read_name(r, in, "kind", task_kind, PLAN_TASK_KINDS, &kind));
+    FS_TRY(read_name(r, in, "phase", phase_name, PLAN_PHASES, &phase));
+    t->kind = (plan_task_kind)kind;
+    t->phase = (plan_phase)phase;
+    FS_TRY(read_subject(x, in, t));
+    FS_TRY(read_i32(r, in, "stream", 0, x->role->n_streams - 1, &t->stream));
+    FS_TRY(read_array(r, in, "in", IR_MAX_IN, &list, &t->n_in));
+    FS_TRY(read_ints(r, &list, t->n_in, x->role->n_registers, t->in));
+    FS_TRY(read_array(r, in, "out", IR_MAX_OUT, &list, &t->n_out));
+    FS_TRY(read_ints(r, &list, t->n_out, x->role->n_registers, t->out));
+    return read_bytes(r, in, "scratch_bytes", &t->scratch_bytes);
+}
+
+static fs_status read_offsets(const role_reading *x, const fs_json *in,
+                              plan_register *g)
+{
+    reading *r = x->r;
+    fs_json list;
+    FS_TRY(read_array(r, in, "offset", INT32_MAX / 4, &list, &g->count));
+    if (g->count < 1)
+        return fs_fail(r->err, FS_INVALID, "%s: %s is empty", in->file,
+                       list.where);
+    g->offset = fs_new(r->arena, int64_t, g->count);
+    for (int32_t i = 0; i < g->count; i++) {
+        json_t *item = json_array_get(list.value, (size_t)i);
+        if (!json_is_integer(item) || json_integer_value(item) < 0)
+            return fs_fail(r->err, FS_INVALID,
+                           "%s: %s[%d] must be a whole number, not negative",
+                           in->file, list.where, i);
+        g->offset[i] = json_integer_value(item);
+    }
+    return FS_OK;
+}
+
+static fs_status read_register(const role_reading *x, const fs_json *in,
+                               plan_register *g)
+{
+    reading *r = x->r;
+    fs_json list;
+    FS_TRY(read_tensor(r, in, &g->tensor));
+    FS_TRY(read_sbp(r, in, "sbp", x->axes, &g->sbp));
+    FS_TRY(read_bytes(r, in, "bytes", &g->bytes));
+    FS_TRY(read_offsets(x, in, g));
+    FS_TRY(read_bool(r, in, "per_step", &g->per_step));
+    FS_TRY(read_bool(r, in, "persistent", &g->persistent));
+    FS_TRY(read_bool(r, in, "own_memory", &g->own_memory));
+    FS_TRY(read_i32(r, in, "producer", -1, x->role->n_tasks - 1,
+                    &g->producer));
+    FS_TRY(read_array(r, in, "consumers", INT32_MAX / 4, &list,
+                      &g->n_consumers));
+    g->consumers = fs_new(r->arena, int32_t, g->n_consumers);
+    return read_ints(r, &list, g->n_consumers, x->role->n_tasks,
+                     g->consumers);
+}
+
+/* "forward 3" */
+static fs_status read_slot(const role_reading *x, const fs_json *list,
+                           int32_t i, plan_slot *slot)
+{
+    const char *text =
+        json_string_value(json_array_get(list->value, (size_t)i));
+    for (int32_t phase = 0; text && phase < PLAN_PHASES; phase++) {
+        size_t n = strlen(phase_name(phase));
+        if (strncmp(text, phase_name(phase), n) != 0 || text[n] != ' ')
+            continue;
+        char *end;
+        long mb = strtol(text + n + 1, &end, 10);
+        if (*end != '\0' || end == text + n + 1 || mb < 0 ||
+            mb >= x->r->s->micro_batches)
+            break;
+        slot->phase = (plan_phase)phase;
+        slot->micro_batch = (int32_t)mb;
+        return FS_OK;
+    }
+    return fs_fail(x->r->err, FS_INVALID,
+                   "%s: %s[%d] must be a phase and a micro-batch, as "
+                   "\"forward 0\"",
+                   list->file, list->where, i);
+}
+
+static fs_status read_slots(const role_reading *x, const fs_json *in)
+{
+    fs_json list;
+    plan_role *role = x->role;
+    FS_TRY(read_array(x->r, in, "slots", 2 * PLAN_MAX_MICRO_BATCHES + 2, &list,
+                      &role->n_slots));
+    role->slots = fs_new(x->r->arena, plan_slot, role->n_slots);
+    for (int32_t i = 0; i < role->n_slots; i++)
+        FS_TRY(read_slot(x, &list, i, &role->slots[i]));
+    return FS_OK;
+}
+
+static fs_status read_streams(const role_reading *x, const fs_json *in)
+{
+    reading *r = x->r;
+    plan_role *role = x->role;
+    fs_json list, item;
+    int32_t kind = 0;
+    FS_TRY(read_array(r, in, "streams", 1 << 16, &list, &role->n_streams));
+    role->streams = fs_new(r->arena, plan_stream, role->n_streams);
+    role->stream_scratch = fs_new(r->arena, int64_t, role->n_streams);
+    for (int32_t i = 0; i < role->n_streams; i++) {
+        FS_TRY(fs_json_item(&list, (size_t)i, r->err, &item));
+        FS_TRY(read_name(r, &item, "kind", stream_name, PLAN_STREAM_RECV + 1,
+                         &kind));
+        role->streams[i].kind = (plan_stream_kind)kind;
+        FS_TRY(read_i32(r, &item, "channel", -1, r->p->n_channels - 1,
+                        &role->streams[i].channel));
+        FS_TRY(read_bytes(r, &item, "scratch_offset",
+                          &role->stream_scratch[i]));
+    }
+    return FS_OK;
+}
+
+static fs_status read_role_head(const role_reading *x, const fs_json *in)
+{
+    reading *r = x->r;
+    plan_role *role = x->role;
+    fs_json bytes;
+    int32_t devices = r->cluster->n_devices;
+    FS_TRY(read_i32(r, in, "first_rank", 0, devices - 1, &role->first_rank));
+    FS_TRY(read_i32(r, in, "n_ranks", 1, devices - role->first_rank,
+                    &role->n_ranks));
+    FS_TRY(read_bytes(r, in, "arena_bytes", &role->arena_bytes));
+    FS_TRY(read_bytes(r, in, "bound_bytes", &role->bound_bytes));
+    FS_TRY(fs_json_object(in, "bytes", r->err, &bytes));
+    for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
+        FS_TRY(read_bytes(r, &bytes, plan_bytes_kind_name((plan_bytes_kind)k),
+                          &role->bytes[k]));
+    return FS_OK;
+}
+
+static fs_status read_role(reading *r, const fs_json *in, plan_role *role)
+{
+    fs_json registers, tasks, item;
+    role_reading x = {r, role, 0};
+    FS_TRY(read_i32(r, in, "stage", 0, r->s->n_stages - 1, &role->stage));
+    x.axes = r->s->stages[role->stage].mesh.n;
+    FS_TRY(read_role_head(&x, in));
+    FS_TRY(read_slots(&x, in));
+    FS_TRY(read_streams(&x, in));
+    FS_TRY(read_array(r, in, "registers", INT32_MAX / 4, &registers,
+                      &role->n_registers));
+    FS_TRY(read_array(r, in, "tasks", INT32_MAX / 4, &tasks, &role->n_tasks));
+    role->registers = fs_new(r->arena, plan_register, role->n_registers);
+    role->tasks = fs_new(r->arena, plan_task, role->n_tasks);
+    for (int32_t i = 0; i < role->n_registers; i++) {
+        FS_TRY(fs_json_item(&registers, (size_t)i, r->err, &item));
+        FS_TRY(read_register(&x, &item, &role->registers[i]));
+    }
+    for (int32_t i = 0; i < role->n_tasks; i++) {
+        FS_TRY(fs_json_item(&tasks, (size_t)i, r->err, &item));
+        FS_TRY(read_task(&x, &item, &role->tasks[i]));
+    }
+    return FS_OK;
+}
+
+static fs_status read_comms(reading *r, const fs_json *in)
+{
+    plan *p = r->p;
+    fs_json list, item;
+    FS_TRY(read_array(r, in, "comms", 1 << 20, &list, &p->n_comms));
+    p->comms = fs_new(r->arena, plan_comm, p->n_comms);
+    for (int32_t i = 0; i < p->n_comms; i++) {
+        plan_comm *c = &p->comms[i];
+        FS_TRY(fs_json_item(&list, (size_t)i, r->err, &item));
+        FS_TRY(read_i32(r, &item, "stage", 0, r->s->n_stages - 1, &c->stage));
+        FS_TRY(read_i32(r, &item, "axis", 0,
+                        r->s->stages[c->stage].mesh.n - 1, &c->axis));
+    }
+    FS_TRY(read_array(r, in, "channels", 1 << 20, &list, &p->n_channels));
+    p->channels = fs_new(r->arena, plan_channel, p->n_channels);
+    for (int32_t i = 0; i < p->n_channels; i++) {
+        plan_channel *c = &p->channels[i];
+        FS_TRY(fs_json_item(&list, (size_t)i, r->err, &item));
+        FS_TRY(read_i32(r, &item, "from_stage", 0, r->s->n_stages - 1,
+                        &c->from_stage));
+        FS_TRY(read_i32(r, &item, "to_stage", 0, r->s->n_stages - 1,
+                        &c->to_stage));
+    }
+    return FS_OK;
+}
+
+static fs_status read_physical(reading *r, const fs_json *file)
+{
+    fs_json in, list, item;
+    plan *p = r->p;
+    FS_TRY(fs_json_object(file, "plan", r->err, &in));
+    FS_TRY(read_i32(r, &in, "micro_batches", r->s->micro_batches,
+                    r->s->micro_batches, &p->micro_batches));
+    FS_TRY(read_comms(r, &in));
+    FS_TRY(read_array(r, &in, "roles", r->cluster->n_devices, &list,
+                      &p->n_roles));
+    p->roles = fs_new(r->arena, plan_role, p->n_roles);
+    for (int32_t i = 0; i < p->n_roles; i++) {
+        FS_TRY(fs_json_item(&list, (size_t)i, r->err, &item));
+        FS_TRY(read_role(r, &item, &p->roles[i]));
+    }
+    return FS_OK;
+}
+
+static fs_status check_digests(reading *r, const fs_json *file)
+{
+    plan *p = r->p;
+    fs_json origin;
+    const char *model, *cluster;
+    char a[17], b[17];
+    FS_TRY(plan_text_digest(file, "model_digest", r->err, &p->model_digest));
+    FS_TRY(
+        plan_text_digest(file, "cluster_digest", r->err, &p->cluster_digest));
+    FS_TRY(fs_json_object(file, "origin", r->err, &origin));
+    FS_TRY(fs_json_text(&origin, "model", r->err, &model));
+    FS_TRY(fs_json_text(&origin, "cluster", r->err, &cluster));
+    if (p->model_digest != r->graph->digest) {
+        fs_hex(p->model_digest, a);
+        fs_hex(r->graph->digest, b);
+        return fs_fail(r->err, FS_INVALID,
+                       "plan %s is for model digest %s, but %s now has %s",
+                       file->file, a, model, b);
+    }
+    if (p->cluster_digest != r->cluster->digest) {
+        fs_hex(p->cluster_digest, a);
+        fs_hex(r->cluster->digest, b);
+        return fs_fail(r->err, FS_INVALID,
+                       "plan %s is for cluster digest %s, but %s has %s",
+                       file->file, a, cluster, b);
+    }
+    return FS_OK;
+}
+
+static fs_status read_plan(reading *r, const fs_json *file)
+{
+    FS_TRY(check_digests(r, file));
+    for (int32_t v = 0; v < r->graph->nodes.n; v++)
+        *fs_map_at(&r->nodes, r->graph->nodes.at[v].name) = v;
+    FS_TRY(read_strategy(r, file));
+    r->p->strategy = r->s;
+    FS_TRY(read_physical(r, file));
+    r->p->digest = plan_digest_of(r->graph, r->p);
+    return FS_OK;
+}
+
+fs_status plan_read(const char *path, const ir_graph *graph,
+                    const hw_cluster *cluster, fs_arena *arena, fs_err *err,
+                    plan **out)
+{
+    json_t *root;
+    FS_TRY(plan_text_load(path, err, &root));
+    reading r = {.graph = graph, .cluster = cluster, .arena = arena,
+                 .err = err, .nodes = {.arena = arena}};
+    r.p = fs_new(arena, plan, 1);
+    fs_json file = fs_json_root(path, root);
+    fs_status status = read_plan(&r, &file);
+    json_decref(root);
+    if (status == FS_OK)
+        *out = r.p;
+    return status;
+}

@@ -1,0 +1,291 @@
+#include "config.h"
+#include "plan/text_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct writing {
+    const ir_graph *graph;
+    const plan *p;
+} writing;
+
+static void set(json_t *object, const char *key, json_t *value)
+{
+    json_object_set_new(object, key, value);
+}
+
+static void set_int(json_t *object, const char *key, int64_t value)
+{
+    set(object, key, json_integer(value));
+}
+
+static void set_hex(json_t *object, const char *key, uint64_t digest)
+{
+    char text[17];
+    fs_hex(digest, text);
+    set(object, key, json_string(text));
+}
+
+static json_t *ints(const int32_t *list, int32_t n)
+{
+    json_t *out = json_array();
+    for (int32_t i = 0; i < n; i++)
+        json_array_append_new(out, json_integer(list[i]));
+    return out;
+}
+
+static json_t *sbp_text(const ir_nd_sbp *sbp, int32_t n_axes)
+{
+    char text[64];
+    return json_string(ir_nd_sbp_text(text, sbp, n_axes));
+}
+
+static json_t *sbp_list(const ir_nd_sbp *list, int32_t n, int32_t n_axes)
+{
+    json_t *out = json_array();
+    for (int32_t i = 0; i < n; i++)
+        json_array_append_new(out, sbp_text(&list[i], n_axes));
+    return out;
+}
+
+static int32_t mesh_axes(const plan_strategy *s, int32_t stage)
+{
+    return s->stages[stage].mesh.n;
+}
+
+/* An edge's SBPs lie on the mesh of the producer's stage; meshes of stages
+ * that exchange tensors are equal, so that the reader's own will do. */
+static json_t *edges_of(const writing *w, int32_t node)
+{
+    const plan_strategy *s = w->p->strategy;
+    json_t *out = json_array();
+    for (int32_t e = s->first_edge[node]; e < s->first_edge[node + 1]; e++) {
+        if (s->edge[e].n == 0)
+            continue;
+        json_t *edge = json_object();
+        set_int(edge, "slot", e - s->first_edge[node]);
+        set(edge, "path",
+            sbp_list(s->edge[e].at, s->edge[e].n + 1,
+                     mesh_axes(s, s->stage_of[node])));
+        json_array_append_new(out, edge);
+    }
+    return out;
+}
+
+static json_t *node_of(const writing *w, int32_t v)
+{
+    const plan_strategy *s = w->p->strategy;
+    const ir_node *node = &w->graph->nodes.at[v];
+    int32_t axes = mesh_axes(s, s->stage_of[v]);
+    json_t *out = json_object();
+    set(out, "name", json_string(node->name));
+    set_int(out, "stage", s->stage_of[v]);
+    set(out, "in", sbp_list(s->sig[v].in, node->n_in, axes));
+    set(out, "out", sbp_list(s->sig[v].out, node->n_out, axes));
+    set(out, "boxing", edges_of(w, v));
+    return out;
+}
+
+static json_t *strategy_of(const writing *w)
+{
+    const plan_strategy *s = w->p->strategy;
+    json_t *out = json_object(), *stages = json_array(), *nodes = json_array();
+    set_int(out, "micro_batches", s->micro_batches);
+    set_int(out, "batch", s->batch);
+    set(out, "schedule", json_string(s->schedule));
+    for (int32_t i = 0; i < s->n_stages; i++) {
+        json_t *stage = json_object();
+        set(stage, "mesh", ints(s->stages[i].mesh.dim, s->stages[i].mesh.n));
+        set_int(stage, "first_device", s->stages[i].first_device);
+        json_array_append_new(stages, stage);
+    }
+    set(out, "stages", stages);
+    for (int32_t v = 0; v < s->n_nodes; v++)
+        json_array_append_new(nodes, node_of(w, v));
+    set(out, "nodes", nodes);
+    return out;
+}
+
+static json_t *task_of(const writing *w, const plan_task *t, int32_t axes)
+{
+    json_t *out = json_object();
+    set(out, "kind", json_string(plan_task_kind_name(t->kind)));
+    set(out, "phase", json_string(plan_phase_name(t->phase)));
+    if (t->kind == PLAN_COMPUTE || t->kind == PLAN_LOAD)
+        set(out, "node", json_string(w->graph->nodes.at[t->node].name));
+    else
+        set(out, "tensor", json_string(w->graph->tensors.at[t->tensor].name));
+    if (t->kind == PLAN_BOX) {
+        set(out, "box", json_string(plan_box_name(t->box.kind)));
+        set_int(out, "axis", t->box.axis);
+        set(out, "from", sbp_text(&t->box.from, axes));
+        set(out, "to", sbp_text(&t->box.to, axes));
+        set_int(out, "bytes_in", t->box.bytes_in);
+        set_int(out, "bytes_out", t->box.bytes_out);
+        set_int(out, "comm", t->comm);
+    }
+    if (t->kind == PLAN_SEND || t->kind == PLAN_RECV) {
+        set(out, "sbp", sbp_text(&t->sbp, axes));
+        set_int(out, "channel", t->channel);
+    }
+    set_int(out, "stream", t->stream);
+    set(out, "in", ints(t->in, t->n_in));
+    set(out, "out", ints(t->out, t->n_out));
+    set_int(out, "scratch_bytes", t->scratch_bytes);
+    return out;
+}
+
+static json_t *register_of(const writing *w, const plan_register *r,
+                           int32_t axes)
+{
+    json_t *out = json_object(), *offsets = json_array();
+    set(out, "tensor", json_string(w->graph->tensors.at[r->tensor].name));
+    set(out, "sbp", sbp_text(&r->sbp, axes));
+    set_int(out, "bytes", r->bytes);
+    for (int32_t i = 0; i < r->count; i++)
+        json_array_append_new(offsets, json_integer(r->offset[i]));
+    set(out, "offset", offsets);
+    set(out, "per_step", json_boolean(r->per_step));
+    set(out, "persistent", json_boolean(r->persistent));
+    set(out, "own_memory", json_boolean(r->own_memory));
+    set_int(out, "producer", r->producer);
+    set(out, "consumers", ints(r->consumers, r->n_consumers));
+    return out;
+}
+
+static json_t *slots_of(const plan_role *role)
+{
+    json_t *out = json_array();
+    for (int32_t i = 0; i < role->n_slots; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "%s %d",
+                 plan_phase_name(role->slots[i].phase),
+                 role->slots[i].micro_batch);
+        json_array_append_new(out, json_string(text));
+    }
+    return out;
+}
+
+static json_t *streams_of(const plan_role *role)
+{
+    json_t *out = json_array();
+    for (int32_t i = 0; i < role->n_streams; i++) {
+        const plan_stream *s = &role->streams[i];
+        json_t *stream = json_object();
+        set(stream, "kind", json_string(plan_stream_kind_name(s->kind)));
+        set_int(stream, "channel", s->channel);
+        set_int(stream, "scratch_offset", role->stream_scratch[i]);
+        json_array_append_new(out, stream);
+    }
+    return out;
+}
+
+static json_t *role_of(const writing *w, const plan_role *role)
+{
+    int32_t axes = mesh_axes(w->p->strategy, role->stage);
+    json_t *out = json_object(), *bytes = json_object();
+    json_t *registers = json_array(), *tasks = json_array();
+    set_int(out, "stage", role->stage);
+    set_int(out, "first_rank", role->first_rank);
+    set_int(out, "n_ranks", role->n_ranks);
+    set_int(out, "arena_bytes", role->arena_bytes);
+    set_int(out, "bound_bytes", role->bound_bytes);
+    for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
+        set_int(bytes, plan_bytes_kind_name(k), role->bytes[k]);
+    set(out, "bytes", bytes);
+    set(out, "slots", slots_of(role));
+    set(out, "streams", streams_of(role));
+    for (int32_t i = 0; i < role->n_registers; i++)
+        json_array_append_new(registers,
+                              register_of(w, &role->registers[i], axes));
+    set(out, "registers", registers);
+    for (int32_t i = 0; i < role->n_tasks; i++)
+        json_array_append_new(tasks, task_of(w, &role->tasks[i], axes));
+    set(out, "tasks", tasks);
+    return out;
+}
+
+static json_t *physical_of(const writing *w)
+{
+    const plan *p = w->p;
+    json_t *out = json_object(), *comms = json_array();
+    json_t *channels = json_array(), *roles = json_array();
+    set_int(out, "micro_batches", p->micro_batches);
+    for (int32_t i = 0; i < p->n_comms; i++) {
+        json_t *comm = json_object();
+        set_int(comm, "stage", p->comms[i].stage);
+        set_int(comm, "axis", p->comms[i].axis);
+        json_array_append_new(comms, comm);
+    }
+    set(out, "comms", comms);
+    for (int32_t i = 0; i < p->n_channels; i++) {
+        json_t *channel = json_object();
+        set_int(channel, "from_stage", p->channels[i].from_stage);
+        set_int(channel, "to_stage", p->channels[i].to_stage);
+        json_array_append_new(channels, channel);
+    }
+    set(out, "channels", channels);
+    for (int32_t i = 0; i < p->n_roles; i++)
+        json_array_append_new(roles, role_of(w, &p->roles[i]));
+    set(out, "roles", roles);
+    return out;
+}
+
+static uint64_t digest_of(const plan *p, const json_t *physical)
+{
+    char *text = json_dumps(physical, JSON_COMPACT);
+    uint64_t digest = text ? fs_hash_text(p->model_digest, text) : 0;
+    free(text);
+    return digest;
+}
+
+uint64_t plan_digest_of(const ir_graph *graph, const plan *p)
+{
+    writing w = {graph, p};
+    json_t *physical = physical_of(&w);
+    uint64_t digest = digest_of(p, physical);
+    json_decref(physical);
+    return digest;
+}
+
+/* JSON holds UTF-8 only; a name that is not cannot be written. */
+static fs_status check_names(const char *path, const ir_graph *graph,
+                             fs_err *err)
+{
+    for (int32_t i = 0; i < graph->nodes.n + graph->tensors.n; i++) {
+        bool is_node = i < graph->nodes.n;
+        const char *name = is_node ? graph->nodes.at[i].name
+                                   : graph->tensors.at[i - graph->nodes.n].name;
+        json_t *text = json_string(name);
+        if (!text)
+            return fs_fail(err, FS_INVALID,
+                           "%s: cannot be written: the name of %s %d is not "
+                           "valid UTF-8",
+                           path, is_node ? "node" : "tensor",
+                           is_node ? i : i - graph->nodes.n);
+        json_decref(text);
+    }
+    return FS_OK;
+}
+
+fs_status plan_write(const char *path, const ir_graph *graph, const plan *p,
+                     const plan_origin *origin, const hw_cluster *cluster,
+                     fs_err *err)
+{
+    writing w = {graph, p};
+    FS_TRY(check_names(path, graph, err));
+    json_t *root = json_object(), *physical = physical_of(&w);
+    set(root, "format", json_string(PLAN_FORMAT_NAME));
+    set_int(root, "version", PLAN_FORMAT_VERSION);
+    set_hex(root, "model_digest", p->model_digest);
+    set_hex(root, "cluster_digest", p->cluster_digest);
+    set_hex(root, "plan_digest", digest_of(p, physical));
+    set(root, "origin", plan_origin_to_json(origin, p->micro_batches));
+    if (cluster->host)
+        set(root, "cluster", hw_cluster_to_json(cluster));
+    set(root, "strategy", strategy_of(&w));
+    set(root, "plan", physical);
+    fs_status status = fs_json_save(root, path, err);
+    json_decref(root);
+    return status;
+}
