@@ -8,6 +8,9 @@
  * 2 m slots. Rows of schedules.def are such functions. */
 typedef void plan_schedule_fn(int32_t stage, int32_t n_stages, int32_t m,
                               plan_slot *slots);
+#define PLAN_SCHEDULE(id, name) plan_schedule_fn plan_schedule_##id;
+#include "plan/schedules.def"
+#undef PLAN_SCHEDULE
 /* NULL when unknown; plan_schedule_names lists them, comma-separated. */
 plan_schedule_fn *plan_schedule_find(const char *name);
 const char *plan_schedule_names(void);
