@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "cost/cost.h"
+#include "plan/check.h"
 #include "plan/text.h"
 #include "store/store.h"
 
@@ -70,6 +71,8 @@ fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
 /* Imports and adds backward and update for m micro-batches. */
 fs_status cli_model_train(cli *c, const plan_origin *origin, int32_t m,
                           cli_model *out);
+/* Adds the training graph to a model already open. */
+fs_status cli_model_gradients(cli *c, cli_model *model);
 void cli_model_close(cli_model *model);
 bool cli_is_model(const char *spec);
 bool cli_is_cluster(const char *spec);
@@ -86,13 +89,15 @@ typedef struct cli_plan {
     hw_cluster *cluster;
     const plan *plan;
     cost_model *cost;
-    plan_timing *timing; /* predicted */
 } cli_plan;
 /* Reads the file, makes its graph again, checks digests. */
 fs_status cli_plan_open(cli *c, const char *path, cli_plan *out);
 void cli_plan_close(cli_plan *p);
-/* Prints the findings of plan_check; FS_NO when there are any. */
-fs_status cli_plan_prove(cli *c, const cli_plan *p, plan_trace *unused);
+/* plan_check, its findings printed and in the result; FS_NO when there are
+ * any. */
+fs_status cli_plan_prove(cli *c, const cli_plan *p, plan_report *report);
+/* Puts plan_digest into the result. */
+void cli_plan_digest(cli *c, const cli_plan *p);
 
 #define CLI_COMMAND(name, ...) fs_status cli_cmd_##name(cli *c);
 #include "cli/commands.def"

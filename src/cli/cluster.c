@@ -1,0 +1,106 @@
+/* Clusters: files, strings, and this host, probed once. */
+#include "config.h"
+#include "cli/cli.h"
+
+#include "base/clock.h"
+#include "cli/ranks.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool cli_is_cluster(const char *spec)
+{
+    size_t n = strlen(spec);
+    return strcmp(spec, "local") == 0 || strchr(spec, ':') ||
+           (n > 5 && strcmp(spec + n - 5, ".json") == 0);
+}
+
+/* The figures are of the host; how many ranks share it is the caller's. */
+static void seen_as(hw_cluster *cluster, int64_t ranks)
+{
+    hw_group *group = &cluster->groups[0];
+    double whole = group->device.memory_bytes * group->devices_per_node;
+    if (ranks < 1)
+        ranks = group->cores_per_node;
+    group->devices_per_node = (int32_t)ranks;
+    group->device.memory_bytes = whole / (double)ranks;
+    hw_cluster_finish(cluster);
+}
+
+fs_status cli_probe(cli *c, int32_t ranks, hw_cluster **out)
+{
+    char file[64];
+    snprintf(file, sizeof file, "/tmp/flowsearch-probe.%d.json",
+             (int)getpid());
+    fs_progress("measuring this machine (once; a few seconds)");
+    const char *words[] = {"calibrate", "local", "-o", file, "--db", "none",
+                           NULL};
+    fs_status status = cli_start_ranks(c, ranks, words);
+    fs_progress("%s", "");
+    if (status == FS_OK)
+        status = hw_cluster_open(file, c->data_dir, c->arena, &c->err, out);
+    unlink(file);
+    return status;
+}
+
+static fs_status from_cache(cli *c, const char *key, hw_cluster **out)
+{
+    const char *text;
+    if (!c->db)
+        return FS_NO;
+    FS_TRY(store_cache_get(c->db, key, c->arena, &c->err, &text));
+    json_t *root = json_loads(text, 0, NULL);
+    fs_err ignored = {0}; /* an unreadable cache is measured again */
+    fs_status status = FS_NO;
+    if (root && hw_cluster_from_json(key, root, c->arena, &ignored, out) ==
+                    FS_OK)
+        status = FS_OK;
+    json_decref(root);
+    return status;
+}
+
+static fs_status to_cache(cli *c, const char *key, const hw_cluster *cluster)
+{
+    if (!c->db)
+        return FS_OK;
+    json_t *root = hw_cluster_to_json(cluster);
+    char *text = json_dumps(root, JSON_REAL_PRECISION(17));
+    fs_status status = store_cache_put(c->db, key, text, &c->err);
+    free(text);
+    json_decref(root);
+    return status;
+}
+
+static fs_status open_local(cli *c, hw_cluster **out)
+{
+    hw_cluster *now; /* cores and memory as they are today */
+    FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &now));
+    int32_t cores = now->groups[0].cores_per_node;
+    const char *key = fs_printf(c->arena, "probe:%s:%d:%s",
+                                now->host ? now->host : "", cores,
+                                PACKAGE_VERSION);
+    fs_status status = from_cache(c, key, out);
+    if (status == FS_NO) {
+        FS_TRY(cli_probe(c, cores > 1 ? 2 : 1, out));
+        status = to_cache(c, key, *out);
+    }
+    FS_TRY(status);
+    seen_as(*out, c->args.ranks);
+    (*out)->name = "local";
+    return FS_OK;
+}
+
+fs_status cli_cluster_open(cli *c, const char *spec, hw_cluster **out)
+{
+    if (!spec)
+        return fs_fail(&c->err, FS_INVALID, "%s wants --cluster C", c->command);
+    if (c->args.ranks == 0)
+        return fs_fail(&c->err, FS_INVALID, "--ranks must be at least 1");
+    if (strcmp(spec, "local") == 0)
+        return open_local(c, out);
+    if (c->args.ranks > 0)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--ranks goes with the cluster `local` only");
+    return hw_cluster_open(spec, c->data_dir, c->arena, &c->err, out);
+}

@@ -1,0 +1,42 @@
+#include "config.h"
+#include "cli/cli.h"
+
+#include "base/clock.h"
+
+static fs_status check(cli *c, const cli_plan *p)
+{
+    plan_report report = {0};
+    cli_plan_digest(c, p);
+    fs_status status = cli_plan_prove(c, p, &report);
+    json_object_set_new(c->result, "transitions",
+                        json_integer(report.n_transitions));
+    json_object_set_new(c->result, "places", json_integer(report.n_places));
+    json_object_set_new(c->result, "wall_s", json_real(report.seconds));
+    FS_TRY(status);
+    char time[32], bytes[32];
+    cli_say(c, "sound: every read has its SBP, collectives and channels have "
+               "one order,\nthe credit graph is live (%lld transitions, %lld "
+               "places, no token-free cycle),\nat most %s per device; proved "
+               "in %s\n", (long long)report.n_transitions,
+            (long long)report.n_places,
+            fs_human_bytes(bytes, (double)report.peak_bytes_max),
+            fs_human_seconds(time, report.seconds));
+    return FS_OK;
+}
+
+fs_status cli_cmd_check(cli *c)
+{
+    if (c->args.n_operands != 1)
+        return fs_fail(&c->err, FS_INVALID, "check wants one PLAN");
+    cli_plan p;
+    FS_TRY(cli_plan_open(c, c->args.operands[0], &p));
+    fs_status status = cli_begin(c, p.model.origin.model,
+                                 p.model.origin.cluster);
+    if (status == FS_OK)
+        status = cli_digests(c, p.plan->model_digest, p.plan->cluster_digest,
+                             p.plan->digest);
+    if (status == FS_OK)
+        status = check(c, &p);
+    cli_plan_close(&p);
+    return status;
+}

@@ -1,0 +1,94 @@
+#include "config.h"
+#include "cli/cli.h"
+
+#include "base/clock.h"
+
+static json_t *device_json(const hw_group *g)
+{
+    const hw_device *d = &g->device;
+    return json_pack(
+        "{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:s}", "name", d->name,
+        "memory_bytes", d->memory_bytes, "memory_bps", d->memory_bps,
+        "fp32_flops", d->fp32_flops, "bf16_flops", d->bf16_flops,
+        "matmul_efficiency", d->matmul_efficiency, "launch_s", d->launch_s,
+        "points", d->n_points, "source", d->source ? d->source : "");
+}
+
+static json_t *level_json(const char *level, const hw_link *link, int32_t fan)
+{
+    return json_pack("{s:s, s:s, s:i, s:f, s:f}", "level", level, "link",
+                     link->name ? link->name : "", "fan", fan, "latency_s",
+                     link->latency_s, "bandwidth_bps", link->bandwidth_bps);
+}
+
+static void say_link(const cli *c, const char *what, const hw_link *link)
+{
+    char latency[32], rate[32];
+    cli_say(c, "  %-14s %s, %s/s, latency %s%s\n", what,
+            link->name ? link->name : "",
+            fs_human_bytes(rate, link->bandwidth_bps),
+            fs_human_seconds(latency, link->latency_s),
+            link->on_cores ? ", moved by the cores" : "");
+}
+
+static void say_group(const cli *c, const hw_group *g)
+{
+    const hw_device *d = &g->device;
+    char memory[32], rate[32], flops[32];
+    cli_say(c, "%d node%s of %d x %s\n", g->nodes, g->nodes == 1 ? "" : "s",
+            g->devices_per_node, d->name);
+    cli_say(c, "  %-14s %s at %s/s\n", "memory",
+            fs_human_bytes(memory, d->memory_bytes),
+            fs_human_bytes(rate, d->memory_bps));
+    cli_say(c, "  %-14s fp32 %sFLOP/s", "compute",
+            fs_human_count(flops, d->fp32_flops));
+    if (d->bf16_flops > 0)
+        cli_say(c, ", bf16 %sFLOP/s", fs_human_count(flops, d->bf16_flops));
+    cli_say(c, " nominal, %.0f %% of it measured in matmul\n",
+            100 * d->matmul_efficiency);
+    if (g->cores_per_node > 0)
+        cli_say(c, "  %-14s the devices of a node share %d core%s\n", "cores",
+                g->cores_per_node, g->cores_per_node == 1 ? "" : "s");
+    if (g->devices_per_node > 1)
+        say_link(c, "inside a node", &g->inner);
+    if (d->n_points)
+        cli_say(c, "  %-14s %d measured points\n", "calibration", d->n_points);
+    if (d->source)
+        cli_say(c, "  %-14s %s\n", "source", d->source);
+}
+
+static void describe(cli *c, const hw_cluster *cluster)
+{
+    const hw_group *first = &cluster->groups[0];
+    json_t *levels = json_array();
+    if (cluster->n_nodes > 1)
+        json_array_append_new(levels, level_json("cluster", &cluster->outer,
+                                                 cluster->n_nodes));
+    json_array_append_new(levels, level_json("node", &first->inner,
+                                             first->devices_per_node));
+    json_object_set_new(c->result, "name", json_string(cluster->name));
+    json_object_set_new(c->result, "devices", json_integer(cluster->n_devices));
+    json_object_set_new(c->result, "nodes", json_integer(cluster->n_nodes));
+    json_object_set_new(c->result, "levels", levels);
+    json_object_set_new(c->result, "device", device_json(first));
+    cli_say(c, "%s: %d device%s on %d node%s\n", cluster->name,
+            cluster->n_devices, cluster->n_devices == 1 ? "" : "s",
+            cluster->n_nodes, cluster->n_nodes == 1 ? "" : "s");
+    for (int32_t g = 0; g < cluster->n_groups; g++)
+        say_group(c, &cluster->groups[g]);
+    if (cluster->n_nodes > 1)
+        say_link(c, "between nodes", &cluster->outer);
+}
+
+fs_status cli_cmd_cluster(cli *c)
+{
+    if (c->args.n_operands != 1)
+        return fs_fail(&c->err, FS_INVALID, "cluster wants one CLUSTER");
+    const char *spec = c->args.operands[0];
+    FS_TRY(cli_begin(c, NULL, spec));
+    hw_cluster *cluster;
+    FS_TRY(cli_cluster_open(c, spec, &cluster));
+    FS_TRY(cli_digests(c, 0, cluster->digest, 0));
+    describe(c, cluster);
+    return FS_OK;
+}

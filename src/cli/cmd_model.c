@@ -1,0 +1,140 @@
+#include "config.h"
+#include "cli/cli.h"
+
+#include "base/clock.h"
+#include "report/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What one op type adds up to, forward or backward. */
+typedef struct tally {
+    int64_t n[IR_OP_COUNT], flop[IR_OP_COUNT], bytes[IR_OP_COUNT];
+    int64_t phase_flop[3], params, param_bytes;
+} tally;
+
+static void count_nodes(const ir_graph *graph, tally *t)
+{
+    static const ir_mesh one = {0};
+    static const ir_nd_sig whole;
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        ir_work work = {0};
+        ir_node_work(graph, node, &whole, &one, &work);
+        t->phase_flop[node->phase] += work.flop;
+        if (node->phase != IR_FORWARD)
+            continue;
+        t->n[node->op]++;
+        t->flop[node->op] += work.flop;
+        t->bytes[node->op] += work.read_bytes + work.written_bytes;
+    }
+    for (int32_t i = 0; i < graph->tensors.n; i++) {
+        const ir_tensor *x = &graph->tensors.at[i];
+        if (x->role != IR_PARAM)
+            continue;
+        t->params += ir_shape_count(&x->shape);
+        t->param_bytes += ir_shape_count(&x->shape) * ir_dtype_bytes(x->dtype);
+    }
+}
+
+static json_t *tensor_json(const ir_tensor *x)
+{
+    json_t *shape = json_array();
+    for (int32_t i = 0; i < x->shape.rank; i++)
+        json_array_append_new(shape, json_integer(x->shape.dim[i]));
+    return json_pack("{s:s, s:s, s:o}", "name", x->name, "dtype",
+                     ir_dtype_name(x->dtype), "shape", shape);
+}
+
+static void list_ends(cli *c, const ir_graph *graph)
+{
+    json_t *inputs = json_array(), *outputs = json_array();
+    char text[160];
+    for (int32_t i = 0; i < graph->tensors.n; i++) {
+        const ir_tensor *x = &graph->tensors.at[i];
+        if (x->role != IR_INPUT)
+            continue;
+        json_array_append_new(inputs, tensor_json(x));
+        cli_say(c, "  in   %-24s %s %s\n", x->name, ir_dtype_name(x->dtype),
+                ir_shape_text(text, &x->shape));
+    }
+    for (int32_t i = 0; i < graph->outputs.n; i++) {
+        const ir_tensor *x = &graph->tensors.at[graph->outputs.at[i]];
+        json_array_append_new(outputs, tensor_json(x));
+        cli_say(c, "  out  %-24s %s %s%s\n", x->name, ir_dtype_name(x->dtype),
+                ir_shape_text(text, &x->shape),
+                graph->outputs.at[i] == graph->loss ? " (loss)" : "");
+    }
+    json_object_set_new(c->result, "inputs", inputs);
+    json_object_set_new(c->result, "outputs", outputs);
+}
+
+static void list_ops(cli *c, const tally *t)
+{
+    static const char *const header[] = {"op", "count", "flop", "bytes"};
+    report_table table = {.arena = c->arena, .n_columns = 4, .header = header};
+    json_t *types = json_object();
+    char text[32];
+    for (int op = 0; op < IR_OP_COUNT; op++) {
+        if (!t->n[op])
+            continue;
+        json_object_set_new(types, ir_op_table[op]->name,
+                            json_integer(t->n[op]));
+        report_table_cell(&table, "%s", ir_op_table[op]->name);
+        report_table_cell(&table, "%lld", (long long)t->n[op]);
+        report_table_cell(&table, "%s",
+                          fs_human_count(text, (double)t->flop[op]));
+        report_table_cell(&table, "%s",
+                          fs_human_bytes(text, (double)t->bytes[op]));
+    }
+    json_object_set_new(c->result, "op_types", types);
+    if (!c->args.json)
+        report_table_print(&table, stdout);
+}
+
+static void describe(cli *c, const cli_model *model, const tally *t,
+                     int32_t n_ops)
+{
+    char params[32], bytes[32], forward[32], backward[32];
+    json_t *r = c->result;
+    json_object_set_new(r, "name", json_string(model->graph->name));
+    json_object_set_new(r, "ops", json_integer(n_ops));
+    json_object_set_new(r, "params", json_integer(t->params));
+    json_object_set_new(r, "fwd_flop", json_integer(t->phase_flop[IR_FORWARD]));
+    json_object_set_new(r, "bwd_flop",
+                        json_integer(t->phase_flop[IR_BACKWARD]));
+    json_object_set_new(r, "param_bytes", json_integer(t->param_bytes));
+    if (model->notes.n)
+        cli_say(c, "%s", model->notes.at);
+    cli_say(c, "%s: %d ops, %s parameters (%s), forward %sflop, backward "
+               "%sflop per step\n", model->graph->name, n_ops,
+            fs_human_count(params, (double)t->params),
+            fs_human_bytes(bytes, (double)t->param_bytes),
+            fs_human_count(forward, (double)t->phase_flop[IR_FORWARD]),
+            fs_human_count(backward, (double)t->phase_flop[IR_BACKWARD]));
+}
+
+fs_status cli_cmd_model(cli *c)
+{
+    if (c->args.n_operands != 1)
+        return fs_fail(&c->err, FS_INVALID, "model wants one MODEL");
+    plan_origin origin = cli_origin(c, c->args.operands[0], "");
+    cli_model model;
+    FS_TRY(cli_model_open(c, &origin, origin.batch, &model));
+    fs_status status = cli_begin(c, origin.model, NULL);
+    if (status == FS_OK)
+        status = cli_digests(c, model.graph->digest, 0, 0);
+    int32_t n_ops = model.graph->nodes.n;
+    /* The backward work is that of the gradients that training appends. */
+    if (status == FS_OK && model.graph->loss >= 0)
+        status = cli_model_gradients(c, &model);
+    if (status == FS_OK) {
+        tally t = {0};
+        count_nodes(model.graph, &t);
+        describe(c, &model, &t, n_ops);
+        list_ends(c, model.graph);
+        list_ops(c, &t);
+    }
+    cli_model_close(&model);
+    return status;
+}

@@ -1,0 +1,163 @@
+#include "config.h"
+#include "cli/cli.h"
+
+#include "base/clock.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct command {
+    const char *name;
+    fs_status (*run)(cli *c);
+} command;
+
+static const command commands[] = {
+#define CLI_COMMAND(name, ...) {#name, cli_cmd_##name},
+#include "cli/commands.def"
+#undef CLI_COMMAND
+};
+
+void cli_say(const cli *c, const char *format, ...)
+{
+    if (c->args.json || c->quiet)
+        return;
+    va_list args;
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+}
+
+static const command *find(const char *name)
+{
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+/* FS_DATA, else where `make install` put it, else beside the build tree, so
+ * that the program works before it is installed. */
+static const char *find_data_dir(fs_arena *arena)
+{
+    const char *said = getenv("FS_DATA");
+    if (said)
+        return said;
+    if (access(FS_DATA_DIR "/clusters", R_OK) == 0)
+        return FS_DATA_DIR;
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0)
+        return FS_DATA_DIR;
+    self[n] = '\0';
+    *strrchr(self, '/') = '\0';
+    static const char *const near[] = {"datasets", "../datasets"};
+    for (int i = 0; i < 2; i++) {
+        char *dir = fs_printf(arena, "%s/%s", self, near[i]);
+        if (access(dir, R_OK) == 0)
+            return dir;
+    }
+    return FS_DATA_DIR;
+}
+
+static const char *join_words(fs_arena *arena, int argc, char **argv)
+{
+    fs_text text = {.arena = arena};
+    fs_text_add(&text, "flowsearch");
+    for (int i = 1; i < argc; i++)
+        fs_text_add(&text, strpbrk(argv[i], " '\"") ? " '%s'" : " %s",
+                    argv[i]);
+    return text.at;
+}
+
+fs_status cli_begin(cli *c, const char *model, const char *cluster)
+{
+    const char *path = c->args.db ? c->args.db : "flowsearch.db";
+    if (strcmp(path, "none") == 0 || c->quiet)
+        return FS_OK;
+    if (!c->db)
+        FS_TRY(store_open(path, &c->err, &c->db));
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    store_run run = {
+        .command = c->command,
+        .command_line = c->command_line,
+        .version = PACKAGE_VERSION,
+        .host = host,
+        .model = model,
+        .cluster = cluster,
+        .seed = c->args.seed < 0 ? 0 : (uint64_t)c->args.seed,
+    };
+    return store_run_begin(c->db, &run, &c->err, &c->run);
+}
+
+fs_status cli_digests(cli *c, uint64_t model, uint64_t cluster, uint64_t plan)
+{
+    if (!c->run)
+        return FS_OK;
+    return store_run_plan(c->db, c->run, model, cluster, plan, &c->err);
+}
+
+void cli_figure(cli *c, const char *name, double value, const char *unit)
+{
+    fs_err err = {0};
+    if (c->run && store_figure(c->db, c->run, name, value, unit, &err) != FS_OK)
+        fs_warn("%s", err.text);
+}
+
+/* The last word on a command: its row, its JSON object, its message. */
+static void finish(cli *c, fs_status status)
+{
+    char *text = json_dumps(c->result, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    fs_err err = {0};
+    const char *message = status == FS_OK || !c->err.text[0] ? NULL
+                                                             : c->err.text;
+    if (c->run &&
+        store_run_end(c->db, c->run, status, text, message, &err) != FS_OK)
+        fs_warn("%s", err.text);
+    free(text);
+    if (message)
+        fs_warn("%s", message);
+    if (c->args.json && !c->quiet && status != FS_INVALID) {
+        json_dumpf(c->result, stdout, FS_JSON_FORMAT);
+        putchar('\n');
+    }
+    store_close(c->db);
+    json_decref(c->result);
+    fs_arena_destroy(c->arena);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        cli_usage(argc < 2 ? stderr : stdout);
+        return argc < 2 ? FS_INVALID : FS_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("flowsearch " PACKAGE_VERSION);
+        return FS_OK;
+    }
+    const command *chosen = find(argv[1]);
+    if (!chosen) {
+        fs_warn("unknown command '%s' (see flowsearch --help)", argv[1]);
+        return FS_INVALID;
+    }
+    cli c = {.program = argv[0], .command = chosen->name};
+    c.arena = fs_arena_create();
+    c.result = json_object();
+    c.command_line = join_words(c.arena, argc, argv);
+    c.data_dir = find_data_dir(c.arena);
+    bool help = false;
+    fs_status status = cli_parse(&c, argc - 2, argv + 2, &help);
+    if (status == FS_OK && help)
+        cli_help(chosen->name, stdout);
+    else if (status == FS_OK)
+        status = chosen->run(&c);
+    c.args.json = c.args.json && !help;
+    finish(&c, status);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return FS_FAULT;
+    return status;
+}

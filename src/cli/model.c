@@ -1,0 +1,137 @@
+/* Models: what the user said, the graph it gives, its training graph. */
+#include "config.h"
+#include "cli/cli.h"
+
+#include "ir/train.h"
+#include "onnx/import.h"
+#include "zoo/zoo.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool ends_with(const char *text, const char *ending)
+{
+    size_t n = strlen(text), m = strlen(ending);
+    return n >= m && strcmp(text + n - m, ending) == 0;
+}
+
+bool cli_is_model(const char *spec)
+{
+    return ends_with(spec, ".onnx") || strncmp(spec, "zoo:", 4) == 0;
+}
+
+static double or_default(double said)
+{
+    return isnan(said) ? -1.0 : said;
+}
+
+plan_origin cli_origin(const cli *c, const char *model, const char *cluster)
+{
+    const cli_args *a = &c->args;
+    return (plan_origin){
+        .model = model,
+        .loss = a->loss ? a->loss : "",
+        .params = a->params ? a->params : "",
+        .rewrite = !a->no_rewrite,
+        .optimizer = a->optimizer ? a->optimizer : "adamw",
+        .lr = or_default(a->lr),
+        .weight_decay = or_default(a->weight_decay),
+        .momentum = or_default(a->momentum),
+        .beta1 = or_default(a->beta1),
+        .beta2 = or_default(a->beta2),
+        .epsilon = or_default(a->epsilon),
+        .cluster = cluster,
+        .batch = a->batch < 0 ? 0 : a->batch,
+        .n_binds = a->bind.n,
+        .binds = a->bind.at,
+        .seed = a->seed < 0 ? 0 : (uint64_t)a->seed,
+    };
+}
+
+static fs_status open_onnx(const plan_origin *o, int64_t samples, fs_err *err,
+                           cli_model *out)
+{
+    onnx_options options = {
+        .batch = samples,
+        .n_binds = o->n_binds,
+        .binds = o->binds,
+        .loss = o->loss[0] ? o->loss : NULL,
+        .params = o->params[0] ? o->params : NULL,
+        .seed = o->seed,
+        .no_rewrite = !o->rewrite,
+    };
+    return onnx_import(o->model, &options, err, &out->mapping, &out->graph,
+                       &out->notes);
+}
+
+fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
+                         cli_model *out)
+{
+    cli_model model = {.origin = *origin, .notes = {.arena = c->arena}};
+    if (strncmp(origin->model, "zoo:", 4) == 0)
+        FS_TRY(zoo_build(origin->model, samples > 0 ? samples : 1, &c->err,
+                         &model.graph));
+    else if (ends_with(origin->model, ".onnx"))
+        FS_TRY(open_onnx(origin, samples, &c->err, &model));
+    else
+        return fs_fail(&c->err, FS_INVALID,
+                       "'%s' is neither a .onnx file nor zoo:NAME",
+                       origin->model);
+    *out = model;
+    return FS_OK;
+}
+
+static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
+                              ir_graph *graph)
+{
+    ir_train_options options = ir_train_defaults();
+    FS_TRY(ir_optimizer_parse(o->optimizer, &c->err, &options.optimizer));
+    options.lr = o->lr;
+    options.weight_decay = o->weight_decay;
+    options.momentum = o->momentum;
+    options.beta1 = o->beta1;
+    options.beta2 = o->beta2;
+    options.epsilon = o->epsilon;
+    options.micro_batches = m;
+    graph->batch = o->batch;
+    return ir_train(graph, &options, &c->err);
+}
+
+fs_status cli_model_gradients(cli *c, cli_model *model)
+{
+    plan_origin origin = model->origin;
+    return add_training(c, &origin, 1, model->graph);
+}
+
+fs_status cli_model_train(cli *c, const plan_origin *origin, int32_t m,
+                          cli_model *out)
+{
+    if (origin->batch < 1 || origin->batch % m)
+        return fs_fail(&c->err, FS_INVALID,
+                       "a batch of %lld does not divide into %d micro-batches",
+                       (long long)origin->batch, m);
+    cli_model model;
+    FS_TRY(cli_model_open(c, origin, origin->batch / m, &model));
+    if (model.graph->loss < 0) {
+        cli_model_close(&model);
+        return fs_fail(&c->err, FS_INVALID,
+                       "%s has no loss to train: add one with --loss "
+                       "cross-entropy or --loss mse", origin->model);
+    }
+    fs_status status = add_training(c, origin, m, model.graph);
+    if (status != FS_OK) {
+        cli_model_close(&model);
+        return status;
+    }
+    *out = model;
+    return FS_OK;
+}
+
+void cli_model_close(cli_model *model)
+{
+    ir_graph_destroy(model->graph);
+    if (model->mapping)
+        onnx_model_close(model->mapping);
+    model->graph = NULL;
+    model->mapping = NULL;
+}

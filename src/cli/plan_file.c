@@ -1,0 +1,75 @@
+/* Opening a plan: its file names model and cluster, so that a command needs
+ * nothing else. */
+#include "config.h"
+#include "cli/cli.h"
+
+#include "base/clock.h"
+#include "plan/check.h"
+
+#include <string.h>
+
+fs_status cli_plan_open(cli *c, const char *path, cli_plan *out)
+{
+    cli_plan p = {0};
+    plan_origin origin = {0};
+    FS_TRY(plan_read_origin(path, c->arena, &c->err, &origin, &p.cluster));
+    if (!p.cluster)
+        FS_TRY(hw_cluster_open(origin.cluster, c->data_dir, c->arena, &c->err,
+                               &p.cluster));
+    FS_TRY(cli_model_train(c, &origin, origin.micro_batches, &p.model));
+    plan *read;
+    fs_status status = plan_read(path, p.model.graph, p.cluster, c->arena,
+                                 &c->err, &read);
+    if (status != FS_OK) {
+        cli_model_close(&p.model);
+        return status;
+    }
+    p.plan = read;
+    p.cost = cost_model_create(p.cluster, c->arena);
+    *out = p;
+    return FS_OK;
+}
+
+void cli_plan_close(cli_plan *p)
+{
+    cli_model_close(&p->model);
+}
+
+static json_t *findings_json(const plan_report *report)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < report->n; i++)
+        json_array_append_new(
+            list, json_pack("{s:s, s:s}", "kind",
+                            plan_finding_name(report->findings[i].kind),
+                            "text", report->findings[i].text));
+    return list;
+}
+
+fs_status cli_plan_prove(cli *c, const cli_plan *p, plan_report *report)
+{
+    fs_status status = plan_check(p->model.graph, p->cluster, p->plan,
+                                  c->arena, report);
+    json_t *peaks = json_array();
+    for (int32_t r = 0; r < p->plan->n_roles; r++)
+        json_array_append_new(peaks,
+                              json_integer(p->plan->roles[r].arena_bytes));
+    json_object_set_new(c->result, "ok", json_boolean(status == FS_OK));
+    json_object_set_new(c->result, "live", json_boolean(report->live));
+    json_object_set_new(c->result, "findings", findings_json(report));
+    json_object_set_new(c->result, "peak_bytes", peaks);
+    for (int32_t i = 0; i < report->n; i++)
+        cli_say(c, "%s: %s\n", plan_finding_name(report->findings[i].kind),
+                report->findings[i].text);
+    if (status != FS_OK)
+        return fs_fail(&c->err, FS_NO, "the plan is not sound: %d finding%s",
+                       report->n, report->n == 1 ? "" : "s");
+    return FS_OK;
+}
+
+void cli_plan_digest(cli *c, const cli_plan *p)
+{
+    char hex[17];
+    fs_hex(p->plan->digest, hex);
+    json_object_set_new(c->result, "plan_digest", json_string(hex));
+}
