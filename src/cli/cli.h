@@ -53,7 +53,8 @@ void cli_say(const cli *c, const char *format, ...)
 
 /* ---- database: every command that computes writes a run ---- */
 fs_status cli_begin(cli *c, const char *model, const char *cluster);
-fs_status cli_digests(cli *c, uint64_t model, uint64_t cluster, uint64_t plan);
+fs_status cli_digests(cli *c, uint64_t model, uint64_t cluster,
+                      uint64_t plan_digest);
 void cli_figure(cli *c, const char *name, double value, const char *unit);
 
 /* ---- models ---- */
@@ -80,8 +81,12 @@ bool cli_is_cluster(const char *spec);
 /* ---- clusters ---- */
 /* `local` is probed once and kept in the database. */
 fs_status cli_cluster_open(cli *c, const char *spec, hw_cluster **out);
-/* Measures this host, on two ranks where there are two cores. */
+/* Measures this host on that many ranks of its own. */
 fs_status cli_probe(cli *c, int32_t ranks, hw_cluster **out);
+/* Keeps the figures as what `local` means. */
+fs_status cli_remember_local(cli *c, const hw_cluster *cluster);
+/* Is this process a rank that this program, or the user's mpirun, started? */
+bool cli_am_rank(void);
 
 /* ---- plans ---- */
 typedef struct cli_plan {

@@ -60,10 +60,18 @@ static fs_status from_cache(cli *c, const char *key, hw_cluster **out)
     return status;
 }
 
-static fs_status to_cache(cli *c, const char *key, const hw_cluster *cluster)
+static const char *cache_key(cli *c, const hw_cluster *cluster)
+{
+    return fs_printf(c->arena, "probe:%s:%d:%s",
+                     cluster->host ? cluster->host : "",
+                     cluster->groups[0].cores_per_node, PACKAGE_VERSION);
+}
+
+fs_status cli_remember_local(cli *c, const hw_cluster *cluster)
 {
     if (!c->db)
         return FS_OK;
+    const char *key = cache_key(c, cluster);
     json_t *root = hw_cluster_to_json(cluster);
     char *text = json_dumps(root, JSON_REAL_PRECISION(17));
     fs_status status = store_cache_put(c->db, key, text, &c->err);
@@ -77,13 +85,10 @@ static fs_status open_local(cli *c, hw_cluster **out)
     hw_cluster *now; /* cores and memory as they are today */
     FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &now));
     int32_t cores = now->groups[0].cores_per_node;
-    const char *key = fs_printf(c->arena, "probe:%s:%d:%s",
-                                now->host ? now->host : "", cores,
-                                PACKAGE_VERSION);
-    fs_status status = from_cache(c, key, out);
+    fs_status status = from_cache(c, cache_key(c, now), out);
     if (status == FS_NO) {
         FS_TRY(cli_probe(c, cores > 1 ? 2 : 1, out));
-        status = to_cache(c, key, *out);
+        status = cli_remember_local(c, *out);
     }
     FS_TRY(status);
     seen_as(*out, c->args.ranks);

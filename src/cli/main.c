@@ -92,11 +92,13 @@ fs_status cli_begin(cli *c, const char *model, const char *cluster)
     return store_run_begin(c->db, &run, &c->err, &c->run);
 }
 
-fs_status cli_digests(cli *c, uint64_t model, uint64_t cluster, uint64_t plan)
+fs_status cli_digests(cli *c, uint64_t model, uint64_t cluster,
+                      uint64_t plan_digest)
 {
     if (!c->run)
         return FS_OK;
-    return store_run_plan(c->db, c->run, model, cluster, plan, &c->err);
+    return store_run_plan(c->db, c->run, model, cluster, plan_digest,
+                          &c->err);
 }
 
 void cli_figure(cli *c, const char *name, double value, const char *unit)

@@ -1,6 +1,8 @@
 #include "config.h"
 #include "cli/ranks.h"
 
+#include "exec/exec.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +43,11 @@ static fs_status outcome(cli *c, int raw, int32_t n)
         return fs_fail(&c->err, FS_FAULT, "cannot start %s", FS_MPIRUN);
     return fs_fail(&c->err, FS_FAULT, "the ranks were ended by a signal "
                    "(mpirun status 0x%x)", (unsigned)raw);
+}
+
+bool cli_am_rank(void)
+{
+    return exec_started_by_mpirun() || getenv("FS_RANKS_OF");
 }
 
 fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words)

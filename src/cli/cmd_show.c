@@ -1,0 +1,82 @@
+#include "config.h"
+#include "cli/cli.h"
+
+#include "cli/predict.h"
+#include "report/report.h"
+
+#include <string.h>
+
+static fs_status show_timeline(cli *c, const cli_plan *p, report_drawn *drawn)
+{
+    plan_trace trace = {.arena = c->arena};
+    sim_result sim;
+    FS_TRY(cli_predict(c, p, &trace, &sim));
+    return report_draw_timeline(p->model.graph, p->plan, &trace,
+                                "predicted timeline of one iteration",
+                                c->args.output, &c->err, drawn);
+}
+
+static fs_status show_plan(cli *c, const char *path, report_drawn *drawn)
+{
+    cli_plan p;
+    FS_TRY(cli_plan_open(c, path, &p));
+    fs_status status =
+        c->args.timeline
+            ? show_timeline(c, &p, drawn)
+            : report_draw_strategy(p.model.graph, p.plan->strategy,
+                                   c->args.output, &c->err, drawn);
+    cli_plan_close(&p);
+    return status;
+}
+
+static fs_status show_model(cli *c, const char *spec, report_drawn *drawn)
+{
+    plan_origin origin = cli_origin(c, spec, "");
+    cli_model model;
+    FS_TRY(cli_model_open(c, &origin, origin.batch, &model));
+    fs_status status = report_draw_graph(model.graph, c->args.output, &c->err,
+                                         drawn);
+    cli_model_close(&model);
+    return status;
+}
+
+static fs_status show_cluster(cli *c, const char *spec, report_drawn *drawn)
+{
+    hw_cluster *cluster;
+    FS_TRY(cli_cluster_open(c, spec, &cluster));
+    return report_draw_cluster(cluster, c->args.output, &c->err, drawn);
+}
+
+/* A .json file is a plan when it says so, else a cluster. */
+static bool is_plan(const char *path)
+{
+    json_t *root = json_load_file(path, 0, NULL);
+    const char *format = json_string_value(json_object_get(root, "format"));
+    bool plan_file = format && strcmp(format, "flowsearch-plan") == 0;
+    json_decref(root);
+    return plan_file;
+}
+
+fs_status cli_cmd_show(cli *c)
+{
+    if (c->args.n_operands != 1 || !c->args.output)
+        return fs_fail(&c->err, FS_INVALID,
+                       "show wants one PLAN, MODEL or CLUSTER, and -o FILE");
+    const char *what = c->args.operands[0];
+    size_t n = strlen(what);
+    bool json = n > 5 && strcmp(what + n - 5, ".json") == 0;
+    report_drawn drawn = {0};
+    FS_TRY(cli_begin(c, cli_is_model(what) ? what : NULL, NULL));
+    if (cli_is_model(what))
+        FS_TRY(show_model(c, what, &drawn));
+    else if (cli_is_cluster(what) && !(json && is_plan(what)))
+        FS_TRY(show_cluster(c, what, &drawn));
+    else
+        FS_TRY(show_plan(c, what, &drawn));
+    json_object_set_new(c->result, "file", json_string(c->args.output));
+    json_object_set_new(c->result, "nodes", json_integer(drawn.nodes));
+    json_object_set_new(c->result, "edges", json_integer(drawn.edges));
+    cli_say(c, "%s: %d nodes, %d edges\n", c->args.output, drawn.nodes,
+            drawn.edges);
+    return FS_OK;
+}

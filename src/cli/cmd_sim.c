@@ -1,0 +1,143 @@
+#include "config.h"
+#include "cli/cli.h"
+
+#include "base/clock.h"
+#include "cli/predict.h"
+#include "report/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static fs_status pick_timing(cli *c, const cli_plan *p, plan_timing **out)
+{
+    const char *said = c->args.timing;
+    if (!said || strcmp(said, "predicted") == 0) {
+        *out = cost_timing(p->cost, p->model.graph, p->plan, c->arena);
+        return FS_OK;
+    }
+    char *end;
+    long long run = strtoll(said, &end, 10);
+    if (end == said || *end || run < 1)
+        return fs_fail(&c->err, FS_INVALID, "--timing wants `predicted` or the "
+                       "number of a run, not '%s'", said);
+    if (!c->db)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--timing %s needs the database (--db none is set)",
+                       said);
+    return store_timing_read(c->db, run, p->plan, c->arena, &c->err, out);
+}
+
+static json_t *stages_json(const sim_result *sim)
+{
+    json_t *list = json_array();
+    for (int32_t s = 0; s < sim->n_stages; s++) {
+        const sim_stage *stage = &sim->stages[s];
+        json_array_append_new(
+            list, json_pack("{s:f, s:f, s:f, s:f, s:I}", "busy_s",
+                            stage->busy_s, "comm_s", stage->comm_s,
+                            "exposed_comm_s", stage->exposed_comm_s, "idle_s",
+                            stage->idle_s, "peak_bytes",
+                            (json_int_t)stage->peak_bytes));
+    }
+    return list;
+}
+
+static void describe(cli *c, const cli_plan *p, const sim_result *sim)
+{
+    cli_rates rates = cli_rates_of(p, sim->iteration_s);
+    json_t *r = c->result, *peaks = json_array();
+    for (int32_t i = 0; i < p->plan->n_roles; i++)
+        json_array_append_new(peaks,
+                              json_integer(p->plan->roles[i].arena_bytes));
+    json_object_set_new(r, "iteration_s", json_real(sim->iteration_s));
+    json_object_set_new(r, "samples_per_s", json_real(rates.samples_per_s));
+    json_object_set_new(r, "tokens_per_s", json_real(rates.tokens_per_s));
+    json_object_set_new(r, "tflops_per_device",
+                        json_real(rates.flops_per_device / 1e12));
+    json_object_set_new(r, "mfu", json_real(rates.mfu));
+    json_object_set_new(r, "bubble", json_real(sim->bubble));
+    json_object_set_new(r, "exposed_comm_s", json_real(sim->exposed_comm_s));
+    json_object_set_new(r, "peak_bytes", peaks);
+    json_object_set_new(r, "events", json_integer(sim->events));
+    json_object_set_new(r, "wall_s", json_real(sim->wall_s));
+    json_object_set_new(r, "stages", stages_json(sim));
+    char a[32], b[32], d[32];
+    cli_say(c, "one iteration   %s\n", fs_human_seconds(a, sim->iteration_s));
+    cli_say(c, "throughput      %.4g samples/s, %.4g tokens/s, %sFLOP/s per "
+               "device (%.1f %% of its peak)\n", rates.samples_per_s,
+            rates.tokens_per_s, fs_human_count(b, rates.flops_per_device),
+            100 * rates.mfu);
+    cli_say(c, "bubble          %.1f %% of compute time; communication not "
+               "hidden %s\n", 100 * sim->bubble,
+            fs_human_seconds(d, sim->exposed_comm_s));
+}
+
+static void stage_table(cli *c, const cli_plan *p, const sim_result *sim)
+{
+    static const char *const header[] = {"stage", "ranks", "busy", "comm",
+                                         "exposed", "idle", "peak live",
+                                         "arena"};
+    report_table t = {.arena = c->arena, .n_columns = 8, .header = header};
+    for (int32_t i = 0; i < p->plan->n_roles; i++) {
+        const plan_role *role = &p->plan->roles[i];
+        const sim_stage *s = &sim->stages[role->stage];
+        char text[32];
+        report_table_cell(&t, "%d", role->stage);
+        report_table_cell(&t, "%d", role->n_ranks);
+        report_table_cell(&t, "%s", fs_human_seconds(text, s->busy_s));
+        report_table_cell(&t, "%s", fs_human_seconds(text, s->comm_s));
+        report_table_cell(&t, "%s", fs_human_seconds(text, s->exposed_comm_s));
+        report_table_cell(&t, "%s", fs_human_seconds(text, s->idle_s));
+        report_table_cell(&t, "%s",
+                          fs_human_bytes(text, (double)s->peak_bytes));
+        report_table_cell(&t, "%s",
+                          fs_human_bytes(text, (double)role->arena_bytes));
+    }
+    if (!c->args.json)
+        report_table_print(&t, stdout);
+}
+
+static fs_status simulate(cli *c, const cli_plan *p)
+{
+    plan_report report = {0};
+    plan_timing *timing;
+    FS_TRY(cli_digests(c, p->plan->model_digest, p->plan->cluster_digest,
+                       p->plan->digest));
+    FS_TRY(cli_plan_prove(c, p, &report));
+    FS_TRY(pick_timing(c, p, &timing));
+    plan_trace trace = {.arena = c->arena};
+    sim_options options = {
+        .steps = c->args.steps > 0 ? c->args.steps : 4,
+        .trace = c->args.trace ? &trace : NULL,
+        .straggler = 1.0,
+    };
+    sim_result sim;
+    FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, timing, &options,
+                   c->arena, &c->err, &sim));
+    cli_plan_digest(c, p);
+    describe(c, p, &sim);
+    stage_table(c, p, &sim);
+    cli_figure(c, "sim_iteration_s", sim.iteration_s, "s");
+    cli_figure(c, "bubble", sim.bubble, "");
+    if (!c->args.trace)
+        return FS_OK;
+    FS_TRY(report_trace_json(p->model.graph, p->plan, &trace, NULL,
+                             c->args.trace, &c->err));
+    cli_say(c, "trace           %s (open it in ui.perfetto.dev)\n",
+            c->args.trace);
+    return FS_OK;
+}
+
+fs_status cli_cmd_sim(cli *c)
+{
+    if (c->args.n_operands != 1)
+        return fs_fail(&c->err, FS_INVALID, "sim wants one PLAN");
+    cli_plan p;
+    FS_TRY(cli_plan_open(c, c->args.operands[0], &p));
+    fs_status status = cli_begin(c, p.model.origin.model,
+                                 p.model.origin.cluster);
+    if (status == FS_OK)
+        status = simulate(c, &p);
+    cli_plan_close(&p);
+    return status;
+}

@@ -1,0 +1,53 @@
+#include "config.h"
+#include "cli/predict.h"
+
+fs_status cli_predict(cli *c, const cli_plan *p, plan_trace *trace,
+                      sim_result *out)
+{
+    plan_timing *timing = cost_timing(p->cost, p->model.graph, p->plan,
+                                      c->arena);
+    sim_options options = {.steps = 4, .trace = trace, .straggler = 1.0};
+    return sim_run(p->model.graph, p->plan, p->cluster, timing, &options,
+                   c->arena, &c->err, out);
+}
+
+/* Flop of the whole training step, unsharded. */
+static double whole_flop(const ir_graph *graph)
+{
+    static const ir_mesh one = {0};
+    static const ir_nd_sig whole;
+    double flop = 0;
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        ir_work work = {0};
+        ir_node_work(graph, node, &whole, &one, &work);
+        double times = node->phase == IR_UPDATE ? 1 : graph->micro_batches;
+        flop += times * (double)work.flop;
+    }
+    return flop;
+}
+
+static double tokens_per_sample(const ir_graph *graph)
+{
+    for (int32_t i = 0; i < graph->tensors.n; i++) {
+        const ir_tensor *x = &graph->tensors.at[i];
+        bool whole = x->dtype == IR_I64 || x->dtype == IR_I32;
+        if (x->role == IR_INPUT && whole && x->shape.rank > 1)
+            return (double)(ir_shape_count(&x->shape) / x->shape.dim[0]);
+    }
+    return 1;
+}
+
+cli_rates cli_rates_of(const cli_plan *p, double iteration_s)
+{
+    const ir_graph *graph = p->model.graph;
+    const hw_group *group = hw_group_of(p->cluster, 0);
+    double devices = p->cluster->n_devices;
+    double share = hw_core_share(group, group->devices_per_node);
+    cli_rates r;
+    r.samples_per_s = (double)graph->batch / iteration_s;
+    r.tokens_per_s = r.samples_per_s * tokens_per_sample(graph);
+    r.flops_per_device = whole_flop(graph) / iteration_s / devices;
+    r.mfu = r.flops_per_device * share / group->device.fp32_flops;
+    return r;
+}

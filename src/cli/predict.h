@@ -1,0 +1,22 @@
+/* What several commands ask of an open plan: its predicted iteration and the
+ * rates that follow from an iteration's time. */
+#ifndef FS_CLI_PREDICT_H
+#define FS_CLI_PREDICT_H
+
+#include "cli/cli.h"
+#include "sim/sim.h"
+
+/* Simulates with the predicted timing. trace may be NULL. */
+fs_status cli_predict(cli *c, const cli_plan *p, plan_trace *trace,
+                      sim_result *out);
+
+typedef struct cli_rates {
+    double samples_per_s, tokens_per_s; /* tokens: elements of the first
+                                           integer input; else samples */
+    double flops_per_device; /* of the whole network's work, as on one device */
+    double mfu;              /* of the device's fp32 peak (shared cores count
+                                as the share that a device gets) */
+} cli_rates;
+cli_rates cli_rates_of(const cli_plan *p, double iteration_s);
+
+#endif
