@@ -6,6 +6,8 @@
 #include "hw/cluster.h"
 #include "plan/timing.h"
 
+/* Holds the cluster, which must outlive it, and remembers routes: one thread
+ * at a time. */
 typedef struct cost_model cost_model;
 cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena);
 
@@ -60,6 +62,18 @@ double cost_node_seconds(const cost_model *model, const ir_graph *graph,
                          int32_t node, const ir_nd_sig *sig,
                          const plan_stage *stage);
 bool cost_node_per_step(const ir_graph *graph, int32_t node);
+/* `path` on the producer's stage `from`, then the move to the consumer's `to`
+ * when the stages are not the same; `arrives` is what the consumer reads. Each
+ * step and the move as cost_shared_seconds. */
+double cost_edge_seconds(const cost_model *model, const ir_tensor *tensor,
+                         const plan_stage *from, const plan_stage *to,
+                         const plan_boxing *path, const ir_nd_sbp *arrives);
+/* Its parts: the boxing alone, the move alone (0 on one stage). */
+double cost_path_seconds(const cost_model *model, const ir_tensor *tensor,
+                         const plan_stage *from, const plan_boxing *path);
+double cost_move_seconds(const cost_model *model, const ir_tensor *tensor,
+                         const plan_stage *from, const plan_stage *to,
+                         const ir_nd_sbp *arrives);
 int64_t cost_node_bytes(const ir_graph *graph, const ir_uses *uses,
                         int32_t node, const ir_nd_sig *sig,
                         const plan_stage *stage, int32_t in_flight);

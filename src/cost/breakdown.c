@@ -1,0 +1,239 @@
+/* Where a strategy's time and bytes go, as trees. */
+#include "config.h"
+#include "cost/parts.h"
+
+#include <math.h>
+
+enum {
+    LEAF_OPS = IR_CLASS_UPDATE + 1,
+    LEAF_MOVE = LEAF_OPS + PLAN_BOX_KINDS,
+    LEAVES,
+    PHASES = IR_UPDATE + 1
+};
+
+typedef enum bound {
+    BOUND_COMPUTE,
+    BOUND_MEMORY,
+    BOUND_NETWORK,
+    BOUND_LATENCY,
+    BOUND_LAUNCH,
+    BOUNDS
+} bound;
+
+/* Seconds of one kind of task of a phase, and of each figure that bound it. */
+typedef struct part {
+    double seconds, by[BOUNDS];
+} part;
+
+typedef struct tally {
+    part leaf[PHASES][LEAVES]; /* per step */
+} tally;
+
+static bound bound_of(const plan_demand *d)
+{
+    const double figure[BOUNDS] = {d->compute_s, d->memory_s, d->network_s,
+                                   d->latency_s, d->launch_s};
+    int32_t most = 0;
+    for (int32_t b = 1; b < BOUNDS; b++)
+        if (figure[b] > figure[most])
+            most = b;
+    return (bound)most;
+}
+
+static void count(const cost_sum *sum, const plan_stage *stage,
+                         const plan_demand *demand, double times, part *leaf)
+{
+    double seconds = times * cost_shared_seconds(sum->model, stage, demand);
+    leaf->seconds += seconds;
+    leaf->by[bound_of(demand)] += seconds;
+}
+
+static void tally_node(const cost_sum *sum, int32_t v, tally *t)
+{
+    const plan_strategy *s = sum->strategy;
+    const ir_node *node = &sum->graph->nodes.at[v];
+    const plan_stage *stage = &s->stages[s->stage_of[v]];
+    plan_demand demand =
+        cost_op(sum->model, sum->graph, node, &s->sig[v], stage);
+    double times = cost_node_per_step(sum->graph, v) ? 1 : s->micro_batches;
+    count(sum, stage, &demand, times,
+                 &t->leaf[node->phase][ir_op_class_of(node->op)]);
+}
+
+static void tally_edge(const cost_sum *sum, int32_t v, int32_t slot, tally *t)
+{
+    cost_edge edge;
+    if (!cost_sum_edge_at(sum, v, slot, &edge))
+        return;
+    const ir_tensor *tensor = &sum->graph->tensors.at[edge.tensor];
+    double times = edge.per_step ? 1 : sum->strategy->micro_batches;
+    part *leaves =
+        t->leaf[edge.per_step ? IR_UPDATE : sum->graph->nodes.at[v].phase];
+    for (int32_t i = 0; i < edge.path->n; i++) {
+        plan_box_step step;
+        if (!plan_box_step_make(tensor, &edge.from->mesh, &edge.path->at[i],
+                                &edge.path->at[i + 1], &step))
+            continue; /* cost_strategy has refused it before */
+        plan_demand demand = cost_box_step(sum->model, edge.from, &step);
+        count(sum, edge.from, &demand, times,
+                     &leaves[LEAF_OPS + step.kind]);
+    }
+    if (edge.from == edge.to)
+        return;
+    int64_t bytes = cost_piece_bytes(tensor, edge.arrives, &edge.from->mesh);
+    plan_demand demand = cost_p2p(sum->model, edge.from, edge.to, bytes);
+    count(sum, edge.to, &demand, times, &leaves[LEAF_MOVE]);
+}
+
+static const char *leaf_name(int32_t k)
+{
+    if (k == LEAF_MOVE)
+        return "point-to-point";
+    if (k >= LEAF_OPS)
+        return plan_box_name((plan_box_kind)(k - LEAF_OPS));
+    return ir_op_class_name((ir_op_class)k);
+}
+
+static const char *leaf_note(const part *leaf)
+{
+    static const char *const notes[BOUNDS] = {
+        "bound by compute", "bound by memory", "bound by bandwidth",
+        "bound by latency", "bound by launches"};
+    int32_t most = 0;
+    for (int32_t b = 1; b < BOUNDS; b++)
+        if (leaf->by[b] > leaf->by[most])
+            most = b;
+    return notes[most];
+}
+
+static plan_breakdown phase_tree(const tally *t, int32_t phase,
+                                 fs_arena *arena)
+{
+    static const char *const names[PHASES] = {"forward", "backward",
+                                              "per step"};
+    plan_breakdown out = {.name = names[phase]};
+    out.child = fs_new(arena, plan_breakdown, LEAVES);
+    for (int32_t k = 0; k < LEAVES; k++) {
+        const part *leaf = &t->leaf[phase][k];
+        if (leaf->seconds <= 0)
+            continue;
+        out.value += leaf->seconds;
+        out.child[out.n++] = (plan_breakdown){.name = leaf_name(k),
+                                              .value = leaf->seconds,
+                                              .note = leaf_note(leaf)};
+    }
+    return out;
+}
+
+static const char *stage_name(const cost_sum *sum, int32_t stage)
+{
+    const plan_stage *at = &sum->strategy->stages[stage];
+    return fs_printf(sum->arena, "stage %d (devices %d to %d)", stage,
+                     at->first_device,
+                     at->first_device + ir_mesh_size(&at->mesh) - 1);
+}
+
+static plan_breakdown stage_tree(const cost_sum *sum, const tally *t,
+                                 int32_t stage)
+{
+    plan_breakdown out = {.name = stage_name(sum, stage)};
+    out.child = fs_new(sum->arena, plan_breakdown, PHASES);
+    for (int32_t p = 0; p < PHASES; p++) {
+        plan_breakdown phase = phase_tree(t, p, sum->arena);
+        if (!phase.n)
+            continue;
+        out.value += phase.value;
+        out.child[out.n++] = phase;
+    }
+    return out;
+}
+
+/* A pipeline's stages do not add up to its iteration: says why. */
+static const char *formula_note(const cost_sum *sum, const cost_summary *s)
+{
+    double slowest = 0, micro = 0;
+    if (s->n_stages == 1)
+        return fs_printf(sum->arena, "%d micro-batches",
+                         sum->strategy->micro_batches);
+    for (int32_t i = 0; i < s->n_stages; i++) {
+        slowest = fmax(slowest, s->micro_s[i]);
+        micro += s->micro_s[i];
+    }
+    return fs_printf(sum->arena,
+                     "stages overlap: fill and drain %.3g s, %d more "
+                     "micro-batches of %.3g s, then the slowest update",
+                     micro, sum->strategy->micro_batches - 1, slowest);
+}
+
+plan_breakdown cost_time_tree(const cost_sum *sum, const cost_summary *s)
+{
+    const plan_strategy *strategy = sum->strategy;
+    tally *stages = fs_new(sum->arena, tally, s->n_stages);
+    plan_breakdown out = {.name = "iteration",
+                          .value = s->iteration_s,
+                          .note = formula_note(sum, s),
+                          .n = s->n_stages};
+    for (int32_t v = 0; v < strategy->n_nodes; v++) {
+        tally *t = &stages[strategy->stage_of[v]];
+        int32_t n = strategy->first_edge[v + 1] - strategy->first_edge[v];
+        tally_node(sum, v, t);
+        for (int32_t slot = 0; slot < n; slot++)
+            tally_edge(sum, v, slot, t);
+    }
+    out.child = fs_new(sum->arena, plan_breakdown, s->n_stages);
+    for (int32_t i = 0; i < s->n_stages; i++)
+        out.child[i] = stage_tree(sum, &stages[i], i);
+    return out;
+}
+
+static plan_breakdown bytes_tree(const cost_sum *sum, const double *bytes,
+                                 int32_t stage, int32_t in_flight)
+{
+    static const char *const names[PLAN_BYTES_KINDS] = {
+        "parameters",  "optimizer state", "constants",
+        "gradients",   "activations",     "scratch"};
+    plan_breakdown out = {.name = stage_name(sum, stage)};
+    out.child = fs_new(sum->arena, plan_breakdown, PLAN_BYTES_KINDS);
+    for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++) {
+        if (bytes[k] <= 0)
+            continue;
+        plan_breakdown kind = {.name = names[k], .value = bytes[k]};
+        if (k == PLAN_BYTES_ACTIVATION)
+            kind.note = fs_printf(sum->arena, "%d micro-batches in flight",
+                                  in_flight);
+        out.value += bytes[k];
+        out.child[out.n++] = kind;
+    }
+    return out;
+}
+
+/* All outputs of a node are of one kind: that of its first. */
+static plan_bytes_kind node_kind(const ir_graph *graph, int32_t v)
+{
+    const ir_node *node = &graph->nodes.at[v];
+    return node->n_out ? cost_output_kind(graph, node->out[0])
+                       : PLAN_BYTES_ACTIVATION;
+}
+
+plan_breakdown cost_memory_tree(const cost_sum *sum, const cost_summary *s)
+{
+    const plan_strategy *strategy = sum->strategy;
+    double(*bytes)[PLAN_BYTES_KINDS] =
+        fs_alloc(sum->arena, (size_t)s->n_stages, sizeof *bytes);
+    ir_uses uses = ir_graph_uses(sum->graph, sum->arena);
+    const int32_t *in_flight = cost_in_flight(strategy, sum->arena);
+    plan_breakdown out = {.name = "memory per device, the fullest stage",
+                          .n = s->n_stages};
+    for (int32_t v = 0; v < strategy->n_nodes; v++) {
+        int32_t i = strategy->stage_of[v];
+        bytes[i][node_kind(sum->graph, v)] += (double)cost_node_bytes(
+            sum->graph, &uses, v, &strategy->sig[v],
+            &strategy->stages[i], in_flight[i]);
+    }
+    out.child = fs_new(sum->arena, plan_breakdown, s->n_stages);
+    for (int32_t i = 0; i < s->n_stages; i++) {
+        out.child[i] = bytes_tree(sum, bytes[i], i, in_flight[i]);
+        out.value = fmax(out.value, out.child[i].value);
+    }
+    return out;
+}

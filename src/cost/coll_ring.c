@@ -1,0 +1,18 @@
+/* Rings: n - 1 steps (all-reduce: twice that), each rank hands bytes / n to its
+ * neighbour; every step waits for the slowest pair. Patarasuk and Yuan 2009. */
+#include "config.h"
+#include "cost/parts.h"
+
+bool cost_coll_ring(plan_box_kind kind, const cost_route *route, double bytes,
+                    plan_demand *out)
+{
+    hw_link link = cost_route_slowest(route);
+    double steps = route->ranks - 1;
+    if (kind == PLAN_ALL_TO_ALL)
+        return false;
+    if (kind == PLAN_ALL_REDUCE)
+        steps *= 2;
+    out->latency_s = steps * link.latency_s;
+    out->network_s = steps / route->ranks * bytes / link.bandwidth_bps;
+    return true;
+}

@@ -1,0 +1,23 @@
+/* Binary tree: reduce towards the root, broadcast back, in pipelined chunks:
+ * 2 log2 n hops, and every byte crosses a rank's link twice. */
+#include "config.h"
+#include "cost/parts.h"
+
+static int32_t log2_up(int32_t n)
+{
+    int32_t hops = 0;
+    while ((1 << hops) < n && hops < 30)
+        hops++;
+    return hops;
+}
+
+bool cost_coll_tree(plan_box_kind kind, const cost_route *route, double bytes,
+                    plan_demand *out)
+{
+    hw_link link = cost_route_slowest(route);
+    if (kind != PLAN_ALL_REDUCE)
+        return false;
+    out->latency_s = 2 * log2_up(route->ranks) * link.latency_s;
+    out->network_s = 2 * bytes / link.bandwidth_bps;
+    return true;
+}

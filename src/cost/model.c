@@ -1,0 +1,183 @@
+/* The model: measured points by op, the roofline where there are none. */
+#include "config.h"
+#include "cost/parts.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Where an op's points stand among its device's. */
+typedef struct point_range {
+    const hw_point *at;
+    int32_t n;
+} point_range;
+
+struct cost_model {
+    const hw_cluster *cluster;
+    point_range (*points)[IR_OP_COUNT]; /* [groups] */
+    cost_routes *routes;
+};
+
+static point_range find_points(const hw_device *device, const char *what)
+{
+    point_range range = {NULL, 0};
+    for (int32_t i = 0; i < device->n_points; i++)
+        if (strcmp(device->points[i].what, what) == 0) {
+            if (!range.n)
+                range.at = &device->points[i];
+            range.n++;
+        }
+    return range;
+}
+
+cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
+{
+    cost_model *model = fs_new(arena, cost_model, 1);
+    model->cluster = cluster;
+    model->points = fs_alloc(arena, (size_t)cluster->n_groups,
+                             sizeof *model->points);
+    model->routes = cost_routes_create(arena);
+    for (int32_t g = 0; g < cluster->n_groups; g++)
+        for (int32_t k = 0; k < IR_OP_COUNT; k++) {
+            const hw_device *device = &cluster->groups[g].device;
+            ir_op_class op_class = ir_op_class_of((ir_op_kind)k);
+            point_range own = find_points(device, ir_op_table[k]->name);
+            model->points[g][k] =
+                own.n ? own
+                      : find_points(device, ir_op_class_name(op_class));
+        }
+    return model;
+}
+
+const hw_cluster *cost_cluster(const cost_model *model)
+{
+    return model->cluster;
+}
+
+cost_routes *cost_model_routes(const cost_model *model)
+{
+    return model->routes;
+}
+
+cost_groups cost_groups_of(const cost_model *model, const plan_stage *stage)
+{
+    const hw_cluster *cluster = model->cluster;
+    int32_t last = stage->first_device + ir_mesh_size(&stage->mesh) - 1;
+    return (cost_groups){
+        (int32_t)(hw_group_of(cluster, stage->first_device) -
+                  cluster->groups),
+        (int32_t)(hw_group_of(cluster, last) - cluster->groups)};
+}
+
+int64_t cost_piece_bytes(const ir_tensor *tensor, const ir_nd_sbp *sbp,
+                         const ir_mesh *mesh)
+{
+    ir_shape piece = ir_largest_piece(&tensor->shape, sbp, mesh);
+    return ir_shape_count(&piece) * ir_dtype_bytes(tensor->dtype);
+}
+
+static double line_at(const hw_point *a, const hw_point *b, double work)
+{
+    double slope = (b->seconds - a->seconds) / (b->work - a->work);
+    return a->seconds + slope * (work - a->work);
+}
+
+/* Piecewise linear. Before the first point: the line from (0, launch); behind
+ * the last: the last line goes on, or the last rate where it would fall. */
+static double seconds_at(point_range points, double work, double launch_s)
+{
+    const hw_point *first = points.at, *last = &points.at[points.n - 1];
+    if (work <= first->work) {
+        double start = fmin(launch_s, first->seconds);
+        return start + (first->seconds - start) * work / first->work;
+    }
+    for (int32_t i = 1; i < points.n; i++)
+        if (work <= points.at[i].work)
+            return line_at(&points.at[i - 1], &points.at[i], work);
+    double ahead = 0;
+    if (points.n > 1 && last->work > last[-1].work)
+        ahead = line_at(last - 1, last, work);
+    return ahead > last->seconds ? ahead
+                                 : last->seconds * work / last->work;
+}
+
+static bool is_dense(ir_op_kind op)
+{
+    ir_op_class op_class = ir_op_class_of(op);
+    return op_class == IR_CLASS_MATMUL || op_class == IR_CLASS_CONV;
+}
+
+/* fp32 graphs run at the fp32 peak; devices without one at their next. */
+static double peak_flops(const hw_device *device)
+{
+    if (device->fp32_flops > 0)
+        return device->fp32_flops;
+    return device->tf32_flops > 0 ? device->tf32_flops : device->bf16_flops;
+}
+
+static plan_demand measured(const hw_device *device, point_range points,
+                            ir_op_kind op, const ir_work *work)
+{
+    double bytes = (double)work->read_bytes + (double)work->written_bytes;
+    double amount = is_dense(op) ? (double)work->flop : bytes;
+    double seconds = fmax(seconds_at(points, amount, device->launch_s),
+                          device->launch_s);
+    plan_demand out = {.launch_s = device->launch_s, .total_s = seconds};
+    if (is_dense(op))
+        out.compute_s = seconds - device->launch_s;
+    else
+        out.memory_s = seconds - device->launch_s;
+    return out;
+}
+
+static plan_demand roofline(const hw_device *device, ir_op_kind op,
+                            const ir_work *work)
+{
+    double rate = peak_flops(device);
+    double bytes = (double)work->read_bytes + (double)work->written_bytes;
+    if (is_dense(op))
+        rate *= device->matmul_efficiency;
+    plan_demand out = {
+        .launch_s = device->launch_s,
+        .compute_s = rate > 0 ? (double)work->flop / rate : 0,
+        .memory_s = bytes / (device->memory_bps * device->memory_efficiency)};
+    out.total_s = out.launch_s + fmax(out.compute_s, out.memory_s);
+    return out;
+}
+
+plan_demand cost_op(const cost_model *model, const ir_graph *graph,
+                    const ir_node *node, const ir_nd_sig *sig,
+                    const plan_stage *stage)
+{
+    plan_demand worst = {0};
+    ir_op_class op_class = ir_op_class_of(node->op);
+    if (op_class == IR_CLASS_SOURCE || op_class == IR_CLASS_VIEW)
+        return worst;
+    ir_work work;
+    cost_groups range = cost_groups_of(model, stage);
+    ir_node_work(graph, node, sig, &stage->mesh, &work);
+    for (int32_t g = range.first; g <= range.last; g++) {
+        const hw_group *group = &model->cluster->groups[g];
+        point_range points = model->points[g][node->op];
+        plan_demand demand =
+            points.n ? measured(&group->device, points, node->op, &work)
+                     : roofline(&group->device, node->op, &work);
+        demand.on_core = group->cores_per_node > 0;
+        if (g == range.first || demand.total_s > worst.total_s)
+            worst = demand;
+    }
+    return worst;
+}
+
+double cost_shared_seconds(const cost_model *model, const plan_stage *stage,
+                           const plan_demand *demand)
+{
+    double share = 1;
+    cost_groups range = cost_groups_of(model, stage);
+    if (!demand->on_core)
+        return demand->total_s;
+    for (int32_t g = range.first; g <= range.last; g++) {
+        const hw_group *group = &model->cluster->groups[g];
+        share = fmax(share, hw_core_share(group, group->devices_per_node));
+    }
+    return demand->total_s * share;
+}

@@ -1,0 +1,180 @@
+/* Bytes on the way: boxing steps, moves between stages, loading. */
+#include "config.h"
+#include "cost/parts.h"
+
+#include <math.h>
+
+typedef struct collective_row {
+    cost_collective_fn *fill;
+    bool on_cores, network;
+} collective_row;
+
+static const collective_row collective_table[] = {
+#define COST_COLLECTIVE(name, on_cores, network)                               \
+    {cost_coll_##name, on_cores, network},
+#include "cost/collectives.def"
+#undef COST_COLLECTIVE
+};
+
+enum { N_COLLECTIVES = sizeof collective_table / sizeof collective_table[0] };
+
+/* A copy of `bytes` within the slowest device of the stage. */
+static plan_demand local_copy(const cost_model *model,
+                              const plan_stage *stage, double bytes)
+{
+    plan_demand worst = {0};
+    cost_groups range = cost_groups_of(model, stage);
+    for (int32_t g = range.first; g <= range.last; g++) {
+        const hw_group *group = &cost_cluster(model)->groups[g];
+        plan_demand demand = {
+            .memory_s = bytes / group->memory.bandwidth_bps,
+            .latency_s = group->memory.latency_s,
+            .on_core = group->cores_per_node > 0};
+        demand.total_s = demand.memory_s + demand.latency_s;
+        if (g == range.first || demand.total_s > worst.total_s)
+            worst = demand;
+    }
+    return worst;
+}
+
+static plan_demand collective(const cost_model *model, const plan_stage *stage,
+                              const plan_box_step *step)
+{
+    cost_route route = cost_route_of(model, stage, step->axis);
+    plan_demand best = {.total_s = INFINITY};
+    int64_t whole = step->bytes_in > step->bytes_out ? step->bytes_in
+                                                     : step->bytes_out;
+    for (int32_t i = 0; i < N_COLLECTIVES; i++) {
+        const collective_row *row = &collective_table[i];
+        plan_demand demand = {.on_core = route.on_cores};
+        if (!(route.on_cores ? row->on_cores : row->network) ||
+            !row->fill(step->kind, &route, (double)whole, &demand))
+            continue;
+        demand.total_s =
+            demand.latency_s + demand.network_s + demand.memory_s;
+        if (demand.total_s < best.total_s)
+            best = demand;
+    }
+    FS_ASSERT(isfinite(best.total_s));
+    return best;
+}
+
+plan_demand cost_box_step(const cost_model *model, const plan_stage *stage,
+                          const plan_box_step *step)
+{
+    if (plan_box_is_collective(step->kind))
+        return collective(model, stage, step);
+    return local_copy(model, stage, (double)step->bytes_out);
+}
+
+/* How many devices of position i's node send to another node at once. */
+static int32_t senders_beside(const hw_cluster *cluster,
+                              const plan_stage *from, const plan_stage *to,
+                              int32_t position)
+{
+    int32_t size = ir_mesh_size(&from->mesh), n = 0;
+    int32_t node = hw_node_of(cluster, from->first_device + position);
+    int32_t i = position;
+    while (i > 0 && hw_node_of(cluster, from->first_device + i - 1) == node)
+        i--;
+    for (; i < size; i++) {
+        if (hw_node_of(cluster, from->first_device + i) != node)
+            break;
+        n += hw_node_of(cluster, to->first_device + i) != node;
+    }
+    return n;
+}
+
+static plan_demand move_at(const cost_model *model, const plan_stage *from,
+                           const plan_stage *to, int32_t position,
+                           double bytes)
+{
+    const hw_cluster *cluster = cost_cluster(model);
+    int32_t a = from->first_device + position;
+    int32_t b = to->first_device + position;
+    hw_link link = *hw_link_between(cluster, a, b);
+    if (hw_node_of(cluster, a) != hw_node_of(cluster, b)) {
+        int32_t n = senders_beside(cluster, from, to, position);
+        link = hw_outer_share(cluster, n, 1);
+    }
+    plan_demand out = {.latency_s = link.latency_s,
+                       .network_s = bytes / link.bandwidth_bps,
+                       .on_core = link.on_cores};
+    out.total_s = out.latency_s + out.network_s;
+    return out;
+}
+
+plan_demand cost_p2p(const cost_model *model, const plan_stage *from,
+                     const plan_stage *to, int64_t bytes)
+{
+    plan_demand worst = {0};
+    int32_t size = ir_mesh_size(&from->mesh);
+    for (int32_t i = 0; i < size; i++) {
+        plan_demand demand = move_at(model, from, to, i, (double)bytes);
+        if (i == 0 || demand.total_s > worst.total_s)
+            worst = demand;
+    }
+    return worst;
+}
+
+plan_demand cost_load(const cost_model *model, const plan_stage *stage,
+                      int64_t bytes)
+{
+    return local_copy(model, stage, (double)bytes);
+}
+
+/* A path of free steps could be longer than needed. */
+enum { STEP_LEAST_NS = 1 };
+
+static double boxing_seconds(void *ctx, const plan_stage *stage,
+                             const plan_box_step *step)
+{
+    const cost_model *model = ctx;
+    plan_demand demand = cost_box_step(model, stage, step);
+    return fmax(cost_shared_seconds(model, stage, &demand),
+                STEP_LEAST_NS * 1e-9);
+}
+
+plan_boxing_cost cost_boxing(const cost_model *model)
+{
+    return (plan_boxing_cost){boxing_seconds, (void *)(uintptr_t)model};
+}
+
+double cost_path_seconds(const cost_model *model, const ir_tensor *tensor,
+                         const plan_stage *from, const plan_boxing *path)
+{
+    double seconds = 0;
+    for (int32_t i = 0; i < path->n; i++) {
+        plan_box_step step;
+        if (!plan_box_step_make(tensor, &from->mesh, &path->at[i],
+                                &path->at[i + 1], &step))
+            return INFINITY;
+        seconds += boxing_seconds((void *)(uintptr_t)model, from, &step);
+    }
+    return seconds;
+}
+
+static bool same_place(const plan_stage *a, const plan_stage *b)
+{
+    return a == b || (a->first_device == b->first_device &&
+                      ir_mesh_size(&a->mesh) == ir_mesh_size(&b->mesh));
+}
+
+double cost_move_seconds(const cost_model *model, const ir_tensor *tensor,
+                         const plan_stage *from, const plan_stage *to,
+                         const ir_nd_sbp *arrives)
+{
+    if (same_place(from, to))
+        return 0;
+    int64_t bytes = cost_piece_bytes(tensor, arrives, &from->mesh);
+    plan_demand demand = cost_p2p(model, from, to, bytes);
+    return cost_shared_seconds(model, to, &demand);
+}
+
+double cost_edge_seconds(const cost_model *model, const ir_tensor *tensor,
+                         const plan_stage *from, const plan_stage *to,
+                         const plan_boxing *path, const ir_nd_sbp *arrives)
+{
+    return cost_path_seconds(model, tensor, from, path) +
+           cost_move_seconds(model, tensor, from, to, arrives);
+}

@@ -1,0 +1,85 @@
+/* What the files of this folder share. */
+#ifndef FS_COST_PARTS_H
+#define FS_COST_PARTS_H
+
+#include "cost/cost.h"
+
+/* How the members of a communicator (one mesh axis of a stage) reach each
+ * other; of the stage's communicators of that axis, the worst in each figure. */
+typedef struct cost_route {
+    int32_t ranks;    /* n: members */
+    int32_t nodes;    /* k: nodes that a communicator spans */
+    int32_t per_node; /* g: most members on one node */
+    bool even;        /* n = k g: every node has g */
+    bool on_cores;    /* members are processes that move bytes themselves */
+    hw_link inner;
+    hw_link outer; /* a communicator's share of a node's way out */
+    hw_link rail;  /* one member's share when all members use it at once */
+    double memory_bps; /* of the slowest device, as reached */
+} cost_route;
+cost_route cost_route_of(const cost_model *model, const plan_stage *stage,
+                         int32_t axis);
+
+/* A collective on `bytes` of the whole tensor per rank: input of all-reduce,
+ * reduce-scatter and all-to-all, output of all-gather. Fills network_s,
+ * latency_s, memory_s; false when the algorithm does not do this kind on this
+ * route. */
+typedef bool cost_collective_fn(plan_box_kind kind, const cost_route *route,
+                                double bytes, plan_demand *out);
+#define COST_COLLECTIVE(name, ...) cost_collective_fn cost_coll_##name;
+#include "cost/collectives.def"
+#undef COST_COLLECTIVE
+
+/* The link that each of a ring's neighbours sees at worst. */
+hw_link cost_route_slowest(const cost_route *route);
+
+/* The cluster's groups that a stage lies in; most stages lie in one. */
+typedef struct cost_groups {
+    int32_t first, last; /* indices of the cluster's groups */
+} cost_groups;
+cost_groups cost_groups_of(const cost_model *model, const plan_stage *stage);
+const hw_cluster *cost_cluster(const cost_model *model);
+
+/* Bytes of the largest piece. */
+int64_t cost_piece_bytes(const ir_tensor *tensor, const ir_nd_sbp *sbp,
+                         const ir_mesh *mesh);
+
+/* What a node's output is to memory. */
+plan_bytes_kind cost_output_kind(const ir_graph *graph, int32_t tensor);
+
+/* [n_stages] most micro-batches that a stage holds at once. */
+int32_t *cost_in_flight(const plan_strategy *strategy, fs_arena *arena);
+
+/* One strategy being summed. */
+typedef struct cost_sum {
+    const cost_model *model;
+    const ir_graph *graph;
+    const plan_strategy *strategy;
+    fs_arena *arena;
+} cost_sum;
+
+/* Seconds of node `v`, and of its edge `slot`; the latter's boxing steps are
+ * in the strategy. */
+double cost_sum_node(const cost_sum *sum, int32_t v);
+double cost_sum_edge(const cost_sum *sum, int32_t v, int32_t slot);
+/* What an edge connects; false for a variable that no update changes. */
+typedef struct cost_edge {
+    int32_t tensor;
+    const plan_stage *from, *to;
+    const plan_boxing *path;
+    const ir_nd_sbp *arrives;
+    bool per_step;
+} cost_edge;
+bool cost_sum_edge_at(const cost_sum *sum, int32_t v, int32_t slot,
+                      cost_edge *out);
+
+/* The trees of a summary whose figures are filled in. */
+plan_breakdown cost_time_tree(const cost_sum *sum, const cost_summary *s);
+plan_breakdown cost_memory_tree(const cost_sum *sum, const cost_summary *s);
+
+/* The remembered routes of a model (route.c). */
+typedef struct cost_routes cost_routes;
+cost_routes *cost_routes_create(fs_arena *arena);
+cost_routes *cost_model_routes(const cost_model *model);
+
+#endif

@@ -1,0 +1,172 @@
+/* Where the communicators of a mesh axis run. */
+#include "config.h"
+#include "cost/parts.h"
+
+#include "base/hash.h"
+
+#include <string.h>
+
+enum { ROUTE_SLOTS = 1024 }; /* a power of two */
+
+/* Everything a route depends on, without padding. */
+typedef struct route_key {
+    int32_t first_device, axis, n_axes;
+    int32_t dim[IR_MAX_MESH];
+} route_key;
+
+typedef struct route_slot {
+    bool used;
+    route_key key;
+    cost_route route;
+} route_slot;
+
+/* Direct-mapped: a newcomer takes the place of what was there. */
+struct cost_routes {
+    route_slot slot[ROUTE_SLOTS];
+};
+
+cost_routes *cost_routes_create(fs_arena *arena)
+{
+    return fs_new(arena, cost_routes, 1);
+}
+
+/* A stage's mesh axis as it lies on the nodes. */
+typedef struct walk {
+    const hw_cluster *cluster;
+    const plan_stage *stage;
+    int32_t n, stride, size; /* of the axis; of the mesh */
+    int32_t first_node;
+    int32_t *flows; /* [nodes of the stage] communicators that leave each */
+} walk;
+
+static int32_t node_at(const walk *w, int32_t position)
+{
+    return hw_node_of(w->cluster, w->stage->first_device + position) -
+           w->first_node;
+}
+
+static int32_t count_nodes(const walk *w, int32_t base)
+{
+    int32_t nodes = 1, last = node_at(w, base);
+    for (int32_t k = 1; k < w->n; k++) {
+        int32_t node = node_at(w, base + k * w->stride);
+        nodes += node != last;
+        last = node;
+    }
+    return nodes;
+}
+
+/* One communicator: members rise with the axis, so nodes come in runs. */
+static void visit(walk *w, int32_t base, cost_route *out)
+{
+    int32_t nodes = count_nodes(w, base), run = 0, last = -1;
+    for (int32_t k = 0; k < w->n; k++) {
+        int32_t node = node_at(w, base + k * w->stride);
+        if (node != last) {
+            out->even &= run == 0 || run * nodes == w->n;
+            w->flows[node] += nodes > 1;
+            run = 0;
+        }
+        last = node;
+        run++;
+        if (run > out->per_node)
+            out->per_node = run;
+    }
+    out->even &= run * nodes == w->n;
+    if (nodes > out->nodes)
+        out->nodes = nodes;
+}
+
+static int32_t visit_all(walk *w, cost_route *out)
+{
+    int32_t flows = 1;
+    int32_t nodes = node_at(w, w->size - 1) + 1;
+    fs_arena *scratch = fs_arena_create();
+    w->flows = fs_new(scratch, int32_t, nodes);
+    for (int32_t p = 0; p < w->size; p++)
+        if (p / w->stride % w->n == 0)
+            visit(w, p, out);
+    for (int32_t node = 0; node < nodes; node++)
+        if (w->flows[node] > flows)
+            flows = w->flows[node];
+    fs_arena_destroy(scratch);
+    return flows;
+}
+
+static void slow_down(hw_link *link, const hw_link *other)
+{
+    if (other->latency_s > link->latency_s)
+        link->latency_s = other->latency_s;
+    if (other->bandwidth_bps < link->bandwidth_bps)
+        link->bandwidth_bps = other->bandwidth_bps;
+}
+
+/* The slowest inner link and memory among the groups of the stage. */
+static void fill_inner(const cost_model *model, const plan_stage *stage,
+                       cost_route *out)
+{
+    const hw_cluster *cluster = cost_cluster(model);
+    cost_groups range = cost_groups_of(model, stage);
+    out->inner = cluster->groups[range.first].inner;
+    for (int32_t g = range.first; g <= range.last; g++) {
+        const hw_group *group = &cluster->groups[g];
+        double bps =
+            group->device.memory_bps * group->device.memory_efficiency;
+        slow_down(&out->inner, &group->inner);
+        out->on_cores |= group->inner.on_cores;
+        if (g == range.first || bps < out->memory_bps)
+            out->memory_bps = bps;
+    }
+}
+
+static cost_route make_route(const cost_model *model, const plan_stage *stage,
+                             int32_t axis)
+{
+    const hw_cluster *cluster = cost_cluster(model);
+    cost_route out = {.ranks = stage->mesh.dim[axis], .even = true};
+    walk w = {.cluster = cluster,
+              .stage = stage,
+              .n = stage->mesh.dim[axis],
+              .stride = 1,
+              .size = ir_mesh_size(&stage->mesh),
+              .first_node = hw_node_of(cluster, stage->first_device)};
+    for (int32_t a = axis + 1; a < stage->mesh.n; a++)
+        w.stride *= stage->mesh.dim[a];
+    int32_t flows = visit_all(&w, &out);
+    out.outer = hw_outer_share(cluster, flows, out.per_node);
+    out.rail = hw_outer_share(cluster, flows * out.per_node, 1);
+    fill_inner(model, stage, &out);
+    return out;
+}
+
+cost_route cost_route_of(const cost_model *model, const plan_stage *stage,
+                         int32_t axis)
+{
+    cost_routes *routes = cost_model_routes(model);
+    route_key key;
+    memset(&key, 0, sizeof key);
+    key.first_device = stage->first_device;
+    key.axis = axis;
+    key.n_axes = stage->mesh.n;
+    for (int32_t a = 0; a < stage->mesh.n; a++)
+        key.dim[a] = stage->mesh.dim[a];
+    uint64_t hash = fs_hash(0, &key, sizeof key);
+    route_slot *slot = &routes->slot[hash & (ROUTE_SLOTS - 1)];
+    if (!slot->used || memcmp(&slot->key, &key, sizeof key) != 0) {
+        slot->route = make_route(model, stage, axis);
+        slot->key = key;
+        slot->used = true;
+    }
+    return slot->route;
+}
+
+hw_link cost_route_slowest(const cost_route *route)
+{
+    hw_link link = route->inner;
+    if (route->nodes == 1)
+        return link;
+    if (route->per_node == 1)
+        return route->outer;
+    slow_down(&link, &route->outer);
+    return link;
+}

@@ -1,0 +1,151 @@
+/* The formula for one iteration of a strategy. */
+#include "config.h"
+#include "cost/parts.h"
+
+#include <math.h>
+
+double cost_sum_node(const cost_sum *sum, int32_t v)
+{
+    const plan_strategy *s = sum->strategy;
+    return cost_node_seconds(sum->model, sum->graph, v, &s->sig[v],
+                             &s->stages[s->stage_of[v]]);
+}
+
+bool cost_sum_edge_at(const cost_sum *sum, int32_t v, int32_t slot,
+                      cost_edge *out)
+{
+    const plan_strategy *s = sum->strategy;
+    const ir_node *node = &sum->graph->nodes.at[v];
+    int32_t tensor = plan_edge_tensor(sum->graph, s, v, slot);
+    if (tensor < 0)
+        return false;
+    int32_t producer = sum->graph->tensors.at[tensor].producer;
+    *out = (cost_edge){
+        .tensor = tensor,
+        .from = &s->stages[s->stage_of[producer]],
+        .to = &s->stages[s->stage_of[v]],
+        .path = &s->edge[s->first_edge[v] + slot],
+        .arrives = node->op == IR_OP_variable ? &s->sig[v].out[0]
+                                              : &s->sig[v].in[slot],
+        .per_step = plan_tensor_per_step(sum->graph, tensor)};
+    return true;
+}
+
+double cost_sum_edge(const cost_sum *sum, int32_t v, int32_t slot)
+{
+    cost_edge edge;
+    if (!cost_sum_edge_at(sum, v, slot, &edge))
+        return 0;
+    return cost_edge_seconds(sum->model,
+                             &sum->graph->tensors.at[edge.tensor], edge.from,
+                             edge.to, edge.path, edge.arrives);
+}
+
+static fs_status check_stages(const cost_sum *sum, fs_err *err)
+{
+    const plan_strategy *s = sum->strategy;
+    int32_t n_devices = cost_cluster(sum->model)->n_devices;
+    if (s->n_nodes != sum->graph->nodes.n || s->n_stages < 1 ||
+        s->micro_batches < 1)
+        return fs_fail(err, FS_INVALID, "the strategy is of another graph");
+    for (int32_t i = 0; i < s->n_stages; i++) {
+        const plan_stage *stage = &s->stages[i];
+        if (stage->first_device < 0 ||
+            stage->first_device > n_devices - ir_mesh_size(&stage->mesh))
+            return fs_fail(err, FS_INVALID,
+                           "stage %d has devices %d to %d, the cluster has %d",
+                           i, stage->first_device,
+                           stage->first_device +
+                               ir_mesh_size(&stage->mesh) - 1, n_devices);
+    }
+    for (int32_t v = 0; v < s->n_nodes; v++)
+        if (s->stage_of[v] < 0 || s->stage_of[v] >= s->n_stages)
+            return fs_fail(err, FS_INVALID, "node '%s' is in no stage",
+                           sum->graph->nodes.at[v].name);
+    return FS_OK;
+}
+
+static fs_status add_edges(const cost_sum *sum, int32_t v, fs_err *err,
+                           cost_summary *out)
+{
+    const plan_strategy *s = sum->strategy;
+    int32_t stage = s->stage_of[v];
+    for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++) {
+        cost_edge edge;
+        int32_t slot = e - s->first_edge[v];
+        if (!cost_sum_edge_at(sum, v, slot, &edge))
+            continue;
+        double seconds = cost_sum_edge(sum, v, slot);
+        if (isinf(seconds))
+            return fs_fail(err, FS_INVALID,
+                           "tensor '%s' to '%s': its boxing is no path of "
+                           "the table",
+                           sum->graph->tensors.at[edge.tensor].name,
+                           sum->graph->nodes.at[v].name);
+        if (edge.per_step)
+            out->step_s[stage] += seconds;
+        else
+            out->micro_s[stage] += seconds;
+    }
+    return FS_OK;
+}
+
+static fs_status add_nodes(const cost_sum *sum, fs_err *err,
+                           cost_summary *out)
+{
+    const plan_strategy *s = sum->strategy;
+    for (int32_t v = 0; v < s->n_nodes; v++) {
+        double seconds = cost_sum_node(sum, v);
+        if (cost_node_per_step(sum->graph, v))
+            out->step_s[s->stage_of[v]] += seconds;
+        else
+            out->micro_s[s->stage_of[v]] += seconds;
+        FS_TRY(add_edges(sum, v, err, out));
+    }
+    return FS_OK;
+}
+
+static void add_bytes(const cost_sum *sum, cost_summary *out)
+{
+    const plan_strategy *s = sum->strategy;
+    fs_arena *scratch = fs_arena_create();
+    ir_uses uses = ir_graph_uses(sum->graph, scratch);
+    const int32_t *in_flight = cost_in_flight(s, scratch);
+    for (int32_t v = 0; v < s->n_nodes; v++) {
+        int32_t i = s->stage_of[v];
+        out->peak_bytes[i] +=
+            cost_node_bytes(sum->graph, &uses, v, &s->sig[v],
+                            &s->stages[i], in_flight[i]);
+    }
+    fs_arena_destroy(scratch);
+}
+
+static double iteration_of(const cost_summary *s, int32_t micro_batches)
+{
+    double sum = 0, slowest = 0, step = 0;
+    for (int32_t i = 0; i < s->n_stages; i++) {
+        sum += s->micro_s[i];
+        slowest = fmax(slowest, s->micro_s[i]);
+        step = fmax(step, s->step_s[i]);
+    }
+    return sum + (micro_batches - 1) * slowest + step;
+}
+
+fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
+                        const plan_strategy *strategy, fs_arena *arena,
+                        fs_err *err, cost_summary *out)
+{
+    cost_sum sum = {model, graph, strategy, arena};
+    cost_summary s = {.n_stages = strategy->n_stages};
+    FS_TRY(check_stages(&sum, err));
+    s.micro_s = fs_new(arena, double, s.n_stages);
+    s.step_s = fs_new(arena, double, s.n_stages);
+    s.peak_bytes = fs_new(arena, int64_t, s.n_stages);
+    FS_TRY(add_nodes(&sum, err, &s));
+    add_bytes(&sum, &s);
+    s.iteration_s = iteration_of(&s, strategy->micro_batches);
+    s.time = cost_time_tree(&sum, &s);
+    s.memory = cost_memory_tree(&sum, &s);
+    *out = s;
+    return FS_OK;
+}
