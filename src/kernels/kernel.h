@@ -48,6 +48,13 @@ fs_status kernel_choose(const kernel_call *shapes, const char *variant,
                         fs_err *err, const kernel **out, void **state);
 const kernel *kernel_reference(ir_op_kind op);
 
+/* Threads of oneDNN's kernels (matmul, convolution); all others run on the
+ * caller's thread. OpenMP keeps the number per calling thread, so each thread
+ * that prepares kernels says it once; a kernel keeps the number it was prepared
+ * under, whichever thread runs it. Without a call it is OpenMP's default
+ * (OMP_NUM_THREADS, else every core). */
+void kernel_set_threads(int n);
+
 /* Bytes of scratch that the chosen variant of a node needs on its largest
  * piece: what lowering reserves. (ir's work gives the reference's need; the
  * plan takes that figure, so no variant may need more.) */

@@ -1,2 +1,20 @@
 noinst_LIBRARIES += src/kernels/libfs_kernels.a
-src_kernels_libfs_kernels_a_SOURCES =
+src_kernels_libfs_kernels_a_SOURCES = src/kernels/kernel.h \
+  src/kernels/kernel.c src/kernels/table.h src/kernels/loops.h \
+  src/kernels/loops.c src/kernels/math.h src/kernels/real_f32.h \
+  src/kernels/real_f64.h src/kernels/indices.h src/kernels/indices.c \
+  src/kernels/matmul.h src/kernels/window.h src/kernels/cpu_pointwise.c \
+  src/kernels/cpu_pointwise.inc src/kernels/cpu_select.c \
+  src/kernels/cpu_matmul.c src/kernels/cpu_matmul.inc \
+  src/kernels/cpu_reduce.c src/kernels/cpu_reduce.inc \
+  src/kernels/cpu_softmax.c src/kernels/cpu_softmax.inc \
+  src/kernels/cpu_norm.c src/kernels/cpu_norm.inc src/kernels/cpu_move.c \
+  src/kernels/cpu_gather.c src/kernels/cpu_gather.inc \
+  src/kernels/cpu_conv.c src/kernels/cpu_conv.inc src/kernels/cpu_pool.c \
+  src/kernels/cpu_pool.inc src/kernels/cpu_update.c \
+  src/kernels/cpu_update.inc src/kernels/dnnl_call.h \
+  src/kernels/dnnl_call.c src/kernels/dnnl_matmul.c src/kernels/dnnl_conv.c
+# Neither errno nor floating point traps are looked at; keeping them exact
+# would forbid vector code. Infinities and NaN stay exact.
+src_kernels_libfs_kernels_a_CFLAGS = $(AM_CFLAGS) -fno-math-errno \
+  -fno-trapping-math

@@ -1,0 +1,121 @@
+#include "config.h"
+
+#include "kernels/dnnl_call.h"
+
+#include <stdlib.h>
+
+/* oneDNN's C interface has no call for its thread count; it uses OpenMP's. The
+ * two functions are declared here and not by omp.h because clang has none. */
+extern void omp_set_num_threads(int n);
+extern int omp_get_max_threads(void);
+
+void kernel_set_threads(int n)
+{
+    FS_ASSERT(n >= 1);
+    omp_set_num_threads(n);
+}
+
+bool kernel_dnnl_takes(const kernel_call *shapes)
+{
+    return shapes->in[0].dtype == IR_F32 && shapes->in[1].dtype == IR_F32 &&
+           shapes->out[0].dtype == IR_F32;
+}
+
+static fs_status create_primitive(kernel_dnnl *state, const kernel_dnnl_op *op,
+                                  fs_err *err)
+{
+    dnnl_primitive_desc_t forward = NULL, desc = NULL;
+    dnnl_status_t status = dnnl_success;
+    if (op->forward)
+        status = dnnl_primitive_desc_create(&forward, op->forward, NULL,
+                                            state->engine, NULL);
+    if (status == dnnl_success)
+        status = dnnl_primitive_desc_create(&desc, op->desc, NULL,
+                                            state->engine, forward);
+    if (status == dnnl_success)
+        status = dnnl_primitive_create(&state->primitive, desc);
+    dnnl_primitive_desc_destroy(desc);
+    dnnl_primitive_desc_destroy(forward);
+    if (status == dnnl_unimplemented || status == dnnl_invalid_arguments)
+        return FS_NO;
+    if (status != dnnl_success)
+        return fs_fail(err, FS_FAULT, "oneDNN: status %d creating a primitive",
+                       (int)status);
+    return FS_OK;
+}
+
+static fs_status create_memory(kernel_dnnl *state, const kernel_dnnl_op *op,
+                               fs_err *err)
+{
+    for (int i = 0; i < 3; i++) {
+        state->arg[i] = op->arg[i];
+        if (dnnl_memory_create(&state->memory[i], &op->tensor[i],
+                               state->engine,
+                               DNNL_MEMORY_NONE) != dnnl_success)
+            return fs_fail(err, FS_FAULT, "oneDNN: no memory object");
+    }
+    return FS_OK;
+}
+
+fs_status kernel_dnnl_create(const kernel_dnnl_op *op, fs_err *err,
+                             void **state)
+{
+    kernel_dnnl *made = calloc(1, sizeof *made);
+    if (!made)
+        return fs_fail(err, FS_FAULT, "out of memory for a oneDNN primitive");
+    made->threads = omp_get_max_threads();
+    fs_status status = FS_OK;
+    if (dnnl_engine_create(&made->engine, dnnl_cpu, 0) != dnnl_success ||
+        dnnl_stream_create(&made->stream, made->engine,
+                           dnnl_stream_default_flags) != dnnl_success)
+        status = fs_fail(err, FS_FAULT, "oneDNN: no CPU engine");
+    if (status == FS_OK)
+        status = create_primitive(made, op, err);
+    if (status == FS_OK)
+        status = create_memory(made, op, err);
+    if (status != FS_OK) {
+        kernel_dnnl_release(made);
+        return status;
+    }
+    *state = made;
+    return FS_OK;
+}
+
+fs_status kernel_dnnl_run(void *state, const kernel_call *call, fs_err *err)
+{
+    kernel_dnnl *p = state;
+    void *const data[3] = {call->in[0].data, call->in[1].data,
+                           call->out[0].data};
+    dnnl_exec_arg_t args[3];
+    dnnl_status_t status = dnnl_success;
+    for (int i = 0; i < 3; i++) {
+        if (status == dnnl_success)
+            status = dnnl_memory_set_data_handle(p->memory[i], data[i]);
+        args[i] = (dnnl_exec_arg_t){p->arg[i], p->memory[i]};
+    }
+    /* The number is per thread, and this may not be the one that prepared. */
+    if (omp_get_max_threads() != p->threads)
+        omp_set_num_threads(p->threads);
+    if (status == dnnl_success)
+        status = dnnl_primitive_execute(p->primitive, p->stream, 3, args);
+    if (status == dnnl_success)
+        status = dnnl_stream_wait(p->stream);
+    if (status != dnnl_success)
+        return fs_fail(err, FS_FAULT, "%s: oneDNN status %d",
+                       call->node->name ? call->node->name : "kernel",
+                       (int)status);
+    return FS_OK;
+}
+
+void kernel_dnnl_release(void *state)
+{
+    kernel_dnnl *p = state;
+    if (!p)
+        return;
+    for (int i = 0; i < 3; i++)
+        dnnl_memory_destroy(p->memory[i]);
+    dnnl_primitive_destroy(p->primitive);
+    dnnl_stream_destroy(p->stream);
+    dnnl_engine_destroy(p->engine);
+    free(p);
+}

@@ -1,0 +1,41 @@
+/* A prepared oneDNN primitive with two inputs and one output in row-major
+ * layouts; what matmul and the convolutions share.
+ *
+ * Scratch: the library's own (scratchpad mode "library"). oneDNN keeps one
+ * scratchpad per thread, as large as the largest primitive needs, so memory
+ * does not grow with the number of primitives; it is outside the plan. */
+#ifndef FS_KERNELS_DNNL_CALL_H
+#define FS_KERNELS_DNNL_CALL_H
+
+#include "kernels/kernel.h"
+
+#include <dnnl.h>
+
+typedef struct kernel_dnnl {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    dnnl_primitive_t primitive;
+    dnnl_memory_t memory[3]; /* in 0, in 1, out */
+    int arg[3];              /* DNNL_ARG_... of each */
+    int threads;
+} kernel_dnnl;
+
+/* What prepare fills: any oneDNN operation descriptor, its tensors, and for
+ * backward convolutions the forward's descriptor. */
+typedef struct kernel_dnnl_op {
+    const_dnnl_op_desc_t desc;
+    const_dnnl_op_desc_t forward; /* or NULL */
+    dnnl_memory_desc_t tensor[3];
+    int arg[3];
+} kernel_dnnl_op;
+
+/* FS_NO when oneDNN does not do it. */
+fs_status kernel_dnnl_create(const kernel_dnnl_op *op, fs_err *err,
+                             void **state);
+fs_status kernel_dnnl_run(void *state, const kernel_call *call, fs_err *err);
+void kernel_dnnl_release(void *state);
+
+/* Are the inputs and the output float? */
+bool kernel_dnnl_takes(const kernel_call *shapes);
+
+#endif

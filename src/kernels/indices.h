@@ -1,0 +1,24 @@
+/* Reading an integer tensor of either width. */
+#ifndef FS_KERNELS_INDICES_H
+#define FS_KERNELS_INDICES_H
+
+#include "kernels/kernel.h"
+
+static inline int64_t kernel_index(const kernel_arg *arg, int64_t at)
+{
+    if (arg->dtype == IR_I64)
+        return ((const int64_t *)arg->data)[at];
+    return ((const int32_t *)arg->data)[at];
+}
+
+static inline bool kernel_is_index(const kernel_arg *arg)
+{
+    return arg->dtype == IR_I32 || arg->dtype == IR_I64;
+}
+
+/* FS_FAULT: "NODE: WHAT VALUE at element AT of the local piece is ...". */
+fs_status kernel_index_fault(const kernel_call *call, const char *what,
+                             int32_t in, int64_t at, int64_t limit,
+                             fs_err *err);
+
+#endif

@@ -1,0 +1,67 @@
+#include "config.h"
+
+#include "kernels/kernel.h"
+
+#include "kernels/table.h"
+
+#include <string.h>
+
+enum { MAX_VARIANT = 2 };
+
+#define ROW_NONE(op) {NULL},
+#define ROW_CPU(op) {&kernel_cpu_##op},
+#define ROW_CPU_DNNL(op) {&kernel_dnnl_##op, &kernel_cpu_##op},
+
+static const kernel *const variant_table[IR_OP_COUNT][MAX_VARIANT] = {
+#define IR_OP(name, op_class) KERNEL_OF_##op_class(ROW, name)
+#include "ir/ops.def"
+#undef IR_OP
+};
+
+const kernel *const *kernel_variants(ir_op_kind op, int32_t *n)
+{
+    const kernel *const *row = variant_table[op];
+    *n = 0;
+    while (*n < MAX_VARIANT && row[*n])
+        ++*n;
+    return row;
+}
+
+const kernel *kernel_reference(ir_op_kind op)
+{
+    int32_t n;
+    const kernel *const *row = kernel_variants(op, &n);
+    return n > 0 ? row[n - 1] : NULL;
+}
+
+static fs_status prepare(const kernel *chosen, const kernel_call *shapes,
+                         fs_err *err, void **state)
+{
+    *state = NULL;
+    return chosen->prepare ? chosen->prepare(shapes, err, state) : FS_OK;
+}
+
+fs_status kernel_choose(const kernel_call *shapes, const char *variant,
+                        fs_err *err, const kernel **out, void **state)
+{
+    int32_t n;
+    ir_op_kind op = shapes->node->op;
+    const kernel *const *row = kernel_variants(op, &n);
+    bool any = strcmp(variant, "auto") == 0;
+    for (int32_t i = 0; i < n; i++) {
+        if (!any && strcmp(variant, row[i]->variant) != 0)
+            continue;
+        fs_status status = prepare(row[i], shapes, err, state);
+        if (status == FS_OK)
+            *out = row[i];
+        if (status != FS_NO)
+            return status;
+    }
+    return fs_fail(err, FS_INVALID,
+                   "no kernel for op %s%s%s: variant '%s' does not exist or "
+                   "does not take its shapes and dtypes (first input %s)",
+                   ir_op_table[op]->name, shapes->node->name ? " of node " : "",
+                   shapes->node->name ? shapes->node->name : "", variant,
+                   shapes->n_in > 0 ? ir_dtype_name(shapes->in[0].dtype)
+                                    : "none");
+}

@@ -1,0 +1,88 @@
+/* What the reference kernels share: strided iteration over broadcast shapes
+ * and the frame that turns a typed body into a kernel. */
+#ifndef FS_KERNELS_LOOPS_H
+#define FS_KERNELS_LOOPS_H
+
+#include "kernels/table.h"
+
+enum { KERNEL_MAX_OPERAND = 4 };
+
+/* A walk over `dim[0..rank)` (rank >= 1) in row-major order; operand 0 is the
+ * output. Strides in elements, 0 where an operand is stretched. Axes along
+ * which every operand goes on evenly are merged, axes of length 1 dropped. */
+typedef struct kernel_loop {
+    int32_t rank, n_operand;
+    int64_t dim[IR_MAX_RANK];
+    int64_t stride[KERNEL_MAX_OPERAND][IR_MAX_RANK];
+} kernel_loop;
+
+/* Row-major strides of a shape. */
+void kernel_strides(const ir_shape *shape, int64_t stride[IR_MAX_RANK]);
+/* Over `space`, with these strides per operand. */
+kernel_loop kernel_loop_make(const ir_shape *space, int32_t n_operand,
+                             int64_t stride[][IR_MAX_RANK]);
+/* NumPy broadcasting of call->in[0..n_in) to call->out[0]. */
+kernel_loop kernel_loop_broadcast(const kernel_call *call);
+
+/* The state of a walk by innermost rows; at[] are element offsets.
+ *   kernel_walk w = {0};
+ *   do row(out + w.at[0], in + w.at[1], ...); while (kernel_next(&loop, &w));
+ */
+typedef struct kernel_walk {
+    int64_t index[IR_MAX_RANK], at[KERNEL_MAX_OPERAND];
+} kernel_walk;
+bool kernel_next(const kernel_loop *loop, kernel_walk *walk);
+/* Length of an innermost row, and an operand's stride along it. */
+static inline int64_t kernel_row(const kernel_loop *loop)
+{
+    return loop->dim[loop->rank - 1];
+}
+static inline int64_t kernel_step(const kernel_loop *loop, int32_t operand)
+{
+    return loop->stride[operand][loop->rank - 1];
+}
+
+/* Elements of a shape but for its last axis, and that axis (1 for scalars). */
+int64_t kernel_rows(const ir_shape *shape);
+int64_t kernel_columns(const ir_shape *shape);
+/* Product of dim[from .. to). */
+int64_t kernel_span(const ir_shape *shape, int32_t from, int32_t to);
+
+/* FS_NO unless the first output is F32 or F64. */
+fs_status kernel_prepare_real(const kernel_call *shapes, fs_err *err,
+                              void **state);
+/* Of the first output; asserts that it is F32 or F64. */
+bool kernel_is_double(const kernel_call *call);
+
+/* Defines the reference kernel of `op` from op_f32 and op_f64, which return
+ * nothing and cannot fail. */
+#define KERNEL_REAL(op)                                                        \
+    static fs_status op##_run(void *state, const kernel_call *call,            \
+                              fs_err *err)                                     \
+    {                                                                          \
+        (void)state, (void)err;                                                \
+        if (kernel_is_double(call))                                            \
+            op##_f64(call);                                                    \
+        else                                                                   \
+            op##_f32(call);                                                    \
+        return FS_OK;                                                          \
+    }                                                                          \
+    KERNEL_REFERENCE(op, kernel_prepare_real)
+/* Likewise, when the typed bodies return a status. */
+#define KERNEL_REAL_CHECKED(op)                                                \
+    static fs_status op##_run(void *state, const kernel_call *call,            \
+                              fs_err *err)                                     \
+    {                                                                          \
+        (void)state;                                                           \
+        return kernel_is_double(call) ? op##_f64(call, err)                    \
+                                      : op##_f32(call, err);                   \
+    }                                                                          \
+    KERNEL_REFERENCE(op, kernel_prepare_real)
+#define KERNEL_REFERENCE(op, prepare_function)                                 \
+    const kernel kernel_cpu_##op = {                                           \
+        .variant = "reference",                                                \
+        .prepare = prepare_function,                                           \
+        .run = op##_run,                                                       \
+    }
+
+#endif
