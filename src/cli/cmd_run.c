@@ -1,0 +1,364 @@
+/* run: checks everything, starts its ranks (or is one), and tells what
+ * happened beside what was predicted. */
+#include "config.h"
+#include "cli/cli.h"
+
+#include "base/clock.h"
+#include "cli/outcome.h"
+#include "cli/predict.h"
+#include "cli/ranks.h"
+#include "report/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int64_t steps_of(const cli *c)
+{
+    return c->args.steps > 0 ? c->args.steps : 10;
+}
+
+/* Only a plan for processes of a host can run here. */
+static fs_status check_host(cli *c, const cli_plan *p)
+{
+    for (int32_t g = 0; g < p->cluster->n_groups; g++)
+        if (p->cluster->groups[g].cores_per_node < 1)
+            return fs_fail(&c->err, FS_INVALID,
+                           "the plan is for %s, whose devices are %s: this "
+                           "build runs plans on CPU ranks (plan with "
+                           "--cluster local --ranks %d)", p->cluster->name,
+                           p->cluster->groups[g].device.name,
+                           p->cluster->n_devices);
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    if (p->cluster->host && strcmp(host, p->cluster->host) != 0)
+        return fs_fail(&c->err, FS_INVALID,
+                       "the plan was made for host %s, this is %s: plan again "
+                       "here with --cluster local", p->cluster->host, host);
+    return FS_OK;
+}
+
+static void show_progress(void *ctx, int64_t step, double loss, double step_s)
+{
+    const int64_t *steps = ctx;
+    char text[32];
+    fprintf(stderr, "\r\033[Kstep %lld of %lld  loss %.4f  %s",
+            (long long)step + 1, (long long)*steps, loss,
+            fs_human_seconds(text, step_s));
+    if (step + 1 == *steps)
+        fputs("\r\033[K", stderr);
+}
+
+static fs_status train(cli *c, const cli_plan *p, exec_world *world,
+                       cli_outcome *out)
+{
+    exec_data data;
+    FS_TRY(exec_data_open(c->args.data, p->model.graph, p->model.origin.seed,
+                          c->arena, &c->err, &data));
+    int64_t steps = steps_of(c);
+    out->steps = steps;
+    out->ranks = exec_world_size(world);
+    out->trace.arena = c->arena;
+    exec_options options = {
+        .steps = steps,
+        .seed = p->model.origin.seed,
+        .kernels = c->args.kernels ? c->args.kernels : "auto",
+        .lr = c->args.lr,
+        .weight_decay = c->args.weight_decay,
+        .warmup = steps > 4 ? 2 : 0,
+        .trace = &out->trace,
+        .progress = getenv("FS_PROGRESS") ? show_progress : NULL,
+        .progress_ctx = &steps,
+    };
+    fs_status status = exec_run(world, p->model.graph, p->cluster, p->plan,
+                                &data, &options, c->arena, &c->err,
+                                &out->result);
+    if (data.close)
+        data.close(data.ctx);
+    return status;
+}
+
+static json_t *real_list(const double *values, int64_t n)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; i < n; i++) {
+        json_t *value = json_real(values[i]);
+        json_array_append_new(list, value ? value : json_null());
+    }
+    return list;
+}
+
+static void fill_json(cli *c, const cli_plan *p, const cli_outcome *o,
+                      const sim_result *sim)
+{
+    const exec_result *r = &o->result;
+    char digest[17];
+    json_t *out = c->result, *peaks = json_array();
+    for (int32_t i = 0; i < o->ranks; i++)
+        json_array_append_new(peaks, json_integer(r->peak_bytes[i]));
+    fs_hex(r->weights_digest, digest);
+    json_object_set_new(out, "losses", real_list(r->losses, o->steps));
+    json_object_set_new(out, "step_s",
+                        json_pack("{s:f, s:f, s:f}", "median",
+                                  r->step_median_s, "min", r->step_min_s,
+                                  "max", r->step_max_s));
+    json_object_set_new(out, "samples_per_s",
+                        json_real((double)p->model.graph->batch /
+                                  r->step_median_s));
+    json_object_set_new(out, "peak_bytes", peaks);
+    json_object_set_new(out, "ranks", json_integer(o->ranks));
+    json_object_set_new(out, "predicted_step_s", json_real(sim->iteration_s));
+    json_object_set_new(out, "weights_digest", json_string(digest));
+    cli_plan_digest(c, p);
+}
+
+static fs_status keep(cli *c, const cli_plan *p, const cli_outcome *o,
+                      const sim_result *sim)
+{
+    if (!c->run)
+        return FS_OK;
+    const exec_result *r = &o->result;
+    cli_figure(c, "step_median_s", r->step_median_s, "s");
+    cli_figure(c, "step_min_s", r->step_min_s, "s");
+    cli_figure(c, "step_max_s", r->step_max_s, "s");
+    cli_figure(c, "predicted_step_s", sim->iteration_s, "s");
+    cli_figure(c, "loss_first", r->losses[0], "");
+    cli_figure(c, "loss_last", r->losses[o->steps - 1], "");
+    FS_TRY(store_losses(c->db, c->run, r->losses, r->step_s, o->steps,
+                        &c->err));
+    FS_TRY(store_trace(c->db, c->run, &o->trace, &c->err));
+    return store_timing(c->db, c->run, p->plan, r->measured, &c->err);
+}
+
+static int64_t most(const int64_t *values, int32_t n)
+{
+    int64_t best = 0;
+    for (int32_t i = 0; i < n; i++)
+        best = values[i] > best ? values[i] : best;
+    return best;
+}
+
+static int64_t planned_peak(const plan *p)
+{
+    int64_t best = 0;
+    for (int32_t r = 0; r < p->n_roles; r++)
+        best = p->roles[r].arena_bytes > best ? p->roles[r].arena_bytes : best;
+    return best;
+}
+
+/* The table that a run ends with. */
+static void final_table(cli *c, const cli_plan *p, const cli_outcome *o,
+                        const sim_result *sim)
+{
+    static const char *const header[] = {"", "predicted", "measured", "error"};
+    const exec_result *r = &o->result;
+    report_table t = {.arena = c->arena, .n_columns = 4, .header = header};
+    char a[32], b[32];
+    report_table_cell(&t, "step time (median)");
+    report_table_cell(&t, "%s", fs_human_seconds(a, sim->iteration_s));
+    report_table_cell(&t, "%s", fs_human_seconds(b, r->step_median_s));
+    report_table_cell(&t, "%+.1f %%",
+                      100 * (sim->iteration_s / r->step_median_s - 1));
+    int64_t planned = planned_peak(p->plan), got = most(r->peak_bytes,
+                                                        o->ranks);
+    report_table_cell(&t, "peak memory per rank");
+    report_table_cell(&t, "%s", fs_human_bytes(a, (double)planned));
+    report_table_cell(&t, "%s", fs_human_bytes(b, (double)got));
+    report_table_cell(&t, "%s", planned == got ? "exact" : "DIFFERS");
+    report_table_cell(&t, "loss, first step");
+    report_table_cell(&t, "%s", "");
+    report_table_cell(&t, "%.4f", r->losses[0]);
+    report_table_cell(&t, "%s", "");
+    report_table_cell(&t, "loss, step %lld", (long long)o->steps);
+    report_table_cell(&t, "%s", "");
+    report_table_cell(&t, "%.4f", r->losses[o->steps - 1]);
+    report_table_cell(&t, "%s", "");
+    report_table_cell(&t, "throughput");
+    report_table_cell(&t, "%.4g samples/s",
+                      (double)p->model.graph->batch / sim->iteration_s);
+    report_table_cell(&t, "%.4g samples/s",
+                      (double)p->model.graph->batch / r->step_median_s);
+    report_table_cell(&t, "%s", "");
+    cli_say(c, "\n%lld steps on %d rank%s\n", (long long)o->steps, o->ranks,
+            o->ranks == 1 ? "" : "s");
+    if (!c->args.json)
+        report_table_print(&t, stdout);
+    if (c->run)
+        cli_say(c, "stored as run %lld in %s\n", (long long)c->run,
+                c->args.db ? c->args.db : "flowsearch.db");
+}
+
+static fs_status draw_in(cli *c, const cli_plan *p, const cli_outcome *o,
+                         const plan_trace *predicted)
+{
+    const char *dir = c->args.pictures;
+    const ir_graph *graph = p->model.graph;
+    report_drawn drawn;
+    if (mkdir(dir, 0777) != 0 && access(dir, W_OK) != 0)
+        return fs_fail(&c->err, FS_INVALID, "cannot write into %s", dir);
+    const char *file = fs_printf(c->arena, "%s/plan.svg", dir);
+    FS_TRY(report_draw_strategy(graph, p->plan->strategy, file, &c->err,
+                                &drawn));
+    cli_say(c, "picture of the plan        %s\n", file);
+    file = fs_printf(c->arena, "%s/timeline-predicted.svg", dir);
+    FS_TRY(report_draw_timeline(graph, p->plan, predicted,
+                                "predicted: one step", file, &c->err, &drawn));
+    cli_say(c, "predicted timeline         %s\n", file);
+    file = fs_printf(c->arena, "%s/timeline-measured.svg", dir);
+    FS_TRY(report_draw_timeline(graph, p->plan, &o->trace,
+                                "measured: the last step", file, &c->err,
+                                &drawn));
+    cli_say(c, "measured timeline          %s\n", file);
+    file = fs_printf(c->arena, "%s/trace.json", dir);
+    FS_TRY(report_trace_json(graph, p->plan, predicted, &o->trace, file,
+                             &c->err));
+    cli_say(c, "both, for ui.perfetto.dev  %s\n", file);
+    return FS_OK;
+}
+
+static fs_status tell(cli *c, const cli_plan *p, const cli_outcome *o)
+{
+    plan_trace predicted = {.arena = c->arena};
+    sim_result sim;
+    FS_TRY(cli_predict(c, p, &predicted, &sim));
+    fill_json(c, p, o, &sim);
+    FS_TRY(keep(c, p, o, &sim));
+    final_table(c, p, o, &sim);
+    if (c->args.trace)
+        FS_TRY(report_trace_json(p->model.graph, p->plan, &predicted,
+                                 &o->trace, c->args.trace, &c->err));
+    return c->args.pictures ? draw_in(c, p, o, &predicted) : FS_OK;
+}
+
+/* A rank: with FS_RESULT set, another process waits for the outcome. */
+static fs_status as_rank(cli *c, const cli_plan *p, exec_world *world)
+{
+    const char *result = getenv("FS_RESULT");
+    int32_t rank = exec_world_rank(world);
+    cli_outcome outcome = {0};
+    if (exec_world_size(world) != p->cluster->n_devices)
+        return fs_fail(&c->err, FS_INVALID,
+                       "the plan is for %d ranks, but %d were started",
+                       p->cluster->n_devices, exec_world_size(world));
+    FS_TRY(train(c, p, world, &outcome));
+    if (rank != 0)
+        return FS_OK;
+    if (result)
+        return cli_outcome_write(&outcome, p->plan, result, &c->err);
+    return tell(c, p, &outcome);
+}
+
+static fs_status rank_main(cli *c, const cli_plan *p)
+{
+    exec_world *world;
+    FS_TRY(exec_world_open(&c->err, &world));
+    c->quiet = exec_world_rank(world) != 0 || getenv("FS_RESULT");
+    fs_status status = cli_begin(c, p->model.origin.model,
+                                 p->model.origin.cluster);
+    if (status == FS_OK)
+        status = cli_digests(c, p->plan->model_digest, p->plan->cluster_digest,
+                             p->plan->digest);
+    if (status == FS_OK)
+        status = as_rank(c, p, world);
+    if (status != FS_OK && exec_world_size(world) > 1)
+        exec_world_abort(world, c->err.text);
+    exec_world_close(world);
+    return status;
+}
+
+static void add(const char **words, int *n, const char *flag,
+                const char *value)
+{
+    words[(*n)++] = flag;
+    words[(*n)++] = value;
+}
+
+/* The words with which a rank repeats this command. */
+static const char *const *rank_words(cli *c)
+{
+    const cli_args *a = &c->args;
+    const char **words = fs_new(c->arena, const char *, 24);
+    int n = 0;
+    words[n++] = "run";
+    words[n++] = a->operands[0];
+    add(words, &n, "--db", "none");
+    add(words, &n, "--data", a->data);
+    add(words, &n, "--steps",
+        fs_printf(c->arena, "%lld", (long long)steps_of(c)));
+    if (a->kernels)
+        add(words, &n, "--kernels", a->kernels);
+    if (!isnan(a->lr))
+        add(words, &n, "--lr", fs_printf(c->arena, "%.17g", a->lr));
+    if (!isnan(a->weight_decay))
+        add(words, &n, "--weight-decay",
+            fs_printf(c->arena, "%.17g", a->weight_decay));
+    words[n] = NULL;
+    return words;
+}
+
+static fs_status start_and_wait(cli *c, const cli_plan *p)
+{
+    char file[64];
+    snprintf(file, sizeof file, "/tmp/flowsearch-run.%d.json", (int)getpid());
+    setenv("FS_RESULT", file, 1);
+    if (isatty(STDERR_FILENO))
+        setenv("FS_PROGRESS", "1", 1);
+    fs_status status = cli_start_ranks(c, p->cluster->n_devices,
+                                       rank_words(c));
+    unsetenv("FS_RESULT");
+    cli_outcome outcome = {0};
+    if (status == FS_OK)
+        status = cli_outcome_read(file, p->plan, c->arena, &c->err, &outcome);
+    unlink(file);
+    if (status == FS_OK)
+        return tell(c, p, &outcome);
+    json_object_set_new(c->result, "fault", json_string(c->err.text));
+    return status;
+}
+
+/* Everything that can be wrong with the input is found before a rank starts. */
+static fs_status check_all(cli *c, const cli_plan *p)
+{
+    plan_report report = {0};
+    exec_data data;
+    FS_TRY(check_host(c, p));
+    if (!c->args.data)
+        return fs_fail(&c->err, FS_INVALID,
+                       "run wants --data FILE.txt or --data synthetic");
+    FS_TRY(exec_data_open(c->args.data, p->model.graph, p->model.origin.seed,
+                          c->arena, &c->err, &data));
+    if (data.close)
+        data.close(data.ctx);
+    return cli_plan_prove(c, p, &report);
+}
+
+static fs_status run_plan(cli *c, const cli_plan *p)
+{
+    FS_TRY(check_all(c, p));
+    if (c->args.dry_run) {
+        cli_say(c, "everything is in place for %lld steps on %d ranks\n",
+                (long long)steps_of(c), p->cluster->n_devices);
+        return FS_OK;
+    }
+    if (cli_am_rank())
+        return rank_main(c, p);
+    FS_TRY(cli_begin(c, p->model.origin.model, p->model.origin.cluster));
+    FS_TRY(cli_digests(c, p->plan->model_digest, p->plan->cluster_digest,
+                       p->plan->digest));
+    return start_and_wait(c, p);
+}
+
+fs_status cli_cmd_run(cli *c)
+{
+    if (c->args.n_operands != 1)
+        return fs_fail(&c->err, FS_INVALID, "run wants one PLAN");
+    if (c->args.steps == 0)
+        return fs_fail(&c->err, FS_INVALID, "--steps must be at least 1");
+    cli_plan p;
+    FS_TRY(cli_plan_open(c, c->args.operands[0], &p));
+    fs_status status = run_plan(c, &p);
+    cli_plan_close(&p);
+    return status;
+}
