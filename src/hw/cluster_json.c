@@ -201,21 +201,26 @@ static fs_status read_cluster(const fs_json *in, fs_arena *arena, fs_err *err,
     return hw_read_outer(in, arena, err, out);
 }
 
+fs_status hw_cluster_from_json(const char *file, json_t *json, fs_arena *arena,
+                               fs_err *err, hw_cluster **out)
+{
+    hw_cluster *cluster = fs_new(arena, hw_cluster, 1);
+    cluster->name = fs_strdup(arena, file);
+    fs_json in = fs_json_root(cluster->name, json);
+    FS_TRY(read_cluster(&in, arena, err, cluster));
+    hw_cluster_finish(cluster);
+    *out = cluster;
+    return FS_OK;
+}
+
 static fs_status open_file(const char *path, fs_arena *arena, fs_err *err,
                            hw_cluster **out)
 {
     json_t *root;
     FS_TRY(fs_json_load(path, err, &root));
-    hw_cluster *cluster = fs_new(arena, hw_cluster, 1);
-    cluster->name = fs_strdup(arena, path);
-    fs_json in = fs_json_root(cluster->name, root);
-    fs_status status = read_cluster(&in, arena, err, cluster);
+    fs_status status = hw_cluster_from_json(path, root, arena, err, out);
     json_decref(root);
-    if (status != FS_OK)
-        return status;
-    hw_cluster_finish(cluster);
-    *out = cluster;
-    return FS_OK;
+    return status;
 }
 
 fs_status hw_cluster_open(const char *spec, const char *data_dir,
@@ -305,10 +310,15 @@ json_t *hw_cluster_json(const hw_cluster *cluster, bool figures)
     return out;
 }
 
+json_t *hw_cluster_to_json(const hw_cluster *cluster)
+{
+    return hw_cluster_json(cluster, false);
+}
+
 fs_status hw_cluster_save(const hw_cluster *cluster, const char *path,
                           fs_err *err)
 {
-    json_t *root = hw_cluster_json(cluster, false);
+    json_t *root = hw_cluster_to_json(cluster);
     fs_status status = fs_json_save(root, path, err);
     json_decref(root);
     return status;
