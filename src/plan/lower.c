@@ -1,0 +1,188 @@
+#include "config.h"
+
+#include "plan/lower.h"
+#include "plan/memory.h"
+#include "plan/text.h"
+
+#include <stdlib.h>
+
+plan_lower_options plan_lower_defaults(void)
+{
+    return (plan_lower_options){
+        .overlap = false, .share_memory = true, .prefetch = 1};
+}
+
+/* ---- is the strategy one for this graph and cluster? ---- */
+
+static fs_status check_stage(const plan_strategy *s, int32_t stage,
+                             const hw_cluster *cluster, fs_err *err)
+{
+    const plan_stage *st = &s->stages[stage];
+    int64_t size = 1;
+
+    if (st->mesh.n < 0 || st->mesh.n > IR_MAX_MESH)
+        return fs_fail(err, FS_INVALID, "stage %d: a mesh has 0 to %d axes",
+                       (int)stage, (int)IR_MAX_MESH);
+    for (int32_t a = 0; a < st->mesh.n; a++) {
+        if (st->mesh.dim[a] < 1 || st->mesh.dim[a] > cluster->n_devices)
+            return fs_fail(err, FS_INVALID,
+                           "stage %d: mesh axis %d has impossible length %d",
+                           (int)stage, (int)a, (int)st->mesh.dim[a]);
+        size *= st->mesh.dim[a];
+        if (size > cluster->n_devices)
+            break;
+    }
+    if (st->first_device < 0 || size > cluster->n_devices - st->first_device)
+        return fs_fail(err, FS_INVALID,
+                       "stage %d: needs devices from %d on, more than the %d "
+                       "of the cluster",
+                       (int)stage, (int)st->first_device,
+                       (int)cluster->n_devices);
+    return FS_OK;
+}
+
+static int compare_stages(const void *a, const void *b)
+{
+    const plan_role *x = a, *y = b;
+
+    return (x->first_rank > y->first_rank) - (x->first_rank < y->first_rank);
+}
+
+/* Roles in order of their ranks, which together are 0 .. n - 1. */
+static fs_status order_roles(const plan_strategy *s, fs_err *err,
+                             plan_role *roles)
+{
+    int32_t rank = 0;
+
+    for (int32_t i = 0; i < s->n_stages; i++) {
+        roles[i].stage = i;
+        roles[i].first_rank = s->stages[i].first_device;
+        roles[i].n_ranks = ir_mesh_size(&s->stages[i].mesh);
+    }
+    qsort(roles, (size_t)s->n_stages, sizeof *roles, compare_stages);
+    for (int32_t i = 0; i < s->n_stages; i++) {
+        if (roles[i].first_rank != rank)
+            return fs_fail(err, FS_INVALID,
+                           "stage %d starts at device %d where %d is next: "
+                           "stages must use devices 0, 1, .. once each",
+                           (int)roles[i].stage, (int)roles[i].first_rank,
+                           (int)rank);
+        rank += roles[i].n_ranks;
+    }
+    return FS_OK;
+}
+
+static fs_status check_node(const ir_graph *graph, const plan_strategy *s,
+                            int32_t v, fs_err *err)
+{
+    const ir_node *node = &graph->nodes.at[v];
+    const ir_mesh *mesh;
+
+    if (s->stage_of[v] < 0 || s->stage_of[v] >= s->n_stages)
+        return fs_fail(err, FS_INVALID, "node %s: stage %d does not exist",
+                       node->name, (int)s->stage_of[v]);
+    mesh = &s->stages[s->stage_of[v]].mesh;
+    for (int32_t i = 0; i < node->n_in; i++)
+        if (!ir_nd_sbp_fits(&s->sig[v].in[i],
+                            &graph->tensors.at[node->in[i]].shape, mesh))
+            return fs_fail(err, FS_INVALID, "node %s: input %d does not fit "
+                           "the SBP of its signature", node->name, (int)i);
+    for (int32_t o = 0; o < node->n_out; o++)
+        if (!ir_nd_sbp_fits(&s->sig[v].out[o],
+                            &graph->tensors.at[node->out[o]].shape, mesh))
+            return fs_fail(err, FS_INVALID, "node %s: output %d does not fit "
+                           "the SBP of its signature", node->name, (int)o);
+    return FS_OK;
+}
+
+static fs_status check_strategy(const ir_graph *graph,
+                                const hw_cluster *cluster,
+                                const plan_strategy *s, fs_err *err)
+{
+    if (s->n_nodes != graph->nodes.n)
+        return fs_fail(err, FS_INVALID,
+                       "the strategy is for %d nodes, the graph has %d",
+                       (int)s->n_nodes, (int)graph->nodes.n);
+    if (s->micro_batches < 1 || s->micro_batches != graph->micro_batches)
+        return fs_fail(err, FS_INVALID,
+                       "the strategy has %d micro-batches, the graph %d",
+                       (int)s->micro_batches, (int)graph->micro_batches);
+    if (plan_schedule_find(s->schedule) == NULL)
+        return fs_fail(err, FS_INVALID, "unknown schedule %s (there are: %s)",
+                       s->schedule, plan_schedule_names());
+    if (s->n_stages < 1)
+        return fs_fail(err, FS_INVALID, "the strategy has no stage");
+    for (int32_t i = 0; i < s->n_stages; i++)
+        FS_TRY(check_stage(s, i, cluster, err));
+    for (int32_t v = 0; v < s->n_nodes; v++)
+        FS_TRY(check_node(graph, s, v, err));
+    return FS_OK;
+}
+
+/* ---- the whole ---- */
+
+static int32_t *filled(fs_arena *arena, int32_t n, int32_t value)
+{
+    int32_t *at = fs_new(arena, int32_t, n);
+
+    for (int32_t i = 0; i < n; i++)
+        at[i] = value;
+    return at;
+}
+
+static lowering start(const ir_graph *graph, const plan_strategy *strategy,
+                      const plan_lower_options *options, fs_arena *arena,
+                      fs_err *err)
+{
+    fs_arena *scratch = fs_arena_create();
+    lowering l = {.graph = graph,
+                  .strategy = strategy,
+                  .options = options,
+                  .arena = arena,
+                  .scratch = scratch,
+                  .err = err};
+
+    l.first_value = filled(scratch, graph->tensors.n, -1);
+    l.edge_value = filled(scratch, strategy->n_edges, -1);
+    l.roles = fs_new(scratch, lower_role, strategy->n_stages);
+    return l;
+}
+
+static fs_status run(lowering *l, plan *p)
+{
+    FS_TRY(plan_lower_values(l));
+    plan_lower_tasks(l);
+    plan_lower_finish(l, p);
+    for (int32_t r = 0; r < p->n_roles; r++)
+        FS_TRY(plan_memory_assign(l->graph, p->micro_batches,
+                                  l->options->share_memory, l->arena, l->err,
+                                  &p->roles[r]));
+    return FS_OK;
+}
+
+fs_status plan_lower(const ir_graph *graph, const hw_cluster *cluster,
+                     const plan_strategy *strategy,
+                     const plan_lower_options *options, fs_arena *arena,
+                     fs_err *err, plan **out)
+{
+    plan *p = fs_new(arena, plan, 1);
+    fs_status status;
+    lowering l;
+
+    FS_TRY(check_strategy(graph, cluster, strategy, err));
+    p->strategy = strategy;
+    p->micro_batches = strategy->micro_batches;
+    p->n_roles = strategy->n_stages;
+    p->roles = fs_new(arena, plan_role, p->n_roles);
+    p->model_digest = graph->digest;
+    p->cluster_digest = cluster->digest;
+    FS_TRY(order_roles(strategy, err, p->roles));
+    l = start(graph, strategy, options, arena, err);
+    status = run(&l, p);
+    fs_arena_destroy(l.scratch);
+    if (status != FS_OK)
+        return status;
+    p->digest = plan_digest_of(graph, p);
+    *out = p;
+    return FS_OK;
+}

@@ -1,0 +1,74 @@
+/* Inside lowering. It runs in three steps over one state: values (which
+ * pieces have to lie where: roots, boxed and moved ones), tasks (what makes
+ * them, in program order, per role), finish (streams, credits, memory). */
+#ifndef FS_PLAN_LOWER_H
+#define FS_PLAN_LOWER_H
+
+#include "plan/schedule.h"
+
+typedef enum lower_kind {
+    LOWER_ROOT, /* as its producer leaves it, on the producer's stage */
+    LOWER_BOX,  /* one boxing step after its parent */
+    LOWER_MOVE  /* its parent's pieces on another stage */
+} lower_kind;
+
+/* A tensor lying on a stage in some SBP. The values of a tensor form trees:
+ * equal prefixes of boxing paths are shared. */
+typedef struct lower_value {
+    lower_kind kind;
+    int32_t tensor, stage;
+    ir_nd_sbp sbp;
+    int32_t parent;   /* value that it is made from; -1 for roots */
+    int32_t view_of;  /* root of a view's output: the value viewed; else -1 */
+    int32_t variable; /* its register is this variable node's; else -1 */
+    int32_t next;     /* next value of the same tensor, or -1 */
+    plan_phase use_phase; /* first use; PLAN_PHASES: none */
+    int32_t use_node;
+    int32_t reg;      /* on the stage's role */
+} lower_value;
+
+/* A task and its place in the phase: keys in lexicographic order. */
+typedef struct lower_task {
+    plan_task task;
+    int32_t key[3];
+} lower_task;
+
+typedef struct lower_role {
+    FS_VEC(lower_task) tasks;
+    FS_VEC(plan_register) registers;
+} lower_role;
+
+typedef struct lower_channel {
+    int32_t from, to;
+    bool late; /* carries BACKWARD and END; else BEGIN and FORWARD */
+} lower_channel;
+
+typedef struct lowering {
+    const ir_graph *graph;
+    const plan_strategy *strategy;
+    const plan_lower_options *options;
+    fs_arena *arena;   /* of the result */
+    fs_arena *scratch; /* of this lowering */
+    fs_err *err;
+    FS_VEC(lower_value) values;
+    int32_t *first_value; /* [tensors] head of its values, or -1 */
+    int32_t *edge_value;  /* [edges] value that the consumer reads; a
+                             variable's: what its next value becomes */
+    lower_role *roles;    /* [stages] */
+    FS_VEC(lower_channel) channels;
+    FS_VEC(plan_comm) comms;
+} lowering;
+
+/* When the pieces of a tensor become available: BEGIN for variables and
+ * constants, END for sums of gradients and updates, else its node's phase. */
+plan_phase plan_lower_base(const ir_graph *graph, int32_t tensor);
+/* When a node runs. */
+plan_phase plan_lower_phase(const ir_graph *graph, const ir_node *node);
+bool plan_lower_is_view(const ir_node *node); /* no task: aliases its input */
+
+/* The steps. */
+fs_status plan_lower_values(lowering *l);
+void plan_lower_tasks(lowering *l);
+void plan_lower_finish(lowering *l, plan *p);
+
+#endif

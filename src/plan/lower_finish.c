@@ -1,0 +1,181 @@
+#include "config.h"
+
+#include "plan/lower.h"
+
+/* ---- tasks, registers, who reads what ---- */
+
+static void copy_role(lowering *l, plan_role *role)
+{
+    const lower_role *from = &l->roles[role->stage];
+
+    role->n_tasks = from->tasks.n;
+    role->tasks = fs_new(l->arena, plan_task, from->tasks.n);
+    for (int32_t t = 0; t < from->tasks.n; t++)
+        role->tasks[t] = from->tasks.at[t].task;
+    role->n_registers = from->registers.n;
+    role->registers = fs_new(l->arena, plan_register, from->registers.n);
+    for (int32_t r = 0; r < from->registers.n; r++)
+        role->registers[r] = from->registers.at[r];
+}
+
+static bool reads_before(const plan_task *task, int32_t slot)
+{
+    for (int32_t i = 0; i < slot; i++)
+        if (task->in[i] == task->in[slot])
+            return true;
+    return false;
+}
+
+/* Two passes over the tasks: count the consumers, then list them. */
+static void link_consumers(lowering *l, plan_role *role)
+{
+    for (int32_t t = 0; t < role->n_tasks; t++)
+        for (int32_t o = 0; o < role->tasks[t].n_out; o++)
+            role->registers[role->tasks[t].out[o]].producer = t;
+    for (int32_t pass = 0; pass < 2; pass++) {
+        for (int32_t t = 0; t < role->n_tasks; t++)
+            for (int32_t i = 0; i < role->tasks[t].n_in; i++) {
+                plan_register *r = &role->registers[role->tasks[t].in[i]];
+                if (r->producer == t || reads_before(&role->tasks[t], i))
+                    continue;
+                if (pass == 1)
+                    r->consumers[r->n_consumers] = t;
+                r->n_consumers++;
+            }
+        for (int32_t i = 0; pass == 0 && i < role->n_registers; i++) {
+            plan_register *r = &role->registers[i];
+            r->consumers = fs_new(l->arena, int32_t, r->n_consumers);
+            r->n_consumers = 0;
+        }
+    }
+}
+
+/* ---- streams ---- */
+
+static bool on_comm_stream(const lowering *l, const plan_task *task)
+{
+    return l->options->overlap && task->kind == PLAN_BOX && task->comm >= 0;
+}
+
+static int32_t count_tasks(const plan_role *role, plan_task_kind kind)
+{
+    int32_t n = 0;
+
+    for (int32_t t = 0; t < role->n_tasks; t++)
+        n += role->tasks[t].kind == kind;
+    return n;
+}
+
+static int32_t add_stream(plan_role *role, plan_stream_kind kind,
+                          int32_t channel)
+{
+    role->streams[role->n_streams] = (plan_stream){kind, channel};
+    return role->n_streams++;
+}
+
+/* COMPUTE is stream 0; the others exist when something runs on them. */
+static void make_streams(lowering *l, plan_role *role)
+{
+    int32_t comm = -1, load = -1;
+    int32_t *of_channel = fs_new(l->scratch, int32_t, l->channels.n);
+
+    role->streams = fs_new(l->arena, plan_stream, 3 + l->channels.n);
+    add_stream(role, PLAN_STREAM_COMPUTE, -1);
+    for (int32_t t = 0; t < role->n_tasks && comm < 0; t++)
+        if (on_comm_stream(l, &role->tasks[t]))
+            comm = add_stream(role, PLAN_STREAM_COMM, -1);
+    if (count_tasks(role, PLAN_LOAD) > 0)
+        load = add_stream(role, PLAN_STREAM_LOAD, -1);
+    for (int32_t c = 0; c < l->channels.n; c++)
+        if (l->channels.at[c].from == role->stage)
+            of_channel[c] = add_stream(role, PLAN_STREAM_SEND, c);
+        else if (l->channels.at[c].to == role->stage)
+            of_channel[c] = add_stream(role, PLAN_STREAM_RECV, c);
+    for (int32_t t = 0; t < role->n_tasks; t++) {
+        plan_task *task = &role->tasks[t];
+        task->stream = task->channel >= 0           ? of_channel[task->channel]
+                       : task->kind == PLAN_LOAD    ? load
+                       : on_comm_stream(l, task)    ? comm
+                                                    : 0;
+    }
+}
+
+/* ---- slots and credits ---- */
+
+static int32_t make_slots(lowering *l, plan_role *role)
+{
+    int32_t m = l->strategy->micro_batches, in_flight;
+    plan_schedule_fn *fill = plan_schedule_find(l->strategy->schedule);
+
+    role->n_slots = 2 * m + 2;
+    role->slots = fs_new(l->arena, plan_slot, role->n_slots);
+    role->slots[0] = (plan_slot){PLAN_BEGIN, 0};
+    fill(role->stage, l->strategy->n_stages, m, role->slots + 1);
+    role->slots[2 * m + 1] = (plan_slot){PLAN_END, m - 1};
+    in_flight = plan_schedule_in_flight(role->slots + 1, 2 * m);
+    return in_flight < m ? in_flight : m;
+}
+
+static bool touched_elsewhere(const plan_role *role, const plan_register *r)
+{
+    if (r->producer >= 0 && role->tasks[r->producer].stream != 0)
+        return true;
+    for (int32_t c = 0; c < r->n_consumers; c++)
+        if (role->tasks[r->consumers[c]].stream != 0)
+            return true;
+    return false;
+}
+
+/* Credits of a micro-batch register: as many as micro-batches may stand
+ * between its producer and its last consumer. One more where two streams meet
+ * lets the one run ahead of the other. */
+static int32_t credits(const lowering *l, const plan_role *role,
+                       const plan_register *r, int32_t in_flight)
+{
+    int32_t m = l->strategy->micro_batches, prefetch = l->options->prefetch;
+    const plan_task *producer = &role->tasks[r->producer];
+    int32_t last = r->n_consumers ? r->consumers[r->n_consumers - 1]
+                                  : r->producer;
+    bool crosses = producer->phase == PLAN_FORWARD &&
+                   role->tasks[last].phase == PLAN_BACKWARD;
+    int32_t n = crosses ? in_flight : 1;
+
+    if (producer->kind == PLAN_LOAD) /* of the next step too */
+        return n + prefetch > 2 ? n + prefetch : 2;
+    if (producer->kind == PLAN_RECV)
+        n += prefetch;
+    else if (!crosses && touched_elsewhere(role, r))
+        n++;
+    return n < m ? n : m;
+}
+
+static void give_credits(lowering *l, plan_role *role, int32_t in_flight)
+{
+    for (int32_t i = 0; i < role->n_registers; i++) {
+        plan_register *r = &role->registers[i];
+        if (!r->per_step)
+            r->count = credits(l, role, r, in_flight);
+    }
+}
+
+/* ---- the whole ---- */
+
+void plan_lower_finish(lowering *l, plan *p)
+{
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        plan_role *role = &p->roles[r];
+        copy_role(l, role);
+        link_consumers(l, role);
+        make_streams(l, role);
+        give_credits(l, role, make_slots(l, role));
+    }
+    p->n_comms = l->comms.n;
+    p->comms = fs_new(l->arena, plan_comm, l->comms.n);
+    for (int32_t c = 0; c < l->comms.n; c++)
+        p->comms[c] = l->comms.at[c];
+    p->n_channels = l->channels.n;
+    p->channels = fs_new(l->arena, plan_channel, l->channels.n);
+    for (int32_t c = 0; c < l->channels.n; c++)
+        p->channels[c] =
+            (plan_channel){l->channels.at[c].from, l->channels.at[c].to};
+}

@@ -1,0 +1,265 @@
+#include "config.h"
+
+#include "plan/lower.h"
+
+#include <stdlib.h>
+
+static int64_t register_bytes(const lowering *l, int32_t tensor,
+                              const ir_nd_sbp *sbp, int32_t stage)
+{
+    const ir_tensor *t = &l->graph->tensors.at[tensor];
+    ir_shape local =
+        ir_largest_piece(&t->shape, sbp, &l->strategy->stages[stage].mesh);
+    int64_t bytes = ir_shape_count(&local) * ir_dtype_bytes(t->dtype);
+
+    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}
+
+static int32_t add_register(lowering *l, const lower_value *v, bool persistent)
+{
+    lower_role *role = &l->roles[v->stage];
+    plan_register r = {
+        .tensor = v->tensor,
+        .sbp = v->sbp,
+        .bytes = register_bytes(l, v->tensor, &v->sbp, v->stage),
+        .count = 1,
+        .per_step = plan_tensor_per_step(l->graph, v->tensor),
+        .persistent = persistent,
+        .producer = -1};
+
+    fs_push(l->scratch, &role->registers, r);
+    return role->registers.n - 1;
+}
+
+static plan_task blank_task(plan_task_kind kind, plan_phase phase)
+{
+    return (plan_task){.kind = kind,
+                       .phase = phase,
+                       .node = -1,
+                       .tensor = -1,
+                       .comm = -1,
+                       .channel = -1};
+}
+
+static void add_task(lowering *l, int32_t stage, const plan_task *task,
+                     const int32_t key[3])
+{
+    lower_task t = {*task, {key[0], key[1], key[2]}};
+
+    fs_push(l->scratch, &l->roles[stage].tasks, t);
+}
+
+/* ---- places in the program ---- */
+
+/* The node itself has key (v, 1, 0); what stands in front of it (v, 0, id).
+ * Values have smaller ids than what is made from them. */
+static void key_before(int32_t node, int32_t id, int32_t key[3])
+{
+    key[0] = node;
+    key[1] = 0;
+    key[2] = id;
+}
+
+static void key_at(int32_t node, int32_t key[3])
+{
+    key[0] = node;
+    key[1] = 1;
+    key[2] = 0;
+}
+
+/* A boxing runs right after its producer, so that communication starts early;
+ * but not in a phase that does not need it yet, and without overlap late in
+ * END, where waiting pieces would only hold memory. */
+static plan_phase box_place(const lowering *l, const lower_value *v,
+                            int32_t *before)
+{
+    plan_phase base = plan_lower_base(l->graph, v->tensor);
+    bool later = (base == PLAN_BEGIN && v->use_phase == PLAN_END) ||
+                 (base == PLAN_FORWARD && v->use_phase == PLAN_BACKWARD);
+
+    if (later || (base == PLAN_END && !l->options->overlap)) {
+        *before = v->use_node;
+        return v->use_phase;
+    }
+    *before = l->graph->tensors.at[v->tensor].producer + 1;
+    return base;
+}
+
+/* ---- tasks of values ---- */
+
+static int32_t find_channel(lowering *l, int32_t from, int32_t to,
+                            plan_phase phase)
+{
+    bool late = phase == PLAN_BACKWARD || phase == PLAN_END;
+
+    for (int32_t c = 0; c < l->channels.n; c++)
+        if (l->channels.at[c].from == from && l->channels.at[c].to == to &&
+            l->channels.at[c].late == late)
+            return c;
+    fs_push(l->scratch, &l->channels, (lower_channel){from, to, late});
+    return l->channels.n - 1;
+}
+
+static int32_t find_comm(lowering *l, int32_t stage, int32_t axis)
+{
+    for (int32_t c = 0; c < l->comms.n; c++)
+        if (l->comms.at[c].stage == stage && l->comms.at[c].axis == axis)
+            return c;
+    fs_push(l->scratch, &l->comms, (plan_comm){stage, axis});
+    return l->comms.n - 1;
+}
+
+static int32_t root_register(const lowering *l, int32_t tensor)
+{
+    int32_t i = l->first_value[tensor];
+
+    while (l->values.at[i].kind != LOWER_ROOT)
+        i = l->values.at[i].next;
+    return l->values.at[i].reg;
+}
+
+/* The register of a made value: its own, or the variable's that it updates. */
+static int32_t target_register(lowering *l, const lower_value *v)
+{
+    if (v->variable >= 0)
+        return root_register(l, l->graph->nodes.at[v->variable].out[0]);
+    return add_register(l, v, false);
+}
+
+static void make_box(lowering *l, int32_t id)
+{
+    lower_value *v = &l->values.at[id];
+    const lower_value *parent = &l->values.at[v->parent];
+    const ir_tensor *tensor = &l->graph->tensors.at[v->tensor];
+    int32_t before, key[3];
+    plan_phase phase = box_place(l, v, &before);
+    plan_task task = blank_task(PLAN_BOX, phase);
+    bool legal = plan_box_step_make(tensor,
+                                    &l->strategy->stages[v->stage].mesh,
+                                    &parent->sbp, &v->sbp, &task.box);
+
+    FS_ASSERT(legal); /* every path was checked when its value was made */
+    v->reg = target_register(l, v);
+    task.tensor = v->tensor;
+    if (plan_box_is_collective(task.box.kind)) {
+        task.comm = find_comm(l, v->stage, task.box.axis);
+        task.scratch_bytes = task.box.bytes_in + task.box.bytes_out;
+    }
+    task.n_in = task.n_out = 1;
+    task.in[0] = parent->reg;
+    task.out[0] = v->reg;
+    key_before(before, id, key);
+    add_task(l, v->stage, &task, key);
+}
+
+/* Receiving tasks stand in the order of the sending ones: at the start of
+ * their phase, because they have a stream of their own. */
+static void make_move(lowering *l, int32_t id)
+{
+    lower_value *v = &l->values.at[id];
+    const lower_value *parent = &l->values.at[v->parent];
+    int32_t producer = l->graph->tensors.at[v->tensor].producer, key[3];
+    plan_phase phase = plan_lower_base(l->graph, v->tensor);
+    plan_task send = blank_task(PLAN_SEND, phase), recv;
+
+    v->reg = target_register(l, v);
+    send.tensor = v->tensor;
+    send.sbp = v->sbp;
+    send.channel = find_channel(l, parent->stage, v->stage, phase);
+    recv = send;
+    recv.kind = PLAN_RECV;
+    send.n_in = recv.n_out = 1;
+    send.in[0] = parent->reg;
+    recv.out[0] = v->reg;
+    key_before(producer + 1, id, key);
+    add_task(l, parent->stage, &send, key);
+    key[0] = -1;
+    key[1] = producer;
+    add_task(l, v->stage, &recv, key);
+}
+
+static void make_load(lowering *l, int32_t id)
+{
+    lower_value *v = &l->values.at[id];
+    int32_t node = l->graph->tensors.at[v->tensor].producer, key[3];
+    plan_task task = blank_task(PLAN_LOAD, PLAN_FORWARD);
+
+    v->reg = add_register(l, v, false);
+    task.node = node;
+    task.n_out = 1;
+    task.out[0] = v->reg;
+    key_at(node, key);
+    add_task(l, v->stage, &task, key);
+}
+
+static void make_root(lowering *l, int32_t id)
+{
+    lower_value *v = &l->values.at[id];
+    const ir_node *node =
+        &l->graph->nodes.at[l->graph->tensors.at[v->tensor].producer];
+
+    if (v->view_of >= 0)
+        v->reg = l->values.at[v->view_of].reg;
+    else if (node->op == IR_OP_input)
+        make_load(l, id);
+    else if (node->op == IR_OP_variable || node->op == IR_OP_constant)
+        v->reg = add_register(l, v, true);
+    else
+        v->reg = target_register(l, v); /* its task is the node's */
+}
+
+static void (*const make_value[])(lowering *, int32_t) = {
+    [LOWER_ROOT] = make_root, [LOWER_BOX] = make_box, [LOWER_MOVE] = make_move};
+
+/* ---- tasks of nodes ---- */
+
+static void make_compute(lowering *l, int32_t v)
+{
+    const ir_node *node = &l->graph->nodes.at[v];
+    const plan_strategy *s = l->strategy;
+    plan_task task = blank_task(PLAN_COMPUTE, plan_lower_phase(l->graph, node));
+    ir_work work = {0};
+    int32_t key[3];
+
+    ir_node_work(l->graph, node, &s->sig[v],
+                 &s->stages[s->stage_of[v]].mesh, &work);
+    task.node = v;
+    task.scratch_bytes = work.scratch_bytes;
+    task.n_in = node->n_in;
+    task.n_out = node->n_out;
+    for (int32_t i = 0; i < node->n_in; i++)
+        task.in[i] = l->values.at[l->edge_value[s->first_edge[v] + i]].reg;
+    for (int32_t o = 0; o < node->n_out; o++)
+        task.out[o] = root_register(l, node->out[o]);
+    key_at(v, key);
+    add_task(l, s->stage_of[v], &task, key);
+}
+
+/* ---- order ---- */
+
+static int compare_tasks(const void *a, const void *b)
+{
+    const lower_task *x = a, *y = b;
+
+    if (x->task.phase != y->task.phase)
+        return x->task.phase < y->task.phase ? -1 : 1;
+    for (int32_t k = 0; k < 3; k++)
+        if (x->key[k] != y->key[k])
+            return x->key[k] < y->key[k] ? -1 : 1;
+    return 0;
+}
+
+void plan_lower_tasks(lowering *l)
+{
+    for (int32_t id = 0; id < l->values.n; id++)
+        make_value[l->values.at[id].kind](l, id);
+    for (int32_t v = 0; v < l->graph->nodes.n; v++) {
+        const ir_node *node = &l->graph->nodes.at[v];
+        if (ir_op_class_of(node->op) != IR_CLASS_SOURCE &&
+            !plan_lower_is_view(node))
+            make_compute(l, v);
+    }
+    for (int32_t s = 0; s < l->strategy->n_stages; s++)
+        qsort(l->roles[s].tasks.at, (size_t)l->roles[s].tasks.n,
+              sizeof(lower_task), compare_tasks);
+}

@@ -1,0 +1,315 @@
+#include "config.h"
+
+#include "plan/lower.h"
+
+/* ---- phases ---- */
+
+bool plan_lower_is_view(const ir_node *node)
+{
+    return ir_op_class_of(node->op) == IR_CLASS_VIEW && node->n_out > 0;
+}
+
+static plan_phase phase_of(ir_phase phase)
+{
+    return phase == IR_FORWARD    ? PLAN_FORWARD
+           : phase == IR_BACKWARD ? PLAN_BACKWARD
+                                  : PLAN_END;
+}
+
+plan_phase plan_lower_base(const ir_graph *graph, int32_t tensor)
+{
+    const ir_node *node = &graph->nodes.at[graph->tensors.at[tensor].producer];
+    plan_phase own = phase_of(node->phase);
+
+    if (node->op == IR_OP_variable || node->op == IR_OP_constant)
+        return PLAN_BEGIN;
+    if (node->op == IR_OP_accumulate)
+        return PLAN_END;
+    if (!plan_lower_is_view(node) || own == PLAN_END)
+        return own;
+    if (!plan_tensor_per_step(graph, node->in[0]))
+        return own;
+    return plan_lower_base(graph, node->in[0]);
+}
+
+plan_phase plan_lower_phase(const ir_graph *graph, const ir_node *node)
+{
+    /* Outputs are read as soon as they are there, whatever phase the graph
+     * gave them: an update may overwrite a variable later on. */
+    if (node->op == IR_OP_output)
+        return plan_lower_base(graph, node->in[0]);
+    return phase_of(node->phase);
+}
+
+static bool is_source(const ir_node *node)
+{
+    return ir_op_class_of(node->op) == IR_CLASS_SOURCE;
+}
+
+/* Inputs and constants are made anew on each stage that reads them. */
+static bool made_anywhere(const ir_node *node)
+{
+    return node->op == IR_OP_input || node->op == IR_OP_constant;
+}
+
+/* ---- values ---- */
+
+static int32_t add_value(lowering *l, lower_value value)
+{
+    int32_t id = l->values.n;
+
+    value.next = l->first_value[value.tensor];
+    value.use_phase = PLAN_PHASES;
+    value.use_node = l->graph->nodes.n;
+    value.reg = -1;
+    l->first_value[value.tensor] = id;
+    fs_push(l->scratch, &l->values, value);
+    return id;
+}
+
+static bool same_value(const lowering *l, const lower_value *a,
+                       const lower_value *b)
+{
+    const plan_stage *stage = &l->strategy->stages[a->stage];
+
+    return a->kind == b->kind && a->stage == b->stage &&
+           a->parent == b->parent && a->variable < 0 && b->variable < 0 &&
+           ir_nd_sbp_equal(&a->sbp, &b->sbp, stage->mesh.n);
+}
+
+static int32_t intern_value(lowering *l, lower_value value)
+{
+    for (int32_t i = l->first_value[value.tensor]; i >= 0;
+         i = l->values.at[i].next)
+        if (same_value(l, &l->values.at[i], &value))
+            return i;
+    return add_value(l, value);
+}
+
+static int32_t root_value(lowering *l, int32_t tensor, int32_t stage)
+{
+    const ir_tensor *t = &l->graph->tensors.at[tensor];
+    const ir_node *node = &l->graph->nodes.at[t->producer];
+    lower_value value = {.kind = LOWER_ROOT,
+                         .tensor = tensor,
+                         .parent = -1,
+                         .view_of = -1,
+                         .variable = -1};
+
+    for (int32_t i = l->first_value[tensor]; i >= 0; i = l->values.at[i].next)
+        if (l->values.at[i].kind == LOWER_ROOT &&
+            (l->values.at[i].stage == stage || !made_anywhere(node)))
+            return i;
+    value.stage = made_anywhere(node) ? stage
+                                      : l->strategy->stage_of[t->producer];
+    value.sbp = l->strategy->sig[t->producer].out[t->slot];
+    if (plan_lower_is_view(node))
+        value.view_of = l->edge_value[l->strategy->first_edge[t->producer]];
+    return add_value(l, value);
+}
+
+/* Notes that a value is wanted in `phase` before `node`, for it and what it
+ * is made from. What moves is sent as soon as it can be. */
+static void note_use(lowering *l, int32_t id, plan_phase phase, int32_t node)
+{
+    while (id >= 0) {
+        lower_value *v = &l->values.at[id];
+        if (phase < v->use_phase ||
+            (phase == v->use_phase && node < v->use_node)) {
+            v->use_phase = phase;
+            v->use_node = node;
+        }
+        if (v->kind == LOWER_MOVE) {
+            phase = plan_lower_base(l->graph, v->tensor);
+            node = l->graph->tensors.at[v->tensor].producer + 1;
+        }
+        id = v->parent;
+    }
+}
+
+/* ---- edges ---- */
+
+typedef struct lower_edge {
+    int32_t node, slot, tensor;
+    int32_t stage; /* of the consumer */
+    int32_t variable;
+    plan_phase phase;
+    int32_t before; /* node in whose front the value is wanted */
+    const ir_nd_sbp *wanted;
+    const plan_boxing *path;
+} lower_edge;
+
+static fs_status edge_fail(const lowering *l, const lower_edge *e,
+                           const char *why)
+{
+    return fs_fail(l->err, FS_INVALID, "node %s, input %d (%s): %s",
+                   l->graph->nodes.at[e->node].name, (int)e->slot,
+                   l->graph->tensors.at[e->tensor].name, why);
+}
+
+static fs_status check_path(const lowering *l, const lower_edge *e,
+                            const lower_value *root)
+{
+    const ir_tensor *tensor = &l->graph->tensors.at[e->tensor];
+    const ir_mesh *mesh = &l->strategy->stages[root->stage].mesh;
+    plan_box_step step;
+
+    if (e->path->n < 0 || e->path->n > PLAN_MAX_BOXING)
+        return edge_fail(l, e, "the boxing path has an impossible length");
+    if (!ir_nd_sbp_equal(&e->path->at[0], &root->sbp, mesh->n))
+        return edge_fail(l, e, "the boxing path does not start at the "
+                               "producer's SBP");
+    if (!ir_nd_sbp_equal(&e->path->at[e->path->n], e->wanted, mesh->n))
+        return edge_fail(l, e, "the boxing path does not end at the SBP that "
+                               "the signature expects");
+    for (int32_t k = 0; k < e->path->n; k++)
+        if (!plan_box_step_make(tensor, mesh, &e->path->at[k],
+                                &e->path->at[k + 1], &step))
+            return edge_fail(l, e, "a step of the boxing path is not in the "
+                                   "boxing table");
+    return FS_OK;
+}
+
+static fs_status check_phase(const lowering *l, const lower_edge *e)
+{
+    plan_phase base = plan_lower_base(l->graph, e->tensor);
+
+    if (base == PLAN_END && e->phase != PLAN_END)
+        return edge_fail(l, e, "a value of the update is read by the forward "
+                               "or backward pass");
+    if (e->phase == PLAN_END && base != PLAN_END && base != PLAN_BEGIN)
+        return edge_fail(l, e, "the update reads a value that changes per "
+                               "micro-batch");
+    if (base == PLAN_BACKWARD && e->phase == PLAN_FORWARD)
+        return edge_fail(l, e, "a value of the backward pass is read by the "
+                               "forward pass");
+    return FS_OK;
+}
+
+static fs_status check_move(const lowering *l, const lower_edge *e,
+                            int32_t from_stage)
+{
+    const ir_mesh *from = &l->strategy->stages[from_stage].mesh;
+    const ir_mesh *to = &l->strategy->stages[e->stage].mesh;
+    bool equal = from->n == to->n;
+
+    for (int32_t a = 0; equal && a < from->n; a++)
+        equal = from->dim[a] == to->dim[a];
+    if (!equal)
+        return edge_fail(l, e, "it crosses stages of different meshes, which "
+                               "must be equal");
+    return FS_OK;
+}
+
+static fs_status lower_one_edge(lowering *l, const lower_edge *e, int32_t *out)
+{
+    int32_t id = root_value(l, e->tensor, e->stage);
+    int32_t home = l->values.at[id].stage, n = e->path->n;
+    bool moves = home != e->stage;
+
+    FS_TRY(check_path(l, e, &l->values.at[id]));
+    FS_TRY(check_phase(l, e));
+    if (moves)
+        FS_TRY(check_move(l, e, home));
+    for (int32_t k = 1; k <= n; k++)
+        id = intern_value(
+            l, (lower_value){.kind = LOWER_BOX,
+                             .tensor = e->tensor,
+                             .stage = home,
+                             .sbp = e->path->at[k],
+                             .parent = id,
+                             .view_of = -1,
+                             .variable = k == n && !moves ? e->variable : -1});
+    if (moves)
+        id = intern_value(l, (lower_value){.kind = LOWER_MOVE,
+                                           .tensor = e->tensor,
+                                           .stage = e->stage,
+                                           .sbp = e->path->at[n],
+                                           .parent = id,
+                                           .view_of = -1,
+                                           .variable = e->variable});
+    note_use(l, id, e->phase, e->before);
+    *out = id;
+    return FS_OK;
+}
+
+static fs_status lower_inputs(lowering *l, int32_t v)
+{
+    const ir_node *node = &l->graph->nodes.at[v];
+    const plan_strategy *s = l->strategy;
+
+    for (int32_t slot = 0; slot < node->n_in; slot++) {
+        lower_edge e = {.node = v,
+                        .slot = slot,
+                        .tensor = node->in[slot],
+                        .stage = s->stage_of[v],
+                        .variable = -1,
+                        .phase = plan_lower_phase(l->graph, node),
+                        .before = v,
+                        .wanted = &s->sig[v].in[slot],
+                        .path = &s->edge[s->first_edge[v] + slot]};
+        FS_TRY(lower_one_edge(l, &e,
+                              &l->edge_value[s->first_edge[v] + slot]));
+    }
+    return FS_OK;
+}
+
+/* A loop edge: how the next value of variable v comes back to it. Without
+ * boxing on one stage the update writes in place. */
+static fs_status lower_loop(lowering *l, int32_t v)
+{
+    const plan_strategy *s = l->strategy;
+    int32_t x = l->graph->nodes.at[v].out[0];
+    int32_t next = l->graph->tensors.at[x].next;
+    int32_t producer = l->graph->tensors.at[next].producer;
+    const ir_node *update = &l->graph->nodes.at[producer];
+    int32_t root = root_value(l, next, s->stage_of[v]);
+    lower_edge e = {.node = v,
+                    .tensor = next,
+                    .stage = s->stage_of[v],
+                    .variable = v,
+                    .phase = PLAN_END,
+                    .before = producer + 1,
+                    .wanted = &s->sig[v].out[0],
+                    .path = &s->edge[s->first_edge[v]]};
+
+    if (update->phase != IR_UPDATE || plan_lower_is_view(update) ||
+        is_source(update))
+        return edge_fail(l, &e, "a variable's next value must come from an op "
+                                "of the update");
+    if (e.path->n > 0 || l->values.at[root].stage != e.stage)
+        return lower_one_edge(l, &e, &l->edge_value[s->first_edge[v]]);
+    FS_TRY(check_path(l, &e, &l->values.at[root]));
+    if (l->values.at[root].use_phase != PLAN_PHASES)
+        return edge_fail(l, &e, "a value that replaces its variable in place "
+                                "cannot be read by others");
+    l->values.at[root].variable = v;
+    l->edge_value[s->first_edge[v]] = root;
+    return FS_OK;
+}
+
+static void add_roots(lowering *l, int32_t v)
+{
+    const ir_node *node = &l->graph->nodes.at[v];
+
+    if (made_anywhere(node))
+        return; /* on demand, where it is read */
+    for (int32_t o = 0; o < node->n_out; o++)
+        root_value(l, node->out[o], l->strategy->stage_of[v]);
+}
+
+fs_status plan_lower_values(lowering *l)
+{
+    for (int32_t v = 0; v < l->graph->nodes.n; v++) {
+        if (!is_source(&l->graph->nodes.at[v]))
+            FS_TRY(lower_inputs(l, v));
+        add_roots(l, v);
+    }
+    for (int32_t v = 0; v < l->graph->nodes.n; v++) {
+        const ir_node *node = &l->graph->nodes.at[v];
+        if (node->op == IR_OP_variable &&
+            l->graph->tensors.at[node->out[0]].next >= 0)
+            FS_TRY(lower_loop(l, v));
+    }
+    return FS_OK;
+}

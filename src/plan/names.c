@@ -1,0 +1,87 @@
+#include "config.h"
+
+#include "plan/plan.h"
+
+const char *plan_task_kind_name(plan_task_kind kind)
+{
+    static const char *const names[PLAN_TASK_KINDS] = {
+        [PLAN_COMPUTE] = "compute", [PLAN_LOAD] = "load", [PLAN_BOX] = "box",
+        [PLAN_SEND] = "send",       [PLAN_RECV] = "receive"};
+
+    return names[kind];
+}
+
+const char *plan_phase_name(plan_phase phase)
+{
+    static const char *const names[PLAN_PHASES] = {
+        [PLAN_BEGIN] = "begin",
+        [PLAN_FORWARD] = "forward",
+        [PLAN_BACKWARD] = "backward",
+        [PLAN_END] = "end"};
+
+    return names[phase];
+}
+
+const char *plan_task_name(const ir_graph *graph, const plan_task *task,
+                           fs_arena *arena)
+{
+    const char *verb = task->kind == PLAN_BOX ? plan_box_name(task->box.kind)
+                                              : plan_task_kind_name(task->kind);
+
+    if (task->kind == PLAN_COMPUTE || task->kind == PLAN_LOAD)
+        return graph->nodes.at[task->node].name;
+    return fs_printf(arena, "%s %s", verb,
+                     graph->tensors.at[task->tensor].name);
+}
+
+const plan_role *plan_role_of_rank(const plan *p, int32_t rank)
+{
+    int32_t low = 0, high = p->n_roles - 1;
+
+    while (low < high) {
+        int32_t middle = (low + high + 1) / 2;
+        if (p->roles[middle].first_rank <= rank)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return &p->roles[low];
+}
+
+static const ir_mesh *mesh_of(const plan *p, const plan_role *role)
+{
+    return &p->strategy->stages[role->stage].mesh;
+}
+
+void plan_rank_coords(const plan *p, int32_t rank, int32_t coords[IR_MAX_MESH])
+{
+    const plan_role *role = plan_role_of_rank(p, rank);
+
+    ir_mesh_coords(mesh_of(p, role), rank - role->first_rank, coords);
+}
+
+int32_t plan_comm_ranks(const plan *p, const plan_comm *comm, int32_t rank,
+                        int32_t *out)
+{
+    const plan_role *role = plan_role_of_rank(p, rank);
+    const ir_mesh *mesh = mesh_of(p, role);
+    int32_t coords[IR_MAX_MESH];
+
+    plan_rank_coords(p, rank, coords);
+    for (int32_t i = 0; i < mesh->dim[comm->axis]; i++) {
+        coords[comm->axis] = i;
+        out[i] = role->first_rank + ir_mesh_rank(mesh, coords);
+    }
+    return mesh->dim[comm->axis];
+}
+
+int32_t plan_channel_peer(const plan *p, const plan_channel *channel,
+                          int32_t rank)
+{
+    int32_t stage = plan_role_of_rank(p, rank)->stage;
+    int32_t peer =
+        stage == channel->from_stage ? channel->to_stage : channel->from_stage;
+
+    return rank - p->strategy->stages[stage].first_device +
+           p->strategy->stages[peer].first_device;
+}
