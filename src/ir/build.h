@@ -5,6 +5,9 @@
 
 #include "ir/op.h"
 
+/* Any op: ir_graph_add, but returns the first output. What all below use. */
+int32_t ir_append(ir_graph *g, const ir_node *node);
+
 /* Sources. `shape` is logical; batch_axis -1 when the input has none. */
 int32_t ir_input(ir_graph *g, const char *name, ir_dtype dtype, ir_shape shape,
                  int32_t batch_axis);

@@ -51,13 +51,13 @@ typedef struct ir_graph {
     int32_t forward;         /* likewise */
     const char *scope;       /* prefix for names of appended nodes, or NULL */
     fs_map names;            /* tensor name -> id */
+    fs_map node_names;       /* node name -> id */
+    fs_map serials;          /* name taken once -> last number put after it */
     int32_t micro_batches;   /* of the training graph; 1 before */
     int64_t batch;           /* samples of the whole step; 0 when unknown.
                                 Inputs carry batch / micro_batches samples */
     uint64_t digest;         /* of the source model, set by the importer */
 } ir_graph;
-
-
 
 ir_graph *ir_graph_create(const char *name); /* own arena */
 void ir_graph_destroy(ir_graph *graph);
@@ -67,11 +67,16 @@ int32_t ir_graph_fail(ir_graph *graph, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Appends a node: infers its outputs and makes their tensors. `node` gives
- * op, inputs and attributes (out, n_out, phase and forward are filled in; name
- * may be NULL). Returns the node id, or -1. */
+ * op, inputs and attributes (out, n_out, phase and forward are filled in).
+ * A NULL name becomes "SCOPE/OP"; a name that is taken gets "_1", "_2", ...
+ * put after it. Output 0 is called like the node, output k "NAME:k". Returns
+ * the node id, or -1. */
 int32_t ir_graph_add(ir_graph *graph, const ir_node *node);
 
 int32_t ir_graph_find(const ir_graph *graph, const char *tensor_name);
+
+/* Gives a tensor another name (fails when it is taken). */
+void ir_graph_rename(ir_graph *graph, int32_t tensor, const char *name);
 
 /* Consumers of every tensor: list[first[t] .. first[t+1]) holds node ids in
  * order; a node that reads a tensor twice appears twice. */
@@ -87,7 +92,8 @@ fs_status ir_graph_check(const ir_graph *graph, fs_err *err);
 /* Text form, one line per node: stable, diff-able. */
 void ir_graph_dump(const ir_graph *graph, fs_text *out);
 
-/* Drops nodes that neither outputs, loss, variables nor their updates need. */
+/* Drops nodes that neither outputs, loss, variables nor their updates need;
+ * ids change. A graph with neither outputs nor loss keeps everything. */
 void ir_graph_prune(ir_graph *graph);
 
 #endif

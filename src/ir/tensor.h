@@ -12,6 +12,7 @@ enum { IR_MAX_RANK = 8 };
 typedef enum ir_dtype { IR_F32, IR_F64, IR_I32, IR_I64, IR_BOOL } ir_dtype;
 int64_t ir_dtype_bytes(ir_dtype dtype);
 const char *ir_dtype_name(ir_dtype dtype);
+bool ir_dtype_is_float(ir_dtype dtype);
 
 /* Row-major; rank 0 is a scalar of one element. */
 typedef struct ir_shape {

@@ -1,0 +1,181 @@
+#include "config.h"
+#include "ir/graph.h"
+#include "ir/op.h"
+
+#include <stdio.h>
+#include <string.h>
+
+ir_graph *ir_graph_create(const char *name)
+{
+    fs_arena *arena = fs_arena_create();
+    ir_graph *graph = fs_new(arena, ir_graph, 1);
+    graph->arena = arena;
+    graph->name = fs_strdup(arena, name);
+    graph->loss = -1;
+    graph->forward = -1;
+    graph->micro_batches = 1;
+    graph->names.arena = arena;
+    graph->node_names.arena = arena;
+    graph->serials.arena = arena;
+    return graph;
+}
+
+void ir_graph_destroy(ir_graph *graph)
+{
+    if (graph)
+        fs_arena_destroy(graph->arena);
+}
+
+int32_t ir_graph_fail(ir_graph *graph, const char *format, ...)
+{
+    if (graph->err.status != FS_OK)
+        return -1;
+    va_list args;
+    va_start(args, format);
+    char text[sizeof graph->err.text];
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fs_fail(&graph->err, FS_INVALID, "%s", text);
+    return -1;
+}
+
+int32_t ir_graph_find(const ir_graph *graph, const char *tensor_name)
+{
+    return fs_map_get(&graph->names, tensor_name);
+}
+
+void ir_graph_rename(ir_graph *graph, int32_t tensor, const char *name)
+{
+    if (graph->err.status != FS_OK || tensor < 0)
+        return;
+    ir_tensor *t = &graph->tensors.at[tensor];
+    if (strcmp(t->name, name) == 0)
+        return;
+    if (ir_graph_find(graph, name) >= 0) {
+        ir_graph_fail(graph, "two tensors are named '%s'", name);
+        return;
+    }
+    *fs_map_at(&graph->names, t->name) = -1;
+    t->name = fs_strdup(graph->arena, name);
+    *fs_map_at(&graph->names, t->name) = tensor;
+}
+
+/* Neither a node nor a tensor may be called so already. */
+static bool is_taken(const ir_graph *graph, const char *name)
+{
+    return fs_map_get(&graph->node_names, name) >= 0 ||
+           fs_map_get(&graph->names, name) >= 0;
+}
+
+static const char *free_name(ir_graph *graph, const ir_node *node)
+{
+    const char *base = node->name, *op = ir_op_table[node->op]->name;
+    fs_arena *arena = graph->arena;
+    if (!base || !*base)
+        base = graph->scope ? fs_printf(arena, "%s/%s", graph->scope, op)
+                            : fs_strdup(arena, op);
+    else
+        base = fs_strdup(arena, base);
+    const char *name = base;
+    while (is_taken(graph, name)) {
+        int32_t *serial = fs_map_at(&graph->serials, base);
+        *serial = *serial < 0 ? 1 : *serial + 1;
+        name = fs_printf(arena, "%s_%d", base, *serial);
+    }
+    return name;
+}
+
+static int32_t add_tensor(ir_graph *graph, const ir_node *node, int32_t slot,
+                          const ir_io *io)
+{
+    ir_tensor tensor = {.name = node->name,
+                        .dtype = io->out_dtype[slot],
+                        .shape = io->out[slot],
+                        .producer = graph->nodes.n,
+                        .slot = slot,
+                        .next = -1,
+                        .batch_axis = -1};
+    if (slot > 0)
+        tensor.name = fs_printf(graph->arena, "%s:%d", node->name, slot);
+    int32_t id = graph->tensors.n;
+    fs_push(graph->arena, &graph->tensors, tensor);
+    *fs_map_at(&graph->names, tensor.name) = id;
+    return id;
+}
+
+/* False when an input is missing, without a message when it is -1 (then the
+ * message stands already). */
+static bool inputs_good(ir_graph *graph, const ir_node *node)
+{
+    const ir_op *op = ir_op_table[node->op];
+    if (node->n_in < op->min_in || node->n_in > op->max_in) {
+        ir_graph_fail(graph, "%s%s%s: %d inputs; %d to %d are wanted",
+                      node->name ? node->name : "", node->name ? ": " : "",
+                      op->name, node->n_in, op->min_in, op->max_in);
+        return false;
+    }
+    for (int32_t i = 0; i < node->n_in; i++) {
+        if (node->in[i] >= graph->tensors.n)
+            ir_graph_fail(graph, "%s: input %d is tensor %d, which does not "
+                                 "exist",
+                          op->name, i, node->in[i]);
+        if (node->in[i] < 0 || node->in[i] >= graph->tensors.n)
+            return false;
+    }
+    return true;
+}
+
+static fs_status infer_outputs(const ir_graph *graph, const ir_node *node,
+                               ir_io *io, fs_err *err)
+{
+    const ir_op *op = ir_op_table[node->op];
+    memset(io, 0, sizeof *io);
+    for (int32_t i = 0; i < node->n_in; i++) {
+        io->in[i] = graph->tensors.at[node->in[i]].shape;
+        io->in_dtype[i] = graph->tensors.at[node->in[i]].dtype;
+    }
+    FS_TRY(op->infer(node, io, err));
+    for (int32_t i = 0; i < op->n_out; i++)
+        FS_TRY(ir_shape_check(&io->out[i], "result", err));
+    return FS_OK;
+}
+
+int32_t ir_graph_add(ir_graph *graph, const ir_node *node)
+{
+    if (graph->err.status != FS_OK || !inputs_good(graph, node))
+        return -1;
+    ir_node added = *node;
+    ir_io io;
+    fs_err err = {0};
+    const ir_op *op = ir_op_table[node->op];
+    added.name = free_name(graph, node);
+    if (infer_outputs(graph, node, &io, &err) != FS_OK)
+        return ir_graph_fail(graph, "%s (%s): %s", added.name, op->name,
+                             err.text);
+    added.phase = graph->phase;
+    added.forward = graph->forward;
+    added.n_out = op->n_out;
+    for (int32_t i = 0; i < op->n_out; i++)
+        added.out[i] = add_tensor(graph, &added, i, &io);
+    int32_t id = graph->nodes.n;
+    fs_push(graph->arena, &graph->nodes, added);
+    *fs_map_at(&graph->node_names, added.name) = id;
+    return id;
+}
+
+ir_uses ir_graph_uses(const ir_graph *graph, fs_arena *arena)
+{
+    int32_t n = graph->tensors.n;
+    ir_uses uses = {.first = fs_new(arena, int32_t, n + 2)};
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        for (int32_t s = 0; s < graph->nodes.at[v].n_in; s++)
+            uses.first[graph->nodes.at[v].in[s] + 2]++;
+    for (int32_t t = 0; t < n; t++)
+        uses.first[t + 2] += uses.first[t + 1];
+    uses.list = fs_new(arena, int32_t, uses.first[n + 1]);
+    /* first[t + 1] is the place of t's next use until all are placed. */
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        for (int32_t s = 0; s < graph->nodes.at[v].n_in; s++)
+            uses.list[uses.first[graph->nodes.at[v].in[s] + 1]++] = v;
+    return uses;
+}

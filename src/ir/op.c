@@ -1,0 +1,74 @@
+#include "config.h"
+#include "ir/op_util.h"
+
+#include <string.h>
+
+const ir_op *const ir_op_table[IR_OP_COUNT] = {
+#define IR_OP(name, ...) &ir_op_##name,
+#include "ir/ops.def"
+#undef IR_OP
+};
+
+ir_op_class ir_op_class_of(ir_op_kind kind)
+{
+    static const uint8_t classes[IR_OP_COUNT] = {
+#define IR_OP(name, class_name) IR_CLASS_##class_name,
+#include "ir/ops.def"
+#undef IR_OP
+    };
+    return (ir_op_class)classes[kind];
+}
+
+const char *ir_op_class_name(ir_op_class op_class)
+{
+    static const char *const names[] = {
+        [IR_CLASS_SOURCE] = "source",       [IR_CLASS_MATMUL] = "matmul",
+        [IR_CLASS_CONV] = "conv",           [IR_CLASS_POINTWISE] = "pointwise",
+        [IR_CLASS_REDUCE] = "reduce",       [IR_CLASS_GATHER] = "gather",
+        [IR_CLASS_COPY] = "copy",           [IR_CLASS_VIEW] = "view",
+        [IR_CLASS_UPDATE] = "update",
+    };
+    return names[op_class];
+}
+
+ir_op_kind ir_op_by_name(const char *name)
+{
+    int32_t kind = 0;
+    while (kind < IR_OP_COUNT && strcmp(ir_op_table[kind]->name, name) != 0)
+        kind++;
+    return (ir_op_kind)kind;
+}
+
+void ir_node_io(const ir_graph *graph, const ir_node *node, ir_io *io)
+{
+    memset(io, 0, sizeof *io);
+    for (int32_t i = 0; i < node->n_in; i++) {
+        io->in[i] = graph->tensors.at[node->in[i]].shape;
+        io->in_dtype[i] = graph->tensors.at[node->in[i]].dtype;
+    }
+    for (int32_t i = 0; i < node->n_out; i++) {
+        io->out[i] = graph->tensors.at[node->out[i]].shape;
+        io->out_dtype[i] = graph->tensors.at[node->out[i]].dtype;
+    }
+}
+
+void ir_node_local_io(const ir_graph *graph, const ir_node *node,
+                      const ir_nd_sig *sig, const ir_mesh *mesh, ir_io *io)
+{
+    ir_node_io(graph, node, io);
+    for (int32_t i = 0; i < node->n_in; i++)
+        io->in[i] = ir_largest_piece(&io->in[i], &sig->in[i], mesh);
+    for (int32_t i = 0; i < node->n_out; i++)
+        io->out[i] = ir_largest_piece(&io->out[i], &sig->out[i], mesh);
+}
+
+void ir_node_work(const ir_graph *graph, const ir_node *node,
+                  const ir_nd_sig *sig, const ir_mesh *mesh, ir_work *out)
+{
+    ir_io io;
+    *out = (ir_work){0};
+    if (!ir_op_table[node->op]->work)
+        return;
+    ir_node_local_io(graph, node, sig, mesh, &io);
+    ir_op_table[node->op]->work(node, &io, out);
+}

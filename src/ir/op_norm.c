@@ -1,0 +1,166 @@
+/* layer_norm over the last axis and its gradients. */
+#include "config.h"
+#include "ir/op_util.h"
+
+/* Input `in` is a vector as long as x's last axis. */
+static fs_status check_gain(const ir_io *io, int32_t x, int32_t in, fs_err *err)
+{
+    FS_TRY(ir_io_need_dtype(io, in, err));
+    FS_TRY(ir_io_need_rank(io, in, 1, 1, err));
+    int64_t wanted = io->in[x].dim[io->in[x].rank - 1];
+    if (io->in[in].dim[0] == wanted)
+        return FS_OK;
+    return fs_fail(err, FS_INVALID, "input %d has %lld elements, not %lld", in,
+                   (long long)io->in[in].dim[0], (long long)wanted);
+}
+
+/* Input `in` is x's shape with a last axis of 1. */
+static fs_status check_moment(const ir_io *io, int32_t x, int32_t in,
+                              fs_err *err)
+{
+    char text[160];
+    ir_shape wanted = io->in[x];
+    wanted.dim[wanted.rank - 1] = 1;
+    FS_TRY(ir_io_need_dtype(io, in, err));
+    if (ir_shape_equal(&wanted, &io->in[in]))
+        return FS_OK;
+    return fs_fail(err, FS_INVALID, "input %d is not of shape %s", in,
+                   ir_shape_text(text, &wanted));
+}
+
+static fs_status infer_layer_norm(const ir_node *node, ir_io *io, fs_err *err)
+{
+    (void)node;
+    FS_TRY(ir_io_need_float(io, 0, err));
+    FS_TRY(ir_io_need_rank(io, 0, 1, IR_MAX_RANK, err));
+    FS_TRY(check_gain(io, 0, 1, err));
+    FS_TRY(check_gain(io, 0, 2, err));
+    for (int32_t i = 0; i < 3; i++)
+        ir_io_copy(io, 0, i);
+    io->out[1].dim[io->in[0].rank - 1] = 1;
+    io->out[2].dim[io->in[0].rank - 1] = 1;
+    return FS_OK;
+}
+
+static void sbp_layer_norm(const ir_node *node, const ir_io *io,
+                           fs_arena *arena, ir_sig_list *out)
+{
+    (void)node;
+    ir_sig_add_splits(arena, out, 1, 7, 0, io->in[0].rank - 1);
+}
+
+/* Two sums, one difference, one product each, then gain and bias. */
+static void work_layer_norm(const ir_node *node, const ir_io *io, ir_work *out)
+{
+    ir_work_moves(node, io, ir_mul_sat(7, ir_shape_count(&io->in[0])), out);
+}
+
+static void grad_layer_norm(ir_graph *graph, const ir_node *node,
+                            const int32_t *dout, int32_t *din)
+{
+    int32_t x = node->in[0], mean = node->out[1], rstd = node->out[2];
+    if (dout[1] >= 0 || dout[2] >= 0) {
+        ir_graph_fail(graph,
+                      "%s: layer_norm has no gradient through its mean or "
+                      "deviation",
+                      node->name);
+        return;
+    }
+    ir_node data = {.op = IR_OP_layer_norm_grad,
+                    .n_in = 5,
+                    .in = {dout[0], x, node->in[1], mean, rstd}};
+    ir_node param = {.op = IR_OP_layer_norm_param_grad,
+                     .n_in = 4,
+                     .in = {dout[0], x, mean, rstd}};
+    din[0] = ir_append(graph, &data);
+    int32_t id = ir_graph_add(graph, &param);
+    if (id < 0)
+        return;
+    din[1] = graph->nodes.at[id].out[0];
+    din[2] = graph->nodes.at[id].out[1];
+}
+
+static fs_status infer_data_grad(const ir_node *node, ir_io *io, fs_err *err)
+{
+    (void)node;
+    FS_TRY(ir_io_need_float(io, 0, err));
+    FS_TRY(ir_io_need_rank(io, 0, 1, IR_MAX_RANK, err));
+    FS_TRY(ir_io_need_alike(io, 1, err));
+    FS_TRY(check_gain(io, 0, 2, err));
+    FS_TRY(check_moment(io, 0, 3, err));
+    FS_TRY(check_moment(io, 0, 4, err));
+    ir_io_copy(io, 0, 0);
+    return FS_OK;
+}
+
+static void sbp_data_grad(const ir_node *node, const ir_io *io, fs_arena *arena,
+                          ir_sig_list *out)
+{
+    (void)node;
+    ir_sig_add_splits(arena, out, 1 | 2 | 8 | 16, 1, 0, io->in[0].rank - 1);
+    ir_sig_add_linear(arena, out, 1, 1);
+}
+
+static void work_data_grad(const ir_node *node, const ir_io *io, ir_work *out)
+{
+    ir_work_moves(node, io, ir_mul_sat(10, ir_shape_count(&io->in[0])), out);
+}
+
+static fs_status infer_param_grad(const ir_node *node, ir_io *io, fs_err *err)
+{
+    (void)node;
+    FS_TRY(ir_io_need_float(io, 0, err));
+    FS_TRY(ir_io_need_rank(io, 0, 1, IR_MAX_RANK, err));
+    FS_TRY(ir_io_need_alike(io, 1, err));
+    FS_TRY(check_moment(io, 0, 2, err));
+    FS_TRY(check_moment(io, 0, 3, err));
+    ir_shape vector = {.rank = 1, .dim = {io->in[0].dim[io->in[0].rank - 1]}};
+    io->out[0] = io->out[1] = vector;
+    io->out_dtype[0] = io->out_dtype[1] = io->in_dtype[0];
+    return FS_OK;
+}
+
+static void sbp_param_grad(const ir_node *node, const ir_io *io,
+                           fs_arena *arena, ir_sig_list *out)
+{
+    int32_t last = io->in[0].rank - 1;
+    (void)node;
+    for (int32_t i = 0; i < last; i++) {
+        ir_sig_add_split(arena, out, 15, 0, i);
+        ir_sig *sig = &out->at[out->n - 1];
+        sig->out[0] = sig->out[1] = IR_SBP_P;
+    }
+    /* Each element of the gain sums its own column. */
+    ir_sig *sig = ir_sig_add(arena, out);
+    sig->in[0] = sig->in[1] = IR_SBP_S(last);
+    sig->out[0] = sig->out[1] = IR_SBP_S(0);
+    ir_sig_add_linear(arena, out, 1, 3);
+}
+
+static void work_param_grad(const ir_node *node, const ir_io *io, ir_work *out)
+{
+    ir_work_moves(node, io, ir_mul_sat(5, ir_shape_count(&io->in[0])), out);
+}
+
+const ir_op ir_op_layer_norm = {.name = "layer_norm",
+                                .min_in = 3,
+                                .max_in = 3,
+                                .n_out = 3,
+                                .infer = infer_layer_norm,
+                                .sbp = sbp_layer_norm,
+                                .work = work_layer_norm,
+                                .grad = grad_layer_norm};
+const ir_op ir_op_layer_norm_grad = {.name = "layer_norm_grad",
+                                     .min_in = 5,
+                                     .max_in = 5,
+                                     .n_out = 1,
+                                     .infer = infer_data_grad,
+                                     .sbp = sbp_data_grad,
+                                     .work = work_data_grad};
+const ir_op ir_op_layer_norm_param_grad = {.name = "layer_norm_param_grad",
+                                           .min_in = 4,
+                                           .max_in = 4,
+                                           .n_out = 2,
+                                           .infer = infer_param_grad,
+                                           .sbp = sbp_param_grad,
+                                           .work = work_param_grad};
