@@ -52,7 +52,9 @@ typedef struct exec_options {
     const char *kernels;    /* "auto", "reference" */
     double lr, weight_decay; /* NAN: as in the graph */
     int32_t warmup;         /* steps left out of step_s statistics */
-    plan_trace *trace;      /* this rank's events of the last step, or NULL */
+    plan_trace *trace;      /* events of the last step, or NULL: all ranks' on
+                               rank 0, this rank's on the others; given on
+                               every rank or on none */
     /* After the last step: values of these tensors, gathered whole on every
      * rank (per-step tensors and variables only). */
     int32_t n_fetch;

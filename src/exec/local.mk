@@ -1,2 +1,15 @@
 noinst_LIBRARIES += src/exec/libfs_exec.a
-src_exec_libfs_exec_a_SOURCES =
+src_exec_libfs_exec_a_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+src_exec_libfs_exec_a_SOURCES = src/exec/exec.c src/exec/exec.h \
+  src/exec/world.c src/exec/world.h src/exec/piece.c src/exec/piece.h \
+  src/exec/transfer.c src/exec/transfer.h src/exec/loader.c \
+  src/exec/loader.h src/exec/data.c src/exec/rank.c src/exec/rank.h \
+  src/exec/variables.c src/exec/run.c src/exec/losses.c \
+  src/exec/measure.c src/exec/cuda.c src/exec/cuda_abi.h
+
+# Each program runs alone, then on several ranks by the script.
+check_PROGRAMS += tests/exec_transfer_test
+tests_exec_transfer_test_SOURCES = tests/exec_transfer_test.c \
+  tests/exec_ranks.h tests/tap.h
+tests_exec_transfer_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+tests_exec_transfer_test_LDADD = $(exec_libs)

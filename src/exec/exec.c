@@ -1,0 +1,128 @@
+#include "config.h"
+#include "exec/exec.h"
+
+#include "exec/rank.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- before ---- */
+
+static fs_status check_world(const exec_world *world, const plan *p,
+                             const exec_options *options, fs_err *err)
+{
+    int32_t ranks = 0;
+    for (int32_t r = 0; r < p->n_roles; r++)
+        ranks += p->roles[r].n_ranks;
+    if (ranks != world->size)
+        return fs_fail(err, FS_INVALID,
+                       "the plan is for %d ranks, this job has %d", ranks,
+                       world->size);
+    if (p->n_comms + p->n_channels >= EXEC_TAG_LOSS)
+        return fs_fail(err, FS_INVALID,
+                       "the plan has %d communicators and channels; %d can be "
+                       "told apart",
+                       p->n_comms + p->n_channels, EXEC_TAG_LOSS - 1);
+    if (options->steps < 1)
+        return fs_fail(err, FS_INVALID, "a run has at least one step");
+    return FS_OK;
+}
+
+/* Ranks that run different plans would wait for each other for ever. */
+static fs_status compare_plans(exec_world *world, const plan *p,
+                               const exec_options *options, fs_err *err)
+{
+    uint64_t low[2] = {p->digest, (uint64_t)options->steps};
+    uint64_t high[2] = {low[0], low[1]};
+    exec_world_reduce(world, low, 2, MPI_UINT64_T, MPI_MIN);
+    exec_world_reduce(world, high, 2, MPI_UINT64_T, MPI_MAX);
+    if (memcmp(low, high, sizeof low) != 0)
+        return fs_fail(err, FS_FAULT,
+                       "the ranks do not run the same plan for the same "
+                       "number of steps");
+    return FS_OK;
+}
+
+/* All ranks fail, or none does: a rank that goes on alone would hang. */
+static fs_status agree(exec_world *world, fs_status mine, fs_err *err)
+{
+    int32_t worst = (int32_t)mine;
+    exec_world_reduce(world, &worst, 1, MPI_INT32_T, MPI_MAX);
+    if (worst != FS_OK && mine == FS_OK)
+        return fs_fail(err, (fs_status)worst, "another rank cannot start");
+    return mine;
+}
+
+/* ---- after ---- */
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void summarise_steps(exec_rank *rank, exec_result *out)
+{
+    int64_t steps = rank->options->steps, skip = rank->options->warmup;
+    out->step_s = fs_new(rank->arena, double, steps);
+    for (int64_t k = 0; k < steps; k++) {
+        int64_t begin = k ? rank->step_end_ns[k - 1] : rank->begin_ns;
+        out->step_s[k] = (double)(rank->step_end_ns[k] - begin) * 1e-9;
+    }
+    exec_world_reduce(rank->world, out->step_s, steps, MPI_DOUBLE, MPI_MAX);
+    if (skip < 0 || skip >= steps)
+        skip = 0;
+    size_t n = (size_t)(steps - skip);
+    double *sorted =
+        fs_memdup(rank->arena, out->step_s + skip, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, compare_doubles);
+    out->step_min_s = sorted[0];
+    out->step_max_s = sorted[n - 1];
+    out->step_median_s =
+        n % 2 ? sorted[n / 2] : 0.5 * (sorted[n / 2 - 1] + sorted[n / 2]);
+}
+
+static void summarise_memory(exec_rank *rank, exec_result *out)
+{
+    out->peak_bytes = fs_new(rank->arena, int64_t, rank->world->size);
+    out->peak_bytes[rank->world->rank] = rank->role->arena_bytes;
+    exec_world_reduce(rank->world, out->peak_bytes, rank->world->size,
+                      MPI_INT64_T, MPI_SUM);
+}
+
+static fs_status summarise(exec_rank *rank, fs_err *err, exec_result *out)
+{
+    exec_rank_share_losses(rank);
+    out->losses = rank->losses;
+    summarise_steps(rank, out);
+    summarise_memory(rank, out);
+    out->weights_digest = exec_rank_digest(rank);
+    out->measured = exec_rank_timing(rank);
+    exec_rank_gather_trace(rank);
+    return exec_rank_fetch(rank, err);
+}
+
+fs_status exec_run(exec_world *world, const ir_graph *graph,
+                   const hw_cluster *cluster, const plan *p,
+                   const exec_data *data, const exec_options *options,
+                   fs_arena *arena, fs_err *err, exec_result *out)
+{
+    (void)cluster;
+    exec_result result = {0};
+    exec_rank rank;
+    FS_TRY(check_world(world, p, options, err));
+    FS_TRY(compare_plans(world, p, options, err));
+    fs_status status =
+        exec_rank_open(world, graph, p, data, options, arena, err, &rank);
+    status = agree(world, status, err);
+    if (status == FS_OK) {
+        exec_rank_plan_losses(&rank);
+        exec_world_barrier(world);
+        exec_rank_run(&rank);
+        status = summarise(&rank, err, &result);
+    }
+    exec_rank_close(&rank);
+    if (status == FS_OK)
+        *out = result;
+    return status;
+}

@@ -1,0 +1,123 @@
+#include "config.h"
+#include "exec/loader.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct exec_loader {
+    const exec_data *data;
+    uint32_t room; /* a power of two */
+    exec_job **ring;
+    _Atomic uint32_t head, tail; /* taken from head, put at tail */
+    _Atomic bool stopping, asleep;
+    bool started;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    fs_err err;
+};
+
+exec_loader *exec_loader_create(const exec_data *data, int32_t jobs)
+{
+    exec_loader *loader = calloc(1, sizeof *loader);
+    FS_ASSERT(loader != NULL);
+    loader->data = data;
+    loader->room = 1;
+    while ((int32_t)loader->room < jobs)
+        loader->room *= 2;
+    loader->ring = calloc(loader->room, sizeof *loader->ring);
+    FS_ASSERT(loader->ring != NULL);
+    pthread_mutex_init(&loader->lock, NULL);
+    pthread_cond_init(&loader->wake, NULL);
+    return loader;
+}
+
+static bool is_empty(exec_loader *loader)
+{
+    return atomic_load(&loader->head) == atomic_load(&loader->tail);
+}
+
+/* False when the loader is to end. */
+static bool wait_for_job(exec_loader *loader)
+{
+    for (int spin = 0; spin < 16; spin++) {
+        if (!is_empty(loader))
+            return true;
+        sched_yield();
+    }
+    pthread_mutex_lock(&loader->lock);
+    atomic_store(&loader->asleep, true);
+    while (is_empty(loader) && !atomic_load(&loader->stopping))
+        pthread_cond_wait(&loader->wake, &loader->lock);
+    atomic_store(&loader->asleep, false);
+    pthread_mutex_unlock(&loader->lock);
+    return !is_empty(loader);
+}
+
+static void *run_loader(void *ctx)
+{
+    exec_loader *loader = ctx;
+    while (wait_for_job(loader)) {
+        uint32_t head = atomic_load(&loader->head);
+        exec_job *job = loader->ring[head & (loader->room - 1)];
+        fs_status status = loader->data->fill(
+            loader->data->ctx, job->name, job->sample, job->dtype,
+            &job->local, job->offset, job->batch_axis, job->out,
+            &loader->err);
+        atomic_store(&loader->head, head + 1);
+        atomic_store_explicit(
+            &job->state, status == FS_OK ? EXEC_JOB_DONE : EXEC_JOB_FAILED,
+            memory_order_release);
+        if (status != FS_OK)
+            break;
+    }
+    return NULL;
+}
+
+static void wake(exec_loader *loader)
+{
+    if (!atomic_load(&loader->asleep))
+        return;
+    pthread_mutex_lock(&loader->lock);
+    pthread_cond_signal(&loader->wake);
+    pthread_mutex_unlock(&loader->lock);
+}
+
+void exec_loader_submit(exec_loader *loader, exec_job *job)
+{
+    atomic_store(&job->state, EXEC_JOB_OPEN);
+    uint32_t tail = atomic_load(&loader->tail);
+    FS_ASSERT(tail - atomic_load(&loader->head) < loader->room);
+    loader->ring[tail & (loader->room - 1)] = job;
+    atomic_store(&loader->tail, tail + 1);
+    if (!loader->started) {
+        loader->started = true;
+        int code = pthread_create(&loader->thread, NULL, run_loader, loader);
+        FS_ASSERT(code == 0);
+    }
+    wake(loader);
+}
+
+const fs_err *exec_loader_error(const exec_loader *loader)
+{
+    return &loader->err;
+}
+
+void exec_loader_destroy(exec_loader *loader)
+{
+    if (!loader)
+        return;
+    if (loader->started) {
+        pthread_mutex_lock(&loader->lock);
+        atomic_store(&loader->stopping, true);
+        pthread_cond_signal(&loader->wake);
+        pthread_mutex_unlock(&loader->lock);
+        pthread_join(loader->thread, NULL);
+    }
+    pthread_cond_destroy(&loader->wake);
+    pthread_mutex_destroy(&loader->lock);
+    free(loader->ring);
+    free(loader);
+}

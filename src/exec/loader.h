@@ -1,0 +1,35 @@
+/* The loader: a thread that reads data ahead of the step, straight into the
+ * registers. Jobs go to it through a single-producer ring; it spins a little
+ * before it sleeps, because waking a thread costs tens of microseconds. */
+#ifndef FS_EXEC_LOADER_H
+#define FS_EXEC_LOADER_H
+
+#include "exec/exec.h"
+
+typedef enum exec_job_state {
+    EXEC_JOB_OPEN,
+    EXEC_JOB_DONE,
+    EXEC_JOB_FAILED /* the loader's err says why */
+} exec_job_state;
+
+/* One LOAD task. Filled by the polling thread, then the loader's until its
+ * state is no longer OPEN. */
+typedef struct exec_job {
+    const char *name;
+    ir_dtype dtype;
+    ir_shape local;
+    int64_t offset[IR_MAX_RANK];
+    int32_t batch_axis;
+    int64_t sample;
+    void *out;
+    _Atomic int state;
+} exec_job;
+
+typedef struct exec_loader exec_loader;
+/* At most `jobs` jobs are in flight. The thread starts with the first one. */
+exec_loader *exec_loader_create(const exec_data *data, int32_t jobs);
+void exec_loader_destroy(exec_loader *loader);
+void exec_loader_submit(exec_loader *loader, exec_job *job);
+const fs_err *exec_loader_error(const exec_loader *loader);
+
+#endif

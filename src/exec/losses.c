@@ -1,0 +1,101 @@
+#include "config.h"
+#include "exec/rank.h"
+
+#include <math.h>
+
+/* The first rank of the stage that has the loss as an output. */
+static int32_t find_loss_rank(const exec_rank *rank)
+{
+    const ir_graph *graph = rank->graph;
+    for (int32_t r = 0; r < rank->plan->n_roles; r++) {
+        const plan_role *role = &rank->plan->roles[r];
+        for (int32_t i = 0; i < role->n_tasks; i++) {
+            if (role->tasks[i].kind != PLAN_COMPUTE)
+                continue;
+            const ir_node *node = &graph->nodes.at[role->tasks[i].node];
+            if (node->op == IR_OP_output && node->in[0] == graph->loss)
+                return role->first_rank;
+        }
+    }
+    return -1;
+}
+
+void exec_rank_plan_losses(exec_rank *rank)
+{
+    int32_t tells = rank->options->progress != NULL;
+    rank->loss_rank = find_loss_rank(rank);
+    exec_world_bcast(rank->world, &tells, sizeof tells, 0);
+    rank->tells = tells && (rank->world->rank == 0 ||
+                            rank->world->rank == rank->loss_rank);
+    rank->arriving = MPI_REQUEST_NULL;
+    rank->sent = fs_new(rank->arena, MPI_Request, rank->options->steps + 1);
+}
+
+static void send_losses(exec_rank *rank)
+{
+    for (; rank->told < rank->steps_done; rank->told++)
+        EXEC_MPI(rank->world,
+                 MPI_Isend(&rank->losses[rank->told], 1, MPI_DOUBLE, 0,
+                           EXEC_TAG_LOSS, rank->world->comm,
+                           &rank->sent[rank->told]));
+}
+
+/* Has the loss of step `told` arrived? */
+static bool receive_loss(exec_rank *rank, bool wait)
+{
+    if (rank->loss_rank <= 0)
+        return true;
+    if (rank->arriving == MPI_REQUEST_NULL)
+        EXEC_MPI(rank->world,
+                 MPI_Irecv(&rank->losses[rank->told], 1, MPI_DOUBLE,
+                           rank->loss_rank, EXEC_TAG_LOSS, rank->world->comm,
+                           &rank->arriving));
+    int done = 1;
+    if (wait)
+        EXEC_MPI(rank->world, MPI_Wait(&rank->arriving, MPI_STATUS_IGNORE));
+    else
+        EXEC_MPI(rank->world,
+                 MPI_Test(&rank->arriving, &done, MPI_STATUS_IGNORE));
+    return done;
+}
+
+static void report_steps(exec_rank *rank, bool wait)
+{
+    const exec_options *options = rank->options;
+    while (rank->told < rank->steps_done && receive_loss(rank, wait)) {
+        int64_t k = rank->told++;
+        int64_t begin = k ? rank->step_end_ns[k - 1] : rank->begin_ns;
+        double loss = rank->loss_rank < 0 ? NAN : rank->losses[k];
+        options->progress(options->progress_ctx, k, loss,
+                          (double)(rank->step_end_ns[k] - begin) * 1e-9);
+    }
+}
+
+void exec_rank_tell_losses(exec_rank *rank)
+{
+    if (rank->told == rank->steps_done)
+        return;
+    if (rank->world->rank == 0)
+        report_steps(rank, false);
+    else
+        send_losses(rank);
+}
+
+void exec_rank_share_losses(exec_rank *rank)
+{
+    int64_t steps = rank->options->steps;
+    if (rank->tells && rank->world->rank == 0) {
+        report_steps(rank, true);
+    } else if (rank->tells) {
+        send_losses(rank);
+        for (int64_t k = 0; k < steps; k++)
+            EXEC_MPI(rank->world,
+                     MPI_Wait(&rank->sent[k], MPI_STATUS_IGNORE));
+    }
+    for (int64_t k = 0; rank->loss_rank < 0 && k < steps; k++)
+        rank->losses[k] = NAN;
+    if (rank->loss_rank >= 0)
+        exec_world_bcast(rank->world, rank->losses,
+                         steps * (int64_t)sizeof *rank->losses,
+                         rank->loss_rank);
+}

@@ -1,0 +1,222 @@
+/* What a run measured: durations per task, the trace of the last step. */
+#include "config.h"
+#include "exec/rank.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- last arrivals ---- */
+
+/* Start of each kept firing, task by task. */
+static void copy_starts(const exec_task *t, int64_t *out)
+{
+    for (int32_t k = 0; k < EXEC_SAMPLES; k++)
+        out[k] = t->sample[k].start_ns;
+}
+
+/* A transfer begins when its last member arrives: what came before was waiting
+ * for it. */
+static void move_starts(exec_task *t, const int64_t *last)
+{
+    for (int32_t k = 0; k < EXEC_SAMPLES; k++)
+        if (last[k] > t->sample[k].start_ns)
+            t->sample[k].start_ns = last[k];
+}
+
+typedef bool task_test(const plan_task *task, int32_t which);
+
+static bool on_comm(const plan_task *task, int32_t comm)
+{
+    return task->kind == PLAN_BOX && task->comm == comm;
+}
+
+static bool on_channel(const plan_task *task, int32_t channel)
+{
+    return (task->kind == PLAN_SEND || task->kind == PLAN_RECV) &&
+           task->channel == channel;
+}
+
+/* The tasks of a communicator or channel, in order: members count the same. */
+static int32_t list_tasks(exec_rank *rank, task_test *belongs, int32_t which,
+                          exec_task **list)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < rank->role->n_tasks; i++)
+        if (belongs(&rank->role->tasks[i], which))
+            list[n++] = &rank->tasks[i];
+    return n;
+}
+
+static void find_last_arrivals(exec_rank *rank, MPI_Comm comm, exec_task **list,
+                               int32_t n)
+{
+    int64_t *start = calloc((size_t)n * EXEC_SAMPLES + 1, sizeof *start);
+    FS_ASSERT(start != NULL);
+    for (int32_t i = 0; i < n; i++)
+        copy_starts(list[i], start + i * EXEC_SAMPLES);
+    EXEC_MPI(rank->world, MPI_Allreduce(MPI_IN_PLACE, start, n * EXEC_SAMPLES,
+                                        MPI_INT64_T, MPI_MAX, comm));
+    for (int32_t i = 0; i < n; i++)
+        move_starts(list[i], start + i * EXEC_SAMPLES);
+    free(start);
+}
+
+/* Ranks that share a communicator have its first rank in common. */
+static void arrivals_on_comm(exec_rank *rank, int32_t comm, exec_task **list)
+{
+    int32_t color = MPI_UNDEFINED;
+    const plan_comm *c = &rank->plan->comms[comm];
+    if (c->stage == rank->role->stage) {
+        int32_t *ranks =
+            fs_new(rank->arena, int32_t, rank->mesh->dim[c->axis]);
+        plan_comm_ranks(rank->plan, c, rank->world->rank, ranks);
+        color = ranks[0];
+    }
+    MPI_Comm members = MPI_COMM_NULL;
+    EXEC_MPI(rank->world, MPI_Comm_split(rank->world->comm, color,
+                                         rank->world->rank, &members));
+    if (members == MPI_COMM_NULL)
+        return;
+    int32_t n = list_tasks(rank, on_comm, comm, list);
+    find_last_arrivals(rank, members, list, n);
+    EXEC_MPI(rank->world, MPI_Comm_free(&members));
+}
+
+/* Channels in ascending order on every rank, so that pairs cannot wait for
+ * each other in a circle. */
+static void arrivals_on_channel(exec_rank *rank, int32_t channel,
+                                exec_task **list)
+{
+    const plan_channel *c = &rank->plan->channels[channel];
+    if (c->from_stage != rank->role->stage && c->to_stage != rank->role->stage)
+        return;
+    int32_t n = list_tasks(rank, on_channel, channel, list);
+    int32_t peer = plan_channel_peer(rank->plan, c, rank->world->rank);
+    size_t room = (size_t)n * EXEC_SAMPLES + 1;
+    int64_t *mine = calloc(room, sizeof *mine);
+    int64_t *theirs = calloc(room, sizeof *theirs);
+    FS_ASSERT(mine != NULL && theirs != NULL);
+    for (int32_t i = 0; i < n; i++)
+        copy_starts(list[i], mine + i * EXEC_SAMPLES);
+    EXEC_MPI(rank->world,
+             MPI_Sendrecv(mine, n * EXEC_SAMPLES, MPI_INT64_T, peer,
+                          EXEC_TAG_TIMING, theirs, n * EXEC_SAMPLES,
+                          MPI_INT64_T, peer, EXEC_TAG_TIMING,
+                          rank->world->comm, MPI_STATUS_IGNORE));
+    for (int32_t i = 0; i < n; i++)
+        move_starts(list[i], theirs + i * EXEC_SAMPLES);
+    free(mine);
+    free(theirs);
+}
+
+/* ---- medians ---- */
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Where ranks share cores the wall clock holds the time that others ran; the
+ * rank's own work is what the task demands. */
+static double sample_seconds(const exec_rank *rank, const exec_sample *s,
+                             bool load)
+{
+    int64_t wall = s->end_ns - s->start_ns;
+    if (wall < 0)
+        wall = 0;
+    bool own = rank->world->oversubscribed && !load && s->busy_ns < wall;
+    return (double)(own ? s->busy_ns : wall) * 1e-9;
+}
+
+/* The first step warms caches and maps pages: left out when there are more. */
+static double median_seconds(const exec_rank *rank, const exec_task *t)
+{
+    double seconds[EXEC_SAMPLES];
+    int64_t per_step = rank->options->steps > 0
+                           ? t->fired / rank->options->steps
+                           : 0;
+    int64_t first = t->fired > per_step ? per_step : 0;
+    if (first < t->fired - EXEC_SAMPLES)
+        first = t->fired - EXEC_SAMPLES;
+    int32_t n = 0;
+    for (int64_t f = first; f < t->fired; f++)
+        seconds[n++] = sample_seconds(rank, &t->sample[f % EXEC_SAMPLES],
+                                      t->task->kind == PLAN_LOAD);
+    if (n == 0)
+        return 0.0;
+    qsort(seconds, (size_t)n, sizeof *seconds, compare_doubles);
+    return n % 2 ? seconds[n / 2]
+                 : 0.5 * (seconds[n / 2 - 1] + seconds[n / 2]);
+}
+
+static void set_demand(const exec_task *t, double seconds, plan_demand *out)
+{
+    bool compute = t->task->kind == PLAN_COMPUTE;
+    bool local = t->task->kind == PLAN_BOX &&
+                 !plan_box_is_collective(t->task->box.kind);
+    memset(out, 0, sizeof *out);
+    out->compute_s = compute ? seconds : 0.0;
+    out->memory_s = local ? seconds : 0.0;
+    out->network_s = compute || local || t->task->kind == PLAN_LOAD ? 0.0
+                                                                   : seconds;
+    out->total_s = seconds;
+    /* Messages between ranks of one host are copies by their cores. */
+    out->on_core = t->task->kind != PLAN_LOAD;
+}
+
+plan_timing *exec_rank_timing(exec_rank *rank)
+{
+    const plan *p = rank->plan;
+    exec_task **list =
+        fs_new(rank->arena, exec_task *, rank->role->n_tasks + 1);
+    for (int32_t c = 0; rank->world->size > 1 && c < p->n_comms; c++)
+        arrivals_on_comm(rank, c, list);
+    for (int32_t c = 0; rank->world->size > 1 && c < p->n_channels; c++)
+        arrivals_on_channel(rank, c, list);
+    plan_timing *timing = plan_timing_new(p, "measured", rank->arena);
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        const plan_role *role = &p->roles[r];
+        double *mean = fs_new(rank->arena, double, role->n_tasks + 1);
+        for (int32_t i = 0; role == rank->role && i < role->n_tasks; i++)
+            mean[i] = median_seconds(rank, &rank->tasks[i]) / role->n_ranks;
+        exec_world_reduce(rank->world, mean, role->n_tasks, MPI_DOUBLE,
+                          MPI_SUM);
+        for (int32_t i = 0; i < role->n_tasks; i++) {
+            exec_task t = {.task = &role->tasks[i]};
+            set_demand(&t, mean[i], &timing->demand[r][i]);
+        }
+    }
+    return timing;
+}
+
+/* ---- trace ---- */
+
+void exec_rank_gather_trace(exec_rank *rank)
+{
+    exec_world *world = rank->world;
+    plan_trace *trace = rank->options->trace;
+    int32_t wanted = trace != NULL;
+    exec_world_bcast(world, &wanted, sizeof wanted, 0);
+    if (!wanted || world->size == 1)
+        return;
+    if (world->rank != 0) {
+        int n = trace ? trace->events.n * (int)sizeof(plan_event) : 0;
+        EXEC_MPI(world, MPI_Send(trace ? trace->events.at : NULL, n, MPI_BYTE,
+                                 0, EXEC_TAG_TRACE, world->comm));
+        return;
+    }
+    for (int32_t r = 1; r < world->size; r++) {
+        MPI_Status status;
+        int bytes = 0;
+        EXEC_MPI(world, MPI_Probe(r, EXEC_TAG_TRACE, world->comm, &status));
+        EXEC_MPI(world, MPI_Get_count(&status, MPI_BYTE, &bytes));
+        plan_event *events = malloc((size_t)bytes + 1);
+        FS_ASSERT(events != NULL);
+        EXEC_MPI(world, MPI_Recv(events, bytes, MPI_BYTE, r, EXEC_TAG_TRACE,
+                                 world->comm, MPI_STATUS_IGNORE));
+        for (size_t i = 0; i < (size_t)bytes / sizeof *events; i++)
+            fs_push(trace->arena, &trace->events, events[i]);
+        free(events);
+    }
+}

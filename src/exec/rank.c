@@ -1,0 +1,261 @@
+#include "config.h"
+#include "exec/rank.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+void exec_rank_piece(const exec_rank *rank, int32_t tensor,
+                     const ir_nd_sbp *sbp, ir_shape *local,
+                     int64_t offset[IR_MAX_RANK])
+{
+    ir_local_piece(&rank->graph->tensors.at[tensor].shape, sbp, rank->mesh,
+                   rank->coords, local, offset);
+}
+
+void exec_rank_fault(exec_rank *rank, const plan_task *task, const char *cause)
+{
+    char text[1400];
+    snprintf(text, sizeof text, "%.300s: %.1024s",
+             plan_task_name(rank->graph, task, rank->arena), cause);
+    exec_world_abort(rank->world, text);
+}
+
+static int64_t piece_bytes(const exec_rank *rank, int32_t tensor,
+                           const ir_nd_sbp *sbp)
+{
+    ir_shape local;
+    exec_rank_piece(rank, tensor, sbp, &local, NULL);
+    return ir_shape_count(&local) *
+           ir_dtype_bytes(rank->graph->tensors.at[tensor].dtype);
+}
+
+/* ---- COMPUTE ---- */
+
+static void set_arg(const exec_rank *rank, int32_t tensor,
+                    const ir_nd_sbp *sbp, kernel_arg *arg)
+{
+    arg->dtype = rank->graph->tensors.at[tensor].dtype;
+    exec_rank_piece(rank, tensor, sbp, &arg->shape, arg->offset);
+}
+
+/* The run's learning rate and decay in the place of the graph's: f[0], f[1] of
+ * every optimizer op. */
+static void set_values(const exec_rank *rank, const ir_node *node,
+                       exec_task *t)
+{
+    memcpy(t->f, node->f, sizeof t->f);
+    t->call.f = t->f;
+    if (ir_op_class_of(node->op) != IR_CLASS_UPDATE)
+        return;
+    if (!isnan(rank->options->lr))
+        t->f[0] = rank->options->lr;
+    if (!isnan(rank->options->weight_decay))
+        t->f[1] = rank->options->weight_decay;
+}
+
+static fs_status prepare_compute(exec_rank *rank, exec_task *t, fs_err *err)
+{
+    const ir_node *node = &rank->graph->nodes.at[t->task->node];
+    const ir_nd_sig *sig = &rank->plan->strategy->sig[t->task->node];
+    t->call.node = node;
+    t->call.n_in = node->n_in;
+    t->call.n_out = node->n_out;
+    for (int32_t i = 0; i < node->n_in; i++)
+        set_arg(rank, node->in[i], &sig->in[i], &t->call.in[i]);
+    for (int32_t i = 0; i < node->n_out; i++)
+        set_arg(rank, node->out[i], &sig->out[i], &t->call.out[i]);
+    set_values(rank, node, t);
+    t->is_loss = node->op == IR_OP_output &&
+                 node->in[0] == rank->graph->loss;
+    if (node->op == IR_OP_output)
+        return FS_OK;
+    const char *variant = rank->options->kernels;
+    FS_TRY(kernel_choose(&t->call, variant ? variant : "auto", err, &t->kernel,
+                         &t->state));
+    int64_t need = t->kernel->scratch ? t->kernel->scratch(&t->call) : 0;
+    if (need > t->task->scratch_bytes)
+        return fs_fail(err, FS_FAULT,
+                       "the %s kernel of '%s' needs %lld bytes of scratch, "
+                       "the plan reserves %lld",
+                       t->kernel->variant, node->name, (long long)need,
+                       (long long)t->task->scratch_bytes);
+    return FS_OK;
+}
+
+/* ---- LOAD ---- */
+
+static void prepare_load(exec_rank *rank, exec_task *t)
+{
+    const ir_node *node = &rank->graph->nodes.at[t->task->node];
+    const ir_tensor *tensor = &rank->graph->tensors.at[node->out[0]];
+    const ir_nd_sig *sig = &rank->plan->strategy->sig[t->task->node];
+    t->job = fs_new(rank->arena, exec_job, 1);
+    t->job->name = tensor->name;
+    t->job->dtype = tensor->dtype;
+    t->job->batch_axis = tensor->batch_axis;
+    exec_rank_piece(rank, node->out[0], &sig->out[0], &t->job->local,
+                    t->job->offset);
+}
+
+/* ---- BOX, SEND, RECV ---- */
+
+static fs_status prepare_box(exec_rank *rank, exec_task *t, fs_err *err)
+{
+    const plan_box_step *box = &t->task->box;
+    int32_t me = rank->coords[box->axis], alone = rank->world->rank;
+    int32_t n = rank->mesh->dim[box->axis];
+    int32_t *ranks = fs_new(rank->arena, int32_t, n);
+    for (int32_t i = 0; i < n; i++)
+        ranks[i] = alone;
+    if (plan_box_is_collective(box->kind))
+        n = plan_comm_ranks(rank->plan, &rank->plan->comms[t->task->comm],
+                            rank->world->rank, ranks);
+    exec_box_spec spec = {.kind = box->kind,
+                          .from = box->from.at[box->axis],
+                          .to = box->to.at[box->axis],
+                          .dtype =
+                              rank->graph->tensors.at[t->task->tensor].dtype,
+                          .n = n,
+                          .me = me,
+                          .ranks = ranks,
+                          .tag = t->task->comm + 1};
+    ir_nd_sbp whole = box->from;
+    whole.at[box->axis] = IR_SBP_B;
+    exec_rank_piece(rank, t->task->tensor, &whole, &spec.whole, NULL);
+    FS_TRY(exec_transfer_box(rank->world, &spec, rank->arena, err,
+                             &t->transfer));
+    if (exec_transfer_scratch(t->transfer) > t->task->scratch_bytes)
+        return fs_fail(err, FS_FAULT,
+                       "%s needs %lld bytes of scratch, the plan reserves "
+                       "%lld",
+                       plan_task_name(rank->graph, t->task, rank->arena),
+                       (long long)exec_transfer_scratch(t->transfer),
+                       (long long)t->task->scratch_bytes);
+    return FS_OK;
+}
+
+static fs_status prepare_move(exec_rank *rank, exec_task *t, fs_err *err)
+{
+    const plan_channel *channel = &rank->plan->channels[t->task->channel];
+    int32_t peer = plan_channel_peer(rank->plan, channel, rank->world->rank);
+    int tag = rank->plan->n_comms + t->task->channel + 1;
+    int64_t bytes = piece_bytes(rank, t->task->tensor, &t->task->sbp);
+    if (t->task->kind == PLAN_SEND)
+        return exec_transfer_send(rank->world, peer, tag, bytes, rank->arena,
+                                  err, &t->transfer);
+    return exec_transfer_recv(rank->world, peer, tag, bytes, rank->arena, err,
+                              &t->transfer);
+}
+
+static fs_status prepare_task(exec_rank *rank, exec_task *t, fs_err *err)
+{
+    switch (t->task->kind) {
+    case PLAN_COMPUTE:
+        return prepare_compute(rank, t, err);
+    case PLAN_LOAD:
+        prepare_load(rank, t);
+        return FS_OK;
+    case PLAN_BOX:
+        return prepare_box(rank, t, err);
+    default:
+        return prepare_move(rank, t, err);
+    }
+}
+
+/* ---- the rank ---- */
+
+/* One arena, touched pages only; mmap gives zeroes and page alignment. */
+static fs_status map_memory(exec_rank *rank, fs_err *err)
+{
+    int64_t bytes = rank->role->arena_bytes;
+    size_t size = bytes > 0 ? (size_t)bytes : 1;
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        return fs_fail(err, FS_FAULT,
+                       "rank %d: cannot map its arena of %lld bytes",
+                       rank->world->rank, (long long)bytes);
+    madvise(at, size, MADV_HUGEPAGE); /* only speed: may fail */
+    rank->memory = at;
+    return FS_OK;
+}
+
+static int64_t count_firings(const exec_rank *rank)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < rank->role->n_tasks; i++) {
+        plan_phase phase = rank->role->tasks[i].phase;
+        bool once = phase == PLAN_BEGIN || phase == PLAN_END;
+        n += once ? 1 : rank->plan->micro_batches;
+    }
+    return n;
+}
+
+/* Per-step tensors that are wanted are copied when they are made: later tasks
+ * of the step may use their memory again. */
+static void plan_captures(exec_rank *rank)
+{
+    const exec_options *options = rank->options;
+    rank->captures =
+        fs_new(rank->arena, exec_capture, options->n_fetch + 1);
+    for (int32_t i = 0; i < options->n_fetch; i++) {
+        ir_nd_sbp sbp;
+        exec_capture c = {.tensor = options->fetch[i]};
+        exec_rank_find(rank, c.tensor, &c.task, &c.reg, &sbp);
+        if (c.reg < 0 || c.task < 0)
+            continue;
+        c.piece = fs_alloc(rank->arena, 1,
+                           (size_t)piece_bytes(rank, c.tensor, &sbp));
+        rank->captures[rank->n_captures++] = c;
+    }
+}
+
+fs_status exec_rank_open(exec_world *world, const ir_graph *graph,
+                         const plan *p, const exec_data *data,
+                         const exec_options *options, fs_arena *arena,
+                         fs_err *err, exec_rank *rank)
+{
+    memset(rank, 0, sizeof *rank);
+    rank->world = world;
+    rank->graph = graph;
+    rank->plan = p;
+    rank->options = options;
+    rank->arena = arena;
+    rank->role = plan_role_of_rank(p, world->rank);
+    rank->mesh = &p->strategy->stages[rank->role->stage].mesh;
+    plan_rank_coords(p, world->rank, rank->coords);
+    FS_TRY(map_memory(rank, err));
+    rank->actors = plan_actors_create(p, rank->role, options->steps, arena);
+    rank->tasks = fs_new(arena, exec_task, rank->role->n_tasks);
+    rank->flight = fs_new(arena, exec_flight, rank->role->n_streams);
+    rank->firings = fs_new(arena, int64_t, options->steps + 1);
+    rank->firings_per_step = count_firings(rank);
+    rank->step_end_ns = fs_new(arena, int64_t, options->steps + 1);
+    rank->losses = fs_new(arena, double, options->steps + 1);
+    rank->loader = exec_loader_create(data, rank->role->n_streams);
+    kernel_set_threads(exec_world_threads(world));
+    for (int32_t i = 0; i < rank->role->n_tasks; i++) {
+        rank->tasks[i].task = &rank->role->tasks[i];
+        FS_TRY(prepare_task(rank, &rank->tasks[i], err));
+    }
+    plan_captures(rank);
+    exec_rank_place_variables(rank);
+    return FS_OK;
+}
+
+void exec_rank_close(exec_rank *rank)
+{
+    exec_loader_destroy(rank->loader);
+    for (int32_t i = 0; rank->tasks && i < rank->role->n_tasks; i++) {
+        exec_task *t = &rank->tasks[i];
+        if (t->kernel && t->kernel->release && t->state)
+            t->kernel->release(t->state);
+        if (t->transfer)
+            exec_transfer_release(t->transfer);
+    }
+    int64_t bytes = rank->role->arena_bytes;
+    if (rank->memory)
+        munmap(rank->memory, bytes > 0 ? (size_t)bytes : 1);
+}

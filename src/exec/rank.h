@@ -1,0 +1,119 @@
+/* One rank at run time: its arena, and for each task of its role what firing
+ * it takes, prepared once. The firing rules are plan/actor.h's. */
+#ifndef FS_EXEC_RANK_H
+#define FS_EXEC_RANK_H
+
+#include "exec/loader.h"
+#include "exec/transfer.h"
+#include "kernels/kernel.h"
+
+enum { EXEC_SAMPLES = 32 };
+
+/* Times of a task's last firings: sample f mod EXEC_SAMPLES is firing f. */
+typedef struct exec_sample {
+    int64_t start_ns, end_ns;
+    int64_t busy_ns; /* this rank's own work on it: CPU time of a kernel, time
+                        spent progressing a transfer */
+} exec_sample;
+
+typedef struct exec_task {
+    const plan_task *task;
+    int64_t fired; /* times, so far */
+    /* COMPUTE */
+    const kernel *kernel; /* NULL: the task moves nothing (an output) */
+    void *state;
+    kernel_call call;
+    double f[IR_MAX_REAL];
+    bool is_loss; /* in[0] is the loss, whole */
+    /* BOX, SEND, RECV */
+    exec_transfer *transfer;
+    /* LOAD */
+    exec_job *job;
+    exec_sample sample[EXEC_SAMPLES];
+} exec_task;
+
+/* A stream's task in flight. */
+typedef struct exec_flight {
+    int64_t ready_ns, start_ns, busy_ns; /* ready_ns 0: not ready yet */
+} exec_flight;
+
+/* A tensor the caller wants: where this rank's piece of it is kept when its
+ * register's memory may be used again. */
+typedef struct exec_capture {
+    int32_t tensor, task, reg;
+    void *piece;
+} exec_capture;
+
+typedef struct exec_rank {
+    exec_world *world;
+    const ir_graph *graph;
+    const plan *plan;
+    const plan_role *role;
+    const exec_options *options;
+    fs_arena *arena;
+    int32_t coords[IR_MAX_MESH];
+    const ir_mesh *mesh;
+    char *memory; /* role->arena_bytes */
+    plan_actors *actors;
+    exec_task *tasks;     /* [role->n_tasks] */
+    exec_flight *flight;  /* [role->n_streams] */
+    exec_loader *loader;
+    int32_t n_captures;
+    exec_capture *captures;
+
+    int64_t *firings;     /* [steps] completed tasks of the step */
+    int64_t firings_per_step;
+    int64_t *step_end_ns; /* [steps] */
+    int64_t steps_done, begin_ns, last_move_ns;
+    double *losses;       /* [steps] means over the micro-batches so far; of
+                             this rank's own knowledge until they are shared */
+    int32_t loss_rank;    /* who knows the losses first; -1: there are none */
+
+    bool tells;           /* rank 0 reports steps as they end */
+    int64_t told;         /* steps reported, or sent to rank 0 */
+    MPI_Request *sent;    /* [steps] of loss_rank */
+    MPI_Request arriving; /* of rank 0 */
+} exec_rank;
+
+/* Maps the arena, places variables, prepares every task. */
+fs_status exec_rank_open(exec_world *world, const ir_graph *graph,
+                         const plan *p, const exec_data *data,
+                         const exec_options *options, fs_arena *arena,
+                         fs_err *err, exec_rank *out);
+void exec_rank_close(exec_rank *rank);
+
+/* The local piece of `tensor` under `sbp` on this rank. */
+void exec_rank_piece(const exec_rank *rank, int32_t tensor,
+                     const ir_nd_sbp *sbp, ir_shape *local,
+                     int64_t offset[IR_MAX_RANK]);
+/* First values of variables and constants, into their registers. */
+void exec_rank_place_variables(exec_rank *rank);
+/* Ends the job with the task's name and the cause. */
+void exec_rank_fault(exec_rank *rank, const plan_task *task,
+                     const char *cause) __attribute__((noreturn));
+
+/* Where a tensor that lives for a step or longer is kept: its variable's
+ * register, or the out-register of its producer. Task -1 for variables;
+ * register -1 when this role does not hold it. */
+void exec_rank_find(const exec_rank *rank, int32_t tensor, int32_t *task,
+                    int32_t *reg, ir_nd_sbp *sbp);
+/* After the last step: fetched tensors whole on every rank; the digest of the
+ * parameters. */
+fs_status exec_rank_fetch(exec_rank *rank, fs_err *err);
+uint64_t exec_rank_digest(exec_rank *rank);
+
+/* Steps the actors until all are at their end. */
+void exec_rank_run(exec_rank *rank);
+
+/* Losses: agreed before the run who has them; told to rank 0 as steps end,
+ * when it reports progress; given to all ranks after the run. */
+void exec_rank_plan_losses(exec_rank *rank);
+void exec_rank_tell_losses(exec_rank *rank);
+void exec_rank_share_losses(exec_rank *rank);
+
+/* Medians of the tasks' samples -> out->demand (collective). */
+plan_timing *exec_rank_timing(exec_rank *rank);
+/* Appends the other ranks' events to rank 0's trace. */
+void exec_rank_gather_trace(exec_rank *rank);
+
+#endif

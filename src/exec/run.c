@@ -1,0 +1,301 @@
+/* The polling loop: one thread looks at the head of each stream, fires what
+ * may fire, runs kernels inline and progresses transfers between them. */
+#include "config.h"
+#include "exec/rank.h"
+
+#include "base/clock.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { STALL_S = 30, STALL_STEPS = 50 };
+
+static int64_t cpu_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static void *buffer(const exec_rank *rank, int32_t stream, int32_t reg,
+                    bool writes)
+{
+    return rank->memory +
+           plan_actor_offset(rank->actors, stream, reg, writes);
+}
+
+static void *scratch_of(const exec_rank *rank, int32_t stream)
+{
+    return rank->memory + rank->role->stream_scratch[stream];
+}
+
+/* ---- one task ---- */
+
+static void read_loss(exec_rank *rank, int32_t stream, const exec_task *t)
+{
+    const plan_cursor *c = &rank->actors->cursor[stream];
+    const void *at = buffer(rank, stream, t->task->in[0], false);
+    double loss = 0.0;
+    if (t->call.in[0].dtype == IR_F64)
+        memcpy(&loss, at, sizeof loss);
+    else {
+        float value;
+        memcpy(&value, at, sizeof value);
+        loss = value;
+    }
+    rank->losses[c->step] += loss / rank->plan->micro_batches;
+}
+
+static void run_kernel(exec_rank *rank, int32_t stream, exec_task *t)
+{
+    const plan_task *task = t->task;
+    if (!t->kernel) {
+        if (t->is_loss)
+            read_loss(rank, stream, t);
+        return;
+    }
+    for (int32_t i = 0; i < task->n_in; i++)
+        t->call.in[i].data = buffer(rank, stream, task->in[i], false);
+    for (int32_t i = 0; i < task->n_out; i++)
+        t->call.out[i].data = buffer(rank, stream, task->out[i], true);
+    t->call.scratch = scratch_of(rank, stream);
+    t->call.step = rank->actors->cursor[stream].step;
+    t->call.micro_batch = plan_actor_micro_batch(rank->actors, stream);
+    fs_err err = {0};
+    if (t->kernel->run(t->state, &t->call, &err) != FS_OK)
+        exec_rank_fault(rank, task, err.text);
+}
+
+/* A kernel's own time: where ranks share cores, the time that others had the
+ * core does not count. */
+static void run_compute(exec_rank *rank, int32_t stream, exec_task *t)
+{
+    exec_flight *flight = &rank->flight[stream];
+    if (!rank->world->oversubscribed) {
+        run_kernel(rank, stream, t);
+        flight->busy_ns = fs_now_ns() - flight->start_ns;
+        return;
+    }
+    int64_t start = cpu_now_ns();
+    run_kernel(rank, stream, t);
+    flight->busy_ns = cpu_now_ns() - start;
+}
+
+static void start_load(exec_rank *rank, int32_t stream, exec_task *t)
+{
+    int64_t batch = rank->plan->strategy->batch;
+    int32_t m = rank->plan->micro_batches;
+    int32_t mb = plan_actor_micro_batch(rank->actors, stream);
+    t->job->sample =
+        rank->actors->cursor[stream].step * batch + mb * (batch / m);
+    t->job->out = buffer(rank, stream, t->task->out[0], true);
+    exec_loader_submit(rank->loader, t->job);
+}
+
+static void start_transfer(exec_rank *rank, int32_t stream, exec_task *t)
+{
+    const plan_task *task = t->task;
+    const void *in =
+        task->n_in ? buffer(rank, stream, task->in[0], false) : NULL;
+    void *out = task->n_out ? buffer(rank, stream, task->out[0], true) : NULL;
+    exec_transfer_start(t->transfer, in, out, scratch_of(rank, stream),
+                        task->scratch_bytes);
+}
+
+/* ---- a step's end ---- */
+
+static void capture_piece(exec_rank *rank, const exec_capture *c,
+                          int32_t stream)
+{
+    ir_nd_sbp sbp;
+    int32_t task, reg;
+    ir_shape local;
+    exec_rank_find(rank, c->tensor, &task, &reg, &sbp);
+    ir_local_piece(&rank->graph->tensors.at[c->tensor].shape, &sbp,
+                   rank->mesh, rank->coords, &local, NULL);
+    ir_dtype dtype = rank->graph->tensors.at[c->tensor].dtype;
+    memcpy(c->piece, buffer(rank, stream, c->reg, true),
+           (size_t)(ir_shape_count(&local) * ir_dtype_bytes(dtype)));
+}
+
+static void trace_task(exec_rank *rank, int32_t stream, int32_t task,
+                       const exec_flight *flight, int64_t end)
+{
+    plan_trace *trace = rank->options->trace;
+    const plan_cursor *c = &rank->actors->cursor[stream];
+    if (!trace || c->step != rank->options->steps - 1)
+        return;
+    plan_event event = {
+        .rank = rank->world->rank,
+        .stream = stream,
+        .task = task,
+        .micro_batch = plan_actor_micro_batch(rank->actors, stream),
+        .step = c->step,
+        .ready_ns = flight->ready_ns,
+        .start_ns = flight->start_ns,
+        .end_ns = end};
+    fs_push(trace->arena, &trace->events, event);
+}
+
+static void count_firing(exec_rank *rank, int64_t step, int64_t now)
+{
+    if (++rank->firings[step] == rank->firings_per_step) {
+        rank->step_end_ns[step] = now;
+        rank->steps_done = step + 1;
+    }
+}
+
+static void complete(exec_rank *rank, int32_t stream, int32_t task)
+{
+    exec_task *t = &rank->tasks[task];
+    exec_flight *flight = &rank->flight[stream];
+    int64_t step = rank->actors->cursor[stream].step;
+    int64_t now = fs_now_ns();
+    exec_sample sample = {flight->start_ns, now, flight->busy_ns};
+    t->sample[t->fired++ % EXEC_SAMPLES] = sample;
+    trace_task(rank, stream, task, flight, now);
+    for (int32_t i = 0; i < rank->n_captures; i++)
+        if (rank->captures[i].task == task &&
+            step == rank->options->steps - 1)
+            capture_piece(rank, &rank->captures[i], stream);
+    plan_actor_done(rank->actors, stream);
+    count_firing(rank, step, now);
+    memset(flight, 0, sizeof *flight);
+    rank->last_move_ns = now;
+}
+
+/* ---- a stream's turn ---- */
+
+/* Looks after a task in flight; true when it has completed. */
+static bool poll_flight(exec_rank *rank, int32_t stream, exec_task *t,
+                        bool *moved)
+{
+    if (t->task->kind == PLAN_COMPUTE)
+        return true;
+    if (t->task->kind == PLAN_LOAD) {
+        int state = atomic_load_explicit(&t->job->state, memory_order_acquire);
+        if (state == EXEC_JOB_FAILED)
+            exec_rank_fault(rank, t->task,
+                            exec_loader_error(rank->loader)->text);
+        return state == EXEC_JOB_DONE;
+    }
+    /* A poll that finds nothing takes well under a microsecond: what takes
+     * longer did work on bytes. */
+    int64_t start = fs_now_ns();
+    bool busy = false;
+    bool done = exec_transfer_poll(t->transfer, &busy);
+    int64_t spent = fs_now_ns() - start;
+    if (busy || spent > 2000) {
+        rank->flight[stream].busy_ns += spent;
+        *moved = true;
+    }
+    return done;
+}
+
+static void fire(exec_rank *rank, int32_t stream, exec_task *t)
+{
+    exec_flight *flight = &rank->flight[stream];
+    plan_actor_fire(rank->actors, stream);
+    flight->start_ns = fs_now_ns();
+    if (!flight->ready_ns)
+        flight->ready_ns = flight->start_ns;
+    switch (t->task->kind) {
+    case PLAN_COMPUTE:
+        run_compute(rank, stream, t);
+        break;
+    case PLAN_LOAD:
+        start_load(rank, stream, t);
+        break;
+    default:
+        start_transfer(rank, stream, t);
+        flight->busy_ns = fs_now_ns() - flight->start_ns;
+    }
+}
+
+/* Returns whether anything moved. */
+static bool serve_stream(exec_rank *rank, int32_t stream)
+{
+    int32_t head = plan_actor_head(rank->actors, stream);
+    bool moved = false;
+    if (head < 0)
+        return false;
+    exec_task *t = &rank->tasks[head];
+    if (!rank->actors->cursor[stream].busy) {
+        if (!plan_actor_ready(rank->actors, stream))
+            return false;
+        fire(rank, stream, t);
+        moved = true;
+    }
+    if (!poll_flight(rank, stream, t, &moved))
+        return moved;
+    complete(rank, stream, head);
+    return true;
+}
+
+/* ---- stalls ---- */
+
+static int compare_times(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int64_t stall_limit_ns(const exec_rank *rank)
+{
+    int64_t limit = STALL_S * INT64_C(1000000000), n = rank->steps_done;
+    if (n == 0)
+        return limit;
+    int64_t *took = calloc((size_t)n, sizeof *took);
+    if (!took)
+        return limit;
+    for (int64_t k = 0; k < n; k++)
+        took[k] = rank->step_end_ns[k] -
+                  (k ? rank->step_end_ns[k - 1] : rank->begin_ns);
+    qsort(took, (size_t)n, sizeof *took, compare_times);
+    int64_t steps = STALL_STEPS * took[n / 2];
+    free(took);
+    return steps > limit ? steps : limit;
+}
+
+static void report_stall(exec_rank *rank, double seconds)
+{
+    fs_text text = {.arena = rank->arena};
+    fs_text_add(&text, "no progress for %.0f s", seconds);
+    for (int32_t s = 0; s < rank->role->n_streams; s++) {
+        if (plan_actor_head(rank->actors, s) < 0)
+            continue;
+        fs_text_add(&text, "; stream %d: ", s);
+        plan_actor_explain(rank->actors, rank->graph, s, &text);
+    }
+    exec_world_abort(rank->world, text.at);
+}
+
+static void watch(exec_rank *rank, const exec_idle *idle)
+{
+    if (idle->rounds % 4096 != 0)
+        return;
+    int64_t quiet = fs_now_ns() - rank->last_move_ns;
+    if (quiet > stall_limit_ns(rank))
+        report_stall(rank, (double)quiet * 1e-9);
+}
+
+void exec_rank_run(exec_rank *rank)
+{
+    exec_idle idle = {0};
+    rank->begin_ns = rank->last_move_ns = fs_now_ns();
+    while (!plan_actors_finished(rank->actors)) {
+        bool moved = false;
+        for (int32_t s = 0; s < rank->role->n_streams; s++)
+            moved |= serve_stream(rank, s);
+        if (rank->tells)
+            exec_rank_tell_losses(rank);
+        if (moved) {
+            idle.rounds = 0;
+            continue;
+        }
+        exec_idle_wait(rank->world, &idle);
+        watch(rank, &idle);
+    }
+}

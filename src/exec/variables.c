@@ -1,0 +1,301 @@
+/* Variables and constants: their first values, and what is read back after the
+ * last step. */
+#include "config.h"
+#include "exec/rank.h"
+
+#include "exec/piece.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- first values ---- */
+
+typedef struct filling {
+    ir_init init;
+    uint64_t seed;
+    ir_dtype dtype;
+    void *out;
+} filling;
+
+static double first_value(const filling *f, int64_t element)
+{
+    uint64_t counter = (uint64_t)element;
+    switch (f->init.kind) {
+    case IR_INIT_CONSTANT:
+        return f->init.mean;
+    case IR_INIT_NORMAL:
+        return f->init.mean +
+               f->init.spread * fs_draw_normal(f->seed, counter);
+    case IR_INIT_UNIFORM:
+        return f->init.mean +
+               f->init.spread * (2.0 * fs_draw_unit(f->seed, counter) - 1.0);
+    default:
+        return 0.0;
+    }
+}
+
+static void store_value(ir_dtype dtype, void *out, int64_t at, double value)
+{
+    switch (dtype) {
+    case IR_F32:
+        ((float *)out)[at] = (float)value;
+        break;
+    case IR_F64:
+        ((double *)out)[at] = value;
+        break;
+    case IR_I32:
+        ((int32_t *)out)[at] = (int32_t)value;
+        break;
+    case IR_I64:
+        ((int64_t *)out)[at] = (int64_t)value;
+        break;
+    case IR_BOOL:
+        ((uint8_t *)out)[at] = value != 0.0;
+    }
+}
+
+static void fill_row(void *ctx, int64_t local, int64_t whole, int64_t length)
+{
+    const filling *f = ctx;
+    for (int64_t i = 0; i < length; i++)
+        store_value(f->dtype, f->out, local + i, first_value(f, whole + i));
+}
+
+/* Of a tensor that lies as a partial sum, position 0 holds the value. */
+static bool holds_nothing(const exec_rank *rank, const ir_nd_sbp *sbp)
+{
+    for (int32_t a = 0; a < rank->mesh->n; a++)
+        if (sbp->at[a].kind == IR_PSUM && rank->coords[a] != 0)
+            return true;
+    return false;
+}
+
+static void place_variable(exec_rank *rank, const plan_register *r)
+{
+    const ir_tensor *t = &rank->graph->tensors.at[r->tensor];
+    char *out = rank->memory + r->offset[0];
+    bool has_data = t->role == IR_CONST || t->init.kind == IR_INIT_DATA;
+    if (holds_nothing(rank, &r->sbp) ||
+        (!has_data && t->init.kind == IR_INIT_ZERO))
+        return; /* the arena is zero */
+    ir_shape local;
+    int64_t offset[IR_MAX_RANK];
+    exec_rank_piece(rank, r->tensor, &r->sbp, &local, offset);
+    if (has_data) {
+        exec_piece_cut(&t->shape, &local, offset, ir_dtype_bytes(t->dtype),
+                       t->data, out);
+        return;
+    }
+    uint64_t seed = fs_mix(t->init.seed ^ fs_mix(rank->options->seed));
+    filling f = {t->init, fs_hash_text(seed, t->name), t->dtype, out};
+    exec_piece_rows(&t->shape, &local, offset, fill_row, &f);
+}
+
+void exec_rank_place_variables(exec_rank *rank)
+{
+    for (int32_t i = 0; i < rank->role->n_registers; i++)
+        if (rank->role->registers[i].persistent)
+            place_variable(rank, &rank->role->registers[i]);
+}
+
+/* ---- read back ---- */
+
+static bool is_variable(const ir_tensor *t)
+{
+    return t->role == IR_PARAM || t->role == IR_STATE ||
+           t->role == IR_BUFFER;
+}
+
+void exec_rank_find(const exec_rank *rank, int32_t tensor, int32_t *task,
+                    int32_t *reg, ir_nd_sbp *sbp)
+{
+    const ir_tensor *t = &rank->graph->tensors.at[tensor];
+    const plan_role *role = rank->role;
+    *task = *reg = -1;
+    for (int32_t i = 0; is_variable(t) && i < role->n_registers; i++) {
+        const plan_register *r = &role->registers[i];
+        if (r->persistent && r->tensor == tensor) {
+            *reg = i;
+            *sbp = r->sbp;
+            return;
+        }
+    }
+    for (int32_t i = 0; i < role->n_tasks; i++)
+        if (role->tasks[i].kind == PLAN_COMPUTE &&
+            role->tasks[i].node == t->producer) {
+            *task = i;
+            *reg = role->tasks[i].out[t->slot];
+            *sbp = rank->plan->strategy->sig[t->producer].out[t->slot];
+            return;
+        }
+}
+
+/* This rank's piece after the last step: NULL when it has none. */
+static const void *find_piece(const exec_rank *rank, int32_t tensor,
+                              ir_nd_sbp *sbp)
+{
+    int32_t task, reg;
+    exec_rank_find(rank, tensor, &task, &reg, sbp);
+    for (int32_t i = 0; i < rank->n_captures; i++)
+        if (rank->captures[i].tensor == tensor)
+            return rank->captures[i].piece;
+    if (reg < 0)
+        return NULL;
+    const plan_register *r = &rank->role->registers[reg];
+    int64_t piece = r->producer >= 0 ? rank->options->steps : 0;
+    return rank->memory + r->offset[piece % r->count];
+}
+
+/* Does this rank's piece count? Of equal replicas only the first does. */
+static bool counts(const exec_rank *rank, const ir_nd_sbp *sbp)
+{
+    for (int32_t a = 0; a < rank->mesh->n; a++)
+        if (sbp->at[a].kind == IR_B && rank->coords[a] != 0)
+            return false;
+    return true;
+}
+
+/* The one reduction that puts the pieces together: sum over zeroes, or max
+ * (min) over the lowest (highest) value. -1: sums and extremes are mixed. */
+static int32_t joining(const exec_rank *rank, const ir_nd_sbp *sbp)
+{
+    int32_t kind = IR_B;
+    for (int32_t a = 0; a < rank->mesh->n; a++) {
+        if (!ir_sbp_is_partial(sbp->at[a]))
+            continue;
+        if (kind != IR_B && kind != sbp->at[a].kind)
+            return -1;
+        kind = sbp->at[a].kind;
+    }
+    return kind == IR_B ? IR_PSUM : kind;
+}
+
+typedef struct placing {
+    int64_t bytes;
+    const char *from;
+    char *to;
+} placing;
+
+static void place_row(void *ctx, int64_t local, int64_t whole, int64_t length)
+{
+    const placing *p = ctx;
+    memcpy(p->to + whole * p->bytes, p->from + local * p->bytes,
+           (size_t)(length * p->bytes));
+}
+
+static MPI_Datatype mpi_type(ir_dtype dtype)
+{
+    switch (dtype) {
+    case IR_F32:
+        return MPI_FLOAT;
+    case IR_F64:
+        return MPI_DOUBLE;
+    case IR_I32:
+        return MPI_INT32_T;
+    case IR_I64:
+        return MPI_INT64_T;
+    default:
+        return MPI_INT8_T;
+    }
+}
+
+static void join_pieces(exec_rank *rank, int32_t tensor, int32_t kind,
+                        const void *piece, const ir_nd_sbp *sbp, void *out)
+{
+    const ir_tensor *t = &rank->graph->tensors.at[tensor];
+    int64_t count = ir_shape_count(&t->shape);
+    double idle = kind == IR_PMAX ? -INFINITY : INFINITY;
+    for (int64_t i = 0; kind != IR_PSUM && i < count; i++)
+        store_value(t->dtype, out, i, idle);
+    if (piece && counts(rank, sbp)) {
+        ir_shape local;
+        int64_t offset[IR_MAX_RANK];
+        exec_rank_piece(rank, tensor, sbp, &local, offset);
+        placing p = {ir_dtype_bytes(t->dtype), piece, out};
+        exec_piece_rows(&t->shape, &local, offset, place_row, &p);
+    }
+    MPI_Op op = kind == IR_PMAX   ? MPI_MAX
+                : kind == IR_PMIN ? MPI_MIN
+                                  : MPI_SUM;
+    exec_world_reduce(rank->world, out, count, mpi_type(t->dtype), op);
+}
+
+static fs_status fetch_one(exec_rank *rank, int32_t tensor, fs_err *err,
+                           void **out)
+{
+    const ir_tensor *t = &rank->graph->tensors.at[tensor];
+    ir_nd_sbp sbp = {0};
+    const void *piece = find_piece(rank, tensor, &sbp);
+    int32_t kind = piece ? joining(rank, &sbp) : IR_B;
+    bool extreme_of_ints = kind > IR_PSUM && t->dtype != IR_F32 &&
+                           t->dtype != IR_F64;
+    int32_t said[2] = {kind, -(kind < 0 || extreme_of_ints)};
+    exec_world_reduce(rank->world, &said[0], 1, MPI_INT32_T, MPI_MAX);
+    exec_world_reduce(rank->world, &said[1], 1, MPI_INT32_T, MPI_MIN);
+    if (said[1] < 0)
+        return fs_fail(err, FS_INVALID,
+                       "'%s' cannot be fetched: it lies in mixed reductions",
+                       t->name);
+    if (said[0] == IR_B)
+        return fs_fail(err, FS_INVALID,
+                       "'%s' cannot be fetched: only variables and per-step "
+                       "tensors made by an op can",
+                       t->name);
+    *out = fs_alloc(rank->arena, (size_t)ir_shape_count(&t->shape),
+                    (size_t)ir_dtype_bytes(t->dtype));
+    join_pieces(rank, tensor, said[0], piece, &sbp, *out);
+    return FS_OK;
+}
+
+fs_status exec_rank_fetch(exec_rank *rank, fs_err *err)
+{
+    for (int32_t i = 0; i < rank->options->n_fetch; i++)
+        FS_TRY(fetch_one(rank, rank->options->fetch[i], err,
+                         &rank->options->fetched[i]));
+    return FS_OK;
+}
+
+/* ---- digest ---- */
+
+typedef struct digesting {
+    uint64_t name, sum;
+    int64_t bytes;
+    const char *from;
+} digesting;
+
+/* A sum, so that neither the order nor the cut of the tensors matters. */
+static void digest_row(void *ctx, int64_t local, int64_t whole, int64_t length)
+{
+    digesting *d = ctx;
+    for (int64_t i = 0; i < length; i++) {
+        uint64_t bits = 0;
+        memcpy(&bits, d->from + (local + i) * d->bytes, (size_t)d->bytes);
+        d->sum += fs_mix(fs_mix(d->name + (uint64_t)(whole + i)) ^ bits);
+    }
+}
+
+static uint64_t digest_parameter(exec_rank *rank, int32_t tensor)
+{
+    const ir_tensor *t = &rank->graph->tensors.at[tensor];
+    ir_nd_sbp sbp = {0};
+    const void *piece = find_piece(rank, tensor, &sbp);
+    if (!piece || !counts(rank, &sbp))
+        return 0;
+    ir_shape local;
+    int64_t offset[IR_MAX_RANK];
+    exec_rank_piece(rank, tensor, &sbp, &local, offset);
+    digesting d = {fs_hash_text(0, t->name), 0, ir_dtype_bytes(t->dtype),
+                   piece};
+    exec_piece_rows(&t->shape, &local, offset, digest_row, &d);
+    return d.sum;
+}
+
+uint64_t exec_rank_digest(exec_rank *rank)
+{
+    uint64_t sum = 0;
+    for (int32_t i = 0; i < rank->graph->tensors.n; i++)
+        if (rank->graph->tensors.at[i].role == IR_PARAM)
+            sum += digest_parameter(rank, i);
+    exec_world_reduce(rank->world, &sum, 1, MPI_UINT64_T, MPI_SUM);
+    return sum;
+}

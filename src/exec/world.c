@@ -1,0 +1,173 @@
+#include "config.h"
+#include "exec/world.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+bool exec_started_by_mpirun(void)
+{
+    return getenv("OMPI_COMM_WORLD_SIZE") != NULL;
+}
+
+void exec_mpi(exec_world *world, int code, const char *call)
+{
+    if (code == MPI_SUCCESS)
+        return;
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    MPI_Error_string(code, text, &length);
+    char cause[MPI_MAX_ERROR_STRING + 128];
+    snprintf(cause, sizeof cause, "%.100s: %s", call, text);
+    exec_world_abort(world, cause);
+}
+
+static int32_t usable_cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return CPU_COUNT(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int32_t)online : 1;
+}
+
+static fs_status join_mpi(exec_world *world, fs_err *err)
+{
+    int initialized = 0, provided = MPI_THREAD_SINGLE;
+    MPI_Initialized(&initialized);
+    if (!initialized) {
+        if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) !=
+            MPI_SUCCESS)
+            return fs_fail(err, FS_FAULT, "MPI_Init_thread failed");
+        world->finalize = true;
+        if (provided < MPI_THREAD_SERIALIZED)
+            return fs_fail(err, FS_FAULT,
+                           "this MPI library has no MPI_THREAD_SERIALIZED");
+    }
+    world->comm = MPI_COMM_WORLD;
+    MPI_Comm_set_errhandler(world->comm, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(world->comm, &world->rank);
+    MPI_Comm_size(world->comm, &world->size);
+    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    world->on_host = local ? atoi(local) : world->size;
+    if (world->on_host < 1)
+        world->on_host = 1;
+    return FS_OK;
+}
+
+fs_status exec_world_open(fs_err *err, exec_world **out)
+{
+    exec_world *world = calloc(1, sizeof *world);
+    if (!world)
+        return fs_fail(err, FS_FAULT, "out of memory");
+    world->size = world->on_host = 1;
+    world->cores = usable_cores();
+    fs_status status = FS_OK;
+    if (exec_started_by_mpirun())
+        status = join_mpi(world, err);
+    if (status != FS_OK) {
+        free(world);
+        return status;
+    }
+    world->oversubscribed = world->on_host > world->cores;
+    /* Short sleeps of a waiting rank last 50 us longer by default. */
+    prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul);
+    *out = world;
+    return FS_OK;
+}
+
+void exec_world_close(exec_world *world)
+{
+    if (!world)
+        return;
+    if (world->finalize)
+        MPI_Finalize();
+    free(world);
+}
+
+int32_t exec_world_rank(const exec_world *world)
+{
+    return world->rank;
+}
+
+int32_t exec_world_size(const exec_world *world)
+{
+    return world->size;
+}
+
+void exec_world_abort(exec_world *world, const char *cause)
+{
+    fflush(stdout);
+    fprintf(stderr, "flowsearch: rank %d: %s\n", world->rank, cause);
+    fflush(stderr);
+    if (world->size > 1)
+        MPI_Abort(world->comm, FS_FAULT);
+    _exit(FS_FAULT);
+}
+
+int32_t exec_world_threads(const exec_world *world)
+{
+    int32_t share = world->cores / world->on_host;
+    return share > 1 ? share : 1;
+}
+
+void exec_world_reduce(exec_world *world, void *data, int64_t count,
+                       MPI_Datatype type, MPI_Op op)
+{
+    if (world->size == 1)
+        return;
+    int bytes = 1;
+    EXEC_MPI(world, MPI_Type_size(type, &bytes));
+    const int64_t part = 1 << 24;
+    for (int64_t at = 0; at < count; at += part) {
+        int n = (int)(count - at < part ? count - at : part);
+        EXEC_MPI(world, MPI_Allreduce(MPI_IN_PLACE, (char *)data + at * bytes,
+                                      n, type, op, world->comm));
+    }
+}
+
+void exec_world_bcast(exec_world *world, void *data, int64_t bytes,
+                      int32_t root)
+{
+    if (world->size == 1)
+        return;
+    const int64_t part = 1 << 30;
+    for (int64_t at = 0; at < bytes; at += part) {
+        int n = (int)(bytes - at < part ? bytes - at : part);
+        EXEC_MPI(world, MPI_Bcast((char *)data + at, n, MPI_BYTE, root,
+                                  world->comm));
+    }
+}
+
+void exec_world_barrier(exec_world *world)
+{
+    if (world->size > 1)
+        EXEC_MPI(world, MPI_Barrier(world->comm));
+}
+
+static void relax_core(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* Waking from a sleep costs tens of microseconds, yielding well under one; but
+ * a rank that only yields takes half of a core from a rank that computes. */
+void exec_idle_wait(const exec_world *world, exec_idle *idle)
+{
+    int32_t yields = world->oversubscribed ? 20 : 2000;
+    int32_t spins = world->oversubscribed ? 0 : 500;
+    idle->rounds++;
+    if (idle->rounds <= spins) {
+        relax_core();
+    } else if (idle->rounds <= spins + yields) {
+        sched_yield();
+    } else {
+        struct timespec nap = {0, 20000};
+        nanosleep(&nap, NULL);
+    }
+}
