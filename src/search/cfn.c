@@ -1,0 +1,208 @@
+#include "config.h"
+#include "search/cfn.h"
+
+#include <math.h>
+#include <string.h>
+
+search_cfn *search_cfn_new(int32_t n, fs_arena *arena)
+{
+    search_cfn *cfn = fs_new(arena, search_cfn, 1);
+    cfn->arena = arena;
+    cfn->n = cfn->n_live = n;
+    cfn->dom = fs_new(arena, int32_t, n);
+    cfn->unary = fs_new(arena, double *, n);
+    cfn->value = fs_new(arena, int32_t *, n);
+    cfn->gone = fs_new(arena, bool, n);
+    cfn->at = fs_new(arena, search_incident, n);
+    return cfn;
+}
+
+void search_cfn_set(search_cfn *cfn, int32_t node, int32_t dom,
+                    const double *unary)
+{
+    FS_ASSERT(dom < UINT16_MAX);
+    cfn->dom[node] = dom;
+    cfn->unary[node] =
+        fs_memdup(cfn->arena, unary, (size_t)dom * sizeof *unary);
+    cfn->value[node] = fs_new(cfn->arena, int32_t, dom);
+    for (int32_t s = 0; s < dom; s++)
+        cfn->value[node][s] = s;
+    if (dom == 0)
+        cfn->infeasible = true;
+}
+
+static search_pair *find_pair(search_cfn *cfn, int32_t u, int32_t v)
+{
+    const search_incident *at = &cfn->at[u];
+    for (int32_t k = 0; k < at->pairs.n; k++) {
+        search_pair *pair = &cfn->pairs.at[at->pairs.at[k]];
+        if (!pair->gone && search_pair_other(pair, u) == v)
+            return pair;
+    }
+    return NULL;
+}
+
+static search_pair *make_pair(search_cfn *cfn, int32_t u, int32_t v)
+{
+    size_t n = (size_t)cfn->dom[u] * (size_t)cfn->dom[v];
+    search_pair pair = {.u = u, .v = v, .cost = fs_new(cfn->arena, double, n)};
+    int32_t id = cfn->pairs.n;
+    fs_push(cfn->arena, &cfn->pairs, pair);
+    fs_push(cfn->arena, &cfn->at[u].pairs, id);
+    fs_push(cfn->arena, &cfn->at[v].pairs, id);
+    return &cfn->pairs.at[id];
+}
+
+void search_cfn_add(search_cfn *cfn, int32_t u, int32_t v, const double *cost,
+                    double scale)
+{
+    int32_t nu = cfn->dom[u], nv = cfn->dom[v];
+    search_pair *pair = find_pair(cfn, u, v);
+    if (!pair)
+        pair = make_pair(cfn, u, v);
+    int64_t own, other;
+    search_pair_strides(cfn, pair, u, &own, &other);
+    for (int64_t s = 0; s < nu; s++)
+        for (int64_t x = 0; x < nv; x++) {
+            double c = cost[s * nv + x];
+            /* A price of 0 must not make a forbidden pair legal. */
+            pair->cost[s * own + x * other] += isinf(c) ? c : scale * c;
+        }
+}
+
+int32_t search_pair_other(const search_pair *pair, int32_t node)
+{
+    return pair->u == node ? pair->v : pair->u;
+}
+
+void search_pair_strides(const search_cfn *cfn, const search_pair *pair,
+                         int32_t node, int64_t *own, int64_t *other)
+{
+    bool row = pair->u == node;
+    *own = row ? cfn->dom[pair->v] : 1;
+    *other = row ? 1 : cfn->dom[pair->v];
+}
+
+/* Dead pairs leave the lists of both ends, so that lists stay short. */
+static void unlink_pair(search_incident *at, int32_t pair)
+{
+    int32_t n = 0;
+    for (int32_t k = 0; k < at->pairs.n; k++)
+        if (at->pairs.at[k] != pair)
+            at->pairs.at[n++] = at->pairs.at[k];
+    at->pairs.n = n;
+}
+
+void search_cfn_drop_pair(search_cfn *cfn, int32_t pair)
+{
+    search_pair *p = &cfn->pairs.at[pair];
+    p->gone = true;
+    unlink_pair(&cfn->at[p->u], pair);
+    unlink_pair(&cfn->at[p->v], pair);
+}
+
+static int32_t shrink(double *at, int32_t n, const bool *keep)
+{
+    int32_t kept = 0;
+    for (int32_t s = 0; s < n; s++)
+        if (keep[s])
+            at[kept++] = at[s];
+    return kept;
+}
+
+static void keep_in_pair(search_cfn *cfn, search_pair *pair, int32_t node,
+                         const bool *keep)
+{
+    int32_t nu = cfn->dom[pair->u], nv = cfn->dom[pair->v];
+    double *to = pair->cost;
+    bool row = pair->u == node;
+    for (int32_t s = 0; s < nu; s++) {
+        if (row && !keep[s])
+            continue;
+        for (int32_t x = 0; x < nv; x++)
+            if (row || keep[x])
+                *to++ = pair->cost[(int64_t)s * nv + x];
+    }
+    double *msg = pair->msg[row ? 0 : 1];
+    if (msg)
+        shrink(msg, row ? nu : nv, keep);
+}
+
+void search_cfn_keep(search_cfn *cfn, int32_t node, const bool *keep)
+{
+    const search_incident *at = &cfn->at[node];
+    for (int32_t k = 0; k < at->pairs.n; k++)
+        keep_in_pair(cfn, &cfn->pairs.at[at->pairs.at[k]], node, keep);
+    /* Records refer to the old list of values: make a new one. */
+    int32_t *value = fs_new(cfn->arena, int32_t, cfn->dom[node]), n = 0;
+    for (int32_t s = 0; s < cfn->dom[node]; s++)
+        if (keep[s])
+            value[n++] = cfn->value[node][s];
+    shrink(cfn->unary[node], cfn->dom[node], keep);
+    cfn->value[node] = value;
+    cfn->dom[node] = n;
+    if (n == 0)
+        cfn->infeasible = true;
+}
+
+void search_cfn_record(search_cfn *cfn, int32_t node, const int32_t *scope,
+                       int32_t n_scope, uint16_t *best)
+{
+    fs_arena *arena = cfn->arena;
+    search_record record = {
+        .node = node,
+        .n_scope = n_scope,
+        .scope = fs_memdup(arena, scope, (size_t)n_scope * sizeof *scope),
+        .dom = fs_new(arena, int32_t, n_scope),
+        .map = fs_new(arena, int32_t *, n_scope),
+        .own = cfn->value[node],
+        .best = best,
+    };
+    for (int32_t k = 0; k < n_scope; k++) {
+        record.dom[k] = cfn->dom[scope[k]];
+        record.map[k] = cfn->value[scope[k]];
+    }
+    fs_push(arena, &cfn->records, record);
+    while (cfn->at[node].pairs.n)
+        search_cfn_drop_pair(cfn, cfn->at[node].pairs.at[0]);
+    cfn->gone[node] = true;
+    cfn->n_live--;
+}
+
+double search_cfn_cost(const search_cfn *cfn, const int32_t *at)
+{
+    double cost = cfn->offset;
+    for (int32_t i = 0; i < cfn->n; i++)
+        if (!cfn->gone[i])
+            cost += cfn->unary[i][at[i]];
+    for (int32_t p = 0; p < cfn->pairs.n; p++) {
+        const search_pair *pair = &cfn->pairs.at[p];
+        if (!pair->gone)
+            cost += pair->cost[(int64_t)at[pair->u] * cfn->dom[pair->v] +
+                               at[pair->v]];
+    }
+    return cost;
+}
+
+/* Place of a value in a record's list of that time. */
+static int32_t place_of(const int32_t *map, int32_t n, int32_t value)
+{
+    for (int32_t s = 0; s < n; s++)
+        if (map[s] == value)
+            return s;
+    FS_ASSERT(!"a value stands in the domain it was chosen from");
+    return 0;
+}
+
+void search_cfn_finish(const search_cfn *cfn, int32_t *value)
+{
+    for (int32_t r = cfn->records.n - 1; r >= 0; r--) {
+        const search_record *record = &cfn->records.at[r];
+        int64_t index = 0;
+        for (int32_t k = 0; k < record->n_scope; k++)
+            index = index * record->dom[k] +
+                    place_of(record->map[k], record->dom[k],
+                             value[record->scope[k]]);
+        value[record->node] = record->own[record->best[index]];
+    }
+}

@@ -1,0 +1,117 @@
+/* An additive cost network: minimise offset + sum of unary + sum of pair
+ * costs. What is left of a search_net once every maximum and every memory
+ * limit has a price. Reductions work in place and are recorded, so that a
+ * solution of what remains becomes one of the whole. Internal to this folder.
+ *
+ * Terms and methods: bucket elimination (Dechter 1999), dead-end elimination
+ * (Goldstein 1994), sequential reweighted message passing (Kolmogorov, TPAMI
+ * 2006 and 2015). */
+#ifndef FS_SEARCH_CFN_H
+#define FS_SEARCH_CFN_H
+
+#include "search/search.h"
+
+typedef struct search_pair {
+    int32_t u, v;
+    double *cost;   /* [dom u * dom v], row u */
+    double *msg[2]; /* moved from the pair to u, to v; NULL before the dual */
+    bool gone;
+} search_pair;
+
+/* An eliminated node: its best value for each choice of the nodes in scope.
+ * Choices are counted in the domains as they were then: `map` translates. */
+typedef struct search_record {
+    int32_t node, n_scope;
+    int32_t *scope, *dom;
+    int32_t **map; /* [n_scope] value lists of the scope */
+    int32_t *own;  /* value list of the node */
+    uint16_t *best;
+} search_record;
+
+typedef struct search_incident {
+    FS_VEC(int32_t) pairs;
+} search_incident;
+
+typedef struct search_cfn {
+    fs_arena *arena;
+    int32_t n, n_live;
+    int32_t *dom;
+    double **unary;
+    int32_t **value; /* [dom] place -> value of the network it came from */
+    bool *gone;
+    FS_VEC(search_pair) pairs;
+    search_incident *at; /* live pairs of each node */
+    FS_VEC(search_record) records;
+    double offset;
+    int64_t steps;
+    bool infeasible;
+} search_cfn;
+
+search_cfn *search_cfn_new(int32_t n, fs_arena *arena);
+/* Copies. */
+void search_cfn_set(search_cfn *cfn, int32_t node, int32_t dom,
+                    const double *unary);
+/* Adds scale * cost (row u) to the pair (u, v), made where it is missing:
+ * parallel edges are summed. */
+void search_cfn_add(search_cfn *cfn, int32_t u, int32_t v, const double *cost,
+                    double scale);
+int32_t search_pair_other(const search_pair *pair, int32_t node);
+/* Entry (s of node, x of the other) is cost[s * own + x * other]. */
+void search_pair_strides(const search_cfn *cfn, const search_pair *pair,
+                         int32_t node, int64_t *own, int64_t *other);
+void search_cfn_drop_pair(search_cfn *cfn, int32_t pair);
+/* Keeps the values whose flag is set; an empty domain makes it infeasible. */
+void search_cfn_keep(search_cfn *cfn, int32_t node, const bool *keep);
+/* Takes a node out; `best` (arena) has one entry per choice of the scope. */
+void search_cfn_record(search_cfn *cfn, int32_t node, const int32_t *scope,
+                       int32_t n_scope, uint16_t *best);
+/* Cost of places at[] (live nodes) in what is left. */
+double search_cfn_cost(const search_cfn *cfn, const int32_t *at);
+/* From values of the live nodes to values of all, in place. */
+void search_cfn_finish(const search_cfn *cfn, int32_t *value);
+
+/* Exact reductions of the additive objective to a fixpoint: infinite costs,
+ * single values, decomposable pairs, degree <= 2, Goldstein's dominance. */
+void search_cfn_reduce(search_cfn *cfn);
+/* Only infinite costs and what follows from them (exact for any objective). */
+void search_cfn_arcs(search_cfn *cfn);
+
+/* Eliminates every live node in min-weight order when all tables together
+ * have at most `entries` entries; returns false and changes nothing when they
+ * would not. */
+bool search_cfn_eliminate(search_cfn *cfn, int64_t entries);
+
+/* The dual: messages that raise a proven bound, sweep by sweep. */
+typedef struct search_dual {
+    search_cfn *cfn;
+    fs_arena *arena;
+    double bound;   /* best proven so far */
+    double upper;   /* values that cannot lead below it are dropped */
+    bool closed;    /* no assignment costs less than upper */
+    double best;    /* cost of value[] in the cfn, INFINITY: none yet */
+    int32_t *value; /* [n] best decoding, of the live nodes */
+    int32_t *place; /* [n] decoding at work */
+    double **hat, *least, sum;
+    bool **drop;
+} search_dual;
+search_dual *search_dual_new(search_cfn *cfn, fs_arena *arena);
+/* One sweep forth and back, and a decoding. */
+void search_dual_sweep(search_dual *dual);
+
+/* Minimum of an additive network. */
+typedef struct search_minimum {
+    double bound;   /* proven */
+    double cost;    /* of value[], INFINITY when none was found */
+    int32_t *value; /* [n] */
+    int32_t kernel_nodes; /* live after the reductions */
+} search_minimum;
+typedef struct search_effort {
+    int64_t deadline_ns;
+    int32_t sweeps; /* of the dual, when elimination is too wide */
+    double cutoff;  /* stop once the bound reaches it */
+    bool milp;      /* close what remains with GLPK */
+} search_effort;
+void search_cfn_minimise(search_cfn *cfn, const search_effort *effort,
+                         fs_arena *arena, search_minimum *out);
+
+#endif

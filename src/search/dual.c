@@ -1,0 +1,301 @@
+/* Sequential reweighted message passing (Kolmogorov, TPAMI 28(10), 2006; 37(5),
+ * 2015). A message moves cost from a pair to one of its ends; any messages
+ * leave the sum unchanged, so
+ *   bound = offset + sum_i min_s hat_i(s),
+ *   hat_i = unary_i + sum of the messages to i,
+ * is proven whenever every pair keeps nothing negative, which holds here
+ * after each step: a node hands its hat to the pairs that lie ahead, and each
+ * of these passes its minimum on at once.
+ *
+ * Reduced-cost fixing: when node i is visited all its pairs have given it what
+ * they can, so no assignment with value s costs less than
+ *   bound + hat_i(s) - min hat_i;
+ * a value whose bound reaches the best known cost is dropped (exact for what
+ * could still be better). */
+#include "config.h"
+#include "search/cfn.h"
+
+#include <math.h>
+#include <string.h>
+
+static double *message(const search_pair *pair, int32_t node)
+{
+    return pair->msg[pair->u == node ? 0 : 1];
+}
+
+/* Sets the message to `node` to the least that the pair has left for each of
+ * its values. */
+static void pull(search_dual *d, const search_pair *pair, int32_t node)
+{
+    search_cfn *cfn = d->cfn;
+    int32_t nu = cfn->dom[pair->u], nv = cfn->dom[pair->v];
+    double *to = message(pair, node);
+    const double *from = message(pair, search_pair_other(pair, node));
+    if (node == pair->u) {
+        for (int64_t s = 0; s < nu; s++) {
+            const double *cost = pair->cost + s * nv;
+            double least = INFINITY;
+            for (int32_t x = 0; x < nv; x++) {
+                double c = cost[x] - from[x];
+                least = c < least ? c : least;
+            }
+            to[s] = least;
+        }
+    } else {
+        for (int32_t x = 0; x < nv; x++)
+            to[x] = INFINITY;
+        for (int64_t s = 0; s < nu; s++) {
+            const double *cost = pair->cost + s * nv;
+            for (int32_t x = 0; x < nv; x++) {
+                double c = cost[x] - from[s];
+                to[x] = c < to[x] ? c : to[x];
+            }
+        }
+    }
+    cfn->steps += (int64_t)nu * nv;
+}
+
+static double least_of(const double *at, int32_t n)
+{
+    double best = INFINITY;
+    for (int32_t s = 0; s < n; s++)
+        best = at[s] < best ? at[s] : best;
+    return best;
+}
+
+static void collect(search_dual *d, int32_t node)
+{
+    const search_cfn *cfn = d->cfn;
+    const search_incident *at = &cfn->at[node];
+    int32_t n = cfn->dom[node];
+    double *hat = d->hat[node];
+    memcpy(hat, cfn->unary[node], (size_t)n * sizeof *hat);
+    for (int32_t k = 0; k < at->pairs.n; k++) {
+        const double *msg = message(&cfn->pairs.at[at->pairs.at[k]], node);
+        for (int32_t s = 0; s < n; s++)
+            hat[s] += msg[s];
+    }
+    double least = least_of(hat, n);
+    d->sum += least - d->least[node];
+    d->least[node] = least;
+}
+
+/* The sum afresh: running sums drift. */
+static double total(const search_dual *d)
+{
+    double sum = d->cfn->offset;
+    for (int32_t i = 0; i < d->cfn->n; i++)
+        if (!d->cfn->gone[i])
+            sum += d->least[i];
+    return sum;
+}
+
+search_dual *search_dual_new(search_cfn *cfn, fs_arena *arena)
+{
+    search_dual *d = fs_new(arena, search_dual, 1);
+    d->cfn = cfn;
+    d->arena = arena;
+    d->upper = d->best = INFINITY;
+    d->hat = fs_new(arena, double *, cfn->n);
+    d->least = fs_new(arena, double, cfn->n);
+    d->value = fs_new(arena, int32_t, cfn->n);
+    d->place = fs_new(arena, int32_t, cfn->n);
+    d->drop = fs_new(arena, bool *, cfn->n);
+    for (int32_t p = 0; p < cfn->pairs.n; p++) {
+        search_pair *pair = &cfn->pairs.at[p];
+        if (pair->gone)
+            continue;
+        pair->msg[0] = fs_new(arena, double, cfn->dom[pair->u]);
+        pair->msg[1] = fs_new(arena, double, cfn->dom[pair->v]);
+        pull(d, pair, pair->v);
+    }
+    for (int32_t i = 0; i < cfn->n; i++) {
+        d->hat[i] = fs_new(arena, double, cfn->dom[i]);
+        if (!cfn->gone[i])
+            collect(d, i);
+    }
+    d->bound = d->sum = total(d);
+    return d;
+}
+
+/* ---- decoding ---- */
+
+/* Best value of a node given the nodes before it, with the messages standing
+ * for those after it. */
+static int32_t decode(const search_dual *d, int32_t node)
+{
+    const search_cfn *cfn = d->cfn;
+    const search_incident *at = &cfn->at[node];
+    double least = INFINITY;
+    int32_t best = 0;
+    for (int64_t s = 0; s < cfn->dom[node]; s++) {
+        double c = cfn->unary[node][s];
+        for (int32_t k = 0; k < at->pairs.n; k++) {
+            const search_pair *pair = &cfn->pairs.at[at->pairs.at[k]];
+            int32_t other = search_pair_other(pair, node);
+            int64_t own, step;
+            search_pair_strides(cfn, pair, node, &own, &step);
+            c += other < node ? pair->cost[s * own + d->place[other] * step]
+                              : message(pair, node)[s];
+        }
+        if (c < least) {
+            least = c;
+            best = (int32_t)s;
+        }
+    }
+    return best;
+}
+
+/* One value at a time, given all neighbours; true when something changed. */
+static bool improve(search_dual *d, int32_t node)
+{
+    const search_cfn *cfn = d->cfn;
+    const search_incident *at = &cfn->at[node];
+    double least = INFINITY, here = INFINITY;
+    int32_t best = d->place[node];
+    for (int64_t s = 0; s < cfn->dom[node]; s++) {
+        double c = cfn->unary[node][s];
+        for (int32_t k = 0; k < at->pairs.n; k++) {
+            const search_pair *pair = &cfn->pairs.at[at->pairs.at[k]];
+            int64_t own, step;
+            search_pair_strides(cfn, pair, node, &own, &step);
+            int32_t other = search_pair_other(pair, node);
+            c += pair->cost[s * own + d->place[other] * step];
+        }
+        if (s == d->place[node])
+            here = c;
+        if (c < least) {
+            least = c;
+            best = (int32_t)s;
+        }
+    }
+    bool better = least < here;
+    if (better)
+        d->place[node] = best;
+    return better;
+}
+
+static void take_decoded(search_dual *d)
+{
+    const search_cfn *cfn = d->cfn;
+    enum { ROUNDS = 10 };
+    for (int32_t round = 0, any = 1; any && round < ROUNDS; round++) {
+        any = 0;
+        for (int32_t i = 0; i < cfn->n; i++)
+            if (!cfn->gone[i])
+                any |= improve(d, i);
+    }
+    double cost = search_cfn_cost(cfn, d->place);
+    if (cost < d->best) {
+        d->best = cost;
+        for (int32_t i = 0; i < cfn->n; i++)
+            if (!cfn->gone[i])
+                d->value[i] = cfn->value[i][d->place[i]];
+    }
+}
+
+/* ---- sweeps ---- */
+
+static void count_sides(const search_dual *d, int32_t node, int32_t *before,
+                        int32_t *after)
+{
+    const search_incident *at = &d->cfn->at[node];
+    *before = *after = 0;
+    for (int32_t k = 0; k < at->pairs.n; k++) {
+        const search_pair *pair = &d->cfn->pairs.at[at->pairs.at[k]];
+        (*(search_pair_other(pair, node) < node ? before : after))++;
+    }
+}
+
+/* Hands the node's hat to the pairs ahead of it and lets them pass it on. */
+static void push(search_dual *d, int32_t node, bool forth)
+{
+    search_cfn *cfn = d->cfn;
+    const search_incident *at = &cfn->at[node];
+    int32_t before, after;
+    count_sides(d, node, &before, &after);
+    int32_t ahead = forth ? after : before;
+    if (ahead == 0)
+        return;
+    double share = 1.0 / (before > after ? before : after);
+    double *hat = d->hat[node];
+    for (int32_t k = 0; k < at->pairs.n; k++) {
+        const search_pair *pair = &cfn->pairs.at[at->pairs.at[k]];
+        int32_t other = search_pair_other(pair, node);
+        if ((other > node) != forth)
+            continue;
+        double *msg = message(pair, node);
+        for (int32_t s = 0; s < cfn->dom[node]; s++)
+            msg[s] -= share * hat[s];
+        pull(d, pair, other);
+        collect(d, other);
+    }
+    collect(d, node);
+}
+
+/* Flags values that cannot lead to less than `upper`; costs within 1e-10 of
+ * it count as equal. */
+static void flag(search_dual *d, int32_t node)
+{
+    double upper = d->upper - 1e-10 * fabs(d->upper);
+    int32_t n = d->cfn->dom[node];
+    bool *keep = fs_new(d->arena, bool, n), any = false;
+    for (int32_t s = 0; s < n; s++) {
+        keep[s] = !(d->sum + d->hat[node][s] - d->least[node] >= upper);
+        any |= !keep[s];
+    }
+    d->drop[node] = any ? keep : NULL;
+}
+
+static void sweep(search_dual *d, bool forth)
+{
+    search_cfn *cfn = d->cfn;
+    d->sum = total(d);
+    for (int32_t k = 0; k < cfn->n; k++) {
+        int32_t i = forth ? k : cfn->n - 1 - k;
+        if (cfn->gone[i])
+            continue;
+        if (forth) {
+            d->place[i] = decode(d, i);
+            if (isfinite(d->upper))
+                flag(d, i);
+        }
+        push(d, i, forth);
+    }
+    d->bound = fmax(d->bound, total(d));
+}
+
+static void apply_drops(search_dual *d)
+{
+    search_cfn *cfn = d->cfn;
+    bool any = false;
+    for (int32_t i = 0; i < cfn->n && !cfn->infeasible; i++) {
+        if (cfn->gone[i] || !d->drop[i])
+            continue;
+        any = true;
+        search_cfn_keep(cfn, i, d->drop[i]);
+        d->drop[i] = NULL;
+    }
+    if (any)
+        search_cfn_arcs(cfn);
+    if (cfn->infeasible) {
+        d->closed = true;
+        return;
+    }
+    for (int32_t i = 0; any && i < cfn->n; i++)
+        if (!cfn->gone[i])
+            collect(d, i);
+}
+
+void search_dual_sweep(search_dual *d)
+{
+    if (d->closed)
+        return;
+    sweep(d, true);
+    take_decoded(d);
+    apply_drops(d);
+    if (!d->closed)
+        sweep(d, false);
+    if (d->bound >= d->upper)
+        d->closed = true;
+}

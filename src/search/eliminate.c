@@ -1,0 +1,277 @@
+/* Bucket elimination (Dechter, Artificial Intelligence 113, 1999): a node is
+ * taken out by minimising the sum of all tables that mention it; the result is
+ * a table over its neighbours. Exact for an additive objective; time and
+ * space grow with the product of the neighbours' domains. */
+#include "config.h"
+#include "search/cfn.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_SCOPE = 24, MAX_NODES = 20000 };
+
+/* A table over live nodes, last node of the scope fastest. */
+typedef struct table {
+    int32_t n;
+    int32_t node[MAX_SCOPE];
+    const double *cost;
+    bool used;
+} table;
+
+typedef struct bucket {
+    search_cfn *cfn;
+    fs_arena *arena;
+    FS_VEC(table) tables;
+    FS_VEC(int32_t) order;
+} bucket;
+
+/* ---- the order, found on the structure alone ---- */
+
+typedef struct graph {
+    int32_t n, words;
+    uint64_t *bits; /* [n * words] adjacency */
+    double *weight; /* [n] log of the table that eliminating the node makes */
+} graph;
+
+static uint64_t *row(const graph *g, int32_t i)
+{
+    return g->bits + (size_t)i * (size_t)g->words;
+}
+
+static double weight_of(const graph *g, const search_cfn *cfn, int32_t i)
+{
+    double weight = log(cfn->dom[i]);
+    for (int32_t w = 0; w < g->words; w++)
+        for (uint64_t b = row(g, i)[w]; b; b &= b - 1)
+            weight += log(cfn->dom[64 * w + __builtin_ctzll(b)]);
+    return weight;
+}
+
+static void graph_init(graph *g, const search_cfn *cfn, fs_arena *arena)
+{
+    g->n = cfn->n;
+    g->words = (cfn->n + 63) / 64;
+    g->bits = fs_new(arena, uint64_t, (size_t)g->n * (size_t)g->words);
+    g->weight = fs_new(arena, double, g->n);
+    for (int32_t p = 0; p < cfn->pairs.n; p++) {
+        const search_pair *pair = &cfn->pairs.at[p];
+        if (pair->gone)
+            continue;
+        row(g, pair->u)[pair->v / 64] |= 1ull << (pair->v % 64);
+        row(g, pair->v)[pair->u / 64] |= 1ull << (pair->u % 64);
+    }
+    for (int32_t i = 0; i < g->n; i++)
+        g->weight[i] = cfn->gone[i] ? INFINITY : weight_of(g, cfn, i);
+}
+
+static void graph_eliminate(graph *g, const search_cfn *cfn, int32_t v)
+{
+    for (int32_t w = 0; w < g->words; w++)
+        for (uint64_t b = row(g, v)[w]; b; b &= b - 1) {
+            int32_t i = 64 * w + __builtin_ctzll(b);
+            for (int32_t k = 0; k < g->words; k++)
+                row(g, i)[k] |= row(g, v)[k];
+            row(g, i)[i / 64] &= ~(1ull << (i % 64));
+            row(g, i)[v / 64] &= ~(1ull << (v % 64));
+        }
+    for (int32_t w = 0; w < g->words; w++)
+        for (uint64_t b = row(g, v)[w]; b; b &= b - 1) {
+            int32_t i = 64 * w + __builtin_ctzll(b);
+            g->weight[i] = weight_of(g, cfn, i);
+        }
+    g->weight[v] = INFINITY;
+}
+
+/* Min-weight order; false when the tables need more than `entries` cells of
+ * work in all. */
+static bool find_order(bucket *b, int64_t entries)
+{
+    search_cfn *cfn = b->cfn;
+    graph g;
+    graph_init(&g, cfn, b->arena);
+    double total = 0;
+    for (int32_t k = 0; k < cfn->n_live; k++) {
+        int32_t best = 0;
+        for (int32_t i = 1; i < g.n; i++)
+            if (g.weight[i] < g.weight[best])
+                best = i;
+        total += exp(g.weight[best]);
+        if (total > (double)entries)
+            return false;
+        int32_t width = 0;
+        for (int32_t w = 0; w < g.words; w++)
+            width += __builtin_popcountll(row(&g, best)[w]);
+        if (width > MAX_SCOPE)
+            return false;
+        fs_push(b->arena, &b->order, best);
+        graph_eliminate(&g, cfn, best);
+    }
+    return true;
+}
+
+/* ---- the tables ---- */
+
+static void make_tables(bucket *b)
+{
+    search_cfn *cfn = b->cfn;
+    for (int32_t p = 0; p < cfn->pairs.n; p++) {
+        const search_pair *pair = &cfn->pairs.at[p];
+        table t = {.n = 2, .node = {pair->u, pair->v}, .cost = pair->cost};
+        if (!pair->gone)
+            fs_push(b->arena, &b->tables, t);
+    }
+    for (int32_t i = 0; i < cfn->n; i++) {
+        table t = {.n = 1, .node = {i}, .cost = cfn->unary[i]};
+        if (!cfn->gone[i])
+            fs_push(b->arena, &b->tables, t);
+    }
+}
+
+static bool mentions(const table *t, int32_t node)
+{
+    for (int32_t k = 0; k < t->n; k++)
+        if (t->node[k] == node)
+            return true;
+    return false;
+}
+
+/* The tables of one elimination, read in step with a counter over the scope:
+ * stride[f][k] is how far table f moves when scope node k goes up by one. */
+typedef struct join {
+    int32_t n_scope, n_tables, dom;
+    int32_t scope[MAX_SCOPE], size[MAX_SCOPE];
+    const double **cost;
+    int64_t (*stride)[MAX_SCOPE];
+    int64_t *own; /* stride of the node itself */
+    int64_t cells;
+} join;
+
+static void join_scope(join *j, const bucket *b, const table *t, int32_t node)
+{
+    for (int32_t k = 0; k < t->n; k++) {
+        int32_t at = 0;
+        while (at < j->n_scope && j->scope[at] != t->node[k])
+            at++;
+        if (t->node[k] == node || at < j->n_scope)
+            continue;
+        j->size[j->n_scope] = b->cfn->dom[t->node[k]];
+        j->scope[j->n_scope++] = t->node[k];
+    }
+}
+
+static void join_table(join *j, const bucket *b, const table *t, int32_t node)
+{
+    int32_t f = j->n_tables++;
+    int64_t stride = 1;
+    j->cost[f] = t->cost;
+    for (int32_t k = t->n - 1; k >= 0; k--) {
+        for (int32_t s = 0; s < j->n_scope; s++)
+            if (j->scope[s] == t->node[k])
+                j->stride[f][s] = stride;
+        if (t->node[k] == node)
+            j->own[f] = stride;
+        stride *= b->cfn->dom[t->node[k]];
+    }
+}
+
+static void join_init(join *j, bucket *b, int32_t node)
+{
+    int32_t n = 0;
+    memset(j, 0, sizeof *j);
+    j->dom = b->cfn->dom[node];
+    for (int32_t f = 0; f < b->tables.n; f++) {
+        const table *t = &b->tables.at[f];
+        if (!t->used && mentions(t, node)) {
+            join_scope(j, b, t, node);
+            n++;
+        }
+    }
+    j->cost = fs_new(b->arena, const double *, n);
+    j->stride = fs_alloc(b->arena, (size_t)n, sizeof *j->stride);
+    j->own = fs_new(b->arena, int64_t, n);
+    for (int32_t f = 0; f < b->tables.n; f++) {
+        table *t = &b->tables.at[f];
+        if (!t->used && mentions(t, node)) {
+            join_table(j, b, t, node);
+            t->used = true;
+        }
+    }
+    j->cells = 1;
+    for (int32_t k = 0; k < j->n_scope; k++)
+        j->cells *= j->size[k];
+}
+
+/* Minimum over the node's values with every table standing at `at`. */
+static double join_least(const join *j, const int64_t *at, double *sum,
+                         uint16_t *best)
+{
+    memset(sum, 0, (size_t)j->dom * sizeof *sum);
+    for (int32_t f = 0; f < j->n_tables; f++) {
+        const double *cost = j->cost[f] + at[f];
+        int64_t own = j->own[f];
+        for (int32_t s = 0; s < j->dom; s++)
+            sum[s] += cost[s * own];
+    }
+    double least = INFINITY;
+    for (int32_t s = 0; s < j->dom; s++)
+        if (sum[s] < least) {
+            least = sum[s];
+            *best = (uint16_t)s;
+        }
+    return least;
+}
+
+static void join_run(const join *j, fs_arena *arena, double *cost,
+                     uint16_t *best)
+{
+    int32_t count[MAX_SCOPE] = {0};
+    int64_t *at = fs_new(arena, int64_t, j->n_tables);
+    double *sum = fs_new(arena, double, j->dom);
+    for (int64_t c = 0; c < j->cells; c++) {
+        cost[c] = join_least(j, at, sum, &best[c]);
+        for (int32_t k = j->n_scope - 1; k >= 0; k--) {
+            bool wraps = ++count[k] == j->size[k];
+            int64_t move = wraps ? 1 - j->size[k] : 1;
+            for (int32_t f = 0; f < j->n_tables; f++)
+                at[f] += move * j->stride[f][k];
+            if (!wraps)
+                break;
+            count[k] = 0;
+        }
+    }
+}
+
+static void eliminate(bucket *b, int32_t node)
+{
+    search_cfn *cfn = b->cfn;
+    join j;
+    join_init(&j, b, node);
+    double *cost = fs_new(b->arena, double, j.cells);
+    uint16_t *best = fs_new(cfn->arena, uint16_t, j.cells);
+    join_run(&j, b->arena, cost, best);
+    cfn->steps += j.cells * j.dom;
+    search_cfn_record(cfn, node, j.scope, j.n_scope, best);
+    if (j.n_scope == 0) {
+        cfn->offset += cost[0];
+        cfn->infeasible |= !isfinite(cost[0]);
+        return;
+    }
+    table t = {.n = j.n_scope, .cost = cost};
+    memcpy(t.node, j.scope, sizeof j.scope);
+    fs_push(b->arena, &b->tables, t);
+}
+
+bool search_cfn_eliminate(search_cfn *cfn, int64_t entries)
+{
+    if (cfn->n > MAX_NODES)
+        return false;
+    bucket b = {.cfn = cfn, .arena = fs_arena_create()};
+    bool fits = find_order(&b, entries);
+    if (fits) {
+        make_tables(&b);
+        for (int32_t k = 0; k < b.order.n; k++)
+            eliminate(&b, b.order.at[k]);
+    }
+    fs_arena_destroy(b.arena);
+    return fits;
+}

@@ -1,0 +1,67 @@
+/* What the engines share: the rows of engines.def, bounds that need no
+ * search, and the MILP that closes a gap. Internal to this folder. */
+#ifndef FS_SEARCH_ENGINE_H
+#define FS_SEARCH_ENGINE_H
+
+#include "search/search.h"
+
+#define SEARCH_ENGINE(name, what) search_engine_fn search_##name;
+#include "search/engines.def"
+#undef SEARCH_ENGINE
+
+/* Two costs within this relative distance count as equal. */
+#define SEARCH_TOLERANCE 1e-9
+
+/* Sums of an assignment per stage: a micro, b step, bytes. Each array has
+ * n_stages entries. */
+typedef struct search_sums {
+    double *micro_s, *step_s;
+    int64_t *bytes;
+} search_sums;
+search_sums search_sums_new(int32_t n_stages, fs_arena *arena);
+void search_net_sums(const search_net *net, const int32_t *value,
+                     search_sums *out);
+/* The formula, without the memory limit. */
+double search_sums_cost(const search_net *net, const search_sums *sums);
+bool search_sums_fit(const search_net *net, const search_sums *sums);
+
+/* Sum of the least entries of every table, put through the formula: what no
+ * assignment can undercut. INFINITY when a node or a pair has no finite
+ * entry. */
+double search_net_floor(const search_net *net, fs_arena *arena);
+
+/* Least bytes that stage `stage` can do with (infinite costs respected);
+ * INT64_MAX when the network has no finite assignment. Exact where
+ * elimination is possible, else a lower bound. */
+int64_t search_net_least_bytes(const search_net *net, int32_t stage);
+
+/* Edges of each node: edge[first[i] .. first[i + 1]); of both ends, or only
+ * of the later one (v). */
+typedef struct search_incidence {
+    int32_t *first, *edge;
+} search_incidence;
+search_incidence search_net_incidence(const search_net *net, bool both,
+                                      fs_arena *arena);
+
+bool search_proven(double bound, double cost);
+
+/* Changes single nodes of `value` as long as that lowers the cost (memory
+ * respected). `value` must be feasible. Returns the cost. */
+double search_net_improve(const search_net *net, int32_t *value,
+                          fs_arena *arena);
+
+/* A mixed integer program for GLPK. `start` (or NULL) is a known assignment
+ * of cost `upper` (else INFINITY); `cutoff`: stop once the bound reaches it. */
+typedef struct search_milp_task {
+    const search_net *net;
+    const int32_t *start;
+    double upper, cutoff;
+    int64_t deadline_ns;
+} search_milp_task;
+/* `out` keeps start where nothing better was found. FS_NO: infeasible. */
+fs_status search_milp(const search_milp_task *task, fs_arena *arena,
+                      fs_err *err, search_solution *out);
+/* Columns that the MILP of this net would have. */
+int64_t search_milp_columns(const search_net *net);
+
+#endif

@@ -1,0 +1,124 @@
+/* The oracle: every assignment, depth first, with partial sums. A branch is
+ * left only when its partial sums alone (costs and bytes are not negative)
+ * cannot lead to anything better. */
+#include "config.h"
+#include "search/engine.h"
+
+#include "base/clock.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MAX_STEPS 100000000
+
+typedef struct walk {
+    const search_net *net;
+    search_sums sums;
+    search_incidence into; /* edges whose later end a node is */
+    int32_t *value, *best;
+    double best_cost;
+    bool prune; /* no entry is negative */
+    int64_t steps;
+} walk;
+
+static bool never_negative(const search_net *net)
+{
+    bool good = true;
+    for (int32_t i = 0; i < net->n_nodes; i++)
+        for (int32_t s = 0; s < net->nodes[i].n; s++)
+            good &= net->nodes[i].cost[s] >= 0 && net->nodes[i].bytes[s] >= 0;
+    for (int32_t e = 0; e < net->n_edges; e++) {
+        const search_net_edge *edge = &net->edges[e];
+        int64_t n = (int64_t)net->nodes[edge->u].n * net->nodes[edge->v].n;
+        for (int64_t k = 0; k < n; k++)
+            good &= edge->cost[k] >= 0;
+    }
+    return good;
+}
+
+/* Adds node i's value to the sums; false when something is forbidden. */
+static bool put(walk *w, int32_t i)
+{
+    const search_net *net = w->net;
+    const search_net_node *node = &net->nodes[i];
+    double *sum[2] = {w->sums.micro_s, w->sums.step_s};
+    double cost = node->cost[w->value[i]];
+    w->sums.bytes[node->stage] += node->bytes[w->value[i]];
+    sum[node->per_step][node->stage] += cost;
+    bool fine = isfinite(cost);
+    for (int32_t k = w->into.first[i]; k < w->into.first[i + 1]; k++) {
+        const search_net_edge *edge = &net->edges[w->into.edge[k]];
+        cost = edge->cost[(int64_t)w->value[edge->u] * node->n + w->value[i]];
+        sum[edge->per_step][edge->stage] += cost;
+        fine &= isfinite(cost);
+    }
+    return fine;
+}
+
+static void visit(walk *w, int32_t i);
+
+/* The sums are saved and put back, not subtracted: INFINITY - INFINITY. */
+static void try_value(walk *w, int32_t i)
+{
+    int32_t p = w->net->n_stages;
+    double micro[p], step[p];
+    int64_t bytes[p];
+    memcpy(micro, w->sums.micro_s, sizeof micro);
+    memcpy(step, w->sums.step_s, sizeof step);
+    memcpy(bytes, w->sums.bytes, sizeof bytes);
+    bool fine = put(w, i);
+    if (fine && w->prune)
+        fine = search_sums_fit(w->net, &w->sums) &&
+               search_sums_cost(w->net, &w->sums) < w->best_cost;
+    if (fine)
+        visit(w, i + 1);
+    memcpy(w->sums.micro_s, micro, sizeof micro);
+    memcpy(w->sums.step_s, step, sizeof step);
+    memcpy(w->sums.bytes, bytes, sizeof bytes);
+}
+
+static void visit(walk *w, int32_t i)
+{
+    if (i == w->net->n_nodes) {
+        double cost = search_sums_cost(w->net, &w->sums);
+        if (search_sums_fit(w->net, &w->sums) && cost < w->best_cost) {
+            w->best_cost = cost;
+            memcpy(w->best, w->value, (size_t)i * sizeof *w->best);
+        }
+        return;
+    }
+    for (int32_t s = 0; s < w->net->nodes[i].n; s++) {
+        if (++w->steps > MAX_STEPS)
+            return;
+        w->value[i] = s;
+        try_value(w, i);
+    }
+}
+
+fs_status search_exhaustive(const search_net *net, const search_budget *budget,
+                            fs_arena *arena, fs_err *err, search_solution *out)
+{
+    (void)budget; /* an oracle has no half answers */
+    walk w = {.net = net,
+              .into = search_net_incidence(net, false, arena),
+              .sums = search_sums_new(net->n_stages, arena),
+              .value = fs_new(arena, int32_t, net->n_nodes),
+              .best = fs_new(arena, int32_t, net->n_nodes),
+              .best_cost = INFINITY, .prune = never_negative(net)};
+    enum { DEPTH = 10000 };
+    if (net->n_nodes > DEPTH)
+        return fs_fail(err, FS_INVALID,
+                       "exhaustive: %d nodes are too many; use engine ilp",
+                       net->n_nodes);
+    visit(&w, 0);
+    if (w.steps > MAX_STEPS)
+        return fs_fail(err, FS_INVALID,
+                       "exhaustive: more than %d partial assignments of %d "
+                       "nodes; use engine ilp",
+                       MAX_STEPS, net->n_nodes);
+    if (!isfinite(w.best_cost))
+        return fs_fail(err, FS_NO, "no assignment is legal and fits memory");
+    double cost = search_net_cost(net, w.best);
+    *out = (search_solution){w.best, cost, cost, w.steps};
+    return FS_OK;
+}

@@ -1,0 +1,377 @@
+/* Proven optimal assignments of a network.
+ *
+ * 1. Prices. For lambda, mu in the simplex and w >= 0,
+ *      T >= sum_i (1 + (m-1) lambda_i) a_i + sum_i mu_i b_i
+ *           + sum_i w_i (bytes_i - limit_i)
+ *    for every assignment that fits; the right side is additive, so its
+ *    minimum (minimise.c) is a proven bound, and its minimiser a candidate.
+ *    With one stage lambda = mu = 1 is the objective itself: one round is
+ *    exact unless memory binds. Else the prices follow the subgradient, with
+ *    Polyak's step (Polyak 1969; Fisher 1981).
+ * 2. What a gap leaves open goes to GLPK, after the values whose reduced cost
+ *    reaches the best known cost were dropped. */
+#include "config.h"
+#include "search/engine.h"
+
+#include "base/clock.h"
+#include "search/cfn.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROUNDS = 80, FIX_SWEEPS = 40, MILP_COLUMNS = 60000 };
+
+typedef struct prices {
+    double *micro, *step, *bytes; /* [n_stages]; bytes: seconds per byte */
+} prices;
+
+typedef struct ilp {
+    const search_net *net;
+    const search_budget *budget;
+    fs_arena *arena; /* of this solve */
+    int64_t deadline_ns;
+    prices at, best_at;
+    double bound, cost;
+    double reach; /* Polyak's factor, halved while the bound stands still */
+    int32_t *value;
+    search_sums sums;
+    int64_t steps;
+} ilp;
+
+static prices prices_new(int32_t n, fs_arena *arena)
+{
+    prices p = {fs_new(arena, double, n), fs_new(arena, double, n),
+                fs_new(arena, double, n)};
+    for (int32_t i = 0; i < n; i++)
+        p.micro[i] = p.step[i] = 1.0 / n;
+    return p;
+}
+
+static void prices_copy(prices *to, const prices *from, int32_t n)
+{
+    size_t bytes = (size_t)n * sizeof(double);
+    memcpy(to->micro, from->micro, bytes);
+    memcpy(to->step, from->step, bytes);
+    memcpy(to->bytes, from->bytes, bytes);
+}
+
+static double weight(const search_net *net, const prices *at, int32_t stage,
+                     bool per_step)
+{
+    return per_step ? at->step[stage]
+                    : 1 + (net->micro_batches - 1) * at->micro[stage];
+}
+
+static search_cfn *priced(const search_net *net, const prices *at,
+                          fs_arena *arena)
+{
+    search_cfn *cfn = search_cfn_new(net->n_nodes, arena);
+    for (int32_t i = 0; i < net->n_nodes; i++) {
+        const search_net_node *node = &net->nodes[i];
+        double scale = weight(net, at, node->stage, node->per_step);
+        double *unary = fs_new(arena, double, node->n);
+        for (int32_t s = 0; s < node->n; s++)
+            unary[s] = isinf(node->cost[s])
+                           ? INFINITY
+                           : scale * node->cost[s] +
+                                 at->bytes[node->stage] *
+                                     (double)node->bytes[s];
+        search_cfn_set(cfn, i, node->n, unary);
+    }
+    for (int32_t e = 0; e < net->n_edges; e++) {
+        const search_net_edge *edge = &net->edges[e];
+        search_cfn_add(cfn, edge->u, edge->v, edge->cost,
+                       weight(net, at, edge->stage, edge->per_step));
+    }
+    return cfn;
+}
+
+/* Price times limit, which the priced minimum has in excess. */
+static double excess(const search_net *net, const prices *at)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < net->n_stages; i++)
+        if (at->bytes[i] > 0)
+            sum += at->bytes[i] * (double)net->limit_bytes[i];
+    return sum;
+}
+
+static void offer(ilp *s, const int32_t *value)
+{
+    const search_net *net = s->net;
+    if (!isfinite(search_net_cost(net, value)))
+        return;
+    fs_arena *scratch = fs_arena_create();
+    int32_t *try = fs_memdup(scratch, value,
+                             (size_t)net->n_nodes * sizeof *value);
+    double cost = search_net_improve(net, try, scratch);
+    if (cost < s->cost) {
+        s->cost = cost;
+        memcpy(s->value, try, (size_t)net->n_nodes * sizeof *value);
+    }
+    fs_arena_destroy(scratch);
+}
+
+static bool done(const ilp *s)
+{
+    return search_proven(s->bound, s->cost) ||
+           s->bound >= s->budget->cutoff || fs_now_ns() >= s->deadline_ns;
+}
+
+/* Minimises at the current prices. False when nothing is legal. On return
+ * s->sums are those of the minimiser. */
+static bool price_round(ilp *s, bool exact)
+{
+    const search_net *net = s->net;
+    fs_arena *scratch = fs_arena_create();
+    double over = excess(net, &s->at);
+    search_effort effort = {s->deadline_ns, exact ? 300 : 20,
+                            s->budget->cutoff + over, exact};
+    search_cfn *cfn = priced(net, &s->at, scratch);
+    search_minimum min;
+    search_cfn_minimise(cfn, &effort, scratch, &min);
+    s->steps += cfn->steps;
+    bool legal = !(isinf(min.bound) && min.bound > 0);
+    if (min.bound - over > s->bound) {
+        s->bound = min.bound - over;
+        prices_copy(&s->best_at, &s->at, net->n_stages);
+    } else {
+        s->reach *= 0.8;
+    }
+    if (isfinite(min.cost)) {
+        offer(s, min.value);
+        search_net_sums(net, min.value, &s->sums);
+    }
+    fs_arena_destroy(scratch);
+    return legal;
+}
+
+/* Nearest point of the simplex (Duchi et al., ICML 2008), by bisection. */
+static void to_simplex(double *at, int32_t n)
+{
+    double low = at[0] - 1, high = at[0];
+    for (int32_t i = 0; i < n; i++) {
+        low = fmin(low, at[i] - 1);
+        high = fmax(high, at[i]);
+    }
+    for (int32_t k = 0; k < 60; k++) {
+        double mid = 0.5 * (low + high), sum = 0;
+        for (int32_t i = 0; i < n; i++)
+            sum += fmax(0, at[i] - mid);
+        *(sum > 1 ? &low : &high) = mid;
+    }
+    double sum = 0;
+    for (int32_t i = 0; i < n; i++)
+        sum += at[i] = fmax(0, at[i] - low);
+    for (int32_t i = 0; i < n; i++)
+        at[i] /= sum;
+}
+
+/* Subgradient of a simplex price: its mean does not matter there. */
+static double centre(double *g, const double *from, double factor, int32_t n)
+{
+    double mean = 0, norm = 0;
+    for (int32_t i = 0; i < n; i++)
+        mean += factor * from[i] / n;
+    for (int32_t i = 0; i < n; i++) {
+        g[i] = factor * from[i] - mean;
+        norm += g[i] * g[i];
+    }
+    return norm;
+}
+
+/* One step along the subgradient. Memory prices are moved in units of
+ * (cost / limit), so that all coordinates are of one size. False when the
+ * gradient vanishes: the prices are optimal. */
+static bool move_prices(ilp *s)
+{
+    const search_net *net = s->net;
+    int32_t n = net->n_stages;
+    double micro[n], step[n], bytes[n];
+    double norm = centre(micro, s->sums.micro_s, net->micro_batches - 1, n) +
+                  centre(step, s->sums.step_s, 1, n);
+    double goal = isfinite(s->cost) ? s->cost : 1.05 * fabs(s->bound) + 1e-12;
+    for (int32_t i = 0; i < n; i++) {
+        double limit = fmax(1, (double)net->limit_bytes[i]);
+        bytes[i] = goal * ((double)s->sums.bytes[i] / limit - 1);
+        if (s->at.bytes[i] <= 0 && bytes[i] < 0)
+            bytes[i] = 0;
+        norm += bytes[i] * bytes[i];
+    }
+    if (norm <= 0)
+        return false;
+    double length = s->reach * fmax(goal - s->bound, 1e-9 * goal) / norm;
+    for (int32_t i = 0; i < n; i++) {
+        double limit = fmax(1, (double)net->limit_bytes[i]);
+        s->at.micro[i] += length * micro[i];
+        s->at.step[i] += length * step[i];
+        s->at.bytes[i] =
+            fmax(0, s->at.bytes[i] + length * bytes[i] * goal / limit);
+    }
+    to_simplex(s->at.micro, n);
+    to_simplex(s->at.step, n);
+    return true;
+}
+
+static bool find_prices(ilp *s)
+{
+    bool single = s->net->n_stages == 1;
+    for (int32_t round = 0; round < ROUNDS; round++) {
+        if (!price_round(s, single && round == 0))
+            return false;
+        if (done(s) || !move_prices(s))
+            return true;
+    }
+    return true;
+}
+
+/* ---- closing the gap ---- */
+
+/* The network with only the values that a cfn has left. */
+static search_net *restricted(const search_net *net, const search_cfn *cfn,
+                              fs_arena *arena)
+{
+    search_net *out = fs_new(arena, search_net, 1);
+    *out = *net;
+    out->nodes = fs_memdup(arena, net->nodes,
+                           (size_t)net->n_nodes * sizeof *net->nodes);
+    out->edges = fs_memdup(arena, net->edges,
+                           (size_t)net->n_edges * sizeof *net->edges);
+    for (int32_t i = 0; i < net->n_nodes; i++) {
+        search_net_node *node = &out->nodes[i];
+        node->n = cfn->dom[i];
+        node->cost = fs_new(arena, double, node->n);
+        node->bytes = fs_new(arena, int64_t, node->n);
+        for (int32_t s = 0; s < node->n; s++) {
+            node->cost[s] = net->nodes[i].cost[cfn->value[i][s]];
+            node->bytes[s] = net->nodes[i].bytes[cfn->value[i][s]];
+        }
+    }
+    for (int32_t e = 0; e < net->n_edges; e++) {
+        search_net_edge *edge = &out->edges[e];
+        int64_t nu = cfn->dom[edge->u], nv = cfn->dom[edge->v];
+        const double *from = edge->cost;
+        edge->cost = fs_new(arena, double, nu * nv);
+        for (int64_t a = 0; a < nu; a++)
+            for (int64_t b = 0; b < nv; b++)
+                edge->cost[a * nv + b] =
+                    from[(int64_t)cfn->value[edge->u][a] *
+                             net->nodes[edge->v].n +
+                         cfn->value[edge->v][b]];
+    }
+    return out;
+}
+
+/* Drops what cannot beat the best known cost, at the best prices. */
+static search_cfn *fix(ilp *s)
+{
+    search_cfn *cfn = priced(s->net, &s->best_at, s->arena);
+    search_cfn_arcs(cfn);
+    if (cfn->infeasible || !isfinite(s->cost))
+        return cfn;
+    search_dual *dual = search_dual_new(cfn, s->arena);
+    double over = excess(s->net, &s->best_at);
+    dual->upper = s->cost + over;
+    for (int32_t k = 0; k < FIX_SWEEPS && !done(s) && !dual->closed; k++) {
+        search_dual_sweep(dual);
+        s->bound = fmax(s->bound, fmin(s->cost, dual->bound - over));
+    }
+    if (dual->closed)
+        s->bound = s->cost;
+    return cfn;
+}
+
+static bool close_gap(ilp *s)
+{
+    const search_net *net = s->net;
+    search_cfn *cfn = fix(s);
+    if (done(s))
+        return true;
+    if (cfn->infeasible)
+        return false;
+    search_net *kernel = restricted(net, cfn, s->arena);
+    if (search_milp_columns(kernel) > MILP_COLUMNS)
+        return true;
+    search_milp_task task = {kernel, NULL, s->cost, s->budget->cutoff,
+                             s->deadline_ns};
+    search_solution found;
+    fs_err err = {0};
+    if (search_milp(&task, s->arena, &err, &found) == FS_NO) {
+        s->bound = s->cost; /* INFINITY: infeasible as a whole */
+        return isfinite(s->cost);
+    }
+    s->steps += found.steps;
+    if (isfinite(found.cost)) {
+        int32_t *value = fs_new(s->arena, int32_t, net->n_nodes);
+        for (int32_t i = 0; i < net->n_nodes; i++)
+            value[i] = cfn->value[i][found.value[i]];
+        offer(s, value);
+    }
+    s->bound = fmin(s->cost, fmax(s->bound, found.lower_bound));
+    return true;
+}
+
+/* The whole network to GLPK: no reductions, no prices (an ablation). */
+static fs_status solve_plainly(ilp *s, fs_err *err)
+{
+    search_milp_task task = {s->net, isfinite(s->cost) ? s->value : NULL,
+                             s->cost, s->budget->cutoff, s->deadline_ns};
+    search_solution found;
+    FS_TRY(search_milp(&task, s->arena, err, &found));
+    s->steps += found.steps;
+    if (isfinite(found.cost))
+        offer(s, found.value);
+    s->bound = fmax(s->bound, found.lower_bound);
+    return FS_OK;
+}
+
+static void start(ilp *s, const search_net *net, const search_budget *budget)
+{
+    double seconds = fmin(budget->seconds, 1e8);
+    s->net = net;
+    s->budget = budget;
+    s->deadline_ns = fs_now_ns() + (int64_t)(seconds * 1e9);
+    s->at = prices_new(net->n_stages, s->arena);
+    s->best_at = prices_new(net->n_stages, s->arena);
+    s->sums = search_sums_new(net->n_stages, s->arena);
+    s->value = fs_new(s->arena, int32_t, net->n_nodes);
+    s->cost = INFINITY;
+    s->reach = 1;
+    s->bound = search_net_floor(net, s->arena);
+    search_solution first;
+    fs_err err = {0};
+    if (search_greedy(net, budget, s->arena, &err, &first) == FS_OK)
+        offer(s, first.value);
+}
+
+static bool stage_too_small(ilp *s)
+{
+    for (int32_t i = 0; i < s->net->n_stages; i++)
+        if (search_net_least_bytes(s->net, i) > s->net->limit_bytes[i])
+            return true;
+    return false;
+}
+
+fs_status search_ilp(const search_net *net, const search_budget *budget,
+                     fs_arena *arena, fs_err *err, search_solution *out)
+{
+    ilp s = {.arena = fs_arena_create()};
+    start(&s, net, budget);
+    fs_status status = FS_OK;
+    if (!isfinite(s.cost) && stage_too_small(&s))
+        status = FS_NO;
+    else if (!budget->reduce)
+        status = done(&s) ? FS_OK : solve_plainly(&s, err);
+    else if (!done(&s) && (!find_prices(&s) || (!done(&s) && !close_gap(&s))))
+        status = FS_NO;
+    if (isinf(s.bound) && s.bound > 0) /* no finite assignment at all */
+        status = FS_NO;
+    if (status == FS_OK)
+        *out = (search_solution){
+            fs_memdup(arena, s.value, (size_t)net->n_nodes * sizeof *s.value),
+            s.cost, fmin(s.bound, s.cost), s.steps};
+    fs_arena_destroy(s.arena);
+    if (status == FS_NO)
+        fs_fail(err, FS_NO, "no assignment is legal and fits memory");
+    return status;
+}

@@ -1,0 +1,379 @@
+/* The mixed integer program, through GLPK. Binaries x[i,s] choose values;
+ * y[e,s,t] >= 0 stands for the pair (s, t) of edge e and is tied to x by row
+ * and column sums (the local polytope: the clause form y >= x + x' - 1 gives a
+ * useless relaxation). A variable for each maximum, a row for each memory
+ * limit:
+ *
+ *   min  sum_i A_i + (m - 1) Amax + Bmax
+ *   sum_s x[i,s] = 1                        for each node
+ *   sum_t y[e,s,t] = x[u,s], sum_s y[e,s,t] = x[v,t]
+ *   A_i <= Amax, B_i <= Bmax                for each stage
+ *   sum bytes x <= limit                    for each stage that could exceed it
+ *
+ * Costs are scaled to about 1000, bytes to the limit: GLPK's tolerances are
+ * absolute. Its environment is freed at the end. */
+#include "config.h"
+#include "search/engine.h"
+
+#include "base/clock.h"
+
+#include <glpk.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct milp {
+    const search_milp_task *task;
+    const search_net *net;
+    fs_arena *arena;
+    glp_prob *lp;
+    double scale;     /* cost -> objective */
+    int32_t *x;       /* [node] column of its first value - 1; values that are
+                         forbidden have a column fixed at 0 */
+    int32_t *y;       /* [edge] column of its first finite pair - 1 */
+    int32_t a_max, b_max;
+    int n_entries, room;
+    int *row, *column;
+    double *entry;
+    bool offered;
+    double bound;     /* best proven, in objective units */
+    int64_t nodes;
+} milp;
+
+int64_t search_milp_columns(const search_net *net)
+{
+    int64_t n = 2;
+    for (int32_t i = 0; i < net->n_nodes; i++)
+        n += net->nodes[i].n;
+    for (int32_t e = 0; e < net->n_edges; e++) {
+        const search_net_edge *edge = &net->edges[e];
+        n += (int64_t)net->nodes[edge->u].n * net->nodes[edge->v].n;
+    }
+    return n;
+}
+
+static void put(milp *p, int row, int column, double value)
+{
+    if (value == 0)
+        return;
+    if (p->n_entries + 2 > p->room) {
+        int room = 2 * p->room + 1024;
+        size_t had = (size_t)p->room, want = (size_t)room;
+        p->row = fs_regrow(p->arena, p->row, had, want, sizeof *p->row);
+        p->column =
+            fs_regrow(p->arena, p->column, had, want, sizeof *p->column);
+        p->entry = fs_regrow(p->arena, p->entry, had, want, sizeof *p->entry);
+        p->room = room;
+    }
+    int k = ++p->n_entries; /* GLPK counts from 1 */
+    p->row[k] = row;
+    p->column[k] = column;
+    p->entry[k] = value;
+}
+
+static double *edge_row(const search_net *net, const search_net_edge *edge,
+                        int32_t s)
+{
+    return edge->cost + (int64_t)s * net->nodes[edge->v].n;
+}
+
+/* Typical size of a finite cost, so that the objective is about 1000. */
+static double objective_scale(const milp *p)
+{
+    double size = p->task->upper;
+    if (!isfinite(size) || size <= 0)
+        size = fabs(search_net_floor(p->net, p->arena));
+    if (!isfinite(size) || size <= 0)
+        return 1;
+    return 1000 / size;
+}
+
+static void add_columns(milp *p)
+{
+    const search_net *net = p->net;
+    for (int32_t i = 0; i < net->n_nodes; i++) {
+        const search_net_node *node = &net->nodes[i];
+        p->x[i] = glp_get_num_cols(p->lp);
+        if (node->n)
+            glp_add_cols(p->lp, node->n);
+        for (int32_t s = 0; s < node->n; s++) {
+            glp_set_col_kind(p->lp, p->x[i] + s + 1, GLP_BV);
+            if (!isfinite(node->cost[s]))
+                glp_set_col_bnds(p->lp, p->x[i] + s + 1, GLP_FX, 0, 0);
+        }
+    }
+    for (int32_t e = 0; e < net->n_edges; e++) {
+        const search_net_edge *edge = &net->edges[e];
+        p->y[e] = glp_get_num_cols(p->lp);
+        for (int32_t s = 0; s < net->nodes[edge->u].n; s++)
+            for (int32_t t = 0; t < net->nodes[edge->v].n; t++)
+                if (isfinite(edge_row(net, edge, s)[t]))
+                    glp_set_col_bnds(p->lp, glp_add_cols(p->lp, 1), GLP_LO, 0,
+                                     0);
+    }
+    p->a_max = glp_add_cols(p->lp, 2);
+    p->b_max = p->a_max + 1;
+    glp_set_col_bnds(p->lp, p->a_max, GLP_FR, 0, 0);
+    glp_set_col_bnds(p->lp, p->b_max, GLP_FR, 0, 0);
+    glp_set_obj_coef(p->lp, p->a_max, net->micro_batches - 1);
+    glp_set_obj_coef(p->lp, p->b_max, 1);
+}
+
+/* A column's cost goes to its stage's row and, per micro-batch, to the sum. */
+static void charge(milp *p, int column, int32_t stage, bool per_step,
+                   double cost)
+{
+    int rows = 2 * stage + (per_step ? 2 : 1);
+    put(p, rows, column, p->scale * cost);
+    if (!per_step)
+        glp_set_obj_coef(p->lp, column, p->scale * cost);
+}
+
+static void add_stage_rows(milp *p)
+{
+    const search_net *net = p->net;
+    glp_add_rows(p->lp, 2 * net->n_stages);
+    for (int32_t i = 0; i < net->n_stages; i++) {
+        glp_set_row_bnds(p->lp, 2 * i + 1, GLP_UP, 0, 0);
+        glp_set_row_bnds(p->lp, 2 * i + 2, GLP_UP, 0, 0);
+        put(p, 2 * i + 1, p->a_max, -1);
+        put(p, 2 * i + 2, p->b_max, -1);
+    }
+}
+
+static void add_node_rows(milp *p)
+{
+    const search_net *net = p->net;
+    for (int32_t i = 0; i < net->n_nodes; i++) {
+        const search_net_node *node = &net->nodes[i];
+        int row = glp_add_rows(p->lp, 1);
+        glp_set_row_bnds(p->lp, row, GLP_FX, 1, 1);
+        for (int32_t s = 0; s < node->n; s++) {
+            put(p, row, p->x[i] + s + 1, 1);
+            if (isfinite(node->cost[s]))
+                charge(p, p->x[i] + s + 1, node->stage, node->per_step,
+                       node->cost[s]);
+        }
+    }
+}
+
+static void add_edge_rows(milp *p)
+{
+    const search_net *net = p->net;
+    for (int32_t e = 0; e < net->n_edges; e++) {
+        const search_net_edge *edge = &net->edges[e];
+        int32_t nu = net->nodes[edge->u].n, nv = net->nodes[edge->v].n;
+        if (nu + nv == 0)
+            continue;
+        int first = glp_add_rows(p->lp, nu + nv), column = p->y[e];
+        for (int32_t k = 0; k < nu + nv; k++)
+            glp_set_row_bnds(p->lp, first + k, GLP_FX, 0, 0);
+        for (int32_t s = 0; s < nu; s++)
+            put(p, first + s, p->x[edge->u] + s + 1, -1);
+        for (int32_t t = 0; t < nv; t++)
+            put(p, first + nu + t, p->x[edge->v] + t + 1, -1);
+        for (int32_t s = 0; s < nu; s++)
+            for (int32_t t = 0; t < nv; t++) {
+                double cost = edge_row(net, edge, s)[t];
+                if (!isfinite(cost))
+                    continue;
+                column++;
+                put(p, first + s, column, 1);
+                put(p, first + nu + t, column, 1);
+                charge(p, column, edge->stage, edge->per_step, cost);
+            }
+    }
+}
+
+static void add_memory_rows(milp *p)
+{
+    const search_net *net = p->net;
+    for (int32_t stage = 0; stage < net->n_stages; stage++) {
+        double limit = (double)net->limit_bytes[stage], most = 0;
+        for (int32_t i = 0; i < net->n_nodes; i++) {
+            const search_net_node *node = &net->nodes[i];
+            int64_t top = 0;
+            for (int32_t s = 0; s < node->n && node->stage == stage; s++)
+                top = node->bytes[s] > top ? node->bytes[s] : top;
+            most += (double)top;
+        }
+        if (most <= limit)
+            continue;
+        double unit = limit > 1 ? limit : 1;
+        int row = glp_add_rows(p->lp, 1);
+        glp_set_row_bnds(p->lp, row, GLP_UP, 0, limit / unit);
+        for (int32_t i = 0; i < net->n_nodes; i++)
+            for (int32_t s = 0;
+                 s < net->nodes[i].n && net->nodes[i].stage == stage; s++)
+                put(p, row, p->x[i] + s + 1,
+                    (double)net->nodes[i].bytes[s] / unit);
+    }
+}
+
+static void build(milp *p)
+{
+    glp_set_obj_dir(p->lp, GLP_MIN);
+    add_columns(p);
+    add_stage_rows(p);
+    add_node_rows(p);
+    add_edge_rows(p);
+    add_memory_rows(p);
+    glp_load_matrix(p->lp, p->n_entries, p->row, p->column, p->entry);
+}
+
+/* ---- solving ---- */
+
+/* Columns of an assignment. */
+static double *columns_of(const milp *p, const int32_t *value)
+{
+    const search_net *net = p->net;
+    double *x = fs_new(p->arena, double, glp_get_num_cols(p->lp) + 1);
+    search_sums sums = search_sums_new(net->n_stages, p->arena);
+    for (int32_t i = 0; i < net->n_nodes; i++)
+        x[p->x[i] + value[i] + 1] = 1;
+    for (int32_t e = 0; e < net->n_edges; e++) {
+        const search_net_edge *edge = &net->edges[e];
+        int column = p->y[e];
+        for (int32_t s = 0; s < net->nodes[edge->u].n; s++)
+            for (int32_t t = 0; t < net->nodes[edge->v].n; t++)
+                if (isfinite(edge_row(net, edge, s)[t]) && ++column &&
+                    s == value[edge->u] && t == value[edge->v])
+                    x[column] = 1;
+    }
+    search_net_sums(net, value, &sums);
+    for (int32_t i = 0; i < net->n_stages; i++) {
+        x[p->a_max] = fmax(x[p->a_max], p->scale * sums.micro_s[i]);
+        x[p->b_max] = fmax(x[p->b_max], p->scale * sums.step_s[i]);
+    }
+    return x;
+}
+
+/* GLPK calls this at each node: the bound of the whole tree is that of its
+ * best active node; a known assignment is offered once. */
+static void watch(glp_tree *tree, void *info)
+{
+    milp *p = info;
+    const search_milp_task *task = p->task;
+    if (glp_ios_reason(tree) == GLP_IHEUR && !p->offered && task->start) {
+        p->offered = true;
+        glp_ios_heur_sol(tree, columns_of(p, task->start));
+    }
+    if (glp_ios_reason(tree) != GLP_ISELECT)
+        return;
+    p->nodes++;
+    int best = glp_ios_best_node(tree);
+    if (best == 0)
+        return;
+    double bound = glp_ios_node_bound(tree, best);
+    if (bound > p->bound)
+        p->bound = bound;
+    double enough = fmin(task->cutoff, task->upper) * p->scale;
+    if (p->bound >= enough - SEARCH_TOLERANCE / 10 * fabs(enough))
+        glp_ios_terminate(tree);
+}
+
+static int millis_left(const milp *p)
+{
+    int64_t ms = (p->task->deadline_ns - fs_now_ns()) / 1000000;
+    return ms < 1 ? 1 : ms > 1000000000 ? 1000000000 : (int)ms;
+}
+
+/* Returns GLPK's status of the relaxation. */
+static int solve_relaxation(milp *p)
+{
+    glp_smcp parm;
+    glp_init_smcp(&parm);
+    parm.msg_lev = GLP_MSG_OFF;
+    parm.presolve = GLP_ON;
+    parm.tm_lim = millis_left(p);
+    int code = glp_simplex(p->lp, &parm);
+    if (code == GLP_ENOPFS)
+        return GLP_NOFEAS;
+    return code == 0 ? glp_get_status(p->lp) : GLP_UNDEF;
+}
+
+static void solve_integer(milp *p)
+{
+    glp_iocp parm;
+    glp_init_iocp(&parm);
+    parm.msg_lev = GLP_MSG_OFF;
+    parm.br_tech = GLP_BR_PCH;
+    parm.bt_tech = GLP_BT_BLB;
+    parm.cov_cuts = parm.mir_cuts = GLP_ON;
+    parm.tol_obj = SEARCH_TOLERANCE;
+    parm.tm_lim = millis_left(p);
+    parm.cb_func = watch;
+    parm.cb_info = p;
+    if (glp_intopt(p->lp, &parm) == 0 && glp_mip_status(p->lp) == GLP_OPT)
+        p->bound = fmax(p->bound, glp_mip_obj_val(p->lp));
+}
+
+static void read_values(const milp *p, int32_t *value)
+{
+    for (int32_t i = 0; i < p->net->n_nodes; i++)
+        for (int32_t s = 0; s < p->net->nodes[i].n; s++)
+            if (glp_mip_col_val(p->lp, p->x[i] + s + 1) > 0.5)
+                value[i] = s;
+}
+
+/* Takes what GLPK found when it is better; no status is trusted, the cost is
+ * computed afresh. */
+static void take_solution(milp *p, search_solution *out)
+{
+    int status = glp_mip_status(p->lp);
+    if (status != GLP_OPT && status != GLP_FEAS)
+        return;
+    int32_t *value = fs_new(p->arena, int32_t, p->net->n_nodes);
+    read_values(p, value);
+    double cost = search_net_cost(p->net, value);
+    if (cost < out->cost) {
+        out->cost = cost;
+        memcpy(out->value, value, (size_t)p->net->n_nodes * sizeof *value);
+    }
+}
+
+static bool solve(milp *p, search_solution *out)
+{
+    build(p);
+    int status = solve_relaxation(p);
+    if (status == GLP_NOFEAS || status == GLP_INFEAS)
+        return false;
+    if (status != GLP_OPT)
+        return true;
+    p->bound = glp_get_obj_val(p->lp);
+    solve_integer(p);
+    take_solution(p, out);
+    /* GLPK's sums carry errors of about 1e-12: its bound is not sharper. */
+    out->lower_bound = fmin(out->cost, p->bound / p->scale -
+                                           1e-11 * fabs(p->bound / p->scale));
+    return glp_mip_status(p->lp) != GLP_NOFEAS || isfinite(out->cost);
+}
+
+fs_status search_milp(const search_milp_task *task, fs_arena *arena,
+                      fs_err *err, search_solution *out)
+{
+    const search_net *net = task->net;
+    fs_arena *scratch = fs_arena_create();
+    milp p = {.task = task, .net = net, .arena = scratch, .scale = 1,
+              .x = fs_new(scratch, int32_t, net->n_nodes),
+              .y = fs_new(scratch, int32_t, net->n_edges),
+              .bound = -INFINITY};
+    *out = (search_solution){.value = fs_new(arena, int32_t, net->n_nodes),
+                             .cost = INFINITY, .lower_bound = -INFINITY};
+    if (task->start) {
+        memcpy(out->value, task->start,
+               (size_t)net->n_nodes * sizeof *out->value);
+        out->cost = search_net_cost(net, task->start);
+    }
+    int talk = glp_term_out(GLP_OFF);
+    p.lp = glp_create_prob();
+    p.scale = objective_scale(&p);
+    bool feasible = solve(&p, out);
+    out->steps = p.nodes;
+    glp_delete_prob(p.lp);
+    glp_term_out(talk);
+    glp_free_env();
+    fs_arena_destroy(scratch);
+    if (!feasible && !isfinite(out->cost))
+        return fs_fail(err, FS_NO, "no assignment is legal and fits memory");
+    return FS_OK;
+}

@@ -1,0 +1,147 @@
+/* Minimum of an additive network: reductions, then elimination where the
+ * tables stay small; else the dual with reduced-cost fixing, which shrinks the
+ * domains until elimination fits; else GLPK on what is left. Every step is
+ * exact, so the bound is proven and usually equals the cost. */
+#include "config.h"
+#include "search/cfn.h"
+
+#include "base/clock.h"
+#include "search/engine.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Cells of all elimination tables together, times the domain eliminated. */
+enum { ELIMINATE_ENTRIES = 4 << 20, SWEEPS_BETWEEN = 5 };
+enum { MILP_COLUMNS = 60000 };
+
+static bool late(const search_effort *effort)
+{
+    return fs_now_ns() >= effort->deadline_ns;
+}
+
+/* Takes `value` (live nodes) as the best so far when it is. */
+static void take(search_minimum *out, const search_cfn *cfn,
+                 const int32_t *value, double cost)
+{
+    if (!(cost < out->cost))
+        return;
+    out->cost = cost;
+    if (value != out->value)
+        memcpy(out->value, value, (size_t)cfn->n * sizeof *value);
+    search_cfn_finish(cfn, out->value);
+}
+
+/* Elimination solves what is left, when its tables are small enough. */
+static bool finish_by_elimination(search_cfn *cfn, search_minimum *out)
+{
+    if (!search_cfn_eliminate(cfn, ELIMINATE_ENTRIES))
+        return false;
+    if (!cfn->infeasible)
+        take(out, cfn, out->value, cfn->offset);
+    /* Values were dropped only where they could not beat out->cost. */
+    out->bound = out->cost;
+    return true;
+}
+
+/* The live part as a network of one stage, for the MILP. */
+static search_net *kernel_net(const search_cfn *cfn, int32_t *node_of,
+                              fs_arena *arena)
+{
+    search_net *net = fs_new(arena, search_net, 1);
+    int32_t *at = fs_new(arena, int32_t, cfn->n);
+    net->nodes = fs_new(arena, search_net_node, cfn->n_live);
+    net->edges = fs_new(arena, search_net_edge, cfn->pairs.n);
+    net->n_stages = net->micro_batches = 1;
+    net->limit_bytes = fs_new(arena, int64_t, 1);
+    net->limit_bytes[0] = INT64_MAX;
+    for (int32_t i = 0; i < cfn->n; i++) {
+        if (cfn->gone[i])
+            continue;
+        at[i] = net->n_nodes;
+        node_of[net->n_nodes] = i;
+        net->nodes[net->n_nodes++] = (search_net_node){
+            .n = cfn->dom[i], .cost = cfn->unary[i],
+            .bytes = fs_new(arena, int64_t, cfn->dom[i])};
+    }
+    for (int32_t p = 0; p < cfn->pairs.n; p++) {
+        const search_pair *pair = &cfn->pairs.at[p];
+        if (!pair->gone)
+            net->edges[net->n_edges++] = (search_net_edge){
+                .u = at[pair->u], .v = at[pair->v], .cost = pair->cost};
+    }
+    return net;
+}
+
+static void finish_by_milp(search_cfn *cfn, const search_effort *effort,
+                           fs_arena *arena, search_minimum *out)
+{
+    int32_t *node_of = fs_new(arena, int32_t, cfn->n_live);
+    search_net *net = kernel_net(cfn, node_of, arena);
+    if (search_milp_columns(net) > MILP_COLUMNS)
+        return;
+    search_milp_task task = {net, NULL, out->cost - cfn->offset,
+                             effort->cutoff - cfn->offset,
+                             effort->deadline_ns};
+    search_solution found;
+    fs_err err = {0};
+    fs_status status = search_milp(&task, arena, &err, &found);
+    if (status == FS_NO) {
+        out->bound = out->cost; /* nothing is left below it */
+        return;
+    }
+    if (status != FS_OK)
+        return;
+    cfn->steps += found.steps;
+    if (isfinite(found.cost)) {
+        int32_t *value = fs_new(arena, int32_t, cfn->n);
+        for (int32_t k = 0; k < net->n_nodes; k++)
+            value[node_of[k]] = cfn->value[node_of[k]][found.value[k]];
+        take(out, cfn, value, found.cost + cfn->offset);
+    }
+    out->bound = fmin(out->cost,
+                      fmax(out->bound, found.lower_bound + cfn->offset));
+}
+
+static bool done(const search_minimum *out, const search_effort *effort)
+{
+    return search_proven(out->bound, out->cost) ||
+           out->bound >= effort->cutoff;
+}
+
+static void run_dual(search_cfn *cfn, const search_effort *effort,
+                     fs_arena *arena, search_minimum *out)
+{
+    search_dual *dual = search_dual_new(cfn, arena);
+    out->bound = fmax(out->bound, dual->bound);
+    for (int32_t k = 1; k <= effort->sweeps; k++) {
+        search_dual_sweep(dual);
+        take(out, cfn, dual->value, dual->best);
+        dual->upper = out->cost;
+        out->bound = fmax(out->bound, fmin(dual->bound, out->cost));
+        if (dual->closed)
+            out->bound = out->cost;
+        if (done(out, effort) || late(effort))
+            return;
+        if (k % SWEEPS_BETWEEN == 0 && finish_by_elimination(cfn, out))
+            return;
+    }
+}
+
+void search_cfn_minimise(search_cfn *cfn, const search_effort *effort,
+                         fs_arena *arena, search_minimum *out)
+{
+    *out = (search_minimum){.bound = -INFINITY, .cost = INFINITY,
+                            .value = fs_new(arena, int32_t, cfn->n)};
+    search_cfn_reduce(cfn);
+    out->kernel_nodes = cfn->n_live;
+    if (cfn->infeasible) {
+        out->bound = INFINITY;
+        return;
+    }
+    if (finish_by_elimination(cfn, out))
+        return;
+    run_dual(cfn, effort, arena, out);
+    if (!done(out, effort) && effort->milp && !late(effort))
+        finish_by_milp(cfn, effort, arena, out);
+}

@@ -1,0 +1,259 @@
+#include "config.h"
+#include "search/engine.h"
+
+#include "base/clock.h"
+#include "search/cfn.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    search_engine_fn *run;
+} engines[] = {
+#define SEARCH_ENGINE(name, what) {#name, search_##name},
+#include "search/engines.def"
+#undef SEARCH_ENGINE
+};
+
+search_engine_fn *search_engine_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++)
+        if (strcmp(engines[i].name, name) == 0)
+            return engines[i].run;
+    return NULL;
+}
+
+const char *search_engine_names(void)
+{
+#define SEARCH_ENGINE(name, what) ", " #name
+    static const char names[] =
+#include "search/engines.def"
+        ;
+#undef SEARCH_ENGINE
+    return names + 2;
+}
+
+search_sums search_sums_new(int32_t n_stages, fs_arena *arena)
+{
+    return (search_sums){fs_new(arena, double, n_stages),
+                         fs_new(arena, double, n_stages),
+                         fs_new(arena, int64_t, n_stages)};
+}
+
+static void add(search_sums *sums, int32_t stage, bool per_step, double cost)
+{
+    (per_step ? sums->step_s : sums->micro_s)[stage] += cost;
+}
+
+void search_net_sums(const search_net *net, const int32_t *value,
+                     search_sums *out)
+{
+    for (int32_t i = 0; i < net->n_stages; i++) {
+        out->micro_s[i] = out->step_s[i] = 0;
+        out->bytes[i] = 0;
+    }
+    for (int32_t i = 0; i < net->n_nodes; i++) {
+        const search_net_node *node = &net->nodes[i];
+        add(out, node->stage, node->per_step, node->cost[value[i]]);
+        out->bytes[node->stage] += node->bytes[value[i]];
+    }
+    for (int32_t e = 0; e < net->n_edges; e++) {
+        const search_net_edge *edge = &net->edges[e];
+        int64_t at = (int64_t)value[edge->u] * net->nodes[edge->v].n +
+                     value[edge->v];
+        add(out, edge->stage, edge->per_step, edge->cost[at]);
+    }
+}
+
+double search_sums_cost(const search_net *net, const search_sums *sums)
+{
+    double total = 0, slowest = 0, step = 0;
+    for (int32_t i = 0; i < net->n_stages; i++) {
+        total += sums->micro_s[i];
+        slowest = fmax(slowest, sums->micro_s[i]);
+        step = fmax(step, sums->step_s[i]);
+    }
+    /* 0 x INFINITY is not a number: one micro-batch has no second term. */
+    if (net->micro_batches > 1)
+        total += (net->micro_batches - 1) * slowest;
+    return total + step;
+}
+
+bool search_sums_fit(const search_net *net, const search_sums *sums)
+{
+    for (int32_t i = 0; i < net->n_stages; i++)
+        if (sums->bytes[i] > net->limit_bytes[i])
+            return false;
+    return true;
+}
+
+double search_net_cost(const search_net *net, const int32_t *value)
+{
+    fs_arena *arena = fs_arena_create();
+    search_sums sums = search_sums_new(net->n_stages, arena);
+    search_net_sums(net, value, &sums);
+    double cost = search_sums_fit(net, &sums) ? search_sums_cost(net, &sums)
+                                              : INFINITY;
+    fs_arena_destroy(arena);
+    return cost;
+}
+
+static double least(const double *at, int64_t n)
+{
+    double best = INFINITY;
+    for (int64_t i = 0; i < n; i++)
+        best = at[i] < best ? at[i] : best;
+    return best;
+}
+
+double search_net_floor(const search_net *net, fs_arena *arena)
+{
+    search_sums sums = search_sums_new(net->n_stages, arena);
+    for (int32_t i = 0; i < net->n_nodes; i++) {
+        const search_net_node *node = &net->nodes[i];
+        add(&sums, node->stage, node->per_step, least(node->cost, node->n));
+    }
+    for (int32_t e = 0; e < net->n_edges; e++) {
+        const search_net_edge *edge = &net->edges[e];
+        int64_t n = (int64_t)net->nodes[edge->u].n * net->nodes[edge->v].n;
+        add(&sums, edge->stage, edge->per_step, least(edge->cost, n));
+    }
+    return search_sums_cost(net, &sums);
+}
+
+bool search_proven(double bound, double cost)
+{
+    return isfinite(cost) && cost - bound <= SEARCH_TOLERANCE * fabs(cost);
+}
+
+search_incidence search_net_incidence(const search_net *net, bool both,
+                                      fs_arena *arena)
+{
+    search_incidence in = {fs_new(arena, int32_t, net->n_nodes + 2),
+                           fs_new(arena, int32_t, 2 * net->n_edges)};
+    /* Counted one place up, so that filling leaves `first` right. */
+    for (int32_t e = 0; e < net->n_edges; e++) {
+        in.first[net->edges[e].v + 2]++;
+        if (both)
+            in.first[net->edges[e].u + 2]++;
+    }
+    for (int32_t i = 0; i < net->n_nodes; i++)
+        in.first[i + 2] += in.first[i + 1];
+    for (int32_t e = 0; e < net->n_edges; e++) {
+        in.edge[in.first[net->edges[e].v + 1]++] = e;
+        if (both)
+            in.edge[in.first[net->edges[e].u + 1]++] = e;
+    }
+    return in;
+}
+
+/* ---- one node at a time ---- */
+
+typedef struct moves {
+    const search_net *net;
+    search_incidence at;
+    search_sums sums;
+    int32_t *value;
+} moves;
+
+/* Adds node i and its edges to the sums, times `sign`. */
+static void count(moves *m, int32_t i, int32_t sign)
+{
+    const search_net *net = m->net;
+    const search_net_node *node = &net->nodes[i];
+    int32_t s = m->value[i];
+    add(&m->sums, node->stage, node->per_step, sign * node->cost[s]);
+    m->sums.bytes[node->stage] += sign * node->bytes[s];
+    for (int32_t k = m->at.first[i]; k < m->at.first[i + 1]; k++) {
+        const search_net_edge *edge = &net->edges[m->at.edge[k]];
+        int64_t at = (int64_t)m->value[edge->u] * net->nodes[edge->v].n +
+                     m->value[edge->v];
+        add(&m->sums, edge->stage, edge->per_step, sign * edge->cost[at]);
+    }
+}
+
+static bool allowed(const moves *m, int32_t i)
+{
+    const search_net *net = m->net;
+    bool fine = isfinite(net->nodes[i].cost[m->value[i]]);
+    for (int32_t k = m->at.first[i]; k < m->at.first[i + 1]; k++) {
+        const search_net_edge *edge = &net->edges[m->at.edge[k]];
+        fine &= isfinite(edge->cost[(int64_t)m->value[edge->u] *
+                                        net->nodes[edge->v].n +
+                                    m->value[edge->v]]);
+    }
+    return fine;
+}
+
+static bool move(moves *m, int32_t i, double *cost)
+{
+    int32_t best = m->value[i], old = best;
+    for (int32_t s = 0; s < m->net->nodes[i].n; s++) {
+        if (s == best)
+            continue;
+        m->value[i] = s;
+        bool legal = allowed(m, i);
+        m->value[i] = best;
+        if (!legal) /* never counted: INFINITY - INFINITY */
+            continue;
+        count(m, i, -1);
+        m->value[i] = s;
+        count(m, i, 1);
+        double c = search_sums_cost(m->net, &m->sums);
+        /* A margin against rounding: the sums are kept up to date. */
+        if (search_sums_fit(m->net, &m->sums) && c < *cost * (1 - 1e-12)) {
+            *cost = c;
+            best = s;
+        } else {
+            count(m, i, -1);
+            m->value[i] = best;
+            count(m, i, 1);
+        }
+    }
+    return best != old;
+}
+
+double search_net_improve(const search_net *net, int32_t *value,
+                          fs_arena *arena)
+{
+    enum { ROUNDS = 20 };
+    moves m = {net, search_net_incidence(net, true, arena),
+               search_sums_new(net->n_stages, arena), value};
+    search_net_sums(net, value, &m.sums);
+    double cost = search_sums_cost(net, &m.sums);
+    for (int32_t round = 0, any = 1; any && round < ROUNDS; round++) {
+        any = 0;
+        for (int32_t i = 0; i < net->n_nodes; i++)
+            any |= move(&m, i, &cost);
+    }
+    return search_net_cost(net, value);
+}
+
+int64_t search_net_least_bytes(const search_net *net, int32_t stage)
+{
+    fs_arena *arena = fs_arena_create();
+    search_cfn *cfn = search_cfn_new(net->n_nodes, arena);
+    for (int32_t i = 0; i < net->n_nodes; i++) {
+        const search_net_node *node = &net->nodes[i];
+        double *unary = fs_new(arena, double, node->n);
+        for (int32_t s = 0; s < node->n; s++) {
+            if (node->stage == stage)
+                unary[s] = (double)node->bytes[s];
+            if (isinf(node->cost[s]))
+                unary[s] = INFINITY;
+        }
+        search_cfn_set(cfn, i, node->n, unary);
+    }
+    /* A scale of 0 leaves only what is forbidden. */
+    for (int32_t e = 0; e < net->n_edges; e++)
+        search_cfn_add(cfn, net->edges[e].u, net->edges[e].v,
+                       net->edges[e].cost, 0);
+    search_effort effort = {fs_now_ns() + 1000000000, 50, INFINITY, false};
+    search_minimum min;
+    search_cfn_minimise(cfn, &effort, arena, &min);
+    fs_arena_destroy(arena);
+    /* Sums of bytes are exact in a double; a bound of the dual is not. */
+    return isfinite(min.bound) ? (int64_t)ceil(min.bound * (1 - 1e-12))
+                               : INT64_MAX;
+}

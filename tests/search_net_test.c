@@ -1,0 +1,217 @@
+/* The engines against each other on random cost networks: the exhaustive one
+ * is the oracle. */
+#include "config.h"
+#include "search/search.h"
+
+#include "base/hash.h"
+#include "tap.h"
+
+enum { NETS = 400, MAX_NODES = 8 };
+
+typedef struct recipe {
+    int32_t nodes, values, stages, micro_batches;
+    double density, forbidden, ties;
+} recipe;
+
+static double draw_cost(uint64_t *rng, const recipe *shape)
+{
+    if (fs_rand_unit(rng) < shape->forbidden)
+        return INFINITY;
+    if (fs_rand_unit(rng) < shape->ties)
+        return 1e-3 * (double)fs_rand_below(rng, 4);
+    return 1e-3 * fs_rand_unit(rng);
+}
+
+static search_net *draw_net(uint64_t *rng, const recipe *shape, fs_arena *arena)
+{
+    search_net *net = fs_new(arena, search_net, 1);
+    int32_t n = shape->nodes;
+    net->n_nodes = n;
+    net->n_stages = shape->stages;
+    net->micro_batches = shape->micro_batches;
+    net->nodes = fs_new(arena, search_net_node, n);
+    net->edges = fs_new(arena, search_net_edge, n * n);
+    net->limit_bytes = fs_new(arena, int64_t, shape->stages);
+    for (int32_t i = 0; i < n; i++) {
+        search_net_node *node = &net->nodes[i];
+        node->n = 1 + (int32_t)fs_rand_below(rng, shape->values);
+        node->stage = (int32_t)fs_rand_below(rng, shape->stages);
+        node->per_step = fs_rand_below(rng, 3) == 0;
+        node->cost = fs_new(arena, double, node->n);
+        node->bytes = fs_new(arena, int64_t, node->n);
+        for (int32_t s = 0; s < node->n; s++) {
+            node->cost[s] = draw_cost(rng, shape);
+            node->bytes[s] = fs_rand_below(rng, 1000000);
+        }
+    }
+    for (int32_t u = 0; u < n; u++)
+        for (int32_t v = u + 1; v < n; v++) {
+            if (fs_rand_unit(rng) >= shape->density)
+                continue;
+            search_net_edge *edge = &net->edges[net->n_edges++];
+            int32_t cells = net->nodes[u].n * net->nodes[v].n;
+            *edge = (search_net_edge){
+                .u = u, .v = v, .stage = net->nodes[v].stage,
+                .per_step = fs_rand_below(rng, 3) == 0,
+                .cost = fs_new(arena, double, cells)};
+            for (int32_t k = 0; k < cells; k++)
+                edge->cost[k] = draw_cost(rng, shape);
+        }
+    return net;
+}
+
+/* Between the least and the most bytes of each stage; sometimes too little. */
+static void draw_limits(uint64_t *rng, search_net *net, bool binding)
+{
+    double tight = 0.9 * fs_rand_unit(rng);
+    for (int32_t i = 0; i < net->n_stages; i++) {
+        int64_t low = 0, high = 0;
+        for (int32_t k = 0; k < net->n_nodes; k++) {
+            const search_net_node *node = &net->nodes[k];
+            int64_t least = INT64_MAX, most = 0;
+            for (int32_t s = 0; s < node->n && node->stage == i; s++) {
+                least = node->bytes[s] < least ? node->bytes[s] : least;
+                most = node->bytes[s] > most ? node->bytes[s] : most;
+            }
+            if (node->stage == i) {
+                low += least;
+                high += most;
+            }
+        }
+        net->limit_bytes[i] =
+            binding ? low + (int64_t)(tight * (double)(high - low)) - 10
+                    : INT64_MAX;
+        if (binding && fs_rand_below(rng, 8))
+            net->limit_bytes[i] += 10;
+    }
+}
+
+static recipe draw_shape(uint64_t *rng)
+{
+    static const double forbidden[] = {0, 0, 0.1, 0.3};
+    return (recipe){
+        .nodes = 1 + (int32_t)fs_rand_below(rng, MAX_NODES),
+        .values = 2 + (int32_t)fs_rand_below(rng, 4),
+        .stages = 1 + (int32_t)fs_rand_below(rng, 3),
+        .micro_batches = 1 + (int32_t)fs_rand_below(rng, 8),
+        .density = 0.2 + 0.8 * fs_rand_unit(rng),
+        .forbidden = forbidden[fs_rand_below(rng, 4)],
+        .ties = fs_rand_below(rng, 3) == 0 ? 1 : 0,
+    };
+}
+
+static bool same(double a, double b)
+{
+    return fabs(a - b) <= 1e-9 * fabs(b);
+}
+
+/* One line per engine's failure; the counts are the facts tested. */
+typedef struct tally {
+    int nets, infeasible, binding, solved;
+    int bad_status, bad_cost, bad_bound, bad_claim, bad_greedy;
+} tally;
+
+static search_solution run(const char *engine, const search_net *net,
+                           bool reduce, fs_arena *arena, fs_status *status)
+{
+    search_budget budget = {20, INFINITY, reduce};
+    search_solution out = {.cost = INFINITY, .lower_bound = -INFINITY};
+    fs_err err = {0};
+    *status = search_engine_find(engine)(net, &budget, arena, &err, &out);
+    return out;
+}
+
+static void judge(tally *t, const search_net *net, bool reduce,
+                  fs_arena *arena)
+{
+    fs_status wanted, got, baseline;
+    search_solution oracle = run("exhaustive", net, true, arena, &wanted);
+    search_solution ilp = run("ilp", net, reduce, arena, &got);
+    search_solution greedy = run("greedy", net, true, arena, &baseline);
+    t->nets++;
+    if (wanted != got || baseline != wanted)
+        printf("# net %d: exhaustive %d, ilp %d, greedy %d\n", t->nets, wanted,
+               got, baseline);
+    t->bad_status += wanted != got || baseline != wanted;
+    if (wanted != FS_OK || got != FS_OK || baseline != FS_OK) {
+        t->infeasible++;
+        return;
+    }
+    t->solved++;
+    bool good = same(ilp.cost, oracle.cost);
+    if (!good)
+        printf("# net %d: ilp %.17g, exhaustive %.17g, bound %.17g\n",
+               t->nets, ilp.cost, oracle.cost, ilp.lower_bound);
+    t->bad_cost += !good;
+    t->bad_bound += !(ilp.lower_bound <= oracle.cost * (1 + 1e-12)) ||
+                    !(ilp.lower_bound >= oracle.cost * (1 - 1e-9)) ||
+                    !(greedy.lower_bound <= oracle.cost * (1 + 1e-12));
+    t->bad_claim += ilp.cost != search_net_cost(net, ilp.value) ||
+                    greedy.cost != search_net_cost(net, greedy.value);
+    t->bad_greedy += greedy.cost < oracle.cost * (1 - 1e-12);
+}
+
+static void report(const tally *t, const char *what)
+{
+    printf("# %s: %d nets, %d with a memory limit, %d infeasible\n", what,
+           t->nets, t->binding, t->infeasible);
+    tap_equal_int(t->bad_status, 0, "%s: all agree on what is feasible", what);
+    tap_equal_int(t->bad_cost, 0, "%s: ilp equals exhaustive", what);
+    tap_equal_int(t->bad_bound, 0, "%s: bounds are proven and sharp", what);
+    tap_equal_int(t->bad_claim, 0, "%s: claims are what they cost", what);
+    tap_equal_int(t->bad_greedy, 0, "%s: greedy is never better", what);
+    tap_ok(t->solved > t->nets / 2, "%s: most nets have a solution", what);
+}
+
+static void compare(uint64_t seed, bool reduce, int nets, const char *what)
+{
+    tally t = {0};
+    for (int i = 0; i < nets; i++) {
+        fs_arena *arena = fs_arena_create();
+        uint64_t rng = fs_mix(seed + (uint64_t)i);
+        recipe shape = draw_shape(&rng);
+        search_net *net = draw_net(&rng, &shape, arena);
+        draw_limits(&rng, net, i % 3 == 0);
+        t.binding += i % 3 == 0;
+        judge(&t, net, reduce, arena);
+        fs_arena_destroy(arena);
+    }
+    report(&t, what);
+}
+
+/* Larger than the oracle can: the ilp with and without reductions. */
+static void agree(uint64_t seed)
+{
+    int bad = 0;
+    enum { N = 12 };
+    for (int i = 0; i < N; i++) {
+        fs_arena *arena = fs_arena_create();
+        uint64_t rng = fs_mix(seed + 1000 + (uint64_t)i);
+        recipe shape = {14, 5, 1 + i % 2, 4, 0.25, 0.05, 0};
+        search_net *net = draw_net(&rng, &shape, arena);
+        draw_limits(&rng, net, i % 3 == 0);
+        fs_status with, without;
+        search_solution a = run("ilp", net, true, arena, &with);
+        search_solution b = run("ilp", net, false, arena, &without);
+        bool good = with == without &&
+                    (with != FS_OK || same(a.cost, b.cost));
+        if (!good)
+            printf("# net %d: %d %.17g with, %d %.17g without\n", i, with,
+                   a.cost, without, b.cost);
+        bad += !good;
+        fs_arena_destroy(arena);
+    }
+    tap_equal_int(bad, 0, "ilp: reductions do not change the optimum");
+}
+
+int main(void)
+{
+    uint64_t seed = tap_seed(20240501);
+    compare(seed, true, NETS, "reduced");
+    compare(seed, false, NETS / 4, "whole");
+    agree(seed);
+    tap_ok(search_engine_find("none") == NULL, "an unknown engine is NULL");
+    tap_equal_text(search_engine_names(), "ilp, exhaustive, greedy",
+                   "the engines are those of engines.def");
+    return tap_done();
+}
