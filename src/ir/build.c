@@ -41,7 +41,9 @@ static ir_tensor *add_source(ir_graph *g, ir_op_kind op, const char *name,
     if (id < 0)
         return NULL;
     *out = g->nodes.at[id].out[0];
+    /* Also when an update makes its state: sources belong to the forward. */
     g->nodes.at[id].phase = IR_FORWARD;
+    g->nodes.at[id].forward = -1;
     return &g->tensors.at[*out];
 }
 
