@@ -35,6 +35,8 @@ json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
     json_t *out = json_object();
     set_text(out, "model", o->model);
     set_text(out, "loss", o->loss);
+    set_text(out, "params", o->params);
+    json_object_set_new(out, "rewrite", json_integer(o->rewrite));
     set_text(out, "optimizer", o->optimizer);
     set_real(out, "lr", o->lr);
     set_real(out, "weight_decay", o->weight_decay);
@@ -136,9 +138,12 @@ static fs_status read_binds(const fs_json *in, fs_arena *arena, fs_err *err,
 static fs_status read_origin(const fs_json *in, fs_arena *arena, fs_err *err,
                              plan_origin *o)
 {
-    int64_t micro_batches, seed;
+    int64_t micro_batches, rewrite, seed;
     FS_TRY(read_text(in, "model", arena, err, &o->model));
     FS_TRY(read_text(in, "loss", arena, err, &o->loss));
+    FS_TRY(read_text(in, "params", arena, err, &o->params));
+    FS_TRY(fs_json_int(in, "rewrite", 0, 1, err, &rewrite));
+    o->rewrite = rewrite != 0;
     FS_TRY(read_text(in, "optimizer", arena, err, &o->optimizer));
     FS_TRY(fs_json_number(in, "lr", err, &o->lr));
     FS_TRY(fs_json_number(in, "weight_decay", err, &o->weight_decay));
@@ -176,6 +181,8 @@ fs_status plan_read_origin(const char *path, fs_arena *arena, fs_err *err,
                                  err, &stored);
     json_decref(root);
     if (status == FS_OK) {
+        if (stored)
+            stored->name = read.cluster;
         *origin = read;
         *cluster = stored;
     }

@@ -1,0 +1,386 @@
+#include "config.h"
+#include "plan/check_parts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* Buffers that share bytes are touched by the compute stream alone, whose
+ * program is a total order, so that "live at once" is a question of positions
+ * in it. The program is swept over as many steps as it takes until every
+ * buffer holds the same micro-batch again; all other buffers are always live. */
+enum { MOST_STEPS = 64, MOST_LIVES = 1 << 24 };
+
+#define WRONG(c, ...) plan_check_add((c), PLAN_FINDING_MEMORY, __VA_ARGS__)
+
+/* Bytes in use from position start to end (both inclusive). */
+typedef struct life {
+    int64_t start, end;
+    int64_t offset, bytes;
+    int32_t reg; /* -1 - stream: that stream's scratch */
+    int32_t copy;
+    int32_t slot; /* where it starts, for messages */
+} life;
+
+typedef struct memory_check {
+    plan_checking *c;
+    int32_t role;
+    const plan_role *r;
+    int32_t steps;
+    int32_t compute; /* the stream whose registers may share */
+    FS_VEC(life) always, lives;
+    const life **active; /* sorted by offset, none overlaps the next */
+    int32_t n_active;
+} memory_check;
+
+/* ---- sizes ---- */
+
+static void check_device(plan_checking *c, int32_t role)
+{
+    const plan_role *r = &c->p->roles[role];
+    const hw_group *before = NULL;
+    if (r->arena_bytes > c->report->peak_bytes_max)
+        c->report->peak_bytes_max = r->arena_bytes;
+    for (int32_t i = 0; i < r->n_ranks; i++) {
+        const hw_group *group = hw_group_of(c->cluster, r->first_rank + i);
+        if (group == before)
+            continue;
+        before = group;
+        if (group->device.memory_bytes > 0 &&
+            (double)r->arena_bytes > group->device.memory_bytes)
+            WRONG(c, "rank %d needs %" PRId64 " bytes, its device %s has %.0f",
+                  r->first_rank + i, r->arena_bytes, group->device.name,
+                  group->device.memory_bytes);
+    }
+}
+
+static bool inside(const memory_check *x, int64_t offset, int64_t bytes)
+{
+    int64_t end;
+    return offset >= 0 && bytes >= 0 &&
+           !__builtin_add_overflow(offset, bytes, &end) &&
+           end <= x->r->arena_bytes;
+}
+
+/* ---- what lives when ---- */
+
+static const char *register_name(const memory_check *x, int32_t reg)
+{
+    return x->c->graph->tensors.at[x->r->registers[reg].tensor].name;
+}
+
+static void add_scratch(memory_check *x)
+{
+    for (int32_t s = 0; s < x->r->n_streams; s++) {
+        int64_t most = 0;
+        for (int32_t t = 0; t < x->r->n_tasks; t++)
+            if (x->r->tasks[t].stream == s &&
+                x->r->tasks[t].scratch_bytes > most)
+                most = x->r->tasks[t].scratch_bytes;
+        if (!inside(x, x->r->stream_scratch[s], most)) {
+            WRONG(x->c, "%s: the scratch of stream %d lies outside the arena",
+                  plan_check_ranks_text(x->c, x->role), s);
+            continue;
+        }
+        life l = {.offset = x->r->stream_scratch[s], .bytes = most,
+                  .reg = -1 - s};
+        fs_push(x->c->scratch, &x->always, l);
+    }
+}
+
+/* A kernel that is given less scratch than it needs writes elsewhere. */
+static void check_kernel_scratch(const memory_check *x)
+{
+    const plan_strategy *s = x->c->p->strategy;
+    for (int32_t t = 0; t < x->r->n_tasks; t++) {
+        const plan_task *task = &x->r->tasks[t];
+        ir_work work;
+        if (task->kind != PLAN_COMPUTE)
+            continue;
+        ir_node_work(x->c->graph, &x->c->graph->nodes.at[task->node],
+                     &s->sig[task->node], &s->stages[x->r->stage].mesh, &work);
+        if (task->scratch_bytes < work.scratch_bytes)
+            WRONG(x->c, "%s has %" PRId64 " bytes of scratch and needs %" PRId64,
+                  plan_check_task_text(x->c, x->role, -1, t),
+                  task->scratch_bytes, work.scratch_bytes);
+    }
+}
+
+/* The first task that touches the register from elsewhere than the compute
+ * stream; -1 when there is none. */
+static int32_t foreign_task(const memory_check *x, int32_t reg)
+{
+    const plan_register *g = &x->r->registers[reg];
+    for (int32_t i = -1; i < g->n_consumers; i++) {
+        int32_t t = i < 0 ? g->producer : g->consumers[i];
+        if (x->r->tasks[t].stream != x->compute)
+            return t;
+    }
+    return -1;
+}
+
+static int32_t gcd(int32_t a, int32_t b)
+{
+    return b == 0 ? a : gcd(b, a % b);
+}
+
+static bool may_share(const memory_check *x, int32_t reg)
+{
+    const plan_register *g = &x->r->registers[reg];
+    return !g->own_memory && !g->persistent;
+}
+
+/* Steps until the shared buffers hold the same micro-batches again; false when
+ * that is too long to sweep, and sharing thus not proven. */
+static bool find_period(memory_check *x)
+{
+    int64_t steps = 1, m = x->c->p->micro_batches;
+    for (int32_t i = 0; i < x->r->n_registers; i++) {
+        const plan_register *g = &x->r->registers[i];
+        if (!may_share(x, i))
+            continue;
+        int32_t own = g->per_step
+                          ? g->count
+                          : g->count / gcd(g->count, x->c->p->micro_batches);
+        steps = steps / gcd((int32_t)steps, own) * own;
+        if (steps > MOST_STEPS || steps * m * x->r->n_registers > MOST_LIVES) {
+            WRONG(x->c, "%s: register %d of %s shares bytes, but its %d "
+                        "buffers repeat too late to prove it harmless",
+                  plan_check_ranks_text(x->c, x->role), i, register_name(x, i),
+                  g->count);
+            return false;
+        }
+    }
+    x->steps = (int32_t)steps;
+    return true;
+}
+
+static void add_piece(memory_check *x, int32_t reg, int32_t step, int32_t mb)
+{
+    const plan_register *g = &x->r->registers[reg];
+    int32_t m = x->c->p->micro_batches;
+    int32_t first = g->per_step ? 0 : mb, last = g->per_step ? m - 1 : mb;
+    int64_t piece = g->per_step ? step : (int64_t)step * m + mb;
+    int64_t base = (int64_t)step * x->c->n_firings[x->role];
+    int32_t copy = (int32_t)(piece % g->count);
+    life l = {.offset = g->offset[copy], .bytes = g->bytes, .reg = reg,
+              .copy = copy};
+    l.start =
+        base + plan_check_firing_at(x->c, x->role, g->producer, first);
+    l.end = base + plan_check_firing_at(x->c, x->role, g->producer, last);
+    for (int32_t i = 0; i < g->n_consumers; i++) {
+        int64_t end =
+            base + plan_check_firing_at(x->c, x->role, g->consumers[i], last);
+        l.end = end > l.end ? end : l.end;
+    }
+    l.slot = mb;
+    fs_push(x->c->scratch, &x->lives, l);
+}
+
+static void add_always(memory_check *x, int32_t reg)
+{
+    const plan_register *g = &x->r->registers[reg];
+    for (int32_t i = 0; i < g->count; i++) {
+        life l = {.offset = g->offset[i], .bytes = g->bytes, .reg = reg,
+                  .copy = i};
+        fs_push(x->c->scratch, &x->always, l);
+    }
+}
+
+/* Places one register's buffers; false when they do not lie in the arena. */
+static bool add_register(memory_check *x, int32_t reg)
+{
+    const plan_register *g = &x->r->registers[reg];
+    for (int32_t i = 0; i < g->count; i++)
+        if (!inside(x, g->offset[i], g->bytes)) {
+            WRONG(x->c, "%s: buffer %d of register %d (%s), %" PRId64
+                        " bytes at %" PRId64 ", lies outside the arena of "
+                        "%" PRId64 " bytes",
+                  plan_check_ranks_text(x->c, x->role), i, reg,
+                  register_name(x, reg), g->bytes, g->offset[i],
+                  x->r->arena_bytes);
+            return false;
+        }
+    if (!may_share(x, reg)) {
+        add_always(x, reg);
+        return true;
+    }
+    for (int32_t step = 0; step < x->steps; step++)
+        for (int32_t mb = 0; mb < x->c->p->micro_batches; mb++)
+            if (mb == 0 || !g->per_step)
+                add_piece(x, reg, step, mb);
+    return true;
+}
+
+/* ---- the sweep ---- */
+
+static const char *life_text(const memory_check *x, const life *l)
+{
+    int64_t end = l->offset + l->bytes;
+    if (l->reg < 0)
+        return fs_printf(x->c->scratch,
+                         "scratch of stream %d (bytes %" PRId64 " to %" PRId64
+                         ")",
+                         -1 - l->reg, l->offset, end);
+    return fs_printf(x->c->scratch,
+                     "register %d, buffer %d, %s (bytes %" PRId64
+                     " to %" PRId64 ")",
+                     l->reg, l->copy, register_name(x, l->reg), l->offset, end);
+}
+
+/* Where in `active` something at this offset stands or would stand. */
+static int32_t place_of(const memory_check *x, int64_t offset)
+{
+    int32_t low = 0, high = x->n_active;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (x->active[middle]->offset < offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* NULL when it was put in; else the one it overlaps. */
+static const life *insert(memory_check *x, const life *l)
+{
+    int32_t at = place_of(x, l->offset);
+    if (at < x->n_active && x->active[at]->offset < l->offset + l->bytes)
+        return x->active[at];
+    if (at > 0 &&
+        x->active[at - 1]->offset + x->active[at - 1]->bytes > l->offset)
+        return x->active[at - 1];
+    for (int32_t i = x->n_active++; i > at; i--)
+        x->active[i] = x->active[i - 1];
+    x->active[at] = l;
+    return NULL;
+}
+
+static void drop(memory_check *x, const life *l)
+{
+    int32_t at = place_of(x, l->offset);
+    x->n_active--;
+    for (int32_t i = at; i < x->n_active; i++)
+        x->active[i] = x->active[i + 1];
+}
+
+/* The bytes of an overlap, and, of shared ones, from which task on. */
+static void report_overlap(const memory_check *x, const life *a, const life *b)
+{
+    const char *ranks = plan_check_ranks_text(x->c, x->role);
+    const life *shared = a->reg >= 0 && may_share(x, a->reg) ? a : NULL;
+    if (!shared) {
+        WRONG(x->c, "%s: %s and %s overlap", ranks, life_text(x, a),
+              life_text(x, b));
+        return;
+    }
+    int32_t t = x->r->registers[shared->reg].producer;
+    WRONG(x->c, "%s: %s and %s overlap and are both live from %s, micro-batch "
+                "%d, on",
+          ranks, life_text(x, a), life_text(x, b),
+          plan_check_task_text(x->c, x->role, -1, t), shared->slot);
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const life *x = a, *y = b;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+static int by_end(const void *a, const void *b)
+{
+    const life *x = *(const life *const *)a, *y = *(const life *const *)b;
+    return (x->end > y->end) - (x->end < y->end);
+}
+
+/* Stops at the first overlap of a role: what follows from it tells nothing. */
+static void sweep(memory_check *x)
+{
+    fs_arena *arena = x->c->scratch;
+    int32_t n = x->lives.n, ended = 0;
+    const life **ends = fs_new(arena, const life *, n);
+    x->active = fs_new(arena, const life *, n + x->always.n);
+    const life *other = NULL, *l = NULL;
+    for (int32_t i = 0; i < x->always.n && !other; i++) {
+        l = &x->always.at[i];
+        if (l->bytes > 0)
+            other = insert(x, l);
+    }
+    if (n > 0)
+        qsort(x->lives.at, (size_t)n, sizeof *x->lives.at, by_start);
+    for (int32_t i = 0; i < n; i++)
+        ends[i] = &x->lives.at[i];
+    if (n > 0)
+        qsort(ends, (size_t)n, sizeof *ends, by_end);
+    for (int32_t i = 0; i < n && !other; i++) {
+        l = &x->lives.at[i];
+        for (; ends[ended]->end < l->start; ended++)
+            if (ends[ended]->bytes > 0)
+                drop(x, ends[ended]);
+        if (l->bytes > 0)
+            other = insert(x, l);
+    }
+    if (other)
+        report_overlap(x, l, other);
+}
+
+static void check_foreign(memory_check *x, int32_t reg)
+{
+    int32_t t = may_share(x, reg) ? foreign_task(x, reg) : -1;
+    if (t < 0)
+        return;
+    const plan_register *g = &x->r->registers[reg];
+    for (int32_t i = 0; i < x->r->n_registers; i++) {
+        const plan_register *h = &x->r->registers[i];
+        bool meets = false;
+        for (int32_t a = 0; a < g->count && i != reg; a++)
+            for (int32_t b = 0; b < h->count && b < 64 && a < 64; b++)
+                meets |= g->bytes > 0 && h->bytes > 0 &&
+                         g->offset[a] < h->offset[b] + h->bytes &&
+                         h->offset[b] < g->offset[a] + g->bytes;
+        if (!meets)
+            continue;
+        WRONG(x->c, "%s: registers %d (%s) and %d (%s) share bytes, but %s "
+                    "runs on another stream than compute",
+              plan_check_ranks_text(x->c, x->role), reg, register_name(x, reg),
+              i, register_name(x, i),
+              plan_check_task_text(x->c, x->role, -1, t));
+        return;
+    }
+    WRONG(x->c, "%s: register %d (%s) must have memory of its own, for %s runs "
+                "on another stream than compute",
+          plan_check_ranks_text(x->c, x->role), reg, register_name(x, reg),
+          plan_check_task_text(x->c, x->role, -1, t));
+}
+
+static void check_role(plan_checking *c, int32_t role)
+{
+    memory_check x = {.c = c, .role = role, .r = &c->p->roles[role]};
+    int32_t before = c->report->n;
+    while (x.compute < x.r->n_streams &&
+           x.r->streams[x.compute].kind != PLAN_STREAM_COMPUTE)
+        x.compute++;
+    check_kernel_scratch(&x);
+    if (!find_period(&x))
+        return;
+    add_scratch(&x);
+    for (int32_t i = 0; i < x.r->n_registers && !plan_check_full(c); i++)
+        add_register(&x, i);
+    for (int32_t i = 0; i < x.r->n_registers && c->report->n == before; i++)
+        check_foreign(&x, i);
+    if (c->report->n == before)
+        sweep(&x);
+}
+
+void plan_check_memory(plan_checking *c)
+{
+    bool runs = true; /* lives are told by a program that runs, in right sizes */
+    for (int32_t i = 0; i < c->report->n; i++)
+        runs = runs && c->report->findings[i].kind == PLAN_FINDING_ORDER;
+    for (int32_t r = 0; r < c->p->n_roles; r++)
+        check_device(c, r);
+    for (int32_t r = 0; runs && r < c->p->n_roles && !plan_check_full(c); r++)
+        check_role(c, r);
+}

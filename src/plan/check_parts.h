@@ -1,0 +1,63 @@
+/* Parts of plan_check; not for other folders. Each part appends findings; all
+ * but the first take a plan whose structure was found sound. */
+#ifndef FS_PLAN_CHECK_PARTS_H
+#define FS_PLAN_CHECK_PARTS_H
+
+#include "plan/check.h"
+#include "plan/text.h"
+
+/* One firing that goes over a line: a communicator or a channel. */
+typedef struct plan_issue {
+    int32_t slot, task;
+} plan_issue;
+typedef FS_VEC(plan_issue) plan_issue_list;
+
+typedef struct plan_checking {
+    const ir_graph *graph;
+    const hw_cluster *cluster;
+    const plan *p;
+    fs_arena *arena, *scratch; /* of the report, of the check */
+    plan_report *report;
+    /* Filled once the structure is sound: */
+    int32_t *role_of_rank;
+    int32_t **slot_base; /* [roles][slots] firings before the slot; one role's
+                            firings are numbered in program order */
+    int32_t *n_firings;  /* [roles] */
+    int32_t (*phase_first)[PLAN_PHASES + 1]; /* [roles] first task of a phase */
+    int32_t n_lines;         /* communicators, then channels */
+    plan_issue_list *issues; /* [roles * n_lines] in program order */
+} plan_checking;
+
+bool plan_check_full(const plan_checking *c); /* no room for more findings */
+void plan_check_add(plan_checking *c, plan_finding_kind kind,
+                    const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* "relu h (ranks 0-3, forward 2)"; slot -1: without the firing. */
+const char *plan_check_task_text(const plan_checking *c, int32_t role,
+                                 int32_t slot, int32_t task);
+const char *plan_check_ranks_text(const plan_checking *c, int32_t role);
+/* "communicator 0 (stage 1, axis 0)". */
+const char *plan_check_line_text(const plan_checking *c, int32_t line);
+
+void plan_check_structure(plan_checking *c);
+/* Fills the lower half of plan_checking; false (with a finding) when the plan
+ * unrolls to more than can be walked. */
+bool plan_check_unroll(plan_checking *c);
+/* For every role the smallest role that it meets on this line, over however
+ * many others; -1 when it has no part in it. */
+void plan_check_partners(const plan_checking *c, int32_t line, int32_t *root);
+
+void plan_check_strategy(plan_checking *c);
+void plan_check_sbp(plan_checking *c);
+void plan_check_order(plan_checking *c);
+void plan_check_live(plan_checking *c);
+void plan_check_memory(plan_checking *c);
+
+/* The firing of `task` in a slot, and the first and last of the step or that
+ * of a micro-batch (tasks that run once per step: the one they have). */
+int32_t plan_check_firing(const plan_checking *c, int32_t role, int32_t slot,
+                          int32_t task);
+int32_t plan_check_firing_at(const plan_checking *c, int32_t role,
+                             int32_t task, int32_t micro_batch);
+
+#endif

@@ -1,0 +1,276 @@
+#include "config.h"
+#include "plan/check_parts.h"
+
+#include <inttypes.h>
+
+/* ---- strategy and graph fit ---- */
+
+#define WRONG(c, ...) plan_check_add((c), PLAN_FINDING_SBP, __VA_ARGS__)
+
+static const ir_tensor *tensor_at(const plan_checking *c, int32_t t)
+{
+    return &c->graph->tensors.at[t];
+}
+
+static const plan_stage *stage_at(const plan_checking *c, int32_t node)
+{
+    const plan_strategy *s = c->p->strategy;
+    return &s->stages[s->stage_of[node]];
+}
+
+/* How the node that makes `tensor` leaves it. */
+static const ir_nd_sbp *made_as(const plan_checking *c, int32_t tensor)
+{
+    const ir_tensor *t = tensor_at(c, tensor);
+    return &c->p->strategy->sig[t->producer].out[t->slot];
+}
+
+static const char *sbp_text(const plan_checking *c, const ir_nd_sbp *sbp,
+                            int32_t n_axes)
+{
+    char text[64];
+    return fs_strdup(c->scratch, ir_nd_sbp_text(text, sbp, n_axes));
+}
+
+static bool signature_fits(const plan_checking *c, int32_t v)
+{
+    const ir_node *node = &c->graph->nodes.at[v];
+    const ir_nd_sig *sig = &c->p->strategy->sig[v];
+    const ir_mesh *mesh = &stage_at(c, v)->mesh;
+    for (int32_t i = 0; i < node->n_in; i++)
+        if (!ir_nd_sbp_fits(&sig->in[i], &tensor_at(c, node->in[i])->shape,
+                            mesh))
+            return false;
+    for (int32_t i = 0; i < node->n_out; i++)
+        if (!ir_nd_sbp_fits(&sig->out[i], &tensor_at(c, node->out[i])->shape,
+                            mesh))
+            return false;
+    return ir_signature_legal(c->graph, node, mesh, sig);
+}
+
+/* What the consumer of an edge wants: its input, or a variable's own SBP. */
+static const ir_nd_sbp *wanted_as(const plan_checking *c, int32_t v,
+                                  int32_t slot)
+{
+    const ir_nd_sig *sig = &c->p->strategy->sig[v];
+    return c->graph->nodes.at[v].op == IR_OP_variable ? &sig->out[0]
+                                                      : &sig->in[slot];
+}
+
+static bool path_fits(const plan_checking *c, int32_t tensor,
+                      const plan_boxing *path, const ir_mesh *mesh)
+{
+    const ir_tensor *t = tensor_at(c, tensor);
+    for (int32_t i = 0; i < path->n; i++) {
+        plan_box_step step;
+        if (!ir_nd_sbp_fits(&path->at[i], &t->shape, mesh) ||
+            !ir_nd_sbp_fits(&path->at[i + 1], &t->shape, mesh) ||
+            !plan_box_step_make(t, mesh, &path->at[i], &path->at[i + 1],
+                                &step))
+            return false;
+    }
+    return true;
+}
+
+static void check_edge(plan_checking *c, int32_t v, int32_t slot)
+{
+    const plan_strategy *s = c->p->strategy;
+    const plan_boxing *path = &s->edge[s->first_edge[v] + slot];
+    int32_t tensor = plan_edge_tensor(c->graph, s, v, slot);
+    if (tensor < 0) /* a variable that is not trained */
+        return;
+    const ir_mesh *mesh = &stage_at(c, tensor_at(c, tensor)->producer)->mesh;
+    const ir_nd_sbp *from = made_as(c, tensor), *to = wanted_as(c, v, slot);
+    const ir_nd_sbp *first = path->n ? &path->at[0] : from;
+    const ir_nd_sbp *last = path->n ? &path->at[path->n] : from;
+    bool equal = mesh->n == stage_at(c, v)->mesh.n;
+    for (int32_t i = 0; equal && i < mesh->n; i++)
+        equal = mesh->dim[i] == stage_at(c, v)->mesh.dim[i];
+    if (equal && ir_nd_sbp_equal(first, from, mesh->n) &&
+        ir_nd_sbp_equal(last, to, mesh->n) && path_fits(c, tensor, path, mesh))
+        return;
+    WRONG(c, "strategy: %s is made as %s, %s wants %s, and the boxing of %d "
+             "steps does not lead there",
+          tensor_at(c, tensor)->name, sbp_text(c, from, mesh->n),
+          c->graph->nodes.at[v].name,
+          sbp_text(c, to, stage_at(c, v)->mesh.n), path->n);
+}
+
+void plan_check_strategy(plan_checking *c)
+{
+    const plan_strategy *s = c->p->strategy;
+    int32_t before = c->report->n;
+    for (int32_t v = 0; v < s->n_nodes && !plan_check_full(c); v++)
+        if (!signature_fits(c, v))
+            WRONG(c, "strategy: node %s has a signature that is not legal on "
+                     "the mesh of stage %d",
+                  c->graph->nodes.at[v].name, s->stage_of[v]);
+    if (c->report->n != before)
+        return;
+    for (int32_t v = 0; v < s->n_nodes; v++)
+        for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
+            check_edge(c, v, e - s->first_edge[v]);
+}
+
+/* ---- tasks and registers ---- */
+
+typedef struct sbp_check {
+    plan_checking *c;
+    int32_t role;
+    const plan_role *r;
+    const ir_mesh *mesh;
+} sbp_check;
+
+/* Does a register with (held, held_as) hold `tensor` as `sbp`? Views are no
+ * tasks: their output lies in the bytes of what they view, under the SBP that
+ * the view's signature maps theirs to. */
+static bool holds(const sbp_check *x, const plan_register *g, int32_t tensor,
+                  const ir_nd_sbp *sbp)
+{
+    const plan_strategy *s = x->c->p->strategy;
+    ir_nd_sbp as = *sbp;
+    while (tensor != g->tensor) {
+        int32_t v = tensor_at(x->c, tensor)->producer;
+        const ir_node *node = &x->c->graph->nodes.at[v];
+        if (ir_op_class_of(node->op) != IR_CLASS_VIEW || node->n_in == 0 ||
+            !ir_nd_sbp_equal(&s->sig[v].out[0], &as, x->mesh->n))
+            return false;
+        tensor = node->in[0];
+        as = s->sig[v].in[0];
+    }
+    return ir_nd_sbp_equal(&g->sbp, &as, x->mesh->n);
+}
+
+/* A register that a task writes `tensor` into: named for it, or for the
+ * variable that takes its value. */
+static bool takes(const sbp_check *x, const plan_register *g, int32_t tensor,
+                  const ir_nd_sbp *sbp)
+{
+    bool named =
+        g->tensor == tensor ||
+        (g->persistent && tensor_at(x->c, g->tensor)->next == tensor);
+    return named && ir_nd_sbp_equal(&g->sbp, sbp, x->mesh->n);
+}
+
+static const char *held(const sbp_check *x, const plan_register *g)
+{
+    return fs_printf(x->c->scratch, "%s as %s", tensor_at(x->c, g->tensor)->name,
+                     sbp_text(x->c, &g->sbp, x->mesh->n));
+}
+
+static void check_reads(const sbp_check *x, int32_t t, int32_t reg,
+                        int32_t tensor, const ir_nd_sbp *sbp)
+{
+    const plan_register *g = &x->r->registers[reg];
+    if (!holds(x, g, tensor, sbp))
+        WRONG(x->c, "%s reads %s as %s, but register %d holds %s",
+              plan_check_task_text(x->c, x->role, -1, t),
+              tensor_at(x->c, tensor)->name,
+              sbp_text(x->c, sbp, x->mesh->n), reg, held(x, g));
+}
+
+static void check_writes(const sbp_check *x, int32_t t, int32_t reg,
+                         int32_t tensor, const ir_nd_sbp *sbp)
+{
+    const plan_register *g = &x->r->registers[reg];
+    if (!takes(x, g, tensor, sbp))
+        WRONG(x->c, "%s makes %s as %s, but register %d is for %s",
+              plan_check_task_text(x->c, x->role, -1, t),
+              tensor_at(x->c, tensor)->name,
+              sbp_text(x->c, sbp, x->mesh->n), reg, held(x, g));
+}
+
+static void check_compute(const sbp_check *x, int32_t t)
+{
+    const plan_task *task = &x->r->tasks[t];
+    const ir_node *node = &x->c->graph->nodes.at[task->node];
+    const ir_nd_sig *sig = &x->c->p->strategy->sig[task->node];
+    for (int32_t i = 0; i < task->n_in; i++)
+        check_reads(x, t, task->in[i], node->in[i], &sig->in[i]);
+    for (int32_t i = 0; i < task->n_out; i++)
+        check_writes(x, t, task->out[i], node->out[i], &sig->out[i]);
+}
+
+static void check_box(const sbp_check *x, int32_t t)
+{
+    const plan_task *task = &x->r->tasks[t];
+    const ir_tensor *tensor = tensor_at(x->c, task->tensor);
+    const plan_box_step *box = &task->box;
+    plan_box_step made;
+    if (!ir_nd_sbp_fits(&box->from, &tensor->shape, x->mesh) ||
+        !ir_nd_sbp_fits(&box->to, &tensor->shape, x->mesh) ||
+        !plan_box_step_make(tensor, x->mesh, &box->from, &box->to, &made) ||
+        made.kind != box->kind || made.axis != box->axis ||
+        made.bytes_in != box->bytes_in || made.bytes_out != box->bytes_out) {
+        WRONG(x->c, "%s: %s to %s of %s is no %s on axis %d with %" PRId64
+                    " bytes in and %" PRId64 " out",
+              plan_check_task_text(x->c, x->role, -1, t),
+              sbp_text(x->c, &box->from, x->mesh->n),
+              sbp_text(x->c, &box->to, x->mesh->n), tensor->name,
+              plan_box_name(box->kind), box->axis, box->bytes_in,
+              box->bytes_out);
+        return;
+    }
+    check_reads(x, t, task->in[0], task->tensor, &box->from);
+    check_writes(x, t, task->out[0], task->tensor, &box->to);
+}
+
+static void check_task(const sbp_check *x, int32_t t)
+{
+    const plan_task *task = &x->r->tasks[t];
+    switch (task->kind) {
+    case PLAN_COMPUTE:
+    case PLAN_LOAD: /* its node has no inputs */
+        check_compute(x, t);
+        break;
+    case PLAN_BOX:
+        check_box(x, t);
+        break;
+    case PLAN_SEND:
+        check_reads(x, t, task->in[0], task->tensor, &task->sbp);
+        break;
+    default:
+        check_writes(x, t, task->out[0], task->tensor, &task->sbp);
+    }
+}
+
+/* Piece sizes; and what nobody produces must be what a source op gives. */
+static void check_register(const sbp_check *x, int32_t reg)
+{
+    const plan_register *g = &x->r->registers[reg];
+    const ir_tensor *t = tensor_at(x->c, g->tensor);
+    if (!ir_nd_sbp_fits(&g->sbp, &t->shape, x->mesh)) {
+        WRONG(x->c, "register %d of %s: %s does not fit the mesh", reg,
+              plan_check_ranks_text(x->c, x->role), held(x, g));
+        return;
+    }
+    ir_shape piece = ir_largest_piece(&t->shape, &g->sbp, x->mesh);
+    int64_t bytes = ir_shape_count(&piece) * ir_dtype_bytes(t->dtype);
+    if (g->bytes < bytes)
+        plan_check_add(x->c, PLAN_FINDING_MEMORY,
+                       "register %d of %s has %" PRId64
+                       " bytes, a piece of %s needs %" PRId64,
+                       reg, plan_check_ranks_text(x->c, x->role), g->bytes,
+                       held(x, g), bytes);
+    bool source = t->role == IR_PARAM || t->role == IR_STATE ||
+                  t->role == IR_BUFFER || t->role == IR_CONST;
+    if (g->persistent && (!source || !ir_nd_sbp_equal(made_as(x->c, g->tensor),
+                                                      &g->sbp, x->mesh->n)))
+        WRONG(x->c, "register %d of %s is to hold %s from the start, but that "
+                    "is no variable or constant in that SBP",
+              reg, plan_check_ranks_text(x->c, x->role), held(x, g));
+}
+
+void plan_check_sbp(plan_checking *c)
+{
+    if (c->report->n > 0) /* signatures that do not fit have no pieces */
+        return;
+    for (int32_t role = 0; role < c->p->n_roles; role++) {
+        const plan_role *r = &c->p->roles[role];
+        sbp_check x = {c, role, r, &c->p->strategy->stages[r->stage].mesh};
+        for (int32_t i = 0; i < r->n_registers && !plan_check_full(c); i++)
+            check_register(&x, i);
+        for (int32_t i = 0; i < r->n_tasks && !plan_check_full(c); i++)
+            check_task(&x, i);
+    }
+}

@@ -1,0 +1,441 @@
+#include "config.h"
+#include "plan/check_parts.h"
+
+#include <inttypes.h>
+
+/* Indices, sizes and lists: what every later part relies on. Names of tasks
+ * cannot be printed here, for the indices they come from may be wrong. */
+
+#define BAD(c, ...) plan_check_add((c), PLAN_FINDING_STRUCTURE, __VA_ARGS__)
+
+static bool within(int32_t i, int32_t n)
+{
+    return i >= 0 && i < n;
+}
+
+static bool sbp_sound(const ir_nd_sbp *sbp)
+{
+    for (int32_t i = 0; i < IR_MAX_MESH; i++)
+        if (sbp->at[i].kind > IR_PMIN || sbp->at[i].axis >= IR_MAX_RANK)
+            return false;
+    return true;
+}
+
+/* ---- strategy ---- */
+
+static bool mesh_sound(const plan_checking *c, const plan_stage *stage)
+{
+    int64_t size = 1;
+    if (stage->mesh.n < 0 || stage->mesh.n > IR_MAX_MESH)
+        return false;
+    for (int32_t i = 0; i < stage->mesh.n; i++) {
+        size *= stage->mesh.dim[i];
+        if (size < 1 || size > c->cluster->n_devices)
+            return false;
+    }
+    return stage->first_device >= 0 &&
+           stage->first_device <= c->cluster->n_devices - size;
+}
+
+static int32_t edges_of(const ir_node *node)
+{
+    return node->op == IR_OP_variable ? 1 : node->n_in;
+}
+
+static void check_node(plan_checking *c, int32_t v)
+{
+    const plan_strategy *s = c->p->strategy;
+    const ir_node *node = &c->graph->nodes.at[v];
+    if (!within(s->stage_of[v], s->n_stages))
+        BAD(c, "node %s stands in stage %d of %d", node->name, s->stage_of[v],
+            s->n_stages);
+    for (int32_t i = 0; i < node->n_in; i++)
+        if (!sbp_sound(&s->sig[v].in[i]))
+            BAD(c, "node %s: input %d has no valid SBP", node->name, i);
+    for (int32_t i = 0; i < node->n_out; i++)
+        if (!sbp_sound(&s->sig[v].out[i]))
+            BAD(c, "node %s: output %d has no valid SBP", node->name, i);
+    if (s->first_edge[v + 1] - s->first_edge[v] != edges_of(node)) {
+        BAD(c, "node %s: edge list does not fit its inputs", node->name);
+        return;
+    }
+    for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++) {
+        bool sound = s->edge[e].n >= 0 && s->edge[e].n <= PLAN_MAX_BOXING;
+        for (int32_t i = 0; sound && i <= s->edge[e].n; i++)
+            sound = sbp_sound(&s->edge[e].at[i]);
+        if (!sound)
+            BAD(c, "node %s: boxing of input %d is no path", node->name,
+                e - s->first_edge[v]);
+    }
+}
+
+static bool check_strategy_sizes(plan_checking *c)
+{
+    const plan_strategy *s = c->p->strategy;
+    int32_t before = c->report->n;
+    if (s->n_nodes != c->graph->nodes.n || s->n_stages < 1 ||
+        s->first_edge[0] != 0) {
+        BAD(c, "the strategy is for %d nodes in %d stages, the graph has %d "
+               "nodes",
+            s->n_nodes, s->n_stages, c->graph->nodes.n);
+        return false;
+    }
+    if (s->micro_batches < 1 || s->micro_batches > PLAN_MAX_MICRO_BATCHES ||
+        s->micro_batches != c->p->micro_batches)
+        BAD(c, "the plan has %d micro-batches, its strategy %d",
+            c->p->micro_batches, s->micro_batches);
+    for (int32_t i = 0; i < s->n_stages; i++)
+        if (!mesh_sound(c, &s->stages[i]))
+            BAD(c, "stage %d does not fit on %d devices", i,
+                c->cluster->n_devices);
+    for (int32_t v = 0; v < s->n_nodes && !plan_check_full(c); v++)
+        check_node(c, v);
+    return c->report->n == before;
+}
+
+/* ---- communicators, channels, the ranks of roles ---- */
+
+static void check_lines(plan_checking *c)
+{
+    const plan *p = c->p;
+    const plan_strategy *s = p->strategy;
+    for (int32_t i = 0; i < p->n_comms; i++)
+        if (!within(p->comms[i].stage, s->n_stages) ||
+            !within(p->comms[i].axis, s->stages[p->comms[i].stage].mesh.n))
+            BAD(c, "communicator %d names axis %d of stage %d", i,
+                p->comms[i].axis, p->comms[i].stage);
+    for (int32_t i = 0; i < p->n_channels; i++) {
+        int32_t from = p->channels[i].from_stage, to = p->channels[i].to_stage;
+        if (!within(from, s->n_stages) || !within(to, s->n_stages) ||
+            from == to ||
+            ir_mesh_size(&s->stages[from].mesh) !=
+                ir_mesh_size(&s->stages[to].mesh))
+            BAD(c, "channel %d from stage %d to %d: needs two stages of equal "
+                   "size",
+                i, from, to);
+    }
+}
+
+static void check_ranks(plan_checking *c)
+{
+    const plan *p = c->p;
+    const plan_strategy *s = p->strategy;
+    int64_t next = 0, devices = 0;
+    for (int32_t i = 0; i < s->n_stages; i++)
+        devices += ir_mesh_size(&s->stages[i].mesh);
+    if (p->n_roles < 1)
+        BAD(c, "the plan has no roles");
+    for (int32_t i = 0; i < p->n_roles; i++) {
+        const plan_role *role = &p->roles[i];
+        if (!within(role->stage, s->n_stages)) {
+            BAD(c, "role %d is of stage %d of %d", i, role->stage,
+                s->n_stages);
+            return;
+        }
+        const plan_stage *stage = &s->stages[role->stage];
+        int64_t end = (int64_t)role->first_rank + role->n_ranks;
+        if (role->n_ranks < 1 || role->first_rank != next ||
+            role->first_rank < stage->first_device ||
+            end > stage->first_device + ir_mesh_size(&stage->mesh)) {
+            BAD(c, "role %d: ranks %d to %" PRId64 " leave a gap, overlap or "
+                   "lie outside stage %d",
+                i, role->first_rank, end - 1, role->stage);
+            return;
+        }
+        next = end;
+    }
+    if (next != devices)
+        BAD(c, "the stages have %" PRId64 " devices, the roles %" PRId64
+               " ranks",
+            devices, next);
+}
+
+/* ---- one role ---- */
+
+typedef struct role_check {
+    plan_checking *c;
+    int32_t index;
+    const plan_role *role;
+    int32_t *reads; /* [registers] tasks that read it, the producer apart */
+} role_check;
+
+#define BAD_TASK(x, t, ...)                                                    \
+    bad_task((x), (t), fs_printf((x)->c->scratch, __VA_ARGS__))
+#define BAD_REGISTER(x, r, ...)                                                \
+    bad_register((x), (r), fs_printf((x)->c->scratch, __VA_ARGS__))
+
+static void bad_task(const role_check *x, int32_t t, const char *why)
+{
+    BAD(x->c, "role %d, task %d: %s", x->index, t, why);
+}
+
+static void bad_register(const role_check *x, int32_t r, const char *why)
+{
+    BAD(x->c, "role %d, register %d: %s", x->index, r, why);
+}
+
+static bool is_micro(plan_phase phase)
+{
+    return phase == PLAN_FORWARD || phase == PLAN_BACKWARD;
+}
+
+/* Node, tensor, communicator and channel by the kind of task. */
+static bool subject_sound(const role_check *x, int32_t t)
+{
+    const plan_task *task = &x->role->tasks[t];
+    const plan *p = x->c->p;
+    bool on_node = task->kind == PLAN_COMPUTE || task->kind == PLAN_LOAD;
+    bool on_channel = task->kind == PLAN_SEND || task->kind == PLAN_RECV;
+    bool on_comm = task->kind == PLAN_BOX &&
+                   task->box.kind < PLAN_BOX_KINDS &&
+                   plan_box_is_collective(task->box.kind);
+    if (on_node ? !within(task->node, x->c->graph->nodes.n)
+                : !within(task->tensor, x->c->graph->tensors.n))
+        return false;
+    if (on_channel ? !within(task->channel, p->n_channels)
+                   : task->channel != -1)
+        return false;
+    if (on_comm ? !within(task->comm, p->n_comms) : task->comm != -1)
+        return false;
+    if (task->kind == PLAN_BOX)
+        return task->box.kind < PLAN_BOX_KINDS && sbp_sound(&task->box.from) &&
+               sbp_sound(&task->box.to);
+    return !on_channel || sbp_sound(&task->sbp);
+}
+
+/* Counts of registers by the kind of task. */
+static bool arity_sound(const role_check *x, int32_t t)
+{
+    const plan_task *task = &x->role->tasks[t];
+    const ir_node *node;
+    switch (task->kind) {
+    case PLAN_COMPUTE:
+        node = &x->c->graph->nodes.at[task->node];
+        return task->n_in == node->n_in && task->n_out == node->n_out;
+    case PLAN_LOAD:
+        return task->n_in == 0 && task->n_out == 1;
+    case PLAN_BOX:
+        return task->n_in == 1 && task->n_out == 1;
+    case PLAN_SEND:
+        return task->n_in == 1 && task->n_out == 0;
+    default:
+        return task->n_in == 0 && task->n_out == 1;
+    }
+}
+
+/* A line goes to the role's own stage, and along the axis that the box says. */
+static bool line_sound(const role_check *x, int32_t t)
+{
+    const plan_task *task = &x->role->tasks[t];
+    const plan *p = x->c->p;
+    if (task->comm >= 0)
+        return p->comms[task->comm].stage == x->role->stage &&
+               p->comms[task->comm].axis == task->box.axis;
+    if (task->kind == PLAN_SEND)
+        return p->channels[task->channel].from_stage == x->role->stage;
+    if (task->kind == PLAN_RECV)
+        return p->channels[task->channel].to_stage == x->role->stage;
+    return task->kind == PLAN_BOX ||
+           p->strategy->stage_of[task->node] == x->role->stage;
+}
+
+static bool registers_sound(const role_check *x, int32_t t)
+{
+    const plan_task *task = &x->role->tasks[t];
+    if (task->n_in < 0 || task->n_in > IR_MAX_IN || task->n_out < 0 ||
+        task->n_out > IR_MAX_OUT)
+        return false;
+    for (int32_t i = 0; i < task->n_in; i++)
+        if (!within(task->in[i], x->role->n_registers))
+            return false;
+    for (int32_t i = 0; i < task->n_out; i++)
+        if (!within(task->out[i], x->role->n_registers))
+            return false;
+    return true;
+}
+
+static bool check_task(const role_check *x, int32_t t)
+{
+    const plan_task *task = &x->role->tasks[t];
+    if (task->kind >= PLAN_TASK_KINDS || task->phase >= PLAN_PHASES)
+        BAD_TASK(x, t, "unknown kind or phase");
+    else if (t > 0 && task->phase < x->role->tasks[t - 1].phase)
+        BAD_TASK(x, t, "tasks are not sorted by phase");
+    else if (!within(task->stream, x->role->n_streams))
+        BAD_TASK(x, t, "stream %d of %d", task->stream, x->role->n_streams);
+    else if (!registers_sound(x, t))
+        BAD_TASK(x, t, "names a register that does not exist");
+    else if (!subject_sound(x, t))
+        BAD_TASK(x, t, "its node, tensor, SBP, communicator or channel does "
+                       "not fit its kind");
+    else if (!arity_sound(x, t))
+        BAD_TASK(x, t, "%d inputs and %d outputs do not fit what it does",
+                 task->n_in, task->n_out);
+    else if (!line_sound(x, t))
+        BAD_TASK(x, t, "belongs to another stage or axis");
+    else if (task->scratch_bytes < 0)
+        BAD_TASK(x, t, "negative scratch");
+    else
+        return true;
+    return false;
+}
+
+static bool has(const int32_t *list, int32_t n, int32_t value)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (list[i] == value)
+            return true;
+    return false;
+}
+
+/* Every output has this task as its producer; every input counts as a reader.
+ * Rates: what changes per micro-batch is neither made nor read per step. */
+static void check_wires(const role_check *x, int32_t t)
+{
+    const plan_task *task = &x->role->tasks[t];
+    for (int32_t i = 0; i < task->n_out; i++) {
+        const plan_register *r = &x->role->registers[task->out[i]];
+        if (r->producer != t || has(task->out, i, task->out[i]))
+            BAD_TASK(x, t, "writes register %d, whose producer is task %d",
+                     task->out[i], r->producer);
+        if (!r->per_step && !r->persistent && !is_micro(task->phase))
+            BAD_TASK(x, t, "writes register %d, which changes per micro-batch, "
+                           "once per step",
+                     task->out[i]);
+    }
+    for (int32_t i = 0; i < task->n_in; i++) {
+        int32_t reg = task->in[i];
+        const plan_register *r = &x->role->registers[reg];
+        if (!r->per_step && !r->persistent && !is_micro(task->phase))
+            BAD_TASK(x, t, "reads register %d, which changes per micro-batch, "
+                           "once per step",
+                     reg);
+        if (r->producer == t && !r->persistent)
+            BAD_TASK(x, t, "reads register %d, which it makes itself", reg);
+        if (r->producer != t && !has(task->in, i, reg))
+            x->reads[reg]++;
+    }
+}
+
+static bool check_register(const role_check *x, int32_t r)
+{
+    const plan_register *g = &x->role->registers[r];
+    int32_t before = x->c->report->n;
+    if (!within(g->tensor, x->c->graph->tensors.n) || !sbp_sound(&g->sbp))
+        BAD_REGISTER(x, r, "no such tensor or SBP");
+    if (g->count < 1 || g->bytes < 0)
+        BAD_REGISTER(x, r, "%d buffers of %" PRId64 " bytes", g->count,
+                     g->bytes);
+    if (g->producer != -1 && !within(g->producer, x->role->n_tasks))
+        BAD_REGISTER(x, r, "producer %d of %d tasks", g->producer,
+                     x->role->n_tasks);
+    if (g->producer == -1 && !g->persistent)
+        BAD_REGISTER(x, r, "nobody produces it and it is no variable or "
+                           "constant");
+    for (int32_t i = 0; i < g->n_consumers; i++)
+        if (!within(g->consumers[i], x->role->n_tasks) ||
+            (i > 0 && g->consumers[i] <= g->consumers[i - 1]))
+            BAD_REGISTER(x, r, "consumers are not ascending tasks");
+    return x->c->report->n == before;
+}
+
+static void check_lists(const role_check *x, int32_t r)
+{
+    const plan_register *g = &x->role->registers[r];
+    const plan_task *tasks = x->role->tasks;
+    if (g->producer >= 0 && !has(tasks[g->producer].out,
+                                 tasks[g->producer].n_out, r))
+        BAD_REGISTER(x, r, "its producer, task %d, does not write it",
+                     g->producer);
+    for (int32_t i = 0; i < g->n_consumers; i++) {
+        const plan_task *reader = &tasks[g->consumers[i]];
+        if (g->consumers[i] == g->producer ||
+            !has(reader->in, reader->n_in, r))
+            BAD_REGISTER(x, r, "task %d stands among its consumers and is "
+                               "none",
+                         g->consumers[i]);
+    }
+    if (g->n_consumers != x->reads[r])
+        BAD_REGISTER(x, r, "%d tasks read it, %d stand among its consumers",
+                     x->reads[r], g->n_consumers);
+}
+
+/* The slots of a phase: one, or every micro-batch once and ascending, so that
+ * pieces are made and released in the order of their numbers. A phase without
+ * tasks may lack its slots. */
+static void check_slots(const role_check *x)
+{
+    const plan_role *role = x->role;
+    int32_t m = x->c->p->micro_batches, seen[PLAN_PHASES] = {0};
+    bool used[PLAN_PHASES] = {false};
+    for (int32_t i = 0; i < role->n_slots; i++) {
+        const plan_slot *slot = &role->slots[i];
+        if ((uint32_t)slot->phase >= PLAN_PHASES) {
+            BAD(x->c, "role %d, slot %d: unknown phase", x->index, i);
+            return;
+        }
+        int32_t wanted = is_micro(slot->phase) ? seen[slot->phase]
+                                               : slot->micro_batch;
+        if (slot->micro_batch != wanted || !within(slot->micro_batch, m)) {
+            BAD(x->c, "role %d, slot %d: %s %d where micro-batch %d is due",
+                x->index, i, plan_phase_name(slot->phase), slot->micro_batch,
+                wanted);
+            return;
+        }
+        seen[slot->phase]++;
+    }
+    for (int32_t t = 0; t < role->n_tasks; t++)
+        used[role->tasks[t].phase] = true;
+    for (int32_t phase = 0; phase < PLAN_PHASES; phase++) {
+        int32_t wanted = is_micro((plan_phase)phase) ? m : 1;
+        if (seen[phase] != wanted && (used[phase] || seen[phase] != 0))
+            BAD(x->c, "role %d: %d slots of phase %s, %d wanted", x->index,
+                seen[phase], plan_phase_name((plan_phase)phase), wanted);
+    }
+}
+
+static void check_bytes(const role_check *x)
+{
+    const plan_role *role = x->role;
+    int64_t total = 0;
+    bool sound = role->arena_bytes >= 0;
+    for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
+        sound = sound && role->bytes[k] >= 0 &&
+                !__builtin_add_overflow(total, role->bytes[k], &total);
+    if (!sound || total != role->arena_bytes)
+        BAD(x->c, "role %d: bytes by kind do not add up to the arena of "
+                  "%" PRId64 " bytes",
+            x->index, role->arena_bytes);
+}
+
+static void check_role(plan_checking *c, int32_t index)
+{
+    const plan_role *role = &c->p->roles[index];
+    role_check x = {c, index, role, NULL};
+    int32_t before = c->report->n;
+    for (int32_t r = 0; r < role->n_registers && !plan_check_full(c); r++)
+        check_register(&x, r);
+    for (int32_t t = 0; t < role->n_tasks && !plan_check_full(c); t++)
+        check_task(&x, t);
+    if (c->report->n != before)
+        return;
+    x.reads = fs_new(c->scratch, int32_t, role->n_registers);
+    for (int32_t t = 0; t < role->n_tasks; t++)
+        check_wires(&x, t);
+    for (int32_t r = 0; r < role->n_registers; r++)
+        check_lists(&x, r);
+    check_slots(&x);
+    check_bytes(&x);
+}
+
+void plan_check_structure(plan_checking *c)
+{
+    if (!check_strategy_sizes(c))
+        return;
+    check_lines(c);
+    check_ranks(c);
+    if (c->report->n > 0)
+        return;
+    for (int32_t r = 0; r < c->p->n_roles && !plan_check_full(c); r++)
+        check_role(c, r);
+}
