@@ -29,8 +29,8 @@ static void refuse(const char *spec, const char *part, const char *fact)
     fs_err err = {0};
     hw_cluster *cluster = NULL;
     fs_status status = hw_cluster_open(spec, data, arena, &err, &cluster);
-    tap_ok(status == FS_INVALID && !cluster && strstr(err.text, part),
-           "%s", fact);
+    tap_ok(status == FS_INVALID && !cluster && strstr(err.text, part), "%s",
+           fact);
     printf("# %s\n", err.text);
 }
 
@@ -113,8 +113,8 @@ static void test_errors(void)
 
 static void test_files(void)
 {
-    refuse_text("{\n  \"version\": 1,\n  \"groups\": [}\n", ":3:",
-                "malformed JSON: the line");
+    refuse_text("{\n  \"version\": 1,\n  \"groups\": [}\n",
+                ":3:", "malformed JSON: the line");
     refuse_text("[]", "must be an object", "an array is no cluster");
     refuse_text("{\"version\": 2}", "version", "another version is refused");
     refuse_text("{\"version\": 1}", "groups is missing",

@@ -41,7 +41,7 @@ static bound bound_of(const plan_demand *d)
 }
 
 static void count(const cost_sum *sum, const plan_stage *stage,
-                         const plan_demand *demand, double times, part *leaf)
+                  const plan_demand *demand, double times, part *leaf)
 {
     double seconds = times * cost_shared_seconds(sum->model, stage, demand);
     leaf->seconds += seconds;
@@ -57,7 +57,7 @@ static void tally_node(const cost_sum *sum, int32_t v, tally *t)
         cost_op(sum->model, sum->graph, node, &s->sig[v], stage);
     double times = cost_node_per_step(sum->graph, v) ? 1 : s->micro_batches;
     count(sum, stage, &demand, times,
-                 &t->leaf[node->phase][ir_op_class_of(node->op)]);
+          &t->leaf[node->phase][ir_op_class_of(node->op)]);
 }
 
 static void tally_edge(const cost_sum *sum, int32_t v, int32_t slot, tally *t)
@@ -75,8 +75,7 @@ static void tally_edge(const cost_sum *sum, int32_t v, int32_t slot, tally *t)
                                 &edge.path->at[i + 1], &step))
             continue; /* cost_strategy has refused it before */
         plan_demand demand = cost_box_step(sum->model, edge.from, &step);
-        count(sum, edge.from, &demand, times,
-                     &leaves[LEAF_OPS + step.kind]);
+        count(sum, edge.from, &demand, times, &leaves[LEAF_OPS + step.kind]);
     }
     if (edge.from == edge.to)
         return;
@@ -106,8 +105,7 @@ static const char *leaf_note(const part *leaf)
     return notes[most];
 }
 
-static plan_breakdown phase_tree(const tally *t, int32_t phase,
-                                 fs_arena *arena)
+static plan_breakdown phase_tree(const tally *t, int32_t phase, fs_arena *arena)
 {
     static const char *const names[PHASES] = {"forward", "backward",
                                               "per step"};
@@ -190,8 +188,8 @@ static plan_breakdown bytes_tree(const cost_sum *sum, const double *bytes,
                                  int32_t stage, int32_t in_flight)
 {
     static const char *const names[PLAN_BYTES_KINDS] = {
-        "parameters",  "optimizer state", "constants",
-        "gradients",   "activations",     "scratch"};
+        "parameters", "optimizer state", "constants",
+        "gradients",  "activations",     "scratch"};
     plan_breakdown out = {.name = stage_name(sum, stage)};
     out.child = fs_new(sum->arena, plan_breakdown, PLAN_BYTES_KINDS);
     for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++) {
@@ -199,8 +197,8 @@ static plan_breakdown bytes_tree(const cost_sum *sum, const double *bytes,
             continue;
         plan_breakdown kind = {.name = names[k], .value = bytes[k]};
         if (k == PLAN_BYTES_ACTIVATION)
-            kind.note = fs_printf(sum->arena, "%d micro-batches in flight",
-                                  in_flight);
+            kind.note =
+                fs_printf(sum->arena, "%d micro-batches in flight", in_flight);
         out.value += bytes[k];
         out.child[out.n++] = kind;
     }
@@ -226,9 +224,9 @@ plan_breakdown cost_memory_tree(const cost_sum *sum, const cost_summary *s)
                           .n = s->n_stages};
     for (int32_t v = 0; v < strategy->n_nodes; v++) {
         int32_t i = strategy->stage_of[v];
-        bytes[i][node_kind(sum->graph, v)] += (double)cost_node_bytes(
-            sum->graph, &uses, v, &strategy->sig[v],
-            &strategy->stages[i], in_flight[i]);
+        bytes[i][node_kind(sum->graph, v)] +=
+            (double)cost_node_bytes(sum->graph, &uses, v, &strategy->sig[v],
+                                    &strategy->stages[i], in_flight[i]);
     }
     out.child = fs_new(sum->arena, plan_breakdown, s->n_stages);
     for (int32_t i = 0; i < s->n_stages; i++) {

@@ -18,8 +18,8 @@ static double exchange_s(const cost_route *route, double bytes)
     return fmax(inside, outside);
 }
 
-bool cost_coll_direct(plan_box_kind kind, const cost_route *route,
-                      double bytes, plan_demand *out)
+bool cost_coll_direct(plan_box_kind kind, const cost_route *route, double bytes,
+                      plan_demand *out)
 {
     double n = route->ranks;
     double times = kind == PLAN_ALL_REDUCE ? 2 : 1;

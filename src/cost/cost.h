@@ -33,7 +33,8 @@ plan_demand cost_load(const cost_model *model, const plan_stage *stage,
 plan_boxing_cost cost_boxing(const cost_model *model);
 
 /* Demand -> seconds when all devices of the host are busy at once: compute and
- * on-core moves times hw_core_share. What the formula (and so search) counts. */
+ * on-core moves times hw_core_share. What the formula (and so search) counts.
+ */
 double cost_shared_seconds(const cost_model *model, const plan_stage *stage,
                            const plan_demand *demand);
 

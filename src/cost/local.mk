@@ -4,3 +4,12 @@ src_cost_libfs_cost_a_SOURCES = src/cost/cost.h src/cost/parts.h \
   src/cost/route.c src/cost/coll_ring.c src/cost/coll_tree.c \
   src/cost/coll_hierarchical.c src/cost/coll_direct.c src/cost/pieces.c \
   src/cost/strategy.c src/cost/breakdown.c src/cost/timing.c
+
+check_PROGRAMS += tests/cost_collectives_test tests/cost_op_test \
+  tests/cost_strategy_test
+tests_cost_collectives_test_SOURCES = tests/cost_collectives_test.c tests/tap.h
+tests_cost_collectives_test_LDADD = $(cost_libs)
+tests_cost_op_test_SOURCES = tests/cost_op_test.c tests/tap.h
+tests_cost_op_test_LDADD = $(cost_libs)
+tests_cost_strategy_test_SOURCES = tests/cost_strategy_test.c tests/tap.h
+tests_cost_strategy_test_LDADD = $(cost_libs)

@@ -33,8 +33,8 @@ cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
 {
     cost_model *model = fs_new(arena, cost_model, 1);
     model->cluster = cluster;
-    model->points = fs_alloc(arena, (size_t)cluster->n_groups,
-                             sizeof *model->points);
+    model->points =
+        fs_alloc(arena, (size_t)cluster->n_groups, sizeof *model->points);
     model->routes = cost_routes_create(arena);
     for (int32_t g = 0; g < cluster->n_groups; g++)
         for (int32_t k = 0; k < IR_OP_COUNT; k++) {
@@ -42,8 +42,7 @@ cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
             ir_op_class op_class = ir_op_class_of((ir_op_kind)k);
             point_range own = find_points(device, ir_op_table[k]->name);
             model->points[g][k] =
-                own.n ? own
-                      : find_points(device, ir_op_class_name(op_class));
+                own.n ? own : find_points(device, ir_op_class_name(op_class));
         }
     return model;
 }
@@ -63,8 +62,7 @@ cost_groups cost_groups_of(const cost_model *model, const plan_stage *stage)
     const hw_cluster *cluster = model->cluster;
     int32_t last = stage->first_device + ir_mesh_size(&stage->mesh) - 1;
     return (cost_groups){
-        (int32_t)(hw_group_of(cluster, stage->first_device) -
-                  cluster->groups),
+        (int32_t)(hw_group_of(cluster, stage->first_device) - cluster->groups),
         (int32_t)(hw_group_of(cluster, last) - cluster->groups)};
 }
 
@@ -96,8 +94,7 @@ static double seconds_at(point_range points, double work, double launch_s)
     double ahead = 0;
     if (points.n > 1 && last->work > last[-1].work)
         ahead = line_at(last - 1, last, work);
-    return ahead > last->seconds ? ahead
-                                 : last->seconds * work / last->work;
+    return ahead > last->seconds ? ahead : last->seconds * work / last->work;
 }
 
 static bool is_dense(ir_op_kind op)
@@ -119,8 +116,8 @@ static plan_demand measured(const hw_device *device, point_range points,
 {
     double bytes = (double)work->read_bytes + (double)work->written_bytes;
     double amount = is_dense(op) ? (double)work->flop : bytes;
-    double seconds = fmax(seconds_at(points, amount, device->launch_s),
-                          device->launch_s);
+    double seconds =
+        fmax(seconds_at(points, amount, device->launch_s), device->launch_s);
     plan_demand out = {.launch_s = device->launch_s, .total_s = seconds};
     if (is_dense(op))
         out.compute_s = seconds - device->launch_s;

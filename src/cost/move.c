@@ -19,17 +19,16 @@ static const collective_row collective_table[] = {
 enum { N_COLLECTIVES = sizeof collective_table / sizeof collective_table[0] };
 
 /* A copy of `bytes` within the slowest device of the stage. */
-static plan_demand local_copy(const cost_model *model,
-                              const plan_stage *stage, double bytes)
+static plan_demand local_copy(const cost_model *model, const plan_stage *stage,
+                              double bytes)
 {
     plan_demand worst = {0};
     cost_groups range = cost_groups_of(model, stage);
     for (int32_t g = range.first; g <= range.last; g++) {
         const hw_group *group = &cost_cluster(model)->groups[g];
-        plan_demand demand = {
-            .memory_s = bytes / group->memory.bandwidth_bps,
-            .latency_s = group->memory.latency_s,
-            .on_core = group->cores_per_node > 0};
+        plan_demand demand = {.memory_s = bytes / group->memory.bandwidth_bps,
+                              .latency_s = group->memory.latency_s,
+                              .on_core = group->cores_per_node > 0};
         demand.total_s = demand.memory_s + demand.latency_s;
         if (g == range.first || demand.total_s > worst.total_s)
             worst = demand;
@@ -42,16 +41,15 @@ static plan_demand collective(const cost_model *model, const plan_stage *stage,
 {
     cost_route route = cost_route_of(model, stage, step->axis);
     plan_demand best = {.total_s = INFINITY};
-    int64_t whole = step->bytes_in > step->bytes_out ? step->bytes_in
-                                                     : step->bytes_out;
+    int64_t whole =
+        step->bytes_in > step->bytes_out ? step->bytes_in : step->bytes_out;
     for (int32_t i = 0; i < N_COLLECTIVES; i++) {
         const collective_row *row = &collective_table[i];
         plan_demand demand = {.on_core = route.on_cores};
         if (!(route.on_cores ? row->on_cores : row->network) ||
             !row->fill(step->kind, &route, (double)whole, &demand))
             continue;
-        demand.total_s =
-            demand.latency_s + demand.network_s + demand.memory_s;
+        demand.total_s = demand.latency_s + demand.network_s + demand.memory_s;
         if (demand.total_s < best.total_s)
             best = demand;
     }
@@ -68,9 +66,8 @@ plan_demand cost_box_step(const cost_model *model, const plan_stage *stage,
 }
 
 /* How many devices of position i's node send to another node at once. */
-static int32_t senders_beside(const hw_cluster *cluster,
-                              const plan_stage *from, const plan_stage *to,
-                              int32_t position)
+static int32_t senders_beside(const hw_cluster *cluster, const plan_stage *from,
+                              const plan_stage *to, int32_t position)
 {
     int32_t size = ir_mesh_size(&from->mesh), n = 0;
     int32_t node = hw_node_of(cluster, from->first_device + position);
@@ -86,8 +83,7 @@ static int32_t senders_beside(const hw_cluster *cluster,
 }
 
 static plan_demand move_at(const cost_model *model, const plan_stage *from,
-                           const plan_stage *to, int32_t position,
-                           double bytes)
+                           const plan_stage *to, int32_t position, double bytes)
 {
     const hw_cluster *cluster = cost_cluster(model);
     int32_t a = from->first_device + position;

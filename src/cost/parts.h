@@ -5,7 +5,8 @@
 #include "cost/cost.h"
 
 /* How the members of a communicator (one mesh axis of a stage) reach each
- * other; of the stage's communicators of that axis, the worst in each figure. */
+ * other; of the stage's communicators of that axis, the worst in each figure.
+ */
 typedef struct cost_route {
     int32_t ranks;    /* n: members */
     int32_t nodes;    /* k: nodes that a communicator spans */
@@ -13,8 +14,8 @@ typedef struct cost_route {
     bool even;        /* n = k g: every node has g */
     bool on_cores;    /* members are processes that move bytes themselves */
     hw_link inner;
-    hw_link outer; /* a communicator's share of a node's way out */
-    hw_link rail;  /* one member's share when all members use it at once */
+    hw_link outer;     /* a communicator's share of a node's way out */
+    hw_link rail;      /* one member's share when all members use it at once */
     double memory_bps; /* of the slowest device, as reached */
 } cost_route;
 cost_route cost_route_of(const cost_model *model, const plan_stage *stage,

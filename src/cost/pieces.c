@@ -65,10 +65,10 @@ int64_t cost_node_bytes(const ir_graph *graph, const ir_uses *uses,
     for (int32_t o = 0; o < n->n_out; o++) {
         const ir_tensor *t = &graph->tensors.at[n->out[o]];
         int64_t piece = cost_piece_bytes(t, &sig->out[o], &stage->mesh);
-        bool kept = n->phase == IR_FORWARD &&
-                    cost_output_kind(graph, n->out[o]) ==
-                        PLAN_BYTES_ACTIVATION &&
-                    backward_reads(graph, uses, n->out[o]);
+        bool kept =
+            n->phase == IR_FORWARD &&
+            cost_output_kind(graph, n->out[o]) == PLAN_BYTES_ACTIVATION &&
+            backward_reads(graph, uses, n->out[o]);
         bytes += kept ? piece * in_flight : piece;
     }
     return bytes;

@@ -110,8 +110,7 @@ static void fill_inner(const cost_model *model, const plan_stage *stage,
     out->inner = cluster->groups[range.first].inner;
     for (int32_t g = range.first; g <= range.last; g++) {
         const hw_group *group = &cluster->groups[g];
-        double bps =
-            group->device.memory_bps * group->device.memory_efficiency;
+        double bps = group->device.memory_bps * group->device.memory_efficiency;
         slow_down(&out->inner, &group->inner);
         out->on_cores |= group->inner.on_cores;
         if (g == range.first || bps < out->memory_bps)

@@ -20,14 +20,14 @@ bool cost_sum_edge_at(const cost_sum *sum, int32_t v, int32_t slot,
     if (tensor < 0)
         return false;
     int32_t producer = sum->graph->tensors.at[tensor].producer;
-    *out = (cost_edge){
-        .tensor = tensor,
-        .from = &s->stages[s->stage_of[producer]],
-        .to = &s->stages[s->stage_of[v]],
-        .path = &s->edge[s->first_edge[v] + slot],
-        .arrives = node->op == IR_OP_variable ? &s->sig[v].out[0]
-                                              : &s->sig[v].in[slot],
-        .per_step = plan_tensor_per_step(sum->graph, tensor)};
+    *out =
+        (cost_edge){.tensor = tensor,
+                    .from = &s->stages[s->stage_of[producer]],
+                    .to = &s->stages[s->stage_of[v]],
+                    .path = &s->edge[s->first_edge[v] + slot],
+                    .arrives = node->op == IR_OP_variable ? &s->sig[v].out[0]
+                                                          : &s->sig[v].in[slot],
+                    .per_step = plan_tensor_per_step(sum->graph, tensor)};
     return true;
 }
 
@@ -36,9 +36,8 @@ double cost_sum_edge(const cost_sum *sum, int32_t v, int32_t slot)
     cost_edge edge;
     if (!cost_sum_edge_at(sum, v, slot, &edge))
         return 0;
-    return cost_edge_seconds(sum->model,
-                             &sum->graph->tensors.at[edge.tensor], edge.from,
-                             edge.to, edge.path, edge.arrives);
+    return cost_edge_seconds(sum->model, &sum->graph->tensors.at[edge.tensor],
+                             edge.from, edge.to, edge.path, edge.arrives);
 }
 
 static fs_status check_stages(const cost_sum *sum, fs_err *err)
@@ -55,8 +54,8 @@ static fs_status check_stages(const cost_sum *sum, fs_err *err)
             return fs_fail(err, FS_INVALID,
                            "stage %d has devices %d to %d, the cluster has %d",
                            i, stage->first_device,
-                           stage->first_device +
-                               ir_mesh_size(&stage->mesh) - 1, n_devices);
+                           stage->first_device + ir_mesh_size(&stage->mesh) - 1,
+                           n_devices);
     }
     for (int32_t v = 0; v < s->n_nodes; v++)
         if (s->stage_of[v] < 0 || s->stage_of[v] >= s->n_stages)
@@ -90,8 +89,7 @@ static fs_status add_edges(const cost_sum *sum, int32_t v, fs_err *err,
     return FS_OK;
 }
 
-static fs_status add_nodes(const cost_sum *sum, fs_err *err,
-                           cost_summary *out)
+static fs_status add_nodes(const cost_sum *sum, fs_err *err, cost_summary *out)
 {
     const plan_strategy *s = sum->strategy;
     for (int32_t v = 0; v < s->n_nodes; v++) {
@@ -113,9 +111,8 @@ static void add_bytes(const cost_sum *sum, cost_summary *out)
     const int32_t *in_flight = cost_in_flight(s, scratch);
     for (int32_t v = 0; v < s->n_nodes; v++) {
         int32_t i = s->stage_of[v];
-        out->peak_bytes[i] +=
-            cost_node_bytes(sum->graph, &uses, v, &s->sig[v],
-                            &s->stages[i], in_flight[i]);
+        out->peak_bytes[i] += cost_node_bytes(sum->graph, &uses, v, &s->sig[v],
+                                              &s->stages[i], in_flight[i]);
     }
     fs_arena_destroy(scratch);
 }

@@ -106,8 +106,9 @@ static fs_status read_points(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(fs_json_array(in, "points", err, &list));
     size_t n = json_array_size(list.value);
     if (n > 100000)
-        return fs_fail(err, FS_INVALID, "%s: %s has %zu points, more than "
-                       "100000", in->file, list.where, n);
+        return fs_fail(err, FS_INVALID,
+                       "%s: %s has %zu points, more than 100000",
+                       in->file, list.where, n);
     out->points = fs_new(arena, hw_point, n);
     for (size_t i = 0; i < n; i++)
         FS_TRY(read_point(&list, i, arena, err, &out->points[i]));
@@ -135,7 +136,8 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
     if (out->fp32_flops + out->tf32_flops + out->bf16_flops <= 0)
         return fs_fail(err, FS_INVALID,
                        "%s: %s has no peak: one of fp32_flops, tf32_flops, "
-                       "bf16_flops must be above 0", in->file, dev.where);
+                       "bf16_flops must be above 0",
+                       in->file, dev.where);
     return read_points(&dev, arena, err, out);
 }
 
@@ -146,11 +148,11 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
     int64_t nodes, devices, cores = 0;
     FS_TRY(fs_json_item(list, i, err, &in));
     FS_TRY(fs_json_int(&in, "nodes", 1, HW_MAX_DEVICES, err, &nodes));
-    FS_TRY(fs_json_int(&in, "devices_per_node", 1, HW_MAX_DEVICES, err,
-                       &devices));
+    FS_TRY(
+        fs_json_int(&in, "devices_per_node", 1, HW_MAX_DEVICES, err, &devices));
     if (fs_json_has(&in, "cores_per_node"))
-        FS_TRY(fs_json_int(&in, "cores_per_node", 0, HW_MAX_DEVICES, err,
-                           &cores));
+        FS_TRY(
+            fs_json_int(&in, "cores_per_node", 0, HW_MAX_DEVICES, err, &cores));
     out->nodes = (int32_t)nodes;
     out->devices_per_node = (int32_t)devices;
     out->cores_per_node = (int32_t)cores;
@@ -184,15 +186,15 @@ static fs_status read_cluster(const fs_json *in, fs_arena *arena, fs_err *err,
     if (!json_is_object(in->value))
         return fs_fail(err, FS_INVALID, "%s: a cluster must be an object",
                        in->file);
-    FS_TRY(fs_json_int(in, "version", HW_FORMAT_VERSION, HW_FORMAT_VERSION,
-                       err, &version));
+    FS_TRY(fs_json_int(in, "version", HW_FORMAT_VERSION, HW_FORMAT_VERSION, err,
+                       &version));
     if (fs_json_has(in, "host"))
         FS_TRY(read_text(in, "host", arena, err, &out->host));
     FS_TRY(fs_json_array(in, "groups", err, &list));
     size_t n = json_array_size(list.value);
     if (n > HW_MAX_DEVICES)
-        return fs_fail(err, FS_INVALID, "%s: %zu groups are too many",
-                       in->file, n);
+        return fs_fail(err, FS_INVALID, "%s: %zu groups are too many", in->file,
+                       n);
     out->n_groups = (int32_t)n;
     out->groups = fs_new(arena, hw_group, n ? n : 1);
     for (size_t i = 0; i < n; i++)

@@ -117,7 +117,8 @@ static fs_status read_name(const char *spec, const char **text, char *name,
     if (n == 0 || n >= room)
         return fs_fail(err, FS_INVALID,
                        "cluster '%s': a device name of 1 to %zu characters "
-                       "must follow ':'", spec, room - 1);
+                       "must follow ':'",
+                       spec, room - 1);
     for (size_t i = 0; i < n; i++) {
         char c = (*text)[i];
         if (!isalnum((unsigned char)c) && c != '-' && c != '_' && c != '.')
@@ -160,8 +161,8 @@ static fs_status open_device(const char *name, const char *data_dir,
     fs_json in = fs_json_root(path, root);
     fs_status status = FS_OK;
     if (!json_is_object(root))
-        status = fs_fail(err, FS_INVALID, "%s: a device must be an object",
-                         path);
+        status =
+            fs_fail(err, FS_INVALID, "%s: a device must be an object", path);
     else
         status = read_device_file(&in, arena, err, group, outer);
     json_decref(root);
@@ -215,7 +216,8 @@ fs_status hw_synthetic_open(const char *spec, const char *data_dir,
         if (devices > HW_MAX_DEVICES)
             return fs_fail(err, FS_INVALID,
                            "cluster '%s': more than %d devices are not "
-                           "handled", spec, HW_MAX_DEVICES);
+                           "handled",
+                           spec, HW_MAX_DEVICES);
         join_outer(cluster, &outer, groups.n == 0);
         fs_push(arena, &groups, group);
         if (*text++ != '+')

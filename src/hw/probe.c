@@ -51,16 +51,16 @@ static void fill_group(hwloc_topology_t topology, int32_t ranks,
                        hw_group *group)
 {
     hwloc_obj_t root = hwloc_get_root_obj(topology);
-    *group = (hw_group){
-        .nodes = 1,
-        .devices_per_node = ranks,
-        .cores_per_node = limit_by_quota(count_processors(topology)),
-        .device = {.name = "cpu",
-                   .matmul_efficiency = 1,
-                   .memory_efficiency = 1,
-                   .source = "probed on this host"},
-        .inner = {.name = "shared memory", .on_cores = true},
-        .memory = {.name = "memory copy", .on_cores = true}};
+    *group =
+        (hw_group){.nodes = 1,
+                   .devices_per_node = ranks,
+                   .cores_per_node = limit_by_quota(count_processors(topology)),
+                   .device = {.name = "cpu",
+                              .matmul_efficiency = 1,
+                              .memory_efficiency = 1,
+                              .source = "probed on this host"},
+                   .inner = {.name = "shared memory", .on_cores = true},
+                   .memory = {.name = "memory copy", .on_cores = true}};
     /* The machine's whole memory, not what is free now: probing twice must
      * give the same cluster. A lower limit is the user's to state. */
     group->device.memory_bytes =

@@ -1,0 +1,254 @@
+/* Collectives and moves against closed forms. */
+#include "config.h"
+#include "cost/parts.h"
+
+#include "tap.h"
+
+static fs_arena *arena;
+
+enum { MIB = 1 << 20 };
+
+/* `nodes` x `devices`, inner 10 us and 100 GB/s, outer 50 us and 80 GB/s on
+ * `nics` NICs. */
+static hw_cluster *make_cluster(int32_t nodes, int32_t devices, int32_t nics)
+{
+    hw_cluster *c = fs_new(arena, hw_cluster, 1);
+    c->name = "test";
+    c->n_groups = 1;
+    c->groups = fs_new(arena, hw_group, 1);
+    c->groups[0] = (hw_group){.nodes = nodes,
+                              .devices_per_node = devices,
+                              .device = {.name = "d",
+                                         .memory_bytes = 1e9,
+                                         .memory_bps = 1e12,
+                                         .fp32_flops = 1e13,
+                                         .matmul_efficiency = 0.5,
+                                         .memory_efficiency = 0.8,
+                                         .launch_s = 1e-6},
+                              .inner = {"inner", 10e-6, 100e9, false},
+                              .memory = {"memory", 1e-6, 400e9, false}};
+    c->outer = (hw_link){"outer", 50e-6, 80e9, false};
+    c->nics_per_node = nics;
+    hw_cluster_finish(c);
+    return c;
+}
+
+static plan_stage stage_of(int32_t n_axes, int32_t d0, int32_t d1)
+{
+    return (plan_stage){.mesh = {n_axes, {d0, d1}}};
+}
+
+static plan_box_step step_of(plan_box_kind kind, int32_t axis, int64_t whole,
+                             int32_t n)
+{
+    plan_box_step step = {
+        .kind = kind, .axis = axis, .bytes_in = whole, .bytes_out = whole};
+    if (kind == PLAN_ALL_GATHER)
+        step.bytes_in = whole / n;
+    if (kind == PLAN_REDUCE_SCATTER || kind == PLAN_SLICE)
+        step.bytes_out = whole / n;
+    return step;
+}
+
+static double seconds_of(const hw_cluster *c, plan_stage stage,
+                         plan_box_kind kind, int32_t axis, int64_t whole)
+{
+    cost_model *model = cost_model_create(c, arena);
+    plan_box_step step = step_of(kind, axis, whole, stage.mesh.dim[axis]);
+    return cost_box_step(model, &stage, &step).total_s;
+}
+
+static void test_ring(void)
+{
+    const hw_cluster *c = make_cluster(1, 8, 1);
+    plan_stage s = stage_of(1, 8, 0);
+    double big = 512.0 * MIB, small = 4096;
+    tap_near(seconds_of(c, s, PLAN_ALL_REDUCE, 0, 512 * MIB),
+             2 * 7 / 8.0 * big / 100e9 + 14 * 10e-6, 1e-9,
+             "all-reduce: 2 (n-1)/n bytes / bw + 2 (n-1) latencies");
+    tap_near(seconds_of(c, s, PLAN_ALL_GATHER, 0, 512 * MIB),
+             7 / 8.0 * big / 100e9 + 7 * 10e-6, 1e-9,
+             "all-gather: (n-1)/n bytes / bw + (n-1) latencies");
+    tap_near(seconds_of(c, s, PLAN_REDUCE_SCATTER, 0, 512 * MIB),
+             7 / 8.0 * big / 100e9 + 7 * 10e-6, 1e-9,
+             "reduce-scatter: (n-1)/n bytes / bw + (n-1) latencies");
+    tap_near(seconds_of(c, s, PLAN_ALL_TO_ALL, 0, 512 * MIB),
+             7 / 8.0 * big / 100e9 + 7 * 10e-6, 1e-9,
+             "all-to-all: (n-1)/n bytes / bw + (n-1) latencies");
+    tap_near(seconds_of(c, s, PLAN_ALL_REDUCE, 0, 4096),
+             2 * small / 100e9 + 6 * 10e-6, 1e-9,
+             "a small all-reduce takes the tree: 2 log2 n latencies");
+}
+
+static void test_nodes(void)
+{
+    const hw_cluster *c = make_cluster(2, 4, 4);
+    double bytes = 512.0 * MIB;
+    double ring = 2 * 7 / 8.0 * bytes / 80e9 + 14 * 50e-6;
+    double levels = 2 * (3 / 4.0 * bytes / 100e9 + 3 * 10e-6 +
+                         1 / 2.0 * (bytes / 4) / 20e9 + 50e-6);
+    tap_near(seconds_of(c, stage_of(1, 8, 0), PLAN_ALL_REDUCE, 0, 512 * MIB),
+             fmin(ring, levels), 1e-9,
+             "over two nodes: the better of flat ring and two levels");
+    double lone = 2 * 1 / 2.0 * bytes / 20e9 + 2 * 50e-6;
+    tap_near(seconds_of(c, stage_of(2, 2, 4), PLAN_ALL_REDUCE, 0, 512 * MIB),
+             lone, 1e-9,
+             "four communicators leave a node at once: a quarter each");
+    tap_near(seconds_of(c, stage_of(2, 2, 4), PLAN_ALL_REDUCE, 1, 512 * MIB),
+             2 * 3 / 4.0 * bytes / 100e9 + 6 * 10e-6, 1e-9,
+             "the inner mesh axis stays on the node");
+    tap_near(seconds_of(c, stage_of(2, 4, 2), PLAN_ALL_GATHER, 0, 512 * MIB),
+             fmin(3 / 4.0 * bytes / 40e9 + 3 * 50e-6,
+                  1 / 2.0 * bytes / 100e9 + 10e-6 +
+                      1 / 2.0 * (bytes / 2) / 20e9 + 50e-6),
+             1e-9, "two communicators of two members a node: half each");
+    tap_near(seconds_of(make_cluster(2, 4, 1), stage_of(2, 4, 2),
+                        PLAN_ALL_TO_ALL, 0, 512 * MIB),
+             fmax(1 / 4.0 * bytes / 100e9, 2 * 2 / 4.0 * bytes / 40e9) +
+                 3 * 50e-6,
+             1e-9, "all-to-all: inside and outside at once, the later counts");
+}
+
+static void test_placement(void)
+{
+    const hw_cluster *c = make_cluster(3, 4, 1);
+    plan_stage s = stage_of(1, 4, 0);
+    double inside = seconds_of(c, s, PLAN_ALL_GATHER, 0, MIB);
+    s.first_device = 4;
+    tap_near(seconds_of(c, s, PLAN_ALL_GATHER, 0, MIB), inside, 1e-12,
+             "a stage on the second node stays on it");
+    s.first_device = 2;
+    tap_near(seconds_of(c, s, PLAN_ALL_GATHER, 0, MIB),
+             fmin(3 / 4.0 * MIB / 80e9 + 3 * 50e-6,
+                  1 / 2.0 * MIB / 100e9 + 10e-6 + 1 / 4.0 * MIB / 40e9 + 50e-6),
+             1e-9, "a stage astride two nodes crosses them");
+    s = stage_of(1, 6, 0);
+    tap_near(seconds_of(c, s, PLAN_ALL_GATHER, 0, 6 * MIB),
+             5 * MIB / 80e9 + 5 * 50e-6, 1e-9,
+             "uneven nodes: no two levels, the flat ring");
+}
+
+static hw_cluster *make_cores(void)
+{
+    hw_cluster *c = make_cluster(1, 4, 1);
+    c->groups[0].inner = (hw_link){"shared memory", 1e-6, 5e9, true};
+    c->groups[0].cores_per_node = 2;
+    hw_cluster_finish(c);
+    return c;
+}
+
+static void test_cores(void)
+{
+    const hw_cluster *c = make_cores();
+    cost_model *model = cost_model_create(c, arena);
+    plan_stage s = stage_of(1, 4, 0);
+    plan_box_step step = step_of(PLAN_ALL_REDUCE, 0, MIB, 4);
+    plan_demand d = cost_box_step(model, &s, &step);
+    tap_near(d.latency_s, 6e-6, 1e-9, "on cores: 2 (n-1) messages");
+    tap_near(d.network_s, 2 * 3 / 4.0 * MIB / 5e9, 1e-9,
+             "on cores: two direct exchanges of bytes / n");
+    tap_near(d.memory_s, (MIB + MIB / 4.0) / 0.8e12, 1e-9,
+             "on cores: the sum reads n pieces and writes one");
+    tap_ok(d.on_core, "on cores: it occupies them");
+    tap_near(cost_shared_seconds(model, &s, &d), 2 * d.total_s, 1e-12,
+             "four ranks on two cores take twice as long");
+    plan_boxing_cost boxing = cost_boxing(model);
+    tap_near(boxing.seconds(boxing.ctx, &s, &step), 2 * d.total_s, 1e-12,
+             "search counts the shared seconds");
+}
+
+static void test_local(void)
+{
+    const hw_cluster *c = make_cluster(1, 4, 1);
+    cost_model *model = cost_model_create(c, arena);
+    plan_stage s = stage_of(1, 4, 0);
+    plan_box_step step = step_of(PLAN_SLICE, 0, 4 * MIB, 4);
+    tap_near(cost_box_step(model, &s, &step).total_s, MIB / 400e9 + 1e-6, 1e-9,
+             "a slice copies what it keeps");
+    step = step_of(PLAN_ZERO_FILL, 0, 4 * MIB, 4);
+    tap_near(cost_box_step(model, &s, &step).total_s, 4 * MIB / 400e9 + 1e-6,
+             1e-9, "a zero fill writes all");
+    step.bytes_in = step.bytes_out = 0;
+    plan_boxing_cost boxing = cost_boxing(model);
+    tap_ok(boxing.seconds(boxing.ctx, &s, &step) > 0, "no step is free");
+    tap_near(cost_load(model, &s, MIB).total_s, MIB / 400e9 + 1e-6, 1e-9,
+             "loading is a copy");
+}
+
+static void test_p2p(void)
+{
+    const hw_cluster *c = make_cluster(2, 4, 2);
+    cost_model *model = cost_model_create(c, arena);
+    plan_stage a = stage_of(1, 2, 0), b = a, d = stage_of(1, 4, 0), e = d;
+    b.first_device = 2;
+    tap_near(cost_p2p(model, &a, &b, MIB).total_s, MIB / 100e9 + 10e-6, 1e-9,
+             "point to point inside a node");
+    b.first_device = 4;
+    tap_near(cost_p2p(model, &a, &b, MIB).total_s, MIB / 40e9 + 50e-6, 1e-9,
+             "two senders on two NICs: one each");
+    e.first_device = 4;
+    tap_near(cost_p2p(model, &d, &e, MIB).total_s, MIB / 20e9 + 50e-6, 1e-9,
+             "four senders on two NICs: half of one each");
+    b.first_device = 3;
+    tap_near(cost_p2p(model, &a, &b, MIB).total_s, MIB / 40e9 + 50e-6, 1e-9,
+             "the slowest position counts");
+}
+
+static void test_mixed(void)
+{
+    hw_cluster *c = make_cluster(1, 4, 1);
+    hw_group *groups = fs_new(arena, hw_group, 2);
+    groups[0] = groups[1] = c->groups[0];
+    groups[1].inner.bandwidth_bps = 50e9;
+    c->groups = groups;
+    c->n_groups = 2;
+    hw_cluster_finish(c);
+    plan_stage s = stage_of(2, 2, 4);
+    tap_near(seconds_of(c, s, PLAN_ALL_GATHER, 1, 512 * MIB),
+             3 / 4.0 * 512 * MIB / 50e9 + 3 * 10e-6, 1e-9,
+             "a stage over two kinds of nodes runs at the slower one's pace");
+}
+
+/* Whatever the algorithm: n ranks cannot hand round less. */
+static void test_every_row(void)
+{
+    static const struct {
+        const char *name;
+        cost_collective_fn *fill;
+    } rows[] = {
+#define COST_COLLECTIVE(name, ...) {#name, cost_coll_##name},
+#include "cost/collectives.def"
+#undef COST_COLLECTIVE
+    };
+    const hw_cluster *c = make_cluster(2, 4, 4);
+    cost_model *model = cost_model_create(c, arena);
+    plan_stage s = stage_of(1, 8, 0);
+    cost_route route = cost_route_of(model, &s, 0);
+    tap_ok(route.nodes == 2 && route.per_node == 4 && route.even,
+           "two nodes of four members");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        plan_demand one = {0}, two = {0};
+        bool does = rows[i].fill(PLAN_ALL_REDUCE, &route, 1e9, &one) &&
+                    rows[i].fill(PLAN_ALL_REDUCE, &route, 2e9, &two);
+        tap_ok(does, "%s: does an all-reduce", rows[i].name);
+        tap_ok(one.network_s >= 2 * 7 / 8.0 * 1e9 / 100e9 && one.latency_s > 0,
+               "%s: not quicker than the inner links alone", rows[i].name);
+        tap_near(two.network_s, 2 * one.network_s, 1e-12,
+                 "%s: twice the bytes, twice the time", rows[i].name);
+    }
+}
+
+int main(void)
+{
+    arena = fs_arena_create();
+    test_ring();
+    test_nodes();
+    test_placement();
+    test_cores();
+    test_local();
+    test_p2p();
+    test_mixed();
+    test_every_row();
+    fs_arena_destroy(arena);
+    return tap_done();
+}

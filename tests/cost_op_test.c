@@ -1,0 +1,185 @@
+/* Compute: the roofline, measured points, what is free. */
+#include "config.h"
+#include "cost/cost.h"
+
+#include "ir/build.h"
+#include "tap.h"
+
+static fs_arena *arena;
+
+static hw_cluster *make_cluster(void)
+{
+    hw_cluster *c = fs_new(arena, hw_cluster, 1);
+    c->name = "test";
+    c->n_groups = 1;
+    c->groups = fs_new(arena, hw_group, 1);
+    c->groups[0] = (hw_group){.nodes = 1,
+                              .devices_per_node = 4,
+                              .device = {.name = "d",
+                                         .memory_bytes = 1e9,
+                                         .memory_bps = 1e11,
+                                         .fp32_flops = 1e12,
+                                         .matmul_efficiency = 0.5,
+                                         .memory_efficiency = 0.8,
+                                         .launch_s = 1e-6},
+                              .inner = {"inner", 1e-6, 1e10, true},
+                              .memory = {"memory", 1e-6, 4e10, true},
+                              .cores_per_node = 2};
+    c->outer = (hw_link){"outer", 1e-5, 1e9, false};
+    hw_cluster_finish(c);
+    return c;
+}
+
+typedef struct net {
+    ir_graph *graph;
+    int32_t matmul, gelu, relu, reshape, transpose; /* nodes */
+} net;
+
+static net make_net(void)
+{
+    net n = {.graph = ir_graph_create("net")};
+    ir_graph *g = n.graph;
+    ir_shape a = {2, {64, 128}}, b = {2, {128, 256}}, flat = {1, {64 * 256}};
+    int32_t perm[2] = {1, 0};
+    int32_t x = ir_input(g, "x", IR_F32, a, 0);
+    int32_t w = ir_variable(g, "w", IR_PARAM, IR_F32, b, (ir_init){0}, NULL);
+    int32_t y = ir_matmul(g, x, w, false, false);
+    int32_t z = ir_unary(g, IR_OP_gelu, y);
+    int32_t r = ir_unary(g, IR_OP_relu, z);
+    int32_t f = ir_reshape(g, r, flat);
+    int32_t t = ir_transpose(g, r, perm);
+    if (g->err.status != FS_OK) {
+        printf("Bail out! %s\n", g->err.text);
+        exit(99);
+    }
+    n.matmul = g->tensors.at[y].producer;
+    n.gelu = g->tensors.at[z].producer;
+    n.relu = g->tensors.at[r].producer;
+    n.reshape = g->tensors.at[f].producer;
+    n.transpose = g->tensors.at[t].producer;
+    return n;
+}
+
+static plan_demand demand_of(const hw_cluster *c, const net *n, int32_t node,
+                             const ir_nd_sig *sig, int32_t ranks)
+{
+    cost_model *model = cost_model_create(c, arena);
+    plan_stage stage = {.mesh = {1, {ranks}}};
+    static const ir_nd_sig whole;
+    return cost_op(model, n->graph, &n->graph->nodes.at[node],
+                   sig ? sig : &whole, &stage);
+}
+
+static void test_roofline(const net *n)
+{
+    hw_cluster *c = make_cluster();
+    plan_demand d = demand_of(c, n, n->matmul, NULL, 1);
+    double flop = 2.0 * 64 * 128 * 256;
+    tap_near(d.compute_s, flop / 0.5e12, 1e-9, "matmul: flop / reached rate");
+    tap_near(d.memory_s, 4.0 * (64 * 128 + 128 * 256 + 64 * 256) / 0.8e11, 1e-9,
+             "matmul: bytes / reached bandwidth");
+    tap_near(d.total_s, 1e-6 + fmax(d.compute_s, d.memory_s), 1e-12,
+             "the roofline: launch and the larger of the two");
+    tap_ok(d.on_core, "processes compute on shared cores");
+    ir_nd_sig split = {.in = {{{IR_SBP_S(0)}}}, .out = {{{IR_SBP_S(0)}}}};
+    plan_demand half = demand_of(c, n, n->matmul, &split, 2);
+    tap_near(half.compute_s, d.compute_s / 2, 1e-9,
+             "half of the rows, half of the flop");
+    c->groups[0].device.fp32_flops = 0;
+    c->groups[0].device.bf16_flops = 4e12;
+    tap_near(demand_of(c, n, n->matmul, NULL, 1).compute_s, d.compute_s / 4,
+             1e-9, "a device without an fp32 peak runs at its next");
+}
+
+static void test_free(const net *n)
+{
+    hw_cluster *c = make_cluster();
+    tap_equal_int(n->graph->nodes.at[0].op, IR_OP_input, "node 0: the input");
+    tap_ok(demand_of(c, n, 0, NULL, 1).total_s == 0, "sources cost nothing");
+    tap_ok(demand_of(c, n, n->reshape, NULL, 1).total_s == 0,
+           "views cost nothing");
+    tap_ok(demand_of(c, n, n->transpose, NULL, 1).total_s >= 1e-6,
+           "copies cost their launch at least");
+}
+
+static hw_cluster *with_points(hw_point *points, int32_t n)
+{
+    hw_cluster *c = make_cluster();
+    c->groups[0].device.points = points;
+    c->groups[0].device.n_points = n;
+    hw_cluster_finish(c);
+    return c;
+}
+
+/* Seconds of the matmul (2 x 64 x 128 x 256 flop) by these points. */
+static double matmul_by(const net *n, hw_point *points, int32_t n_points)
+{
+    return demand_of(with_points(points, n_points), n, n->matmul, NULL, 1)
+        .total_s;
+}
+
+static void test_points(const net *n)
+{
+    double w = 2.0 * 64 * 128 * 256;
+    hw_point around[] = {{"matmul", w * 3, 5e-4}, {"matmul", w / 2, 1e-4}};
+    tap_near(matmul_by(n, around, 2), 1e-4 + 4e-4 * 0.5 / 2.5, 1e-9,
+             "between two points: linear in work");
+    hw_point above[] = {{"matmul", 4 * w, 1e-4 + 1e-6}};
+    tap_near(matmul_by(n, above, 1), 1e-6 + 1e-4 / 4, 1e-9,
+             "before the first point: the line from the launch");
+    hw_point tiny[] = {{"matmul", 4 * w, 1e-8}};
+    tap_near(matmul_by(n, tiny, 1), 1e-6, 1e-9, "never below the launch");
+    hw_point one[] = {{"matmul", w / 4, 1e-4}};
+    tap_near(matmul_by(n, one, 1), 4e-4, 1e-9,
+             "behind one point: its rate goes on");
+    hw_point two[] = {{"matmul", w / 4, 1e-4}, {"matmul", w / 2, 1.5e-4}};
+    tap_near(matmul_by(n, two, 2), 2.5e-4, 1e-9,
+             "behind two points: their line goes on");
+    hw_point falls[] = {{"matmul", w / 4, 2e-4}, {"matmul", w / 2, 1e-4}};
+    tap_near(matmul_by(n, falls, 2), 2e-4, 1e-9,
+             "a line that falls does not go on");
+}
+
+static void test_names(const net *n)
+{
+    double bytes = 2 * 4.0 * 64 * 256;
+    hw_point points[] = {{"pointwise", bytes, 3e-4}, {"gelu", bytes, 7e-4}};
+    hw_cluster *c = with_points(points, 2);
+    tap_near(demand_of(c, n, n->gelu, NULL, 1).total_s, 7e-4, 1e-9,
+             "an op's own points count first");
+    tap_near(demand_of(c, n, n->relu, NULL, 1).total_s, 3e-4, 1e-9,
+             "else those of its class, by bytes");
+    tap_near(demand_of(c, n, n->matmul, NULL, 1).total_s,
+             demand_of(make_cluster(), n, n->matmul, NULL, 1).total_s, 1e-12,
+             "else the roofline");
+}
+
+static void test_share(const net *n)
+{
+    hw_cluster *c = make_cluster();
+    cost_model *model = cost_model_create(c, arena);
+    plan_stage stage = {.mesh = {1, {4}}};
+    ir_nd_sig whole = {0};
+    plan_demand d = cost_op(model, n->graph, &n->graph->nodes.at[n->matmul],
+                            &whole, &stage);
+    tap_near(cost_node_seconds(model, n->graph, n->matmul, &whole, &stage),
+             2 * d.total_s, 1e-12, "four devices on two cores: twice");
+    c->groups[0].cores_per_node = 0;
+    d.on_core = false;
+    tap_near(cost_node_seconds(model, n->graph, n->matmul, &whole, &stage),
+             d.total_s, 1e-12, "devices of their own share nothing");
+}
+
+int main(void)
+{
+    arena = fs_arena_create();
+    net n = make_net();
+    test_roofline(&n);
+    test_free(&n);
+    test_points(&n);
+    test_names(&n);
+    test_share(&n);
+    ir_graph_destroy(n.graph);
+    fs_arena_destroy(arena);
+    return tap_done();
+}

@@ -1,0 +1,400 @@
+/* The formula: a strategy's seconds and bytes are the sum of their pieces,
+ * worked out a second time here; plans get a demand per task. */
+#include "config.h"
+#include "cost/cost.h"
+
+#include "ir/train.h"
+#include "plan/schedule.h"
+#include "tap.h"
+
+static fs_arena *arena;
+static uint64_t seed;
+
+enum { CASES = 120 };
+
+static hw_cluster *make_cluster(int32_t nodes, int32_t cores)
+{
+    hw_cluster *c = fs_new(arena, hw_cluster, 1);
+    c->name = "test";
+    c->n_groups = 1;
+    c->groups = fs_new(arena, hw_group, 1);
+    c->groups[0] = (hw_group){.nodes = nodes,
+                              .devices_per_node = 4 / nodes,
+                              .device = {.name = "d",
+                                         .memory_bytes = 1e9,
+                                         .memory_bps = 1e10,
+                                         .fp32_flops = 1e11,
+                                         .matmul_efficiency = 0.8,
+                                         .memory_efficiency = 0.7,
+                                         .launch_s = 2e-6},
+                              .inner = {"inner", 1e-6, 5e9, cores > 0},
+                              .memory = {"memory", 2e-7, 4e9, cores > 0},
+                              .cores_per_node = cores};
+    c->outer = (hw_link){"outer", 3e-5, 1e9, false};
+    hw_cluster_finish(c);
+    return c;
+}
+
+/* Layers of matmul, gelu and layer norm, a loss, its training step. */
+static ir_graph *make_graph(int32_t layers, int32_t micro_batches)
+{
+    ir_graph *g = ir_graph_create("layers");
+    ir_shape data = {2, {16, 32}}, square = {2, {32, 32}}, row = {1, {32}};
+    ir_init init = {.kind = IR_INIT_NORMAL, .spread = 0.02};
+    int32_t x = ir_input(g, "x", IR_F32, data, 0);
+    int32_t wanted = ir_input(g, "wanted", IR_F32, data, 0);
+    for (int32_t l = 0; l < layers; l++) {
+        int32_t w = ir_variable(g, fs_printf(g->arena, "w%d", l), IR_PARAM,
+                                IR_F32, square, init, NULL);
+        int32_t gain = ir_variable(g, fs_printf(g->arena, "g%d", l), IR_PARAM,
+                                   IR_F32, row, init, NULL);
+        int32_t bias = ir_variable(g, fs_printf(g->arena, "b%d", l), IR_PARAM,
+                                   IR_F32, row, init, NULL);
+        x = ir_unary(g, IR_OP_gelu, ir_matmul(g, x, w, false, false));
+        x = ir_layer_norm(g, x, gain, bias, 1e-5);
+    }
+    g->loss = ir_mse(g, x, wanted);
+    g->batch = 16 * micro_batches;
+    ir_train_options options = ir_train_defaults();
+    fs_err err = {0};
+    options.micro_batches = micro_batches;
+    if (g->err.status != FS_OK || ir_train(g, &options, &err) != FS_OK) {
+        printf("Bail out! %s%s\n", g->err.text, err.text);
+        exit(99);
+    }
+    return g;
+}
+
+static plan_stage random_stage(int32_t devices, int32_t first)
+{
+    plan_stage stage = {.mesh = {1, {devices}}, .first_device = first};
+    if (devices == 4 && fs_rand_below(&seed, 2))
+        stage.mesh = (ir_mesh){2, {2, 2}};
+    if (fs_rand_below(&seed, 8) == 0)
+        stage.mesh = (ir_mesh){0, {0}};
+    return stage;
+}
+
+static void random_stages(const ir_graph *g, plan_strategy *s)
+{
+    int32_t cut = (int32_t)fs_rand_below(&seed, g->nodes.n);
+    if (s->n_stages == 1) {
+        s->stages[0] = random_stage(4, 0);
+        return;
+    }
+    s->stages[0] = random_stage(2, 0);
+    s->stages[1] = s->stages[0];
+    s->stages[1].first_device = 2;
+    for (int32_t v = 0; v < s->n_nodes; v++) {
+        int32_t forward = g->nodes.at[v].forward;
+        s->stage_of[v] = forward >= 0 ? s->stage_of[forward] : v > cut;
+    }
+}
+
+static const plan_stage *stage_at(const plan_strategy *s, int32_t v)
+{
+    return &s->stages[s->stage_of[v]];
+}
+
+typedef struct edge_ends {
+    const ir_tensor *tensor;
+    int32_t producer;
+    const ir_nd_sbp *from, *to;
+} edge_ends;
+
+static bool ends_of(const ir_graph *g, const plan_strategy *s, int32_t v,
+                    int32_t slot, edge_ends *out)
+{
+    int32_t t = plan_edge_tensor(g, s, v, slot);
+    if (t < 0)
+        return false;
+    out->tensor = &g->tensors.at[t];
+    out->producer = out->tensor->producer;
+    out->from = &s->sig[out->producer].out[out->tensor->slot];
+    out->to = g->nodes.at[v].op == IR_OP_variable ? &s->sig[v].out[0]
+                                                  : &s->sig[v].in[slot];
+    return true;
+}
+
+/* Random legal signatures; nodes whose inputs cannot be reached go to the
+ * all-B one. False when even that leaves an edge without a path. */
+static bool random_strategy(const ir_graph *g, const cost_model *model,
+                            plan_strategy *s)
+{
+    plan_boxer *boxer = plan_boxer_create(cost_boxing(model), arena);
+    random_stages(g, s);
+    for (int32_t v = 0; v < s->n_nodes; v++) {
+        ir_nd_sig_list list = {0};
+        ir_signatures(g, &g->nodes.at[v], &stage_at(s, v)->mesh, arena, &list);
+        s->sig[v] = list.at[fs_rand_below(&seed, list.n)];
+    }
+    for (int32_t v = 0; v < s->n_nodes; v++)
+        for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++) {
+            edge_ends ends;
+            if (!ends_of(g, s, v, e - s->first_edge[v], &ends))
+                continue;
+            double seconds =
+                plan_boxer_find(boxer, ends.tensor, stage_at(s, ends.producer),
+                                ends.from, ends.to, &s->edge[e]);
+            if (isinf(seconds))
+                return false;
+        }
+    return true;
+}
+
+typedef struct pieces {
+    double micro[2], step[2];
+    int64_t bytes[2];
+} pieces;
+
+static void add_edge(const ir_graph *g, const cost_model *model,
+                     const plan_strategy *s, int32_t v, int32_t slot,
+                     pieces *out)
+{
+    edge_ends ends;
+    if (!ends_of(g, s, v, slot, &ends))
+        return;
+    plan_boxer *boxer = plan_boxer_create(cost_boxing(model), arena);
+    const plan_stage *from = stage_at(s, ends.producer);
+    double seconds =
+        plan_boxer_find(boxer, ends.tensor, from, ends.from, ends.to, NULL);
+    if (from != stage_at(s, v)) {
+        ir_shape piece =
+            ir_largest_piece(&ends.tensor->shape, ends.to, &from->mesh);
+        int64_t bytes =
+            ir_shape_count(&piece) * ir_dtype_bytes(ends.tensor->dtype);
+        plan_demand d = cost_p2p(model, from, stage_at(s, v), bytes);
+        seconds += cost_shared_seconds(model, stage_at(s, v), &d);
+    }
+    if (plan_tensor_per_step(g, plan_edge_tensor(g, s, v, slot)))
+        out->step[s->stage_of[v]] += seconds;
+    else
+        out->micro[s->stage_of[v]] += seconds;
+}
+
+static pieces add_pieces(const ir_graph *g, const cost_model *model,
+                         const plan_strategy *s)
+{
+    pieces out = {0};
+    ir_uses uses = ir_graph_uses(g, arena);
+    for (int32_t v = 0; v < s->n_nodes; v++) {
+        int32_t i = s->stage_of[v];
+        double seconds =
+            cost_node_seconds(model, g, v, &s->sig[v], stage_at(s, v));
+        if (cost_node_per_step(g, v))
+            out.step[i] += seconds;
+        else
+            out.micro[i] += seconds;
+        plan_slot slots[64];
+        plan_schedule_find(s->schedule)(i, s->n_stages, s->micro_batches,
+                                        slots);
+        out.bytes[i] += cost_node_bytes(
+            g, &uses, v, &s->sig[v], stage_at(s, v),
+            plan_schedule_in_flight(slots, 2 * s->micro_batches));
+        for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
+            add_edge(g, model, s, v, e - s->first_edge[v], &out);
+    }
+    return out;
+}
+
+static double iteration_of(const pieces *p, int32_t m)
+{
+    return p->micro[0] + p->micro[1] +
+           (m - 1) * fmax(p->micro[0], p->micro[1]) +
+           fmax(p->step[0], p->step[1]);
+}
+
+static double children(const plan_breakdown *tree)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < tree->n; i++)
+        sum += tree->child[i].value;
+    return sum;
+}
+
+/* Every inner node of a stage's tree is the sum of its children. */
+static bool adds_up(const plan_breakdown *tree)
+{
+    if (tree->n == 0)
+        return true;
+    if (fabs(children(tree) - tree->value) > 1e-9 * tree->value)
+        return false;
+    for (int32_t i = 0; i < tree->n; i++)
+        if (!adds_up(&tree->child[i]))
+            return false;
+    return true;
+}
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b));
+}
+
+static bool trees_agree(const cost_summary *s, int32_t m)
+{
+    bool good = s->time.n == s->n_stages && s->memory.n == s->n_stages &&
+                near(s->time.value, s->iteration_s);
+    for (int32_t i = 0; good && i < s->n_stages; i++)
+        good = adds_up(&s->time.child[i]) && adds_up(&s->memory.child[i]) &&
+               near(s->time.child[i].value, m * s->micro_s[i] + s->step_s[i]) &&
+               s->memory.child[i].value == (double)s->peak_bytes[i];
+    return good;
+}
+
+typedef struct counts {
+    int32_t tried, time, bytes, trees, two_stages, micro;
+} counts;
+
+static void try_one(counts *n)
+{
+    static const int32_t m_of[3] = {1, 2, 4};
+    fs_arena *outside = arena;
+    arena = fs_arena_create();
+    int32_t m = m_of[fs_rand_below(&seed, 3)];
+    ir_graph *g = make_graph(1 + (int32_t)fs_rand_below(&seed, 2), m);
+    int32_t cores = (int32_t)fs_rand_below(&seed, 3);
+    hw_cluster *c = make_cluster(1 + (int32_t)fs_rand_below(&seed, 2), cores);
+    cost_model *model = cost_model_create(c, arena);
+    plan_strategy *s =
+        plan_strategy_new(g, 1 + (int32_t)fs_rand_below(&seed, 2), arena);
+    cost_summary summary;
+    fs_err err = {0};
+    s->schedule = fs_rand_below(&seed, 2) ? "1f1b" : "gpipe";
+    if (random_strategy(g, model, s)) {
+        n->tried++;
+        n->two_stages += s->n_stages == 2;
+        n->micro += m > 1;
+        if (cost_strategy(model, g, s, arena, &err, &summary) == FS_OK) {
+            pieces p = add_pieces(g, model, s);
+            n->time += near(summary.iteration_s, iteration_of(&p, m));
+            n->bytes +=
+                summary.peak_bytes[0] == p.bytes[0] &&
+                (s->n_stages == 1 || summary.peak_bytes[1] == p.bytes[1]);
+            n->trees += trees_agree(&summary, m);
+        } else {
+            printf("# %s\n", err.text);
+        }
+    }
+    ir_graph_destroy(g);
+    fs_arena_destroy(arena);
+    arena = outside;
+}
+
+static void test_additive(void)
+{
+    counts n = {0};
+    for (int32_t i = 0; i < CASES; i++)
+        try_one(&n);
+    printf("# %d strategies, %d of two stages, %d of several micro-batches\n",
+           n.tried, n.two_stages, n.micro);
+    tap_ok(n.tried >= CASES / 10, "random strategies are found");
+    tap_equal_int(n.time, n.tried, "the formula is the sum of its pieces");
+    tap_equal_int(n.bytes, n.tried, "memory is the sum of its pieces");
+    tap_equal_int(n.trees, n.tried, "the trees add up to the figures");
+}
+
+static void test_one_device(void)
+{
+    ir_graph *g = make_graph(2, 4);
+    cost_model *model = cost_model_create(make_cluster(1, 0), arena);
+    plan_strategy *s = plan_strategy_new(g, 1, arena);
+    cost_summary whole;
+    fs_err err = {0};
+    double bytes = 0;
+    tap_ok(cost_strategy(model, g, s, arena, &err, &whole) == FS_OK,
+           "one device, nothing boxed");
+    tap_near(whole.iteration_s, 4 * whole.micro_s[0] + whole.step_s[0], 1e-12,
+             "one stage: m t + u");
+    const plan_breakdown *stage = &whole.memory.child[0];
+    tap_equal_text(stage->child[0].name, "parameters", "memory: parameters");
+    bytes = 2 * 4.0 * (32 * 32 + 32 + 32);
+    tap_near(stage->child[0].value, bytes, 0, "parameters: 4 bytes each");
+    tap_near(stage->child[1].value, 2 * bytes, 0,
+             "adamw's state: twice the parameters");
+    s->stages[0].first_device = 4;
+    tap_ok(cost_strategy(model, g, s, arena, &err, &whole) == FS_INVALID,
+           "a stage beyond the cluster is refused");
+    printf("# %s\n", err.text);
+    ir_graph_destroy(g);
+}
+
+static void test_bad_path(void)
+{
+    ir_graph *g = make_graph(1, 1);
+    cost_model *model = cost_model_create(make_cluster(1, 0), arena);
+    plan_strategy *s = plan_strategy_new(g, 1, arena);
+    cost_summary summary;
+    fs_err err = {0};
+    int32_t v = 0;
+    while (g->nodes.at[v].n_in == 0)
+        v++;
+    s->stages[0].mesh = (ir_mesh){1, {4}};
+    plan_boxing *path = &s->edge[s->first_edge[v]];
+    path->n = 1;
+    path->at[0] = path->at[1] = (ir_nd_sbp){{IR_SBP_B}};
+    tap_ok(cost_strategy(model, g, s, arena, &err, &summary) == FS_INVALID &&
+               strstr(err.text, "boxing"),
+           "a path that is none is refused, the tensor named");
+    printf("# %s\n", err.text);
+    ir_graph_destroy(g);
+}
+
+/* Two stages of two devices by hand: one task of each kind. */
+static void test_timing(void)
+{
+    ir_graph *g = make_graph(1, 1);
+    cost_model *model = cost_model_create(make_cluster(2, 1), arena);
+    plan_strategy *s = plan_strategy_new(g, 2, arena);
+    int32_t x = ir_graph_find(g, "x"), v = 0;
+    s->stages[0] = (plan_stage){.mesh = {1, {2}}};
+    s->stages[1] = (plan_stage){.mesh = {1, {2}}, .first_device = 2};
+    while (g->nodes.at[v].op != IR_OP_matmul)
+        v++;
+    ir_nd_sbp whole = {0}, rows = {{IR_SBP_S(0)}};
+    plan_box_step step;
+    plan_box_step_make(&g->tensors.at[x], &s->stages[0].mesh, &rows, &whole,
+                       &step);
+    plan_task tasks[5] = {
+        {.kind = PLAN_LOAD, .node = g->tensors.at[x].producer},
+        {.kind = PLAN_BOX, .tensor = x, .box = step},
+        {.kind = PLAN_COMPUTE, .node = v},
+        {.kind = PLAN_SEND, .tensor = x, .sbp = rows},
+        {.kind = PLAN_RECV, .tensor = x, .sbp = rows}};
+    plan_role roles[2] = {{.n_tasks = 4, .tasks = tasks, .n_ranks = 2},
+                          {.stage = 1, .n_tasks = 1, .tasks = &tasks[4]}};
+    plan_channel channel = {0, 1};
+    plan p = {.strategy = s,
+              .n_roles = 2,
+              .roles = roles,
+              .n_channels = 1,
+              .channels = &channel};
+    plan_timing *t = cost_timing(model, g, &p, arena);
+    tap_equal_text(t->source, "predicted", "a predicted timing table");
+    tap_near(t->demand[0][0].total_s, 16 * 32 * 4 / 4e9 + 2e-7, 1e-9,
+             "a load copies its piece");
+    tap_near(t->demand[0][1].total_s,
+             cost_box_step(model, &s->stages[0], &step).total_s, 0,
+             "a box task costs its step");
+    tap_near(
+        t->demand[0][2].total_s,
+        cost_op(model, g, &g->nodes.at[v], &s->sig[v], &s->stages[0]).total_s,
+        0, "a compute task costs its op");
+    tap_ok(t->demand[0][2].on_core, "and occupies its core");
+    tap_near(t->demand[0][3].total_s, 8 * 32 * 4 / (1e9 / 2) + 3e-5, 1e-9,
+             "a send costs the move; two senders share the node's way out");
+    tap_near(t->demand[1][0].total_s, t->demand[0][3].total_s, 0,
+             "a receive costs what its send does");
+    ir_graph_destroy(g);
+}
+
+int main(void)
+{
+    arena = fs_arena_create();
+    seed = tap_seed(20241);
+    test_additive();
+    test_one_device();
+    test_bad_path();
+    test_timing();
+    fs_arena_destroy(arena);
+    return tap_done();
+}
