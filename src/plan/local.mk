@@ -12,3 +12,11 @@ src_plan_libfs_plan_a_SOURCES += src/plan/plan.h src/plan/names.c \
   src/plan/lower.c src/plan/lower.h src/plan/lower_values.c \
   src/plan/lower_tasks.c src/plan/lower_finish.c src/plan/memory.c \
   src/plan/memory.h
+check_PROGRAMS += tests/plan_boxing_test tests/plan_schedule_test
+tests_plan_boxing_test_SOURCES = tests/plan_boxing_test.c tests/tap.h
+tests_plan_boxing_test_LDADD = $(plan_libs)
+tests_plan_schedule_test_SOURCES = tests/plan_schedule_test.c tests/tap.h
+tests_plan_schedule_test_LDADD = $(plan_libs)
+src_plan_libfs_plan_a_SOURCES += src/plan/check.c src/plan/check.h \
+  src/plan/check_parts.h src/plan/check_structure.c src/plan/check_sbp.c \
+  src/plan/check_order.c src/plan/check_live.c src/plan/check_memory.c

@@ -1,0 +1,389 @@
+#include "config.h"
+
+#include "plan/boxing.h"
+
+#include "tap.h"
+
+/* ---- toys ---- */
+
+static const double latency_s = 1e-5, bandwidth_bps = 1e9, local_bps = 2e10;
+
+/* A ring's bytes per device over a link; local steps at memory speed. */
+static double toy_seconds(void *ctx, const plan_stage *stage,
+                          const plan_box_step *step)
+{
+    double n = stage->mesh.dim[step->axis], share = (n - 1) / n;
+    double slowdown = ctx ? *(const double *)ctx : 1;
+    double in = (double)step->bytes_in, out = (double)step->bytes_out;
+
+    switch (step->kind) {
+    case PLAN_ALL_REDUCE:
+        return slowdown * (2 * latency_s + 2 * share * in / bandwidth_bps);
+    case PLAN_ALL_GATHER:
+        return slowdown * (latency_s + share * out / bandwidth_bps);
+    case PLAN_REDUCE_SCATTER:
+    case PLAN_ALL_TO_ALL:
+        return slowdown * (latency_s + share * in / bandwidth_bps);
+    default:
+        return 1e-7 + out / local_bps;
+    }
+}
+
+static ir_tensor cube(int32_t rank, int64_t length)
+{
+    ir_tensor t = {.name = "x", .dtype = IR_F32};
+
+    t.shape.rank = rank;
+    for (int32_t d = 0; d < rank; d++)
+        t.shape.dim[d] = length;
+    return t;
+}
+
+static plan_stage stage_of(int32_t n, int32_t a, int32_t b, int32_t c)
+{
+    return (plan_stage){.mesh = {n, {a, b, c}}};
+}
+
+static ir_nd_sbp parse(const char *text, int32_t n_axes)
+{
+    ir_nd_sbp sbp = {0};
+    fs_err err = {0};
+
+    if (ir_nd_sbp_parse(text, n_axes, &err, &sbp) != FS_OK)
+        printf("# %s\n", err.text);
+    return sbp;
+}
+
+static bool step(const ir_tensor *t, const plan_stage *stage, const char *from,
+                 const char *to, plan_box_step *out)
+{
+    ir_nd_sbp f = parse(from, stage->mesh.n), g = parse(to, stage->mesh.n);
+
+    return plan_box_step_make(t, &stage->mesh, &f, &g, out);
+}
+
+/* ---- the table ---- */
+
+static void test_rows(void)
+{
+    static const struct {
+        const char *from, *to;
+        plan_box_kind kind;
+        int64_t in, out;
+    } rows[] = {{"P", "B", PLAN_ALL_REDUCE, 256, 256},
+                {"P(max)", "B", PLAN_ALL_REDUCE, 256, 256},
+                {"S(1)", "B", PLAN_ALL_GATHER, 64, 256},
+                {"P", "S(0)", PLAN_REDUCE_SCATTER, 256, 64},
+                {"P(min)", "S(1)", PLAN_REDUCE_SCATTER, 256, 64},
+                {"S(0)", "S(1)", PLAN_ALL_TO_ALL, 64, 64},
+                {"B", "S(0)", PLAN_SLICE, 256, 64},
+                {"B", "P", PLAN_ZERO_FILL, 256, 256},
+                {"S(1)", "P", PLAN_ZERO_PAD, 64, 256}};
+    static const char *const states[] = {"B",    "P",    "P(max)",
+                                         "P(min)", "S(0)", "S(1)"};
+    plan_stage stage = stage_of(1, 4, 0, 0);
+    ir_tensor t = cube(2, 8);
+    int32_t legal = 0;
+    plan_box_step s;
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bool ok = step(&t, &stage, rows[i].from, rows[i].to, &s);
+        tap_ok(ok && s.kind == rows[i].kind && s.bytes_in == rows[i].in &&
+                   s.bytes_out == rows[i].out,
+               "%s -> %s is one %s of %d bytes to %d", rows[i].from,
+               rows[i].to, plan_box_name(rows[i].kind), (int)rows[i].in,
+               (int)rows[i].out);
+    }
+    for (int32_t i = 0; i < 6; i++)
+        for (int32_t k = 0; k < 6; k++)
+            legal += step(&t, &stage, states[i], states[k], &s);
+    /* R->B 3, S->B 2, R->S 6, S->S 2, B->S 2, B->P 1, S->P 2 */
+    tap_equal_int(legal, 18, "no other one-axis step exists");
+}
+
+static void test_refusals(void)
+{
+    plan_stage line = stage_of(1, 4, 0, 0), grid = stage_of(2, 2, 2, 0);
+    plan_stage thin = stage_of(2, 1, 4, 0);
+    ir_tensor t = cube(2, 8), small = cube(1, 3), flags = cube(1, 8);
+    plan_box_step s;
+
+    flags.dtype = IR_BOOL;
+    tap_ok(!step(&t, &grid, "(S(0),S(1))", "(B,B)", &s),
+           "a step changes one axis only");
+    tap_ok(!step(&t, &grid, "(B,B)", "(B,B)", &s),
+           "staying is not a step");
+    tap_ok(!step(&small, &line, "B", "S(0)", &s),
+           "3 elements are not cut in 4");
+    tap_ok(!step(&t, &line, "B", "S(2)", &s),
+           "an axis that the tensor lacks is not cut");
+    tap_ok(!step(&t, &thin, "(B,B)", "(S(0),B)", &s),
+           "a mesh axis of length 1 has nothing to convert");
+    tap_ok(!step(&t, &grid, "(S(0),S(0))", "(B,S(0))", &s),
+           "an axis is not gathered under a later cut of the same dimension");
+    tap_ok(step(&t, &grid, "(S(0),S(0))", "(S(0),B)", &s),
+           "the later cut of the same dimension goes first");
+    tap_ok(!step(&t, &grid, "(B,S(1))", "(S(1),S(1))", &s),
+           "nor is a dimension cut on an axis before one that cuts it");
+    tap_ok(step(&t, &grid, "(S(1),S(0))", "(B,S(0))", &s),
+           "cuts of other dimensions do not matter");
+    tap_ok(!step(&t, &grid, "(P(max),P)", "(B,P)", &s),
+           "of two different reductions the later axis goes first");
+    tap_ok(step(&t, &grid, "(P(max),P)", "(P(max),B)", &s) &&
+               step(&t, &grid, "(P,P)", "(B,P)", &s),
+           "equal reductions commute");
+    tap_ok(!step(&flags, &line, "B", "P", &s) &&
+               !step(&flags, &line, "S(0)", "P", &s),
+           "flags do not become partial sums");
+}
+
+/* ---- every legal step can be done with the data of its group ---- */
+
+static bool inside(const ir_shape *local, const int64_t *offset, int64_t i,
+                   int64_t k)
+{
+    return i >= offset[0] && i < offset[0] + local->dim[0] &&
+           k >= offset[1] && k < offset[1] + local->dim[1];
+}
+
+static bool has(const ir_tensor *t, const ir_mesh *mesh, const ir_nd_sbp *sbp,
+                const int32_t *coords, const int64_t at[2])
+{
+    ir_shape local;
+    int64_t offset[IR_MAX_RANK];
+
+    ir_local_piece(&t->shape, sbp, mesh, coords, &local, offset);
+    return inside(&local, offset, at[0], at[1]);
+}
+
+static bool group_has(const ir_tensor *t, const ir_mesh *mesh,
+                      const plan_box_step *s, const int32_t *coords,
+                      const int64_t at[2])
+{
+    int32_t c[IR_MAX_MESH];
+
+    memcpy(c, coords, sizeof c);
+    if (!plan_box_is_collective(s->kind))
+        return has(t, mesh, &s->from, c, at);
+    for (int32_t i = 0; i < mesh->dim[s->axis]; i++) {
+        c[s->axis] = i;
+        if (has(t, mesh, &s->from, c, at))
+            return true;
+    }
+    return false;
+}
+
+static bool group_suffices(const ir_tensor *t, const ir_mesh *mesh,
+                           const plan_box_step *s)
+{
+    if (s->kind == PLAN_ZERO_PAD)
+        return true; /* what is missing is zero */
+    for (int32_t r = 0; r < ir_mesh_size(mesh); r++) {
+        int32_t coords[IR_MAX_MESH];
+        ir_mesh_coords(mesh, r, coords);
+        for (int64_t e = 0; e < t->shape.dim[0] * t->shape.dim[1]; e++) {
+            int64_t at[2] = {e / t->shape.dim[1], e % t->shape.dim[1]};
+            if (has(t, mesh, &s->to, coords, at) &&
+                !group_has(t, mesh, s, coords, at))
+                return false;
+        }
+    }
+    return true;
+}
+
+static ir_nd_sbp nth_state(int32_t i, int32_t rank, int32_t n_axes)
+{
+    ir_nd_sbp sbp = {0};
+
+    for (int32_t a = n_axes - 1; a >= 0; a--) {
+        int32_t digit = i % (rank + 2);
+        sbp.at[a] = digit == 0   ? IR_SBP_B
+                    : digit == 1 ? IR_SBP_P
+                                 : IR_SBP_S(digit - 2);
+        i /= rank + 2;
+    }
+    return sbp;
+}
+
+static int32_t n_states(int32_t rank, int32_t n_axes)
+{
+    int32_t n = 1;
+
+    for (int32_t a = 0; a < n_axes; a++)
+        n *= rank + 2;
+    return n;
+}
+
+static void test_data(void)
+{
+    plan_stage meshes[] = {stage_of(2, 2, 2, 0), stage_of(2, 3, 2, 0),
+                           stage_of(3, 2, 2, 2)};
+    ir_tensor t = cube(2, 9);
+    int32_t steps = 0, bad = 0;
+
+    for (int32_t m = 0; m < 3; m++) {
+        const ir_mesh *mesh = &meshes[m].mesh;
+        int32_t n = n_states(2, mesh->n);
+        for (int32_t i = 0; i < n; i++)
+            for (int32_t k = 0; k < n; k++) {
+                ir_nd_sbp from = nth_state(i, 2, mesh->n);
+                ir_nd_sbp to = nth_state(k, 2, mesh->n);
+                plan_box_step s;
+                if (!plan_box_step_make(&t, mesh, &from, &to, &s))
+                    continue;
+                steps++;
+                bad += !group_suffices(&t, mesh, &s);
+            }
+    }
+    tap_ok(steps > 400, "%d legal steps on three meshes", (int)steps);
+    tap_equal_int(bad, 0, "each has its data within its group, uneven too");
+}
+
+/* ---- paths ---- */
+
+static bool path_is_sound(const ir_tensor *t, const plan_stage *stage,
+                          const ir_nd_sbp *from, const ir_nd_sbp *to,
+                          const plan_boxing *path, double seconds)
+{
+    plan_box_step s;
+    double sum = 0;
+
+    for (int32_t k = 0; k < path->n; k++) {
+        if (!plan_box_step_make(t, &stage->mesh, &path->at[k],
+                                &path->at[k + 1], &s))
+            return false;
+        sum += toy_seconds(NULL, stage, &s);
+    }
+    return ir_nd_sbp_equal(&path->at[0], from, stage->mesh.n) &&
+           ir_nd_sbp_equal(&path->at[path->n], to, stage->mesh.n) &&
+           fabs(sum - seconds) <= 1e-12 * (1 + sum);
+}
+
+static void test_choice(void)
+{
+    fs_arena *arena = fs_arena_create();
+    plan_boxer *boxer =
+        plan_boxer_create((plan_boxing_cost){toy_seconds, NULL}, arena);
+    plan_stage line = stage_of(1, 4, 0, 0), grid = stage_of(2, 2, 2, 0);
+    ir_tensor t = cube(2, 512), odd = cube(1, 3);
+    ir_nd_sbp s0 = parse("S(0)", 1), p = parse("P", 1), b = parse("B", 1);
+    ir_nd_sbp from, to;
+    plan_boxing path;
+    double seconds;
+
+    seconds = plan_boxer_find(boxer, &t, &line, &s0, &s0, &path);
+    tap_ok(seconds == 0 && path.n == 0, "equal SBPs need no step");
+    plan_boxer_find(boxer, &t, &line, &s0, &p, &path);
+    tap_ok(path.n == 1, "S -> P is padded with zeros, not gathered first");
+    plan_boxer_find(boxer, &t, &line, &p, &s0, &path);
+    tap_ok(path.n == 1, "P -> S is a reduce-scatter, not all-reduce and slice");
+    from = parse("(S(0),B)", 2);
+    to = parse("(B,S(0))", 2);
+    seconds = plan_boxer_find(boxer, &t, &grid, &from, &to, &path);
+    tap_ok(path.n >= 2 &&
+               path_is_sound(&t, &grid, &from, &to, &path, seconds),
+           "a cut moves to another mesh axis in %d steps", (int)path.n);
+    tap_ok(isinf(plan_boxer_find(boxer, &odd, &line, &b, &s0, &path)),
+           "there is no path to what does not fit");
+    from = parse("P(max)", 1);
+    tap_ok(!isinf(plan_boxer_find(boxer, &t, &line, &from, &p, NULL)),
+           "a partial maximum becomes a partial sum through its value");
+    tap_ok(isinf(plan_boxer_find(boxer, &t, &line, &p, &from, NULL)),
+           "nothing becomes a partial maximum");
+    fs_arena_destroy(arena);
+}
+
+static void test_memory_of_stage(void)
+{
+    fs_arena *arena = fs_arena_create();
+    double slowdown = 1;
+    plan_boxer *boxer =
+        plan_boxer_create((plan_boxing_cost){toy_seconds, &slowdown}, arena);
+    plan_stage line = stage_of(1, 4, 0, 0), other = line;
+    ir_tensor t = cube(2, 64);
+    ir_nd_sbp p = parse("P", 1), b = parse("B", 1);
+    double first, again, elsewhere;
+
+    other.first_device = 4;
+    first = plan_boxer_find(boxer, &t, &line, &p, &b, NULL);
+    slowdown = 2;
+    again = plan_boxer_find(boxer, &t, &line, &p, &b, NULL);
+    elsewhere = plan_boxer_find(boxer, &t, &other, &p, &b, NULL);
+    tap_ok(first == again, "paths are remembered");
+    tap_near(elsewhere, 2 * first, 1e-12, "but per stage");
+    fs_arena_destroy(arena);
+}
+
+/* Bellman-Ford over the same steps. */
+static void reference_seconds(const ir_tensor *t, const plan_stage *stage,
+                              int32_t start, double *best)
+{
+    int32_t n = n_states(t->shape.rank, stage->mesh.n);
+    bool changed = true;
+
+    for (int32_t i = 0; i < n; i++)
+        best[i] = i == start ? 0 : INFINITY;
+    while (changed) {
+        changed = false;
+        for (int32_t i = 0; i < n; i++)
+            for (int32_t k = 0; k < n && !isinf(best[i]); k++) {
+                ir_nd_sbp f = nth_state(i, t->shape.rank, stage->mesh.n);
+                ir_nd_sbp g = nth_state(k, t->shape.rank, stage->mesh.n);
+                plan_box_step s;
+                double d;
+                if (!plan_box_step_make(t, &stage->mesh, &f, &g, &s))
+                    continue;
+                d = best[i] + toy_seconds(NULL, stage, &s);
+                if (d < best[k] - 1e-15) {
+                    best[k] = d;
+                    changed = true;
+                }
+            }
+    }
+}
+
+static void test_all_pairs(const char *name, plan_stage stage, bool reference)
+{
+    fs_arena *arena = fs_arena_create();
+    plan_boxer *boxer =
+        plan_boxer_create((plan_boxing_cost){toy_seconds, NULL}, arena);
+    ir_tensor t = cube(3, 8);
+    int32_t n = n_states(3, stage.mesh.n), lost = 0, unsound = 0, longest = 0;
+    double *best = fs_new(arena, double, n), worst = 0;
+
+    for (int32_t i = 0; i < n; i++) {
+        ir_nd_sbp from = nth_state(i, 3, stage.mesh.n);
+        if (reference)
+            reference_seconds(&t, &stage, i, best);
+        for (int32_t k = 0; k < n; k++) {
+            ir_nd_sbp to = nth_state(k, 3, stage.mesh.n);
+            plan_boxing path = {0};
+            double s = plan_boxer_find(boxer, &t, &stage, &from, &to, &path);
+            lost += isinf(s);
+            unsound += !path_is_sound(&t, &stage, &from, &to, &path, s);
+            longest = path.n > longest ? path.n : longest;
+            if (reference)
+                worst = fmax(worst, fabs(s - best[k]));
+        }
+    }
+    tap_equal_int(lost, 0, "mesh %s: every SBP is reached from every other",
+                  name);
+    tap_equal_int(unsound, 0, "mesh %s: every path is made of legal steps, "
+                  "longest %d", name, (int)longest);
+    if (reference)
+        tap_ok(worst < 1e-12, "mesh %s: no cheaper path exists", name);
+    fs_arena_destroy(arena);
+}
+
+int main(void)
+{
+    test_rows();
+    test_refusals();
+    test_data();
+    test_choice();
+    test_memory_of_stage();
+    test_all_pairs("(4)", stage_of(1, 4, 0, 0), true);
+    test_all_pairs("(2,2)", stage_of(2, 2, 2, 0), true);
+    test_all_pairs("(2,2,2)", stage_of(3, 2, 2, 2), false);
+    return tap_done();
+}
