@@ -1,5 +1,5 @@
-/* Element-wise ops: arithmetic with broadcasting, activations and their
- * gradients, the sum over micro-batches. */
+/* Element-wise ops of one shape: activations and their gradients, scale,
+ * power, the sum over micro-batches. */
 #include "config.h"
 
 #include "kernels/loops.h"
@@ -12,10 +12,6 @@
 #include "kernels/cpu_pointwise.inc"
 
 KERNEL_REAL(fill);
-KERNEL_REAL(add);
-KERNEL_REAL(sub);
-KERNEL_REAL(mul);
-KERNEL_REAL(div);
 KERNEL_REAL(scale);
 KERNEL_REAL(relu);
 KERNEL_REAL(sigmoid);

@@ -3,7 +3,8 @@ src_kernels_libfs_kernels_a_SOURCES = src/kernels/kernel.h \
   src/kernels/kernel.c src/kernels/table.h src/kernels/loops.h \
   src/kernels/loops.c src/kernels/math.h src/kernels/real_f32.h \
   src/kernels/real_f64.h src/kernels/indices.h src/kernels/indices.c \
-  src/kernels/matmul.h src/kernels/window.h src/kernels/cpu_pointwise.c \
+  src/kernels/matmul.h src/kernels/window.h src/kernels/cpu_binary.c \
+  src/kernels/cpu_binary.inc src/kernels/cpu_pointwise.c \
   src/kernels/cpu_pointwise.inc src/kernels/cpu_select.c \
   src/kernels/cpu_matmul.c src/kernels/cpu_matmul.inc \
   src/kernels/cpu_reduce.c src/kernels/cpu_reduce.inc \
@@ -15,6 +16,15 @@ src_kernels_libfs_kernels_a_SOURCES = src/kernels/kernel.h \
   src/kernels/cpu_update.inc src/kernels/dnnl_call.h \
   src/kernels/dnnl_call.c src/kernels/dnnl_matmul.c src/kernels/dnnl_conv.c
 # Neither errno nor floating point traps are looked at; keeping them exact
-# would forbid vector code. Infinities and NaN stay exact.
+# would forbid vector code. Infinities and NaN stay exact. Integers wrap.
 src_kernels_libfs_kernels_a_CFLAGS = $(AM_CFLAGS) -fno-math-errno \
-  -fno-trapping-math
+  -fno-trapping-math -fwrapv
+
+check_PROGRAMS += tests/kernels_grad_test
+tests_kernels_grad_test_SOURCES = tests/kernels_grad_test.c tests/tap.h \
+  tests/interpret.h tests/op_cases.h tests/op_cases.c
+tests_kernels_grad_test_LDADD = $(kernels_libs) $(ir_libs)
+check_PROGRAMS += tests/kernels_sbp_test
+tests_kernels_sbp_test_SOURCES = tests/kernels_sbp_test.c tests/tap.h \
+  tests/interpret.h tests/op_cases.h tests/op_cases.c
+tests_kernels_sbp_test_LDADD = $(kernels_libs) $(ir_libs)

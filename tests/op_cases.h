@@ -1,0 +1,24 @@
+/* Random small instances of every op: what the tests that loop over the op
+ * table draw from. An op without a generator fails them by name. */
+#ifndef FS_TESTS_OP_CASES_H
+#define FS_TESTS_OP_CASES_H
+
+#include "ir/op.h"
+
+typedef struct op_case {
+    ir_graph *graph;
+    ir_op_kind op;
+    ir_dtype real;   /* F32 or F64: the type of real inputs */
+    bool other_type; /* may use integers where the op takes them */
+    uint64_t *seed;
+} op_case;
+
+/* Appends inputs and, last, one node of c->op with random shapes and
+ * attributes. Returns the node, or -1: no generator, or graph->err. */
+int32_t op_case_build(op_case *c);
+bool op_case_exists(ir_op_kind op);
+
+/* Values of an input made by op_case_build, as its op wants them. */
+void op_case_fill(const ir_tensor *input, void *data, uint64_t *seed);
+
+#endif
