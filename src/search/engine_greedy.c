@@ -120,11 +120,13 @@ fs_status search_greedy(const search_net *net, const search_budget *budget,
     }
     reserve_bytes(&g, arena);
     bool found = descend(&g, fs_new(arena, double, widest));
-    if (!found && g.steps < MAX_STEPS) /* it went through everything */
+    double cost = found ? search_net_cost(net, g.value) : INFINITY;
+    /* It went through everything, or a stage without nodes has no room. */
+    if (isinf(cost) && g.steps < MAX_STEPS)
         return fs_fail(err, FS_NO, "no assignment is legal and fits memory");
     *out = (search_solution){
         .value = g.value,
-        .cost = found ? search_net_cost(net, g.value) : INFINITY,
+        .cost = cost,
         .lower_bound = search_net_floor(net, arena),
         .steps = g.steps,
     };

@@ -198,7 +198,7 @@ static bool move_prices(ilp *s)
             bytes[i] = 0;
         norm += bytes[i] * bytes[i];
     }
-    if (norm <= 0)
+    if (norm <= 1e-24 * goal * goal) /* rounding of a gradient of 0 */
         return false;
     double length = s->reach * fmax(goal - s->bound, 1e-9 * goal) / norm;
     for (int32_t i = 0; i < n; i++) {
