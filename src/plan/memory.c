@@ -13,7 +13,11 @@
  * Piece q of a register lies in buffer q mod count. Where count does not divide
  * the number of micro-batches, buffers change micro-batches from step to step,
  * so the program is unrolled until all of them repeat. */
-enum { MAX_UNROLL = 64 };
+enum {
+    MAX_UNROLL = 64,
+    MAX_LIFTS = 40,     /* improvements per order, */
+    LIFT_WORK = 1 << 23 /* fewer when this many comparisons are done first */
+};
 
 /* Where two lists of intervals meet: slots that overlap for sure, or slots in
  * which only positions decide (a ends where b starts, or the reverse). */
@@ -51,6 +55,8 @@ typedef struct memory {
     FS_VEC(span_group) groups;
     uint8_t *meet; /* [groups][groups] */
     FS_VEC(buffer) buffers;
+    const buffer **placed; /* by offset */
+    int64_t height;        /* of the lowest placement so far */
 } memory;
 
 /* ---- lifetimes ---- */
@@ -324,44 +330,71 @@ static void insert_placed(const buffer **placed, int32_t n, const buffer *b)
     placed[n] = b;
 }
 
-static int64_t place_all(const memory *mem, buffer *buffers, int32_t n,
-                         buffer_order *order)
+static int64_t place_in_order(const memory *mem, buffer *buffers)
 {
-    const buffer **placed = fs_new(mem->arena, const buffer *, n);
+    int32_t n = mem->buffers.n;
     int64_t height = 0;
 
-    qsort(buffers, (size_t)n, sizeof *buffers, order);
     for (int32_t i = 0; i < n; i++) {
         buffer *b = &buffers[i];
-        b->offset = best_gap(mem, b, placed, i);
-        insert_placed(placed, i, b);
+        b->offset = best_gap(mem, b, mem->placed, i);
+        insert_placed(mem->placed, i, b);
         height = height > b->offset + b->bytes ? height
                                                : b->offset + b->bytes;
     }
     return height;
 }
 
-/* The lowest of four orders; returns the height of the shared region. */
-static int64_t place_shared(memory *mem)
+/* Takes a placement over when it is lower than the best so far. */
+static void keep_lower(memory *mem, const buffer *trial, int64_t height)
+{
+    if (height >= mem->height)
+        return;
+    mem->height = height;
+    for (int32_t i = 0; i < mem->buffers.n; i++)
+        mem->buffers.at[i] = trial[i];
+}
+
+/* The first buffer that reaches the top goes to the front of the order. */
+static void lift_highest(buffer *buffers, int32_t n, int64_t height)
+{
+    int32_t i = 0;
+    buffer highest;
+
+    while (i < n - 1 && buffers[i].offset + buffers[i].bytes < height)
+        i++;
+    highest = buffers[i];
+    memmove(&buffers[1], &buffers[0], (size_t)i * sizeof *buffers);
+    buffers[0] = highest;
+}
+
+/* The lowest of four orders, each improved by placing what sticks out first
+ * and starting over (Joslin and Clements 1999, squeaky wheel optimization), as
+ * long as the bound is not met. */
+static void place_shared(memory *mem, int64_t bound)
 {
     static buffer_order *const orders[] = {by_bytes, by_life, by_volume,
                                            by_time};
     int32_t n = mem->buffers.n;
+    int64_t rounds = n ? LIFT_WORK / ((int64_t)n * n) : 0, height;
     buffer *trial = fs_new(mem->arena, buffer, n);
-    int64_t best = INT64_MAX;
 
-    for (size_t k = 0; n > 0 && k < sizeof orders / sizeof orders[0]; k++) {
-        int64_t height;
+    mem->placed = fs_new(mem->arena, const buffer *, n);
+    mem->height = n ? INT64_MAX : 0;
+    for (size_t k = 0; k < sizeof orders / sizeof orders[0]; k++) {
         for (int32_t i = 0; i < n; i++)
             trial[i] = mem->buffers.at[i];
-        height = place_all(mem, trial, n, orders[k]);
-        if (height >= best)
-            continue;
-        best = height;
-        for (int32_t i = 0; i < n; i++)
-            mem->buffers.at[i] = trial[i];
+        qsort(trial, (size_t)n, sizeof *trial, orders[k]);
+        height = place_in_order(mem, trial);
+        keep_lower(mem, trial, height);
+        for (int64_t r = 0; r < rounds && r < MAX_LIFTS; r++) {
+            if (mem->height == bound)
+                return;
+            lift_highest(trial, n, height);
+            height = place_in_order(mem, trial);
+            keep_lower(mem, trial, height);
+        }
     }
-    return n > 0 ? best : 0;
 }
 
 /* ---- the bound: most bytes live at once ---- */
@@ -492,7 +525,7 @@ fs_status plan_memory_assign(const ir_graph *graph, int32_t micro_batches,
                              plan_role *role)
 {
     memory mem = {.role = role, .m = micro_batches};
-    int64_t height;
+    int64_t live;
 
     FS_TRY(check_sizes(role, err));
     role->stream_scratch = fs_new(arena, int64_t, role->n_streams);
@@ -505,17 +538,18 @@ fs_status plan_memory_assign(const ir_graph *graph, int32_t micro_batches,
     index_slots(&mem);
     choose_shared(&mem, share, role);
     list_buffers(&mem);
-    height = place_shared(&mem);
+    live = live_bytes_max(&mem);
+    place_shared(&mem, live);
     place_own(graph, role);
     place_scratch(role);
-    role->bound_bytes = role->arena_bytes + live_bytes_max(&mem);
+    role->bound_bytes = role->arena_bytes + live;
     for (int32_t i = 0; i < mem.buffers.n; i++) {
         const buffer *b = &mem.buffers.at[i];
         role->registers[b->reg].offset[b->copy] =
             role->arena_bytes + b->offset;
     }
-    role->arena_bytes += height;
-    count_shared(role, height);
+    role->arena_bytes += mem.height;
+    count_shared(role, mem.height);
     fs_arena_destroy(mem.arena);
     return FS_OK;
 }
