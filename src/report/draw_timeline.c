@@ -1,0 +1,222 @@
+/* A trace as a picture: a row per rank and stream that does something, boxes
+ * coloured by what runs. The width is cut into columns and each column shows
+ * what filled most of it, so that a million events draw as fast as a hundred. */
+#include "config.h"
+#include "report/draw.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLUMNS = 1000, MAX_ROWS = 64, ROW_POINTS = 26, LEFT_POINTS = 120 };
+
+typedef enum paint {
+    IDLE,
+    FORWARD,
+    BACKWARD,
+    UPDATE,
+    COLLECTIVE,
+    MOVE,
+    LOAD,
+    PAINTS
+} paint;
+
+static const char *const colours[PAINTS] = {
+    "#ffffff", "#8fbce6", "#9fd68a", "#f2b179", "#d2501e", "#7a1fa2",
+    "#bbbbbb"};
+static const char *const names[PAINTS] = {
+    "idle", "forward", "backward", "update", "collective", "send, receive",
+    "load"};
+
+typedef struct row {
+    int32_t rank, stream;
+    plan_stream_kind kind;
+    float share[COLUMNS][PAINTS];
+    int32_t micro_batch[COLUMNS];
+} row;
+
+typedef struct timeline {
+    draw d;
+    const plan *plan;
+    int64_t from, to;
+    int32_t n_rows;
+    row *rows[MAX_ROWS];
+} timeline;
+
+static paint paint_of(const plan_task *task)
+{
+    if (task->kind == PLAN_LOAD)
+        return LOAD;
+    if (task->kind == PLAN_SEND || task->kind == PLAN_RECV)
+        return MOVE;
+    if (task->kind == PLAN_BOX && task->comm >= 0)
+        return COLLECTIVE;
+    if (task->phase == PLAN_FORWARD)
+        return FORWARD;
+    return task->phase == PLAN_BACKWARD ? BACKWARD : UPDATE;
+}
+
+static row *row_of(timeline *t, int32_t rank, int32_t stream)
+{
+    for (int32_t i = 0; i < t->n_rows; i++)
+        if (t->rows[i]->rank == rank && t->rows[i]->stream == stream)
+            return t->rows[i];
+    if (t->n_rows == MAX_ROWS)
+        return NULL;
+    row *r = fs_new(t->d.arena, row, 1);
+    r->rank = rank;
+    r->stream = stream;
+    r->kind = plan_role_of_rank(t->plan, rank)->streams[stream].kind;
+    return t->rows[t->n_rows++] = r;
+}
+
+static void fill_row(timeline *t, row *r, const plan_event *e, paint colour)
+{
+    double width = (double)(t->to - t->from) / COLUMNS;
+    double start = (double)(e->start_ns - t->from) / width;
+    double end = (double)(e->end_ns - t->from) / width;
+    for (int32_t c = (int32_t)start; c < COLUMNS && c < end; c++) {
+        double low = start > c ? start : c, high = end < c + 1 ? end : c + 1;
+        r->share[c][colour] += (float)(high - low);
+        r->micro_batch[c] = e->micro_batch;
+    }
+}
+
+static void spread(timeline *t, const plan_trace *trace)
+{
+    t->from = INT64_MAX;
+    for (int32_t i = 0; i < trace->events.n; i++) {
+        const plan_event *e = &trace->events.at[i];
+        t->from = e->start_ns < t->from ? e->start_ns : t->from;
+        t->to = e->end_ns > t->to ? e->end_ns : t->to;
+    }
+    if (t->to <= t->from)
+        t->to = t->from + 1;
+    for (int32_t i = 0; i < trace->events.n; i++) {
+        const plan_event *e = &trace->events.at[i];
+        const plan_role *role = plan_role_of_rank(t->plan, e->rank);
+        row *r = row_of(t, e->rank, e->stream);
+        if (r)
+            fill_row(t, r, e, paint_of(&role->tasks[e->task]));
+    }
+}
+
+static paint most_of(const row *r, int32_t c)
+{
+    paint best = IDLE;
+    float share = 0.5f, sum = 0;
+    for (int32_t k = 1; k < PAINTS; k++)
+        sum += r->share[c][k];
+    if (sum < share)
+        return IDLE;
+    for (int32_t k = 1; k < PAINTS; k++)
+        if (best == IDLE || r->share[c][k] > r->share[c][best])
+            best = (paint)k;
+    return best;
+}
+
+static void place(draw *d, Agnode_t *n, double x, double y, double width,
+                  double height)
+{
+    draw_setf(d, n, "pos", "%.2f,%.2f!", x + width / 2, y);
+    draw_setf(d, n, "width", "%.4f", width / 72);
+    draw_setf(d, n, "height", "%.4f", height / 72);
+    draw_set(n, "fixedsize", "true");
+    draw_set(n, "margin", "0");
+}
+
+static Agnode_t *put_text(timeline *t, double x, double y, double width,
+                          const char *text)
+{
+    static const char label[] = "plaintext";
+    Agnode_t *n = agnode(t->d.graph, NULL, 1);
+    draw_set(n, "shape", label);
+    draw_set(n, "label", text);
+    place(&t->d, n, x, y, width, 14);
+    return n;
+}
+
+static void put_box(timeline *t, const row *r, int32_t from, int32_t to,
+                    paint colour, double y)
+{
+    Agnode_t *n = draw_node(&t->d, t->d.graph,
+                            fs_printf(t->d.arena, "b%d_%d_%d", r->rank,
+                                      r->stream, from));
+    draw_set(n, "shape", "box");
+    draw_set(n, "style", "filled");
+    draw_set(n, "fillcolor", colours[colour]);
+    draw_set(n, "color", colours[colour]);
+    draw_set(n, "penwidth", "0");
+    const char *text = "";
+    if (to - from > 24 && (colour == FORWARD || colour == BACKWARD))
+        text = fs_printf(t->d.arena, "%c%d", colour == FORWARD ? 'F' : 'B',
+                         r->micro_batch[(from + to) / 2]);
+    draw_set(n, "label", text);
+    place(&t->d, n, LEFT_POINTS + from, y, to - from, ROW_POINTS - 6);
+}
+
+static void put_row(timeline *t, const row *r, double y)
+{
+    static const char *const streams[] = {"compute", "collectives", "load",
+                                          "send", "receive"};
+    put_text(t, 0, y, LEFT_POINTS - 8,
+             fs_printf(t->d.arena, "rank %d %s", r->rank, streams[r->kind]));
+    for (int32_t c = 0; c < COLUMNS;) {
+        paint colour = most_of(r, c);
+        int32_t end = c + 1;
+        while (end < COLUMNS && most_of(r, end) == colour &&
+               r->micro_batch[end] == r->micro_batch[c])
+            end++;
+        if (colour != IDLE)
+            put_box(t, r, c, end, colour, y);
+        c = end;
+    }
+}
+
+static void put_frame(timeline *t, const char *title, double top)
+{
+    char text[32];
+    double whole = (double)(t->to - t->from) * 1e-9;
+    put_text(t, LEFT_POINTS, top + 46, COLUMNS,
+             fs_printf(t->d.arena, "%s: %s", title,
+                       fs_human_seconds(text, whole)));
+    for (int32_t i = 0; i <= 4; i++)
+        put_text(t, LEFT_POINTS + i * (COLUMNS / 4) - 30, top + 24, 60,
+                 fs_human_seconds(text, whole * i / 4));
+    for (int32_t k = 1; k < PAINTS; k++) {
+        Agnode_t *n = put_text(t, LEFT_POINTS + (k - 1) * 110, -30, 100,
+                               names[k]);
+        draw_set(n, "shape", "box");
+        draw_set(n, "style", "filled,rounded");
+        draw_set(n, "fillcolor", colours[k]);
+    }
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const row *x = *(row *const *)a, *y = *(row *const *)b;
+    return x->rank != y->rank ? x->rank - y->rank : x->stream - y->stream;
+}
+
+fs_status report_draw_timeline(const ir_graph *graph, const plan *p,
+                               const plan_trace *trace, const char *title,
+                               const char *file, fs_err *err,
+                               report_drawn *out)
+{
+    (void)graph;
+    const char *format;
+    FS_TRY(draw_format(file, err, &format));
+    if (!trace->events.n)
+        return fs_fail(err, FS_INVALID, "%s: the trace is empty", file);
+    timeline t = {.plan = p};
+    draw_begin(&t.d, "timeline");
+    draw_set(t.d.graph, "splines", "false");
+    spread(&t, trace);
+    qsort(t.rows, (size_t)t.n_rows, sizeof t.rows[0], by_rank);
+    double top = (double)t.n_rows * ROW_POINTS;
+    put_frame(&t, title, top - ROW_POINTS);
+    for (int32_t i = 0; i < t.n_rows; i++)
+        put_row(&t, t.rows[i], top - (i + 1) * ROW_POINTS);
+    return draw_finish(&t.d, "nop2", file, err, out);
+}
