@@ -1,0 +1,392 @@
+/* conformance: training cases (model.onnx, test_data_set_0, grad/, train.json)
+ * on one rank: loss, every gradient and the optimizers' curves against what is
+ * recorded beside the model. */
+#include "config.h"
+#include "cli/cli.h"
+
+#include "exec/exec.h"
+#include "ir/train.h"
+#include "onnx/import.h"
+#include "report/report.h"
+
+#include <dirent.h>
+#include <stdarg.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* PyTorch's settings behind the curves of train.json. */
+typedef struct setting {
+    const char *key, *optimizer;
+    double lr, weight_decay;
+} setting;
+static const setting settings[] = {{"sgd", "sgd", 0.1, 0},
+                                   {"momentum", "momentum", 0.05, 1e-4},
+                                   {"adam", "adam", 1e-2, 0},
+                                   {"adamw", "adamw", 1e-2, 0.1}};
+
+static const double LOSS_RELATIVE = 1e-4, GRADIENT_OF_NORM = 1e-4,
+                    GRADIENT_OF_LARGEST = 1e-6, CURVE_RELATIVE = 1e-3;
+
+enum { MAX_INPUTS = 8 };
+
+typedef struct test_case {
+    cli *c;
+    const char *dir;
+    exec_world *world;
+    fs_arena *arena;
+    double worst_loss, worst_gradient, worst_curve; /* relative */
+    int32_t gradients;
+    char why[512]; /* first failure, "" when all passed */
+} test_case;
+
+static void failed(test_case *t, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void failed(test_case *t, const char *format, ...)
+{
+    va_list args;
+    if (t->why[0])
+        return;
+    va_start(args, format);
+    vsnprintf(t->why, sizeof t->why, format, args);
+    va_end(args);
+}
+
+typedef struct case_inputs {
+    int32_t n;
+    const char *names[MAX_INPUTS];
+    const void *data[MAX_INPUTS];
+} case_inputs;
+
+static fs_status read_inputs(test_case *t, const ir_graph *graph, fs_err *err,
+                             case_inputs *in)
+{
+    for (int32_t i = 0; i < graph->tensors.n; i++) {
+        const ir_tensor *x = &graph->tensors.at[i];
+        if (x->role != IR_INPUT)
+            continue;
+        ir_dtype dtype;
+        ir_shape shape;
+        const char *name;
+        if (in->n == MAX_INPUTS)
+            return fs_fail(err, FS_INVALID, "%s: more than %d inputs", t->dir,
+                           MAX_INPUTS);
+        FS_TRY(onnx_read_tensor(
+            fs_printf(t->arena, "%s/test_data_set_0/input_%d.pb", t->dir,
+                      in->n), t->arena, err, &dtype, &shape, &name,
+            &in->data[in->n]));
+        if (dtype != x->dtype || !ir_shape_equal(&shape, &x->shape))
+            return fs_fail(err, FS_INVALID, "%s: input_%d.pb does not fit "
+                           "input %s", t->dir, in->n, x->name);
+        in->names[in->n++] = x->name;
+    }
+    return FS_OK;
+}
+
+/* One rank, nothing split, nothing boxed. */
+static fs_status plan_for_one(test_case *t, const ir_graph *graph, fs_err *err,
+                              hw_cluster **cluster, plan **out)
+{
+    plan_lower_options options = plan_lower_defaults();
+    FS_TRY(hw_cluster_probe(1, t->arena, err, cluster));
+    plan_strategy *s = plan_strategy_new(graph, 1, t->arena);
+    s->micro_batches = 1;
+    s->batch = graph->batch;
+    s->schedule = "1f1b";
+    return plan_lower(graph, *cluster, s, &options, t->arena, err, out);
+}
+
+typedef struct curve {
+    double losses[64];
+    int32_t n_gradients;
+    int32_t *gradients; /* tensors */
+    void **fetched;
+} curve;
+
+static void list_gradients(test_case *t, const ir_graph *graph, curve *out)
+{
+    out->gradients = fs_new(t->arena, int32_t, graph->tensors.n);
+    for (int32_t i = 0; i < graph->tensors.n; i++) {
+        const ir_tensor *x = &graph->tensors.at[i];
+        if (x->role != IR_PARAM)
+            continue;
+        int32_t g = ir_graph_find(graph,
+                                  fs_printf(t->arena, "%s.grad", x->name));
+        if (g >= 0)
+            out->gradients[out->n_gradients++] = g;
+    }
+    out->fetched = fs_new(t->arena, void *, out->n_gradients);
+}
+
+static fs_status run_graph(test_case *t, const ir_graph *graph, int64_t steps,
+                           bool gradients, fs_err *err, curve *out)
+{
+    case_inputs in = {0};
+    exec_data data;
+    hw_cluster *cluster;
+    plan *p;
+    FS_TRY(read_inputs(t, graph, err, &in));
+    FS_TRY(plan_for_one(t, graph, err, &cluster, &p));
+    FS_TRY(exec_data_fixed(in.n, in.names, in.data, graph, t->arena, err,
+                           &data));
+    if (gradients)
+        list_gradients(t, graph, out);
+    exec_options options = {
+        .steps = steps,
+        .kernels = t->c->args.kernels ? t->c->args.kernels : "auto",
+        .lr = NAN,
+        .weight_decay = NAN,
+        .n_fetch = out->n_gradients,
+        .fetch = out->gradients,
+        .fetched = out->fetched,
+    };
+    exec_result result;
+    FS_TRY(exec_run(t->world, graph, cluster, p, &data, &options, t->arena,
+                    err, &result));
+    memcpy(out->losses, result.losses, (size_t)steps * sizeof(double));
+    if (data.close)
+        data.close(data.ctx);
+    return FS_OK;
+}
+
+static plan_origin case_origin(test_case *t, const setting *s)
+{
+    cli plain = *t->c;
+    plan_origin o = cli_origin(&plain, fs_printf(t->arena, "%s/model.onnx",
+                                                 t->dir), "");
+    o.optimizer = s->optimizer;
+    o.lr = s->lr;
+    o.weight_decay = s->weight_decay;
+    return o;
+}
+
+/* Opens the model, adds the setting's training graph, runs it. */
+static fs_status run_setting(test_case *t, const setting *s, int64_t steps,
+                             bool gradients, cli_model *model, curve *out)
+{
+    plan_origin origin = case_origin(t, s);
+    FS_TRY(cli_model_open(t->c, &origin, 0, model));
+    if (model->graph->loss < 0)
+        return fs_fail(&t->c->err, FS_INVALID, "%s has no loss", origin.model);
+    FS_TRY(cli_model_gradients(t->c, model));
+    return run_graph(t, model->graph, steps, gradients, &t->c->err, out);
+}
+
+static double relative(double got, double wanted)
+{
+    return fabs(got - wanted) / fmax(fabs(wanted), 1e-12);
+}
+
+static fs_status check_loss(test_case *t, double got)
+{
+    ir_dtype dtype;
+    ir_shape shape;
+    const char *name;
+    const void *data;
+    FS_TRY(onnx_read_tensor(
+        fs_printf(t->arena, "%s/test_data_set_0/output_0.pb", t->dir),
+        t->arena, &t->c->err, &dtype, &shape, &name, &data));
+    if (dtype != IR_F32 || ir_shape_count(&shape) != 1)
+        return fs_fail(&t->c->err, FS_INVALID, "%s: output_0.pb is no float "
+                       "scalar", t->dir);
+    double wanted = *(const float *)data;
+    t->worst_loss = relative(got, wanted);
+    if (!(t->worst_loss <= LOSS_RELATIVE))
+        failed(t, "loss %.7g, recorded %.7g", got, wanted);
+    return FS_OK;
+}
+
+static void compare_gradient(test_case *t, const char *name, const float *got,
+                             const float *wanted, int64_t n)
+{
+    double norm = 0, off = 0, largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double d = (double)got[i] - wanted[i];
+        norm += (double)wanted[i] * wanted[i];
+        off += d * d;
+        largest = fmax(largest, fabs(wanted[i]));
+    }
+    norm = sqrt(norm);
+    off = sqrt(off);
+    t->gradients++;
+    t->worst_gradient = fmax(t->worst_gradient, off / fmax(norm, 1e-12));
+    if (!(off <= GRADIENT_OF_NORM * norm + GRADIENT_OF_LARGEST * largest))
+        failed(t, "gradient of %s is off by %.3g of its norm %.3g", name, off,
+               norm);
+}
+
+static fs_status check_gradients(test_case *t, const ir_graph *graph,
+                                 const curve *run)
+{
+    for (int32_t i = 0; i < run->n_gradients; i++) {
+        const ir_tensor *x = &graph->tensors.at[run->gradients[i]];
+        char *param = fs_strndup(t->arena, x->name, strlen(x->name) - 5);
+        ir_dtype dtype;
+        ir_shape shape;
+        const char *name;
+        const void *wanted;
+        FS_TRY(onnx_read_tensor(
+            fs_printf(t->arena, "%s/grad/%s.pb", t->dir, param), t->arena,
+            &t->c->err, &dtype, &shape, &name, &wanted));
+        if (dtype != IR_F32 || !ir_shape_equal(&shape, &x->shape))
+            failed(t, "gradient of %s has another shape", param);
+        else
+            compare_gradient(t, param, run->fetched[i], wanted,
+                             ir_shape_count(&shape));
+    }
+    return FS_OK;
+}
+
+static fs_status check_curve(test_case *t, const json_t *curves,
+                             const setting *s)
+{
+    json_t *list = json_object_get(curves, s->key);
+    size_t n = json_array_size(list);
+    if (n == 0 || n > 64)
+        return FS_OK;
+    cli_model model = {0};
+    curve run = {0};
+    FS_TRY(run_setting(t, s, (int64_t)n, false, &model, &run));
+    for (size_t i = 0; i < n; i++) {
+        double wanted = json_number_value(json_array_get(list, i));
+        double off = relative(run.losses[i], wanted);
+        t->worst_curve = fmax(t->worst_curve, off);
+        if (!(off <= CURVE_RELATIVE))
+            failed(t, "%s: loss %.7g at step %zu, recorded %.7g", s->key,
+                   run.losses[i], i, wanted);
+    }
+    cli_model_close(&model);
+    return FS_OK;
+}
+
+static fs_status run_case(test_case *t)
+{
+    json_t *root;
+    cli_model model = {0};
+    curve first = {0};
+    FS_TRY(run_setting(t, &settings[0], 1, true, &model, &first));
+    fs_status status = check_loss(t, first.losses[0]);
+    if (status == FS_OK)
+        status = check_gradients(t, model.graph, &first);
+    cli_model_close(&model);
+    FS_TRY(status);
+    FS_TRY(fs_json_load(fs_printf(t->arena, "%s/train.json", t->dir),
+                        &t->c->err, &root));
+    json_t *curves = json_object_get(root, "losses");
+    for (size_t i = 0; i < 4 && status == FS_OK; i++)
+        status = check_curve(t, curves, &settings[i]);
+    json_decref(root);
+    return status;
+}
+
+typedef struct tally {
+    int32_t cases, passed, failed, refused;
+    json_t *details;
+    report_table table;
+} tally;
+
+static void record(cli *c, tally *all, const test_case *t, fs_status status)
+{
+    const char *slash = strrchr(t->dir, '/');
+    const char *name = slash ? slash + 1 : t->dir;
+    const char *word = "passed", *why = t->why;
+    all->cases++;
+    if (status != FS_OK) {
+        word = status == FS_INVALID ? "refused" : "failed";
+        why = c->err.text;
+    } else if (t->why[0]) {
+        word = "failed";
+    }
+    all->passed += word[0] == 'p';
+    all->failed += word[0] == 'f';
+    all->refused += word[0] == 'r';
+    json_array_append_new(
+        all->details, json_pack("{s:s, s:s, s:s}", "case", name, "status",
+                                word, "reason", why));
+    report_table_cell(&all->table, "%s", name);
+    report_table_cell(&all->table, "%s", word);
+    report_table_cell(&all->table, "%.1e", t->worst_loss);
+    report_table_cell(&all->table, "%d", t->gradients);
+    report_table_cell(&all->table, "%.1e", t->worst_gradient);
+    report_table_cell(&all->table, "%.1e", t->worst_curve);
+    report_table_cell(&all->table, "%s", why);
+    c->err = (fs_err){0};
+}
+
+static void try_case(cli *c, exec_world *world, const char *dir, tally *all)
+{
+    test_case t = {.c = c, .dir = dir, .world = world,
+                   .arena = fs_arena_create()};
+    fs_status status = run_case(&t);
+    record(c, all, &t, status);
+    fs_arena_destroy(t.arena);
+}
+
+static bool is_case(cli *c, const char *dir)
+{
+    return access(fs_printf(c->arena, "%s/model.onnx", dir), R_OK) == 0;
+}
+
+static int no_dots(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+static fs_status try_all(cli *c, exec_world *world, const char *dir,
+                         tally *all)
+{
+    if (is_case(c, dir)) {
+        try_case(c, world, dir, all);
+        return FS_OK;
+    }
+    struct dirent **list;
+    int n = scandir(dir, &list, no_dots, alphasort);
+    if (n < 0)
+        return fs_fail(&c->err, FS_INVALID, "%s: cannot be read", dir);
+    for (int i = 0; i < n; i++) {
+        const char *path = fs_printf(c->arena, "%s/%s", dir, list[i]->d_name);
+        if (is_case(c, path))
+            try_case(c, world, path, all);
+        free(list[i]);
+    }
+    free(list);
+    if (!all->cases)
+        return fs_fail(&c->err, FS_INVALID,
+                       "%s holds no case (a folder with model.onnx)", dir);
+    return FS_OK;
+}
+
+static fs_status verdict(cli *c, const tally *all)
+{
+    json_object_set_new(c->result, "cases", json_integer(all->cases));
+    json_object_set_new(c->result, "passed", json_integer(all->passed));
+    json_object_set_new(c->result, "failed", json_integer(all->failed));
+    json_object_set_new(c->result, "refused", json_integer(all->refused));
+    if (!c->args.json)
+        report_table_print(&all->table, stdout);
+    cli_say(c, "%d cases: %d passed, %d failed, %d refused\n", all->cases,
+            all->passed, all->failed, all->refused);
+    return all->failed ? fs_fail(&c->err, FS_NO, "%d case%s failed",
+                                 all->failed, all->failed == 1 ? "" : "s")
+                       : FS_OK;
+}
+
+fs_status cli_cmd_conformance(cli *c)
+{
+    static const char *const header[] = {"case", "status", "loss off",
+                                         "gradients", "worst off",
+                                         "curves off", "reason"};
+    if (c->args.n_operands != 1)
+        return fs_fail(&c->err, FS_INVALID, "conformance wants one DIR");
+    FS_TRY(cli_begin(c, c->args.operands[0], NULL));
+    exec_world *world;
+    FS_TRY(exec_world_open(&c->err, &world));
+    tally all = {.details = json_array(),
+                 .table = {.arena = c->arena, .n_columns = 7,
+                           .header = header}};
+    json_object_set_new(c->result, "details", all.details);
+    fs_status status = try_all(c, world, c->args.operands[0], &all);
+    exec_world_close(world);
+    return status == FS_OK ? verdict(c, &all) : status;
+}
