@@ -63,9 +63,8 @@ static bool split_pair(search_cfn *cfn, int32_t id)
         double shift = r[s * nv] - r[0];
         for (int32_t x = 0; x < nv; x++) {
             double here = r[s * nv + x];
-            /* Also false for an infinite entry. */
-            if (!(fabs(here - r[x] - shift) <=
-                  1e-14 * (fabs(here) + fabs(r[x]))))
+            if (!isfinite(here) || fabs(here - r[x] - shift) >
+                                       1e-14 * (fabs(here) + fabs(r[x])))
                 return false;
         }
     }
