@@ -57,6 +57,7 @@ static ir_graph *make_graph(int32_t layers, int32_t micro_batches)
     g->batch = 16 * micro_batches;
     ir_train_options options = ir_train_defaults();
     fs_err err = {0};
+    options.optimizer = IR_ADAMW;
     options.micro_batches = micro_batches;
     if (g->err.status != FS_OK || ir_train(g, &options, &err) != FS_OK) {
         printf("Bail out! %s%s\n", g->err.text, err.text);

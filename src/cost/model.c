@@ -29,6 +29,14 @@ static point_range find_points(const hw_device *device, const char *what)
     return range;
 }
 
+static point_range points_of(const hw_device *device, ir_op_kind op)
+{
+    point_range own = find_points(device, ir_op_table[op]->name);
+    if (own.n)
+        return own;
+    return find_points(device, ir_op_class_name(ir_op_class_of(op)));
+}
+
 cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
 {
     cost_model *model = fs_new(arena, cost_model, 1);
@@ -36,14 +44,13 @@ cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
     model->points =
         fs_alloc(arena, (size_t)cluster->n_groups, sizeof *model->points);
     model->routes = cost_routes_create(arena);
-    for (int32_t g = 0; g < cluster->n_groups; g++)
-        for (int32_t k = 0; k < IR_OP_COUNT; k++) {
-            const hw_device *device = &cluster->groups[g].device;
-            ir_op_class op_class = ir_op_class_of((ir_op_kind)k);
-            point_range own = find_points(device, ir_op_table[k]->name);
-            model->points[g][k] =
-                own.n ? own : find_points(device, ir_op_class_name(op_class));
-        }
+    for (int32_t g = 0; g < cluster->n_groups; g++) {
+        const hw_device *device = &cluster->groups[g].device;
+        /* A probed cluster that nobody has measured. */
+        FS_ASSERT(device->memory_bps * device->memory_efficiency > 0);
+        for (int32_t k = 0; k < IR_OP_COUNT; k++)
+            model->points[g][k] = points_of(device, (ir_op_kind)k);
+    }
     return model;
 }
 

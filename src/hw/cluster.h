@@ -75,8 +75,9 @@ json_t *hw_cluster_to_json(const hw_cluster *cluster);
 fs_status hw_cluster_from_json(const char *file, json_t *json, fs_arena *arena,
                                fs_err *err, hw_cluster **out);
 
-/* This host seen as `ranks` devices through hwloc: cores, memory. Figures that
- * need measuring are left 0 for the caller to fill (exec_probe). */
+/* This host seen as `ranks` devices through hwloc: cores, memory. Figures of
+ * the device that need measuring are left 0 for the caller to fill
+ * (exec_probe); links have conservative ones. */
 fs_status hw_cluster_probe(int32_t ranks, fs_arena *arena, fs_err *err,
                            hw_cluster **out);
 

@@ -59,8 +59,9 @@ static void fill_group(hwloc_topology_t topology, int32_t ranks,
                               .matmul_efficiency = 1,
                               .memory_efficiency = 1,
                               .source = "probed on this host"},
-                   .inner = {.name = "shared memory", .on_cores = true},
-                   .memory = {.name = "memory copy", .on_cores = true}};
+                   /* Conservative until two ranks have measured theirs. */
+                   .inner = {"shared memory", 2e-6, 2e9, true},
+                   .memory = {"memory copy", 5e-7, 2e9, true}};
     /* The machine's whole memory, not what is free now: probing twice must
      * give the same cluster. A lower limit is the user's to state. */
     group->device.memory_bytes =
