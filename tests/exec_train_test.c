@@ -1,0 +1,303 @@
+/* Training under random plans (random legal signatures, meshes, stages,
+ * micro-batches) gives the losses and weights of one device. */
+#include "config.h"
+
+#include "ir/train.h"
+#include "plan/check.h"
+#include "plan/schedule.h"
+
+#include "tests/exec_ranks.h"
+
+enum { STEPS = 5, BATCH = 8, LENGTH = 6, WIDTH = 12, WORDS = 20 };
+
+/* ---- the network ---- */
+
+static int32_t weight(ir_graph *g, const char *name, int32_t rank,
+                      int64_t rows, int64_t columns)
+{
+    int64_t dim[2] = {rows, columns};
+    ir_init init = {IR_INIT_NORMAL, 0.0, 0.2, 5};
+    return ir_variable(g, name, IR_PARAM, IR_F32, ir_shape_make(rank, dim),
+                       init, NULL);
+}
+
+/* Embedding, a residual block with a norm, logits from a second weight. */
+static ir_graph *make_graph(int32_t micro_batches, ir_optimizer optimizer,
+                            fs_err *err)
+{
+    ir_graph *g = ir_graph_create("small");
+    int64_t dim[2] = {BATCH / micro_batches, LENGTH};
+    ir_shape shape = ir_shape_make(2, dim);
+    int32_t ids = ir_input(g, "ids", IR_I64, shape, 0);
+    int32_t targets = ir_input(g, "targets", IR_I64, shape, 0);
+    int32_t x = ir_gather(g, weight(g, "table", 2, WORDS, WIDTH), ids);
+    int32_t norm = ir_layer_norm(g, x, weight(g, "gain", 1, WIDTH, 0),
+                                 weight(g, "bias", 1, WIDTH, 0), 1e-5);
+    int32_t up = ir_matmul(g, norm, weight(g, "up", 2, WIDTH, 4 * WIDTH),
+                           false, false);
+    up = ir_binary(g, IR_OP_add, up, weight(g, "up_bias", 1, 4 * WIDTH, 0));
+    up = ir_unary(g, IR_OP_gelu, up);
+    int32_t down = ir_matmul(g, up, weight(g, "down", 2, 4 * WIDTH, WIDTH),
+                             false, false);
+    x = ir_binary(g, IR_OP_add, x, down);
+    int32_t logits = ir_matmul(g, x, weight(g, "head", 2, WIDTH, WORDS), false,
+                               false);
+    g->loss = ir_cross_entropy(g, logits, targets);
+    g->batch = BATCH;
+    ir_train_options options = ir_train_defaults();
+    options.optimizer = optimizer;
+    options.lr = optimizer == IR_SGD ? 0.3 : 0.01;
+    options.micro_batches = micro_batches;
+    if (ir_train(g, &options, err) != FS_OK) {
+        ir_graph_destroy(g);
+        return NULL;
+    }
+    return g;
+}
+
+/* ---- plans ---- */
+
+static double unit_seconds(void *ctx, const plan_stage *stage,
+                           const plan_box_step *step)
+{
+    (void)ctx;
+    (void)stage;
+    return 1.0 + (double)(step->bytes_in + step->bytes_out) * 1e-6;
+}
+
+/* Forward nodes in halves; the others follow what they belong to. */
+static void place_stages(const ir_graph *g, plan_strategy *s)
+{
+    int32_t forward = 0, seen = 0;
+    for (int32_t v = 0; v < g->nodes.n; v++)
+        forward += g->nodes.at[v].forward < 0;
+    for (int32_t v = 0; v < g->nodes.n; v++) {
+        const ir_node *node = &g->nodes.at[v];
+        if (node->forward >= 0)
+            s->stage_of[v] = s->stage_of[node->forward];
+        else
+            s->stage_of[v] = seen++ * s->n_stages / forward;
+    }
+}
+
+static bool join_edge(const ir_graph *g, plan_strategy *s, plan_boxer *boxer,
+                      int32_t edge, int32_t tensor, const ir_nd_sbp *to)
+{
+    const ir_tensor *t = &g->tensors.at[tensor];
+    const ir_nd_sbp *from = &s->sig[t->producer].out[t->slot];
+    const plan_stage *stage = &s->stages[s->stage_of[t->producer]];
+    double seconds = plan_boxer_find(boxer, t, stage, from, to,
+                                     &s->edge[edge]);
+    return isfinite(seconds);
+}
+
+static bool join_inputs(const ir_graph *g, plan_strategy *s, plan_boxer *boxer,
+                        int32_t v)
+{
+    const ir_node *node = &g->nodes.at[v];
+    for (int32_t i = 0; i < node->n_in; i++)
+        if (!join_edge(g, s, boxer, s->first_edge[v] + i, node->in[i],
+                       &s->sig[v].in[i]))
+            return false;
+    return true;
+}
+
+static bool choose_signature(const ir_graph *g, plan_strategy *s,
+                             plan_boxer *boxer, int32_t v, uint64_t *seed,
+                             fs_arena *arena)
+{
+    ir_nd_sig_list list = {0};
+    const ir_mesh *mesh = &s->stages[s->stage_of[v]].mesh;
+    ir_signatures(g, &g->nodes.at[v], mesh, arena, &list);
+    for (int32_t attempt = 0; attempt < 50; attempt++) {
+        int32_t k = (int32_t)fs_rand_below(seed, list.n);
+        s->sig[v] = list.at[attempt < 49 ? k : 0];
+        if (join_inputs(g, s, boxer, v))
+            return true;
+    }
+    return false;
+}
+
+static bool close_loops(const ir_graph *g, plan_strategy *s, plan_boxer *boxer)
+{
+    for (int32_t v = 0; v < g->nodes.n; v++) {
+        if (g->nodes.at[v].op != IR_OP_variable)
+            continue;
+        int32_t x = g->nodes.at[v].out[0];
+        int32_t next = g->tensors.at[x].next;
+        if (next >= 0 && !join_edge(g, s, boxer, s->first_edge[v], next,
+                                    &s->sig[v].out[0]))
+            return false;
+    }
+    return true;
+}
+
+static plan_strategy *draw_strategy(const ir_graph *g, int32_t n_stages,
+                                    const ir_mesh *mesh, uint64_t *seed,
+                                    fs_arena *arena)
+{
+    plan_strategy *s = plan_strategy_new(g, n_stages, arena);
+    s->schedule = fs_rand_below(seed, 2) ? "1f1b" : "gpipe";
+    for (int32_t i = 0; i < n_stages; i++) {
+        s->stages[i].mesh = *mesh;
+        s->stages[i].first_device = i * ir_mesh_size(mesh);
+    }
+    place_stages(g, s);
+    plan_boxing_cost cost = {unit_seconds, NULL};
+    plan_boxer *boxer = plan_boxer_create(cost, arena);
+    for (int32_t v = 0; v < g->nodes.n; v++)
+        if (!choose_signature(g, s, boxer, v, seed, arena))
+            return NULL;
+    return close_loops(g, s, boxer) ? s : NULL;
+}
+
+/* ---- runs ---- */
+
+typedef struct outcome {
+    bool ran;
+    double loss[STEPS];
+    uint64_t digest;
+    float *table, *grad; /* whole, after the last step */
+} outcome;
+
+static hw_cluster *make_cluster(int32_t devices, fs_arena *arena, fs_err *err)
+{
+    hw_cluster *cluster = NULL;
+    if (hw_cluster_probe(devices, arena, err, &cluster) != FS_OK)
+        return NULL;
+    return cluster;
+}
+
+static outcome run_plan(exec_world *world, const ir_graph *g,
+                        const plan_strategy *strategy, fs_arena *arena,
+                        fs_err *err)
+{
+    outcome out = {0};
+    plan *p = NULL;
+    exec_data data;
+    hw_cluster *cluster = make_cluster(world->size, arena, err);
+    plan_lower_options lower = plan_lower_defaults();
+    plan_report report;
+    if (!cluster || plan_lower(g, cluster, strategy, &lower, arena, err, &p) !=
+                        FS_OK)
+        return out;
+    if (plan_check(g, cluster, p, arena, &report) != FS_OK) {
+        fs_fail(err, FS_NO, "%s", report.findings[0].text);
+        return out;
+    }
+    int32_t fetch[2] = {ir_graph_find(g, "table"),
+                        ir_graph_find(g, "up.grad")};
+    void *fetched[2] = {NULL, NULL};
+    exec_options options = {.steps = STEPS,
+                            .seed = 3,
+                            .lr = NAN,
+                            .weight_decay = NAN,
+                            .n_fetch = 2,
+                            .fetch = fetch,
+                            .fetched = fetched};
+    exec_result result;
+    if (exec_data_open("synthetic", g, 11, arena, err, &data) != FS_OK ||
+        exec_run(world, g, cluster, p, &data, &options, arena, err,
+                 &result) != FS_OK)
+        return out;
+    out.ran = true;
+    memcpy(out.loss, result.losses, sizeof out.loss);
+    out.digest = result.weights_digest;
+    out.table = fetched[0];
+    out.grad = fetched[1];
+    return out;
+}
+
+static outcome run_alone(int32_t m, ir_optimizer optimizer, fs_arena *arena,
+                         fs_err *err)
+{
+    exec_world alone = {.size = 1, .on_host = 1, .cores = 1};
+    outcome out = {0};
+    ir_graph *g = make_graph(m, optimizer, err);
+    if (!g)
+        return out;
+    ir_mesh mesh = {1, {1}};
+    uint64_t seed = 0;
+    plan_strategy *s = draw_strategy(g, 1, &mesh, &seed, arena);
+    out = run_plan(&alone, g, s, arena, err);
+    ir_graph_destroy(g);
+    return out;
+}
+
+static double far_apart(const float *a, const float *b, int64_t n)
+{
+    double most = 0.0, size = 1e-6;
+    for (int64_t i = 0; i < n; i++) {
+        most = fmax(most, fabs((double)a[i] - (double)b[i]));
+        size = fmax(size, fabs((double)b[i]));
+    }
+    return most / size;
+}
+
+static double compare_runs(const outcome *a, const outcome *b)
+{
+    double worst = 0.0;
+    for (int32_t k = 0; k < STEPS; k++)
+        worst = fmax(worst, fabs(a->loss[k] / b->loss[k] - 1.0));
+    worst = fmax(worst, far_apart(a->table, b->table, WORDS * WIDTH));
+    return fmax(worst, far_apart(a->grad, b->grad, 4 * WIDTH * WIDTH));
+}
+
+static ir_mesh draw_mesh(int32_t size, uint64_t *seed)
+{
+    if (size % 2 == 0 && size > 2 && fs_rand_below(seed, 2))
+        return (ir_mesh){2, {2, size / 2}};
+    return (ir_mesh){1, {size}};
+}
+
+typedef struct tally {
+    int64_t ran, wrong;
+    double worst;
+} tally;
+
+static void try_plan(exec_world *world, int32_t n_stages, uint64_t *seed,
+                     tally *t)
+{
+    fs_arena *arena = fs_arena_create();
+    fs_err err = {0};
+    int32_t m = 1 << fs_rand_below(seed, 3);
+    ir_optimizer optimizer = fs_rand_below(seed, 2) ? IR_SGD : IR_ADAMW;
+    ir_mesh mesh = draw_mesh(world->size / n_stages, seed);
+    ir_graph *g = make_graph(m, optimizer, &err);
+    plan_strategy *s =
+        g ? draw_strategy(g, n_stages, &mesh, seed, arena) : NULL;
+    if (s) {
+        t->ran++;
+        outcome one = run_alone(m, optimizer, arena, &err);
+        outcome all = run_plan(world, g, s, arena, &err);
+        double error = one.ran && all.ran ? compare_runs(&all, &one) : 1.0;
+        t->worst = fmax(t->worst, error);
+        if (!(error < 2e-5)) {
+            t->wrong++;
+            if (world->rank == 0)
+                printf("# %d stages, m %d: error %g %s\n", n_stages, m, error,
+                       err.text);
+        }
+    }
+    if (g)
+        ir_graph_destroy(g);
+    fs_arena_destroy(arena);
+}
+
+int main(void)
+{
+    exec_world *world = ranks_open();
+    uint64_t seed = ranks_seed(world, 7);
+    for (int32_t n_stages = 1; n_stages <= world->size; n_stages *= 2) {
+        if (world->size % n_stages)
+            break;
+        tally t = {0};
+        for (int32_t k = 0; k < 20; k++)
+            try_plan(world, n_stages, &seed, &t);
+        ranks_ok(world, t.wrong + (t.ran < 5),
+                 "random plans of %d stages on %d ranks train as one device "
+                 "(%lld plans, worst difference %.1e)",
+                 n_stages, world->size, (long long)t.ran, t.worst);
+    }
+    return ranks_done(world);
+}
