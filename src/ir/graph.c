@@ -86,12 +86,12 @@ static const char *free_name(ir_graph *graph, const ir_node *node)
 }
 
 static int32_t add_tensor(ir_graph *graph, const ir_node *node, int32_t slot,
-                          const ir_io *io)
+                          int32_t producer, const ir_io *io)
 {
     ir_tensor tensor = {.name = node->name,
                         .dtype = io->out_dtype[slot],
                         .shape = io->out[slot],
-                        .producer = graph->nodes.n,
+                        .producer = producer,
                         .slot = slot,
                         .next = -1,
                         .batch_axis = -1};
@@ -155,12 +155,33 @@ int32_t ir_graph_add(ir_graph *graph, const ir_node *node)
     added.phase = graph->phase;
     added.forward = graph->forward;
     added.n_out = op->n_out;
-    for (int32_t i = 0; i < op->n_out; i++)
-        added.out[i] = add_tensor(graph, &added, i, &io);
     int32_t id = graph->nodes.n;
+    for (int32_t i = 0; i < op->n_out; i++)
+        added.out[i] = add_tensor(graph, &added, i, id, &io);
     fs_push(graph->arena, &graph->nodes, added);
     *fs_map_at(&graph->node_names, added.name) = id;
     return id;
+}
+
+bool ir_graph_replace(ir_graph *graph, int32_t v, const ir_node *node)
+{
+    ir_node old = graph->nodes.at[v], new = *node;
+    const ir_tensor *first = &graph->tensors.at[old.out[0]];
+    ir_io io;
+    if (graph->err.status != FS_OK || old.n_out != 1 ||
+        infer_outputs(graph, node, &io, NULL) != FS_OK ||
+        !ir_shape_equal(&io.out[0], &first->shape) ||
+        io.out_dtype[0] != first->dtype)
+        return false;
+    new.name = old.name;
+    new.phase = old.phase;
+    new.forward = old.forward;
+    new.n_out = ir_op_table[new.op]->n_out;
+    new.out[0] = old.out[0];
+    for (int32_t i = 1; i < new.n_out; i++)
+        new.out[i] = add_tensor(graph, &new, i, v, &io);
+    graph->nodes.at[v] = new;
+    return true;
 }
 
 ir_uses ir_graph_uses(const ir_graph *graph, fs_arena *arena)

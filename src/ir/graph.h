@@ -73,6 +73,11 @@ int32_t ir_graph_fail(ir_graph *graph, const char *format, ...)
  * the node id, or -1. */
 int32_t ir_graph_add(ir_graph *graph, const ir_node *node);
 
+/* Turns node `v` into `node` (op, inputs made before v, attributes) in its
+ * place. False, and nothing changed, unless its first output then has the same
+ * shape and dtype; further outputs are new tensors. v must have one output. */
+bool ir_graph_replace(ir_graph *graph, int32_t v, const ir_node *node);
+
 int32_t ir_graph_find(const ir_graph *graph, const char *tensor_name);
 
 /* Gives a tensor another name (fails when it is taken). */

@@ -11,4 +11,5 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/op_copy.c src/ir/op_gather.c src/ir/op_softmax.c \
   src/ir/op_norm.c src/ir/op_conv.c src/ir/op_pool.c src/ir/op_update.c \
   src/ir/build.c src/ir/build.h \
-  src/ir/backward.c src/ir/backward.h src/ir/train.c src/ir/train.h
+  src/ir/backward.c src/ir/backward.h src/ir/train.c src/ir/train.h \
+  src/ir/rewrite.c src/ir/rewrite.h
