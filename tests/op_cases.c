@@ -9,11 +9,13 @@
 #include <string.h>
 
 /* How an input is filled, kept in its tensor's init: UNIFORM mean and spread;
- * NORMAL stands for values at least 0.2 away from zero; ids lie below
- * spread. */
+ * NORMAL stands for values at least 0.2 away from zero, CONSTANT for values that
+ * differ by more than a finite difference's step; integers are mean plus
+ * 0 .. spread - 1. */
 static const ir_init any_real = {.kind = IR_INIT_UNIFORM, .spread = 1};
 static const ir_init positive = {
     .kind = IR_INIT_UNIFORM, .mean = 1.25, .spread = 0.75};
+static const ir_init far_apart = {.kind = IR_INIT_CONSTANT};
 static const ir_init not_small = {.kind = IR_INIT_NORMAL};
 
 static int64_t draw(op_case *c, int64_t low, int64_t high)
@@ -138,9 +140,9 @@ static int32_t case_binary(op_case *c)
         a = b;
         b = wide;
     }
-    if (c->other_type && c->op != IR_OP_div && draw(c, 0, 3) == 0) {
+    if (c->other_type && draw(c, 0, 3) == 0) {
         dtype = draw(c, 0, 1) ? IR_I32 : IR_I64;
-        init.spread = 9;
+        init = (ir_init){.kind = IR_INIT_UNIFORM, .mean = 1, .spread = 9};
     }
     const int32_t in[] = {add_input(c, dtype, a, init),
                           add_input(c, dtype, b, init)};
@@ -400,7 +402,7 @@ static int32_t case_conv(op_case *c)
 static int32_t case_pool(op_case *c)
 {
     const planes p = draw_planes(c, true);
-    const int32_t x = real_input(c, p.x);
+    const int32_t x = add_input(c, c->real, p.x, far_apart);
     return add_node(c, 1, &x, p.node);
 }
 
@@ -500,9 +502,12 @@ int32_t op_case_build(op_case *c)
     return generators[c->op] ? generators[c->op](c) : -1;
 }
 
-static double draw_value(const ir_tensor *input, uint64_t *seed)
+static double draw_value(const ir_tensor *input, int64_t at, uint64_t *seed)
 {
     const double unit = fs_rand_unit(seed);
+    const int64_t n = ir_shape_count(&input->shape);
+    if (input->init.kind == IR_INIT_CONSTANT) /* a permutation: 7919 is prime */
+        return (double)(at * 7919 % n) / (double)n + unit / (double)(4 * n);
     if (input->init.kind == IR_INIT_NORMAL)
         return unit < 0.5 ? -0.2 - 2 * unit : 2 * unit - 0.8;
     return input->init.mean + input->init.spread * (2 * unit - 1);
@@ -512,19 +517,20 @@ void op_case_fill(const ir_tensor *input, void *data, uint64_t *seed)
 {
     const int64_t n = ir_shape_count(&input->shape);
     const int64_t limit = (int64_t)input->init.spread;
+    const int64_t low = (int64_t)input->init.mean;
     for (int64_t i = 0; i < n; i++)
         switch (input->dtype) {
         case IR_F32:
-            ((float *)data)[i] = (float)draw_value(input, seed);
+            ((float *)data)[i] = (float)draw_value(input, i, seed);
             break;
         case IR_F64:
-            ((double *)data)[i] = draw_value(input, seed);
+            ((double *)data)[i] = draw_value(input, i, seed);
             break;
         case IR_I32:
-            ((int32_t *)data)[i] = (int32_t)fs_rand_below(seed, limit);
+            ((int32_t *)data)[i] = (int32_t)(low + fs_rand_below(seed, limit));
             break;
         case IR_I64:
-            ((int64_t *)data)[i] = fs_rand_below(seed, limit);
+            ((int64_t *)data)[i] = low + fs_rand_below(seed, limit);
             break;
         case IR_BOOL:
             ((uint8_t *)data)[i] = (uint8_t)fs_rand_below(seed, 2);
