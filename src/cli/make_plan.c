@@ -1,0 +1,349 @@
+#include "config.h"
+#include "cli/make_plan.h"
+
+#include "base/clock.h"
+#include "cli/predict.h"
+#include "plan/schedule.h"
+#include "report/report.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_GRAPHS = 16, USUAL_MICRO_BATCHES = 8 };
+
+typedef struct making {
+    cli *c;
+    search_recipe recipe;
+    bool by_hand;
+    plan_origin origin;
+    hw_cluster *cluster;
+    int32_t n_models;
+    cli_model models[MAX_GRAPHS];
+    search_graph graphs[MAX_GRAPHS];
+    search_result found;
+} making;
+
+/* What can be refused before anything is measured or imported. */
+static fs_status check_args(cli *c, const search_recipe *recipe)
+{
+    const cli_args *a = &c->args;
+    if (a->n_operands != 1)
+        return fs_fail(&c->err, FS_INVALID, "%s wants one MODEL", c->command);
+    if (!a->output)
+        return fs_fail(&c->err, FS_INVALID, "%s wants -o PLAN", c->command);
+    if (a->batch < 1)
+        return fs_fail(&c->err, FS_INVALID, "%s wants --batch N of 1 or more",
+                       c->command);
+    if (a->precision && strcmp(a->precision, "fp32") != 0)
+        return fs_fail(&c->err, FS_INVALID, "--precision %s: only fp32 is "
+                       "planned and run yet", a->precision);
+    if (recipe->schedule && !plan_schedule_find(recipe->schedule))
+        return fs_fail(&c->err, FS_INVALID, "--schedule %s is unknown: %s",
+                       recipe->schedule, plan_schedule_names());
+    if (a->engine && !search_engine_find(a->engine))
+        return fs_fail(&c->err, FS_INVALID, "--engine %s is unknown: %s",
+                       a->engine, search_engine_names());
+    const char *slash = strrchr(a->output, '/');
+    const char *dir = slash ? fs_strndup(c->arena, a->output,
+                                         (size_t)(slash - a->output) + 1)
+                            : ".";
+    if (access(dir, W_OK) != 0)
+        return fs_fail(&c->err, FS_INVALID, "%s cannot be written: %s",
+                       a->output, strerror(errno));
+    return FS_OK;
+}
+
+/* Micro-batch counts worth a graph: the fixed one, else powers of two that
+ * divide the batch. */
+static int32_t micro_batch_counts(const making *m, int32_t counts[MAX_GRAPHS])
+{
+    int64_t batch = m->origin.batch;
+    if (m->recipe.micro_batches > 0) {
+        counts[0] = m->recipe.micro_batches;
+        return 1;
+    }
+    if (m->by_hand) {
+        counts[0] = 1;
+        return 1;
+    }
+    int32_t n = 0;
+    for (int32_t k = 1; k <= USUAL_MICRO_BATCHES && batch % k == 0; k *= 2)
+        counts[n++] = k;
+    return n;
+}
+
+static fs_status build_graphs(making *m)
+{
+    int32_t counts[MAX_GRAPHS];
+    int32_t n = micro_batch_counts(m, counts);
+    for (int32_t i = 0; i < n; i++) {
+        fs_progress("building the training graph for %d micro-batches",
+                    counts[i]);
+        FS_TRY(cli_model_train(m->c, &m->origin, counts[i], &m->models[i]));
+        m->graphs[i] = (search_graph){counts[i], m->models[i].graph};
+        m->n_models = i + 1;
+    }
+    return FS_OK;
+}
+
+static void show_line(void *ctx, const char *line)
+{
+    (void)ctx;
+    fs_progress("%s", line);
+}
+
+static fs_status run_search(making *m, cost_model *cost)
+{
+    cli *c = m->c;
+    search_problem problem = {
+        .cluster = m->cluster,
+        .cost = cost,
+        .n_graphs = m->n_models,
+        .graphs = m->graphs,
+        .engine = c->args.engine ? c->args.engine : "ilp",
+        .schedule = "1f1b",
+        .fix_mesh = {.n = -1},
+        .max_mesh_axes = 2,
+        .time_limit_s = isnan(c->args.time_limit) ? 60 : c->args.time_limit,
+        .reduce = !c->args.no_reduce,
+        .progress = show_line,
+    };
+    if (c->args.memory)
+        FS_TRY(cli_parse_bytes(c->args.memory, &c->err,
+                               &problem.memory_bytes));
+    search_recipe_apply(&m->recipe, c->arena, &problem);
+    fs_status status = search_run(&problem, c->arena, &c->err, &m->found);
+    fs_progress("%s", "");
+    if (status == FS_NO) {
+        json_object_set_new(c->result, "status", json_string("infeasible"));
+        json_object_set_new(c->result, "engine", json_string(problem.engine));
+    }
+    return status;
+}
+
+static const cli_model *chosen_model(const making *m)
+{
+    for (int32_t i = 0; i < m->n_models; i++)
+        if (m->models[i].graph == m->found.graph)
+            return &m->models[i];
+    FS_ASSERT(!"the chosen graph is one of ours");
+    return NULL;
+}
+
+static const char *mesh_text(fs_arena *arena, const ir_mesh *mesh)
+{
+    fs_text text = {.arena = arena};
+    for (int32_t a = 0; a < mesh->n; a++)
+        fs_text_add(&text, "%s%d", a ? "x" : "", mesh->dim[a]);
+    return text.n ? text.at : "1";
+}
+
+static json_t *stages_json(const making *m, const cli_plan *p)
+{
+    const plan_strategy *s = p->plan->strategy;
+    json_t *list = json_array();
+    for (int32_t i = 0; i < s->n_stages; i++) {
+        int32_t nodes = 0;
+        for (int32_t v = 0; v < s->n_nodes; v++)
+            nodes += s->stage_of[v] == i;
+        json_array_append_new(
+            list, json_pack("{s:i, s:s, s:i, s:i, s:i}", "stage", i, "mesh",
+                            mesh_text(m->c->arena, &s->stages[i].mesh),
+                            "first_device", s->stages[i].first_device,
+                            "devices", ir_mesh_size(&s->stages[i].mesh),
+                            "nodes", nodes));
+    }
+    return list;
+}
+
+static void set_finite(json_t *object, const char *key, double value)
+{
+    json_object_set_new(object, key,
+                        isfinite(value) ? json_real(value) : json_null());
+}
+
+static json_t *configs_json(const making *m)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < m->found.n_configs; i++) {
+        const search_config *k = &m->found.configs[i];
+        json_t *row = json_pack("{s:i, s:i, s:s, s:s, s:s, s:I, s:f}",
+                                "stages", k->n_stages, "micro_batches",
+                                k->micro_batches, "mesh",
+                                mesh_text(m->c->arena, &k->mesh), "schedule",
+                                k->schedule ? k->schedule : "", "status",
+                                k->status, "peak_bytes",
+                                (json_int_t)k->peak_bytes, "seconds",
+                                k->seconds);
+        set_finite(row, "iteration_s", k->iteration_s);
+        set_finite(row, "lower_bound_s", k->lower_bound_s);
+        json_array_append_new(list, row);
+    }
+    return list;
+}
+
+static void fill_json(const making *m, const cli_plan *p,
+                      const sim_result *sim)
+{
+    const search_result *f = &m->found;
+    json_t *r = m->c->result;
+    json_object_set_new(r, "status", json_string(f->status));
+    json_object_set_new(r, "engine",
+                        json_string(m->c->args.engine ? m->c->args.engine
+                                                      : "ilp"));
+    set_finite(r, "iteration_s", f->iteration_s);
+    if (!m->by_hand) {
+        set_finite(r, "lower_bound_s", f->lower_bound_s);
+        set_finite(r, "gap", f->gap);
+        json_object_set_new(r, "space", json_string(f->space ? f->space : ""));
+        json_object_set_new(r, "configs", configs_json(m));
+    }
+    set_finite(r, "search_s", f->search_s);
+    set_finite(r, "sim_iteration_s", sim->iteration_s);
+    json_object_set_new(r, "micro_batches",
+                        json_integer(p->plan->micro_batches));
+    json_object_set_new(r, "stages", stages_json(m, p));
+    json_object_set_new(r, "plan", json_string(m->c->args.output));
+    cli_plan_digest(m->c, p);
+}
+
+static const char *seconds_text(fs_arena *arena, double seconds)
+{
+    char text[32];
+    if (!isfinite(seconds))
+        return "-";
+    return fs_strdup(arena, fs_human_seconds(text, seconds));
+}
+
+static void config_table(const making *m)
+{
+    static const char *const header[] = {"stages", "mesh", "micro-batches",
+                                         "verdict", "iteration", "bound",
+                                         "searched"};
+    cli *c = m->c;
+    report_table t = {.arena = c->arena, .n_columns = 7, .header = header};
+    for (int32_t i = 0; i < m->found.n_configs && i < 40; i++) {
+        const search_config *k = &m->found.configs[i];
+        report_table_cell(&t, "%d", k->n_stages);
+        report_table_cell(&t, "%s", mesh_text(c->arena, &k->mesh));
+        report_table_cell(&t, "%d", k->micro_batches);
+        report_table_cell(&t, "%s", k->status);
+        report_table_cell(&t, "%s", seconds_text(c->arena, k->iteration_s));
+        report_table_cell(&t, "%s", seconds_text(c->arena, k->lower_bound_s));
+        report_table_cell(&t, "%s", seconds_text(c->arena, k->seconds));
+    }
+    if (!c->args.json)
+        report_table_print(&t, stdout);
+}
+
+static void describe(const making *m, const cli_plan *p, const sim_result *sim,
+                     const plan_report *proof)
+{
+    cli *c = m->c;
+    const search_result *f = &m->found;
+    const plan_strategy *s = p->plan->strategy;
+    char a[32], b[32];
+    if (!m->by_hand)
+        config_table(m);
+    cli_say(c, "plan            %d stage%s of mesh %s, %d micro-batch%s, %s\n",
+            s->n_stages, s->n_stages == 1 ? "" : "s",
+            mesh_text(c->arena, &s->stages[0].mesh), s->micro_batches,
+            s->micro_batches == 1 ? "" : "es", s->schedule);
+    cli_say(c, "iteration       %s by the formula, %s simulated\n",
+            fs_human_seconds(a, f->iteration_s),
+            fs_human_seconds(b, sim->iteration_s));
+    if (!m->by_hand)
+        cli_say(c, "proof           nothing below %s (gap %.3g %%)%s%s\n",
+                fs_human_seconds(a, f->lower_bound_s), 100 * f->gap,
+                f->space ? ": " : "", f->space ? f->space : "");
+    cli_say(c, "                sound and live: %lld transitions, %lld places, "
+               "no token-free cycle\n", (long long)proof->n_transitions,
+            (long long)proof->n_places);
+    cli_say(c, "memory          %s per device at most\n",
+            fs_human_bytes(a, (double)proof->peak_bytes_max));
+    cli_say(c, "search          %s, network of %lld nodes and %lld edges, %lld "
+               "left after exact reductions\n",
+            fs_human_seconds(a, f->search_s), (long long)f->net_nodes,
+            (long long)f->net_edges, (long long)f->kernel_nodes);
+    cli_say(c, "written to      %s\n", c->args.output);
+}
+
+static fs_status keep_plan(const making *m, const cli_plan *p)
+{
+    cli *c = m->c;
+    if (!c->run)
+        return FS_OK;
+    json_t *root;
+    FS_TRY(fs_json_load(c->args.output, &c->err, &root));
+    char *text = json_dumps(root, JSON_COMPACT);
+    json_decref(root);
+    fs_status status = store_plan(c->db, p->plan->digest, text, &c->err);
+    free(text);
+    return status;
+}
+
+static fs_status lower_and_tell(making *m, cost_model *cost)
+{
+    cli *c = m->c;
+    plan_lower_options options = plan_lower_defaults();
+    options.overlap = c->args.overlap;
+    options.share_memory = !c->args.no_sharing;
+    plan *lowered;
+    cli_plan p = {.model = *chosen_model(m), .cluster = m->cluster,
+                  .cost = cost};
+    FS_TRY(plan_lower(p.model.graph, m->cluster, m->found.strategy, &options,
+                      c->arena, &c->err, &lowered));
+    p.plan = lowered;
+    plan_report proof = {0};
+    FS_TRY(cli_plan_prove(c, &p, &proof));
+    json_object_del(c->result, "ok");
+    json_object_del(c->result, "live");
+    json_object_del(c->result, "findings");
+    sim_result sim;
+    FS_TRY(cli_predict(c, &p, NULL, &sim));
+    m->origin.iteration_s = m->found.iteration_s;
+    m->origin.sim_iteration_s = sim.iteration_s;
+    m->origin.micro_batches = lowered->micro_batches;
+    FS_TRY(plan_write(c->args.output, p.model.graph, lowered, &m->origin,
+                      m->cluster, &c->err));
+    FS_TRY(cli_digests(c, lowered->model_digest, lowered->cluster_digest,
+                       lowered->digest));
+    FS_TRY(keep_plan(m, &p));
+    cli_figure(c, "iteration_s", m->found.iteration_s, "s");
+    cli_figure(c, "lower_bound_s", m->found.lower_bound_s, "s");
+    cli_figure(c, "sim_iteration_s", sim.iteration_s, "s");
+    cli_figure(c, "search_s", m->found.search_s, "s");
+    fill_json(m, &p, &sim);
+    describe(m, &p, &sim, &proof);
+    return FS_OK;
+}
+
+static fs_status make(making *m)
+{
+    cli *c = m->c;
+    FS_TRY(cli_begin(c, m->origin.model, m->origin.cluster));
+    FS_TRY(cli_cluster_open(c, c->args.cluster, &m->cluster));
+    FS_TRY(search_recipe_complete(m->cluster, m->origin.batch, m->by_hand,
+                                  &c->err, &m->recipe));
+    FS_TRY(build_graphs(m));
+    if (m->models[0].notes.n)
+        cli_say(c, "%s", m->models[0].notes.at);
+    cost_model *cost = cost_model_create(m->cluster, c->arena);
+    FS_TRY(run_search(m, cost));
+    return lower_and_tell(m, cost);
+}
+
+fs_status cli_make_plan(cli *c, search_recipe recipe, bool by_hand)
+{
+    FS_TRY(check_args(c, &recipe));
+    making m = {.c = c, .recipe = recipe, .by_hand = by_hand};
+    m.origin = cli_origin(c, c->args.operands[0],
+                          c->args.cluster ? c->args.cluster : "");
+    fs_status status = make(&m);
+    for (int32_t i = 0; i < m.n_models; i++)
+        cli_model_close(&m.models[i]);
+    return status;
+}
