@@ -28,3 +28,12 @@ check_PROGRAMS += tests/kernels_sbp_test
 tests_kernels_sbp_test_SOURCES = tests/kernels_sbp_test.c tests/tap.h \
   tests/interpret.h tests/op_cases.h tests/op_cases.c
 tests_kernels_sbp_test_LDADD = $(kernels_libs) $(ir_libs)
+check_PROGRAMS += tests/kernels_math_test tests/kernels_dnnl_test \
+  tests/kernels_update_test
+tests_kernels_math_test_SOURCES = tests/kernels_math_test.c tests/tap.h
+tests_kernels_math_test_LDADD = -lm
+tests_kernels_dnnl_test_SOURCES = tests/kernels_dnnl_test.c tests/tap.h \
+  tests/interpret.h tests/op_cases.h tests/op_cases.c
+tests_kernels_dnnl_test_LDADD = $(kernels_libs) $(ir_libs)
+tests_kernels_update_test_SOURCES = tests/kernels_update_test.c tests/tap.h
+tests_kernels_update_test_LDADD = $(kernels_libs) $(ir_libs)

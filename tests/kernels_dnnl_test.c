@@ -1,0 +1,118 @@
+/* The oneDNN variants against the reference, on random shapes. */
+#include "config.h"
+
+#include "interpret.h"
+#include "op_cases.h"
+#include "tap.h"
+
+enum { TRIALS = 60 };
+
+/* Same call, outputs of its own. */
+static kernel_call with_own_outputs(const kernel_call *call, fs_arena *arena)
+{
+    kernel_call own = *call;
+    for (int32_t k = 0; k < call->n_out; k++)
+        own.out[k].data =
+            fs_alloc(arena, (size_t)ir_shape_count(&call->out[k].shape), 4);
+    return own;
+}
+
+static double difference(const kernel_arg *a, const kernel_arg *b)
+{
+    const int64_t n = ir_shape_count(&a->shape);
+    const float *x = a->data, *y = b->data;
+    double worst = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double d = fabs((double)x[i] - (double)y[i]);
+        worst = fmax(worst, isnan(d) ? INFINITY : d / (1 + fabs((double)y[i])));
+    }
+    return worst;
+}
+
+/* Runs a variant twice: what it keeps between calls must not matter. */
+static double variant_error(const kernel_call *reference, const char *variant,
+                            fs_arena *arena, fs_err *err)
+{
+    const kernel *chosen;
+    void *state = NULL;
+    kernel_call call = with_own_outputs(reference, arena);
+    if (kernel_choose(&call, variant, err, &chosen, &state) != FS_OK)
+        return INFINITY;
+    if (chosen->run(state, &call, err) == FS_OK)
+        chosen->run(state, &call, err);
+    if (chosen->release)
+        chosen->release(state);
+    return difference(&call.out[0], &reference->out[0]);
+}
+
+static double trial(ir_op_kind op, const char *variant, uint64_t *seed,
+                    fs_err *err)
+{
+    ir_graph *g = ir_graph_create("case");
+    op_case c = {.graph = g, .op = op, .real = IR_F32, .seed = seed};
+    const int32_t node = op_case_build(&c);
+    double worst = INFINITY;
+    interpreter in;
+    if (node < 0) {
+        fs_fail(err, FS_INVALID, "%s", g->err.text);
+        goto done;
+    }
+    interpret_open(&in, g, g->arena);
+    for (int32_t i = 0; i < g->tensors.n; i++)
+        if (g->tensors.at[i].role == IR_INPUT)
+            op_case_fill(&g->tensors.at[i], in.data[i], seed);
+    if (interpret_run(&in, err) != FS_OK)
+        goto done;
+    const kernel_call call = interpret_call(&in, &g->nodes.at[node]);
+    worst = variant_error(&call, variant, g->arena, err);
+done:
+    ir_graph_destroy(g);
+    return worst;
+}
+
+static void check_variant(ir_op_kind op, const char *variant, uint64_t *seed)
+{
+    double worst = 0;
+    fs_err err = {0};
+    for (int i = 0; i < TRIALS && err.status == FS_OK; i++)
+        worst = fmax(worst, trial(op, variant, seed, &err));
+    tap_ok(err.status == FS_OK && worst < 2e-5, "%s: %s gives the reference's",
+           ir_op_table[op]->name, variant);
+    printf("# worst relative difference %g%s%s\n", worst,
+           err.status ? ": " : "", err.text);
+}
+
+static void check_choice(void)
+{
+    const ir_node node = {.op = IR_OP_matmul, .name = "m", .n_in = 2};
+    const kernel_arg f64 = {.dtype = IR_F64, .shape = {2, {2, 2}}};
+    const kernel_call call = {.node = &node,
+                              .n_in = 2,
+                              .n_out = 1,
+                              .in = {f64, f64},
+                              .out = {f64}};
+    const kernel *chosen = NULL;
+    void *state;
+    fs_err err = {0};
+    tap_ok(kernel_choose(&call, "auto", &err, &chosen, &state) == FS_OK &&
+               strcmp(chosen->variant, "reference") == 0,
+           "auto passes over a variant that does not do doubles");
+    tap_ok(kernel_choose(&call, "dnnl", &err, &chosen, &state) == FS_INVALID &&
+               strstr(err.text, "matmul"),
+           "a variant that takes nothing is refused, naming the op");
+    printf("# %s\n", err.text);
+}
+
+int main(void)
+{
+    uint64_t seed = tap_seed(20240302);
+    kernel_set_threads(1);
+    for (int op = 0; op < IR_OP_COUNT; op++) {
+        int32_t n;
+        const kernel *const *row = kernel_variants((ir_op_kind)op, &n);
+        for (int32_t i = 0; i + 1 < n; i++)
+            check_variant((ir_op_kind)op, row[i]->variant, &seed);
+    }
+    check_choice();
+    return tap_done();
+}
