@@ -15,6 +15,7 @@ typedef struct onnx_options {
     const char *params; /* NULL or an extended regex of names that are
                            parameters though they have no initializer */
     uint64_t seed;
+    bool no_rewrite;    /* keep the graph as exported: no ir_rewrite */
 } onnx_options;
 
 typedef struct onnx_model onnx_model; /* owns the mapping; keep it as long as

@@ -1,0 +1,298 @@
+/* What handlers ask: inputs, attributes, outputs of the node at hand. */
+#include "config.h"
+#include "onnx/context.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* One folded value, and all of an import: a hostile file must not be able to
+ * ask for more memory than a real model has use for. */
+enum { MAX_FOLDED_ELEMENTS = 64 << 20 };
+static const size_t max_folded_bytes = (size_t)2 << 30;
+
+fs_status onnx_fail(onnx_ctx *c, const char *format, ...)
+{
+    char text[600];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return fs_fail(c->err, FS_INVALID, "%s", text);
+}
+
+void onnx_note(onnx_ctx *c, const char *format, ...)
+{
+    char text[600];
+    if (!c->notes)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fs_text_add(c->notes, "%s\n", text);
+}
+
+bool onnx_is_float(ir_dtype dtype)
+{
+    return dtype == IR_F32 || dtype == IR_F64;
+}
+
+bool onnx_has(const onnx_ctx *c, int32_t i)
+{
+    return i >= 0 && i < c->node->in.n && c->node->in.at[i][0] != '\0';
+}
+
+onnx_value *onnx_value_of(onnx_ctx *c, int32_t i)
+{
+    if (!onnx_has(c, i)) {
+        onnx_fail(c, "input %d is missing", i);
+        return NULL;
+    }
+    const char *name = c->node->in.at[i];
+    int32_t id = fs_map_get(&c->index, name);
+    if (id < 0) {
+        onnx_fail(c, "input \"%s\" is made by no earlier node", name);
+        return NULL;
+    }
+    onnx_value *value = &c->values.at[id];
+    if (value->refused) {
+        onnx_fail(c, "input \"%s\": %s", name, value->refused);
+        return NULL;
+    }
+    return value;
+}
+
+int32_t onnx_in(onnx_ctx *c, int32_t i)
+{
+    onnx_value *value = onnx_value_of(c, i);
+    if (!value)
+        return -1;
+    if (value->tensor >= 0)
+        return value->tensor;
+    const onnx_const *known = &value->known;
+    if (value->is_weight)
+        value->tensor =
+            ir_variable(c->graph, value->name, IR_PARAM, known->dtype,
+                        known->shape, (ir_init){.kind = IR_INIT_DATA},
+                        known->data);
+    else
+        value->tensor = ir_constant(c->graph, value->name, known->dtype,
+                                    known->shape, known->data);
+    return value->tensor;
+}
+
+const onnx_const *onnx_known(onnx_ctx *c, int32_t i)
+{
+    onnx_value *value = onnx_value_of(c, i);
+    return value && (value->is_known || value->is_weight) ? &value->known
+                                                          : NULL;
+}
+
+fs_status onnx_need(onnx_ctx *c, int32_t i, const char *what,
+                    const onnx_const **out)
+{
+    *out = onnx_known(c, i);
+    if (*out || c->err->status != FS_OK)
+        return c->err->status;
+    return onnx_fail(c, "%s (input \"%s\") depends on the data; it must be "
+                        "known at import", what, c->node->in.at[i]);
+}
+
+fs_status onnx_shape(onnx_ctx *c, int32_t i, ir_shape *out)
+{
+    onnx_value *value = onnx_value_of(c, i);
+    if (!value)
+        return FS_INVALID;
+    *out = value->tensor >= 0 ? ir_shape_of(c->graph, value->tensor)
+                              : value->known.shape;
+    return FS_OK;
+}
+
+ir_dtype onnx_dtype_of(onnx_ctx *c, int32_t i)
+{
+    onnx_value *value = onnx_value_of(c, i);
+    if (!value)
+        return IR_F32;
+    return value->tensor >= 0 ? c->graph->tensors.at[value->tensor].dtype
+                              : value->known.dtype;
+}
+
+const onnx_attr *onnx_attr_find(const onnx_ctx *c, const char *name)
+{
+    for (int32_t i = 0; i < c->node->attrs.n; i++)
+        if (strcmp(c->node->attrs.at[i].name, name) == 0)
+            return &c->node->attrs.at[i];
+    return NULL;
+}
+
+int64_t onnx_attr_int(const onnx_ctx *c, const char *name, int64_t usual)
+{
+    const onnx_attr *attr = onnx_attr_find(c, name);
+    return attr && attr->has_i ? attr->i : usual;
+}
+
+double onnx_attr_real(const onnx_ctx *c, const char *name, double usual)
+{
+    const onnx_attr *attr = onnx_attr_find(c, name);
+    return attr && attr->has_f ? attr->f : usual;
+}
+
+const char *onnx_attr_text(const onnx_ctx *c, const char *name,
+                           const char *usual)
+{
+    const onnx_attr *attr = onnx_attr_find(c, name);
+    return attr && attr->s ? attr->s : usual;
+}
+
+fs_status onnx_get_ints(onnx_ctx *c, const char *name, int32_t i,
+                        onnx_ints *out)
+{
+    const onnx_attr *attr = name ? onnx_attr_find(c, name) : NULL;
+    *out = (onnx_ints){-1, NULL};
+    if (attr) {
+        *out = (onnx_ints){attr->ints.n, attr->ints.at};
+        return FS_OK;
+    }
+    if (!onnx_has(c, i))
+        return FS_OK;
+    const onnx_const *known;
+    FS_TRY(onnx_need(c, i, name ? name : "the list", &known));
+    if (known->shape.rank > 1 || onnx_is_float(known->dtype))
+        return onnx_fail(c, "input %d is no list of integers", i);
+    int64_t n = onnx_const_count(known);
+    int64_t *at = fs_new(c->arena, int64_t, n);
+    for (int64_t k = 0; k < n; k++)
+        at[k] = onnx_const_int(known, k);
+    *out = (onnx_ints){n, at};
+    return FS_OK;
+}
+
+fs_status onnx_axis(onnx_ctx *c, int64_t axis, int32_t rank, int32_t *out)
+{
+    if (axis < -rank || axis >= rank)
+        return onnx_fail(c, "axis %lld is outside a tensor of rank %d",
+                         (long long)axis, rank);
+    *out = (int32_t)(axis < 0 ? axis + rank : axis);
+    return FS_OK;
+}
+
+fs_status onnx_axes(onnx_ctx *c, int32_t i, int32_t rank, uint32_t usual,
+                    uint32_t *out)
+{
+    onnx_ints list;
+    FS_TRY(onnx_get_ints(c, "axes", i, &list));
+    uint32_t mask = 0;
+    for (int64_t k = 0; k < list.n; k++) {
+        int32_t axis;
+        FS_TRY(onnx_axis(c, list.at[k], rank, &axis));
+        if (mask >> axis & 1)
+            return onnx_fail(c, "axis %d is given twice", axis);
+        mask |= 1u << axis;
+    }
+    *out = list.n <= 0 ? usual : mask;
+    return FS_OK;
+}
+
+bool onnx_wants(const onnx_ctx *c, int32_t i)
+{
+    return i < c->node->out.n && c->node->out.at[i][0] != '\0';
+}
+
+static fs_status add_value(onnx_ctx *c, int32_t i, onnx_value value)
+{
+    if (!onnx_wants(c, i))
+        return FS_OK;
+    value.name = c->node->out.at[i];
+    int32_t *id = fs_map_at(&c->index, value.name);
+    if (*id >= 0)
+        return onnx_fail(c, "output \"%s\" is made twice", value.name);
+    *id = c->values.n;
+    fs_push(c->arena, &c->values, value);
+    return FS_OK;
+}
+
+fs_status onnx_set(onnx_ctx *c, int32_t i, int32_t tensor)
+{
+    if (tensor < 0)
+        return c->err->status ? c->err->status : FS_INVALID;
+    return add_value(c, i, (onnx_value){.tensor = tensor});
+}
+
+fs_status onnx_set_known(onnx_ctx *c, int32_t i, const onnx_const *known)
+{
+    return add_value(c, i, (onnx_value){
+                               .tensor = -1, .is_known = true, .known = *known});
+}
+
+fs_status onnx_alias(onnx_ctx *c, int32_t i, int32_t input)
+{
+    onnx_value *value = onnx_value_of(c, input);
+    if (!value)
+        return FS_INVALID;
+    if (value->is_weight) /* one parameter, whatever it is called */
+        onnx_in(c, input);
+    return add_value(c, i, *value);
+}
+
+fs_status onnx_refuse_output(onnx_ctx *c, int32_t i, const char *why)
+{
+    return add_value(c, i, (onnx_value){.tensor = -1, .refused = why});
+}
+
+fs_status onnx_const_new(onnx_ctx *c, ir_dtype dtype, const ir_shape *shape,
+                         void **data)
+{
+    int64_t count;
+    size_t bytes;
+    FS_TRY(onnx_shape_size(shape, dtype, "a folded constant", c->err, &count,
+                           &bytes));
+    c->folded_bytes += bytes;
+    if (count > MAX_FOLDED_ELEMENTS || c->folded_bytes > max_folded_bytes)
+        return onnx_fail(c, "folding constants needs more memory than %zu MiB "
+                            "in all or %d elements at once",
+                         max_folded_bytes >> 20, MAX_FOLDED_ELEMENTS);
+    *data = fs_alloc(c->arena, bytes, 1);
+    return FS_OK;
+}
+
+int64_t onnx_const_count(const onnx_const *value)
+{
+    int64_t n = 1;
+    for (int32_t i = 0; i < value->shape.rank; i++)
+        n *= value->shape.dim[i];
+    return n;
+}
+
+double onnx_const_real(const onnx_const *value, int64_t i)
+{
+    switch (value->dtype) {
+    case IR_F32:
+        return ((const float *)value->data)[i];
+    case IR_F64:
+        return ((const double *)value->data)[i];
+    default:
+        return (double)onnx_const_int(value, i);
+    }
+}
+
+/* What C leaves undefined (NaN, out of range) saturates. */
+static int64_t to_int(double x)
+{
+    if (!(x > -0x1p63))
+        return INT64_MIN;
+    return x >= 0x1p63 ? INT64_MAX : (int64_t)x;
+}
+
+int64_t onnx_const_int(const onnx_const *value, int64_t i)
+{
+    switch (value->dtype) {
+    case IR_I64:
+        return ((const int64_t *)value->data)[i];
+    case IR_I32:
+        return ((const int32_t *)value->data)[i];
+    case IR_BOOL:
+        return ((const unsigned char *)value->data)[i];
+    default:
+        return to_int(onnx_const_real(value, i));
+    }
+}

@@ -1,0 +1,148 @@
+/* One import in progress, and what an operator's handler may ask of it. */
+#ifndef FS_ONNX_CONTEXT_H
+#define FS_ONNX_CONTEXT_H
+
+#include "onnx/file.h"
+
+#include "base/hash.h"
+
+/* A value of the ONNX graph. */
+typedef struct onnx_value {
+    const char *name;
+    int32_t tensor;  /* of the graph being built; -1: not (yet) there */
+    bool is_known;   /* `known` holds and the value is no parameter */
+    bool is_weight;  /* `known` holds a float initializer: becomes a parameter
+                        when an operator reads it as a tensor */
+    onnx_const known;
+    const char *refused; /* why nobody may read it, or NULL */
+} onnx_value;
+
+/* Shapes of a whole import, per ONNX node: its first input and output. */
+typedef struct onnx_trace {
+    ir_shape *in, *out;
+} onnx_trace;
+
+typedef struct onnx_ctx {
+    const onnx_model *model;
+    const onnx_options *options;
+    ir_graph *graph;
+    fs_arena *arena; /* the graph's */
+    fs_err *err;
+    fs_text *notes;
+    fs_map index; /* value name -> values */
+    FS_VEC(onnx_value) values;
+    int64_t opset;
+    int64_t old_batch, batch; /* differ when a fixed batch is changed */
+    const onnx_trace *before; /* the import with the old batch, else NULL */
+    onnx_trace *record;       /* to fill, or NULL */
+    size_t folded_bytes;
+    double dropped; /* largest ratio of a dropout taken as identity */
+    int32_t n_dropped;
+    const onnx_node *node; /* being imported */
+    int32_t at;            /* its number */
+    int32_t arg;           /* of its row in import.def */
+} onnx_ctx;
+
+/* A list of integers from an attribute or a known input. */
+typedef struct onnx_ints {
+    int64_t n;
+    const int64_t *at;
+} onnx_ints;
+
+fs_status onnx_fail(onnx_ctx *c, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void onnx_note(onnx_ctx *c, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Inputs of the node at hand, by position. */
+bool onnx_has(const onnx_ctx *c, int32_t i);
+onnx_value *onnx_value_of(onnx_ctx *c, int32_t i); /* NULL when absent */
+/* As a tensor of the graph: known values become constants, float
+ * initializers parameters. -1 (and a message) when absent. */
+int32_t onnx_in(onnx_ctx *c, int32_t i);
+/* Its values, when they are known or those of an initializer; else NULL. */
+const onnx_const *onnx_known(onnx_ctx *c, int32_t i);
+/* The same, failing with "input `what` must be constant". */
+fs_status onnx_need(onnx_ctx *c, int32_t i, const char *what,
+                    const onnx_const **out);
+fs_status onnx_shape(onnx_ctx *c, int32_t i, ir_shape *out);
+ir_dtype onnx_dtype_of(onnx_ctx *c, int32_t i);
+
+/* Attributes. */
+const onnx_attr *onnx_attr_find(const onnx_ctx *c, const char *name);
+int64_t onnx_attr_int(const onnx_ctx *c, const char *name, int64_t usual);
+double onnx_attr_real(const onnx_ctx *c, const char *name, double usual);
+const char *onnx_attr_text(const onnx_ctx *c, const char *name,
+                           const char *usual);
+/* From attribute `name`, or else from input i; n == -1 when neither is there. */
+fs_status onnx_get_ints(onnx_ctx *c, const char *name, int32_t i,
+                        onnx_ints *out);
+/* Makes a negative axis positive and checks it. */
+fs_status onnx_axis(onnx_ctx *c, int64_t axis, int32_t rank, int32_t *out);
+/* Bit mask of axes from attribute or input; `usual` when absent. */
+fs_status onnx_axes(onnx_ctx *c, int32_t i, int32_t rank, uint32_t usual,
+                    uint32_t *out);
+
+/* Outputs of the node at hand. */
+bool onnx_wants(const onnx_ctx *c, int32_t i);
+fs_status onnx_set(onnx_ctx *c, int32_t i, int32_t tensor);
+fs_status onnx_set_known(onnx_ctx *c, int32_t i, const onnx_const *known);
+fs_status onnx_alias(onnx_ctx *c, int32_t i, int32_t input);
+/* Reading output i later fails with this reason. */
+fs_status onnx_refuse_output(onnx_ctx *c, int32_t i, const char *why);
+
+/* Room for a folded value, within the budget. */
+fs_status onnx_const_new(onnx_ctx *c, ir_dtype dtype, const ir_shape *shape,
+                         void **data);
+int64_t onnx_const_count(const onnx_const *value);
+int64_t onnx_const_int(const onnx_const *value, int64_t i);
+double onnx_const_real(const onnx_const *value, int64_t i);
+bool onnx_is_float(ir_dtype dtype);
+
+/* Parameters that folding and importing share. */
+typedef struct onnx_cut {
+    int64_t start[IR_MAX_RANK], length[IR_MAX_RANK], step[IR_MAX_RANK];
+} onnx_cut;
+fs_status onnx_slice_cut(onnx_ctx *c, const ir_shape *in, onnx_cut *out);
+/* The new shape of Reshape, Flatten, Squeeze, Unsqueeze (by row argument). */
+fs_status onnx_view_shape(onnx_ctx *c, const ir_shape *in, ir_shape *out);
+fs_status onnx_expand_shape(onnx_ctx *c, const ir_shape *in, ir_shape *out);
+fs_status onnx_perm(onnx_ctx *c, int32_t rank, int32_t perm[IR_MAX_RANK]);
+fs_status onnx_split_sizes(onnx_ctx *c, const ir_shape *in, int32_t *axis,
+                           onnx_ints *out);
+
+/* Changing a fixed batch (rebatch.c): the shape that a constant target means
+ * now. */
+fs_status onnx_rebatch_view(onnx_ctx *c, const ir_shape *in,
+                            const ir_shape *wanted, ir_shape *out);
+fs_status onnx_rebatch_cut(onnx_ctx *c, const ir_shape *in, onnx_cut *cut);
+fs_status onnx_rebatch_expand(onnx_ctx *c, const ir_shape *in, ir_shape *wanted);
+
+enum { ONNX_RESHAPE, ONNX_FLATTEN, ONNX_SQUEEZE, ONNX_UNSQUEEZE };
+/* Folded element-wise operators. */
+enum {
+    ONNX_ADD, ONNX_SUB, ONNX_MUL, ONNX_DIV, ONNX_MOD, ONNX_POW, ONNX_MIN,
+    ONNX_MAX, ONNX_EQUAL, ONNX_LESS, ONNX_LESS_EQUAL, ONNX_GREATER,
+    ONNX_GREATER_EQUAL, ONNX_AND, ONNX_OR
+};
+enum {
+    ONNX_NEG, ONNX_ABS, ONNX_SQRT, ONNX_EXP, ONNX_LOG, ONNX_FLOOR, ONNX_CEIL,
+    ONNX_NOT
+};
+enum { ONNX_SUM, ONNX_MEAN, ONNX_PROD, ONNX_REDUCE_MIN, ONNX_REDUCE_MAX };
+
+/* Handlers: onnx_import_<name>, onnx_fold_<name>, onnx_arg. */
+typedef fs_status onnx_handler(onnx_ctx *c);
+typedef struct onnx_row {
+    const char *op;
+    onnx_handler *import, *fold;
+    int32_t arg, fold_arg;
+} onnx_row;
+const onnx_row *onnx_find_row(const char *op);
+
+#define ONNX_OP(type, import, fold, ...)                                       \
+    onnx_handler onnx_import_##import, onnx_fold_##fold;
+#include "onnx/import.def"
+#undef ONNX_OP
+
+#endif

@@ -1,0 +1,204 @@
+#include "config.h"
+#include "onnx/file.h"
+
+#include "base/hash.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static fs_status map_descriptor(int fd, const char *what, fs_err *err,
+                                onnx_mapping *out)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return fs_fail(err, FS_INVALID, "%s: %s", what, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return fs_fail(err, FS_INVALID, "%s: not a regular file", what);
+    if (st.st_size == 0)
+        return fs_fail(err, FS_INVALID, "%s: byte 0: the file is empty", what);
+    out->bytes = (size_t)st.st_size;
+    void *data = mmap(NULL, out->bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED)
+        return fs_fail(err, FS_INVALID, "%s: %s", what, strerror(errno));
+    out->data = data;
+    return FS_OK;
+}
+
+static fs_status map_file(const char *path, fs_err *err, onnx_mapping *out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return fs_fail(err, FS_INVALID, "%s: %s", path, strerror(errno));
+    fs_status status = map_descriptor(fd, path, err, out);
+    close(fd);
+    return status;
+}
+
+static fs_status refuse_location(const onnx_model *model, const char *location,
+                                 const char *why, fs_err *err)
+{
+    return fs_fail(err, FS_INVALID, "%s: external data \"%s\": %s",
+                   model->path, location, why);
+}
+
+static bool is_sane_location(const char *location)
+{
+    if (location[0] == '\0' || location[0] == '/')
+        return false;
+    for (const char *at = location; at;) {
+        if (strncmp(at, "..", 2) == 0 && (at[2] == '/' || at[2] == '\0'))
+            return false;
+        at = strchr(at, '/');
+        at = at ? at + 1 : NULL;
+    }
+    return true;
+}
+
+/* Opens a relative location component by component; a symbolic link anywhere
+ * below the model's folder is an error, so nothing outside can be reached. */
+static int open_below(int folder, char *location)
+{
+    for (char *at = location; folder >= 0;) {
+        char *slash = strchr(at, '/');
+        if (slash)
+            *slash = '\0';
+        int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+        int next = *at ? openat(folder, at, slash ? flags | O_DIRECTORY : flags)
+                       : dup(folder);
+        int error = errno;
+        close(folder);
+        errno = error;
+        if (!slash || next < 0)
+            return next;
+        folder = next;
+        at = slash + 1;
+    }
+    return folder;
+}
+
+static fs_status map_external(onnx_model *model, const char *location,
+                              fs_err *err)
+{
+    for (int32_t i = 1; i < model->files.n; i++)
+        if (strcmp(model->files.at[i].location, location) == 0)
+            return FS_OK;
+    if (!is_sane_location(location))
+        return refuse_location(model, location,
+                               "must be a relative path without \"..\"", err);
+    const char *slash = strrchr(model->path, '/');
+    char *folder = slash ? fs_strndup(model->arena, model->path,
+                                      (size_t)(slash - model->path) + 1)
+                         : fs_strdup(model->arena, ".");
+    int fd = open_below(open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+                        fs_strdup(model->arena, location));
+    if (fd < 0)
+        return refuse_location(model, location,
+                               errno == ELOOP || errno == ENOTDIR
+                                   ? "symbolic links are not followed"
+                                   : strerror(errno),
+                               err);
+    onnx_mapping file = {.location = location};
+    fs_status status = map_descriptor(fd, location, err, &file);
+    close(fd);
+    if (status == FS_OK)
+        fs_push(model->arena, &model->files, file);
+    return status;
+}
+
+static fs_status map_tensor(onnx_model *model, const onnx_tensor *tensor,
+                            fs_err *err)
+{
+    if (!tensor->external)
+        return FS_OK;
+    if (!tensor->location)
+        return fs_fail(err, FS_INVALID,
+                       "%s: external data of tensor \"%s\" has no location",
+                       model->path, tensor->name);
+    return map_external(model, tensor->location, err);
+}
+
+static fs_status map_all_external(onnx_model *model, fs_err *err)
+{
+    const onnx_proto *proto = &model->proto;
+    for (int32_t i = 0; i < proto->initializers.n; i++)
+        FS_TRY(map_tensor(model, &proto->initializers.at[i], err));
+    for (int32_t i = 0; i < proto->nodes.n; i++) {
+        const onnx_node *node = &proto->nodes.at[i];
+        for (int32_t a = 0; a < node->attrs.n; a++)
+            if (node->attrs.at[a].t)
+                FS_TRY(map_tensor(model, node->attrs.at[a].t, err));
+    }
+    return FS_OK;
+}
+
+static fs_status load_initializers(onnx_model *model, fs_err *err)
+{
+    int32_t n = model->proto.initializers.n;
+    onnx_const *init = fs_new(model->arena, onnx_const, n);
+    for (int32_t i = 0; i < n; i++)
+        FS_TRY(onnx_tensor_load(model, &model->proto.initializers.at[i],
+                                model->arena, err, &init[i]));
+    model->init = init;
+    return FS_OK;
+}
+
+static fs_status read_files(onnx_model *model, fs_err *err)
+{
+    const onnx_mapping *file = &model->files.at[0];
+    FS_TRY(onnx_read_model(fs_wire_open(model->path, file->data, file->bytes),
+                           model->arena, err, &model->proto));
+    FS_TRY(map_all_external(model, err));
+    FS_TRY(load_initializers(model, err));
+    for (int32_t i = 0; i < model->files.n; i++)
+        model->digest = fs_hash(model->digest, model->files.at[i].data,
+                                model->files.at[i].bytes);
+    return FS_OK;
+}
+
+fs_status onnx_file_open(const char *path, fs_err *err, onnx_model **out)
+{
+    onnx_mapping file = {0};
+    FS_TRY(map_file(path, err, &file));
+    fs_arena *arena = fs_arena_create();
+    onnx_model *model = fs_new(arena, onnx_model, 1);
+    model->arena = arena;
+    model->path = fs_strdup(arena, path);
+    fs_push(arena, &model->files, file);
+    *out = model;
+    return FS_OK;
+}
+
+fs_status onnx_model_open(const char *path, fs_err *err, onnx_model **out)
+{
+    onnx_model *model;
+    FS_TRY(onnx_file_open(path, err, &model));
+    fs_status status = read_files(model, err);
+    if (status != FS_OK)
+        onnx_model_close(model);
+    else
+        *out = model;
+    return status;
+}
+
+void onnx_model_close(onnx_model *model)
+{
+    if (!model)
+        return;
+    for (int32_t i = 0; i < model->files.n; i++)
+        munmap((void *)(uintptr_t)model->files.at[i].data,
+               model->files.at[i].bytes);
+    fs_arena_destroy(model->arena);
+}
+
+fs_status onnx_digest(const char *path, fs_err *err, uint64_t *digest)
+{
+    onnx_model *model;
+    FS_TRY(onnx_model_open(path, err, &model));
+    *digest = model->digest;
+    onnx_model_close(model);
+    return FS_OK;
+}

@@ -1,0 +1,114 @@
+#include "config.h"
+#include "onnx/finish.h"
+
+#include "ir/rewrite.h"
+
+#include <string.h>
+
+/* Tensor of output i of the model, materialised; -1 on error. */
+static fs_status output_tensor(onnx_ctx *c, int32_t i, int32_t *out)
+{
+    const char *name = c->model->proto.outputs.at[i].name;
+    int32_t id = fs_map_get(&c->index, name);
+    if (id < 0 || c->values.at[id].refused)
+        return onnx_fail(c, "output \"%s\" is made by no node", name);
+    onnx_value *value = &c->values.at[id];
+    *out = value->tensor;
+    if (value->tensor < 0)
+        return onnx_fail(c, "output \"%s\" depends on no input", name);
+    if (c->graph->tensors.at[value->tensor].role == IR_ACTIVATION &&
+        ir_graph_find(c->graph, name) < 0)
+        ir_graph_rename(c->graph, value->tensor, name);
+    return FS_OK;
+}
+
+static bool is_loss(const ir_graph *g, int32_t tensor)
+{
+    return onnx_is_float(g->tensors.at[tensor].dtype) &&
+           g->tensors.at[tensor].shape.rank == 0;
+}
+
+/* A data input beside the model's own, as the appended loss needs. */
+static int32_t add_target(onnx_ctx *c, const char *name, ir_dtype dtype,
+                          ir_shape shape)
+{
+    bool samples = shape.rank > 0 && c->batch > 0 &&
+                   shape.dim[0] % c->batch == 0;
+    if (ir_graph_find(c->graph, name) >= 0)
+        name = fs_printf(c->arena, "%s_of_loss", name);
+    return ir_input(c->graph, name, dtype, shape, samples ? 0 : -1);
+}
+
+static fs_status append_loss(onnx_ctx *c, int32_t output)
+{
+    ir_graph *g = c->graph;
+    ir_shape shape = ir_shape_of(g, output);
+    g->scope = "loss";
+    if (strcmp(c->options->loss, "mse") == 0) {
+        int32_t target = add_target(c, "target", IR_F32, shape);
+        g->loss = ir_mse(g, output, target);
+    } else if (strcmp(c->options->loss, "cross-entropy") == 0) {
+        if (shape.rank < 2)
+            return onnx_fail(c, "cross-entropy wants logits (N, .., classes); "
+                                "the output has rank %d", shape.rank);
+        shape.rank--;
+        int32_t labels = add_target(c, "labels", IR_I64, shape);
+        g->loss = ir_cross_entropy(g, output, labels);
+    } else {
+        return onnx_fail(c, "loss \"%s\" is unknown; there are cross-entropy "
+                            "and mse", c->options->loss);
+    }
+    g->scope = NULL;
+    return g->err.status == FS_OK ? FS_OK : onnx_fail(c, "%s", g->err.text);
+}
+
+/* With a loss in the graph nothing else is kept: each output would be
+ * gathered whole in every step. */
+static fs_status find_loss(onnx_ctx *c)
+{
+    int32_t n = c->model->proto.outputs.n, tensor, first = -1;
+    for (int32_t i = 0; i < n; i++) {
+        FS_TRY(output_tensor(c, i, &tensor));
+        if (is_loss(c->graph, tensor) && c->graph->loss < 0)
+            c->graph->loss = tensor;
+        else if (first < 0 &&
+                 onnx_is_float(c->graph->tensors.at[tensor].dtype))
+            first = tensor;
+    }
+    if (c->graph->loss >= 0) {
+        if (n > 1)
+            onnx_note(c, "only the loss \"%s\" is kept of %d outputs",
+                      c->graph->tensors.at[c->graph->loss].name, n);
+        if (c->options->loss)
+            onnx_note(c, "the graph has a loss; --loss is not used");
+        return FS_OK;
+    }
+    if (c->options->loss && first < 0)
+        return onnx_fail(c, "no float output for a loss");
+    return c->options->loss ? append_loss(c, first) : FS_OK;
+}
+
+fs_status onnx_finish(onnx_ctx *c)
+{
+    ir_graph *g = c->graph;
+    if (c->model->proto.outputs.n == 0)
+        return onnx_fail(c, "the graph has no outputs");
+    FS_TRY(find_loss(c));
+    for (int32_t i = 0; g->loss < 0 && i < c->model->proto.outputs.n; i++) {
+        int32_t tensor;
+        FS_TRY(output_tensor(c, i, &tensor));
+        ir_mark_output(g, tensor);
+    }
+    if (g->loss < 0)
+        onnx_note(c, "the graph has no loss; --loss appends one");
+    if (g->err.status != FS_OK)
+        return onnx_fail(c, "%s", g->err.text);
+    ir_graph_prune(g);
+    if (!c->options->no_rewrite) {
+        ir_rewrite_options all = ir_rewrite_all();
+        ir_rewrite(g, &all);
+    }
+    if (g->err.status != FS_OK)
+        return onnx_fail(c, "%s", g->err.text);
+    return ir_graph_check(g, c->err);
+}

@@ -1,0 +1,277 @@
+/* The import: for each node, one call of its row's handler. */
+#include "config.h"
+#include "onnx/import.h"
+
+#include "onnx/context.h"
+#include "onnx/finish.h"
+#include "onnx/inputs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { OLDEST_OPSET = 7, NEWEST_OPSET = 23 };
+
+static const onnx_row rows[] = {
+#define ONNX_OP(type, import, fold, import_arg, fold_arg)                      \
+    {#type, onnx_import_##import, onnx_fold_##fold, import_arg, fold_arg},
+#include "onnx/import.def"
+#undef ONNX_OP
+};
+
+const onnx_row *onnx_find_row(const char *op)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].op, op) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+static bool is_standard(const char *domain)
+{
+    return domain[0] == '\0' || strcmp(domain, "ai.onnx") == 0;
+}
+
+static fs_status find_opset(onnx_ctx *c)
+{
+    const onnx_proto *proto = &c->model->proto;
+    for (int32_t i = 0; i < proto->opsets.n; i++)
+        if (is_standard(proto->opsets.at[i].domain))
+            c->opset = proto->opsets.at[i].version;
+    if (c->opset < OLDEST_OPSET)
+        return onnx_fail(c, "opset %lld is older than %d",
+                         (long long)c->opset, OLDEST_OPSET);
+    if (c->opset > NEWEST_OPSET)
+        onnx_note(c, "opset %lld is newer than %d, the newest known",
+                  (long long)c->opset, NEWEST_OPSET);
+    if (proto->sparse)
+        return onnx_fail(c, "sparse initializers are not supported");
+    return FS_OK;
+}
+
+static fs_status find_handler(onnx_ctx *c, const onnx_row **row)
+{
+    const onnx_node *node = c->node;
+    const char *domain = node->domain[0] ? node->domain : "ai.onnx";
+    *row = is_standard(node->domain) ? onnx_find_row(node->op) : NULL;
+    if (*row)
+        return FS_OK;
+    return onnx_fail(c, "operator \"%s\" of domain \"%s\" is not supported%s",
+                     node->op, domain,
+                     is_standard(node->domain) || !c->model->proto.functions.n
+                         ? ""
+                         : "; local functions are not inlined: export "
+                           "without them");
+}
+
+static bool all_known(const onnx_ctx *c)
+{
+    for (int32_t i = 0; i < c->node->in.n; i++) {
+        int32_t id = fs_map_get(&c->index, c->node->in.at[i]);
+        if (onnx_has(c, i) && (id < 0 || !c->values.at[id].is_known))
+            return false;
+    }
+    return true;
+}
+
+/* Shape of a value by name; rank -1 when it has none. */
+static ir_shape shape_of_name(const onnx_ctx *c, const char *name)
+{
+    int32_t id = fs_map_get(&c->index, name);
+    if (id < 0 || c->values.at[id].refused)
+        return (ir_shape){.rank = -1};
+    const onnx_value *value = &c->values.at[id];
+    return value->tensor >= 0 ? ir_shape_of(c->graph, value->tensor)
+                              : value->known.shape;
+}
+
+static void record_shapes(onnx_ctx *c)
+{
+    ir_shape none = {.rank = -1};
+    if (!c->record)
+        return;
+    c->record->in[c->at] =
+        onnx_has(c, 0) ? shape_of_name(c, c->node->in.at[0]) : none;
+    c->record->out[c->at] =
+        onnx_wants(c, 0) ? shape_of_name(c, c->node->out.at[0]) : none;
+}
+
+/* A node that became a single op keeps its own name; of several, each stands
+ * below it ("NODE/op"). */
+static void keep_name(onnx_ctx *c, int32_t first)
+{
+    ir_graph *g = c->graph;
+    int32_t n = 0, id = -1;
+    for (int32_t i = first; i < g->nodes.n; i++) {
+        ir_op_kind op = g->nodes.at[i].op;
+        if (op == IR_OP_constant || op == IR_OP_variable)
+            continue;
+        id = i;
+        n++;
+    }
+    if (n != 1 || fs_map_get(&g->node_names, g->scope) >= 0 ||
+        ir_graph_find(g, g->scope) >= 0)
+        return;
+    ir_node *node = &g->nodes.at[id];
+    *fs_map_at(&g->node_names, node->name) = -1;
+    node->name = g->scope;
+    *fs_map_at(&g->node_names, node->name) = id;
+    for (int32_t k = 0; k < node->n_out; k++)
+        ir_graph_rename(g, node->out[k],
+                        k ? fs_printf(c->arena, "%s:%d", g->scope, k)
+                          : g->scope);
+}
+
+static fs_status call_handler(onnx_ctx *c)
+{
+    const onnx_row *row;
+    FS_TRY(find_handler(c, &row));
+    bool folds = row->fold != onnx_fold_none &&
+                 (row->import == onnx_import_none || all_known(c));
+    int32_t first = c->graph->nodes.n;
+    c->arg = folds ? row->fold_arg : row->arg;
+    fs_status status = folds ? row->fold(c) : row->import(c);
+    if (c->graph->err.status != FS_OK)
+        return onnx_fail(c, "%s", c->graph->err.text);
+    FS_TRY(status);
+    keep_name(c, first);
+    return FS_OK;
+}
+
+static void explain_failure(onnx_ctx *c)
+{
+    const onnx_node *node = c->node;
+    if (c->before && !strstr(c->err->text, "dynamic_axes")) {
+        size_t n = strlen(c->err->text);
+        snprintf(c->err->text + n, sizeof c->err->text - n,
+                 " (after changing the batch of %lld that was fixed at export "
+                 "to %lld; export with dynamic_axes for axis 0)",
+                 (long long)c->old_batch, (long long)c->batch);
+    }
+    fs_err_prefix(c->err, "%s: node %d \"%.200s\" (%.60s)", c->model->path,
+                  c->at, node->name, node->op);
+}
+
+static fs_status import_node(onnx_ctx *c, int32_t i)
+{
+    c->at = i;
+    c->node = &c->model->proto.nodes.at[i];
+    c->graph->scope = c->node->name[0]
+                          ? c->node->name
+                          : fs_printf(c->arena, "/%s_%d", c->node->op, i);
+    fs_status status = call_handler(c);
+    if (status != FS_OK)
+        explain_failure(c);
+    else
+        record_shapes(c);
+    return status;
+}
+
+static fs_status import_nodes(onnx_ctx *c)
+{
+    for (int32_t i = 0; i < c->model->proto.nodes.n; i++)
+        FS_TRY(import_node(c, i));
+    c->graph->scope = NULL;
+    if (c->n_dropped)
+        onnx_note(c, "%d Dropout nodes (ratio up to %g) are left out: random "
+                     "masks are not trained with; export with dropout 0",
+                  c->n_dropped, c->dropped);
+    return FS_OK;
+}
+
+static fs_status import_parts(onnx_ctx *c, const onnx_batch *batch)
+{
+    fs_status status = find_opset(c);
+    if (status == FS_OK)
+        status = onnx_add_inputs(c, batch);
+    if (c->graph->err.status != FS_OK)
+        status = onnx_fail(c, "%s", c->graph->err.text);
+    if (status != FS_OK) {
+        fs_err_prefix(c->err, "%s", c->model->path);
+        return status;
+    }
+    FS_TRY(import_nodes(c));
+    status = onnx_finish(c);
+    if (status != FS_OK)
+        fs_err_prefix(c->err, "%s", c->model->path);
+    return status;
+}
+
+static const char *model_name(fs_arena *arena, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *name = fs_strdup(arena, slash ? slash + 1 : path);
+    size_t n = strlen(name);
+    if (n > 5 && strcmp(name + n - 5, ".onnx") == 0)
+        name[n - 5] = '\0';
+    return name;
+}
+
+/* One import with one batch. `setup` gives what differs between the two of a
+ * graph that is re-batched. */
+static fs_status import_once(const onnx_ctx *setup, const onnx_batch *batch,
+                             ir_graph **out)
+{
+    onnx_ctx c = *setup;
+    c.graph = ir_graph_create(model_name(c.model->arena, c.model->path));
+    c.arena = c.graph->arena;
+    c.index.arena = c.arena;
+    c.graph->batch = c.batch;
+    c.graph->digest = c.model->digest;
+    fs_status status = import_parts(&c, batch);
+    if (status != FS_OK)
+        ir_graph_destroy(c.graph);
+    else
+        *out = c.graph;
+    return status;
+}
+
+/* Imports with the exported batch, for the shapes, then with the wanted one. */
+static fs_status import_rebatched(onnx_ctx *setup, const onnx_batch *batch,
+                                  ir_graph **out)
+{
+    int32_t n = setup->model->proto.nodes.n;
+    onnx_trace trace = {fs_new(setup->model->arena, ir_shape, n),
+                        fs_new(setup->model->arena, ir_shape, n)};
+    onnx_ctx first = *setup;
+    ir_graph *graph;
+    first.batch = first.old_batch;
+    first.record = &trace;
+    first.notes = NULL;
+    FS_TRY(import_once(&first, batch, &graph));
+    ir_graph_destroy(graph);
+    setup->before = &trace;
+    onnx_note(setup, "the batch of %lld that was fixed at export is changed "
+                     "to %lld", (long long)setup->old_batch,
+              (long long)setup->batch);
+    return import_once(setup, batch, out);
+}
+
+static fs_status import_model(onnx_ctx *setup, ir_graph **out)
+{
+    const onnx_options *options = setup->options;
+    onnx_batch batch;
+    FS_TRY(onnx_find_batch(setup->model, options, setup->err, &batch));
+    setup->batch = options->batch ? options->batch
+                   : batch.symbolic ? 0 : batch.exported;
+    FS_TRY(onnx_bind_batch(setup, &batch));
+    setup->old_batch = batch.exported;
+    if (batch.exported && setup->batch != batch.exported)
+        return import_rebatched(setup, &batch, out);
+    return import_once(setup, &batch, out);
+}
+
+fs_status onnx_import(const char *path, const onnx_options *options,
+                      fs_err *err, onnx_model **model, ir_graph **graph,
+                      fs_text *notes)
+{
+    onnx_model *opened;
+    FS_TRY(onnx_model_open(path, err, &opened));
+    onnx_ctx setup = {.model = opened, .options = options, .err = err,
+                      .notes = notes};
+    fs_status status = import_model(&setup, graph);
+    if (status != FS_OK)
+        onnx_model_close(opened);
+    else
+        *model = opened;
+    return status;
+}

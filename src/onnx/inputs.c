@@ -1,0 +1,325 @@
+#include "config.h"
+#include "onnx/inputs.h"
+
+#include <errno.h>
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+bool onnx_is_initializer(const onnx_proto *proto, const char *name)
+{
+    for (int32_t i = 0; i < proto->initializers.n; i++)
+        if (strcmp(proto->initializers.at[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_bias(const char *name)
+{
+    return ends_with(name, "bias") || ends_with(name, ".beta");
+}
+
+static fs_status matches(const char *regex, const char *name, fs_err *err,
+                         bool *out)
+{
+    regex_t compiled;
+    int fault = regcomp(&compiled, regex, REG_EXTENDED | REG_NOSUB);
+    if (fault) {
+        char why[128];
+        regerror(fault, &compiled, why, sizeof why);
+        return fs_fail(err, FS_INVALID, "--params \"%s\": %s", regex, why);
+    }
+    *out = regexec(&compiled, name, 0, NULL, 0) == 0;
+    regfree(&compiled);
+    return FS_OK;
+}
+
+fs_status onnx_is_parameter(const onnx_value_info *info,
+                            const onnx_options *options, fs_err *err,
+                            bool *out)
+{
+    *out = false;
+    if (info->dtype != ONNX_FLOAT && info->dtype != ONNX_DOUBLE)
+        return FS_OK;
+    if (options->params)
+        FS_TRY(matches(options->params, info->name, err, out));
+    *out = *out || ends_with(info->name, "weight") || is_bias(info->name) ||
+           ends_with(info->name, ".gamma");
+    return FS_OK;
+}
+
+/* --bind name=size; 0 when the name is not bound. */
+static fs_status find_bind(const onnx_options *options, const char *symbol,
+                           fs_err *err, int64_t *out)
+{
+    *out = 0;
+    size_t n = strlen(symbol);
+    for (int32_t i = 0; i < options->n_binds; i++) {
+        const char *bind = options->binds[i], *equals = strchr(bind, '=');
+        if (!equals || equals == bind)
+            return fs_fail(err, FS_INVALID, "--bind \"%s\": NAME=SIZE is "
+                           "wanted", bind);
+        if ((size_t)(equals - bind) != n || strncmp(bind, symbol, n) != 0)
+            continue;
+        char *end;
+        errno = 0;
+        long long value = strtoll(equals + 1, &end, 10);
+        if (errno || end == equals + 1 || *end || value < 1)
+            return fs_fail(err, FS_INVALID, "--bind \"%s\": the size must be "
+                           "a positive number", bind);
+        *out = value;
+        return FS_OK;
+    }
+    return FS_OK;
+}
+
+static bool is_batch_name(const char *symbol)
+{
+    return strcmp(symbol, "batch") == 0 || strcmp(symbol, "batch_size") == 0 ||
+           strcmp(symbol, "N") == 0;
+}
+
+/* Does some input call its axis 0 so? */
+static bool names_axis_0(const onnx_model *model, const char *symbol)
+{
+    const onnx_proto *proto = &model->proto;
+    for (int32_t i = 0; i < proto->inputs.n; i++) {
+        const onnx_value_info *info = &proto->inputs.at[i];
+        if (info->rank > 0 && info->dim[0].symbol &&
+            strcmp(info->dim[0].symbol, symbol) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_open(const onnx_dim *dim)
+{
+    return dim->value < 0;
+}
+
+static bool is_batch(const onnx_model *model, const onnx_value_info *info,
+                     int32_t axis)
+{
+    const char *symbol = info->dim[axis].symbol;
+    if (!is_open(&info->dim[axis]))
+        return false;
+    return axis == 0 || (symbol && (is_batch_name(symbol) ||
+                                    names_axis_0(model, symbol)));
+}
+
+/* Lists every dimension that nothing binds. */
+static fs_status check_bound(const onnx_model *model,
+                             const onnx_value_info *info,
+                             const onnx_options *options, fs_err *err,
+                             fs_text *unbound)
+{
+    if (info->rank < 0)
+        return fs_fail(err, FS_INVALID, "%s: input \"%s\" has no shape",
+                       model->path, info->name);
+    for (int32_t i = 0; i < info->rank; i++) {
+        const onnx_dim *dim = &info->dim[i];
+        int64_t size = 0;
+        if (!is_open(dim) || is_batch(model, info, i))
+            continue;
+        if (dim->symbol)
+            FS_TRY(find_bind(options, dim->symbol, err, &size));
+        if (!size)
+            fs_text_add(unbound, "%s%s (input \"%s\", axis %d)",
+                        unbound->n ? ", " : "",
+                        dim->symbol ? dim->symbol : "unnamed", info->name, i);
+    }
+    return FS_OK;
+}
+
+fs_status onnx_find_batch(const onnx_model *model, const onnx_options *options,
+                          fs_err *err, onnx_batch *out)
+{
+    fs_text unbound = {.arena = model->arena};
+    bool first = true;
+    *out = (onnx_batch){0};
+    for (int32_t i = 0; i < model->proto.inputs.n; i++) {
+        const onnx_value_info *info = &model->proto.inputs.at[i];
+        bool parameter;
+        if (onnx_is_initializer(&model->proto, info->name))
+            continue;
+        FS_TRY(check_bound(model, info, options, err, &unbound));
+        FS_TRY(onnx_is_parameter(info, options, err, &parameter));
+        if (info->rank == 0 || parameter)
+            continue;
+        int64_t length = info->dim[0].value;
+        out->symbolic = out->symbolic || length < 0;
+        if (first)
+            out->exported = length;
+        else if (out->exported != length)
+            out->exported = 0;
+        first = false;
+    }
+    if (unbound.n)
+        return fs_fail(err, FS_INVALID, "%s: dimensions without a size: %s; "
+                       "give --bind NAME=SIZE", model->path, unbound.at);
+    if (out->symbolic || out->exported < 0)
+        out->exported = 0;
+    return FS_OK;
+}
+
+/* The size that --bind gives to the batch's symbol; 0: none. */
+static fs_status find_batch_bind(const onnx_ctx *setup, int64_t *out)
+{
+    *out = 0;
+    for (int32_t i = 0; i < setup->model->proto.inputs.n && !*out; i++) {
+        const onnx_value_info *info = &setup->model->proto.inputs.at[i];
+        if (info->rank > 0 && is_open(&info->dim[0]) && info->dim[0].symbol)
+            FS_TRY(find_bind(setup->options, info->dim[0].symbol, setup->err,
+                             out));
+    }
+    return FS_OK;
+}
+
+fs_status onnx_bind_batch(onnx_ctx *setup, const onnx_batch *batch)
+{
+    const char *path = setup->model->path;
+    int64_t bound = 0;
+    if (setup->batch < 0)
+        return fs_fail(setup->err, FS_INVALID, "a batch of %lld samples",
+                       (long long)setup->batch);
+    if (batch->symbolic)
+        FS_TRY(find_batch_bind(setup, &bound));
+    if (bound && setup->options->batch && bound != setup->options->batch)
+        return fs_fail(setup->err, FS_INVALID, "%s: the batch is %lld by "
+                       "--bind and %lld samples per micro-batch", path,
+                       (long long)bound, (long long)setup->options->batch);
+    if (bound)
+        setup->batch = bound;
+    if (batch->symbolic && !setup->batch) {
+        setup->batch = 1;
+        onnx_note(setup, "the open batch axis is bound to 1");
+    }
+    if (!batch->symbolic && !batch->exported && setup->options->batch)
+        return fs_fail(setup->err, FS_INVALID, "%s: the inputs have no common "
+                       "axis 0, so the batch cannot be set to %lld; export "
+                       "with dynamic_axes", path,
+                       (long long)setup->options->batch);
+    return FS_OK;
+}
+
+/* Shape of an input with the batch at hand; whether axis 0 holds samples. */
+static fs_status bind_shape(onnx_ctx *c, const onnx_value_info *info,
+                            const onnx_batch *batch, ir_shape *out,
+                            int32_t *batch_axis)
+{
+    *out = (ir_shape){.rank = info->rank};
+    *batch_axis = -1;
+    for (int32_t i = 0; i < info->rank; i++) {
+        const onnx_dim *dim = &info->dim[i];
+        int64_t size = dim->value;
+        if (is_batch(c->model, info, i))
+            size = c->batch;
+        else if (is_open(dim) && dim->symbol)
+            FS_TRY(find_bind(c->options, dim->symbol, c->err, &size));
+        out->dim[i] = size;
+    }
+    if (info->rank > 0 && is_batch(c->model, info, 0))
+        *batch_axis = 0;
+    if (info->rank > 0 && batch->exported) {
+        out->dim[0] = c->batch;
+        *batch_axis = 0;
+    }
+    return FS_OK;
+}
+
+static ir_init usual_init(const onnx_ctx *c, const onnx_value_info *info)
+{
+    if (is_bias(info->name))
+        return (ir_init){.kind = IR_INIT_ZERO};
+    if (info->rank < 2) /* gains of normalisations */
+        return (ir_init){.kind = IR_INIT_CONSTANT, .mean = 1};
+    return (ir_init){.kind = IR_INIT_NORMAL, .spread = 0.02,
+                     .seed = c->options->seed};
+}
+
+/* A parameter without values: its shape is as written, never re-batched. */
+static int32_t add_parameter(onnx_ctx *c, const onnx_value_info *info,
+                             ir_dtype dtype, int32_t *n)
+{
+    ir_shape shape = {.rank = info->rank};
+    for (int32_t i = 0; i < info->rank; i++)
+        shape.dim[i] = info->dim[i].value;
+    (*n)++;
+    return ir_variable(c->graph, info->name, IR_PARAM, dtype, shape,
+                       usual_init(c, info), NULL);
+}
+
+static fs_status add_input(onnx_ctx *c, const onnx_value_info *info,
+                           const onnx_batch *batch, int32_t *n_parameters)
+{
+    char what[200];
+    ir_dtype dtype;
+    ir_shape shape;
+    int32_t batch_axis;
+    bool parameter;
+    snprintf(what, sizeof what, "input \"%s\"", info->name);
+    FS_TRY(onnx_dtype_parse(info->dtype, what, c->err, &dtype));
+    FS_TRY(onnx_is_parameter(info, c->options, c->err, &parameter));
+    FS_TRY(bind_shape(c, info, batch, &shape, &batch_axis));
+    int32_t tensor = parameter
+                         ? add_parameter(c, info, dtype, n_parameters)
+                         : ir_input(c->graph, info->name, dtype, shape,
+                                    batch_axis);
+    if (tensor < 0)
+        return c->graph->err.status;
+    int32_t *id = fs_map_at(&c->index, info->name);
+    if (*id >= 0)
+        return onnx_fail(c, "two values are called \"%s\"", info->name);
+    *id = c->values.n;
+    fs_push(c->arena, &c->values,
+            (onnx_value){.name = info->name, .tensor = tensor});
+    return FS_OK;
+}
+
+/* Exporters turn small constants into initializers but keep their names. */
+static bool is_constant_name(const char *name)
+{
+    return strstr(name, "Constant") != NULL && ends_with(name, "_output_0");
+}
+
+static fs_status add_initializers(onnx_ctx *c)
+{
+    for (int32_t i = 0; i < c->model->proto.initializers.n; i++) {
+        const char *name = c->model->proto.initializers.at[i].name;
+        onnx_value value = {.name = name, .tensor = -1,
+                            .known = c->model->init[i]};
+        value.is_known = !onnx_is_float(value.known.dtype) ||
+                         is_constant_name(name);
+        value.is_weight = !value.is_known;
+        int32_t *id = fs_map_at(&c->index, name);
+        if (*id >= 0)
+            return onnx_fail(c, "two initializers are called \"%s\"", name);
+        *id = c->values.n;
+        fs_push(c->arena, &c->values, value);
+    }
+    return FS_OK;
+}
+
+fs_status onnx_add_inputs(onnx_ctx *c, const onnx_batch *batch)
+{
+    int32_t n_parameters = 0;
+    FS_TRY(add_initializers(c));
+    for (int32_t i = 0; i < c->model->proto.inputs.n; i++) {
+        const onnx_value_info *info = &c->model->proto.inputs.at[i];
+        if (fs_map_get(&c->index, info->name) >= 0 &&
+            onnx_is_initializer(&c->model->proto, info->name))
+            continue;
+        FS_TRY(add_input(c, info, batch, &n_parameters));
+    }
+    if (n_parameters)
+        onnx_note(c, "%d inputs are taken for parameters, with values drawn "
+                     "from the seed", n_parameters);
+    return FS_OK;
+}

@@ -1,0 +1,80 @@
+/* ONNX messages as read: only what the importer needs, names copied, payloads
+ * left in the mapped file. The depth of the message types is fixed (subgraphs
+ * stay unread bytes), so hostile nesting costs nothing. */
+#ifndef FS_ONNX_MESSAGE_H
+#define FS_ONNX_MESSAGE_H
+
+#include "base/wire.h"
+#include "ir/tensor.h"
+
+/* TensorProto.DataType; others are refused with their number or name. */
+typedef enum onnx_dtype {
+    ONNX_FLOAT = 1,
+    ONNX_INT32 = 6,
+    ONNX_INT64 = 7,
+    ONNX_BOOL = 9,
+    ONNX_DOUBLE = 11
+} onnx_dtype;
+
+typedef struct onnx_tensor {
+    const char *name;
+    int64_t dtype; /* as in the file */
+    ir_shape shape; /* zero-sized dimensions are legal here */
+    fs_wire raw;    /* raw_data; at == NULL when absent */
+    fs_wire body;   /* the whole message: typed fields are decoded from it */
+    bool external;
+    const char *location, *offset, *length; /* of external data, or NULL */
+} onnx_tensor;
+
+typedef struct onnx_attr {
+    const char *name;
+    double f;
+    int64_t i;
+    const char *s; /* NULL when absent or not printable */
+    const onnx_tensor *t;
+    FS_VEC(int64_t) ints;
+    FS_VEC(double) floats;
+    bool has_f, has_i, has_graph;
+} onnx_attr;
+
+typedef struct onnx_node {
+    const char *name, *op, *domain;
+    FS_VEC(const char *) in, out; /* "" is an absent optional */
+    FS_VEC(onnx_attr) attrs;
+} onnx_node;
+
+typedef struct onnx_dim {
+    int64_t value; /* -1 when symbolic or unknown */
+    const char *symbol; /* NULL when unnamed */
+} onnx_dim;
+
+typedef struct onnx_value_info {
+    const char *name;
+    int64_t dtype;
+    int32_t rank; /* -1 when no shape is given */
+    onnx_dim dim[IR_MAX_RANK];
+} onnx_value_info;
+
+typedef struct onnx_opset {
+    const char *domain;
+    int64_t version;
+} onnx_opset;
+
+typedef struct onnx_proto {
+    int64_t ir_version;
+    FS_VEC(onnx_opset) opsets;
+    FS_VEC(const char *) functions; /* "domain:name" */
+    const char *graph_name;
+    FS_VEC(onnx_node) nodes;
+    FS_VEC(onnx_tensor) initializers;
+    FS_VEC(onnx_value_info) inputs, outputs;
+    bool sparse, training;
+} onnx_proto;
+
+/* Strings and arrays live in the arena, payloads in the file. */
+fs_status onnx_read_model(fs_wire in, fs_arena *arena, fs_err *err,
+                          onnx_proto *out);
+fs_status onnx_read_tensor_message(fs_wire in, fs_arena *arena, fs_err *err,
+                                   onnx_tensor *out);
+
+#endif

@@ -1,0 +1,234 @@
+/* Importing operators that move, cut and join data. */
+#include "config.h"
+#include "onnx/context.h"
+
+#include <string.h>
+
+fs_status onnx_import_view(onnx_ctx *c)
+{
+    ir_shape in, out;
+    FS_TRY(onnx_shape(c, 0, &in));
+    FS_TRY(onnx_view_shape(c, &in, &out));
+    if (ir_shape_equal(&in, &out))
+        return onnx_alias(c, 0, 0);
+    return onnx_set(c, 0, ir_reshape(c->graph, onnx_in(c, 0), out));
+}
+
+fs_status onnx_import_transpose(onnx_ctx *c)
+{
+    ir_shape in;
+    int32_t perm[IR_MAX_RANK];
+    FS_TRY(onnx_shape(c, 0, &in));
+    FS_TRY(onnx_perm(c, in.rank, perm));
+    return onnx_set(c, 0, ir_transpose(c->graph, onnx_in(c, 0), perm));
+}
+
+fs_status onnx_import_expand(onnx_ctx *c)
+{
+    ir_shape in, out, same = {0};
+    FS_TRY(onnx_shape(c, 0, &in));
+    FS_TRY(onnx_expand_shape(c, &in, &out));
+    if (ir_shape_equal(&in, &out))
+        return onnx_alias(c, 0, 0);
+    same.rank = out.rank;
+    for (int32_t i = 0; i < out.rank; i++)
+        same.dim[i] = i < out.rank - in.rank
+                          ? 1 : in.dim[i - (out.rank - in.rank)];
+    int32_t x = onnx_in(c, 0);
+    if (in.rank != out.rank)
+        x = ir_reshape(c->graph, x, same);
+    return onnx_set(c, 0, ir_broadcast_to(c->graph, x, out));
+}
+
+fs_status onnx_import_slice(onnx_ctx *c)
+{
+    ir_shape in;
+    onnx_cut cut;
+    FS_TRY(onnx_shape(c, 0, &in));
+    FS_TRY(onnx_slice_cut(c, &in, &cut));
+    int32_t x = onnx_in(c, 0), whole = x;
+    for (int32_t i = 0; i < in.rank; i++) {
+        if (cut.step[i] != 1)
+            return onnx_fail(c, "only steps of 1 are supported");
+        if (cut.length[i] == 0)
+            return onnx_fail(c, "its result is empty");
+        if (cut.length[i] != in.dim[i])
+            x = ir_slice(c->graph, x, i, cut.start[i], cut.length[i]);
+    }
+    return x == whole ? onnx_alias(c, 0, 0) : onnx_set(c, 0, x);
+}
+
+fs_status onnx_import_split(onnx_ctx *c)
+{
+    ir_shape in;
+    int32_t axis;
+    onnx_ints sizes;
+    FS_TRY(onnx_shape(c, 0, &in));
+    FS_TRY(onnx_split_sizes(c, &in, &axis, &sizes));
+    int32_t x = onnx_in(c, 0);
+    int64_t start = 0;
+    for (int32_t i = 0; i < (int32_t)sizes.n; i++) {
+        if (onnx_wants(c, i))
+            FS_TRY(onnx_set(c, i, ir_slice(c->graph, x, axis, start,
+                                           sizes.at[i])));
+        start += sizes.at[i];
+    }
+    return FS_OK;
+}
+
+/* Inputs of length 0 add nothing; more than an op takes are joined in turn. */
+fs_status onnx_import_concat(onnx_ctx *c)
+{
+    int32_t part[IR_MAX_IN], n = 0, axis;
+    ir_shape shape;
+    FS_TRY(onnx_shape(c, 0, &shape));
+    FS_TRY(onnx_axis(c, onnx_attr_int(c, "axis", 0), shape.rank, &axis));
+    for (int32_t i = 0; i < c->node->in.n; i++) {
+        FS_TRY(onnx_shape(c, i, &shape));
+        if (axis < shape.rank && shape.dim[axis] == 0)
+            continue;
+        if (n == IR_MAX_IN) {
+            part[0] = ir_concat(c->graph, part, n, axis);
+            n = 1;
+        }
+        part[n++] = onnx_in(c, i);
+    }
+    if (n == 0)
+        return onnx_fail(c, "its result is empty");
+    return onnx_set(c, 0, n == 1 ? part[0]
+                                 : ir_concat(c->graph, part, n, axis));
+}
+
+/* x[.., id, ..]: a slice without its axis. */
+static fs_status gather_one(onnx_ctx *c, const ir_shape *in, int32_t axis,
+                            int64_t id)
+{
+    ir_shape out = {0};
+    for (int32_t i = 0; i < in->rank; i++)
+        if (i != axis)
+            out.dim[out.rank++] = in->dim[i];
+    int32_t x = ir_slice(c->graph, onnx_in(c, 0), axis, id, 1);
+    return onnx_set(c, 0, ir_reshape(c->graph, x, out));
+}
+
+/* Negative indices count from the end; *changed when there were any. */
+static fs_status normalise_ids(onnx_ctx *c, onnx_const *ids, int64_t length,
+                               bool *changed)
+{
+    int64_t n = onnx_const_count(ids);
+    int64_t *at = fs_new(c->arena, int64_t, n);
+    *changed = false;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t id = onnx_const_int(ids, i);
+        if (id < -length || id >= length)
+            return onnx_fail(c, "index %lld is outside %lld", (long long)id,
+                             (long long)length);
+        at[i] = id < 0 ? id + length : id;
+        *changed = *changed || id < 0;
+    }
+    *ids = (onnx_const){IR_I64, ids->shape, at};
+    return FS_OK;
+}
+
+/* Gathers along `axis` by bringing it to the front and back. */
+static int32_t gather_axis(ir_graph *g, int32_t x, int32_t ids, int32_t axis)
+{
+    int32_t perm[IR_MAX_RANK], rank = ir_shape_of(g, x).rank;
+    if (axis == 0)
+        return ir_gather(g, x, ids);
+    perm[0] = axis;
+    for (int32_t i = 1; i < rank; i++)
+        perm[i] = i <= axis ? i - 1 : i;
+    int32_t y = ir_gather(g, ir_transpose(g, x, perm), ids);
+    int32_t n = ir_shape_of(g, ids).rank; /* axes that take axis's place */
+    rank = ir_shape_of(g, y).rank;
+    for (int32_t i = 0; i < rank; i++)
+        perm[i] = i < axis ? n + i : i < axis + n ? i - axis : i;
+    return ir_transpose(g, y, perm);
+}
+
+fs_status onnx_import_gather(onnx_ctx *c)
+{
+    ir_shape in;
+    int32_t axis, ids;
+    FS_TRY(onnx_shape(c, 0, &in));
+    FS_TRY(onnx_axis(c, onnx_attr_int(c, "axis", 0), in.rank, &axis));
+    onnx_value *value = onnx_value_of(c, 1);
+    if (!value)
+        return FS_INVALID;
+    if (!value->is_known) {
+        ids = onnx_in(c, 1);
+        return onnx_set(c, 0, gather_axis(c->graph, onnx_in(c, 0), ids, axis));
+    }
+    if (c->before && c->before->in[c->at].dim[axis] != in.dim[axis])
+        return onnx_fail(c, "picks single samples of the batch");
+    onnx_const known = value->known;
+    bool changed;
+    FS_TRY(normalise_ids(c, &known, in.dim[axis], &changed));
+    if (known.shape.rank == 0)
+        return gather_one(c, &in, axis, onnx_const_int(&known, 0));
+    ids = changed ? ir_constant(c->graph, value->name, known.dtype,
+                                known.shape, known.data)
+                  : onnx_in(c, 1);
+    return onnx_set(c, 0, gather_axis(c->graph, onnx_in(c, 0), ids, axis));
+}
+
+static fs_status get_pads(onnx_ctx *c, int32_t rank, int64_t before[],
+                          int64_t after[])
+{
+    onnx_ints pads, axes;
+    FS_TRY(onnx_get_ints(c, "pads", 1, &pads));
+    FS_TRY(onnx_get_ints(c, NULL, 3, &axes));
+    int64_t n = axes.n >= 0 ? axes.n : rank;
+    if (pads.n != 2 * n)
+        return onnx_fail(c, "%lld pads for %lld axes", (long long)pads.n,
+                         (long long)n);
+    memset(before, 0, IR_MAX_RANK * sizeof *before);
+    memset(after, 0, IR_MAX_RANK * sizeof *after);
+    for (int64_t i = 0; i < n; i++) {
+        int32_t axis = (int32_t)i;
+        if (axes.n >= 0)
+            FS_TRY(onnx_axis(c, axes.at[i], rank, &axis));
+        before[axis] = pads.at[i];
+        after[axis] = pads.at[n + i];
+        if (before[axis] < -INT32_MAX || before[axis] > INT32_MAX ||
+            after[axis] < -INT32_MAX || after[axis] > INT32_MAX)
+            return onnx_fail(c, "a pad is out of range");
+    }
+    return FS_OK;
+}
+
+static fs_status check_zero_padding(onnx_ctx *c)
+{
+    const onnx_const *value;
+    if (strcmp(onnx_attr_text(c, "mode", "constant"), "constant") != 0 ||
+        onnx_attr_real(c, "value", 0) != 0)
+        return onnx_fail(c, "only padding with zeros is supported");
+    if (!onnx_has(c, 2))
+        return FS_OK;
+    FS_TRY(onnx_need(c, 2, "the padding value", &value));
+    if (onnx_const_count(value) != 1 || onnx_const_real(value, 0) != 0)
+        return onnx_fail(c, "only padding with zeros is supported");
+    return FS_OK;
+}
+
+fs_status onnx_import_pad(onnx_ctx *c)
+{
+    int64_t before[IR_MAX_RANK], after[IR_MAX_RANK];
+    ir_shape in;
+    FS_TRY(onnx_shape(c, 0, &in));
+    FS_TRY(get_pads(c, in.rank, before, after));
+    int32_t x = onnx_in(c, 0), whole = x;
+    for (int32_t i = 0; i < in.rank; i++) {
+        int64_t low = before[i] < 0 ? -before[i] : 0;
+        int64_t high = after[i] < 0 ? -after[i] : 0;
+        if (low || high)
+            x = ir_slice(c->graph, x, i, low, in.dim[i] - low - high);
+        if (before[i] > 0 || after[i] > 0) {
+            FS_TRY(check_zero_padding(c));
+            x = ir_pad(c->graph, x, i, before[i] > 0 ? before[i] : 0,
+                       after[i] > 0 ? after[i] : 0);
+        }
+    }
+    return x == whole ? onnx_alias(c, 0, 0) : onnx_set(c, 0, x);
+}

@@ -1,0 +1,453 @@
+/* The messages of onnx.proto, by field number. */
+#include "config.h"
+#include "onnx/message.h"
+
+#include <string.h>
+
+typedef struct reader {
+    fs_arena *arena;
+    fs_err *err;
+} reader;
+
+static fs_status read_text(reader *r, const fs_wire_field *field,
+                           const char *what, const char **out)
+{
+    return fs_wire_text(field, r->arena, what, r->err, out);
+}
+
+static fs_status read_int(reader *r, const fs_wire_field *field,
+                          const char *what, int64_t *out)
+{
+    FS_TRY(fs_wire_expect(field, FS_WIRE_VARINT, what, r->err));
+    *out = (int64_t)field->value;
+    return FS_OK;
+}
+
+static double float_bits(uint64_t bits)
+{
+    uint32_t low = (uint32_t)bits;
+    float value;
+    memcpy(&value, &low, sizeof value);
+    return value;
+}
+
+/* key, value of external_data. */
+static fs_status read_external(reader *r, const fs_wire_field *field,
+                               onnx_tensor *out)
+{
+    FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, "external_data", r->err));
+    const char *key = "", *value = "";
+    for (fs_wire in = field->body; fs_wire_more(&in);) {
+        fs_wire_field f;
+        FS_TRY(fs_wire_next(&in, r->err, &f));
+        if (f.number == 1)
+            FS_TRY(read_text(r, &f, "external_data.key", &key));
+        else if (f.number == 2)
+            FS_TRY(read_text(r, &f, "external_data.value", &value));
+    }
+    if (strcmp(key, "location") == 0)
+        out->location = value;
+    else if (strcmp(key, "offset") == 0)
+        out->offset = value;
+    else if (strcmp(key, "length") == 0)
+        out->length = value;
+    return FS_OK;
+}
+
+static fs_status add_dim(reader *r, const fs_wire *at, int64_t dim,
+                         ir_shape *shape)
+{
+    if (shape->rank == IR_MAX_RANK)
+        return fs_wire_fail(at, r->err, "a tensor has more than 8 dimensions");
+    if (dim < 0)
+        return fs_wire_fail(at, r->err, "a tensor has a negative dimension");
+    shape->dim[shape->rank++] = dim;
+    return FS_OK;
+}
+
+/* Repeated numbers come packed or one by one. */
+static fs_status read_dims(reader *r, const fs_wire_field *field,
+                           ir_shape *shape)
+{
+    if (field->kind == FS_WIRE_VARINT)
+        return add_dim(r, &field->body, (int64_t)field->value, shape);
+    FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, "dims", r->err));
+    for (fs_wire in = field->body; fs_wire_more(&in);) {
+        uint64_t dim;
+        FS_TRY(fs_wire_varint(&in, r->err, &dim));
+        FS_TRY(add_dim(r, &in, (int64_t)dim, shape));
+    }
+    return FS_OK;
+}
+
+static fs_status read_tensor_field(reader *r, const fs_wire_field *f,
+                                   onnx_tensor *out)
+{
+    int64_t location;
+    switch (f->number) {
+    case 1:
+        return read_dims(r, f, &out->shape);
+    case 2:
+        return read_int(r, f, "data_type", &out->dtype);
+    case 8:
+        return read_text(r, f, "tensor name", &out->name);
+    case 9:
+        FS_TRY(fs_wire_expect(f, FS_WIRE_BYTES, "raw_data", r->err));
+        out->raw = f->body;
+        return FS_OK;
+    case 13:
+        return read_external(r, f, out);
+    case 14:
+        FS_TRY(read_int(r, f, "data_location", &location));
+        out->external = location == 1;
+        return FS_OK;
+    default: /* typed data is decoded when it is wanted */
+        return FS_OK;
+    }
+}
+
+static fs_status read_tensor(reader *r, fs_wire in, onnx_tensor *out)
+{
+    *out = (onnx_tensor){.name = "", .body = in};
+    while (fs_wire_more(&in)) {
+        fs_wire_field f;
+        FS_TRY(fs_wire_next(&in, r->err, &f));
+        FS_TRY(read_tensor_field(r, &f, out));
+    }
+    return FS_OK;
+}
+
+fs_status onnx_read_tensor_message(fs_wire in, fs_arena *arena, fs_err *err,
+                                   onnx_tensor *out)
+{
+    reader r = {arena, err};
+    return read_tensor(&r, in, out);
+}
+
+static fs_status read_ints(reader *r, const fs_wire_field *f, onnx_attr *out)
+{
+    if (f->kind == FS_WIRE_VARINT) {
+        fs_push(r->arena, &out->ints, (int64_t)f->value);
+        return FS_OK;
+    }
+    FS_TRY(fs_wire_expect(f, FS_WIRE_BYTES, "ints", r->err));
+    for (fs_wire in = f->body; fs_wire_more(&in);) {
+        uint64_t value;
+        FS_TRY(fs_wire_varint(&in, r->err, &value));
+        fs_push(r->arena, &out->ints, (int64_t)value);
+    }
+    return FS_OK;
+}
+
+static fs_status read_floats(reader *r, const fs_wire_field *f, onnx_attr *out)
+{
+    if (f->kind == FS_WIRE_FIXED32) {
+        fs_push(r->arena, &out->floats, float_bits(f->value));
+        return FS_OK;
+    }
+    FS_TRY(fs_wire_expect(f, FS_WIRE_BYTES, "floats", r->err));
+    for (fs_wire in = f->body; fs_wire_more(&in);) {
+        uint64_t bits;
+        FS_TRY(fs_wire_fixed(&in, 4, r->err, &bits));
+        fs_push(r->arena, &out->floats, float_bits(bits));
+    }
+    return FS_OK;
+}
+
+static fs_status read_attr_string(reader *r, const fs_wire_field *f,
+                                  onnx_attr *out)
+{
+    FS_TRY(fs_wire_expect(f, FS_WIRE_BYTES, "attribute string", r->err));
+    /* Bytes, not text, by definition: what is not printable is no option
+     * that an operator knows, so it is left out. */
+    if (fs_wire_text(f, r->arena, "attribute", NULL, &out->s) != FS_OK)
+        out->s = NULL;
+    return FS_OK;
+}
+
+static fs_status read_attr_field(reader *r, const fs_wire_field *f,
+                                 onnx_attr *out)
+{
+    onnx_tensor *tensor;
+    switch (f->number) {
+    case 1:
+        return read_text(r, f, "attribute name", &out->name);
+    case 2:
+        FS_TRY(fs_wire_expect(f, FS_WIRE_FIXED32, "attribute f", r->err));
+        out->f = float_bits(f->value);
+        out->has_f = true;
+        return FS_OK;
+    case 3:
+        out->has_i = true;
+        return read_int(r, f, "attribute i", &out->i);
+    case 4:
+        return read_attr_string(r, f, out);
+    case 5:
+        FS_TRY(fs_wire_expect(f, FS_WIRE_BYTES, "attribute t", r->err));
+        tensor = fs_new(r->arena, onnx_tensor, 1);
+        out->t = tensor;
+        return read_tensor(r, f->body, tensor);
+    case 6:
+    case 11:
+        out->has_graph = true;
+        return FS_OK;
+    case 7:
+        return read_floats(r, f, out);
+    case 8:
+        return read_ints(r, f, out);
+    default:
+        return FS_OK;
+    }
+}
+
+static fs_status read_attr(reader *r, const fs_wire_field *field,
+                           onnx_attr *out)
+{
+    FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, "attribute", r->err));
+    *out = (onnx_attr){.name = ""};
+    for (fs_wire in = field->body; fs_wire_more(&in);) {
+        fs_wire_field f;
+        FS_TRY(fs_wire_next(&in, r->err, &f));
+        FS_TRY(read_attr_field(r, &f, out));
+    }
+    return FS_OK;
+}
+
+static fs_status read_node_field(reader *r, const fs_wire_field *f,
+                                 onnx_node *out)
+{
+    const char *name;
+    onnx_attr attr;
+    switch (f->number) {
+    case 1:
+        FS_TRY(read_text(r, f, "node input", &name));
+        fs_push(r->arena, &out->in, name);
+        return FS_OK;
+    case 2:
+        FS_TRY(read_text(r, f, "node output", &name));
+        fs_push(r->arena, &out->out, name);
+        return FS_OK;
+    case 3:
+        return read_text(r, f, "node name", &out->name);
+    case 4:
+        return read_text(r, f, "op_type", &out->op);
+    case 5:
+        FS_TRY(read_attr(r, f, &attr));
+        fs_push(r->arena, &out->attrs, attr);
+        return FS_OK;
+    case 7:
+        return read_text(r, f, "node domain", &out->domain);
+    default:
+        return FS_OK;
+    }
+}
+
+static fs_status read_node(reader *r, const fs_wire_field *field,
+                           onnx_node *out)
+{
+    FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, "node", r->err));
+    *out = (onnx_node){.name = "", .op = "", .domain = ""};
+    for (fs_wire in = field->body; fs_wire_more(&in);) {
+        fs_wire_field f;
+        FS_TRY(fs_wire_next(&in, r->err, &f));
+        FS_TRY(read_node_field(r, &f, out));
+    }
+    return FS_OK;
+}
+
+static fs_status read_dim(reader *r, const fs_wire_field *field,
+                          onnx_value_info *out)
+{
+    FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, "dim", r->err));
+    if (out->rank == IR_MAX_RANK)
+        return fs_wire_fail(&field->body, r->err,
+                            "a value has more than 8 dimensions");
+    onnx_dim *dim = &out->dim[out->rank++];
+    *dim = (onnx_dim){.value = -1};
+    for (fs_wire in = field->body; fs_wire_more(&in);) {
+        fs_wire_field f;
+        FS_TRY(fs_wire_next(&in, r->err, &f));
+        if (f.number == 1)
+            FS_TRY(read_int(r, &f, "dim_value", &dim->value));
+        else if (f.number == 2)
+            FS_TRY(read_text(r, &f, "dim_param", &dim->symbol));
+    }
+    return FS_OK;
+}
+
+static fs_status read_shape(reader *r, const fs_wire_field *field,
+                            onnx_value_info *out)
+{
+    FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, "shape", r->err));
+    out->rank = 0;
+    for (fs_wire in = field->body; fs_wire_more(&in);) {
+        fs_wire_field f;
+        FS_TRY(fs_wire_next(&in, r->err, &f));
+        if (f.number == 1)
+            FS_TRY(read_dim(r, &f, out));
+    }
+    return FS_OK;
+}
+
+/* TypeProto: only tensor_type (field 1) has what we read. */
+static fs_status read_type(reader *r, const fs_wire_field *field,
+                           onnx_value_info *out)
+{
+    FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, "type", r->err));
+    for (fs_wire in = field->body; fs_wire_more(&in);) {
+        fs_wire_field f;
+        FS_TRY(fs_wire_next(&in, r->err, &f));
+        if (f.number != 1)
+            continue;
+        FS_TRY(fs_wire_expect(&f, FS_WIRE_BYTES, "tensor_type", r->err));
+        for (fs_wire tensor = f.body; fs_wire_more(&tensor);) {
+            fs_wire_field t;
+            FS_TRY(fs_wire_next(&tensor, r->err, &t));
+            if (t.number == 1)
+                FS_TRY(read_int(r, &t, "elem_type", &out->dtype));
+            else if (t.number == 2)
+                FS_TRY(read_shape(r, &t, out));
+        }
+    }
+    return FS_OK;
+}
+
+static fs_status read_value_info(reader *r, const fs_wire_field *field,
+                                 onnx_value_info *out)
+{
+    FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, "value_info", r->err));
+    *out = (onnx_value_info){.name = "", .rank = -1};
+    for (fs_wire in = field->body; fs_wire_more(&in);) {
+        fs_wire_field f;
+        FS_TRY(fs_wire_next(&in, r->err, &f));
+        if (f.number == 1)
+            FS_TRY(read_text(r, &f, "value name", &out->name));
+        else if (f.number == 2)
+            FS_TRY(read_type(r, &f, out));
+    }
+    return FS_OK;
+}
+
+static fs_status read_graph_field(reader *r, const fs_wire_field *f,
+                                  onnx_proto *out)
+{
+    onnx_node node;
+    onnx_tensor tensor;
+    onnx_value_info info;
+    switch (f->number) {
+    case 1:
+        FS_TRY(read_node(r, f, &node));
+        fs_push(r->arena, &out->nodes, node);
+        return FS_OK;
+    case 2:
+        return read_text(r, f, "graph name", &out->graph_name);
+    case 5:
+        FS_TRY(fs_wire_expect(f, FS_WIRE_BYTES, "initializer", r->err));
+        FS_TRY(read_tensor(r, f->body, &tensor));
+        fs_push(r->arena, &out->initializers, tensor);
+        return FS_OK;
+    case 11:
+        FS_TRY(read_value_info(r, f, &info));
+        fs_push(r->arena, &out->inputs, info);
+        return FS_OK;
+    case 12:
+        FS_TRY(read_value_info(r, f, &info));
+        fs_push(r->arena, &out->outputs, info);
+        return FS_OK;
+    case 15:
+        out->sparse = true;
+        return FS_OK;
+    default:
+        return FS_OK;
+    }
+}
+
+static fs_status read_graph(reader *r, const fs_wire_field *field,
+                            onnx_proto *out)
+{
+    FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, "graph", r->err));
+    for (fs_wire in = field->body; fs_wire_more(&in);) {
+        fs_wire_field f;
+        FS_TRY(fs_wire_next(&in, r->err, &f));
+        FS_TRY(read_graph_field(r, &f, out));
+    }
+    return FS_OK;
+}
+
+static fs_status read_opset(reader *r, const fs_wire_field *field,
+                            onnx_proto *out)
+{
+    FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, "opset_import", r->err));
+    onnx_opset opset = {.domain = ""};
+    for (fs_wire in = field->body; fs_wire_more(&in);) {
+        fs_wire_field f;
+        FS_TRY(fs_wire_next(&in, r->err, &f));
+        if (f.number == 1)
+            FS_TRY(read_text(r, &f, "opset domain", &opset.domain));
+        else if (f.number == 2)
+            FS_TRY(read_int(r, &f, "opset version", &opset.version));
+    }
+    fs_push(r->arena, &out->opsets, opset);
+    return FS_OK;
+}
+
+static fs_status read_function(reader *r, const fs_wire_field *field,
+                               onnx_proto *out)
+{
+    FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, "function", r->err));
+    const char *name = "", *domain = "";
+    for (fs_wire in = field->body; fs_wire_more(&in);) {
+        fs_wire_field f;
+        FS_TRY(fs_wire_next(&in, r->err, &f));
+        if (f.number == 1)
+            FS_TRY(read_text(r, &f, "function name", &name));
+        else if (f.number == 10)
+            FS_TRY(read_text(r, &f, "function domain", &domain));
+    }
+    fs_push(r->arena, &out->functions,
+            fs_printf(r->arena, "%s:%s", domain, name));
+    return FS_OK;
+}
+
+static fs_status read_model_field(reader *r, const fs_wire_field *f,
+                                  bool *has_graph, onnx_proto *out)
+{
+    switch (f->number) {
+    case 1:
+        return read_int(r, f, "ir_version", &out->ir_version);
+    case 7:
+        if (*has_graph)
+            return fs_wire_fail(&f->body, r->err, "a second graph");
+        *has_graph = true;
+        return read_graph(r, f, out);
+    case 8:
+        return read_opset(r, f, out);
+    case 20:
+        out->training = true;
+        return FS_OK;
+    case 25:
+        return read_function(r, f, out);
+    default:
+        return FS_OK;
+    }
+}
+
+fs_status onnx_read_model(fs_wire in, fs_arena *arena, fs_err *err,
+                          onnx_proto *out)
+{
+    reader r = {arena, err};
+    bool has_graph = false;
+    *out = (onnx_proto){.graph_name = ""};
+    while (fs_wire_more(&in)) {
+        fs_wire_field f;
+        FS_TRY(fs_wire_next(&in, err, &f));
+        FS_TRY(read_model_field(&r, &f, &has_graph, out));
+    }
+    if (!has_graph || out->opsets.n == 0)
+        return fs_wire_fail(&in, err,
+                            has_graph ? "no opset_import: not an ONNX model, "
+                                        "or a truncated one"
+                                      : "no graph: not an ONNX model, or a "
+                                        "truncated one");
+    return FS_OK;
+}
