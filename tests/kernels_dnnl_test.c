@@ -50,6 +50,7 @@ static double trial(ir_op_kind op, const char *variant, uint64_t *seed,
 {
     ir_graph *g = ir_graph_create("case");
     op_case c = {.graph = g, .op = op, .real = IR_F32, .seed = seed};
+    c.wide = fs_rand_below(seed, 2) == 1;
     const int32_t node = op_case_build(&c);
     double worst = INFINITY;
     interpreter in;

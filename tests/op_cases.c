@@ -28,6 +28,8 @@ static ir_shape draw_shape(op_case *c, int32_t low, int32_t high)
     ir_shape shape = {.rank = (int32_t)draw(c, low, high)};
     for (int32_t i = 0; i < shape.rank; i++)
         shape.dim[i] = draw(c, 0, 5) ? draw(c, 2, 5) : 1;
+    if (c->wide && shape.rank > 0)
+        shape.dim[shape.rank - 1] = draw(c, 1, 70);
     return shape;
 }
 
@@ -110,7 +112,9 @@ static int32_t case_matmul(op_case *c)
 {
     ir_shape a = draw_shape(c, 2, 4), b = a;
     const int32_t r = a.rank;
-    const int64_t m = draw(c, 1, 5), n = draw(c, 1, 5), k = draw(c, 1, 6);
+    const int64_t most = c->wide ? 40 : 5;
+    const int64_t m = draw(c, 1, most), n = draw(c, 1, most);
+    const int64_t k = draw(c, 1, most + 1);
     const ir_node node = {.i = {draw(c, 0, 1), draw(c, 0, 1)}};
     if (draw(c, 0, 1))
         b.rank = 2;
@@ -304,7 +308,7 @@ static int32_t case_softmax(op_case *c)
 static int32_t case_layer_norm(op_case *c)
 {
     ir_shape x = draw_shape(c, 1, 4);
-    x.dim[x.rank - 1] = draw(c, 3, 6);
+    x.dim[x.rank - 1] += 3;
     const ir_shape row = {1, {x.dim[x.rank - 1]}};
     const int32_t in[] = {real_input(c, x), real_input(c, row),
                           real_input(c, row)};
@@ -361,7 +365,7 @@ static planes draw_planes(op_case *c, bool pool)
     const int64_t groups = pool ? 1 : draw(c, 1, 2);
     const int64_t per_group = draw(c, 1, 3);
     planes p = {.x = {4, {draw(c, 2, 3), groups * per_group, draw(c, 5, 8),
-                          draw(c, 5, 8)}},
+                          draw(c, 5, c->wide ? 50 : 8)}},
                 .w = {4, {groups * draw(c, 1, 3), per_group, draw(c, 1, 3),
                           draw(c, 1, 3)}}};
     int64_t *i = p.node.i;

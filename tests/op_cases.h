@@ -10,6 +10,7 @@ typedef struct op_case {
     ir_op_kind op;
     ir_dtype real;   /* F32 or F64: the type of real inputs */
     bool other_type; /* may use integers where the op takes them */
+    bool wide;       /* last axes of up to 70, for vector loops and tails */
     uint64_t *seed;
 } op_case;
 

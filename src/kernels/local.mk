@@ -37,3 +37,7 @@ tests_kernels_dnnl_test_SOURCES = tests/kernels_dnnl_test.c tests/tap.h \
 tests_kernels_dnnl_test_LDADD = $(kernels_libs) $(ir_libs)
 tests_kernels_update_test_SOURCES = tests/kernels_update_test.c tests/tap.h
 tests_kernels_update_test_LDADD = $(kernels_libs) $(ir_libs)
+check_PROGRAMS += tests/kernels_float_test
+tests_kernels_float_test_SOURCES = tests/kernels_float_test.c tests/tap.h \
+  tests/interpret.h tests/op_cases.h tests/op_cases.c
+tests_kernels_float_test_LDADD = $(kernels_libs) $(ir_libs)
