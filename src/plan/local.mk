@@ -24,3 +24,7 @@ check_PROGRAMS += tests/plan_memory_test
 tests_plan_memory_test_SOURCES = tests/plan_memory_test.c tests/plan_live.h \
   tests/tap.h
 tests_plan_memory_test_LDADD = $(plan_libs)
+check_PROGRAMS += tests/plan_lower_test
+tests_plan_lower_test_SOURCES = tests/plan_lower_test.c tests/plan_build.h \
+  tests/plan_live.h tests/tap.h
+tests_plan_lower_test_LDADD = $(plan_libs)
