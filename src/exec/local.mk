@@ -5,7 +5,8 @@ src_exec_libfs_exec_a_SOURCES = src/exec/exec.c src/exec/exec.h \
   src/exec/transfer.c src/exec/transfer.h src/exec/loader.c \
   src/exec/loader.h src/exec/data.c src/exec/rank.c src/exec/rank.h \
   src/exec/variables.c src/exec/run.c src/exec/losses.c \
-  src/exec/measure.c src/exec/cuda.c src/exec/cuda_abi.h
+  src/exec/measure.c src/exec/probe.c src/exec/probe.h \
+  src/exec/probe_graphs.c src/exec/cuda.c src/exec/cuda_abi.h
 
 # Each program runs alone, then on several ranks by the script.
 check_PROGRAMS += tests/exec_transfer_test
@@ -13,3 +14,12 @@ tests_exec_transfer_test_SOURCES = tests/exec_transfer_test.c \
   tests/exec_ranks.h tests/tap.h
 tests_exec_transfer_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_exec_transfer_test_LDADD = $(exec_libs)
+
+check_PROGRAMS += tests/exec_train_test
+tests_exec_train_test_SOURCES = tests/exec_train_test.c tests/exec_ranks.h \
+  tests/tap.h
+tests_exec_train_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+tests_exec_train_test_LDADD = $(exec_libs)
+
+check_SCRIPTS += tests/exec_ranks_test.sh
+EXTRA_DIST += tests/exec_ranks_test.sh

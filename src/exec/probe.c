@@ -1,0 +1,461 @@
+/* Measures this machine with the kernels that will run on it: the cost model
+ * interpolates between these points. */
+#include "config.h"
+#include "exec/exec.h"
+
+#include "base/clock.h"
+#include "exec/probe.h"
+#include "exec/world.h"
+#include "kernels/kernel.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { MAX_BATCHES = 9, POOL_BYTES = 160 << 20 };
+
+typedef FS_VEC(hw_point) point_list;
+
+typedef struct probing {
+    fs_arena *arena;
+    char *pool; /* POOL_BYTES of plausible values */
+    point_list points;
+    FS_VEC(uint64_t) seen; /* hashes of calls measured */
+    int64_t budget_ns;     /* per call */
+} probing;
+
+/* ---- one kernel ---- */
+
+static int64_t arg_bytes(const kernel_arg *arg)
+{
+    int64_t bytes = ir_shape_count(&arg->shape) * ir_dtype_bytes(arg->dtype);
+    return (bytes + 255) / 256 * 256;
+}
+
+/* Positive floats: their logarithms and roots exist. Integers are valid rows
+ * of every table of the workloads. */
+static void fill_arg(kernel_arg *arg)
+{
+    int64_t n = ir_shape_count(&arg->shape);
+    for (int64_t i = 0; i < n; i++) {
+        if (arg->dtype == IR_F32)
+            ((float *)arg->data)[i] = 0.25f + (float)(i * 37 % 64) / 128.0f;
+        else if (arg->dtype == IR_I64)
+            ((int64_t *)arg->data)[i] = i * 7 % 10;
+        else if (arg->dtype == IR_BOOL)
+            ((uint8_t *)arg->data)[i] = i % 3 != 0;
+    }
+}
+
+static void shape_call(const ir_graph *g, const ir_node *node,
+                       kernel_call *call)
+{
+    ir_io io;
+    ir_node_io(g, node, &io);
+    memset(call, 0, sizeof *call);
+    call->node = node;
+    call->f = node->f;
+    call->n_in = node->n_in;
+    call->n_out = node->n_out;
+    for (int32_t i = 0; i < node->n_in; i++) {
+        call->in[i].shape = io.in[i];
+        call->in[i].dtype = io.in_dtype[i];
+    }
+    for (int32_t i = 0; i < node->n_out; i++) {
+        call->out[i].shape = io.out[i];
+        call->out[i].dtype = io.out_dtype[i];
+    }
+}
+
+/* Buffers from the pool; optimizers write in place, as they do in a run. */
+static bool place_call(const probing *p, const kernel *k,
+                       kernel_call *call)
+{
+    int64_t at = 0, scratch = k->scratch ? k->scratch(call) : 0;
+    bool in_place = ir_op_class_of(call->node->op) == IR_CLASS_UPDATE;
+    for (int32_t i = 0; i < call->n_in; i++) {
+        call->in[i].data = p->pool + at;
+        at += arg_bytes(&call->in[i]);
+    }
+    for (int32_t i = 0; i < call->n_out; i++) {
+        call->out[i].data = p->pool + at;
+        at += arg_bytes(&call->out[i]);
+        if (in_place) /* w, g, m, v -> w', m', v' */
+            call->out[i].data = call->in[i ? i + 1 : 0].data;
+    }
+    call->scratch = p->pool + at;
+    if (at + scratch > POOL_BYTES)
+        return false;
+    for (int32_t i = 0; i < call->n_in; i++)
+        fill_arg(&call->in[i]);
+    return true;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static fs_status time_runs(const kernel *k, void *state,
+                           const kernel_call *call, int32_t n, fs_err *err,
+                           double *seconds)
+{
+    int64_t start = fs_now_ns();
+    for (int32_t i = 0; i < n; i++)
+        FS_TRY(k->run(state, call, err));
+    *seconds = (double)(fs_now_ns() - start) * 1e-9 / n;
+    return FS_OK;
+}
+
+/* Lower quartile over batches of at least 20 us, after two runs that warm up:
+ * what else runs on the machine only adds time. */
+static fs_status time_kernel(const probing *p, const kernel *k,
+                             void *state, const kernel_call *call, fs_err *err,
+                             double *out)
+{
+    double one, seconds[MAX_BATCHES];
+    FS_TRY(time_runs(k, state, call, 1, err, &one));
+    FS_TRY(time_runs(k, state, call, 1, err, &one));
+    int32_t n = one < 20e-6 ? (int32_t)(20e-6 / (one + 1e-8)) + 1 : 1;
+    int32_t batches = 0;
+    int64_t start = fs_now_ns();
+    while (batches < MAX_BATCHES &&
+           (batches < 2 || fs_now_ns() - start < p->budget_ns))
+        FS_TRY(time_runs(k, state, call, n, err, &seconds[batches++]));
+    qsort(seconds, (size_t)batches, sizeof *seconds, compare_doubles);
+    *out = seconds[batches / 4];
+    return FS_OK;
+}
+
+static double work_of(const ir_graph *g, const ir_node *node)
+{
+    ir_nd_sig sig;
+    ir_mesh one = {0};
+    ir_work work = {0};
+    memset(&sig, 0, sizeof sig);
+    ir_node_work(g, node, &sig, &one, &work);
+    ir_op_class class = ir_op_class_of(node->op);
+    bool dense = class == IR_CLASS_MATMUL || class == IR_CLASS_CONV;
+    return dense ? (double)work.flop
+                 : (double)(work.read_bytes + work.written_bytes);
+}
+
+static bool seen_before(probing *p, const kernel_call *call)
+{
+    uint64_t h = (uint64_t)call->node->op;
+    for (int32_t i = 0; i < call->n_in; i++)
+        h = fs_hash(h, call->in[i].shape.dim,
+                    sizeof(int64_t) * (size_t)call->in[i].shape.rank);
+    h = fs_hash(h, call->node->i, sizeof call->node->i);
+    for (int32_t i = 0; i < p->seen.n; i++)
+        if (p->seen.at[i] == h)
+            return true;
+    fs_push(p->arena, &p->seen, h);
+    return false;
+}
+
+static fs_status probe_node(probing *p, const ir_graph *g, const ir_node *node,
+                            fs_err *err)
+{
+    ir_op_class class = ir_op_class_of(node->op);
+    const kernel *k = NULL;
+    void *state = NULL;
+    kernel_call call;
+    double seconds = 0.0, work = work_of(g, node);
+    shape_call(g, node, &call);
+    if (class == IR_CLASS_SOURCE || class == IR_CLASS_VIEW || work <= 0 ||
+        seen_before(p, &call))
+        return FS_OK;
+    FS_TRY(kernel_choose(&call, "auto", err, &k, &state));
+    fs_status status = FS_OK;
+    if (place_call(p, k, &call)) {
+        status = time_kernel(p, k, state, &call, err, &seconds);
+        hw_point point = {ir_op_table[node->op]->name, work, seconds};
+        if (status == FS_OK)
+            fs_push(p->arena, &p->points, point);
+    }
+    if (k->release && state)
+        k->release(state);
+    return status;
+}
+
+/* Takes the graph. */
+static fs_status probe_graph(probing *p, ir_graph *g, fs_err *err)
+{
+    if (!g)
+        return err->status;
+    fs_status status = g->err.status;
+    if (status != FS_OK)
+        *err = g->err;
+    for (int32_t v = 0; status == FS_OK && v < g->nodes.n; v++)
+        status = probe_node(p, g, &g->nodes.at[v], err);
+    ir_graph_destroy(g);
+    return status;
+}
+
+/* ---- all kernels ---- */
+
+static fs_status probe_blocks(probing *p, fs_err *err)
+{
+    static const probe_block sizes[] = {
+        {1, 16, 16, 2, 32, IR_ADAMW},    {1, 64, 64, 2, 128, IR_ADAMW},
+        {2, 128, 128, 4, 256, IR_ADAMW}, {8, 128, 128, 4, 256, IR_ADAMW},
+        {8, 128, 256, 8, 512, IR_ADAMW}, {2, 64, 64, 2, 256, IR_SGD},
+        {1, 64, 256, 4, 512, IR_SGD},    {1, 32, 512, 8, 256, IR_SGD},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        FS_TRY(probe_graph(p, exec_probe_block(&sizes[i], err), err));
+    return FS_OK;
+}
+
+static fs_status probe_dense(probing *p, fs_err *err)
+{
+    static const int64_t size[][3] = {
+        {32, 32, 32},     {128, 128, 128}, {256, 256, 256},
+        {512, 512, 512},  {1024, 1024, 1024}, {1024, 64, 64},
+        {2048, 256, 128}, {64, 1024, 64}};
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+        FS_TRY(probe_graph(
+            p, exec_probe_matmul(size[i][0], size[i][1], size[i][2]), err));
+    static const int64_t image[][3] = {{1, 4, 8}, {2, 8, 16}, {8, 16, 28}};
+    for (size_t i = 0; i < sizeof image / sizeof *image; i++)
+        FS_TRY(probe_graph(
+            p, exec_probe_image(image[i][0], image[i][1], image[i][2], err),
+            err));
+    return FS_OK;
+}
+
+static int compare_points(const void *a, const void *b)
+{
+    const hw_point *x = a, *y = b;
+    int by_name = strcmp(x->what, y->what);
+    return by_name ? by_name : (x->work > y->work) - (x->work < y->work);
+}
+
+/* Calls of equal work (other shapes) become one point: their mean. */
+static void merge_points(probing *p)
+{
+    int32_t kept = 0;
+    qsort(p->points.at, (size_t)p->points.n, sizeof *p->points.at,
+          compare_points);
+    for (int32_t i = 0, n; i < p->points.n; i += n) {
+        hw_point mean = p->points.at[i];
+        for (n = 1; i + n < p->points.n; n++) {
+            const hw_point *next = &p->points.at[i + n];
+            if (strcmp(next->what, mean.what) || next->work != mean.work)
+                break;
+            mean.seconds += next->seconds;
+        }
+        mean.seconds /= n;
+        p->points.at[kept++] = mean;
+    }
+    p->points.n = kept;
+}
+
+/* A class without a measured op of the same name takes a usual member's. */
+static void add_classes(probing *p)
+{
+    static const ir_op_kind usual[] = {IR_OP_matmul,     IR_OP_conv2d,
+                                       IR_OP_add,        IR_OP_reduce_sum,
+                                       IR_OP_gather,     IR_OP_transpose,
+                                       IR_OP_momentum};
+    int32_t n = p->points.n;
+    for (size_t k = 0; k < sizeof usual / sizeof *usual; k++) {
+        const char *name = ir_op_table[usual[k]]->name;
+        const char *class = ir_op_class_name(ir_op_class_of(usual[k]));
+        for (int32_t i = 0; i < n && strcmp(name, class) != 0; i++) {
+            if (strcmp(p->points.at[i].what, name) != 0)
+                continue;
+            hw_point point = p->points.at[i];
+            point.what = class;
+            fs_push(p->arena, &p->points, point);
+        }
+    }
+    merge_points(p);
+}
+
+static double best_rate(const probing *p, const char *what)
+{
+    double best = 0.0;
+    for (int32_t i = 0; i < p->points.n; i++) {
+        double rate = p->points.at[i].work / p->points.at[i].seconds;
+        if (strcmp(p->points.at[i].what, what) == 0 && rate > best)
+            best = rate;
+    }
+    return best;
+}
+
+static double least_seconds(const probing *p)
+{
+    double least = 1.0;
+    for (int32_t i = 0; i < p->points.n; i++)
+        if (p->points.at[i].seconds < least)
+            least = p->points.at[i].seconds;
+    return least;
+}
+
+/* x + y over 3 x 32 MiB: beyond the caches that one core can count on. */
+static fs_status probe_memory(probing *p, fs_err *err, double *bytes_per_s)
+{
+    ir_graph *g = ir_graph_create("probe");
+    int64_t dim[1] = {8 << 20};
+    ir_shape shape = ir_shape_make(1, dim);
+    int32_t x = ir_input(g, "x", IR_F32, shape, -1);
+    int32_t y = ir_input(g, "y", IR_F32, shape, -1);
+    ir_mark_output(g, ir_binary(g, IR_OP_add, x, y));
+    FS_TRY(probe_graph(p, g, err));
+    const hw_point *point = &p->points.at[p->points.n - 1];
+    *bytes_per_s = point->work / point->seconds;
+    return FS_OK;
+}
+
+static void set_device(probing *p, double memory_bps, hw_device *device)
+{
+    device->launch_s = least_seconds(p);
+    device->fp32_flops = best_rate(p, "matmul");
+    device->tf32_flops = device->bf16_flops = 0.0;
+    device->matmul_efficiency = 1.0; /* the peak is the best measured */
+    device->memory_bps = memory_bps;
+    device->memory_efficiency = 1.0;
+    device->source = "measured on this host";
+    device->points = p->points.at;
+    device->n_points = p->points.n;
+}
+
+static fs_status probe_kernels(hw_group *group, fs_arena *arena, fs_err *err)
+{
+    probing p = {.arena = arena, .budget_ns = 2500000};
+    double memory_bps = 0.0;
+    void *pool = mmap(NULL, POOL_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pool == MAP_FAILED)
+        return fs_fail(err, FS_FAULT, "the probe cannot map %d bytes",
+                       POOL_BYTES);
+    madvise(pool, POOL_BYTES, MADV_HUGEPAGE); /* as a rank's arena */
+    p.pool = pool;
+    fs_status status = probe_memory(&p, err, &memory_bps);
+    if (status == FS_OK)
+        status = probe_blocks(&p, err);
+    if (status == FS_OK)
+        status = probe_dense(&p, err);
+    munmap(pool, POOL_BYTES);
+    if (status != FS_OK)
+        return status;
+    merge_points(&p);
+    add_classes(&p);
+    set_device(&p, memory_bps, &group->device);
+    group->memory.name = "memory";
+    group->memory.latency_s = group->device.launch_s;
+    group->memory.bandwidth_bps = memory_bps / 2; /* read and written */
+    group->memory.on_cores = true;
+    return FS_OK;
+}
+
+/* ---- links ---- */
+
+static void wait_for(exec_world *world, MPI_Request *request)
+{
+    exec_idle idle = {0};
+    int done = 0;
+    while (!done) {
+        EXEC_MPI(world, MPI_Test(request, &done, MPI_STATUS_IGNORE));
+        if (!done)
+            exec_idle_wait(world, &idle);
+    }
+}
+
+static void pass_on(exec_world *world, bool send, void *data, int bytes)
+{
+    MPI_Request request;
+    int peer = 1 - world->rank;
+    if (send)
+        EXEC_MPI(world, MPI_Isend(data, bytes, MPI_BYTE, peer, EXEC_TAG_PING,
+                                  world->comm, &request));
+    else
+        EXEC_MPI(world, MPI_Irecv(data, bytes, MPI_BYTE, peer, EXEC_TAG_PING,
+                                  world->comm, &request));
+    wait_for(world, &request);
+}
+
+/* Median of half a round trip. */
+static double time_ping(exec_world *world, void *data, int bytes)
+{
+    enum { ROUNDS = 21 };
+    double seconds[ROUNDS];
+    for (int32_t i = -3; i < ROUNDS; i++) {
+        int64_t start = fs_now_ns();
+        pass_on(world, world->rank == 0, data, bytes);
+        pass_on(world, world->rank == 1, data, bytes);
+        if (i >= 0)
+            seconds[i] = (double)(fs_now_ns() - start) * 0.5e-9;
+    }
+    qsort(seconds, ROUNDS, sizeof *seconds, compare_doubles);
+    return seconds[ROUNDS / 2];
+}
+
+/* Latency is the small message's time; bandwidth fits the messages that take
+ * much longer, least squares through the latency. */
+static void fit_link(exec_world *world, void *data, hw_link *link)
+{
+    double latency = time_ping(world, data, 1), xy = 0.0, xx = 0.0;
+    for (int bytes = 1 << 14; bytes <= 1 << 22; bytes *= 4) {
+        double seconds = time_ping(world, data, bytes) - latency;
+        /* Relative errors count alike at every size. */
+        double weight = 1.0 / ((double)bytes * bytes);
+        xy += weight * bytes * (seconds > 0 ? seconds : 0.0);
+        xx += weight * bytes * bytes;
+    }
+    link->latency_s = latency;
+    link->bandwidth_bps = xy > 0 ? xx / xy : 1e10;
+}
+
+static fs_status probe_link(exec_world *world, hw_link *link, fs_err *err)
+{
+    void *data = malloc(1 << 22);
+    if (!data)
+        return fs_fail(err, FS_FAULT, "out of memory");
+    memset(data, 1, 1 << 22);
+    double figures[2] = {0.0, 0.0};
+    if (world->rank < 2) {
+        fit_link(world, data, link);
+        figures[0] = link->latency_s;
+        figures[1] = link->bandwidth_bps;
+    }
+    exec_world_bcast(world, figures, sizeof figures, 0);
+    link->latency_s = figures[0];
+    link->bandwidth_bps = figures[1];
+    link->name = "shared memory";
+    link->on_cores = true;
+    free(data);
+    return FS_OK;
+}
+
+fs_status exec_probe(exec_world *world, hw_cluster *cluster, fs_arena *arena,
+                     fs_err *err)
+{
+    hw_group *group = &cluster->groups[0];
+    hw_link *link = &group->inner;
+    if (world->size > 1) {
+        FS_TRY(probe_link(world, link, err));
+        hw_cluster_finish(cluster);
+        return FS_OK;
+    }
+    int32_t share = group->devices_per_node > 0
+                        ? group->cores_per_node / group->devices_per_node
+                        : 1;
+    kernel_set_threads(share > 1 ? share : 1);
+    FS_TRY(probe_kernels(group, arena, err));
+    if (link->bandwidth_bps <= 0) {
+        link->name = "shared memory";
+        link->latency_s = 5e-6;
+        link->bandwidth_bps = 2e9;
+        link->on_cores = true;
+    }
+    if (cluster->outer.bandwidth_bps <= 0) {
+        cluster->outer = *link;
+        cluster->outer.name = "none";
+    }
+    hw_cluster_finish(cluster);
+    return FS_OK;
+}

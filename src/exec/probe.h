@@ -1,0 +1,24 @@
+/* Workloads that the probe times: small training steps whose nodes have the
+ * shapes that training meets. */
+#ifndef FS_EXEC_PROBE_H
+#define FS_EXEC_PROBE_H
+
+#include "ir/train.h"
+
+/* A transformer block with embedding and loss, trained by `optimizer`. Sizes:
+ * samples, length, width, heads (width is a multiple), words. */
+typedef struct probe_block {
+    int64_t samples, length, width, heads, words;
+    ir_optimizer optimizer;
+} probe_block;
+ir_graph *exec_probe_block(const probe_block *sizes, fs_err *err);
+
+/* Two convolutions with pooling and a classifier; `size` is the image's side,
+ * a multiple of 4. */
+ir_graph *exec_probe_image(int64_t samples, int64_t channels, int64_t size,
+                           fs_err *err);
+
+/* One product of (m, k) and (k, n). */
+ir_graph *exec_probe_matmul(int64_t m, int64_t k, int64_t n);
+
+#endif
