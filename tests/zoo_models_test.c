@@ -1,0 +1,148 @@
+#include "config.h"
+
+#include "ir/train.h"
+#include "zoo/zoo.h"
+
+#include "tap.h"
+
+static ir_graph *build(const char *spec, int64_t samples, fs_err *err)
+{
+    ir_graph *graph = NULL;
+    *err = (fs_err){0};
+    if (zoo_build(spec, samples, err, &graph) != FS_OK)
+        printf("# %s: %s\n", spec, err->text);
+    return graph;
+}
+
+static int64_t count_parameters(const ir_graph *g)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < g->tensors.n; i++)
+        if (g->tensors.at[i].role == IR_PARAM)
+            n += ir_shape_count(&g->tensors.at[i].shape);
+    return n;
+}
+
+static void test_sound(const char *spec, int64_t parameters)
+{
+    fs_err err;
+    ir_graph *g = build(spec, 6, &err);
+    tap_ok(g != NULL, "%s: builds", spec);
+    if (!g)
+        return;
+    tap_equal_int(count_parameters(g), parameters,
+                  "%s: as many parameters as the formula says", spec);
+    tap_ok(ir_graph_check(g, &err) == FS_OK, "%s: the graph holds its "
+                                             "invariants", spec);
+    tap_equal_int(g->tensors.at[g->loss].shape.rank, 0,
+                  "%s: its loss is a scalar", spec);
+    tap_equal_int(g->batch, 6, "%s: knows its batch", spec);
+    ir_train_options options = ir_train_defaults();
+    options.optimizer = IR_ADAMW;
+    tap_ok(ir_train(g, &options, &err) == FS_OK &&
+               ir_graph_check(g, &err) == FS_OK,
+           "%s: has a training step %s", spec, err.text);
+    int32_t updated = 0, variables = 0;
+    for (int32_t i = 0; i < g->tensors.n; i++)
+        if (g->tensors.at[i].role == IR_PARAM) {
+            variables++;
+            updated += g->tensors.at[i].next >= 0;
+        }
+    tap_equal_int(updated, variables, "%s: every parameter is updated", spec);
+    ir_graph_destroy(g);
+}
+
+static int64_t gpt_parameters(int64_t l, int64_t h, int64_t v, int64_t t)
+{
+    return v * h + t * h + l * (12 * h * h + 13 * h) + 2 * h;
+}
+
+static int64_t mlp_parameters(int64_t in, int64_t h, int64_t l, int64_t c)
+{
+    return in * h + h + (l - 1) * (h * h + h) + h * c + c;
+}
+
+static void test_shapes(void)
+{
+    fs_err err;
+    ir_graph *g = build("zoo:gpt,layers=2,hidden=24,heads=3,vocab=50,seq=7", 5,
+                        &err);
+    char text[160];
+    int32_t ids = ir_graph_find(g, "ids");
+    tap_equal_text(ir_shape_text(text, &g->tensors.at[ids].shape), "5x7",
+                   "gpt: ids are samples x seq");
+    tap_equal_int(g->tensors.at[ids].batch_axis, 0, "gpt: ids are cut by "
+                                                    "samples");
+    int32_t w = ir_graph_find(g, "blocks.1.mlp.fc.weight");
+    tap_equal_text(ir_shape_text(text, &g->tensors.at[w].shape), "96x24",
+                   "gpt: the feed-forward is four times as wide");
+    int32_t n = 0;
+    for (int32_t i = 0; i < g->nodes.n; i++)
+        n += strncmp(g->nodes.at[i].name, "/blocks.1/", 10) == 0;
+    tap_ok(n > 20, "gpt: nodes of a block stand under its scope (%d)", n);
+    int32_t proj = ir_graph_find(g, "blocks.0.attn.proj.weight");
+    tap_near(g->tensors.at[proj].init.spread, 0.01, 1e-12,
+             "gpt: projections start 1 / sqrt(2 layers) smaller");
+    ir_graph_destroy(g);
+}
+
+static void test_large(void)
+{
+    fs_err err;
+    ir_graph *g = build("zoo:gpt,layers=96,hidden=12288,heads=96,vocab=50257,"
+                        "seq=2048", 1, &err);
+    tap_equal_int(count_parameters(g),
+                  gpt_parameters(96, 12288, 50257, 2048),
+                  "gpt: a model of 175 G parameters builds");
+    ir_graph_destroy(g);
+}
+
+static void test_refusals(void)
+{
+    static const struct {
+        const char *spec, *says;
+    } cases[] = {
+        {"zoo:resnet900", "gpt mlp"},
+        {"zoo:", "gpt mlp"},
+        {"zoo:gpt,width=3", "layers hidden heads vocab seq"},
+        {"zoo:gpt,layers", "KEY=VALUE"},
+        {"zoo:gpt,", "KEY=VALUE"},
+        {"zoo:gpt,layers=", "number"},
+        {"zoo:gpt,layers=4x", "number"},
+        {"zoo:gpt,layers=0", "number"},
+        {"zoo:gpt,layers=-1", "number"},
+        {"zoo:gpt,layers=99999999999999999999", "number"},
+        {"zoo:gpt,layers=2,layers=3", "twice"},
+        {"zoo:gpt,hidden=10,heads=4", "does not divide"},
+        {"zoo:mlp,classes=1", "number"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fs_err err = {0};
+        ir_graph *g = NULL;
+        fs_status status = zoo_build(cases[i].spec, 4, &err, &g);
+        tap_ok(status == FS_INVALID && !g && strstr(err.text, cases[i].says),
+               "%s is refused: %s", cases[i].spec, err.text);
+    }
+    fs_err err = {0};
+    ir_graph *g = NULL;
+    tap_ok(zoo_build("zoo:mlp", 0, &err, &g) == FS_INVALID && !g,
+           "a batch of no samples is refused");
+    err = (fs_err){0};
+    tap_ok(zoo_build("zoo:mlp,in=2147483647", INT64_MAX / 2, &err, &g) ==
+                   FS_INVALID && !g,
+           "shapes that overflow are refused: %s", err.text);
+}
+
+int main(void)
+{
+    test_sound("zoo:gpt", gpt_parameters(4, 128, 256, 128));
+    test_sound("zoo:gpt,layers=1,hidden=12,heads=3,vocab=11,seq=5",
+               gpt_parameters(1, 12, 11, 5));
+    test_sound("zoo:mlp", mlp_parameters(64, 128, 2, 10));
+    test_sound("zoo:mlp,in=3,hidden=5,layers=1,classes=2",
+               mlp_parameters(3, 5, 1, 2));
+    test_shapes();
+    test_large();
+    test_refusals();
+    return tap_done();
+}
