@@ -1,0 +1,340 @@
+#include "plan_hand.h"
+
+static fs_status check(const ir_graph *g, const hw_cluster *c, const plan *p,
+                       fs_arena *arena, plan_report *report)
+{
+    return plan_check(g, c, p, arena, report);
+}
+
+/* ---- sound plans ---- */
+
+static void test_random(uint64_t seed)
+{
+    int32_t sound = 0, n = 60;
+    for (int32_t i = 0; i < n; i++) {
+        fs_arena *arena = fs_arena_create();
+        int32_t stages = 1 + (int32_t)fs_rand_below(&seed, 3);
+        int32_t m = 1 + (int32_t)fs_rand_below(&seed, 4);
+        ir_mesh mesh = {(int32_t)fs_rand_below(&seed, 3), {2, 2}};
+        ir_graph *g = hand_mlp(3, 8, 8, m);
+        hw_cluster *c =
+            hand_cluster(arena, 1, stages * ir_mesh_size(&mesh), 0);
+        plan_strategy *s = hand_stages(g, stages, mesh, arena);
+        s->schedule = fs_rand_below(&seed, 2) ? "1f1b" : "gpipe";
+        hand_signatures(g, s, fs_rand(&seed) | 1, arena);
+        plan *p = hand_lower(g, c, s, fs_rand_below(&seed, 2), arena);
+        plan_report report;
+        if (check(g, c, p, arena, &report) == FS_OK && report.live)
+            sound++;
+        else
+            hand_print(&report);
+        fs_arena_destroy(arena);
+        ir_graph_destroy(g);
+    }
+    tap_equal_int(sound, n, "random strategies lower to sound plans");
+}
+
+/* ---- spoiled plans: two stages of two ranks, tensor-parallel inside ---- */
+
+typedef struct bench {
+    fs_arena *arena;
+    ir_graph *g;
+    hw_cluster *c;
+    plan *p;
+    plan_report report;
+} bench;
+
+static bench make_bench(void)
+{
+    bench b = {.arena = fs_arena_create()};
+    ir_mesh mesh = {1, {2}};
+    b.g = hand_mlp(2, 8, 8, 4);
+    b.c = hand_cluster(b.arena, 1, 4, 0);
+    plan_strategy *s = hand_stages(b.g, 2, mesh, b.arena);
+    hand_signatures(b.g, s, 5, b.arena);
+    b.p = hand_lower(b.g, b.c, s, true, b.arena);
+    return b;
+}
+
+static void destroy_bench(bench *b)
+{
+    ir_graph_destroy(b->g);
+    fs_arena_destroy(b->arena);
+}
+
+static fs_status recheck(bench *b, const plan *p)
+{
+    return check(b->g, b->c, p, b->arena, &b->report);
+}
+
+static int32_t find_task(const plan_role *r, plan_task_kind kind,
+                         int32_t from)
+{
+    for (int32_t t = from; t < r->n_tasks; t++)
+        if (r->tasks[t].kind == kind)
+            return t;
+    return -1;
+}
+
+static void test_wrong_sbp(bench *b)
+{
+    plan *p = hand_copy(b->p, b->arena);
+    plan_role *r = &p->roles[0];
+    for (int32_t i = 0; i < r->n_registers; i++) {
+        plan_register *g = &r->registers[i];
+        if (g->producer < 0 || g->persistent || g->sbp.at[0].kind != IR_B)
+            continue;
+        g->sbp.at[0] = IR_SBP_S(0);
+        break;
+    }
+    tap_equal_int(recheck(b, p), FS_NO, "sbp: a wrong register is refused");
+    tap_ok(hand_found(&b->report, PLAN_FINDING_SBP, " as "),
+           "sbp: the finding names the tensor and both SBPs");
+}
+
+static void test_memory(bench *b)
+{
+    double memory = b->c->groups[0].device.memory_bytes;
+    b->c->groups[0].device.memory_bytes = 1000;
+    tap_equal_int(recheck(b, b->p), FS_NO, "memory: too much is refused");
+    tap_ok(hand_found(&b->report, PLAN_FINDING_MEMORY, "its device hand has"),
+           "memory: the finding names the device and the bytes");
+    tap_ok(b->report.peak_bytes_max > 1000, "memory: the peak is told");
+    b->c->groups[0].device.memory_bytes = memory;
+    plan *p = hand_copy(b->p, b->arena);
+    plan_register *first = NULL;
+    for (int32_t i = 0; i < p->roles[0].n_registers; i++) {
+        plan_register *g = &p->roles[0].registers[i];
+        if (!g->own_memory)
+            continue;
+        if (first) {
+            g->offset[0] = first->offset[0];
+            break;
+        }
+        first = g;
+    }
+    tap_equal_int(recheck(b, p), FS_NO, "memory: an overlap is refused");
+    tap_ok(hand_found(&b->report, PLAN_FINDING_MEMORY, "overlap"),
+           "memory: the finding names both registers");
+    p = hand_copy(b->p, b->arena);
+    for (int32_t i = 0; i < p->roles[0].n_registers; i++)
+        p->roles[0].registers[i].own_memory = false;
+    tap_equal_int(recheck(b, p), FS_NO,
+                  "memory: what two streams touch may not share");
+    p = hand_copy(b->p, b->arena);
+    p->roles[1].registers[0].offset[0] = INT64_MAX - 10;
+    tap_equal_int(recheck(b, p), FS_NO, "memory: outside the arena is refused");
+}
+
+/* All shared registers of a role at one place. */
+static void test_shared_overlap(bench *b)
+{
+    plan *p = hand_copy(b->p, b->arena);
+    plan_role *r = &p->roles[0];
+    int64_t at = -1;
+    int32_t shared = 0;
+    for (int32_t i = 0; i < r->n_registers; i++) {
+        plan_register *g = &r->registers[i];
+        if (g->own_memory || g->bytes == 0)
+            continue;
+        for (int32_t k = 0; k < g->count; k++) {
+            at = at < 0 ? g->offset[k] : at;
+            g->offset[k] = at;
+        }
+        shared++;
+    }
+    tap_ok(shared >= 2, "memory: the bench shares bytes");
+    tap_equal_int(recheck(b, p), FS_NO, "memory: shared and live is refused");
+    tap_ok(hand_found(&b->report, PLAN_FINDING_MEMORY, "both live"),
+           "memory: the finding says from which task on");
+}
+
+static void swap_tasks(plan_role *r, int32_t a, int32_t b)
+{
+    plan_task task = r->tasks[a];
+    r->tasks[a] = r->tasks[b];
+    r->tasks[b] = task;
+    for (int32_t i = 0; i < r->n_registers; i++) {
+        plan_register *g = &r->registers[i];
+        g->producer = g->producer == a   ? b
+                      : g->producer == b ? a
+                                         : g->producer;
+        for (int32_t k = 0; k < g->n_consumers; k++)
+            g->consumers[k] = g->consumers[k] == a   ? b
+                              : g->consumers[k] == b ? a
+                                                     : g->consumers[k];
+        for (int32_t k = 1; k < g->n_consumers; k++)
+            for (int32_t j = k; j > 0; j--)
+                if (g->consumers[j - 1] > g->consumers[j]) {
+                    int32_t c = g->consumers[j];
+                    g->consumers[j] = g->consumers[j - 1];
+                    g->consumers[j - 1] = c;
+                }
+    }
+}
+
+/* A producer after its consumer on one stream. */
+static void test_data_cycle(bench *b)
+{
+    plan *p = hand_copy(b->p, b->arena);
+    plan_role *r = &p->roles[0];
+    for (int32_t t = 0; t + 1 < r->n_tasks; t++) {
+        const plan_task *x = &r->tasks[t], *y = &r->tasks[t + 1];
+        if (x->phase != y->phase || x->stream != y->stream || x->n_out == 0 ||
+            y->n_in == 0 || y->in[0] != x->out[0])
+            continue;
+        swap_tasks(r, t, t + 1);
+        break;
+    }
+    tap_equal_int(recheck(b, p), FS_NO, "liveness: a cycle is refused");
+    tap_ok(!b->report.live, "liveness: the plan is not live");
+    tap_ok(hand_found(&b->report, PLAN_FINDING_LIVENESS, "(data: "),
+           "liveness: the cycle names its data edge");
+    hand_print(&b->report);
+}
+
+/* 1F1B keeps two micro-batches in flight on stage 0: one buffer is too few. */
+static void test_credit_cycle(bench *b)
+{
+    plan *p = hand_copy(b->p, b->arena);
+    plan_role *r = &p->roles[0];
+    int32_t cut = 0;
+    for (int32_t i = 0; i < r->n_registers; i++) {
+        plan_register *g = &r->registers[i];
+        if (g->per_step || g->persistent || g->count < 2)
+            continue;
+        g->count = 1;
+        cut++;
+    }
+    tap_ok(cut > 0, "liveness: the bench has registers of two buffers");
+    tap_equal_int(recheck(b, p), FS_NO, "liveness: too few credits are refused");
+    tap_ok(hand_found(&b->report, PLAN_FINDING_LIVENESS, "(credit: "),
+           "liveness: the cycle names register and credits");
+    hand_print(&b->report);
+}
+
+/* The order of two transfers on a channel differs between its ends. */
+static void test_channel_order(bench *b)
+{
+    plan *p = hand_copy(b->p, b->arena);
+    for (int32_t i = 0; i < p->n_roles; i++) {
+        plan_role *r = &p->roles[i];
+        int32_t a = find_task(r, PLAN_SEND, 0);
+        if (a < 0)
+            continue;
+        plan_task *task = &r->tasks[a];
+        task->sbp.at[0] = task->sbp.at[0].kind == IR_B ? IR_SBP_S(0) : IR_SBP_B;
+        break;
+    }
+    tap_equal_int(recheck(b, p), FS_NO, "order: a changed send is refused");
+    tap_ok(hand_found(&b->report, PLAN_FINDING_ORDER, "the issues number 0"),
+           "order: the finding shows both ends");
+    hand_print(&b->report);
+}
+
+/* One stage of four ranks as two roles, the second issuing two collectives the
+ * other way round. */
+static void test_comm_order(void)
+{
+    bench b = {.arena = fs_arena_create()};
+    ir_mesh mesh = {1, {4}};
+    uint64_t seed = 1;
+    b.g = hand_mlp(2, 8, 8, 1);
+    b.c = hand_cluster(b.arena, 1, 4, 0);
+    plan_strategy *s = hand_stages(b.g, 1, mesh, b.arena);
+    for (bool found = false; !found; seed++) {
+        hand_signatures(b.g, s, seed, b.arena);
+        plan *whole = hand_lower(b.g, b.c, s, false, b.arena);
+        plan *p = hand_copy(whole, b.arena), *q = hand_copy(whole, b.arena);
+        p->n_roles = 2;
+        p->roles = fs_new(b.arena, plan_role, 2);
+        p->roles[0] = whole->roles[0];
+        p->roles[1] = q->roles[0];
+        p->roles[0].n_ranks = p->roles[1].n_ranks = p->roles[1].first_rank = 2;
+        plan_role *r = &p->roles[1];
+        for (int32_t t = 0; t + 1 < r->n_tasks && !found; t++) {
+            plan_task *x = &r->tasks[t], *y = &r->tasks[t + 1];
+            if (x->comm < 0 || y->comm < 0 || x->phase != y->phase ||
+                y->in[0] == x->out[0] || x->tensor == y->tensor)
+                continue;
+            tap_equal_int(recheck(&b, p), FS_OK,
+                          "order: two roles of one stage may agree");
+            swap_tasks(r, t, t + 1);
+            found = true;
+        }
+        if (found) {
+            tap_equal_int(recheck(&b, p), FS_NO,
+                          "order: two roles that disagree are refused");
+            tap_ok(hand_found(&b.report, PLAN_FINDING_ORDER, "ranks 2-3"),
+                   "order: the finding names the ranks");
+            hand_print(&b.report);
+        }
+    }
+    destroy_bench(&b);
+}
+
+/* Integers of tasks and registers at random: refused or not, never a crash. */
+static void test_hostile(bench *b, uint64_t seed)
+{
+    int32_t refused = 0, n = 3000;
+    static const int64_t values[] = {-1, 0, 1, 2, 7, 1 << 20, INT32_MAX,
+                                     INT32_MIN};
+    for (int32_t i = 0; i < n; i++) {
+        fs_arena *arena = fs_arena_create();
+        plan *p = hand_copy(b->p, arena);
+        plan_role *r = &p->roles[fs_rand_below(&seed, p->n_roles)];
+        plan_task *t = &r->tasks[fs_rand_below(&seed, r->n_tasks)];
+        plan_register *g = &r->registers[fs_rand_below(&seed, r->n_registers)];
+        int32_t value = (int32_t)values[fs_rand_below(&seed, 8)];
+        int32_t small = (int32_t)fs_rand_below(&seed, 8);
+        int32_t *places[] = {
+            &t->node, &t->tensor, &t->comm, &t->channel, &t->stream,
+            &t->n_in, &t->n_out, &t->in[0], &t->out[0], &t->box.axis,
+            &g->tensor, &g->producer, &g->n_consumers, &r->stage,
+            &r->first_rank, &r->n_ranks, &r->slots[1].micro_batch,
+            &p->micro_batches};
+        int32_t n_places = sizeof places / sizeof places[0];
+        int32_t which = (int32_t)fs_rand_below(&seed, n_places + 5);
+        if (which < n_places && places[which] == &g->n_consumers)
+            g->n_consumers = g->n_consumers ? g->n_consumers - 1 : 0;
+        else if (which < n_places)
+            *places[which] = value;
+        else if (which == n_places)
+            t->phase = (plan_phase)value;
+        else if (which == n_places + 1)
+            t->kind = (plan_task_kind)small;
+        else if (which == n_places + 2)
+            t->box.kind = (plan_box_kind)small;
+        else if (which == n_places + 3)
+            g->sbp.at[0] = (ir_sbp){(uint8_t)small, (uint8_t)value};
+        else
+            r->slots[fs_rand_below(&seed, r->n_slots)].phase =
+                (plan_phase)value;
+        plan_report report;
+        refused += check(b->g, b->c, p, arena, &report) == FS_NO;
+        fs_arena_destroy(arena);
+    }
+    tap_ok(refused > n / 3, "hostile plans are answered: %d of %d refused",
+           refused, n);
+}
+
+int main(void)
+{
+    uint64_t seed = tap_seed(20);
+    test_random(seed);
+    bench b = make_bench();
+    tap_equal_int(recheck(&b, b.p), FS_OK, "the bench is sound");
+    hand_print(&b.report);
+    tap_ok(b.report.n_transitions > 0 && b.report.n_places > 0,
+           "the size of the marked graph is told");
+    test_wrong_sbp(&b);
+    test_memory(&b);
+    test_shared_overlap(&b);
+    test_data_cycle(&b);
+    test_credit_cycle(&b);
+    test_channel_order(&b);
+    test_comm_order();
+    test_hostile(&b, seed);
+    destroy_bench(&b);
+    return tap_done();
+}
