@@ -4,3 +4,16 @@ EXTRA_DIST += tests/layers.sh tests/headers.sh
 check_PROGRAMS += tests/base_test
 tests_base_test_SOURCES = tests/base_test.c tests/tap.h
 tests_base_test_LDADD = $(base_libs)
+
+check_PROGRAMS += tests/cli_losses_test tests/cli_input_test \
+  tests/cli_main_test
+tests_cli_losses_test_SOURCES = tests/cli_losses_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_losses_test_LDADD = $(JANSSON_LIBS) -lm
+tests_cli_input_test_SOURCES = tests/cli_input_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_input_test_CPPFLAGS = $(AM_CPPFLAGS) $(SQLITE_CFLAGS)
+tests_cli_input_test_LDADD = $(SQLITE_LIBS) $(JANSSON_LIBS) -lm
+tests_cli_main_test_SOURCES = tests/cli_main_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_main_test_LDADD = $(JANSSON_LIBS) -lm

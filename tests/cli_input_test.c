@@ -1,0 +1,190 @@
+/* Bad input: one clear error, exit 2, nothing half written. */
+#include "config.h"
+#include "tests/run_cli.h"
+
+#include <sqlite3.h>
+
+#define MODEL "\"$S/datasets/models/gpt_bytes.dyn.onnx\""
+#define MLP "zoo:mlp,in=16,hidden=32,layers=2,classes=4"
+
+static int exists(const char *name)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/%s", cli_scratch, name);
+    return access(path, F_OK) == 0;
+}
+
+static void write_file(const char *name, const char *text, size_t n)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/%s", cli_scratch, name);
+    FILE *file = fopen(path, "wb");
+    fwrite(text, 1, n, file);
+    fclose(file);
+}
+
+static int lines(const char *text)
+{
+    int n = 0;
+    for (; *text; text++)
+        n += *text == '\n';
+    return n;
+}
+
+/* Status 2, one line on stderr that names `word`, and no "bad.json" made. */
+static void refused(const char *fact, const char *word, const cli_answer *a)
+{
+    int good = a->status == 2 && lines(a->err) == 1 && strstr(a->err, word) &&
+               !exists("bad.json");
+    tap_ok(good, "%s", fact);
+    if (!good) {
+        printf("# wanted status 2 and one line with '%s'\n", word);
+        cli_show(a);
+    }
+}
+
+static void test_usage(void)
+{
+    refused("an unknown command", "frobnicate", cli("frobnicate --db none"));
+    refused("an unknown option", "--speed", cli("search " MLP " --speed 9"));
+    refused("a number that is none", "--batch",
+            cli("search " MLP " --batch many -o \"$D/bad.json\""));
+    refused("no batch", "--batch",
+            cli("search " MLP " --cluster 1x2:cpu -o \"$D/bad.json\""));
+    refused("a batch that does not divide", "micro-batches",
+            cli("plan " MLP " --cluster 1x2:cpu --batch 6 --micro-batches 4 "
+                "-o \"$D/bad.json\""));
+    refused("an output folder that is not there", "nowhere",
+            cli("search " MLP " --cluster 1x2:cpu --batch 8 "
+                "-o \"$D/nowhere/bad.json\""));
+    refused("a recipe that does not fit the devices", "devices",
+            cli("plan " MLP " --cluster 1x4:cpu --batch 8 --dp 3 "
+                "-o \"$D/bad.json\""));
+    refused("an unknown engine", "annealing",
+            cli("search " MLP " --cluster 1x2:cpu --batch 8 --engine annealing "
+                "-o \"$D/bad.json\""));
+}
+
+static void test_clusters(void)
+{
+    refused("a cluster of zero devices", "0",
+            cli("search " MLP " --cluster 1x0:cpu --batch 8 "
+                "-o \"$D/bad.json\""));
+    refused("an unknown device, with the near ones", "h100-sxm5-80g",
+            cli("cluster 1x8:h100-sxm-80g"));
+    write_file("cluster.json", "{\"a\": 1,\n \"b\": }", 15);
+    refused("malformed JSON, with line and column", "cluster.json:2:",
+            cli("cluster \"$D/cluster.json\""));
+    refused("a cluster file that is not there", "absent.json",
+            cli("cluster \"$D/absent.json\""));
+}
+
+static void test_models(void)
+{
+    refused("a model that is not there", "absent.onnx",
+            cli("model \"$D/absent.onnx\""));
+    refused("a name that is no model", "gpt5", cli("model zoo:gpt5"));
+    refused("a zoo key that is unknown", "depth",
+            cli("model zoo:mlp,depth=3"));
+    refused("sizes that overflow", "zoo",
+            cli("model zoo:mlp,in=4000000000,hidden=4000000000"));
+    if (system("head -c 100000 \"$S/datasets/models/gpt_bytes.dyn.onnx\" "
+               ">\"$D/cut.onnx\"") != 0)
+        return;
+    refused("a truncated ONNX file", "cut.onnx", cli("model \"$D/cut.onnx\""));
+    char noise[4096];
+    unsigned long long seed = tap_seed(11);
+    for (size_t i = 0; i < sizeof noise; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        noise[i] = (char)(seed >> 56);
+    }
+    write_file("noise.onnx", noise, sizeof noise);
+    refused("noise for a model", "noise.onnx",
+            cli("model \"$D/noise.onnx\""));
+    /* ModelProto{ graph{ node{ output "y" name "n0" op_type "Frob" } } } */
+    static const char frob[] = "\x08\x08\x42\x04\x0a\x00\x10\x11\x3a\x0f"
+                               "\x0a\x0d\x12\x01y\x1a\x02n0\x22\x04"
+                               "Frob";
+    write_file("frob.onnx", frob, sizeof frob - 1);
+    refused("an unknown op, named with its node", "Frob",
+            cli("model \"$D/frob.onnx\""));
+    refused("a loss that is unknown", "hinge",
+            cli("search " MODEL " --loss hinge --cluster 1x2:cpu --batch 8 "
+                "-o \"$D/bad.json\""));
+}
+
+static void test_plans(void)
+{
+    cli_answer *a = cli("plan " MLP " --cluster local --ranks 2 --batch 8 "
+                        "--dp 2 -o \"$D/plan.json\"");
+    tap_equal_int(a->status, 0, "a small plan is made");
+    if (a->status)
+        cli_show(a);
+    if (system("head -c 500 \"$D/plan.json\" >\"$D/cut.json\"; "
+               "sed 's/zoo:mlp,in=16/zoo:mlp,in=24/' \"$D/plan.json\" "
+               ">\"$D/other.json\"") != 0)
+        return;
+    refused("a truncated plan", "cut.json", cli("check \"$D/cut.json\""));
+    refused("a plan for another model", "model",
+            cli("check \"$D/other.json\""));
+    refused("a plan that is a cluster", "plan",
+            cli("check \"$S/datasets/clusters/cpu.json\""));
+    refused("run without data", "--data", cli("run \"$D/plan.json\""));
+    refused("data that is not there", "absent.txt",
+            cli("run \"$D/plan.json\" --data \"$D/absent.txt\""));
+    a = cli("plan " MODEL " --cluster local --ranks 1 --batch 8 "
+            "-o \"$D/gpt.json\"");
+    tap_equal_int(a->status, 0, "a plan for the GPT is made");
+    write_file("short.txt", "too short", 9);
+    refused("a data file that is too short", "short.txt",
+            cli("run \"$D/gpt.json\" --data \"$D/short.txt\""));
+    a = cli("plan " MLP " --cluster 1x2:a100-sxm4-80g --batch 8 "
+            "-o \"$D/gpu.json\"");
+    tap_equal_int(a->status, 0, "a plan for GPUs is made without any");
+    refused("a plan for GPUs is not run on CPU ranks", "a100",
+            cli("run \"$D/gpu.json\" --data synthetic"));
+}
+
+static void raw_sql(const char *name, const char *sql)
+{
+    char path[700];
+    sqlite3 *handle;
+    snprintf(path, sizeof path, "%s/%s", cli_scratch, name);
+    sqlite3_open(path, &handle);
+    sqlite3_exec(handle, sql, NULL, NULL, NULL);
+    sqlite3_close(handle);
+}
+
+static void test_databases(void)
+{
+    cli("cluster 1x2:cpu --db \"$D/newer.db\"");
+    raw_sql("newer.db", "PRAGMA user_version=99");
+    refused("a newer database", "newer",
+            cli("cluster 1x2:cpu --db \"$D/newer.db\""));
+    write_file("noise.db", "this is text, not a database, and long enough "
+                           "that SQLite reads a header of a hundred bytes "
+                           "from it before it decides", 120);
+    refused("a corrupt database", "noise.db",
+            cli("cluster 1x2:cpu --db \"$D/noise.db\""));
+    char path[700];
+    sqlite3 *handle;
+    cli("cluster 1x2:cpu --db \"$D/locked.db\"");
+    snprintf(path, sizeof path, "%s/locked.db", cli_scratch);
+    sqlite3_open(path, &handle);
+    sqlite3_exec(handle, "BEGIN EXCLUSIVE", NULL, NULL, NULL);
+    refused("a locked database", "locked",
+            cli("cluster 1x2:cpu --db \"$D/locked.db\""));
+    sqlite3_close(handle);
+}
+
+int main(void)
+{
+    cli_begin_scratch("input");
+    test_usage();
+    test_clusters();
+    test_models();
+    test_plans();
+    test_databases();
+    cli_end_scratch();
+    return tap_done();
+}

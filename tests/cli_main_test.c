@@ -1,0 +1,165 @@
+/* The main job end to end, and what scripts rely on: JSON keys, statuses,
+ * files, the database. */
+#include "config.h"
+#include "tests/run_cli.h"
+
+#define MODEL "\"$S/datasets/models/gpt_bytes.dyn.onnx\""
+#define TEXT "\"$S/datasets/data/moby-dick.txt\""
+
+/* Every key, comma-separated, is in the object. */
+static void has_keys(const char *what, const cli_answer *a, const char *keys)
+{
+    char copy[512], missing[512] = "";
+    snprintf(copy, sizeof copy, "%s", keys);
+    for (char *key = strtok(copy, " "); key; key = strtok(NULL, " "))
+        if (!json_object_get(a->json, key))
+            snprintf(missing, sizeof missing, "%s", key);
+    tap_ok(a->status == 0 && a->json && !missing[0],
+           "%s: --json has %s%s%s", what, keys,
+           missing[0] ? "; missing: " : "", missing);
+    if (a->status || !a->json)
+        cli_show(a);
+}
+
+static int is_file(const char *name, const char *first)
+{
+    char path[700], start[64] = "";
+    snprintf(path, sizeof path, "%s/%s", cli_scratch, name);
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return 0;
+    size_t n = fread(start, 1, sizeof start - 1, file);
+    fclose(file);
+    return n > 0 && strstr(start, first) != NULL;
+}
+
+static void test_main_job(void)
+{
+    has_keys("model", cli("model " MODEL " --batch 8 --json"),
+             "name ops params fwd_flop bwd_flop param_bytes inputs outputs "
+             "op_types");
+    has_keys("cluster", cli("cluster local --ranks 4 --json"),
+             "name devices nodes levels device");
+    cli_answer *a = cli("search " MODEL " --cluster local --ranks 4 --batch 8 "
+                        "-o \"$D/plan.json\" --json");
+    has_keys("search", a, "status engine iteration_s lower_bound_s gap "
+                          "search_s peak_bytes stages plan plan_digest");
+    tap_ok(cli_number(a, "lower_bound_s") <=
+               cli_number(a, "iteration_s") * (1 + 1e-9),
+           "search: the bound is not above the plan");
+    tap_ok(cli_number(a, "gap") >= 0, "search: the gap is a fraction");
+    has_keys("check", cli("check \"$D/plan.json\" --json"),
+             "ok findings peak_bytes live");
+    has_keys("explain", cli("explain \"$D/plan.json\" --json"),
+             "iteration_s tree");
+    a = cli("sim \"$D/plan.json\" --trace \"$D/trace.json\" --json");
+    has_keys("sim", a, "iteration_s samples_per_s tokens_per_s "
+                       "tflops_per_device mfu bubble exposed_comm_s "
+                       "peak_bytes events wall_s");
+    tap_ok(is_file("trace.json", "{"), "sim: the trace is written");
+    a = cli("run \"$D/plan.json\" --data " TEXT " --steps 6 --pictures "
+            "\"$D/pictures\" --json");
+    has_keys("run", a, "losses step_s samples_per_s peak_bytes ranks "
+                       "predicted_step_s weights_digest plan_digest");
+    tap_ok(is_file("pictures/plan.svg", "<?xml"), "run: draws the plan");
+    tap_ok(is_file("pictures/timeline-measured.svg", "<?xml"),
+           "run: draws the measured timeline");
+    double predicted = cli_number(a, "predicted_step_s");
+    tap_ok(predicted > 0, "run: predicts its step");
+}
+
+/* The planned peak is the arena that ranks allocate, byte for byte. */
+static void test_peak(void)
+{
+    cli_answer *a = cli("sim \"$D/plan.json\" --json");
+    json_t *planned = json_deep_copy(json_object_get(a->json, "peak_bytes"));
+    a = cli("run \"$D/plan.json\" --data " TEXT " --steps 1 --json");
+    json_t *got = json_object_get(a->json, "peak_bytes");
+    json_int_t most = 0, wanted = 0;
+    for (size_t i = 0; i < json_array_size(planned); i++) {
+        json_int_t b = json_integer_value(json_array_get(planned, i));
+        wanted = b > wanted ? b : wanted;
+    }
+    for (size_t i = 0; i < json_array_size(got); i++) {
+        json_int_t b = json_integer_value(json_array_get(got, i));
+        most = b > most ? b : most;
+    }
+    tap_equal_int(most, wanted, "the planned peak equals the allocated arena");
+    json_decref(planned);
+}
+
+static void test_weights_repeat(void)
+{
+    char first[32] = "";
+    cli_answer *a = cli("run \"$D/plan.json\" --data " TEXT
+                        " --steps 3 --json");
+    const json_t *digest = json_object_get(a->json, "weights_digest");
+    if (digest)
+        snprintf(first, sizeof first, "%s", json_string_value(digest));
+    a = cli("run \"$D/plan.json\" --data " TEXT " --steps 3 --json");
+    digest = json_object_get(a->json, "weights_digest");
+    tap_equal_text(digest ? json_string_value(digest) : "none", first,
+                   "the same plan gives the same bits");
+}
+
+static void test_replay(void)
+{
+    cli_answer *a = cli("runs --sql \"SELECT max(id) AS id FROM runs WHERE "
+                        "command='run'\" --json");
+    json_t *row = json_array_get(json_object_get(a->json, "runs"), 0);
+    long long id = json_integer_value(json_object_get(row, "id"));
+    tap_ok(id > 0, "runs: the run is in the database");
+    a = cli("sim \"$D/plan.json\" --timing %lld --json", id);
+    tap_ok(a->status == 0 && cli_number(a, "iteration_s") > 0,
+           "sim: replays the measured timing of a run");
+    if (a->status)
+        cli_show(a);
+}
+
+static void test_pictures(void)
+{
+    has_keys("show a model", cli("show " MODEL " -o \"$D/m.svg\" --json"),
+             "file nodes edges");
+    has_keys("show a cluster", cli("show 2x8:h100-sxm5-80g -o \"$D/c.dot\" "
+                                   "--json"), "file nodes edges");
+    has_keys("show a plan", cli("show \"$D/plan.json\" -o \"$D/p.png\" "
+                                "--json"), "file nodes edges");
+    tap_ok(is_file("p.png", "PNG"), "show: a .png is a PNG");
+    cli_answer *a = cli("show " MODEL " -o \"$D/m.bmp\"");
+    tap_ok(a->status == 2 && !is_file("m.bmp", ""),
+           "show: an unknown ending is refused");
+}
+
+static void test_conformance(void)
+{
+    cli_answer *a = cli("conformance \"$S/datasets/train_cases\" --json");
+    has_keys("conformance", a, "cases passed failed refused details");
+    tap_ok(cli_number(a, "failed") == 0 && cli_number(a, "passed") >= 3,
+           "mlp, lenet and gpt_tiny give PyTorch's losses, gradients and "
+           "curves");
+    cli_show(a);
+}
+
+static void test_answers_of_no(void)
+{
+    cli_answer *a = cli("search " MODEL " --cluster local --ranks 2 --batch 8 "
+                        "--memory 100K -o \"$D/tiny.json\" --json");
+    tap_equal_int(a->status, 1, "search: too little memory is a no");
+    tap_ok(strstr(a->err, "needs"), "search: and says what it needs");
+    cli_show(a);
+    tap_ok(!is_file("tiny.json", ""), "search: no plan is written then");
+}
+
+int main(void)
+{
+    cli_begin_scratch("main");
+    test_main_job();
+    test_peak();
+    test_weights_repeat();
+    test_replay();
+    test_pictures();
+    test_conformance();
+    test_answers_of_no();
+    cli_end_scratch();
+    return tap_done();
+}
