@@ -319,6 +319,33 @@ static void test_one_device(void)
     ir_graph_destroy(g);
 }
 
+static int64_t bytes_of(const ir_graph *g, ir_op_kind op, int32_t in_flight)
+{
+    static const ir_nd_sig whole;
+    plan_stage stage = {.mesh = {0, {0}}};
+    ir_uses uses = ir_graph_uses(g, arena);
+    int32_t v = 0;
+    while (v < g->nodes.n && g->nodes.at[v].op != op)
+        v++;
+    FS_ASSERT(v < g->nodes.n);
+    return cost_node_bytes(g, &uses, v, &whole, &stage, in_flight);
+}
+
+static void test_bytes(void)
+{
+    ir_graph *g = make_graph(1, 4);
+    tap_equal_int(bytes_of(g, IR_OP_matmul, 3), 3 * 16 * 32 * 4,
+                  "what backward reads: once per micro-batch in flight");
+    tap_equal_int(bytes_of(g, IR_OP_gelu_grad, 3), 0,
+                  "what backward makes for a moment: nothing");
+    tap_equal_int(bytes_of(g, IR_OP_accumulate, 3), 32 * 4,
+                  "a gradient that is accumulated: once");
+    tap_equal_int(bytes_of(g, IR_OP_variable, 3), 32 * 32 * 4,
+                  "a variable: once");
+    tap_equal_int(bytes_of(g, IR_OP_adam, 3), 0, "an update: in place");
+    ir_graph_destroy(g);
+}
+
 static void test_bad_path(void)
 {
     ir_graph *g = make_graph(1, 1);
@@ -394,6 +421,7 @@ int main(void)
     seed = tap_seed(20241);
     test_additive();
     test_one_device();
+    test_bytes();
     test_bad_path();
     test_timing();
     fs_arena_destroy(arena);

@@ -58,7 +58,8 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
 /* Additive pieces of the formula, so that search adds the same numbers:
  * node (a stage's compute, per firing), edge (boxing + move; INFINITY when no
  * path), whether each counts per micro-batch or per step, and the bytes a node
- * keeps (its outputs' pieces times the copies the schedule holds). */
+ * keeps (pieces of variables, gradients and what backward reads, the latter
+ * times the micro-batches in flight). */
 double cost_node_seconds(const cost_model *model, const ir_graph *graph,
                          int32_t node, const ir_nd_sig *sig,
                          const plan_stage *stage);

@@ -52,6 +52,20 @@ static bool backward_reads(const ir_graph *graph, const ir_uses *uses,
     return false;
 }
 
+/* How many copies of an output a device holds at its fullest moment, the turn
+ * from forward to backward. What lives for a micro-batch and is not kept for
+ * backward shares its bytes with others of its kind: it counts as nothing. */
+static int32_t copies_held(const ir_graph *graph, const ir_uses *uses,
+                           const ir_node *node, int32_t tensor,
+                           int32_t in_flight)
+{
+    if (cost_output_kind(graph, tensor) != PLAN_BYTES_ACTIVATION)
+        return 1;
+    if (node->phase == IR_FORWARD && backward_reads(graph, uses, tensor))
+        return in_flight;
+    return 0;
+}
+
 int64_t cost_node_bytes(const ir_graph *graph, const ir_uses *uses,
                         int32_t node, const ir_nd_sig *sig,
                         const plan_stage *stage, int32_t in_flight)
@@ -62,15 +76,10 @@ int64_t cost_node_bytes(const ir_graph *graph, const ir_uses *uses,
     /* Views lie in what they view, updates write in place. */
     if (op_class == IR_CLASS_VIEW || op_class == IR_CLASS_UPDATE)
         return 0;
-    for (int32_t o = 0; o < n->n_out; o++) {
-        const ir_tensor *t = &graph->tensors.at[n->out[o]];
-        int64_t piece = cost_piece_bytes(t, &sig->out[o], &stage->mesh);
-        bool kept =
-            n->phase == IR_FORWARD &&
-            cost_output_kind(graph, n->out[o]) == PLAN_BYTES_ACTIVATION &&
-            backward_reads(graph, uses, n->out[o]);
-        bytes += kept ? piece * in_flight : piece;
-    }
+    for (int32_t o = 0; o < n->n_out; o++)
+        bytes += cost_piece_bytes(&graph->tensors.at[n->out[o]], &sig->out[o],
+                                  &stage->mesh) *
+                 copies_held(graph, uses, n, n->out[o], in_flight);
     return bytes;
 }
 
