@@ -13,3 +13,18 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/build.c src/ir/build.h \
   src/ir/backward.c src/ir/backward.h src/ir/train.c src/ir/train.h \
   src/ir/rewrite.c src/ir/rewrite.h
+
+check_PROGRAMS += tests/ir_sbp_test tests/ir_signatures_test \
+  tests/ir_graph_test tests/ir_train_test tests/ir_rewrite_test
+tests_ir_sbp_test_SOURCES = tests/ir_sbp_test.c tests/tap.h
+tests_ir_sbp_test_LDADD = $(ir_libs)
+tests_ir_signatures_test_SOURCES = tests/ir_signatures_test.c \
+  tests/op_cases.c tests/op_cases.h tests/tap.h
+tests_ir_signatures_test_LDADD = $(ir_libs)
+tests_ir_graph_test_SOURCES = tests/ir_graph_test.c tests/tap.h
+tests_ir_graph_test_LDADD = $(ir_libs)
+tests_ir_train_test_SOURCES = tests/ir_train_test.c tests/tap.h
+tests_ir_train_test_LDADD = $(ir_libs)
+tests_ir_rewrite_test_SOURCES = tests/ir_rewrite_test.c tests/interpret.h \
+  tests/tap.h
+tests_ir_rewrite_test_LDADD = $(kernels_libs) $(ir_libs)

@@ -28,13 +28,12 @@ static bool scalar_value(const ir_graph *g, int32_t tensor, double *out)
         *out = node->f[0];
         return true;
     }
-    if (node->op != IR_OP_constant || !t->data)
+    if (node->op != IR_OP_constant || !t->data ||
+        !ir_dtype_is_float(t->dtype))
         return false;
-    if (t->dtype == IR_F32)
-        *out = *(const float *)t->data;
-    else if (t->dtype == IR_F64)
-        *out = *(const double *)t->data;
-    return ir_dtype_is_float(t->dtype);
+    *out = t->dtype == IR_F32 ? *(const float *)t->data
+                              : *(const double *)t->data;
+    return true;
 }
 
 /* ---- affine maps by constants ---- */
@@ -73,7 +72,7 @@ static bool binary_affine(const ir_node *node, int32_t at, double c,
 static bool match_affine(const ir_graph *g, int32_t tensor, affine *out)
 {
     const ir_node *node = producer(g, tensor);
-    double c;
+    double c = 0;
     if (node->op == IR_OP_scale) {
         *out = (affine){node->in[0], node->f[0], node->f[1]};
         return true;
