@@ -207,7 +207,7 @@ static bool draw_trial(exec_world *world, uint64_t *seed, trial *t)
 static void test_boxing(exec_world *world, uint64_t seed)
 {
     int64_t wrong[PLAN_BOX_KINDS] = {0}, tried[PLAN_BOX_KINDS] = {0};
-    for (int32_t k = 0; k < 6000; k++) {
+    for (int32_t k = 0; k < 3000; k++) {
         trial t;
         if (!draw_trial(world, &seed, &t))
             continue;
