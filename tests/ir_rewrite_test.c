@@ -1,1 +1,193 @@
-int main(void){return 0;}
+/* Rewrites: the ops that come out, the same values, each switch. */
+#include "config.h"
+
+#include "interpret.h"
+#include "base/hash.h"
+#include "ir/rewrite.h"
+#include "ir/train.h"
+#include "tap.h"
+
+static const float one = 1, half = 0.5f, root_two = 1.41421356f, eps = 1e-5f;
+
+static int32_t constant(ir_graph *g, const char *name, const float *value)
+{
+    return ir_constant(g, name, IR_F32, (ir_shape){0}, value);
+}
+
+static int32_t param(ir_graph *g, const char *name, int32_t rank,
+                     const int64_t *dim)
+{
+    return ir_variable(g, name, IR_PARAM, IR_F32, ir_shape_make(rank, dim),
+                       (ir_init){.kind = IR_INIT_NORMAL, .spread = 1}, NULL);
+}
+
+/* As exporters write it: x / sqrt 2 -> erf -> + 1 -> * x -> * 0.5. */
+static int32_t long_gelu(ir_graph *g, int32_t x)
+{
+    int32_t e = ir_binary(g, IR_OP_div, x, constant(g, "root_two", &root_two));
+    e = ir_unary(g, IR_OP_erf, e);
+    e = ir_binary(g, IR_OP_add, e, constant(g, "one", &one));
+    e = ir_binary(g, IR_OP_mul, x, e);
+    return ir_binary(g, IR_OP_mul, e, constant(g, "half", &half));
+}
+
+static int32_t long_layer_norm(ir_graph *g, int32_t x, int32_t gain,
+                               int32_t bias)
+{
+    uint32_t last = 1u << (ir_shape_of(g, x).rank - 1);
+    int32_t d = ir_binary(g, IR_OP_sub, x, ir_reduce_mean(g, x, last, true));
+    int32_t v = ir_reduce_mean(g, ir_power(g, d, 2), last, true);
+    v = ir_binary(g, IR_OP_add, v, constant(g, "eps", &eps));
+    v = ir_binary(g, IR_OP_div, d, ir_unary(g, IR_OP_sqrt, v));
+    return ir_binary(g, IR_OP_add, ir_binary(g, IR_OP_mul, v, gain), bias);
+}
+
+/* A layer norm, a linear layer with a transposed weight, a gelu, scalars. */
+static ir_graph *network(void)
+{
+    ir_graph *g = ir_graph_create("net");
+    int32_t x = ir_input(g, "x", IR_F32,
+                         ir_shape_make(3, (int64_t[]){2, 3, 4}), 0);
+    int32_t gain = param(g, "gain", 1, (int64_t[]){4});
+    int32_t bias = param(g, "bias", 1, (int64_t[]){4});
+    int32_t w = param(g, "w", 2, (int64_t[]){5, 4});
+    int32_t wt = ir_transpose(g, w, (int32_t[]){1, 0});
+    int32_t y = long_layer_norm(g, x, gain, bias);
+    y = long_gelu(g, ir_matmul(g, y, wt, false, false));
+    ir_graph_rename(g, y, "activation");
+    y = ir_scale(g, ir_scale(g, y, 3, 1), -2, 0.25);
+    g->loss = ir_reduce_mean(g, y, 7, false);
+    return g;
+}
+
+static int32_t count(const ir_graph *g, ir_op_kind op)
+{
+    int32_t n = 0;
+    for (int32_t v = 0; v < g->nodes.n; v++)
+        n += g->nodes.at[v].op == op;
+    return n;
+}
+
+/* The loss with every input and variable drawn by its name. */
+static double value_of(const ir_graph *g)
+{
+    fs_arena *arena = fs_arena_create();
+    interpreter in;
+    fs_err err = {0};
+    interpret_open(&in, g, arena);
+    for (int32_t t = 0; t < g->tensors.n; t++) {
+        const ir_tensor *tensor = &g->tensors.at[t];
+        float *data = in.data[t];
+        if (tensor->role != IR_INPUT && tensor->role != IR_PARAM)
+            continue;
+        for (int64_t e = 0; e < ir_shape_count(&tensor->shape); e++)
+            data[e] = (float)fs_draw_normal(fs_hash_text(1, tensor->name),
+                                            (uint64_t)e);
+    }
+    fs_status status = interpret_phases(&in, IR_FORWARD, IR_FORWARD, &err);
+    double loss = status == FS_OK ? *(float *)in.data[g->loss] : NAN;
+    fs_arena_destroy(arena);
+    return loss;
+}
+
+static void test_all(void)
+{
+    ir_graph *g = network();
+    double before = value_of(g);
+    ir_rewrite_options all = ir_rewrite_all();
+    fs_err err = {0};
+    ir_rewrite(g, &all);
+    tap_near(value_of(g), before, 1e-5, "the rewritten network has the same "
+                                        "loss");
+    tap_ok(count(g, IR_OP_gelu) == 1 && count(g, IR_OP_erf) == 0,
+           "the erf form becomes one gelu");
+    tap_ok(count(g, IR_OP_layer_norm) == 1 && count(g, IR_OP_sqrt) == 0,
+           "nine nodes become one layer_norm");
+    tap_ok(count(g, IR_OP_transpose) == 0 &&
+               g->nodes.at[g->tensors.at[ir_graph_find(g, "matmul")].producer]
+                       .i[1] == 1,
+           "the weight's transpose moves into the matmul");
+    tap_equal_int(count(g, IR_OP_scale), 2,
+                  "scalars in a row become one scale (the mean has another)");
+    tap_equal_int(count(g, IR_OP_constant), 0, "their constants are gone");
+    tap_ok(ir_graph_find(g, "activation") >= 0 && ir_graph_find(g, "w") >= 0,
+           "tensors keep their names");
+    tap_equal_int(ir_graph_check(g, &err), FS_OK, "the graph is sound");
+    ir_train_options o = ir_train_defaults();
+    tap_equal_int(ir_train(g, &o, &err), FS_OK, "and can be trained");
+    ir_graph_destroy(g);
+}
+
+static void test_switches(void)
+{
+    static const struct {
+        const char *name;
+        ir_rewrite_options on;
+        ir_op_kind op;
+        int32_t before, after;
+    } rows[] = {
+        {"none", {0}, IR_OP_erf, 1, 1},
+        {"gelu", {.gelu = true}, IR_OP_erf, 1, 0},
+        {"layer_norm", {.layer_norm = true}, IR_OP_power, 1, 0},
+        {"transpose", {.transpose = true}, IR_OP_transpose, 1, 0},
+        {"scale", {.scale = true}, IR_OP_constant, 4, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ir_graph *g = network();
+        double before = value_of(g);
+        int32_t n = count(g, rows[i].op);
+        ir_rewrite(g, &rows[i].on);
+        tap_ok(n == rows[i].before && count(g, rows[i].op) == rows[i].after,
+               "%s alone: %d %s become %d", rows[i].name, rows[i].before,
+               ir_op_table[rows[i].op]->name, rows[i].after);
+        tap_near(value_of(g), before, 1e-5, "%s alone: same loss",
+                 rows[i].name);
+        ir_graph_destroy(g);
+    }
+}
+
+/* Near misses must stay as they are. */
+static void test_near_misses(void)
+{
+    static const float other = 1.5f;
+    ir_graph *g = ir_graph_create("near");
+    ir_rewrite_options on = {.gelu = true, .layer_norm = true,
+                             .transpose = true};
+    int32_t x = ir_input(g, "x", IR_F32,
+                         ir_shape_make(3, (int64_t[]){2, 4, 4}), 0);
+    int32_t e = ir_binary(g, IR_OP_div, x, constant(g, "other", &other));
+    e = ir_scale(g, ir_unary(g, IR_OP_erf, e), 1, 1);
+    e = ir_scale(g, ir_binary(g, IR_OP_mul, x, e), 0.5, 0);
+    int32_t t = ir_transpose(g, x, (int32_t[]){2, 1, 0});
+    t = ir_transpose(g, t, (int32_t[]){2, 1, 0});
+    t = ir_matmul(g, t, e, false, false);
+    g->loss = ir_reduce_mean(g, t, 7, false);
+    int32_t n = g->nodes.n;
+    ir_rewrite(g, &on);
+    tap_equal_int(g->nodes.n, n,
+                  "another constant or permutation is left alone");
+    ir_graph_destroy(g);
+}
+
+/* A chain far longer than any stack takes its time, not the program. */
+static void test_long_chain(void)
+{
+    ir_graph *g = ir_graph_create("chain");
+    ir_rewrite_options all = ir_rewrite_all();
+    int32_t x = ir_input(g, "x", IR_F32, (ir_shape){0}, -1);
+    for (int32_t i = 0; i < 20000; i++)
+        x = ir_binary(g, IR_OP_mul, x, x);
+    g->loss = x;
+    ir_rewrite(g, &all);
+    tap_equal_int(g->nodes.n, 20001, "a chain of 20000 products stays");
+    ir_graph_destroy(g);
+}
+
+int main(void)
+{
+    test_all();
+    test_switches();
+    test_near_misses();
+    test_long_chain();
+    return tap_done();
+}
