@@ -109,7 +109,7 @@ static void check_gather_fault(void)
 {
     float table[4] = {4, 5, 6, 7}, out[3] = {-1, -1, -1};
     int32_t ids[3] = {5, 1, 7};
-    const ir_node node = {.op = IR_OP_gather, .name = "embed"};
+    const ir_node node = {.op = IR_OP_gather, .name = "embed", .i = {8}};
     const kernel_call call = {
         .node = &node,
         .n_in = 2,
@@ -127,6 +127,11 @@ static void check_gather_fault(void)
                strstr(err.text, "-3") && strstr(err.text, "[2]"),
            "gather: a negative id is a fault with value and position");
     printf("# %s\n", err.text);
+    err = (fs_err){0};
+    ids[2] = 8;
+    tap_ok(gather->run(NULL, &call, &err) == FS_FAULT &&
+               strstr(err.text, "[0,8)"),
+           "gather: so is one beyond the whole table, when i[0] tells it");
 }
 
 static void check_label_fault(void)

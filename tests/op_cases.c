@@ -9,8 +9,8 @@
 #include <string.h>
 
 /* How an input is filled, kept in its tensor's init: UNIFORM mean and spread;
- * NORMAL stands for values at least 0.2 away from zero, CONSTANT for values that
- * differ by more than a finite difference's step; integers are mean plus
+ * NORMAL stands for values at least 0.2 away from zero, CONSTANT for values
+ * that differ by more than a finite difference's step; integers are mean plus
  * 0 .. spread - 1. */
 static const ir_init any_real = {.kind = IR_INIT_UNIFORM, .spread = 1};
 static const ir_init positive = {

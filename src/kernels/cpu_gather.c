@@ -27,6 +27,7 @@ static fs_status gather_run(void *state, const kernel_call *call, fs_err *err)
     const kernel_arg *table = &call->in[0], *ids = &call->in[1];
     const int64_t n = ir_shape_count(&ids->shape);
     const int64_t first = table->offset[0], rows = table->shape.dim[0];
+    const int64_t limit = call->node->i[0]; /* rows of the whole, if told */
     const size_t bytes =
         (size_t)(kernel_span(&table->shape, 1, table->shape.rank) *
                  ir_dtype_bytes(table->dtype));
@@ -34,8 +35,8 @@ static fs_status gather_run(void *state, const kernel_call *call, fs_err *err)
     char *out = call->out[0].data;
     for (int64_t i = 0; i < n; i++, out += bytes) {
         const int64_t id = kernel_index(ids, i), row = id - first;
-        if (id < 0)
-            return kernel_index_fault(call, "id", 1, i, 0, err);
+        if (id < 0 || (limit > 0 && id >= limit))
+            return kernel_index_fault(call, "id", 1, i, limit, err);
         if (row >= 0 && row < rows)
             memcpy(out, from + (size_t)row * bytes, bytes);
         else

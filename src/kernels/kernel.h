@@ -1,5 +1,6 @@
 /* Kernels: one per op and backend. The plain C reference (cpu_<family>.c) is
- * the specification; faster variants (dnnl_<family>.c) are checked against it. */
+ * the specification; faster variants (dnnl_<family>.c) are checked against
+ * it. */
 #ifndef FS_KERNELS_KERNEL_H
 #define FS_KERNELS_KERNEL_H
 

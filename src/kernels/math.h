@@ -18,7 +18,8 @@
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) &&         \
     defined(__linux__) && !defined(__SANITIZE_ADDRESS__) &&                    \
     !defined(__SANITIZE_THREAD__)
-#define KERNEL_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
+#define KERNEL_CLONES                                                          \
+    __attribute__((target_clones("default", "avx2", "avx512f")))
 #else
 #define KERNEL_CLONES
 #endif
@@ -29,8 +30,6 @@
 #pragma GCC optimize("O3,no-math-errno,no-trapping-math")
 /* Before a loop whose output may be its input, element for element. */
 #define KERNEL_IVDEP _Pragma("GCC ivdep")
-#elif defined(__clang__)
-#define KERNEL_IVDEP _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define KERNEL_IVDEP
 #endif
