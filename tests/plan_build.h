@@ -16,6 +16,8 @@ typedef struct build_recipe {
     const char *schedule;
     bool zero_states; /* optimizer states cut over the data axis (ZeRO-1) */
     bool zero_params; /* parameters too (ZeRO-3) */
+    uint64_t random;  /* not 0: seed of signatures drawn among those that can
+                         be reached, instead of the cheapest */
 } build_recipe;
 
 typedef struct builder {
@@ -182,6 +184,10 @@ static inline double build_node_cost(builder *b, int32_t v,
     ir_work work = {0};
     double sum = 0;
 
+    if (b->recipe.random) {
+        sum = build_edges(b, v, sig, NULL) + build_loops(b, v, sig);
+        return isinf(sum) ? sum : fs_rand_unit(&b->recipe.random);
+    }
     if (build_is_source(node)) {
         ir_nd_sbp want = build_wanted(b, v);
         for (int32_t a = 0; a < mesh->n; a++)

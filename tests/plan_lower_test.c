@@ -172,6 +172,48 @@ static void test_recipes(void)
         }
 }
 
+/* Whatever legal strategy there is, its plan is sound. */
+static void test_random(uint64_t seed)
+{
+    static const build_recipe meshes[] = {
+        {.dp = 2},           {.dp = 4},           {.dp = 2, .tp = 2},
+        {.dp = 2, .tp = 4},  {.pp = 2, .dp = 2},  {.pp = 3, .dp = 2},
+        {.pp = 2, .dp = 2, .tp = 2}, {.pp = 4}};
+    int32_t lost = 0, unsound = 0, faults = 0, runs = 120, boxes = 0;
+
+    for (int32_t i = 0; i < runs; i++) {
+        build_recipe recipe = meshes[i % 8];
+        plan_lower_options o = {.overlap = fs_rand_below(&seed, 2),
+                                .share_memory = true,
+                                .prefetch = (int32_t)fs_rand_below(&seed, 3)};
+        ir_graph *g = build_mlp(3 + (int32_t)fs_rand_below(&seed, 3), 8,
+                                fs_rand_below(&seed, 2),
+                                1 + (int32_t)fs_rand_below(&seed, 6));
+        plan_report report = {0};
+        recipe.random = fs_rand(&seed) | 1;
+        recipe.schedule = fs_rand_below(&seed, 2) ? "1f1b" : "gpipe";
+        lowered l = lower_graph(g, &recipe, &o);
+        lost += l.status != FS_OK;
+        if (l.status == FS_OK) {
+            unsound += plan_check(g, l.cluster, l.p, l.arena, &report) !=
+                       FS_OK;
+            faults += disorder(l.p) + memory_faults(l.p);
+            for (int32_t c = 0; c < l.p->n_channels; c++)
+                faults += channel_faults(l.p, c);
+            for (int32_t t = 0; t < l.p->roles[0].n_tasks; t++)
+                boxes += l.p->roles[0].tasks[t].kind == PLAN_BOX;
+        }
+        for (int32_t k = 0; k < report.n && k < 3; k++)
+            printf("# run %d: %s\n", (int)i, report.findings[k].text);
+        close_lowered(&l);
+    }
+    tap_equal_int(lost, 0, "every legal strategy of %d random ones is lowered",
+                  (int)runs);
+    tap_equal_int(unsound, 0, "every plan is proven sound (%d boxing tasks)",
+                  (int)boxes);
+    tap_equal_int(faults, 0, "order, channels and memory are right in each");
+}
+
 /* ---- facts of single plans ---- */
 
 static int32_t count(const plan_role *role, plan_task_kind kind,
@@ -393,6 +435,7 @@ static void test_refusals(void)
 int main(void)
 {
     test_recipes();
+    test_random(tap_seed(11));
     test_data_parallel();
     test_pipeline();
     test_ranks();
