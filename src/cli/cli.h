@@ -81,8 +81,8 @@ bool cli_is_cluster(const char *spec);
 /* ---- clusters ---- */
 /* `local` is probed once and kept in the database. */
 fs_status cli_cluster_open(cli *c, const char *spec, hw_cluster **out);
-/* Measures this host on that many ranks of its own. */
-fs_status cli_probe(cli *c, int32_t ranks, hw_cluster **out);
+/* Measures this host: its kernels on one rank, its links between two. */
+fs_status cli_probe(cli *c, hw_cluster **out);
 /* Keeps the figures as what `local` means. */
 fs_status cli_remember_local(cli *c, const hw_cluster *cluster);
 /* Is this process a rank that this program, or the user's mpirun, started? */

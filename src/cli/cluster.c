@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "cli/ranks.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,11 +25,11 @@ static void seen_as(hw_cluster *cluster, int64_t ranks)
     if (ranks < 1)
         ranks = group->cores_per_node;
     group->devices_per_node = (int32_t)ranks;
-    group->device.memory_bytes = whole / (double)ranks;
+    group->device.memory_bytes = floor(whole / (double)ranks);
     hw_cluster_finish(cluster);
 }
 
-fs_status cli_probe(cli *c, int32_t ranks, hw_cluster **out)
+fs_status cli_probe(cli *c, hw_cluster **out)
 {
     char file[64];
     snprintf(file, sizeof file, "/tmp/flowsearch-probe.%d.json",
@@ -36,7 +37,9 @@ fs_status cli_probe(cli *c, int32_t ranks, hw_cluster **out)
     fs_progress("measuring this machine (once; a few seconds)");
     const char *words[] = {"calibrate", "local", "-o", file, "--db", "none",
                            NULL};
-    fs_status status = cli_start_ranks(c, ranks, words);
+    fs_status status = cli_start_ranks(c, 1, words);
+    if (status == FS_OK)
+        status = cli_start_ranks(c, 2, words);
     fs_progress("%s", "");
     if (status == FS_OK)
         status = hw_cluster_open(file, c->data_dir, c->arena, &c->err, out);
@@ -84,10 +87,9 @@ static fs_status open_local(cli *c, hw_cluster **out)
 {
     hw_cluster *now; /* cores and memory as they are today */
     FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &now));
-    int32_t cores = now->groups[0].cores_per_node;
     fs_status status = from_cache(c, cache_key(c, now), out);
     if (status == FS_NO) {
-        FS_TRY(cli_probe(c, cores > 1 ? 2 : 1, out));
+        FS_TRY(cli_probe(c, out));
         status = cli_remember_local(c, *out);
     }
     FS_TRY(status);

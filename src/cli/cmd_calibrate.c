@@ -5,22 +5,25 @@
 
 #include <string.h>
 
-/* As a rank: measures, and rank 0 writes. */
+/* As a rank. Alone it measures the device; two or more measure the links and
+ * add them to the file that the first pass wrote. */
 static fs_status measure(cli *c, exec_world *world)
 {
     hw_cluster *cluster;
-    int32_t ranks = exec_world_size(world);
-    FS_TRY(hw_cluster_probe(ranks, c->arena, &c->err, &cluster));
+    const char *file = c->args.output;
+    bool first = exec_world_size(world) == 1;
+    if (!file)
+        return fs_fail(&c->err, FS_INVALID, "a rank measures into -o FILE");
+    if (first)
+        FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &cluster));
+    else
+        FS_TRY(hw_cluster_open(file, c->data_dir, c->arena, &c->err,
+                               &cluster));
     FS_TRY(exec_probe(world, cluster, c->arena, &c->err));
     hw_cluster_finish(cluster);
     if (exec_world_rank(world) != 0)
         return FS_OK;
-    int32_t points = cluster->groups[0].device.n_points;
-    json_object_set_new(c->result, "points", json_integer(points));
-    if (!c->args.output)
-        return FS_OK;
-    json_object_set_new(c->result, "file", json_string(c->args.output));
-    return hw_cluster_save(cluster, c->args.output, &c->err);
+    return hw_cluster_save(cluster, file, &c->err);
 }
 
 static fs_status as_rank(cli *c)
@@ -43,9 +46,7 @@ fs_status cli_cmd_calibrate(cli *c)
         return as_rank(c);
     FS_TRY(cli_begin(c, NULL, "local"));
     hw_cluster *cluster;
-    FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &cluster));
-    int32_t ranks = cluster->groups[0].cores_per_node > 1 ? 2 : 1;
-    FS_TRY(cli_probe(c, ranks, &cluster));
+    FS_TRY(cli_probe(c, &cluster));
     const hw_device *device = &cluster->groups[0].device;
     json_object_set_new(c->result, "points", json_integer(device->n_points));
     json_object_set_new(c->result, "file",

@@ -36,10 +36,10 @@ static int32_t limit_by_quota(int32_t limit)
     return share < limit ? (int32_t)fmax(1, share) : limit;
 }
 
-static double limit_memory(double bytes)
+static double limit_memory(const char *path, double bytes)
 {
     double limit;
-    FILE *file = fopen("/sys/fs/cgroup/memory.max", "r");
+    FILE *file = fopen(path, "r");
     if (!file)
         return bytes;
     int n = fscanf(file, "%lf", &limit);
@@ -47,10 +47,22 @@ static double limit_memory(double bytes)
     return n == 1 && limit > 0 && limit < bytes ? limit : bytes;
 }
 
+/* The machine's whole memory, not what is free now: probing twice must give the
+ * same cluster. A lower limit is the user's to state. hwloc adds up its memory
+ * nodes, which a virtual machine with a balloon reports far too small, so the
+ * kernel's own total counts when it is larger. */
+static double whole_memory(hwloc_topology_t topology)
+{
+    double nodes = (double)hwloc_get_root_obj(topology)->total_memory;
+    double pages = (double)sysconf(_SC_PHYS_PAGES);
+    double bytes = fmax(nodes, pages * (double)sysconf(_SC_PAGESIZE));
+    bytes = limit_memory("/sys/fs/cgroup/memory.max", bytes);
+    return limit_memory("/sys/fs/cgroup/memory/memory.limit_in_bytes", bytes);
+}
+
 static void fill_group(hwloc_topology_t topology, int32_t ranks,
                        hw_group *group)
 {
-    hwloc_obj_t root = hwloc_get_root_obj(topology);
     *group =
         (hw_group){.nodes = 1,
                    .devices_per_node = ranks,
@@ -62,10 +74,7 @@ static void fill_group(hwloc_topology_t topology, int32_t ranks,
                    /* Conservative until two ranks have measured theirs. */
                    .inner = {"shared memory", 2e-6, 2e9, true},
                    .memory = {"memory copy", 5e-7, 2e9, true}};
-    /* The machine's whole memory, not what is free now: probing twice must
-     * give the same cluster. A lower limit is the user's to state. */
-    group->device.memory_bytes =
-        floor(limit_memory((double)root->total_memory) / ranks);
+    group->device.memory_bytes = floor(whole_memory(topology) / ranks);
 }
 
 fs_status hw_cluster_probe(int32_t ranks, fs_arena *arena, fs_err *err,
