@@ -119,6 +119,6 @@ fs_status search_exhaustive(const search_net *net, const search_budget *budget,
     if (!isfinite(w.best_cost))
         return fs_fail(err, FS_NO, "no assignment is legal and fits memory");
     double cost = search_net_cost(net, w.best);
-    *out = (search_solution){w.best, cost, cost, w.steps};
+    *out = (search_solution){w.best, cost, cost, w.steps, net->n_nodes};
     return FS_OK;
 }

@@ -129,6 +129,7 @@ fs_status search_greedy(const search_net *net, const search_budget *budget,
         .cost = cost,
         .lower_bound = search_net_floor(net, arena),
         .steps = g.steps,
+        .kernel_nodes = net->n_nodes,
     };
     return FS_OK;
 }

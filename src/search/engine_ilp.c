@@ -36,6 +36,7 @@ typedef struct ilp {
     int32_t *value;
     search_sums sums;
     int64_t steps;
+    int32_t kernel_nodes; /* the fewest of any round */
 } ilp;
 
 static prices prices_new(int32_t n, fs_arena *arena)
@@ -131,6 +132,8 @@ static bool price_round(ilp *s, bool exact)
     search_minimum min;
     search_cfn_minimise(cfn, &effort, scratch, &min);
     s->steps += cfn->steps;
+    if (min.kernel_nodes < s->kernel_nodes)
+        s->kernel_nodes = min.kernel_nodes;
     bool legal = !(isinf(min.bound) && min.bound > 0);
     if (min.bound - over > s->bound) {
         s->bound = min.bound - over;
@@ -336,6 +339,7 @@ static void start(ilp *s, const search_net *net, const search_budget *budget)
     s->sums = search_sums_new(net->n_stages, s->arena);
     s->value = fs_new(s->arena, int32_t, net->n_nodes);
     s->cost = INFINITY;
+    s->kernel_nodes = net->n_nodes;
     s->reach = 1;
     s->bound = search_net_floor(net, s->arena);
     search_solution first;
@@ -369,7 +373,7 @@ fs_status search_ilp(const search_net *net, const search_budget *budget,
     if (status == FS_OK)
         *out = (search_solution){
             fs_memdup(arena, s.value, (size_t)net->n_nodes * sizeof *s.value),
-            s.cost, fmin(s.bound, s.cost), s.steps};
+            s.cost, fmin(s.bound, s.cost), s.steps, s.kernel_nodes};
     fs_arena_destroy(s.arena);
     if (status == FS_NO)
         fs_fail(err, FS_NO, "no assignment is legal and fits memory");

@@ -44,6 +44,7 @@ typedef struct search_solution {
     double cost;        /* INFINITY: none found */
     double lower_bound; /* proven: no solution costs less */
     int64_t steps;      /* work done: nodes, pivots; per engine */
+    int32_t kernel_nodes; /* left by the reductions; all without them */
 } search_solution;
 
 /* Cost of an assignment by the formula above, INFINITY when it breaks memory.

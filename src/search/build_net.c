@@ -1,0 +1,391 @@
+/* Tables of a configuration's cost network. Nodes that look alike (op,
+ * attributes, shapes) share one table, edges between alike domains too:
+ * a deep network has few different ones. */
+#include "config.h"
+#include "search/layout.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Signatures and seconds of all nodes that look alike. */
+typedef struct domain {
+    int32_t n;
+    ir_nd_sig *sig;
+    double *seconds;
+} domain;
+
+typedef struct builder {
+    const search_problem *problem;
+    const search_layout *layout;
+    fs_arena *arena;
+    search_built *out;
+    search_memo alike;    /* node_key -> domain */
+    search_memo filtered; /* domain and mask -> domain */
+    FS_VEC(domain) domains;
+} builder;
+
+/* All that signatures and seconds depend on; no padding. */
+typedef struct node_key {
+    double f[IR_MAX_REAL];
+    int64_t i[IR_MAX_ATTR];
+    int64_t dim[IR_MAX_IN + IR_MAX_OUT][IR_MAX_RANK];
+    int32_t rank[IR_MAX_IN + IR_MAX_OUT];
+    int32_t dtype[IR_MAX_IN + IR_MAX_OUT];
+    int32_t op, n_in, n_out, stage;
+} node_key;
+
+static void put_tensor(node_key *key, int32_t at, const ir_shape *shape,
+                       ir_dtype dtype)
+{
+    key->rank[at] = shape->rank;
+    key->dtype[at] = (int32_t)dtype;
+    for (int32_t d = 0; d < shape->rank; d++)
+        key->dim[at][d] = shape->dim[d];
+}
+
+/* Stages of one machine kind are alike. */
+static int32_t alike_stage(const builder *b, int32_t stage)
+{
+    return b->problem->cluster->n_groups > 1 ? stage : 0;
+}
+
+static void key_of(const builder *b, int32_t v, node_key *key)
+{
+    const ir_graph *graph = b->layout->graph;
+    const ir_node *node = &graph->nodes.at[v];
+    ir_io io;
+    memset(key, 0, sizeof *key);
+    memcpy(key->f, node->f, sizeof key->f);
+    memcpy(key->i, node->i, sizeof key->i);
+    key->op = (int32_t)node->op;
+    key->n_in = node->n_in;
+    key->n_out = node->n_out;
+    key->stage = alike_stage(b, b->layout->stage_of[v]);
+    ir_node_io(graph, node, &io);
+    for (int32_t k = 0; k < node->n_in; k++)
+        put_tensor(key, k, &io.in[k], io.in_dtype[k]);
+    for (int32_t k = 0; k < node->n_out; k++)
+        put_tensor(key, IR_MAX_IN + k, &io.out[k], io.out_dtype[k]);
+}
+
+static bool has_extreme(const ir_nd_sbp *sbp, int32_t n_axes)
+{
+    for (int32_t a = 0; a < n_axes; a++)
+        if (sbp->at[a].kind == IR_PMAX || sbp->at[a].kind == IR_PMIN)
+            return true;
+    return false;
+}
+
+/* P(max) and P(min) are left out: no op of a training graph needs them. */
+static bool in_space(const ir_node *node, const ir_nd_sig *sig, int32_t n_axes)
+{
+    for (int32_t k = 0; k < node->n_in; k++)
+        if (has_extreme(&sig->in[k], n_axes))
+            return false;
+    for (int32_t k = 0; k < node->n_out; k++)
+        if (has_extreme(&sig->out[k], n_axes))
+            return false;
+    return true;
+}
+
+static int32_t add_domain(builder *b, int32_t v)
+{
+    const ir_graph *graph = b->layout->graph;
+    const ir_node *node = &graph->nodes.at[v];
+    const plan_stage *stage = &b->layout->stages[b->layout->stage_of[v]];
+    ir_nd_sig_list all;
+    ir_signatures(graph, node, &stage->mesh, b->arena, &all);
+    domain d = {.sig = all.at, .seconds = fs_new(b->arena, double, all.n)};
+    for (int32_t k = 0; k < all.n; k++) {
+        if (!in_space(node, &all.at[k], stage->mesh.n))
+            continue;
+        d.sig[d.n] = all.at[k];
+        d.seconds[d.n] = cost_node_seconds(b->problem->cost, graph, v,
+                                           &d.sig[d.n], stage);
+        d.n++;
+    }
+    fs_push(b->arena, &b->domains, d);
+    return b->domains.n - 1;
+}
+
+static int32_t keep_allowed(builder *b, int32_t from, const bool *keep)
+{
+    const domain all = b->domains.at[from];
+    domain d = {.sig = fs_new(b->arena, ir_nd_sig, all.n),
+                .seconds = fs_new(b->arena, double, all.n)};
+    for (int32_t k = 0; k < all.n; k++)
+        if (keep[k]) {
+            d.sig[d.n] = all.sig[k];
+            d.seconds[d.n++] = all.seconds[k];
+        }
+    fs_push(b->arena, &b->domains, d);
+    return b->domains.n - 1;
+}
+
+/* The domain of a node under the problem's filter. */
+static int32_t filter_domain(builder *b, int32_t v, int32_t all)
+{
+    const search_filter *filter = &b->problem->filter;
+    const plan_stage *stage = &b->layout->stages[b->layout->stage_of[v]];
+    const domain d = b->domains.at[all];
+    if (!filter->allow)
+        return all;
+    fs_arena *scratch = fs_arena_create();
+    size_t bytes = sizeof all + (size_t)d.n;
+    char *key = fs_alloc(scratch, bytes, 1);
+    bool *keep = (bool *)(key + sizeof all), every = true;
+    memcpy(key, &all, sizeof all);
+    for (int32_t k = 0; k < d.n; k++) {
+        keep[k] = filter->allow(filter->ctx, b->layout->graph, v, &stage->mesh,
+                                &d.sig[k]);
+        every &= keep[k];
+    }
+    int32_t result = all;
+    if (!every) {
+        int32_t *known = search_memo_at(&b->filtered, key, bytes);
+        if (*known < 0)
+            *known = keep_allowed(b, all, keep);
+        result = *known;
+    }
+    fs_arena_destroy(scratch);
+    return result;
+}
+
+static int32_t domain_of(builder *b, int32_t v)
+{
+    node_key key;
+    key_of(b, v, &key);
+    int32_t *known = search_memo_at(&b->alike, &key, sizeof key);
+    if (*known < 0)
+        *known = add_domain(b, v);
+    return filter_domain(b, v, *known);
+}
+
+static void build_node(builder *b, const ir_uses *uses, int32_t v)
+{
+    search_built *out = b->out;
+    const search_layout *layout = b->layout;
+    int32_t stage = layout->stage_of[v], id = domain_of(b, v);
+    const domain *d = &b->domains.at[id];
+    search_net_node *node = &out->net.nodes[v];
+    *node = (search_net_node){
+        .n = d->n, .stage = stage, .cost = d->seconds,
+        .per_step = cost_node_per_step(layout->graph, v),
+        .bytes = fs_new(b->arena, int64_t, d->n)};
+    for (int32_t k = 0; k < d->n; k++)
+        node->bytes[k] =
+            cost_node_bytes(layout->graph, uses, v, &d->sig[k],
+                            &layout->stages[stage], layout->in_flight[stage]);
+    out->sig[v] = d->sig;
+    out->domain[v] = id;
+    if (d->n == 0 && out->empty < 0)
+        out->empty = v;
+}
+
+void search_build_nodes(const search_problem *problem,
+                        const search_layout *layout, fs_arena *arena,
+                        search_built *out)
+{
+    int32_t n = layout->graph->nodes.n;
+    builder b = {.problem = problem, .layout = layout, .arena = arena,
+                 .out = out, .alike = {.arena = arena},
+                 .filtered = {.arena = arena}};
+    *out = (search_built){
+        .layout = layout,
+        .net = {.n_nodes = n, .n_stages = layout->n_stages,
+                .micro_batches = layout->graph->micro_batches,
+                .nodes = fs_new(arena, search_net_node, n),
+                .limit_bytes = layout->limit_bytes},
+        .sig = fs_new(arena, ir_nd_sig *, n),
+        .domain = fs_new(arena, int32_t, n),
+        .empty = -1};
+    ir_uses uses = ir_graph_uses(layout->graph, arena);
+    for (int32_t v = 0; v < n; v++)
+        build_node(&b, &uses, v);
+}
+
+/* ---- edges ---- */
+
+/* One edge of the graph: a tensor on its way from node u's output to node
+ * v's input; for a variable's loop v is the variable. */
+typedef struct link {
+    int32_t tensor, u, v, out_slot, in_slot;
+    bool loop;
+} link;
+
+/* All that a pair table depends on besides the tensor's shape, which the
+ * domains imply; no padding. */
+typedef struct edge_key {
+    int32_t domain_u, domain_v, out_slot, in_slot, loop, from, to;
+} edge_key;
+
+typedef struct edge_builder {
+    const search_problem *problem;
+    plan_boxer *boxer;
+    fs_arena *arena;
+    search_built *built;
+    search_memo alike;
+    FS_VEC(double *) tables;
+} edge_builder;
+
+static const ir_nd_sbp *leaves(const search_built *built, const link *l,
+                               int32_t value)
+{
+    return &built->sig[l->u][value].out[l->out_slot];
+}
+
+static const ir_nd_sbp *arrives(const search_built *built, const link *l,
+                                int32_t value)
+{
+    const ir_nd_sig *sig = &built->sig[l->v][value];
+    return l->loop ? &sig->out[0] : &sig->in[l->in_slot];
+}
+
+static double pair_seconds(const edge_builder *b, const link *l,
+                           const ir_nd_sbp *from, const ir_nd_sbp *to)
+{
+    const search_layout *layout = b->built->layout;
+    const ir_tensor *tensor = &layout->graph->tensors.at[l->tensor];
+    const plan_stage *home = &layout->stages[layout->stage_of[l->u]];
+    const plan_stage *goal = &layout->stages[layout->stage_of[l->v]];
+    double path = plan_boxer_find(b->boxer, tensor, home, from, to, NULL);
+    if (home == goal || isinf(path))
+        return path;
+    return path +
+           cost_move_seconds(b->problem->cost, tensor, home, goal, to);
+}
+
+typedef const ir_nd_sbp *sbp_at(const search_built *built, const link *l,
+                                int32_t value);
+
+/* Different SBPs among a node's values: which[value] counts them, first[]
+ * gives one of each. Returns how many. */
+static int32_t distinct(const edge_builder *b, const link *l, sbp_at *at,
+                        int32_t n, int32_t *which, int32_t *first)
+{
+    int32_t axes = b->built->layout->stages[0].mesh.n, found = 0;
+    for (int32_t s = 0; s < n; s++) {
+        int32_t k = 0;
+        while (k < found && !ir_nd_sbp_equal(at(b->built, l, first[k]),
+                                             at(b->built, l, s), axes))
+            k++;
+        if (k == found)
+            first[found++] = s;
+        which[s] = k;
+    }
+    return found;
+}
+
+/* Rows are the values of the earlier node: u, or the variable of a loop. */
+static double *make_table(const edge_builder *b, const link *l)
+{
+    const search_net_node *nodes = b->built->net.nodes;
+    int32_t nu = nodes[l->u].n, nv = nodes[l->v].n;
+    fs_arena *scratch = fs_arena_create();
+    int32_t *wu = fs_new(scratch, int32_t, nu), *fu = fs_new(scratch, int32_t, nu);
+    int32_t *wv = fs_new(scratch, int32_t, nv), *fv = fs_new(scratch, int32_t, nv);
+    int32_t du = distinct(b, l, leaves, nu, wu, fu);
+    int32_t dv = distinct(b, l, arrives, nv, wv, fv);
+    double *pair = fs_new(scratch, double, (size_t)du * (size_t)dv);
+    for (int32_t s = 0; s < du; s++)
+        for (int32_t t = 0; t < dv; t++)
+            pair[s * dv + t] = pair_seconds(b, l, leaves(b->built, l, fu[s]),
+                                            arrives(b->built, l, fv[t]));
+    double *table = fs_new(b->arena, double, (size_t)nu * (size_t)nv);
+    for (int64_t s = 0; s < nu; s++)
+        for (int64_t t = 0; t < nv; t++)
+            table[l->loop ? t * nu + s : s * nv + t] =
+                pair[wu[s] * dv + wv[t]];
+    fs_arena_destroy(scratch);
+    return table;
+}
+
+static double *table_of(edge_builder *b, const link *l)
+{
+    const search_built *built = b->built;
+    edge_key key = {built->domain[l->u], built->domain[l->v], l->out_slot,
+                    l->in_slot, l->loop, built->layout->stage_of[l->u],
+                    built->layout->stage_of[l->v]};
+    int32_t *known = search_memo_at(&b->alike, &key, sizeof key);
+    if (*known < 0) {
+        *known = b->tables.n;
+        fs_push(b->arena, &b->tables, make_table(b, l));
+    }
+    return b->tables.at[*known];
+}
+
+static void build_edge(edge_builder *b, int32_t v, int32_t slot, int32_t tensor)
+{
+    search_built *built = b->built;
+    const ir_graph *graph = built->layout->graph;
+    const ir_tensor *t = &graph->tensors.at[tensor];
+    bool loop = graph->nodes.at[v].op == IR_OP_variable;
+    link l = {tensor, t->producer, v, t->slot, slot, loop};
+    built->net.edges[built->net.n_edges++] = (search_net_edge){
+        .u = loop ? v : l.u,
+        .v = loop ? l.u : v,
+        .stage = built->layout->stage_of[v],
+        .per_step = plan_tensor_per_step(graph, tensor),
+        .cost = table_of(b, &l)};
+}
+
+void search_build_edges(const search_problem *problem, plan_boxer *boxer,
+                        fs_arena *arena, search_built *built)
+{
+    const ir_graph *graph = built->layout->graph;
+    edge_builder b = {problem, boxer, arena, built, {.arena = arena}, {0}};
+    int32_t n = 0;
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        n += graph->nodes.at[v].n_in + 1;
+    built->net.edges = fs_new(arena, search_net_edge, n);
+    built->net.n_edges = 0;
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        for (int32_t k = 0; k < node->n_in; k++)
+            build_edge(&b, v, k, node->in[k]);
+        int32_t next = node->op == IR_OP_variable
+                           ? graph->tensors.at[node->out[0]].next
+                           : -1;
+        if (next >= 0)
+            build_edge(&b, v, 0, next);
+    }
+}
+
+/* ---- back to a strategy ---- */
+
+static void set_path(plan_boxer *boxer, const search_built *built,
+                     plan_strategy *s, int32_t v, int32_t slot)
+{
+    const ir_graph *graph = built->layout->graph;
+    int32_t tensor = plan_edge_tensor(graph, s, v, slot);
+    if (tensor < 0)
+        return;
+    const ir_tensor *t = &graph->tensors.at[tensor];
+    const ir_nd_sbp *to = graph->nodes.at[v].op == IR_OP_variable
+                              ? &s->sig[v].out[0]
+                              : &s->sig[v].in[slot];
+    double seconds = plan_boxer_find(
+        boxer, t, &s->stages[s->stage_of[t->producer]],
+        &s->sig[t->producer].out[t->slot], to, &s->edge[s->first_edge[v] + slot]);
+    FS_ASSERT(isfinite(seconds));
+}
+
+plan_strategy *search_strategy(const search_problem *problem,
+                               plan_boxer *boxer, const search_built *built,
+                               const int32_t *value, fs_arena *arena)
+{
+    const search_layout *layout = built->layout;
+    const ir_graph *graph = layout->graph;
+    plan_strategy *s = plan_strategy_new(graph, layout->n_stages, arena);
+    s->schedule = fs_strdup(arena, problem->schedule);
+    memcpy(s->stages, layout->stages,
+           (size_t)layout->n_stages * sizeof *s->stages);
+    memcpy(s->stage_of, layout->stage_of,
+           (size_t)graph->nodes.n * sizeof *s->stage_of);
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        s->sig[v] = built->sig[v][value[v]];
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
+            set_path(boxer, built, s, v, e - s->first_edge[v]);
+    return s;
+}

@@ -1,0 +1,274 @@
+/* Stages: forward nodes in topological order, cut into runs; everything else
+ * follows them.
+ *
+ * Places for a cut are those that the fewest float activations cross: one at
+ * the boundary of a block with a residual stream. Among them a dynamic program
+ * finds the cut whose slowest stage is fastest (seconds of forward and
+ * backward on one device), and of those the one that moves fewest bytes. */
+#include "config.h"
+#include "search/layout.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct cutter {
+    const search_problem *problem;
+    const ir_graph *graph;
+    fs_arena *arena;
+    ir_uses uses;
+    bool *moving;    /* [node] forward, depends on data */
+    int32_t n;       /* moving nodes, in order */
+    int32_t *order;  /* [n] */
+    int32_t *rank;   /* [node] place in order, -1 */
+    double *seconds; /* [n + 1] prefix sums */
+    int32_t *crossing; /* [n + 1] activations that cross before place k */
+    int64_t *bytes;    /* [n + 1] and their bytes */
+} cutter;
+
+static bool is_source(const ir_node *node)
+{
+    return ir_op_class_of(node->op) == IR_CLASS_SOURCE;
+}
+
+/* Forward nodes that compute with data; those of weights alone follow their
+ * consumers. */
+static void find_moving(cutter *c)
+{
+    const ir_graph *graph = c->graph;
+    c->moving = fs_new(c->arena, bool, graph->nodes.n);
+    c->order = fs_new(c->arena, int32_t, graph->nodes.n);
+    c->rank = fs_new(c->arena, int32_t, graph->nodes.n);
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        bool moving = false;
+        c->rank[v] = -1;
+        for (int32_t k = 0; k < node->n_in; k++) {
+            int32_t from = graph->tensors.at[node->in[k]].producer;
+            moving |= c->moving[from] ||
+                      graph->nodes.at[from].op == IR_OP_input;
+        }
+        c->moving[v] = moving && node->phase == IR_FORWARD && node->n_out > 0;
+        if (c->moving[v]) {
+            c->rank[v] = c->n;
+            c->order[c->n++] = v;
+        }
+    }
+}
+
+/* Seconds of forward and backward, on one device. */
+static void weigh(cutter *c)
+{
+    const ir_graph *graph = c->graph;
+    plan_stage one = {.mesh = {0}, .first_device = 0};
+    ir_nd_sig plain = {0};
+    c->seconds = fs_new(c->arena, double, c->n + 1);
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        int32_t owner = node->phase == IR_BACKWARD ? node->forward : v;
+        if (owner < 0 || c->rank[owner] < 0)
+            continue;
+        c->seconds[c->rank[owner] + 1] +=
+            cost_node_seconds(c->problem->cost, graph, v, &plain, &one);
+    }
+    for (int32_t k = 0; k < c->n; k++)
+        c->seconds[k + 1] += c->seconds[k];
+}
+
+/* Last forward consumer of a tensor, in the order; -1. */
+static int32_t last_use(const cutter *c, int32_t tensor)
+{
+    int32_t last = -1;
+    for (int32_t u = c->uses.first[tensor]; u < c->uses.first[tensor + 1]; u++)
+        if (c->rank[c->uses.list[u]] > last)
+            last = c->rank[c->uses.list[u]];
+    return last;
+}
+
+static void count_crossings(cutter *c)
+{
+    c->crossing = fs_new(c->arena, int32_t, c->n + 1);
+    c->bytes = fs_new(c->arena, int64_t, c->n + 1);
+    for (int32_t r = 0; r < c->n; r++) {
+        const ir_node *node = &c->graph->nodes.at[c->order[r]];
+        for (int32_t o = 0; o < node->n_out; o++) {
+            const ir_tensor *t = &c->graph->tensors.at[node->out[o]];
+            bool real = t->dtype == IR_F32 || t->dtype == IR_F64;
+            int32_t last = last_use(c, node->out[o]);
+            for (int32_t k = r + 1; k <= last; k++) {
+                c->crossing[k] += real;
+                c->bytes[k] +=
+                    ir_shape_count(&t->shape) * ir_dtype_bytes(t->dtype);
+            }
+        }
+    }
+}
+
+/* Places that at most `most` activations cross. */
+static int32_t places(const cutter *c, int32_t most, int32_t *out)
+{
+    int32_t n = 0;
+    for (int32_t k = 1; k < c->n; k++)
+        if (c->crossing[k] <= most)
+            out[n++] = k;
+    return n;
+}
+
+/* cost[j]: slowest stage, then bytes, of the best cut of what lies before
+ * place j into the stages so far. */
+typedef struct best_cut {
+    double slowest;
+    int64_t bytes;
+    int32_t from;
+} best_cut;
+
+static bool better(const best_cut *a, const best_cut *b)
+{
+    return a->slowest < b->slowest ||
+           (a->slowest <= b->slowest && a->bytes < b->bytes);
+}
+
+/* at[0] = 0, at[1 .. n-1] the places, at[n] = the end. */
+static void choose(const cutter *c, const int32_t *at, int32_t n,
+                   int32_t n_stages, int32_t *begin)
+{
+    best_cut *best =
+        fs_new(c->arena, best_cut, (size_t)(n_stages + 1) * (size_t)(n + 1));
+    for (int32_t p = 0; p <= n_stages; p++)
+        for (int32_t j = 0; j <= n; j++)
+            best[p * (n + 1) + j] = (best_cut){INFINITY, 0, -1};
+    best[0].slowest = 0;
+    for (int32_t p = 1; p <= n_stages; p++)
+        for (int32_t j = p; j <= n; j++)
+            for (int32_t i = p - 1; i < j; i++) {
+                const best_cut *before = &best[(p - 1) * (n + 1) + i];
+                best_cut now = {
+                    fmax(before->slowest,
+                         c->seconds[at[j]] - c->seconds[at[i]]),
+                    before->bytes + (i ? c->bytes[at[i]] : 0), i};
+                if (better(&now, &best[p * (n + 1) + j]))
+                    best[p * (n + 1) + j] = now;
+            }
+    for (int32_t p = n_stages, j = n; p > 0; p--) {
+        j = best[p * (n + 1) + j].from;
+        begin[p - 1] = at[j];
+    }
+}
+
+/* Stage of a node that no rule has placed: that of its first consumer. */
+static int32_t first_consumer(const cutter *c, int32_t v,
+                              const int32_t *stage_of)
+{
+    const ir_node *node = &c->graph->nodes.at[v];
+    int32_t first = -1;
+    for (int32_t o = 0; o < node->n_out; o++)
+        for (int32_t u = c->uses.first[node->out[o]];
+             u < c->uses.first[node->out[o] + 1]; u++) {
+            int32_t user = c->uses.list[u];
+            if (stage_of[user] >= 0 && (first < 0 || user < first))
+                first = user;
+        }
+    return first < 0 ? -1 : stage_of[first];
+}
+
+static int32_t last_producer(const cutter *c, int32_t v,
+                             const int32_t *stage_of)
+{
+    const ir_node *node = &c->graph->nodes.at[v];
+    int32_t stage = -1;
+    for (int32_t k = 0; k < node->n_in; k++) {
+        int32_t from = c->graph->tensors.at[node->in[k]].producer;
+        if (stage_of[from] >= 0)
+            stage = stage_of[from];
+    }
+    return stage;
+}
+
+/* Sources and what only weights feed, last first: they follow consumers. */
+static void place_sources(const cutter *c, int32_t *stage_of)
+{
+    for (int32_t v = c->graph->nodes.n - 1; v >= 0; v--) {
+        const ir_node *node = &c->graph->nodes.at[v];
+        if (stage_of[v] < 0 && (node->phase == IR_FORWARD || is_source(node)))
+            stage_of[v] = first_consumer(c, v, stage_of);
+    }
+}
+
+/* Updates follow their variable, backward nodes their forward node,
+ * accumulation the gradient's producer. */
+static void place_followers(const cutter *c, int32_t *stage_of)
+{
+    for (int32_t v = 0; v < c->graph->nodes.n; v++) {
+        const ir_node *node = &c->graph->nodes.at[v];
+        if (stage_of[v] >= 0 || is_source(node))
+            continue;
+        if (node->op == IR_OP_accumulate)
+            stage_of[v] = last_producer(c, v, stage_of);
+        else if (node->forward >= 0)
+            stage_of[v] = stage_of[node->forward];
+    }
+}
+
+static void place_rest(const cutter *c, int32_t *stage_of)
+{
+    for (int32_t v = c->graph->nodes.n - 1; v >= 0; v--)
+        if (stage_of[v] < 0)
+            stage_of[v] = first_consumer(c, v, stage_of);
+    for (int32_t v = 0; v < c->graph->nodes.n; v++)
+        if (stage_of[v] < 0)
+            stage_of[v] = last_producer(c, v, stage_of);
+    for (int32_t v = 0; v < c->graph->nodes.n; v++)
+        if (stage_of[v] < 0)
+            stage_of[v] = 0;
+}
+
+static void place(const cutter *c, const int32_t *begin, int32_t n_stages,
+                  int32_t *stage_of)
+{
+    for (int32_t v = 0; v < c->graph->nodes.n; v++) {
+        stage_of[v] = -1;
+        for (int32_t p = 0; c->moving[v] && p < n_stages; p++)
+            if (c->rank[v] >= begin[p])
+                stage_of[v] = p;
+    }
+    place_sources(c, stage_of);
+    place_followers(c, stage_of);
+    place_rest(c, stage_of);
+}
+
+static fs_status cut(cutter *c, int32_t n_stages, fs_err *err,
+                     int32_t *stage_of)
+{
+    c->uses = ir_graph_uses(c->graph, c->arena);
+    find_moving(c);
+    weigh(c);
+    count_crossings(c);
+    int32_t *at = fs_new(c->arena, int32_t, c->n + 2), n = 0, widest = 0;
+    for (int32_t k = 1; k < c->n; k++)
+        widest = c->crossing[k] > widest ? c->crossing[k] : widest;
+    for (int32_t most = 1; most <= widest && n < n_stages - 1; most++)
+        n = places(c, most, at + 1);
+    if (n < n_stages - 1)
+        return fs_fail(err, FS_NO,
+                       "%s: %d stages need %d places to cut, it has %d",
+                       c->graph->name, n_stages, n_stages - 1, n);
+    at[n + 1] = c->n;
+    int32_t *begin = fs_new(c->arena, int32_t, n_stages);
+    choose(c, at, n + 1, n_stages, begin);
+    place(c, begin, n_stages, stage_of);
+    return FS_OK;
+}
+
+fs_status search_cut(const search_problem *problem, const ir_graph *graph,
+                     int32_t n_stages, fs_err *err,
+                     int32_t *stage_of)
+{
+    if (n_stages == 1) {
+        memset(stage_of, 0, (size_t)graph->nodes.n * sizeof *stage_of);
+        return FS_OK;
+    }
+    cutter c = {.problem = problem, .graph = graph,
+                .arena = fs_arena_create()};
+    fs_status status = cut(&c, n_stages, err, stage_of);
+    fs_arena_destroy(c.arena);
+    return status;
+}

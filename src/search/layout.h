@@ -1,0 +1,56 @@
+/* From a configuration to its cost network. Internal to this folder. */
+#ifndef FS_SEARCH_LAYOUT_H
+#define FS_SEARCH_LAYOUT_H
+
+#include "search/engine.h"
+
+/* A configuration: which nodes run on which devices. */
+typedef struct search_layout {
+    const ir_graph *graph;
+    int32_t n_stages;
+    plan_stage *stages; /* equal meshes, devices in order */
+    int32_t *stage_of;  /* [nodes] */
+    int32_t *in_flight; /* [n_stages] micro-batches held, by the schedule */
+    int64_t *limit_bytes;
+} search_layout;
+
+/* Cuts the graph into `n_stages` runs of forward nodes, balanced by time on
+ * one device, at places that as few activations as possible cross; all other
+ * nodes follow. FS_NO when there are not enough places. */
+fs_status search_cut(const search_problem *problem, const ir_graph *graph,
+                     int32_t n_stages, fs_err *err,
+                     int32_t *stage_of);
+
+/* Table from a key of any bytes to a number. */
+typedef struct search_memo {
+    fs_arena *arena;
+    struct search_memo_entry *entries;
+    int32_t n, n_buckets;
+    int32_t *bucket;
+} search_memo;
+/* The number's place, made and set to -1 when the key is new; it moves when
+ * the next key is added. */
+int32_t *search_memo_at(search_memo *memo, const void *key, size_t bytes);
+
+/* The network of a layout. Value k of node i is signature sig[i][k]. */
+typedef struct search_built {
+    const search_layout *layout;
+    search_net net;
+    ir_nd_sig **sig;
+    int32_t *domain;   /* [node] nodes of one number have equal tables */
+    int32_t empty;     /* a node that the filter leaves nothing, or -1 */
+} search_built;
+
+/* Nodes only: enough for a bound. */
+void search_build_nodes(const search_problem *problem,
+                        const search_layout *layout, fs_arena *arena,
+                        search_built *out);
+void search_build_edges(const search_problem *problem, plan_boxer *boxer,
+                        fs_arena *arena, search_built *built);
+
+/* Solution -> strategy, with its boxing paths. */
+plan_strategy *search_strategy(const search_problem *problem,
+                               plan_boxer *boxer, const search_built *built,
+                               const int32_t *value, fs_arena *arena);
+
+#endif

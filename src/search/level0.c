@@ -1,0 +1,459 @@
+/* Level 0: configurations (stages, mesh, micro-batches) by best-first branch
+ * and bound. Each becomes a cost network; the bound of one that was not solved
+ * is what its tables alone allow, of one that was what the engine proved. The
+ * smallest of all bounds is the certificate for the whole space. */
+#include "config.h"
+#include "search/layout.h"
+
+#include "base/clock.h"
+#include "plan/schedule.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A configuration on its way. */
+typedef struct candidate {
+    const search_graph *graph;
+    int32_t n_stages;
+    ir_mesh mesh;
+    search_layout layout;
+    search_built built;
+    fs_arena *arena; /* its tables */
+    search_config record;
+    int64_t need_bytes; /* least memory, when that is what it lacks */
+    char why[1024];     /* it is infeasible */
+} candidate;
+
+typedef struct level0 {
+    const search_problem *problem;
+    search_engine_fn *engine;
+    fs_arena *arena; /* of the result */
+    fs_arena *scratch;
+    plan_boxer *boxer;
+    int64_t start_ns, deadline_ns;
+    FS_VEC(candidate *) all;
+    candidate *best; /* NULL: none yet */
+    double best_s;
+    int32_t *value; /* of the best */
+    int32_t kernel_nodes;
+} level0;
+
+static double seconds_since(int64_t start_ns)
+{
+    return 1e-9 * (double)(fs_now_ns() - start_ns);
+}
+
+/* ---- enumeration ---- */
+
+static void add_candidate(level0 *z, const search_graph *graph,
+                          int32_t n_stages, const ir_mesh *mesh)
+{
+    candidate *c = fs_new(z->scratch, candidate, 1);
+    *c = (candidate){.graph = graph, .n_stages = n_stages, .mesh = *mesh};
+    c->record = (search_config){.n_stages = n_stages,
+                               .micro_batches = graph->micro_batches,
+                               .mesh = *mesh,
+                               .schedule = z->problem->schedule,
+                               .status = "limit",
+                               .iteration_s = INFINITY,
+                               .lower_bound_s = 0};
+    fs_push(z->scratch, &z->all, c);
+}
+
+static bool same_mesh(const ir_mesh *a, const ir_mesh *b)
+{
+    bool same = a->n == b->n;
+    for (int32_t k = 0; same && k < a->n; k++)
+        same = a->dim[k] == b->dim[k];
+    return same;
+}
+
+/* All ordered factorisations of `devices` into at most `room` more axes. Both
+ * orders count: an inner axis has other neighbours and other legal boxing. */
+static void add_meshes(level0 *z, const search_graph *graph, int32_t n_stages,
+                       int32_t devices, ir_mesh *mesh)
+{
+    const ir_mesh *fixed = &z->problem->fix_mesh;
+    int32_t most = z->problem->max_mesh_axes;
+    if (devices == 1) {
+        if (fixed->n < 0 || same_mesh(fixed, mesh))
+            add_candidate(z, graph, n_stages, mesh);
+        return;
+    }
+    if (fixed->n > most)
+        most = fixed->n;
+    if (mesh->n >= most || mesh->n >= IR_MAX_MESH)
+        return;
+    int32_t axis = mesh->n++;
+    for (int32_t d = devices; d >= 2; d--)
+        if (devices % d == 0) {
+            mesh->dim[axis] = d;
+            add_meshes(z, graph, n_stages, devices / d, mesh);
+        }
+    mesh->dim[axis] = 0;
+    mesh->n--;
+}
+
+static void enumerate(level0 *z)
+{
+    int32_t devices = z->problem->cluster->n_devices;
+    for (int32_t g = 0; g < z->problem->n_graphs; g++)
+        for (int32_t p = 1; p <= devices; p++) {
+            if (devices % p ||
+                (z->problem->fix_stages && p != z->problem->fix_stages))
+                continue;
+            ir_mesh mesh = {0};
+            add_meshes(z, &z->problem->graphs[g], p, devices / p, &mesh);
+        }
+}
+
+/* ---- one candidate ---- */
+
+static int64_t device_bytes(const search_problem *problem,
+                            const plan_stage *stage)
+{
+    double least = INFINITY;
+    if (problem->memory_bytes > 0)
+        return problem->memory_bytes;
+    for (int32_t k = 0; k < ir_mesh_size(&stage->mesh); k++)
+        least = fmin(least, hw_group_of(problem->cluster,
+                                        stage->first_device + k)
+                                ->device.memory_bytes);
+    return least < 9e18 ? (int64_t)least : INT64_MAX;
+}
+
+static void fill_in_flight(const search_problem *problem, int32_t m,
+                           search_layout *layout)
+{
+    plan_schedule_fn *fill = plan_schedule_find(problem->schedule);
+    fs_arena *scratch = fs_arena_create();
+    plan_slot *slots = fs_new(scratch, plan_slot, 2 * (size_t)m);
+    for (int32_t i = 0; i < layout->n_stages; i++) {
+        fill(i, layout->n_stages, m, slots);
+        layout->in_flight[i] = plan_schedule_in_flight(slots, 2 * m);
+    }
+    fs_arena_destroy(scratch);
+}
+
+static fs_status lay_out(level0 *z, candidate *c, fs_err *err)
+{
+    const search_problem *problem = z->problem;
+    const ir_graph *graph = c->graph->graph;
+    search_layout *layout = &c->layout;
+    int32_t p = c->n_stages, size = ir_mesh_size(&c->mesh);
+    *layout = (search_layout){
+        .graph = graph,
+        .n_stages = p,
+        .stages = fs_new(c->arena, plan_stage, p),
+        .stage_of = fs_new(c->arena, int32_t, graph->nodes.n),
+        .in_flight = fs_new(c->arena, int32_t, p),
+        .limit_bytes = fs_new(c->arena, int64_t, p)};
+    for (int32_t i = 0; i < p; i++) {
+        layout->stages[i] = (plan_stage){c->mesh, i * size};
+        layout->limit_bytes[i] = device_bytes(problem, &layout->stages[i]);
+    }
+    fill_in_flight(problem, graph->micro_batches, layout);
+    return search_cut(problem, graph, p, err, layout->stage_of);
+}
+
+static void reject(candidate *c, const char *status, const char *why)
+{
+    c->record.status = status;
+    c->record.lower_bound_s = INFINITY;
+    snprintf(c->why, sizeof c->why, "%s", why);
+}
+
+/* Tables of the nodes, and a bound from them. */
+static void prepare(level0 *z, candidate *c)
+{
+    fs_err err = {0};
+    c->arena = fs_arena_create();
+    if (lay_out(z, c, &err) != FS_OK) {
+        reject(c, "infeasible", err.text);
+        return;
+    }
+    search_build_nodes(z->problem, &c->layout, c->arena, &c->built);
+    if (c->built.empty >= 0) {
+        const ir_node *node = &c->graph->graph->nodes.at[c->built.empty];
+        fs_fail(&err, FS_NO, "what was asked for leaves '%s' no signature",
+                node->name);
+        reject(c, "infeasible", err.text);
+        return;
+    }
+    c->record.lower_bound_s = search_net_floor(&c->built.net, c->arena);
+}
+
+static void say(const level0 *z, const candidate *c)
+{
+    char line[160], mesh[64] = "", best[32], bound[32];
+    size_t n = 0;
+    if (!z->problem->progress)
+        return;
+    for (int32_t a = 0; a < c->mesh.n && n < sizeof mesh; a++)
+        n += (size_t)snprintf(mesh + n, sizeof mesh - n, "%s%d", a ? "x" : "",
+                              c->mesh.dim[a]);
+    snprintf(line, sizeof line, "%d stages of (%s), %d micro-batches: %s, "
+             "bound %s, best %s", c->n_stages, mesh,
+             c->graph->micro_batches, c->record.status,
+             fs_human_seconds(bound, c->record.lower_bound_s),
+             fs_human_seconds(best, z->best_s));
+    z->problem->progress(z->problem->progress_ctx, line);
+}
+
+/* Did memory make it infeasible? Then how much would do. */
+static void explain_infeasible(candidate *c)
+{
+    const search_net *net = &c->built.net;
+    int64_t need = 0;
+    bool too_small = false;
+    for (int32_t i = 0; i < net->n_stages; i++) {
+        int64_t least = search_net_least_bytes(net, i);
+        need = least > need ? least : need;
+        too_small |= least > net->limit_bytes[i];
+    }
+    if (need == INT64_MAX || !too_small) {
+        reject(c, "infeasible", "no legal combination of signatures fits");
+        return;
+    }
+    reject(c, "memory", "memory");
+    c->need_bytes = need;
+}
+
+/* Tables of what is not the best are not needed any more. */
+static void release(const level0 *z, candidate *c)
+{
+    if (!c || c == z->best)
+        return;
+    fs_arena_destroy(c->arena);
+    c->arena = NULL;
+}
+
+static void take(level0 *z, candidate *c, const search_solution *solution)
+{
+    bool proven = search_proven(solution->lower_bound, solution->cost);
+    c->record.iteration_s = solution->cost;
+    c->record.lower_bound_s =
+        fmax(c->record.lower_bound_s, solution->lower_bound);
+    if (isfinite(solution->cost))
+        c->record.lower_bound_s =
+            fmin(c->record.lower_bound_s, solution->cost);
+    c->record.status = proven ? "optimal"
+                       : solution->lower_bound >= z->best_s ? "pruned"
+                       : isfinite(solution->cost)           ? "bounded"
+                                                            : "limit";
+    if (solution->cost < z->best_s) {
+        candidate *old = z->best;
+        z->best = c;
+        z->best_s = solution->cost;
+        z->value = solution->value;
+        z->kernel_nodes = solution->kernel_nodes;
+        release(z, old);
+    }
+}
+
+static fs_status solve(level0 *z, candidate *c, fs_err *err)
+{
+    double left = 1e-9 * (double)(z->deadline_ns - fs_now_ns());
+    search_budget budget = {fmax(0.5 * left, 0.001), z->best_s,
+                            z->problem->reduce};
+    search_solution solution = {0};
+    fs_err mine = {0};
+    int64_t start_ns = fs_now_ns();
+    search_build_edges(z->problem, z->boxer, c->arena, &c->built);
+    fs_status status = z->engine(&c->built.net, &budget, z->scratch, &mine,
+                                 &solution);
+    if (status == FS_OK)
+        take(z, c, &solution);
+    else if (status == FS_NO)
+        explain_infeasible(c);
+    else
+        return fs_fail(err, status, "%s", mine.text);
+    c->record.seconds = seconds_since(start_ns);
+    say(z, c);
+    release(z, c);
+    return FS_OK;
+}
+
+/* ---- all of them ---- */
+
+static int by_bound(const void *a, const void *b)
+{
+    const candidate *x = *(candidate *const *)a, *y = *(candidate *const *)b;
+    double dx = x->record.lower_bound_s, dy = y->record.lower_bound_s;
+    if (dx < dy || dx > dy)
+        return dx < dy ? -1 : 1;
+    if (x->n_stages != y->n_stages)
+        return x->n_stages - y->n_stages;
+    if (x->record.micro_batches != y->record.micro_batches)
+        return x->record.micro_batches - y->record.micro_batches;
+    for (int32_t k = 0; k < IR_MAX_MESH; k++)
+        if (x->mesh.dim[k] != y->mesh.dim[k])
+            return y->mesh.dim[k] - x->mesh.dim[k];
+    return 0;
+}
+
+static fs_status explore(level0 *z, fs_err *err)
+{
+    for (int32_t k = 0; k < z->all.n && fs_now_ns() < z->deadline_ns; k++)
+        prepare(z, z->all.at[k]);
+    if (z->all.n)
+        qsort(z->all.at, (size_t)z->all.n, sizeof *z->all.at, by_bound);
+    for (int32_t k = 0; k < z->all.n; k++) {
+        candidate *c = z->all.at[k];
+        if (isinf(c->record.lower_bound_s))
+            continue;
+        if (c->record.lower_bound_s >= z->best_s) {
+            c->record.status = "pruned";
+            release(z, c);
+        } else if (fs_now_ns() < z->deadline_ns && c->arena) {
+            FS_TRY(solve(z, c, err));
+        }
+    }
+    return FS_OK;
+}
+
+/* ---- the result ---- */
+
+static const char *space_of(const level0 *z)
+{
+    const search_problem *p = z->problem;
+    return fs_printf(
+        z->arena,
+        "%d configurations: stages dividing %d devices, each stage a mesh of "
+        "up to %d axes, %d micro-batch counts, schedule %s, one balanced cut "
+        "per number of stages; within each every combination of legal "
+        "signatures without P(max) and P(min)%s, boxing by cheapest paths",
+        z->all.n, p->cluster->n_devices, p->max_mesh_axes, p->n_graphs,
+        p->schedule, p->filter.allow ? " that the filter allows" : "");
+}
+
+/* Engines are not trusted: the claim is computed afresh from the strategy. */
+static void verify(level0 *z, candidate *c, search_result *out)
+{
+    cost_summary summary;
+    fs_err err = {0};
+    fs_arena *scratch = fs_arena_create();
+    FS_ASSERT(cost_strategy(z->problem->cost, out->graph, out->strategy,
+                            scratch, &err, &summary) == FS_OK);
+    FS_ASSERT(fabs(summary.iteration_s - z->best_s) <=
+              SEARCH_TOLERANCE * z->best_s);
+    for (int32_t i = 0; i < c->n_stages; i++) {
+        FS_ASSERT(summary.peak_bytes[i] <= c->layout.limit_bytes[i]);
+        if (summary.peak_bytes[i] > c->record.peak_bytes)
+            c->record.peak_bytes = summary.peak_bytes[i];
+    }
+    out->iteration_s = summary.iteration_s;
+    fs_arena_destroy(scratch);
+}
+
+static void fill_configs(level0 *z, search_result *out)
+{
+    double bound = z->best_s;
+    out->n_configs = z->all.n;
+    out->configs = fs_new(z->arena, search_config, z->all.n);
+    for (int32_t k = 0; k < z->all.n; k++) {
+        out->configs[k] = z->all.at[k]->record;
+        out->configs[k].schedule =
+            fs_strdup(z->arena, z->problem->schedule);
+        bound = fmin(bound, z->all.at[k]->record.lower_bound_s);
+    }
+    out->lower_bound_s = bound;
+    out->space = space_of(z);
+    out->search_s = seconds_since(z->start_ns);
+}
+
+static void fill_best(level0 *z, search_result *out)
+{
+    candidate *c = z->best;
+    out->graph = c->graph->graph;
+    out->strategy = search_strategy(z->problem, z->boxer, &c->built, z->value,
+                                    z->arena);
+    verify(z, c, out);
+    out->net_nodes = c->built.net.n_nodes;
+    out->net_edges = c->built.net.n_edges;
+    out->kernel_nodes = z->kernel_nodes;
+    fill_configs(z, out);
+    out->gap = fmax(0, (out->iteration_s - out->lower_bound_s) /
+                           out->iteration_s);
+    out->status = search_proven(out->lower_bound_s, out->iteration_s)
+                      ? "optimal"
+                      : "feasible";
+}
+
+/* Nothing was found: because there is nothing, or because time ran out. */
+static fs_status fill_none(level0 *z, fs_err *err, search_result *out)
+{
+    int64_t need = INT64_MAX;
+    const candidate *limit = NULL;
+    char wanted[32], had[32];
+    fill_configs(z, out);
+    out->iteration_s = INFINITY;
+    out->gap = INFINITY;
+    out->status = "infeasible";
+    for (int32_t k = 0; k < z->all.n; k++) {
+        const candidate *c = z->all.at[k];
+        if (isfinite(c->record.lower_bound_s))
+            limit = c;
+        if (c->need_bytes > 0 && c->need_bytes < need)
+            need = c->need_bytes;
+    }
+    if (z->all.n == 0)
+        return fs_fail(err, FS_NO,
+                       "no configuration has the asked stages and mesh on %d "
+                       "devices", z->problem->cluster->n_devices);
+    if (limit)
+        return fs_fail(err, FS_NO,
+                       "nothing found within %g s; nothing is proven either: "
+                       "allow more time", z->problem->time_limit_s);
+    if (need == INT64_MAX)
+        return fs_fail(err, FS_NO, "%s", z->all.at[0]->why);
+    plan_stage all = {.mesh = {1, {z->problem->cluster->n_devices}}};
+    return fs_fail(err, FS_NO,
+                   "memory: the smallest plan needs at least %s per device, a "
+                   "device has %s; more devices or a smaller batch would help",
+                   fs_human_bytes(wanted, (double)need),
+                   fs_human_bytes(had,
+                                  (double)device_bytes(z->problem, &all)));
+}
+
+static fs_status check_problem(const search_problem *p, fs_err *err)
+{
+    if (!search_engine_find(p->engine))
+        return fs_fail(err, FS_INVALID, "unknown engine '%.40s' (%s)",
+                       p->engine, search_engine_names());
+    if (!plan_schedule_find(p->schedule))
+        return fs_fail(err, FS_INVALID, "unknown schedule '%.40s' (%s)",
+                       p->schedule, plan_schedule_names());
+    if (p->fix_stages < 0 || p->fix_mesh.n > IR_MAX_MESH ||
+        p->max_mesh_axes < 1 || p->max_mesh_axes > IR_MAX_MESH)
+        return fs_fail(err, FS_INVALID,
+                       "stages are 1 or more, mesh axes 1 to %d", IR_MAX_MESH);
+    return FS_OK;
+}
+
+fs_status search_run(const search_problem *problem, fs_arena *arena,
+                     fs_err *err, search_result *out)
+{
+    FS_TRY(check_problem(problem, err));
+    level0 z = {.problem = problem, .arena = arena,
+                .engine = search_engine_find(problem->engine),
+                .scratch = fs_arena_create(), .start_ns = fs_now_ns(),
+                
+                .best_s = INFINITY};
+    double limit = problem->time_limit_s > 0 ? problem->time_limit_s : 1e8;
+    z.deadline_ns = z.start_ns + (int64_t)(fmin(limit, 1e8) * 1e9);
+    z.boxer = plan_boxer_create(cost_boxing(problem->cost), z.scratch);
+    *out = (search_result){.status = "infeasible"};
+    enumerate(&z);
+    fs_status status = explore(&z, err);
+    if (status == FS_OK && z.best)
+        fill_best(&z, out);
+    else if (status == FS_OK)
+        status = fill_none(&z, err, out);
+    for (int32_t k = 0; k < z.all.n; k++)
+        fs_arena_destroy(z.all.at[k]->arena);
+    fs_arena_destroy(z.scratch);
+    return status;
+}
