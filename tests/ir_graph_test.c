@@ -126,11 +126,12 @@ static void test_names(void)
 {
     ir_graph *g = ir_graph_create("names");
     int32_t x = input(g, "x", 2, 2);
+    int32_t gain = param(g, "gain", ir_shape_make(1, (int64_t[]){2}));
     ir_unary(g, IR_OP_relu, x);
     ir_unary(g, IR_OP_relu, x);
     g->scope = "block";
     int32_t y = ir_unary(g, IR_OP_relu, x);
-    tap_ok(ir_graph_find(g, "relu") == 1 && ir_graph_find(g, "relu_1") == 2,
+    tap_ok(ir_graph_find(g, "relu") == 2 && ir_graph_find(g, "relu_1") == 3,
            "names taken get a number");
     tap_equal_int(ir_graph_find(g, "block/relu"), y, "a scope is a prefix");
     ir_graph_rename(g, y, "relu");
@@ -139,6 +140,13 @@ static void test_names(void)
     ir_graph_rename(g, y, "y");
     tap_ok(ir_graph_find(g, "y") == y && ir_graph_find(g, "block/relu") == -1,
            "a renamed tensor is found by its new name only");
+    ir_input(g, "norm:1", IR_F32, matrix(2, 2), -1);
+    int32_t v = ir_graph_add(g, &(ir_node){.op = IR_OP_layer_norm,
+                                           .name = "norm",
+                                           .n_in = 3,
+                                           .in = {x, gain, gain}});
+    tap_equal_text(g->tensors.at[g->nodes.at[v].out[1]].name, "norm:1_1",
+                   "further outputs avoid names that are taken");
     tap_equal_int(ir_graph_find(g, "nonesuch"), -1, "others are not found");
     tap_equal_int(ir_graph_check(g, NULL), FS_OK, "and the graph is sound");
     ir_graph_destroy(g);
@@ -148,8 +156,8 @@ static ir_graph *small_net(void)
 {
     ir_graph *g = ir_graph_create("small");
     int32_t x = input(g, "x", 8, 4);
-    int32_t ids = ir_input(g, "ids", IR_I64, ir_shape_make(1, (int64_t[]){8}),
-                           0);
+    int32_t ids =
+        ir_input(g, "ids", IR_I64, ir_shape_make(1, (int64_t[]){8}), 0);
     int32_t w = param(g, "w", matrix(4, 6));
     int32_t c = param(g, "c", ir_shape_make(1, (int64_t[]){6}));
     int32_t h = ir_layer_norm(g, ir_matmul(g, x, w, false, false), c, c, 1e-5);
@@ -253,8 +261,7 @@ static void test_check(void)
         const char *message;
     } faults[] = {
         {break_order, "matmul reads scale, which only a later node makes"},
-        {break_shape,
-         "matmul: output 0 is f32 8x7, inferred is f32 8x6"},
+        {break_shape, "matmul: output 0 is f32 8x7, inferred is f32 8x6"},
         {break_producer, "matmul: no node makes it"},
         {break_index, "matmul: input 1 is no tensor"},
         {break_next, "w: its next value has another shape"},
@@ -290,8 +297,8 @@ static void test_replace(void)
 static void test_unbroadcast(void)
 {
     ir_graph *g = ir_graph_create("unbroadcast");
-    int32_t x = ir_input(g, "x", IR_F32,
-                         ir_shape_make(3, (int64_t[]){2, 3, 4}), 0);
+    int32_t x =
+        ir_input(g, "x", IR_F32, ir_shape_make(3, (int64_t[]){2, 3, 4}), 0);
     ir_shape column = matrix(3, 1), scalar = {0};
     ir_shape got = ir_shape_of(g, ir_unbroadcast(g, x, column));
     tap_ok(ir_shape_equal(&got, &column), "2x3x4 is summed down to 3x1");

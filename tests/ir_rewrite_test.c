@@ -46,8 +46,8 @@ static int32_t long_layer_norm(ir_graph *g, int32_t x, int32_t gain,
 static ir_graph *network(void)
 {
     ir_graph *g = ir_graph_create("net");
-    int32_t x = ir_input(g, "x", IR_F32,
-                         ir_shape_make(3, (int64_t[]){2, 3, 4}), 0);
+    int32_t x =
+        ir_input(g, "x", IR_F32, ir_shape_make(3, (int64_t[]){2, 3, 4}), 0);
     int32_t gain = param(g, "gain", 1, (int64_t[]){4});
     int32_t bias = param(g, "bias", 1, (int64_t[]){4});
     int32_t w = param(g, "w", 2, (int64_t[]){5, 4});
@@ -97,8 +97,9 @@ static void test_all(void)
     ir_rewrite_options all = ir_rewrite_all();
     fs_err err = {0};
     ir_rewrite(g, &all);
-    tap_near(value_of(g), before, 1e-5, "the rewritten network has the same "
-                                        "loss");
+    tap_near(value_of(g), before, 1e-5,
+             "the rewritten network has the same "
+             "loss");
     tap_ok(count(g, IR_OP_gelu) == 1 && count(g, IR_OP_erf) == 0,
            "the erf form becomes one gelu");
     tap_ok(count(g, IR_OP_layer_norm) == 1 && count(g, IR_OP_sqrt) == 0,
@@ -151,10 +152,10 @@ static void test_near_misses(void)
 {
     static const float other = 1.5f;
     ir_graph *g = ir_graph_create("near");
-    ir_rewrite_options on = {.gelu = true, .layer_norm = true,
-                             .transpose = true};
-    int32_t x = ir_input(g, "x", IR_F32,
-                         ir_shape_make(3, (int64_t[]){2, 4, 4}), 0);
+    ir_rewrite_options on = {
+        .gelu = true, .layer_norm = true, .transpose = true};
+    int32_t x =
+        ir_input(g, "x", IR_F32, ir_shape_make(3, (int64_t[]){2, 4, 4}), 0);
     int32_t e = ir_binary(g, IR_OP_div, x, constant(g, "other", &other));
     e = ir_scale(g, ir_unary(g, IR_OP_erf, e), 1, 1);
     e = ir_scale(g, ir_binary(g, IR_OP_mul, x, e), 0.5, 0);

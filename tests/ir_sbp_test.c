@@ -52,18 +52,16 @@ static void test_broadcast(void)
            "4x1x3 and 5x3 broadcast to 4x5x3");
     tap_equal_int(ir_shape_broadcast(&a, &c, &err, &out), FS_INVALID,
                   "4x1x3 and 2 do not broadcast");
-    tap_equal_text(err.text,
-                   "shapes 4x1x3 and 2 do not broadcast: 3 against 2",
+    tap_equal_text(err.text, "shapes 4x1x3 and 2 do not broadcast: 3 against 2",
                    "the message gives both lengths");
 }
 
 static void test_text(void)
 {
-    static const char *const good[] = {"B", "S(0)", "S(7)", "P", "P(max)",
-                                       "P(min)"};
-    static const char *const bad[] = {"",     "S",    "S(8)", "S(0",
-                                      "P()",  "B ",   "b",    "(B)",
-                                      "P(sum)"};
+    static const char *const good[] = {"B", "S(0)",   "S(7)",
+                                       "P", "P(max)", "P(min)"};
+    static const char *const bad[] = {"",   "S", "S(8)", "S(0",   "P()",
+                                      "B ", "b", "(B)",  "P(sum)"};
     char text[64];
     ir_nd_sbp sbp;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
@@ -162,8 +160,8 @@ static void test_pieces(void)
         wrong += !pieces_cover(&shape, &sbp, &mesh);
         tried++;
     }
-    tap_equal_int(wrong, 0,
-                  "%d random layouts: pieces lie inside and add up", tried);
+    tap_equal_int(wrong, 0, "%d random layouts: pieces lie inside and add up",
+                  tried);
 }
 
 int main(void)

@@ -158,7 +158,10 @@ static const ir_node *random_node(ir_op_kind op, uint64_t *seed, ir_graph **out)
         ir_mark_output(g, 0);
         v = g->nodes.n - 1;
     } else {
-        op_case c = {.graph = g, .op = op, .real = IR_F32, .other_type = true,
+        op_case c = {.graph = g,
+                     .op = op,
+                     .real = IR_F32,
+                     .other_type = true,
                      .seed = seed};
         v = op_case_build(&c);
     }
@@ -192,8 +195,8 @@ static bool has_duplicates(const ir_node *node, const ir_nd_sig_list *list,
         for (int32_t b = a + 1; b < list->n; b++) {
             bool same = true;
             for (int32_t i = 0; i < node->n_in; i++)
-                same &= ir_nd_sbp_equal(&list->at[a].in[i],
-                                        &list->at[b].in[i], n_axes);
+                same &= ir_nd_sbp_equal(&list->at[a].in[i], &list->at[b].in[i],
+                                        n_axes);
             for (int32_t i = 0; i < node->n_out; i++)
                 same &= ir_nd_sbp_equal(&list->at[a].out[i],
                                         &list->at[b].out[i], n_axes);
@@ -247,8 +250,10 @@ static void test_rows(uint64_t *seed)
                    !has_duplicates(node, &list, 2),
                "%s: all-B first, nothing twice, one signature on one device",
                row->name);
-        tap_ok(work_is_sane(g, node), "%s: a piece is no more work than the "
-                                      "whole", row->name);
+        tap_ok(work_is_sane(g, node),
+               "%s: a piece is no more work than the "
+               "whole",
+               row->name);
         ir_graph_destroy(g);
     }
     tap_equal_int(ir_op_by_name("nonesuch"), IR_OP_COUNT,
@@ -259,8 +264,10 @@ static void test_rows(uint64_t *seed)
 
 static const ir_node *matmul_of(ir_graph *g, int64_t m, int64_t k, int64_t n)
 {
-    int32_t x = ir_input(g, "x", IR_F32, ir_shape_make(2, (int64_t[]){m, k}), 0);
-    int32_t w = ir_input(g, "w", IR_F32, ir_shape_make(2, (int64_t[]){k, n}), -1);
+    int32_t x =
+        ir_input(g, "x", IR_F32, ir_shape_make(2, (int64_t[]){m, k}), 0);
+    int32_t w =
+        ir_input(g, "w", IR_F32, ir_shape_make(2, (int64_t[]){k, n}), -1);
     int32_t y = ir_matmul(g, x, w, false, false);
     return &g->nodes.at[g->tensors.at[y].producer];
 }

@@ -26,7 +26,8 @@ static ir_graph *mlp(void)
     ir_graph *g = ir_graph_create("mlp");
     int32_t x = ir_input(g, "x", IR_F32, matrix(8, 16), 0);
     int32_t y = ir_input(g, "y", IR_I64, vector(8), 0);
-    int32_t w1 = param(g, "w1", matrix(16, 32)), b1 = param(g, "b1", vector(32));
+    int32_t w1 = param(g, "w1", matrix(16, 32)),
+            b1 = param(g, "b1", vector(32));
     int32_t w2 = param(g, "w2", matrix(32, 10));
     int32_t h = ir_binary(g, IR_OP_add, ir_matmul(g, x, w1, false, false), b1);
     h = ir_unary(g, IR_OP_relu, h);
@@ -124,8 +125,9 @@ static void test_forward_links(void)
             wrong += !of || of->phase != IR_FORWARD ||
                      (node->phase == IR_UPDATE) != (of->op == IR_OP_variable);
     }
-    tap_equal_int(wrong, 0, "backward nodes know their forward node, updates "
-                            "their variable");
+    tap_equal_int(wrong, 0,
+                  "backward nodes know their forward node, updates "
+                  "their variable");
     tap_ok(maker(g, "matmul_1.grad/weight_grad")->forward ==
                g->tensors.at[ir_graph_find(g, "matmul_1")].producer,
            "a weight's gradient belongs to its matmul");

@@ -7,12 +7,12 @@
 typedef struct pass {
     ir_graph *graph;
     fs_arena *arena;
-    int32_t n_tensors;  /* before the pass */
-    int32_t *slot;      /* [tensor] index in wrt, or -1 */
-    bool *needed;       /* [tensor] leads from a wanted tensor */
-    int32_t *grad;      /* [tensor] sum of what arrived, or -1 */
+    int32_t n_tensors; /* before the pass */
+    int32_t *slot;     /* [tensor] index in wrt, or -1 */
+    bool *needed;      /* [tensor] leads from a wanted tensor */
+    int32_t *grad;     /* [tensor] sum of what arrived, or -1 */
     ir_part_fn *part;
-    ir_id_list *parts;  /* NULL: sum into grad */
+    ir_id_list *parts; /* NULL: sum into grad */
 } pass;
 
 static pass open_pass(ir_graph *graph, const int32_t *wrt, int32_t n)
@@ -61,8 +61,7 @@ static void add_part(pass *p, int32_t tensor, int32_t part)
     } else if (p->grad[tensor] < 0) {
         p->grad[tensor] = part;
     } else {
-        p->grad[tensor] =
-            ir_binary(p->graph, IR_OP_add, p->grad[tensor], part);
+        p->grad[tensor] = ir_binary(p->graph, IR_OP_add, p->grad[tensor], part);
     }
 }
 
@@ -70,8 +69,7 @@ static void enter_node(ir_graph *graph, int32_t v)
 {
     graph->phase = IR_BACKWARD;
     graph->forward = v;
-    graph->scope =
-        fs_printf(graph->arena, "%s.grad", graph->nodes.at[v].name);
+    graph->scope = fs_printf(graph->arena, "%s.grad", graph->nodes.at[v].name);
 }
 
 static void visit(pass *p, int32_t v)

@@ -67,22 +67,27 @@ static bool is_taken(const ir_graph *graph, const char *name)
            fs_map_get(&graph->names, name) >= 0;
 }
 
-static const char *free_name(ir_graph *graph, const ir_node *node)
+/* `base`, or `base` and the first number that is free. */
+static const char *free_name(ir_graph *graph, const char *base)
 {
-    const char *base = node->name, *op = ir_op_table[node->op]->name;
-    fs_arena *arena = graph->arena;
-    if (!base || !*base)
-        base = graph->scope ? fs_printf(arena, "%s/%s", graph->scope, op)
-                            : fs_strdup(arena, op);
-    else
-        base = fs_strdup(arena, base);
     const char *name = base;
     while (is_taken(graph, name)) {
         int32_t *serial = fs_map_at(&graph->serials, base);
         *serial = *serial < 0 ? 1 : *serial + 1;
-        name = fs_printf(arena, "%s_%d", base, *serial);
+        name = fs_printf(graph->arena, "%s_%d", base, *serial);
     }
     return name;
+}
+
+static const char *node_name(ir_graph *graph, const ir_node *node)
+{
+    const char *op = ir_op_table[node->op]->name;
+    if (node->name && *node->name)
+        return free_name(graph, fs_strdup(graph->arena, node->name));
+    if (graph->scope)
+        return free_name(graph,
+                         fs_printf(graph->arena, "%s/%s", graph->scope, op));
+    return free_name(graph, op);
 }
 
 static int32_t add_tensor(ir_graph *graph, const ir_node *node, int32_t slot,
@@ -96,7 +101,8 @@ static int32_t add_tensor(ir_graph *graph, const ir_node *node, int32_t slot,
                         .next = -1,
                         .batch_axis = -1};
     if (slot > 0)
-        tensor.name = fs_printf(graph->arena, "%s:%d", node->name, slot);
+        tensor.name = free_name(
+            graph, fs_printf(graph->arena, "%s:%d", node->name, slot));
     int32_t id = graph->tensors.n;
     fs_push(graph->arena, &graph->tensors, tensor);
     *fs_map_at(&graph->names, tensor.name) = id;
@@ -116,8 +122,9 @@ static bool inputs_good(ir_graph *graph, const ir_node *node)
     }
     for (int32_t i = 0; i < node->n_in; i++) {
         if (node->in[i] >= graph->tensors.n)
-            ir_graph_fail(graph, "%s: input %d is tensor %d, which does not "
-                                 "exist",
+            ir_graph_fail(graph,
+                          "%s: input %d is tensor %d, which does not "
+                          "exist",
                           op->name, i, node->in[i]);
         if (node->in[i] < 0 || node->in[i] >= graph->tensors.n)
             return false;
@@ -148,7 +155,7 @@ int32_t ir_graph_add(ir_graph *graph, const ir_node *node)
     ir_io io;
     fs_err err = {0};
     const ir_op *op = ir_op_table[node->op];
-    added.name = free_name(graph, node);
+    added.name = node_name(graph, node);
     if (infer_outputs(graph, node, &io, &err) != FS_OK)
         return ir_graph_fail(graph, "%s (%s): %s", added.name, op->name,
                              err.text);

@@ -59,12 +59,11 @@ static fs_status check_shapes(const ir_graph *graph, const ir_node *node,
         if (ir_shape_equal(&io.out[i], &stands.out[i]) &&
             io.out_dtype[i] == stands.out_dtype[i])
             continue;
-        return fs_fail(err, FS_INVALID,
-                       "%s: output %d is %s %s, inferred is %s %s", node->name,
-                       i, ir_dtype_name(stands.out_dtype[i]),
-                       ir_shape_text(a, &stands.out[i]),
-                       ir_dtype_name(io.out_dtype[i]),
-                       ir_shape_text(b, &io.out[i]));
+        return fs_fail(
+            err, FS_INVALID, "%s: output %d is %s %s, inferred is %s %s",
+            node->name, i, ir_dtype_name(stands.out_dtype[i]),
+            ir_shape_text(a, &stands.out[i]), ir_dtype_name(io.out_dtype[i]),
+            ir_shape_text(b, &io.out[i]));
     }
     return FS_OK;
 }

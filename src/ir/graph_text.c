@@ -55,9 +55,9 @@ static void add_source(const ir_graph *graph, const ir_tensor *t, fs_text *out)
 
 static void add_node(const ir_graph *graph, const ir_node *node, fs_text *out)
 {
-    static const char *const phases[] = {
-        [IR_FORWARD] = "forward", [IR_BACKWARD] = "backward",
-        [IR_UPDATE] = "update"};
+    static const char *const phases[] = {[IR_FORWARD] = "forward",
+                                         [IR_BACKWARD] = "backward",
+                                         [IR_UPDATE] = "update"};
     fs_text_add(out, "%-9s", phases[node->phase]);
     add_outputs(graph, node, out);
     if (ir_op_class_of(node->op) == IR_CLASS_SOURCE) {

@@ -51,8 +51,8 @@ typedef struct ir_op {
      * checked against the mesh: the caller filters. */
     void (*sbp)(const ir_node *node, const ir_io *io, fs_arena *arena,
                 ir_sig_list *out);
-    /* Refuses a signature on N axes for what no single axis can see (with
-     * later axes still B: what it refuses stays refused). NULL: refuses none. */
+    /* Refuses a signature on N axes for what no single axis can see (also
+     * with later axes still B: what it refuses stays refused). NULL: none. */
     bool (*veto)(const ir_node *node, const ir_io *io, const ir_mesh *mesh,
                  const ir_nd_sig *sig);
     /* For local shapes; NULL: no work. */

@@ -32,7 +32,8 @@ static fs_status check_attrs(const ir_node *node, const ir_io *io, fs_err *err)
     return ir_attr_check(node, 6, 3, 1, err);
 }
 
-/* y's shape from x and w: what conv2d says and its gradients must agree with. */
+/* y's shape from x and w: what conv2d says and its gradients must agree with.
+ */
 static fs_status conv_shape(const ir_node *node, const ir_shape *x,
                             const ir_shape *w, fs_err *err, ir_shape *y)
 {

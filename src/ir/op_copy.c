@@ -92,8 +92,8 @@ static void grad_slice(ir_graph *graph, const ir_node *node,
 {
     int32_t axis = (int32_t)node->i[0];
     int64_t dim = ir_shape_of(graph, node->in[0]).dim[axis];
-    din[0] = ir_pad(graph, dout[0], axis, node->i[1],
-                    dim - node->i[1] - node->i[2]);
+    din[0] =
+        ir_pad(graph, dout[0], axis, node->i[1], dim - node->i[1] - node->i[2]);
 }
 
 static fs_status infer_pad(const ir_node *node, ir_io *io, fs_err *err)

@@ -47,9 +47,8 @@ static void work_gather(const ir_node *node, const ir_io *io, ir_work *out)
 static void grad_gather(ir_graph *graph, const ir_node *node,
                         const int32_t *dout, int32_t *din)
 {
-    ir_node grad = {.op = IR_OP_gather_grad,
-                    .n_in = 2,
-                    .in = {dout[0], node->in[1]}};
+    ir_node grad = {
+        .op = IR_OP_gather_grad, .n_in = 2, .in = {dout[0], node->in[1]}};
     grad.i[0] = ir_shape_of(graph, node->in[0]).dim[0];
     din[0] = ir_append(graph, &grad);
 }
@@ -62,10 +61,9 @@ static fs_status infer_gather_grad(const ir_node *node, ir_io *io, fs_err *err)
     FS_TRY(ir_io_need_rank(io, 0, n_ids, n_ids + IR_MAX_RANK - 1, err));
     for (int32_t i = 0; i < n_ids; i++)
         if (io->in[0].dim[i] != io->in[1].dim[i])
-            return fs_fail(err, FS_INVALID,
-                           "axis %d: %lld gradients for %lld ids", i,
-                           (long long)io->in[0].dim[i],
-                           (long long)io->in[1].dim[i]);
+            return fs_fail(
+                err, FS_INVALID, "axis %d: %lld gradients for %lld ids", i,
+                (long long)io->in[0].dim[i], (long long)io->in[1].dim[i]);
     ir_shape shape = {.rank = 1, .dim = {node->i[0]}};
     for (int32_t i = n_ids; i < io->in[0].rank; i++)
         shape.dim[shape.rank++] = io->in[0].dim[i];

@@ -4,9 +4,9 @@
 
 /* Which axes of a, b hold rows, columns and the contracted length. */
 typedef struct mm_axes {
-    int32_t rank;                     /* of a and of the result */
-    int32_t a_m, a_k, b_k, b_n;       /* axes */
-    bool batched;                     /* b has a's batch axes */
+    int32_t rank;               /* of a and of the result */
+    int32_t a_m, a_k, b_k, b_n; /* axes */
+    bool batched;               /* b has a's batch axes */
 } mm_axes;
 
 static mm_axes axes_of(const ir_node *node, const ir_io *io)
@@ -44,10 +44,9 @@ static fs_status infer_matmul(const ir_node *node, ir_io *io, fs_err *err)
     mm_axes x = axes_of(node, io);
     FS_TRY(check_batch(io, &x, err));
     if (io->in[0].dim[x.a_k] != io->in[1].dim[x.b_k])
-        return fs_fail(err, FS_INVALID,
-                       "contracted lengths %lld and %lld differ",
-                       (long long)io->in[0].dim[x.a_k],
-                       (long long)io->in[1].dim[x.b_k]);
+        return fs_fail(
+            err, FS_INVALID, "contracted lengths %lld and %lld differ",
+            (long long)io->in[0].dim[x.a_k], (long long)io->in[1].dim[x.b_k]);
     ir_io_copy(io, 0, 0);
     io->out[0].dim[x.rank - 2] = io->in[0].dim[x.a_m];
     io->out[0].dim[x.rank - 1] = io->in[1].dim[x.b_n];
@@ -168,8 +167,8 @@ static void sbp_weight_grad(const ir_node *node, const ir_io *io,
 static void work_weight_grad(const ir_node *node, const ir_io *io, ir_work *out)
 {
     int64_t columns = io->in[1].dim[io->in[1].rank - 1];
-    int64_t flop = ir_mul_sat(ir_mul_sat(2, columns),
-                              ir_shape_count(&io->in[0]));
+    int64_t flop =
+        ir_mul_sat(ir_mul_sat(2, columns), ir_shape_count(&io->in[0]));
     ir_work_moves(node, io, flop, out);
 }
 

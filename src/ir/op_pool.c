@@ -14,10 +14,9 @@ static fs_status check_attrs(const ir_node *node, const ir_io *io, fs_err *err)
     FS_TRY(ir_attr_check(node, 6, 2, 1, err));
     for (int32_t k = 0; k < 4; k++)
         if (node->i[2 + k] >= node->i[6 + k % 2])
-            return fs_fail(err, FS_INVALID,
-                           "padding of %lld leaves windows of %lld empty",
-                           (long long)node->i[2 + k],
-                           (long long)node->i[6 + k % 2]);
+            return fs_fail(
+                err, FS_INVALID, "padding of %lld leaves windows of %lld empty",
+                (long long)node->i[2 + k], (long long)node->i[6 + k % 2]);
     return FS_OK;
 }
 

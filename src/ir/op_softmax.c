@@ -27,9 +27,8 @@ static void work_softmax(const ir_node *node, const ir_io *io, ir_work *out)
 static void grad_softmax(ir_graph *graph, const ir_node *node,
                          const int32_t *dout, int32_t *din)
 {
-    ir_node grad = {.op = IR_OP_softmax_grad,
-                    .n_in = 2,
-                    .in = {dout[0], node->out[0]}};
+    ir_node grad = {
+        .op = IR_OP_softmax_grad, .n_in = 2, .in = {dout[0], node->out[0]}};
     din[0] = ir_append(graph, &grad);
 }
 
@@ -140,8 +139,8 @@ static void sbp_cross_entropy_grad(const ir_node *node, const ir_io *io,
 static void work_cross_entropy_grad(const ir_node *node, const ir_io *io,
                                     ir_work *out)
 {
-    int64_t flop = ir_add_sat(ir_shape_count(&io->in[1]),
-                              ir_shape_count(&io->in[2]));
+    int64_t flop =
+        ir_add_sat(ir_shape_count(&io->in[1]), ir_shape_count(&io->in[2]));
     ir_work_moves(node, io, flop, out);
 }
 

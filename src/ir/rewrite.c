@@ -5,6 +5,7 @@
 #include "ir/rewrite.h"
 
 #include <math.h>
+#include <string.h>
 
 static const ir_node *producer(const ir_graph *g, int32_t tensor)
 {
@@ -28,11 +29,16 @@ static bool scalar_value(const ir_graph *g, int32_t tensor, double *out)
         *out = node->f[0];
         return true;
     }
-    if (node->op != IR_OP_constant || !t->data ||
-        !ir_dtype_is_float(t->dtype))
+    if (node->op != IR_OP_constant || !t->data || !ir_dtype_is_float(t->dtype))
         return false;
-    *out = t->dtype == IR_F32 ? *(const float *)t->data
-                              : *(const double *)t->data;
+    /* Data borrowed from a file need not be aligned. */
+    float single;
+    if (t->dtype == IR_F64) {
+        memcpy(out, t->data, sizeof *out);
+    } else {
+        memcpy(&single, t->data, sizeof single);
+        *out = single;
+    }
     return true;
 }
 
@@ -258,8 +264,7 @@ static void rewrite_layer_norm(ir_graph *g, int32_t v)
         !match_with_vector(g, scaled, IR_OP_mul, &normal, &gain))
         return;
     const ir_node *quotient = producer(g, normal);
-    if (quotient->op != IR_OP_div ||
-        !match_centred(g, quotient->in[0], &x) ||
+    if (quotient->op != IR_OP_div || !match_centred(g, quotient->in[0], &x) ||
         !match_deviation(g, quotient->in[1], x, &epsilon))
         return;
     ir_node norm = {.op = IR_OP_layer_norm,

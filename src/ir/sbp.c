@@ -50,8 +50,10 @@ int32_t ir_mesh_rank(const ir_mesh *mesh, const int32_t coords[IR_MAX_MESH])
 
 static size_t write_sbp(char *out, size_t room, ir_sbp sbp)
 {
-    static const char *const names[] = {
-        [IR_B] = "B", [IR_PSUM] = "P", [IR_PMAX] = "P(max)", [IR_PMIN] = "P(min)"};
+    static const char *const names[] = {[IR_B] = "B",
+                                        [IR_PSUM] = "P",
+                                        [IR_PMAX] = "P(max)",
+                                        [IR_PMIN] = "P(min)"};
     if (sbp.kind == IR_S)
         return (size_t)snprintf(out, room, "S(%d)", sbp.axis);
     return (size_t)snprintf(out, room, "%s", names[sbp.kind]);

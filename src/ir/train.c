@@ -171,8 +171,8 @@ static int32_t list_params(const ir_graph *graph, fs_arena *arena,
 }
 
 static fs_status add_updates(ir_graph *graph, const int32_t *params, int32_t n,
-                             const ir_id_list *parts,
-                             const ir_train_options *o, fs_err *err)
+                             const ir_id_list *parts, const ir_train_options *o,
+                             fs_err *err)
 {
     int32_t trained = 0;
     for (int32_t k = 0; k < n; k++) {
@@ -191,8 +191,8 @@ static fs_status add_updates(ir_graph *graph, const int32_t *params, int32_t n,
     if (graph->err.status != FS_OK)
         return fs_fail(err, graph->err.status, "%s", graph->err.text);
     if (!trained)
-        return fs_fail(err, FS_INVALID,
-                       "%s: the loss depends on no parameter", graph->name);
+        return fs_fail(err, FS_INVALID, "%s: the loss depends on no parameter",
+                       graph->name);
     return FS_OK;
 }
 
