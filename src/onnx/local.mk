@@ -5,3 +5,13 @@ src_onnx_libfs_onnx_a_SOURCES = src/onnx/import.h src/onnx/message.h \
   src/onnx/context.c src/onnx/shapes.c src/onnx/rebatch.c src/onnx/fold.c \
   src/onnx/inputs.c src/onnx/finish.c src/onnx/import.c src/onnx/op_math.c \
   src/onnx/op_move.c src/onnx/op_net.c
+EXTRA_DIST += src/onnx/README.md datasets/README.md datasets/models \
+  datasets/train_cases datasets/data/moby-dick.txt
+
+check_PROGRAMS += tests/onnx_import_test tests/onnx_hostile_test
+tests_onnx_import_test_SOURCES = tests/onnx_import_test.c tests/onnx_make.h \
+  tests/tap.h
+tests_onnx_import_test_LDADD = $(onnx_libs) $(ir_libs)
+tests_onnx_hostile_test_SOURCES = tests/onnx_hostile_test.c tests/onnx_make.h \
+  tests/tap.h
+tests_onnx_hostile_test_LDADD = $(onnx_libs) $(ir_libs)

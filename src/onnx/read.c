@@ -272,6 +272,8 @@ static fs_status read_dim(reader *r, const fs_wire_field *field,
         else if (f.number == 2)
             FS_TRY(read_text(r, &f, "dim_param", &dim->symbol));
     }
+    if (dim->symbol && !dim->symbol[0])
+        dim->symbol = NULL;
     return FS_OK;
 }
 
