@@ -205,6 +205,40 @@ static void test_tied(void)
     ir_graph_destroy(g);
 }
 
+/* A network that slices w's tanh where `cuts` says, as trained. */
+static ir_graph *sliced(int32_t n, const int64_t *cuts, bool keep_pads)
+{
+    ir_graph *g = ir_graph_create("sliced");
+    int32_t h = ir_unary(g, IR_OP_tanh, param(g, "w", matrix(3, 9)));
+    for (int32_t k = n - 2; k >= 0; k--) {
+        int32_t part = ir_slice(g, h, 1, cuts[k], cuts[k + 1] - cuts[k]);
+        part = ir_reduce_sum(g, ir_power(g, part, 2), 3, false);
+        g->loss = g->loss < 0 ? part : ir_binary(g, IR_OP_add, g->loss, part);
+    }
+    ir_train_options o = ir_train_defaults();
+    o.keep_pads = keep_pads;
+    ir_train(g, &o, NULL);
+    return g;
+}
+
+static void test_slices(void)
+{
+    static const int64_t whole[] = {0, 4, 5, 9}, gap[] = {0, 4, 5, 8};
+    ir_graph *g = sliced(4, whole, false);
+    tap_ok(count(g, IR_OP_concat) == 1 && count(g, IR_OP_pad) == 0,
+           "gradients of slices that fill an axis are joined");
+    tap_equal_int(ir_graph_check(g, NULL), FS_OK, "the graph is sound");
+    ir_graph_destroy(g);
+    g = sliced(4, gap, false);
+    tap_ok(count(g, IR_OP_concat) == 0 && count(g, IR_OP_pad) == 3,
+           "with a gap they are padded and added");
+    ir_graph_destroy(g);
+    g = sliced(4, whole, true);
+    tap_ok(count(g, IR_OP_concat) == 0 && count(g, IR_OP_pad) == 3,
+           "the rewrite can be turned off");
+    ir_graph_destroy(g);
+}
+
 static void test_errors(void)
 {
     fs_err err = {0};
@@ -279,6 +313,7 @@ int main(void)
     test_forward_links();
     test_optimizers();
     test_tied();
+    test_slices();
     test_errors();
     test_not_differentiable();
     test_backward();

@@ -305,6 +305,55 @@ static void rewrite_transpose(ir_graph *g, int32_t v)
         ir_graph_replace(g, v, &matmul);
 }
 
+/* ---- sums of pads ---- */
+
+/* The pads under a tree of adds, by where they start. */
+typedef struct pad_list {
+    int32_t n;
+    const ir_node *pad[IR_MAX_IN];
+} pad_list;
+
+static bool insert_pad(pad_list *list, const ir_node *pad)
+{
+    int32_t k = list->n;
+    if (k == IR_MAX_IN || (k && pad->i[0] != list->pad[0]->i[0]))
+        return false;
+    for (; k > 0 && list->pad[k - 1]->i[1] > pad->i[1]; k--)
+        list->pad[k] = list->pad[k - 1];
+    list->pad[k] = pad;
+    list->n++;
+    return true;
+}
+
+/* False when anything but pads is added, or too many are. */
+static bool collect_pads(const ir_graph *g, int32_t tensor, pad_list *list,
+                         int32_t depth)
+{
+    const ir_node *node = producer(g, tensor);
+    if (node->op == IR_OP_pad)
+        return insert_pad(list, node);
+    return node->op == IR_OP_add && depth < IR_MAX_IN &&
+           collect_pads(g, node->in[0], list, depth + 1) &&
+           collect_pads(g, node->in[1], list, depth + 1);
+}
+
+static void rewrite_pads(ir_graph *g, int32_t v)
+{
+    pad_list list = {0};
+    const ir_node *node = &g->nodes.at[v];
+    if (node->op != IR_OP_add || !collect_pads(g, node->out[0], &list, 0))
+        return;
+    int64_t axis = list.pad[0]->i[0], end = 0;
+    ir_node concat = {.op = IR_OP_concat, .n_in = list.n, .i = {axis}};
+    for (int32_t k = 0; k < list.n; k++) {
+        if (list.pad[k]->i[1] != end)
+            return;
+        concat.in[k] = list.pad[k]->in[0];
+        end += g->tensors.at[concat.in[k]].shape.dim[axis];
+    }
+    ir_graph_replace(g, v, &concat); /* unless there is a gap at the end */
+}
+
 typedef void rewrite_fn(ir_graph *g, int32_t v);
 
 static void for_each_node(ir_graph *g, rewrite_fn *rewrite)
@@ -315,7 +364,7 @@ static void for_each_node(ir_graph *g, rewrite_fn *rewrite)
 
 ir_rewrite_options ir_rewrite_all(void)
 {
-    return (ir_rewrite_options){true, true, true, true};
+    return (ir_rewrite_options){true, true, true, true, true};
 }
 
 void ir_rewrite(ir_graph *graph, const ir_rewrite_options *options)
@@ -328,5 +377,7 @@ void ir_rewrite(ir_graph *graph, const ir_rewrite_options *options)
         for_each_node(graph, rewrite_transpose);
     if (options->scale)
         for_each_node(graph, rewrite_scale);
+    if (options->pads)
+        for_each_node(graph, rewrite_pads);
     ir_graph_prune(graph);
 }

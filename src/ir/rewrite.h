@@ -11,6 +11,8 @@ typedef struct ir_rewrite_options {
     bool layer_norm; /* (x - mean) / sqrt(variance + eps) * gain + bias */
     bool transpose;  /* of a matmul operand's last two axes -> the matmul */
     bool scale;      /* + - * / by a scalar constant -> scale; scale(scale) */
+    bool pads;       /* sum of pads that fill an axis -> concat: gradients of
+                        slices; ir_train applies it too */
 } ir_rewrite_options;
 
 ir_rewrite_options ir_rewrite_all(void);

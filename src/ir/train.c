@@ -1,6 +1,7 @@
 #include "config.h"
 #include "ir/train.h"
 #include "ir/backward.h"
+#include "ir/rewrite.h"
 
 #include <math.h>
 #include <string.h>
@@ -212,6 +213,6 @@ fs_status ir_train(ir_graph *graph, const ir_train_options *options,
                              n, accumulate, err, parts));
     FS_TRY(add_updates(graph, params, n, parts, &o, err));
     graph->micro_batches = o.micro_batches;
-    ir_graph_prune(graph);
+    ir_rewrite(graph, &(ir_rewrite_options){.pads = !o.keep_pads});
     return FS_OK;
 }

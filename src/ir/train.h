@@ -23,6 +23,7 @@ typedef struct ir_train_options {
                               whose inputs hold one micro-batch; the seed of
                               the backward pass is 1/m, so that the step's loss
                               is the mean over the whole batch */
+    bool keep_pads; /* leaves gradients of slices as sums of pads */
 } ir_train_options;
 
 ir_train_options ir_train_defaults(void);
