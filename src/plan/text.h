@@ -13,6 +13,8 @@ enum { PLAN_FORMAT_VERSION = 1, PLAN_MAX_MICRO_BATCHES = 1 << 20 };
 typedef struct plan_origin {
     const char *model;     /* file or zoo string */
     const char *loss;      /* --loss, or "" */
+    const char *params;    /* --params, or "" */
+    bool rewrite;          /* graph rewrites at import */
     const char *optimizer; /* name */
     double lr, weight_decay, momentum, beta1, beta2, epsilon;
     const char *cluster;   /* spec */

@@ -36,7 +36,7 @@ json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
     set_text(out, "model", o->model);
     set_text(out, "loss", o->loss);
     set_text(out, "params", o->params);
-    json_object_set_new(out, "rewrite", json_integer(o->rewrite));
+    json_object_set_new(out, "rewrite", json_boolean(o->rewrite));
     set_text(out, "optimizer", o->optimizer);
     set_real(out, "lr", o->lr);
     set_real(out, "weight_decay", o->weight_decay);
@@ -138,12 +138,15 @@ static fs_status read_binds(const fs_json *in, fs_arena *arena, fs_err *err,
 static fs_status read_origin(const fs_json *in, fs_arena *arena, fs_err *err,
                              plan_origin *o)
 {
-    int64_t micro_batches, rewrite, seed;
+    int64_t micro_batches, seed;
     FS_TRY(read_text(in, "model", arena, err, &o->model));
     FS_TRY(read_text(in, "loss", arena, err, &o->loss));
     FS_TRY(read_text(in, "params", arena, err, &o->params));
-    FS_TRY(fs_json_int(in, "rewrite", 0, 1, err, &rewrite));
-    o->rewrite = rewrite != 0;
+    json_t *rewrite = json_object_get(in->value, "rewrite");
+    if (!json_is_boolean(rewrite))
+        return fs_fail(err, FS_INVALID, "%s: %s.rewrite must be true or false",
+                       in->file, in->where);
+    o->rewrite = json_is_true(rewrite);
     FS_TRY(read_text(in, "optimizer", arena, err, &o->optimizer));
     FS_TRY(fs_json_number(in, "lr", err, &o->lr));
     FS_TRY(fs_json_number(in, "weight_decay", err, &o->weight_decay));
