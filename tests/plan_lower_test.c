@@ -2,6 +2,7 @@
 
 #include "plan/check.h"
 #include "plan/schedule.h"
+#include "zoo/zoo.h"
 
 #include "plan_build.h"
 #include "plan_live.h"
@@ -170,6 +171,39 @@ static void test_recipes(void)
             check_plan(name, &l);
             close_lowered(&l);
         }
+}
+
+static void test_gpt(void)
+{
+    static const struct {
+        const char *name;
+        build_recipe recipe;
+        int32_t m;
+    } cases[] = {
+        {"gpt, dp 2, tp 2", {.dp = 2, .tp = 2, .zero_states = true}, 2},
+        {"gpt, pp 2, tp 2", {.pp = 2, .tp = 2}, 4},
+        {"gpt, pp 4", {.pp = 4}, 8},
+        {"gpt, random on (2,2)", {.dp = 2, .tp = 2, .random = 5}, 2}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        plan_lower_options o = plan_lower_defaults();
+        ir_train_options options = ir_train_defaults();
+        fs_err err = {0};
+        ir_graph *g = NULL;
+        options.optimizer = IR_ADAMW;
+        options.micro_batches = cases[i].m;
+        if (zoo_build("zoo:gpt,layers=2,hidden=32,heads=4,vocab=64,seq=16", 4,
+                      &err, &g) != FS_OK ||
+            ir_train(g, &options, &err) != FS_OK) {
+            tap_ok(false, "%s: %s", cases[i].name, err.text);
+            return;
+        }
+        lowered l = lower_graph(g, &cases[i].recipe, &o);
+        check_plan(cases[i].name, &l);
+        tap_ok(l.status == FS_OK && largest_gap(l.p) < 0.05,
+               "%s: arenas within 5 %% of their bounds", cases[i].name);
+        close_lowered(&l);
+    }
 }
 
 /* Whatever legal strategy there is, its plan is sound. */
@@ -435,6 +469,7 @@ static void test_refusals(void)
 int main(void)
 {
     test_recipes();
+    test_gpt();
     test_random(tap_seed(11));
     test_data_parallel();
     test_pipeline();

@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+enum { MAX_SPREAD = 8192 }; /* buffers; placing is quadratic in them */
+
 plan_lower_options plan_lower_defaults(void)
 {
     return (plan_lower_options){
@@ -148,15 +150,56 @@ static lowering start(const ir_graph *graph, const plan_strategy *strategy,
     return l;
 }
 
+static fs_status assign(lowering *l, plan_role *role)
+{
+    return plan_memory_assign(l->graph, l->strategy->micro_batches,
+                              l->options->share_memory, l->arena, l->err,
+                              role);
+}
+
+/* With f > 1 micro-batches in flight, what lives within one phase may get f
+ * buffers too: then each can lie where later pieces of its own micro-batch
+ * will lie, which one fixed place for all micro-batches cannot. */
+static int32_t *spread_temporaries(lowering *l, plan_role *role, int32_t f)
+{
+    int32_t *counts = fs_new(l->scratch, int32_t, role->n_registers);
+
+    for (int32_t i = 0; i < role->n_registers; i++) {
+        plan_register *r = &role->registers[i];
+        counts[i] = r->count;
+        if (!r->own_memory && !r->per_step && r->count < f)
+            r->count = f;
+    }
+    return counts;
+}
+
+static fs_status assign_lowest(lowering *l, plan_role *role)
+{
+    int32_t f = plan_schedule_in_flight(role->slots + 1, role->n_slots - 2);
+    int64_t before;
+    int32_t *counts;
+
+    FS_TRY(assign(l, role));
+    before = role->arena_bytes;
+    if (f < 2 || before == role->bound_bytes ||
+        (int64_t)f * role->n_registers > MAX_SPREAD)
+        return FS_OK;
+    counts = spread_temporaries(l, role, f);
+    FS_TRY(assign(l, role));
+    if (role->arena_bytes < before)
+        return FS_OK;
+    for (int32_t i = 0; i < role->n_registers; i++)
+        role->registers[i].count = counts[i];
+    return assign(l, role);
+}
+
 static fs_status run(lowering *l, plan *p)
 {
     FS_TRY(plan_lower_values(l));
     plan_lower_tasks(l);
     plan_lower_finish(l, p);
     for (int32_t r = 0; r < p->n_roles; r++)
-        FS_TRY(plan_memory_assign(l->graph, p->micro_batches,
-                                  l->options->share_memory, l->arena, l->err,
-                                  &p->roles[r]));
+        FS_TRY(assign_lowest(l, &p->roles[r]));
     return FS_OK;
 }
 
@@ -169,6 +212,7 @@ fs_status plan_lower(const ir_graph *graph, const hw_cluster *cluster,
     fs_status status;
     lowering l;
 
+    FS_ASSERT(options->prefetch >= 0);
     FS_TRY(check_strategy(graph, cluster, strategy, err));
     p->strategy = strategy;
     p->micro_batches = strategy->micro_batches;
