@@ -76,10 +76,11 @@ HAND_UNUSED static plan_strategy *hand_stages(const ir_graph *g,
     for (int32_t i = 0; i < n_stages; i++)
         s->stages[i] = (plan_stage){mesh, i * ir_mesh_size(&mesh)};
     for (int32_t v = 0; v < s->n_nodes; v++)
-        forward += g->nodes.at[v].phase == IR_FORWARD;
+        forward += g->nodes.at[v].phase == IR_FORWARD &&
+                   g->nodes.at[v].n_in > 0;
     for (int32_t v = 0; v < s->n_nodes; v++) {
         const ir_node *node = &g->nodes.at[v];
-        if (node->phase == IR_FORWARD)
+        if (node->phase == IR_FORWARD && node->n_in > 0)
             s->stage_of[v] = (int32_t)((int64_t)seen++ * n_stages / forward);
         else if (node->forward >= 0)
             s->stage_of[v] = s->stage_of[node->forward];

@@ -13,7 +13,8 @@ typedef struct bench {
 static const char *binds[] = {"batch=8", "seq=4"};
 
 static const plan_origin origin = {
-    .model = "mlp.onnx", .loss = "mse", .optimizer = "adam", .lr = 0.1 + 0.2,
+    .model = "mlp.onnx", .loss = "mse", .params = "w.*",
+    .rewrite = true, .optimizer = "adam", .lr = 0.1 + 0.2,
     .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .cluster = "1x4:hand",
     .batch = 32, .n_binds = 2, .binds = binds, .seed = 42,
     .iteration_s = 1.0 / 3, .sim_iteration_s = 0.25};
@@ -91,6 +92,7 @@ static void test_origin(bench *b)
                   FS_OK, "the origin is read");
     tap_equal_text(o.model, origin.model, "model");
     tap_equal_text(o.optimizer, origin.optimizer, "optimizer");
+    tap_ok(strcmp(o.params, "w.*") == 0 && o.rewrite, "options of the import");
     tap_ok(o.lr == origin.lr && o.iteration_s == origin.iteration_s,
            "numbers keep all their bits");
     tap_equal_int(o.micro_batches, 4, "micro-batches come from the plan");

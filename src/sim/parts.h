@@ -1,0 +1,75 @@
+/* Parts of the simulator; not for other folders. */
+#ifndef FS_SIM_PARTS_H
+#define FS_SIM_PARTS_H
+
+#include "sim/sim.h"
+
+/* ---- resources: who slows whom ---- */
+
+/* Shares are fixed-point, so that progress is exact integer arithmetic. */
+enum { SIM_RATE_BITS = 30 };
+#define SIM_RATE_FULL ((int64_t)1 << SIM_RATE_BITS)
+
+/* A rank runs its tasks on one thread, and loads data on another. */
+typedef enum sim_thread { SIM_THREAD_MAIN, SIM_THREAD_LOAD, SIM_THREADS }
+    sim_thread;
+
+/* `n` of something on one node or one port. */
+typedef struct sim_share {
+    int32_t at, n;
+} sim_share;
+
+typedef struct sim_resources {
+    const hw_cluster *cluster;
+    int32_t n_ports;
+    int32_t *cores;   /* [nodes] 0: nothing is shared */
+    int32_t *threads; /* [nodes] that run an on-core job now */
+    int32_t (*jobs)[SIM_THREADS]; /* [roles] on-core jobs on each thread */
+    int32_t *n_nodes;             /* [roles] */
+    sim_share **nodes;            /* [roles][n_nodes] ranks per node */
+    int32_t *n_channel_ports;     /* [channels] */
+    sim_share **channel_ports;    /* [channels] flows per port */
+    int32_t *flows;               /* [ports] on their way now */
+} sim_resources;
+
+void sim_resources_make(sim_resources *r, const plan *p,
+                        const hw_cluster *cluster, fs_arena *arena);
+/* A job starts (change 1) or ends (-1) on a role's thread, on a channel. */
+void sim_cores_change(sim_resources *r, int32_t role, sim_thread thread,
+                      int32_t change);
+void sim_channel_change(sim_resources *r, int32_t channel, int32_t change);
+/* In (0, 1], of the speed that the job has alone. */
+double sim_cores_rate(const sim_resources *r, int32_t role, sim_thread thread);
+double sim_channel_rate(const sim_resources *r, int32_t channel);
+
+/* ---- what a role does over time ---- */
+
+typedef struct sim_meter {
+    int32_t computing, communicating, occupied; /* jobs running now */
+    int64_t since_ns;
+    int64_t busy_ns, comm_ns, exposed_ns, occupied_ns; /* summed up */
+    int64_t live_bytes, peak_bytes;
+} sim_meter;
+
+/* Adds the time since the last call; before every change of the counts. */
+void sim_meter_advance(sim_meter *m, int64_t now_ns);
+void sim_meter_count(sim_meter *m, const plan_role *role,
+                     const plan_task *task, int32_t change);
+/* Bytes that are live from start to end of a run. */
+int64_t sim_standing_bytes(const plan_role *role);
+
+/* ---- events: (time, sequence) in a binary heap ---- */
+
+typedef struct sim_event {
+    int64_t time_ns;
+    int64_t sequence;
+    int32_t job, version; /* of another version than its job's: stale */
+} sim_event;
+typedef struct sim_heap {
+    fs_arena *arena;
+    FS_VEC(sim_event) events;
+} sim_heap;
+void sim_heap_push(sim_heap *heap, sim_event event);
+sim_event sim_heap_pop(sim_heap *heap);
+
+#endif
