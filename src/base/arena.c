@@ -18,7 +18,7 @@ struct fs_arena {
     size_t bytes;
 };
 
-static void die(size_t bytes)
+__attribute__((noreturn)) static void die(size_t bytes)
 {
     fprintf(stderr, "flowsearch: out of memory (%zu bytes wanted)\n", bytes);
     exit(3);

@@ -269,7 +269,10 @@ int32_t ir_unbroadcast(ir_graph *g, int32_t x, ir_shape shape)
 
 int32_t ir_gather(ir_graph *g, int32_t table, int32_t ids)
 {
-    return ir_binary(g, IR_OP_gather, table, ids);
+    ir_shape rows = ir_shape_of(g, table);
+    ir_node node = {.op = IR_OP_gather, .n_in = 2, .in = {table, ids}};
+    node.i[0] = rows.rank > 0 ? rows.dim[0] : 0;
+    return ir_append(g, &node);
 }
 
 int32_t ir_softmax(ir_graph *g, int32_t x)

@@ -345,6 +345,7 @@ static void make_legend(network *w)
         {"B: whole everywhere", "#e8e8e8"}, {"P: partial sums", "#f2b179"},
         {"S(0)", "#8fbce6"}, {"S(1)", "#7fd0c4"}, {"S(2)", "#b7a5e0"},
         {"S(3)", "#9fd68a"}};
+    Agnode_t *before = NULL; /* invisible edges stack them */
     for (int i = 0; i < 6; i++) {
         Agnode_t *n = agnode(legend, fs_printf(w->d.arena, "legend%d", i), 1);
         draw_set(n, "label", rows[i][0]);
@@ -352,6 +353,9 @@ static void make_legend(network *w)
         draw_set(n, "style", "filled,rounded");
         draw_set(n, "fillcolor", rows[i][1]);
         draw_set(n, "height", "0.2");
+        if (before)
+            draw_set(agedge(w->d.graph, before, n, NULL, 1), "style", "invis");
+        before = n;
     }
 }
 

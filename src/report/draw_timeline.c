@@ -76,23 +76,35 @@ static void fill_row(timeline *t, row *r, const plan_event *e, paint colour)
     double width = (double)(t->to - t->from) / COLUMNS;
     double start = (double)(e->start_ns - t->from) / width;
     double end = (double)(e->end_ns - t->from) / width;
-    for (int32_t c = (int32_t)start; c < COLUMNS && c < end; c++) {
+    for (int32_t c = start > 0 ? (int32_t)start : 0; c < COLUMNS && c < end;
+         c++) {
         double low = start > c ? start : c, high = end < c + 1 ? end : c + 1;
         r->share[c][colour] += (float)(high - low);
         r->micro_batch[c] = e->micro_batch;
     }
 }
 
-static void spread(timeline *t, const plan_trace *trace)
+/* From the first kernel to the last end: data may be loaded a step ahead, and
+ * would push everything else to the right. */
+static void find_span(timeline *t, const plan_trace *trace)
 {
     t->from = INT64_MAX;
     for (int32_t i = 0; i < trace->events.n; i++) {
         const plan_event *e = &trace->events.at[i];
-        t->from = e->start_ns < t->from ? e->start_ns : t->from;
-        t->to = e->end_ns > t->to ? e->end_ns : t->to;
+        const plan_role *role = plan_role_of_rank(t->plan, e->rank);
+        bool computes = role->streams[e->stream].kind == PLAN_STREAM_COMPUTE;
+        if (computes && e->start_ns < t->from)
+            t->from = e->start_ns;
+        if (e->end_ns > t->to)
+            t->to = e->end_ns;
     }
+}
+
+static void spread(timeline *t, const plan_trace *trace)
+{
+    find_span(t, trace);
     if (t->to <= t->from)
-        t->to = t->from + 1;
+        t->from = t->to - 1;
     for (int32_t i = 0; i < trace->events.n; i++) {
         const plan_event *e = &trace->events.at[i];
         const plan_role *role = plan_role_of_rank(t->plan, e->rank);
