@@ -296,10 +296,37 @@ static void try_plan(exec_world *world, int32_t n_stages, uint64_t *seed,
     fs_arena_destroy(arena);
 }
 
+/* Ranks that hold different plans would wait for each other for ever. */
+static void test_digests(exec_world *world, uint64_t *seed)
+{
+    fs_arena *arena = fs_arena_create();
+    fs_err err = {0};
+    ir_mesh mesh = {1, {world->size}};
+    ir_graph *g = make_graph(1, IR_SGD, &err);
+    plan_strategy *s = draw_strategy(g, 1, &mesh, seed, arena);
+    plan *p = NULL;
+    exec_data data;
+    exec_result result;
+    exec_options options = {.steps = 1, .lr = NAN, .weight_decay = NAN};
+    hw_cluster *cluster = make_cluster(world->size, arena, &err);
+    plan_lower_options lower = plan_lower_defaults();
+    plan_lower(g, cluster, s, &lower, arena, &err, &p);
+    exec_data_open("synthetic", g, 1, arena, &err, &data);
+    p->digest += (uint64_t)world->rank;
+    fs_status status = exec_run(world, g, cluster, p, &data, &options, arena,
+                                &err, &result);
+    ranks_ok(world, status != FS_FAULT,
+             "ranks that hold different plans refuse to start");
+    ir_graph_destroy(g);
+    fs_arena_destroy(arena);
+}
+
 int main(void)
 {
     exec_world *world = ranks_open();
     uint64_t seed = ranks_seed(world, 7);
+    if (world->size > 1)
+        test_digests(world, &seed);
     for (int32_t n_stages = 1; n_stages <= world->size; n_stages *= 2) {
         if (world->size % n_stages)
             break;

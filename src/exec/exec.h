@@ -52,6 +52,8 @@ typedef struct exec_options {
     const char *kernels;    /* "auto", "reference" */
     double lr, weight_decay; /* NAN: as in the graph */
     int32_t warmup;         /* steps left out of step_s statistics */
+    double stall_s;         /* least time without progress that ends the job;
+                               0: 30 */
     plan_trace *trace;      /* events of the last step, or NULL: all ranks' on
                                rank 0, this rank's on the others; given on
                                every rank or on none */
@@ -76,7 +78,7 @@ typedef struct exec_result {
 
 /* Every rank calls it with the same plan (digests are compared at the start).
  * A fault on any rank ends the job; a rank that makes no progress for
- * max(30 s, 50 steps) says which task of which rank it waits for and ends it. */
+ * max(stall_s, 50 steps) says which task of which rank it waits for and ends it. */
 fs_status exec_run(exec_world *world, const ir_graph *graph,
                    const hw_cluster *cluster, const plan *p,
                    const exec_data *data, const exec_options *options,

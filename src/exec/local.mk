@@ -23,3 +23,7 @@ tests_exec_train_test_LDADD = $(exec_libs)
 
 check_SCRIPTS += tests/exec_ranks_test.sh
 EXTRA_DIST += tests/exec_ranks_test.sh
+
+check_PROGRAMS += tests/exec_data_test
+tests_exec_data_test_SOURCES = tests/exec_data_test.c tests/tap.h
+tests_exec_data_test_LDADD = $(exec_libs)

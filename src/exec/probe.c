@@ -12,7 +12,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { MAX_BATCHES = 9, POOL_BYTES = 160 << 20 };
+enum {
+    MAX_BATCHES = 9,
+    POOL_BYTES = 160 << 20,
+    SPREAD_BYTES = 8 << 20, /* beyond a core's own caches */
+    FAR_BYTES = 64 << 20    /* optimizers read what a whole step pushed out */
+};
 
 typedef FS_VEC(hw_point) point_list;
 
@@ -47,6 +52,15 @@ static void fill_arg(kernel_arg *arg)
     }
 }
 
+/* A call and where its buffers stand in the pool: `copies` times, `stride`
+ * bytes apart, so that runs after each other do not find their data in the
+ * first caches, as they would not in a step. */
+typedef struct placed_call {
+    kernel_call call;
+    int64_t in_at[IR_MAX_IN], out_at[IR_MAX_OUT], scratch_at, stride;
+    int32_t copies, next;
+} placed_call;
+
 static void shape_call(const ir_graph *g, const ir_node *node,
                        kernel_call *call)
 {
@@ -67,27 +81,43 @@ static void shape_call(const ir_graph *g, const ir_node *node,
     }
 }
 
-/* Buffers from the pool; optimizers write in place, as they do in a run. */
-static bool place_call(const probing *p, const kernel *k,
-                       kernel_call *call)
+static void turn_to_copy(const probing *p, placed_call *c, int32_t copy)
 {
+    char *base = p->pool + copy * c->stride;
+    for (int32_t i = 0; i < c->call.n_in; i++)
+        c->call.in[i].data = base + c->in_at[i];
+    for (int32_t i = 0; i < c->call.n_out; i++)
+        c->call.out[i].data = base + c->out_at[i];
+    c->call.scratch = base + c->scratch_at;
+}
+
+/* Optimizers write in place, as they do in a run. False: too big. */
+static bool place_call(const probing *p, const kernel *k, placed_call *c)
+{
+    kernel_call *call = &c->call;
     int64_t at = 0, scratch = k->scratch ? k->scratch(call) : 0;
     bool in_place = ir_op_class_of(call->node->op) == IR_CLASS_UPDATE;
     for (int32_t i = 0; i < call->n_in; i++) {
-        call->in[i].data = p->pool + at;
+        c->in_at[i] = at;
         at += arg_bytes(&call->in[i]);
     }
     for (int32_t i = 0; i < call->n_out; i++) {
-        call->out[i].data = p->pool + at;
+        c->out_at[i] = at;
         at += arg_bytes(&call->out[i]);
         if (in_place) /* w, g, m, v -> w', m', v' */
-            call->out[i].data = call->in[i ? i + 1 : 0].data;
+            c->out_at[i] = c->in_at[i ? i + 1 : 0];
     }
-    call->scratch = p->pool + at;
-    if (at + scratch > POOL_BYTES)
+    c->scratch_at = at;
+    c->stride = at + (scratch + 255) / 256 * 256;
+    if (c->stride > POOL_BYTES)
         return false;
+    c->copies = (int32_t)((in_place ? FAR_BYTES : SPREAD_BYTES) / c->stride) +
+                1;
+    turn_to_copy(p, c, 0);
     for (int32_t i = 0; i < call->n_in; i++)
         fill_arg(&call->in[i]);
+    for (int32_t i = 1; i < c->copies; i++)
+        memcpy(p->pool + i * c->stride, p->pool, (size_t)at);
     return true;
 }
 
@@ -97,13 +127,16 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static fs_status time_runs(const kernel *k, void *state,
-                           const kernel_call *call, int32_t n, fs_err *err,
+static fs_status time_runs(const probing *p, const kernel *k, void *state,
+                           placed_call *c, int32_t n, fs_err *err,
                            double *seconds)
 {
     int64_t start = fs_now_ns();
-    for (int32_t i = 0; i < n; i++)
-        FS_TRY(k->run(state, call, err));
+    for (int32_t i = 0; i < n; i++) {
+        turn_to_copy(p, c, c->next);
+        c->next = c->next + 1 < c->copies ? c->next + 1 : 0;
+        FS_TRY(k->run(state, &c->call, err));
+    }
     *seconds = (double)(fs_now_ns() - start) * 1e-9 / n;
     return FS_OK;
 }
@@ -111,18 +144,18 @@ static fs_status time_runs(const kernel *k, void *state,
 /* Lower quartile over batches of at least 20 us, after two runs that warm up:
  * what else runs on the machine only adds time. */
 static fs_status time_kernel(const probing *p, const kernel *k,
-                             void *state, const kernel_call *call, fs_err *err,
+                             void *state, placed_call *c, fs_err *err,
                              double *out)
 {
     double one, seconds[MAX_BATCHES];
-    FS_TRY(time_runs(k, state, call, 1, err, &one));
-    FS_TRY(time_runs(k, state, call, 1, err, &one));
+    FS_TRY(time_runs(p, k, state, c, 1, err, &one));
+    FS_TRY(time_runs(p, k, state, c, 1, err, &one));
     int32_t n = one < 20e-6 ? (int32_t)(20e-6 / (one + 1e-8)) + 1 : 1;
     int32_t batches = 0;
     int64_t start = fs_now_ns();
     while (batches < MAX_BATCHES &&
            (batches < 2 || fs_now_ns() - start < p->budget_ns))
-        FS_TRY(time_runs(k, state, call, n, err, &seconds[batches++]));
+        FS_TRY(time_runs(p, k, state, c, n, err, &seconds[batches++]));
     qsort(seconds, (size_t)batches, sizeof *seconds, compare_doubles);
     *out = seconds[batches / 4];
     return FS_OK;
@@ -161,16 +194,16 @@ static fs_status probe_node(probing *p, const ir_graph *g, const ir_node *node,
     ir_op_class class = ir_op_class_of(node->op);
     const kernel *k = NULL;
     void *state = NULL;
-    kernel_call call;
+    placed_call c = {0};
     double seconds = 0.0, work = work_of(g, node);
-    shape_call(g, node, &call);
+    shape_call(g, node, &c.call);
     if (class == IR_CLASS_SOURCE || class == IR_CLASS_VIEW || work <= 0 ||
-        seen_before(p, &call))
+        seen_before(p, &c.call))
         return FS_OK;
-    FS_TRY(kernel_choose(&call, "auto", err, &k, &state));
+    FS_TRY(kernel_choose(&c.call, "auto", err, &k, &state));
     fs_status status = FS_OK;
-    if (place_call(p, k, &call)) {
-        status = time_kernel(p, k, state, &call, err, &seconds);
+    if (place_call(p, k, &c)) {
+        status = time_kernel(p, k, state, &c, err, &seconds);
         hw_point point = {ir_op_table[node->op]->name, work, seconds};
         if (status == FS_OK)
             fs_push(p->arena, &p->points, point);
@@ -325,7 +358,7 @@ static void set_device(probing *p, double memory_bps, hw_device *device)
 
 static fs_status probe_kernels(hw_group *group, fs_arena *arena, fs_err *err)
 {
-    probing p = {.arena = arena, .budget_ns = 2500000};
+    probing p = {.arena = arena, .budget_ns = 2000000};
     double memory_bps = 0.0;
     void *pool = mmap(NULL, POOL_BYTES, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -10,11 +10,16 @@
 #include <string.h>
 #include <time.h>
 
-enum { STALL_S = 30, STALL_STEPS = 50 };
+enum { STALL_STEPS = 50 };
+static const double stall_usual_s = 30.0;
 
-static int64_t cpu_now_ns(void)
+/* A rank's own time: where ranks share cores, the time that others had the
+ * core does not count. */
+static int64_t own_now_ns(const exec_rank *rank)
 {
     struct timespec t;
+    if (!rank->world->oversubscribed)
+        return fs_now_ns();
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
@@ -68,19 +73,11 @@ static void run_kernel(exec_rank *rank, int32_t stream, exec_task *t)
         exec_rank_fault(rank, task, err.text);
 }
 
-/* A kernel's own time: where ranks share cores, the time that others had the
- * core does not count. */
 static void run_compute(exec_rank *rank, int32_t stream, exec_task *t)
 {
-    exec_flight *flight = &rank->flight[stream];
-    if (!rank->world->oversubscribed) {
-        run_kernel(rank, stream, t);
-        flight->busy_ns = fs_now_ns() - flight->start_ns;
-        return;
-    }
-    int64_t start = cpu_now_ns();
+    int64_t start = own_now_ns(rank);
     run_kernel(rank, stream, t);
-    flight->busy_ns = cpu_now_ns() - start;
+    rank->flight[stream].busy_ns = own_now_ns(rank) - start;
 }
 
 static void start_load(exec_rank *rank, int32_t stream, exec_task *t)
@@ -183,10 +180,10 @@ static bool poll_flight(exec_rank *rank, int32_t stream, exec_task *t,
     }
     /* A poll that finds nothing takes well under a microsecond: what takes
      * longer did work on bytes. */
-    int64_t start = fs_now_ns();
+    int64_t start = own_now_ns(rank);
     bool busy = false;
     bool done = exec_transfer_poll(t->transfer, &busy);
-    int64_t spent = fs_now_ns() - start;
+    int64_t spent = own_now_ns(rank) - start;
     if (busy || spent > 2000) {
         rank->flight[stream].busy_ns += spent;
         *moved = true;
@@ -197,6 +194,7 @@ static bool poll_flight(exec_rank *rank, int32_t stream, exec_task *t,
 static void fire(exec_rank *rank, int32_t stream, exec_task *t)
 {
     exec_flight *flight = &rank->flight[stream];
+    int64_t start;
     plan_actor_fire(rank->actors, stream);
     flight->start_ns = fs_now_ns();
     if (!flight->ready_ns)
@@ -209,8 +207,9 @@ static void fire(exec_rank *rank, int32_t stream, exec_task *t)
         start_load(rank, stream, t);
         break;
     default:
+        start = own_now_ns(rank);
         start_transfer(rank, stream, t);
-        flight->busy_ns = fs_now_ns() - flight->start_ns;
+        flight->busy_ns = own_now_ns(rank) - start;
     }
 }
 
@@ -244,7 +243,9 @@ static int compare_times(const void *a, const void *b)
 
 static int64_t stall_limit_ns(const exec_rank *rank)
 {
-    int64_t limit = STALL_S * INT64_C(1000000000), n = rank->steps_done;
+    double least = rank->options->stall_s;
+    int64_t limit = (int64_t)((least > 0 ? least : stall_usual_s) * 1e9);
+    int64_t n = rank->steps_done;
     if (n == 0)
         return limit;
     int64_t *took = calloc((size_t)n, sizeof *took);
