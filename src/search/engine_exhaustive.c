@@ -1,6 +1,6 @@
 /* The oracle: every assignment, depth first, with partial sums. A branch is
- * left only when its partial sums alone (costs and bytes are not negative)
- * cannot lead to anything better. */
+ * left only when its sums, with the least entry of every table still to come,
+ * cost no less than the best (costs and bytes are not negative). */
 #include "config.h"
 #include "search/engine.h"
 
@@ -18,6 +18,8 @@ typedef struct walk {
     int32_t *value, *best;
     double best_cost;
     bool prune; /* no entry is negative */
+    search_sums *rest; /* [node] least that it and all later ones add */
+    search_sums both;  /* scratch */
     int64_t steps;
 } walk;
 
@@ -34,6 +36,48 @@ static bool never_negative(const search_net *net)
             good &= edge->cost[k] >= 0;
     }
     return good;
+}
+
+static void add_least(search_sums *sums, int32_t stage, bool per_step,
+                      const double *cost, int64_t n)
+{
+    double least = INFINITY;
+    for (int64_t k = 0; k < n; k++)
+        least = fmin(least, cost[k]);
+    (per_step ? sums->step_s : sums->micro_s)[stage] += least;
+}
+
+static void sum_rest(walk *w, fs_arena *arena)
+{
+    const search_net *net = w->net;
+    int32_t p = net->n_stages;
+    w->both = search_sums_new(p, arena);
+    w->rest = fs_new(arena, search_sums, net->n_nodes + 1);
+    w->rest[net->n_nodes] = search_sums_new(p, arena);
+    for (int32_t i = net->n_nodes - 1; i >= 0; i--) {
+        const search_net_node *node = &net->nodes[i];
+        search_sums *rest = &w->rest[i];
+        *rest = search_sums_new(p, arena);
+        memcpy(rest->micro_s, rest[1].micro_s, (size_t)p * sizeof(double));
+        memcpy(rest->step_s, rest[1].step_s, (size_t)p * sizeof(double));
+        add_least(rest, node->stage, node->per_step, node->cost, node->n);
+        for (int32_t k = w->into.first[i]; k < w->into.first[i + 1]; k++) {
+            const search_net_edge *edge = &net->edges[w->into.edge[k]];
+            add_least(rest, edge->stage, edge->per_step, edge->cost,
+                      (int64_t)net->nodes[edge->u].n * node->n);
+        }
+    }
+}
+
+/* Can nodes i, i+1, .. still lead to something better? */
+static bool hopeful(walk *w, int32_t i)
+{
+    for (int32_t k = 0; k < w->net->n_stages; k++) {
+        w->both.micro_s[k] = w->sums.micro_s[k] + w->rest[i].micro_s[k];
+        w->both.step_s[k] = w->sums.step_s[k] + w->rest[i].step_s[k];
+    }
+    return search_sums_fit(w->net, &w->sums) &&
+           search_sums_cost(w->net, &w->both) < w->best_cost;
 }
 
 /* Adds node i's value to the sums; false when something is forbidden. */
@@ -67,10 +111,7 @@ static void try_value(walk *w, int32_t i)
     memcpy(step, w->sums.step_s, sizeof step);
     memcpy(bytes, w->sums.bytes, sizeof bytes);
     bool fine = put(w, i);
-    if (fine && w->prune)
-        fine = search_sums_fit(w->net, &w->sums) &&
-               search_sums_cost(w->net, &w->sums) < w->best_cost;
-    if (fine)
+    if (fine && (!w->prune || hopeful(w, i + 1)))
         visit(w, i + 1);
     memcpy(w->sums.micro_s, micro, sizeof micro);
     memcpy(w->sums.step_s, step, sizeof step);
@@ -110,6 +151,7 @@ fs_status search_exhaustive(const search_net *net, const search_budget *budget,
         return fs_fail(err, FS_INVALID,
                        "exhaustive: %d nodes are too many; use engine ilp",
                        net->n_nodes);
+    sum_rest(&w, arena);
     visit(&w, 0);
     if (w.steps > MAX_STEPS)
         return fs_fail(err, FS_INVALID,

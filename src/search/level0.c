@@ -22,6 +22,7 @@ typedef struct candidate {
     search_built built;
     fs_arena *arena; /* its tables */
     search_config record;
+    bool settled;       /* no further effort would change its record */
     int64_t need_bytes; /* least memory, when that is what it lacks */
     char why[1024];     /* it is infeasible */
 } candidate;
@@ -162,6 +163,7 @@ static void reject(candidate *c, const char *status, const char *why)
 {
     c->record.status = status;
     c->record.lower_bound_s = INFINITY;
+    c->settled = true;
     snprintf(c->why, sizeof c->why, "%s", why);
 }
 
@@ -221,30 +223,34 @@ static void explain_infeasible(candidate *c)
     c->need_bytes = need;
 }
 
-/* Tables of what is not the best are not needed any more. */
+/* Tables of what is settled and not the best are not needed any more. */
 static void release(const level0 *z, candidate *c)
 {
-    if (!c || c == z->best)
+    if (!c || c == z->best || !c->settled)
         return;
     fs_arena_destroy(c->arena);
     c->arena = NULL;
 }
 
+static const char *status_of(const level0 *z, const search_config *record)
+{
+    if (search_proven(record->lower_bound_s, record->iteration_s))
+        return "optimal";
+    if (record->lower_bound_s >= z->best_s)
+        return "pruned";
+    return isfinite(record->iteration_s) ? "bounded" : "limit";
+}
+
 static void take(level0 *z, candidate *c, const search_solution *solution)
 {
-    bool proven = search_proven(solution->lower_bound, solution->cost);
-    c->record.iteration_s = solution->cost;
-    c->record.lower_bound_s =
-        fmax(c->record.lower_bound_s, solution->lower_bound);
-    if (isfinite(solution->cost))
-        c->record.lower_bound_s =
-            fmin(c->record.lower_bound_s, solution->cost);
-    c->record.status = proven ? "optimal"
-                       : solution->lower_bound >= z->best_s ? "pruned"
-                       : isfinite(solution->cost)           ? "bounded"
-                                                            : "limit";
+    search_config *record = &c->record;
+    candidate *old = z->best;
+    record->iteration_s = fmin(record->iteration_s, solution->cost);
+    record->lower_bound_s =
+        fmin(record->iteration_s,
+             fmax(record->lower_bound_s, solution->lower_bound));
+    record->status = status_of(z, record);
     if (solution->cost < z->best_s) {
-        candidate *old = z->best;
         z->best = c;
         z->best_s = solution->cost;
         z->value = solution->value;
@@ -253,24 +259,28 @@ static void take(level0 *z, candidate *c, const search_solution *solution)
     }
 }
 
-static fs_status solve(level0 *z, candidate *c, fs_err *err)
+/* One attempt of `seconds`. An engine that ends before that has said all. */
+static fs_status solve(level0 *z, candidate *c, double seconds, fs_err *err)
 {
     double left = 1e-9 * (double)(z->deadline_ns - fs_now_ns());
-    search_budget budget = {fmax(0.5 * left, 0.001), z->best_s,
+    search_budget budget = {fmax(fmin(seconds, left), 0.001), z->best_s,
                             z->problem->reduce};
     search_solution solution = {0};
     fs_err mine = {0};
     int64_t start_ns = fs_now_ns();
-    search_build_edges(z->problem, z->boxer, c->arena, &c->built);
+    if (!c->built.net.edges)
+        search_build_edges(z->problem, z->boxer, c->arena, &c->built);
     fs_status status = z->engine(&c->built.net, &budget, z->scratch, &mine,
                                  &solution);
+    double took = seconds_since(start_ns);
+    c->settled = took < 0.9 * budget.seconds;
+    c->record.seconds += took;
     if (status == FS_OK)
         take(z, c, &solution);
     else if (status == FS_NO)
         explain_infeasible(c);
     else
         return fs_fail(err, status, "%s", mine.text);
-    c->record.seconds = seconds_since(start_ns);
     say(z, c);
     release(z, c);
     return FS_OK;
@@ -294,22 +304,31 @@ static int by_bound(const void *a, const void *b)
     return 0;
 }
 
+static bool worth(level0 *z, candidate *c)
+{
+    if (c->settled || fs_now_ns() >= z->deadline_ns || !c->arena)
+        return false;
+    if (c->record.lower_bound_s < z->best_s)
+        return !search_proven(c->record.lower_bound_s, c->record.iteration_s);
+    c->record.status = status_of(z, &c->record);
+    c->settled = true;
+    release(z, c);
+    return false;
+}
+
+/* Best bound first, in passes of growing effort: a configuration that is hard
+ * to close is often pruned by an easier one. */
 static fs_status explore(level0 *z, fs_err *err)
 {
+    static const double effort_s[] = {0.25, 2, 15, 1e9};
     for (int32_t k = 0; k < z->all.n && fs_now_ns() < z->deadline_ns; k++)
         prepare(z, z->all.at[k]);
-    if (z->all.n)
-        qsort(z->all.at, (size_t)z->all.n, sizeof *z->all.at, by_bound);
-    for (int32_t k = 0; k < z->all.n; k++) {
-        candidate *c = z->all.at[k];
-        if (isinf(c->record.lower_bound_s))
-            continue;
-        if (c->record.lower_bound_s >= z->best_s) {
-            c->record.status = "pruned";
-            release(z, c);
-        } else if (fs_now_ns() < z->deadline_ns && c->arena) {
-            FS_TRY(solve(z, c, err));
-        }
+    for (size_t e = 0; e < sizeof effort_s / sizeof effort_s[0]; e++) {
+        if (z->all.n)
+            qsort(z->all.at, (size_t)z->all.n, sizeof *z->all.at, by_bound);
+        for (int32_t k = 0; k < z->all.n; k++)
+            if (worth(z, z->all.at[k]))
+                FS_TRY(solve(z, z->all.at[k], effort_s[e], err));
     }
     return FS_OK;
 }
