@@ -273,6 +273,70 @@ static void test_comm_order(void)
     destroy_bench(&b);
 }
 
+/* Two ranks that both receive before they send, on one stream each: every
+ * channel is in order, and yet they wait for each other. */
+static void test_rendezvous(void)
+{
+    bench b = {.arena = fs_arena_create()};
+    b.g = hand_mlp(1, 8, 8, 1);
+    b.c = hand_cluster(b.arena, 1, 2, 0);
+    plan_strategy *s = hand_stages(b.g, 2, (ir_mesh){0, {0}}, b.arena);
+    hand_signatures(b.g, s, 0, b.arena);
+    int32_t w = ir_graph_find(b.g, "w0");
+    plan_register registers[2][2];
+    plan_task tasks[2][2];
+    plan_role roles[2];
+    int32_t reader = 1;
+    int64_t offsets[2] = {0, 256}, scratch = 0;
+    plan_stream stream = {PLAN_STREAM_COMPUTE, -1};
+    plan_slot slot = {PLAN_BEGIN, 0};
+    plan_channel channels[2] = {{0, 1}, {1, 0}};
+    plan p = {.strategy = s, .micro_batches = 1, .n_roles = 2, .roles = roles,
+              .n_channels = 2, .channels = channels};
+    for (int32_t r = 0; r < 2; r++) {
+        registers[r][0] = (plan_register){
+            .tensor = w, .bytes = 256, .count = 1, .offset = &offsets[0],
+            .per_step = true, .persistent = true, .own_memory = true,
+            .producer = -1, .n_consumers = 1, .consumers = &reader};
+        registers[r][1] = (plan_register){
+            .tensor = w, .bytes = 256, .count = 1, .offset = &offsets[1],
+            .per_step = true, .own_memory = true};
+        tasks[r][0] = (plan_task){.kind = PLAN_RECV, .tensor = w, .node = -1,
+                                  .comm = -1, .channel = 1 - r, .n_out = 1,
+                                  .out = {1}};
+        tasks[r][1] = (plan_task){.kind = PLAN_SEND, .tensor = w, .node = -1,
+                                  .comm = -1, .channel = r, .n_in = 1};
+        roles[r] = (plan_role){
+            .stage = r, .first_rank = r, .n_ranks = 1, .n_tasks = 2,
+            .n_registers = 2, .n_streams = 1, .n_slots = 1, .tasks = tasks[r],
+            .registers = registers[r], .streams = &stream,
+            .stream_scratch = &scratch, .slots = &slot, .arena_bytes = 512,
+            .bytes = {512}};
+    }
+    tap_equal_int(recheck(&b, &p), FS_NO,
+                  "liveness: ranks that wait for each other are refused");
+    tap_ok(hand_found(&b.report, PLAN_FINDING_LIVENESS, "(rendezvous)") &&
+               b.report.n == 1,
+           "liveness: the cycle goes through the meetings, nothing else is "
+           "wrong");
+    hand_print(&b.report);
+    for (int32_t t = 0; t < 2; t++) {
+        tasks[1][t].kind = t ? PLAN_RECV : PLAN_SEND;
+        tasks[1][t].channel = t ? 0 : 1;
+        tasks[1][t].n_in = 1 - t;
+        tasks[1][t].n_out = t;
+    }
+    tasks[1][1].out[0] = 1;
+    registers[1][1].producer = 1;
+    reader = 1;
+    int32_t first = 0;
+    registers[1][0].consumers = &first;
+    tap_equal_int(recheck(&b, &p), FS_OK,
+                  "liveness: when one sends first, both run");
+    hand_print(&b.report);
+    destroy_bench(&b);
+}
+
 /* Integers of tasks and registers at random: refused or not, never a crash. */
 static void test_hostile(bench *b, uint64_t seed)
 {
@@ -334,6 +398,7 @@ int main(void)
     test_credit_cycle(&b);
     test_channel_order(&b);
     test_comm_order();
+    test_rendezvous();
     test_hostile(&b, seed);
     destroy_bench(&b);
     return tap_done();
