@@ -8,10 +8,13 @@ src_onnx_libfs_onnx_a_SOURCES = src/onnx/import.h src/onnx/message.h \
 EXTRA_DIST += src/onnx/README.md datasets/README.md datasets/models \
   datasets/train_cases datasets/data/moby-dick.txt
 
-check_PROGRAMS += tests/onnx_import_test tests/onnx_hostile_test
+check_PROGRAMS += tests/onnx_import_test tests/onnx_hostile_test \
+  tests/onnx_values_test
 tests_onnx_import_test_SOURCES = tests/onnx_import_test.c tests/onnx_make.h \
   tests/tap.h
 tests_onnx_import_test_LDADD = $(onnx_libs) $(ir_libs)
 tests_onnx_hostile_test_SOURCES = tests/onnx_hostile_test.c tests/onnx_make.h \
   tests/tap.h
 tests_onnx_hostile_test_LDADD = $(onnx_libs) $(ir_libs)
+tests_onnx_values_test_SOURCES = tests/onnx_values_test.c tests/tap.h
+tests_onnx_values_test_LDADD = $(onnx_libs) $(kernels_libs) $(ir_libs)
