@@ -305,9 +305,9 @@ static void test_external(void)
         perror("setup");
     write_file("sub/side.bin", data, sizeof data);
     accepted(external("side.bin", NULL, NULL), "external data at the start");
-    accepted(external("sub/side.bin", "8", "24"), "external data at an offset");
+    accepted(external("sub/side.bin", "8", "24"), "external data behind");
     accepted(external("./side.bin", "1", NULL), "external data not aligned");
-    refused(external("/etc/passwd", NULL, NULL), "relative", "an absolute path");
+    refused(external("/etc/passwd", NULL, NULL), "relative", "absolute path");
     refused(external("../side.bin", NULL, NULL), "relative", "a parent folder");
     refused(external("sub/../../x", NULL, NULL), "relative",
             "a parent folder inside the path");

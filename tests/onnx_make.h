@@ -28,13 +28,14 @@ static inline void pb_bytes(pb *out, int field, const void *data, size_t n)
 {
     pb_varint(out, (uint64_t)field << 3 | 2);
     pb_varint(out, n);
-    memcpy(out->at + out->n, data, n);
+    if (n)
+        memcpy(out->at + out->n, data, n);
     out->n += n;
 }
 
 static inline void pb_text(pb *out, int field, const char *text)
 {
-    pb_bytes(out, field, text, strlen(text));
+    pb_bytes(out, field, text, text ? strlen(text) : 0);
 }
 
 static inline void pb_int(pb *out, int field, int64_t value)

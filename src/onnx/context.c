@@ -183,7 +183,7 @@ fs_status onnx_axes(onnx_ctx *c, int32_t i, int32_t rank, uint32_t usual,
     FS_TRY(onnx_get_ints(c, "axes", i, &list));
     uint32_t mask = 0;
     for (int64_t k = 0; k < list.n; k++) {
-        int32_t axis;
+        int32_t axis = 0;
         FS_TRY(onnx_axis(c, list.at[k], rank, &axis));
         if (mask >> axis & 1)
             return onnx_fail(c, "axis %d is given twice", axis);
@@ -220,8 +220,8 @@ fs_status onnx_set(onnx_ctx *c, int32_t i, int32_t tensor)
 
 fs_status onnx_set_known(onnx_ctx *c, int32_t i, const onnx_const *known)
 {
-    return add_value(c, i, (onnx_value){
-                               .tensor = -1, .is_known = true, .known = *known});
+    onnx_value value = {.tensor = -1, .is_known = true, .known = *known};
+    return add_value(c, i, value);
 }
 
 fs_status onnx_alias(onnx_ctx *c, int32_t i, int32_t input)

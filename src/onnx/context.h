@@ -74,7 +74,7 @@ int64_t onnx_attr_int(const onnx_ctx *c, const char *name, int64_t usual);
 double onnx_attr_real(const onnx_ctx *c, const char *name, double usual);
 const char *onnx_attr_text(const onnx_ctx *c, const char *name,
                            const char *usual);
-/* From attribute `name`, or else from input i; n == -1 when neither is there. */
+/* From attribute `name`, or else from input i; n == -1 without either. */
 fs_status onnx_get_ints(onnx_ctx *c, const char *name, int32_t i,
                         onnx_ints *out);
 /* Makes a negative axis positive and checks it. */
@@ -111,12 +111,11 @@ fs_status onnx_perm(onnx_ctx *c, int32_t rank, int32_t perm[IR_MAX_RANK]);
 fs_status onnx_split_sizes(onnx_ctx *c, const ir_shape *in, int32_t *axis,
                            onnx_ints *out);
 
-/* Changing a fixed batch (rebatch.c): the shape that a constant target means
- * now. */
-fs_status onnx_rebatch_view(onnx_ctx *c, const ir_shape *in,
-                            const ir_shape *wanted, ir_shape *out);
+/* Changing a fixed batch (rebatch.c): what a constant target means now. */
+fs_status onnx_rebatch_view(onnx_ctx *c, const ir_shape *in, ir_shape *out);
 fs_status onnx_rebatch_cut(onnx_ctx *c, const ir_shape *in, onnx_cut *cut);
-fs_status onnx_rebatch_expand(onnx_ctx *c, const ir_shape *in, ir_shape *wanted);
+fs_status onnx_rebatch_expand(onnx_ctx *c, const ir_shape *in,
+                              ir_shape *wanted);
 
 enum { ONNX_RESHAPE, ONNX_FLATTEN, ONNX_SQUEEZE, ONNX_UNSQUEEZE };
 /* Folded element-wise operators. */

@@ -156,7 +156,7 @@ static fs_status import_node(onnx_ctx *c, int32_t i)
     c->at = i;
     c->node = &c->model->proto.nodes.at[i];
     c->graph->scope = c->node->name[0]
-                          ? c->node->name
+                          ? fs_strdup(c->arena, c->node->name)
                           : fs_printf(c->arena, "/%s_%d", c->node->op, i);
     fs_status status = call_handler(c);
     if (status != FS_OK)
@@ -252,7 +252,7 @@ static fs_status import_model(onnx_ctx *setup, ir_graph **out)
     onnx_batch batch;
     FS_TRY(onnx_find_batch(setup->model, options, setup->err, &batch));
     setup->batch = options->batch ? options->batch
-                   : batch.symbolic ? 0 : batch.exported;
+                   : batch.exported;
     FS_TRY(onnx_bind_batch(setup, &batch));
     setup->old_batch = batch.exported;
     if (batch.exported && setup->batch != batch.exported)

@@ -55,6 +55,21 @@ fs_status onnx_is_parameter(const onnx_value_info *info,
     return FS_OK;
 }
 
+static fs_status parse_bind(const char *bind, fs_err *err, int64_t *out)
+{
+    const char *equals = strchr(bind, '=');
+    if (!equals || equals == bind)
+        return fs_fail(err, FS_INVALID, "--bind \"%s\": NAME=SIZE is wanted",
+                       bind);
+    char *end;
+    errno = 0;
+    *out = strtoll(equals + 1, &end, 10);
+    if (errno || end == equals + 1 || *end || *out < 1)
+        return fs_fail(err, FS_INVALID, "--bind \"%s\": the size must be a "
+                       "positive number", bind);
+    return FS_OK;
+}
+
 /* --bind name=size; 0 when the name is not bound. */
 static fs_status find_bind(const onnx_options *options, const char *symbol,
                            fs_err *err, int64_t *out)
@@ -62,20 +77,37 @@ static fs_status find_bind(const onnx_options *options, const char *symbol,
     *out = 0;
     size_t n = strlen(symbol);
     for (int32_t i = 0; i < options->n_binds; i++) {
-        const char *bind = options->binds[i], *equals = strchr(bind, '=');
-        if (!equals || equals == bind)
-            return fs_fail(err, FS_INVALID, "--bind \"%s\": NAME=SIZE is "
-                           "wanted", bind);
-        if ((size_t)(equals - bind) != n || strncmp(bind, symbol, n) != 0)
-            continue;
-        char *end;
-        errno = 0;
-        long long value = strtoll(equals + 1, &end, 10);
-        if (errno || end == equals + 1 || *end || value < 1)
-            return fs_fail(err, FS_INVALID, "--bind \"%s\": the size must be "
-                           "a positive number", bind);
-        *out = value;
-        return FS_OK;
+        const char *bind = options->binds[i];
+        if (strcspn(bind, "=") == n && strncmp(bind, symbol, n) == 0)
+            return parse_bind(bind, err, out);
+    }
+    return FS_OK;
+}
+
+static bool has_symbol(const onnx_value_info *info, const char *name, size_t n)
+{
+    for (int32_t k = 0; k < info->rank; k++)
+        if (info->dim[k].symbol && strlen(info->dim[k].symbol) == n &&
+            strncmp(info->dim[k].symbol, name, n) == 0)
+            return true;
+    return false;
+}
+
+/* Each --bind is NAME=SIZE of a dimension that some input has. */
+static fs_status check_binds(const onnx_model *model,
+                             const onnx_options *options, fs_err *err)
+{
+    for (int32_t b = 0; b < options->n_binds; b++) {
+        const char *bind = options->binds[b];
+        int64_t size;
+        bool found = false;
+        FS_TRY(parse_bind(bind, err, &size));
+        for (int32_t i = 0; i < model->proto.inputs.n; i++)
+            found = found || has_symbol(&model->proto.inputs.at[i], bind,
+                                        strcspn(bind, "="));
+        if (!found)
+            return fs_fail(err, FS_INVALID, "%s: --bind \"%s\": no input has "
+                           "such a dimension", model->path, bind);
     }
     return FS_OK;
 }
@@ -143,6 +175,7 @@ fs_status onnx_find_batch(const onnx_model *model, const onnx_options *options,
 {
     fs_text unbound = {.arena = model->arena};
     bool first = true;
+    FS_TRY(check_binds(model, options, err));
     *out = (onnx_batch){0};
     for (int32_t i = 0; i < model->proto.inputs.n; i++) {
         const onnx_value_info *info = &model->proto.inputs.at[i];
@@ -157,14 +190,13 @@ fs_status onnx_find_batch(const onnx_model *model, const onnx_options *options,
         out->symbolic = out->symbolic || length < 0;
         if (first)
             out->exported = length;
-        else if (out->exported != length)
-            out->exported = 0;
+        out->common = (first || out->common) && out->exported == length;
         first = false;
     }
     if (unbound.n)
         return fs_fail(err, FS_INVALID, "%s: dimensions without a size: %s; "
                        "give --bind NAME=SIZE", model->path, unbound.at);
-    if (out->symbolic || out->exported < 0)
+    if (out->symbolic)
         out->exported = 0;
     return FS_OK;
 }
@@ -173,11 +205,18 @@ fs_status onnx_find_batch(const onnx_model *model, const onnx_options *options,
 static fs_status find_batch_bind(const onnx_ctx *setup, int64_t *out)
 {
     *out = 0;
-    for (int32_t i = 0; i < setup->model->proto.inputs.n && !*out; i++) {
+    for (int32_t i = 0; i < setup->model->proto.inputs.n; i++) {
         const onnx_value_info *info = &setup->model->proto.inputs.at[i];
+        int64_t size = 0;
         if (info->rank > 0 && is_open(&info->dim[0]) && info->dim[0].symbol)
             FS_TRY(find_bind(setup->options, info->dim[0].symbol, setup->err,
-                             out));
+                             &size));
+        if (size && *out && size != *out)
+            return fs_fail(setup->err, FS_INVALID, "%s: --bind gives the "
+                           "inputs batches of %lld and %lld",
+                           setup->model->path, (long long)*out,
+                           (long long)size);
+        *out = size ? size : *out;
     }
     return FS_OK;
 }
@@ -201,7 +240,8 @@ fs_status onnx_bind_batch(onnx_ctx *setup, const onnx_batch *batch)
         setup->batch = 1;
         onnx_note(setup, "the open batch axis is bound to 1");
     }
-    if (!batch->symbolic && !batch->exported && setup->options->batch)
+    if (!batch->symbolic && !batch->common && setup->options->batch &&
+        setup->options->batch != batch->exported)
         return fs_fail(setup->err, FS_INVALID, "%s: the inputs have no common "
                        "axis 0, so the batch cannot be set to %lld; export "
                        "with dynamic_axes", path,
@@ -227,7 +267,7 @@ static fs_status bind_shape(onnx_ctx *c, const onnx_value_info *info,
     }
     if (info->rank > 0 && is_batch(c->model, info, 0))
         *batch_axis = 0;
-    if (info->rank > 0 && batch->exported) {
+    if (info->rank > 0 && info->dim[0].value == batch->exported) {
         out->dim[0] = c->batch;
         *batch_axis = 0;
     }

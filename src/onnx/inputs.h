@@ -7,7 +7,8 @@
 
 typedef struct onnx_batch {
     bool symbolic;    /* some input leaves axis 0 open */
-    int64_t exported; /* fixed axis 0 of the inputs; 0 when they differ */
+    int64_t exported; /* else axis 0 of the first input; 0: no inputs */
+    bool common;      /* all inputs have it */
 } onnx_batch;
 
 bool onnx_is_initializer(const onnx_proto *proto, const char *name);

@@ -11,7 +11,8 @@ fs_status onnx_import_none(onnx_ctx *c)
 
 fs_status onnx_import_unary(onnx_ctx *c)
 {
-    return onnx_set(c, 0, ir_unary(c->graph, (ir_op_kind)c->arg, onnx_in(c, 0)));
+    int32_t x = onnx_in(c, 0);
+    return onnx_set(c, 0, ir_unary(c->graph, (ir_op_kind)c->arg, x));
 }
 
 fs_status onnx_import_neg(onnx_ctx *c)

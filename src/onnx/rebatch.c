@@ -101,13 +101,11 @@ static fs_status grow(onnx_ctx *c, const ir_shape *in_before, int32_t axis,
     return FS_OK;
 }
 
-fs_status onnx_rebatch_view(onnx_ctx *c, const ir_shape *in,
-                            const ir_shape *wanted, ir_shape *out)
+fs_status onnx_rebatch_view(onnx_ctx *c, const ir_shape *in, ir_shape *out)
 {
     const ir_shape *in_before = &c->before->in[c->at];
     ir_shape result = c->before->out[c->at];
     int32_t axis = changed_axis(c, in_before, in);
-    (void)wanted;
     if (axis == -2)
         return refuse(c, "its input changed in more than the batch");
     if (axis >= 0)
@@ -134,7 +132,8 @@ fs_status onnx_rebatch_cut(onnx_ctx *c, const ir_shape *in, onnx_cut *cut)
 
 /* An entry of the target that is the old batch and leads: unambiguous when no
  * other entry equals it. */
-fs_status onnx_rebatch_expand(onnx_ctx *c, const ir_shape *in, ir_shape *wanted)
+fs_status onnx_rebatch_expand(onnx_ctx *c, const ir_shape *in,
+                              ir_shape *wanted)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < wanted->rank; i++)

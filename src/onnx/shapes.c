@@ -65,9 +65,9 @@ static fs_status fill_unknown(onnx_ctx *c, const ir_shape *in, ir_shape *out)
 static fs_status reshape_shape(onnx_ctx *c, const ir_shape *in, ir_shape *out)
 {
     ir_shape target;
-    FS_TRY(read_target(c, in, &target));
     if (c->before)
-        return onnx_rebatch_view(c, in, &target, out);
+        return onnx_rebatch_view(c, in, out);
+    FS_TRY(read_target(c, in, &target));
     FS_TRY(fill_unknown(c, in, &target));
     *out = target;
     return FS_OK;

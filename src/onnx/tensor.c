@@ -253,7 +253,7 @@ fs_status onnx_tensor_load(const onnx_model *model, const onnx_tensor *tensor,
     FS_TRY(onnx_dtype_parse(tensor->dtype, what, err, &p.dtype));
     FS_TRY(onnx_shape_size(&tensor->shape, p.dtype, what, err, &p.count,
                            &p.bytes));
-    const void *data;
+    const void *data = NULL;
     FS_TRY(load_payload(&p, &data));
     *out = (onnx_const){p.dtype, tensor->shape, data};
     return FS_OK;
