@@ -17,8 +17,7 @@ static void test_random(uint64_t seed)
         int32_t m = 1 + (int32_t)fs_rand_below(&seed, 4);
         ir_mesh mesh = {(int32_t)fs_rand_below(&seed, 3), {2, 2}};
         ir_graph *g = hand_mlp(3, 8, 8, m);
-        hw_cluster *c =
-            hand_cluster(arena, 1, stages * ir_mesh_size(&mesh), 0);
+        hw_cluster *c = hand_cluster(arena, 1, stages * ir_mesh_size(&mesh), 0);
         plan_strategy *s = hand_stages(g, stages, mesh, arena);
         s->schedule = fs_rand_below(&seed, 2) ? "1f1b" : "gpipe";
         hand_signatures(g, s, fs_rand(&seed) | 1, arena);
@@ -67,8 +66,7 @@ static fs_status recheck(bench *b, const plan *p)
     return check(b->g, b->c, p, b->arena, &b->report);
 }
 
-static int32_t find_task(const plan_role *r, plan_task_kind kind,
-                         int32_t from)
+static int32_t find_task(const plan_role *r, plan_task_kind kind, int32_t from)
 {
     for (int32_t t = from; t < r->n_tasks; t++)
         if (r->tasks[t].kind == kind)
@@ -156,9 +154,7 @@ static void swap_tasks(plan_role *r, int32_t a, int32_t b)
     r->tasks[b] = task;
     for (int32_t i = 0; i < r->n_registers; i++) {
         plan_register *g = &r->registers[i];
-        g->producer = g->producer == a   ? b
-                      : g->producer == b ? a
-                                         : g->producer;
+        g->producer = g->producer == a ? b : g->producer == b ? a : g->producer;
         for (int32_t k = 0; k < g->n_consumers; k++)
             g->consumers[k] = g->consumers[k] == a   ? b
                               : g->consumers[k] == b ? a
@@ -207,7 +203,8 @@ static void test_credit_cycle(bench *b)
         cut++;
     }
     tap_ok(cut > 0, "liveness: the bench has registers of two buffers");
-    tap_equal_int(recheck(b, p), FS_NO, "liveness: too few credits are refused");
+    tap_equal_int(recheck(b, p), FS_NO,
+                  "liveness: too few credits are refused");
     tap_ok(hand_found(&b->report, PLAN_FINDING_LIVENESS, "(credit: "),
            "liveness: the cycle names register and credits");
     hand_print(&b->report);
@@ -291,27 +288,56 @@ static void test_rendezvous(void)
     plan_stream stream = {PLAN_STREAM_COMPUTE, -1};
     plan_slot slot = {PLAN_BEGIN, 0};
     plan_channel channels[2] = {{0, 1}, {1, 0}};
-    plan p = {.strategy = s, .micro_batches = 1, .n_roles = 2, .roles = roles,
-              .n_channels = 2, .channels = channels};
+    plan p = {.strategy = s,
+              .micro_batches = 1,
+              .n_roles = 2,
+              .roles = roles,
+              .n_channels = 2,
+              .channels = channels};
     for (int32_t r = 0; r < 2; r++) {
-        registers[r][0] = (plan_register){
-            .tensor = w, .bytes = 256, .count = 1, .offset = &offsets[0],
-            .per_step = true, .persistent = true, .own_memory = true,
-            .producer = -1, .n_consumers = 1, .consumers = &reader};
-        registers[r][1] = (plan_register){
-            .tensor = w, .bytes = 256, .count = 1, .offset = &offsets[1],
-            .per_step = true, .own_memory = true};
-        tasks[r][0] = (plan_task){.kind = PLAN_RECV, .tensor = w, .node = -1,
-                                  .comm = -1, .channel = 1 - r, .n_out = 1,
+        registers[r][0] = (plan_register){.tensor = w,
+                                          .bytes = 256,
+                                          .count = 1,
+                                          .offset = &offsets[0],
+                                          .per_step = true,
+                                          .persistent = true,
+                                          .own_memory = true,
+                                          .producer = -1,
+                                          .n_consumers = 1,
+                                          .consumers = &reader};
+        registers[r][1] = (plan_register){.tensor = w,
+                                          .bytes = 256,
+                                          .count = 1,
+                                          .offset = &offsets[1],
+                                          .per_step = true,
+                                          .own_memory = true};
+        tasks[r][0] = (plan_task){.kind = PLAN_RECV,
+                                  .tensor = w,
+                                  .node = -1,
+                                  .comm = -1,
+                                  .channel = 1 - r,
+                                  .n_out = 1,
                                   .out = {1}};
-        tasks[r][1] = (plan_task){.kind = PLAN_SEND, .tensor = w, .node = -1,
-                                  .comm = -1, .channel = r, .n_in = 1};
-        roles[r] = (plan_role){
-            .stage = r, .first_rank = r, .n_ranks = 1, .n_tasks = 2,
-            .n_registers = 2, .n_streams = 1, .n_slots = 1, .tasks = tasks[r],
-            .registers = registers[r], .streams = &stream,
-            .stream_scratch = &scratch, .slots = &slot, .arena_bytes = 512,
-            .bytes = {512}};
+        tasks[r][1] = (plan_task){.kind = PLAN_SEND,
+                                  .tensor = w,
+                                  .node = -1,
+                                  .comm = -1,
+                                  .channel = r,
+                                  .n_in = 1};
+        roles[r] = (plan_role){.stage = r,
+                               .first_rank = r,
+                               .n_ranks = 1,
+                               .n_tasks = 2,
+                               .n_registers = 2,
+                               .n_streams = 1,
+                               .n_slots = 1,
+                               .tasks = tasks[r],
+                               .registers = registers[r],
+                               .streams = &stream,
+                               .stream_scratch = &scratch,
+                               .slots = &slot,
+                               .arena_bytes = 512,
+                               .bytes = {512}};
     }
     tap_equal_int(recheck(&b, &p), FS_NO,
                   "liveness: ranks that wait for each other are refused");
@@ -341,8 +367,8 @@ static void test_rendezvous(void)
 static void test_hostile(bench *b, uint64_t seed)
 {
     int32_t refused = 0, n = 3000;
-    static const int64_t values[] = {-1, 0, 1, 2, 7, 1 << 20, INT32_MAX,
-                                     INT32_MIN};
+    static const int64_t values[] = {-1, 0,       1,         2,
+                                     7,  1 << 20, INT32_MAX, INT32_MIN};
     for (int32_t i = 0; i < n; i++) {
         fs_arena *arena = fs_arena_create();
         plan *p = hand_copy(b->p, arena);
@@ -351,12 +377,24 @@ static void test_hostile(bench *b, uint64_t seed)
         plan_register *g = &r->registers[fs_rand_below(&seed, r->n_registers)];
         int32_t value = (int32_t)values[fs_rand_below(&seed, 8)];
         int32_t small = (int32_t)fs_rand_below(&seed, 8);
-        int32_t *places[] = {
-            &t->node, &t->tensor, &t->comm, &t->channel, &t->stream,
-            &t->n_in, &t->n_out, &t->in[0], &t->out[0], &t->box.axis,
-            &g->tensor, &g->producer, &g->n_consumers, &r->stage,
-            &r->first_rank, &r->n_ranks, &r->slots[1].micro_batch,
-            &p->micro_batches};
+        int32_t *places[] = {&t->node,
+                             &t->tensor,
+                             &t->comm,
+                             &t->channel,
+                             &t->stream,
+                             &t->n_in,
+                             &t->n_out,
+                             &t->in[0],
+                             &t->out[0],
+                             &t->box.axis,
+                             &g->tensor,
+                             &g->producer,
+                             &g->n_consumers,
+                             &r->stage,
+                             &r->first_rank,
+                             &r->n_ranks,
+                             &r->slots[1].micro_batch,
+                             &p->micro_batches};
         int32_t n_places = sizeof places / sizeof places[0];
         int32_t which = (int32_t)fs_rand_below(&seed, n_places + 5);
         if (which < n_places && places[which] == &g->n_consumers)

@@ -23,13 +23,18 @@ HAND_UNUSED static hw_cluster *hand_cluster(fs_arena *arena, int32_t nodes,
     c->name = "hand";
     c->n_groups = 1;
     c->groups = fs_new(arena, hw_group, 1);
-    c->groups[0] = (hw_group){.nodes = nodes, .devices_per_node = devices,
-                              .inner = link, .memory = link,
+    c->groups[0] = (hw_group){.nodes = nodes,
+                              .devices_per_node = devices,
+                              .inner = link,
+                              .memory = link,
                               .cores_per_node = cores};
-    c->groups[0].device = (hw_device){
-        .name = "hand", .source = "hand", .memory_bytes = 1e9,
-        .memory_bps = 1e9, .fp32_flops = 1e9, .matmul_efficiency = 1,
-        .memory_efficiency = 1};
+    c->groups[0].device = (hw_device){.name = "hand",
+                                      .source = "hand",
+                                      .memory_bytes = 1e9,
+                                      .memory_bps = 1e9,
+                                      .fp32_flops = 1e9,
+                                      .matmul_efficiency = 1,
+                                      .memory_efficiency = 1};
     c->outer = link;
     hw_cluster_finish(c);
     return c;
@@ -66,9 +71,8 @@ HAND_UNUSED static ir_graph *hand_mlp(int32_t layers, int64_t rows,
 }
 
 /* Stages of equal meshes; forward nodes cut evenly, all others follow. */
-HAND_UNUSED static plan_strategy *hand_stages(const ir_graph *g,
-                                              int32_t n_stages, ir_mesh mesh,
-                                              fs_arena *arena)
+HAND_UNUSED static plan_strategy *
+hand_stages(const ir_graph *g, int32_t n_stages, ir_mesh mesh, fs_arena *arena)
 {
     plan_strategy *s = plan_strategy_new(g, n_stages, arena);
     ir_uses uses = ir_graph_uses(g, arena);
@@ -76,8 +80,8 @@ HAND_UNUSED static plan_strategy *hand_stages(const ir_graph *g,
     for (int32_t i = 0; i < n_stages; i++)
         s->stages[i] = (plan_stage){mesh, i * ir_mesh_size(&mesh)};
     for (int32_t v = 0; v < s->n_nodes; v++)
-        forward += g->nodes.at[v].phase == IR_FORWARD &&
-                   g->nodes.at[v].n_in > 0;
+        forward +=
+            g->nodes.at[v].phase == IR_FORWARD && g->nodes.at[v].n_in > 0;
     for (int32_t v = 0; v < s->n_nodes; v++) {
         const ir_node *node = &g->nodes.at[v];
         if (node->phase == IR_FORWARD && node->n_in > 0)
@@ -91,8 +95,7 @@ HAND_UNUSED static plan_strategy *hand_stages(const ir_graph *g,
         const ir_node *node = &g->nodes.at[v];
         if (node->n_in == 0 && node->n_out == 1 &&
             uses.first[node->out[0]] < uses.first[node->out[0] + 1])
-            s->stage_of[v] =
-                s->stage_of[uses.list[uses.first[node->out[0]]]];
+            s->stage_of[v] = s->stage_of[uses.list[uses.first[node->out[0]]]];
     }
     for (int32_t v = 0; v < s->n_nodes; v++) {
         const ir_node *node = &g->nodes.at[v];
@@ -147,12 +150,11 @@ HAND_UNUSED static void hand_signatures(const ir_graph *g, plan_strategy *s,
         plan_boxer_create((plan_boxing_cost){hand_seconds, NULL}, arena);
     for (int32_t v = 0; v < s->n_nodes; v++) {
         ir_nd_sig_list list = {0};
-        ir_signatures(g, &g->nodes.at[v],
-                      &s->stages[s->stage_of[v]].mesh, arena, &list);
+        ir_signatures(g, &g->nodes.at[v], &s->stages[s->stage_of[v]].mesh,
+                      arena, &list);
         for (int32_t attempt = 0; attempt < 20; attempt++) {
             bool plain = seed == 0 || attempt == 19;
-            s->sig[v] =
-                list.at[plain ? 0 : fs_rand_below(&seed, list.n)];
+            s->sig[v] = list.at[plain ? 0 : fs_rand_below(&seed, list.n)];
             if (hand_box_node(g, s, v, boxer))
                 break;
         }
@@ -178,8 +180,8 @@ HAND_UNUSED static plan *hand_lower(const ir_graph *g, const hw_cluster *c,
 HAND_UNUSED static plan *hand_copy(const plan *p, fs_arena *arena)
 {
     plan *q = fs_memdup(arena, p, sizeof *p);
-    q->comms = fs_memdup(arena, p->comms,
-                         (size_t)p->n_comms * sizeof *p->comms);
+    q->comms =
+        fs_memdup(arena, p->comms, (size_t)p->n_comms * sizeof *p->comms);
     q->channels = fs_memdup(arena, p->channels,
                             (size_t)p->n_channels * sizeof *p->channels);
     q->roles =

@@ -12,12 +12,22 @@ typedef struct bench {
 
 static const char *binds[] = {"batch=8", "seq=4"};
 
-static const plan_origin origin = {
-    .model = "mlp.onnx", .loss = "mse", .params = "w.*",
-    .rewrite = true, .optimizer = "adam", .lr = 0.1 + 0.2,
-    .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .cluster = "1x4:hand",
-    .batch = 32, .n_binds = 2, .binds = binds, .seed = 42,
-    .iteration_s = 1.0 / 3, .sim_iteration_s = 0.25};
+static const plan_origin origin = {.model = "mlp.onnx",
+                                   .loss = "mse",
+                                   .params = "w.*",
+                                   .rewrite = true,
+                                   .optimizer = "adam",
+                                   .lr = 0.1 + 0.2,
+                                   .beta1 = 0.9,
+                                   .beta2 = 0.999,
+                                   .epsilon = 1e-8,
+                                   .cluster = "1x4:hand",
+                                   .batch = 32,
+                                   .n_binds = 2,
+                                   .binds = binds,
+                                   .seed = 42,
+                                   .iteration_s = 1.0 / 3,
+                                   .sim_iteration_s = 0.25};
 
 static bench make_bench(void)
 {
@@ -142,10 +152,11 @@ static void test_refusals(bench *b)
 static void test_hostile(bench *b, uint64_t seed)
 {
     char *text = slurp(b->path, b->arena);
-    size_t n = strlen(text), from = (size_t)(strstr(text, "\"strategy\"") - text);
-    static const char *const values[] = {"-1", "0", "1", "7", "2147483647",
-                                         "9223372036854775807", "1e9", "null",
-                                         "\"x\"", "[]", "{}", "true"};
+    size_t n = strlen(text),
+           from = (size_t)(strstr(text, "\"strategy\"") - text);
+    static const char *const values[] = {
+        "-1",  "0",    "1",     "7",  "2147483647", "9223372036854775807",
+        "1e9", "null", "\"x\"", "[]", "{}",         "true"};
     int32_t read = 0, refused = 0, sound = 0;
     for (int32_t i = 0; i < 1500; i++) {
         fs_arena *arena = fs_arena_create();

@@ -103,7 +103,8 @@ static void test_load(void)
             b.timing->demand[0][t].total_s = 1 * ms;
     b.options.steps = 6;
     simulate(&b);
-    tap_near(b.result.iteration_s, 8 * ms, 1e-9, "loading hides behind compute");
+    tap_near(b.result.iteration_s, 8 * ms, 1e-9,
+             "loading hides behind compute");
     for (int32_t t = 0; t < b.p->roles[0].n_tasks; t++)
         if (b.p->roles[0].tasks[t].kind == PLAN_LOAD)
             b.timing->demand[0][t].total_s = 5 * ms;
@@ -152,7 +153,8 @@ static void test_cores(void)
         seconds[k] = b.result.iteration_s;
         destroy(&b);
     }
-    tap_near(seconds[0], 6 * ms, 1e-9, "four ranks on four cores share nothing");
+    tap_near(seconds[0], 6 * ms, 1e-9,
+             "four ranks on four cores share nothing");
     tap_near(seconds[1], 12 * ms, 1e-9, "four ranks on two cores take twice");
 }
 
@@ -186,8 +188,7 @@ static void test_uneven_cores(void)
     simulate(&b);
     int64_t end_ns = 0;
     for (int32_t i = 0; i < trace.events.n; i++)
-        if (trace.events.at[i].rank == 0 &&
-            trace.events.at[i].end_ns > end_ns)
+        if (trace.events.at[i].rank == 0 && trace.events.at[i].end_ns > end_ns)
             end_ns = trace.events.at[i].end_ns;
     tap_equal_int(end_ns, 2000000, "the trace tells the short one's end");
     destroy(&b);
@@ -230,11 +231,14 @@ static void test_meeting(void)
 static void add_transfer(plan_role *r, plan_task_kind kind, int32_t channel)
 {
     int32_t i = r->n_tasks++;
-    r->tasks[i] = (plan_task){.kind = kind, .phase = PLAN_FORWARD, .node = -1,
-                              .comm = -1, .channel = channel, .stream = i};
-    r->streams[r->n_streams++] =
-        (plan_stream){kind == PLAN_SEND ? PLAN_STREAM_SEND : PLAN_STREAM_RECV,
-                      channel};
+    r->tasks[i] = (plan_task){.kind = kind,
+                              .phase = PLAN_FORWARD,
+                              .node = -1,
+                              .comm = -1,
+                              .channel = channel,
+                              .stream = i};
+    r->streams[r->n_streams++] = (plan_stream){
+        kind == PLAN_SEND ? PLAN_STREAM_SEND : PLAN_STREAM_RECV, channel};
     plan_register *g = &r->registers[r->n_registers++];
     *g = (plan_register){.count = 1, .bytes = 256, .producer = -1};
     if (kind == PLAN_SEND) {
@@ -263,8 +267,11 @@ static bench transfers(int32_t stages, int32_t n, const int32_t (*ends)[2],
     for (int32_t i = 0; i < stages; i++) {
         plan_role *r = &p->roles[i];
         s->stages[i].first_device = i;
-        *r = (plan_role){.stage = i, .first_rank = i, .n_ranks = 1,
-                         .n_slots = 1, .arena_bytes = 4096};
+        *r = (plan_role){.stage = i,
+                         .first_rank = i,
+                         .n_ranks = 1,
+                         .n_slots = 1,
+                         .arena_bytes = 4096};
         r->tasks = fs_new(b.arena, plan_task, n);
         r->streams = fs_new(b.arena, plan_stream, n);
         r->registers = fs_new(b.arena, plan_register, n);
@@ -324,8 +331,7 @@ static bench random_bench(uint64_t *seed)
     int32_t m = 1 + (int32_t)fs_rand_below(seed, 4);
     ir_mesh mesh = {1, {2}};
     b.g = hand_mlp(3, 8, 8, m);
-    b.c = hand_cluster(b.arena, 1, stages * 2,
-                       (int32_t)fs_rand_below(seed, 4));
+    b.c = hand_cluster(b.arena, 1, stages * 2, (int32_t)fs_rand_below(seed, 4));
     plan_strategy *s = hand_stages(b.g, stages, mesh, b.arena);
     s->schedule = fs_rand_below(seed, 2) ? "1f1b" : "gpipe";
     hand_signatures(b.g, s, fs_rand(seed) | 1, b.arena);
@@ -405,7 +411,8 @@ static void test_faults(void)
     tap_equal_int(simulate(&b), FS_NO, "a plan without credits stalls");
     tap_ok(strstr(b.err.text, "no free buffer"), "and the stall is explained");
     b.timing->demand[0][0].total_s = NAN;
-    tap_equal_int(simulate(&b), FS_INVALID, "a time that is no time is refused");
+    tap_equal_int(simulate(&b), FS_INVALID,
+                  "a time that is no time is refused");
     destroy(&b);
 }
 

@@ -81,8 +81,7 @@ plan_actors *plan_actors_create(const plan *p, const plan_role *role,
     a->first_buffer = fs_new(arena, int32_t, role->n_registers);
     a->cursor = fs_new(arena, plan_cursor, role->n_streams);
     a->next_on_stream = fs_new(arena, int32_t, role->n_tasks);
-    a->first_on_stream =
-        fs_new(arena, int32_t, role->n_streams * PLAN_PHASES);
+    a->first_on_stream = fs_new(arena, int32_t, role->n_streams * PLAN_PHASES);
     int32_t buffers = 0;
     for (int32_t r = 0; r < role->n_registers; r++) {
         a->first_buffer[r] = buffers;

@@ -12,24 +12,24 @@
 
 typedef struct plan_cursor {
     int64_t step;
-    int32_t slot;  /* index in role->slots */
-    int32_t task;  /* the next task of the stream in that slot's phase; -1 when
-                      the stream has run all steps */
-    bool busy;     /* fired and not yet completed */
+    int32_t slot; /* index in role->slots */
+    int32_t task; /* the next task of the stream in that slot's phase; -1 when
+                     the stream has run all steps */
+    bool busy;    /* fired and not yet completed */
 } plan_cursor;
 
 typedef struct plan_actors {
     const plan *plan;
     const plan_role *role;
-    int64_t steps;        /* how many steps will run */
-    int64_t *produced;    /* [registers] pieces completed */
-    int64_t *released;    /* [registers] pieces released by all consumers */
-    int32_t *readers;     /* [sum of counts] consumers still to release the
-                             piece in each buffer */
-    int32_t *first_buffer; /* [registers] index into readers */
-    plan_cursor *cursor;  /* [streams] */
-    int32_t *next_on_stream; /* [tasks] next task of the same stream and phase,
-                                or -1 */
+    int64_t steps;            /* how many steps will run */
+    int64_t *produced;        /* [registers] pieces completed */
+    int64_t *released;        /* [registers] pieces released by all consumers */
+    int32_t *readers;         /* [sum of counts] consumers still to release the
+                                 piece in each buffer */
+    int32_t *first_buffer;    /* [registers] index into readers */
+    plan_cursor *cursor;      /* [streams] */
+    int32_t *next_on_stream;  /* [tasks] next task of the same stream and phase,
+                                 or -1 */
     int32_t *first_on_stream; /* [streams * PLAN_PHASES] or -1 */
     int32_t first_slot[PLAN_PHASES], last_slot[PLAN_PHASES]; /* -1: none */
 } plan_actors;

@@ -9,8 +9,10 @@
 enum { MOST_FINDINGS = 20, MOST_FIRINGS = 1 << 24 };
 
 static const char *const finding_names[] = {
-    [PLAN_FINDING_STRUCTURE] = "structure", [PLAN_FINDING_SBP] = "sbp",
-    [PLAN_FINDING_ORDER] = "order",         [PLAN_FINDING_LIVENESS] = "liveness",
+    [PLAN_FINDING_STRUCTURE] = "structure",
+    [PLAN_FINDING_SBP] = "sbp",
+    [PLAN_FINDING_ORDER] = "order",
+    [PLAN_FINDING_LIVENESS] = "liveness",
     [PLAN_FINDING_MEMORY] = "memory"};
 
 const char *plan_finding_name(plan_finding_kind kind)
@@ -53,8 +55,7 @@ const char *plan_check_task_text(const plan_checking *c, int32_t role,
                                  int32_t slot, int32_t task)
 {
     const plan_role *r = &c->p->roles[role];
-    const char *name =
-        plan_task_name(c->graph, &r->tasks[task], c->scratch);
+    const char *name = plan_task_name(c->graph, &r->tasks[task], c->scratch);
     const char *ranks = plan_check_ranks_text(c, role);
     if (slot < 0)
         return fs_printf(c->scratch, "%s (%s)", name, ranks);
@@ -71,8 +72,7 @@ const char *plan_check_line_text(const plan_checking *c, int32_t line)
                          line, p->comms[line].stage, p->comms[line].axis);
     const plan_channel *channel = &p->channels[line - p->n_comms];
     return fs_printf(c->scratch, "channel %d (stage %d to %d)",
-                     line - p->n_comms, channel->from_stage,
-                     channel->to_stage);
+                     line - p->n_comms, channel->from_stage, channel->to_stage);
 }
 
 int32_t plan_check_firing(const plan_checking *c, int32_t role, int32_t slot,
@@ -83,8 +83,8 @@ int32_t plan_check_firing(const plan_checking *c, int32_t role, int32_t slot,
 }
 
 /* Which slot holds (phase, micro-batch) stands behind the slots' bases. */
-int32_t plan_check_firing_at(const plan_checking *c, int32_t role,
-                             int32_t task, int32_t micro_batch)
+int32_t plan_check_firing_at(const plan_checking *c, int32_t role, int32_t task,
+                             int32_t micro_batch)
 {
     const plan_role *r = &c->p->roles[role];
     plan_phase phase = r->tasks[task].phase;
@@ -136,9 +136,8 @@ static void list_issues(plan_checking *c, int32_t role)
         plan_phase phase = r->slots[s].phase;
         for (int32_t t = first[phase]; t < first[phase + 1]; t++) {
             const plan_task *task = &r->tasks[t];
-            int32_t line = task->channel >= 0
-                               ? c->p->n_comms + task->channel
-                               : task->comm;
+            int32_t line =
+                task->channel >= 0 ? c->p->n_comms + task->channel : task->comm;
             if (line < 0)
                 continue;
             plan_issue issue = {s, t};
@@ -246,8 +245,11 @@ fs_status plan_check(const ir_graph *graph, const hw_cluster *cluster,
 {
     int64_t start_ns = fs_now_ns();
     plan_report report = {0};
-    plan_checking c = {.graph = graph, .cluster = cluster, .p = p,
-                       .arena = arena, .report = &report};
+    plan_checking c = {.graph = graph,
+                       .cluster = cluster,
+                       .p = p,
+                       .arena = arena,
+                       .report = &report};
     report.findings = fs_new(arena, plan_finding, MOST_FINDINGS);
     c.scratch = fs_arena_create();
     plan_check_structure(&c);

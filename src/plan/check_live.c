@@ -34,8 +34,8 @@ static int32_t find(int32_t *parent, int32_t i)
     return i;
 }
 
-static void add_place(live_check *x, place_kind kind, int32_t reg,
-                      int32_t from, int32_t to)
+static void add_place(live_check *x, place_kind kind, int32_t reg, int32_t from,
+                      int32_t to)
 {
     place p = {from, to, reg, (uint8_t)kind};
     fs_push(x->c->scratch, &x->places, p);
@@ -46,8 +46,7 @@ static void add_place(live_check *x, place_kind kind, int32_t reg,
 static int32_t firing(const live_check *x, int32_t role, int32_t task,
                       int32_t micro_batch)
 {
-    return x->base[role] +
-           plan_check_firing_at(x->c, role, task, micro_batch);
+    return x->base[role] + plan_check_firing_at(x->c, role, task, micro_batch);
 }
 
 /* One consumer of a register that changes per micro-batch. */
@@ -110,8 +109,7 @@ static void add_stream_places(live_check *x, int32_t role)
         plan_phase phase = r->slots[slot].phase;
         for (int32_t t = first[phase]; t < first[phase + 1]; t++) {
             int32_t *before = &last[r->tasks[t].stream];
-            int32_t at =
-                x->base[role] + plan_check_firing(x->c, role, slot, t);
+            int32_t at = x->base[role] + plan_check_firing(x->c, role, slot, t);
             if (*before >= 0)
                 add_place(x, STREAM, -1, *before, at);
             *before = at;
@@ -133,8 +131,8 @@ static void join_meetings(live_check *x)
             const plan_issue_list *a = &c->issues[root[r] * c->n_lines + line];
             const plan_issue_list *b = &c->issues[r * c->n_lines + line];
             for (int32_t i = 0; i < a->n && i < b->n; i++) {
-                int32_t fa = plan_check_firing(c, root[r], a->at[i].slot,
-                                               a->at[i].task);
+                int32_t fa =
+                    plan_check_firing(c, root[r], a->at[i].slot, a->at[i].task);
                 int32_t fb =
                     plan_check_firing(c, r, b->at[i].slot, b->at[i].task);
                 x->meets[find(x->meets, x->base[r] + fb)] =
@@ -159,8 +157,8 @@ static adjacency index_places(live_check *x)
         out.first[find(x->meets, x->places.at[i].from) + 1]++;
     for (int32_t i = 0; i < x->n; i++)
         out.first[i + 1] += out.first[i];
-    int32_t *at = fs_memdup(arena, out.first,
-                            (size_t)(x->n + 1) * sizeof *out.first);
+    int32_t *at =
+        fs_memdup(arena, out.first, (size_t)(x->n + 1) * sizeof *out.first);
     for (int32_t i = 0; i < x->places.n; i++)
         out.list[at[find(x->meets, x->places.at[i].from)]++] = i;
     return out;

@@ -7,7 +7,8 @@
 /* Buffers that share bytes are touched by the compute stream alone, whose
  * program is a total order, so that "live at once" is a question of positions
  * in it. The program is swept over as many steps as it takes until every
- * buffer holds the same micro-batch again; all other buffers are always live. */
+ * buffer holds the same micro-batch again; all other buffers are always live.
+ */
 enum { MOST_STEPS = 64, MOST_LIVES = 1 << 24 };
 
 #define WRONG(c, ...) plan_check_add((c), PLAN_FINDING_MEMORY, __VA_ARGS__)
@@ -81,8 +82,8 @@ static void add_scratch(memory_check *x)
                   plan_check_ranks_text(x->c, x->role), s);
             continue;
         }
-        life l = {.offset = x->r->stream_scratch[s], .bytes = most,
-                  .reg = -1 - s};
+        life l = {
+            .offset = x->r->stream_scratch[s], .bytes = most, .reg = -1 - s};
         fs_push(x->c->scratch, &x->always, l);
     }
 }
@@ -99,7 +100,8 @@ static void check_kernel_scratch(const memory_check *x)
         ir_node_work(x->c->graph, &x->c->graph->nodes.at[task->node],
                      &s->sig[task->node], &s->stages[x->r->stage].mesh, &work);
         if (task->scratch_bytes < work.scratch_bytes)
-            WRONG(x->c, "%s has %" PRId64 " bytes of scratch and needs %" PRId64,
+            WRONG(x->c,
+                  "%s has %" PRId64 " bytes of scratch and needs %" PRId64,
                   plan_check_task_text(x->c, x->role, -1, t),
                   task->scratch_bytes, work.scratch_bytes);
     }
@@ -143,8 +145,9 @@ static bool find_period(memory_check *x)
                           : g->count / gcd(g->count, x->c->p->micro_batches);
         steps = steps / gcd((int32_t)steps, own) * own;
         if (steps > MOST_STEPS || steps * m * x->r->n_registers > MOST_LIVES) {
-            WRONG(x->c, "%s: register %d of %s shares bytes, but its %d "
-                        "buffers repeat too late to prove it harmless",
+            WRONG(x->c,
+                  "%s: register %d of %s shares bytes, but its %d "
+                  "buffers repeat too late to prove it harmless",
                   plan_check_ranks_text(x->c, x->role), i, register_name(x, i),
                   g->count);
             return false;
@@ -162,10 +165,9 @@ static void add_piece(memory_check *x, int32_t reg, int32_t step, int32_t mb)
     int64_t piece = g->per_step ? step : (int64_t)step * m + mb;
     int64_t base = (int64_t)step * x->c->n_firings[x->role];
     int32_t copy = (int32_t)(piece % g->count);
-    life l = {.offset = g->offset[copy], .bytes = g->bytes, .reg = reg,
-              .copy = copy};
-    l.start =
-        base + plan_check_firing_at(x->c, x->role, g->producer, first);
+    life l = {
+        .offset = g->offset[copy], .bytes = g->bytes, .reg = reg, .copy = copy};
+    l.start = base + plan_check_firing_at(x->c, x->role, g->producer, first);
     l.end = base + plan_check_firing_at(x->c, x->role, g->producer, last);
     for (int32_t i = 0; i < g->n_consumers; i++) {
         int64_t end =
@@ -180,8 +182,8 @@ static void add_always(memory_check *x, int32_t reg)
 {
     const plan_register *g = &x->r->registers[reg];
     for (int32_t i = 0; i < g->count; i++) {
-        life l = {.offset = g->offset[i], .bytes = g->bytes, .reg = reg,
-                  .copy = i};
+        life l = {
+            .offset = g->offset[i], .bytes = g->bytes, .reg = reg, .copy = i};
         fs_push(x->c->scratch, &x->always, l);
     }
 }
@@ -192,9 +194,10 @@ static bool add_register(memory_check *x, int32_t reg)
     const plan_register *g = &x->r->registers[reg];
     for (int32_t i = 0; i < g->count; i++)
         if (!inside(x, g->offset[i], g->bytes)) {
-            WRONG(x->c, "%s: buffer %d of register %d (%s), %" PRId64
-                        " bytes at %" PRId64 ", lies outside the arena of "
-                        "%" PRId64 " bytes",
+            WRONG(x->c,
+                  "%s: buffer %d of register %d (%s), %" PRId64
+                  " bytes at %" PRId64 ", lies outside the arena of "
+                  "%" PRId64 " bytes",
                   plan_check_ranks_text(x->c, x->role), i, reg,
                   register_name(x, reg), g->bytes, g->offset[i],
                   x->r->arena_bytes);
@@ -222,8 +225,8 @@ static const char *life_text(const memory_check *x, const life *l)
                          ")",
                          -1 - l->reg, l->offset, end);
     return fs_printf(x->c->scratch,
-                     "register %d, buffer %d, %s (bytes %" PRId64
-                     " to %" PRId64 ")",
+                     "register %d, buffer %d, %s (bytes %" PRId64 " to %" PRId64
+                     ")",
                      l->reg, l->copy, register_name(x, l->reg), l->offset, end);
 }
 
@@ -275,8 +278,9 @@ static void report_overlap(const memory_check *x, const life *a, const life *b)
         return;
     }
     int32_t t = x->r->registers[shared->reg].producer;
-    WRONG(x->c, "%s: %s and %s overlap and are both live from %s, micro-batch "
-                "%d, on",
+    WRONG(x->c,
+          "%s: %s and %s overlap and are both live from %s, micro-batch "
+          "%d, on",
           ranks, life_text(x, a), life_text(x, b),
           plan_check_task_text(x->c, x->role, -1, t), shared->slot);
 }
@@ -342,15 +346,17 @@ static void check_foreign(memory_check *x, int32_t reg)
                          h->offset[b] < g->offset[a] + g->bytes;
         if (!meets)
             continue;
-        WRONG(x->c, "%s: registers %d (%s) and %d (%s) share bytes, but %s "
-                    "runs on another stream than compute",
+        WRONG(x->c,
+              "%s: registers %d (%s) and %d (%s) share bytes, but %s "
+              "runs on another stream than compute",
               plan_check_ranks_text(x->c, x->role), reg, register_name(x, reg),
               i, register_name(x, i),
               plan_check_task_text(x->c, x->role, -1, t));
         return;
     }
-    WRONG(x->c, "%s: register %d (%s) must have memory of its own, for %s runs "
-                "on another stream than compute",
+    WRONG(x->c,
+          "%s: register %d (%s) must have memory of its own, for %s runs "
+          "on another stream than compute",
           plan_check_ranks_text(x->c, x->role), reg, register_name(x, reg),
           plan_check_task_text(x->c, x->role, -1, t));
 }
@@ -376,7 +382,8 @@ static void check_role(plan_checking *c, int32_t role)
 
 void plan_check_memory(plan_checking *c)
 {
-    bool runs = true; /* lives are told by a program that runs, in right sizes */
+    bool runs =
+        true; /* lives are told by a program that runs, in right sizes */
     for (int32_t i = 0; i < c->report->n; i++)
         runs = runs && c->report->findings[i].kind == PLAN_FINDING_ORDER;
     for (int32_t r = 0; r < c->p->n_roles; r++)

@@ -12,8 +12,9 @@ static void check_one_stream(plan_checking *c, int32_t role, int32_t line)
         const plan_issue *a = &list->at[0], *b = &list->at[i];
         if (r->tasks[a->task].stream == r->tasks[b->task].stream)
             continue;
-        WRONG(c, "%s is used from two streams of one rank, %d by %s and %d by "
-                 "%s, so that its order is not fixed",
+        WRONG(c,
+              "%s is used from two streams of one rank, %d by %s and %d by "
+              "%s, so that its order is not fixed",
               plan_check_line_text(c, line), r->tasks[a->task].stream,
               plan_check_task_text(c, role, a->slot, a->task),
               r->tasks[b->task].stream,
@@ -39,8 +40,7 @@ static const char *issue_text(const plan_checking *c, int32_t role,
 
 /* The same transfer, seen from two roles? */
 static bool same_issue(const plan_checking *c, int32_t role_a,
-                       const plan_issue *a, int32_t role_b,
-                       const plan_issue *b)
+                       const plan_issue *a, int32_t role_b, const plan_issue *b)
 {
     const plan_role *ra = &c->p->roles[role_a], *rb = &c->p->roles[role_b];
     const plan_task *ta = &ra->tasks[a->task], *tb = &rb->tasks[b->task];
@@ -67,15 +67,16 @@ static void compare_roles(plan_checking *c, int32_t line, int32_t a, int32_t b)
         if (same_issue(c, a, &la->at[i], b, &lb->at[i]))
             continue;
         WRONG(c, "%s: the issues number %d differ: %s, but %s",
-              plan_check_line_text(c, line), i,
-              issue_text(c, a, &la->at[i]), issue_text(c, b, &lb->at[i]));
+              plan_check_line_text(c, line), i, issue_text(c, a, &la->at[i]),
+              issue_text(c, b, &lb->at[i]));
         return;
     }
     if (la->n == lb->n)
         return;
     int32_t longer = la->n > lb->n ? a : b;
-    WRONG(c, "%s: %s issues %d times, %s %d times; the first without partner "
-             "is %s",
+    WRONG(c,
+          "%s: %s issues %d times, %s %d times; the first without partner "
+          "is %s",
           plan_check_line_text(c, line), plan_check_ranks_text(c, a), la->n,
           plan_check_ranks_text(c, b), lb->n,
           issue_text(c, longer, la->n > lb->n ? &la->at[n] : &lb->at[n]));

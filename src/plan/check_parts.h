@@ -24,7 +24,7 @@ typedef struct plan_checking {
                             firings are numbered in program order */
     int32_t *n_firings;  /* [roles] */
     int32_t (*phase_first)[PLAN_PHASES + 1]; /* [roles] first task of a phase */
-    int32_t n_lines;         /* communicators, then channels */
+    int32_t n_lines;                         /* communicators, then channels */
     plan_issue_list *issues; /* [roles * n_lines] in program order */
 } plan_checking;
 
@@ -57,7 +57,7 @@ void plan_check_memory(plan_checking *c);
  * of a micro-batch (tasks that run once per step: the one they have). */
 int32_t plan_check_firing(const plan_checking *c, int32_t role, int32_t slot,
                           int32_t task);
-int32_t plan_check_firing_at(const plan_checking *c, int32_t role,
-                             int32_t task, int32_t micro_batch);
+int32_t plan_check_firing_at(const plan_checking *c, int32_t role, int32_t task,
+                             int32_t micro_batch);
 
 #endif

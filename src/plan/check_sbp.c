@@ -65,8 +65,7 @@ static bool path_fits(const plan_checking *c, int32_t tensor,
         plan_box_step step;
         if (!ir_nd_sbp_fits(&path->at[i], &t->shape, mesh) ||
             !ir_nd_sbp_fits(&path->at[i + 1], &t->shape, mesh) ||
-            !plan_box_step_make(t, mesh, &path->at[i], &path->at[i + 1],
-                                &step))
+            !plan_box_step_make(t, mesh, &path->at[i], &path->at[i + 1], &step))
             return false;
     }
     return true;
@@ -89,11 +88,12 @@ static void check_edge(plan_checking *c, int32_t v, int32_t slot)
     if (equal && ir_nd_sbp_equal(first, from, mesh->n) &&
         ir_nd_sbp_equal(last, to, mesh->n) && path_fits(c, tensor, path, mesh))
         return;
-    WRONG(c, "strategy: %s is made as %s, %s wants %s, and the boxing of %d "
-             "steps does not lead there",
+    WRONG(c,
+          "strategy: %s is made as %s, %s wants %s, and the boxing of %d "
+          "steps does not lead there",
           tensor_at(c, tensor)->name, sbp_text(c, from, mesh->n),
-          c->graph->nodes.at[v].name,
-          sbp_text(c, to, stage_at(c, v)->mesh.n), path->n);
+          c->graph->nodes.at[v].name, sbp_text(c, to, stage_at(c, v)->mesh.n),
+          path->n);
 }
 
 void plan_check_strategy(plan_checking *c)
@@ -102,8 +102,9 @@ void plan_check_strategy(plan_checking *c)
     int32_t before = c->report->n;
     for (int32_t v = 0; v < s->n_nodes && !plan_check_full(c); v++)
         if (!signature_fits(c, v))
-            WRONG(c, "strategy: node %s has a signature that is not legal on "
-                     "the mesh of stage %d",
+            WRONG(c,
+                  "strategy: node %s has a signature that is not legal on "
+                  "the mesh of stage %d",
                   c->graph->nodes.at[v].name, s->stage_of[v]);
     if (c->report->n != before)
         return;
@@ -146,15 +147,15 @@ static bool holds(const sbp_check *x, const plan_register *g, int32_t tensor,
 static bool takes(const sbp_check *x, const plan_register *g, int32_t tensor,
                   const ir_nd_sbp *sbp)
 {
-    bool named =
-        g->tensor == tensor ||
-        (g->persistent && tensor_at(x->c, g->tensor)->next == tensor);
+    bool named = g->tensor == tensor ||
+                 (g->persistent && tensor_at(x->c, g->tensor)->next == tensor);
     return named && ir_nd_sbp_equal(&g->sbp, sbp, x->mesh->n);
 }
 
 static const char *held(const sbp_check *x, const plan_register *g)
 {
-    return fs_printf(x->c->scratch, "%s as %s", tensor_at(x->c, g->tensor)->name,
+    return fs_printf(x->c->scratch, "%s as %s",
+                     tensor_at(x->c, g->tensor)->name,
                      sbp_text(x->c, &g->sbp, x->mesh->n));
 }
 
@@ -165,8 +166,8 @@ static void check_reads(const sbp_check *x, int32_t t, int32_t reg,
     if (!holds(x, g, tensor, sbp))
         WRONG(x->c, "%s reads %s as %s, but register %d holds %s",
               plan_check_task_text(x->c, x->role, -1, t),
-              tensor_at(x->c, tensor)->name,
-              sbp_text(x->c, sbp, x->mesh->n), reg, held(x, g));
+              tensor_at(x->c, tensor)->name, sbp_text(x->c, sbp, x->mesh->n),
+              reg, held(x, g));
 }
 
 static void check_writes(const sbp_check *x, int32_t t, int32_t reg,
@@ -176,8 +177,8 @@ static void check_writes(const sbp_check *x, int32_t t, int32_t reg,
     if (!takes(x, g, tensor, sbp))
         WRONG(x->c, "%s makes %s as %s, but register %d is for %s",
               plan_check_task_text(x->c, x->role, -1, t),
-              tensor_at(x->c, tensor)->name,
-              sbp_text(x->c, sbp, x->mesh->n), reg, held(x, g));
+              tensor_at(x->c, tensor)->name, sbp_text(x->c, sbp, x->mesh->n),
+              reg, held(x, g));
 }
 
 static void check_compute(const sbp_check *x, int32_t t)
@@ -202,8 +203,9 @@ static void check_box(const sbp_check *x, int32_t t)
         !plan_box_step_make(tensor, x->mesh, &box->from, &box->to, &made) ||
         made.kind != box->kind || made.axis != box->axis ||
         made.bytes_in != box->bytes_in || made.bytes_out != box->bytes_out) {
-        WRONG(x->c, "%s: %s to %s of %s is no %s on axis %d with %" PRId64
-                    " bytes in and %" PRId64 " out",
+        WRONG(x->c,
+              "%s: %s to %s of %s is no %s on axis %d with %" PRId64
+              " bytes in and %" PRId64 " out",
               plan_check_task_text(x->c, x->role, -1, t),
               sbp_text(x->c, &box->from, x->mesh->n),
               sbp_text(x->c, &box->to, x->mesh->n), tensor->name,
@@ -256,8 +258,9 @@ static void check_register(const sbp_check *x, int32_t reg)
                   t->role == IR_BUFFER || t->role == IR_CONST;
     if (g->persistent && (!source || !ir_nd_sbp_equal(made_as(x->c, g->tensor),
                                                       &g->sbp, x->mesh->n)))
-        WRONG(x->c, "register %d of %s is to hold %s from the start, but that "
-                    "is no variable or constant in that SBP",
+        WRONG(x->c,
+              "register %d of %s is to hold %s from the start, but that "
+              "is no variable or constant in that SBP",
               reg, plan_check_ranks_text(x->c, x->role), held(x, g));
 }
 

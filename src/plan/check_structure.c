@@ -75,8 +75,9 @@ static bool check_strategy_sizes(plan_checking *c)
     int32_t before = c->report->n;
     if (s->n_nodes != c->graph->nodes.n || s->n_stages < 1 ||
         s->first_edge[0] != 0) {
-        BAD(c, "the strategy is for %d nodes in %d stages, the graph has %d "
-               "nodes",
+        BAD(c,
+            "the strategy is for %d nodes in %d stages, the graph has %d "
+            "nodes",
             s->n_nodes, s->n_stages, c->graph->nodes.n);
         return false;
     }
@@ -110,8 +111,9 @@ static void check_lines(plan_checking *c)
             from == to ||
             ir_mesh_size(&s->stages[from].mesh) !=
                 ir_mesh_size(&s->stages[to].mesh))
-            BAD(c, "channel %d from stage %d to %d: needs two stages of equal "
-                   "size",
+            BAD(c,
+                "channel %d from stage %d to %d: needs two stages of equal "
+                "size",
                 i, from, to);
     }
 }
@@ -128,8 +130,7 @@ static void check_ranks(plan_checking *c)
     for (int32_t i = 0; i < p->n_roles; i++) {
         const plan_role *role = &p->roles[i];
         if (!within(role->stage, s->n_stages)) {
-            BAD(c, "role %d is of stage %d of %d", i, role->stage,
-                s->n_stages);
+            BAD(c, "role %d is of stage %d of %d", i, role->stage, s->n_stages);
             return;
         }
         const plan_stage *stage = &s->stages[role->stage];
@@ -137,16 +138,17 @@ static void check_ranks(plan_checking *c)
         if (role->n_ranks < 1 || role->first_rank != next ||
             role->first_rank < stage->first_device ||
             end > stage->first_device + ir_mesh_size(&stage->mesh)) {
-            BAD(c, "role %d: ranks %d to %" PRId64 " leave a gap, overlap or "
-                   "lie outside stage %d",
+            BAD(c,
+                "role %d: ranks %d to %" PRId64 " leave a gap, overlap or "
+                "lie outside stage %d",
                 i, role->first_rank, end - 1, role->stage);
             return;
         }
         next = end;
     }
     if (next != devices)
-        BAD(c, "the stages have %" PRId64 " devices, the roles %" PRId64
-               " ranks",
+        BAD(c,
+            "the stages have %" PRId64 " devices, the roles %" PRId64 " ranks",
             devices, next);
 }
 
@@ -186,8 +188,7 @@ static bool subject_sound(const role_check *x, int32_t t)
     const plan *p = x->c->p;
     bool on_node = task->kind == PLAN_COMPUTE || task->kind == PLAN_LOAD;
     bool on_channel = task->kind == PLAN_SEND || task->kind == PLAN_RECV;
-    bool on_comm = task->kind == PLAN_BOX &&
-                   task->box.kind < PLAN_BOX_KINDS &&
+    bool on_comm = task->kind == PLAN_BOX && task->box.kind < PLAN_BOX_KINDS &&
                    plan_box_is_collective(task->box.kind);
     if (on_node ? !within(task->node, x->c->graph->nodes.n)
                 : !within(task->tensor, x->c->graph->tensors.n))
@@ -266,8 +267,9 @@ static bool check_task(const role_check *x, int32_t t)
     else if (!registers_sound(x, t))
         BAD_TASK(x, t, "names a register that does not exist");
     else if (!subject_sound(x, t))
-        BAD_TASK(x, t, "its node, tensor, SBP, communicator or channel does "
-                       "not fit its kind");
+        BAD_TASK(x, t,
+                 "its node, tensor, SBP, communicator or channel does "
+                 "not fit its kind");
     else if (!arity_sound(x, t))
         BAD_TASK(x, t, "%d inputs and %d outputs do not fit what it does",
                  task->n_in, task->n_out);
@@ -299,16 +301,18 @@ static void check_wires(const role_check *x, int32_t t)
             BAD_TASK(x, t, "writes register %d, whose producer is task %d",
                      task->out[i], r->producer);
         if (!r->per_step && !r->persistent && !is_micro(task->phase))
-            BAD_TASK(x, t, "writes register %d, which changes per micro-batch, "
-                           "once per step",
+            BAD_TASK(x, t,
+                     "writes register %d, which changes per micro-batch, "
+                     "once per step",
                      task->out[i]);
     }
     for (int32_t i = 0; i < task->n_in; i++) {
         int32_t reg = task->in[i];
         const plan_register *r = &x->role->registers[reg];
         if (!r->per_step && !r->persistent && !is_micro(task->phase))
-            BAD_TASK(x, t, "reads register %d, which changes per micro-batch, "
-                           "once per step",
+            BAD_TASK(x, t,
+                     "reads register %d, which changes per micro-batch, "
+                     "once per step",
                      reg);
         if (r->producer == t && !r->persistent)
             BAD_TASK(x, t, "reads register %d, which it makes itself", reg);
@@ -330,8 +334,9 @@ static bool check_register(const role_check *x, int32_t r)
         BAD_REGISTER(x, r, "producer %d of %d tasks", g->producer,
                      x->role->n_tasks);
     if (g->producer == -1 && !g->persistent)
-        BAD_REGISTER(x, r, "nobody produces it and it is no variable or "
-                           "constant");
+        BAD_REGISTER(x, r,
+                     "nobody produces it and it is no variable or "
+                     "constant");
     for (int32_t i = 0; i < g->n_consumers; i++)
         if (!within(g->consumers[i], x->role->n_tasks) ||
             (i > 0 && g->consumers[i] <= g->consumers[i - 1]))
@@ -343,16 +348,16 @@ static void check_lists(const role_check *x, int32_t r)
 {
     const plan_register *g = &x->role->registers[r];
     const plan_task *tasks = x->role->tasks;
-    if (g->producer >= 0 && !has(tasks[g->producer].out,
-                                 tasks[g->producer].n_out, r))
+    if (g->producer >= 0 &&
+        !has(tasks[g->producer].out, tasks[g->producer].n_out, r))
         BAD_REGISTER(x, r, "its producer, task %d, does not write it",
                      g->producer);
     for (int32_t i = 0; i < g->n_consumers; i++) {
         const plan_task *reader = &tasks[g->consumers[i]];
-        if (g->consumers[i] == g->producer ||
-            !has(reader->in, reader->n_in, r))
-            BAD_REGISTER(x, r, "task %d stands among its consumers and is "
-                               "none",
+        if (g->consumers[i] == g->producer || !has(reader->in, reader->n_in, r))
+            BAD_REGISTER(x, r,
+                         "task %d stands among its consumers and is "
+                         "none",
                          g->consumers[i]);
     }
     if (g->n_consumers != x->reads[r])
@@ -374,8 +379,8 @@ static void check_slots(const role_check *x)
             BAD(x->c, "role %d, slot %d: unknown phase", x->index, i);
             return;
         }
-        int32_t wanted = is_micro(slot->phase) ? seen[slot->phase]
-                                               : slot->micro_batch;
+        int32_t wanted =
+            is_micro(slot->phase) ? seen[slot->phase] : slot->micro_batch;
         if (slot->micro_batch != wanted || !within(slot->micro_batch, m)) {
             BAD(x->c, "role %d, slot %d: %s %d where micro-batch %d is due",
                 x->index, i, plan_phase_name(slot->phase), slot->micro_batch,
@@ -403,8 +408,9 @@ static void check_bytes(const role_check *x)
         sound = sound && role->bytes[k] >= 0 &&
                 !__builtin_add_overflow(total, role->bytes[k], &total);
     if (!sound || total != role->arena_bytes)
-        BAD(x->c, "role %d: bytes by kind do not add up to the arena of "
-                  "%" PRId64 " bytes",
+        BAD(x->c,
+            "role %d: bytes by kind do not add up to the arena of "
+            "%" PRId64 " bytes",
             x->index, role->arena_bytes);
 }
 

@@ -17,13 +17,13 @@ typedef struct plan_origin {
     bool rewrite;          /* graph rewrites at import */
     const char *optimizer; /* name */
     double lr, weight_decay, momentum, beta1, beta2, epsilon;
-    const char *cluster;   /* spec */
+    const char *cluster; /* spec */
     int64_t batch;
     int32_t micro_batches; /* plan_write fills in the plan's own */
     int32_t n_binds;
-    const char **binds;    /* "name=size" */
+    const char **binds; /* "name=size" */
     uint64_t seed;
-    double iteration_s;    /* predicted by the formula */
+    double iteration_s;     /* predicted by the formula */
     double sim_iteration_s; /* 0 when not simulated */
 } plan_origin;
 

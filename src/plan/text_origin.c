@@ -179,9 +179,8 @@ fs_status plan_read_origin(const char *path, fs_arena *arena, fs_err *err,
     if (status == FS_OK)
         status = read_origin(&in, arena, err, &read);
     if (status == FS_OK && fs_json_has(&file, "cluster"))
-        status =
-            hw_cluster_from_json(path, json_object_get(root, "cluster"), arena,
-                                 err, &stored);
+        status = hw_cluster_from_json(path, json_object_get(root, "cluster"),
+                                      arena, err, &stored);
     json_decref(root);
     if (status == FS_OK) {
         if (stored)

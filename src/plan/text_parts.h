@@ -1,4 +1,5 @@
-/* Parts of the text form that writer and reader share; not for other folders. */
+/* Parts of the text form that writer and reader share; not for other folders.
+ */
 #ifndef FS_PLAN_TEXT_PARTS_H
 #define FS_PLAN_TEXT_PARTS_H
 

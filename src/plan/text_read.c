@@ -30,8 +30,8 @@ static fs_status read_bytes(const reading *r, const fs_json *in,
     return fs_json_int(in, key, 0, INT64_MAX, r->err, out);
 }
 
-static fs_status read_bool(const reading *r, const fs_json *in,
-                           const char *key, bool *out)
+static fs_status read_bool(const reading *r, const fs_json *in, const char *key,
+                           bool *out)
 {
     json_t *value = json_object_get(in->value, key);
     if (!json_is_boolean(value))
@@ -60,7 +60,8 @@ static fs_status read_ints(const reading *r, const fs_json *list, int32_t n,
 {
     for (int32_t i = 0; i < n; i++) {
         json_t *item = json_array_get(list->value, (size_t)i);
-        json_int_t value = json_is_integer(item) ? json_integer_value(item) : -1;
+        json_int_t value =
+            json_is_integer(item) ? json_integer_value(item) : -1;
         if (value < 0 || value >= limit)
             return fs_fail(r->err, FS_INVALID,
                            "%s: %s[%d] must be a whole number below %d",
@@ -70,9 +71,9 @@ static fs_status read_ints(const reading *r, const fs_json *list, int32_t n,
     return FS_OK;
 }
 
-static fs_status read_name(const reading *r, const fs_json *in,
-                           const char *key, const char *(*name)(int32_t),
-                           int32_t n, int32_t *out)
+static fs_status read_name(const reading *r, const fs_json *in, const char *key,
+                           const char *(*name)(int32_t), int32_t n,
+                           int32_t *out)
 {
     const char *text;
     FS_TRY(fs_json_text(in, key, r->err, &text));
@@ -81,8 +82,8 @@ static fs_status read_name(const reading *r, const fs_json *in,
             *out = i;
             return FS_OK;
         }
-    return fs_fail(r->err, FS_INVALID, "%s: %s.%s: unknown \"%.40s\"",
-                   in->file, in->where, key, text);
+    return fs_fail(r->err, FS_INVALID, "%s: %s.%s: unknown \"%.40s\"", in->file,
+                   in->where, key, text);
 }
 
 static const char *task_kind(int32_t i)
@@ -156,8 +157,8 @@ static fs_status read_stage(reading *r, const fs_json *in, plan_stage *stage)
     int64_t size = 1;
     FS_TRY(read_array(r, in, "mesh", IR_MAX_MESH, &mesh, &stage->mesh.n));
     FS_TRY(read_ints(r, &mesh, stage->mesh.n, devices + 1, stage->mesh.dim));
-    FS_TRY(read_i32(r, in, "first_device", 0, devices - 1,
-                    &stage->first_device));
+    FS_TRY(
+        read_i32(r, in, "first_device", 0, devices - 1, &stage->first_device));
     for (int32_t i = 0; i < stage->mesh.n; i++) {
         size *= stage->mesh.dim[i]; /* both at most 2^31 */
         if (size < 1 || size > devices)
@@ -181,8 +182,8 @@ static fs_status read_boxing(reading *r, const fs_json *in, int32_t v)
     for (int32_t i = 0; i < n; i++) {
         FS_TRY(fs_json_item(&list, (size_t)i, r->err, &item));
         FS_TRY(read_i32(r, &item, "slot", 0, edges - 1, &slot));
-        FS_TRY(read_array(r, &item, "path", PLAN_MAX_BOXING + 1, &path,
-                          &steps));
+        FS_TRY(
+            read_array(r, &item, "path", PLAN_MAX_BOXING + 1, &path, &steps));
         if (steps < 2)
             return fs_fail(r->err, FS_INVALID, "%s: %s needs two SBPs or more",
                            in->file, path.where);
@@ -205,8 +206,7 @@ static fs_status read_node(reading *r, const fs_json *in, int32_t v)
                        "%s: %s is \"%.80s\", but node %d of %s is \"%.80s\"",
                        in->file, in->where, name, v, r->graph->name,
                        node->name);
-    FS_TRY(read_i32(r, in, "stage", 0, r->s->n_stages - 1,
-                    &r->s->stage_of[v]));
+    FS_TRY(read_i32(r, in, "stage", 0, r->s->n_stages - 1, &r->s->stage_of[v]));
     int32_t axes = r->s->stages[r->s->stage_of[v]].mesh.n;
     FS_TRY(read_array(r, in, "in", IR_MAX_IN, &list, &n_in));
     FS_TRY(read_sbps(r, &list, n_in, axes, r->s->sig[v].in));
@@ -215,8 +215,8 @@ static fs_status read_node(reading *r, const fs_json *in, int32_t v)
     if (n_in != node->n_in || n_out != node->n_out)
         return fs_fail(r->err, FS_INVALID,
                        "%s: %s has %d inputs and %d outputs, %s has %d and %d",
-                       in->file, in->where, n_in, n_out, node->name,
-                       node->n_in, node->n_out);
+                       in->file, in->where, n_in, n_out, node->name, node->n_in,
+                       node->n_out);
     return read_boxing(r, in, v);
 }
 
@@ -360,13 +360,11 @@ static fs_status read_register(const role_reading *x, const fs_json *in,
     FS_TRY(read_bool(r, in, "per_step", &g->per_step));
     FS_TRY(read_bool(r, in, "persistent", &g->persistent));
     FS_TRY(read_bool(r, in, "own_memory", &g->own_memory));
-    FS_TRY(read_i32(r, in, "producer", -1, x->role->n_tasks - 1,
-                    &g->producer));
-    FS_TRY(read_array(r, in, "consumers", INT32_MAX / 4, &list,
-                      &g->n_consumers));
+    FS_TRY(read_i32(r, in, "producer", -1, x->role->n_tasks - 1, &g->producer));
+    FS_TRY(
+        read_array(r, in, "consumers", INT32_MAX / 4, &list, &g->n_consumers));
     g->consumers = fs_new(r->arena, int32_t, g->n_consumers);
-    return read_ints(r, &list, g->n_consumers, x->role->n_tasks,
-                     g->consumers);
+    return read_ints(r, &list, g->n_consumers, x->role->n_tasks, g->consumers);
 }
 
 /* "forward 3" */
@@ -422,8 +420,8 @@ static fs_status read_streams(const role_reading *x, const fs_json *in)
         role->streams[i].kind = (plan_stream_kind)kind;
         FS_TRY(read_i32(r, &item, "channel", -1, r->p->n_channels - 1,
                         &role->streams[i].channel));
-        FS_TRY(read_bytes(r, &item, "scratch_offset",
-                          &role->stream_scratch[i]));
+        FS_TRY(
+            read_bytes(r, &item, "scratch_offset", &role->stream_scratch[i]));
     }
     return FS_OK;
 }
@@ -481,8 +479,8 @@ static fs_status read_comms(reading *r, const fs_json *in)
         plan_comm *c = &p->comms[i];
         FS_TRY(fs_json_item(&list, (size_t)i, r->err, &item));
         FS_TRY(read_i32(r, &item, "stage", 0, r->s->n_stages - 1, &c->stage));
-        FS_TRY(read_i32(r, &item, "axis", 0,
-                        r->s->stages[c->stage].mesh.n - 1, &c->axis));
+        FS_TRY(read_i32(r, &item, "axis", 0, r->s->stages[c->stage].mesh.n - 1,
+                        &c->axis));
     }
     FS_TRY(read_array(r, in, "channels", 1 << 20, &list, &p->n_channels));
     p->channels = fs_new(r->arena, plan_channel, p->n_channels);
@@ -505,8 +503,8 @@ static fs_status read_physical(reading *r, const fs_json *file)
     FS_TRY(read_i32(r, &in, "micro_batches", r->s->micro_batches,
                     r->s->micro_batches, &p->micro_batches));
     FS_TRY(read_comms(r, &in));
-    FS_TRY(read_array(r, &in, "roles", r->cluster->n_devices, &list,
-                      &p->n_roles));
+    FS_TRY(
+        read_array(r, &in, "roles", r->cluster->n_devices, &list, &p->n_roles));
     p->roles = fs_new(r->arena, plan_role, p->n_roles);
     for (int32_t i = 0; i < p->n_roles; i++) {
         FS_TRY(fs_json_item(&list, (size_t)i, r->err, &item));
@@ -562,8 +560,11 @@ fs_status plan_read(const char *path, const ir_graph *graph,
 {
     json_t *root;
     FS_TRY(plan_text_load(path, err, &root));
-    reading r = {.graph = graph, .cluster = cluster, .arena = arena,
-                 .err = err, .nodes = {.arena = arena}};
+    reading r = {.graph = graph,
+                 .cluster = cluster,
+                 .arena = arena,
+                 .err = err,
+                 .nodes = {.arena = arena}};
     r.p = fs_new(arena, plan, 1);
     fs_json file = fs_json_root(path, root);
     fs_status status = read_plan(&r, &file);

@@ -1,8 +1,7 @@
 #include "config.h"
 #include "plan/timing.h"
 
-plan_timing *plan_timing_new(const plan *p, const char *source,
-                             fs_arena *arena)
+plan_timing *plan_timing_new(const plan *p, const char *source, fs_arena *arena)
 {
     plan_timing *timing = fs_new(arena, plan_timing, 1);
     timing->source = fs_strdup(arena, source);

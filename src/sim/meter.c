@@ -15,8 +15,8 @@ void sim_meter_advance(sim_meter *m, int64_t now_ns)
         m->occupied_ns += passed_ns;
 }
 
-void sim_meter_count(sim_meter *m, const plan_role *role,
-                     const plan_task *task, int32_t change)
+void sim_meter_count(sim_meter *m, const plan_role *role, const plan_task *task,
+                     int32_t change)
 {
     bool moves = task->comm >= 0 || task->channel >= 0;
     if (moves)

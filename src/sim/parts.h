@@ -11,8 +11,11 @@ enum { SIM_RATE_BITS = 30 };
 #define SIM_RATE_FULL ((int64_t)1 << SIM_RATE_BITS)
 
 /* A rank runs its tasks on one thread, and loads data on another. */
-typedef enum sim_thread { SIM_THREAD_MAIN, SIM_THREAD_LOAD, SIM_THREADS }
-    sim_thread;
+typedef enum sim_thread {
+    SIM_THREAD_MAIN,
+    SIM_THREAD_LOAD,
+    SIM_THREADS
+} sim_thread;
 
 /* `n` of something on one node or one port. */
 typedef struct sim_share {
@@ -22,8 +25,8 @@ typedef struct sim_share {
 typedef struct sim_resources {
     const hw_cluster *cluster;
     int32_t n_ports;
-    int32_t *cores;   /* [nodes] 0: nothing is shared */
-    int32_t *threads; /* [nodes] that run an on-core job now */
+    int32_t *cores;               /* [nodes] 0: nothing is shared */
+    int32_t *threads;             /* [nodes] that run an on-core job now */
     int32_t (*jobs)[SIM_THREADS]; /* [roles] on-core jobs on each thread */
     int32_t *n_nodes;             /* [roles] */
     sim_share **nodes;            /* [roles][n_nodes] ranks per node */
@@ -53,8 +56,8 @@ typedef struct sim_meter {
 
 /* Adds the time since the last call; before every change of the counts. */
 void sim_meter_advance(sim_meter *m, int64_t now_ns);
-void sim_meter_count(sim_meter *m, const plan_role *role,
-                     const plan_task *task, int32_t change);
+void sim_meter_count(sim_meter *m, const plan_role *role, const plan_task *task,
+                     int32_t change);
 /* Bytes that are live from start to end of a run. */
 int64_t sim_standing_bytes(const plan_role *role);
 

@@ -16,7 +16,7 @@ __extension__ typedef __int128 wide;
 typedef struct sim_job {
     int64_t left_ps; /* of the demand, at `updated_ns` */
     int64_t updated_ns, start_ns;
-    int64_t rate; /* fixed-point; 0: not set yet */
+    int64_t rate;               /* fixed-point; 0: not set yet */
     int32_t role, stream, line; /* line -1: of this role alone */
     int32_t version, place;     /* place in `running` */
     bool on_core, on_link;
@@ -39,12 +39,12 @@ typedef struct simulation {
     const sim_options *options;
     fs_arena *arena; /* of this run */
     int64_t steps, now_ns, sequence, n_events;
-    plan_actors **actors;  /* [roles] */
-    int32_t *first_stream; /* [roles + 1] */
-    int32_t *role_of;      /* [streams] */
-    sim_job *jobs;         /* [streams] */
-    sim_head *heads;       /* [streams] */
-    sim_line *lines;       /* communicators, then channels */
+    plan_actors **actors;    /* [roles] */
+    int32_t *first_stream;   /* [roles + 1] */
+    int32_t *role_of;        /* [streams] */
+    sim_job *jobs;           /* [streams] */
+    sim_head *heads;         /* [streams] */
+    sim_line *lines;         /* communicators, then channels */
     FS_VEC(int32_t) running; /* streams whose job shares something */
     bool *touched;           /* [roles] whose heads may have become ready */
     sim_resources resources;
@@ -83,8 +83,7 @@ static void make_lines(simulation *s)
         }
     }
     for (int32_t i = 0; i < n; i++)
-        s->lines[i].arrived =
-            fs_new(s->arena, int32_t, s->lines[i].n_members);
+        s->lines[i].arrived = fs_new(s->arena, int32_t, s->lines[i].n_members);
 }
 
 static int64_t firings_of(const plan_role *role)
@@ -178,8 +177,8 @@ static void claim_bytes(simulation *s, int32_t stream)
     for (int32_t i = 0; i < task->n_out; i++) {
         const plan_register *g = &s->p->roles[r].registers[task->out[i]];
         if (g->persistent ||
-            (g->per_step && !plan_actor_first_firing(s->actors[r],
-                                                     s->jobs[stream].stream)))
+            (g->per_step &&
+             !plan_actor_first_firing(s->actors[r], s->jobs[stream].stream)))
             continue;
         m->live_bytes += g->bytes;
     }
@@ -223,15 +222,15 @@ static void record(simulation *s, int32_t stream, int64_t start_ns)
     int32_t r = s->role_of[stream], local = s->jobs[stream].stream;
     const plan_cursor *c = &s->actors[r]->cursor[local];
     plan_trace *trace = s->options->trace;
-    plan_event event = {
-        .rank = s->p->roles[r].first_rank,
-        .stream = local,
-        .task = c->task,
-        .micro_batch = plan_actor_micro_batch(s->actors[r], local),
-        .step = c->step,
-        .ready_ns = s->heads[stream].ready_ns,
-        .start_ns = start_ns,
-        .end_ns = s->now_ns};
+    plan_event event = {.rank = s->p->roles[r].first_rank,
+                        .stream = local,
+                        .task = c->task,
+                        .micro_batch =
+                            plan_actor_micro_batch(s->actors[r], local),
+                        .step = c->step,
+                        .ready_ns = s->heads[stream].ready_ns,
+                        .start_ns = start_ns,
+                        .end_ns = s->now_ns};
     if (trace && c->step == s->steps - 1)
         fs_push(trace->arena, &trace->events, event);
 }
@@ -310,8 +309,7 @@ static double line_rate(const simulation *s, const sim_job *job)
         rate = its < rate ? its : rate;
     }
     if (job->on_link) {
-        double its = sim_channel_rate(&s->resources,
-                                      job->line - s->p->n_comms);
+        double its = sim_channel_rate(&s->resources, job->line - s->p->n_comms);
         rate = its < rate ? its : rate;
     }
     return rate;
@@ -322,8 +320,7 @@ static double job_rate(const simulation *s, int32_t j)
     const sim_job *job = &s->jobs[j];
     if (job->line >= 0)
         return line_rate(s, job);
-    return sim_cores_rate(&s->resources, job->role,
-                          thread_of(head_task(s, j)));
+    return sim_cores_rate(&s->resources, job->role, thread_of(head_task(s, j)));
 }
 
 /* After starts and ends: whoever has another share now gets another end. */
@@ -332,14 +329,13 @@ static void set_rates(simulation *s)
     for (int32_t i = 0; i < s->running.n; i++) {
         int32_t j = s->running.at[i];
         sim_job *job = &s->jobs[j];
-        int64_t rate =
-            (int64_t)(job_rate(s, j) * (double)SIM_RATE_FULL + 0.5);
+        int64_t rate = (int64_t)(job_rate(s, j) * (double)SIM_RATE_FULL + 0.5);
         rate = rate < 1 ? 1 : rate;
         if (rate == job->rate)
             continue;
-        wide done = (wide)(s->now_ns - job->updated_ns) * PS_PER_NS *
-                        job->rate >>
-                    SIM_RATE_BITS;
+        wide done =
+            (wide)(s->now_ns - job->updated_ns) * PS_PER_NS * job->rate >>
+            SIM_RATE_BITS;
         job->left_ps = done < job->left_ps ? job->left_ps - (int64_t)done : 0;
         job->updated_ns = s->now_ns;
         job->rate = rate;
@@ -474,13 +470,13 @@ static fs_status check_timing(const plan *p, const plan_timing *timing,
         for (int32_t t = 0; t < p->roles[r].n_tasks; t++) {
             double seconds = timing->demand[r][t].total_s;
             if (!(seconds >= 0 && seconds < MOST_DEMAND_S))
-                return fs_fail(err, FS_INVALID,
-                               "the timing says %g s for %s of rank %d, must "
-                               "be 0 to %d",
-                               seconds,
-                               plan_task_name(graph, &p->roles[r].tasks[t],
-                                              arena),
-                               p->roles[r].first_rank, MOST_DEMAND_S);
+                return fs_fail(
+                    err, FS_INVALID,
+                    "the timing says %g s for %s of rank %d, must "
+                    "be 0 to %d",
+                    seconds,
+                    plan_task_name(graph, &p->roles[r].tasks[t], arena),
+                    p->roles[r].first_rank, MOST_DEMAND_S);
         }
     return FS_OK;
 }
@@ -492,8 +488,7 @@ static void fill_stage(const simulation *s, int32_t r, double window_s,
     out->busy_s += (double)(b->busy_ns - a->busy_ns) * 1e-9;
     out->comm_s += (double)(b->comm_ns - a->comm_ns) * 1e-9;
     out->exposed_comm_s += (double)(b->exposed_ns - a->exposed_ns) * 1e-9;
-    out->idle_s +=
-        window_s - (double)(b->occupied_ns - a->occupied_ns) * 1e-9;
+    out->idle_s += window_s - (double)(b->occupied_ns - a->occupied_ns) * 1e-9;
 }
 
 /* Figures per rank: means over the ranks of a stage, of the plan. */
@@ -501,7 +496,8 @@ static void fill_result(const simulation *s, fs_arena *arena, sim_result *out)
 {
     const plan *p = s->p;
     int64_t k = s->measured_step, last = s->steps - 1;
-    double window_s = (double)(s->end_ns[k] - (k ? s->end_ns[k - 1] : 0)) * 1e-9;
+    double window_s =
+        (double)(s->end_ns[k] - (k ? s->end_ns[k - 1] : 0)) * 1e-9;
     double ranks = 0, idle_s = 0, exposed_s = 0;
     out->iteration_s =
         (double)(s->end_ns[last] - (last ? s->end_ns[last - 1] : 0)) * 1e-9;
@@ -560,7 +556,9 @@ fs_status sim_run(const ir_graph *graph, const plan *p,
 {
     int64_t start_ns = fs_now_ns();
     int32_t first = options->trace ? options->trace->events.n : 0;
-    simulation s = {.graph = graph, .p = p, .timing = timing,
+    simulation s = {.graph = graph,
+                    .p = p,
+                    .timing = timing,
                     .options = options,
                     .steps = options->steps > 0 ? options->steps : 1};
     fs_status status;

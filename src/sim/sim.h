@@ -8,19 +8,19 @@
 #include "plan/timing.h"
 
 typedef struct sim_options {
-    int64_t steps;       /* iterations played; the last ones are steady */
-    plan_trace *trace;   /* NULL: none. Filled for the last step played */
-    double straggler;    /* 1.0; > 1 slows rank 0's compute */
+    int64_t steps;     /* iterations played; the last ones are steady */
+    plan_trace *trace; /* NULL: none. Filled for the last step played */
+    double straggler;  /* 1.0; > 1 slows rank 0's compute */
 } sim_options;
 
 typedef struct sim_stage {
     double busy_s, comm_s, exposed_comm_s, idle_s; /* per iteration, per rank */
-    int64_t peak_bytes;  /* most bytes of live pieces at once */
+    int64_t peak_bytes; /* most bytes of live pieces at once */
 } sim_stage;
 
 typedef struct sim_result {
-    double iteration_s;  /* steady state: between ends of the last two steps */
-    double bubble;       /* idle fraction of the compute streams */
+    double iteration_s; /* steady state: between ends of the last two steps */
+    double bubble;      /* idle fraction of the compute streams */
     double exposed_comm_s;
     int32_t n_stages;
     sim_stage *stages;
