@@ -295,6 +295,21 @@ static pb *external(const char *location, const char *offset,
     return with_tensor(t);
 }
 
+static void test_digest(void)
+{
+    static const float data[12] = {1};
+    uint64_t digest[3] = {0};
+    fs_err err = {0};
+    const char *path = write_model("side.onnx", external("side2.bin", 0, 0));
+    for (int i = 0; i < 3; i++) {
+        write_file("side2.bin", data + 6 * (i == 2), 24);
+        onnx_digest(path, &err, &digest[i]);
+    }
+    tap_ok(digest[0] == digest[1] && digest[0] && digest[2] &&
+               digest[1] != digest[2],
+           "the digest covers the side files %s", err.text);
+}
+
 static void test_external(void)
 {
     static const float data[8];
@@ -395,6 +410,7 @@ int main(void)
     test_tensors();
     test_typed_tensors();
     test_external();
+    test_digest();
     test_bombs();
     test_divisions();
     remove_folder();

@@ -538,7 +538,9 @@ static void test_binding(void)
     drop(&in);
     options.loss = "cross-entropy";
     in = import(write_open("n"), &options);
-    tap_ok(in.graph && in.graph->loss >= 0, "so does --loss cross-entropy");
+    tap_ok(in.graph && in.graph->loss >= 0 &&
+               ir_graph_find(in.graph, "loss") == in.graph->loss,
+           "so does --loss cross-entropy");
     tap_equal_text(in.graph ? shape_of(in.graph, "labels") : in.err.text, "1x1",
                    "whose labels have the logits' leading shape");
     drop(&in);
@@ -665,6 +667,33 @@ static void test_parameters(void)
     drop(&in);
 }
 
+/* A loss over classes on axis 1 of (N, C, d), by mean or sum. */
+static void test_loss(const char *reduction, const char *says)
+{
+    static const int64_t x[] = {4, 6, 5}, labels[] = {4, 5};
+    pb *graph = pb_new(), *node = pb_node("sce", "SoftmaxCrossEntropyLoss",
+                                          "x,t", "y");
+    pb_attr_text(node, "reduction", reduction);
+    pb_attr_int(node, "ignore_index", -1);
+    pb_take(graph, 1, node);
+    pb_take(graph, 11, pb_value("x", 1, 3, x, NULL));
+    pb_take(graph, 11, pb_value("t", 7, 2, labels, NULL));
+    pb_take(graph, 12, pb_value("y", 1, 0, NULL, NULL));
+    imported in = import_batch(write_model("loss.onnx", pb_model(graph, 17)),
+                               8);
+    if (says) {
+        tap_ok(!in.graph && strstr(in.err.text, says), "a loss by %s: %s",
+               reduction, in.err.text);
+    } else {
+        tap_ok(in.graph && in.graph->loss >= 0, "a loss by %s imports %s",
+               reduction, in.err.text);
+        tap_equal_int(in.graph ? count_op(in.graph, IR_OP_transpose) : -1, 1,
+                      "and brings its classes to the end");
+        tap_ok(strstr(in.notes.at, "label -1"), "a label it ignores is noted");
+    }
+    drop(&in);
+}
+
 /* Counts of another reader, when there is one. */
 static void test_oracle(const char *name)
 {
@@ -713,6 +742,9 @@ int main(void)
     test_twice("Slice", "x,one,three", "samples");
     test_twice("Gather", "x,one", "samples");
     test_parameters();
+    test_loss("mean", NULL);
+    test_loss("sum", NULL);
+    test_loss("none", "\"none\"");
     remove_folder();
     return tap_done();
 }

@@ -59,6 +59,8 @@ static fs_status append_loss(onnx_ctx *c, int32_t output)
                             "and mse", c->options->loss);
     }
     g->scope = NULL;
+    if (ir_graph_find(g, "loss") < 0)
+        ir_graph_rename(g, g->loss, "loss");
     return g->err.status == FS_OK ? FS_OK : onnx_fail(c, "%s", g->err.text);
 }
 

@@ -128,6 +128,7 @@ static fs_status build(const zoo_model *model, ir_graph *graph,
     FS_TRY(parse_keys(model, text, err, value));
     model->build(graph, value, samples);
     graph->scope = NULL;
+    ir_graph_rename(graph, graph->loss, "loss");
     graph->batch = samples;
     if (graph->err.status != FS_OK)
         return fs_fail(err, graph->err.status, "zoo:%s: %s", model->name,
