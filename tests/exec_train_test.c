@@ -168,6 +168,8 @@ static plan_strategy *draw_strategy(const ir_graph *g, int32_t n_stages,
 typedef struct outcome {
     bool ran;
     double loss[STEPS];
+    double told[STEPS]; /* what the progress of rank 0 said */
+    int64_t missing;    /* events that the trace of rank 0 should hold */
     uint64_t digest;
     float *table, *grad; /* whole, after the last step */
 } outcome;
@@ -178,6 +180,24 @@ static hw_cluster *make_cluster(int32_t devices, fs_arena *arena, fs_err *err)
     if (hw_cluster_probe(devices, arena, err, &cluster) != FS_OK)
         return NULL;
     return cluster;
+}
+
+static void hear_step(void *ctx, int64_t step, double loss, double step_s)
+{
+    double *told = ctx;
+    told[step] = step_s > 0 ? loss : -1.0;
+}
+
+static int64_t count_events(const plan *p)
+{
+    int64_t n = 0;
+    for (int32_t r = 0; r < p->n_roles; r++)
+        for (int32_t i = 0; i < p->roles[r].n_tasks; i++) {
+            plan_phase phase = p->roles[r].tasks[i].phase;
+            bool once = phase == PLAN_BEGIN || phase == PLAN_END;
+            n += p->roles[r].n_ranks * (once ? 1 : p->micro_batches);
+        }
+    return n;
 }
 
 static outcome run_plan(exec_world *world, const ir_graph *g,
@@ -200,13 +220,17 @@ static outcome run_plan(exec_world *world, const ir_graph *g,
     int32_t fetch[2] = {ir_graph_find(g, "table"),
                         ir_graph_find(g, "up.grad")};
     void *fetched[2] = {NULL, NULL};
+    plan_trace trace = {.arena = arena};
     exec_options options = {.steps = STEPS,
                             .seed = 3,
                             .lr = NAN,
                             .weight_decay = NAN,
                             .n_fetch = 2,
                             .fetch = fetch,
-                            .fetched = fetched};
+                            .fetched = fetched,
+                            .progress = hear_step,
+                            .progress_ctx = out.told,
+                            .trace = &trace};
     exec_result result;
     if (exec_data_open("synthetic", g, 11, arena, err, &data) != FS_OK ||
         exec_run(world, g, cluster, p, &data, &options, arena, err,
@@ -217,6 +241,8 @@ static outcome run_plan(exec_world *world, const ir_graph *g,
     out.digest = result.weights_digest;
     out.table = fetched[0];
     out.grad = fetched[1];
+    if (world->rank == 0)
+        out.missing = count_events(p) - trace.events.n;
     return out;
 }
 
@@ -264,6 +290,7 @@ static ir_mesh draw_mesh(int32_t size, uint64_t *seed)
 
 typedef struct tally {
     int64_t ran, wrong;
+    int64_t untold, missing; /* of rank 0's progress and trace */
     double worst;
 } tally;
 
@@ -284,6 +311,9 @@ static void try_plan(exec_world *world, int32_t n_stages, uint64_t *seed,
         outcome all = run_plan(world, g, s, arena, &err);
         double error = one.ran && all.ran ? compare_runs(&all, &one) : 1.0;
         t->worst = fmax(t->worst, error);
+        t->missing += all.missing != 0;
+        for (int32_t k = 0; world->rank == 0 && k < STEPS; k++)
+            t->untold += all.told[k] != all.loss[k];
         if (!(error < 2e-5)) {
             t->wrong++;
             if (world->rank == 0)
@@ -337,6 +367,9 @@ int main(void)
                  "random plans of %d stages on %d ranks train as one device "
                  "(%lld plans, worst difference %.1e)",
                  n_stages, world->size, (long long)t.ran, t.worst);
+        ranks_ok(world, t.untold, "progress tells rank 0 each step's loss");
+        ranks_ok(world, t.missing,
+                 "the trace of rank 0 holds every firing of the last step");
     }
     return ranks_done(world);
 }

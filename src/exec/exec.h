@@ -78,7 +78,8 @@ typedef struct exec_result {
 
 /* Every rank calls it with the same plan (digests are compared at the start).
  * A fault on any rank ends the job; a rank that makes no progress for
- * max(stall_s, 50 steps) says which task of which rank it waits for and ends it. */
+ * max(stall_s, 50 steps) says which of its tasks wait for what, and ends the
+ * job. */
 fs_status exec_run(exec_world *world, const ir_graph *graph,
                    const hw_cluster *cluster, const plan *p,
                    const exec_data *data, const exec_options *options,

@@ -27,3 +27,9 @@ EXTRA_DIST += tests/exec_ranks_test.sh
 check_PROGRAMS += tests/exec_data_test
 tests_exec_data_test_SOURCES = tests/exec_data_test.c tests/tap.h
 tests_exec_data_test_LDADD = $(exec_libs)
+
+check_PROGRAMS += tests/exec_probe_test
+tests_exec_probe_test_SOURCES = tests/exec_probe_test.c tests/tap.h
+tests_exec_probe_test_LDADD = $(exec_libs)
+
+EXTRA_DIST += src/exec/README.md

@@ -16,7 +16,7 @@ enum {
     MAX_BATCHES = 9,
     POOL_BYTES = 160 << 20,
     SPREAD_BYTES = 8 << 20, /* beyond a core's own caches */
-    FAR_BYTES = 64 << 20    /* optimizers read what a whole step pushed out */
+    FAR_BYTES = 40 << 20    /* optimizers read what a whole step pushed out */
 };
 
 typedef FS_VEC(hw_point) point_list;

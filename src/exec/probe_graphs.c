@@ -86,8 +86,10 @@ ir_graph *exec_probe_block(const probe_block *s, fs_err *err)
     int32_t ids = ir_input(g, "ids", IR_I64, tokens, 0);
     int32_t targets = ir_input(g, "targets", IR_I64, tokens, 0);
     int32_t table = weight(g, "table", shape_of(2, s->words, s->width, 0, 0));
-    int32_t places = weight(g, "places", shape_of(2, s->length, s->width, 0,
-                                                  0));
+    /* One slice alone: its gradient is a pad, those of q, k, v are joined. */
+    int32_t places = weight(g, "places", shape_of(2, 2 * s->length, s->width,
+                                                  0, 0));
+    places = ir_slice(g, places, 0, 0, s->length);
     int32_t x = ir_binary(g, IR_OP_add, ir_gather(g, table, ids), places);
     x = ir_binary(g, IR_OP_add, x,
                   attention(g, s, norm(g, "norm1", x, s->width)));
