@@ -90,6 +90,35 @@ static void test_wrong_sbp(bench *b)
            "sbp: the finding names the tensor and both SBPs");
 }
 
+/* A sum over micro-batches that would be kept for one of them, or a value of
+ * one that would be kept for all. */
+static void test_wrong_rate(bench *b)
+{
+    plan *p = hand_copy(b->p, b->arena);
+    plan_role *r = &p->roles[0];
+    for (int32_t i = 0; i < r->n_registers; i++)
+        if (!r->registers[i].per_step) {
+            r->registers[i].per_step = true;
+            break;
+        }
+    tap_equal_int(recheck(b, p), FS_NO, "sbp: a wrong rate is refused");
+    tap_ok(hand_found(&b->report, PLAN_FINDING_SBP, "once per step"),
+           "sbp: the finding says which");
+    p = hand_copy(b->p, b->arena);
+    r = &p->roles[0];
+    for (int32_t i = 0; i < r->n_registers; i++) {
+        plan_register *g = &r->registers[i];
+        if (!g->persistent || g->producer < 0)
+            continue;
+        r->tasks[g->producer].n_out = 0;
+        g->producer = -1;
+        break;
+    }
+    tap_equal_int(recheck(b, p), FS_NO,
+                  "sbp: a variable that is never updated is refused");
+    hand_print(&b->report);
+}
+
 static void test_memory(bench *b)
 {
     double memory = b->c->groups[0].device.memory_bytes;
@@ -275,11 +304,13 @@ static void test_comm_order(void)
 static void test_rendezvous(void)
 {
     bench b = {.arena = fs_arena_create()};
-    b.g = hand_mlp(1, 8, 8, 1);
+    ir_shape shape = ir_shape_make(2, (int64_t[]){8, 8});
+    b.g = ir_graph_create("variable");
+    int32_t w = ir_variable(b.g, "w", IR_BUFFER, IR_F32, shape,
+                            (ir_init){IR_INIT_ZERO, 0, 0, 0}, NULL);
     b.c = hand_cluster(b.arena, 1, 2, 0);
     plan_strategy *s = hand_stages(b.g, 2, (ir_mesh){0, {0}}, b.arena);
     hand_signatures(b.g, s, 0, b.arena);
-    int32_t w = ir_graph_find(b.g, "w0");
     plan_register registers[2][2];
     plan_task tasks[2][2];
     plan_role roles[2];
@@ -430,6 +461,7 @@ int main(void)
     tap_ok(b.report.n_transitions > 0 && b.report.n_places > 0,
            "the size of the marked graph is told");
     test_wrong_sbp(&b);
+    test_wrong_rate(&b);
     test_memory(&b);
     test_shared_overlap(&b);
     test_data_cycle(&b);

@@ -40,7 +40,8 @@ HAND_UNUSED static hw_cluster *hand_cluster(fs_arena *arena, int32_t nodes,
     return c;
 }
 
-/* Layers of relu(x W), mean squared error, Adam; x is (rows, width). */
+/* Layers of relu(x W), the input added before every third, mean squared error,
+ * Adam; x is (rows, width). */
 HAND_UNUSED static ir_graph *hand_mlp(int32_t layers, int64_t rows,
                                       int64_t width, int32_t micro_batches)
 {
@@ -51,7 +52,10 @@ HAND_UNUSED static ir_graph *hand_mlp(int32_t layers, int64_t rows,
     ir_shape shape = ir_shape_make(2, (int64_t[]){rows, width});
     int32_t x = ir_input(g, "x", IR_F32, shape, 0);
     int32_t target = ir_input(g, "target", IR_F32, shape, 0);
+    int32_t first = x;
     for (int32_t i = 0; i < layers; i++) {
+        if (i % 3 == 2) /* an input that several stages read */
+            x = ir_binary(g, IR_OP_add, x, first);
         int32_t w = ir_variable(
             g, fs_printf(g->arena, "w%d", i), IR_PARAM, IR_F32,
             ir_shape_make(2, (int64_t[]){width, width}), init, NULL);

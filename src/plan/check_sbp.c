@@ -236,7 +236,28 @@ static void check_task(const sbp_check *x, int32_t t)
     }
 }
 
-/* Piece sizes; and what nobody produces must be what a source op gives. */
+/* What is there from the start is a variable or constant as its node gives it,
+ * and a variable that has a next value takes it. */
+static void check_source(const sbp_check *x, int32_t reg)
+{
+    const plan_register *g = &x->r->registers[reg];
+    const ir_tensor *t = tensor_at(x->c, g->tensor);
+    bool source = t->role == IR_PARAM || t->role == IR_STATE ||
+                  t->role == IR_BUFFER || t->role == IR_CONST;
+    if (!source ||
+        !ir_nd_sbp_equal(made_as(x->c, g->tensor), &g->sbp, x->mesh->n))
+        WRONG(x->c,
+              "register %d of %s is to hold %s from the start, but that "
+              "is no variable or constant in that SBP",
+              reg, plan_check_ranks_text(x->c, x->role), held(x, g));
+    else if ((t->next >= 0) != (g->producer >= 0))
+        WRONG(x->c, "register %d of %s: %s %s", reg,
+              plan_check_ranks_text(x->c, x->role), held(x, g),
+              t->next >= 0 ? "never takes its next value"
+                           : "is written, but has no next value");
+}
+
+/* Piece sizes and rates. */
 static void check_register(const sbp_check *x, int32_t reg)
 {
     const plan_register *g = &x->r->registers[reg];
@@ -254,14 +275,43 @@ static void check_register(const sbp_check *x, int32_t reg)
                        " bytes, a piece of %s needs %" PRId64,
                        reg, plan_check_ranks_text(x->c, x->role), g->bytes,
                        held(x, g), bytes);
-    bool source = t->role == IR_PARAM || t->role == IR_STATE ||
-                  t->role == IR_BUFFER || t->role == IR_CONST;
-    if (g->persistent && (!source || !ir_nd_sbp_equal(made_as(x->c, g->tensor),
-                                                      &g->sbp, x->mesh->n)))
-        WRONG(x->c,
-              "register %d of %s is to hold %s from the start, but that "
-              "is no variable or constant in that SBP",
-              reg, plan_check_ranks_text(x->c, x->role), held(x, g));
+    if ((g->per_step || g->persistent) !=
+        plan_tensor_per_step(x->c->graph, g->tensor))
+        WRONG(x->c, "register %d of %s: %s does not change once per %s", reg,
+              plan_check_ranks_text(x->c, x->role), held(x, g),
+              g->per_step || g->persistent ? "step" : "micro-batch");
+    if (g->persistent)
+        check_source(x, reg);
+}
+
+/* Each role of a stage runs each of its nodes once: per step when it is an
+ * update, else per micro-batch. Sources and views are no tasks. */
+static void check_complete(const sbp_check *x)
+{
+    const plan_checking *c = x->c;
+    int32_t *times = fs_new(c->scratch, int32_t, c->graph->nodes.n);
+    for (int32_t t = 0; t < x->r->n_tasks; t++) {
+        const plan_task *task = &x->r->tasks[t];
+        bool micro =
+            task->phase == PLAN_FORWARD || task->phase == PLAN_BACKWARD;
+        if (task->kind == PLAN_COMPUTE || task->kind == PLAN_LOAD)
+            times[task->node]++;
+        if ((task->kind == PLAN_COMPUTE &&
+             micro == (c->graph->nodes.at[task->node].phase == IR_UPDATE)) ||
+            (task->kind == PLAN_LOAD && !micro))
+            WRONG(x->c, "%s runs once per %s",
+                  plan_check_task_text(c, x->role, -1, t),
+                  micro ? "micro-batch" : "step");
+    }
+    for (int32_t v = 0; v < c->graph->nodes.n; v++) {
+        const ir_node *node = &c->graph->nodes.at[v];
+        ir_op_class op_class = ir_op_class_of(node->op);
+        if (c->p->strategy->stage_of[v] == x->r->stage && times[v] != 1 &&
+            op_class != IR_CLASS_SOURCE && op_class != IR_CLASS_VIEW)
+            plan_check_add(
+                x->c, PLAN_FINDING_STRUCTURE, "%s run node %s %d times",
+                plan_check_ranks_text(c, x->role), node->name, times[v]);
+    }
 }
 
 void plan_check_sbp(plan_checking *c)
@@ -275,5 +325,6 @@ void plan_check_sbp(plan_checking *c)
             check_register(&x, i);
         for (int32_t i = 0; i < r->n_tasks && !plan_check_full(c); i++)
             check_task(&x, i);
+        check_complete(&x);
     }
 }

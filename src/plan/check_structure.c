@@ -236,7 +236,7 @@ static bool line_sound(const role_check *x, int32_t t)
         return p->channels[task->channel].from_stage == x->role->stage;
     if (task->kind == PLAN_RECV)
         return p->channels[task->channel].to_stage == x->role->stage;
-    return task->kind == PLAN_BOX ||
+    return task->kind != PLAN_COMPUTE || /* inputs are loaded where read */
            p->strategy->stage_of[task->node] == x->role->stage;
 }
 
