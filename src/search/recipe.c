@@ -177,7 +177,8 @@ typedef struct recipe_filter {
     fs_arena *arena;
     /* The graph asked about last: many questions, few graphs. */
     const ir_graph *graph;
-    bool *weight; /* [tensor] a variable that tp has to cut */
+    bool *weight; /* [tensor] read as a weight, itself or through views */
+    bool *data;   /* [tensor] depends on an input that is cut by samples */
 } recipe_filter;
 
 /* What a mesh axis is to the recipe. */
@@ -224,7 +225,6 @@ static bool reads_as_weight(const ir_node *node, int32_t slot)
  * and transpositions. */
 static void mark_weights(recipe_filter *f, const ir_graph *graph)
 {
-    f->graph = graph;
     f->weight = fs_new(f->arena, bool, graph->tensors.n);
     for (int32_t v = graph->nodes.n - 1; v >= 0; v--) {
         const ir_node *node = &graph->nodes.at[v];
@@ -236,6 +236,29 @@ static void mark_weights(recipe_filter *f, const ir_graph *graph)
         for (int32_t k = 0; k < node->n_in; k++)
             f->weight[node->in[k]] |= passes || reads_as_weight(node, k);
     }
+}
+
+static void mark_data(recipe_filter *f, const ir_graph *graph)
+{
+    f->data = fs_new(f->arena, bool, graph->tensors.n);
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        bool data = node->op == IR_OP_input &&
+                    graph->tensors.at[node->out[0]].batch_axis >= 0;
+        for (int32_t k = 0; k < node->n_in; k++)
+            data |= f->data[node->in[k]];
+        for (int32_t k = 0; k < node->n_out; k++)
+            f->data[node->out[k]] = data;
+    }
+}
+
+static void mark(recipe_filter *f, const ir_graph *graph)
+{
+    if (f->graph == graph)
+        return;
+    f->graph = graph;
+    mark_weights(f, graph);
+    mark_data(f, graph);
 }
 
 /* Is one of the first `rank` dimensions long enough, even when every axis of
@@ -298,6 +321,64 @@ static bool allow_persistent(const asked *q, axis_role role, ir_sbp sbp)
     return q->node->op == IR_OP_accumulate || sbp.kind == IR_B;
 }
 
+/* On dp each rank works on its own samples: what depends on them is nowhere
+ * whole, or ranks would repeat each other's work. Scalars (the loss) may be. */
+static bool allow_sample(const asked *q, const ir_graph *graph, int32_t tensor,
+                         ir_sbp sbp)
+{
+    return sbp.kind != IR_B || !q->f->data[tensor] ||
+           graph->tensors.at[tensor].shape.rank == 0;
+}
+
+/* On tp a weight is used as it lies, cut: gathering it would make every rank
+ * compute the whole again. */
+static bool allow_weight(const asked *q, const ir_graph *graph, int32_t tensor,
+                         ir_sbp sbp)
+{
+    const ir_shape *shape = &graph->tensors.at[tensor].shape;
+    bool cut = q->f->weight[tensor] && !q->f->data[tensor] &&
+               shape->rank >= 2 && can_cut(shape, q->mesh, 2);
+    return !cut || sbp.kind == IR_S;
+}
+
+static bool allow_work(const asked *q, const ir_graph *graph, axis_role role,
+                       int32_t axis, const ir_nd_sig *sig)
+{
+    const ir_node *node = q->node;
+    ir_op_class kind = ir_op_class_of(node->op);
+    bool weighs = kind == IR_CLASS_MATMUL || kind == IR_CLASS_CONV ||
+                  node->op == IR_OP_gather;
+    for (int32_t k = 0; k < node->n_in; k++) {
+        ir_sbp sbp = sig->in[k].at[axis];
+        if (role == AXIS_DP && !allow_sample(q, graph, node->in[k], sbp))
+            return false;
+        if (role == AXIS_TP && weighs &&
+            !allow_weight(q, graph, node->in[k], sbp))
+            return false;
+    }
+    for (int32_t k = 0; role == AXIS_DP && k < node->n_out; k++)
+        if (!allow_sample(q, graph, node->out[k], sig->out[k].at[axis]))
+            return false;
+    return true;
+}
+
+static bool allow_on_axis(const asked *q, const ir_graph *graph, int32_t axis,
+                          const ir_nd_sig *sig)
+{
+    axis_role role = role_of(&q->f->recipe, q->mesh, axis);
+    switch (q->node->op) {
+    case IR_OP_input:
+        return allow_input(q, role, sig->out[0].at[axis]);
+    case IR_OP_variable:
+    case IR_OP_constant:
+    case IR_OP_accumulate:
+        return allow_persistent(q, role, sig->out[0].at[axis]);
+    default:
+        return q->node->phase == IR_UPDATE ||
+               allow_work(q, graph, role, axis, sig);
+    }
+}
+
 static bool allow(void *ctx, const ir_graph *graph, int32_t v,
                   const ir_mesh *mesh, const ir_nd_sig *sig)
 {
@@ -305,24 +386,14 @@ static bool allow(void *ctx, const ir_graph *graph, int32_t v,
     const ir_node *node = &graph->nodes.at[v];
     if (!mesh_fits(&f->recipe, mesh))
         return false;
-    if (f->graph != graph)
-        mark_weights(f, graph);
+    mark(f, graph);
     if (node->n_out == 0)
         return true;
     int32_t id = node->out[0];
     asked q = {f, mesh, node, &graph->tensors.at[id], id};
-    for (int32_t a = 0; a < mesh->n; a++) {
-        axis_role role = role_of(&f->recipe, mesh, a);
-        ir_sbp sbp = sig->out[0].at[a];
-        bool fine = true;
-        if (node->op == IR_OP_input)
-            fine = allow_input(&q, role, sbp);
-        else if (node->op == IR_OP_variable || node->op == IR_OP_constant ||
-                 node->op == IR_OP_accumulate)
-            fine = allow_persistent(&q, role, sbp);
-        if (!fine)
+    for (int32_t a = 0; a < mesh->n; a++)
+        if (!allow_on_axis(&q, graph, a, sig))
             return false;
-    }
     return true;
 }
 
