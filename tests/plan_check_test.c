@@ -115,7 +115,7 @@ static void test_wrong_rate(bench *b)
         break;
     }
     tap_equal_int(recheck(b, p), FS_NO,
-                  "sbp: a variable that is never updated is refused");
+                  "a variable whose update is cut off is refused");
     hand_print(&b->report);
 }
 
