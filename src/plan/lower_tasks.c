@@ -260,6 +260,7 @@ void plan_lower_tasks(lowering *l)
             make_compute(l, v);
     }
     for (int32_t s = 0; s < l->strategy->n_stages; s++)
-        qsort(l->roles[s].tasks.at, (size_t)l->roles[s].tasks.n,
-              sizeof(lower_task), compare_tasks);
+        if (l->roles[s].tasks.n > 0)
+            qsort(l->roles[s].tasks.at, (size_t)l->roles[s].tasks.n,
+                  sizeof(lower_task), compare_tasks);
 }
