@@ -230,6 +230,8 @@ fs_status exec_rank_open(exec_world *world, const ir_graph *graph,
     rank->actors = plan_actors_create(p, rank->role, options->steps, arena);
     rank->tasks = fs_new(arena, exec_task, rank->role->n_tasks);
     rank->flight = fs_new(arena, exec_flight, rank->role->n_streams);
+    rank->made_ns = fs_new(arena, int64_t, rank->role->n_registers);
+    rank->freed_ns = fs_new(arena, int64_t, rank->role->n_registers);
     rank->firings = fs_new(arena, int64_t, options->steps + 1);
     rank->firings_per_step = count_firings(rank);
     rank->step_end_ns = fs_new(arena, int64_t, options->steps + 1);

@@ -34,7 +34,8 @@ typedef struct exec_task {
 
 /* A stream's task in flight. */
 typedef struct exec_flight {
-    int64_t ready_ns, start_ns, busy_ns; /* ready_ns 0: not ready yet */
+    int64_t ready_ns, start_ns, busy_ns;
+    int64_t free_ns; /* when the stream's last task completed */
 } exec_flight;
 
 /* A tensor the caller wants: where this rank's piece of it is kept when its
@@ -57,6 +58,8 @@ typedef struct exec_rank {
     plan_actors *actors;
     exec_task *tasks;     /* [role->n_tasks] */
     exec_flight *flight;  /* [role->n_streams] */
+    int64_t *made_ns, *freed_ns; /* [role->n_registers] last piece completed,
+                                    last read */
     exec_loader *loader;
     int32_t n_captures;
     exec_capture *captures;

@@ -144,6 +144,30 @@ static void count_firing(exec_rank *rank, int64_t step, int64_t now)
     }
 }
 
+/* Since when the task could have fired: its turn, its last input, its last
+ * free buffer. */
+static int64_t find_ready(const exec_rank *rank, const plan_task *task)
+{
+    int64_t ready = rank->flight[task->stream].free_ns;
+    for (int32_t i = 0; i < task->n_in; i++)
+        if (rank->made_ns[task->in[i]] > ready)
+            ready = rank->made_ns[task->in[i]];
+    for (int32_t i = 0; i < task->n_out; i++)
+        if (rank->freed_ns[task->out[i]] > ready)
+            ready = rank->freed_ns[task->out[i]];
+    return ready > rank->begin_ns ? ready : rank->begin_ns;
+}
+
+static void note_times(exec_rank *rank, const plan_task *task, int64_t now)
+{
+    for (int32_t i = 0; i < task->n_in; i++)
+        rank->freed_ns[task->in[i]] = now;
+    for (int32_t i = 0; i < task->n_out; i++)
+        rank->made_ns[task->out[i]] = now;
+    rank->flight[task->stream].free_ns = now;
+    rank->last_move_ns = now;
+}
+
 static void complete(exec_rank *rank, int32_t stream, int32_t task)
 {
     exec_task *t = &rank->tasks[task];
@@ -159,8 +183,8 @@ static void complete(exec_rank *rank, int32_t stream, int32_t task)
             capture_piece(rank, &rank->captures[i], stream);
     plan_actor_done(rank->actors, stream);
     count_firing(rank, step, now);
-    memset(flight, 0, sizeof *flight);
-    rank->last_move_ns = now;
+    flight->busy_ns = 0;
+    note_times(rank, t->task, now);
 }
 
 /* ---- a stream's turn ---- */
@@ -196,9 +220,8 @@ static void fire(exec_rank *rank, int32_t stream, exec_task *t)
     exec_flight *flight = &rank->flight[stream];
     int64_t start;
     plan_actor_fire(rank->actors, stream);
+    flight->ready_ns = find_ready(rank, t->task);
     flight->start_ns = fs_now_ns();
-    if (!flight->ready_ns)
-        flight->ready_ns = flight->start_ns;
     switch (t->task->kind) {
     case PLAN_COMPUTE:
         run_compute(rank, stream, t);
