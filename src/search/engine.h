@@ -43,6 +43,16 @@ typedef struct search_incidence {
 search_incidence search_net_incidence(const search_net *net, bool both,
                                       fs_arena *arena);
 
+/* A network with some of the values of another. */
+typedef struct search_subnet {
+    search_net net;
+    int32_t **value; /* [node][place] -> value of the other */
+} search_subnet;
+search_subnet search_subnet_of(const search_net *net, const int32_t *dom,
+                               int32_t *const *value, fs_arena *arena);
+/* Drops dominated values of the whole objective, to a fixpoint. */
+void search_subnet_reduce(search_subnet *sub, fs_arena *arena);
+
 bool search_proven(double bound, double cost);
 
 /* Changes single nodes of `value` as long as that lowers the cost (memory

@@ -19,7 +19,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROUNDS = 80, FIX_SWEEPS = 40, MILP_COLUMNS = 60000 };
+enum { ROUNDS = 80, PATIENCE = 8, FIX_SWEEPS = 40, MILP_COLUMNS = 60000 };
+/* Share of the gap that so many rounds have to close. */
+#define PATIENCE_GAIN 0.05
 
 typedef struct prices {
     double *micro, *step, *bytes; /* [n_stages]; bytes: seconds per byte */
@@ -216,54 +218,32 @@ static bool move_prices(ilp *s)
     return true;
 }
 
+/* The bound creeps: the gap that is left is not the prices' to close. */
+static bool stalled(const ilp *s, double before)
+{
+    return isfinite(s->cost) &&
+           s->bound - before < PATIENCE_GAIN * (s->cost - s->bound);
+}
+
 static bool find_prices(ilp *s)
 {
     bool single = s->net->n_stages == 1;
+    double before = -INFINITY;
     for (int32_t round = 0; round < ROUNDS; round++) {
         if (!price_round(s, single && round == 0))
             return false;
         if (done(s) || !move_prices(s))
             return true;
+        if (round % PATIENCE == PATIENCE - 1) {
+            if (stalled(s, before))
+                return true;
+            before = s->bound;
+        }
     }
     return true;
 }
 
 /* ---- closing the gap ---- */
-
-/* The network with only the values that a cfn has left. */
-static search_net *restricted(const search_net *net, const search_cfn *cfn,
-                              fs_arena *arena)
-{
-    search_net *out = fs_new(arena, search_net, 1);
-    *out = *net;
-    out->nodes = fs_memdup(arena, net->nodes,
-                           (size_t)net->n_nodes * sizeof *net->nodes);
-    out->edges = fs_memdup(arena, net->edges,
-                           (size_t)net->n_edges * sizeof *net->edges);
-    for (int32_t i = 0; i < net->n_nodes; i++) {
-        search_net_node *node = &out->nodes[i];
-        node->n = cfn->dom[i];
-        node->cost = fs_new(arena, double, node->n);
-        node->bytes = fs_new(arena, int64_t, node->n);
-        for (int32_t s = 0; s < node->n; s++) {
-            node->cost[s] = net->nodes[i].cost[cfn->value[i][s]];
-            node->bytes[s] = net->nodes[i].bytes[cfn->value[i][s]];
-        }
-    }
-    for (int32_t e = 0; e < net->n_edges; e++) {
-        search_net_edge *edge = &out->edges[e];
-        int64_t nu = cfn->dom[edge->u], nv = cfn->dom[edge->v];
-        const double *from = edge->cost;
-        edge->cost = fs_new(arena, double, nu * nv);
-        for (int64_t a = 0; a < nu; a++)
-            for (int64_t b = 0; b < nv; b++)
-                edge->cost[a * nv + b] =
-                    from[(int64_t)cfn->value[edge->u][a] *
-                             net->nodes[edge->v].n +
-                         cfn->value[edge->v][b]];
-    }
-    return out;
-}
 
 /* Drops what cannot beat the best known cost, at the best prices. */
 static search_cfn *fix(ilp *s)
@@ -292,7 +272,12 @@ static bool close_gap(ilp *s)
         return true;
     if (cfn->infeasible)
         return false;
-    search_net *kernel = restricted(net, cfn, s->arena);
+    search_subnet sub = search_subnet_of(net, cfn->dom, cfn->value, s->arena);
+    /* Dominance will not make a giant small. */
+    if (search_milp_columns(&sub.net) > 10 * MILP_COLUMNS)
+        return true;
+    search_subnet_reduce(&sub, s->arena);
+    search_net *kernel = &sub.net;
     if (search_milp_columns(kernel) > MILP_COLUMNS)
         return true;
     search_milp_task task = {kernel, NULL, s->cost, s->budget->cutoff,
@@ -307,7 +292,7 @@ static bool close_gap(ilp *s)
     if (isfinite(found.cost)) {
         int32_t *value = fs_new(s->arena, int32_t, net->n_nodes);
         for (int32_t i = 0; i < net->n_nodes; i++)
-            value[i] = cfn->value[i][found.value[i]];
+            value[i] = sub.value[i][found.value[i]];
         offer(s, value);
     }
     s->bound = fmin(s->cost, fmax(s->bound, found.lower_bound));

@@ -10,6 +10,8 @@
  *   A_i <= Amax, B_i <= Bmax                for each stage
  *   sum bytes x <= limit                    for each stage that could exceed it
  *
+ * An edge with an end of one value needs no y: its cost is the other end's.
+ *
  * Costs are scaled to about 1000, bytes to the limit: GLPK's tolerances are
  * absolute. Its environment is freed at the end. */
 #include "config.h"
@@ -29,7 +31,10 @@ typedef struct milp {
     double scale;     /* cost -> objective */
     int32_t *x;       /* [node] column of its first value - 1; values that are
                          forbidden have a column fixed at 0 */
-    int32_t *y;       /* [edge] column of its first finite pair - 1 */
+    int32_t *y;       /* [edge] column of its first finite pair - 1; -1: an
+                         end has one value, so that the other end's columns
+                         bear the cost */
+    double *load;     /* [x column - 1][2 n_stages] what a value costs */
     int32_t a_max, b_max;
     int n_entries, room;
     int *row, *column;
@@ -39,6 +44,11 @@ typedef struct milp {
     int64_t nodes;
 } milp;
 
+static bool has_pairs(const search_net *net, const search_net_edge *edge)
+{
+    return net->nodes[edge->u].n > 1 && net->nodes[edge->v].n > 1;
+}
+
 int64_t search_milp_columns(const search_net *net)
 {
     int64_t n = 2;
@@ -46,7 +56,8 @@ int64_t search_milp_columns(const search_net *net)
         n += net->nodes[i].n;
     for (int32_t e = 0; e < net->n_edges; e++) {
         const search_net_edge *edge = &net->edges[e];
-        n += (int64_t)net->nodes[edge->u].n * net->nodes[edge->v].n;
+        if (has_pairs(net, edge))
+            n += (int64_t)net->nodes[edge->u].n * net->nodes[edge->v].n;
     }
     return n;
 }
@@ -87,7 +98,7 @@ static double objective_scale(const milp *p)
     return 1000 / size;
 }
 
-static void add_columns(milp *p)
+static void add_values(milp *p)
 {
     const search_net *net = p->net;
     for (int32_t i = 0; i < net->n_nodes; i++) {
@@ -101,31 +112,71 @@ static void add_columns(milp *p)
                 glp_set_col_bnds(p->lp, p->x[i] + s + 1, GLP_FX, 0, 0);
         }
     }
+}
+
+static void add_pairs(milp *p)
+{
+    const search_net *net = p->net;
     for (int32_t e = 0; e < net->n_edges; e++) {
         const search_net_edge *edge = &net->edges[e];
-        p->y[e] = glp_get_num_cols(p->lp);
-        for (int32_t s = 0; s < net->nodes[edge->u].n; s++)
+        p->y[e] = has_pairs(net, edge) ? glp_get_num_cols(p->lp) : -1;
+        for (int32_t s = 0; p->y[e] >= 0 && s < net->nodes[edge->u].n; s++)
             for (int32_t t = 0; t < net->nodes[edge->v].n; t++)
                 if (isfinite(edge_row(net, edge, s)[t]))
                     glp_set_col_bnds(p->lp, glp_add_cols(p->lp, 1), GLP_LO, 0,
                                      0);
     }
+}
+
+static void add_maxima(milp *p)
+{
     p->a_max = glp_add_cols(p->lp, 2);
     p->b_max = p->a_max + 1;
     glp_set_col_bnds(p->lp, p->a_max, GLP_FR, 0, 0);
     glp_set_col_bnds(p->lp, p->b_max, GLP_FR, 0, 0);
-    glp_set_obj_coef(p->lp, p->a_max, net->micro_batches - 1);
+    glp_set_obj_coef(p->lp, p->a_max, p->net->micro_batches - 1);
     glp_set_obj_coef(p->lp, p->b_max, 1);
 }
 
-/* A column's cost goes to its stage's row and, per micro-batch, to the sum. */
-static void charge(milp *p, int column, int32_t stage, bool per_step,
-                   double cost)
+static int32_t stage_row(int32_t stage, bool per_step)
 {
-    int rows = 2 * stage + (per_step ? 2 : 1);
-    put(p, rows, column, p->scale * cost);
-    if (!per_step)
+    return 2 * stage + (per_step ? 2 : 1);
+}
+
+/* A pair's cost goes to its stage's row and, per micro-batch, to the sum. */
+static void charge_pair(milp *p, int column, const search_net_edge *edge,
+                        double cost)
+{
+    put(p, stage_row(edge->stage, edge->per_step), column, p->scale * cost);
+    if (!edge->per_step)
         glp_set_obj_coef(p->lp, column, p->scale * cost);
+}
+
+/* A value's cost, which may have several parts. */
+static void charge_value(milp *p, int column, int32_t stage, bool per_step,
+                         double cost)
+{
+    if (isfinite(cost))
+        p->load[(column - 1) * 2 * p->net->n_stages +
+                stage_row(stage, per_step) - 1] += p->scale * cost;
+    else
+        glp_set_col_bnds(p->lp, column, GLP_FX, 0, 0);
+}
+
+/* What values cost, once it is summed. */
+static void add_load(milp *p, int n_values)
+{
+    int rows = 2 * p->net->n_stages;
+    for (int c = 1; c <= n_values; c++) {
+        double micro = 0;
+        for (int r = 0; r < rows; r++) {
+            double cost = p->load[(c - 1) * rows + r];
+            put(p, r + 1, c, cost);
+            if (r % 2 == 0)
+                micro += cost;
+        }
+        glp_set_obj_coef(p->lp, c, micro);
+    }
 }
 
 static void add_stage_rows(milp *p)
@@ -149,39 +200,55 @@ static void add_node_rows(milp *p)
         glp_set_row_bnds(p->lp, row, GLP_FX, 1, 1);
         for (int32_t s = 0; s < node->n; s++) {
             put(p, row, p->x[i] + s + 1, 1);
-            if (isfinite(node->cost[s]))
-                charge(p, p->x[i] + s + 1, node->stage, node->per_step,
-                       node->cost[s]);
+            charge_value(p, p->x[i] + s + 1, node->stage, node->per_step,
+                         node->cost[s]);
         }
     }
 }
 
-static void add_edge_rows(milp *p)
+/* An edge without pairs: its cost is that of the end with a choice. */
+static void charge_edge(milp *p, const search_net_edge *edge)
 {
     const search_net *net = p->net;
-    for (int32_t e = 0; e < net->n_edges; e++) {
-        const search_net_edge *edge = &net->edges[e];
-        int32_t nu = net->nodes[edge->u].n, nv = net->nodes[edge->v].n;
-        if (nu + nv == 0)
-            continue;
-        int first = glp_add_rows(p->lp, nu + nv), column = p->y[e];
-        for (int32_t k = 0; k < nu + nv; k++)
-            glp_set_row_bnds(p->lp, first + k, GLP_FX, 0, 0);
-        for (int32_t s = 0; s < nu; s++)
-            put(p, first + s, p->x[edge->u] + s + 1, -1);
+    int32_t nu = net->nodes[edge->u].n, nv = net->nodes[edge->v].n;
+    for (int32_t s = 0; s < nu; s++)
         for (int32_t t = 0; t < nv; t++)
-            put(p, first + nu + t, p->x[edge->v] + t + 1, -1);
-        for (int32_t s = 0; s < nu; s++)
-            for (int32_t t = 0; t < nv; t++) {
-                double cost = edge_row(net, edge, s)[t];
-                if (!isfinite(cost))
-                    continue;
-                column++;
-                put(p, first + s, column, 1);
-                put(p, first + nu + t, column, 1);
-                charge(p, column, edge->stage, edge->per_step, cost);
-            }
-    }
+            charge_value(p, nu > 1 ? p->x[edge->u] + s + 1
+                                   : p->x[edge->v] + t + 1,
+                         edge->stage, edge->per_step,
+                         edge_row(net, edge, s)[t]);
+}
+
+static void add_pair_rows(milp *p, const search_net_edge *edge, int column)
+{
+    const search_net *net = p->net;
+    int32_t nu = net->nodes[edge->u].n, nv = net->nodes[edge->v].n;
+    int first = glp_add_rows(p->lp, nu + nv);
+    for (int32_t k = 0; k < nu + nv; k++)
+        glp_set_row_bnds(p->lp, first + k, GLP_FX, 0, 0);
+    for (int32_t s = 0; s < nu; s++)
+        put(p, first + s, p->x[edge->u] + s + 1, -1);
+    for (int32_t t = 0; t < nv; t++)
+        put(p, first + nu + t, p->x[edge->v] + t + 1, -1);
+    for (int32_t s = 0; s < nu; s++)
+        for (int32_t t = 0; t < nv; t++) {
+            double cost = edge_row(net, edge, s)[t];
+            if (!isfinite(cost))
+                continue;
+            column++;
+            put(p, first + s, column, 1);
+            put(p, first + nu + t, column, 1);
+            charge_pair(p, column, edge, cost);
+        }
+}
+
+static void add_edge_rows(milp *p)
+{
+    for (int32_t e = 0; e < p->net->n_edges; e++)
+        if (p->y[e] >= 0)
+            add_pair_rows(p, &p->net->edges[e], p->y[e]);
+        else
+            charge_edge(p, &p->net->edges[e]);
 }
 
 static void add_memory_rows(milp *p)
@@ -212,10 +279,16 @@ static void add_memory_rows(milp *p)
 static void build(milp *p)
 {
     glp_set_obj_dir(p->lp, GLP_MIN);
-    add_columns(p);
+    add_values(p);
+    int n_values = glp_get_num_cols(p->lp);
+    p->load = fs_new(p->arena, double,
+                     (size_t)n_values * 2 * (size_t)p->net->n_stages);
+    add_pairs(p);
+    add_maxima(p);
     add_stage_rows(p);
     add_node_rows(p);
     add_edge_rows(p);
+    add_load(p, n_values);
     add_memory_rows(p);
     glp_load_matrix(p->lp, p->n_entries, p->row, p->column, p->entry);
 }
@@ -233,7 +306,7 @@ static double *columns_of(const milp *p, const int32_t *value)
     for (int32_t e = 0; e < net->n_edges; e++) {
         const search_net_edge *edge = &net->edges[e];
         int column = p->y[e];
-        for (int32_t s = 0; s < net->nodes[edge->u].n; s++)
+        for (int32_t s = 0; column >= 0 && s < net->nodes[edge->u].n; s++)
             for (int32_t t = 0; t < net->nodes[edge->v].n; t++)
                 if (isfinite(edge_row(net, edge, s)[t]) && ++column &&
                     s == value[edge->u] && t == value[edge->v])
@@ -296,7 +369,7 @@ static void solve_integer(milp *p)
     glp_iocp parm;
     glp_init_iocp(&parm);
     parm.msg_lev = GLP_MSG_OFF;
-    parm.br_tech = GLP_BR_PCH;
+    parm.br_tech = GLP_BR_DTH;
     parm.bt_tech = GLP_BT_BLB;
     parm.cov_cuts = parm.mir_cuts = GLP_ON;
     parm.tol_obj = SEARCH_TOLERANCE;
