@@ -1,6 +1,9 @@
 /* The runtime: one rank runs the tasks of its role. The same actor protocol as
  * the simulator, dense state, one polling thread that runs kernels and
- * progresses communication, a loader thread that reads data ahead. */
+ * progresses communication, a loader thread that reads data ahead.
+ *
+ * A device is one core: kernels run on one thread, however many cores the host
+ * has, so that what was measured once holds for any number of ranks. */
 #ifndef FS_EXEC_EXEC_H
 #define FS_EXEC_EXEC_H
 

@@ -108,12 +108,6 @@ void exec_world_abort(exec_world *world, const char *cause)
     _exit(FS_FAULT);
 }
 
-int32_t exec_world_threads(const exec_world *world)
-{
-    int32_t share = world->cores / world->on_host;
-    return share > 1 ? share : 1;
-}
-
 void exec_world_reduce(exec_world *world, void *data, int64_t count,
                        MPI_Datatype type, MPI_Op op)
 {
