@@ -52,10 +52,9 @@ static int32_t draw_op(ir_graph *g, uint64_t *rng, const int32_t *made,
     switch (fs_rand_below(rng, 6)) {
     case 0:
     case 1:
-        return ir_matmul(g, x,
-                         new_weight(g, sx.dim[1],
-                                    widths[fs_rand_below(rng, 4)]),
-                         false, false);
+        return ir_matmul(
+            g, x, new_weight(g, sx.dim[1], widths[fs_rand_below(rng, 4)]),
+            false, false);
     case 2:
         return ir_unary(g, IR_OP_gelu, x);
     case 3:
@@ -75,8 +74,7 @@ static ir_graph *draw_graph(uint64_t *rng, bool train, int most)
     made[n++] = ir_input(g, "x", IR_F32, shape2(64, 128), 0);
     if (train) {
         int32_t target = ir_input(g, "t", IR_F32, shape2(64, 32), 0);
-        int32_t y = ir_matmul(g, made[0], new_weight(g, 128, 32), false,
-                              false);
+        int32_t y = ir_matmul(g, made[0], new_weight(g, 128, 32), false, false);
         if (fs_rand_below(rng, 2))
             y = ir_unary(g, IR_OP_tanh, y);
         g->loss = ir_mse(g, y, target);
@@ -130,9 +128,9 @@ static double recomputed(const bench *b, const search_result *result)
 {
     cost_summary summary = {0};
     fs_err err = {0};
-    fs_status status = cost_strategy(b->problem.cost, result->graph,
-                                     result->strategy, b->arena, &err,
-                                     &summary);
+    fs_status status =
+        cost_strategy(b->problem.cost, result->graph, result->strategy,
+                      b->arena, &err, &summary);
     return status == FS_OK ? summary.iteration_s : -1;
 }
 
@@ -186,8 +184,10 @@ static void test_engines(uint64_t seed, fs_arena *arena)
         const char *cluster;
         int32_t stages;
         int most;
-    } settings[] = {{"1x2:cpu", 1, 8}, {"1x4:cpu", 1, 4},
-                    {"2x2:a100-sxm4-80g", 1, 4}, {"1x4:cpu", 2, 8}};
+    } settings[] = {{"1x2:cpu", 1, 8},
+                    {"1x4:cpu", 1, 4},
+                    {"2x2:a100-sxm4-80g", 1, 4},
+                    {"1x4:cpu", 2, 8}};
     tally t = {0};
     for (int i = 0; i < GRAPHS; i++) {
         uint64_t rng = fs_mix(seed + (uint64_t)i);
@@ -257,8 +257,7 @@ static char kind_of(const search_result *r, ir_role role, int32_t axis)
     char kind = 0;
     for (int32_t v = 0; v < r->graph->nodes.n; v++) {
         const ir_node *node = &r->graph->nodes.at[v];
-        if (node->n_out == 0 ||
-            r->graph->tensors.at[node->out[0]].role != role)
+        if (node->n_out == 0 || r->graph->tensors.at[node->out[0]].role != role)
             continue;
         ir_sbp sbp = r->strategy->sig[v].out[0].at[axis];
         char here = sbp.kind == IR_B ? 'B' : sbp.kind == IR_S ? 'S' : 'P';
@@ -284,8 +283,8 @@ static void test_parallel_recipes(fs_arena *arena)
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         bench b;
         ir_graph *graph = mlp(1);
-        search_result r = plan_recipe(
-            &b, open_cluster(cases[c].cluster, arena), graph, cases[c].recipe);
+        search_result r = plan_recipe(&b, open_cluster(cases[c].cluster, arena),
+                                      graph, cases[c].recipe);
         bool good = r.strategy && r.strategy->stages[0].mesh.n == cases[c].axes;
         for (int32_t a = 0; good && a < cases[c].axes; a++)
             good = kind_of(&r, IR_INPUT, a) == cases[c].input[a] &&
@@ -329,8 +328,9 @@ static void test_pipeline_recipe(fs_arena *arena)
 
 static void test_bad_recipes(fs_arena *arena)
 {
-    static const char *const bad[] = {"dp", "dp=0", "dp=2,xp=2", "zero=4",
-                                      "schedule=none", "dp=2x", "dp=-1", ""};
+    static const char *const bad[] = {
+        "dp",    "dp=0",  "dp=2,xp=2", "zero=4", "schedule=none",
+        "dp=2x", "dp=-1", ""};
     static const char *const wrong[] = {"dp=3", "dp=2,tp=2,pp=2",
                                         "micro-batches=7",
                                         "micro-batch=4,micro-batches=2"};
@@ -339,7 +339,8 @@ static void test_bad_recipes(fs_arena *arena)
         search_recipe recipe = search_recipe_free();
         fs_err err = {0};
         tap_ok(search_recipe_parse(bad[k], arena, &err, &recipe) ==
-                       FS_INVALID && err.text[0],
+                       FS_INVALID &&
+                   err.text[0],
                "recipe '%s' is refused", bad[k]);
     }
     for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
@@ -348,8 +349,7 @@ static void test_bad_recipes(fs_arena *arena)
         tap_ok(search_recipe_parse(wrong[k], arena, &err, &recipe) == FS_OK &&
                    search_recipe_complete(cluster, 8, false, &err, &recipe) ==
                        FS_INVALID,
-               "recipe '%s' does not fit 4 devices and a batch of 8",
-               wrong[k]);
+               "recipe '%s' does not fit 4 devices and a batch of 8", wrong[k]);
     }
 }
 

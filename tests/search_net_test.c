@@ -50,10 +50,11 @@ static search_net *draw_net(uint64_t *rng, const recipe *shape, fs_arena *arena)
                 continue;
             search_net_edge *edge = &net->edges[net->n_edges++];
             int32_t cells = net->nodes[u].n * net->nodes[v].n;
-            *edge = (search_net_edge){
-                .u = u, .v = v, .stage = net->nodes[v].stage,
-                .per_step = fs_rand_below(rng, 3) == 0,
-                .cost = fs_new(arena, double, cells)};
+            *edge = (search_net_edge){.u = u,
+                                      .v = v,
+                                      .stage = net->nodes[v].stage,
+                                      .per_step = fs_rand_below(rng, 3) == 0,
+                                      .cost = fs_new(arena, double, cells)};
             for (int32_t k = 0; k < cells; k++)
                 edge->cost[k] = draw_cost(rng, shape);
         }
@@ -121,8 +122,7 @@ static search_solution run(const char *engine, const search_net *net,
     return out;
 }
 
-static void judge(tally *t, const search_net *net, bool reduce,
-                  fs_arena *arena)
+static void judge(tally *t, const search_net *net, bool reduce, fs_arena *arena)
 {
     fs_status wanted, got, baseline;
     search_solution oracle = run("exhaustive", net, true, arena, &wanted);
@@ -140,8 +140,8 @@ static void judge(tally *t, const search_net *net, bool reduce,
     t->solved++;
     bool good = same(ilp.cost, oracle.cost);
     if (!good)
-        printf("# net %d: ilp %.17g, exhaustive %.17g, bound %.17g\n",
-               t->nets, ilp.cost, oracle.cost, ilp.lower_bound);
+        printf("# net %d: ilp %.17g, exhaustive %.17g, bound %.17g\n", t->nets,
+               ilp.cost, oracle.cost, ilp.lower_bound);
     t->bad_cost += !good;
     t->bad_bound += !(ilp.lower_bound <= oracle.cost * (1 + 1e-12)) ||
                     !(ilp.lower_bound >= oracle.cost * (1 - 1e-9)) ||
@@ -193,8 +193,7 @@ static void agree(uint64_t seed)
         fs_status with, without;
         search_solution a = run("ilp", net, true, arena, &with);
         search_solution b = run("ilp", net, false, arena, &without);
-        bool good = with == without &&
-                    (with != FS_OK || same(a.cost, b.cost));
+        bool good = with == without && (with != FS_OK || same(a.cost, b.cost));
         if (!good)
             printf("# net %d: %d %.17g with, %d %.17g without\n", i, with,
                    a.cost, without, b.cost);

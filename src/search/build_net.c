@@ -100,8 +100,8 @@ static int32_t add_domain(builder *b, int32_t v)
         if (!in_space(node, &all.at[k], stage->mesh.n))
             continue;
         d.sig[d.n] = all.at[k];
-        d.seconds[d.n] = cost_node_seconds(b->problem->cost, graph, v,
-                                           &d.sig[d.n], stage);
+        d.seconds[d.n] =
+            cost_node_seconds(b->problem->cost, graph, v, &d.sig[d.n], stage);
         d.n++;
     }
     fs_push(b->arena, &b->domains, d);
@@ -168,10 +168,11 @@ static void build_node(builder *b, const ir_uses *uses, int32_t v)
     int32_t stage = layout->stage_of[v], id = domain_of(b, v);
     const domain *d = &b->domains.at[id];
     search_net_node *node = &out->net.nodes[v];
-    *node = (search_net_node){
-        .n = d->n, .stage = stage, .cost = d->seconds,
-        .per_step = cost_node_per_step(layout->graph, v),
-        .bytes = fs_new(b->arena, int64_t, d->n)};
+    *node = (search_net_node){.n = d->n,
+                              .stage = stage,
+                              .cost = d->seconds,
+                              .per_step = cost_node_per_step(layout->graph, v),
+                              .bytes = fs_new(b->arena, int64_t, d->n)};
     for (int32_t k = 0; k < d->n; k++)
         node->bytes[k] =
             cost_node_bytes(layout->graph, uses, v, &d->sig[k],
@@ -187,18 +188,21 @@ void search_build_nodes(const search_problem *problem,
                         search_built *out)
 {
     int32_t n = layout->graph->nodes.n;
-    builder b = {.problem = problem, .layout = layout, .arena = arena,
-                 .out = out, .alike = {.arena = arena},
+    builder b = {.problem = problem,
+                 .layout = layout,
+                 .arena = arena,
+                 .out = out,
+                 .alike = {.arena = arena},
                  .filtered = {.arena = arena}};
-    *out = (search_built){
-        .layout = layout,
-        .net = {.n_nodes = n, .n_stages = layout->n_stages,
-                .micro_batches = layout->graph->micro_batches,
-                .nodes = fs_new(arena, search_net_node, n),
-                .limit_bytes = layout->limit_bytes},
-        .sig = fs_new(arena, ir_nd_sig *, n),
-        .domain = fs_new(arena, int32_t, n),
-        .empty = -1};
+    *out = (search_built){.layout = layout,
+                          .net = {.n_nodes = n,
+                                  .n_stages = layout->n_stages,
+                                  .micro_batches = layout->graph->micro_batches,
+                                  .nodes = fs_new(arena, search_net_node, n),
+                                  .limit_bytes = layout->limit_bytes},
+                          .sig = fs_new(arena, ir_nd_sig *, n),
+                          .domain = fs_new(arena, int32_t, n),
+                          .empty = -1};
     ir_uses uses = ir_graph_uses(layout->graph, arena);
     for (int32_t v = 0; v < n; v++)
         build_node(&b, &uses, v);
@@ -251,8 +255,7 @@ static double pair_seconds(const edge_builder *b, const link *l,
     double path = plan_boxer_find(b->boxer, tensor, home, from, to, NULL);
     if (home == goal || isinf(path))
         return path;
-    return path +
-           cost_move_seconds(b->problem->cost, tensor, home, goal, to);
+    return path + cost_move_seconds(b->problem->cost, tensor, home, goal, to);
 }
 
 typedef const ir_nd_sbp *sbp_at(const search_built *built, const link *l,
@@ -282,20 +285,21 @@ static double *make_table(const edge_builder *b, const link *l)
     const search_net_node *nodes = b->built->net.nodes;
     int32_t nu = nodes[l->u].n, nv = nodes[l->v].n;
     fs_arena *scratch = fs_arena_create();
-    int32_t *wu = fs_new(scratch, int32_t, nu), *fu = fs_new(scratch, int32_t, nu);
-    int32_t *wv = fs_new(scratch, int32_t, nv), *fv = fs_new(scratch, int32_t, nv);
+    int32_t *wu = fs_new(scratch, int32_t, nu),
+            *fu = fs_new(scratch, int32_t, nu);
+    int32_t *wv = fs_new(scratch, int32_t, nv),
+            *fv = fs_new(scratch, int32_t, nv);
     int32_t du = distinct(b, l, leaves, nu, wu, fu);
     int32_t dv = distinct(b, l, arrives, nv, wv, fv);
-    double *pair = fs_new(scratch, double, (size_t)du * (size_t)dv);
+    double *pair = fs_new(scratch, double, (size_t)du *(size_t)dv);
     for (int32_t s = 0; s < du; s++)
         for (int32_t t = 0; t < dv; t++)
             pair[s * dv + t] = pair_seconds(b, l, leaves(b->built, l, fu[s]),
                                             arrives(b->built, l, fv[t]));
-    double *table = fs_new(b->arena, double, (size_t)nu * (size_t)nv);
+    double *table = fs_new(b->arena, double, (size_t)nu *(size_t)nv);
     for (int64_t s = 0; s < nu; s++)
         for (int64_t t = 0; t < nv; t++)
-            table[l->loop ? t * nu + s : s * nv + t] =
-                pair[wu[s] * dv + wv[t]];
+            table[l->loop ? t * nu + s : s * nv + t] = pair[wu[s] * dv + wv[t]];
     fs_arena_destroy(scratch);
     return table;
 }
@@ -303,8 +307,12 @@ static double *make_table(const edge_builder *b, const link *l)
 static double *table_of(edge_builder *b, const link *l)
 {
     const search_built *built = b->built;
-    edge_key key = {built->domain[l->u], built->domain[l->v], l->out_slot,
-                    l->in_slot, l->loop, built->layout->stage_of[l->u],
+    edge_key key = {built->domain[l->u],
+                    built->domain[l->v],
+                    l->out_slot,
+                    l->in_slot,
+                    l->loop,
+                    built->layout->stage_of[l->u],
                     built->layout->stage_of[l->v]};
     int32_t *known = search_memo_at(&b->alike, &key, sizeof key);
     if (*known < 0) {
@@ -321,12 +329,12 @@ static void build_edge(edge_builder *b, int32_t v, int32_t slot, int32_t tensor)
     const ir_tensor *t = &graph->tensors.at[tensor];
     bool loop = graph->nodes.at[v].op == IR_OP_variable;
     link l = {tensor, t->producer, v, t->slot, slot, loop};
-    built->net.edges[built->net.n_edges++] = (search_net_edge){
-        .u = loop ? v : l.u,
-        .v = loop ? l.u : v,
-        .stage = built->layout->stage_of[v],
-        .per_step = plan_tensor_per_step(graph, tensor),
-        .cost = table_of(b, &l)};
+    built->net.edges[built->net.n_edges++] =
+        (search_net_edge){.u = loop ? v : l.u,
+                          .v = loop ? l.u : v,
+                          .stage = built->layout->stage_of[v],
+                          .per_step = plan_tensor_per_step(graph, tensor),
+                          .cost = table_of(b, &l)};
 }
 
 void search_build_edges(const search_problem *problem, plan_boxer *boxer,
@@ -364,15 +372,16 @@ static void set_path(plan_boxer *boxer, const search_built *built,
     const ir_nd_sbp *to = graph->nodes.at[v].op == IR_OP_variable
                               ? &s->sig[v].out[0]
                               : &s->sig[v].in[slot];
-    double seconds = plan_boxer_find(
-        boxer, t, &s->stages[s->stage_of[t->producer]],
-        &s->sig[t->producer].out[t->slot], to, &s->edge[s->first_edge[v] + slot]);
+    double seconds =
+        plan_boxer_find(boxer, t, &s->stages[s->stage_of[t->producer]],
+                        &s->sig[t->producer].out[t->slot], to,
+                        &s->edge[s->first_edge[v] + slot]);
     FS_ASSERT(isfinite(seconds));
 }
 
-plan_strategy *search_strategy(const search_problem *problem,
-                               plan_boxer *boxer, const search_built *built,
-                               const int32_t *value, fs_arena *arena)
+plan_strategy *search_strategy(const search_problem *problem, plan_boxer *boxer,
+                               const search_built *built, const int32_t *value,
+                               fs_arena *arena)
 {
     const search_layout *layout = built->layout;
     const ir_graph *graph = layout->graph;

@@ -200,9 +200,9 @@ void search_cfn_finish(const search_cfn *cfn, int32_t *value)
         const search_record *record = &cfn->records.at[r];
         int64_t index = 0;
         for (int32_t k = 0; k < record->n_scope; k++)
-            index = index * record->dom[k] +
-                    place_of(record->map[k], record->dom[k],
-                             value[record->scope[k]]);
+            index = index * record->dom[k] + place_of(record->map[k],
+                                                      record->dom[k],
+                                                      value[record->scope[k]]);
         value[record->node] = record->own[record->best[index]];
     }
 }

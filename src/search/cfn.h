@@ -100,9 +100,9 @@ void search_dual_sweep(search_dual *dual);
 
 /* Minimum of an additive network. */
 typedef struct search_minimum {
-    double bound;   /* proven */
-    double cost;    /* of value[], INFINITY when none was found */
-    int32_t *value; /* [n] */
+    double bound;         /* proven */
+    double cost;          /* of value[], INFINITY when none was found */
+    int32_t *value;       /* [n] */
     int32_t kernel_nodes; /* live after the reductions */
 } search_minimum;
 typedef struct search_effort {

@@ -16,11 +16,11 @@ typedef struct cutter {
     const ir_graph *graph;
     fs_arena *arena;
     ir_uses uses;
-    bool *moving;    /* [node] forward, depends on data */
-    int32_t n;       /* moving nodes, in order */
-    int32_t *order;  /* [n] */
-    int32_t *rank;   /* [node] place in order, -1 */
-    double *seconds; /* [n + 1] prefix sums */
+    bool *moving;      /* [node] forward, depends on data */
+    int32_t n;         /* moving nodes, in order */
+    int32_t *order;    /* [n] */
+    int32_t *rank;     /* [node] place in order, -1 */
+    double *seconds;   /* [n + 1] prefix sums */
     int32_t *crossing; /* [n + 1] activations that cross before place k */
     int64_t *bytes;    /* [n + 1] and their bytes */
 } cutter;
@@ -44,8 +44,8 @@ static void find_moving(cutter *c)
         c->rank[v] = -1;
         for (int32_t k = 0; k < node->n_in; k++) {
             int32_t from = graph->tensors.at[node->in[k]].producer;
-            moving |= c->moving[from] ||
-                      graph->nodes.at[from].op == IR_OP_input;
+            moving |=
+                c->moving[from] || graph->nodes.at[from].op == IR_OP_input;
         }
         c->moving[v] = moving && node->phase == IR_FORWARD && node->n_out > 0;
         if (c->moving[v]) {
@@ -141,10 +141,9 @@ static void choose(const cutter *c, const int32_t *at, int32_t n,
         for (int32_t j = p; j <= n; j++)
             for (int32_t i = p - 1; i < j; i++) {
                 const best_cut *before = &best[(p - 1) * (n + 1) + i];
-                best_cut now = {
-                    fmax(before->slowest,
-                         c->seconds[at[j]] - c->seconds[at[i]]),
-                    before->bytes + (i ? c->bytes[at[i]] : 0), i};
+                best_cut now = {fmax(before->slowest,
+                                     c->seconds[at[j]] - c->seconds[at[i]]),
+                                before->bytes + (i ? c->bytes[at[i]] : 0), i};
                 if (better(&now, &best[p * (n + 1) + j]))
                     best[p * (n + 1) + j] = now;
             }
@@ -259,15 +258,13 @@ static fs_status cut(cutter *c, int32_t n_stages, fs_err *err,
 }
 
 fs_status search_cut(const search_problem *problem, const ir_graph *graph,
-                     int32_t n_stages, fs_err *err,
-                     int32_t *stage_of)
+                     int32_t n_stages, fs_err *err, int32_t *stage_of)
 {
     if (n_stages == 1) {
         memset(stage_of, 0, (size_t)graph->nodes.n * sizeof *stage_of);
         return FS_OK;
     }
-    cutter c = {.problem = problem, .graph = graph,
-                .arena = fs_arena_create()};
+    cutter c = {.problem = problem, .graph = graph, .arena = fs_arena_create()};
     fs_status status = cut(&c, n_stages, err, stage_of);
     fs_arena_destroy(c.arena);
     return status;

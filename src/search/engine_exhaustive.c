@@ -17,7 +17,7 @@ typedef struct walk {
     search_incidence into; /* edges whose later end a node is */
     int32_t *value, *best;
     double best_cost;
-    bool prune; /* no entry is negative */
+    bool prune;        /* no entry is negative */
     search_sums *rest; /* [node] least that it and all later ones add */
     search_sums both;  /* scratch */
     int64_t steps;
@@ -145,7 +145,8 @@ fs_status search_exhaustive(const search_net *net, const search_budget *budget,
               .sums = search_sums_new(net->n_stages, arena),
               .value = fs_new(arena, int32_t, net->n_nodes),
               .best = fs_new(arena, int32_t, net->n_nodes),
-              .best_cost = INFINITY, .prune = never_negative(net)};
+              .best_cost = INFINITY,
+              .prune = never_negative(net)};
     enum { DEPTH = 10000 };
     if (net->n_nodes > DEPTH)
         return fs_fail(err, FS_INVALID,

@@ -14,8 +14,8 @@ enum { MAX_STEPS = 2000000 };
 typedef struct greedy {
     const search_net *net;
     search_incidence into; /* edges whose later end a node is */
-    int64_t *bytes;  /* [stage] taken so far */
-    int64_t *spare;  /* [node] least bytes of later nodes of its stage */
+    int64_t *bytes;        /* [stage] taken so far */
+    int64_t *spare;        /* [node] least bytes of later nodes of its stage */
     int32_t *value;
     int32_t **ranked; /* [node] values, best first */
     int32_t *n_ranked, *next;
@@ -58,8 +58,8 @@ static void rank(greedy *g, int32_t i, double *cost)
 {
     const search_net *net = g->net;
     const search_net_node *node = &net->nodes[i];
-    int64_t room = net->limit_bytes[node->stage] - g->bytes[node->stage] -
-                   g->spare[i];
+    int64_t room =
+        net->limit_bytes[node->stage] - g->bytes[node->stage] - g->spare[i];
     int32_t n = 0;
     for (int32_t s = 0; s < node->n; s++) {
         double c = added(g, i, s);
@@ -107,8 +107,8 @@ fs_status search_greedy(const search_net *net, const search_budget *budget,
 {
     (void)budget; /* one pass */
     greedy g = {.net = net,
-              .into = search_net_incidence(net, false, arena),
-              .bytes = fs_new(arena, int64_t, net->n_stages),
+                .into = search_net_incidence(net, false, arena),
+                .bytes = fs_new(arena, int64_t, net->n_stages),
                 .value = fs_new(arena, int32_t, net->n_nodes),
                 .ranked = fs_new(arena, int32_t *, net->n_nodes),
                 .n_ranked = fs_new(arena, int32_t, net->n_nodes),

@@ -76,9 +76,8 @@ static search_cfn *priced(const search_net *net, const prices *at,
         for (int32_t s = 0; s < node->n; s++)
             unary[s] = isinf(node->cost[s])
                            ? INFINITY
-                           : scale * node->cost[s] +
-                                 at->bytes[node->stage] *
-                                     (double)node->bytes[s];
+                           : scale * node->cost[s] + at->bytes[node->stage] *
+                                                         (double)node->bytes[s];
         search_cfn_set(cfn, i, node->n, unary);
     }
     for (int32_t e = 0; e < net->n_edges; e++) {
@@ -105,8 +104,8 @@ static void offer(ilp *s, const int32_t *value)
     if (!isfinite(search_net_cost(net, value)))
         return;
     fs_arena *scratch = fs_arena_create();
-    int32_t *try = fs_memdup(scratch, value,
-                             (size_t)net->n_nodes * sizeof *value);
+    int32_t *try =
+        fs_memdup(scratch, value, (size_t)net->n_nodes * sizeof *value);
     double cost = search_net_improve(net, try, scratch);
     if (cost < s->cost) {
         s->cost = cost;
@@ -117,8 +116,8 @@ static void offer(ilp *s, const int32_t *value)
 
 static bool done(const ilp *s)
 {
-    return search_proven(s->bound, s->cost) ||
-           s->bound >= s->budget->cutoff || fs_now_ns() >= s->deadline_ns;
+    return search_proven(s->bound, s->cost) || s->bound >= s->budget->cutoff ||
+           fs_now_ns() >= s->deadline_ns;
 }
 
 /* Minimises at the current prices. False when nothing is legal. On return

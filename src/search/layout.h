@@ -18,8 +18,7 @@ typedef struct search_layout {
  * one device, at places that as few activations as possible cross; all other
  * nodes follow. FS_NO when there are not enough places. */
 fs_status search_cut(const search_problem *problem, const ir_graph *graph,
-                     int32_t n_stages, fs_err *err,
-                     int32_t *stage_of);
+                     int32_t n_stages, fs_err *err, int32_t *stage_of);
 
 /* Table from a key of any bytes to a number. */
 typedef struct search_memo {
@@ -37,8 +36,8 @@ typedef struct search_built {
     const search_layout *layout;
     search_net net;
     ir_nd_sig **sig;
-    int32_t *domain;   /* [node] nodes of one number have equal tables */
-    int32_t empty;     /* a node that the filter leaves nothing, or -1 */
+    int32_t *domain; /* [node] nodes of one number have equal tables */
+    int32_t empty;   /* a node that the filter leaves nothing, or -1 */
 } search_built;
 
 /* Nodes only: enough for a bound. */
@@ -49,8 +48,8 @@ void search_build_edges(const search_problem *problem, plan_boxer *boxer,
                         fs_arena *arena, search_built *built);
 
 /* Solution -> strategy, with its boxing paths. */
-plan_strategy *search_strategy(const search_problem *problem,
-                               plan_boxer *boxer, const search_built *built,
-                               const int32_t *value, fs_arena *arena);
+plan_strategy *search_strategy(const search_problem *problem, plan_boxer *boxer,
+                               const search_built *built, const int32_t *value,
+                               fs_arena *arena);
 
 #endif

@@ -54,12 +54,12 @@ static void add_candidate(level0 *z, const search_graph *graph,
     candidate *c = fs_new(z->scratch, candidate, 1);
     *c = (candidate){.graph = graph, .n_stages = n_stages, .mesh = *mesh};
     c->record = (search_config){.n_stages = n_stages,
-                               .micro_batches = graph->micro_batches,
-                               .mesh = *mesh,
-                               .schedule = z->problem->schedule,
-                               .status = "limit",
-                               .iteration_s = INFINITY,
-                               .lower_bound_s = 0};
+                                .micro_batches = graph->micro_batches,
+                                .mesh = *mesh,
+                                .schedule = z->problem->schedule,
+                                .status = "limit",
+                                .iteration_s = INFINITY,
+                                .lower_bound_s = 0};
     fs_push(z->scratch, &z->all, c);
 }
 
@@ -119,9 +119,9 @@ static int64_t device_bytes(const search_problem *problem,
     if (problem->memory_bytes > 0)
         return problem->memory_bytes;
     for (int32_t k = 0; k < ir_mesh_size(&stage->mesh); k++)
-        least = fmin(least, hw_group_of(problem->cluster,
-                                        stage->first_device + k)
-                                ->device.memory_bytes);
+        least =
+            fmin(least, hw_group_of(problem->cluster, stage->first_device + k)
+                            ->device.memory_bytes);
     return least < 9e18 ? (int64_t)least : INT64_MAX;
 }
 
@@ -144,13 +144,13 @@ static fs_status lay_out(level0 *z, candidate *c, fs_err *err)
     const ir_graph *graph = c->graph->graph;
     search_layout *layout = &c->layout;
     int32_t p = c->n_stages, size = ir_mesh_size(&c->mesh);
-    *layout = (search_layout){
-        .graph = graph,
-        .n_stages = p,
-        .stages = fs_new(c->arena, plan_stage, p),
-        .stage_of = fs_new(c->arena, int32_t, graph->nodes.n),
-        .in_flight = fs_new(c->arena, int32_t, p),
-        .limit_bytes = fs_new(c->arena, int64_t, p)};
+    *layout =
+        (search_layout){.graph = graph,
+                        .n_stages = p,
+                        .stages = fs_new(c->arena, plan_stage, p),
+                        .stage_of = fs_new(c->arena, int32_t, graph->nodes.n),
+                        .in_flight = fs_new(c->arena, int32_t, p),
+                        .limit_bytes = fs_new(c->arena, int64_t, p)};
     for (int32_t i = 0; i < p; i++) {
         layout->stages[i] = (plan_stage){c->mesh, i * size};
         layout->limit_bytes[i] = device_bytes(problem, &layout->stages[i]);
@@ -196,9 +196,10 @@ static void say(const level0 *z, const candidate *c)
     for (int32_t a = 0; a < c->mesh.n && n < sizeof mesh; a++)
         n += (size_t)snprintf(mesh + n, sizeof mesh - n, "%s%d", a ? "x" : "",
                               c->mesh.dim[a]);
-    snprintf(line, sizeof line, "%d stages of (%s), %d micro-batches: %s, "
-             "bound %s, best %s", c->n_stages, mesh,
-             c->graph->micro_batches, c->record.status,
+    snprintf(line, sizeof line,
+             "%d stages of (%s), %d micro-batches: %s, "
+             "bound %s, best %s",
+             c->n_stages, mesh, c->graph->micro_batches, c->record.status,
              fs_human_seconds(bound, c->record.lower_bound_s),
              fs_human_seconds(best, z->best_s));
     z->problem->progress(z->problem->progress_ctx, line);
@@ -270,8 +271,8 @@ static fs_status solve(level0 *z, candidate *c, double seconds, fs_err *err)
     int64_t start_ns = fs_now_ns();
     if (!c->built.net.edges)
         search_build_edges(z->problem, z->boxer, c->arena, &c->built);
-    fs_status status = z->engine(&c->built.net, &budget, z->scratch, &mine,
-                                 &solution);
+    fs_status status =
+        z->engine(&c->built.net, &budget, z->scratch, &mine, &solution);
     double took = seconds_since(start_ns);
     c->settled = took < 0.9 * budget.seconds;
     c->record.seconds += took;
@@ -374,8 +375,7 @@ static void fill_configs(level0 *z, search_result *out)
     out->configs = fs_new(z->arena, search_config, z->all.n);
     for (int32_t k = 0; k < z->all.n; k++) {
         out->configs[k] = z->all.at[k]->record;
-        out->configs[k].schedule =
-            fs_strdup(z->arena, z->problem->schedule);
+        out->configs[k].schedule = fs_strdup(z->arena, z->problem->schedule);
         bound = fmin(bound, z->all.at[k]->record.lower_bound_s);
     }
     out->lower_bound_s = bound;
@@ -387,15 +387,15 @@ static void fill_best(level0 *z, search_result *out)
 {
     candidate *c = z->best;
     out->graph = c->graph->graph;
-    out->strategy = search_strategy(z->problem, z->boxer, &c->built, z->value,
-                                    z->arena);
+    out->strategy =
+        search_strategy(z->problem, z->boxer, &c->built, z->value, z->arena);
     verify(z, c, out);
     out->net_nodes = c->built.net.n_nodes;
     out->net_edges = c->built.net.n_edges;
     out->kernel_nodes = z->kernel_nodes;
     fill_configs(z, out);
-    out->gap = fmax(0, (out->iteration_s - out->lower_bound_s) /
-                           out->iteration_s);
+    out->gap =
+        fmax(0, (out->iteration_s - out->lower_bound_s) / out->iteration_s);
     out->status = search_proven(out->lower_bound_s, out->iteration_s)
                       ? "optimal"
                       : "feasible";
@@ -421,11 +421,13 @@ static fs_status fill_none(level0 *z, fs_err *err, search_result *out)
     if (z->all.n == 0)
         return fs_fail(err, FS_NO,
                        "no configuration has the asked stages and mesh on %d "
-                       "devices", z->problem->cluster->n_devices);
+                       "devices",
+                       z->problem->cluster->n_devices);
     if (limit)
         return fs_fail(err, FS_NO,
                        "nothing found within %g s; nothing is proven either: "
-                       "allow more time", z->problem->time_limit_s);
+                       "allow more time",
+                       z->problem->time_limit_s);
     if (need == INT64_MAX)
         return fs_fail(err, FS_NO, "%s", z->all.at[0]->why);
     plan_stage all = {.mesh = {1, {z->problem->cluster->n_devices}}};
@@ -433,8 +435,7 @@ static fs_status fill_none(level0 *z, fs_err *err, search_result *out)
                    "memory: the smallest plan needs at least %s per device, a "
                    "device has %s; more devices or a smaller batch would help",
                    fs_human_bytes(wanted, (double)need),
-                   fs_human_bytes(had,
-                                  (double)device_bytes(z->problem, &all)));
+                   fs_human_bytes(had, (double)device_bytes(z->problem, &all)));
 }
 
 static fs_status check_problem(const search_problem *p, fs_err *err)
@@ -456,10 +457,12 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
                      fs_err *err, search_result *out)
 {
     FS_TRY(check_problem(problem, err));
-    level0 z = {.problem = problem, .arena = arena,
+    level0 z = {.problem = problem,
+                .arena = arena,
                 .engine = search_engine_find(problem->engine),
-                .scratch = fs_arena_create(), .start_ns = fs_now_ns(),
-                
+                .scratch = fs_arena_create(),
+                .start_ns = fs_now_ns(),
+
                 .best_s = INFINITY};
     double limit = problem->time_limit_s > 0 ? problem->time_limit_s : 1e8;
     z.deadline_ns = z.start_ns + (int64_t)(fmin(limit, 1e8) * 1e9);

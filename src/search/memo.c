@@ -39,8 +39,8 @@ int32_t *search_memo_at(search_memo *memo, const void *key, size_t bytes)
             memcmp(at->key, key, bytes) == 0)
             return &at->value;
     }
-    memo->entries[memo->n] = (entry){fs_memdup(memo->arena, key, bytes), bytes,
-                                     hash, -1, *bucket};
+    memo->entries[memo->n] =
+        (entry){fs_memdup(memo->arena, key, bytes), bytes, hash, -1, *bucket};
     *bucket = memo->n++;
     return &memo->entries[*bucket].value;
 }

@@ -28,19 +28,19 @@ typedef struct milp {
     const search_net *net;
     fs_arena *arena;
     glp_prob *lp;
-    double scale;     /* cost -> objective */
-    int32_t *x;       /* [node] column of its first value - 1; values that are
-                         forbidden have a column fixed at 0 */
-    int32_t *y;       /* [edge] column of its first finite pair - 1; -1: an
-                         end has one value, so that the other end's columns
-                         bear the cost */
-    double *load;     /* [x column - 1][2 n_stages] what a value costs */
+    double scale; /* cost -> objective */
+    int32_t *x;   /* [node] column of its first value - 1; values that are
+                     forbidden have a column fixed at 0 */
+    int32_t *y;   /* [edge] column of its first finite pair - 1; -1: an
+                     end has one value, so that the other end's columns
+                     bear the cost */
+    double *load; /* [x column - 1][2 n_stages] what a value costs */
     int32_t a_max, b_max;
     int n_entries, room;
     int *row, *column;
     double *entry;
     bool offered;
-    double bound;     /* best proven, in objective units */
+    double bound; /* best proven, in objective units */
     int64_t nodes;
 } milp;
 
@@ -213,10 +213,9 @@ static void charge_edge(milp *p, const search_net_edge *edge)
     int32_t nu = net->nodes[edge->u].n, nv = net->nodes[edge->v].n;
     for (int32_t s = 0; s < nu; s++)
         for (int32_t t = 0; t < nv; t++)
-            charge_value(p, nu > 1 ? p->x[edge->u] + s + 1
-                                   : p->x[edge->v] + t + 1,
-                         edge->stage, edge->per_step,
-                         edge_row(net, edge, s)[t]);
+            charge_value(
+                p, nu > 1 ? p->x[edge->u] + s + 1 : p->x[edge->v] + t + 1,
+                edge->stage, edge->per_step, edge_row(net, edge, s)[t]);
 }
 
 static void add_pair_rows(milp *p, const search_net_edge *edge, int column)
@@ -426,12 +425,16 @@ fs_status search_milp(const search_milp_task *task, fs_arena *arena,
 {
     const search_net *net = task->net;
     fs_arena *scratch = fs_arena_create();
-    milp p = {.task = task, .net = net, .arena = scratch, .scale = 1,
+    milp p = {.task = task,
+              .net = net,
+              .arena = scratch,
+              .scale = 1,
               .x = fs_new(scratch, int32_t, net->n_nodes),
               .y = fs_new(scratch, int32_t, net->n_edges),
               .bound = -INFINITY};
     *out = (search_solution){.value = fs_new(arena, int32_t, net->n_nodes),
-                             .cost = INFINITY, .lower_bound = -INFINITY};
+                             .cost = INFINITY,
+                             .lower_bound = -INFINITY};
     if (task->start) {
         memcpy(out->value, task->start,
                (size_t)net->n_nodes * sizeof *out->value);

@@ -60,9 +60,10 @@ static search_net *kernel_net(const search_cfn *cfn, int32_t *node_of,
             continue;
         at[i] = net->n_nodes;
         node_of[net->n_nodes] = i;
-        net->nodes[net->n_nodes++] = (search_net_node){
-            .n = cfn->dom[i], .cost = cfn->unary[i],
-            .bytes = fs_new(arena, int64_t, cfn->dom[i])};
+        net->nodes[net->n_nodes++] =
+            (search_net_node){.n = cfn->dom[i],
+                              .cost = cfn->unary[i],
+                              .bytes = fs_new(arena, int64_t, cfn->dom[i])};
     }
     for (int32_t p = 0; p < cfn->pairs.n; p++) {
         const search_pair *pair = &cfn->pairs.at[p];
@@ -81,8 +82,7 @@ static void finish_by_milp(search_cfn *cfn, const search_effort *effort,
     if (search_milp_columns(net) > MILP_COLUMNS)
         return;
     search_milp_task task = {net, NULL, out->cost - cfn->offset,
-                             effort->cutoff - cfn->offset,
-                             effort->deadline_ns};
+                             effort->cutoff - cfn->offset, effort->deadline_ns};
     search_solution found;
     fs_err err = {0};
     fs_status status = search_milp(&task, arena, &err, &found);
@@ -99,14 +99,13 @@ static void finish_by_milp(search_cfn *cfn, const search_effort *effort,
             value[node_of[k]] = cfn->value[node_of[k]][found.value[k]];
         take(out, cfn, value, found.cost + cfn->offset);
     }
-    out->bound = fmin(out->cost,
-                      fmax(out->bound, found.lower_bound + cfn->offset));
+    out->bound =
+        fmin(out->cost, fmax(out->bound, found.lower_bound + cfn->offset));
 }
 
 static bool done(const search_minimum *out, const search_effort *effort)
 {
-    return search_proven(out->bound, out->cost) ||
-           out->bound >= effort->cutoff;
+    return search_proven(out->bound, out->cost) || out->bound >= effort->cutoff;
 }
 
 static void run_dual(search_cfn *cfn, const search_effort *effort,
@@ -131,7 +130,8 @@ static void run_dual(search_cfn *cfn, const search_effort *effort,
 void search_cfn_minimise(search_cfn *cfn, const search_effort *effort,
                          fs_arena *arena, search_minimum *out)
 {
-    *out = (search_minimum){.bound = -INFINITY, .cost = INFINITY,
+    *out = (search_minimum){.bound = -INFINITY,
+                            .cost = INFINITY,
                             .value = fs_new(arena, int32_t, cfn->n)};
     search_cfn_reduce(cfn);
     out->kernel_nodes = cfn->n_live;

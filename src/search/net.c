@@ -60,8 +60,8 @@ void search_net_sums(const search_net *net, const int32_t *value,
     }
     for (int32_t e = 0; e < net->n_edges; e++) {
         const search_net_edge *edge = &net->edges[e];
-        int64_t at = (int64_t)value[edge->u] * net->nodes[edge->v].n +
-                     value[edge->v];
+        int64_t at =
+            (int64_t)value[edge->u] * net->nodes[edge->v].n + value[edge->v];
         add(out, edge->stage, edge->per_step, edge->cost[at]);
     }
 }
@@ -93,8 +93,8 @@ double search_net_cost(const search_net *net, const int32_t *value)
     fs_arena *arena = fs_arena_create();
     search_sums sums = search_sums_new(net->n_stages, arena);
     search_net_sums(net, value, &sums);
-    double cost = search_sums_fit(net, &sums) ? search_sums_cost(net, &sums)
-                                              : INFINITY;
+    double cost =
+        search_sums_fit(net, &sums) ? search_sums_cost(net, &sums) : INFINITY;
     fs_arena_destroy(arena);
     return cost;
 }
@@ -179,9 +179,9 @@ static bool allowed(const moves *m, int32_t i)
     bool fine = isfinite(net->nodes[i].cost[m->value[i]]);
     for (int32_t k = m->at.first[i]; k < m->at.first[i + 1]; k++) {
         const search_net_edge *edge = &net->edges[m->at.edge[k]];
-        fine &= isfinite(edge->cost[(int64_t)m->value[edge->u] *
-                                        net->nodes[edge->v].n +
-                                    m->value[edge->v]]);
+        fine &= isfinite(
+            edge->cost[(int64_t)m->value[edge->u] * net->nodes[edge->v].n +
+                       m->value[edge->v]]);
     }
     return fine;
 }

@@ -62,9 +62,8 @@ static fs_status parse_item(char *item, fs_err *err, search_recipe *out)
 {
     char *value = strchr(item, '=');
     if (!value)
-        return fs_fail(err, FS_INVALID,
-                       "recipe: '%.40s' is not key=value (%s)", item,
-                       KEY_NAMES);
+        return fs_fail(err, FS_INVALID, "recipe: '%.40s' is not key=value (%s)",
+                       item, KEY_NAMES);
     *value++ = '\0';
     const recipe_key *key = find_key(item);
     if (key)
@@ -101,8 +100,8 @@ static fs_status does_not_fit(const search_recipe *r, int32_t devices,
 {
     return fs_fail(err, FS_INVALID,
                    "recipe: dp=%d, tp=%d, pp=%d (0: free) do not multiply to "
-                   "the %d devices of the cluster", r->dp, r->tp, r->pp,
-                   devices);
+                   "the %d devices of the cluster",
+                   r->dp, r->tp, r->pp, devices);
 }
 
 static fs_status complete_parts(search_recipe *r, int32_t devices,
@@ -151,7 +150,8 @@ static fs_status complete_micro_batches(search_recipe *r, int64_t batch,
     if (r->micro_batches > 0 && batch % r->micro_batches)
         return fs_fail(err, FS_INVALID,
                        "recipe: a batch of %lld does not divide into %d "
-                       "micro-batches", (long long)batch, r->micro_batches);
+                       "micro-batches",
+                       (long long)batch, r->micro_batches);
     return FS_OK;
 }
 

@@ -30,8 +30,8 @@ static bool drop_dead_values(search_cfn *cfn, int32_t node)
     for (int32_t s = 0; s < cfn->dom[node]; s++) {
         keep[s] = isfinite(cfn->unary[node][s]);
         for (int32_t k = 0; keep[s] && k < at->pairs.n; k++)
-            keep[s] = isfinite(row_least(
-                cfn, &cfn->pairs.at[at->pairs.at[k]], node, s));
+            keep[s] = isfinite(
+                row_least(cfn, &cfn->pairs.at[at->pairs.at[k]], node, s));
         any |= !keep[s];
     }
     if (any)
@@ -63,8 +63,8 @@ static bool split_pair(search_cfn *cfn, int32_t id)
         double shift = r[s * nv] - r[0];
         for (int32_t x = 0; x < nv; x++) {
             double here = r[s * nv + x];
-            if (!isfinite(here) || fabs(here - r[x] - shift) >
-                                       1e-14 * (fabs(here) + fabs(r[x])))
+            if (!isfinite(here) ||
+                fabs(here - r[x] - shift) > 1e-14 * (fabs(here) + fabs(r[x])))
                 return false;
         }
     }
@@ -104,7 +104,7 @@ static const double *rows_by_other(search_cfn *cfn, const search_pair *pair,
     int32_t n = cfn->dom[node], nx = cfn->dom[search_pair_other(pair, node)];
     if (own == 1)
         return pair->cost;
-    double *out = fs_new(cfn->arena, double, (size_t)n * (size_t)nx);
+    double *out = fs_new(cfn->arena, double, (size_t)n *(size_t)nx);
     for (int64_t x = 0; x < nx; x++)
         for (int64_t s = 0; s < n; s++)
             out[x * n + s] = pair->cost[s * own + x * other];
@@ -143,7 +143,7 @@ static void fold_link(search_cfn *cfn, int32_t node)
     const double *left = rows_by_other(cfn, p, node);
     const double *right = rows_by_other(cfn, q, node);
     double *cost = fs_new(cfn->arena, double, nx *ny);
-    uint16_t *best = fs_new(cfn->arena, uint16_t, nx *ny);
+    uint16_t *best = fs_new(cfn->arena, uint16_t, nx * ny);
     double *sum = fs_new(cfn->arena, double, n);
     for (int64_t x = 0; x < nx; x++) {
         for (int64_t s = 0; s < n; s++)
@@ -190,8 +190,8 @@ static bool fold_nodes(search_cfn *cfn)
 typedef struct dominance {
     search_cfn *cfn;
     int32_t node, n, n_pairs;
-    const double **row;  /* [pair] [s * n_other + x] */
-    double **least;      /* [pair] [s] */
+    const double **row; /* [pair] [s * n_other + x] */
+    double **least;     /* [pair] [s] */
     int32_t *n_other;
 } dominance;
 
@@ -199,7 +199,10 @@ static void dominance_init(dominance *d, search_cfn *cfn, int32_t node,
                            fs_arena *arena)
 {
     const search_incident *at = &cfn->at[node];
-    *d = (dominance){cfn, node, cfn->dom[node], at->pairs.n,
+    *d = (dominance){cfn,
+                     node,
+                     cfn->dom[node],
+                     at->pairs.n,
                      fs_new(arena, const double *, at->pairs.n),
                      fs_new(arena, double *, at->pairs.n),
                      fs_new(arena, int32_t, at->pairs.n)};
@@ -209,7 +212,7 @@ static void dominance_init(dominance *d, search_cfn *cfn, int32_t node,
         search_pair_strides(cfn, pair, node, &own, &other);
         int32_t nx = cfn->dom[search_pair_other(pair, node)];
         d->n_other[k] = nx;
-        double *row = fs_new(arena, double, (size_t)d->n * (size_t)nx);
+        double *row = fs_new(arena, double, (size_t)d->n *(size_t)nx);
         d->least[k] = fs_new(arena, double, d->n);
         for (int64_t s = 0; s < d->n; s++) {
             d->least[k][s] = INFINITY;
@@ -248,9 +251,9 @@ static bool dominated(const dominance *d, int32_t s, int32_t t)
     /* `gap` is now a lower bound of the sum; each pair makes it exact. */
     for (int32_t k = 0; gap <= 0 && k < d->n_pairs; k++) {
         int64_t n = d->n_other[k];
-        gap += worst_change(d->row[k] + s * n, d->row[k] + t * n,
-                            d->n_other[k]) -
-               (d->least[k][t] - d->least[k][s]);
+        gap +=
+            worst_change(d->row[k] + s * n, d->row[k] + t * n, d->n_other[k]) -
+            (d->least[k][t] - d->least[k][s]);
     }
     return gap <= 0;
 }

@@ -18,18 +18,18 @@
  * bytes <= limit. The pure mathematics of a configuration; engines see no
  * more. */
 typedef struct search_net_node {
-    int32_t n;       /* values; a net with a node of 0 values is infeasible */
+    int32_t n; /* values; a net with a node of 0 values is infeasible */
     int32_t stage;
     bool per_step;
-    double *cost;    /* [n], INFINITY forbids */
-    int64_t *bytes;  /* [n] */
+    double *cost;   /* [n], INFINITY forbids */
+    int64_t *bytes; /* [n] */
 } search_net_node;
 
 typedef struct search_net_edge {
-    int32_t u, v;    /* u < v */
-    int32_t stage;   /* whose time it is */
+    int32_t u, v;  /* u < v */
+    int32_t stage; /* whose time it is */
     bool per_step;
-    double *cost;    /* [n_u * n_v], row u; INFINITY forbids */
+    double *cost; /* [n_u * n_v], row u; INFINITY forbids */
 } search_net_edge;
 
 typedef struct search_net {
@@ -40,10 +40,10 @@ typedef struct search_net {
 } search_net;
 
 typedef struct search_solution {
-    int32_t *value;     /* [n_nodes] */
-    double cost;        /* INFINITY: none found */
-    double lower_bound; /* proven: no solution costs less */
-    int64_t steps;      /* work done: nodes, pivots; per engine */
+    int32_t *value;       /* [n_nodes] */
+    double cost;          /* INFINITY: none found */
+    double lower_bound;   /* proven: no solution costs less */
+    int64_t steps;        /* work done: nodes, pivots; per engine */
     int32_t kernel_nodes; /* left by the reductions; all without them */
 } search_solution;
 
@@ -52,17 +52,16 @@ typedef struct search_solution {
 double search_net_cost(const search_net *net, const int32_t *value);
 
 typedef struct search_budget {
-    double seconds;         /* wall time left */
-    double cutoff;          /* stop once lower_bound >= cutoff */
-    bool reduce;            /* exact reductions first (ablation switch) */
+    double seconds; /* wall time left */
+    double cutoff;  /* stop once lower_bound >= cutoff */
+    bool reduce;    /* exact reductions first (ablation switch) */
 } search_budget;
 
 /* Rows of engines.def: search_exhaustive, search_ilp, search_greedy. Returns
  * FS_NO when the net is proven infeasible. */
 typedef fs_status search_engine_fn(const search_net *net,
-                                   const search_budget *budget,
-                                   fs_arena *arena, fs_err *err,
-                                   search_solution *out);
+                                   const search_budget *budget, fs_arena *arena,
+                                   fs_err *err, search_solution *out);
 search_engine_fn *search_engine_find(const char *name);
 const char *search_engine_names(void);
 
@@ -87,7 +86,7 @@ typedef struct search_problem {
     const cost_model *cost;
     int32_t n_graphs;
     const search_graph *graphs;
-    int64_t memory_bytes;  /* limit per device; 0: the device's */
+    int64_t memory_bytes; /* limit per device; 0: the device's */
     const char *engine;
     const char *schedule;  /* "1f1b" unless fixed */
     int32_t fix_stages;    /* 0: free */
@@ -105,18 +104,18 @@ typedef struct search_config {
     int32_t n_stages, micro_batches;
     ir_mesh mesh;
     const char *schedule;
-    const char *status;  /* "optimal", "bounded", "pruned", "infeasible",
-                            "memory", "limit" */
-    double iteration_s;  /* INFINITY when none */
+    const char *status; /* "optimal", "bounded", "pruned", "infeasible",
+                           "memory", "limit" */
+    double iteration_s; /* INFINITY when none */
     double lower_bound_s;
     int64_t peak_bytes;
     double seconds;
 } search_config;
 
 typedef struct search_result {
-    const char *status; /* "optimal" (gap 0 within 1e-9), "feasible",
-                           "infeasible" */
-    const ir_graph *graph;      /* the chosen one of problem->graphs */
+    const char *status;    /* "optimal" (gap 0 within 1e-9), "feasible",
+                              "infeasible" */
+    const ir_graph *graph; /* the chosen one of problem->graphs */
     plan_strategy *strategy;
     double iteration_s, lower_bound_s, gap, search_s;
     int32_t n_configs;

@@ -15,14 +15,14 @@ search_subnet search_subnet_of(const search_net *net, const int32_t *dom,
                                int32_t *const *value, fs_arena *arena)
 {
     search_subnet sub = {*net, fs_new(arena, int32_t *, net->n_nodes)};
-    sub.net.nodes = fs_memdup(arena, net->nodes,
-                              (size_t)net->n_nodes * sizeof *net->nodes);
-    sub.net.edges = fs_memdup(arena, net->edges,
-                              (size_t)net->n_edges * sizeof *net->edges);
+    sub.net.nodes =
+        fs_memdup(arena, net->nodes, (size_t)net->n_nodes * sizeof *net->nodes);
+    sub.net.edges =
+        fs_memdup(arena, net->edges, (size_t)net->n_edges * sizeof *net->edges);
     for (int32_t i = 0; i < net->n_nodes; i++) {
         search_net_node *node = &sub.net.nodes[i];
-        sub.value[i] = fs_memdup(arena, value[i],
-                                 (size_t)dom[i] * sizeof *value[i]);
+        sub.value[i] =
+            fs_memdup(arena, value[i], (size_t)dom[i] * sizeof *value[i]);
         node->n = dom[i];
         node->cost = fs_new(arena, double, dom[i]);
         node->bytes = fs_new(arena, int64_t, dom[i]);
@@ -35,7 +35,7 @@ search_subnet search_subnet_of(const search_net *net, const int32_t *dom,
         search_net_edge *edge = &sub.net.edges[e];
         int64_t nu = dom[edge->u], nv = dom[edge->v];
         const double *from = edge->cost;
-        edge->cost = fs_new(arena, double, nu * nv);
+        edge->cost = fs_new(arena, double, nu *nv);
         for (int64_t a = 0; a < nu; a++)
             for (int64_t b = 0; b < nv; b++)
                 edge->cost[a * nv + b] =
