@@ -17,3 +17,12 @@ tests_cli_input_test_LDADD = $(SQLITE_LIBS) $(JANSSON_LIBS) -lm
 tests_cli_main_test_SOURCES = tests/cli_main_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_main_test_LDADD = $(JANSSON_LIBS) -lm
+
+# Figures, not verdicts: `make bench`.
+EXTRA_PROGRAMS = tests/bench
+CLEANFILES += tests/bench
+tests_bench_SOURCES = tests/bench.c tests/run_cli.h tests/tap.h
+tests_bench_LDADD = $(JANSSON_LIBS) -lm
+.PHONY: bench
+bench: all tests/bench
+	@$(AM_TESTS_ENVIRONMENT) tests/bench

@@ -89,7 +89,7 @@ static void cli_show(const cli_answer *a)
     }
 }
 
-static double cli_number(const cli_answer *a, const char *key)
+static inline double cli_number(const cli_answer *a, const char *key)
 {
     const json_t *value = json_object_get(a->json, key);
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
