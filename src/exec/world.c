@@ -25,13 +25,21 @@ void exec_mpi(exec_world *world, int code, const char *call)
     exec_world_abort(world, cause);
 }
 
+static int32_t online_cores(void)
+{
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int32_t)online : 1;
+}
+
+/* Cores for all ranks of this host. A rank that its launcher bound sees only
+ * its own: then the host's count. */
 static int32_t usable_cores(void)
 {
     cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
+    bool bound = getenv("OMPI_MCA_orte_bound_at_launch") != NULL;
+    if (!bound && sched_getaffinity(0, sizeof set, &set) == 0)
         return CPU_COUNT(&set);
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (int32_t)online : 1;
+    return online_cores();
 }
 
 static fs_status join_mpi(exec_world *world, fs_err *err)

@@ -11,7 +11,7 @@
 struct exec_world {
     int32_t rank, size;
     int32_t on_host;     /* ranks on this host */
-    int32_t cores;       /* that this process may run on */
+    int32_t cores;       /* for the ranks of this host */
     bool oversubscribed; /* more ranks on the host than cores */
     bool finalize;       /* MPI was started here */
     MPI_Comm comm;
