@@ -185,25 +185,21 @@ static void test_fixed(void)
 
 /* ---- faults ---- */
 
-static fs_status run_alone(scene *s, const exec_data *data, double stall_s)
+static fs_status run_alone(scene *s, const exec_data *data,
+                           exec_options options, exec_result *result)
 {
     exec_world *world = NULL;
     hw_cluster *cluster = NULL;
     plan *p = NULL;
-    exec_result result;
     ir_train_options train = ir_train_defaults();
     plan_lower_options lower = plan_lower_defaults();
-    exec_options options = {.steps = 2,
-                            .lr = NAN,
-                            .weight_decay = NAN,
-                            .stall_s = stall_s};
     FS_TRY(exec_world_open(&s->err, &world));
     FS_TRY(ir_train(s->g, &train, &s->err));
     FS_TRY(hw_cluster_probe(1, s->arena, &s->err, &cluster));
     plan_strategy *strategy = plan_strategy_new(s->g, 1, s->arena);
     FS_TRY(plan_lower(s->g, cluster, strategy, &lower, s->arena, &s->err, &p));
     FS_TRY(exec_run(world, s->g, cluster, p, data, &options, s->arena, &s->err,
-                    &result));
+                    result));
     exec_world_close(world);
     return FS_OK;
 }
@@ -218,7 +214,12 @@ static int run_child(scene *s, const exec_data *data, char *text, size_t room)
     pid_t child = fork();
     if (child == 0) {
         dup2(ends[1], STDERR_FILENO);
-        fs_status status = run_alone(s, data, 1.0);
+        exec_result result;
+        exec_options options = {.steps = 2,
+                                .lr = NAN,
+                                .weight_decay = NAN,
+                                .stall_s = 1.0};
+        fs_status status = run_alone(s, data, options, &result);
         fprintf(stderr, "returned %d: %s\n", (int)status, s->err.text);
         _exit(100);
     }
@@ -290,8 +291,51 @@ static void test_broken_data(void)
     close_scene(&s);
 }
 
+/* ---- options ---- */
+
+/* Four steps on the same batch: first and last loss, digest of the weights. */
+static void train_fixed(double lr, uint64_t seed, double loss[2],
+                        uint64_t *digest)
+{
+    scene s = open_scene(50);
+    int64_t ids[BATCH * LENGTH];
+    int32_t targets[BATCH * LENGTH];
+    for (int i = 0; i < BATCH * LENGTH; i++)
+        ids[i] = targets[i] = i * 7 % 50;
+    const char *names[2] = {"ids", "targets"};
+    const void *data[2] = {ids, targets};
+    exec_result result = {0};
+    exec_options options = {
+        .steps = 4, .seed = seed, .lr = lr, .weight_decay = 0.0};
+    exec_data_fixed(2, names, data, s.g, s.arena, &s.err, &s.data);
+    fs_status status = run_alone(&s, &s.data, options, &result);
+    loss[0] = status == FS_OK ? result.losses[0] : NAN;
+    loss[1] = status == FS_OK ? result.losses[3] : NAN;
+    *digest = result.weights_digest;
+    close_scene(&s);
+}
+
+static void test_options(void)
+{
+    double still[2], usual[2], again[2], other[2];
+    uint64_t digest[4];
+    train_fixed(0.0, 1, still, &digest[0]);
+    train_fixed(NAN, 1, usual, &digest[1]);
+    train_fixed(NAN, 1, again, &digest[2]);
+    train_fixed(NAN, 2, other, &digest[3]);
+    tap_ok(still[0] == still[1], "a run with rate 0 learns nothing");
+    tap_ok(usual[1] < usual[0], "one with the graph's rate learns");
+    tap_ok(usual[0] == still[0] && other[0] != usual[0],
+           "the seed decides the first values");
+    tap_ok(digest[1] == digest[2] && again[1] == usual[1],
+           "the same run gives the same bits");
+    tap_ok(digest[0] != digest[1] && digest[1] != digest[3],
+           "other weights have another digest");
+}
+
 int main(void)
 {
+    test_options();
     test_windows();
     test_refusals();
     test_synthetic();

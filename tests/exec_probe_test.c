@@ -20,7 +20,8 @@ static void test_points(const hw_device *device)
     static const char *const ops[] = {
         "matmul", "weight_grad", "softmax", "softmax_grad", "layer_norm",
         "layer_norm_grad", "layer_norm_param_grad", "gelu", "gelu_grad", "add",
-        "mul", "where", "scale", "transpose", "slice", "pad", "concat", "gather",
+        "mul", "where", "scale", "transpose", "slice", "pad", "concat",
+        "gather",
         "gather_grad", "cross_entropy", "cross_entropy_grad", "adam", "sgd",
         "momentum", "accumulate", "conv2d", "conv2d_data_grad",
         "conv2d_filter_grad", "max_pool2d", "reduce_sum"};
