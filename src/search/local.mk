@@ -12,3 +12,4 @@ tests_search_net_test_SOURCES = tests/search_net_test.c tests/tap.h
 tests_search_net_test_LDADD = $(search_libs)
 tests_search_graph_test_SOURCES = tests/search_graph_test.c tests/tap.h
 tests_search_graph_test_LDADD = $(search_libs)
+EXTRA_DIST += src/search/README.md
