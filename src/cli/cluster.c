@@ -29,6 +29,8 @@ static void seen_as(hw_cluster *cluster, int64_t ranks)
     hw_cluster_finish(cluster);
 }
 
+enum { MOST_RANKS = 64 }; /* of the pass that outnumbers the cores */
+
 fs_status cli_probe(cli *c, hw_cluster **out)
 {
     char file[64];
@@ -39,7 +41,12 @@ fs_status cli_probe(cli *c, hw_cluster **out)
                            NULL};
     fs_status status = cli_start_ranks(c, 1, words);
     if (status == FS_OK)
+        status = hw_cluster_open(file, c->data_dir, c->arena, &c->err, out);
+    int32_t cores = status == FS_OK ? (*out)->groups[0].cores_per_node : 0;
+    if (status == FS_OK && cores > 1)
         status = cli_start_ranks(c, 2, words);
+    if (status == FS_OK && 2 * cores <= MOST_RANKS)
+        status = cli_start_ranks(c, 2 * cores, words);
     fs_progress("%s", "");
     if (status == FS_OK)
         status = hw_cluster_open(file, c->data_dir, c->arena, &c->err, out);

@@ -44,8 +44,11 @@ static void say_group(const cli *c, const hw_group *g)
             fs_human_count(flops, d->fp32_flops));
     if (d->bf16_flops > 0)
         cli_say(c, ", bf16 %sFLOP/s", fs_human_count(flops, d->bf16_flops));
-    cli_say(c, " nominal, %.0f %% of it measured in matmul\n",
-            100 * d->matmul_efficiency);
+    if (d->n_points)
+        cli_say(c, ", the best that was measured\n");
+    else
+        cli_say(c, " nominal, %.0f %% of it reached in matmul\n",
+                100 * d->matmul_efficiency);
     if (g->cores_per_node > 0)
         cli_say(c, "  %-14s the devices of a node share %d core%s\n", "cores",
                 g->cores_per_node, g->cores_per_node == 1 ? "" : "s");

@@ -18,6 +18,21 @@ static const collective_row collective_table[] = {
 
 enum { N_COLLECTIVES = sizeof collective_table / sizeof collective_table[0] };
 
+/* Ranks that outnumber their cores wait for their turn at every meeting. The
+ * wait is of the clock, not of a core, so sharing must not stretch it. */
+static double turn_seconds(const cost_model *model, const plan_stage *stage)
+{
+    double worst = 0;
+    cost_groups range = cost_groups_of(model, stage);
+    for (int32_t g = range.first; g <= range.last; g++) {
+        const hw_group *group = &cost_cluster(model)->groups[g];
+        double share = hw_core_share(group, group->devices_per_node);
+        if (share > 1)
+            worst = fmax(worst, group->turn_s / share);
+    }
+    return worst;
+}
+
 /* A copy of `bytes` within the slowest device of the stage. */
 static plan_demand local_copy(const cost_model *model, const plan_stage *stage,
                               double bytes)
@@ -41,6 +56,7 @@ static plan_demand collective(const cost_model *model, const plan_stage *stage,
 {
     cost_route route = cost_route_of(model, stage, step->axis);
     plan_demand best = {.total_s = INFINITY};
+    double turn_s = route.on_cores ? turn_seconds(model, stage) : 0;
     int64_t whole =
         step->bytes_in > step->bytes_out ? step->bytes_in : step->bytes_out;
     for (int32_t i = 0; i < N_COLLECTIVES; i++) {
@@ -49,6 +65,7 @@ static plan_demand collective(const cost_model *model, const plan_stage *stage,
         if (!(route.on_cores ? row->on_cores : row->network) ||
             !row->fill(step->kind, &route, (double)whole, &demand))
             continue;
+        demand.latency_s += turn_s;
         demand.total_s = demand.latency_s + demand.network_s + demand.memory_s;
         if (demand.total_s < best.total_s)
             best = demand;

@@ -90,9 +90,10 @@ fs_status exec_run(exec_world *world, const ir_graph *graph,
 
 /* ---- measuring this machine ---- */
 /* Fills the figures of a probed cluster that need measuring: points of every
- * kernel class on one rank, memory bandwidth, launch overhead (called alone),
- * link latency and bandwidth between two ranks (called by >= 2 ranks under
- * mpirun; with one rank the links keep conservative figures). */
+ * kernel class on one rank, memory bandwidth, launch overhead (called alone);
+ * link latency and bandwidth between two ranks (called by 2 ranks and up, not
+ * more than there are cores); what a meeting of ranks costs that outnumber the
+ * cores (called by so many). Figures not measured stay as they are. */
 fs_status exec_probe(exec_world *world, hw_cluster *cluster, fs_arena *arena,
                      fs_err *err);
 

@@ -14,10 +14,11 @@
 #include <sys/mman.h>
 
 enum {
+    PASSES = 2, /* a shared host's speed drifts within seconds: two moments */
     MAX_BATCHES = 9,
     POOL_BYTES = 160 << 20,
-    SPREAD_BYTES = 8 << 20, /* beyond a core's own caches */
-    FAR_BYTES = 40 << 20    /* optimizers read what a whole step pushed out */
+    SPREAD_BYTES = 40 << 20 /* a step's working set: what a kernel reads was
+                               pushed out of the core's caches since */
 };
 
 typedef FS_VEC(hw_point) point_list;
@@ -112,8 +113,7 @@ static bool place_call(const probing *p, const kernel *k, placed_call *c)
     c->stride = at + (scratch + 255) / 256 * 256;
     if (c->stride > POOL_BYTES)
         return false;
-    c->copies = (int32_t)((in_place ? FAR_BYTES : SPREAD_BYTES) / c->stride) +
-                1;
+    c->copies = (int32_t)(SPREAD_BYTES / c->stride) + 1;
     turn_to_copy(p, c, 0);
     for (int32_t i = 0; i < call->n_in; i++)
         fill_arg(&call->in[i]);
@@ -142,8 +142,8 @@ static fs_status time_runs(const probing *p, const kernel *k, void *state,
     return FS_OK;
 }
 
-/* Lower quartile over batches of at least 20 us, after two runs that warm up:
- * what else runs on the machine only adds time. */
+/* Median over batches of at least 20 us, after two runs that warm up: a step's
+ * time is told by its median too. */
 static fs_status time_kernel(const probing *p, const kernel *k,
                              void *state, placed_call *c, fs_err *err,
                              double *out)
@@ -158,7 +158,7 @@ static fs_status time_kernel(const probing *p, const kernel *k,
            (batches < 2 || fs_now_ns() - start < p->budget_ns))
         FS_TRY(time_runs(p, k, state, c, n, err, &seconds[batches++]));
     qsort(seconds, (size_t)batches, sizeof *seconds, compare_doubles);
-    *out = seconds[batches / 4];
+    *out = seconds[batches / 2];
     return FS_OK;
 }
 
@@ -267,7 +267,8 @@ static int compare_points(const void *a, const void *b)
     return by_name ? by_name : (x->work > y->work) - (x->work < y->work);
 }
 
-/* Calls of equal work (other shapes) become one point: their mean. */
+/* Calls of equal work (other shapes, the other pass) become one point: their
+ * mean. */
 static void merge_points(probing *p)
 {
     int32_t kept = 0;
@@ -369,10 +370,12 @@ static fs_status probe_kernels(hw_group *group, fs_arena *arena, fs_err *err)
     madvise(pool, POOL_BYTES, MADV_HUGEPAGE); /* as a rank's arena */
     p.pool = pool;
     fs_status status = probe_memory(&p, err, &memory_bps);
-    if (status == FS_OK)
+    for (int32_t pass = 0; status == FS_OK && pass < PASSES; pass++) {
+        p.seen.n = 0;
         status = probe_blocks(&p, err);
-    if (status == FS_OK)
-        status = probe_dense(&p, err);
+        if (status == FS_OK)
+            status = probe_dense(&p, err);
+    }
     munmap(pool, POOL_BYTES);
     if (status != FS_OK)
         return status;
@@ -500,6 +503,11 @@ fs_status exec_probe(exec_world *world, hw_cluster *cluster, fs_arena *arena,
 {
     hw_group *group = &cluster->groups[0];
     hw_link *link = &group->inner;
+    if (world->size > world->cores) {
+        group->turn_s = exec_probe_turn(world);
+        hw_cluster_finish(cluster);
+        return FS_OK;
+    }
     if (world->size > 1) {
         FS_TRY(probe_link(world, link, err));
         hw_cluster_finish(cluster);

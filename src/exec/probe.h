@@ -3,6 +3,7 @@
 #ifndef FS_EXEC_PROBE_H
 #define FS_EXEC_PROBE_H
 
+#include "exec/exec.h"
 #include "ir/train.h"
 
 /* A transformer block with embedding and loss, trained by `optimizer`. Sizes:
@@ -20,5 +21,9 @@ ir_graph *exec_probe_image(int64_t samples, int64_t channels, int64_t size,
 
 /* One product of (m, k) and (k, n). */
 ir_graph *exec_probe_matmul(int64_t m, int64_t k, int64_t n);
+
+/* Seconds that a meeting of all ranks takes beyond their work, when they
+ * outnumber the cores; 0 when they do not. Every rank calls it. */
+double exec_probe_turn(exec_world *world);
 
 #endif

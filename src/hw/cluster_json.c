@@ -150,6 +150,8 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
     FS_TRY(fs_json_int(&in, "nodes", 1, HW_MAX_DEVICES, err, &nodes));
     FS_TRY(
         fs_json_int(&in, "devices_per_node", 1, HW_MAX_DEVICES, err, &devices));
+    if (fs_json_has(&in, "turn_s"))
+        FS_TRY(read_from(&in, "turn_s", 0, false, err, &out->turn_s));
     if (fs_json_has(&in, "cores_per_node"))
         FS_TRY(
             fs_json_int(&in, "cores_per_node", 0, HW_MAX_DEVICES, err, &cores));
@@ -287,6 +289,7 @@ static json_t *group_json(const hw_group *group)
                         json_integer(group->devices_per_node));
     json_object_set_new(out, "cores_per_node",
                         json_integer(group->cores_per_node));
+    set_real(out, "turn_s", group->turn_s);
     json_object_set_new(out, "device", device_json(&group->device));
     json_object_set_new(out, "inner", link_json(&group->inner));
     json_object_set_new(out, "memory", link_json(&group->memory));
