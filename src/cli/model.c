@@ -64,10 +64,22 @@ static fs_status open_onnx(const plan_origin *o, int64_t samples, fs_err *err,
                        &out->notes);
 }
 
+static fs_status check_loss(const char *loss, fs_err *err)
+{
+    static const char *const known[] = {"", "cross-entropy", "mse"};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(loss, known[i]) == 0)
+            return FS_OK;
+    return fs_fail(err, FS_INVALID,
+                   "--loss %s is unknown; there are cross-entropy and mse",
+                   loss);
+}
+
 fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
                          cli_model *out)
 {
     cli_model model = {.origin = *origin, .notes = {.arena = c->arena}};
+    FS_TRY(check_loss(origin->loss, &c->err));
     if (strncmp(origin->model, "zoo:", 4) == 0)
         FS_TRY(zoo_build(origin->model, samples > 0 ? samples : 1, &c->err,
                          &model.graph));
