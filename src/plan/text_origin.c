@@ -61,6 +61,9 @@ static fs_status check_version(const fs_json *file, fs_err *err)
 {
     const char *format;
     int64_t version;
+    if (!fs_json_has(file, "format"))
+        return fs_fail(err, FS_INVALID, "%s: not a flowsearch plan",
+                       file->file);
     FS_TRY(fs_json_text(file, "format", err, &format));
     if (strcmp(format, PLAN_FORMAT_NAME) != 0)
         return fs_fail(err, FS_INVALID, "%s: not a plan: format is \"%.40s\"",
