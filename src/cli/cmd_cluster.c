@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "exec/exec.h"
 
 static json_t *device_json(const hw_group *g)
 {
@@ -83,6 +84,15 @@ static void describe(cli *c, const hw_cluster *cluster)
         say_link(c, "between nodes", &cluster->outer);
 }
 
+static void describe_cuda(cli *c)
+{
+    char text[512];
+    int32_t n = exec_cuda_devices(text, sizeof text);
+    json_object_set_new(c->result, "cuda",
+                        json_pack("{s:i, s:s}", "devices", n, "text", text));
+    cli_say(c, "  %-14s %s\n", "CUDA", text);
+}
+
 fs_status cli_cmd_cluster(cli *c)
 {
     if (c->args.n_operands != 1)
@@ -93,5 +103,7 @@ fs_status cli_cmd_cluster(cli *c)
     FS_TRY(cli_cluster_open(c, spec, &cluster));
     FS_TRY(cli_digests(c, 0, cluster->digest, 0));
     describe(c, cluster);
+    if (cluster->host)
+        describe_cuda(c);
     return FS_OK;
 }

@@ -20,6 +20,20 @@ static int64_t steps_of(const cli *c)
     return c->args.steps > 0 ? c->args.steps : 10;
 }
 
+static fs_status check_backend(cli *c)
+{
+    const char *backend = c->args.backend;
+    char text[512];
+    if (!backend || strcmp(backend, "cpu") == 0)
+        return FS_OK;
+    if (strcmp(backend, "cuda") != 0)
+        return fs_fail(&c->err, FS_INVALID, "--backend %s is unknown; there "
+                       "are cpu and cuda", backend);
+    exec_cuda_devices(text, sizeof text);
+    return fs_fail(&c->err, FS_INVALID, "--backend cuda does not run plans "
+                   "yet, only cpu does (CUDA here: %s)", text);
+}
+
 /* Only a plan for processes of a host can run here. */
 static fs_status check_host(cli *c, const cli_plan *p)
 {
@@ -323,6 +337,7 @@ static fs_status check_all(cli *c, const cli_plan *p)
 {
     plan_report report = {0};
     exec_data data;
+    FS_TRY(check_backend(c));
     FS_TRY(check_host(c, p));
     if (!c->args.data)
         return fs_fail(&c->err, FS_INVALID,

@@ -95,6 +95,15 @@ static void show_line(void *ctx, const char *line)
     fs_progress("%s", line);
 }
 
+/* A plan by hand claims no bound: proving one would only take time. */
+static double time_limit(const making *m)
+{
+    double said = m->c->args.time_limit;
+    if (!isnan(said))
+        return said;
+    return m->by_hand ? 2 : 60;
+}
+
 static fs_status run_search(making *m, cost_model *cost)
 {
     cli *c = m->c;
@@ -107,7 +116,7 @@ static fs_status run_search(making *m, cost_model *cost)
         .schedule = "1f1b",
         .fix_mesh = {.n = -1},
         .max_mesh_axes = 2,
-        .time_limit_s = isnan(c->args.time_limit) ? 60 : c->args.time_limit,
+        .time_limit_s = time_limit(m),
         .reduce = !c->args.no_reduce,
         .progress = show_line,
     };

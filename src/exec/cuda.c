@@ -31,13 +31,29 @@ static int32_t ask_module(void *module, char *text, size_t room)
     return n > 0 ? n : 0;
 }
 
+/* Where the user says, where `make install` put it, or beside the program, so
+ * that it is found before it is installed. */
+static bool find_module(char *path, size_t room)
+{
+    const char *said = getenv("FS_CUDA_MODULE");
+    snprintf(path, room, "%s",
+             said && *said ? said : FS_LIB_DIR "/fs_cuda.so");
+    if (access(path, F_OK) == 0 || (said && *said))
+        return access(path, F_OK) == 0;
+    ssize_t n = readlink("/proc/self/exe", path, room - 1);
+    path[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(path, '/');
+    size_t at = slash ? (size_t)(slash - path) : 0;
+    snprintf(path + at, room - at, "/fs_cuda.so");
+    return access(path, F_OK) == 0;
+}
+
 int32_t exec_cuda_devices(char *text, size_t room)
 {
-    const char *path = getenv("FS_CUDA_MODULE");
-    if (!path || !*path)
-        path = FS_LIB_DIR "/fs_cuda.so";
-    if (access(path, F_OK) != 0) {
-        snprintf(text, room, "built without CUDA");
+    char path[4096];
+    if (!find_module(path, sizeof path)) {
+        snprintf(text, room, "%s", FS_HAVE_CUDA ? "the CUDA module is missing"
+                                                : "built without CUDA");
         return 0;
     }
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);

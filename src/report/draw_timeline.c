@@ -168,12 +168,27 @@ static void put_box(timeline *t, const row *r, int32_t from, int32_t to,
     place(&t->d, n, LEFT_POINTS + from, y, to - from, ROW_POINTS - 6);
 }
 
+/* A simulated rank stands for its whole role. */
+static const char *ranks_text(timeline *t, int32_t rank)
+{
+    const plan_role *role = plan_role_of_rank(t->plan, rank);
+    for (int32_t i = 0; i < t->n_rows; i++)
+        if (t->rows[i]->rank != rank &&
+            plan_role_of_rank(t->plan, t->rows[i]->rank) == role)
+            return fs_printf(t->d.arena, "rank %d", rank);
+    if (role->n_ranks == 1)
+        return fs_printf(t->d.arena, "rank %d", rank);
+    return fs_printf(t->d.arena, "ranks %d-%d", role->first_rank,
+                     role->first_rank + role->n_ranks - 1);
+}
+
 static void put_row(timeline *t, const row *r, double y)
 {
     static const char *const streams[] = {"compute", "collectives", "load",
                                           "send", "receive"};
     put_text(t, 0, y, LEFT_POINTS - 8,
-             fs_printf(t->d.arena, "rank %d %s", r->rank, streams[r->kind]));
+             fs_printf(t->d.arena, "%s %s", ranks_text(t, r->rank),
+                       streams[r->kind]));
     for (int32_t c = 0; c < COLUMNS;) {
         paint colour = most_of(r, c);
         int32_t end = c + 1;
