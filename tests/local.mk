@@ -1,5 +1,6 @@
 check_SCRIPTS += tests/layers.sh tests/headers.sh
-EXTRA_DIST += tests/layers.sh tests/headers.sh
+EXTRA_DIST += tests/layers.sh tests/headers.sh tests/lsan.supp \
+  tests/golden/usage.txt
 
 check_PROGRAMS += tests/base_test
 tests_base_test_SOURCES = tests/base_test.c tests/tap.h

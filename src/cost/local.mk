@@ -13,3 +13,5 @@ tests_cost_op_test_SOURCES = tests/cost_op_test.c tests/tap.h
 tests_cost_op_test_LDADD = $(cost_libs)
 tests_cost_strategy_test_SOURCES = tests/cost_strategy_test.c tests/tap.h
 tests_cost_strategy_test_LDADD = $(cost_libs)
+
+EXTRA_DIST += src/cost/README.md

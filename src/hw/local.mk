@@ -38,3 +38,5 @@ dist_clusters_DATA = \
 check_PROGRAMS += tests/hw_cluster_test
 tests_hw_cluster_test_SOURCES = tests/hw_cluster_test.c tests/tap.h
 tests_hw_cluster_test_LDADD = $(hw_libs) $(base_libs)
+
+EXTRA_DIST += src/hw/README.md

@@ -41,3 +41,5 @@ check_PROGRAMS += tests/kernels_float_test
 tests_kernels_float_test_SOURCES = tests/kernels_float_test.c tests/tap.h \
   tests/interpret.h tests/op_cases.h tests/op_cases.c
 tests_kernels_float_test_LDADD = $(kernels_libs) $(ir_libs)
+
+EXTRA_DIST += src/kernels/README.md

@@ -39,3 +39,5 @@ tests_plan_check_test_LDADD = $(plan_libs)
 tests_plan_text_test_SOURCES = tests/plan_text_test.c tests/plan_hand.h \
   tests/tap.h
 tests_plan_text_test_LDADD = $(plan_libs)
+
+EXTRA_DIST += src/plan/README.md

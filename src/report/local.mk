@@ -4,3 +4,5 @@ src_report_libfs_report_a_SOURCES = src/report/report.h src/report/draw.h \
   src/report/draw_network.c src/report/draw_cluster.c \
   src/report/draw_timeline.c
 src_report_libfs_report_a_CPPFLAGS = $(AM_CPPFLAGS) $(GRAPHVIZ_CFLAGS)
+
+EXTRA_DIST += src/report/README.md

@@ -5,3 +5,5 @@ src_sim_libfs_sim_a_SOURCES = src/sim/sim.c src/sim/sim.h src/sim/parts.h \
 check_PROGRAMS += tests/sim_run_test
 tests_sim_run_test_SOURCES = tests/sim_run_test.c tests/plan_hand.h tests/tap.h
 tests_sim_run_test_LDADD = $(sim_libs)
+
+EXTRA_DIST += src/sim/README.md

@@ -6,3 +6,5 @@ src_store_libfs_store_a_CPPFLAGS = $(AM_CPPFLAGS) $(SQLITE_CFLAGS)
 check_PROGRAMS += tests/store_test
 tests_store_test_SOURCES = tests/store_test.c tests/tap.h
 tests_store_test_LDADD = $(store_libs)
+
+EXTRA_DIST += src/store/README.md
