@@ -161,9 +161,10 @@ static void test_databases(void)
     raw_sql("newer.db", "PRAGMA user_version=99");
     refused("a newer database", "newer",
             cli("cluster 1x2:cpu --db \"$D/newer.db\""));
-    write_file("noise.db", "this is text, not a database, and long enough "
-                           "that SQLite reads a header of a hundred bytes "
-                           "from it before it decides", 120);
+    static const char text[] = "this is text, not a database, and long enough "
+                               "that SQLite reads a header of a hundred bytes "
+                               "from it before it decides";
+    write_file("noise.db", text, sizeof text - 1);
     refused("a corrupt database", "noise.db",
             cli("cluster 1x2:cpu --db \"$D/noise.db\""));
     char path[700];
@@ -180,6 +181,7 @@ static void test_databases(void)
 int main(void)
 {
     cli_begin_scratch("input");
+    cli("calibrate"); /* once: `local` is then known */
     test_usage();
     test_clusters();
     test_models();

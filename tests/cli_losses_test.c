@@ -122,6 +122,7 @@ static void test_losses_are_pytorchs(void)
 int main(void)
 {
     cli_begin_scratch("losses");
+    cli("calibrate"); /* once: `local` is then known */
     test_plans_equal_one_device();
     test_losses_are_pytorchs();
     cli_end_scratch();

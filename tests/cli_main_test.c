@@ -182,6 +182,7 @@ static void test_usage_golden(void)
 int main(void)
 {
     cli_begin_scratch("main");
+    cli("calibrate"); /* once: `local` is then known */
     test_usage_golden();
     test_main_job();
     test_peak();

@@ -24,6 +24,15 @@ static const char *cli_env(const char *name, const char *usual)
     return value && *value ? value : usual;
 }
 
+/* Open MPI leaks in modules that it has unloaded by then, which no suppression
+ * can name: leaks are looked for in every command but those that start ranks. */
+static void cli_watch_leaks(const char *words)
+{
+    int ranks = strncmp(words, "run ", 4) == 0 ||
+                strncmp(words, "calibrate", 9) == 0;
+    setenv("ASAN_OPTIONS", ranks ? "detect_leaks=0" : "detect_leaks=1", 1);
+}
+
 static void cli_begin_scratch(const char *name)
 {
     snprintf(cli_scratch, sizeof cli_scratch, "%s/tests/%s.%d",
@@ -31,7 +40,6 @@ static void cli_begin_scratch(const char *name)
     mkdir(cli_scratch, 0777);
     setenv("D", cli_scratch, 1);
     setenv("S", cli_env("FS_SRCDIR", "."), 1);
-    setenv("F", "", 1);
 }
 
 static void cli_end_scratch(void)
@@ -70,6 +78,7 @@ static cli_answer *cli(const char *format, ...)
     snprintf(command, sizeof command,
              "'%s/flowsearch' %s%s >\"$D/out\" 2>\"$D/err\"",
              cli_env("FS_BUILDDIR", "."), words, db);
+    cli_watch_leaks(words);
     int raw = system(command);
     json_decref(answer.json);
     answer.status = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128;

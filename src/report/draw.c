@@ -6,6 +6,7 @@
 #include <graphviz/gvc.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 fs_status draw_format(const char *file, fs_err *err, const char **format)
@@ -91,20 +92,60 @@ static fs_status write_picture(GVC_t *gvc, Agraph_t *graph, const char *format,
     return fs_fail(err, FS_INVALID, "%s: cannot be written", file);
 }
 
+/* Before the child is started, so that its failures are rare. */
+static fs_status check_place(const char *file, fs_err *err)
+{
+    char dir[4096] = ".";
+    const char *slash = strrchr(file, '/');
+    if (slash)
+        snprintf(dir, sizeof dir, "%.*s", (int)(slash - file + 1), file);
+    if (access(dir, W_OK | X_OK) == 0)
+        return FS_OK;
+    return fs_fail(err, FS_INVALID, "%s: cannot be written: %s", file,
+                   strerror(errno));
+}
+
+static int lay_out_and_write(Agraph_t *graph, const char *engine,
+                             const char *format, const char *file)
+{
+    fs_err err = {0};
+    GVC_t *gvc = gvContext();
+    if (gvLayout(gvc, graph, engine) != 0)
+        return FS_FAULT;
+    return write_picture(gvc, graph, format, file, &err);
+}
+
+/* Graphviz' text plugin keeps a pointer to the last font's name, which dies
+ * with its graph: the second picture of a process would read freed memory. So
+ * each is drawn by a process of its own. */
+static fs_status draw_apart(Agraph_t *graph, const char *engine,
+                            const char *format, const char *file, fs_err *err)
+{
+    int raw = 0;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(lay_out_and_write(graph, engine, format, file));
+    if (child < 0)
+        return fs_fail(err, FS_FAULT, "fork: %s", strerror(errno));
+    while (waitpid(child, &raw, 0) < 0)
+        if (errno != EINTR)
+            return fs_fail(err, FS_FAULT, "waitpid: %s", strerror(errno));
+    if (WIFEXITED(raw) && WEXITSTATUS(raw) == FS_OK)
+        return FS_OK;
+    return fs_fail(err, WIFEXITED(raw) ? FS_INVALID : FS_FAULT,
+                   "%s: not drawn", file);
+}
+
 fs_status draw_finish(draw *d, const char *engine, const char *file,
                       fs_err *err, report_drawn *out)
 {
     const char *format;
     fs_status status = draw_format(file, err, &format);
-    if (status == FS_OK) {
-        GVC_t *gvc = gvContext();
-        status = gvLayout(gvc, d->graph, engine) == 0
-                     ? write_picture(gvc, d->graph, format, file, err)
-                     : fs_fail(err, FS_FAULT, "Graphviz cannot lay out %s",
-                               file);
-        gvFreeLayout(gvc, d->graph);
-        gvFreeContext(gvc);
-    }
+    if (status == FS_OK)
+        status = check_place(file, err);
+    if (status == FS_OK)
+        status = draw_apart(d->graph, engine, format, file, err);
     agclose(d->graph);
     fs_arena_destroy(d->arena);
     if (status == FS_OK && out)
