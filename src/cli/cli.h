@@ -98,6 +98,9 @@ typedef struct cli_plan {
 /* Reads the file, makes its graph again, checks digests. */
 fs_status cli_plan_open(cli *c, const char *path, cli_plan *out);
 void cli_plan_close(cli_plan *p);
+/* For commands with one operand, a PLAN: opens it, begins the run with its
+ * digests, calls body, closes it. */
+fs_status cli_with_plan(cli *c, fs_status (*body)(cli *c, const cli_plan *p));
 /* plan_check, its findings printed and in the result; FS_NO when there are
  * any. */
 fs_status cli_plan_prove(cli *c, const cli_plan *p, plan_report *report);

@@ -6,7 +6,6 @@
 static fs_status check(cli *c, const cli_plan *p)
 {
     plan_report report = {0};
-    cli_plan_digest(c, p);
     fs_status status = cli_plan_prove(c, p, &report);
     json_object_set_new(c->result, "transitions",
                         json_integer(report.n_transitions));
@@ -26,17 +25,5 @@ static fs_status check(cli *c, const cli_plan *p)
 
 fs_status cli_cmd_check(cli *c)
 {
-    if (c->args.n_operands != 1)
-        return fs_fail(&c->err, FS_INVALID, "check wants one PLAN");
-    cli_plan p;
-    FS_TRY(cli_plan_open(c, c->args.operands[0], &p));
-    fs_status status = cli_begin(c, p.model.origin.model,
-                                 p.model.origin.cluster);
-    if (status == FS_OK)
-        status = cli_digests(c, p.plan->model_digest, p.plan->cluster_digest,
-                             p.plan->digest);
-    if (status == FS_OK)
-        status = check(c, &p);
-    cli_plan_close(&p);
-    return status;
+    return cli_with_plan(c, check);
 }

@@ -143,21 +143,12 @@ static fs_status explain_op(cli *c, const cli_plan *p, const char *name)
     return FS_OK;
 }
 
+static fs_status explain(cli *c, const cli_plan *p)
+{
+    return c->args.op ? explain_op(c, p, c->args.op) : explain_plan(c, p);
+}
+
 fs_status cli_cmd_explain(cli *c)
 {
-    if (c->args.n_operands != 1)
-        return fs_fail(&c->err, FS_INVALID, "explain wants one PLAN");
-    cli_plan p;
-    FS_TRY(cli_plan_open(c, c->args.operands[0], &p));
-    fs_status status = cli_begin(c, p.model.origin.model,
-                                 p.model.origin.cluster);
-    if (status == FS_OK)
-        status = cli_digests(c, p.plan->model_digest, p.plan->cluster_digest,
-                             p.plan->digest);
-    cli_plan_digest(c, &p);
-    if (status == FS_OK)
-        status = c->args.op ? explain_op(c, &p, c->args.op)
-                            : explain_plan(c, &p);
-    cli_plan_close(&p);
-    return status;
+    return cli_with_plan(c, explain);
 }

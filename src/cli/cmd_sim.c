@@ -101,8 +101,6 @@ static fs_status simulate(cli *c, const cli_plan *p)
 {
     plan_report report = {0};
     plan_timing *timing;
-    FS_TRY(cli_digests(c, p->plan->model_digest, p->plan->cluster_digest,
-                       p->plan->digest));
     FS_TRY(cli_plan_prove(c, p, &report));
     FS_TRY(pick_timing(c, p, &timing));
     plan_trace trace = {.arena = c->arena};
@@ -114,7 +112,6 @@ static fs_status simulate(cli *c, const cli_plan *p)
     sim_result sim;
     FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, timing, &options,
                    c->arena, &c->err, &sim));
-    cli_plan_digest(c, p);
     describe(c, p, &sim);
     stage_table(c, p, &sim);
     cli_figure(c, "sim_iteration_s", sim.iteration_s, "s");
@@ -130,14 +127,5 @@ static fs_status simulate(cli *c, const cli_plan *p)
 
 fs_status cli_cmd_sim(cli *c)
 {
-    if (c->args.n_operands != 1)
-        return fs_fail(&c->err, FS_INVALID, "sim wants one PLAN");
-    cli_plan p;
-    FS_TRY(cli_plan_open(c, c->args.operands[0], &p));
-    fs_status status = cli_begin(c, p.model.origin.model,
-                                 p.model.origin.cluster);
-    if (status == FS_OK)
-        status = simulate(c, &p);
-    cli_plan_close(&p);
-    return status;
+    return cli_with_plan(c, simulate);
 }

@@ -35,6 +35,24 @@ void cli_plan_close(cli_plan *p)
     cli_model_close(&p->model);
 }
 
+fs_status cli_with_plan(cli *c, fs_status (*body)(cli *c, const cli_plan *p))
+{
+    if (c->args.n_operands != 1)
+        return fs_fail(&c->err, FS_INVALID, "%s wants one PLAN", c->command);
+    cli_plan p;
+    FS_TRY(cli_plan_open(c, c->args.operands[0], &p));
+    fs_status status = cli_begin(c, p.model.origin.model,
+                                 p.model.origin.cluster);
+    if (status == FS_OK)
+        status = cli_digests(c, p.plan->model_digest, p.plan->cluster_digest,
+                             p.plan->digest);
+    cli_plan_digest(c, &p);
+    if (status == FS_OK)
+        status = body(c, &p);
+    cli_plan_close(&p);
+    return status;
+}
+
 static json_t *findings_json(const plan_report *report)
 {
     json_t *list = json_array();
