@@ -15,7 +15,8 @@ static void test_arena(void)
     int right = 1;
     for (int i = 0; i < numbers.n; i++)
         right &= numbers.at[i] == i;
-    tap_ok(right && numbers.n == 100000, "arena: a vector keeps what is pushed");
+    tap_ok(right && numbers.n == 100000,
+           "arena: a vector keeps what is pushed");
     char *big = fs_new(arena, char, 1 << 20), *small = fs_new(arena, char, 8);
     tap_ok(big[(1 << 20) - 1] == 0 && small[7] == 0, "arena: memory is zeroed");
     tap_equal_text(fs_printf(arena, "%d-%s", 7, "x"), "7-x",

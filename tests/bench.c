@@ -33,8 +33,8 @@ static double first_losses_off(const json_t *losses)
     snprintf(path, sizeof path, "%s/datasets/models/gpt_bytes.reference.json",
              cli_env("FS_SRCDIR", "."));
     json_t *root = json_load_file(path, 0, NULL);
-    json_t *list = json_object_get(json_object_get(root, "runs"),
-                                   "adamw_lr1e-3_wd0.01");
+    json_t *list =
+        json_object_get(json_object_get(root, "runs"), "adamw_lr1e-3_wd0.01");
     double off = 0;
     for (size_t i = 0; i < 10; i++) {
         double wanted = json_number_value(json_array_get(list, i));
@@ -80,14 +80,13 @@ static void bench_demo(void)
     figure("greedy's plan / proven plan (formula)",
            cli_number(a, "iteration_s") / ilp, "ratio", ">= 1");
     a = cli("sim \"$D/plan.json\" --json");
-    figure("simulation of the demo's plan", cli_number(a, "wall_s") * 1e3,
-           "ms", "< 50");
+    figure("simulation of the demo's plan", cli_number(a, "wall_s") * 1e3, "ms",
+           "< 50");
     a = cli("check \"$D/plan.json\" --json");
-    figure("proof of the demo's plan", cli_number(a, "wall_s") * 1e3, "ms",
-           "");
+    figure("proof of the demo's plan", cli_number(a, "wall_s") * 1e3, "ms", "");
     measured m = run_plan();
-    figure("demo: simulated / measured step",
-           m.predicted_s / m.median_s, "ratio", "0.75 to 1.25");
+    figure("demo: simulated / measured step", m.predicted_s / m.median_s,
+           "ratio", "0.75 to 1.25");
     figure("demo: measured median / fastest step", m.median_s / m.min_s,
            "ratio", "noise");
     figure("demo: planned / allocated peak", m.planned / m.peak, "ratio", "1");
@@ -100,20 +99,21 @@ static void bench_plans(void)
     static const struct {
         const char *name, *recipe;
         int ranks;
-    } plans[] = {{"1 rank", "--dp 1", 1},
-                 {"dp2", "--dp 2", 2},
-                 {"tp2", "--tp 2", 2},
-                 {"pp2, 4 micro-batches", "--pp 2 --micro-batches 4", 2},
-                 {"dp4", "--dp 4", 4},
-                 {"dp2 x tp2", "--dp 2 --tp 2", 4},
-                 {"pp2 x tp2, 4 micro-batches",
-                  "--pp 2 --tp 2 --micro-batches 4", 4},
-                 {"pp4, 8 micro-batches", "--pp 4 --micro-batches 8", 4}};
+    } plans[] = {
+        {"1 rank", "--dp 1", 1},
+        {"dp2", "--dp 2", 2},
+        {"tp2", "--tp 2", 2},
+        {"pp2, 4 micro-batches", "--pp 2 --micro-batches 4", 2},
+        {"dp4", "--dp 4", 4},
+        {"dp2 x tp2", "--dp 2 --tp 2", 4},
+        {"pp2 x tp2, 4 micro-batches", "--pp 2 --tp 2 --micro-batches 4", 4},
+        {"pp4, 8 micro-batches", "--pp 4 --micro-batches 8", 4}};
     double one = 0;
     for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
         char what[128];
         cli("plan " MODEL " --cluster local --ranks %d --batch 8 %s "
-            "-o \"$D/plan.json\"", plans[i].ranks, plans[i].recipe);
+            "-o \"$D/plan.json\"",
+            plans[i].ranks, plans[i].recipe);
         measured m = run_plan();
         if (i == 0)
             one = m.median_s;

@@ -73,8 +73,8 @@ static void test_clusters(void)
     refused("an unknown device, with the near ones", "h100-sxm5-80g",
             cli("cluster 1x8:h100-sxm-80g"));
     write_file("cluster.json", "{\"a\": 1,\n \"b\": }", 15);
-    refused("malformed JSON, with line and column", "cluster.json:2:",
-            cli("cluster \"$D/cluster.json\""));
+    refused("malformed JSON, with line and column",
+            "cluster.json:2:", cli("cluster \"$D/cluster.json\""));
     refused("a cluster file that is not there", "absent.json",
             cli("cluster \"$D/absent.json\""));
 }
@@ -84,8 +84,7 @@ static void test_models(void)
     refused("a model that is not there", "absent.onnx",
             cli("model \"$D/absent.onnx\""));
     refused("a name that is no model", "gpt5", cli("model zoo:gpt5"));
-    refused("a zoo key that is unknown", "depth",
-            cli("model zoo:mlp,depth=3"));
+    refused("a zoo key that is unknown", "depth", cli("model zoo:mlp,depth=3"));
     refused("sizes that overflow", "zoo",
             cli("model zoo:mlp,in=4000000000,hidden=4000000000"));
     if (system("head -c 100000 \"$S/datasets/models/gpt_bytes.dyn.onnx\" "
@@ -99,8 +98,7 @@ static void test_models(void)
         noise[i] = (char)(seed >> 56);
     }
     write_file("noise.onnx", noise, sizeof noise);
-    refused("noise for a model", "noise.onnx",
-            cli("model \"$D/noise.onnx\""));
+    refused("noise for a model", "noise.onnx", cli("model \"$D/noise.onnx\""));
     /* ModelProto{ graph{ node{ output "y" name "n0" op_type "Frob" } } } */
     static const char frob[] = "\x08\x08\x42\x04\x0a\x00\x10\x11\x3a\x0f"
                                "\x0a\x0d\x12\x01y\x1a\x02n0\x22\x04"

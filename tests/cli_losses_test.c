@@ -13,8 +13,8 @@ static int train(const char *recipe, int ranks, const char *optimizer,
                  int steps, double *losses)
 {
     cli_answer *a = cli("plan " MODEL " --cluster local --ranks %d --batch 8 "
-                        "%s %s -o \"$D/plan.json\" --json", ranks, recipe,
-                        optimizer);
+                        "%s %s -o \"$D/plan.json\" --json",
+                        ranks, recipe, optimizer);
     if (a->status != 0) {
         cli_show(a);
         return 0;
@@ -114,7 +114,8 @@ static void test_losses_are_pytorchs(void)
             double all = got_n == n ? worst(got, wanted, 0, n) : (double)NAN;
             tap_ok(first <= 1e-4 && all <= 1e-2,
                    "%s, %s: PyTorch's losses (off %.1e over ten steps, %.1e "
-                   "over %d)", runs[r].key, plans[p].recipe, first, all, n);
+                   "over %d)",
+                   runs[r].key, plans[p].recipe, first, all, n);
         }
     }
 }

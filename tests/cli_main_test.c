@@ -14,9 +14,8 @@ static void has_keys(const char *what, const cli_answer *a, const char *keys)
     for (char *key = strtok(copy, " "); key; key = strtok(NULL, " "))
         if (!json_object_get(a->json, key))
             snprintf(missing, sizeof missing, "%s", key);
-    tap_ok(a->status == 0 && a->json && !missing[0],
-           "%s: --json has %s%s%s", what, keys,
-           missing[0] ? "; missing: " : "", missing);
+    tap_ok(a->status == 0 && a->json && !missing[0], "%s: --json has %s%s%s",
+           what, keys, missing[0] ? "; missing: " : "", missing);
     if (a->status || !a->json)
         cli_show(a);
 }
@@ -42,8 +41,9 @@ static void test_main_job(void)
              "name devices nodes levels device");
     cli_answer *a = cli("search " MODEL " --cluster local --ranks 4 --batch 8 "
                         "-o \"$D/plan.json\" --json");
-    has_keys("search", a, "status engine iteration_s lower_bound_s gap "
-                          "search_s peak_bytes stages plan plan_digest");
+    has_keys("search", a,
+             "status engine iteration_s lower_bound_s gap "
+             "search_s peak_bytes stages plan plan_digest");
     tap_ok(cli_number(a, "lower_bound_s") <=
                cli_number(a, "iteration_s") * (1 + 1e-9),
            "search: the bound is not above the plan");
@@ -53,14 +53,16 @@ static void test_main_job(void)
     has_keys("explain", cli("explain \"$D/plan.json\" --json"),
              "iteration_s tree");
     a = cli("sim \"$D/plan.json\" --trace \"$D/trace.json\" --json");
-    has_keys("sim", a, "iteration_s samples_per_s tokens_per_s "
-                       "tflops_per_device mfu bubble exposed_comm_s "
-                       "peak_bytes events wall_s");
+    has_keys("sim", a,
+             "iteration_s samples_per_s tokens_per_s "
+             "tflops_per_device mfu bubble exposed_comm_s "
+             "peak_bytes events wall_s");
     tap_ok(is_file("trace.json", "{"), "sim: the trace is written");
     a = cli("run \"$D/plan.json\" --data " TEXT " --steps 6 --pictures "
             "\"$D/pictures\" --json");
-    has_keys("run", a, "losses step_s samples_per_s peak_bytes ranks "
-                       "predicted_step_s weights_digest plan_digest");
+    has_keys("run", a,
+             "losses step_s samples_per_s peak_bytes ranks "
+             "predicted_step_s weights_digest plan_digest");
     tap_ok(is_file("pictures/plan.svg", "<?xml"), "run: draws the plan");
     tap_ok(is_file("pictures/timeline-measured.svg", "<?xml"),
            "run: draws the measured timeline");
@@ -91,8 +93,8 @@ static void test_peak(void)
 static void test_weights_repeat(void)
 {
     char first[32] = "";
-    cli_answer *a = cli("run \"$D/plan.json\" --data " TEXT
-                        " --steps 3 --json");
+    cli_answer *a =
+        cli("run \"$D/plan.json\" --data " TEXT " --steps 3 --json");
     const json_t *digest = json_object_get(a->json, "weights_digest");
     if (digest)
         snprintf(first, sizeof first, "%s", json_string_value(digest));
@@ -120,10 +122,14 @@ static void test_pictures(void)
 {
     has_keys("show a model", cli("show " MODEL " -o \"$D/m.svg\" --json"),
              "file nodes edges");
-    has_keys("show a cluster", cli("show 2x8:h100-sxm5-80g -o \"$D/c.dot\" "
-                                   "--json"), "file nodes edges");
-    has_keys("show a plan", cli("show \"$D/plan.json\" -o \"$D/p.png\" "
-                                "--json"), "file nodes edges");
+    has_keys("show a cluster",
+             cli("show 2x8:h100-sxm5-80g -o \"$D/c.dot\" "
+                 "--json"),
+             "file nodes edges");
+    has_keys("show a plan",
+             cli("show \"$D/plan.json\" -o \"$D/p.png\" "
+                 "--json"),
+             "file nodes edges");
     tap_ok(is_file("p.png", "PNG"), "show: a .png is a PNG");
     cli_answer *a = cli("show " MODEL " -o \"$D/m.bmp\"");
     tap_ok(a->status == 2 && !is_file("m.bmp", ""),
@@ -154,8 +160,9 @@ static void test_answers_of_no(void)
 static void test_usage_golden(void)
 {
     static const char *const commands[] = {
-        "", "model", "cluster", "search", "plan", "check", "explain", "sim",
-        "run", "show", "calibrate", "conformance", "runs"};
+        "",          "model",       "cluster", "search", "plan",
+        "check",     "explain",     "sim",     "run",    "show",
+        "calibrate", "conformance", "runs"};
     static char all[1 << 16], golden[1 << 16];
     size_t n = 0;
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {

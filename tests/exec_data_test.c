@@ -33,8 +33,8 @@ static ir_graph *make_graph(int64_t words)
     int32_t targets = ir_input(g, "targets", IR_I32, shape, 0);
     int32_t w = ir_variable(g, "table", IR_PARAM, IR_F32,
                             ir_shape_make(2, table), init, NULL);
-    int32_t v = ir_variable(g, "head", IR_PARAM, IR_F32,
-                            ir_shape_make(2, head), init, NULL);
+    int32_t v = ir_variable(g, "head", IR_PARAM, IR_F32, ir_shape_make(2, head),
+                            init, NULL);
     int32_t x = ir_gather(g, w, ids);
     g->loss = ir_cross_entropy(g, ir_matmul(g, x, v, false, false), targets);
     g->batch = BATCH;
@@ -85,8 +85,7 @@ static void test_windows(void)
 {
     scene s = open_scene(256);
     write_file(&s, BYTES);
-    fs_status status =
-        exec_data_open(s.path, s.g, 1, s.arena, &s.err, &s.data);
+    fs_status status = exec_data_open(s.path, s.g, 1, s.arena, &s.err, &s.data);
     tap_equal_int(status, FS_OK, "a text file opens %s", s.err.text);
     int64_t ids[BATCH * LENGTH], wrong = 0;
     int32_t targets[BATCH * LENGTH];
@@ -117,8 +116,7 @@ static void test_refusals(void)
 {
     scene s = open_scene(256);
     write_file(&s, LENGTH + 1);
-    fs_status status =
-        exec_data_open(s.path, s.g, 1, s.arena, &s.err, &s.data);
+    fs_status status = exec_data_open(s.path, s.g, 1, s.arena, &s.err, &s.data);
     tap_ok(status == FS_INVALID && strstr(s.err.text, "too short"),
            "a file of T + 1 bytes is refused: %s", s.err.text);
     s.err = (fs_err){0};
@@ -177,9 +175,9 @@ static void test_fixed(void)
         wrong += got[i] != LENGTH + i;
     tap_equal_int(wrong, 0, "fixed tensors are the same every step");
     name = "nothing";
-    tap_equal_int(exec_data_fixed(1, &name, &data, s.g, s.arena, &s.err,
-                                  &s.data),
-                  FS_INVALID, "data for an unknown input is refused");
+    tap_equal_int(
+        exec_data_fixed(1, &name, &data, s.g, s.arena, &s.err, &s.data),
+        FS_INVALID, "data for an unknown input is refused");
     close_scene(&s);
 }
 
@@ -215,10 +213,8 @@ static int run_child(scene *s, const exec_data *data, char *text, size_t room)
     if (child == 0) {
         dup2(ends[1], STDERR_FILENO);
         exec_result result;
-        exec_options options = {.steps = 2,
-                                .lr = NAN,
-                                .weight_decay = NAN,
-                                .stall_s = 1.0};
+        exec_options options = {
+            .steps = 2, .lr = NAN, .weight_decay = NAN, .stall_s = 1.0};
         fs_status status = run_alone(s, data, options, &result);
         fprintf(stderr, "returned %d: %s\n", (int)status, s->err.text);
         _exit(100);

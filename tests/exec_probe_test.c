@@ -17,14 +17,36 @@ static int32_t count_points(const hw_device *device, const char *what)
 
 static void test_points(const hw_device *device)
 {
-    static const char *const ops[] = {
-        "matmul", "weight_grad", "softmax", "softmax_grad", "layer_norm",
-        "layer_norm_grad", "layer_norm_param_grad", "gelu", "gelu_grad", "add",
-        "mul", "where", "scale", "transpose", "slice", "pad", "concat",
-        "gather",
-        "gather_grad", "cross_entropy", "cross_entropy_grad", "adam", "sgd",
-        "momentum", "accumulate", "conv2d", "conv2d_data_grad",
-        "conv2d_filter_grad", "max_pool2d", "reduce_sum"};
+    static const char *const ops[] = {"matmul",
+                                      "weight_grad",
+                                      "softmax",
+                                      "softmax_grad",
+                                      "layer_norm",
+                                      "layer_norm_grad",
+                                      "layer_norm_param_grad",
+                                      "gelu",
+                                      "gelu_grad",
+                                      "add",
+                                      "mul",
+                                      "where",
+                                      "scale",
+                                      "transpose",
+                                      "slice",
+                                      "pad",
+                                      "concat",
+                                      "gather",
+                                      "gather_grad",
+                                      "cross_entropy",
+                                      "cross_entropy_grad",
+                                      "adam",
+                                      "sgd",
+                                      "momentum",
+                                      "accumulate",
+                                      "conv2d",
+                                      "conv2d_data_grad",
+                                      "conv2d_filter_grad",
+                                      "max_pool2d",
+                                      "reduce_sum"};
     int32_t rare = 0, unsorted = 0, odd = 0;
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (count_points(device, ops[i]) < 3) {

@@ -12,8 +12,8 @@ enum { STEPS = 5, BATCH = 8, LENGTH = 6, WIDTH = 12, WORDS = 20 };
 
 /* ---- the network ---- */
 
-static int32_t weight(ir_graph *g, const char *name, int32_t rank,
-                      int64_t rows, int64_t columns)
+static int32_t weight(ir_graph *g, const char *name, int32_t rank, int64_t rows,
+                      int64_t columns)
 {
     int64_t dim[2] = {rows, columns};
     ir_init init = {IR_INIT_NORMAL, 0.0, 0.2, 5};
@@ -33,15 +33,15 @@ static ir_graph *make_graph(int32_t micro_batches, ir_optimizer optimizer,
     int32_t x = ir_gather(g, weight(g, "table", 2, WORDS, WIDTH), ids);
     int32_t norm = ir_layer_norm(g, x, weight(g, "gain", 1, WIDTH, 0),
                                  weight(g, "bias", 1, WIDTH, 0), 1e-5);
-    int32_t up = ir_matmul(g, norm, weight(g, "up", 2, WIDTH, 4 * WIDTH),
-                           false, false);
+    int32_t up =
+        ir_matmul(g, norm, weight(g, "up", 2, WIDTH, 4 * WIDTH), false, false);
     up = ir_binary(g, IR_OP_add, up, weight(g, "up_bias", 1, 4 * WIDTH, 0));
     up = ir_unary(g, IR_OP_gelu, up);
-    int32_t down = ir_matmul(g, up, weight(g, "down", 2, 4 * WIDTH, WIDTH),
-                             false, false);
+    int32_t down =
+        ir_matmul(g, up, weight(g, "down", 2, 4 * WIDTH, WIDTH), false, false);
     x = ir_binary(g, IR_OP_add, x, down);
-    int32_t logits = ir_matmul(g, x, weight(g, "head", 2, WIDTH, WORDS), false,
-                               false);
+    int32_t logits =
+        ir_matmul(g, x, weight(g, "head", 2, WIDTH, WORDS), false, false);
     g->loss = ir_cross_entropy(g, logits, targets);
     g->batch = BATCH;
     ir_train_options options = ir_train_defaults();
@@ -98,8 +98,7 @@ static bool join_edge(const ir_graph *g, plan_strategy *s, plan_boxer *boxer,
     const ir_tensor *t = &g->tensors.at[tensor];
     const ir_nd_sbp *from = &s->sig[t->producer].out[t->slot];
     const plan_stage *stage = &s->stages[s->stage_of[t->producer]];
-    double seconds = plan_boxer_find(boxer, t, stage, from, to,
-                                     &s->edge[edge]);
+    double seconds = plan_boxer_find(boxer, t, stage, from, to, &s->edge[edge]);
     return isfinite(seconds);
 }
 
@@ -137,8 +136,8 @@ static bool close_loops(const ir_graph *g, plan_strategy *s, plan_boxer *boxer)
             continue;
         int32_t x = g->nodes.at[v].out[0];
         int32_t next = g->tensors.at[x].next;
-        if (next >= 0 && !join_edge(g, s, boxer, s->first_edge[v], next,
-                                    &s->sig[v].out[0]))
+        if (next >= 0 &&
+            !join_edge(g, s, boxer, s->first_edge[v], next, &s->sig[v].out[0]))
             return false;
     }
     return true;
@@ -210,15 +209,14 @@ static outcome run_plan(exec_world *world, const ir_graph *g,
     hw_cluster *cluster = make_cluster(world->size, arena, err);
     plan_lower_options lower = plan_lower_defaults();
     plan_report report;
-    if (!cluster || plan_lower(g, cluster, strategy, &lower, arena, err, &p) !=
-                        FS_OK)
+    if (!cluster ||
+        plan_lower(g, cluster, strategy, &lower, arena, err, &p) != FS_OK)
         return out;
     if (plan_check(g, cluster, p, arena, &report) != FS_OK) {
         fs_fail(err, FS_NO, "%s", report.findings[0].text);
         return out;
     }
-    int32_t fetch[2] = {ir_graph_find(g, "table"),
-                        ir_graph_find(g, "up.grad")};
+    int32_t fetch[2] = {ir_graph_find(g, "table"), ir_graph_find(g, "up.grad")};
     void *fetched[2] = {NULL, NULL};
     plan_trace trace = {.arena = arena};
     exec_options options = {.steps = STEPS,
@@ -233,8 +231,8 @@ static outcome run_plan(exec_world *world, const ir_graph *g,
                             .trace = &trace};
     exec_result result;
     if (exec_data_open("synthetic", g, 11, arena, err, &data) != FS_OK ||
-        exec_run(world, g, cluster, p, &data, &options, arena, err,
-                 &result) != FS_OK)
+        exec_run(world, g, cluster, p, &data, &options, arena, err, &result) !=
+            FS_OK)
         return out;
     out.ran = true;
     memcpy(out.loss, result.losses, sizeof out.loss);
@@ -343,8 +341,8 @@ static void test_digests(exec_world *world, uint64_t *seed)
     plan_lower(g, cluster, s, &lower, arena, &err, &p);
     exec_data_open("synthetic", g, 1, arena, &err, &data);
     p->digest += (uint64_t)world->rank;
-    fs_status status = exec_run(world, g, cluster, p, &data, &options, arena,
-                                &err, &result);
+    fs_status status =
+        exec_run(world, g, cluster, p, &data, &options, arena, &err, &result);
     ranks_ok(world, status != FS_FAULT,
              "ranks that hold different plans refuse to start");
     ir_graph_destroy(g);

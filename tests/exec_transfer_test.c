@@ -87,8 +87,7 @@ static void hold_element(const trial *t, int64_t e, const int64_t *index,
                          int64_t i, void *out)
 {
     (void)index;
-    store(t->tensor.dtype, out, i,
-          held_value(t, &t->step.from, t->coords, e));
+    store(t->tensor.dtype, out, i, held_value(t, &t->step.from, t->coords, e));
 }
 
 /* Calls `fn` for each element of the local piece under `sbp`. */
@@ -251,13 +250,12 @@ static void test_moves(exec_world *world)
 
 static void test_big(exec_world *world)
 {
-    trial t = {.tensor = {.name = "big",
-                          .dtype = IR_F32,
-                          .shape = {2, {257, 4099}}},
-               .mesh = {1, {world->size}}};
+    trial t = {
+        .tensor = {.name = "big", .dtype = IR_F32, .shape = {2, {257, 4099}}},
+        .mesh = {1, {world->size}}};
     ir_mesh_coords(&t.mesh, world->rank, t.coords);
-    ir_nd_sbp sbp[4] = {{{IR_SBP_P}}, {{IR_SBP_B}}, {{IR_SBP_S(0)}},
-                        {{IR_SBP_S(1)}}};
+    ir_nd_sbp sbp[4] = {
+        {{IR_SBP_P}}, {{IR_SBP_B}}, {{IR_SBP_S(0)}}, {{IR_SBP_S(1)}}};
     int64_t wrong = 0, tried = 0;
     for (int from = 0; from < 4; from++)
         for (int to = 0; to < 4; to++)

@@ -87,11 +87,8 @@ static void check_choice(void)
 {
     const ir_node node = {.op = IR_OP_matmul, .name = "m", .n_in = 2};
     const kernel_arg f64 = {.dtype = IR_F64, .shape = {2, {2, 2}}};
-    const kernel_call call = {.node = &node,
-                              .n_in = 2,
-                              .n_out = 1,
-                              .in = {f64, f64},
-                              .out = {f64}};
+    const kernel_call call = {
+        .node = &node, .n_in = 2, .n_out = 1, .in = {f64, f64}, .out = {f64}};
     const kernel *chosen = NULL;
     void *state;
     fs_err err = {0};

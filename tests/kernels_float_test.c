@@ -51,8 +51,8 @@ static double output_error(const twin *single, const twin *full, int32_t slot)
 {
     const int32_t tensor = full->graph->nodes.at[full->node].out[slot];
     const ir_tensor *t = &full->graph->tensors.at[tensor];
-    const bool both = single->graph->tensors.at[tensor].dtype == IR_F32 &&
-                      t->dtype == IR_F64;
+    const bool both =
+        single->graph->tensors.at[tensor].dtype == IR_F32 && t->dtype == IR_F64;
     const float *got = single->in.data[tensor];
     const double *wanted = full->in.data[tensor];
     double worst = 0;

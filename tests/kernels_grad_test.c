@@ -68,9 +68,9 @@ static double input_error(probe *p, int32_t k)
     const ir_shape *shape = &p->c.graph->tensors.at[p->input[k]].shape;
     const int64_t n = ir_shape_count(shape), skip = 1 + n / 40;
     for (int64_t i = 0; i < n; i += skip) {
-        const double numeric = (loss_at(p, x + i, x[i] + step) -
-                                loss_at(p, x + i, x[i] - step)) /
-                               (2 * step);
+        const double numeric =
+            (loss_at(p, x + i, x[i] + step) - loss_at(p, x + i, x[i] - step)) /
+            (2 * step);
         const double given = dx ? dx[i] : 0;
         const double error = fabs(given - numeric) / (1 + fabs(numeric));
         worst = isnan(error) ? INFINITY : fmax(worst, error);

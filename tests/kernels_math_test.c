@@ -39,8 +39,8 @@ static double ulps(float got, double wanted)
     const float nearest = (float)wanted;
     if (got == nearest)
         return 0;
-    const double unit = (double)nextafterf(fabsf(nearest), INFINITY) -
-                        (double)fabsf(nearest);
+    const double unit =
+        (double)nextafterf(fabsf(nearest), INFINITY) - (double)fabsf(nearest);
     return fabs((double)got - wanted) / unit;
 }
 

@@ -23,11 +23,16 @@ typedef struct cut {
 static double get(const kernel_arg *arg, int64_t at)
 {
     switch (arg->dtype) {
-    case IR_F32: return ((const float *)arg->data)[at];
-    case IR_F64: return ((const double *)arg->data)[at];
-    case IR_I32: return ((const int32_t *)arg->data)[at];
-    case IR_I64: return (double)((const int64_t *)arg->data)[at];
-    case IR_BOOL: return ((const uint8_t *)arg->data)[at];
+    case IR_F32:
+        return ((const float *)arg->data)[at];
+    case IR_F64:
+        return ((const double *)arg->data)[at];
+    case IR_I32:
+        return ((const int32_t *)arg->data)[at];
+    case IR_I64:
+        return (double)((const int64_t *)arg->data)[at];
+    case IR_BOOL:
+        return ((const uint8_t *)arg->data)[at];
     }
     return NAN;
 }
@@ -35,11 +40,21 @@ static double get(const kernel_arg *arg, int64_t at)
 static void put(const kernel_arg *arg, int64_t at, double value)
 {
     switch (arg->dtype) {
-    case IR_F32: ((float *)arg->data)[at] = (float)value; break;
-    case IR_F64: ((double *)arg->data)[at] = value; break;
-    case IR_I32: ((int32_t *)arg->data)[at] = (int32_t)value; break;
-    case IR_I64: ((int64_t *)arg->data)[at] = (int64_t)value; break;
-    case IR_BOOL: ((uint8_t *)arg->data)[at] = (uint8_t)value; break;
+    case IR_F32:
+        ((float *)arg->data)[at] = (float)value;
+        break;
+    case IR_F64:
+        ((double *)arg->data)[at] = value;
+        break;
+    case IR_I32:
+        ((int32_t *)arg->data)[at] = (int32_t)value;
+        break;
+    case IR_I64:
+        ((int64_t *)arg->data)[at] = (int64_t)value;
+        break;
+    case IR_BOOL:
+        ((uint8_t *)arg->data)[at] = (uint8_t)value;
+        break;
     }
 }
 
@@ -65,8 +80,7 @@ static kernel_arg make_piece(cut *c, const kernel_arg *whole, ir_sbp sbp,
     kernel_arg piece = {.dtype = whole->dtype};
     ir_local_piece(&whole->shape, &nd, &mesh, coords, &piece.shape,
                    piece.offset);
-    piece.data =
-        fs_alloc(c->arena, (size_t)ir_shape_count(&piece.shape), 8);
+    piece.data = fs_alloc(c->arena, (size_t)ir_shape_count(&piece.shape), 8);
     return piece;
 }
 
@@ -141,9 +155,8 @@ static double output_error(const cut *c, int32_t k, ir_sbp sbp)
         const kernel_arg *piece = &c->piece[d].out[k];
         const int64_t local = ir_shape_count(&piece->shape);
         for (int64_t i = 0; i < local; i++)
-            worst = fmax(worst,
-                         error_at(whole, place(piece, &whole->shape, i),
-                                  get(piece, i)));
+            worst = fmax(worst, error_at(whole, place(piece, &whole->shape, i),
+                                         get(piece, i)));
     }
     return worst;
 }
@@ -227,11 +240,8 @@ static int check_cut(cut *c, int *tried, fs_err *err)
 static int trial(ir_op_kind op, uint64_t *seed, int *tried, fs_err *err)
 {
     ir_graph *g = ir_graph_create("case");
-    op_case oc = {.graph = g,
-                  .op = op,
-                  .real = IR_F64,
-                  .other_type = true,
-                  .seed = seed};
+    op_case oc = {
+        .graph = g, .op = op, .real = IR_F64, .other_type = true, .seed = seed};
     const int32_t node = op_case_build(&oc);
     interpreter in;
     int failed = 0;

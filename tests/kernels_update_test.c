@@ -67,20 +67,21 @@ static void run_step(kernel_call *call, double next[3][N], bool in_place)
         memcpy(call->in[k > 0 ? k + 1 : 0].data, next[k], sizeof next[k]);
 }
 
-static void check(ir_op_kind op, ir_node node, ir_dtype dtype,
-                  const char *name)
+static void check(ir_op_kind op, ir_node node, ir_dtype dtype, const char *name)
 {
     double w[N], g[N], m[N] = {0}, v[N] = {0}, next[3][N], worst = 0;
     parameter p = {{0}, {0}, {0}};
     uint64_t seed = 5;
     node.op = op;
-    kernel_call call = {.node = &node,
-                        .f = node.f,
-                        .n_in = op == IR_OP_sgd ? 2 : op == IR_OP_adam ? 4 : 3,
-                        .in = {vector(w, dtype), vector(g, dtype),
-                               vector(m, dtype), vector(v, dtype)},
-                        .out = {vector(w, dtype), vector(m, dtype),
-                                vector(v, dtype)}};
+    kernel_call call = {
+        .node = &node,
+        .f = node.f,
+        .n_in = op == IR_OP_sgd    ? 2
+                : op == IR_OP_adam ? 4
+                                   : 3,
+        .in = {vector(w, dtype), vector(g, dtype), vector(m, dtype),
+               vector(v, dtype)},
+        .out = {vector(w, dtype), vector(m, dtype), vector(v, dtype)}};
     call.n_out = call.n_in - 1;
     for (int i = 0; i < N; i++) {
         p.w[i] = fs_rand_unit(&seed) - 0.5;
@@ -106,13 +107,11 @@ static void check(ir_op_kind op, ir_node node, ir_dtype dtype,
 static void check_optimizers(ir_dtype dtype)
 {
     check(IR_OP_sgd, (ir_node){.f = {0.1, 0.01}}, dtype, "sgd");
-    check(IR_OP_momentum, (ir_node){.f = {0.05, 1e-2, 0.9}}, dtype,
-          "momentum");
+    check(IR_OP_momentum, (ir_node){.f = {0.05, 1e-2, 0.9}}, dtype, "momentum");
     check(IR_OP_adam, (ir_node){.f = {1e-2, 0.1, 0.9, 0.999, 1e-8}}, dtype,
           "adam");
-    check(IR_OP_adam,
-          (ir_node){.i = {1}, .f = {1e-2, 0.1, 0.9, 0.999, 1e-8}}, dtype,
-          "adamw");
+    check(IR_OP_adam, (ir_node){.i = {1}, .f = {1e-2, 0.1, 0.9, 0.999, 1e-8}},
+          dtype, "adamw");
 }
 
 /* Rows 4 .. 7 of a table of eight, on the second of two devices. */
@@ -125,8 +124,7 @@ static void check_gather_fault(void)
         .node = &node,
         .n_in = 2,
         .n_out = 1,
-        .in = {{table, IR_F32, {2, {4, 1}}, {4}},
-               {ids, IR_I32, {1, {3}}, {0}}},
+        .in = {{table, IR_F32, {2, {4, 1}}, {4}}, {ids, IR_I32, {1, {3}}, {0}}},
         .out = {{out, IR_F32, {2, {3, 1}}, {0}}}};
     fs_err err = {0};
     const kernel *gather = kernel_reference(IR_OP_gather);
@@ -156,8 +154,7 @@ static void check_label_fault(void)
         .f = f,
         .n_in = 2,
         .n_out = 2,
-        .in = {{x, IR_F32, {2, {2, 4}}, {6}},
-               {labels, IR_I64, {1, {2}}, {6}}},
+        .in = {{x, IR_F32, {2, {2, 4}}, {6}}, {labels, IR_I64, {1, {2}}, {6}}},
         .out = {{&loss, IR_F32, {0}, {0}}, {p, IR_F32, {2, {2, 4}}, {6}}}};
     fs_err err = {0};
     const kernel *entropy = kernel_reference(IR_OP_cross_entropy);

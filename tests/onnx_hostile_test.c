@@ -90,8 +90,8 @@ static void test_flipped(const char *name, int tries)
         for (int k = 0; k < n; k++) {
             /* Most of a model is weights: aim at the structure behind. */
             size_t low = fs_rand_below(&state, 4) ? 0 : file.n * 3 / 4;
-            at[k] = low + (size_t)fs_rand_below(&state,
-                                                (int64_t)(file.n - low));
+            at[k] =
+                low + (size_t)fs_rand_below(&state, (int64_t)(file.n - low));
             old[k] = file.at[at[k]];
             file.at[at[k]] = (unsigned char)fs_rand(&state);
         }
@@ -280,8 +280,8 @@ static pb *external(const char *location, const char *offset,
                     const char *length)
 {
     static const int64_t good[] = {2, 3};
-    const char *pairs[][2] = {{"location", location}, {"offset", offset},
-                              {"length", length}};
+    const char *pairs[][2] = {
+        {"location", location}, {"offset", offset}, {"length", length}};
     pb *t = pb_tensor("w", 1, 2, good, NULL, 0);
     for (int i = 0; i < 3; i++) {
         if (!pairs[i][1])
@@ -351,14 +351,14 @@ static void test_bombs(void)
         const int64_t *dim;
         int64_t n;
         const char *says;
-    } cases[] = {{large, 1, "memory"}, {wide, 2, "overflow"},
-                 {empty, 2, "overflow"}};
+    } cases[] = {
+        {large, 1, "memory"}, {wide, 2, "overflow"}, {empty, 2, "overflow"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         pb *graph = pb_new();
         pb_take(graph, 5, pb_ints("n", cases[i].n, cases[i].dim));
         pb_take(graph, 1, pb_node("fill", "ConstantOfShape", "n", "c"));
-        refused(finish(graph, pb_node("add", "Add", "x,c", "y")),
-                cases[i].says, "a constant of an absurd shape");
+        refused(finish(graph, pb_node("add", "Add", "x,c", "y")), cases[i].says,
+                "a constant of an absurd shape");
     }
     /* Doubling: forty nodes that each join what they got with itself. */
     static const int64_t one[] = {1};

@@ -89,26 +89,84 @@ static const struct wanted {
         int32_t n, raw;
     } ops[6];
 } wanted[] = {
-    {"models/gpt_bytes.dyn.onnx", 187, 220, 842496, 1, "ids", "1x128",
-     {{IR_OP_matmul, 25, 25}, {IR_OP_layer_norm, 9, 9}, {IR_OP_gelu, 4, 0},
-      {IR_OP_transpose, 16, 33}, {IR_OP_where, 4, 4}, {IR_OP_slice, 12, 12}}},
-    {"models/gpt_bytes.batch4.onnx", 187, 220, 842496, 4, "ids", "4x128",
-     {{IR_OP_matmul, 25, 25}, {IR_OP_layer_norm, 9, 9}, {IR_OP_gelu, 4, 0},
-      {IR_OP_transpose, 16, 33}, {IR_OP_gather, 2, 2}, {IR_OP_erf, 0, 4}}},
-    {"models/gpt2_loss.small.op17.train.onnx", 187, 220, 809856, 2, "ids",
+    {"models/gpt_bytes.dyn.onnx",
+     187,
+     220,
+     842496,
+     1,
+     "ids",
+     "1x128",
+     {{IR_OP_matmul, 25, 25},
+      {IR_OP_layer_norm, 9, 9},
+      {IR_OP_gelu, 4, 0},
+      {IR_OP_transpose, 16, 33},
+      {IR_OP_where, 4, 4},
+      {IR_OP_slice, 12, 12}}},
+    {"models/gpt_bytes.batch4.onnx",
+     187,
+     220,
+     842496,
+     4,
+     "ids",
+     "4x128",
+     {{IR_OP_matmul, 25, 25},
+      {IR_OP_layer_norm, 9, 9},
+      {IR_OP_gelu, 4, 0},
+      {IR_OP_transpose, 16, 33},
+      {IR_OP_gather, 2, 2},
+      {IR_OP_erf, 0, 4}}},
+    {"models/gpt2_loss.small.op17.train.onnx",
+     187,
+     220,
+     809856,
+     2,
+     "ids",
      "2x64",
-     {{IR_OP_matmul, 25, 25}, {IR_OP_layer_norm, 9, 9}, {IR_OP_gelu, 4, 0},
-      {IR_OP_softmax, 4, 4}, {IR_OP_variable, 52, 52}, {IR_OP_pad, 0, 0}}},
-    {"train_cases/mlp/model.onnx", 17, 17, 467, 4, "in0", "4x8",
-     {{IR_OP_matmul, 3, 3}, {IR_OP_add, 3, 3}, {IR_OP_relu, 1, 1},
-      {IR_OP_sigmoid, 1, 1}, {IR_OP_cross_entropy, 1, 1},
+     {{IR_OP_matmul, 25, 25},
+      {IR_OP_layer_norm, 9, 9},
+      {IR_OP_gelu, 4, 0},
+      {IR_OP_softmax, 4, 4},
+      {IR_OP_variable, 52, 52},
+      {IR_OP_pad, 0, 0}}},
+    {"train_cases/mlp/model.onnx",
+     17,
+     17,
+     467,
+     4,
+     "in0",
+     "4x8",
+     {{IR_OP_matmul, 3, 3},
+      {IR_OP_add, 3, 3},
+      {IR_OP_relu, 1, 1},
+      {IR_OP_sigmoid, 1, 1},
+      {IR_OP_cross_entropy, 1, 1},
       {IR_OP_variable, 6, 6}}},
-    {"train_cases/lenet/model.onnx", 27, 27, 15734, 2, "in0", "2x1x28x28",
-     {{IR_OP_conv2d, 2, 2}, {IR_OP_max_pool2d, 1, 1}, {IR_OP_avg_pool2d, 1, 1},
-      {IR_OP_tanh, 1, 1}, {IR_OP_pad, 0, 0}, {IR_OP_matmul, 2, 2}}},
-    {"train_cases/gpt_tiny/model.onnx", 101, 168, 26528, 2, "in0", "2x16",
-     {{IR_OP_layer_norm, 5, 0}, {IR_OP_reduce_sum, 0, 10}, {IR_OP_gelu, 2, 0},
-      {IR_OP_power, 0, 5}, {IR_OP_matmul, 13, 13}, {IR_OP_where, 2, 2}}},
+    {"train_cases/lenet/model.onnx",
+     27,
+     27,
+     15734,
+     2,
+     "in0",
+     "2x1x28x28",
+     {{IR_OP_conv2d, 2, 2},
+      {IR_OP_max_pool2d, 1, 1},
+      {IR_OP_avg_pool2d, 1, 1},
+      {IR_OP_tanh, 1, 1},
+      {IR_OP_pad, 0, 0},
+      {IR_OP_matmul, 2, 2}}},
+    {"train_cases/gpt_tiny/model.onnx",
+     101,
+     168,
+     26528,
+     2,
+     "in0",
+     "2x16",
+     {{IR_OP_layer_norm, 5, 0},
+      {IR_OP_reduce_sum, 0, 10},
+      {IR_OP_gelu, 2, 0},
+      {IR_OP_power, 0, 5},
+      {IR_OP_matmul, 13, 13},
+      {IR_OP_where, 2, 2}}},
 };
 
 static void check_counts(const struct wanted *w, const ir_graph *g, bool raw)
@@ -165,8 +223,8 @@ static int32_t first_difference(const ir_graph *a, const ir_graph *b)
             return i;
         if (x->op != IR_OP_constant && strcmp(x->name, y->name) != 0)
             return i;
-        size_t bytes = (size_t)(ir_shape_count(&s->shape) *
-                                ir_dtype_bytes(s->dtype));
+        size_t bytes =
+            (size_t)(ir_shape_count(&s->shape) * ir_dtype_bytes(s->dtype));
         if (s->data && memcmp(s->data, t->data, bytes) != 0)
             return i;
     }
@@ -177,15 +235,17 @@ static void test_twins(void)
 {
     static const int64_t batches[] = {1, 2, 3, 4, 8, 48};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
-        imported dyn = import_batch(dataset("models/gpt_bytes.dyn.onnx"),
-                                    batches[i]);
-        imported fixed = import_batch(dataset("models/gpt_bytes.batch4.onnx"),
-                                      batches[i]);
+        imported dyn =
+            import_batch(dataset("models/gpt_bytes.dyn.onnx"), batches[i]);
+        imported fixed =
+            import_batch(dataset("models/gpt_bytes.batch4.onnx"), batches[i]);
         int32_t at = dyn.graph && fixed.graph
-                         ? first_difference(dyn.graph, fixed.graph) : -2;
-        tap_equal_int(at, -1, "the twin of batch 4 changed to %d is the "
-                              "dynamic one bound to it %s", (int)batches[i],
-                      fixed.err.text);
+                         ? first_difference(dyn.graph, fixed.graph)
+                         : -2;
+        tap_equal_int(at, -1,
+                      "the twin of batch 4 changed to %d is the "
+                      "dynamic one bound to it %s",
+                      (int)batches[i], fixed.err.text);
         if (batches[i] == 8 && fixed.graph)
             tap_ok(strstr(fixed.notes.at, "of 4 that was fixed at export is "
                                           "changed to 8"),
@@ -240,16 +300,16 @@ static void test_read_tensor(void)
     ir_shape shape;
     const char *name;
     const void *data;
-    fs_status status = onnx_read_tensor(
-        dataset("train_cases/mlp/grad/m.0.weight.pb"), arena, &err, &dtype,
-        &shape, &name, &data);
+    fs_status status =
+        onnx_read_tensor(dataset("train_cases/mlp/grad/m.0.weight.pb"), arena,
+                         &err, &dtype, &shape, &name, &data);
     char text[160];
     tap_ok(status == FS_OK && dtype == IR_F32, "a gradient file reads %s",
            err.text);
     tap_equal_text(ir_shape_text(text, &shape), "16x8", "with its shape");
-    status = onnx_read_tensor(
-        dataset("train_cases/mlp/test_data_set_0/output_0.pb"), arena, &err,
-        &dtype, &shape, &name, &data);
+    status =
+        onnx_read_tensor(dataset("train_cases/mlp/test_data_set_0/output_0.pb"),
+                         arena, &err, &dtype, &shape, &name, &data);
     tap_ok(status == FS_OK && shape.rank == 0, "a loss file is a scalar");
     if (status == FS_OK)
         tap_near(*(const float *)data, 1.1712608, 1e-6,
@@ -293,14 +353,26 @@ static const folding foldings[] = {
     {"Slice", "row,minus,least,zero,minus", 0, 0, {0}, 1, {3}, {3, 2, 1}},
     {"Slice", "grid,one,two,one", 0, 0, {0}, 2, {2, 1}, {2, 5}},
     {"Concat", "row,two", "axis", 1, {0}, 1, {4}, {1, 2, 3, 2}},
-    {"Concat", "column,grid", "axis", 1, {-1}, 2, {2, 4},
+    {"Concat",
+     "column,grid",
+     "axis",
+     1,
+     {-1},
+     2,
+     {2, 4},
      {10, 1, 2, 3, 20, 4, 5, 6}},
     {"Transpose", "grid", "perm", 2, {1, 0}, 2, {3, 2}, {1, 4, 2, 5, 3, 6}},
     {"Reshape", "grid,shape32", 0, 0, {0}, 2, {3, 2}, {1, 2, 3, 4, 5, 6}},
     {"Flatten", "grid", "axis", 1, {0}, 2, {1, 6}, {1, 2, 3, 4, 5, 6}},
     {"Unsqueeze", "row,zero", 0, 0, {0}, 2, {1, 3}, {1, 2, 3}},
     {"Squeeze", "column,one", 0, 0, {0}, 1, {2}, {10, 20}},
-    {"Expand", "column,shape23", 0, 0, {0}, 2, {2, 3},
+    {"Expand",
+     "column,shape23",
+     0,
+     0,
+     {0},
+     2,
+     {2, 3},
      {10, 10, 10, 20, 20, 20}},
     {"ConstantOfShape", "two", 0, 0, {0}, 1, {2}, {0, 0}},
     {"Shape", "grid", 0, 0, {0}, 1, {2}, {2, 3}},
@@ -344,8 +416,9 @@ static void add_constants(pb *graph)
         size_t n = 1;
         for (int k = 0; k < ints[i].rank; k++)
             n *= (size_t)ints[i].dim[k];
-        pb_take(graph, 5, pb_tensor(ints[i].name, 7, ints[i].rank, ints[i].dim,
-                                    ints[i].value, 8 * n));
+        pb_take(graph, 5,
+                pb_tensor(ints[i].name, 7, ints[i].rank, ints[i].dim,
+                          ints[i].value, 8 * n));
     }
     pb_take(graph, 5, pb_tensor("flags", 9, 1, &three, flags, 3));
 }
@@ -367,8 +440,8 @@ static const char *write_folding(const folding *f)
     pb_take(graph, 1, cast);
     pb_take(graph, 1, pb_node("out", "Add", "x,F", "y"));
     add_constants(graph);
-    pb_take(graph, 11, pb_value("x", 1, of_x ? 1 : rank,
-                                of_x ? dims : f->dim, NULL));
+    pb_take(graph, 11,
+            pb_value("x", 1, of_x ? 1 : rank, of_x ? dims : f->dim, NULL));
     pb_take(graph, 12, pb_value("y", 1, rank, f->dim, NULL));
     return write_model("fold.onnx", pb_model(graph, 17));
 }
@@ -438,21 +511,61 @@ static const single singles[] = {
     {"Gather", "x,picks", "axis", 1, {1}, 17, 3, {4, 6, 5}, "4x2x5", 0},
     {"Concat", "x,x,x,x,x,x,x,x,x", "axis", 1, {1}, 17, 2, {4, 6}, "4x54", 0},
     {"GlobalAveragePool", "x", 0, 0, {0}, 17, 4, {2, 3, 8, 8}, "2x3x1x1", 0},
-    {"MaxPool", "x", "kernel_shape", 2, {3, 2}, 17, 4, {2, 3, 8, 8},
-     "2x3x6x7", 0},
-    {"Pad", "x", "pads", 8, {0, 0, 1, 2, 0, 0, 3, 4}, 10, 4, {2, 3, 8, 8},
-     "2x3x12x14", 0},
-    {"Pad", "x", "pads", 8, {0, 0, -1, 0, 0, 0, 1, 0}, 10, 4, {2, 3, 8, 8},
-     "2x3x8x8", 0},
+    {"MaxPool",
+     "x",
+     "kernel_shape",
+     2,
+     {3, 2},
+     17,
+     4,
+     {2, 3, 8, 8},
+     "2x3x6x7",
+     0},
+    {"Pad",
+     "x",
+     "pads",
+     8,
+     {0, 0, 1, 2, 0, 0, 3, 4},
+     10,
+     4,
+     {2, 3, 8, 8},
+     "2x3x12x14",
+     0},
+    {"Pad",
+     "x",
+     "pads",
+     8,
+     {0, 0, -1, 0, 0, 0, 1, 0},
+     10,
+     4,
+     {2, 3, 8, 8},
+     "2x3x8x8",
+     0},
     {"Reshape", "x,shape32", 0, 0, {0}, 17, 2, {4, 6}, "3x8", 0},
     {"MatMul", "x,x", 0, 0, {0}, 17, 3, {4, 6, 6}, "4x6x6", 0},
     {"MatMul", "m,x", 0, 0, {0}, 17, 3, {4, 6, 6}, "4x2x6", 0},
     {"Gemm", "x,x", "transB", 1, {1}, 17, 2, {4, 6}, "4x4", 0},
     {"Softmax", "x", "axis", 1, {5}, 17, 2, {4, 6}, 0, "axis 5"},
     {"Reshape", "x,row", 0, 0, {0}, 17, 2, {4, 6}, 0, "does not reshape"},
-    {"Slice", "x,zero,three,one,two", 0, 0, {0}, 17, 2, {4, 6}, 0,
+    {"Slice",
+     "x,zero,three,one,two",
+     0,
+     0,
+     {0},
+     17,
+     2,
+     {4, 6},
+     0,
      "steps of 1"},
-    {"LayerNormalization", "x,row", "axis", 1, {0}, 17, 2, {4, 3}, 0,
+    {"LayerNormalization",
+     "x,row",
+     "axis",
+     1,
+     {0},
+     17,
+     2,
+     {4, 3},
+     0,
      "last axis"},
     {"MaxPool", "x", "kernel_shape", 1, {3}, 17, 3, {2, 3, 8}, 0, "rank 3"},
     {"Pow", "x,x", 0, 0, {0}, 17, 2, {4, 6}, 0, "depends on the data"},
@@ -589,16 +702,11 @@ static void test_rebatching(void)
         int64_t n, to[4];
         const char *shape; /* NULL: refused */
     } cases[] = {
-        {2, {24, 8}, "72x8"},
-        {2, {4, 48}, "12x48"},
-        {4, {4, 6, 2, 4}, "12x6x2x4"},
-        {4, {4, -1, 2, 4}, "12x6x2x4"},
-        {2, {-1, 8}, "72x8"},
-        {1, {192}, "576"},
-        {3, {8, 3, 8}, "24x3x8"},
-        {3, {2, 12, 8}, NULL},
-        {4, {2, 2, 6, 8}, NULL},
-        {4, {1, 4, 6, 8}, "1x12x6x8"},
+        {2, {24, 8}, "72x8"},          {2, {4, 48}, "12x48"},
+        {4, {4, 6, 2, 4}, "12x6x2x4"}, {4, {4, -1, 2, 4}, "12x6x2x4"},
+        {2, {-1, 8}, "72x8"},          {1, {192}, "576"},
+        {3, {8, 3, 8}, "24x3x8"},      {3, {2, 12, 8}, NULL},
+        {4, {2, 2, 6, 8}, NULL},       {4, {1, 4, 6, 8}, "1x12x6x8"},
     };
     static const int64_t dim[] = {4, 6, 8};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -607,8 +715,8 @@ static void test_rebatching(void)
         pb_take(graph, 5, pb_ints("to", cases[i].n, cases[i].to));
         pb_take(graph, 11, pb_value("x", 1, 3, dim, NULL));
         pb_take(graph, 12, pb_value("y", 1, 3, dim, NULL));
-        imported in = import_batch(write_model("re.onnx", pb_model(graph, 17)),
-                                   12);
+        imported in =
+            import_batch(write_model("re.onnx", pb_model(graph, 17)), 12);
         if (cases[i].shape)
             tap_equal_text(in.graph ? shape_of(in.graph, "y") : in.err.text,
                            cases[i].shape, "re-batching a reshape, case %d",
@@ -671,16 +779,16 @@ static void test_parameters(void)
 static void test_loss(const char *reduction, const char *says)
 {
     static const int64_t x[] = {4, 6, 5}, labels[] = {4, 5};
-    pb *graph = pb_new(), *node = pb_node("sce", "SoftmaxCrossEntropyLoss",
-                                          "x,t", "y");
+    pb *graph = pb_new(),
+       *node = pb_node("sce", "SoftmaxCrossEntropyLoss", "x,t", "y");
     pb_attr_text(node, "reduction", reduction);
     pb_attr_int(node, "ignore_index", -1);
     pb_take(graph, 1, node);
     pb_take(graph, 11, pb_value("x", 1, 3, x, NULL));
     pb_take(graph, 11, pb_value("t", 7, 2, labels, NULL));
     pb_take(graph, 12, pb_value("y", 1, 0, NULL, NULL));
-    imported in = import_batch(write_model("loss.onnx", pb_model(graph, 17)),
-                               8);
+    imported in =
+        import_batch(write_model("loss.onnx", pb_model(graph, 17)), 8);
     if (says) {
         tap_ok(!in.graph && strstr(in.err.text, says), "a loss by %s: %s",
                reduction, in.err.text);
@@ -703,7 +811,8 @@ static void test_oracle(const char *name)
     snprintf(command, sizeof command,
              "/usr/bin/python3 -c 'import onnx,sys;m=onnx.load(sys.argv[1]);"
              "print(len(m.graph.node),len(m.graph.initializer),"
-             "m.opset_import[0].version)' '%s' 2>/dev/null", path);
+             "m.opset_import[0].version)' '%s' 2>/dev/null",
+             path);
     FILE *pipe = popen(command, "r");
     int n = pipe ? fscanf(pipe, "%d %d %d", &nodes, &initializers, &opset) : 0;
     if (pipe)
@@ -719,8 +828,8 @@ static void test_oracle(const char *name)
         return;
     }
     tap_equal_int(model->proto.nodes.n, nodes, "%s: nodes", name);
-    tap_equal_int(model->proto.initializers.n, initializers,
-                  "%s: initializers", name);
+    tap_equal_int(model->proto.initializers.n, initializers, "%s: initializers",
+                  name);
     tap_equal_int(model->proto.opsets.at[0].version, opset, "%s: opset", name);
     onnx_model_close(model);
 }

@@ -18,8 +18,8 @@ typedef struct pb {
 static inline void pb_varint(pb *out, uint64_t value)
 {
     do {
-        out->at[out->n++] = (unsigned char)((value & 127) |
-                                            (value > 127 ? 128 : 0));
+        out->at[out->n++] =
+            (unsigned char)((value & 127) | (value > 127 ? 128 : 0));
         value >>= 7;
     } while (value);
 }

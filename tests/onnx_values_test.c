@@ -43,15 +43,15 @@ static void *scratch_for(network *n, const kernel *k, const kernel_call *call)
 
 static void fill_args(const network *n, const ir_node *node, kernel_call *call)
 {
-    *call = (kernel_call){.node = node, .f = node->f, .n_in = node->n_in,
-                          .n_out = node->n_out};
+    *call = (kernel_call){
+        .node = node, .f = node->f, .n_in = node->n_in, .n_out = node->n_out};
     for (int32_t i = 0; i < node->n_in + node->n_out; i++) {
         bool is_in = i < node->n_in;
         int32_t id = is_in ? node->in[i] : node->out[i - node->n_in];
         const ir_tensor *t = &n->graph->tensors.at[id];
         kernel_arg *arg = is_in ? &call->in[i] : &call->out[i - node->n_in];
-        *arg = (kernel_arg){.data = n->data[id], .dtype = t->dtype,
-                            .shape = t->shape};
+        *arg = (kernel_arg){
+            .data = n->data[id], .dtype = t->dtype, .shape = t->shape};
     }
 }
 
@@ -177,9 +177,9 @@ static void check_gradients(network *n, const char *folder, const char *what)
         snprintf(name, sizeof name, "%s.grad", tensor->name);
         int32_t grad = ir_graph_find(g, name);
         all++;
-        if (grad < 0 || onnx_read_tensor(dataset(folder, file), n->arena,
-                                         &n->err, &dtype, &shape, &unused,
-                                         &wanted) != FS_OK)
+        if (grad < 0 ||
+            onnx_read_tensor(dataset(folder, file), n->arena, &n->err, &dtype,
+                             &shape, &unused, &wanted) != FS_OK)
             continue;
         double d = ir_shape_equal(&shape, &tensor->shape)
                        ? distance(n->data[grad], wanted, ir_shape_count(&shape))

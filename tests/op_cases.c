@@ -169,8 +169,7 @@ static int32_t case_positive(op_case *c)
 static int32_t case_scale(op_case *c)
 {
     const int32_t x = real_input(c, draw_shape(c, 1, 4));
-    return add_node(c, 1, &x,
-                    (ir_node){.f = {-1.5, draw(c, 0, 1) ? 0 : 0.25}});
+    return add_node(c, 1, &x, (ir_node){.f = {-1.5, draw(c, 0, 1) ? 0 : 0.25}});
 }
 
 static int32_t case_gelu(op_case *c)
@@ -217,9 +216,9 @@ static int32_t case_reduce_sum(op_case *c)
 {
     const ir_shape shape = draw_shape(c, 1, 4);
     const int32_t x = real_input(c, shape);
-    return add_node(c, 1, &x,
-                    (ir_node){.i = {draw(c, 0, (1 << shape.rank) - 1),
-                                    draw(c, 0, 1)}});
+    return add_node(
+        c, 1, &x,
+        (ir_node){.i = {draw(c, 0, (1 << shape.rank) - 1), draw(c, 0, 1)}});
 }
 
 static int32_t case_broadcast_to(op_case *c)
@@ -262,8 +261,8 @@ static int32_t case_pad(op_case *c)
     const ir_shape shape = draw_shape(c, 1, 4);
     const int32_t x = real_input(c, shape);
     return add_node(c, 1, &x,
-                    (ir_node){.i = {draw(c, 0, shape.rank - 1),
-                                    draw(c, 0, 3), draw(c, 0, 3)}});
+                    (ir_node){.i = {draw(c, 0, shape.rank - 1), draw(c, 0, 3),
+                                    draw(c, 0, 3)}});
 }
 
 static int32_t case_concat(op_case *c)
@@ -282,8 +281,7 @@ static int32_t case_concat(op_case *c)
 static int32_t case_gather(op_case *c)
 {
     const ir_shape table = draw_shape(c, 1, 3), ids = draw_shape(c, 0, 2);
-    const int32_t in[] = {real_input(c, table),
-                          id_input(c, ids, table.dim[0])};
+    const int32_t in[] = {real_input(c, table), id_input(c, ids, table.dim[0])};
     return add_node(c, 2, in, (ir_node){0});
 }
 
@@ -364,10 +362,12 @@ static planes draw_planes(op_case *c, bool pool)
 {
     const int64_t groups = pool ? 1 : draw(c, 1, 2);
     const int64_t per_group = draw(c, 1, 3);
-    planes p = {.x = {4, {draw(c, 2, 3), groups * per_group, draw(c, 5, 8),
-                          draw(c, 5, c->wide ? 50 : 8)}},
-                .w = {4, {groups * draw(c, 1, 3), per_group, draw(c, 1, 3),
-                          draw(c, 1, 3)}}};
+    planes p = {.x = {4,
+                      {draw(c, 2, 3), groups * per_group, draw(c, 5, 8),
+                       draw(c, 5, c->wide ? 50 : 8)}},
+                .w = {4,
+                      {groups * draw(c, 1, 3), per_group, draw(c, 1, 3),
+                       draw(c, 1, 3)}}};
     int64_t *i = p.node.i;
     p.y = p.x;
     p.y.dim[1] = pool ? p.x.dim[1] : p.w.dim[0];
@@ -432,8 +432,7 @@ static int32_t case_update(op_case *c)
 {
     const ir_shape shape = draw_shape(c, 1, 3);
     const int32_t n = c->op == IR_OP_sgd ? 2 : c->op == IR_OP_adam ? 4 : 3;
-    ir_node node = {.i = {draw(c, 0, 1)},
-                    .f = {0.05, 0.1, 0.9, 0.999, 1e-8}};
+    ir_node node = {.i = {draw(c, 0, 1)}, .f = {0.05, 0.1, 0.9, 0.999, 1e-8}};
     int32_t in[4];
     for (int32_t k = 0; k < n; k++)
         in[k] = add_input(c, c->real, shape, k == 3 ? positive : any_real);

@@ -79,7 +79,7 @@ static void test_rows(void)
                 {"B", "S(0)", PLAN_SLICE, 256, 64},
                 {"B", "P", PLAN_ZERO_FILL, 256, 256},
                 {"S(1)", "P", PLAN_ZERO_PAD, 64, 256}};
-    static const char *const states[] = {"B",    "P",    "P(max)",
+    static const char *const states[] = {"B",      "P",    "P(max)",
                                          "P(min)", "S(0)", "S(1)"};
     plan_stage stage = stage_of(1, 4, 0, 0);
     ir_tensor t = cube(2, 8);
@@ -90,9 +90,8 @@ static void test_rows(void)
         bool ok = step(&t, &stage, rows[i].from, rows[i].to, &s);
         tap_ok(ok && s.kind == rows[i].kind && s.bytes_in == rows[i].in &&
                    s.bytes_out == rows[i].out,
-               "%s -> %s is one %s of %d bytes to %d", rows[i].from,
-               rows[i].to, plan_box_name(rows[i].kind), (int)rows[i].in,
-               (int)rows[i].out);
+               "%s -> %s is one %s of %d bytes to %d", rows[i].from, rows[i].to,
+               plan_box_name(rows[i].kind), (int)rows[i].in, (int)rows[i].out);
     }
     for (int32_t i = 0; i < 6; i++)
         for (int32_t k = 0; k < 6; k++)
@@ -111,8 +110,7 @@ static void test_refusals(void)
     flags.dtype = IR_BOOL;
     tap_ok(!step(&t, &grid, "(S(0),S(1))", "(B,B)", &s),
            "a step changes one axis only");
-    tap_ok(!step(&t, &grid, "(B,B)", "(B,B)", &s),
-           "staying is not a step");
+    tap_ok(!step(&t, &grid, "(B,B)", "(B,B)", &s), "staying is not a step");
     tap_ok(!step(&small, &line, "B", "S(0)", &s),
            "3 elements are not cut in 4");
     tap_ok(!step(&t, &line, "B", "S(2)", &s),
@@ -142,8 +140,8 @@ static void test_refusals(void)
 static bool inside(const ir_shape *local, const int64_t *offset, int64_t i,
                    int64_t k)
 {
-    return i >= offset[0] && i < offset[0] + local->dim[0] &&
-           k >= offset[1] && k < offset[1] + local->dim[1];
+    return i >= offset[0] && i < offset[0] + local->dim[0] && k >= offset[1] &&
+           k < offset[1] + local->dim[1];
 }
 
 static bool has(const ir_tensor *t, const ir_mesh *mesh, const ir_nd_sbp *sbp,
@@ -249,8 +247,8 @@ static bool path_is_sound(const ir_tensor *t, const plan_stage *stage,
     double sum = 0;
 
     for (int32_t k = 0; k < path->n; k++) {
-        if (!plan_box_step_make(t, &stage->mesh, &path->at[k],
-                                &path->at[k + 1], &s))
+        if (!plan_box_step_make(t, &stage->mesh, &path->at[k], &path->at[k + 1],
+                                &s))
             return false;
         sum += toy_seconds(NULL, stage, &s);
     }
@@ -280,8 +278,7 @@ static void test_choice(void)
     from = parse("(S(0),B)", 2);
     to = parse("(B,S(0))", 2);
     seconds = plan_boxer_find(boxer, &t, &grid, &from, &to, &path);
-    tap_ok(path.n >= 2 &&
-               path_is_sound(&t, &grid, &from, &to, &path, seconds),
+    tap_ok(path.n >= 2 && path_is_sound(&t, &grid, &from, &to, &path, seconds),
            "a cut moves to another mesh axis in %d steps", (int)path.n);
     tap_ok(isinf(plan_boxer_find(boxer, &odd, &line, &b, &s0, &path)),
            "there is no path to what does not fit");
@@ -368,8 +365,10 @@ static void test_all_pairs(const char *name, plan_stage stage, bool reference)
     }
     tap_equal_int(lost, 0, "mesh %s: every SBP is reached from every other",
                   name);
-    tap_equal_int(unsound, 0, "mesh %s: every path is made of legal steps, "
-                  "longest %d", name, (int)longest);
+    tap_equal_int(unsound, 0,
+                  "mesh %s: every path is made of legal steps, "
+                  "longest %d",
+                  name, (int)longest);
     if (reference)
         tap_ok(worst < 1e-12, "mesh %s: no cheaper path exists", name);
     fs_arena_destroy(arena);

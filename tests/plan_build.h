@@ -32,8 +32,8 @@ typedef struct builder {
 static inline double build_seconds(void *ctx, const plan_stage *stage,
                                    const plan_box_step *step)
 {
-    int64_t bytes = step->bytes_in > step->bytes_out ? step->bytes_in
-                                                     : step->bytes_out;
+    int64_t bytes =
+        step->bytes_in > step->bytes_out ? step->bytes_in : step->bytes_out;
 
     (void)ctx;
     (void)stage;
@@ -148,9 +148,8 @@ static inline double build_edges(builder *b, int32_t v, const ir_nd_sig *sig,
         const ir_tensor *t = &g->tensors.at[node->in[i]];
         int32_t u = t->producer;
         const plan_stage *stage =
-            &b->s->stages[b->s->stage_of[g->nodes.at[u].op == IR_OP_input
-                                             ? v
-                                             : u]];
+            &b->s->stages[b->s->stage_of[g->nodes.at[u].op == IR_OP_input ? v
+                                                                          : u]];
         sum += plan_boxer_find(b->boxer, t, stage, &b->s->sig[u].out[t->slot],
                                &sig->in[i], paths ? &paths[i] : NULL);
     }
@@ -221,8 +220,7 @@ static inline void build_node(builder *b, int32_t v)
         printf("# %s: no signature can be reached\n",
                b->graph->nodes.at[v].name);
     if (!build_is_source(&b->graph->nodes.at[v]))
-        build_edges(b, v, &b->s->sig[v],
-                    &b->s->edge[b->s->first_edge[v]]);
+        build_edges(b, v, &b->s->sig[v], &b->s->edge[b->s->first_edge[v]]);
     if (b->graph->nodes.at[v].phase == IR_UPDATE)
         build_loops(b, v, &b->s->sig[v]);
 }
@@ -242,9 +240,8 @@ static inline void build_mesh(builder *b, plan_stage *stage)
     }
 }
 
-static inline plan_strategy *build_strategy(const ir_graph *g,
-                                            const build_recipe *recipe,
-                                            fs_arena *arena)
+static inline plan_strategy *
+build_strategy(const ir_graph *g, const build_recipe *recipe, fs_arena *arena)
 {
     int32_t pp = recipe->pp > 0 ? recipe->pp : 1, device = 0;
     plan_boxing_cost cost = {build_seconds, NULL};
@@ -286,12 +283,12 @@ static inline ir_graph *build_mlp(int32_t layers, int64_t batch, bool tied,
         int32_t w = first, bias;
         snprintf(name, sizeof name, "w%d", (int)i);
         if (!tied || i < layers - 1 || i == 0)
-            w = ir_variable(g, name, IR_PARAM, IR_F32,
-                            (ir_shape){2, {16, 16}}, init, NULL);
+            w = ir_variable(g, name, IR_PARAM, IR_F32, (ir_shape){2, {16, 16}},
+                            init, NULL);
         first = i == 0 ? w : first;
         snprintf(name, sizeof name, "b%d", (int)i);
-        bias = ir_variable(g, name, IR_PARAM, IR_F32, (ir_shape){1, {16}},
-                           init, NULL);
+        bias = ir_variable(g, name, IR_PARAM, IR_F32, (ir_shape){1, {16}}, init,
+                           NULL);
         x = ir_binary(g, IR_OP_add, ir_matmul(g, x, w, false, false), bias);
         if (i < layers - 1)
             x = ir_unary(g, IR_OP_relu, x);

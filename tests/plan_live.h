@@ -78,8 +78,8 @@ static inline void live_task(live_set *set, int32_t t, int32_t slot,
     }
     for (int32_t i = 0; i < role->n_registers; i++) {
         const plan_register *r = &role->registers[i];
-        int32_t last = r->n_consumers ? r->consumers[r->n_consumers - 1]
-                                      : r->producer;
+        int32_t last =
+            r->n_consumers ? r->consumers[r->n_consumers - 1] : r->producer;
         if (!r->own_memory && last == t &&
             (!r->per_step || live_last_of_phase(role, slot)))
             live_remove(set, i);
@@ -145,8 +145,7 @@ static inline int32_t live_own_faults(const plan_role *role)
         faults += from[i] < 0 || to[i] > role->arena_bytes ||
                   from[i] % PLAN_ALIGN != 0;
         for (int32_t k = 0; k < i; k++)
-            faults += (own[i] || own[k]) && from[i] < to[k] &&
-                      from[k] < to[i];
+            faults += (own[i] || own[k]) && from[i] < to[k] && from[k] < to[i];
     }
     free(from);
     free(to);

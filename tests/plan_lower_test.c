@@ -68,9 +68,9 @@ static int32_t channel_faults(const plan *p, int32_t channel)
             if (task->channel != channel)
                 continue;
             moved[side][n[side]++] = task->tensor * PLAN_PHASES + task->phase;
-            faults += p->roles[r].stage != (side ? p->channels[channel].to_stage
-                                                 : p->channels[channel]
-                                                       .from_stage);
+            faults +=
+                p->roles[r].stage != (side ? p->channels[channel].to_stage
+                                           : p->channels[channel].from_stage);
         }
     if (n[0] != n[1] || n[0] == 0)
         return faults + 1;
@@ -126,7 +126,8 @@ static void check_plan(const char *name, lowered *l)
                   (int)l->p->n_channels);
     tap_equal_int(memory_faults(l->p), 0,
                   "%s: no two live pieces share a byte, arenas add up, "
-                  "gap %.1f %%", name, 100 * largest_gap(l->p));
+                  "gap %.1f %%",
+                  name, 100 * largest_gap(l->p));
 }
 
 static void test_recipes(void)
@@ -136,25 +137,28 @@ static void test_recipes(void)
         build_recipe recipe;
         int32_t m;
         bool tied;
-    } cases[] = {
-        {"one device", {0}, 1, false},
-        {"one device, 3 micro-batches", {0}, 3, false},
-        {"dp 2", {.dp = 2}, 1, false},
-        {"dp 4, 2 micro-batches", {.dp = 4}, 2, false},
-        {"tp 2", {.tp = 2}, 1, false},
-        {"dp 2, tp 2", {.dp = 2, .tp = 2}, 2, false},
-        {"ZeRO-1 over 2", {.dp = 2, .zero_states = true}, 2, false},
-        {"ZeRO-3 over 2",
-         {.dp = 2, .zero_states = true, .zero_params = true}, 2, false},
-        {"pp 2, 1f1b", {.pp = 2}, 4, false},
-        {"pp 2, gpipe", {.pp = 2, .schedule = "gpipe"}, 4, false},
-        {"pp 4, 8 micro-batches", {.pp = 4}, 8, false},
-        {"pp 4, 5 micro-batches", {.pp = 4}, 5, false},
-        {"pp 2, tp 2", {.pp = 2, .tp = 2}, 4, false},
-        {"pp 2, dp 2, tp 2", {.pp = 2, .dp = 2, .tp = 2}, 3, false},
-        {"tied weights, pp 3", {.pp = 3}, 4, true},
-        {"tied weights, pp 2, dp 2, ZeRO-1",
-         {.pp = 2, .dp = 2, .zero_states = true}, 4, true}};
+    } cases[] = {{"one device", {0}, 1, false},
+                 {"one device, 3 micro-batches", {0}, 3, false},
+                 {"dp 2", {.dp = 2}, 1, false},
+                 {"dp 4, 2 micro-batches", {.dp = 4}, 2, false},
+                 {"tp 2", {.tp = 2}, 1, false},
+                 {"dp 2, tp 2", {.dp = 2, .tp = 2}, 2, false},
+                 {"ZeRO-1 over 2", {.dp = 2, .zero_states = true}, 2, false},
+                 {"ZeRO-3 over 2",
+                  {.dp = 2, .zero_states = true, .zero_params = true},
+                  2,
+                  false},
+                 {"pp 2, 1f1b", {.pp = 2}, 4, false},
+                 {"pp 2, gpipe", {.pp = 2, .schedule = "gpipe"}, 4, false},
+                 {"pp 4, 8 micro-batches", {.pp = 4}, 8, false},
+                 {"pp 4, 5 micro-batches", {.pp = 4}, 5, false},
+                 {"pp 2, tp 2", {.pp = 2, .tp = 2}, 4, false},
+                 {"pp 2, dp 2, tp 2", {.pp = 2, .dp = 2, .tp = 2}, 3, false},
+                 {"tied weights, pp 3", {.pp = 3}, 4, true},
+                 {"tied weights, pp 2, dp 2, ZeRO-1",
+                  {.pp = 2, .dp = 2, .zero_states = true},
+                  4,
+                  true}};
     static const plan_lower_options options[] = {
         {.overlap = false, .share_memory = true, .prefetch = 1},
         {.overlap = true, .share_memory = true, .prefetch = 1},
@@ -209,10 +213,14 @@ static void test_gpt(void)
 /* Whatever legal strategy there is, its plan is sound. */
 static void test_random(uint64_t seed)
 {
-    static const build_recipe meshes[] = {
-        {.dp = 2},           {.dp = 4},           {.dp = 2, .tp = 2},
-        {.dp = 2, .tp = 4},  {.pp = 2, .dp = 2},  {.pp = 3, .dp = 2},
-        {.pp = 2, .dp = 2, .tp = 2}, {.pp = 4}};
+    static const build_recipe meshes[] = {{.dp = 2},
+                                          {.dp = 4},
+                                          {.dp = 2, .tp = 2},
+                                          {.dp = 2, .tp = 4},
+                                          {.pp = 2, .dp = 2},
+                                          {.pp = 3, .dp = 2},
+                                          {.pp = 2, .dp = 2, .tp = 2},
+                                          {.pp = 4}};
     int32_t lost = 0, unsound = 0, faults = 0, runs = 120, boxes = 0;
 
     for (int32_t i = 0; i < runs; i++) {
@@ -229,8 +237,7 @@ static void test_random(uint64_t seed)
         lowered l = lower_graph(g, &recipe, &o);
         lost += l.status != FS_OK;
         if (l.status == FS_OK) {
-            unsound += plan_check(g, l.cluster, l.p, l.arena, &report) !=
-                       FS_OK;
+            unsound += plan_check(g, l.cluster, l.p, l.arena, &report) != FS_OK;
             faults += disorder(l.p) + memory_faults(l.p);
             for (int32_t c = 0; c < l.p->n_channels; c++)
                 faults += channel_faults(l.p, c);
@@ -311,8 +318,8 @@ static void test_data_parallel(void)
                   "ZeRO-1: gradients are reduced to pieces");
     tap_equal_int(count_boxes(role, PLAN_SLICE, PLAN_END), 6,
                   "ZeRO-1: weights are cut for the update in END");
-    tap_equal_int(register_of(&l, 0, "w1.m")->bytes,
-                  w->bytes / 2, "ZeRO-1: states are halved");
+    tap_equal_int(register_of(&l, 0, "w1.m")->bytes, w->bytes / 2,
+                  "ZeRO-1: states are halved");
     close_lowered(&l);
 
     zero.zero_params = true; /* a batch that costs more to move than weights */
@@ -340,8 +347,9 @@ static void test_pipeline(void)
                count(last, PLAN_RECV, PLAN_FORWARD) == 1 &&
                count(last, PLAN_SEND, PLAN_BACKWARD) == 1,
            "pp: an activation goes down, a gradient comes up");
-    tap_equal_int(x->count, 3, "pp: the input of the first layer has a credit "
-                               "per micro-batch in flight and one to load");
+    tap_equal_int(x->count, 3,
+                  "pp: the input of the first layer has a credit "
+                  "per micro-batch in flight and one to load");
     tap_equal_int(count(first, PLAN_SEND, PLAN_END) +
                       count(first, PLAN_SEND, PLAN_BEGIN),
                   0, "pp: weights stay where they are");
@@ -395,8 +403,8 @@ static void test_shared_boxing(void)
     fs_err err = {0};
 
     ir_mark_output(g, ir_unary(g, IR_OP_relu, x));
-    ir_mark_output(g, ir_unary(g, IR_OP_tanh, ir_reshape(g, x, (ir_shape){
-                                                        1, {64}})));
+    ir_mark_output(
+        g, ir_unary(g, IR_OP_tanh, ir_reshape(g, x, (ir_shape){1, {64}})));
     s = plan_strategy_new(g, 1, arena);
     s->stages[0].mesh = (ir_mesh){1, {2}};
     s->sig[0].out[0].at[0] = IR_SBP_S(0); /* loaded in pieces, read whole */
@@ -422,9 +430,8 @@ static void refuse(const char *what, lowered *l, const char *word)
 {
     plan_lower_options o = plan_lower_defaults();
     fs_err err = {0};
-    fs_status status =
-        plan_lower(l->graph, l->cluster, l->strategy, &o, l->arena, &err,
-                   &l->p);
+    fs_status status = plan_lower(l->graph, l->cluster, l->strategy, &o,
+                                  l->arena, &err, &l->p);
 
     tap_ok(status == FS_INVALID && strstr(err.text, word) != NULL,
            "%s is refused: %s", what, err.text);

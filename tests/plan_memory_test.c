@@ -83,14 +83,14 @@ static void toy_fill(toy *y, uint64_t *seed, int32_t n)
     for (int32_t i = 0; i < n; i++) {
         int32_t t = toy_task(y, PLAN_FORWARD, 1 + fs_rand_below(seed, 20), 0);
         for (int32_t k = 0; k < 2 && n_f > 0; k++)
-            toy_read(y, t, forward[n_f - 1 - fs_rand_below(seed, n_f < 3 ? n_f
-                                                                         : 3)]);
+            toy_read(y, t,
+                     forward[n_f - 1 - fs_rand_below(seed, n_f < 3 ? n_f : 3)]);
         forward[n_f++] = t;
     }
     for (int32_t i = 0; i < n; i++) {
         bool sum = fs_rand_below(seed, 4) == 0;
-        int32_t t = toy_task(y, PLAN_BACKWARD, 1 + fs_rand_below(seed, 20),
-                             sum);
+        int32_t t =
+            toy_task(y, PLAN_BACKWARD, 1 + fs_rand_below(seed, 20), sum);
         toy_read(y, t, forward[fs_rand_below(seed, n_f)]);
         if (n_b > 0)
             toy_read(y, t, backward[n_b - 1]);
@@ -129,19 +129,23 @@ static void test_random(uint64_t seed)
         worse += y.role.arena_bytes > alone;
         wrong += y.role.bound_bytes != most + y.role.bytes[PLAN_BYTES_SCRATCH];
         gap += (double)y.role.arena_bytes / (double)y.role.bound_bytes - 1;
-        largest = fmax(largest, (double)y.role.arena_bytes /
-                                    (double)y.role.bound_bytes - 1);
+        largest =
+            fmax(largest,
+                 (double)y.role.arena_bytes / (double)y.role.bound_bytes - 1);
         fs_arena_destroy(y.arena);
     }
     tap_equal_int(clashes, 0, "no two live pieces share a byte");
-    tap_equal_int(faults, 0, "buffers are aligned, inside the arena, apart "
-                             "when they are meant to be");
+    tap_equal_int(faults, 0,
+                  "buffers are aligned, inside the arena, apart "
+                  "when they are meant to be");
     tap_equal_int(sums, 0, "the kinds add up to the arena");
     tap_equal_int(wrong, 0, "the bound is the most bytes live at once");
     tap_equal_int(below, 0, "no arena is below its bound");
     tap_equal_int(worse, 0, "sharing never needs more");
-    tap_ok(gap / runs < 0.05, "random programs: gap to the bound %.1f %% on "
-           "average (largest %.1f %%)", 100 * gap / runs, 100 * largest);
+    tap_ok(gap / runs < 0.05,
+           "random programs: gap to the bound %.1f %% on "
+           "average (largest %.1f %%)",
+           100 * gap / runs, 100 * largest);
 }
 
 /* f_1 .. f_n, b_n .. b_1; b_i reads f_i and b_(i+1): a network's shape. */

@@ -43,8 +43,9 @@ static void test_table(void)
         bad += fill == NULL;
     }
     tap_ok(rows >= 2, "there are schedules: %s", plan_schedule_names());
-    tap_equal_int(bad, 0, "each runs every micro-batch once forward, then once "
-                          "backward");
+    tap_equal_int(bad, 0,
+                  "each runs every micro-batch once forward, then once "
+                  "backward");
     tap_ok(plan_schedule_find("round-robin") == NULL,
            "an unknown name has no schedule");
 }
@@ -63,8 +64,9 @@ static void test_in_flight(void)
                 plan_schedule_find("gpipe")(s, p, m, slots);
                 bad += plan_schedule_in_flight(slots, 2 * m) != m;
             }
-    tap_equal_int(bad, 0, "1f1b keeps min(m, p - s) micro-batches in flight, "
-                          "gpipe m");
+    tap_equal_int(bad, 0,
+                  "1f1b keeps min(m, p - s) micro-batches in flight, "
+                  "gpipe m");
 }
 
 /* End of the last slot when a forward takes 1, a backward 2, moves nothing. */
@@ -113,8 +115,9 @@ static void test_bubble(void)
             bad += makespan("1f1b", p, m) != 3 * (m + p - 1);
             bad += makespan("gpipe", p, m) != 3 * (m + p - 1);
         }
-    tap_equal_int(bad, 0, "both end after (m + p - 1) (f + b): a bubble of "
-                          "(p - 1) / (m + p - 1)");
+    tap_equal_int(bad, 0,
+                  "both end after (m + p - 1) (f + b): a bubble of "
+                  "(p - 1) / (m + p - 1)");
 }
 
 int main(void)

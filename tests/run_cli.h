@@ -25,11 +25,12 @@ static const char *cli_env(const char *name, const char *usual)
 }
 
 /* Open MPI leaks in modules that it has unloaded by then, which no suppression
- * can name: leaks are looked for in every command but those that start ranks. */
+ * can name: leaks are looked for in every command but those that start ranks.
+ */
 static void cli_watch_leaks(const char *words)
 {
-    int ranks = strncmp(words, "run ", 4) == 0 ||
-                strncmp(words, "calibrate", 9) == 0;
+    int ranks =
+        strncmp(words, "run ", 4) == 0 || strncmp(words, "calibrate", 9) == 0;
     setenv("ASAN_OPTIONS", ranks ? "detect_leaks=0" : "detect_leaks=1", 1);
 }
 

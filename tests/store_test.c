@@ -39,8 +39,10 @@ static void test_round_trip(void)
     fs_err err = {0};
     store_db *db = NULL;
     tap_equal_int(store_open(path, &err, &db), FS_OK, "a new file is made");
-    store_run run = {.command = "search", .command_line = "search x",
-                     .plan_digest = 0xabc, .seed = 7};
+    store_run run = {.command = "search",
+                     .command_line = "search x",
+                     .plan_digest = 0xabc,
+                     .seed = 7};
     int64_t id = 0;
     tap_equal_int(store_run_begin(db, &run, &err, &id), FS_OK, "a run begins");
     double losses[3] = {3, 2, 1}, seconds[3] = {.1, .1, .1};
@@ -51,11 +53,11 @@ static void test_round_trip(void)
     tap_equal_int(err.status, FS_OK, "writing gave no error");
     tap_equal_text(ask(db, "SELECT count(*) FROM steps"), "3",
                    "three steps come back");
-    tap_equal_text(ask(db, "SELECT plan_digest FROM runs"),
-                   "0000000000000abc", "digests are hex text");
+    tap_equal_text(ask(db, "SELECT plan_digest FROM runs"), "0000000000000abc",
+                   "digests are hex text");
     tap_equal_text(ask(db, "SELECT round(error, 2) FROM "
-                           "predicted_and_measured"), "0.25",
-                   "the view joins prediction and measurement");
+                           "predicted_and_measured"),
+                   "0.25", "the view joins prediction and measurement");
     tap_ok(strstr(ask(db, "DELETE FROM runs"), "only queries"),
            "a query that writes is refused");
     store_close(db);

@@ -43,8 +43,8 @@ static int tap_n, tap_failed;
 #define tap_near(got, wanted, tolerance, ...)                                  \
     do {                                                                       \
         double tap_g = (got), tap_w = (wanted);                                \
-        int tap_close = fabs(tap_g - tap_w) <=                                 \
-                        (tolerance) * fmax(fabs(tap_w), 1e-30);                \
+        int tap_close =                                                        \
+            fabs(tap_g - tap_w) <= (tolerance)*fmax(fabs(tap_w), 1e-30);       \
         tap_ok(tap_close, __VA_ARGS__);                                        \
         if (!tap_close)                                                        \
             printf("# got %.9g, wanted %.9g\n", tap_g, tap_w);                 \

@@ -32,8 +32,10 @@ static void test_sound(const char *spec, int64_t parameters)
         return;
     tap_equal_int(count_parameters(g), parameters,
                   "%s: as many parameters as the formula says", spec);
-    tap_ok(ir_graph_check(g, &err) == FS_OK, "%s: the graph holds its "
-                                             "invariants", spec);
+    tap_ok(ir_graph_check(g, &err) == FS_OK,
+           "%s: the graph holds its "
+           "invariants",
+           spec);
     tap_equal_int(g->tensors.at[g->loss].shape.rank, 0,
                   "%s: its loss is a scalar", spec);
     tap_equal_int(g->batch, 6, "%s: knows its batch", spec);
@@ -65,14 +67,15 @@ static int64_t mlp_parameters(int64_t in, int64_t h, int64_t l, int64_t c)
 static void test_shapes(void)
 {
     fs_err err;
-    ir_graph *g = build("zoo:gpt,layers=2,hidden=24,heads=3,vocab=50,seq=7", 5,
-                        &err);
+    ir_graph *g =
+        build("zoo:gpt,layers=2,hidden=24,heads=3,vocab=50,seq=7", 5, &err);
     char text[160];
     int32_t ids = ir_graph_find(g, "ids");
     tap_equal_text(ir_shape_text(text, &g->tensors.at[ids].shape), "5x7",
                    "gpt: ids are samples x seq");
-    tap_equal_int(g->tensors.at[ids].batch_axis, 0, "gpt: ids are cut by "
-                                                    "samples");
+    tap_equal_int(g->tensors.at[ids].batch_axis, 0,
+                  "gpt: ids are cut by "
+                  "samples");
     int32_t w = ir_graph_find(g, "blocks.1.mlp.fc.weight");
     tap_equal_text(ir_shape_text(text, &g->tensors.at[w].shape), "96x24",
                    "gpt: the feed-forward is four times as wide");
@@ -90,9 +93,9 @@ static void test_large(void)
 {
     fs_err err;
     ir_graph *g = build("zoo:gpt,layers=96,hidden=12288,heads=96,vocab=50257,"
-                        "seq=2048", 1, &err);
-    tap_equal_int(count_parameters(g),
-                  gpt_parameters(96, 12288, 50257, 2048),
+                        "seq=2048",
+                        1, &err);
+    tap_equal_int(count_parameters(g), gpt_parameters(96, 12288, 50257, 2048),
                   "gpt: a model of 175 G parameters builds");
     ir_graph_destroy(g);
 }
@@ -129,7 +132,8 @@ static void test_refusals(void)
            "a batch of no samples is refused");
     err = (fs_err){0};
     tap_ok(zoo_build("zoo:mlp,in=2147483647", INT64_MAX / 2, &err, &g) ==
-                   FS_INVALID && !g,
+                   FS_INVALID &&
+               !g,
            "shapes that overflow are refused: %s", err.text);
 }
 

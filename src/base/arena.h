@@ -13,7 +13,8 @@ fs_arena *fs_arena_create(void);
 void fs_arena_destroy(fs_arena *arena); /* NULL is allowed */
 
 /* Zeroed memory aligned to 16 bytes; never NULL (out of memory, or a size
- * that overflows, ends the program with status 3). `fs_new` is the usual way. */
+ * that overflows, ends the program with status 3). `fs_new` is the usual way.
+ */
 void *fs_alloc(fs_arena *arena, size_t count, size_t size);
 #define fs_new(arena, type, count)                                             \
     ((type *)fs_alloc((arena), (size_t)(count), sizeof(type)))

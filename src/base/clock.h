@@ -11,8 +11,7 @@ void fs_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Rewrites one line on stderr, only when it is a terminal; an empty format
  * clears it. */
-void fs_progress(const char *format, ...)
-    __attribute__((format(printf, 1, 2)));
+void fs_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* "1.23 ms", "4.5 GiB": for people. Writes at most 32 bytes, returns out. */
 char *fs_human_seconds(char out[32], double seconds);

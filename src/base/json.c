@@ -24,8 +24,8 @@ fs_status fs_json_load(const char *path, fs_err *err, json_t **root)
 fs_status fs_json_save(const json_t *root, const char *path, fs_err *err)
 {
     char temporary[4096];
-    int n = snprintf(temporary, sizeof temporary, "%s.%d.tmp", path,
-                     (int)getpid());
+    int n =
+        snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid());
     if (n < 0 || (size_t)n >= sizeof temporary)
         return fs_fail(err, FS_INVALID, "%s: file name too long", path);
     FILE *file = fopen(temporary, "wb");

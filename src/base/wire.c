@@ -120,10 +120,10 @@ static size_t sequence_length(const unsigned char *at, size_t left)
     for (size_t i = 1; i < n; i++)
         if ((at[i] & 0xc0) != 0x80)
             return 0;
-    bool overlong = (at[0] == 0xe0 && at[1] < 0xa0) ||
-                    (at[0] == 0xf0 && at[1] < 0x90);
-    bool outside = (at[0] == 0xed && at[1] > 0x9f) ||
-                   (at[0] == 0xf4 && at[1] > 0x8f);
+    bool overlong =
+        (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
+    bool outside =
+        (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf4 && at[1] > 0x8f);
     return overlong || outside ? 0 : n;
 }
 

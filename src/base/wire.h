@@ -18,7 +18,7 @@ typedef enum fs_wire_kind {
 
 /* A message: what is left of it is [at, end). */
 typedef struct fs_wire {
-    const char *file; /* for messages */
+    const char *file;          /* for messages */
     const unsigned char *base; /* start of the file */
     const unsigned char *at, *end;
 } fs_wire;

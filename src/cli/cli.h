@@ -25,17 +25,17 @@ typedef struct cli_args {
 } cli_args;
 
 typedef struct cli {
-    const char *program;  /* how it was started, for starting ranks */
+    const char *program; /* how it was started, for starting ranks */
     const char *command;
     const char *command_line;
     const char *data_dir; /* datasets: FS_DATA, or where it was installed */
     cli_args args;
     fs_arena *arena;
     fs_err err;
-    store_db *db;         /* NULL with --db none */
-    int64_t run;          /* row of this command, 0 before it began */
-    json_t *result;       /* the object that --json prints */
-    bool quiet;           /* nothing on stdout (ranks other than 0) */
+    store_db *db;   /* NULL with --db none */
+    int64_t run;    /* row of this command, 0 before it began */
+    json_t *result; /* the object that --json prints */
+    bool quiet;     /* nothing on stdout (ranks other than 0) */
 } cli;
 
 /* Fills args; FS_INVALID names the flag and the command's usage. *help is set

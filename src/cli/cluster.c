@@ -34,11 +34,10 @@ enum { MOST_RANKS = 64 }; /* of the pass that outnumbers the cores */
 fs_status cli_probe(cli *c, hw_cluster **out)
 {
     char file[64];
-    snprintf(file, sizeof file, "/tmp/flowsearch-probe.%d.json",
-             (int)getpid());
+    snprintf(file, sizeof file, "/tmp/flowsearch-probe.%d.json", (int)getpid());
     fs_progress("measuring this machine (once; a few seconds)");
-    const char *words[] = {"calibrate", "local", "-o", file, "--db", "none",
-                           NULL};
+    const char *words[] = {"calibrate", "local", "-o", file,
+                           "--db",      "none",  NULL};
     fs_status status = cli_start_ranks(c, 1, words);
     if (status == FS_OK)
         status = hw_cluster_open(file, c->data_dir, c->arena, &c->err, out);
@@ -63,8 +62,8 @@ static fs_status from_cache(cli *c, const char *key, hw_cluster **out)
     json_t *root = json_loads(text, 0, NULL);
     fs_err ignored = {0}; /* an unreadable cache is measured again */
     fs_status status = FS_NO;
-    if (root && hw_cluster_from_json(key, root, c->arena, &ignored, out) ==
-                    FS_OK)
+    if (root &&
+        hw_cluster_from_json(key, root, c->arena, &ignored, out) == FS_OK)
         status = FS_OK;
     json_decref(root);
     return status;

@@ -17,8 +17,7 @@ static fs_status measure(cli *c, exec_world *world)
     if (first)
         FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &cluster));
     else
-        FS_TRY(hw_cluster_open(file, c->data_dir, c->arena, &c->err,
-                               &cluster));
+        FS_TRY(hw_cluster_open(file, c->data_dir, c->arena, &c->err, &cluster));
     FS_TRY(exec_probe(world, cluster, c->arena, &c->err));
     hw_cluster_finish(cluster);
     if (exec_world_rank(world) != 0)
@@ -40,7 +39,8 @@ fs_status cli_cmd_calibrate(cli *c)
 {
     if (c->args.n_operands > 1 ||
         (c->args.n_operands == 1 && strcmp(c->args.operands[0], "local") != 0))
-        return fs_fail(&c->err, FS_INVALID, "calibrate measures this machine: "
+        return fs_fail(&c->err, FS_INVALID,
+                       "calibrate measures this machine: "
                        "its only operand is `local`");
     if (cli_am_rank())
         return as_rank(c);

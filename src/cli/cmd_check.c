@@ -13,11 +13,12 @@ static fs_status check(cli *c, const cli_plan *p)
     json_object_set_new(c->result, "wall_s", json_real(report.seconds));
     FS_TRY(status);
     char time[32], bytes[32];
-    cli_say(c, "sound: every read has its SBP, collectives and channels have "
-               "one order,\nthe credit graph is live (%lld transitions, %lld "
-               "places, no token-free cycle),\nat most %s per device; proved "
-               "in %s\n", (long long)report.n_transitions,
-            (long long)report.n_places,
+    cli_say(c,
+            "sound: every read has its SBP, collectives and channels have "
+            "one order,\nthe credit graph is live (%lld transitions, %lld "
+            "places, no token-free cycle),\nat most %s per device; proved "
+            "in %s\n",
+            (long long)report.n_transitions, (long long)report.n_places,
             fs_human_bytes(bytes, (double)report.peak_bytes_max),
             fs_human_seconds(time, report.seconds));
     return FS_OK;

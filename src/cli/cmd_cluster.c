@@ -7,12 +7,12 @@
 static json_t *device_json(const hw_group *g)
 {
     const hw_device *d = &g->device;
-    return json_pack(
-        "{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:s}", "name", d->name,
-        "memory_bytes", d->memory_bytes, "memory_bps", d->memory_bps,
-        "fp32_flops", d->fp32_flops, "bf16_flops", d->bf16_flops,
-        "matmul_efficiency", d->matmul_efficiency, "launch_s", d->launch_s,
-        "points", d->n_points, "source", d->source ? d->source : "");
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:s}", "name",
+                     d->name, "memory_bytes", d->memory_bytes, "memory_bps",
+                     d->memory_bps, "fp32_flops", d->fp32_flops, "bf16_flops",
+                     d->bf16_flops, "matmul_efficiency", d->matmul_efficiency,
+                     "launch_s", d->launch_s, "points", d->n_points, "source",
+                     d->source ? d->source : "");
 }
 
 static json_t *level_json(const char *level, const hw_link *link, int32_t fan)
@@ -66,10 +66,10 @@ static void describe(cli *c, const hw_cluster *cluster)
     const hw_group *first = &cluster->groups[0];
     json_t *levels = json_array();
     if (cluster->n_nodes > 1)
-        json_array_append_new(levels, level_json("cluster", &cluster->outer,
-                                                 cluster->n_nodes));
-    json_array_append_new(levels, level_json("node", &first->inner,
-                                             first->devices_per_node));
+        json_array_append_new(
+            levels, level_json("cluster", &cluster->outer, cluster->n_nodes));
+    json_array_append_new(
+        levels, level_json("node", &first->inner, first->devices_per_node));
     json_object_set_new(c->result, "name", json_string(cluster->name));
     json_object_set_new(c->result, "devices", json_integer(cluster->n_devices));
     json_object_set_new(c->result, "nodes", json_integer(cluster->n_nodes));

@@ -74,11 +74,13 @@ static fs_status read_inputs(test_case *t, const ir_graph *graph, fs_err *err,
                            MAX_INPUTS);
         FS_TRY(onnx_read_tensor(
             fs_printf(t->arena, "%s/test_data_set_0/input_%d.pb", t->dir,
-                      in->n), t->arena, err, &dtype, &shape, &name,
-            &in->data[in->n]));
+                      in->n),
+            t->arena, err, &dtype, &shape, &name, &in->data[in->n]));
         if (dtype != x->dtype || !ir_shape_equal(&shape, &x->shape))
-            return fs_fail(err, FS_INVALID, "%s: input_%d.pb does not fit "
-                           "input %s", t->dir, in->n, x->name);
+            return fs_fail(err, FS_INVALID,
+                           "%s: input_%d.pb does not fit "
+                           "input %s",
+                           t->dir, in->n, x->name);
         in->names[in->n++] = x->name;
     }
     return FS_OK;
@@ -111,8 +113,8 @@ static void list_gradients(test_case *t, const ir_graph *graph, curve *out)
         const ir_tensor *x = &graph->tensors.at[i];
         if (x->role != IR_PARAM)
             continue;
-        int32_t g = ir_graph_find(graph,
-                                  fs_printf(t->arena, "%s.grad", x->name));
+        int32_t g =
+            ir_graph_find(graph, fs_printf(t->arena, "%s.grad", x->name));
         if (g >= 0)
             out->gradients[out->n_gradients++] = g;
     }
@@ -128,8 +130,8 @@ static fs_status run_graph(test_case *t, const ir_graph *graph, int64_t steps,
     plan *p;
     FS_TRY(read_inputs(t, graph, err, &in));
     FS_TRY(plan_for_one(t, graph, err, &cluster, &p));
-    FS_TRY(exec_data_fixed(in.n, in.names, in.data, graph, t->arena, err,
-                           &data));
+    FS_TRY(
+        exec_data_fixed(in.n, in.names, in.data, graph, t->arena, err, &data));
     if (gradients)
         list_gradients(t, graph, out);
     exec_options options = {
@@ -142,8 +144,8 @@ static fs_status run_graph(test_case *t, const ir_graph *graph, int64_t steps,
         .fetched = out->fetched,
     };
     exec_result result;
-    FS_TRY(exec_run(t->world, graph, cluster, p, &data, &options, t->arena,
-                    err, &result));
+    FS_TRY(exec_run(t->world, graph, cluster, p, &data, &options, t->arena, err,
+                    &result));
     memcpy(out->losses, result.losses, (size_t)steps * sizeof(double));
     if (data.close)
         data.close(data.ctx);
@@ -153,8 +155,8 @@ static fs_status run_graph(test_case *t, const ir_graph *graph, int64_t steps,
 static plan_origin case_origin(test_case *t, const setting *s)
 {
     cli plain = *t->c;
-    plan_origin o = cli_origin(&plain, fs_printf(t->arena, "%s/model.onnx",
-                                                 t->dir), "");
+    plan_origin o =
+        cli_origin(&plain, fs_printf(t->arena, "%s/model.onnx", t->dir), "");
     o.optimizer = s->optimizer;
     o.lr = s->lr;
     o.weight_decay = s->weight_decay;
@@ -185,11 +187,13 @@ static fs_status check_loss(test_case *t, double got)
     const char *name;
     const void *data;
     FS_TRY(onnx_read_tensor(
-        fs_printf(t->arena, "%s/test_data_set_0/output_0.pb", t->dir),
-        t->arena, &t->c->err, &dtype, &shape, &name, &data));
+        fs_printf(t->arena, "%s/test_data_set_0/output_0.pb", t->dir), t->arena,
+        &t->c->err, &dtype, &shape, &name, &data));
     if (dtype != IR_F32 || ir_shape_count(&shape) != 1)
-        return fs_fail(&t->c->err, FS_INVALID, "%s: output_0.pb is no float "
-                       "scalar", t->dir);
+        return fs_fail(&t->c->err, FS_INVALID,
+                       "%s: output_0.pb is no float "
+                       "scalar",
+                       t->dir);
     double wanted = *(const float *)data;
     t->worst_loss = relative(got, wanted);
     if (!(t->worst_loss <= LOSS_RELATIVE))
@@ -301,9 +305,9 @@ static void record(cli *c, tally *all, const test_case *t, fs_status status)
     all->passed += word[0] == 'p';
     all->failed += word[0] == 'f';
     all->refused += word[0] == 'r';
-    json_array_append_new(
-        all->details, json_pack("{s:s, s:s, s:s}", "case", name, "status",
-                                word, "reason", why));
+    json_array_append_new(all->details,
+                          json_pack("{s:s, s:s, s:s}", "case", name, "status",
+                                    word, "reason", why));
     report_table_cell(&all->table, "%s", name);
     report_table_cell(&all->table, "%s", word);
     report_table_cell(&all->table, "%.1e", t->worst_loss);
@@ -316,8 +320,8 @@ static void record(cli *c, tally *all, const test_case *t, fs_status status)
 
 static void try_case(cli *c, exec_world *world, const char *dir, tally *all)
 {
-    test_case t = {.c = c, .dir = dir, .world = world,
-                   .arena = fs_arena_create()};
+    test_case t = {
+        .c = c, .dir = dir, .world = world, .arena = fs_arena_create()};
     fs_status status = run_case(&t);
     record(c, all, &t, status);
     fs_arena_destroy(t.arena);
@@ -333,8 +337,7 @@ static int no_dots(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-static fs_status try_all(cli *c, exec_world *world, const char *dir,
-                         tally *all)
+static fs_status try_all(cli *c, exec_world *world, const char *dir, tally *all)
 {
     if (is_case(c, dir)) {
         try_case(c, world, dir, all);
@@ -374,17 +377,17 @@ static fs_status verdict(cli *c, const tally *all)
 
 fs_status cli_cmd_conformance(cli *c)
 {
-    static const char *const header[] = {"case", "status", "loss off",
-                                         "gradients", "worst off",
-                                         "curves off", "reason"};
+    static const char *const header[] = {"case",      "status",    "loss off",
+                                         "gradients", "worst off", "curves off",
+                                         "reason"};
     if (c->args.n_operands != 1)
         return fs_fail(&c->err, FS_INVALID, "conformance wants one DIR");
     FS_TRY(cli_begin(c, c->args.operands[0], NULL));
     exec_world *world;
     FS_TRY(exec_world_open(&c->err, &world));
-    tally all = {.details = json_array(),
-                 .table = {.arena = c->arena, .n_columns = 7,
-                           .header = header}};
+    tally all = {
+        .details = json_array(),
+        .table = {.arena = c->arena, .n_columns = 7, .header = header}};
     json_object_set_new(c->result, "details", all.details);
     fs_status status = try_all(c, world, c->args.operands[0], &all);
     exec_world_close(world);

@@ -8,8 +8,8 @@
 
 static json_t *tree_json(const plan_breakdown *tree)
 {
-    json_t *node = json_pack("{s:s, s:f}", "name", tree->name, "value",
-                             tree->value);
+    json_t *node =
+        json_pack("{s:s, s:f}", "name", tree->name, "value", tree->value);
     if (tree->note)
         json_object_set_new(node, "note", json_string(tree->note));
     if (!tree->n)
@@ -68,8 +68,8 @@ static const char *signature_text(cli *c, const ir_node *node,
 
 /* Seconds of the whole strategy with one node's signature changed and its
  * edges boxed anew: why this choice and not the next best. */
-static double cost_with(cli *c, const cli_plan *p, plan_boxer *boxer,
-                        int32_t v, const ir_nd_sig *sig)
+static double cost_with(cli *c, const cli_plan *p, plan_boxer *boxer, int32_t v,
+                        const ir_nd_sig *sig)
 {
     const ir_graph *graph = p->model.graph;
     plan_strategy s = *p->plan->strategy;
@@ -105,8 +105,10 @@ static fs_status explain_op(cli *c, const cli_plan *p, const char *name)
     const plan_strategy *s = p->plan->strategy;
     int32_t v = find_node(graph, name);
     if (v < 0)
-        return fs_fail(&c->err, FS_INVALID, "the plan has no op or tensor "
-                       "'%s'", name);
+        return fs_fail(&c->err, FS_INVALID,
+                       "the plan has no op or tensor "
+                       "'%s'",
+                       name);
     const ir_node *node = &graph->nodes.at[v];
     const plan_stage *stage = &s->stages[s->stage_of[v]];
     plan_boxer *boxer = plan_boxer_create(cost_boxing(p->cost), c->arena);
@@ -114,8 +116,8 @@ static fs_status explain_op(cli *c, const cli_plan *p, const char *name)
     json_t *list = json_array();
     json_object_set_new(c->result, "iteration_s", json_real(chosen));
     json_object_set_new(c->result, "tree", list);
-    static const char *const header[] = {"signature", "op alone",
-                                         "iteration", "against chosen", ""};
+    static const char *const header[] = {"signature", "op alone", "iteration",
+                                         "against chosen", ""};
     report_table t = {.arena = c->arena, .n_columns = 5, .header = header};
     ir_nd_sig_list sigs = {0};
     ir_signatures(graph, node, &stage->mesh, c->arena, &sigs);
@@ -126,18 +128,18 @@ static fs_status explain_op(cli *c, const cli_plan *p, const char *name)
         bool is_it = memcmp(&sigs.at[i], &s->sig[v], sizeof s->sig[v]) == 0;
         char a[32], b[32], d[32];
         json_array_append_new(
-            list, json_pack("{s:s, s:f, s:f, s:b}", "signature", text,
-                            "op_s", alone, "iteration_s", whole, "chosen",
-                            is_it));
+            list, json_pack("{s:s, s:f, s:f, s:b}", "signature", text, "op_s",
+                            alone, "iteration_s", whole, "chosen", is_it));
         report_table_cell(&t, "%s", text);
         report_table_cell(&t, "%s", fs_human_seconds(a, alone));
         report_table_cell(&t, "%s", fs_human_seconds(b, whole));
         report_table_cell(&t, "%s", fs_human_seconds(d, whole - chosen));
         report_table_cell(&t, "%s", is_it ? "chosen" : "");
     }
-    cli_say(c, "%s (%s), stage %d: all else as planned, its edges boxed "
-               "anew\n", node->name, ir_op_table[node->op]->name,
-            s->stage_of[v]);
+    cli_say(c,
+            "%s (%s), stage %d: all else as planned, its edges boxed "
+            "anew\n",
+            node->name, ir_op_table[node->op]->name, s->stage_of[v]);
     if (!c->args.json)
         report_table_print(&t, stdout);
     return FS_OK;

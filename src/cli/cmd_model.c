@@ -106,8 +106,10 @@ static void describe(cli *c, const cli_model *model, const tally *t,
     json_object_set_new(r, "param_bytes", json_integer(t->param_bytes));
     if (model->notes.n)
         cli_say(c, "%s", model->notes.at);
-    cli_say(c, "%s: %d ops, %s parameters (%s), forward %sflop, backward "
-               "%sflop per step\n", model->graph->name, n_ops,
+    cli_say(c,
+            "%s: %d ops, %s parameters (%s), forward %sflop, backward "
+            "%sflop per step\n",
+            model->graph->name, n_ops,
             fs_human_count(params, (double)t->params),
             fs_human_bytes(bytes, (double)t->param_bytes),
             fs_human_count(forward, (double)t->phase_flop[IR_FORWARD]),

@@ -27,11 +27,15 @@ static fs_status check_backend(cli *c)
     if (!backend || strcmp(backend, "cpu") == 0)
         return FS_OK;
     if (strcmp(backend, "cuda") != 0)
-        return fs_fail(&c->err, FS_INVALID, "--backend %s is unknown; there "
-                       "are cpu and cuda", backend);
+        return fs_fail(&c->err, FS_INVALID,
+                       "--backend %s is unknown; there "
+                       "are cpu and cuda",
+                       backend);
     exec_cuda_devices(text, sizeof text);
-    return fs_fail(&c->err, FS_INVALID, "--backend cuda does not run plans "
-                   "yet, only cpu does (CUDA here: %s)", text);
+    return fs_fail(&c->err, FS_INVALID,
+                   "--backend cuda does not run plans "
+                   "yet, only cpu does (CUDA here: %s)",
+                   text);
 }
 
 /* Only a plan for processes of a host can run here. */
@@ -42,15 +46,16 @@ static fs_status check_host(cli *c, const cli_plan *p)
             return fs_fail(&c->err, FS_INVALID,
                            "the plan is for %s, whose devices are %s: this "
                            "build runs plans on CPU ranks (plan with "
-                           "--cluster local --ranks %d)", p->cluster->name,
-                           p->cluster->groups[g].device.name,
+                           "--cluster local --ranks %d)",
+                           p->cluster->name, p->cluster->groups[g].device.name,
                            p->cluster->n_devices);
     char host[256] = "";
     gethostname(host, sizeof host - 1);
     if (p->cluster->host && strcmp(host, p->cluster->host) != 0)
         return fs_fail(&c->err, FS_INVALID,
                        "the plan was made for host %s, this is %s: plan again "
-                       "here with --cluster local", p->cluster->host, host);
+                       "here with --cluster local",
+                       p->cluster->host, host);
     return FS_OK;
 }
 
@@ -86,9 +91,9 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
         .progress = getenv("FS_PROGRESS") ? show_progress : NULL,
         .progress_ctx = &steps,
     };
-    fs_status status = exec_run(world, p->model.graph, p->cluster, p->plan,
-                                &data, &options, c->arena, &c->err,
-                                &out->result);
+    fs_status status =
+        exec_run(world, p->model.graph, p->cluster, p->plan, &data, &options,
+                 c->arena, &c->err, &out->result);
     if (data.close)
         data.close(data.ctx);
     return status;
@@ -115,12 +120,11 @@ static void fill_json(cli *c, const cli_plan *p, const cli_outcome *o,
     fs_hex(r->weights_digest, digest);
     json_object_set_new(out, "losses", real_list(r->losses, o->steps));
     json_object_set_new(out, "step_s",
-                        json_pack("{s:f, s:f, s:f}", "median",
-                                  r->step_median_s, "min", r->step_min_s,
-                                  "max", r->step_max_s));
-    json_object_set_new(out, "samples_per_s",
-                        json_real((double)p->model.graph->batch /
-                                  r->step_median_s));
+                        json_pack("{s:f, s:f, s:f}", "median", r->step_median_s,
+                                  "min", r->step_min_s, "max", r->step_max_s));
+    json_object_set_new(
+        out, "samples_per_s",
+        json_real((double)p->model.graph->batch / r->step_median_s));
     json_object_set_new(out, "peak_bytes", peaks);
     json_object_set_new(out, "ranks", json_integer(o->ranks));
     json_object_set_new(out, "predicted_step_s", json_real(sim->iteration_s));
@@ -140,8 +144,8 @@ static fs_status keep(cli *c, const cli_plan *p, const cli_outcome *o,
     cli_figure(c, "predicted_step_s", sim->iteration_s, "s");
     cli_figure(c, "loss_first", r->losses[0], "");
     cli_figure(c, "loss_last", r->losses[o->steps - 1], "");
-    FS_TRY(store_losses(c->db, c->run, r->losses, r->step_s, o->steps,
-                        &c->err));
+    FS_TRY(
+        store_losses(c->db, c->run, r->losses, r->step_s, o->steps, &c->err));
     FS_TRY(store_trace(c->db, c->run, &o->trace, &c->err));
     return store_timing(c->db, c->run, p->plan, r->measured, &c->err);
 }
@@ -175,8 +179,8 @@ static void final_table(cli *c, const cli_plan *p, const cli_outcome *o,
     report_table_cell(&t, "%s", fs_human_seconds(b, r->step_median_s));
     report_table_cell(&t, "%+.1f %%",
                       100 * (sim->iteration_s / r->step_median_s - 1));
-    int64_t planned = planned_peak(p->plan), got = most(r->peak_bytes,
-                                                        o->ranks);
+    int64_t planned = planned_peak(p->plan),
+            got = most(r->peak_bytes, o->ranks);
     report_table_cell(&t, "peak memory per rank");
     report_table_cell(&t, "%s", fs_human_bytes(a, (double)planned));
     report_table_cell(&t, "%s", fs_human_bytes(b, (double)got));
@@ -213,8 +217,8 @@ static fs_status draw_in(cli *c, const cli_plan *p, const cli_outcome *o,
     if (mkdir(dir, 0777) != 0 && access(dir, W_OK) != 0)
         return fs_fail(&c->err, FS_INVALID, "cannot write into %s", dir);
     const char *file = fs_printf(c->arena, "%s/plan.svg", dir);
-    FS_TRY(report_draw_strategy(graph, p->plan->strategy, file, &c->err,
-                                &drawn));
+    FS_TRY(
+        report_draw_strategy(graph, p->plan->strategy, file, &c->err, &drawn));
     cli_say(c, "picture of the plan        %s\n", file);
     file = fs_printf(c->arena, "%s/timeline-predicted.svg", dir);
     FS_TRY(report_draw_timeline(graph, p->plan, predicted,
@@ -226,8 +230,8 @@ static fs_status draw_in(cli *c, const cli_plan *p, const cli_outcome *o,
                                 &drawn));
     cli_say(c, "measured timeline          %s\n", file);
     file = fs_printf(c->arena, "%s/trace.json", dir);
-    FS_TRY(report_trace_json(graph, p->plan, predicted, &o->trace, file,
-                             &c->err));
+    FS_TRY(
+        report_trace_json(graph, p->plan, predicted, &o->trace, file, &c->err));
     cli_say(c, "both, for ui.perfetto.dev  %s\n", file);
     return FS_OK;
 }
@@ -241,8 +245,8 @@ static fs_status tell(cli *c, const cli_plan *p, const cli_outcome *o)
     FS_TRY(keep(c, p, o, &sim));
     final_table(c, p, o, &sim);
     if (c->args.trace)
-        FS_TRY(report_trace_json(p->model.graph, p->plan, &predicted,
-                                 &o->trace, c->args.trace, &c->err));
+        FS_TRY(report_trace_json(p->model.graph, p->plan, &predicted, &o->trace,
+                                 c->args.trace, &c->err));
     return c->args.pictures ? draw_in(c, p, o, &predicted) : FS_OK;
 }
 
@@ -269,8 +273,8 @@ static fs_status rank_main(cli *c, const cli_plan *p)
     exec_world *world;
     FS_TRY(exec_world_open(&c->err, &world));
     c->quiet = exec_world_rank(world) != 0 || getenv("FS_RESULT");
-    fs_status status = cli_begin(c, p->model.origin.model,
-                                 p->model.origin.cluster);
+    fs_status status =
+        cli_begin(c, p->model.origin.model, p->model.origin.cluster);
     if (status == FS_OK)
         status = cli_digests(c, p->plan->model_digest, p->plan->cluster_digest,
                              p->plan->digest);
@@ -282,8 +286,7 @@ static fs_status rank_main(cli *c, const cli_plan *p)
     return status;
 }
 
-static void add(const char **words, int *n, const char *flag,
-                const char *value)
+static void add(const char **words, int *n, const char *flag, const char *value)
 {
     words[(*n)++] = flag;
     words[(*n)++] = value;
@@ -319,8 +322,7 @@ static fs_status start_and_wait(cli *c, const cli_plan *p)
     setenv("FS_RESULT", file, 1);
     if (isatty(STDERR_FILENO))
         setenv("FS_PROGRESS", "1", 1);
-    fs_status status = cli_start_ranks(c, p->cluster->n_devices,
-                                       rank_words(c));
+    fs_status status = cli_start_ranks(c, p->cluster->n_devices, rank_words(c));
     unsetenv("FS_RESULT");
     cli_outcome outcome = {0};
     if (status == FS_OK)

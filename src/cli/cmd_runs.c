@@ -49,7 +49,8 @@ fs_status cli_cmd_runs(cli *c)
         return fs_fail(&c->err, FS_INVALID, "runs takes no operand");
     const char *path = c->args.db ? c->args.db : "flowsearch.db";
     if (strcmp(path, "none") == 0)
-        return fs_fail(&c->err, FS_INVALID, "runs reads a database: --db none "
+        return fs_fail(&c->err, FS_INVALID,
+                       "runs reads a database: --db none "
                        "leaves nothing to read");
     FS_TRY(store_open(path, &c->err, &c->db));
     int64_t last = c->args.last < 0 ? 20 : c->args.last;
@@ -59,7 +60,8 @@ fs_status cli_cmd_runs(cli *c)
                                 "SELECT * FROM (SELECT id, started, command,"
                                 " status, model, cluster, plan_digest AS plan,"
                                 " message FROM runs ORDER BY id DESC"
-                                " LIMIT %lld) ORDER BY id", (long long)last);
+                                " LIMIT %lld) ORDER BY id",
+                                (long long)last);
     rows r = {.c = c, .list = json_array(), .table = {.arena = c->arena}};
     json_object_set_new(c->result, "runs", r.list);
     FS_TRY(store_query(c->db, sql, take_row, &r, &c->err));

@@ -21,10 +21,9 @@ static fs_status show_plan(cli *c, const char *path, report_drawn *drawn)
     cli_plan p;
     FS_TRY(cli_plan_open(c, path, &p));
     fs_status status =
-        c->args.timeline
-            ? show_timeline(c, &p, drawn)
-            : report_draw_strategy(p.model.graph, p.plan->strategy,
-                                   c->args.output, &c->err, drawn);
+        c->args.timeline ? show_timeline(c, &p, drawn)
+                         : report_draw_strategy(p.model.graph, p.plan->strategy,
+                                                c->args.output, &c->err, drawn);
     cli_plan_close(&p);
     return status;
 }
@@ -34,8 +33,8 @@ static fs_status show_model(cli *c, const char *spec, report_drawn *drawn)
     plan_origin origin = cli_origin(c, spec, "");
     cli_model model;
     FS_TRY(cli_model_open(c, &origin, origin.batch, &model));
-    fs_status status = report_draw_graph(model.graph, c->args.output, &c->err,
-                                         drawn);
+    fs_status status =
+        report_draw_graph(model.graph, c->args.output, &c->err, drawn);
     cli_model_close(&model);
     return status;
 }

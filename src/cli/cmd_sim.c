@@ -18,8 +18,10 @@ static fs_status pick_timing(cli *c, const cli_plan *p, plan_timing **out)
     char *end;
     long long run = strtoll(said, &end, 10);
     if (end == said || *end || run < 1)
-        return fs_fail(&c->err, FS_INVALID, "--timing wants `predicted` or the "
-                       "number of a run, not '%s'", said);
+        return fs_fail(&c->err, FS_INVALID,
+                       "--timing wants `predicted` or the "
+                       "number of a run, not '%s'",
+                       said);
     if (!c->db)
         return fs_fail(&c->err, FS_INVALID,
                        "--timing %s needs the database (--db none is set)",
@@ -32,12 +34,12 @@ static json_t *stages_json(const sim_result *sim)
     json_t *list = json_array();
     for (int32_t s = 0; s < sim->n_stages; s++) {
         const sim_stage *stage = &sim->stages[s];
-        json_array_append_new(
-            list, json_pack("{s:f, s:f, s:f, s:f, s:I}", "busy_s",
-                            stage->busy_s, "comm_s", stage->comm_s,
-                            "exposed_comm_s", stage->exposed_comm_s, "idle_s",
-                            stage->idle_s, "peak_bytes",
-                            (json_int_t)stage->peak_bytes));
+        json_array_append_new(list,
+                              json_pack("{s:f, s:f, s:f, s:f, s:I}", "busy_s",
+                                        stage->busy_s, "comm_s", stage->comm_s,
+                                        "exposed_comm_s", stage->exposed_comm_s,
+                                        "idle_s", stage->idle_s, "peak_bytes",
+                                        (json_int_t)stage->peak_bytes));
     }
     return list;
 }
@@ -63,20 +65,22 @@ static void describe(cli *c, const cli_plan *p, const sim_result *sim)
     json_object_set_new(r, "stages", stages_json(sim));
     char a[32], b[32], d[32];
     cli_say(c, "one iteration   %s\n", fs_human_seconds(a, sim->iteration_s));
-    cli_say(c, "throughput      %.4g samples/s, %.4g tokens/s, %sFLOP/s per "
-               "device (%.1f %% of its peak)\n", rates.samples_per_s,
-            rates.tokens_per_s, fs_human_count(b, rates.flops_per_device),
-            100 * rates.mfu);
-    cli_say(c, "bubble          %.1f %% of compute time; communication not "
-               "hidden %s\n", 100 * sim->bubble,
-            fs_human_seconds(d, sim->exposed_comm_s));
+    cli_say(c,
+            "throughput      %.4g samples/s, %.4g tokens/s, %sFLOP/s per "
+            "device (%.1f %% of its peak)\n",
+            rates.samples_per_s, rates.tokens_per_s,
+            fs_human_count(b, rates.flops_per_device), 100 * rates.mfu);
+    cli_say(c,
+            "bubble          %.1f %% of compute time; communication not "
+            "hidden %s\n",
+            100 * sim->bubble, fs_human_seconds(d, sim->exposed_comm_s));
 }
 
 static void stage_table(cli *c, const cli_plan *p, const sim_result *sim)
 {
-    static const char *const header[] = {"stage", "ranks", "busy", "comm",
-                                         "exposed", "idle", "peak live",
-                                         "arena"};
+    static const char *const header[] = {"stage",     "ranks",   "busy",
+                                         "comm",      "exposed", "idle",
+                                         "peak live", "arena"};
     report_table t = {.arena = c->arena, .n_columns = 8, .header = header};
     for (int32_t i = 0; i < p->plan->n_roles; i++) {
         const plan_role *role = &p->plan->roles[i];

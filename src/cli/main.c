@@ -66,8 +66,7 @@ static const char *join_words(fs_arena *arena, int argc, char **argv)
     fs_text text = {.arena = arena};
     fs_text_add(&text, "flowsearch");
     for (int i = 1; i < argc; i++)
-        fs_text_add(&text, strpbrk(argv[i], " '\"") ? " '%s'" : " %s",
-                    argv[i]);
+        fs_text_add(&text, strpbrk(argv[i], " '\"") ? " '%s'" : " %s", argv[i]);
     return text.at;
 }
 
@@ -97,8 +96,7 @@ fs_status cli_digests(cli *c, uint64_t model, uint64_t cluster,
 {
     if (!c->run)
         return FS_OK;
-    return store_run_plan(c->db, c->run, model, cluster, plan_digest,
-                          &c->err);
+    return store_run_plan(c->db, c->run, model, cluster, plan_digest, &c->err);
 }
 
 void cli_figure(cli *c, const char *name, double value, const char *unit)
@@ -113,8 +111,8 @@ static void finish(cli *c, fs_status status)
 {
     char *text = json_dumps(c->result, JSON_COMPACT | JSON_REAL_PRECISION(12));
     fs_err err = {0};
-    const char *message = status == FS_OK || !c->err.text[0] ? NULL
-                                                             : c->err.text;
+    const char *message =
+        status == FS_OK || !c->err.text[0] ? NULL : c->err.text;
     if (c->run &&
         store_run_end(c->db, c->run, status, text, message, &err) != FS_OK)
         fs_warn("%s", err.text);

@@ -38,8 +38,10 @@ static fs_status check_args(cli *c, const search_recipe *recipe)
         return fs_fail(&c->err, FS_INVALID, "%s wants --batch N of 1 or more",
                        c->command);
     if (a->precision && strcmp(a->precision, "fp32") != 0)
-        return fs_fail(&c->err, FS_INVALID, "--precision %s: only fp32 is "
-                       "planned and run yet", a->precision);
+        return fs_fail(&c->err, FS_INVALID,
+                       "--precision %s: only fp32 is "
+                       "planned and run yet",
+                       a->precision);
     if (recipe->schedule && !plan_schedule_find(recipe->schedule))
         return fs_fail(&c->err, FS_INVALID, "--schedule %s is unknown: %s",
                        recipe->schedule, plan_schedule_names());
@@ -47,9 +49,9 @@ static fs_status check_args(cli *c, const search_recipe *recipe)
         return fs_fail(&c->err, FS_INVALID, "--engine %s is unknown: %s",
                        a->engine, search_engine_names());
     const char *slash = strrchr(a->output, '/');
-    const char *dir = slash ? fs_strndup(c->arena, a->output,
-                                         (size_t)(slash - a->output) + 1)
-                            : ".";
+    const char *dir =
+        slash ? fs_strndup(c->arena, a->output, (size_t)(slash - a->output) + 1)
+              : ".";
     if (access(dir, W_OK) != 0)
         return fs_fail(&c->err, FS_INVALID, "%s cannot be written: %s",
                        a->output, strerror(errno));
@@ -121,8 +123,7 @@ static fs_status run_search(making *m, cost_model *cost)
         .progress = show_line,
     };
     if (c->args.memory)
-        FS_TRY(cli_parse_bytes(c->args.memory, &c->err,
-                               &problem.memory_bytes));
+        FS_TRY(cli_parse_bytes(c->args.memory, &c->err, &problem.memory_bytes));
     search_recipe_apply(&m->recipe, c->arena, &problem);
     fs_status status = search_run(&problem, c->arena, &c->err, &m->found);
     fs_progress("%s", "");
@@ -159,11 +160,11 @@ static json_t *stages_json(const making *m, const cli_plan *p)
         for (int32_t v = 0; v < s->n_nodes; v++)
             nodes += s->stage_of[v] == i;
         json_array_append_new(
-            list, json_pack("{s:i, s:s, s:i, s:i, s:i}", "stage", i, "mesh",
-                            mesh_text(m->c->arena, &s->stages[i].mesh),
-                            "first_device", s->stages[i].first_device,
-                            "devices", ir_mesh_size(&s->stages[i].mesh),
-                            "nodes", nodes));
+            list,
+            json_pack("{s:i, s:s, s:i, s:i, s:i}", "stage", i, "mesh",
+                      mesh_text(m->c->arena, &s->stages[i].mesh),
+                      "first_device", s->stages[i].first_device, "devices",
+                      ir_mesh_size(&s->stages[i].mesh), "nodes", nodes));
     }
     return list;
 }
@@ -179,14 +180,12 @@ static json_t *configs_json(const making *m)
     json_t *list = json_array();
     for (int32_t i = 0; i < m->found.n_configs; i++) {
         const search_config *k = &m->found.configs[i];
-        json_t *row = json_pack("{s:i, s:i, s:s, s:s, s:s, s:I, s:f}",
-                                "stages", k->n_stages, "micro_batches",
-                                k->micro_batches, "mesh",
-                                mesh_text(m->c->arena, &k->mesh), "schedule",
-                                k->schedule ? k->schedule : "", "status",
-                                k->status, "peak_bytes",
-                                (json_int_t)k->peak_bytes, "seconds",
-                                k->seconds);
+        json_t *row = json_pack(
+            "{s:i, s:i, s:s, s:s, s:s, s:I, s:f}", "stages", k->n_stages,
+            "micro_batches", k->micro_batches, "mesh",
+            mesh_text(m->c->arena, &k->mesh), "schedule",
+            k->schedule ? k->schedule : "", "status", k->status, "peak_bytes",
+            (json_int_t)k->peak_bytes, "seconds", k->seconds);
         set_finite(row, "iteration_s", k->iteration_s);
         set_finite(row, "lower_bound_s", k->lower_bound_s);
         json_array_append_new(list, row);
@@ -194,15 +193,14 @@ static json_t *configs_json(const making *m)
     return list;
 }
 
-static void fill_json(const making *m, const cli_plan *p,
-                      const sim_result *sim)
+static void fill_json(const making *m, const cli_plan *p, const sim_result *sim)
 {
     const search_result *f = &m->found;
     json_t *r = m->c->result;
     json_object_set_new(r, "status", json_string(f->status));
-    json_object_set_new(r, "engine",
-                        json_string(m->c->args.engine ? m->c->args.engine
-                                                      : "ilp"));
+    json_object_set_new(
+        r, "engine",
+        json_string(m->c->args.engine ? m->c->args.engine : "ilp"));
     set_finite(r, "iteration_s", f->iteration_s);
     if (!m->by_hand) {
         set_finite(r, "lower_bound_s", f->lower_bound_s);
@@ -229,9 +227,9 @@ static const char *seconds_text(fs_arena *arena, double seconds)
 
 static void config_table(const making *m)
 {
-    static const char *const header[] = {"stages", "mesh", "micro-batches",
-                                         "verdict", "iteration", "bound",
-                                         "searched"};
+    static const char *const header[] = {
+        "stages",    "mesh",  "micro-batches", "verdict",
+        "iteration", "bound", "searched"};
     cli *c = m->c;
     report_table t = {.arena = c->arena, .n_columns = 7, .header = header};
     for (int32_t i = 0; i < m->found.n_configs && i < 40; i++) {
@@ -268,13 +266,15 @@ static void describe(const making *m, const cli_plan *p, const sim_result *sim,
         cli_say(c, "proof           nothing below %s (gap %.3g %%)%s%s\n",
                 fs_human_seconds(a, f->lower_bound_s), 100 * f->gap,
                 f->space ? ": " : "", f->space ? f->space : "");
-    cli_say(c, "                sound and live: %lld transitions, %lld places, "
-               "no token-free cycle\n", (long long)proof->n_transitions,
-            (long long)proof->n_places);
+    cli_say(c,
+            "                sound and live: %lld transitions, %lld places, "
+            "no token-free cycle\n",
+            (long long)proof->n_transitions, (long long)proof->n_places);
     cli_say(c, "memory          %s per device at most\n",
             fs_human_bytes(a, (double)proof->peak_bytes_max));
-    cli_say(c, "search          %s, network of %lld nodes and %lld edges, %lld "
-               "left after exact reductions\n",
+    cli_say(c,
+            "search          %s, network of %lld nodes and %lld edges, %lld "
+            "left after exact reductions\n",
             fs_human_seconds(a, f->search_s), (long long)f->net_nodes,
             (long long)f->net_edges, (long long)f->kernel_nodes);
     cli_say(c, "written to      %s\n", c->args.output);
@@ -301,8 +301,8 @@ static fs_status lower_and_tell(making *m, cost_model *cost)
     options.overlap = c->args.overlap;
     options.share_memory = !c->args.no_sharing;
     plan *lowered;
-    cli_plan p = {.model = *chosen_model(m), .cluster = m->cluster,
-                  .cost = cost};
+    cli_plan p = {
+        .model = *chosen_model(m), .cluster = m->cluster, .cost = cost};
     FS_TRY(plan_lower(p.model.graph, m->cluster, m->found.strategy, &options,
                       c->arena, &c->err, &lowered));
     p.plan = lowered;

@@ -128,7 +128,8 @@ fs_status cli_model_train(cli *c, const plan_origin *origin, int32_t m,
         cli_model_close(&model);
         return fs_fail(&c->err, FS_INVALID,
                        "%s has no loss to train: add one with --loss "
-                       "cross-entropy or --loss mse", origin->model);
+                       "cross-entropy or --loss mse",
+                       origin->model);
     }
     fs_status status = add_training(c, origin, m, model.graph);
     if (status != FS_OK) {

@@ -45,13 +45,15 @@ static bool takes(const option *o, const char *name)
 void cli_usage(FILE *out)
 {
     fputs("usage: flowsearch COMMAND ... (flowsearch COMMAND --help)\n\n"
-          "Explores, predicts and runs parallel training plans.\n\n", out);
+          "Explores, predicts and runs parallel training plans.\n\n",
+          out);
     for (int i = 0; i < N_COMMANDS; i++)
         fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].what);
     fputs("\nMODEL    FILE.onnx, or zoo:NAME[,key=value...] "
           "(zoo:gpt, zoo:mlp)\n"
           "CLUSTER  FILE.json, local, or NODESxDEVICES:NAME "
-          "(1x8:h100-sxm5-80g)\n", out);
+          "(1x8:h100-sxm5-80g)\n",
+          out);
 }
 
 void cli_help(const char *name, FILE *out)
@@ -178,10 +180,13 @@ fs_status cli_parse(cli *c, int argc, char **argv, bool *help)
         if (argv[i][0] == '-' && argv[i][1])
             return fs_fail(&c->err, FS_INVALID,
                            "%s: unknown option '%s' (see flowsearch %s "
-                           "--help)", c->command, argv[i], c->command);
+                           "--help)",
+                           c->command, argv[i], c->command);
         if (c->args.n_operands == 4)
-            return fs_fail(&c->err, FS_INVALID, "%s: too many operands at "
-                           "'%s'", c->command, argv[i]);
+            return fs_fail(&c->err, FS_INVALID,
+                           "%s: too many operands at "
+                           "'%s'",
+                           c->command, argv[i]);
         c->args.operands[c->args.n_operands++] = argv[i];
     }
     return FS_OK;
@@ -203,8 +208,10 @@ fs_status cli_parse_bytes(const char *text, fs_err *err, int64_t *out)
     if (*end == 'B')
         end++;
     if (end == text || *end || !(number > 0) || number * unit > 0x1p62)
-        return fs_fail(err, FS_INVALID, "'%s' is not a size such as 16G or "
-                       "512MiB", text);
+        return fs_fail(err, FS_INVALID,
+                       "'%s' is not a size such as 16G or "
+                       "512MiB",
+                       text);
     *out = (int64_t)(number * unit);
     return FS_OK;
 }

@@ -41,8 +41,9 @@ static json_t *trace_json(const plan_trace *trace)
     json_t *list = json_array();
     for (int32_t i = 0; i < trace->events.n; i++) {
         const plan_event *e = &trace->events.at[i];
-        const int64_t row[] = {e->rank, e->stream, e->task, e->micro_batch,
-                               e->step, e->ready_ns, e->start_ns, e->end_ns};
+        const int64_t row[] = {e->rank,        e->stream, e->task,
+                               e->micro_batch, e->step,   e->ready_ns,
+                               e->start_ns,    e->end_ns};
         json_array_append_new(list, whole(row, 8));
     }
     return list;

@@ -18,8 +18,8 @@ fs_status cli_plan_open(cli *c, const char *path, cli_plan *out)
                                &p.cluster));
     FS_TRY(cli_model_train(c, &origin, origin.micro_batches, &p.model));
     plan *read;
-    fs_status status = plan_read(path, p.model.graph, p.cluster, c->arena,
-                                 &c->err, &read);
+    fs_status status =
+        plan_read(path, p.model.graph, p.cluster, c->arena, &c->err, &read);
     if (status != FS_OK) {
         cli_model_close(&p.model);
         return status;
@@ -41,8 +41,8 @@ fs_status cli_with_plan(cli *c, fs_status (*body)(cli *c, const cli_plan *p))
         return fs_fail(&c->err, FS_INVALID, "%s wants one PLAN", c->command);
     cli_plan p;
     FS_TRY(cli_plan_open(c, c->args.operands[0], &p));
-    fs_status status = cli_begin(c, p.model.origin.model,
-                                 p.model.origin.cluster);
+    fs_status status =
+        cli_begin(c, p.model.origin.model, p.model.origin.cluster);
     if (status == FS_OK)
         status = cli_digests(c, p.plan->model_digest, p.plan->cluster_digest,
                              p.plan->digest);
@@ -59,15 +59,15 @@ static json_t *findings_json(const plan_report *report)
     for (int32_t i = 0; i < report->n; i++)
         json_array_append_new(
             list, json_pack("{s:s, s:s}", "kind",
-                            plan_finding_name(report->findings[i].kind),
-                            "text", report->findings[i].text));
+                            plan_finding_name(report->findings[i].kind), "text",
+                            report->findings[i].text));
     return list;
 }
 
 fs_status cli_plan_prove(cli *c, const cli_plan *p, plan_report *report)
 {
-    fs_status status = plan_check(p->model.graph, p->cluster, p->plan,
-                                  c->arena, report);
+    fs_status status =
+        plan_check(p->model.graph, p->cluster, p->plan, c->arena, report);
     json_t *peaks = json_array();
     for (int32_t r = 0; r < p->plan->n_roles; r++)
         json_array_append_new(peaks,

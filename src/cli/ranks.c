@@ -38,11 +38,14 @@ static fs_status outcome(cli *c, int raw, int32_t n)
     if (WIFEXITED(raw) && WEXITSTATUS(raw) <= FS_FAULT)
         return fs_fail(&c->err, (fs_status)WEXITSTATUS(raw),
                        "a rank of %d ended with status %d (its message stands "
-                       "above)", n, WEXITSTATUS(raw));
+                       "above)",
+                       n, WEXITSTATUS(raw));
     if (WIFEXITED(raw) && WEXITSTATUS(raw) == 127)
         return fs_fail(&c->err, FS_FAULT, "cannot start %s", FS_MPIRUN);
-    return fs_fail(&c->err, FS_FAULT, "the ranks were ended by a signal "
-                   "(mpirun status 0x%x)", (unsigned)raw);
+    return fs_fail(&c->err, FS_FAULT,
+                   "the ranks were ended by a signal "
+                   "(mpirun status 0x%x)",
+                   (unsigned)raw);
 }
 
 bool cli_am_rank(void)

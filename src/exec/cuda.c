@@ -36,8 +36,7 @@ static int32_t ask_module(void *module, char *text, size_t room)
 static bool find_module(char *path, size_t room)
 {
     const char *said = getenv("FS_CUDA_MODULE");
-    snprintf(path, room, "%s",
-             said && *said ? said : FS_LIB_DIR "/fs_cuda.so");
+    snprintf(path, room, "%s", said && *said ? said : FS_LIB_DIR "/fs_cuda.so");
     if (access(path, F_OK) == 0 || (said && *said))
         return access(path, F_OK) == 0;
     ssize_t n = readlink("/proc/self/exe", path, room - 1);
@@ -52,8 +51,9 @@ int32_t exec_cuda_devices(char *text, size_t room)
 {
     char path[4096];
     if (!find_module(path, sizeof path)) {
-        snprintf(text, room, "%s", FS_HAVE_CUDA ? "the CUDA module is missing"
-                                                : "built without CUDA");
+        snprintf(text, room, "%s",
+                 FS_HAVE_CUDA ? "the CUDA module is missing"
+                              : "built without CUDA");
         return 0;
     }
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);

@@ -79,8 +79,8 @@ static void write_ids(ir_dtype dtype, const uint8_t *from, int64_t n, void *to)
 
 static fs_status fill_text(void *ctx, const char *name, int64_t sample,
                            ir_dtype dtype, const ir_shape *local,
-                           const int64_t *offset, int32_t batch_axis,
-                           void *out, fs_err *err)
+                           const int64_t *offset, int32_t batch_axis, void *out,
+                           fs_err *err)
 {
     const text_data *text = ctx;
     (void)batch_axis;
@@ -198,7 +198,7 @@ static fs_status open_text(const char *path, const ir_graph *graph,
 
 typedef struct drawn_input {
     const char *name;
-    int64_t limit; /* integers: values below it */
+    int64_t limit;           /* integers: values below it */
     int64_t sample_elements; /* elements of one sample */
     ir_shape whole;
 } drawn_input;
@@ -284,9 +284,8 @@ static fs_status open_drawn(const ir_graph *graph, uint64_t seed,
     return FS_OK;
 }
 
-fs_status exec_data_open(const char *spec, const ir_graph *graph,
-                         uint64_t seed, fs_arena *arena, fs_err *err,
-                         exec_data *out)
+fs_status exec_data_open(const char *spec, const ir_graph *graph, uint64_t seed,
+                         fs_arena *arena, fs_err *err, exec_data *out)
 {
     if (strcmp(spec, "synthetic") == 0)
         return open_drawn(graph, seed, arena, out);

@@ -40,9 +40,8 @@ typedef struct exec_data {
  * graph's two integer inputs are matched by order (first ids, then targets). A
  * file with fewer than T + 2 bytes, or a byte outside the vocabulary, is
  * FS_INVALID. "synthetic": drawn from the seed. */
-fs_status exec_data_open(const char *spec, const ir_graph *graph,
-                         uint64_t seed, fs_arena *arena, fs_err *err,
-                         exec_data *out);
+fs_status exec_data_open(const char *spec, const ir_graph *graph, uint64_t seed,
+                         fs_arena *arena, fs_err *err, exec_data *out);
 /* The same tensors every step (tests, training cases): n inputs by name. */
 fs_status exec_data_fixed(int32_t n, const char *const *names,
                           const void *const *data, const ir_graph *graph,
@@ -52,31 +51,31 @@ fs_status exec_data_fixed(int32_t n, const char *const *names,
 typedef struct exec_options {
     int64_t steps;
     uint64_t seed;
-    const char *kernels;    /* "auto", "reference" */
+    const char *kernels;     /* "auto", "reference" */
     double lr, weight_decay; /* NAN: as in the graph */
-    int32_t warmup;         /* steps left out of step_s statistics */
-    double stall_s;         /* least time without progress that ends the job;
-                               0: 30 */
-    plan_trace *trace;      /* events of the last step, or NULL: all ranks' on
-                               rank 0, this rank's on the others; given on
-                               every rank or on none */
+    int32_t warmup;          /* steps left out of step_s statistics */
+    double stall_s;          /* least time without progress that ends the job;
+                                0: 30 */
+    plan_trace *trace;       /* events of the last step, or NULL: all ranks' on
+                                rank 0, this rank's on the others; given on
+                                every rank or on none */
     /* After the last step: values of these tensors, gathered whole on every
      * rank (per-step tensors and variables only). */
     int32_t n_fetch;
-    const int32_t *fetch;   /* tensor ids */
-    void **fetched;         /* [n_fetch], filled with arena memory */
+    const int32_t *fetch; /* tensor ids */
+    void **fetched;       /* [n_fetch], filled with arena memory */
     void (*progress)(void *ctx, int64_t step, double loss, double step_s);
-    void *progress_ctx;     /* called on rank 0 */
+    void *progress_ctx; /* called on rank 0 */
 } exec_options;
 
 typedef struct exec_result {
-    double *losses;   /* [steps], equal on every rank */
-    double *step_s;   /* [steps]: slowest rank */
+    double *losses; /* [steps], equal on every rank */
+    double *step_s; /* [steps]: slowest rank */
     double step_median_s, step_min_s, step_max_s;
-    int64_t *peak_bytes;  /* [ranks] allocated arenas */
+    int64_t *peak_bytes;     /* [ranks] allocated arenas */
     uint64_t weights_digest; /* of parameters after the last step; the same
                                 for every plan that gives the same bits */
-    plan_timing *measured; /* per role and task: median isolated seconds */
+    plan_timing *measured;   /* per role and task: median isolated seconds */
 } exec_result;
 
 /* Every rank calls it with the same plan (digests are compared at the start).

@@ -63,13 +63,12 @@ static void *run_loader(void *ctx)
         uint32_t head = atomic_load(&loader->head);
         exec_job *job = loader->ring[head & (loader->room - 1)];
         fs_status status = loader->data->fill(
-            loader->data->ctx, job->name, job->sample, job->dtype,
-            &job->local, job->offset, job->batch_axis, job->out,
-            &loader->err);
+            loader->data->ctx, job->name, job->sample, job->dtype, &job->local,
+            job->offset, job->batch_axis, job->out, &loader->err);
         atomic_store(&loader->head, head + 1);
-        atomic_store_explicit(
-            &job->state, status == FS_OK ? EXEC_JOB_DONE : EXEC_JOB_FAILED,
-            memory_order_release);
+        atomic_store_explicit(&job->state,
+                              status == FS_OK ? EXEC_JOB_DONE : EXEC_JOB_FAILED,
+                              memory_order_release);
         if (status != FS_OK)
             break;
     }

@@ -89,8 +89,7 @@ void exec_rank_share_losses(exec_rank *rank)
     } else if (rank->tells) {
         send_losses(rank);
         for (int64_t k = 0; k < steps; k++)
-            EXEC_MPI(rank->world,
-                     MPI_Wait(&rank->sent[k], MPI_STATUS_IGNORE));
+            EXEC_MPI(rank->world, MPI_Wait(&rank->sent[k], MPI_STATUS_IGNORE));
     }
     for (int64_t k = 0; rank->loss_rank < 0 && k < steps; k++)
         rank->losses[k] = NAN;

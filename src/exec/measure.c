@@ -67,8 +67,7 @@ static void arrivals_on_comm(exec_rank *rank, int32_t comm, exec_task **list)
     int32_t color = MPI_UNDEFINED;
     const plan_comm *c = &rank->plan->comms[comm];
     if (c->stage == rank->role->stage) {
-        int32_t *ranks =
-            fs_new(rank->arena, int32_t, rank->mesh->dim[c->axis]);
+        int32_t *ranks = fs_new(rank->arena, int32_t, rank->mesh->dim[c->axis]);
         plan_comm_ranks(rank->plan, c, rank->world->rank, ranks);
         color = ranks[0];
     }
@@ -101,8 +100,8 @@ static void arrivals_on_channel(exec_rank *rank, int32_t channel,
     EXEC_MPI(rank->world,
              MPI_Sendrecv(mine, n * EXEC_SAMPLES, MPI_INT64_T, peer,
                           EXEC_TAG_TIMING, theirs, n * EXEC_SAMPLES,
-                          MPI_INT64_T, peer, EXEC_TAG_TIMING,
-                          rank->world->comm, MPI_STATUS_IGNORE));
+                          MPI_INT64_T, peer, EXEC_TAG_TIMING, rank->world->comm,
+                          MPI_STATUS_IGNORE));
     for (int32_t i = 0; i < n; i++)
         move_starts(list[i], theirs + i * EXEC_SAMPLES);
     free(mine);
@@ -133,9 +132,8 @@ static double sample_seconds(const exec_rank *rank, const exec_sample *s,
 static double median_seconds(const exec_rank *rank, const exec_task *t)
 {
     double seconds[EXEC_SAMPLES];
-    int64_t per_step = rank->options->steps > 0
-                           ? t->fired / rank->options->steps
-                           : 0;
+    int64_t per_step =
+        rank->options->steps > 0 ? t->fired / rank->options->steps : 0;
     int64_t first = t->fired > per_step ? per_step : 0;
     if (first < t->fired - EXEC_SAMPLES)
         first = t->fired - EXEC_SAMPLES;
@@ -146,20 +144,19 @@ static double median_seconds(const exec_rank *rank, const exec_task *t)
     if (n == 0)
         return 0.0;
     qsort(seconds, (size_t)n, sizeof *seconds, compare_doubles);
-    return n % 2 ? seconds[n / 2]
-                 : 0.5 * (seconds[n / 2 - 1] + seconds[n / 2]);
+    return n % 2 ? seconds[n / 2] : 0.5 * (seconds[n / 2 - 1] + seconds[n / 2]);
 }
 
 static void set_demand(const exec_task *t, double seconds, plan_demand *out)
 {
     bool compute = t->task->kind == PLAN_COMPUTE;
-    bool local = t->task->kind == PLAN_BOX &&
-                 !plan_box_is_collective(t->task->box.kind);
+    bool local =
+        t->task->kind == PLAN_BOX && !plan_box_is_collective(t->task->box.kind);
     memset(out, 0, sizeof *out);
     out->compute_s = compute ? seconds : 0.0;
     out->memory_s = local ? seconds : 0.0;
-    out->network_s = compute || local || t->task->kind == PLAN_LOAD ? 0.0
-                                                                   : seconds;
+    out->network_s =
+        compute || local || t->task->kind == PLAN_LOAD ? 0.0 : seconds;
     out->total_s = seconds;
     /* Messages between ranks of one host are copies by their cores. */
     out->on_core = t->task->kind != PLAN_LOAD;

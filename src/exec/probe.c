@@ -144,9 +144,8 @@ static fs_status time_runs(const probing *p, const kernel *k, void *state,
 
 /* Median over batches of at least 20 us, after two runs that warm up: a step's
  * time is told by its median too. */
-static fs_status time_kernel(const probing *p, const kernel *k,
-                             void *state, placed_call *c, fs_err *err,
-                             double *out)
+static fs_status time_kernel(const probing *p, const kernel *k, void *state,
+                             placed_call *c, fs_err *err, double *out)
 {
     double one, seconds[MAX_BATCHES];
     FS_TRY(time_runs(p, k, state, c, 1, err, &one));
@@ -246,9 +245,8 @@ static fs_status probe_blocks(probing *p, fs_err *err)
 static fs_status probe_dense(probing *p, fs_err *err)
 {
     static const int64_t size[][3] = {
-        {32, 32, 32},     {128, 128, 128}, {256, 256, 256},
-        {512, 512, 512},  {1024, 1024, 1024}, {1024, 64, 64},
-        {2048, 256, 128}, {64, 1024, 64}};
+        {32, 32, 32},       {128, 128, 128}, {256, 256, 256},  {512, 512, 512},
+        {1024, 1024, 1024}, {1024, 64, 64},  {2048, 256, 128}, {64, 1024, 64}};
     for (size_t i = 0; i < sizeof size / sizeof *size; i++)
         FS_TRY(probe_graph(
             p, exec_probe_matmul(size[i][0], size[i][1], size[i][2]), err));
@@ -291,10 +289,9 @@ static void merge_points(probing *p)
 /* A class without a measured op of the same name takes a usual member's. */
 static void add_classes(probing *p)
 {
-    static const ir_op_kind usual[] = {IR_OP_matmul,     IR_OP_conv2d,
-                                       IR_OP_add,        IR_OP_reduce_sum,
-                                       IR_OP_gather,     IR_OP_transpose,
-                                       IR_OP_momentum};
+    static const ir_op_kind usual[] = {
+        IR_OP_matmul, IR_OP_conv2d,    IR_OP_add,     IR_OP_reduce_sum,
+        IR_OP_gather, IR_OP_transpose, IR_OP_momentum};
     int32_t n = p->points.n;
     for (size_t k = 0; k < sizeof usual / sizeof *usual; k++) {
         const char *name = ir_op_table[usual[k]]->name;
@@ -457,8 +454,7 @@ static void fit_link(exec_world *world, void *data, hw_link *link)
 static void take_core(int32_t rank, cpu_set_t *usual)
 {
     CPU_ZERO(usual);
-    if (sched_getaffinity(0, sizeof *usual, usual) != 0 ||
-        CPU_COUNT(usual) < 2)
+    if (sched_getaffinity(0, sizeof *usual, usual) != 0 || CPU_COUNT(usual) < 2)
         return;
     cpu_set_t one;
     CPU_ZERO(&one);

@@ -39,8 +39,9 @@ static int32_t head_part(ir_graph *g, const probe_block *s, int32_t qkv,
 {
     int32_t x = ir_slice(g, qkv, 2, k * s->width, s->width);
     const int32_t perm[4] = {0, 2, 1, 3};
-    x = ir_reshape(g, x, shape_of(4, s->samples, s->length, s->heads,
-                                  s->width / s->heads));
+    x = ir_reshape(
+        g, x,
+        shape_of(4, s->samples, s->length, s->heads, s->width / s->heads));
     return ir_transpose(g, x, perm);
 }
 
@@ -51,8 +52,8 @@ static int32_t attention(ir_graph *g, const probe_block *s, int32_t x)
     int32_t q = head_part(g, s, qkv, 0), k = head_part(g, s, qkv, 1);
     int32_t v = head_part(g, s, qkv, 2);
     int32_t scores = ir_matmul(g, q, k, false, true);
-    scores = ir_scale(g, scores, 1.0 / sqrt((double)(s->width / s->heads)),
-                      0.0);
+    scores =
+        ir_scale(g, scores, 1.0 / sqrt((double)(s->width / s->heads)), 0.0);
     uint8_t *mask = fs_alloc(g->arena, (size_t)t, (size_t)t);
     for (int64_t i = 0; i < t; i++)
         for (int64_t j = 0; j <= i; j++)
@@ -87,21 +88,20 @@ ir_graph *exec_probe_block(const probe_block *s, fs_err *err)
     int32_t targets = ir_input(g, "targets", IR_I64, tokens, 0);
     int32_t table = weight(g, "table", shape_of(2, s->words, s->width, 0, 0));
     /* One slice alone: its gradient is a pad, those of q, k, v are joined. */
-    int32_t places = weight(g, "places", shape_of(2, 2 * s->length, s->width,
-                                                  0, 0));
+    int32_t places =
+        weight(g, "places", shape_of(2, 2 * s->length, s->width, 0, 0));
     places = ir_slice(g, places, 0, 0, s->length);
     int32_t x = ir_binary(g, IR_OP_add, ir_gather(g, table, ids), places);
     x = ir_binary(g, IR_OP_add, x,
                   attention(g, s, norm(g, "norm1", x, s->width)));
-    int32_t up = linear(g, "up", norm(g, "norm2", x, s->width), s->width,
-                        4 * s->width);
+    int32_t up =
+        linear(g, "up", norm(g, "norm2", x, s->width), s->width, 4 * s->width);
     int32_t half = ir_scale(g, ir_unary(g, IR_OP_gelu, up), 1.0, 0.0);
     up = ir_binary(g, IR_OP_mul, half, ir_unary(g, IR_OP_sigmoid, up));
-    x = ir_binary(g, IR_OP_add, x, linear(g, "down", up, 4 * s->width,
-                                          s->width));
+    x = ir_binary(g, IR_OP_add, x,
+                  linear(g, "down", up, 4 * s->width, s->width));
     int32_t head = weight(g, "head", shape_of(2, s->width, s->words, 0, 0));
-    g->loss = ir_cross_entropy(g, ir_matmul(g, x, head, false, false),
-                               targets);
+    g->loss = ir_cross_entropy(g, ir_matmul(g, x, head, false, false), targets);
     return train(g, s->optimizer, s->samples, err);
 }
 
@@ -118,10 +118,10 @@ ir_graph *exec_probe_image(int64_t samples, int64_t channels, int64_t size,
 {
     ir_graph *g = ir_graph_create("probe");
     const int64_t window[9] = {2, 2, 0, 0, 0, 0, 2, 2, 0};
-    int32_t x = ir_input(g, "image", IR_F32,
-                         shape_of(4, samples, 4, size, size), 0);
-    int32_t labels = ir_input(g, "label", IR_I64,
-                              shape_of(1, samples, 0, 0, 0), 0);
+    int32_t x =
+        ir_input(g, "image", IR_F32, shape_of(4, samples, 4, size, size), 0);
+    int32_t labels =
+        ir_input(g, "label", IR_I64, shape_of(1, samples, 0, 0, 0), 0);
     x = convolve(g, "conv1", x, 4, channels);
     x = ir_pool2d(g, IR_OP_max_pool2d, x, window);
     x = convolve(g, "conv2", x, channels, channels);

@@ -33,8 +33,8 @@ static int64_t piece_bytes(const exec_rank *rank, int32_t tensor,
 
 /* ---- COMPUTE ---- */
 
-static void set_arg(const exec_rank *rank, int32_t tensor,
-                    const ir_nd_sbp *sbp, kernel_arg *arg)
+static void set_arg(const exec_rank *rank, int32_t tensor, const ir_nd_sbp *sbp,
+                    kernel_arg *arg)
 {
     arg->dtype = rank->graph->tensors.at[tensor].dtype;
     exec_rank_piece(rank, tensor, sbp, &arg->shape, arg->offset);
@@ -42,8 +42,7 @@ static void set_arg(const exec_rank *rank, int32_t tensor,
 
 /* The run's learning rate and decay in the place of the graph's: f[0], f[1] of
  * every optimizer op. */
-static void set_values(const exec_rank *rank, const ir_node *node,
-                       exec_task *t)
+static void set_values(const exec_rank *rank, const ir_node *node, exec_task *t)
 {
     memcpy(t->f, node->f, sizeof t->f);
     t->call.f = t->f;
@@ -67,8 +66,7 @@ static fs_status prepare_compute(exec_rank *rank, exec_task *t, fs_err *err)
     for (int32_t i = 0; i < node->n_out; i++)
         set_arg(rank, node->out[i], &sig->out[i], &t->call.out[i]);
     set_values(rank, node, t);
-    t->is_loss = node->op == IR_OP_output &&
-                 node->in[0] == rank->graph->loss;
+    t->is_loss = node->op == IR_OP_output && node->in[0] == rank->graph->loss;
     if (node->op == IR_OP_output)
         return FS_OK;
     const char *variant = rank->options->kernels;
@@ -124,8 +122,8 @@ static fs_status prepare_box(exec_rank *rank, exec_task *t, fs_err *err)
     ir_nd_sbp whole = box->from;
     whole.at[box->axis] = IR_SBP_B;
     exec_rank_piece(rank, t->task->tensor, &whole, &spec.whole, NULL);
-    FS_TRY(exec_transfer_box(rank->world, &spec, rank->arena, err,
-                             &t->transfer));
+    FS_TRY(
+        exec_transfer_box(rank->world, &spec, rank->arena, err, &t->transfer));
     if (exec_transfer_scratch(t->transfer) > t->task->scratch_bytes)
         return fs_fail(err, FS_FAULT,
                        "%s needs %lld bytes of scratch, the plan reserves "
@@ -198,16 +196,15 @@ static int64_t count_firings(const exec_rank *rank)
 static void plan_captures(exec_rank *rank)
 {
     const exec_options *options = rank->options;
-    rank->captures =
-        fs_new(rank->arena, exec_capture, options->n_fetch + 1);
+    rank->captures = fs_new(rank->arena, exec_capture, options->n_fetch + 1);
     for (int32_t i = 0; i < options->n_fetch; i++) {
         ir_nd_sbp sbp;
         exec_capture c = {.tensor = options->fetch[i]};
         exec_rank_find(rank, c.tensor, &c.task, &c.reg, &sbp);
         if (c.reg < 0 || c.task < 0)
             continue;
-        c.piece = fs_alloc(rank->arena, 1,
-                           (size_t)piece_bytes(rank, c.tensor, &sbp));
+        c.piece =
+            fs_alloc(rank->arena, 1, (size_t)piece_bytes(rank, c.tensor, &sbp));
         rank->captures[rank->n_captures++] = c;
     }
 }

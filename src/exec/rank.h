@@ -56,21 +56,21 @@ typedef struct exec_rank {
     const ir_mesh *mesh;
     char *memory; /* role->arena_bytes */
     plan_actors *actors;
-    exec_task *tasks;     /* [role->n_tasks] */
-    exec_flight *flight;  /* [role->n_streams] */
+    exec_task *tasks;            /* [role->n_tasks] */
+    exec_flight *flight;         /* [role->n_streams] */
     int64_t *made_ns, *freed_ns; /* [role->n_registers] last piece completed,
                                     last read */
     exec_loader *loader;
     int32_t n_captures;
     exec_capture *captures;
 
-    int64_t *firings;     /* [steps] completed tasks of the step */
+    int64_t *firings; /* [steps] completed tasks of the step */
     int64_t firings_per_step;
     int64_t *step_end_ns; /* [steps] */
     int64_t steps_done, begin_ns, last_move_ns;
-    double *losses;       /* [steps] means over the micro-batches so far; of
-                             this rank's own knowledge until they are shared */
-    int32_t loss_rank;    /* who knows the losses first; -1: there are none */
+    double *losses;    /* [steps] means over the micro-batches so far; of
+                          this rank's own knowledge until they are shared */
+    int32_t loss_rank; /* who knows the losses first; -1: there are none */
 
     bool tells;           /* rank 0 reports steps as they end */
     int64_t told;         /* steps reported, or sent to rank 0 */
@@ -92,8 +92,8 @@ void exec_rank_piece(const exec_rank *rank, int32_t tensor,
 /* First values of variables and constants, into their registers. */
 void exec_rank_place_variables(exec_rank *rank);
 /* Ends the job with the task's name and the cause. */
-void exec_rank_fault(exec_rank *rank, const plan_task *task,
-                     const char *cause) __attribute__((noreturn));
+void exec_rank_fault(exec_rank *rank, const plan_task *task, const char *cause)
+    __attribute__((noreturn));
 
 /* Where a tensor that lives for a step or longer is kept: its variable's
  * register, or the out-register of its producer. Task -1 for variables;

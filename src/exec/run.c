@@ -27,8 +27,7 @@ static int64_t own_now_ns(const exec_rank *rank)
 static void *buffer(const exec_rank *rank, int32_t stream, int32_t reg,
                     bool writes)
 {
-    return rank->memory +
-           plan_actor_offset(rank->actors, stream, reg, writes);
+    return rank->memory + plan_actor_offset(rank->actors, stream, reg, writes);
 }
 
 static void *scratch_of(const exec_rank *rank, int32_t stream)
@@ -110,8 +109,8 @@ static void capture_piece(exec_rank *rank, const exec_capture *c,
     int32_t task, reg;
     ir_shape local;
     exec_rank_find(rank, c->tensor, &task, &reg, &sbp);
-    ir_local_piece(&rank->graph->tensors.at[c->tensor].shape, &sbp,
-                   rank->mesh, rank->coords, &local, NULL);
+    ir_local_piece(&rank->graph->tensors.at[c->tensor].shape, &sbp, rank->mesh,
+                   rank->coords, &local, NULL);
     ir_dtype dtype = rank->graph->tensors.at[c->tensor].dtype;
     memcpy(c->piece, buffer(rank, stream, c->reg, true),
            (size_t)(ir_shape_count(&local) * ir_dtype_bytes(dtype)));
@@ -124,15 +123,15 @@ static void trace_task(exec_rank *rank, int32_t stream, int32_t task,
     const plan_cursor *c = &rank->actors->cursor[stream];
     if (!trace || c->step != rank->options->steps - 1)
         return;
-    plan_event event = {
-        .rank = rank->world->rank,
-        .stream = stream,
-        .task = task,
-        .micro_batch = plan_actor_micro_batch(rank->actors, stream),
-        .step = c->step,
-        .ready_ns = flight->ready_ns,
-        .start_ns = flight->start_ns,
-        .end_ns = end};
+    plan_event event = {.rank = rank->world->rank,
+                        .stream = stream,
+                        .task = task,
+                        .micro_batch =
+                            plan_actor_micro_batch(rank->actors, stream),
+                        .step = c->step,
+                        .ready_ns = flight->ready_ns,
+                        .start_ns = flight->start_ns,
+                        .end_ns = end};
     fs_push(trace->arena, &trace->events, event);
 }
 
@@ -178,8 +177,7 @@ static void complete(exec_rank *rank, int32_t stream, int32_t task)
     t->sample[t->fired++ % EXEC_SAMPLES] = sample;
     trace_task(rank, stream, task, flight, now);
     for (int32_t i = 0; i < rank->n_captures; i++)
-        if (rank->captures[i].task == task &&
-            step == rank->options->steps - 1)
+        if (rank->captures[i].task == task && step == rank->options->steps - 1)
             capture_piece(rank, &rank->captures[i], stream);
     plan_actor_done(rank->actors, stream);
     count_firing(rank, step, now);

@@ -27,12 +27,12 @@ struct exec_transfer {
     exec_world *world;
     exec_box_spec spec;
     bool point_to_point;
-    int32_t n_out, n_in;  /* messages of the moving phase */
+    int32_t n_out, n_in;     /* messages of the moving phase */
     message *out_at, *in_at; /* [n]: by member */
-    message *give;        /* reductions [n]: what member j reduces */
-    message chunk;        /* contiguous: this member's result */
-    bool small;           /* all-reduce of a few bytes: all to all */
-    char *small_room;     /* its receive buffers */
+    message *give;           /* reductions [n]: what member j reduces */
+    message chunk;           /* contiguous: this member's result */
+    bool small;              /* all-reduce of a few bytes: all to all */
+    char *small_room;        /* its receive buffers */
     int64_t chunk_bytes, chunk_count, result_at; /* result's offset in out */
 
     phase phase;
@@ -57,9 +57,9 @@ static fs_status make_message(exec_world *world, exec_part part, fs_err *err,
     out->type = MPI_BYTE;
     out->count = (int)part.run;
     if (part.outer > 1) {
-        EXEC_MPI(world, MPI_Type_create_hvector(
-                            (int)part.outer, (int)part.run,
-                            (MPI_Aint)part.stride, MPI_BYTE, &out->type));
+        EXEC_MPI(world, MPI_Type_create_hvector((int)part.outer, (int)part.run,
+                                                (MPI_Aint)part.stride, MPI_BYTE,
+                                                &out->type));
         EXEC_MPI(world, MPI_Type_commit(&out->type));
         out->count = 1;
         out->own_type = true;
@@ -110,16 +110,15 @@ static ir_shape cut_shape(const exec_box_spec *s, int32_t axis, int32_t j)
 
 /* Reducing: member j folds elements [split j] of the flat tensor, then sends
  * them to all. */
-static fs_status make_all_reduce(exec_transfer *t, fs_arena *arena,
-                                 fs_err *err)
+static fs_status make_all_reduce(exec_transfer *t, fs_arena *arena, fs_err *err)
 {
     const exec_box_spec *s = &t->spec;
     int64_t element = ir_dtype_bytes(s->dtype);
     int64_t count = ir_shape_count(&s->whole);
     t->small = count < s->n || count * element <= SMALL_BYTES;
     if (t->small)
-        t->small_room = fs_alloc(arena, (size_t)s->n,
-                                 (size_t)(count * element));
+        t->small_room =
+            fs_alloc(arena, (size_t)s->n, (size_t)(count * element));
     for (int32_t j = 0; j < s->n; j++) {
         int64_t start = 0, length = count;
         if (!t->small)
@@ -145,8 +144,7 @@ static fs_status make_reduce_scatter(exec_transfer *t, fs_err *err)
                             err, &t->give[j]));
     t->chunk_bytes = exec_part_bytes(&t->give[s->me].part);
     t->chunk_count = t->chunk_bytes / ir_dtype_bytes(s->dtype);
-    return make_message(t->world, flat_part(0, t->chunk_bytes), err,
-                        &t->chunk);
+    return make_message(t->world, flat_part(0, t->chunk_bytes), err, &t->chunk);
 }
 
 static fs_status make_all_gather(exec_transfer *t, fs_err *err)
@@ -158,8 +156,7 @@ static fs_status make_all_gather(exec_transfer *t, fs_err *err)
                             &t->in_at[j]));
     int64_t mine = exec_part_bytes(&t->in_at[s->me].part);
     for (int32_t j = 0; j < s->n; j++)
-        FS_TRY(make_message(t->world, flat_part(0, mine), err,
-                            &t->out_at[j]));
+        FS_TRY(make_message(t->world, flat_part(0, mine), err, &t->out_at[j]));
     return FS_OK;
 }
 
@@ -196,10 +193,10 @@ fs_status exec_transfer_box(exec_world *world, const exec_box_spec *spec,
 {
     exec_transfer *t = new_transfer(world, spec->n, arena);
     t->spec = *spec;
-    t->spec.ranks = fs_memdup(arena, spec->ranks,
-                              (size_t)spec->n * sizeof *spec->ranks);
-    bool reduces = spec->kind == PLAN_ALL_REDUCE ||
-                   spec->kind == PLAN_REDUCE_SCATTER;
+    t->spec.ranks =
+        fs_memdup(arena, spec->ranks, (size_t)spec->n * sizeof *spec->ranks);
+    bool reduces =
+        spec->kind == PLAN_ALL_REDUCE || spec->kind == PLAN_REDUCE_SCATTER;
     if (reduces && !exec_can_fold(spec->dtype))
         return fs_fail(err, FS_FAULT, "%s of %s is not supported",
                        plan_box_name(spec->kind), ir_dtype_name(spec->dtype));
@@ -266,8 +263,8 @@ void exec_transfer_release(exec_transfer *t)
 int64_t exec_transfer_scratch(const exec_transfer *t)
 {
     bool alone = t->spec.n == 1 || t->point_to_point || t->small;
-    bool reduces = t->spec.kind == PLAN_ALL_REDUCE ||
-                   t->spec.kind == PLAN_REDUCE_SCATTER;
+    bool reduces =
+        t->spec.kind == PLAN_ALL_REDUCE || t->spec.kind == PLAN_REDUCE_SCATTER;
     return reduces && !alone ? t->chunk_bytes : 0;
 }
 
@@ -282,16 +279,15 @@ static MPI_Request *next_request(exec_transfer *t)
 static void post_send(exec_transfer *t, const char *base, const message *m,
                       int32_t rank)
 {
-    EXEC_MPI(t->world, MPI_Isend(base + m->part.offset, m->count, m->type,
-                                 rank, t->spec.tag, t->world->comm,
-                                 next_request(t)));
+    EXEC_MPI(t->world, MPI_Isend(base + m->part.offset, m->count, m->type, rank,
+                                 t->spec.tag, t->world->comm, next_request(t)));
 }
 
 static void post_recv(exec_transfer *t, char *base, const message *m,
                       int32_t rank, MPI_Request *request)
 {
-    EXEC_MPI(t->world, MPI_Irecv(base + m->part.offset, m->count, m->type,
-                                 rank, t->spec.tag, t->world->comm, request));
+    EXEC_MPI(t->world, MPI_Irecv(base + m->part.offset, m->count, m->type, rank,
+                                 t->spec.tag, t->world->comm, request));
 }
 
 static void start_moving(exec_transfer *t, const char *from)
@@ -336,8 +332,8 @@ static void start_reducing(exec_transfer *t, void *scratch, int64_t room)
     t->phase = REDUCING;
     t->folded = t->asked = 0;
     t->slots = t->small ? t->small_room : scratch;
-    int64_t fit = t->small || t->chunk_bytes == 0 ? s->n
-                                                  : room / t->chunk_bytes;
+    int64_t fit =
+        t->small || t->chunk_bytes == 0 ? s->n : room / t->chunk_bytes;
     t->n_slots = (int32_t)(fit < s->n - 1 ? fit : s->n - 1);
     FS_ASSERT(t->n_slots > 0 || s->n == 1);
     for (int32_t i = 0; i < t->n_slots; i++)
@@ -382,10 +378,9 @@ static void move_own(exec_transfer *t)
         int64_t bytes = exec_part_bytes(from);
         for (int64_t at = 0; at < bytes; at += run) {
             const char *source = t->in + from->offset +
-                                 at / from->run * from->stride +
-                                 at % from->run;
-            char *target = t->out + to->offset + at / to->run * to->stride +
-                           at % to->run;
+                                 at / from->run * from->stride + at % from->run;
+            char *target =
+                t->out + to->offset + at / to->run * to->stride + at % to->run;
             memcpy(target, source, (size_t)run);
         }
     }
@@ -403,8 +398,7 @@ void exec_transfer_start(exec_transfer *t, const void *in, void *out,
         if (in)
             post_send(t, t->in, &t->chunk, t->spec.ranks[0]);
         else
-            post_recv(t, t->out, &t->chunk, t->spec.ranks[0],
-                      next_request(t));
+            post_recv(t, t->out, &t->chunk, t->spec.ranks[0], next_request(t));
         return;
     }
     switch (t->spec.kind) {

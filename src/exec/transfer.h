@@ -24,8 +24,7 @@ typedef struct exec_box_spec {
 } exec_box_spec;
 /* FS_FAULT names what cannot be done (a piece over 2 GiB, P of bool). */
 fs_status exec_transfer_box(exec_world *world, const exec_box_spec *spec,
-                            fs_arena *arena, fs_err *err,
-                            exec_transfer **out);
+                            fs_arena *arena, fs_err *err, exec_transfer **out);
 /* A contiguous message of `bytes`. */
 fs_status exec_transfer_send(exec_world *world, int32_t peer, int tag,
                              int64_t bytes, fs_arena *arena, fs_err *err,

@@ -24,8 +24,7 @@ static double first_value(const filling *f, int64_t element)
     case IR_INIT_CONSTANT:
         return f->init.mean;
     case IR_INIT_NORMAL:
-        return f->init.mean +
-               f->init.spread * fs_draw_normal(f->seed, counter);
+        return f->init.mean + f->init.spread * fs_draw_normal(f->seed, counter);
     case IR_INIT_UNIFORM:
         return f->init.mean +
                f->init.spread * (2.0 * fs_draw_unit(f->seed, counter) - 1.0);
@@ -102,8 +101,7 @@ void exec_rank_place_variables(exec_rank *rank)
 
 static bool is_variable(const ir_tensor *t)
 {
-    return t->role == IR_PARAM || t->role == IR_STATE ||
-           t->role == IR_BUFFER;
+    return t->role == IR_PARAM || t->role == IR_STATE || t->role == IR_BUFFER;
 }
 
 void exec_rank_find(const exec_rank *rank, int32_t tensor, int32_t *task,
@@ -214,9 +212,7 @@ static void join_pieces(exec_rank *rank, int32_t tensor, int32_t kind,
         placing p = {ir_dtype_bytes(t->dtype), piece, out};
         exec_piece_rows(&t->shape, &local, offset, place_row, &p);
     }
-    MPI_Op op = kind == IR_PMAX   ? MPI_MAX
-                : kind == IR_PMIN ? MPI_MIN
-                                  : MPI_SUM;
+    MPI_Op op = kind == IR_PMAX ? MPI_MAX : kind == IR_PMIN ? MPI_MIN : MPI_SUM;
     exec_world_reduce(rank->world, out, count, mpi_type(t->dtype), op);
 }
 
@@ -227,8 +223,8 @@ static fs_status fetch_one(exec_rank *rank, int32_t tensor, fs_err *err,
     ir_nd_sbp sbp = {0};
     const void *piece = find_piece(rank, tensor, &sbp);
     int32_t kind = piece ? joining(rank, &sbp) : IR_B;
-    bool extreme_of_ints = kind > IR_PSUM && t->dtype != IR_F32 &&
-                           t->dtype != IR_F64;
+    bool extreme_of_ints =
+        kind > IR_PSUM && t->dtype != IR_F32 && t->dtype != IR_F64;
     int32_t said[2] = {kind, -(kind < 0 || extreme_of_ints)};
     exec_world_reduce(rank->world, &said[0], 1, MPI_INT32_T, MPI_MAX);
     exec_world_reduce(rank->world, &said[1], 1, MPI_INT32_T, MPI_MIN);

@@ -139,8 +139,8 @@ void exec_world_bcast(exec_world *world, void *data, int64_t bytes,
     const int64_t part = 1 << 30;
     for (int64_t at = 0; at < bytes; at += part) {
         int n = (int)(bytes - at < part ? bytes - at : part);
-        EXEC_MPI(world, MPI_Bcast((char *)data + at, n, MPI_BYTE, root,
-                                  world->comm));
+        EXEC_MPI(world,
+                 MPI_Bcast((char *)data + at, n, MPI_BYTE, root, world->comm));
     }
 }
 

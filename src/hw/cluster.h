@@ -10,7 +10,8 @@
 
 #include <stdbool.h>
 
-/* A link, one direction. Seconds for b bytes = latency_s + b / bandwidth_bps. */
+/* A link, one direction. Seconds for b bytes = latency_s + b / bandwidth_bps.
+ */
 typedef struct hw_link {
     const char *name;
     double latency_s;
@@ -28,7 +29,7 @@ typedef struct hw_point {
 } hw_point;
 
 typedef struct hw_device {
-    const char *name;  /* "a100-sxm4-80g", "cpu" */
+    const char *name; /* "a100-sxm4-80g", "cpu" */
     double memory_bytes, memory_bps;
     double fp32_flops, tf32_flops, bf16_flops; /* dense nominal peaks; 0: no */
     double matmul_efficiency; /* measured best / nominal, in (0, 1] */
@@ -45,9 +46,9 @@ typedef struct hw_group {
     hw_device device;
     hw_link inner;  /* between two devices of a node */
     hw_link memory; /* a device with itself: local copies */
-    double turn_s; /* where devices outnumber cores: what a meeting of ranks
-                      takes beyond their work and messages, measured; a rank
-                      that waits has given its core up */
+    double turn_s;  /* where devices outnumber cores: what a meeting of ranks
+                       takes beyond their work and messages, measured; a rank
+                       that waits has given its core up */
     int32_t cores_per_node; /* > 0: the devices of a node are processes that
                                share this many cores; 0: they share nothing */
 } hw_group;
@@ -56,7 +57,7 @@ typedef struct hw_cluster {
     const char *name; /* the string or path that made it */
     int32_t n_groups;
     hw_group *groups;
-    hw_link outer;    /* a node with the others: all its NICs together */
+    hw_link outer;         /* a node with the others: all its NICs together */
     int32_t nics_per_node; /* equal parts of outer; one device's flow uses one
                               at most. 0 means 1 */
     int32_t n_devices, n_nodes;

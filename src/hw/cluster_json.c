@@ -107,8 +107,8 @@ static fs_status read_points(const fs_json *in, fs_arena *arena, fs_err *err,
     size_t n = json_array_size(list.value);
     if (n > 100000)
         return fs_fail(err, FS_INVALID,
-                       "%s: %s has %zu points, more than 100000",
-                       in->file, list.where, n);
+                       "%s: %s has %zu points, more than 100000", in->file,
+                       list.where, n);
     out->points = fs_new(arena, hw_point, n);
     for (size_t i = 0; i < n; i++)
         FS_TRY(read_point(&list, i, arena, err, &out->points[i]));

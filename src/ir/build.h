@@ -11,9 +11,8 @@ int32_t ir_append(ir_graph *g, const ir_node *node);
 /* Sources. `shape` is logical; batch_axis -1 when the input has none. */
 int32_t ir_input(ir_graph *g, const char *name, ir_dtype dtype, ir_shape shape,
                  int32_t batch_axis);
-int32_t ir_variable(ir_graph *g, const char *name, ir_role role,
-                    ir_dtype dtype, ir_shape shape, ir_init init,
-                    const void *data);
+int32_t ir_variable(ir_graph *g, const char *name, ir_role role, ir_dtype dtype,
+                    ir_shape shape, ir_init init, const void *data);
 int32_t ir_constant(ir_graph *g, const char *name, ir_dtype dtype,
                     ir_shape shape, const void *data);
 int32_t ir_fill(ir_graph *g, ir_shape shape, double value); /* f32 */

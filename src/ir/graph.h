@@ -29,7 +29,7 @@ typedef enum ir_phase { IR_FORWARD, IR_BACKWARD, IR_UPDATE } ir_phase;
 typedef struct ir_node {
     ir_op_kind op;
     ir_phase phase;
-    const char *name;  /* "/blocks.0/attn/MatMul"; unique */
+    const char *name; /* "/blocks.0/attn/MatMul"; unique */
     int32_t n_in, n_out;
     int32_t in[IR_MAX_IN];   /* tensor ids */
     int32_t out[IR_MAX_OUT]; /* tensor ids */

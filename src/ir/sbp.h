@@ -11,13 +11,7 @@
 
 enum { IR_MAX_MESH = 4 };
 
-typedef enum ir_sbp_kind {
-    IR_B,
-    IR_S,
-    IR_PSUM,
-    IR_PMAX,
-    IR_PMIN
-} ir_sbp_kind;
+typedef enum ir_sbp_kind { IR_B, IR_S, IR_PSUM, IR_PMAX, IR_PMIN } ir_sbp_kind;
 
 typedef struct ir_sbp {
     uint8_t kind; /* ir_sbp_kind */

@@ -64,15 +64,15 @@ typedef struct ir_tensor {
     const char *name; /* unique in its graph */
     ir_dtype dtype;
     ir_role role;
-    ir_shape shape;   /* logical (whole) shape */
-    int32_t producer; /* node that makes it: always one (source ops too) */
-    int32_t slot;     /* which of its outputs */
-    const void *data; /* row-major, host order; consts and IR_INIT_DATA.
-                         Borrowed: lives as long as the graph's arena or the
-                         mapped model file */
-    ir_init init;     /* variables */
-    int32_t next;     /* variables: the tensor whose value it takes after the
-                         update (loop-carried edge), or -1 */
+    ir_shape shape;     /* logical (whole) shape */
+    int32_t producer;   /* node that makes it: always one (source ops too) */
+    int32_t slot;       /* which of its outputs */
+    const void *data;   /* row-major, host order; consts and IR_INIT_DATA.
+                           Borrowed: lives as long as the graph's arena or the
+                           mapped model file */
+    ir_init init;       /* variables */
+    int32_t next;       /* variables: the tensor whose value it takes after the
+                           update (loop-carried edge), or -1 */
     int32_t batch_axis; /* inputs: the axis that is cut by samples, or -1 */
 } ir_tensor;
 

@@ -23,13 +23,12 @@ typedef struct ir_train_options {
                               whose inputs hold one micro-batch; the seed of
                               the backward pass is 1/m, so that the step's loss
                               is the mean over the whole batch */
-    bool keep_pads; /* leaves gradients of slices as sums of pads */
+    bool keep_pads;        /* leaves gradients of slices as sums of pads */
 } ir_train_options;
 
 ir_train_options ir_train_defaults(void);
 const char *ir_optimizer_name(ir_optimizer optimizer);
-fs_status ir_optimizer_parse(const char *text, fs_err *err,
-                             ir_optimizer *out);
+fs_status ir_optimizer_parse(const char *text, fs_err *err, ir_optimizer *out);
 
 /* Appends backward and update nodes to `graph` (its loss set; inputs and
  * parameters in place). Every IR_PARAM that the loss depends on gets: per

@@ -42,14 +42,13 @@ static fs_status div_index(const kernel_call *call, fs_err *err)
     do {
         for (int64_t i = 0; i < kernel_row(&loop); i++) {
             const int64_t at = w.at[2] + i * kernel_step(&loop, 2);
-            const int64_t a = kernel_index(
-                &call->in[0], w.at[1] + i * kernel_step(&loop, 1));
+            const int64_t a =
+                kernel_index(&call->in[0], w.at[1] + i * kernel_step(&loop, 1));
             const int64_t b = kernel_index(&call->in[1], at);
             if (b == 0)
-                return fs_fail(err, FS_FAULT,
-                               "%s: integer division by 0 at element %lld",
-                               call->node->name ? call->node->name : "div",
-                               (long long)at);
+                return fs_fail(
+                    err, FS_FAULT, "%s: integer division by 0 at element %lld",
+                    call->node->name ? call->node->name : "div", (long long)at);
             /* The least integer has no negative: it wraps. */
             put_index(&call->out[0], w.at[0] + i, b == -1 ? -a : a / b);
         }
@@ -63,11 +62,20 @@ static fs_status div_index(const kernel_call *call, fs_err *err)
     {                                                                          \
         (void)state, (void)err;                                                \
         switch (call->out[0].dtype) {                                          \
-        case IR_F32: op##_f32(call); break;                                    \
-        case IR_F64: op##_f64(call); break;                                    \
-        case IR_I32: integer_i32; break;                                       \
-        case IR_I64: integer_i64; break;                                       \
-        case IR_BOOL: FS_ASSERT(!"arithmetic on bool");                        \
+        case IR_F32:                                                           \
+            op##_f32(call);                                                    \
+            break;                                                             \
+        case IR_F64:                                                           \
+            op##_f64(call);                                                    \
+            break;                                                             \
+        case IR_I32:                                                           \
+            integer_i32;                                                       \
+            break;                                                             \
+        case IR_I64:                                                           \
+            integer_i64;                                                       \
+            break;                                                             \
+        case IR_BOOL:                                                          \
+            FS_ASSERT(!"arithmetic on bool");                                  \
         }                                                                      \
         return FS_OK;                                                          \
     }                                                                          \

@@ -135,8 +135,7 @@ static fs_status slice_run(void *state, const kernel_call *call, fs_err *err)
     const int32_t axis = (int32_t)call->node->i[0];
     const int64_t in_run = run_bytes(from, axis);
     const int64_t out_run = run_bytes(&call->out[0], axis);
-    const int64_t skip =
-        call->node->i[1] * (in_run / from->shape.dim[axis]);
+    const int64_t skip = call->node->i[1] * (in_run / from->shape.dim[axis]);
     const int64_t runs = kernel_span(&from->shape, 0, axis);
     char *out = call->out[0].data;
     const char *in = from->data;
@@ -153,8 +152,7 @@ static fs_status pad_run(void *state, const kernel_call *call, fs_err *err)
     const int32_t axis = (int32_t)call->node->i[0];
     const int64_t in_run = run_bytes(from, axis);
     const int64_t out_run = run_bytes(&call->out[0], axis);
-    const int64_t before =
-        call->node->i[1] * (in_run / from->shape.dim[axis]);
+    const int64_t before = call->node->i[1] * (in_run / from->shape.dim[axis]);
     const int64_t after = out_run - before - in_run;
     const int64_t runs = kernel_span(&from->shape, 0, axis);
     char *out = call->out[0].data;

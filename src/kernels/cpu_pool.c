@@ -11,8 +11,7 @@ typedef struct pool {
     bool count_pad;
 } pool;
 
-static pool pool_read(const ir_node *node, const ir_shape *x,
-                      const ir_shape *y)
+static pool pool_read(const ir_node *node, const ir_shape *x, const ir_shape *y)
 {
     pool p = {.planes = x->dim[0] * x->dim[1],
               .h = x->dim[2],
@@ -42,10 +41,8 @@ static window window_at(const pool *p, int64_t at)
         v.low[i] = low > 0 ? low : 0;
         v.high[i] = high < limit[i] ? high : limit[i];
     }
-    const int64_t on_plane =
-        (v.high[0] - v.low[0]) * (v.high[1] - v.low[1]);
-    v.count = p->count_pad || on_plane < 1 ? p->size[0] * p->size[1]
-                                           : on_plane;
+    const int64_t on_plane = (v.high[0] - v.low[0]) * (v.high[1] - v.low[1]);
+    v.count = p->count_pad || on_plane < 1 ? p->size[0] * p->size[1] : on_plane;
     return v;
 }
 

@@ -60,11 +60,16 @@ KERNEL_REFERENCE(where, NULL);
     break;
 #define CAST_FROM_EACH(to_type, result)                                        \
     switch (call->in[0].dtype) {                                               \
-    case IR_F32: CAST_LOOP(float, to_type, result)                             \
-    case IR_F64: CAST_LOOP(double, to_type, result)                            \
-    case IR_I32: CAST_LOOP(int32_t, to_type, result)                           \
-    case IR_I64: CAST_LOOP(int64_t, to_type, result)                           \
-    case IR_BOOL: CAST_LOOP(uint8_t, to_type, result)                          \
+    case IR_F32:                                                               \
+        CAST_LOOP(float, to_type, result)                                      \
+    case IR_F64:                                                               \
+        CAST_LOOP(double, to_type, result)                                     \
+    case IR_I32:                                                               \
+        CAST_LOOP(int32_t, to_type, result)                                    \
+    case IR_I64:                                                               \
+        CAST_LOOP(int64_t, to_type, result)                                    \
+    case IR_BOOL:                                                              \
+        CAST_LOOP(uint8_t, to_type, result)                                    \
     }
 #define CAST_TO(name, to_type, result)                                         \
     static void name(const kernel_call *call)                                  \
@@ -82,11 +87,21 @@ static fs_status cast_run(void *state, const kernel_call *call, fs_err *err)
 {
     (void)state, (void)err;
     switch (call->out[0].dtype) {
-    case IR_F32: cast_to_f32(call); break;
-    case IR_F64: cast_to_f64(call); break;
-    case IR_I32: cast_to_i32(call); break;
-    case IR_I64: cast_to_i64(call); break;
-    case IR_BOOL: cast_to_bool(call); break;
+    case IR_F32:
+        cast_to_f32(call);
+        break;
+    case IR_F64:
+        cast_to_f64(call);
+        break;
+    case IR_I32:
+        cast_to_i32(call);
+        break;
+    case IR_I64:
+        cast_to_i64(call);
+        break;
+    case IR_BOOL:
+        cast_to_bool(call);
+        break;
     }
     return FS_OK;
 }

@@ -49,8 +49,7 @@ static fs_status create_memory(kernel_dnnl *state, const kernel_dnnl_op *op,
 {
     for (int i = 0; i < 3; i++) {
         state->arg[i] = op->arg[i];
-        if (dnnl_memory_create(&state->memory[i], &op->tensor[i],
-                               state->engine,
+        if (dnnl_memory_create(&state->memory[i], &op->tensor[i], state->engine,
                                DNNL_MEMORY_NONE) != dnnl_success)
             return fs_fail(err, FS_FAULT, "oneDNN: no memory object");
     }

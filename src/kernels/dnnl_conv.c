@@ -75,9 +75,9 @@ static fs_status prepare(const kernel_call *shapes, dnnl_prop_kind_t kind,
 {
     if (!kernel_dnnl_takes(shapes))
         return FS_NO;
-    const kernel_conv p = kernel_conv_read(
-        shapes->node, shape_at(shapes, at.x), shape_at(shapes, at.weights),
-        shape_at(shapes, at.y));
+    const kernel_conv p =
+        kernel_conv_read(shapes->node, shape_at(shapes, at.x),
+                         shape_at(shapes, at.weights), shape_at(shapes, at.y));
     const bool backward = kind != dnnl_forward_training;
     dnnl_memory_desc_t tensor[3];
     dnnl_convolution_desc_t desc, forward;

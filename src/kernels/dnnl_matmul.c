@@ -15,9 +15,8 @@ static dnnl_status_t matrix(dnnl_memory_desc_t *out, int64_t batch,
     const dnnl_dims_t dim2 = {size[0], size[1]}, step2 = {down, right};
     const dnnl_dims_t dim3 = {batch, size[0], size[1]};
     const dnnl_dims_t step3 = {size[0] * size[1], down, right};
-    return dnnl_memory_desc_init_by_strides(out, flat ? 2 : 3,
-                                            flat ? dim2 : dim3, dnnl_f32,
-                                            flat ? step2 : step3);
+    return dnnl_memory_desc_init_by_strides(
+        out, flat ? 2 : 3, flat ? dim2 : dim3, dnnl_f32, flat ? step2 : step3);
 }
 
 static fs_status prepare(const kernel_matmul *p, fs_err *err, void **state)
@@ -25,8 +24,7 @@ static fs_status prepare(const kernel_matmul *p, fs_err *err, void **state)
     const int64_t a[2] = {p->m, p->k}, b[2] = {p->k, p->n};
     const int64_t c[2] = {p->m, p->n};
     const bool flat = p->batch == 1;
-    kernel_dnnl_op op = {.arg = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS,
-                                 DNNL_ARG_DST}};
+    kernel_dnnl_op op = {.arg = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}};
     dnnl_memory_desc_t *tensor = op.tensor;
     dnnl_matmul_desc_t desc;
     if (matrix(&tensor[0], p->batch, a, p->ta, flat) != dnnl_success ||

@@ -20,17 +20,14 @@ static void write_position(char out[200], const kernel_arg *arg, int64_t at)
 }
 
 fs_status kernel_index_fault(const kernel_call *call, const char *what,
-                             int32_t in, int64_t at, int64_t limit,
-                             fs_err *err)
+                             int32_t in, int64_t at, int64_t limit, fs_err *err)
 {
     char position[200], range[48] = "must not be negative";
     write_position(position, &call->in[in], at);
     if (limit > 0)
-        snprintf(range, sizeof range, "must lie in [0,%lld)",
-                 (long long)limit);
-    return fs_fail(err, FS_FAULT, "%s: %s %lld at position %s %s",
-                   call->node->name ? call->node->name
-                                    : ir_op_table[call->node->op]->name,
-                   what, (long long)kernel_index(&call->in[in], at), position,
-                   range);
+        snprintf(range, sizeof range, "must lie in [0,%lld)", (long long)limit);
+    return fs_fail(
+        err, FS_FAULT, "%s: %s %lld at position %s %s",
+        call->node->name ? call->node->name : ir_op_table[call->node->op]->name,
+        what, (long long)kernel_index(&call->in[in], at), position, range);
 }

@@ -16,13 +16,13 @@ typedef struct kernel_arg {
 } kernel_arg;
 
 typedef struct kernel_call {
-    const ir_node *node;  /* attributes */
-    const double *f;      /* node->f, or the run's values in its place */
+    const ir_node *node; /* attributes */
+    const double *f;     /* node->f, or the run's values in its place */
     int32_t n_in, n_out;
     kernel_arg in[IR_MAX_IN], out[IR_MAX_OUT];
-    void *scratch;        /* kernel->scratch bytes, 64-byte aligned */
-    int64_t step;         /* 0-based; adam's bias correction */
-    int32_t micro_batch;  /* accumulate: 0 starts the sum */
+    void *scratch;       /* kernel->scratch bytes, 64-byte aligned */
+    int64_t step;        /* 0-based; adam's bias correction */
+    int32_t micro_batch; /* accumulate: 0 starts the sum */
 } kernel_call;
 
 /* UPDATE kernels may be called with out data == in data; `accumulate` keeps

@@ -71,10 +71,9 @@ int32_t onnx_in(onnx_ctx *c, int32_t i)
         return value->tensor;
     const onnx_const *known = &value->known;
     if (value->is_weight)
-        value->tensor =
-            ir_variable(c->graph, value->name, IR_PARAM, known->dtype,
-                        known->shape, (ir_init){.kind = IR_INIT_DATA},
-                        known->data);
+        value->tensor = ir_variable(
+            c->graph, value->name, IR_PARAM, known->dtype, known->shape,
+            (ir_init){.kind = IR_INIT_DATA}, known->data);
     else
         value->tensor = ir_constant(c->graph, value->name, known->dtype,
                                     known->shape, known->data);
@@ -94,8 +93,10 @@ fs_status onnx_need(onnx_ctx *c, int32_t i, const char *what,
     *out = onnx_known(c, i);
     if (*out || c->err->status != FS_OK)
         return c->err->status;
-    return onnx_fail(c, "%s (input \"%s\") depends on the data; it must be "
-                        "known at import", what, c->node->in.at[i]);
+    return onnx_fail(c,
+                     "%s (input \"%s\") depends on the data; it must be "
+                     "known at import",
+                     what, c->node->in.at[i]);
 }
 
 fs_status onnx_shape(onnx_ctx *c, int32_t i, ir_shape *out)
@@ -248,8 +249,9 @@ fs_status onnx_const_new(onnx_ctx *c, ir_dtype dtype, const ir_shape *shape,
                            &bytes));
     c->folded_bytes += bytes;
     if (count > MAX_FOLDED_ELEMENTS || c->folded_bytes > max_folded_bytes)
-        return onnx_fail(c, "folding constants needs more memory than %zu MiB "
-                            "in all or %d elements at once",
+        return onnx_fail(c,
+                         "folding constants needs more memory than %zu MiB "
+                         "in all or %d elements at once",
                          max_folded_bytes >> 20, MAX_FOLDED_ELEMENTS);
     *data = fs_alloc(c->arena, bytes, 1);
     return FS_OK;

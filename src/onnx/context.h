@@ -9,10 +9,10 @@
 /* A value of the ONNX graph. */
 typedef struct onnx_value {
     const char *name;
-    int32_t tensor;  /* of the graph being built; -1: not (yet) there */
-    bool is_known;   /* `known` holds and the value is no parameter */
-    bool is_weight;  /* `known` holds a float initializer: becomes a parameter
-                        when an operator reads it as a tensor */
+    int32_t tensor; /* of the graph being built; -1: not (yet) there */
+    bool is_known;  /* `known` holds and the value is no parameter */
+    bool is_weight; /* `known` holds a float initializer: becomes a parameter
+                       when an operator reads it as a tensor */
     onnx_const known;
     const char *refused; /* why nobody may read it, or NULL */
 } onnx_value;
@@ -120,12 +120,30 @@ fs_status onnx_rebatch_expand(onnx_ctx *c, const ir_shape *in,
 enum { ONNX_RESHAPE, ONNX_FLATTEN, ONNX_SQUEEZE, ONNX_UNSQUEEZE };
 /* Folded element-wise operators. */
 enum {
-    ONNX_ADD, ONNX_SUB, ONNX_MUL, ONNX_DIV, ONNX_MOD, ONNX_POW, ONNX_MIN,
-    ONNX_MAX, ONNX_EQUAL, ONNX_LESS, ONNX_LESS_EQUAL, ONNX_GREATER,
-    ONNX_GREATER_EQUAL, ONNX_AND, ONNX_OR
+    ONNX_ADD,
+    ONNX_SUB,
+    ONNX_MUL,
+    ONNX_DIV,
+    ONNX_MOD,
+    ONNX_POW,
+    ONNX_MIN,
+    ONNX_MAX,
+    ONNX_EQUAL,
+    ONNX_LESS,
+    ONNX_LESS_EQUAL,
+    ONNX_GREATER,
+    ONNX_GREATER_EQUAL,
+    ONNX_AND,
+    ONNX_OR
 };
 enum {
-    ONNX_NEG, ONNX_ABS, ONNX_SQRT, ONNX_EXP, ONNX_LOG, ONNX_FLOOR, ONNX_CEIL,
+    ONNX_NEG,
+    ONNX_ABS,
+    ONNX_SQRT,
+    ONNX_EXP,
+    ONNX_LOG,
+    ONNX_FLOOR,
+    ONNX_CEIL,
     ONNX_NOT
 };
 enum { ONNX_SUM, ONNX_MEAN, ONNX_PROD, ONNX_REDUCE_MIN, ONNX_REDUCE_MAX };

@@ -26,7 +26,7 @@ struct onnx_model {
     FS_VEC(onnx_mapping) files; /* files.at[0] is the model itself */
     onnx_proto proto;
     const onnx_const *init; /* decoded initializers, in order */
-    uint64_t digest; /* over the bytes of all files, in order */
+    uint64_t digest;        /* over the bytes of all files, in order */
 };
 
 /* Maps one file, unread. */

@@ -32,8 +32,8 @@ static bool is_loss(const ir_graph *g, int32_t tensor)
 static int32_t add_target(onnx_ctx *c, const char *name, ir_dtype dtype,
                           ir_shape shape)
 {
-    bool samples = shape.rank > 0 && c->batch > 0 &&
-                   shape.dim[0] % c->batch == 0;
+    bool samples =
+        shape.rank > 0 && c->batch > 0 && shape.dim[0] % c->batch == 0;
     if (ir_graph_find(c->graph, name) >= 0)
         name = fs_printf(c->arena, "%s_of_loss", name);
     return ir_input(c->graph, name, dtype, shape, samples ? 0 : -1);
@@ -49,14 +49,18 @@ static fs_status append_loss(onnx_ctx *c, int32_t output)
         g->loss = ir_mse(g, output, target);
     } else if (strcmp(c->options->loss, "cross-entropy") == 0) {
         if (shape.rank < 2)
-            return onnx_fail(c, "cross-entropy wants logits (N, .., classes); "
-                                "the output has rank %d", shape.rank);
+            return onnx_fail(c,
+                             "cross-entropy wants logits (N, .., classes); "
+                             "the output has rank %d",
+                             shape.rank);
         shape.rank--;
         int32_t labels = add_target(c, "labels", IR_I64, shape);
         g->loss = ir_cross_entropy(g, output, labels);
     } else {
-        return onnx_fail(c, "loss \"%s\" is unknown; there are cross-entropy "
-                            "and mse", c->options->loss);
+        return onnx_fail(c,
+                         "loss \"%s\" is unknown; there are cross-entropy "
+                         "and mse",
+                         c->options->loss);
     }
     g->scope = NULL;
     if (ir_graph_find(g, "loss") < 0)
@@ -73,8 +77,7 @@ static fs_status find_loss(onnx_ctx *c)
         FS_TRY(output_tensor(c, i, &tensor));
         if (is_loss(c->graph, tensor) && c->graph->loss < 0)
             c->graph->loss = tensor;
-        else if (first < 0 &&
-                 onnx_is_float(c->graph->tensors.at[tensor].dtype))
+        else if (first < 0 && onnx_is_float(c->graph->tensors.at[tensor].dtype))
             first = tensor;
     }
     if (c->graph->loss >= 0) {

@@ -28,8 +28,8 @@ static view stretched(const ir_shape *in, const ir_shape *out)
 {
     view own = row_major(in), v = {0};
     for (int32_t i = 0; i < in->rank; i++)
-        v.stride[i + out->rank - in->rank] = in->dim[i] == 1 ? 0
-                                                             : own.stride[i];
+        v.stride[i + out->rank - in->rank] =
+            in->dim[i] == 1 ? 0 : own.stride[i];
     return v;
 }
 
@@ -195,9 +195,9 @@ fs_status onnx_fold_shape(onnx_ctx *c)
     end = clamp(end < 0 ? end + in.rank : end, start, in.rank);
     int64_t n = end - start;
     ir_shape shape = ir_shape_make(1, &n);
-    onnx_const out = {IR_I64, shape,
-                      fs_memdup(c->arena, in.dim + start,
-                                (size_t)n * sizeof *in.dim)};
+    onnx_const out = {
+        IR_I64, shape,
+        fs_memdup(c->arena, in.dim + start, (size_t)n * sizeof *in.dim)};
     return onnx_set_known(c, 0, &out);
 }
 
@@ -215,8 +215,8 @@ static fs_status range_length(onnx_ctx *c, const double x[3], int64_t *out)
 {
     double n = ceil((x[1] - x[0]) / x[2]);
     if (!(fabs(n) < 0x1p40))
-        return onnx_fail(c, "the range from %g to %g by %g is not finite",
-                         x[0], x[1], x[2]);
+        return onnx_fail(c, "the range from %g to %g by %g is not finite", x[0],
+                         x[1], x[2]);
     *out = n < 0 ? 0 : (int64_t)n;
     return FS_OK;
 }
@@ -252,18 +252,42 @@ static fs_status int_binary(onnx_ctx *c, int64_t a, int64_t b, int64_t *out)
 {
     uint64_t ua = (uint64_t)a, ub = (uint64_t)b;
     switch (c->arg) {
-    case ONNX_ADD: *out = (int64_t)(ua + ub); return FS_OK;
-    case ONNX_SUB: *out = (int64_t)(ua - ub); return FS_OK;
-    case ONNX_MUL: *out = (int64_t)(ua * ub); return FS_OK;
-    case ONNX_MIN: *out = a < b ? a : b; return FS_OK;
-    case ONNX_MAX: *out = a > b ? a : b; return FS_OK;
-    case ONNX_EQUAL: *out = a == b; return FS_OK;
-    case ONNX_LESS: *out = a < b; return FS_OK;
-    case ONNX_LESS_EQUAL: *out = a <= b; return FS_OK;
-    case ONNX_GREATER: *out = a > b; return FS_OK;
-    case ONNX_GREATER_EQUAL: *out = a >= b; return FS_OK;
-    case ONNX_AND: *out = a && b; return FS_OK;
-    case ONNX_OR: *out = a || b; return FS_OK;
+    case ONNX_ADD:
+        *out = (int64_t)(ua + ub);
+        return FS_OK;
+    case ONNX_SUB:
+        *out = (int64_t)(ua - ub);
+        return FS_OK;
+    case ONNX_MUL:
+        *out = (int64_t)(ua * ub);
+        return FS_OK;
+    case ONNX_MIN:
+        *out = a < b ? a : b;
+        return FS_OK;
+    case ONNX_MAX:
+        *out = a > b ? a : b;
+        return FS_OK;
+    case ONNX_EQUAL:
+        *out = a == b;
+        return FS_OK;
+    case ONNX_LESS:
+        *out = a < b;
+        return FS_OK;
+    case ONNX_LESS_EQUAL:
+        *out = a <= b;
+        return FS_OK;
+    case ONNX_GREATER:
+        *out = a > b;
+        return FS_OK;
+    case ONNX_GREATER_EQUAL:
+        *out = a >= b;
+        return FS_OK;
+    case ONNX_AND:
+        *out = a && b;
+        return FS_OK;
+    case ONNX_OR:
+        *out = a || b;
+        return FS_OK;
     case ONNX_POW:
         *out = (int64_t)clamp_real(pow((double)a, (double)b));
         return FS_OK;
@@ -286,21 +310,36 @@ static fs_status int_binary(onnx_ctx *c, int64_t a, int64_t b, int64_t *out)
 static double real_binary(int32_t kind, double a, double b)
 {
     switch (kind) {
-    case ONNX_ADD: return a + b;
-    case ONNX_SUB: return a - b;
-    case ONNX_MUL: return a * b;
-    case ONNX_DIV: return a / b;
-    case ONNX_MOD: return fmod(a, b);
-    case ONNX_POW: return pow(a, b);
-    case ONNX_MIN: return fmin(a, b);
-    case ONNX_MAX: return fmax(a, b);
-    case ONNX_EQUAL: return a == b;
-    case ONNX_LESS: return a < b;
-    case ONNX_LESS_EQUAL: return a <= b;
-    case ONNX_GREATER: return a > b;
-    case ONNX_GREATER_EQUAL: return a >= b;
-    case ONNX_AND: return a != 0 && b != 0;
-    default: return a != 0 || b != 0;
+    case ONNX_ADD:
+        return a + b;
+    case ONNX_SUB:
+        return a - b;
+    case ONNX_MUL:
+        return a * b;
+    case ONNX_DIV:
+        return a / b;
+    case ONNX_MOD:
+        return fmod(a, b);
+    case ONNX_POW:
+        return pow(a, b);
+    case ONNX_MIN:
+        return fmin(a, b);
+    case ONNX_MAX:
+        return fmax(a, b);
+    case ONNX_EQUAL:
+        return a == b;
+    case ONNX_LESS:
+        return a < b;
+    case ONNX_LESS_EQUAL:
+        return a <= b;
+    case ONNX_GREATER:
+        return a > b;
+    case ONNX_GREATER_EQUAL:
+        return a >= b;
+    case ONNX_AND:
+        return a != 0 && b != 0;
+    default:
+        return a != 0 || b != 0;
     }
 }
 
@@ -359,14 +398,22 @@ fs_status onnx_fold_binary(onnx_ctx *c)
 static double real_unary(int32_t kind, double x)
 {
     switch (kind) {
-    case ONNX_NEG: return -x;
-    case ONNX_ABS: return fabs(x);
-    case ONNX_SQRT: return sqrt(x);
-    case ONNX_EXP: return exp(x);
-    case ONNX_LOG: return log(x);
-    case ONNX_FLOOR: return floor(x);
-    case ONNX_CEIL: return ceil(x);
-    default: return x == 0;
+    case ONNX_NEG:
+        return -x;
+    case ONNX_ABS:
+        return fabs(x);
+    case ONNX_SQRT:
+        return sqrt(x);
+    case ONNX_EXP:
+        return exp(x);
+    case ONNX_LOG:
+        return log(x);
+    case ONNX_FLOOR:
+        return floor(x);
+    case ONNX_CEIL:
+        return ceil(x);
+    default:
+        return x == 0;
     }
 }
 
@@ -596,12 +643,13 @@ fs_status onnx_fold_gather(onnx_ctx *c)
         for (int64_t i = 0; i < n; i++, at += inner) {
             int64_t id = onnx_const_int(ids, i);
             if (id < -length || id >= length)
-                return onnx_fail(c, "index %lld is outside %lld",
-                                 (long long)id, (long long)length);
+                return onnx_fail(c, "index %lld is outside %lld", (long long)id,
+                                 (long long)length);
             size_t row = (size_t)(id < 0 ? id + length : id);
             memcpy((char *)data + at,
                    (const char *)table->data +
-                       (o * (size_t)length + row) * inner, inner);
+                       (o * (size_t)length + row) * inner,
+                   inner);
         }
     return onnx_set_known(c, 0, &out);
 }
@@ -644,8 +692,8 @@ fs_status onnx_fold_reduce(onnx_ctx *c)
     bool noop = onnx_attr_int(c, "noop_with_empty_axes", 0) != 0;
     FS_TRY(onnx_axes(c, 1, in->shape.rank, noop ? 0 : all, &mask));
     ir_shape kept = without_axes(&in->shape, mask, true);
-    ir_shape shape = without_axes(&in->shape, mask,
-                                  onnx_attr_int(c, "keepdims", 1) != 0);
+    ir_shape shape =
+        without_axes(&in->shape, mask, onnx_attr_int(c, "keepdims", 1) != 0);
     FS_TRY(onnx_const_new(c, in->dtype, &shape, &data));
     onnx_const out = {in->dtype, shape, data};
     int64_t n = onnx_const_count(in), n_out = onnx_const_count(&out), at = 0;
@@ -663,8 +711,7 @@ fs_status onnx_fold_reduce(onnx_ctx *c)
         if (onnx_is_float(in->dtype))
             put_real(in->dtype, data, i, sum[i] / divisor);
         else
-            put_int(in->dtype, data, i,
-                    (int64_t)clamp_real(sum[i] / divisor));
+            put_int(in->dtype, data, i, (int64_t)clamp_real(sum[i] / divisor));
     }
     return onnx_set_known(c, 0, &out);
 }
@@ -681,8 +728,8 @@ fs_status onnx_fold_trilu(onnx_ctx *c)
         FS_TRY(known_input(c, 1, &k));
         if (onnx_const_count(k) != 1)
             return onnx_fail(c, "k must be one number");
-        diagonal = clamp(onnx_const_int(k, 0), -((int64_t)1 << 40),
-                         (int64_t)1 << 40);
+        diagonal =
+            clamp(onnx_const_int(k, 0), -((int64_t)1 << 40), (int64_t)1 << 40);
     }
     FS_TRY(onnx_const_new(c, in->dtype, &in->shape, &data));
     onnx_const out = {in->dtype, in->shape, data};

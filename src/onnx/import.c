@@ -38,8 +38,8 @@ static fs_status find_opset(onnx_ctx *c)
         if (is_standard(proto->opsets.at[i].domain))
             c->opset = proto->opsets.at[i].version;
     if (c->opset < OLDEST_OPSET)
-        return onnx_fail(c, "opset %lld is older than %d",
-                         (long long)c->opset, OLDEST_OPSET);
+        return onnx_fail(c, "opset %lld is older than %d", (long long)c->opset,
+                         OLDEST_OPSET);
     if (c->opset > NEWEST_OPSET)
         onnx_note(c, "opset %lld is newer than %d, the newest known",
                   (long long)c->opset, NEWEST_OPSET);
@@ -172,8 +172,9 @@ static fs_status import_nodes(onnx_ctx *c)
         FS_TRY(import_node(c, i));
     c->graph->scope = NULL;
     if (c->n_dropped)
-        onnx_note(c, "%d Dropout nodes (ratio up to %g) are left out: random "
-                     "masks are not trained with; export with dropout 0",
+        onnx_note(c,
+                  "%d Dropout nodes (ratio up to %g) are left out: random "
+                  "masks are not trained with; export with dropout 0",
                   c->n_dropped, c->dropped);
     return FS_OK;
 }
@@ -240,9 +241,10 @@ static fs_status import_rebatched(onnx_ctx *setup, const onnx_batch *batch,
     FS_TRY(import_once(&first, batch, &graph));
     ir_graph_destroy(graph);
     setup->before = &trace;
-    onnx_note(setup, "the batch of %lld that was fixed at export is changed "
-                     "to %lld", (long long)setup->old_batch,
-              (long long)setup->batch);
+    onnx_note(setup,
+              "the batch of %lld that was fixed at export is changed "
+              "to %lld",
+              (long long)setup->old_batch, (long long)setup->batch);
     return import_once(setup, batch, out);
 }
 
@@ -251,8 +253,7 @@ static fs_status import_model(onnx_ctx *setup, ir_graph **out)
     const onnx_options *options = setup->options;
     onnx_batch batch;
     FS_TRY(onnx_find_batch(setup->model, options, setup->err, &batch));
-    setup->batch = options->batch ? options->batch
-                   : batch.exported;
+    setup->batch = options->batch ? options->batch : batch.exported;
     FS_TRY(onnx_bind_batch(setup, &batch));
     setup->old_batch = batch.exported;
     if (batch.exported && setup->batch != batch.exported)
@@ -266,8 +267,8 @@ fs_status onnx_import(const char *path, const onnx_options *options,
 {
     onnx_model *opened;
     FS_TRY(onnx_model_open(path, err, &opened));
-    onnx_ctx setup = {.model = opened, .options = options, .err = err,
-                      .notes = notes};
+    onnx_ctx setup = {
+        .model = opened, .options = options, .err = err, .notes = notes};
     fs_status status = import_model(&setup, graph);
     if (status != FS_OK)
         onnx_model_close(opened);

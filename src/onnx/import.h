@@ -6,8 +6,8 @@
 #include "ir/build.h"
 
 typedef struct onnx_options {
-    int64_t batch;      /* samples per micro-batch; 0: unbound batch axes are
-                           bound to 1 (said in `notes`), fixed ones kept */
+    int64_t batch; /* samples per micro-batch; 0: unbound batch axes are
+                      bound to 1 (said in `notes`), fixed ones kept */
     int32_t n_binds;
     const char *const *binds; /* "name=size" for symbolic dimensions */
     const char *loss;   /* NULL, "cross-entropy" or "mse": what to append to a
@@ -15,7 +15,7 @@ typedef struct onnx_options {
     const char *params; /* NULL or an extended regex of names that are
                            parameters though they have no initializer */
     uint64_t seed;
-    bool no_rewrite;    /* keep the graph as exported: no ir_rewrite */
+    bool no_rewrite; /* keep the graph as exported: no ir_rewrite */
 } onnx_options;
 
 typedef struct onnx_model onnx_model; /* owns the mapping; keep it as long as
@@ -29,8 +29,8 @@ void onnx_model_close(onnx_model *model);
 /* Reads a TensorProto file (.pb): test data and gradients. Data lives in the
  * arena. */
 fs_status onnx_read_tensor(const char *path, fs_arena *arena, fs_err *err,
-                           ir_dtype *dtype, ir_shape *shape,
-                           const char **name, const void **data);
+                           ir_dtype *dtype, ir_shape *shape, const char **name,
+                           const void **data);
 
 /* Digest of the model file without importing it. */
 fs_status onnx_digest(const char *path, fs_err *err, uint64_t *digest);

@@ -42,8 +42,7 @@ static fs_status matches(const char *regex, const char *name, fs_err *err,
 }
 
 fs_status onnx_is_parameter(const onnx_value_info *info,
-                            const onnx_options *options, fs_err *err,
-                            bool *out)
+                            const onnx_options *options, fs_err *err, bool *out)
 {
     *out = false;
     if (info->dtype != ONNX_FLOAT && info->dtype != ONNX_DOUBLE)
@@ -65,8 +64,10 @@ static fs_status parse_bind(const char *bind, fs_err *err, int64_t *out)
     errno = 0;
     *out = strtoll(equals + 1, &end, 10);
     if (errno || end == equals + 1 || *end || *out < 1)
-        return fs_fail(err, FS_INVALID, "--bind \"%s\": the size must be a "
-                       "positive number", bind);
+        return fs_fail(err, FS_INVALID,
+                       "--bind \"%s\": the size must be a "
+                       "positive number",
+                       bind);
     return FS_OK;
 }
 
@@ -106,8 +107,10 @@ static fs_status check_binds(const onnx_model *model,
             found = found || has_symbol(&model->proto.inputs.at[i], bind,
                                         strcspn(bind, "="));
         if (!found)
-            return fs_fail(err, FS_INVALID, "%s: --bind \"%s\": no input has "
-                           "such a dimension", model->path, bind);
+            return fs_fail(err, FS_INVALID,
+                           "%s: --bind \"%s\": no input has "
+                           "such a dimension",
+                           model->path, bind);
     }
     return FS_OK;
 }
@@ -142,8 +145,8 @@ static bool is_batch(const onnx_model *model, const onnx_value_info *info,
     const char *symbol = info->dim[axis].symbol;
     if (!is_open(&info->dim[axis]))
         return false;
-    return axis == 0 || (symbol && (is_batch_name(symbol) ||
-                                    names_axis_0(model, symbol)));
+    return axis == 0 ||
+           (symbol && (is_batch_name(symbol) || names_axis_0(model, symbol)));
 }
 
 /* Lists every dimension that nothing binds. */
@@ -194,8 +197,10 @@ fs_status onnx_find_batch(const onnx_model *model, const onnx_options *options,
         first = false;
     }
     if (unbound.n)
-        return fs_fail(err, FS_INVALID, "%s: dimensions without a size: %s; "
-                       "give --bind NAME=SIZE", model->path, unbound.at);
+        return fs_fail(err, FS_INVALID,
+                       "%s: dimensions without a size: %s; "
+                       "give --bind NAME=SIZE",
+                       model->path, unbound.at);
     if (out->symbolic)
         out->exported = 0;
     return FS_OK;
@@ -212,7 +217,8 @@ static fs_status find_batch_bind(const onnx_ctx *setup, int64_t *out)
             FS_TRY(find_bind(setup->options, info->dim[0].symbol, setup->err,
                              &size));
         if (size && *out && size != *out)
-            return fs_fail(setup->err, FS_INVALID, "%s: --bind gives the "
+            return fs_fail(setup->err, FS_INVALID,
+                           "%s: --bind gives the "
                            "inputs batches of %lld and %lld",
                            setup->model->path, (long long)*out,
                            (long long)size);
@@ -231,9 +237,11 @@ fs_status onnx_bind_batch(onnx_ctx *setup, const onnx_batch *batch)
     if (batch->symbolic)
         FS_TRY(find_batch_bind(setup, &bound));
     if (bound && setup->options->batch && bound != setup->options->batch)
-        return fs_fail(setup->err, FS_INVALID, "%s: the batch is %lld by "
-                       "--bind and %lld samples per micro-batch", path,
-                       (long long)bound, (long long)setup->options->batch);
+        return fs_fail(setup->err, FS_INVALID,
+                       "%s: the batch is %lld by "
+                       "--bind and %lld samples per micro-batch",
+                       path, (long long)bound,
+                       (long long)setup->options->batch);
     if (bound)
         setup->batch = bound;
     if (batch->symbolic && !setup->batch) {
@@ -242,10 +250,11 @@ fs_status onnx_bind_batch(onnx_ctx *setup, const onnx_batch *batch)
     }
     if (!batch->symbolic && !batch->common && setup->options->batch &&
         setup->options->batch != batch->exported)
-        return fs_fail(setup->err, FS_INVALID, "%s: the inputs have no common "
+        return fs_fail(setup->err, FS_INVALID,
+                       "%s: the inputs have no common "
                        "axis 0, so the batch cannot be set to %lld; export "
-                       "with dynamic_axes", path,
-                       (long long)setup->options->batch);
+                       "with dynamic_axes",
+                       path, (long long)setup->options->batch);
     return FS_OK;
 }
 
@@ -280,8 +289,8 @@ static ir_init usual_init(const onnx_ctx *c, const onnx_value_info *info)
         return (ir_init){.kind = IR_INIT_ZERO};
     if (info->rank < 2) /* gains of normalisations */
         return (ir_init){.kind = IR_INIT_CONSTANT, .mean = 1};
-    return (ir_init){.kind = IR_INIT_NORMAL, .spread = 0.02,
-                     .seed = c->options->seed};
+    return (ir_init){
+        .kind = IR_INIT_NORMAL, .spread = 0.02, .seed = c->options->seed};
 }
 
 /* A parameter without values: its shape is as written, never re-batched. */
@@ -308,10 +317,9 @@ static fs_status add_input(onnx_ctx *c, const onnx_value_info *info,
     FS_TRY(onnx_dtype_parse(info->dtype, what, c->err, &dtype));
     FS_TRY(onnx_is_parameter(info, c->options, c->err, &parameter));
     FS_TRY(bind_shape(c, info, batch, &shape, &batch_axis));
-    int32_t tensor = parameter
-                         ? add_parameter(c, info, dtype, n_parameters)
-                         : ir_input(c->graph, info->name, dtype, shape,
-                                    batch_axis);
+    int32_t tensor =
+        parameter ? add_parameter(c, info, dtype, n_parameters)
+                  : ir_input(c->graph, info->name, dtype, shape, batch_axis);
     if (tensor < 0)
         return c->graph->err.status;
     int32_t *id = fs_map_at(&c->index, info->name);
@@ -333,10 +341,10 @@ static fs_status add_initializers(onnx_ctx *c)
 {
     for (int32_t i = 0; i < c->model->proto.initializers.n; i++) {
         const char *name = c->model->proto.initializers.at[i].name;
-        onnx_value value = {.name = name, .tensor = -1,
-                            .known = c->model->init[i]};
-        value.is_known = !onnx_is_float(value.known.dtype) ||
-                         is_constant_name(name);
+        onnx_value value = {
+            .name = name, .tensor = -1, .known = c->model->init[i]};
+        value.is_known =
+            !onnx_is_float(value.known.dtype) || is_constant_name(name);
         value.is_weight = !value.is_known;
         int32_t *id = fs_map_at(&c->index, name);
         if (*id >= 0)
@@ -359,7 +367,9 @@ fs_status onnx_add_inputs(onnx_ctx *c, const onnx_batch *batch)
         FS_TRY(add_input(c, info, batch, &n_parameters));
     }
     if (n_parameters)
-        onnx_note(c, "%d inputs are taken for parameters, with values drawn "
-                     "from the seed", n_parameters);
+        onnx_note(c,
+                  "%d inputs are taken for parameters, with values drawn "
+                  "from the seed",
+                  n_parameters);
     return FS_OK;
 }

@@ -18,7 +18,7 @@ typedef enum onnx_dtype {
 
 typedef struct onnx_tensor {
     const char *name;
-    int64_t dtype; /* as in the file */
+    int64_t dtype;  /* as in the file */
     ir_shape shape; /* zero-sized dimensions are legal here */
     fs_wire raw;    /* raw_data; at == NULL when absent */
     fs_wire body;   /* the whole message: typed fields are decoded from it */
@@ -44,7 +44,7 @@ typedef struct onnx_node {
 } onnx_node;
 
 typedef struct onnx_dim {
-    int64_t value; /* -1 when symbolic or unknown */
+    int64_t value;      /* -1 when symbolic or unknown */
     const char *symbol; /* NULL when unnamed */
 } onnx_dim;
 

@@ -29,8 +29,8 @@ fs_status onnx_import_gelu(onnx_ctx *c)
 {
     bool tanh_form =
         strcmp(onnx_attr_text(c, "approximate", "none"), "tanh") == 0;
-    ir_node node = {.op = IR_OP_gelu, .n_in = 1, .in = {onnx_in(c, 0)},
-                    .i = {tanh_form}};
+    ir_node node = {
+        .op = IR_OP_gelu, .n_in = 1, .in = {onnx_in(c, 0)}, .i = {tanh_form}};
     int32_t id = ir_graph_add(c->graph, &node);
     return onnx_set(c, 0, id < 0 ? -1 : c->graph->nodes.at[id].out[0]);
 }
@@ -87,8 +87,8 @@ fs_status onnx_import_pow(onnx_ctx *c)
     FS_TRY(onnx_shape(c, 0, &shape));
     if (onnx_const_count(exponent) != 1 || exponent->shape.rank > shape.rank)
         return onnx_fail(c, "only a scalar exponent is supported");
-    return onnx_set(c, 0, ir_power(c->graph, onnx_in(c, 0),
-                                   onnx_const_real(exponent, 0)));
+    return onnx_set(
+        c, 0, ir_power(c->graph, onnx_in(c, 0), onnx_const_real(exponent, 0)));
 }
 
 fs_status onnx_import_where(onnx_ctx *c)
@@ -132,8 +132,8 @@ static fs_status get_number(onnx_ctx *c, int32_t i, const char *what,
 fs_status onnx_import_dropout(onnx_ctx *c)
 {
     double ratio, training = 0;
-    FS_TRY(get_number(c, 1, "the ratio", onnx_attr_real(c, "ratio", 0.5),
-                      &ratio));
+    FS_TRY(
+        get_number(c, 1, "the ratio", onnx_attr_real(c, "ratio", 0.5), &ratio));
     if (c->opset >= 12)
         FS_TRY(get_number(c, 2, "training_mode", 0, &training));
     if (training != 0 && ratio > 0) {

@@ -32,8 +32,8 @@ fs_status onnx_import_expand(onnx_ctx *c)
         return onnx_alias(c, 0, 0);
     same.rank = out.rank;
     for (int32_t i = 0; i < out.rank; i++)
-        same.dim[i] = i < out.rank - in.rank
-                          ? 1 : in.dim[i - (out.rank - in.rank)];
+        same.dim[i] =
+            i < out.rank - in.rank ? 1 : in.dim[i - (out.rank - in.rank)];
     int32_t x = onnx_in(c, 0);
     if (in.rank != out.rank)
         x = ir_reshape(c->graph, x, same);
@@ -69,8 +69,8 @@ fs_status onnx_import_split(onnx_ctx *c)
     int64_t start = 0;
     for (int32_t i = 0; i < (int32_t)sizes.n; i++) {
         if (onnx_wants(c, i))
-            FS_TRY(onnx_set(c, i, ir_slice(c->graph, x, axis, start,
-                                           sizes.at[i])));
+            FS_TRY(onnx_set(c, i,
+                            ir_slice(c->graph, x, axis, start, sizes.at[i])));
         start += sizes.at[i];
     }
     return FS_OK;
@@ -95,8 +95,8 @@ fs_status onnx_import_concat(onnx_ctx *c)
     }
     if (n == 0)
         return onnx_fail(c, "its result is empty");
-    return onnx_set(c, 0, n == 1 ? part[0]
-                                 : ir_concat(c->graph, part, n, axis));
+    return onnx_set(c, 0,
+                    n == 1 ? part[0] : ir_concat(c->graph, part, n, axis));
 }
 
 /* x[.., id, ..]: a slice without its axis. */
@@ -167,8 +167,8 @@ fs_status onnx_import_gather(onnx_ctx *c)
     FS_TRY(normalise_ids(c, &known, in.dim[axis], &changed));
     if (known.shape.rank == 0)
         return gather_one(c, &in, axis, onnx_const_int(&known, 0));
-    ids = changed ? ir_constant(c->graph, value->name, known.dtype,
-                                known.shape, known.data)
+    ids = changed ? ir_constant(c->graph, value->name, known.dtype, known.shape,
+                                known.data)
                   : onnx_in(c, 1);
     return onnx_set(c, 0, gather_axis(c->graph, onnx_in(c, 0), ids, axis));
 }

@@ -17,8 +17,10 @@ static fs_status get_numbers(onnx_ctx *c, const char *name, int64_t n,
     onnx_ints list;
     FS_TRY(onnx_get_ints(c, name, -1, &list));
     if (list.n >= 0 && list.n != n)
-        return onnx_fail(c, "%s has %lld numbers; only two spatial axes are "
-                            "supported", name, (long long)list.n);
+        return onnx_fail(c,
+                         "%s has %lld numbers; only two spatial axes are "
+                         "supported",
+                         name, (long long)list.n);
     for (int64_t i = 0; i < n; i++) {
         out[i] = list.n >= 0 ? list.at[i] : usual;
         if (out[i] < low || out[i] > INT32_MAX)
@@ -47,8 +49,10 @@ static fs_status get_window(onnx_ctx *c, const ir_shape *in,
                             const int64_t *usual_size, window *out)
 {
     if (in->rank != 4)
-        return onnx_fail(c, "its input has rank %d; only (N, C, H, W) is "
-                            "supported", in->rank);
+        return onnx_fail(c,
+                         "its input has rank %d; only (N, C, H, W) is "
+                         "supported",
+                         in->rank);
     out->size[0] = out->size[1] = 0;
     if (usual_size)
         memcpy(out->size, usual_size, sizeof out->size);
@@ -78,10 +82,10 @@ fs_status onnx_import_conv(onnx_ctx *c)
     FS_TRY(get_window(c, &in, filter.dim + 2, &w));
     if (w.size[0] != filter.dim[2] || w.size[1] != filter.dim[3])
         return onnx_fail(c, "kernel_shape differs from the filter's shape");
-    int64_t attr[9] = {w.stride[0],   w.stride[1],   w.pad[0],
-                       w.pad[1],      w.pad[2],      w.pad[3],
-                       w.dilation[0], w.dilation[1],
-                       onnx_attr_int(c, "group", 1)};
+    int64_t attr[9] = {
+        w.stride[0],   w.stride[1],   w.pad[0],
+        w.pad[1],      w.pad[2],      w.pad[3],
+        w.dilation[0], w.dilation[1], onnx_attr_int(c, "group", 1)};
     int32_t x = onnx_in(c, 0), f = onnx_in(c, 1);
     int32_t y = ir_conv2d(g, x, f, attr);
     if (onnx_has(c, 2)) {
@@ -114,13 +118,13 @@ fs_status onnx_import_pool(onnx_ctx *c)
     FS_TRY(check_ceil(c, &in, &w));
     if (w.dilation[0] != 1 || w.dilation[1] != 1)
         return onnx_fail(c, "a dilated window is not supported");
-    int64_t attr[9] = {w.stride[0], w.stride[1], w.pad[0],
-                       w.pad[1],    w.pad[2],    w.pad[3],
-                       w.size[0],   w.size[1],
-                       onnx_attr_int(c, "count_include_pad", 0)};
+    int64_t attr[9] = {
+        w.stride[0], w.stride[1], w.pad[0],
+        w.pad[1],    w.pad[2],    w.pad[3],
+        w.size[0],   w.size[1],   onnx_attr_int(c, "count_include_pad", 0)};
     FS_TRY(onnx_refuse_output(c, 1, "the indices of a pooling are not kept"));
-    return onnx_set(c, 0, ir_pool2d(c->graph, (ir_op_kind)c->arg, onnx_in(c, 0),
-                                    attr));
+    return onnx_set(
+        c, 0, ir_pool2d(c->graph, (ir_op_kind)c->arg, onnx_in(c, 0), attr));
 }
 
 fs_status onnx_import_global_pool(onnx_ctx *c)
@@ -130,8 +134,8 @@ fs_status onnx_import_global_pool(onnx_ctx *c)
     if (in.rank < 3)
         return onnx_fail(c, "its input has no spatial axes");
     uint32_t spatial = ((1u << in.rank) - 1) & ~3u;
-    return onnx_set(c, 0, ir_reduce_mean(c->graph, onnx_in(c, 0), spatial,
-                                         true));
+    return onnx_set(c, 0,
+                    ir_reduce_mean(c->graph, onnx_in(c, 0), spatial, true));
 }
 
 /* Before opset 13 the axes from `axis` on are one; since then `axis` is one
@@ -151,15 +155,13 @@ fs_status onnx_import_softmax(onnx_ctx *c)
         ir_shape flat = {.rank = 2, .dim = {1, 1}};
         for (int32_t i = 0; i < in.rank; i++)
             flat.dim[i >= axis] *= in.dim[i];
-        return onnx_set(c, 0, ir_reshape(g, ir_softmax(g, ir_reshape(g, x,
-                                                                     flat)),
-                                         in));
+        return onnx_set(
+            c, 0, ir_reshape(g, ir_softmax(g, ir_reshape(g, x, flat)), in));
     }
     for (int32_t i = 0; i < in.rank; i++)
         perm[i] = i == axis ? in.rank - 1 : i == in.rank - 1 ? axis : i;
-    return onnx_set(c, 0, ir_transpose(g, ir_softmax(g, ir_transpose(g, x,
-                                                                     perm)),
-                                       perm));
+    return onnx_set(
+        c, 0, ir_transpose(g, ir_softmax(g, ir_transpose(g, x, perm)), perm));
 }
 
 static int32_t zero_bias(onnx_ctx *c, int32_t like)
@@ -169,8 +171,8 @@ static int32_t zero_bias(onnx_ctx *c, int32_t like)
         return -1;
     const float *zeros = fs_new(c->arena, float, ir_shape_count(&shape));
     return ir_constant(c->graph,
-                       fs_printf(c->arena, "%s/bias", c->graph->scope),
-                       IR_F32, shape, zeros);
+                       fs_printf(c->arena, "%s/bias", c->graph->scope), IR_F32,
+                       shape, zeros);
 }
 
 fs_status onnx_import_layer_norm(onnx_ctx *c)
@@ -184,10 +186,12 @@ fs_status onnx_import_layer_norm(onnx_ctx *c)
     int32_t x = onnx_in(c, 0), gain = onnx_in(c, 1);
     int32_t bias = onnx_has(c, 2) ? onnx_in(c, 2) : zero_bias(c, gain);
     FS_TRY(onnx_refuse_output(c, 1, "the mean of a layer norm is not kept"));
-    FS_TRY(onnx_refuse_output(c, 2, "the deviation of a layer norm is not "
-                                    "kept"));
-    return onnx_set(c, 0, ir_layer_norm(c->graph, x, gain, bias,
-                                        onnx_attr_real(c, "epsilon", 1e-5)));
+    FS_TRY(onnx_refuse_output(c, 2,
+                              "the deviation of a layer norm is not "
+                              "kept"));
+    return onnx_set(c, 0,
+                    ir_layer_norm(c->graph, x, gain, bias,
+                                  onnx_attr_real(c, "epsilon", 1e-5)));
 }
 
 fs_status onnx_import_reduce(onnx_ctx *c)
@@ -201,9 +205,10 @@ fs_status onnx_import_reduce(onnx_ctx *c)
     if (mask == 0)
         return onnx_alias(c, 0, 0);
     int32_t x = onnx_in(c, 0);
-    return onnx_set(c, 0, c->arg == ONNX_MEAN
-                              ? ir_reduce_mean(c->graph, x, mask, keep)
-                              : ir_reduce_sum(c->graph, x, mask, keep));
+    return onnx_set(c, 0,
+                    c->arg == ONNX_MEAN
+                        ? ir_reduce_mean(c->graph, x, mask, keep)
+                        : ir_reduce_sum(c->graph, x, mask, keep));
 }
 
 /* (N, C, d1, ..) becomes (N, d1, .., C): our classes stand last. */
@@ -228,18 +233,22 @@ fs_status onnx_import_cross_entropy(onnx_ctx *c)
     if (onnx_has(c, 2))
         return onnx_fail(c, "class weights are not supported");
     if (!sum && strcmp(reduction, "mean") != 0)
-        return onnx_fail(c, "reduction \"%s\" is not supported; mean and sum "
-                            "are", reduction);
+        return onnx_fail(c,
+                         "reduction \"%s\" is not supported; mean and sum "
+                         "are",
+                         reduction);
     if (in.rank < 2 || labels.rank != in.rank - 1)
-        return onnx_fail(c, "logits of rank %d and labels of rank %d",
-                         in.rank, labels.rank);
+        return onnx_fail(c, "logits of rank %d and labels of rank %d", in.rank,
+                         labels.rank);
     if (ignored != -100)
-        onnx_note(c, "%s ignores label %lld; here such a label is a fault at "
-                     "run time", c->node->name, (long long)ignored);
+        onnx_note(c,
+                  "%s ignores label %lld; here such a label is a fault at "
+                  "run time",
+                  c->node->name, (long long)ignored);
     FS_TRY(onnx_refuse_output(c, 1, "the log probabilities are not kept"));
     int32_t x = onnx_in(c, 0), y = onnx_in(c, 1);
-    int32_t loss = ir_cross_entropy(c->graph,
-                                    classes_last(c->graph, x, in.rank), y);
+    int32_t loss =
+        ir_cross_entropy(c->graph, classes_last(c->graph, x, in.rank), y);
     if (sum)
         loss = ir_scale(c->graph, loss, (double)ir_shape_count(&labels), 0);
     return onnx_set(c, 0, loss);

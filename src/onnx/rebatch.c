@@ -7,9 +7,10 @@
 
 static fs_status refuse(onnx_ctx *c, const char *why)
 {
-    return onnx_fail(c, "%s, so the batch of %lld that was fixed at export "
-                        "cannot be changed to %lld; export with dynamic_axes "
-                        "(or dynamic_shapes) for axis 0 of every input",
+    return onnx_fail(c,
+                     "%s, so the batch of %lld that was fixed at export "
+                     "cannot be changed to %lld; export with dynamic_axes "
+                     "(or dynamic_shapes) for axis 0 of every input",
                      why, (long long)c->old_batch, (long long)c->batch);
 }
 
@@ -132,8 +133,7 @@ fs_status onnx_rebatch_cut(onnx_ctx *c, const ir_shape *in, onnx_cut *cut)
 
 /* An entry of the target that is the old batch and leads: unambiguous when no
  * other entry equals it. */
-fs_status onnx_rebatch_expand(onnx_ctx *c, const ir_shape *in,
-                              ir_shape *wanted)
+fs_status onnx_rebatch_expand(onnx_ctx *c, const ir_shape *in, ir_shape *wanted)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < wanted->rank; i++)

@@ -28,8 +28,10 @@ static fs_status read_target(onnx_ctx *c, const ir_shape *in, ir_shape *out)
         if (out->dim[i] != 0 || keep_zero)
             continue;
         if (i >= in->rank)
-            return onnx_fail(c, "dimension %d of its shape is 0, but its "
-                                "input has %d dimensions", i, in->rank);
+            return onnx_fail(c,
+                             "dimension %d of its shape is 0, but its "
+                             "input has %d dimensions",
+                             i, in->rank);
         out->dim[i] = in->dim[i];
     }
     return FS_OK;
@@ -103,8 +105,7 @@ static fs_status squeeze_shape(onnx_ctx *c, const ir_shape *in, ir_shape *out)
     return FS_OK;
 }
 
-static fs_status unsqueeze_shape(onnx_ctx *c, const ir_shape *in,
-                                 ir_shape *out)
+static fs_status unsqueeze_shape(onnx_ctx *c, const ir_shape *in, ir_shape *out)
 {
     onnx_ints axes;
     uint32_t mask;
@@ -194,8 +195,7 @@ static fs_status cut_axis(onnx_ctx *c, const int64_t at[3], int64_t length,
         start = clamp(start, -1, length - 1);
         end = clamp(end, -1, start);
         step = step < -INT64_MAX ? -INT64_MAX : step;
-        cut->length[axis] =
-            (start - end) / -step + ((start - end) % -step > 0);
+        cut->length[axis] = (start - end) / -step + ((start - end) % -step > 0);
     }
     cut->start[axis] = cut->length[axis] ? start : 0;
     cut->step[axis] = cut->length[axis] > 1 ? step : 1;
@@ -228,8 +228,8 @@ fs_status onnx_slice_cut(onnx_ctx *c, const ir_shape *in, onnx_cut *out)
         int32_t axis;
         int64_t at[3] = {list[0].at[k], list[1].at[k],
                          list[3].n >= 0 ? list[3].at[k] : 1};
-        FS_TRY(onnx_axis(c, list[2].n >= 0 ? list[2].at[k] : k, in->rank,
-                         &axis));
+        FS_TRY(
+            onnx_axis(c, list[2].n >= 0 ? list[2].at[k] : k, in->rank, &axis));
         FS_TRY(cut_axis(c, at, in->dim[axis], out, axis));
     }
     return c->before ? onnx_rebatch_cut(c, in, out) : FS_OK;

@@ -12,8 +12,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "raw_data is little endian and used in place");
 
 static const char *const dtype_names[] = {
-    "UNDEFINED", "FLOAT",  "UINT8",   "INT8",   "UINT16",    "INT16",
-    "INT32",     "INT64",  "STRING",  "BOOL",   "FLOAT16",   "DOUBLE",
+    "UNDEFINED", "FLOAT",  "UINT8",     "INT8",       "UINT16",  "INT16",
+    "INT32",     "INT64",  "STRING",    "BOOL",       "FLOAT16", "DOUBLE",
     "UINT32",    "UINT64", "COMPLEX64", "COMPLEX128", "BFLOAT16"};
 
 fs_status onnx_dtype_parse(int64_t dtype, const char *what, fs_err *err,
@@ -39,8 +39,10 @@ fs_status onnx_dtype_parse(int64_t dtype, const char *what, fs_err *err,
         break;
     }
     int64_t known = sizeof dtype_names / sizeof *dtype_names;
-    return fs_fail(err, FS_INVALID, "%s has element type %lld (%s), which is "
-                   "not supported", what, (long long)dtype,
+    return fs_fail(err, FS_INVALID,
+                   "%s has element type %lld (%s), which is "
+                   "not supported",
+                   what, (long long)dtype,
                    dtype >= 0 && dtype < known ? dtype_names[dtype]
                                                : "unknown");
 }
@@ -275,8 +277,8 @@ static fs_status load_alone(const onnx_model *file, fs_arena *arena,
 }
 
 fs_status onnx_read_tensor(const char *path, fs_arena *arena, fs_err *err,
-                           ir_dtype *dtype, ir_shape *shape,
-                           const char **name, const void **data)
+                           ir_dtype *dtype, ir_shape *shape, const char **name,
+                           const void **data)
 {
     onnx_model *file;
     onnx_tensor tensor;

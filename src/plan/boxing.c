@@ -296,8 +296,8 @@ static void expand(path_walk *walk, int32_t state)
 }
 
 static path_tree find_paths(const state_space *space,
-                            const plan_boxing_cost *cost,
-                            const ir_nd_sbp *from, fs_arena *arena)
+                            const plan_boxing_cost *cost, const ir_nd_sbp *from,
+                            fs_arena *arena)
 {
     path_tree tree = {fs_new(arena, double, space->n_states),
                       fs_new(arena, int32_t, space->n_states)};

@@ -87,13 +87,17 @@ static fs_status check_node(const ir_graph *graph, const plan_strategy *s,
     for (int32_t i = 0; i < node->n_in; i++)
         if (!ir_nd_sbp_fits(&s->sig[v].in[i],
                             &graph->tensors.at[node->in[i]].shape, mesh))
-            return fs_fail(err, FS_INVALID, "node %s: input %d does not fit "
-                           "the SBP of its signature", node->name, (int)i);
+            return fs_fail(err, FS_INVALID,
+                           "node %s: input %d does not fit "
+                           "the SBP of its signature",
+                           node->name, (int)i);
     for (int32_t o = 0; o < node->n_out; o++)
         if (!ir_nd_sbp_fits(&s->sig[v].out[o],
                             &graph->tensors.at[node->out[o]].shape, mesh))
-            return fs_fail(err, FS_INVALID, "node %s: output %d does not fit "
-                           "the SBP of its signature", node->name, (int)o);
+            return fs_fail(err, FS_INVALID,
+                           "node %s: output %d does not fit "
+                           "the SBP of its signature",
+                           node->name, (int)o);
     return FS_OK;
 }
 
@@ -153,8 +157,7 @@ static lowering start(const ir_graph *graph, const plan_strategy *strategy,
 static fs_status assign(lowering *l, plan_role *role)
 {
     return plan_memory_assign(l->graph, l->strategy->micro_batches,
-                              l->options->share_memory, l->arena, l->err,
-                              role);
+                              l->options->share_memory, l->arena, l->err, role);
 }
 
 /* With f > 1 micro-batches in flight, what lives within one phase may get f

@@ -24,7 +24,7 @@ typedef struct lower_value {
     int32_t next;     /* next value of the same tensor, or -1 */
     plan_phase use_phase; /* first use; PLAN_PHASES: none */
     int32_t use_node;
-    int32_t reg;      /* on the stage's role */
+    int32_t reg; /* on the stage's role */
 } lower_value;
 
 /* A task and its place in the phase: keys in lexicographic order. */

@@ -93,10 +93,10 @@ static void make_streams(lowering *l, plan_role *role)
             of_channel[c] = add_stream(role, PLAN_STREAM_RECV, c);
     for (int32_t t = 0; t < role->n_tasks; t++) {
         plan_task *task = &role->tasks[t];
-        task->stream = task->channel >= 0           ? of_channel[task->channel]
-                       : task->kind == PLAN_LOAD    ? load
-                       : on_comm_stream(l, task)    ? comm
-                                                    : 0;
+        task->stream = task->channel >= 0        ? of_channel[task->channel]
+                       : task->kind == PLAN_LOAD ? load
+                       : on_comm_stream(l, task) ? comm
+                                                 : 0;
     }
 }
 
@@ -134,8 +134,8 @@ static int32_t credits(const lowering *l, const plan_role *role,
 {
     int32_t m = l->strategy->micro_batches, prefetch = l->options->prefetch;
     const plan_task *producer = &role->tasks[r->producer];
-    int32_t last = r->n_consumers ? r->consumers[r->n_consumers - 1]
-                                  : r->producer;
+    int32_t last =
+        r->n_consumers ? r->consumers[r->n_consumers - 1] : r->producer;
     bool crosses = producer->phase == PLAN_FORWARD &&
                    role->tasks[last].phase == PLAN_BACKWARD;
     int32_t n = crosses ? in_flight : 1;

@@ -18,14 +18,13 @@ static int64_t register_bytes(const lowering *l, int32_t tensor,
 static int32_t add_register(lowering *l, const lower_value *v, bool persistent)
 {
     lower_role *role = &l->roles[v->stage];
-    plan_register r = {
-        .tensor = v->tensor,
-        .sbp = v->sbp,
-        .bytes = register_bytes(l, v->tensor, &v->sbp, v->stage),
-        .count = 1,
-        .per_step = plan_tensor_per_step(l->graph, v->tensor),
-        .persistent = persistent,
-        .producer = -1};
+    plan_register r = {.tensor = v->tensor,
+                       .sbp = v->sbp,
+                       .bytes = register_bytes(l, v->tensor, &v->sbp, v->stage),
+                       .count = 1,
+                       .per_step = plan_tensor_per_step(l->graph, v->tensor),
+                       .persistent = persistent,
+                       .producer = -1};
 
     fs_push(l->scratch, &role->registers, r);
     return role->registers.n - 1;
@@ -134,8 +133,7 @@ static void make_box(lowering *l, int32_t id)
     int32_t before, key[3];
     plan_phase phase = box_place(l, v, &before);
     plan_task task = blank_task(PLAN_BOX, phase);
-    bool legal = plan_box_step_make(tensor,
-                                    &l->strategy->stages[v->stage].mesh,
+    bool legal = plan_box_step_make(tensor, &l->strategy->stages[v->stage].mesh,
                                     &parent->sbp, &v->sbp, &task.box);
 
     FS_ASSERT(legal); /* every path was checked when its value was made */
@@ -221,8 +219,8 @@ static void make_compute(lowering *l, int32_t v)
     ir_work work = {0};
     int32_t key[3];
 
-    ir_node_work(l->graph, node, &s->sig[v],
-                 &s->stages[s->stage_of[v]].mesh, &work);
+    ir_node_work(l->graph, node, &s->sig[v], &s->stages[s->stage_of[v]].mesh,
+                 &work);
     task.node = v;
     task.scratch_bytes = work.scratch_bytes;
     task.n_in = node->n_in;

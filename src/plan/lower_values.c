@@ -100,8 +100,8 @@ static int32_t root_value(lowering *l, int32_t tensor, int32_t stage)
         if (l->values.at[i].kind == LOWER_ROOT &&
             (l->values.at[i].stage == stage || !made_anywhere(node)))
             return i;
-    value.stage = made_anywhere(node) ? stage
-                                      : l->strategy->stage_of[t->producer];
+    value.stage =
+        made_anywhere(node) ? stage : l->strategy->stage_of[t->producer];
     value.sbp = l->strategy->sig[t->producer].out[t->slot];
     if (plan_lower_is_view(node))
         value.view_of = l->edge_value[l->strategy->first_edge[t->producer]];
@@ -157,16 +157,19 @@ static fs_status check_path(const lowering *l, const lower_edge *e,
     if (e->path->n < 0 || e->path->n > PLAN_MAX_BOXING)
         return edge_fail(l, e, "the boxing path has an impossible length");
     if (!ir_nd_sbp_equal(&e->path->at[0], &root->sbp, mesh->n))
-        return edge_fail(l, e, "the boxing path does not start at the "
-                               "producer's SBP");
+        return edge_fail(l, e,
+                         "the boxing path does not start at the "
+                         "producer's SBP");
     if (!ir_nd_sbp_equal(&e->path->at[e->path->n], e->wanted, mesh->n))
-        return edge_fail(l, e, "the boxing path does not end at the SBP that "
-                               "the signature expects");
+        return edge_fail(l, e,
+                         "the boxing path does not end at the SBP that "
+                         "the signature expects");
     for (int32_t k = 0; k < e->path->n; k++)
         if (!plan_box_step_make(tensor, mesh, &e->path->at[k],
                                 &e->path->at[k + 1], &step))
-            return edge_fail(l, e, "a step of the boxing path is not in the "
-                                   "boxing table");
+            return edge_fail(l, e,
+                             "a step of the boxing path is not in the "
+                             "boxing table");
     return FS_OK;
 }
 
@@ -175,14 +178,17 @@ static fs_status check_phase(const lowering *l, const lower_edge *e)
     plan_phase base = plan_lower_base(l->graph, e->tensor);
 
     if (base == PLAN_END && e->phase != PLAN_END)
-        return edge_fail(l, e, "a value of the update is read by the forward "
-                               "or backward pass");
+        return edge_fail(l, e,
+                         "a value of the update is read by the forward "
+                         "or backward pass");
     if (e->phase == PLAN_END && base != PLAN_END && base != PLAN_BEGIN)
-        return edge_fail(l, e, "the update reads a value that changes per "
-                               "micro-batch");
+        return edge_fail(l, e,
+                         "the update reads a value that changes per "
+                         "micro-batch");
     if (base == PLAN_BACKWARD && e->phase == PLAN_FORWARD)
-        return edge_fail(l, e, "a value of the backward pass is read by the "
-                               "forward pass");
+        return edge_fail(l, e,
+                         "a value of the backward pass is read by the "
+                         "forward pass");
     return FS_OK;
 }
 
@@ -196,8 +202,9 @@ static fs_status check_move(const lowering *l, const lower_edge *e,
     for (int32_t a = 0; equal && a < from->n; a++)
         equal = from->dim[a] == to->dim[a];
     if (!equal)
-        return edge_fail(l, e, "it crosses stages of different meshes, which "
-                               "must be equal");
+        return edge_fail(l, e,
+                         "it crosses stages of different meshes, which "
+                         "must be equal");
     return FS_OK;
 }
 
@@ -248,8 +255,7 @@ static fs_status lower_inputs(lowering *l, int32_t v)
                         .before = v,
                         .wanted = &s->sig[v].in[slot],
                         .path = &s->edge[s->first_edge[v] + slot]};
-        FS_TRY(lower_one_edge(l, &e,
-                              &l->edge_value[s->first_edge[v] + slot]));
+        FS_TRY(lower_one_edge(l, &e, &l->edge_value[s->first_edge[v] + slot]));
     }
     return FS_OK;
 }
@@ -275,14 +281,16 @@ static fs_status lower_loop(lowering *l, int32_t v)
 
     if (update->phase != IR_UPDATE || plan_lower_is_view(update) ||
         is_source(update))
-        return edge_fail(l, &e, "a variable's next value must come from an op "
-                                "of the update");
+        return edge_fail(l, &e,
+                         "a variable's next value must come from an op "
+                         "of the update");
     if (e.path->n > 0 || l->values.at[root].stage != e.stage)
         return lower_one_edge(l, &e, &l->edge_value[s->first_edge[v]]);
     FS_TRY(check_path(l, &e, &l->values.at[root]));
     if (l->values.at[root].use_phase != PLAN_PHASES)
-        return edge_fail(l, &e, "a value that replaces its variable in place "
-                                "cannot be read by others");
+        return edge_fail(l, &e,
+                         "a value that replaces its variable in place "
+                         "cannot be read by others");
     l->values.at[root].variable = v;
     l->edge_value[s->first_edge[v]] = root;
     return FS_OK;

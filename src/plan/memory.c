@@ -225,8 +225,8 @@ static void choose_shared(memory *mem, bool share, plan_role *role)
     for (int32_t i = 0; i < role->n_registers; i++) {
         plan_register *r = &role->registers[i];
         int32_t period = period_of(r, mem->m);
-        int64_t joint = (int64_t)mem->unroll / gcd(mem->unroll, period) *
-                        period;
+        int64_t joint =
+            (int64_t)mem->unroll / gcd(mem->unroll, period) * period;
         r->own_memory = !share || r->persistent || !only_compute(role, r) ||
                         joint > MAX_UNROLL;
         if (!r->own_memory)
@@ -339,8 +339,7 @@ static int64_t place_in_order(const memory *mem, buffer *buffers)
         buffer *b = &buffers[i];
         b->offset = best_gap(mem, b, mem->placed, i);
         insert_placed(mem->placed, i, b);
-        height = height > b->offset + b->bytes ? height
-                                               : b->offset + b->bytes;
+        height = height > b->offset + b->bytes ? height : b->offset + b->bytes;
     }
     return height;
 }
@@ -461,16 +460,20 @@ static fs_status check_sizes(const plan_role *role, fs_err *err)
         if (r->bytes < 0 ||
             __builtin_mul_overflow(r->bytes, (int64_t)r->count, &bytes) ||
             __builtin_add_overflow(total, bytes, &total))
-            return fs_fail(err, FS_INVALID, "stage %d: the bytes of its "
-                           "registers overflow", (int)role->stage);
+            return fs_fail(err, FS_INVALID,
+                           "stage %d: the bytes of its "
+                           "registers overflow",
+                           (int)role->stage);
     }
     for (int32_t t = 0; t < role->n_tasks; t++)
         if (role->tasks[t].scratch_bytes < 0 ||
             role->tasks[t].scratch_bytes > INT64_MAX / 2 - PLAN_ALIGN ||
-            __builtin_add_overflow(total, role->tasks[t].scratch_bytes +
-                                              PLAN_ALIGN, &total))
-            return fs_fail(err, FS_INVALID, "stage %d: the bytes of its "
-                           "scratch overflow", (int)role->stage);
+            __builtin_add_overflow(
+                total, role->tasks[t].scratch_bytes + PLAN_ALIGN, &total))
+            return fs_fail(err, FS_INVALID,
+                           "stage %d: the bytes of its "
+                           "scratch overflow",
+                           (int)role->stage);
     return FS_OK;
 }
 
@@ -545,8 +548,7 @@ fs_status plan_memory_assign(const ir_graph *graph, int32_t micro_batches,
     role->bound_bytes = role->arena_bytes + live;
     for (int32_t i = 0; i < mem.buffers.n; i++) {
         const buffer *b = &mem.buffers.at[i];
-        role->registers[b->reg].offset[b->copy] =
-            role->arena_bytes + b->offset;
+        role->registers[b->reg].offset[b->copy] = role->arena_bytes + b->offset;
     }
     role->arena_bytes += mem.height;
     count_shared(role, mem.height);

@@ -4,20 +4,22 @@
 
 const char *plan_task_kind_name(plan_task_kind kind)
 {
-    static const char *const names[PLAN_TASK_KINDS] = {
-        [PLAN_COMPUTE] = "compute", [PLAN_LOAD] = "load", [PLAN_BOX] = "box",
-        [PLAN_SEND] = "send",       [PLAN_RECV] = "receive"};
+    static const char *const names[PLAN_TASK_KINDS] = {[PLAN_COMPUTE] =
+                                                           "compute",
+                                                       [PLAN_LOAD] = "load",
+                                                       [PLAN_BOX] = "box",
+                                                       [PLAN_SEND] = "send",
+                                                       [PLAN_RECV] = "receive"};
 
     return names[kind];
 }
 
 const char *plan_phase_name(plan_phase phase)
 {
-    static const char *const names[PLAN_PHASES] = {
-        [PLAN_BEGIN] = "begin",
-        [PLAN_FORWARD] = "forward",
-        [PLAN_BACKWARD] = "backward",
-        [PLAN_END] = "end"};
+    static const char *const names[PLAN_PHASES] = {[PLAN_BEGIN] = "begin",
+                                                   [PLAN_FORWARD] = "forward",
+                                                   [PLAN_BACKWARD] = "backward",
+                                                   [PLAN_END] = "end"};
 
     return names[phase];
 }

@@ -53,12 +53,12 @@ typedef struct plan_stream {
 typedef struct plan_task {
     plan_task_kind kind;
     plan_phase phase;
-    int32_t node;   /* COMPUTE, LOAD; else -1 */
-    int32_t tensor; /* BOX, SEND, RECV: what moves; else -1 */
+    int32_t node;      /* COMPUTE, LOAD; else -1 */
+    int32_t tensor;    /* BOX, SEND, RECV: what moves; else -1 */
     plan_box_step box; /* BOX */
-    ir_nd_sbp sbp;  /* SEND, RECV: how the tensor lies */
-    int32_t comm;   /* BOX, collective: index in plan->comms; else -1 */
-    int32_t channel; /* SEND, RECV; else -1 */
+    ir_nd_sbp sbp;     /* SEND, RECV: how the tensor lies */
+    int32_t comm;      /* BOX, collective: index in plan->comms; else -1 */
+    int32_t channel;   /* SEND, RECV; else -1 */
     int32_t stream;
     int32_t n_in, n_out;
     int32_t in[IR_MAX_IN], out[IR_MAX_OUT]; /* registers */
@@ -72,11 +72,11 @@ typedef struct plan_task {
  * step k writes piece k + 1). Piece q lies in buffer q mod count. The producer
  * may write piece q once every consumer has released piece q - count. */
 typedef struct plan_register {
-    int32_t tensor;   /* what it holds (of a viewed one: the first) */
+    int32_t tensor; /* what it holds (of a viewed one: the first) */
     ir_nd_sbp sbp;
-    int64_t bytes;    /* largest local piece, rounded up to PLAN_ALIGN */
+    int64_t bytes; /* largest local piece, rounded up to PLAN_ALIGN */
     int32_t count;
-    int64_t *offset;  /* [count] in the role's arena */
+    int64_t *offset; /* [count] in the role's arena */
     bool per_step;
     bool persistent;  /* variable or constant: lives across steps */
     bool own_memory;  /* shares its bytes with no other register */
@@ -114,7 +114,7 @@ typedef struct plan_role {
     plan_slot *slots;
     int64_t arena_bytes; /* what a rank allocates: its planned peak, exactly */
     int64_t bytes[PLAN_BYTES_KINDS]; /* adds up to arena_bytes */
-    int64_t bound_bytes; /* no placement can need less than this */
+    int64_t bound_bytes;             /* no placement can need less than this */
 } plan_role;
 
 /* Ranks of a stage that differ in one mesh coordinate only. */
@@ -138,9 +138,9 @@ typedef struct plan {
 } plan;
 
 typedef struct plan_lower_options {
-    bool overlap;     /* collectives on a stream of their own */
+    bool overlap;      /* collectives on a stream of their own */
     bool share_memory; /* registers of one stream may share bytes */
-    int32_t prefetch; /* extra credits of loaded and received registers */
+    int32_t prefetch;  /* extra credits of loaded and received registers */
 } plan_lower_options;
 plan_lower_options plan_lower_defaults(void);
 

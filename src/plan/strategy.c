@@ -24,8 +24,8 @@ plan_strategy *plan_strategy_new(const ir_graph *graph, int32_t n_stages,
     s->sig = fs_new(arena, ir_nd_sig, n);
     s->first_edge = fs_new(arena, int32_t, n + 1);
     for (int32_t v = 0; v < n; v++)
-        s->first_edge[v + 1] = s->first_edge[v] +
-                               node_edges(&graph->nodes.at[v]);
+        s->first_edge[v + 1] =
+            s->first_edge[v] + node_edges(&graph->nodes.at[v]);
     s->n_edges = s->first_edge[n];
     s->edge = fs_new(arena, plan_boxing, s->n_edges);
     return s;

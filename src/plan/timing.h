@@ -12,7 +12,7 @@ typedef struct plan_demand {
     double latency_s;           /* collective steps x link latency */
     double launch_s;            /* fixed cost of starting the task */
     double total_s;             /* what the simulator plays */
-    bool on_core; /* occupies a core of its host while it runs */
+    bool on_core;               /* occupies a core of its host while it runs */
 } plan_demand;
 
 /* demand[role][task]. */

@@ -39,8 +39,7 @@ void draw_set(void *object, const char *name, const char *value)
     agsafeset(object, (char *)name, (char *)value, "");
 }
 
-void draw_setf(draw *d, void *object, const char *name, const char *format,
-               ...)
+void draw_setf(draw *d, void *object, const char *name, const char *format, ...)
 {
     char text[2048];
     va_list args;
@@ -65,8 +64,7 @@ Agedge_t *draw_edge(draw *d, Agnode_t *from, Agnode_t *to)
 Agraph_t *draw_cluster(draw *d, Agraph_t *in, const char *name,
                        const char *label)
 {
-    Agraph_t *cluster = agsubg(
-        in, fs_printf(d->arena, "cluster_%s", name), 1);
+    Agraph_t *cluster = agsubg(in, fs_printf(d->arena, "cluster_%s", name), 1);
     draw_set(cluster, "label", label);
     draw_set(cluster, "fontsize", "12");
     return cluster;
@@ -77,8 +75,8 @@ static fs_status write_picture(GVC_t *gvc, Agraph_t *graph, const char *format,
                                const char *file, fs_err *err)
 {
     char temporary[4096];
-    int n = snprintf(temporary, sizeof temporary, "%s.%d.tmp", file,
-                     (int)getpid());
+    int n =
+        snprintf(temporary, sizeof temporary, "%s.%d.tmp", file, (int)getpid());
     if (n < 0 || (size_t)n >= sizeof temporary)
         return fs_fail(err, FS_INVALID, "%s: file name too long", file);
     FILE *out = fopen(temporary, "wb");
@@ -133,8 +131,8 @@ static fs_status draw_apart(Agraph_t *graph, const char *engine,
             return fs_fail(err, FS_FAULT, "waitpid: %s", strerror(errno));
     if (WIFEXITED(raw) && WEXITSTATUS(raw) == FS_OK)
         return FS_OK;
-    return fs_fail(err, WIFEXITED(raw) ? FS_INVALID : FS_FAULT,
-                   "%s: not drawn", file);
+    return fs_fail(err, WIFEXITED(raw) ? FS_INVALID : FS_FAULT, "%s: not drawn",
+                   file);
 }
 
 fs_status draw_finish(draw *d, const char *engine, const char *file,

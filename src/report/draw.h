@@ -17,8 +17,8 @@ fs_status draw_format(const char *file, fs_err *err, const char **format);
 void draw_begin(draw *d, const char *name);
 /* Sets an attribute of a graph, node or edge. */
 void draw_set(void *object, const char *name, const char *value);
-void draw_setf(draw *d, void *object, const char *name, const char *format,
-               ...) __attribute__((format(printf, 4, 5)));
+void draw_setf(draw *d, void *object, const char *name, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 Agnode_t *draw_node(draw *d, Agraph_t *in, const char *name);
 Agedge_t *draw_edge(draw *d, Agnode_t *from, Agnode_t *to);
 Agraph_t *draw_cluster(draw *d, Agraph_t *in, const char *name,

@@ -33,28 +33,27 @@ static const char *link_text(draw *d, const hw_link *link)
 static Agnode_t *draw_machine(draw *d, const hw_group *g, int32_t node,
                               int32_t first, int32_t folded)
 {
-    const char *more = folded > 1 ? fs_printf(d->arena, " and %d more alike",
-                                              folded - 1)
-                                  : "";
+    const char *more =
+        folded > 1 ? fs_printf(d->arena, " and %d more alike", folded - 1) : "";
     const char *cores =
         g->cores_per_node > 0
             ? fs_printf(d->arena, ", %d cores shared", g->cores_per_node)
             : "";
-    Agraph_t *box = draw_cluster(
-        d, d->graph, fs_printf(d->arena, "node%d", node),
-        fs_printf(d->arena, "node %d%s%s", node, more, cores));
+    Agraph_t *box =
+        draw_cluster(d, d->graph, fs_printf(d->arena, "node%d", node),
+                     fs_printf(d->arena, "node %d%s%s", node, more, cores));
     draw_set(box, "style", "filled,rounded");
     draw_set(box, "color", "#e6eef7");
     Agnode_t *hub = draw_node(d, box, fs_printf(d->arena, "hub%d", node));
     draw_set(hub, "shape", "box");
     draw_set(hub, "style", "filled,rounded");
     draw_set(hub, "fillcolor", "#f2cf8b");
-    draw_set(hub, "label", g->devices_per_node > 1 ? link_text(d, &g->inner)
-                                                   : "one device");
+    draw_set(hub, "label",
+             g->devices_per_node > 1 ? link_text(d, &g->inner) : "one device");
     for (int32_t i = 0; i < g->devices_per_node && i < MAX_DEVICES; i++) {
         draw_device(d, box, &g->device, first + i);
-        Agnode_t *device = agnode(box, fs_printf(d->arena, "d%d", first + i),
-                                  0);
+        Agnode_t *device =
+            agnode(box, fs_printf(d->arena, "d%d", first + i), 0);
         draw_set(draw_edge(d, hub, device), "dir", "both");
     }
     if (g->devices_per_node > MAX_DEVICES) {
@@ -88,9 +87,9 @@ fs_status report_draw_cluster(const hw_cluster *cluster, const char *file,
         for (int32_t k = 0; k < g->nodes; k++) {
             int32_t left = g->nodes - k;
             bool last = k + 1 == MAX_NODES && left > 1;
-            Agnode_t *hub = draw_machine(&d, g, node + k,
-                                         device + k * g->devices_per_node,
-                                         last ? left : 1);
+            Agnode_t *hub =
+                draw_machine(&d, g, node + k, device + k * g->devices_per_node,
+                             last ? left : 1);
             if (net)
                 draw_set(draw_edge(&d, net, hub), "dir", "both");
             if (last)

@@ -70,8 +70,7 @@ static void assign_blocks(network *w)
         if (!is_drawn(node))
             continue;
         const char *name = draw_block_of(w->d.arena, node->name);
-        const char *key =
-            fs_printf(w->d.arena, "%s|%d", name, stage_of(w, v));
+        const char *key = fs_printf(w->d.arena, "%s|%d", name, stage_of(w, v));
         int32_t *b = fs_map_at(&names, key);
         if (*b < 0) {
             *b = w->blocks.n;
@@ -81,8 +80,7 @@ static void assign_blocks(network *w)
         }
         w->block_of[v] = *b;
         w->place[v] = w->blocks.at[*b].n_nodes++;
-        w->blocks.at[*b].kind =
-            fs_mix(w->blocks.at[*b].kind ^ looks(w, v));
+        w->blocks.at[*b].kind = fs_mix(w->blocks.at[*b].kind ^ looks(w, v));
     }
 }
 
@@ -130,8 +128,8 @@ static void make_clusters(network *w)
                 ? fs_printf(w->d.arena, "%s and the next %d alike (x%d)",
                             b->name, b->repeats - 1, b->repeats)
                 : b->name;
-        b->cluster = draw_cluster(&w->d, in,
-                                  fs_printf(w->d.arena, "block%d", i), label);
+        b->cluster =
+            draw_cluster(&w->d, in, fs_printf(w->d.arena, "block%d", i), label);
         draw_set(b->cluster, "style", "rounded");
         draw_set(b->cluster, "color", "#999999");
     }
@@ -171,8 +169,8 @@ static void make_nodes(network *w)
         const block *b = &w->blocks.at[w->block_of[v]];
         if (b->fold_of != w->block_of[v])
             continue;
-        w->node[v] = draw_node(&w->d, b->cluster,
-                               fs_printf(w->d.arena, "n%d", v));
+        w->node[v] =
+            draw_node(&w->d, b->cluster, fs_printf(w->d.arena, "n%d", v));
         style_node(w, v);
     }
     /* A folded node is drawn by its counterpart. */
@@ -190,17 +188,16 @@ static const char *boxing_label(network *w, int32_t tensor,
                                 const plan_boxing *path)
 {
     const ir_tensor *x = &w->graph->tensors.at[tensor];
-    const plan_stage *stage =
-        &w->strategy->stages[stage_of(w, x->producer)];
+    const plan_stage *stage = &w->strategy->stages[stage_of(w, x->producer)];
     fs_text text = {.arena = w->d.arena};
     for (int32_t i = 0; i < path->n; i++) {
         plan_box_step step;
         char bytes[32];
-        if (!plan_box_step_make(x, &stage->mesh, &path->at[i],
-                                &path->at[i + 1], &step))
+        if (!plan_box_step_make(x, &stage->mesh, &path->at[i], &path->at[i + 1],
+                                &step))
             continue;
-        int64_t most = step.bytes_in > step.bytes_out ? step.bytes_in
-                                                      : step.bytes_out;
+        int64_t most =
+            step.bytes_in > step.bytes_out ? step.bytes_in : step.bytes_out;
         fs_text_add(&text, "%s%s %s", text.n ? "\n" : "",
                     plan_box_name(step.kind),
                     fs_human_bytes(bytes, (double)most));
@@ -226,11 +223,11 @@ static void style_edge(network *w, Agedge_t *e, int32_t u, int32_t v,
     char bytes[32];
     if (stage_of(w, u) != stage_of(w, v)) {
         const ir_tensor *x = &w->graph->tensors.at[tensor];
-        ir_shape piece = ir_largest_piece(
-            &x->shape, &s->sig[v].in[slot], &s->stages[stage_of(w, u)].mesh);
+        ir_shape piece = ir_largest_piece(&x->shape, &s->sig[v].in[slot],
+                                          &s->stages[stage_of(w, u)].mesh);
         double n = (double)(ir_shape_count(&piece) * ir_dtype_bytes(x->dtype));
-        label = fs_printf(w->d.arena, "%s%smove %s", label, label[0] ? "\n" : "",
-                          fs_human_bytes(bytes, n));
+        label = fs_printf(w->d.arena, "%s%smove %s", label,
+                          label[0] ? "\n" : "", fs_human_bytes(bytes, n));
         draw_set(e, "penwidth", "3");
         draw_set(e, "color", "#7a1fa2");
     } else if (label[0]) {
@@ -249,8 +246,8 @@ static void make_edges(network *w)
             continue;
         for (int32_t i = 0; i < node->n_in; i++) {
             int32_t u = w->graph->tensors.at[node->in[i]].producer;
-            if (w->block_of[u] < 0 || folded_away(w, u, v) ||
-                !w->node[u] || !w->node[v])
+            if (w->block_of[u] < 0 || folded_away(w, u, v) || !w->node[u] ||
+                !w->node[v])
                 continue;
             Agedge_t *e = draw_edge(&w->d, w->node[u], w->node[v]);
             if (w->strategy)
@@ -299,8 +296,8 @@ static const char *stage_traffic(network *w, int32_t stage)
         for (int32_t k = 0; k < PLAN_BOX_KINDS; k++) {
             char size[32];
             if (count[f][k])
-                fs_text_add(&text, "%s: %d %s of %s\\l", phases[f],
-                            count[f][k], plan_box_name((plan_box_kind)k),
+                fs_text_add(&text, "%s: %d %s of %s\\l", phases[f], count[f][k],
+                            plan_box_name((plan_box_kind)k),
                             fs_human_bytes(size, bytes[f][k]));
         }
     return text.n ? text.at : "no communication inside the stage\\l";
@@ -338,13 +335,14 @@ static void make_stages(network *w)
 
 static void make_legend(network *w)
 {
-    Agraph_t *legend = draw_cluster(&w->d, w->d.graph, "legend",
-                                    "output lies");
+    Agraph_t *legend = draw_cluster(&w->d, w->d.graph, "legend", "output lies");
     draw_set(legend, "style", "rounded");
-    static const char *const rows[][2] = {
-        {"B: whole everywhere", "#e8e8e8"}, {"P: partial sums", "#f2b179"},
-        {"S(0)", "#8fbce6"}, {"S(1)", "#7fd0c4"}, {"S(2)", "#b7a5e0"},
-        {"S(3)", "#9fd68a"}};
+    static const char *const rows[][2] = {{"B: whole everywhere", "#e8e8e8"},
+                                          {"P: partial sums", "#f2b179"},
+                                          {"S(0)", "#8fbce6"},
+                                          {"S(1)", "#7fd0c4"},
+                                          {"S(2)", "#b7a5e0"},
+                                          {"S(3)", "#9fd68a"}};
     Agnode_t *before = NULL; /* invisible edges stack them */
     for (int i = 0; i < 6; i++) {
         Agnode_t *n = agnode(legend, fs_printf(w->d.arena, "legend%d", i), 1);

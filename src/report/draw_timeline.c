@@ -1,6 +1,7 @@
 /* A trace as a picture: a row per rank and stream that does something, boxes
  * coloured by what runs. The width is cut into columns and each column shows
- * what filled most of it, so that a million events draw as fast as a hundred. */
+ * what filled most of it, so that a million events draw as fast as a hundred.
+ */
 #include "config.h"
 #include "report/draw.h"
 
@@ -22,12 +23,12 @@ typedef enum paint {
     PAINTS
 } paint;
 
-static const char *const colours[PAINTS] = {
-    "#ffffff", "#8fbce6", "#9fd68a", "#f2b179", "#d2501e", "#7a1fa2",
-    "#bbbbbb"};
+static const char *const colours[PAINTS] = {"#ffffff", "#8fbce6", "#9fd68a",
+                                            "#f2b179", "#d2501e", "#7a1fa2",
+                                            "#bbbbbb"};
 static const char *const names[PAINTS] = {
-    "idle", "forward", "backward", "update", "collective", "send, receive",
-    "load"};
+    "idle",       "forward",       "backward", "update",
+    "collective", "send, receive", "load"};
 
 typedef struct row {
     int32_t rank, stream;
@@ -152,9 +153,9 @@ static Agnode_t *put_text(timeline *t, double x, double y, double width,
 static void put_box(timeline *t, const row *r, int32_t from, int32_t to,
                     paint colour, double y)
 {
-    Agnode_t *n = draw_node(&t->d, t->d.graph,
-                            fs_printf(t->d.arena, "b%d_%d_%d", r->rank,
-                                      r->stream, from));
+    Agnode_t *n =
+        draw_node(&t->d, t->d.graph,
+                  fs_printf(t->d.arena, "b%d_%d_%d", r->rank, r->stream, from));
     draw_set(n, "shape", "box");
     draw_set(n, "style", "filled");
     draw_set(n, "fillcolor", colours[colour]);
@@ -205,15 +206,15 @@ static void put_frame(timeline *t, const char *title, double top)
 {
     char text[32];
     double whole = (double)(t->to - t->from) * 1e-9;
-    put_text(t, LEFT_POINTS, top + 46, COLUMNS,
-             fs_printf(t->d.arena, "%s: %s", title,
-                       fs_human_seconds(text, whole)));
+    put_text(
+        t, LEFT_POINTS, top + 46, COLUMNS,
+        fs_printf(t->d.arena, "%s: %s", title, fs_human_seconds(text, whole)));
     for (int32_t i = 0; i <= 4; i++)
         put_text(t, LEFT_POINTS + i * (COLUMNS / 4) - 30, top + 24, 60,
                  fs_human_seconds(text, whole * i / 4));
     for (int32_t k = 1; k < PAINTS; k++) {
-        Agnode_t *n = put_text(t, LEFT_POINTS + (k - 1) * 110, -30, 100,
-                               names[k]);
+        Agnode_t *n =
+            put_text(t, LEFT_POINTS + (k - 1) * 110, -30, 100, names[k]);
         draw_set(n, "shape", "box");
         draw_set(n, "style", "filled,rounded");
         draw_set(n, "fillcolor", colours[k]);
@@ -228,8 +229,7 @@ static int by_rank(const void *a, const void *b)
 
 fs_status report_draw_timeline(const ir_graph *graph, const plan *p,
                                const plan_trace *trace, const char *title,
-                               const char *file, fs_err *err,
-                               report_drawn *out)
+                               const char *file, fs_err *err, report_drawn *out)
 {
     (void)graph;
     const char *format;

@@ -79,8 +79,8 @@ void report_table_print(const report_table *t, FILE *out)
         fputs(i + 1 == n ? "\n" : "  ", out);
     }
     for (int32_t i = 0; i < t->cells.n; i++)
-        print_cell(t->cells.at[i], width[i % n], right[i % n],
-                   i % n + 1 == n, out);
+        print_cell(t->cells.at[i], width[i % n], right[i % n], i % n + 1 == n,
+                   out);
 }
 
 static void print_branch(const plan_breakdown *tree, double whole,

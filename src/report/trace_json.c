@@ -24,9 +24,8 @@ static void name_rows(const plan *p, const char *source, int64_t base,
         const plan_role *role = &p->roles[r];
         for (int32_t i = 0; i < role->n_ranks; i++) {
             int64_t pid = base + role->first_rank + i;
-            const char *name =
-                fs_printf(arena, "%s rank %d (stage %d)", source,
-                          role->first_rank + i, role->stage);
+            const char *name = fs_printf(arena, "%s rank %d (stage %d)", source,
+                                         role->first_rank + i, role->stage);
             json_array_append_new(list, meta("process_name", pid, 0, name));
             for (int32_t s = 0; s < role->n_streams; s++)
                 json_array_append_new(
@@ -56,16 +55,15 @@ static void add_events(const ir_graph *graph, const plan *p,
         const plan_task *task = &role->tasks[e->task];
         json_array_append_new(
             list,
-            json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:{s:i, s:I, s:f}}",
-                      "ph", "X", "name", plan_task_name(graph, task, arena),
-                      "cat", plan_phase_name(task->phase), "pid",
-                      (json_int_t)(base + e->rank), "tid",
-                      (json_int_t)e->stream, "ts",
-                      (double)(e->start_ns - origin) / 1e3, "dur",
-                      (double)(e->end_ns - e->start_ns) / 1e3, "args",
-                      "micro_batch", e->micro_batch, "step",
-                      (json_int_t)e->step, "waited_us",
-                      (double)(e->start_ns - e->ready_ns) / 1e3));
+            json_pack(
+                "{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:{s:i, s:I, s:f}}", "ph",
+                "X", "name", plan_task_name(graph, task, arena), "cat",
+                plan_phase_name(task->phase), "pid",
+                (json_int_t)(base + e->rank), "tid", (json_int_t)e->stream,
+                "ts", (double)(e->start_ns - origin) / 1e3, "dur",
+                (double)(e->end_ns - e->start_ns) / 1e3, "args", "micro_batch",
+                e->micro_batch, "step", (json_int_t)e->step, "waited_us",
+                (double)(e->start_ns - e->ready_ns) / 1e3));
     }
 }
 

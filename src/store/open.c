@@ -59,12 +59,13 @@ static fs_status check_owner(store_db *db, fs_err *err, int64_t *version)
     if (id != APPLICATION_ID && (id != 0 || tables > 0))
         return fs_fail(err, FS_INVALID,
                        "%s: an SQLite file, but not one of flowsearch "
-                       "(use --db OTHER)", db->path);
+                       "(use --db OTHER)",
+                       db->path);
     if (*version > STORE_SCHEMA_VERSION)
         return fs_fail(err, FS_INVALID,
                        "%s: schema version %lld is newer than this program's "
-                       "%d: use a newer flowsearch, or --db OTHER", db->path,
-                       (long long)*version, STORE_SCHEMA_VERSION);
+                       "%d: use a newer flowsearch, or --db OTHER",
+                       db->path, (long long)*version, STORE_SCHEMA_VERSION);
     return FS_OK;
 }
 
@@ -79,8 +80,8 @@ static fs_status migrate(store_db *db, fs_err *err)
     /* Another process may have migrated while this one waited. */
     fs_status status = check_owner(db, err, &version);
     for (; status == FS_OK && version < STORE_SCHEMA_VERSION; version++)
-        status = store_exec(db, migrations[version], "creating the schema",
-                            err);
+        status =
+            store_exec(db, migrations[version], "creating the schema", err);
     if (status == FS_OK) {
         char stamp[128];
         snprintf(stamp, sizeof stamp,
@@ -107,8 +108,10 @@ fs_status store_open(const char *path, fs_err *err, store_db **out)
         status = migrate(db, err);
     }
     if (status == FS_OK)
-        status = store_exec(db, "PRAGMA synchronous=NORMAL;"
-                                "PRAGMA foreign_keys=ON", "opening", err);
+        status = store_exec(db,
+                            "PRAGMA synchronous=NORMAL;"
+                            "PRAGMA foreign_keys=ON",
+                            "opening", err);
     if (status != FS_OK) {
         store_close(db);
         return status;

@@ -15,8 +15,8 @@ fs_status store_cache_get(store_db *db, const char *key, fs_arena *arena,
     int got = sqlite3_step(statement);
     fs_status status = FS_NO;
     if (got == SQLITE_ROW) {
-        *json = fs_strdup(arena,
-                          (const char *)sqlite3_column_text(statement, 0));
+        *json =
+            fs_strdup(arena, (const char *)sqlite3_column_text(statement, 0));
         status = FS_OK;
     } else if (got != SQLITE_DONE) {
         status = store_sql_fault(db, "reading", err);
@@ -65,8 +65,10 @@ static fs_status check_run(store_db *db, int64_t run, const plan *p,
     fs_hex(p->digest, wanted);
     fs_status status = FS_OK;
     if (sqlite3_step(statement) != SQLITE_ROW) {
-        status = fs_fail(err, FS_INVALID, "%s: no run %lld (see `flowsearch "
-                         "runs`)", db->path, (long long)run);
+        status = fs_fail(err, FS_INVALID,
+                         "%s: no run %lld (see `flowsearch "
+                         "runs`)",
+                         db->path, (long long)run);
     } else {
         const char *got = (const char *)sqlite3_column_text(statement, 0);
         if (!got || strcmp(got, wanted) != 0)
@@ -89,17 +91,18 @@ fs_status store_timing_read(store_db *db, int64_t run, const plan *p,
     FS_TRY(store_prepare(db,
                          "SELECT role, task, compute_s, memory_s, network_s,"
                          " latency_s, launch_s, total_s, on_core FROM timings"
-                         " WHERE run=?", err, &statement));
+                         " WHERE run=?",
+                         err, &statement));
     store_bind(statement, "i", run);
-    plan_timing *timing = plan_timing_new(
-        p, fs_printf(arena, "run %lld", (long long)run), arena);
+    plan_timing *timing =
+        plan_timing_new(p, fs_printf(arena, "run %lld", (long long)run), arena);
     int64_t got = read_demands(statement, p, timing);
     sqlite3_finalize(statement);
     if (got != wanted)
         return fs_fail(err, FS_INVALID,
                        "run %lld kept no measured timing of this plan "
-                       "(%lld of %lld tasks)", (long long)run, (long long)got,
-                       (long long)wanted);
+                       "(%lld of %lld tasks)",
+                       (long long)run, (long long)got, (long long)wanted);
     *out = timing;
     return FS_OK;
 }

@@ -16,7 +16,7 @@ void store_close(store_db *db);
 /* A run is a command that computes. Text fields may be NULL. Begins with the
  * command line, ends with its outcome; both in one transaction each. */
 typedef struct store_run {
-    const char *command;     /* "search" */
+    const char *command; /* "search" */
     const char *command_line;
     const char *version, *host;
     const char *model, *cluster; /* specs */
@@ -30,15 +30,16 @@ fs_status store_run_plan(store_db *db, int64_t id, uint64_t model_digest,
                          uint64_t cluster_digest, uint64_t plan_digest,
                          fs_err *err);
 /* Outcome: status 0..3, the command's JSON object as text, message or NULL. */
-fs_status store_run_end(store_db *db, int64_t id, int status,
-                        const char *json, const char *message, fs_err *err);
+fs_status store_run_end(store_db *db, int64_t id, int status, const char *json,
+                        const char *message, fs_err *err);
 
 /* Figures that can be queried: (run, name, value, unit). */
 fs_status store_figure(store_db *db, int64_t run, const char *name,
                        double value, const char *unit, fs_err *err);
 fs_status store_losses(store_db *db, int64_t run, const double *losses,
                        const double *step_s, int64_t n, fs_err *err);
-/* The plan file's text, kept once per digest; the model and cluster likewise. */
+/* The plan file's text, kept once per digest; the model and cluster likewise.
+ */
 fs_status store_plan(store_db *db, uint64_t digest, const char *json,
                      fs_err *err);
 fs_status store_trace(store_db *db, int64_t run, const plan_trace *trace,

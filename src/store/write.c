@@ -114,8 +114,7 @@ fs_status store_run_end(store_db *db, int64_t id, int status, const char *json,
     return store_write(db,
                        "UPDATE runs SET ended=?, status=?, json=?, message=?"
                        " WHERE id=?",
-                       err, "titti", now, (int64_t)status, json, message,
-                       id);
+                       err, "titti", now, (int64_t)status, json, message, id);
 }
 
 fs_status store_run_plan(store_db *db, int64_t id, uint64_t model_digest,
@@ -139,8 +138,8 @@ fs_status store_figure(store_db *db, int64_t run, const char *name,
 fs_status store_plan(store_db *db, uint64_t digest, const char *json,
                      fs_err *err)
 {
-    return store_write(db, "INSERT OR IGNORE INTO plans VALUES(?,?)", err,
-                       "xt", digest, json);
+    return store_write(db, "INSERT OR IGNORE INTO plans VALUES(?,?)", err, "xt",
+                       digest, json);
 }
 
 fs_status store_cache_put(store_db *db, const char *key, const char *json,
@@ -156,9 +155,8 @@ fs_status store_cache_put(store_db *db, const char *key, const char *json,
 typedef fs_status write_rows(store_db *db, sqlite3_stmt *statement,
                              const void *what, int64_t run, fs_err *err);
 
-static fs_status in_transaction(store_db *db, const char *sql,
-                                write_rows *rows, const void *what,
-                                int64_t run, fs_err *err)
+static fs_status in_transaction(store_db *db, const char *sql, write_rows *rows,
+                                const void *what, int64_t run, fs_err *err)
 {
     FS_TRY(store_exec(db, "BEGIN IMMEDIATE", "writing", err));
     sqlite3_stmt *statement = NULL;
@@ -183,8 +181,7 @@ static fs_status write_steps(store_db *db, sqlite3_stmt *statement,
 {
     const step_rows *rows = what;
     for (int64_t i = 0; i < rows->n; i++) {
-        store_bind(statement, "iirr", run, i, rows->losses[i],
-                   rows->step_s[i]);
+        store_bind(statement, "iirr", run, i, rows->losses[i], rows->step_s[i]);
         FS_TRY(store_step(db, statement, err));
     }
     return FS_OK;
@@ -245,7 +242,6 @@ fs_status store_timing(store_db *db, int64_t run, const plan *p,
                        const plan_timing *timing, fs_err *err)
 {
     timing_rows rows = {p, timing};
-    return in_transaction(db,
-                          "INSERT INTO timings VALUES(?,?,?,?,?,?,?,?,?,?)",
+    return in_transaction(db, "INSERT INTO timings VALUES(?,?,?,?,?,?,?,?,?,?)",
                           write_timing, &rows, run, err);
 }

@@ -29,11 +29,15 @@ static int32_t linear(const gpt *m, int32_t x, int64_t block, const char *part,
 }
 
 /* Back onto the residual stream, whose variance 2 L such sums build up. */
-static int32_t project(const gpt *m, int32_t x, int64_t block,
-                       const char *part, int64_t in)
+static int32_t project(const gpt *m, int32_t x, int64_t block, const char *part,
+                       int64_t in)
 {
-    zoo_linear_spec spec = {block, part, in, m->hidden,
-                            normal(0.02 / sqrt(2.0 * (double)m->layers)), {0}};
+    zoo_linear_spec spec = {block,
+                            part,
+                            in,
+                            m->hidden,
+                            normal(0.02 / sqrt(2.0 * (double)m->layers)),
+                            {0}};
     return zoo_linear(m->g, x, &spec);
 }
 
@@ -44,8 +48,8 @@ static int32_t layer_norm(const gpt *m, int32_t x, int64_t block,
     ir_init one = {.kind = IR_INIT_CONSTANT, .mean = 1};
     zoo_scope(m->g, block, part);
     int32_t gain = zoo_parameter(m->g, block, part, "weight", shape, one);
-    int32_t bias = zoo_parameter(m->g, block, part, "bias", shape,
-                                 (ir_init){0});
+    int32_t bias =
+        zoo_parameter(m->g, block, part, "bias", shape, (ir_init){0});
     return ir_layer_norm(m->g, x, gain, bias, 1e-5);
 }
 
@@ -121,10 +125,10 @@ static void build_network(const gpt *m)
     ir_shape pos_shape = ir_shape_make(2, (int64_t[]){m->seq, m->hidden});
     int32_t ids = ir_input(g, "ids", IR_I64, ids_shape, 0);
     int32_t targets = ir_input(g, "tgt", IR_I64, ids_shape, 0);
-    int32_t tok = zoo_parameter(g, -1, "tok", "weight", tok_shape,
-                                normal(0.02));
-    int32_t pos = zoo_parameter(g, -1, "pos", "weight", pos_shape,
-                                normal(0.02));
+    int32_t tok =
+        zoo_parameter(g, -1, "tok", "weight", tok_shape, normal(0.02));
+    int32_t pos =
+        zoo_parameter(g, -1, "pos", "weight", pos_shape, normal(0.02));
     zoo_scope(g, -1, "tok");
     int32_t x = ir_gather(g, tok, ids);
     zoo_scope(g, -1, "pos");
@@ -140,8 +144,12 @@ static void build_network(const gpt *m)
 
 static void build(ir_graph *g, const int64_t *value, int64_t samples)
 {
-    gpt m = {.g = g, .layers = value[LAYERS], .hidden = value[HIDDEN],
-             .heads = value[HEADS], .vocab = value[VOCAB], .seq = value[SEQ],
+    gpt m = {.g = g,
+             .layers = value[LAYERS],
+             .hidden = value[HIDDEN],
+             .heads = value[HEADS],
+             .vocab = value[VOCAB],
+             .seq = value[SEQ],
              .samples = samples};
     if (m.hidden % m.heads != 0) {
         ir_graph_fail(g, "hidden=%lld does not divide into heads=%lld",

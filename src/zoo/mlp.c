@@ -22,8 +22,8 @@ static void build(ir_graph *g, const int64_t *value, int64_t samples)
 {
     int32_t x = ir_input(g, "x", IR_F32,
                          ir_shape_make(2, (int64_t[]){samples, value[IN]}), 0);
-    int32_t labels = ir_input(g, "labels", IR_I64, ir_shape_make(1, &samples),
-                              0);
+    int32_t labels =
+        ir_input(g, "labels", IR_I64, ir_shape_make(1, &samples), 0);
     int64_t in = value[IN];
     for (int64_t i = 0; i < value[LAYERS]; i++) {
         x = ir_unary(g, IR_OP_relu, layer(g, x, i, in, value[HIDDEN]));

@@ -25,9 +25,9 @@ const char *zoo_names(void)
 
 void zoo_scope(ir_graph *graph, int64_t n, const char *part)
 {
-    graph->scope = n < 0 ? fs_printf(graph->arena, "/%s", part)
-                         : fs_printf(graph->arena, "/blocks.%lld/%s",
-                                     (long long)n, part);
+    graph->scope =
+        n < 0 ? fs_printf(graph->arena, "/%s", part)
+              : fs_printf(graph->arena, "/blocks.%lld/%s", (long long)n, part);
 }
 
 /* "attn/q" in a scope is "attn.q" in a parameter's name. */
@@ -50,8 +50,8 @@ int32_t zoo_linear(ir_graph *graph, int32_t x, const zoo_linear_spec *spec)
     zoo_scope(graph, spec->block, spec->part);
     int32_t w = zoo_parameter(graph, spec->block, spec->part, "weight", weight,
                               spec->weight);
-    int32_t b = zoo_parameter(graph, spec->block, spec->part, "bias", bias,
-                              spec->bias);
+    int32_t b =
+        zoo_parameter(graph, spec->block, spec->part, "bias", bias, spec->bias);
     return ir_binary(graph, IR_OP_add, ir_matmul(graph, x, w, false, true), b);
 }
 
@@ -72,8 +72,10 @@ static fs_status refuse_key(const zoo_model *model, const char *item,
         strcat(known, k ? " " : "");
         strcat(known, model->keys[k].name);
     }
-    return fs_fail(err, FS_INVALID, "zoo:%s: \"%.100s\" is no KEY=VALUE of "
-                   "this model; its keys are %s", model->name, item, known);
+    return fs_fail(err, FS_INVALID,
+                   "zoo:%s: \"%.100s\" is no KEY=VALUE of "
+                   "this model; its keys are %s",
+                   model->name, item, known);
 }
 
 /* One "key=value"; each key once. */
@@ -94,9 +96,11 @@ static fs_status set_key(const zoo_model *model, char *item, fs_err *err,
     value[k] = strtoll(equals + 1, &end, 10);
     if (errno || end == equals + 1 || *end || value[k] < key->low ||
         value[k] > key->high)
-        return fs_fail(err, FS_INVALID, "zoo:%s: %.100s: a number from %lld to "
-                       "%lld is wanted", model->name, item,
-                       (long long)key->low, (long long)key->high);
+        return fs_fail(err, FS_INVALID,
+                       "zoo:%s: %.100s: a number from %lld to "
+                       "%lld is wanted",
+                       model->name, item, (long long)key->low,
+                       (long long)key->high);
     if (given[k])
         return fs_fail(err, FS_INVALID, "zoo:%s: %s is given twice",
                        model->name, key->name);
@@ -143,9 +147,10 @@ fs_status zoo_build(const char *spec, int64_t samples, fs_err *err,
     size_t length = strcspn(name, ",");
     const zoo_model *model = find_model(name, length);
     if (!model)
-        return fs_fail(err, FS_INVALID, "zoo: there is no model \"%.*s\"; "
-                       "there are %s", (int)(length < 60 ? length : 60), name,
-                       zoo_names());
+        return fs_fail(err, FS_INVALID,
+                       "zoo: there is no model \"%.*s\"; "
+                       "there are %s",
+                       (int)(length < 60 ? length : 60), name, zoo_names());
     if (samples < 1)
         return fs_fail(err, FS_INVALID, "zoo:%s: a batch of %lld samples",
                        model->name, (long long)samples);
