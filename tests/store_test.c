@@ -5,6 +5,8 @@
 #include "tests/tap.h"
 
 #include <sqlite3.h>
+#include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char path[256];
@@ -60,6 +62,15 @@ static void test_round_trip(void)
                    "0.25", "the view joins prediction and measurement");
     tap_ok(strstr(ask(db, "DELETE FROM runs"), "only queries"),
            "a query that writes is refused");
+    tap_ok(strstr(ask(db, "ATTACH DATABASE 'store_test.att' AS y"),
+                  "only queries") &&
+               access("store_test.att", F_OK) != 0,
+           "ATTACH is refused and makes no file");
+    tap_ok(strstr(ask(db, "PRAGMA journal_mode"), "only queries"),
+           "PRAGMA is refused");
+    tap_equal_text(ask(db, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT"
+                           " i + 1 FROM n WHERE i < 5) SELECT sum(i) FROM n"),
+                   "15", "a recursive query is allowed");
     store_close(db);
 }
 
@@ -75,9 +86,89 @@ static void expect_refusal(const char *fact, const char *word)
         printf("# %s\n", err.text);
 }
 
+static void remove_files(void)
+{
+    static const char *const ends[] = {"", "-wal", "-shm", "-journal"};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        char name[300];
+        snprintf(name, sizeof name, "%s%s", path, ends[i]);
+        unlink(name);
+    }
+}
+
+/* One of several that start at once: opens, writes one run. */
+static int open_and_write(int gate)
+{
+    fs_err err = {0};
+    store_db *db = NULL;
+    char byte;
+    int64_t id;
+    if (read(gate, &byte, 1) < 0)
+        return 1;
+    fs_status status = store_open(path, &err, &db);
+    store_run run = {.command = "search", .command_line = "search x"};
+    if (status == FS_OK)
+        status = store_run_begin(db, &run, &err, &id);
+    if (status == FS_OK)
+        status = store_run_end(db, id, 0, "{}", NULL, &err);
+    store_close(db);
+    if (status != FS_OK)
+        fprintf(stderr, "# %s\n", err.text);
+    return status != FS_OK;
+}
+
+/* How many of n processes that meet at a new file failed. */
+static int meet(int n)
+{
+    int gate[2], failed = 0;
+    if (pipe(gate) != 0)
+        return n;
+    fflush(NULL);
+    for (int i = 0; i < n; i++)
+        if (fork() == 0) {
+            close(gate[1]);
+            _exit(open_and_write(gate[0]));
+        }
+    close(gate[0]);
+    close(gate[1]); /* opens the gate for all of them */
+    for (int i = 0, raw; i < n; i++)
+        failed += wait(&raw) < 0 || raw != 0;
+    return failed;
+}
+
+static void test_many_at_once(void)
+{
+    enum { TRIALS = 12, PROCESSES = 8 };
+    int failed = 0, lost = 0;
+    for (int trial = 0; trial < TRIALS; trial++) {
+        fs_err err = {0};
+        store_db *db = NULL;
+        remove_files();
+        failed += meet(PROCESSES);
+        if (store_open(path, &err, &db) == FS_OK)
+            lost += PROCESSES - atoi(ask(db, "SELECT count(*) FROM runs"));
+        store_close(db);
+    }
+    tap_equal_int(failed, 0, "8 processes may meet at a new file, 12 times");
+    tap_equal_int(lost, 0, "each of them leaves its run");
+}
+
+static void test_missing(void)
+{
+    fs_err err = {0};
+    store_db *db = NULL;
+    remove_files();
+    tap_equal_int(store_open_existing(path, &err, &db), FS_INVALID,
+                  "a missing file can be refused");
+    tap_ok(access(path, F_OK) != 0, "and is not created");
+}
+
 int main(void)
 {
     snprintf(path, sizeof path, "store_test.%d.db", (int)getpid());
+    test_missing();
+    test_many_at_once();
+    remove_files();
     test_round_trip();
     raw("PRAGMA user_version=99");
     expect_refusal("a newer schema is refused", "newer");
@@ -90,11 +181,6 @@ int main(void)
         fputc(i * 7 % 251, file);
     fclose(file);
     expect_refusal("a file that is no database is refused", "not a database");
-    unlink(path);
-    char side[300];
-    snprintf(side, sizeof side, "%s-wal", path);
-    unlink(side);
-    snprintf(side, sizeof side, "%s-shm", path);
-    unlink(side);
+    remove_files();
     return tap_done();
 }

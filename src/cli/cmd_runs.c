@@ -52,7 +52,7 @@ fs_status cli_cmd_runs(cli *c)
         return fs_fail(&c->err, FS_INVALID,
                        "runs reads a database: --db none "
                        "leaves nothing to read");
-    FS_TRY(store_open(path, &c->err, &c->db));
+    FS_TRY(store_open_existing(path, &c->err, &c->db));
     int64_t last = c->args.last < 0 ? 20 : c->args.last;
     const char *sql =
         c->args.sql ? c->args.sql

@@ -1,11 +1,14 @@
 #include "config.h"
 #include "store/db.h"
 
+#include "base/clock.h"
 #include "store/schema.sql.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     APPLICATION_ID = 0x666c7773, /* "flws": tells our files from others' */
@@ -69,55 +72,101 @@ static fs_status check_owner(store_db *db, fs_err *err, int64_t *version)
     return FS_OK;
 }
 
-static fs_status migrate(store_db *db, fs_err *err)
+/* The facts of one moment: another process may be creating the schema. */
+static fs_status read_owner(store_db *db, fs_err *err, int64_t *version)
 {
-    int64_t version;
-    FS_TRY(check_owner(db, err, &version));
-    if (version == STORE_SCHEMA_VERSION)
-        return FS_OK;
-    FS_TRY(store_exec(db, "PRAGMA journal_mode=WAL", "opening", err));
-    FS_TRY(store_exec(db, "BEGIN IMMEDIATE", "creating the schema", err));
-    /* Another process may have migrated while this one waited. */
-    fs_status status = check_owner(db, err, &version);
-    for (; status == FS_OK && version < STORE_SCHEMA_VERSION; version++)
-        status =
-            store_exec(db, migrations[version], "creating the schema", err);
-    if (status == FS_OK) {
-        char stamp[128];
-        snprintf(stamp, sizeof stamp,
-                 "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT",
-                 APPLICATION_ID, STORE_SCHEMA_VERSION);
-        status = store_exec(db, stamp, "creating the schema", err);
-    }
-    if (status != FS_OK)
-        sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);
+    FS_TRY(store_exec(db, "BEGIN", "opening", err));
+    fs_status status = check_owner(db, err, version);
+    if (status == FS_OK)
+        status = store_exec(db, "COMMIT", "opening", err);
     return status;
 }
 
-fs_status store_open(const char *path, fs_err *err, store_db **out)
+static fs_status create_schema(store_db *db, fs_err *err)
+{
+    int64_t version;
+    FS_TRY(store_exec(db, "BEGIN IMMEDIATE", "creating the schema", err));
+    /* Another process may have created it while this one waited. */
+    FS_TRY(check_owner(db, err, &version));
+    for (; version < STORE_SCHEMA_VERSION; version++)
+        FS_TRY(store_exec(db, migrations[version], "creating the schema", err));
+    char stamp[128];
+    snprintf(stamp, sizeof stamp,
+             "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT",
+             APPLICATION_ID, STORE_SCHEMA_VERSION);
+    return store_exec(db, stamp, "creating the schema", err);
+}
+
+static fs_status prepare_file(store_db *db, fs_err *err)
+{
+    int64_t version;
+    FS_TRY(read_owner(db, err, &version));
+    if (version < STORE_SCHEMA_VERSION)
+        FS_TRY(create_schema(db, err));
+    /* Last, for only now the file is known to be ours. */
+    return store_exec(db,
+                      "PRAGMA journal_mode=WAL;"
+                      "PRAGMA synchronous=NORMAL;"
+                      "PRAGMA foreign_keys=ON",
+                      "opening", err);
+}
+
+/* SQLite waits for most locks by itself, but not for that of a change of
+ * journal mode, nor where waiting could be a deadlock: those are given back
+ * and tried again. */
+static fs_status prepare_patiently(store_db *db, fs_err *err)
+{
+    int64_t end_ns = fs_now_ns() + (int64_t)BUSY_MS * 1000000;
+    for (unsigned wait_us = 1000;; wait_us *= wait_us < 64000 ? 2 : 1) {
+        fs_err fault = {0};
+        fs_status status = prepare_file(db, &fault);
+        int code = status == FS_OK ? SQLITE_OK : sqlite3_errcode(db->sql);
+        if (status != FS_OK)
+            sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);
+        if ((code != SQLITE_BUSY && code != SQLITE_LOCKED &&
+             code != SQLITE_PROTOCOL) ||
+            fs_now_ns() > end_ns)
+            return status == FS_OK
+                       ? FS_OK
+                       : fs_fail(err, fault.status, "%s", fault.text);
+        /* Two that failed together should not come back together. */
+        usleep(wait_us + (unsigned)getpid() % 1000);
+    }
+}
+
+static fs_status open_with(const char *path, int flags, fs_err *err,
+                           store_db **out)
 {
     store_db *db = calloc(1, sizeof *db);
     FS_ASSERT(db);
     db->path = strdup(path);
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    FS_ASSERT(db->path);
     int got = sqlite3_open_v2(path, &db->sql, flags, NULL);
     fs_status status =
         got == SQLITE_OK ? FS_OK : store_sql_fault(db, "opening", err);
     if (status == FS_OK) {
         sqlite3_busy_timeout(db->sql, BUSY_MS);
-        status = migrate(db, err);
+        status = prepare_patiently(db, err);
     }
-    if (status == FS_OK)
-        status = store_exec(db,
-                            "PRAGMA synchronous=NORMAL;"
-                            "PRAGMA foreign_keys=ON",
-                            "opening", err);
     if (status != FS_OK) {
         store_close(db);
         return status;
     }
     *out = db;
     return FS_OK;
+}
+
+fs_status store_open(const char *path, fs_err *err, store_db **out)
+{
+    return open_with(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, err,
+                     out);
+}
+
+fs_status store_open_existing(const char *path, fs_err *err, store_db **out)
+{
+    if (access(path, F_OK) != 0)
+        return fs_fail(err, FS_INVALID, "%s: %s", path, strerror(errno));
+    return open_with(path, SQLITE_OPEN_READWRITE, err, out);
 }
 
 void store_close(store_db *db)

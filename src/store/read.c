@@ -121,25 +121,53 @@ static void hand_on_row(sqlite3_stmt *statement, store_row_fn *row, void *ctx)
     row(ctx, n, columns, values);
 }
 
-fs_status store_query(store_db *db, const char *sql, store_row_fn *row,
-                      void *ctx, fs_err *err)
+/* A statement that only reads may still make a file (ATTACH) or change how the
+ * connection works (PRAGMA), so what a query may do is listed. */
+static int allow_select(void *ctx, int action, const char *a, const char *b,
+                        const char *c, const char *d)
+{
+    (void)ctx, (void)a, (void)b, (void)c, (void)d;
+    return action == SQLITE_SELECT || action == SQLITE_READ ||
+                   action == SQLITE_FUNCTION || action == SQLITE_RECURSIVE
+               ? SQLITE_OK
+               : SQLITE_DENY;
+}
+
+static fs_status query_fault(store_db *db, fs_err *err)
+{
+    if (sqlite3_errcode(db->sql) == SQLITE_AUTH)
+        return fs_fail(err, FS_INVALID, "only queries that read are allowed");
+    return store_sql_fault(db, "in the query", err);
+}
+
+static fs_status run_query(store_db *db, const char *sql, store_row_fn *row,
+                           void *ctx, fs_err *err)
 {
     sqlite3_stmt *statement = NULL;
     const char *rest = NULL;
     if (sqlite3_prepare_v2(db->sql, sql, -1, &statement, &rest) != SQLITE_OK)
-        return store_sql_fault(db, "in the query", err);
+        return query_fault(db, err);
     fs_status status = FS_OK;
     if (!statement)
         return fs_fail(err, FS_INVALID, "the query is empty");
     if (!sqlite3_stmt_readonly(statement))
         status = fs_fail(err, FS_INVALID, "only queries that read are allowed");
-    else if (rest[strspn(rest, " \t\n;")])
+    else if (rest[strspn(rest, " \t\r\n;")])
         status = fs_fail(err, FS_INVALID, "only one query at a time");
     int got = SQLITE_DONE;
     while (status == FS_OK && (got = sqlite3_step(statement)) == SQLITE_ROW)
         hand_on_row(statement, row, ctx);
     if (status == FS_OK && got != SQLITE_DONE)
-        status = store_sql_fault(db, "in the query", err);
+        status = query_fault(db, err);
     sqlite3_finalize(statement);
+    return status;
+}
+
+fs_status store_query(store_db *db, const char *sql, store_row_fn *row,
+                      void *ctx, fs_err *err)
+{
+    sqlite3_set_authorizer(db->sql, allow_select, NULL);
+    fs_status status = run_query(db, sql, row, ctx, err);
+    sqlite3_set_authorizer(db->sql, NULL, NULL);
     return status;
 }

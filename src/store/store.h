@@ -11,6 +11,8 @@ typedef struct store_db store_db;
 /* Opens or creates. A locked file (after 10 s), one of a newer schema, or one
  * that is no database is FS_INVALID, said so, left untouched. */
 fs_status store_open(const char *path, fs_err *err, store_db **out);
+/* Likewise, but a file that is not there is FS_INVALID and not created. */
+fs_status store_open_existing(const char *path, fs_err *err, store_db **out);
 void store_close(store_db *db);
 
 /* A run is a command that computes. Text fields may be NULL. Begins with the
@@ -56,7 +58,8 @@ fs_status store_cache_put(store_db *db, const char *key, const char *json,
 fs_status store_cache_get(store_db *db, const char *key, fs_arena *arena,
                           fs_err *err, const char **json);
 
-/* Read-only SQL: rows handed to `row` as texts (NULL for SQL NULL). */
+/* One SELECT, nothing else (no ATTACH, no PRAGMA): rows handed to `row` as
+ * texts (NULL for SQL NULL). */
 typedef void store_row_fn(void *ctx, int n, const char *const *columns,
                           const char *const *values);
 fs_status store_query(store_db *db, const char *sql, store_row_fn *row,
