@@ -12,8 +12,9 @@ static void draw_device(draw *d, Agraph_t *in, const hw_device *device,
 {
     char memory[32], flops[32];
     Agnode_t *n = draw_node(d, in, fs_printf(d->arena, "d%d", number));
-    draw_setf(d, n, "label", "%d: %s\n%s, %sFLOP/s", number, device->name,
+    draw_setf(d, n, "label", "%d: %s\n%s, %s %sFLOP/s", number, device->name,
               fs_human_bytes(memory, device->memory_bytes),
+              device->bf16_flops > 0 ? "bf16" : "fp32",
               fs_human_count(flops, device->bf16_flops > 0
                                         ? device->bf16_flops
                                         : device->fp32_flops));

@@ -230,6 +230,7 @@ static void style_edge(network *w, Agedge_t *e, int32_t u, int32_t v,
                           label[0] ? "\n" : "", fs_human_bytes(bytes, n));
         draw_set(e, "penwidth", "3");
         draw_set(e, "color", "#7a1fa2");
+        draw_set(e, "constraint", "false"); /* stages stand side by side */
     } else if (label[0]) {
         draw_set(e, "color", "#d2501e");
         draw_set(e, "penwidth", "1.6");

@@ -35,6 +35,7 @@ typedef struct row {
     plan_stream_kind kind;
     float share[COLUMNS][PAINTS];
     int32_t micro_batch[COLUMNS];
+    paint phase[COLUMNS]; /* forward, backward, update: whatever runs there */
 } row;
 
 typedef struct timeline {
@@ -58,6 +59,13 @@ static paint paint_of(const plan_task *task)
     return task->phase == PLAN_BACKWARD ? BACKWARD : UPDATE;
 }
 
+static paint phase_of(const plan_task *task)
+{
+    if (task->phase == PLAN_FORWARD)
+        return FORWARD;
+    return task->phase == PLAN_BACKWARD ? BACKWARD : UPDATE;
+}
+
 static row *row_of(timeline *t, int32_t rank, int32_t stream)
 {
     for (int32_t i = 0; i < t->n_rows; i++)
@@ -72,7 +80,8 @@ static row *row_of(timeline *t, int32_t rank, int32_t stream)
     return t->rows[t->n_rows++] = r;
 }
 
-static void fill_row(timeline *t, row *r, const plan_event *e, paint colour)
+static void fill_row(timeline *t, row *r, const plan_event *e,
+                     const plan_task *task)
 {
     double width = (double)(t->to - t->from) / COLUMNS;
     double start = (double)(e->start_ns - t->from) / width;
@@ -80,8 +89,9 @@ static void fill_row(timeline *t, row *r, const plan_event *e, paint colour)
     for (int32_t c = start > 0 ? (int32_t)start : 0; c < COLUMNS && c < end;
          c++) {
         double low = start > c ? start : c, high = end < c + 1 ? end : c + 1;
-        r->share[c][colour] += (float)(high - low);
+        r->share[c][paint_of(task)] += (float)(high - low);
         r->micro_batch[c] = e->micro_batch;
+        r->phase[c] = phase_of(task);
     }
 }
 
@@ -111,7 +121,7 @@ static void spread(timeline *t, const plan_trace *trace)
         const plan_role *role = plan_role_of_rank(t->plan, e->rank);
         row *r = row_of(t, e->rank, e->stream);
         if (r)
-            fill_row(t, r, e, paint_of(&role->tasks[e->task]));
+            fill_row(t, r, e, &role->tasks[e->task]);
     }
 }
 
@@ -150,23 +160,45 @@ static Agnode_t *put_text(timeline *t, double x, double y, double width,
     return n;
 }
 
-static void put_box(timeline *t, const row *r, int32_t from, int32_t to,
-                    paint colour, double y)
+static Agnode_t *put_box(timeline *t, const row *r, int32_t from, paint colour)
 {
-    Agnode_t *n =
-        draw_node(&t->d, t->d.graph,
-                  fs_printf(t->d.arena, "b%d_%d_%d", r->rank, r->stream, from));
+    Agnode_t *n = draw_node(&t->d, t->d.graph,
+                            fs_printf(t->d.arena, "b%d_%d_%d_%d", r->rank,
+                                      r->stream, from, t->d.drawn.nodes));
     draw_set(n, "shape", "box");
     draw_set(n, "style", "filled");
     draw_set(n, "fillcolor", colours[colour]);
     draw_set(n, "color", colours[colour]);
     draw_set(n, "penwidth", "0");
-    const char *text = "";
-    if (to - from > 24 && (colour == FORWARD || colour == BACKWARD))
-        text = fs_printf(t->d.arena, "%c%d", colour == FORWARD ? 'F' : 'B',
-                         r->micro_batch[(from + to) / 2]);
-    draw_set(n, "label", text);
-    place(&t->d, n, LEFT_POINTS + from, y, to - from, ROW_POINTS - 6);
+    draw_set(n, "label", "");
+    return n;
+}
+
+/* What each compute row does, in one strip: F3 is the forward pass of
+ * micro-batch 3. Gaps while the same pass waits belong to it. */
+static void put_passes(timeline *t, const row *r, double y)
+{
+    for (int32_t c = 0; c < COLUMNS;) {
+        paint phase = r->phase[c];
+        int32_t end = c + 1, last = c;
+        if (phase == IDLE) {
+            c++;
+            continue;
+        }
+        for (; end < COLUMNS && (r->phase[end] == IDLE ||
+                                 (r->phase[end] == phase &&
+                                  r->micro_batch[end] == r->micro_batch[c]));
+             end++)
+            if (r->phase[end] != IDLE)
+                last = end;
+        Agnode_t *n = put_box(t, r, c, phase);
+        if (last - c > 18)
+            draw_setf(&t->d, n, "label", phase == UPDATE ? "U" : "%c%d",
+                      phase == FORWARD ? 'F' : 'B', r->micro_batch[c]);
+        draw_set(n, "fontsize", "8");
+        place(&t->d, n, LEFT_POINTS + c, y, last + 1 - c, 9);
+        c = last + 1;
+    }
 }
 
 /* A simulated rank stands for its whole role. */
@@ -190,6 +222,7 @@ static void put_row(timeline *t, const row *r, double y)
     put_text(t, 0, y, LEFT_POINTS - 8,
              fs_printf(t->d.arena, "%s %s", ranks_text(t, r->rank),
                        streams[r->kind]));
+    bool passes = r->kind == PLAN_STREAM_COMPUTE;
     for (int32_t c = 0; c < COLUMNS;) {
         paint colour = most_of(r, c);
         int32_t end = c + 1;
@@ -197,9 +230,12 @@ static void put_row(timeline *t, const row *r, double y)
                r->micro_batch[end] == r->micro_batch[c])
             end++;
         if (colour != IDLE)
-            put_box(t, r, c, end, colour, y);
+            place(&t->d, put_box(t, r, c, colour), LEFT_POINTS + c,
+                  passes ? y - 5 : y, end - c, passes ? 11 : 14);
         c = end;
     }
+    if (passes)
+        put_passes(t, r, y + 6);
 }
 
 static void put_frame(timeline *t, const char *title, double top)
@@ -218,6 +254,8 @@ static void put_frame(timeline *t, const char *title, double top)
         draw_set(n, "shape", "box");
         draw_set(n, "style", "filled,rounded");
         draw_set(n, "fillcolor", colours[k]);
+        draw_set(n, "fontcolor",
+                 k == MOVE || k == COLLECTIVE ? "#ffffff" : "#000000");
     }
 }
 
