@@ -153,6 +153,50 @@ static void test_memory(bench *b)
     tap_equal_int(recheck(b, p), FS_NO, "memory: outside the arena is refused");
 }
 
+/* A stream on which some task needs scratch. */
+static int32_t scratch_stream(const plan_role *r)
+{
+    for (int32_t t = 0; t < r->n_tasks; t++)
+        if (r->tasks[t].scratch_bytes > 0)
+            return r->tasks[t].stream;
+    return -1;
+}
+
+static void test_scratch(bench *b)
+{
+    plan *p = hand_copy(b->p, b->arena);
+    plan_role *r = &p->roles[0];
+    int32_t boxes = 0, stream = scratch_stream(r);
+    for (int32_t t = 0; t < r->n_tasks; t++)
+        if (r->tasks[t].kind == PLAN_BOX && r->tasks[t].comm >= 0) {
+            r->tasks[t].scratch_bytes = 0;
+            boxes++;
+        }
+    tap_ok(boxes > 0 && stream >= 0, "memory: the bench has collectives");
+    tap_equal_int(recheck(b, p), FS_NO,
+                  "memory: a collective without scratch is refused");
+    tap_ok(hand_found(&b->report, PLAN_FINDING_MEMORY,
+                      "has 0 bytes of scratch and needs "),
+           "memory: the finding names the collective and the bytes");
+    p = hand_copy(b->p, b->arena);
+    p->roles[0].stream_scratch[stream] = p->roles[0].arena_bytes;
+    tap_equal_int(recheck(b, p), FS_NO,
+                  "memory: scratch outside the arena is refused");
+    tap_ok(hand_found(&b->report, PLAN_FINDING_MEMORY,
+                      "lies outside the arena"),
+           "memory: the finding names the stream");
+    p = hand_copy(b->p, b->arena);
+    r = &p->roles[0];
+    for (int32_t i = 0; i < r->n_registers; i++)
+        if (r->registers[i].persistent)
+            r->stream_scratch[stream] = r->registers[i].offset[0];
+    tap_equal_int(recheck(b, p), FS_NO,
+                  "memory: scratch over a register is refused");
+    tap_ok(hand_found(&b->report, PLAN_FINDING_MEMORY, "scratch of stream"),
+           "memory: the finding names scratch and register");
+    hand_print(&b->report);
+}
+
 /* All shared registers of a role at one place. */
 static void test_shared_overlap(bench *b)
 {
@@ -463,6 +507,7 @@ int main(void)
     test_wrong_sbp(&b);
     test_wrong_rate(&b);
     test_memory(&b);
+    test_scratch(&b);
     test_shared_overlap(&b);
     test_data_cycle(&b);
     test_credit_cycle(&b);

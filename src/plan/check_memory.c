@@ -88,22 +88,32 @@ static void add_scratch(memory_check *x)
     }
 }
 
-/* A kernel that is given less scratch than it needs writes elsewhere. */
-static void check_kernel_scratch(const memory_check *x)
+/* What a task packs its pieces into, or its kernel needs: the same figure that
+ * lowering reserves. */
+static int64_t scratch_needed(const memory_check *x, const plan_task *task)
 {
     const plan_strategy *s = x->c->p->strategy;
+    ir_work work;
+    if (task->kind == PLAN_BOX && plan_box_is_collective(task->box.kind))
+        return task->box.bytes_in + task->box.bytes_out;
+    if (task->kind != PLAN_COMPUTE)
+        return 0;
+    ir_node_work(x->c->graph, &x->c->graph->nodes.at[task->node],
+                 &s->sig[task->node], &s->stages[x->r->stage].mesh, &work);
+    return work.scratch_bytes;
+}
+
+/* A task that is given less scratch than it needs writes elsewhere. */
+static void check_task_scratch(const memory_check *x)
+{
     for (int32_t t = 0; t < x->r->n_tasks; t++) {
         const plan_task *task = &x->r->tasks[t];
-        ir_work work;
-        if (task->kind != PLAN_COMPUTE)
-            continue;
-        ir_node_work(x->c->graph, &x->c->graph->nodes.at[task->node],
-                     &s->sig[task->node], &s->stages[x->r->stage].mesh, &work);
-        if (task->scratch_bytes < work.scratch_bytes)
+        int64_t needed = scratch_needed(x, task);
+        if (task->scratch_bytes < needed)
             WRONG(x->c,
                   "%s has %" PRId64 " bytes of scratch and needs %" PRId64,
                   plan_check_task_text(x->c, x->role, -1, t),
-                  task->scratch_bytes, work.scratch_bytes);
+                  task->scratch_bytes, needed);
     }
 }
 
@@ -368,7 +378,7 @@ static void check_role(plan_checking *c, int32_t role)
     while (x.compute < x.r->n_streams &&
            x.r->streams[x.compute].kind != PLAN_STREAM_COMPUTE)
         x.compute++;
-    check_kernel_scratch(&x);
+    check_task_scratch(&x);
     if (!find_period(&x))
         return;
     add_scratch(&x);
