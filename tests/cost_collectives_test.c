@@ -157,6 +157,36 @@ static void test_cores(void)
              "search counts the shared seconds");
 }
 
+/* Pipelines: idle devices leave their core to others. */
+static void test_busy(void)
+{
+    hw_cluster *c = make_cores();
+    c->groups[0].turn_s = 1e-3;
+    cost_model *model = cost_model_create(c, arena);
+    plan_stage a = stage_of(1, 1, 0), b = a;
+    b.first_device = 1;
+    plan_demand work = {.total_s = 1, .on_core = true};
+    const cost_model *five = cost_model_for(model, 4, 5, arena);
+    const cost_model *one = cost_model_for(model, 4, 1, arena);
+    tap_ok(cost_model_for(model, 1, 8, arena) == model,
+           "one stage is always busy");
+    tap_near(cost_shared_seconds(five, &a, &work), 5 / 8.0 * 4 / 2, 1e-12,
+             "4 stages, 5 micro-batches: 5/8 of 4 devices share 2 cores");
+    tap_near(cost_shared_seconds(one, &a, &work), 1, 1e-12,
+             "4 stages, 1 micro-batch: one device works, with a core");
+    plan_demand move = cost_p2p(model, &a, &b, MIB);
+    double bytes_s = MIB / c->groups[0].inner.bandwidth_bps;
+    tap_near(move.latency_s, c->groups[0].inner.latency_s + 1e-3 / 2, 1e-12,
+             "a move waits its turn, less what sharing will stretch");
+    move = cost_p2p(five, &a, &b, MIB);
+    tap_near(cost_shared_seconds(five, &b, &move),
+             1e-3 + 1.25 * (c->groups[0].inner.latency_s + bytes_s), 1e-12,
+             "a turn is of the clock: no sharing stretches it");
+    c->groups[0].cores_per_node = 4;
+    tap_ok(cost_model_for(model, 4, 5, arena) == model,
+           "a core for each: nothing to share");
+}
+
 static void test_local(void)
 {
     const hw_cluster *c = make_cluster(1, 4, 1);
@@ -245,6 +275,7 @@ int main(void)
     test_nodes();
     test_placement();
     test_cores();
+    test_busy();
     test_local();
     test_p2p();
     test_mixed();

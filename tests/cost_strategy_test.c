@@ -155,6 +155,9 @@ static void add_edge(const ir_graph *g, const cost_model *model,
     edge_ends ends;
     if (!ends_of(g, s, v, slot, &ends))
         return;
+    bool per_step = plan_tensor_per_step(g, plan_edge_tensor(g, s, v, slot));
+    if (!per_step)
+        model = cost_model_for(model, s->n_stages, s->micro_batches, arena);
     plan_boxer *boxer = plan_boxer_create(cost_boxing(model), arena);
     const plan_stage *from = stage_at(s, ends.producer);
     double seconds =
@@ -167,7 +170,7 @@ static void add_edge(const ir_graph *g, const cost_model *model,
         plan_demand d = cost_p2p(model, from, stage_at(s, v), bytes);
         seconds += cost_shared_seconds(model, stage_at(s, v), &d);
     }
-    if (plan_tensor_per_step(g, plan_edge_tensor(g, s, v, slot)))
+    if (per_step)
         out->step[s->stage_of[v]] += seconds;
     else
         out->micro[s->stage_of[v]] += seconds;
@@ -180,8 +183,11 @@ static pieces add_pieces(const ir_graph *g, const cost_model *model,
     ir_uses uses = ir_graph_uses(g, arena);
     for (int32_t v = 0; v < s->n_nodes; v++) {
         int32_t i = s->stage_of[v];
+        const cost_model *micro =
+            cost_model_for(model, s->n_stages, s->micro_batches, arena);
         double seconds =
-            cost_node_seconds(model, g, v, &s->sig[v], stage_at(s, v));
+            cost_node_seconds(cost_node_per_step(g, v) ? model : micro, g, v,
+                              &s->sig[v], stage_at(s, v));
         if (cost_node_per_step(g, v))
             out.step[i] += seconds;
         else

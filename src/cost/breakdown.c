@@ -40,10 +40,10 @@ static bound bound_of(const plan_demand *d)
     return (bound)most;
 }
 
-static void count(const cost_sum *sum, const plan_stage *stage,
+static void count(const cost_model *model, const plan_stage *stage,
                   const plan_demand *demand, double times, part *leaf)
 {
-    double seconds = times * cost_shared_seconds(sum->model, stage, demand);
+    double seconds = times * cost_shared_seconds(model, stage, demand);
     leaf->seconds += seconds;
     leaf->by[bound_of(demand)] += seconds;
 }
@@ -53,10 +53,10 @@ static void tally_node(const cost_sum *sum, int32_t v, tally *t)
     const plan_strategy *s = sum->strategy;
     const ir_node *node = &sum->graph->nodes.at[v];
     const plan_stage *stage = &s->stages[s->stage_of[v]];
-    plan_demand demand =
-        cost_op(sum->model, sum->graph, node, &s->sig[v], stage);
-    double times = cost_node_per_step(sum->graph, v) ? 1 : s->micro_batches;
-    count(sum, stage, &demand, times,
+    bool per_step = cost_node_per_step(sum->graph, v);
+    const cost_model *model = cost_sum_model(sum, per_step);
+    plan_demand demand = cost_op(model, sum->graph, node, &s->sig[v], stage);
+    count(model, stage, &demand, per_step ? 1 : s->micro_batches,
           &t->leaf[node->phase][ir_op_class_of(node->op)]);
 }
 
@@ -65,6 +65,7 @@ static void tally_edge(const cost_sum *sum, int32_t v, int32_t slot, tally *t)
     cost_edge edge;
     if (!cost_sum_edge_at(sum, v, slot, &edge))
         return;
+    const cost_model *model = cost_sum_model(sum, edge.per_step);
     const ir_tensor *tensor = &sum->graph->tensors.at[edge.tensor];
     double times = edge.per_step ? 1 : sum->strategy->micro_batches;
     part *leaves =
@@ -74,14 +75,14 @@ static void tally_edge(const cost_sum *sum, int32_t v, int32_t slot, tally *t)
         if (!plan_box_step_make(tensor, &edge.from->mesh, &edge.path->at[i],
                                 &edge.path->at[i + 1], &step))
             continue; /* cost_strategy has refused it before */
-        plan_demand demand = cost_box_step(sum->model, edge.from, &step);
-        count(sum, edge.from, &demand, times, &leaves[LEAF_OPS + step.kind]);
+        plan_demand demand = cost_box_step(model, edge.from, &step);
+        count(model, edge.from, &demand, times, &leaves[LEAF_OPS + step.kind]);
     }
     if (edge.from == edge.to)
         return;
     int64_t bytes = cost_piece_bytes(tensor, edge.arrives, &edge.from->mesh);
-    plan_demand demand = cost_p2p(sum->model, edge.from, edge.to, bytes);
-    count(sum, edge.to, &demand, times, &leaves[LEAF_MOVE]);
+    plan_demand demand = cost_p2p(model, edge.from, edge.to, bytes);
+    count(model, edge.to, &demand, times, &leaves[LEAF_MOVE]);
 }
 
 static const char *leaf_name(int32_t k)

@@ -10,6 +10,12 @@
  * at a time. */
 typedef struct cost_model cost_model;
 cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena);
+/* The model as the micro-batches of a pipeline see it: with p stages and m
+ * micro-batches a device is busy m / (m + p - 1) of the time, so that fewer
+ * compete for the cores of a node. A view: it shares `model`, and is `model`
+ * where that changes nothing. What happens once per step uses `model`. */
+const cost_model *cost_model_for(const cost_model *model, int32_t n_stages,
+                                 int32_t micro_batches, fs_arena *arena);
 
 /* Compute: measured points of the op (or its class) where there are some,
  * interpolated over work; else the roofline launch + max(flop / rate, bytes /
@@ -32,16 +38,17 @@ plan_demand cost_load(const cost_model *model, const plan_stage *stage,
 /* What plan_boxer_create wants: seconds under full sharing of the host. */
 plan_boxing_cost cost_boxing(const cost_model *model);
 
-/* Demand -> seconds when all devices of the host are busy at once: compute and
- * on-core moves times hw_core_share. What the formula (and so search) counts.
- */
+/* Demand -> seconds when the devices of the host compete for its cores: what
+ * is on a core times max(1, busy * devices / cores), busy being 1 or that of
+ * cost_model_for. What the formula (and so search) counts. */
 double cost_shared_seconds(const cost_model *model, const plan_stage *stage,
                            const plan_demand *demand);
 
 /* The formula for one iteration of a strategy:
  *   T = sum_i t_i + (m - 1) max_i t_i + max_i u_i
- * t_i: seconds of stage i per micro-batch (ops, boxing, moves in), u_i: seconds
- * of stage i per step (variables' boxing, updates). For one stage: m t + u. */
+ * t_i: seconds of stage i per micro-batch (ops, boxing, moves in) under
+ * cost_model_for, u_i: seconds of stage i per step (variables' boxing,
+ * updates) under `model`. For one stage: m t + u. */
 typedef struct cost_summary {
     double iteration_s;
     int32_t n_stages;
@@ -57,9 +64,10 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
 
 /* Additive pieces of the formula, so that search adds the same numbers:
  * node (a stage's compute, per firing), edge (boxing + move; INFINITY when no
- * path), whether each counts per micro-batch or per step, and the bytes a node
- * keeps (pieces of variables, gradients and what backward reads, the latter
- * times the micro-batches in flight). */
+ * path), both under the model that their kind wants (cost_model_for), whether
+ * each counts per micro-batch or per step, and the bytes a node keeps (pieces
+ * of variables, gradients and what backward reads, the latter times the
+ * micro-batches in flight). */
 double cost_node_seconds(const cost_model *model, const ir_graph *graph,
                          int32_t node, const ir_nd_sig *sig,
                          const plan_stage *stage);

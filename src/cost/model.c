@@ -15,6 +15,7 @@ struct cost_model {
     const hw_cluster *cluster;
     point_range (*points)[IR_OP_COUNT]; /* [groups] */
     cost_routes *routes;
+    double busy; /* fraction of the time that a device has work */
 };
 
 static point_range find_points(const hw_device *device, const char *what)
@@ -41,6 +42,7 @@ cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
 {
     cost_model *model = fs_new(arena, cost_model, 1);
     model->cluster = cluster;
+    model->busy = 1;
     model->points =
         fs_alloc(arena, (size_t)cluster->n_groups, sizeof *model->points);
     model->routes = cost_routes_create(arena);
@@ -52,6 +54,35 @@ cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
             model->points[g][k] = points_of(device, (ir_op_kind)k);
     }
     return model;
+}
+
+/* Are there more devices than cores anywhere? */
+static bool is_crowded(const hw_cluster *cluster)
+{
+    for (int32_t g = 0; g < cluster->n_groups; g++)
+        if (hw_core_share(&cluster->groups[g],
+                          cluster->groups[g].devices_per_node) > 1)
+            return true;
+    return false;
+}
+
+const cost_model *cost_model_for(const cost_model *model, int32_t n_stages,
+                                 int32_t micro_batches, fs_arena *arena)
+{
+    double m = micro_batches;
+    if (n_stages <= 1 || !is_crowded(model->cluster))
+        return model;
+    cost_model *view = fs_memdup(arena, model, sizeof *model);
+    view->busy = m / (m + n_stages - 1);
+    return view;
+}
+
+double cost_core_share(const cost_model *model, const hw_group *group)
+{
+    double active = model->busy * group->devices_per_node;
+    if (group->cores_per_node <= 0)
+        return 1;
+    return fmax(1, active / group->cores_per_node);
 }
 
 const hw_cluster *cost_cluster(const cost_model *model)
@@ -181,7 +212,7 @@ double cost_shared_seconds(const cost_model *model, const plan_stage *stage,
         return demand->total_s;
     for (int32_t g = range.first; g <= range.last; g++) {
         const hw_group *group = &model->cluster->groups[g];
-        share = fmax(share, hw_core_share(group, group->devices_per_node));
+        share = fmax(share, cost_core_share(model, group));
     }
     return demand->total_s * share;
 }

@@ -19,16 +19,16 @@ static const collective_row collective_table[] = {
 enum { N_COLLECTIVES = sizeof collective_table / sizeof collective_table[0] };
 
 /* Ranks that outnumber their cores wait for their turn at every meeting. The
- * wait is of the clock, not of a core, so sharing must not stretch it. */
+ * wait is of the clock, not of a core, so sharing must not stretch it: divided
+ * by the share that it is multiplied with later. */
 static double turn_seconds(const cost_model *model, const plan_stage *stage)
 {
     double worst = 0;
     cost_groups range = cost_groups_of(model, stage);
     for (int32_t g = range.first; g <= range.last; g++) {
         const hw_group *group = &cost_cluster(model)->groups[g];
-        double share = hw_core_share(group, group->devices_per_node);
-        if (share > 1)
-            worst = fmax(worst, group->turn_s / share);
+        if (hw_core_share(group, group->devices_per_node) > 1)
+            worst = fmax(worst, group->turn_s / cost_core_share(model, group));
     }
     return worst;
 }
@@ -113,6 +113,8 @@ static plan_demand move_at(const cost_model *model, const plan_stage *from,
     plan_demand out = {.latency_s = link.latency_s,
                        .network_s = bytes / link.bandwidth_bps,
                        .on_core = link.on_cores};
+    if (link.on_cores)
+        out.latency_s += turn_seconds(model, to);
     out.total_s = out.latency_s + out.network_s;
     return out;
 }

@@ -40,6 +40,8 @@ typedef struct cost_groups {
 } cost_groups;
 cost_groups cost_groups_of(const cost_model *model, const plan_stage *stage);
 const hw_cluster *cost_cluster(const cost_model *model);
+/* How much longer what occupies a core of this group takes. */
+double cost_core_share(const cost_model *model, const hw_group *group);
 
 /* Bytes of the largest piece. */
 int64_t cost_piece_bytes(const ir_tensor *tensor, const ir_nd_sbp *sbp,
@@ -53,11 +55,12 @@ int32_t *cost_in_flight(const plan_strategy *strategy, fs_arena *arena);
 
 /* One strategy being summed. */
 typedef struct cost_sum {
-    const cost_model *model;
+    const cost_model *model, *micro; /* per step, per micro-batch */
     const ir_graph *graph;
     const plan_strategy *strategy;
     fs_arena *arena;
 } cost_sum;
+const cost_model *cost_sum_model(const cost_sum *sum, bool per_step);
 
 /* Seconds of node `v`, and of its edge `slot`; the latter's boxing steps are
  * in the strategy. */

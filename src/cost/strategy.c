@@ -4,10 +4,17 @@
 
 #include <math.h>
 
+const cost_model *cost_sum_model(const cost_sum *sum, bool per_step)
+{
+    return per_step ? sum->model : sum->micro;
+}
+
 double cost_sum_node(const cost_sum *sum, int32_t v)
 {
     const plan_strategy *s = sum->strategy;
-    return cost_node_seconds(sum->model, sum->graph, v, &s->sig[v],
+    const cost_model *model =
+        cost_sum_model(sum, cost_node_per_step(sum->graph, v));
+    return cost_node_seconds(model, sum->graph, v, &s->sig[v],
                              &s->stages[s->stage_of[v]]);
 }
 
@@ -36,8 +43,9 @@ double cost_sum_edge(const cost_sum *sum, int32_t v, int32_t slot)
     cost_edge edge;
     if (!cost_sum_edge_at(sum, v, slot, &edge))
         return 0;
-    return cost_edge_seconds(sum->model, &sum->graph->tensors.at[edge.tensor],
-                             edge.from, edge.to, edge.path, edge.arrives);
+    return cost_edge_seconds(cost_sum_model(sum, edge.per_step),
+                             &sum->graph->tensors.at[edge.tensor], edge.from,
+                             edge.to, edge.path, edge.arrives);
 }
 
 static fs_status check_stages(const cost_sum *sum, fs_err *err)
@@ -132,9 +140,11 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
                         const plan_strategy *strategy, fs_arena *arena,
                         fs_err *err, cost_summary *out)
 {
-    cost_sum sum = {model, graph, strategy, arena};
+    cost_sum sum = {model, model, graph, strategy, arena};
     cost_summary s = {.n_stages = strategy->n_stages};
     FS_TRY(check_stages(&sum, err));
+    sum.micro = cost_model_for(model, strategy->n_stages,
+                               strategy->micro_batches, arena);
     s.micro_s = fs_new(arena, double, s.n_stages);
     s.step_s = fs_new(arena, double, s.n_stages);
     s.peak_bytes = fs_new(arena, int64_t, s.n_stages);

@@ -31,7 +31,7 @@ typedef struct node_key {
     int64_t dim[IR_MAX_IN + IR_MAX_OUT][IR_MAX_RANK];
     int32_t rank[IR_MAX_IN + IR_MAX_OUT];
     int32_t dtype[IR_MAX_IN + IR_MAX_OUT];
-    int32_t op, n_in, n_out, stage;
+    int32_t op, n_in, n_out, stage, per_step;
 } node_key;
 
 static void put_tensor(node_key *key, int32_t at, const ir_shape *shape,
@@ -61,6 +61,7 @@ static void key_of(const builder *b, int32_t v, node_key *key)
     key->n_in = node->n_in;
     key->n_out = node->n_out;
     key->stage = alike_stage(b, b->layout->stage_of[v]);
+    key->per_step = cost_node_per_step(graph, v);
     ir_node_io(graph, node, &io);
     for (int32_t k = 0; k < node->n_in; k++)
         put_tensor(key, k, &io.in[k], io.in_dtype[k]);
@@ -93,6 +94,8 @@ static int32_t add_domain(builder *b, int32_t v)
     const ir_graph *graph = b->layout->graph;
     const ir_node *node = &graph->nodes.at[v];
     const plan_stage *stage = &b->layout->stages[b->layout->stage_of[v]];
+    const cost_model *cost =
+        b->layout->rates->cost[cost_node_per_step(graph, v)];
     ir_nd_sig_list all;
     ir_signatures(graph, node, &stage->mesh, b->arena, &all);
     domain d = {.sig = all.at, .seconds = fs_new(b->arena, double, all.n)};
@@ -100,8 +103,7 @@ static int32_t add_domain(builder *b, int32_t v)
         if (!in_space(node, &all.at[k], stage->mesh.n))
             continue;
         d.sig[d.n] = all.at[k];
-        d.seconds[d.n] =
-            cost_node_seconds(b->problem->cost, graph, v, &d.sig[d.n], stage);
+        d.seconds[d.n] = cost_node_seconds(cost, graph, v, &d.sig[d.n], stage);
         d.n++;
     }
     fs_push(b->arena, &b->domains, d);
@@ -214,18 +216,16 @@ void search_build_nodes(const search_problem *problem,
  * v's input; for a variable's loop v is the variable. */
 typedef struct link {
     int32_t tensor, u, v, out_slot, in_slot;
-    bool loop;
+    bool loop, per_step;
 } link;
 
 /* All that a pair table depends on besides the tensor's shape, which the
  * domains imply; no padding. */
 typedef struct edge_key {
-    int32_t domain_u, domain_v, out_slot, in_slot, loop, from, to;
+    int32_t domain_u, domain_v, out_slot, in_slot, loop, per_step, from, to;
 } edge_key;
 
 typedef struct edge_builder {
-    const search_problem *problem;
-    plan_boxer *boxer;
     fs_arena *arena;
     search_built *built;
     search_memo alike;
@@ -252,10 +252,13 @@ static double pair_seconds(const edge_builder *b, const link *l,
     const ir_tensor *tensor = &layout->graph->tensors.at[l->tensor];
     const plan_stage *home = &layout->stages[layout->stage_of[l->u]];
     const plan_stage *goal = &layout->stages[layout->stage_of[l->v]];
-    double path = plan_boxer_find(b->boxer, tensor, home, from, to, NULL);
+    const search_rates *rates = layout->rates;
+    double path = plan_boxer_find(rates->boxer[l->per_step], tensor, home, from,
+                                  to, NULL);
     if (home == goal || isinf(path))
         return path;
-    return path + cost_move_seconds(b->problem->cost, tensor, home, goal, to);
+    return path +
+           cost_move_seconds(rates->cost[l->per_step], tensor, home, goal, to);
 }
 
 typedef const ir_nd_sbp *sbp_at(const search_built *built, const link *l,
@@ -312,6 +315,7 @@ static double *table_of(edge_builder *b, const link *l)
                     l->out_slot,
                     l->in_slot,
                     l->loop,
+                    l->per_step,
                     built->layout->stage_of[l->u],
                     built->layout->stage_of[l->v]};
     int32_t *known = search_memo_at(&b->alike, &key, sizeof key);
@@ -328,20 +332,20 @@ static void build_edge(edge_builder *b, int32_t v, int32_t slot, int32_t tensor)
     const ir_graph *graph = built->layout->graph;
     const ir_tensor *t = &graph->tensors.at[tensor];
     bool loop = graph->nodes.at[v].op == IR_OP_variable;
-    link l = {tensor, t->producer, v, t->slot, slot, loop};
+    bool per_step = plan_tensor_per_step(graph, tensor);
+    link l = {tensor, t->producer, v, t->slot, slot, loop, per_step};
     built->net.edges[built->net.n_edges++] =
         (search_net_edge){.u = loop ? v : l.u,
                           .v = loop ? l.u : v,
                           .stage = built->layout->stage_of[v],
-                          .per_step = plan_tensor_per_step(graph, tensor),
+                          .per_step = per_step,
                           .cost = table_of(b, &l)};
 }
 
-void search_build_edges(const search_problem *problem, plan_boxer *boxer,
-                        fs_arena *arena, search_built *built)
+void search_build_edges(fs_arena *arena, search_built *built)
 {
     const ir_graph *graph = built->layout->graph;
-    edge_builder b = {problem, boxer, arena, built, {.arena = arena}, {0}};
+    edge_builder b = {arena, built, {.arena = arena}, {0}};
     int32_t n = 0;
     for (int32_t v = 0; v < graph->nodes.n; v++)
         n += graph->nodes.at[v].n_in + 1;
@@ -361,14 +365,16 @@ void search_build_edges(const search_problem *problem, plan_boxer *boxer,
 
 /* ---- back to a strategy ---- */
 
-static void set_path(plan_boxer *boxer, const search_built *built,
-                     plan_strategy *s, int32_t v, int32_t slot)
+static void set_path(const search_built *built, plan_strategy *s, int32_t v,
+                     int32_t slot)
 {
     const ir_graph *graph = built->layout->graph;
     int32_t tensor = plan_edge_tensor(graph, s, v, slot);
     if (tensor < 0)
         return;
     const ir_tensor *t = &graph->tensors.at[tensor];
+    plan_boxer *boxer =
+        built->layout->rates->boxer[plan_tensor_per_step(graph, tensor)];
     const ir_nd_sbp *to = graph->nodes.at[v].op == IR_OP_variable
                               ? &s->sig[v].out[0]
                               : &s->sig[v].in[slot];
@@ -379,7 +385,7 @@ static void set_path(plan_boxer *boxer, const search_built *built,
     FS_ASSERT(isfinite(seconds));
 }
 
-plan_strategy *search_strategy(const search_problem *problem, plan_boxer *boxer,
+plan_strategy *search_strategy(const search_problem *problem,
                                const search_built *built, const int32_t *value,
                                fs_arena *arena)
 {
@@ -395,6 +401,6 @@ plan_strategy *search_strategy(const search_problem *problem, plan_boxer *boxer,
         s->sig[v] = built->sig[v][value[v]];
     for (int32_t v = 0; v < graph->nodes.n; v++)
         for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
-            set_path(boxer, built, s, v, e - s->first_edge[v]);
+            set_path(built, s, v, e - s->first_edge[v]);
     return s;
 }

@@ -12,7 +12,14 @@ typedef struct search_layout {
     int32_t *stage_of;  /* [nodes] */
     int32_t *in_flight; /* [n_stages] micro-batches held, by the schedule */
     int64_t *limit_bytes;
+    struct search_rates *rates;
 } search_layout;
+
+/* What seconds are counted with: [0] per micro-batch, [1] per step. */
+typedef struct search_rates {
+    const cost_model *cost[2];
+    plan_boxer *boxer[2];
+} search_rates;
 
 /* Cuts the graph into `n_stages` runs of forward nodes, balanced by time on
  * one device, at places that as few activations as possible cross; all other
@@ -44,11 +51,10 @@ typedef struct search_built {
 void search_build_nodes(const search_problem *problem,
                         const search_layout *layout, fs_arena *arena,
                         search_built *out);
-void search_build_edges(const search_problem *problem, plan_boxer *boxer,
-                        fs_arena *arena, search_built *built);
+void search_build_edges(fs_arena *arena, search_built *built);
 
 /* Solution -> strategy, with its boxing paths. */
-plan_strategy *search_strategy(const search_problem *problem, plan_boxer *boxer,
+plan_strategy *search_strategy(const search_problem *problem,
                                const search_built *built, const int32_t *value,
                                fs_arena *arena);
 

@@ -27,12 +27,19 @@ typedef struct candidate {
     char why[1024];     /* it is infeasible */
 } candidate;
 
+/* Configurations of equal p and m, or on cores enough for all, share the
+ * boxing paths that were looked for. */
+typedef struct rates_entry {
+    int32_t n_stages, micro_batches;
+    search_rates *rates;
+} rates_entry;
+
 typedef struct level0 {
     const search_problem *problem;
     search_engine_fn *engine;
     fs_arena *arena; /* of the result */
     fs_arena *scratch;
-    plan_boxer *boxer;
+    FS_VEC(rates_entry) rates;
     int64_t start_ns, deadline_ns;
     FS_VEC(candidate *) all;
     candidate *best; /* NULL: none yet */
@@ -138,6 +145,27 @@ static void fill_in_flight(const search_problem *problem, int32_t m,
     fs_arena_destroy(scratch);
 }
 
+/* The first entry is that of what happens per step. */
+static search_rates *rates_for(level0 *z, int32_t n_stages, int32_t m)
+{
+    const cost_model *cost = z->problem->cost;
+    const cost_model *micro = cost_model_for(cost, n_stages, m, z->scratch);
+    const search_rates *step = z->rates.n ? z->rates.at[0].rates : NULL;
+    for (int32_t k = 0; k < z->rates.n; k++) {
+        const rates_entry *known = &z->rates.at[k];
+        if (micro == known->rates->cost[0] ||
+            (known->n_stages == n_stages && known->micro_batches == m))
+            return known->rates;
+    }
+    search_rates *rates = fs_new(z->scratch, search_rates, 1);
+    plan_boxer *boxer = plan_boxer_create(cost_boxing(micro), z->scratch);
+    *rates =
+        (search_rates){{micro, cost}, {boxer, step ? step->boxer[1] : boxer}};
+    rates_entry entry = {n_stages, m, rates};
+    fs_push(z->scratch, &z->rates, entry);
+    return rates;
+}
+
 static fs_status lay_out(level0 *z, candidate *c, fs_err *err)
 {
     const search_problem *problem = z->problem;
@@ -150,7 +178,8 @@ static fs_status lay_out(level0 *z, candidate *c, fs_err *err)
                         .stages = fs_new(c->arena, plan_stage, p),
                         .stage_of = fs_new(c->arena, int32_t, graph->nodes.n),
                         .in_flight = fs_new(c->arena, int32_t, p),
-                        .limit_bytes = fs_new(c->arena, int64_t, p)};
+                        .limit_bytes = fs_new(c->arena, int64_t, p),
+                        .rates = rates_for(z, p, graph->micro_batches)};
     for (int32_t i = 0; i < p; i++) {
         layout->stages[i] = (plan_stage){c->mesh, i * size};
         layout->limit_bytes[i] = device_bytes(problem, &layout->stages[i]);
@@ -270,7 +299,7 @@ static fs_status solve(level0 *z, candidate *c, double seconds, fs_err *err)
     fs_err mine = {0};
     int64_t start_ns = fs_now_ns();
     if (!c->built.net.edges)
-        search_build_edges(z->problem, z->boxer, c->arena, &c->built);
+        search_build_edges(c->arena, &c->built);
     fs_status status =
         z->engine(&c->built.net, &budget, z->scratch, &mine, &solution);
     double took = seconds_since(start_ns);
@@ -387,8 +416,7 @@ static void fill_best(level0 *z, search_result *out)
 {
     candidate *c = z->best;
     out->graph = c->graph->graph;
-    out->strategy =
-        search_strategy(z->problem, z->boxer, &c->built, z->value, z->arena);
+    out->strategy = search_strategy(z->problem, &c->built, z->value, z->arena);
     verify(z, c, out);
     out->net_nodes = c->built.net.n_nodes;
     out->net_edges = c->built.net.n_edges;
@@ -466,7 +494,7 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
                 .best_s = INFINITY};
     double limit = problem->time_limit_s > 0 ? problem->time_limit_s : 1e8;
     z.deadline_ns = z.start_ns + (int64_t)(fmin(limit, 1e8) * 1e9);
-    z.boxer = plan_boxer_create(cost_boxing(problem->cost), z.scratch);
+    rates_for(&z, 1, 1);
     *out = (search_result){.status = "infeasible"};
     enumerate(&z);
     fs_status status = explore(&z, err);
