@@ -4,8 +4,11 @@
 #include "exec/exec.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,21 +34,95 @@ static const char *own_path(fs_arena *arena, const char *program)
     return n > 0 ? fs_strndup(arena, self, (size_t)n) : program;
 }
 
+static fs_status ended_by(cli *c, int32_t n, int number)
+{
+    const char *abbreviation = sigabbrev_np(number);
+    return fs_fail(&c->err, FS_FAULT,
+                   "%s was killed by signal %d (SIG%s)%s",
+                   n > 1 ? "a rank" : "the rank", number,
+                   abbreviation ? abbreviation : "?",
+                   number == SIGKILL ? "; the memory may have run out" : "");
+}
+
+/* mpirun ends with 128 + n when a signal n ended a rank. */
 static fs_status outcome(cli *c, int raw, int32_t n)
 {
-    if (WIFEXITED(raw) && WEXITSTATUS(raw) == 0)
+    if (WIFSIGNALED(raw))
+        return ended_by(c, n, WTERMSIG(raw));
+    int code = WEXITSTATUS(raw);
+    if (code == 0)
         return FS_OK;
-    if (WIFEXITED(raw) && WEXITSTATUS(raw) <= FS_FAULT)
-        return fs_fail(&c->err, (fs_status)WEXITSTATUS(raw),
+    if (code <= FS_FAULT)
+        return fs_fail(&c->err, (fs_status)code,
                        "a rank of %d ended with status %d (its message stands "
                        "above)",
-                       n, WEXITSTATUS(raw));
-    if (WIFEXITED(raw) && WEXITSTATUS(raw) == 127)
-        return fs_fail(&c->err, FS_FAULT, "cannot start %s", FS_MPIRUN);
-    return fs_fail(&c->err, FS_FAULT,
-                   "the ranks were ended by a signal "
-                   "(mpirun status 0x%x)",
-                   (unsigned)raw);
+                       n, code);
+    if (code == 127)
+        return fs_fail(&c->err, FS_FAULT, "cannot start %s",
+                       n > 1 ? FS_MPIRUN : c->program);
+    if (code > 128)
+        return ended_by(c, n, code - 128);
+    return fs_fail(&c->err, FS_FAULT, "the ranks ended with status %d", code);
+}
+
+/* ---- interruption ---- */
+
+static const int interrupts[] = {SIGTERM, SIGINT, SIGHUP};
+enum { N_INTERRUPTS = sizeof interrupts / sizeof interrupts[0] };
+
+/* What the wait below takes from a queue instead of handlers. A signal that
+ * our own parent told us to ignore (nohup) stays ignored. */
+static void hold_signals(sigset_t *held, sigset_t *before)
+{
+    struct sigaction action;
+    sigemptyset(held);
+    sigaddset(held, SIGCHLD);
+    for (int i = 0; i < N_INTERRUPTS; i++)
+        if (sigaction(interrupts[i], NULL, &action) == 0 &&
+            action.sa_handler != SIG_IGN)
+            sigaddset(held, interrupts[i]);
+    sigprocmask(SIG_BLOCK, held, before);
+}
+
+/* Waits for the child; an interrupt is passed on to it, for mpirun ends its
+ * ranks before it ends. Returns the interrupt's number, 0 without one. */
+static int wait_for(pid_t child, const sigset_t *held, int *raw)
+{
+    enum { PATIENCE_S = 15 };
+    struct timespec patience = {PATIENCE_S, 0};
+    int interrupt = 0;
+    for (;;) {
+        pid_t ended = waitpid(child, raw, WNOHANG);
+        if (ended == child)
+            return interrupt;
+        if (ended < 0 && errno != EINTR) {
+            *raw = 0;
+            return interrupt;
+        }
+        int number = sigtimedwait(held, NULL, interrupt ? &patience : NULL);
+        if (number < 0 && errno == EAGAIN)
+            kill(child, SIGKILL);
+        if (number <= 0 || number == SIGCHLD)
+            continue;
+        if (!interrupt)
+            kill(child, SIGTERM);
+        interrupt = number;
+    }
+}
+
+/* In the child: a group of its own, so that an interrupt from a terminal
+ * reaches mpirun once, through its parent; the end of that parent by any
+ * signal ends it too. */
+static void join_parent(pid_t parent, const sigset_t *before)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(FS_FAULT);
+    int nothing = open("/dev/null", O_RDONLY);
+    if (nothing >= 0)
+        dup2(nothing, STDIN_FILENO);
+    sigprocmask(SIG_SETMASK, before, NULL);
 }
 
 bool cli_am_rank(void)
@@ -71,19 +148,25 @@ fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words)
     FS_ASSERT(!*words);
     argv[count] = NULL;
     fflush(NULL);
+    sigset_t held, before;
+    pid_t parent = getpid();
+    hold_signals(&held, &before);
     pid_t child = fork();
-    if (child < 0)
-        return fs_fail(&c->err, FS_FAULT, "fork: %s", strerror(errno));
     if (child == 0) {
+        join_parent(parent, &before);
         set_environment();
         setenv("FS_DATA", c->data_dir, 1);
         setenv("FS_RANKS_OF", "1", 1);
         execvp(argv[0], (char *const *)argv);
         _exit(127);
     }
-    int raw;
-    while (waitpid(child, &raw, 0) < 0)
-        if (errno != EINTR)
-            return fs_fail(&c->err, FS_FAULT, "waitpid: %s", strerror(errno));
+    int raw = 0, fault = errno;
+    int interrupt = child > 0 ? wait_for(child, &held, &raw) : 0;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (child < 0)
+        return fs_fail(&c->err, FS_FAULT, "fork: %s", strerror(fault));
+    if (interrupt)
+        return fs_fail(&c->err, FS_FAULT, "interrupted by signal %d (SIG%s)",
+                       interrupt, sigabbrev_np(interrupt));
     return outcome(c, raw, n);
 }
