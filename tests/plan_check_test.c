@@ -191,9 +191,9 @@ static void test_scratch(bench *b)
     p->roles[0].stream_scratch[stream] = p->roles[0].arena_bytes;
     tap_equal_int(recheck(b, p), FS_NO,
                   "memory: scratch outside the arena is refused");
-    tap_ok(hand_found(&b->report, PLAN_FINDING_MEMORY,
-                      "lies outside the arena"),
-           "memory: the finding names the stream");
+    tap_ok(
+        hand_found(&b->report, PLAN_FINDING_MEMORY, "lies outside the arena"),
+        "memory: the finding names the stream");
     p = hand_copy(b->p, b->arena);
     r = &p->roles[0];
     for (int32_t i = 0; i < r->n_registers; i++)
@@ -264,7 +264,8 @@ static void test_data_cycle(bench *b)
         swap_tasks(r, t, t + 1);
         break;
     }
-    tap_equal_int(recheck(b, p), FS_NO, "liveness: a token-free cycle is refused");
+    tap_equal_int(recheck(b, p), FS_NO,
+                  "liveness: a token-free cycle is refused");
     tap_ok(!b->report.live, "liveness: the plan is not live");
     tap_ok(hand_found(&b->report, PLAN_FINDING_LIVENESS, "(data: ") &&
                hand_found(&b->report, PLAN_FINDING_LIVENESS,

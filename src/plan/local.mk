@@ -41,3 +41,8 @@ tests_plan_text_test_SOURCES = tests/plan_text_test.c tests/plan_hand.h \
 tests_plan_text_test_LDADD = $(plan_libs)
 
 EXTRA_DIST += src/plan/README.md
+
+check_PROGRAMS += tests/plan_file_test
+tests_plan_file_test_SOURCES = tests/plan_file_test.c tests/run_cli.h \
+  tests/tap.h
+tests_plan_file_test_LDADD = $(JANSSON_LIBS) -lm

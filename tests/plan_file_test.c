@@ -1,0 +1,126 @@
+/* A plan file edited by hand: `flowsearch check FILE` finds what is wrong. */
+#include "config.h"
+#include "tests/run_cli.h"
+
+/* ZeRO-3 gathers its parameters one after the other when a step begins. */
+#define PLAN                                                                   \
+    "plan zoo:mlp,in=16,hidden=32,layers=3,classes=4 --cluster 1x4:l4 "        \
+    "--batch 8 --dp 4 --zero 3 -o \"$D/plan.json\""
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+/* The first of two collectives in a row in the phase `begin`; -1 when there
+ * are none. */
+static int find_pair(const json_t *tasks)
+{
+    for (size_t t = 0; t + 1 < json_array_size(tasks); t++) {
+        int good = 1;
+        for (size_t i = t; i < t + 2; i++) {
+            json_t *task = json_array_get(tasks, i);
+            good &= strcmp(text_of(task, "kind"), "box") == 0 &&
+                    strcmp(text_of(task, "phase"), "begin") == 0 &&
+                    json_integer_value(json_object_get(task, "comm")) >= 0;
+        }
+        if (good)
+            return (int)t;
+    }
+    return -1;
+}
+
+static json_int_t other_of(json_int_t task, int t)
+{
+    return task == t ? t + 1 : task == t + 1 ? t : task;
+}
+
+/* Swaps tasks t and t + 1, and their numbers where registers name them. */
+static void swap_tasks(json_t *role, int t)
+{
+    json_t *tasks = json_object_get(role, "tasks"), *g, *task;
+    json_t *moved = json_incref(json_array_get(tasks, (size_t)t));
+    size_t i, k;
+    json_array_remove(tasks, (size_t)t);
+    json_array_insert_new(tasks, (size_t)t + 1, moved);
+    json_array_foreach(json_object_get(role, "registers"), i, g)
+    {
+        json_t *producer = json_object_get(g, "producer");
+        json_integer_set(producer, other_of(json_integer_value(producer), t));
+        json_array_foreach(json_object_get(g, "consumers"), k, task)
+            json_integer_set(task, other_of(json_integer_value(task), t));
+    }
+}
+
+static void save(const json_t *root)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/edited.json", cli_scratch);
+    json_dump_file(root, path, JSON_INDENT(1));
+}
+
+/* The stage's one role as two, of ranks 0-1 and 2-3; returns the second. */
+static json_t *split_role(json_t *root)
+{
+    json_t *plan = json_object_get(root, "plan");
+    json_t *roles = json_object_get(plan, "roles");
+    json_t *first = json_array_get(roles, 0), *second = json_deep_copy(first);
+    json_object_set_new(first, "n_ranks", json_integer(2));
+    json_object_set_new(second, "n_ranks", json_integer(2));
+    json_object_set_new(second, "first_rank", json_integer(2));
+    json_array_append_new(roles, second);
+    return second;
+}
+
+static void test_roles(json_t *root)
+{
+    json_t *second = split_role(root);
+    int t = find_pair(json_object_get(second, "tasks"));
+    tap_ok(t >= 0, "the plan has two collectives in a row");
+    save(root);
+    cli_answer *a = cli("check \"$D/edited.json\"");
+    tap_equal_int(a->status, 0, "two roles of one stage are sound");
+    if (a->status != 0)
+        cli_show(a);
+    if (t >= 0)
+        swap_tasks(second, t);
+    save(root);
+    a = cli("check \"$D/edited.json\"");
+    tap_equal_int(a->status, 1, "collectives in two orders are refused");
+    tap_ok(strstr(a->out, "the issues number") && strstr(a->out, "ranks 0-1") &&
+               strstr(a->out, "ranks 2-3"),
+           "the counterexample names the ranks");
+}
+
+static void test_scratch(json_t *root)
+{
+    json_t *role = json_array_get(
+        json_object_get(json_object_get(root, "plan"), "roles"), 0);
+    json_t *task;
+    size_t i;
+    json_array_foreach(json_object_get(role, "tasks"), i,
+                       task) if (strcmp(text_of(task, "kind"), "box") == 0)
+        json_object_set_new(task, "scratch_bytes", json_integer(0));
+    save(root);
+    cli_answer *a = cli("check \"$D/edited.json\"");
+    tap_ok(a->status == 1 && strstr(a->out, "has 0 bytes of scratch"),
+           "collectives without scratch are refused");
+}
+
+int main(void)
+{
+    char path[600];
+    cli_begin_scratch("plan_file_test");
+    tap_equal_int(cli(PLAN)->status, 0, "a plan is written");
+    snprintf(path, sizeof path, "%s/plan.json", cli_scratch);
+    json_t *root = json_load_file(path, 0, NULL);
+    json_t *copy = json_deep_copy(root);
+    tap_ok(root != NULL, "it is JSON");
+    test_roles(root);
+    test_scratch(copy);
+    json_decref(root);
+    json_decref(copy);
+    cli_end_scratch();
+    return tap_done();
+}
