@@ -1,9 +1,11 @@
 #include "config.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "tests/tap.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void test_arena(void)
@@ -102,12 +104,49 @@ static void test_text(void)
     tap_equal_text(err.text, "file 3: first", "errors: a prefix goes before");
 }
 
+static void test_places(void)
+{
+    char file[64], link[64], fifo[64], place[FS_PATH_MAX];
+    struct stat at;
+    fs_err err = {0};
+    json_t *root = json_object();
+    snprintf(file, sizeof file, "base_test.%d.file", (int)getpid());
+    snprintf(link, sizeof link, "base_test.%d.link", (int)getpid());
+    snprintf(fifo, sizeof fifo, "base_test.%d.fifo", (int)getpid());
+    tap_equal_int(fs_write_place(file, &err, place), FS_OK,
+                  "file: a new file may be written");
+    fclose(fopen(file, "wb"));
+    if (symlink(file, link) != 0 || mkfifo(fifo, 0600) != 0)
+        printf("Bail out! no link or no FIFO can be made\n");
+    tap_equal_int(fs_json_save(root, link, &err), FS_OK,
+                  "file: a link may be written");
+    tap_ok(lstat(link, &at) == 0 && S_ISLNK(at.st_mode) &&
+               stat(file, &at) == 0 && at.st_size > 0,
+           "file: the link stays, its target is written");
+    tap_ok(fs_json_save(root, fifo, &err) == FS_INVALID &&
+               strstr(err.text, "not a regular file"),
+           "file: a FIFO is refused");
+    tap_ok(lstat(fifo, &at) == 0 && S_ISFIFO(at.st_mode),
+           "file: the FIFO stays");
+    err = (fs_err){0};
+    tap_equal_int(fs_write_place(".", &err, place), FS_INVALID,
+                  "file: a folder is refused");
+    unlink(file);
+    err = (fs_err){0};
+    tap_equal_int(fs_json_save(root, link, &err), FS_INVALID,
+                  "file: a link that leads nowhere is refused");
+    unlink(link);
+    unlink(fifo);
+    json_decref(root);
+}
+
 int main(void)
 {
     test_arena();
     test_map();
     test_draws();
     test_json();
+    test_places();
     test_text();
     return tap_done();
 }

@@ -1,6 +1,8 @@
 #include "config.h"
 #include "base/json.h"
 
+#include "base/file.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,18 +25,15 @@ fs_status fs_json_load(const char *path, fs_err *err, json_t **root)
 
 fs_status fs_json_save(const json_t *root, const char *path, fs_err *err)
 {
-    char temporary[4096];
-    int n =
-        snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid());
-    if (n < 0 || (size_t)n >= sizeof temporary)
-        return fs_fail(err, FS_INVALID, "%s: file name too long", path);
+    char place[FS_PATH_MAX], temporary[FS_PATH_MAX];
+    FS_TRY(fs_write_temporary(path, err, place, temporary));
     FILE *file = fopen(temporary, "wb");
     if (!file)
-        return fs_fail(err, FS_INVALID, "%s: %s", temporary, strerror(errno));
+        return fs_fail(err, FS_INVALID, "%s: %s", path, strerror(errno));
     int bad = json_dumpf(root, file, FS_JSON_FORMAT);
     bad |= fputc('\n', file) == EOF;
     bad |= fclose(file) != 0;
-    if (!bad && rename(temporary, path) == 0)
+    if (!bad && rename(temporary, place) == 0)
         return FS_OK;
     int why = errno;
     unlink(temporary);

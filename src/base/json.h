@@ -15,7 +15,8 @@
 /* The caller owns *root (json_decref). Duplicate keys are refused. */
 fs_status fs_json_load(const char *path, fs_err *err, json_t **root);
 
-/* Writes path.tmp, then renames: never a half-written file. */
+/* Writes a temporary file beside it, then renames: never a half-written file.
+ * What is there and is no regular file is refused; a link is followed. */
 fs_status fs_json_save(const json_t *root, const char *path, fs_err *err);
 
 /* A reader: an object and where it stands, for messages ("file: stages[2]"). */

@@ -1,6 +1,8 @@
 #include "config.h"
 #include "report/draw.h"
 
+#include "base/file.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <graphviz/gvc.h>
@@ -74,17 +76,14 @@ Agraph_t *draw_cluster(draw *d, Agraph_t *in, const char *name,
 static fs_status write_picture(GVC_t *gvc, Agraph_t *graph, const char *format,
                                const char *file, fs_err *err)
 {
-    char temporary[4096];
-    int n =
-        snprintf(temporary, sizeof temporary, "%s.%d.tmp", file, (int)getpid());
-    if (n < 0 || (size_t)n >= sizeof temporary)
-        return fs_fail(err, FS_INVALID, "%s: file name too long", file);
+    char place[FS_PATH_MAX], temporary[FS_PATH_MAX];
+    FS_TRY(fs_write_temporary(file, err, place, temporary));
     FILE *out = fopen(temporary, "wb");
     if (!out)
         return fs_fail(err, FS_INVALID, "%s: %s", file, strerror(errno));
     int bad = gvRender(gvc, graph, format, out);
     bad |= fclose(out) != 0;
-    if (!bad && rename(temporary, file) == 0)
+    if (!bad && rename(temporary, place) == 0)
         return FS_OK;
     unlink(temporary);
     return fs_fail(err, FS_INVALID, "%s: cannot be written", file);
@@ -93,10 +92,11 @@ static fs_status write_picture(GVC_t *gvc, Agraph_t *graph, const char *format,
 /* Before the child is started, so that its failures are rare. */
 static fs_status check_place(const char *file, fs_err *err)
 {
-    char dir[4096] = ".";
-    const char *slash = strrchr(file, '/');
+    char place[FS_PATH_MAX], dir[FS_PATH_MAX] = ".";
+    FS_TRY(fs_write_place(file, err, place));
+    const char *slash = strrchr(place, '/');
     if (slash)
-        snprintf(dir, sizeof dir, "%.*s", (int)(slash - file + 1), file);
+        snprintf(dir, sizeof dir, "%.*s", (int)(slash - place + 1), place);
     if (access(dir, W_OK | X_OK) == 0)
         return FS_OK;
     return fs_fail(err, FS_INVALID, "%s: cannot be written: %s", file,
