@@ -70,6 +70,14 @@ static void show_progress(void *ctx, int64_t step, double loss, double step_s)
         fputs("\r\033[K", stderr);
 }
 
+/* For tests of the guard: seconds without progress that end the job. */
+static double stall_seconds(void)
+{
+    const char *said = getenv("FS_STALL_S");
+    double seconds = said ? strtod(said, NULL) : 0;
+    return seconds > 0 && isfinite(seconds) ? seconds : 0;
+}
+
 static fs_status train(cli *c, const cli_plan *p, exec_world *world,
                        cli_outcome *out)
 {
@@ -86,6 +94,7 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
         .kernels = c->args.kernels ? c->args.kernels : "auto",
         .lr = c->args.lr,
         .weight_decay = c->args.weight_decay,
+        .stall_s = stall_seconds(),
         .warmup = steps > 4 ? 2 : 0,
         .trace = &out->trace,
         .progress = getenv("FS_PROGRESS") ? show_progress : NULL,

@@ -294,11 +294,17 @@ static void report_stall(exec_rank *rank, double seconds)
     exec_world_abort(rank->world, text.at);
 }
 
-static void watch(exec_rank *rank, const exec_idle *idle)
+enum { LOOK_NS = 50000000 };
+
+/* By time, and after rounds that moved something too: a poll that only took
+ * long counts as movement, and never completes what a stopped rank owes. */
+static void watch(exec_rank *rank, int64_t *looked_ns)
 {
-    if (idle->rounds % 4096 != 0)
+    int64_t now = fs_now_ns();
+    if (now - *looked_ns < LOOK_NS)
         return;
-    int64_t quiet = fs_now_ns() - rank->last_move_ns;
+    *looked_ns = now;
+    int64_t quiet = now - rank->last_move_ns;
     if (quiet > stall_limit_ns(rank))
         report_stall(rank, (double)quiet * 1e-9);
 }
@@ -306,18 +312,18 @@ static void watch(exec_rank *rank, const exec_idle *idle)
 void exec_rank_run(exec_rank *rank)
 {
     exec_idle idle = {0};
-    rank->begin_ns = rank->last_move_ns = fs_now_ns();
+    int64_t looked_ns = fs_now_ns();
+    rank->begin_ns = rank->last_move_ns = looked_ns;
     while (!plan_actors_finished(rank->actors)) {
         bool moved = false;
         for (int32_t s = 0; s < rank->role->n_streams; s++)
             moved |= serve_stream(rank, s);
         if (rank->tells)
             exec_rank_tell_losses(rank);
-        if (moved) {
+        if (moved)
             idle.rounds = 0;
-            continue;
-        }
-        exec_idle_wait(rank->world, &idle);
-        watch(rank, &idle);
+        else
+            exec_idle_wait(rank->world, &idle);
+        watch(rank, &looked_ns);
     }
 }
