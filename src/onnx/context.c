@@ -51,12 +51,12 @@ onnx_value *onnx_value_of(onnx_ctx *c, int32_t i)
     const char *name = c->node->in.at[i];
     int32_t id = fs_map_get(&c->index, name);
     if (id < 0) {
-        onnx_fail(c, "input \"%s\" is made by no earlier node", name);
+        onnx_fail(c, "input \"%.80s\" is made by no earlier node", name);
         return NULL;
     }
     onnx_value *value = &c->values.at[id];
     if (value->refused) {
-        onnx_fail(c, "input \"%s\": %s", name, value->refused);
+        onnx_fail(c, "input \"%.80s\": %s", name, value->refused);
         return NULL;
     }
     return value;
@@ -94,7 +94,7 @@ fs_status onnx_need(onnx_ctx *c, int32_t i, const char *what,
     if (*out || c->err->status != FS_OK)
         return c->err->status;
     return onnx_fail(c,
-                     "%s (input \"%s\") depends on the data; it must be "
+                     "%s (input \"%.80s\") depends on the data; it must be "
                      "known at import",
                      what, c->node->in.at[i]);
 }
@@ -206,7 +206,7 @@ static fs_status add_value(onnx_ctx *c, int32_t i, onnx_value value)
     value.name = c->node->out.at[i];
     int32_t *id = fs_map_at(&c->index, value.name);
     if (*id >= 0)
-        return onnx_fail(c, "output \"%s\" is made twice", value.name);
+        return onnx_fail(c, "output \"%.80s\" is made twice", value.name);
     *id = c->values.n;
     fs_push(c->arena, &c->values, value);
     return FS_OK;

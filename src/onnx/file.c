@@ -41,8 +41,8 @@ static fs_status map_file(const char *path, fs_err *err, onnx_mapping *out)
 static fs_status refuse_location(const onnx_model *model, const char *location,
                                  const char *why, fs_err *err)
 {
-    return fs_fail(err, FS_INVALID, "%s: external data \"%s\": %s", model->path,
-                   location, why);
+    return fs_fail(err, FS_INVALID, "%s: external data \"%.80s\": %s",
+                   model->path, location, why);
 }
 
 static bool is_sane_location(const char *location)
@@ -116,7 +116,7 @@ static fs_status map_tensor(onnx_model *model, const onnx_tensor *tensor,
         return FS_OK;
     if (!tensor->location)
         return fs_fail(err, FS_INVALID,
-                       "%s: external data of tensor \"%s\" has no location",
+                       "%s: external data of tensor \"%.80s\" has no location",
                        model->path, tensor->name);
     return map_external(model, tensor->location, err);
 }

@@ -11,11 +11,11 @@ static fs_status output_tensor(onnx_ctx *c, int32_t i, int32_t *out)
     const char *name = c->model->proto.outputs.at[i].name;
     int32_t id = fs_map_get(&c->index, name);
     if (id < 0 || c->values.at[id].refused)
-        return onnx_fail(c, "output \"%s\" is made by no node", name);
+        return onnx_fail(c, "output \"%.80s\" is made by no node", name);
     onnx_value *value = &c->values.at[id];
     *out = value->tensor;
     if (value->tensor < 0)
-        return onnx_fail(c, "output \"%s\" depends on no input", name);
+        return onnx_fail(c, "output \"%.80s\" depends on no input", name);
     if (c->graph->tensors.at[value->tensor].role == IR_ACTIVATION &&
         ir_graph_find(c->graph, name) < 0)
         ir_graph_rename(c->graph, value->tensor, name);
@@ -58,7 +58,7 @@ static fs_status append_loss(onnx_ctx *c, int32_t output)
         g->loss = ir_cross_entropy(g, output, labels);
     } else {
         return onnx_fail(c,
-                         "loss \"%s\" is unknown; there are cross-entropy "
+                         "loss \"%.80s\" is unknown; there are cross-entropy "
                          "and mse",
                          c->options->loss);
     }
@@ -82,7 +82,7 @@ static fs_status find_loss(onnx_ctx *c)
     }
     if (c->graph->loss >= 0) {
         if (n > 1)
-            onnx_note(c, "only the loss \"%s\" is kept of %d outputs",
+            onnx_note(c, "only the loss \"%.80s\" is kept of %d outputs",
                       c->graph->tensors.at[c->graph->loss].name, n);
         if (c->options->loss)
             onnx_note(c, "the graph has a loss; --loss is not used");

@@ -55,12 +55,13 @@ static fs_status find_handler(onnx_ctx *c, const onnx_row **row)
     *row = is_standard(node->domain) ? onnx_find_row(node->op) : NULL;
     if (*row)
         return FS_OK;
-    return onnx_fail(c, "operator \"%s\" of domain \"%s\" is not supported%s",
-                     node->op, domain,
-                     is_standard(node->domain) || !c->model->proto.functions.n
-                         ? ""
-                         : "; local functions are not inlined: export "
-                           "without them");
+    return onnx_fail(
+        c, "operator \"%.80s\" of domain \"%.80s\" is not supported%s",
+        node->op, domain,
+        is_standard(node->domain) || !c->model->proto.functions.n
+            ? ""
+            : "; local functions are not inlined: export "
+              "without them");
 }
 
 static bool all_known(const onnx_ctx *c)
@@ -147,7 +148,7 @@ static void explain_failure(onnx_ctx *c)
                  "to %lld; export with dynamic_axes for axis 0)",
                  (long long)c->old_batch, (long long)c->batch);
     }
-    fs_err_prefix(c->err, "%s: node %d \"%.200s\" (%.60s)", c->model->path,
+    fs_err_prefix(c->err, "%s: node %d \"%.80s\" (%.60s)", c->model->path,
                   c->at, node->name, node->op);
 }
 

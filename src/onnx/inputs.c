@@ -34,7 +34,7 @@ static fs_status matches(const char *regex, const char *name, fs_err *err,
     if (fault) {
         char why[128];
         regerror(fault, &compiled, why, sizeof why);
-        return fs_fail(err, FS_INVALID, "--params \"%s\": %s", regex, why);
+        return fs_fail(err, FS_INVALID, "--params \"%.80s\": %s", regex, why);
     }
     *out = regexec(&compiled, name, 0, NULL, 0) == 0;
     regfree(&compiled);
@@ -58,14 +58,14 @@ static fs_status parse_bind(const char *bind, fs_err *err, int64_t *out)
 {
     const char *equals = strchr(bind, '=');
     if (!equals || equals == bind)
-        return fs_fail(err, FS_INVALID, "--bind \"%s\": NAME=SIZE is wanted",
+        return fs_fail(err, FS_INVALID, "--bind \"%.80s\": NAME=SIZE is wanted",
                        bind);
     char *end;
     errno = 0;
     *out = strtoll(equals + 1, &end, 10);
     if (errno || end == equals + 1 || *end || *out < 1)
         return fs_fail(err, FS_INVALID,
-                       "--bind \"%s\": the size must be a "
+                       "--bind \"%.80s\": the size must be a "
                        "positive number",
                        bind);
     return FS_OK;
@@ -108,7 +108,7 @@ static fs_status check_binds(const onnx_model *model,
                                         strcspn(bind, "="));
         if (!found)
             return fs_fail(err, FS_INVALID,
-                           "%s: --bind \"%s\": no input has "
+                           "%s: --bind \"%.80s\": no input has "
                            "such a dimension",
                            model->path, bind);
     }
@@ -156,7 +156,7 @@ static fs_status check_bound(const onnx_model *model,
                              fs_text *unbound)
 {
     if (info->rank < 0)
-        return fs_fail(err, FS_INVALID, "%s: input \"%s\" has no shape",
+        return fs_fail(err, FS_INVALID, "%s: input \"%.80s\" has no shape",
                        model->path, info->name);
     for (int32_t i = 0; i < info->rank; i++) {
         const onnx_dim *dim = &info->dim[i];
@@ -166,7 +166,7 @@ static fs_status check_bound(const onnx_model *model,
         if (dim->symbol)
             FS_TRY(find_bind(options, dim->symbol, err, &size));
         if (!size)
-            fs_text_add(unbound, "%s%s (input \"%s\", axis %d)",
+            fs_text_add(unbound, "%s%s (input \"%.80s\", axis %d)",
                         unbound->n ? ", " : "",
                         dim->symbol ? dim->symbol : "unnamed", info->name, i);
     }
@@ -313,7 +313,7 @@ static fs_status add_input(onnx_ctx *c, const onnx_value_info *info,
     ir_shape shape;
     int32_t batch_axis;
     bool parameter;
-    snprintf(what, sizeof what, "input \"%s\"", info->name);
+    snprintf(what, sizeof what, "input \"%.80s\"", info->name);
     FS_TRY(onnx_dtype_parse(info->dtype, what, c->err, &dtype));
     FS_TRY(onnx_is_parameter(info, c->options, c->err, &parameter));
     FS_TRY(bind_shape(c, info, batch, &shape, &batch_axis));
@@ -324,7 +324,7 @@ static fs_status add_input(onnx_ctx *c, const onnx_value_info *info,
         return c->graph->err.status;
     int32_t *id = fs_map_at(&c->index, info->name);
     if (*id >= 0)
-        return onnx_fail(c, "two values are called \"%s\"", info->name);
+        return onnx_fail(c, "two values are called \"%.80s\"", info->name);
     *id = c->values.n;
     fs_push(c->arena, &c->values,
             (onnx_value){.name = info->name, .tensor = tensor});
@@ -348,7 +348,7 @@ static fs_status add_initializers(onnx_ctx *c)
         value.is_weight = !value.is_known;
         int32_t *id = fs_map_at(&c->index, name);
         if (*id >= 0)
-            return onnx_fail(c, "two initializers are called \"%s\"", name);
+            return onnx_fail(c, "two initializers are called \"%.80s\"", name);
         *id = c->values.n;
         fs_push(c->arena, &c->values, value);
     }

@@ -65,7 +65,7 @@ static fs_status get_window(onnx_ctx *c, const ir_shape *in,
     if (strncmp(mode, "SAME_", 5) == 0)
         pad_same(out, in, strcmp(mode, "SAME_UPPER") == 0);
     else if (strcmp(mode, "NOTSET") != 0 && strcmp(mode, "VALID") != 0)
-        return onnx_fail(c, "auto_pad \"%s\" is unknown", mode);
+        return onnx_fail(c, "auto_pad \"%.80s\" is unknown", mode);
     return FS_OK;
 }
 
@@ -234,7 +234,7 @@ fs_status onnx_import_cross_entropy(onnx_ctx *c)
         return onnx_fail(c, "class weights are not supported");
     if (!sum && strcmp(reduction, "mean") != 0)
         return onnx_fail(c,
-                         "reduction \"%s\" is not supported; mean and sum "
+                         "reduction \"%.80s\" is not supported; mean and sum "
                          "are",
                          reduction);
     if (in.rank < 2 || labels.rank != in.rank - 1)

@@ -79,7 +79,7 @@ typedef struct payload {
 
 static fs_status fail(const payload *p, const char *what)
 {
-    return fs_fail(p->err, FS_INVALID, "%s: byte %zu: tensor \"%s\" %s",
+    return fs_fail(p->err, FS_INVALID, "%s: byte %zu: tensor \"%.80s\" %s",
                    p->tensor->body.file,
                    (size_t)(p->tensor->body.at - p->tensor->body.base),
                    p->tensor->name, what);
@@ -250,7 +250,7 @@ fs_status onnx_tensor_load(const onnx_model *model, const onnx_tensor *tensor,
 {
     payload p = {.model = model, .tensor = tensor, .arena = arena, .err = err};
     char what[200];
-    snprintf(what, sizeof what, "%s: tensor \"%s\"", tensor->body.file,
+    snprintf(what, sizeof what, "%s: tensor \"%.80s\"", tensor->body.file,
              tensor->name);
     FS_TRY(onnx_dtype_parse(tensor->dtype, what, err, &p.dtype));
     FS_TRY(onnx_shape_size(&tensor->shape, p.dtype, what, err, &p.count,
