@@ -36,6 +36,8 @@ typedef struct cli {
     int64_t run;    /* row of this command, 0 before it began */
     json_t *result; /* the object that --json prints */
     bool quiet;     /* nothing on stdout (ranks other than 0) */
+    bool mute;      /* no message either: rank 0 gives the job's */
+    struct exec_world *world; /* of a rank; main leaves it last of all */
 } cli;
 
 /* Fills args; FS_INVALID names the flag and the command's usage. *help is set
@@ -46,6 +48,10 @@ void cli_help(const char *command, FILE *out);
 
 /* "16G", "512MiB", "1e9" -> bytes. */
 fs_status cli_parse_bytes(const char *text, fs_err *err, int64_t *out);
+/* FS_INVALID when --kernels names none. */
+fs_status cli_check_kernels(cli *c);
+/* FS_INVALID, naming `path`, when no file could be written there. */
+fs_status cli_check_writable(cli *c, const char *path);
 
 /* stdout for people: nothing with --json. */
 void cli_say(const cli *c, const char *format, ...)

@@ -260,39 +260,17 @@ static fs_status tell(cli *c, const cli_plan *p, const cli_outcome *o)
 }
 
 /* A rank: with FS_RESULT set, another process waits for the outcome. */
-static fs_status as_rank(cli *c, const cli_plan *p, exec_world *world)
+static fs_status as_rank(cli *c, const cli_plan *p)
 {
     const char *result = getenv("FS_RESULT");
-    int32_t rank = exec_world_rank(world);
     cli_outcome outcome = {0};
-    if (exec_world_size(world) != p->cluster->n_devices)
-        return fs_fail(&c->err, FS_INVALID,
-                       "the plan is for %d ranks, but %d were started",
-                       p->cluster->n_devices, exec_world_size(world));
-    FS_TRY(train(c, p, world, &outcome));
-    if (rank != 0)
+    FS_TRY(exec_world_agree(c->world, train(c, p, c->world, &outcome),
+                            &c->err));
+    if (exec_world_rank(c->world) != 0)
         return FS_OK;
     if (result)
         return cli_outcome_write(&outcome, p->plan, result, &c->err);
     return tell(c, p, &outcome);
-}
-
-static fs_status rank_main(cli *c, const cli_plan *p)
-{
-    exec_world *world;
-    FS_TRY(exec_world_open(&c->err, &world));
-    c->quiet = exec_world_rank(world) != 0 || getenv("FS_RESULT");
-    fs_status status =
-        cli_begin(c, p->model.origin.model, p->model.origin.cluster);
-    if (status == FS_OK)
-        status = cli_digests(c, p->plan->model_digest, p->plan->cluster_digest,
-                             p->plan->digest);
-    if (status == FS_OK)
-        status = as_rank(c, p, world);
-    if (status != FS_OK && exec_world_size(world) > 1)
-        exec_world_abort(world, c->err.text);
-    exec_world_close(world);
-    return status;
 }
 
 static void add(const char **words, int *n, const char *flag, const char *value)
@@ -343,12 +321,38 @@ static fs_status start_and_wait(cli *c, const cli_plan *p)
     return status;
 }
 
+/* What is to be written at the end can be written. */
+static fs_status check_files(cli *c)
+{
+    const char *dir = c->args.pictures;
+    struct stat there;
+    if (c->args.trace)
+        FS_TRY(cli_check_writable(c, c->args.trace));
+    if (!dir)
+        return FS_OK;
+    if (stat(dir, &there) != 0)
+        return cli_check_writable(c, dir); /* a folder that run makes */
+    return cli_check_writable(c, fs_printf(c->arena, "%s/plan.svg", dir));
+}
+
+/* The proof's own keys stay in the answer only when it found something: they
+ * are no figures of a run. */
+static fs_status prove(cli *c, const cli_plan *p)
+{
+    plan_report report = {0};
+    static const char *const keys[] = {"ok", "live", "findings", "peak_bytes"};
+    fs_status status = cli_plan_prove(c, p, &report);
+    for (size_t i = 0; status == FS_OK && i < sizeof keys / sizeof keys[0]; i++)
+        json_object_del(c->result, keys[i]);
+    return status;
+}
+
 /* Everything that can be wrong with the input is found before a rank starts. */
 static fs_status check_all(cli *c, const cli_plan *p)
 {
-    plan_report report = {0};
     exec_data data;
     FS_TRY(check_backend(c));
+    FS_TRY(cli_check_kernels(c));
     FS_TRY(check_host(c, p));
     if (!c->args.data)
         return fs_fail(&c->err, FS_INVALID,
@@ -357,34 +361,72 @@ static fs_status check_all(cli *c, const cli_plan *p)
                           c->arena, &c->err, &data));
     if (data.close)
         data.close(data.ctx);
-    return cli_plan_prove(c, p, &report);
+    FS_TRY(check_files(c));
+    return prove(c, p);
 }
 
-static fs_status run_plan(cli *c, const cli_plan *p)
+static fs_status begin(cli *c, const cli_plan *p)
 {
+    FS_TRY(cli_begin(c, p->model.origin.model, p->model.origin.cluster));
+    return cli_digests(c, p->plan->model_digest, p->plan->cluster_digest,
+                       p->plan->digest);
+}
+
+static fs_status check_job(cli *c, const cli_plan *p)
+{
+    int32_t ranks = exec_world_size(c->world);
+    if (ranks != p->cluster->n_devices)
+        return fs_fail(&c->err, FS_INVALID,
+                       "the plan is for %d ranks, but %d %s started",
+                       p->cluster->n_devices, ranks, ranks == 1 ? "was" : "were");
+    return FS_OK;
+}
+
+/* What is wrong with the input, every rank finds: rank 0 says it. */
+static fs_status rank_main(cli *c, cli_plan *p)
+{
+    fs_status status = cli_plan_open(c, c->args.operands[0], p);
+    if (status == FS_OK)
+        status = check_job(c, p);
+    if (status == FS_OK)
+        status = check_all(c, p);
+    if (status == FS_OK && !c->args.dry_run)
+        status = begin(c, p);
+    FS_TRY(exec_world_agree(c->world, status, &c->err));
+    return c->args.dry_run ? FS_OK : as_rank(c, p);
+}
+
+static fs_status join_ranks(cli *c)
+{
+    FS_TRY(exec_world_open(&c->err, &c->world));
+    c->mute = exec_world_rank(c->world) != 0;
+    c->quiet = c->mute || getenv("FS_RESULT");
+    return FS_OK;
+}
+
+static fs_status user_main(cli *c, cli_plan *p)
+{
+    FS_TRY(cli_plan_open(c, c->args.operands[0], p));
     FS_TRY(check_all(c, p));
     if (c->args.dry_run) {
         cli_say(c, "everything is in place for %lld steps on %d ranks\n",
                 (long long)steps_of(c), p->cluster->n_devices);
         return FS_OK;
     }
-    if (cli_am_rank())
-        return rank_main(c, p);
-    FS_TRY(cli_begin(c, p->model.origin.model, p->model.origin.cluster));
-    FS_TRY(cli_digests(c, p->plan->model_digest, p->plan->cluster_digest,
-                       p->plan->digest));
+    FS_TRY(begin(c, p));
     return start_and_wait(c, p);
 }
 
 fs_status cli_cmd_run(cli *c)
 {
+    if (cli_am_rank())
+        FS_TRY(join_ranks(c));
     if (c->args.n_operands != 1)
         return fs_fail(&c->err, FS_INVALID, "run wants one PLAN");
     if (c->args.steps == 0)
         return fs_fail(&c->err, FS_INVALID, "--steps must be at least 1");
-    cli_plan p;
-    FS_TRY(cli_plan_open(c, c->args.operands[0], &p));
-    fs_status status = run_plan(c, &p);
+    cli_plan p = {0};
+    fs_status status = c->world ? rank_main(c, &p) : user_main(c, &p);
     cli_plan_close(&p);
     return status;
 }

@@ -131,5 +131,7 @@ static fs_status simulate(cli *c, const cli_plan *p)
 
 fs_status cli_cmd_sim(cli *c)
 {
+    if (c->args.trace)
+        FS_TRY(cli_check_writable(c, c->args.trace));
     return cli_with_plan(c, simulate);
 }

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "exec/exec.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -117,7 +118,7 @@ static void finish(cli *c, fs_status status)
         store_run_end(c->db, c->run, status, text, message, &err) != FS_OK)
         fs_warn("%s", err.text);
     free(text);
-    if (message)
+    if (message && !c->mute)
         fs_warn("%s", message);
     if (c->args.json && !c->quiet && status != FS_INVALID) {
         json_dumpf(c->result, stdout, FS_JSON_FORMAT);
@@ -126,6 +127,8 @@ static void finish(cli *c, fs_status status)
     store_close(c->db);
     json_decref(c->result);
     fs_arena_destroy(c->arena);
+    fflush(stdout);
+    exec_world_close(c->world);
 }
 
 int main(int argc, char **argv)

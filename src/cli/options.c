@@ -2,10 +2,13 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 typedef enum kind { FLAG, TEXT, COUNT, REAL, LIST } kind;
 
@@ -213,5 +216,34 @@ fs_status cli_parse_bytes(const char *text, fs_err *err, int64_t *out)
                        "512MiB",
                        text);
     *out = (int64_t)(number * unit);
+    return FS_OK;
+}
+
+fs_status cli_check_kernels(cli *c)
+{
+    const char *said = c->args.kernels;
+    if (!said || strcmp(said, "auto") == 0 || strcmp(said, "reference") == 0)
+        return FS_OK;
+    return fs_fail(&c->err, FS_INVALID,
+                   "--kernels %s is unknown; there are auto and reference",
+                   said);
+}
+
+/* Tries it beside the file, as the writer does: permissions alone say nothing
+ * to root or about a file system that cannot be written. */
+fs_status cli_check_writable(cli *c, const char *path)
+{
+    struct stat there;
+    const char *probe =
+        fs_printf(c->arena, "%s.%d.try", path, (int)getpid());
+    if (!path[0] || (stat(path, &there) == 0 && S_ISDIR(there.st_mode)))
+        return fs_fail(&c->err, FS_INVALID, "cannot write '%s': %s", path,
+                       path[0] ? "it is a folder" : "it names no file");
+    int file = open(probe, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    if (file < 0)
+        return fs_fail(&c->err, FS_INVALID, "cannot write %s: %s", path,
+                       strerror(errno));
+    close(file);
+    unlink(probe);
     return FS_OK;
 }

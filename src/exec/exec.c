@@ -43,16 +43,6 @@ static fs_status compare_plans(exec_world *world, const plan *p,
     return FS_OK;
 }
 
-/* All ranks fail, or none does: a rank that goes on alone would hang. */
-static fs_status agree(exec_world *world, fs_status mine, fs_err *err)
-{
-    int32_t worst = (int32_t)mine;
-    exec_world_reduce(world, &worst, 1, MPI_INT32_T, MPI_MAX);
-    if (worst != FS_OK && mine == FS_OK)
-        return fs_fail(err, (fs_status)worst, "another rank cannot start");
-    return mine;
-}
-
 /* ---- after ---- */
 
 static int compare_doubles(const void *a, const void *b)
@@ -114,7 +104,8 @@ fs_status exec_run(exec_world *world, const ir_graph *graph,
     FS_TRY(compare_plans(world, p, options, err));
     fs_status status =
         exec_rank_open(world, graph, p, data, options, arena, err, &rank);
-    status = agree(world, status, err);
+    /* A rank that went on alone would hang. */
+    status = exec_world_agree(world, status, err);
     if (status == FS_OK) {
         exec_rank_plan_losses(&rank);
         exec_world_barrier(world);

@@ -18,6 +18,9 @@ void exec_world_close(exec_world *world);
 int32_t exec_world_rank(const exec_world *world);
 int32_t exec_world_size(const exec_world *world);
 bool exec_started_by_mpirun(void);
+/* All ranks call it: all go on, or all fail with what the first rank that
+ * failed found (its number before the text, unless it is rank 0). */
+fs_status exec_world_agree(exec_world *world, fs_status mine, fs_err *err);
 /* Ends the whole job: prints "rank R: task: cause" once, status 3. */
 void exec_world_abort(exec_world *world, const char *cause)
     __attribute__((noreturn));

@@ -150,6 +150,18 @@ void exec_world_barrier(exec_world *world)
         EXEC_MPI(world, MPI_Barrier(world->comm));
 }
 
+fs_status exec_world_agree(exec_world *world, fs_status mine, fs_err *err)
+{
+    int32_t first = mine == FS_OK ? world->size : world->rank;
+    exec_world_reduce(world, &first, 1, MPI_INT32_T, MPI_MIN);
+    if (first == world->size)
+        return FS_OK;
+    if (first == world->rank && first > 0)
+        fs_err_prefix(err, "rank %d", first);
+    exec_world_bcast(world, err, sizeof *err, first);
+    return err->status;
+}
+
 static void relax_core(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
