@@ -117,6 +117,13 @@ static void test_files(void)
                 ":3:", "malformed JSON: the line");
     refuse_text("[]", "must be an object", "an array is no cluster");
     refuse_text("{\"version\": 2}", "version", "another version is refused");
+    refuse_text("{\"version\": 1, \"gruops\": []}", "gruops is an unknown key",
+                "an unknown key is named");
+    refuse_text("{\"version\": 1, \"groups\": [{\"nodes\": 1, \"turn\": 3}]}",
+                "groups[0].turn is an unknown key",
+                "an unknown key is named with its place");
+    refuse(fs_printf(arena, "%s/clusters/l4.json", data), "is a device file",
+           "a device file is no cluster, and said so");
     refuse_text("{\"version\": 1}", "groups is missing",
                 "a missing field is named");
     refuse_text("{\"version\": 1, \"groups\": []}", "zero devices",

@@ -57,9 +57,27 @@ static fs_status read_flag(const fs_json *in, const char *key, fs_err *err,
     return FS_OK;
 }
 
-static fs_status read_link_at(const fs_json *in, fs_arena *arena, fs_err *err,
-                              hw_link *out)
+fs_status hw_check_keys(const fs_json *in, const char *const *known,
+                        fs_err *err)
 {
+    const char *key;
+    json_t *value;
+    json_object_foreach(in->value, key, value)
+    {
+        int32_t i = 0;
+        while (known[i] && strcmp(known[i], key) != 0)
+            i++;
+        if (!known[i])
+            return fs_fail(err, FS_INVALID, "%s: %s%s%.80s is an unknown key",
+                           in->file, in->where, separator(in), key);
+    }
+    return FS_OK;
+}
+
+static fs_status read_link_at(const fs_json *in, const char *const *keys,
+                              fs_arena *arena, fs_err *err, hw_link *out)
+{
+    FS_TRY(hw_check_keys(in, keys, err));
     FS_TRY(read_text(in, "name", arena, err, &out->name));
     FS_TRY(read_from(in, "latency_s", 0, false, err, &out->latency_s));
     FS_TRY(read_from(in, "bandwidth_bps", 0, true, err, &out->bandwidth_bps));
@@ -69,18 +87,23 @@ static fs_status read_link_at(const fs_json *in, fs_arena *arena, fs_err *err,
 fs_status hw_read_link(const fs_json *in, const char *key, fs_arena *arena,
                        fs_err *err, hw_link *out)
 {
+    static const char *const keys[] = {"name",     "latency_s", "bandwidth_bps",
+                                       "on_cores", "source",    NULL};
     fs_json link;
     FS_TRY(fs_json_object(in, key, err, &link));
-    return read_link_at(&link, arena, err, out);
+    return read_link_at(&link, keys, arena, err, out);
 }
 
 fs_status hw_read_outer(const fs_json *in, fs_arena *arena, fs_err *err,
                         hw_cluster *out)
 {
+    static const char *const keys[] = {"name",     "latency_s", "bandwidth_bps",
+                                       "on_cores", "source",    "nics_per_node",
+                                       NULL};
     fs_json link;
     int64_t nics = 1;
     FS_TRY(fs_json_object(in, "outer", err, &link));
-    FS_TRY(read_link_at(&link, arena, err, &out->outer));
+    FS_TRY(read_link_at(&link, keys, arena, err, &out->outer));
     if (fs_json_has(&link, "nics_per_node"))
         FS_TRY(fs_json_int(&link, "nics_per_node", 1, 1024, err, &nics));
     out->nics_per_node = (int32_t)nics;
@@ -90,8 +113,10 @@ fs_status hw_read_outer(const fs_json *in, fs_arena *arena, fs_err *err,
 static fs_status read_point(const fs_json *list, size_t i, fs_arena *arena,
                             fs_err *err, hw_point *out)
 {
+    static const char *const keys[] = {"what", "work", "seconds", NULL};
     fs_json point;
     FS_TRY(fs_json_item(list, i, err, &point));
+    FS_TRY(hw_check_keys(&point, keys, err));
     FS_TRY(read_text(&point, "what", arena, err, &out->what));
     FS_TRY(read_from(&point, "work", 0, true, err, &out->work));
     return read_from(&point, "seconds", 0, true, err, &out->seconds);
@@ -119,8 +144,21 @@ static fs_status read_points(const fs_json *in, fs_arena *arena, fs_err *err,
 fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
                          hw_device *out)
 {
+    static const char *const keys[] = {"name",
+                                       "memory_bytes",
+                                       "memory_bps",
+                                       "fp32_flops",
+                                       "tf32_flops",
+                                       "bf16_flops",
+                                       "matmul_efficiency",
+                                       "launch_s",
+                                       "source",
+                                       "memory_efficiency",
+                                       "points",
+                                       NULL};
     fs_json dev;
     FS_TRY(fs_json_object(in, "device", err, &dev));
+    FS_TRY(hw_check_keys(&dev, keys, err));
     FS_TRY(read_text(&dev, "name", arena, err, &out->name));
     FS_TRY(read_from(&dev, "memory_bytes", 0, true, err, &out->memory_bytes));
     FS_TRY(read_from(&dev, "memory_bps", 0, true, err, &out->memory_bps));
@@ -144,9 +182,14 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
 static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
                             fs_err *err, hw_group *out)
 {
+    static const char *const keys[] = {"nodes",          "devices_per_node",
+                                       "cores_per_node", "turn_s",
+                                       "device",         "inner",
+                                       "memory",         NULL};
     fs_json in;
     int64_t nodes, devices, cores = 0;
     FS_TRY(fs_json_item(list, i, err, &in));
+    FS_TRY(hw_check_keys(&in, keys, err));
     FS_TRY(fs_json_int(&in, "nodes", 1, HW_MAX_DEVICES, err, &nodes));
     FS_TRY(
         fs_json_int(&in, "devices_per_node", 1, HW_MAX_DEVICES, err, &devices));
@@ -183,13 +226,21 @@ static fs_status check_devices(const hw_cluster *cluster, const char *file,
 static fs_status read_cluster(const fs_json *in, fs_arena *arena, fs_err *err,
                               hw_cluster *out)
 {
+    static const char *const keys[] = {"version", "made_from", "host",
+                                       "groups",  "outer",     NULL};
     fs_json list;
     int64_t version;
     if (!json_is_object(in->value))
         return fs_fail(err, FS_INVALID, "%s: a cluster must be an object",
                        in->file);
+    if (fs_json_has(in, "device") && fs_json_has(in, "node"))
+        return fs_fail(err, FS_INVALID,
+                       "%s is a device file: give it as NODESxDEVICES:NAME, "
+                       "as in 2x8:a100-sxm4-80g",
+                       in->file);
     FS_TRY(fs_json_int(in, "version", HW_FORMAT_VERSION, HW_FORMAT_VERSION, err,
                        &version));
+    FS_TRY(hw_check_keys(in, keys, err));
     if (fs_json_has(in, "host"))
         FS_TRY(read_text(in, "host", arena, err, &out->host));
     FS_TRY(fs_json_array(in, "groups", err, &list));
