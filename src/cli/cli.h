@@ -91,6 +91,10 @@ fs_status cli_cluster_open(cli *c, const char *spec, hw_cluster **out);
 fs_status cli_probe(cli *c, hw_cluster **out);
 /* Keeps the figures as what `local` means. */
 fs_status cli_remember_local(cli *c, const hw_cluster *cluster);
+/* FS_INVALID unless --ranks is absent or a number of ranks for this host. */
+fs_status cli_check_ranks(cli *c);
+/* A probed host as `local` means it: --ranks devices, one per core without. */
+void cli_see_local(const cli *c, hw_cluster *cluster);
 /* Is this process a rank that this program, or the user's mpirun, started? */
 bool cli_am_rank(void);
 

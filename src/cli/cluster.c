@@ -17,19 +17,33 @@ bool cli_is_cluster(const char *spec)
            (n > 5 && strcmp(spec + n - 5, ".json") == 0);
 }
 
-/* The figures are of the host; how many ranks share it is the caller's. */
-static void seen_as(hw_cluster *cluster, int64_t ranks)
+enum {
+    MOST_RANKS = 64,  /* of the pass that outnumbers the cores */
+    MOST_LOCAL = 4096 /* that one host is seen as */
+};
+
+fs_status cli_check_ranks(cli *c)
 {
+    int64_t ranks = c->args.ranks;
+    if (ranks == 0 || ranks > MOST_LOCAL)
+        return fs_fail(&c->err, FS_INVALID, "--ranks must be 1 to %d",
+                       MOST_LOCAL);
+    return FS_OK;
+}
+
+/* The figures are of the host; how many ranks share it is the caller's. */
+void cli_see_local(const cli *c, hw_cluster *cluster)
+{
+    int64_t ranks = c->args.ranks;
     hw_group *group = &cluster->groups[0];
     double whole = group->device.memory_bytes * group->devices_per_node;
     if (ranks < 1)
         ranks = group->cores_per_node;
     group->devices_per_node = (int32_t)ranks;
     group->device.memory_bytes = floor(whole / (double)ranks);
+    cluster->name = "local";
     hw_cluster_finish(cluster);
 }
-
-enum { MOST_RANKS = 64 }; /* of the pass that outnumbers the cores */
 
 fs_status cli_probe(cli *c, hw_cluster **out)
 {
@@ -99,8 +113,7 @@ static fs_status open_local(cli *c, hw_cluster **out)
         status = cli_remember_local(c, *out);
     }
     FS_TRY(status);
-    seen_as(*out, c->args.ranks);
-    (*out)->name = "local";
+    cli_see_local(c, *out);
     return FS_OK;
 }
 
@@ -108,8 +121,7 @@ fs_status cli_cluster_open(cli *c, const char *spec, hw_cluster **out)
 {
     if (!spec)
         return fs_fail(&c->err, FS_INVALID, "%s wants --cluster C", c->command);
-    if (c->args.ranks == 0)
-        return fs_fail(&c->err, FS_INVALID, "--ranks must be at least 1");
+    FS_TRY(cli_check_ranks(c));
     if (strcmp(spec, "local") == 0)
         return open_local(c, out);
     if (c->args.ranks > 0)

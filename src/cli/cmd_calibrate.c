@@ -27,12 +27,22 @@ static fs_status measure(cli *c, exec_world *world)
 
 static fs_status as_rank(cli *c)
 {
-    exec_world *world;
-    FS_TRY(exec_world_open(&c->err, &world));
+    FS_TRY(exec_world_open(&c->err, &c->world));
     c->quiet = true;
-    fs_status status = measure(c, world);
-    exec_world_close(world);
-    return status;
+    c->mute = exec_world_rank(c->world) != 0;
+    return exec_world_agree(c->world, measure(c, c->world), &c->err);
+}
+
+/* What was said is true when it is said. */
+static void tell(cli *c, int32_t n_points)
+{
+    json_object_set_new(c->result, "points", json_integer(n_points));
+    json_object_set_new(c->result, "file",
+                        json_string(c->args.output ? c->args.output : ""));
+    cli_say(c, "%d points measured%s\n", n_points,
+            c->db ? "; `local` now means these figures" : "");
+    if (c->args.output)
+        cli_say(c, "written to %s\n", c->args.output);
 }
 
 fs_status cli_cmd_calibrate(cli *c)
@@ -44,18 +54,16 @@ fs_status cli_cmd_calibrate(cli *c)
                        "its only operand is `local`");
     if (cli_am_rank())
         return as_rank(c);
+    FS_TRY(cli_check_ranks(c));
+    if (c->args.output)
+        FS_TRY(cli_check_writable(c, c->args.output));
     FS_TRY(cli_begin(c, NULL, "local"));
     hw_cluster *cluster;
     FS_TRY(cli_probe(c, &cluster));
-    const hw_device *device = &cluster->groups[0].device;
-    json_object_set_new(c->result, "points", json_integer(device->n_points));
-    json_object_set_new(c->result, "file",
-                        json_string(c->args.output ? c->args.output : ""));
     FS_TRY(cli_remember_local(c, cluster));
-    cli_say(c, "%d points measured; `local` now means these figures\n",
-            device->n_points);
-    if (!c->args.output)
-        return FS_OK;
-    cli_say(c, "written to %s\n", c->args.output);
-    return hw_cluster_save(cluster, c->args.output, &c->err);
+    cli_see_local(c, cluster);
+    if (c->args.output)
+        FS_TRY(hw_cluster_save(cluster, c->args.output, &c->err));
+    tell(c, cluster->groups[0].device.n_points);
+    return FS_OK;
 }

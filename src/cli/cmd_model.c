@@ -120,6 +120,8 @@ fs_status cli_cmd_model(cli *c)
 {
     if (c->args.n_operands != 1)
         return fs_fail(&c->err, FS_INVALID, "model wants one MODEL");
+    if (c->args.batch == 0)
+        return fs_fail(&c->err, FS_INVALID, "--batch must be at least 1");
     plan_origin origin = cli_origin(c, c->args.operands[0], "");
     cli_model model;
     FS_TRY(cli_model_open(c, &origin, origin.batch, &model));

@@ -62,13 +62,19 @@ fs_status cli_cmd_show(cli *c)
         return fs_fail(&c->err, FS_INVALID,
                        "show wants one PLAN, MODEL or CLUSTER, and -o FILE");
     const char *what = c->args.operands[0];
-    size_t n = strlen(what);
-    bool json = n > 5 && strcmp(what + n - 5, ".json") == 0;
+    bool model = cli_is_model(what);
+    bool cluster = !model && cli_is_cluster(what) && !is_plan(what);
     report_drawn drawn = {0};
-    FS_TRY(cli_begin(c, cli_is_model(what) ? what : NULL, NULL));
-    if (cli_is_model(what))
+    if (c->args.batch == 0)
+        return fs_fail(&c->err, FS_INVALID, "--batch must be at least 1");
+    if (c->args.timeline && (model || cluster))
+        return fs_fail(&c->err, FS_INVALID,
+                       "--timeline is of a PLAN; %s is a %s", what,
+                       cluster ? "cluster" : "model");
+    FS_TRY(cli_begin(c, model ? what : NULL, NULL));
+    if (model)
         FS_TRY(show_model(c, what, &drawn));
-    else if (cli_is_cluster(what) && !(json && is_plan(what)))
+    else if (cluster)
         FS_TRY(show_cluster(c, what, &drawn));
     else
         FS_TRY(show_plan(c, what, &drawn));

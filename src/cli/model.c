@@ -7,6 +7,7 @@
 #include "zoo/zoo.h"
 
 #include <math.h>
+#include <regex.h>
 #include <string.h>
 
 static bool ends_with(const char *text, const char *ending)
@@ -75,11 +76,28 @@ static fs_status check_loss(const char *loss, fs_err *err)
                    loss);
 }
 
+/* Also when no input needs it: the user meant something by it. */
+static fs_status check_params(const char *params, fs_err *err)
+{
+    regex_t compiled;
+    char text[160];
+    int fault =
+        params[0] ? regcomp(&compiled, params, REG_EXTENDED | REG_NOSUB) : 0;
+    if (fault) {
+        regerror(fault, &compiled, text, sizeof text);
+        return fs_fail(err, FS_INVALID, "--params '%s': %s", params, text);
+    }
+    if (params[0])
+        regfree(&compiled);
+    return FS_OK;
+}
+
 fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
                          cli_model *out)
 {
     cli_model model = {.origin = *origin, .notes = {.arena = c->arena}};
     FS_TRY(check_loss(origin->loss, &c->err));
+    FS_TRY(check_params(origin->params, &c->err));
     if (strncmp(origin->model, "zoo:", 4) == 0)
         FS_TRY(zoo_build(origin->model, samples > 0 ? samples : 1, &c->err,
                          &model.graph));

@@ -192,6 +192,9 @@ fs_status cli_parse(cli *c, int argc, char **argv, bool *help)
                            c->command, argv[i]);
         c->args.operands[c->args.n_operands++] = argv[i];
     }
+    if (c->args.db && !c->args.db[0])
+        return fs_fail(&c->err, FS_INVALID,
+                       "--db wants a FILE, or none, not ''");
     return FS_OK;
 }
 
