@@ -19,6 +19,11 @@ tests_cli_main_test_SOURCES = tests/cli_main_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_main_test_LDADD = $(JANSSON_LIBS) -lm
 
+check_PROGRAMS += tests/cli_cases_test
+tests_cli_cases_test_SOURCES = tests/cli_cases_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_cases_test_LDADD = $(JANSSON_LIBS) -lm
+
 # Figures, not verdicts: `make bench`.
 EXTRA_PROGRAMS = tests/bench
 CLEANFILES += tests/bench

@@ -264,9 +264,18 @@ static fs_status check_curve(test_case *t, const json_t *curves,
     return FS_OK;
 }
 
+static bool has_file(const test_case *t, const char *name)
+{
+    return access(fs_printf(t->arena, "%s/%s", t->dir, name), R_OK) == 0;
+}
+
 static fs_status run_case(test_case *t)
 {
     json_t *root;
+    if (!has_file(t, "grad") && !has_file(t, "train.json"))
+        return fs_fail(&t->c->err, FS_INVALID,
+                       "a case of one node (no grad/, no train.json): only "
+                       "training cases are run");
     cli_model model = {0};
     curve first = {0};
     FS_TRY(run_setting(t, &settings[0], 1, true, &model, &first));
@@ -290,6 +299,17 @@ typedef struct tally {
     report_table table;
 } tally;
 
+/* The operator that the importer's message names, "" when it names none. */
+static const char *refused_op(cli *c, const char *why)
+{
+    static const char before[] = "operator \"";
+    const char *at = strstr(why, before);
+    if (!at)
+        return "";
+    at += strlen(before);
+    return fs_strndup(c->arena, at, strcspn(at, "\""));
+}
+
 static void record(cli *c, tally *all, const test_case *t, fs_status status)
 {
     const char *slash = strrchr(t->dir, '/');
@@ -305,9 +325,9 @@ static void record(cli *c, tally *all, const test_case *t, fs_status status)
     all->passed += word[0] == 'p';
     all->failed += word[0] == 'f';
     all->refused += word[0] == 'r';
-    json_array_append_new(all->details,
-                          json_pack("{s:s, s:s, s:s}", "case", name, "status",
-                                    word, "reason", why));
+    json_array_append_new(
+        all->details, json_pack("{s:s, s:s, s:s, s:s}", "case", name, "status",
+                                word, "op", refused_op(c, why), "reason", why));
     report_table_cell(&all->table, "%s", name);
     report_table_cell(&all->table, "%s", word);
     report_table_cell(&all->table, "%.1e", t->worst_loss);
@@ -370,9 +390,10 @@ static fs_status verdict(cli *c, const tally *all)
         report_table_print(&all->table, stdout);
     cli_say(c, "%d cases: %d passed, %d failed, %d refused\n", all->cases,
             all->passed, all->failed, all->refused);
-    return all->failed ? fs_fail(&c->err, FS_NO, "%d case%s failed",
-                                 all->failed, all->failed == 1 ? "" : "s")
-                       : FS_OK;
+    if (all->failed)
+        return fs_fail(&c->err, FS_NO, "%d case%s failed", all->failed,
+                       all->failed == 1 ? "" : "s");
+    return all->passed ? FS_OK : fs_fail(&c->err, FS_NO, "no case passed");
 }
 
 fs_status cli_cmd_conformance(cli *c)
@@ -382,6 +403,7 @@ fs_status cli_cmd_conformance(cli *c)
                                          "reason"};
     if (c->args.n_operands != 1)
         return fs_fail(&c->err, FS_INVALID, "conformance wants one DIR");
+    FS_TRY(cli_check_kernels(c));
     FS_TRY(cli_begin(c, c->args.operands[0], NULL));
     exec_world *world;
     FS_TRY(exec_world_open(&c->err, &world));
