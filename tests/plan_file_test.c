@@ -91,6 +91,7 @@ static void test_roles(json_t *root)
     tap_ok(strstr(a->out, "the issues number") && strstr(a->out, "ranks 0-1") &&
                strstr(a->out, "ranks 2-3"),
            "the counterexample names the ranks");
+    tap_ok(strstr(a->out, "edited by hand"), "the edit is noted");
 }
 
 static void test_scratch(json_t *root)
@@ -108,6 +109,25 @@ static void test_scratch(json_t *root)
            "collectives without scratch are refused");
 }
 
+static void test_origin(const json_t *root)
+{
+    json_t *copy = json_deep_copy(root);
+    json_object_del(json_object_get(copy, "origin"), "cluster");
+    save(copy);
+    cli_answer *a = cli("check \"$D/edited.json\"");
+    tap_ok(a->status == 2 && strstr(a->err, "origin.cluster is missing"),
+           "a plan without origin.cluster is refused, which is said");
+    if (a->status != 2)
+        cli_show(a);
+    json_object_set_new(json_object_get(copy, "origin"), "cluster",
+                        json_string(""));
+    save(copy);
+    a = cli("check \"$D/edited.json\"");
+    tap_ok(a->status == 2 && strstr(a->err, "origin.cluster is missing"),
+           "an empty origin.cluster likewise");
+    json_decref(copy);
+}
+
 int main(void)
 {
     char path[600];
@@ -117,6 +137,9 @@ int main(void)
     json_t *root = json_load_file(path, 0, NULL);
     json_t *copy = json_deep_copy(root);
     tap_ok(root != NULL, "it is JSON");
+    tap_ok(!strstr(cli("check \"$D/plan.json\"")->out, "edited"),
+           "a plan as written is not noted as edited");
+    test_origin(root);
     test_roles(root);
     test_scratch(copy);
     json_decref(root);

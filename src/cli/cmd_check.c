@@ -6,6 +6,10 @@
 static fs_status check(cli *c, const cli_plan *p)
 {
     plan_report report = {0};
+    if (p->plan->edited)
+        cli_say(c, "note: the file's plan_digest is not that of its plan: "
+                   "edited by hand\n");
+    json_object_set_new(c->result, "edited", json_boolean(p->plan->edited));
     fs_status status = cli_plan_prove(c, p, &report);
     json_object_set_new(c->result, "transitions",
                         json_integer(report.n_transitions));

@@ -135,6 +135,7 @@ typedef struct plan {
     plan_channel *channels;
     uint64_t model_digest, cluster_digest;
     uint64_t digest; /* of the JSON form: plan_digest */
+    bool edited;     /* the file it was read from bears another digest */
 } plan;
 
 typedef struct plan_lower_options {

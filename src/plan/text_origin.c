@@ -184,6 +184,11 @@ fs_status plan_read_origin(const char *path, fs_arena *arena, fs_err *err,
     if (status == FS_OK && fs_json_has(&file, "cluster"))
         status = hw_cluster_from_json(path, json_object_get(root, "cluster"),
                                       arena, err, &stored);
+    if (status == FS_OK && !stored && !read.cluster[0])
+        status = fs_fail(err, FS_INVALID,
+                         "%s: origin.cluster is missing: which cluster the "
+                         "plan is for is not said",
+                         path);
     json_decref(root);
     if (status == FS_OK) {
         if (stored)

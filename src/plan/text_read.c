@@ -551,6 +551,10 @@ static fs_status read_plan(reading *r, const fs_json *file)
     r->p->strategy = r->s;
     FS_TRY(read_physical(r, file));
     r->p->digest = plan_digest_of(r->graph, r->p);
+    uint64_t stored = r->p->digest;
+    if (fs_json_has(file, "plan_digest"))
+        FS_TRY(plan_text_digest(file, "plan_digest", r->err, &stored));
+    r->p->edited = stored != r->p->digest;
     return FS_OK;
 }
 
