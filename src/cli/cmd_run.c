@@ -264,8 +264,8 @@ static fs_status as_rank(cli *c, const cli_plan *p)
 {
     const char *result = getenv("FS_RESULT");
     cli_outcome outcome = {0};
-    FS_TRY(exec_world_agree(c->world, train(c, p, c->world, &outcome),
-                            &c->err));
+    FS_TRY(
+        exec_world_agree(c->world, train(c, p, c->world, &outcome), &c->err));
     if (exec_world_rank(c->world) != 0)
         return FS_OK;
     if (result)
@@ -376,9 +376,9 @@ static fs_status check_job(cli *c, const cli_plan *p)
 {
     int32_t ranks = exec_world_size(c->world);
     if (ranks != p->cluster->n_devices)
-        return fs_fail(&c->err, FS_INVALID,
-                       "the plan is for %d ranks, but %d %s started",
-                       p->cluster->n_devices, ranks, ranks == 1 ? "was" : "were");
+        return fs_fail(
+            &c->err, FS_INVALID, "the plan is for %d ranks, but %d %s started",
+            p->cluster->n_devices, ranks, ranks == 1 ? "was" : "were");
     return FS_OK;
 }
 

@@ -237,8 +237,7 @@ fs_status cli_check_kernels(cli *c)
 fs_status cli_check_writable(cli *c, const char *path)
 {
     struct stat there;
-    const char *probe =
-        fs_printf(c->arena, "%s.%d.try", path, (int)getpid());
+    const char *probe = fs_printf(c->arena, "%s.%d.try", path, (int)getpid());
     if (!path[0] || (stat(path, &there) == 0 && S_ISDIR(there.st_mode)))
         return fs_fail(&c->err, FS_INVALID, "cannot write '%s': %s", path,
                        path[0] ? "it is a folder" : "it names no file");

@@ -37,8 +37,7 @@ static const char *own_path(fs_arena *arena, const char *program)
 static fs_status ended_by(cli *c, int32_t n, int number)
 {
     const char *abbreviation = sigabbrev_np(number);
-    return fs_fail(&c->err, FS_FAULT,
-                   "%s was killed by signal %d (SIG%s)%s",
+    return fs_fail(&c->err, FS_FAULT, "%s was killed by signal %d (SIG%s)%s",
                    n > 1 ? "a rank" : "the rank", number,
                    abbreviation ? abbreviation : "?",
                    number == SIGKILL ? "; the memory may have run out" : "");
