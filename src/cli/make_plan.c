@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_GRAPHS = 16, USUAL_MICRO_BATCHES = 8 };
+enum { MAX_GRAPHS = 16, USUAL_MICRO_BATCHES = 8, MEMORY_ROUNDS = 6 };
 
 typedef struct making {
     cli *c;
@@ -37,6 +37,10 @@ static fs_status check_args(cli *c, const search_recipe *recipe)
     if (a->batch < 1)
         return fs_fail(&c->err, FS_INVALID, "%s wants --batch N of 1 or more",
                        c->command);
+    if (!isnan(a->time_limit) && a->time_limit <= 0)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--time-limit %g: more than 0 seconds are wanted",
+                       a->time_limit);
     if (a->precision && strcmp(a->precision, "fp32") != 0)
         return fs_fail(&c->err, FS_INVALID,
                        "--precision %s: only fp32 is "
@@ -72,8 +76,10 @@ static int32_t micro_batch_counts(const making *m, int32_t counts[MAX_GRAPHS])
         return 1;
     }
     int32_t n = 0;
+    int32_t dp = m->recipe.dp > 1 ? m->recipe.dp : 1;
     for (int32_t k = 1; k <= USUAL_MICRO_BATCHES && batch % k == 0; k *= 2)
-        counts[n++] = k;
+        if (batch / k % dp == 0)
+            counts[n++] = k;
     return n;
 }
 
@@ -106,10 +112,10 @@ static double time_limit(const making *m)
     return m->by_hand ? 2 : 60;
 }
 
-static fs_status run_search(making *m, cost_model *cost)
+static fs_status pose(making *m, cost_model *cost, search_problem *out)
 {
     cli *c = m->c;
-    search_problem problem = {
+    *out = (search_problem){
         .cluster = m->cluster,
         .cost = cost,
         .n_graphs = m->n_models,
@@ -118,20 +124,13 @@ static fs_status run_search(making *m, cost_model *cost)
         .schedule = "1f1b",
         .fix_mesh = {.n = -1},
         .max_mesh_axes = 2,
-        .time_limit_s = time_limit(m),
         .reduce = !c->args.no_reduce,
         .progress = show_line,
     };
     if (c->args.memory)
-        FS_TRY(cli_parse_bytes(c->args.memory, &c->err, &problem.memory_bytes));
-    search_recipe_apply(&m->recipe, c->arena, &problem);
-    fs_status status = search_run(&problem, c->arena, &c->err, &m->found);
-    fs_progress("%s", "");
-    if (status == FS_NO) {
-        json_object_set_new(c->result, "status", json_string("infeasible"));
-        json_object_set_new(c->result, "engine", json_string(problem.engine));
-    }
-    return status;
+        FS_TRY(cli_parse_bytes(c->args.memory, &c->err, &out->memory_bytes));
+    search_recipe_apply(&m->recipe, c->arena, out);
+    return FS_OK;
 }
 
 static const cli_model *chosen_model(const making *m)
@@ -263,9 +262,12 @@ static void describe(const making *m, const cli_plan *p, const sim_result *sim,
             fs_human_seconds(a, f->iteration_s),
             fs_human_seconds(b, sim->iteration_s));
     if (!m->by_hand)
-        cli_say(c, "proof           nothing below %s (gap %.3g %%)%s%s\n",
-                fs_human_seconds(a, f->lower_bound_s), 100 * f->gap,
-                f->space ? ": " : "", f->space ? f->space : "");
+        cli_say(c,
+                "proof           nothing below %s by the formula (gap %.3g "
+                "%%)%s%s\n",
+                fs_human_seconds(a, f->lower_bound_s),
+                f->gap < 1e-9 ? 0 : 100 * f->gap, f->space ? ": " : "",
+                f->space ? f->space : "");
     cli_say(c,
             "                sound and live: %lld transitions, %lld places, "
             "no token-free cycle\n",
@@ -278,6 +280,161 @@ static void describe(const making *m, const cli_plan *p, const sim_result *sim,
             fs_human_seconds(a, f->search_s), (long long)f->net_nodes,
             (long long)f->net_edges, (long long)f->kernel_nodes);
     cli_say(c, "written to      %s\n", c->args.output);
+}
+
+/* ---- a plan that fits ---- */
+
+/* The estimate that search limits knows no copies made by boxing and no
+ * scratch. What binds is the arena of the lowered plan: while it is too large,
+ * search is asked again with a smaller share of the limit. */
+typedef struct hunt {
+    search_problem problem;
+    double low, high;   /* shares: infeasible up to, too large from */
+    double bound_s;     /* proven by the first round, for the whole limit */
+    int64_t smallest;   /* arena found */
+    double limit_bytes; /* that it was held against */
+    int64_t deadline_ns;
+} hunt;
+
+static double limit_of(const hunt *h, const plan *p, const plan_role *role)
+{
+    double least = h->problem.memory_bytes > 0 ? (double)h->problem.memory_bytes
+                                               : INFINITY;
+    const plan_stage *stage = &p->strategy->stages[role->stage];
+    for (int32_t k = 0; k < ir_mesh_size(&stage->mesh); k++) {
+        int32_t device = stage->first_device + k;
+        least =
+            fmin(least,
+                 hw_group_of(h->problem.cluster, device)->device.memory_bytes);
+    }
+    return least;
+}
+
+/* The fullest role's arena as a fraction of its limit. */
+static double fullness(hunt *h, const plan *p)
+{
+    double worst = 0;
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        const plan_role *role = &p->roles[r];
+        double limit = limit_of(h, p, role);
+        double full = (double)role->arena_bytes / limit;
+        if (full <= worst)
+            continue;
+        worst = full;
+        h->limit_bytes = limit;
+    }
+    return worst;
+}
+
+static int64_t largest_arena(const plan *p)
+{
+    int64_t most = 0;
+    for (int32_t r = 0; r < p->n_roles; r++)
+        if (p->roles[r].arena_bytes > most)
+            most = p->roles[r].arena_bytes;
+    return most;
+}
+
+static fs_status lower(making *m, plan **out)
+{
+    cli *c = m->c;
+    plan_lower_options options = plan_lower_defaults();
+    options.overlap = c->args.overlap;
+    options.share_memory = !c->args.no_sharing;
+    return plan_lower(m->found.graph, m->cluster, m->found.strategy, &options,
+                      c->arena, &c->err, out);
+}
+
+/* One search, one lowering. `*fits` with FS_OK, or the next share to try. Only
+ * the first round's proof is told: later ones get less time. */
+static fs_status hunt_once(making *m, hunt *h, bool first, plan **out,
+                           bool *fits)
+{
+    cli *c = m->c;
+    double left = 1e-9 * (double)(h->deadline_ns - fs_now_ns());
+    double share = h->problem.memory_share;
+    fs_err err = {0};
+    *fits = false;
+    h->problem.time_limit_s = left;
+    if (h->problem.memory_bytes > 0 && !m->by_hand)
+        h->problem.time_limit_s = first ? left / 2 : left / 6;
+    fs_status status = search_run(&h->problem, c->arena, &err, &m->found);
+    if (status == FS_NO && !first) {
+        h->low = share;
+        h->problem.memory_share = (h->low + h->high) / 2;
+        return FS_OK;
+    }
+    if (status != FS_OK)
+        return fs_fail(&c->err, status, "%s", err.text);
+    if (first)
+        h->bound_s = m->found.lower_bound_s;
+    FS_TRY(lower(m, out));
+    double full = fullness(h, *out);
+    *fits = full <= 1;
+    if (largest_arena(*out) < h->smallest)
+        h->smallest = largest_arena(*out);
+    h->high = share;
+    h->problem.memory_share = share / full * 0.97;
+    if (h->problem.memory_share <= h->low)
+        h->problem.memory_share = (h->low + h->high) / 2;
+    return FS_OK;
+}
+
+/* What a later round proves holds for its smaller share only. */
+static void bound_by_first(making *m, const hunt *h)
+{
+    search_result *f = &m->found;
+    if (f->lower_bound_s <= h->bound_s)
+        return;
+    f->lower_bound_s = h->bound_s;
+    f->gap = fmax(0, (f->iteration_s - h->bound_s) / f->iteration_s);
+    if (f->gap > 1e-9)
+        f->status = "feasible";
+}
+
+static fs_status too_large(making *m, const hunt *h)
+{
+    char had[32], found[32];
+    return fs_fail(&m->c->err, FS_NO,
+                   "memory: no plan was found that keeps within %s per device; "
+                   "the smallest takes %s; more devices, a smaller batch or "
+                   "more time would help",
+                   fs_human_bytes(had, h->limit_bytes),
+                   fs_human_bytes(found, (double)h->smallest));
+}
+
+static fs_status hunt_rounds(making *m, hunt *h, plan **out)
+{
+    bool fits = false;
+    for (int32_t k = 0; k < MEMORY_ROUNDS; k++) {
+        if (k > 0 && fs_now_ns() >= h->deadline_ns)
+            break;
+        FS_TRY(hunt_once(m, h, k == 0, out, &fits));
+        if (fits)
+            break;
+    }
+    if (!fits)
+        return too_large(m, h);
+    bound_by_first(m, h);
+    return FS_OK;
+}
+
+static fs_status find_plan(making *m, cost_model *cost, plan **out)
+{
+    cli *c = m->c;
+    hunt h = {.high = 1,
+              .smallest = INT64_MAX,
+              .deadline_ns =
+                  fs_now_ns() + (int64_t)(1e9 * fmin(time_limit(m), 1e8))};
+    FS_TRY(pose(m, cost, &h.problem));
+    h.problem.memory_share = 1;
+    fs_status status = hunt_rounds(m, &h, out);
+    fs_progress("%s", "");
+    if (status == FS_NO) {
+        json_object_set_new(c->result, "status", json_string("infeasible"));
+        json_object_set_new(c->result, "engine", json_string(h.problem.engine));
+    }
+    return status;
 }
 
 static fs_status keep_plan(const making *m, const cli_plan *p)
@@ -294,18 +451,13 @@ static fs_status keep_plan(const making *m, const cli_plan *p)
     return status;
 }
 
-static fs_status lower_and_tell(making *m, cost_model *cost)
+static fs_status prove_and_tell(making *m, cost_model *cost, plan *lowered)
 {
     cli *c = m->c;
-    plan_lower_options options = plan_lower_defaults();
-    options.overlap = c->args.overlap;
-    options.share_memory = !c->args.no_sharing;
-    plan *lowered;
-    cli_plan p = {
-        .model = *chosen_model(m), .cluster = m->cluster, .cost = cost};
-    FS_TRY(plan_lower(p.model.graph, m->cluster, m->found.strategy, &options,
-                      c->arena, &c->err, &lowered));
-    p.plan = lowered;
+    cli_plan p = {.model = *chosen_model(m),
+                  .cluster = m->cluster,
+                  .cost = cost,
+                  .plan = lowered};
     plan_report proof = {0};
     FS_TRY(cli_plan_prove(c, &p, &proof));
     json_object_del(c->result, "ok");
@@ -341,8 +493,9 @@ static fs_status make(making *m)
     if (m->models[0].notes.n)
         cli_say(c, "%s", m->models[0].notes.at);
     cost_model *cost = cost_model_create(m->cluster, c->arena);
-    FS_TRY(run_search(m, cost));
-    return lower_and_tell(m, cost);
+    plan *lowered = NULL;
+    FS_TRY(find_plan(m, cost, &lowered));
+    return prove_and_tell(m, cost, lowered);
 }
 
 fs_status cli_make_plan(cli *c, search_recipe recipe, bool by_hand)

@@ -4,6 +4,8 @@
 #include "config.h"
 #include "search/layout.h"
 
+#include "base/clock.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -185,7 +187,7 @@ static void build_node(builder *b, const ir_uses *uses, int32_t v)
         out->empty = v;
 }
 
-void search_build_nodes(const search_problem *problem,
+bool search_build_nodes(const search_problem *problem,
                         const search_layout *layout, fs_arena *arena,
                         search_built *out)
 {
@@ -206,8 +208,12 @@ void search_build_nodes(const search_problem *problem,
                           .domain = fs_new(arena, int32_t, n),
                           .empty = -1};
     ir_uses uses = ir_graph_uses(layout->graph, arena);
-    for (int32_t v = 0; v < n; v++)
+    for (int32_t v = 0; v < n; v++) {
+        if (fs_now_ns() >= layout->deadline_ns)
+            return false;
         build_node(&b, &uses, v);
+    }
+    return true;
 }
 
 /* ---- edges ---- */
@@ -342,7 +348,7 @@ static void build_edge(edge_builder *b, int32_t v, int32_t slot, int32_t tensor)
                           .cost = table_of(b, &l)};
 }
 
-void search_build_edges(fs_arena *arena, search_built *built)
+bool search_build_edges(fs_arena *arena, search_built *built)
 {
     const ir_graph *graph = built->layout->graph;
     edge_builder b = {arena, built, {.arena = arena}, {0}};
@@ -353,6 +359,8 @@ void search_build_edges(fs_arena *arena, search_built *built)
     built->net.n_edges = 0;
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const ir_node *node = &graph->nodes.at[v];
+        if (fs_now_ns() >= built->layout->deadline_ns)
+            return false;
         for (int32_t k = 0; k < node->n_in; k++)
             build_edge(&b, v, k, node->in[k]);
         int32_t next = node->op == IR_OP_variable
@@ -361,6 +369,7 @@ void search_build_edges(fs_arena *arena, search_built *built)
         if (next >= 0)
             build_edge(&b, v, 0, next);
     }
+    return true;
 }
 
 /* ---- back to a strategy ---- */

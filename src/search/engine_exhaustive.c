@@ -157,11 +157,16 @@ fs_status search_exhaustive(const search_net *net, const search_budget *budget,
     if (w.steps > MAX_STEPS)
         return fs_fail(err, FS_INVALID,
                        "exhaustive: more than %d partial assignments of %d "
-                       "nodes; use engine ilp",
+                       "nodes; fix more (--fix dp=2,pp=1,micro-batches=1) or "
+                       "use engine ilp",
                        MAX_STEPS, net->n_nodes);
     if (!isfinite(w.best_cost))
         return fs_fail(err, FS_NO, "no assignment is legal and fits memory");
     double cost = search_net_cost(net, w.best);
-    *out = (search_solution){w.best, cost, cost, w.steps, net->n_nodes};
+    *out = (search_solution){.value = w.best,
+                             .cost = cost,
+                             .lower_bound = cost,
+                             .steps = w.steps,
+                             .kernel_nodes = net->n_nodes};
     return FS_OK;
 }

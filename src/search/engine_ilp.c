@@ -39,6 +39,7 @@ typedef struct ilp {
     search_sums sums;
     int64_t steps;
     int32_t kernel_nodes; /* the fewest of any round */
+    bool memory_binds;
 } ilp;
 
 static prices prices_new(int32_t n, fs_arena *arena)
@@ -211,6 +212,7 @@ static bool move_prices(ilp *s)
         s->at.step[i] += length * step[i];
         s->at.bytes[i] =
             fmax(0, s->at.bytes[i] + length * bytes[i] * goal / limit);
+        s->memory_binds |= s->at.bytes[i] > 0;
     }
     to_simplex(s->at.micro, n);
     to_simplex(s->at.step, n);
@@ -357,7 +359,11 @@ fs_status search_ilp(const search_net *net, const search_budget *budget,
     if (status == FS_OK)
         *out = (search_solution){
             fs_memdup(arena, s.value, (size_t)net->n_nodes * sizeof *s.value),
-            s.cost, fmin(s.bound, s.cost), s.steps, s.kernel_nodes};
+            s.cost,
+            fmin(s.bound, s.cost),
+            s.steps,
+            s.kernel_nodes,
+            s.memory_binds};
     fs_arena_destroy(s.arena);
     if (status == FS_NO)
         fs_fail(err, FS_NO, "no assignment is legal and fits memory");

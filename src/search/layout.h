@@ -13,6 +13,7 @@ typedef struct search_layout {
     int32_t *in_flight; /* [n_stages] micro-batches held, by the schedule */
     int64_t *limit_bytes;
     struct search_rates *rates;
+    int64_t deadline_ns; /* building stops there */
 } search_layout;
 
 /* What seconds are counted with: [0] per micro-batch, [1] per step. */
@@ -47,11 +48,11 @@ typedef struct search_built {
     int32_t empty;   /* a node that the filter leaves nothing, or -1 */
 } search_built;
 
-/* Nodes only: enough for a bound. */
-void search_build_nodes(const search_problem *problem,
+/* Nodes only: enough for a bound. Both return false when time ran out. */
+bool search_build_nodes(const search_problem *problem,
                         const search_layout *layout, fs_arena *arena,
                         search_built *out);
-void search_build_edges(fs_arena *arena, search_built *built);
+bool search_build_edges(fs_arena *arena, search_built *built);
 
 /* Solution -> strategy, with its boxing paths. */
 plan_strategy *search_strategy(const search_problem *problem,

@@ -22,6 +22,7 @@ typedef struct candidate {
     search_built built;
     fs_arena *arena; /* its tables */
     search_config record;
+    bool memory_binds;  /* as the engine saw it */
     bool settled;       /* no further effort would change its record */
     int64_t need_bytes; /* least memory, when that is what it lacks */
     char why[1024];     /* it is infeasible */
@@ -122,14 +123,14 @@ static void enumerate(level0 *z)
 static int64_t device_bytes(const search_problem *problem,
                             const plan_stage *stage)
 {
-    double least = INFINITY;
-    if (problem->memory_bytes > 0)
-        return problem->memory_bytes;
+    double share = problem->memory_share > 0 ? problem->memory_share : 1;
+    double least =
+        problem->memory_bytes > 0 ? (double)problem->memory_bytes : INFINITY;
     for (int32_t k = 0; k < ir_mesh_size(&stage->mesh); k++)
         least =
             fmin(least, hw_group_of(problem->cluster, stage->first_device + k)
                             ->device.memory_bytes);
-    return least < 9e18 ? (int64_t)least : INT64_MAX;
+    return least < 9e18 ? (int64_t)(share * least) : INT64_MAX;
 }
 
 static void fill_in_flight(const search_problem *problem, int32_t m,
@@ -200,12 +201,18 @@ static void reject(candidate *c, const char *status, const char *why)
 static void prepare(level0 *z, candidate *c)
 {
     fs_err err = {0};
+    if (c->arena || c->settled)
+        return;
     c->arena = fs_arena_create();
     if (lay_out(z, c, &err) != FS_OK) {
         reject(c, "infeasible", err.text);
         return;
     }
-    search_build_nodes(z->problem, &c->layout, c->arena, &c->built);
+    c->layout.deadline_ns = z->deadline_ns;
+    if (!search_build_nodes(z->problem, &c->layout, c->arena, &c->built)) {
+        c->settled = true; /* its bound stays 0 */
+        return;
+    }
     if (c->built.empty >= 0) {
         const ir_node *node = &c->graph->graph->nodes.at[c->built.empty];
         fs_fail(&err, FS_NO, "what was asked for leaves '%s' no signature",
@@ -275,6 +282,7 @@ static void take(level0 *z, candidate *c, const search_solution *solution)
 {
     search_config *record = &c->record;
     candidate *old = z->best;
+    c->memory_binds = solution->memory_binds;
     record->iteration_s = fmin(record->iteration_s, solution->cost);
     record->lower_bound_s =
         fmin(record->iteration_s,
@@ -298,8 +306,10 @@ static fs_status solve(level0 *z, candidate *c, double seconds, fs_err *err)
     search_solution solution = {0};
     fs_err mine = {0};
     int64_t start_ns = fs_now_ns();
-    if (!c->built.net.edges)
-        search_build_edges(c->arena, &c->built);
+    if (!c->built.net.edges && !search_build_edges(c->arena, &c->built)) {
+        c->settled = true;
+        return FS_OK;
+    }
     fs_status status =
         z->engine(&c->built.net, &budget, z->scratch, &mine, &solution);
     double took = seconds_since(start_ns);
@@ -334,9 +344,22 @@ static int by_bound(const void *a, const void *b)
     return 0;
 }
 
-static bool worth(level0 *z, candidate *c)
+/* A gap that prices leave under a tight limit can cost GLPK minutes. Where the
+ * limit binds, what is this near to the best is not tried for long. */
+#define NEAR 1e-4
+#define BINDING_EFFORT_S 3
+enum { QUICK_PASSES = 2 };
+
+static bool near_enough(const level0 *z, const candidate *c, int32_t pass)
 {
-    if (c->settled || fs_now_ns() >= z->deadline_ns || !c->arena)
+    return pass >= QUICK_PASSES && c->memory_binds &&
+           c->record.lower_bound_s >= z->best_s * (1 - NEAR);
+}
+
+static bool worth(level0 *z, candidate *c, int32_t pass)
+{
+    if (c->settled || fs_now_ns() >= z->deadline_ns || !c->arena ||
+        near_enough(z, c, pass) || (pass > QUICK_PASSES && c->memory_binds))
         return false;
     if (c->record.lower_bound_s < z->best_s)
         return !search_proven(c->record.lower_bound_s, c->record.iteration_s);
@@ -346,19 +369,29 @@ static bool worth(level0 *z, candidate *c)
     return false;
 }
 
+static const double effort_s[] = {0.25, 2, 15, 1e9};
+
+static double effort_of(const candidate *c, int32_t pass)
+{
+    return c->memory_binds ? fmin(effort_s[pass], BINDING_EFFORT_S)
+                           : effort_s[pass];
+}
+
 /* Best bound first, in passes of growing effort: a configuration that is hard
  * to close is often pruned by an easier one. */
 static fs_status explore(level0 *z, fs_err *err)
 {
-    static const double effort_s[] = {0.25, 2, 15, 1e9};
-    for (int32_t k = 0; k < z->all.n && fs_now_ns() < z->deadline_ns; k++)
-        prepare(z, z->all.at[k]);
-    for (size_t e = 0; e < sizeof effort_s / sizeof effort_s[0]; e++) {
+    int64_t half_ns = z->start_ns / 2 + z->deadline_ns / 2;
+    for (int32_t e = 0; e < (int32_t)(sizeof effort_s / sizeof *effort_s);
+         e++) {
+        for (int32_t k = 0; k < z->all.n; k++)
+            if (fs_now_ns() < (e ? z->deadline_ns : half_ns))
+                prepare(z, z->all.at[k]);
         if (z->all.n)
             qsort(z->all.at, (size_t)z->all.n, sizeof *z->all.at, by_bound);
         for (int32_t k = 0; k < z->all.n; k++)
-            if (worth(z, z->all.at[k]))
-                FS_TRY(solve(z, z->all.at[k], effort_s[e], err));
+            if (worth(z, z->all.at[k], e))
+                FS_TRY(solve(z, z->all.at[k], effort_of(z->all.at[k], e), err));
     }
     return FS_OK;
 }
@@ -373,7 +406,8 @@ static const char *space_of(const level0 *z)
         "%d configurations: stages dividing %d devices, each stage a mesh of "
         "up to %d axes, %d micro-batch counts, schedule %s, one balanced cut "
         "per number of stages; within each every combination of legal "
-        "signatures without P(max) and P(min)%s, boxing by cheapest paths",
+        "signatures without P(max) and P(min)%s, boxing by cheapest paths, "
+        "memory as estimated before lowering",
         z->all.n, p->cluster->n_devices, p->max_mesh_axes, p->n_graphs,
         p->schedule, p->filter.allow ? " that the filter allows" : "");
 }
@@ -459,11 +493,12 @@ static fs_status fill_none(level0 *z, fs_err *err, search_result *out)
     if (need == INT64_MAX)
         return fs_fail(err, FS_NO, "%s", z->all.at[0]->why);
     plan_stage all = {.mesh = {1, {z->problem->cluster->n_devices}}};
-    return fs_fail(err, FS_NO,
-                   "memory: the smallest plan needs at least %s per device, a "
-                   "device has %s; more devices or a smaller batch would help",
-                   fs_human_bytes(wanted, (double)need),
-                   fs_human_bytes(had, (double)device_bytes(z->problem, &all)));
+    return fs_fail(
+        err, FS_NO,
+        "memory: the smallest plan needs at least %s per device by "
+        "estimate, a device has %s; more devices or a smaller batch would help",
+        fs_human_bytes(wanted, (double)need),
+        fs_human_bytes(had, (double)device_bytes(z->problem, &all)));
 }
 
 static fs_status check_problem(const search_problem *p, fs_err *err)

@@ -155,6 +155,22 @@ static fs_status complete_micro_batches(search_recipe *r, int64_t batch,
     return FS_OK;
 }
 
+/* On dp inputs are cut by samples, evenly. */
+static fs_status check_samples(const search_recipe *r, int64_t batch,
+                               fs_err *err)
+{
+    int32_t m = r->micro_batches > 0 ? r->micro_batches : 1;
+    int64_t samples = batch / m;
+    if (r->dp <= 1 || samples % r->dp == 0)
+        return FS_OK;
+    return fs_fail(err, FS_INVALID,
+                   "recipe: a micro-batch of %lld samples (batch %lld, %d "
+                   "micro-batch%s) does not divide over dp=%d: batch / "
+                   "micro-batches must be a multiple of %d",
+                   (long long)samples, (long long)batch, m, m == 1 ? "" : "es",
+                   r->dp, r->dp);
+}
+
 fs_status search_recipe_complete(const hw_cluster *cluster, int64_t batch,
                                  bool complete, fs_err *err,
                                  search_recipe *recipe)
@@ -166,6 +182,7 @@ fs_status search_recipe_complete(const hw_cluster *cluster, int64_t batch,
         r.zero = 0;
     if (complete && r.micro_batches == 0)
         r.micro_batches = 1;
+    FS_TRY(check_samples(&r, batch, err));
     *recipe = r;
     return FS_OK;
 }

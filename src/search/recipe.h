@@ -20,7 +20,8 @@ fs_status search_recipe_parse(const char *text, fs_arena *arena, fs_err *err,
                               search_recipe *out);
 /* Parts that are given must multiply to the devices: dp * tp * pp = n. When
  * `complete` is set, a free part becomes: dp what is left of the devices, the
- * others 1 (the command `plan`). FS_INVALID says what does not fit. */
+ * others 1 (the command `plan`). A micro-batch must divide over dp. FS_INVALID
+ * says what does not fit. */
 fs_status search_recipe_complete(const hw_cluster *cluster, int64_t batch,
                                  bool complete, fs_err *err,
                                  search_recipe *recipe);

@@ -45,6 +45,7 @@ typedef struct search_solution {
     double lower_bound;   /* proven: no solution costs less */
     int64_t steps;        /* work done: nodes, pivots; per engine */
     int32_t kernel_nodes; /* left by the reductions; all without them */
+    bool memory_binds;    /* a memory limit had a price */
 } search_solution;
 
 /* Cost of an assignment by the formula above, INFINITY when it breaks memory.
@@ -86,7 +87,9 @@ typedef struct search_problem {
     const cost_model *cost;
     int32_t n_graphs;
     const search_graph *graphs;
-    int64_t memory_bytes; /* limit per device; 0: the device's */
+    int64_t memory_bytes; /* limit per device besides its own; 0: none */
+    double memory_share;  /* of the limit, what the estimate of bytes may take;
+                             0: all. Lowering adds what it does not know */
     const char *engine;
     const char *schedule;  /* "1f1b" unless fixed */
     int32_t fix_stages;    /* 0: free */

@@ -1,0 +1,63 @@
+/* --memory binds what ranks allocate, not an estimate of it; what cannot be
+ * planned is refused with its cause. */
+#include "config.h"
+#include "tests/run_cli.h"
+
+#define MLP "zoo:mlp,layers=4,hidden=64"
+#define HERE "--cluster 1x4:cpu"
+
+static json_int_t largest_peak(const cli_answer *a)
+{
+    json_t *peaks = json_object_get(a->json, "peak_bytes");
+    json_int_t most = 0;
+    for (size_t r = 0; r < json_array_size(peaks); r++) {
+        json_int_t bytes = json_integer_value(json_array_get(peaks, r));
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static void test_limits(void)
+{
+    static const int percent[] = {99, 90, 75, 60};
+    cli_answer *a = cli("search " MLP " " HERE " --batch 16 -o \"$D/free.json\""
+                        " --json");
+    json_int_t peak = largest_peak(a);
+    tap_ok(a->status == 0 && peak > 0, "a plan without a limit");
+    for (size_t k = 0; k < sizeof percent / sizeof percent[0]; k++) {
+        json_int_t limit = peak * percent[k] / 100;
+        char path[700];
+        snprintf(path, sizeof path, "%s/limit%d.json", cli_scratch, percent[k]);
+        a = cli("search " MLP " " HERE " --batch 16 --memory %lld "
+                "--time-limit 6 -o \"$D/limit%d.json\" --json",
+                (long long)limit, percent[k]);
+        int written = access(path, F_OK) == 0;
+        printf("# %d %%: %lld of %lld bytes, status %d\n", percent[k],
+               (long long)largest_peak(a), (long long)limit, a->status);
+        tap_ok((a->status == 0 && written && largest_peak(a) <= limit) ||
+                   (a->status == 1 && !written && strstr(a->err, "memory")),
+               "%d %% of its bytes: a plan within them, or none", percent[k]);
+    }
+}
+
+static void refused(const char *options, const char *says)
+{
+    cli_answer *a =
+        cli("%s " MLP " " HERE " -o \"$D/no.json\" %s", "plan", options);
+    tap_ok(a->status == 2 && strstr(a->err, says), "%s: %s", options, says);
+    if (a->status != 2 || !strstr(a->err, says))
+        cli_show(a);
+}
+
+int main(void)
+{
+    cli_begin_scratch("cli_memory_test");
+    test_limits();
+    refused("--batch 7 --dp 2 --tp 2", "does not divide over dp=2");
+    refused("--batch 2 --dp 4", "does not divide over dp=4");
+    refused("--batch 8 --dp 4 --micro-batches 4", "does not divide over dp=4");
+    refused("--batch 8 --dp 4 --time-limit 0", "--time-limit 0");
+    refused("--batch 8 --dp 4 --time-limit -1", "--time-limit");
+    cli_end_scratch();
+    return tap_done();
+}
