@@ -34,12 +34,11 @@ static const char *own_path(fs_arena *arena, const char *program)
     return n > 0 ? fs_strndup(arena, self, (size_t)n) : program;
 }
 
-static fs_status ended_by(cli *c, int32_t n, int number)
+static fs_status ended_by(cli *c, const char *what, int number)
 {
     const char *abbreviation = sigabbrev_np(number);
     return fs_fail(&c->err, FS_FAULT, "%s was killed by signal %d (SIG%s)%s",
-                   n > 1 ? "a rank" : "the rank", number,
-                   abbreviation ? abbreviation : "?",
+                   what, number, abbreviation ? abbreviation : "?",
                    number == SIGKILL ? "; the memory may have run out" : "");
 }
 
@@ -47,7 +46,7 @@ static fs_status ended_by(cli *c, int32_t n, int number)
 static fs_status outcome(cli *c, int raw, int32_t n)
 {
     if (WIFSIGNALED(raw))
-        return ended_by(c, n, WTERMSIG(raw));
+        return ended_by(c, n > 1 ? "mpirun" : "the rank", WTERMSIG(raw));
     int code = WEXITSTATUS(raw);
     if (code == 0)
         return FS_OK;
@@ -60,7 +59,7 @@ static fs_status outcome(cli *c, int raw, int32_t n)
         return fs_fail(&c->err, FS_FAULT, "cannot start %s",
                        n > 1 ? FS_MPIRUN : c->program);
     if (code > 128)
-        return ended_by(c, n, code - 128);
+        return ended_by(c, "a rank", code - 128);
     return fs_fail(&c->err, FS_FAULT, "the ranks ended with status %d", code);
 }
 
