@@ -103,13 +103,12 @@ static void show_line(void *ctx, const char *line)
     fs_progress("%s", line);
 }
 
-/* A plan by hand claims no bound: proving one would only take time. */
 static double time_limit(const making *m)
 {
     double said = m->c->args.time_limit;
     if (!isnan(said))
         return said;
-    return m->by_hand ? 2 : 60;
+    return m->by_hand ? 1e8 : 60;
 }
 
 static fs_status pose(making *m, cost_model *cost, search_problem *out)
@@ -124,6 +123,8 @@ static fs_status pose(making *m, cost_model *cost, search_problem *out)
         .schedule = "1f1b",
         .fix_mesh = {.n = -1},
         .max_mesh_axes = 2,
+        /* A plan by hand claims no bound: proving one would only take time. */
+        .effort_s = m->by_hand ? 2 : 0,
         .reduce = !c->args.no_reduce,
         .progress = show_line,
     };
@@ -294,6 +295,7 @@ typedef struct hunt {
     int64_t smallest;   /* arena found */
     double limit_bytes; /* that it was held against */
     int64_t deadline_ns;
+    double search_s; /* of all rounds */
 } hunt;
 
 static double limit_of(const hunt *h, const plan *p, const plan_role *role)
@@ -359,6 +361,7 @@ static fs_status hunt_once(making *m, hunt *h, bool first, plan **out,
     if (h->problem.memory_bytes > 0 && !m->by_hand)
         h->problem.time_limit_s = first ? left / 2 : left / 6;
     fs_status status = search_run(&h->problem, c->arena, &err, &m->found);
+    h->search_s += m->found.search_s;
     if (status == FS_NO && !first) {
         h->low = share;
         h->problem.memory_share = (h->low + h->high) / 2;
@@ -416,6 +419,7 @@ static fs_status hunt_rounds(making *m, hunt *h, plan **out)
     if (!fits)
         return too_large(m, h);
     bound_by_first(m, h);
+    m->found.search_s = h->search_s;
     return FS_OK;
 }
 

@@ -155,11 +155,12 @@ fs_status search_exhaustive(const search_net *net, const search_budget *budget,
     sum_rest(&w, arena);
     visit(&w, 0);
     if (w.steps > MAX_STEPS)
-        return fs_fail(err, FS_INVALID,
-                       "exhaustive: more than %d partial assignments of %d "
-                       "nodes; fix more (--fix dp=2,pp=1,micro-batches=1) or "
-                       "use engine ilp",
-                       MAX_STEPS, net->n_nodes);
+        return fs_fail(
+            err, FS_INVALID,
+            "exhaustive: more than %d partial assignments of %d "
+            "nodes; fix more (--fix dp=2,pp=1,zero=0,micro-batches=1) or "
+            "use engine ilp",
+            MAX_STEPS, net->n_nodes);
     if (!isfinite(w.best_cost))
         return fs_fail(err, FS_NO, "no assignment is legal and fits memory");
     double cost = search_net_cost(net, w.best);

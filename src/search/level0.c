@@ -373,17 +373,20 @@ static const double effort_s[] = {0.25, 2, 15, 1e9};
 
 static double effort_of(const candidate *c, int32_t pass)
 {
-    return c->memory_binds ? fmin(effort_s[pass], BINDING_EFFORT_S)
-                           : effort_s[pass];
+    double most_s = c->memory_binds ? BINDING_EFFORT_S : INFINITY;
+    return fmin(effort_s[pass], most_s);
 }
 
 /* Best bound first, in passes of growing effort: a configuration that is hard
  * to close is often pruned by an easier one. */
 static fs_status explore(level0 *z, fs_err *err)
 {
+    double most_s = z->problem->effort_s > 0 ? z->problem->effort_s : 1e9;
     int64_t half_ns = z->start_ns / 2 + z->deadline_ns / 2;
     for (int32_t e = 0; e < (int32_t)(sizeof effort_s / sizeof *effort_s);
          e++) {
+        if (e && effort_s[e - 1] >= most_s)
+            break;
         for (int32_t k = 0; k < z->all.n; k++)
             if (fs_now_ns() < (e ? z->deadline_ns : half_ns))
                 prepare(z, z->all.at[k]);

@@ -97,6 +97,8 @@ typedef struct search_problem {
     int32_t max_mesh_axes; /* 2 */
     search_filter filter;
     double time_limit_s;
+    double effort_s; /* most seconds of one attempt at a configuration; 0: no
+                        limit */
     bool reduce;
     void (*progress)(void *ctx, const char *line);
     void *progress_ctx;
