@@ -331,9 +331,9 @@ static void test_bad_recipes(fs_arena *arena)
     static const char *const bad[] = {
         "dp",    "dp=0",  "dp=2,xp=2", "zero=4", "schedule=none",
         "dp=2x", "dp=-1", ""};
-    static const char *const wrong[] = {"dp=3", "dp=2,tp=2,pp=2",
-                                        "micro-batches=7",
-                                        "micro-batch=4,micro-batches=2"};
+    static const char *const wrong[] = {
+        "dp=3", "dp=2,tp=2,pp=2", "micro-batches=7",
+        "micro-batch=4,micro-batches=2", "dp=4,micro-batches=4"};
     hw_cluster *cluster = open_cluster("1x4:cpu", arena);
     for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
         search_recipe recipe = search_recipe_free();
@@ -379,6 +379,32 @@ static void test_memory(fs_arena *arena)
     tap_equal_text(none.status, "infeasible", "memory: the status says so");
     tap_ok(strstr(err.text, "needs at least"),
            "memory: the message says how much would do");
+    printf("# %s\n", err.text);
+    fs_arena_destroy(b.arena);
+    ir_graph_destroy(graph);
+}
+
+/* A share of a limit is a smaller limit; without time nothing is claimed. */
+static void test_shares(fs_arena *arena)
+{
+    bench b;
+    ir_graph *graph = mlp(1);
+    fs_err err = {0};
+    search_result half, whole, none;
+    open_bench(&b, open_cluster("1x2:cpu", arena), graph, "ilp");
+    b.problem.memory_bytes = 1 << 20;
+    search_run(&b.problem, b.arena, &err, &whole);
+    b.problem.memory_bytes = 2 << 20;
+    b.problem.memory_share = 0.5;
+    search_run(&b.problem, b.arena, &err, &half);
+    tap_near(half.iteration_s, whole.iteration_s, 0,
+             "memory: half of two MiB is one");
+    b.problem.time_limit_s = 1e-9;
+    err = (fs_err){0};
+    tap_equal_int(search_run(&b.problem, b.arena, &err, &none), FS_NO,
+                  "no time: nothing is found");
+    tap_ok(strstr(err.text, "allow more time") && none.lower_bound_s <= 0,
+           "no time: nothing is proven");
     printf("# %s\n", err.text);
     fs_arena_destroy(b.arena);
     ir_graph_destroy(graph);
@@ -439,6 +465,7 @@ int main(void)
     test_pipeline_recipe(arena);
     test_bad_recipes(arena);
     test_memory(arena);
+    test_shares(arena);
     test_mistakes(arena);
     test_determinism(arena);
     fs_arena_destroy(arena);
