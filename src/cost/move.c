@@ -33,6 +33,12 @@ static double turn_seconds(const cost_model *model, const plan_stage *stage)
     return worst;
 }
 
+/* An all-reduce is a reduce-scatter and an all-gather: ranks meet twice. */
+static double exchanges(plan_box_kind kind)
+{
+    return kind == PLAN_ALL_REDUCE ? 2 : 1;
+}
+
 /* A copy of `bytes` within the slowest device of the stage. */
 static plan_demand local_copy(const cost_model *model, const plan_stage *stage,
                               double bytes)
@@ -65,7 +71,7 @@ static plan_demand collective(const cost_model *model, const plan_stage *stage,
         if (!(route.on_cores ? row->on_cores : row->network) ||
             !row->fill(step->kind, &route, (double)whole, &demand))
             continue;
-        demand.latency_s += turn_s;
+        demand.latency_s += turn_s * exchanges(step->kind);
         demand.total_s = demand.latency_s + demand.network_s + demand.memory_s;
         if (demand.total_s < best.total_s)
             best = demand;

@@ -1,6 +1,8 @@
-/* What a meeting of ranks costs when they outnumber the cores: each works for a
- * while, then all exchange a word; a rank that arrives first gives its core up
- * and must be woken when the last has arrived. */
+/* What an exchange among ranks costs when they outnumber the cores: each works
+ * for a while, then all send each other a piece; a rank that arrives first
+ * gives its core up and must be woken when the last has arrived. The piece is
+ * large enough that sender and receiver have to shake hands, as those of a step
+ * are. */
 #include "config.h"
 #include "exec/probe.h"
 
@@ -13,6 +15,7 @@
 enum {
     ROUNDS = 120,
     BUSY_NS = 300000, /* between two collectives of a step */
+    PIECE_BYTES = 16384,
     MAX_RANKS = 64
 };
 
@@ -30,19 +33,20 @@ static void work(void)
         continue;
 }
 
-static void meet(exec_world *world)
+/* pieces: one to send and one from each rank. */
+static void meet(exec_world *world, char *pieces)
 {
     MPI_Request requests[2 * MAX_RANKS];
-    int64_t words[MAX_RANKS], own = world->rank;
     exec_idle idle = {0};
     int n = 0, done = 0;
     for (int32_t r = 0; r < world->size; r++) {
         if (r == world->rank)
             continue;
-        EXEC_MPI(world, MPI_Irecv(&words[r], 1, MPI_INT64_T, r, EXEC_TAG_PING,
-                                  world->comm, &requests[n++]));
-        EXEC_MPI(world, MPI_Isend(&own, 1, MPI_INT64_T, r, EXEC_TAG_PING,
-                                  world->comm, &requests[n++]));
+        EXEC_MPI(world, MPI_Irecv(pieces + (r + 1) * PIECE_BYTES, PIECE_BYTES,
+                                  MPI_BYTE, r, EXEC_TAG_PING, world->comm,
+                                  &requests[n++]));
+        EXEC_MPI(world, MPI_Isend(pieces, PIECE_BYTES, MPI_BYTE, r,
+                                  EXEC_TAG_PING, world->comm, &requests[n++]));
     }
     while (!done) {
         EXEC_MPI(world, MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE));
@@ -62,13 +66,17 @@ double exec_probe_turn(exec_world *world)
     int64_t times[ROUNDS];
     if (world->size <= world->cores || world->size > MAX_RANKS)
         return 0.0;
-    meet(world);
+    char *pieces = calloc((size_t)world->size + 1, PIECE_BYTES);
+    if (!pieces)
+        exec_world_abort(world, "out of memory");
+    meet(world, pieces);
     for (int32_t i = 0; i < ROUNDS; i++) {
         int64_t start = fs_now_ns();
         work();
-        meet(world);
+        meet(world, pieces);
         times[i] = fs_now_ns() - start;
     }
+    free(pieces);
     qsort(times, ROUNDS, sizeof *times, compare_times);
     double shared = (double)BUSY_NS * world->size / world->cores;
     double turn = ((double)times[ROUNDS / 2] - shared) * 1e-9;

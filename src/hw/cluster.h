@@ -46,9 +46,9 @@ typedef struct hw_group {
     hw_device device;
     hw_link inner;  /* between two devices of a node */
     hw_link memory; /* a device with itself: local copies */
-    double turn_s;  /* where devices outnumber cores: what a meeting of ranks
-                       takes beyond their work and messages, measured; a rank
-                       that waits has given its core up */
+    double turn_s;  /* where devices outnumber cores: what an exchange among
+                       ranks  takes beyond their work and messages, measured; a
+                       rank  that waits has given its core up */
     int32_t cores_per_node; /* > 0: the devices of a node are processes that
                                share this many cores; 0: they share nothing */
 } hw_group;
