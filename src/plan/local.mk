@@ -8,10 +8,10 @@ src_plan_libfs_plan_a_SOURCES += src/plan/schedule.c src/plan/schedule.h \
   src/plan/schedules.def src/plan/schedule_1f1b.c src/plan/schedule_gpipe.c
 src_plan_libfs_plan_a_SOURCES += src/plan/text.h src/plan/text_parts.h \
   src/plan/text_origin.c src/plan/text_write.c src/plan/text_read.c
-src_plan_libfs_plan_a_SOURCES += src/plan/plan.h src/plan/names.c \
-  src/plan/lower.c src/plan/lower.h src/plan/lower_values.c \
-  src/plan/lower_tasks.c src/plan/lower_finish.c src/plan/memory.c \
-  src/plan/memory.h
+src_plan_libfs_plan_a_SOURCES += src/plan/plan.h src/plan/task.h \
+  src/plan/names.c src/plan/lower.c src/plan/lower.h \
+  src/plan/lower_values.c src/plan/lower_tasks.c src/plan/lower_finish.c \
+  src/plan/memory.c src/plan/memory.h
 check_PROGRAMS += tests/plan_boxing_test tests/plan_schedule_test
 tests_plan_boxing_test_SOURCES = tests/plan_boxing_test.c tests/tap.h
 tests_plan_boxing_test_LDADD = $(plan_libs)
