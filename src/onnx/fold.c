@@ -1,7 +1,8 @@
 /* Folding: what hangs on constants and shapes only is computed at import, so
  * that the shape arithmetic of exporters leaves no node behind. */
 #include "config.h"
-#include "onnx/context.h"
+#include "onnx/operators.h"
+#include "onnx/shapes.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 #include "config.h"
 #include "onnx/import.h"
 
-#include "onnx/context.h"
 #include "onnx/finish.h"
 #include "onnx/inputs.h"
+#include "onnx/operators.h"
 
 #include <stdio.h>
 #include <string.h>

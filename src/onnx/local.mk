@@ -1,7 +1,7 @@
 noinst_LIBRARIES += src/onnx/libfs_onnx.a
 src_onnx_libfs_onnx_a_SOURCES = src/onnx/import.h src/onnx/message.h \
   src/onnx/file.h src/onnx/context.h src/onnx/inputs.h src/onnx/finish.h \
-  src/onnx/import.def src/onnx/read.c src/onnx/file.c src/onnx/tensor.c \
+  src/onnx/shapes.h src/onnx/operators.h src/onnx/import.def src/onnx/read.c src/onnx/file.c src/onnx/tensor.c \
   src/onnx/context.c src/onnx/shapes.c src/onnx/rebatch.c src/onnx/fold.c \
   src/onnx/inputs.c src/onnx/finish.c src/onnx/import.c src/onnx/op_math.c \
   src/onnx/op_move.c src/onnx/op_net.c

@@ -1,6 +1,6 @@
 /* Importing element-wise operators and contractions. */
 #include "config.h"
-#include "onnx/context.h"
+#include "onnx/operators.h"
 
 #include <string.h>
 

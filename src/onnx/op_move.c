@@ -1,6 +1,7 @@
 /* Importing operators that move, cut and join data. */
 #include "config.h"
-#include "onnx/context.h"
+#include "onnx/operators.h"
+#include "onnx/shapes.h"
 
 #include <string.h>
 

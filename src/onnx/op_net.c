@@ -1,6 +1,6 @@
 /* Importing convolution, pooling, normalisation, reduction and loss. */
 #include "config.h"
-#include "onnx/context.h"
+#include "onnx/operators.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * records the shapes that every node had, then with the new batch; where a
  * constant no longer fits, those shapes say which axis it meant. */
 #include "config.h"
-#include "onnx/context.h"
+#include "onnx/shapes.h"
 
 static fs_status refuse(onnx_ctx *c, const char *why)
 {

@@ -1,7 +1,9 @@
 /* Parameters that folding and importing share: what a shape operator means
  * for an input of a given shape. */
 #include "config.h"
-#include "onnx/context.h"
+#include "onnx/shapes.h"
+
+#include "onnx/operators.h"
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high)
 {

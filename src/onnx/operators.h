@@ -1,0 +1,53 @@
+/* The rows of import.def: handlers, and the arguments that tell apart the
+ * operators of one handler. */
+#ifndef FS_ONNX_OPERATORS_H
+#define FS_ONNX_OPERATORS_H
+
+#include "onnx/context.h"
+
+enum { ONNX_RESHAPE, ONNX_FLATTEN, ONNX_SQUEEZE, ONNX_UNSQUEEZE };
+/* Folded element-wise operators. */
+enum {
+    ONNX_ADD,
+    ONNX_SUB,
+    ONNX_MUL,
+    ONNX_DIV,
+    ONNX_MOD,
+    ONNX_POW,
+    ONNX_MIN,
+    ONNX_MAX,
+    ONNX_EQUAL,
+    ONNX_LESS,
+    ONNX_LESS_EQUAL,
+    ONNX_GREATER,
+    ONNX_GREATER_EQUAL,
+    ONNX_AND,
+    ONNX_OR
+};
+enum {
+    ONNX_NEG,
+    ONNX_ABS,
+    ONNX_SQRT,
+    ONNX_EXP,
+    ONNX_LOG,
+    ONNX_FLOOR,
+    ONNX_CEIL,
+    ONNX_NOT
+};
+enum { ONNX_SUM, ONNX_MEAN, ONNX_PROD, ONNX_REDUCE_MIN, ONNX_REDUCE_MAX };
+
+/* Handlers: onnx_import_<name>, onnx_fold_<name>, onnx_arg. */
+typedef fs_status onnx_handler(onnx_ctx *c);
+typedef struct onnx_row {
+    const char *op;
+    onnx_handler *import, *fold;
+    int32_t arg, fold_arg;
+} onnx_row;
+const onnx_row *onnx_find_row(const char *op);
+
+#define ONNX_OP(type, import, fold, ...)                                       \
+    onnx_handler onnx_import_##import, onnx_fold_##fold;
+#include "onnx/import.def"
+#undef ONNX_OP
+
+#endif
