@@ -8,11 +8,17 @@ src_onnx_libfs_onnx_a_SOURCES = src/onnx/import.h src/onnx/message.h \
 EXTRA_DIST += src/onnx/README.md datasets/README.md datasets/models \
   datasets/train_cases datasets/data/moby-dick.txt
 
-check_PROGRAMS += tests/onnx_import_test tests/onnx_hostile_test \
-  tests/onnx_values_test
-tests_onnx_import_test_SOURCES = tests/onnx_import_test.c tests/onnx_make.h \
-  tests/tap.h
+check_PROGRAMS += tests/onnx_import_test tests/onnx_inputs_test \
+  tests/onnx_operators_test tests/onnx_hostile_test tests/onnx_values_test
+tests_onnx_import_test_SOURCES = tests/onnx_import_test.c \
+  tests/onnx_imported.h tests/onnx_make.h tests/tap.h
 tests_onnx_import_test_LDADD = $(onnx_libs) $(ir_libs)
+tests_onnx_inputs_test_SOURCES = tests/onnx_inputs_test.c \
+  tests/onnx_imported.h tests/onnx_make.h tests/tap.h
+tests_onnx_inputs_test_LDADD = $(onnx_libs) $(ir_libs)
+tests_onnx_operators_test_SOURCES = tests/onnx_operators_test.c \
+  tests/onnx_imported.h tests/onnx_make.h tests/tap.h
+tests_onnx_operators_test_LDADD = $(onnx_libs) $(ir_libs)
 tests_onnx_hostile_test_SOURCES = tests/onnx_hostile_test.c tests/onnx_make.h \
   tests/tap.h
 tests_onnx_hostile_test_LDADD = $(onnx_libs) $(ir_libs)

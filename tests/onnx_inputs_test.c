@@ -1,0 +1,181 @@
+/* The inputs of a model: binding, re-batching, parameters; appended losses. */
+#include "config.h"
+
+#include "onnx_imported.h"
+#include "tap.h"
+
+/* y = x w, x (symbol, T, 3). */
+static const char *write_open(const char *symbol)
+{
+    static const int64_t open[] = {-1, -1, 3}, w[] = {3, 5};
+    static const float values[15];
+    pb *graph = pb_new();
+    pb_take(graph, 1, pb_node("mm", "MatMul", "x,w", "y"));
+    pb_take(graph, 5, pb_tensor("w", 1, 2, w, values, sizeof values));
+    pb *x = pb_value("x", 1, 3, open, symbol);
+    pb_take(graph, 11, x);
+    pb_take(graph, 12, pb_value("y", 1, 3, open, symbol));
+    return write_model("open.onnx", pb_model(graph, 17));
+}
+
+static void test_binding(void)
+{
+    const char *binds[] = {"time=7"};
+    imported in = import_batch(write_open("time"), 4);
+    tap_ok(in.graph, "a symbol that names axis 0 is the batch everywhere");
+    tap_equal_text(in.graph ? shape_of(in.graph, "y") : in.err.text, "4x4x5",
+                   "and bound with it");
+    drop(&in);
+    onnx_options options = {.n_binds = 1, .binds = binds};
+    in = import(write_open("time"), &options);
+    tap_equal_text(in.graph ? shape_of(in.graph, "y") : in.err.text, "7x7x5",
+                   "--bind sizes it as well");
+    drop(&in);
+    options.batch = 8;
+    in = import(write_open("time"), &options);
+    tap_ok(!in.graph && strstr(in.err.text, "--bind"),
+           "a bind that contradicts the batch is refused: %s", in.err.text);
+    drop(&in);
+    options = (onnx_options){.loss = "mse"};
+    in = import(write_open("n"), &options);
+    tap_ok(in.graph && in.graph->loss >= 0 &&
+               ir_graph_find(in.graph, "target") >= 0,
+           "--loss mse appends a loss and its target");
+    drop(&in);
+    options.loss = "cross-entropy";
+    in = import(write_open("n"), &options);
+    tap_ok(in.graph && in.graph->loss >= 0 &&
+               ir_graph_find(in.graph, "loss") == in.graph->loss,
+           "so does --loss cross-entropy");
+    tap_equal_text(in.graph ? shape_of(in.graph, "labels") : in.err.text, "1x1",
+                   "whose labels have the logits' leading shape");
+    drop(&in);
+    options.loss = "hinge";
+    in = import(write_open("n"), &options);
+    tap_ok(!in.graph && strstr(in.err.text, "hinge"),
+           "an unknown loss is refused: %s", in.err.text);
+    drop(&in);
+    in = import_batch(write_open("n"), 0);
+    tap_ok(in.graph && in.graph->loss == -1 && in.graph->outputs.n == 1,
+           "a graph without loss imports with loss -1 and its output");
+    drop(&in);
+    in = import_batch(write_open(""), 2);
+    tap_ok(!in.graph && strstr(in.err.text, "unnamed (input \"x\", axis 1)"),
+           "a dimension without a name is listed: %s", in.err.text);
+    drop(&in);
+}
+
+/* x (N, T) with T open and called differently: it is listed. */
+static void test_unbound(void)
+{
+    static const int64_t batch[] = {2, -1};
+    pb *graph = pb_new();
+    pb_take(graph, 1, pb_node("r", "Relu", "x", "y"));
+    pb_take(graph, 11, pb_value("x", 1, 2, batch, "time"));
+    pb_take(graph, 12, pb_value("y", 1, 2, batch, "time"));
+    const char *path = write_model("unbound.onnx", pb_model(graph, 17));
+    imported in = import_batch(path, 0);
+    tap_ok(!in.graph && strstr(in.err.text, "time (input \"x\", axis 1)"),
+           "a dimension without a size is listed: %s", in.err.text);
+    drop(&in);
+    const char *bad[] = {"time", "time=", "time=0", "time=7q", "=3", "tim=3"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        onnx_options options = {.n_binds = 1, .binds = &bad[i]};
+        in = import(path, &options);
+        tap_ok(!in.graph && strstr(in.err.text, "--bind"),
+               "--bind %s is refused", bad[i]);
+        drop(&in);
+    }
+}
+
+/* Reshape of x (4, 6, 8) to a constant shape, then the batch becomes 12. */
+static void test_rebatching(void)
+{
+    static const struct {
+        int64_t n, to[4];
+        const char *shape; /* NULL: refused */
+    } cases[] = {
+        {2, {24, 8}, "72x8"},          {2, {4, 48}, "12x48"},
+        {4, {4, 6, 2, 4}, "12x6x2x4"}, {4, {4, -1, 2, 4}, "12x6x2x4"},
+        {2, {-1, 8}, "72x8"},          {1, {192}, "576"},
+        {3, {8, 3, 8}, "24x3x8"},      {3, {2, 12, 8}, NULL},
+        {4, {2, 2, 6, 8}, NULL},       {4, {1, 4, 6, 8}, "1x12x6x8"},
+    };
+    static const int64_t dim[] = {4, 6, 8};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pb *graph = pb_new();
+        pb_take(graph, 1, pb_node("re", "Reshape", "x,to", "y"));
+        pb_take(graph, 5, pb_ints("to", cases[i].n, cases[i].to));
+        pb_take(graph, 11, pb_value("x", 1, 3, dim, NULL));
+        pb_take(graph, 12, pb_value("y", 1, 3, dim, NULL));
+        imported in =
+            import_batch(write_model("re.onnx", pb_model(graph, 17)), 12);
+        if (cases[i].shape)
+            tap_equal_text(in.graph ? shape_of(in.graph, "y") : in.err.text,
+                           cases[i].shape, "re-batching a reshape, case %d",
+                           (int)i);
+        else
+            tap_ok(!in.graph && strstr(in.err.text, "dynamic_axes") &&
+                       strstr(in.err.text, "\"re\""),
+                   "an ambiguous reshape is refused: %s", in.err.text);
+        drop(&in);
+    }
+}
+
+static void test_twice(const char *op, const char *in_names, const char *says)
+{
+    static const int64_t dim[] = {4, 6}, one = 1, three = 3;
+    pb *graph = pb_new();
+    pb_take(graph, 1, pb_node("cut", op, in_names, "y"));
+    pb_take(graph, 5, pb_ints("one", 1, &one));
+    pb_take(graph, 5, pb_ints("three", 1, &three));
+    pb_take(graph, 11, pb_value("x", 1, 2, dim, NULL));
+    pb_take(graph, 12, pb_value("y", 1, 2, dim, NULL));
+    imported in = import_batch(write_model("cut.onnx", pb_model(graph, 17)), 8);
+    tap_ok(!in.graph && strstr(in.err.text, says),
+           "%s along the samples cannot be re-batched: %s", op, in.err.text);
+    drop(&in);
+}
+
+/* Inputs without initializer that are called like parameters. */
+static void test_parameters(void)
+{
+    static const int64_t dim[] = {4, 6}, w[] = {6, 5}, five = 5;
+    pb *graph = pb_new();
+    pb *gemm = pb_node("fc", "Gemm", "x,fc.weight,fc.bias", "h");
+    pb_take(graph, 1, gemm);
+    pb_take(graph, 1, pb_node("s", "Mul", "h,temperature", "y"));
+    pb_take(graph, 11, pb_value("x", 1, 2, dim, NULL));
+    pb_take(graph, 11, pb_value("fc.weight", 1, 2, w, NULL));
+    pb_take(graph, 11, pb_value("fc.bias", 1, 1, &five, NULL));
+    pb_take(graph, 11, pb_value("temperature", 1, 1, &five, NULL));
+    pb_take(graph, 12, pb_value("y", 1, 2, dim, NULL));
+    const char *path = write_model("params.onnx", pb_model(graph, 17));
+    onnx_options options = {.batch = 10, .params = "^temp"};
+    imported in = import(path, &options);
+    tap_ok(in.graph, "parameters may be inputs %s", in.err.text);
+    if (in.graph) {
+        tap_equal_int(count_parameters(in.graph), 40,
+                      "by their name or by --params");
+        tap_equal_text(shape_of(in.graph, "y"), "10x5",
+                       "and do not take part in the batch");
+    }
+    drop(&in);
+    options.params = "(";
+    in = import(path, &options);
+    tap_ok(!in.graph && strstr(in.err.text, "--params"),
+           "a malformed regex is refused: %s", in.err.text);
+    drop(&in);
+}
+
+int main(void)
+{
+    test_binding();
+    test_unbound();
+    test_rebatching();
+    test_twice("Slice", "x,one,three", "samples");
+    test_twice("Gather", "x,one", "samples");
+    test_parameters();
+    remove_folder();
+    return tap_done();
+}
