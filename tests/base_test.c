@@ -5,6 +5,8 @@
 #include "base/json.h"
 #include "tests/tap.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -140,12 +142,50 @@ static void test_places(void)
     json_decref(root);
 }
 
+static void test_json_fields(void)
+{
+    fs_arena *arena = fs_arena_create();
+    json_t *root = json_object(), *item = json_object();
+    fs_json_set_int(item, "int", INT64_MIN);
+    fs_json_set_bool(item, "bool", true);
+    fs_json_set_text(item, "text", "a");
+    fs_json_set_text(item, "none", NULL);
+    fs_json_set_real(item, "real", 0.5);
+    fs_json_set_real(item, "endless", INFINITY);
+    json_object_set_new(root, "item", item);
+    char *text = json_dumps(item, JSON_COMPACT);
+    tap_equal_text(text,
+                   "{\"int\":-9223372036854775808,\"bool\":true,"
+                   "\"text\":\"a\",\"none\":\"\",\"real\":0.5,"
+                   "\"endless\":0.0}",
+                   "json: setters keep order; no infinity, no null");
+    free(text);
+    fs_json all = fs_json_root("f.json", root), in;
+    fs_err err = {0};
+    bool flag = false;
+    const char *copy = NULL;
+    tap_ok(fs_json_object(&all, "item", &err, &in) == FS_OK &&
+               fs_json_bool(&in, "bool", &err, &flag) == FS_OK && flag,
+           "json: a bool comes back");
+    tap_equal_int(fs_json_bool(&in, "int", &err, &flag), FS_INVALID,
+                  "json: a number is no bool");
+    tap_equal_text(err.text, "f.json: item.int must be true or false",
+                   "json: and its path is named");
+    err.status = FS_OK;
+    tap_equal_int(fs_json_strdup(&in, "text", arena, &err, &copy), FS_OK,
+                  "json: a text is copied");
+    json_decref(root);
+    tap_equal_text(copy, "a", "json: and outlives its object");
+    fs_arena_destroy(arena);
+}
+
 int main(void)
 {
     test_arena();
     test_map();
     test_draws();
     test_json();
+    test_json_fields();
     test_places();
     test_text();
     return tap_done();

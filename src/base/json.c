@@ -4,6 +4,8 @@
 #include "base/file.h"
 
 #include <errno.h>
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -47,21 +49,29 @@ fs_json fs_json_root(const char *file, json_t *root)
     return reader;
 }
 
-int fs_json_has(const fs_json *in, const char *key)
+bool fs_json_has(const fs_json *in, const char *key)
 {
     return json_object_get(in->value, key) != NULL;
+}
+
+fs_status fs_json_fail(const fs_json *in, const char *key, fs_err *err,
+                       const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return fs_fail(err, FS_INVALID, "%s: %s%s%.80s %s", in->file, in->where,
+                   in->where[0] ? "." : "", key, text);
 }
 
 static fs_status wrong(const fs_json *in, const char *key, const char *wanted,
                        fs_err *err)
 {
-    json_t *value = json_object_get(in->value, key);
-    const char *dot = in->where[0] ? "." : "";
-    if (!value)
-        return fs_fail(err, FS_INVALID, "%s: %s%s%s is missing (%s wanted)",
-                       in->file, in->where, dot, key, wanted);
-    return fs_fail(err, FS_INVALID, "%s: %s%s%s must be %s", in->file,
-                   in->where, dot, key, wanted);
+    if (!fs_json_has(in, key))
+        return fs_json_fail(in, key, err, "is missing (%s wanted)", wanted);
+    return fs_json_fail(in, key, err, "must be %s", wanted);
 }
 
 static fs_json child(const fs_json *in, const char *key, json_t *value)
@@ -113,10 +123,8 @@ fs_status fs_json_int(const fs_json *in, const char *key, int64_t low,
         return wrong(in, key, "a whole number", err);
     int64_t number = json_integer_value(value);
     if (number < low || number > high)
-        return fs_fail(err, FS_INVALID,
-                       "%s: %s%s%s is %lld, outside %lld to %lld", in->file,
-                       in->where, in->where[0] ? "." : "", key,
-                       (long long)number, (long long)low, (long long)high);
+        return fs_json_fail(in, key, err, "is %lld, outside %lld to %lld",
+                            (long long)number, (long long)low, (long long)high);
     *out = number;
     return FS_OK;
 }
@@ -131,6 +139,16 @@ fs_status fs_json_number(const fs_json *in, const char *key, fs_err *err,
     return FS_OK;
 }
 
+fs_status fs_json_bool(const fs_json *in, const char *key, fs_err *err,
+                       bool *out)
+{
+    json_t *value = json_object_get(in->value, key);
+    if (!json_is_boolean(value))
+        return wrong(in, key, "true or false", err);
+    *out = json_is_true(value);
+    return FS_OK;
+}
+
 fs_status fs_json_text(const fs_json *in, const char *key, fs_err *err,
                        const char **out)
 {
@@ -139,4 +157,32 @@ fs_status fs_json_text(const fs_json *in, const char *key, fs_err *err,
         return wrong(in, key, "a string", err);
     *out = json_string_value(value);
     return FS_OK;
+}
+
+fs_status fs_json_strdup(const fs_json *in, const char *key, fs_arena *arena,
+                         fs_err *err, const char **out)
+{
+    FS_TRY(fs_json_text(in, key, err, out));
+    *out = fs_strdup(arena, *out);
+    return FS_OK;
+}
+
+void fs_json_set_int(json_t *object, const char *key, int64_t value)
+{
+    json_object_set_new(object, key, json_integer(value));
+}
+
+void fs_json_set_real(json_t *object, const char *key, double value)
+{
+    json_object_set_new(object, key, json_real(isfinite(value) ? value : 0));
+}
+
+void fs_json_set_bool(json_t *object, const char *key, bool value)
+{
+    json_object_set_new(object, key, json_boolean(value));
+}
+
+void fs_json_set_text(json_t *object, const char *key, const char *text)
+{
+    json_object_set_new(object, key, json_string(text ? text : ""));
 }

@@ -1,12 +1,14 @@
 /* JSON through Jansson: reading with line and column, and field access whose
  * errors name the file and the path of the field. Writing is Jansson's own
- * API, with JSON_FORMAT below for stable, diff-able text. */
+ * API and the setters below, with FS_JSON_FORMAT for stable, diff-able text. */
 #ifndef FS_BASE_JSON_H
 #define FS_BASE_JSON_H
 
+#include "base/arena.h"
 #include "base/status.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Flags of every JSON file we write: insertion order, indented. */
@@ -38,10 +40,26 @@ fs_status fs_json_int(const fs_json *in, const char *key, int64_t low,
                       int64_t high, fs_err *err, int64_t *out);
 fs_status fs_json_number(const fs_json *in, const char *key, fs_err *err,
                          double *out);
+fs_status fs_json_bool(const fs_json *in, const char *key, fs_err *err,
+                       bool *out);
 /* Borrowed from the JSON value. */
 fs_status fs_json_text(const fs_json *in, const char *key, fs_err *err,
                        const char **out);
+/* The same, copied into the arena. */
+fs_status fs_json_strdup(const fs_json *in, const char *key, fs_arena *arena,
+                         fs_err *err, const char **out);
 /* Present in this object? */
-int fs_json_has(const fs_json *in, const char *key);
+bool fs_json_has(const fs_json *in, const char *key);
+/* FS_INVALID: "file: path.key " and the text. */
+fs_status fs_json_fail(const fs_json *in, const char *key, fs_err *err,
+                       const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Setters of an object's fields. JSON has no infinity: a figure that is not
+ * finite is written as 0; a text that is NULL as "". */
+void fs_json_set_int(json_t *object, const char *key, int64_t value);
+void fs_json_set_real(json_t *object, const char *key, double value);
+void fs_json_set_bool(json_t *object, const char *key, bool value);
+void fs_json_set_text(json_t *object, const char *key, const char *text);
 
 #endif

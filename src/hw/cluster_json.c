@@ -7,21 +7,24 @@
 
 enum { HW_FORMAT_VERSION = 1 };
 
-static const char *separator(const fs_json *in)
-{
-    return in->where[0] ? "." : "";
-}
-
-/* A number that is at least (or, when `open`, above) `low`. */
-static fs_status read_from(const fs_json *in, const char *key, double low,
-                           bool open, fs_err *err, double *out)
+static fs_status read_from_zero(const fs_json *in, const char *key, fs_err *err,
+                                double *out)
 {
     double value;
     FS_TRY(fs_json_number(in, key, err, &value));
-    if (!isfinite(value) || value < low || (open && value == low))
-        return fs_fail(err, FS_INVALID, "%s: %s%s%s is %g, must be %s %g",
-                       in->file, in->where, separator(in), key, value,
-                       open ? "above" : "at least", low);
+    if (!isfinite(value) || value < 0)
+        return fs_json_fail(in, key, err, "is %g, must be at least 0", value);
+    *out = value;
+    return FS_OK;
+}
+
+static fs_status read_positive(const fs_json *in, const char *key, fs_err *err,
+                               double *out)
+{
+    double value;
+    FS_TRY(fs_json_number(in, key, err, &value));
+    if (!isfinite(value) || value <= 0)
+        return fs_json_fail(in, key, err, "is %g, must be above 0", value);
     *out = value;
     return FS_OK;
 }
@@ -29,31 +32,10 @@ static fs_status read_from(const fs_json *in, const char *key, double low,
 static fs_status read_efficiency(const fs_json *in, const char *key,
                                  fs_err *err, double *out)
 {
-    FS_TRY(read_from(in, key, 0, true, err, out));
+    FS_TRY(read_positive(in, key, err, out));
     if (*out > 1)
-        return fs_fail(err, FS_INVALID,
-                       "%s: %s%s%s is %g, a fraction must be at most 1",
-                       in->file, in->where, separator(in), key, *out);
-    return FS_OK;
-}
-
-static fs_status read_text(const fs_json *in, const char *key, fs_arena *arena,
-                           fs_err *err, const char **out)
-{
-    const char *text;
-    FS_TRY(fs_json_text(in, key, err, &text));
-    *out = fs_strdup(arena, text);
-    return FS_OK;
-}
-
-static fs_status read_flag(const fs_json *in, const char *key, fs_err *err,
-                           bool *out)
-{
-    json_t *value = json_object_get(in->value, key);
-    if (value && !json_is_boolean(value))
-        return fs_fail(err, FS_INVALID, "%s: %s%s%s must be true or false",
-                       in->file, in->where, separator(in), key);
-    *out = json_is_true(value);
+        return fs_json_fail(in, key, err, "is %g, a fraction must be at most 1",
+                            *out);
     return FS_OK;
 }
 
@@ -68,8 +50,7 @@ fs_status hw_check_keys(const fs_json *in, const char *const *known,
         while (known[i] && strcmp(known[i], key) != 0)
             i++;
         if (!known[i])
-            return fs_fail(err, FS_INVALID, "%s: %s%s%.80s is an unknown key",
-                           in->file, in->where, separator(in), key);
+            return fs_json_fail(in, key, err, "is an unknown key");
     }
     return FS_OK;
 }
@@ -78,10 +59,13 @@ static fs_status read_link_at(const fs_json *in, const char *const *keys,
                               fs_arena *arena, fs_err *err, hw_link *out)
 {
     FS_TRY(hw_check_keys(in, keys, err));
-    FS_TRY(read_text(in, "name", arena, err, &out->name));
-    FS_TRY(read_from(in, "latency_s", 0, false, err, &out->latency_s));
-    FS_TRY(read_from(in, "bandwidth_bps", 0, true, err, &out->bandwidth_bps));
-    return read_flag(in, "on_cores", err, &out->on_cores);
+    FS_TRY(fs_json_strdup(in, "name", arena, err, &out->name));
+    FS_TRY(read_from_zero(in, "latency_s", err, &out->latency_s));
+    FS_TRY(read_positive(in, "bandwidth_bps", err, &out->bandwidth_bps));
+    out->on_cores = false;
+    if (fs_json_has(in, "on_cores"))
+        FS_TRY(fs_json_bool(in, "on_cores", err, &out->on_cores));
+    return FS_OK;
 }
 
 fs_status hw_read_link(const fs_json *in, const char *key, fs_arena *arena,
@@ -117,9 +101,9 @@ static fs_status read_point(const fs_json *list, size_t i, fs_arena *arena,
     fs_json point;
     FS_TRY(fs_json_item(list, i, err, &point));
     FS_TRY(hw_check_keys(&point, keys, err));
-    FS_TRY(read_text(&point, "what", arena, err, &out->what));
-    FS_TRY(read_from(&point, "work", 0, true, err, &out->work));
-    return read_from(&point, "seconds", 0, true, err, &out->seconds);
+    FS_TRY(fs_json_strdup(&point, "what", arena, err, &out->what));
+    FS_TRY(read_positive(&point, "work", err, &out->work));
+    return read_positive(&point, "seconds", err, &out->seconds);
 }
 
 static fs_status read_points(const fs_json *in, fs_arena *arena, fs_err *err,
@@ -159,18 +143,18 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
     fs_json dev;
     FS_TRY(fs_json_object(in, "device", err, &dev));
     FS_TRY(hw_check_keys(&dev, keys, err));
-    FS_TRY(read_text(&dev, "name", arena, err, &out->name));
-    FS_TRY(read_from(&dev, "memory_bytes", 0, true, err, &out->memory_bytes));
-    FS_TRY(read_from(&dev, "memory_bps", 0, true, err, &out->memory_bps));
-    FS_TRY(read_from(&dev, "fp32_flops", 0, false, err, &out->fp32_flops));
-    FS_TRY(read_from(&dev, "tf32_flops", 0, false, err, &out->tf32_flops));
-    FS_TRY(read_from(&dev, "bf16_flops", 0, false, err, &out->bf16_flops));
+    FS_TRY(fs_json_strdup(&dev, "name", arena, err, &out->name));
+    FS_TRY(read_positive(&dev, "memory_bytes", err, &out->memory_bytes));
+    FS_TRY(read_positive(&dev, "memory_bps", err, &out->memory_bps));
+    FS_TRY(read_from_zero(&dev, "fp32_flops", err, &out->fp32_flops));
+    FS_TRY(read_from_zero(&dev, "tf32_flops", err, &out->tf32_flops));
+    FS_TRY(read_from_zero(&dev, "bf16_flops", err, &out->bf16_flops));
     FS_TRY(read_efficiency(&dev, "matmul_efficiency", err,
                            &out->matmul_efficiency));
     FS_TRY(read_efficiency(&dev, "memory_efficiency", err,
                            &out->memory_efficiency));
-    FS_TRY(read_from(&dev, "launch_s", 0, false, err, &out->launch_s));
-    FS_TRY(read_text(&dev, "source", arena, err, &out->source));
+    FS_TRY(read_from_zero(&dev, "launch_s", err, &out->launch_s));
+    FS_TRY(fs_json_strdup(&dev, "source", arena, err, &out->source));
     if (out->fp32_flops + out->tf32_flops + out->bf16_flops <= 0)
         return fs_fail(err, FS_INVALID,
                        "%s: %s has no peak: one of fp32_flops, tf32_flops, "
@@ -194,7 +178,7 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
     FS_TRY(
         fs_json_int(&in, "devices_per_node", 1, HW_MAX_DEVICES, err, &devices));
     if (fs_json_has(&in, "turn_s"))
-        FS_TRY(read_from(&in, "turn_s", 0, false, err, &out->turn_s));
+        FS_TRY(read_from_zero(&in, "turn_s", err, &out->turn_s));
     if (fs_json_has(&in, "cores_per_node"))
         FS_TRY(
             fs_json_int(&in, "cores_per_node", 0, HW_MAX_DEVICES, err, &cores));
@@ -242,7 +226,7 @@ static fs_status read_cluster(const fs_json *in, fs_arena *arena, fs_err *err,
                        &version));
     FS_TRY(hw_check_keys(in, keys, err));
     if (fs_json_has(in, "host"))
-        FS_TRY(read_text(in, "host", arena, err, &out->host));
+        FS_TRY(fs_json_strdup(in, "host", arena, err, &out->host));
     FS_TRY(fs_json_array(in, "groups", err, &list));
     size_t n = json_array_size(list.value);
     if (n > HW_MAX_DEVICES)
@@ -287,45 +271,34 @@ fs_status hw_cluster_open(const char *spec, const char *data_dir,
     return hw_synthetic_open(spec, data_dir, arena, err, out);
 }
 
-/* Zero when a figure is not finite: json_real refuses those. */
-static void set_real(json_t *object, const char *key, double value)
-{
-    json_object_set_new(object, key, json_real(isfinite(value) ? value : 0));
-}
-
-static void set_text(json_t *object, const char *key, const char *text)
-{
-    json_object_set_new(object, key, json_string(text ? text : ""));
-}
-
 static json_t *link_json(const hw_link *link)
 {
     json_t *out = json_object();
-    set_text(out, "name", link->name);
-    set_real(out, "latency_s", link->latency_s);
-    set_real(out, "bandwidth_bps", link->bandwidth_bps);
-    json_object_set_new(out, "on_cores", json_boolean(link->on_cores));
+    fs_json_set_text(out, "name", link->name);
+    fs_json_set_real(out, "latency_s", link->latency_s);
+    fs_json_set_real(out, "bandwidth_bps", link->bandwidth_bps);
+    fs_json_set_bool(out, "on_cores", link->on_cores);
     return out;
 }
 
 static json_t *device_json(const hw_device *device)
 {
     json_t *out = json_object(), *points = json_array();
-    set_text(out, "name", device->name);
-    set_real(out, "memory_bytes", device->memory_bytes);
-    set_real(out, "memory_bps", device->memory_bps);
-    set_real(out, "fp32_flops", device->fp32_flops);
-    set_real(out, "tf32_flops", device->tf32_flops);
-    set_real(out, "bf16_flops", device->bf16_flops);
-    set_real(out, "matmul_efficiency", device->matmul_efficiency);
-    set_real(out, "memory_efficiency", device->memory_efficiency);
-    set_real(out, "launch_s", device->launch_s);
-    set_text(out, "source", device->source);
+    fs_json_set_text(out, "name", device->name);
+    fs_json_set_real(out, "memory_bytes", device->memory_bytes);
+    fs_json_set_real(out, "memory_bps", device->memory_bps);
+    fs_json_set_real(out, "fp32_flops", device->fp32_flops);
+    fs_json_set_real(out, "tf32_flops", device->tf32_flops);
+    fs_json_set_real(out, "bf16_flops", device->bf16_flops);
+    fs_json_set_real(out, "matmul_efficiency", device->matmul_efficiency);
+    fs_json_set_real(out, "memory_efficiency", device->memory_efficiency);
+    fs_json_set_real(out, "launch_s", device->launch_s);
+    fs_json_set_text(out, "source", device->source);
     for (int32_t i = 0; i < device->n_points; i++) {
         json_t *point = json_object();
-        set_text(point, "what", device->points[i].what);
-        set_real(point, "work", device->points[i].work);
-        set_real(point, "seconds", device->points[i].seconds);
+        fs_json_set_text(point, "what", device->points[i].what);
+        fs_json_set_real(point, "work", device->points[i].work);
+        fs_json_set_real(point, "seconds", device->points[i].seconds);
         json_array_append_new(points, point);
     }
     json_object_set_new(out, "points", points);
@@ -335,12 +308,10 @@ static json_t *device_json(const hw_device *device)
 static json_t *group_json(const hw_group *group)
 {
     json_t *out = json_object();
-    json_object_set_new(out, "nodes", json_integer(group->nodes));
-    json_object_set_new(out, "devices_per_node",
-                        json_integer(group->devices_per_node));
-    json_object_set_new(out, "cores_per_node",
-                        json_integer(group->cores_per_node));
-    set_real(out, "turn_s", group->turn_s);
+    fs_json_set_int(out, "nodes", group->nodes);
+    fs_json_set_int(out, "devices_per_node", group->devices_per_node);
+    fs_json_set_int(out, "cores_per_node", group->cores_per_node);
+    fs_json_set_real(out, "turn_s", group->turn_s);
     json_object_set_new(out, "device", device_json(&group->device));
     json_object_set_new(out, "inner", link_json(&group->inner));
     json_object_set_new(out, "memory", link_json(&group->memory));
@@ -350,18 +321,18 @@ static json_t *group_json(const hw_group *group)
 json_t *hw_cluster_json(const hw_cluster *cluster, bool figures)
 {
     json_t *out = json_object(), *groups = json_array();
-    json_object_set_new(out, "version", json_integer(HW_FORMAT_VERSION));
+    fs_json_set_int(out, "version", HW_FORMAT_VERSION);
     if (!figures) {
-        set_text(out, "made_from", cluster->name);
+        fs_json_set_text(out, "made_from", cluster->name);
         if (cluster->host)
-            set_text(out, "host", cluster->host);
+            fs_json_set_text(out, "host", cluster->host);
     }
     for (int32_t g = 0; g < cluster->n_groups; g++)
         json_array_append_new(groups, group_json(&cluster->groups[g]));
     json_object_set_new(out, "groups", groups);
     json_t *outer = link_json(&cluster->outer);
     int32_t nics = cluster->nics_per_node > 0 ? cluster->nics_per_node : 1;
-    json_object_set_new(outer, "nics_per_node", json_integer(nics));
+    fs_json_set_int(outer, "nics_per_node", nics);
     json_object_set_new(out, "outer", outer);
     return out;
 }

@@ -18,42 +18,30 @@ const char *plan_bytes_kind_name(plan_bytes_kind kind)
     return bytes_names[kind];
 }
 
-static void set_text(json_t *object, const char *key, const char *text)
-{
-    json_object_set_new(object, key, json_string(text ? text : ""));
-}
-
-/* JSON has no infinity: a figure that is not finite is written as 0. */
-static void set_real(json_t *object, const char *key, double value)
-{
-    json_t *real = json_real(value);
-    json_object_set_new(object, key, real ? real : json_real(0.0));
-}
-
 json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
 {
     json_t *out = json_object();
-    set_text(out, "model", o->model);
-    set_text(out, "loss", o->loss);
-    set_text(out, "params", o->params);
-    json_object_set_new(out, "rewrite", json_boolean(o->rewrite));
-    set_text(out, "optimizer", o->optimizer);
-    set_real(out, "lr", o->lr);
-    set_real(out, "weight_decay", o->weight_decay);
-    set_real(out, "momentum", o->momentum);
-    set_real(out, "beta1", o->beta1);
-    set_real(out, "beta2", o->beta2);
-    set_real(out, "epsilon", o->epsilon);
-    set_text(out, "cluster", o->cluster);
-    json_object_set_new(out, "batch", json_integer(o->batch));
-    json_object_set_new(out, "micro_batches", json_integer(micro_batches));
+    fs_json_set_text(out, "model", o->model);
+    fs_json_set_text(out, "loss", o->loss);
+    fs_json_set_text(out, "params", o->params);
+    fs_json_set_bool(out, "rewrite", o->rewrite);
+    fs_json_set_text(out, "optimizer", o->optimizer);
+    fs_json_set_real(out, "lr", o->lr);
+    fs_json_set_real(out, "weight_decay", o->weight_decay);
+    fs_json_set_real(out, "momentum", o->momentum);
+    fs_json_set_real(out, "beta1", o->beta1);
+    fs_json_set_real(out, "beta2", o->beta2);
+    fs_json_set_real(out, "epsilon", o->epsilon);
+    fs_json_set_text(out, "cluster", o->cluster);
+    fs_json_set_int(out, "batch", o->batch);
+    fs_json_set_int(out, "micro_batches", micro_batches);
     json_t *binds = json_array();
     for (int32_t i = 0; i < o->n_binds; i++)
         json_array_append_new(binds, json_string(o->binds[i]));
     json_object_set_new(out, "binds", binds);
-    json_object_set_new(out, "seed", json_integer((json_int_t)o->seed));
-    set_real(out, "iteration_s", o->iteration_s);
-    set_real(out, "sim_iteration_s", o->sim_iteration_s);
+    fs_json_set_int(out, "seed", (int64_t)o->seed);
+    fs_json_set_real(out, "iteration_s", o->iteration_s);
+    fs_json_set_real(out, "sim_iteration_s", o->sim_iteration_s);
     return out;
 }
 
@@ -110,15 +98,6 @@ fs_status plan_text_digest(const fs_json *in, const char *key, fs_err *err,
                              in->file, key);
 }
 
-static fs_status read_text(const fs_json *in, const char *key, fs_arena *arena,
-                           fs_err *err, const char **out)
-{
-    const char *borrowed;
-    FS_TRY(fs_json_text(in, key, err, &borrowed));
-    *out = fs_strdup(arena, borrowed);
-    return FS_OK;
-}
-
 static fs_status read_binds(const fs_json *in, fs_arena *arena, fs_err *err,
                             plan_origin *o)
 {
@@ -142,22 +121,18 @@ static fs_status read_origin(const fs_json *in, fs_arena *arena, fs_err *err,
                              plan_origin *o)
 {
     int64_t micro_batches, seed;
-    FS_TRY(read_text(in, "model", arena, err, &o->model));
-    FS_TRY(read_text(in, "loss", arena, err, &o->loss));
-    FS_TRY(read_text(in, "params", arena, err, &o->params));
-    json_t *rewrite = json_object_get(in->value, "rewrite");
-    if (!json_is_boolean(rewrite))
-        return fs_fail(err, FS_INVALID, "%s: %s.rewrite must be true or false",
-                       in->file, in->where);
-    o->rewrite = json_is_true(rewrite);
-    FS_TRY(read_text(in, "optimizer", arena, err, &o->optimizer));
+    FS_TRY(fs_json_strdup(in, "model", arena, err, &o->model));
+    FS_TRY(fs_json_strdup(in, "loss", arena, err, &o->loss));
+    FS_TRY(fs_json_strdup(in, "params", arena, err, &o->params));
+    FS_TRY(fs_json_bool(in, "rewrite", err, &o->rewrite));
+    FS_TRY(fs_json_strdup(in, "optimizer", arena, err, &o->optimizer));
     FS_TRY(fs_json_number(in, "lr", err, &o->lr));
     FS_TRY(fs_json_number(in, "weight_decay", err, &o->weight_decay));
     FS_TRY(fs_json_number(in, "momentum", err, &o->momentum));
     FS_TRY(fs_json_number(in, "beta1", err, &o->beta1));
     FS_TRY(fs_json_number(in, "beta2", err, &o->beta2));
     FS_TRY(fs_json_number(in, "epsilon", err, &o->epsilon));
-    FS_TRY(read_text(in, "cluster", arena, err, &o->cluster));
+    FS_TRY(fs_json_strdup(in, "cluster", arena, err, &o->cluster));
     FS_TRY(fs_json_int(in, "batch", 1, INT64_MAX, err, &o->batch));
     FS_TRY(fs_json_int(in, "micro_batches", 1, PLAN_MAX_MICRO_BATCHES, err,
                        &micro_batches));

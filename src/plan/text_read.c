@@ -30,17 +30,6 @@ static fs_status read_bytes(const reading *r, const fs_json *in,
     return fs_json_int(in, key, 0, INT64_MAX, r->err, out);
 }
 
-static fs_status read_bool(const reading *r, const fs_json *in, const char *key,
-                           bool *out)
-{
-    json_t *value = json_object_get(in->value, key);
-    if (!json_is_boolean(value))
-        return fs_fail(r->err, FS_INVALID, "%s: %s.%s must be true or false",
-                       in->file, in->where, key);
-    *out = json_is_true(value);
-    return FS_OK;
-}
-
 /* An array field and its length, at most `most`. */
 static fs_status read_array(const reading *r, const fs_json *in,
                             const char *key, int32_t most, fs_json *list,
@@ -357,9 +346,9 @@ static fs_status read_register(const role_reading *x, const fs_json *in,
     FS_TRY(read_sbp(r, in, "sbp", x->axes, &g->sbp));
     FS_TRY(read_bytes(r, in, "bytes", &g->bytes));
     FS_TRY(read_offsets(x, in, g));
-    FS_TRY(read_bool(r, in, "per_step", &g->per_step));
-    FS_TRY(read_bool(r, in, "persistent", &g->persistent));
-    FS_TRY(read_bool(r, in, "own_memory", &g->own_memory));
+    FS_TRY(fs_json_bool(in, "per_step", r->err, &g->per_step));
+    FS_TRY(fs_json_bool(in, "persistent", r->err, &g->persistent));
+    FS_TRY(fs_json_bool(in, "own_memory", r->err, &g->own_memory));
     FS_TRY(read_i32(r, in, "producer", -1, x->role->n_tasks - 1, &g->producer));
     FS_TRY(
         read_array(r, in, "consumers", INT32_MAX / 4, &list, &g->n_consumers));

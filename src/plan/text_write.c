@@ -14,11 +14,6 @@ static void set(json_t *object, const char *key, json_t *value)
     json_object_set_new(object, key, value);
 }
 
-static void set_int(json_t *object, const char *key, int64_t value)
-{
-    set(object, key, json_integer(value));
-}
-
 static void set_hex(json_t *object, const char *key, uint64_t digest)
 {
     char text[17];
@@ -63,7 +58,7 @@ static json_t *edges_of(const writing *w, int32_t node)
         if (s->edge[e].n == 0)
             continue;
         json_t *edge = json_object();
-        set_int(edge, "slot", e - s->first_edge[node]);
+        fs_json_set_int(edge, "slot", e - s->first_edge[node]);
         set(edge, "path",
             sbp_list(s->edge[e].at, s->edge[e].n + 1,
                      mesh_axes(s, s->stage_of[node])));
@@ -78,8 +73,8 @@ static json_t *node_of(const writing *w, int32_t v)
     const ir_node *node = &w->graph->nodes.at[v];
     int32_t axes = mesh_axes(s, s->stage_of[v]);
     json_t *out = json_object();
-    set(out, "name", json_string(node->name));
-    set_int(out, "stage", s->stage_of[v]);
+    fs_json_set_text(out, "name", node->name);
+    fs_json_set_int(out, "stage", s->stage_of[v]);
     set(out, "in", sbp_list(s->sig[v].in, node->n_in, axes));
     set(out, "out", sbp_list(s->sig[v].out, node->n_out, axes));
     set(out, "boxing", edges_of(w, v));
@@ -90,13 +85,13 @@ static json_t *strategy_of(const writing *w)
 {
     const plan_strategy *s = w->p->strategy;
     json_t *out = json_object(), *stages = json_array(), *nodes = json_array();
-    set_int(out, "micro_batches", s->micro_batches);
-    set_int(out, "batch", s->batch);
-    set(out, "schedule", json_string(s->schedule));
+    fs_json_set_int(out, "micro_batches", s->micro_batches);
+    fs_json_set_int(out, "batch", s->batch);
+    fs_json_set_text(out, "schedule", s->schedule);
     for (int32_t i = 0; i < s->n_stages; i++) {
         json_t *stage = json_object();
         set(stage, "mesh", ints(s->stages[i].mesh.dim, s->stages[i].mesh.n));
-        set_int(stage, "first_device", s->stages[i].first_device);
+        fs_json_set_int(stage, "first_device", s->stages[i].first_device);
         json_array_append_new(stages, stage);
     }
     set(out, "stages", stages);
@@ -109,29 +104,29 @@ static json_t *strategy_of(const writing *w)
 static json_t *task_of(const writing *w, const plan_task *t, int32_t axes)
 {
     json_t *out = json_object();
-    set(out, "kind", json_string(plan_task_kind_name(t->kind)));
-    set(out, "phase", json_string(plan_phase_name(t->phase)));
+    fs_json_set_text(out, "kind", plan_task_kind_name(t->kind));
+    fs_json_set_text(out, "phase", plan_phase_name(t->phase));
     if (t->kind == PLAN_COMPUTE || t->kind == PLAN_LOAD)
-        set(out, "node", json_string(w->graph->nodes.at[t->node].name));
+        fs_json_set_text(out, "node", w->graph->nodes.at[t->node].name);
     else
-        set(out, "tensor", json_string(w->graph->tensors.at[t->tensor].name));
+        fs_json_set_text(out, "tensor", w->graph->tensors.at[t->tensor].name);
     if (t->kind == PLAN_BOX) {
-        set(out, "box", json_string(plan_box_name(t->box.kind)));
-        set_int(out, "axis", t->box.axis);
+        fs_json_set_text(out, "box", plan_box_name(t->box.kind));
+        fs_json_set_int(out, "axis", t->box.axis);
         set(out, "from", sbp_text(&t->box.from, axes));
         set(out, "to", sbp_text(&t->box.to, axes));
-        set_int(out, "bytes_in", t->box.bytes_in);
-        set_int(out, "bytes_out", t->box.bytes_out);
-        set_int(out, "comm", t->comm);
+        fs_json_set_int(out, "bytes_in", t->box.bytes_in);
+        fs_json_set_int(out, "bytes_out", t->box.bytes_out);
+        fs_json_set_int(out, "comm", t->comm);
     }
     if (t->kind == PLAN_SEND || t->kind == PLAN_RECV) {
         set(out, "sbp", sbp_text(&t->sbp, axes));
-        set_int(out, "channel", t->channel);
+        fs_json_set_int(out, "channel", t->channel);
     }
-    set_int(out, "stream", t->stream);
+    fs_json_set_int(out, "stream", t->stream);
     set(out, "in", ints(t->in, t->n_in));
     set(out, "out", ints(t->out, t->n_out));
-    set_int(out, "scratch_bytes", t->scratch_bytes);
+    fs_json_set_int(out, "scratch_bytes", t->scratch_bytes);
     return out;
 }
 
@@ -139,16 +134,16 @@ static json_t *register_of(const writing *w, const plan_register *r,
                            int32_t axes)
 {
     json_t *out = json_object(), *offsets = json_array();
-    set(out, "tensor", json_string(w->graph->tensors.at[r->tensor].name));
+    fs_json_set_text(out, "tensor", w->graph->tensors.at[r->tensor].name);
     set(out, "sbp", sbp_text(&r->sbp, axes));
-    set_int(out, "bytes", r->bytes);
+    fs_json_set_int(out, "bytes", r->bytes);
     for (int32_t i = 0; i < r->count; i++)
         json_array_append_new(offsets, json_integer(r->offset[i]));
     set(out, "offset", offsets);
-    set(out, "per_step", json_boolean(r->per_step));
-    set(out, "persistent", json_boolean(r->persistent));
-    set(out, "own_memory", json_boolean(r->own_memory));
-    set_int(out, "producer", r->producer);
+    fs_json_set_bool(out, "per_step", r->per_step);
+    fs_json_set_bool(out, "persistent", r->persistent);
+    fs_json_set_bool(out, "own_memory", r->own_memory);
+    fs_json_set_int(out, "producer", r->producer);
     set(out, "consumers", ints(r->consumers, r->n_consumers));
     return out;
 }
@@ -172,9 +167,9 @@ static json_t *streams_of(const plan_role *role)
     for (int32_t i = 0; i < role->n_streams; i++) {
         const plan_stream *s = &role->streams[i];
         json_t *stream = json_object();
-        set(stream, "kind", json_string(plan_stream_kind_name(s->kind)));
-        set_int(stream, "channel", s->channel);
-        set_int(stream, "scratch_offset", role->stream_scratch[i]);
+        fs_json_set_text(stream, "kind", plan_stream_kind_name(s->kind));
+        fs_json_set_int(stream, "channel", s->channel);
+        fs_json_set_int(stream, "scratch_offset", role->stream_scratch[i]);
         json_array_append_new(out, stream);
     }
     return out;
@@ -185,13 +180,13 @@ static json_t *role_of(const writing *w, const plan_role *role)
     int32_t axes = mesh_axes(w->p->strategy, role->stage);
     json_t *out = json_object(), *bytes = json_object();
     json_t *registers = json_array(), *tasks = json_array();
-    set_int(out, "stage", role->stage);
-    set_int(out, "first_rank", role->first_rank);
-    set_int(out, "n_ranks", role->n_ranks);
-    set_int(out, "arena_bytes", role->arena_bytes);
-    set_int(out, "bound_bytes", role->bound_bytes);
+    fs_json_set_int(out, "stage", role->stage);
+    fs_json_set_int(out, "first_rank", role->first_rank);
+    fs_json_set_int(out, "n_ranks", role->n_ranks);
+    fs_json_set_int(out, "arena_bytes", role->arena_bytes);
+    fs_json_set_int(out, "bound_bytes", role->bound_bytes);
     for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
-        set_int(bytes, plan_bytes_kind_name(k), role->bytes[k]);
+        fs_json_set_int(bytes, plan_bytes_kind_name(k), role->bytes[k]);
     set(out, "bytes", bytes);
     set(out, "slots", slots_of(role));
     set(out, "streams", streams_of(role));
@@ -210,18 +205,18 @@ static json_t *physical_of(const writing *w)
     const plan *p = w->p;
     json_t *out = json_object(), *comms = json_array();
     json_t *channels = json_array(), *roles = json_array();
-    set_int(out, "micro_batches", p->micro_batches);
+    fs_json_set_int(out, "micro_batches", p->micro_batches);
     for (int32_t i = 0; i < p->n_comms; i++) {
         json_t *comm = json_object();
-        set_int(comm, "stage", p->comms[i].stage);
-        set_int(comm, "axis", p->comms[i].axis);
+        fs_json_set_int(comm, "stage", p->comms[i].stage);
+        fs_json_set_int(comm, "axis", p->comms[i].axis);
         json_array_append_new(comms, comm);
     }
     set(out, "comms", comms);
     for (int32_t i = 0; i < p->n_channels; i++) {
         json_t *channel = json_object();
-        set_int(channel, "from_stage", p->channels[i].from_stage);
-        set_int(channel, "to_stage", p->channels[i].to_stage);
+        fs_json_set_int(channel, "from_stage", p->channels[i].from_stage);
+        fs_json_set_int(channel, "to_stage", p->channels[i].to_stage);
         json_array_append_new(channels, channel);
     }
     set(out, "channels", channels);
@@ -275,8 +270,8 @@ fs_status plan_write(const char *path, const ir_graph *graph, const plan *p,
     writing w = {graph, p};
     FS_TRY(check_names(path, graph, err));
     json_t *root = json_object(), *physical = physical_of(&w);
-    set(root, "format", json_string(PLAN_FORMAT_NAME));
-    set_int(root, "version", PLAN_FORMAT_VERSION);
+    fs_json_set_text(root, "format", PLAN_FORMAT_NAME);
+    fs_json_set_int(root, "version", PLAN_FORMAT_VERSION);
     set_hex(root, "model_digest", p->model_digest);
     set_hex(root, "cluster_digest", p->cluster_digest);
     set_hex(root, "plan_digest", digest_of(p, physical));
