@@ -60,16 +60,12 @@ static fs_status infer_conv2d(const ir_node *node, ir_io *io, fs_err *err)
 }
 
 /* A gradient's dy must be what the convolution of x by w gives. */
-static fs_status check_dy(const ir_node *node, const ir_shape *x,
-                          const ir_shape *w, const ir_shape *dy, fs_err *err)
+static fs_status check_dy(const ir_node *node, const ir_io *io,
+                          const ir_shape *x, const ir_shape *w, fs_err *err)
 {
-    char a[160], b[160];
     ir_shape wanted;
     FS_TRY(conv_shape(node, x, w, err, &wanted));
-    if (ir_shape_equal(&wanted, dy))
-        return FS_OK;
-    return fs_fail(err, FS_INVALID, "input 0 is %s, not %s",
-                   ir_shape_text(a, dy), ir_shape_text(b, &wanted));
+    return ir_io_need_shape(io, 0, &wanted, err);
 }
 
 static fs_status infer_data_grad(const ir_node *node, ir_io *io, fs_err *err)
@@ -82,7 +78,7 @@ static fs_status infer_data_grad(const ir_node *node, ir_io *io, fs_err *err)
     memcpy(x.dim + 2, node->i + 9, 2 * sizeof *x.dim);
     io->out[0] = x;
     io->out_dtype[0] = io->in_dtype[0];
-    return check_dy(node, &x, &io->in[1], &io->in[0], err);
+    return check_dy(node, io, &x, &io->in[1], err);
 }
 
 static fs_status infer_filter_grad(const ir_node *node, ir_io *io, fs_err *err)
@@ -94,16 +90,7 @@ static fs_status infer_filter_grad(const ir_node *node, ir_io *io, fs_err *err)
     memcpy(w.dim + 2, node->i + 9, 2 * sizeof *w.dim);
     io->out[0] = w;
     io->out_dtype[0] = io->in_dtype[0];
-    return check_dy(node, &io->in[1], &w, &io->in[0], err);
-}
-
-static void add_row(fs_arena *arena, ir_sig_list *out, ir_sbp a, ir_sbp b,
-                    ir_sbp y)
-{
-    ir_sig *sig = ir_sig_add(arena, out);
-    sig->in[0] = a;
-    sig->in[1] = b;
-    sig->out[0] = y;
+    return check_dy(node, io, &io->in[1], &w, err);
 }
 
 /* Like a matrix product of samples x channels in by channels in x out; with
@@ -111,11 +98,10 @@ static void add_row(fs_arena *arena, ir_sig_list *out, ir_sbp a, ir_sbp b,
 static void sbp_product(const ir_node *node, fs_arena *arena, ir_sig_list *out,
                         const ir_sbp rows[3][3])
 {
-    const ir_sbp b = IR_SBP_B, p = IR_SBP_P;
     for (int32_t k = 0; k < (node->i[8] == 1 ? 3 : 1); k++)
-        add_row(arena, out, rows[k][0], rows[k][1], rows[k][2]);
-    add_row(arena, out, p, b, p);
-    add_row(arena, out, b, p, p);
+        ir_sig_add_row(arena, out, rows[k][0], rows[k][1], rows[k][2]);
+    ir_sig_add_linear(arena, out, 1, 1);
+    ir_sig_add_linear(arena, out, 2, 1);
 }
 
 static void sbp_conv2d(const ir_node *node, const ir_io *io, fs_arena *arena,

@@ -34,11 +34,6 @@ static void sbp_transpose(const ir_node *node, const ir_io *io, fs_arena *arena,
     ir_sig_add_linear(arena, out, 1, 1);
 }
 
-static void work_move(const ir_node *node, const ir_io *io, ir_work *out)
-{
-    ir_work_moves(node, io, 0, out);
-}
-
 static void grad_transpose(ir_graph *graph, const ir_node *node,
                            const int32_t *dout, int32_t *din)
 {
@@ -158,7 +153,7 @@ const ir_op ir_op_transpose = {.name = "transpose",
                                .n_out = 1,
                                .infer = infer_transpose,
                                .sbp = sbp_transpose,
-                               .work = work_move,
+                               .work = ir_work_copy,
                                .grad = grad_transpose};
 const ir_op ir_op_slice = {.name = "slice",
                            .min_in = 1,
@@ -174,7 +169,7 @@ const ir_op ir_op_pad = {.name = "pad",
                          .n_out = 1,
                          .infer = infer_pad,
                          .sbp = sbp_other_axes,
-                         .work = work_move,
+                         .work = ir_work_copy,
                          .grad = grad_pad};
 const ir_op ir_op_concat = {.name = "concat",
                             .min_in = 1,
@@ -182,5 +177,5 @@ const ir_op ir_op_concat = {.name = "concat",
                             .n_out = 1,
                             .infer = infer_concat,
                             .sbp = sbp_other_axes,
-                            .work = work_move,
+                            .work = ir_work_copy,
                             .grad = grad_concat};

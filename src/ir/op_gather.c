@@ -23,7 +23,7 @@ static void sbp_gather(const ir_node *node, const ir_io *io, fs_arena *arena,
 {
     int32_t n_ids = io->in[1].rank;
     (void)node;
-    ir_sig_add_splits(arena, out, 2, 1, 0, n_ids);
+    ir_sig_add_splits(arena, out, 2, 1, n_ids);
     /* Rows that a device does not hold count as zero. */
     ir_sig *rows = ir_sig_add(arena, out);
     rows->in[0] = IR_SBP_S(0);
@@ -94,7 +94,7 @@ static void sbp_gather_grad(const ir_node *node, const ir_io *io,
 
 static void work_gather_grad(const ir_node *node, const ir_io *io, ir_work *out)
 {
-    ir_work_moves(node, io, ir_shape_count(&io->in[0]), out);
+    ir_work_per_element(node, io, 1, out);
 }
 
 static void grad_gather_grad(ir_graph *graph, const ir_node *node,

@@ -53,28 +53,19 @@ static fs_status infer_matmul(const ir_node *node, ir_io *io, fs_err *err)
     return FS_OK;
 }
 
-static void add_row(fs_arena *arena, ir_sig_list *out, ir_sbp a, ir_sbp b,
-                    ir_sbp y)
-{
-    ir_sig *sig = ir_sig_add(arena, out);
-    sig->in[0] = a;
-    sig->in[1] = b;
-    sig->out[0] = y;
-}
-
 static void sbp_matmul(const ir_node *node, const ir_io *io, fs_arena *arena,
                        ir_sig_list *out)
 {
     mm_axes x = axes_of(node, io);
     const ir_sbp b = IR_SBP_B, p = IR_SBP_P;
     for (int32_t i = 0; i < x.rank - 2; i++)
-        add_row(arena, out, IR_SBP_S(i), x.batched ? IR_SBP_S(i) : b,
-                IR_SBP_S(i));
-    add_row(arena, out, IR_SBP_S(x.a_m), b, IR_SBP_S(x.rank - 2));
-    add_row(arena, out, b, IR_SBP_S(x.b_n), IR_SBP_S(x.rank - 1));
-    add_row(arena, out, IR_SBP_S(x.a_k), IR_SBP_S(x.b_k), p);
-    add_row(arena, out, p, b, p);
-    add_row(arena, out, b, p, p);
+        ir_sig_add_row(arena, out, IR_SBP_S(i), x.batched ? IR_SBP_S(i) : b,
+                       IR_SBP_S(i));
+    ir_sig_add_row(arena, out, IR_SBP_S(x.a_m), b, IR_SBP_S(x.rank - 2));
+    ir_sig_add_row(arena, out, b, IR_SBP_S(x.b_n), IR_SBP_S(x.rank - 1));
+    ir_sig_add_row(arena, out, IR_SBP_S(x.a_k), IR_SBP_S(x.b_k), p);
+    ir_sig_add_linear(arena, out, 1, 1);
+    ir_sig_add_linear(arena, out, 2, 1);
 }
 
 static void work_matmul(const ir_node *node, const ir_io *io, ir_work *out)
@@ -157,11 +148,11 @@ static void sbp_weight_grad(const ir_node *node, const ir_io *io,
     const ir_sbp b = IR_SBP_B, p = IR_SBP_P;
     (void)node;
     for (int32_t i = 0; i < last; i++)
-        add_row(arena, out, IR_SBP_S(i), IR_SBP_S(i), p);
-    add_row(arena, out, IR_SBP_S(last), b, IR_SBP_S(0));
-    add_row(arena, out, b, IR_SBP_S(last), IR_SBP_S(1));
-    add_row(arena, out, p, b, p);
-    add_row(arena, out, b, p, p);
+        ir_sig_add_row(arena, out, IR_SBP_S(i), IR_SBP_S(i), p);
+    ir_sig_add_row(arena, out, IR_SBP_S(last), b, IR_SBP_S(0));
+    ir_sig_add_row(arena, out, b, IR_SBP_S(last), IR_SBP_S(1));
+    ir_sig_add_linear(arena, out, 1, 1);
+    ir_sig_add_linear(arena, out, 2, 1);
 }
 
 static void work_weight_grad(const ir_node *node, const ir_io *io, ir_work *out)

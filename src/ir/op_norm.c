@@ -18,14 +18,10 @@ static fs_status check_gain(const ir_io *io, int32_t x, int32_t in, fs_err *err)
 static fs_status check_moment(const ir_io *io, int32_t x, int32_t in,
                               fs_err *err)
 {
-    char text[160];
     ir_shape wanted = io->in[x];
     wanted.dim[wanted.rank - 1] = 1;
     FS_TRY(ir_io_need_dtype(io, in, err));
-    if (ir_shape_equal(&wanted, &io->in[in]))
-        return FS_OK;
-    return fs_fail(err, FS_INVALID, "input %d is not of shape %s", in,
-                   ir_shape_text(text, &wanted));
+    return ir_io_need_shape(io, in, &wanted, err);
 }
 
 static fs_status infer_layer_norm(const ir_node *node, ir_io *io, fs_err *err)
@@ -46,13 +42,13 @@ static void sbp_layer_norm(const ir_node *node, const ir_io *io,
                            fs_arena *arena, ir_sig_list *out)
 {
     (void)node;
-    ir_sig_add_splits(arena, out, 1, 7, 0, io->in[0].rank - 1);
+    ir_sig_add_splits(arena, out, 1, 7, io->in[0].rank - 1);
 }
 
 /* Two sums, one difference, one product each, then gain and bias. */
 static void work_layer_norm(const ir_node *node, const ir_io *io, ir_work *out)
 {
-    ir_work_moves(node, io, ir_mul_sat(7, ir_shape_count(&io->in[0])), out);
+    ir_work_per_element(node, io, 7, out);
 }
 
 static void grad_layer_norm(ir_graph *graph, const ir_node *node,
@@ -97,13 +93,13 @@ static void sbp_data_grad(const ir_node *node, const ir_io *io, fs_arena *arena,
                           ir_sig_list *out)
 {
     (void)node;
-    ir_sig_add_splits(arena, out, 1 | 2 | 8 | 16, 1, 0, io->in[0].rank - 1);
+    ir_sig_add_splits(arena, out, 1 | 2 | 8 | 16, 1, io->in[0].rank - 1);
     ir_sig_add_linear(arena, out, 1, 1);
 }
 
 static void work_data_grad(const ir_node *node, const ir_io *io, ir_work *out)
 {
-    ir_work_moves(node, io, ir_mul_sat(10, ir_shape_count(&io->in[0])), out);
+    ir_work_per_element(node, io, 10, out);
 }
 
 static fs_status infer_param_grad(const ir_node *node, ir_io *io, fs_err *err)
@@ -139,7 +135,7 @@ static void sbp_param_grad(const ir_node *node, const ir_io *io,
 
 static void work_param_grad(const ir_node *node, const ir_io *io, ir_work *out)
 {
-    ir_work_moves(node, io, ir_mul_sat(5, ir_shape_count(&io->in[0])), out);
+    ir_work_per_element(node, io, 5, out);
 }
 
 const ir_op ir_op_layer_norm = {.name = "layer_norm",

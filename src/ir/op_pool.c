@@ -44,16 +44,12 @@ static fs_status infer_pool(const ir_node *node, ir_io *io, fs_err *err)
 }
 
 /* dy must be what pooling x gives. */
-static fs_status check_dy(const ir_node *node, const ir_shape *x,
-                          const ir_shape *dy, fs_err *err)
+static fs_status check_dy(const ir_node *node, const ir_io *io,
+                          const ir_shape *x, fs_err *err)
 {
-    char a[160], b[160];
     ir_shape wanted;
     FS_TRY(pool_shape(node, x, err, &wanted));
-    if (ir_shape_equal(&wanted, dy))
-        return FS_OK;
-    return fs_fail(err, FS_INVALID, "input 0 is %s, not %s",
-                   ir_shape_text(a, dy), ir_shape_text(b, &wanted));
+    return ir_io_need_shape(io, 0, &wanted, err);
 }
 
 static fs_status infer_max_grad(const ir_node *node, ir_io *io, fs_err *err)
@@ -68,7 +64,7 @@ static fs_status infer_max_grad(const ir_node *node, ir_io *io, fs_err *err)
                        ir_shape_text(a, &io->in[0]),
                        ir_shape_text(b, &io->in[2]));
     ir_io_copy(io, 1, 0);
-    return check_dy(node, &io->in[1], &io->in[0], err);
+    return check_dy(node, io, &io->in[1], err);
 }
 
 static fs_status infer_avg_grad(const ir_node *node, ir_io *io, fs_err *err)
@@ -77,14 +73,14 @@ static fs_status infer_avg_grad(const ir_node *node, ir_io *io, fs_err *err)
     FS_TRY(ir_attr_check(node, 9, 2, 1, err));
     ir_io_copy(io, 0, 0);
     memcpy(io->out[0].dim + 2, node->i + 9, 2 * sizeof *node->i);
-    return check_dy(node, &io->out[0], &io->in[0], err);
+    return check_dy(node, io, &io->out[0], err);
 }
 
 static void sbp_max(const ir_node *node, const ir_io *io, fs_arena *arena,
                     ir_sig_list *out)
 {
     (void)node, (void)io;
-    ir_sig_add_splits(arena, out, 1, 1, 0, 2);
+    ir_sig_add_splits(arena, out, 1, 1, 2);
 }
 
 static void sbp_avg(const ir_node *node, const ir_io *io, fs_arena *arena,
@@ -98,7 +94,7 @@ static void sbp_max_grad(const ir_node *node, const ir_io *io, fs_arena *arena,
                          ir_sig_list *out)
 {
     (void)node, (void)io;
-    ir_sig_add_splits(arena, out, 7, 1, 0, 2);
+    ir_sig_add_splits(arena, out, 7, 1, 2);
     ir_sig_add_linear(arena, out, 1, 1);
 }
 

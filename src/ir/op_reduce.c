@@ -39,7 +39,7 @@ static void sbp_reduce_sum(const ir_node *node, const ir_io *io,
 
 static void work_reduce_sum(const ir_node *node, const ir_io *io, ir_work *out)
 {
-    ir_work_moves(node, io, ir_shape_count(&io->in[0]), out);
+    ir_work_per_element(node, io, 1, out);
 }
 
 static void grad_reduce_sum(ir_graph *graph, const ir_node *node,
@@ -75,12 +75,6 @@ static void sbp_broadcast_to(const ir_node *node, const ir_io *io,
     ir_sig_add_linear(arena, out, 1, 1);
 }
 
-static void work_broadcast_to(const ir_node *node, const ir_io *io,
-                              ir_work *out)
-{
-    ir_work_moves(node, io, 0, out);
-}
-
 static void grad_broadcast_to(ir_graph *graph, const ir_node *node,
                               const int32_t *dout, int32_t *din)
 {
@@ -101,5 +95,5 @@ const ir_op ir_op_broadcast_to = {.name = "broadcast_to",
                                   .n_out = 1,
                                   .infer = infer_broadcast_to,
                                   .sbp = sbp_broadcast_to,
-                                  .work = work_broadcast_to,
+                                  .work = ir_work_copy,
                                   .grad = grad_broadcast_to};

@@ -2,26 +2,24 @@
 #include "config.h"
 #include "ir/op_util.h"
 
+/* Also of the gradient: dy, y. */
 static fs_status infer_softmax(const ir_node *node, ir_io *io, fs_err *err)
 {
-    (void)node;
-    FS_TRY(ir_io_need_float(io, 0, err));
     FS_TRY(ir_io_need_rank(io, 0, 1, IR_MAX_RANK, err));
-    ir_io_copy(io, 0, 0);
-    return FS_OK;
+    return ir_infer_alike(node, io, err);
 }
 
 static void sbp_softmax(const ir_node *node, const ir_io *io, fs_arena *arena,
                         ir_sig_list *out)
 {
     (void)node;
-    ir_sig_add_splits(arena, out, 1, 1, 0, io->in[0].rank - 1);
+    ir_sig_add_splits(arena, out, 1, 1, io->in[0].rank - 1);
 }
 
 /* max, subtract, exp, add, divide. */
 static void work_softmax(const ir_node *node, const ir_io *io, ir_work *out)
 {
-    ir_work_moves(node, io, ir_mul_sat(5, ir_shape_count(&io->in[0])), out);
+    ir_work_per_element(node, io, 5, out);
 }
 
 static void grad_softmax(ir_graph *graph, const ir_node *node,
@@ -32,17 +30,11 @@ static void grad_softmax(ir_graph *graph, const ir_node *node,
     din[0] = ir_append(graph, &grad);
 }
 
-static fs_status infer_softmax_grad(const ir_node *node, ir_io *io, fs_err *err)
-{
-    FS_TRY(ir_io_need_alike(io, 1, err));
-    return infer_softmax(node, io, err);
-}
-
 static void sbp_softmax_grad(const ir_node *node, const ir_io *io,
                              fs_arena *arena, ir_sig_list *out)
 {
     (void)node;
-    ir_sig_add_splits(arena, out, 3, 1, 0, io->in[0].rank - 1);
+    ir_sig_add_splits(arena, out, 3, 1, io->in[0].rank - 1);
     ir_sig_add_linear(arena, out, 1, 1);
 }
 
@@ -50,7 +42,7 @@ static void sbp_softmax_grad(const ir_node *node, const ir_io *io,
 static void work_softmax_grad(const ir_node *node, const ir_io *io,
                               ir_work *out)
 {
-    ir_work_moves(node, io, ir_mul_sat(4, ir_shape_count(&io->in[0])), out);
+    ir_work_per_element(node, io, 4, out);
 }
 
 /* Labels have the shape of the logits without the last axis. */
@@ -133,7 +125,7 @@ static void sbp_cross_entropy_grad(const ir_node *node, const ir_io *io,
                                    fs_arena *arena, ir_sig_list *out)
 {
     (void)node;
-    ir_sig_add_splits(arena, out, 6, 1, 0, io->in[2].rank);
+    ir_sig_add_splits(arena, out, 6, 1, io->in[2].rank);
 }
 
 static void work_cross_entropy_grad(const ir_node *node, const ir_io *io,
@@ -156,7 +148,7 @@ const ir_op ir_op_softmax_grad = {.name = "softmax_grad",
                                   .min_in = 2,
                                   .max_in = 2,
                                   .n_out = 1,
-                                  .infer = infer_softmax_grad,
+                                  .infer = infer_softmax,
                                   .sbp = sbp_softmax_grad,
                                   .work = work_softmax_grad};
 const ir_op ir_op_cross_entropy = {.name = "cross_entropy",

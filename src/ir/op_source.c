@@ -15,7 +15,7 @@ static void sbp_source(const ir_node *node, const ir_io *io, fs_arena *arena,
                        ir_sig_list *out)
 {
     (void)node;
-    ir_sig_add_splits(arena, out, 0, 1, 0, io->out[0].rank);
+    ir_sig_add_splits(arena, out, 0, 1, io->out[0].rank);
 }
 
 static fs_status infer_fill(const ir_node *node, ir_io *io, fs_err *err)
@@ -33,11 +33,6 @@ static void sbp_fill(const ir_node *node, const ir_io *io, fs_arena *arena,
         ir_sig_add_linear(arena, out, 0, 1);
 }
 
-static void work_fill(const ir_node *node, const ir_io *io, ir_work *out)
-{
-    ir_work_moves(node, io, 0, out);
-}
-
 const ir_op ir_op_input = {
     .name = "input", .n_out = 1, .infer = infer_source, .sbp = sbp_source};
 const ir_op ir_op_variable = {
@@ -48,4 +43,4 @@ const ir_op ir_op_fill = {.name = "fill",
                           .n_out = 1,
                           .infer = infer_fill,
                           .sbp = sbp_fill,
-                          .work = work_fill};
+                          .work = ir_work_copy};

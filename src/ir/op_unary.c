@@ -3,93 +3,45 @@
 #include "config.h"
 #include "ir/op_util.h"
 
-static fs_status infer_unary(const ir_node *node, ir_io *io, fs_err *err)
-{
-    (void)node;
-    FS_TRY(ir_io_need_float(io, 0, err));
-    ir_io_copy(io, 0, 0);
-    return FS_OK;
-}
-
-static void sbp_unary(const ir_node *node, const ir_io *io, fs_arena *arena,
-                      ir_sig_list *out)
-{
-    (void)node;
-    ir_sig_add_splits(arena, out, 1, 1, 0, io->in[0].rank);
-}
-
-/* ... of f with f(a + b) = f(a) + f(b). */
-static void sbp_linear(const ir_node *node, const ir_io *io, fs_arena *arena,
-                       ir_sig_list *out)
-{
-    sbp_unary(node, io, arena, out);
-    ir_sig_add_linear(arena, out, 1, 1);
-}
-
+/* Linear without an offset. */
 static void sbp_scale(const ir_node *node, const ir_io *io, fs_arena *arena,
                       ir_sig_list *out)
 {
     if (node->f[1] == 0)
-        sbp_linear(node, io, arena, out);
+        ir_sbp_linear(node, io, arena, out);
     else
-        sbp_unary(node, io, arena, out);
-}
-
-static fs_status infer_grad(const ir_node *node, ir_io *io, fs_err *err)
-{
-    FS_TRY(ir_io_need_alike(io, 1, err));
-    return infer_unary(node, io, err);
-}
-
-/* dx is linear in dy alone. */
-static void sbp_grad(const ir_node *node, const ir_io *io, fs_arena *arena,
-                     ir_sig_list *out)
-{
-    (void)node;
-    ir_sig_add_splits(arena, out, 3, 1, 0, io->in[0].rank);
-    ir_sig_add_linear(arena, out, 1, 1);
-}
-
-static void work_times(const ir_node *node, const ir_io *io, int64_t flop,
-                       ir_work *out)
-{
-    ir_work_moves(node, io, ir_mul_sat(flop, ir_shape_count(&io->out[0])), out);
+        ir_sbp_alike(node, io, arena, out);
 }
 
 static void work_1(const ir_node *node, const ir_io *io, ir_work *out)
 {
-    work_times(node, io, 1, out);
+    ir_work_per_element(node, io, 1, out);
 }
 
 static void work_2(const ir_node *node, const ir_io *io, ir_work *out)
 {
-    work_times(node, io, 2, out);
+    ir_work_per_element(node, io, 2, out);
 }
 
 static void work_4(const ir_node *node, const ir_io *io, ir_work *out)
 {
-    work_times(node, io, 4, out);
+    ir_work_per_element(node, io, 4, out);
 }
 
 static void work_gelu(const ir_node *node, const ir_io *io, ir_work *out)
 {
-    work_times(node, io, node->i[0] ? 8 : 5, out);
+    ir_work_per_element(node, io, node->i[0] ? 8 : 5, out);
 }
 
 static void work_gelu_grad(const ir_node *node, const ir_io *io, ir_work *out)
 {
-    work_times(node, io, node->i[0] ? 16 : 11, out);
-}
-
-static void work_cast(const ir_node *node, const ir_io *io, ir_work *out)
-{
-    work_times(node, io, 0, out);
+    ir_work_per_element(node, io, node->i[0] ? 16 : 11, out);
 }
 
 /* The running sum is read again and written. */
 static void work_accumulate(const ir_node *node, const ir_io *io, ir_work *out)
 {
-    work_times(node, io, 1, out);
+    ir_work_per_element(node, io, 1, out);
     out->read_bytes = ir_add_sat(out->read_bytes, out->written_bytes);
 }
 
@@ -189,30 +141,31 @@ static void grad_cast(ir_graph *graph, const ir_node *node, const int32_t *dout,
                               .min_in = 1,                                     \
                               .max_in = 1,                                     \
                               .n_out = 1,                                      \
-                              .infer = infer_unary,                            \
+                              .infer = ir_infer_alike,                         \
                               .sbp = sbp_rule,                                 \
                               .work = work_rule,                               \
                               .grad = grad_rule}
+/* dx is linear in dy, input 0, alone. */
 #define UNARY_GRAD(op, work_rule)                                              \
     const ir_op ir_op_##op = {.name = #op,                                     \
                               .min_in = 2,                                     \
                               .max_in = 2,                                     \
                               .n_out = 1,                                      \
-                              .infer = infer_grad,                             \
-                              .sbp = sbp_grad,                                 \
+                              .infer = ir_infer_alike,                         \
+                              .sbp = ir_sbp_linear,                            \
                               .work = work_rule}
 
 UNARY(scale, sbp_scale, work_2, grad_scale);
-UNARY(relu, sbp_unary, work_1, grad_relu);
-UNARY(sigmoid, sbp_unary, work_4, grad_sigmoid);
-UNARY(tanh, sbp_unary, work_1, grad_tanh);
-UNARY(gelu, sbp_unary, work_gelu, grad_gelu);
-UNARY(erf, sbp_unary, work_1, grad_erf);
-UNARY(exp, sbp_unary, work_1, grad_exp);
-UNARY(log, sbp_unary, work_1, grad_log);
-UNARY(sqrt, sbp_unary, work_1, grad_sqrt);
-UNARY(power, sbp_unary, work_1, grad_power);
-UNARY(accumulate, sbp_linear, work_accumulate, NULL);
+UNARY(relu, ir_sbp_alike, work_1, grad_relu);
+UNARY(sigmoid, ir_sbp_alike, work_4, grad_sigmoid);
+UNARY(tanh, ir_sbp_alike, work_1, grad_tanh);
+UNARY(gelu, ir_sbp_alike, work_gelu, grad_gelu);
+UNARY(erf, ir_sbp_alike, work_1, grad_erf);
+UNARY(exp, ir_sbp_alike, work_1, grad_exp);
+UNARY(log, ir_sbp_alike, work_1, grad_log);
+UNARY(sqrt, ir_sbp_alike, work_1, grad_sqrt);
+UNARY(power, ir_sbp_alike, work_1, grad_power);
+UNARY(accumulate, ir_sbp_linear, work_accumulate, NULL);
 UNARY_GRAD(relu_grad, work_1);
 UNARY_GRAD(sigmoid_grad, work_4);
 UNARY_GRAD(tanh_grad, work_4);
@@ -224,6 +177,6 @@ const ir_op ir_op_cast = {.name = "cast",
                           .max_in = 1,
                           .n_out = 1,
                           .infer = infer_cast,
-                          .sbp = sbp_linear,
-                          .work = work_cast,
+                          .sbp = ir_sbp_linear,
+                          .work = ir_work_copy,
                           .grad = grad_cast};

@@ -47,6 +47,16 @@ fs_status ir_io_need_rank(const ir_io *io, int32_t in, int32_t low,
                    ir_shape_text(text, &io->in[in]), low, high);
 }
 
+fs_status ir_io_need_shape(const ir_io *io, int32_t in, const ir_shape *wanted,
+                           fs_err *err)
+{
+    char a[160], b[160];
+    if (ir_shape_equal(wanted, &io->in[in]))
+        return FS_OK;
+    return fs_fail(err, FS_INVALID, "input %d is %s, not %s", in,
+                   ir_shape_text(a, &io->in[in]), ir_shape_text(b, wanted));
+}
+
 fs_status ir_attr_check(const ir_node *node, int32_t first, int32_t n,
                         int64_t low, fs_err *err)
 {
@@ -62,6 +72,16 @@ void ir_io_copy(ir_io *io, int32_t in, int32_t out)
 {
     io->out[out] = io->in[in];
     io->out_dtype[out] = io->in_dtype[in];
+}
+
+fs_status ir_infer_alike(const ir_node *node, ir_io *io, fs_err *err)
+{
+    FS_TRY(ir_io_need_float(io, 0, err));
+    for (int32_t i = 1; i < node->n_in; i++)
+        FS_TRY(ir_io_need_alike(io, i, err));
+    for (int32_t i = 0; i < ir_op_table[node->op]->n_out; i++)
+        ir_io_copy(io, 0, i);
+    return FS_OK;
 }
 
 void ir_attr_set_shape(ir_node *node, const ir_shape *shape)
@@ -107,10 +127,19 @@ void ir_sig_add_split(fs_arena *arena, ir_sig_list *out, uint32_t in_mask,
 }
 
 void ir_sig_add_splits(fs_arena *arena, ir_sig_list *out, uint32_t in_mask,
-                       uint32_t out_mask, int32_t low, int32_t high)
+                       uint32_t out_mask, int32_t n)
 {
-    for (int32_t axis = low; axis < high; axis++)
+    for (int32_t axis = 0; axis < n; axis++)
         ir_sig_add_split(arena, out, in_mask, out_mask, axis);
+}
+
+void ir_sig_add_row(fs_arena *arena, ir_sig_list *out, ir_sbp a, ir_sbp b,
+                    ir_sbp y)
+{
+    ir_sig *sig = ir_sig_add(arena, out);
+    sig->in[0] = a;
+    sig->in[1] = b;
+    sig->out[0] = y;
 }
 
 void ir_sig_add_linear(fs_arena *arena, ir_sig_list *out, uint32_t in_mask,
@@ -134,6 +163,21 @@ void ir_sig_add_broadcast(const ir_io *io, int32_t n_in, fs_arena *arena,
                 sig->in[i] = IR_SBP_S(own);
         }
     }
+}
+
+void ir_sbp_alike(const ir_node *node, const ir_io *io, fs_arena *arena,
+                  ir_sig_list *out)
+{
+    uint32_t ins = (1u << node->n_in) - 1;
+    uint32_t outs = (1u << ir_op_table[node->op]->n_out) - 1;
+    ir_sig_add_splits(arena, out, ins, outs, io->in[0].rank);
+}
+
+void ir_sbp_linear(const ir_node *node, const ir_io *io, fs_arena *arena,
+                   ir_sig_list *out)
+{
+    ir_sbp_alike(node, io, arena, out);
+    ir_sig_add_linear(arena, out, 1, 1);
 }
 
 int64_t ir_mul_sat(int64_t a, int64_t b)
@@ -163,4 +207,15 @@ void ir_work_moves(const ir_node *node, const ir_io *io, int64_t flop,
     for (int32_t i = 0; i < ir_op_table[node->op]->n_out; i++)
         out->written_bytes = ir_add_sat(
             out->written_bytes, ir_shape_bytes(&io->out[i], io->out_dtype[i]));
+}
+
+void ir_work_per_element(const ir_node *node, const ir_io *io, int64_t flop,
+                         ir_work *out)
+{
+    ir_work_moves(node, io, ir_mul_sat(flop, ir_shape_count(&io->in[0])), out);
+}
+
+void ir_work_copy(const ir_node *node, const ir_io *io, ir_work *out)
+{
+    ir_work_moves(node, io, 0, out);
 }

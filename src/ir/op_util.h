@@ -20,8 +20,12 @@ fs_status ir_io_need_rank(const ir_io *io, int32_t in, int32_t low,
 /* i[first .. first + n) within low .. INT32_MAX. */
 fs_status ir_attr_check(const ir_node *node, int32_t first, int32_t n,
                         int64_t low, fs_err *err);
+fs_status ir_io_need_shape(const ir_io *io, int32_t in, const ir_shape *wanted,
+                           fs_err *err);
 /* Output `out` is like input `in`. */
 void ir_io_copy(ir_io *io, int32_t in, int32_t out);
+/* Float inputs, all alike, and outputs like them. */
+fs_status ir_infer_alike(const ir_node *node, ir_io *io, fs_err *err);
 
 /* Shape in attributes i[0]=rank, i[1..]. */
 void ir_attr_set_shape(ir_node *node, const ir_shape *shape);
@@ -33,9 +37,12 @@ ir_sig *ir_sig_add(fs_arena *arena, ir_sig_list *out);
 /* Axis `axis` cut in the inputs and outputs of the bit masks. */
 void ir_sig_add_split(fs_arena *arena, ir_sig_list *out, uint32_t in_mask,
                       uint32_t out_mask, int32_t axis);
-/* The same for axes low .. high-1. */
+/* The same for the first n axes. */
 void ir_sig_add_splits(fs_arena *arena, ir_sig_list *out, uint32_t in_mask,
-                       uint32_t out_mask, int32_t low, int32_t high);
+                       uint32_t out_mask, int32_t n);
+/* One of two inputs and an output. */
+void ir_sig_add_row(fs_arena *arena, ir_sig_list *out, ir_sbp a, ir_sbp b,
+                    ir_sbp y);
 /* Linear in the inputs of `in_mask` taken together: they P, outputs P. */
 void ir_sig_add_linear(fs_arena *arena, ir_sig_list *out, uint32_t in_mask,
                        uint32_t out_mask);
@@ -44,11 +51,23 @@ void ir_sig_add_linear(fs_arena *arena, ir_sig_list *out, uint32_t in_mask,
 void ir_sig_add_broadcast(const ir_io *io, int32_t n_in, fs_arena *arena,
                           ir_sig_list *out);
 
+/* All tensors of the node lie alike, cut along any axis. */
+void ir_sbp_alike(const ir_node *node, const ir_io *io, fs_arena *arena,
+                  ir_sig_list *out);
+/* The same for an op that is linear in input 0. */
+void ir_sbp_linear(const ir_node *node, const ir_io *io, fs_arena *arena,
+                   ir_sig_list *out);
+
 int64_t ir_mul_sat(int64_t a, int64_t b);
 int64_t ir_add_sat(int64_t a, int64_t b);
 int64_t ir_shape_bytes(const ir_shape *shape, ir_dtype dtype);
 /* Every input read once, every output written once. */
 void ir_work_moves(const ir_node *node, const ir_io *io, int64_t flop,
                    ir_work *out);
+/* The same, with `flop` per element of input 0. */
+void ir_work_per_element(const ir_node *node, const ir_io *io, int64_t flop,
+                         ir_work *out);
+/* The same, with none. */
+void ir_work_copy(const ir_node *node, const ir_io *io, ir_work *out);
 
 #endif

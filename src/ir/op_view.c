@@ -15,14 +15,6 @@ static fs_status infer_identity(const ir_node *node, ir_io *io, fs_err *err)
     return FS_OK;
 }
 
-static void sbp_identity(const ir_node *node, const ir_io *io, fs_arena *arena,
-                         ir_sig_list *out)
-{
-    (void)node;
-    ir_sig_add_splits(arena, out, 1, 1, 0, io->in[0].rank);
-    ir_sig_add_linear(arena, out, 1, 1);
-}
-
 static void grad_identity(ir_graph *graph, const ir_node *node,
                           const int32_t *dout, int32_t *din)
 {
@@ -129,7 +121,7 @@ const ir_op ir_op_identity = {.name = "identity",
                               .max_in = 1,
                               .n_out = 1,
                               .infer = infer_identity,
-                              .sbp = sbp_identity,
+                              .sbp = ir_sbp_linear,
                               .grad = grad_identity};
 const ir_op ir_op_reshape = {.name = "reshape",
                              .min_in = 1,
