@@ -10,6 +10,14 @@
 
 typedef FS_VEC(char *) name_list;
 
+/* A specification being read. */
+typedef struct reading {
+    const char *spec, *at; /* the whole, and what is still to read */
+    const char *data_dir;
+    fs_arena *arena;
+    fs_err *err;
+} reading;
+
 static int compare_names(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -65,14 +73,14 @@ static bool is_near(const char *wanted, const char *known)
     return edit_distance(wanted, known) <= (room < 2 ? 2 : room);
 }
 
-static fs_status fail_unknown(const char *name, const char *directory,
-                              fs_arena *arena, fs_err *err)
+static fs_status fail_unknown(const reading *r, const char *name,
+                              const char *directory)
 {
     name_list names = {0};
-    fs_text near = {.arena = arena}, all = {.arena = arena};
-    list_names(directory, arena, &names);
+    fs_text near = {.arena = r->arena}, all = {.arena = r->arena};
+    list_names(directory, r->arena, &names);
     if (!names.n)
-        return fs_fail(err, FS_INVALID,
+        return fs_fail(r->err, FS_INVALID,
                        "unknown device '%s': no device files in %s", name,
                        directory);
     for (int32_t i = 0; i < names.n; i++) {
@@ -80,54 +88,53 @@ static fs_status fail_unknown(const char *name, const char *directory,
         if (is_near(name, names.at[i]))
             fs_text_add(&near, "%s%s", near.n ? ", " : "", names.at[i]);
     }
-    return fs_fail(err, FS_INVALID, "unknown device '%s'; %s: %s", name,
+    return fs_fail(r->err, FS_INVALID, "unknown device '%s'; %s: %s", name,
                    near.n ? "did you mean" : "known",
                    near.n ? near.at : all.at);
 }
 
-/* A whole number from 1 to HW_MAX_DEVICES up to `stop`; *text moves behind. */
-static fs_status read_count(const char *spec, const char **text, char stop,
-                            const char *what, fs_err *err, int32_t *out)
+/* A whole number from 1 to HW_MAX_DEVICES up to `stop`, which is skipped. */
+static fs_status read_count(reading *r, char stop, const char *what,
+                            int32_t *out)
 {
-    const char *p = *text;
+    const char *p = r->at;
     int64_t value = 0;
     while (isdigit((unsigned char)*p) && value <= HW_MAX_DEVICES)
         value = value * 10 + (*p++ - '0');
     if (value > HW_MAX_DEVICES)
-        return fs_fail(err, FS_INVALID,
-                       "cluster '%s': more than %d %s are not handled", spec,
+        return fs_fail(r->err, FS_INVALID,
+                       "cluster '%s': more than %d %s are not handled", r->spec,
                        HW_MAX_DEVICES, what);
-    if (p == *text || *p != stop)
-        return fs_fail(err, FS_INVALID,
+    if (p == r->at || *p != stop)
+        return fs_fail(r->err, FS_INVALID,
                        "cluster '%s': %s must be a whole number before '%c', "
                        "as in 2x8:a100-sxm4-80g; or give a file NAME.json",
-                       spec, what, stop);
+                       r->spec, what, stop);
     if (value == 0)
-        return fs_fail(err, FS_INVALID,
-                       "cluster '%s': zero %s, so zero devices", spec, what);
-    *text = p + 1;
+        return fs_fail(r->err, FS_INVALID,
+                       "cluster '%s': zero %s, so zero devices", r->spec, what);
+    r->at = p + 1;
     *out = (int32_t)value;
     return FS_OK;
 }
 
-static fs_status read_name(const char *spec, const char **text, char *name,
-                           size_t room, fs_err *err)
+static fs_status read_name(reading *r, char *name, size_t room)
 {
-    size_t n = strcspn(*text, "+");
+    size_t n = strcspn(r->at, "+");
     if (n == 0 || n >= room)
-        return fs_fail(err, FS_INVALID,
+        return fs_fail(r->err, FS_INVALID,
                        "cluster '%s': a device name of 1 to %zu characters "
                        "must follow ':'",
-                       spec, room - 1);
+                       r->spec, room - 1);
     for (size_t i = 0; i < n; i++) {
-        char c = (*text)[i];
+        char c = r->at[i];
         if (!isalnum((unsigned char)c) && c != '-' && c != '_' && c != '.')
-            return fs_fail(err, FS_INVALID,
-                           "cluster '%s': '%c' in a device name", spec, c);
+            return fs_fail(r->err, FS_INVALID,
+                           "cluster '%s': '%c' in a device name", r->spec, c);
         name[i] = (char)tolower((unsigned char)c);
     }
     name[n] = '\0';
-    *text += n;
+    r->at += n;
     return FS_OK;
 }
 
@@ -152,24 +159,23 @@ static fs_status read_device_file(const fs_json *in, fs_arena *arena,
     return hw_read_outer(in, arena, err, outer);
 }
 
-static fs_status open_device(const char *name, const char *data_dir,
-                             fs_arena *arena, fs_err *err, hw_group *group,
-                             hw_cluster *outer)
+static fs_status open_device(const reading *r, const char *name,
+                             hw_group *group, hw_cluster *outer)
 {
     struct stat seen;
     json_t *root;
-    char *directory = fs_printf(arena, "%s/clusters", data_dir);
-    char *path = fs_printf(arena, "%s/%s.json", directory, name);
+    char *directory = fs_printf(r->arena, "%s/clusters", r->data_dir);
+    char *path = fs_printf(r->arena, "%s/%s.json", directory, name);
     if (stat(path, &seen) != 0)
-        return fail_unknown(name, directory, arena, err);
-    FS_TRY(fs_json_load(path, err, &root));
+        return fail_unknown(r, name, directory);
+    FS_TRY(fs_json_load(path, r->err, &root));
     fs_json in = fs_json_root(path, root);
     fs_status status = FS_OK;
     if (!json_is_object(root))
         status =
-            fs_fail(err, FS_INVALID, "%s: a device must be an object", path);
+            fs_fail(r->err, FS_INVALID, "%s: a device must be an object", path);
     else
-        status = read_device_file(&in, arena, err, group, outer);
+        status = read_device_file(&in, r->arena, r->err, group, outer);
     json_decref(root);
     return status;
 }
@@ -192,16 +198,13 @@ static void join_outer(hw_cluster *cluster, const hw_cluster *other, bool first)
     cluster->outer.on_cores |= other->outer.on_cores;
 }
 
-static fs_status read_group(const char *spec, const char **text,
-                            const char *data_dir, fs_arena *arena, fs_err *err,
-                            hw_group *group, hw_cluster *outer)
+static fs_status read_group(reading *r, hw_group *group, hw_cluster *outer)
 {
     char name[64];
-    FS_TRY(read_count(spec, text, 'x', "nodes", err, &group->nodes));
-    FS_TRY(read_count(spec, text, ':', "devices per node", err,
-                      &group->devices_per_node));
-    FS_TRY(read_name(spec, text, name, sizeof name, err));
-    return open_device(name, data_dir, arena, err, group, outer);
+    FS_TRY(read_count(r, 'x', "nodes", &group->nodes));
+    FS_TRY(read_count(r, ':', "devices per node", &group->devices_per_node));
+    FS_TRY(read_name(r, name, sizeof name));
+    return open_device(r, name, group, outer);
 }
 
 fs_status hw_synthetic_open(const char *spec, const char *data_dir,
@@ -209,14 +212,13 @@ fs_status hw_synthetic_open(const char *spec, const char *data_dir,
 {
     hw_cluster *cluster = fs_new(arena, hw_cluster, 1);
     FS_VEC(hw_group) groups = {0};
-    const char *text = spec;
+    reading r = {spec, spec, data_dir, arena, err};
     int64_t devices = 0;
     cluster->name = fs_strdup(arena, spec);
-    for (;;) {
+    do {
         hw_group group = {0};
         hw_cluster outer = {0};
-        FS_TRY(read_group(cluster->name, &text, data_dir, arena, err, &group,
-                          &outer));
+        FS_TRY(read_group(&r, &group, &outer));
         devices += (int64_t)group.nodes * group.devices_per_node;
         if (devices > HW_MAX_DEVICES)
             return fs_fail(err, FS_INVALID,
@@ -225,9 +227,7 @@ fs_status hw_synthetic_open(const char *spec, const char *data_dir,
                            spec, HW_MAX_DEVICES);
         join_outer(cluster, &outer, groups.n == 0);
         fs_push(arena, &groups, group);
-        if (*text++ != '+')
-            break;
-    }
+    } while (*r.at++ == '+');
     cluster->n_groups = groups.n;
     cluster->groups = groups.at;
     hw_cluster_finish(cluster);
