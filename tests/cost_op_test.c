@@ -42,7 +42,7 @@ static net make_net(void)
     ir_shape a = {2, {64, 128}}, b = {2, {128, 256}}, flat = {1, {64 * 256}};
     int32_t perm[2] = {1, 0};
     int32_t x = ir_input(g, "x", IR_F32, a, 0);
-    int32_t w = ir_variable(g, "w", IR_PARAM, IR_F32, b, (ir_init){0}, NULL);
+    int32_t w = ir_parameter(g, "w", IR_F32, b, (ir_init){0});
     int32_t y = ir_matmul(g, x, w, false, false);
     int32_t z = ir_unary(g, IR_OP_gelu, y);
     int32_t r = ir_unary(g, IR_OP_relu, z);

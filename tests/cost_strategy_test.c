@@ -44,12 +44,12 @@ static ir_graph *make_graph(int32_t layers, int32_t micro_batches)
     int32_t x = ir_input(g, "x", IR_F32, data, 0);
     int32_t wanted = ir_input(g, "wanted", IR_F32, data, 0);
     for (int32_t l = 0; l < layers; l++) {
-        int32_t w = ir_variable(g, fs_printf(g->arena, "w%d", l), IR_PARAM,
-                                IR_F32, square, init, NULL);
-        int32_t gain = ir_variable(g, fs_printf(g->arena, "g%d", l), IR_PARAM,
-                                   IR_F32, row, init, NULL);
-        int32_t bias = ir_variable(g, fs_printf(g->arena, "b%d", l), IR_PARAM,
-                                   IR_F32, row, init, NULL);
+        int32_t w = ir_parameter(g, fs_printf(g->arena, "w%d", l), IR_F32,
+                                 square, init);
+        int32_t gain =
+            ir_parameter(g, fs_printf(g->arena, "g%d", l), IR_F32, row, init);
+        int32_t bias =
+            ir_parameter(g, fs_printf(g->arena, "b%d", l), IR_F32, row, init);
         x = ir_unary(g, IR_OP_gelu, ir_matmul(g, x, w, false, false));
         x = ir_layer_norm(g, x, gain, bias, 1e-5);
     }

@@ -31,10 +31,8 @@ static ir_graph *make_graph(int64_t words)
     ir_shape shape = ir_shape_make(2, tokens);
     int32_t ids = ir_input(g, "ids", IR_I64, shape, 0);
     int32_t targets = ir_input(g, "targets", IR_I32, shape, 0);
-    int32_t w = ir_variable(g, "table", IR_PARAM, IR_F32,
-                            ir_shape_make(2, table), init, NULL);
-    int32_t v = ir_variable(g, "head", IR_PARAM, IR_F32, ir_shape_make(2, head),
-                            init, NULL);
+    int32_t w = ir_parameter(g, "table", IR_F32, ir_shape_make(2, table), init);
+    int32_t v = ir_parameter(g, "head", IR_F32, ir_shape_make(2, head), init);
     int32_t x = ir_gather(g, w, ids);
     g->loss = ir_cross_entropy(g, ir_matmul(g, x, v, false, false), targets);
     g->batch = BATCH;

@@ -17,8 +17,7 @@ static int32_t weight(ir_graph *g, const char *name, int32_t rank, int64_t rows,
 {
     int64_t dim[2] = {rows, columns};
     ir_init init = {IR_INIT_NORMAL, 0.0, 0.2, 5};
-    return ir_variable(g, name, IR_PARAM, IR_F32, ir_shape_make(rank, dim),
-                       init, NULL);
+    return ir_parameter(g, name, IR_F32, ir_shape_make(rank, dim), init);
 }
 
 /* Embedding, a residual block with a norm, logits from a second weight. */

@@ -16,8 +16,8 @@ static int32_t input(ir_graph *g, const char *name, int64_t a, int64_t b)
 
 static int32_t param(ir_graph *g, const char *name, ir_shape shape)
 {
-    return ir_variable(g, name, IR_PARAM, IR_F32, shape,
-                       (ir_init){.kind = IR_INIT_ZERO}, NULL);
+    return ir_parameter(g, name, IR_F32, shape,
+                        (ir_init){.kind = IR_INIT_ZERO});
 }
 
 static void test_sticky(void)

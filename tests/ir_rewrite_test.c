@@ -17,8 +17,8 @@ static int32_t constant(ir_graph *g, const char *name, const float *value)
 static int32_t param(ir_graph *g, const char *name, int32_t rank,
                      const int64_t *dim)
 {
-    return ir_variable(g, name, IR_PARAM, IR_F32, ir_shape_make(rank, dim),
-                       (ir_init){.kind = IR_INIT_NORMAL, .spread = 1}, NULL);
+    return ir_parameter(g, name, IR_F32, ir_shape_make(rank, dim),
+                        (ir_init){.kind = IR_INIT_NORMAL, .spread = 1});
 }
 
 /* As exporters write it: x / sqrt 2 -> erf -> + 1 -> * x -> * 0.5. */

@@ -141,7 +141,7 @@ static int32_t source_node(ir_graph *g, ir_op_kind op, uint64_t *seed)
     ir_init zero = {0};
     int32_t t = op == IR_OP_input ? ir_input(g, "x", IR_F32, shape, -1)
                 : op == IR_OP_variable
-                    ? ir_variable(g, "x", IR_PARAM, IR_F32, shape, zero, NULL)
+                    ? ir_parameter(g, "x", IR_F32, shape, zero)
                     : ir_constant(g, "x", IR_F32, shape, NULL);
     return g->tensors.at[t].producer;
 }

@@ -17,8 +17,8 @@ static ir_shape vector(int64_t a)
 
 static int32_t param(ir_graph *g, const char *name, ir_shape shape)
 {
-    return ir_variable(g, name, IR_PARAM, IR_F32, shape,
-                       (ir_init){.kind = IR_INIT_NORMAL, .spread = 0.1}, NULL);
+    return ir_parameter(g, name, IR_F32, shape,
+                        (ir_init){.kind = IR_INIT_NORMAL, .spread = 0.1});
 }
 
 static ir_graph *mlp(void)

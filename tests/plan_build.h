@@ -283,12 +283,10 @@ static inline ir_graph *build_mlp(int32_t layers, int64_t batch, bool tied,
         int32_t w = first, bias;
         snprintf(name, sizeof name, "w%d", (int)i);
         if (!tied || i < layers - 1 || i == 0)
-            w = ir_variable(g, name, IR_PARAM, IR_F32, (ir_shape){2, {16, 16}},
-                            init, NULL);
+            w = ir_parameter(g, name, IR_F32, (ir_shape){2, {16, 16}}, init);
         first = i == 0 ? w : first;
         snprintf(name, sizeof name, "b%d", (int)i);
-        bias = ir_variable(g, name, IR_PARAM, IR_F32, (ir_shape){1, {16}}, init,
-                           NULL);
+        bias = ir_parameter(g, name, IR_F32, (ir_shape){1, {16}}, init);
         x = ir_binary(g, IR_OP_add, ir_matmul(g, x, w, false, false), bias);
         if (i < layers - 1)
             x = ir_unary(g, IR_OP_relu, x);

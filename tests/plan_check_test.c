@@ -390,8 +390,10 @@ static void test_rendezvous(void)
     bench b = {.arena = fs_arena_create()};
     ir_shape shape = ir_shape_make(2, (int64_t[]){8, 8});
     b.g = ir_graph_create("variable");
-    int32_t w = ir_variable(b.g, "w", IR_BUFFER, IR_F32, shape,
-                            (ir_init){IR_INIT_ZERO, 0, 0, 0}, NULL);
+    int32_t w =
+        ir_variable(b.g, "w",
+                    &(ir_variable_spec){
+                        .role = IR_BUFFER, .dtype = IR_F32, .shape = shape});
     b.c = hand_cluster(b.arena, 1, 2, 0);
     plan_strategy *s = hand_stages(b.g, 2, (ir_mesh){0, {0}}, b.arena);
     hand_signatures(b.g, s, 0, b.arena);

@@ -56,9 +56,9 @@ HAND_UNUSED static ir_graph *hand_mlp(int32_t layers, int64_t rows,
     for (int32_t i = 0; i < layers; i++) {
         if (i % 3 == 2) /* an input that several stages read */
             x = ir_binary(g, IR_OP_add, x, first);
-        int32_t w = ir_variable(
-            g, fs_printf(g->arena, "w%d", i), IR_PARAM, IR_F32,
-            ir_shape_make(2, (int64_t[]){width, width}), init, NULL);
+        int32_t w =
+            ir_parameter(g, fs_printf(g->arena, "w%d", i), IR_F32,
+                         ir_shape_make(2, (int64_t[]){width, width}), init);
         x = ir_matmul(g, x, w, false, false);
         x = ir_unary(g, IR_OP_relu, x);
     }

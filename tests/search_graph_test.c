@@ -33,8 +33,8 @@ static int32_t new_weight(ir_graph *g, int64_t rows, int64_t columns)
 {
     char name[32];
     snprintf(name, sizeof name, "w%d", g->tensors.n);
-    return ir_variable(g, name, IR_PARAM, IR_F32, shape2(rows, columns),
-                       (ir_init){.kind = IR_INIT_NORMAL, .spread = 0.1}, NULL);
+    return ir_parameter(g, name, IR_F32, shape2(rows, columns),
+                        (ir_init){.kind = IR_INIT_NORMAL, .spread = 0.1});
 }
 
 static int32_t pick(uint64_t *rng, const int32_t *list, int32_t n)

@@ -13,7 +13,7 @@ static ir_shape shape_of(int32_t rank, int64_t a, int64_t b, int64_t c,
 static int32_t weight(ir_graph *g, const char *name, ir_shape shape)
 {
     ir_init init = {IR_INIT_NORMAL, 0.0, 0.02, 1};
-    return ir_variable(g, name, IR_PARAM, IR_F32, shape, init, NULL);
+    return ir_parameter(g, name, IR_F32, shape, init);
 }
 
 static int32_t linear(ir_graph *g, const char *name, int32_t x, int64_t from,

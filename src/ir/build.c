@@ -19,12 +19,11 @@ ir_shape ir_shape_of(const ir_graph *g, int32_t tensor)
 
 /* ---- sources ---- */
 
+/* NULL when it failed. */
 static ir_tensor *add_source(ir_graph *g, ir_op_kind op, const char *name,
-                             ir_dtype dtype, const ir_shape *shape,
-                             int32_t *out)
+                             ir_dtype dtype, const ir_shape *shape)
 {
     ir_node node = {.op = op, .name = name};
-    *out = -1;
     if (shape->rank < 0 || shape->rank > IR_MAX_RANK) {
         ir_graph_fail(g, "%s: %d dimensions; at most %d are supported", name,
                       shape->rank, IR_MAX_RANK);
@@ -40,52 +39,62 @@ static ir_tensor *add_source(ir_graph *g, ir_op_kind op, const char *name,
     int32_t id = ir_graph_add(g, &node);
     if (id < 0)
         return NULL;
-    *out = g->nodes.at[id].out[0];
     /* Also when an update makes its state: sources belong to the forward. */
     g->nodes.at[id].phase = IR_FORWARD;
     g->nodes.at[id].forward = -1;
-    return &g->tensors.at[*out];
+    return &g->tensors.at[g->nodes.at[id].out[0]];
+}
+
+static int32_t id_of(const ir_graph *g, const ir_tensor *t)
+{
+    return (int32_t)(t - g->tensors.at);
 }
 
 int32_t ir_input(ir_graph *g, const char *name, ir_dtype dtype, ir_shape shape,
                  int32_t batch_axis)
 {
-    int32_t id;
     if (batch_axis < -1 || batch_axis >= shape.rank)
         return ir_graph_fail(g, "%s: batch axis %d of a tensor of rank %d",
                              name, batch_axis, shape.rank);
-    ir_tensor *t = add_source(g, IR_OP_input, name, dtype, &shape, &id);
+    ir_tensor *t = add_source(g, IR_OP_input, name, dtype, &shape);
     if (!t)
         return -1;
     t->role = IR_INPUT;
     t->batch_axis = batch_axis;
     g->nodes.at[t->producer].i[10] = batch_axis;
-    return id;
+    return id_of(g, t);
 }
 
-int32_t ir_variable(ir_graph *g, const char *name, ir_role role, ir_dtype dtype,
-                    ir_shape shape, ir_init init, const void *data)
+int32_t ir_variable(ir_graph *g, const char *name, const ir_variable_spec *spec)
 {
-    int32_t id;
-    ir_tensor *t = add_source(g, IR_OP_variable, name, dtype, &shape, &id);
+    ir_tensor *t =
+        add_source(g, IR_OP_variable, name, spec->dtype, &spec->shape);
     if (!t)
         return -1;
-    t->role = role;
-    t->init = init;
-    t->data = data;
-    return id;
+    t->role = spec->role;
+    t->init = spec->init;
+    t->data = spec->data;
+    return id_of(g, t);
+}
+
+int32_t ir_parameter(ir_graph *g, const char *name, ir_dtype dtype,
+                     ir_shape shape, ir_init init)
+{
+    return ir_variable(
+        g, name,
+        &(ir_variable_spec){
+            .role = IR_PARAM, .dtype = dtype, .shape = shape, .init = init});
 }
 
 int32_t ir_constant(ir_graph *g, const char *name, ir_dtype dtype,
                     ir_shape shape, const void *data)
 {
-    int32_t id;
-    ir_tensor *t = add_source(g, IR_OP_constant, name, dtype, &shape, &id);
+    ir_tensor *t = add_source(g, IR_OP_constant, name, dtype, &shape);
     if (!t)
         return -1;
     t->role = IR_CONST;
     t->data = data;
-    return id;
+    return id_of(g, t);
 }
 
 /* ---- ops ---- */

@@ -11,8 +11,18 @@ int32_t ir_append(ir_graph *g, const ir_node *node);
 /* Sources. `shape` is logical; batch_axis -1 when the input has none. */
 int32_t ir_input(ir_graph *g, const char *name, ir_dtype dtype, ir_shape shape,
                  int32_t batch_axis);
-int32_t ir_variable(ir_graph *g, const char *name, ir_role role, ir_dtype dtype,
-                    ir_shape shape, ir_init init, const void *data);
+typedef struct ir_variable_spec {
+    ir_role role;
+    ir_dtype dtype;
+    ir_shape shape;
+    ir_init init;
+    const void *data; /* IR_INIT_DATA: what it starts from */
+} ir_variable_spec;
+int32_t ir_variable(ir_graph *g, const char *name,
+                    const ir_variable_spec *spec);
+/* A variable to train. */
+int32_t ir_parameter(ir_graph *g, const char *name, ir_dtype dtype,
+                     ir_shape shape, ir_init init);
 int32_t ir_constant(ir_graph *g, const char *name, ir_dtype dtype,
                     ir_shape shape, const void *data);
 int32_t ir_fill(ir_graph *g, ir_shape shape, double value); /* f32 */

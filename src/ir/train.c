@@ -112,9 +112,10 @@ static int32_t sum_parts(ir_graph *graph, const ir_id_list *parts)
 static int32_t add_state(ir_graph *graph, int32_t param, char letter)
 {
     const ir_tensor *w = &graph->tensors.at[param];
+    ir_variable_spec spec = {
+        .role = IR_STATE, .dtype = w->dtype, .shape = w->shape};
     return ir_variable(graph, fs_printf(graph->arena, "%s.%c", w->name, letter),
-                       IR_STATE, w->dtype, w->shape,
-                       (ir_init){.kind = IR_INIT_ZERO}, NULL);
+                       &spec);
 }
 
 /* The update node without its inputs. */

@@ -71,9 +71,13 @@ int32_t onnx_in(onnx_ctx *c, int32_t i)
         return value->tensor;
     const onnx_const *known = &value->known;
     if (value->is_weight)
-        value->tensor = ir_variable(
-            c->graph, value->name, IR_PARAM, known->dtype, known->shape,
-            (ir_init){.kind = IR_INIT_DATA}, known->data);
+        value->tensor =
+            ir_variable(c->graph, value->name,
+                        &(ir_variable_spec){.role = IR_PARAM,
+                                            .dtype = known->dtype,
+                                            .shape = known->shape,
+                                            .init = {.kind = IR_INIT_DATA},
+                                            .data = known->data});
     else
         value->tensor = ir_constant(c->graph, value->name, known->dtype,
                                     known->shape, known->data);

@@ -301,8 +301,8 @@ static int32_t add_parameter(onnx_ctx *c, const onnx_value_info *info,
     for (int32_t i = 0; i < info->rank; i++)
         shape.dim[i] = info->dim[i].value;
     (*n)++;
-    return ir_variable(c->graph, info->name, IR_PARAM, dtype, shape,
-                       usual_init(c, info), NULL);
+    return ir_parameter(c->graph, info->name, dtype, shape,
+                        usual_init(c, info));
 }
 
 static fs_status add_input(onnx_ctx *c, const onnx_value_info *info,

@@ -40,7 +40,7 @@ int32_t zoo_parameter(ir_graph *graph, int64_t n, const char *part,
     for (char *at = name; *at; at++)
         if (*at == '/')
             *at = '.';
-    return ir_variable(graph, name, IR_PARAM, IR_F32, shape, init, NULL);
+    return ir_parameter(graph, name, IR_F32, shape, init);
 }
 
 int32_t zoo_linear(ir_graph *graph, int32_t x, const zoo_linear_spec *spec)
