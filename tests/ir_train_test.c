@@ -294,8 +294,8 @@ static void test_backward(void)
                       ir_graph_find(g, "y")};
     int32_t grad[3];
     fs_err err = {0};
-    int32_t loss = g->loss;
-    fs_status status = ir_backward(g, loss, 1, wrt, 3, &err, grad);
+    ir_derivative of = {.loss = g->loss, .seed = 1, .n = 3, .wrt = wrt};
+    fs_status status = ir_backward(g, &of, &err, grad);
     ir_shape dx = ir_shape_of(g, grad[0]), x = ir_shape_of(g, wrt[0]);
     ir_shape dh = ir_shape_of(g, grad[1]), h = ir_shape_of(g, wrt[1]);
     tap_equal_int(status, FS_OK, "gradients of any tensor can be asked for");

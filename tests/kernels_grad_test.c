@@ -41,7 +41,8 @@ static fs_status build(probe *p, fs_err *err)
             g->tensors.at[i].dtype == IR_F64)
             p->input[p->n++] = i;
     g->loss = p->loss;
-    FS_TRY(ir_backward(g, p->loss, 1, p->input, p->n, err, p->grad));
+    ir_derivative of = {p->loss, 1, p->n, p->input};
+    FS_TRY(ir_backward(g, &of, err, p->grad));
     interpret_open(&p->in, g, g->arena);
     for (int32_t i = 0; i < g->tensors.n; i++)
         if (g->tensors.at[i].role == IR_INPUT)

@@ -2,7 +2,6 @@
  * only tensors on a path from a wanted tensor to the loss get a gradient. */
 #include "config.h"
 #include "ir/backward.h"
-#include "ir/train.h"
 
 typedef struct pass {
     ir_graph *graph;
@@ -15,7 +14,7 @@ typedef struct pass {
     ir_id_list *parts; /* NULL: sum into grad */
 } pass;
 
-static pass open_pass(ir_graph *graph, const int32_t *wrt, int32_t n)
+static pass open_pass(ir_graph *graph, const ir_derivative *of)
 {
     pass p = {.graph = graph, .n_tensors = graph->tensors.n};
     p.arena = fs_arena_create();
@@ -24,9 +23,9 @@ static pass open_pass(ir_graph *graph, const int32_t *wrt, int32_t n)
     p.grad = fs_new(p.arena, int32_t, p.n_tensors);
     for (int32_t t = 0; t < p.n_tensors; t++)
         p.slot[t] = p.grad[t] = -1;
-    for (int32_t k = 0; k < n; k++) {
-        p.slot[wrt[k]] = k;
-        p.needed[wrt[k]] = true;
+    for (int32_t k = 0; k < of->n; k++) {
+        p.slot[of->wrt[k]] = k;
+        p.needed[of->wrt[k]] = true;
     }
     return p;
 }
@@ -121,16 +120,16 @@ static fs_status check_loss(const ir_graph *graph, int32_t loss, fs_err *err)
     return FS_OK;
 }
 
-static fs_status run_pass(pass *p, int32_t loss, double seed, fs_err *err)
+static fs_status run_pass(pass *p, const ir_derivative *of, fs_err *err)
 {
     ir_graph *graph = p->graph;
     ir_phase phase = graph->phase;
     int32_t forward = graph->forward;
     const char *scope = graph->scope;
     mark_needed(p);
-    if (p->needed[loss]) {
-        int32_t last = graph->tensors.at[loss].producer;
-        add_part(p, loss, add_seed(graph, loss, seed));
+    if (p->needed[of->loss]) {
+        int32_t last = graph->tensors.at[of->loss].producer;
+        add_part(p, of->loss, add_seed(graph, of->loss, of->seed));
         for (int32_t v = last; v >= 0; v--)
             visit(p, v);
     }
@@ -142,27 +141,26 @@ static fs_status run_pass(pass *p, int32_t loss, double seed, fs_err *err)
     return FS_OK;
 }
 
-fs_status ir_backward_parts(ir_graph *graph, int32_t loss, double seed,
-                            const int32_t *wrt, int32_t n, ir_part_fn *part,
-                            fs_err *err, ir_id_list *parts)
+fs_status ir_backward_parts(ir_graph *graph, const ir_derivative *of,
+                            ir_part_fn *part, fs_err *err, ir_id_list *parts)
 {
-    FS_TRY(check_loss(graph, loss, err));
-    pass p = open_pass(graph, wrt, n);
+    FS_TRY(check_loss(graph, of->loss, err));
+    pass p = open_pass(graph, of);
     p.part = part;
     p.parts = parts;
-    fs_status status = run_pass(&p, loss, seed, err);
+    fs_status status = run_pass(&p, of, err);
     fs_arena_destroy(p.arena);
     return status;
 }
 
-fs_status ir_backward(ir_graph *graph, int32_t loss, double seed,
-                      const int32_t *wrt, int32_t n, fs_err *err, int32_t *grad)
+fs_status ir_backward(ir_graph *graph, const ir_derivative *of, fs_err *err,
+                      int32_t *grad)
 {
-    FS_TRY(check_loss(graph, loss, err));
-    pass p = open_pass(graph, wrt, n);
-    fs_status status = run_pass(&p, loss, seed, err);
-    for (int32_t k = 0; k < n && status == FS_OK; k++)
-        grad[k] = p.grad[wrt[k]];
+    FS_TRY(check_loss(graph, of->loss, err));
+    pass p = open_pass(graph, of);
+    fs_status status = run_pass(&p, of, err);
+    for (int32_t k = 0; k < of->n && status == FS_OK; k++)
+        grad[k] = p.grad[of->wrt[k]];
     fs_arena_destroy(p.arena);
     return status;
 }

@@ -2,7 +2,7 @@
 #ifndef FS_IR_BACKWARD_H
 #define FS_IR_BACKWARD_H
 
-#include "ir/build.h"
+#include "ir/train.h"
 
 typedef FS_VEC(int32_t) ir_id_list;
 
@@ -10,10 +10,9 @@ typedef FS_VEC(int32_t) ir_id_list;
  * the tensor to keep in its place. */
 typedef int32_t ir_part_fn(ir_graph *graph, int32_t wrt, int32_t part);
 
-/* Appends backward nodes for loss with respect to the variables wrt[n] and
- * lists the contributions of each in parts[n], not summed. */
-fs_status ir_backward_parts(ir_graph *graph, int32_t loss, double seed,
-                            const int32_t *wrt, int32_t n, ir_part_fn *part,
-                            fs_err *err, ir_id_list *parts);
+/* As ir_backward with respect to variables, but lists the contributions to
+ * each in parts[n], not summed. */
+fs_status ir_backward_parts(ir_graph *graph, const ir_derivative *of,
+                            ir_part_fn *part, fs_err *err, ir_id_list *parts);
 
 #endif

@@ -153,13 +153,13 @@ static void work_filter_grad(const ir_node *node, const ir_io *io, ir_work *out)
     ir_work_moves(node, io, conv_flop(&io->in[0], &io->out[0]), out);
 }
 
-/* A gradient node of `node`: its attributes, then the lengths of axes 2 and 3
- * of `like`, its inputs dy and `with`. */
+/* The gradient of input `slot` from dy and the other input: attributes of
+ * `node`, then the lengths of axes 2 and 3 of the result. */
 static int32_t add_grad(ir_graph *graph, ir_op_kind kind, const ir_node *node,
-                        int32_t dy, int32_t with, int32_t like)
+                        int32_t dy, int32_t slot)
 {
-    ir_node grad = {.op = kind, .n_in = 2, .in = {dy, with}};
-    ir_shape shape = ir_shape_of(graph, like);
+    ir_node grad = {.op = kind, .n_in = 2, .in = {dy, node->in[1 - slot]}};
+    ir_shape shape = ir_shape_of(graph, node->in[slot]);
     memcpy(grad.i, node->i, 9 * sizeof *grad.i);
     memcpy(grad.i + 9, shape.dim + 2, 2 * sizeof *grad.i);
     return ir_append(graph, &grad);
@@ -168,9 +168,8 @@ static int32_t add_grad(ir_graph *graph, ir_op_kind kind, const ir_node *node,
 static void grad_conv2d(ir_graph *graph, const ir_node *node,
                         const int32_t *dout, int32_t *din)
 {
-    int32_t x = node->in[0], w = node->in[1];
-    din[0] = add_grad(graph, IR_OP_conv2d_data_grad, node, dout[0], w, x);
-    din[1] = add_grad(graph, IR_OP_conv2d_filter_grad, node, dout[0], x, w);
+    din[0] = add_grad(graph, IR_OP_conv2d_data_grad, node, dout[0], 0);
+    din[1] = add_grad(graph, IR_OP_conv2d_filter_grad, node, dout[0], 1);
 }
 
 const ir_op ir_op_conv2d = {.name = "conv2d",

@@ -1,5 +1,6 @@
 #include "config.h"
 #include "ir/train.h"
+
 #include "ir/backward.h"
 #include "ir/rewrite.h"
 
@@ -162,7 +163,7 @@ static void add_update(ir_graph *graph, int32_t param, int32_t grad,
 
 /* The trained variables; returns how many. */
 static int32_t list_params(const ir_graph *graph, fs_arena *arena,
-                           int32_t **out)
+                           const int32_t **out)
 {
     FS_VEC(int32_t) list = {0};
     for (int32_t t = 0; t < graph->tensors.n; t++)
@@ -172,19 +173,19 @@ static int32_t list_params(const ir_graph *graph, fs_arena *arena,
     return list.n;
 }
 
-static fs_status add_updates(ir_graph *graph, const int32_t *params, int32_t n,
+static fs_status add_updates(ir_graph *graph, const ir_derivative *of,
                              const ir_id_list *parts, const ir_train_options *o,
                              fs_err *err)
 {
     int32_t trained = 0;
-    for (int32_t k = 0; k < n; k++) {
+    for (int32_t k = 0; k < of->n; k++) {
         if (!parts[k].n) {
-            graph->tensors.at[params[k]].role = IR_BUFFER;
+            graph->tensors.at[of->wrt[k]].role = IR_BUFFER;
             continue;
         }
-        enter_update(graph, params[k]);
+        enter_update(graph, of->wrt[k]);
         int32_t grad = sum_parts(graph, &parts[k]);
-        add_update(graph, params[k], grad, o);
+        add_update(graph, of->wrt[k], grad, o);
         trained++;
     }
     graph->phase = IR_FORWARD;
@@ -202,17 +203,16 @@ fs_status ir_train(ir_graph *graph, const ir_train_options *options,
                    fs_err *err)
 {
     ir_train_options o = resolve(options);
-    int32_t *params;
+    ir_derivative of = {.loss = graph->loss, .seed = 1.0 / o.micro_batches};
     FS_TRY(check_options(&o, err));
     if (graph->err.status != FS_OK)
         return fs_fail(err, graph->err.status, "%s", graph->err.text);
-    int32_t n = list_params(graph, graph->arena, &params);
-    ir_id_list *parts = fs_new(graph->arena, ir_id_list, n);
+    of.n = list_params(graph, graph->arena, &of.wrt);
+    ir_id_list *parts = fs_new(graph->arena, ir_id_list, of.n);
     if (graph->loss >= 0)
         ir_mark_output(graph, graph->loss);
-    FS_TRY(ir_backward_parts(graph, graph->loss, 1.0 / o.micro_batches, params,
-                             n, accumulate, err, parts));
-    FS_TRY(add_updates(graph, params, n, parts, &o, err));
+    FS_TRY(ir_backward_parts(graph, &of, accumulate, err, parts));
+    FS_TRY(add_updates(graph, &of, parts, &o, err));
     graph->micro_batches = o.micro_batches;
     ir_rewrite(graph, &(ir_rewrite_options){.pads = !o.keep_pads});
     return FS_OK;

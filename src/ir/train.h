@@ -43,10 +43,16 @@ fs_status ir_optimizer_parse(const char *text, fs_err *err, ir_optimizer *out);
 fs_status ir_train(ir_graph *graph, const ir_train_options *options,
                    fs_err *err);
 
-/* Gradient of scalar `loss` with respect to tensors wrt[n]: ids in grad[n] (-1
- * where it does not flow), seeded with `seed`. What ir_train uses. */
-fs_status ir_backward(ir_graph *graph, int32_t loss, double seed,
-                      const int32_t *wrt, int32_t n, fs_err *err,
+/* A gradient to take: of a scalar with respect to tensors. */
+typedef struct ir_derivative {
+    int32_t loss;
+    double seed; /* the gradient of the loss itself */
+    int32_t n;
+    const int32_t *wrt; /* [n] */
+} ir_derivative;
+
+/* Appends backward nodes: ids in grad[n], -1 where no gradient flows. */
+fs_status ir_backward(ir_graph *graph, const ir_derivative *of, fs_err *err,
                       int32_t *grad);
 
 #endif
