@@ -235,23 +235,19 @@ static void test_read_tensor(void)
 {
     fs_arena *arena = fs_arena_create();
     fs_err err = {0};
-    ir_dtype dtype;
-    ir_shape shape;
-    const char *name;
-    const void *data;
-    fs_status status =
-        onnx_read_tensor(dataset("train_cases/mlp/grad/m.0.weight.pb"), arena,
-                         &err, &dtype, &shape, &name, &data);
+    onnx_const read;
+    fs_status status = onnx_read_tensor(
+        dataset("train_cases/mlp/grad/m.0.weight.pb"), arena, &err, &read);
     char text[160];
-    tap_ok(status == FS_OK && dtype == IR_F32, "a gradient file reads %s",
+    tap_ok(status == FS_OK && read.dtype == IR_F32, "a gradient file reads %s",
            err.text);
-    tap_equal_text(ir_shape_text(text, &shape), "16x8", "with its shape");
+    tap_equal_text(ir_shape_text(text, &read.shape), "16x8", "with its shape");
     status =
         onnx_read_tensor(dataset("train_cases/mlp/test_data_set_0/output_0.pb"),
-                         arena, &err, &dtype, &shape, &name, &data);
-    tap_ok(status == FS_OK && shape.rank == 0, "a loss file is a scalar");
+                         arena, &err, &read);
+    tap_ok(status == FS_OK && read.shape.rank == 0, "a loss file is a scalar");
     if (status == FS_OK)
-        tap_near(*(const float *)data, 1.1712608, 1e-6,
+        tap_near(*(const float *)read.data, 1.1712608, 1e-6,
                  "whose value is the first of train.json");
     fs_arena_destroy(arena);
 }

@@ -95,18 +95,15 @@ static fs_status run_step(network *n, int64_t step)
 static fs_status load_input(network *n, const char *path, ir_tensor *t,
                             void *data)
 {
-    ir_dtype dtype;
-    ir_shape shape;
-    const char *name;
-    const void *from;
-    FS_TRY(onnx_read_tensor(path, n->arena, &n->err, &dtype, &shape, &name,
-                            &from));
-    size_t bytes = (size_t)(ir_shape_count(&shape) * ir_dtype_bytes(dtype));
-    if (dtype != t->dtype || tensor_bytes(t) % bytes)
+    onnx_const from;
+    FS_TRY(onnx_read_tensor(path, n->arena, &n->err, &from));
+    size_t bytes =
+        (size_t)(ir_shape_count(&from.shape) * ir_dtype_bytes(from.dtype));
+    if (from.dtype != t->dtype || tensor_bytes(t) % bytes)
         return fs_fail(&n->err, FS_INVALID, "%s does not fit %s", path,
                        t->name);
     for (size_t at = 0; at < tensor_bytes(t); at += bytes)
-        memcpy((char *)data + at, from, bytes);
+        memcpy((char *)data + at, from.data, bytes);
     return FS_OK;
 }
 
@@ -169,20 +166,17 @@ static void check_gradients(network *n, const char *folder, const char *what)
         if (tensor->role != IR_PARAM)
             continue;
         char file[300], name[300];
-        const void *wanted;
-        const char *unused;
-        ir_dtype dtype;
-        ir_shape shape;
+        onnx_const wanted;
         snprintf(file, sizeof file, "grad/%s.pb", tensor->name);
         snprintf(name, sizeof name, "%s.grad", tensor->name);
         int32_t grad = ir_graph_find(g, name);
         all++;
-        if (grad < 0 ||
-            onnx_read_tensor(dataset(folder, file), n->arena, &n->err, &dtype,
-                             &shape, &unused, &wanted) != FS_OK)
+        if (grad < 0 || onnx_read_tensor(dataset(folder, file), n->arena,
+                                         &n->err, &wanted) != FS_OK)
             continue;
-        double d = ir_shape_equal(&shape, &tensor->shape)
-                       ? distance(n->data[grad], wanted, ir_shape_count(&shape))
+        double d = ir_shape_equal(&wanted.shape, &tensor->shape)
+                       ? distance(n->data[grad], wanted.data,
+                                  ir_shape_count(&wanted.shape))
                        : 1;
         good += d <= 1e-4;
         if (d > 1e-4)

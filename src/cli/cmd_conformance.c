@@ -66,21 +66,20 @@ static fs_status read_inputs(test_case *t, const ir_graph *graph, fs_err *err,
         const ir_tensor *x = &graph->tensors.at[i];
         if (x->role != IR_INPUT)
             continue;
-        ir_dtype dtype;
-        ir_shape shape;
-        const char *name;
+        onnx_const read;
         if (in->n == MAX_INPUTS)
             return fs_fail(err, FS_INVALID, "%s: more than %d inputs", t->dir,
                            MAX_INPUTS);
-        FS_TRY(onnx_read_tensor(
-            fs_printf(t->arena, "%s/test_data_set_0/input_%d.pb", t->dir,
-                      in->n),
-            t->arena, err, &dtype, &shape, &name, &in->data[in->n]));
-        if (dtype != x->dtype || !ir_shape_equal(&shape, &x->shape))
+        FS_TRY(onnx_read_tensor(fs_printf(t->arena,
+                                          "%s/test_data_set_0/input_%d.pb",
+                                          t->dir, in->n),
+                                t->arena, err, &read));
+        if (read.dtype != x->dtype || !ir_shape_equal(&read.shape, &x->shape))
             return fs_fail(err, FS_INVALID,
                            "%s: input_%d.pb does not fit "
                            "input %s",
                            t->dir, in->n, x->name);
+        in->data[in->n] = read.data;
         in->names[in->n++] = x->name;
     }
     return FS_OK;
@@ -182,19 +181,16 @@ static double relative(double got, double wanted)
 
 static fs_status check_loss(test_case *t, double got)
 {
-    ir_dtype dtype;
-    ir_shape shape;
-    const char *name;
-    const void *data;
+    onnx_const loss;
     FS_TRY(onnx_read_tensor(
         fs_printf(t->arena, "%s/test_data_set_0/output_0.pb", t->dir), t->arena,
-        &t->c->err, &dtype, &shape, &name, &data));
-    if (dtype != IR_F32 || ir_shape_count(&shape) != 1)
+        &t->c->err, &loss));
+    if (loss.dtype != IR_F32 || ir_shape_count(&loss.shape) != 1)
         return fs_fail(&t->c->err, FS_INVALID,
                        "%s: output_0.pb is no float "
                        "scalar",
                        t->dir);
-    double wanted = *(const float *)data;
+    double wanted = *(const float *)loss.data;
     t->worst_loss = relative(got, wanted);
     if (!(t->worst_loss <= LOSS_RELATIVE))
         failed(t, "loss %.7g, recorded %.7g", got, wanted);
@@ -226,18 +222,15 @@ static fs_status check_gradients(test_case *t, const ir_graph *graph,
     for (int32_t i = 0; i < run->n_gradients; i++) {
         const ir_tensor *x = &graph->tensors.at[run->gradients[i]];
         char *param = fs_strndup(t->arena, x->name, strlen(x->name) - 5);
-        ir_dtype dtype;
-        ir_shape shape;
-        const char *name;
-        const void *wanted;
+        onnx_const wanted;
         FS_TRY(onnx_read_tensor(
             fs_printf(t->arena, "%s/grad/%s.pb", t->dir, param), t->arena,
-            &t->c->err, &dtype, &shape, &name, &wanted));
-        if (dtype != IR_F32 || !ir_shape_equal(&shape, &x->shape))
+            &t->c->err, &wanted));
+        if (wanted.dtype != IR_F32 || !ir_shape_equal(&wanted.shape, &x->shape))
             failed(t, "gradient of %s has another shape", param);
         else
-            compare_gradient(t, param, run->fetched[i], wanted,
-                             ir_shape_count(&shape));
+            compare_gradient(t, param, run->fetched[i], wanted.data,
+                             ir_shape_count(&wanted.shape));
     }
     return FS_OK;
 }

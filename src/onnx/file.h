@@ -12,14 +12,6 @@ typedef struct onnx_mapping {
     size_t bytes;
 } onnx_mapping;
 
-/* A tensor of known values; dimensions of length 0 are legal. Bytes of bools
- * are 0 or 1. Data is aligned for its dtype. */
-typedef struct onnx_const {
-    ir_dtype dtype;
-    ir_shape shape;
-    const void *data;
-} onnx_const;
-
 struct onnx_model {
     fs_arena *arena;
     const char *path;

@@ -26,11 +26,18 @@ fs_status onnx_import(const char *path, const onnx_options *options,
                       fs_text *notes);
 void onnx_model_close(onnx_model *model);
 
+/* A tensor of known values; dimensions of length 0 are legal. Bytes of bools
+ * are 0 or 1. Data is aligned for its dtype. */
+typedef struct onnx_const {
+    ir_dtype dtype;
+    ir_shape shape;
+    const void *data;
+} onnx_const;
+
 /* Reads a TensorProto file (.pb): test data and gradients. Data lives in the
  * arena. */
 fs_status onnx_read_tensor(const char *path, fs_arena *arena, fs_err *err,
-                           ir_dtype *dtype, ir_shape *shape, const char **name,
-                           const void **data);
+                           onnx_const *out);
 
 /* Digest of the model file without importing it. */
 fs_status onnx_digest(const char *path, fs_err *err, uint64_t *digest);

@@ -262,12 +262,13 @@ fs_status onnx_tensor_load(const onnx_model *model, const onnx_tensor *tensor,
 }
 
 static fs_status load_alone(const onnx_model *file, fs_arena *arena,
-                            fs_err *err, onnx_tensor *tensor, onnx_const *out)
+                            fs_err *err, onnx_const *out)
 {
     const onnx_mapping *map = &file->files.at[0];
+    onnx_tensor tensor;
     FS_TRY(onnx_read_tensor_message(
-        fs_wire_open(file->path, map->data, map->bytes), arena, err, tensor));
-    FS_TRY(onnx_tensor_load(NULL, tensor, arena, err, out));
+        fs_wire_open(file->path, map->data, map->bytes), arena, err, &tensor));
+    FS_TRY(onnx_tensor_load(NULL, &tensor, arena, err, out));
     int64_t count;
     size_t bytes;
     FS_TRY(onnx_shape_size(&out->shape, out->dtype, file->path, err, &count,
@@ -277,20 +278,14 @@ static fs_status load_alone(const onnx_model *file, fs_arena *arena,
 }
 
 fs_status onnx_read_tensor(const char *path, fs_arena *arena, fs_err *err,
-                           ir_dtype *dtype, ir_shape *shape, const char **name,
-                           const void **data)
+                           onnx_const *out)
 {
     onnx_model *file;
-    onnx_tensor tensor;
     onnx_const value;
     FS_TRY(onnx_file_open(path, err, &file));
-    fs_status status = load_alone(file, arena, err, &tensor, &value);
+    fs_status status = load_alone(file, arena, err, &value);
     onnx_model_close(file);
-    if (status != FS_OK)
-        return status;
-    *dtype = value.dtype;
-    *shape = value.shape;
-    *name = tensor.name;
-    *data = value.data;
-    return FS_OK;
+    if (status == FS_OK)
+        *out = value;
+    return status;
 }
