@@ -230,13 +230,12 @@ static fs_status draw_in(cli *c, const cli_plan *p, const cli_outcome *o,
         report_draw_strategy(graph, p->plan->strategy, file, &c->err, &drawn));
     cli_say(c, "picture of the plan        %s\n", file);
     file = fs_printf(c->arena, "%s/timeline-predicted.svg", dir);
-    FS_TRY(report_draw_timeline(graph, p->plan, predicted,
-                                "predicted: one step", file, &c->err, &drawn));
+    FS_TRY(report_draw_timeline(p->plan, predicted, "predicted: one step", file,
+                                &c->err, &drawn));
     cli_say(c, "predicted timeline         %s\n", file);
     file = fs_printf(c->arena, "%s/timeline-measured.svg", dir);
-    FS_TRY(report_draw_timeline(graph, p->plan, &o->trace,
-                                "measured: the last step", file, &c->err,
-                                &drawn));
+    FS_TRY(report_draw_timeline(p->plan, &o->trace, "measured: the last step",
+                                file, &c->err, &drawn));
     cli_say(c, "measured timeline          %s\n", file);
     file = fs_printf(c->arena, "%s/trace.json", dir);
     FS_TRY(

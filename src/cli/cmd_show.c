@@ -11,7 +11,7 @@ static fs_status show_timeline(cli *c, const cli_plan *p, report_drawn *drawn)
     plan_trace trace = {.arena = c->arena};
     sim_result sim;
     FS_TRY(cli_predict(c, p, &trace, &sim));
-    return report_draw_timeline(p->model.graph, p->plan, &trace,
+    return report_draw_timeline(p->plan, &trace,
                                 "predicted timeline of one iteration",
                                 c->args.output, &c->err, drawn);
 }

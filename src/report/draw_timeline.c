@@ -139,12 +139,16 @@ static paint most_of(const row *r, int32_t c)
     return best;
 }
 
-static void place(draw *d, Agnode_t *n, double x, double y, double width,
-                  double height)
+/* In points: the left edge, the middle's height. */
+typedef struct area {
+    double x, y, width, height;
+} area;
+
+static void place(draw *d, Agnode_t *n, area a)
 {
-    draw_setf(d, n, "pos", "%.2f,%.2f!", x + width / 2, y);
-    draw_setf(d, n, "width", "%.4f", width / 72);
-    draw_setf(d, n, "height", "%.4f", height / 72);
+    draw_setf(d, n, "pos", "%.2f,%.2f!", a.x + a.width / 2, a.y);
+    draw_setf(d, n, "width", "%.4f", a.width / 72);
+    draw_setf(d, n, "height", "%.4f", a.height / 72);
     draw_set(n, "fixedsize", "true");
     draw_set(n, "margin", "0");
 }
@@ -156,7 +160,7 @@ static Agnode_t *put_text(timeline *t, double x, double y, double width,
     Agnode_t *n = agnode(t->d.graph, NULL, 1);
     draw_set(n, "shape", label);
     draw_set(n, "label", text);
-    place(&t->d, n, x, y, width, 14);
+    place(&t->d, n, (area){x, y, width, 14});
     return n;
 }
 
@@ -196,7 +200,7 @@ static void put_passes(timeline *t, const row *r, double y)
             draw_setf(&t->d, n, "label", phase == UPDATE ? "U" : "%c%d",
                       phase == FORWARD ? 'F' : 'B', r->micro_batch[c]);
         draw_set(n, "fontsize", "8");
-        place(&t->d, n, LEFT_POINTS + c, y, last + 1 - c, 9);
+        place(&t->d, n, (area){LEFT_POINTS + c, y, last + 1 - c, 9});
         c = last + 1;
     }
 }
@@ -217,11 +221,9 @@ static const char *ranks_text(timeline *t, int32_t rank)
 
 static void put_row(timeline *t, const row *r, double y)
 {
-    static const char *const streams[] = {"compute", "collectives", "load",
-                                          "send", "receive"};
     put_text(t, 0, y, LEFT_POINTS - 8,
              fs_printf(t->d.arena, "%s %s", ranks_text(t, r->rank),
-                       streams[r->kind]));
+                       report_stream_name(r->kind)));
     bool passes = r->kind == PLAN_STREAM_COMPUTE;
     for (int32_t c = 0; c < COLUMNS;) {
         paint colour = most_of(r, c);
@@ -230,8 +232,11 @@ static void put_row(timeline *t, const row *r, double y)
                r->micro_batch[end] == r->micro_batch[c])
             end++;
         if (colour != IDLE)
-            place(&t->d, put_box(t, r, c, colour), LEFT_POINTS + c,
-                  passes ? y - 5 : y, end - c, passes ? 11 : 14);
+            place(&t->d, put_box(t, r, c, colour),
+                  (area){.x = LEFT_POINTS + c,
+                         .y = passes ? y - 5 : y,
+                         .width = end - c,
+                         .height = passes ? 11 : 14});
         c = end;
     }
     if (passes)
@@ -265,11 +270,10 @@ static int by_rank(const void *a, const void *b)
     return x->rank != y->rank ? x->rank - y->rank : x->stream - y->stream;
 }
 
-fs_status report_draw_timeline(const ir_graph *graph, const plan *p,
-                               const plan_trace *trace, const char *title,
-                               const char *file, fs_err *err, report_drawn *out)
+fs_status report_draw_timeline(const plan *p, const plan_trace *trace,
+                               const char *title, const char *file, fs_err *err,
+                               report_drawn *out)
 {
-    (void)graph;
     const char *format;
     FS_TRY(draw_format(file, err, &format));
     if (!trace->events.n)

@@ -29,10 +29,10 @@ fs_status report_draw_cluster(const hw_cluster *cluster, const char *file,
 /* The timeline of a trace as SVG (ranks and streams as rows, tasks as boxes
  * coloured by kind, micro-batch numbers), drawn with Graphviz' own neato -n
  * positions through libgvc. */
-fs_status report_draw_timeline(const ir_graph *graph, const plan *p,
-                               const plan_trace *trace, const char *title,
-                               const char *file, fs_err *err,
+fs_status report_draw_timeline(const plan *p, const plan_trace *trace,
+                               const char *title, const char *file, fs_err *err,
                                report_drawn *out);
+const char *report_stream_name(plan_stream_kind kind);
 /* Chrome / Perfetto trace JSON: a process per rank, a thread per stream. Both
  * a predicted and a measured trace may be given (either may be NULL). */
 fs_status report_trace_json(const ir_graph *graph, const plan *p,
