@@ -195,6 +195,35 @@ static void test_every_device(void)
     tap_equal_int(good, n, "each opens and bears its file's name");
 }
 
+/* Devices of a pool are slowed by each other and by nobody else. */
+static void test_pools(void)
+{
+    hw_cluster c = {.n_groups = 1}, *made = NULL;
+    fs_err err = {0};
+    hw_cluster_probe(8, arena, &err, &made);
+    hw_group group = made->groups[0];
+    c.groups = &group;
+    group.nodes = 2;
+    group.devices_per_node = 4;
+    group.cores_per_node = 2;
+    hw_cluster_finish(&c);
+    static const int32_t bound[] = {0, 1, 0, 1, 4, 5, 4, 5};
+    int32_t cores;
+    for (int32_t d = 0; d < 8; d++) {
+        tap_equal_int(hw_core_pool(&c, d, &cores), bound[d],
+                      "device %d of 4 per node on 2 cores: its pool", d);
+        tap_equal_int(cores, 1, "which is one core");
+    }
+    group.devices_per_node = 3;
+    hw_cluster_finish(&c);
+    tap_equal_int(hw_core_pool(&c, 5, &cores), 3,
+                  "3 on 2 cores are not bound: a node is one pool");
+    tap_equal_int(cores, 2, "of two cores");
+    group.cores_per_node = 0;
+    tap_equal_int(hw_core_pool(&c, 5, &cores), 3, "a node without cores too");
+    tap_equal_int(cores, 0, "and nothing is shared");
+}
+
 static void test_probe(void)
 {
     hw_cluster *c = NULL;
@@ -236,6 +265,7 @@ int main(void)
     test_files();
     test_round_trip();
     test_every_device();
+    test_pools();
     test_probe();
     fs_arena_destroy(arena);
     return tap_done();

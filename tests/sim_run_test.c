@@ -194,6 +194,21 @@ static void test_uneven_cores(void)
     destroy(&b);
 }
 
+/* Four stages of one rank on two cores: 0 and 2 share one, 1 and 3 the other.
+ */
+static void test_bound_cores(void)
+{
+    bench b = lowered(4, (ir_mesh){1, {1}}, 1, 2, "1f1b");
+    for (int32_t r = 0; r < 4; r++)
+        set_first(&b, r, PLAN_END, r == 0 || r == 2 ? 2 * ms : 1e-9);
+    set_on_core(&b);
+    b.options.steps = 1;
+    simulate(&b);
+    tap_near(b.result.iteration_s, 4 * ms, 1e-5,
+             "ranks bound to one core share it while the other is free");
+    destroy(&b);
+}
+
 /* Ranks that meet in a collective go at the pace of the slower. */
 static void test_meeting(void)
 {
@@ -424,6 +439,7 @@ int main(void)
     test_bubble();
     test_cores();
     test_uneven_cores();
+    test_bound_cores();
     test_meeting();
     test_links();
     test_random(seed);

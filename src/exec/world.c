@@ -31,15 +31,37 @@ static int32_t online_cores(void)
     return online > 0 ? (int32_t)online : 1;
 }
 
+static bool bound_by_launcher(void)
+{
+    return getenv("OMPI_MCA_orte_bound_at_launch") != NULL;
+}
+
 /* Cores for all ranks of this host. A rank that its launcher bound sees only
  * its own: then the host's count. */
 static int32_t usable_cores(void)
 {
     cpu_set_t set;
-    bool bound = getenv("OMPI_MCA_orte_bound_at_launch") != NULL;
-    if (!bound && sched_getaffinity(0, sizeof set, &set) == 0)
+    if (!bound_by_launcher() && sched_getaffinity(0, sizeof set, &set) == 0)
         return CPU_COUNT(&set);
     return online_cores();
+}
+
+/* Ranks that outnumber their cores share them evenly, and the simulator knows
+ * who shares with whom. The kernel may refuse: then it moves them about. */
+static void bind_rank(const exec_world *world)
+{
+    const char *number = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    int32_t local = number ? atoi(number) : 0;
+    int32_t core = hw_core_of(local, world->on_host, world->cores);
+    cpu_set_t usable, own;
+    if (core < 0 || bound_by_launcher() ||
+        sched_getaffinity(0, sizeof usable, &usable) != 0)
+        return;
+    CPU_ZERO(&own);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &usable) && core-- == 0)
+            CPU_SET(cpu, &own);
+    sched_setaffinity(0, sizeof own, &own);
 }
 
 static fs_status join_mpi(exec_world *world, fs_err *err)
@@ -81,6 +103,7 @@ fs_status exec_world_open(fs_err *err, exec_world **out)
         return status;
     }
     world->oversubscribed = world->on_host > world->cores;
+    bind_rank(world);
     /* Short sleeps of a waiting rank last 50 us longer by default. */
     prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul);
     *out = world;
@@ -169,19 +192,26 @@ static void relax_core(void)
 #endif
 }
 
-/* Waking from a sleep costs tens of microseconds, yielding well under one; but
- * a rank that only yields takes half of a core from a rank that computes. */
+/* A rank that waits on a shared core gives it up. A sleeper that wakes is let
+ * in at once, where one that yields waits for a tick of the kernel (4 ms: a
+ * whole forward pass) or, beside a foreign process, for far longer; but each
+ * waking takes the core from a rank that computes (every 20 us: 40 % of it,
+ * every 100 us: 10 %), so that the naps grow. */
 void exec_idle_wait(const exec_world *world, exec_idle *idle)
 {
-    int32_t yields = world->oversubscribed ? 20 : 2000;
-    int32_t spins = world->oversubscribed ? 0 : 500;
+    enum { SPINS = 500, YIELDS = 2000, LEAST_NS = 10000, MOST_NS = 200000 };
+    int32_t spins = world->oversubscribed ? 0 : SPINS;
+    int32_t yields = world->oversubscribed ? 3 : YIELDS;
     idle->rounds++;
     if (idle->rounds <= spins) {
         relax_core();
     } else if (idle->rounds <= spins + yields) {
         sched_yield();
+        idle->nap_ns = LEAST_NS;
     } else {
-        struct timespec nap = {0, 20000};
+        struct timespec nap = {0, idle->nap_ns};
         nanosleep(&nap, NULL);
+        idle->nap_ns += idle->nap_ns / 2;
+        idle->nap_ns = idle->nap_ns < MOST_NS ? idle->nap_ns : MOST_NS;
     }
 }

@@ -32,9 +32,10 @@ void exec_world_bcast(exec_world *world, void *data, int64_t bytes,
 void exec_world_barrier(exec_world *world);
 
 /* What a polling loop does when a round moved nothing: give way at once when
- * ranks share cores, sleep a little after many empty rounds. */
+ * ranks share cores, sleep after many empty rounds. */
 typedef struct exec_idle {
-    int32_t rounds;
+    int32_t rounds; /* empty ones in a row */
+    int64_t nap_ns;
 } exec_idle;
 void exec_idle_wait(const exec_world *world, exec_idle *idle);
 

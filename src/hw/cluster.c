@@ -7,17 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-const hw_group *hw_group_of(const hw_cluster *cluster, int32_t device)
+/* The group of a device; *local: its number among the group's. */
+static const hw_group *locate(const hw_cluster *cluster, int32_t device,
+                              int32_t *local)
 {
     FS_ASSERT(device >= 0 && device < cluster->n_devices);
+    *local = device;
     for (int32_t g = 0; g < cluster->n_groups; g++) {
         const hw_group *group = &cluster->groups[g];
         int32_t n = group->nodes * group->devices_per_node;
-        if (device < n)
+        if (*local < n)
             return group;
-        device -= n;
+        *local -= n;
     }
     return NULL;
+}
+
+const hw_group *hw_group_of(const hw_cluster *cluster, int32_t device)
+{
+    int32_t local;
+    return locate(cluster, device, &local);
 }
 
 int32_t hw_node_of(const hw_cluster *cluster, int32_t device)
@@ -61,6 +70,23 @@ double hw_core_share(const hw_group *group, int32_t active)
     if (group->cores_per_node <= 0 || active <= group->cores_per_node)
         return 1;
     return (double)active / group->cores_per_node;
+}
+
+int32_t hw_core_of(int32_t local, int32_t processes, int32_t cores)
+{
+    bool even = cores > 0 && processes > cores && processes % cores == 0;
+    return even ? local % cores : -1;
+}
+
+int32_t hw_core_pool(const hw_cluster *cluster, int32_t device, int32_t *cores)
+{
+    int32_t local;
+    const hw_group *group = locate(cluster, device, &local);
+    local %= group->devices_per_node;
+    int32_t core =
+        hw_core_of(local, group->devices_per_node, group->cores_per_node);
+    *cores = core < 0 ? group->cores_per_node : 1;
+    return device - local + (core < 0 ? 0 : core);
 }
 
 static int compare_points(const void *a, const void *b)

@@ -47,8 +47,8 @@ typedef struct hw_group {
     hw_link inner;  /* between two devices of a node */
     hw_link memory; /* a device with itself: local copies */
     double turn_s;  /* where devices outnumber cores: what an exchange among
-                       ranks  takes beyond their work and messages, measured; a
-                       rank  that waits has given its core up */
+                       ranks takes beyond their work and messages, measured; a
+                       rank that waits has given its core up */
     int32_t cores_per_node; /* > 0: the devices of a node are processes that
                                share this many cores; 0: they share nothing */
 } hw_group;
@@ -92,6 +92,17 @@ const hw_link *hw_link_between(const hw_cluster *cluster, int32_t a, int32_t b);
 /* By how much a device's compute slows when `active` devices of its node
  * compute at once: max(1, active / cores), 1 where nothing is shared. */
 double hw_core_share(const hw_group *group, int32_t active);
+
+/* Which of `cores` cores a process is bound to that is number `local` of
+ * `processes` on its host; -1: it may use all. Only those that outnumber the
+ * cores by a whole multiple are bound: each core then has as many, and who
+ * slows whom does not hang on what the kernel moves where. */
+int32_t hw_core_of(int32_t local, int32_t processes, int32_t cores);
+
+/* Devices that share cores form a pool, named by its first device: those bound
+ * to one core, else all of a node. `cores` of the pool; 0: nothing is shared.
+ */
+int32_t hw_core_pool(const hw_cluster *cluster, int32_t device, int32_t *cores);
 
 /* The link between nodes as one of `flows` equal users of a node sees it:
  * each has `devices` devices of that node, so as many NICs at most. */

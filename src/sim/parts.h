@@ -17,7 +17,7 @@ typedef enum sim_thread {
     SIM_THREADS
 } sim_thread;
 
-/* `n` of something on one node or one port. */
+/* `n` of something in one pool of cores or on one port. */
 typedef struct sim_share {
     int32_t at, n;
 } sim_share;
@@ -25,11 +25,12 @@ typedef struct sim_share {
 typedef struct sim_resources {
     const hw_cluster *cluster;
     int32_t n_ports;
-    int32_t *cores;               /* [nodes] 0: nothing is shared */
-    int32_t *threads;             /* [nodes] that run an on-core job now */
+    int32_t *cores;               /* [devices] of the pool that a device names
+                                     (hw_core_pool); 0: nothing is shared */
+    int32_t *threads;             /* [devices] of it that run a job now */
     int32_t (*jobs)[SIM_THREADS]; /* [roles] on-core jobs on each thread */
-    int32_t *n_nodes;             /* [roles] */
-    sim_share **nodes;            /* [roles][n_nodes] ranks per node */
+    int32_t *n_pools;             /* [roles] */
+    sim_share **pools;            /* [roles][n_pools] ranks in each */
     int32_t *n_channel_ports;     /* [channels] */
     sim_share **channel_ports;    /* [channels] flows per port */
     int32_t *flows;               /* [ports] on their way now */

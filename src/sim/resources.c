@@ -1,20 +1,24 @@
 #include "config.h"
 #include "sim/parts.h"
 
-/* Ranks per node of a role; devices are numbered node by node. */
+/* Ranks of a role in each pool of cores. A pool's cores are set meanwhile. */
 static void place_role(sim_resources *r, const plan_role *role, int32_t index,
                        fs_arena *arena)
 {
-    int32_t last_rank = role->first_rank + role->n_ranks - 1;
-    int32_t first = hw_node_of(r->cluster, role->first_rank);
-    int32_t n = hw_node_of(r->cluster, last_rank) - first + 1;
-    r->n_nodes[index] = n;
-    r->nodes[index] = fs_new(arena, sim_share, n);
-    for (int32_t i = 0; i < n; i++)
-        r->nodes[index][i].at = first + i;
-    for (int32_t i = 0; i < role->n_ranks; i++)
-        r->nodes[index][hw_node_of(r->cluster, role->first_rank + i) - first]
-            .n++;
+    int32_t *place = fs_new(arena, int32_t, r->cluster->n_devices);
+    int32_t *n = &r->n_pools[index];
+    sim_share *list = fs_new(arena, sim_share, role->n_ranks);
+    for (int32_t i = 0; i < role->n_ranks; i++) {
+        int32_t cores;
+        int32_t pool = hw_core_pool(r->cluster, role->first_rank + i, &cores);
+        r->cores[pool] = cores;
+        if (place[pool] == 0) {
+            list[(*n)++] = (sim_share){pool, 0};
+            place[pool] = *n;
+        }
+        list[place[pool] - 1].n++;
+    }
+    r->pools[index] = list;
 }
 
 /* Ports, each in two directions: those of a device within its node, and those
@@ -55,17 +59,14 @@ void sim_resources_make(sim_resources *r, const plan *p,
 {
     r->cluster = cluster;
     r->n_ports = 2 * (cluster->n_devices + cluster->n_nodes);
-    r->cores = fs_new(arena, int32_t, cluster->n_nodes);
-    r->threads = fs_new(arena, int32_t, cluster->n_nodes);
+    r->cores = fs_new(arena, int32_t, cluster->n_devices);
+    r->threads = fs_new(arena, int32_t, cluster->n_devices);
     r->jobs = fs_alloc(arena, (size_t)p->n_roles, sizeof *r->jobs);
-    r->n_nodes = fs_new(arena, int32_t, p->n_roles);
-    r->nodes = fs_new(arena, sim_share *, p->n_roles);
+    r->n_pools = fs_new(arena, int32_t, p->n_roles);
+    r->pools = fs_new(arena, sim_share *, p->n_roles);
     r->n_channel_ports = fs_new(arena, int32_t, p->n_channels);
     r->channel_ports = fs_new(arena, sim_share *, p->n_channels);
     r->flows = fs_new(arena, int32_t, r->n_ports);
-    for (int32_t d = 0; d < cluster->n_devices; d++)
-        r->cores[hw_node_of(cluster, d)] =
-            hw_group_of(cluster, d)->cores_per_node;
     for (int32_t i = 0; i < p->n_roles; i++)
         place_role(r, &p->roles[i], i, arena);
     for (int32_t i = 0; i < p->n_channels; i++)
@@ -79,9 +80,9 @@ void sim_cores_change(sim_resources *r, int32_t role, sim_thread thread,
     bool ran = *jobs > 0;
     *jobs += change;
     bool runs = *jobs > 0;
-    for (int32_t i = 0; ran != runs && i < r->n_nodes[role]; i++)
-        r->threads[r->nodes[role][i].at] +=
-            runs ? r->nodes[role][i].n : -r->nodes[role][i].n;
+    for (int32_t i = 0; ran != runs && i < r->n_pools[role]; i++)
+        r->threads[r->pools[role][i].at] +=
+            runs ? r->pools[role][i].n : -r->pools[role][i].n;
 }
 
 void sim_channel_change(sim_resources *r, int32_t channel, int32_t change)
@@ -92,16 +93,16 @@ void sim_channel_change(sim_resources *r, int32_t channel, int32_t change)
     }
 }
 
-/* Threads share the cores of their node evenly, jobs their thread. */
+/* Threads share the cores of their pool evenly, jobs their thread. */
 double sim_cores_rate(const sim_resources *r, int32_t role, sim_thread thread)
 {
     double rate = 1;
     bool shared = false;
-    for (int32_t i = 0; i < r->n_nodes[role]; i++) {
-        int32_t node = r->nodes[role][i].at;
-        double fair = (double)r->cores[node] / r->threads[node];
-        shared = shared || r->cores[node] > 0;
-        if (r->cores[node] > 0 && fair < rate)
+    for (int32_t i = 0; i < r->n_pools[role]; i++) {
+        int32_t pool = r->pools[role][i].at;
+        double fair = (double)r->cores[pool] / r->threads[pool];
+        shared = shared || r->cores[pool] > 0;
+        if (r->cores[pool] > 0 && fair < rate)
             rate = fair;
     }
     return shared ? rate / r->jobs[role][thread] : 1;
