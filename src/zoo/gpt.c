@@ -21,35 +21,34 @@ static ir_init normal(double spread)
     return (ir_init){.kind = IR_INIT_NORMAL, .spread = spread};
 }
 
-static int32_t linear(const gpt *m, int32_t x, int64_t block, const char *part,
-                      int64_t in, int64_t out)
+/* A part of the whole network. */
+static zoo_part whole(const char *name)
 {
-    zoo_linear_spec spec = {block, part, in, out, normal(0.02), {0}};
+    return (zoo_part){-1, name};
+}
+
+static int32_t linear(const gpt *m, int32_t x, zoo_part part, int64_t in,
+                      int64_t out)
+{
+    zoo_linear_spec spec = {part, in, out, normal(0.02), {0}};
     return zoo_linear(m->g, x, &spec);
 }
 
 /* Back onto the residual stream, whose variance 2 L such sums build up. */
-static int32_t project(const gpt *m, int32_t x, int64_t block, const char *part,
-                       int64_t in)
+static int32_t project(const gpt *m, int32_t x, zoo_part part, int64_t in)
 {
-    zoo_linear_spec spec = {block,
-                            part,
-                            in,
-                            m->hidden,
-                            normal(0.02 / sqrt(2.0 * (double)m->layers)),
-                            {0}};
+    ir_init weight = normal(0.02 / sqrt(2.0 * (double)m->layers));
+    zoo_linear_spec spec = {part, in, m->hidden, weight, {0}};
     return zoo_linear(m->g, x, &spec);
 }
 
-static int32_t layer_norm(const gpt *m, int32_t x, int64_t block,
-                          const char *part)
+static int32_t layer_norm(const gpt *m, int32_t x, zoo_part part)
 {
     ir_shape shape = ir_shape_make(1, &m->hidden);
     ir_init one = {.kind = IR_INIT_CONSTANT, .mean = 1};
-    zoo_scope(m->g, block, part);
-    int32_t gain = zoo_parameter(m->g, block, part, "weight", shape, one);
-    int32_t bias =
-        zoo_parameter(m->g, block, part, "bias", shape, (ir_init){0});
+    zoo_scope(m->g, part);
+    int32_t gain = zoo_parameter(m->g, part, "weight", shape, one);
+    int32_t bias = zoo_parameter(m->g, part, "bias", shape, (ir_init){0});
     return ir_layer_norm(m->g, x, gain, bias, 1e-5);
 }
 
@@ -76,10 +75,10 @@ static int32_t attention(const gpt *m, int32_t x, int64_t block)
 {
     ir_graph *g = m->g;
     int64_t h = m->hidden;
-    int32_t q = split_heads(m, linear(m, x, block, "attn/q", h, h));
-    int32_t k = split_heads(m, linear(m, x, block, "attn/k", h, h));
-    int32_t v = split_heads(m, linear(m, x, block, "attn/v", h, h));
-    zoo_scope(g, block, "attn");
+    int32_t q = split_heads(m, linear(m, x, (zoo_part){block, "attn/q"}, h, h));
+    int32_t k = split_heads(m, linear(m, x, (zoo_part){block, "attn/k"}, h, h));
+    int32_t v = split_heads(m, linear(m, x, (zoo_part){block, "attn/v"}, h, h));
+    zoo_scope(g, (zoo_part){block, "attn"});
     int32_t scores = ir_matmul(g, q, k, false, true);
     scores = ir_scale(g, scores, 1 / sqrt((double)(h / m->heads)), 0);
     scores = mask_scores(m, scores);
@@ -87,21 +86,22 @@ static int32_t attention(const gpt *m, int32_t x, int64_t block)
     static const int32_t perm[] = {0, 2, 1, 3};
     int64_t dim[] = {m->samples, m->seq, h};
     y = ir_reshape(g, ir_transpose(g, y, perm), ir_shape_make(3, dim));
-    return project(m, y, block, "attn/proj", h);
+    return project(m, y, (zoo_part){block, "attn/proj"}, h);
 }
 
 static int32_t feed_forward(const gpt *m, int32_t x, int64_t block)
 {
-    int32_t y = linear(m, x, block, "mlp/fc", m->hidden, 4 * m->hidden);
+    int32_t y =
+        linear(m, x, (zoo_part){block, "mlp/fc"}, m->hidden, 4 * m->hidden);
     y = ir_unary(m->g, IR_OP_gelu, y);
-    return project(m, y, block, "mlp/proj", 4 * m->hidden);
+    return project(m, y, (zoo_part){block, "mlp/proj"}, 4 * m->hidden);
 }
 
 static int32_t block_of(const gpt *m, int32_t x, int64_t block)
 {
-    int32_t y = attention(m, layer_norm(m, x, block, "ln1"), block);
+    int32_t y = attention(m, layer_norm(m, x, (zoo_part){block, "ln1"}), block);
     x = ir_binary(m->g, IR_OP_add, x, y);
-    y = feed_forward(m, layer_norm(m, x, block, "ln2"), block);
+    y = feed_forward(m, layer_norm(m, x, (zoo_part){block, "ln2"}), block);
     return ir_binary(m->g, IR_OP_add, x, y);
 }
 
@@ -126,19 +126,19 @@ static void build_network(const gpt *m)
     int32_t ids = ir_input(g, "ids", IR_I64, ids_shape, 0);
     int32_t targets = ir_input(g, "tgt", IR_I64, ids_shape, 0);
     int32_t tok =
-        zoo_parameter(g, -1, "tok", "weight", tok_shape, normal(0.02));
+        zoo_parameter(g, whole("tok"), "weight", tok_shape, normal(0.02));
     int32_t pos =
-        zoo_parameter(g, -1, "pos", "weight", pos_shape, normal(0.02));
-    zoo_scope(g, -1, "tok");
+        zoo_parameter(g, whole("pos"), "weight", pos_shape, normal(0.02));
+    zoo_scope(g, whole("tok"));
     int32_t x = ir_gather(g, tok, ids);
-    zoo_scope(g, -1, "pos");
+    zoo_scope(g, whole("pos"));
     x = ir_binary(g, IR_OP_add, x, pos);
     for (int64_t i = 0; i < m->layers; i++)
         x = block_of(m, x, i);
-    x = layer_norm(m, x, -1, "lnf");
-    zoo_scope(g, -1, "head");
+    x = layer_norm(m, x, whole("lnf"));
+    zoo_scope(g, whole("head"));
     x = ir_matmul(g, x, tok, false, true);
-    zoo_scope(g, -1, "loss");
+    zoo_scope(g, whole("loss"));
     g->loss = ir_cross_entropy(g, x, targets);
 }
 

@@ -13,9 +13,8 @@ static int32_t layer(ir_graph *g, int32_t x, int64_t block, int64_t in,
                      int64_t out)
 {
     ir_init init = {.kind = IR_INIT_UNIFORM, .spread = 1 / sqrt((double)in)};
-    zoo_linear_spec spec = {block, block < 0 ? "head" : "fc", in, out, init,
-                            init};
-    return zoo_linear(g, x, &spec);
+    zoo_part part = {block, block < 0 ? "head" : "fc"};
+    return zoo_linear(g, x, &(zoo_linear_spec){part, in, out, init, init});
 }
 
 static void build(ir_graph *g, const int64_t *value, int64_t samples)
@@ -30,7 +29,7 @@ static void build(ir_graph *g, const int64_t *value, int64_t samples)
         in = value[HIDDEN];
     }
     x = layer(g, x, -1, in, value[CLASSES]);
-    zoo_scope(g, -1, "loss");
+    zoo_scope(g, (zoo_part){-1, "loss"});
     g->loss = ir_cross_entropy(g, x, labels);
 }
 

@@ -22,16 +22,20 @@ typedef struct zoo_model {
 #include "zoo/zoo.def"
 #undef ZOO_MODEL
 
-/* Nodes appended next are called "/blocks.N/part/OP"; n < 0: "/part/OP". */
-void zoo_scope(ir_graph *graph, int64_t n, const char *part);
-/* Parameter "blocks.N.part.what", n < 0: "part.what". */
-int32_t zoo_parameter(ir_graph *graph, int64_t n, const char *part,
-                      const char *what, ir_shape shape, ir_init init);
-/* x (.., in) -> (.., out): weight (out, in) drawn by `init`, bias `bias`. Also
- * sets the scope. */
-typedef struct zoo_linear_spec {
+/* A part of a network, as "attn/q": of a block, or (block < 0) of the whole. */
+typedef struct zoo_part {
     int64_t block;
-    const char *part;
+    const char *name;
+} zoo_part;
+/* Nodes appended next are called "/blocks.N/part/OP" or "/part/OP". */
+void zoo_scope(ir_graph *graph, zoo_part part);
+/* Parameter "blocks.N.part.what" or "part.what", with dots for slashes. */
+int32_t zoo_parameter(ir_graph *graph, zoo_part part, const char *what,
+                      ir_shape shape, ir_init init);
+/* x (.., in) -> (.., out): weight (out, in) drawn by `weight`, bias by `bias`.
+ * Also sets the scope. */
+typedef struct zoo_linear_spec {
+    zoo_part part;
     int64_t in, out;
     ir_init weight, bias;
 } zoo_linear_spec;

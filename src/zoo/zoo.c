@@ -23,20 +23,20 @@ const char *zoo_names(void)
     return names + 1;
 }
 
-void zoo_scope(ir_graph *graph, int64_t n, const char *part)
+void zoo_scope(ir_graph *graph, zoo_part part)
 {
-    graph->scope =
-        n < 0 ? fs_printf(graph->arena, "/%s", part)
-              : fs_printf(graph->arena, "/blocks.%lld/%s", (long long)n, part);
+    graph->scope = part.block < 0 ? fs_printf(graph->arena, "/%s", part.name)
+                                  : fs_printf(graph->arena, "/blocks.%lld/%s",
+                                              (long long)part.block, part.name);
 }
 
-/* "attn/q" in a scope is "attn.q" in a parameter's name. */
-int32_t zoo_parameter(ir_graph *graph, int64_t n, const char *part,
-                      const char *what, ir_shape shape, ir_init init)
+int32_t zoo_parameter(ir_graph *graph, zoo_part part, const char *what,
+                      ir_shape shape, ir_init init)
 {
-    char *name = n < 0 ? fs_printf(graph->arena, "%s.%s", part, what)
-                       : fs_printf(graph->arena, "blocks.%lld.%s.%s",
-                                   (long long)n, part, what);
+    char *name = part.block < 0
+                     ? fs_printf(graph->arena, "%s.%s", part.name, what)
+                     : fs_printf(graph->arena, "blocks.%lld.%s.%s",
+                                 (long long)part.block, part.name, what);
     for (char *at = name; *at; at++)
         if (*at == '/')
             *at = '.';
@@ -47,11 +47,10 @@ int32_t zoo_linear(ir_graph *graph, int32_t x, const zoo_linear_spec *spec)
 {
     ir_shape weight = ir_shape_make(2, (int64_t[]){spec->out, spec->in});
     ir_shape bias = ir_shape_make(1, &spec->out);
-    zoo_scope(graph, spec->block, spec->part);
-    int32_t w = zoo_parameter(graph, spec->block, spec->part, "weight", weight,
-                              spec->weight);
-    int32_t b =
-        zoo_parameter(graph, spec->block, spec->part, "bias", bias, spec->bias);
+    zoo_scope(graph, spec->part);
+    int32_t w =
+        zoo_parameter(graph, spec->part, "weight", weight, spec->weight);
+    int32_t b = zoo_parameter(graph, spec->part, "bias", bias, spec->bias);
     return ir_binary(graph, IR_OP_add, ir_matmul(graph, x, w, false, true), b);
 }
 
