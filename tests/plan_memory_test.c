@@ -11,14 +11,15 @@ typedef struct toy {
     fs_arena *arena;
     ir_graph *graph;
     plan_role role;
-    int32_t m, in_flight;
+    int32_t in_flight;
 } toy;
 
 static toy toy_make(const char *schedule, int32_t stage, int32_t p, int32_t m)
 {
-    toy y = {.arena = fs_arena_create(), .m = m};
+    toy y = {.arena = fs_arena_create()};
 
     y.graph = fs_new(y.arena, ir_graph, 1);
+    y.graph->micro_batches = m;
     y.role.n_slots = 2 * m + 2;
     y.role.slots = fs_new(y.arena, plan_slot, y.role.n_slots);
     y.role.slots[0] = (plan_slot){PLAN_BEGIN, 0};
@@ -70,7 +71,7 @@ static fs_status toy_assign(toy *y, bool share)
 {
     fs_err err = {0};
 
-    return plan_memory_assign(y->graph, y->m, share, y->arena, &err, &y->role);
+    return plan_memory_assign(y->graph, share, y->arena, &err, &y->role);
 }
 
 /* Forward tasks that read the last few, backward ones that read both kinds,

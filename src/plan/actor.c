@@ -236,26 +236,29 @@ bool plan_actors_finished(const plan_actors *a)
     return true;
 }
 
-static void explain_register(const plan_actors *a, const ir_graph *graph,
-                             int32_t stream, int32_t reg, bool writes,
-                             fs_text *out)
+static void explain_input(const plan_actors *a, const ir_graph *graph,
+                          int32_t stream, int32_t reg, fs_text *out)
 {
     const plan_register *r = &a->role->registers[reg];
-    const char *name = graph->tensors.at[r->tensor].name;
-    int64_t piece = plan_actor_piece(a, stream, reg, writes);
-    if (!writes) {
-        const plan_task *by = &a->role->tasks[r->producer];
-        fs_text_add(out,
-                    "; it waits for piece %" PRId64 " of %s (register %d, "
-                    "%" PRId64 " produced) from %s",
-                    piece, name, reg, a->produced[reg],
-                    plan_task_name(graph, by, out->arena));
-        return;
-    }
+    fs_text_add(
+        out,
+        "; it waits for piece %" PRId64 " of %s (register %d, "
+        "%" PRId64 " produced) from %s",
+        plan_actor_piece(a, stream, reg, false),
+        graph->tensors.at[r->tensor].name, reg, a->produced[reg],
+        plan_task_name(graph, &a->role->tasks[r->producer], out->arena));
+}
+
+static void explain_output(const plan_actors *a, const ir_graph *graph,
+                           int32_t stream, int32_t reg, fs_text *out)
+{
+    const plan_register *r = &a->role->registers[reg];
     fs_text_add(out,
                 "; it has no free buffer for piece %" PRId64 " of %s (register "
                 "%d, count %d, %" PRId64 " released): held by",
-                piece, name, reg, r->count, a->released[reg]);
+                plan_actor_piece(a, stream, reg, true),
+                graph->tensors.at[r->tensor].name, reg, r->count,
+                a->released[reg]);
     for (int32_t i = 0; i < r->n_consumers; i++)
         fs_text_add(out, "%s %s", i ? "," : "",
                     plan_task_name(graph, &a->role->tasks[r->consumers[i]],
@@ -281,10 +284,10 @@ void plan_actor_explain(const plan_actors *a, const ir_graph *graph,
     }
     for (int32_t i = 0; i < task->n_in; i++)
         if (!may_read(a, stream, task->in[i]))
-            explain_register(a, graph, stream, task->in[i], false, out);
+            explain_input(a, graph, stream, task->in[i], out);
     for (int32_t i = 0; i < task->n_out; i++)
         if (!may_write(a, stream, task->out[i]))
-            explain_register(a, graph, stream, task->out[i], true, out);
+            explain_output(a, graph, stream, task->out[i], out);
     if (plan_actor_ready(a, stream))
         fs_text_add(out, " may fire");
 }

@@ -156,8 +156,8 @@ static lowering start(const ir_graph *graph, const plan_strategy *strategy,
 
 static fs_status assign(lowering *l, plan_role *role)
 {
-    return plan_memory_assign(l->graph, l->strategy->micro_batches,
-                              l->options->share_memory, l->arena, l->err, role);
+    return plan_memory_assign(l->graph, l->options->share_memory, l->arena,
+                              l->err, role);
 }
 
 /* With f > 1 micro-batches in flight, what lives within one phase may get f

@@ -523,11 +523,10 @@ static void count_shared(plan_role *role, int64_t height)
     role->bytes[PLAN_BYTES_ACTIVATION] += height - gradients;
 }
 
-fs_status plan_memory_assign(const ir_graph *graph, int32_t micro_batches,
-                             bool share, fs_arena *arena, fs_err *err,
-                             plan_role *role)
+fs_status plan_memory_assign(const ir_graph *graph, bool share, fs_arena *arena,
+                             fs_err *err, plan_role *role)
 {
-    memory mem = {.role = role, .m = micro_batches};
+    memory mem = {.role = role, .m = graph->micro_batches};
     int64_t live;
 
     FS_TRY(check_sizes(role, err));

@@ -9,8 +9,7 @@
  * consumers, counts and bytes), streams and slots stand. `share` lets registers
  * that only the compute stream touches share bytes when they are never live at
  * once. Sizes that overflow are FS_INVALID. O(n^2) in the shared buffers. */
-fs_status plan_memory_assign(const ir_graph *graph, int32_t micro_batches,
-                             bool share, fs_arena *arena, fs_err *err,
-                             plan_role *role);
+fs_status plan_memory_assign(const ir_graph *graph, bool share, fs_arena *arena,
+                             fs_err *err, plan_role *role);
 
 #endif

@@ -60,14 +60,19 @@ static fs_status read_ints(const reading *r, const fs_json *list, int32_t n,
     return FS_OK;
 }
 
+/* The names of an enumeration. */
+typedef struct names {
+    const char *(*at)(int32_t);
+    int32_t n;
+} names;
+
 static fs_status read_name(const reading *r, const fs_json *in, const char *key,
-                           const char *(*name)(int32_t), int32_t n,
-                           int32_t *out)
+                           names known, int32_t *out)
 {
     const char *text;
     FS_TRY(fs_json_text(in, key, r->err, &text));
-    for (int32_t i = 0; i < n; i++)
-        if (strcmp(text, name(i)) == 0) {
+    for (int32_t i = 0; i < known.n; i++)
+        if (strcmp(text, known.at(i)) == 0) {
             *out = i;
             return FS_OK;
         }
@@ -94,6 +99,11 @@ static const char *stream_name(int32_t i)
 {
     return plan_stream_kind_name((plan_stream_kind)i);
 }
+
+static const names task_kinds = {task_kind, PLAN_TASK_KINDS};
+static const names phases = {phase_name, PLAN_PHASES};
+static const names box_kinds = {box_name, PLAN_BOX_KINDS};
+static const names stream_kinds = {stream_name, PLAN_STREAM_RECV + 1};
 
 static fs_status read_tensor(const reading *r, const fs_json *in, int32_t *out)
 {
@@ -265,7 +275,7 @@ static fs_status read_box(const role_reading *x, const fs_json *in,
 {
     reading *r = x->r;
     int32_t kind = 0;
-    FS_TRY(read_name(r, in, "box", box_name, PLAN_BOX_KINDS, &kind));
+    FS_TRY(read_name(r, in, "box", box_kinds, &kind));
     t->box.kind = (plan_box_kind)kind;
     FS_TRY(read_i32(r, in, "axis", 0, x->axes - 1, &t->box.axis));
     FS_TRY(read_sbp(r, in, "from", x->axes, &t->box.from));
@@ -303,8 +313,8 @@ static fs_status read_task(const role_reading *x, const fs_json *in,
     reading *r = x->r;
     int32_t kind = 0, phase = 0;
     fs_json list;
-    FS_TRY(read_name(r, in, "kind", task_kind, PLAN_TASK_KINDS, &kind));
-    FS_TRY(read_name(r, in, "phase", phase_name, PLAN_PHASES, &phase));
+    FS_TRY(read_name(r, in, "kind", task_kinds, &kind));
+    FS_TRY(read_name(r, in, "phase", phases, &phase));
     t->kind = (plan_task_kind)kind;
     t->phase = (plan_phase)phase;
     FS_TRY(read_subject(x, in, t));
@@ -404,8 +414,7 @@ static fs_status read_streams(const role_reading *x, const fs_json *in)
     role->stream_scratch = fs_new(r->arena, int64_t, role->n_streams);
     for (int32_t i = 0; i < role->n_streams; i++) {
         FS_TRY(fs_json_item(&list, (size_t)i, r->err, &item));
-        FS_TRY(read_name(r, &item, "kind", stream_name, PLAN_STREAM_RECV + 1,
-                         &kind));
+        FS_TRY(read_name(r, &item, "kind", stream_kinds, &kind));
         role->streams[i].kind = (plan_stream_kind)kind;
         FS_TRY(read_i32(r, &item, "channel", -1, r->p->n_channels - 1,
                         &role->streams[i].channel));
