@@ -128,19 +128,33 @@ static int64_t run_bytes(const kernel_arg *arg, int32_t axis)
            ir_dtype_bytes(arg->dtype);
 }
 
+/* Input 0 and output 0 of an op that cuts or lengthens the axis of attribute 0
+ * at its start by attribute 1: bytes. */
+typedef struct run_sizes {
+    int64_t n; /* runs */
+    int64_t in, out, start;
+} run_sizes;
+
+static run_sizes sizes_of(const kernel_call *call)
+{
+    const kernel_arg *from = &call->in[0];
+    const int32_t axis = (int32_t)call->node->i[0];
+    const int64_t in = run_bytes(from, axis);
+    return (run_sizes){.n = kernel_span(&from->shape, 0, axis),
+                       .in = in,
+                       .out = run_bytes(&call->out[0], axis),
+                       .start =
+                           call->node->i[1] * (in / from->shape.dim[axis])};
+}
+
 static fs_status slice_run(void *state, const kernel_call *call, fs_err *err)
 {
     (void)state, (void)err;
-    const kernel_arg *from = &call->in[0];
-    const int32_t axis = (int32_t)call->node->i[0];
-    const int64_t in_run = run_bytes(from, axis);
-    const int64_t out_run = run_bytes(&call->out[0], axis);
-    const int64_t skip = call->node->i[1] * (in_run / from->shape.dim[axis]);
-    const int64_t runs = kernel_span(&from->shape, 0, axis);
+    const run_sizes run = sizes_of(call);
     char *out = call->out[0].data;
-    const char *in = from->data;
-    for (int64_t i = 0; i < runs; i++)
-        memcpy(out + i * out_run, in + i * in_run + skip, (size_t)out_run);
+    const char *in = call->in[0].data;
+    for (int64_t i = 0; i < run.n; i++)
+        memcpy(out + i * run.out, in + i * run.in + run.start, (size_t)run.out);
     return FS_OK;
 }
 KERNEL_REFERENCE(slice, NULL);
@@ -148,19 +162,14 @@ KERNEL_REFERENCE(slice, NULL);
 static fs_status pad_run(void *state, const kernel_call *call, fs_err *err)
 {
     (void)state, (void)err;
-    const kernel_arg *from = &call->in[0];
-    const int32_t axis = (int32_t)call->node->i[0];
-    const int64_t in_run = run_bytes(from, axis);
-    const int64_t out_run = run_bytes(&call->out[0], axis);
-    const int64_t before = call->node->i[1] * (in_run / from->shape.dim[axis]);
-    const int64_t after = out_run - before - in_run;
-    const int64_t runs = kernel_span(&from->shape, 0, axis);
+    const run_sizes run = sizes_of(call);
+    const int64_t after = run.out - run.start - run.in;
     char *out = call->out[0].data;
-    const char *in = from->data;
-    for (int64_t i = 0; i < runs; i++, out += out_run) {
-        memset(out, 0, (size_t)before);
-        memcpy(out + before, in + i * in_run, (size_t)in_run);
-        memset(out + before + in_run, 0, (size_t)after);
+    const char *in = call->in[0].data;
+    for (int64_t i = 0; i < run.n; i++, out += run.out) {
+        memset(out, 0, (size_t)run.start);
+        memcpy(out + run.start, in + i * run.in, (size_t)run.in);
+        memset(out + run.start + run.in, 0, (size_t)after);
     }
     return FS_OK;
 }
