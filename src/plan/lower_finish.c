@@ -18,36 +18,46 @@ static void copy_role(lowering *l, plan_role *role)
         role->registers[r] = from->registers.at[r];
 }
 
-static bool reads_before(const plan_task *task, int32_t slot)
+/* Does input `slot` make task t a consumer of its register? Not its own
+ * producer's, and a register that is read twice once. */
+static bool consumes(const plan_role *role, int32_t t, int32_t slot)
 {
+    const plan_task *task = &role->tasks[t];
     for (int32_t i = 0; i < slot; i++)
         if (task->in[i] == task->in[slot])
-            return true;
-    return false;
+            return false;
+    return role->registers[task->in[slot]].producer != t;
 }
 
-/* Two passes over the tasks: count the consumers, then list them. */
-static void link_consumers(lowering *l, plan_role *role)
+static void link_producers(plan_role *role)
 {
     for (int32_t t = 0; t < role->n_tasks; t++)
         for (int32_t o = 0; o < role->tasks[t].n_out; o++)
             role->registers[role->tasks[t].out[o]].producer = t;
-    for (int32_t pass = 0; pass < 2; pass++) {
-        for (int32_t t = 0; t < role->n_tasks; t++)
-            for (int32_t i = 0; i < role->tasks[t].n_in; i++) {
-                plan_register *r = &role->registers[role->tasks[t].in[i]];
-                if (r->producer == t || reads_before(&role->tasks[t], i))
-                    continue;
-                if (pass == 1)
-                    r->consumers[r->n_consumers] = t;
-                r->n_consumers++;
-            }
-        for (int32_t i = 0; pass == 0 && i < role->n_registers; i++) {
-            plan_register *r = &role->registers[i];
-            r->consumers = fs_new(l->arena, int32_t, r->n_consumers);
-            r->n_consumers = 0;
-        }
+}
+
+static void count_consumers(plan_role *role)
+{
+    for (int32_t t = 0; t < role->n_tasks; t++)
+        for (int32_t i = 0; i < role->tasks[t].n_in; i++)
+            if (consumes(role, t, i))
+                role->registers[role->tasks[t].in[i]].n_consumers++;
+}
+
+static void link_consumers(lowering *l, plan_role *role)
+{
+    count_consumers(role);
+    for (int32_t i = 0; i < role->n_registers; i++) {
+        plan_register *r = &role->registers[i];
+        r->consumers = fs_new(l->arena, int32_t, r->n_consumers);
+        r->n_consumers = 0;
     }
+    for (int32_t t = 0; t < role->n_tasks; t++)
+        for (int32_t i = 0; i < role->tasks[t].n_in; i++) {
+            plan_register *r = &role->registers[role->tasks[t].in[i]];
+            if (consumes(role, t, i))
+                r->consumers[r->n_consumers++] = t;
+        }
 }
 
 /* ---- streams ---- */
@@ -165,6 +175,7 @@ void plan_lower_finish(lowering *l, plan *p)
     for (int32_t r = 0; r < p->n_roles; r++) {
         plan_role *role = &p->roles[r];
         copy_role(l, role);
+        link_producers(role);
         link_consumers(l, role);
         make_streams(l, role);
         give_credits(l, role, make_slots(l, role));

@@ -266,40 +266,52 @@ static int32_t drawn_count(const network *w)
     return n;
 }
 
-/* What moves in a stage, by phase and kind: gradients' reductions are not on
- * the forward picture. */
-static const char *stage_traffic(network *w, int32_t stage)
+/* Boxing steps by phase of the reading node and kind. */
+typedef struct traffic {
+    double bytes[3][PLAN_BOX_KINDS];
+    int32_t count[3][PLAN_BOX_KINDS];
+} traffic;
+
+/* The steps on the way to slot k of node v. */
+static void add_traffic(const network *w, int32_t v, int32_t k, traffic *sum)
 {
     const plan_strategy *s = w->strategy;
-    double bytes[3][PLAN_BOX_KINDS] = {{0}};
-    int32_t count[3][PLAN_BOX_KINDS] = {{0}};
+    const plan_boxing *path = &s->edge[s->first_edge[v] + k];
+    int32_t t = plan_edge_tensor(w->graph, s, v, k);
+    int32_t phase = w->graph->nodes.at[v].phase;
+    if (t < 0)
+        return;
+    const ir_tensor *x = &w->graph->tensors.at[t];
+    const ir_mesh *mesh = &s->stages[stage_of(w, x->producer)].mesh;
+    for (int32_t i = 0; i < path->n; i++) {
+        plan_box_step step;
+        if (!plan_box_step_make(x, mesh, &path->at[i], &path->at[i + 1], &step))
+            continue;
+        sum->bytes[phase][step.kind] += (double)step.bytes_in;
+        sum->count[phase][step.kind]++;
+    }
+}
+
+/* What moves in a stage: gradients' reductions are not on the forward
+ * picture. */
+static const char *stage_traffic(network *w, int32_t stage)
+{
+    static const char *const phases[] = {"forward", "backward", "update"};
+    const plan_strategy *s = w->strategy;
+    traffic sum = {0};
     for (int32_t v = 0; v < s->n_nodes; v++) {
         int32_t slots = s->first_edge[v + 1] - s->first_edge[v];
-        for (int32_t k = 0; k < slots && stage_of(w, v) == stage; k++) {
-            const plan_boxing *path = &s->edge[s->first_edge[v] + k];
-            int32_t t = plan_edge_tensor(w->graph, s, v, k);
-            for (int32_t i = 0; t >= 0 && i < path->n; i++) {
-                plan_box_step step;
-                const ir_tensor *x = &w->graph->tensors.at[t];
-                if (!plan_box_step_make(
-                        x, &s->stages[stage_of(w, x->producer)].mesh,
-                        &path->at[i], &path->at[i + 1], &step))
-                    continue;
-                int32_t phase = w->graph->nodes.at[v].phase;
-                bytes[phase][step.kind] += (double)step.bytes_in;
-                count[phase][step.kind]++;
-            }
-        }
+        for (int32_t k = 0; k < slots && stage_of(w, v) == stage; k++)
+            add_traffic(w, v, k, &sum);
     }
-    static const char *const phases[] = {"forward", "backward", "update"};
     fs_text text = {.arena = w->d.arena};
     for (int32_t f = 0; f < 3; f++)
         for (int32_t k = 0; k < PLAN_BOX_KINDS; k++) {
             char size[32];
-            if (count[f][k])
-                fs_text_add(&text, "%s: %d %s of %s\\l", phases[f], count[f][k],
-                            plan_box_name((plan_box_kind)k),
-                            fs_human_bytes(size, bytes[f][k]));
+            if (sum.count[f][k])
+                fs_text_add(&text, "%s: %d %s of %s\\l", phases[f],
+                            sum.count[f][k], plan_box_name((plan_box_kind)k),
+                            fs_human_bytes(size, sum.bytes[f][k]));
         }
     return text.n ? text.at : "no communication inside the stage\\l";
 }
