@@ -10,9 +10,10 @@ typedef struct window {
     int64_t pad[4]; /* top, left, bottom, right */
 } window;
 
-/* `n` numbers of attribute `name` within low .. INT32_MAX, or all `usual`. */
+/* `n` numbers of attribute `name`, which without it stay what they are; they
+ * must lie within low .. INT32_MAX. */
 static fs_status get_numbers(onnx_ctx *c, const char *name, int64_t n,
-                             int64_t low, int64_t usual, int64_t *out)
+                             int64_t low, int64_t *out)
 {
     onnx_ints list;
     FS_TRY(onnx_get_ints(c, name, -1, &list));
@@ -22,7 +23,8 @@ static fs_status get_numbers(onnx_ctx *c, const char *name, int64_t n,
                          "supported",
                          name, (long long)list.n);
     for (int64_t i = 0; i < n; i++) {
-        out[i] = list.n >= 0 ? list.at[i] : usual;
+        if (list.n >= 0)
+            out[i] = list.at[i];
         if (out[i] < low || out[i] > INT32_MAX)
             return onnx_fail(c, "%s of %lld is out of range", name,
                              (long long)out[i]);
@@ -53,14 +55,14 @@ static fs_status get_window(onnx_ctx *c, const ir_shape *in,
                          "its input has rank %d; only (N, C, H, W) is "
                          "supported",
                          in->rank);
-    out->size[0] = out->size[1] = 0;
+    *out = (window){.stride = {1, 1}, .dilation = {1, 1}};
     if (usual_size)
         memcpy(out->size, usual_size, sizeof out->size);
     if (onnx_attr_find(c, "kernel_shape") || !usual_size)
-        FS_TRY(get_numbers(c, "kernel_shape", 2, 1, 0, out->size));
-    FS_TRY(get_numbers(c, "strides", 2, 1, 1, out->stride));
-    FS_TRY(get_numbers(c, "dilations", 2, 1, 1, out->dilation));
-    FS_TRY(get_numbers(c, "pads", 4, 0, 0, out->pad));
+        FS_TRY(get_numbers(c, "kernel_shape", 2, 1, out->size));
+    FS_TRY(get_numbers(c, "strides", 2, 1, out->stride));
+    FS_TRY(get_numbers(c, "dilations", 2, 1, out->dilation));
+    FS_TRY(get_numbers(c, "pads", 4, 0, out->pad));
     const char *mode = onnx_attr_text(c, "auto_pad", "NOTSET");
     if (strncmp(mode, "SAME_", 5) == 0)
         pad_same(out, in, strcmp(mode, "SAME_UPPER") == 0);
