@@ -29,7 +29,6 @@ static fs_status as_rank(cli *c)
 {
     FS_TRY(exec_world_open(&c->err, &c->world));
     c->quiet = true;
-    c->mute = exec_world_rank(c->world) != 0;
     return exec_world_agree(c->world, measure(c, c->world), &c->err);
 }
 

@@ -143,11 +143,13 @@ int main(int argc, char **argv)
         return FS_OK;
     }
     const command *chosen = find(argv[1]);
+    bool mute = exec_launched_rank() != 0; /* one rank of a job speaks */
     if (!chosen) {
-        fs_warn("unknown command '%s' (see flowsearch --help)", argv[1]);
+        if (!mute)
+            fs_warn("unknown command '%s' (see flowsearch --help)", argv[1]);
         return FS_INVALID;
     }
-    cli c = {.program = argv[0], .command = chosen->name};
+    cli c = {.program = argv[0], .command = chosen->name, .mute = mute};
     c.arena = fs_arena_create();
     c.result = json_object();
     c.command_line = join_words(c.arena, argc, argv);

@@ -1,6 +1,8 @@
 #include "config.h"
 #include "cli/cli.h"
 
+#include "base/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -237,10 +239,11 @@ fs_status cli_check_kernels(cli *c)
 fs_status cli_check_writable(cli *c, const char *path)
 {
     struct stat there;
-    const char *probe = fs_printf(c->arena, "%s.%d.try", path, (int)getpid());
+    char place[FS_PATH_MAX], probe[FS_PATH_MAX];
     if (!path[0] || (stat(path, &there) == 0 && S_ISDIR(there.st_mode)))
         return fs_fail(&c->err, FS_INVALID, "cannot write '%s': %s", path,
                        path[0] ? "it is a folder" : "it names no file");
+    FS_TRY(fs_write_temporary(path, &c->err, place, probe));
     int file = open(probe, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
     if (file < 0)
         return fs_fail(&c->err, FS_INVALID, "cannot write %s: %s", path,

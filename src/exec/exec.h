@@ -18,6 +18,8 @@ void exec_world_close(exec_world *world);
 int32_t exec_world_rank(const exec_world *world);
 int32_t exec_world_size(const exec_world *world);
 bool exec_started_by_mpirun(void);
+/* The number that mpirun gave this process, before any call of MPI; 0 alone. */
+int32_t exec_launched_rank(void);
 /* All ranks call it: all go on, or all fail with what the first rank that
  * failed found (its number before the text, unless it is rank 0). */
 fs_status exec_world_agree(exec_world *world, fs_status mine, fs_err *err);

@@ -13,6 +13,12 @@ bool exec_started_by_mpirun(void)
     return getenv("OMPI_COMM_WORLD_SIZE") != NULL;
 }
 
+int32_t exec_launched_rank(void)
+{
+    const char *number = getenv("OMPI_COMM_WORLD_RANK");
+    return number ? atoi(number) : 0;
+}
+
 void exec_mpi(exec_world *world, int code, const char *call)
 {
     if (code == MPI_SUCCESS)
