@@ -118,14 +118,20 @@ static json_t *real_list(const double *values, int64_t n)
     return list;
 }
 
+static json_t *integer_list(const int64_t *values, int32_t n)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < n; i++)
+        json_array_append_new(list, json_integer(values[i]));
+    return list;
+}
+
 static void fill_json(cli *c, const cli_plan *p, const cli_outcome *o,
                       const sim_result *sim)
 {
     const exec_result *r = &o->result;
     char digest[17];
-    json_t *out = c->result, *peaks = json_array();
-    for (int32_t i = 0; i < o->ranks; i++)
-        json_array_append_new(peaks, json_integer(r->peak_bytes[i]));
+    json_t *out = c->result;
     fs_hex(r->weights_digest, digest);
     json_object_set_new(out, "losses", real_list(r->losses, o->steps));
     json_object_set_new(out, "step_s",
@@ -134,7 +140,12 @@ static void fill_json(cli *c, const cli_plan *p, const cli_outcome *o,
     json_object_set_new(
         out, "samples_per_s",
         json_real((double)p->model.graph->batch / r->step_median_s));
-    json_object_set_new(out, "peak_bytes", peaks);
+    json_object_set_new(out, "peak_bytes",
+                        integer_list(r->peak_bytes, o->ranks));
+    json_object_set_new(out, "touched_bytes",
+                        integer_list(r->touched_bytes, o->ranks));
+    json_object_set_new(out, "process_bytes",
+                        integer_list(r->process_bytes, o->ranks));
     json_object_set_new(out, "ranks", json_integer(o->ranks));
     json_object_set_new(out, "predicted_step_s", json_real(sim->iteration_s));
     json_object_set_new(out, "weights_digest", json_string(digest));
@@ -175,6 +186,15 @@ static int64_t planned_peak(const plan *p)
     return best;
 }
 
+static void memory_row(report_table *t, const char *what, int64_t bytes)
+{
+    char text[32];
+    report_table_cell(t, "%s", what);
+    report_table_cell(t, "%s", "");
+    report_table_cell(t, "%s", fs_human_bytes(text, (double)bytes));
+    report_table_cell(t, "%s", "");
+}
+
 /* The table that a run ends with. */
 static void final_table(cli *c, const cli_plan *p, const cli_outcome *o,
                         const sim_result *sim)
@@ -194,6 +214,8 @@ static void final_table(cli *c, const cli_plan *p, const cli_outcome *o,
     report_table_cell(&t, "%s", fs_human_bytes(a, (double)planned));
     report_table_cell(&t, "%s", fs_human_bytes(b, (double)got));
     report_table_cell(&t, "%s", planned == got ? "exact" : "DIFFERS");
+    memory_row(&t, "  of it touched", most(r->touched_bytes, o->ranks));
+    memory_row(&t, "  whole process", most(r->process_bytes, o->ranks));
     report_table_cell(&t, "loss, first step");
     report_table_cell(&t, "%s", "");
     report_table_cell(&t, "%.4f", r->losses[0]);

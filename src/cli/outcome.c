@@ -61,6 +61,10 @@ fs_status cli_outcome_write(const cli_outcome *o, const plan *p,
     const double summary[] = {r->step_median_s, r->step_min_s, r->step_max_s};
     json_object_set_new(root, "summary", reals(summary, 3));
     json_object_set_new(root, "peak_bytes", whole(r->peak_bytes, o->ranks));
+    json_object_set_new(root, "touched_bytes",
+                        whole(r->touched_bytes, o->ranks));
+    json_object_set_new(root, "process_bytes",
+                        whole(r->process_bytes, o->ranks));
     json_object_set_new(root, "weights_digest", json_string(digest));
     json_object_set_new(root, "timing", timing_json(r->measured, p));
     json_object_set_new(root, "trace", trace_json(&o->trace));
@@ -127,25 +131,34 @@ static void read_trace(json_t *list, plan_trace *trace)
     }
 }
 
+static int64_t *read_whole(json_t *root, const char *key, fs_arena *arena)
+{
+    json_t *list = json_object_get(root, key);
+    size_t n = json_array_size(list);
+    int64_t *out = fs_new(arena, int64_t, n);
+    for (size_t i = 0; i < n; i++)
+        out[i] = whole_at(list, i);
+    return out;
+}
+
 fs_status cli_outcome_read(const char *path, const plan *p, fs_arena *arena,
                            fs_err *err, cli_outcome *out)
 {
     json_t *root;
     FS_TRY(fs_json_load(path, err, &root));
     exec_result *r = &out->result;
-    json_t *peaks = json_object_get(root, "peak_bytes");
     double *summary = read_reals(root, "summary", arena);
     out->trace.arena = arena;
     out->steps = (int64_t)json_array_size(json_object_get(root, "losses"));
-    out->ranks = (int32_t)json_array_size(peaks);
+    out->ranks = (int32_t)json_array_size(json_object_get(root, "peak_bytes"));
     r->losses = read_reals(root, "losses", arena);
     r->step_s = read_reals(root, "step_s", arena);
     r->step_median_s = summary[0];
     r->step_min_s = summary[1];
     r->step_max_s = summary[2];
-    r->peak_bytes = fs_new(arena, int64_t, out->ranks);
-    for (int32_t i = 0; i < out->ranks; i++)
-        r->peak_bytes[i] = whole_at(peaks, (size_t)i);
+    r->peak_bytes = read_whole(root, "peak_bytes", arena);
+    r->touched_bytes = read_whole(root, "touched_bytes", arena);
+    r->process_bytes = read_whole(root, "process_bytes", arena);
     const char *digest =
         json_string_value(json_object_get(root, "weights_digest"));
     r->weights_digest = digest ? strtoull(digest, NULL, 16) : 0;

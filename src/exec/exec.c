@@ -4,6 +4,7 @@
 #include "exec/rank.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <string.h>
 
 /* ---- before ---- */
@@ -72,12 +73,22 @@ static void summarise_steps(exec_rank *rank, exec_result *out)
         n % 2 ? sorted[n / 2] : 0.5 * (sorted[n / 2 - 1] + sorted[n / 2]);
 }
 
+static int64_t *from_all(exec_rank *rank, int64_t mine)
+{
+    int64_t *all = fs_new(rank->arena, int64_t, rank->world->size);
+    all[rank->world->rank] = mine;
+    exec_world_reduce(rank->world, all, rank->world->size, MPI_INT64_T,
+                      MPI_SUM);
+    return all;
+}
+
 static void summarise_memory(exec_rank *rank, exec_result *out)
 {
-    out->peak_bytes = fs_new(rank->arena, int64_t, rank->world->size);
-    out->peak_bytes[rank->world->rank] = rank->role->arena_bytes;
-    exec_world_reduce(rank->world, out->peak_bytes, rank->world->size,
-                      MPI_INT64_T, MPI_SUM);
+    struct rusage usage = {0};
+    getrusage(RUSAGE_SELF, &usage);
+    out->peak_bytes = from_all(rank, rank->role->arena_bytes);
+    out->touched_bytes = from_all(rank, exec_rank_touched_bytes(rank));
+    out->process_bytes = from_all(rank, (int64_t)usage.ru_maxrss * 1024);
 }
 
 static fs_status summarise(exec_rank *rank, fs_err *err, exec_result *out)

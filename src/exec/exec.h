@@ -78,6 +78,9 @@ typedef struct exec_result {
     double *step_s; /* [steps]: slowest rank */
     double step_median_s, step_min_s, step_max_s;
     int64_t *peak_bytes;     /* [ranks] allocated arenas */
+    int64_t *touched_bytes;  /* [ranks] of them, pages that were ever used */
+    int64_t *process_bytes;  /* [ranks] most that the process had resident:
+                                programs, libraries, message buffers too */
     uint64_t weights_digest; /* of parameters after the last step; the same
                                 for every plan that gives the same bits */
     plan_timing *measured;   /* per role and task: median isolated seconds */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 void exec_rank_piece(const exec_rank *rank, int32_t tensor,
                      const ir_nd_sbp *sbp, ir_shape *local,
@@ -242,6 +243,23 @@ fs_status exec_rank_open(exec_world *world, const ir_graph *graph,
     plan_captures(rank);
     exec_rank_place_variables(rank);
     return FS_OK;
+}
+
+int64_t exec_rank_touched_bytes(const exec_rank *rank)
+{
+    enum { STRIDE = 4096 }; /* pages a call */
+    unsigned char resident[STRIDE];
+    int64_t page = sysconf(_SC_PAGESIZE), n = 0,
+            bytes = rank->role->arena_bytes;
+    for (int64_t at = 0; at < bytes; at += STRIDE * page) {
+        int64_t left = bytes - at, part = STRIDE * page;
+        part = left < part ? left : part;
+        if (mincore(rank->memory + at, (size_t)part, resident) != 0)
+            return bytes;
+        for (int64_t i = 0; i < (part + page - 1) / page; i++)
+            n += resident[i] & 1;
+    }
+    return n * page < bytes ? n * page : bytes;
 }
 
 void exec_rank_close(exec_rank *rank)

@@ -84,6 +84,8 @@ fs_status exec_rank_open(exec_world *world, const ir_graph *graph,
                          const exec_options *options, fs_arena *arena,
                          fs_err *err, exec_rank *out);
 void exec_rank_close(exec_rank *rank);
+/* Of the arena: whole pages that hold something. */
+int64_t exec_rank_touched_bytes(const exec_rank *rank);
 
 /* The local piece of `tensor` under `sbp` on this rank. */
 void exec_rank_piece(const exec_rank *rank, int32_t tensor,
