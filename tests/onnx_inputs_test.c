@@ -88,6 +88,30 @@ static void test_unbound(void)
     }
 }
 
+/* x of that size, relu: only a size that is not there is open. */
+static void test_negative(void)
+{
+    static const int64_t sizes[] = {-4, -1, INT64_MIN};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        pb *graph = pb_new(), *x = pb_new(), *type = pb_new();
+        pb *tensor = pb_new(), *shape = pb_new(), *dim = pb_new();
+        pb_int(dim, 1, sizes[i]);
+        pb_take(shape, 1, dim);
+        pb_int(tensor, 1, 1);
+        pb_take(tensor, 2, shape);
+        pb_take(type, 1, tensor);
+        pb_text(x, 1, "x");
+        pb_take(x, 2, type);
+        pb_take(graph, 1, pb_node("r", "Relu", "x", "y"));
+        pb_take(graph, 11, x);
+        imported in =
+            import_batch(write_model("negative.onnx", pb_model(graph, 17)), 0);
+        tap_ok(!in.graph && strstr(in.err.text, "input \"x\": axis 0 has size"),
+               "a negative size is refused by name: %s", in.err.text);
+        drop(&in);
+    }
+}
+
 /* Reshape of x (4, 6, 8) to a constant shape, then the batch becomes 12. */
 static void test_rebatching(void)
 {
@@ -172,6 +196,7 @@ int main(void)
 {
     test_binding();
     test_unbound();
+    test_negative();
     test_rebatching();
     test_twice("Slice", "x,one,three", "samples");
     test_twice("Gather", "x,one", "samples");

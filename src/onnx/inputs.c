@@ -149,6 +149,18 @@ static bool is_batch(const onnx_model *model, const onnx_value_info *info,
            (symbol && (is_batch_name(symbol) || names_axis_0(model, symbol)));
 }
 
+/* A dimension is open when its size is not said; a size below 0 is none. */
+static fs_status check_sizes(const onnx_model *model,
+                             const onnx_value_info *info, fs_err *err)
+{
+    for (int32_t i = 0; i < info->rank; i++)
+        if (info->dim[i].said && info->dim[i].value < 0)
+            return fs_fail(
+                err, FS_INVALID, "%s: input \"%.80s\": axis %d has size %lld",
+                model->path, info->name, i, (long long)info->dim[i].value);
+    return FS_OK;
+}
+
 /* Lists every dimension that nothing binds. */
 static fs_status check_bound(const onnx_model *model,
                              const onnx_value_info *info,
@@ -185,6 +197,7 @@ fs_status onnx_find_batch(const onnx_model *model, const onnx_options *options,
         bool parameter;
         if (onnx_is_initializer(&model->proto, info->name))
             continue;
+        FS_TRY(check_sizes(model, info, err));
         FS_TRY(check_bound(model, info, options, err, &unbound));
         FS_TRY(onnx_is_parameter(info, options, err, &parameter));
         if (info->rank == 0 || parameter)

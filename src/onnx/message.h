@@ -46,6 +46,7 @@ typedef struct onnx_node {
 typedef struct onnx_dim {
     int64_t value;      /* -1 when symbolic or unknown */
     const char *symbol; /* NULL when unnamed */
+    bool said;          /* the value stands in the file, -1 too */
 } onnx_dim;
 
 typedef struct onnx_value_info {

@@ -267,6 +267,7 @@ static fs_status read_dim(reader *r, const fs_wire_field *field,
     for (fs_wire in = field->body; fs_wire_more(&in);) {
         fs_wire_field f;
         FS_TRY(fs_wire_next(&in, r->err, &f));
+        dim->said = dim->said || f.number == 1;
         if (f.number == 1)
             FS_TRY(read_int(r, &f, "dim_value", &dim->value));
         else if (f.number == 2)
