@@ -131,6 +131,12 @@ static void test_pictures(void)
                  "--json"),
              "file nodes edges");
     tap_ok(is_file("p.png", "PNG"), "show: a .png is a PNG");
+    cli("plan zoo:mlp --cluster 1x4:h100-sxm5-80g --batch 8 --pp 4 -o "
+        "\"$D/pp4.json\"");
+    cli("show \"$D/pp4.json\" -o \"$D/a.dot\"");
+    cli("show \"$D/pp4.json\" -o \"$D/b.dot\"");
+    tap_ok(system("cmp \"$D/a.dot\" \"$D/b.dot\"") == 0,
+           "show: the same plan gives the same bytes");
     cli_answer *a = cli("show " MODEL " -o \"$D/m.bmp\"");
     tap_ok(a->status == 2 && !is_file("m.bmp", ""),
            "show: an unknown ending is refused");

@@ -27,7 +27,7 @@ fs_status draw_format(const char *file, fs_err *err, const char **format)
 void draw_begin(draw *d, const char *name)
 {
     *d = (draw){.arena = fs_arena_create()};
-    d->graph = agopen((char *)name, Agdirected, NULL);
+    d->graph = draw_open(name);
     draw_set(d->graph, "fontname", "Helvetica");
     draw_set(d->graph, "compound", "true");
     agattr(d->graph, AGNODE, "fontname", "Helvetica");

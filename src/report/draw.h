@@ -14,6 +14,8 @@ typedef struct draw {
 
 /* The format of a file by its ending; FS_INVALID names the known ones. */
 fs_status draw_format(const char *file, fs_err *err, const char **format);
+/* A graph whose objects keep the order in which they are made. */
+Agraph_t *draw_open(const char *name);
 void draw_begin(draw *d, const char *name);
 /* Sets an attribute of a graph, node or edge. */
 void draw_set(void *object, const char *name, const char *value);
