@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <sched.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static fs_arena *arena;
@@ -138,6 +139,69 @@ static void test_files(void)
                 "whole number", "a fraction is no count");
 }
 
+/* A file as the program writes it, with one figure of the text replaced. */
+static void refuse_figure(const char *figure, const char *value)
+{
+    hw_cluster *c = open_good("2x4:cpu");
+    hw_point points[] = {{"matmul", 1e6, 1e-5}};
+    c->groups[0].device.points = points;
+    c->groups[0].device.n_points = 1;
+    json_t *root = hw_cluster_to_json(c);
+    char *text = json_dumps(root, JSON_COMPACT);
+    char *at = strstr(text, fs_printf(arena, "\"%s\":", figure));
+    at += strlen(figure) + 3;
+    char *edited = fs_printf(arena, "%.*s%s%s", (int)(at - text), text, value,
+                             at + strcspn(at, ",}"));
+    refuse_text(edited, fs_printf(arena, "%s is %s, must be ", figure, value),
+                fs_printf(arena, "%s: %s is refused", figure, value));
+    free(text);
+    json_decref(root);
+}
+
+static void test_figures(void)
+{
+    static const char *const from_zero[] = {"latency_s",  "launch_s",
+                                            "turn_s",     "fp32_flops",
+                                            "tf32_flops", "bf16_flops"};
+    static const char *const others[] = {
+        "bandwidth_bps",     "memory_bytes", "memory_bps",       "work",
+        "matmul_efficiency", "seconds",      "memory_efficiency"};
+    for (size_t i = 0; i < sizeof from_zero / sizeof *from_zero; i++) {
+        refuse_figure(from_zero[i], "1e+308");
+        refuse_figure(from_zero[i], "-1");
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        refuse_figure(others[i], "1e+308");
+        refuse_figure(others[i], "1e-300");
+        refuse_figure(others[i], "0");
+    }
+}
+
+/* The figures of a string's devices come from a file as well. */
+static void test_device_figures(void)
+{
+    const char *base = fs_printf(arena, "%s/hw_cluster_test.%d",
+                                 getenv("FS_BUILDDIR"), (int)getpid());
+    const char *folder = fs_printf(arena, "%s/clusters", base);
+    const char *file = fs_printf(arena, "%s/slow.json", folder);
+    fs_err err = {0};
+    json_t *root = NULL;
+    hw_cluster *c;
+    mkdir(base, 0777);
+    mkdir(folder, 0777);
+    fs_json_load(fs_printf(arena, "%s/clusters/l4.json", data), &err, &root);
+    json_object_set_new(json_object_get(json_object_get(root, "node"), "inner"),
+                        "latency_s", json_real(1e308));
+    fs_json_save(root, file, &err);
+    json_decref(root);
+    tap_ok(hw_cluster_open("1x2:slow", base, arena, &err, &c) == FS_INVALID &&
+               strstr(err.text, "slow.json: node.inner.latency_s is 1e+308"),
+           "a device's figures are held to the same: %s", err.text);
+    unlink(file);
+    rmdir(folder);
+    rmdir(base);
+}
+
 static void test_round_trip(void)
 {
     hw_cluster *c = open_good("2x4:cpu+1x8:a100-sxm4-40g");
@@ -263,6 +327,8 @@ int main(void)
     test_outer_share();
     test_errors();
     test_files();
+    test_figures();
+    test_device_figures();
     test_round_trip();
     test_every_device();
     test_pools();

@@ -2,40 +2,35 @@
 #include "config.h"
 #include "hw/parts.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { HW_FORMAT_VERSION = 1 };
 
-static fs_status read_from_zero(const fs_json *in, const char *key, fs_err *err,
-                                double *out)
+/* What a figure can be: generous for any machine, and such that no sum or
+ * quotient of them is infinite. */
+typedef struct range {
+    double low, high;
+    bool or_zero;
+} range;
+static const range wait_s = {1e-15, 10, true};
+static const range rate_bps = {1e3, 1e18, false};
+static const range peak_flops = {1e6, 1e21, true};
+static const range size_bytes = {1, 1e18, false};
+static const range fraction = {1e-3, 1, false};
+static const range point_work = {1, 1e24, false};
+static const range point_s = {1e-12, 1e6, false};
+
+static fs_status read_figure(const fs_json *in, const char *key,
+                             const range *within, fs_err *err, double *out)
 {
     double value;
     FS_TRY(fs_json_number(in, key, err, &value));
-    if (!isfinite(value) || value < 0)
-        return fs_json_fail(in, key, err, "is %g, must be at least 0", value);
+    bool zero = within->or_zero && value == 0;
+    if (!zero && !(value >= within->low && value <= within->high))
+        return fs_json_fail(in, key, err, "is %g, must be %sfrom %g to %g",
+                            value, within->or_zero ? "0 or " : "", within->low,
+                            within->high);
     *out = value;
-    return FS_OK;
-}
-
-static fs_status read_positive(const fs_json *in, const char *key, fs_err *err,
-                               double *out)
-{
-    double value;
-    FS_TRY(fs_json_number(in, key, err, &value));
-    if (!isfinite(value) || value <= 0)
-        return fs_json_fail(in, key, err, "is %g, must be above 0", value);
-    *out = value;
-    return FS_OK;
-}
-
-static fs_status read_efficiency(const fs_json *in, const char *key,
-                                 fs_err *err, double *out)
-{
-    FS_TRY(read_positive(in, key, err, out));
-    if (*out > 1)
-        return fs_json_fail(in, key, err, "is %g, a fraction must be at most 1",
-                            *out);
     return FS_OK;
 }
 
@@ -60,8 +55,9 @@ static fs_status read_link_at(const fs_json *in, const char *const *keys,
 {
     FS_TRY(hw_check_keys(in, keys, err));
     FS_TRY(fs_json_strdup(in, "name", arena, err, &out->name));
-    FS_TRY(read_from_zero(in, "latency_s", err, &out->latency_s));
-    FS_TRY(read_positive(in, "bandwidth_bps", err, &out->bandwidth_bps));
+    FS_TRY(read_figure(in, "latency_s", &wait_s, err, &out->latency_s));
+    FS_TRY(
+        read_figure(in, "bandwidth_bps", &rate_bps, err, &out->bandwidth_bps));
     out->on_cores = false;
     if (fs_json_has(in, "on_cores"))
         FS_TRY(fs_json_bool(in, "on_cores", err, &out->on_cores));
@@ -102,8 +98,8 @@ static fs_status read_point(const fs_json *list, size_t i, fs_arena *arena,
     FS_TRY(fs_json_item(list, i, err, &point));
     FS_TRY(hw_check_keys(&point, keys, err));
     FS_TRY(fs_json_strdup(&point, "what", arena, err, &out->what));
-    FS_TRY(read_positive(&point, "work", err, &out->work));
-    return read_positive(&point, "seconds", err, &out->seconds);
+    FS_TRY(read_figure(&point, "work", &point_work, err, &out->work));
+    return read_figure(&point, "seconds", &point_s, err, &out->seconds);
 }
 
 static fs_status read_points(const fs_json *in, fs_arena *arena, fs_err *err,
@@ -144,16 +140,17 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(fs_json_object(in, "device", err, &dev));
     FS_TRY(hw_check_keys(&dev, keys, err));
     FS_TRY(fs_json_strdup(&dev, "name", arena, err, &out->name));
-    FS_TRY(read_positive(&dev, "memory_bytes", err, &out->memory_bytes));
-    FS_TRY(read_positive(&dev, "memory_bps", err, &out->memory_bps));
-    FS_TRY(read_from_zero(&dev, "fp32_flops", err, &out->fp32_flops));
-    FS_TRY(read_from_zero(&dev, "tf32_flops", err, &out->tf32_flops));
-    FS_TRY(read_from_zero(&dev, "bf16_flops", err, &out->bf16_flops));
-    FS_TRY(read_efficiency(&dev, "matmul_efficiency", err,
-                           &out->matmul_efficiency));
-    FS_TRY(read_efficiency(&dev, "memory_efficiency", err,
-                           &out->memory_efficiency));
-    FS_TRY(read_from_zero(&dev, "launch_s", err, &out->launch_s));
+    FS_TRY(read_figure(&dev, "memory_bytes", &size_bytes, err,
+                       &out->memory_bytes));
+    FS_TRY(read_figure(&dev, "memory_bps", &rate_bps, err, &out->memory_bps));
+    FS_TRY(read_figure(&dev, "fp32_flops", &peak_flops, err, &out->fp32_flops));
+    FS_TRY(read_figure(&dev, "tf32_flops", &peak_flops, err, &out->tf32_flops));
+    FS_TRY(read_figure(&dev, "bf16_flops", &peak_flops, err, &out->bf16_flops));
+    FS_TRY(read_figure(&dev, "matmul_efficiency", &fraction, err,
+                       &out->matmul_efficiency));
+    FS_TRY(read_figure(&dev, "memory_efficiency", &fraction, err,
+                       &out->memory_efficiency));
+    FS_TRY(read_figure(&dev, "launch_s", &wait_s, err, &out->launch_s));
     FS_TRY(fs_json_strdup(&dev, "source", arena, err, &out->source));
     if (out->fp32_flops + out->tf32_flops + out->bf16_flops <= 0)
         return fs_fail(err, FS_INVALID,
@@ -178,7 +175,7 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
     FS_TRY(
         fs_json_int(&in, "devices_per_node", 1, HW_MAX_DEVICES, err, &devices));
     if (fs_json_has(&in, "turn_s"))
-        FS_TRY(read_from_zero(&in, "turn_s", err, &out->turn_s));
+        FS_TRY(read_figure(&in, "turn_s", &wait_s, err, &out->turn_s));
     if (fs_json_has(&in, "cores_per_node"))
         FS_TRY(
             fs_json_int(&in, "cores_per_node", 0, HW_MAX_DEVICES, err, &cores));
