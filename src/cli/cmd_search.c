@@ -3,14 +3,38 @@
 
 #include "cli/make_plan.h"
 
+#include <string.h>
+
+/* A part that both its flag and --fix name must be the same in both. */
+static fs_status add_flags(cli *c, search_recipe *recipe)
+{
+    int64_t count = c->args.micro_batches;
+    const char *schedule = c->args.schedule;
+    if (count == 0 || count > 1000000)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--micro-batches must be 1 to 1000000");
+    if (count > 0 && recipe->micro_batches && recipe->micro_batches != count)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--micro-batches %d and --fix micro-batches=%d "
+                       "contradict each other; give one",
+                       (int)count, recipe->micro_batches);
+    if (schedule && recipe->schedule && strcmp(schedule, recipe->schedule))
+        return fs_fail(&c->err, FS_INVALID,
+                       "--schedule %s and --fix schedule=%s contradict each "
+                       "other; give one",
+                       schedule, recipe->schedule);
+    if (count > 0)
+        recipe->micro_batches = (int32_t)count;
+    if (schedule)
+        recipe->schedule = schedule;
+    return FS_OK;
+}
+
 fs_status cli_cmd_search(cli *c)
 {
     search_recipe recipe = search_recipe_free();
     if (c->args.fix)
         FS_TRY(search_recipe_parse(c->args.fix, c->arena, &c->err, &recipe));
-    if (c->args.micro_batches > 0)
-        recipe.micro_batches = (int32_t)c->args.micro_batches;
-    if (c->args.schedule)
-        recipe.schedule = c->args.schedule;
+    FS_TRY(add_flags(c, &recipe));
     return cli_make_plan(c, recipe, false);
 }

@@ -8,6 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    USUAL_STEPS = 4,
+    /* The last two of a handful are steady; a large plan plays some hundred
+     * steps in a second, and each keeps its counters. */
+    MOST_STEPS = 10000
+};
+
 static fs_status pick_timing(cli *c, const cli_plan *p, plan_timing **out)
 {
     const char *said = c->args.timing;
@@ -109,7 +116,7 @@ static fs_status simulate(cli *c, const cli_plan *p)
     FS_TRY(pick_timing(c, p, &timing));
     plan_trace trace = {.arena = c->arena};
     sim_options options = {
-        .steps = c->args.steps > 0 ? c->args.steps : 4,
+        .steps = c->args.steps > 0 ? c->args.steps : USUAL_STEPS,
         .trace = c->args.trace ? &trace : NULL,
         .straggler = 1.0,
     };
@@ -131,6 +138,11 @@ static fs_status simulate(cli *c, const cli_plan *p)
 
 fs_status cli_cmd_sim(cli *c)
 {
+    if (c->args.steps == 0 || c->args.steps > MOST_STEPS)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--steps must be 1 to %d: the last of a few steps are "
+                       "already steady",
+                       MOST_STEPS);
     if (c->args.trace)
         FS_TRY(cli_check_writable(c, c->args.trace));
     return cli_with_plan(c, simulate);

@@ -76,39 +76,79 @@ static fs_status check_loss(const char *loss, fs_err *err)
                    loss);
 }
 
-/* Also when no input needs it: the user meant something by it. */
-static fs_status check_params(const char *params, fs_err *err)
+static fs_status compile_params(const char *params, fs_err *err, regex_t *out)
+{
+    char text[160];
+    int fault = regcomp(out, params, REG_EXTENDED | REG_NOSUB);
+    if (!fault)
+        return FS_OK;
+    regerror(fault, out, text, sizeof text);
+    return fs_fail(err, FS_INVALID, "--params '%s': %s", params, text);
+}
+
+/* The user meant something by it: what names nothing is a mistake. */
+static fs_status check_params(const plan_origin *o, const ir_graph *graph,
+                              fs_err *err)
 {
     regex_t compiled;
-    char text[160];
-    int fault =
-        params[0] ? regcomp(&compiled, params, REG_EXTENDED | REG_NOSUB) : 0;
-    if (fault) {
-        regerror(fault, &compiled, text, sizeof text);
-        return fs_fail(err, FS_INVALID, "--params '%s': %s", params, text);
+    bool found = false;
+    if (!o->params[0])
+        return FS_OK;
+    FS_TRY(compile_params(o->params, err, &compiled));
+    for (int32_t i = 0; graph && i < graph->tensors.n && !found; i++) {
+        const ir_tensor *x = &graph->tensors.at[i];
+        found =
+            x->role == IR_PARAM && regexec(&compiled, x->name, 0, NULL, 0) == 0;
     }
-    if (params[0])
-        regfree(&compiled);
-    return FS_OK;
+    regfree(&compiled);
+    return found || !graph ? FS_OK
+                           : fs_fail(err, FS_INVALID,
+                                     "--params '%s' matches no parameter of %s",
+                                     o->params, o->model);
+}
+
+static fs_status open_zoo(const plan_origin *o, int64_t samples, fs_err *err,
+                          cli_model *out)
+{
+    if (o->params[0])
+        return fs_fail(err, FS_INVALID,
+                       "--params '%s' is for .onnx models; %s knows its "
+                       "parameters",
+                       o->params, o->model);
+    if (o->n_binds)
+        return fs_fail(err, FS_INVALID,
+                       "--bind %s is for .onnx models; the sizes of %s are "
+                       "its keys",
+                       o->binds[0], o->model);
+    FS_TRY(zoo_build(o->model, samples > 0 ? samples : 1, err, &out->graph));
+    if (!o->loss[0] || out->graph->loss < 0)
+        return FS_OK;
+    return fs_fail(err, FS_INVALID, "%s has a loss: leave --loss %s out",
+                   o->model, o->loss);
 }
 
 fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
                          cli_model *out)
 {
     cli_model model = {.origin = *origin, .notes = {.arena = c->arena}};
+    fs_status status;
     FS_TRY(check_loss(origin->loss, &c->err));
-    FS_TRY(check_params(origin->params, &c->err));
+    FS_TRY(check_params(origin, NULL, &c->err));
     if (strncmp(origin->model, "zoo:", 4) == 0)
-        FS_TRY(zoo_build(origin->model, samples > 0 ? samples : 1, &c->err,
-                         &model.graph));
+        status = open_zoo(origin, samples, &c->err, &model);
     else if (ends_with(origin->model, ".onnx"))
-        FS_TRY(open_onnx(origin, samples, &c->err, &model));
+        status = open_onnx(origin, samples, &c->err, &model);
     else
         return fs_fail(&c->err, FS_INVALID,
                        "'%s' is neither a .onnx file nor zoo:NAME",
                        origin->model);
-    *out = model;
-    return FS_OK;
+    if (status == FS_OK)
+        status = check_params(origin, model.graph, &c->err);
+    if (status == FS_OK)
+        *out = model;
+    else
+        cli_model_close(&model);
+    return status;
 }
 
 static fs_status add_training(cli *c, const plan_origin *o, int32_t m,

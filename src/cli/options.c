@@ -125,6 +125,42 @@ static fs_status set(cli *c, const option *o, const char *value)
     return FS_OK;
 }
 
+/* Of two values the last would win without a word. */
+static fs_status contradict(cli *c, const option *o, const char *before,
+                            const char *value)
+{
+    return fs_fail(&c->err, FS_INVALID,
+                   "--%s %s and --%s %s contradict each other; give one",
+                   o->flag, before, o->flag, value);
+}
+
+/* A list may name a key once: `--bind seq=64 --bind seq=32`. */
+static fs_status check_list(cli *c, const option *o, const char *value)
+{
+    const cli_LIST *list = (const void *)((const char *)&c->args + o->at);
+    size_t key = strcspn(value, "=") + 1;
+    for (int32_t i = 0; i < list->n; i++)
+        if (strncmp(list->at[i], value, key) == 0 &&
+            strcmp(list->at[i], value) != 0)
+            return contradict(c, o, list->at[i], value);
+    return FS_OK;
+}
+
+/* The same value twice says nothing new and passes. */
+static fs_status check_once(cli *c, const option *o, const char *value,
+                            const char **said)
+{
+    const char *before = *said;
+    if (o->kind == FLAG)
+        return FS_OK;
+    if (o->kind == LIST)
+        return check_list(c, o, value);
+    *said = value;
+    if (before && strcmp(before, value) != 0)
+        return contradict(c, o, before, value);
+    return FS_OK;
+}
+
 static const option *find(const char *flag, size_t length)
 {
     for (int i = 0; i < N_OPTIONS; i++)
@@ -146,11 +182,20 @@ static void set_absent(cli_args *args)
 #undef CLI_OPTION
 }
 
+typedef struct words {
+    int argc;
+    char **argv;
+    const char *said[N_OPTIONS]; /* an option's value so far */
+} words;
+
 /* One flag and, if it wants one, its value; *i is left on the last word. */
-static fs_status parse_flag(cli *c, int argc, char **argv, int *i)
+static fs_status parse_flag(cli *c, words *w, int *i)
 {
-    const char *word = argv[*i] + 2;
-    if (strcmp(argv[*i], "-o") == 0)
+    char **argv = w->argv;
+    const char *word = "";
+    if (strncmp(argv[*i], "--", 2) == 0)
+        word = argv[*i] + 2;
+    else if (strcmp(argv[*i], "-o") == 0)
         word = "output";
     size_t length = strcspn(word, "=");
     const option *o = find(word, length);
@@ -162,38 +207,51 @@ static fs_status parse_flag(cli *c, int argc, char **argv, int *i)
     if (o->kind == FLAG && value)
         return fs_fail(&c->err, FS_INVALID, "--%s takes no value", o->flag);
     if (o->kind != FLAG && !value) {
-        if (*i + 1 >= argc)
+        if (*i + 1 >= w->argc)
             return fs_fail(&c->err, FS_INVALID, "--%s wants %s", o->flag,
                            o->argument);
         value = argv[++*i];
     }
+    FS_TRY(check_once(c, o, value, &w->said[o - options]));
     return set(c, o, value);
+}
+
+/* A file called -x is ./-x from here on: it is handed to ranks as a word. */
+static fs_status take_operand(cli *c, const char *word)
+{
+    cli_args *args = &c->args;
+    if (args->n_operands == sizeof args->operands / sizeof *args->operands)
+        return fs_fail(&c->err, FS_INVALID, "%s: too many operands at '%s'",
+                       c->command, word);
+    args->operands[args->n_operands++] =
+        word[0] == '-' ? fs_printf(c->arena, "./%s", word) : word;
+    return FS_OK;
+}
+
+static fs_status parse_words(cli *c, words *w, bool *help)
+{
+    bool operands_only = false;
+    for (int i = 0; i < w->argc; i++) {
+        const char *word = w->argv[i];
+        if (operands_only || word[0] != '-' || !word[1]) {
+            FS_TRY(take_operand(c, word));
+        } else if (strcmp(word, "--") == 0) {
+            operands_only = true;
+        } else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+            *help = true;
+            return FS_OK;
+        } else {
+            FS_TRY(parse_flag(c, w, &i));
+        }
+    }
+    return FS_OK;
 }
 
 fs_status cli_parse(cli *c, int argc, char **argv, bool *help)
 {
+    words w = {.argc = argc, .argv = argv};
     set_absent(&c->args);
-    for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            *help = true;
-            return FS_OK;
-        }
-        if (strncmp(argv[i], "--", 2) == 0 || strcmp(argv[i], "-o") == 0) {
-            FS_TRY(parse_flag(c, argc, argv, &i));
-            continue;
-        }
-        if (argv[i][0] == '-' && argv[i][1])
-            return fs_fail(&c->err, FS_INVALID,
-                           "%s: unknown option '%s' (see flowsearch %s "
-                           "--help)",
-                           c->command, argv[i], c->command);
-        if (c->args.n_operands == 4)
-            return fs_fail(&c->err, FS_INVALID,
-                           "%s: too many operands at "
-                           "'%s'",
-                           c->command, argv[i]);
-        c->args.operands[c->args.n_operands++] = argv[i];
-    }
+    FS_TRY(parse_words(c, &w, help));
     if (c->args.db && !c->args.db[0])
         return fs_fail(&c->err, FS_INVALID,
                        "--db wants a FILE, or none, not ''");

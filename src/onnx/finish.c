@@ -85,7 +85,11 @@ static fs_status find_loss(onnx_ctx *c)
             onnx_note(c, "only the loss \"%.80s\" is kept of %d outputs",
                       c->graph->tensors.at[c->graph->loss].name, n);
         if (c->options->loss)
-            onnx_note(c, "the graph has a loss; --loss is not used");
+            return onnx_fail(c,
+                             "the model has a loss, \"%.80s\": leave --loss "
+                             "%.80s out",
+                             c->graph->tensors.at[c->graph->loss].name,
+                             c->options->loss);
         return FS_OK;
     }
     if (c->options->loss && first < 0)

@@ -51,6 +51,13 @@ static fs_status parse_number(const recipe_key *key, const char *text,
         return fs_fail(err, FS_INVALID,
                        "recipe: %s=%.40s, a number from %d to %d is wanted",
                        key->name, text, key->low, key->high);
+    int64_t before = key->wide ? *(const int64_t *)(const void *)field
+                               : *(const int32_t *)(const void *)field;
+    if (before >= key->low && before != number)
+        return fs_fail(err, FS_INVALID,
+                       "recipe: %s=%lld and %s=%ld contradict each other; "
+                       "give one",
+                       key->name, (long long)before, key->name, number);
     if (key->wide)
         memcpy(field, &(int64_t){number}, sizeof(int64_t));
     else
@@ -74,6 +81,11 @@ static fs_status parse_item(char *item, fs_err *err, search_recipe *out)
     if (!plan_schedule_find(value))
         return fs_fail(err, FS_INVALID, "recipe: unknown schedule '%.40s' (%s)",
                        value, plan_schedule_names());
+    if (out->schedule && strcmp(out->schedule, value) != 0)
+        return fs_fail(err, FS_INVALID,
+                       "recipe: schedule=%s and schedule=%s contradict each "
+                       "other; give one",
+                       out->schedule, value);
     out->schedule = value;
     return FS_OK;
 }

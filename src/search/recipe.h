@@ -15,7 +15,8 @@ typedef struct search_recipe {
 } search_recipe;
 
 search_recipe search_recipe_free(void);
-/* Adds "dp=2,tp=2" to *out; FS_INVALID names the key and lists the known. */
+/* Adds "dp=2,tp=2" to *out; FS_INVALID names the key and lists the known, or
+ * names both values of one that was given before. */
 fs_status search_recipe_parse(const char *text, fs_arena *arena, fs_err *err,
                               search_recipe *out);
 /* Parts that are given must multiply to the devices: dp * tp * pp = n. When

@@ -1,0 +1,104 @@
+/* What is asked for is done or refused: nothing said is passed over. */
+#include "config.h"
+#include "tests/run_cli.h"
+
+#define MODEL "\"$S/datasets/models/gpt_bytes.dyn.onnx\""
+#define SEARCH "search zoo:mlp --cluster 1x4:cpu --batch 8 -o \"$D/bad.json\" "
+
+/* Status 2, and both words are in the message. */
+static void refused(const char *fact, const char *a_word, const char *b_word,
+                    const cli_answer *a)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/bad.json", cli_scratch);
+    int good = a->status == 2 && strstr(a->err, a_word) &&
+               strstr(a->err, b_word) && access(path, F_OK) != 0;
+    tap_ok(good, "%s", fact);
+    if (!good) {
+        printf("# wanted status 2, '%s' and '%s'\n", a_word, b_word);
+        cli_show(a);
+    }
+}
+
+static void test_contradictions(void)
+{
+    refused("a count of micro-batches by flag and by --fix",
+            "--micro-batches 4", "micro-batches=2",
+            cli(SEARCH "--micro-batches 4 --fix micro-batches=2"));
+    refused("a schedule by flag and by --fix", "gpipe", "1f1b",
+            cli(SEARCH "--schedule gpipe --fix schedule=1f1b"));
+    refused("a key of --fix twice", "dp=2", "dp=4",
+            cli(SEARCH "--fix dp=2,dp=4"));
+    refused("a schedule in --fix twice", "gpipe", "1f1b",
+            cli(SEARCH "--fix schedule=gpipe,schedule=1f1b"));
+    refused("zero twice in --fix", "zero=0", "zero=1",
+            cli(SEARCH "--fix zero=0,zero=1"));
+    refused("an option twice with two values", "--batch 8", "--batch 16",
+            cli("model zoo:mlp --batch 8 --batch 16"));
+    refused("a dimension bound twice", "batch=4", "batch=8",
+            cli("model " MODEL " --bind batch=4 --bind batch=8"));
+    refused("no micro-batches at all", "--micro-batches", "1",
+            cli(SEARCH "--micro-batches 0"));
+    cli_answer *a = cli("search zoo:mlp --cluster 1x2:cpu --batch 8 --batch 8 "
+                        "--fix micro-batches=2,micro-batches=2 "
+                        "--micro-batches 2 -o \"$D/twice.json\"");
+    tap_equal_int(a->status, 0, "the same said twice passes");
+    if (a->status)
+        cli_show(a);
+}
+
+static void test_without_effect(void)
+{
+    refused("--loss for a model that has one", "loss", "mse",
+            cli("model " MODEL " --loss mse"));
+    refused("--loss for a zoo network", "zoo:mlp", "mse",
+            cli("model zoo:mlp --loss mse"));
+    refused("--params that match nothing", "zzz", "matches no parameter",
+            cli("model " MODEL " --params zzz"));
+    refused("--params for a zoo network", "zzz", "zoo:mlp",
+            cli("model zoo:mlp --params zzz"));
+    refused("--bind for a zoo network", "n=3", "zoo:mlp",
+            cli("model zoo:mlp --bind n=3"));
+}
+
+static void test_steps(void)
+{
+    cli("plan zoo:mlp --cluster 1x2:cpu --batch 8 -o \"$D/plan.json\"");
+    refused("sim of no step", "--steps", "1 to 10000",
+            cli("sim \"$D/plan.json\" --steps 0"));
+    refused("sim of too many steps", "--steps", "1 to 10000",
+            cli("sim \"$D/plan.json\" --steps 100000000"));
+    tap_equal_int(cli("sim \"$D/plan.json\" --steps 1")->status, 0,
+                  "sim of one step");
+}
+
+static void test_separator(void)
+{
+    cli_answer *a = cli("check --db none -- \"$D/plan.json\"");
+    tap_equal_int(a->status, 0, "-- ends the options");
+    if (a->status)
+        cli_show(a);
+    refused("what follows -- is an operand", "./--json", "No such file",
+            cli("check --db none -- --json"));
+    if (system("cd \"$D\" && cp plan.json ./-plan.json") != 0)
+        return;
+    char *program = realpath(cli_env("FS_BUILDDIR", "."), NULL);
+    char command[2048];
+    snprintf(command, sizeof command,
+             "cd '%s' && '%s/flowsearch' check --db none -- -plan.json "
+             ">out 2>err",
+             cli_scratch, program);
+    tap_equal_int(system(command), 0, "-- makes way for a file called -x");
+    free(program);
+}
+
+int main(void)
+{
+    cli_begin_scratch("cli_options_test");
+    test_contradictions();
+    test_without_effect();
+    test_steps();
+    test_separator();
+    cli_end_scratch();
+    return tap_done();
+}
