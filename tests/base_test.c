@@ -5,8 +5,12 @@
 #include "base/json.h"
 #include "tests/tap.h"
 
+#include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -142,6 +146,98 @@ static void test_places(void)
     json_decref(root);
 }
 
+/* Another user may put a link where the temporary file will be. */
+static void test_planted_link(void)
+{
+    char file[64], victim[64], place[FS_PATH_MAX], temporary[FS_PATH_MAX];
+    struct stat at;
+    fs_err err = {0};
+    json_t *root = json_object();
+    snprintf(file, sizeof file, "base_test.%d.file", (int)getpid());
+    snprintf(victim, sizeof victim, "base_test.%d.victim", (int)getpid());
+    fclose(fopen(victim, "wb"));
+    fs_write_temporary(file, &err, place, temporary);
+    if (symlink(victim, temporary) != 0)
+        printf("Bail out! no link can be made\n");
+    tap_ok(fs_json_save(root, file, &err) == FS_OK && stat(file, &at) == 0 &&
+               stat(victim, &at) == 0 && at.st_size == 0,
+           "file: a planted link is not written through");
+    unlink(file);
+    unlink(victim);
+    json_decref(root);
+}
+
+static void test_no_room(void)
+{
+    char file[64], place[FS_PATH_MAX], temporary[FS_PATH_MAX];
+    static const char data[8192];
+    struct rlimit before, small;
+    fs_output out;
+    fs_err err = {0};
+    snprintf(file, sizeof file, "base_test.%d.file", (int)getpid());
+    fs_write_temporary(file, &err, place, temporary);
+    getrlimit(RLIMIT_FSIZE, &before);
+    small = before;
+    small.rlim_cur = 4096;
+    signal(SIGXFSZ, SIG_IGN);
+    tap_equal_int(fs_output_open(&out, file, &err), FS_OK,
+                  "file: an output is begun");
+    setrlimit(RLIMIT_FSIZE, &small);
+    fs_output_write(&out, data, sizeof data);
+    tap_equal_int(fs_output_close(&out, &err), FS_FAULT,
+                  "file: without room it is a fault");
+    setrlimit(RLIMIT_FSIZE, &before);
+    tap_ok(strstr(err.text, file) && strstr(err.text, strerror(EFBIG)),
+           "file: said with its name and cause");
+    tap_ok(access(file, F_OK) != 0 && access(temporary, F_OK) != 0,
+           "file: nothing is left");
+    err = (fs_err){0};
+    fs_write_fail("x", ENOSPC, &err);
+    tap_equal_text(err.text, "x: cannot be written: No space left on device",
+                   "file: a full disk is called so");
+}
+
+static void test_scratch(void)
+{
+    char dir[FS_PATH_MAX], other[FS_PATH_MAX], file[FS_PATH_MAX + 8];
+    struct stat at;
+    fs_err err = {0};
+    setenv("TMPDIR", ".", 1);
+    tap_ok(fs_scratch_open(&err, dir) == FS_OK && strncmp(dir, "./", 2) == 0 &&
+               stat(dir, &at) == 0 && (at.st_mode & 0777) == 0700,
+           "scratch: a folder in TMPDIR for this user only");
+    fs_scratch_open(&err, other);
+    tap_ok(strcmp(dir, other) != 0, "scratch: each is a new one");
+    snprintf(file, sizeof file, "%s/left", dir);
+    fclose(fopen(file, "wb"));
+    fs_scratch_remove(dir);
+    fs_scratch_remove(other);
+    fs_scratch_remove("");
+    tap_ok(access(dir, F_OK) != 0 && access(other, F_OK) != 0,
+           "scratch: removed with what is in it");
+    setenv("TMPDIR", "/nonexistent", 1);
+    tap_ok(fs_scratch_open(&err, dir) == FS_FAULT && !dir[0] &&
+               strstr(err.text, "/nonexistent"),
+           "scratch: a TMPDIR that is not there is a fault");
+    unsetenv("TMPDIR");
+}
+
+static void test_same_file(void)
+{
+    char file[64], link[64], path[128];
+    snprintf(file, sizeof file, "base_test.%d.file", (int)getpid());
+    snprintf(link, sizeof link, "base_test.%d.link", (int)getpid());
+    snprintf(path, sizeof path, ".//%s", file);
+    tap_ok(fs_same_file(file, path) && !fs_same_file(file, link),
+           "file: two names of one that is not there yet");
+    fclose(fopen(file, "wb"));
+    tap_ok(symlink(file, link) == 0 && fs_same_file(file, link) &&
+               fs_same_file(file, path) && !fs_same_file(file, "nothing"),
+           "file: two names of one that is there");
+    unlink(file);
+    unlink(link);
+}
+
 static void test_json_fields(void)
 {
     fs_arena *arena = fs_arena_create();
@@ -187,6 +283,10 @@ int main(void)
     test_json();
     test_json_fields();
     test_places();
+    test_planted_link();
+    test_no_room();
+    test_scratch();
+    test_same_file();
     test_text();
     return tap_done();
 }

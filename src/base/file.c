@@ -1,7 +1,9 @@
 #include "config.h"
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,4 +59,131 @@ fs_status fs_write_temporary(const char *path, fs_err *err,
     int n =
         snprintf(temporary, FS_PATH_MAX, "%s.%d.tmp", resolved, (int)getpid());
     return n < 0 || n >= FS_PATH_MAX ? too_long(path, err) : FS_OK;
+}
+
+/* ---- an output ---- */
+
+fs_status fs_write_fail(const char *path, int why, fs_err *err)
+{
+    bool fault = why == ENOSPC || why == EDQUOT || why == EFBIG || why == EIO;
+    return fs_fail(err, fault ? FS_FAULT : FS_INVALID,
+                   "%s: cannot be written: %s", path,
+                   why ? strerror(why) : "unknown cause");
+}
+
+fs_status fs_output_open(fs_output *out, const char *path, fs_err *err)
+{
+    out->path = path;
+    out->file = NULL;
+    out->fault = 0;
+    FS_TRY(fs_write_temporary(path, err, out->place, out->temporary));
+    /* Left by a killed process of the same number: ours to replace, but never
+     * to write through. */
+    unlink(out->temporary);
+    int file =
+        open(out->temporary, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+    if (file >= 0)
+        out->file = fdopen(file, "wb");
+    return out->file ? FS_OK : fs_write_fail(path, errno, err);
+}
+
+void fs_output_write(fs_output *out, const void *data, size_t bytes)
+{
+    if (!out->fault && fwrite(data, 1, bytes, out->file) != bytes)
+        out->fault = errno;
+}
+
+fs_status fs_output_close(fs_output *out, fs_err *err)
+{
+    if (fflush(out->file) != 0 && !out->fault)
+        out->fault = errno;
+    if (fclose(out->file) != 0 && !out->fault)
+        out->fault = errno;
+    if (!out->fault && rename(out->temporary, out->place) != 0)
+        out->fault = errno;
+    if (!out->fault)
+        return FS_OK;
+    unlink(out->temporary);
+    return fs_write_fail(out->path, out->fault, err);
+}
+
+/* ---- one file by two names ---- */
+
+static bool same_place(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* The folder of a path, as a path, and its last part. */
+static const char *split(const char *path, char dir[FS_PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(dir, FS_PATH_MAX, "%.*s",
+             slash ? (int)(slash - path + 1) : FS_PATH_MAX, slash ? path : ".");
+    return slash ? slash + 1 : path;
+}
+
+bool fs_same_file(const char *a, const char *b)
+{
+    struct stat at[2];
+    char dir[2][FS_PATH_MAX];
+    bool is_a = stat(a, &at[0]) == 0, is_b = stat(b, &at[1]) == 0;
+    if (is_a && is_b)
+        return same_place(&at[0], &at[1]);
+    if (is_a || is_b || strcmp(split(a, dir[0]), split(b, dir[1])) != 0)
+        return false;
+    return stat(dir[0], &at[0]) == 0 && stat(dir[1], &at[1]) == 0 &&
+           same_place(&at[0], &at[1]);
+}
+
+/* ---- a folder of our own ---- */
+
+static fs_status try_room(const char *dir, fs_err *err)
+{
+    static const char zeros[4096];
+    fs_output out;
+    char file[FS_PATH_MAX];
+    int n = snprintf(file, sizeof file, "%s/room", dir);
+    if (n < 0 || n >= FS_PATH_MAX)
+        return too_long(dir, err);
+    FS_TRY(fs_output_open(&out, file, err));
+    fs_output_write(&out, zeros, sizeof zeros);
+    return fs_output_close(&out, err);
+}
+
+fs_status fs_scratch_open(fs_err *err, char dir[FS_PATH_MAX])
+{
+    const char *root = getenv("TMPDIR");
+    if (!root || !root[0])
+        root = "/tmp";
+    int n = snprintf(dir, FS_PATH_MAX, "%s/flowsearch.XXXXXX", root);
+    if (n < 0 || n >= FS_PATH_MAX) {
+        dir[0] = '\0';
+        return too_long(root, err);
+    }
+    if (!mkdtemp(dir)) {
+        dir[0] = '\0';
+        return fs_fail(err, FS_FAULT,
+                       "temporary files cannot be written in %s: %s", root,
+                       strerror(errno));
+    }
+    fs_err why = {0};
+    if (try_room(dir, &why) == FS_OK)
+        return FS_OK;
+    fs_scratch_remove(dir);
+    dir[0] = '\0';
+    return fs_fail(err, FS_FAULT, "temporary files: %s", why.text);
+}
+
+void fs_scratch_remove(const char *dir)
+{
+    if (!dir[0])
+        return;
+    DIR *all = opendir(dir);
+    for (struct dirent *d; all && (d = readdir(all)) != NULL;)
+        if (d->d_name[0] != '.')
+            unlinkat(dirfd(all), d->d_name, 0);
+    if (all)
+        closedir(all);
+    rmdir(dir);
 }

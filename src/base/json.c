@@ -8,7 +8,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 fs_status fs_json_load(const char *path, fs_err *err, json_t **root)
 {
@@ -25,22 +24,22 @@ fs_status fs_json_load(const char *path, fs_err *err, json_t **root)
     return FS_OK;
 }
 
+static int write_part(const char *text, size_t bytes, void *out)
+{
+    fs_output_write(out, text, bytes);
+    return ((fs_output *)out)->fault ? -1 : 0;
+}
+
 fs_status fs_json_save(const json_t *root, const char *path, fs_err *err)
 {
-    char place[FS_PATH_MAX], temporary[FS_PATH_MAX];
-    FS_TRY(fs_write_temporary(path, err, place, temporary));
-    FILE *file = fopen(temporary, "wb");
-    if (!file)
-        return fs_fail(err, FS_INVALID, "%s: %s", path, strerror(errno));
-    int bad = json_dumpf(root, file, FS_JSON_FORMAT);
-    bad |= fputc('\n', file) == EOF;
-    bad |= fclose(file) != 0;
-    if (!bad && rename(temporary, place) == 0)
-        return FS_OK;
-    int why = errno;
-    unlink(temporary);
-    return fs_fail(err, FS_INVALID, "%s: cannot be written: %s", path,
-                   strerror(why));
+    fs_output out;
+    FS_TRY(fs_output_open(&out, path, err));
+    /* Without a fault of writing: a value that JSON has no text for. */
+    if (json_dump_callback(root, write_part, &out, FS_JSON_FORMAT) != 0 &&
+        !out.fault)
+        out.fault = EINVAL;
+    write_part("\n", 1, &out);
+    return fs_output_close(&out, err);
 }
 
 fs_json fs_json_root(const char *file, json_t *root)

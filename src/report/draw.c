@@ -8,6 +8,7 @@
 #include <graphviz/gvc.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,21 +73,23 @@ Agraph_t *draw_cluster(draw *d, Agraph_t *in, const char *name,
     return cluster;
 }
 
-/* Through a temporary file: a picture is whole or not there. */
+/* Through memory: Graphviz answers a full disk by leaving the process. */
 static fs_status write_picture(GVC_t *gvc, Agraph_t *graph, const char *format,
                                const char *file, fs_err *err)
 {
-    char place[FS_PATH_MAX], temporary[FS_PATH_MAX];
-    FS_TRY(fs_write_temporary(file, err, place, temporary));
-    FILE *out = fopen(temporary, "wb");
-    if (!out)
-        return fs_fail(err, FS_INVALID, "%s: %s", file, strerror(errno));
-    int bad = gvRender(gvc, graph, format, out);
-    bad |= fclose(out) != 0;
-    if (!bad && rename(temporary, place) == 0)
-        return FS_OK;
-    unlink(temporary);
-    return fs_fail(err, FS_INVALID, "%s: cannot be written", file);
+    char *data = NULL;
+    unsigned bytes = 0;
+    fs_output out;
+    if (gvRenderData(gvc, graph, format, &data, &bytes) != 0 || !data)
+        return fs_fail(err, FS_FAULT, "%s: Graphviz cannot draw it as %s", file,
+                       format);
+    fs_status status = fs_output_open(&out, file, err);
+    if (status == FS_OK) {
+        fs_output_write(&out, data, bytes);
+        status = fs_output_close(&out, err);
+    }
+    gvFreeRenderData(data);
+    return status;
 }
 
 /* Before the child is started, so that its failures are rare. */
@@ -103,14 +106,29 @@ static fs_status check_place(const char *file, fs_err *err)
                    strerror(errno));
 }
 
-static int lay_out_and_write(Agraph_t *graph, const char *engine,
-                             const char *format, const char *file)
+static fs_status lay_out_and_write(Agraph_t *graph, const char *engine,
+                                   const char *format, const char *file,
+                                   fs_err *err)
 {
-    fs_err err = {0};
     GVC_t *gvc = gvContext();
     if (gvLayout(gvc, graph, engine) != 0)
-        return FS_FAULT;
-    return write_picture(gvc, graph, format, file, &err);
+        return fs_fail(err, FS_FAULT, "%s: Graphviz finds no layout", file);
+    return write_picture(gvc, graph, format, file, err);
+}
+
+/* How the child ended; what it found stands in `told`. */
+static fs_status wait_for_picture(pid_t child, const char *file,
+                                  const fs_err *told, fs_err *err)
+{
+    int raw = 0;
+    while (waitpid(child, &raw, 0) < 0)
+        if (errno != EINTR)
+            return fs_fail(err, FS_FAULT, "waitpid: %s", strerror(errno));
+    if (WIFEXITED(raw) && WEXITSTATUS(raw) == FS_OK)
+        return FS_OK;
+    if (told->text[0])
+        return fs_fail(err, told->status, "%s", told->text);
+    return fs_fail(err, FS_FAULT, "%s: not drawn", file);
 }
 
 /* Graphviz' text plugin keeps a pointer to the last font's name, which dies
@@ -119,20 +137,19 @@ static int lay_out_and_write(Agraph_t *graph, const char *engine,
 static fs_status draw_apart(Agraph_t *graph, const char *engine,
                             const char *format, const char *file, fs_err *err)
 {
-    int raw = 0;
+    fs_err *told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (told == MAP_FAILED)
+        return fs_fail(err, FS_FAULT, "mmap: %s", strerror(errno));
     fflush(NULL);
     pid_t child = fork();
     if (child == 0)
-        _exit(lay_out_and_write(graph, engine, format, file));
-    if (child < 0)
-        return fs_fail(err, FS_FAULT, "fork: %s", strerror(errno));
-    while (waitpid(child, &raw, 0) < 0)
-        if (errno != EINTR)
-            return fs_fail(err, FS_FAULT, "waitpid: %s", strerror(errno));
-    if (WIFEXITED(raw) && WEXITSTATUS(raw) == FS_OK)
-        return FS_OK;
-    return fs_fail(err, WIFEXITED(raw) ? FS_INVALID : FS_FAULT, "%s: not drawn",
-                   file);
+        _exit(lay_out_and_write(graph, engine, format, file, told));
+    fs_status status = child < 0
+                           ? fs_fail(err, FS_FAULT, "fork: %s", strerror(errno))
+                           : wait_for_picture(child, file, told, err);
+    munmap(told, sizeof *told);
+    return status;
 }
 
 fs_status draw_finish(draw *d, const char *engine, const char *file,

@@ -9,6 +9,7 @@
 struct store_db {
     sqlite3 *sql;
     char *path;
+    bool made; /* the file was made when it was opened */
 };
 
 /* Status and message of the last SQLite error. */

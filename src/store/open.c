@@ -2,9 +2,11 @@
 #include "store/db.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "store/schema.sql.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +22,10 @@ static const char *const migrations[STORE_SCHEMA_VERSION] = {store_schema_1};
 fs_status store_sql_fault(const store_db *db, const char *doing, fs_err *err)
 {
     int code = sqlite3_errcode(db->sql);
+    int why = code == SQLITE_FULL ? ENOSPC : sqlite3_system_errno(db->sql);
     const char *hint = "";
+    if (code == SQLITE_FULL || ((code & 0xff) == SQLITE_IOERR && why))
+        return fs_write_fail(db->path, why, err);
     if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
         hint = " (another program holds it; wait, or use --db OTHER)";
     else if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
@@ -134,6 +139,17 @@ static fs_status prepare_patiently(store_db *db, fs_err *err)
     }
 }
 
+/* A new file is made here, not by SQLite, so that we know whose it is. */
+static bool make_file(const char *path)
+{
+    if (path[0] == ':')
+        return false; /* a name that means something to SQLite */
+    int file = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
+    if (file >= 0)
+        close(file);
+    return file >= 0;
+}
+
 static fs_status open_with(const char *path, int flags, fs_err *err,
                            store_db **out)
 {
@@ -141,6 +157,7 @@ static fs_status open_with(const char *path, int flags, fs_err *err,
     FS_ASSERT(db);
     db->path = strdup(path);
     FS_ASSERT(db->path);
+    db->made = (flags & SQLITE_OPEN_CREATE) && make_file(path);
     int got = sqlite3_open_v2(path, &db->sql, flags, NULL);
     fs_status status =
         got == SQLITE_OK ? FS_OK : store_sql_fault(db, "opening", err);
@@ -149,7 +166,7 @@ static fs_status open_with(const char *path, int flags, fs_err *err,
         status = prepare_patiently(db, err);
     }
     if (status != FS_OK) {
-        store_close(db);
+        store_discard(db);
         return status;
     }
     *out = db;
@@ -176,4 +193,28 @@ void store_close(store_db *db)
     sqlite3_close(db->sql);
     free(db->path);
     free(db);
+}
+
+/* Another process may have found the new file good, and begun a run. */
+static bool holds_runs(store_db *db)
+{
+    int64_t runs = 0;
+    fs_err ignored = {0};
+    return ask_int(db, "SELECT count(*) FROM runs", &ignored, &runs) == FS_OK &&
+           runs > 0;
+}
+
+void store_discard(store_db *db)
+{
+    static const char *const endings[] = {"", "-wal", "-shm", "-journal"};
+    char path[FS_PATH_MAX];
+    bool ours = db && db->made && !holds_runs(db);
+    if (ours)
+        snprintf(path, sizeof path, "%s", db->path);
+    size_t length = ours ? strlen(path) : 0;
+    store_close(db);
+    for (int i = 0; ours && i < 4 && length + 10 < sizeof path; i++) {
+        strcpy(path + length, endings[i]);
+        unlink(path);
+    }
 }

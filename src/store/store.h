@@ -14,6 +14,9 @@ fs_status store_open(const char *path, fs_err *err, store_db **out);
 /* Likewise, but a file that is not there is FS_INVALID and not created. */
 fs_status store_open_existing(const char *path, fs_err *err, store_db **out);
 void store_close(store_db *db);
+/* Likewise, and takes away a file that was made when it was opened and that
+ * holds no run: what could not be begun leaves nothing. */
+void store_discard(store_db *db);
 
 /* A run is a command that computes. Text fields may be NULL. Begins with the
  * command line, ends with its outcome; both in one transaction each. */
