@@ -65,6 +65,21 @@ fs_status fs_json_fail(const fs_json *in, const char *key, fs_err *err,
                    in->where[0] ? "." : "", key, text);
 }
 
+fs_status fs_json_keys(const fs_json *in, const char *const *known, fs_err *err)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(in->value, key, value)
+    {
+        int32_t i = 0;
+        while (known[i] && strcmp(known[i], key) != 0)
+            i++;
+        if (!known[i])
+            return fs_json_fail(in, key, err, "is an unknown key");
+    }
+    return FS_OK;
+}
+
 static fs_status wrong(const fs_json *in, const char *key, const char *wanted,
                        fs_err *err)
 {

@@ -50,6 +50,10 @@ fs_status fs_json_strdup(const fs_json *in, const char *key, fs_arena *arena,
                          fs_err *err, const char **out);
 /* Present in this object? */
 bool fs_json_has(const fs_json *in, const char *key);
+/* FS_INVALID names a key that is not among `known` (up to NULL): a misspelt one
+ * would be taken for its default. */
+fs_status fs_json_keys(const fs_json *in, const char *const *known,
+                       fs_err *err);
 /* FS_INVALID: "file: path.key " and the text. */
 fs_status fs_json_fail(const fs_json *in, const char *key, fs_err *err,
                        const char *format, ...)

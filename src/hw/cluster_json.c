@@ -34,26 +34,10 @@ static fs_status read_figure(const fs_json *in, const char *key,
     return FS_OK;
 }
 
-fs_status hw_check_keys(const fs_json *in, const char *const *known,
-                        fs_err *err)
-{
-    const char *key;
-    json_t *value;
-    json_object_foreach(in->value, key, value)
-    {
-        int32_t i = 0;
-        while (known[i] && strcmp(known[i], key) != 0)
-            i++;
-        if (!known[i])
-            return fs_json_fail(in, key, err, "is an unknown key");
-    }
-    return FS_OK;
-}
-
 static fs_status read_link_at(const fs_json *in, const char *const *keys,
                               fs_arena *arena, fs_err *err, hw_link *out)
 {
-    FS_TRY(hw_check_keys(in, keys, err));
+    FS_TRY(fs_json_keys(in, keys, err));
     FS_TRY(fs_json_strdup(in, "name", arena, err, &out->name));
     FS_TRY(read_figure(in, "latency_s", &wait_s, err, &out->latency_s));
     FS_TRY(
@@ -96,7 +80,7 @@ static fs_status read_point(const fs_json *list, size_t i, fs_arena *arena,
     static const char *const keys[] = {"what", "work", "seconds", NULL};
     fs_json point;
     FS_TRY(fs_json_item(list, i, err, &point));
-    FS_TRY(hw_check_keys(&point, keys, err));
+    FS_TRY(fs_json_keys(&point, keys, err));
     FS_TRY(fs_json_strdup(&point, "what", arena, err, &out->what));
     FS_TRY(read_figure(&point, "work", &point_work, err, &out->work));
     return read_figure(&point, "seconds", &point_s, err, &out->seconds);
@@ -138,7 +122,7 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
                                        NULL};
     fs_json dev;
     FS_TRY(fs_json_object(in, "device", err, &dev));
-    FS_TRY(hw_check_keys(&dev, keys, err));
+    FS_TRY(fs_json_keys(&dev, keys, err));
     FS_TRY(fs_json_strdup(&dev, "name", arena, err, &out->name));
     FS_TRY(read_figure(&dev, "memory_bytes", &size_bytes, err,
                        &out->memory_bytes));
@@ -170,7 +154,7 @@ static fs_status read_group(const fs_json *list, size_t i, fs_arena *arena,
     fs_json in;
     int64_t nodes, devices, cores = 0;
     FS_TRY(fs_json_item(list, i, err, &in));
-    FS_TRY(hw_check_keys(&in, keys, err));
+    FS_TRY(fs_json_keys(&in, keys, err));
     FS_TRY(fs_json_int(&in, "nodes", 1, HW_MAX_DEVICES, err, &nodes));
     FS_TRY(
         fs_json_int(&in, "devices_per_node", 1, HW_MAX_DEVICES, err, &devices));
@@ -221,7 +205,7 @@ static fs_status read_cluster(const fs_json *in, fs_arena *arena, fs_err *err,
                        in->file);
     FS_TRY(fs_json_int(in, "version", HW_FORMAT_VERSION, HW_FORMAT_VERSION, err,
                        &version));
-    FS_TRY(hw_check_keys(in, keys, err));
+    FS_TRY(fs_json_keys(in, keys, err));
     if (fs_json_has(in, "host"))
         FS_TRY(fs_json_strdup(in, "host", arena, err, &out->host));
     FS_TRY(fs_json_array(in, "groups", err, &list));

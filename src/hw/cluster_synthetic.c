@@ -148,10 +148,10 @@ static fs_status read_device_file(const fs_json *in, fs_arena *arena,
                                             "memory", NULL};
     fs_json node;
     int64_t cores;
-    FS_TRY(hw_check_keys(in, keys, err));
+    FS_TRY(fs_json_keys(in, keys, err));
     FS_TRY(hw_read_device(in, arena, err, &group->device));
     FS_TRY(fs_json_object(in, "node", err, &node));
-    FS_TRY(hw_check_keys(&node, node_keys, err));
+    FS_TRY(fs_json_keys(&node, node_keys, err));
     FS_TRY(fs_json_int(&node, "cores", 0, HW_MAX_DEVICES, err, &cores));
     group->cores_per_node = (int32_t)cores;
     FS_TRY(hw_read_link(&node, "inner", arena, err, &group->inner));

@@ -7,10 +7,6 @@
 
 enum { HW_MAX_DEVICES = 1000000 };
 
-/* FS_INVALID names a key that is not among `known` (up to NULL): a misspelt one
- * would be taken for its default. */
-fs_status hw_check_keys(const fs_json *in, const char *const *known,
-                        fs_err *err);
 /* Objects of the JSON form; texts are copied into the arena. */
 fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
                          hw_device *out);
