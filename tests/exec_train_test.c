@@ -348,12 +348,48 @@ static void test_digests(exec_world *world, uint64_t *seed)
     fs_arena_destroy(arena);
 }
 
+/* One rank differs in what the command line decides. */
+static void test_settings(exec_world *world, uint64_t *seed)
+{
+    static const char *const what[] = {"learning rates", "decays", "seeds",
+                                       "data"};
+    fs_arena *arena = fs_arena_create();
+    fs_err err = {0};
+    ir_mesh mesh = {1, {world->size}};
+    ir_graph *g = make_graph(1, IR_SGD, &err);
+    plan_strategy *s = draw_strategy(g, 1, &mesh, seed, arena);
+    plan *p = NULL;
+    exec_data data;
+    exec_result result;
+    hw_cluster *cluster = make_cluster(world->size, arena, &err);
+    plan_lower_options lower = plan_lower_defaults();
+    bool odd = world->rank == world->size - 1;
+    plan_lower(g, cluster, s, &lower, arena, &err, &p);
+    for (int32_t k = 0; k < 4; k++) {
+        exec_options options = {.steps = 1,
+                                .lr = odd && k == 0 ? 0.5 : NAN,
+                                .weight_decay = odd && k == 1 ? 0.5 : NAN,
+                                .seed = odd && k == 2,
+                                .kernels = "auto"};
+        exec_data_open("synthetic", g, odd && k == 3 ? 2 : 1, arena, &err,
+                       &data);
+        fs_status status = exec_run(world, g, cluster, p, &data, &options,
+                                    arena, &err, &result);
+        ranks_ok(world, status != FS_FAULT || !strstr(err.text, "same data"),
+                 "ranks with different %s refuse to start", what[k]);
+    }
+    ir_graph_destroy(g);
+    fs_arena_destroy(arena);
+}
+
 int main(void)
 {
     exec_world *world = ranks_open();
     uint64_t seed = ranks_seed(world, 7);
     if (world->size > 1)
         test_digests(world, &seed);
+    if (world->size > 1)
+        test_settings(world, &seed);
     for (int32_t n_stages = 1; n_stages <= world->size; n_stages *= 2) {
         if (world->size % n_stages)
             break;

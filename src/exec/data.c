@@ -190,7 +190,8 @@ static fs_status open_text(const char *path, const ir_graph *graph,
             close_text(text);
         return status;
     }
-    *out = (exec_data){text, fill_text, close_text};
+    *out = (exec_data){text, fill_text, close_text,
+                       fs_hash(0, text->bytes, (size_t)text->n)};
     return FS_OK;
 }
 
@@ -280,7 +281,7 @@ static fs_status open_drawn(const ir_graph *graph, uint64_t seed,
                           ir_shape_count(&t->shape) / samples, t->shape};
         drawn->input[i] = in;
     }
-    *out = (exec_data){drawn, fill_drawn, NULL};
+    *out = (exec_data){drawn, fill_drawn, NULL, fs_mix(seed)};
     return FS_OK;
 }
 
@@ -352,6 +353,6 @@ fs_status exec_data_fixed(int32_t n, const char *const *names,
         else if (t->batch_axis >= 0)
             fixed->batch = t->shape.dim[t->batch_axis];
     }
-    *out = (exec_data){fixed, fill_fixed, NULL};
+    *out = (exec_data){.ctx = fixed, .fill = fill_fixed};
     return FS_OK;
 }

@@ -29,18 +29,40 @@ static fs_status check_world(const exec_world *world, const plan *p,
     return FS_OK;
 }
 
-/* Ranks that run different plans would wait for each other for ever. */
+static uint64_t hash_real(uint64_t seed, double value)
+{
+    return fs_hash(seed, &value, sizeof value);
+}
+
+/* What decides the result beside the plan. */
+static uint64_t digest_settings(const exec_data *data,
+                                const exec_options *options)
+{
+    uint64_t digest = fs_hash(data->digest, &options->seed, sizeof(uint64_t));
+    digest = hash_real(digest, options->lr);
+    digest = hash_real(digest, options->weight_decay);
+    return fs_hash_text(digest, options->kernels ? options->kernels : "");
+}
+
+/* Ranks that run different plans would wait for each other for ever, and with
+ * different settings they would train a mixture. */
 static fs_status compare_plans(exec_world *world, const plan *p,
+                               const exec_data *data,
                                const exec_options *options, fs_err *err)
 {
-    uint64_t low[2] = {p->digest, (uint64_t)options->steps};
-    uint64_t high[2] = {low[0], low[1]};
-    exec_world_reduce(world, low, 2, MPI_UINT64_T, MPI_MIN);
-    exec_world_reduce(world, high, 2, MPI_UINT64_T, MPI_MAX);
-    if (memcmp(low, high, sizeof low) != 0)
+    uint64_t low[3] = {p->digest, (uint64_t)options->steps,
+                       digest_settings(data, options)};
+    uint64_t high[3] = {low[0], low[1], low[2]};
+    exec_world_reduce(world, low, 3, MPI_UINT64_T, MPI_MIN);
+    exec_world_reduce(world, high, 3, MPI_UINT64_T, MPI_MAX);
+    if (memcmp(low, high, 2 * sizeof *low) != 0)
         return fs_fail(err, FS_FAULT,
                        "the ranks do not run the same plan for the same "
                        "number of steps");
+    if (low[2] != high[2])
+        return fs_fail(err, FS_FAULT,
+                       "the ranks do not train with the same data, seed, "
+                       "kernels, learning rate and weight decay");
     return FS_OK;
 }
 
@@ -112,7 +134,7 @@ fs_status exec_run(exec_world *world, const ir_graph *graph,
     exec_result result = {0};
     exec_rank rank;
     FS_TRY(check_world(world, p, options, err));
-    FS_TRY(compare_plans(world, p, options, err));
+    FS_TRY(compare_plans(world, p, data, options, err));
     fs_status status =
         exec_rank_open(world, graph, p, data, options, arena, err, &rank);
     /* A rank that went on alone would hang. */

@@ -39,6 +39,7 @@ typedef struct exec_data {
                       const int64_t *offset, int32_t batch_axis, void *out,
                       fs_err *err);
     void (*close)(void *ctx);
+    uint64_t digest; /* of what decides the values: ranks compare it */
 } exec_data;
 /* "FILE.txt": bytes as token ids, sample k is the window of T + 1 bytes at
  * offset (k T) mod (n - T - 1): the first T are ids, the last T targets. The
@@ -86,7 +87,8 @@ typedef struct exec_result {
     plan_timing *measured;   /* per role and task: median isolated seconds */
 } exec_result;
 
-/* Every rank calls it with the same plan (digests are compared at the start).
+/* Every rank calls it with the same plan, data and options (they are compared
+ * at the start).
  * A fault on any rank ends the job; a rank that makes no progress for
  * max(stall_s, 50 steps) says which of its tasks wait for what, and ends the
  * job. */
