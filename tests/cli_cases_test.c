@@ -36,6 +36,85 @@ static void test_node_case(void)
            "conformance: unknown kernels are refused");
 }
 
+/* A copy of the case `mlp` under $D/bad, then `spoil` in its folder. */
+static const char *spoiled(const char *name, const char *spoil)
+{
+    static char why[600];
+    char command[1024];
+    snprintf(command, sizeof command,
+             "rm -rf \"$D/bad\"; mkdir -p \"$D/bad\" && cp -r "
+             "\"$S/datasets/train_cases/mlp\" \"$D/bad/%s\" && "
+             "cd \"$D/bad/%s\" && chmod -R u+w . && %s",
+             name, name, spoil);
+    if (system(command) != 0)
+        printf("Bail out! %s\n", command);
+    cli_answer *a = cli("conformance \"$D/bad\" --json");
+    const char *got =
+        json_string_value(json_object_get(detail(a, 0), "status"));
+    const char *reason =
+        json_string_value(json_object_get(detail(a, 0), "reason"));
+    snprintf(why, sizeof why, "%s", reason ? reason : "");
+    tap_ok(a->status == 1 && got && strcmp(got, "failed") == 0 &&
+               cli_number(a, "failed") == 1,
+           "conformance: %s: failed, not refused", name);
+    if (a->status != 1)
+        cli_show(a);
+    printf("# %s\n", why);
+    return why;
+}
+
+static void test_corrupt_cases(void)
+{
+    spoiled("cut-model", "head -c 1000 model.onnx >x && mv x model.onnx");
+    spoiled("no-model", "rm model.onnx");
+    spoiled("noise", "echo this is no model >model.onnx");
+    spoiled("empty-json", ": >train.json");
+    tap_ok(strstr(spoiled("no-curves", "echo '{}' >train.json"), "losses"),
+           "conformance: what is missing in train.json is named");
+    spoiled("text-curve",
+            "echo '{\"losses\":{\"sgd\":[1,\"x\"]}}' >train.json");
+    tap_ok(strstr(spoiled("cut-gradient", "head -c 40 grad/m.0.weight.pb >x && "
+                                          "mv x grad/m.0.weight.pb"),
+                  "m.0.weight.pb"),
+           "conformance: the file of the gradient is named");
+    spoiled("no-input", "rm test_data_set_0/input_0.pb");
+    spoiled("no-gradient", "rm grad/m.2.bias.pb");
+}
+
+/* ModelProto{ graph{ node{ output "y" name "n0" op_type "Frob" } } } */
+static void test_unsupported(void)
+{
+    if (system("mkdir -p \"$D/frob/case\" && cd \"$D/frob/case\" && printf "
+               "'\\010\\010\\102\\004\\012\\000\\020\\021\\072\\017"
+               "\\012\\015\\022\\001y\\032\\002n0\\042\\004Frob' "
+               ">model.onnx && echo '{\"losses\":{}}' >train.json") != 0)
+        return;
+    cli_answer *a = cli("conformance \"$D/frob\" --json");
+    const char *op = json_string_value(json_object_get(detail(a, 0), "op"));
+    tap_ok(cli_number(a, "refused") == 1 && op && strcmp(op, "Frob") == 0,
+           "conformance: an operator that is not known is refused, named");
+    printf("# %s\n", a->out);
+}
+
+static void test_figures(void)
+{
+    cli_answer *a = cli("conformance \"$S/datasets/train_cases/mlp\" --json");
+    static const char *const keys[] = {"loss_error", "gradient_error",
+                                       "curve_error"};
+    for (int i = 0; i < 3; i++) {
+        json_t *value = json_object_get(detail(a, 0), keys[i]);
+        tap_ok(json_is_real(value) && json_real_value(value) < 1e-3,
+               "conformance: --json has %s of a case", keys[i]);
+    }
+    json_t *n = json_object_get(detail(a, 0), "gradients");
+    tap_equal_int(json_integer_value(n), 6, "conformance: and its gradients");
+    a = cli("conformance \"$D/nodes\" --json");
+    tap_ok(json_is_null(json_object_get(detail(a, 0), "loss_error")),
+           "conformance: what was not compared has no figure");
+    tap_equal_int(cli("conformance \"$D/nowhere\"")->status, 2,
+                  "conformance: a folder that is not there is bad input");
+}
+
 static void test_runs(void)
 {
     char path[700];
@@ -54,6 +133,9 @@ int main(void)
 {
     cli_begin_scratch("cli_cases_test");
     test_node_case();
+    test_corrupt_cases();
+    test_unsupported();
+    test_figures();
     test_runs();
     cli_end_scratch();
     return tap_done();

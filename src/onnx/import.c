@@ -38,8 +38,8 @@ static fs_status find_opset(onnx_ctx *c)
         if (is_standard(proto->opsets.at[i].domain))
             c->opset = proto->opsets.at[i].version;
     if (c->opset < OLDEST_OPSET)
-        return onnx_fail(c, "opset %lld is older than %d", (long long)c->opset,
-                         OLDEST_OPSET);
+        return onnx_fail(c, "opset %lld is older than %d, the oldest supported",
+                         (long long)c->opset, OLDEST_OPSET);
     if (c->opset > NEWEST_OPSET)
         onnx_note(c, "opset %lld is newer than %d, the newest known",
                   (long long)c->opset, NEWEST_OPSET);
