@@ -127,6 +127,14 @@ static void test_runs(void)
     a = cli("runs --sql \"attach database '$D/att.db' as y\"");
     tap_ok(a->status == 2 && access(path, F_OK) != 0,
            "runs: ATTACH is refused and makes no file");
+    a = cli("runs --sql \"SELECT zeroblob(100) AS b\" --json");
+    json_t *row = json_array_get(json_object_get(a->json, "runs"), 0);
+    const char *text = json_string_value(json_object_get(row, "b"));
+    tap_ok(text && strncmp(text, "x'0000", 6) == 0 &&
+               strstr(text, "..' (100 bytes)"),
+           "runs: a blob is hex, a long one cut with its count");
+    tap_ok(json_is_false(json_object_get(a->json, "read_only")),
+           "runs: says that the file could be written");
 }
 
 int main(void)

@@ -6,6 +6,7 @@
 
 #include <sqlite3.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,6 +35,16 @@ static void raw(const char *sql)
     sqlite3_open(path, &handle);
     sqlite3_exec(handle, sql, NULL, NULL, NULL);
     sqlite3_close(handle);
+}
+
+static void test_blob(store_db *db)
+{
+    tap_equal_text(ask(db, "SELECT x'00ff10'"), "x'00ff10'",
+                   "a blob is shown in hex");
+    tap_equal_text(ask(db, "SELECT x''"), "x''", "an empty one too");
+    const char *text = ask(db, "SELECT substr(zeroblob(100), 1, 33)");
+    tap_ok(strncmp(text, "x'0000", 6) == 0 && strlen(text) >= 60,
+           "a long one is begun: %s", text);
 }
 
 static void test_round_trip(void)
@@ -68,10 +79,63 @@ static void test_round_trip(void)
            "ATTACH is refused and makes no file");
     tap_ok(strstr(ask(db, "PRAGMA journal_mode"), "only queries"),
            "PRAGMA is refused");
+    test_blob(db);
     tap_equal_text(ask(db, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT"
                            " i + 1 FROM n WHERE i < 5) SELECT sum(i) FROM n"),
                    "15", "a recursive query is allowed");
     store_close(db);
+}
+
+static int ask_unprivileged(const char *file)
+{
+    fs_err err = {0};
+    store_db *db = NULL;
+    bool read_only = false;
+    if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
+        return 77;
+    if (access(file, R_OK) != 0)
+        return 77;
+    if (store_open_reading(file, &err, &db, &read_only) != FS_OK) {
+        fprintf(stderr, "# %s\n", err.text);
+        return 1;
+    }
+    int good = read_only && !strcmp(ask(db, "SELECT count(*) FROM runs"), "1");
+    store_close(db);
+    return good ? 0 : 2;
+}
+
+/* In a folder that this user may not write, under a name that a URI must
+ * escape. */
+static void test_read_only(void)
+{
+    char folder[300], file[400];
+    int raw_status = 0;
+    fs_err err = {0};
+    store_db *db = NULL;
+    int64_t id;
+    snprintf(folder, sizeof folder, "%s.folder", path);
+    snprintf(file, sizeof file, "%s/a?b#c%%20.db", folder);
+    mkdir(folder, 0755);
+    store_run run = {.command = "search", .command_line = "search x"};
+    if (store_open(file, &err, &db) == FS_OK)
+        store_run_begin(db, &run, &err, &id);
+    store_close(db);
+    chmod(file, 0444);
+    chmod(folder, 0555);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(ask_unprivileged(file));
+    waitpid(child, &raw_status, 0);
+    int got = WIFEXITED(raw_status) ? WEXITSTATUS(raw_status) : -1;
+    if (got == 77)
+        tap_skip("no user without rights reaches the folder",
+                 "a file that cannot be written is read");
+    else
+        tap_equal_int(got, 0, "a file that cannot be written is read");
+    chmod(folder, 0755);
+    unlink(file);
+    rmdir(folder);
 }
 
 static void expect_refusal(const char *fact, const char *word)
@@ -170,6 +234,7 @@ int main(void)
     test_many_at_once();
     remove_files();
     test_round_trip();
+    test_read_only();
     raw("PRAGMA user_version=99");
     expect_refusal("a newer schema is refused", "newer");
     unlink(path);

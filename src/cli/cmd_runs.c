@@ -1,6 +1,7 @@
 #include "config.h"
 #include "cli/cli.h"
 
+#include "base/clock.h"
 #include "report/report.h"
 
 #include <stdlib.h>
@@ -52,7 +53,11 @@ fs_status cli_cmd_runs(cli *c)
         return fs_fail(&c->err, FS_INVALID,
                        "runs reads a database: --db none "
                        "leaves nothing to read");
-    FS_TRY(store_open_existing(path, &c->err, &c->db));
+    bool read_only;
+    FS_TRY(store_open_reading(path, &c->err, &c->db, &read_only));
+    json_object_set_new(c->result, "read_only", json_boolean(read_only));
+    if (read_only)
+        fs_warn("%s cannot be written: read as it stands", path);
     int64_t last = c->args.last < 0 ? 20 : c->args.last;
     const char *sql =
         c->args.sql ? c->args.sql

@@ -186,6 +186,77 @@ fs_status store_open_existing(const char *path, fs_err *err, store_db **out)
     return open_with(path, SQLITE_OPEN_READWRITE, err, out);
 }
 
+/* SQLite in WAL mode writes beside the file even to read it. */
+static bool can_write(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[FS_PATH_MAX];
+    size_t n = slash ? (size_t)(slash - path) + 1 : 0;
+    if (n >= sizeof folder || access(path, W_OK) != 0)
+        return false;
+    snprintf(folder, sizeof folder, "%.*s.", (int)n, path);
+    return access(folder, W_OK) == 0;
+}
+
+/* file:PATH?mode=ro, what means something in a URI as %xx. Absolute, for
+ * file:a//b would name a host. */
+static char *uri_of(const char *path, const char *mode)
+{
+    char whole[FS_PATH_MAX];
+    if (!realpath(path, whole))
+        return NULL;
+    char *uri = malloc(3 * strlen(whole) + strlen(mode) + 16);
+    FS_ASSERT(uri);
+    char *at = uri + sprintf(uri, "file:");
+    for (const char *from = whole; *from; from++)
+        if (strchr("?#%", *from))
+            at += sprintf(at, "%%%02X", (unsigned char)*from);
+        else
+            *at++ = *from;
+    sprintf(at, "?%s", mode);
+    return uri;
+}
+
+static fs_status open_reading(const char *path, const char *mode, fs_err *err,
+                              store_db **out)
+{
+    int64_t version = 0;
+    store_db *db = calloc(1, sizeof *db);
+    FS_ASSERT(db);
+    db->path = strdup(path);
+    char *uri = uri_of(path, mode);
+    FS_ASSERT(db->path && uri);
+    int got = sqlite3_open_v2(uri, &db->sql,
+                              SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
+    free(uri);
+    fs_status status = got == SQLITE_OK ? read_owner(db, err, &version)
+                                        : store_sql_fault(db, "opening", err);
+    if (status == FS_OK && version < STORE_SCHEMA_VERSION)
+        status = fs_fail(err, FS_INVALID,
+                         "%s: schema version %lld is older than this "
+                         "program's %d and the file cannot be written",
+                         path, (long long)version, STORE_SCHEMA_VERSION);
+    if (status == FS_OK)
+        *out = db;
+    else
+        store_close(db);
+    return status;
+}
+
+fs_status store_open_reading(const char *path, fs_err *err, store_db **out,
+                             bool *read_only)
+{
+    fs_err first = {0};
+    *read_only = false;
+    if (access(path, F_OK) != 0 || can_write(path))
+        return store_open_existing(path, err, out);
+    *read_only = true;
+    /* What others have just written is seen where its log can be read. */
+    if (open_reading(path, "mode=ro", &first, out) == FS_OK)
+        return FS_OK;
+    return open_reading(path, "mode=ro&immutable=1", err, out);
+}
+
 void store_close(store_db *db)
 {
     if (!db)

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 
+#include <stdio.h>
 #include <string.h>
 
 fs_status store_cache_get(store_db *db, const char *key, fs_arena *arena,
@@ -107,16 +108,33 @@ fs_status store_timing_read(store_db *db, int64_t run, const plan *p,
     return FS_OK;
 }
 
-enum { MAX_COLUMNS = 256 };
+enum { MAX_COLUMNS = 256, BLOB_SHOWN = 32, BLOB_ROOM = 2 * BLOB_SHOWN + 40 };
+
+static const char *blob_text(sqlite3_stmt *statement, int i, char *out)
+{
+    const unsigned char *bytes = sqlite3_column_blob(statement, i);
+    int n = sqlite3_column_bytes(statement, i);
+    char *at = out + sprintf(out, "x'");
+    for (int k = 0; k < n && k < BLOB_SHOWN; k++)
+        at += sprintf(at, "%02x", bytes[k]);
+    if (n > BLOB_SHOWN)
+        sprintf(at, "..' (%d bytes)", n);
+    else
+        strcpy(at, "'");
+    return out;
+}
 
 static void hand_on_row(sqlite3_stmt *statement, store_row_fn *row, void *ctx)
 {
     const char *columns[MAX_COLUMNS], *values[MAX_COLUMNS];
+    char blobs[MAX_COLUMNS][BLOB_ROOM];
     int n = sqlite3_column_count(statement);
     n = n < MAX_COLUMNS ? n : MAX_COLUMNS;
     for (int i = 0; i < n; i++) {
         columns[i] = sqlite3_column_name(statement, i);
-        values[i] = (const char *)sqlite3_column_text(statement, i);
+        values[i] = sqlite3_column_type(statement, i) == SQLITE_BLOB
+                        ? blob_text(statement, i, blobs[i])
+                        : (const char *)sqlite3_column_text(statement, i);
     }
     row(ctx, n, columns, values);
 }

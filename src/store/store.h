@@ -13,6 +13,10 @@ typedef struct store_db store_db;
 fs_status store_open(const char *path, fs_err *err, store_db **out);
 /* Likewise, but a file that is not there is FS_INVALID and not created. */
 fs_status store_open_existing(const char *path, fs_err *err, store_db **out);
+/* For queries only: likewise, and a file, or a folder, that cannot be written
+ * is read as it stands; *read_only then. */
+fs_status store_open_reading(const char *path, fs_err *err, store_db **out,
+                             bool *read_only);
 void store_close(store_db *db);
 /* Likewise, and takes away a file that was made when it was opened and that
  * holds no run: what could not be begun leaves nothing. */
@@ -62,7 +66,8 @@ fs_status store_cache_get(store_db *db, const char *key, fs_arena *arena,
                           fs_err *err, const char **json);
 
 /* One SELECT, nothing else (no ATTACH, no PRAGMA): rows handed to `row` as
- * texts (NULL for SQL NULL). */
+ * texts (NULL for SQL NULL; a BLOB as x'00ff', cut after 32 bytes with its
+ * count: x'00ff..' (1234 bytes)). */
 typedef void store_row_fn(void *ctx, int n, const char *const *columns,
                           const char *const *values);
 fs_status store_query(store_db *db, const char *sql, store_row_fn *row,
