@@ -128,6 +128,83 @@ static void test_origin(const json_t *root)
     json_decref(copy);
 }
 
+/* A cluster file as `calibrate` writes it: with the host's name. */
+static void write_measured(double memory_bytes)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/datasets/clusters/cpu.json",
+             cli_env("FS_SRCDIR", "."));
+    json_t *file = json_load_file(path, 0, NULL);
+    json_t *node = json_object_get(file, "node");
+    json_t *device = json_object_get(file, "device");
+    json_object_set_new(device, "memory_bytes", json_real(memory_bytes));
+    json_t *cluster =
+        json_pack("{s:i, s:s, s:[{s:i, s:i, s:i, s:O, s:O, s:O}], s:O}",
+                  "version", 1, "host", "somewhere", "groups", "nodes", 1,
+                  "devices_per_node", 2, "cores_per_node", 2, "device", device,
+                  "inner", json_object_get(node, "inner"), "memory",
+                  json_object_get(node, "memory"), "outer",
+                  json_object_get(file, "outer"));
+    snprintf(path, sizeof path, "%s/mine.json", cli_scratch);
+    json_dump_file(cluster, path, 0);
+    json_decref(cluster);
+    json_decref(file);
+}
+
+static void test_measured(void)
+{
+    write_measured(1e9);
+    cli_answer *a = cli("plan zoo:mlp --cluster \"$D/mine.json\" --batch 8 "
+                        "--dp 2 -o \"$D/mp.json\"");
+    tap_equal_int(a->status, 0, "a plan for a measured cluster file");
+    tap_equal_int(cli("check \"$D/mp.json\"")->status, 0, "it is sound");
+    write_measured(300000);
+    a = cli("check \"$D/mp.json\"");
+    tap_ok(a->status == 2 && strstr(a->err, "mp.json is for cluster digest") &&
+               strstr(a->err, "mine.json has"),
+           "when the file has other figures the plan is refused, naming both");
+    cli_show(a);
+}
+
+static const char *digest_of_plan(const char *options)
+{
+    static char digest[4][32];
+    static int n;
+    cli_answer *a = cli("plan zoo:mlp --cluster 1x2:l4 --batch 8 --dp 2 "
+                        "--json %s",
+                        options);
+    snprintf(digest[n % 4], sizeof digest[0], "%s",
+             a->json ? text_of(a->json, "plan_digest") : "");
+    return digest[n++ % 4];
+}
+
+/* What decides a run decides the digest, and the database keeps each plan. */
+static void test_digests(void)
+{
+    const char *one = digest_of_plan("--lr 0.1 -o \"$D/one.json\"");
+    const char *two = digest_of_plan("--lr 0.2 -o \"$D/two.json\"");
+    const char *again = digest_of_plan("--lr 0.1 -o \"$D/again.json\"");
+    tap_ok(one[0] && strcmp(one, two) != 0, "another rate, another digest");
+    tap_equal_text(again, one, "the same plan in another file, the same");
+    cli_answer *a = cli("check \"$D/two.json\" --json");
+    tap_equal_text(a->json ? text_of(a->json, "plan_digest") : "", two,
+                   "read back it is the same");
+    a = cli("runs --json --sql \"SELECT json FROM plans WHERE json LIKE "
+            "'%%1x2:l4%%'\"");
+    tap_ok(strstr(a->out, "0.1") && strstr(a->out, "0.2"),
+           "the database keeps both");
+    char path[600];
+    snprintf(path, sizeof path, "%s/one.json", cli_scratch);
+    json_t *root = json_load_file(path, 0, NULL);
+    json_object_set_new(json_object_get(root, "origin"), "seed",
+                        json_integer(7));
+    save(root);
+    json_decref(root);
+    a = cli("check \"$D/edited.json\"");
+    tap_ok(a->status == 0 && strstr(a->out, "edited by hand"),
+           "another seed is noted as an edit");
+}
+
 int main(void)
 {
     char path[600];
@@ -142,6 +219,8 @@ int main(void)
     test_origin(root);
     test_roles(root);
     test_scratch(copy);
+    test_measured();
+    test_digests();
     json_decref(root);
     json_decref(copy);
     cli_end_scratch();

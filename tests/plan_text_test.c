@@ -82,14 +82,15 @@ static void test_round_trip(bench *b)
     plan_write(b->path, b->g, p, &origin, b->c, &err);
     tap_ok(strcmp(first, slurp(b->path, b->arena)) == 0,
            "written again it is the same text");
-    tap_ok(p->digest == plan_digest_of(b->g, b->p), "digests agree");
+    tap_ok(p->digest == plan_digest_of(b->g, b->p, &origin), "digests agree");
+    tap_ok(!p->edited, "what was written is not marked as edited");
     tap_equal_int(plan_check(b->g, b->c, p, b->arena, &report), FS_OK,
                   "what was read is sound");
     plan *other = hand_copy(b->p, b->arena);
     other->roles[0].registers[0].count++;
     other->roles[0].registers[0].offset =
         fs_new(b->arena, int64_t, other->roles[0].registers[0].count);
-    tap_ok(plan_digest_of(b->g, other) != p->digest,
+    tap_ok(plan_digest_of(b->g, other, &origin) != p->digest,
            "another plan has another digest");
 }
 
@@ -108,13 +109,188 @@ static void test_origin(bench *b)
     tap_equal_int(o.micro_batches, 4, "micro-batches come from the plan");
     tap_ok(o.n_binds == 2 && strcmp(o.binds[1], "seq=4") == 0, "binds");
     tap_ok(cluster == NULL, "a cluster with a spec is not stored");
+    plan_origin local = origin;
+    local.cluster = "local";
     b->c->host = "box";
-    plan_write(b->path, b->g, b->p, &origin, b->c, &err);
+    plan_write(b->path, b->g, b->p, &local, b->c, &err);
+    tap_equal_int(plan_read_origin(b->path, b->arena, &err, &o, &cluster),
+                  FS_OK, "the origin of a plan for `local` is read");
+    tap_ok(cluster && cluster->digest == b->c->digest,
+           "what was probed comes with the plan, digest and all");
+    local.cluster = "box.json";
+    plan_write(b->path, b->g, b->p, &local, b->c, &err);
     b->c->host = NULL;
     tap_equal_int(plan_read_origin(b->path, b->arena, &err, &o, &cluster),
-                  FS_OK, "the origin of a probed host is read");
-    tap_ok(cluster && cluster->digest == b->c->digest,
-           "a probed host's cluster comes with the plan, digest and all");
+                  FS_OK, "that of a plan for a probed host's file too");
+    tap_ok(cluster == NULL, "and the file has to be read again");
+    plan_write(b->path, b->g, b->p, &origin, b->c, &err);
+}
+
+static uint64_t digest_with(const bench *b, plan_origin o)
+{
+    return plan_digest_of(b->g, b->p, &o);
+}
+
+/* The digest stands for what is computed and predicted, not for where model
+ * and cluster lie: those have digests of their own. */
+static void test_digest(bench *b)
+{
+    uint64_t usual = digest_with(b, origin);
+#define WITH(field, value)                                                     \
+    (digest_with(b, (other = origin, other.field = (value), other)) != usual)
+    plan_origin other;
+    tap_ok(WITH(lr, 0.5) && WITH(weight_decay, 0.5) && WITH(momentum, 0.5) &&
+               WITH(beta1, 0.5) && WITH(beta2, 0.5) && WITH(epsilon, 0.5),
+           "digest: every figure of the optimizer counts");
+    tap_ok(WITH(seed, 43) && WITH(optimizer, "sgd") && WITH(loss, "") &&
+               WITH(params, "") && WITH(rewrite, false) && WITH(n_binds, 1) &&
+               WITH(batch, 64),
+           "digest: so does what makes the training graph");
+    tap_ok(WITH(iteration_s, 1) && WITH(sim_iteration_s, 1),
+           "digest: and what was predicted");
+    tap_ok(!WITH(model, "/elsewhere/mlp.onnx") &&
+               !WITH(cluster, "elsewhere.json"),
+           "digest: where model and cluster lie does not");
+#undef WITH
+    plan *p = fs_memdup(b->arena, b->p, sizeof *p);
+    plan_strategy s = *p->strategy;
+    p->strategy = &s;
+    s.schedule = "gpipe";
+    tap_ok(plan_digest_of(b->g, p, &origin) != usual,
+           "digest: the strategy counts");
+    p->strategy = b->p->strategy;
+    p->model_digest++;
+    tap_ok(plan_digest_of(b->g, p, &origin) != usual,
+           "digest: the model counts");
+    p->model_digest--;
+    p->cluster_digest++;
+    tap_ok(plan_digest_of(b->g, p, &origin) != usual,
+           "digest: the cluster counts");
+}
+
+/* `from` in the file replaced by `to`: both halves of reading. */
+static fs_status read_with(bench *b, const char *from, const char *to,
+                           fs_err *err, plan **p)
+{
+    const char *text = slurp(b->path, b->arena);
+    const char *at = strstr(text, from);
+    plan_origin o;
+    hw_cluster *cluster;
+    if (!at) {
+        printf("Bail out! the file has no %s\n", from);
+        exit(1);
+    }
+    spill(b->path, fs_printf(b->arena, "%.*s%s%s", (int)(at - text), text, to,
+                             at + strlen(from)));
+    *err = (fs_err){0};
+    fs_status status = plan_read_origin(b->path, b->arena, err, &o, &cluster);
+    if (status == FS_OK)
+        status = plan_read(b->path, b->g, b->c, b->arena, err, p);
+    spill(b->path, text);
+    return status;
+}
+
+static void test_edits(bench *b)
+{
+    static const char *const edits[][2] = {
+        {"\"weight_decay\": 0.0", "\"weight_decay\": 0.5"},
+        {"\"beta2\": 0.999", "\"beta2\": 0.5"},
+        {"\"seed\": 42", "\"seed\": 43"},
+        {"\"sim_iteration_s\": 0.25", "\"sim_iteration_s\": 0.5"},
+        {"\"schedule\": \"1f1b\"", "\"schedule\": \"gpipe\""}};
+    fs_err err;
+    plan *p = NULL;
+    for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
+        fs_status status = read_with(b, edits[i][0], edits[i][1], &err, &p);
+        tap_ok(status == FS_OK && p->edited, "%s is marked as edited",
+               edits[i][1]);
+    }
+    tap_ok(read_with(b, "\"lr\": 0.3", "\"lr\":  0.3", &err, &p) == FS_OK &&
+               !p->edited,
+           "another space is no edit");
+}
+
+static void test_ranges(bench *b)
+{
+    static const char *const edits[][3] = {
+        {"\"batch\": 32,\n  \"schedule\"", "\"batch\": 0,\n  \"schedule\"",
+         "strategy.batch is 0, the graph's is 32"},
+        {"\"batch\": 32,\n  \"schedule\"", "\"batch\": 33,\n  \"schedule\"",
+         "strategy.batch is 33, the graph's is 32"},
+        {"\"batch\": 32,\n  \"schedule\"",
+         "\"batch\": 4611686018427387904,\n  \"schedule\"",
+         "strategy.batch is 4611686018427387904, the graph's is 32"},
+        {"\"schedule\": \"1f1b\"", "\"schedule\": \"2f2b\"",
+         "strategy.schedule is \"2f2b\"; there are: 1f1b"},
+        {"\"weight_decay\": 0.0", "\"weight_decay\": -7",
+         "origin.weight_decay is -7"},
+        {"\"sim_iteration_s\": 0.25", "\"sim_iteration_s\": -5",
+         "origin.sim_iteration_s is -5"},
+        {"\"cluster\": \"1x4:hand\"", "\"cluster\": \"local\"",
+         "cluster is missing"},
+        {"\"strategy\": {", "\"cluster\": {}, \"strategy\": {",
+         "cluster stands in the file of a plan for 1x4:hand"}};
+    fs_err err;
+    plan *p;
+    for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
+        fs_status status = read_with(b, edits[i][0], edits[i][1], &err, &p);
+        tap_ok(status == FS_INVALID && strstr(err.text, edits[i][2]),
+               "refused: %s", err.text);
+    }
+}
+
+static fs_status read_root(bench *b, json_t *root, fs_err *err, plan **p)
+{
+    plan_origin o;
+    hw_cluster *cluster;
+    *err = (fs_err){0};
+    fs_json_save(root, b->path, err);
+    fs_status status = plan_read_origin(b->path, b->arena, err, &o, &cluster);
+    return status == FS_OK ? plan_read(b->path, b->g, b->c, b->arena, err, p)
+                           : status;
+}
+
+/* A key too many in this object and in all below; how many were accepted. Of a
+ * list the first and last items stand for all. */
+static int32_t count_accepted(bench *b, json_t *root, json_t *at, int32_t *n)
+{
+    fs_err err;
+    plan *p;
+    int32_t accepted = 0;
+    const char *key;
+    json_t *item;
+    if (json_is_object(at)) {
+        json_object_set_new(at, "extra", json_integer(1));
+        bool good = read_root(b, root, &err, &p) == FS_INVALID &&
+                    strstr(err.text, "extra is an unknown key");
+        json_object_del(at, "extra");
+        accepted += !good;
+        ++*n;
+        json_object_foreach(at, key, item) accepted +=
+            count_accepted(b, root, item, n);
+    }
+    size_t last = json_array_size(at);
+    for (size_t i = 0; i < last; i = i + 1 < last - 1 ? last - 1 : i + 1)
+        accepted += count_accepted(b, root, json_array_get(at, i), n);
+    return accepted;
+}
+
+static void test_keys(bench *b)
+{
+    fs_err err = {0};
+    json_t *root = NULL;
+    char *text = slurp(b->path, b->arena);
+    int32_t n = 0;
+    fs_json_load(b->path, &err, &root);
+    tap_equal_int(count_accepted(b, root, root, &n), 0,
+                  "an unknown key is refused in every kind of object");
+    tap_ok(n > 20, "objects of the file: %d", n);
+    plan *p = NULL;
+    json_object_del(root, "plan_digest");
+    tap_ok(read_root(b, root, &err, &p) == FS_OK && p->edited,
+           "a plan without a digest is marked as edited");
+    json_decref(root);
+    spill(b->path, text);
 }
 
 static void test_refusals(bench *b)
@@ -196,6 +372,10 @@ int main(void)
     bench b = make_bench();
     test_round_trip(&b);
     test_origin(&b);
+    test_digest(&b);
+    test_edits(&b);
+    test_ranges(&b);
+    test_keys(&b);
     test_refusals(&b);
     test_hostile(&b, seed);
     unlink(b.path);

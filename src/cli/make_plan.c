@@ -2,6 +2,7 @@
 #include "cli/make_plan.h"
 
 #include "base/clock.h"
+#include "cli/places.h"
 #include "cli/predict.h"
 #include "plan/schedule.h"
 #include "report/report.h"
@@ -472,7 +473,11 @@ static fs_status prove_and_tell(making *m, cost_model *cost, plan *lowered)
     m->origin.iteration_s = m->found.iteration_s;
     m->origin.sim_iteration_s = sim.iteration_s;
     m->origin.micro_batches = lowered->micro_batches;
-    FS_TRY(plan_write(c->args.output, p.model.graph, lowered, &m->origin,
+    lowered->digest = plan_digest_of(p.model.graph, lowered, &m->origin);
+    plan_origin stored = m->origin;
+    stored.model = cli_place_stored(c, c->args.output, stored.model);
+    stored.cluster = cli_place_stored(c, c->args.output, stored.cluster);
+    FS_TRY(plan_write(c->args.output, p.model.graph, lowered, &stored,
                       m->cluster, &c->err));
     FS_TRY(cli_digests(c, lowered->model_digest, lowered->cluster_digest,
                        lowered->digest));

@@ -58,8 +58,8 @@ typedef struct plan {
     plan_comm *comms;
     plan_channel *channels;
     uint64_t model_digest, cluster_digest;
-    uint64_t digest; /* of the JSON form: plan_digest */
-    bool edited;     /* the file it was read from bears another digest */
+    uint64_t digest; /* plan_digest_of */
+    bool edited;     /* the file it was read from bears another one, or none */
 } plan;
 
 typedef struct plan_lower_options {

@@ -1,6 +1,6 @@
 /* Text form of strategy and plan: JSON, stable field order. A plan file names
  * its model and cluster by spec and digest, so that a command can open it
- * alone; a probed host's cluster stands in the file itself. */
+ * alone; what `local` was when it was probed stands in the file itself. */
 #ifndef FS_PLAN_TEXT_H
 #define FS_PLAN_TEXT_H
 
@@ -16,6 +16,7 @@ typedef struct plan_origin {
     const char *params;    /* --params, or "" */
     bool rewrite;          /* graph rewrites at import */
     const char *optimizer; /* name */
+    /* -1: the usual one */
     double lr, weight_decay, momentum, beta1, beta2, epsilon;
     const char *cluster; /* spec */
     int64_t batch;
@@ -32,8 +33,8 @@ fs_status plan_write(const char *path, const ir_graph *graph, const plan *p,
                      const plan_origin *origin, const hw_cluster *cluster,
                      fs_err *err);
 
-/* First half of reading: version, origin, digests and, for a probed host, the
- * cluster as stored in the file. */
+/* First half of reading: version, origin, digests and, for `local`, the cluster
+ * as stored in the file; NULL when it has to be opened by its spec. */
 fs_status plan_read_origin(const char *path, fs_arena *arena, fs_err *err,
                            plan_origin *origin, hw_cluster **cluster);
 /* Second half, against the training graph made from the origin: every index
@@ -43,7 +44,10 @@ fs_status plan_read(const char *path, const ir_graph *graph,
                     const hw_cluster *cluster, fs_arena *arena, fs_err *err,
                     plan **out);
 
-/* Digest of the physical plan's JSON form. */
-uint64_t plan_digest_of(const ir_graph *graph, const plan *p);
+/* Digest of all that decides what a run computes and what was predicted: model,
+ * cluster, strategy, physical plan and, unless NULL (a plan just lowered),
+ * origin. Of model and cluster their own digests count, not where they lie. */
+uint64_t plan_digest_of(const ir_graph *graph, const plan *p,
+                        const plan_origin *origin);
 
 #endif

@@ -1,6 +1,7 @@
 #include "config.h"
 #include "plan/text_parts.h"
 
+#include <math.h>
 #include <string.h>
 
 static const char *const stream_names[] = {"compute", "comm", "load", "send",
@@ -45,7 +46,12 @@ json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
     return out;
 }
 
-static fs_status check_version(const fs_json *file, fs_err *err)
+bool plan_origin_is_local(const plan_origin *origin)
+{
+    return strcmp(origin->cluster, "local") == 0;
+}
+
+static fs_status check_head(const fs_json *file, fs_err *err)
 {
     const char *format;
     int64_t version;
@@ -61,7 +67,9 @@ static fs_status check_version(const fs_json *file, fs_err *err)
         return fs_fail(err, FS_INVALID,
                        "%s: plan format version %lld, this program reads %d",
                        file->file, (long long)version, PLAN_FORMAT_VERSION);
-    return FS_OK;
+    return PLAN_TEXT_KEYS(file, err, "format", "version", "model_digest",
+                          "cluster_digest", "plan_digest", "origin", "cluster",
+                          "strategy", "plan");
 }
 
 fs_status plan_text_load(const char *path, fs_err *err, json_t **root)
@@ -69,7 +77,7 @@ fs_status plan_text_load(const char *path, fs_err *err, json_t **root)
     json_t *loaded;
     FS_TRY(fs_json_load(path, err, &loaded));
     fs_json file = fs_json_root(path, loaded);
-    fs_status status = check_version(&file, err);
+    fs_status status = check_head(&file, err);
     if (status == FS_OK)
         *root = loaded;
     else
@@ -117,31 +125,90 @@ static fs_status read_binds(const fs_json *in, fs_arena *arena, fs_err *err,
     return FS_OK;
 }
 
-static fs_status read_origin(const fs_json *in, fs_arena *arena, fs_err *err,
-                             plan_origin *o)
+/* Seconds, a rate, a decay: finite and not negative; -1 for what has a usual
+ * value. */
+static fs_status read_real(const fs_json *in, const char *key, bool usual,
+                           fs_err *err, double *out)
 {
-    int64_t micro_batches, seed;
-    FS_TRY(fs_json_strdup(in, "model", arena, err, &o->model));
-    FS_TRY(fs_json_strdup(in, "loss", arena, err, &o->loss));
-    FS_TRY(fs_json_strdup(in, "params", arena, err, &o->params));
-    FS_TRY(fs_json_bool(in, "rewrite", err, &o->rewrite));
+    double value;
+    FS_TRY(fs_json_number(in, key, err, &value));
+    if (!(usual && value == -1) && !(isfinite(value) && value >= 0))
+        return fs_json_fail(in, key, err, "is %g, must be at least 0%s", value,
+                            usual ? ", or -1 for the usual one" : "");
+    *out = value;
+    return FS_OK;
+}
+
+static fs_status read_training(const fs_json *in, fs_arena *arena, fs_err *err,
+                               plan_origin *o)
+{
     FS_TRY(fs_json_strdup(in, "optimizer", arena, err, &o->optimizer));
-    FS_TRY(fs_json_number(in, "lr", err, &o->lr));
-    FS_TRY(fs_json_number(in, "weight_decay", err, &o->weight_decay));
-    FS_TRY(fs_json_number(in, "momentum", err, &o->momentum));
-    FS_TRY(fs_json_number(in, "beta1", err, &o->beta1));
-    FS_TRY(fs_json_number(in, "beta2", err, &o->beta2));
-    FS_TRY(fs_json_number(in, "epsilon", err, &o->epsilon));
-    FS_TRY(fs_json_strdup(in, "cluster", arena, err, &o->cluster));
-    FS_TRY(fs_json_int(in, "batch", 1, INT64_MAX, err, &o->batch));
+    FS_TRY(read_real(in, "lr", true, err, &o->lr));
+    FS_TRY(read_real(in, "weight_decay", true, err, &o->weight_decay));
+    FS_TRY(read_real(in, "momentum", true, err, &o->momentum));
+    FS_TRY(read_real(in, "beta1", true, err, &o->beta1));
+    FS_TRY(read_real(in, "beta2", true, err, &o->beta2));
+    return read_real(in, "epsilon", true, err, &o->epsilon);
+}
+
+static fs_status check_keys(const fs_json *in, fs_err *err)
+{
+    return PLAN_TEXT_KEYS(in, err, "model", "loss", "params", "rewrite",
+                          "optimizer", "lr", "weight_decay", "momentum",
+                          "beta1", "beta2", "epsilon", "cluster", "batch",
+                          "micro_batches", "binds", "seed", "iteration_s",
+                          "sim_iteration_s");
+}
+
+fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
+                                plan_origin *out)
+{
+    plan_origin o = {0};
+    int64_t micro_batches, seed;
+    FS_TRY(check_keys(in, err));
+    FS_TRY(fs_json_strdup(in, "model", arena, err, &o.model));
+    FS_TRY(fs_json_strdup(in, "loss", arena, err, &o.loss));
+    FS_TRY(fs_json_strdup(in, "params", arena, err, &o.params));
+    FS_TRY(fs_json_bool(in, "rewrite", err, &o.rewrite));
+    FS_TRY(read_training(in, arena, err, &o));
+    FS_TRY(fs_json_strdup(in, "cluster", arena, err, &o.cluster));
+    FS_TRY(fs_json_int(in, "batch", 1, INT64_MAX, err, &o.batch));
     FS_TRY(fs_json_int(in, "micro_batches", 1, PLAN_MAX_MICRO_BATCHES, err,
                        &micro_batches));
-    o->micro_batches = (int32_t)micro_batches;
-    FS_TRY(read_binds(in, arena, err, o));
+    o.micro_batches = (int32_t)micro_batches;
+    FS_TRY(read_binds(in, arena, err, &o));
     FS_TRY(fs_json_int(in, "seed", INT64_MIN, INT64_MAX, err, &seed));
-    o->seed = (uint64_t)seed;
-    FS_TRY(fs_json_number(in, "iteration_s", err, &o->iteration_s));
-    return fs_json_number(in, "sim_iteration_s", err, &o->sim_iteration_s);
+    o.seed = (uint64_t)seed;
+    FS_TRY(read_real(in, "iteration_s", false, err, &o.iteration_s));
+    FS_TRY(read_real(in, "sim_iteration_s", false, err, &o.sim_iteration_s));
+    *out = o;
+    return FS_OK;
+}
+
+/* The cluster that stands in the file: that of a live probe. */
+static fs_status read_stored(const fs_json *file, const plan_origin *origin,
+                             fs_arena *arena, fs_err *err, hw_cluster **out)
+{
+    bool has = fs_json_has(file, "cluster");
+    *out = NULL;
+    if (!origin->cluster[0])
+        return fs_json_fail(file, "origin.cluster", err,
+                            "is missing: which cluster the plan is for is not "
+                            "said");
+    if (has && !plan_origin_is_local(origin))
+        return fs_json_fail(file, "cluster", err,
+                            "stands in the file of a plan for %.200s: only "
+                            "that of `local` does",
+                            origin->cluster);
+    if (!has && plan_origin_is_local(origin))
+        return fs_json_fail(file, "cluster", err,
+                            "is missing: what `local` was when it was probed");
+    if (!has)
+        return FS_OK;
+    FS_TRY(hw_cluster_from_json(
+        file->file, json_object_get(file->value, "cluster"), arena, err, out));
+    (*out)->name = origin->cluster;
+    return FS_OK;
 }
 
 fs_status plan_read_origin(const char *path, fs_arena *arena, fs_err *err,
@@ -155,19 +222,11 @@ fs_status plan_read_origin(const char *path, fs_arena *arena, fs_err *err,
     fs_json file = fs_json_root(path, root);
     fs_status status = fs_json_object(&file, "origin", err, &in);
     if (status == FS_OK)
-        status = read_origin(&in, arena, err, &read);
-    if (status == FS_OK && fs_json_has(&file, "cluster"))
-        status = hw_cluster_from_json(path, json_object_get(root, "cluster"),
-                                      arena, err, &stored);
-    if (status == FS_OK && !stored && !read.cluster[0])
-        status = fs_fail(err, FS_INVALID,
-                         "%s: origin.cluster is missing: which cluster the "
-                         "plan is for is not said",
-                         path);
+        status = plan_origin_from_json(&in, arena, err, &read);
+    if (status == FS_OK)
+        status = read_stored(&file, &read, arena, err, &stored);
     json_decref(root);
     if (status == FS_OK) {
-        if (stored)
-            stored->name = read.cluster;
         *origin = read;
         *cluster = stored;
     }

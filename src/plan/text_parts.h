@@ -11,6 +11,16 @@ const char *plan_stream_kind_name(plan_stream_kind kind);
 const char *plan_bytes_kind_name(plan_bytes_kind kind);
 
 json_t *plan_origin_to_json(const plan_origin *origin, int32_t micro_batches);
+/* `in`: the object "origin". */
+fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
+                                plan_origin *out);
+/* Only a live probe's cluster is carried in the plan: a file can be read
+ * again. */
+bool plan_origin_is_local(const plan_origin *origin);
+
+/* FS_INVALID names a key of the object that is not listed. */
+#define PLAN_TEXT_KEYS(in, err, ...)                                           \
+    fs_json_keys((in), (const char *const[]){__VA_ARGS__, NULL}, (err))
 
 /* Loads a plan file and checks format and version; the caller owns *root. */
 fs_status plan_text_load(const char *path, fs_err *err, json_t **root);

@@ -1,4 +1,5 @@
 #include "config.h"
+#include "plan/schedule.h"
 #include "plan/text_parts.h"
 
 #include <stdlib.h>
@@ -11,6 +12,7 @@ typedef struct reading {
     fs_arena *arena;
     fs_err *err;
     fs_map nodes; /* name -> node */
+    plan_origin origin;
     plan_strategy *s;
     plan *p;
 } reading;
@@ -154,6 +156,7 @@ static fs_status read_stage(reading *r, const fs_json *in, plan_stage *stage)
     fs_json mesh;
     int32_t devices = r->cluster->n_devices;
     int64_t size = 1;
+    FS_TRY(PLAN_TEXT_KEYS(in, r->err, "mesh", "first_device"));
     FS_TRY(read_array(r, in, "mesh", IR_MAX_MESH, &mesh, &stage->mesh.n));
     FS_TRY(read_ints(r, &mesh, stage->mesh.n, devices + 1, stage->mesh.dim));
     FS_TRY(
@@ -180,6 +183,7 @@ static fs_status read_boxing(reading *r, const fs_json *in, int32_t v)
     FS_TRY(read_array(r, in, "boxing", edges, &list, &n));
     for (int32_t i = 0; i < n; i++) {
         FS_TRY(fs_json_item(&list, (size_t)i, r->err, &item));
+        FS_TRY(PLAN_TEXT_KEYS(&item, r->err, "slot", "path"));
         FS_TRY(read_i32(r, &item, "slot", 0, edges - 1, &slot));
         FS_TRY(
             read_array(r, &item, "path", PLAN_MAX_BOXING + 1, &path, &steps));
@@ -199,6 +203,7 @@ static fs_status read_node(reading *r, const fs_json *in, int32_t v)
     const char *name;
     fs_json list;
     int32_t n_in, n_out;
+    FS_TRY(PLAN_TEXT_KEYS(in, r->err, "name", "stage", "in", "out", "boxing"));
     FS_TRY(fs_json_text(in, "name", r->err, &name));
     if (strcmp(name, node->name) != 0)
         return fs_fail(r->err, FS_INVALID,
@@ -241,6 +246,8 @@ static fs_status read_strategy(reading *r, const fs_json *file)
     const char *schedule;
     int32_t n, m;
     FS_TRY(fs_json_object(file, "strategy", r->err, &in));
+    FS_TRY(PLAN_TEXT_KEYS(&in, r->err, "micro_batches", "batch", "schedule",
+                          "stages", "nodes"));
     FS_TRY(read_stages(r, &in));
     FS_TRY(read_i32(r, &in, "micro_batches", 1, PLAN_MAX_MICRO_BATCHES, &m));
     if (m != r->graph->micro_batches)
@@ -249,7 +256,15 @@ static fs_status read_strategy(reading *r, const fs_json *file)
                        in.file, m, r->graph->micro_batches);
     r->s->micro_batches = m;
     FS_TRY(fs_json_int(&in, "batch", 0, INT64_MAX, r->err, &r->s->batch));
+    if (r->s->batch != r->graph->batch)
+        return fs_json_fail(&in, "batch", r->err,
+                            "is %lld, the graph's is %lld",
+                            (long long)r->s->batch, (long long)r->graph->batch);
     FS_TRY(fs_json_text(&in, "schedule", r->err, &schedule));
+    if (!plan_schedule_find(schedule))
+        return fs_json_fail(&in, "schedule", r->err,
+                            "is \"%.40s\"; there are: %s", schedule,
+                            plan_schedule_names());
     r->s->schedule = fs_strdup(r->arena, schedule);
     FS_TRY(read_array(r, &in, "nodes", INT32_MAX - 1, &list, &n));
     if (n != r->graph->nodes.n)
@@ -307,6 +322,24 @@ static fs_status read_subject(const role_reading *x, const fs_json *in,
     return read_i32(r, in, "channel", 0, r->p->n_channels - 1, &t->channel);
 }
 
+/* What a task of its kind has, beside what all have. */
+static fs_status check_task_keys(const reading *r, const fs_json *in,
+                                 plan_task_kind kind)
+{
+#define EVERY "kind", "phase", "stream", "in", "out", "scratch_bytes"
+    switch (kind) {
+    case PLAN_COMPUTE:
+    case PLAN_LOAD:
+        return PLAN_TEXT_KEYS(in, r->err, EVERY, "node");
+    case PLAN_BOX:
+        return PLAN_TEXT_KEYS(in, r->err, EVERY, "tensor", "box", "axis",
+                              "from", "to", "bytes_in", "bytes_out", "comm");
+    default:
+        return PLAN_TEXT_KEYS(in, r->err, EVERY, "tensor", "sbp", "channel");
+    }
+#undef EVERY
+}
+
 static fs_status read_task(const role_reading *x, const fs_json *in,
                            plan_task *t)
 {
@@ -317,6 +350,7 @@ static fs_status read_task(const role_reading *x, const fs_json *in,
     FS_TRY(read_name(r, in, "phase", phases, &phase));
     t->kind = (plan_task_kind)kind;
     t->phase = (plan_phase)phase;
+    FS_TRY(check_task_keys(r, in, t->kind));
     FS_TRY(read_subject(x, in, t));
     FS_TRY(read_i32(r, in, "stream", 0, x->role->n_streams - 1, &t->stream));
     FS_TRY(read_array(r, in, "in", IR_MAX_IN, &list, &t->n_in));
@@ -352,6 +386,9 @@ static fs_status read_register(const role_reading *x, const fs_json *in,
 {
     reading *r = x->r;
     fs_json list;
+    FS_TRY(PLAN_TEXT_KEYS(in, r->err, "tensor", "sbp", "bytes", "offset",
+                          "per_step", "persistent", "own_memory", "producer",
+                          "consumers"));
     FS_TRY(read_tensor(r, in, &g->tensor));
     FS_TRY(read_sbp(r, in, "sbp", x->axes, &g->sbp));
     FS_TRY(read_bytes(r, in, "bytes", &g->bytes));
@@ -414,6 +451,8 @@ static fs_status read_streams(const role_reading *x, const fs_json *in)
     role->stream_scratch = fs_new(r->arena, int64_t, role->n_streams);
     for (int32_t i = 0; i < role->n_streams; i++) {
         FS_TRY(fs_json_item(&list, (size_t)i, r->err, &item));
+        FS_TRY(
+            PLAN_TEXT_KEYS(&item, r->err, "kind", "channel", "scratch_offset"));
         FS_TRY(read_name(r, &item, "kind", stream_kinds, &kind));
         role->streams[i].kind = (plan_stream_kind)kind;
         FS_TRY(read_i32(r, &item, "channel", -1, r->p->n_channels - 1,
@@ -436,6 +475,8 @@ static fs_status read_role_head(const role_reading *x, const fs_json *in)
     FS_TRY(read_bytes(r, in, "arena_bytes", &role->arena_bytes));
     FS_TRY(read_bytes(r, in, "bound_bytes", &role->bound_bytes));
     FS_TRY(fs_json_object(in, "bytes", r->err, &bytes));
+    FS_TRY(PLAN_TEXT_KEYS(&bytes, r->err, "param", "state", "const", "gradient",
+                          "activation", "scratch"));
     for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
         FS_TRY(read_bytes(r, &bytes, plan_bytes_kind_name((plan_bytes_kind)k),
                           &role->bytes[k]));
@@ -446,6 +487,9 @@ static fs_status read_role(reading *r, const fs_json *in, plan_role *role)
 {
     fs_json registers, tasks, item;
     role_reading x = {r, role, 0};
+    FS_TRY(PLAN_TEXT_KEYS(in, r->err, "stage", "first_rank", "n_ranks",
+                          "arena_bytes", "bound_bytes", "bytes", "slots",
+                          "streams", "registers", "tasks"));
     FS_TRY(read_i32(r, in, "stage", 0, r->s->n_stages - 1, &role->stage));
     x.axes = r->s->stages[role->stage].mesh.n;
     FS_TRY(read_role_head(&x, in));
@@ -476,6 +520,7 @@ static fs_status read_comms(reading *r, const fs_json *in)
     for (int32_t i = 0; i < p->n_comms; i++) {
         plan_comm *c = &p->comms[i];
         FS_TRY(fs_json_item(&list, (size_t)i, r->err, &item));
+        FS_TRY(PLAN_TEXT_KEYS(&item, r->err, "stage", "axis"));
         FS_TRY(read_i32(r, &item, "stage", 0, r->s->n_stages - 1, &c->stage));
         FS_TRY(read_i32(r, &item, "axis", 0, r->s->stages[c->stage].mesh.n - 1,
                         &c->axis));
@@ -485,6 +530,7 @@ static fs_status read_comms(reading *r, const fs_json *in)
     for (int32_t i = 0; i < p->n_channels; i++) {
         plan_channel *c = &p->channels[i];
         FS_TRY(fs_json_item(&list, (size_t)i, r->err, &item));
+        FS_TRY(PLAN_TEXT_KEYS(&item, r->err, "from_stage", "to_stage"));
         FS_TRY(read_i32(r, &item, "from_stage", 0, r->s->n_stages - 1,
                         &c->from_stage));
         FS_TRY(read_i32(r, &item, "to_stage", 0, r->s->n_stages - 1,
@@ -498,6 +544,8 @@ static fs_status read_physical(reading *r, const fs_json *file)
     fs_json in, list, item;
     plan *p = r->p;
     FS_TRY(fs_json_object(file, "plan", r->err, &in));
+    FS_TRY(PLAN_TEXT_KEYS(&in, r->err, "micro_batches", "comms", "channels",
+                          "roles"));
     FS_TRY(read_i32(r, &in, "micro_batches", r->s->micro_batches,
                     r->s->micro_batches, &p->micro_batches));
     FS_TRY(read_comms(r, &in));
@@ -514,46 +562,53 @@ static fs_status read_physical(reading *r, const fs_json *file)
 static fs_status check_digests(reading *r, const fs_json *file)
 {
     plan *p = r->p;
-    fs_json origin;
-    const char *model, *cluster;
     char a[17], b[17];
     FS_TRY(plan_text_digest(file, "model_digest", r->err, &p->model_digest));
     FS_TRY(
         plan_text_digest(file, "cluster_digest", r->err, &p->cluster_digest));
-    FS_TRY(fs_json_object(file, "origin", r->err, &origin));
-    FS_TRY(fs_json_text(&origin, "model", r->err, &model));
-    FS_TRY(fs_json_text(&origin, "cluster", r->err, &cluster));
     if (p->model_digest != r->graph->digest) {
         fs_hex(p->model_digest, a);
         fs_hex(r->graph->digest, b);
         return fs_fail(r->err, FS_INVALID,
                        "plan %s is for model digest %s, but %s now has %s",
-                       file->file, a, model, b);
+                       file->file, a, r->origin.model, b);
     }
     if (p->cluster_digest != r->cluster->digest) {
         fs_hex(p->cluster_digest, a);
         fs_hex(r->cluster->digest, b);
         return fs_fail(r->err, FS_INVALID,
                        "plan %s is for cluster digest %s, but %s has %s",
-                       file->file, a, cluster, b);
+                       file->file, a, r->origin.cluster, b);
     }
+    return FS_OK;
+}
+
+/* Does the file's own digest tell another content, or none? */
+static fs_status compare_digest(reading *r, const fs_json *file)
+{
+    plan *p = r->p;
+    uint64_t stored;
+    p->digest = plan_digest_of(r->graph, p, &r->origin);
+    p->edited = true;
+    if (!fs_json_has(file, "plan_digest"))
+        return FS_OK;
+    FS_TRY(plan_text_digest(file, "plan_digest", r->err, &stored));
+    p->edited = stored != p->digest;
     return FS_OK;
 }
 
 static fs_status read_plan(reading *r, const fs_json *file)
 {
+    fs_json origin;
+    FS_TRY(fs_json_object(file, "origin", r->err, &origin));
+    FS_TRY(plan_origin_from_json(&origin, r->arena, r->err, &r->origin));
     FS_TRY(check_digests(r, file));
     for (int32_t v = 0; v < r->graph->nodes.n; v++)
         *fs_map_at(&r->nodes, r->graph->nodes.at[v].name) = v;
     FS_TRY(read_strategy(r, file));
     r->p->strategy = r->s;
     FS_TRY(read_physical(r, file));
-    r->p->digest = plan_digest_of(r->graph, r->p);
-    uint64_t stored = r->p->digest;
-    if (fs_json_has(file, "plan_digest"))
-        FS_TRY(plan_text_digest(file, "plan_digest", r->err, &stored));
-    r->p->edited = stored != r->p->digest;
-    return FS_OK;
+    return compare_digest(r, file);
 }
 
 fs_status plan_read(const char *path, const ir_graph *graph,

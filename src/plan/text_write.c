@@ -226,21 +226,29 @@ static json_t *physical_of(const writing *w)
     return out;
 }
 
-static uint64_t digest_of(const plan *p, const json_t *physical)
+static uint64_t hash_json(uint64_t seed, json_t *value)
 {
-    char *text = json_dumps(physical, JSON_COMPACT);
-    uint64_t digest = text ? fs_hash_text(p->model_digest, text) : 0;
+    char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    uint64_t digest = text ? fs_hash_text(seed, text) : 0;
     free(text);
+    json_decref(value);
     return digest;
 }
 
-uint64_t plan_digest_of(const ir_graph *graph, const plan *p)
+uint64_t plan_digest_of(const ir_graph *graph, const plan *p,
+                        const plan_origin *origin)
 {
     writing w = {graph, p};
-    json_t *physical = physical_of(&w);
-    uint64_t digest = digest_of(p, physical);
-    json_decref(physical);
-    return digest;
+    uint64_t both[2] = {p->model_digest, p->cluster_digest};
+    uint64_t digest = fs_hash(0, both, sizeof both);
+    if (origin) {
+        json_t *said = plan_origin_to_json(origin, p->micro_batches);
+        json_object_del(said, "model");
+        json_object_del(said, "cluster");
+        digest = hash_json(digest, said);
+    }
+    digest = hash_json(digest, strategy_of(&w));
+    return hash_json(digest, physical_of(&w));
 }
 
 /* JSON holds UTF-8 only; a name that is not cannot be written. */
@@ -269,17 +277,17 @@ fs_status plan_write(const char *path, const ir_graph *graph, const plan *p,
 {
     writing w = {graph, p};
     FS_TRY(check_names(path, graph, err));
-    json_t *root = json_object(), *physical = physical_of(&w);
+    json_t *root = json_object();
     fs_json_set_text(root, "format", PLAN_FORMAT_NAME);
     fs_json_set_int(root, "version", PLAN_FORMAT_VERSION);
     set_hex(root, "model_digest", p->model_digest);
     set_hex(root, "cluster_digest", p->cluster_digest);
-    set_hex(root, "plan_digest", digest_of(p, physical));
+    set_hex(root, "plan_digest", plan_digest_of(graph, p, origin));
     set(root, "origin", plan_origin_to_json(origin, p->micro_batches));
-    if (cluster->host)
+    if (plan_origin_is_local(origin))
         set(root, "cluster", hw_cluster_to_json(cluster));
     set(root, "strategy", strategy_of(&w));
-    set(root, "plan", physical);
+    set(root, "plan", physical_of(&w));
     fs_status status = fs_json_save(root, path, err);
     json_decref(root);
     return status;
