@@ -40,6 +40,56 @@ static void test_limits(void)
     }
 }
 
+#define SMALL "zoo:mlp,layers=2,hidden=32"
+#define PAIR "--cluster 1x2:cpu --batch 8"
+
+static cli_answer *search_within(json_int_t limit)
+{
+    return cli("search " SMALL " " PAIR " --fix micro-batches=1 --memory %lld "
+               "--time-limit 8 -o \"$D/small.json\" --json",
+               (long long)limit);
+}
+
+/* The least arena among the usual recipes. */
+static json_int_t least_recipe(void)
+{
+    static const char *const recipes[] = {
+        "--dp 2", "--dp 2 --zero 1", "--dp 2 --zero 3", "--tp 2", "--pp 2"};
+    json_int_t least = 0;
+    for (size_t k = 0; k < sizeof recipes / sizeof recipes[0]; k++) {
+        cli_answer *a =
+            cli("plan " SMALL " " PAIR " %s -o \"$D/recipe.json\" --json",
+                recipes[k]);
+        json_int_t bytes = largest_peak(a);
+        if (a->status == 0 && (least == 0 || bytes < least))
+            least = bytes;
+    }
+    return least;
+}
+
+/* Always a byte less than the last plan takes, until none is found. */
+static void test_descent(void)
+{
+    enum { STEPS = 40 };
+    json_int_t least = (json_int_t)1 << 30;
+    int32_t steps = 0, within = 0;
+    cli_answer *a = search_within(least);
+    while (a->status == 0 && steps++ < STEPS) {
+        within += largest_peak(a) <= least - (steps > 1);
+        least = largest_peak(a);
+        a = search_within(least - 1);
+    }
+    printf("# %lld bytes after %d steps\n", (long long)least, steps);
+    tap_ok(steps > 1 && steps < STEPS && within == steps,
+           "each plan keeps within its limit");
+    tap_ok(a->status == 1 && strstr(a->err, "memory"),
+           "a byte below the smallest plan: refused with status 1");
+    a = search_within(least);
+    tap_ok(a->status == 0 && largest_peak(a) == least,
+           "exactly the smallest plan's bytes: found again");
+    tap_ok(least <= least_recipe(), "no recipe's plan is smaller");
+}
+
 static void refused(const char *options, const char *says)
 {
     cli_answer *a =
@@ -53,6 +103,7 @@ int main(void)
 {
     cli_begin_scratch("cli_memory_test");
     test_limits();
+    test_descent();
     refused("--batch 7 --dp 2 --tp 2", "does not divide over dp=2");
     refused("--batch 2 --dp 4", "does not divide over dp=4");
     refused("--batch 8 --dp 4 --micro-batches 4", "does not divide over dp=4");

@@ -145,7 +145,6 @@ static bool random_strategy(const ir_graph *g, const cost_model *model,
 
 typedef struct pieces {
     double micro[2], step[2];
-    int64_t bytes[2];
 } pieces;
 
 static void add_edge(const ir_graph *g, const cost_model *model,
@@ -180,7 +179,6 @@ static pieces add_pieces(const ir_graph *g, const cost_model *model,
                          const plan_strategy *s)
 {
     pieces out = {0};
-    ir_uses uses = ir_graph_uses(g, arena);
     for (int32_t v = 0; v < s->n_nodes; v++) {
         int32_t i = s->stage_of[v];
         const cost_model *micro =
@@ -192,12 +190,6 @@ static pieces add_pieces(const ir_graph *g, const cost_model *model,
             out.step[i] += seconds;
         else
             out.micro[i] += seconds;
-        plan_slot slots[64];
-        plan_schedule_find(s->schedule)(i, s->n_stages, s->micro_batches,
-                                        slots);
-        out.bytes[i] += cost_node_bytes(
-            g, &uses, v, &s->sig[v], stage_at(s, v),
-            plan_schedule_in_flight(slots, 2 * s->micro_batches));
         for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
             add_edge(g, model, s, v, e - s->first_edge[v], &out);
     }
@@ -249,8 +241,36 @@ static bool trees_agree(const cost_summary *s, int32_t m)
 }
 
 typedef struct counts {
-    int32_t tried, time, bytes, trees, two_stages, micro;
+    int32_t tried, time, lowered, fits, near, trees, two_stages, micro;
 } counts;
+
+/* The estimate is of what the lowered plan holds at once at some moments. */
+static void compare_arenas(const ir_graph *g, const hw_cluster *c,
+                           const plan_strategy *s, const cost_summary *summary,
+                           counts *n)
+{
+    plan_lower_options options = plan_lower_defaults();
+    fs_err err = {0};
+    plan *p;
+    bool below = true, near_it = true;
+    if (plan_lower(g, c, s, &options, arena, &err, &p) != FS_OK) {
+        printf("# %s\n", err.text);
+        return;
+    }
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        const plan_role *role = &p->roles[r];
+        int64_t bytes = summary->peak_bytes[role->stage];
+        below &= bytes <= role->bound_bytes;
+        near_it &= 2 * bytes >= role->arena_bytes;
+        if (bytes > role->bound_bytes)
+            printf("# stage %d of %d, %d micro-batches, %s: %lld of %lld\n",
+                   role->stage, s->n_stages, s->micro_batches, s->schedule,
+                   (long long)bytes, (long long)role->bound_bytes);
+    }
+    n->lowered++;
+    n->fits += below;
+    n->near += near_it;
+}
 
 static void try_one(counts *n)
 {
@@ -274,9 +294,7 @@ static void try_one(counts *n)
         if (cost_strategy(model, g, s, arena, &err, &summary) == FS_OK) {
             pieces p = add_pieces(g, model, s);
             n->time += near(summary.iteration_s, iteration_of(&p, m));
-            n->bytes +=
-                summary.peak_bytes[0] == p.bytes[0] &&
-                (s->n_stages == 1 || summary.peak_bytes[1] == p.bytes[1]);
+            compare_arenas(g, c, s, &summary, n);
             n->trees += trees_agree(&summary, m);
         } else {
             printf("# %s\n", err.text);
@@ -296,7 +314,10 @@ static void test_additive(void)
            n.tried, n.two_stages, n.micro);
     tap_ok(n.tried >= CASES / 10, "random strategies are found");
     tap_equal_int(n.time, n.tried, "the formula is the sum of its pieces");
-    tap_equal_int(n.bytes, n.tried, "memory is the sum of its pieces");
+    tap_ok(n.lowered >= n.tried / 2, "most of them are lowered");
+    tap_equal_int(n.fits, n.lowered, "memory is at most what a plan holds");
+    printf("# memory is at least half the arena in %d of %d\n", n.near,
+           n.lowered);
     tap_equal_int(n.trees, n.tried, "the trees add up to the figures");
 }
 
@@ -314,41 +335,15 @@ static void test_one_device(void)
              "one stage: m t + u");
     const plan_breakdown *stage = &whole.memory.child[0];
     tap_equal_text(stage->child[0].name, "parameters", "memory: parameters");
-    bytes = 2 * 4.0 * (32 * 32 + 32 + 32);
-    tap_near(stage->child[0].value, bytes, 0, "parameters: 4 bytes each");
+    bytes = 2 * (4.0 * 32 * 32 + 2 * PLAN_ALIGN);
+    tap_near(stage->child[0].value, bytes, 0,
+             "parameters: 4 bytes each, aligned");
     tap_near(stage->child[1].value, 2 * bytes, 0,
              "adamw's state: twice the parameters");
     s->stages[0].first_device = 4;
     tap_ok(cost_strategy(model, g, s, arena, &err, &whole) == FS_INVALID,
            "a stage beyond the cluster is refused");
     printf("# %s\n", err.text);
-    ir_graph_destroy(g);
-}
-
-static int64_t bytes_of(const ir_graph *g, ir_op_kind op, int32_t in_flight)
-{
-    static const ir_nd_sig whole;
-    plan_stage stage = {.mesh = {0, {0}}};
-    ir_uses uses = ir_graph_uses(g, arena);
-    int32_t v = 0;
-    while (v < g->nodes.n && g->nodes.at[v].op != op)
-        v++;
-    FS_ASSERT(v < g->nodes.n);
-    return cost_node_bytes(g, &uses, v, &whole, &stage, in_flight);
-}
-
-static void test_bytes(void)
-{
-    ir_graph *g = make_graph(1, 4);
-    tap_equal_int(bytes_of(g, IR_OP_matmul, 3), 3 * 16 * 32 * 4,
-                  "what backward reads: once per micro-batch in flight");
-    tap_equal_int(bytes_of(g, IR_OP_gelu_grad, 3), 0,
-                  "what backward makes for a moment: nothing");
-    tap_equal_int(bytes_of(g, IR_OP_accumulate, 3), 32 * 4,
-                  "a gradient that is accumulated: once");
-    tap_equal_int(bytes_of(g, IR_OP_variable, 3), 32 * 32 * 4,
-                  "a variable: once");
-    tap_equal_int(bytes_of(g, IR_OP_adam, 3), 0, "an update: in place");
     ir_graph_destroy(g);
 }
 
@@ -427,7 +422,6 @@ int main(void)
     seed = tap_seed(20241);
     test_additive();
     test_one_device();
-    test_bytes();
     test_bad_path();
     test_timing();
     fs_arena_destroy(arena);

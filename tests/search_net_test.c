@@ -11,6 +11,9 @@ enum { NETS = 400, MAX_NODES = 8 };
 typedef struct recipe {
     int32_t nodes, values, stages, micro_batches;
     double density, forbidden, ties;
+    int32_t moments;   /* limits per stage */
+    double node_loads; /* share of nodes and edges that load a limit */
+    double edge_loads;
 } recipe;
 
 static double draw_cost(uint64_t *rng, const recipe *shape)
@@ -22,6 +25,26 @@ static double draw_cost(uint64_t *rng, const recipe *shape)
     return 1e-3 * fs_rand_unit(rng);
 }
 
+/* Bytes for some limits; an edge may load those of any stage. */
+static search_load *draw_loads(uint64_t *rng, const recipe *shape,
+                               int32_t stage, double share, int32_t cells,
+                               int32_t *n, fs_arena *arena)
+{
+    int32_t limits = shape->stages * shape->moments;
+    search_load *loads = fs_new(arena, search_load, limits);
+    *n = 0;
+    for (int32_t k = 0; k < limits; k++) {
+        if ((stage >= 0 && k / shape->moments != stage) ||
+            fs_rand_unit(rng) >= share)
+            continue;
+        int64_t *bytes = fs_new(arena, int64_t, cells);
+        for (int32_t s = 0; s < cells; s++)
+            bytes[s] = fs_rand_below(rng, 3) ? fs_rand_below(rng, 1000000) : 0;
+        loads[(*n)++] = (search_load){k, bytes};
+    }
+    return loads;
+}
+
 static search_net *draw_net(uint64_t *rng, const recipe *shape, fs_arena *arena)
 {
     search_net *net = fs_new(arena, search_net, 1);
@@ -31,18 +54,18 @@ static search_net *draw_net(uint64_t *rng, const recipe *shape, fs_arena *arena)
     net->micro_batches = shape->micro_batches;
     net->nodes = fs_new(arena, search_net_node, n);
     net->edges = fs_new(arena, search_net_edge, n * n);
-    net->limit_bytes = fs_new(arena, int64_t, shape->stages);
+    net->n_limits = shape->stages * shape->moments;
+    net->limit_bytes = fs_new(arena, int64_t, net->n_limits);
     for (int32_t i = 0; i < n; i++) {
         search_net_node *node = &net->nodes[i];
         node->n = 1 + (int32_t)fs_rand_below(rng, shape->values);
         node->stage = (int32_t)fs_rand_below(rng, shape->stages);
         node->per_step = fs_rand_below(rng, 3) == 0;
         node->cost = fs_new(arena, double, node->n);
-        node->bytes = fs_new(arena, int64_t, node->n);
-        for (int32_t s = 0; s < node->n; s++) {
+        for (int32_t s = 0; s < node->n; s++)
             node->cost[s] = draw_cost(rng, shape);
-            node->bytes[s] = fs_rand_below(rng, 1000000);
-        }
+        node->loads = draw_loads(rng, shape, node->stage, shape->node_loads,
+                                 node->n, &node->n_loads, arena);
     }
     for (int32_t u = 0; u < n; u++)
         for (int32_t v = u + 1; v < n; v++) {
@@ -57,30 +80,46 @@ static search_net *draw_net(uint64_t *rng, const recipe *shape, fs_arena *arena)
                                       .cost = fs_new(arena, double, cells)};
             for (int32_t k = 0; k < cells; k++)
                 edge->cost[k] = draw_cost(rng, shape);
+            edge->loads = draw_loads(rng, shape, -1, shape->edge_loads, cells,
+                                     &edge->n_loads, arena);
         }
     return net;
 }
 
-/* Between the least and the most bytes of each stage; sometimes too little. */
+/* Adds the least and the most that a node or an edge loads a limit with. */
+static void add_range(const search_load *loads, int32_t n_loads, int32_t limit,
+                      int32_t cells, int64_t range[2])
+{
+    for (int32_t k = 0; k < n_loads; k++) {
+        if (loads[k].limit != limit)
+            continue;
+        int64_t least = INT64_MAX, most = 0;
+        for (int32_t s = 0; s < cells; s++) {
+            least = loads[k].bytes[s] < least ? loads[k].bytes[s] : least;
+            most = loads[k].bytes[s] > most ? loads[k].bytes[s] : most;
+        }
+        range[0] += least;
+        range[1] += most;
+    }
+}
+
+/* Between the least and the most bytes of each limit; sometimes too little. */
 static void draw_limits(uint64_t *rng, search_net *net, bool binding)
 {
-    double tight = 0.9 * fs_rand_unit(rng);
-    for (int32_t i = 0; i < net->n_stages; i++) {
-        int64_t low = 0, high = 0;
-        for (int32_t k = 0; k < net->n_nodes; k++) {
-            const search_net_node *node = &net->nodes[k];
-            int64_t least = INT64_MAX, most = 0;
-            for (int32_t s = 0; s < node->n && node->stage == i; s++) {
-                least = node->bytes[s] < least ? node->bytes[s] : least;
-                most = node->bytes[s] > most ? node->bytes[s] : most;
-            }
-            if (node->stage == i) {
-                low += least;
-                high += most;
-            }
+    double tight = 0.2 + 0.7 * fs_rand_unit(rng);
+    for (int32_t i = 0; i < net->n_limits; i++) {
+        int64_t range[2] = {0, 0};
+        for (int32_t k = 0; k < net->n_nodes; k++)
+            add_range(net->nodes[k].loads, net->nodes[k].n_loads, i,
+                      net->nodes[k].n, range);
+        for (int32_t e = 0; e < net->n_edges; e++) {
+            const search_net_edge *edge = &net->edges[e];
+            add_range(edge->loads, edge->n_loads, i,
+                      net->nodes[edge->u].n * net->nodes[edge->v].n, range);
         }
         net->limit_bytes[i] =
-            binding ? low + (int64_t)(tight * (double)(high - low)) - 10
+            binding ? range[0] +
+                          (int64_t)(tight * (double)(range[1] - range[0])) - 10
                     : INT64_MAX;
         if (binding && fs_rand_below(rng, 8))
             net->limit_bytes[i] += 10;
@@ -98,6 +137,9 @@ static recipe draw_shape(uint64_t *rng)
         .density = 0.2 + 0.8 * fs_rand_unit(rng),
         .forbidden = forbidden[fs_rand_below(rng, 4)],
         .ties = fs_rand_below(rng, 3) == 0 ? 1 : 0,
+        .moments = 1 + (int32_t)fs_rand_below(rng, 3),
+        .node_loads = fs_rand_unit(rng),
+        .edge_loads = fs_rand_below(rng, 3) ? fs_rand_unit(rng) : 0,
     };
 }
 
@@ -108,7 +150,7 @@ static bool same(double a, double b)
 
 /* One line per engine's failure; the counts are the facts tested. */
 typedef struct tally {
-    int nets, infeasible, binding, solved;
+    int nets, infeasible, binding, solved, by_edges;
     int bad_status, bad_cost, bad_bound, bad_claim, bad_greedy;
 } tally;
 
@@ -153,14 +195,30 @@ static void judge(tally *t, const search_net *net, bool reduce, fs_arena *arena)
 
 static void report(const tally *t, const char *what)
 {
-    printf("# %s: %d nets, %d with a memory limit, %d infeasible\n", what,
-           t->nets, t->binding, t->infeasible);
+    printf("# %s: %d nets, %d with memory limits, %d infeasible, %d decided by "
+           "the bytes of edges\n",
+           what, t->nets, t->binding, t->infeasible, t->by_edges);
     tap_equal_int(t->bad_status, 0, "%s: all agree on what is feasible", what);
     tap_equal_int(t->bad_cost, 0, "%s: ilp equals exhaustive", what);
     tap_equal_int(t->bad_bound, 0, "%s: bounds are proven and sharp", what);
     tap_equal_int(t->bad_claim, 0, "%s: claims are what they cost", what);
     tap_equal_int(t->bad_greedy, 0, "%s: greedy is never better", what);
     tap_ok(t->solved > t->nets / 2, "%s: most nets have a solution", what);
+    tap_ok(t->by_edges > 0, "%s: bytes of edges decide some", what);
+}
+
+/* Would the optimum be another one without the bytes of edges? */
+static bool edges_decide(const search_net *net, fs_arena *arena)
+{
+    fs_status with, without;
+    search_net bare = *net;
+    bare.edges =
+        fs_memdup(arena, net->edges, (size_t)net->n_edges * sizeof *net->edges);
+    for (int32_t e = 0; e < net->n_edges; e++)
+        bare.edges[e].n_loads = 0;
+    search_solution a = run("exhaustive", net, true, arena, &with);
+    search_solution b = run("exhaustive", &bare, true, arena, &without);
+    return with != without || (with == FS_OK && !same(a.cost, b.cost));
 }
 
 static void compare(uint64_t seed, bool reduce, int nets, const char *what)
@@ -171,9 +229,10 @@ static void compare(uint64_t seed, bool reduce, int nets, const char *what)
         uint64_t rng = fs_mix(seed + (uint64_t)i);
         recipe shape = draw_shape(&rng);
         search_net *net = draw_net(&rng, &shape, arena);
-        draw_limits(&rng, net, i % 3 == 0);
-        t.binding += i % 3 == 0;
+        draw_limits(&rng, net, i % 2 == 0);
+        t.binding += i % 2 == 0;
         judge(&t, net, reduce, arena);
+        t.by_edges += edges_decide(net, arena);
         fs_arena_destroy(arena);
     }
     report(&t, what);
@@ -187,7 +246,7 @@ static void agree(uint64_t seed)
     for (int i = 0; i < N; i++) {
         fs_arena *arena = fs_arena_create();
         uint64_t rng = fs_mix(seed + 1000 + (uint64_t)i);
-        recipe shape = {14, 5, 1 + i % 2, 4, 0.25, 0.05, 0};
+        recipe shape = {14, 5, 1 + i % 2, 4, 0.25, 0.05, 0, 2, 0.7, 0.5};
         search_net *net = draw_net(&rng, &shape, arena);
         draw_limits(&rng, net, i % 3 == 0);
         fs_status with, without;

@@ -185,53 +185,35 @@ plan_breakdown cost_time_tree(const cost_sum *sum, const cost_summary *s)
     return out;
 }
 
-static plan_breakdown bytes_tree(const cost_sum *sum, const double *bytes,
-                                 int32_t stage, int32_t in_flight)
+static plan_breakdown bytes_tree(const cost_sum *sum, int32_t stage)
 {
     static const char *const names[PLAN_BYTES_KINDS] = {
         "parameters", "optimizer state", "constants",
         "gradients",  "activations",     "scratch"};
+    int64_t bytes[PLAN_BYTES_KINDS];
     plan_breakdown out = {.name = stage_name(sum, stage)};
     out.child = fs_new(sum->arena, plan_breakdown, PLAN_BYTES_KINDS);
+    cost_sum_bytes(sum, sum->fullest[stage], bytes);
     for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++) {
         if (bytes[k] <= 0)
             continue;
-        plan_breakdown kind = {.name = names[k], .value = bytes[k]};
+        plan_breakdown kind = {.name = names[k], .value = (double)bytes[k]};
         if (k == PLAN_BYTES_ACTIVATION)
-            kind.note =
-                fs_printf(sum->arena, "%d micro-batches in flight", in_flight);
-        out.value += bytes[k];
+            kind.note = fs_printf(sum->arena, "%d micro-batches in flight",
+                                  cost_memory_in_flight(sum->memory)[stage]);
+        out.value += kind.value;
         out.child[out.n++] = kind;
     }
     return out;
 }
 
-/* All outputs of a node are of one kind: that of its first. */
-static plan_bytes_kind node_kind(const ir_graph *graph, int32_t v)
-{
-    const ir_node *node = &graph->nodes.at[v];
-    return node->n_out ? cost_output_kind(graph, node->out[0])
-                       : PLAN_BYTES_ACTIVATION;
-}
-
 plan_breakdown cost_memory_tree(const cost_sum *sum, const cost_summary *s)
 {
-    const plan_strategy *strategy = sum->strategy;
-    double(*bytes)[PLAN_BYTES_KINDS] =
-        fs_alloc(sum->arena, (size_t)s->n_stages, sizeof *bytes);
-    ir_uses uses = ir_graph_uses(sum->graph, sum->arena);
-    const int32_t *in_flight = cost_in_flight(strategy, sum->arena);
     plan_breakdown out = {.name = "memory per device, the fullest stage",
                           .n = s->n_stages};
-    for (int32_t v = 0; v < strategy->n_nodes; v++) {
-        int32_t i = strategy->stage_of[v];
-        bytes[i][node_kind(sum->graph, v)] +=
-            (double)cost_node_bytes(sum->graph, &uses, v, &strategy->sig[v],
-                                    &strategy->stages[i], in_flight[i]);
-    }
     out.child = fs_new(sum->arena, plan_breakdown, s->n_stages);
     for (int32_t i = 0; i < s->n_stages; i++) {
-        out.child[i] = bytes_tree(sum, bytes[i], i, in_flight[i]);
+        out.child[i] = bytes_tree(sum, i);
         out.value = fmax(out.value, out.child[i].value);
     }
     return out;

@@ -53,8 +53,8 @@ typedef struct cost_summary {
     double iteration_s;
     int32_t n_stages;
     double *micro_s, *step_s; /* [n_stages] */
-    int64_t *peak_bytes;      /* [n_stages] estimate before lowering; an upper
-                                 bound of the plan's arena is not promised */
+    int64_t *peak_bytes;      /* [n_stages] estimate before lowering: the most
+                                 of the moments of memory.h */
     plan_breakdown time;      /* stages -> phases -> op classes, boxing kinds */
     plan_breakdown memory;    /* stages -> kinds */
 } cost_summary;
@@ -65,9 +65,7 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
 /* Additive pieces of the formula, so that search adds the same numbers:
  * node (a stage's compute, per firing), edge (boxing + move; INFINITY when no
  * path), both under the model that their kind wants (cost_model_for), whether
- * each counts per micro-batch or per step, and the bytes a node keeps (pieces
- * of variables, gradients and what backward reads, the latter times the
- * micro-batches in flight). */
+ * each counts per micro-batch or per step. Bytes: memory.h. */
 double cost_node_seconds(const cost_model *model, const ir_graph *graph,
                          int32_t node, const ir_nd_sig *sig,
                          const plan_stage *stage);
@@ -84,9 +82,6 @@ double cost_path_seconds(const cost_model *model, const ir_tensor *tensor,
 double cost_move_seconds(const cost_model *model, const ir_tensor *tensor,
                          const plan_stage *from, const plan_stage *to,
                          const ir_nd_sbp *arrives);
-int64_t cost_node_bytes(const ir_graph *graph, const ir_uses *uses,
-                        int32_t node, const ir_nd_sig *sig,
-                        const plan_stage *stage, int32_t in_flight);
 
 /* Timing table of a plan. */
 plan_timing *cost_timing(const cost_model *model, const ir_graph *graph,

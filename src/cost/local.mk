@@ -3,7 +3,8 @@ src_cost_libfs_cost_a_SOURCES = src/cost/cost.h src/cost/parts.h \
   src/cost/collectives.def src/cost/model.c src/cost/move.c \
   src/cost/route.c src/cost/coll_ring.c src/cost/coll_tree.c \
   src/cost/coll_hierarchical.c src/cost/coll_direct.c src/cost/pieces.c \
-  src/cost/strategy.c src/cost/breakdown.c src/cost/timing.c
+  src/cost/strategy.c src/cost/memory.h \
+  src/cost/memory.c src/cost/breakdown.c src/cost/timing.c
 
 check_PROGRAMS += tests/cost_collectives_test tests/cost_op_test \
   tests/cost_strategy_test

@@ -3,6 +3,7 @@
 #define FS_COST_PARTS_H
 
 #include "cost/cost.h"
+#include "cost/memory.h"
 
 /* How the members of a communicator (one mesh axis of a stage) reach each
  * other; of the stage's communicators of that axis, the worst in each figure.
@@ -51,7 +52,8 @@ int64_t cost_piece_bytes(const ir_tensor *tensor, const ir_nd_sbp *sbp,
 plan_bytes_kind cost_output_kind(const ir_graph *graph, int32_t tensor);
 
 /* [n_stages] most micro-batches that a stage holds at once. */
-int32_t *cost_in_flight(const plan_strategy *strategy, fs_arena *arena);
+int32_t *cost_in_flight(const char *schedule, int32_t n_stages,
+                        int32_t micro_batches, fs_arena *arena);
 
 /* One strategy being summed. */
 typedef struct cost_sum {
@@ -59,6 +61,8 @@ typedef struct cost_sum {
     const ir_graph *graph;
     const plan_strategy *strategy;
     fs_arena *arena;
+    const cost_memory *memory;
+    int32_t *fullest; /* [n_stages] moment */
 } cost_sum;
 const cost_model *cost_sum_model(const cost_sum *sum, bool per_step);
 
@@ -76,6 +80,9 @@ typedef struct cost_edge {
 } cost_edge;
 bool cost_sum_edge_at(const cost_sum *sum, int32_t v, int32_t slot,
                       cost_edge *out);
+/* What a moment's stage holds, by kinds; returns their sum. */
+int64_t cost_sum_bytes(const cost_sum *sum, int32_t moment,
+                       int64_t bytes[PLAN_BYTES_KINDS]);
 
 /* The trees of a summary whose figures are filled in. */
 plan_breakdown cost_time_tree(const cost_sum *sum, const cost_summary *s);

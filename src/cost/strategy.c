@@ -111,18 +111,67 @@ static fs_status add_nodes(const cost_sum *sum, fs_err *err, cost_summary *out)
     return FS_OK;
 }
 
-static void add_bytes(const cost_sum *sum, cost_summary *out)
+/* Parameters and constants for a step are parameters, whatever holds them. */
+static plan_bytes_kind held_kind(const cost_sum *sum, int32_t tensor)
+{
+    plan_bytes_kind kind = cost_output_kind(sum->graph, tensor);
+    return kind == PLAN_BYTES_STATE || kind == PLAN_BYTES_CONST
+               ? PLAN_BYTES_PARAM
+               : kind;
+}
+
+static void add_edge_bytes(const cost_sum *sum, int32_t moment, int32_t v,
+                           int32_t slot, int64_t bytes[PLAN_BYTES_KINDS])
+{
+    cost_edge edge;
+    cost_holding held;
+    if (!cost_sum_edge_at(sum, v, slot, &edge) ||
+        !cost_memory_edge(sum->memory, moment, v, slot, &held))
+        return;
+    const ir_tensor *tensor = &sum->graph->tensors.at[edge.tensor];
+    const ir_mesh *mesh = &edge.from->mesh;
+    int64_t all = cost_holding_bytes(&held, tensor, mesh, edge.path);
+    held.scratch = 0;
+    int64_t pieces = cost_holding_bytes(&held, tensor, mesh, edge.path);
+    bytes[held_kind(sum, edge.tensor)] += pieces;
+    bytes[PLAN_BYTES_SCRATCH] += all - pieces;
+}
+
+int64_t cost_sum_bytes(const cost_sum *sum, int32_t moment,
+                       int64_t bytes[PLAN_BYTES_KINDS])
 {
     const plan_strategy *s = sum->strategy;
-    fs_arena *scratch = fs_arena_create();
-    ir_uses uses = ir_graph_uses(sum->graph, scratch);
-    const int32_t *in_flight = cost_in_flight(s, scratch);
+    int64_t total = 0;
+    for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
+        bytes[k] = 0;
     for (int32_t v = 0; v < s->n_nodes; v++) {
-        int32_t i = s->stage_of[v];
-        out->peak_bytes[i] += cost_node_bytes(sum->graph, &uses, v, &s->sig[v],
-                                              &s->stages[i], in_flight[i]);
+        const ir_node *node = &sum->graph->nodes.at[v];
+        if (node->n_out)
+            bytes[cost_output_kind(sum->graph, node->out[0])] +=
+                cost_memory_node(sum->memory, moment, v, &s->sig[v]);
+        for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
+            add_edge_bytes(sum, moment, v, e - s->first_edge[v], bytes);
     }
-    fs_arena_destroy(scratch);
+    for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
+        total += bytes[k];
+    return total;
+}
+
+static void add_bytes(cost_sum *sum, const cost_program *program,
+                      cost_summary *out)
+{
+    const cost_moment *at;
+    sum->memory = cost_memory_create(program, sum->arena);
+    sum->fullest = fs_new(sum->arena, int32_t, out->n_stages);
+    int32_t n = cost_memory_moments(sum->memory, &at);
+    for (int32_t k = 0; k < n; k++) {
+        int64_t kinds[PLAN_BYTES_KINDS];
+        int64_t bytes = cost_sum_bytes(sum, k, kinds);
+        if (bytes < out->peak_bytes[at[k].stage])
+            continue;
+        out->peak_bytes[at[k].stage] = bytes;
+        sum->fullest[at[k].stage] = k;
+    }
 }
 
 static double iteration_of(const cost_summary *s, int32_t micro_batches)
@@ -140,8 +189,14 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
                         const plan_strategy *strategy, fs_arena *arena,
                         fs_err *err, cost_summary *out)
 {
-    cost_sum sum = {model, model, graph, strategy, arena};
+    cost_sum sum = {model, model, graph, strategy, arena, NULL, NULL};
     cost_summary s = {.n_stages = strategy->n_stages};
+    cost_program program = {graph,
+                            strategy->n_stages,
+                            strategy->micro_batches,
+                            strategy->schedule,
+                            strategy->stages,
+                            strategy->stage_of};
     FS_TRY(check_stages(&sum, err));
     sum.micro = cost_model_for(model, strategy->n_stages,
                                strategy->micro_batches, arena);
@@ -149,7 +204,7 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
     s.step_s = fs_new(arena, double, s.n_stages);
     s.peak_bytes = fs_new(arena, int64_t, s.n_stages);
     FS_TRY(add_nodes(&sum, err, &s));
-    add_bytes(&sum, &s);
+    add_bytes(&sum, &program, &s);
     s.iteration_s = iteration_of(&s, strategy->micro_batches);
     s.time = cost_time_tree(&sum, &s);
     s.memory = cost_memory_tree(&sum, &s);

@@ -23,6 +23,8 @@ typedef struct builder {
     search_built *out;
     search_memo alike;    /* node_key -> domain */
     search_memo filtered; /* domain and mask -> domain */
+    search_memo loads;    /* load_key -> load */
+    FS_VEC(const int64_t *) load;
     FS_VEC(domain) domains;
 } builder;
 
@@ -165,7 +167,43 @@ static int32_t domain_of(builder *b, int32_t v)
     return filter_domain(b, v, *known);
 }
 
-static void build_node(builder *b, const ir_uses *uses, int32_t v)
+/* What the bytes of a node depend on; no padding. */
+typedef struct load_key {
+    int32_t domain, copies;
+} load_key;
+
+static const int64_t *node_bytes(builder *b, int32_t moment, int32_t v,
+                                 load_key key)
+{
+    const domain *d = &b->domains.at[key.domain];
+    int32_t *known = search_memo_at(&b->loads, &key, sizeof key);
+    if (*known < 0) {
+        int64_t *bytes = fs_new(b->arena, int64_t, d->n);
+        for (int32_t k = 0; k < d->n; k++)
+            bytes[k] = cost_memory_node(b->out->memory, moment, v, &d->sig[k]);
+        *known = b->load.n;
+        fs_push(b->arena, &b->load, bytes);
+    }
+    return b->load.at[*known];
+}
+
+static void load_node(builder *b, int32_t v, search_net_node *node)
+{
+    const search_built *out = b->out;
+    search_load loads[out->net.n_limits + 1];
+    for (int32_t k = 0; k < out->net.n_limits; k++) {
+        int32_t moment = out->moment[k];
+        load_key key = {out->domain[v],
+                        cost_memory_copies(out->memory, moment, v)};
+        if (key.copies)
+            loads[node->n_loads++] =
+                (search_load){k, node_bytes(b, moment, v, key)};
+    }
+    node->loads =
+        fs_memdup(b->arena, loads, (size_t)node->n_loads * sizeof *loads);
+}
+
+static void build_node(builder *b, int32_t v)
 {
     search_built *out = b->out;
     const search_layout *layout = b->layout;
@@ -175,16 +213,35 @@ static void build_node(builder *b, const ir_uses *uses, int32_t v)
     *node = (search_net_node){.n = d->n,
                               .stage = stage,
                               .cost = d->seconds,
-                              .per_step = cost_node_per_step(layout->graph, v),
-                              .bytes = fs_new(b->arena, int64_t, d->n)};
-    for (int32_t k = 0; k < d->n; k++)
-        node->bytes[k] =
-            cost_node_bytes(layout->graph, uses, v, &d->sig[k],
-                            &layout->stages[stage], layout->in_flight[stage]);
+                              .per_step = cost_node_per_step(layout->graph, v)};
     out->sig[v] = d->sig;
     out->domain[v] = id;
+    load_node(b, v, node);
     if (d->n == 0 && out->empty < 0)
         out->empty = v;
+}
+
+/* A limit for each moment whose bytes could exceed its stage's. */
+static void build_limits(builder *b)
+{
+    const search_layout *layout = b->layout;
+    search_built *out = b->out;
+    cost_program *program = fs_new(b->arena, cost_program, 1);
+    const cost_moment *at;
+    *program = (cost_program){
+        layout->graph,    layout->n_stages, layout->graph->micro_batches,
+        layout->schedule, layout->stages,   layout->stage_of};
+    out->memory = cost_memory_create(program, b->arena);
+    int32_t n = cost_memory_moments(out->memory, &at);
+    out->moment = fs_new(b->arena, int32_t, n);
+    out->net.limit_bytes = fs_new(b->arena, int64_t, n);
+    for (int32_t k = 0; k < n; k++) {
+        int64_t limit = layout->limit_bytes[at[k].stage];
+        if (cost_memory_most(out->memory, k) <= (double)limit)
+            continue;
+        out->moment[out->net.n_limits] = k;
+        out->net.limit_bytes[out->net.n_limits++] = limit;
+    }
 }
 
 bool search_build_nodes(const search_problem *problem,
@@ -197,21 +254,21 @@ bool search_build_nodes(const search_problem *problem,
                  .arena = arena,
                  .out = out,
                  .alike = {.arena = arena},
-                 .filtered = {.arena = arena}};
+                 .filtered = {.arena = arena},
+                 .loads = {.arena = arena}};
     *out = (search_built){.layout = layout,
                           .net = {.n_nodes = n,
                                   .n_stages = layout->n_stages,
                                   .micro_batches = layout->graph->micro_batches,
-                                  .nodes = fs_new(arena, search_net_node, n),
-                                  .limit_bytes = layout->limit_bytes},
+                                  .nodes = fs_new(arena, search_net_node, n)},
                           .sig = fs_new(arena, ir_nd_sig *, n),
                           .domain = fs_new(arena, int32_t, n),
                           .empty = -1};
-    ir_uses uses = ir_graph_uses(layout->graph, arena);
+    build_limits(&b);
     for (int32_t v = 0; v < n; v++) {
         if (fs_now_ns() >= layout->deadline_ns)
             return false;
-        build_node(&b, &uses, v);
+        build_node(&b, v);
     }
     return true;
 }
@@ -236,6 +293,8 @@ typedef struct edge_builder {
     search_built *built;
     search_memo alike;
     FS_VEC(double *) tables;
+    search_memo loads; /* bytes_key -> bytes */
+    FS_VEC(const int64_t *) bytes;
 } edge_builder;
 
 static const ir_nd_sbp *leaves(const search_built *built, const link *l,
@@ -288,48 +347,138 @@ static int32_t distinct(const edge_builder *b, const link *l, sbp_at *at,
     return found;
 }
 
-/* Rows are the values of the earlier node: u, or the variable of a loop. */
-static double *make_table(const edge_builder *b, const link *l)
+/* Which SBPs an edge's values stand for: a table over pairs of these, spread
+ * over pairs of values. Rows are the values of the earlier node: u, or the
+ * variable of a loop. */
+typedef struct spread {
+    const link *l;
+    int32_t nu, nv, du, dv;
+    int32_t *wu, *fu, *wv, *fv;
+} spread;
+
+static spread spread_of(const edge_builder *b, const link *l, fs_arena *arena)
 {
     const search_net_node *nodes = b->built->net.nodes;
-    int32_t nu = nodes[l->u].n, nv = nodes[l->v].n;
+    spread p = {.l = l, .nu = nodes[l->u].n, .nv = nodes[l->v].n};
+    p.wu = fs_new(arena, int32_t, p.nu);
+    p.fu = fs_new(arena, int32_t, p.nu);
+    p.wv = fs_new(arena, int32_t, p.nv);
+    p.fv = fs_new(arena, int32_t, p.nv);
+    p.du = distinct(b, l, leaves, p.nu, p.wu, p.fu);
+    p.dv = distinct(b, l, arrives, p.nv, p.wv, p.fv);
+    return p;
+}
+
+static int64_t spread_place(const spread *p, int64_t s, int64_t t)
+{
+    return p->l->loop ? t * p->nu + s : s * p->nv + t;
+}
+
+static double *make_table(const edge_builder *b, const link *l)
+{
     fs_arena *scratch = fs_arena_create();
-    int32_t *wu = fs_new(scratch, int32_t, nu),
-            *fu = fs_new(scratch, int32_t, nu);
-    int32_t *wv = fs_new(scratch, int32_t, nv),
-            *fv = fs_new(scratch, int32_t, nv);
-    int32_t du = distinct(b, l, leaves, nu, wu, fu);
-    int32_t dv = distinct(b, l, arrives, nv, wv, fv);
-    double *pair = fs_new(scratch, double, (size_t)du *(size_t)dv);
-    for (int32_t s = 0; s < du; s++)
-        for (int32_t t = 0; t < dv; t++)
-            pair[s * dv + t] = pair_seconds(b, l, leaves(b->built, l, fu[s]),
-                                            arrives(b->built, l, fv[t]));
-    double *table = fs_new(b->arena, double, (size_t)nu *(size_t)nv);
-    for (int64_t s = 0; s < nu; s++)
-        for (int64_t t = 0; t < nv; t++)
-            table[l->loop ? t * nu + s : s * nv + t] = pair[wu[s] * dv + wv[t]];
+    spread p = spread_of(b, l, scratch);
+    double *pair = fs_new(scratch, double, (size_t)p.du *(size_t)p.dv);
+    for (int32_t s = 0; s < p.du; s++)
+        for (int32_t t = 0; t < p.dv; t++)
+            pair[s * p.dv + t] =
+                pair_seconds(b, l, leaves(b->built, l, p.fu[s]),
+                             arrives(b->built, l, p.fv[t]));
+    double *table = fs_new(b->arena, double, (size_t)p.nu *(size_t)p.nv);
+    for (int64_t s = 0; s < p.nu; s++)
+        for (int64_t t = 0; t < p.nv; t++)
+            table[spread_place(&p, s, t)] = pair[p.wu[s] * p.dv + p.wv[t]];
     fs_arena_destroy(scratch);
     return table;
 }
 
+static int64_t pair_bytes(const edge_builder *b, const link *l,
+                          const cost_holding *held, const ir_nd_sbp *from,
+                          const ir_nd_sbp *to)
+{
+    const search_layout *layout = b->built->layout;
+    const ir_tensor *tensor = &layout->graph->tensors.at[l->tensor];
+    const plan_stage *home = &layout->stages[layout->stage_of[l->u]];
+    plan_boxing path;
+    double seconds = plan_boxer_find(layout->rates->boxer[l->per_step], tensor,
+                                     home, from, to, &path);
+    return isinf(seconds)
+               ? 0
+               : cost_holding_bytes(held, tensor, &home->mesh, &path);
+}
+
+static const int64_t *make_bytes(const edge_builder *b, const link *l,
+                                 const cost_holding *held)
+{
+    fs_arena *scratch = fs_arena_create();
+    spread p = spread_of(b, l, scratch);
+    int64_t *pair = fs_new(scratch, int64_t, (size_t)p.du * (size_t)p.dv);
+    for (int32_t s = 0; s < p.du; s++)
+        for (int32_t t = 0; t < p.dv; t++)
+            pair[s * p.dv + t] =
+                pair_bytes(b, l, held, leaves(b->built, l, p.fu[s]),
+                           arrives(b->built, l, p.fv[t]));
+    int64_t *bytes = fs_new(b->arena, int64_t, (size_t)p.nu * (size_t)p.nv);
+    for (int64_t s = 0; s < p.nu; s++)
+        for (int64_t t = 0; t < p.nv; t++)
+            bytes[spread_place(&p, s, t)] = pair[p.wu[s] * p.dv + p.wv[t]];
+    fs_arena_destroy(scratch);
+    return bytes;
+}
+
+static edge_key edge_key_of(const search_built *built, const link *l)
+{
+    return (edge_key){built->domain[l->u],
+                      built->domain[l->v],
+                      l->out_slot,
+                      l->in_slot,
+                      l->loop,
+                      l->per_step,
+                      built->layout->stage_of[l->u],
+                      built->layout->stage_of[l->v]};
+}
+
 static double *table_of(edge_builder *b, const link *l)
 {
-    const search_built *built = b->built;
-    edge_key key = {built->domain[l->u],
-                    built->domain[l->v],
-                    l->out_slot,
-                    l->in_slot,
-                    l->loop,
-                    l->per_step,
-                    built->layout->stage_of[l->u],
-                    built->layout->stage_of[l->v]};
+    edge_key key = edge_key_of(b->built, l);
     int32_t *known = search_memo_at(&b->alike, &key, sizeof key);
     if (*known < 0) {
         *known = b->tables.n;
         fs_push(b->arena, &b->tables, make_table(b, l));
     }
     return b->tables.at[*known];
+}
+
+/* What an edge's bytes depend on; no padding. */
+typedef struct bytes_key {
+    edge_key edge;
+    cost_holding held;
+} bytes_key;
+
+static const int64_t *bytes_of(edge_builder *b, const link *l,
+                               const cost_holding *held)
+{
+    bytes_key key = {edge_key_of(b->built, l), *held};
+    int32_t *known = search_memo_at(&b->loads, &key, sizeof key);
+    if (*known < 0) {
+        *known = b->bytes.n;
+        fs_push(b->arena, &b->bytes, make_bytes(b, l, held));
+    }
+    return b->bytes.at[*known];
+}
+
+static void load_edge(edge_builder *b, const link *l, search_net_edge *edge)
+{
+    const search_built *built = b->built;
+    search_load loads[built->net.n_limits + 1];
+    for (int32_t k = 0; k < built->net.n_limits; k++) {
+        cost_holding held;
+        if (cost_memory_edge(built->memory, built->moment[k], l->v, l->in_slot,
+                             &held))
+            loads[edge->n_loads++] = (search_load){k, bytes_of(b, l, &held)};
+    }
+    edge->loads =
+        fs_memdup(b->arena, loads, (size_t)edge->n_loads * sizeof *loads);
 }
 
 static void build_edge(edge_builder *b, int32_t v, int32_t slot, int32_t tensor)
@@ -340,18 +489,22 @@ static void build_edge(edge_builder *b, int32_t v, int32_t slot, int32_t tensor)
     bool loop = graph->nodes.at[v].op == IR_OP_variable;
     bool per_step = plan_tensor_per_step(graph, tensor);
     link l = {tensor, t->producer, v, t->slot, slot, loop, per_step};
-    built->net.edges[built->net.n_edges++] =
-        (search_net_edge){.u = loop ? v : l.u,
-                          .v = loop ? l.u : v,
-                          .stage = built->layout->stage_of[v],
-                          .per_step = per_step,
-                          .cost = table_of(b, &l)};
+    search_net_edge *edge = &built->net.edges[built->net.n_edges++];
+    *edge = (search_net_edge){.u = loop ? v : l.u,
+                              .v = loop ? l.u : v,
+                              .stage = built->layout->stage_of[v],
+                              .per_step = per_step,
+                              .cost = table_of(b, &l)};
+    load_edge(b, &l, edge);
 }
 
 bool search_build_edges(fs_arena *arena, search_built *built)
 {
     const ir_graph *graph = built->layout->graph;
-    edge_builder b = {arena, built, {.arena = arena}, {0}};
+    edge_builder b = {.arena = arena,
+                      .built = built,
+                      .alike = {.arena = arena},
+                      .loads = {.arena = arena}};
     int32_t n = 0;
     for (int32_t v = 0; v < graph->nodes.n; v++)
         n += graph->nodes.at[v].n_in + 1;

@@ -12,13 +12,15 @@
 /* Two costs within this relative distance count as equal. */
 #define SEARCH_TOLERANCE 1e-9
 
-/* Sums of an assignment per stage: a micro, b step, bytes. Each array has
- * n_stages entries. */
+/* Sums of an assignment: a micro, b step per stage, bytes per limit. */
 typedef struct search_sums {
     double *micro_s, *step_s;
     int64_t *bytes;
 } search_sums;
-search_sums search_sums_new(int32_t n_stages, fs_arena *arena);
+search_sums search_sums_new(const search_net *net, fs_arena *arena);
+/* Adds `sign` times what entry `at` of a node or an edge loads. */
+void search_add_loads(int64_t *bytes, const search_load *loads, int32_t n,
+                      int64_t at, int32_t sign);
 void search_net_sums(const search_net *net, const int32_t *value,
                      search_sums *out);
 /* The formula, without the memory limit. */
@@ -30,10 +32,10 @@ bool search_sums_fit(const search_net *net, const search_sums *sums);
  * entry. */
 double search_net_floor(const search_net *net, fs_arena *arena);
 
-/* Least bytes that stage `stage` can do with (infinite costs respected);
+/* Least bytes that limit `limit` can be loaded with (infinite costs respected);
  * INT64_MAX when the network has no finite assignment. Exact where
  * elimination is possible, else a lower bound. */
-int64_t search_net_least_bytes(const search_net *net, int32_t stage);
+int64_t search_net_least_bytes(const search_net *net, int32_t limit);
 
 /* Edges of each node: edge[first[i] .. first[i + 1]); of both ends, or only
  * of the later one (v). */

@@ -23,17 +23,31 @@ typedef struct walk {
     int64_t steps;
 } walk;
 
+static bool loads_never_negative(const search_load *loads, int32_t n_loads,
+                                 int64_t n)
+{
+    bool good = true;
+    for (int32_t k = 0; k < n_loads; k++)
+        for (int64_t at = 0; at < n; at++)
+            good &= loads[k].bytes[at] >= 0;
+    return good;
+}
+
 static bool never_negative(const search_net *net)
 {
     bool good = true;
-    for (int32_t i = 0; i < net->n_nodes; i++)
-        for (int32_t s = 0; s < net->nodes[i].n; s++)
-            good &= net->nodes[i].cost[s] >= 0 && net->nodes[i].bytes[s] >= 0;
+    for (int32_t i = 0; i < net->n_nodes; i++) {
+        const search_net_node *node = &net->nodes[i];
+        for (int32_t s = 0; s < node->n; s++)
+            good &= node->cost[s] >= 0;
+        good &= loads_never_negative(node->loads, node->n_loads, node->n);
+    }
     for (int32_t e = 0; e < net->n_edges; e++) {
         const search_net_edge *edge = &net->edges[e];
         int64_t n = (int64_t)net->nodes[edge->u].n * net->nodes[edge->v].n;
         for (int64_t k = 0; k < n; k++)
             good &= edge->cost[k] >= 0;
+        good &= loads_never_negative(edge->loads, edge->n_loads, n);
     }
     return good;
 }
@@ -47,24 +61,40 @@ static void add_least(search_sums *sums, int32_t stage, bool per_step,
     (per_step ? sums->step_s : sums->micro_s)[stage] += least;
 }
 
+static void add_least_loads(search_sums *sums, const search_load *loads,
+                            int32_t n_loads, int64_t n)
+{
+    for (int32_t k = 0; k < n_loads; k++) {
+        int64_t least = n ? loads[k].bytes[0] : 0;
+        for (int64_t at = 1; at < n; at++)
+            if (loads[k].bytes[at] < least)
+                least = loads[k].bytes[at];
+        sums->bytes[loads[k].limit] += least;
+    }
+}
+
 static void sum_rest(walk *w, fs_arena *arena)
 {
     const search_net *net = w->net;
     int32_t p = net->n_stages;
-    w->both = search_sums_new(p, arena);
+    w->both = search_sums_new(net, arena);
     w->rest = fs_new(arena, search_sums, net->n_nodes + 1);
-    w->rest[net->n_nodes] = search_sums_new(p, arena);
+    w->rest[net->n_nodes] = search_sums_new(net, arena);
     for (int32_t i = net->n_nodes - 1; i >= 0; i--) {
         const search_net_node *node = &net->nodes[i];
         search_sums *rest = &w->rest[i];
-        *rest = search_sums_new(p, arena);
+        *rest = search_sums_new(net, arena);
         memcpy(rest->micro_s, rest[1].micro_s, (size_t)p * sizeof(double));
         memcpy(rest->step_s, rest[1].step_s, (size_t)p * sizeof(double));
+        memcpy(rest->bytes, rest[1].bytes,
+               (size_t)net->n_limits * sizeof(int64_t));
         add_least(rest, node->stage, node->per_step, node->cost, node->n);
+        add_least_loads(rest, node->loads, node->n_loads, node->n);
         for (int32_t k = w->into.first[i]; k < w->into.first[i + 1]; k++) {
             const search_net_edge *edge = &net->edges[w->into.edge[k]];
-            add_least(rest, edge->stage, edge->per_step, edge->cost,
-                      (int64_t)net->nodes[edge->u].n * node->n);
+            int64_t n = (int64_t)net->nodes[edge->u].n * node->n;
+            add_least(rest, edge->stage, edge->per_step, edge->cost, n);
+            add_least_loads(rest, edge->loads, edge->n_loads, n);
         }
     }
 }
@@ -76,7 +106,9 @@ static bool hopeful(walk *w, int32_t i)
         w->both.micro_s[k] = w->sums.micro_s[k] + w->rest[i].micro_s[k];
         w->both.step_s[k] = w->sums.step_s[k] + w->rest[i].step_s[k];
     }
-    return search_sums_fit(w->net, &w->sums) &&
+    for (int32_t k = 0; k < w->net->n_limits; k++)
+        w->both.bytes[k] = w->sums.bytes[k] + w->rest[i].bytes[k];
+    return search_sums_fit(w->net, &w->both) &&
            search_sums_cost(w->net, &w->both) < w->best_cost;
 }
 
@@ -87,13 +119,15 @@ static bool put(walk *w, int32_t i)
     const search_net_node *node = &net->nodes[i];
     double *sum[2] = {w->sums.micro_s, w->sums.step_s};
     double cost = node->cost[w->value[i]];
-    w->sums.bytes[node->stage] += node->bytes[w->value[i]];
+    search_add_loads(w->sums.bytes, node->loads, node->n_loads, w->value[i], 1);
     sum[node->per_step][node->stage] += cost;
     bool fine = isfinite(cost);
     for (int32_t k = w->into.first[i]; k < w->into.first[i + 1]; k++) {
         const search_net_edge *edge = &net->edges[w->into.edge[k]];
-        cost = edge->cost[(int64_t)w->value[edge->u] * node->n + w->value[i]];
+        int64_t at = (int64_t)w->value[edge->u] * node->n + w->value[i];
+        cost = edge->cost[at];
         sum[edge->per_step][edge->stage] += cost;
+        search_add_loads(w->sums.bytes, edge->loads, edge->n_loads, at, 1);
         fine &= isfinite(cost);
     }
     return fine;
@@ -106,16 +140,17 @@ static void try_value(walk *w, int32_t i)
 {
     int32_t p = w->net->n_stages;
     double micro[p], step[p];
-    int64_t bytes[p];
+    int64_t bytes[w->net->n_limits + 1];
+    size_t n_bytes = (size_t)w->net->n_limits * sizeof *bytes;
     memcpy(micro, w->sums.micro_s, sizeof micro);
     memcpy(step, w->sums.step_s, sizeof step);
-    memcpy(bytes, w->sums.bytes, sizeof bytes);
+    memcpy(bytes, w->sums.bytes, n_bytes);
     bool fine = put(w, i);
     if (fine && (!w->prune || hopeful(w, i + 1)))
         visit(w, i + 1);
     memcpy(w->sums.micro_s, micro, sizeof micro);
     memcpy(w->sums.step_s, step, sizeof step);
-    memcpy(w->sums.bytes, bytes, sizeof bytes);
+    memcpy(w->sums.bytes, bytes, n_bytes);
 }
 
 static void visit(walk *w, int32_t i)
@@ -142,7 +177,7 @@ fs_status search_exhaustive(const search_net *net, const search_budget *budget,
     (void)budget; /* an oracle has no half answers */
     walk w = {.net = net,
               .into = search_net_incidence(net, false, arena),
-              .sums = search_sums_new(net->n_stages, arena),
+              .sums = search_sums_new(net, arena),
               .value = fs_new(arena, int32_t, net->n_nodes),
               .best = fs_new(arena, int32_t, net->n_nodes),
               .best_cost = INFINITY,

@@ -14,28 +14,72 @@ enum { MAX_STEPS = 2000000 };
 typedef struct greedy {
     const search_net *net;
     search_incidence into; /* edges whose later end a node is */
-    int64_t *bytes;        /* [stage] taken so far */
-    int64_t *spare;        /* [node] least bytes of later nodes of its stage */
+    int64_t *bytes;        /* [limit] taken so far */
+    int64_t **spare;       /* [node][limit] least that later nodes add */
+    int64_t *more;         /* [limit] scratch, 0 between uses */
     int32_t *value;
     int32_t **ranked; /* [node] values, best first */
     int32_t *n_ranked, *next;
     int64_t steps;
 } greedy;
 
+static void add_least(int64_t *later, const search_load *loads, int32_t n_loads,
+                      int64_t n)
+{
+    for (int32_t k = 0; k < n_loads; k++) {
+        int64_t least = n ? loads[k].bytes[0] : 0;
+        for (int64_t at = 1; at < n; at++)
+            if (loads[k].bytes[at] < least)
+                least = loads[k].bytes[at];
+        later[loads[k].limit] += least;
+    }
+}
+
 static void reserve_bytes(greedy *g, fs_arena *arena)
 {
     const search_net *net = g->net;
-    int64_t *later = fs_new(arena, int64_t, net->n_stages);
-    g->spare = fs_new(arena, int64_t, net->n_nodes);
+    int64_t *later = fs_new(arena, int64_t, net->n_limits);
+    g->spare = fs_new(arena, int64_t *, net->n_nodes);
+    g->more = fs_new(arena, int64_t, net->n_limits);
     for (int32_t i = net->n_nodes - 1; i >= 0; i--) {
         const search_net_node *node = &net->nodes[i];
-        g->spare[i] = later[node->stage];
-        int64_t least = node->n ? node->bytes[0] : 0;
-        for (int32_t s = 1; s < node->n; s++)
-            if (node->bytes[s] < least)
-                least = node->bytes[s];
-        later[node->stage] += least;
+        g->spare[i] =
+            fs_memdup(arena, later, (size_t)net->n_limits * sizeof *later);
+        add_least(later, node->loads, node->n_loads, node->n);
+        for (int32_t k = g->into.first[i]; k < g->into.first[i + 1]; k++) {
+            const search_net_edge *edge = &net->edges[g->into.edge[k]];
+            add_least(later, edge->loads, edge->n_loads,
+                      (int64_t)net->nodes[edge->u].n * node->n);
+        }
     }
+}
+
+/* Bytes that value s of node i adds, given earlier nodes, times `sign`. */
+static void add_bytes(const greedy *g, int32_t i, int32_t s, int32_t sign,
+                      int64_t *bytes)
+{
+    const search_net *net = g->net;
+    const search_net_node *node = &net->nodes[i];
+    search_add_loads(bytes, node->loads, node->n_loads, s, sign);
+    for (int32_t k = g->into.first[i]; k < g->into.first[i + 1]; k++) {
+        const search_net_edge *edge = &net->edges[g->into.edge[k]];
+        search_add_loads(bytes, edge->loads, edge->n_loads,
+                         (int64_t)g->value[edge->u] * node->n + s, sign);
+    }
+}
+
+/* Does value s of node i leave the later ones what they need at least? */
+static bool leaves_room(const greedy *g, int32_t i, int32_t s)
+{
+    const search_net *net = g->net;
+    bool fits = true;
+    add_bytes(g, i, s, 1, g->more);
+    for (int32_t k = 0; k < net->n_limits; k++) {
+        fits &=
+            g->bytes[k] + g->more[k] + g->spare[i][k] <= net->limit_bytes[k];
+        g->more[k] = 0;
+    }
+    return fits;
 }
 
 /* Seconds that value s of node i adds to a step, given earlier nodes. */
@@ -56,14 +100,11 @@ static double added(const greedy *g, int32_t i, int32_t s)
 /* Values of node i that are possible now, cheapest first. */
 static void rank(greedy *g, int32_t i, double *cost)
 {
-    const search_net *net = g->net;
-    const search_net_node *node = &net->nodes[i];
-    int64_t room =
-        net->limit_bytes[node->stage] - g->bytes[node->stage] - g->spare[i];
+    const search_net_node *node = &g->net->nodes[i];
     int32_t n = 0;
     for (int32_t s = 0; s < node->n; s++) {
         double c = added(g, i, s);
-        if (!isfinite(c) || node->bytes[s] > room)
+        if (!isfinite(c) || !leaves_room(g, i, s))
             continue;
         int32_t k = n++;
         for (; k > 0 && cost[k - 1] > c; k--) {
@@ -86,17 +127,15 @@ static bool descend(greedy *g, double *cost)
     if (net->n_nodes)
         rank(g, 0, cost);
     while (i < net->n_nodes && g->steps < MAX_STEPS) {
-        int32_t stage = net->nodes[i].stage;
         if (g->next[i] < g->n_ranked[i]) {
             g->value[i] = g->ranked[i][g->next[i]++];
-            g->bytes[stage] += net->nodes[i].bytes[g->value[i]];
+            add_bytes(g, i, g->value[i], 1, g->bytes);
             if (++i < net->n_nodes)
                 rank(g, i, cost);
         } else {
             if (--i < 0)
                 return false;
-            stage = net->nodes[i].stage;
-            g->bytes[stage] -= net->nodes[i].bytes[g->value[i]];
+            add_bytes(g, i, g->value[i], -1, g->bytes);
         }
     }
     return i == net->n_nodes;
@@ -108,7 +147,7 @@ fs_status search_greedy(const search_net *net, const search_budget *budget,
     (void)budget; /* one pass */
     greedy g = {.net = net,
                 .into = search_net_incidence(net, false, arena),
-                .bytes = fs_new(arena, int64_t, net->n_stages),
+                .bytes = fs_new(arena, int64_t, net->n_limits),
                 .value = fs_new(arena, int32_t, net->n_nodes),
                 .ranked = fs_new(arena, int32_t *, net->n_nodes),
                 .n_ranked = fs_new(arena, int32_t, net->n_nodes),

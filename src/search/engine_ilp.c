@@ -2,7 +2,7 @@
  *
  * 1. Prices. For lambda, mu in the simplex and w >= 0,
  *      T >= sum_i (1 + (m-1) lambda_i) a_i + sum_i mu_i b_i
- *           + sum_i w_i (bytes_i - limit_i)
+ *           + sum_k w_k (bytes_k - limit_k)
  *    for every assignment that fits; the right side is additive, so its
  *    minimum (minimise.c) is a proven bound, and its minimiser a candidate.
  *    With one stage lambda = mu = 1 is the objective itself: one round is
@@ -24,7 +24,8 @@ enum { ROUNDS = 80, PATIENCE = 8, FIX_SWEEPS = 40, MILP_COLUMNS = 60000 };
 #define PATIENCE_GAIN 0.05
 
 typedef struct prices {
-    double *micro, *step, *bytes; /* [n_stages]; bytes: seconds per byte */
+    double *micro, *step; /* [n_stages] */
+    double *bytes;        /* [n_limits] seconds per byte */
 } prices;
 
 typedef struct ilp {
@@ -42,21 +43,22 @@ typedef struct ilp {
     bool memory_binds;
 } ilp;
 
-static prices prices_new(int32_t n, fs_arena *arena)
+static prices prices_new(const search_net *net, fs_arena *arena)
 {
+    int32_t n = net->n_stages;
     prices p = {fs_new(arena, double, n), fs_new(arena, double, n),
-                fs_new(arena, double, n)};
+                fs_new(arena, double, net->n_limits)};
     for (int32_t i = 0; i < n; i++)
         p.micro[i] = p.step[i] = 1.0 / n;
     return p;
 }
 
-static void prices_copy(prices *to, const prices *from, int32_t n)
+static void prices_copy(const search_net *net, prices *to, const prices *from)
 {
-    size_t bytes = (size_t)n * sizeof(double);
+    size_t bytes = (size_t)net->n_stages * sizeof(double);
     memcpy(to->micro, from->micro, bytes);
     memcpy(to->step, from->step, bytes);
-    memcpy(to->bytes, from->bytes, bytes);
+    memcpy(to->bytes, from->bytes, (size_t)net->n_limits * sizeof(double));
 }
 
 static double weight(const search_net *net, const prices *at, int32_t stage,
@@ -64,6 +66,40 @@ static double weight(const search_net *net, const prices *at, int32_t stage,
 {
     return per_step ? at->step[stage]
                     : 1 + (net->micro_batches - 1) * at->micro[stage];
+}
+
+/* Adds what an entry's bytes cost. */
+static void add_prices(const search_load *loads, int32_t n_loads,
+                       const prices *at, int64_t n, double *cost)
+{
+    for (int32_t k = 0; k < n_loads; k++) {
+        double price = at->bytes[loads[k].limit];
+        for (int64_t s = 0; price > 0 && s < n; s++)
+            cost[s] += price * (double)loads[k].bytes[s];
+    }
+}
+
+static bool has_price(const search_net_edge *edge, const prices *at)
+{
+    for (int32_t k = 0; k < edge->n_loads; k++)
+        if (at->bytes[edge->loads[k].limit] > 0)
+            return true;
+    return false;
+}
+
+static void add_priced_pair(const search_net *net, const search_net_edge *edge,
+                            const prices *at, search_cfn *cfn)
+{
+    int64_t n = (int64_t)net->nodes[edge->u].n * net->nodes[edge->v].n;
+    search_cfn_add(cfn, edge->u, edge->v, edge->cost,
+                   weight(net, at, edge->stage, edge->per_step));
+    if (!has_price(edge, at))
+        return;
+    fs_arena *scratch = fs_arena_create();
+    double *cost = fs_new(scratch, double, n);
+    add_prices(edge->loads, edge->n_loads, at, n, cost);
+    search_cfn_add(cfn, edge->u, edge->v, cost, 1);
+    fs_arena_destroy(scratch);
 }
 
 static search_cfn *priced(const search_net *net, const prices *at,
@@ -75,17 +111,12 @@ static search_cfn *priced(const search_net *net, const prices *at,
         double scale = weight(net, at, node->stage, node->per_step);
         double *unary = fs_new(arena, double, node->n);
         for (int32_t s = 0; s < node->n; s++)
-            unary[s] = isinf(node->cost[s])
-                           ? INFINITY
-                           : scale * node->cost[s] + at->bytes[node->stage] *
-                                                         (double)node->bytes[s];
+            unary[s] = isinf(node->cost[s]) ? INFINITY : scale * node->cost[s];
+        add_prices(node->loads, node->n_loads, at, node->n, unary);
         search_cfn_set(cfn, i, node->n, unary);
     }
-    for (int32_t e = 0; e < net->n_edges; e++) {
-        const search_net_edge *edge = &net->edges[e];
-        search_cfn_add(cfn, edge->u, edge->v, edge->cost,
-                       weight(net, at, edge->stage, edge->per_step));
-    }
+    for (int32_t e = 0; e < net->n_edges; e++)
+        add_priced_pair(net, &net->edges[e], at, cfn);
     return cfn;
 }
 
@@ -93,9 +124,9 @@ static search_cfn *priced(const search_net *net, const prices *at,
 static double excess(const search_net *net, const prices *at)
 {
     double sum = 0;
-    for (int32_t i = 0; i < net->n_stages; i++)
-        if (at->bytes[i] > 0)
-            sum += at->bytes[i] * (double)net->limit_bytes[i];
+    for (int32_t k = 0; k < net->n_limits; k++)
+        if (at->bytes[k] > 0)
+            sum += at->bytes[k] * (double)net->limit_bytes[k];
     return sum;
 }
 
@@ -139,7 +170,7 @@ static bool price_round(ilp *s, bool exact)
     bool legal = !(isinf(min.bound) && min.bound > 0);
     if (min.bound - over > s->bound) {
         s->bound = min.bound - over;
-        prices_copy(&s->best_at, &s->at, net->n_stages);
+        prices_copy(net, &s->best_at, &s->at);
     } else {
         s->reach *= 0.8;
     }
@@ -185,34 +216,44 @@ static double centre(double *g, const double *from, double factor, int32_t n)
     return norm;
 }
 
-/* One step along the subgradient. Memory prices are moved in units of
- * (cost / limit), so that all coordinates are of one size. False when the
- * gradient vanishes: the prices are optimal. */
+/* Memory's part of the subgradient, in units of (cost / limit), so that all
+ * coordinates are of one size. Returns its square. */
+static double memory_gradient(const ilp *s, double goal, double *bytes)
+{
+    double norm = 0;
+    for (int32_t k = 0; k < s->net->n_limits; k++) {
+        double limit = fmax(1, (double)s->net->limit_bytes[k]);
+        bytes[k] = goal * ((double)s->sums.bytes[k] / limit - 1);
+        if (s->at.bytes[k] <= 0 && bytes[k] < 0)
+            bytes[k] = 0;
+        norm += bytes[k] * bytes[k];
+    }
+    return norm;
+}
+
+/* One step along the subgradient. False when it vanishes: the prices are
+ * optimal. */
 static bool move_prices(ilp *s)
 {
     const search_net *net = s->net;
     int32_t n = net->n_stages;
-    double micro[n], step[n], bytes[n];
+    double micro[n], step[n], bytes[net->n_limits + 1];
     double norm = centre(micro, s->sums.micro_s, net->micro_batches - 1, n) +
                   centre(step, s->sums.step_s, 1, n);
     double goal = isfinite(s->cost) ? s->cost : 1.05 * fabs(s->bound) + 1e-12;
-    for (int32_t i = 0; i < n; i++) {
-        double limit = fmax(1, (double)net->limit_bytes[i]);
-        bytes[i] = goal * ((double)s->sums.bytes[i] / limit - 1);
-        if (s->at.bytes[i] <= 0 && bytes[i] < 0)
-            bytes[i] = 0;
-        norm += bytes[i] * bytes[i];
-    }
+    norm += memory_gradient(s, goal, bytes);
     if (norm <= 1e-24 * goal * goal) /* rounding of a gradient of 0 */
         return false;
     double length = s->reach * fmax(goal - s->bound, 1e-9 * goal) / norm;
     for (int32_t i = 0; i < n; i++) {
-        double limit = fmax(1, (double)net->limit_bytes[i]);
         s->at.micro[i] += length * micro[i];
         s->at.step[i] += length * step[i];
-        s->at.bytes[i] =
-            fmax(0, s->at.bytes[i] + length * bytes[i] * goal / limit);
-        s->memory_binds |= s->at.bytes[i] > 0;
+    }
+    for (int32_t k = 0; k < net->n_limits; k++) {
+        double limit = fmax(1, (double)net->limit_bytes[k]);
+        s->at.bytes[k] =
+            fmax(0, s->at.bytes[k] + length * bytes[k] * goal / limit);
+        s->memory_binds |= s->at.bytes[k] > 0;
     }
     to_simplex(s->at.micro, n);
     to_simplex(s->at.step, n);
@@ -320,9 +361,9 @@ static void start(ilp *s, const search_net *net, const search_budget *budget)
     s->net = net;
     s->budget = budget;
     s->deadline_ns = fs_now_ns() + (int64_t)(seconds * 1e9);
-    s->at = prices_new(net->n_stages, s->arena);
-    s->best_at = prices_new(net->n_stages, s->arena);
-    s->sums = search_sums_new(net->n_stages, s->arena);
+    s->at = prices_new(net, s->arena);
+    s->best_at = prices_new(net, s->arena);
+    s->sums = search_sums_new(net, s->arena);
     s->value = fs_new(s->arena, int32_t, net->n_nodes);
     s->cost = INFINITY;
     s->kernel_nodes = net->n_nodes;
@@ -334,10 +375,10 @@ static void start(ilp *s, const search_net *net, const search_budget *budget)
         offer(s, first.value);
 }
 
-static bool stage_too_small(ilp *s)
+static bool limit_too_small(ilp *s)
 {
-    for (int32_t i = 0; i < s->net->n_stages; i++)
-        if (search_net_least_bytes(s->net, i) > s->net->limit_bytes[i])
+    for (int32_t k = 0; k < s->net->n_limits; k++)
+        if (search_net_least_bytes(s->net, k) > s->net->limit_bytes[k])
             return true;
     return false;
 }
@@ -348,7 +389,7 @@ fs_status search_ilp(const search_net *net, const search_budget *budget,
     ilp s = {.arena = fs_arena_create()};
     start(&s, net, budget);
     fs_status status = FS_OK;
-    if (!isfinite(s.cost) && stage_too_small(&s))
+    if (!isfinite(s.cost) && limit_too_small(&s))
         status = FS_NO;
     else if (!budget->reduce)
         status = done(&s) ? FS_OK : solve_plainly(&s, err);

@@ -2,6 +2,7 @@
 #ifndef FS_SEARCH_LAYOUT_H
 #define FS_SEARCH_LAYOUT_H
 
+#include "cost/memory.h"
 #include "search/engine.h"
 
 /* A configuration: which nodes run on which devices. */
@@ -10,7 +11,7 @@ typedef struct search_layout {
     int32_t n_stages;
     plan_stage *stages; /* equal meshes, devices in order */
     int32_t *stage_of;  /* [nodes] */
-    int32_t *in_flight; /* [n_stages] micro-batches held, by the schedule */
+    const char *schedule;
     int64_t *limit_bytes;
     struct search_rates *rates;
     int64_t deadline_ns; /* building stops there */
@@ -27,6 +28,12 @@ typedef struct search_rates {
  * nodes follow. FS_NO when there are not enough places. */
 fs_status search_cut(const search_problem *problem, const ir_graph *graph,
                      int32_t n_stages, fs_err *err, int32_t *stage_of);
+
+/* Does the lowered plan keep within the limits of its stages? If that is not
+ * clear from afar, it is lowered and bytes[] are its arenas. */
+bool search_fits(const search_problem *problem, const ir_graph *graph,
+                 const plan_strategy *strategy, const int64_t *limit,
+                 int64_t *bytes);
 
 /* Table from a key of any bytes to a number. */
 typedef struct search_memo {
@@ -45,6 +52,8 @@ typedef struct search_built {
     search_net net;
     ir_nd_sig **sig;
     int32_t *domain; /* [node] nodes of one number have equal tables */
+    cost_memory *memory;
+    int32_t *moment; /* [net.n_limits] which of memory's */
     int32_t empty;   /* a node that the filter leaves nothing, or -1 */
 } search_built;
 

@@ -24,6 +24,9 @@ typedef struct candidate {
     search_config record;
     bool memory_binds;  /* as the engine saw it */
     bool settled;       /* no further effort would change its record */
+    double share;       /* of the limits that its network has, */
+    double low, high;   /* nothing better up to, plans that do not fit from */
+    double proven_s;    /* bound for the whole limits; 0: the record's */
     int64_t need_bytes; /* least memory, when that is what it lacks */
     char why[1024];     /* it is infeasible */
 } candidate;
@@ -35,6 +38,14 @@ typedef struct rates_entry {
     search_rates *rates;
 } rates_entry;
 
+/* The best plan that fits, with its network's figures. */
+typedef struct kept_plan {
+    candidate *from; /* NULL: none yet */
+    plan_strategy *strategy;
+    double cost_s;
+    int32_t net_nodes, net_edges, kernel_nodes;
+} kept_plan;
+
 typedef struct level0 {
     const search_problem *problem;
     search_engine_fn *engine;
@@ -42,11 +53,17 @@ typedef struct level0 {
     fs_arena *scratch;
     FS_VEC(rates_entry) rates;
     int64_t start_ns, deadline_ns;
+    int64_t half_ns; /* of the round, when memory decides */
+    bool memory_decides;
     FS_VEC(candidate *) all;
     candidate *best; /* NULL: none yet */
     double best_s;
     int32_t *value; /* of the best */
     int32_t kernel_nodes;
+    kept_plan kept;
+    int32_t n_misfits;    /* plans that were found and did not fit */
+    int64_t misfit_bytes; /* the smallest of their arenas, */
+    int64_t misfit_limit; /* and what it was held against */
 } level0;
 
 static double seconds_since(int64_t start_ns)
@@ -60,7 +77,11 @@ static void add_candidate(level0 *z, const search_graph *graph,
                           int32_t n_stages, const ir_mesh *mesh)
 {
     candidate *c = fs_new(z->scratch, candidate, 1);
-    *c = (candidate){.graph = graph, .n_stages = n_stages, .mesh = *mesh};
+    *c = (candidate){.graph = graph,
+                     .n_stages = n_stages,
+                     .mesh = *mesh,
+                     .share = 1,
+                     .high = 1};
     c->record = (search_config){.n_stages = n_stages,
                                 .micro_batches = graph->micro_batches,
                                 .mesh = *mesh,
@@ -133,19 +154,6 @@ static int64_t device_bytes(const search_problem *problem,
     return least < 9e18 ? (int64_t)(share * least) : INT64_MAX;
 }
 
-static void fill_in_flight(const search_problem *problem, int32_t m,
-                           search_layout *layout)
-{
-    plan_schedule_fn *fill = plan_schedule_find(problem->schedule);
-    fs_arena *scratch = fs_arena_create();
-    plan_slot *slots = fs_new(scratch, plan_slot, 2 * (size_t)m);
-    for (int32_t i = 0; i < layout->n_stages; i++) {
-        fill(i, layout->n_stages, m, slots);
-        layout->in_flight[i] = plan_schedule_in_flight(slots, 2 * m);
-    }
-    fs_arena_destroy(scratch);
-}
-
 /* The first entry is that of what happens per step. */
 static search_rates *rates_for(level0 *z, int32_t n_stages, int32_t m)
 {
@@ -178,14 +186,15 @@ static fs_status lay_out(level0 *z, candidate *c, fs_err *err)
                         .n_stages = p,
                         .stages = fs_new(c->arena, plan_stage, p),
                         .stage_of = fs_new(c->arena, int32_t, graph->nodes.n),
-                        .in_flight = fs_new(c->arena, int32_t, p),
+                        .schedule = problem->schedule,
                         .limit_bytes = fs_new(c->arena, int64_t, p),
                         .rates = rates_for(z, p, graph->micro_batches)};
     for (int32_t i = 0; i < p; i++) {
         layout->stages[i] = (plan_stage){c->mesh, i * size};
-        layout->limit_bytes[i] = device_bytes(problem, &layout->stages[i]);
+        layout->limit_bytes[i] =
+            (int64_t)(c->share *
+                      (double)device_bytes(problem, &layout->stages[i]));
     }
-    fill_in_flight(problem, graph->micro_batches, layout);
     return search_cut(problem, graph, p, err, layout->stage_of);
 }
 
@@ -220,7 +229,8 @@ static void prepare(level0 *z, candidate *c)
         reject(c, "infeasible", err.text);
         return;
     }
-    c->record.lower_bound_s = search_net_floor(&c->built.net, c->arena);
+    c->record.lower_bound_s = fmax(c->record.lower_bound_s,
+                                   search_net_floor(&c->built.net, c->arena));
 }
 
 static void say(const level0 *z, const candidate *c)
@@ -245,19 +255,24 @@ static void say(const level0 *z, const candidate *c)
 static void explain_infeasible(candidate *c)
 {
     const search_net *net = &c->built.net;
-    int64_t need = 0;
-    bool too_small = false;
-    for (int32_t i = 0; i < net->n_stages; i++) {
-        int64_t least = search_net_least_bytes(net, i);
-        need = least > need ? least : need;
-        too_small |= least > net->limit_bytes[i];
+    int64_t need = 0, limit = INT64_MAX;
+    if (c->share < 1) {
+        reject(c, "memory", "memory");
+        return;
     }
-    if (need == INT64_MAX || !too_small) {
+    for (int32_t k = 0; k < net->n_limits; k++) {
+        int64_t least = search_net_least_bytes(net, k);
+        need = least > need ? least : need;
+        if (net->limit_bytes[k] < limit)
+            limit = net->limit_bytes[k];
+    }
+    if (need == INT64_MAX || net->n_limits == 0) {
         reject(c, "infeasible", "no legal combination of signatures fits");
         return;
     }
     reject(c, "memory", "memory");
-    c->need_bytes = need;
+    /* No single limit is too small for all: every plan exceeds one of them. */
+    c->need_bytes = need > limit ? need : limit + 1;
 }
 
 /* Tables of what is settled and not the best are not needed any more. */
@@ -283,6 +298,7 @@ static void take(level0 *z, candidate *c, const search_solution *solution)
     search_config *record = &c->record;
     candidate *old = z->best;
     c->memory_binds = solution->memory_binds;
+    z->memory_decides |= solution->memory_binds;
     record->iteration_s = fmin(record->iteration_s, solution->cost);
     record->lower_bound_s =
         fmin(record->iteration_s,
@@ -297,10 +313,16 @@ static void take(level0 *z, candidate *c, const search_solution *solution)
     }
 }
 
+/* Plans that do not fit want further rounds, which want time. */
+static int64_t round_end(const level0 *z)
+{
+    return z->memory_decides ? z->half_ns : z->deadline_ns;
+}
+
 /* One attempt of `seconds`. An engine that ends before that has said all. */
 static fs_status solve(level0 *z, candidate *c, double seconds, fs_err *err)
 {
-    double left = 1e-9 * (double)(z->deadline_ns - fs_now_ns());
+    double left = 1e-9 * (double)(round_end(z) - fs_now_ns());
     search_budget budget = {fmax(fmin(seconds, left), 0.001), z->best_s,
                             z->problem->reduce};
     search_solution solution = {0};
@@ -317,9 +339,10 @@ static fs_status solve(level0 *z, candidate *c, double seconds, fs_err *err)
     c->record.seconds += took;
     if (status == FS_OK)
         take(z, c, &solution);
-    else if (status == FS_NO)
+    else if (status == FS_NO) {
         explain_infeasible(c);
-    else
+        z->memory_decides |= strcmp(c->record.status, "memory") == 0;
+    } else
         return fs_fail(err, status, "%s", mine.text);
     say(z, c);
     release(z, c);
@@ -358,7 +381,7 @@ static bool near_enough(const level0 *z, const candidate *c, int32_t pass)
 
 static bool worth(level0 *z, candidate *c, int32_t pass)
 {
-    if (c->settled || fs_now_ns() >= z->deadline_ns || !c->arena ||
+    if (c->settled || fs_now_ns() >= round_end(z) || !c->arena ||
         near_enough(z, c, pass) || (pass > QUICK_PASSES && c->memory_binds))
         return false;
     if (c->record.lower_bound_s < z->best_s)
@@ -378,17 +401,20 @@ static double effort_of(const candidate *c, int32_t pass)
 }
 
 /* Best bound first, in passes of growing effort: a configuration that is hard
- * to close is often pruned by an easier one. */
+ * to close is often pruned by an easier one. The bound is that of the first
+ * round: later ones only look for plans that fit. */
 static fs_status explore(level0 *z, fs_err *err)
 {
     double most_s = z->problem->effort_s > 0 ? z->problem->effort_s : 1e9;
-    int64_t half_ns = z->start_ns / 2 + z->deadline_ns / 2;
+    int64_t now_ns = fs_now_ns();
+    int64_t half_ns = now_ns + (z->deadline_ns - now_ns) / 2;
+    z->half_ns = half_ns;
     for (int32_t e = 0; e < (int32_t)(sizeof effort_s / sizeof *effort_s);
          e++) {
-        if (e && effort_s[e - 1] >= most_s)
+        if (e && (effort_s[e - 1] >= most_s || (z->n_misfits && z->best)))
             break;
         for (int32_t k = 0; k < z->all.n; k++)
-            if (fs_now_ns() < (e ? z->deadline_ns : half_ns))
+            if (fs_now_ns() < (e ? round_end(z) : half_ns))
                 prepare(z, z->all.at[k]);
         if (z->all.n)
             qsort(z->all.at, (size_t)z->all.n, sizeof *z->all.at, by_bound);
@@ -399,50 +425,212 @@ static fs_status explore(level0 *z, fs_err *err)
     return FS_OK;
 }
 
+/* ---- plans that fit ---- */
+
+/* The network binds a lower bound of what a lowered plan allocates, so that a
+ * bound of the whole search is one for all plans that fit. The plan found may
+ * still be too large: then its configuration gets a smaller share of the
+ * limits, at first what its own bytes suggest, later by bisection, until a
+ * plan fits and none better is found at a larger share. */
+#define SHARE_STEP 0.002
+enum { FIT_ROUNDS = 24 };
+
+static bool narrowed(const candidate *c)
+{
+    return c->proven_s > 0;
+}
+
+static bool still_open(const level0 *z, const candidate *c)
+{
+    return c->high - c->low > SHARE_STEP &&
+           (!narrowed(c) || !z->kept.from || c->proven_s < z->kept.cost_s);
+}
+
+/* What the best plan takes of its stages' limits: by the network, and (in
+ * *suggested) so much of them that plans like it would just fit. */
+static double share_taken(const level0 *z, const plan_strategy *strategy,
+                          const int64_t *limit, const int64_t *bytes,
+                          double *suggested)
+{
+    const candidate *c = z->best;
+    fs_arena *scratch = fs_arena_create();
+    cost_summary summary = {0};
+    fs_err err = {0};
+    double taken = 1;
+    *suggested = 1;
+    FS_ASSERT(cost_strategy(z->problem->cost, c->graph->graph, strategy,
+                            scratch, &err, &summary) == FS_OK);
+    for (int32_t i = 0; i < c->n_stages; i++) {
+        if (bytes[i] <= limit[i])
+            continue;
+        double by_net = (double)summary.peak_bytes[i];
+        taken = fmin(taken, by_net / (double)limit[i]);
+        *suggested = fmin(*suggested, by_net / (double)bytes[i]);
+    }
+    fs_arena_destroy(scratch);
+    return taken;
+}
+
+static void note_misfit(level0 *z, const int64_t *limit, const int64_t *bytes)
+{
+    const candidate *c = z->best;
+    int64_t most = 0, had = 0;
+    for (int32_t i = 0; i < c->n_stages; i++)
+        if (bytes[i] > limit[i] && bytes[i] > most) {
+            most = bytes[i];
+            had = limit[i];
+        }
+    if (z->n_misfits++ && most >= z->misfit_bytes)
+        return;
+    z->misfit_bytes = most;
+    z->misfit_limit = had;
+}
+
+static void keep(level0 *z, plan_strategy *strategy)
+{
+    const search_net *net = &z->best->built.net;
+    z->kept = (kept_plan){z->best,      strategy,     z->best_s,
+                          net->n_nodes, net->n_edges, z->kernel_nodes};
+    z->best->low = z->best->share;
+}
+
+/* Keeps the best plan, or narrows its configuration. */
+static bool judge(level0 *z)
+{
+    candidate *c = z->best;
+    int64_t *limit = fs_new(z->scratch, int64_t, c->n_stages);
+    int64_t *bytes = fs_new(z->scratch, int64_t, c->n_stages);
+    plan_strategy *strategy =
+        search_strategy(z->problem, &c->built, z->value, z->arena);
+    for (int32_t i = 0; i < c->n_stages; i++)
+        limit[i] = device_bytes(z->problem, &c->layout.stages[i]);
+    if (search_fits(z->problem, c->graph->graph, strategy, limit, bytes)) {
+        keep(z, strategy);
+        return true;
+    }
+    double next;
+    note_misfit(z, limit, bytes);
+    c->high = fmin(c->high, share_taken(z, strategy, limit, bytes, &next));
+    if (!narrowed(c))
+        c->proven_s = c->record.lower_bound_s;
+    c->share = next > c->low && next < c->high ? next : (c->low + c->high) / 2;
+    return false;
+}
+
+/* Looks at a configuration anew, with the tables of its share. After a misfit
+ * the others' plans count again, which were worse. */
+static void reopen(level0 *z, candidate *c, bool misfit)
+{
+    bool anew = narrowed(c);
+    if (!anew && (!misfit || isinf(c->record.lower_bound_s)))
+        return;
+    if (anew) {
+        c->record.lower_bound_s = c->proven_s;
+        fs_arena_destroy(c->arena);
+        c->arena = NULL;
+    }
+    c->settled = anew && !still_open(z, c);
+    c->record.iteration_s = INFINITY;
+    c->record.status = "limit";
+}
+
+/* A round found nothing better: what was tried is too little. */
+static bool widen(level0 *z)
+{
+    bool any = false;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        candidate *c = z->all.at[k];
+        if (!narrowed(c))
+            continue;
+        c->low = fmax(c->low, c->share);
+        c->share = (c->low + c->high) / 2;
+        any |= still_open(z, c);
+    }
+    return any;
+}
+
+static fs_status next_round(level0 *z, bool misfit, fs_err *err)
+{
+    z->best = NULL;
+    z->best_s = z->kept.from ? z->kept.cost_s : INFINITY;
+    for (int32_t k = 0; k < z->all.n; k++)
+        reopen(z, z->all.at[k], misfit);
+    return explore(z, err);
+}
+
+static fs_status explore_fitting(level0 *z, fs_err *err)
+{
+    FS_TRY(explore(z, err));
+    for (int32_t round = 0; round < FIT_ROUNDS; round++) {
+        bool misfit = z->best && !judge(z);
+        if (z->n_misfits == 0 || fs_now_ns() >= z->deadline_ns ||
+            (!misfit && !widen(z)))
+            break;
+        FS_TRY(next_round(z, misfit, err));
+    }
+    if (z->best && z->best != z->kept.from)
+        judge(z);
+    return FS_OK;
+}
+
 /* ---- the result ---- */
 
 static const char *space_of(const level0 *z)
 {
     const search_problem *p = z->problem;
+    const char *misfits = "";
+    if (z->n_misfits)
+        misfits = fs_printf(z->arena, "; %d plans were found that do not fit",
+                            z->n_misfits);
     return fs_printf(
         z->arena,
         "%d configurations: stages dividing %d devices, each stage a mesh of "
         "up to %d axes, %d micro-batch counts, schedule %s, one balanced cut "
         "per number of stages; within each every combination of legal "
-        "signatures without P(max) and P(min)%s, boxing by cheapest paths, "
-        "memory as estimated before lowering",
+        "signatures without P(max) and P(min)%s, boxing by cheapest paths; "
+        "among them all whose lowered plan fits memory%s",
         z->all.n, p->cluster->n_devices, p->max_mesh_axes, p->n_graphs,
-        p->schedule, p->filter.allow ? " that the filter allows" : "");
+        p->schedule, p->filter.allow ? " that the filter allows" : "", misfits);
 }
 
 /* Engines are not trusted: the claim is computed afresh from the strategy. */
-static void verify(level0 *z, candidate *c, search_result *out)
+static void verify(level0 *z, search_result *out)
 {
+    candidate *c = z->kept.from;
     cost_summary summary;
     fs_err err = {0};
     fs_arena *scratch = fs_arena_create();
     FS_ASSERT(cost_strategy(z->problem->cost, out->graph, out->strategy,
                             scratch, &err, &summary) == FS_OK);
-    FS_ASSERT(fabs(summary.iteration_s - z->best_s) <=
-              SEARCH_TOLERANCE * z->best_s);
+    FS_ASSERT(fabs(summary.iteration_s - z->kept.cost_s) <=
+              SEARCH_TOLERANCE * z->kept.cost_s);
     for (int32_t i = 0; i < c->n_stages; i++) {
-        FS_ASSERT(summary.peak_bytes[i] <= c->layout.limit_bytes[i]);
+        FS_ASSERT(summary.peak_bytes[i] <=
+                  device_bytes(z->problem, &out->strategy->stages[i]));
         if (summary.peak_bytes[i] > c->record.peak_bytes)
             c->record.peak_bytes = summary.peak_bytes[i];
     }
     out->iteration_s = summary.iteration_s;
+    c->record.iteration_s = summary.iteration_s;
     fs_arena_destroy(scratch);
 }
 
 static void fill_configs(level0 *z, search_result *out)
 {
-    double bound = z->best_s;
+    double bound = z->kept.from ? z->kept.cost_s : INFINITY;
     out->n_configs = z->all.n;
     out->configs = fs_new(z->arena, search_config, z->all.n);
     for (int32_t k = 0; k < z->all.n; k++) {
-        out->configs[k] = z->all.at[k]->record;
-        out->configs[k].schedule = fs_strdup(z->arena, z->problem->schedule);
-        bound = fmin(bound, z->all.at[k]->record.lower_bound_s);
+        const candidate *c = z->all.at[k];
+        search_config *record = &out->configs[k];
+        *record = c->record;
+        record->schedule = fs_strdup(z->arena, z->problem->schedule);
+        if (narrowed(c)) {
+            record->lower_bound_s = c->proven_s;
+            record->status =
+                isfinite(record->iteration_s) ? "bounded" : "misfit";
+        }
+        bound = fmin(bound, record->lower_bound_s);
     }
     out->lower_bound_s = bound;
     out->space = space_of(z);
@@ -451,13 +639,12 @@ static void fill_configs(level0 *z, search_result *out)
 
 static void fill_best(level0 *z, search_result *out)
 {
-    candidate *c = z->best;
-    out->graph = c->graph->graph;
-    out->strategy = search_strategy(z->problem, &c->built, z->value, z->arena);
-    verify(z, c, out);
-    out->net_nodes = c->built.net.n_nodes;
-    out->net_edges = c->built.net.n_edges;
-    out->kernel_nodes = z->kernel_nodes;
+    out->graph = z->kept.from->graph->graph;
+    out->strategy = z->kept.strategy;
+    verify(z, out);
+    out->net_nodes = z->kept.net_nodes;
+    out->net_edges = z->kept.net_edges;
+    out->kernel_nodes = z->kept.kernel_nodes;
     fill_configs(z, out);
     out->gap =
         fmax(0, (out->iteration_s - out->lower_bound_s) / out->iteration_s);
@@ -488,6 +675,14 @@ static fs_status fill_none(level0 *z, fs_err *err, search_result *out)
                        "no configuration has the asked stages and mesh on %d "
                        "devices",
                        z->problem->cluster->n_devices);
+    if (z->n_misfits)
+        return fs_fail(
+            err, FS_NO,
+            "memory: no plan was found that keeps within %s per device; the "
+            "smallest of %d takes %s; more devices, a smaller batch or more "
+            "time would help",
+            fs_human_bytes(had, (double)z->misfit_limit), z->n_misfits,
+            fs_human_bytes(wanted, (double)z->misfit_bytes));
     if (limit)
         return fs_fail(err, FS_NO,
                        "nothing found within %g s; nothing is proven either: "
@@ -498,8 +693,8 @@ static fs_status fill_none(level0 *z, fs_err *err, search_result *out)
     plan_stage all = {.mesh = {1, {z->problem->cluster->n_devices}}};
     return fs_fail(
         err, FS_NO,
-        "memory: the smallest plan needs at least %s per device by "
-        "estimate, a device has %s; more devices or a smaller batch would help",
+        "memory: every plan needs at least %s per device, a device has %s; "
+        "more devices or a smaller batch would help",
         fs_human_bytes(wanted, (double)need),
         fs_human_bytes(had, (double)device_bytes(z->problem, &all)));
 }
@@ -535,8 +730,8 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
     rates_for(&z, 1, 1);
     *out = (search_result){.status = "infeasible"};
     enumerate(&z);
-    fs_status status = explore(&z, err);
-    if (status == FS_OK && z.best)
+    fs_status status = explore_fitting(&z, err);
+    if (status == FS_OK && z.kept.from)
         fill_best(&z, out);
     else if (status == FS_OK)
         status = fill_none(&z, err, out);

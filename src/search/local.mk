@@ -6,13 +6,15 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/milp.c src/search/subnet.c src/search/engine_ilp.c \
   src/search/engine_exhaustive.c src/search/engine_greedy.c \
   src/search/memo.c src/search/build_net.c src/search/cut.c \
-  src/search/level0.c src/search/recipe.c
+  src/search/level0.c src/search/fit.c src/search/recipe.c
 check_PROGRAMS += tests/search_net_test tests/search_graph_test \
-  tests/cli_memory_test
+  tests/search_memory_test tests/cli_memory_test
 tests_search_net_test_SOURCES = tests/search_net_test.c tests/tap.h
 tests_search_net_test_LDADD = $(search_libs)
 tests_search_graph_test_SOURCES = tests/search_graph_test.c tests/tap.h
 tests_search_graph_test_LDADD = $(search_libs)
+tests_search_memory_test_SOURCES = tests/search_memory_test.c tests/tap.h
+tests_search_memory_test_LDADD = $(zoo_libs) $(search_libs)
 tests_cli_memory_test_SOURCES = tests/cli_memory_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_memory_test_LDADD = $(JANSSON_LIBS) -lm

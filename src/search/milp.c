@@ -8,7 +8,7 @@
  *   sum_s x[i,s] = 1                        for each node
  *   sum_t y[e,s,t] = x[u,s], sum_s y[e,s,t] = x[v,t]
  *   A_i <= Amax, B_i <= Bmax                for each stage
- *   sum bytes x <= limit                    for each stage that could exceed it
+ *   sum bytes x + sum bytes y <= limit      for each limit that could be
  *
  * An edge with an end of one value needs no y: its cost is the other end's.
  *
@@ -250,29 +250,91 @@ static void add_edge_rows(milp *p)
             charge_edge(p, &p->net->edges[e]);
 }
 
+static const int64_t *bytes_of(const search_load *loads, int32_t n,
+                               int32_t limit)
+{
+    for (int32_t k = 0; k < n; k++)
+        if (loads[k].limit == limit)
+            return loads[k].bytes;
+    return NULL;
+}
+
+static double most_of(const int64_t *bytes, int64_t n)
+{
+    int64_t most = n ? bytes[0] : 0;
+    for (int64_t k = 1; k < n; k++)
+        most = bytes[k] > most ? bytes[k] : most;
+    return (double)most;
+}
+
+static double most_bytes(const search_net *net, int32_t limit)
+{
+    double most = 0;
+    for (int32_t i = 0; i < net->n_nodes; i++) {
+        const search_net_node *node = &net->nodes[i];
+        const int64_t *bytes = bytes_of(node->loads, node->n_loads, limit);
+        most += bytes ? most_of(bytes, node->n) : 0;
+    }
+    for (int32_t e = 0; e < net->n_edges; e++) {
+        const search_net_edge *edge = &net->edges[e];
+        const int64_t *bytes = bytes_of(edge->loads, edge->n_loads, limit);
+        int64_t n = (int64_t)net->nodes[edge->u].n * net->nodes[edge->v].n;
+        most += bytes ? most_of(bytes, n) : 0;
+    }
+    return most;
+}
+
+/* Bytes of an edge go to its pairs' columns (finite ones have one), or to the
+ * values of the end that has a choice. */
+static void load_edge(milp *p, int32_t e, const int64_t *bytes, double *load)
+{
+    const search_net *net = p->net;
+    const search_net_edge *edge = &net->edges[e];
+    int32_t nu = net->nodes[edge->u].n, nv = net->nodes[edge->v].n;
+    int column = p->y[e];
+    for (int32_t s = 0; s < nu; s++)
+        for (int32_t t = 0; t < nv; t++) {
+            double size = (double)bytes[(int64_t)s * nv + t];
+            if (p->y[e] < 0)
+                load[nu > 1 ? p->x[edge->u] + s + 1 : p->x[edge->v] + t + 1] +=
+                    size;
+            else if (isfinite(edge_row(net, edge, s)[t]))
+                load[++column] += size;
+        }
+}
+
+static void add_memory_row(milp *p, int32_t limit, double *load)
+{
+    const search_net *net = p->net;
+    double unit = fmax(1, (double)net->limit_bytes[limit]);
+    int row = glp_add_rows(p->lp, 1), n = glp_get_num_cols(p->lp);
+    memset(load, 0, ((size_t)n + 1) * sizeof *load);
+    for (int32_t i = 0; i < net->n_nodes; i++) {
+        const search_net_node *node = &net->nodes[i];
+        const int64_t *bytes = bytes_of(node->loads, node->n_loads, limit);
+        for (int32_t s = 0; bytes && s < node->n; s++)
+            load[p->x[i] + s + 1] += (double)bytes[s];
+    }
+    for (int32_t e = 0; e < net->n_edges; e++) {
+        const search_net_edge *edge = &net->edges[e];
+        const int64_t *bytes = bytes_of(edge->loads, edge->n_loads, limit);
+        if (bytes)
+            load_edge(p, e, bytes, load);
+    }
+    glp_set_row_bnds(p->lp, row, GLP_UP, 0,
+                     (double)net->limit_bytes[limit] / unit);
+    for (int c = 1; c <= n; c++)
+        put(p, row, c, load[c] / unit);
+}
+
 static void add_memory_rows(milp *p)
 {
     const search_net *net = p->net;
-    for (int32_t stage = 0; stage < net->n_stages; stage++) {
-        double limit = (double)net->limit_bytes[stage], most = 0;
-        for (int32_t i = 0; i < net->n_nodes; i++) {
-            const search_net_node *node = &net->nodes[i];
-            int64_t top = 0;
-            for (int32_t s = 0; s < node->n && node->stage == stage; s++)
-                top = node->bytes[s] > top ? node->bytes[s] : top;
-            most += (double)top;
-        }
-        if (most <= limit)
-            continue;
-        double unit = limit > 1 ? limit : 1;
-        int row = glp_add_rows(p->lp, 1);
-        glp_set_row_bnds(p->lp, row, GLP_UP, 0, limit / unit);
-        for (int32_t i = 0; i < net->n_nodes; i++)
-            for (int32_t s = 0;
-                 s < net->nodes[i].n && net->nodes[i].stage == stage; s++)
-                put(p, row, p->x[i] + s + 1,
-                    (double)net->nodes[i].bytes[s] / unit);
-    }
+    int n = glp_get_num_cols(p->lp);
+    double *load = fs_new(p->arena, double, (size_t)n + 1);
+    for (int32_t k = 0; k < net->n_limits; k++)
+        if (most_bytes(net, k) > (double)net->limit_bytes[k])
+            add_memory_row(p, k, load);
 }
 
 static void build(milp *p)
@@ -299,7 +361,7 @@ static double *columns_of(const milp *p, const int32_t *value)
 {
     const search_net *net = p->net;
     double *x = fs_new(p->arena, double, glp_get_num_cols(p->lp) + 1);
-    search_sums sums = search_sums_new(net->n_stages, p->arena);
+    search_sums sums = search_sums_new(net, p->arena);
     for (int32_t i = 0; i < net->n_nodes; i++)
         x[p->x[i] + value[i] + 1] = 1;
     for (int32_t e = 0; e < net->n_edges; e++) {

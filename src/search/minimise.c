@@ -53,17 +53,13 @@ static search_net *kernel_net(const search_cfn *cfn, int32_t *node_of,
     net->nodes = fs_new(arena, search_net_node, cfn->n_live);
     net->edges = fs_new(arena, search_net_edge, cfn->pairs.n);
     net->n_stages = net->micro_batches = 1;
-    net->limit_bytes = fs_new(arena, int64_t, 1);
-    net->limit_bytes[0] = INT64_MAX;
     for (int32_t i = 0; i < cfn->n; i++) {
         if (cfn->gone[i])
             continue;
         at[i] = net->n_nodes;
         node_of[net->n_nodes] = i;
         net->nodes[net->n_nodes++] =
-            (search_net_node){.n = cfn->dom[i],
-                              .cost = cfn->unary[i],
-                              .bytes = fs_new(arena, int64_t, cfn->dom[i])};
+            (search_net_node){.n = cfn->dom[i], .cost = cfn->unary[i]};
     }
     for (int32_t p = 0; p < cfn->pairs.n; p++) {
         const search_pair *pair = &cfn->pairs.at[p];

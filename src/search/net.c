@@ -34,11 +34,18 @@ const char *search_engine_names(void)
     return names + 2;
 }
 
-search_sums search_sums_new(int32_t n_stages, fs_arena *arena)
+search_sums search_sums_new(const search_net *net, fs_arena *arena)
 {
-    return (search_sums){fs_new(arena, double, n_stages),
-                         fs_new(arena, double, n_stages),
-                         fs_new(arena, int64_t, n_stages)};
+    return (search_sums){fs_new(arena, double, net->n_stages),
+                         fs_new(arena, double, net->n_stages),
+                         fs_new(arena, int64_t, net->n_limits)};
+}
+
+void search_add_loads(int64_t *bytes, const search_load *loads, int32_t n,
+                      int64_t at, int32_t sign)
+{
+    for (int32_t k = 0; k < n; k++)
+        bytes[loads[k].limit] += sign * loads[k].bytes[at];
 }
 
 static void add(search_sums *sums, int32_t stage, bool per_step, double cost)
@@ -49,20 +56,21 @@ static void add(search_sums *sums, int32_t stage, bool per_step, double cost)
 void search_net_sums(const search_net *net, const int32_t *value,
                      search_sums *out)
 {
-    for (int32_t i = 0; i < net->n_stages; i++) {
+    for (int32_t i = 0; i < net->n_stages; i++)
         out->micro_s[i] = out->step_s[i] = 0;
-        out->bytes[i] = 0;
-    }
+    for (int32_t k = 0; k < net->n_limits; k++)
+        out->bytes[k] = 0;
     for (int32_t i = 0; i < net->n_nodes; i++) {
         const search_net_node *node = &net->nodes[i];
         add(out, node->stage, node->per_step, node->cost[value[i]]);
-        out->bytes[node->stage] += node->bytes[value[i]];
+        search_add_loads(out->bytes, node->loads, node->n_loads, value[i], 1);
     }
     for (int32_t e = 0; e < net->n_edges; e++) {
         const search_net_edge *edge = &net->edges[e];
         int64_t at =
             (int64_t)value[edge->u] * net->nodes[edge->v].n + value[edge->v];
         add(out, edge->stage, edge->per_step, edge->cost[at]);
+        search_add_loads(out->bytes, edge->loads, edge->n_loads, at, 1);
     }
 }
 
@@ -82,8 +90,8 @@ double search_sums_cost(const search_net *net, const search_sums *sums)
 
 bool search_sums_fit(const search_net *net, const search_sums *sums)
 {
-    for (int32_t i = 0; i < net->n_stages; i++)
-        if (sums->bytes[i] > net->limit_bytes[i])
+    for (int32_t k = 0; k < net->n_limits; k++)
+        if (sums->bytes[k] > net->limit_bytes[k])
             return false;
     return true;
 }
@@ -91,7 +99,7 @@ bool search_sums_fit(const search_net *net, const search_sums *sums)
 double search_net_cost(const search_net *net, const int32_t *value)
 {
     fs_arena *arena = fs_arena_create();
-    search_sums sums = search_sums_new(net->n_stages, arena);
+    search_sums sums = search_sums_new(net, arena);
     search_net_sums(net, value, &sums);
     double cost =
         search_sums_fit(net, &sums) ? search_sums_cost(net, &sums) : INFINITY;
@@ -109,7 +117,7 @@ static double least(const double *at, int64_t n)
 
 double search_net_floor(const search_net *net, fs_arena *arena)
 {
-    search_sums sums = search_sums_new(net->n_stages, arena);
+    search_sums sums = search_sums_new(net, arena);
     for (int32_t i = 0; i < net->n_nodes; i++) {
         const search_net_node *node = &net->nodes[i];
         add(&sums, node->stage, node->per_step, least(node->cost, node->n));
@@ -164,12 +172,13 @@ static void count(moves *m, int32_t i, int32_t sign)
     const search_net_node *node = &net->nodes[i];
     int32_t s = m->value[i];
     add(&m->sums, node->stage, node->per_step, sign * node->cost[s]);
-    m->sums.bytes[node->stage] += sign * node->bytes[s];
+    search_add_loads(m->sums.bytes, node->loads, node->n_loads, s, sign);
     for (int32_t k = m->at.first[i]; k < m->at.first[i + 1]; k++) {
         const search_net_edge *edge = &net->edges[m->at.edge[k]];
         int64_t at = (int64_t)m->value[edge->u] * net->nodes[edge->v].n +
                      m->value[edge->v];
         add(&m->sums, edge->stage, edge->per_step, sign * edge->cost[at]);
+        search_add_loads(m->sums.bytes, edge->loads, edge->n_loads, at, sign);
     }
 }
 
@@ -219,7 +228,7 @@ double search_net_improve(const search_net *net, int32_t *value,
 {
     enum { ROUNDS = 20 };
     moves m = {net, search_net_incidence(net, true, arena),
-               search_sums_new(net->n_stages, arena), value};
+               search_sums_new(net, arena), value};
     search_net_sums(net, value, &m.sums);
     double cost = search_sums_cost(net, &m.sums);
     for (int32_t round = 0, any = 1; any && round < ROUNDS; round++) {
@@ -230,25 +239,43 @@ double search_net_improve(const search_net *net, int32_t *value,
     return search_net_cost(net, value);
 }
 
-int64_t search_net_least_bytes(const search_net *net, int32_t stage)
+/* The bytes of one limit in the place of costs. */
+static void load_pair(const search_net *net, const search_net_edge *edge,
+                      int32_t limit, search_cfn *cfn, fs_arena *arena)
 {
-    fs_arena *arena = fs_arena_create();
+    int64_t n = (int64_t)net->nodes[edge->u].n * net->nodes[edge->v].n;
+    double *cost = fs_new(arena, double, n);
+    for (int64_t at = 0; at < n; at++)
+        cost[at] = isinf(edge->cost[at]) ? INFINITY : 0;
+    for (int32_t k = 0; k < edge->n_loads; k++)
+        for (int64_t at = 0; edge->loads[k].limit == limit && at < n; at++)
+            cost[at] += (double)edge->loads[k].bytes[at];
+    search_cfn_add(cfn, edge->u, edge->v, cost, 1);
+}
+
+static search_cfn *loaded(const search_net *net, int32_t limit, fs_arena *arena)
+{
     search_cfn *cfn = search_cfn_new(net->n_nodes, arena);
     for (int32_t i = 0; i < net->n_nodes; i++) {
         const search_net_node *node = &net->nodes[i];
         double *unary = fs_new(arena, double, node->n);
         for (int32_t s = 0; s < node->n; s++) {
-            if (node->stage == stage)
-                unary[s] = (double)node->bytes[s];
-            if (isinf(node->cost[s]))
-                unary[s] = INFINITY;
+            unary[s] = isinf(node->cost[s]) ? INFINITY : 0;
+            for (int32_t k = 0; k < node->n_loads; k++)
+                if (node->loads[k].limit == limit)
+                    unary[s] += (double)node->loads[k].bytes[s];
         }
         search_cfn_set(cfn, i, node->n, unary);
     }
-    /* A scale of 0 leaves only what is forbidden. */
     for (int32_t e = 0; e < net->n_edges; e++)
-        search_cfn_add(cfn, net->edges[e].u, net->edges[e].v,
-                       net->edges[e].cost, 0);
+        load_pair(net, &net->edges[e], limit, cfn, arena);
+    return cfn;
+}
+
+int64_t search_net_least_bytes(const search_net *net, int32_t limit)
+{
+    fs_arena *arena = fs_arena_create();
+    search_cfn *cfn = loaded(net, limit, arena);
     search_effort effort = {fs_now_ns() + 1000000000, 50, INFINITY, false};
     search_minimum min;
     search_cfn_minimise(cfn, &effort, arena, &min);

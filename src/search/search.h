@@ -14,15 +14,22 @@
 /* A cost network: minimise
  *   sum_i a_i + (m - 1) max_i a_i + max_i b_i
  * where stage i's a_i (b_i) is the sum of its unary and pair costs that count
- * per micro-batch (per step); subject to memory: for each stage, the sum of
- * bytes <= limit. The pure mathematics of a configuration; engines see no
- * more. */
+ * per micro-batch (per step); subject to memory: for each limit, the sum of
+ * the bytes that nodes and edges load it with is at most the limit. A stage
+ * has a limit for each moment at which it may be fullest. The pure mathematics
+ * of a configuration; engines see no more. */
+typedef struct search_load {
+    int32_t limit;        /* which */
+    const int64_t *bytes; /* of a node: [n]; of an edge: [n_u * n_v], row u */
+} search_load;
+
 typedef struct search_net_node {
     int32_t n; /* values; a net with a node of 0 values is infeasible */
     int32_t stage;
     bool per_step;
-    double *cost;   /* [n], INFINITY forbids */
-    int64_t *bytes; /* [n] */
+    double *cost; /* [n], INFINITY forbids */
+    int32_t n_loads;
+    search_load *loads;
 } search_net_node;
 
 typedef struct search_net_edge {
@@ -30,13 +37,15 @@ typedef struct search_net_edge {
     int32_t stage; /* whose time it is */
     bool per_step;
     double *cost; /* [n_u * n_v], row u; INFINITY forbids */
+    int32_t n_loads;
+    search_load *loads;
 } search_net_edge;
 
 typedef struct search_net {
-    int32_t n_nodes, n_edges, n_stages, micro_batches;
+    int32_t n_nodes, n_edges, n_stages, micro_batches, n_limits;
     search_net_node *nodes;
     search_net_edge *edges;
-    int64_t *limit_bytes; /* [n_stages] */
+    int64_t *limit_bytes; /* [n_limits] */
 } search_net;
 
 typedef struct search_solution {
@@ -88,8 +97,7 @@ typedef struct search_problem {
     int32_t n_graphs;
     const search_graph *graphs;
     int64_t memory_bytes; /* limit per device besides its own; 0: none */
-    double memory_share;  /* of the limit, what the estimate of bytes may take;
-                             0: all. Lowering adds what it does not know */
+    double memory_share;  /* of the limits, what plans may take; 0: all */
     const char *engine;
     const char *schedule;  /* "1f1b" unless fixed */
     int32_t fix_stages;    /* 0: free */
@@ -110,7 +118,8 @@ typedef struct search_config {
     ir_mesh mesh;
     const char *schedule;
     const char *status; /* "optimal", "bounded", "pruned", "infeasible",
-                           "memory", "limit" */
+                           "memory", "misfit" (its plans did not fit),
+                           "limit" */
     double iteration_s; /* INFINITY when none */
     double lower_bound_s;
     int64_t peak_bytes;

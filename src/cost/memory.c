@@ -1,0 +1,556 @@
+/* Which pieces are live at a moment, as lowering will have it (src/plan): a
+ * piece is held from the task that makes it to the last that reads it. Here
+ * every reader is charged with what it needs held, divided by the readers
+ * that are live then and may read the same copy: never too much, since the
+ * bytes of different copies are at least their mean. */
+#include "config.h"
+#include "cost/memory.h"
+
+#include "cost/parts.h"
+#include "plan/lower.h"
+
+struct cost_memory {
+    const cost_program *program;
+    fs_arena *arena;
+    ir_uses uses;
+    int32_t prefetch;
+    int32_t *in_flight; /* [n_stages] */
+    int32_t *viewed;    /* [tensors] what its register was made for */
+    int32_t *last;      /* [tensors] of those: last backward reader, or -1 */
+    int32_t *last_end;  /* and last reader of the updates */
+    int32_t **sharing;  /* [moment][tensors] edges that hold a copy */
+    int32_t **received; /* [n_stages][tensors] edges that cross to a stage, */
+    int32_t **kept;     /* and those of them that the backward pass reads */
+    FS_VEC(cost_moment) moments;
+};
+
+static const ir_node *producer_of(const cost_memory *mem, int32_t tensor)
+{
+    const ir_graph *graph = mem->program->graph;
+    return &graph->nodes.at[graph->tensors.at[tensor].producer];
+}
+
+/* Inputs and constants are made anew on each stage that reads them. */
+static int32_t home_of(const cost_memory *mem, int32_t tensor, int32_t reader)
+{
+    const ir_node *node = producer_of(mem, tensor);
+    if (node->op == IR_OP_input || node->op == IR_OP_constant)
+        return mem->program->stage_of[reader];
+    return mem->program
+        ->stage_of[mem->program->graph->tensors.at[tensor].producer];
+}
+
+static int32_t edge_tensor(const cost_memory *mem, int32_t v, int32_t slot)
+{
+    const ir_graph *graph = mem->program->graph;
+    const ir_node *node = &graph->nodes.at[v];
+    return node->op == IR_OP_variable ? graph->tensors.at[node->out[0]].next
+                                      : node->in[slot];
+}
+
+static int64_t aligned(const ir_tensor *tensor, const ir_nd_sbp *sbp,
+                       const ir_mesh *mesh)
+{
+    int64_t bytes = cost_piece_bytes(tensor, sbp, mesh);
+    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}
+
+/* ---- what one reader holds ---- */
+
+/* The slot of the backward pass that is looked at is the first with the most
+ * micro-batches in flight that has another before it, when there is one: then
+ * all sums of gradients are there too. */
+static bool goes_on(const cost_memory *mem, int32_t stage)
+{
+    return mem->program->micro_batches > mem->in_flight[stage];
+}
+
+/* Copies of a variable or constant for the step, made when it begins. */
+static void hold_for_step(const cost_memory *mem, const cost_moment *at,
+                          int32_t v, plan_phase phase, cost_holding *out)
+{
+    int32_t m = mem->program->micro_batches;
+    bool on = goes_on(mem, at->stage), held = false;
+    if (at->phase == PLAN_BACKWARD && phase == PLAN_FORWARD)
+        held = m > mem->in_flight[at->stage] + 1; /* forwards are to come */
+    else if (at->phase == PLAN_BACKWARD && phase == PLAN_BACKWARD)
+        held = m > 1 + on || v >= at->node; /* backwards are */
+    out->after = held;
+}
+
+/* A forward tensor for a backward reader: one per micro-batch in flight. What
+ * is boxed may have been boxed for forward already, or wait unboxed. */
+static void hold_forward(const cost_memory *mem, const cost_moment *at,
+                         int32_t tensor, int32_t v, plan_phase phase,
+                         cost_holding *out)
+{
+    if (at->phase != PLAN_BACKWARD || phase != PLAN_BACKWARD)
+        return;
+    int32_t n = mem->in_flight[at->stage] - 1 + (v >= at->node);
+    int32_t root = mem->viewed[tensor];
+    int32_t beyond = n > 2 ? n - 2 : 0;
+    /* Of what is loaded or received two are counted already; what is boxed
+     * may be one of them. */
+    if (producer_of(mem, root)->op == IR_OP_input)
+        out->straight = mem->in_flight[at->stage] - 1;
+    else if (home_of(mem, root, v) != at->stage)
+        out->straight = mem->kept[at->stage][root] ? 0 : beyond;
+    else
+        out->straight = out->least = n;
+}
+
+static void hold_backward(const cost_memory *mem, const cost_moment *at,
+                          int32_t tensor, int32_t v, cost_holding *out)
+{
+    const ir_graph *graph = mem->program->graph;
+    int32_t made = graph->tensors.at[mem->viewed[tensor]].producer;
+    int32_t boxed_behind = graph->tensors.at[tensor].producer;
+    if (at->phase != PLAN_BACKWARD || at->node < made || at->node > v)
+        return;
+    out->straight = home_of(mem, mem->viewed[tensor], v) == at->stage;
+    out->after = at->node > boxed_behind;
+    out->before = !out->after;
+}
+
+/* A reader on the stage where the tensor is made. */
+static void hold_here(const cost_memory *mem, const cost_moment *at,
+                      int32_t tensor, int32_t v, cost_holding *out)
+{
+    const ir_graph *graph = mem->program->graph;
+    plan_phase base = plan_lower_base(graph, tensor);
+    plan_phase phase = plan_lower_phase(graph, &graph->nodes.at[v]);
+    if (base == PLAN_BEGIN)
+        hold_for_step(mem, at, v, phase, out);
+    else if (base == PLAN_FORWARD)
+        hold_forward(mem, at, tensor, v, phase, out);
+    else if (base == PLAN_BACKWARD)
+        hold_backward(mem, at, tensor, v, out);
+    else
+        out->next = at->phase == PLAN_END && v == at->node;
+}
+
+/* Does a backward node of the stage read it, itself or through views? */
+static bool backward_reads(const cost_memory *mem, int32_t tensor,
+                           int32_t stage)
+{
+    const ir_graph *graph = mem->program->graph;
+    const ir_uses *uses = &mem->uses;
+    for (int32_t u = uses->first[tensor]; u < uses->first[tensor + 1]; u++) {
+        const ir_node *reader = &graph->nodes.at[uses->list[u]];
+        if (mem->program->stage_of[uses->list[u]] != stage)
+            continue;
+        if (plan_lower_is_view(reader)
+                ? backward_reads(mem, reader->out[0], stage)
+                : plan_lower_phase(graph, reader) == PLAN_BACKWARD)
+            return true;
+    }
+    return false;
+}
+
+/* Is a received piece kept for this reader of the backward pass? */
+static bool kept_by(const cost_memory *mem, int32_t tensor, int32_t v)
+{
+    const ir_graph *graph = mem->program->graph;
+    const ir_node *node = &graph->nodes.at[v];
+    return !plan_lower_is_view(node) &&
+           plan_lower_base(graph, tensor) == PLAN_FORWARD &&
+           plan_lower_phase(graph, node) == PLAN_BACKWARD;
+}
+
+/* A reader on another stage: received pieces and sent ones share with nothing,
+ * and have credits of their own. */
+static void hold_moved(const cost_memory *mem, const cost_moment *at,
+                       int32_t tensor, int32_t v, cost_holding *out)
+{
+    const ir_graph *graph = mem->program->graph;
+    int32_t m = mem->program->micro_batches, n;
+    int32_t to = mem->program->stage_of[v];
+    bool per_step = plan_tensor_per_step(graph, tensor);
+    if (to != at->stage)
+        n = backward_reads(mem, mem->viewed[tensor], at->stage) ? 1 : 2;
+    else if (!mem->kept[to][tensor])
+        n = 1 + mem->prefetch;
+    else
+        n = kept_by(mem, tensor, v) ? mem->in_flight[to] + mem->prefetch : 0;
+    if (per_step)
+        n = 1;
+    out->after = n < m ? n : m;
+    out->straight = per_step && to != at->stage ? 0 : out->after;
+}
+
+static bool holds(const cost_holding *h)
+{
+    return h->straight || h->before || h->after || h->next || h->least;
+}
+
+/* Copies, without how many share them. */
+static void hold(const cost_memory *mem, const cost_moment *at, int32_t v,
+                 int32_t slot, cost_holding *out)
+{
+    const ir_node *node = &mem->program->graph->nodes.at[v];
+    int32_t tensor = edge_tensor(mem, v, slot);
+    *out = (cost_holding){.share = 1};
+    if (tensor < 0 || node->op == IR_OP_variable)
+        return;
+    int32_t home = home_of(mem, tensor, v), to = mem->program->stage_of[v];
+    if (home != to)
+        hold_moved(mem, at, tensor, v, out);
+    else if (!plan_lower_is_view(node))
+        hold_here(mem, at, tensor, v, out);
+}
+
+bool cost_memory_edge(const cost_memory *mem, int32_t moment, int32_t v,
+                      int32_t slot, cost_holding *out)
+{
+    const cost_moment *at = &mem->moments.at[moment];
+    int32_t tensor = edge_tensor(mem, v, slot);
+    *out = (cost_holding){.share = 1};
+    if (tensor < 0)
+        return false;
+    int32_t home = home_of(mem, tensor, v), to = mem->program->stage_of[v];
+    if (home != at->stage && to != at->stage)
+        return false;
+    hold(mem, at, v, slot, out);
+    if (holds(out) && home != at->stage)
+        out->share = mem->kept[to][tensor] ? mem->kept[to][tensor]
+                                           : mem->received[to][tensor];
+    else if (holds(out))
+        out->share = mem->sharing[moment][mem->viewed[tensor]];
+    out->scratch = at->scratch_node == v && at->scratch_slot == slot;
+    return holds(out) || out->scratch;
+}
+
+static int64_t scratch_of(const ir_tensor *tensor, const ir_mesh *mesh,
+                          const plan_boxing *path)
+{
+    int64_t most = 0;
+    for (int32_t k = 0; k < path->n; k++) {
+        plan_box_step step;
+        if (!plan_box_step_make(tensor, mesh, &path->at[k], &path->at[k + 1],
+                                &step) ||
+            !plan_box_is_collective(step.kind))
+            continue;
+        int64_t bytes = step.bytes_in + step.bytes_out;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+int64_t cost_holding_bytes(const cost_holding *h, const ir_tensor *tensor,
+                           const ir_mesh *mesh, const plan_boxing *path)
+{
+    int64_t first = aligned(tensor, &path->at[0], mesh), least = first,
+            last = aligned(tensor, &path->at[path->n], mesh), bytes;
+    for (int32_t k = 1; h->least && k <= path->n; k++) {
+        int64_t here = aligned(tensor, &path->at[k], mesh);
+        least = here < least ? here : least;
+    }
+    if (path->n == 0)
+        bytes = h->straight * first;
+    else
+        bytes = h->before * first + h->after * last + h->least * least +
+                h->next * aligned(tensor, &path->at[1], mesh);
+    bytes /= h->share;
+    return bytes + (h->scratch ? scratch_of(tensor, mesh, path) : 0);
+}
+
+/* ---- nodes ---- */
+
+static bool read_on(const cost_memory *mem, int32_t tensor, int32_t stage)
+{
+    const ir_uses *uses = &mem->uses;
+    for (int32_t u = uses->first[tensor]; u < uses->first[tensor + 1]; u++)
+        if (mem->program->stage_of[uses->list[u]] == stage)
+            return true;
+    return false;
+}
+
+int32_t cost_memory_copies(const cost_memory *mem, int32_t moment, int32_t v)
+{
+    const cost_moment *at = &mem->moments.at[moment];
+    const ir_graph *graph = mem->program->graph;
+    const ir_node *node = &graph->nodes.at[v];
+    if (mem->program->stage_of[v] != at->stage)
+        return 0;
+    switch (node->op) {
+    case IR_OP_variable:
+        return 1;
+    case IR_OP_constant:
+        return read_on(mem, node->out[0], at->stage);
+    case IR_OP_input: /* ahead by a piece; more for who keeps it */
+        return 2 * read_on(mem, node->out[0], at->stage);
+    case IR_OP_accumulate:
+        if (at->phase == PLAN_END)
+            return mem->last_end[node->out[0]] >= at->node;
+        return goes_on(mem, at->stage) || v <= at->node;
+    default:
+        return 0;
+    }
+}
+
+int64_t cost_memory_node(const cost_memory *mem, int32_t moment, int32_t v,
+                         const ir_nd_sig *sig)
+{
+    const cost_moment *at = &mem->moments.at[moment];
+    const cost_program *p = mem->program;
+    const ir_node *node = &p->graph->nodes.at[v];
+    int64_t bytes = 0;
+    int32_t copies = cost_memory_copies(mem, moment, v);
+    for (int32_t o = 0; copies && o < node->n_out; o++)
+        bytes += copies * aligned(&p->graph->tensors.at[node->out[o]],
+                                  &sig->out[o], &p->stages[at->stage].mesh);
+    return bytes;
+}
+
+static double whole_bytes(const cost_memory *mem, int32_t tensor)
+{
+    const ir_tensor *t = &mem->program->graph->tensors.at[tensor];
+    return (double)ir_shape_count(&t->shape) * (double)ir_dtype_bytes(t->dtype);
+}
+
+double cost_memory_most(const cost_memory *mem, int32_t moment)
+{
+    const ir_graph *graph = mem->program->graph;
+    double most = 0;
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        int32_t copies = cost_memory_copies(mem, moment, v);
+        int32_t slots = node->op == IR_OP_variable ? 1 : node->n_in;
+        for (int32_t o = 0; copies && o < node->n_out; o++)
+            most += copies * (whole_bytes(mem, node->out[o]) + PLAN_ALIGN);
+        for (int32_t k = 0; k < slots; k++) {
+            cost_holding h;
+            if (cost_memory_edge(mem, moment, v, k, &h))
+                most +=
+                    (whole_bytes(mem, edge_tensor(mem, v, k)) + PLAN_ALIGN) *
+                    (h.straight + h.before + h.after + h.next + h.least +
+                     2 * h.scratch);
+        }
+    }
+    return most;
+}
+
+/* ---- which moments ---- */
+
+/* Whole bytes that come and go at nodes of a stage's backward pass. */
+typedef struct tide {
+    double *kept, *sums, *gathered; /* [nodes + 1] change before node v */
+} tide;
+
+static void add_tides(const cost_memory *mem, int32_t stage, tide *t)
+{
+    const ir_graph *graph = mem->program->graph;
+    for (int32_t x = 0; x < graph->tensors.n; x++) {
+        int32_t made = graph->tensors.at[x].producer;
+        if (mem->program->stage_of[made] != stage || mem->viewed[x] != x)
+            continue;
+        plan_phase base = plan_lower_base(graph, x);
+        double bytes = whole_bytes(mem, x);
+        if (graph->nodes.at[made].op == IR_OP_accumulate) {
+            t->sums[goes_on(mem, stage) ? 0 : made] += bytes;
+        } else if (mem->last[x] >= 0 &&
+                   (base == PLAN_FORWARD || base == PLAN_BACKWARD)) {
+            t->kept[base == PLAN_FORWARD ? 0 : made] += bytes;
+            t->kept[mem->last[x] + 1] -= bytes;
+        } else if (mem->last[x] >= 0 && base == PLAN_BEGIN) {
+            t->gathered[0] += bytes;
+            t->gathered[mem->last[x] + 1] -= bytes;
+        }
+    }
+}
+
+/* The node of the stage's backward pass at which most is held, if what is
+ * kept of a micro-batch is cut into `parts` and sums of gradients are not;
+ * with or without copies of variables. */
+static int32_t fullest(const cost_memory *mem, int32_t stage, double parts,
+                       bool copies)
+{
+    const ir_graph *graph = mem->program->graph;
+    fs_arena *scratch = fs_arena_create();
+    tide t = {fs_new(scratch, double, graph->nodes.n + 1),
+              fs_new(scratch, double, graph->nodes.n + 1),
+              fs_new(scratch, double, graph->nodes.n + 1)};
+    double kept = 0, sums = 0, most = -1;
+    int32_t best = -1;
+    add_tides(mem, stage, &t);
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        kept += t.kept[v];
+        sums += t.sums[v] + (copies ? t.gathered[v] : 0);
+        if (mem->program->stage_of[v] != stage || node->phase != IR_BACKWARD ||
+            plan_lower_is_view(node) || kept / parts + sums <= most)
+            continue;
+        most = kept / parts + sums;
+        best = v;
+    }
+    fs_arena_destroy(scratch);
+    return best;
+}
+
+/* The edge of the stage with the largest tensor: into the sums of gradients,
+ * or else of what is there per micro-batch. */
+static void choose_scratch(const cost_memory *mem, bool sums, cost_moment *at)
+{
+    const ir_graph *graph = mem->program->graph;
+    double most = 0;
+    at->scratch_node = at->scratch_slot = -1;
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        for (int32_t k = 0; k < graph->nodes.at[v].n_in; k++) {
+            int32_t x = graph->nodes.at[v].in[k];
+            const ir_node *made = producer_of(mem, x);
+            bool summed = graph->nodes.at[v].op == IR_OP_accumulate;
+            if (summed != sums || made->op == IR_OP_input ||
+                plan_tensor_per_step(graph, x) ||
+                home_of(mem, x, v) != at->stage || whole_bytes(mem, x) <= most)
+                continue;
+            most = whole_bytes(mem, x);
+            at->scratch_node = v;
+            at->scratch_slot = k;
+        }
+}
+
+/* The update that reads the largest sum of gradients, or -1. */
+static int32_t largest_update(const cost_memory *mem, int32_t stage)
+{
+    const cost_program *p = mem->program;
+    int32_t best = -1;
+    double most = 0;
+    for (int32_t x = 0; x < p->graph->tensors.n; x++) {
+        int32_t reader = mem->last_end[x];
+        if (reader < 0 || p->stage_of[reader] != stage ||
+            producer_of(mem, x)->op != IR_OP_accumulate ||
+            whole_bytes(mem, x) <= most)
+            continue;
+        most = whole_bytes(mem, x);
+        best = reader;
+    }
+    return best;
+}
+
+static void add_moment(cost_memory *mem, int32_t stage, plan_phase phase,
+                       int32_t node, bool sums)
+{
+    cost_moment at = {.stage = stage, .phase = phase, .node = node};
+    choose_scratch(mem, sums, &at);
+    fs_push(mem->arena, &mem->moments, at);
+}
+
+/* Where a data-parallel, a tensor-parallel and a gathering strategy are
+ * fullest, each with either scratch; and the largest update. */
+static void choose_moments(cost_memory *mem, int32_t stage)
+{
+    int32_t size = ir_mesh_size(&mem->program->stages[stage].mesh);
+    int32_t at[3] = {fullest(mem, stage, size, false),
+                     fullest(mem, stage, 1, false),
+                     fullest(mem, stage, 1, size > 1)};
+    for (int32_t k = 0; k < 3; k++) {
+        if (at[k] < 0 || (k > 0 && at[k] == at[0]) || (k > 1 && at[k] == at[1]))
+            continue;
+        add_moment(mem, stage, PLAN_BACKWARD, at[k], true);
+        add_moment(mem, stage, PLAN_BACKWARD, at[k], false);
+    }
+    add_moment(mem, stage, PLAN_END, largest_update(mem, stage), true);
+}
+
+/* ---- making ---- */
+
+static void fill_viewed(cost_memory *mem)
+{
+    const ir_graph *graph = mem->program->graph;
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        for (int32_t o = 0; o < node->n_out; o++)
+            mem->viewed[node->out[o]] = plan_lower_is_view(node)
+                                            ? mem->viewed[node->in[0]]
+                                            : node->out[o];
+    }
+}
+
+static void fill_last(cost_memory *mem)
+{
+    const ir_graph *graph = mem->program->graph;
+    for (int32_t x = 0; x < graph->tensors.n; x++)
+        mem->last[x] = mem->last_end[x] = -1;
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        plan_phase phase = plan_lower_phase(graph, node);
+        for (int32_t k = 0; k < node->n_in && !plan_lower_is_view(node); k++) {
+            int32_t x = mem->viewed[node->in[k]];
+            if (phase == PLAN_BACKWARD)
+                mem->last[x] = v;
+            else if (phase == PLAN_END)
+                mem->last_end[x] = v;
+        }
+    }
+}
+
+static void count_received(cost_memory *mem)
+{
+    const cost_program *p = mem->program;
+    for (int32_t i = 0; i < p->n_stages; i++) {
+        mem->received[i] = fs_new(mem->arena, int32_t, p->graph->tensors.n);
+        mem->kept[i] = fs_new(mem->arena, int32_t, p->graph->tensors.n);
+    }
+    for (int32_t v = 0; v < p->graph->nodes.n; v++)
+        for (int32_t k = 0; k < p->graph->nodes.at[v].n_in; k++) {
+            int32_t x = p->graph->nodes.at[v].in[k];
+            if (home_of(mem, x, v) == p->stage_of[v])
+                continue;
+            mem->received[p->stage_of[v]][x]++;
+            mem->kept[p->stage_of[v]][x] += kept_by(mem, x, v);
+        }
+}
+
+static void count_sharing(cost_memory *mem, int32_t moment)
+{
+    const cost_program *p = mem->program;
+    const cost_moment *at = &mem->moments.at[moment];
+    mem->sharing[moment] = fs_new(mem->arena, int32_t, p->graph->tensors.n);
+    for (int32_t v = 0; v < p->graph->nodes.n; v++)
+        for (int32_t k = 0; k < p->graph->nodes.at[v].n_in; k++) {
+            int32_t x = p->graph->nodes.at[v].in[k];
+            cost_holding held;
+            if (home_of(mem, x, v) != at->stage)
+                continue;
+            hold(mem, at, v, k, &held);
+            mem->sharing[moment][mem->viewed[x]] += holds(&held);
+        }
+}
+
+cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena)
+{
+    cost_memory *mem = fs_new(arena, cost_memory, 1);
+    int32_t n = program->graph->tensors.n;
+    *mem = (cost_memory){
+        .program = program,
+        .arena = arena,
+        .uses = ir_graph_uses(program->graph, arena),
+        .prefetch = plan_lower_defaults().prefetch,
+        .in_flight = cost_in_flight(program->schedule, program->n_stages,
+                                    program->micro_batches, arena),
+        .viewed = fs_new(arena, int32_t, n),
+        .last = fs_new(arena, int32_t, n),
+        .last_end = fs_new(arena, int32_t, n),
+        .received = fs_new(arena, int32_t *, program->n_stages),
+        .kept = fs_new(arena, int32_t *, program->n_stages)};
+    fill_viewed(mem);
+    fill_last(mem);
+    count_received(mem);
+    for (int32_t i = 0; i < program->n_stages; i++)
+        choose_moments(mem, i);
+    mem->sharing = fs_new(arena, int32_t *, mem->moments.n);
+    for (int32_t k = 0; k < mem->moments.n; k++)
+        count_sharing(mem, k);
+    return mem;
+}
+
+int32_t cost_memory_moments(const cost_memory *mem, const cost_moment **out)
+{
+    *out = mem->moments.at;
+    return mem->moments.n;
+}
+
+const int32_t *cost_memory_in_flight(const cost_memory *mem)
+{
+    return mem->in_flight;
+}

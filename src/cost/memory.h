@@ -1,0 +1,64 @@
+/* What a stage holds at chosen moments of its program, as sums over nodes and
+ * edges, so that search can bind them. Each moment's sum is meant to be at
+ * most the arena of the lowered plan: what is counted is live there at once.
+ *
+ * A moment is a task of a stage (a node of the backward pass at the fullest
+ * slot, or the start of the updates) and one boxing whose scratch is counted;
+ * none of it depends on signatures. */
+#ifndef FS_COST_MEMORY_H
+#define FS_COST_MEMORY_H
+
+#include "plan/plan.h"
+
+/* A strategy without its signatures. */
+typedef struct cost_program {
+    const ir_graph *graph;
+    int32_t n_stages, micro_batches;
+    const char *schedule;
+    const plan_stage *stages;
+    const int32_t *stage_of;
+} cost_program;
+
+typedef struct cost_moment {
+    int32_t stage;
+    plan_phase phase; /* BACKWARD or END */
+    int32_t node;     /* the one that runs, or whose inputs are boxed */
+    int32_t scratch_node, scratch_slot; /* the edge; -1: none */
+} cost_moment;
+
+/* Holds the program, which must outlive it. */
+typedef struct cost_memory cost_memory;
+cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena);
+int32_t cost_memory_moments(const cost_memory *memory, const cost_moment **out);
+/* [n_stages] most micro-batches that a stage holds at once. */
+const int32_t *cost_memory_in_flight(const cost_memory *memory);
+
+/* What a node's own outputs take at a moment: variables, constants, loaded
+ * inputs, sums of gradients; each so many copies. All else is counted by who
+ * reads it. */
+int32_t cost_memory_copies(const cost_memory *memory, int32_t moment,
+                           int32_t v);
+int64_t cost_memory_node(const cost_memory *memory, int32_t moment, int32_t v,
+                         const ir_nd_sig *sig);
+
+/* What edge `slot` of node v makes the moment's stage hold: numbers of
+ * copies, divided by the edges that may share them. Plain data without
+ * padding: edges of equal holdings, tensors and signatures have equal bytes. */
+typedef struct cost_holding {
+    int32_t straight; /* of what leaves, when nothing is boxed; boxed: */
+    int32_t before;   /* of what leaves */
+    int32_t after;    /* of what arrives */
+    int32_t next;     /* of what the first step makes */
+    int32_t least;    /* of the smallest on the way */
+    int32_t share;
+    int32_t scratch; /* the collectives' packing buffers count */
+} cost_holding;
+bool cost_memory_edge(const cost_memory *memory, int32_t moment, int32_t v,
+                      int32_t slot, cost_holding *out);
+int64_t cost_holding_bytes(const cost_holding *holding, const ir_tensor *tensor,
+                           const ir_mesh *mesh, const plan_boxing *path);
+
+/* No strategy makes the moment's sum larger than this. */
+double cost_memory_most(const cost_memory *memory, int32_t moment);
+
+#endif

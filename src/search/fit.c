@@ -1,0 +1,74 @@
+/* Does a strategy's lowered plan fit? What search binds is a lower bound of
+ * that, so the plan that it found has to be looked at. */
+#include "config.h"
+#include "search/layout.h"
+
+#include "plan/plan.h"
+
+#include <math.h>
+
+/* Registers of a plan have at most as many buffers as micro-batches in flight
+ * and two more; lowering makes one register per output, boxing step and
+ * move, and a stream's scratch is that of one step. */
+static double register_bytes(const plan_strategy *s, const ir_tensor *tensor,
+                             const ir_nd_sbp *sbp)
+{
+    ir_shape piece = ir_largest_piece(&tensor->shape, sbp, &s->stages[0].mesh);
+    return PLAN_ALIGN + (double)ir_shape_count(&piece) *
+                            (double)ir_dtype_bytes(tensor->dtype);
+}
+
+static double most_bytes(const ir_graph *graph, const plan_strategy *s)
+{
+    double sum = 0, most = 0;
+    for (int32_t v = 0; v < s->n_nodes; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        for (int32_t o = 0; o < node->n_out; o++)
+            sum += register_bytes(s, &graph->tensors.at[node->out[o]],
+                                  &s->sig[v].out[o]);
+        for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++) {
+            int32_t x = plan_edge_tensor(graph, s, v, e - s->first_edge[v]);
+            for (int32_t k = 0; x >= 0 && k <= s->edge[e].n; k++) {
+                double bytes =
+                    register_bytes(s, &graph->tensors.at[x], &s->edge[e].at[k]);
+                sum += bytes;
+                most = bytes > most ? bytes : most;
+            }
+        }
+    }
+    return sum * (s->micro_batches + 2) + 2 * most * (3 + 4 * s->n_stages);
+}
+
+/* Lowers it; false when that fails. */
+static bool arenas(const search_problem *problem, const ir_graph *graph,
+                   const plan_strategy *strategy, int64_t *bytes)
+{
+    fs_arena *scratch = fs_arena_create();
+    plan_lower_options options = plan_lower_defaults();
+    fs_err err = {0};
+    plan *lowered;
+    bool good = plan_lower(graph, problem->cluster, strategy, &options, scratch,
+                           &err, &lowered) == FS_OK;
+    for (int32_t r = 0; good && r < lowered->n_roles; r++)
+        bytes[lowered->roles[r].stage] = lowered->roles[r].arena_bytes;
+    fs_arena_destroy(scratch);
+    return good;
+}
+
+bool search_fits(const search_problem *problem, const ir_graph *graph,
+                 const plan_strategy *strategy, const int64_t *limit,
+                 int64_t *bytes)
+{
+    double least = INFINITY;
+    for (int32_t i = 0; i < strategy->n_stages; i++)
+        least = fmin(least, (double)limit[i]);
+    if (most_bytes(graph, strategy) <= least)
+        return true;
+    /* What cannot be lowered is its user's to tell. */
+    if (!arenas(problem, graph, strategy, bytes))
+        return true;
+    for (int32_t i = 0; i < strategy->n_stages; i++)
+        if (bytes[i] > limit[i])
+            return false;
+    return true;
+}

@@ -1,0 +1,204 @@
+/* What search binds of memory, against the arenas of lowered plans; its line
+ * on all stages stands in src/cost/README.md. */
+#include "config.h"
+#include "search/recipe.h"
+
+#include "ir/train.h"
+#include "tap.h"
+#include "zoo/zoo.h"
+
+typedef struct plan_case {
+    const char *model, *cluster, *recipe;
+    int64_t batch;
+} plan_case;
+
+#define TINY "zoo:gpt,layers=4,hidden=64,heads=4,vocab=256,seq=32"
+#define WIDE "zoo:gpt,layers=2,hidden=256,heads=4,vocab=256,seq=64"
+#define VOCAB "zoo:gpt,layers=2,hidden=128,heads=4,vocab=8192,seq=64"
+#define MLP "zoo:mlp,layers=4,hidden=64"
+
+static const plan_case cases[] = {
+    {TINY, "1x1:cpu", "dp=1", 8},
+    {TINY, "1x4:cpu", "dp=4", 16},
+    {TINY, "1x4:cpu", "dp=4,zero=1", 16},
+    {TINY, "1x4:cpu", "dp=4,zero=2", 16},
+    {TINY, "1x4:cpu", "dp=4,zero=3", 16},
+    {TINY, "1x4:cpu", "tp=4", 16},
+    {TINY, "1x4:cpu", "pp=4,micro-batches=1", 16},
+    {TINY, "1x4:cpu", "pp=4,micro-batches=8", 16},
+    {TINY, "1x4:cpu", "dp=2,tp=2", 16},
+    {TINY, "1x4:cpu", "dp=2,tp=2,micro-batches=4", 16},
+    {TINY, "1x4:cpu", "dp=2,pp=2,micro-batches=4", 16},
+    {TINY, "1x4:cpu", "tp=2,pp=2,micro-batches=4", 16},
+    {TINY, "1x8:cpu", "dp=2,tp=2,pp=2,micro-batches=4", 16},
+    {TINY, "1x8:cpu", "dp=4,pp=2,zero=3,micro-batches=4", 32},
+    {TINY, "1x4:cpu", "pp=4,micro-batches=8,schedule=gpipe", 16},
+    {WIDE, "1x4:cpu", "dp=4", 8},
+    {WIDE, "1x4:cpu", "dp=4,zero=1", 8},
+    {WIDE, "1x4:cpu", "dp=4,zero=3", 8},
+    {WIDE, "1x4:cpu", "tp=4", 8},
+    {WIDE, "1x4:cpu", "dp=2,tp=2,zero=1", 8},
+    {WIDE, "1x4:cpu", "pp=2,tp=2,micro-batches=2", 8},
+    {VOCAB, "1x4:cpu", "dp=4", 8},
+    {VOCAB, "1x4:cpu", "tp=4", 8},
+    {VOCAB, "1x4:cpu", "dp=4,zero=3", 8},
+    {VOCAB, "1x4:cpu", "dp=2,pp=2,micro-batches=2", 8},
+    {MLP, "1x4:cpu", "dp=4", 16},
+    {MLP, "1x4:cpu", "tp=4", 16},
+    {MLP, "1x4:cpu", "dp=4,zero=3", 16},
+};
+
+static hw_cluster *open_cluster(const char *spec, fs_arena *arena)
+{
+    fs_err err = {0};
+    hw_cluster *cluster = NULL;
+    const char *root = getenv("FS_SRCDIR");
+    const char *data = fs_printf(arena, "%s/datasets", root ? root : ".");
+    if (hw_cluster_open(spec, data, arena, &err, &cluster) != FS_OK) {
+        printf("Bail out! %s\n", err.text);
+        exit(1);
+    }
+    return cluster;
+}
+
+static fs_status build(const plan_case *c, const search_recipe *recipe,
+                       fs_err *err, ir_graph **out)
+{
+    int32_t m = recipe->micro_batches > 0 ? recipe->micro_batches : 1;
+    ir_train_options options = ir_train_defaults();
+    FS_TRY(zoo_build(c->model, c->batch / m, err, out));
+    options.optimizer = IR_ADAMW;
+    options.micro_batches = m;
+    FS_TRY(ir_train(*out, &options, err));
+    (*out)->batch = c->batch;
+    return FS_OK;
+}
+
+/* Of all stages of all cases. */
+typedef struct tally {
+    int32_t stages, above, near;
+    double least, sum;
+} tally;
+
+static void compare(const plan_case *c, const cost_summary *summary,
+                    const plan *lowered, tally *t)
+{
+    for (int32_t r = 0; r < lowered->n_roles; r++) {
+        const plan_role *role = &lowered->roles[r];
+        int64_t bytes = summary->peak_bytes[role->stage];
+        double share = (double)bytes / (double)role->arena_bytes;
+        t->stages++;
+        t->above += bytes > role->bound_bytes;
+        t->near += share >= 0.95;
+        t->least = fmin(t->least, share);
+        t->sum += share;
+        printf("# %s %s, stage %d: %lld of %lld = %.3f\n", c->model + 4,
+               c->recipe, role->stage, (long long)bytes,
+               (long long)role->arena_bytes, share);
+    }
+}
+
+static fs_status plan_case_run(const plan_case *c, fs_arena *arena, fs_err *err,
+                               ir_graph **graph, tally *t)
+{
+    hw_cluster *cluster = open_cluster(c->cluster, arena);
+    search_recipe recipe = search_recipe_free();
+    cost_summary summary;
+    search_result found;
+    plan *lowered;
+    FS_TRY(search_recipe_parse(c->recipe, arena, err, &recipe));
+    FS_TRY(search_recipe_complete(cluster, c->batch, true, err, &recipe));
+    FS_TRY(build(c, &recipe, err, graph));
+    search_graph one = {(*graph)->micro_batches, *graph};
+    search_problem problem = {.cluster = cluster,
+                              .cost = cost_model_create(cluster, arena),
+                              .n_graphs = 1,
+                              .graphs = &one,
+                              .engine = "ilp",
+                              .schedule = "1f1b",
+                              .fix_mesh = {.n = -1},
+                              .max_mesh_axes = 2,
+                              .time_limit_s = 20,
+                              .effort_s = 0.25,
+                              .reduce = true};
+    search_recipe_apply(&recipe, arena, &problem);
+    FS_TRY(search_run(&problem, arena, err, &found));
+    FS_TRY(cost_strategy(problem.cost, *graph, found.strategy, arena, err,
+                         &summary));
+    plan_lower_options options = plan_lower_defaults();
+    FS_TRY(plan_lower(*graph, cluster, found.strategy, &options, arena, err,
+                      &lowered));
+    compare(c, &summary, lowered, t);
+    return FS_OK;
+}
+
+/* A limit below what the bound allows is refused as proven; between it and
+ * the arena a plan is found or none; a plan that is told always fits. */
+static void test_misfits(void)
+{
+    static const plan_case mlp = {MLP, "1x4:cpu", "", 16};
+    fs_arena *arena = fs_arena_create();
+    search_recipe free_recipe = search_recipe_free();
+    hw_cluster *cluster = open_cluster(mlp.cluster, arena);
+    ir_graph *graph = NULL;
+    fs_err err = {0};
+    int32_t found_some = 0, wrong = 0, bound = 0;
+    tap_ok(build(&mlp, &free_recipe, &err, &graph) == FS_OK, "a graph");
+    search_graph one = {1, graph};
+    for (int64_t limit = 84000; limit < 140000; limit += 8000) {
+        search_problem problem = {.cluster = cluster,
+                                  .cost = cost_model_create(cluster, arena),
+                                  .n_graphs = 1,
+                                  .graphs = &one,
+                                  .memory_bytes = limit,
+                                  .engine = "ilp",
+                                  .schedule = "1f1b",
+                                  .fix_stages = 1,
+                                  .fix_mesh = {.n = -1},
+                                  .max_mesh_axes = 2,
+                                  .time_limit_s = 4,
+                                  .effort_s = 0.25,
+                                  .reduce = true};
+        search_result found;
+        plan_lower_options options = plan_lower_defaults();
+        plan *lowered;
+        fs_status status = search_run(&problem, arena, &err, &found);
+        bound += found.lower_bound_s > found.iteration_s;
+        if (status != FS_OK)
+            continue;
+        found_some++;
+        wrong += plan_lower(graph, cluster, found.strategy, &options, arena,
+                            &err, &lowered) != FS_OK ||
+                 lowered->roles[0].arena_bytes > limit;
+    }
+    printf("# plans under %d of 7 limits\n", found_some);
+    tap_ok(found_some >= 2 && found_some < 7, "limits: some leave no plan");
+    tap_equal_int(wrong, 0, "limits: what is found fits when it is lowered");
+    tap_equal_int(bound, 0, "limits: no bound is above its plan");
+    ir_graph_destroy(graph);
+    fs_arena_destroy(arena);
+}
+
+int main(void)
+{
+    tally t = {.least = INFINITY};
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        fs_arena *arena = fs_arena_create();
+        ir_graph *graph = NULL;
+        fs_err err = {0};
+        fs_status status = plan_case_run(&cases[k], arena, &err, &graph, &t);
+        tap_ok(status == FS_OK, "%s, %s", cases[k].model + 4, cases[k].recipe);
+        if (status != FS_OK)
+            printf("# %s\n", err.text);
+        ir_graph_destroy(graph);
+        fs_arena_destroy(arena);
+    }
+    printf("# %d stages: at least %.3f of the arena, %.3f in the mean, %d from "
+           "0.95 on\n",
+           t.stages, t.least, t.sum / t.stages, t.near);
+    tap_equal_int(t.above, 0, "what is counted is live at once in the plan");
+    tap_ok(t.least >= 0.65, "and at least 0.65 of its arena");
+    tap_ok(t.sum / t.stages >= 0.9, "0.9 in the mean");
+    test_misfits();
+    return tap_done();
+}
