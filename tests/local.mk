@@ -19,7 +19,11 @@ tests_cli_main_test_SOURCES = tests/cli_main_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_main_test_LDADD = $(JANSSON_LIBS) -lm
 
-check_PROGRAMS += tests/cli_cases_test tests/cli_options_test
+check_PROGRAMS += tests/cli_cases_test tests/cli_options_test \
+  tests/cli_places_test
+tests_cli_places_test_SOURCES = tests/cli_places_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_places_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_options_test_SOURCES = tests/cli_options_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_options_test_LDADD = $(JANSSON_LIBS) -lm

@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "cli/places.h"
 #include "plan/check.h"
 
 #include <string.h>
@@ -13,6 +14,9 @@ fs_status cli_plan_open(cli *c, const char *path, cli_plan *out)
     cli_plan p = {0};
     plan_origin origin = {0};
     FS_TRY(plan_read_origin(path, c->arena, &c->err, &origin, &p.cluster));
+    FS_TRY(cli_place_find(c, path, "model", &origin.model));
+    if (!p.cluster)
+        FS_TRY(cli_place_find(c, path, "cluster", &origin.cluster));
     if (!p.cluster)
         FS_TRY(hw_cluster_open(origin.cluster, c->data_dir, c->arena, &c->err,
                                &p.cluster));
