@@ -191,9 +191,10 @@ static fs_status lay_out(level0 *z, candidate *c, fs_err *err)
                         .rates = rates_for(z, p, graph->micro_batches)};
     for (int32_t i = 0; i < p; i++) {
         layout->stages[i] = (plan_stage){c->mesh, i * size};
-        layout->limit_bytes[i] =
-            (int64_t)(c->share *
-                      (double)device_bytes(problem, &layout->stages[i]));
+        layout->limit_bytes[i] = device_bytes(problem, &layout->stages[i]);
+        if (c->share < 1)
+            layout->limit_bytes[i] =
+                (int64_t)(c->share * (double)layout->limit_bytes[i]);
     }
     return search_cut(problem, graph, p, err, layout->stage_of);
 }
