@@ -93,7 +93,25 @@ static void test_unsupported(void)
     const char *op = json_string_value(json_object_get(detail(a, 0), "op"));
     tap_ok(cli_number(a, "refused") == 1 && op && strcmp(op, "Frob") == 0,
            "conformance: an operator that is not known is refused, named");
-    printf("# %s\n", a->out);
+}
+
+/* Both to one place that is no terminal: what was said first stands first. */
+static void test_order(void)
+{
+    static char text[1 << 14];
+    char command[1024];
+    snprintf(command, sizeof command,
+             "'%s/flowsearch' conformance \"$D/nodes\" --db none "
+             ">\"$D/both\" 2>&1",
+             cli_env("FS_BUILDDIR", "."));
+    int raw = system(command);
+    cli_slurp("both", text, sizeof text);
+    const char *table = strstr(text, "1 case");
+    const char *message = strstr(text, "flowsearch: no case passed");
+    tap_ok(WIFEXITED(raw) && table && message && table < message,
+           "the message stands behind what was printed before it");
+    if (!table || !message || table > message)
+        printf("# %.200s\n", text);
 }
 
 static void test_figures(void)
@@ -143,6 +161,7 @@ int main(void)
     test_node_case();
     test_corrupt_cases();
     test_unsupported();
+    test_order();
     test_figures();
     test_runs();
     cli_end_scratch();

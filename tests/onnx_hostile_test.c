@@ -331,9 +331,17 @@ static void test_external(void)
     refused(external("link.bin", NULL, NULL), "symbolic", "a symbolic link");
     refused(external("out/x", NULL, NULL), "symbolic",
             "a folder that is a symbolic link");
-    refused(external("none.bin", NULL, NULL), "none.bin", "a missing file");
-    refused(external(NULL, NULL, NULL), "no location", "no location");
-    refused(external("side.bin", "16", "24"), "leaves", "an end past the file");
+    refused(external("none.bin", NULL, NULL),
+            "damaged.onnx: tensor \"w\": external data \"none.bin\": No such",
+            "a missing file");
+    refused(external("sub", NULL, NULL),
+            "damaged.onnx: tensor \"w\": external data: sub: not a regular",
+            "a folder for a side file");
+    refused(external(NULL, NULL, NULL),
+            "tensor \"w\": external data has no location", "no location");
+    refused(external("side.bin", "16", "24"),
+            "leaves its external data \"side.bin\" of 32 bytes",
+            "an end past the file");
     refused(external("side.bin", "18446744073709551608", NULL), "leaves",
             "an offset that wraps");
     refused(external("side.bin", "99999999999999999999999", NULL), "number",

@@ -18,6 +18,7 @@ void fs_warn(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
+    fflush(stdout); /* or what was said before comes after, cut in a word */
     fputs("flowsearch: ", stderr);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);

@@ -285,7 +285,8 @@ static fs_status check_curve(test_case *t, const fs_json *curves,
     if (!fs_json_has(curves, s->key))
         return FS_OK;
     FS_TRY(fs_json_array(curves, s->key, &t->c->err, &list));
-    size_t n = json_array_size(list.value), most = sizeof run.losses / sizeof run.losses[0];
+    size_t n = json_array_size(list.value),
+           most = sizeof run.losses / sizeof run.losses[0];
     for (size_t i = 0; i < n; i++)
         if (!json_is_number(json_array_get(list.value, i)))
             n = 0;
@@ -476,8 +477,8 @@ static fs_status verdict(cli *c, const tally *all)
     json_object_set_new(c->result, "refused", json_integer(all->refused));
     if (!c->args.json)
         report_table_print(&all->table, stdout);
-    cli_say(c, "%d cases: %d passed, %d failed, %d refused\n", all->cases,
-            all->passed, all->failed, all->refused);
+    cli_say(c, "%d case%s: %d passed, %d failed, %d refused\n", all->cases,
+            all->cases == 1 ? "" : "s", all->passed, all->failed, all->refused);
     if (all->failed)
         return fs_fail(&c->err, FS_NO, "%d case%s failed", all->failed,
                        all->failed == 1 ? "" : "s");

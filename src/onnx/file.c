@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -38,11 +39,11 @@ static fs_status map_file(const char *path, fs_err *err, onnx_mapping *out)
     return status;
 }
 
-static fs_status refuse_location(const onnx_model *model, const char *location,
-                                 const char *why, fs_err *err)
+static fs_status refuse_location(const char *location, const char *why,
+                                 fs_err *err)
 {
-    return fs_fail(err, FS_INVALID, "%s: external data \"%.80s\": %s",
-                   model->path, location, why);
+    return fs_fail(err, FS_INVALID, "external data \"%.80s\": %s", location,
+                   why);
 }
 
 static bool is_sane_location(const char *location)
@@ -87,7 +88,7 @@ static fs_status map_external(onnx_model *model, const char *location,
         if (strcmp(model->files.at[i].location, location) == 0)
             return FS_OK;
     if (!is_sane_location(location))
-        return refuse_location(model, location,
+        return refuse_location(location,
                                "must be a relative path without \"..\"", err);
     const char *slash = strrchr(model->path, '/');
     char *folder = slash ? fs_strndup(model->arena, model->path,
@@ -96,7 +97,7 @@ static fs_status map_external(onnx_model *model, const char *location,
     int fd = open_below(open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
                         fs_strdup(model->arena, location));
     if (fd < 0)
-        return refuse_location(model, location,
+        return refuse_location(location,
                                errno == ELOOP || errno == ENOTDIR
                                    ? "symbolic links are not followed"
                                    : strerror(errno),
@@ -106,32 +107,46 @@ static fs_status map_external(onnx_model *model, const char *location,
     close(fd);
     if (status == FS_OK)
         fs_push(model->arena, &model->files, file);
+    else
+        fs_err_prefix(err, "external data");
     return status;
 }
 
+/* Its faults name the model, the node of a tensor that is one's attribute, and
+ * the tensor. */
 static fs_status map_tensor(onnx_model *model, const onnx_tensor *tensor,
-                            fs_err *err)
+                            const char *node, fs_err *err)
 {
-    if (!tensor->external)
-        return FS_OK;
-    if (!tensor->location)
-        return fs_fail(err, FS_INVALID,
-                       "%s: external data of tensor \"%.80s\" has no location",
-                       model->path, tensor->name);
-    return map_external(model, tensor->location, err);
+    fs_status status = FS_OK;
+    if (tensor->external && !tensor->location)
+        status = fs_fail(err, FS_INVALID, "external data has no location");
+    else if (tensor->external)
+        status = map_external(model, tensor->location, err);
+    if (status != FS_OK)
+        fs_err_prefix(err, "%s: %stensor \"%.80s\"", model->path, node,
+                      tensor->name);
+    return status;
+}
+
+static fs_status map_attributes(onnx_model *model, int32_t i, fs_err *err)
+{
+    const onnx_node *node = &model->proto.nodes.at[i];
+    char name[200];
+    snprintf(name, sizeof name, "node %d \"%.80s\" (%.60s): ", i, node->name,
+             node->op);
+    for (int32_t a = 0; a < node->attrs.n; a++)
+        if (node->attrs.at[a].t)
+            FS_TRY(map_tensor(model, node->attrs.at[a].t, name, err));
+    return FS_OK;
 }
 
 static fs_status map_all_external(onnx_model *model, fs_err *err)
 {
     const onnx_proto *proto = &model->proto;
     for (int32_t i = 0; i < proto->initializers.n; i++)
-        FS_TRY(map_tensor(model, &proto->initializers.at[i], err));
-    for (int32_t i = 0; i < proto->nodes.n; i++) {
-        const onnx_node *node = &proto->nodes.at[i];
-        for (int32_t a = 0; a < node->attrs.n; a++)
-            if (node->attrs.at[a].t)
-                FS_TRY(map_tensor(model, node->attrs.at[a].t, err));
-    }
+        FS_TRY(map_tensor(model, &proto->initializers.at[i], "", err));
+    for (int32_t i = 0; i < proto->nodes.n; i++)
+        FS_TRY(map_attributes(model, i, err));
     return FS_OK;
 }
 

@@ -141,7 +141,10 @@ static fs_status load_external(const payload *p, const void **out)
     if (length != p->bytes)
         return fail(p, "has an external length that is not its shape's");
     if (offset > file->bytes || length > file->bytes - offset)
-        return fail(p, "leaves its external data file");
+        return fail(p, fs_printf(p->arena,
+                                 "leaves its external data \"%.80s\" of %zu "
+                                 "bytes",
+                                 p->tensor->location, file->bytes));
     *out = place(p, (const unsigned char *)file->data + offset);
     return FS_OK;
 }
