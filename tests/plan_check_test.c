@@ -329,7 +329,8 @@ static const plan *through_text(bench *b, const plan *p)
     fs_err err = {0};
     plan *q = NULL;
     char path[64];
-    plan_origin origin = {.model = "mlp", .optimizer = "adam", .cluster = "x"};
+    plan_origin origin = {
+        .model = "mlp", .optimizer = "adam", .cluster = "x", .batch = 8};
     snprintf(path, sizeof path, "plan_check_test.%d.json", (int)getpid());
     if (plan_write(path, b->g, p, &origin, b->c, &err) == FS_OK)
         plan_read(path, b->g, b->c, b->arena, &err, &q);
@@ -383,8 +384,8 @@ static void test_comm_order(void)
     destroy_bench(&b);
 }
 
-/* Two ranks that both receive before they send, on one stream each: every
- * channel is in order, and yet they wait for each other. */
+/* Two ranks, each of which sends on what it has received: every channel is in
+ * order, and yet they wait for each other. */
 static void test_rendezvous(void)
 {
     bench b = {.arena = fs_arena_create()};
@@ -400,10 +401,10 @@ static void test_rendezvous(void)
     plan_register registers[2][2];
     plan_task tasks[2][2];
     plan_role roles[2];
+    plan_stream streams[2][3];
+    plan_slot slots[4];
     int32_t reader = 1;
-    int64_t offsets[2] = {0, 256}, scratch = 0;
-    plan_stream stream = {PLAN_STREAM_COMPUTE, -1};
-    plan_slot slot = {PLAN_BEGIN, 0};
+    int64_t offsets[2] = {0, 256}, scratch[3] = {0, 0, 0};
     plan_channel channels[2] = {{0, 1}, {1, 0}};
     plan p = {.strategy = s,
               .micro_batches = 1,
@@ -411,50 +412,52 @@ static void test_rendezvous(void)
               .roles = roles,
               .n_channels = 2,
               .channels = channels};
+    plan_schedule_program(s, 0, slots);
     for (int32_t r = 0; r < 2; r++) {
-        registers[r][0] = (plan_register){.tensor = w,
-                                          .bytes = 256,
-                                          .count = 1,
-                                          .offset = &offsets[0],
-                                          .per_step = true,
-                                          .persistent = true,
-                                          .own_memory = true,
-                                          .producer = -1,
-                                          .n_consumers = 1,
-                                          .consumers = &reader};
-        registers[r][1] = (plan_register){.tensor = w,
-                                          .bytes = 256,
-                                          .count = 1,
-                                          .offset = &offsets[1],
-                                          .per_step = true,
-                                          .own_memory = true};
+        streams[r][0] = (plan_stream){PLAN_STREAM_COMPUTE, -1};
+        streams[r][1] = (plan_stream){PLAN_STREAM_RECV, 1 - r};
+        streams[r][2] = (plan_stream){PLAN_STREAM_SEND, r};
+        for (int32_t i = 0; i < 2; i++)
+            registers[r][i] = (plan_register){.tensor = w,
+                                              .bytes = 256,
+                                              .count = 1,
+                                              .offset = &offsets[i],
+                                              .per_step = true,
+                                              .persistent = i == 1,
+                                              .own_memory = true,
+                                              .producer = i == 1 ? -1 : 0,
+                                              .n_consumers = i == 0,
+                                              .consumers = &reader};
         tasks[r][0] = (plan_task){.kind = PLAN_RECV,
                                   .tensor = w,
                                   .node = -1,
                                   .comm = -1,
                                   .channel = 1 - r,
-                                  .n_out = 1,
-                                  .out = {1}};
+                                  .stream = 1,
+                                  .n_out = 1};
         tasks[r][1] = (plan_task){.kind = PLAN_SEND,
                                   .tensor = w,
                                   .node = -1,
                                   .comm = -1,
                                   .channel = r,
+                                  .stream = 2,
                                   .n_in = 1};
+        int64_t bytes = r == s->stage_of[0] ? 512 : 256;
         roles[r] = (plan_role){.stage = r,
                                .first_rank = r,
                                .n_ranks = 1,
                                .n_tasks = 2,
-                               .n_registers = 2,
-                               .n_streams = 1,
-                               .n_slots = 1,
+                               .n_registers = (int32_t)(bytes / 256),
+                               .n_streams = 3,
+                               .n_slots = 4,
                                .tasks = tasks[r],
                                .registers = registers[r],
-                               .streams = &stream,
-                               .stream_scratch = &scratch,
-                               .slots = &slot,
-                               .arena_bytes = 512,
-                               .bytes = {512}};
+                               .streams = streams[r],
+                               .stream_scratch = scratch,
+                               .slots = slots,
+                               .arena_bytes = bytes,
+                               .bound_bytes = bytes,
+                               .bytes = {bytes}};
     }
     tap_equal_int(recheck(&b, &p), FS_NO,
                   "liveness: ranks that wait for each other are refused");
@@ -463,21 +466,161 @@ static void test_rendezvous(void)
            "liveness: the cycle goes through the meetings, nothing else is "
            "wrong");
     hand_print(&b.report);
-    for (int32_t t = 0; t < 2; t++) {
-        tasks[1][t].kind = t ? PLAN_RECV : PLAN_SEND;
-        tasks[1][t].channel = t ? 0 : 1;
-        tasks[1][t].n_in = 1 - t;
-        tasks[1][t].n_out = t;
-    }
-    tasks[1][1].out[0] = 1;
-    registers[1][1].producer = 1;
-    reader = 1;
-    int32_t first = 0;
-    registers[1][0].consumers = &first;
+    int32_t owner = s->stage_of[0];
+    tasks[owner][1].in[0] = 1;
+    registers[owner][0].n_consumers = 0;
+    registers[owner][1].n_consumers = 1;
     tap_equal_int(recheck(&b, &p), FS_OK,
-                  "liveness: when one sends first, both run");
+                  "liveness: when one sends what it has, both run");
     hand_print(&b.report);
     destroy_bench(&b);
+}
+
+/* ---- what a file edited by hand may say of a plan that runs ---- */
+
+static void refuse(bench *b, const plan *p, plan_finding_kind kind,
+                   const char *text, const char *fact)
+{
+    fs_status status = recheck(b, p);
+    tap_ok(status == FS_NO && hand_found(&b->report, kind, text), "%s", fact);
+}
+
+static void test_strategy(bench *b)
+{
+    static const int64_t batches[] = {0, 4, 9, 2000, (int64_t)1 << 62};
+    plan *p = hand_copy(b->p, b->arena);
+    plan_strategy s = *p->strategy;
+    p->strategy = &s;
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
+        s.batch = batches[i];
+        refuse(b, p, PLAN_FINDING_STRUCTURE, "samples per step, the graph for",
+               "structure: another batch than the graph's");
+    }
+    s.batch = b->p->strategy->batch;
+    s.schedule = "gpipe";
+    refuse(b, p, PLAN_FINDING_STRUCTURE,
+           "slot 2: backward 0 where the schedule gpipe has forward 1",
+           "structure: slots of another schedule");
+    s.schedule = "2f2b";
+    refuse(b, p, PLAN_FINDING_STRUCTURE, "the schedule 2f2b is unknown",
+           "structure: an unknown schedule");
+}
+
+static void test_stream_fields(bench *b)
+{
+    int32_t accepted = 0, n = 0;
+    for (int32_t role = 0; role < b->p->n_roles; role++)
+        for (int32_t i = 0; i < b->p->roles[role].n_streams; i++) {
+            plan *p = hand_copy(b->p, b->arena);
+            plan_stream *s = &p->roles[role].streams[i], was = *s;
+            for (int32_t kind = 0; kind <= PLAN_STREAM_RECV; kind++) {
+                s->kind = (plan_stream_kind)kind;
+                n++;
+                accepted += s->kind != was.kind && recheck(b, p) == FS_OK;
+            }
+            *s = was;
+            for (s->channel = -1; s->channel < p->n_channels; s->channel++) {
+                n++;
+                accepted += s->channel != was.channel && recheck(b, p) == FS_OK;
+            }
+        }
+    tap_equal_int(accepted, 0,
+                  "structure: another kind or channel of a stream "
+                  "is refused (%d edits)",
+                  n);
+}
+
+static void test_stream_lists(bench *b)
+{
+    int32_t n = b->p->roles[0].n_streams, accepted = 0;
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t k = i + 1; k < n; k++) {
+            plan *p = hand_copy(b->p, b->arena);
+            plan_stream *s = p->roles[0].streams, swap = s[i];
+            s[i] = s[k];
+            s[k] = swap;
+            accepted += recheck(b, p) == FS_OK;
+        }
+    tap_equal_int(accepted, 0, "structure: streams swapped are refused");
+    for (int32_t i = 0; i < n; i++) {
+        plan *p = hand_copy(b->p, b->arena);
+        plan_role *r = &p->roles[0];
+        plan_stream *s = fs_new(b->arena, plan_stream, n + 1);
+        int64_t *scratch = fs_new(b->arena, int64_t, n + 1);
+        for (int32_t k = 0; k < n; k++) {
+            s[k] = r->streams[k];
+            scratch[k] = r->stream_scratch[k];
+        }
+        s[n] = r->streams[i];
+        r->streams = s;
+        r->stream_scratch = scratch;
+        r->n_streams++;
+        accepted += recheck(b, p) == FS_OK;
+    }
+    tap_equal_int(accepted, 0, "structure: a stream twice is refused");
+    hand_print(&b->report);
+}
+
+static void test_lines(bench *b)
+{
+    for (int32_t i = 0; i < b->p->n_channels; i++) {
+        plan *p = hand_copy(b->p, b->arena);
+        plan_channel *c = fs_new(b->arena, plan_channel, p->n_channels + 1);
+        for (int32_t k = 0; k < p->n_channels; k++)
+            c[k] = p->channels[k];
+        c[p->n_channels++] = c[i];
+        p->channels = c;
+        refuse(b, p, PLAN_FINDING_STRUCTURE, "no stream sends on channel",
+               "structure: a channel twice");
+    }
+    plan *p = hand_copy(b->p, b->arena);
+    plan_comm *c = fs_new(b->arena, plan_comm, p->n_comms + 1);
+    for (int32_t k = 0; k < p->n_comms; k++)
+        c[k] = p->comms[k];
+    c[p->n_comms++] = c[0];
+    p->comms = c;
+    refuse(b, p, PLAN_FINDING_STRUCTURE, "are both of axis 0 of stage",
+           "structure: a communicator twice");
+}
+
+static void test_account(bench *b)
+{
+    plan *p = hand_copy(b->p, b->arena);
+    plan_role *r = &p->roles[0];
+    int64_t bound = r->bound_bytes;
+    for (int32_t k = -1; k <= 1; k++) {
+        r->bound_bytes = k == 0 ? 0 : bound + k;
+        refuse(b, p, PLAN_FINDING_MEMORY, "no placement takes less than",
+               "memory: another bound");
+    }
+    r->bound_bytes = bound;
+    r->bytes[PLAN_BYTES_PARAM] -= 256;
+    r->bytes[PLAN_BYTES_STATE] += 256;
+    refuse(b, p, PLAN_FINDING_MEMORY, "bytes as param",
+           "memory: bytes counted as another kind");
+    r->bytes[PLAN_BYTES_PARAM] += 256;
+    r->bytes[PLAN_BYTES_STATE] -= 256;
+    r->arena_bytes += 256;
+    r->bytes[PLAN_BYTES_ACTIVATION] += 256;
+    refuse(b, p, PLAN_FINDING_MEMORY, "are nobody's",
+           "memory: an arena with room to spare");
+}
+
+/* Every flag of every register, one at a time. */
+static void test_flags(bench *b)
+{
+    int32_t accepted[3] = {0, 0, 0};
+    for (int32_t i = 0; i < b->p->roles[0].n_registers; i++)
+        for (int32_t which = 0; which < 3; which++) {
+            plan *p = hand_copy(b->p, b->arena);
+            plan_register *g = &p->roles[0].registers[i];
+            bool *flags[] = {&g->own_memory, &g->per_step, &g->persistent};
+            *flags[which] = !*flags[which];
+            accepted[which] += recheck(b, p) == FS_OK;
+        }
+    tap_equal_int(accepted[0], 0, "memory: a flip of own_memory is refused");
+    tap_equal_int(accepted[1], 0, "sbp: a flip of per_step is refused");
+    tap_equal_int(accepted[2], 0, "sbp: a flip of persistent is refused");
 }
 
 /* Integers of tasks and registers at random: refused or not, never a crash. */
@@ -556,6 +699,12 @@ int main(void)
     test_channel_order(&b);
     test_comm_order();
     test_rendezvous();
+    test_strategy(&b);
+    test_stream_fields(&b);
+    test_stream_lists(&b);
+    test_lines(&b);
+    test_account(&b);
+    test_flags(&b);
     test_hostile(&b, seed);
     destroy_bench(&b);
     return tap_done();

@@ -1,5 +1,7 @@
 #include "config.h"
 #include "plan/check_parts.h"
+#include "plan/memory.h"
+#include "plan/text_parts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,6 +12,8 @@
  * buffer holds the same micro-batch again; all other buffers are always live.
  */
 enum { MOST_STEPS = 64, MOST_LIVES = 1 << 24 };
+/* More than any device has, and far enough from where sums overflow. */
+static const int64_t MOST_BYTES = (int64_t)1 << 61;
 
 #define WRONG(c, ...) plan_check_add((c), PLAN_FINDING_MEMORY, __VA_ARGS__)
 
@@ -371,6 +375,116 @@ static void check_foreign(memory_check *x, int32_t reg)
           plan_check_task_text(x->c, x->role, -1, t));
 }
 
+/* ---- the account ---- */
+
+/* Either what can share does, or nothing does. */
+static void check_own(const memory_check *x)
+{
+    bool shares = false;
+    bool *own = fs_new(x->c->scratch, bool, x->r->n_registers);
+    plan_memory_choose(x->r, x->c->p->micro_batches, own);
+    for (int32_t i = 0; i < x->r->n_registers; i++)
+        shares = shares || !x->r->registers[i].own_memory;
+    for (int32_t i = 0; shares && i < x->r->n_registers; i++)
+        if (x->r->registers[i].own_memory != own[i])
+            WRONG(x->c, "%s: register %d (%s) %s memory of its own",
+                  plan_check_ranks_text(x->c, x->role), i, register_name(x, i),
+                  own[i] ? "must have" : "can share bytes, others do; it has");
+}
+
+/* Bytes of the arena by kind; the shared region is what nothing else takes. */
+static void check_kinds(const memory_check *x, int64_t *own_bytes)
+{
+    int64_t bytes[PLAN_BYTES_KINDS] = {0}, taken = 0;
+    for (int32_t i = 0; i < x->r->n_registers; i++) {
+        const plan_register *g = &x->r->registers[i];
+        if (g->own_memory)
+            bytes[plan_memory_kind(x->c->graph, x->r, g)] +=
+                g->count * g->bytes;
+    }
+    for (int32_t s = 0; s < x->r->n_streams; s++)
+        bytes[PLAN_BYTES_SCRATCH] += plan_memory_scratch(x->r, s);
+    for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
+        taken += bytes[k];
+    *own_bytes = taken;
+    if (taken <= x->r->arena_bytes)
+        plan_memory_count_shared(x->r, x->r->arena_bytes - taken, bytes);
+    for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
+        if (bytes[k] != x->r->bytes[k])
+            WRONG(x->c,
+                  "%s: the plan counts %" PRId64 " bytes as %s, its registers "
+                  "and tasks %" PRId64,
+                  plan_check_ranks_text(x->c, x->role), x->r->bytes[k],
+                  plan_bytes_kind_name((plan_bytes_kind)k), bytes[k]);
+}
+
+/* Most bytes of shared registers that are live at once in the program. */
+static int64_t live_most(const memory_check *x)
+{
+    int32_t n = x->c->n_firings[x->role], m = x->c->p->micro_batches;
+    int64_t *change = fs_new(x->c->scratch, int64_t, n + 1);
+    int64_t live = 0, most = 0;
+    for (int32_t i = 0; i < x->r->n_registers; i++) {
+        const plan_register *g = &x->r->registers[i];
+        if (g->own_memory)
+            continue;
+        int32_t last =
+            g->n_consumers ? g->consumers[g->n_consumers - 1] : g->producer;
+        for (int32_t mb = 0; mb < (g->per_step ? 1 : m); mb++) {
+            change[plan_check_firing_at(x->c, x->role, g->producer, mb)] +=
+                g->bytes;
+            change[plan_check_firing_at(x->c, x->role, last,
+                                        g->per_step ? m - 1 : mb) +
+                   1] -= g->bytes;
+        }
+    }
+    for (int32_t i = 0; i < n; i++) {
+        live += change[i];
+        most = live > most ? live : most;
+    }
+    return most;
+}
+
+/* What a rank allocates is used to its end. */
+static void check_top(const memory_check *x)
+{
+    int64_t top = 0;
+    for (int32_t i = 0; i < x->r->n_registers; i++)
+        for (int32_t k = 0; k < x->r->registers[i].count; k++) {
+            int64_t end =
+                x->r->registers[i].offset[k] + x->r->registers[i].bytes;
+            top = end > top ? end : top;
+        }
+    for (int32_t s = 0; s < x->r->n_streams; s++) {
+        int64_t end = x->r->stream_scratch[s] + plan_memory_scratch(x->r, s);
+        top = end > top ? end : top;
+    }
+    if (x->r->arena_bytes > top)
+        WRONG(x->c,
+              "%s: an arena of %" PRId64 " bytes, of which those from "
+              "%" PRId64 " on are nobody's",
+              plan_check_ranks_text(x->c, x->role), x->r->arena_bytes, top);
+}
+
+/* What the plan says of itself; of a layout that was found sound, so that no
+ * sum exceeds the arena by more than what aligns it. */
+static void check_account(const memory_check *x)
+{
+    int64_t own_bytes;
+    int32_t before = x->c->report->n;
+    check_own(x);
+    check_top(x);
+    if (x->c->report->n != before)
+        return;
+    check_kinds(x, &own_bytes);
+    int64_t bound = own_bytes + live_most(x);
+    if (bound != x->r->bound_bytes)
+        WRONG(x->c,
+              "%s: the plan says that no placement takes less than %" PRId64
+              " bytes; that is %" PRId64,
+              plan_check_ranks_text(x->c, x->role), x->r->bound_bytes, bound);
+}
+
 static void check_role(plan_checking *c, int32_t role)
 {
     memory_check x = {.c = c, .role = role, .r = &c->p->roles[role]};
@@ -388,6 +502,8 @@ static void check_role(plan_checking *c, int32_t role)
         check_foreign(&x, i);
     if (c->report->n == before)
         sweep(&x);
+    if (c->report->n == before && x.r->arena_bytes <= MOST_BYTES)
+        check_account(&x);
 }
 
 void plan_check_memory(plan_checking *c)

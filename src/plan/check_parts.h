@@ -40,6 +40,10 @@ const char *plan_check_ranks_text(const plan_checking *c, int32_t role);
 const char *plan_check_line_text(const plan_checking *c, int32_t line);
 
 void plan_check_structure(plan_checking *c);
+/* Of one role whose tasks and registers are sound: its slots are those of the
+ * schedule; its streams are those that its tasks and channels need. */
+void plan_check_program(plan_checking *c, int32_t role);
+void plan_check_streams(plan_checking *c, int32_t role);
 /* Fills the lower half of plan_checking; false (with a finding) when the plan
  * unrolls to more than can be walked. */
 bool plan_check_unroll(plan_checking *c);

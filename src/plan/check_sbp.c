@@ -250,6 +250,10 @@ static void check_source(const sbp_check *x, int32_t reg)
               "register %d of %s is to hold %s from the start, but that "
               "is no variable or constant in that SBP",
               reg, plan_check_ranks_text(x->c, x->role), held(x, g));
+    else if (t->role != IR_CONST &&
+             x->c->p->strategy->stage_of[t->producer] != x->r->stage)
+        WRONG(x->c, "register %d of %s: %s is a variable of another stage", reg,
+              plan_check_ranks_text(x->c, x->role), held(x, g));
     else if ((t->next >= 0) != (g->producer >= 0))
         WRONG(x->c, "register %d of %s: %s %s", reg,
               plan_check_ranks_text(x->c, x->role), held(x, g),
@@ -275,11 +279,10 @@ static void check_register(const sbp_check *x, int32_t reg)
                        " bytes, a piece of %s needs %" PRId64,
                        reg, plan_check_ranks_text(x->c, x->role), g->bytes,
                        held(x, g), bytes);
-    if ((g->per_step || g->persistent) !=
-        plan_tensor_per_step(x->c->graph, g->tensor))
+    if (g->per_step != plan_tensor_per_step(x->c->graph, g->tensor))
         WRONG(x->c, "register %d of %s: %s does not change once per %s", reg,
               plan_check_ranks_text(x->c, x->role), held(x, g),
-              g->per_step || g->persistent ? "step" : "micro-batch");
+              g->per_step ? "step" : "micro-batch");
     if (g->persistent)
         check_source(x, reg);
 }

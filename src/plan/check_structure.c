@@ -1,5 +1,6 @@
 #include "config.h"
 #include "plan/check_parts.h"
+#include "plan/schedule.h"
 
 #include <inttypes.h>
 
@@ -85,6 +86,14 @@ static bool check_strategy_sizes(plan_checking *c)
         s->micro_batches != c->p->micro_batches)
         BAD(c, "the plan has %d micro-batches, its strategy %d",
             c->p->micro_batches, s->micro_batches);
+    if (s->batch != c->graph->batch)
+        BAD(c,
+            "the strategy is for %" PRId64 " samples per step, the graph "
+            "for %" PRId64,
+            s->batch, c->graph->batch);
+    if (!plan_schedule_find(s->schedule))
+        BAD(c, "the schedule %.40s is unknown; there are: %s", s->schedule,
+            plan_schedule_names());
     for (int32_t i = 0; i < s->n_stages; i++)
         if (!mesh_sound(c, &s->stages[i]))
             BAD(c, "stage %d does not fit on %d devices", i,
@@ -96,15 +105,30 @@ static bool check_strategy_sizes(plan_checking *c)
 
 /* ---- communicators, channels, the ranks of roles ---- */
 
-static void check_lines(plan_checking *c)
+static void check_comms(plan_checking *c)
 {
     const plan *p = c->p;
     const plan_strategy *s = p->strategy;
-    for (int32_t i = 0; i < p->n_comms; i++)
-        if (!within(p->comms[i].stage, s->n_stages) ||
-            !within(p->comms[i].axis, s->stages[p->comms[i].stage].mesh.n))
-            BAD(c, "communicator %d names axis %d of stage %d", i,
-                p->comms[i].axis, p->comms[i].stage);
+    int32_t *first = fs_new(c->scratch, int32_t, s->n_stages * IR_MAX_MESH);
+    for (int32_t i = 0; i < p->n_comms; i++) {
+        int32_t stage = p->comms[i].stage, axis = p->comms[i].axis;
+        if (!within(stage, s->n_stages) ||
+            !within(axis, s->stages[stage].mesh.n)) {
+            BAD(c, "communicator %d names axis %d of stage %d", i, axis, stage);
+            continue;
+        }
+        int32_t *seen = &first[stage * IR_MAX_MESH + axis];
+        if (*seen)
+            BAD(c, "communicators %d and %d are both of axis %d of stage %d",
+                *seen - 1, i, axis, stage);
+        *seen = i + 1;
+    }
+}
+
+static void check_channels(plan_checking *c)
+{
+    const plan *p = c->p;
+    const plan_strategy *s = p->strategy;
     for (int32_t i = 0; i < p->n_channels; i++) {
         int32_t from = p->channels[i].from_stage, to = p->channels[i].to_stage;
         if (!within(from, s->n_stages) || !within(to, s->n_stages) ||
@@ -365,40 +389,6 @@ static void check_lists(const role_check *x, int32_t r)
                      x->reads[r], g->n_consumers);
 }
 
-/* The slots of a phase: one, or every micro-batch once and ascending, so that
- * pieces are made and released in the order of their numbers. A phase without
- * tasks may lack its slots. */
-static void check_slots(const role_check *x)
-{
-    const plan_role *role = x->role;
-    int32_t m = x->c->p->micro_batches, seen[PLAN_PHASES] = {0};
-    bool used[PLAN_PHASES] = {false};
-    for (int32_t i = 0; i < role->n_slots; i++) {
-        const plan_slot *slot = &role->slots[i];
-        if ((uint32_t)slot->phase >= PLAN_PHASES) {
-            BAD(x->c, "role %d, slot %d: unknown phase", x->index, i);
-            return;
-        }
-        int32_t wanted =
-            is_micro(slot->phase) ? seen[slot->phase] : slot->micro_batch;
-        if (slot->micro_batch != wanted || !within(slot->micro_batch, m)) {
-            BAD(x->c, "role %d, slot %d: %s %d where micro-batch %d is due",
-                x->index, i, plan_phase_name(slot->phase), slot->micro_batch,
-                wanted);
-            return;
-        }
-        seen[slot->phase]++;
-    }
-    for (int32_t t = 0; t < role->n_tasks; t++)
-        used[role->tasks[t].phase] = true;
-    for (int32_t phase = 0; phase < PLAN_PHASES; phase++) {
-        int32_t wanted = is_micro((plan_phase)phase) ? m : 1;
-        if (seen[phase] != wanted && (used[phase] || seen[phase] != 0))
-            BAD(x->c, "role %d: %d slots of phase %s, %d wanted", x->index,
-                seen[phase], plan_phase_name((plan_phase)phase), wanted);
-    }
-}
-
 static void check_bytes(const role_check *x)
 {
     const plan_role *role = x->role;
@@ -430,15 +420,17 @@ static void check_role(plan_checking *c, int32_t index)
         check_wires(&x, t);
     for (int32_t r = 0; r < role->n_registers; r++)
         check_lists(&x, r);
-    check_slots(&x);
     check_bytes(&x);
+    plan_check_program(c, index);
+    plan_check_streams(c, index);
 }
 
 void plan_check_structure(plan_checking *c)
 {
     if (!check_strategy_sizes(c))
         return;
-    check_lines(c);
+    check_comms(c);
+    check_channels(c);
     check_ranks(c);
     if (c->report->n > 0)
         return;

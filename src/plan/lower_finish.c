@@ -115,13 +115,10 @@ static void make_streams(lowering *l, plan_role *role)
 static int32_t make_slots(lowering *l, plan_role *role)
 {
     int32_t m = l->strategy->micro_batches, in_flight;
-    plan_schedule_fn *fill = plan_schedule_find(l->strategy->schedule);
 
     role->n_slots = 2 * m + 2;
     role->slots = fs_new(l->arena, plan_slot, role->n_slots);
-    role->slots[0] = (plan_slot){PLAN_BEGIN, 0};
-    fill(role->stage, l->strategy->n_stages, m, role->slots + 1);
-    role->slots[2 * m + 1] = (plan_slot){PLAN_END, m - 1};
+    plan_schedule_program(l->strategy, role->stage, role->slots);
     in_flight = plan_schedule_in_flight(role->slots + 1, 2 * m);
     return in_flight < m ? in_flight : m;
 }

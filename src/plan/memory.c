@@ -219,19 +219,32 @@ static int32_t period_of(const plan_register *r, int32_t m)
     return r->per_step ? 1 : r->count / gcd(r->count, m);
 }
 
+/* Steps until all shared registers repeat; `own`: those that cannot share. */
+static int32_t choose(const plan_role *role, int32_t m, bool *own)
+{
+    int32_t unroll = 1;
+    for (int32_t i = 0; i < role->n_registers; i++) {
+        const plan_register *r = &role->registers[i];
+        int32_t period = period_of(r, m);
+        int64_t joint = (int64_t)unroll / gcd(unroll, period) * period;
+        own[i] = r->persistent || !only_compute(role, r) || joint > MAX_UNROLL;
+        if (!own[i])
+            unroll = (int32_t)joint;
+    }
+    return unroll;
+}
+
+void plan_memory_choose(const plan_role *role, int32_t micro_batches, bool *own)
+{
+    choose(role, micro_batches, own);
+}
+
 static void choose_shared(memory *mem, bool share, plan_role *role)
 {
-    mem->unroll = 1;
-    for (int32_t i = 0; i < role->n_registers; i++) {
-        plan_register *r = &role->registers[i];
-        int32_t period = period_of(r, mem->m);
-        int64_t joint =
-            (int64_t)mem->unroll / gcd(mem->unroll, period) * period;
-        r->own_memory = !share || r->persistent || !only_compute(role, r) ||
-                        joint > MAX_UNROLL;
-        if (!r->own_memory)
-            mem->unroll = (int32_t)joint;
-    }
+    bool *own = fs_new(mem->arena, bool, role->n_registers);
+    mem->unroll = share ? choose(role, mem->m, own) : 1;
+    for (int32_t i = 0; i < role->n_registers; i++)
+        role->registers[i].own_memory = !share || own[i];
 }
 
 static void list_buffers(memory *mem)
@@ -430,8 +443,8 @@ static int64_t live_bytes_max(const memory *mem)
 
 /* ---- the arena ---- */
 
-static plan_bytes_kind kind_of(const ir_graph *graph, const plan_role *role,
-                               const plan_register *r)
+plan_bytes_kind plan_memory_kind(const ir_graph *graph, const plan_role *role,
+                                 const plan_register *r)
 {
     ir_role tensor_role = graph->tensors.at[r->tensor].role;
 
@@ -487,28 +500,35 @@ static void place_own(const ir_graph *graph, plan_role *role)
             r->offset[c] = role->arena_bytes;
             role->arena_bytes += r->bytes;
         }
-        role->bytes[kind_of(graph, role, r)] += r->count * r->bytes;
+        role->bytes[plan_memory_kind(graph, role, r)] += r->count * r->bytes;
     }
+}
+
+int64_t plan_memory_scratch(const plan_role *role, int32_t stream)
+{
+    int64_t most = 0;
+    for (int32_t t = 0; t < role->n_tasks; t++)
+        if (role->tasks[t].stream == stream &&
+            role->tasks[t].scratch_bytes > most)
+            most = role->tasks[t].scratch_bytes;
+    return align_up(most);
 }
 
 static void place_scratch(plan_role *role)
 {
     for (int32_t s = 0; s < role->n_streams; s++) {
-        int64_t most = 0;
-        for (int32_t t = 0; t < role->n_tasks; t++)
-            if (role->tasks[t].stream == s &&
-                role->tasks[t].scratch_bytes > most)
-                most = role->tasks[t].scratch_bytes;
+        int64_t bytes = plan_memory_scratch(role, s);
         role->stream_scratch[s] = role->arena_bytes;
-        role->arena_bytes += align_up(most);
-        role->bytes[PLAN_BYTES_SCRATCH] += align_up(most);
+        role->arena_bytes += bytes;
+        role->bytes[PLAN_BYTES_SCRATCH] += bytes;
     }
 }
 
 /* The shared region is counted as gradients as far as sums of gradients fill
  * it (they are all live at the end of the backward pass), the rest as
  * activations. */
-static void count_shared(plan_role *role, int64_t height)
+void plan_memory_count_shared(const plan_role *role, int64_t height,
+                              int64_t bytes[PLAN_BYTES_KINDS])
 {
     int64_t gradients = 0;
 
@@ -519,8 +539,8 @@ static void count_shared(plan_role *role, int64_t height)
             gradients += r->bytes;
     }
     gradients = gradients < height ? gradients : height;
-    role->bytes[PLAN_BYTES_GRADIENT] += gradients;
-    role->bytes[PLAN_BYTES_ACTIVATION] += height - gradients;
+    bytes[PLAN_BYTES_GRADIENT] += gradients;
+    bytes[PLAN_BYTES_ACTIVATION] += height - gradients;
 }
 
 fs_status plan_memory_assign(const ir_graph *graph, bool share, fs_arena *arena,
@@ -550,7 +570,7 @@ fs_status plan_memory_assign(const ir_graph *graph, bool share, fs_arena *arena,
         role->registers[b->reg].offset[b->copy] = role->arena_bytes + b->offset;
     }
     role->arena_bytes += mem.height;
-    count_shared(role, mem.height);
+    plan_memory_count_shared(role, mem.height, role->bytes);
     fs_arena_destroy(mem.arena);
     return FS_OK;
 }

@@ -12,4 +12,16 @@
 fs_status plan_memory_assign(const ir_graph *graph, bool share, fs_arena *arena,
                              fs_err *err, plan_role *role);
 
+/* The rules by which it does so, for those who check a plan: which registers
+ * must have memory of their own though others share [n_registers]; what kind a
+ * register's bytes are; aligned bytes of a stream's scratch; how `height` bytes
+ * of the shared region count. */
+void plan_memory_choose(const plan_role *role, int32_t micro_batches,
+                        bool *own);
+plan_bytes_kind plan_memory_kind(const ir_graph *graph, const plan_role *role,
+                                 const plan_register *r);
+int64_t plan_memory_scratch(const plan_role *role, int32_t stream);
+void plan_memory_count_shared(const plan_role *role, int64_t height,
+                              int64_t bytes[PLAN_BYTES_KINDS]);
+
 #endif

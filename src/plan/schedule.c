@@ -36,6 +36,16 @@ const char *plan_schedule_names(void)
     return names + 2;
 }
 
+void plan_schedule_program(const plan_strategy *strategy, int32_t stage,
+                           plan_slot *slots)
+{
+    int32_t m = strategy->micro_batches;
+    slots[0] = (plan_slot){PLAN_BEGIN, 0};
+    plan_schedule_find(strategy->schedule)(stage, strategy->n_stages, m,
+                                           slots + 1);
+    slots[2 * m + 1] = (plan_slot){PLAN_END, m - 1};
+}
+
 int32_t plan_schedule_in_flight(const plan_slot *slots, int32_t n)
 {
     int32_t now = 0, most = 0;

@@ -15,6 +15,11 @@ typedef void plan_schedule_fn(int32_t stage, int32_t n_stages, int32_t m,
 plan_schedule_fn *plan_schedule_find(const char *name);
 const char *plan_schedule_names(void);
 
+/* The whole program of a stage: BEGIN, the schedule's slots, END; 2 m + 2. The
+ * strategy's schedule is a known one. */
+void plan_schedule_program(const plan_strategy *strategy, int32_t stage,
+                           plan_slot *slots);
+
 /* Most micro-batches whose forward began and backward has not ended. */
 int32_t plan_schedule_in_flight(const plan_slot *slots, int32_t n);
 
