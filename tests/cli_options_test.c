@@ -72,6 +72,57 @@ static void test_steps(void)
                   "sim of one step");
 }
 
+/* Rows of `explain --op`, cheapest first; the first that is not chosen is the
+ * next best. */
+static void test_explain(void)
+{
+    cli("plan zoo:mlp --cluster 1x4:cpu --batch 8 --dp 2 --tp 2 -o "
+        "\"$D/explain.json\"");
+    cli_answer *a =
+        cli("explain \"$D/explain.json\" --op /blocks.0/fc/matmul --json");
+    json_t *rows = json_object_get(a->json, "tree");
+    double before = 0;
+    int sorted = 1, chosen = 0, next = 0, first_other = -1, marked = -1;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        json_t *row = json_array_get(rows, i);
+        double s = json_number_value(json_object_get(row, "iteration_s"));
+        int is_chosen = json_is_true(json_object_get(row, "chosen"));
+        sorted &= s >= before;
+        before = s;
+        chosen += is_chosen;
+        if (!is_chosen && first_other < 0)
+            first_other = (int)i;
+        if (json_is_true(json_object_get(row, "next_best"))) {
+            marked = (int)i;
+            next++;
+        }
+    }
+    tap_ok(sorted && json_array_size(rows) > 3,
+           "explain --op: %zu signatures, the cheapest first",
+           json_array_size(rows));
+    tap_ok(chosen == 1 && next == 1 && marked == first_other,
+           "explain --op: the chosen and the next best are marked");
+    if (!rows)
+        cli_show(a);
+    a = cli("explain \"$D/explain.json\" --op /blocks.0/fc/matmul");
+    tap_ok(strstr(a->out, "the next best costs"),
+           "explain --op: says by how much");
+}
+
+static void test_tokens(void)
+{
+    cli_answer *a = cli("sim \"$D/plan.json\" --json");
+    tap_ok(json_is_null(json_object_get(a->json, "tokens_per_s")),
+           "an MLP has samples, no tokens");
+    a = cli("sim \"$D/plan.json\"");
+    tap_ok(a->status == 0 && !strstr(a->out, "tokens"), "nor is one printed");
+    cli("plan zoo:gpt,layers=1,hidden=32,heads=2,vocab=64,seq=16 --cluster "
+        "1x2:cpu --batch 8 -o \"$D/gpt.json\"");
+    a = cli("sim \"$D/gpt.json\" --json");
+    tap_near(cli_number(a, "tokens_per_s"), 16 * cli_number(a, "samples_per_s"),
+             1e-9, "a sample of a GPT is a sequence of tokens");
+}
+
 static void test_separator(void)
 {
     cli_answer *a = cli("check --db none -- \"$D/plan.json\"");
@@ -98,6 +149,8 @@ int main(void)
     test_contradictions();
     test_without_effect();
     test_steps();
+    test_explain();
+    test_tokens();
     test_separator();
     cli_end_scratch();
     return tap_done();

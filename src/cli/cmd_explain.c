@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "report/report.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static json_t *tree_json(const plan_breakdown *tree)
@@ -60,7 +62,7 @@ static const char *signature_text(cli *c, const ir_node *node,
     for (int32_t i = 0; i < node->n_in; i++)
         fs_text_add(&text, "%s%s", i ? " " : "",
                     ir_nd_sbp_text(one, &sig->in[i], axes));
-    fs_text_add(&text, " ->");
+    fs_text_add(&text, node->n_in ? " ->" : "->");
     for (int32_t i = 0; i < node->n_out; i++)
         fs_text_add(&text, " %s", ir_nd_sbp_text(one, &sig->out[i], axes));
     return text.at;
@@ -95,53 +97,142 @@ static double cost_with(cli *c, const cli_plan *p, plan_boxer *boxer, int32_t v,
     cost_summary cost;
     fs_err err = {0};
     if (cost_strategy(p->cost, graph, &s, c->arena, &err, &cost) != FS_OK)
-        return -1;
+        return NAN;
     return cost.iteration_s;
+}
+
+typedef struct choice {
+    const char *signature;
+    double op_s, iteration_s; /* iteration_s: NAN when it cannot be priced */
+    bool chosen;
+} choice;
+
+/* Cheapest first; of equals the chosen one, then by signature. */
+static int compare_choices(const void *a, const void *b)
+{
+    const choice *x = a, *y = b;
+    if (isnan(x->iteration_s) != isnan(y->iteration_s))
+        return isnan(x->iteration_s) ? 1 : -1;
+    if (x->iteration_s < y->iteration_s || x->iteration_s > y->iteration_s)
+        return x->iteration_s < y->iteration_s ? -1 : 1;
+    if (x->chosen != y->chosen)
+        return x->chosen ? -1 : 1;
+    return strcmp(x->signature, y->signature);
+}
+
+typedef struct choices {
+    int32_t n, chosen, next; /* next: the best other one; -1: none */
+    choice *at;
+} choices;
+
+static choices list_choices(cli *c, const cli_plan *p, int32_t v)
+{
+    const ir_graph *graph = p->model.graph;
+    const plan_strategy *s = p->plan->strategy;
+    const plan_stage *stage = &s->stages[s->stage_of[v]];
+    plan_boxer *boxer = plan_boxer_create(cost_boxing(p->cost), c->arena);
+    ir_nd_sig_list sigs = {0};
+    ir_signatures(graph, &graph->nodes.at[v], &stage->mesh, c->arena, &sigs);
+    choices out = {.n = sigs.n,
+                   .chosen = -1,
+                   .next = -1,
+                   .at = fs_new(c->arena, choice, sigs.n)};
+    for (int32_t i = 0; i < sigs.n; i++)
+        out.at[i] = (choice){
+            signature_text(c, &graph->nodes.at[v], &sigs.at[i], stage->mesh.n),
+            cost_node_seconds(p->cost, graph, v, &sigs.at[i], stage),
+            cost_with(c, p, boxer, v, &sigs.at[i]),
+            memcmp(&sigs.at[i], &s->sig[v], sizeof s->sig[v]) == 0};
+    qsort(out.at, (size_t)out.n, sizeof *out.at, compare_choices);
+    for (int32_t i = out.n - 1; i >= 0; i--)
+        if (out.at[i].chosen)
+            out.chosen = i;
+        else if (!isnan(out.at[i].iteration_s))
+            out.next = i;
+    return out;
+}
+
+/* cost_strategy sums the same terms in one order, so equal means equal; what
+ * is below a millionth of the iteration is its rounding. */
+static void print_verdict(const cli *c, const choices *list)
+{
+    if (list->chosen < 0 || list->next < 0)
+        return;
+    const choice *next = &list->at[list->next];
+    double chosen_s = list->at[list->chosen].iteration_s;
+    double more = next->iteration_s - chosen_s;
+    char text[32];
+    if (fabs(more) < 1e-6 * chosen_s)
+        cli_say(c, "the next best costs the same: %s\n", next->signature);
+    else
+        cli_say(c, "the next best costs %s %s (%+.2g %%): %s\n",
+                fs_human_seconds(text, fabs(more)), more > 0 ? "more" : "less",
+                100 * more / chosen_s, next->signature);
+}
+
+static void print_choices(const cli *c, const choices *list)
+{
+    static const char *const header[] = {"signature", "op alone", "iteration",
+                                         "against chosen", ""};
+    report_table t = {.arena = c->arena, .n_columns = 5, .header = header};
+    double chosen = list->chosen < 0 ? NAN : list->at[list->chosen].iteration_s;
+    for (int32_t i = 0; i < list->n; i++) {
+        const choice *k = &list->at[i];
+        double more = k->iteration_s - chosen;
+        char text[32];
+        report_table_cell(&t, "%s", k->signature);
+        report_table_cell(&t, "%s", fs_human_seconds(text, k->op_s));
+        report_table_cell(&t, "%s",
+                          isnan(k->iteration_s)
+                              ? "-"
+                              : fs_human_seconds(text, k->iteration_s));
+        report_table_cell(&t, "%s",
+                          isnan(more) ? "-" : fs_human_seconds(text, more));
+        report_table_cell(&t, "%s",
+                          k->chosen         ? "chosen"
+                          : i == list->next ? "next best"
+                                            : "");
+    }
+    report_table_print(&t, stdout);
+    print_verdict(c, list);
+}
+
+static json_t *choices_json(const choices *list)
+{
+    json_t *out = json_array();
+    for (int32_t i = 0; i < list->n; i++) {
+        const choice *k = &list->at[i];
+        json_t *row = json_pack("{s:s, s:f, s:b, s:b}", "signature",
+                                k->signature, "op_s", k->op_s, "chosen",
+                                k->chosen, "next_best", i == list->next);
+        json_object_set_new(row, "iteration_s",
+                            isnan(k->iteration_s) ? json_null()
+                                                  : json_real(k->iteration_s));
+        json_array_append_new(out, row);
+    }
+    return out;
 }
 
 static fs_status explain_op(cli *c, const cli_plan *p, const char *name)
 {
     const ir_graph *graph = p->model.graph;
-    const plan_strategy *s = p->plan->strategy;
     int32_t v = find_node(graph, name);
     if (v < 0)
-        return fs_fail(&c->err, FS_INVALID,
-                       "the plan has no op or tensor "
-                       "'%s'",
+        return fs_fail(&c->err, FS_INVALID, "the plan has no op or tensor '%s'",
                        name);
     const ir_node *node = &graph->nodes.at[v];
-    const plan_stage *stage = &s->stages[s->stage_of[v]];
-    plan_boxer *boxer = plan_boxer_create(cost_boxing(p->cost), c->arena);
-    double chosen = cost_with(c, p, boxer, v, &s->sig[v]);
-    json_t *list = json_array();
-    json_object_set_new(c->result, "iteration_s", json_real(chosen));
-    json_object_set_new(c->result, "tree", list);
-    static const char *const header[] = {"signature", "op alone", "iteration",
-                                         "against chosen", ""};
-    report_table t = {.arena = c->arena, .n_columns = 5, .header = header};
-    ir_nd_sig_list sigs = {0};
-    ir_signatures(graph, node, &stage->mesh, c->arena, &sigs);
-    for (int32_t i = 0; i < sigs.n; i++) {
-        const char *text = signature_text(c, node, &sigs.at[i], stage->mesh.n);
-        double alone = cost_node_seconds(p->cost, graph, v, &sigs.at[i], stage);
-        double whole = cost_with(c, p, boxer, v, &sigs.at[i]);
-        bool is_it = memcmp(&sigs.at[i], &s->sig[v], sizeof s->sig[v]) == 0;
-        char a[32], b[32], d[32];
-        json_array_append_new(
-            list, json_pack("{s:s, s:f, s:f, s:b}", "signature", text, "op_s",
-                            alone, "iteration_s", whole, "chosen", is_it));
-        report_table_cell(&t, "%s", text);
-        report_table_cell(&t, "%s", fs_human_seconds(a, alone));
-        report_table_cell(&t, "%s", fs_human_seconds(b, whole));
-        report_table_cell(&t, "%s", fs_human_seconds(d, whole - chosen));
-        report_table_cell(&t, "%s", is_it ? "chosen" : "");
-    }
+    choices list = list_choices(c, p, v);
+    json_object_set_new(c->result, "tree", choices_json(&list));
+    if (list.chosen >= 0)
+        json_object_set_new(c->result, "iteration_s",
+                            json_real(list.at[list.chosen].iteration_s));
     cli_say(c,
             "%s (%s), stage %d: all else as planned, its edges boxed "
             "anew\n",
-            node->name, ir_op_table[node->op]->name, s->stage_of[v]);
+            node->name, ir_op_table[node->op]->name,
+            p->plan->strategy->stage_of[v]);
     if (!c->args.json)
-        report_table_print(&t, stdout);
+        print_choices(c, &list);
     return FS_OK;
 }
 

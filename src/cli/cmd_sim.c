@@ -5,6 +5,7 @@
 #include "cli/predict.h"
 #include "report/report.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +61,10 @@ static void describe(cli *c, const cli_plan *p, const sim_result *sim)
                               json_integer(p->plan->roles[i].arena_bytes));
     json_object_set_new(r, "iteration_s", json_real(sim->iteration_s));
     json_object_set_new(r, "samples_per_s", json_real(rates.samples_per_s));
-    json_object_set_new(r, "tokens_per_s", json_real(rates.tokens_per_s));
+    json_object_set_new(r, "tokens_per_s",
+                        isnan(rates.tokens_per_s)
+                            ? json_null()
+                            : json_real(rates.tokens_per_s));
     json_object_set_new(r, "tflops_per_device",
                         json_real(rates.flops_per_device / 1e12));
     json_object_set_new(r, "mfu", json_real(rates.mfu));
@@ -70,12 +74,14 @@ static void describe(cli *c, const cli_plan *p, const sim_result *sim)
     json_object_set_new(r, "events", json_integer(sim->events));
     json_object_set_new(r, "wall_s", json_real(sim->wall_s));
     json_object_set_new(r, "stages", stages_json(sim));
-    char a[32], b[32], d[32];
+    char a[32], b[32], d[32], tokens[48] = "";
+    if (!isnan(rates.tokens_per_s))
+        snprintf(tokens, sizeof tokens, "%.4g tokens/s, ", rates.tokens_per_s);
     cli_say(c, "one iteration   %s\n", fs_human_seconds(a, sim->iteration_s));
     cli_say(c,
-            "throughput      %.4g samples/s, %.4g tokens/s, %sFLOP/s per "
-            "device (%.1f %% of its peak)\n",
-            rates.samples_per_s, rates.tokens_per_s,
+            "throughput      %.4g samples/s, %s%sFLOP/s per device (%.1f %% "
+            "of its peak)\n",
+            rates.samples_per_s, tokens,
             fs_human_count(b, rates.flops_per_device), 100 * rates.mfu);
     cli_say(c,
             "bubble          %.1f %% of compute time; communication not "

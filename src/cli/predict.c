@@ -1,6 +1,8 @@
 #include "config.h"
 #include "cli/predict.h"
 
+#include <math.h>
+
 fs_status cli_predict(cli *c, const cli_plan *p, plan_trace *trace,
                       sim_result *out)
 {
@@ -27,6 +29,7 @@ static double whole_flop(const ir_graph *graph)
     return flop;
 }
 
+/* NAN: no input has a sequence axis. */
 static double tokens_per_sample(const ir_graph *graph)
 {
     for (int32_t i = 0; i < graph->tensors.n; i++) {
@@ -35,7 +38,7 @@ static double tokens_per_sample(const ir_graph *graph)
         if (x->role == IR_INPUT && whole && x->shape.rank > 1)
             return (double)(ir_shape_count(&x->shape) / x->shape.dim[0]);
     }
-    return 1;
+    return NAN;
 }
 
 cli_rates cli_rates_of(const cli_plan *p, double iteration_s)

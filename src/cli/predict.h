@@ -12,7 +12,8 @@ fs_status cli_predict(cli *c, const cli_plan *p, plan_trace *trace,
 
 typedef struct cli_rates {
     double samples_per_s, tokens_per_s; /* tokens: elements of the first
-                                           integer input; else samples */
+                                           integer input of rank 2 or more
+                                           (ids); NAN without one */
     double flops_per_device; /* of the whole network's work, as on one device */
     double mfu;              /* of the device's fp32 peak (shared cores count
                                 as the share that a device gets) */
