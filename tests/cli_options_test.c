@@ -123,6 +123,33 @@ static void test_tokens(void)
              1e-9, "a sample of a GPT is a sequence of tokens");
 }
 
+static int count(const char *text, const char *word)
+{
+    int n = 0;
+    while ((text = strstr(text, word))) {
+        text += strlen(word);
+        n++;
+    }
+    return n;
+}
+
+static void test_short_data(void)
+{
+    if (system("printf %018d 0 >\"$D/short.txt\"; printf %0100d 0 "
+               ">\"$D/long.txt\"") != 0)
+        return;
+    cli("plan zoo:gpt,layers=1,hidden=32,heads=2,vocab=64,seq=16 --cluster "
+        "local --ranks 2 --batch 8 --dp 2 -o \"$D/here.json\"");
+    cli_answer *a =
+        cli("run \"$D/here.json\" --data \"$D/short.txt\" --steps 1");
+    tap_ok(a->status == 0 && count(a->err, "same window") == 1,
+           "data of one window is warned of, once");
+    if (a->status)
+        cli_show(a);
+    a = cli("run \"$D/here.json\" --data \"$D/long.txt\" --steps 1");
+    tap_ok(a->status == 0 && !strstr(a->err, "window"), "other data is not");
+}
+
 static void test_separator(void)
 {
     cli_answer *a = cli("check --db none -- \"$D/plan.json\"");
@@ -151,6 +178,7 @@ int main(void)
     test_steps();
     test_explain();
     test_tokens();
+    test_short_data();
     test_separator();
     cli_end_scratch();
     return tap_done();

@@ -121,6 +121,16 @@ static void test_refusals(void)
     write_file(&s, LENGTH + 2);
     status = exec_data_open(s.path, s.g, 1, s.arena, &s.err, &s.data);
     tap_equal_int(status, FS_OK, "one of T + 2 bytes is not");
+    tap_ok(s.data.note && strstr(s.data.note, "same window"),
+           "but that it is one window is noted");
+    s.data.close(s.data.ctx);
+    write_file(&s, 2 * LENGTH + 1); /* k T mod T */
+    status = exec_data_open(s.path, s.g, 1, s.arena, &s.err, &s.data);
+    tap_ok(status == FS_OK && s.data.note, "as of 2 T + 1 bytes");
+    s.data.close(s.data.ctx);
+    write_file(&s, 2 * LENGTH + 2);
+    status = exec_data_open(s.path, s.g, 1, s.arena, &s.err, &s.data);
+    tap_ok(status == FS_OK && !s.data.note, "one more and there are several");
     close_scene(&s);
     s = open_scene(200);
     write_file(&s, BYTES);
@@ -272,8 +282,8 @@ static fs_status fill_broken(void *ctx, const char *name, int64_t sample,
 static void test_broken_data(void)
 {
     scene s = open_scene(50);
-    exec_data never = {NULL, fill_never, NULL};
-    exec_data broken = {NULL, fill_broken, NULL};
+    exec_data never = {.ctx = NULL, .fill = fill_never};
+    exec_data broken = {.ctx = NULL, .fill = fill_broken};
     char text[1024];
     int status = run_child(&s, &never, text, sizeof text);
     tap_equal_int(status, FS_FAULT, "data that never comes end the job");

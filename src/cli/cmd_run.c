@@ -385,6 +385,8 @@ static fs_status check_all(cli *c, const cli_plan *p)
                        "run wants --data FILE.txt or --data synthetic");
     FS_TRY(exec_data_open(c->args.data, p->model.graph, p->model.origin.seed,
                           c->arena, &c->err, &data));
+    if (data.note && !c->quiet)
+        fs_warn("%s", data.note);
     if (data.close)
         data.close(data.ctx);
     FS_TRY(check_files(c));

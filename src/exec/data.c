@@ -170,6 +170,18 @@ static fs_status map_text(const char *path, fs_err *err, text_data *text)
     return FS_OK;
 }
 
+/* k T mod (n - T - 1) is 0 for every k. */
+static const char *note_on_text(const char *path, const text_data *text,
+                                fs_arena *arena)
+{
+    if (text->window % (text->n - text->window - 1) != 0)
+        return NULL;
+    return fs_printf(arena,
+                     "%s: every sample is the same window of %lld bytes: the "
+                     "file has only %lld",
+                     path, (long long)text->window + 1, (long long)text->n);
+}
+
 static fs_status open_text(const char *path, const ir_graph *graph,
                            fs_arena *arena, fs_err *err, exec_data *out)
 {
@@ -190,8 +202,11 @@ static fs_status open_text(const char *path, const ir_graph *graph,
             close_text(text);
         return status;
     }
-    *out = (exec_data){text, fill_text, close_text,
-                       fs_hash(0, text->bytes, (size_t)text->n)};
+    *out = (exec_data){.ctx = text,
+                       .fill = fill_text,
+                       .close = close_text,
+                       .digest = fs_hash(0, text->bytes, (size_t)text->n),
+                       .note = note_on_text(path, text, arena)};
     return FS_OK;
 }
 
@@ -281,7 +296,8 @@ static fs_status open_drawn(const ir_graph *graph, uint64_t seed,
                           ir_shape_count(&t->shape) / samples, t->shape};
         drawn->input[i] = in;
     }
-    *out = (exec_data){drawn, fill_drawn, NULL, fs_mix(seed)};
+    *out =
+        (exec_data){.ctx = drawn, .fill = fill_drawn, .digest = fs_mix(seed)};
     return FS_OK;
 }
 

@@ -40,12 +40,14 @@ typedef struct exec_data {
                       fs_err *err);
     void (*close)(void *ctx);
     uint64_t digest; /* of what decides the values: ranks compare it */
+    const char *note; /* what the user should know of it, in the arena; NULL */
 } exec_data;
 /* "FILE.txt": bytes as token ids, sample k is the window of T + 1 bytes at
  * offset (k T) mod (n - T - 1): the first T are ids, the last T targets. The
  * graph's two integer inputs are matched by order (first ids, then targets). A
  * file with fewer than T + 2 bytes, or a byte outside the vocabulary, is
- * FS_INVALID. "synthetic": drawn from the seed. */
+ * FS_INVALID; one whose every sample is the same window has a note.
+ * "synthetic": drawn from the seed. */
 fs_status exec_data_open(const char *spec, const ir_graph *graph, uint64_t seed,
                          fs_arena *arena, fs_err *err, exec_data *out);
 /* The same tensors every step (tests, training cases): n inputs by name. */
