@@ -61,6 +61,14 @@ static void test_without_effect(void)
             cli("model zoo:mlp --bind n=3"));
 }
 
+static void test_endings(void)
+{
+    refused("a picture of a kind that is not drawn", ".svg, .png", ".pdf or",
+            cli("show zoo:mlp -o \"$D/bad.html\""));
+    refused("a picture without an ending", ".svg, .png", ".pdf or",
+            cli("show zoo:mlp -o \"$D/bad\""));
+}
+
 static void test_steps(void)
 {
     cli("plan zoo:mlp --cluster 1x2:cpu --batch 8 -o \"$D/plan.json\"");
@@ -175,6 +183,7 @@ int main(void)
     cli_begin_scratch("cli_options_test");
     test_contradictions();
     test_without_effect();
+    test_endings();
     test_steps();
     test_explain();
     test_tokens();
