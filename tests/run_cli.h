@@ -89,7 +89,7 @@ static cli_answer *cli(const char *format, ...)
     return &answer;
 }
 
-static void cli_show(const cli_answer *a)
+__attribute__((unused)) static void cli_show(const cli_answer *a)
 {
     printf("# status %d\n", a->status);
     for (const char *text = a->err; *text;) {
