@@ -204,6 +204,185 @@ static void test_refused(void)
             cli("cluster local --ranks 100000"));
 }
 
+/* ---- what the command must not destroy or leave ---- */
+
+static json_t *content(const char *name)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", cli_scratch, name);
+    return json_load_file(path, 0, NULL);
+}
+
+static void test_own_input(void)
+{
+    json_t *before = content("p.json");
+    char copy[2048];
+    snprintf(copy, sizeof copy,
+             "cp '%s/p.json' '%s/plan.svg' && ln -s p.json '%s/link.json'",
+             cli_scratch, cli_scratch, cli_scratch);
+    tap_ok(system(copy) == 0, "a plan by other names");
+    refused("a trace over the plan", "would destroy it",
+            cli("sim \"$D/p.json\" --trace \"$D/./p.json\""));
+    refused("a trace over the plan of a run, through a link",
+            "would destroy it",
+            cli("run \"$D/p.json\" --data synthetic --trace "
+                "\"$D/link.json\""));
+    refused("pictures over the plan", "would destroy it",
+            cli("run \"$D/plan.svg\" --data synthetic --pictures \"$D\""));
+    refused("a plan over its model", "would destroy it",
+            cli("plan \"$D/p.json\" --cluster 1x2:cpu --batch 8 "
+                "-o \"$D/link.json\""));
+    refused("a plan over its cluster", "would destroy it",
+            cli("search " MLP " --cluster \"$D/p.json\" --batch 8 "
+                "-o \"$D/p.json\""));
+    refused("a plan over the database", "would destroy it",
+            cli("plan " MLP " --cluster 1x2:cpu --batch 8 "
+                "-o \"$D/new.db\" --db \"$D/new.db\""));
+    json_t *after = content("p.json");
+    tap_ok(before && json_equal(before, after), "the plan is as it was");
+    json_decref(before);
+    json_decref(after);
+}
+
+/* How many files of a folder have `word` in their names. */
+static int files_with(const char *dir, const char *word)
+{
+    int n = 0;
+    DIR *all = opendir(dir);
+    for (struct dirent *d; all && (d = readdir(all)) != NULL;)
+        n += d->d_name[0] != '.' && strstr(d->d_name, word) != NULL;
+    if (all)
+        closedir(all);
+    return n;
+}
+
+/* No file may grow beyond 2 KiB. */
+static void test_no_room(void)
+{
+    const cli_answer *a =
+        cli("--version; ulimit -f 4; trap '' XFSZ; "
+            "'%s/flowsearch' show \"$D/p.json\" -o \"$D/big.svg\" --db none",
+            cli_env("FS_BUILDDIR", "."));
+    tap_ok(says(a, 3, "big.svg: cannot be written: File too large") &&
+               count(a->err, "\n") == 1,
+           "a picture without room is one fault, named");
+    tap_ok(files_with(cli_scratch, "big.svg") == 0, "and leaves nothing");
+    a = cli("--version; ulimit -f 4; trap '' XFSZ; "
+            "'%s/flowsearch' model " MLP " --db \"$D/full.db\"",
+            cli_env("FS_BUILDDIR", "."));
+    tap_ok(says(a, 3, "full.db: ") && count(a->err, "\n") == 1,
+           "a database without room is one fault, named");
+    tap_ok(files_with(cli_scratch, "full.db") == 0, "and leaves nothing");
+}
+
+/* An mpirun that cannot start is no answer of ours. */
+static void test_broken_mpirun(void)
+{
+    const cli_answer *a = cli("--version; "
+                              "OMPI_MCA_ess=none '%s/flowsearch' run "
+                              "\"$D/p.json\" --data synthetic",
+                              cli_env("FS_BUILDDIR", "."));
+    tap_ok(says(a, 3, "mpirun did not run the ranks"),
+           "an mpirun that cannot start is a fault");
+    a = cli("--version; TMPDIR=/nonexistent '%s/flowsearch' run "
+            "\"$D/p.json\" --data synthetic",
+            cli_env("FS_BUILDDIR", "."));
+    tap_ok(says(a, 3, "/nonexistent") && count(a->err, "\n") == 1,
+           "so is a TMPDIR that cannot be written");
+}
+
+/* Names in TMPDIR that others could foresee are not used. */
+static void test_temporary_files(void)
+{
+    char tmp[600], link[640], victim[600];
+    struct stat at;
+    snprintf(tmp, sizeof tmp, "%s/tmp", cli_scratch);
+    snprintf(victim, sizeof victim, "%s/victim", cli_scratch);
+    mkdir(tmp, 0777);
+    fclose(fopen(victim, "wb"));
+    fflush(stdout);
+    setenv("TMPDIR", tmp, 1);
+    pid_t child = fork();
+    if (child == 0) { /* exec keeps the number that the link names */
+        snprintf(link, sizeof link, "/tmp/flowsearch-run.%d.json",
+                 (int)getpid());
+        if (symlink(victim, link) != 0)
+            _exit(127);
+        execl("/bin/sh", "sh", "-c",
+              "exec \"$FS_BUILDDIR/flowsearch\" run \"$D/p.json\" --data "
+              "synthetic --db none >\"$D/out\" 2>\"$D/err\"",
+              (char *)NULL);
+        _exit(127);
+    }
+    snprintf(link, sizeof link, "/tmp/flowsearch-run.%d.json", (int)child);
+    const cli_answer *a = finish(child);
+    unsetenv("TMPDIR");
+    tap_ok(says(a, 0, ""), "a run with a TMPDIR of its own");
+    tap_ok(lstat(link, &at) == 0 && stat(victim, &at) == 0 && at.st_size == 0,
+           "a link planted in /tmp stays, and is not written through");
+    tap_ok(files_with(tmp, "flowsearch") == 0, "nothing stays in TMPDIR");
+    unlink(link);
+}
+
+/* ---- the seed ---- */
+
+static json_t *losses_of(const char *words)
+{
+    const cli_answer *a = cli("run \"$D/p.json\" --data synthetic --steps 2 "
+                              "--json%s",
+                              words);
+    return json_deep_copy(json_object_get(a->json, "losses"));
+}
+
+static long long stored_seed(void)
+{
+    const cli_answer *a =
+        cli("runs --json --sql 'SELECT seed FROM runs ORDER BY id DESC LIMIT "
+            "1'");
+    const json_t *row = json_array_get(json_object_get(a->json, "runs"), 0);
+    const char *text = json_string_value(json_object_get(row, "seed"));
+    return text ? atoll(text)
+                : json_integer_value(json_object_get(row, "seed"));
+}
+
+static void test_seed(void)
+{
+    cli("plan " MLP " --cluster local --ranks 2 --dp 2 --batch 8 --seed 7 "
+        "-o \"$D/seven.json\"");
+    cli("run \"$D/seven.json\" --data synthetic --steps 1");
+    tap_ok(stored_seed() == 7, "a run stores the seed of its plan");
+    json_t *zero = losses_of(""), *five = losses_of(" --seed 5");
+    tap_ok(stored_seed() == 5, "a run stores the seed that was said");
+    json_t *again = losses_of(" --seed 5");
+    tap_ok(json_array_size(five) == 2 && json_equal(five, again) &&
+               !json_equal(zero, five),
+           "and trains from it");
+    json_decref(zero);
+    json_decref(five);
+    json_decref(again);
+}
+
+/* ---- an interrupted search ---- */
+
+static void test_interrupted_search(void)
+{
+    pid_t child =
+        start("search zoo:gpt,layers=12 --cluster 16x8:h100-sxm5-80g --batch "
+              "512 -o \"$D/never.json\" --db \"$D/test.db\" --json");
+    for (int i = 0; i < 12; i++)
+        nap();
+    kill(child, SIGINT);
+    const cli_answer *a = finish(child);
+    tap_ok(says(a, 3, "interrupted by signal 2 (SIGINT)") &&
+               json_object_get(a->json, "fault") != NULL,
+           "SIGINT ends a search with status 3 and a message");
+    a = cli("runs --json --sql \"SELECT status || ' ' || message AS row FROM "
+            "runs WHERE ended IS NOT NULL ORDER BY id DESC LIMIT 1\"");
+    tap_ok(strstr(a->out, "3 interrupted by signal 2 (SIGINT)") != NULL,
+           "its row is ended");
+    tap_ok(files_with(cli_scratch, "never.json") == 0, "nothing is left");
+}
+
 /* Under the user's own mpirun. */
 static void test_own_ranks(void)
 {
@@ -232,6 +411,12 @@ int main(void)
                               "--batch 8 -o \"$D/p.json\"");
     tap_ok(a->status == 0, "a plan for two ranks");
     test_refused();
+    test_own_input();
+    test_no_room();
+    test_broken_mpirun();
+    test_temporary_files();
+    test_seed();
+    test_interrupted_search();
     test_own_ranks();
     test_interrupt(SIGTERM, "interrupted by signal 15 (SIGTERM)");
     test_interrupt(SIGHUP, "interrupted by signal 1 (SIGHUP)");

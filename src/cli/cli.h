@@ -32,12 +32,14 @@ typedef struct cli {
     cli_args args;
     fs_arena *arena;
     fs_err err;
-    store_db *db;   /* NULL with --db none */
-    int64_t run;    /* row of this command, 0 before it began */
-    json_t *result; /* the object that --json prints */
-    bool quiet;     /* nothing on stdout (ranks other than 0) */
-    bool mute;      /* no message either: rank 0 gives the job's */
+    store_db *db;             /* NULL with --db none */
+    int64_t run;              /* row of this command, 0 before it began */
+    json_t *result;           /* the object that --json prints */
+    bool quiet;               /* nothing on stdout (ranks other than 0) */
+    bool mute;                /* no message either: rank 0 gives the job's */
     struct exec_world *world; /* of a rank; main leaves it last of all */
+    struct cli_guard *guard;  /* guard.h */
+    const char *scratch;      /* folder of temporary files, "" while none */
 } cli;
 
 /* Fills args; FS_INVALID names the flag and the command's usage. *help is set
@@ -53,11 +55,16 @@ fs_status cli_check_kernels(cli *c);
 /* FS_INVALID, naming `path`, when no file could be written there. */
 fs_status cli_check_writable(cli *c, const char *path);
 
+/* The refusal of cli_begin, for what begins no run. */
+fs_status cli_check_outputs(cli *c, const char *model, const char *cluster);
+
 /* stdout for people: nothing with --json. */
 void cli_say(const cli *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* ---- database: every command that computes writes a run ---- */
+/* First refuses (FS_INVALID) an output of the command that is one of its
+ * inputs, or `model` or `cluster`, and would destroy it. */
 fs_status cli_begin(cli *c, const char *model, const char *cluster);
 fs_status cli_digests(cli *c, uint64_t model, uint64_t cluster,
                       uint64_t plan_digest);

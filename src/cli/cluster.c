@@ -3,12 +3,12 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "cli/guard.h"
 #include "cli/ranks.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 bool cli_is_cluster(const char *spec)
 {
@@ -47,8 +47,8 @@ void cli_see_local(const cli *c, hw_cluster *cluster)
 
 fs_status cli_probe(cli *c, hw_cluster **out)
 {
-    char file[64];
-    snprintf(file, sizeof file, "/tmp/flowsearch-probe.%d.json", (int)getpid());
+    const char *file;
+    FS_TRY(cli_scratch_file(c, "probe.json", &file));
     fs_progress("measuring this machine (once; a few seconds)");
     const char *words[] = {"calibrate", "local", "-o", file,
                            "--db",      "none",  NULL};
@@ -63,7 +63,6 @@ fs_status cli_probe(cli *c, hw_cluster **out)
     fs_progress("%s", "");
     if (status == FS_OK)
         status = hw_cluster_open(file, c->data_dir, c->arena, &c->err, out);
-    unlink(file);
     return status;
 }
 

@@ -4,11 +4,14 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "base/file.h"
+#include "cli/guard.h"
 #include "cli/outcome.h"
 #include "cli/predict.h"
 #include "cli/ranks.h"
 #include "report/report.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +21,12 @@
 static int64_t steps_of(const cli *c)
 {
     return c->args.steps > 0 ? c->args.steps : 10;
+}
+
+/* Of first values and synthetic data: the plan's, unless one was said. */
+static uint64_t seed_of(const cli *c, const cli_plan *p)
+{
+    return c->args.seed < 0 ? p->model.origin.seed : (uint64_t)c->args.seed;
 }
 
 static fs_status check_backend(cli *c)
@@ -82,15 +91,15 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
                        cli_outcome *out)
 {
     exec_data data;
-    FS_TRY(exec_data_open(c->args.data, p->model.graph, p->model.origin.seed,
-                          c->arena, &c->err, &data));
+    FS_TRY(exec_data_open(c->args.data, p->model.graph, seed_of(c, p), c->arena,
+                          &c->err, &data));
     int64_t steps = steps_of(c);
     out->steps = steps;
     out->ranks = exec_world_size(world);
     out->trace.arena = c->arena;
     exec_options options = {
         .steps = steps,
-        .seed = p->model.origin.seed,
+        .seed = seed_of(c, p),
         .kernels = c->args.kernels ? c->args.kernels : "auto",
         .lr = c->args.lr,
         .weight_decay = c->args.weight_decay,
@@ -239,31 +248,52 @@ static void final_table(cli *c, const cli_plan *p, const cli_outcome *o,
                 c->args.db ? c->args.db : "flowsearch.db");
 }
 
-static fs_status draw_in(cli *c, const cli_plan *p, const cli_outcome *o,
-                         const plan_trace *predicted)
+/* What --pictures makes, in this order. */
+static const char *const picture_names[] = {
+    "plan.svg", "timeline-predicted.svg", "timeline-measured.svg",
+    "trace.json"};
+enum { N_PICTURES = sizeof picture_names / sizeof picture_names[0] };
+
+static const char *picture_file(const cli *c, int i)
 {
-    const char *dir = c->args.pictures;
+    return fs_printf(c->arena, "%s/%s", c->args.pictures, picture_names[i]);
+}
+
+static fs_status draw_all(cli *c, const cli_plan *p, const cli_outcome *o,
+                          const plan_trace *predicted)
+{
     const ir_graph *graph = p->model.graph;
     report_drawn drawn;
-    if (mkdir(dir, 0777) != 0 && access(dir, W_OK) != 0)
-        return fs_fail(&c->err, FS_INVALID, "cannot write into %s", dir);
-    const char *file = fs_printf(c->arena, "%s/plan.svg", dir);
+    const char *file = picture_file(c, 0);
     FS_TRY(
         report_draw_strategy(graph, p->plan->strategy, file, &c->err, &drawn));
     cli_say(c, "picture of the plan        %s\n", file);
-    file = fs_printf(c->arena, "%s/timeline-predicted.svg", dir);
+    file = picture_file(c, 1);
     FS_TRY(report_draw_timeline(p->plan, predicted, "predicted: one step", file,
                                 &c->err, &drawn));
     cli_say(c, "predicted timeline         %s\n", file);
-    file = fs_printf(c->arena, "%s/timeline-measured.svg", dir);
+    file = picture_file(c, 2);
     FS_TRY(report_draw_timeline(p->plan, &o->trace, "measured: the last step",
                                 file, &c->err, &drawn));
     cli_say(c, "measured timeline          %s\n", file);
-    file = fs_printf(c->arena, "%s/trace.json", dir);
+    file = picture_file(c, 3);
     FS_TRY(
         report_trace_json(graph, p->plan, predicted, &o->trace, file, &c->err));
     cli_say(c, "both, for ui.perfetto.dev  %s\n", file);
     return FS_OK;
+}
+
+static fs_status draw_in(cli *c, const cli_plan *p, const cli_outcome *o,
+                         const plan_trace *predicted)
+{
+    const char *dir = c->args.pictures;
+    bool made = mkdir(dir, 0777) == 0;
+    if (!made && (errno != EEXIST || access(dir, W_OK) != 0))
+        return fs_write_fail(dir, errno, &c->err);
+    fs_status status = draw_all(c, p, o, predicted);
+    if (status != FS_OK && made)
+        rmdir(dir); /* unless something is in it */
+    return status;
 }
 
 static fs_status tell(cli *c, const cli_plan *p, const cli_outcome *o)
@@ -312,6 +342,9 @@ static const char *const *rank_words(cli *c)
     add(words, &n, "--data", a->data);
     add(words, &n, "--steps",
         fs_printf(c->arena, "%lld", (long long)steps_of(c)));
+    if (a->seed >= 0)
+        add(words, &n, "--seed",
+            fs_printf(c->arena, "%lld", (long long)a->seed));
     if (a->kernels)
         add(words, &n, "--kernels", a->kernels);
     if (!isnan(a->lr))
@@ -325,8 +358,8 @@ static const char *const *rank_words(cli *c)
 
 static fs_status start_and_wait(cli *c, const cli_plan *p)
 {
-    char file[64];
-    snprintf(file, sizeof file, "/tmp/flowsearch-run.%d.json", (int)getpid());
+    const char *file;
+    FS_TRY(cli_scratch_file(c, "outcome.json", &file));
     setenv("FS_RESULT", file, 1);
     if (isatty(STDERR_FILENO))
         setenv("FS_PROGRESS", "1", 1);
@@ -335,25 +368,31 @@ static fs_status start_and_wait(cli *c, const cli_plan *p)
     cli_outcome outcome = {0};
     if (status == FS_OK)
         status = cli_outcome_read(file, p->plan, c->arena, &c->err, &outcome);
-    unlink(file);
     if (status == FS_OK)
         return tell(c, p, &outcome);
     json_object_set_new(c->result, "fault", json_string(c->err.text));
     return status;
 }
 
-/* What is to be written at the end can be written. */
-static fs_status check_files(cli *c)
+/* What is to be written at the end can be written, and is no input. */
+static fs_status check_files(cli *c, const cli_plan *p)
 {
     const char *dir = c->args.pictures;
     struct stat there;
+    FS_TRY(
+        cli_check_outputs(c, p->model.origin.model, p->model.origin.cluster));
     if (c->args.trace)
         FS_TRY(cli_check_writable(c, c->args.trace));
     if (!dir)
         return FS_OK;
     if (stat(dir, &there) != 0)
         return cli_check_writable(c, dir); /* a folder that run makes */
-    return cli_check_writable(c, fs_printf(c->arena, "%s/plan.svg", dir));
+    for (int i = 0; i < N_PICTURES; i++)
+        if (fs_same_file(picture_file(c, i), c->args.operands[0]))
+            return fs_fail(&c->err, FS_INVALID,
+                           "%s is the plan: a picture there would destroy it",
+                           c->args.operands[0]);
+    return cli_check_writable(c, picture_file(c, 0));
 }
 
 /* The proof's own keys answer a dry run or tell what it found: they are no
@@ -383,18 +422,19 @@ static fs_status check_all(cli *c, const cli_plan *p)
     if (!c->args.data)
         return fs_fail(&c->err, FS_INVALID,
                        "run wants --data FILE.txt or --data synthetic");
-    FS_TRY(exec_data_open(c->args.data, p->model.graph, p->model.origin.seed,
-                          c->arena, &c->err, &data));
+    FS_TRY(exec_data_open(c->args.data, p->model.graph, seed_of(c, p), c->arena,
+                          &c->err, &data));
     if (data.note && !c->quiet)
         fs_warn("%s", data.note);
     if (data.close)
         data.close(data.ctx);
-    FS_TRY(check_files(c));
+    FS_TRY(check_files(c, p));
     return prove(c, p);
 }
 
 static fs_status begin(cli *c, const cli_plan *p)
 {
+    c->args.seed = (int64_t)seed_of(c, p); /* what is stored */
     FS_TRY(cli_begin(c, p->model.origin.model, p->model.origin.cluster));
     return cli_digests(c, p->plan->model_digest, p->plan->cluster_digest,
                        p->plan->digest);

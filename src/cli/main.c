@@ -2,6 +2,9 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "base/file.h"
+#include "cli/guard.h"
+#include "cli/ranks.h"
 #include "exec/exec.h"
 
 #include <stdarg.h>
@@ -71,13 +74,57 @@ static const char *join_words(fs_arena *arena, int argc, char **argv)
     return text.at;
 }
 
+/* ---- the run's row ---- */
+
+static const char *db_path(const cli *c)
+{
+    return c->args.db ? c->args.db : "flowsearch.db";
+}
+
+static fs_status check_output(cli *c, const char *output, const char *input,
+                              const char *what)
+{
+    if (!output || !input || !fs_same_file(output, input))
+        return FS_OK;
+    return fs_fail(&c->err, FS_INVALID,
+                   "%s is %s of this command: writing there would destroy it",
+                   output, what);
+}
+
+fs_status cli_check_outputs(cli *c, const char *model, const char *cluster)
+{
+    const cli_args *a = &c->args;
+    const char *const outputs[] = {a->output, a->trace};
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < a->n_operands; k++)
+            FS_TRY(check_output(c, outputs[i], a->operands[k], "an input"));
+        FS_TRY(check_output(c, outputs[i], model, "the model"));
+        FS_TRY(check_output(c, outputs[i], cluster, "the cluster"));
+        FS_TRY(check_output(c, outputs[i], a->cluster, "the cluster"));
+        FS_TRY(check_output(c, outputs[i], a->data, "the data"));
+        if (strcmp(db_path(c), "none") != 0)
+            FS_TRY(check_output(c, outputs[i], db_path(c), "the database"));
+    }
+    return FS_OK;
+}
+
+static fs_status begin_row(cli *c, const store_run *run)
+{
+    if (!c->db)
+        FS_TRY(store_open(db_path(c), &c->err, &c->db));
+    if (store_run_begin(c->db, run, &c->err, &c->run) == FS_OK)
+        return FS_OK;
+    store_discard(c->db);
+    c->db = NULL;
+    c->run = 0;
+    return c->err.status;
+}
+
 fs_status cli_begin(cli *c, const char *model, const char *cluster)
 {
-    const char *path = c->args.db ? c->args.db : "flowsearch.db";
-    if (strcmp(path, "none") == 0 || c->quiet)
+    FS_TRY(cli_check_outputs(c, model, cluster));
+    if (strcmp(db_path(c), "none") == 0 || c->quiet)
         return FS_OK;
-    if (!c->db)
-        FS_TRY(store_open(path, &c->err, &c->db));
     char host[256] = "";
     gethostname(host, sizeof host - 1);
     store_run run = {
@@ -89,7 +136,10 @@ fs_status cli_begin(cli *c, const char *model, const char *cluster)
         .cluster = cluster,
         .seed = c->args.seed < 0 ? 0 : (uint64_t)c->args.seed,
     };
-    return store_run_begin(c->db, &run, &c->err, &c->run);
+    cli_guard_stop(c);
+    fs_status status = begin_row(c, &run);
+    cli_guard_start(c);
+    return status;
 }
 
 fs_status cli_digests(cli *c, uint64_t model, uint64_t cluster,
@@ -107,17 +157,31 @@ void cli_figure(cli *c, const char *name, double value, const char *unit)
         fs_warn("%s", err.text);
 }
 
-/* The last word on a command: its row, its JSON object, its message. */
-static void finish(cli *c, fs_status status)
+static fs_status end_row(cli *c, fs_status status, const char *message)
 {
-    char *text = json_dumps(c->result, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    if (!c->run)
+        return FS_OK;
     fs_err err = {0};
+    char *text = json_dumps(c->result, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    fs_status ended = store_run_end(c->db, c->run, status, text, message, &err);
+    free(text);
+    return ended == FS_OK ? FS_OK : fs_fail(&c->err, ended, "%s", err.text);
+}
+
+/* The last word on a command: its row, its JSON object, its message. Returns
+ * the status that it ends with. */
+static fs_status finish(cli *c, fs_status status)
+{
     const char *message =
         status == FS_OK || !c->err.text[0] ? NULL : c->err.text;
-    if (c->run &&
-        store_run_end(c->db, c->run, status, text, message, &err) != FS_OK)
-        fs_warn("%s", err.text);
-    free(text);
+    cli_guard_stop(c);
+    fs_status ended = end_row(c, status, message);
+    if (status == FS_OK && ended != FS_OK) {
+        status = ended;
+        message = c->err.text;
+    }
+    cli_mark_status(status);
+    fs_scratch_remove(c->scratch);
     if (message && !c->mute)
         fs_warn("%s", message);
     if (c->args.json && !c->quiet && status != FS_INVALID) {
@@ -129,6 +193,7 @@ static void finish(cli *c, fs_status status)
     fs_arena_destroy(c->arena);
     fflush(stdout);
     exec_world_close(c->world);
+    return status;
 }
 
 int main(int argc, char **argv)
@@ -149,11 +214,16 @@ int main(int argc, char **argv)
             fs_warn("unknown command '%s' (see flowsearch --help)", argv[1]);
         return FS_INVALID;
     }
-    cli c = {.program = argv[0], .command = chosen->name, .mute = mute};
+    cli c = {.program = argv[0],
+             .command = chosen->name,
+             .mute = mute,
+             .scratch = ""};
     c.arena = fs_arena_create();
     c.result = json_object();
     c.command_line = join_words(c.arena, argc, argv);
     c.data_dir = find_data_dir(c.arena);
+    if (!cli_am_rank())
+        cli_guard_start(&c);
     bool help = false;
     fs_status status = cli_parse(&c, argc - 2, argv + 2, &help);
     if (status == FS_OK && help)
@@ -161,7 +231,7 @@ int main(int argc, char **argv)
     else if (status == FS_OK)
         status = chosen->run(&c);
     c.args.json = c.args.json && !help;
-    finish(&c, status);
+    status = finish(&c, status);
     if (fflush(stdout) != 0 || ferror(stdout))
         return FS_FAULT;
     return status;

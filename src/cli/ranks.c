@@ -1,6 +1,8 @@
 #include "config.h"
 #include "cli/ranks.h"
 
+#include "base/file.h"
+#include "cli/guard.h"
 #include "exec/exec.h"
 
 #include <errno.h>
@@ -9,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,7 +45,35 @@ static fs_status ended_by(cli *c, const char *what, int number)
                    number == SIGKILL ? "; the memory may have run out" : "");
 }
 
-/* mpirun ends with 128 + n when a signal n ended a rank. */
+/* ---- how a rank ended ---- */
+
+static const char *mark_of(char path[FS_PATH_MAX], const char *dir, int status)
+{
+    snprintf(path, FS_PATH_MAX, "%s/status-%d", dir, status);
+    return path;
+}
+
+void cli_mark_status(fs_status status)
+{
+    const char *dir = getenv("FS_RANKS_OF");
+    char path[FS_PATH_MAX];
+    if (!dir || status == FS_OK)
+        return;
+    int file =
+        open(mark_of(path, dir, status), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    if (file >= 0)
+        close(file);
+}
+
+/* mpirun ends with the status of a rank, with statuses of its own, and with
+ * 128 + n when a signal n ended a rank. */
+static bool said_by_rank(const cli *c, int code, int32_t n)
+{
+    char path[FS_PATH_MAX];
+    return n == 1 || code == FS_FAULT ||
+           access(mark_of(path, c->scratch, code), F_OK) == 0;
+}
+
 static fs_status outcome(cli *c, int raw, int32_t n)
 {
     if (WIFSIGNALED(raw))
@@ -50,7 +81,7 @@ static fs_status outcome(cli *c, int raw, int32_t n)
     int code = WEXITSTATUS(raw);
     if (code == 0)
         return FS_OK;
-    if (code <= FS_FAULT)
+    if (code <= FS_FAULT && said_by_rank(c, code, n))
         return fs_fail(&c->err, (fs_status)code,
                        "a rank of %d ended with status %d (its message stands "
                        "above)",
@@ -60,26 +91,27 @@ static fs_status outcome(cli *c, int raw, int32_t n)
                        n > 1 ? FS_MPIRUN : c->program);
     if (code > 128)
         return ended_by(c, "a rank", code - 128);
-    return fs_fail(&c->err, FS_FAULT, "the ranks ended with status %d", code);
+    return fs_fail(&c->err, FS_FAULT,
+                   "%s did not run the ranks to their end: status %d (its "
+                   "message stands above)",
+                   n > 1 ? "mpirun" : "the rank", code);
 }
 
 /* ---- interruption ---- */
 
-static const int interrupts[] = {SIGTERM, SIGINT, SIGHUP};
-enum { N_INTERRUPTS = sizeof interrupts / sizeof interrupts[0] };
-
-/* What the wait below takes from a queue instead of handlers. A signal that
- * our own parent told us to ignore (nohup) stays ignored. */
-static void hold_signals(sigset_t *held, sigset_t *before)
+/* What the wait below takes from a queue instead of handlers. */
+static void hold_signals(cli *c, sigset_t *held, sigset_t *before)
 {
-    struct sigaction action;
-    sigemptyset(held);
+    cli_guard_stop(c);
+    cli_guard_interrupts(held);
     sigaddset(held, SIGCHLD);
-    for (int i = 0; i < N_INTERRUPTS; i++)
-        if (sigaction(interrupts[i], NULL, &action) == 0 &&
-            action.sa_handler != SIG_IGN)
-            sigaddset(held, interrupts[i]);
-    sigprocmask(SIG_BLOCK, held, before);
+    pthread_sigmask(SIG_BLOCK, held, before);
+}
+
+static void release_signals(cli *c, const sigset_t *before)
+{
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+    cli_guard_start(c);
 }
 
 /* Waits for the child; an interrupt is passed on to it, for mpirun ends its
@@ -111,7 +143,7 @@ static int wait_for(pid_t child, const sigset_t *held, int *raw)
 /* In the child: a group of its own, so that an interrupt from a terminal
  * reaches mpirun once, through its parent; the end of that parent by any
  * signal ends it too. */
-static void join_parent(pid_t parent, const sigset_t *before)
+static void join_parent(const cli *c, pid_t parent, const sigset_t *before)
 {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -120,7 +152,8 @@ static void join_parent(pid_t parent, const sigset_t *before)
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0)
         dup2(nothing, STDIN_FILENO);
-    sigprocmask(SIG_SETMASK, before, NULL);
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+    cli_guard_leave(c);
 }
 
 bool cli_am_rank(void)
@@ -128,11 +161,32 @@ bool cli_am_rank(void)
     return exec_started_by_mpirun() || getenv("FS_RANKS_OF");
 }
 
+/* With less than 9 MiB for its own files Open MPI 4.1 does not fail: it waits
+ * for ever for ranks that have ended. */
+static fs_status check_room(cli *c)
+{
+    enum { WANTED_MIB = 16 };
+    const char *unused;
+    struct statvfs room;
+    FS_TRY(cli_scratch_file(c, "", &unused)); /* for cli_mark_status too */
+    if (statvfs(c->scratch, &room) != 0)
+        return FS_OK;
+    double free_mib = (double)room.f_bavail * (double)room.f_frsize / 0x1p20;
+    if (free_mib >= WANTED_MIB)
+        return FS_OK;
+    return fs_fail(&c->err, FS_FAULT,
+                   "%s: No space left on device: starting ranks wants %d MiB "
+                   "there, %.1f are free (TMPDIR says where)",
+                   c->scratch, WANTED_MIB, free_mib);
+}
+
 fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words)
 {
     const char *argv[MAX_WORDS];
     int count = 0;
     char number[16];
+    if (n > 1)
+        FS_TRY(check_room(c));
     snprintf(number, sizeof number, "%d", n);
     if (n > 1) {
         argv[count++] = FS_MPIRUN;
@@ -148,23 +202,25 @@ fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words)
     fflush(NULL);
     sigset_t held, before;
     pid_t parent = getpid();
-    hold_signals(&held, &before);
+    hold_signals(c, &held, &before);
     pid_t child = fork();
     if (child == 0) {
-        join_parent(parent, &before);
+        join_parent(c, parent, &before);
         set_environment();
         setenv("FS_DATA", c->data_dir, 1);
-        setenv("FS_RANKS_OF", "1", 1);
+        setenv("FS_RANKS_OF", c->scratch[0] ? c->scratch : "/", 1);
         execvp(argv[0], (char *const *)argv);
         _exit(127);
     }
     int raw = 0, fault = errno;
     int interrupt = child > 0 ? wait_for(child, &held, &raw) : 0;
-    sigprocmask(SIG_SETMASK, &before, NULL);
+    release_signals(c, &before);
     if (child < 0)
         return fs_fail(&c->err, FS_FAULT, "fork: %s", strerror(fault));
-    if (interrupt)
-        return fs_fail(&c->err, FS_FAULT, "interrupted by signal %d (SIG%s)",
-                       interrupt, sigabbrev_np(interrupt));
+    if (interrupt) {
+        char text[64];
+        cli_guard_text(interrupt, text, sizeof text);
+        return fs_fail(&c->err, FS_FAULT, "%s", text);
+    }
     return outcome(c, raw, n);
 }

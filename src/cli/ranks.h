@@ -9,4 +9,8 @@
  * result (FS_FAULT for signals and what is no status of ours). */
 fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words);
 
+/* In a rank, before it ends: tells who started it that this status is its own,
+ * and not mpirun's. */
+void cli_mark_status(fs_status status);
+
 #endif

@@ -1,0 +1,118 @@
+#include "config.h"
+#include "cli/guard.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+struct cli_guard {
+    pthread_t thread;
+    bool running;
+    sigset_t held, before;
+    const cli *of;
+};
+
+void cli_guard_interrupts(sigset_t *out)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    struct sigaction action;
+    sigemptyset(out);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (sigaction(numbers[i], NULL, &action) == 0 &&
+            action.sa_handler != SIG_IGN)
+            sigaddset(out, numbers[i]);
+}
+
+void cli_guard_text(int number, char *text, size_t room)
+{
+    const char *name = sigabbrev_np(number);
+    snprintf(text, room, "interrupted by signal %d (SIG%s)", number,
+             name ? name : "?");
+}
+
+/* By a connection of its own: the command's may be inside a transaction. */
+static void end_row(const cli *c, const char *json, const char *message)
+{
+    const char *path = c->args.db ? c->args.db : "flowsearch.db";
+    fs_err err = {0};
+    store_db *db = NULL;
+    fs_status status = store_open_existing(path, &err, &db);
+    if (status == FS_OK)
+        status = store_run_end(db, c->run, FS_FAULT, json, message, &err);
+    if (status != FS_OK)
+        fs_warn("%s", err.text);
+    store_close(db);
+}
+
+/* Touches nothing that the command may be changing. Under mpirun the job has
+ * one message, and an interrupt there often follows another rank's fault. */
+static void *watch(void *arg)
+{
+    const struct cli_guard *g = arg;
+    const cli *c = g->of;
+    char message[64], json[128];
+    int number = 0;
+    while (sigwait(&g->held, &number) != 0)
+        continue;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    cli_guard_text(number, message, sizeof message);
+    snprintf(json, sizeof json, "{\"fault\":\"%s\"}", message);
+    fs_progress("%s", "");
+    if (!c->world)
+        fs_warn("%s", message);
+    if (c->run)
+        end_row(c, json, message);
+    fs_scratch_remove(c->scratch);
+    if (c->args.json && !c->quiet)
+        dprintf(STDOUT_FILENO, "%s\n", json);
+    _exit(FS_FAULT);
+}
+
+void cli_guard_start(cli *c)
+{
+    struct cli_guard *g = c->guard;
+    if (!g) {
+        g = c->guard = fs_new(c->arena, struct cli_guard, 1);
+        g->of = c;
+        cli_guard_interrupts(&g->held);
+        pthread_sigmask(SIG_BLOCK, &g->held, &g->before);
+    }
+    if (!g->running)
+        g->running = pthread_create(&g->thread, NULL, watch, g) == 0;
+    if (!g->running) /* as without a guard */
+        pthread_sigmask(SIG_SETMASK, &g->before, NULL);
+}
+
+void cli_guard_stop(cli *c)
+{
+    struct cli_guard *g = c->guard;
+    if (!g || !g->running)
+        return;
+    g->running = false;
+    pthread_cancel(g->thread);
+    pthread_join(g->thread, NULL);
+}
+
+void cli_guard_leave(const cli *c)
+{
+    if (c->guard)
+        pthread_sigmask(SIG_SETMASK, &c->guard->before, NULL);
+}
+
+fs_status cli_scratch_file(cli *c, const char *name, const char **path)
+{
+    char dir[FS_PATH_MAX];
+    if (!c->scratch[0]) {
+        cli_guard_stop(c);
+        fs_status status = fs_scratch_open(&c->err, dir);
+        if (status == FS_OK)
+            c->scratch = fs_strdup(c->arena, dir);
+        cli_guard_start(c);
+        FS_TRY(status);
+    }
+    *path = fs_printf(c->arena, "%s/%s", c->scratch, name);
+    return FS_OK;
+}

@@ -1,0 +1,28 @@
+/* What an interrupt (TERM, INT, HUP) does to a command, and the files of its
+ * own that it takes away in every case. */
+#ifndef FS_CLI_GUARD_H
+#define FS_CLI_GUARD_H
+
+#include "cli/cli.h"
+
+#include <signal.h>
+
+/* From here on an interrupt ends this process with status 3, one message, its
+ * row in the database ended and its scratch folder gone. A thread of its own
+ * waits for it: the command may be anywhere, in a library too. Reads what `c`
+ * says now: stop it before that changes. */
+void cli_guard_start(cli *c);
+/* Interrupts stay held back until somebody takes them. */
+void cli_guard_stop(cli *c);
+/* The interrupts that our parent did not tell us to ignore (nohup). */
+void cli_guard_interrupts(sigset_t *out);
+/* In a child: signals as they were before the first start. */
+void cli_guard_leave(const cli *c);
+/* "interrupted by signal 2 (SIGINT)" */
+void cli_guard_text(int number, char *text, size_t room);
+
+/* A file in a folder that only this user may enter, which goes when the
+ * command ends. */
+fs_status cli_scratch_file(cli *c, const char *name, const char **path);
+
+#endif
