@@ -146,6 +146,7 @@ static void test_short_data(void)
     if (system("printf %018d 0 >\"$D/short.txt\"; printf %0100d 0 "
                ">\"$D/long.txt\"") != 0)
         return;
+    cli("calibrate"); /* once: `local` is then known */
     cli("plan zoo:gpt,layers=1,hidden=32,heads=2,vocab=64,seq=16 --cluster "
         "local --ranks 2 --batch 8 --dp 2 -o \"$D/here.json\"");
     cli_answer *a =
