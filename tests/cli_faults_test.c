@@ -302,6 +302,7 @@ static void test_temporary_files(void)
     fclose(fopen(victim, "wb"));
     fflush(stdout);
     setenv("TMPDIR", tmp, 1);
+    setenv("B", cli_env("FS_BUILDDIR", "."), 1);
     pid_t child = fork();
     if (child == 0) { /* exec keeps the number that the link names */
         snprintf(link, sizeof link, "/tmp/flowsearch-run.%d.json",
@@ -309,7 +310,7 @@ static void test_temporary_files(void)
         if (symlink(victim, link) != 0)
             _exit(127);
         execl("/bin/sh", "sh", "-c",
-              "exec \"$FS_BUILDDIR/flowsearch\" run \"$D/p.json\" --data "
+              "exec \"$B/flowsearch\" run \"$D/p.json\" --data "
               "synthetic --db none >\"$D/out\" 2>\"$D/err\"",
               (char *)NULL);
         _exit(127);
@@ -360,6 +361,39 @@ static void test_seed(void)
     json_decref(zero);
     json_decref(five);
     json_decref(again);
+}
+
+/* ---- a training that diverges ---- */
+
+static void diverges(const char *plan, const char *fact)
+{
+    const cli_answer *a = cli(
+        "run \"$D/%s\" --data synthetic --steps 100000 --lr 1e30 --json", plan);
+    json_int_t step =
+        json_integer_value(json_object_get(a->json, "diverged_step"));
+    size_t n = json_array_size(json_object_get(a->json, "losses"));
+    char word[64];
+    snprintf(word, sizeof word, "the loss of step %lld of 100000",
+             (long long)step + 1);
+    tap_ok(says(a, 1, word) && count(a->err, "\n") == 1,
+           "%s: a loss that is not finite is told once, with status 1", fact);
+    tap_ok(step > 0 && n > (size_t)step && n < (size_t)step + 1000,
+           "%s: all ranks end soon after it", fact);
+    a = cli("runs --json --sql \"SELECT count(*) || ' steps, ' || status AS "
+            "row FROM runs JOIN steps ON run = id WHERE id = (SELECT max(id) "
+            "FROM runs)\"");
+    snprintf(word, sizeof word, "%zu steps, 1", n);
+    tap_ok(strstr(a->out, word) != NULL, "%s: its row holds every loss", fact);
+}
+
+static void test_diverged(void)
+{
+    diverges("p.json", "two replicas");
+    cli("plan " MLP " --cluster local --ranks 3 --pp 3 --batch 8 "
+        "--micro-batches 4 --optimizer sgd -o \"$D/pp.json\"");
+    diverges("pp.json", "three stages");
+    cli("plan " MLP " --cluster local --ranks 1 --batch 8 -o \"$D/1.json\"");
+    diverges("1.json", "one rank");
 }
 
 /* ---- an interrupted search ---- */
@@ -416,6 +450,7 @@ int main(void)
     test_broken_mpirun();
     test_temporary_files();
     test_seed();
+    test_diverged();
     test_interrupted_search();
     test_own_ranks();
     test_interrupt(SIGTERM, "interrupted by signal 15 (SIGTERM)");

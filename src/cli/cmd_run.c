@@ -94,7 +94,6 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
     FS_TRY(exec_data_open(c->args.data, p->model.graph, seed_of(c, p), c->arena,
                           &c->err, &data));
     int64_t steps = steps_of(c);
-    out->steps = steps;
     out->ranks = exec_world_size(world);
     out->trace.arena = c->arena;
     exec_options options = {
@@ -105,6 +104,7 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
         .weight_decay = c->args.weight_decay,
         .stall_s = stall_seconds(),
         .warmup = steps > 4 ? 2 : 0,
+        .stop_early = true,
         .trace = &out->trace,
         .progress = getenv("FS_PROGRESS") ? show_progress : NULL,
         .progress_ctx = &steps,
@@ -112,6 +112,7 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
     fs_status status =
         exec_run(world, p->model.graph, p->cluster, p->plan, &data, &options,
                  c->arena, &c->err, &out->result);
+    out->steps = out->result.steps;
     if (data.close)
         data.close(data.ctx);
     return status;
@@ -296,6 +297,26 @@ static fs_status draw_in(cli *c, const cli_plan *p, const cli_outcome *o,
     return status;
 }
 
+/* The first step whose loss is no number, -1 when all are. Only a run whose
+ * loss is known is looked at: without one there are none at all. */
+static int64_t diverged_at(const cli_plan *p, const cli_outcome *o)
+{
+    for (int64_t k = 0; p->model.graph->loss >= 0 && k < o->steps; k++)
+        if (!isfinite(o->result.losses[k]))
+            return k;
+    return -1;
+}
+
+/* What ran is kept and told; there is no last step to draw. */
+static fs_status tell_diverged(cli *c, int64_t step)
+{
+    json_object_set_new(c->result, "diverged_step", json_integer(step));
+    return fs_fail(&c->err, FS_NO,
+                   "the training diverged: the loss of step %lld of %lld is "
+                   "not finite (a smaller --lr may help)",
+                   (long long)step + 1, (long long)steps_of(c));
+}
+
 static fs_status tell(cli *c, const cli_plan *p, const cli_outcome *o)
 {
     plan_trace predicted = {.arena = c->arena};
@@ -304,6 +325,9 @@ static fs_status tell(cli *c, const cli_plan *p, const cli_outcome *o)
     fill_json(c, p, o, &sim);
     FS_TRY(keep(c, p, o, &sim));
     final_table(c, p, o, &sim);
+    int64_t bad = diverged_at(p, o);
+    if (bad >= 0)
+        return tell_diverged(c, bad);
     if (c->args.trace)
         FS_TRY(report_trace_json(p->model.graph, p->plan, &predicted, &o->trace,
                                  c->args.trace, &c->err));
@@ -364,6 +388,7 @@ static fs_status start_and_wait(cli *c, const cli_plan *p)
     if (isatty(STDERR_FILENO))
         setenv("FS_PROGRESS", "1", 1);
     fs_status status = cli_start_ranks(c, p->cluster->n_devices, rank_words(c));
+    fs_progress("%s", "");
     unsetenv("FS_RESULT");
     cli_outcome outcome = {0};
     if (status == FS_OK)

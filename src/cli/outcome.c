@@ -151,6 +151,7 @@ fs_status cli_outcome_read(const char *path, const plan *p, fs_arena *arena,
     out->trace.arena = arena;
     out->steps = (int64_t)json_array_size(json_object_get(root, "losses"));
     out->ranks = (int32_t)json_array_size(json_object_get(root, "peak_bytes"));
+    r->steps = out->steps;
     r->losses = read_reals(root, "losses", arena);
     r->step_s = read_reals(root, "step_s", arena);
     r->step_median_s = summary[0];

@@ -76,7 +76,7 @@ static int compare_doubles(const void *a, const void *b)
 
 static void summarise_steps(exec_rank *rank, exec_result *out)
 {
-    int64_t steps = rank->options->steps, skip = rank->options->warmup;
+    int64_t steps = rank->steps, skip = rank->options->warmup;
     out->step_s = fs_new(rank->arena, double, steps);
     for (int64_t k = 0; k < steps; k++) {
         int64_t begin = k ? rank->step_end_ns[k - 1] : rank->begin_ns;
@@ -116,6 +116,7 @@ static void summarise_memory(exec_rank *rank, exec_result *out)
 static fs_status summarise(exec_rank *rank, fs_err *err, exec_result *out)
 {
     exec_rank_share_losses(rank);
+    out->steps = rank->steps;
     out->losses = rank->losses;
     summarise_steps(rank, out);
     summarise_memory(rank, out);
@@ -142,6 +143,7 @@ fs_status exec_run(exec_world *world, const ir_graph *graph,
     if (status == FS_OK) {
         exec_rank_plan_losses(&rank);
         exec_world_barrier(world);
+        exec_rank_plan_stop(&rank);
         exec_rank_run(&rank);
         status = summarise(&rank, err, &result);
     }

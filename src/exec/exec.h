@@ -39,7 +39,7 @@ typedef struct exec_data {
                       const int64_t *offset, int32_t batch_axis, void *out,
                       fs_err *err);
     void (*close)(void *ctx);
-    uint64_t digest; /* of what decides the values: ranks compare it */
+    uint64_t digest;  /* of what decides the values: ranks compare it */
     const char *note; /* what the user should know of it, in the arena; NULL */
 } exec_data;
 /* "FILE.txt": bytes as token ids, sample k is the window of T + 1 bytes at
@@ -64,6 +64,8 @@ typedef struct exec_options {
     int32_t warmup;          /* steps left out of step_s statistics */
     double stall_s;          /* least time without progress that ends the job;
                                 0: 30 */
+    bool stop_early;         /* end soon after a loss that is not finite: no
+                                trace then, and nothing may be fetched */
     plan_trace *trace;       /* events of the last step, or NULL: all ranks' on
                                 rank 0, this rank's on the others; given on
                                 every rank or on none */
@@ -77,6 +79,7 @@ typedef struct exec_options {
 } exec_options;
 
 typedef struct exec_result {
+    int64_t steps;  /* that ran: fewer than wanted when stopped early */
     double *losses; /* [steps], equal on every rank */
     double *step_s; /* [steps]: slowest rank */
     double step_median_s, step_min_s, step_max_s;

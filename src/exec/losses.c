@@ -83,7 +83,7 @@ void exec_rank_tell_losses(exec_rank *rank)
 
 void exec_rank_share_losses(exec_rank *rank)
 {
-    int64_t steps = rank->options->steps;
+    int64_t steps = rank->steps;
     if (rank->tells && rank->world->rank == 0) {
         report_steps(rank, true);
     } else if (rank->tells) {

@@ -132,8 +132,7 @@ static double sample_seconds(const exec_rank *rank, const exec_sample *s,
 static double median_seconds(const exec_rank *rank, const exec_task *t)
 {
     double seconds[EXEC_SAMPLES];
-    int64_t per_step =
-        rank->options->steps > 0 ? t->fired / rank->options->steps : 0;
+    int64_t per_step = rank->steps > 0 ? t->fired / rank->steps : 0;
     int64_t first = t->fired > per_step ? per_step : 0;
     if (first < t->fired - EXEC_SAMPLES)
         first = t->fired - EXEC_SAMPLES;

@@ -76,6 +76,12 @@ typedef struct exec_rank {
     int64_t told;         /* steps reported, or sent to rank 0 */
     MPI_Request *sent;    /* [steps] of loss_rank */
     MPI_Request arriving; /* of rank 0 */
+
+    int64_t steps; /* to run, fewer once it is stopped early */
+    enum { EXEC_WATCHING, EXEC_TELLING, EXEC_AGREEING, EXEC_SETTLED } stopping;
+    int64_t judged, last; /* losses looked at; the agreed number of steps */
+    int32_t diverged;
+    MPI_Request verdict;
 } exec_rank;
 
 /* Maps the arena, places variables, prepares every task. */
@@ -115,6 +121,18 @@ void exec_rank_run(exec_rank *rank);
 void exec_rank_plan_losses(exec_rank *rank);
 void exec_rank_tell_losses(exec_rank *rank);
 void exec_rank_share_losses(exec_rank *rank);
+
+/* Ending early, after exec_rank_plan_losses and a barrier; polled until the
+ * rank is at its end and the matter settled. */
+void exec_rank_plan_stop(exec_rank *rank);
+void exec_rank_poll_stop(exec_rank *rank);
+/* Nothing more to begin or to finish. */
+bool exec_rank_at_end(const exec_rank *rank);
+static inline bool exec_rank_may_begin(const exec_rank *rank, int32_t stream)
+{
+    return plan_actor_head(rank->actors, stream) >= 0 &&
+           rank->actors->cursor[stream].step < rank->steps;
+}
 
 /* Medians of the tasks' samples -> out->demand (collective). */
 plan_timing *exec_rank_timing(exec_rank *rank);

@@ -239,7 +239,7 @@ static bool serve_stream(exec_rank *rank, int32_t stream)
 {
     int32_t head = plan_actor_head(rank->actors, stream);
     bool moved = false;
-    if (head < 0)
+    if (!exec_rank_may_begin(rank, stream))
         return false;
     exec_task *t = &rank->tasks[head];
     if (!rank->actors->cursor[stream].busy) {
@@ -314,12 +314,16 @@ void exec_rank_run(exec_rank *rank)
     exec_idle idle = {0};
     int64_t looked_ns = fs_now_ns();
     rank->begin_ns = rank->last_move_ns = looked_ns;
-    while (!plan_actors_finished(rank->actors)) {
+    while (rank->stopping != EXEC_SETTLED || !exec_rank_at_end(rank)) {
         bool moved = false;
         for (int32_t s = 0; s < rank->role->n_streams; s++)
             moved |= serve_stream(rank, s);
         if (rank->tells)
             exec_rank_tell_losses(rank);
+        /* A verdict is looked for while waiting: a rank that holds makes its
+         * peers wait. */
+        if (rank->world->rank == rank->loss_rank || idle.rounds % 16 == 15)
+            exec_rank_poll_stop(rank);
         if (moved)
             idle.rounds = 0;
         else

@@ -140,7 +140,7 @@ static const void *find_piece(const exec_rank *rank, int32_t tensor,
     if (reg < 0)
         return NULL;
     const plan_register *r = &rank->role->registers[reg];
-    int64_t piece = r->producer >= 0 ? rank->options->steps : 0;
+    int64_t piece = r->producer >= 0 ? rank->steps : 0;
     return rank->memory + r->offset[piece % r->count];
 }
 
