@@ -125,13 +125,34 @@ static void test_interrupt(int number, const char *text)
            "its row is ended");
 }
 
+/* A short name: Open MPI puts sockets there. */
+static void begin_tmp(char tmp[32])
+{
+    strcpy(tmp, "/tmp/fs_test.XXXXXX");
+    if (!mkdtemp(tmp))
+        printf("Bail out! no folder can be made in /tmp\n");
+    setenv("TMPDIR", tmp, 1);
+}
+
+static void end_tmp(const char *tmp)
+{
+    char command[64];
+    unsetenv("TMPDIR");
+    snprintf(command, sizeof command, "rm -rf '%s'", tmp);
+    if (system(command) != 0)
+        printf("# %s is left behind\n", tmp);
+}
+
 static void test_killed_parent(void)
 {
     pid_t ranks[MOST];
+    char tmp[32];
+    begin_tmp(tmp); /* nobody can take its files away */
     pid_t child = start_training(LONG_RUN, ranks);
     kill(child, SIGKILL);
     finish(child);
     tap_ok(wait_ranks(0, ranks), "ranks end when their parent is killed");
+    end_tmp(tmp);
 }
 
 static void test_killed_rank(void)
@@ -294,14 +315,12 @@ static void test_broken_mpirun(void)
 /* Names in TMPDIR that others could foresee are not used. */
 static void test_temporary_files(void)
 {
-    char tmp[600], link[640], victim[600];
+    char tmp[32], link[640], victim[600];
     struct stat at;
-    snprintf(tmp, sizeof tmp, "%s/tmp", cli_scratch);
     snprintf(victim, sizeof victim, "%s/victim", cli_scratch);
-    mkdir(tmp, 0777);
     fclose(fopen(victim, "wb"));
     fflush(stdout);
-    setenv("TMPDIR", tmp, 1);
+    begin_tmp(tmp);
     setenv("B", cli_env("FS_BUILDDIR", "."), 1);
     pid_t child = fork();
     if (child == 0) { /* exec keeps the number that the link names */
@@ -317,12 +336,12 @@ static void test_temporary_files(void)
     }
     snprintf(link, sizeof link, "/tmp/flowsearch-run.%d.json", (int)child);
     const cli_answer *a = finish(child);
-    unsetenv("TMPDIR");
     tap_ok(says(a, 0, ""), "a run with a TMPDIR of its own");
     tap_ok(lstat(link, &at) == 0 && stat(victim, &at) == 0 && at.st_size == 0,
            "a link planted in /tmp stays, and is not written through");
     tap_ok(files_with(tmp, "flowsearch") == 0, "nothing stays in TMPDIR");
     unlink(link);
+    end_tmp(tmp);
 }
 
 /* ---- the seed ---- */
@@ -401,7 +420,7 @@ static void test_diverged(void)
 static void test_interrupted_search(void)
 {
     pid_t child =
-        start("search zoo:gpt,layers=12 --cluster 16x8:h100-sxm5-80g --batch "
+        start("search zoo:gpt,layers=96 --cluster 16x8:h100-sxm5-80g --batch "
               "512 -o \"$D/never.json\" --db \"$D/test.db\" --json");
     for (int i = 0; i < 12; i++)
         nap();
@@ -438,6 +457,24 @@ static void test_own_ranks(void)
            "one rank says why");
 }
 
+/* Rank 0 ends the row that it began. */
+static void test_own_ranks_interrupted(void)
+{
+    char command[2048];
+    snprintf(command, sizeof command,
+             "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+             "ASAN_OPTIONS=detect_leaks=0 timeout 3 '%s' --oversubscribe "
+             "-n 2 '%s/flowsearch' run \"$D/p.json\" --data synthetic "
+             "--steps 5000000 --db \"$D/test.db\" >\"$D/out\" 2>\"$D/err\"",
+             FS_MPIRUN, cli_env("FS_BUILDDIR", "."));
+    tap_ok(system(command) != 0, "an mpirun of the user's is interrupted");
+    const cli_answer *a =
+        cli("runs --json --sql \"SELECT status || ' ' || message AS row FROM "
+            "runs WHERE ended IS NOT NULL ORDER BY id DESC LIMIT 1\"");
+    tap_ok(strstr(a->out, "3 interrupted by signal 15 (SIGTERM)") != NULL,
+           "its row is ended too");
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_faults");
@@ -453,6 +490,7 @@ int main(void)
     test_diverged();
     test_interrupted_search();
     test_own_ranks();
+    test_own_ranks_interrupted();
     test_interrupt(SIGTERM, "interrupted by signal 15 (SIGTERM)");
     test_interrupt(SIGHUP, "interrupted by signal 1 (SIGHUP)");
     test_killed_parent();

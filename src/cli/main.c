@@ -222,7 +222,10 @@ int main(int argc, char **argv)
     c.result = json_object();
     c.command_line = join_words(c.arena, argc, argv);
     c.data_dir = find_data_dir(c.arena);
-    if (!cli_am_rank())
+    /* Before MPI, whose threads would take the signals. Ranks that this program
+     * started leave interrupts to their parent, those of a user's mpirun to
+     * rank 0. */
+    if (!getenv("FS_RANKS_OF") && !mute)
         cli_guard_start(&c);
     bool help = false;
     fs_status status = cli_parse(&c, argc - 2, argv + 2, &help);
