@@ -99,11 +99,45 @@ static void refused(const char *options, const char *says)
         cli_show(a);
 }
 
+static void test_counts(void)
+{
+    static const char *const want[][2] = {
+        {"15", "micro-batch counts 1, 3, 5, 15,"},
+        {"9", "micro-batch counts 1, 3, 9,"},
+        {"32", "micro-batch counts 1, 2, 4, 8, 16, 32,"},
+        {"48", "micro-batch counts 1, 2, 4, 8, 16,"},
+        {"8 --fix dp=4", "micro-batch counts 1, 2,"}};
+    for (size_t k = 0; k < sizeof want / sizeof want[0]; k++) {
+        cli_answer *a = cli("search " SMALL " " HERE " --batch %s "
+                            "-o \"$D/counts.json\" --json",
+                            want[k][0]);
+        const char *space =
+            json_string_value(json_object_get(a->json, "space"));
+        tap_ok(a->status == 0 && space && strstr(space, want[k][1]),
+               "batch %s: %s", want[k][0], want[k][1]);
+    }
+}
+
+static void test_gap(void)
+{
+    cli_answer *a = cli("search " SMALL " " PAIR " -o \"$D/g.json\" --gap 1");
+    tap_ok(a->status == 2 && strstr(a->err, "--gap 1"), "a gap below 1");
+    a = cli("search " SMALL " " PAIR " -o \"$D/g.json\" --gap 0.5 --json");
+    tap_ok(a->status == 0 && cli_number(a, "gap") <= 0.5 &&
+               cli_number(a, "lower_bound_s") <= cli_number(a, "iteration_s"),
+           "a wide gap is kept");
+    a = cli("search " SMALL " " PAIR " -o \"$D/g.json\" --gap 0");
+    tap_ok(a->status == 0 && strstr(a->out, "optimal: gap 0 %"),
+           "no gap: proven to the end");
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_memory_test");
     test_limits();
     test_descent();
+    test_counts();
+    test_gap();
     refused("--batch 7 --dp 2 --tp 2", "does not divide over dp=2");
     refused("--batch 2 --dp 4", "does not divide over dp=4");
     refused("--batch 8 --dp 4 --micro-batches 4", "does not divide over dp=4");

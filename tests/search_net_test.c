@@ -1,7 +1,7 @@
 /* The engines against each other on random cost networks: the exhaustive one
  * is the oracle. */
 #include "config.h"
-#include "search/search.h"
+#include "search/engine.h"
 
 #include "base/hash.h"
 #include "tap.h"
@@ -157,7 +157,7 @@ typedef struct tally {
 static search_solution run(const char *engine, const search_net *net,
                            bool reduce, fs_arena *arena, fs_status *status)
 {
-    search_budget budget = {20, INFINITY, reduce};
+    search_budget budget = {20, INFINITY, 0, reduce};
     search_solution out = {.cost = INFINITY, .lower_bound = -INFINITY};
     fs_err err = {0};
     *status = search_engine_find(engine)(net, &budget, arena, &err, &out);
@@ -262,12 +262,74 @@ static void agree(uint64_t seed)
     tap_equal_int(bad, 0, "ilp: reductions do not change the optimum");
 }
 
+/* A gap that is allowed is kept to, told truly, and saves work. */
+static void allow_gap(uint64_t seed)
+{
+    enum { N = 30 };
+    const double gap = 0.03;
+    int wide = 0, untrue = 0, early = 0;
+    int64_t steps = 0, all_steps = 0;
+    for (int i = 0; i < N; i++) {
+        fs_arena *arena = fs_arena_create();
+        uint64_t rng = fs_mix(seed + 2000 + (uint64_t)i);
+        recipe shape = {14, 5, 2, 4, 0.25, 0.05, 0, 2, 0.7, 0.5};
+        search_net *net = draw_net(&rng, &shape, arena);
+        draw_limits(&rng, net, i % 3 == 0);
+        search_budget budget = {20, INFINITY, gap, true};
+        search_solution near = {.cost = INFINITY};
+        fs_err err = {0};
+        fs_status whole;
+        search_solution best = run("ilp", net, true, arena, &whole);
+        if (whole == FS_OK &&
+            search_ilp(net, &budget, arena, &err, &near) == FS_OK) {
+            wide += near.lower_bound < near.cost * (1 - gap) * (1 - 1e-9);
+            untrue += near.lower_bound > best.cost * (1 + 1e-9);
+            early += near.lower_bound < near.cost * (1 - 1e-9);
+            steps += near.steps;
+            all_steps += best.steps;
+        }
+        fs_arena_destroy(arena);
+    }
+    printf("# a gap of %g: %d of %d stopped early, %lld of %lld steps\n", gap,
+           early, N, (long long)steps, (long long)all_steps);
+    tap_equal_int(wide, 0, "a gap: none is wider than allowed");
+    tap_equal_int(untrue, 0, "a gap: bounds stay proven");
+    tap_ok(early > 0 && steps < all_steps, "a gap: some stop early");
+}
+
+/* The next prices are where the planes met so far cross, or as near to it as
+ * reach allows. */
+static void next_prices(void)
+{
+    fs_arena *arena = fs_arena_create();
+    search_net net = {.n_stages = 2, .micro_batches = 1};
+    search_bundle bundle = {.net = &net,
+                            .arena = arena,
+                            .centre = search_prices_new(&net, arena),
+                            .reach = 1,
+                            .scale = 1};
+    search_prices next = search_prices_new(&net, arena);
+    double zero[2] = {0}, left[2] = {120, 0}, right[2] = {0, 40};
+    search_bundle_add(&bundle, &(search_sums){zero, left, NULL});
+    search_bundle_add(&bundle, &(search_sums){zero, right, NULL});
+    double most = search_bundle_next(&bundle, &next);
+    tap_ok(same(most, 30) && same(next.step[0], 0.25),
+           "prices: where a stage costs what the other saves");
+    bundle.reach = 0.1;
+    most = search_bundle_next(&bundle, &next);
+    tap_ok(same(most, 24) && same(next.step[0], 0.4),
+           "prices: no further than the reach");
+    fs_arena_destroy(arena);
+}
+
 int main(void)
 {
     uint64_t seed = tap_seed(20240501);
     compare(seed, true, NETS, "reduced");
     compare(seed, false, NETS / 4, "whole");
     agree(seed);
+    allow_gap(seed);
+    next_prices();
     tap_ok(search_engine_find("none") == NULL, "an unknown engine is NULL");
     tap_equal_text(search_engine_names(), "ilp, exhaustive, greedy",
                    "the engines are those of engines.def");

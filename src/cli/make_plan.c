@@ -13,7 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_GRAPHS = 16, USUAL_MICRO_BATCHES = 8, MEMORY_ROUNDS = 6 };
+enum { MAX_GRAPHS = 16, FEW_GRAPHS = 8, MEMORY_ROUNDS = 6 };
+
+/* Predictions err by more. */
+#define USUAL_GAP 1e-3
 
 typedef struct making {
     cli *c;
@@ -42,6 +45,11 @@ static fs_status check_args(cli *c, const search_recipe *recipe)
         return fs_fail(&c->err, FS_INVALID,
                        "--time-limit %g: more than 0 seconds are wanted",
                        a->time_limit);
+    if (!isnan(a->gap) && !(a->gap >= 0 && a->gap < 1))
+        return fs_fail(&c->err, FS_INVALID,
+                       "--gap %g: a fraction from 0 to below 1 is wanted "
+                       "(0.001 is 0.1 %%)",
+                       a->gap);
     if (a->precision && strcmp(a->precision, "fp32") != 0)
         return fs_fail(&c->err, FS_INVALID,
                        "--precision %s: only fp32 is "
@@ -63,25 +71,39 @@ static fs_status check_args(cli *c, const search_recipe *recipe)
     return FS_OK;
 }
 
-/* Micro-batch counts worth a graph: the fixed one, else powers of two that
- * divide the batch. */
+/* Memory wants small micro-batches, pipelines a few per stage; more of them
+ * only cost. */
+static int64_t most_micro_batches(const making *m)
+{
+    enum { USUAL = 32, PER_STAGE = 4 };
+    int64_t stages = m->recipe.pp > 0 ? m->recipe.pp : m->cluster->n_devices;
+    return PER_STAGE * stages > USUAL ? PER_STAGE * stages : USUAL;
+}
+
+/* Divisors of the batch, each at least `factor` times the one before. */
+static int32_t divisors(const making *m, int32_t factor, int32_t room,
+                        int32_t *counts)
+{
+    int64_t batch = m->origin.batch, most = most_micro_batches(m), last = 0;
+    int32_t n = 0, dp = m->recipe.dp > 1 ? m->recipe.dp : 1;
+    for (int64_t k = 1; k <= most && k <= batch && n < room; k++)
+        if (batch % k == 0 && batch / k % dp == 0 && k >= factor * last) {
+            counts[n++] = (int32_t)k;
+            last = k;
+        }
+    return n;
+}
+
+/* Micro-batch counts worth a graph: the fixed one, else divisors of the batch,
+ * all when they are few. */
 static int32_t micro_batch_counts(const making *m, int32_t counts[MAX_GRAPHS])
 {
-    int64_t batch = m->origin.batch;
-    if (m->recipe.micro_batches > 0) {
-        counts[0] = m->recipe.micro_batches;
+    if (m->recipe.micro_batches > 0 || m->by_hand) {
+        counts[0] = m->recipe.micro_batches > 0 ? m->recipe.micro_batches : 1;
         return 1;
     }
-    if (m->by_hand) {
-        counts[0] = 1;
-        return 1;
-    }
-    int32_t n = 0;
-    int32_t dp = m->recipe.dp > 1 ? m->recipe.dp : 1;
-    for (int32_t k = 1; k <= USUAL_MICRO_BATCHES && batch % k == 0; k *= 2)
-        if (batch / k % dp == 0)
-            counts[n++] = k;
-    return n;
+    int32_t n = divisors(m, 1, FEW_GRAPHS + 1, counts);
+    return n <= FEW_GRAPHS ? n : divisors(m, 2, MAX_GRAPHS, counts);
 }
 
 static fs_status build_graphs(making *m)
@@ -112,6 +134,11 @@ static double time_limit(const making *m)
     return m->by_hand ? 1e8 : 60;
 }
 
+static double gap_asked(const making *m)
+{
+    return isnan(m->c->args.gap) ? USUAL_GAP : m->c->args.gap;
+}
+
 static fs_status pose(making *m, cost_model *cost, search_problem *out)
 {
     cli *c = m->c;
@@ -123,6 +150,7 @@ static fs_status pose(making *m, cost_model *cost, search_problem *out)
         .engine = c->args.engine ? c->args.engine : "ilp",
         .schedule = "1f1b",
         .fix_mesh = {.n = -1},
+        .gap = gap_asked(m),
         .max_mesh_axes = 2,
         /* A plan by hand claims no bound: proving one would only take time. */
         .effort_s = m->by_hand ? 2 : 0,
@@ -247,6 +275,19 @@ static void config_table(const making *m)
         report_table_print(&t, stdout);
 }
 
+/* What the certificate says of the plan. */
+static const char *proof_text(const making *m)
+{
+    const search_result *f = &m->found;
+    double asked = gap_asked(m);
+    if (strcmp(f->status, "optimal") == 0)
+        return "optimal: gap 0 %";
+    if (f->gap <= asked + 1e-9)
+        return fs_printf(m->c->arena, "within %g %%: gap %.3g %%", 100 * asked,
+                         100 * f->gap);
+    return fs_printf(m->c->arena, "gap %.3g %%", 100 * f->gap);
+}
+
 static void describe(const making *m, const cli_plan *p, const sim_result *sim,
                      const plan_report *proof)
 {
@@ -264,12 +305,9 @@ static void describe(const making *m, const cli_plan *p, const sim_result *sim,
             fs_human_seconds(a, f->iteration_s),
             fs_human_seconds(b, sim->iteration_s));
     if (!m->by_hand)
-        cli_say(c,
-                "proof           nothing below %s by the formula (gap %.3g "
-                "%%)%s%s\n",
-                fs_human_seconds(a, f->lower_bound_s),
-                f->gap < 1e-9 ? 0 : 100 * f->gap, f->space ? ": " : "",
-                f->space ? f->space : "");
+        cli_say(c, "proof           nothing below %s by the formula (%s)%s%s\n",
+                fs_human_seconds(a, f->lower_bound_s), proof_text(m),
+                f->space ? ": " : "", f->space ? f->space : "");
     cli_say(c,
             "                sound and live: %lld transitions, %lld places, "
             "no token-free cycle\n",
@@ -286,9 +324,10 @@ static void describe(const making *m, const cli_plan *p, const sim_result *sim,
 
 /* ---- a plan that fits ---- */
 
-/* The estimate that search limits knows no copies made by boxing and no
- * scratch. What binds is the arena of the lowered plan: while it is too large,
- * search is asked again with a smaller share of the limit. */
+/* Search answers with plans that fit when lowered with the default options.
+ * Streams that overlap and tensors that share nothing take more: while the
+ * arena of the plan so lowered is too large, search is asked again with a
+ * smaller share of the limit. */
 typedef struct hunt {
     search_problem problem;
     double low, high;   /* shares: infeasible up to, too large from */
@@ -399,10 +438,13 @@ static void bound_by_first(making *m, const hunt *h)
 static fs_status too_large(making *m, const hunt *h)
 {
     char had[32], found[32];
+    bool late = fs_now_ns() >= h->deadline_ns;
+    m->found.status = late ? "limit" : "infeasible";
     return fs_fail(&m->c->err, FS_NO,
-                   "memory: no plan was found that keeps within %s per device; "
-                   "the smallest takes %s; more devices, a smaller batch or "
-                   "more time would help",
+                   "memory: %s within %s per device; the smallest takes %s; "
+                   "more devices, a smaller batch or more time would help",
+                   late ? "time ran out before a plan was found that keeps"
+                        : "no plan was found that keeps",
                    fs_human_bytes(had, h->limit_bytes),
                    fs_human_bytes(found, (double)h->smallest));
 }
@@ -424,6 +466,14 @@ static fs_status hunt_rounds(making *m, hunt *h, plan **out)
     return FS_OK;
 }
 
+static fs_status search_once(making *m, search_problem *problem, plan **out)
+{
+    cli *c = m->c;
+    problem->time_limit_s = time_limit(m);
+    FS_TRY(search_run(problem, c->arena, &c->err, &m->found));
+    return lower(m, out);
+}
+
 static fs_status find_plan(making *m, cost_model *cost, plan **out)
 {
     cli *c = m->c;
@@ -433,10 +483,12 @@ static fs_status find_plan(making *m, cost_model *cost, plan **out)
                   fs_now_ns() + (int64_t)(1e9 * fmin(time_limit(m), 1e8))};
     FS_TRY(pose(m, cost, &h.problem));
     h.problem.memory_share = 1;
-    fs_status status = hunt_rounds(m, &h, out);
+    fs_status status = c->args.overlap || c->args.no_sharing
+                           ? hunt_rounds(m, &h, out)
+                           : search_once(m, &h.problem, out);
     fs_progress("%s", "");
     if (status == FS_NO) {
-        json_object_set_new(c->result, "status", json_string("infeasible"));
+        json_object_set_new(c->result, "status", json_string(m->found.status));
         json_object_set_new(c->result, "engine", json_string(h.problem.engine));
     }
     return status;

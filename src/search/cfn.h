@@ -108,7 +108,8 @@ typedef struct search_minimum {
 typedef struct search_effort {
     int64_t deadline_ns;
     int32_t sweeps; /* of the dual, when elimination is too wide */
-    double cutoff;  /* stop once the bound reaches it */
+    double cutoff;  /* stop once the bound reaches it, */
+    double gap;     /* or is within this fraction of the cost */
     bool milp;      /* close what remains with GLPK */
 } search_effort;
 void search_cfn_minimise(search_cfn *cfn, const search_effort *effort,

@@ -56,18 +56,43 @@ search_subnet search_subnet_of(const search_net *net, const int32_t *dom,
 void search_subnet_reduce(search_subnet *sub, fs_arena *arena);
 
 bool search_proven(double bound, double cost);
+/* What a bound has to reach to be within the fraction `gap` of `cost`. */
+double search_near(double cost, double gap);
 
 /* Changes single nodes of `value` as long as that lowers the cost (memory
  * respected). `value` must be feasible. Returns the cost. */
 double search_net_improve(const search_net *net, int32_t *value,
                           fs_arena *arena);
 
+/* Prices of stages, in the simplex, and of bytes. */
+typedef struct search_prices {
+    double *micro, *step; /* [n_stages] */
+    double *bytes;        /* [n_limits] seconds per byte */
+} search_prices;
+search_prices search_prices_new(const search_net *net, fs_arena *arena);
+void search_prices_copy(const search_net *net, search_prices *to,
+                        const search_prices *from);
+
+/* What assignments met so far say of the bound as a function of the prices. */
+typedef struct search_bundle {
+    const search_net *net;
+    fs_arena *arena;
+    FS_VEC(search_sums) planes;
+    search_prices centre; /* the best prices known */
+    double reach;         /* about them, in units of all prices together */
+    double scale;         /* seconds, of the size of the costs */
+} search_bundle;
+void search_bundle_add(search_bundle *bundle, const search_sums *sums);
+/* The most that prices within reach could prove; INFINITY when that could not
+ * be computed. */
+double search_bundle_next(const search_bundle *bundle, search_prices *out);
+
 /* A mixed integer program for GLPK. `start` (or NULL) is a known assignment
  * of cost `upper` (else INFINITY); `cutoff`: stop once the bound reaches it. */
 typedef struct search_milp_task {
     const search_net *net;
     const int32_t *start;
-    double upper, cutoff;
+    double upper, cutoff, gap;
     int64_t deadline_ns;
 } search_milp_task;
 /* `out` keeps start where nothing better was found. FS_NO: infeasible. */

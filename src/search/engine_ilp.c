@@ -6,8 +6,7 @@
  *    for every assignment that fits; the right side is additive, so its
  *    minimum (minimise.c) is a proven bound, and its minimiser a candidate.
  *    With one stage lambda = mu = 1 is the objective itself: one round is
- *    exact unless memory binds. Else the prices follow the subgradient, with
- *    Polyak's step (Polyak 1969; Fisher 1981).
+ *    exact unless memory binds. Else bundle.c says which prices are next.
  * 2. What a gap leaves open goes to GLPK, after the values whose reduced cost
  *    reaches the best known cost were dropped. */
 #include "config.h"
@@ -19,23 +18,18 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROUNDS = 80, PATIENCE = 8, FIX_SWEEPS = 40, MILP_COLUMNS = 60000 };
-/* Share of the gap that so many rounds have to close. */
-#define PATIENCE_GAIN 0.05
-
-typedef struct prices {
-    double *micro, *step; /* [n_stages] */
-    double *bytes;        /* [n_limits] seconds per byte */
-} prices;
+enum { ROUNDS = 80, FIX_SWEEPS = 40, MILP_COLUMNS = 60000 };
+/* Share of the gap that prices have to promise to close. */
+#define LITTLE 0.02
 
 typedef struct ilp {
     const search_net *net;
     const search_budget *budget;
     fs_arena *arena; /* of this solve */
     int64_t deadline_ns;
-    prices at, best_at;
+    search_prices at;
+    search_bundle bundle;
     double bound, cost;
-    double reach; /* Polyak's factor, halved while the bound stands still */
     int32_t *value;
     search_sums sums;
     int64_t steps;
@@ -43,26 +37,8 @@ typedef struct ilp {
     bool memory_binds;
 } ilp;
 
-static prices prices_new(const search_net *net, fs_arena *arena)
-{
-    int32_t n = net->n_stages;
-    prices p = {fs_new(arena, double, n), fs_new(arena, double, n),
-                fs_new(arena, double, net->n_limits)};
-    for (int32_t i = 0; i < n; i++)
-        p.micro[i] = p.step[i] = 1.0 / n;
-    return p;
-}
-
-static void prices_copy(const search_net *net, prices *to, const prices *from)
-{
-    size_t bytes = (size_t)net->n_stages * sizeof(double);
-    memcpy(to->micro, from->micro, bytes);
-    memcpy(to->step, from->step, bytes);
-    memcpy(to->bytes, from->bytes, (size_t)net->n_limits * sizeof(double));
-}
-
-static double weight(const search_net *net, const prices *at, int32_t stage,
-                     bool per_step)
+static double weight(const search_net *net, const search_prices *at,
+                     int32_t stage, bool per_step)
 {
     return per_step ? at->step[stage]
                     : 1 + (net->micro_batches - 1) * at->micro[stage];
@@ -70,7 +46,7 @@ static double weight(const search_net *net, const prices *at, int32_t stage,
 
 /* Adds what an entry's bytes cost. */
 static void add_prices(const search_load *loads, int32_t n_loads,
-                       const prices *at, int64_t n, double *cost)
+                       const search_prices *at, int64_t n, double *cost)
 {
     for (int32_t k = 0; k < n_loads; k++) {
         double price = at->bytes[loads[k].limit];
@@ -79,7 +55,7 @@ static void add_prices(const search_load *loads, int32_t n_loads,
     }
 }
 
-static bool has_price(const search_net_edge *edge, const prices *at)
+static bool has_price(const search_net_edge *edge, const search_prices *at)
 {
     for (int32_t k = 0; k < edge->n_loads; k++)
         if (at->bytes[edge->loads[k].limit] > 0)
@@ -88,7 +64,7 @@ static bool has_price(const search_net_edge *edge, const prices *at)
 }
 
 static void add_priced_pair(const search_net *net, const search_net_edge *edge,
-                            const prices *at, search_cfn *cfn)
+                            const search_prices *at, search_cfn *cfn)
 {
     int64_t n = (int64_t)net->nodes[edge->u].n * net->nodes[edge->v].n;
     search_cfn_add(cfn, edge->u, edge->v, edge->cost,
@@ -102,7 +78,7 @@ static void add_priced_pair(const search_net *net, const search_net_edge *edge,
     fs_arena_destroy(scratch);
 }
 
-static search_cfn *priced(const search_net *net, const prices *at,
+static search_cfn *priced(const search_net *net, const search_prices *at,
                           fs_arena *arena)
 {
     search_cfn *cfn = search_cfn_new(net->n_nodes, arena);
@@ -121,7 +97,7 @@ static search_cfn *priced(const search_net *net, const prices *at,
 }
 
 /* Price times limit, which the priced minimum has in excess. */
-static double excess(const search_net *net, const prices *at)
+static double excess(const search_net *net, const search_prices *at)
 {
     double sum = 0;
     for (int32_t k = 0; k < net->n_limits; k++)
@@ -146,10 +122,17 @@ static void offer(ilp *s, const int32_t *value)
     fs_arena_destroy(scratch);
 }
 
+/* A bound that reaches this is proof enough; what costs as much is of no
+ * interest. */
+static double goal(const ilp *s)
+{
+    return fmin(search_near(s->cost, s->budget->gap), s->budget->cutoff);
+}
+
 static bool done(const ilp *s)
 {
-    return search_proven(s->bound, s->cost) || s->bound >= s->budget->cutoff ||
-           fs_now_ns() >= s->deadline_ns;
+    return search_proven(s->bound, s->cost) ||
+           search_proven(s->bound, goal(s)) || fs_now_ns() >= s->deadline_ns;
 }
 
 /* Minimises at the current prices. False when nothing is legal. On return
@@ -159,8 +142,8 @@ static bool price_round(ilp *s, bool exact)
     const search_net *net = s->net;
     fs_arena *scratch = fs_arena_create();
     double over = excess(net, &s->at);
-    search_effort effort = {s->deadline_ns, exact ? 300 : 20,
-                            s->budget->cutoff + over, exact};
+    search_effort effort = {s->deadline_ns, exact ? 300 : 20, goal(s) + over,
+                            exact ? s->budget->gap : 0, exact};
     search_cfn *cfn = priced(net, &s->at, scratch);
     search_minimum min;
     search_cfn_minimise(cfn, &effort, scratch, &min);
@@ -170,117 +153,47 @@ static bool price_round(ilp *s, bool exact)
     bool legal = !(isinf(min.bound) && min.bound > 0);
     if (min.bound - over > s->bound) {
         s->bound = min.bound - over;
-        prices_copy(net, &s->best_at, &s->at);
+        search_prices_copy(net, &s->bundle.centre, &s->at);
+        s->bundle.reach = fmin(1, 2 * s->bundle.reach);
     } else {
-        s->reach *= 0.8;
+        s->bundle.reach *= 0.7;
     }
     if (isfinite(min.cost)) {
         offer(s, min.value);
         search_net_sums(net, min.value, &s->sums);
+        search_bundle_add(&s->bundle, &s->sums);
     }
     fs_arena_destroy(scratch);
     return legal;
 }
 
-/* Nearest point of the simplex (Duchi et al., ICML 2008), by bisection. */
-static void to_simplex(double *at, int32_t n)
-{
-    double low = at[0] - 1, high = at[0];
-    for (int32_t i = 0; i < n; i++) {
-        low = fmin(low, at[i] - 1);
-        high = fmax(high, at[i]);
-    }
-    for (int32_t k = 0; k < 60; k++) {
-        double mid = 0.5 * (low + high), sum = 0;
-        for (int32_t i = 0; i < n; i++)
-            sum += fmax(0, at[i] - mid);
-        *(sum > 1 ? &low : &high) = mid;
-    }
-    double sum = 0;
-    for (int32_t i = 0; i < n; i++)
-        sum += at[i] = fmax(0, at[i] - low);
-    for (int32_t i = 0; i < n; i++)
-        at[i] /= sum;
-}
-
-/* Subgradient of a simplex price: its mean does not matter there. */
-static double centre(double *g, const double *from, double factor, int32_t n)
-{
-    double mean = 0, norm = 0;
-    for (int32_t i = 0; i < n; i++)
-        mean += factor * from[i] / n;
-    for (int32_t i = 0; i < n; i++) {
-        g[i] = factor * from[i] - mean;
-        norm += g[i] * g[i];
-    }
-    return norm;
-}
-
-/* Memory's part of the subgradient, in units of (cost / limit), so that all
- * coordinates are of one size. Returns its square. */
-static double memory_gradient(const ilp *s, double goal, double *bytes)
-{
-    double norm = 0;
-    for (int32_t k = 0; k < s->net->n_limits; k++) {
-        double limit = fmax(1, (double)s->net->limit_bytes[k]);
-        bytes[k] = goal * ((double)s->sums.bytes[k] / limit - 1);
-        if (s->at.bytes[k] <= 0 && bytes[k] < 0)
-            bytes[k] = 0;
-        norm += bytes[k] * bytes[k];
-    }
-    return norm;
-}
-
-/* One step along the subgradient. False when it vanishes: the prices are
- * optimal. */
+/* The next prices. False when none would prove much more: the gap that is
+ * left is not the prices' to close. */
 static bool move_prices(ilp *s)
 {
-    const search_net *net = s->net;
-    int32_t n = net->n_stages;
-    double micro[n], step[n], bytes[net->n_limits + 1];
-    double norm = centre(micro, s->sums.micro_s, net->micro_batches - 1, n) +
-                  centre(step, s->sums.step_s, 1, n);
-    double goal = isfinite(s->cost) ? s->cost : 1.05 * fabs(s->bound) + 1e-12;
-    norm += memory_gradient(s, goal, bytes);
-    if (norm <= 1e-24 * goal * goal) /* rounding of a gradient of 0 */
-        return false;
-    double length = s->reach * fmax(goal - s->bound, 1e-9 * goal) / norm;
-    for (int32_t i = 0; i < n; i++) {
-        s->at.micro[i] += length * micro[i];
-        s->at.step[i] += length * step[i];
+    search_bundle *b = &s->bundle;
+    double most = isfinite(s->cost) ? s->cost : 1.05 * fabs(s->bound) + 1e-12;
+    while (b->reach <= 1) {
+        double hope = search_bundle_next(b, &s->at);
+        if (isinf(hope))
+            return false;
+        if (hope - s->bound > LITTLE * (most - s->bound))
+            break;
+        b->reach *= 4;
     }
-    for (int32_t k = 0; k < net->n_limits; k++) {
-        double limit = fmax(1, (double)net->limit_bytes[k]);
-        s->at.bytes[k] =
-            fmax(0, s->at.bytes[k] + length * bytes[k] * goal / limit);
+    for (int32_t k = 0; k < s->net->n_limits; k++)
         s->memory_binds |= s->at.bytes[k] > 0;
-    }
-    to_simplex(s->at.micro, n);
-    to_simplex(s->at.step, n);
-    return true;
-}
-
-/* The bound creeps: the gap that is left is not the prices' to close. */
-static bool stalled(const ilp *s, double before)
-{
-    return isfinite(s->cost) &&
-           s->bound - before < PATIENCE_GAIN * (s->cost - s->bound);
+    return b->reach <= 1;
 }
 
 static bool find_prices(ilp *s)
 {
     bool single = s->net->n_stages == 1;
-    double before = -INFINITY;
     for (int32_t round = 0; round < ROUNDS; round++) {
         if (!price_round(s, single && round == 0))
             return false;
         if (done(s) || !move_prices(s))
             return true;
-        if (round % PATIENCE == PATIENCE - 1) {
-            if (stalled(s, before))
-                return true;
-            before = s->bound;
-        }
     }
     return true;
 }
@@ -290,19 +203,20 @@ static bool find_prices(ilp *s)
 /* Drops what cannot beat the best known cost, at the best prices. */
 static search_cfn *fix(ilp *s)
 {
-    search_cfn *cfn = priced(s->net, &s->best_at, s->arena);
+    search_cfn *cfn = priced(s->net, &s->bundle.centre, s->arena);
     search_cfn_arcs(cfn);
-    if (cfn->infeasible || !isfinite(s->cost))
+    double most = goal(s);
+    if (cfn->infeasible || !isfinite(most))
         return cfn;
     search_dual *dual = search_dual_new(cfn, s->arena);
-    double over = excess(s->net, &s->best_at);
-    dual->upper = s->cost + over;
+    double over = excess(s->net, &s->bundle.centre);
+    dual->upper = most + over;
     for (int32_t k = 0; k < FIX_SWEEPS && !done(s) && !dual->closed; k++) {
         search_dual_sweep(dual);
-        s->bound = fmax(s->bound, fmin(s->cost, dual->bound - over));
+        s->bound = fmax(s->bound, fmin(most, dual->bound - over));
     }
     if (dual->closed)
-        s->bound = s->cost;
+        s->bound = most;
     return cfn;
 }
 
@@ -322,13 +236,14 @@ static bool close_gap(ilp *s)
     search_net *kernel = &sub.net;
     if (search_milp_columns(kernel) > MILP_COLUMNS)
         return true;
-    search_milp_task task = {kernel, NULL, s->cost, s->budget->cutoff,
-                             s->deadline_ns};
+    double most = goal(s);
+    search_milp_task task = {
+        kernel, NULL, most, s->budget->cutoff, s->budget->gap, s->deadline_ns};
     search_solution found;
     fs_err err = {0};
     if (search_milp(&task, s->arena, &err, &found) == FS_NO) {
-        s->bound = s->cost; /* INFINITY: infeasible as a whole */
-        return isfinite(s->cost);
+        s->bound = most; /* INFINITY: infeasible as a whole */
+        return isfinite(most);
     }
     s->steps += found.steps;
     if (isfinite(found.cost)) {
@@ -337,15 +252,17 @@ static bool close_gap(ilp *s)
             value[i] = sub.value[i][found.value[i]];
         offer(s, value);
     }
-    s->bound = fmin(s->cost, fmax(s->bound, found.lower_bound));
+    s->bound = fmin(fmin(s->cost, most), fmax(s->bound, found.lower_bound));
     return true;
 }
 
 /* The whole network to GLPK: no reductions, no prices (an ablation). */
 static fs_status solve_plainly(ilp *s, fs_err *err)
 {
-    search_milp_task task = {s->net, isfinite(s->cost) ? s->value : NULL,
-                             s->cost, s->budget->cutoff, s->deadline_ns};
+    search_milp_task task = {
+        s->net,         isfinite(s->cost) ? s->value : NULL,
+        s->cost,        s->budget->cutoff,
+        s->budget->gap, s->deadline_ns};
     search_solution found;
     FS_TRY(search_milp(&task, s->arena, err, &found));
     s->steps += found.steps;
@@ -361,18 +278,23 @@ static void start(ilp *s, const search_net *net, const search_budget *budget)
     s->net = net;
     s->budget = budget;
     s->deadline_ns = fs_now_ns() + (int64_t)(seconds * 1e9);
-    s->at = prices_new(net, s->arena);
-    s->best_at = prices_new(net, s->arena);
+    s->at = search_prices_new(net, s->arena);
     s->sums = search_sums_new(net, s->arena);
     s->value = fs_new(s->arena, int32_t, net->n_nodes);
     s->cost = INFINITY;
     s->kernel_nodes = net->n_nodes;
-    s->reach = 1;
     s->bound = search_net_floor(net, s->arena);
     search_solution first;
     fs_err err = {0};
     if (search_greedy(net, budget, s->arena, &err, &first) == FS_OK)
         offer(s, first.value);
+    double scale = isfinite(s->cost) ? s->cost : s->bound;
+    s->bundle = (search_bundle){
+        .net = net,
+        .arena = s->arena,
+        .centre = search_prices_new(net, s->arena),
+        .reach = 0.25,
+        .scale = isfinite(scale) && scale != 0 ? fabs(scale) : 1};
 }
 
 static bool limit_too_small(ilp *s)

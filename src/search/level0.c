@@ -285,11 +285,26 @@ static void release(const level0 *z, candidate *c)
     c->arena = NULL;
 }
 
+/* A bound that reaches this needs no further proof. */
+static double enough(const level0 *z)
+{
+    return search_near(z->best_s, z->problem->gap);
+}
+
+static bool proven(const level0 *z, const search_config *record)
+{
+    return search_proven(record->lower_bound_s, record->iteration_s) ||
+           search_proven(record->lower_bound_s,
+                         search_near(record->iteration_s, z->problem->gap));
+}
+
 static const char *status_of(const level0 *z, const search_config *record)
 {
     if (search_proven(record->lower_bound_s, record->iteration_s))
         return "optimal";
-    if (record->lower_bound_s >= z->best_s)
+    if (proven(z, record))
+        return "near";
+    if (search_proven(record->lower_bound_s, enough(z)))
         return "pruned";
     return isfinite(record->iteration_s) ? "bounded" : "limit";
 }
@@ -324,8 +339,8 @@ static int64_t round_end(const level0 *z)
 static fs_status solve(level0 *z, candidate *c, double seconds, fs_err *err)
 {
     double left = 1e-9 * (double)(round_end(z) - fs_now_ns());
-    search_budget budget = {fmax(fmin(seconds, left), 0.001), z->best_s,
-                            z->problem->reduce};
+    search_budget budget = {fmax(fmin(seconds, left), 0.001), enough(z),
+                            z->problem->gap, z->problem->reduce};
     search_solution solution = {0};
     fs_err mine = {0};
     int64_t start_ns = fs_now_ns();
@@ -385,8 +400,8 @@ static bool worth(level0 *z, candidate *c, int32_t pass)
     if (c->settled || fs_now_ns() >= round_end(z) || !c->arena ||
         near_enough(z, c, pass) || (pass > QUICK_PASSES && c->memory_binds))
         return false;
-    if (c->record.lower_bound_s < z->best_s)
-        return !search_proven(c->record.lower_bound_s, c->record.iteration_s);
+    if (!search_proven(c->record.lower_bound_s, enough(z)))
+        return !proven(z, &c->record);
     c->record.status = status_of(z, &c->record);
     c->settled = true;
     release(z, c);
@@ -444,7 +459,8 @@ static bool narrowed(const candidate *c)
 static bool still_open(const level0 *z, const candidate *c)
 {
     return c->high - c->low > SHARE_STEP &&
-           (!narrowed(c) || !z->kept.from || c->proven_s < z->kept.cost_s);
+           (!narrowed(c) || !z->kept.from ||
+            c->proven_s < search_near(z->kept.cost_s, z->problem->gap));
 }
 
 /* What the best plan takes of its stages' limits: by the network, and (in
@@ -579,6 +595,9 @@ static fs_status explore_fitting(level0 *z, fs_err *err)
 static const char *space_of(const level0 *z)
 {
     const search_problem *p = z->problem;
+    fs_text counts = {.arena = z->arena};
+    for (int32_t g = 0; g < p->n_graphs; g++)
+        fs_text_add(&counts, "%s%d", g ? ", " : "", p->graphs[g].micro_batches);
     const char *misfits = "";
     if (z->n_misfits)
         misfits = fs_printf(z->arena, "; %d plans were found that do not fit",
@@ -586,12 +605,13 @@ static const char *space_of(const level0 *z)
     return fs_printf(
         z->arena,
         "%d configurations: stages dividing %d devices, each stage a mesh of "
-        "up to %d axes, %d micro-batch counts, schedule %s, one balanced cut "
+        "up to %d axes, micro-batch counts %s, schedule %s, one balanced cut "
         "per number of stages; within each every combination of legal "
         "signatures without P(max) and P(min)%s, boxing by cheapest paths; "
         "among them all whose lowered plan fits memory%s",
-        z->all.n, p->cluster->n_devices, p->max_mesh_axes, p->n_graphs,
-        p->schedule, p->filter.allow ? " that the filter allows" : "", misfits);
+        z->all.n, p->cluster->n_devices, p->max_mesh_axes,
+        counts.n ? counts.at : "none", p->schedule,
+        p->filter.allow ? " that the filter allows" : "", misfits);
 }
 
 /* Engines are not trusted: the claim is computed afresh from the strategy. */

@@ -401,6 +401,8 @@ static void watch(glp_tree *tree, void *info)
     if (bound > p->bound)
         p->bound = bound;
     double enough = fmin(task->cutoff, task->upper) * p->scale;
+    if (glp_mip_status(p->lp) == GLP_FEAS)
+        enough = fmin(enough, search_near(glp_mip_obj_val(p->lp), task->gap));
     if (p->bound >= enough - SEARCH_TOLERANCE / 10 * fabs(enough))
         glp_ios_terminate(tree);
 }

@@ -32,15 +32,22 @@ static void take(search_minimum *out, const search_cfn *cfn,
     search_cfn_finish(cfn, out->value);
 }
 
-/* Elimination solves what is left, when its tables are small enough. */
-static bool finish_by_elimination(search_cfn *cfn, search_minimum *out)
+/* What costs this or more is of no interest. */
+static double goal(const search_minimum *out, const search_effort *effort)
+{
+    return fmin(search_near(out->cost, effort->gap), effort->cutoff);
+}
+
+/* Elimination solves what is left, when its tables are small enough. Values
+ * were dropped only where nothing below `upper` needs them. */
+static bool finish_by_elimination(search_cfn *cfn, double upper,
+                                  search_minimum *out)
 {
     if (!search_cfn_eliminate(cfn, ELIMINATE_ENTRIES))
         return false;
     if (!cfn->infeasible)
         take(out, cfn, out->value, cfn->offset);
-    /* Values were dropped only where they could not beat out->cost. */
-    out->bound = out->cost;
+    out->bound = fmin(out->cost, upper);
     return true;
 }
 
@@ -77,13 +84,18 @@ static void finish_by_milp(search_cfn *cfn, const search_effort *effort,
     search_net *net = kernel_net(cfn, node_of, arena);
     if (search_milp_columns(net) > MILP_COLUMNS)
         return;
-    search_milp_task task = {net, NULL, out->cost - cfn->offset,
-                             effort->cutoff - cfn->offset, effort->deadline_ns};
+    double upper = goal(out, effort);
+    search_milp_task task = {net,
+                             NULL,
+                             upper - cfn->offset,
+                             effort->cutoff - cfn->offset,
+                             effort->gap,
+                             effort->deadline_ns};
     search_solution found;
     fs_err err = {0};
     fs_status status = search_milp(&task, arena, &err, &found);
     if (status == FS_NO) {
-        out->bound = out->cost; /* nothing is left below it */
+        out->bound = upper; /* nothing is left below it */
         return;
     }
     if (status != FS_OK)
@@ -95,13 +107,14 @@ static void finish_by_milp(search_cfn *cfn, const search_effort *effort,
             value[node_of[k]] = cfn->value[node_of[k]][found.value[k]];
         take(out, cfn, value, found.cost + cfn->offset);
     }
-    out->bound =
-        fmin(out->cost, fmax(out->bound, found.lower_bound + cfn->offset));
+    out->bound = fmin(fmin(out->cost, upper),
+                      fmax(out->bound, found.lower_bound + cfn->offset));
 }
 
 static bool done(const search_minimum *out, const search_effort *effort)
 {
-    return search_proven(out->bound, out->cost) || out->bound >= effort->cutoff;
+    return search_proven(out->bound, out->cost) ||
+           search_proven(out->bound, goal(out, effort));
 }
 
 static void run_dual(search_cfn *cfn, const search_effort *effort,
@@ -112,13 +125,14 @@ static void run_dual(search_cfn *cfn, const search_effort *effort,
     for (int32_t k = 1; k <= effort->sweeps; k++) {
         search_dual_sweep(dual);
         take(out, cfn, dual->value, dual->best);
-        dual->upper = out->cost;
+        if (dual->closed) /* by the goal that it was given */
+            out->bound = fmin(dual->upper, out->cost);
+        dual->upper = fmin(dual->upper, goal(out, effort));
         out->bound = fmax(out->bound, fmin(dual->bound, out->cost));
-        if (dual->closed)
-            out->bound = out->cost;
         if (done(out, effort) || late(effort))
             return;
-        if (k % SWEEPS_BETWEEN == 0 && finish_by_elimination(cfn, out))
+        if (k % SWEEPS_BETWEEN == 0 &&
+            finish_by_elimination(cfn, dual->upper, out))
             return;
     }
 }
@@ -135,7 +149,7 @@ void search_cfn_minimise(search_cfn *cfn, const search_effort *effort,
         out->bound = INFINITY;
         return;
     }
-    if (finish_by_elimination(cfn, out))
+    if (finish_by_elimination(cfn, INFINITY, out))
         return;
     run_dual(cfn, effort, arena, out);
     if (!done(out, effort) && effort->milp && !late(effort))

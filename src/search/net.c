@@ -135,6 +135,11 @@ bool search_proven(double bound, double cost)
     return isfinite(cost) && cost - bound <= SEARCH_TOLERANCE * fabs(cost);
 }
 
+double search_near(double cost, double gap)
+{
+    return isfinite(cost) ? cost - gap * fabs(cost) : cost;
+}
+
 search_incidence search_net_incidence(const search_net *net, bool both,
                                       fs_arena *arena)
 {
@@ -276,7 +281,7 @@ int64_t search_net_least_bytes(const search_net *net, int32_t limit)
 {
     fs_arena *arena = fs_arena_create();
     search_cfn *cfn = loaded(net, limit, arena);
-    search_effort effort = {fs_now_ns() + 1000000000, 50, INFINITY, false};
+    search_effort effort = {fs_now_ns() + 1000000000, 50, INFINITY, 0, false};
     search_minimum min;
     search_cfn_minimise(cfn, &effort, arena, &min);
     fs_arena_destroy(arena);

@@ -64,6 +64,7 @@ double search_net_cost(const search_net *net, const int32_t *value);
 typedef struct search_budget {
     double seconds; /* wall time left */
     double cutoff;  /* stop once lower_bound >= cutoff */
+    double gap;     /* or once it is that near to the cost, as a fraction */
     bool reduce;    /* exact reductions first (ablation switch) */
 } search_budget;
 
@@ -105,6 +106,8 @@ typedef struct search_problem {
     int32_t max_mesh_axes; /* 2 */
     search_filter filter;
     double time_limit_s;
+    double gap;      /* a bound this near (a fraction) is proof enough; 0: none
+                        but rounding */
     double effort_s; /* most seconds of one attempt at a configuration; 0: no
                         limit */
     bool reduce;
@@ -117,9 +120,9 @@ typedef struct search_config {
     int32_t n_stages, micro_batches;
     ir_mesh mesh;
     const char *schedule;
-    const char *status; /* "optimal", "bounded", "pruned", "infeasible",
-                           "memory", "misfit" (its plans did not fit),
-                           "limit" */
+    const char *status; /* "optimal", "near" (within problem->gap),
+                           "bounded", "pruned", "infeasible", "memory",
+                           "misfit" (its plans did not fit), "limit" */
     double iteration_s; /* INFINITY when none */
     double lower_bound_s;
     int64_t peak_bytes;
