@@ -142,7 +142,7 @@ static void test_misfits(void)
     hw_cluster *cluster = open_cluster(mlp.cluster, arena);
     ir_graph *graph = NULL;
     fs_err err = {0};
-    int32_t found_some = 0, wrong = 0, bound = 0;
+    int32_t found_some = 0, wrong = 0, bound = 0, anchored = 0;
     tap_ok(build(&mlp, &free_recipe, &err, &graph) == FS_OK, "a graph");
     search_graph one = {1, graph};
     for (int64_t limit = 84000; limit < 140000; limit += 8000) {
@@ -163,6 +163,7 @@ static void test_misfits(void)
         plan_lower_options options = plan_lower_defaults();
         plan *lowered;
         fs_status status = search_run(&problem, arena, &err, &found);
+        anchored += found.anchored;
         bound += found.lower_bound_s > found.iteration_s;
         if (status != FS_OK)
             continue;
@@ -173,6 +174,7 @@ static void test_misfits(void)
     }
     printf("# plans under %d of 7 limits\n", found_some);
     tap_ok(found_some >= 2 && found_some < 7, "limits: some leave no plan");
+    tap_ok(anchored > 0, "limits: a misfit has any plan that fits looked for");
     tap_equal_int(wrong, 0, "limits: what is found fits when it is lowered");
     tap_equal_int(bound, 0, "limits: no bound is above its plan");
     ir_graph_destroy(graph);

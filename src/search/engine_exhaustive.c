@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define MAX_STEPS 100000000
+/* Beyond so many decimal digits of assignments it does not try. */
+#define MOST_DIGITS 12
 
 typedef struct walk {
     const search_net *net;
@@ -171,6 +173,27 @@ static void visit(walk *w, int32_t i)
     }
 }
 
+/* Assignments left when what no optimum needs is gone: a logarithm. */
+static double choices(const search_net *net)
+{
+    fs_arena *scratch = fs_arena_create();
+    int32_t *dom = fs_new(scratch, int32_t, net->n_nodes);
+    int32_t **value = fs_new(scratch, int32_t *, net->n_nodes);
+    double digits = 0;
+    for (int32_t i = 0; i < net->n_nodes; i++) {
+        value[i] = fs_new(scratch, int32_t, net->nodes[i].n);
+        for (int32_t s = 0; s < net->nodes[i].n; s++)
+            if (isfinite(net->nodes[i].cost[s]))
+                value[i][dom[i]++] = s;
+    }
+    search_subnet sub = search_subnet_of(net, dom, value, scratch);
+    search_subnet_reduce(&sub, scratch);
+    for (int32_t i = 0; i < net->n_nodes; i++)
+        digits += log10(fmax(1, sub.net.nodes[i].n));
+    fs_arena_destroy(scratch);
+    return digits;
+}
+
 fs_status search_exhaustive(const search_net *net, const search_budget *budget,
                             fs_arena *arena, fs_err *err, search_solution *out)
 {
@@ -187,6 +210,16 @@ fs_status search_exhaustive(const search_net *net, const search_budget *budget,
         return fs_fail(err, FS_INVALID,
                        "exhaustive: %d nodes are too many; use engine ilp",
                        net->n_nodes);
+    /* Partial sums end most branches: far fewer are visited. */
+    double digits = choices(net);
+    if (digits > MOST_DIGITS)
+        return fs_fail(
+            err, FS_INVALID,
+            "exhaustive: about 1e%.0f assignments of %d nodes, after "
+            "dominated values are dropped, are too many; fix more "
+            "(--fix dp=2,pp=1,zero=0,micro-batches=1) or use "
+            "engine ilp",
+            digits, net->n_nodes);
     sum_rest(&w, arena);
     visit(&w, 0);
     if (w.steps > MAX_STEPS)

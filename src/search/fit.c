@@ -7,6 +7,27 @@
 
 #include <math.h>
 
+bool search_same_mesh(const ir_mesh *a, const ir_mesh *b)
+{
+    bool same = a->n == b->n;
+    for (int32_t k = 0; same && k < a->n; k++)
+        same = a->dim[k] == b->dim[k];
+    return same;
+}
+
+int64_t search_device_bytes(const search_problem *problem,
+                            const plan_stage *stage)
+{
+    double share = problem->memory_share > 0 ? problem->memory_share : 1;
+    double least =
+        problem->memory_bytes > 0 ? (double)problem->memory_bytes : INFINITY;
+    for (int32_t k = 0; k < ir_mesh_size(&stage->mesh); k++)
+        least =
+            fmin(least, hw_group_of(problem->cluster, stage->first_device + k)
+                            ->device.memory_bytes);
+    return least < 9e18 ? (int64_t)(share * least) : INT64_MAX;
+}
+
 /* Registers of a plan have at most as many buffers as micro-batches in flight
  * and two more; lowering makes one register per output, boxing step and
  * move, and a stream's scratch is that of one step. */
@@ -71,4 +92,54 @@ bool search_fits(const search_problem *problem, const ir_graph *graph,
         if (bytes[i] > limit[i])
             return false;
     return true;
+}
+
+double search_share_taken(const search_problem *problem, const ir_graph *graph,
+                          const plan_strategy *strategy, const int64_t *limit,
+                          const int64_t *bytes, double *suggested)
+{
+    fs_arena *scratch = fs_arena_create();
+    cost_summary summary = {0};
+    fs_err err = {0};
+    double taken = 1;
+    *suggested = 1;
+    FS_ASSERT(cost_strategy(problem->cost, graph, strategy, scratch, &err,
+                            &summary) == FS_OK);
+    for (int32_t i = 0; i < strategy->n_stages; i++) {
+        if (bytes[i] <= limit[i])
+            continue;
+        double by_net = (double)summary.peak_bytes[i];
+        taken = fmin(taken, by_net / (double)limit[i]);
+        *suggested = fmin(*suggested, by_net / (double)bytes[i]);
+    }
+    fs_arena_destroy(scratch);
+    return taken;
+}
+
+bool search_any_fitting(const search_problem *problem,
+                        const search_built *built, const int64_t *limit,
+                        fs_arena *arena, plan_strategy **out, double *cost)
+{
+    static const double shares[] = {0.97, 0.85, 0.7, 0.5};
+    search_net net = built->net;
+    int64_t bytes[net.n_stages];
+    fs_arena *scratch = fs_arena_create();
+    bool fits = false;
+    net.limit_bytes = fs_new(scratch, int64_t, net.n_limits);
+    for (size_t k = 0; !fits && k < sizeof shares / sizeof *shares; k++) {
+        search_budget budget = {1, INFINITY, 0, true};
+        search_solution found;
+        fs_err err = {0};
+        for (int32_t i = 0; i < net.n_limits; i++)
+            net.limit_bytes[i] =
+                (int64_t)(shares[k] * (double)built->net.limit_bytes[i]);
+        if (search_greedy(&net, &budget, scratch, &err, &found) != FS_OK ||
+            isinf(found.cost))
+            break;
+        *cost = search_net_improve(&net, found.value, scratch);
+        *out = search_strategy(problem, built, found.value, arena);
+        fits = search_fits(problem, built->layout->graph, *out, limit, bytes);
+    }
+    fs_arena_destroy(scratch);
+    return fits;
 }

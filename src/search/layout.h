@@ -29,11 +29,23 @@ typedef struct search_rates {
 fs_status search_cut(const search_problem *problem, const ir_graph *graph,
                      int32_t n_stages, fs_err *err, int32_t *stage_of);
 
+bool search_same_mesh(const ir_mesh *a, const ir_mesh *b);
+
+/* What each device of a stage may take. */
+int64_t search_device_bytes(const search_problem *problem,
+                            const plan_stage *stage);
+
 /* Does the lowered plan keep within the limits of its stages? If that is not
  * clear from afar, it is lowered and bytes[] are its arenas. */
 bool search_fits(const search_problem *problem, const ir_graph *graph,
                  const plan_strategy *strategy, const int64_t *limit,
                  int64_t *bytes);
+
+/* What a plan that does not fit takes of its limits: by the network, and (in
+ * *suggested) so much of them that plans like it would just fit. */
+double search_share_taken(const search_problem *problem, const ir_graph *graph,
+                          const plan_strategy *strategy, const int64_t *limit,
+                          const int64_t *bytes, double *suggested);
 
 /* Table from a key of any bytes to a number. */
 typedef struct search_memo {
@@ -56,6 +68,12 @@ typedef struct search_built {
     int32_t *moment; /* [net.n_limits] which of memory's */
     int32_t empty;   /* a node that the filter leaves nothing, or -1 */
 } search_built;
+
+/* Any plan whose arenas keep within limit[stage], however slow: greedily, with
+ * less and less of the limits. */
+bool search_any_fitting(const search_problem *problem,
+                        const search_built *built, const int64_t *limit,
+                        fs_arena *arena, plan_strategy **out, double *cost);
 
 /* Nodes only: enough for a bound. Both return false when time ran out. */
 bool search_build_nodes(const search_problem *problem,

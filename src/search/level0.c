@@ -61,6 +61,7 @@ typedef struct level0 {
     int32_t *value; /* of the best */
     int32_t kernel_nodes;
     kept_plan kept;
+    int32_t n_anchored;   /* asked for any plan that fits */
     int32_t n_misfits;    /* plans that were found and did not fit */
     int64_t misfit_bytes; /* the smallest of their arenas, */
     int64_t misfit_limit; /* and what it was held against */
@@ -92,14 +93,6 @@ static void add_candidate(level0 *z, const search_graph *graph,
     fs_push(z->scratch, &z->all, c);
 }
 
-static bool same_mesh(const ir_mesh *a, const ir_mesh *b)
-{
-    bool same = a->n == b->n;
-    for (int32_t k = 0; same && k < a->n; k++)
-        same = a->dim[k] == b->dim[k];
-    return same;
-}
-
 /* All ordered factorisations of `devices` into at most `room` more axes. Both
  * orders count: an inner axis has other neighbours and other legal boxing. */
 static void add_meshes(level0 *z, const search_graph *graph, int32_t n_stages,
@@ -108,7 +101,7 @@ static void add_meshes(level0 *z, const search_graph *graph, int32_t n_stages,
     const ir_mesh *fixed = &z->problem->fix_mesh;
     int32_t most = z->problem->max_mesh_axes;
     if (devices == 1) {
-        if (fixed->n < 0 || same_mesh(fixed, mesh))
+        if (fixed->n < 0 || search_same_mesh(fixed, mesh))
             add_candidate(z, graph, n_stages, mesh);
         return;
     }
@@ -140,19 +133,6 @@ static void enumerate(level0 *z)
 }
 
 /* ---- one candidate ---- */
-
-static int64_t device_bytes(const search_problem *problem,
-                            const plan_stage *stage)
-{
-    double share = problem->memory_share > 0 ? problem->memory_share : 1;
-    double least =
-        problem->memory_bytes > 0 ? (double)problem->memory_bytes : INFINITY;
-    for (int32_t k = 0; k < ir_mesh_size(&stage->mesh); k++)
-        least =
-            fmin(least, hw_group_of(problem->cluster, stage->first_device + k)
-                            ->device.memory_bytes);
-    return least < 9e18 ? (int64_t)(share * least) : INT64_MAX;
-}
 
 /* The first entry is that of what happens per step. */
 static search_rates *rates_for(level0 *z, int32_t n_stages, int32_t m)
@@ -191,7 +171,8 @@ static fs_status lay_out(level0 *z, candidate *c, fs_err *err)
                         .rates = rates_for(z, p, graph->micro_batches)};
     for (int32_t i = 0; i < p; i++) {
         layout->stages[i] = (plan_stage){c->mesh, i * size};
-        layout->limit_bytes[i] = device_bytes(problem, &layout->stages[i]);
+        layout->limit_bytes[i] =
+            search_device_bytes(problem, &layout->stages[i]);
         if (c->share < 1)
             layout->limit_bytes[i] =
                 (int64_t)(c->share * (double)layout->limit_bytes[i]);
@@ -463,31 +444,6 @@ static bool still_open(const level0 *z, const candidate *c)
             c->proven_s < search_near(z->kept.cost_s, z->problem->gap));
 }
 
-/* What the best plan takes of its stages' limits: by the network, and (in
- * *suggested) so much of them that plans like it would just fit. */
-static double share_taken(const level0 *z, const plan_strategy *strategy,
-                          const int64_t *limit, const int64_t *bytes,
-                          double *suggested)
-{
-    const candidate *c = z->best;
-    fs_arena *scratch = fs_arena_create();
-    cost_summary summary = {0};
-    fs_err err = {0};
-    double taken = 1;
-    *suggested = 1;
-    FS_ASSERT(cost_strategy(z->problem->cost, c->graph->graph, strategy,
-                            scratch, &err, &summary) == FS_OK);
-    for (int32_t i = 0; i < c->n_stages; i++) {
-        if (bytes[i] <= limit[i])
-            continue;
-        double by_net = (double)summary.peak_bytes[i];
-        taken = fmin(taken, by_net / (double)limit[i]);
-        *suggested = fmin(*suggested, by_net / (double)bytes[i]);
-    }
-    fs_arena_destroy(scratch);
-    return taken;
-}
-
 static void note_misfit(level0 *z, const int64_t *limit, const int64_t *bytes)
 {
     const candidate *c = z->best;
@@ -501,6 +457,12 @@ static void note_misfit(level0 *z, const int64_t *limit, const int64_t *bytes)
         return;
     z->misfit_bytes = most;
     z->misfit_limit = had;
+}
+
+static void stage_limits(const level0 *z, const candidate *c, int64_t *limit)
+{
+    for (int32_t i = 0; i < c->n_stages; i++)
+        limit[i] = search_device_bytes(z->problem, &c->layout.stages[i]);
 }
 
 static void keep(level0 *z, plan_strategy *strategy)
@@ -519,15 +481,15 @@ static bool judge(level0 *z)
     int64_t *bytes = fs_new(z->scratch, int64_t, c->n_stages);
     plan_strategy *strategy =
         search_strategy(z->problem, &c->built, z->value, z->arena);
-    for (int32_t i = 0; i < c->n_stages; i++)
-        limit[i] = device_bytes(z->problem, &c->layout.stages[i]);
+    stage_limits(z, c, limit);
     if (search_fits(z->problem, c->graph->graph, strategy, limit, bytes)) {
         keep(z, strategy);
         return true;
     }
     double next;
     note_misfit(z, limit, bytes);
-    c->high = fmin(c->high, share_taken(z, strategy, limit, bytes, &next));
+    c->high = fmin(c->high, search_share_taken(z->problem, c->graph->graph,
+                                               strategy, limit, bytes, &next));
     if (!narrowed(c))
         c->proven_s = c->record.lower_bound_s;
     c->share = next > c->low && next < c->high ? next : (c->low + c->high) / 2;
@@ -575,11 +537,60 @@ static fs_status next_round(level0 *z, bool misfit, fs_err *err)
     return explore(z, err);
 }
 
+/* Are the tables there, or can they be made again? */
+static bool ready(level0 *z, candidate *c)
+{
+    bool settled = c->settled;
+    c->settled = false;
+    prepare(z, c);
+    if (isinf(c->record.lower_bound_s) || c->settled)
+        return false;
+    c->settled = settled;
+    return c->built.net.edges || search_build_edges(c->arena, &c->built);
+}
+
+static void anchor_one(level0 *z, candidate *c)
+{
+    const search_net *net = &c->built.net;
+    int64_t *limit = fs_new(c->arena, int64_t, c->n_stages);
+    plan_strategy *strategy = NULL;
+    double cost;
+    stage_limits(z, c, limit);
+    z->n_anchored++;
+    if (search_any_fitting(z->problem, &c->built, limit, z->arena, &strategy,
+                           &cost) &&
+        (!z->kept.from || cost < z->kept.cost_s))
+        z->kept = (kept_plan){
+            c, strategy, cost, net->n_nodes, net->n_edges, net->n_nodes};
+}
+
+/* The best plan did not fit, or there is none: before better ones are looked
+ * for, each configuration is asked for any plan that fits. */
+#define ANCHOR_S 5
+static void anchor(level0 *z)
+{
+    int64_t now_ns = fs_now_ns(), left_ns = z->deadline_ns - now_ns;
+    int64_t end_ns =
+        now_ns + (int64_t)fmin(0.25 * (double)left_ns, 1e9 * ANCHOR_S);
+    for (int32_t k = 0; k < z->all.n; k++) {
+        candidate *c = z->all.at[k];
+        /* The first that fits is waited for. */
+        if (fs_now_ns() >= (z->kept.from ? end_ns : z->deadline_ns))
+            break;
+        if (isfinite(c->record.lower_bound_s) &&
+            !(z->kept.from && c->record.lower_bound_s >= z->kept.cost_s) &&
+            ready(z, c))
+            anchor_one(z, c);
+    }
+}
+
 static fs_status explore_fitting(level0 *z, fs_err *err)
 {
     FS_TRY(explore(z, err));
     for (int32_t round = 0; round < FIT_ROUNDS; round++) {
         bool misfit = z->best && !judge(z);
+        if (round == 0 && !z->kept.from)
+            anchor(z);
         if (z->n_misfits == 0 || fs_now_ns() >= z->deadline_ns ||
             (!misfit && !widen(z)))
             break;
@@ -627,7 +638,7 @@ static void verify(level0 *z, search_result *out)
               SEARCH_TOLERANCE * z->kept.cost_s);
     for (int32_t i = 0; i < c->n_stages; i++) {
         FS_ASSERT(summary.peak_bytes[i] <=
-                  device_bytes(z->problem, &out->strategy->stages[i]));
+                  search_device_bytes(z->problem, &out->strategy->stages[i]));
         if (summary.peak_bytes[i] > c->record.peak_bytes)
             c->record.peak_bytes = summary.peak_bytes[i];
     }
@@ -654,6 +665,7 @@ static void fill_configs(level0 *z, search_result *out)
         bound = fmin(bound, record->lower_bound_s);
     }
     out->lower_bound_s = bound;
+    out->anchored = z->n_anchored;
     out->space = space_of(z);
     out->search_s = seconds_since(z->start_ns);
 }
@@ -674,12 +686,36 @@ static void fill_best(level0 *z, search_result *out)
                       : "feasible";
 }
 
+/* What is known all the same. */
+static fs_status ran_out(const level0 *z, fs_err *err, search_result *out)
+{
+    char bound[32], had[32], wanted[32];
+    const char *misfits = "";
+    int32_t open = 0;
+    for (int32_t k = 0; k < z->all.n; k++)
+        open += isfinite(z->all.at[k]->record.lower_bound_s);
+    if (z->n_misfits)
+        misfits = fs_printf(
+            z->arena, "; the smallest of %d plans looked at takes %s of %s",
+            z->n_misfits, fs_human_bytes(wanted, (double)z->misfit_bytes),
+            fs_human_bytes(had, (double)z->misfit_limit));
+    out->status = "limit";
+    return fs_fail(
+        err, FS_NO,
+        "time ran out after %.2g s before a plan that fits was found, "
+        "which is no proof that there is none: %d of %d "
+        "configurations are open, none below %s%s; allow more time",
+        seconds_since(z->start_ns), open, z->all.n,
+        fs_human_seconds(bound, out->lower_bound_s), misfits);
+}
+
 /* Nothing was found: because there is nothing, or because time ran out. */
 static fs_status fill_none(level0 *z, fs_err *err, search_result *out)
 {
     int64_t need = INT64_MAX;
     const candidate *limit = NULL;
     char wanted[32], had[32];
+    bool late = fs_now_ns() >= z->deadline_ns;
     fill_configs(z, out);
     out->iteration_s = INFINITY;
     out->gap = INFINITY;
@@ -696,6 +732,8 @@ static fs_status fill_none(level0 *z, fs_err *err, search_result *out)
                        "no configuration has the asked stages and mesh on %d "
                        "devices",
                        z->problem->cluster->n_devices);
+    if (limit && (late || z->n_misfits == 0))
+        return ran_out(z, err, out);
     if (z->n_misfits)
         return fs_fail(
             err, FS_NO,
@@ -704,11 +742,6 @@ static fs_status fill_none(level0 *z, fs_err *err, search_result *out)
             "time would help",
             fs_human_bytes(had, (double)z->misfit_limit), z->n_misfits,
             fs_human_bytes(wanted, (double)z->misfit_bytes));
-    if (limit)
-        return fs_fail(err, FS_NO,
-                       "nothing found within %g s; nothing is proven either: "
-                       "allow more time",
-                       z->problem->time_limit_s);
     if (need == INT64_MAX)
         return fs_fail(err, FS_NO, "%s", z->all.at[0]->why);
     plan_stage all = {.mesh = {1, {z->problem->cluster->n_devices}}};
@@ -717,7 +750,7 @@ static fs_status fill_none(level0 *z, fs_err *err, search_result *out)
         "memory: every plan needs at least %s per device, a device has %s; "
         "more devices or a smaller batch would help",
         fs_human_bytes(wanted, (double)need),
-        fs_human_bytes(had, (double)device_bytes(z->problem, &all)));
+        fs_human_bytes(had, (double)search_device_bytes(z->problem, &all)));
 }
 
 static fs_status check_problem(const search_problem *p, fs_err *err)
@@ -744,7 +777,6 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
                 .engine = search_engine_find(problem->engine),
                 .scratch = fs_arena_create(),
                 .start_ns = fs_now_ns(),
-
                 .best_s = INFINITY};
     double limit = problem->time_limit_s > 0 ? problem->time_limit_s : 1e8;
     z.deadline_ns = z.start_ns + (int64_t)(fmin(limit, 1e8) * 1e9);

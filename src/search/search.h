@@ -4,7 +4,6 @@
  * each becomes a cost network (one variable per node, one value per signature,
  * pair costs per edge); an engine solves the networks, best bound first, until
  * no bound is below the incumbent: that is the proof for the whole space.
- *
  * No engine is trusted: cost_strategy recomputes its claim. */
 #ifndef FS_SEARCH_SEARCH_H
 #define FS_SEARCH_SEARCH_H
@@ -78,7 +77,7 @@ const char *search_engine_names(void);
 
 /* ---- the planning problem ---- */
 
-/* A graph per micro-batch count: its inputs hold batch / m samples. */
+/* For one micro-batch count: its inputs hold batch / m samples. */
 typedef struct search_graph {
     int32_t micro_batches;
     const ir_graph *graph;
@@ -106,8 +105,7 @@ typedef struct search_problem {
     int32_t max_mesh_axes; /* 2 */
     search_filter filter;
     double time_limit_s;
-    double gap;      /* a bound this near (a fraction) is proof enough; 0: none
-                        but rounding */
+    double gap;      /* a bound so near (a fraction) is proof enough */
     double effort_s; /* most seconds of one attempt at a configuration; 0: no
                         limit */
     bool reduce;
@@ -131,19 +129,21 @@ typedef struct search_config {
 
 typedef struct search_result {
     const char *status;    /* "optimal" (gap 0 within 1e-9), "feasible",
-                              "infeasible" */
+                              "infeasible", "limit" (time ran out before
+                              a plan was found) */
     const ir_graph *graph; /* the chosen one of problem->graphs */
     plan_strategy *strategy;
     double iteration_s, lower_bound_s, gap, search_s;
     int32_t n_configs;
     search_config *configs;
+    int32_t anchored;  /* configurations asked for any plan that fits */
     const char *space; /* one sentence: what the certificate covers */
     int64_t net_nodes, net_edges, kernel_nodes; /* of the winning config:
                                                    before and after reduction */
 } search_result;
 
-/* FS_NO: nothing fits (result->status "infeasible", err says what would help,
- * such as the memory that the smallest plan needs). */
+/* FS_NO: nothing fits or was found (by result->status); err says what would
+ * help, such as the memory that the smallest plan needs. */
 fs_status search_run(const search_problem *problem, fs_arena *arena,
                      fs_err *err, search_result *out);
 
