@@ -322,6 +322,58 @@ static void next_prices(void)
     fs_arena_destroy(arena);
 }
 
+/* What the oracle could not finish it refuses before it begins. */
+static void refuse_giants(uint64_t seed)
+{
+    fs_arena *arena = fs_arena_create();
+    uint64_t rng = fs_mix(seed + 3000);
+    recipe shape = {60, 5, 2, 4, 0.25, 0.05, 0, 2, 0.7, 0.5};
+    search_net *net = draw_net(&rng, &shape, arena);
+    search_budget budget = {20, INFINITY, 0, true};
+    search_solution out = {.steps = -1};
+    fs_err err = {0};
+    tap_equal_int(search_exhaustive(net, &budget, arena, &err, &out),
+                  FS_INVALID, "exhaustive: a giant is refused");
+    tap_ok(strstr(err.text, "assignments of 60 nodes are left"),
+           "exhaustive: by an estimate, not by counting to its end");
+    fs_arena_destroy(arena);
+}
+
+/* Eight pairs of nodes that must agree; each spends 1 s in stage 0 or in stage
+ * 1. No single node can change; a mixture of both extremes halves the time. */
+static void mix(void)
+{
+    enum { PAIRS = 8 };
+    static const double tied[] = {0, INFINITY, INFINITY, 0};
+    fs_arena *arena = fs_arena_create();
+    search_net net = {.n_nodes = 2 * PAIRS,
+                      .n_edges = PAIRS,
+                      .n_stages = 2,
+                      .micro_batches = 1};
+    net.nodes = fs_new(arena, search_net_node, 2 * PAIRS);
+    net.edges = fs_new(arena, search_net_edge, PAIRS);
+    for (int32_t i = 0; i < 2 * PAIRS; i++) {
+        net.nodes[i] = (search_net_node){.n = 2,
+                                         .stage = i % 2,
+                                         .per_step = true,
+                                         .cost = fs_new(arena, double, 2)};
+        net.nodes[i].cost[i % 2] = 1;
+        if (i % 2)
+            net.edges[i / 2] =
+                (search_net_edge){.u = i - 1,
+                                  .v = i,
+                                  .cost = fs_memdup(arena, tied, sizeof tied)};
+    }
+    int32_t none[2 * PAIRS] = {0}, all[2 * PAIRS];
+    for (int32_t i = 0; i < 2 * PAIRS; i++)
+        all[i] = 1;
+    tap_ok(same(search_net_improve(&net, none, arena), PAIRS),
+           "mixtures: no single node helps");
+    tap_ok(same(search_net_cross(&net, none, all, arena), PAIRS / 2),
+           "mixtures: half of the pairs change sides");
+    fs_arena_destroy(arena);
+}
+
 int main(void)
 {
     uint64_t seed = tap_seed(20240501);
@@ -330,6 +382,8 @@ int main(void)
     agree(seed);
     allow_gap(seed);
     next_prices();
+    mix();
+    refuse_giants(seed);
     tap_ok(search_engine_find("none") == NULL, "an unknown engine is NULL");
     tap_equal_text(search_engine_names(), "ilp, exhaustive, greedy",
                    "the engines are those of engines.def");

@@ -64,6 +64,11 @@ double search_near(double cost, double gap);
 double search_net_improve(const search_net *net, int32_t *value,
                           fs_arena *arena);
 
+/* Takes parts of `other` over into `value` as long as that lowers the cost.
+ * Both have finite costs; bytes may exceed limits before. Returns the cost. */
+double search_net_cross(const search_net *net, int32_t *value,
+                        const int32_t *other, fs_arena *arena);
+
 /* Prices of stages, in the simplex, and of bytes. */
 typedef struct search_prices {
     double *micro, *step; /* [n_stages] */

@@ -213,13 +213,12 @@ fs_status search_exhaustive(const search_net *net, const search_budget *budget,
     /* Partial sums end most branches: far fewer are visited. */
     double digits = choices(net);
     if (digits > MOST_DIGITS)
-        return fs_fail(
-            err, FS_INVALID,
-            "exhaustive: about 1e%.0f assignments of %d nodes, after "
-            "dominated values are dropped, are too many; fix more "
-            "(--fix dp=2,pp=1,zero=0,micro-batches=1) or use "
-            "engine ilp",
-            digits, net->n_nodes);
+        return fs_fail(err, FS_INVALID,
+                       "exhaustive: about 1e%.0f assignments of %d nodes are "
+                       "left when dominated values are dropped, too many; fix "
+                       "more (--fix pp=2), take a smaller network or use "
+                       "engine ilp",
+                       digits, net->n_nodes);
     sum_rest(&w, arena);
     visit(&w, 0);
     if (w.steps > MAX_STEPS)

@@ -18,7 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROUNDS = 80, FIX_SWEEPS = 40, MILP_COLUMNS = 60000 };
+enum { ROUNDS = 80, FIX_SWEEPS = 40, MIXED = 4, MILP_COLUMNS = 60000 };
 /* Share of the gap that prices have to promise to close. */
 #define LITTLE 0.02
 
@@ -31,6 +31,7 @@ typedef struct ilp {
     search_bundle bundle;
     double bound, cost;
     int32_t *value;
+    int32_t *met[MIXED], n_met; /* the last minimisers */
     search_sums sums;
     int64_t steps;
     int32_t kernel_nodes; /* the fewest of any round */
@@ -129,6 +130,28 @@ static double goal(const ilp *s)
     return fmin(search_near(s->cost, s->budget->gap), s->budget->cutoff);
 }
 
+/* Mixtures of a minimiser and those before it, both ways. */
+static void offer_mixtures(ilp *s, const int32_t *value)
+{
+    const search_net *net = s->net;
+    size_t bytes = (size_t)net->n_nodes * sizeof *value;
+    fs_arena *scratch = fs_arena_create();
+    if (s->budget->reduce && isfinite(s->cost)) {
+        int32_t *best = fs_memdup(scratch, s->value, bytes);
+        if (search_net_cross(net, best, value, scratch) < s->cost)
+            offer(s, best);
+    }
+    for (int32_t k = 0; k < MIXED; k++) {
+        if (!s->met[k])
+            continue;
+        int32_t *mixed = fs_memdup(scratch, value, bytes);
+        if (search_net_cross(net, mixed, s->met[k], scratch) < s->cost)
+            offer(s, mixed);
+    }
+    s->met[s->n_met++ % MIXED] = fs_memdup(s->arena, value, bytes);
+    fs_arena_destroy(scratch);
+}
+
 static bool done(const ilp *s)
 {
     return search_proven(s->bound, s->cost) ||
@@ -160,6 +183,7 @@ static bool price_round(ilp *s, bool exact)
     }
     if (isfinite(min.cost)) {
         offer(s, min.value);
+        offer_mixtures(s, min.value);
         search_net_sums(net, min.value, &s->sums);
         search_bundle_add(&s->bundle, &s->sums);
     }
