@@ -27,7 +27,7 @@ static pid_t start(const char *words)
 {
     char command[2048];
     snprintf(command, sizeof command,
-             "exec '%s/flowsearch' %s >\"$D/out\" 2>\"$D/err\"",
+             "exec '%s/flowsearch' %s >\"$D/goes.out\" 2>\"$D/goes.err\"",
              cli_env("FS_BUILDDIR", "."), words);
     cli_watch_leaks(words);
     fflush(NULL);
@@ -46,8 +46,8 @@ static const cli_answer *finish(pid_t child)
     waitpid(child, &raw, 0);
     json_decref(answer.json);
     answer.status = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128;
-    cli_slurp("out", answer.out, sizeof answer.out);
-    cli_slurp("err", answer.err, sizeof answer.err);
+    cli_slurp("goes.out", answer.out, sizeof answer.out);
+    cli_slurp("goes.err", answer.err, sizeof answer.err);
     answer.json = json_loads(answer.out, 0, NULL);
     return &answer;
 }
@@ -417,18 +417,31 @@ static void test_diverged(void)
 
 /* ---- an interrupted search ---- */
 
+/* Until the database tells of a run that goes on (20 s at most). */
+static int wait_row(void)
+{
+    int there = 0;
+    for (int i = 0; i < 200 && !there; i++) {
+        nap();
+        const cli_answer *a =
+            cli("runs --json --sql \"SELECT 'goes on' AS row FROM runs WHERE "
+                "ended IS NULL\" 2>/dev/null");
+        there = strstr(a->out, "goes on") != NULL;
+    }
+    return there;
+}
+
 static void test_interrupted_search(void)
 {
     pid_t child =
         start("search zoo:gpt,layers=96 --cluster 16x8:h100-sxm5-80g --batch "
               "512 -o \"$D/never.json\" --db \"$D/test.db\" --json");
-    for (int i = 0; i < 12; i++)
-        nap();
+    tap_ok(wait_row(), "a search that takes a minute");
     kill(child, SIGINT);
     const cli_answer *a = finish(child);
     tap_ok(says(a, 3, "interrupted by signal 2 (SIGINT)") &&
                json_object_get(a->json, "fault") != NULL,
-           "SIGINT ends a search with status 3 and a message");
+           "is ended by SIGINT with status 3 and a message");
     a = cli("runs --json --sql \"SELECT status || ' ' || message AS row FROM "
             "runs WHERE ended IS NOT NULL ORDER BY id DESC LIMIT 1\"");
     tap_ok(strstr(a->out, "3 interrupted by signal 2 (SIGINT)") != NULL,
@@ -455,20 +468,6 @@ static void test_own_ranks(void)
                strstr(text, "the plan is for 2 ranks, but 3 were started") &&
                !strstr(text, "MPI_ABORT"),
            "one rank says why");
-}
-
-/* Until the database tells of a run that goes on (20 s at most). */
-static int wait_row(void)
-{
-    int there = 0;
-    for (int i = 0; i < 200 && !there; i++) {
-        nap();
-        const cli_answer *a =
-            cli("runs --json --sql \"SELECT 'goes on' AS row FROM runs WHERE "
-                "ended IS NULL\" 2>/dev/null");
-        there = strstr(a->out, "goes on") != NULL;
-    }
-    return there;
 }
 
 /* Rank 0 ends the row that it began. */

@@ -199,17 +199,14 @@ static bool can_write(const char *path)
     return access(folder, W_OK) == 0;
 }
 
-/* file:PATH?mode=ro, what means something in a URI as %xx. Absolute, for
- * file:a//b would name a host. */
+/* file:PATH?mode=ro, what means something in a URI as %xx. Between file: and an
+ * absolute path stands an empty host. */
 static char *uri_of(const char *path, const char *mode)
 {
-    char whole[FS_PATH_MAX];
-    if (!realpath(path, whole))
-        return NULL;
-    char *uri = malloc(3 * strlen(whole) + strlen(mode) + 16);
+    char *uri = malloc(3 * strlen(path) + strlen(mode) + 16);
     FS_ASSERT(uri);
-    char *at = uri + sprintf(uri, "file:");
-    for (const char *from = whole; *from; from++)
+    char *at = uri + sprintf(uri, path[0] == '/' ? "file://" : "file:");
+    for (const char *from = path; *from; from++)
         if (strchr("?#%", *from))
             at += sprintf(at, "%%%02X", (unsigned char)*from);
         else
@@ -226,7 +223,7 @@ static fs_status open_reading(const char *path, const char *mode, fs_err *err,
     FS_ASSERT(db);
     db->path = strdup(path);
     char *uri = uri_of(path, mode);
-    FS_ASSERT(db->path && uri);
+    FS_ASSERT(db->path);
     int got = sqlite3_open_v2(uri, &db->sql,
                               SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
     free(uri);
