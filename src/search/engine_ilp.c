@@ -18,7 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROUNDS = 80, FIX_SWEEPS = 40, MIXED = 4, MILP_COLUMNS = 60000 };
+enum { ROUNDS = 80, FIX_SWEEPS = 300, MIXED = 4, MILP_COLUMNS = 60000 };
 /* Share of the gap that prices have to promise to close. */
 #define LITTLE 0.02
 
