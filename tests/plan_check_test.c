@@ -160,6 +160,11 @@ static void test_memory(bench *b)
     p = hand_copy(b->p, b->arena);
     p->roles[1].registers[0].offset[0] = INT64_MAX - 10;
     tap_equal_int(recheck(b, p), FS_NO, "memory: outside the arena is refused");
+    p = hand_copy(b->p, b->arena);
+    p->roles[0].registers[0].offset[0] += 4;
+    tap_equal_int(recheck(b, p), FS_NO, "memory: a crooked offset is refused");
+    tap_ok(hand_found(&b->report, PLAN_FINDING_MEMORY, "no multiple of 256"),
+           "memory: the finding says what it must be a multiple of");
 }
 
 /* A stream on which some task needs scratch. */

@@ -73,6 +73,14 @@ static const char *register_name(const memory_check *x, int32_t reg)
     return x->c->graph->tensors.at[x->r->registers[reg].tensor].name;
 }
 
+static void misaligned(const memory_check *x, const char *what, int64_t offset)
+{
+    WRONG(x->c,
+          "%s: %s starts at byte %" PRId64 ", no multiple of %d: kernels "
+          "read whole vectors",
+          plan_check_ranks_text(x->c, x->role), what, offset, PLAN_ALIGN);
+}
+
 static void add_scratch(memory_check *x)
 {
     for (int32_t s = 0; s < x->r->n_streams; s++) {
@@ -86,6 +94,8 @@ static void add_scratch(memory_check *x)
                   plan_check_ranks_text(x->c, x->role), s);
             continue;
         }
+        if (x->r->stream_scratch[s] % PLAN_ALIGN)
+            misaligned(x, "a stream's scratch", x->r->stream_scratch[s]);
         life l = {
             .offset = x->r->stream_scratch[s], .bytes = most, .reg = -1 - s};
         fs_push(x->c->scratch, &x->always, l);
@@ -217,6 +227,9 @@ static bool add_register(memory_check *x, int32_t reg)
                   x->r->arena_bytes);
             return false;
         }
+    for (int32_t i = 0; i < g->count; i++)
+        if (g->offset[i] % PLAN_ALIGN)
+            misaligned(x, register_name(x, reg), g->offset[i]);
     if (!may_share(x, reg)) {
         add_always(x, reg);
         return true;
