@@ -3,6 +3,7 @@
 
 #include "exec/rank.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <string.h>
@@ -113,14 +114,24 @@ static void summarise_memory(exec_rank *rank, exec_result *out)
     out->process_bytes = from_all(rank, (int64_t)usage.ru_maxrss * 1024);
 }
 
+/* How many steps the ranks went on after the first bad loss hangs on when the
+ * word reached them: they are not part of the result. */
+static void cut_diverged(exec_rank *rank)
+{
+    for (int64_t k = 0; rank->diverged && k < rank->steps; k++)
+        if (!isfinite(rank->losses[k]))
+            rank->steps = k + 1;
+}
+
 static fs_status summarise(exec_rank *rank, fs_err *err, exec_result *out)
 {
     exec_rank_share_losses(rank);
+    cut_diverged(rank);
     out->steps = rank->steps;
     out->losses = rank->losses;
     summarise_steps(rank, out);
     summarise_memory(rank, out);
-    out->weights_digest = exec_rank_digest(rank);
+    out->weights_digest = rank->diverged ? 0 : exec_rank_digest(rank);
     out->measured = exec_rank_timing(rank);
     exec_rank_gather_trace(rank);
     return exec_rank_fetch(rank, err);

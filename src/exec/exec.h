@@ -79,7 +79,8 @@ typedef struct exec_options {
 } exec_options;
 
 typedef struct exec_result {
-    int64_t steps;  /* that ran: fewer than wanted when stopped early */
+    int64_t steps;  /* up to the first loss that is not finite when stopped
+                       early */
     double *losses; /* [steps], equal on every rank */
     double *step_s; /* [steps]: slowest rank */
     double step_median_s, step_min_s, step_max_s;
@@ -88,7 +89,8 @@ typedef struct exec_result {
     int64_t *process_bytes;  /* [ranks] most that the process had resident:
                                 programs, libraries, message buffers too */
     uint64_t weights_digest; /* of parameters after the last step; the same
-                                for every plan that gives the same bits */
+                                for every plan that gives the same bits; 0
+                                when the training diverged */
     plan_timing *measured;   /* per role and task: median isolated seconds */
 } exec_result;
 
