@@ -5,12 +5,14 @@
 #include "base/file.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
 struct cli_guard {
     pthread_t thread;
     bool running;
+    atomic_bool stopping;
     sigset_t held, before;
     const cli *of;
 };
@@ -55,9 +57,9 @@ static void *watch(void *arg)
     const cli *c = g->of;
     char message[64], json[128];
     int number = 0;
-    while (sigwait(&g->held, &number) != 0)
-        continue;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    while (sigwait(&g->held, &number) != 0 || number == SIGRTMIN)
+        if (atomic_load(&g->stopping))
+            return NULL;
     cli_guard_text(number, message, sizeof message);
     snprintf(json, sizeof json, "{\"fault\":\"%s\"}", message);
     fs_progress("%s", "");
@@ -78,8 +80,10 @@ void cli_guard_start(cli *c)
         g = c->guard = fs_new(c->arena, struct cli_guard, 1);
         g->of = c;
         cli_guard_interrupts(&g->held);
+        sigaddset(&g->held, SIGRTMIN); /* wakes the thread to stop */
         pthread_sigmask(SIG_BLOCK, &g->held, &g->before);
     }
+    atomic_store(&g->stopping, false);
     if (!g->running)
         g->running = pthread_create(&g->thread, NULL, watch, g) == 0;
     if (!g->running) /* as without a guard */
@@ -92,7 +96,8 @@ void cli_guard_stop(cli *c)
     if (!g || !g->running)
         return;
     g->running = false;
-    pthread_cancel(g->thread);
+    atomic_store(&g->stopping, true);
+    pthread_kill(g->thread, SIGRTMIN);
     pthread_join(g->thread, NULL);
 }
 
