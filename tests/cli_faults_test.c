@@ -265,6 +265,88 @@ static void test_own_input(void)
     json_decref(after);
 }
 
+/* ---- pictures ---- */
+
+static int shell(const char *words)
+{
+    int raw = system(words);
+    return WIFEXITED(raw) && WEXITSTATUS(raw) == 0;
+}
+
+#define RUN_BYTES                                                              \
+    "run \"$D/in/plan.json\" --data \"$D/in/data.txt\" --steps 1 "             \
+    "--db \"$D/in/runs.db\" "
+
+/* A folder `in` with each kind of input, and what they were in `were`. */
+static int make_inputs(void)
+{
+    if (!shell("mkdir \"$D/in\" \"$D/over\" && "
+               "cp \"$S/datasets/models/gpt_bytes.dyn.onnx\" "
+               "\"$D/in/model.onnx\" && "
+               "head -c 20000 \"$S/datasets/data/moby-dick.txt\" "
+               ">\"$D/in/data.txt\""))
+        return 0;
+    cli("calibrate --ranks 1 -o \"$D/in/host.json\"");
+    cli("plan \"$D/in/model.onnx\" --cluster \"$D/in/host.json\" "
+        "--batch 4 --dp 1 -o \"$D/in/plan.json\"");
+    return cli(RUN_BYTES "--dry-run")->status == 0 &&
+           cli("check \"$D/in/plan.json\" --db \"$D/in/runs.db\"")->status ==
+               0 &&
+           shell("cp -r \"$D/in\" \"$D/were\"");
+}
+
+static void picture_over(const char *picture, const char *input)
+{
+    char link[1024], named[128];
+    snprintf(link, sizeof link,
+             "rm -f \"$D\"/over/*; ln -s \"../in/%s\" \"$D/over/%s\"", input,
+             picture);
+    snprintf(named, sizeof named, "/over/%s is ", picture);
+    const cli_answer *a =
+        shell(link) ? cli(RUN_BYTES "--pictures \"$D/over\"") : NULL;
+    tap_ok(a && says(a, 2, named) && strstr(a->err, input) &&
+               strstr(a->err, "would destroy it"),
+           "refused, both named: %s over %s", picture, input);
+    if (a && a->status != 2)
+        cli_show(a);
+}
+
+static void test_pictures_over_inputs(void)
+{
+    static const char *const pictures[] = {"plan.svg", "timeline-predicted.svg",
+                                           "timeline-measured.svg",
+                                           "trace.json"};
+    static const char *const inputs[] = {"data.txt", "model.onnx", "host.json",
+                                         "plan.json", "runs.db"};
+    tap_ok(make_inputs(), "a plan, its model, cluster, data and database");
+    for (int i = 0; i < 5; i++)
+        picture_over(pictures[i % 4], inputs[i]);
+    picture_over("trace.json", "data.txt");
+    tap_ok(shell("diff -r \"$D/in\" \"$D/were\""), "all are as they were");
+}
+
+static void test_outputs_are_one(void)
+{
+    const cli_answer *a;
+    shell("rm -f \"$D\"/over/*");
+    a = cli(RUN_BYTES "--pictures \"$D/over\" --trace "
+                      "\"$D/./over/trace.json\"");
+    tap_ok(says(a, 2, "/./over/trace.json and ") &&
+               strstr(a->err, "are one file"),
+           "refused: a trace that is one of the pictures");
+    a = cli(RUN_BYTES "--pictures \"$D/new\" --trace \"$D/new\"");
+    tap_ok(says(a, 2, "are one file"),
+           "refused: a trace that is the folder of pictures");
+    shell("touch \"$D/over/plan.svg\" && "
+          "ln -s plan.svg \"$D/over/timeline-measured.svg\"");
+    a = cli(RUN_BYTES "--pictures \"$D/over\"");
+    tap_ok(says(a, 2, "are one file"), "refused: two pictures of one file");
+    shell("rm -f \"$D\"/over/* && mkdir \"$D/over/trace.json\"");
+    a = cli(RUN_BYTES "--pictures \"$D/over\"");
+    tap_ok(says(a, 2, "it is a folder"), "refused: a picture that is a folder");
+    tap_ok(shell("diff -r \"$D/in\" \"$D/were\""), "and nothing ran");
+}
+
 /* How many files of a folder have `word` in their names. */
 static int files_with(const char *dir, const char *word)
 {
@@ -504,6 +586,8 @@ int main(void)
     tap_ok(a->status == 0, "a plan for two ranks");
     test_refused();
     test_own_input();
+    test_pictures_over_inputs();
+    test_outputs_are_one();
     test_no_room();
     test_broken_mpirun();
     test_temporary_files();

@@ -57,6 +57,8 @@ fs_status cli_check_writable(cli *c, const char *path);
 
 /* The refusal of cli_begin, for what begins no run. */
 fs_status cli_check_outputs(cli *c, const char *model, const char *cluster);
+/* The i-th file that `run --pictures` writes, NULL after the last. */
+const char *cli_picture_file(const cli *c, int i);
 
 /* stdout for people: nothing with --json. */
 void cli_say(const cli *c, const char *format, ...)
@@ -64,7 +66,8 @@ void cli_say(const cli *c, const char *format, ...)
 
 /* ---- database: every command that computes writes a run ---- */
 /* First refuses (FS_INVALID) an output of the command that is one of its
- * inputs, or `model` or `cluster`, and would destroy it. */
+ * inputs, or `model` or `cluster`, or another of its outputs, and would
+ * destroy it. */
 fs_status cli_begin(cli *c, const char *model, const char *cluster);
 fs_status cli_digests(cli *c, uint64_t model, uint64_t cluster,
                       uint64_t plan_digest);

@@ -255,8 +255,10 @@ static const char *const picture_names[] = {
     "trace.json"};
 enum { N_PICTURES = sizeof picture_names / sizeof picture_names[0] };
 
-static const char *picture_file(const cli *c, int i)
+const char *cli_picture_file(const cli *c, int i)
 {
+    if (i >= N_PICTURES)
+        return NULL;
     return fs_printf(c->arena, "%s/%s", c->args.pictures, picture_names[i]);
 }
 
@@ -265,19 +267,19 @@ static fs_status draw_all(cli *c, const cli_plan *p, const cli_outcome *o,
 {
     const ir_graph *graph = p->model.graph;
     report_drawn drawn;
-    const char *file = picture_file(c, 0);
+    const char *file = cli_picture_file(c, 0);
     FS_TRY(
         report_draw_strategy(graph, p->plan->strategy, file, &c->err, &drawn));
     cli_say(c, "picture of the plan        %s\n", file);
-    file = picture_file(c, 1);
+    file = cli_picture_file(c, 1);
     FS_TRY(report_draw_timeline(p->plan, predicted, "predicted: one step", file,
                                 &c->err, &drawn));
     cli_say(c, "predicted timeline         %s\n", file);
-    file = picture_file(c, 2);
+    file = cli_picture_file(c, 2);
     FS_TRY(report_draw_timeline(p->plan, &o->trace, "measured: the last step",
                                 file, &c->err, &drawn));
     cli_say(c, "measured timeline          %s\n", file);
-    file = picture_file(c, 3);
+    file = cli_picture_file(c, 3);
     FS_TRY(
         report_trace_json(graph, p->plan, predicted, &o->trace, file, &c->err));
     cli_say(c, "both, for ui.perfetto.dev  %s\n", file);
@@ -399,7 +401,8 @@ static fs_status start_and_wait(cli *c, const cli_plan *p)
     return status;
 }
 
-/* What is to be written at the end can be written, and is no input. */
+/* What is to be written at the end can be written, destroys no input and no
+ * other output. */
 static fs_status check_files(cli *c, const cli_plan *p)
 {
     const char *dir = c->args.pictures;
@@ -413,11 +416,8 @@ static fs_status check_files(cli *c, const cli_plan *p)
     if (stat(dir, &there) != 0)
         return cli_check_writable(c, dir); /* a folder that run makes */
     for (int i = 0; i < N_PICTURES; i++)
-        if (fs_same_file(picture_file(c, i), c->args.operands[0]))
-            return fs_fail(&c->err, FS_INVALID,
-                           "%s is the plan: a picture there would destroy it",
-                           c->args.operands[0]);
-    return cli_check_writable(c, picture_file(c, 0));
+        FS_TRY(cli_check_writable(c, cli_picture_file(c, i)));
+    return FS_OK;
 }
 
 /* The proof's own keys answer a dry run or tell what it found: they are no

@@ -87,15 +87,52 @@ static fs_status check_output(cli *c, const char *output, const char *input,
     if (!output || !input || !fs_same_file(output, input))
         return FS_OK;
     return fs_fail(&c->err, FS_INVALID,
-                   "%s is %s of this command: writing there would destroy it",
-                   output, what);
+                   "%s is %s of this command (%s): writing there would "
+                   "destroy it",
+                   output, what, input);
+}
+
+enum { MOST_OUTPUTS = 16 };
+
+/* Every file that the command is to write, and the folder of pictures. */
+static int list_outputs(const cli *c, const char *outputs[MOST_OUTPUTS])
+{
+    const cli_args *a = &c->args;
+    int n = 0;
+    if (a->output)
+        outputs[n++] = a->output;
+    if (a->trace)
+        outputs[n++] = a->trace;
+    if (!a->pictures)
+        return n;
+    outputs[n++] = a->pictures;
+    const char *picture;
+    for (int i = 0; (picture = cli_picture_file(c, i)) != NULL; i++) {
+        FS_ASSERT(n < MOST_OUTPUTS);
+        outputs[n++] = picture;
+    }
+    return n;
+}
+
+/* The later one would be written over the earlier one. */
+static fs_status check_apart(cli *c, const char *const *outputs, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int k = i + 1; k < n; k++)
+            if (fs_same_file(outputs[i], outputs[k]))
+                return fs_fail(&c->err, FS_INVALID,
+                               "%s and %s are one file: of two outputs of "
+                               "this command one would destroy the other",
+                               outputs[i], outputs[k]);
+    return FS_OK;
 }
 
 fs_status cli_check_outputs(cli *c, const char *model, const char *cluster)
 {
     const cli_args *a = &c->args;
-    const char *const outputs[] = {a->output, a->trace};
-    for (int i = 0; i < 2; i++) {
+    const char *outputs[MOST_OUTPUTS];
+    int n = list_outputs(c, outputs);
+    for (int i = 0; i < n; i++) {
         for (int k = 0; k < a->n_operands; k++)
             FS_TRY(check_output(c, outputs[i], a->operands[k], "an input"));
         FS_TRY(check_output(c, outputs[i], model, "the model"));
@@ -105,7 +142,7 @@ fs_status cli_check_outputs(cli *c, const char *model, const char *cluster)
         if (strcmp(db_path(c), "none") != 0)
             FS_TRY(check_output(c, outputs[i], db_path(c), "the database"));
     }
-    return FS_OK;
+    return check_apart(c, outputs, n);
 }
 
 static fs_status begin_row(cli *c, const store_run *run)
