@@ -213,6 +213,13 @@ static void test_refused(void)
                 "/nonexistent/d"));
     refused("a calibration that cannot be written", "/nonexistent/c.json",
             cli("calibrate -o /nonexistent/c.json"));
+    refused("more steps than memory keeps", "--steps 99999999999",
+            cli("run \"$D/p.json\" --data synthetic --steps 99999999999"));
+    refused("as many steps in a dry run", "--steps 99999999999",
+            cli("run \"$D/p.json\" --data synthetic --steps 99999999999 "
+                "--dry-run"));
+    refused("one step too many", " at most",
+            cli("run \"$D/p.json\" --data synthetic --steps 10000001"));
     refused("a model of no sample", "--batch", cli("model " MLP " --batch 0"));
     refused("a search for no sample", "--batch",
             cli("search " MLP " --cluster 1x2:cpu --batch 0 -o \"$D/x.json\""));

@@ -23,6 +23,27 @@ static int64_t steps_of(const cli *c)
     return c->args.steps > 0 ? c->args.steps : 10;
 }
 
+/* Ranks keep a request, a loss and times of every step; the rank that tells,
+ * their text and its values too. */
+enum { RANK_STEP_BYTES = 48, TOLD_STEP_BYTES = 160 };
+
+/* More would run for weeks, or end for want of memory before the first step. */
+static fs_status check_steps(cli *c, const cli_plan *p)
+{
+    const double most_steps = 1e7, share = 0.5;
+    double per_step = (double)RANK_STEP_BYTES * p->cluster->n_devices +
+                      (double)TOLD_STEP_BYTES;
+    double memory =
+        (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    double most = fmin(most_steps, floor(share * memory / per_step));
+    if ((double)steps_of(c) <= most)
+        return FS_OK;
+    return fs_fail(&c->err, FS_INVALID,
+                   "--steps %lld: this run can take %.0f at most (each step's "
+                   "loss and times are kept in memory)",
+                   (long long)steps_of(c), most);
+}
+
 /* Of first values and synthetic data: the plan's, unless one was said. */
 static uint64_t seed_of(const cli *c, const cli_plan *p)
 {
@@ -444,6 +465,7 @@ static fs_status check_all(cli *c, const cli_plan *p)
     FS_TRY(check_backend(c));
     FS_TRY(cli_check_kernels(c));
     FS_TRY(check_host(c, p));
+    FS_TRY(check_steps(c, p));
     if (!c->args.data)
         return fs_fail(&c->err, FS_INVALID,
                        "run wants --data FILE.txt or --data synthetic");
