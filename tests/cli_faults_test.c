@@ -482,16 +482,38 @@ static void diverges(const char *plan, const char *fact)
     size_t n = json_array_size(json_object_get(a->json, "losses"));
     char word[64];
     snprintf(word, sizeof word, "the loss of step %lld of 100000",
-             (long long)step + 1);
+             (long long)step);
     tap_ok(says(a, 1, word) && count(a->err, "\n") == 1,
            "%s: a loss that is not finite is told once, with status 1", fact);
-    tap_ok(step > 0 && n > (size_t)step && n < (size_t)step + 1000,
+    tap_ok(step > 1 && n >= (size_t)step && n < (size_t)step + 1000,
            "%s: all ranks end soon after it", fact);
     a = cli("runs --json --sql \"SELECT count(*) || ' steps, ' || status AS "
             "row FROM runs JOIN steps ON run = id WHERE id = (SELECT max(id) "
             "FROM runs)\"");
     snprintf(word, sizeof word, "%zu steps, 1", n);
     tap_ok(strstr(a->out, word) != NULL, "%s: its row holds every loss", fact);
+}
+
+/* Its number is that of the first loss which is none. */
+static void test_diverged_pictures(void)
+{
+    const cli_answer *a =
+        cli("run \"$D/p.json\" --data synthetic --steps 1000 --lr 1e30 --json "
+            "--trace \"$D/none.json\" --pictures \"$D/none\"");
+    const json_t *losses = json_object_get(a->json, "losses");
+    size_t first = 0;
+    while (first < json_array_size(losses) &&
+           json_is_number(json_array_get(losses, first)))
+        first++;
+    tap_ok(json_integer_value(json_object_get(a->json, "diverged_step")) ==
+               (json_int_t)first + 1,
+           "diverged_step counts from 1, as the message does");
+    tap_ok(says(a, 1, "no trace, no pictures: ") && count(a->err, "\n") == 2,
+           "a line says that there is no trace and no picture");
+    tap_ok(files_with(cli_scratch, "none") == 0, "and there is none");
+    a = cli("run \"$D/p.json\" --data synthetic --steps 1000 --lr 1e30 "
+            "--pictures \"$D/none\"");
+    tap_ok(says(a, 1, ": no pictures: "), "likewise of pictures alone");
 }
 
 static void test_diverged(void)
@@ -600,6 +622,7 @@ int main(void)
     test_temporary_files();
     test_seed();
     test_diverged();
+    test_diverged_pictures();
     test_interrupted_search();
     test_own_ranks();
     test_own_ranks_interrupted();

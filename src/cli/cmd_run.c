@@ -320,24 +320,30 @@ static fs_status draw_in(cli *c, const cli_plan *p, const cli_outcome *o,
     return status;
 }
 
-/* The first step whose loss is no number, -1 when all are. Only a run whose
- * loss is known is looked at: without one there are none at all. */
+/* The first step (from 1) whose loss is no number, 0 when all are. Only a run
+ * whose loss is known is looked at: without one there are none at all. */
 static int64_t diverged_at(const cli_plan *p, const cli_outcome *o)
 {
     for (int64_t k = 0; p->model.graph->loss >= 0 && k < o->steps; k++)
         if (!isfinite(o->result.losses[k]))
-            return k;
-    return -1;
+            return k + 1;
+    return 0;
 }
 
 /* What ran is kept and told; there is no last step to draw. */
 static fs_status tell_diverged(cli *c, int64_t step)
 {
+    const cli_args *a = &c->args;
+    if ((a->trace || a->pictures) && !c->quiet)
+        fs_warn("%s%s%s: they show the last step, and a training that "
+                "diverged has none",
+                a->trace ? "no trace" : "", a->trace && a->pictures ? ", " : "",
+                a->pictures ? "no pictures" : "");
     json_object_set_new(c->result, "diverged_step", json_integer(step));
     return fs_fail(&c->err, FS_NO,
                    "the training diverged: the loss of step %lld of %lld is "
                    "not finite (a smaller --lr may help)",
-                   (long long)step + 1, (long long)steps_of(c));
+                   (long long)step, (long long)steps_of(c));
 }
 
 static fs_status tell(cli *c, const cli_plan *p, const cli_outcome *o)
@@ -349,7 +355,7 @@ static fs_status tell(cli *c, const cli_plan *p, const cli_outcome *o)
     FS_TRY(keep(c, p, o, &sim));
     final_table(c, p, o, &sim);
     int64_t bad = diverged_at(p, o);
-    if (bad >= 0)
+    if (bad > 0)
         return tell_diverged(c, bad);
     if (c->args.trace)
         FS_TRY(report_trace_json(p->model.graph, p->plan, &predicted, &o->trace,
