@@ -118,6 +118,37 @@ static void test_replay(void)
         cli_show(a);
 }
 
+/* The time that `wanted` of `text` is followed by, as it is written; a static
+ * text, "" when there is none. */
+static const char *time_after(const char *text, const char *wanted)
+{
+    static char found[2][32];
+    static int turn;
+    char *into = found[turn = !turn];
+    const char *at = strstr(text, wanted);
+    into[0] = '\0';
+    if (at)
+        sscanf(at + strlen(wanted), " %31[0-9.a-z ]", into);
+    return into;
+}
+
+static void test_titles(void)
+{
+    static char picture[1 << 20];
+    const char *said =
+        time_after(cli("sim \"$D/plan.json\"")->out, "one iteration  ");
+    cli("show \"$D/plan.json\" --timeline -o \"$D/t.dot\"");
+    cli_slurp("t.dot", picture, sizeof picture);
+    const char *shown = time_after(picture, "one iteration takes");
+    tap_ok(said[0], "sim tells the time of an iteration");
+    tap_equal_text(shown, said, "the timeline's title gives the same");
+    tap_ok(time_after(picture, "the picture spans")[0],
+           "and says what the picture spans");
+    cli_slurp("pictures/timeline-predicted.svg", picture, sizeof picture);
+    tap_equal_text(time_after(picture, "one step takes"), said,
+                   "so does the predicted timeline of a run");
+}
+
 static void test_pictures(void)
 {
     has_keys("show a model", cli("show " MODEL " -o \"$D/m.svg\" --json"),
@@ -202,6 +233,7 @@ int main(void)
     test_weights_repeat();
     test_replay();
     test_pictures();
+    test_titles();
     test_conformance();
     test_answers_of_no();
     cli_end_scratch();

@@ -283,8 +283,14 @@ const char *cli_picture_file(const cli *c, int i)
     return fs_printf(c->arena, "%s/%s", c->args.pictures, picture_names[i]);
 }
 
+static const char *timed(cli *c, const char *what, double seconds)
+{
+    char text[32];
+    return fs_printf(c->arena, "%s %s", what, fs_human_seconds(text, seconds));
+}
+
 static fs_status draw_all(cli *c, const cli_plan *p, const cli_outcome *o,
-                          const plan_trace *predicted)
+                          const plan_trace *predicted, double predicted_s)
 {
     const ir_graph *graph = p->model.graph;
     report_drawn drawn;
@@ -293,11 +299,14 @@ static fs_status draw_all(cli *c, const cli_plan *p, const cli_outcome *o,
         report_draw_strategy(graph, p->plan->strategy, file, &c->err, &drawn));
     cli_say(c, "picture of the plan        %s\n", file);
     file = cli_picture_file(c, 1);
-    FS_TRY(report_draw_timeline(p->plan, predicted, "predicted: one step", file,
-                                &c->err, &drawn));
+    FS_TRY(report_draw_timeline(
+        p->plan, predicted, timed(c, "predicted: one step takes", predicted_s),
+        file, &c->err, &drawn));
     cli_say(c, "predicted timeline         %s\n", file);
     file = cli_picture_file(c, 2);
-    FS_TRY(report_draw_timeline(p->plan, &o->trace, "measured: the last step",
+    FS_TRY(report_draw_timeline(p->plan, &o->trace,
+                                timed(c, "measured: the last step took",
+                                      o->result.step_s[o->steps - 1]),
                                 file, &c->err, &drawn));
     cli_say(c, "measured timeline          %s\n", file);
     file = cli_picture_file(c, 3);
@@ -308,13 +317,13 @@ static fs_status draw_all(cli *c, const cli_plan *p, const cli_outcome *o,
 }
 
 static fs_status draw_in(cli *c, const cli_plan *p, const cli_outcome *o,
-                         const plan_trace *predicted)
+                         const plan_trace *predicted, double predicted_s)
 {
     const char *dir = c->args.pictures;
     bool made = mkdir(dir, 0777) == 0;
     if (!made && (errno != EEXIST || access(dir, W_OK) != 0))
         return fs_write_fail(dir, errno, &c->err);
-    fs_status status = draw_all(c, p, o, predicted);
+    fs_status status = draw_all(c, p, o, predicted, predicted_s);
     if (status != FS_OK && made)
         rmdir(dir); /* unless something is in it */
     return status;
@@ -360,7 +369,8 @@ static fs_status tell(cli *c, const cli_plan *p, const cli_outcome *o)
     if (c->args.trace)
         FS_TRY(report_trace_json(p->model.graph, p->plan, &predicted, &o->trace,
                                  c->args.trace, &c->err));
-    return c->args.pictures ? draw_in(c, p, o, &predicted) : FS_OK;
+    return c->args.pictures ? draw_in(c, p, o, &predicted, sim.iteration_s)
+                            : FS_OK;
 }
 
 /* A rank: with FS_RESULT set, another process waits for the outcome. */

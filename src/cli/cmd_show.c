@@ -1,6 +1,7 @@
 #include "config.h"
 #include "cli/cli.h"
 
+#include "base/clock.h"
 #include "cli/predict.h"
 #include "report/report.h"
 
@@ -11,9 +12,12 @@ static fs_status show_timeline(cli *c, const cli_plan *p, report_drawn *drawn)
     plan_trace trace = {.arena = c->arena};
     sim_result sim;
     FS_TRY(cli_predict(c, p, &trace, &sim));
-    return report_draw_timeline(p->plan, &trace,
-                                "predicted timeline of one iteration",
-                                c->args.output, &c->err, drawn);
+    char text[32];
+    const char *title =
+        fs_printf(c->arena, "predicted timeline: one iteration takes %s",
+                  fs_human_seconds(text, sim.iteration_s));
+    return report_draw_timeline(p->plan, &trace, title, c->args.output, &c->err,
+                                drawn);
 }
 
 static fs_status show_plan(cli *c, const char *path, report_drawn *drawn)

@@ -247,9 +247,9 @@ static void put_frame(timeline *t, const char *title, double top)
 {
     char text[32];
     double whole = (double)(t->to - t->from) * 1e-9;
-    put_text(
-        t, LEFT_POINTS, top + 46, COLUMNS,
-        fs_printf(t->d.arena, "%s: %s", title, fs_human_seconds(text, whole)));
+    put_text(t, LEFT_POINTS, top + 46, COLUMNS,
+             fs_printf(t->d.arena, "%s; the picture spans %s", title,
+                       fs_human_seconds(text, whole)));
     for (int32_t i = 0; i <= 4; i++)
         put_text(t, LEFT_POINTS + i * (COLUMNS / 4) - 30, top + 24, 60,
                  fs_human_seconds(text, whole * i / 4));

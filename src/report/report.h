@@ -28,7 +28,9 @@ fs_status report_draw_cluster(const hw_cluster *cluster, const char *file,
                               fs_err *err, report_drawn *out);
 /* The timeline of a trace as SVG (ranks and streams as rows, tasks as boxes
  * coloured by kind, micro-batch numbers), drawn with Graphviz' own neato -n
- * positions through libgvc. */
+ * positions through libgvc. What the picture spans, from the first kernel to
+ * the last end, is added to the title: steps overlap, so that it may be more
+ * than a step's time. */
 fs_status report_draw_timeline(const plan *p, const plan_trace *trace,
                                const char *title, const char *file, fs_err *err,
                                report_drawn *out);
