@@ -61,6 +61,41 @@ static void test_without_effect(void)
             cli("model zoo:mlp --bind n=3"));
 }
 
+/* Each constant with each optimizer: taken where the update uses it. */
+static void test_optimizer_constants(void)
+{
+    static const struct {
+        const char *option, *taken;
+    } all[] = {{"--momentum 0.5", " momentum "},
+               {"--beta1 0.5", " adam adamw "},
+               {"--beta2 0.5", " adam adamw "},
+               {"--epsilon 0.5", " adam adamw "},
+               {"--lr 0.5", " sgd momentum adam adamw "},
+               {"--weight-decay 0.5", " sgd momentum adam adamw "}};
+    static const char *const optimizers[] = {"sgd", "momentum", "adam",
+                                             "adamw"};
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < 4; k++) {
+            char word[32], fact[64], name[32];
+            snprintf(name, sizeof name, "--optimizer %s", optimizers[k]);
+            snprintf(fact, sizeof fact, "%s with %s", all[i].option, name);
+            snprintf(word, sizeof word, " %s ", optimizers[k]);
+            const cli_answer *a =
+                cli("plan zoo:mlp --cluster 1x2:cpu --batch 8 --dp 2 %s %s "
+                    "-o \"$D/%s.json\"",
+                    name, all[i].option,
+                    strstr(all[i].taken, word) ? "good" : "bad");
+            if (strstr(all[i].taken, word))
+                tap_ok(a->status == 0, "taken: %s", fact);
+            else
+                refused(fact, all[i].option, name, a);
+        }
+    refused("--momentum with the default", "--momentum 0.5",
+            "--optimizer adamw (the default)",
+            cli("search zoo:mlp --cluster 1x2:cpu --batch 8 --momentum 0.5 "
+                "-o \"$D/bad.json\""));
+}
+
 static void test_endings(void)
 {
     refused("a picture of a kind that is not drawn", ".svg, .png", ".pdf or",
@@ -184,6 +219,7 @@ int main(void)
     cli_begin_scratch("cli_options_test");
     test_contradictions();
     test_without_effect();
+    test_optimizer_constants();
     test_endings();
     test_steps();
     test_explain();

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "cli/places.h"
 #include "cli/predict.h"
+#include "ir/train.h"
 #include "plan/schedule.h"
 #include "report/report.h"
 
@@ -29,6 +30,34 @@ typedef struct making {
     search_graph graphs[MAX_GRAPHS];
     search_result found;
 } making;
+
+/* An option that the optimizer has no use for would have no effect. */
+static fs_status check_optimizer(cli *c)
+{
+    const cli_args *a = &c->args;
+    const char *said = a->optimizer ? a->optimizer : "adamw";
+    const struct {
+        const char *flag;
+        double value;
+        bool of_momentum, of_adam;
+    } options[] = {{"momentum", a->momentum, true, false},
+                   {"beta1", a->beta1, false, true},
+                   {"beta2", a->beta2, false, true},
+                   {"epsilon", a->epsilon, false, true}};
+    ir_optimizer optimizer;
+    FS_TRY(ir_optimizer_parse(said, &c->err, &optimizer));
+    bool momentum = optimizer == IR_MOMENTUM;
+    bool adam = optimizer == IR_ADAM || optimizer == IR_ADAMW;
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (!isnan(options[i].value) && !(options[i].of_momentum && momentum) &&
+            !(options[i].of_adam && adam))
+            return fs_fail(&c->err, FS_INVALID,
+                           "--%s %g has no effect: --optimizer %s%s does not "
+                           "use it",
+                           options[i].flag, options[i].value, said,
+                           a->optimizer ? "" : " (the default)");
+    return FS_OK;
+}
 
 /* What can be refused before anything is measured or imported. */
 static fs_status check_args(cli *c, const search_recipe *recipe)
@@ -61,6 +90,7 @@ static fs_status check_args(cli *c, const search_recipe *recipe)
     if (a->engine && !search_engine_find(a->engine))
         return fs_fail(&c->err, FS_INVALID, "--engine %s is unknown: %s",
                        a->engine, search_engine_names());
+    FS_TRY(check_optimizer(c));
     const char *slash = strrchr(a->output, '/');
     const char *dir =
         slash ? fs_strndup(c->arena, a->output, (size_t)(slash - a->output) + 1)
