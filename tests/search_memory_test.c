@@ -181,6 +181,57 @@ static void test_misfits(void)
     fs_arena_destroy(arena);
 }
 
+/* The cost of what is found within `limit`; INFINITY: nothing. */
+static double cost_within(search_problem problem, int64_t limit,
+                          fs_arena *arena)
+{
+    search_result found;
+    fs_err err = {0};
+    problem.memory_bytes = limit;
+    fs_status status = search_run(&problem, arena, &err, &found);
+    printf("# %lld bytes: %s, %g s\n", (long long)limit, found.status,
+           status == FS_OK ? found.iteration_s : INFINITY);
+    return status == FS_OK ? found.iteration_s : INFINITY;
+}
+
+/* More memory never takes a plan away, nor makes it slower. */
+static void test_monotone(void)
+{
+    static const plan_case mlp = {MLP, "1x4:cpu", "", 16};
+    fs_arena *arena = fs_arena_create();
+    search_recipe free_recipe = search_recipe_free();
+    hw_cluster *cluster = open_cluster(mlp.cluster, arena);
+    ir_graph *graph = NULL;
+    fs_err err = {0};
+    int32_t found = 0, lost = 0, slower = 0;
+    double before = INFINITY;
+    tap_ok(build(&mlp, &free_recipe, &err, &graph) == FS_OK, "a graph");
+    search_graph one = {1, graph};
+    search_problem problem = {.cluster = cluster,
+                              .cost = cost_model_create(cluster, arena),
+                              .n_graphs = 1,
+                              .graphs = &one,
+                              .engine = "ilp",
+                              .schedule = "1f1b",
+                              .fix_mesh = {.n = -1},
+                              .max_mesh_axes = 2,
+                              .time_limit_s = 60,
+                              .effort_s = 0.25,
+                              .reduce = true};
+    for (int64_t limit = 84000; limit < 156000; limit += 5000) {
+        double now = cost_within(problem, limit, arena);
+        found += isfinite(now);
+        lost += isfinite(before) && isinf(now);
+        slower += now > before * (1 + 1e-9) && isfinite(now);
+        before = now;
+    }
+    tap_ok(found > 3, "limits: %d of 15 have a plan", found);
+    tap_equal_int(lost, 0, "limits: a larger one keeps the plans");
+    tap_equal_int(slower, 0, "limits: a larger one does not slow them down");
+    ir_graph_destroy(graph);
+    fs_arena_destroy(arena);
+}
+
 int main(void)
 {
     tally t = {.least = INFINITY};
@@ -202,5 +253,6 @@ int main(void)
     tap_ok(t.least >= 0.65, "and at least 0.65 of its arena");
     tap_ok(t.sum / t.stages >= 0.9, "0.9 in the mean");
     test_misfits();
+    test_monotone();
     return tap_done();
 }

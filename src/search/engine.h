@@ -78,6 +78,10 @@ search_prices search_prices_new(const search_net *net, fs_arena *arena);
 void search_prices_copy(const search_net *net, search_prices *to,
                         const search_prices *from);
 
+/* The additive network of these prices (cfn.h). */
+struct search_cfn *search_net_priced(const search_net *net,
+                                     const search_prices *at, fs_arena *arena);
+
 /* What assignments met so far say of the bound as a function of the prices. */
 typedef struct search_bundle {
     const search_net *net;

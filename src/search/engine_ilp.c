@@ -79,8 +79,8 @@ static void add_priced_pair(const search_net *net, const search_net_edge *edge,
     fs_arena_destroy(scratch);
 }
 
-static search_cfn *priced(const search_net *net, const search_prices *at,
-                          fs_arena *arena)
+search_cfn *search_net_priced(const search_net *net, const search_prices *at,
+                              fs_arena *arena)
 {
     search_cfn *cfn = search_cfn_new(net->n_nodes, arena);
     for (int32_t i = 0; i < net->n_nodes; i++) {
@@ -167,7 +167,7 @@ static bool price_round(ilp *s, bool exact)
     double over = excess(net, &s->at);
     search_effort effort = {s->deadline_ns, exact ? 300 : 20, goal(s) + over,
                             exact ? s->budget->gap : 0, exact};
-    search_cfn *cfn = priced(net, &s->at, scratch);
+    search_cfn *cfn = search_net_priced(net, &s->at, scratch);
     search_minimum min;
     search_cfn_minimise(cfn, &effort, scratch, &min);
     s->steps += cfn->steps;
@@ -227,7 +227,7 @@ static bool find_prices(ilp *s)
 /* Drops what cannot beat the best known cost, at the best prices. */
 static search_cfn *fix(ilp *s)
 {
-    search_cfn *cfn = priced(s->net, &s->bundle.centre, s->arena);
+    search_cfn *cfn = search_net_priced(s->net, &s->bundle.centre, s->arena);
     search_cfn_arcs(cfn);
     double most = goal(s);
     if (cfn->infeasible || !isfinite(most))

@@ -96,13 +96,12 @@ bool search_fits(const search_problem *problem, const ir_graph *graph,
 
 double search_share_taken(const search_problem *problem, const ir_graph *graph,
                           const plan_strategy *strategy, const int64_t *limit,
-                          const int64_t *bytes, double *suggested)
+                          const int64_t *bytes)
 {
     fs_arena *scratch = fs_arena_create();
     cost_summary summary = {0};
     fs_err err = {0};
     double taken = 1;
-    *suggested = 1;
     FS_ASSERT(cost_strategy(problem->cost, graph, strategy, scratch, &err,
                             &summary) == FS_OK);
     for (int32_t i = 0; i < strategy->n_stages; i++) {
@@ -110,36 +109,7 @@ double search_share_taken(const search_problem *problem, const ir_graph *graph,
             continue;
         double by_net = (double)summary.peak_bytes[i];
         taken = fmin(taken, by_net / (double)limit[i]);
-        *suggested = fmin(*suggested, by_net / (double)bytes[i]);
     }
     fs_arena_destroy(scratch);
     return taken;
-}
-
-bool search_any_fitting(const search_problem *problem,
-                        const search_built *built, const int64_t *limit,
-                        fs_arena *arena, plan_strategy **out, double *cost)
-{
-    static const double shares[] = {0.97, 0.85, 0.7, 0.5};
-    search_net net = built->net;
-    int64_t bytes[net.n_stages];
-    fs_arena *scratch = fs_arena_create();
-    bool fits = false;
-    net.limit_bytes = fs_new(scratch, int64_t, net.n_limits);
-    for (size_t k = 0; !fits && k < sizeof shares / sizeof *shares; k++) {
-        search_budget budget = {1, INFINITY, 0, true};
-        search_solution found;
-        fs_err err = {0};
-        for (int32_t i = 0; i < net.n_limits; i++)
-            net.limit_bytes[i] =
-                (int64_t)(shares[k] * (double)built->net.limit_bytes[i]);
-        if (search_greedy(&net, &budget, scratch, &err, &found) != FS_OK ||
-            isinf(found.cost))
-            break;
-        *cost = search_net_improve(&net, found.value, scratch);
-        *out = search_strategy(problem, built, found.value, arena);
-        fits = search_fits(problem, built->layout->graph, *out, limit, bytes);
-    }
-    fs_arena_destroy(scratch);
-    return fits;
 }

@@ -41,11 +41,10 @@ bool search_fits(const search_problem *problem, const ir_graph *graph,
                  const plan_strategy *strategy, const int64_t *limit,
                  int64_t *bytes);
 
-/* What a plan that does not fit takes of its limits: by the network, and (in
- * *suggested) so much of them that plans like it would just fit. */
+/* What a plan that does not fit takes of its limits, by the network. */
 double search_share_taken(const search_problem *problem, const ir_graph *graph,
                           const plan_strategy *strategy, const int64_t *limit,
-                          const int64_t *bytes, double *suggested);
+                          const int64_t *bytes);
 
 /* Table from a key of any bytes to a number. */
 typedef struct search_memo {
@@ -69,11 +68,19 @@ typedef struct search_built {
     int32_t empty;   /* a node that the filter leaves nothing, or -1 */
 } search_built;
 
-/* Any plan whose arenas keep within limit[stage], however slow: greedily, with
- * less and less of the limits. */
-bool search_any_fitting(const search_problem *problem,
-                        const search_built *built, const int64_t *limit,
-                        fs_arena *arena, plan_strategy **out, double *cost);
+/* Assignments between the fastest and the leanest, cheapest first: a fixed
+ * number of weights of bytes against seconds. Limits are not looked at, so that
+ * a network has the same ones under every limit. */
+typedef struct search_lean_plan {
+    double cost;
+    int64_t bytes; /* of the fullest moment */
+    int32_t *value;
+} search_lean_plan;
+typedef struct search_lean {
+    FS_VEC(search_lean_plan) plans;
+} search_lean;
+void search_lean_plans(const search_net *net, int64_t deadline_ns,
+                       fs_arena *arena, search_lean *out);
 
 /* Nodes only: enough for a bound. Both return false when time ran out. */
 bool search_build_nodes(const search_problem *problem,

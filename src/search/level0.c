@@ -25,7 +25,6 @@ typedef struct candidate {
     bool memory_binds;  /* as the engine saw it */
     bool settled;       /* no further effort would change its record */
     double share;       /* of the limits that its network has, */
-    double low, high;   /* nothing better up to, plans that do not fit from */
     double proven_s;    /* bound for the whole limits; 0: the record's */
     int64_t need_bytes; /* least memory, when that is what it lacks */
     char why[1024];     /* it is infeasible */
@@ -78,11 +77,8 @@ static void add_candidate(level0 *z, const search_graph *graph,
                           int32_t n_stages, const ir_mesh *mesh)
 {
     candidate *c = fs_new(z->scratch, candidate, 1);
-    *c = (candidate){.graph = graph,
-                     .n_stages = n_stages,
-                     .mesh = *mesh,
-                     .share = 1,
-                     .high = 1};
+    *c = (candidate){
+        .graph = graph, .n_stages = n_stages, .mesh = *mesh, .share = 1};
     c->record = (search_config){.n_stages = n_stages,
                                 .micro_batches = graph->micro_batches,
                                 .mesh = *mesh,
@@ -426,11 +422,10 @@ static fs_status explore(level0 *z, fs_err *err)
 
 /* The network binds a lower bound of what a lowered plan allocates, so that a
  * bound of the whole search is one for all plans that fit. The plan found may
- * still be too large: then its configuration gets a smaller share of the
- * limits, at first what its own bytes suggest, later by bisection, until a
- * plan fits and none better is found at a larger share. */
-#define SHARE_STEP 0.002
-enum { FIT_ROUNDS = 24 };
+ * still be too large: then its configuration gets less than its limits, at
+ * levels that do not depend on them (powers of LEVEL), until a plan fits. */
+#define LEVEL 1.015
+enum { FIT_ROUNDS = 16 };
 
 static bool narrowed(const candidate *c)
 {
@@ -439,14 +434,13 @@ static bool narrowed(const candidate *c)
 
 static bool still_open(const level0 *z, const candidate *c)
 {
-    return c->high - c->low > SHARE_STEP &&
-           (!narrowed(c) || !z->kept.from ||
-            c->proven_s < search_near(z->kept.cost_s, z->problem->gap));
+    return !narrowed(c) || !z->kept.from ||
+           c->proven_s < search_near(z->kept.cost_s, z->problem->gap);
 }
 
-static void note_misfit(level0 *z, const int64_t *limit, const int64_t *bytes)
+static void note_misfit(level0 *z, const candidate *c, const int64_t *limit,
+                        const int64_t *bytes)
 {
-    const candidate *c = z->best;
     int64_t most = 0, had = 0;
     for (int32_t i = 0; i < c->n_stages; i++)
         if (bytes[i] > limit[i] && bytes[i] > most) {
@@ -459,18 +453,27 @@ static void note_misfit(level0 *z, const int64_t *limit, const int64_t *bytes)
     z->misfit_limit = had;
 }
 
-static void stage_limits(const level0 *z, const candidate *c, int64_t *limit)
+static void stage_limits(const level0 *z, const search_layout *layout,
+                         int64_t *limit)
 {
-    for (int32_t i = 0; i < c->n_stages; i++)
-        limit[i] = search_device_bytes(z->problem, &c->layout.stages[i]);
+    for (int32_t i = 0; i < layout->n_stages; i++)
+        limit[i] = search_device_bytes(z->problem, &layout->stages[i]);
 }
 
-static void keep(level0 *z, plan_strategy *strategy)
+static void keep(level0 *z, candidate *c, plan_strategy *strategy,
+                 double cost_s, int32_t kernel_nodes)
 {
-    const search_net *net = &z->best->built.net;
-    z->kept = (kept_plan){z->best,      strategy,     z->best_s,
-                          net->n_nodes, net->n_edges, z->kernel_nodes};
-    z->best->low = z->best->share;
+    const search_net *net = &c->built.net;
+    if (!z->kept.from || cost_s < z->kept.cost_s)
+        z->kept = (kept_plan){
+            c, strategy, cost_s, net->n_nodes, net->n_edges, kernel_nodes};
+}
+
+/* The highest level below `share` of a configuration's limits, as a share. */
+static double level_below(const int64_t *limit, double share)
+{
+    double level = floor(log(share * (double)limit[0]) / log(LEVEL) - 1e-6);
+    return pow(LEVEL, level) / (double)limit[0];
 }
 
 /* Keeps the best plan, or narrows its configuration. */
@@ -481,18 +484,17 @@ static bool judge(level0 *z)
     int64_t *bytes = fs_new(z->scratch, int64_t, c->n_stages);
     plan_strategy *strategy =
         search_strategy(z->problem, &c->built, z->value, z->arena);
-    stage_limits(z, c, limit);
+    stage_limits(z, &c->layout, limit);
     if (search_fits(z->problem, c->graph->graph, strategy, limit, bytes)) {
-        keep(z, strategy);
+        keep(z, c, strategy, z->best_s, z->kernel_nodes);
         return true;
     }
-    double next;
-    note_misfit(z, limit, bytes);
-    c->high = fmin(c->high, search_share_taken(z->problem, c->graph->graph,
-                                               strategy, limit, bytes, &next));
+    note_misfit(z, c, limit, bytes);
+    double taken =
+        search_share_taken(z->problem, c->graph->graph, strategy, limit, bytes);
     if (!narrowed(c))
         c->proven_s = c->record.lower_bound_s;
-    c->share = next > c->low && next < c->high ? next : (c->low + c->high) / 2;
+    c->share = level_below(limit, fmin(c->share, taken));
     return false;
 }
 
@@ -513,21 +515,6 @@ static void reopen(level0 *z, candidate *c, bool misfit)
     c->record.status = "limit";
 }
 
-/* A round found nothing better: what was tried is too little. */
-static bool widen(level0 *z)
-{
-    bool any = false;
-    for (int32_t k = 0; k < z->all.n; k++) {
-        candidate *c = z->all.at[k];
-        if (!narrowed(c))
-            continue;
-        c->low = fmax(c->low, c->share);
-        c->share = (c->low + c->high) / 2;
-        any |= still_open(z, c);
-    }
-    return any;
-}
-
 static fs_status next_round(level0 *z, bool misfit, fs_err *err)
 {
     z->best = NULL;
@@ -537,49 +524,67 @@ static fs_status next_round(level0 *z, bool misfit, fs_err *err)
     return explore(z, err);
 }
 
-/* Are the tables there, or can they be made again? */
-static bool ready(level0 *z, candidate *c)
+/* Keeps the cheapest of the plans that fits, or none. */
+static void keep_lean(level0 *z, candidate *c, const search_built *built,
+                      const search_lean *lean)
 {
-    bool settled = c->settled;
-    c->settled = false;
-    prepare(z, c);
-    if (isinf(c->record.lower_bound_s) || c->settled)
-        return false;
-    c->settled = settled;
-    return c->built.net.edges || search_build_edges(c->arena, &c->built);
+    int64_t *limit = fs_new(z->scratch, int64_t, c->n_stages);
+    int64_t *bytes = fs_new(z->scratch, int64_t, c->n_stages);
+    stage_limits(z, built->layout, limit);
+    for (int32_t k = 0; k < lean->plans.n; k++) {
+        const search_lean_plan *lean_plan = &lean->plans.at[k];
+        if (z->kept.from && lean_plan->cost >= z->kept.cost_s)
+            return;
+        if (lean_plan->bytes > limit[0])
+            continue;
+        plan_strategy *strategy =
+            search_strategy(z->problem, built, lean_plan->value, z->arena);
+        if (search_fits(z->problem, c->graph->graph, strategy, limit, bytes)) {
+            keep(z, c, strategy, lean_plan->cost, built->net.n_nodes);
+            z->kept.net_nodes = built->net.n_nodes;
+            z->kept.net_edges = built->net.n_edges;
+            return;
+        }
+        note_misfit(z, c, limit, bytes);
+    }
 }
 
+/* Plans of its own tables, which bind every moment, whatever the limit. */
 static void anchor_one(level0 *z, candidate *c)
 {
-    const search_net *net = &c->built.net;
-    int64_t *limit = fs_new(c->arena, int64_t, c->n_stages);
-    plan_strategy *strategy = NULL;
-    double cost;
-    stage_limits(z, c, limit);
-    z->n_anchored++;
-    if (search_any_fitting(z->problem, &c->built, limit, z->arena, &strategy,
-                           &cost) &&
-        (!z->kept.from || cost < z->kept.cost_s))
-        z->kept = (kept_plan){
-            c, strategy, cost, net->n_nodes, net->n_edges, net->n_nodes};
+    candidate anew = {.graph = c->graph,
+                      .n_stages = c->n_stages,
+                      .mesh = c->mesh,
+                      .arena = fs_arena_create()};
+    search_layout *layout = &anew.layout;
+    search_built built;
+    search_lean lean;
+    fs_err err = {0};
+    bool good = lay_out(z, &anew, &err) == FS_OK;
+    layout->deadline_ns = z->deadline_ns;
+    for (int32_t i = 0; good && i < c->n_stages; i++)
+        layout->limit_bytes[i] = 0;
+    if (good && search_build_nodes(z->problem, layout, anew.arena, &built) &&
+        built.empty < 0 && search_build_edges(anew.arena, &built)) {
+        z->n_anchored++;
+        search_lean_plans(&built.net, z->deadline_ns, anew.arena, &lean);
+        keep_lean(z, c, &built, &lean);
+    }
+    fs_arena_destroy(anew.arena);
 }
 
 /* The best plan did not fit, or there is none: before better ones are looked
- * for, each configuration is asked for any plan that fits. */
-#define ANCHOR_S 5
+ * for, each open configuration is asked for plans that fit. What it is asked
+ * depends neither on the limit nor on time, so that what is found under one
+ * limit is found under every larger one. */
 static void anchor(level0 *z)
 {
-    int64_t now_ns = fs_now_ns(), left_ns = z->deadline_ns - now_ns;
-    int64_t end_ns =
-        now_ns + (int64_t)fmin(0.25 * (double)left_ns, 1e9 * ANCHOR_S);
     for (int32_t k = 0; k < z->all.n; k++) {
         candidate *c = z->all.at[k];
-        /* The first that fits is waited for. */
-        if (fs_now_ns() >= (z->kept.from ? end_ns : z->deadline_ns))
+        double bound_s = narrowed(c) ? c->proven_s : c->record.lower_bound_s;
+        if (fs_now_ns() >= z->deadline_ns)
             break;
-        if (isfinite(c->record.lower_bound_s) &&
-            !(z->kept.from && c->record.lower_bound_s >= z->kept.cost_s) &&
-            ready(z, c))
+        if (isfinite(bound_s) && !(z->kept.from && bound_s >= z->kept.cost_s))
             anchor_one(z, c);
     }
 }
@@ -591,12 +596,11 @@ static fs_status explore_fitting(level0 *z, fs_err *err)
         bool misfit = z->best && !judge(z);
         if (round == 0 && !z->kept.from)
             anchor(z);
-        if (z->n_misfits == 0 || fs_now_ns() >= z->deadline_ns ||
-            (!misfit && !widen(z)))
-            break;
+        if (!misfit || fs_now_ns() >= z->deadline_ns)
+            return FS_OK;
         FS_TRY(next_round(z, misfit, err));
     }
-    if (z->best && z->best != z->kept.from)
+    if (z->best)
         judge(z);
     return FS_OK;
 }
