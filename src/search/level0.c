@@ -424,7 +424,7 @@ static fs_status explore(level0 *z, fs_err *err)
  * bound of the whole search is one for all plans that fit. The plan found may
  * still be too large: then its configuration gets less than its limits, at
  * levels that do not depend on them (powers of LEVEL), until a plan fits. */
-#define LEVEL 1.015
+#define LEVEL 1.03
 enum { FIT_ROUNDS = 16 };
 
 static bool narrowed(const candidate *c)
