@@ -23,6 +23,14 @@ static void nap(void)
 
 /* ---- a command that goes on while the test acts ---- */
 
+/* A shell that starts this test in the background tells it to ignore them. */
+static void heed_interrupts(void)
+{
+    static const int numbers[] = {SIGINT, SIGHUP, SIGTERM};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        signal(numbers[i], SIG_DFL);
+}
+
 static pid_t start(const char *words)
 {
     char command[2048];
@@ -33,6 +41,7 @@ static pid_t start(const char *words)
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
+        heed_interrupts();
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
     }
@@ -594,6 +603,7 @@ static void test_own_ranks_interrupted(void)
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
+        heed_interrupts();
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
     }
