@@ -596,6 +596,7 @@ static void test_own_ranks_interrupted(void)
     char command[2048];
     snprintf(command, sizeof command,
              "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+             "OMPI_MCA_odls_base_sigkill_timeout=20 " /* a busy machine */
              "ASAN_OPTIONS=detect_leaks=0 exec '%s' --oversubscribe "
              "-n 2 '%s/flowsearch' run \"$D/p.json\" --data synthetic "
              "--steps 5000000 --db \"$D/test.db\" >/dev/null 2>&1",
