@@ -5,22 +5,10 @@
 
 #include "base/hash.h"
 #include "ir/train.h"
+#include "search_cluster.h"
 #include "tap.h"
 
 enum { GRAPHS = 240, MAX_TENSORS = 32 };
-
-static hw_cluster *open_cluster(const char *spec, fs_arena *arena)
-{
-    fs_err err = {0};
-    hw_cluster *cluster = NULL;
-    const char *root = getenv("FS_SRCDIR");
-    const char *data = fs_printf(arena, "%s/datasets", root ? root : ".");
-    if (hw_cluster_open(spec, data, arena, &err, &cluster) != FS_OK) {
-        printf("Bail out! %s\n", err.text);
-        exit(1);
-    }
-    return cluster;
-}
 
 /* ---- random graphs ---- */
 

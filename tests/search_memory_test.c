@@ -4,6 +4,7 @@
 #include "search/recipe.h"
 
 #include "ir/train.h"
+#include "search_cluster.h"
 #include "tap.h"
 #include "zoo/zoo.h"
 
@@ -47,19 +48,6 @@ static const plan_case cases[] = {
     {MLP, "1x4:cpu", "tp=4", 16},
     {MLP, "1x4:cpu", "dp=4,zero=3", 16},
 };
-
-static hw_cluster *open_cluster(const char *spec, fs_arena *arena)
-{
-    fs_err err = {0};
-    hw_cluster *cluster = NULL;
-    const char *root = getenv("FS_SRCDIR");
-    const char *data = fs_printf(arena, "%s/datasets", root ? root : ".");
-    if (hw_cluster_open(spec, data, arena, &err, &cluster) != FS_OK) {
-        printf("Bail out! %s\n", err.text);
-        exit(1);
-    }
-    return cluster;
-}
 
 static fs_status build(const plan_case *c, const search_recipe *recipe,
                        fs_err *err, ir_graph **out)

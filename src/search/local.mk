@@ -13,9 +13,11 @@ check_PROGRAMS += tests/search_net_test tests/search_graph_test \
   tests/search_memory_test tests/cli_memory_test
 tests_search_net_test_SOURCES = tests/search_net_test.c tests/tap.h
 tests_search_net_test_LDADD = $(search_libs)
-tests_search_graph_test_SOURCES = tests/search_graph_test.c tests/tap.h
+tests_search_graph_test_SOURCES = tests/search_graph_test.c \
+  tests/search_cluster.h tests/tap.h
 tests_search_graph_test_LDADD = $(search_libs)
-tests_search_memory_test_SOURCES = tests/search_memory_test.c tests/tap.h
+tests_search_memory_test_SOURCES = tests/search_memory_test.c \
+  tests/search_cluster.h tests/tap.h
 tests_search_memory_test_LDADD = $(zoo_libs) $(search_libs)
 tests_cli_memory_test_SOURCES = tests/cli_memory_test.c tests/run_cli.h \
   tests/tap.h
