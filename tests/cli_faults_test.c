@@ -420,6 +420,7 @@ static void test_temporary_files(void)
     fflush(stdout);
     begin_tmp(tmp);
     setenv("B", cli_env("FS_BUILDDIR", "."), 1);
+    cli_watch_leaks("run ");
     pid_t child = fork();
     if (child == 0) { /* exec keeps the number that the link names */
         snprintf(link, sizeof link, "/tmp/flowsearch-run.%d.json",
