@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "interpret.h"
+#include "ir/element.h"
 #include "op_cases.h"
 #include "tap.h"
 
@@ -22,40 +23,12 @@ typedef struct cut {
 
 static double get(const kernel_arg *arg, int64_t at)
 {
-    switch (arg->dtype) {
-    case IR_F32:
-        return ((const float *)arg->data)[at];
-    case IR_F64:
-        return ((const double *)arg->data)[at];
-    case IR_I32:
-        return ((const int32_t *)arg->data)[at];
-    case IR_I64:
-        return (double)((const int64_t *)arg->data)[at];
-    case IR_BOOL:
-        return ((const uint8_t *)arg->data)[at];
-    }
-    return NAN;
+    return ir_element_real(arg->dtype, arg->data, at);
 }
 
 static void put(const kernel_arg *arg, int64_t at, double value)
 {
-    switch (arg->dtype) {
-    case IR_F32:
-        ((float *)arg->data)[at] = (float)value;
-        break;
-    case IR_F64:
-        ((double *)arg->data)[at] = value;
-        break;
-    case IR_I32:
-        ((int32_t *)arg->data)[at] = (int32_t)value;
-        break;
-    case IR_I64:
-        ((int64_t *)arg->data)[at] = (int64_t)value;
-        break;
-    case IR_BOOL:
-        ((uint8_t *)arg->data)[at] = (uint8_t)value;
-        break;
-    }
+    ir_element_set_real(arg->dtype, arg->data, at, value);
 }
 
 /* Where element `at` of a piece stands in the whole. */

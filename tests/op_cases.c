@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "ir/build.h"
+#include "ir/element.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -204,8 +205,8 @@ static int32_t case_cast(op_case *c)
     const ir_shape shape = draw_shape(c, 1, 4);
     ir_dtype from = c->real, to = c->real;
     if (c->other_type) {
-        from = (ir_dtype)draw(c, IR_F32, IR_BOOL);
-        to = (ir_dtype)draw(c, IR_F32, IR_BOOL);
+        from = (ir_dtype)draw(c, 0, IR_DTYPE_COUNT - 1);
+        to = (ir_dtype)draw(c, 0, IR_DTYPE_COUNT - 1);
     }
     const ir_init init = {.kind = IR_INIT_UNIFORM, .spread = 3};
     const int32_t x = add_input(c, from, shape, init);
@@ -522,21 +523,12 @@ void op_case_fill(const ir_tensor *input, void *data, uint64_t *seed)
     const int64_t limit = (int64_t)input->init.spread;
     const int64_t low = (int64_t)input->init.mean;
     for (int64_t i = 0; i < n; i++)
-        switch (input->dtype) {
-        case IR_F32:
-            ((float *)data)[i] = (float)draw_value(input, i, seed);
-            break;
-        case IR_F64:
-            ((double *)data)[i] = draw_value(input, i, seed);
-            break;
-        case IR_I32:
-            ((int32_t *)data)[i] = (int32_t)(low + fs_rand_below(seed, limit));
-            break;
-        case IR_I64:
-            ((int64_t *)data)[i] = low + fs_rand_below(seed, limit);
-            break;
-        case IR_BOOL:
-            ((uint8_t *)data)[i] = (uint8_t)fs_rand_below(seed, 2);
-            break;
-        }
+        if (ir_dtype_is_float(input->dtype))
+            ir_element_set_real(input->dtype, data, i,
+                                draw_value(input, i, seed));
+        else if (input->dtype == IR_BOOL)
+            ir_element_set_int(input->dtype, data, i, fs_rand_below(seed, 2));
+        else
+            ir_element_set_int(input->dtype, data, i,
+                               low + fs_rand_below(seed, limit));
 }

@@ -34,7 +34,7 @@ static double tokens_per_sample(const ir_graph *graph)
 {
     for (int32_t i = 0; i < graph->tensors.n; i++) {
         const ir_tensor *x = &graph->tensors.at[i];
-        bool whole = x->dtype == IR_I64 || x->dtype == IR_I32;
+        bool whole = ir_dtype_is_int(x->dtype);
         if (x->role == IR_INPUT && whole && x->shape.rank > 1)
             return (double)(ir_shape_count(&x->shape) / x->shape.dim[0]);
     }

@@ -4,6 +4,7 @@
 #include "exec/exec.h"
 
 #include "exec/piece.h"
+#include "ir/element.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -240,22 +241,13 @@ static void draw_row(void *ctx, int64_t local, int64_t whole, int64_t length)
         double unit = fs_draw_unit(d->seed, counter);
         int64_t value = (int64_t)(unit * (double)d->limit);
         int64_t at = local + i;
-        switch (d->dtype) {
-        case IR_F32:
-            ((float *)d->out)[at] = (float)fs_draw_normal(d->seed, counter);
-            break;
-        case IR_F64:
-            ((double *)d->out)[at] = fs_draw_normal(d->seed, counter);
-            break;
-        case IR_I32:
-            ((int32_t *)d->out)[at] = (int32_t)value;
-            break;
-        case IR_I64:
-            ((int64_t *)d->out)[at] = value;
-            break;
-        case IR_BOOL:
-            ((uint8_t *)d->out)[at] = unit < 0.5;
-        }
+        if (ir_dtype_is_float(d->dtype))
+            ir_element_set_real(d->dtype, d->out, at,
+                                fs_draw_normal(d->seed, counter));
+        else if (d->dtype == IR_BOOL)
+            ir_element_set_int(d->dtype, d->out, at, unit < 0.5);
+        else
+            ir_element_set_int(d->dtype, d->out, at, value);
     }
 }
 

@@ -156,7 +156,8 @@ fs_status exec_run(exec_world *world, const ir_graph *graph,
         exec_world_barrier(world);
         exec_rank_plan_stop(&rank);
         exec_rank_run(&rank);
-        status = summarise(&rank, err, &result);
+        status = rank.fault ? fs_fail(err, FS_FAULT, "%s", rank.fault)
+                            : summarise(&rank, err, &result);
     }
     exec_rank_close(&rank);
     if (status == FS_OK)

@@ -64,13 +64,16 @@ typedef struct exec_options {
     int32_t warmup;          /* steps left out of step_s statistics */
     double stall_s;          /* least time without progress that ends the job;
                                 0: 30 */
+    bool keep_process;       /* a fault of a lone rank is returned (FS_FAULT);
+                                else it ends the process */
     bool stop_early;         /* end soon after a loss that is not finite: no
                                 trace then, and nothing may be fetched */
     plan_trace *trace;       /* events of the last step, or NULL: all ranks' on
                                 rank 0, this rank's on the others; given on
                                 every rank or on none */
     /* After the last step: values of these tensors, gathered whole on every
-     * rank (per-step tensors and variables only). */
+     * rank (per-step tensors and variables; of the last
+     * micro-batch those that are marked as outputs). */
     int32_t n_fetch;
     const int32_t *fetch; /* tensor ids */
     void **fetched;       /* [n_fetch], filled with arena memory */

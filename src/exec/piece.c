@@ -88,7 +88,7 @@ void exec_piece_cut(const ir_shape *whole, const ir_shape *local,
 
 bool exec_can_fold(ir_dtype dtype)
 {
-    return dtype != IR_BOOL;
+    return dtype != IR_BOOL && ir_dtype_computes(dtype);
 }
 
 /* One function per dtype; the loops are plain so that they vectorise. */
@@ -126,7 +126,7 @@ void exec_fold(ir_sbp_kind kind, ir_dtype dtype, void *to, const void *from,
     case IR_I64:
         fold_i64(kind, to, from, count);
         break;
-    case IR_BOOL:
+    default:
         FS_ASSERT(exec_can_fold(dtype));
     }
 }

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "exec/probe.h"
 #include "exec/world.h"
+#include "ir/element.h"
 #include "kernels/kernel.h"
 
 #include <sched.h>
@@ -45,12 +46,12 @@ static void fill_arg(kernel_arg *arg)
 {
     int64_t n = ir_shape_count(&arg->shape);
     for (int64_t i = 0; i < n; i++) {
-        if (arg->dtype == IR_F32)
-            ((float *)arg->data)[i] = 0.25f + (float)(i * 37 % 64) / 128.0f;
-        else if (arg->dtype == IR_I64)
-            ((int64_t *)arg->data)[i] = i * 7 % 10;
-        else if (arg->dtype == IR_BOOL)
-            ((uint8_t *)arg->data)[i] = i % 3 != 0;
+        if (ir_dtype_is_float(arg->dtype))
+            ir_element_set_real(arg->dtype, arg->data, i,
+                                0.25 + (double)(i * 37 % 64) / 128);
+        else
+            ir_element_set_int(arg->dtype, arg->data, i,
+                               arg->dtype == IR_BOOL ? i % 3 : i * 7 % 10);
     }
 }
 

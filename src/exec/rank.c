@@ -20,7 +20,9 @@ void exec_rank_fault(exec_rank *rank, const plan_task *task, const char *cause)
     char text[1400];
     snprintf(text, sizeof text, "%.300s: %.1024s",
              plan_task_name(rank->graph, task, rank->arena), cause);
-    exec_world_abort(rank->world, text);
+    if (!rank->options->keep_process || rank->world->size > 1)
+        exec_world_abort(rank->world, text);
+    rank->fault = fs_strdup(rank->arena, text);
 }
 
 static int64_t piece_bytes(const exec_rank *rank, int32_t tensor,

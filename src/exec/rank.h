@@ -68,6 +68,7 @@ typedef struct exec_rank {
     int64_t firings_per_step;
     int64_t *step_end_ns; /* [steps] */
     int64_t steps_done, begin_ns, last_move_ns;
+    const char *fault; /* what a lone rank that keeps its process met */
     double *losses;    /* [steps] means over the micro-batches so far; of
                           this rank's own knowledge until they are shared */
     int32_t loss_rank; /* who knows the losses first; -1: there are none */
@@ -99,9 +100,9 @@ void exec_rank_piece(const exec_rank *rank, int32_t tensor,
                      int64_t offset[IR_MAX_RANK]);
 /* First values of variables and constants, into their registers. */
 void exec_rank_place_variables(exec_rank *rank);
-/* Ends the job with the task's name and the cause. */
-void exec_rank_fault(exec_rank *rank, const plan_task *task, const char *cause)
-    __attribute__((noreturn));
+/* Ends the job with the task's name and the cause; a lone rank that keeps its
+ * process notes them and ends its run. */
+void exec_rank_fault(exec_rank *rank, const plan_task *task, const char *cause);
 
 /* Where a tensor that lives for a step or longer is kept: its variable's
  * register, or the out-register of its producer. Task -1 for variables;

@@ -112,7 +112,8 @@ static void capture_piece(exec_rank *rank, const exec_capture *c,
     ir_local_piece(&rank->graph->tensors.at[c->tensor].shape, &sbp, rank->mesh,
                    rank->coords, &local, NULL);
     ir_dtype dtype = rank->graph->tensors.at[c->tensor].dtype;
-    memcpy(c->piece, buffer(rank, stream, c->reg, true),
+    bool writes = rank->tasks[c->task].task->n_out > 0;
+    memcpy(c->piece, buffer(rank, stream, c->reg, writes),
            (size_t)(ir_shape_count(&local) * ir_dtype_bytes(dtype)));
 }
 
@@ -314,7 +315,8 @@ void exec_rank_run(exec_rank *rank)
     exec_idle idle = {0};
     int64_t looked_ns = fs_now_ns();
     rank->begin_ns = rank->last_move_ns = looked_ns;
-    while (rank->stopping != EXEC_SETTLED || !exec_rank_at_end(rank)) {
+    while (!rank->fault &&
+           (rank->stopping != EXEC_SETTLED || !exec_rank_at_end(rank))) {
         bool moved = false;
         for (int32_t s = 0; s < rank->role->n_streams; s++)
             moved |= serve_stream(rank, s);

@@ -4,6 +4,7 @@
 #include "exec/rank.h"
 
 #include "exec/piece.h"
+#include "ir/element.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,31 +34,11 @@ static double first_value(const filling *f, int64_t element)
     }
 }
 
-static void store_value(ir_dtype dtype, void *out, int64_t at, double value)
-{
-    switch (dtype) {
-    case IR_F32:
-        ((float *)out)[at] = (float)value;
-        break;
-    case IR_F64:
-        ((double *)out)[at] = value;
-        break;
-    case IR_I32:
-        ((int32_t *)out)[at] = (int32_t)value;
-        break;
-    case IR_I64:
-        ((int64_t *)out)[at] = (int64_t)value;
-        break;
-    case IR_BOOL:
-        ((uint8_t *)out)[at] = value != 0.0;
-    }
-}
-
 static void fill_row(void *ctx, int64_t local, int64_t whole, int64_t length)
 {
     const filling *f = ctx;
     for (int64_t i = 0; i < length; i++)
-        store_value(f->dtype, f->out, local + i, first_value(f, whole + i));
+        ir_element_set_real(f->dtype, f->out, local + i, first_value(f, whole + i));
 }
 
 /* Of a tensor that lies as a partial sum, position 0 holds the value. */
@@ -104,6 +85,25 @@ static bool is_variable(const ir_tensor *t)
     return t->role == IR_PARAM || t->role == IR_STATE || t->role == IR_BUFFER;
 }
 
+/* What is marked as an output is whole where its task reads it, also when it
+ * is a view, an input or a constant, which no task makes. */
+static bool find_marked(const exec_rank *rank, int32_t tensor, int32_t *task,
+                        int32_t *reg, ir_nd_sbp *sbp)
+{
+    for (int32_t i = 0; i < rank->role->n_tasks; i++) {
+        const plan_task *at = &rank->role->tasks[i];
+        const ir_node *node =
+            at->kind == PLAN_COMPUTE ? &rank->graph->nodes.at[at->node] : NULL;
+        if (!node || node->op != IR_OP_output || node->in[0] != tensor)
+            continue;
+        *task = i;
+        *reg = at->in[0];
+        *sbp = rank->plan->strategy->sig[at->node].in[0];
+        return true;
+    }
+    return false;
+}
+
 void exec_rank_find(const exec_rank *rank, int32_t tensor, int32_t *task,
                     int32_t *reg, ir_nd_sbp *sbp)
 {
@@ -118,6 +118,8 @@ void exec_rank_find(const exec_rank *rank, int32_t tensor, int32_t *task,
             return;
         }
     }
+    if (find_marked(rank, tensor, task, reg, sbp))
+        return;
     for (int32_t i = 0; i < role->n_tasks; i++)
         if (role->tasks[i].kind == PLAN_COMPUTE &&
             role->tasks[i].node == t->producer) {
@@ -204,7 +206,7 @@ static void join_pieces(exec_rank *rank, int32_t tensor, int32_t kind,
     int64_t count = ir_shape_count(&t->shape);
     double idle = kind == IR_PMAX ? -INFINITY : INFINITY;
     for (int64_t i = 0; kind != IR_PSUM && i < count; i++)
-        store_value(t->dtype, out, i, idle);
+        ir_element_set_real(t->dtype, out, i, idle);
     if (piece && counts(rank, sbp)) {
         ir_shape local;
         int64_t offset[IR_MAX_RANK];
@@ -213,6 +215,8 @@ static void join_pieces(exec_rank *rank, int32_t tensor, int32_t kind,
         exec_piece_rows(&t->shape, &local, offset, place_row, &p);
     }
     MPI_Op op = kind == IR_PMAX ? MPI_MAX : kind == IR_PMIN ? MPI_MIN : MPI_SUM;
+    if (!ir_dtype_computes(t->dtype)) /* no sums: each byte has one owner */
+        count *= ir_dtype_bytes(t->dtype);
     exec_world_reduce(rank->world, out, count, mpi_type(t->dtype), op);
 }
 

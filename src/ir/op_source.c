@@ -4,7 +4,7 @@
 
 static fs_status infer_source(const ir_node *node, ir_io *io, fs_err *err)
 {
-    if (node->i[9] < IR_F32 || node->i[9] > IR_BOOL)
+    if (node->i[9] < 0 || node->i[9] >= IR_DTYPE_COUNT)
         return fs_fail(err, FS_INVALID, "attribute 9 is no element type");
     FS_TRY(ir_attr_shape(node, err, &io->out[0]));
     io->out_dtype[0] = (ir_dtype)node->i[9];

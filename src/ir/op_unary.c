@@ -121,7 +121,7 @@ static void grad_scale(ir_graph *graph, const ir_node *node,
 
 static fs_status infer_cast(const ir_node *node, ir_io *io, fs_err *err)
 {
-    if (node->i[0] < IR_F32 || node->i[0] > IR_BOOL)
+    if (node->i[0] < 0 || node->i[0] >= IR_DTYPE_COUNT)
         return fs_fail(err, FS_INVALID, "attribute 0 is no element type");
     io->out[0] = io->in[0];
     io->out_dtype[0] = (ir_dtype)node->i[0];

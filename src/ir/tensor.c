@@ -1,15 +1,21 @@
 #include "config.h"
 #include "ir/tensor.h"
 
+#include "base/half.h"
+
 #include <stdio.h>
 #include <string.h>
+
+typedef enum dtype_kind { REAL, WHOLE, FLAG, HALF, NARROW } dtype_kind;
 
 static const struct {
     const char *name;
     int64_t bytes;
+    dtype_kind kind;
 } dtypes[] = {
-    [IR_F32] = {"f32", 4}, [IR_F64] = {"f64", 8},   [IR_I32] = {"i32", 4},
-    [IR_I64] = {"i64", 8}, [IR_BOOL] = {"bool", 1},
+#define IR_DTYPE(id, name, type, kind) {name, (int64_t)sizeof(type), kind},
+#include "ir/dtypes.def"
+#undef IR_DTYPE
 };
 
 int64_t ir_dtype_bytes(ir_dtype dtype)
@@ -24,7 +30,26 @@ const char *ir_dtype_name(ir_dtype dtype)
 
 bool ir_dtype_is_float(ir_dtype dtype)
 {
-    return dtype == IR_F32 || dtype == IR_F64;
+    return dtypes[dtype].kind == REAL || dtypes[dtype].kind == HALF;
+}
+
+bool ir_dtype_is_int(ir_dtype dtype)
+{
+    return dtypes[dtype].kind == WHOLE || dtypes[dtype].kind == NARROW;
+}
+
+bool ir_dtype_computes(ir_dtype dtype)
+{
+    return dtypes[dtype].kind < HALF;
+}
+
+ir_dtype ir_dtype_widened(ir_dtype dtype)
+{
+    if (ir_dtype_computes(dtype))
+        return dtype;
+    if (dtypes[dtype].kind == HALF)
+        return IR_F32;
+    return dtypes[dtype].bytes < 4 ? IR_I32 : IR_I64;
 }
 
 ir_shape ir_shape_make(int32_t rank, const int64_t *dim)

@@ -9,10 +9,27 @@
 
 enum { IR_MAX_RANK = 8 };
 
-typedef enum ir_dtype { IR_F32, IR_F64, IR_I32, IR_I64, IR_BOOL } ir_dtype;
+typedef enum ir_dtype {
+#define IR_DTYPE(id, ...) IR_##id,
+#include "ir/dtypes.def"
+#undef IR_DTYPE
+} ir_dtype;
+#define IR_DTYPE(...) +1
+enum {
+    IR_DTYPE_COUNT = 0
+#include "ir/dtypes.def"
+};
+#undef IR_DTYPE
 int64_t ir_dtype_bytes(ir_dtype dtype);
 const char *ir_dtype_name(ir_dtype dtype);
+/* Of any width. */
 bool ir_dtype_is_float(ir_dtype dtype);
+bool ir_dtype_is_int(ir_dtype dtype);
+/* Do kernels compute in it? Others are stored, moved and cast. */
+bool ir_dtype_computes(ir_dtype dtype);
+/* What arithmetic on values of it is done in: itself when it computes, else a
+ * type that holds all its values (of u64: the low 63 bits). */
+ir_dtype ir_dtype_widened(ir_dtype dtype);
 
 /* Row-major; rank 0 is a scalar of one element. */
 typedef struct ir_shape {

@@ -74,8 +74,8 @@ static fs_status div_index(const kernel_call *call, fs_err *err)
         case IR_I64:                                                           \
             integer_i64;                                                       \
             break;                                                             \
-        case IR_BOOL:                                                          \
-            FS_ASSERT(!"arithmetic on bool");                                  \
+        default:                                                               \
+            FS_ASSERT(!"arithmetic on a type that does not compute");                                  \
         }                                                                      \
         return FS_OK;                                                          \
     }                                                                          \
@@ -86,7 +86,10 @@ static fs_status number_prepare(const kernel_call *shapes, fs_err *err,
 {
     (void)err;
     *state = NULL;
-    return shapes->out[0].dtype == IR_BOOL ? FS_NO : FS_OK;
+    return shapes->out[0].dtype == IR_BOOL ||
+                   !ir_dtype_computes(shapes->out[0].dtype)
+               ? FS_NO
+               : FS_OK;
 }
 
 BINARY_RUN(add, add_i32(call), add_i64(call));

@@ -1,5 +1,5 @@
 /* Ops that copy: broadcast_to, transpose, slice, pad, concat. Any dtype: they
- * move elements of 1, 4 or 8 bytes. */
+ * move elements of 1, 2, 4 or 8 bytes. */
 #include "config.h"
 
 #include "kernels/loops.h"
@@ -23,6 +23,7 @@ typedef struct block {
         }                                                                      \
     }
 COPY_BLOCK(copy_block_1, uint8_t)
+COPY_BLOCK(copy_block_2, uint16_t)
 COPY_BLOCK(copy_block_4, uint32_t)
 COPY_BLOCK(copy_block_8, uint64_t)
 
@@ -33,6 +34,8 @@ static void copy_block(void *to, const void *from, const block *b,
         copy_block_8(to, from, b);
     else if (bytes == 4)
         copy_block_4(to, from, b);
+    else if (bytes == 2)
+        copy_block_2(to, from, b);
     else
         copy_block_1(to, from, b);
 }

@@ -1,4 +1,4 @@
-/* where and cast: element-wise ops that move more than reals. */
+/* where: an element-wise op that moves more than reals. */
 #include "config.h"
 
 #include "kernels/loops.h"
@@ -20,6 +20,7 @@
                 to[i] = c[row[1] * i] ? a[row[2] * i] : b[row[3] * i];         \
     }
 WHERE_ROW(where_row_1, uint8_t)
+WHERE_ROW(where_row_2, uint16_t)
 WHERE_ROW(where_row_4, uint32_t)
 WHERE_ROW(where_row_8, uint64_t)
 
@@ -41,68 +42,11 @@ static fs_status where_run(void *state, const kernel_call *call, fs_err *err)
             where_row_8(to, c + w.at[1], in, row);
         else if (bytes == 4)
             where_row_4(to, c + w.at[1], in, row);
+        else if (bytes == 2)
+            where_row_2(to, c + w.at[1], in, row);
         else
             where_row_1(to, c + w.at[1], in, row);
     } while (kernel_next(&loop, &w));
     return FS_OK;
 }
 KERNEL_REFERENCE(where, NULL);
-
-/* CAST_TO(to, out type): from every dtype. CAST_TEST: anything but 0 is
- * true. */
-#define CAST_LOOP(from_type, to_type, result)                                  \
-    {                                                                          \
-        const from_type *restrict in = call->in[0].data;                       \
-        to_type *restrict out = call->out[0].data;                             \
-        for (int64_t i = 0; i < n; i++)                                        \
-            out[i] = (to_type)(result);                                        \
-    }                                                                          \
-    break;
-#define CAST_FROM_EACH(to_type, result)                                        \
-    switch (call->in[0].dtype) {                                               \
-    case IR_F32:                                                               \
-        CAST_LOOP(float, to_type, result)                                      \
-    case IR_F64:                                                               \
-        CAST_LOOP(double, to_type, result)                                     \
-    case IR_I32:                                                               \
-        CAST_LOOP(int32_t, to_type, result)                                    \
-    case IR_I64:                                                               \
-        CAST_LOOP(int64_t, to_type, result)                                    \
-    case IR_BOOL:                                                              \
-        CAST_LOOP(uint8_t, to_type, result)                                    \
-    }
-#define CAST_TO(name, to_type, result)                                         \
-    static void name(const kernel_call *call)                                  \
-    {                                                                          \
-        const int64_t n = ir_shape_count(&call->out[0].shape);                 \
-        CAST_FROM_EACH(to_type, result)                                        \
-    }
-CAST_TO(cast_to_f32, float, in[i])
-CAST_TO(cast_to_f64, double, in[i])
-CAST_TO(cast_to_i32, int32_t, in[i])
-CAST_TO(cast_to_i64, int64_t, in[i])
-CAST_TO(cast_to_bool, uint8_t, in[i] != 0)
-
-static fs_status cast_run(void *state, const kernel_call *call, fs_err *err)
-{
-    (void)state, (void)err;
-    switch (call->out[0].dtype) {
-    case IR_F32:
-        cast_to_f32(call);
-        break;
-    case IR_F64:
-        cast_to_f64(call);
-        break;
-    case IR_I32:
-        cast_to_i32(call);
-        break;
-    case IR_I64:
-        cast_to_i64(call);
-        break;
-    case IR_BOOL:
-        cast_to_bool(call);
-        break;
-    }
-    return FS_OK;
-}
-KERNEL_REFERENCE(cast, NULL);

@@ -2,6 +2,8 @@
 #include "config.h"
 #include "onnx/context.h"
 
+#include "ir/element.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -32,11 +34,6 @@ void onnx_note(onnx_ctx *c, const char *format, ...)
     fs_text_add(c->notes, "%s\n", text);
 }
 
-bool onnx_is_float(ir_dtype dtype)
-{
-    return dtype == IR_F32 || dtype == IR_F64;
-}
-
 bool onnx_has(const onnx_ctx *c, int32_t i)
 {
     return i >= 0 && i < c->node->in.n && c->node->in.at[i][0] != '\0';
@@ -62,33 +59,68 @@ onnx_value *onnx_value_of(onnx_ctx *c, int32_t i)
     return value;
 }
 
+ir_dtype onnx_dtype_here(onnx_ctx *c, ir_dtype dtype)
+{
+    if (c->options->infer || !ir_dtype_is_float(dtype) ||
+        ir_dtype_computes(dtype))
+        return dtype;
+    if (!c->halves)
+        onnx_note(c, "%s is computed in f32", ir_dtype_name(dtype));
+    c->halves = true;
+    return ir_dtype_widened(dtype);
+}
+
+/* Known values in the type that they have in the graph. */
+static const void *values_as(onnx_ctx *c, const onnx_const *known,
+                             ir_dtype dtype)
+{
+    int64_t n = onnx_const_count(known);
+    if (dtype == known->dtype)
+        return known->data;
+    void *data = fs_alloc(c->arena, (size_t)n, (size_t)ir_dtype_bytes(dtype));
+    for (int64_t i = 0; i < n; i++)
+        ir_element_set_real(dtype, data, i, onnx_const_real(known, i));
+    return data;
+}
+
+static int32_t materialise(onnx_ctx *c, const onnx_value *value)
+{
+    const onnx_const *known = &value->known;
+    ir_dtype dtype = onnx_dtype_here(c, known->dtype);
+    const void *data = values_as(c, known, dtype);
+    if (!value->is_weight)
+        return ir_constant(c->graph, value->name, dtype, known->shape, data);
+    return ir_variable(c->graph, value->name,
+                       &(ir_variable_spec){.role = IR_PARAM,
+                                           .dtype = dtype,
+                                           .shape = known->shape,
+                                           .init = {.kind = IR_INIT_DATA},
+                                           .data = data});
+}
+
 int32_t onnx_in(onnx_ctx *c, int32_t i)
 {
     onnx_value *value = onnx_value_of(c, i);
     if (!value)
         return -1;
-    if (value->tensor >= 0)
+    if (value->tensor < 0)
+        value->tensor = materialise(c, value);
+    if (!c->widens || value->tensor < 0)
         return value->tensor;
-    const onnx_const *known = &value->known;
-    if (value->is_weight)
-        value->tensor =
-            ir_variable(c->graph, value->name,
-                        &(ir_variable_spec){.role = IR_PARAM,
-                                            .dtype = known->dtype,
-                                            .shape = known->shape,
-                                            .init = {.kind = IR_INIT_DATA},
-                                            .data = known->data});
-    else
-        value->tensor = ir_constant(c->graph, value->name, known->dtype,
-                                    known->shape, known->data);
-    return value->tensor;
+    ir_dtype dtype = c->graph->tensors.at[value->tensor].dtype;
+    if (ir_dtype_computes(dtype))
+        return value->tensor;
+    if (value->wide == 0)
+        value->wide = ir_cast(c->graph, value->tensor, ir_dtype_widened(dtype));
+    return value->wide;
 }
 
 const onnx_const *onnx_known(onnx_ctx *c, int32_t i)
 {
     onnx_value *value = onnx_value_of(c, i);
-    return value && (value->is_known || value->is_weight) ? &value->known
-                                                          : NULL;
+    bool holds =
+        value && (value->is_known || value->is_weight || value->is_given);
+    return holds ? &value->known : NULL;
 }
 
 fs_status onnx_need(onnx_ctx *c, int32_t i, const char *what,
@@ -118,8 +150,10 @@ ir_dtype onnx_dtype_of(onnx_ctx *c, int32_t i)
     onnx_value *value = onnx_value_of(c, i);
     if (!value)
         return IR_F32;
-    return value->tensor >= 0 ? c->graph->tensors.at[value->tensor].dtype
-                              : value->known.dtype;
+    ir_dtype dtype = value->tensor >= 0
+                         ? c->graph->tensors.at[value->tensor].dtype
+                         : onnx_dtype_here(c, value->known.dtype);
+    return c->widens ? ir_dtype_widened(dtype) : dtype;
 }
 
 const onnx_attr *onnx_attr_find(const onnx_ctx *c, const char *name)
@@ -162,7 +196,7 @@ fs_status onnx_get_ints(onnx_ctx *c, const char *name, int32_t i,
         return FS_OK;
     const onnx_const *known;
     FS_TRY(onnx_need(c, i, name ? name : "the list", &known));
-    if (known->shape.rank > 1 || onnx_is_float(known->dtype))
+    if (known->shape.rank > 1 || ir_dtype_is_float(known->dtype))
         return onnx_fail(c, "input %d is no list of integers", i);
     int64_t n = onnx_const_count(known);
     int64_t *at = fs_new(c->arena, int64_t, n);
@@ -220,6 +254,9 @@ fs_status onnx_set(onnx_ctx *c, int32_t i, int32_t tensor)
 {
     if (tensor < 0)
         return c->err->status ? c->err->status : FS_INVALID;
+    if (c->widens &&
+        c->graph->tensors.at[tensor].dtype == ir_dtype_widened(c->narrow))
+        tensor = ir_cast(c->graph, tensor, c->narrow);
     return add_value(c, i, (onnx_value){.tensor = tensor});
 }
 
@@ -271,34 +308,10 @@ int64_t onnx_const_count(const onnx_const *value)
 
 double onnx_const_real(const onnx_const *value, int64_t i)
 {
-    switch (value->dtype) {
-    case IR_F32:
-        return ((const float *)value->data)[i];
-    case IR_F64:
-        return ((const double *)value->data)[i];
-    default:
-        return (double)onnx_const_int(value, i);
-    }
-}
-
-/* What C leaves undefined (NaN, out of range) saturates. */
-static int64_t to_int(double x)
-{
-    if (!(x > -0x1p63))
-        return INT64_MIN;
-    return x >= 0x1p63 ? INT64_MAX : (int64_t)x;
+    return ir_element_real(value->dtype, value->data, i);
 }
 
 int64_t onnx_const_int(const onnx_const *value, int64_t i)
 {
-    switch (value->dtype) {
-    case IR_I64:
-        return ((const int64_t *)value->data)[i];
-    case IR_I32:
-        return ((const int32_t *)value->data)[i];
-    case IR_BOOL:
-        return ((const unsigned char *)value->data)[i];
-    default:
-        return to_int(onnx_const_real(value, i));
-    }
+    return ir_element_int(value->dtype, value->data, i);
 }

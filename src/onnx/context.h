@@ -10,7 +10,9 @@
 typedef struct onnx_value {
     const char *name;
     int32_t tensor; /* of the graph being built; -1: not (yet) there */
+    int32_t wide;   /* the same cast up, or 0: not (yet) there */
     bool is_known;  /* `known` holds and the value is no parameter */
+    bool is_given;  /* a tensor of the graph whose value `known` holds too */
     bool is_weight; /* `known` holds a float initializer: becomes a parameter
                        when an operator reads it as a tensor */
     onnx_const known;
@@ -41,6 +43,9 @@ typedef struct onnx_ctx {
     const onnx_node *node; /* being imported */
     int32_t at;            /* its number */
     int32_t arg;           /* of its row in import.def */
+    bool widens;           /* its inputs of a type that does not compute are */
+    ir_dtype narrow;       /* cast up, outputs cast back to this one */
+    bool halves;           /* 16-bit floats were taken for f32 */
 } onnx_ctx;
 
 /* A list of integers from an attribute or a known input. */
@@ -53,6 +58,10 @@ fs_status onnx_fail(onnx_ctx *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void onnx_note(onnx_ctx *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* The type that a stored one has in the graph: training computes in f32 what
+ * was exported in 16 bits (a note says so). */
+ir_dtype onnx_dtype_here(onnx_ctx *c, ir_dtype dtype);
 
 /* Inputs of the node at hand, by position. */
 bool onnx_has(const onnx_ctx *c, int32_t i);
@@ -97,6 +106,5 @@ fs_status onnx_const_new(onnx_ctx *c, ir_dtype dtype, const ir_shape *shape,
 int64_t onnx_const_count(const onnx_const *value);
 int64_t onnx_const_int(const onnx_const *value, int64_t i);
 double onnx_const_real(const onnx_const *value, int64_t i);
-bool onnx_is_float(ir_dtype dtype);
 
 #endif

@@ -24,7 +24,7 @@ static fs_status output_tensor(onnx_ctx *c, int32_t i, int32_t *out)
 
 static bool is_loss(const ir_graph *g, int32_t tensor)
 {
-    return onnx_is_float(g->tensors.at[tensor].dtype) &&
+    return ir_dtype_is_float(g->tensors.at[tensor].dtype) &&
            g->tensors.at[tensor].shape.rank == 0;
 }
 
@@ -77,7 +77,8 @@ static fs_status find_loss(onnx_ctx *c)
         FS_TRY(output_tensor(c, i, &tensor));
         if (is_loss(c->graph, tensor) && c->graph->loss < 0)
             c->graph->loss = tensor;
-        else if (first < 0 && onnx_is_float(c->graph->tensors.at[tensor].dtype))
+        else if (first < 0 &&
+                 ir_dtype_is_float(c->graph->tensors.at[tensor].dtype))
             first = tensor;
     }
     if (c->graph->loss >= 0) {
@@ -97,18 +98,45 @@ static fs_status find_loss(onnx_ctx *c)
     return c->options->loss ? append_loss(c, first) : FS_OK;
 }
 
+/* Also where nothing is left to compute. */
+static fs_status mark_known(onnx_ctx *c)
+{
+    ir_graph *g = c->graph;
+    for (int32_t i = 0; i < c->model->proto.outputs.n; i++) {
+        const char *name = c->model->proto.outputs.at[i].name;
+        int32_t id = fs_map_get(&c->index, name), tensor;
+        onnx_value *value = id < 0 ? NULL : &c->values.at[id];
+        if (value && value->is_known && value->tensor < 0)
+            value->tensor = ir_constant(g, name, value->known.dtype,
+                                        value->known.shape, value->known.data);
+        FS_TRY(output_tensor(c, i, &tensor));
+        ir_mark_output(g, tensor);
+    }
+    return FS_OK;
+}
+
+static fs_status mark_all(onnx_ctx *c)
+{
+    for (int32_t i = 0; i < c->model->proto.outputs.n; i++) {
+        int32_t tensor;
+        FS_TRY(output_tensor(c, i, &tensor));
+        ir_mark_output(c->graph, tensor);
+    }
+    return FS_OK;
+}
+
 fs_status onnx_finish(onnx_ctx *c)
 {
     ir_graph *g = c->graph;
     if (c->model->proto.outputs.n == 0)
         return onnx_fail(c, "the graph has no outputs");
-    FS_TRY(find_loss(c));
-    for (int32_t i = 0; g->loss < 0 && i < c->model->proto.outputs.n; i++) {
-        int32_t tensor;
-        FS_TRY(output_tensor(c, i, &tensor));
-        ir_mark_output(g, tensor);
-    }
-    if (g->loss < 0)
+    if (c->options->infer)
+        FS_TRY(mark_known(c));
+    else
+        FS_TRY(find_loss(c));
+    if (!c->options->infer && g->loss < 0)
+        FS_TRY(mark_all(c));
+    if (!c->options->infer && g->loss < 0)
         onnx_note(c, "the graph has no loss; --loss appends one");
     if (g->err.status != FS_OK)
         return onnx_fail(c, "%s", g->err.text);

@@ -4,6 +4,8 @@
 #include "onnx/operators.h"
 #include "onnx/shapes.h"
 
+#include "ir/element.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -53,33 +55,15 @@ static void step(walk *w, int32_t n, const view *views, int64_t *offset)
     }
 }
 
-static void put_int(ir_dtype dtype, void *data, int64_t i, int64_t value)
-{
-    if (dtype == IR_I64)
-        ((int64_t *)data)[i] = value;
-    else if (dtype == IR_I32)
-        ((int32_t *)data)[i] = (int32_t)value;
-    else
-        ((unsigned char *)data)[i] = value != 0;
-}
-
-static void put_real(ir_dtype dtype, void *data, int64_t i, double value)
-{
-    if (dtype == IR_F32)
-        ((float *)data)[i] = (float)value;
-    else
-        ((double *)data)[i] = value;
-}
-
 static void put_from(ir_dtype dtype, void *data, int64_t i,
                      const onnx_const *from, int64_t k)
 {
-    if (onnx_is_float(dtype))
-        put_real(dtype, data, i, onnx_const_real(from, k));
-    else if (dtype == IR_BOOL && onnx_is_float(from->dtype))
-        put_int(dtype, data, i, onnx_const_real(from, k) != 0);
+    if (ir_dtype_is_float(dtype))
+        ir_element_set_real(dtype, data, i, onnx_const_real(from, k));
+    else if (dtype == IR_BOOL && ir_dtype_is_float(from->dtype))
+        ir_element_set_int(dtype, data, i, onnx_const_real(from, k) != 0);
     else
-        put_int(dtype, data, i, onnx_const_int(from, k));
+        ir_element_set_int(dtype, data, i, onnx_const_int(from, k));
 }
 
 static fs_status known_input(onnx_ctx *c, int32_t i, const onnx_const **out)
@@ -124,9 +108,11 @@ static fs_status set_list(onnx_ctx *c, ir_dtype dtype, int32_t rank, int64_t n,
     FS_TRY(onnx_const_new(c, dtype, &shape, &data));
     for (int64_t i = 0; i < n; i++) {
         if (dtype == IR_I64)
-            put_int(dtype, data, i, rank ? attr->ints.at[i] : attr->i);
+            ir_element_set_int(dtype, data, i,
+                               rank ? attr->ints.at[i] : attr->i);
         else
-            put_real(dtype, data, i, rank ? attr->floats.at[i] : attr->f);
+            ir_element_set_real(dtype, data, i,
+                                rank ? attr->floats.at[i] : attr->f);
     }
     onnx_const out = {dtype, shape, data};
     return onnx_set_known(c, 0, &out);
@@ -239,11 +225,11 @@ fs_status onnx_fold_range(onnx_ctx *c)
     ir_shape shape = ir_shape_make(1, &n);
     FS_TRY(onnx_const_new(c, in[0]->dtype, &shape, &data));
     for (int64_t i = 0; i < n; i++) {
-        if (onnx_is_float(in[0]->dtype))
-            put_real(in[0]->dtype, data, i, x[0] + (double)i * x[2]);
+        if (ir_dtype_is_float(in[0]->dtype))
+            ir_element_set_real(in[0]->dtype, data, i, x[0] + (double)i * x[2]);
         else
-            put_int(in[0]->dtype, data, i,
-                    (int64_t)clamp_real(x[0] + (double)i * x[2]));
+            ir_element_set_int(in[0]->dtype, data, i,
+                               (int64_t)clamp_real(x[0] + (double)i * x[2]));
     }
     onnx_const out = {in[0]->dtype, shape, data};
     return onnx_set_known(c, 0, &out);
@@ -370,7 +356,8 @@ fs_status onnx_fold_binary(onnx_ctx *c)
         return onnx_fail(c, "more than two inputs");
     ir_shape shape;
     FS_TRY(join_shapes(c, &in[0]->shape, &in[1]->shape, &shape));
-    bool real = onnx_is_float(in[0]->dtype) || onnx_is_float(in[1]->dtype);
+    bool real =
+        ir_dtype_is_float(in[0]->dtype) || ir_dtype_is_float(in[1]->dtype);
     ir_dtype dtype = c->arg >= ONNX_EQUAL ? IR_BOOL : in[0]->dtype;
     void *data;
     FS_TRY(onnx_const_new(c, dtype, &shape, &data));
@@ -387,10 +374,10 @@ fs_status onnx_fold_binary(onnx_ctx *c)
         else
             FS_TRY(int_binary(c, onnx_const_int(in[0], at[0]),
                               onnx_const_int(in[1], at[1]), &value));
-        if (onnx_is_float(dtype))
-            put_real(dtype, data, i, y);
+        if (ir_dtype_is_float(dtype))
+            ir_element_set_real(dtype, data, i, y);
         else
-            put_int(dtype, data, i, real ? y != 0 : value);
+            ir_element_set_int(dtype, data, i, real ? y != 0 : value);
         step(&w, 2, views, at);
     }
     return onnx_set_known(c, 0, &out);
@@ -427,17 +414,17 @@ fs_status onnx_fold_unary(onnx_ctx *c)
     onnx_const out = {in->dtype, in->shape, data};
     int64_t n = onnx_const_count(in);
     for (int64_t i = 0; i < n; i++) {
-        if (onnx_is_float(in->dtype)) {
-            put_real(in->dtype, data, i,
-                     real_unary(c->arg, onnx_const_real(in, i)));
+        if (ir_dtype_is_float(in->dtype)) {
+            ir_element_set_real(in->dtype, data, i,
+                                real_unary(c->arg, onnx_const_real(in, i)));
             continue;
         }
         int64_t x = onnx_const_int(in, i);
         int64_t minus = (int64_t)(0 - (uint64_t)x);
-        put_int(in->dtype, data, i,
-                c->arg == ONNX_NEG   ? minus
-                : c->arg == ONNX_ABS ? (x < 0 ? minus : x)
-                                     : x == 0);
+        ir_element_set_int(in->dtype, data, i,
+                           c->arg == ONNX_NEG   ? minus
+                           : c->arg == ONNX_ABS ? (x < 0 ? minus : x)
+                                                : x == 0);
     }
     return onnx_set_known(c, 0, &out);
 }
@@ -709,10 +696,11 @@ fs_status onnx_fold_reduce(onnx_ctx *c)
     }
     double divisor = c->arg == ONNX_MEAN && n_out ? (double)(n / n_out) : 1;
     for (int64_t i = 0; i < n_out; i++) {
-        if (onnx_is_float(in->dtype))
-            put_real(in->dtype, data, i, sum[i] / divisor);
+        if (ir_dtype_is_float(in->dtype))
+            ir_element_set_real(in->dtype, data, i, sum[i] / divisor);
         else
-            put_int(in->dtype, data, i, (int64_t)clamp_real(sum[i] / divisor));
+            ir_element_set_int(in->dtype, data, i,
+                               (int64_t)clamp_real(sum[i] / divisor));
     }
     return onnx_set_known(c, 0, &out);
 }

@@ -11,9 +11,11 @@
 
 enum { OLDEST_OPSET = 7, NEWEST_OPSET = 23 };
 
+enum { ANY, WIDE };
 static const onnx_row rows[] = {
-#define ONNX_OP(type, import, fold, import_arg, fold_arg)                      \
-    {#type, onnx_import_##import, onnx_fold_##fold, import_arg, fold_arg},
+#define ONNX_OP(type, types, import, fold, import_arg, fold_arg)               \
+    {#type,      types == WIDE, onnx_import_##import, onnx_fold_##fold,        \
+     import_arg, fold_arg},
 #include "onnx/import.def"
 #undef ONNX_OP
 };
@@ -122,6 +124,21 @@ static void keep_name(onnx_ctx *c, int32_t first)
                           : g->scope);
 }
 
+/* The first input's type that no kernel computes in. */
+static bool find_narrow(onnx_ctx *c, ir_dtype *out)
+{
+    c->widens = false;
+    for (int32_t i = 0; i < c->node->in.n; i++) {
+        int32_t id = fs_map_get(&c->index, c->node->in.at[i]);
+        if (!onnx_has(c, i) || id < 0 || c->values.at[id].refused)
+            continue;
+        *out = onnx_dtype_of(c, i);
+        if (!ir_dtype_computes(*out))
+            return true;
+    }
+    return false;
+}
+
 static fs_status call_handler(onnx_ctx *c)
 {
     const onnx_row *row;
@@ -130,6 +147,7 @@ static fs_status call_handler(onnx_ctx *c)
                  (row->import == onnx_import_none || all_known(c));
     int32_t first = c->graph->nodes.n;
     c->arg = folds ? row->fold_arg : row->arg;
+    c->widens = !folds && row->widens && find_narrow(c, &c->narrow);
     fs_status status = folds ? row->fold(c) : row->import(c);
     if (c->graph->err.status != FS_OK)
         return onnx_fail(c, "%s", c->graph->err.text);

@@ -5,6 +5,14 @@
 
 #include "ir/build.h"
 
+/* A tensor of known values; dimensions of length 0 are legal. Bytes of bools
+ * are 0 or 1. Data is aligned for its dtype. */
+typedef struct onnx_const {
+    ir_dtype dtype;
+    ir_shape shape;
+    const void *data;
+} onnx_const;
+
 typedef struct onnx_options {
     int64_t batch; /* samples per micro-batch; 0: unbound batch axes are
                       bound to 1 (said in `notes`), fixed ones kept */
@@ -16,6 +24,12 @@ typedef struct onnx_options {
                            parameters though they have no initializer */
     uint64_t seed;
     bool no_rewrite; /* keep the graph as exported: no ir_rewrite */
+    bool infer;      /* forward only: every output is marked, no loss is looked
+                        for, nothing is a parameter for its name */
+    int32_t n_given; /* values of the first inputs by position: their shapes
+                        are these, and operators that want a value at import
+                        see it */
+    const onnx_const *given;
 } onnx_options;
 
 typedef struct onnx_model onnx_model; /* owns the mapping; keep it as long as
@@ -25,14 +39,6 @@ fs_status onnx_import(const char *path, const onnx_options *options,
                       fs_err *err, onnx_model **model, ir_graph **graph,
                       fs_text *notes);
 void onnx_model_close(onnx_model *model);
-
-/* A tensor of known values; dimensions of length 0 are legal. Bytes of bools
- * are 0 or 1. Data is aligned for its dtype. */
-typedef struct onnx_const {
-    ir_dtype dtype;
-    ir_shape shape;
-    const void *data;
-} onnx_const;
 
 /* Reads a TensorProto file (.pb): test data and gradients. Data lives in the
  * arena. */

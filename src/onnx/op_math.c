@@ -45,7 +45,7 @@ static bool is_number(onnx_ctx *c, int32_t i, int32_t other, double *out)
     ir_shape shape;
     if (onnx_shape(c, other, &shape) != FS_OK ||
         value->known.shape.rank > shape.rank ||
-        !onnx_is_float(onnx_dtype_of(c, other)))
+        !ir_dtype_is_float(onnx_dtype_of(c, other)))
         return false;
     *out = onnx_const_real(&value->known, 0);
     return true;
@@ -102,6 +102,7 @@ fs_status onnx_import_cast(onnx_ctx *c)
     ir_dtype dtype;
     FS_TRY(onnx_dtype_parse(onnx_attr_int(c, "to", 0), "the cast's target",
                             c->err, &dtype));
+    dtype = onnx_dtype_here(c, dtype);
     if (onnx_dtype_of(c, 0) == dtype)
         return onnx_alias(c, 0, 0);
     return onnx_set(c, 0, ir_cast(c->graph, onnx_in(c, 0), dtype));

@@ -40,12 +40,13 @@ enum { ONNX_SUM, ONNX_MEAN, ONNX_PROD, ONNX_REDUCE_MIN, ONNX_REDUCE_MAX };
 typedef fs_status onnx_handler(onnx_ctx *c);
 typedef struct onnx_row {
     const char *op;
+    bool widens;
     onnx_handler *import, *fold;
     int32_t arg, fold_arg;
 } onnx_row;
 const onnx_row *onnx_find_row(const char *op);
 
-#define ONNX_OP(type, import, fold, ...)                                       \
+#define ONNX_OP(type, types, import, fold, ...)                                \
     onnx_handler onnx_import_##import, onnx_fold_##fold;
 #include "onnx/import.def"
 #undef ONNX_OP

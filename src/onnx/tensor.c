@@ -11,40 +11,31 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "raw_data is little endian and used in place");
 
-static const char *const dtype_names[] = {
-    "UNDEFINED", "FLOAT",  "UINT8",     "INT8",       "UINT16",  "INT16",
-    "INT32",     "INT64",  "STRING",    "BOOL",       "FLOAT16", "DOUBLE",
-    "UINT32",    "UINT64", "COMPLEX64", "COMPLEX128", "BFLOAT16"};
+/* By ONNX's number; -1: not supported. */
+static const struct {
+    const char *name;
+    int dtype;
+} dtypes[] = {{"UNDEFINED", -1},  {"FLOAT", IR_F32},    {"UINT8", IR_U8},
+              {"INT8", IR_I8},    {"UINT16", IR_U16},   {"INT16", IR_I16},
+              {"INT32", IR_I32},  {"INT64", IR_I64},    {"STRING", -1},
+              {"BOOL", IR_BOOL},  {"FLOAT16", IR_F16},  {"DOUBLE", IR_F64},
+              {"UINT32", IR_U32}, {"UINT64", IR_U64},   {"COMPLEX64", -1},
+              {"COMPLEX128", -1}, {"BFLOAT16", IR_BF16}};
 
-fs_status onnx_dtype_parse(int64_t dtype, const char *what, fs_err *err,
+fs_status onnx_dtype_parse(int64_t number, const char *what, fs_err *err,
                            ir_dtype *out)
 {
-    switch (dtype) {
-    case ONNX_FLOAT:
-        *out = IR_F32;
+    bool named =
+        number >= 0 && number < (int64_t)(sizeof dtypes / sizeof *dtypes);
+    if (named && dtypes[number].dtype >= 0) {
+        *out = (ir_dtype)dtypes[number].dtype;
         return FS_OK;
-    case ONNX_DOUBLE:
-        *out = IR_F64;
-        return FS_OK;
-    case ONNX_INT32:
-        *out = IR_I32;
-        return FS_OK;
-    case ONNX_INT64:
-        *out = IR_I64;
-        return FS_OK;
-    case ONNX_BOOL:
-        *out = IR_BOOL;
-        return FS_OK;
-    default:
-        break;
     }
-    int64_t known = sizeof dtype_names / sizeof *dtype_names;
     return fs_fail(err, FS_INVALID,
                    "%s has element type %lld (%s), which is "
                    "not supported",
-                   what, (long long)dtype,
-                   dtype >= 0 && dtype < known ? dtype_names[dtype]
-                                               : "unknown");
+                   what, (long long)number,
+                   named ? dtypes[number].name : "unknown");
 }
 
 fs_status onnx_shape_size(const ir_shape *shape, ir_dtype dtype,
@@ -149,11 +140,24 @@ static fs_status load_external(const payload *p, const void **out)
     return FS_OK;
 }
 
-/* Field number, and bytes per element when packed (0: varints). */
+/* Field number, and bytes per element when packed (0: varints). Narrow types
+ * stand in int32_data, unsigned ones beyond 31 bits in uint64_data. */
 static uint32_t typed_field(ir_dtype dtype, size_t *width)
 {
     *width = dtype == IR_F32 ? 4 : dtype == IR_F64 ? 8 : 0;
-    return dtype == IR_F32 ? 4 : dtype == IR_F64 ? 10 : dtype == IR_I64 ? 7 : 5;
+    switch (dtype) {
+    case IR_F32:
+        return 4;
+    case IR_F64:
+        return 10;
+    case IR_I64:
+        return 7;
+    case IR_U32:
+    case IR_U64:
+        return 11;
+    default:
+        return 5;
+    }
 }
 
 static int64_t count_in_field(const fs_wire_field *f, size_t width)

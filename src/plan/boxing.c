@@ -120,8 +120,9 @@ bool plan_box_step_make(const ir_tensor *tensor, const ir_mesh *mesh,
     row = find_row(from->at[axis], to->at[axis]);
     if (row == NULL)
         return false;
-    /* Zeros are the identity of a sum of numbers, not of flags. */
-    if (row->to == CLASS_P && tensor->dtype == IR_BOOL)
+    /* Sums are of types that compute: not of flags, nor of narrow numbers. */
+    if (row->to == CLASS_P &&
+        (tensor->dtype == IR_BOOL || !ir_dtype_computes(tensor->dtype)))
         return false;
     if (later_axis_cuts(from, mesh->n, axis, from->at[axis]) ||
         later_axis_cuts(to, mesh->n, axis, to->at[axis]) ||

@@ -1,0 +1,46 @@
+/* Cases that the conformance command runs: of training (model.onnx,
+ * test_data_set_0, grad/, train.json) and of the ONNX backend tests
+ * (model.onnx, test_data_set_*). Internal to cli/. */
+#ifndef FS_CLI_CONFORMANCE_H
+#define FS_CLI_CONFORMANCE_H
+
+#include "cli/cli.h"
+
+#include "exec/exec.h"
+#include "onnx/import.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct conformance_case {
+    cli *c;
+    const char *dir;
+    exec_world *world;
+    hw_cluster *cluster; /* of one device */
+    fs_arena *arena;
+    double worst_loss, worst_gradient, worst_curve; /* relative; NAN: none */
+    int32_t gradients;
+    double worst_output; /* largest |a - b| / (atol + rtol |b|); NAN: none */
+    bool refused;  /* for what is not supported, whose reason is the error's */
+    char why[512]; /* first failure, "" when all passed */
+} conformance_case;
+
+/* Notes the first failure. */
+void conformance_failed(conformance_case *t, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Does the importer say no to what the model asks for, and name it? A file
+ * that it could not read is a case that failed. */
+bool conformance_is_unsupported(const char *path, bool readable,
+                                const char *why);
+bool conformance_has(const conformance_case *t, const char *name);
+/* A plan of one rank: nothing split, nothing boxed. */
+fs_status conformance_plan(conformance_case *t, const ir_graph *graph,
+                           plan **out);
+
+/* What differs from the record is noted in t->why; errors are for cases that
+ * could not be run. */
+fs_status conformance_train(conformance_case *t);
+fs_status conformance_infer(conformance_case *t);
+
+#endif

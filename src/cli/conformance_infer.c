@@ -1,0 +1,204 @@
+/* A case of the ONNX backend tests: for each test_data_set_N the inputs are
+ * fed by position, the graph runs forward on one rank, and every output is
+ * compared as the ONNX runner does. */
+#include "config.h"
+#include "cli/conformance.h"
+
+#include "ir/element.h"
+
+/* The runner's own (onnx/backend/test/runner). */
+static const double RELATIVE = 1e-3, ABSOLUTE = 1e-7;
+
+enum { MAX_VALUES = 64 };
+
+typedef struct data_set {
+    const char *dir;
+    int32_t n_in, n_out;
+    onnx_const in[MAX_VALUES], out[MAX_VALUES];
+} data_set;
+
+static const char *file_of(const conformance_case *t, const data_set *set,
+                           const char *kind, int32_t i)
+{
+    return fs_printf(t->arena, "%s/%s_%d.pb", set->dir, kind, i);
+}
+
+static fs_status read_values(conformance_case *t, const data_set *set,
+                             const char *kind, int32_t *n, onnx_const *out)
+{
+    for (*n = 0; *n < MAX_VALUES; (*n)++) {
+        const char *path = file_of(t, set, kind, *n);
+        if (access(path, F_OK) != 0)
+            return FS_OK;
+        FS_TRY(onnx_read_tensor(path, t->arena, &t->c->err, &out[*n]));
+    }
+    return fs_fail(&t->c->err, FS_INVALID, "%s: more than %d files of %ss",
+                   set->dir, MAX_VALUES, kind);
+}
+
+/* ---- running ---- */
+
+static fs_status feed(conformance_case *t, const ir_graph *graph,
+                      const data_set *set, exec_data *data)
+{
+    const char *names[MAX_VALUES];
+    const void *values[MAX_VALUES];
+    int32_t n = 0;
+    for (int32_t i = 0, k = 0; i < graph->nodes.n && n < MAX_VALUES; i++) {
+        const ir_node *node = &graph->nodes.at[i];
+        if (node->op != IR_OP_input)
+            continue;
+        while (k < set->n_in && ir_shape_count(&set->in[k].shape) == 0)
+            k++; /* known at import */
+        names[n] = graph->tensors.at[node->out[0]].name;
+        values[n++] = k < set->n_in ? set->in[k++].data : NULL;
+    }
+    return exec_data_fixed(n, names, values, graph, t->arena, &t->c->err, data);
+}
+
+static int32_t list_outputs(const ir_graph *graph, int32_t *out)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < graph->nodes.n && n < MAX_VALUES; i++)
+        if (graph->nodes.at[i].op == IR_OP_output)
+            out[n++] = graph->nodes.at[i].in[0];
+    return n;
+}
+
+static fs_status run_graph(conformance_case *t, const ir_graph *graph,
+                           const data_set *set, int32_t n,
+                           const int32_t *outputs, void **values)
+{
+    plan *p;
+    exec_data data;
+    exec_result result;
+    FS_TRY(feed(t, graph, set, &data));
+    FS_TRY(conformance_plan(t, graph, &p));
+    exec_options options = {
+        .steps = 1,
+        .kernels = t->c->args.kernels ? t->c->args.kernels : "auto",
+        .lr = NAN,
+        .weight_decay = NAN,
+        .keep_process = true,
+        .n_fetch = n,
+        .fetch = outputs,
+        .fetched = values,
+    };
+    fs_status status = exec_run(t->world, graph, t->cluster, p, &data, &options,
+                                t->arena, &t->c->err, &result);
+    if (data.close)
+        data.close(data.ctx);
+    return status;
+}
+
+/* ---- comparing ---- */
+
+/* (Files of the ONNX tests hold bfloat16 as the bits of uint16.)
+ * |got - wanted| as a part of what is allowed; equal infinities and NaN for
+ * NaN are no difference. */
+static double off_by(double got, double wanted)
+{
+    if (got == wanted || (isnan(got) && isnan(wanted)))
+        return 0;
+    double off = fabs(got - wanted) / (ABSOLUTE + RELATIVE * fabs(wanted));
+    return isnan(off) ? INFINITY : off;
+}
+
+static void compare(conformance_case *t, int32_t i, const ir_tensor *x,
+                    const void *got, const onnx_const *wanted)
+{
+    char a[160], b[160];
+    bool bits = x->dtype == IR_BF16 && wanted->dtype == IR_U16;
+    if ((x->dtype != wanted->dtype && !bits) ||
+        !ir_shape_equal(&x->shape, &wanted->shape)) {
+        conformance_failed(t, "output %d is %s %s, recorded %s %s", i,
+                           ir_dtype_name(x->dtype), ir_shape_text(a, &x->shape),
+                           ir_dtype_name(wanted->dtype),
+                           ir_shape_text(b, &wanted->shape));
+        return;
+    }
+    for (int64_t k = 0; k < ir_shape_count(&x->shape); k++) {
+        double mine = ir_element_real(x->dtype, got, k);
+        double theirs = ir_element_real(x->dtype, wanted->data, k);
+        double off = off_by(mine, theirs);
+        if (!(off <= t->worst_output))
+            t->worst_output = off;
+        if (off > 1) {
+            conformance_failed(t,
+                               "output %d: element %lld is %.9g, "
+                               "recorded %.9g",
+                               i, (long long)k, mine, theirs);
+            return;
+        }
+    }
+}
+
+/* ---- a case ---- */
+
+static fs_status import(conformance_case *t, const data_set *set,
+                        onnx_model **model, ir_graph **graph)
+{
+    const char *path = fs_printf(t->arena, "%s/model.onnx", t->dir);
+    onnx_options options = {.infer = true,
+                            .n_given = set->n_in,
+                            .given = set->in,
+                            .no_rewrite = t->c->args.no_rewrite};
+    uint64_t digest;
+    fs_err *err = &t->c->err;
+    bool readable = onnx_digest(path, err, &digest) == FS_OK;
+    if (!readable)
+        return err->status;
+    fs_status status = onnx_import(path, &options, err, model, graph, NULL);
+    if (status == FS_INVALID)
+        t->refused = conformance_is_unsupported(path, readable, err->text);
+    return status;
+}
+
+static fs_status run_imported(conformance_case *t, const data_set *set,
+                              const ir_graph *graph)
+{
+    int32_t outputs[MAX_VALUES];
+    void *values[MAX_VALUES];
+    int32_t n = list_outputs(graph, outputs);
+    FS_TRY(run_graph(t, graph, set, n, outputs, values));
+    if (n < set->n_out)
+        conformance_failed(t, "%d outputs, %d recorded", n, set->n_out);
+    for (int32_t i = 0; i < n && i < set->n_out; i++)
+        compare(t, i, &graph->tensors.at[outputs[i]], values[i], &set->out[i]);
+    return FS_OK;
+}
+
+/* Files that are no tensors (sequences, optionals) are no fault of the case
+ * when its model is refused for them. */
+static fs_status run_set(conformance_case *t, data_set *set)
+{
+    onnx_model *model;
+    ir_graph *graph;
+    fs_status readable = read_values(t, set, "input", &set->n_in, set->in);
+    if (readable == FS_OK)
+        readable = read_values(t, set, "output", &set->n_out, set->out);
+    fs_err unread = t->c->err;
+    t->c->err = (fs_err){0};
+    FS_TRY(import(t, set, &model, &graph));
+    fs_status status = readable;
+    if (readable == FS_OK)
+        status = run_imported(t, set, graph);
+    else
+        t->c->err = unread;
+    ir_graph_destroy(graph);
+    onnx_model_close(model);
+    return status;
+}
+
+fs_status conformance_infer(conformance_case *t)
+{
+    for (int32_t k = 0;; k++) {
+        data_set set = {
+            .dir = fs_printf(t->arena, "%s/test_data_set_%d", t->dir, k)};
+        if (access(set.dir, F_OK) != 0)
+            return k ? FS_OK
+                     : fs_fail(&t->c->err, FS_INVALID, "%s: no test_data_set_0",
+                               t->dir);
+        FS_TRY(run_set(t, &set));
+    }
+}

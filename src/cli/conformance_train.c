@@ -1,0 +1,275 @@
+/* A training case on one rank: loss, every gradient and the optimizers' curves
+ * against what is recorded beside the model. */
+#include "config.h"
+#include "cli/conformance.h"
+
+#include "ir/train.h"
+
+/* PyTorch's settings behind the curves of train.json. */
+typedef struct setting {
+    const char *key, *optimizer;
+    double lr, weight_decay;
+} setting;
+static const setting settings[] = {{"sgd", "sgd", 0.1, 0},
+                                   {"momentum", "momentum", 0.05, 1e-4},
+                                   {"adam", "adam", 1e-2, 0},
+                                   {"adamw", "adamw", 1e-2, 0.1}};
+
+static const double LOSS_RELATIVE = 1e-4, GRADIENT_OF_NORM = 1e-4,
+                    GRADIENT_OF_LARGEST = 1e-6, CURVE_RELATIVE = 1e-3;
+
+enum { MAX_INPUTS = 8 };
+
+typedef struct case_inputs {
+    int32_t n;
+    const char *names[MAX_INPUTS];
+    const void *data[MAX_INPUTS];
+} case_inputs;
+
+static fs_status read_inputs(conformance_case *t, const ir_graph *graph,
+                             fs_err *err, case_inputs *in)
+{
+    for (int32_t i = 0; i < graph->tensors.n; i++) {
+        const ir_tensor *x = &graph->tensors.at[i];
+        if (x->role != IR_INPUT)
+            continue;
+        onnx_const read;
+        if (in->n == MAX_INPUTS)
+            return fs_fail(err, FS_INVALID, "%s: more than %d inputs", t->dir,
+                           MAX_INPUTS);
+        FS_TRY(onnx_read_tensor(fs_printf(t->arena,
+                                          "%s/test_data_set_0/input_%d.pb",
+                                          t->dir, in->n),
+                                t->arena, err, &read));
+        if (read.dtype != x->dtype || !ir_shape_equal(&read.shape, &x->shape))
+            return fs_fail(err, FS_INVALID,
+                           "%s: input_%d.pb does not fit "
+                           "input %s",
+                           t->dir, in->n, x->name);
+        in->data[in->n] = read.data;
+        in->names[in->n++] = x->name;
+    }
+    return FS_OK;
+}
+
+typedef struct curve {
+    double losses[64];
+    int32_t n_gradients;
+    int32_t *gradients; /* tensors */
+    void **fetched;
+} curve;
+
+static void list_gradients(conformance_case *t, const ir_graph *graph,
+                           curve *out)
+{
+    out->gradients = fs_new(t->arena, int32_t, graph->tensors.n);
+    for (int32_t i = 0; i < graph->tensors.n; i++) {
+        const ir_tensor *x = &graph->tensors.at[i];
+        if (x->role != IR_PARAM)
+            continue;
+        int32_t g =
+            ir_graph_find(graph, fs_printf(t->arena, "%s.grad", x->name));
+        if (g >= 0)
+            out->gradients[out->n_gradients++] = g;
+    }
+    out->fetched = fs_new(t->arena, void *, out->n_gradients);
+}
+
+static fs_status run_graph(conformance_case *t, const ir_graph *graph,
+                           int64_t steps, bool gradients, fs_err *err,
+                           curve *out)
+{
+    case_inputs in = {0};
+    exec_data data;
+    plan *p;
+    FS_TRY(read_inputs(t, graph, err, &in));
+    FS_TRY(conformance_plan(t, graph, &p));
+    FS_TRY(
+        exec_data_fixed(in.n, in.names, in.data, graph, t->arena, err, &data));
+    if (gradients)
+        list_gradients(t, graph, out);
+    exec_options options = {
+        .steps = steps,
+        .kernels = t->c->args.kernels ? t->c->args.kernels : "auto",
+        .lr = NAN,
+        .weight_decay = NAN,
+        .n_fetch = out->n_gradients,
+        .fetch = out->gradients,
+        .fetched = out->fetched,
+    };
+    exec_result result;
+    FS_TRY(exec_run(t->world, graph, t->cluster, p, &data, &options, t->arena,
+                    err, &result));
+    memcpy(out->losses, result.losses, (size_t)steps * sizeof(double));
+    if (data.close)
+        data.close(data.ctx);
+    return FS_OK;
+}
+
+static plan_origin case_origin(conformance_case *t, const setting *s)
+{
+    cli plain = *t->c;
+    plan_origin o =
+        cli_origin(&plain, fs_printf(t->arena, "%s/model.onnx", t->dir), "");
+    o.optimizer = s->optimizer;
+    o.lr = s->lr;
+    o.weight_decay = s->weight_decay;
+    return o;
+}
+
+static fs_status open_model(conformance_case *t, const plan_origin *origin,
+                            cli_model *model)
+{
+    uint64_t digest;
+    fs_err *err = &t->c->err;
+    fs_status status = onnx_digest(origin->model, err, &digest);
+    bool readable = status == FS_OK;
+    if (readable)
+        status = cli_model_open(t->c, origin, 0, model);
+    if (status == FS_INVALID)
+        t->refused =
+            conformance_is_unsupported(origin->model, readable, err->text);
+    return status;
+}
+
+/* Opens the model, adds the setting's training graph, runs it. */
+static fs_status run_setting(conformance_case *t, const setting *s,
+                             int64_t steps, bool gradients, cli_model *model,
+                             curve *out)
+{
+    plan_origin origin = case_origin(t, s);
+    FS_TRY(open_model(t, &origin, model));
+    if (model->graph->loss < 0)
+        return fs_fail(&t->c->err, FS_INVALID, "%s has no loss", origin.model);
+    FS_TRY(cli_model_gradients(t->c, model));
+    return run_graph(t, model->graph, steps, gradients, &t->c->err, out);
+}
+
+static double relative(double got, double wanted)
+{
+    return fabs(got - wanted) / fmax(fabs(wanted), 1e-12);
+}
+
+static fs_status check_loss(conformance_case *t, double got)
+{
+    onnx_const loss;
+    FS_TRY(onnx_read_tensor(
+        fs_printf(t->arena, "%s/test_data_set_0/output_0.pb", t->dir), t->arena,
+        &t->c->err, &loss));
+    if (loss.dtype != IR_F32 || ir_shape_count(&loss.shape) != 1)
+        return fs_fail(&t->c->err, FS_INVALID,
+                       "%s: output_0.pb is no float "
+                       "scalar",
+                       t->dir);
+    double wanted = *(const float *)loss.data;
+    t->worst_loss = relative(got, wanted);
+    if (!(t->worst_loss <= LOSS_RELATIVE))
+        conformance_failed(t, "loss %.7g, recorded %.7g", got, wanted);
+    return FS_OK;
+}
+
+static void compare_gradient(conformance_case *t, const char *name,
+                             const float *got, const float *wanted, int64_t n)
+{
+    double norm = 0, off = 0, largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double d = (double)got[i] - wanted[i];
+        norm += (double)wanted[i] * wanted[i];
+        off += d * d;
+        largest = fmax(largest, fabs(wanted[i]));
+    }
+    norm = sqrt(norm);
+    off = sqrt(off);
+    t->gradients++;
+    t->worst_gradient = fmax(t->worst_gradient, off / fmax(norm, 1e-12));
+    if (!(off <= GRADIENT_OF_NORM * norm + GRADIENT_OF_LARGEST * largest))
+        conformance_failed(t, "gradient of %s is off by %.3g of its norm %.3g",
+                           name, off, norm);
+}
+
+static fs_status check_gradients(conformance_case *t, const ir_graph *graph,
+                                 const curve *run)
+{
+    for (int32_t i = 0; i < run->n_gradients; i++) {
+        const ir_tensor *x = &graph->tensors.at[run->gradients[i]];
+        char *param = fs_strndup(t->arena, x->name, strlen(x->name) - 5);
+        onnx_const wanted;
+        FS_TRY(onnx_read_tensor(
+            fs_printf(t->arena, "%s/grad/%s.pb", t->dir, param), t->arena,
+            &t->c->err, &wanted));
+        if (wanted.dtype != IR_F32 || !ir_shape_equal(&wanted.shape, &x->shape))
+            conformance_failed(t, "gradient of %s has another shape", param);
+        else
+            compare_gradient(t, param, run->fetched[i], wanted.data,
+                             ir_shape_count(&wanted.shape));
+    }
+    return FS_OK;
+}
+
+static void compare_curve(conformance_case *t, const setting *s,
+                          const json_t *list, const double *losses)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        double wanted = json_number_value(json_array_get(list, i));
+        double off = relative(losses[i], wanted);
+        t->worst_curve = fmax(t->worst_curve, off);
+        if (!(off <= CURVE_RELATIVE))
+            conformance_failed(t, "%s: loss %.7g at step %zu, recorded %.7g",
+                               s->key, losses[i], i, wanted);
+    }
+}
+
+/* A curve that is not recorded is not compared; one that is no list of losses
+ * is a fault of the case. */
+static fs_status check_curve(conformance_case *t, const fs_json *curves,
+                             const setting *s)
+{
+    fs_json list;
+    cli_model model = {0};
+    curve run = {0};
+    if (!fs_json_has(curves, s->key))
+        return FS_OK;
+    FS_TRY(fs_json_array(curves, s->key, &t->c->err, &list));
+    size_t n = json_array_size(list.value),
+           most = sizeof run.losses / sizeof run.losses[0];
+    for (size_t i = 0; i < n; i++)
+        if (!json_is_number(json_array_get(list.value, i)))
+            n = 0;
+    if (n == 0 || n > most)
+        return fs_json_fail(curves, s->key, &t->c->err,
+                            "must be a list of 1 to %zu losses", most);
+    fs_status status = run_setting(t, s, (int64_t)n, false, &model, &run);
+    if (status == FS_OK)
+        compare_curve(t, s, list.value, run.losses);
+    cli_model_close(&model);
+    return status;
+}
+
+static fs_status check_curves(conformance_case *t, const char *path)
+{
+    json_t *root;
+    fs_json curves;
+    FS_TRY(fs_json_load(path, &t->c->err, &root));
+    fs_json file = fs_json_root(path, root);
+    fs_status status = fs_json_object(&file, "losses", &t->c->err, &curves);
+    for (size_t i = 0; i < 4 && status == FS_OK; i++)
+        status = check_curve(t, &curves, &settings[i]);
+    if (status == FS_OK && isnan(t->worst_curve) && !t->why[0])
+        conformance_failed(t, "%s records no curve", path);
+    json_decref(root);
+    return status;
+}
+
+fs_status conformance_train(conformance_case *t)
+{
+    cli_model model = {0};
+    curve first = {0};
+    fs_status status = run_setting(t, &settings[0], 1, true, &model, &first);
+    if (status == FS_OK)
+        status = check_loss(t, first.losses[0]);
+    if (status == FS_OK)
+        status = check_gradients(t, model.graph, &first);
+    cli_model_close(&model);
+    FS_TRY(status);
+    return check_curves(t, fs_printf(t->arena, "%s/train.json", t->dir));
+}
