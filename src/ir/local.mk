@@ -20,7 +20,7 @@ check_PROGRAMS += tests/ir_sbp_test tests/ir_signatures_test \
 tests_ir_sbp_test_SOURCES = tests/ir_sbp_test.c tests/tap.h
 tests_ir_sbp_test_LDADD = $(ir_libs)
 tests_ir_signatures_test_SOURCES = tests/ir_signatures_test.c \
-  tests/op_cases.c tests/op_cases.h tests/tap.h
+  $(op_cases) tests/tap.h
 tests_ir_signatures_test_LDADD = $(ir_libs)
 tests_ir_graph_test_SOURCES = tests/ir_graph_test.c tests/tap.h
 tests_ir_graph_test_LDADD = $(ir_libs)

@@ -22,24 +22,24 @@ src_kernels_libfs_kernels_a_CFLAGS = $(AM_CFLAGS) -fno-math-errno \
 
 check_PROGRAMS += tests/kernels_grad_test
 tests_kernels_grad_test_SOURCES = tests/kernels_grad_test.c tests/tap.h \
-  tests/interpret.h tests/op_cases.h tests/op_cases.c
+  tests/interpret.h $(op_cases)
 tests_kernels_grad_test_LDADD = $(kernels_libs) $(ir_libs)
 check_PROGRAMS += tests/kernels_sbp_test
 tests_kernels_sbp_test_SOURCES = tests/kernels_sbp_test.c tests/tap.h \
-  tests/interpret.h tests/op_cases.h tests/op_cases.c
+  tests/interpret.h $(op_cases)
 tests_kernels_sbp_test_LDADD = $(kernels_libs) $(ir_libs)
 check_PROGRAMS += tests/kernels_math_test tests/kernels_dnnl_test \
   tests/kernels_update_test
 tests_kernels_math_test_SOURCES = tests/kernels_math_test.c tests/tap.h
 tests_kernels_math_test_LDADD = -lm
 tests_kernels_dnnl_test_SOURCES = tests/kernels_dnnl_test.c tests/tap.h \
-  tests/interpret.h tests/op_cases.h tests/op_cases.c
+  tests/interpret.h $(op_cases)
 tests_kernels_dnnl_test_LDADD = $(kernels_libs) $(ir_libs)
 tests_kernels_update_test_SOURCES = tests/kernels_update_test.c tests/tap.h
 tests_kernels_update_test_LDADD = $(kernels_libs) $(ir_libs)
 check_PROGRAMS += tests/kernels_float_test
 tests_kernels_float_test_SOURCES = tests/kernels_float_test.c tests/tap.h \
-  tests/interpret.h tests/op_cases.h tests/op_cases.c
+  tests/interpret.h $(op_cases)
 tests_kernels_float_test_LDADD = $(kernels_libs) $(ir_libs)
 
 EXTRA_DIST += src/kernels/README.md

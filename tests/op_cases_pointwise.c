@@ -1,0 +1,122 @@
+/* Element by element. */
+#include "config.h"
+
+#include "op_draw.h"
+
+static int32_t case_fill(op_case *c)
+{
+    ir_node node = {.f = {op_draw(c, 0, 1) ? 0.75 : 0}};
+    op_set_shape(&node, op_draw_shape(c, 0, 3));
+    return op_add_node(c, 0, NULL, node);
+}
+
+static int32_t case_binary(op_case *c)
+{
+    const ir_shape wide = op_draw_shape(c, 1, 4);
+    ir_shape a = wide, b = op_draw_narrow(c, wide);
+    ir_dtype dtype = c->real;
+    ir_init init = c->op == IR_OP_div ? op_positive : op_any_real;
+    if (op_draw(c, 0, 1)) {
+        a = b;
+        b = wide;
+    }
+    if (c->other_type && op_draw(c, 0, 3) == 0) {
+        dtype = op_draw(c, 0, 1) ? IR_I32 : IR_I64;
+        init = (ir_init){.kind = IR_INIT_UNIFORM, .mean = 1, .spread = 9};
+    }
+    const int32_t in[] = {op_add_input(c, dtype, a, init),
+                          op_add_input(c, dtype, b, init)};
+    return op_add_node(c, 2, in, (ir_node){0});
+}
+
+static int32_t case_unary(op_case *c)
+{
+    const int32_t x =
+        op_add_input(c, c->real, op_draw_shape(c, 0, 4), op_not_small);
+    return op_add_node(c, 1, &x, (ir_node){0});
+}
+
+static int32_t case_positive(op_case *c)
+{
+    const double exponents[] = {2, 3, 0.5, -1, 1.7};
+    const int32_t x =
+        op_add_input(c, c->real, op_draw_shape(c, 1, 4), op_positive);
+    return op_add_node(c, 1, &x, (ir_node){.f = {exponents[op_draw(c, 0, 4)]}});
+}
+
+static int32_t case_scale(op_case *c)
+{
+    const int32_t x = op_real_input(c, op_draw_shape(c, 1, 4));
+    return op_add_node(c, 1, &x,
+                       (ir_node){.f = {-1.5, op_draw(c, 0, 1) ? 0 : 0.25}});
+}
+
+static int32_t case_gelu(op_case *c)
+{
+    const int32_t x = op_real_input(c, op_draw_shape(c, 1, 4));
+    return op_add_node(c, 1, &x, (ir_node){.i = {op_draw(c, 0, 1)}});
+}
+
+/* dy and the forward's input or output. */
+static int32_t case_unary_grad(op_case *c)
+{
+    const ir_shape shape = op_draw_shape(c, 1, 4);
+    const int32_t in[] = {op_real_input(c, shape),
+                          op_add_input(c, c->real, shape, op_not_small)};
+    return op_add_node(c, 2, in, (ir_node){.i = {op_draw(c, 0, 1)}});
+}
+
+static int32_t case_where(op_case *c)
+{
+    const ir_shape wide = op_draw_shape(c, 1, 4);
+    ir_shape shape[3];
+    for (int k = 0; k < 3; k++)
+        shape[k] = op_draw_narrow(c, wide);
+    shape[op_draw(c, 0, 2)] = wide;
+    const int32_t in[] = {op_add_input(c, IR_BOOL, shape[0], op_any_real),
+                          op_real_input(c, shape[1]),
+                          op_real_input(c, shape[2])};
+    return op_add_node(c, 3, in, (ir_node){0});
+}
+
+static int32_t case_cast(op_case *c)
+{
+    const ir_shape shape = op_draw_shape(c, 1, 4);
+    ir_dtype from = c->real, to = c->real;
+    if (c->other_type) {
+        from = (ir_dtype)op_draw(c, 0, IR_DTYPE_COUNT - 1);
+        to = (ir_dtype)op_draw(c, 0, IR_DTYPE_COUNT - 1);
+    }
+    const ir_init init = {.kind = IR_INIT_UNIFORM, .spread = 3};
+    const int32_t x = op_add_input(c, from, shape, init);
+    return op_add_node(c, 1, &x, (ir_node){.i = {to}});
+}
+
+const op_case_row op_cases_pointwise[] = {
+    {IR_OP_fill, case_fill},
+    {IR_OP_identity, case_unary},
+    {IR_OP_add, case_binary},
+    {IR_OP_sub, case_binary},
+    {IR_OP_mul, case_binary},
+    {IR_OP_div, case_binary},
+    {IR_OP_scale, case_scale},
+    {IR_OP_relu, case_unary},
+    {IR_OP_sigmoid, case_unary},
+    {IR_OP_tanh, case_unary},
+    {IR_OP_gelu, case_gelu},
+    {IR_OP_erf, case_unary},
+    {IR_OP_exp, case_unary},
+    {IR_OP_log, case_positive},
+    {IR_OP_sqrt, case_positive},
+    {IR_OP_power, case_positive},
+    {IR_OP_relu_grad, case_unary_grad},
+    {IR_OP_sigmoid_grad, case_unary_grad},
+    {IR_OP_tanh_grad, case_unary_grad},
+    {IR_OP_gelu_grad, case_unary_grad},
+    {IR_OP_erf_grad, case_unary_grad},
+    {IR_OP_where, case_where},
+    {IR_OP_cast, case_cast},
+    {IR_OP_softmax_grad, case_unary_grad},
+    {IR_OP_accumulate, case_unary},
+    {0, NULL},
+};
