@@ -136,6 +136,14 @@ static int32_t micro_batch_counts(const making *m, int32_t counts[MAX_GRAPHS])
     return n <= FEW_GRAPHS ? n : divisors(m, 2, MAX_GRAPHS, counts);
 }
 
+/* The loss forbids them, and nobody asked for any. */
+static fs_status leave_out_micro_batches(making *m)
+{
+    fs_warn("%s", m->c->err.text);
+    m->c->err = (fs_err){0};
+    return FS_OK;
+}
+
 static fs_status build_graphs(making *m)
 {
     int32_t counts[MAX_GRAPHS];
@@ -143,7 +151,13 @@ static fs_status build_graphs(making *m)
     for (int32_t i = 0; i < n; i++) {
         fs_progress("building the training graph for %d micro-batches",
                     counts[i]);
-        FS_TRY(cli_model_train(m->c, &m->origin, counts[i], &m->models[i]));
+        fs_status status =
+            cli_model_train(m->c, &m->origin, counts[i], &m->models[i]);
+        if (status == FS_NO && i > 0)
+            return leave_out_micro_batches(m);
+        if (status == FS_NO) /* what was asked for is not possible */
+            m->c->err.status = status = FS_INVALID;
+        FS_TRY(status);
         m->graphs[i] = (search_graph){counts[i], m->models[i].graph};
         m->n_models = i + 1;
     }

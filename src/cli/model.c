@@ -151,6 +151,20 @@ fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
     return status;
 }
 
+/* The same network with the whole batch tells what the loss is to it. */
+static fs_status find_reduction(cli *c, const plan_origin *o, int32_t m,
+                                const ir_graph *part, ir_reduction *out)
+{
+    cli_model whole;
+    *out = IR_LOSS_MEAN;
+    if (m == 1)
+        return FS_OK;
+    FS_TRY(cli_model_open(c, o, o->batch, &whole));
+    fs_status status = ir_loss_reduction(whole.graph, part, m, &c->err, out);
+    cli_model_close(&whole);
+    return status;
+}
+
 static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
                               ir_graph *graph)
 {
@@ -163,6 +177,7 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
     options.beta2 = o->beta2;
     options.epsilon = o->epsilon;
     options.micro_batches = m;
+    FS_TRY(find_reduction(c, o, m, graph, &options.reduction));
     graph->batch = o->batch;
     return ir_train(graph, &options, &c->err);
 }

@@ -20,10 +20,13 @@ fs_status cli_plan_open(cli *c, const char *path, cli_plan *out)
     if (!p.cluster)
         FS_TRY(hw_cluster_open(origin.cluster, c->data_dir, c->arena, &c->err,
                                &p.cluster));
-    FS_TRY(cli_model_train(c, &origin, origin.micro_batches, &p.model));
     plan *read;
     fs_status status =
-        plan_read(path, p.model.graph, p.cluster, c->arena, &c->err, &read);
+        cli_model_train(c, &origin, origin.micro_batches, &p.model);
+    if (status == FS_NO)
+        c->err.status = status = FS_INVALID;
+    FS_TRY(status);
+    status = plan_read(path, p.model.graph, p.cluster, c->arena, &c->err, &read);
     if (status != FS_OK) {
         cli_model_close(&p.model);
         return status;

@@ -49,7 +49,7 @@ static void read_loss(exec_rank *rank, int32_t stream, const exec_task *t)
         memcpy(&value, at, sizeof value);
         loss = value;
     }
-    rank->losses[c->step] += loss / rank->plan->micro_batches;
+    rank->losses[c->step] += loss * rank->graph->loss_share;
 }
 
 static void run_kernel(exec_rank *rank, int32_t stream, exec_task *t)

@@ -14,6 +14,7 @@ ir_graph *ir_graph_create(const char *name)
     graph->loss = -1;
     graph->forward = -1;
     graph->micro_batches = 1;
+    graph->loss_share = 1;
     graph->names.arena = arena;
     graph->node_names.arena = arena;
     graph->serials.arena = arena;

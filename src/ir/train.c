@@ -203,8 +203,10 @@ fs_status ir_train(ir_graph *graph, const ir_train_options *options,
                    fs_err *err)
 {
     ir_train_options o = resolve(options);
-    ir_derivative of = {.loss = graph->loss, .seed = 1.0 / o.micro_batches};
     FS_TRY(check_options(&o, err));
+    graph->loss_share =
+        o.reduction == IR_LOSS_SUM ? 1.0 : 1.0 / o.micro_batches;
+    ir_derivative of = {.loss = graph->loss, .seed = graph->loss_share};
     if (graph->err.status != FS_OK)
         return fs_fail(err, graph->err.status, "%s", graph->err.text);
     of.n = list_params(graph, graph->arena, &of.wrt);

@@ -5,6 +5,7 @@
 #define FS_IR_TRAIN_H
 
 #include "ir/build.h"
+#include "ir/samples.h"
 
 typedef enum ir_optimizer {
     IR_SGD,
@@ -20,9 +21,10 @@ typedef struct ir_train_options {
     ir_optimizer optimizer;
     double lr, weight_decay, momentum, beta1, beta2, epsilon;
     int32_t micro_batches; /* m: gradients are summed over m runs of the graph,
-                              whose inputs hold one micro-batch; the seed of
-                              the backward pass is 1/m, so that the step's loss
-                              is the mean over the whole batch */
+                              whose inputs hold one micro-batch */
+    ir_reduction reduction; /* of the loss over samples: of a mean the backward
+                               pass starts from 1/m, of a sum from 1, so that
+                               the step's loss is that of the whole batch */
     bool keep_pads;        /* leaves gradients of slices as sums of pads */
 } ir_train_options;
 

@@ -1,0 +1,186 @@
+#include "config.h"
+#include "ir/samples.h"
+
+#include "ir/element.h"
+#include "ir/op.h"
+
+#include <math.h>
+
+typedef struct degrees {
+    const ir_graph *whole, *part;
+    double unit; /* log of the number of parts */
+    double *of;  /* [tensor]; NAN: cannot be told */
+} degrees;
+
+/* Of a number that is `whole` in one graph, `part` in the other. */
+static double of_ratio(const degrees *d, double whole, double part)
+{
+    if (whole == part)
+        return 0;
+    double ratio = whole / part;
+    return ratio > 0 ? log(ratio) / d->unit : NAN;
+}
+
+/* Of a sum that goes from input 0 to output 0: how many more terms it has. */
+static double of_terms(const degrees *d, const ir_node *w, const ir_node *p)
+{
+    ir_io whole, part;
+    ir_node_io(d->whole, w, &whole);
+    ir_node_io(d->part, p, &part);
+    double in = of_ratio(d, (double)ir_shape_count(&whole.in[0]),
+                         (double)ir_shape_count(&part.in[0]));
+    double out = of_ratio(d, (double)ir_shape_count(&whole.out[0]),
+                          (double)ir_shape_count(&part.out[0]));
+    return in - out;
+}
+
+static double of_contraction(const degrees *d, const ir_node *w,
+                             const ir_node *p)
+{
+    const ir_shape *whole = &d->whole->tensors.at[w->in[0]].shape;
+    const ir_shape *part = &d->part->tensors.at[p->in[0]].shape;
+    int32_t axis = whole->rank - (w->i[0] ? 2 : 1);
+    double terms = axis < 0 ? 0
+                            : of_ratio(d, (double)whole->dim[axis],
+                                       (double)part->dim[axis]);
+    return d->of[w->in[0]] + d->of[w->in[1]] + terms;
+}
+
+static double of_constant(const degrees *d, const ir_node *w, const ir_node *p)
+{
+    const ir_tensor *whole = &d->whole->tensors.at[w->out[0]];
+    const ir_tensor *part = &d->part->tensors.at[p->out[0]];
+    if (!whole->data || !part->data || ir_shape_count(&whole->shape) != 1 ||
+        ir_shape_count(&part->shape) != 1)
+        return 0;
+    return of_ratio(d, ir_element_real(whole->dtype, whole->data, 0),
+                    ir_element_real(part->dtype, part->data, 0));
+}
+
+static bool same_numbers(const ir_node *w, const ir_node *p)
+{
+    for (int32_t k = 0; k < IR_MAX_REAL; k++)
+        if (w->f[k] != p->f[k])
+            return false;
+    return true;
+}
+
+/* All inputs (from `first` on) have one degree, which is the result. */
+static double of_equals(const degrees *d, const ir_node *w, int32_t first)
+{
+    double degree = d->of[w->in[first]];
+    for (int32_t k = first + 1; k < w->n_in; k++)
+        if (fabs(d->of[w->in[k]] - degree) > 1e-6)
+            return NAN;
+    return degree;
+}
+
+/* What is no power of its inputs has degree 0, of inputs that have it. */
+static double of_any(const degrees *d, const ir_node *w, const ir_node *p)
+{
+    for (int32_t k = 0; k < w->n_in; k++)
+        if (!(fabs(d->of[w->in[k]]) < 1e-6))
+            return NAN;
+    return same_numbers(w, p) ? 0 : NAN;
+}
+
+static double of_node(const degrees *d, const ir_node *w, const ir_node *p)
+{
+    switch (w->op) {
+    case IR_OP_constant:
+        return of_constant(d, w, p);
+    case IR_OP_reduce_sum:
+        return d->of[w->in[0]] + of_terms(d, w, p);
+    case IR_OP_matmul:
+        return of_contraction(d, w, p);
+    case IR_OP_mul:
+        return d->of[w->in[0]] + d->of[w->in[1]];
+    case IR_OP_div:
+        return d->of[w->in[0]] - d->of[w->in[1]];
+    case IR_OP_power:
+        return same_numbers(w, p) ? w->f[0] * d->of[w->in[0]] : NAN;
+    case IR_OP_sqrt:
+        return d->of[w->in[0]] / 2;
+    case IR_OP_scale:
+        return w->f[1] == 0 && p->f[1] == 0
+                   ? d->of[w->in[0]] + of_ratio(d, w->f[0], p->f[0])
+                   : of_any(d, w, p);
+    case IR_OP_cross_entropy: /* f[0] times a sum over rows */
+        return fabs(d->of[w->in[0]]) < 1e-6
+                   ? of_ratio(d, w->f[0], p->f[0]) +
+                         of_ratio(d,
+                                  (double)ir_shape_count(
+                                      &d->whole->tensors.at[w->in[1]].shape),
+                                  (double)ir_shape_count(
+                                      &d->part->tensors.at[p->in[1]].shape))
+                   : NAN;
+    case IR_OP_add:
+    case IR_OP_sub:
+    case IR_OP_concat:
+        return of_equals(d, w, 0);
+    case IR_OP_where:
+        return of_equals(d, w, 1);
+    default:
+        break;
+    }
+    ir_op_class op_class = ir_op_class_of(w->op);
+    if (w->n_in == 1 && (op_class == IR_CLASS_VIEW ||
+                         op_class == IR_CLASS_COPY || w->op == IR_OP_cast))
+        return d->of[w->in[0]];
+    return of_any(d, w, p);
+}
+
+static fs_status follow(degrees *d, fs_err *err)
+{
+    for (int32_t v = 0; v < d->whole->nodes.n; v++) {
+        const ir_node *w = &d->whole->nodes.at[v];
+        const ir_node *p = &d->part->nodes.at[v];
+        if (w->op != p->op || w->n_in != p->n_in || w->n_out != p->n_out)
+            return fs_fail(err, FS_NO,
+                           "%s: with another batch its graph is another one "
+                           "(node %s): it cannot be told whether its loss is a "
+                           "mean over samples or a sum; use 1 micro-batch",
+                           d->whole->name, w->name);
+        double degree = of_node(d, w, p);
+        for (int32_t k = 0; k < w->n_out; k++)
+            d->of[w->out[k]] = degree;
+    }
+    return FS_OK;
+}
+
+fs_status ir_loss_reduction(const ir_graph *whole, const ir_graph *part,
+                            int32_t times, fs_err *err, ir_reduction *out)
+{
+    *out = IR_LOSS_MEAN;
+    if (times < 2 || whole->loss < 0)
+        return FS_OK;
+    if (whole->nodes.n != part->nodes.n)
+        return fs_fail(err, FS_NO,
+                       "%s: with another batch its graph has another number of "
+                       "nodes: use 1 micro-batch",
+                       whole->name);
+    fs_arena *scratch = fs_arena_create();
+    degrees d = {whole, part, log(times),
+                 fs_new(scratch, double, whole->tensors.n)};
+    fs_status status = follow(&d, err);
+    double degree = d.of[whole->loss];
+    fs_arena_destroy(scratch);
+    FS_TRY(status);
+    if (fabs(degree) < 1e-6)
+        return FS_OK;
+    *out = IR_LOSS_SUM;
+    if (fabs(degree - 1) < 1e-6)
+        return FS_OK;
+    if (isnan(degree))
+        return fs_fail(err, FS_NO,
+                       "%s: its loss is neither a mean over samples nor a sum "
+                       "over them (a mixture, or a function of one): the "
+                       "losses of micro-batches do not make it up; use 1 "
+                       "micro-batch",
+                       whole->name);
+    return fs_fail(err, FS_NO,
+                   "%s: its loss grows as the number of samples to the power "
+                   "of %.3g: the losses of micro-batches do not make it up; "
+                   "use 1 micro-batch",
+                   whole->name, degree);
+}

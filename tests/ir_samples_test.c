@@ -1,0 +1,141 @@
+/* Is a loss a mean over samples or a sum? From two sizes of one network. */
+#include "config.h"
+
+#include "ir/samples.h"
+
+#include "ir/build.h"
+#include "tap.h"
+
+typedef int32_t loss_of(ir_graph *g, int32_t errors);
+
+/* errors = (x w - y)^2, one per sample. */
+static ir_graph *network(int64_t samples, loss_of *loss)
+{
+    ir_graph *g = ir_graph_create("net");
+    ir_shape rows = ir_shape_make(2, (int64_t[]){samples, 4});
+    int32_t x = ir_input(g, "x", IR_F32, rows, 0);
+    int32_t y = ir_input(g, "y", IR_F32, ir_shape_make(1, &samples), 0);
+    int32_t w = ir_parameter(g, "w", IR_F32, ir_shape_make(1, (int64_t[]){4}),
+                             (ir_init){.kind = IR_INIT_NORMAL, .spread = 1});
+    int32_t z = ir_reduce_sum(g, ir_binary(g, IR_OP_mul, x, w), 2, false);
+    int32_t d = ir_binary(g, IR_OP_sub, z, y);
+    g->loss = loss(g, ir_binary(g, IR_OP_mul, d, d));
+    return g;
+}
+
+static int64_t samples_of(const ir_graph *g)
+{
+    return g->tensors.at[0].shape.dim[0];
+}
+
+static int32_t total(ir_graph *g, int32_t e)
+{
+    return ir_reduce_sum(g, e, 1, false);
+}
+
+static int32_t mean(ir_graph *g, int32_t e)
+{
+    return ir_scale(g, total(g, e), 1.0 / (double)samples_of(g), 0);
+}
+
+static int32_t penalty(ir_graph *g)
+{
+    int32_t w = ir_graph_find(g, "w");
+    return ir_reduce_sum(g, ir_binary(g, IR_OP_mul, w, w), 1, false);
+}
+
+static int32_t mean_and_penalty(ir_graph *g, int32_t e)
+{
+    return ir_binary(g, IR_OP_add, mean(g, e), penalty(g));
+}
+
+static int32_t total_and_penalty(ir_graph *g, int32_t e)
+{
+    return ir_binary(g, IR_OP_add, total(g, e), penalty(g));
+}
+
+static int32_t square(ir_graph *g, int32_t e)
+{
+    return ir_power(g, total(g, e), 2);
+}
+
+static int32_t root_of_mean(ir_graph *g, int32_t e)
+{
+    return ir_unary(g, IR_OP_sqrt, mean(g, e));
+}
+
+static int32_t logarithm(ir_graph *g, int32_t e)
+{
+    return ir_unary(g, IR_OP_log, total(g, e));
+}
+
+/* A weighted mean: its divisor is a sum too. */
+static int32_t ratio(ir_graph *g, int32_t e)
+{
+    return ir_binary(g, IR_OP_div, total(g, e),
+                     total(g, ir_graph_find(g, "y")));
+}
+
+/* The divisor as a constant of the graph, as an importer may leave it. */
+static int32_t mean_by_constant(ir_graph *g, int32_t e)
+{
+    float *n = fs_new(g->arena, float, 1);
+    *n = (float)samples_of(g);
+    return ir_binary(g, IR_OP_div, total(g, e),
+                     ir_constant(g, "n", IR_F32, (ir_shape){0}, n));
+}
+
+static void check(loss_of *loss, int wanted, const char *what)
+{
+    ir_graph *whole = network(12, loss), *part = network(4, loss);
+    fs_err err = {0};
+    ir_reduction got;
+    fs_status status = ir_loss_reduction(whole, part, 3, &err, &got);
+    bool right =
+        wanted < 0 ? status == FS_NO : status == FS_OK && (int)got == wanted;
+    tap_ok(right, "%s", what);
+    if (!right || wanted < 0)
+        printf("# %s\n", status == FS_OK ? "told" : err.text);
+    ir_graph_destroy(whole);
+    ir_graph_destroy(part);
+}
+
+static int32_t entropy_loss(ir_graph *g, double share)
+{
+    int64_t n = samples_of(g);
+    int32_t y = ir_input(g, "labels", IR_I64, ir_shape_make(1, &n), 0);
+    ir_node node = {.op = IR_OP_cross_entropy,
+                    .n_in = 2,
+                    .in = {ir_graph_find(g, "x"), y},
+                    .f = {share}};
+    int32_t id = ir_graph_add(g, &node);
+    return g->nodes.at[id].out[0];
+}
+
+static int32_t mean_entropy(ir_graph *g, int32_t e)
+{
+    (void)e;
+    return entropy_loss(g, 1.0 / (double)samples_of(g));
+}
+
+static int32_t total_entropy(ir_graph *g, int32_t e)
+{
+    (void)e;
+    return entropy_loss(g, 1);
+}
+
+int main(void)
+{
+    check(mean, IR_LOSS_MEAN, "a mean");
+    check(total, IR_LOSS_SUM, "a sum");
+    check(mean_by_constant, IR_LOSS_MEAN, "a mean by a constant");
+    check(mean_and_penalty, IR_LOSS_MEAN, "a mean and what has no samples");
+    check(total_and_penalty, -1, "a sum and what has none is neither");
+    check(ratio, IR_LOSS_MEAN, "a ratio of sums counts as a mean");
+    check(root_of_mean, IR_LOSS_MEAN, "a function of a mean counts as one");
+    check(square, -1, "the square of a sum is neither");
+    check(logarithm, -1, "a function of a sum is neither");
+    check(mean_entropy, IR_LOSS_MEAN, "a mean of cross entropies");
+    check(total_entropy, IR_LOSS_SUM, "a sum of cross entropies");
+    return tap_done();
+}
