@@ -51,10 +51,39 @@ static int32_t case_scale(op_case *c)
                        (ir_node){.f = {-1.5, op_draw(c, 0, 1) ? 0 : 0.25}});
 }
 
-static int32_t case_gelu(op_case *c)
+/* What the functions of functions.def are drawn from. */
+static ir_init domain_of(ir_op_kind op)
 {
-    const int32_t x = op_real_input(c, op_draw_shape(c, 1, 4));
-    return op_add_node(c, 1, &x, (ir_node){.i = {op_draw(c, 0, 1)}});
+    const ir_init REAL = op_not_small;
+    const ir_init LINE = {.kind = IR_INIT_UNIFORM, .spread = 3};
+    const ir_init UNIT = {.kind = IR_INIT_UNIFORM, .spread = 0.9};
+    const ir_init OVER_1 = {
+        .kind = IR_INIT_UNIFORM, .mean = 2.05, .spread = 0.95};
+    switch (op) {
+#define DOMAIN_X(op, domain)                                                   \
+    case IR_OP_##op:                                                           \
+    case IR_OP_##op##_grad:                                                    \
+        return domain;
+#define DOMAIN_Y DOMAIN_X
+#define DOMAIN_NONE(op, domain)                                                \
+    case IR_OP_##op:                                                           \
+        return domain;
+#define IR_FUNCTION(op, takes, flop, slope_flop, domain)                       \
+    DOMAIN_##takes(op, domain)
+#include "ir/functions.def"
+#undef IR_FUNCTION
+    default:
+        return op_not_small;
+    }
+}
+
+static const ir_node function_parameters = {.f = {0.7, 1.1, 0.8}};
+
+static int32_t case_function(op_case *c)
+{
+    const int32_t x =
+        op_add_input(c, c->real, op_draw_shape(c, 0, 4), domain_of(c->op));
+    return op_add_node(c, 1, &x, function_parameters);
 }
 
 /* dy and the forward's input or output. */
@@ -62,8 +91,8 @@ static int32_t case_unary_grad(op_case *c)
 {
     const ir_shape shape = op_draw_shape(c, 1, 4);
     const int32_t in[] = {op_real_input(c, shape),
-                          op_add_input(c, c->real, shape, op_not_small)};
-    return op_add_node(c, 2, in, (ir_node){.i = {op_draw(c, 0, 1)}});
+                          op_add_input(c, c->real, shape, domain_of(c->op))};
+    return op_add_node(c, 2, in, function_parameters);
 }
 
 static int32_t case_where(op_case *c)
@@ -100,20 +129,16 @@ const op_case_row op_cases_pointwise[] = {
     {IR_OP_mul, case_binary},
     {IR_OP_div, case_binary},
     {IR_OP_scale, case_scale},
-    {IR_OP_relu, case_unary},
-    {IR_OP_sigmoid, case_unary},
-    {IR_OP_tanh, case_unary},
-    {IR_OP_gelu, case_gelu},
-    {IR_OP_erf, case_unary},
+#define ROW_X(op) {IR_OP_##op##_grad, case_unary_grad},
+#define ROW_Y ROW_X
+#define ROW_NONE(op)
+#define IR_FUNCTION(op, takes, ...) {IR_OP_##op, case_function}, ROW_##takes(op)
+#include "ir/functions.def"
+#undef IR_FUNCTION
     {IR_OP_exp, case_unary},
     {IR_OP_log, case_positive},
     {IR_OP_sqrt, case_positive},
     {IR_OP_power, case_positive},
-    {IR_OP_relu_grad, case_unary_grad},
-    {IR_OP_sigmoid_grad, case_unary_grad},
-    {IR_OP_tanh_grad, case_unary_grad},
-    {IR_OP_gelu_grad, case_unary_grad},
-    {IR_OP_erf_grad, case_unary_grad},
     {IR_OP_where, case_where},
     {IR_OP_cast, case_cast},
     {IR_OP_softmax_grad, case_unary_grad},

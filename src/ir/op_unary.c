@@ -1,7 +1,9 @@
-/* Pointwise ops of one tensor, their gradients (dy and y or x), scale, power,
+/* Pointwise ops of one tensor: the functions of functions.def, scale, power,
  * cast, accumulate. flop counts operations and elementary functions. */
 #include "config.h"
 #include "ir/op_util.h"
+
+#include <string.h>
 
 /* Linear without an offset. */
 static void sbp_scale(const ir_node *node, const ir_io *io, fs_arena *arena,
@@ -23,21 +25,6 @@ static void work_2(const ir_node *node, const ir_io *io, ir_work *out)
     ir_work_per_element(node, io, 2, out);
 }
 
-static void work_4(const ir_node *node, const ir_io *io, ir_work *out)
-{
-    ir_work_per_element(node, io, 4, out);
-}
-
-static void work_gelu(const ir_node *node, const ir_io *io, ir_work *out)
-{
-    ir_work_per_element(node, io, node->i[0] ? 8 : 5, out);
-}
-
-static void work_gelu_grad(const ir_node *node, const ir_io *io, ir_work *out)
-{
-    ir_work_per_element(node, io, node->i[0] ? 16 : 11, out);
-}
-
 /* The running sum is read again and written. */
 static void work_accumulate(const ir_node *node, const ir_io *io, ir_work *out)
 {
@@ -45,43 +32,20 @@ static void work_accumulate(const ir_node *node, const ir_io *io, ir_work *out)
     out->read_bytes = ir_add_sat(out->read_bytes, out->written_bytes);
 }
 
-/* dx = KIND_grad(dy, y or x). */
+/* dx = KIND(dy, y or x), with the function's parameters. */
 static int32_t add_grad(ir_graph *graph, ir_op_kind kind, const ir_node *node,
                         int32_t dy, int32_t with)
 {
     ir_node grad = {.op = kind, .n_in = 2, .in = {dy, with}};
-    grad.i[0] = node->i[0];
+    memcpy(grad.f, node->f, sizeof grad.f);
     return ir_append(graph, &grad);
 }
 
-static void grad_relu(ir_graph *graph, const ir_node *node, const int32_t *dout,
+/* Zero almost everywhere: no gradient is the same, for less. */
+static void grad_zero(ir_graph *graph, const ir_node *node, const int32_t *dout,
                       int32_t *din)
 {
-    din[0] = add_grad(graph, IR_OP_relu_grad, node, dout[0], node->out[0]);
-}
-
-static void grad_sigmoid(ir_graph *graph, const ir_node *node,
-                         const int32_t *dout, int32_t *din)
-{
-    din[0] = add_grad(graph, IR_OP_sigmoid_grad, node, dout[0], node->out[0]);
-}
-
-static void grad_tanh(ir_graph *graph, const ir_node *node, const int32_t *dout,
-                      int32_t *din)
-{
-    din[0] = add_grad(graph, IR_OP_tanh_grad, node, dout[0], node->out[0]);
-}
-
-static void grad_gelu(ir_graph *graph, const ir_node *node, const int32_t *dout,
-                      int32_t *din)
-{
-    din[0] = add_grad(graph, IR_OP_gelu_grad, node, dout[0], node->in[0]);
-}
-
-static void grad_erf(ir_graph *graph, const ir_node *node, const int32_t *dout,
-                     int32_t *din)
-{
-    din[0] = add_grad(graph, IR_OP_erf_grad, node, dout[0], node->in[0]);
+    (void)graph, (void)node, (void)dout, (void)din;
 }
 
 static void grad_exp(ir_graph *graph, const ir_node *node, const int32_t *dout,
@@ -145,6 +109,16 @@ static void grad_cast(ir_graph *graph, const ir_node *node, const int32_t *dout,
                               .sbp = sbp_rule,                                 \
                               .work = work_rule,                               \
                               .grad = grad_rule}
+
+UNARY(scale, sbp_scale, work_2, grad_scale);
+UNARY(exp, ir_sbp_alike, work_1, grad_exp);
+UNARY(log, ir_sbp_alike, work_1, grad_log);
+UNARY(sqrt, ir_sbp_alike, work_1, grad_sqrt);
+UNARY(power, ir_sbp_alike, work_1, grad_power);
+UNARY(accumulate, ir_sbp_linear, work_accumulate, NULL);
+
+/* ---- functions.def ---- */
+
 /* dx is linear in dy, input 0, alone. */
 #define UNARY_GRAD(op, work_rule)                                              \
     const ir_op ir_op_##op = {.name = #op,                                     \
@@ -154,23 +128,36 @@ static void grad_cast(ir_graph *graph, const ir_node *node, const int32_t *dout,
                               .infer = ir_infer_alike,                         \
                               .sbp = ir_sbp_linear,                            \
                               .work = work_rule}
-
-UNARY(scale, sbp_scale, work_2, grad_scale);
-UNARY(relu, ir_sbp_alike, work_1, grad_relu);
-UNARY(sigmoid, ir_sbp_alike, work_4, grad_sigmoid);
-UNARY(tanh, ir_sbp_alike, work_1, grad_tanh);
-UNARY(gelu, ir_sbp_alike, work_gelu, grad_gelu);
-UNARY(erf, ir_sbp_alike, work_1, grad_erf);
-UNARY(exp, ir_sbp_alike, work_1, grad_exp);
-UNARY(log, ir_sbp_alike, work_1, grad_log);
-UNARY(sqrt, ir_sbp_alike, work_1, grad_sqrt);
-UNARY(power, ir_sbp_alike, work_1, grad_power);
-UNARY(accumulate, ir_sbp_linear, work_accumulate, NULL);
-UNARY_GRAD(relu_grad, work_1);
-UNARY_GRAD(sigmoid_grad, work_4);
-UNARY_GRAD(tanh_grad, work_4);
-UNARY_GRAD(gelu_grad, work_gelu_grad);
-UNARY_GRAD(erf_grad, work_4);
+#define WORK(name, flop)                                                       \
+    static void work_##name(const ir_node *node, const ir_io *io,              \
+                            ir_work *out)                                      \
+    {                                                                          \
+        ir_work_per_element(node, io, flop, out);                              \
+    }
+#define GRAD(op, slot)                                                         \
+    static void grad_##op(ir_graph *graph, const ir_node *node,                \
+                          const int32_t *dout, int32_t *din)                   \
+    {                                                                          \
+        din[0] =                                                               \
+            add_grad(graph, IR_OP_##op##_grad, node, dout[0], node->slot[0]);  \
+    }
+#define FUNCTION_X(op, flop, slope_flop)                                       \
+    WORK(op, flop)                                                             \
+    WORK(op##_grad, slope_flop) GRAD(op, in)                                   \
+        UNARY(op, ir_sbp_alike, work_##op, grad_##op);                         \
+    UNARY_GRAD(op##_grad, work_##op##_grad);
+#define FUNCTION_Y(op, flop, slope_flop)                                       \
+    WORK(op, flop)                                                             \
+    WORK(op##_grad, slope_flop) GRAD(op, out)                                  \
+        UNARY(op, ir_sbp_alike, work_##op, grad_##op);                         \
+    UNARY_GRAD(op##_grad, work_##op##_grad);
+#define FUNCTION_NONE(op, flop, slope_flop)                                    \
+    WORK(op, flop)                                                             \
+    UNARY(op, ir_sbp_alike, work_##op, grad_zero);
+#define IR_FUNCTION(op, takes, flop, slope_flop, ...)                          \
+    FUNCTION_##takes(op, flop, slope_flop)
+#include "ir/functions.def"
+#undef IR_FUNCTION
 
 const ir_op ir_op_cast = {.name = "cast",
                           .min_in = 1,

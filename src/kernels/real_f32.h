@@ -8,6 +8,7 @@
 #undef LOG
 #undef SQRT
 #undef POW
+#undef LIBM
 #define REAL float
 #define T(name) name##_f32
 #define EXP(x) kernel_expf(x)
@@ -17,3 +18,4 @@
 #define LOG(x) logf(x)
 #define SQRT(x) sqrtf(x)
 #define POW(x, y) powf(x, y)
+#define LIBM(name) name##f

@@ -8,6 +8,7 @@
 #undef LOG
 #undef SQRT
 #undef POW
+#undef LIBM
 #define REAL double
 #define T(name) name##_f64
 #define EXP(x) exp(x)
@@ -17,3 +18,4 @@
 #define LOG(x) log(x)
 #define SQRT(x) sqrt(x)
 #define POW(x, y) pow(x, y)
+#define LIBM(name) name

@@ -29,10 +29,9 @@ fs_status onnx_import_gelu(onnx_ctx *c)
 {
     bool tanh_form =
         strcmp(onnx_attr_text(c, "approximate", "none"), "tanh") == 0;
-    ir_node node = {
-        .op = IR_OP_gelu, .n_in = 1, .in = {onnx_in(c, 0)}, .i = {tanh_form}};
-    int32_t id = ir_graph_add(c->graph, &node);
-    return onnx_set(c, 0, id < 0 ? -1 : c->graph->nodes.at[id].out[0]);
+    return onnx_set(c, 0,
+                    ir_unary(c->graph, tanh_form ? IR_OP_gelu_tanh : IR_OP_gelu,
+                             onnx_in(c, 0)));
 }
 
 /* Is input i a known number that does not change the other's shape? */
