@@ -1,6 +1,6 @@
 check_SCRIPTS += tests/layers.sh tests/headers.sh
 EXTRA_DIST += tests/layers.sh tests/headers.sh tests/lsan.supp \
-  tests/golden/usage.txt
+  tests/golden/explain.txt tests/golden/usage.txt
 
 check_PROGRAMS += tests/base_test
 tests_base_test_SOURCES = tests/base_test.c tests/tap.h
@@ -20,7 +20,10 @@ tests_cli_main_test_SOURCES = tests/cli_main_test.c tests/run_cli.h \
 tests_cli_main_test_LDADD = $(JANSSON_LIBS) -lm
 
 check_PROGRAMS += tests/cli_cases_test tests/cli_options_test \
-  tests/cli_places_test
+  tests/cli_places_test tests/cli_explain_test
+tests_cli_explain_test_SOURCES = tests/cli_explain_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_explain_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_places_test_SOURCES = tests/cli_places_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_places_test_LDADD = $(JANSSON_LIBS) -lm

@@ -94,6 +94,29 @@ static void test_round_trip(bench *b)
            "another plan has another digest");
 }
 
+/* Files leave out the boxing of edges that need none, not how their tensors
+ * lie. */
+static void test_edges(bench *b)
+{
+    fs_err err;
+    plan *p = NULL;
+    int32_t unboxed = 0, cut = 0, wrong = 0;
+    if (reread(b, &err, &p) != FS_OK)
+        return;
+    const plan_strategy *want = b->p->strategy, *got = p->strategy;
+    for (int32_t e = 0; e < want->n_edges; e++) {
+        const plan_boxing *x = &want->edge[e], *y = &got->edge[e];
+        unboxed += x->n == 0;
+        cut += x->n == 0 && x->at[0].at[0].kind == IR_S;
+        wrong += x->n != y->n;
+        for (int32_t k = 0; k <= x->n && k <= y->n; k++)
+            wrong += !ir_nd_sbp_equal(&x->at[k], &y->at[k], 1);
+    }
+    printf("# %d edges without boxing, %d of them cut\n", unboxed, cut);
+    tap_ok(cut > 0, "some tensors are cut and read as they lie");
+    tap_equal_int(wrong, 0, "every edge lies as it was written");
+}
+
 static void test_origin(bench *b)
 {
     fs_err err = {0};
@@ -371,6 +394,7 @@ int main(void)
     uint64_t seed = tap_seed(11);
     bench b = make_bench();
     test_round_trip(&b);
+    test_edges(&b);
     test_origin(&b);
     test_digest(&b);
     test_edits(&b);

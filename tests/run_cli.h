@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -98,6 +99,35 @@ __attribute__((unused)) static void cli_show(const cli_answer *a)
         printf("# stderr: %.*s\n", (int)(n > 200 ? 200 : n), text);
         text += n + (text[n] == '\n');
     }
+}
+
+/* Is `text` that of tests/golden/NAME? FS_GOLDEN=rewrite in the environment
+ * writes the file anew. */
+static inline bool cli_is_golden(const char *name, const char *text)
+{
+    static char golden[1 << 16];
+    char path[1024];
+    snprintf(path, sizeof path, "%s/tests/golden/%s", cli_env("FS_SRCDIR", "."),
+             name);
+    bool rewrite = strcmp(cli_env("FS_GOLDEN", ""), "rewrite") == 0;
+    FILE *file = fopen(path, rewrite ? "w+" : "r");
+    if (file && rewrite) {
+        fputs(text, file);
+        rewind(file);
+    }
+    size_t n = file ? fread(golden, 1, sizeof golden - 1, file) : 0;
+    golden[n] = '\0';
+    if (file)
+        fclose(file);
+    if (strcmp(text, golden) == 0)
+        return true;
+    printf("# differs from %s, found:\n", path);
+    for (const char *at = text; *at;) {
+        size_t line = strcspn(at, "\n");
+        printf("# %.*s\n", (int)line, at);
+        at += line + (at[line] == '\n');
+    }
+    return false;
 }
 
 static inline double cli_number(const cli_answer *a, const char *key)

@@ -28,17 +28,18 @@ static fs_status explain_plan(cli *c, const cli_plan *p)
     cost_summary cost;
     FS_TRY(cost_strategy(p->cost, p->model.graph, p->plan->strategy, c->arena,
                          &c->err, &cost));
+    plan_breakdown memory = plan_memory_tree(p->plan, c->arena);
     json_object_set_new(c->result, "iteration_s", json_real(cost.iteration_s));
     json_object_set_new(c->result, "tree",
                         json_pack("{s:o, s:o}", "time", tree_json(&cost.time),
-                                  "memory", tree_json(&cost.memory)));
+                                  "memory", tree_json(&memory)));
     char text[32];
     cli_say(c, "iteration by the formula: %s\n",
             fs_human_seconds(text, cost.iteration_s));
     if (c->args.json)
         return FS_OK;
     report_tree_print(&cost.time, "s", 0, stdout);
-    report_tree_print(&cost.memory, "B", 0, stdout);
+    report_tree_print(&memory, "B", 0, stdout);
     return FS_OK;
 }
 

@@ -1,6 +1,8 @@
-/* Where a strategy's time and bytes go, as trees. */
+/* Where a strategy's time goes, as a tree. */
 #include "config.h"
 #include "cost/parts.h"
+
+#include "base/clock.h"
 
 #include <math.h>
 
@@ -151,17 +153,19 @@ static plan_breakdown stage_tree(const cost_sum *sum, const tally *t,
 static const char *formula_note(const cost_sum *sum, const cost_summary *s)
 {
     double slowest = 0, micro = 0;
+    int32_t m = sum->strategy->micro_batches;
     if (s->n_stages == 1)
-        return fs_printf(sum->arena, "%d micro-batches",
-                         sum->strategy->micro_batches);
+        return fs_printf(sum->arena, "%d micro-batch%s", m, m == 1 ? "" : "es");
     for (int32_t i = 0; i < s->n_stages; i++) {
         slowest = fmax(slowest, s->micro_s[i]);
         micro += s->micro_s[i];
     }
+    char fill[32], more[32];
     return fs_printf(sum->arena,
-                     "stages overlap: fill and drain %.3g s, %d more "
-                     "micro-batches of %.3g s, then the slowest update",
-                     micro, sum->strategy->micro_batches - 1, slowest);
+                     "stages overlap: fill and drain %s, %d more of %s, then "
+                     "the slowest update",
+                     fs_human_seconds(fill, micro), m - 1,
+                     fs_human_seconds(more, slowest));
 }
 
 plan_breakdown cost_time_tree(const cost_sum *sum, const cost_summary *s)
@@ -182,39 +186,5 @@ plan_breakdown cost_time_tree(const cost_sum *sum, const cost_summary *s)
     out.child = fs_new(sum->arena, plan_breakdown, s->n_stages);
     for (int32_t i = 0; i < s->n_stages; i++)
         out.child[i] = stage_tree(sum, &stages[i], i);
-    return out;
-}
-
-static plan_breakdown bytes_tree(const cost_sum *sum, int32_t stage)
-{
-    static const char *const names[PLAN_BYTES_KINDS] = {
-        "parameters", "optimizer state", "constants",
-        "gradients",  "activations",     "scratch"};
-    int64_t bytes[PLAN_BYTES_KINDS];
-    plan_breakdown out = {.name = stage_name(sum, stage)};
-    out.child = fs_new(sum->arena, plan_breakdown, PLAN_BYTES_KINDS);
-    cost_sum_bytes(sum, sum->fullest[stage], bytes);
-    for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++) {
-        if (bytes[k] <= 0)
-            continue;
-        plan_breakdown kind = {.name = names[k], .value = (double)bytes[k]};
-        if (k == PLAN_BYTES_ACTIVATION)
-            kind.note = fs_printf(sum->arena, "%d micro-batches in flight",
-                                  cost_memory_in_flight(sum->memory)[stage]);
-        out.value += kind.value;
-        out.child[out.n++] = kind;
-    }
-    return out;
-}
-
-plan_breakdown cost_memory_tree(const cost_sum *sum, const cost_summary *s)
-{
-    plan_breakdown out = {.name = "memory per device, the fullest stage",
-                          .n = s->n_stages};
-    out.child = fs_new(sum->arena, plan_breakdown, s->n_stages);
-    for (int32_t i = 0; i < s->n_stages; i++) {
-        out.child[i] = bytes_tree(sum, i);
-        out.value = fmax(out.value, out.child[i].value);
-    }
     return out;
 }

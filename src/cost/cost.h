@@ -56,7 +56,6 @@ typedef struct cost_summary {
     int64_t *peak_bytes;      /* [n_stages] estimate before lowering: the most
                                  of the moments of memory.h */
     plan_breakdown time;      /* stages -> phases -> op classes, boxing kinds */
-    plan_breakdown memory;    /* stages -> kinds */
 } cost_summary;
 fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
                         const plan_strategy *strategy, fs_arena *arena,

@@ -549,8 +549,3 @@ int32_t cost_memory_moments(const cost_memory *mem, const cost_moment **out)
     *out = mem->moments.at;
     return mem->moments.n;
 }
-
-const int32_t *cost_memory_in_flight(const cost_memory *mem)
-{
-    return mem->in_flight;
-}

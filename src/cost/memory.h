@@ -30,8 +30,6 @@ typedef struct cost_moment {
 typedef struct cost_memory cost_memory;
 cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena);
 int32_t cost_memory_moments(const cost_memory *memory, const cost_moment **out);
-/* [n_stages] most micro-batches that a stage holds at once. */
-const int32_t *cost_memory_in_flight(const cost_memory *memory);
 
 /* What a node's own outputs take at a moment: variables, constants, loaded
  * inputs, sums of gradients; each so many copies. All else is counted by who

@@ -48,9 +48,6 @@ double cost_core_share(const cost_model *model, const hw_group *group);
 int64_t cost_piece_bytes(const ir_tensor *tensor, const ir_nd_sbp *sbp,
                          const ir_mesh *mesh);
 
-/* What a node's output is to memory. */
-plan_bytes_kind cost_output_kind(const ir_graph *graph, int32_t tensor);
-
 /* [n_stages] most micro-batches that a stage holds at once. */
 int32_t *cost_in_flight(const char *schedule, int32_t n_stages,
                         int32_t micro_batches, fs_arena *arena);
@@ -62,7 +59,6 @@ typedef struct cost_sum {
     const plan_strategy *strategy;
     fs_arena *arena;
     const cost_memory *memory;
-    int32_t *fullest; /* [n_stages] moment */
 } cost_sum;
 const cost_model *cost_sum_model(const cost_sum *sum, bool per_step);
 
@@ -80,13 +76,9 @@ typedef struct cost_edge {
 } cost_edge;
 bool cost_sum_edge_at(const cost_sum *sum, int32_t v, int32_t slot,
                       cost_edge *out);
-/* What a moment's stage holds, by kinds; returns their sum. */
-int64_t cost_sum_bytes(const cost_sum *sum, int32_t moment,
-                       int64_t bytes[PLAN_BYTES_KINDS]);
 
-/* The trees of a summary whose figures are filled in. */
+/* The tree of a summary whose figures are filled in. */
 plan_breakdown cost_time_tree(const cost_sum *sum, const cost_summary *s);
-plan_breakdown cost_memory_tree(const cost_sum *sum, const cost_summary *s);
 
 /* The remembered routes of a model (route.c). */
 typedef struct cost_routes cost_routes;

@@ -20,23 +20,6 @@ bool cost_node_per_step(const ir_graph *graph, int32_t node)
            n->op == IR_OP_constant;
 }
 
-plan_bytes_kind cost_output_kind(const ir_graph *graph, int32_t tensor)
-{
-    const ir_tensor *t = &graph->tensors.at[tensor];
-    switch (t->role) {
-    case IR_PARAM:
-        return PLAN_BYTES_PARAM;
-    case IR_STATE:
-        return PLAN_BYTES_STATE;
-    case IR_BUFFER:
-    case IR_CONST:
-        return PLAN_BYTES_CONST;
-    default:
-        return plan_tensor_per_step(graph, tensor) ? PLAN_BYTES_GRADIENT
-                                                   : PLAN_BYTES_ACTIVATION;
-    }
-}
-
 int32_t *cost_in_flight(const char *schedule, int32_t n, int32_t m,
                         fs_arena *arena)
 {

@@ -111,49 +111,28 @@ static fs_status add_nodes(const cost_sum *sum, fs_err *err, cost_summary *out)
     return FS_OK;
 }
 
-/* Parameters and constants for a step are parameters, whatever holds them. */
-static plan_bytes_kind held_kind(const cost_sum *sum, int32_t tensor)
-{
-    plan_bytes_kind kind = cost_output_kind(sum->graph, tensor);
-    return kind == PLAN_BYTES_STATE || kind == PLAN_BYTES_CONST
-               ? PLAN_BYTES_PARAM
-               : kind;
-}
-
-static void add_edge_bytes(const cost_sum *sum, int32_t moment, int32_t v,
-                           int32_t slot, int64_t bytes[PLAN_BYTES_KINDS])
+static int64_t edge_bytes(const cost_sum *sum, int32_t moment, int32_t v,
+                          int32_t slot)
 {
     cost_edge edge;
     cost_holding held;
     if (!cost_sum_edge_at(sum, v, slot, &edge) ||
         !cost_memory_edge(sum->memory, moment, v, slot, &held))
-        return;
-    const ir_tensor *tensor = &sum->graph->tensors.at[edge.tensor];
-    const ir_mesh *mesh = &edge.from->mesh;
-    int64_t all = cost_holding_bytes(&held, tensor, mesh, edge.path);
-    held.scratch = 0;
-    int64_t pieces = cost_holding_bytes(&held, tensor, mesh, edge.path);
-    bytes[held_kind(sum, edge.tensor)] += pieces;
-    bytes[PLAN_BYTES_SCRATCH] += all - pieces;
+        return 0;
+    return cost_holding_bytes(&held, &sum->graph->tensors.at[edge.tensor],
+                              &edge.from->mesh, edge.path);
 }
 
-int64_t cost_sum_bytes(const cost_sum *sum, int32_t moment,
-                       int64_t bytes[PLAN_BYTES_KINDS])
+/* What a moment's stage holds. */
+static int64_t moment_bytes(const cost_sum *sum, int32_t moment)
 {
     const plan_strategy *s = sum->strategy;
     int64_t total = 0;
-    for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
-        bytes[k] = 0;
     for (int32_t v = 0; v < s->n_nodes; v++) {
-        const ir_node *node = &sum->graph->nodes.at[v];
-        if (node->n_out)
-            bytes[cost_output_kind(sum->graph, node->out[0])] +=
-                cost_memory_node(sum->memory, moment, v, &s->sig[v]);
+        total += cost_memory_node(sum->memory, moment, v, &s->sig[v]);
         for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
-            add_edge_bytes(sum, moment, v, e - s->first_edge[v], bytes);
+            total += edge_bytes(sum, moment, v, e - s->first_edge[v]);
     }
-    for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
-        total += bytes[k];
     return total;
 }
 
@@ -162,15 +141,11 @@ static void add_bytes(cost_sum *sum, const cost_program *program,
 {
     const cost_moment *at;
     sum->memory = cost_memory_create(program, sum->arena);
-    sum->fullest = fs_new(sum->arena, int32_t, out->n_stages);
     int32_t n = cost_memory_moments(sum->memory, &at);
     for (int32_t k = 0; k < n; k++) {
-        int64_t kinds[PLAN_BYTES_KINDS];
-        int64_t bytes = cost_sum_bytes(sum, k, kinds);
-        if (bytes < out->peak_bytes[at[k].stage])
-            continue;
-        out->peak_bytes[at[k].stage] = bytes;
-        sum->fullest[at[k].stage] = k;
+        int64_t bytes = moment_bytes(sum, k);
+        if (bytes > out->peak_bytes[at[k].stage])
+            out->peak_bytes[at[k].stage] = bytes;
     }
 }
 
@@ -189,7 +164,7 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
                         const plan_strategy *strategy, fs_arena *arena,
                         fs_err *err, cost_summary *out)
 {
-    cost_sum sum = {model, model, graph, strategy, arena, NULL, NULL};
+    cost_sum sum = {model, model, graph, strategy, arena, NULL};
     cost_summary s = {.n_stages = strategy->n_stages};
     cost_program program = {graph,
                             strategy->n_stages,
@@ -207,7 +182,6 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
     add_bytes(&sum, &program, &s);
     s.iteration_s = iteration_of(&s, strategy->micro_batches);
     s.time = cost_time_tree(&sum, &s);
-    s.memory = cost_memory_tree(&sum, &s);
     *out = s;
     return FS_OK;
 }

@@ -8,7 +8,8 @@ enum { PLAN_MAX_BOXING = 8 };
 
 /* How a tensor gets from one SBP to another on ONE mesh: at[0] is the
  * producer's, at[n] the consumer's, neighbours differ in one mesh axis, and
- * every step is a row of the boxing table (boxing.h). n = 0: nothing to do. */
+ * every step is a row of the boxing table (boxing.h). n = 0: nothing to do, and
+ * at[0] is how producer and consumer have it. */
 typedef struct plan_boxing {
     int32_t n;
     ir_nd_sbp at[PLAN_MAX_BOXING + 1];

@@ -224,6 +224,21 @@ static fs_status read_node(reading *r, const fs_json *in, int32_t v)
     return read_boxing(r, in, v);
 }
 
+/* Files leave out the paths of edges that need no boxing; these have one SBP
+ * all the same. */
+static void complete_edges(reading *r)
+{
+    plan_strategy *s = r->s;
+    for (int32_t v = 0; v < s->n_nodes; v++)
+        for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++) {
+            int32_t t = plan_edge_tensor(r->graph, s, v, e - s->first_edge[v]);
+            if (t < 0 || s->edge[e].n > 0)
+                continue;
+            const ir_tensor *tensor = &r->graph->tensors.at[t];
+            s->edge[e].at[0] = s->sig[tensor->producer].out[tensor->slot];
+        }
+}
+
 static fs_status read_stages(reading *r, const fs_json *in)
 {
     fs_json list, item;
@@ -275,6 +290,7 @@ static fs_status read_strategy(reading *r, const fs_json *file)
         FS_TRY(fs_json_item(&list, (size_t)v, r->err, &item));
         FS_TRY(read_node(r, &item, v));
     }
+    complete_edges(r);
     return FS_OK;
 }
 

@@ -1,6 +1,8 @@
 #include "config.h"
 #include "plan/timing.h"
 
+#include "plan/schedule.h"
+
 plan_timing *plan_timing_new(const plan *p, const char *source, fs_arena *arena)
 {
     plan_timing *timing = fs_new(arena, plan_timing, 1);
@@ -10,4 +12,48 @@ plan_timing *plan_timing_new(const plan *p, const char *source, fs_arena *arena)
     for (int32_t r = 0; r < p->n_roles; r++)
         timing->demand[r] = fs_new(arena, plan_demand, p->roles[r].n_tasks);
     return timing;
+}
+
+/* Activations are as many as micro-batches are in flight. */
+static const char *kind_note(const plan_role *role, int32_t kind,
+                             fs_arena *arena)
+{
+    if (kind != PLAN_BYTES_ACTIVATION)
+        return NULL;
+    int32_t n = plan_schedule_in_flight(role->slots, role->n_slots);
+    return fs_printf(arena, "%d micro-batch%s in flight", n,
+                     n == 1 ? "" : "es");
+}
+
+static plan_breakdown role_tree(const plan_role *role, fs_arena *arena)
+{
+    static const char *const names[PLAN_BYTES_KINDS] = {
+        "parameters", "optimizer state", "constants",
+        "gradients",  "activations",     "scratch"};
+    plan_breakdown out = {
+        .name =
+            fs_printf(arena, "stage %d (devices %d to %d)", role->stage,
+                      role->first_rank, role->first_rank + role->n_ranks - 1),
+        .value = (double)role->arena_bytes,
+        .child = fs_new(arena, plan_breakdown, PLAN_BYTES_KINDS)};
+    for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
+        if (role->bytes[k] > 0)
+            out.child[out.n++] =
+                (plan_breakdown){.name = names[k],
+                                 .value = (double)role->bytes[k],
+                                 .note = kind_note(role, k, arena)};
+    return out;
+}
+
+plan_breakdown plan_memory_tree(const plan *p, fs_arena *arena)
+{
+    plan_breakdown out = {.name = "memory per device, the fullest",
+                          .n = p->n_roles,
+                          .child = fs_new(arena, plan_breakdown, p->n_roles)};
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        out.child[r] = role_tree(&p->roles[r], arena);
+        if (out.child[r].value > out.value)
+            out.value = out.child[r].value;
+    }
+    return out;
 }

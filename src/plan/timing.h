@@ -47,4 +47,7 @@ typedef struct plan_breakdown {
     struct plan_breakdown *child; /* [n] */
 } plan_breakdown;
 
+/* What ranks allocate, exactly: roles -> kinds. The root is the largest. */
+plan_breakdown plan_memory_tree(const plan *p, fs_arena *arena);
+
 #endif

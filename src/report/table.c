@@ -95,8 +95,9 @@ static void print_branch(const plan_breakdown *tree, double whole,
         fs_human_bytes(value, tree->value);
     else
         fs_human_seconds(value, tree->value);
-    fprintf(out, "%*s%-*s %10s %5.1f %%  %-20s%s%s\n", 2 * depth, "",
-            32 - 2 * depth, tree->name, value, 100 * share, bar,
+    fprintf(out, "%*s%-*s %10s %5.1f %%%s%-*s%s%s\n", 2 * depth, "",
+            32 - 2 * depth, tree->name, value, 100 * share,
+            bar[0] || tree->note ? "  " : "", tree->note ? 20 : 0, bar,
             tree->note ? "  " : "", tree->note ? tree->note : "");
     for (int32_t i = 0; i < tree->n; i++)
         print_branch(&tree->child[i], whole, unit, depth + 1, out);
