@@ -80,9 +80,9 @@ void op_set_shape(ir_node *node, ir_shape shape)
     memcpy(node->i + 1, shape.dim, (size_t)shape.rank * sizeof *shape.dim);
 }
 
-static const op_case_row *const families[] = {op_cases_pointwise, op_cases_move,
-                                              op_cases_sum, op_cases_window,
-                                              op_cases_update};
+static const op_case_row *const families[] = {
+    op_cases_pointwise, op_cases_move,   op_cases_sum,
+    op_cases_norm,      op_cases_window, op_cases_update};
 
 static const op_case_row *find_row(ir_op_kind op)
 {

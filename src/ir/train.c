@@ -161,6 +161,39 @@ static void add_update(ir_graph *graph, int32_t param, int32_t grad,
     }
 }
 
+/* A buffer whose next value the forward pass makes (running statistics) takes
+ * the mean of what the step's micro-batches make of its value before it. */
+static void carry_buffer(ir_graph *graph, int32_t buffer)
+{
+    const char *name = graph->tensors.at[buffer].name;
+    int32_t next = graph->tensors.at[buffer].next;
+    ir_node sum = {.op = IR_OP_accumulate, .n_in = 1, .in = {next}};
+    ir_node mean = {.op = IR_OP_scale, .n_in = 1};
+    graph->phase = IR_BACKWARD;
+    graph->forward = graph->tensors.at[next].producer;
+    sum.name = fs_printf(graph->arena, "%s.acc", name);
+    mean.in[0] = ir_append(graph, &sum);
+    graph->phase = IR_UPDATE;
+    graph->forward = graph->tensors.at[buffer].producer;
+    mean.f[0] = 1.0 / graph->micro_batches;
+    mean.name = fs_printf(graph->arena, "%s.next", name);
+    graph->tensors.at[buffer].next = ir_append(graph, &mean);
+}
+
+static void carry_buffers(ir_graph *graph)
+{
+    for (int32_t t = 0; t < graph->tensors.n; t++) {
+        int32_t next = graph->tensors.at[t].next;
+        if (next < 0 || graph->err.status != FS_OK)
+            continue;
+        int32_t made = graph->tensors.at[next].producer;
+        if (graph->nodes.at[made].phase == IR_FORWARD)
+            carry_buffer(graph, t);
+    }
+    graph->phase = IR_FORWARD;
+    graph->forward = -1;
+}
+
 /* The trained variables; returns how many. */
 static int32_t list_params(const ir_graph *graph, fs_arena *arena,
                            const int32_t **out)
@@ -216,6 +249,9 @@ fs_status ir_train(ir_graph *graph, const ir_train_options *options,
     FS_TRY(ir_backward_parts(graph, &of, accumulate, err, parts));
     FS_TRY(add_updates(graph, &of, parts, &o, err));
     graph->micro_batches = o.micro_batches;
+    carry_buffers(graph);
+    if (graph->err.status != FS_OK)
+        return fs_fail(err, graph->err.status, "%s", graph->err.text);
     ir_rewrite(graph, &(ir_rewrite_options){.pads = !o.keep_pads});
     return FS_OK;
 }

@@ -40,7 +40,8 @@ fs_status ir_optimizer_parse(const char *text, fs_err *err, ir_optimizer *out);
  * output has that name), optimizer state variables and the update node (phase
  * UPDATE), whose outputs are the `next` of the variables. Also marks the loss
  * as an output. A parameter the loss does not depend on is left alone (a
- * buffer). Sets graph->micro_batches. Prunes: tensor and node ids change, names
+ * buffer). A buffer whose `next` is a tensor of the forward pass takes, after
+ * the step, its mean over the micro-batches. Sets graph->micro_batches. Prunes: tensor and node ids change, names
  * stay. */
 fs_status ir_train(ir_graph *graph, const ir_train_options *options,
                    fs_err *err);

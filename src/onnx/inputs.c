@@ -23,7 +23,8 @@ bool onnx_is_initializer(const onnx_proto *proto, const char *name)
 
 static bool is_bias(const char *name)
 {
-    return ends_with(name, "bias") || ends_with(name, ".beta");
+    return ends_with(name, "bias") || ends_with(name, ".beta") ||
+           ends_with(name, ".running_mean");
 }
 
 static fs_status matches(const char *regex, const char *name, fs_err *err,
@@ -55,7 +56,8 @@ fs_status onnx_is_parameter(const onnx_value_info *info,
     if (options->params)
         FS_TRY(matches(options->params, info->name, err, out));
     *out = *out || ends_with(info->name, "weight") || is_bias(info->name) ||
-           ends_with(info->name, ".gamma");
+           ends_with(info->name, ".gamma") ||
+           ends_with(info->name, ".running_var");
     return FS_OK;
 }
 
