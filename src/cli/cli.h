@@ -32,6 +32,7 @@ typedef struct cli {
     cli_args args;
     fs_arena *arena;
     fs_err err;
+    fs_err late;              /* of a database that failed after the answer */
     store_db *db;             /* NULL with --db none */
     int64_t run;              /* row of this command, 0 before it began */
     json_t *result;           /* the object that --json prints */
@@ -71,6 +72,10 @@ void cli_say(const cli *c, const char *format, ...)
 fs_status cli_begin(cli *c, const char *model, const char *cluster);
 fs_status cli_digests(cli *c, uint64_t model, uint64_t cluster,
                       uint64_t plan_digest);
+/* Are there rows to write of what was found? No more after a first fault: what
+ * a command found stands without the database, so that its faults from then on
+ * are c->late, told at the end, and end the command with FS_FAULT. */
+bool cli_keeps(const cli *c);
 void cli_figure(cli *c, const char *name, double value, const char *unit);
 
 /* ---- models ---- */

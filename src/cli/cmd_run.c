@@ -183,11 +183,20 @@ static void fill_json(cli *c, const cli_plan *p, const cli_outcome *o,
     cli_plan_digest(c, p);
 }
 
-static fs_status keep(cli *c, const cli_plan *p, const cli_outcome *o,
-                      const sim_result *sim)
+static fs_status keep_rows(cli *c, const cli_plan *p, const cli_outcome *o,
+                           fs_err *err)
 {
-    if (!c->run)
+    const exec_result *r = &o->result;
+    if (!cli_keeps(c))
         return FS_OK;
+    FS_TRY(store_losses(c->db, c->run, r->losses, r->step_s, o->steps, err));
+    FS_TRY(store_trace(c->db, c->run, &o->trace, err));
+    return store_timing(c->db, c->run, p->plan, r->measured, err);
+}
+
+static void keep(cli *c, const cli_plan *p, const cli_outcome *o,
+                 const sim_result *sim)
+{
     const exec_result *r = &o->result;
     cli_figure(c, "step_median_s", r->step_median_s, "s");
     cli_figure(c, "step_min_s", r->step_min_s, "s");
@@ -195,10 +204,7 @@ static fs_status keep(cli *c, const cli_plan *p, const cli_outcome *o,
     cli_figure(c, "predicted_step_s", sim->iteration_s, "s");
     cli_figure(c, "loss_first", r->losses[0], "");
     cli_figure(c, "loss_last", r->losses[o->steps - 1], "");
-    FS_TRY(
-        store_losses(c->db, c->run, r->losses, r->step_s, o->steps, &c->err));
-    FS_TRY(store_trace(c->db, c->run, &o->trace, &c->err));
-    return store_timing(c->db, c->run, p->plan, r->measured, &c->err);
+    keep_rows(c, p, o, &c->late);
 }
 
 static int64_t most(const int64_t *values, int32_t n)
@@ -265,7 +271,7 @@ static void final_table(cli *c, const cli_plan *p, const cli_outcome *o,
             o->ranks == 1 ? "" : "s");
     if (!c->args.json)
         report_table_print(&t, stdout);
-    if (c->run)
+    if (cli_keeps(c))
         cli_say(c, "stored as run %lld in %s\n", (long long)c->run,
                 c->args.db ? c->args.db : "flowsearch.db");
 }
@@ -361,7 +367,7 @@ static fs_status tell(cli *c, const cli_plan *p, const cli_outcome *o)
     sim_result sim;
     FS_TRY(cli_predict(c, p, &predicted, &sim));
     fill_json(c, p, o, &sim);
-    FS_TRY(keep(c, p, o, &sim));
+    keep(c, p, o, &sim);
     final_table(c, p, o, &sim);
     int64_t bad = diverged_at(p, o);
     if (bad > 0)

@@ -187,40 +187,55 @@ fs_status cli_digests(cli *c, uint64_t model, uint64_t cluster,
     return store_run_plan(c->db, c->run, model, cluster, plan_digest, &c->err);
 }
 
+bool cli_keeps(const cli *c)
+{
+    return c->run && c->late.status == FS_OK;
+}
+
 void cli_figure(cli *c, const char *name, double value, const char *unit)
 {
-    fs_err err = {0};
-    if (c->run && store_figure(c->db, c->run, name, value, unit, &err) != FS_OK)
-        fs_warn("%s", err.text);
+    if (cli_keeps(c))
+        store_figure(c->db, c->run, name, value, unit, &c->late);
 }
 
-static fs_status end_row(cli *c, fs_status status, const char *message)
+static void end_row(cli *c, fs_status status, const char *message)
 {
     if (!c->run)
-        return FS_OK;
-    fs_err err = {0};
+        return;
     char *text = json_dumps(c->result, JSON_COMPACT | JSON_REAL_PRECISION(12));
-    fs_status ended = store_run_end(c->db, c->run, status, text, message, &err);
+    store_run_end(c->db, c->run, status, text, message, &c->late);
     free(text);
-    return ended == FS_OK ? FS_OK : fs_fail(&c->err, ended, "%s", err.text);
 }
 
-/* The last word on a command: its row, its JSON object, its message. Returns
+/* An answer stands, but is not kept as it should be: that is a fault. Of a
+ * command that found none, its own message says enough. */
+static fs_status add_late(cli *c, fs_status status)
+{
+    if (c->late.status == FS_OK || status > FS_NO)
+        return status;
+    if (!json_object_get(c->result, "fault"))
+        fs_err_prefix(&c->late, "found, but not kept");
+    json_object_set_new(c->result, "fault", json_string(c->late.text));
+    return FS_FAULT;
+}
+
+/* The last word on a command: its row, its JSON object, its messages. Returns
  * the status that it ends with. */
 static fs_status finish(cli *c, fs_status status)
 {
     const char *message =
         status == FS_OK || !c->err.text[0] ? NULL : c->err.text;
+    const char *late = status > FS_NO ? "" : c->late.text;
     cli_guard_stop(c);
-    fs_status ended = end_row(c, status, message);
-    if (status == FS_OK && ended != FS_OK) {
-        status = ended;
-        message = c->err.text;
-    }
+    status = add_late(c, status);
+    end_row(c, status, message || !late[0] ? message : late);
+    status = add_late(c, status);
     cli_mark_status(status);
     fs_scratch_remove(c->scratch);
     if (message && !c->mute)
         fs_warn("%s", message);
+    if (late[0] && !c->mute)
+        fs_warn("%s", late);
     if (c->args.json && !c->quiet && status != FS_INVALID) {
         json_dumpf(c->result, stdout, FS_JSON_FORMAT);
         putchar('\n');

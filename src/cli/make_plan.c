@@ -538,16 +538,17 @@ static fs_status find_plan(making *m, cost_model *cost, plan **out)
     return status;
 }
 
-static fs_status keep_plan(const making *m, const cli_plan *p)
+static fs_status keep_plan(cli *c, const plan *p, fs_err *err)
 {
-    cli *c = m->c;
-    if (!c->run)
-        return FS_OK;
     json_t *root;
-    FS_TRY(fs_json_load(c->args.output, &c->err, &root));
+    if (!cli_keeps(c))
+        return FS_OK;
+    FS_TRY(store_run_plan(c->db, c->run, p->model_digest, p->cluster_digest,
+                          p->digest, err));
+    FS_TRY(fs_json_load(c->args.output, err, &root));
     char *text = json_dumps(root, JSON_COMPACT);
     json_decref(root);
-    fs_status status = store_plan(c->db, p->plan->digest, text, &c->err);
+    fs_status status = store_plan(c->db, p->digest, text, err);
     free(text);
     return status;
 }
@@ -575,9 +576,7 @@ static fs_status prove_and_tell(making *m, cost_model *cost, plan *lowered)
     stored.cluster = cli_place_stored(c, c->args.output, stored.cluster);
     FS_TRY(plan_write(c->args.output, p.model.graph, lowered, &stored,
                       m->cluster, &c->err));
-    FS_TRY(cli_digests(c, lowered->model_digest, lowered->cluster_digest,
-                       lowered->digest));
-    FS_TRY(keep_plan(m, &p));
+    keep_plan(c, lowered, &c->late);
     cli_figure(c, "iteration_s", m->found.iteration_s, "s");
     cli_figure(c, "lower_bound_s", m->found.lower_bound_s, "s");
     cli_figure(c, "sim_iteration_s", sim.iteration_s, "s");

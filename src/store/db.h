@@ -16,6 +16,11 @@ struct store_db {
 fs_status store_sql_fault(const store_db *db, const char *doing, fs_err *err);
 fs_status store_exec(store_db *db, const char *sql, const char *doing,
                      fs_err *err);
+/* FS_INVALID names a table of the schema that the first n steps make that the
+ * file has not, or has with other columns. Tables and views besides are the
+ * user's own. */
+fs_status store_schema_check(store_db *db, const char *const *steps, int n,
+                             fs_err *err);
 
 /* Prepares; binds follow `types`: i int64_t, r double, t text (NULL is SQL
  * NULL), x uint64_t digest as 16 hex digits (0 is NULL). */

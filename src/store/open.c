@@ -75,6 +75,11 @@ static fs_status check_owner(store_db *db, fs_err *err, int64_t *version)
                        "%s: schema version %lld is newer than this program's "
                        "%d: use a newer flowsearch, or --db OTHER",
                        db->path, (long long)*version, STORE_SCHEMA_VERSION);
+    if (*version < 0 || (*version == 0 && tables > 0))
+        return fs_fail(err, FS_INVALID,
+                       "%s: not a whole flowsearch database: its schema is "
+                       "of version %lld (move it away, or use --db OTHER)",
+                       db->path, (long long)*version);
     return FS_OK;
 }
 
@@ -83,6 +88,8 @@ static fs_status read_owner(store_db *db, fs_err *err, int64_t *version)
 {
     FS_TRY(store_exec(db, "BEGIN", "opening", err));
     fs_status status = check_owner(db, err, version);
+    if (status == FS_OK && *version == STORE_SCHEMA_VERSION)
+        status = store_schema_check(db, migrations, STORE_SCHEMA_VERSION, err);
     if (status == FS_OK)
         status = store_exec(db, "COMMIT", "opening", err);
     return status;
@@ -96,6 +103,7 @@ static fs_status create_schema(store_db *db, fs_err *err)
     FS_TRY(check_owner(db, err, &version));
     for (; version < STORE_SCHEMA_VERSION; version++)
         FS_TRY(store_exec(db, migrations[version], "creating the schema", err));
+    FS_TRY(store_schema_check(db, migrations, STORE_SCHEMA_VERSION, err));
     char stamp[128];
     snprintf(stamp, sizeof stamp,
              "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT",
