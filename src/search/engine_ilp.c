@@ -18,7 +18,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROUNDS = 80, FIX_SWEEPS = 300, MIXED = 4, MILP_COLUMNS = 60000 };
+enum {
+    ROUNDS = 80,
+    FIX_SWEEPS = 300,
+    MIXED = 4,
+    MIXED_COLUMNS = 4000,
+    MILP_COLUMNS = 60000
+};
 /* Share of the gap that prices have to promise to close. */
 #define LITTLE 0.02
 
@@ -222,6 +228,59 @@ static bool find_prices(ilp *s)
     return true;
 }
 
+/* ---- mixing by GLPK ---- */
+
+/* The values of a node in the last minimisers and the best assignment. */
+static int32_t list_met(const ilp *s, int32_t node, int32_t *value)
+{
+    int32_t n = 0;
+    for (int32_t k = 0; k <= MIXED; k++) {
+        const int32_t *from = k < MIXED ? s->met[k] : s->value;
+        bool known = !from || (from == s->value && isinf(s->cost));
+        for (int32_t j = 0; j < n && !known; j++)
+            known = value[j] == from[node];
+        if (!known)
+            value[n++] = from[node];
+    }
+    return n;
+}
+
+static void mix(ilp *s, const search_subnet *sub, fs_arena *scratch)
+{
+    search_milp_task task = {&sub->net,         NULL,           goal(s),
+                             s->budget->cutoff, s->budget->gap, s->deadline_ns};
+    search_solution found;
+    fs_err err = {0};
+    if (search_milp(&task, scratch, &err, &found) != FS_OK || isinf(found.cost))
+        return;
+    int32_t n = s->net->n_nodes, *value = fs_new(scratch, int32_t, n);
+    for (int32_t i = 0; i < n; i++)
+        value[i] = sub->value[i][found.value[i]];
+    s->steps += found.steps;
+    offer(s, value);
+}
+
+/* The network with the values of the assignments met only: few enough columns
+ * to mix them as is best for the objective itself, where islands are too
+ * coarse (cf. Danna, Rothberg, Le Pape, Mathematical Programming 102, 2005).
+ * No bound follows. */
+static void mix_met(ilp *s)
+{
+    const search_net *net = s->net;
+    fs_arena *scratch = fs_arena_create();
+    int32_t *dom = fs_new(scratch, int32_t, net->n_nodes);
+    int32_t **value = fs_new(scratch, int32_t *, net->n_nodes);
+    for (int32_t i = 0; i < net->n_nodes; i++) {
+        value[i] = fs_new(scratch, int32_t, MIXED + 1);
+        dom[i] = list_met(s, i, value[i]);
+    }
+    search_subnet sub = search_subnet_of(net, dom, value, scratch);
+    search_subnet_reduce(&sub, scratch);
+    if (search_milp_columns(&sub.net) <= MIXED_COLUMNS)
+        mix(s, &sub, scratch);
+    fs_arena_destroy(scratch);
+}
+
 /* ---- closing the gap ---- */
 
 /* Drops what cannot beat the best known cost, at the best prices. */
@@ -321,6 +380,16 @@ static void start(ilp *s, const search_net *net, const search_budget *budget)
         .scale = isfinite(scale) && scale != 0 ? fabs(scale) : 1};
 }
 
+/* False: proven infeasible. */
+static bool find_and_close(ilp *s)
+{
+    if (!find_prices(s))
+        return false;
+    if (!done(s) && s->n_met)
+        mix_met(s);
+    return done(s) || close_gap(s);
+}
+
 static bool limit_too_small(ilp *s)
 {
     for (int32_t k = 0; k < s->net->n_limits; k++)
@@ -339,7 +408,7 @@ fs_status search_ilp(const search_net *net, const search_budget *budget,
         status = FS_NO;
     else if (!budget->reduce)
         status = done(&s) ? FS_OK : solve_plainly(&s, err);
-    else if (!done(&s) && (!find_prices(&s) || (!done(&s) && !close_gap(&s))))
+    else if (!done(&s) && !find_and_close(&s))
         status = FS_NO;
     if (isinf(s.bound) && s.bound > 0) /* no finite assignment at all */
         status = FS_NO;
