@@ -301,8 +301,7 @@ static fs_status draw_all(cli *c, const cli_plan *p, const cli_outcome *o,
     const ir_graph *graph = p->model.graph;
     report_drawn drawn;
     const char *file = cli_picture_file(c, 0);
-    FS_TRY(
-        report_draw_strategy(graph, p->plan->strategy, file, &c->err, &drawn));
+    FS_TRY(report_draw_plan(graph, p->plan, file, &c->err, &drawn));
     cli_say(c, "picture of the plan        %s\n", file);
     file = cli_picture_file(c, 1);
     FS_TRY(report_draw_timeline(

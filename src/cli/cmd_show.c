@@ -24,10 +24,10 @@ static fs_status show_plan(cli *c, const char *path, report_drawn *drawn)
 {
     cli_plan p;
     FS_TRY(cli_plan_open(c, path, &p));
-    fs_status status =
-        c->args.timeline ? show_timeline(c, &p, drawn)
-                         : report_draw_strategy(p.model.graph, p.plan->strategy,
-                                                c->args.output, &c->err, drawn);
+    fs_status status = c->args.timeline
+                           ? show_timeline(c, &p, drawn)
+                           : report_draw_plan(p.model.graph, p.plan,
+                                              c->args.output, &c->err, drawn);
     cli_plan_close(&p);
     return status;
 }

@@ -42,6 +42,13 @@ void draw_set(void *object, const char *name, const char *value)
     agsafeset(object, (char *)name, (char *)value, "");
 }
 
+void draw_set_html(void *object, const char *name, const char *value)
+{
+    char *text = agstrdup_html(agraphof(object), (char *)value);
+    agsafeset(object, (char *)name, text, "");
+    agstrfree(agraphof(object), text);
+}
+
 void draw_setf(draw *d, void *object, const char *name, const char *format, ...)
 {
     char text[2048];

@@ -19,6 +19,8 @@ Agraph_t *draw_open(const char *name);
 void draw_begin(draw *d, const char *name);
 /* Sets an attribute of a graph, node or edge. */
 void draw_set(void *object, const char *name, const char *value);
+/* The value is Graphviz' HTML (a table). */
+void draw_set_html(void *object, const char *name, const char *value);
 void draw_setf(draw *d, void *object, const char *name, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 Agnode_t *draw_node(draw *d, Agraph_t *in, const char *name);

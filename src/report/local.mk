@@ -1,8 +1,16 @@
 noinst_LIBRARIES += src/report/libfs_report.a
 src_report_libfs_report_a_SOURCES = src/report/report.h src/report/draw.h \
   src/report/draw.c src/report/draw_ids.c src/report/table.c src/report/trace_json.c \
-  src/report/draw_network.c src/report/draw_cluster.c \
+  src/report/network.h \
+  src/report/draw_network.c src/report/draw_flow.c \
+  src/report/draw_stages.c src/report/draw_cluster.c \
   src/report/draw_timeline.c
 src_report_libfs_report_a_CPPFLAGS = $(AM_CPPFLAGS) $(GRAPHVIZ_CFLAGS)
 
 EXTRA_DIST += src/report/README.md
+
+check_PROGRAMS += tests/report_plan_test
+tests_report_plan_test_SOURCES = tests/report_plan_test.c tests/plan_build.h \
+  tests/tap.h
+tests_report_plan_test_CPPFLAGS = $(AM_CPPFLAGS) $(GRAPHVIZ_CFLAGS)
+tests_report_plan_test_LDADD = $(zoo_libs) $(report_libs)

@@ -17,12 +17,13 @@ typedef struct report_drawn {
 /* The network: forward ops, clustered by block, coloured by op class. */
 fs_status report_draw_graph(const ir_graph *graph, const char *file,
                             fs_err *err, report_drawn *out);
-/* The strategy on the forward network: clustered by stage and block, nodes
- * coloured by SBP of their output, edges that box labelled with the steps and
- * bytes, cross-stage edges bold. Repeated equal blocks are folded ("x3"). */
-fs_status report_draw_strategy(const ir_graph *graph,
-                               const plan_strategy *strategy, const char *file,
-                               fs_err *err, report_drawn *out);
+/* The plan on the forward network: clustered by stage and block, nodes coloured
+ * by SBP of their output, each boxing step and move of a forward pass once as
+ * an edge's label with its bytes (what a rank holds before or after, whichever
+ * is more), a note per stage that counts all its communication by phase.
+ * Repeated equal blocks are folded ("x3"). */
+fs_status report_draw_plan(const ir_graph *graph, const plan *p,
+                           const char *file, fs_err *err, report_drawn *out);
 /* The cluster in the manner of lstopo. */
 fs_status report_draw_cluster(const hw_cluster *cluster, const char *file,
                               fs_err *err, report_drawn *out);
