@@ -119,12 +119,12 @@ static void test_replay(void)
 }
 
 /* The time that `wanted` of `text` is followed by, as it is written; a static
- * text, "" when there is none. */
+ * text, valid for three more calls, "" when there is none. */
 static const char *time_after(const char *text, const char *wanted)
 {
-    static char found[2][32];
+    static char found[4][32];
     static int turn;
-    char *into = found[turn = !turn];
+    char *into = found[turn++ % 4];
     const char *at = strstr(text, wanted);
     into[0] = '\0';
     if (at)
