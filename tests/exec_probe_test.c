@@ -42,10 +42,10 @@ static void test_points(const hw_device *device)
                                       "sgd",
                                       "momentum",
                                       "accumulate",
-                                      "conv2d",
-                                      "conv2d_data_grad",
-                                      "conv2d_filter_grad",
-                                      "max_pool2d",
+                                      "conv",
+                                      "conv_data_grad",
+                                      "conv_filter_grad",
+                                      "max_pool",
                                       "reduce_sum"};
     int32_t rare = 0, unsorted = 0, odd = 0;
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)

@@ -89,10 +89,10 @@ static void build_labels(ir_graph *g)
 static void build_window(ir_graph *g)
 {
     ir_shape image = ir_shape_make(4, (int64_t[]){1, 1, 4, 4});
-    int64_t attr[9] = {1, 1, 0, 0, 0, 0, INT32_MAX, 1, 1};
+    int64_t attr[] = {1, 1, 0, 0, 0, 0, 0, 0, 0, INT32_MAX, 1, 0, 1};
     int32_t x = ir_input(g, "x", IR_F32, image, 0);
     int32_t w = param(g, "w", ir_shape_make(4, (int64_t[]){1, 1, 3, 3}));
-    ir_conv2d(g, x, w, attr);
+    ir_conv(g, x, w, attr);
 }
 
 static void test_refusals(void)
@@ -117,7 +117,7 @@ static void test_refusals(void)
             "is wanted",
             build_labels);
     refuses("a window wider than its image",
-            "conv2d (conv2d): a window of 3, dilated by 2147483647, does not "
+            "conv (conv): a window of 3, dilated by 2147483647, does not "
             "fit into 4 padded elements",
             build_window);
 }

@@ -3,6 +3,7 @@
 
 #include "op_cases.h"
 #include "ir/build.h"
+#include "ir/window.h"
 #include "tap.h"
 
 enum { TRIALS = 40 };
@@ -13,9 +14,27 @@ enum { N_MESHES = sizeof meshes / sizeof *meshes };
 
 /* ---- local shapes ---- */
 
-/* The node as device sees it: attributes that state a shape that is cut. */
-static ir_node local_node(const ir_node *node, const ir_shape *out)
+/* A convolution's groups, and the lengths that a gradient's node tells. */
+static void set_window(ir_node *local, const ir_io *io)
 {
+    const ir_shape *x = &io->in[0], *w = &io->in[1];
+    if (local->op == IR_OP_conv_data_grad)
+        x = &io->out[0];
+    if (local->op == IR_OP_conv_filter_grad) {
+        x = &io->in[1];
+        w = &io->out[0];
+    }
+    if (local->op != IR_OP_avg_pool_grad)
+        local->i[IR_WINDOW_GROUPS] = x->dim[1] / w->dim[1];
+    if (local->op != IR_OP_conv)
+        memcpy(local->i + IR_WINDOW_LENGTH, io->out[0].dim + 2,
+               (size_t)(io->out[0].rank - 2) * sizeof *local->i);
+}
+
+/* The node as device sees it: attributes that state a shape that is cut. */
+static ir_node local_node(const ir_node *node, const ir_io *io)
+{
+    const ir_shape *out = &io->out[0];
     ir_node local = *node;
     switch (node->op) {
     case IR_OP_fill:
@@ -25,6 +44,12 @@ static ir_node local_node(const ir_node *node, const ir_shape *out)
     case IR_OP_input:
     case IR_OP_constant:
         memcpy(local.i + 1, out->dim, (size_t)out->rank * sizeof *out->dim);
+        break;
+    case IR_OP_conv:
+    case IR_OP_conv_data_grad:
+    case IR_OP_conv_filter_grad:
+    case IR_OP_avg_pool_grad:
+        set_window(&local, io);
         break;
     case IR_OP_gather_grad:
         local.i[0] = out->dim[0];
@@ -78,7 +103,7 @@ static bool device_agrees(const ir_node *node, const ir_io *whole,
     for (int32_t i = node->n_out - 1; i >= 0; i--)
         ir_local_piece(&whole->out[i], &sig->out[i], mesh, coords,
                        &local.out[i], out_at);
-    ir_node on_device = local_node(node, &local.out[0]);
+    ir_node on_device = local_node(node, &local);
     inferred = local;
     if (ir_op_table[node->op]->infer(&on_device, &inferred, NULL) != FS_OK)
         return false;

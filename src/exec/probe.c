@@ -291,7 +291,7 @@ static void merge_points(probing *p)
 static void add_classes(probing *p)
 {
     static const ir_op_kind usual[] = {
-        IR_OP_matmul, IR_OP_conv2d,    IR_OP_add,     IR_OP_reduce_sum,
+        IR_OP_matmul, IR_OP_conv,      IR_OP_add,     IR_OP_reduce_sum,
         IR_OP_gather, IR_OP_transpose, IR_OP_momentum};
     int32_t n = p->points.n;
     for (size_t k = 0; k < sizeof usual / sizeof *usual; k++) {

@@ -108,24 +108,24 @@ ir_graph *exec_probe_block(const probe_block *s, fs_err *err)
 static int32_t convolve(ir_graph *g, const char *name, int32_t x, int64_t from,
                         int64_t to)
 {
-    const int64_t attr[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+    const int64_t attr[] = {1, 1, 0, 1, 1, 0, 1, 1, 0, 1, 1, 0, 1};
     int32_t w = weight(g, name, shape_of(4, to, from, 3, 3));
-    return ir_unary(g, IR_OP_relu, ir_conv2d(g, x, w, attr));
+    return ir_unary(g, IR_OP_relu, ir_conv(g, x, w, attr));
 }
 
 ir_graph *exec_probe_image(int64_t samples, int64_t channels, int64_t size,
                            fs_err *err)
 {
     ir_graph *g = ir_graph_create("probe");
-    const int64_t window[9] = {2, 2, 0, 0, 0, 0, 2, 2, 0};
+    const int64_t window[16] = {2, 2, [9] = 2, 2, [13] = 1, 1};
     int32_t x =
         ir_input(g, "image", IR_F32, shape_of(4, samples, 4, size, size), 0);
     int32_t labels =
         ir_input(g, "label", IR_I64, shape_of(1, samples, 0, 0, 0), 0);
     x = convolve(g, "conv1", x, 4, channels);
-    x = ir_pool2d(g, IR_OP_max_pool2d, x, window);
+    x = ir_pool(g, IR_OP_max_pool, x, window);
     x = convolve(g, "conv2", x, channels, channels);
-    x = ir_pool2d(g, IR_OP_avg_pool2d, x, window);
+    x = ir_pool(g, IR_OP_avg_pool, x, window);
     int64_t flat = channels * size / 4 * size / 4;
     x = ir_reshape(g, x, shape_of(2, samples, flat, 0, 0));
     g->loss = ir_cross_entropy(g, linear(g, "classes", x, flat, 10), labels);

@@ -1,5 +1,7 @@
 #include "config.h"
 #include "ir/build.h"
+
+#include "ir/window.h"
 #include "ir/op_util.h"
 
 #include <string.h>
@@ -316,18 +318,26 @@ int32_t ir_mse(ir_graph *g, int32_t a, int32_t b)
     return ir_reduce_mean(g, square, (1u << rank) - 1, false);
 }
 
-int32_t ir_conv2d(ir_graph *g, int32_t x, int32_t w, const int64_t attr[9])
+int32_t ir_conv(ir_graph *g, int32_t x, int32_t w, const int64_t *attr)
 {
-    ir_node node = binary(IR_OP_conv2d, x, w);
-    memcpy(node.i, attr, 9 * sizeof *attr);
+    ir_node node = binary(IR_OP_conv, x, w);
+    memcpy(node.i, attr, IR_WINDOW_LENGTH * sizeof *attr);
     return ir_append(g, &node);
 }
 
-int32_t ir_pool2d(ir_graph *g, ir_op_kind kind, int32_t x,
-                  const int64_t attr[9])
+int32_t ir_conv_transpose(ir_graph *g, int32_t x, int32_t w,
+                          const int64_t *attr)
+{
+    ir_node node = binary(IR_OP_conv_data_grad, x, w);
+    memcpy(node.i, attr, IR_WINDOW_ATTRS * sizeof *attr);
+    return ir_append(g, &node);
+}
+
+int32_t ir_pool(ir_graph *g, ir_op_kind kind, int32_t x, const int64_t *attr)
 {
     ir_node node = unary(kind, x);
-    memcpy(node.i, attr, 9 * sizeof *attr);
+    int32_t n = kind == IR_OP_avg_pool ? IR_WINDOW_LENGTH : IR_WINDOW_ATTRS;
+    memcpy(node.i, attr, (size_t)n * sizeof *attr);
     return ir_append(g, &node);
 }
 

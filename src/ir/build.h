@@ -57,9 +57,12 @@ int32_t ir_layer_norm(ir_graph *g, int32_t x, int32_t gain, int32_t bias,
 int32_t ir_cross_entropy(ir_graph *g, int32_t logits, int32_t labels);
 /* Mean of (a - b)^2 over all elements. */
 int32_t ir_mse(ir_graph *g, int32_t a, int32_t b);
-int32_t ir_conv2d(ir_graph *g, int32_t x, int32_t w, const int64_t attr[9]);
-int32_t ir_pool2d(ir_graph *g, ir_op_kind kind, int32_t x,
-                  const int64_t attr[9]);
+/* Attributes as in ir/window.h: without the lengths; with the lengths of the
+ * result; IR_OP_max_pool, .._index or IR_OP_avg_pool. */
+int32_t ir_conv(ir_graph *g, int32_t x, int32_t w, const int64_t *attr);
+int32_t ir_conv_transpose(ir_graph *g, int32_t x, int32_t w,
+                          const int64_t *attr);
+int32_t ir_pool(ir_graph *g, ir_op_kind kind, int32_t x, const int64_t *attr);
 
 /* Shape of a tensor; rank -1 when id is -1. */
 ir_shape ir_shape_of(const ir_graph *g, int32_t tensor);

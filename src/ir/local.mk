@@ -11,6 +11,7 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/op_unary.c src/ir/op_binary.c src/ir/op_reduce.c \
   src/ir/op_copy.c src/ir/op_gather.c src/ir/op_softmax.c \
   src/ir/op_norm.c src/ir/op_batch_norm.c src/ir/op_conv.c src/ir/op_pool.c src/ir/op_update.c \
+  src/ir/window.h src/ir/window.c \
   src/ir/build.c src/ir/build.h \
   src/ir/backward.c src/ir/backward.h src/ir/train.c src/ir/train.h \
   src/ir/samples.c src/ir/samples.h \

@@ -1,43 +1,38 @@
-/* conv2d (cross-correlation, NCHW) and its gradients. */
+/* conv (cross-correlation over one to three spatial axes, channels second) and
+ * its gradients; each of the three is linear in both inputs, and its gradients
+ * are the other two. */
 #include "config.h"
+#include "ir/window.h"
+
 #include "ir/op_util.h"
 
 #include <string.h>
 
-/* Length of the result along one axis; fails when the window does not fit. */
-static fs_status conv_length(const ir_node *node, int32_t axis, int64_t length,
-                             int64_t window, fs_err *err, int64_t *out)
+/* The window that weights of shape w make. */
+static ir_window window_of(const ir_node *node, const ir_shape *w)
 {
-    int64_t stride = node->i[axis], dilation = node->i[6 + axis], reach;
-    int64_t padded = node->i[2 + axis] + node->i[4 + axis];
-    if (__builtin_mul_overflow(dilation, window - 1, &reach) ||
-        __builtin_add_overflow(padded, length, &padded) || reach >= padded)
-        return fs_fail(err, FS_INVALID,
-                       "a window of %lld, dilated by %lld, does not fit into "
-                       "%lld padded elements",
-                       (long long)window, (long long)dilation,
-                       (long long)padded);
-    *out = (padded - reach - 1) / stride + 1;
-    return FS_OK;
+    ir_window window = ir_window_read(node, w->rank - 2);
+    for (int32_t k = 0; k < window.n; k++) {
+        window.size[k] = w->dim[2 + k];
+        window.dilation[k] = node->i[IR_WINDOW_SPREAD + k];
+    }
+    return window;
 }
 
 static fs_status check_attrs(const ir_node *node, const ir_io *io, fs_err *err)
 {
-    FS_TRY(ir_io_need_float(io, 0, err));
+    int32_t rank = io->in[0].rank;
+    FS_TRY(ir_window_check(node, io, 0, err));
     FS_TRY(ir_io_need_dtype(io, 1, err));
-    FS_TRY(ir_io_need_rank(io, 0, 4, 4, err));
-    FS_TRY(ir_io_need_rank(io, 1, 4, 4, err));
-    FS_TRY(ir_attr_check(node, 0, 2, 1, err));
-    FS_TRY(ir_attr_check(node, 2, 4, 0, err));
-    return ir_attr_check(node, 6, 3, 1, err);
+    FS_TRY(ir_io_need_rank(io, 1, rank, rank, err));
+    return ir_attr_check(node, IR_WINDOW_GROUPS, 1, 1, err);
 }
 
-/* y's shape from x and w: what conv2d says and its gradients must agree with.
- */
+/* y's shape from x and w: what conv says and its gradients must agree with. */
 static fs_status conv_shape(const ir_node *node, const ir_shape *x,
                             const ir_shape *w, fs_err *err, ir_shape *y)
 {
-    int64_t groups = node->i[8], channels;
+    int64_t groups = node->i[IR_WINDOW_GROUPS], channels;
     if (__builtin_mul_overflow(w->dim[1], groups, &channels) ||
         channels != x->dim[1] || w->dim[0] % groups != 0)
         return fs_fail(err, FS_INVALID,
@@ -45,14 +40,12 @@ static fs_status conv_shape(const ir_node *node, const ir_shape *x,
                        "%lld groups",
                        (long long)x->dim[1], (long long)w->dim[1],
                        (long long)w->dim[0], (long long)groups);
-    *y = (ir_shape){.rank = 4, .dim = {x->dim[0], w->dim[0]}};
-    for (int32_t axis = 0; axis < 2; axis++)
-        FS_TRY(conv_length(node, axis, x->dim[2 + axis], w->dim[2 + axis], err,
-                           &y->dim[2 + axis]));
-    return FS_OK;
+    const ir_window window = window_of(node, w);
+    *y = (ir_shape){.rank = x->rank, .dim = {x->dim[0], w->dim[0]}};
+    return ir_window_slide(&window, x, err, y);
 }
 
-static fs_status infer_conv2d(const ir_node *node, ir_io *io, fs_err *err)
+static fs_status infer_conv(const ir_node *node, ir_io *io, fs_err *err)
 {
     FS_TRY(check_attrs(node, io, err));
     io->out_dtype[0] = io->in_dtype[0];
@@ -68,67 +61,112 @@ static fs_status check_dy(const ir_node *node, const ir_io *io,
     return ir_io_need_shape(io, 0, &wanted, err);
 }
 
+/* What a gradient makes: two axes and the lengths that the node tells. */
+static fs_status infer_grad(const ir_node *node, ir_io *io, fs_err *err,
+                            ir_shape *out)
+{
+    FS_TRY(check_attrs(node, io, err));
+    out->rank = io->in[0].rank;
+    FS_TRY(ir_attr_check(node, IR_WINDOW_LENGTH, out->rank - 2, 1, err));
+    for (int32_t k = 0; k < out->rank - 2; k++)
+        out->dim[2 + k] = node->i[IR_WINDOW_LENGTH + k];
+    io->out_dtype[0] = io->in_dtype[0];
+    return FS_OK;
+}
+
 static fs_status infer_data_grad(const ir_node *node, ir_io *io, fs_err *err)
 {
-    ir_shape x = {.rank = 4, .dim = {io->in[0].dim[0]}};
-    FS_TRY(check_attrs(node, io, err));
-    FS_TRY(ir_attr_check(node, 9, 2, 1, err));
-    if (__builtin_mul_overflow(io->in[1].dim[1], node->i[8], &x.dim[1]))
+    ir_shape x = {.dim = {io->in[0].dim[0]}};
+    FS_TRY(infer_grad(node, io, err, &x));
+    if (__builtin_mul_overflow(io->in[1].dim[1], node->i[IR_WINDOW_GROUPS],
+                               &x.dim[1]))
         return fs_fail(err, FS_INVALID, "too many channels");
-    memcpy(x.dim + 2, node->i + 9, 2 * sizeof *x.dim);
     io->out[0] = x;
-    io->out_dtype[0] = io->in_dtype[0];
     return check_dy(node, io, &x, &io->in[1], err);
 }
 
 static fs_status infer_filter_grad(const ir_node *node, ir_io *io, fs_err *err)
 {
-    FS_TRY(check_attrs(node, io, err));
-    FS_TRY(ir_attr_check(node, 9, 2, 1, err));
-    ir_shape w = {.rank = 4,
-                  .dim = {io->in[0].dim[1], io->in[1].dim[1] / node->i[8]}};
-    memcpy(w.dim + 2, node->i + 9, 2 * sizeof *w.dim);
+    ir_shape w = {.dim = {io->in[0].dim[1]}};
+    FS_TRY(infer_grad(node, io, err, &w));
+    w.dim[1] = io->in[1].dim[1] / node->i[IR_WINDOW_GROUPS];
+    if (w.dim[1] == 0)
+        return fs_fail(err, FS_INVALID, "fewer channels than groups");
     io->out[0] = w;
-    io->out_dtype[0] = io->in_dtype[0];
     return check_dy(node, io, &io->in[1], &w, err);
 }
 
-/* Like a matrix product of samples x channels in by channels in x out; with
- * groups the channels are no such product and stay whole. */
+/* Like a matrix product of samples x channels in by channels in x out. With
+ * groups, x and y are cut between groups. */
 static void sbp_product(const ir_node *node, fs_arena *arena, ir_sig_list *out,
-                        const ir_sbp rows[3][3])
+                        const ir_sbp rows[4][3])
 {
-    for (int32_t k = 0; k < (node->i[8] == 1 ? 3 : 1); k++)
+    const bool grouped = node->i[IR_WINDOW_GROUPS] != 1;
+    ir_sig_add_row(arena, out, rows[0][0], rows[0][1], rows[0][2]);
+    for (int32_t k = grouped ? 3 : 1; k < (grouped ? 4 : 3); k++)
         ir_sig_add_row(arena, out, rows[k][0], rows[k][1], rows[k][2]);
     ir_sig_add_linear(arena, out, 1, 1);
     ir_sig_add_linear(arena, out, 2, 1);
 }
 
-static void sbp_conv2d(const ir_node *node, const ir_io *io, fs_arena *arena,
-                       ir_sig_list *out)
+/* Windows that lie side by side are independent: x and y cut together. */
+static void sbp_space(const ir_node *node, const ir_shape conv[3],
+                      fs_arena *arena, ir_sig_list *out)
+{
+    const ir_window window = window_of(node, &conv[1]);
+    for (int32_t k = 0; k < window.n; k++) {
+        const ir_sbp s = IR_SBP_S(2 + k), b = IR_SBP_B, p = IR_SBP_P;
+        if (!ir_window_tiles(&window, k, &conv[0], &conv[2]))
+            continue;
+        if (node->op == IR_OP_conv_filter_grad)
+            ir_sig_add_row(arena, out, s, s, p);
+        else
+            ir_sig_add_row(arena, out, s, b, s);
+    }
+}
+
+static void sbp_conv(const ir_node *node, const ir_io *io, fs_arena *arena,
+                     ir_sig_list *out)
 {
     const ir_sbp b = IR_SBP_B, p = IR_SBP_P, s0 = IR_SBP_S(0), s1 = IR_SBP_S(1);
-    const ir_sbp rows[3][3] = {{s0, b, s0}, {b, s0, s1}, {s1, s1, p}};
-    (void)io;
+    const ir_sbp rows[4][3] = {
+        {s0, b, s0}, {b, s0, s1}, {s1, s1, p}, {s1, s0, s1}};
+    const ir_shape conv[3] = {io->in[0], io->in[1], io->out[0]};
     sbp_product(node, arena, out, rows);
+    sbp_space(node, conv, arena, out);
 }
 
 static void sbp_data_grad(const ir_node *node, const ir_io *io, fs_arena *arena,
                           ir_sig_list *out)
 {
     const ir_sbp b = IR_SBP_B, p = IR_SBP_P, s0 = IR_SBP_S(0), s1 = IR_SBP_S(1);
-    const ir_sbp rows[3][3] = {{s0, b, s0}, {s1, s0, p}, {b, s1, s1}};
-    (void)io;
+    const ir_sbp rows[4][3] = {
+        {s0, b, s0}, {s1, s0, p}, {b, s1, s1}, {s1, s0, s1}};
+    const ir_shape conv[3] = {io->out[0], io->in[1], io->in[0]};
     sbp_product(node, arena, out, rows);
+    sbp_space(node, conv, arena, out);
 }
 
 static void sbp_filter_grad(const ir_node *node, const ir_io *io,
                             fs_arena *arena, ir_sig_list *out)
 {
     const ir_sbp b = IR_SBP_B, p = IR_SBP_P, s0 = IR_SBP_S(0), s1 = IR_SBP_S(1);
-    const ir_sbp rows[3][3] = {{s0, s0, p}, {s1, b, s0}, {b, s1, s1}};
-    (void)io;
+    const ir_sbp rows[4][3] = {
+        {s0, s0, p}, {s1, b, s0}, {b, s1, s1}, {s1, s1, s0}};
+    const ir_shape conv[3] = {io->in[1], io->out[0], io->in[0]};
     sbp_product(node, arena, out, rows);
+    sbp_space(node, conv, arena, out);
+}
+
+/* Cuts that fall within a group or a window. */
+static bool veto_conv(const ir_node *node, const ir_io *io, const ir_mesh *mesh,
+                      const ir_nd_sig *sig)
+{
+    const ir_shape *y = node->op == IR_OP_conv ? &io->out[0] : &io->in[0];
+    const int64_t groups = node->i[IR_WINDOW_GROUPS];
+    if (groups != 1 && groups % ir_window_cuts(mesh, &sig->in[0], 1) != 0)
+        return true;
+    return !ir_window_cuts_between(node, y, mesh, &sig->in[0]);
 }
 
 /* Padding counts as if it were data: 2 N M H' W' (C/g) R S. */
@@ -138,7 +176,7 @@ static int64_t conv_flop(const ir_shape *y, const ir_shape *w)
     return ir_mul_sat(ir_mul_sat(2, per_output), ir_shape_count(y));
 }
 
-static void work_conv2d(const ir_node *node, const ir_io *io, ir_work *out)
+static void work_conv(const ir_node *node, const ir_io *io, ir_work *out)
 {
     ir_work_moves(node, io, conv_flop(&io->out[0], &io->in[1]), out);
 }
@@ -153,44 +191,75 @@ static void work_filter_grad(const ir_node *node, const ir_io *io, ir_work *out)
     ir_work_moves(node, io, conv_flop(&io->in[0], &io->out[0]), out);
 }
 
-/* The gradient of input `slot` from dy and the other input: attributes of
- * `node`, then the lengths of axes 2 and 3 of the result. */
-static int32_t add_grad(ir_graph *graph, ir_op_kind kind, const ir_node *node,
-                        int32_t dy, int32_t slot)
+/* One of the three from its inputs: the attributes of `node`, then the lengths
+ * of the tensor that a gradient is for. */
+static int32_t add_conv(ir_graph *graph, ir_op_kind kind, const ir_node *node,
+                        const int32_t in[2], int32_t like)
 {
-    ir_node grad = {.op = kind, .n_in = 2, .in = {dy, node->in[1 - slot]}};
-    ir_shape shape = ir_shape_of(graph, node->in[slot]);
-    memcpy(grad.i, node->i, 9 * sizeof *grad.i);
-    memcpy(grad.i + 9, shape.dim + 2, 2 * sizeof *grad.i);
-    return ir_append(graph, &grad);
+    ir_node made = {.op = kind, .n_in = 2, .in = {in[0], in[1]}};
+    ir_shape shape = ir_shape_of(graph, like);
+    memcpy(made.i, node->i, IR_WINDOW_LENGTH * sizeof *made.i);
+    for (int32_t k = 0; kind != IR_OP_conv && k < shape.rank - 2; k++)
+        made.i[IR_WINDOW_LENGTH + k] = shape.dim[2 + k];
+    return ir_append(graph, &made);
 }
 
-static void grad_conv2d(ir_graph *graph, const ir_node *node,
-                        const int32_t *dout, int32_t *din)
+static void grad_conv(ir_graph *graph, const ir_node *node, const int32_t *dout,
+                      int32_t *din)
 {
-    din[0] = add_grad(graph, IR_OP_conv2d_data_grad, node, dout[0], 0);
-    din[1] = add_grad(graph, IR_OP_conv2d_filter_grad, node, dout[0], 1);
+    const int32_t *in = node->in;
+    din[0] = add_conv(graph, IR_OP_conv_data_grad, node,
+                      (int32_t[]){dout[0], in[1]}, in[0]);
+    din[1] = add_conv(graph, IR_OP_conv_filter_grad, node,
+                      (int32_t[]){dout[0], in[0]}, in[1]);
 }
 
-const ir_op ir_op_conv2d = {.name = "conv2d",
-                            .min_in = 2,
-                            .max_in = 2,
-                            .n_out = 1,
-                            .infer = infer_conv2d,
-                            .sbp = sbp_conv2d,
-                            .work = work_conv2d,
-                            .grad = grad_conv2d};
-const ir_op ir_op_conv2d_data_grad = {.name = "conv2d_data_grad",
+/* dy, w -> dx */
+static void grad_data_grad(ir_graph *graph, const ir_node *node,
+                           const int32_t *dout, int32_t *din)
+{
+    const int32_t *in = node->in;
+    din[0] =
+        add_conv(graph, IR_OP_conv, node, (int32_t[]){dout[0], in[1]}, in[0]);
+    din[1] = add_conv(graph, IR_OP_conv_filter_grad, node,
+                      (int32_t[]){in[0], dout[0]}, in[1]);
+}
+
+/* dy, x -> dw */
+static void grad_filter_grad(ir_graph *graph, const ir_node *node,
+                             const int32_t *dout, int32_t *din)
+{
+    const int32_t *in = node->in;
+    din[0] =
+        add_conv(graph, IR_OP_conv, node, (int32_t[]){in[1], dout[0]}, in[0]);
+    din[1] = add_conv(graph, IR_OP_conv_data_grad, node,
+                      (int32_t[]){in[0], dout[0]}, in[1]);
+}
+
+const ir_op ir_op_conv = {.name = "conv",
+                          .min_in = 2,
+                          .max_in = 2,
+                          .n_out = 1,
+                          .infer = infer_conv,
+                          .sbp = sbp_conv,
+                          .veto = veto_conv,
+                          .work = work_conv,
+                          .grad = grad_conv};
+const ir_op ir_op_conv_data_grad = {.name = "conv_data_grad",
+                                    .min_in = 2,
+                                    .max_in = 2,
+                                    .n_out = 1,
+                                    .infer = infer_data_grad,
+                                    .sbp = sbp_data_grad,
+                                    .veto = veto_conv,
+                                    .work = work_data_grad,
+                                    .grad = grad_data_grad};
+const ir_op ir_op_conv_filter_grad = {.name = "conv_filter_grad",
                                       .min_in = 2,
                                       .max_in = 2,
                                       .n_out = 1,
-                                      .infer = infer_data_grad,
-                                      .sbp = sbp_data_grad,
-                                      .work = work_data_grad};
-const ir_op ir_op_conv2d_filter_grad = {.name = "conv2d_filter_grad",
-                                        .min_in = 2,
-                                        .max_in = 2,
-                                        .n_out = 1,
-                                        .infer = infer_filter_grad,
-                                        .sbp = sbp_filter_grad,
-                                        .work = work_filter_grad};
+                                      .infer = infer_filter_grad,
+                                      .sbp = sbp_filter_grad,
+                                      .veto = veto_conv,
+                                      .work = work_filter_grad,
+                                      .grad = grad_filter_grad};

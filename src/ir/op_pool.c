@@ -1,45 +1,60 @@
-/* max_pool2d, avg_pool2d (NCHW) and their gradients: each sample and channel
- * for itself. */
+/* Largest and mean of windows over one to three spatial axes, and their
+ * gradients: each sample and channel for itself. */
 #include "config.h"
+#include "ir/window.h"
+
 #include "ir/op_util.h"
 
 #include <string.h>
 
+static bool is_max(const ir_node *node)
+{
+    return node->op == IR_OP_max_pool || node->op == IR_OP_max_pool_index ||
+           node->op == IR_OP_max_pool_grad;
+}
+
+static ir_window window_of(const ir_node *node, int32_t rank)
+{
+    ir_window window = ir_window_read(node, rank - 2);
+    for (int32_t k = 0; k < window.n; k++) {
+        window.size[k] = node->i[IR_WINDOW_SIZE + k];
+        if (is_max(node))
+            window.dilation[k] = node->i[IR_WINDOW_DILATION + k];
+    }
+    window.ceil = node->i[IR_WINDOW_MODE] & IR_WINDOW_CEIL;
+    return window;
+}
+
 static fs_status check_attrs(const ir_node *node, const ir_io *io, fs_err *err)
 {
-    FS_TRY(ir_io_need_float(io, 0, err));
-    FS_TRY(ir_io_need_rank(io, 0, 4, 4, err));
-    FS_TRY(ir_attr_check(node, 0, 2, 1, err));
-    FS_TRY(ir_attr_check(node, 2, 4, 0, err));
-    FS_TRY(ir_attr_check(node, 6, 2, 1, err));
-    for (int32_t k = 0; k < 4; k++)
-        if (node->i[2 + k] >= node->i[6 + k % 2])
-            return fs_fail(
-                err, FS_INVALID, "padding of %lld leaves windows of %lld empty",
-                (long long)node->i[2 + k], (long long)node->i[6 + k % 2]);
+    FS_TRY(ir_window_check(node, io, 0, err));
+    const int32_t n = io->in[0].rank - 2;
+    if (is_max(node))
+        FS_TRY(ir_attr_check(node, IR_WINDOW_DILATION, n, 1, err));
+    const ir_window w = window_of(node, io->in[0].rank);
+    for (int32_t k = 0; k < n; k++) {
+        int64_t most = w.before[k] > w.after[k] ? w.before[k] : w.after[k];
+        if (most > (w.size[k] - 1) * w.dilation[k])
+            return fs_fail(err, FS_INVALID,
+                           "padding of %lld leaves windows of %lld empty",
+                           (long long)most, (long long)w.size[k]);
+    }
     return FS_OK;
 }
 
 static fs_status pool_shape(const ir_node *node, const ir_shape *x, fs_err *err,
                             ir_shape *y)
 {
+    const ir_window window = window_of(node, x->rank);
     *y = *x;
-    for (int32_t axis = 0; axis < 2; axis++) {
-        int64_t length = x->dim[2 + axis], window = node->i[6 + axis];
-        int64_t room = node->i[2 + axis] + node->i[4 + axis] - window;
-        if (__builtin_add_overflow(room, length, &room) || room < 0)
-            return fs_fail(err, FS_INVALID,
-                           "a window of %lld does not fit into %lld elements",
-                           (long long)window, (long long)length);
-        y->dim[2 + axis] = room / node->i[axis] + 1;
-    }
-    return FS_OK;
+    return ir_window_slide(&window, x, err, y);
 }
 
 static fs_status infer_pool(const ir_node *node, ir_io *io, fs_err *err)
 {
     FS_TRY(check_attrs(node, io, err));
-    io->out_dtype[0] = io->in_dtype[0];
+    io->out_dtype[0] =
+        node->op == IR_OP_max_pool_index ? IR_I64 : io->in_dtype[0];
     return pool_shape(node, &io->in[0], err, &io->out[0]);
 }
 
@@ -55,9 +70,10 @@ static fs_status check_dy(const ir_node *node, const ir_io *io,
 static fs_status infer_max_grad(const ir_node *node, ir_io *io, fs_err *err)
 {
     char a[160], b[160];
+    int32_t rank = io->in[0].rank;
     FS_TRY(check_attrs(node, io, err));
     FS_TRY(ir_io_need_dtype(io, 1, err));
-    FS_TRY(ir_io_need_rank(io, 1, 4, 4, err));
+    FS_TRY(ir_io_need_rank(io, 1, rank, rank, err));
     FS_TRY(ir_io_need_dtype(io, 2, err));
     if (!ir_shape_equal(&io->in[2], &io->in[0]))
         return fs_fail(err, FS_INVALID, "dy is %s, y is %s",
@@ -70,14 +86,38 @@ static fs_status infer_max_grad(const ir_node *node, ir_io *io, fs_err *err)
 static fs_status infer_avg_grad(const ir_node *node, ir_io *io, fs_err *err)
 {
     FS_TRY(check_attrs(node, io, err));
-    FS_TRY(ir_attr_check(node, 9, 2, 1, err));
+    int32_t n = io->in[0].rank - 2;
+    FS_TRY(ir_attr_check(node, IR_WINDOW_LENGTH, n, 1, err));
     ir_io_copy(io, 0, 0);
-    memcpy(io->out[0].dim + 2, node->i + 9, 2 * sizeof *node->i);
+    memcpy(io->out[0].dim + 2, node->i + IR_WINDOW_LENGTH,
+           (size_t)n * sizeof *node->i);
     return check_dy(node, io, &io->out[0], err);
 }
 
+/* Samples, channels, and spatial axes on which windows lie side by side. */
+static void sbp_axes(const ir_node *node, const ir_shape shape[2],
+                     fs_arena *arena, ir_sig_list *out)
+{
+    const ir_window window = window_of(node, shape[0].rank);
+    uint32_t in_mask = (1u << node->n_in) - 1;
+    ir_sig_add_splits(arena, out, in_mask, 1, 2);
+    for (int32_t k = 0; k < window.n; k++)
+        if (ir_window_tiles(&window, k, &shape[0], &shape[1]))
+            ir_sig_add_split(arena, out, in_mask, 1, 2 + k);
+}
+
+/* The largest of several devices' x gives the largest y. */
 static void sbp_max(const ir_node *node, const ir_io *io, fs_arena *arena,
                     ir_sig_list *out)
+{
+    sbp_axes(node, (ir_shape[]){io->in[0], io->out[0]}, arena, out);
+    ir_sig *sig = ir_sig_add(arena, out);
+    sig->in[0] = sig->out[0] = (ir_sbp){IR_PMAX, 0};
+}
+
+/* An index counts within the whole plane. */
+static void sbp_index(const ir_node *node, const ir_io *io, fs_arena *arena,
+                      ir_sig_list *out)
 {
     (void)node, (void)io;
     ir_sig_add_splits(arena, out, 1, 1, 2);
@@ -86,22 +126,36 @@ static void sbp_max(const ir_node *node, const ir_io *io, fs_arena *arena,
 static void sbp_avg(const ir_node *node, const ir_io *io, fs_arena *arena,
                     ir_sig_list *out)
 {
-    sbp_max(node, io, arena, out);
+    sbp_axes(node, (ir_shape[]){io->in[0], io->out[0]}, arena, out);
     ir_sig_add_linear(arena, out, 1, 1);
 }
 
-static void sbp_max_grad(const ir_node *node, const ir_io *io, fs_arena *arena,
-                         ir_sig_list *out)
+static void sbp_grad(const ir_node *node, const ir_io *io, fs_arena *arena,
+                     ir_sig_list *out)
 {
-    (void)node, (void)io;
-    ir_sig_add_splits(arena, out, 7, 1, 2);
+    sbp_axes(node, (ir_shape[]){io->out[0], io->in[0]}, arena, out);
     ir_sig_add_linear(arena, out, 1, 1);
+}
+
+static bool veto_pool(const ir_node *node, const ir_io *io, const ir_mesh *mesh,
+                      const ir_nd_sig *sig)
+{
+    return !ir_window_cuts_between(node, &io->out[0], mesh, &sig->in[0]);
+}
+
+static bool veto_grad(const ir_node *node, const ir_io *io, const ir_mesh *mesh,
+                      const ir_nd_sig *sig)
+{
+    return !ir_window_cuts_between(node, &io->in[0], mesh, &sig->in[0]);
 }
 
 /* One operation per element of a window. */
 static int64_t pool_flop(const ir_node *node, const ir_shape *y)
 {
-    return ir_mul_sat(ir_mul_sat(node->i[6], node->i[7]), ir_shape_count(y));
+    int64_t flop = ir_shape_count(y);
+    for (int32_t k = 0; k < y->rank - 2; k++)
+        flop = ir_mul_sat(flop, node->i[IR_WINDOW_SIZE + k]);
+    return flop;
 }
 
 static void work_pool(const ir_node *node, const ir_io *io, ir_work *out)
@@ -109,58 +163,77 @@ static void work_pool(const ir_node *node, const ir_io *io, ir_work *out)
     ir_work_moves(node, io, pool_flop(node, &io->out[0]), out);
 }
 
-static void work_pool_grad(const ir_node *node, const ir_io *io, ir_work *out)
+static void work_grad(const ir_node *node, const ir_io *io, ir_work *out)
 {
     ir_work_moves(node, io, pool_flop(node, &io->in[0]), out);
 }
 
-static void grad_max_pool2d(ir_graph *graph, const ir_node *node,
-                            const int32_t *dout, int32_t *din)
+static void grad_max_pool(ir_graph *graph, const ir_node *node,
+                          const int32_t *dout, int32_t *din)
 {
-    ir_node grad = {.op = IR_OP_max_pool2d_grad,
+    ir_node grad = {.op = IR_OP_max_pool_grad,
                     .n_in = 3,
                     .in = {dout[0], node->in[0], node->out[0]}};
     memcpy(grad.i, node->i, sizeof grad.i);
     din[0] = ir_append(graph, &grad);
 }
 
-static void grad_avg_pool2d(ir_graph *graph, const ir_node *node,
-                            const int32_t *dout, int32_t *din)
+static void grad_avg_pool(ir_graph *graph, const ir_node *node,
+                          const int32_t *dout, int32_t *din)
 {
-    ir_node grad = {.op = IR_OP_avg_pool2d_grad, .n_in = 1, .in = {dout[0]}};
+    ir_node grad = {.op = IR_OP_avg_pool_grad, .n_in = 1, .in = {dout[0]}};
     ir_shape x = ir_shape_of(graph, node->in[0]);
-    memcpy(grad.i, node->i, 9 * sizeof *grad.i);
-    memcpy(grad.i + 9, x.dim + 2, 2 * sizeof *grad.i);
+    memcpy(grad.i, node->i, IR_WINDOW_LENGTH * sizeof *grad.i);
+    for (int32_t k = 0; k < x.rank - 2; k++)
+        grad.i[IR_WINDOW_LENGTH + k] = x.dim[2 + k];
     din[0] = ir_append(graph, &grad);
 }
 
-const ir_op ir_op_max_pool2d = {.name = "max_pool2d",
-                                .min_in = 1,
-                                .max_in = 1,
-                                .n_out = 1,
-                                .infer = infer_pool,
-                                .sbp = sbp_max,
-                                .work = work_pool,
-                                .grad = grad_max_pool2d};
-const ir_op ir_op_max_pool2d_grad = {.name = "max_pool2d_grad",
-                                     .min_in = 3,
-                                     .max_in = 3,
-                                     .n_out = 1,
-                                     .infer = infer_max_grad,
-                                     .sbp = sbp_max_grad,
-                                     .work = work_pool_grad};
-const ir_op ir_op_avg_pool2d = {.name = "avg_pool2d",
-                                .min_in = 1,
-                                .max_in = 1,
-                                .n_out = 1,
-                                .infer = infer_pool,
-                                .sbp = sbp_avg,
-                                .work = work_pool,
-                                .grad = grad_avg_pool2d};
-const ir_op ir_op_avg_pool2d_grad = {.name = "avg_pool2d_grad",
-                                     .min_in = 1,
-                                     .max_in = 1,
-                                     .n_out = 1,
-                                     .infer = infer_avg_grad,
-                                     .sbp = sbp_avg,
-                                     .work = work_pool_grad};
+static void grad_avg_pool_grad(ir_graph *graph, const ir_node *node,
+                               const int32_t *dout, int32_t *din)
+{
+    din[0] = ir_pool(graph, IR_OP_avg_pool, dout[0], node->i);
+}
+
+const ir_op ir_op_max_pool = {.name = "max_pool",
+                              .min_in = 1,
+                              .max_in = 1,
+                              .n_out = 1,
+                              .infer = infer_pool,
+                              .sbp = sbp_max,
+                              .veto = veto_pool,
+                              .work = work_pool,
+                              .grad = grad_max_pool};
+const ir_op ir_op_max_pool_index = {.name = "max_pool_index",
+                                    .min_in = 1,
+                                    .max_in = 1,
+                                    .n_out = 1,
+                                    .infer = infer_pool,
+                                    .sbp = sbp_index,
+                                    .work = work_pool};
+const ir_op ir_op_max_pool_grad = {.name = "max_pool_grad",
+                                   .min_in = 3,
+                                   .max_in = 3,
+                                   .n_out = 1,
+                                   .infer = infer_max_grad,
+                                   .sbp = sbp_grad,
+                                   .veto = veto_grad,
+                                   .work = work_grad};
+const ir_op ir_op_avg_pool = {.name = "avg_pool",
+                              .min_in = 1,
+                              .max_in = 1,
+                              .n_out = 1,
+                              .infer = infer_pool,
+                              .sbp = sbp_avg,
+                              .veto = veto_pool,
+                              .work = work_pool,
+                              .grad = grad_avg_pool};
+const ir_op ir_op_avg_pool_grad = {.name = "avg_pool_grad",
+                                   .min_in = 1,
+                                   .max_in = 1,
+                                   .n_out = 1,
+                                   .infer = infer_avg_grad,
+                                   .sbp = sbp_grad,
+                                   .veto = veto_grad,
+                                   .work = work_grad,
+                                   .grad = grad_avg_pool_grad};

@@ -1,4 +1,4 @@
-/* conv2d, its data gradient and its filter gradient, the plain way. */
+/* conv, its data gradient and its filter gradient, the plain way. */
 #include "config.h"
 
 #include "kernels/window.h"
@@ -6,22 +6,39 @@
 #include "kernels/loops.h"
 #include "kernels/math.h"
 
+kernel_window kernel_window_read(const ir_node *node, const ir_shape *x,
+                                 const ir_shape *y)
+{
+    const int32_t n = x->rank - 2, first = IR_MAX_SPACE - n;
+    kernel_window w;
+    for (int32_t k = 0; k < IR_MAX_SPACE; k++) {
+        w.in[k] = w.out[k] = w.size[k] = w.stride[k] = w.dilation[k] = 1;
+        w.before[k] = w.after[k] = 0;
+    }
+    for (int32_t k = 0; k < n; k++) {
+        w.in[first + k] = x->dim[2 + k];
+        w.out[first + k] = y->dim[2 + k];
+        w.stride[first + k] = node->i[IR_WINDOW_STRIDE + k];
+        w.before[first + k] = node->i[IR_WINDOW_BEFORE + k];
+        w.after[first + k] = node->i[IR_WINDOW_AFTER + k];
+    }
+    return w;
+}
+
 kernel_conv kernel_conv_read(const ir_node *node, const ir_shape *x,
                              const ir_shape *weights, const ir_shape *y)
 {
     kernel_conv p = {.n = x->dim[0],
                      .c = x->dim[1],
-                     .h = x->dim[2],
-                     .w = x->dim[3],
                      .m = weights->dim[0],
-                     .r = weights->dim[2],
-                     .s = weights->dim[3],
-                     .oh = y->dim[2],
-                     .ow = y->dim[3],
-                     .groups = x->dim[1] / weights->dim[1]};
-    memcpy(p.stride, node->i, sizeof p.stride);
-    memcpy(p.pad, node->i + 2, sizeof p.pad);
-    memcpy(p.dilation, node->i + 6, sizeof p.dilation);
+                     .groups = x->dim[1] / weights->dim[1],
+                     .space = x->rank - 2,
+                     .window = kernel_window_read(node, x, y)};
+    for (int32_t k = 0; k < p.space; k++) {
+        const int32_t at = IR_MAX_SPACE - p.space + k;
+        p.window.size[at] = weights->dim[2 + k];
+        p.window.dilation[at] = node->i[IR_WINDOW_SPREAD + k];
+    }
     return p;
 }
 
@@ -31,6 +48,6 @@ kernel_conv kernel_conv_read(const ir_node *node, const ir_shape *x,
 #include "kernels/real_f64.h"
 #include "kernels/cpu_conv.inc"
 
-KERNEL_REAL(conv2d);
-KERNEL_REAL(conv2d_data_grad);
-KERNEL_REAL(conv2d_filter_grad);
+KERNEL_REAL(conv);
+KERNEL_REAL(conv_data_grad);
+KERNEL_REAL(conv_filter_grad);

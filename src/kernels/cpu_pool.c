@@ -1,49 +1,88 @@
-/* max_pool2d, avg_pool2d and their gradients. */
+/* Pooling: largest, index of the largest, mean or sum, and the gradients. */
 #include "config.h"
+
+#include "kernels/window.h"
 
 #include "kernels/loops.h"
 #include "kernels/math.h"
 
-/* (N, C) are `planes`. count_pad: padding counts in an average's divisor. */
+/* Samples and channels are `planes`. */
 typedef struct pool {
-    int64_t planes, h, w, oh, ow;
-    int64_t stride[2], pad[4], size[2];
-    bool count_pad;
+    int64_t planes, in, out; /* elements per plane */
+    kernel_window window;
+    int64_t mode;
 } pool;
 
 static pool pool_read(const ir_node *node, const ir_shape *x, const ir_shape *y)
 {
     pool p = {.planes = x->dim[0] * x->dim[1],
-              .h = x->dim[2],
-              .w = x->dim[3],
-              .oh = y->dim[2],
-              .ow = y->dim[3],
-              .count_pad = node->i[8] != 0};
-    memcpy(p.stride, node->i, sizeof p.stride);
-    memcpy(p.pad, node->i + 2, sizeof p.pad);
-    memcpy(p.size, node->i + 6, sizeof p.size);
+              .window = kernel_window_read(node, x, y),
+              .mode = node->i[IR_WINDOW_MODE]};
+    const bool mean =
+        node->op == IR_OP_avg_pool || node->op == IR_OP_avg_pool_grad;
+    for (int32_t k = 0; k < x->rank - 2; k++) {
+        const int32_t at = IR_MAX_SPACE - (x->rank - 2) + k;
+        p.window.size[at] = node->i[IR_WINDOW_SIZE + k];
+        if (!mean)
+            p.window.dilation[at] = node->i[IR_WINDOW_DILATION + k];
+    }
+    p.in = kernel_volume(p.window.in);
+    p.out = kernel_volume(p.window.out);
     return p;
 }
 
-/* The part of a window that lies on its plane, which starts at `plane`. */
+/* The elements of a window that lie on its plane, which starts at `plane`:
+ * low, low + dilation, .. below high on each axis; `count` is what a mean is
+ * divided by. */
 typedef struct window {
-    int64_t plane, low[2], high[2], count;
+    int64_t plane, low[3], high[3], count;
 } window;
+
+/* Elements that a mean counts along one axis; what hangs over the padding
+ * after x is not there. */
+static int64_t counted(const pool *p, int32_t k, int64_t start)
+{
+    const kernel_window *w = &p->window;
+    const int64_t end = start + w->size[k];
+    const bool padding = p->mode & IR_WINDOW_COUNT_PAD;
+    const int64_t limit = w->in[k] + (padding ? w->after[k] : 0);
+    return (end < limit ? end : limit) - (padding || start > 0 ? start : 0);
+}
 
 static window window_at(const pool *p, int64_t at)
 {
-    const int64_t place[2] = {at / p->ow % p->oh, at % p->ow};
-    const int64_t limit[2] = {p->h, p->w};
-    window v = {.plane = at / (p->oh * p->ow) * p->h * p->w};
-    for (int i = 0; i < 2; i++) {
-        const int64_t low = place[i] * p->stride[i] - p->pad[i];
-        const int64_t high = low + p->size[i];
-        v.low[i] = low > 0 ? low : 0;
-        v.high[i] = high < limit[i] ? high : limit[i];
+    const kernel_window *w = &p->window;
+    const int64_t o = at % p->out;
+    const int64_t place[3] = {o / (w->out[1] * w->out[2]),
+                              o / w->out[2] % w->out[1], o % w->out[2]};
+    window v = {.plane = at / p->out * p->in, .count = 1};
+    for (int32_t k = 0; k < 3; k++) {
+        const int64_t step = w->dilation[k];
+        const int64_t start = place[k] * w->stride[k] - w->before[k];
+        const int64_t end = start + (w->size[k] - 1) * step + 1;
+        v.low[k] = start < 0 ? start + (step - 1 - start) / step * step : start;
+        v.high[k] = end < w->in[k] ? end : w->in[k];
+        v.count *= counted(p, k, start);
     }
-    const int64_t on_plane = (v.high[0] - v.low[0]) * (v.high[1] - v.low[1]);
-    v.count = p->count_pad || on_plane < 1 ? p->size[0] * p->size[1] : on_plane;
+    v.count = p->mode & IR_WINDOW_SUM ? 1 : v.count;
     return v;
+}
+
+/* A walk over the rows of a window: the offset of (i, j, 0). */
+#define EACH_ROW(p, v, row)                                                    \
+    for (int64_t i = (v).low[0]; i < (v).high[0]; i += (p).window.dilation[0]) \
+        for (int64_t j = (v).low[1], row;                                      \
+             j < (v).high[1] &&                                                \
+             (row = (v).plane + (i * (p).window.in[1] + j) * (p).window.in[2], \
+             true);                                                            \
+             j += (p).window.dilation[1])
+
+/* Place `at` of a plane, counted with the first axis fastest. */
+static int64_t by_column(const kernel_window *w, int64_t at)
+{
+    const int64_t k = at % w->in[2], j = at / w->in[2] % w->in[1];
+    const int64_t i = at / (w->in[1] * w->in[2]);
+    return (k * w->in[1] + j) * w->in[0] + i;
 }
 
 #include "kernels/real_f32.h"
@@ -52,7 +91,29 @@ static window window_at(const pool *p, int64_t at)
 #include "kernels/real_f64.h"
 #include "kernels/cpu_pool.inc"
 
-KERNEL_REAL(max_pool2d);
-KERNEL_REAL(max_pool2d_grad);
-KERNEL_REAL(avg_pool2d);
-KERNEL_REAL(avg_pool2d_grad);
+KERNEL_REAL(max_pool);
+KERNEL_REAL(max_pool_grad);
+KERNEL_REAL(avg_pool);
+KERNEL_REAL(avg_pool_grad);
+
+static fs_status max_pool_index_run(void *state, const kernel_call *call,
+                                    fs_err *err)
+{
+    (void)state, (void)err;
+    if (call->in[0].dtype == IR_F64)
+        max_pool_index_f64(call);
+    else
+        max_pool_index_f32(call);
+    return FS_OK;
+}
+
+static fs_status max_pool_index_prepare(const kernel_call *shapes, fs_err *err,
+                                        void **state)
+{
+    (void)err;
+    *state = NULL;
+    return shapes->in[0].dtype == IR_F32 || shapes->in[0].dtype == IR_F64
+               ? FS_OK
+               : FS_NO;
+}
+KERNEL_REFERENCE(max_pool_index, max_pool_index_prepare);

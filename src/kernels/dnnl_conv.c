@@ -1,5 +1,5 @@
-/* conv2d and its gradients through oneDNN, all tensors in row-major NCHW
- * order: its blocked layouts would need re-ordering at every edge. */
+/* conv and its gradients through oneDNN, all tensors in row-major order: its
+ * blocked layouts would need re-ordering at every edge. */
 #include "config.h"
 
 #include "kernels/dnnl_call.h"
@@ -17,36 +17,46 @@ static const ir_shape *shape_at(const kernel_call *call, int place)
     return place < 2 ? &call->in[place].shape : &call->out[0].shape;
 }
 
+/* Row-major, of `n` leading axes and then the spatial ones. */
+static dnnl_status_t describe_one(dnnl_memory_desc_t *out, int n,
+                                  dnnl_dims_t dims, const kernel_conv *p,
+                                  const int64_t length[IR_MAX_SPACE])
+{
+    dnnl_dims_t strides;
+    int64_t step = 1;
+    for (int k = 0; k < p->space; k++)
+        dims[n + k] = length[IR_MAX_SPACE - p->space + k];
+    n += p->space;
+    for (int k = n - 1; k >= 0; k--) {
+        strides[k] = step;
+        step *= dims[k];
+    }
+    return dnnl_memory_desc_init_by_strides(out, n, dims, dnnl_f32, strides);
+}
+
 static dnnl_status_t describe(const kernel_conv *p, dnnl_memory_desc_t *x,
                               dnnl_memory_desc_t *weights,
                               dnnl_memory_desc_t *y)
 {
-    const dnnl_dims_t in = {p->n, p->c, p->h, p->w};
-    const dnnl_dims_t out = {p->n, p->m, p->oh, p->ow};
+    const kernel_window *w = &p->window;
     const int64_t g = p->groups;
-    const dnnl_dims_t filter = {p->m, p->c, p->r, p->s};
-    const dnnl_dims_t split = {g, p->m / g, p->c / g, p->r, p->s};
-    dnnl_status_t status =
-        dnnl_memory_desc_init_by_tag(x, 4, in, dnnl_f32, dnnl_nchw);
+    dnnl_dims_t in = {p->n, p->c}, out = {p->n, p->m};
+    dnnl_dims_t filter = {p->m, p->c}, split = {g, p->m / g, p->c / g};
+    dnnl_status_t status = describe_one(x, 2, in, p, w->in);
     if (status == dnnl_success)
-        status = dnnl_memory_desc_init_by_tag(y, 4, out, dnnl_f32, dnnl_nchw);
-    if (status == dnnl_success && g == 1)
-        status = dnnl_memory_desc_init_by_tag(weights, 4, filter, dnnl_f32,
-                                              dnnl_oihw);
-    else if (status == dnnl_success)
-        status = dnnl_memory_desc_init_by_tag(weights, 5, split, dnnl_f32,
-                                              dnnl_goihw);
+        status = describe_one(y, 2, out, p, w->out);
+    if (status == dnnl_success)
+        status = g == 1 ? describe_one(weights, 2, filter, p, w->size)
+                        : describe_one(weights, 3, split, p, w->size);
     return status;
 }
 
-/* Padding at the bottom and right as oneDNN wants it: what the windows reach,
- * which is less than what the node says when the stride does not divide. */
-static void reached_pads(const kernel_conv *p, dnnl_dims_t out)
+/* Padding at the end as oneDNN wants it: what the windows reach, which is less
+ * than what the node says when the stride does not divide. */
+static int64_t reached_pad(const kernel_window *w, int k)
 {
-    out[0] = (p->oh - 1) * p->stride[0] + (p->r - 1) * p->dilation[0] + 1 -
-             p->h - p->pad[0];
-    out[1] = (p->ow - 1) * p->stride[1] + (p->s - 1) * p->dilation[1] + 1 -
-             p->w - p->pad[1];
+    return (w->out[k] - 1) * w->stride[k] + (w->size[k] - 1) * w->dilation[k] +
+           1 - w->in[k] - w->before[k];
 }
 
 static dnnl_status_t init_desc(const kernel_conv *p, dnnl_prop_kind_t kind,
@@ -54,12 +64,15 @@ static dnnl_status_t init_desc(const kernel_conv *p, dnnl_prop_kind_t kind,
                                dnnl_convolution_desc_t *out)
 {
     const dnnl_memory_desc_t *x = &tensor[0], *w = &tensor[1], *y = &tensor[2];
-    const dnnl_dims_t step = {p->stride[0], p->stride[1]};
-    const dnnl_dims_t wide = {p->dilation[0] - 1, p->dilation[1] - 1};
-    const dnnl_dims_t before = {p->pad[0], p->pad[1]};
     const dnnl_alg_kind_t how = dnnl_convolution_direct;
-    dnnl_dims_t after;
-    reached_pads(p, after);
+    const int first = IR_MAX_SPACE - p->space;
+    dnnl_dims_t step, wide, before, after;
+    for (int k = 0; k < p->space; k++) {
+        step[k] = p->window.stride[first + k];
+        wide[k] = p->window.dilation[first + k] - 1;
+        before[k] = p->window.before[first + k];
+        after[k] = reached_pad(&p->window, first + k);
+    }
     if (kind == dnnl_backward_data)
         return dnnl_dilated_convolution_backward_data_desc_init(
             out, how, x, w, y, step, wide, before, after);
@@ -119,15 +132,15 @@ static fs_status filter_prepare(const kernel_call *shapes, fs_err *err,
                    (places){.y = 0, .x = 1, .weights = 2}, err, state);
 }
 
-const kernel kernel_dnnl_conv2d = {.variant = "dnnl",
-                                   .prepare = forward_prepare,
-                                   .run = kernel_dnnl_run,
-                                   .release = kernel_dnnl_release};
-const kernel kernel_dnnl_conv2d_data_grad = {.variant = "dnnl",
-                                             .prepare = data_prepare,
+const kernel kernel_dnnl_conv = {.variant = "dnnl",
+                                 .prepare = forward_prepare,
+                                 .run = kernel_dnnl_run,
+                                 .release = kernel_dnnl_release};
+const kernel kernel_dnnl_conv_data_grad = {.variant = "dnnl",
+                                           .prepare = data_prepare,
+                                           .run = kernel_dnnl_run,
+                                           .release = kernel_dnnl_release};
+const kernel kernel_dnnl_conv_filter_grad = {.variant = "dnnl",
+                                             .prepare = filter_prepare,
                                              .run = kernel_dnnl_run,
                                              .release = kernel_dnnl_release};
-const kernel kernel_dnnl_conv2d_filter_grad = {.variant = "dnnl",
-                                               .prepare = filter_prepare,
-                                               .run = kernel_dnnl_run,
-                                               .release = kernel_dnnl_release};

@@ -2,18 +2,35 @@
 #ifndef FS_KERNELS_WINDOW_H
 #define FS_KERNELS_WINDOW_H
 
+#include "ir/window.h"
 #include "kernels/kernel.h"
 
-/* Sizes of a convolution on local shapes: x (n, c, h, w), weights
- * (m, c / groups, r, s), y (n, m, oh, ow). The number of groups follows from
- * the shapes: on a piece whose channels are split it is the local one. */
+/* Three spatial axes; those that the tensors do not have stand first and are
+ * of length 1. */
+typedef struct kernel_window {
+    int64_t in[3], out[3], size[3]; /* lengths of x, of y, of the window */
+    int64_t stride[3], before[3], after[3], dilation[3];
+} kernel_window;
+
+/* Sizes of a convolution on local shapes: x (n, c, ..), weights
+ * (m, c / groups, ..), y (n, m, ..). The number of groups follows from the
+ * shapes: on a piece whose channels are split it is the local one. */
 typedef struct kernel_conv {
-    int64_t n, c, h, w, m, r, s, oh, ow;
-    int64_t stride[2], pad[4], dilation[2]; /* pad: top left bottom right */
-    int64_t groups;
+    int64_t n, c, m, groups;
+    int32_t space; /* spatial axes */
+    kernel_window window;
 } kernel_conv;
 kernel_conv kernel_conv_read(const ir_node *node, const ir_shape *x,
                              const ir_shape *weights, const ir_shape *y);
+
+/* Lengths, stride and padding; size and dilation are 1. */
+kernel_window kernel_window_read(const ir_node *node, const ir_shape *x,
+                                 const ir_shape *y);
+/* Elements of a plane. */
+static inline int64_t kernel_volume(const int64_t length[3])
+{
+    return length[0] * length[1] * length[2];
+}
 
 /* Positions o of [0, limit) whose source o * stride + shift lies in
  * [0, size): a range. */

@@ -4,6 +4,7 @@ src_onnx_libfs_onnx_a_SOURCES = src/onnx/import.h src/onnx/message.h \
   src/onnx/shapes.h src/onnx/operators.h src/onnx/import.def src/onnx/read.c src/onnx/file.c src/onnx/tensor.c \
   src/onnx/context.c src/onnx/shapes.c src/onnx/rebatch.c src/onnx/fold.c \
   src/onnx/inputs.c src/onnx/finish.c src/onnx/import.c src/onnx/op_math.c \
+  src/onnx/op_window.c \
   src/onnx/op_move.c src/onnx/op_net.c src/onnx/op_norm.c
 EXTRA_DIST += src/onnx/README.md datasets/README.md datasets/models \
   datasets/train_cases datasets/data/moby-dick.txt
