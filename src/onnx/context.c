@@ -1,6 +1,7 @@
 /* What handlers ask: inputs, attributes, outputs of the node at hand. */
 #include "config.h"
 #include "onnx/context.h"
+#include "onnx/scope.h"
 
 #include "ir/element.h"
 
@@ -39,14 +40,14 @@ bool onnx_has(const onnx_ctx *c, int32_t i)
     return i >= 0 && i < c->node->in.n && c->node->in.at[i][0] != '\0';
 }
 
-onnx_value *onnx_value_of(onnx_ctx *c, int32_t i)
+onnx_value *onnx_any_value_of(onnx_ctx *c, int32_t i)
 {
     if (!onnx_has(c, i)) {
         onnx_fail(c, "input %d is missing", i);
         return NULL;
     }
     const char *name = c->node->in.at[i];
-    int32_t id = fs_map_get(&c->index, name);
+    int32_t id = onnx_find(c, name);
     if (id < 0) {
         onnx_fail(c, "input \"%.80s\" is made by no earlier node", name);
         return NULL;
@@ -57,6 +58,16 @@ onnx_value *onnx_value_of(onnx_ctx *c, int32_t i)
         return NULL;
     }
     return value;
+}
+
+onnx_value *onnx_value_of(onnx_ctx *c, int32_t i)
+{
+    onnx_value *value = onnx_any_value_of(c, i);
+    if (!value || !value->sequence)
+        return value;
+    onnx_fail(c, "input \"%.80s\" is a sequence; a tensor is wanted",
+              c->node->in.at[i]);
+    return NULL;
 }
 
 ir_dtype onnx_dtype_here(onnx_ctx *c, ir_dtype dtype)
@@ -83,14 +94,25 @@ static const void *values_as(onnx_ctx *c, const onnx_const *known,
     return data;
 }
 
+/* Copies of one known value, and bodies that run several times, would give a
+ * name twice. */
+static const char *free_name(onnx_ctx *c, const char *name)
+{
+    const char *out = name;
+    for (int32_t i = 1; out && ir_graph_find(c->graph, out) >= 0; i++)
+        out = fs_printf(c->arena, "%s.%d", name, c->values.n + i);
+    return out;
+}
+
 static int32_t materialise(onnx_ctx *c, const onnx_value *value)
 {
     const onnx_const *known = &value->known;
+    const char *name = free_name(c, value->name);
     ir_dtype dtype = onnx_dtype_here(c, known->dtype);
     const void *data = values_as(c, known, dtype);
     if (!value->is_weight)
-        return ir_constant(c->graph, value->name, dtype, known->shape, data);
-    return ir_variable(c->graph, value->name,
+        return ir_constant(c->graph, name, dtype, known->shape, data);
+    return ir_variable(c->graph, name,
                        &(ir_variable_spec){.role = IR_PARAM,
                                            .dtype = dtype,
                                            .shape = known->shape,
@@ -98,13 +120,19 @@ static int32_t materialise(onnx_ctx *c, const onnx_value *value)
                                            .data = data});
 }
 
+int32_t onnx_tensor_of(onnx_ctx *c, onnx_value *value)
+{
+    if (value->tensor < 0)
+        value->tensor = materialise(c, value);
+    return value->tensor;
+}
+
 int32_t onnx_in(onnx_ctx *c, int32_t i)
 {
     onnx_value *value = onnx_value_of(c, i);
     if (!value)
         return -1;
-    if (value->tensor < 0)
-        value->tensor = materialise(c, value);
+    onnx_tensor_of(c, value);
     if (!c->widens || value->tensor < 0)
         return value->tensor;
     ir_dtype dtype = c->graph->tensors.at[value->tensor].dtype;
@@ -232,22 +260,36 @@ fs_status onnx_axes(onnx_ctx *c, int32_t i, int32_t rank, uint32_t usual,
     return FS_OK;
 }
 
+static ir_shape shape_at(const ir_shape *list, int32_t n, int32_t at)
+{
+    return at < n ? list[at] : (ir_shape){.rank = -1};
+}
+
+ir_shape onnx_in_before(const onnx_ctx *c)
+{
+    return shape_at(c->before->in.at, c->before->in.n, c->step);
+}
+
+ir_shape onnx_out_before(const onnx_ctx *c)
+{
+    return shape_at(c->before->out.at, c->before->out.n, c->step);
+}
+
 bool onnx_wants(const onnx_ctx *c, int32_t i)
 {
     return i < c->node->out.n && c->node->out.at[i][0] != '\0';
 }
 
-static fs_status add_value(onnx_ctx *c, int32_t i, onnx_value value)
+fs_status onnx_put(onnx_ctx *c, int32_t i, const onnx_value *value)
 {
     if (!onnx_wants(c, i))
         return FS_OK;
-    value.name = c->node->out.at[i];
-    int32_t *id = fs_map_at(&c->index, value.name);
-    if (*id >= 0)
-        return onnx_fail(c, "output \"%.80s\" is made twice", value.name);
-    *id = c->values.n;
-    fs_push(c->arena, &c->values, value);
-    return FS_OK;
+    return onnx_define(c, c->node->out.at[i], value);
+}
+
+static fs_status add_value(onnx_ctx *c, int32_t i, onnx_value value)
+{
+    return onnx_put(c, i, &value);
 }
 
 fs_status onnx_set(onnx_ctx *c, int32_t i, int32_t tensor)
@@ -268,12 +310,9 @@ fs_status onnx_set_known(onnx_ctx *c, int32_t i, const onnx_const *known)
 
 fs_status onnx_alias(onnx_ctx *c, int32_t i, int32_t input)
 {
-    onnx_value *value = onnx_value_of(c, input);
-    if (!value)
-        return FS_INVALID;
-    if (value->is_weight) /* one parameter, whatever it is called */
-        onnx_in(c, input);
-    return add_value(c, i, *value);
+    onnx_value value = {0};
+    FS_TRY(onnx_take(c, input, &value));
+    return onnx_put(c, i, &value);
 }
 
 fs_status onnx_refuse_output(onnx_ctx *c, int32_t i, const char *why)

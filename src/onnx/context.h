@@ -6,6 +6,8 @@
 
 #include "base/hash.h"
 
+struct onnx_sequence;
+
 /* A value of the ONNX graph. */
 typedef struct onnx_value {
     const char *name;
@@ -16,12 +18,31 @@ typedef struct onnx_value {
     bool is_weight; /* `known` holds a float initializer: becomes a parameter
                        when an operator reads it as a tensor */
     onnx_const known;
-    const char *refused; /* why nobody may read it, or NULL */
+    const char *refused;                  /* why nobody may read it, or NULL */
+    const struct onnx_sequence *sequence; /* it is this, no tensor; or NULL */
 } onnx_value;
 
-/* Shapes of a whole import, per ONNX node: its first input and output. */
+/* Values in a row; never changed once made. */
+typedef struct onnx_sequence {
+    int32_t n;
+    const onnx_value *at;
+} onnx_sequence;
+
+/* Names in sight of a node (scope.h). */
+typedef struct onnx_scope {
+    struct onnx_scope *parent;
+    bool closed; /* sees no names of `parent`: a function's body */
+    int32_t depth;
+    fs_map index;                  /* value name -> values */
+    const onnx_node *call;         /* what ref_attr_name refers to, or NULL */
+    const onnx_function *function; /* whose body it is, or NULL */
+    const char *prefix;            /* of names; NULL: the model's own */
+} onnx_scope;
+
+/* Shapes of a whole import, per node in the order of import: its first input
+ * and output. */
 typedef struct onnx_trace {
-    ir_shape *in, *out;
+    FS_VEC(ir_shape) in, out;
 } onnx_trace;
 
 typedef struct onnx_ctx {
@@ -31,8 +52,9 @@ typedef struct onnx_ctx {
     fs_arena *arena; /* the graph's */
     fs_err *err;
     fs_text *notes;
-    fs_map index; /* value name -> values */
+    onnx_scope *scope; /* the innermost */
     FS_VEC(onnx_value) values;
+    int32_t expanded; /* nodes and turns of bodies so far */
     int64_t opset;
     int64_t old_batch, batch; /* differ when a fixed batch is changed */
     const onnx_trace *before; /* the import with the old batch, else NULL */
@@ -41,7 +63,8 @@ typedef struct onnx_ctx {
     double dropped; /* largest ratio of a dropout taken as identity */
     int32_t n_dropped;
     const onnx_node *node; /* being imported */
-    int32_t at;            /* its number */
+    int32_t at;            /* its number in its graph */
+    int32_t step, n_steps; /* its number in the order of import */
     int32_t arg;           /* of its row in import.def */
     bool widens;           /* its inputs of a type that does not compute are */
     ir_dtype narrow;       /* cast up, outputs cast back to this one */
@@ -65,7 +88,10 @@ ir_dtype onnx_dtype_here(onnx_ctx *c, ir_dtype dtype);
 
 /* Inputs of the node at hand, by position. */
 bool onnx_has(const onnx_ctx *c, int32_t i);
-onnx_value *onnx_value_of(onnx_ctx *c, int32_t i); /* NULL when absent */
+onnx_value *onnx_value_of(onnx_ctx *c, int32_t i);     /* NULL when absent */
+onnx_value *onnx_any_value_of(onnx_ctx *c, int32_t i); /* or a sequence */
+/* A value as a tensor of the graph, as onnx_in gives that of an input. */
+int32_t onnx_tensor_of(onnx_ctx *c, onnx_value *value);
 /* As a tensor of the graph: known values become constants, float
  * initializers parameters. -1 (and a message) when absent. */
 int32_t onnx_in(onnx_ctx *c, int32_t i);
@@ -92,11 +118,17 @@ fs_status onnx_axis(onnx_ctx *c, int64_t axis, int32_t rank, int32_t *out);
 fs_status onnx_axes(onnx_ctx *c, int32_t i, int32_t rank, uint32_t usual,
                     uint32_t *out);
 
+/* Shapes of the same node's first input and output in the import with the old
+ * batch; rank -1 where it had none. */
+ir_shape onnx_in_before(const onnx_ctx *c);
+ir_shape onnx_out_before(const onnx_ctx *c);
+
 /* Outputs of the node at hand. */
 bool onnx_wants(const onnx_ctx *c, int32_t i);
 fs_status onnx_set(onnx_ctx *c, int32_t i, int32_t tensor);
 fs_status onnx_set_known(onnx_ctx *c, int32_t i, const onnx_const *known);
 fs_status onnx_alias(onnx_ctx *c, int32_t i, int32_t input);
+fs_status onnx_put(onnx_ctx *c, int32_t i, const onnx_value *value);
 /* Reading output i later fails with this reason. */
 fs_status onnx_refuse_output(onnx_ctx *c, int32_t i, const char *why);
 

@@ -199,6 +199,11 @@ fs_status onnx_model_open(const char *path, fs_err *err, onnx_model **out)
     return status;
 }
 
+const char *onnx_model_input(const onnx_model *model, int32_t i)
+{
+    return i < model->proto.inputs.n ? model->proto.inputs.at[i].name : NULL;
+}
+
 void onnx_model_close(onnx_model *model)
 {
     if (!model)

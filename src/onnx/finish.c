@@ -1,5 +1,6 @@
 #include "config.h"
 #include "onnx/finish.h"
+#include "onnx/scope.h"
 
 #include "ir/rewrite.h"
 
@@ -9,11 +10,16 @@
 static fs_status output_tensor(onnx_ctx *c, int32_t i, int32_t *out)
 {
     const char *name = c->model->proto.outputs.at[i].name;
-    int32_t id = fs_map_get(&c->index, name);
+    int32_t id = onnx_find(c, name);
     if (id < 0 || c->values.at[id].refused)
         return onnx_fail(c, "output \"%.80s\" is made by no node", name);
     onnx_value *value = &c->values.at[id];
     *out = value->tensor;
+    if (value->sequence)
+        return onnx_fail(c,
+                         "output \"%.80s\" is a sequence, which is not "
+                         "supported",
+                         name);
     if (value->tensor < 0)
         return onnx_fail(c, "output \"%.80s\" depends on no input", name);
     if (c->graph->tensors.at[value->tensor].role == IR_ACTIVATION &&
@@ -98,19 +104,35 @@ static fs_status find_loss(onnx_ctx *c)
     return c->options->loss ? append_loss(c, first) : FS_OK;
 }
 
-/* Also where nothing is left to compute. */
+/* Outputs by position: one that is an input, or another's tensor too, is a
+ * tensor of its own. */
+static void mark_own(ir_graph *g, int32_t tensor)
+{
+    bool taken = g->tensors.at[tensor].role == IR_INPUT;
+    for (int32_t i = 0; i < g->outputs.n; i++)
+        taken = taken || g->outputs.at[i] == tensor;
+    ir_mark_output(g, taken ? ir_unary(g, IR_OP_identity, tensor) : tensor);
+}
+
+/* Also where nothing is left to compute. What has no elements is no tensor. */
 static fs_status mark_known(onnx_ctx *c)
 {
     ir_graph *g = c->graph;
     for (int32_t i = 0; i < c->model->proto.outputs.n; i++) {
+        char shape[160];
         const char *name = c->model->proto.outputs.at[i].name;
-        int32_t id = fs_map_get(&c->index, name), tensor;
+        int32_t id = onnx_find(c, name), tensor;
         onnx_value *value = id < 0 ? NULL : &c->values.at[id];
-        if (value && value->is_known && value->tensor < 0)
-            value->tensor = ir_constant(g, name, value->known.dtype,
-                                        value->known.shape, value->known.data);
+        bool known = value && value->is_known && value->tensor < 0;
+        if (known && onnx_const_count(&value->known) == 0) {
+            onnx_note(c, "output \"%.80s\" is empty: %s", name,
+                      ir_shape_text(shape, &value->known.shape));
+            continue;
+        }
+        if (known)
+            value->tensor = onnx_tensor_of(c, value);
         FS_TRY(output_tensor(c, i, &tensor));
-        ir_mark_output(g, tensor);
+        mark_own(g, tensor);
     }
     return FS_OK;
 }

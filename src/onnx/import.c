@@ -5,11 +5,12 @@
 #include "onnx/finish.h"
 #include "onnx/inputs.h"
 #include "onnx/operators.h"
+#include "onnx/scope.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { OLDEST_OPSET = 7, NEWEST_OPSET = 23 };
+enum { OLDEST_OPSET = 1, NEWEST_OPSET = 23 };
 
 enum { ANY, WIDE };
 static const onnx_row rows[] = {
@@ -33,12 +34,24 @@ static bool is_standard(const char *domain)
     return domain[0] == '\0' || strcmp(domain, "ai.onnx") == 0;
 }
 
+/* Whose operators stand in import.def. */
+static bool is_known_domain(const char *domain)
+{
+    return is_standard(domain) ||
+           strcmp(domain, "ai.onnx.preview.training") == 0;
+}
+
 static fs_status find_opset(onnx_ctx *c)
 {
     const onnx_proto *proto = &c->model->proto;
+    bool standard = false;
     for (int32_t i = 0; i < proto->opsets.n; i++)
-        if (is_standard(proto->opsets.at[i].domain))
+        if (is_standard(proto->opsets.at[i].domain)) {
             c->opset = proto->opsets.at[i].version;
+            standard = true;
+        }
+    if (!standard)
+        c->opset = NEWEST_OPSET;
     if (c->opset < OLDEST_OPSET)
         return onnx_fail(c, "opset %lld is older than %d, the oldest supported",
                          (long long)c->opset, OLDEST_OPSET);
@@ -53,23 +66,18 @@ static fs_status find_opset(onnx_ctx *c)
 static fs_status find_handler(onnx_ctx *c, const onnx_row **row)
 {
     const onnx_node *node = c->node;
-    const char *domain = node->domain[0] ? node->domain : "ai.onnx";
-    *row = is_standard(node->domain) ? onnx_find_row(node->op) : NULL;
+    *row = is_known_domain(node->domain) ? onnx_find_row(node->op) : NULL;
     if (*row)
         return FS_OK;
-    return onnx_fail(
-        c, "operator \"%.80s\" of domain \"%.80s\" is not supported%s",
-        node->op, domain,
-        is_standard(node->domain) || !c->model->proto.functions.n
-            ? ""
-            : "; local functions are not inlined: export "
-              "without them");
+    return onnx_fail(c,
+                     "operator \"%.80s\" of domain \"%.80s\" is not supported",
+                     node->op, node->domain[0] ? node->domain : "ai.onnx");
 }
 
 static bool all_known(const onnx_ctx *c)
 {
     for (int32_t i = 0; i < c->node->in.n; i++) {
-        int32_t id = fs_map_get(&c->index, c->node->in.at[i]);
+        int32_t id = onnx_find(c, c->node->in.at[i]);
         if (onnx_has(c, i) && (id < 0 || !c->values.at[id].is_known))
             return false;
     }
@@ -79,8 +87,8 @@ static bool all_known(const onnx_ctx *c)
 /* Shape of a value by name; rank -1 when it has none. */
 static ir_shape shape_of_name(const onnx_ctx *c, const char *name)
 {
-    int32_t id = fs_map_get(&c->index, name);
-    if (id < 0 || c->values.at[id].refused)
+    int32_t id = onnx_find(c, name);
+    if (id < 0 || c->values.at[id].refused || c->values.at[id].sequence)
         return (ir_shape){.rank = -1};
     const onnx_value *value = &c->values.at[id];
     return value->tensor >= 0 ? ir_shape_of(c->graph, value->tensor)
@@ -92,9 +100,9 @@ static void record_shapes(onnx_ctx *c)
     ir_shape none = {.rank = -1};
     if (!c->record)
         return;
-    c->record->in[c->at] =
+    c->record->in.at[c->step] =
         onnx_has(c, 0) ? shape_of_name(c, c->node->in.at[0]) : none;
-    c->record->out[c->at] =
+    c->record->out.at[c->step] =
         onnx_wants(c, 0) ? shape_of_name(c, c->node->out.at[0]) : none;
 }
 
@@ -129,8 +137,9 @@ static bool find_narrow(onnx_ctx *c, ir_dtype *out)
 {
     c->widens = false;
     for (int32_t i = 0; i < c->node->in.n; i++) {
-        int32_t id = fs_map_get(&c->index, c->node->in.at[i]);
-        if (!onnx_has(c, i) || id < 0 || c->values.at[id].refused)
+        int32_t id = onnx_find(c, c->node->in.at[i]);
+        if (!onnx_has(c, i) || id < 0 || c->values.at[id].refused ||
+            c->values.at[id].sequence)
             continue;
         *out = onnx_dtype_of(c, i);
         if (!ir_dtype_computes(*out))
@@ -139,26 +148,44 @@ static bool find_narrow(onnx_ctx *c, ir_dtype *out)
     return false;
 }
 
-static fs_status call_handler(onnx_ctx *c)
+static fs_status call_row(onnx_ctx *c, const onnx_row *row)
 {
-    const onnx_row *row;
-    FS_TRY(find_handler(c, &row));
     bool folds = row->fold != onnx_fold_none &&
                  (row->import == onnx_import_none || all_known(c));
     int32_t first = c->graph->nodes.n;
     c->arg = folds ? row->fold_arg : row->arg;
     c->widens = !folds && row->widens && find_narrow(c, &c->narrow);
-    fs_status status = folds ? row->fold(c) : row->import(c);
+    FS_TRY(folds ? row->fold(c) : row->import(c));
+    if (c->graph->err.status == FS_OK)
+        keep_name(c, first);
+    return FS_OK;
+}
+
+/* A function of the model's own comes before an operator of its name. */
+static fs_status call_handler(onnx_ctx *c)
+{
+    const onnx_function *function = onnx_find_function(c);
+    const onnx_row *row;
+    fs_status status = FS_OK;
+    if (function) {
+        status = onnx_call_function(c, function);
+    } else {
+        FS_TRY(find_handler(c, &row));
+        status = call_row(c, row);
+    }
     if (c->graph->err.status != FS_OK)
         return onnx_fail(c, "%s", c->graph->err.text);
-    FS_TRY(status);
-    keep_name(c, first);
-    return FS_OK;
+    return status;
 }
 
 static void explain_failure(onnx_ctx *c)
 {
     const onnx_node *node = c->node;
+    if (c->scope->parent) {
+        fs_err_prefix(c->err, "node %d \"%.40s\" (%.40s)", c->at, node->name,
+                      node->op);
+        return;
+    }
     if (c->before && !strstr(c->err->text, "dynamic_axes")) {
         size_t n = strlen(c->err->text);
         snprintf(c->err->text + n, sizeof c->err->text - n,
@@ -170,13 +197,35 @@ static void explain_failure(onnx_ctx *c)
                   c->at, node->name, node->op);
 }
 
-static fs_status import_node(onnx_ctx *c, int32_t i)
+/* What the nodes of the graph are called after. */
+static const char *name_node(onnx_ctx *c)
+{
+    const char *outer = c->scope->prefix, *name = c->node->name;
+    if (!outer)
+        return name[0] ? fs_strdup(c->arena, name)
+                       : fs_printf(c->arena, "/%s_%d", c->node->op, c->at);
+    return name[0] ? fs_printf(c->arena, "%s/%s", outer, name)
+                   : fs_printf(c->arena, "%s/%s_%d", outer, c->node->op, c->at);
+}
+
+static void open_step(onnx_ctx *c)
+{
+    ir_shape none = {.rank = -1};
+    c->step = c->n_steps++;
+    if (!c->record)
+        return;
+    fs_push(c->model->arena, &c->record->in, none);
+    fs_push(c->model->arena, &c->record->out, none);
+}
+
+static fs_status import_node(onnx_ctx *c, const onnx_node *node, int32_t i)
 {
     c->at = i;
-    c->node = &c->model->proto.nodes.at[i];
-    c->graph->scope = c->node->name[0]
-                          ? fs_strdup(c->arena, c->node->name)
-                          : fs_printf(c->arena, "/%s_%d", c->node->op, i);
+    c->node = onnx_resolve(c, node);
+    c->graph->scope = name_node(c);
+    open_step(c);
+    if (c->scope->parent)
+        FS_TRY(onnx_spend(c));
     fs_status status = call_handler(c);
     if (status != FS_OK)
         explain_failure(c);
@@ -185,11 +234,28 @@ static fs_status import_node(onnx_ctx *c, int32_t i)
     return status;
 }
 
-static fs_status import_nodes(onnx_ctx *c)
+/* Within a node that has a body, that node is at hand again afterwards. */
+fs_status onnx_import_nodes(onnx_ctx *c, const onnx_node *nodes, int32_t n)
 {
-    for (int32_t i = 0; i < c->model->proto.nodes.n; i++)
-        FS_TRY(import_node(c, i));
-    c->graph->scope = NULL;
+    const onnx_ctx outer = *c;
+    const char *scope = c->graph->scope;
+    fs_status status = FS_OK;
+    for (int32_t i = 0; i < n && status == FS_OK; i++)
+        status = import_node(c, &nodes[i], i);
+    c->node = outer.node;
+    c->at = outer.at;
+    c->step = outer.step;
+    c->arg = outer.arg;
+    c->widens = outer.widens;
+    c->narrow = outer.narrow;
+    c->graph->scope = scope;
+    return status;
+}
+
+static fs_status import_graph(onnx_ctx *c)
+{
+    const onnx_proto *proto = &c->model->proto;
+    FS_TRY(onnx_import_nodes(c, proto->nodes.at, proto->nodes.n));
     if (c->n_dropped)
         onnx_note(c,
                   "%d Dropout nodes (ratio up to %g) are left out: random "
@@ -209,7 +275,7 @@ static fs_status import_parts(onnx_ctx *c, const onnx_batch *batch)
         fs_err_prefix(c->err, "%s", c->model->path);
         return status;
     }
-    FS_TRY(import_nodes(c));
+    FS_TRY(import_graph(c));
     status = onnx_finish(c);
     if (status != FS_OK)
         fs_err_prefix(c->err, "%s", c->model->path);
@@ -234,7 +300,8 @@ static fs_status import_once(const onnx_ctx *setup, const onnx_batch *batch,
     onnx_ctx c = *setup;
     c.graph = ir_graph_create(model_name(c.model->arena, c.model->path));
     c.arena = c.graph->arena;
-    c.index.arena = c.arena;
+    onnx_scope scope = {.index = {.arena = c.arena}};
+    c.scope = &scope;
     c.graph->batch = c.batch;
     c.graph->digest = c.model->digest;
     fs_status status = import_parts(&c, batch);
@@ -249,9 +316,7 @@ static fs_status import_once(const onnx_ctx *setup, const onnx_batch *batch,
 static fs_status import_rebatched(onnx_ctx *setup, const onnx_batch *batch,
                                   ir_graph **out)
 {
-    int32_t n = setup->model->proto.nodes.n;
-    onnx_trace trace = {fs_new(setup->model->arena, ir_shape, n),
-                        fs_new(setup->model->arena, ir_shape, n)};
+    onnx_trace trace = {0};
     onnx_ctx first = *setup;
     ir_graph *graph;
     first.batch = first.old_batch;

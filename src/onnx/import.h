@@ -39,6 +39,8 @@ fs_status onnx_import(const char *path, const onnx_options *options,
                       fs_err *err, onnx_model **model, ir_graph **graph,
                       fs_text *notes);
 void onnx_model_close(onnx_model *model);
+/* Inputs by position, as `given` counts them; NULL beyond the last. */
+const char *onnx_model_input(const onnx_model *model, int32_t i);
 
 /* Reads a TensorProto file (.pb): test data and gradients. Data lives in the
  * arena. */

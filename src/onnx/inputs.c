@@ -1,5 +1,6 @@
 #include "config.h"
 #include "onnx/inputs.h"
+#include "onnx/scope.h"
 
 #include <errno.h>
 #include <regex.h>
@@ -174,6 +175,11 @@ static fs_status check_bound(const onnx_model *model,
                              const onnx_options *options, fs_err *err,
                              fs_text *unbound)
 {
+    if (info->composite)
+        return fs_fail(err, FS_INVALID,
+                       "%s: input \"%.80s\" is a sequence, an optional or a "
+                       "map, which is not supported",
+                       model->path, info->name);
     if (info->rank < 0)
         return fs_fail(err, FS_INVALID, "%s: input \"%.80s\" has no shape",
                        model->path, info->name);
@@ -327,12 +333,9 @@ static int32_t add_parameter(onnx_ctx *c, const onnx_value_info *info,
 
 static fs_status add_value(onnx_ctx *c, const onnx_value *value)
 {
-    int32_t *id = fs_map_at(&c->index, value->name);
-    if (*id >= 0)
+    if (onnx_find(c, value->name) >= 0)
         return onnx_fail(c, "two values are called \"%.80s\"", value->name);
-    *id = c->values.n;
-    fs_push(c->arena, &c->values, *value);
-    return FS_OK;
+    return onnx_define(c, value->name, value);
 }
 
 /* Files of the ONNX tests hold bfloat16 as the bits of uint16. */
@@ -400,11 +403,9 @@ static fs_status add_initializers(onnx_ctx *c)
         value.is_known =
             !ir_dtype_is_float(value.known.dtype) || is_constant_name(name);
         value.is_weight = !value.is_known;
-        int32_t *id = fs_map_at(&c->index, name);
-        if (*id >= 0)
+        if (onnx_find(c, name) >= 0)
             return onnx_fail(c, "two initializers are called \"%.80s\"", name);
-        *id = c->values.n;
-        fs_push(c->arena, &c->values, value);
+        FS_TRY(onnx_define(c, name, &value));
     }
     return FS_OK;
 }
@@ -415,7 +416,7 @@ fs_status onnx_add_inputs(onnx_ctx *c, const onnx_batch *batch)
     FS_TRY(add_initializers(c));
     for (int32_t i = 0; i < c->model->proto.inputs.n; i++) {
         const onnx_value_info *info = &c->model->proto.inputs.at[i];
-        if (fs_map_get(&c->index, info->name) >= 0 &&
+        if (onnx_find(c, info->name) >= 0 &&
             onnx_is_initializer(&c->model->proto, info->name))
             continue;
         if (i < c->options->n_given)

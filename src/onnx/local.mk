@@ -6,6 +6,9 @@ src_onnx_libfs_onnx_a_SOURCES = src/onnx/import.h src/onnx/message.h \
   src/onnx/inputs.c src/onnx/finish.c src/onnx/import.c src/onnx/op_math.c \
   src/onnx/op_window.c \
   src/onnx/op_move.c src/onnx/op_net.c src/onnx/op_norm.c
+src_onnx_libfs_onnx_a_SOURCES += src/onnx/scope.c src/onnx/scope.h \
+  src/onnx/join.c src/onnx/join.h src/onnx/op_control.c \
+  src/onnx/op_sequence.c
 EXTRA_DIST += src/onnx/README.md datasets/README.md datasets/models \
   datasets/train_cases datasets/data/moby-dick.txt
 

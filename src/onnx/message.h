@@ -1,6 +1,7 @@
 /* ONNX messages as read: only what the importer needs, names copied, payloads
- * left in the mapped file. The depth of the message types is fixed (subgraphs
- * stay unread bytes), so hostile nesting costs nothing. */
+ * left in the mapped file. The depth of the message types is fixed: a subgraph
+ * stays unread bytes until an operator runs it, so that hostile nesting costs
+ * nothing. */
 #ifndef FS_ONNX_MESSAGE_H
 #define FS_ONNX_MESSAGE_H
 
@@ -26,19 +27,29 @@ typedef struct onnx_tensor {
     const char *location, *offset, *length; /* of external data, or NULL */
 } onnx_tensor;
 
+/* A graph within a node, and what was read of it when it was wanted. */
+typedef struct onnx_subgraph {
+    fs_wire body;
+    struct onnx_proto *read; /* NULL: not yet */
+    const struct onnx_const *init;
+} onnx_subgraph;
+
 typedef struct onnx_attr {
     const char *name;
+    const char *ref; /* in a function: the attribute of its call, or NULL */
     double f;
     int64_t i;
     const char *s; /* NULL when absent or not printable */
     const onnx_tensor *t;
     FS_VEC(int64_t) ints;
     FS_VEC(double) floats;
-    bool has_f, has_i, has_graph;
+    FS_VEC(const char *) strings;
+    onnx_subgraph *graph;
+    bool has_f, has_i;
 } onnx_attr;
 
 typedef struct onnx_node {
-    const char *name, *op, *domain;
+    const char *name, *op, *domain, *overload;
     FS_VEC(const char *) in, out; /* "" is an absent optional */
     FS_VEC(onnx_attr) attrs;
 } onnx_node;
@@ -52,7 +63,8 @@ typedef struct onnx_dim {
 typedef struct onnx_value_info {
     const char *name;
     int64_t dtype;
-    int32_t rank; /* -1 when no shape is given */
+    int32_t rank;   /* -1 when no shape is given */
+    bool composite; /* a sequence, an optional, a map: no tensor */
     onnx_dim dim[IR_MAX_RANK];
 } onnx_value_info;
 
@@ -61,19 +73,31 @@ typedef struct onnx_opset {
     int64_t version;
 } onnx_opset;
 
+/* A local function: a list of nodes with formal names. */
+typedef struct onnx_function {
+    const char *name, *domain, *overload;
+    FS_VEC(const char *) in, out;
+    FS_VEC(onnx_attr) defaults;
+    FS_VEC(onnx_node) nodes;
+    FS_VEC(onnx_opset) opsets;
+} onnx_function;
+
 typedef struct onnx_proto {
     int64_t ir_version;
     FS_VEC(onnx_opset) opsets;
-    FS_VEC(const char *) functions; /* "domain:name" */
+    FS_VEC(onnx_function) functions;
     const char *graph_name;
     FS_VEC(onnx_node) nodes;
     FS_VEC(onnx_tensor) initializers;
-    FS_VEC(onnx_value_info) inputs, outputs;
+    FS_VEC(onnx_value_info) inputs, outputs, values;
     bool sparse, training;
 } onnx_proto;
 
 /* Strings and arrays live in the arena, payloads in the file. */
 fs_status onnx_read_model(fs_wire in, fs_arena *arena, fs_err *err,
+                          onnx_proto *out);
+/* The messages of one graph; what it nests stays unread. */
+fs_status onnx_read_graph(fs_wire in, fs_arena *arena, fs_err *err,
                           onnx_proto *out);
 fs_status onnx_read_tensor_message(fs_wire in, fs_arena *arena, fs_err *err,
                                    onnx_tensor *out);

@@ -1,5 +1,6 @@
 /* Importing operators that move, cut and join data. */
 #include "config.h"
+#include "onnx/join.h"
 #include "onnx/operators.h"
 #include "onnx/shapes.h"
 
@@ -77,27 +78,23 @@ fs_status onnx_import_split(onnx_ctx *c)
     return FS_OK;
 }
 
-/* Inputs of length 0 add nothing; more than an op takes are joined in turn. */
+/* Inputs of length 0 add nothing. */
 fs_status onnx_import_concat(onnx_ctx *c)
 {
-    int32_t part[IR_MAX_IN], n = 0, axis;
+    int32_t n = 0, axis;
+    int32_t *part = fs_new(c->arena, int32_t, c->node->in.n);
     ir_shape shape;
     FS_TRY(onnx_shape(c, 0, &shape));
-    FS_TRY(onnx_axis(c, onnx_attr_int(c, "axis", 0), shape.rank, &axis));
+    int64_t usual = c->opset < 4; /* the axis was optional then */
+    FS_TRY(onnx_axis(c, onnx_attr_int(c, "axis", usual), shape.rank, &axis));
     for (int32_t i = 0; i < c->node->in.n; i++) {
         FS_TRY(onnx_shape(c, i, &shape));
-        if (axis < shape.rank && shape.dim[axis] == 0)
-            continue;
-        if (n == IR_MAX_IN) {
-            part[0] = ir_concat(c->graph, part, n, axis);
-            n = 1;
-        }
-        part[n++] = onnx_in(c, i);
+        if (axis >= shape.rank || shape.dim[axis] != 0)
+            part[n++] = onnx_in(c, i);
     }
     if (n == 0)
         return onnx_fail(c, "its result is empty");
-    return onnx_set(c, 0,
-                    n == 1 ? part[0] : ir_concat(c->graph, part, n, axis));
+    return onnx_set(c, 0, onnx_concat(c, part, n, axis));
 }
 
 /* x[.., id, ..]: a slice without its axis. */
@@ -161,7 +158,7 @@ fs_status onnx_import_gather(onnx_ctx *c)
         ids = onnx_in(c, 1);
         return onnx_set(c, 0, gather_axis(c->graph, onnx_in(c, 0), ids, axis));
     }
-    if (c->before && c->before->in[c->at].dim[axis] != in.dim[axis])
+    if (c->before && onnx_in_before(c).dim[axis] != in.dim[axis])
         return onnx_fail(c, "picks single samples of the batch");
     onnx_const known = value->known;
     bool changed;

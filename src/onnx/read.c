@@ -155,13 +155,13 @@ static fs_status read_floats(reader *r, const fs_wire_field *f, onnx_attr *out)
 }
 
 static fs_status read_attr_string(reader *r, const fs_wire_field *f,
-                                  onnx_attr *out)
+                                  const char **out)
 {
     FS_TRY(fs_wire_expect(f, FS_WIRE_BYTES, "attribute string", r->err));
     /* Bytes, not text, by definition: what is not printable is no option
      * that an operator knows, so it is left out. */
-    if (fs_wire_text(f, r->arena, "attribute", NULL, &out->s) != FS_OK)
-        out->s = NULL;
+    if (fs_wire_text(f, r->arena, "attribute", NULL, out) != FS_OK)
+        *out = NULL;
     return FS_OK;
 }
 
@@ -169,9 +169,12 @@ static fs_status read_attr_field(reader *r, const fs_wire_field *f,
                                  onnx_attr *out)
 {
     onnx_tensor *tensor;
+    const char *text;
     switch (f->number) {
     case 1:
         return read_text(r, f, "attribute name", &out->name);
+    case 21:
+        return read_text(r, f, "ref_attr_name", &out->ref);
     case 2:
         FS_TRY(fs_wire_expect(f, FS_WIRE_FIXED32, "attribute f", r->err));
         out->f = float_bits(f->value);
@@ -181,20 +184,25 @@ static fs_status read_attr_field(reader *r, const fs_wire_field *f,
         out->has_i = true;
         return read_int(r, f, "attribute i", &out->i);
     case 4:
-        return read_attr_string(r, f, out);
+        return read_attr_string(r, f, &out->s);
     case 5:
         FS_TRY(fs_wire_expect(f, FS_WIRE_BYTES, "attribute t", r->err));
         tensor = fs_new(r->arena, onnx_tensor, 1);
         out->t = tensor;
         return read_tensor(r, f->body, tensor);
     case 6:
-    case 11:
-        out->has_graph = true;
+        FS_TRY(fs_wire_expect(f, FS_WIRE_BYTES, "attribute g", r->err));
+        out->graph = fs_new(r->arena, onnx_subgraph, 1);
+        out->graph->body = f->body;
         return FS_OK;
     case 7:
         return read_floats(r, f, out);
     case 8:
         return read_ints(r, f, out);
+    case 9:
+        FS_TRY(read_attr_string(r, f, &text));
+        fs_push(r->arena, &out->strings, text);
+        return FS_OK;
     default:
         return FS_OK;
     }
@@ -237,6 +245,8 @@ static fs_status read_node_field(reader *r, const fs_wire_field *f,
         return FS_OK;
     case 7:
         return read_text(r, f, "node domain", &out->domain);
+    case 8:
+        return read_text(r, f, "node overload", &out->overload);
     default:
         return FS_OK;
     }
@@ -246,7 +256,7 @@ static fs_status read_node(reader *r, const fs_wire_field *field,
                            onnx_node *out)
 {
     FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, "node", r->err));
-    *out = (onnx_node){.name = "", .op = "", .domain = ""};
+    *out = (onnx_node){.name = "", .op = "", .domain = "", .overload = ""};
     for (fs_wire in = field->body; fs_wire_more(&in);) {
         fs_wire_field f;
         FS_TRY(fs_wire_next(&in, r->err, &f));
@@ -292,7 +302,8 @@ static fs_status read_shape(reader *r, const fs_wire_field *field,
     return FS_OK;
 }
 
-/* TypeProto: only tensor_type (field 1) has what we read. */
+/* TypeProto: only tensor_type (field 1) has what we read; 4, 5 and 9 are
+ * sequences, maps and optionals. */
 static fs_status read_type(reader *r, const fs_wire_field *field,
                            onnx_value_info *out)
 {
@@ -300,6 +311,7 @@ static fs_status read_type(reader *r, const fs_wire_field *field,
     for (fs_wire in = field->body; fs_wire_more(&in);) {
         fs_wire_field f;
         FS_TRY(fs_wire_next(&in, r->err, &f));
+        out->composite |= f.number == 4 || f.number == 5 || f.number == 9;
         if (f.number != 1)
             continue;
         FS_TRY(fs_wire_expect(&f, FS_WIRE_BYTES, "tensor_type", r->err));
@@ -357,6 +369,10 @@ static fs_status read_graph_field(reader *r, const fs_wire_field *f,
         FS_TRY(read_value_info(r, f, &info));
         fs_push(r->arena, &out->outputs, info);
         return FS_OK;
+    case 13:
+        FS_TRY(read_value_info(r, f, &info));
+        fs_push(r->arena, &out->values, info);
+        return FS_OK;
     case 15:
         out->sparse = true;
         return FS_OK;
@@ -365,11 +381,9 @@ static fs_status read_graph_field(reader *r, const fs_wire_field *f,
     }
 }
 
-static fs_status read_graph(reader *r, const fs_wire_field *field,
-                            onnx_proto *out)
+static fs_status read_graph(reader *r, fs_wire in, onnx_proto *out)
 {
-    FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, "graph", r->err));
-    for (fs_wire in = field->body; fs_wire_more(&in);) {
+    while (fs_wire_more(&in)) {
         fs_wire_field f;
         FS_TRY(fs_wire_next(&in, r->err, &f));
         FS_TRY(read_graph_field(r, &f, out));
@@ -377,44 +391,87 @@ static fs_status read_graph(reader *r, const fs_wire_field *field,
     return FS_OK;
 }
 
+fs_status onnx_read_graph(fs_wire in, fs_arena *arena, fs_err *err,
+                          onnx_proto *out)
+{
+    reader r = {arena, err};
+    *out = (onnx_proto){.graph_name = ""};
+    return read_graph(&r, in, out);
+}
+
 static fs_status read_opset(reader *r, const fs_wire_field *field,
-                            onnx_proto *out)
+                            onnx_opset *out)
 {
     FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, "opset_import", r->err));
-    onnx_opset opset = {.domain = ""};
+    *out = (onnx_opset){.domain = ""};
     for (fs_wire in = field->body; fs_wire_more(&in);) {
         fs_wire_field f;
         FS_TRY(fs_wire_next(&in, r->err, &f));
         if (f.number == 1)
-            FS_TRY(read_text(r, &f, "opset domain", &opset.domain));
+            FS_TRY(read_text(r, &f, "opset domain", &out->domain));
         else if (f.number == 2)
-            FS_TRY(read_int(r, &f, "opset version", &opset.version));
+            FS_TRY(read_int(r, &f, "opset version", &out->version));
     }
-    fs_push(r->arena, &out->opsets, opset);
     return FS_OK;
 }
 
+static fs_status read_function_field(reader *r, const fs_wire_field *f,
+                                     onnx_function *out)
+{
+    const char *name;
+    onnx_attr attr;
+    onnx_node node;
+    onnx_opset opset;
+    switch (f->number) {
+    case 1:
+        return read_text(r, f, "function name", &out->name);
+    case 4:
+        FS_TRY(read_text(r, f, "function input", &name));
+        fs_push(r->arena, &out->in, name);
+        return FS_OK;
+    case 5:
+        FS_TRY(read_text(r, f, "function output", &name));
+        fs_push(r->arena, &out->out, name);
+        return FS_OK;
+    case 7:
+        FS_TRY(read_node(r, f, &node));
+        fs_push(r->arena, &out->nodes, node);
+        return FS_OK;
+    case 9:
+        FS_TRY(read_opset(r, f, &opset));
+        fs_push(r->arena, &out->opsets, opset);
+        return FS_OK;
+    case 10:
+        return read_text(r, f, "function domain", &out->domain);
+    case 11:
+        FS_TRY(read_attr(r, f, &attr));
+        fs_push(r->arena, &out->defaults, attr);
+        return FS_OK;
+    case 13:
+        return read_text(r, f, "function overload", &out->overload);
+    default:
+        return FS_OK;
+    }
+}
+
 static fs_status read_function(reader *r, const fs_wire_field *field,
-                               onnx_proto *out)
+                               onnx_function *out)
 {
     FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, "function", r->err));
-    const char *name = "", *domain = "";
+    *out = (onnx_function){.name = "", .domain = "", .overload = ""};
     for (fs_wire in = field->body; fs_wire_more(&in);) {
         fs_wire_field f;
         FS_TRY(fs_wire_next(&in, r->err, &f));
-        if (f.number == 1)
-            FS_TRY(read_text(r, &f, "function name", &name));
-        else if (f.number == 10)
-            FS_TRY(read_text(r, &f, "function domain", &domain));
+        FS_TRY(read_function_field(r, &f, out));
     }
-    fs_push(r->arena, &out->functions,
-            fs_printf(r->arena, "%s:%s", domain, name));
     return FS_OK;
 }
 
 static fs_status read_model_field(reader *r, const fs_wire_field *f,
                                   bool *has_graph, onnx_proto *out)
 {
+    onnx_opset opset;
+    onnx_function function;
     switch (f->number) {
     case 1:
         return read_int(r, f, "ir_version", &out->ir_version);
@@ -422,14 +479,19 @@ static fs_status read_model_field(reader *r, const fs_wire_field *f,
         if (*has_graph)
             return fs_wire_fail(&f->body, r->err, "a second graph");
         *has_graph = true;
-        return read_graph(r, f, out);
+        FS_TRY(fs_wire_expect(f, FS_WIRE_BYTES, "graph", r->err));
+        return read_graph(r, f->body, out);
     case 8:
-        return read_opset(r, f, out);
+        FS_TRY(read_opset(r, f, &opset));
+        fs_push(r->arena, &out->opsets, opset);
+        return FS_OK;
     case 20:
         out->training = true;
         return FS_OK;
     case 25:
-        return read_function(r, f, out);
+        FS_TRY(read_function(r, f, &function));
+        fs_push(r->arena, &out->functions, function);
+        return FS_OK;
     default:
         return FS_OK;
     }

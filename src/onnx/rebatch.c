@@ -104,25 +104,23 @@ static fs_status grow(onnx_ctx *c, const ir_shape *in_before, int32_t axis,
 
 fs_status onnx_rebatch_view(onnx_ctx *c, const ir_shape *in, ir_shape *out)
 {
-    const ir_shape *in_before = &c->before->in[c->at];
-    ir_shape result = c->before->out[c->at];
-    int32_t axis = changed_axis(c, in_before, in);
-    if (axis == -2)
+    ir_shape in_before = onnx_in_before(c), result = onnx_out_before(c);
+    int32_t axis = changed_axis(c, &in_before, in);
+    if (axis == -2 || result.rank < 0)
         return refuse(c, "its input changed in more than the batch");
     if (axis >= 0)
-        FS_TRY(grow(c, in_before, axis, &result));
+        FS_TRY(grow(c, &in_before, axis, &result));
     *out = result;
     return FS_OK;
 }
 
 fs_status onnx_rebatch_cut(onnx_ctx *c, const ir_shape *in, onnx_cut *cut)
 {
-    const ir_shape *before = &c->before->in[c->at];
-    const ir_shape *out = &c->before->out[c->at];
+    ir_shape before = onnx_in_before(c), out = onnx_out_before(c);
     for (int32_t i = 0; i < in->rank; i++) {
-        if (before->rank != in->rank || before->dim[i] == in->dim[i])
+        if (before.rank != in->rank || before.dim[i] == in->dim[i])
             continue;
-        if (out->dim[i] != before->dim[i])
+        if (out.dim[i] != before.dim[i])
             return refuse(c, "it cuts the samples");
         cut->start[i] = 0;
         cut->length[i] = in->dim[i];
