@@ -146,13 +146,6 @@ static void test_unknown(void)
     pb_text(node, 7, "com.microsoft");
     refused(finish(pb_new(), node), "\"com.microsoft\"",
             "an operator of another domain");
-    node = pb_node("f", "block", "x", "y");
-    pb_text(node, 7, "local");
-    pb *model = finish(pb_new(), node), *function = pb_new();
-    pb_text(function, 1, "block");
-    pb_text(function, 10, "local");
-    pb_take(model, 25, function);
-    refused(model, "not inlined", "a local function");
 }
 
 static void test_structure(void)
@@ -384,6 +377,111 @@ static void test_bombs(void)
             "constants that double forty times");
 }
 
+/* A call of local:f0 with functions after it. */
+static pb *calls(void)
+{
+    pb *node = pb_node("f", "f0", "x", "y");
+    pb_text(node, 7, "local");
+    return finish(pb_new(), node);
+}
+
+/* Function local:NAME(a) -> b, whose body calls `op` n times in a row. */
+static pb *function(const char *name, const char *op, int n)
+{
+    pb *out = pb_new();
+    pb_text(out, 1, name);
+    pb_text(out, 4, "a");
+    pb_text(out, 5, "b");
+    for (int i = 0; i < n; i++) {
+        char in[16], to[16];
+        snprintf(in, sizeof in, i ? "v%d" : "a", i);
+        snprintf(to, sizeof to, i < n - 1 ? "v%d" : "b", i + 1);
+        pb *node = pb_node("", op, in, to);
+        pb_text(node, 7, op[0] == 'f' ? "local" : "");
+        pb_take(out, 7, node);
+    }
+    pb_text(out, 10, "local");
+    return out;
+}
+
+static void test_functions(void)
+{
+    pb *model = calls();
+    pb_take(model, 25, function("f0", "Relu", 3));
+    accepted(model, "a local function");
+    model = calls();
+    pb_take(model, 25, function("f0", "Relu", 0));
+    refused(model, "made by no node", "a function that makes nothing");
+    model = calls();
+    pb_take(model, 25, function("f0", "f0", 1));
+    refused(model, "nest deeper", "a function that calls itself");
+    model = calls();
+    for (int i = 0; i < 30; i++) {
+        char name[8], next[8];
+        snprintf(name, sizeof name, "f%d", i);
+        snprintf(next, sizeof next, "f%d", i + 1);
+        pb_take(model, 25, function(name, i < 29 ? next : "Relu", 4));
+    }
+    refused(model, "more than", "4^30 calls");
+}
+
+/* Loop of `trips` around a body of the node `inner` and, when `trips` is 0,
+ * without a count. */
+static pb *loop_of(int64_t trips, pb *inner)
+{
+    static const int64_t dim[] = {2, 3}, one = 1;
+    pb *body = pb_new(), *attr = pb_new();
+    pb_take(body, 1, pb_node("", "Identity", "c", "c2"));
+    pb_take(body, 1, inner);
+    pb_take(body, 11, pb_value("i", 7, 0, NULL, NULL));
+    pb_take(body, 11, pb_value("c", 9, 0, NULL, NULL));
+    pb_take(body, 11, pb_value("a", 1, 2, dim, NULL));
+    pb_take(body, 12, pb_value("c2", 9, 0, NULL, NULL));
+    pb_take(body, 12, pb_value("b", 1, 2, dim, NULL));
+    if (trips)
+        pb_take(body, 5, pb_ints("n", 1, &trips));
+    else
+        pb_take(body, 5, pb_ints("n", 1, &one));
+    pb_text(attr, 1, "body");
+    pb_take(attr, 6, body);
+    pb *node = pb_node("loop", "Loop", trips ? "n,,a" : ",,a", "b");
+    pb_take(node, 5, attr);
+    return node;
+}
+
+/* The model: x goes in as "a", "b" comes out as y. */
+static pb *looped(int64_t trips, pb *loop)
+{
+    pb *graph = pb_new();
+    pb_take(graph, 5, pb_ints("n", 1, &trips));
+    pb_take(graph, 1, pb_node("", "Identity", "x", "a"));
+    pb_take(graph, 1, loop);
+    return finish(graph, pb_node("", "Identity", "b", "y"));
+}
+
+static void test_loops(void)
+{
+    static const int64_t many = INT64_C(1000000000000000000);
+    accepted(looped(7, loop_of(7, pb_node("", "Relu", "a", "b"))),
+             "a loop of seven turns");
+    refused(looped(many, loop_of(many, pb_node("", "Relu", "a", "b"))),
+            "more than", "a loop of 10^18 turns");
+    refused(looped(many, loop_of(many, pb_node("", "Identity", "a", "b"))),
+            "more than", "one that does nothing");
+    refused(looped(1, loop_of(0, pb_node("", "Relu", "a", "b"))), "more than",
+            "a loop that never ends");
+    pb *loop = pb_node("", "Relu", "a", "b");
+    for (int i = 0; i < 5; i++)
+        loop = loop_of(1000, loop);
+    refused(looped(1000, loop), "more than", "loops in loops");
+    loop = pb_node("", "Relu", "a", "b");
+    for (int i = 0; i < 40; i++)
+        loop = loop_of(1, loop);
+    refused(looped(1, loop), "nest deeper", "forty loops of one turn");
+    pb *node = pb_node("l", "Loop", "n,,a", "b");
+    refused(looped(1, node), "no graph", "a loop without a body");
+}
+
 static void test_divisions(void)
 {
     static const int64_t zero = 0, least = INT64_MIN, minus = -1;
@@ -420,6 +518,8 @@ int main(void)
     test_external();
     test_digest();
     test_bombs();
+    test_functions();
+    test_loops();
     test_divisions();
     remove_folder();
     return tap_done();

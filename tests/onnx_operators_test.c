@@ -262,7 +262,7 @@ static const single singles[] = {
     {"Equal", "x,x", 0, 0, {0}, 17, 2, {4, 6}, 0, "depends on the data"},
     {"MatMul", "x,row", 0, 0, {0}, 17, 2, {4, 3}, 0, "vector"},
     {"Expand", "x,row", 0, 0, {0}, 17, 2, {4, 6}, 0, "expand"},
-    {"Relu", "x", 0, 0, {0}, 6, 2, {4, 6}, 0, "opset 6"},
+    {"Relu", "x", 0, 0, {0}, 0, 2, {4, 6}, 0, "opset 0"},
 };
 
 static const char *write_single(const single *s)

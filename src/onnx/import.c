@@ -204,8 +204,9 @@ static const char *name_node(onnx_ctx *c)
     if (!outer)
         return name[0] ? fs_strdup(c->arena, name)
                        : fs_printf(c->arena, "/%s_%d", c->node->op, c->at);
-    return name[0] ? fs_printf(c->arena, "%s/%s", outer, name)
-                   : fs_printf(c->arena, "%s/%s_%d", outer, c->node->op, c->at);
+    return name[0] ? fs_printf(c->arena, "%.400s/%.80s", outer, name)
+                   : fs_printf(c->arena, "%.400s/%.40s_%d", outer, c->node->op,
+                               c->at);
 }
 
 static void open_step(onnx_ctx *c)

@@ -24,8 +24,9 @@ fs_status onnx_define(onnx_ctx *c, const char *name, const onnx_value *value)
     *id = c->values.n;
     fs_push(c->arena, &c->values, *value);
     c->values.at[*id].name =
-        c->scope->prefix ? fs_printf(c->arena, "%s/%s", c->scope->prefix, name)
-                         : name;
+        c->scope->prefix
+            ? fs_printf(c->arena, "%.400s/%.80s", c->scope->prefix, name)
+            : name;
     return FS_OK;
 }
 
