@@ -3,7 +3,7 @@
  * is what its tables alone allow, of one that was what the engine proved. The
  * smallest of all bounds is the certificate for the whole space. */
 #include "config.h"
-#include "search/layout.h"
+#include "search/level0.h"
 
 #include "base/clock.h"
 #include "plan/schedule.h"
@@ -13,71 +13,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A configuration on its way. */
-typedef struct candidate {
-    const search_graph *graph;
-    int32_t n_stages;
-    ir_mesh mesh;
-    search_layout layout;
-    search_built built;
-    fs_arena *arena; /* its tables */
-    search_config record;
-    bool memory_binds;  /* as the engine saw it */
-    bool settled;       /* no further effort would change its record */
-    double share;       /* of the limits that its network has, */
-    double proven_s;    /* bound for the whole limits; 0: the record's */
-    int64_t need_bytes; /* least memory, when that is what it lacks */
-    char why[1024];     /* it is infeasible */
-} candidate;
-
-/* Configurations of equal p and m, or on cores enough for all, share the
- * boxing paths that were looked for. */
-typedef struct rates_entry {
-    int32_t n_stages, micro_batches;
-    search_rates *rates;
-} rates_entry;
-
-/* The best plan that fits, with its network's figures. */
-typedef struct kept_plan {
-    candidate *from; /* NULL: none yet */
-    plan_strategy *strategy;
-    double cost_s;
-    int32_t net_nodes, net_edges, kernel_nodes;
-} kept_plan;
-
-typedef struct level0 {
-    const search_problem *problem;
-    search_engine_fn *engine;
-    fs_arena *arena; /* of the result */
-    fs_arena *scratch;
-    FS_VEC(rates_entry) rates;
-    int64_t start_ns, deadline_ns;
-    int64_t half_ns; /* of the round, when memory decides */
-    bool memory_decides;
-    FS_VEC(candidate *) all;
-    candidate *best; /* NULL: none yet */
-    double best_s;
-    int32_t *value; /* of the best */
-    int32_t kernel_nodes;
-    kept_plan kept;
-    int32_t n_anchored;   /* asked for any plan that fits */
-    int32_t n_misfits;    /* plans that were found and did not fit */
-    int64_t misfit_bytes; /* the smallest of their arenas, */
-    int64_t misfit_limit; /* and what it was held against */
-} level0;
-
-static double seconds_since(int64_t start_ns)
+double search_seconds_since(int64_t start_ns)
 {
     return 1e-9 * (double)(fs_now_ns() - start_ns);
 }
-
 /* ---- enumeration ---- */
 
-static void add_candidate(level0 *z, const search_graph *graph,
+static void add_candidate(search_level0 *z, const search_graph *graph,
                           int32_t n_stages, const ir_mesh *mesh)
 {
-    candidate *c = fs_new(z->scratch, candidate, 1);
-    *c = (candidate){
+    search_candidate *c = fs_new(z->scratch, search_candidate, 1);
+    *c = (search_candidate){
         .graph = graph, .n_stages = n_stages, .mesh = *mesh, .share = 1};
     c->record = (search_config){.n_stages = n_stages,
                                 .micro_batches = graph->micro_batches,
@@ -91,8 +37,8 @@ static void add_candidate(level0 *z, const search_graph *graph,
 
 /* All ordered factorisations of `devices` into at most `room` more axes. Both
  * orders count: an inner axis has other neighbours and other legal boxing. */
-static void add_meshes(level0 *z, const search_graph *graph, int32_t n_stages,
-                       int32_t devices, ir_mesh *mesh)
+static void add_meshes(search_level0 *z, const search_graph *graph,
+                       int32_t n_stages, int32_t devices, ir_mesh *mesh)
 {
     const ir_mesh *fixed = &z->problem->fix_mesh;
     int32_t most = z->problem->max_mesh_axes;
@@ -115,7 +61,7 @@ static void add_meshes(level0 *z, const search_graph *graph, int32_t n_stages,
     mesh->n--;
 }
 
-static void enumerate(level0 *z)
+static void enumerate(search_level0 *z)
 {
     int32_t devices = z->problem->cluster->n_devices;
     for (int32_t g = 0; g < z->problem->n_graphs; g++)
@@ -131,13 +77,13 @@ static void enumerate(level0 *z)
 /* ---- one candidate ---- */
 
 /* The first entry is that of what happens per step. */
-static search_rates *rates_for(level0 *z, int32_t n_stages, int32_t m)
+static search_rates *rates_for(search_level0 *z, int32_t n_stages, int32_t m)
 {
     const cost_model *cost = z->problem->cost;
     const cost_model *micro = cost_model_for(cost, n_stages, m, z->scratch);
     const search_rates *step = z->rates.n ? z->rates.at[0].rates : NULL;
     for (int32_t k = 0; k < z->rates.n; k++) {
-        const rates_entry *known = &z->rates.at[k];
+        const search_rates_entry *known = &z->rates.at[k];
         if (micro == known->rates->cost[0] ||
             (known->n_stages == n_stages && known->micro_batches == m))
             return known->rates;
@@ -146,12 +92,12 @@ static search_rates *rates_for(level0 *z, int32_t n_stages, int32_t m)
     plan_boxer *boxer = plan_boxer_create(cost_boxing(micro), z->scratch);
     *rates =
         (search_rates){{micro, cost}, {boxer, step ? step->boxer[1] : boxer}};
-    rates_entry entry = {n_stages, m, rates};
+    search_rates_entry entry = {n_stages, m, rates};
     fs_push(z->scratch, &z->rates, entry);
     return rates;
 }
 
-static fs_status lay_out(level0 *z, candidate *c, fs_err *err)
+fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
 {
     const search_problem *problem = z->problem;
     const ir_graph *graph = c->graph->graph;
@@ -176,7 +122,7 @@ static fs_status lay_out(level0 *z, candidate *c, fs_err *err)
     return search_cut(problem, graph, p, err, layout->stage_of);
 }
 
-static void reject(candidate *c, const char *status, const char *why)
+static void reject(search_candidate *c, const char *status, const char *why)
 {
     c->record.status = status;
     c->record.lower_bound_s = INFINITY;
@@ -185,13 +131,13 @@ static void reject(candidate *c, const char *status, const char *why)
 }
 
 /* Tables of the nodes, and a bound from them. */
-static void prepare(level0 *z, candidate *c)
+static void prepare(search_level0 *z, search_candidate *c)
 {
     fs_err err = {0};
     if (c->arena || c->settled)
         return;
     c->arena = fs_arena_create();
-    if (lay_out(z, c, &err) != FS_OK) {
+    if (search_lay_out(z, c, &err) != FS_OK) {
         reject(c, "infeasible", err.text);
         return;
     }
@@ -211,7 +157,7 @@ static void prepare(level0 *z, candidate *c)
                                    search_net_floor(&c->built.net, c->arena));
 }
 
-static void say(const level0 *z, const candidate *c)
+static void say(const search_level0 *z, const search_candidate *c)
 {
     char line[160], mesh[64] = "", best[32], bound[32];
     size_t n = 0;
@@ -230,7 +176,7 @@ static void say(const level0 *z, const candidate *c)
 }
 
 /* Did memory make it infeasible? Then how much would do. */
-static void explain_infeasible(candidate *c)
+static void explain_infeasible(search_candidate *c)
 {
     const search_net *net = &c->built.net;
     int64_t need = 0, limit = INT64_MAX;
@@ -254,7 +200,7 @@ static void explain_infeasible(candidate *c)
 }
 
 /* Tables of what is settled and not the best are not needed any more. */
-static void release(const level0 *z, candidate *c)
+static void release(const search_level0 *z, search_candidate *c)
 {
     if (!c || c == z->best || !c->settled)
         return;
@@ -263,19 +209,20 @@ static void release(const level0 *z, candidate *c)
 }
 
 /* A bound that reaches this needs no further proof. */
-static double enough(const level0 *z)
+static double enough(const search_level0 *z)
 {
     return search_near(z->best_s, z->problem->gap);
 }
 
-static bool proven(const level0 *z, const search_config *record)
+static bool proven(const search_level0 *z, const search_config *record)
 {
     return search_proven(record->lower_bound_s, record->iteration_s) ||
            search_proven(record->lower_bound_s,
                          search_near(record->iteration_s, z->problem->gap));
 }
 
-static const char *status_of(const level0 *z, const search_config *record)
+static const char *status_of(const search_level0 *z,
+                             const search_config *record)
 {
     if (search_proven(record->lower_bound_s, record->iteration_s))
         return "optimal";
@@ -286,10 +233,11 @@ static const char *status_of(const level0 *z, const search_config *record)
     return isfinite(record->iteration_s) ? "bounded" : "limit";
 }
 
-static void take(level0 *z, candidate *c, const search_solution *solution)
+static void take(search_level0 *z, search_candidate *c,
+                 const search_solution *solution)
 {
     search_config *record = &c->record;
-    candidate *old = z->best;
+    search_candidate *old = z->best;
     c->memory_binds = solution->memory_binds;
     z->memory_decides |= solution->memory_binds;
     record->iteration_s = fmin(record->iteration_s, solution->cost);
@@ -307,13 +255,14 @@ static void take(level0 *z, candidate *c, const search_solution *solution)
 }
 
 /* Plans that do not fit want further rounds, which want time. */
-static int64_t round_end(const level0 *z)
+static int64_t round_end(const search_level0 *z)
 {
     return z->memory_decides ? z->half_ns : z->deadline_ns;
 }
 
 /* One attempt of `seconds`. An engine that ends before that has said all. */
-static fs_status solve(level0 *z, candidate *c, double seconds, fs_err *err)
+static fs_status solve(search_level0 *z, search_candidate *c, double seconds,
+                       fs_err *err)
 {
     double left = 1e-9 * (double)(round_end(z) - fs_now_ns());
     search_budget budget = {fmax(fmin(seconds, left), 0.001), enough(z),
@@ -327,7 +276,7 @@ static fs_status solve(level0 *z, candidate *c, double seconds, fs_err *err)
     }
     fs_status status =
         z->engine(&c->built.net, &budget, z->scratch, &mine, &solution);
-    double took = seconds_since(start_ns);
+    double took = search_seconds_since(start_ns);
     c->settled = took < 0.9 * budget.seconds;
     c->record.seconds += took;
     if (status == FS_OK)
@@ -346,7 +295,8 @@ static fs_status solve(level0 *z, candidate *c, double seconds, fs_err *err)
 
 static int by_bound(const void *a, const void *b)
 {
-    const candidate *x = *(candidate *const *)a, *y = *(candidate *const *)b;
+    const search_candidate *x = *(search_candidate *const *)a,
+                           *y = *(search_candidate *const *)b;
     double dx = x->record.lower_bound_s, dy = y->record.lower_bound_s;
     if (dx < dy || dx > dy)
         return dx < dy ? -1 : 1;
@@ -366,13 +316,14 @@ static int by_bound(const void *a, const void *b)
 #define BINDING_EFFORT_S 3
 enum { QUICK_PASSES = 2 };
 
-static bool near_enough(const level0 *z, const candidate *c, int32_t pass)
+static bool near_enough(const search_level0 *z, const search_candidate *c,
+                        int32_t pass)
 {
     return pass >= QUICK_PASSES && c->memory_binds &&
            c->record.lower_bound_s >= z->best_s * (1 - NEAR);
 }
 
-static bool worth(level0 *z, candidate *c, int32_t pass)
+static bool worth(search_level0 *z, search_candidate *c, int32_t pass)
 {
     if (c->settled || fs_now_ns() >= round_end(z) || !c->arena ||
         near_enough(z, c, pass) || (pass > QUICK_PASSES && c->memory_binds))
@@ -387,7 +338,7 @@ static bool worth(level0 *z, candidate *c, int32_t pass)
 
 static const double effort_s[] = {0.25, 2, 15, 1e9};
 
-static double effort_of(const candidate *c, int32_t pass)
+static double effort_of(const search_candidate *c, int32_t pass)
 {
     double most_s = c->memory_binds ? BINDING_EFFORT_S : INFINITY;
     return fmin(effort_s[pass], most_s);
@@ -396,7 +347,7 @@ static double effort_of(const candidate *c, int32_t pass)
 /* Best bound first, in passes of growing effort: a configuration that is hard
  * to close is often pruned by an easier one. The bound is that of the first
  * round: later ones only look for plans that fit. */
-static fs_status explore(level0 *z, fs_err *err)
+fs_status search_explore(search_level0 *z, fs_err *err)
 {
     double most_s = z->problem->effort_s > 0 ? z->problem->effort_s : 1e9;
     int64_t now_ns = fs_now_ns();
@@ -418,345 +369,6 @@ static fs_status explore(level0 *z, fs_err *err)
     return FS_OK;
 }
 
-/* ---- plans that fit ---- */
-
-/* The network binds a lower bound of what a lowered plan allocates, so that a
- * bound of the whole search is one for all plans that fit. The plan found may
- * still be too large: then its configuration gets less than its limits, at
- * levels that do not depend on them (powers of LEVEL), until a plan fits. */
-#define LEVEL 1.03
-enum { FIT_ROUNDS = 16 };
-
-static bool narrowed(const candidate *c)
-{
-    return c->proven_s > 0;
-}
-
-static bool still_open(const level0 *z, const candidate *c)
-{
-    return !narrowed(c) || !z->kept.from ||
-           c->proven_s < search_near(z->kept.cost_s, z->problem->gap);
-}
-
-static void note_misfit(level0 *z, const candidate *c, const int64_t *limit,
-                        const int64_t *bytes)
-{
-    int64_t most = 0, had = 0;
-    for (int32_t i = 0; i < c->n_stages; i++)
-        if (bytes[i] > limit[i] && bytes[i] > most) {
-            most = bytes[i];
-            had = limit[i];
-        }
-    if (z->n_misfits++ && most >= z->misfit_bytes)
-        return;
-    z->misfit_bytes = most;
-    z->misfit_limit = had;
-}
-
-static void stage_limits(const level0 *z, const search_layout *layout,
-                         int64_t *limit)
-{
-    for (int32_t i = 0; i < layout->n_stages; i++)
-        limit[i] = search_device_bytes(z->problem, &layout->stages[i]);
-}
-
-static void keep(level0 *z, candidate *c, plan_strategy *strategy,
-                 double cost_s, int32_t kernel_nodes)
-{
-    const search_net *net = &c->built.net;
-    if (!z->kept.from || cost_s < z->kept.cost_s)
-        z->kept = (kept_plan){
-            c, strategy, cost_s, net->n_nodes, net->n_edges, kernel_nodes};
-}
-
-/* The highest level below `share` of a configuration's limits, as a share. */
-static double level_below(const int64_t *limit, double share)
-{
-    double level = floor(log(share * (double)limit[0]) / log(LEVEL) - 1e-6);
-    return pow(LEVEL, level) / (double)limit[0];
-}
-
-/* Keeps the best plan, or narrows its configuration. */
-static bool judge(level0 *z)
-{
-    candidate *c = z->best;
-    int64_t *limit = fs_new(z->scratch, int64_t, c->n_stages);
-    int64_t *bytes = fs_new(z->scratch, int64_t, c->n_stages);
-    plan_strategy *strategy =
-        search_strategy(z->problem, &c->built, z->value, z->arena);
-    stage_limits(z, &c->layout, limit);
-    if (search_fits(z->problem, c->graph->graph, strategy, limit, bytes)) {
-        keep(z, c, strategy, z->best_s, z->kernel_nodes);
-        return true;
-    }
-    note_misfit(z, c, limit, bytes);
-    double taken =
-        search_share_taken(z->problem, c->graph->graph, strategy, limit, bytes);
-    if (!narrowed(c))
-        c->proven_s = c->record.lower_bound_s;
-    c->share = level_below(limit, fmin(c->share, taken));
-    return false;
-}
-
-/* Looks at a configuration anew, with the tables of its share. After a misfit
- * the others' plans count again, which were worse. */
-static void reopen(level0 *z, candidate *c, bool misfit)
-{
-    bool anew = narrowed(c);
-    if (!anew && (!misfit || isinf(c->record.lower_bound_s)))
-        return;
-    if (anew) {
-        c->record.lower_bound_s = c->proven_s;
-        fs_arena_destroy(c->arena);
-        c->arena = NULL;
-    }
-    c->settled = anew && !still_open(z, c);
-    c->record.iteration_s = INFINITY;
-    c->record.status = "limit";
-}
-
-static fs_status next_round(level0 *z, bool misfit, fs_err *err)
-{
-    z->best = NULL;
-    z->best_s = z->kept.from ? z->kept.cost_s : INFINITY;
-    for (int32_t k = 0; k < z->all.n; k++)
-        reopen(z, z->all.at[k], misfit);
-    return explore(z, err);
-}
-
-/* Keeps the cheapest of the plans that fits, or none. */
-static void keep_lean(level0 *z, candidate *c, const search_built *built,
-                      const search_lean *lean)
-{
-    int64_t *limit = fs_new(z->scratch, int64_t, c->n_stages);
-    int64_t *bytes = fs_new(z->scratch, int64_t, c->n_stages);
-    stage_limits(z, built->layout, limit);
-    for (int32_t k = 0; k < lean->plans.n; k++) {
-        const search_lean_plan *lean_plan = &lean->plans.at[k];
-        if (z->kept.from && lean_plan->cost >= z->kept.cost_s)
-            return;
-        if (lean_plan->bytes > limit[0])
-            continue;
-        plan_strategy *strategy =
-            search_strategy(z->problem, built, lean_plan->value, z->arena);
-        if (search_fits(z->problem, c->graph->graph, strategy, limit, bytes)) {
-            keep(z, c, strategy, lean_plan->cost, built->net.n_nodes);
-            z->kept.net_nodes = built->net.n_nodes;
-            z->kept.net_edges = built->net.n_edges;
-            return;
-        }
-        note_misfit(z, c, limit, bytes);
-    }
-}
-
-/* Plans of its own tables, which bind every moment, whatever the limit. */
-static void anchor_one(level0 *z, candidate *c)
-{
-    candidate anew = {.graph = c->graph,
-                      .n_stages = c->n_stages,
-                      .mesh = c->mesh,
-                      .arena = fs_arena_create()};
-    search_layout *layout = &anew.layout;
-    search_built built;
-    search_lean lean;
-    fs_err err = {0};
-    bool good = lay_out(z, &anew, &err) == FS_OK;
-    layout->deadline_ns = z->deadline_ns;
-    for (int32_t i = 0; good && i < c->n_stages; i++)
-        layout->limit_bytes[i] = 0;
-    if (good && search_build_nodes(z->problem, layout, anew.arena, &built) &&
-        built.empty < 0 && search_build_edges(anew.arena, &built)) {
-        z->n_anchored++;
-        search_lean_plans(&built.net, z->deadline_ns, anew.arena, &lean);
-        keep_lean(z, c, &built, &lean);
-    }
-    fs_arena_destroy(anew.arena);
-}
-
-/* The best plan did not fit, or there is none: before better ones are looked
- * for, each open configuration is asked for plans that fit. What it is asked
- * depends neither on the limit nor on time, so that what is found under one
- * limit is found under every larger one. */
-static void anchor(level0 *z)
-{
-    for (int32_t k = 0; k < z->all.n; k++) {
-        candidate *c = z->all.at[k];
-        double bound_s = narrowed(c) ? c->proven_s : c->record.lower_bound_s;
-        if (fs_now_ns() >= z->deadline_ns)
-            break;
-        if (isfinite(bound_s) && !(z->kept.from && bound_s >= z->kept.cost_s))
-            anchor_one(z, c);
-    }
-}
-
-static fs_status explore_fitting(level0 *z, fs_err *err)
-{
-    FS_TRY(explore(z, err));
-    for (int32_t round = 0; round < FIT_ROUNDS; round++) {
-        bool misfit = z->best && !judge(z);
-        if (round == 0 && !z->kept.from)
-            anchor(z);
-        if (!misfit || fs_now_ns() >= z->deadline_ns)
-            return FS_OK;
-        FS_TRY(next_round(z, misfit, err));
-    }
-    if (z->best)
-        judge(z);
-    return FS_OK;
-}
-
-/* ---- the result ---- */
-
-static const char *space_of(const level0 *z)
-{
-    const search_problem *p = z->problem;
-    fs_text counts = {.arena = z->arena};
-    for (int32_t g = 0; g < p->n_graphs; g++)
-        fs_text_add(&counts, "%s%d", g ? ", " : "", p->graphs[g].micro_batches);
-    const char *misfits = "";
-    if (z->n_misfits)
-        misfits = fs_printf(z->arena, "; %d plans were found that do not fit",
-                            z->n_misfits);
-    return fs_printf(
-        z->arena,
-        "%d configurations: stages dividing %d devices, each stage a mesh of "
-        "up to %d axes, micro-batch counts %s, schedule %s, one balanced cut "
-        "per number of stages; within each every combination of legal "
-        "signatures without P(max) and P(min)%s, boxing by cheapest paths; "
-        "among them all whose lowered plan fits memory%s",
-        z->all.n, p->cluster->n_devices, p->max_mesh_axes,
-        counts.n ? counts.at : "none", p->schedule,
-        p->filter.allow ? " that the filter allows" : "", misfits);
-}
-
-/* Engines are not trusted: the claim is computed afresh from the strategy. */
-static void verify(level0 *z, search_result *out)
-{
-    candidate *c = z->kept.from;
-    cost_summary summary;
-    fs_err err = {0};
-    fs_arena *scratch = fs_arena_create();
-    FS_ASSERT(cost_strategy(z->problem->cost, out->graph, out->strategy,
-                            scratch, &err, &summary) == FS_OK);
-    FS_ASSERT(fabs(summary.iteration_s - z->kept.cost_s) <=
-              SEARCH_TOLERANCE * z->kept.cost_s);
-    for (int32_t i = 0; i < c->n_stages; i++) {
-        FS_ASSERT(summary.peak_bytes[i] <=
-                  search_device_bytes(z->problem, &out->strategy->stages[i]));
-        if (summary.peak_bytes[i] > c->record.peak_bytes)
-            c->record.peak_bytes = summary.peak_bytes[i];
-    }
-    out->iteration_s = summary.iteration_s;
-    c->record.iteration_s = summary.iteration_s;
-    fs_arena_destroy(scratch);
-}
-
-static void fill_configs(level0 *z, search_result *out)
-{
-    double bound = z->kept.from ? z->kept.cost_s : INFINITY;
-    out->n_configs = z->all.n;
-    out->configs = fs_new(z->arena, search_config, z->all.n);
-    for (int32_t k = 0; k < z->all.n; k++) {
-        const candidate *c = z->all.at[k];
-        search_config *record = &out->configs[k];
-        *record = c->record;
-        record->schedule = fs_strdup(z->arena, z->problem->schedule);
-        if (narrowed(c)) {
-            record->lower_bound_s = c->proven_s;
-            record->status =
-                isfinite(record->iteration_s) ? "bounded" : "misfit";
-        }
-        bound = fmin(bound, record->lower_bound_s);
-    }
-    out->lower_bound_s = bound;
-    out->anchored = z->n_anchored;
-    out->space = space_of(z);
-    out->search_s = seconds_since(z->start_ns);
-}
-
-static void fill_best(level0 *z, search_result *out)
-{
-    out->graph = z->kept.from->graph->graph;
-    out->strategy = z->kept.strategy;
-    verify(z, out);
-    out->net_nodes = z->kept.net_nodes;
-    out->net_edges = z->kept.net_edges;
-    out->kernel_nodes = z->kept.kernel_nodes;
-    fill_configs(z, out);
-    out->gap =
-        fmax(0, (out->iteration_s - out->lower_bound_s) / out->iteration_s);
-    out->status = search_proven(out->lower_bound_s, out->iteration_s)
-                      ? "optimal"
-                      : "feasible";
-}
-
-/* What is known all the same. */
-static fs_status ran_out(const level0 *z, fs_err *err, search_result *out)
-{
-    char bound[32], had[32], wanted[32];
-    const char *misfits = "";
-    int32_t open = 0;
-    for (int32_t k = 0; k < z->all.n; k++)
-        open += isfinite(z->all.at[k]->record.lower_bound_s);
-    if (z->n_misfits)
-        misfits = fs_printf(
-            z->arena, "; the smallest of %d plans looked at takes %s of %s",
-            z->n_misfits, fs_human_bytes(wanted, (double)z->misfit_bytes),
-            fs_human_bytes(had, (double)z->misfit_limit));
-    out->status = "limit";
-    return fs_fail(
-        err, FS_NO,
-        "time ran out after %.2g s before a plan that fits was found, "
-        "which is no proof that there is none: %d of %d "
-        "configurations are open, none below %s%s; allow more time",
-        seconds_since(z->start_ns), open, z->all.n,
-        fs_human_seconds(bound, out->lower_bound_s), misfits);
-}
-
-/* Nothing was found: because there is nothing, or because time ran out. */
-static fs_status fill_none(level0 *z, fs_err *err, search_result *out)
-{
-    int64_t need = INT64_MAX;
-    const candidate *limit = NULL;
-    char wanted[32], had[32];
-    bool late = fs_now_ns() >= z->deadline_ns;
-    fill_configs(z, out);
-    out->iteration_s = INFINITY;
-    out->gap = INFINITY;
-    out->status = "infeasible";
-    for (int32_t k = 0; k < z->all.n; k++) {
-        const candidate *c = z->all.at[k];
-        if (isfinite(c->record.lower_bound_s))
-            limit = c;
-        if (c->need_bytes > 0 && c->need_bytes < need)
-            need = c->need_bytes;
-    }
-    if (z->all.n == 0)
-        return fs_fail(err, FS_NO,
-                       "no configuration has the asked stages and mesh on %d "
-                       "devices",
-                       z->problem->cluster->n_devices);
-    if (limit && (late || z->n_misfits == 0))
-        return ran_out(z, err, out);
-    if (z->n_misfits)
-        return fs_fail(
-            err, FS_NO,
-            "memory: no plan was found that keeps within %s per device; the "
-            "smallest of %d takes %s; more devices, a smaller batch or more "
-            "time would help",
-            fs_human_bytes(had, (double)z->misfit_limit), z->n_misfits,
-            fs_human_bytes(wanted, (double)z->misfit_bytes));
-    if (need == INT64_MAX)
-        return fs_fail(err, FS_NO, "%s", z->all.at[0]->why);
-    plan_stage all = {.mesh = {1, {z->problem->cluster->n_devices}}};
-    return fs_fail(
-        err, FS_NO,
-        "memory: every plan needs at least %s per device, a device has %s; "
-        "more devices or a smaller batch would help",
-        fs_human_bytes(wanted, (double)need),
-        fs_human_bytes(had, (double)search_device_bytes(z->problem, &all)));
-}
-
 static fs_status check_problem(const search_problem *p, fs_err *err)
 {
     if (!search_engine_find(p->engine))
@@ -776,22 +388,22 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
                      fs_err *err, search_result *out)
 {
     FS_TRY(check_problem(problem, err));
-    level0 z = {.problem = problem,
-                .arena = arena,
-                .engine = search_engine_find(problem->engine),
-                .scratch = fs_arena_create(),
-                .start_ns = fs_now_ns(),
-                .best_s = INFINITY};
+    search_level0 z = {.problem = problem,
+                       .arena = arena,
+                       .engine = search_engine_find(problem->engine),
+                       .scratch = fs_arena_create(),
+                       .start_ns = fs_now_ns(),
+                       .best_s = INFINITY};
     double limit = problem->time_limit_s > 0 ? problem->time_limit_s : 1e8;
     z.deadline_ns = z.start_ns + (int64_t)(fmin(limit, 1e8) * 1e9);
     rates_for(&z, 1, 1);
     *out = (search_result){.status = "infeasible"};
     enumerate(&z);
-    fs_status status = explore_fitting(&z, err);
+    fs_status status = search_explore_fitting(&z, err);
     if (status == FS_OK && z.kept.from)
-        fill_best(&z, out);
+        search_fill_best(&z, out);
     else if (status == FS_OK)
-        status = fill_none(&z, err, out);
+        status = search_fill_none(&z, err, out);
     for (int32_t k = 0; k < z.all.n; k++)
         fs_arena_destroy(z.all.at[k]->arena);
     fs_arena_destroy(z.scratch);

@@ -7,7 +7,8 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/subnet.c src/search/engine_ilp.c \
   src/search/engine_exhaustive.c src/search/engine_greedy.c \
   src/search/memo.c src/search/build_net.c src/search/cut.c \
-  src/search/level0.c src/search/fit.c src/search/lean.c \
+  src/search/level0.h src/search/level0.c src/search/narrow.c \
+  src/search/result.c src/search/fit.c src/search/lean.c \
   src/search/recipe.c
 check_PROGRAMS += tests/search_net_test tests/search_graph_test \
   tests/search_memory_test tests/cli_memory_test

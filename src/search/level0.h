@@ -1,0 +1,77 @@
+/* Level 0 of search: what its files share. Internal to this folder. */
+#ifndef FS_SEARCH_LEVEL0_H
+#define FS_SEARCH_LEVEL0_H
+
+#include "search/layout.h"
+
+/* A configuration on its way. */
+typedef struct search_candidate {
+    const search_graph *graph;
+    int32_t n_stages;
+    ir_mesh mesh;
+    search_layout layout;
+    search_built built;
+    fs_arena *arena; /* its tables */
+    search_config record;
+    bool memory_binds;  /* as the engine saw it */
+    bool settled;       /* no further effort would change its record */
+    double share;       /* of the limits that its network has, */
+    double proven_s;    /* bound for the whole limits; 0: the record's */
+    int64_t need_bytes; /* least memory, when that is what it lacks */
+    char why[1024];     /* it is infeasible */
+} search_candidate;
+
+/* Configurations of equal p and m, or on cores enough for all, share the
+ * boxing paths that were looked for. */
+typedef struct search_rates_entry {
+    int32_t n_stages, micro_batches;
+    search_rates *rates;
+} search_rates_entry;
+
+/* The best plan that fits, with its network's figures. */
+typedef struct search_kept {
+    search_candidate *from; /* NULL: none yet */
+    plan_strategy *strategy;
+    double cost_s;
+    int32_t net_nodes, net_edges, kernel_nodes;
+} search_kept;
+
+typedef struct search_level0 {
+    const search_problem *problem;
+    search_engine_fn *engine;
+    fs_arena *arena; /* of the result */
+    fs_arena *scratch;
+    FS_VEC(search_rates_entry) rates;
+    int64_t start_ns, deadline_ns;
+    int64_t half_ns; /* of the round, when memory decides */
+    bool memory_decides;
+    FS_VEC(search_candidate *) all;
+    search_candidate *best; /* NULL: none yet */
+    double best_s;
+    int32_t *value; /* of the best */
+    int32_t kernel_nodes;
+    search_kept kept;
+    int32_t n_anchored;   /* asked for any plan that fits */
+    int32_t n_misfits;    /* plans that were found and did not fit */
+    int64_t misfit_bytes; /* the smallest of their arenas, */
+    int64_t misfit_limit; /* and what it was held against */
+} search_level0;
+
+double search_seconds_since(int64_t start_ns);
+
+/* Stages, limits (times the candidate's share) and cut of a configuration;
+ * its arena holds them. */
+fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err);
+/* Solves configurations, best bound first, until no bound is below the best
+ * or time runs out. */
+fs_status search_explore(search_level0 *z, fs_err *err);
+/* The same, until the best plan fits when it is lowered (narrow.c). */
+fs_status search_explore_fitting(search_level0 *z, fs_err *err);
+/* Has it been given less than its limits? */
+bool search_narrowed(const search_candidate *c);
+
+/* What is told in the end (result.c): of a plan, or why there is none. */
+void search_fill_best(search_level0 *z, search_result *out);
+fs_status search_fill_none(search_level0 *z, fs_err *err, search_result *out);
+
+#endif

@@ -1,0 +1,194 @@
+/* Plans that fit: configurations whose plans do not are narrowed, and lean
+ * plans are looked for. */
+#include "config.h"
+#include "search/level0.h"
+
+#include "base/clock.h"
+
+#include <math.h>
+
+/* The network binds a lower bound of what a lowered plan allocates, so that a
+ * bound of the whole search is one for all plans that fit. The plan found may
+ * still be too large: then its configuration gets less than its limits, at
+ * levels that do not depend on them (powers of LEVEL), until a plan fits. */
+#define LEVEL 1.03
+enum { FIT_ROUNDS = 16 };
+
+bool search_narrowed(const search_candidate *c)
+{
+    return c->proven_s > 0;
+}
+
+static bool still_open(const search_level0 *z, const search_candidate *c)
+{
+    return !search_narrowed(c) || !z->kept.from ||
+           c->proven_s < search_near(z->kept.cost_s, z->problem->gap);
+}
+
+static void note_misfit(search_level0 *z, const search_candidate *c,
+                        const int64_t *limit, const int64_t *bytes)
+{
+    int64_t most = 0, had = 0;
+    for (int32_t i = 0; i < c->n_stages; i++)
+        if (bytes[i] > limit[i] && bytes[i] > most) {
+            most = bytes[i];
+            had = limit[i];
+        }
+    if (z->n_misfits++ && most >= z->misfit_bytes)
+        return;
+    z->misfit_bytes = most;
+    z->misfit_limit = had;
+}
+
+static void stage_limits(const search_level0 *z, const search_layout *layout,
+                         int64_t *limit)
+{
+    for (int32_t i = 0; i < layout->n_stages; i++)
+        limit[i] = search_device_bytes(z->problem, &layout->stages[i]);
+}
+
+static void keep(search_level0 *z, search_candidate *c, plan_strategy *strategy,
+                 double cost_s, int32_t kernel_nodes)
+{
+    const search_net *net = &c->built.net;
+    if (!z->kept.from || cost_s < z->kept.cost_s)
+        z->kept = (search_kept){
+            c, strategy, cost_s, net->n_nodes, net->n_edges, kernel_nodes};
+}
+
+/* The highest level below `share` of a configuration's limits, as a share. */
+static double level_below(const int64_t *limit, double share)
+{
+    double level = floor(log(share * (double)limit[0]) / log(LEVEL) - 1e-6);
+    return pow(LEVEL, level) / (double)limit[0];
+}
+
+/* Keeps the best plan, or narrows its configuration. */
+static bool judge(search_level0 *z)
+{
+    search_candidate *c = z->best;
+    int64_t *limit = fs_new(z->scratch, int64_t, c->n_stages);
+    int64_t *bytes = fs_new(z->scratch, int64_t, c->n_stages);
+    plan_strategy *strategy =
+        search_strategy(z->problem, &c->built, z->value, z->arena);
+    stage_limits(z, &c->layout, limit);
+    if (search_fits(z->problem, c->graph->graph, strategy, limit, bytes)) {
+        keep(z, c, strategy, z->best_s, z->kernel_nodes);
+        return true;
+    }
+    note_misfit(z, c, limit, bytes);
+    double taken =
+        search_share_taken(z->problem, c->graph->graph, strategy, limit, bytes);
+    if (!search_narrowed(c))
+        c->proven_s = c->record.lower_bound_s;
+    c->share = level_below(limit, fmin(c->share, taken));
+    return false;
+}
+
+/* Looks at a configuration anew, with the tables of its share. After a misfit
+ * the others' plans count again, which were worse. */
+static void reopen(search_level0 *z, search_candidate *c, bool misfit)
+{
+    bool anew = search_narrowed(c);
+    if (!anew && (!misfit || isinf(c->record.lower_bound_s)))
+        return;
+    if (anew) {
+        c->record.lower_bound_s = c->proven_s;
+        fs_arena_destroy(c->arena);
+        c->arena = NULL;
+    }
+    c->settled = anew && !still_open(z, c);
+    c->record.iteration_s = INFINITY;
+    c->record.status = "limit";
+}
+
+static fs_status next_round(search_level0 *z, bool misfit, fs_err *err)
+{
+    z->best = NULL;
+    z->best_s = z->kept.from ? z->kept.cost_s : INFINITY;
+    for (int32_t k = 0; k < z->all.n; k++)
+        reopen(z, z->all.at[k], misfit);
+    return search_explore(z, err);
+}
+
+/* Keeps the cheapest of the plans that fits, or none. */
+static void keep_lean(search_level0 *z, search_candidate *c,
+                      const search_built *built, const search_lean *lean)
+{
+    int64_t *limit = fs_new(z->scratch, int64_t, c->n_stages);
+    int64_t *bytes = fs_new(z->scratch, int64_t, c->n_stages);
+    stage_limits(z, built->layout, limit);
+    for (int32_t k = 0; k < lean->plans.n; k++) {
+        const search_lean_plan *lean_plan = &lean->plans.at[k];
+        if (z->kept.from && lean_plan->cost >= z->kept.cost_s)
+            return;
+        if (lean_plan->bytes > limit[0])
+            continue;
+        plan_strategy *strategy =
+            search_strategy(z->problem, built, lean_plan->value, z->arena);
+        if (search_fits(z->problem, c->graph->graph, strategy, limit, bytes)) {
+            keep(z, c, strategy, lean_plan->cost, built->net.n_nodes);
+            z->kept.net_nodes = built->net.n_nodes;
+            z->kept.net_edges = built->net.n_edges;
+            return;
+        }
+        note_misfit(z, c, limit, bytes);
+    }
+}
+
+/* Plans of its own tables, which bind every moment, whatever the limit. */
+static void anchor_one(search_level0 *z, search_candidate *c)
+{
+    search_candidate anew = {.graph = c->graph,
+                             .n_stages = c->n_stages,
+                             .mesh = c->mesh,
+                             .arena = fs_arena_create()};
+    search_layout *layout = &anew.layout;
+    search_built built;
+    search_lean lean;
+    fs_err err = {0};
+    bool good = search_lay_out(z, &anew, &err) == FS_OK;
+    layout->deadline_ns = z->deadline_ns;
+    for (int32_t i = 0; good && i < c->n_stages; i++)
+        layout->limit_bytes[i] = 0;
+    if (good && search_build_nodes(z->problem, layout, anew.arena, &built) &&
+        built.empty < 0 && search_build_edges(anew.arena, &built)) {
+        z->n_anchored++;
+        search_lean_plans(&built.net, z->deadline_ns, anew.arena, &lean);
+        keep_lean(z, c, &built, &lean);
+    }
+    fs_arena_destroy(anew.arena);
+}
+
+/* The best plan did not fit, or there is none: before better ones are looked
+ * for, each open configuration is asked for plans that fit. What it is asked
+ * depends neither on the limit nor on time, so that what is found under one
+ * limit is found under every larger one. */
+static void anchor(search_level0 *z)
+{
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k];
+        double bound_s =
+            search_narrowed(c) ? c->proven_s : c->record.lower_bound_s;
+        if (fs_now_ns() >= z->deadline_ns)
+            break;
+        if (isfinite(bound_s) && !(z->kept.from && bound_s >= z->kept.cost_s))
+            anchor_one(z, c);
+    }
+}
+
+fs_status search_explore_fitting(search_level0 *z, fs_err *err)
+{
+    FS_TRY(search_explore(z, err));
+    for (int32_t round = 0; round < FIT_ROUNDS; round++) {
+        bool misfit = z->best && !judge(z);
+        if (round == 0 && !z->kept.from)
+            anchor(z);
+        if (!misfit || fs_now_ns() >= z->deadline_ns)
+            return FS_OK;
+        FS_TRY(next_round(z, misfit, err));
+    }
+    if (z->best)
+        judge(z);
+    return FS_OK;
+}

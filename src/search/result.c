@@ -1,0 +1,158 @@
+/* What level 0 tells: of the plan that it found, or why there is none. */
+#include "config.h"
+#include "search/level0.h"
+
+#include "base/clock.h"
+
+#include <math.h>
+
+static const char *space_of(const search_level0 *z)
+{
+    const search_problem *p = z->problem;
+    fs_text counts = {.arena = z->arena};
+    for (int32_t g = 0; g < p->n_graphs; g++)
+        fs_text_add(&counts, "%s%d", g ? ", " : "", p->graphs[g].micro_batches);
+    const char *misfits = "";
+    if (z->n_misfits)
+        misfits = fs_printf(z->arena, "; %d plans were found that do not fit",
+                            z->n_misfits);
+    return fs_printf(
+        z->arena,
+        "%d configurations: stages dividing %d devices, each stage a mesh of "
+        "up to %d axes, micro-batch counts %s, schedule %s, one balanced cut "
+        "per number of stages; within each every combination of legal "
+        "signatures without P(max) and P(min)%s, boxing by cheapest paths; "
+        "among them all whose lowered plan fits memory%s",
+        z->all.n, p->cluster->n_devices, p->max_mesh_axes,
+        counts.n ? counts.at : "none", p->schedule,
+        p->filter.allow ? " that the filter allows" : "", misfits);
+}
+
+/* Engines are not trusted: the claim is computed afresh from the strategy. */
+static void verify(search_level0 *z, search_result *out)
+{
+    search_candidate *c = z->kept.from;
+    cost_summary summary;
+    fs_err err = {0};
+    fs_arena *scratch = fs_arena_create();
+    FS_ASSERT(cost_strategy(z->problem->cost, out->graph, out->strategy,
+                            scratch, &err, &summary) == FS_OK);
+    FS_ASSERT(fabs(summary.iteration_s - z->kept.cost_s) <=
+              SEARCH_TOLERANCE * z->kept.cost_s);
+    for (int32_t i = 0; i < c->n_stages; i++) {
+        FS_ASSERT(summary.peak_bytes[i] <=
+                  search_device_bytes(z->problem, &out->strategy->stages[i]));
+        if (summary.peak_bytes[i] > c->record.peak_bytes)
+            c->record.peak_bytes = summary.peak_bytes[i];
+    }
+    out->iteration_s = summary.iteration_s;
+    c->record.iteration_s = summary.iteration_s;
+    fs_arena_destroy(scratch);
+}
+
+static void fill_configs(search_level0 *z, search_result *out)
+{
+    double bound = z->kept.from ? z->kept.cost_s : INFINITY;
+    out->n_configs = z->all.n;
+    out->configs = fs_new(z->arena, search_config, z->all.n);
+    for (int32_t k = 0; k < z->all.n; k++) {
+        const search_candidate *c = z->all.at[k];
+        search_config *record = &out->configs[k];
+        *record = c->record;
+        record->schedule = fs_strdup(z->arena, z->problem->schedule);
+        if (search_narrowed(c)) {
+            record->lower_bound_s = c->proven_s;
+            record->status =
+                isfinite(record->iteration_s) ? "bounded" : "misfit";
+        }
+        bound = fmin(bound, record->lower_bound_s);
+    }
+    out->lower_bound_s = bound;
+    out->anchored = z->n_anchored;
+    out->space = space_of(z);
+    out->search_s = search_seconds_since(z->start_ns);
+}
+
+void search_fill_best(search_level0 *z, search_result *out)
+{
+    out->graph = z->kept.from->graph->graph;
+    out->strategy = z->kept.strategy;
+    verify(z, out);
+    out->net_nodes = z->kept.net_nodes;
+    out->net_edges = z->kept.net_edges;
+    out->kernel_nodes = z->kept.kernel_nodes;
+    fill_configs(z, out);
+    out->gap =
+        fmax(0, (out->iteration_s - out->lower_bound_s) / out->iteration_s);
+    out->status = search_proven(out->lower_bound_s, out->iteration_s)
+                      ? "optimal"
+                      : "feasible";
+}
+
+/* What is known all the same. */
+static fs_status ran_out(const search_level0 *z, fs_err *err,
+                         search_result *out)
+{
+    char bound[32], had[32], wanted[32];
+    const char *misfits = "";
+    int32_t open = 0;
+    for (int32_t k = 0; k < z->all.n; k++)
+        open += isfinite(z->all.at[k]->record.lower_bound_s);
+    if (z->n_misfits)
+        misfits = fs_printf(
+            z->arena, "; the smallest of %d plans looked at takes %s of %s",
+            z->n_misfits, fs_human_bytes(wanted, (double)z->misfit_bytes),
+            fs_human_bytes(had, (double)z->misfit_limit));
+    out->status = "limit";
+    return fs_fail(
+        err, FS_NO,
+        "time ran out after %.2g s before a plan that fits was found, "
+        "which is no proof that there is none: %d of %d "
+        "configurations are open, none below %s%s; allow more time",
+        search_seconds_since(z->start_ns), open, z->all.n,
+        fs_human_seconds(bound, out->lower_bound_s), misfits);
+}
+
+/* Nothing was found: because there is nothing, or because time ran out. */
+fs_status search_fill_none(search_level0 *z, fs_err *err, search_result *out)
+{
+    int64_t need = INT64_MAX;
+    const search_candidate *limit = NULL;
+    char wanted[32], had[32];
+    bool late = fs_now_ns() >= z->deadline_ns;
+    fill_configs(z, out);
+    out->iteration_s = INFINITY;
+    out->gap = INFINITY;
+    out->status = "infeasible";
+    for (int32_t k = 0; k < z->all.n; k++) {
+        const search_candidate *c = z->all.at[k];
+        if (isfinite(c->record.lower_bound_s))
+            limit = c;
+        if (c->need_bytes > 0 && c->need_bytes < need)
+            need = c->need_bytes;
+    }
+    if (z->all.n == 0)
+        return fs_fail(err, FS_NO,
+                       "no configuration has the asked stages and mesh on %d "
+                       "devices",
+                       z->problem->cluster->n_devices);
+    if (limit && (late || z->n_misfits == 0))
+        return ran_out(z, err, out);
+    if (z->n_misfits)
+        return fs_fail(
+            err, FS_NO,
+            "memory: no plan was found that keeps within %s per device; the "
+            "smallest of %d takes %s; more devices, a smaller batch or more "
+            "time would help",
+            fs_human_bytes(had, (double)z->misfit_limit), z->n_misfits,
+            fs_human_bytes(wanted, (double)z->misfit_bytes));
+    if (need == INT64_MAX)
+        return fs_fail(err, FS_NO, "%s", z->all.at[0]->why);
+    plan_stage all = {.mesh = {1, {z->problem->cluster->n_devices}}};
+    return fs_fail(
+        err, FS_NO,
+        "memory: every plan needs at least %s per device, a device has %s; "
+        "more devices or a smaller batch would help",
+        fs_human_bytes(wanted, (double)need),
+        fs_human_bytes(had, (double)search_device_bytes(z->problem, &all)));
+}
