@@ -90,6 +90,32 @@ static void test_descent(void)
     tap_ok(least <= least_recipe(), "no recipe's plan is smaller");
 }
 
+/* `infeasible` is a proof; where there is none it is not said. */
+static void test_verdicts(void)
+{
+    int32_t wrong = 0, proven = 0, unproven = 0, found = 0;
+    for (json_int_t limit = 8448; limit <= 10240; limit += 256) {
+        cli_answer *a = cli("search zoo:mlp,layers=1,in=16,hidden=32,classes=4 "
+                            "--cluster 1x2:a100-sxm4-80g --batch 12 --gap 0 "
+                            "--time-limit 60 --memory %lld -o \"$D/v.json\" "
+                            "--json",
+                            (long long)limit);
+        const char *status =
+            json_string_value(json_object_get(a->json, "status"));
+        printf("# %lld bytes: %s\n", (long long)limit, status ? status : "-");
+        bool proof = strstr(a->err, "every plan needs at least") != NULL;
+        bool open = strstr(a->err, "no proof that there is none") != NULL;
+        found += a->status == 0;
+        proven += proof;
+        unproven += open;
+        wrong += !status || (strcmp(status, "infeasible") == 0) != proof ||
+                 (strcmp(status, "limit") == 0) != open;
+    }
+    tap_equal_int(wrong, 0, "infeasible is said where it is proven, only");
+    printf("# %d plans, %d limits without a verdict\n", found, unproven);
+    tap_ok(proven > 0 && found > 0, "some limits are too small, some are not");
+}
+
 static void refused(const char *options, const char *says)
 {
     cli_answer *a =
@@ -136,6 +162,7 @@ int main(void)
     cli_begin_scratch("cli_memory_test");
     test_limits();
     test_descent();
+    test_verdicts();
     test_counts();
     test_gap();
     refused("--batch 7 --dp 2 --tp 2", "does not divide over dp=2");

@@ -483,14 +483,16 @@ static fs_status too_large(making *m, const hunt *h)
 {
     char had[32], found[32];
     bool late = fs_now_ns() >= h->deadline_ns;
-    m->found.status = late ? "limit" : "infeasible";
+    m->found.status = "limit";
     return fs_fail(&m->c->err, FS_NO,
-                   "memory: %s within %s per device; the smallest takes %s; "
-                   "more devices, a smaller batch or more time would help",
+                   "memory: %s within %s per device, which is no proof that "
+                   "there is none; the smallest takes %s; more devices or a "
+                   "smaller batch would help%s",
                    late ? "time ran out before a plan was found that keeps"
                         : "no plan was found that keeps",
                    fs_human_bytes(had, h->limit_bytes),
-                   fs_human_bytes(found, (double)h->smallest));
+                   fs_human_bytes(found, (double)h->smallest),
+                   late ? ", and so would more time" : "");
 }
 
 static fs_status hunt_rounds(making *m, hunt *h, plan **out)

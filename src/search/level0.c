@@ -393,7 +393,8 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
                        .engine = search_engine_find(problem->engine),
                        .scratch = fs_arena_create(),
                        .start_ns = fs_now_ns(),
-                       .best_s = INFINITY};
+                       .best_s = INFINITY,
+                       .lean_s = INFINITY};
     double limit = problem->time_limit_s > 0 ? problem->time_limit_s : 1e8;
     z.deadline_ns = z.start_ns + (int64_t)(fmin(limit, 1e8) * 1e9);
     rates_for(&z, 1, 1);

@@ -51,7 +51,8 @@ typedef struct search_level0 {
     int32_t *value; /* of the best */
     int32_t kernel_nodes;
     search_kept kept;
-    int32_t n_anchored;   /* asked for any plan that fits */
+    int32_t n_anchored;   /* asked for lean plans */
+    double lean_s;        /* the cheapest of these that was kept */
     int32_t n_misfits;    /* plans that were found and did not fit */
     int64_t misfit_bytes; /* the smallest of their arenas, */
     int64_t misfit_limit; /* and what it was held against */
@@ -69,6 +70,8 @@ fs_status search_explore(search_level0 *z, fs_err *err);
 fs_status search_explore_fitting(search_level0 *z, fs_err *err);
 /* Has it been given less than its limits? */
 bool search_narrowed(const search_candidate *c);
+/* What is proven for its whole limits; INFINITY: no plan of it fits. */
+double search_bound(const search_candidate *c);
 
 /* What is told in the end (result.c): of a plan, or why there is none. */
 void search_fill_best(search_level0 *z, search_result *out);

@@ -19,6 +19,11 @@ bool search_narrowed(const search_candidate *c)
     return c->proven_s > 0;
 }
 
+double search_bound(const search_candidate *c)
+{
+    return search_narrowed(c) ? c->proven_s : c->record.lower_bound_s;
+}
+
 static bool still_open(const search_level0 *z, const search_candidate *c)
 {
     return !search_narrowed(c) || !z->kept.from ||
@@ -128,6 +133,7 @@ static void keep_lean(search_level0 *z, search_candidate *c,
             search_strategy(z->problem, built, lean_plan->value, z->arena);
         if (search_fits(z->problem, c->graph->graph, strategy, limit, bytes)) {
             keep(z, c, strategy, lean_plan->cost, built->net.n_nodes);
+            z->lean_s = lean_plan->cost;
             z->kept.net_nodes = built->net.n_nodes;
             z->kept.net_edges = built->net.n_edges;
             return;
@@ -160,16 +166,30 @@ static void anchor_one(search_level0 *z, search_candidate *c)
     fs_arena_destroy(anew.arena);
 }
 
-/* The best plan did not fit, or there is none: before better ones are looked
- * for, each open configuration is asked for plans that fit. What it is asked
- * depends neither on the limit nor on time, so that what is found under one
- * limit is found under every larger one. */
+/* Does the bound leave room for a better plan than the one kept? */
+static bool has_gap(const search_level0 *z)
+{
+    double enough_s = search_near(z->kept.cost_s, z->problem->gap);
+    for (int32_t k = 0; k < z->all.n; k++)
+        if (!search_proven(search_bound(z->all.at[k]), enough_s))
+            return true;
+    return false;
+}
+
+/* Where the engine's plan did not fit, or is not proven and memory decides,
+ * each open configuration is asked for lean plans before better ones are
+ * looked for. What it is asked depends neither on the limit nor on time, so
+ * that what is found under one limit is found under every larger one. */
+static bool wants_anchor(const search_level0 *z)
+{
+    return !z->kept.from || (z->memory_decides && has_gap(z));
+}
+
 static void anchor(search_level0 *z)
 {
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
-        double bound_s =
-            search_narrowed(c) ? c->proven_s : c->record.lower_bound_s;
+        double bound_s = search_bound(c);
         if (fs_now_ns() >= z->deadline_ns)
             break;
         if (isfinite(bound_s) && !(z->kept.from && bound_s >= z->kept.cost_s))
@@ -182,7 +202,7 @@ fs_status search_explore_fitting(search_level0 *z, fs_err *err)
     FS_TRY(search_explore(z, err));
     for (int32_t round = 0; round < FIT_ROUNDS; round++) {
         bool misfit = z->best && !judge(z);
-        if (round == 0 && !z->kept.from)
+        if (round == 0 && wants_anchor(z))
             anchor(z);
         if (!misfit || fs_now_ns() >= z->deadline_ns)
             return FS_OK;

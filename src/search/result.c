@@ -14,7 +14,10 @@ static const char *space_of(const search_level0 *z)
         fs_text_add(&counts, "%s%d", g ? ", " : "", p->graphs[g].micro_batches);
     const char *misfits = "";
     if (z->n_misfits)
-        misfits = fs_printf(z->arena, "; %d plans were found that do not fit",
+        misfits = fs_printf(z->arena,
+                            "; %d plans were found that do not fit: the bound "
+                            "counts less memory than a plan takes, and more "
+                            "time may not raise it",
                             z->n_misfits);
     return fs_printf(
         z->arena,
@@ -60,15 +63,15 @@ static void fill_configs(search_level0 *z, search_result *out)
         search_config *record = &out->configs[k];
         *record = c->record;
         record->schedule = fs_strdup(z->arena, z->problem->schedule);
-        if (search_narrowed(c)) {
-            record->lower_bound_s = c->proven_s;
+        record->lower_bound_s = search_bound(c);
+        if (search_narrowed(c))
             record->status =
                 isfinite(record->iteration_s) ? "bounded" : "misfit";
-        }
         bound = fmin(bound, record->lower_bound_s);
     }
     out->lower_bound_s = bound;
     out->anchored = z->n_anchored;
+    out->lean_s = z->lean_s;
     out->space = space_of(z);
     out->search_s = search_seconds_since(z->start_ns);
 }
@@ -89,63 +92,59 @@ void search_fill_best(search_level0 *z, search_result *out)
                       : "feasible";
 }
 
-/* What is known all the same. */
-static fs_status ran_out(const search_level0 *z, fs_err *err,
-                         search_result *out)
+static int32_t count_open(const search_level0 *z)
 {
-    char bound[32], had[32], wanted[32];
-    const char *misfits = "";
     int32_t open = 0;
     for (int32_t k = 0; k < z->all.n; k++)
-        open += isfinite(z->all.at[k]->record.lower_bound_s);
-    if (z->n_misfits)
-        misfits = fs_printf(
-            z->arena, "; the smallest of %d plans looked at takes %s of %s",
-            z->n_misfits, fs_human_bytes(wanted, (double)z->misfit_bytes),
-            fs_human_bytes(had, (double)z->misfit_limit));
-    out->status = "limit";
-    return fs_fail(
-        err, FS_NO,
-        "time ran out after %.2g s before a plan that fits was found, "
-        "which is no proof that there is none: %d of %d "
-        "configurations are open, none below %s%s; allow more time",
-        search_seconds_since(z->start_ns), open, z->all.n,
-        fs_human_seconds(bound, out->lower_bound_s), misfits);
+        open += isfinite(search_bound(z->all.at[k]));
+    return open;
 }
 
-/* Nothing was found: because there is nothing, or because time ran out. */
-fs_status search_fill_none(search_level0 *z, fs_err *err, search_result *out)
+/* Nothing was found, but some configurations are open: what is known all the
+ * same, and whether time is what is missing. */
+static fs_status give_up(const search_level0 *z, int32_t open, fs_err *err,
+                         search_result *out)
+{
+    char text[3][32];
+    bool late = fs_now_ns() >= z->deadline_ns;
+    const char *misfits = "", *how = "the search has no more to try";
+    if (late)
+        how = fs_printf(z->arena, "time ran out after %.2g s",
+                        search_seconds_since(z->start_ns));
+    if (z->n_misfits)
+        misfits = fs_printf(z->arena,
+                            "; the smallest of %d plans looked at takes %s of "
+                            "%s",
+                            z->n_misfits,
+                            fs_human_bytes(text[0], (double)z->misfit_bytes),
+                            fs_human_bytes(text[1], (double)z->misfit_limit));
+    out->status = "limit";
+    return fs_fail(err, FS_NO,
+                   "memory: %s before a plan that fits was found, which is no "
+                   "proof that there is none: %d of %d configurations are "
+                   "open, none below %s%s; %s",
+                   how, open, z->all.n,
+                   fs_human_seconds(text[2], out->lower_bound_s), misfits,
+                   late ? "allow more time"
+                        : "more memory, more devices or a smaller batch would "
+                          "help, more time would not");
+}
+
+/* The reason why every configuration is out. */
+static fs_status refuse(const search_level0 *z, fs_err *err)
 {
     int64_t need = INT64_MAX;
-    const search_candidate *limit = NULL;
     char wanted[32], had[32];
-    bool late = fs_now_ns() >= z->deadline_ns;
-    fill_configs(z, out);
-    out->iteration_s = INFINITY;
-    out->gap = INFINITY;
-    out->status = "infeasible";
     for (int32_t k = 0; k < z->all.n; k++) {
-        const search_candidate *c = z->all.at[k];
-        if (isfinite(c->record.lower_bound_s))
-            limit = c;
-        if (c->need_bytes > 0 && c->need_bytes < need)
-            need = c->need_bytes;
+        int64_t bytes = z->all.at[k]->need_bytes;
+        if (bytes > 0 && bytes < need)
+            need = bytes;
     }
     if (z->all.n == 0)
         return fs_fail(err, FS_NO,
                        "no configuration has the asked stages and mesh on %d "
                        "devices",
                        z->problem->cluster->n_devices);
-    if (limit && (late || z->n_misfits == 0))
-        return ran_out(z, err, out);
-    if (z->n_misfits)
-        return fs_fail(
-            err, FS_NO,
-            "memory: no plan was found that keeps within %s per device; the "
-            "smallest of %d takes %s; more devices, a smaller batch or more "
-            "time would help",
-            fs_human_bytes(had, (double)z->misfit_limit), z->n_misfits,
-            fs_human_bytes(wanted, (double)z->misfit_bytes));
     if (need == INT64_MAX)
         return fs_fail(err, FS_NO, "%s", z->all.at[0]->why);
     plan_stage all = {.mesh = {1, {z->problem->cluster->n_devices}}};
@@ -155,4 +154,14 @@ fs_status search_fill_none(search_level0 *z, fs_err *err, search_result *out)
         "more devices or a smaller batch would help",
         fs_human_bytes(wanted, (double)need),
         fs_human_bytes(had, (double)search_device_bytes(z->problem, &all)));
+}
+
+fs_status search_fill_none(search_level0 *z, fs_err *err, search_result *out)
+{
+    int32_t open = count_open(z);
+    fill_configs(z, out);
+    out->iteration_s = INFINITY;
+    out->gap = INFINITY;
+    out->status = "infeasible";
+    return open ? give_up(z, open, err, out) : refuse(z, err);
 }

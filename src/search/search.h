@@ -129,14 +129,17 @@ typedef struct search_config {
 
 typedef struct search_result {
     const char *status;    /* "optimal" (gap 0 within 1e-9), "feasible",
-                              "infeasible", "limit" (time ran out before
-                              a plan was found) */
+                              "infeasible" (proven), "limit" (no plan was
+                              found, and none is proven) */
     const ir_graph *graph; /* the chosen one of problem->graphs */
     plan_strategy *strategy;
     double iteration_s, lower_bound_s, gap, search_s;
     int32_t n_configs;
     search_config *configs;
-    int32_t anchored;  /* configurations asked for any plan that fits */
+    int32_t anchored;  /* configurations asked for lean plans, which depend
+                          neither on the limit nor on time, */
+    double lean_s;     /* and the cheapest of these that became the best plan
+                          when they were asked; INFINITY: none */
     const char *space; /* one sentence: what the certificate covers */
     int64_t net_nodes, net_edges, kernel_nodes; /* of the winning config:
                                                    before and after reduction */
