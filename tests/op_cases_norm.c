@@ -1,7 +1,36 @@
-/* Normalisations over channels. */
+/* Normalisations. */
 #include "config.h"
 
 #include "op_draw.h"
+
+/* x (..,C)[, gain[, bias (C)]]. */
+static int32_t case_layer_norm(op_case *c)
+{
+    ir_shape x = op_draw_shape(c, 1, 4);
+    x.dim[x.rank - 1] += 3;
+    const ir_shape row = {1, {x.dim[x.rank - 1]}};
+    const int32_t in[] = {op_real_input(c, x), op_real_input(c, row),
+                          op_real_input(c, row)};
+    return op_add_node(c, (int32_t)op_draw(c, 1, 3), in,
+                       (ir_node){.i = {op_draw(c, 0, 1)}, .f = {1e-5}});
+}
+
+/* dy, x, mean, rstd[, gain]. */
+static int32_t case_layer_norm_grad(op_case *c)
+{
+    const ir_shape x = op_draw_shape(c, 1, 4);
+    const ir_shape row = {1, {x.dim[x.rank - 1]}};
+    const bool data = c->op == IR_OP_layer_norm_grad;
+    ir_shape one = x;
+    one.dim[x.rank - 1] = 1;
+    int32_t in[5] = {op_real_input(c, x), op_real_input(c, x),
+                     op_real_input(c, one),
+                     op_add_input(c, c->real, one, op_positive)};
+    int32_t n = 4;
+    if (data && op_draw(c, 0, 1))
+        in[n++] = op_real_input(c, row);
+    return op_add_node(c, n, in, (ir_node){.i = {data ? op_draw(c, 0, 1) : 0}});
+}
 
 static ir_shape channels_of(ir_shape x)
 {
@@ -64,6 +93,9 @@ static int32_t case_batch_norm_param_grad(op_case *c)
 }
 
 const op_case_row op_cases_norm[] = {
+    {IR_OP_layer_norm, case_layer_norm},
+    {IR_OP_layer_norm_grad, case_layer_norm_grad},
+    {IR_OP_layer_norm_param_grad, case_layer_norm_grad},
     {IR_OP_centred_square, case_centred_square},
     {IR_OP_batch_norm, case_batch_norm},
     {IR_OP_batch_norm_grad, case_batch_norm_grad},

@@ -1,4 +1,4 @@
-/* Contractions, sums along axes, norms and losses. */
+/* Contractions, sums along axes and losses. */
 #include "config.h"
 
 #include "op_draw.h"
@@ -44,35 +44,6 @@ static int32_t case_softmax(op_case *c)
     return op_add_node(c, 1, &x, (ir_node){0});
 }
 
-/* x (..,C), gain, bias (C). */
-static int32_t case_layer_norm(op_case *c)
-{
-    ir_shape x = op_draw_shape(c, 1, 4);
-    x.dim[x.rank - 1] += 3;
-    const ir_shape row = {1, {x.dim[x.rank - 1]}};
-    const int32_t in[] = {op_real_input(c, x), op_real_input(c, row),
-                          op_real_input(c, row)};
-    return op_add_node(c, 3, in, (ir_node){.f = {1e-5}});
-}
-
-/* dy, x, [gain,] mean, rstd. */
-static int32_t case_layer_norm_grad(op_case *c)
-{
-    const ir_shape x = op_draw_shape(c, 1, 4);
-    const ir_shape row = {1, {x.dim[x.rank - 1]}};
-    const bool data = c->op == IR_OP_layer_norm_grad;
-    ir_shape one = x;
-    one.dim[x.rank - 1] = 1;
-    int32_t in[5], n = 0;
-    in[n++] = op_real_input(c, x);
-    in[n++] = op_real_input(c, x);
-    if (data)
-        in[n++] = op_real_input(c, row);
-    in[n++] = op_real_input(c, one);
-    in[n++] = op_add_input(c, c->real, one, op_positive);
-    return op_add_node(c, n, in, (ir_node){0});
-}
-
 static int32_t case_cross_entropy(op_case *c)
 {
     const ir_shape x = op_draw_shape(c, 1, 4);
@@ -99,9 +70,6 @@ const op_case_row op_cases_sum[] = {
     {IR_OP_weight_grad, case_weight_grad},
     {IR_OP_reduce_sum, case_reduce_sum},
     {IR_OP_softmax, case_softmax},
-    {IR_OP_layer_norm, case_layer_norm},
-    {IR_OP_layer_norm_grad, case_layer_norm_grad},
-    {IR_OP_layer_norm_param_grad, case_layer_norm_grad},
     {IR_OP_cross_entropy, case_cross_entropy},
     {IR_OP_cross_entropy_grad, case_cross_entropy_grad},
     {0, NULL},

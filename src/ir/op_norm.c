@@ -1,4 +1,5 @@
-/* layer_norm over the last axis and its gradients. */
+/* layer_norm over the last axis and its gradients; without centring (i[0] = 1)
+ * it is RMS normalisation, whose mean counts as 0. */
 #include "config.h"
 #include "ir/op_util.h"
 
@@ -26,11 +27,10 @@ static fs_status check_moment(const ir_io *io, int32_t x, int32_t in,
 
 static fs_status infer_layer_norm(const ir_node *node, ir_io *io, fs_err *err)
 {
-    (void)node;
     FS_TRY(ir_io_need_float(io, 0, err));
     FS_TRY(ir_io_need_rank(io, 0, 1, IR_MAX_RANK, err));
-    FS_TRY(check_gain(io, 0, 1, err));
-    FS_TRY(check_gain(io, 0, 2, err));
+    for (int32_t i = 1; i < node->n_in; i++)
+        FS_TRY(check_gain(io, 0, i, err));
     for (int32_t i = 0; i < 3; i++)
         ir_io_copy(io, 0, i);
     io->out[1].dim[io->in[0].rank - 1] = 1;
@@ -51,40 +51,75 @@ static void work_layer_norm(const ir_node *node, const ir_io *io, ir_work *out)
     ir_work_per_element(node, io, 7, out);
 }
 
+/* dx through y. */
+static int32_t grad_of_rows(ir_graph *graph, const ir_node *node, int32_t dy)
+{
+    ir_node data = {.op = IR_OP_layer_norm_grad,
+                    .n_in = 4,
+                    .in = {dy, node->in[0], node->out[1], node->out[2]},
+                    .i = {node->i[0]}};
+    if (node->n_in > 1)
+        data.in[data.n_in++] = node->in[1];
+    return ir_append(graph, &data);
+}
+
+static void grad_of_params(ir_graph *graph, const ir_node *node, int32_t dy,
+                           int32_t *din)
+{
+    ir_node param = {.op = IR_OP_layer_norm_param_grad,
+                     .n_in = 4,
+                     .in = {dy, node->in[0], node->out[1], node->out[2]}};
+    int32_t id = ir_graph_add(graph, &param);
+    for (int32_t i = 1; id >= 0 && i < node->n_in; i++)
+        din[i] = graph->nodes.at[id].out[i - 1];
+}
+
+static int32_t add_part(ir_graph *graph, int32_t sum, int32_t part)
+{
+    return sum < 0 ? part : ir_binary(graph, IR_OP_add, sum, part);
+}
+
+/* Through the moments of n elements: dmean / n, and
+ * -drstd rstd^3 (x - mean) / n. */
+static int32_t grad_of_moments(ir_graph *graph, const ir_node *node,
+                               const int32_t *dout, int32_t sum)
+{
+    int32_t x = node->in[0], mean = node->out[1], rstd = node->out[2];
+    ir_shape shape = ir_shape_of(graph, x);
+    double part = 1.0 / (double)shape.dim[shape.rank - 1];
+    if (dout[1] >= 0 && !node->i[0]) {
+        int32_t dmean = ir_scale(graph, dout[1], part, 0);
+        sum = add_part(graph, sum, ir_broadcast_to(graph, dmean, shape));
+    }
+    if (dout[2] >= 0) {
+        int32_t cube = ir_scale(graph, ir_power(graph, rstd, 3), -part, 0);
+        int32_t slope = ir_binary(graph, IR_OP_mul, dout[2], cube);
+        int32_t centred = ir_binary(graph, IR_OP_sub, x, mean);
+        sum = add_part(graph, sum, ir_binary(graph, IR_OP_mul, centred, slope));
+    }
+    return sum;
+}
+
 static void grad_layer_norm(ir_graph *graph, const ir_node *node,
                             const int32_t *dout, int32_t *din)
 {
-    int32_t x = node->in[0], mean = node->out[1], rstd = node->out[2];
-    if (dout[1] >= 0 || dout[2] >= 0) {
-        ir_graph_fail(graph,
-                      "%s: layer_norm has no gradient through its mean or "
-                      "deviation",
-                      node->name);
-        return;
+    if (dout[0] >= 0) {
+        din[0] = grad_of_rows(graph, node, dout[0]);
+        if (node->n_in > 1)
+            grad_of_params(graph, node, dout[0], din);
     }
-    ir_node data = {.op = IR_OP_layer_norm_grad,
-                    .n_in = 5,
-                    .in = {dout[0], x, node->in[1], mean, rstd}};
-    ir_node param = {.op = IR_OP_layer_norm_param_grad,
-                     .n_in = 4,
-                     .in = {dout[0], x, mean, rstd}};
-    din[0] = ir_append(graph, &data);
-    int32_t id = ir_graph_add(graph, &param);
-    if (id < 0)
-        return;
-    din[1] = graph->nodes.at[id].out[0];
-    din[2] = graph->nodes.at[id].out[1];
+    din[0] = grad_of_moments(graph, node, dout, din[0]);
 }
 
 static fs_status infer_data_grad(const ir_node *node, ir_io *io, fs_err *err)
 {
-    (void)node;
     FS_TRY(ir_io_need_float(io, 0, err));
     FS_TRY(ir_io_need_rank(io, 0, 1, IR_MAX_RANK, err));
     FS_TRY(ir_io_need_alike(io, 1, err));
-    FS_TRY(check_gain(io, 0, 2, err));
+    FS_TRY(check_moment(io, 0, 2, err));
     FS_TRY(check_moment(io, 0, 3, err));
-    FS_TRY(check_moment(io, 0, 4, err));
+    if (node->n_in > 4)
+        FS_TRY(check_gain(io, 0, 4, err));
     ir_io_copy(io, 0, 0);
     return FS_OK;
 }
@@ -93,7 +128,7 @@ static void sbp_data_grad(const ir_node *node, const ir_io *io, fs_arena *arena,
                           ir_sig_list *out)
 {
     (void)node;
-    ir_sig_add_splits(arena, out, 1 | 2 | 8 | 16, 1, io->in[0].rank - 1);
+    ir_sig_add_splits(arena, out, 15, 1, io->in[0].rank - 1);
     ir_sig_add_linear(arena, out, 1, 1);
 }
 
@@ -139,7 +174,7 @@ static void work_param_grad(const ir_node *node, const ir_io *io, ir_work *out)
 }
 
 const ir_op ir_op_layer_norm = {.name = "layer_norm",
-                                .min_in = 3,
+                                .min_in = 1,
                                 .max_in = 3,
                                 .n_out = 3,
                                 .infer = infer_layer_norm,
@@ -147,7 +182,7 @@ const ir_op ir_op_layer_norm = {.name = "layer_norm",
                                 .work = work_layer_norm,
                                 .grad = grad_layer_norm};
 const ir_op ir_op_layer_norm_grad = {.name = "layer_norm_grad",
-                                     .min_in = 5,
+                                     .min_in = 4,
                                      .max_in = 5,
                                      .n_out = 1,
                                      .infer = infer_data_grad,

@@ -274,6 +274,47 @@ static void rewrite_layer_norm(ir_graph *g, int32_t v)
     ir_graph_replace(g, v, &norm);
 }
 
+/* Is `tensor` 1 / sqrt(mean(x^2) + eps)? */
+static bool match_inverse_rms(const ir_graph *g, int32_t tensor, int32_t x,
+                              double *epsilon)
+{
+    int32_t radicand, squares, of;
+    affine a;
+    if (match_affine(g, tensor, &a) && a.factor == 1 && a.offset == 0)
+        tensor = a.x;
+    const ir_node *inverse = producer(g, tensor);
+    if (inverse->op != IR_OP_power)
+        return false;
+    radicand = inverse->in[0];
+    if (inverse->f[0] != -0.5 &&
+        (inverse->f[0] != -1 || !match_sqrt(g, radicand, &radicand)))
+        return false;
+    if (!match_affine(g, radicand, &a) || a.factor != 1 || a.offset <= 0)
+        return false;
+    *epsilon = a.offset;
+    return match_mean(g, a.x, &squares) && match_square(g, squares, &of) &&
+           of == x;
+}
+
+/* x / sqrt(mean(x^2) + eps) * gain */
+static void rewrite_rms_norm(ir_graph *g, int32_t v)
+{
+    int32_t normal, gain;
+    const ir_node *node = &g->nodes.at[v];
+    if (node->op != IR_OP_mul ||
+        !match_with_vector(g, node->out[0], IR_OP_mul, &normal, &gain))
+        return;
+    const ir_node *factors = producer(g, normal);
+    for (int32_t k = 0; factors->op == IR_OP_mul && k < 2; k++) {
+        int32_t x = factors->in[k];
+        ir_node norm = {
+            .op = IR_OP_layer_norm, .n_in = 2, .in = {x, gain}, .i = {1}};
+        if (match_inverse_rms(g, factors->in[1 - k], x, &norm.f[0]) &&
+            ir_graph_replace(g, v, &norm))
+            return;
+    }
+}
+
 /* ---- transposes ---- */
 
 static bool swaps_last_two(const ir_node *node)
@@ -364,13 +405,15 @@ static void for_each_node(ir_graph *g, rewrite_fn *rewrite)
 
 ir_rewrite_options ir_rewrite_all(void)
 {
-    return (ir_rewrite_options){true, true, true, true, true};
+    return (ir_rewrite_options){true, true, true, true, true, true};
 }
 
 void ir_rewrite(ir_graph *graph, const ir_rewrite_options *options)
 {
     if (options->layer_norm)
         for_each_node(graph, rewrite_layer_norm);
+    if (options->rms_norm)
+        for_each_node(graph, rewrite_rms_norm);
     if (options->gelu)
         for_each_node(graph, rewrite_gelu);
     if (options->transpose)

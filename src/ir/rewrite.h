@@ -13,6 +13,7 @@ typedef struct ir_rewrite_options {
     bool scale;      /* + - * / by a scalar constant -> scale; scale(scale) */
     bool pads;       /* sum of pads that fill an axis -> concat: gradients of
                         slices; ir_train applies it too */
+    bool rms_norm;   /* x / sqrt(mean(x^2) + eps) * gain */
 } ir_rewrite_options;
 
 ir_rewrite_options ir_rewrite_all(void);

@@ -91,6 +91,8 @@ static double of_node(const degrees *d, const ir_node *w, const ir_node *p)
         return of_constant(d, w, p);
     case IR_OP_reduce_sum:
         return d->of[w->in[0]] + of_terms(d, w, p);
+    case IR_OP_centred_square:
+        return 2 * of_equals(d, w, 0) + of_terms(d, w, p);
     case IR_OP_matmul:
         return of_contraction(d, w, p);
     case IR_OP_mul:

@@ -41,36 +41,6 @@ fs_status onnx_import_softmax(onnx_ctx *c)
         c, 0, ir_transpose(g, ir_softmax(g, ir_transpose(g, x, perm)), perm));
 }
 
-static int32_t zero_bias(onnx_ctx *c, int32_t like)
-{
-    ir_shape shape = ir_shape_of(c->graph, like);
-    if (shape.rank < 0)
-        return -1;
-    const float *zeros = fs_new(c->arena, float, ir_shape_count(&shape));
-    return ir_constant(c->graph,
-                       fs_printf(c->arena, "%s/bias", c->graph->scope), IR_F32,
-                       shape, zeros);
-}
-
-fs_status onnx_import_layer_norm(onnx_ctx *c)
-{
-    ir_shape in;
-    int32_t axis;
-    FS_TRY(onnx_shape(c, 0, &in));
-    FS_TRY(onnx_axis(c, onnx_attr_int(c, "axis", -1), in.rank, &axis));
-    if (axis != in.rank - 1)
-        return onnx_fail(c, "only normalising the last axis is supported");
-    int32_t x = onnx_in(c, 0), gain = onnx_in(c, 1);
-    int32_t bias = onnx_has(c, 2) ? onnx_in(c, 2) : zero_bias(c, gain);
-    FS_TRY(onnx_refuse_output(c, 1, "the mean of a layer norm is not kept"));
-    FS_TRY(onnx_refuse_output(c, 2,
-                              "the deviation of a layer norm is not "
-                              "kept"));
-    return onnx_set(c, 0,
-                    ir_layer_norm(c->graph, x, gain, bias,
-                                  onnx_attr_real(c, "epsilon", 1e-5)));
-}
-
 fs_status onnx_import_reduce(onnx_ctx *c)
 {
     ir_shape in;

@@ -85,3 +85,120 @@ fs_status onnx_import_batch_norm(onnx_ctx *c)
         return train_batch_norm(c, &in);
     return onnx_set(c, 0, add_batch_norm(c, mean, var, false));
 }
+
+/* ---- along rows ---- */
+
+/* What one row of a normalisation holds, as a last axis. */
+typedef struct rows {
+    ir_shape in, flat; /* flat: the leading axes, then a row */
+    ir_shape row;      /* the axes of a row */
+} rows;
+
+/* Rows from `axis` on. */
+static rows rows_from(const ir_shape *in, int32_t axis)
+{
+    rows r = {.in = *in, .flat = {.rank = axis + 1}};
+    r.flat.dim[axis] = 1;
+    for (int32_t i = 0; i < in->rank; i++) {
+        if (i < axis) {
+            r.flat.dim[i] = in->dim[i];
+            continue;
+        }
+        r.flat.dim[axis] *= in->dim[i];
+        r.row.dim[r.row.rank++] = in->dim[i];
+    }
+    return r;
+}
+
+/* Input i, stretched over a row, as a vector. */
+static int32_t row_vector(onnx_ctx *c, int32_t i, const rows *r)
+{
+    ir_graph *g = c->graph;
+    int64_t n = r->flat.dim[r->flat.rank - 1];
+    int32_t wide = ir_broadcast_to(g, onnx_in(c, i), r->row);
+    return ir_reshape(g, wide, ir_shape_make(1, &n));
+}
+
+static int32_t reshape_output(ir_graph *g, int32_t node, int32_t k,
+                              ir_shape shape)
+{
+    return node < 0 ? -1 : ir_reshape(g, g->nodes.at[node].out[k], shape);
+}
+
+/* LayerNormalization, RMSNormalization (argument 1: not centred). */
+fs_status onnx_import_layer_norm(onnx_ctx *c)
+{
+    ir_graph *g = c->graph;
+    ir_shape in;
+    int32_t axis;
+    FS_TRY(onnx_shape(c, 0, &in));
+    FS_TRY(onnx_axis(c, onnx_attr_int(c, "axis", -1), in.rank, &axis));
+    rows r = rows_from(&in, axis);
+    ir_node node = {
+        .op = IR_OP_layer_norm,
+        .n_in = 2,
+        .in = {ir_reshape(g, onnx_in(c, 0), r.flat), row_vector(c, 1, &r)},
+        .i = {c->arg},
+        .f = {onnx_attr_real(c, "epsilon", 1e-5)}};
+    if (!c->arg && onnx_has(c, 2))
+        node.in[node.n_in++] = row_vector(c, 2, &r);
+    int32_t id = ir_graph_add(g, &node);
+    FS_TRY(onnx_set(c, 0, reshape_output(g, id, 0, in)));
+    c->widens = false; /* the moments stay in the type they are computed in */
+    for (int32_t i = axis; i < in.rank; i++)
+        in.dim[i] = 1;
+    for (int32_t k = 1; k < 3; k++)
+        if (onnx_wants(c, k))
+            FS_TRY(onnx_set(c, k, reshape_output(g, id, k, in)));
+    return FS_OK;
+}
+
+/* Input i, one number per channel or per group of channels, as (C, 1, ..). */
+static fs_status channel_vector(onnx_ctx *c, int32_t i, const ir_shape *in,
+                                int64_t groups, int32_t *out)
+{
+    ir_graph *g = c->graph;
+    ir_shape shape, wide = {.rank = in->rank - 1, .dim = {in->dim[1]}};
+    int64_t channels = in->dim[1];
+    for (int32_t k = 1; k < wide.rank; k++)
+        wide.dim[k] = 1;
+    FS_TRY(onnx_shape(c, i, &shape));
+    int32_t x = onnx_in(c, i);
+    if (shape.rank != 1 || (shape.dim[0] != channels && shape.dim[0] != groups))
+        return onnx_fail(c, "input %d is no vector of %lld channels", i,
+                         (long long)channels);
+    if (shape.dim[0] != channels) {
+        ir_shape column = {.rank = 2, .dim = {groups, 1}};
+        ir_shape each = {.rank = 2, .dim = {groups, channels / groups}};
+        x = ir_broadcast_to(g, ir_reshape(g, x, column), each);
+    }
+    *out = ir_reshape(g, x, wide);
+    return FS_OK;
+}
+
+/* InstanceNormalization (argument 0: every channel is a group) and
+ * GroupNormalization (1): rows without gain, then gain and bias per channel. */
+fs_status onnx_import_group_norm(onnx_ctx *c)
+{
+    ir_graph *g = c->graph;
+    ir_shape in;
+    int32_t gain, bias;
+    FS_TRY(onnx_shape(c, 0, &in));
+    if (in.rank < 3)
+        return onnx_fail(c, "its input has no spatial axes");
+    int64_t groups = c->arg ? onnx_attr_int(c, "num_groups", 0) : in.dim[1];
+    if (groups < 1 || in.dim[1] % groups != 0)
+        return onnx_fail(c, "%lld channels do not make %lld groups",
+                         (long long)in.dim[1], (long long)groups);
+    FS_TRY(channel_vector(c, 1, &in, groups, &gain));
+    FS_TRY(channel_vector(c, 2, &in, groups, &bias));
+    int64_t row = ir_shape_count(&in) / in.dim[0] / groups;
+    ir_shape flat = {.rank = 3, .dim = {in.dim[0], groups, row}};
+    ir_node node = {.op = IR_OP_layer_norm,
+                    .n_in = 1,
+                    .in = {ir_reshape(g, onnx_in(c, 0), flat)},
+                    .f = {onnx_attr_real(c, "epsilon", 1e-5)}};
+    int32_t y = ir_reshape(g, ir_append(g, &node), in);
+    y = ir_binary(g, IR_OP_mul, y, gain);
+    return onnx_set(c, 0, ir_binary(g, IR_OP_add, y, bias));
+}
