@@ -29,6 +29,90 @@ static int32_t case_binary(op_case *c)
     return op_add_node(c, 2, in, (ir_node){0});
 }
 
+/* Two operands, one of them perhaps narrower, in either order; integers where
+ * the op takes them. */
+typedef struct operands {
+    ir_init a, b;
+    int whole; /* of 4 cases with other types, how many are integers */
+} operands;
+enum { ALWAYS = 4 };
+
+static int32_t add_operands(op_case *c, const operands *of, ir_node node)
+{
+    const ir_shape wide = op_draw_shape(c, 1, 4);
+    ir_shape a = wide, b = op_draw_narrow(c, wide);
+    const ir_init near = {.kind = IR_INIT_UNIFORM, .mean = 1, .spread = 5};
+    const bool whole =
+        of->whole == ALWAYS || (c->other_type && op_draw(c, 0, 3) < of->whole);
+    const ir_dtype dtype = !whole             ? c->real
+                           : op_draw(c, 0, 1) ? IR_I32
+                                              : IR_I64;
+    if (op_draw(c, 0, 1) && c->op != IR_OP_prelu) {
+        a = b;
+        b = wide;
+    }
+    const int32_t in[] = {op_add_input(c, dtype, a, whole ? near : of->a),
+                          op_add_input(c, dtype, b, whole ? near : of->b)};
+    return op_add_node(c, 2, in, node);
+}
+
+static int32_t case_extreme(op_case *c)
+{
+    return add_operands(c, &(operands){op_any_real, op_any_real, 2},
+                        (ir_node){0});
+}
+
+static int32_t case_mod(op_case *c)
+{
+    const ir_init line = {.kind = IR_INIT_UNIFORM, .spread = 3};
+    return add_operands(c, &(operands){line, op_not_small, 2},
+                        (ir_node){.i = {op_draw(c, 0, 1)}});
+}
+
+static int32_t case_pow(op_case *c)
+{
+    return add_operands(c, &(operands){op_positive, op_any_real, 0},
+                        (ir_node){0});
+}
+
+static int32_t case_prelu(op_case *c)
+{
+    return add_operands(c, &(operands){op_not_small, op_any_real, 0},
+                        (ir_node){0});
+}
+
+/* Reals rarely meet: integers, so that equality is seen. */
+static int32_t case_compare(op_case *c)
+{
+    return add_operands(c, &(operands){op_any_real, op_any_real, 3},
+                        (ir_node){0});
+}
+
+static int32_t case_bits(op_case *c)
+{
+    const ir_shape wide = op_draw_shape(c, 1, 4);
+    if (op_draw(c, 0, 1))
+        return add_operands(c, &(operands){.whole = ALWAYS}, (ir_node){0});
+    const int32_t in[] = {
+        op_add_input(c, IR_BOOL, op_draw_narrow(c, wide), op_any_real),
+        op_add_input(c, IR_BOOL, wide, op_any_real)};
+    return op_add_node(c, 2, in, (ir_node){0});
+}
+
+/* dy and the forward's operands. */
+static int32_t case_binary_grad(op_case *c)
+{
+    const ir_shape wide = op_draw_shape(c, 1, 4);
+    ir_shape a = wide, b = op_draw_narrow(c, wide);
+    if (op_draw(c, 0, 1)) {
+        a = b;
+        b = wide;
+    }
+    const int32_t in[] = {op_real_input(c, wide), op_real_input(c, a),
+                          op_real_input(c, b)};
+    return op_add_node(c, 3, in, (ir_node){0});
+}
+
 static int32_t case_unary(op_case *c)
 {
     const int32_t x =
@@ -139,6 +223,20 @@ const op_case_row op_cases_pointwise[] = {
     {IR_OP_log, case_positive},
     {IR_OP_sqrt, case_positive},
     {IR_OP_power, case_positive},
+    {IR_OP_max, case_extreme},
+    {IR_OP_min, case_extreme},
+    {IR_OP_mod, case_mod},
+    {IR_OP_pow, case_pow},
+    {IR_OP_prelu, case_prelu},
+    {IR_OP_max_grad, case_binary_grad},
+    {IR_OP_min_grad, case_binary_grad},
+    {IR_OP_prelu_grad, case_binary_grad},
+    {IR_OP_equal, case_compare},
+    {IR_OP_less, case_compare},
+    {IR_OP_less_equal, case_compare},
+    {IR_OP_bit_and, case_bits},
+    {IR_OP_bit_or, case_bits},
+    {IR_OP_bit_xor, case_bits},
     {IR_OP_where, case_where},
     {IR_OP_cast, case_cast},
     {IR_OP_softmax_grad, case_unary_grad},

@@ -1,8 +1,8 @@
 #include "config.h"
 #include "ir/build.h"
-
-#include "ir/window.h"
+#include "ir/element.h"
 #include "ir/op_util.h"
+#include "ir/window.h"
 
 #include <string.h>
 
@@ -119,6 +119,13 @@ int32_t ir_fill(ir_graph *g, ir_shape shape, double value)
     ir_attr_set_shape(&node, &shape);
     node.f[0] = value;
     return ir_append(g, &node);
+}
+
+int32_t ir_number(ir_graph *g, ir_dtype dtype, double value)
+{
+    void *data = fs_alloc(g->arena, 1, (size_t)ir_dtype_bytes(dtype));
+    ir_element_set_real(dtype, data, 0, value);
+    return ir_constant(g, NULL, dtype, (ir_shape){0}, data);
 }
 
 int32_t ir_matmul(ir_graph *g, int32_t a, int32_t b, bool ta, bool tb)

@@ -26,6 +26,8 @@ int32_t ir_parameter(ir_graph *g, const char *name, ir_dtype dtype,
 int32_t ir_constant(ir_graph *g, const char *name, ir_dtype dtype,
                     ir_shape shape, const void *data);
 int32_t ir_fill(ir_graph *g, ir_shape shape, double value); /* f32 */
+/* A constant scalar. */
+int32_t ir_number(ir_graph *g, ir_dtype dtype, double value);
 
 int32_t ir_matmul(ir_graph *g, int32_t a, int32_t b, bool ta, bool tb);
 int32_t ir_weight_grad(ir_graph *g, int32_t a, int32_t b);

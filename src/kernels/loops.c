@@ -80,6 +80,22 @@ bool kernel_next(const kernel_loop *loop, kernel_walk *walk)
     return false;
 }
 
+void kernel_binary(const kernel_call *call, kernel_row_2 *body)
+{
+    const kernel_loop loop = kernel_loop_broadcast(call);
+    const int64_t row[3] = {kernel_row(&loop), kernel_step(&loop, 1),
+                            kernel_step(&loop, 2)};
+    const int64_t in_bytes = ir_dtype_bytes(call->in[0].dtype);
+    const int64_t out_bytes = ir_dtype_bytes(call->out[0].dtype);
+    const char *a = call->in[0].data, *b = call->in[1].data;
+    char *out = call->out[0].data;
+    kernel_walk w = {{0}, {0}};
+    do
+        body(out + w.at[0] * out_bytes, a + w.at[1] * in_bytes,
+             b + w.at[2] * in_bytes, row);
+    while (kernel_next(&loop, &w));
+}
+
 int64_t kernel_span(const ir_shape *shape, int32_t from, int32_t to)
 {
     int64_t n = 1;

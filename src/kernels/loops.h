@@ -42,6 +42,13 @@ static inline int64_t kernel_step(const kernel_loop *loop, int32_t operand)
     return loop->stride[operand][loop->rank - 1];
 }
 
+/* A row of a function of two: n = row[0] elements of to from a and b, whose
+ * steps row[1] and row[2] are 0 or 1, not both 0 when n > 1. */
+typedef void kernel_row_2(void *restrict to, const void *restrict a,
+                          const void *restrict b, const int64_t row[3]);
+/* Over all rows of in[0] and in[1], broadcast to out[0]. */
+void kernel_binary(const kernel_call *call, kernel_row_2 *body);
+
 /* Elements of a shape but for its last axis, and that axis (1 for scalars). */
 int64_t kernel_rows(const ir_shape *shape);
 int64_t kernel_columns(const ir_shape *shape);
