@@ -173,14 +173,18 @@ fs_status onnx_shape(onnx_ctx *c, int32_t i, ir_shape *out)
     return FS_OK;
 }
 
-ir_dtype onnx_dtype_of(onnx_ctx *c, int32_t i)
+ir_dtype onnx_stored_dtype(onnx_ctx *c, int32_t i)
 {
     onnx_value *value = onnx_value_of(c, i);
     if (!value)
         return IR_F32;
-    ir_dtype dtype = value->tensor >= 0
-                         ? c->graph->tensors.at[value->tensor].dtype
-                         : onnx_dtype_here(c, value->known.dtype);
+    return value->tensor >= 0 ? c->graph->tensors.at[value->tensor].dtype
+                              : onnx_dtype_here(c, value->known.dtype);
+}
+
+ir_dtype onnx_dtype_of(onnx_ctx *c, int32_t i)
+{
+    ir_dtype dtype = onnx_stored_dtype(c, i);
     return c->widens ? ir_dtype_widened(dtype) : dtype;
 }
 

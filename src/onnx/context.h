@@ -102,6 +102,8 @@ fs_status onnx_need(onnx_ctx *c, int32_t i, const char *what,
                     const onnx_const **out);
 fs_status onnx_shape(onnx_ctx *c, int32_t i, ir_shape *out);
 ir_dtype onnx_dtype_of(onnx_ctx *c, int32_t i);
+/* The same without what widening makes of it. */
+ir_dtype onnx_stored_dtype(onnx_ctx *c, int32_t i);
 
 /* Attributes. */
 const onnx_attr *onnx_attr_find(const onnx_ctx *c, const char *name);

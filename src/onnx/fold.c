@@ -347,13 +347,10 @@ static fs_status join_shapes(onnx_ctx *c, const ir_shape *a, const ir_shape *b,
     return FS_OK;
 }
 
-fs_status onnx_fold_binary(onnx_ctx *c)
+/* Element by element, broadcasting. */
+static fs_status fold_two(onnx_ctx *c, const onnx_const *const in[2],
+                          onnx_const *out)
 {
-    const onnx_const *in[2];
-    FS_TRY(known_input(c, 0, &in[0]));
-    FS_TRY(known_input(c, 1, &in[1]));
-    if (c->node->in.n > 2)
-        return onnx_fail(c, "more than two inputs");
     ir_shape shape;
     FS_TRY(join_shapes(c, &in[0]->shape, &in[1]->shape, &shape));
     bool real =
@@ -361,10 +358,10 @@ fs_status onnx_fold_binary(onnx_ctx *c)
     ir_dtype dtype = c->arg >= ONNX_EQUAL ? IR_BOOL : in[0]->dtype;
     void *data;
     FS_TRY(onnx_const_new(c, dtype, &shape, &data));
-    onnx_const out = {dtype, shape, data};
     view views[2] = {stretched(&in[0]->shape, &shape),
                      stretched(&in[1]->shape, &shape)};
-    int64_t n = onnx_const_count(&out), at[2] = {0, 0}, value = 0;
+    *out = (onnx_const){dtype, shape, data};
+    int64_t n = onnx_const_count(out), at[2] = {0, 0}, value = 0;
     walk w = {.shape = &shape};
     for (int64_t i = 0; i < n; i++) {
         double y = 0;
@@ -374,13 +371,28 @@ fs_status onnx_fold_binary(onnx_ctx *c)
         else
             FS_TRY(int_binary(c, onnx_const_int(in[0], at[0]),
                               onnx_const_int(in[1], at[1]), &value));
-        if (ir_dtype_is_float(dtype))
+        if (real)
             ir_element_set_real(dtype, data, i, y);
         else
-            ir_element_set_int(dtype, data, i, real ? y != 0 : value);
+            ir_element_set_int(dtype, data, i, value);
         step(&w, 2, views, at);
     }
-    return onnx_set_known(c, 0, &out);
+    return FS_OK;
+}
+
+/* Of one input: itself; of many (Min, Max): one after the other. */
+fs_status onnx_fold_binary(onnx_ctx *c)
+{
+    const onnx_const *first;
+    onnx_const value;
+    FS_TRY(known_input(c, 0, &first));
+    value = *first;
+    for (int32_t i = 1; i < c->node->in.n; i++) {
+        const onnx_const left = value, *in[2] = {&left, NULL};
+        FS_TRY(known_input(c, i, &in[1]));
+        FS_TRY(fold_two(c, in, &value));
+    }
+    return onnx_set_known(c, 0, &value);
 }
 
 static double real_unary(int32_t kind, double x)

@@ -34,6 +34,9 @@ enum {
     ONNX_CEIL,
     ONNX_NOT
 };
+/* Functions of one formula; Mean, which is no op. */
+enum { ONNX_ELU, ONNX_SELU, ONNX_CELU };
+enum { ONNX_MEAN_OF = -1 };
 enum { ONNX_SUM, ONNX_MEAN, ONNX_PROD, ONNX_REDUCE_MIN, ONNX_REDUCE_MAX };
 
 /* Handlers: onnx_import_<name>, onnx_fold_<name>, onnx_arg. */
