@@ -215,4 +215,5 @@ void exec_rank_gather_trace(exec_rank *rank)
             fs_push(trace->arena, &trace->events, events[i]);
         free(events);
     }
+    plan_trace_arrivals(rank->plan, trace);
 }

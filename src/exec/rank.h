@@ -137,7 +137,8 @@ static inline bool exec_rank_may_begin(const exec_rank *rank, int32_t stream)
 
 /* Medians of the tasks' samples -> out->demand (collective). */
 plan_timing *exec_rank_timing(exec_rank *rank);
-/* Appends the other ranks' events to rank 0's trace. */
+/* Appends the other ranks' events to rank 0's trace; transfers start there
+ * with their last member. */
 void exec_rank_gather_trace(exec_rank *rank);
 
 #endif

@@ -1,7 +1,7 @@
 noinst_LIBRARIES += src/plan/libfs_plan.a
 src_plan_libfs_plan_a_SOURCES =
 src_plan_libfs_plan_a_SOURCES += src/plan/actor.c src/plan/actor.h \
-  src/plan/timing.c src/plan/timing.h
+  src/plan/timing.c src/plan/timing.h src/plan/arrivals.c
 src_plan_libfs_plan_a_SOURCES += src/plan/strategy.c src/plan/strategy.h \
   src/plan/boxing.c src/plan/boxing.h src/plan/boxing.def
 src_plan_libfs_plan_a_SOURCES += src/plan/schedule.c src/plan/schedule.h \
@@ -46,3 +46,8 @@ check_PROGRAMS += tests/plan_file_test
 tests_plan_file_test_SOURCES = tests/plan_file_test.c tests/run_cli.h \
   tests/tap.h
 tests_plan_file_test_LDADD = $(JANSSON_LIBS) -lm
+
+check_PROGRAMS += tests/plan_trace_test
+tests_plan_trace_test_SOURCES = tests/plan_trace_test.c tests/plan_build.h \
+  tests/tap.h
+tests_plan_trace_test_LDADD = $(plan_libs)

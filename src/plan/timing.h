@@ -28,14 +28,18 @@ typedef struct plan_event {
     int32_t rank, stream, task;
     int32_t micro_batch;
     int64_t step;
-    int64_t ready_ns; /* could fire from here (last arrival) */
-    int64_t start_ns, end_ns;
+    int64_t ready_ns; /* could fire from here, for all this rank knows */
+    int64_t start_ns, end_ns; /* of the work; a transfer's waits for nobody */
 } plan_event;
 
 typedef struct plan_trace {
     fs_arena *arena;
     FS_VEC(plan_event) events;
 } plan_trace;
+
+/* A trace whose ranks noted when they came to their transfers: each starts when
+ * the last of its members came. What was before is waiting (ready_ns stays). */
+void plan_trace_arrivals(const plan *p, plan_trace *trace);
 
 /* Where time or bytes go, as a tree, so that report draws it without knowing
  * who computed it. */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 1000, MAX_ROWS = 64, ROW_POINTS = 26, LEFT_POINTS = 120 };
+enum { COLUMNS = 1000, MAX_ROWS = 64, ROW_POINTS = 26, LEFT_POINTS = 180 };
 
 typedef enum paint {
     IDLE,
@@ -19,16 +19,17 @@ typedef enum paint {
     UPDATE,
     COLLECTIVE,
     MOVE,
+    WAIT,
     LOAD,
     PAINTS
 } paint;
 
 static const char *const colours[PAINTS] = {"#ffffff", "#8fbce6", "#9fd68a",
                                             "#f2b179", "#d2501e", "#7a1fa2",
-                                            "#bbbbbb"};
+                                            "#e7dff0", "#bbbbbb"};
 static const char *const names[PAINTS] = {
     "idle",       "forward",       "backward", "update",
-    "collective", "send, receive", "load"};
+    "collective", "send, receive", "waiting",  "load"};
 
 typedef struct row {
     int32_t rank, stream;
@@ -80,16 +81,36 @@ static row *row_of(timeline *t, int32_t rank, int32_t stream)
     return t->rows[t->n_rows++] = r;
 }
 
+/* Adds what [from, to) covers of each column; returns the first column after
+ * it, *first the one it begins in. */
+static int32_t add_share(timeline *t, row *r, int64_t from, int64_t to,
+                         paint with, int32_t *first)
+{
+    double width = (double)(t->to - t->from) / COLUMNS;
+    double start = (double)(from - t->from) / width;
+    double end = (double)(to - t->from) / width;
+    int32_t c = *first = start > 0 ? (int32_t)start : 0;
+    for (; c < COLUMNS && c < end; c++) {
+        double low = start > c ? start : c, high = end < c + 1 ? end : c + 1;
+        r->share[c][with] += (float)(high - low);
+    }
+    return c;
+}
+
+/* Who transfers waits for its peers, from when it could begin. */
+static bool waits(const plan_task *task)
+{
+    return task->comm >= 0 || task->channel >= 0;
+}
+
 static void fill_row(timeline *t, row *r, const plan_event *e,
                      const plan_task *task)
 {
-    double width = (double)(t->to - t->from) / COLUMNS;
-    double start = (double)(e->start_ns - t->from) / width;
-    double end = (double)(e->end_ns - t->from) / width;
-    for (int32_t c = start > 0 ? (int32_t)start : 0; c < COLUMNS && c < end;
-         c++) {
-        double low = start > c ? start : c, high = end < c + 1 ? end : c + 1;
-        r->share[c][paint_of(task)] += (float)(high - low);
+    int32_t c, end;
+    if (waits(task) && e->ready_ns < e->start_ns)
+        add_share(t, r, e->ready_ns, e->start_ns, WAIT, &c);
+    end = add_share(t, r, e->start_ns, e->end_ns, paint_of(task), &c);
+    for (; c < end; c++) {
         r->micro_batch[c] = e->micro_batch;
         r->phase[c] = phase_of(task);
     }
@@ -221,9 +242,10 @@ static const char *ranks_text(timeline *t, int32_t rank)
 
 static void put_row(timeline *t, const row *r, double y)
 {
-    put_text(t, 0, y, LEFT_POINTS - 8,
-             fs_printf(t->d.arena, "%s %s", ranks_text(t, r->rank),
-                       report_stream_name(r->kind)));
+    put_text(
+        t, 0, y, LEFT_POINTS - 8,
+        fs_printf(t->d.arena, "%s %s", ranks_text(t, r->rank),
+                  report_stream_name(t->plan, r->rank, r->stream, t->d.arena)));
     bool passes = r->kind == PLAN_STREAM_COMPUTE;
     for (int32_t c = 0; c < COLUMNS;) {
         paint colour = most_of(r, c);

@@ -14,3 +14,8 @@ tests_report_plan_test_SOURCES = tests/report_plan_test.c tests/plan_build.h \
   tests/tap.h
 tests_report_plan_test_CPPFLAGS = $(AM_CPPFLAGS) $(GRAPHVIZ_CFLAGS)
 tests_report_plan_test_LDADD = $(zoo_libs) $(report_libs)
+
+check_PROGRAMS += tests/report_timeline_test
+tests_report_timeline_test_SOURCES = tests/report_timeline_test.c \
+  tests/plan_build.h tests/tap.h
+tests_report_timeline_test_LDADD = $(report_libs)

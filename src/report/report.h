@@ -35,7 +35,9 @@ fs_status report_draw_cluster(const hw_cluster *cluster, const char *file,
 fs_status report_draw_timeline(const plan *p, const plan_trace *trace,
                                const char *title, const char *file, fs_err *err,
                                report_drawn *out);
-const char *report_stream_name(plan_stream_kind kind);
+/* "compute", "send to stage 1": a name for each stream of a rank. */
+const char *report_stream_name(const plan *p, int32_t rank, int32_t stream,
+                               fs_arena *arena);
 /* Chrome / Perfetto trace JSON: a process per rank, a thread per stream. Both
  * a predicted and a measured trace may be given (either may be NULL). */
 fs_status report_trace_json(const ir_graph *graph, const plan *p,

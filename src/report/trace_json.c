@@ -13,11 +13,37 @@ typedef struct writing {
     json_t *list;
 } writing;
 
-const char *report_stream_name(plan_stream_kind kind)
+/* Two channels may join two stages in one direction: one for what the forward
+ * pass needs, one for the backward pass. */
+static const char *way_of(const plan_role *role, int32_t stream)
+{
+    for (int32_t i = 0; i < role->n_tasks; i++)
+        if (role->tasks[i].stream == stream)
+            return role->tasks[i].phase < PLAN_BACKWARD ? "forward"
+                                                        : "backward";
+    return "unused";
+}
+
+const char *report_stream_name(const plan *p, int32_t rank, int32_t stream,
+                               fs_arena *arena)
 {
     static const char *const names[] = {"compute", "collectives", "load",
-                                        "send", "receive"};
-    return names[kind];
+                                        "send to", "receive from"};
+    const plan_role *role = plan_role_of_rank(p, rank);
+    const plan_stream *s = &role->streams[stream];
+    const char *name = names[s->kind];
+    if (s->channel < 0)
+        return name;
+    const plan_channel *c = &p->channels[s->channel];
+    bool sends = s->kind == PLAN_STREAM_SEND;
+    int32_t same = 0;
+    for (int32_t i = 0; i < p->n_channels; i++)
+        same += p->channels[i].from_stage == c->from_stage &&
+                p->channels[i].to_stage == c->to_stage;
+    name = fs_printf(arena, "%s stage %d", name,
+                     sends ? c->to_stage : c->from_stage);
+    return same < 2 ? name
+                    : fs_printf(arena, "%s, %s", name, way_of(role, stream));
 }
 
 static json_t *meta(const char *what, int64_t pid, int64_t tid,
@@ -40,8 +66,10 @@ static void name_rows(const writing *w, const char *source, int64_t base)
             json_array_append_new(w->list, meta("process_name", pid, 0, name));
             for (int32_t s = 0; s < role->n_streams; s++)
                 json_array_append_new(
-                    w->list, meta("thread_name", pid, s,
-                                  report_stream_name(role->streams[s].kind)));
+                    w->list,
+                    meta("thread_name", pid, s,
+                         report_stream_name(w->plan, role->first_rank + i, s,
+                                            w->arena)));
         }
     }
 }
