@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "ir/blocks.h"
 #include "report/report.h"
 
 #include <stdlib.h>
@@ -116,6 +117,22 @@ static void describe(cli *c, const cli_model *model, const tally *t,
             fs_human_count(backward, (double)t->phase_flop[IR_BACKWARD]));
 }
 
+/* What the network is made of: copies of a few blocks. */
+static void list_blocks(cli *c, const ir_blocks *blocks)
+{
+    json_t *list = json_array();
+    for (int32_t k = 0; k < blocks->repeats.n; k++) {
+        const ir_repeat *r = &blocks->repeats.at[k];
+        json_array_append_new(list,
+                              json_pack("{s:i, s:i, s:s, s:s}", "copies",
+                                        (int)r->copies, "ops", (int)r->length,
+                                        "scope", r->scope, "first", r->name));
+        cli_say(c, "  %d x %d ops from %s\n", (int)r->copies, (int)r->length,
+                r->scope[0] ? r->scope : r->name);
+    }
+    json_object_set_new(c->result, "blocks", list);
+}
+
 fs_status cli_cmd_model(cli *c)
 {
     if (c->args.n_operands != 1)
@@ -129,6 +146,8 @@ fs_status cli_cmd_model(cli *c)
     if (status == FS_OK)
         status = cli_digests(c, model.graph->digest, 0, 0);
     int32_t n_ops = model.graph->nodes.n;
+    ir_blocks blocks;
+    ir_find_blocks(model.graph, c->arena, &blocks);
     /* The backward work is that of the gradients that training appends. */
     if (status == FS_OK && model.graph->loss >= 0)
         status = cli_model_gradients(c, &model);
@@ -136,6 +155,7 @@ fs_status cli_cmd_model(cli *c)
         tally t = {0};
         count_nodes(model.graph, &t);
         describe(c, &model, &t, n_ops);
+        list_blocks(c, &blocks);
         list_ends(c, model.graph);
         list_ops(c, &t);
     }

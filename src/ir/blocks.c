@@ -1,0 +1,440 @@
+/* Candidates for a block's length are the distances between nodes that look
+ * alike together with what precedes them; each is tested exactly over the
+ * whole stretch, the one that covers most is taken, and what it leaves on both
+ * sides is looked at again. */
+#include "config.h"
+#include "ir/blocks.h"
+
+#include "base/hash.h"
+#include "ir/op.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WINDOWS = 3, CANDIDATES = 6, DEEPEST = 40 };
+static const int32_t window_of[WINDOWS] = {1, 4, 16};
+
+typedef struct finder {
+    const ir_graph *graph;
+    ir_blocks *out;
+    fs_arena *arena;
+    int32_t *number;   /* [graph node] its number, -1: a source */
+    uint64_t *look;    /* [number] hash of op, attributes, shapes */
+    uint64_t *windows; /* [number] the same with those before it */
+    int32_t *reader;   /* [tensor] last number that reads it, -1 */
+    int32_t *home;     /* [tensor] first number that reads it, -1 */
+    int32_t *repeat;   /* [number] the repeat that it stands in, -1 */
+    int32_t *step;     /* [repeat] how many of its copies further on the next
+                          copy of the stretch at hand reads; 0: not known */
+    /* A hash table of the last number with a window, and votes. */
+    int32_t *last, *votes, *voted;
+    uint64_t *key;
+    int32_t room, n_voted;
+} finder;
+
+static const ir_node *node_at(const finder *f, int32_t number)
+{
+    return &f->graph->nodes.at[f->out->node[number]];
+}
+
+static uint64_t hash_tensor(const finder *f, uint64_t h, int32_t tensor)
+{
+    const ir_tensor *t = &f->graph->tensors.at[tensor];
+    int64_t small[3] = {t->shape.rank, (int64_t)t->dtype, (int64_t)t->role};
+    h = fs_hash(h, small, sizeof small);
+    return fs_hash(h, t->shape.dim,
+                   (size_t)t->shape.rank * sizeof *t->shape.dim);
+}
+
+static uint64_t look_of(const finder *f, const ir_node *node)
+{
+    int64_t small[4] = {(int64_t)node->op, (int64_t)node->phase, node->n_in,
+                        node->n_out};
+    uint64_t h = fs_hash(0, small, sizeof small);
+    h = fs_hash(h, node->i, sizeof node->i);
+    h = fs_hash(h, node->f, sizeof node->f);
+    for (int32_t k = 0; k < node->n_in; k++)
+        h = hash_tensor(f, h, node->in[k]);
+    return h;
+}
+
+static void note_readings(finder *f, int32_t number)
+{
+    const ir_node *node = node_at(f, number);
+    f->look[number] = look_of(f, node);
+    for (int32_t k = 0; k < node->n_in; k++) {
+        f->reader[node->in[k]] = number;
+        if (f->home[node->in[k]] < 0)
+            f->home[node->in[k]] = number;
+    }
+}
+
+static void number_nodes(finder *f)
+{
+    const ir_graph *g = f->graph;
+    ir_blocks *out = f->out;
+    f->number = fs_new(f->arena, int32_t, g->nodes.n);
+    out->node = fs_new(f->arena, int32_t, g->nodes.n);
+    for (int32_t v = 0; v < g->nodes.n; v++) {
+        f->number[v] = -1;
+        if (ir_op_class_of(g->nodes.at[v].op) == IR_CLASS_SOURCE)
+            continue;
+        f->number[v] = out->n_nodes;
+        out->node[out->n_nodes++] = v;
+    }
+    f->look = fs_new(f->arena, uint64_t, out->n_nodes);
+    f->windows = fs_new(f->arena, uint64_t, out->n_nodes);
+    f->reader = fs_new(f->arena, int32_t, g->tensors.n);
+    f->home = fs_new(f->arena, int32_t, g->tensors.n);
+    f->repeat = fs_new(f->arena, int32_t, out->n_nodes);
+    f->step = fs_new(f->arena, int32_t, out->n_nodes);
+    memset(f->reader, 0xff, (size_t)g->tensors.n * sizeof *f->reader);
+    memset(f->home, 0xff, (size_t)g->tensors.n * sizeof *f->home);
+    memset(f->repeat, 0xff, (size_t)out->n_nodes * sizeof *f->repeat);
+    for (int32_t i = 0; i < out->n_nodes; i++)
+        note_readings(f, i);
+    /* A marked output is read after everything. */
+    for (int32_t k = 0; k < g->outputs.n; k++)
+        f->reader[g->outputs.at[k]] = out->n_nodes;
+}
+
+/* ---- candidates ---- */
+
+static int32_t *place_of(finder *f, uint64_t window)
+{
+    uint64_t mask = (uint64_t)f->room - 1, at = fs_mix(window) & mask;
+    while (f->last[at] >= 0 && f->key[at] != window)
+        at = (at + 1) & mask;
+    f->key[at] = window;
+    return &f->last[at];
+}
+
+static void hash_windows(finder *f, int32_t first, int32_t end, int32_t width)
+{
+    for (int32_t i = first; i < end; i++) {
+        uint64_t h = 0;
+        for (int32_t k = 0; k < width && i - k >= first; k++)
+            h = fs_mix(h ^ f->look[i - k]);
+        f->windows[i] = h;
+    }
+}
+
+static void vote(finder *f, int32_t first, int32_t end, int32_t width)
+{
+    int32_t n = end - first;
+    f->room = 16;
+    while (f->room < 2 * n)
+        f->room *= 2;
+    memset(f->last, 0xff, (size_t)f->room * sizeof *f->last);
+    hash_windows(f, first, end, width);
+    for (int32_t i = first + width - 1; i < end; i++) {
+        int32_t *last = place_of(f, f->windows[i]);
+        if (*last >= 0) {
+            int32_t apart = i - *last;
+            if (f->votes[apart]++ == 0)
+                f->voted[f->n_voted++] = apart;
+        }
+        *last = i;
+    }
+}
+
+/* The distances with most votes; forgets the votes. */
+static int32_t list_candidates(finder *f, int32_t out[CANDIDATES])
+{
+    int32_t n = 0;
+    for (; n < CANDIDATES; n++) {
+        int32_t best = -1;
+        for (int32_t k = 0; k < f->n_voted; k++)
+            if (f->votes[f->voted[k]] > 0 &&
+                (best < 0 || f->votes[f->voted[k]] > f->votes[best] ||
+                 (f->votes[f->voted[k]] == f->votes[best] &&
+                  f->voted[k] < best)))
+                best = f->voted[k];
+        if (best < 0)
+            break;
+        out[n] = best;
+        f->votes[best] = 0;
+    }
+    for (int32_t k = 0; k < f->n_voted; k++)
+        f->votes[f->voted[k]] = 0;
+    f->n_voted = 0;
+    return n;
+}
+
+/* ---- are two nodes alike, `apart` from each other? ---- */
+
+static bool same_shape(const ir_tensor *a, const ir_tensor *b)
+{
+    return a->dtype == b->dtype && a->role == b->role &&
+           ir_shape_equal(&a->shape, &b->shape);
+}
+
+/* Sources that copies do not share: alike parameters, equal constants. */
+static bool same_source(const ir_tensor *a, const ir_tensor *b)
+{
+    if (!same_shape(a, b) || a->role == IR_INPUT ||
+        a->batch_axis != b->batch_axis)
+        return false;
+    if (a->role != IR_CONST || a->data == b->data)
+        return true;
+    return a->data && b->data &&
+           memcmp(a->data, b->data,
+                  (size_t)(ir_shape_count(&a->shape) *
+                           ir_dtype_bytes(a->dtype))) == 0;
+}
+
+/* Do numbers p and q lie to each other as two neighbouring copies do: in the
+ * stretch itself, or at one position of a repeat found before? The backward
+ * pass reads the copies of the forward pass from the last to the first. */
+static bool same_place(finder *f, int32_t p, int32_t q, int32_t apart)
+{
+    if (q == p + apart)
+        return true;
+    if (p < 0 || q < 0 || f->repeat[p] < 0 || f->repeat[p] != f->repeat[q])
+        return false;
+    int32_t id = f->repeat[p], length = f->out->repeats.at[id].length;
+    int32_t steps = (q - p) / length;
+    if ((q - p) % length != 0 || abs(steps) != 1)
+        return false;
+    if (f->step[id] == 0)
+        f->step[id] = steps;
+    return f->step[id] == steps;
+}
+
+static bool same_input(finder *f, int32_t a, int32_t b, int32_t apart)
+{
+    const ir_tensor *x = &f->graph->tensors.at[a];
+    const ir_tensor *y = &f->graph->tensors.at[b];
+    int32_t p = f->number[x->producer], q = f->number[y->producer];
+    if (a == b)
+        return true;
+    if (p < 0 && q < 0)
+        return same_source(x, y) &&
+               same_place(f, f->home[a], f->home[b], apart);
+    return p >= 0 && q >= 0 && x->slot == y->slot && same_place(f, p, q, apart);
+}
+
+static bool same_nodes(finder *f, int32_t i, int32_t apart)
+{
+    const ir_node *a = node_at(f, i), *b = node_at(f, i + apart);
+    if (f->look[i] != f->look[i + apart] || a->op != b->op ||
+        a->phase != b->phase || a->n_in != b->n_in || a->n_out != b->n_out ||
+        memcmp(a->i, b->i, sizeof a->i) != 0 ||
+        memcmp(a->f, b->f, sizeof a->f) != 0)
+        return false;
+    for (int32_t k = 0; k < a->n_in; k++)
+        if (!same_shape(&f->graph->tensors.at[a->in[k]],
+                        &f->graph->tensors.at[b->in[k]]) ||
+            !same_input(f, a->in[k], b->in[k], apart))
+            return false;
+    return true;
+}
+
+/* ---- what is read from outside a copy ---- */
+
+static bool read_outside(const finder *f, int32_t number, int32_t slot,
+                         int32_t copy_end)
+{
+    return f->reader[node_at(f, number)->out[slot]] >= copy_end;
+}
+
+/* Is the same read from outside copies c and 0? */
+static bool exports_alike(const finder *f, const ir_repeat *r, int32_t c)
+{
+    int32_t begin = r->first + c * r->length;
+    for (int32_t j = 0; j < r->length; j++)
+        for (int32_t k = 0; k < node_at(f, r->first + j)->n_out; k++)
+            if (read_outside(f, r->first + j, k, r->first + r->length) !=
+                read_outside(f, begin + j, k, begin + r->length))
+                return false;
+    return true;
+}
+
+/* Do copies c and c + 1 read one and the same tensor of the stretch? It lies
+ * a copy further back for the second. */
+static bool share_inside(const finder *f, const ir_repeat *r, int32_t c)
+{
+    int32_t begin = r->first + c * r->length;
+    for (int32_t i = begin; i < begin + r->length; i++) {
+        const ir_node *a = node_at(f, i), *b = node_at(f, i + r->length);
+        for (int32_t k = 0; k < a->n_in; k++)
+            if (a->in[k] == b->in[k] &&
+                f->number[f->graph->tensors.at[a->in[k]].producer] >= r->first)
+                return true;
+    }
+    return false;
+}
+
+/* Cuts the stretch where a copy exports other things than the first (the last
+ * of all is not asked) or reads what the one before it reads. */
+static void cut_differences(const finder *f, ir_repeat *r)
+{
+    for (int32_t c = 0; c + 1 < r->copies; c++) {
+        bool exports = c == 0 || exports_alike(f, r, c);
+        if (!exports || share_inside(f, r, c)) {
+            r->copies = c + 1;
+            return;
+        }
+    }
+}
+
+/* Tensors that leave the first copy, when it begins at `first`. */
+static int32_t count_exports(const finder *f, int32_t first, int32_t length)
+{
+    int32_t n = 0;
+    for (int32_t j = 0; j < length; j++)
+        for (int32_t k = 0; k < node_at(f, first + j)->n_out; k++)
+            n += read_outside(f, first + j, k, first + length);
+    return n;
+}
+
+/* A stretch of `run` nodes, each alike the one `length` further on, may begin
+ * at several places: at the one where the least leaves a copy. */
+static ir_repeat align(const finder *f, int32_t first, int32_t run,
+                       int32_t length)
+{
+    ir_repeat r = {first, length, run / length + 1, NULL, NULL};
+    int32_t slack = run % length, least = INT32_MAX;
+    for (int32_t k = 0; k <= slack; k++) {
+        int32_t n = count_exports(f, first + k, length);
+        if (n < least) {
+            least = n;
+            r.first = first + k;
+        }
+    }
+    cut_differences(f, &r);
+    return r;
+}
+
+static int64_t covered(const ir_repeat *r)
+{
+    return r->copies > 1 ? (int64_t)r->copies * r->length : 0;
+}
+
+/* The best stretch of copies of this length within [first, end). */
+static ir_repeat try_length(finder *f, int32_t first, int32_t end,
+                            int32_t length)
+{
+    ir_repeat best = {0};
+    for (int32_t i = first; i + length < end; i++) {
+        int32_t run = 0;
+        memset(f->step, 0, (size_t)f->out->repeats.n * sizeof *f->step);
+        while (i + run + length < end && same_nodes(f, i + run, length))
+            run++;
+        if (run >= length) {
+            ir_repeat r = align(f, i, run, length);
+            if (covered(&r) > covered(&best))
+                best = r;
+        }
+        i += run;
+    }
+    return best;
+}
+
+static ir_repeat best_repeat(finder *f, int32_t first, int32_t end)
+{
+    ir_repeat best = {0};
+    for (int w = 0; w < WINDOWS; w++) {
+        int32_t length[CANDIDATES];
+        if (end - first < 2 * window_of[w])
+            continue;
+        vote(f, first, end, window_of[w]);
+        int32_t n = list_candidates(f, length);
+        for (int32_t k = 0; k < n; k++) {
+            ir_repeat r = try_length(f, first, end, length[k]);
+            if (covered(&r) > covered(&best) ||
+                (covered(&r) == covered(&best) && r.length < best.length))
+                best = r;
+        }
+    }
+    return best;
+}
+
+/* ---- the whole ---- */
+
+/* The common beginning of the names in copy 0, up to a separator. */
+static const char *scope_of(const finder *f, const ir_repeat *r)
+{
+    const char *name = node_at(f, r->first)->name;
+    size_t n = name ? strlen(name) : 0;
+    for (int32_t j = 1; j < r->length && n; j++) {
+        const char *other = node_at(f, r->first + j)->name;
+        size_t k = 0;
+        while (other && k < n && other[k] == name[k])
+            k++;
+        n = other ? k : 0;
+    }
+    while (n && name[n - 1] != '/' && name[n - 1] != '.')
+        n--;
+    return fs_strndup(f->arena, name ? name : "", n);
+}
+
+/* A block of one node is worth nothing unless it is long. */
+static bool worthwhile(const ir_repeat *r)
+{
+    return r->copies > 1 && r->length > 1;
+}
+
+static void keep(finder *f, ir_repeat *r)
+{
+    r->name = node_at(f, r->first)->name;
+    r->scope = scope_of(f, r);
+    for (int32_t i = 0; i < r->copies * r->length; i++)
+        f->repeat[r->first + i] = f->out->repeats.n;
+    fs_push(f->arena, &f->out->repeats, *r);
+}
+
+static void search_between(finder *f, int32_t first, int32_t end, int32_t depth)
+{
+    if (end - first < 4 || depth == DEEPEST)
+        return;
+    ir_repeat r = best_repeat(f, first, end);
+    if (!worthwhile(&r))
+        return;
+    keep(f, &r);
+    search_between(f, first, r.first, depth + 1);
+    search_between(f, r.first + r.copies * r.length, end, depth + 1);
+}
+
+static int by_first(const void *a, const void *b)
+{
+    const ir_repeat *x = a, *y = b;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+/* Phase after phase: each reads what the ones before repeat. */
+static void search_phases(finder *f)
+{
+    for (int32_t i = 0, end; i < f->out->n_nodes; i = end) {
+        for (end = i; end < f->out->n_nodes; end++)
+            if (node_at(f, end)->phase != node_at(f, i)->phase)
+                break;
+        search_between(f, i, end, 0);
+    }
+    if (f->out->repeats.n)
+        qsort(f->out->repeats.at, (size_t)f->out->repeats.n,
+              sizeof *f->out->repeats.at, by_first);
+}
+
+void ir_find_blocks(const ir_graph *graph, fs_arena *arena, ir_blocks *out)
+{
+    *out = (ir_blocks){0};
+    finder f = {.graph = graph, .out = out, .arena = arena};
+    number_nodes(&f);
+    int32_t room = 16;
+    while (room < 2 * out->n_nodes)
+        room *= 2;
+    f.last = fs_new(arena, int32_t, room);
+    f.key = fs_new(arena, uint64_t, room);
+    f.votes = fs_new(arena, int32_t, out->n_nodes + 1);
+    f.voted = fs_new(arena, int32_t, out->n_nodes + 1);
+    search_phases(&f);
+}
+
+int32_t ir_blocks_covered(const ir_blocks *blocks)
+{
+    int32_t n = 0;
+    for (int32_t k = 0; k < blocks->repeats.n; k++)
+        n += blocks->repeats.at[k].copies * blocks->repeats.at[k].length;
+    return n;
+}
