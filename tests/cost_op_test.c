@@ -170,6 +170,40 @@ static void test_share(const net *n)
              d.total_s, 1e-12, "devices of their own share nothing");
 }
 
+static double all_ops(const hw_cluster *c, const net *n, int32_t ranks)
+{
+    double sum = 0;
+    for (int32_t v = 0; v < n->graph->nodes.n; v++)
+        sum += demand_of(c, n, v, NULL, ranks).total_s;
+    return sum;
+}
+
+/* Two kinds of devices, each slower than the other at some ops. */
+static void test_mixture(const net *n)
+{
+    hw_cluster *c[2] = {make_cluster(), make_cluster()};
+    hw_cluster *both = make_cluster();
+    double alone[2];
+    c[1]->groups[0].device.fp32_flops = 4e11;
+    c[1]->groups[0].device.memory_bps = 3e11;
+    for (int32_t k = 0; k < 2; k++)
+        alone[k] = all_ops(c[k], n, 2);
+    tap_ok((demand_of(c[0], n, n->matmul, NULL, 2).total_s <
+            demand_of(c[1], n, n->matmul, NULL, 2).total_s) &&
+               (demand_of(c[0], n, n->gelu, NULL, 2).total_s >
+                demand_of(c[1], n, n->gelu, NULL, 2).total_s),
+           "one device is quick at matmul, the other at the rest");
+    both->n_groups = 2;
+    both->groups = fs_new(arena, hw_group, 2);
+    for (int32_t k = 0; k < 2; k++) {
+        both->groups[k] = c[k]->groups[0];
+        both->groups[k].devices_per_node = 1;
+    }
+    hw_cluster_finish(both);
+    tap_near(all_ops(both, n, 2), fmax(alone[0], alone[1]), 1e-12,
+             "a mixture is as slow as the slower kind alone, not slower");
+}
+
 int main(void)
 {
     arena = fs_arena_create();
@@ -179,6 +213,7 @@ int main(void)
     test_points(&n);
     test_names(&n);
     test_share(&n);
+    test_mixture(&n);
     ir_graph_destroy(n.graph);
     fs_arena_destroy(arena);
     return tap_done();

@@ -61,20 +61,41 @@ static void say_group(const cli *c, const hw_group *g)
         cli_say(c, "  %-14s %s\n", "source", d->source);
 }
 
-static void describe(cli *c, const hw_cluster *cluster)
+static json_t *group_json(const hw_group *g)
+{
+    return json_pack("{s:i, s:i, s:o, s:i, s:o}", "nodes", g->nodes,
+                     "devices_per_node", g->devices_per_node, "device",
+                     device_json(g), "cores_per_node", g->cores_per_node,
+                     "inner",
+                     level_json("node", &g->inner, g->devices_per_node));
+}
+
+/* `device` is the first group's; of a mixed cluster `groups` tells all, and
+ * there is a node level for each. */
+static void fill_json(json_t *result, const hw_cluster *cluster)
 {
     const hw_group *first = &cluster->groups[0];
-    json_t *levels = json_array();
+    json_t *levels = json_array(), *groups = json_array();
     if (cluster->n_nodes > 1)
         json_array_append_new(
             levels, level_json("cluster", &cluster->outer, cluster->n_nodes));
-    json_array_append_new(
-        levels, level_json("node", &first->inner, first->devices_per_node));
-    json_object_set_new(c->result, "name", json_string(cluster->name));
-    json_object_set_new(c->result, "devices", json_integer(cluster->n_devices));
-    json_object_set_new(c->result, "nodes", json_integer(cluster->n_nodes));
-    json_object_set_new(c->result, "levels", levels);
-    json_object_set_new(c->result, "device", device_json(first));
+    for (int32_t g = 0; g < cluster->n_groups; g++) {
+        const hw_group *group = &cluster->groups[g];
+        json_array_append_new(groups, group_json(group));
+        json_array_append_new(
+            levels, level_json("node", &group->inner, group->devices_per_node));
+    }
+    json_object_set_new(result, "name", json_string(cluster->name));
+    json_object_set_new(result, "devices", json_integer(cluster->n_devices));
+    json_object_set_new(result, "nodes", json_integer(cluster->n_nodes));
+    json_object_set_new(result, "levels", levels);
+    json_object_set_new(result, "device", device_json(first));
+    json_object_set_new(result, "groups", groups);
+}
+
+static void describe(cli *c, const hw_cluster *cluster)
+{
+    fill_json(c->result, cluster);
     cli_say(c, "%s: %d device%s on %d node%s\n", cluster->name,
             cluster->n_devices, cluster->n_devices == 1 ? "" : "s",
             cluster->n_nodes, cluster->n_nodes == 1 ? "" : "s");

@@ -41,16 +41,27 @@ static double tokens_per_sample(const ir_graph *graph)
     return NAN;
 }
 
+/* Peak of all devices together; those that share cores have as much less. */
+static double peak_flops(const hw_cluster *cluster)
+{
+    double sum = 0;
+    for (int32_t g = 0; g < cluster->n_groups; g++) {
+        const hw_group *group = &cluster->groups[g];
+        double devices = (double)group->nodes * group->devices_per_node;
+        sum += devices * hw_device_flops(&group->device) /
+               hw_core_share(group, group->devices_per_node);
+    }
+    return sum;
+}
+
 cli_rates cli_rates_of(const cli_plan *p, double iteration_s)
 {
     const ir_graph *graph = p->model.graph;
-    const hw_group *group = hw_group_of(p->cluster, 0);
-    double devices = p->cluster->n_devices;
-    double share = hw_core_share(group, group->devices_per_node);
+    double flops = whole_flop(graph) / iteration_s;
     cli_rates r;
     r.samples_per_s = (double)graph->batch / iteration_s;
     r.tokens_per_s = r.samples_per_s * tokens_per_sample(graph);
-    r.flops_per_device = whole_flop(graph) / iteration_s / devices;
-    r.mfu = r.flops_per_device * share / group->device.fp32_flops;
+    r.flops_per_device = flops / p->cluster->n_devices;
+    r.mfu = flops / peak_flops(p->cluster);
     return r;
 }

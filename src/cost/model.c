@@ -15,6 +15,7 @@ struct cost_model {
     const hw_cluster *cluster;
     point_range (*points)[IR_OP_COUNT]; /* [groups] */
     cost_routes *routes;
+    cost_paces *paces;
     double busy; /* fraction of the time that a device has work */
 };
 
@@ -46,6 +47,7 @@ cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
     model->points =
         fs_alloc(arena, (size_t)cluster->n_groups, sizeof *model->points);
     model->routes = cost_routes_create(arena);
+    model->paces = cost_paces_create(arena);
     for (int32_t g = 0; g < cluster->n_groups; g++) {
         const hw_device *device = &cluster->groups[g].device;
         /* A probed cluster that nobody has measured. */
@@ -95,6 +97,11 @@ cost_routes *cost_model_routes(const cost_model *model)
     return model->routes;
 }
 
+cost_paces *cost_model_paces(const cost_model *model)
+{
+    return model->paces;
+}
+
 cost_groups cost_groups_of(const cost_model *model, const plan_stage *stage)
 {
     const hw_cluster *cluster = model->cluster;
@@ -141,14 +148,6 @@ static bool is_dense(ir_op_kind op)
     return op_class == IR_CLASS_MATMUL || op_class == IR_CLASS_CONV;
 }
 
-/* fp32 graphs run at the fp32 peak; devices without one at their next. */
-static double peak_flops(const hw_device *device)
-{
-    if (device->fp32_flops > 0)
-        return device->fp32_flops;
-    return device->tf32_flops > 0 ? device->tf32_flops : device->bf16_flops;
-}
-
 static plan_demand measured(const hw_device *device, point_range points,
                             ir_op_kind op, const ir_work *work)
 {
@@ -167,7 +166,7 @@ static plan_demand measured(const hw_device *device, point_range points,
 static plan_demand roofline(const hw_device *device, ir_op_kind op,
                             const ir_work *work)
 {
-    double rate = peak_flops(device);
+    double rate = hw_device_flops(device);
     double bytes = (double)work->read_bytes + (double)work->written_bytes;
     if (is_dense(op))
         rate *= device->matmul_efficiency;
@@ -179,28 +178,28 @@ static plan_demand roofline(const hw_device *device, ir_op_kind op,
     return out;
 }
 
+plan_demand cost_op_on(const cost_model *model, int32_t g, ir_op_kind op,
+                       const ir_work *work)
+{
+    const hw_group *group = &model->cluster->groups[g];
+    point_range points = model->points[g][op];
+    plan_demand demand = points.n ? measured(&group->device, points, op, work)
+                                  : roofline(&group->device, op, work);
+    demand.on_core = group->cores_per_node > 0;
+    return demand;
+}
+
 plan_demand cost_op(const cost_model *model, const ir_graph *graph,
                     const ir_node *node, const ir_nd_sig *sig,
                     const plan_stage *stage)
 {
-    plan_demand worst = {0};
     ir_op_class op_class = ir_op_class_of(node->op);
     if (op_class == IR_CLASS_SOURCE || op_class == IR_CLASS_VIEW)
-        return worst;
+        return (plan_demand){0};
     ir_work work;
-    cost_groups range = cost_groups_of(model, stage);
     ir_node_work(graph, node, sig, &stage->mesh, &work);
-    for (int32_t g = range.first; g <= range.last; g++) {
-        const hw_group *group = &model->cluster->groups[g];
-        point_range points = model->points[g][node->op];
-        plan_demand demand =
-            points.n ? measured(&group->device, points, node->op, &work)
-                     : roofline(&group->device, node->op, &work);
-        demand.on_core = group->cores_per_node > 0;
-        if (g == range.first || demand.total_s > worst.total_s)
-            worst = demand;
-    }
-    return worst;
+    return cost_op_on(model, cost_pace_of(model, graph, stage), node->op,
+                      &work);
 }
 
 double cost_shared_seconds(const cost_model *model, const plan_stage *stage,

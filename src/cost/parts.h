@@ -44,6 +44,16 @@ const hw_cluster *cost_cluster(const cost_model *model);
 /* How much longer what occupies a core of this group takes. */
 double cost_core_share(const cost_model *model, const hw_group *group);
 
+/* An op's demand on the devices of group `g`. */
+plan_demand cost_op_on(const cost_model *model, int32_t g, ir_op_kind op,
+                       const ir_work *work);
+/* The group whose devices set the pace of a stage's ops (pace.c). */
+int32_t cost_pace_of(const cost_model *model, const ir_graph *graph,
+                     const plan_stage *stage);
+typedef struct cost_paces cost_paces;
+cost_paces *cost_paces_create(fs_arena *arena);
+cost_paces *cost_model_paces(const cost_model *model);
+
 /* Bytes of the largest piece. */
 int64_t cost_piece_bytes(const ir_tensor *tensor, const ir_nd_sbp *sbp,
                          const ir_mesh *mesh);

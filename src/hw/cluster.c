@@ -23,6 +23,13 @@ static const hw_group *locate(const hw_cluster *cluster, int32_t device,
     return NULL;
 }
 
+double hw_device_flops(const hw_device *device)
+{
+    if (device->fp32_flops > 0)
+        return device->fp32_flops;
+    return device->tf32_flops > 0 ? device->tf32_flops : device->bf16_flops;
+}
+
 const hw_group *hw_group_of(const hw_cluster *cluster, int32_t device)
 {
     int32_t local;
