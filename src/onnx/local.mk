@@ -4,7 +4,7 @@ src_onnx_libfs_onnx_a_SOURCES = src/onnx/import.h src/onnx/message.h \
   src/onnx/shapes.h src/onnx/operators.h src/onnx/import.def src/onnx/read.c src/onnx/file.c src/onnx/tensor.c \
   src/onnx/context.c src/onnx/shapes.c src/onnx/rebatch.c src/onnx/fold.c \
   src/onnx/inputs.c src/onnx/finish.c src/onnx/import.c src/onnx/op_math.c \
-  src/onnx/op_window.c src/onnx/op_point.c src/onnx/op_random.c \
+  src/onnx/op_point.c src/onnx/op_random.c \
   src/onnx/op_move.c src/onnx/op_net.c src/onnx/op_norm.c
 src_onnx_libfs_onnx_a_SOURCES += src/onnx/scope.c src/onnx/scope.h \
   src/onnx/join.c src/onnx/join.h src/onnx/op_control.c \
@@ -28,3 +28,6 @@ tests_onnx_hostile_test_SOURCES = tests/onnx_hostile_test.c tests/onnx_make.h \
 tests_onnx_hostile_test_LDADD = $(onnx_libs) $(ir_libs)
 tests_onnx_values_test_SOURCES = tests/onnx_values_test.c tests/tap.h
 tests_onnx_values_test_LDADD = $(onnx_libs) $(kernels_libs) $(ir_libs)
+
+src_onnx_libfs_onnx_a_SOURCES += src/onnx/window.h src/onnx/op_window.c \
+  src/onnx/op_pool.c src/onnx/op_space.c

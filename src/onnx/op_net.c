@@ -4,17 +4,6 @@
 
 #include <string.h>
 
-fs_status onnx_import_global_pool(onnx_ctx *c)
-{
-    ir_shape in;
-    FS_TRY(onnx_shape(c, 0, &in));
-    if (in.rank < 3)
-        return onnx_fail(c, "its input has no spatial axes");
-    uint32_t spatial = ((1u << in.rank) - 1) & ~3u;
-    return onnx_set(c, 0,
-                    ir_reduce_mean(c->graph, onnx_in(c, 0), spatial, true));
-}
-
 /* Before opset 13 the axes from `axis` on are one; since then `axis` is one
  * axis, which is brought to the end and back. */
 fs_status onnx_import_softmax(onnx_ctx *c)

@@ -1,16 +1,14 @@
-/* Importing convolutions and poolings over one to three spatial axes. */
+/* Windows from attributes, and importing convolutions. */
 #include "config.h"
-#include "onnx/operators.h"
+#include "onnx/window.h"
 
 #include "ir/op_util.h"
-#include "ir/window.h"
+#include "onnx/operators.h"
 
 #include <string.h>
 
-/* `n` numbers of attribute `name`, which without it stay what they are; they
- * must lie within low .. INT32_MAX. */
-static fs_status get_numbers(onnx_ctx *c, const char *name, int64_t n,
-                             int64_t low, int64_t *out)
+fs_status onnx_window_numbers(onnx_ctx *c, const char *name, int64_t n,
+                              int64_t low, int64_t *out)
 {
     onnx_ints list;
     FS_TRY(onnx_get_ints(c, name, -1, &list));
@@ -68,10 +66,8 @@ static void pad_same(ir_window *w, const ir_shape *in, bool upper)
     }
 }
 
-/* Size, stride, dilation and padding as the attributes have them. `usual`:
- * the size when there is no kernel_shape, or NULL: there must be one. */
-static fs_status get_window(onnx_ctx *c, const ir_shape *in,
-                            const int64_t *usual, ir_window *out)
+fs_status onnx_window_get(onnx_ctx *c, const ir_shape *in, const int64_t *usual,
+                          ir_window *out)
 {
     int64_t pads[2 * IR_MAX_SPACE] = {0};
     if (in->rank < 3 || in->rank > 2 + IR_MAX_SPACE)
@@ -85,16 +81,16 @@ static fs_status get_window(onnx_ctx *c, const ir_shape *in,
         out->stride[k] = out->dilation[k] = 1;
         out->size[k] = usual ? usual[k] : 0;
     }
-    FS_TRY(get_numbers(c, "kernel_shape", n, 1, out->size));
-    FS_TRY(get_numbers(c, "strides", n, 1, out->stride));
-    FS_TRY(get_numbers(c, "dilations", n, 1, out->dilation));
-    FS_TRY(get_numbers(c, "pads", 2 * (int64_t)n, 0, pads));
+    FS_TRY(onnx_window_numbers(c, "kernel_shape", n, 1, out->size));
+    FS_TRY(onnx_window_numbers(c, "strides", n, 1, out->stride));
+    FS_TRY(onnx_window_numbers(c, "dilations", n, 1, out->dilation));
+    FS_TRY(onnx_window_numbers(c, "pads", 2 * (int64_t)n, 0, pads));
     memcpy(out->before, pads, (size_t)n * sizeof *pads);
     memcpy(out->after, pads + n, (size_t)n * sizeof *pads);
     return FS_OK;
 }
 
-static fs_status set_padding(onnx_ctx *c, const ir_shape *in, ir_window *w)
+fs_status onnx_window_pad(onnx_ctx *c, const ir_shape *in, ir_window *w)
 {
     const char *mode;
     FS_TRY(get_auto_pad(c, &mode));
@@ -103,7 +99,7 @@ static fs_status set_padding(onnx_ctx *c, const ir_shape *in, ir_window *w)
     return FS_OK;
 }
 
-static void write_window(const ir_window *w, int64_t attr[IR_WINDOW_ATTRS])
+void onnx_window_write(const ir_window *w, int64_t attr[IR_WINDOW_ATTRS])
 {
     memset(attr, 0, IR_WINDOW_ATTRS * sizeof *attr);
     memcpy(attr + IR_WINDOW_STRIDE, w->stride, sizeof w->stride);
@@ -133,7 +129,7 @@ static fs_status get_filter_window(onnx_ctx *c, const ir_shape *in,
     if (filter.rank != in->rank)
         return onnx_fail(c, "its filter has rank %d, its input %d", filter.rank,
                          in->rank);
-    FS_TRY(get_window(c, in, filter.dim + 2, out));
+    FS_TRY(onnx_window_get(c, in, filter.dim + 2, out));
     for (int32_t k = 0; k < out->n; k++)
         if (out->size[k] != filter.dim[2 + k])
             return onnx_fail(c, "kernel_shape differs from the filter's shape");
@@ -147,8 +143,8 @@ fs_status onnx_import_conv(onnx_ctx *c)
     int64_t attr[IR_WINDOW_ATTRS];
     FS_TRY(onnx_shape(c, 0, &in));
     FS_TRY(get_filter_window(c, &in, &w));
-    FS_TRY(set_padding(c, &in, &w));
-    write_window(&w, attr);
+    FS_TRY(onnx_window_pad(c, &in, &w));
+    onnx_window_write(&w, attr);
     memcpy(attr + IR_WINDOW_SPREAD, w.dilation, sizeof w.dilation);
     attr[IR_WINDOW_GROUPS] = onnx_attr_int(c, "group", 1);
     int32_t x = onnx_in(c, 0), f = onnx_in(c, 1);
@@ -163,7 +159,7 @@ static fs_status transposed_lengths(onnx_ctx *c, const ir_shape *in,
     const char *mode;
     onnx_ints wanted;
     FS_TRY(get_auto_pad(c, &mode));
-    FS_TRY(get_numbers(c, "output_padding", w->n, 0, extra));
+    FS_TRY(onnx_window_numbers(c, "output_padding", w->n, 0, extra));
     FS_TRY(onnx_get_ints(c, "output_shape", -1, &wanted));
     if (wanted.n >= 0 && wanted.n != w->n && wanted.n != in->rank)
         return onnx_fail(c, "output_shape has %lld numbers, not %d",
@@ -206,7 +202,7 @@ fs_status onnx_import_conv_transpose(onnx_ctx *c)
             length[k] = most;
         }
     }
-    write_window(&w, attr);
+    onnx_window_write(&w, attr);
     memcpy(attr + IR_WINDOW_SPREAD, w.dilation, sizeof w.dilation);
     attr[IR_WINDOW_GROUPS] = onnx_attr_int(c, "group", 1);
     memcpy(attr + IR_WINDOW_LENGTH, length, (size_t)w.n * sizeof *length);
@@ -216,73 +212,4 @@ fs_status onnx_import_conv_transpose(onnx_ctx *c)
         if (zeros[k] > 0)
             y = ir_pad(c->graph, y, 2 + k, 0, zeros[k]);
     return onnx_set(c, 0, add_bias(c, y, 2));
-}
-
-/* Attributes of a pooling. */
-static fs_status get_pool(onnx_ctx *c, int64_t attr[IR_WINDOW_ATTRS])
-{
-    ir_shape in;
-    ir_window w;
-    FS_TRY(onnx_shape(c, 0, &in));
-    FS_TRY(get_window(c, &in, NULL, &w));
-    FS_TRY(set_padding(c, &in, &w));
-    write_window(&w, attr);
-    memcpy(attr + IR_WINDOW_SIZE, w.size, sizeof w.size);
-    memcpy(attr + IR_WINDOW_DILATION, w.dilation, sizeof w.dilation);
-    attr[IR_WINDOW_MODE] =
-        onnx_attr_int(c, "ceil_mode", 0) ? IR_WINDOW_CEIL : 0;
-    return FS_OK;
-}
-
-/* Places in planes become places in the whole tensor. */
-static int32_t add_planes(onnx_ctx *c, int32_t index, const ir_shape *in)
-{
-    ir_shape shape = {.rank = in->rank, .dim = {in->dim[0], in->dim[1]}};
-    const int64_t n = in->dim[0] * in->dim[1];
-    int64_t *first = fs_new(c->arena, int64_t, n), plane = 1;
-    for (int32_t k = 2; k < in->rank; k++) {
-        shape.dim[k] = 1;
-        plane *= in->dim[k];
-    }
-    for (int64_t i = 0; i < n; i++)
-        first[i] = i * plane;
-    const char *name = fs_printf(c->arena, "%s/planes", c->graph->scope);
-    return ir_binary(c->graph, IR_OP_add, index,
-                     ir_constant(c->graph, name, IR_I64, shape, first));
-}
-
-/* Kernels pool floats; small integers are exact in them. */
-fs_status onnx_import_max_pool(onnx_ctx *c)
-{
-    ir_graph *g = c->graph;
-    int64_t attr[IR_WINDOW_ATTRS];
-    ir_shape in;
-    FS_TRY(get_pool(c, attr));
-    FS_TRY(onnx_shape(c, 0, &in));
-    int32_t x = onnx_in(c, 0);
-    const ir_dtype dtype = onnx_dtype_of(c, 0);
-    const bool whole = !ir_dtype_is_float(dtype);
-    if (whole)
-        x = ir_cast(g, x, IR_F64);
-    int32_t y = ir_pool(g, IR_OP_max_pool, x, attr);
-    FS_TRY(onnx_set(c, 0, whole ? ir_cast(g, y, dtype) : y));
-    if (!onnx_wants(c, 1))
-        return FS_OK;
-    if (onnx_attr_int(c, "storage_order", 0))
-        attr[IR_WINDOW_MODE] |= IR_WINDOW_BY_COLUMN;
-    return onnx_set(
-        c, 1, add_planes(c, ir_pool(g, IR_OP_max_pool_index, x, attr), &in));
-}
-
-fs_status onnx_import_average_pool(onnx_ctx *c)
-{
-    int64_t attr[IR_WINDOW_ATTRS];
-    FS_TRY(get_pool(c, attr));
-    for (int32_t k = 0; k < IR_MAX_SPACE; k++)
-        if (attr[IR_WINDOW_DILATION + k] > 1)
-            return onnx_fail(c, "a mean over dilated windows is not supported");
-    if (onnx_attr_int(c, "count_include_pad", 0))
-        attr[IR_WINDOW_MODE] |= IR_WINDOW_COUNT_PAD;
-    return onnx_set(c, 0,
-                    ir_pool(c->graph, IR_OP_avg_pool, onnx_in(c, 0), attr));
 }

@@ -1,0 +1,228 @@
+/* Importing poolings over windows and over whole planes. */
+#include "config.h"
+#include "onnx/window.h"
+
+#include "onnx/operators.h"
+
+#include <string.h>
+
+/* Attributes of a pooling. */
+static fs_status get_pool(onnx_ctx *c, int64_t attr[IR_WINDOW_ATTRS])
+{
+    ir_shape in;
+    ir_window w;
+    FS_TRY(onnx_shape(c, 0, &in));
+    FS_TRY(onnx_window_get(c, &in, NULL, &w));
+    FS_TRY(onnx_window_pad(c, &in, &w));
+    onnx_window_write(&w, attr);
+    memcpy(attr + IR_WINDOW_SIZE, w.size, sizeof w.size);
+    memcpy(attr + IR_WINDOW_DILATION, w.dilation, sizeof w.dilation);
+    attr[IR_WINDOW_MODE] =
+        onnx_attr_int(c, "ceil_mode", 0) ? IR_WINDOW_CEIL : 0;
+    return FS_OK;
+}
+
+/* Places in planes become places in the whole tensor. */
+static int32_t add_planes(onnx_ctx *c, int32_t index, const ir_shape *in)
+{
+    ir_shape shape = {.rank = in->rank, .dim = {in->dim[0], in->dim[1]}};
+    const int64_t n = in->dim[0] * in->dim[1];
+    int64_t *first = fs_new(c->arena, int64_t, n), plane = 1;
+    for (int32_t k = 2; k < in->rank; k++) {
+        shape.dim[k] = 1;
+        plane *= in->dim[k];
+    }
+    for (int64_t i = 0; i < n; i++)
+        first[i] = i * plane;
+    const char *name = fs_printf(c->arena, "%s/planes", c->graph->scope);
+    return ir_binary(c->graph, IR_OP_add, index,
+                     ir_constant(c->graph, name, IR_I64, shape, first));
+}
+
+/* Kernels pool floats; small integers are exact in them. */
+fs_status onnx_import_max_pool(onnx_ctx *c)
+{
+    ir_graph *g = c->graph;
+    int64_t attr[IR_WINDOW_ATTRS];
+    ir_shape in;
+    FS_TRY(get_pool(c, attr));
+    FS_TRY(onnx_shape(c, 0, &in));
+    int32_t x = onnx_in(c, 0);
+    const ir_dtype dtype = onnx_dtype_of(c, 0);
+    const bool whole = !ir_dtype_is_float(dtype);
+    if (whole)
+        x = ir_cast(g, x, IR_F64);
+    int32_t y = ir_pool(g, IR_OP_max_pool, x, attr);
+    FS_TRY(onnx_set(c, 0, whole ? ir_cast(g, y, dtype) : y));
+    if (!onnx_wants(c, 1))
+        return FS_OK;
+    if (onnx_attr_int(c, "storage_order", 0))
+        attr[IR_WINDOW_MODE] |= IR_WINDOW_BY_COLUMN;
+    return onnx_set(
+        c, 1, add_planes(c, ir_pool(g, IR_OP_max_pool_index, x, attr), &in));
+}
+
+static fs_status refuse_dilation(onnx_ctx *c, const int64_t *attr)
+{
+    for (int32_t k = 0; k < IR_MAX_SPACE; k++)
+        if (attr[IR_WINDOW_DILATION + k] > 1)
+            return onnx_fail(c, "a sum over dilated windows is not supported");
+    return FS_OK;
+}
+
+fs_status onnx_import_average_pool(onnx_ctx *c)
+{
+    int64_t attr[IR_WINDOW_ATTRS];
+    FS_TRY(get_pool(c, attr));
+    FS_TRY(refuse_dilation(c, attr));
+    if (onnx_attr_int(c, "count_include_pad", 0))
+        attr[IR_WINDOW_MODE] |= IR_WINDOW_COUNT_PAD;
+    return onnx_set(c, 0,
+                    ir_pool(c->graph, IR_OP_avg_pool, onnx_in(c, 0), attr));
+}
+
+/* |x|^p, to be summed; and the root of the sum. */
+static int32_t powers(ir_graph *g, int32_t x, double p)
+{
+    if (p != 2)
+        x = ir_unary(g, IR_OP_abs, x);
+    return p == 1 ? x : ir_power(g, x, p);
+}
+
+static int32_t root(ir_graph *g, int32_t x, double p)
+{
+    if (p == 2)
+        return ir_unary(g, IR_OP_sqrt, x);
+    return p == 1 ? x : ir_power(g, x, 1 / p);
+}
+
+/* A whole number since opset 2. */
+static fs_status get_norm(onnx_ctx *c, double *out)
+{
+    *out = onnx_attr_real(c, "p", (double)onnx_attr_int(c, "p", 2));
+    return *out > 0 ? FS_OK : onnx_fail(c, "a norm of order %g", *out);
+}
+
+fs_status onnx_import_lp_pool(onnx_ctx *c)
+{
+    ir_graph *g = c->graph;
+    int64_t attr[IR_WINDOW_ATTRS];
+    double p;
+    FS_TRY(get_pool(c, attr));
+    FS_TRY(refuse_dilation(c, attr));
+    FS_TRY(get_norm(c, &p));
+    attr[IR_WINDOW_MODE] |= IR_WINDOW_SUM;
+    int32_t x = powers(g, onnx_in(c, 0), p);
+    return onnx_set(c, 0, root(g, ir_pool(g, IR_OP_avg_pool, x, attr), p));
+}
+
+static fs_status get_planes(onnx_ctx *c, ir_shape *in)
+{
+    FS_TRY(onnx_shape(c, 0, in));
+    return in->rank >= 3 ? FS_OK
+                         : onnx_fail(c, "its input has no spatial axes");
+}
+
+static uint32_t spatial_axes(const ir_shape *in)
+{
+    return ((1u << in->rank) - 1) & ~3u;
+}
+
+fs_status onnx_import_global_average_pool(onnx_ctx *c)
+{
+    ir_shape in;
+    FS_TRY(get_planes(c, &in));
+    return onnx_set(
+        c, 0, ir_reduce_mean(c->graph, onnx_in(c, 0), spatial_axes(&in), true));
+}
+
+fs_status onnx_import_global_lp_pool(onnx_ctx *c)
+{
+    ir_graph *g = c->graph;
+    ir_shape in;
+    double p;
+    FS_TRY(get_planes(c, &in));
+    FS_TRY(get_norm(c, &p));
+    int32_t x = powers(g, onnx_in(c, 0), p);
+    return onnx_set(c, 0,
+                    root(g, ir_reduce_sum(g, x, spatial_axes(&in), true), p));
+}
+
+/* One window as long as the plane. */
+fs_status onnx_import_global_max_pool(onnx_ctx *c)
+{
+    ir_graph *g = c->graph;
+    ir_shape in, rows = {.rank = 3};
+    FS_TRY(get_planes(c, &in));
+    memcpy(rows.dim, in.dim, 2 * sizeof *in.dim);
+    rows.dim[2] = 1;
+    for (int32_t k = 2; k < in.rank; k++) {
+        rows.dim[2] *= in.dim[k];
+        in.dim[k] = 1;
+    }
+    const int64_t attr[IR_WINDOW_ATTRS] = {[IR_WINDOW_STRIDE] = 1,
+                                           [IR_WINDOW_SIZE] = rows.dim[2],
+                                           [IR_WINDOW_DILATION] = 1};
+    int32_t x = ir_reshape(g, onnx_in(c, 0), rows);
+    return onnx_set(c, 0,
+                    ir_reshape(g, ir_pool(g, IR_OP_max_pool, x, attr), in));
+}
+
+/* Lengths that pooling by this window came from. */
+static fs_status unpooled_shape(onnx_ctx *c, const ir_shape *in, ir_shape *out)
+{
+    ir_window w;
+    FS_TRY(onnx_window_get(c, in, NULL, &w));
+    *out = *in;
+    for (int32_t k = 0; k < w.n; k++) {
+        int64_t length;
+        if (__builtin_mul_overflow(in->dim[2 + k] - 1, w.stride[k], &length) ||
+            __builtin_add_overflow(length, w.size[k] - w.before[k] - w.after[k],
+                                   &length) ||
+            length < 1 || length > INT32_MAX)
+            return onnx_fail(c, "its result is too long or empty on axis %d",
+                             2 + k);
+        out->dim[2 + k] = length;
+    }
+    return ir_shape_check(out, "its result", c->err);
+}
+
+/* An output_shape that is larger has zeros behind. */
+static fs_status enlarge(onnx_ctx *c, int32_t y, const ir_shape *shape)
+{
+    onnx_ints wanted;
+    FS_TRY(onnx_get_ints(c, NULL, 2, &wanted));
+    if (wanted.n >= 0 && wanted.n != shape->rank)
+        return onnx_fail(c, "output_shape has %lld numbers, not %d",
+                         (long long)wanted.n, shape->rank);
+    for (int32_t k = 0; k < wanted.n; k++) {
+        if (wanted.at[k] < shape->dim[k] || wanted.at[k] > INT32_MAX)
+            return onnx_fail(c,
+                             "output_shape of %lld on axis %d, which has "
+                             "%lld elements",
+                             (long long)wanted.at[k], k,
+                             (long long)shape->dim[k]);
+        if (wanted.at[k] > shape->dim[k])
+            y = ir_pad(c->graph, y, k, 0, wanted.at[k] - shape->dim[k]);
+    }
+    return onnx_set(c, 0, y);
+}
+
+/* Each element goes to its index in the whole tensor; two that go to one place
+ * (windows that overlapped) are added. */
+fs_status onnx_import_max_unpool(onnx_ctx *c)
+{
+    ir_graph *g = c->graph;
+    ir_shape in, places, out;
+    FS_TRY(onnx_shape(c, 0, &in));
+    FS_TRY(onnx_shape(c, 1, &places));
+    if (!ir_shape_equal(&in, &places))
+        return onnx_fail(c, "its indices have another shape than its input");
+    FS_TRY(unpooled_shape(c, &in, &out));
+    ir_shape flat = ir_shape_make(1, (int64_t[]){ir_shape_count(&in)});
+    ir_node node = {.op = IR_OP_gather_grad, .n_in = 2};
+    node.in[0] = ir_reshape(g, onnx_in(c, 0), flat);
+    node.in[1] = ir_reshape(g, onnx_in(c, 1), flat);
+    node.i[0] = ir_shape_count(&out);
+    return enlarge(c, ir_reshape(g, ir_append(g, &node), out), &out);
+}
