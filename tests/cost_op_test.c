@@ -140,6 +140,34 @@ static void test_points(const net *n)
              "a line that falls does not go on");
 }
 
+/* Under load some points come out too long. */
+static void test_monotone(const net *n)
+{
+    double w = 2.0 * 64 * 128 * 256;
+    hw_point disturbed[] = {{"matmul", w / 2, 1e-4},
+                            {"matmul", w, 7e-4},
+                            {"matmul", 2 * w, 2.5e-4},
+                            {"matmul", 4 * w, 5e-4}};
+    hw_point copy[4];
+    memcpy(copy, disturbed, sizeof copy);
+    tap_near(matmul_by(n, disturbed, 4), 2.5e-4, 1e-9,
+             "a point takes no longer than one with more work");
+    tap_ok(disturbed[1].seconds == copy[1].seconds,
+           "and stays with the cluster as it was measured");
+    double before = 0;
+    int32_t falls = 0;
+    ir_nd_sig split = {.in = {{{IR_SBP_S(0)}}}, .out = {{{IR_SBP_S(0)}}}};
+    for (int32_t ranks = 64; ranks >= 1; ranks /= 2) {
+        hw_cluster *c = with_points(disturbed, 4);
+        c->groups[0].devices_per_node = 64;
+        hw_cluster_finish(c);
+        double now = demand_of(c, n, n->matmul, &split, ranks).total_s;
+        falls += now < before;
+        before = now;
+    }
+    tap_equal_int(falls, 0, "half the work never takes longer");
+}
+
 static void test_names(const net *n)
 {
     double bytes = 2 * 4.0 * 64 * 256;
@@ -211,6 +239,7 @@ int main(void)
     test_roofline(&n);
     test_free(&n);
     test_points(&n);
+    test_monotone(&n);
     test_names(&n);
     test_share(&n);
     test_mixture(&n);

@@ -232,6 +232,20 @@ static void memory_row(report_table *t, const char *what, int64_t bytes)
     report_table_cell(t, "%s", "");
 }
 
+/* Beyond this fraction the figures of the machine are worth a doubt. */
+#define DOUBTFUL 0.5
+
+static void hint(cli *c, double predicted_s, double measured_s)
+{
+    if (fabs(predicted_s / measured_s - 1) <= DOUBTFUL)
+        return;
+    cli_say(c,
+            "predicted and measured differ by more than %.0f %%: was this "
+            "machine busy, now or when it was measured? `flowsearch "
+            "calibrate` measures it again; then plan anew\n",
+            100 * DOUBTFUL);
+}
+
 /* The table that a run ends with. */
 static void final_table(cli *c, const cli_plan *p, const cli_outcome *o,
                         const sim_result *sim)
@@ -271,6 +285,7 @@ static void final_table(cli *c, const cli_plan *p, const cli_outcome *o,
             o->ranks == 1 ? "" : "s");
     if (!c->args.json)
         report_table_print(&t, stdout);
+    hint(c, sim->iteration_s, r->step_median_s);
     if (cli_keeps(c))
         cli_say(c, "stored as run %lld in %s\n", (long long)c->run,
                 c->args.db ? c->args.db : "flowsearch.db");

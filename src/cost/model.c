@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Where an op's points stand among its device's. */
+/* An op's points, as a curve that does not fall. */
 typedef struct point_range {
     const hw_point *at;
     int32_t n;
@@ -19,24 +19,40 @@ struct cost_model {
     double busy; /* fraction of the time that a device has work */
 };
 
-static point_range find_points(const hw_device *device, const char *what)
+/* What disturbs a measurement only adds to it, and more work of one kernel
+ * takes no less time: a point is at most what any with more work took. */
+static void make_monotone(hw_point *points, int32_t n)
 {
-    point_range range = {NULL, 0};
-    for (int32_t i = 0; i < device->n_points; i++)
-        if (strcmp(device->points[i].what, what) == 0) {
-            if (!range.n)
-                range.at = &device->points[i];
-            range.n++;
-        }
-    return range;
+    for (int32_t i = n - 2; i >= 0; i--)
+        points[i].seconds = fmin(points[i].seconds, points[i + 1].seconds);
 }
 
-static point_range points_of(const hw_device *device, ir_op_kind op)
+/* The curve of an op or a class. Points are sorted by name, then work. */
+static point_range find_points(const hw_device *device, const char *what,
+                               fs_arena *arena)
 {
-    point_range own = find_points(device, ir_op_table[op]->name);
+    int32_t first = 0, n = 0;
+    while (first < device->n_points &&
+           strcmp(device->points[first].what, what) != 0)
+        first++;
+    while (first + n < device->n_points &&
+           strcmp(device->points[first + n].what, what) == 0)
+        n++;
+    if (!n)
+        return (point_range){NULL, 0};
+    hw_point *curve =
+        fs_memdup(arena, &device->points[first], (size_t)n * sizeof *curve);
+    make_monotone(curve, n);
+    return (point_range){curve, n};
+}
+
+static point_range points_of(const hw_device *device, ir_op_kind op,
+                             fs_arena *arena)
+{
+    point_range own = find_points(device, ir_op_table[op]->name, arena);
     if (own.n)
         return own;
-    return find_points(device, ir_op_class_name(ir_op_class_of(op)));
+    return find_points(device, ir_op_class_name(ir_op_class_of(op)), arena);
 }
 
 cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
@@ -53,7 +69,7 @@ cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
         /* A probed cluster that nobody has measured. */
         FS_ASSERT(device->memory_bps * device->memory_efficiency > 0);
         for (int32_t k = 0; k < IR_OP_COUNT; k++)
-            model->points[g][k] = points_of(device, (ir_op_kind)k);
+            model->points[g][k] = points_of(device, (ir_op_kind)k, arena);
     }
     return model;
 }
