@@ -30,6 +30,11 @@ static void step_exact(ir_op_kind op, const double *f, bool decoupled,
         p->w[i] -= f[0] * p->m[i];
         return;
     }
+    if (op == IR_OP_adagrad) {
+        p->m[i] += g * g;
+        p->w[i] -= f[0] * g / (sqrt(p->m[i]) + f[2]);
+        return;
+    }
     p->m[i] = f[2] * p->m[i] + (1 - f[2]) * g;
     p->v[i] = f[3] * p->v[i] + (1 - f[3]) * g * g;
     const double mean = p->m[i] / (1 - pow(f[2], t));
@@ -110,6 +115,7 @@ static void check_optimizers(ir_dtype dtype)
     check(IR_OP_momentum, (ir_node){.f = {0.05, 1e-2, 0.9}}, dtype, "momentum");
     check(IR_OP_adam, (ir_node){.f = {1e-2, 0.1, 0.9, 0.999, 1e-8}}, dtype,
           "adam");
+    check(IR_OP_adagrad, (ir_node){.f = {0.05, 1e-2, 1e-10}}, dtype, "adagrad");
     check(IR_OP_adam, (ir_node){.i = {1}, .f = {1e-2, 0.1, 0.9, 0.999, 1e-8}},
           dtype, "adamw");
 }

@@ -6,19 +6,41 @@
 static int32_t case_update(op_case *c)
 {
     const ir_shape shape = op_draw_shape(c, 1, 3);
-    const int32_t n = c->op == IR_OP_sgd ? 2 : c->op == IR_OP_adam ? 4 : 3;
-    ir_node node = {.i = {op_draw(c, 0, 1)},
-                    .f = {0.05, 0.1, 0.9, 0.999, 1e-8}};
+    const int32_t n = ir_op_table[c->op]->min_in;
+    ir_node node = {
+        .i = {op_draw(c, 0, 1), op_draw(c, 0, 2), op_draw(c, 0, 4), 9},
+        .f = {0.05, 0.1, 0.9, 0.999, 1e-8}};
     int32_t in[4];
+    /* Sums of squares. */
+    const int32_t squares = c->op == IR_OP_adagrad ? 2 : 3;
     for (int32_t k = 0; k < n; k++)
-        in[k] =
-            op_add_input(c, c->real, shape, k == 3 ? op_positive : op_any_real);
+        in[k] = op_add_input(c, c->real, shape,
+                             k == squares ? op_positive : op_any_real);
     return op_add_node(c, n, in, node);
+}
+
+static int32_t case_lamb_step(op_case *c)
+{
+    const ir_shape shape = op_draw_shape(c, 1, 3);
+    const int32_t in[] = {op_real_input(c, shape), op_real_input(c, shape),
+                          op_add_input(c, c->real, (ir_shape){0}, op_positive),
+                          op_add_input(c, c->real, (ir_shape){0}, op_positive)};
+    return op_add_node(c, 4, in, (ir_node){.f = {0.05}});
+}
+
+static int32_t case_sum_squares(op_case *c)
+{
+    const int32_t x = op_real_input(c, op_draw_shape(c, 1, 4));
+    return op_add_node(c, 1, &x, (ir_node){0});
 }
 
 const op_case_row op_cases_update[] = {
     {IR_OP_sgd, case_update},
     {IR_OP_momentum, case_update},
     {IR_OP_adam, case_update},
+    {IR_OP_adagrad, case_update},
+    {IR_OP_lamb_direction, case_update},
+    {IR_OP_lamb_step, case_lamb_step},
+    {IR_OP_sum_squares, case_sum_squares},
     {0, NULL},
 };

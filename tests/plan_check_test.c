@@ -335,7 +335,7 @@ static const plan *through_text(bench *b, const plan *p)
     plan *q = NULL;
     char path[64];
     plan_origin origin = {
-        .model = "mlp", .optimizer = "adam", .cluster = "x", .batch = 8};
+        .model = "mlp", .optimizer = "adam", .lr_schedule = "", .cluster = "x", .batch = 8};
     snprintf(path, sizeof path, "plan_check_test.%d.json", (int)getpid());
     if (plan_write(path, b->g, p, &origin, b->c, &err) == FS_OK)
         plan_read(path, b->g, b->c, b->arena, &err, &q);

@@ -39,18 +39,18 @@ static fs_status check_optimizer(cli *c)
     const struct {
         const char *flag;
         double value;
-        bool of_momentum, of_adam;
-    } options[] = {{"momentum", a->momentum, true, false},
-                   {"beta1", a->beta1, false, true},
-                   {"beta2", a->beta2, false, true},
-                   {"epsilon", a->epsilon, false, true}};
+        int use;
+    } options[] = {{"momentum", a->momentum, IR_USES_MU},
+                   {"beta1", a->beta1, IR_USES_BETAS},
+                   {"beta2", a->beta2, IR_USES_BETAS},
+                   {"epsilon", a->epsilon, IR_USES_EPSILON}};
     ir_optimizer optimizer;
+    ir_rate rate;
     FS_TRY(ir_optimizer_parse(said, &c->err, &optimizer));
-    bool momentum = optimizer == IR_MOMENTUM;
-    bool adam = optimizer == IR_ADAM || optimizer == IR_ADAMW;
+    FS_TRY(ir_rate_parse(a->lr_schedule ? a->lr_schedule : "", &c->err, &rate));
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
-        if (!isnan(options[i].value) && !(options[i].of_momentum && momentum) &&
-            !(options[i].of_adam && adam))
+        if (!isnan(options[i].value) &&
+            !(options[i].use & ir_optimizer_uses(optimizer)))
             return fs_fail(&c->err, FS_INVALID,
                            "--%s %g has no effect: --optimizer %s%s does not "
                            "use it",

@@ -36,6 +36,7 @@ plan_origin cli_origin(const cli *c, const char *model, const char *cluster)
         .rewrite = !a->no_rewrite,
         .optimizer = a->optimizer ? a->optimizer : "adamw",
         .lr = or_default(a->lr),
+        .lr_schedule = a->lr_schedule ? a->lr_schedule : "",
         .weight_decay = or_default(a->weight_decay),
         .momentum = or_default(a->momentum),
         .beta1 = or_default(a->beta1),
@@ -170,6 +171,7 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
 {
     ir_train_options options = ir_train_defaults();
     FS_TRY(ir_optimizer_parse(o->optimizer, &c->err, &options.optimizer));
+    FS_TRY(ir_rate_parse(o->lr_schedule, &c->err, &options.rate));
     options.lr = o->lr;
     options.weight_decay = o->weight_decay;
     options.momentum = o->momentum;

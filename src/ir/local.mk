@@ -13,16 +13,19 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/op_norm.c src/ir/op_batch_norm.c src/ir/op_conv.c src/ir/op_pool.c src/ir/op_update.c \
   src/ir/window.h src/ir/window.c \
   src/ir/build.c src/ir/build.h \
-  src/ir/backward.c src/ir/backward.h src/ir/train.c src/ir/train.h \
+  src/ir/backward.c src/ir/backward.h src/ir/train.c src/ir/train.h src/ir/optimizers.def \
+  src/ir/rate.c src/ir/rate.h \
   src/ir/samples.c src/ir/samples.h src/ir/blocks.c src/ir/blocks.h \
   src/ir/rewrite.c src/ir/rewrite.h
 
-check_PROGRAMS += tests/ir_samples_test tests/ir_blocks_test tests/ir_sbp_test tests/ir_signatures_test \
+check_PROGRAMS += tests/ir_rate_test tests/ir_samples_test tests/ir_blocks_test tests/ir_sbp_test tests/ir_signatures_test \
   tests/ir_graph_test tests/ir_train_test tests/ir_rewrite_test
 tests_ir_samples_test_SOURCES = tests/ir_samples_test.c tests/tap.h
 tests_ir_samples_test_LDADD = $(ir_libs)
 tests_ir_blocks_test_SOURCES = tests/ir_blocks_test.c tests/tap.h
 tests_ir_blocks_test_LDADD = $(ir_libs)
+tests_ir_rate_test_SOURCES = tests/ir_rate_test.c tests/tap.h
+tests_ir_rate_test_LDADD = $(ir_libs)
 tests_ir_sbp_test_SOURCES = tests/ir_sbp_test.c tests/tap.h
 tests_ir_sbp_test_LDADD = $(ir_libs)
 tests_ir_signatures_test_SOURCES = tests/ir_signatures_test.c \

@@ -18,6 +18,63 @@ static void work_adam(const ir_node *node, const ir_io *io, ir_work *out)
     ir_work_per_element(node, io, 15, out);
 }
 
+static void work_adagrad(const ir_node *node, const ir_io *io, ir_work *out)
+{
+    ir_work_per_element(node, io, 8, out);
+}
+
+static void work_lamb_direction(const ir_node *node, const ir_io *io,
+                                ir_work *out)
+{
+    ir_work_per_element(node, io, 14, out);
+}
+
+static void work_two(const ir_node *node, const ir_io *io, ir_work *out)
+{
+    ir_work_per_element(node, io, 2, out);
+}
+
+static fs_status infer_lamb_step(const ir_node *node, ir_io *io, fs_err *err)
+{
+    ir_shape scalar = {0};
+    (void)node;
+    FS_TRY(ir_io_need_float(io, 0, err));
+    FS_TRY(ir_io_need_alike(io, 1, err));
+    for (int32_t k = 2; k < 4; k++) {
+        FS_TRY(ir_io_need_dtype(io, k, err));
+        FS_TRY(ir_io_need_shape(io, k, &scalar, err));
+    }
+    ir_io_copy(io, 0, 0);
+    return FS_OK;
+}
+
+static void sbp_lamb_step(const ir_node *node, const ir_io *io, fs_arena *arena,
+                          ir_sig_list *out)
+{
+    (void)node;
+    ir_sig_add_splits(arena, out, 3, 1, io->in[0].rank);
+}
+
+static fs_status infer_sum_squares(const ir_node *node, ir_io *io, fs_err *err)
+{
+    (void)node;
+    FS_TRY(ir_io_need_float(io, 0, err));
+    io->out[0] = (ir_shape){0};
+    io->out_dtype[0] = io->in_dtype[0];
+    return FS_OK;
+}
+
+static void sbp_sum_squares(const ir_node *node, const ir_io *io,
+                            fs_arena *arena, ir_sig_list *out)
+{
+    (void)node;
+    for (int32_t i = 0; i < io->in[0].rank; i++) {
+        ir_sig *sig = ir_sig_add(arena, out);
+        sig->in[0] = IR_SBP_S(i);
+        sig->out[0] = IR_SBP_P;
+    }
+}
+
 #define UPDATE(op, n)                                                          \
     const ir_op ir_op_##op = {.name = #op,                                     \
                               .min_in = (n) + 1,                               \
@@ -29,3 +86,20 @@ static void work_adam(const ir_node *node, const ir_io *io, ir_work *out)
 UPDATE(sgd, 1);
 UPDATE(momentum, 2);
 UPDATE(adam, 3);
+UPDATE(adagrad, 2);
+UPDATE(lamb_direction, 3);
+
+const ir_op ir_op_lamb_step = {.name = "lamb_step",
+                               .min_in = 4,
+                               .max_in = 4,
+                               .n_out = 1,
+                               .infer = infer_lamb_step,
+                               .sbp = sbp_lamb_step,
+                               .work = work_two};
+const ir_op ir_op_sum_squares = {.name = "sum_squares",
+                                 .min_in = 1,
+                                 .max_in = 1,
+                                 .n_out = 1,
+                                 .infer = infer_sum_squares,
+                                 .sbp = sbp_sum_squares,
+                                 .work = work_two};

@@ -5,12 +5,20 @@
 #include "ir/rewrite.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-static const char *const optimizer_names[] = {[IR_SGD] = "sgd",
-                                              [IR_MOMENTUM] = "momentum",
-                                              [IR_ADAM] = "adam",
-                                              [IR_ADAMW] = "adamw"};
+static const struct {
+    const char *name, *states;
+    ir_op_kind op;
+    double lr, weight_decay, epsilon;
+    int uses;
+} optimizers[] = {
+#define IR_OPTIMIZER(id, name, op, states, ...)                                \
+    {name, states, IR_OP_##op, __VA_ARGS__},
+#include "ir/optimizers.def"
+#undef IR_OPTIMIZER
+};
 
 ir_train_options ir_train_defaults(void)
 {
@@ -26,19 +34,28 @@ ir_train_options ir_train_defaults(void)
 
 const char *ir_optimizer_name(ir_optimizer optimizer)
 {
-    return optimizer_names[optimizer];
+    return optimizers[optimizer].name;
+}
+
+int ir_optimizer_uses(ir_optimizer optimizer)
+{
+    return optimizers[optimizer].uses;
 }
 
 fs_status ir_optimizer_parse(const char *text, fs_err *err, ir_optimizer *out)
 {
-    for (int32_t i = 0; i <= IR_ADAMW; i++)
-        if (strcmp(text, optimizer_names[i]) == 0) {
+    char known[120] = "";
+    for (int32_t i = 0; i < IR_OPTIMIZER_COUNT; i++) {
+        if (strcmp(text, optimizers[i].name) == 0) {
             *out = (ir_optimizer)i;
             return FS_OK;
         }
-    return fs_fail(err, FS_INVALID,
-                   "unknown optimizer '%.40s' (sgd, momentum, adam, adamw)",
-                   text);
+        size_t n = strlen(known);
+        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "",
+                 optimizers[i].name);
+    }
+    return fs_fail(err, FS_INVALID, "unknown optimizer '%.40s' (%s)", text,
+                   known);
 }
 
 static double or_default(double value, double usual)
@@ -50,14 +67,13 @@ static double or_default(double value, double usual)
 static ir_train_options resolve(const ir_train_options *given)
 {
     ir_train_options o = *given;
-    bool adam = o.optimizer >= IR_ADAM;
-    o.lr = or_default(o.lr, adam ? 1e-3 : 1e-2);
+    o.lr = or_default(o.lr, optimizers[o.optimizer].lr);
     o.weight_decay =
-        or_default(o.weight_decay, o.optimizer == IR_ADAMW ? 0.01 : 0);
+        or_default(o.weight_decay, optimizers[o.optimizer].weight_decay);
     o.momentum = or_default(o.momentum, 0.9);
     o.beta1 = or_default(o.beta1, 0.9);
     o.beta2 = or_default(o.beta2, 0.999);
-    o.epsilon = or_default(o.epsilon, 1e-8);
+    o.epsilon = or_default(o.epsilon, optimizers[o.optimizer].epsilon);
     return o;
 }
 
@@ -119,46 +135,92 @@ static int32_t add_state(ir_graph *graph, int32_t param, char letter)
                        &spec);
 }
 
-/* The update node without its inputs. */
-static ir_node update_node(const ir_train_options *o)
+/* An update node without its inputs: attributes by what the optimizer uses. */
+static ir_node update_node(const ir_train_options *o, ir_op_kind op)
 {
-    ir_node node = {.op = IR_OP_sgd, .f = {o->lr, o->weight_decay}};
-    if (o->optimizer == IR_MOMENTUM) {
-        node.op = IR_OP_momentum;
-        node.f[2] = o->momentum;
-    } else if (o->optimizer == IR_ADAM || o->optimizer == IR_ADAMW) {
-        node.op = IR_OP_adam;
-        node.f[2] = o->beta1;
-        node.f[3] = o->beta2;
-        node.f[4] = o->epsilon;
-        node.i[0] = o->optimizer == IR_ADAMW;
+    int uses = optimizers[o->optimizer].uses, n = 2;
+    ir_node node = {.op = op, .f = {o->lr, o->weight_decay}};
+    if (uses & IR_USES_MU)
+        node.f[n++] = o->momentum;
+    if (uses & IR_USES_BETAS) {
+        node.f[n++] = o->beta1;
+        node.f[n++] = o->beta2;
     }
+    if (uses & IR_USES_EPSILON)
+        node.f[n++] = o->epsilon;
+    node.i[0] = o->optimizer == IR_ADAMW;
+    ir_rate_set(&node, &o->rate);
     return node;
+}
+
+/* `variable` takes the value `next` after the step. */
+static void carry(ir_graph *graph, int32_t variable, int32_t next)
+{
+    if (next < 0)
+        return;
+    ir_tensor *t = &graph->tensors.at[variable];
+    t->next = next;
+    ir_graph_rename(graph, next, fs_printf(graph->arena, "%s.next", t->name));
+}
+
+/* The node that reads w, its gradient and its states. The states' next values
+ * are its outputs after the first; output 0 is returned. */
+static int32_t add_state_node(ir_graph *graph, int32_t param, int32_t grad,
+                              ir_node *node, const char *states)
+{
+    int32_t variable[2], n = 0;
+    node->n_in = 2;
+    node->in[0] = param;
+    node->in[1] = grad;
+    for (; states[n]; n++)
+        node->in[node->n_in++] = variable[n] =
+            add_state(graph, param, states[n]);
+    int32_t id = ir_graph_add(graph, node);
+    for (int32_t k = 0; id >= 0 && k < n; k++)
+        carry(graph, variable[k], graph->nodes.at[id].out[k + 1]);
+    return id < 0 ? -1 : graph->nodes.at[id].out[0];
+}
+
+static int32_t sum_squares(ir_graph *graph, int32_t x)
+{
+    return ir_append(graph,
+                     &(ir_node){.op = IR_OP_sum_squares, .n_in = 1, .in = {x}});
+}
+
+/* LAMB's step is as long as w is, whatever the direction's length; the norms
+ * are nodes, so that cut tensors sum theirs like any other partial value. */
+static int32_t add_lamb(ir_graph *graph, int32_t param, int32_t grad,
+                        const ir_train_options *o)
+{
+    ir_node direction = update_node(o, IR_OP_lamb_direction);
+    ir_node step = update_node(o, IR_OP_lamb_step);
+    direction.name =
+        fs_printf(graph->arena, "%s.direction", graph->tensors.at[param].name);
+    int32_t u = add_state_node(graph, param, grad, &direction,
+                               optimizers[o->optimizer].states);
+    step.n_in = 4;
+    step.in[0] = param;
+    step.in[1] = u;
+    step.in[2] = sum_squares(graph, param);
+    step.in[3] = sum_squares(graph, u);
+    step.name =
+        fs_printf(graph->arena, "%s.update", graph->tensors.at[param].name);
+    return ir_append(graph, &step);
 }
 
 static void add_update(ir_graph *graph, int32_t param, int32_t grad,
                        const ir_train_options *o)
 {
-    const char *name = graph->tensors.at[param].name;
-    ir_node node = update_node(o);
-    int32_t carried[3] = {param}; /* variables in the order of the outputs */
-    int32_t n = ir_op_table[node.op]->n_out;
-    for (int32_t k = 1; k < n; k++)
-        carried[k] = add_state(graph, param, k == 1 ? 'm' : 'v');
-    node.name = fs_printf(graph->arena, "%s.update", name);
-    node.n_in = n + 1;
-    node.in[0] = param;
-    node.in[1] = grad;
-    for (int32_t k = 1; k < n; k++)
-        node.in[k + 1] = carried[k];
-    int32_t id = ir_graph_add(graph, &node);
-    for (int32_t k = 0; id >= 0 && k < n; k++) {
-        int32_t out = graph->nodes.at[id].out[k];
-        ir_tensor *variable = &graph->tensors.at[carried[k]];
-        variable->next = out;
-        ir_graph_rename(graph, out,
-                        fs_printf(graph->arena, "%s.next", variable->name));
+    if (o->optimizer == IR_LAMB) {
+        carry(graph, param, add_lamb(graph, param, grad, o));
+        return;
     }
+    ir_node node = update_node(o, optimizers[o->optimizer].op);
+    node.name =
+        fs_printf(graph->arena, "%s.update", graph->tensors.at[param].name);
+    carry(graph, param,
+          add_state_node(graph, param, grad, &node,
+                         optimizers[o->optimizer].states));
 }
 
 /* A buffer whose next value the forward pass makes (running statistics) takes

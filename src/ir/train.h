@@ -5,32 +5,38 @@
 #define FS_IR_TRAIN_H
 
 #include "ir/build.h"
+#include "ir/rate.h"
 #include "ir/samples.h"
 
 typedef enum ir_optimizer {
-    IR_SGD,
-    IR_MOMENTUM,
-    IR_ADAM,
-    IR_ADAMW
+#define IR_OPTIMIZER(id, ...) IR_##id,
+#include "ir/optimizers.def"
+#undef IR_OPTIMIZER
+    IR_OPTIMIZER_COUNT
 } ir_optimizer;
 
-/* Negative numbers mean "the optimizer's default": lr 1e-3 (adam, adamw) or
- * 1e-2 (sgd, momentum); weight decay 0 (adamw: 0.01); momentum 0.9; betas 0.9,
- * 0.999; epsilon 1e-8. PyTorch's formulas. */
+enum { IR_USES_MU = 1, IR_USES_BETAS = 2, IR_USES_EPSILON = 4 };
+
+/* Negative numbers mean "the optimizer's usual one" (optimizers.def; momentum
+ * 0.9; betas 0.9, 0.999). PyTorch's formulas; LAMB as in You et al. 2020
+ * (arXiv 1904.00962), algorithm 2, with phi(x) = x. */
 typedef struct ir_train_options {
     ir_optimizer optimizer;
     double lr, weight_decay, momentum, beta1, beta2, epsilon;
-    int32_t micro_batches; /* m: gradients are summed over m runs of the graph,
-                              whose inputs hold one micro-batch */
+    int32_t micro_batches;  /* m: gradients are summed over m runs of the graph,
+                               whose inputs hold one micro-batch */
     ir_reduction reduction; /* of the loss over samples: of a mean the backward
                                pass starts from 1/m, of a sum from 1, so that
                                the step's loss is that of the whole batch */
-    bool keep_pads;        /* leaves gradients of slices as sums of pads */
+    ir_rate rate;           /* schedule of the learning rate */
+    bool keep_pads;         /* leaves gradients of slices as sums of pads */
 } ir_train_options;
 
 ir_train_options ir_train_defaults(void);
 const char *ir_optimizer_name(ir_optimizer optimizer);
 fs_status ir_optimizer_parse(const char *text, fs_err *err, ir_optimizer *out);
+/* IR_USES_...: which constants beside lr and weight decay it has. */
+int ir_optimizer_uses(ir_optimizer optimizer);
 
 /* Appends backward and update nodes to `graph` (its loss set; inputs and
  * parameters in place). Every IR_PARAM that the loss depends on gets: per
@@ -41,8 +47,8 @@ fs_status ir_optimizer_parse(const char *text, fs_err *err, ir_optimizer *out);
  * UPDATE), whose outputs are the `next` of the variables. Also marks the loss
  * as an output. A parameter the loss does not depend on is left alone (a
  * buffer). A buffer whose `next` is a tensor of the forward pass takes, after
- * the step, its mean over the micro-batches. Sets graph->micro_batches. Prunes: tensor and node ids change, names
- * stay. */
+ * the step, its mean over the micro-batches. Sets graph->micro_batches. Prunes:
+ * tensor and node ids change, names stay. */
 fs_status ir_train(ir_graph *graph, const ir_train_options *options,
                    fs_err *err);
 

@@ -11,11 +11,12 @@ enum { PLAN_FORMAT_VERSION = 1, PLAN_MAX_MICRO_BATCHES = 1 << 20 };
 
 /* How the training graph of the plan was made: enough to make it again. */
 typedef struct plan_origin {
-    const char *model;     /* file or zoo string */
-    const char *loss;      /* --loss, or "" */
-    const char *params;    /* --params, or "" */
-    bool rewrite;          /* graph rewrites at import */
-    const char *optimizer; /* name */
+    const char *model;       /* file or zoo string */
+    const char *loss;        /* --loss, or "" */
+    const char *params;      /* --params, or "" */
+    bool rewrite;            /* graph rewrites at import */
+    const char *optimizer;   /* name */
+    const char *lr_schedule; /* --lr-schedule, or "" */
     /* -1: the usual one */
     double lr, weight_decay, momentum, beta1, beta2, epsilon;
     const char *cluster; /* spec */

@@ -28,6 +28,7 @@ json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
     fs_json_set_bool(out, "rewrite", o->rewrite);
     fs_json_set_text(out, "optimizer", o->optimizer);
     fs_json_set_real(out, "lr", o->lr);
+    fs_json_set_text(out, "lr_schedule", o->lr_schedule);
     fs_json_set_real(out, "weight_decay", o->weight_decay);
     fs_json_set_real(out, "momentum", o->momentum);
     fs_json_set_real(out, "beta1", o->beta1);
@@ -144,6 +145,7 @@ static fs_status read_training(const fs_json *in, fs_arena *arena, fs_err *err,
 {
     FS_TRY(fs_json_strdup(in, "optimizer", arena, err, &o->optimizer));
     FS_TRY(read_real(in, "lr", true, err, &o->lr));
+    FS_TRY(fs_json_strdup(in, "lr_schedule", arena, err, &o->lr_schedule));
     FS_TRY(read_real(in, "weight_decay", true, err, &o->weight_decay));
     FS_TRY(read_real(in, "momentum", true, err, &o->momentum));
     FS_TRY(read_real(in, "beta1", true, err, &o->beta1));
@@ -154,10 +156,10 @@ static fs_status read_training(const fs_json *in, fs_arena *arena, fs_err *err,
 static fs_status check_keys(const fs_json *in, fs_err *err)
 {
     return PLAN_TEXT_KEYS(in, err, "model", "loss", "params", "rewrite",
-                          "optimizer", "lr", "weight_decay", "momentum",
-                          "beta1", "beta2", "epsilon", "cluster", "batch",
-                          "micro_batches", "binds", "seed", "iteration_s",
-                          "sim_iteration_s");
+                          "optimizer", "lr", "lr_schedule", "weight_decay",
+                          "momentum", "beta1", "beta2", "epsilon", "cluster",
+                          "batch", "micro_batches", "binds", "seed",
+                          "iteration_s", "sim_iteration_s");
 }
 
 fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,

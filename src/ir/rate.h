@@ -1,0 +1,27 @@
+/* Learning-rate schedules: a factor of the learning rate per step, which
+ * kernels of update ops take from their node's i[1..3]. */
+#ifndef FS_IR_RATE_H
+#define FS_IR_RATE_H
+
+#include "ir/graph.h"
+
+typedef enum ir_rate_kind {
+    IR_RATE_CONSTANT,
+    IR_RATE_LINEAR, /* down to 0 at `steps` */
+    IR_RATE_COSINE  /* likewise, along half a cosine */
+} ir_rate_kind;
+
+/* For the first `warmup` steps the factor of step s (from 0) is
+ * (s + 1) / warmup; what follows goes on from 1. */
+typedef struct ir_rate {
+    ir_rate_kind kind;
+    int64_t warmup, steps; /* steps: unused by a constant rate */
+} ir_rate;
+
+/* "constant", "linear,steps=1000", "cosine,steps=1000,warmup=100"; "" is
+ * constant. FS_INVALID names what is wrong. */
+fs_status ir_rate_parse(const char *text, fs_err *err, ir_rate *out);
+void ir_rate_set(ir_node *node, const ir_rate *rate);
+double ir_rate_factor(const ir_node *node, int64_t step);
+
+#endif
