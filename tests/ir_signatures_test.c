@@ -51,6 +51,13 @@ static ir_node local_node(const ir_node *node, const ir_io *io)
     case IR_OP_avg_pool_grad:
         set_window(&local, io);
         break;
+    case IR_OP_pick_grad:
+        local.i[0] = out->dim[out->rank - 1];
+        break;
+    case IR_OP_label_weight:
+        if (node->n_in > 1)
+            local.i[0] = io->in[1].dim[0];
+        break;
     case IR_OP_gather_grad:
         local.i[0] = out->dim[0];
         break;

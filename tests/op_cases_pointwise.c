@@ -240,6 +240,7 @@ const op_case_row op_cases_pointwise[] = {
     {IR_OP_where, case_where},
     {IR_OP_cast, case_cast},
     {IR_OP_softmax_grad, case_unary_grad},
+    {IR_OP_log_softmax_grad, case_unary_grad},
     {IR_OP_accumulate, case_unary},
     {0, NULL},
 };

@@ -29,13 +29,51 @@ static int32_t case_weight_grad(op_case *c)
     return op_add_node(c, 2, in, (ir_node){0});
 }
 
-static int32_t case_reduce_sum(op_case *c)
+static int64_t draw_axes(op_case *c, ir_shape shape)
+{
+    return op_draw(c, 0, (1 << shape.rank) - 1);
+}
+
+static ir_shape without(ir_shape shape, int64_t axes)
+{
+    for (int32_t i = 0; i < shape.rank; i++)
+        if (axes >> i & 1)
+            shape.dim[i] = 1;
+    return shape;
+}
+
+static int32_t case_reduce(op_case *c)
 {
     const ir_shape shape = op_draw_shape(c, 1, 4);
-    const int32_t x = op_real_input(c, shape);
+    ir_dtype dtype = c->real;
+    ir_init init = c->op == IR_OP_reduce_sum    ? op_any_real
+                   : c->op == IR_OP_reduce_prod ? op_not_small
+                                                : op_far_apart;
+    if (c->other_type && op_draw(c, 0, 3) == 0) {
+        dtype = op_draw(c, 0, 1) ? IR_I32 : IR_I64;
+        init = (ir_init){.kind = IR_INIT_UNIFORM, .mean = -4, .spread = 9};
+    }
+    const int32_t x = op_add_input(c, dtype, shape, init);
     return op_add_node(c, 1, &x,
-                       (ir_node){.i = {op_draw(c, 0, (1 << shape.rank) - 1),
-                                       op_draw(c, 0, 1)}});
+                       (ir_node){.i = {draw_axes(c, shape), op_draw(c, 0, 1)}});
+}
+
+static int32_t case_reduce_prod_grad(op_case *c)
+{
+    const ir_shape shape = op_draw_shape(c, 1, 4);
+    const int64_t axes = draw_axes(c, shape);
+    const int32_t in[] = {op_real_input(c, without(shape, axes)),
+                          op_add_input(c, c->real, shape, op_not_small)};
+    return op_add_node(c, 2, in, (ir_node){.i = {axes}});
+}
+
+static int32_t case_sum_exp(op_case *c)
+{
+    const ir_shape shape = op_draw_shape(c, 1, 4);
+    const int64_t axes = draw_axes(c, shape);
+    const int32_t in[] = {op_real_input(c, shape),
+                          op_real_input(c, without(shape, axes))};
+    return op_add_node(c, 2, in, (ir_node){.i = {axes}});
 }
 
 static int32_t case_softmax(op_case *c)
@@ -68,7 +106,13 @@ static int32_t case_cross_entropy_grad(op_case *c)
 const op_case_row op_cases_sum[] = {
     {IR_OP_matmul, case_matmul},
     {IR_OP_weight_grad, case_weight_grad},
-    {IR_OP_reduce_sum, case_reduce_sum},
+    {IR_OP_reduce_sum, case_reduce},
+    {IR_OP_reduce_max, case_reduce},
+    {IR_OP_reduce_min, case_reduce},
+    {IR_OP_reduce_prod, case_reduce},
+    {IR_OP_reduce_prod_grad, case_reduce_prod_grad},
+    {IR_OP_sum_exp, case_sum_exp},
+    {IR_OP_log_softmax, case_softmax},
     {IR_OP_softmax, case_softmax},
     {IR_OP_cross_entropy, case_cross_entropy},
     {IR_OP_cross_entropy_grad, case_cross_entropy_grad},

@@ -16,6 +16,7 @@ extern const op_case_row op_cases_pointwise[];
 extern const op_case_row op_cases_move[];
 extern const op_case_row op_cases_sum[];
 extern const op_case_row op_cases_norm[];
+extern const op_case_row op_cases_loss[];
 extern const op_case_row op_cases_window[];
 extern const op_case_row op_cases_update[];
 

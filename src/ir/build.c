@@ -252,12 +252,18 @@ int32_t ir_concat(ir_graph *g, const int32_t *x, int32_t n, int32_t axis)
     return ir_append(g, &node);
 }
 
-int32_t ir_reduce_sum(ir_graph *g, int32_t x, uint32_t axes, bool keep)
+int32_t ir_reduce(ir_graph *g, ir_op_kind kind, int32_t x, uint32_t axes,
+                  bool keep)
 {
-    ir_node node = unary(IR_OP_reduce_sum, x);
+    ir_node node = unary(kind, x);
     node.i[0] = axes;
     node.i[1] = keep;
     return ir_append(g, &node);
+}
+
+int32_t ir_reduce_sum(ir_graph *g, int32_t x, uint32_t axes, bool keep)
+{
+    return ir_reduce(g, IR_OP_reduce_sum, x, axes, keep);
 }
 
 int32_t ir_reduce_mean(ir_graph *g, int32_t x, uint32_t axes, bool keep)

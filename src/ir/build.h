@@ -46,6 +46,9 @@ int32_t ir_pad(ir_graph *g, int32_t x, int32_t axis, int64_t before,
                int64_t after);
 int32_t ir_concat(ir_graph *g, const int32_t *x, int32_t n, int32_t axis);
 int32_t ir_broadcast_to(ir_graph *g, int32_t x, ir_shape shape);
+/* reduce_sum, _max, _min, _prod by kind over a bit mask of axes. */
+int32_t ir_reduce(ir_graph *g, ir_op_kind kind, int32_t x, uint32_t axes,
+                  bool keep);
 int32_t ir_reduce_sum(ir_graph *g, int32_t x, uint32_t axes, bool keep);
 int32_t ir_reduce_mean(ir_graph *g, int32_t x, uint32_t axes, bool keep);
 /* Sums x down to `shape` (the reverse of broadcasting); x itself if equal. */

@@ -45,6 +45,14 @@ static void work_softmax_grad(const ir_node *node, const ir_io *io,
     ir_work_per_element(node, io, 4, out);
 }
 
+static void grad_log_softmax(ir_graph *graph, const ir_node *node,
+                             const int32_t *dout, int32_t *din)
+{
+    ir_node grad = {
+        .op = IR_OP_log_softmax_grad, .n_in = 2, .in = {dout[0], node->out[0]}};
+    din[0] = ir_append(graph, &grad);
+}
+
 /* Labels have the shape of the logits without the last axis. */
 static fs_status check_labels(const ir_io *io, int32_t logits, int32_t labels,
                               fs_err *err)
@@ -151,6 +159,21 @@ const ir_op ir_op_softmax_grad = {.name = "softmax_grad",
                                   .infer = infer_softmax,
                                   .sbp = sbp_softmax_grad,
                                   .work = work_softmax_grad};
+const ir_op ir_op_log_softmax = {.name = "log_softmax",
+                                 .min_in = 1,
+                                 .max_in = 1,
+                                 .n_out = 1,
+                                 .infer = infer_softmax,
+                                 .sbp = sbp_softmax,
+                                 .work = work_softmax,
+                                 .grad = grad_log_softmax};
+const ir_op ir_op_log_softmax_grad = {.name = "log_softmax_grad",
+                                      .min_in = 2,
+                                      .max_in = 2,
+                                      .n_out = 1,
+                                      .infer = infer_softmax,
+                                      .sbp = sbp_softmax_grad,
+                                      .work = work_softmax_grad};
 const ir_op ir_op_cross_entropy = {.name = "cross_entropy",
                                    .min_in = 2,
                                    .max_in = 2,

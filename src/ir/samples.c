@@ -84,6 +84,14 @@ static double of_any(const degrees *d, const ir_node *w, const ir_node *p)
     return same_numbers(w, p) ? 0 : NAN;
 }
 
+/* Has the axis of input 0 the same length in both graphs? */
+static bool is_alike(const degrees *d, const ir_node *w, const ir_node *p,
+                     int32_t axis)
+{
+    return d->whole->tensors.at[w->in[0]].shape.dim[axis] ==
+           d->part->tensors.at[p->in[0]].shape.dim[axis];
+}
+
 static double of_node(const degrees *d, const ir_node *w, const ir_node *p)
 {
     switch (w->op) {
@@ -91,6 +99,12 @@ static double of_node(const degrees *d, const ir_node *w, const ir_node *p)
         return of_constant(d, w, p);
     case IR_OP_reduce_sum:
         return d->of[w->in[0]] + of_terms(d, w, p);
+    case IR_OP_sum_exp:
+        return of_any(d, w, p) + of_terms(d, w, p);
+    case IR_OP_reduce_prod:
+        return of_terms(d, w, p) == 0 ? of_any(d, w, p) : NAN;
+    case IR_OP_cum_sum:
+        return is_alike(d, w, p, (int32_t)w->i[0]) ? of_any(d, w, p) : NAN;
     case IR_OP_centred_square:
         return 2 * of_equals(d, w, 0) + of_terms(d, w, p);
     case IR_OP_matmul:

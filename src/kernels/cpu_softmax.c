@@ -13,5 +13,7 @@
 
 KERNEL_REAL(softmax);
 KERNEL_REAL(softmax_grad);
+KERNEL_REAL(log_softmax);
+KERNEL_REAL(log_softmax_grad);
 KERNEL_REAL_CHECKED(cross_entropy);
 KERNEL_REAL_CHECKED(cross_entropy_grad);

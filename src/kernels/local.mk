@@ -10,6 +10,8 @@ src_kernels_libfs_kernels_a_SOURCES = src/kernels/kernel.h \
   src/kernels/cpu_reduce.c src/kernels/cpu_reduce.inc \
   src/kernels/cpu_softmax.c src/kernels/cpu_softmax.inc \
   src/kernels/cpu_batch_norm.c src/kernels/cpu_batch_norm.inc \
+  src/kernels/cpu_along.c src/kernels/cpu_along.inc \
+  src/kernels/cpu_loss.c src/kernels/cpu_loss.inc \
   src/kernels/cpu_norm.c src/kernels/cpu_norm.inc src/kernels/cpu_move.c \
   src/kernels/cpu_gather.c src/kernels/cpu_gather.inc \
   src/kernels/cpu_conv.c src/kernels/cpu_conv.inc src/kernels/cpu_pool.c \

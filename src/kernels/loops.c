@@ -123,6 +123,15 @@ fs_status kernel_prepare_real(const kernel_call *shapes, fs_err *err,
     return dtype == IR_F32 || dtype == IR_F64 ? FS_OK : FS_NO;
 }
 
+fs_status kernel_prepare_number(const kernel_call *shapes, fs_err *err,
+                                void **state)
+{
+    (void)err;
+    *state = NULL;
+    ir_dtype dtype = shapes->in[0].dtype;
+    return dtype != IR_BOOL && ir_dtype_computes(dtype) ? FS_OK : FS_NO;
+}
+
 bool kernel_is_double(const kernel_call *call)
 {
     ir_dtype dtype = call->out[0].dtype;

@@ -58,6 +58,9 @@ int64_t kernel_span(const ir_shape *shape, int32_t from, int32_t to);
 /* FS_NO unless the first output is F32 or F64. */
 fs_status kernel_prepare_real(const kernel_call *shapes, fs_err *err,
                               void **state);
+/* FS_NO unless the first input is of a type that computes, not bool. */
+fs_status kernel_prepare_number(const kernel_call *shapes, fs_err *err,
+                                void **state);
 /* Of the first output; asserts that it is F32 or F64. */
 bool kernel_is_double(const kernel_call *call);
 
@@ -85,6 +88,23 @@ bool kernel_is_double(const kernel_call *call);
                                       : op##_f32(call, err);                   \
     }                                                                          \
     KERNEL_REFERENCE(op, kernel_prepare_real)
+/* Likewise of op_f32, op_f64, op_i32 and op_i64, by the first input's type. */
+#define KERNEL_NUMBER(op)                                                      \
+    static fs_status op##_run(void *state, const kernel_call *call,            \
+                              fs_err *err)                                     \
+    {                                                                          \
+        (void)state, (void)err;                                                \
+        if (call->in[0].dtype == IR_F32)                                       \
+            op##_f32(call);                                                    \
+        else if (call->in[0].dtype == IR_F64)                                  \
+            op##_f64(call);                                                    \
+        else if (call->in[0].dtype == IR_I32)                                  \
+            op##_i32(call);                                                    \
+        else                                                                   \
+            op##_i64(call);                                                    \
+        return FS_OK;                                                          \
+    }                                                                          \
+    KERNEL_REFERENCE(op, kernel_prepare_number)
 #define KERNEL_REFERENCE(op, prepare_function)                                 \
     const kernel kernel_cpu_##op = {                                           \
         .variant = "reference",                                                \

@@ -2,6 +2,7 @@
 #include "onnx/finish.h"
 #include "onnx/scope.h"
 
+#include "ir/losses.h"
 #include "ir/rewrite.h"
 
 #include <string.h>
@@ -45,29 +46,54 @@ static int32_t add_target(onnx_ctx *c, const char *name, ir_dtype dtype,
     return ir_input(c->graph, name, dtype, shape, samples ? 0 : -1);
 }
 
+/* Losses of an output and a target of its shape. */
+typedef int32_t target_loss(ir_graph *g, int32_t output, int32_t target);
+static target_loss *find_target_loss(const char *name)
+{
+    static const struct {
+        const char *name;
+        target_loss *loss;
+    } rows[] = {{"mse", ir_mse},
+                {"l1", ir_l1},
+                {"bce", ir_bce},
+                {"bce-logits", ir_bce_logits}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].name, name) == 0)
+            return rows[i].loss;
+    return NULL;
+}
+
+static fs_status append_cross_entropy(onnx_ctx *c, int32_t output)
+{
+    ir_shape shape = ir_shape_of(c->graph, output);
+    if (shape.rank < 2)
+        return onnx_fail(c,
+                         "cross-entropy wants logits (N, .., classes); the "
+                         "output has rank %d",
+                         shape.rank);
+    shape.rank--;
+    int32_t labels = add_target(c, "labels", IR_I64, shape);
+    c->graph->loss = ir_cross_entropy(c->graph, output, labels);
+    return FS_OK;
+}
+
 static fs_status append_loss(onnx_ctx *c, int32_t output)
 {
     ir_graph *g = c->graph;
-    ir_shape shape = ir_shape_of(g, output);
+    const char *name = c->options->loss;
+    target_loss *loss = find_target_loss(name);
     g->scope = "loss";
-    if (strcmp(c->options->loss, "mse") == 0) {
-        int32_t target = add_target(c, "target", IR_F32, shape);
-        g->loss = ir_mse(g, output, target);
-    } else if (strcmp(c->options->loss, "cross-entropy") == 0) {
-        if (shape.rank < 2)
-            return onnx_fail(c,
-                             "cross-entropy wants logits (N, .., classes); "
-                             "the output has rank %d",
-                             shape.rank);
-        shape.rank--;
-        int32_t labels = add_target(c, "labels", IR_I64, shape);
-        g->loss = ir_cross_entropy(g, output, labels);
-    } else {
+    if (loss)
+        g->loss = loss(g, output,
+                       add_target(c, "target", g->tensors.at[output].dtype,
+                                  ir_shape_of(g, output)));
+    else if (strcmp(name, "cross-entropy") == 0)
+        FS_TRY(append_cross_entropy(c, output));
+    else
         return onnx_fail(c,
-                         "loss \"%.80s\" is unknown; there are cross-entropy "
-                         "and mse",
-                         c->options->loss);
-    }
+                         "loss \"%.80s\" is unknown; there are cross-entropy, "
+                         "mse, l1, bce and bce-logits",
+                         name);
     g->scope = NULL;
     if (ir_graph_find(g, "loss") < 0)
         ir_graph_rename(g, g->loss, "loss");

@@ -18,8 +18,9 @@ typedef struct onnx_options {
                       bound to 1 (said in `notes`), fixed ones kept */
     int32_t n_binds;
     const char *const *binds; /* "name=size" for symbolic dimensions */
-    const char *loss;   /* NULL, "cross-entropy" or "mse": what to append to a
-                           graph without a loss */
+    const char *loss;   /* NULL, "cross-entropy", "mse", "l1", "bce" or
+                           "bce-logits": what to append to a graph without a
+                           loss */
     const char *params; /* NULL or an extended regex of names that are
                            parameters though they have no initializer */
     uint64_t seed;

@@ -37,7 +37,18 @@ enum {
 /* Functions of one formula; Mean, which is no op. */
 enum { ONNX_ELU, ONNX_SELU, ONNX_CELU };
 enum { ONNX_MEAN_OF = -1 };
-enum { ONNX_SUM, ONNX_MEAN, ONNX_PROD, ONNX_REDUCE_MIN, ONNX_REDUCE_MAX };
+enum {
+    ONNX_SUM,
+    ONNX_MEAN,
+    ONNX_PROD,
+    ONNX_REDUCE_MIN,
+    ONNX_REDUCE_MAX,
+    ONNX_L1,
+    ONNX_L2,
+    ONNX_LOG_SUM,
+    ONNX_LOG_SUM_EXP,
+    ONNX_SUM_SQUARE
+};
 
 /* Handlers: onnx_import_<name>, onnx_fold_<name>, onnx_arg. */
 typedef fs_status onnx_handler(onnx_ctx *c);
