@@ -102,7 +102,7 @@ static double of_node(const degrees *d, const ir_node *w, const ir_node *p)
     case IR_OP_sum_exp:
         return of_any(d, w, p) + of_terms(d, w, p);
     case IR_OP_reduce_prod:
-        return of_terms(d, w, p) == 0 ? of_any(d, w, p) : NAN;
+        return fabs(of_terms(d, w, p)) < 1e-6 ? of_any(d, w, p) : NAN;
     case IR_OP_cum_sum:
         return is_alike(d, w, p, (int32_t)w->i[0]) ? of_any(d, w, p) : NAN;
     case IR_OP_centred_square:
