@@ -3,8 +3,9 @@
  * element types; its inputs come from the same positions of its own copy and
  * of those before, from one and the same tensor outside, or from one position
  * of another repeat, copy by copy forth or back (as the backward pass does);
- * its own parameters are alike; and the same positions are read from outside
- * the copy (but for the last copy, which other nodes follow). */
+ * its own parameters, inputs and constants have the same shapes; and the same
+ * positions are read from outside the copy (but for the last copy, which other
+ * nodes follow). */
 #ifndef FS_IR_BLOCKS_H
 #define FS_IR_BLOCKS_H
 
