@@ -104,7 +104,7 @@ static void test_refusals(void)
             build_overflow);
     refuses("a slice whose bounds overflow",
             "slice (slice): 9223372036854775807 elements from "
-            "9223372036854775807 on of an axis of length 4",
+            "9223372036854775807 on by steps of 1 of an axis of length 4",
             build_slice);
     refuses("padding that overflows",
             "pad (pad): 9223372036854775807 elements before and 1 after are "

@@ -59,7 +59,10 @@ static ir_node local_node(const ir_node *node, const ir_io *io)
             local.i[0] = io->in[1].dim[0];
         break;
     case IR_OP_gather_grad:
-        local.i[0] = out->dim[0];
+        local.i[0] = out->dim[node->i[2]];
+        break;
+    case IR_OP_one_hot:
+        local.i[1] = out->dim[node->i[0]];
         break;
     default:
         break;

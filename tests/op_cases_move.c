@@ -43,23 +43,32 @@ static int32_t case_transpose(op_case *c)
     return op_add_node(c, 1, &x, node);
 }
 
+/* Mostly none; else up to 2, forwards or backwards. */
+static int64_t draw_step(op_case *c)
+{
+    return op_draw(c, 0, 1) ? 0 : op_draw(c, -2, 2);
+}
+
 static int32_t case_slice(op_case *c)
 {
     const ir_shape shape = op_draw_shape(c, 1, 4);
     const int32_t axis = (int32_t)op_draw(c, 0, shape.rank - 1);
     const int64_t start = op_draw(c, 0, shape.dim[axis] - 1);
-    const int64_t length = op_draw(c, 1, shape.dim[axis] - start);
+    const int64_t step = draw_step(c), size = step < 0 ? -step : step;
+    const int64_t room = step < 0 ? start : shape.dim[axis] - 1 - start;
+    const int64_t length = op_draw(c, 1, 1 + room / (size ? size : 1));
     const int32_t x = op_real_input(c, shape);
-    return op_add_node(c, 1, &x, (ir_node){.i = {axis, start, length}});
+    return op_add_node(c, 1, &x, (ir_node){.i = {axis, start, length, step}});
 }
 
 static int32_t case_pad(op_case *c)
 {
     const ir_shape shape = op_draw_shape(c, 1, 4);
     const int32_t x = op_real_input(c, shape);
-    return op_add_node(c, 1, &x,
-                       (ir_node){.i = {op_draw(c, 0, shape.rank - 1),
-                                       op_draw(c, 0, 3), op_draw(c, 0, 3)}});
+    return op_add_node(
+        c, 1, &x,
+        (ir_node){.i = {op_draw(c, 0, shape.rank - 1), op_draw(c, 0, 3),
+                        op_draw(c, 0, 3), draw_step(c)}});
 }
 
 static int32_t case_concat(op_case *c)
@@ -75,23 +84,38 @@ static int32_t case_concat(op_case *c)
     return op_add_node(c, n, in, (ir_node){.i = {axis}});
 }
 
+/* Ids from 0, or from the end too. */
+static int32_t draw_ids(op_case *c, ir_shape shape, int64_t n, bool both)
+{
+    ir_init any = {
+        .kind = IR_INIT_UNIFORM, .mean = (double)-n, .spread = (double)(2 * n)};
+    return both ? op_add_input(c, IR_I64, shape, any)
+                : op_id_input(c, shape, n);
+}
+
 static int32_t case_gather(op_case *c)
 {
     const ir_shape table = op_draw_shape(c, 1, 3), ids = op_draw_shape(c, 0, 2);
-    const int32_t in[] = {op_real_input(c, table),
-                          op_id_input(c, ids, table.dim[0])};
-    return op_add_node(c, 2, in, (ir_node){0});
+    const int64_t axis = op_draw(c, 0, 2) ? 0 : op_draw(c, 0, table.rank - 1);
+    const int64_t n = table.dim[axis], both = op_draw(c, 0, 1);
+    const int32_t in[] = {op_real_input(c, table), draw_ids(c, ids, n, both)};
+    return op_add_node(c, 2, in, (ir_node){.i = {n, both, axis}});
 }
 
 static int32_t case_gather_grad(op_case *c)
 {
     const ir_shape row = op_draw_shape(c, 0, 2), ids = op_draw_shape(c, 0, 2);
-    const int64_t n = op_draw(c, 2, 6);
-    ir_shape dy = ids;
-    for (int32_t i = 0; i < row.rank; i++)
-        dy.dim[dy.rank++] = row.dim[i];
-    const int32_t in[] = {op_real_input(c, dy), op_id_input(c, ids, n)};
-    return op_add_node(c, 2, in, (ir_node){.i = {n}});
+    const int64_t n = op_draw(c, 2, 6), axis = op_draw(c, 0, row.rank);
+    const int64_t both = op_draw(c, 0, 1);
+    ir_shape dy = {.rank = 0};
+    for (int32_t i = 0; i <= row.rank; i++) {
+        for (int32_t k = 0; i == axis && k < ids.rank; k++)
+            dy.dim[dy.rank++] = ids.dim[k];
+        if (i < row.rank)
+            dy.dim[dy.rank++] = row.dim[i];
+    }
+    const int32_t in[] = {op_real_input(c, dy), draw_ids(c, ids, n, both)};
+    return op_add_node(c, 2, in, (ir_node){.i = {n, both, axis}});
 }
 
 const op_case_row op_cases_move[] = {

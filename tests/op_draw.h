@@ -14,6 +14,7 @@ typedef struct op_case_row {
 /* The generators of each family, ended by a row without one. */
 extern const op_case_row op_cases_pointwise[];
 extern const op_case_row op_cases_move[];
+extern const op_case_row op_cases_index[];
 extern const op_case_row op_cases_sum[];
 extern const op_case_row op_cases_norm[];
 extern const op_case_row op_cases_loss[];

@@ -231,6 +231,14 @@ int32_t ir_slice(ir_graph *g, int32_t x, int32_t axis, int64_t start,
     return ir_append(g, &node);
 }
 
+int32_t ir_slice_by(ir_graph *g, int32_t x, int32_t axis, const int64_t by[3])
+{
+    ir_node node = unary(IR_OP_slice, x);
+    node.i[0] = axis;
+    memcpy(node.i + 1, by, 3 * sizeof *by);
+    return ir_append(g, &node);
+}
+
 int32_t ir_pad(ir_graph *g, int32_t x, int32_t axis, int64_t before,
                int64_t after)
 {

@@ -42,6 +42,8 @@ int32_t ir_reshape(ir_graph *g, int32_t x, ir_shape shape);
 int32_t ir_transpose(ir_graph *g, int32_t x, const int32_t *perm);
 int32_t ir_slice(ir_graph *g, int32_t x, int32_t axis, int64_t start,
                  int64_t length);
+/* By steps: start, length, step (may be negative). */
+int32_t ir_slice_by(ir_graph *g, int32_t x, int32_t axis, const int64_t by[3]);
 int32_t ir_pad(ir_graph *g, int32_t x, int32_t axis, int64_t before,
                int64_t after);
 int32_t ir_concat(ir_graph *g, const int32_t *x, int32_t n, int32_t axis);

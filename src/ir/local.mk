@@ -10,7 +10,7 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/op_source.c src/ir/op_view.c src/ir/op_matmul.c \
   src/ir/op_unary.c src/ir/op_binary.c src/ir/op_reduce.c \
   src/ir/op_copy.c src/ir/op_gather.c src/ir/op_softmax.c \
-  src/ir/op_along.c src/ir/op_loss.c src/ir/op_loss_rows.c \
+  src/ir/op_index.c src/ir/op_along.c src/ir/op_loss.c src/ir/op_loss_rows.c \
   src/ir/losses.c src/ir/losses.h \
   src/ir/op_norm.c src/ir/op_batch_norm.c src/ir/op_conv.c src/ir/op_pool.c src/ir/op_update.c \
   src/ir/window.h src/ir/window.c \

@@ -51,15 +51,38 @@ static fs_status check_axis(const ir_node *node, const ir_io *io, fs_err *err)
                    (long long)node->i[0], io->in[0].rank);
 }
 
+static int64_t step_of(const ir_node *node)
+{
+    return node->i[3] ? node->i[3] : 1;
+}
+
+static int64_t size_of_step(const ir_node *node)
+{
+    int64_t step = step_of(node);
+    return step < 0 ? -step : step;
+}
+
+/* From the first element of a slice to its last. */
+static bool span_of(const ir_node *node, int64_t length, int64_t *out)
+{
+    return node->i[3] > -INT64_MAX &&
+           !__builtin_mul_overflow(length - 1, size_of_step(node), out);
+}
+
 static fs_status infer_slice(const ir_node *node, ir_io *io, fs_err *err)
 {
     FS_TRY(check_axis(node, io, err));
-    int64_t start = node->i[1], length = node->i[2];
+    int64_t start = node->i[1], length = node->i[2], span = 0;
     int64_t dim = io->in[0].dim[node->i[0]];
-    if (start < 0 || length < 1 || start > dim || length > dim - start)
+    bool fits = start >= 0 && start < dim && length >= 1 &&
+                span_of(node, length, &span) &&
+                span <= (node->i[3] < 0 ? start : dim - 1 - start);
+    if (!fits)
         return fs_fail(err, FS_INVALID,
-                       "%lld elements from %lld on of an axis of length %lld",
-                       (long long)length, (long long)start, (long long)dim);
+                       "%lld elements from %lld on by steps of %lld of an axis "
+                       "of length %lld",
+                       (long long)length, (long long)start,
+                       (long long)step_of(node), (long long)dim);
     ir_io_copy(io, 0, 0);
     io->out[0].dim[node->i[0]] = length;
     return FS_OK;
@@ -87,16 +110,22 @@ static void grad_slice(ir_graph *graph, const ir_node *node,
 {
     int32_t axis = (int32_t)node->i[0];
     int64_t dim = ir_shape_of(graph, node->in[0]).dim[axis];
-    din[0] =
-        ir_pad(graph, dout[0], axis, node->i[1], dim - node->i[1] - node->i[2]);
+    int64_t span = (node->i[2] - 1) * size_of_step(node);
+    int64_t before = node->i[3] < 0 ? node->i[1] - span : node->i[1];
+    ir_node grad = {.op = IR_OP_pad,
+                    .n_in = 1,
+                    .in = {dout[0]},
+                    .i = {axis, before, dim - 1 - span - before, node->i[3]}};
+    din[0] = ir_append(graph, &grad);
 }
 
 static fs_status infer_pad(const ir_node *node, ir_io *io, fs_err *err)
 {
     FS_TRY(check_axis(node, io, err));
-    int64_t dim = io->in[0].dim[node->i[0]];
-    if (node->i[1] < 0 || node->i[2] < 0 ||
-        __builtin_add_overflow(dim, node->i[1], &dim) ||
+    int64_t dim = 0;
+    if (!span_of(node, io->in[0].dim[node->i[0]], &dim) ||
+        __builtin_add_overflow(dim, 1, &dim) || node->i[1] < 0 ||
+        node->i[2] < 0 || __builtin_add_overflow(dim, node->i[1], &dim) ||
         __builtin_add_overflow(dim, node->i[2], &dim))
         return fs_fail(err, FS_INVALID,
                        "%lld elements before and %lld after are no padding",
@@ -111,7 +140,10 @@ static void grad_pad(ir_graph *graph, const ir_node *node, const int32_t *dout,
 {
     int32_t axis = (int32_t)node->i[0];
     int64_t dim = ir_shape_of(graph, node->in[0]).dim[axis];
-    din[0] = ir_slice(graph, dout[0], axis, node->i[1], dim);
+    int64_t span = (dim - 1) * size_of_step(node);
+    din[0] = ir_slice_by(
+        graph, dout[0], axis,
+        (int64_t[]){node->i[1] + (node->i[3] < 0 ? span : 0), dim, node->i[3]});
 }
 
 static fs_status infer_concat(const ir_node *node, ir_io *io, fs_err *err)
@@ -147,6 +179,32 @@ static void grad_concat(ir_graph *graph, const ir_node *node,
     }
 }
 
+static fs_status infer_trilu(const ir_node *node, ir_io *io, fs_err *err)
+{
+    (void)node;
+    FS_TRY(ir_io_need_rank(io, 0, 2, IR_MAX_RANK, err));
+    ir_io_copy(io, 0, 0);
+    return FS_OK;
+}
+
+static void grad_trilu(ir_graph *graph, const ir_node *node,
+                       const int32_t *dout, int32_t *din)
+{
+    ir_node grad = {.op = IR_OP_trilu,
+                    .n_in = 1,
+                    .in = {dout[0]},
+                    .i = {node->i[0], node->i[1]}};
+    din[0] = ir_append(graph, &grad);
+}
+
+const ir_op ir_op_trilu = {.name = "trilu",
+                           .min_in = 1,
+                           .max_in = 1,
+                           .n_out = 1,
+                           .infer = infer_trilu,
+                           .sbp = ir_sbp_linear,
+                           .work = ir_work_copy,
+                           .grad = grad_trilu};
 const ir_op ir_op_transpose = {.name = "transpose",
                                .min_in = 1,
                                .max_in = 1,

@@ -4,15 +4,22 @@
 
 static fs_status infer_gather(const ir_node *node, ir_io *io, fs_err *err)
 {
-    (void)node;
     FS_TRY(ir_io_need_rank(io, 0, 1, IR_MAX_RANK, err));
     FS_TRY(ir_io_need_int(io, 1, err));
-    ir_shape shape = io->in[1];
-    if (shape.rank + io->in[0].rank - 1 > IR_MAX_RANK)
+    const ir_shape *table = &io->in[0], *ids = &io->in[1];
+    if (node->i[2] < 0 || node->i[2] >= table->rank)
+        return fs_fail(err, FS_INVALID, "axis %lld of a table of rank %d",
+                       (long long)node->i[2], table->rank);
+    if (ids->rank + table->rank - 1 > IR_MAX_RANK)
         return fs_fail(err, FS_INVALID, "the result has rank %d; at most %d",
-                       shape.rank + io->in[0].rank - 1, IR_MAX_RANK);
-    for (int32_t i = 1; i < io->in[0].rank; i++)
-        shape.dim[shape.rank++] = io->in[0].dim[i];
+                       ids->rank + table->rank - 1, IR_MAX_RANK);
+    ir_shape shape = {.rank = 0};
+    for (int32_t i = 0; i < node->i[2]; i++)
+        shape.dim[shape.rank++] = table->dim[i];
+    for (int32_t i = 0; i < ids->rank; i++)
+        shape.dim[shape.rank++] = ids->dim[i];
+    for (int32_t i = (int32_t)node->i[2] + 1; i < table->rank; i++)
+        shape.dim[shape.rank++] = table->dim[i];
     io->out[0] = shape;
     io->out_dtype[0] = io->in_dtype[0];
     return FS_OK;
@@ -21,18 +28,15 @@ static fs_status infer_gather(const ir_node *node, ir_io *io, fs_err *err)
 static void sbp_gather(const ir_node *node, const ir_io *io, fs_arena *arena,
                        ir_sig_list *out)
 {
-    int32_t n_ids = io->in[1].rank;
-    (void)node;
-    ir_sig_add_splits(arena, out, 2, 1, n_ids);
+    int32_t n_ids = io->in[1].rank, axis = (int32_t)node->i[2];
+    for (int32_t i = 0; i < n_ids; i++)
+        ir_sig_add_row(arena, out, IR_SBP_B, IR_SBP_S(i), IR_SBP_S(axis + i));
     /* Rows that a device does not hold count as zero. */
-    ir_sig *rows = ir_sig_add(arena, out);
-    rows->in[0] = IR_SBP_S(0);
-    rows->out[0] = IR_SBP_P;
-    for (int32_t i = 1; i < io->in[0].rank; i++) {
-        ir_sig *sig = ir_sig_add(arena, out);
-        sig->in[0] = IR_SBP_S(i);
-        sig->out[0] = IR_SBP_S(n_ids + i - 1);
-    }
+    ir_sig_add_row(arena, out, IR_SBP_S(axis), IR_SBP_B, IR_SBP_P);
+    for (int32_t i = 0; i < io->in[0].rank; i++)
+        if (i != axis)
+            ir_sig_add_row(arena, out, IR_SBP_S(i), IR_SBP_B,
+                           IR_SBP_S(i < axis ? i : n_ids + i - 1));
     ir_sig_add_linear(arena, out, 1, 1);
 }
 
@@ -47,26 +51,36 @@ static void work_gather(const ir_node *node, const ir_io *io, ir_work *out)
 static void grad_gather(ir_graph *graph, const ir_node *node,
                         const int32_t *dout, int32_t *din)
 {
-    ir_node grad = {
-        .op = IR_OP_gather_grad, .n_in = 2, .in = {dout[0], node->in[1]}};
-    grad.i[0] = ir_shape_of(graph, node->in[0]).dim[0];
+    ir_node grad = {.op = IR_OP_gather_grad,
+                    .n_in = 2,
+                    .in = {dout[0], node->in[1]},
+                    .i = {0, node->i[1], node->i[2]}};
+    grad.i[0] = ir_shape_of(graph, node->in[0]).dim[node->i[2]];
     din[0] = ir_append(graph, &grad);
 }
 
 static fs_status infer_gather_grad(const ir_node *node, ir_io *io, fs_err *err)
 {
-    int32_t n_ids = io->in[1].rank;
+    const ir_shape *dy = &io->in[0], *ids = &io->in[1];
     FS_TRY(ir_io_need_float(io, 0, err));
     FS_TRY(ir_io_need_int(io, 1, err));
-    FS_TRY(ir_io_need_rank(io, 0, n_ids, n_ids + IR_MAX_RANK - 1, err));
-    for (int32_t i = 0; i < n_ids; i++)
-        if (io->in[0].dim[i] != io->in[1].dim[i])
+    FS_TRY(ir_attr_check(node, 2, 1, 0, err));
+    FS_TRY(ir_io_need_rank(io, 0, ids->rank, ids->rank + IR_MAX_RANK - 1, err));
+    if (node->i[2] > dy->rank - ids->rank)
+        return fs_fail(err, FS_INVALID, "axis %lld of a table of rank %d",
+                       (long long)node->i[2], dy->rank - ids->rank + 1);
+    int32_t axis = (int32_t)node->i[2];
+    for (int32_t i = 0; i < ids->rank; i++)
+        if (dy->dim[axis + i] != ids->dim[i])
             return fs_fail(
-                err, FS_INVALID, "axis %d: %lld gradients for %lld ids", i,
-                (long long)io->in[0].dim[i], (long long)io->in[1].dim[i]);
-    ir_shape shape = {.rank = 1, .dim = {node->i[0]}};
-    for (int32_t i = n_ids; i < io->in[0].rank; i++)
-        shape.dim[shape.rank++] = io->in[0].dim[i];
+                err, FS_INVALID, "axis %d: %lld gradients for %lld ids",
+                axis + i, (long long)dy->dim[axis + i], (long long)ids->dim[i]);
+    ir_shape shape = {.rank = 0};
+    for (int32_t i = 0; i < axis; i++)
+        shape.dim[shape.rank++] = dy->dim[i];
+    shape.dim[shape.rank++] = node->i[0];
+    for (int32_t i = axis + ids->rank; i < dy->rank; i++)
+        shape.dim[shape.rank++] = dy->dim[i];
     io->out[0] = shape;
     io->out_dtype[0] = io->in_dtype[0];
     return FS_OK;
@@ -75,21 +89,17 @@ static fs_status infer_gather_grad(const ir_node *node, ir_io *io, fs_err *err)
 static void sbp_gather_grad(const ir_node *node, const ir_io *io,
                             fs_arena *arena, ir_sig_list *out)
 {
-    int32_t n_ids = io->in[1].rank;
-    (void)node;
-    for (int32_t i = 0; i < n_ids; i++) {
-        ir_sig *sig = ir_sig_add(arena, out);
-        sig->in[0] = sig->in[1] = IR_SBP_S(i);
-        sig->out[0] = IR_SBP_P;
-    }
-    for (int32_t i = n_ids; i < io->in[0].rank; i++) {
-        ir_sig *sig = ir_sig_add(arena, out);
-        sig->in[0] = IR_SBP_S(i);
-        sig->out[0] = IR_SBP_S(i - n_ids + 1);
-    }
+    int32_t n_ids = io->in[1].rank, axis = (int32_t)node->i[2];
+    for (int32_t i = 0; i < io->in[0].rank; i++)
+        if (i >= axis && i < axis + n_ids)
+            ir_sig_add_row(arena, out, IR_SBP_S(i), IR_SBP_S(i - axis),
+                           IR_SBP_P);
+        else
+            ir_sig_add_row(arena, out, IR_SBP_S(i), IR_SBP_B,
+                           IR_SBP_S(i < axis ? i : i - n_ids + 1));
     ir_sig_add_linear(arena, out, 1, 1);
     /* Each device adds up the rows that it holds. */
-    ir_sig_add(arena, out)->out[0] = IR_SBP_S(0);
+    ir_sig_add(arena, out)->out[0] = IR_SBP_S(axis);
 }
 
 static void work_gather_grad(const ir_node *node, const ir_io *io, ir_work *out)
@@ -100,7 +110,11 @@ static void work_gather_grad(const ir_node *node, const ir_io *io, ir_work *out)
 static void grad_gather_grad(ir_graph *graph, const ir_node *node,
                              const int32_t *dout, int32_t *din)
 {
-    din[0] = ir_gather(graph, dout[0], node->in[1]);
+    ir_node grad = {.op = IR_OP_gather,
+                    .n_in = 2,
+                    .in = {dout[0], node->in[1]},
+                    .i = {node->i[0], node->i[1], node->i[2]}};
+    din[0] = ir_append(graph, &grad);
 }
 
 const ir_op ir_op_gather = {.name = "gather",

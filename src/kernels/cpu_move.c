@@ -150,9 +150,39 @@ static run_sizes sizes_of(const kernel_call *call)
                            call->node->i[1] * (in / from->shape.dim[axis])};
 }
 
+/* Runs of elements that stand `step` apart in `far`, close in `near`: one way
+ * or the other. */
+static void copy_stepped(const kernel_call *call, const kernel_arg *far,
+                         const kernel_arg *near, bool into_far)
+{
+    const int32_t axis = (int32_t)call->node->i[0];
+    const int64_t step = call->node->i[3],
+                  runs = kernel_span(&far->shape, 0, axis);
+    const int64_t n = near->shape.dim[axis];
+    const int64_t far_run = run_bytes(far, axis);
+    const int64_t bytes = run_bytes(near, axis) / n;
+    int64_t first = call->node->i[1]; /* of pad: before the lowest */
+    if (into_far && step < 0)
+        first += (n - 1) * -step;
+    char *a = (char *)far->data + first * bytes, *b = near->data;
+    for (int64_t r = 0; r < runs; r++, a += far_run)
+        for (int64_t i = 0; i < n; i++, b += bytes)
+            memcpy(into_far ? a + i * step * bytes : b,
+                   into_far ? b : a + i * step * bytes, (size_t)bytes);
+}
+
+static bool has_step(const kernel_call *call)
+{
+    return call->node->i[3] != 0 && call->node->i[3] != 1;
+}
+
 static fs_status slice_run(void *state, const kernel_call *call, fs_err *err)
 {
     (void)state, (void)err;
+    if (has_step(call)) {
+        copy_stepped(call, &call->in[0], &call->out[0], false);
+        return FS_OK;
+    }
     const run_sizes run = sizes_of(call);
     char *out = call->out[0].data;
     const char *in = call->in[0].data;
@@ -165,6 +195,12 @@ KERNEL_REFERENCE(slice, NULL);
 static fs_status pad_run(void *state, const kernel_call *call, fs_err *err)
 {
     (void)state, (void)err;
+    if (has_step(call)) {
+        const kernel_arg *whole = &call->out[0];
+        memset(whole->data, 0, (size_t)run_bytes(whole, 0));
+        copy_stepped(call, whole, &call->in[0], true);
+        return FS_OK;
+    }
     const run_sizes run = sizes_of(call);
     const int64_t after = run.out - run.start - run.in;
     char *out = call->out[0].data;
@@ -195,3 +231,31 @@ static fs_status concat_run(void *state, const kernel_call *call, fs_err *err)
     return FS_OK;
 }
 KERNEL_REFERENCE(concat, NULL);
+
+/* Rows and columns of the logical matrix decide. */
+static fs_status trilu_run(void *state, const kernel_call *call, fs_err *err)
+{
+    (void)state, (void)err;
+    const kernel_arg *x = &call->in[0];
+    const int32_t last = x->shape.rank - 1;
+    const int64_t n = x->shape.dim[last], rows = x->shape.dim[last - 1];
+    const int64_t matrices = kernel_span(&x->shape, 0, last - 1);
+    const int64_t bytes = ir_dtype_bytes(x->dtype), k = call->node->i[1];
+    const bool upper = call->node->i[0] != 0;
+    const int64_t far = INT64_C(1) << 60; /* beyond any matrix, and no overflow
+                                             in what follows */
+    const int64_t diagonal = k > far ? far : k < -far ? -far : k;
+    for (int64_t r = 0; r < matrices * rows; r++) {
+        int64_t cut = r % rows + x->offset[last - 1] + diagonal -
+                      x->offset[last] + (upper ? 0 : 1);
+        cut = cut < 0 ? 0 : cut > n ? n : cut;
+        const int64_t from = upper ? cut : 0, to = upper ? n : cut;
+        char *out = (char *)call->out[0].data + r * n * bytes;
+        memset(out, 0, (size_t)(n * bytes));
+        memcpy(out + from * bytes,
+               (const char *)x->data + (r * n + from) * bytes,
+               (size_t)((to - from) * bytes));
+    }
+    return FS_OK;
+}
+KERNEL_REFERENCE(trilu, NULL);

@@ -13,7 +13,7 @@ src_kernels_libfs_kernels_a_SOURCES = src/kernels/kernel.h \
   src/kernels/cpu_along.c src/kernels/cpu_along.inc \
   src/kernels/cpu_loss.c src/kernels/cpu_loss.inc \
   src/kernels/cpu_norm.c src/kernels/cpu_norm.inc src/kernels/cpu_move.c \
-  src/kernels/cpu_gather.c src/kernels/cpu_gather.inc \
+  src/kernels/cpu_gather.c src/kernels/cpu_index.c src/kernels/cpu_gather.inc \
   src/kernels/cpu_conv.c src/kernels/cpu_conv.inc src/kernels/cpu_pool.c \
   src/kernels/cpu_pool.inc src/kernels/cpu_update.c \
   src/kernels/cpu_update.inc src/kernels/dnnl_call.h \

@@ -284,10 +284,26 @@ bool onnx_wants(const onnx_ctx *c, int32_t i)
     return i < c->node->out.n && c->node->out.at[i][0] != '\0';
 }
 
+static fs_status put_beside(onnx_ctx *c, int32_t i, const onnx_value *value)
+{
+    int32_t id = onnx_find(c, c->node->out.at[i]);
+    if (id < 0 || c->values.at[id].tensor < 0 || c->values.at[id].is_known ||
+        c->values.at[id].is_weight)
+        return FS_OK;
+    ir_shape shape = ir_shape_of(c->graph, c->values.at[id].tensor);
+    if (ir_shape_equal(&shape, &value->known.shape)) {
+        c->values.at[id].is_given = true;
+        c->values.at[id].known = value->known;
+    }
+    return FS_OK;
+}
+
 fs_status onnx_put(onnx_ctx *c, int32_t i, const onnx_value *value)
 {
     if (!onnx_wants(c, i))
         return FS_OK;
+    if (c->beside)
+        return put_beside(c, i, value);
     return onnx_define(c, c->node->out.at[i], value);
 }
 

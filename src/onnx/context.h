@@ -68,6 +68,7 @@ typedef struct onnx_ctx {
     int32_t arg;           /* of its row in import.def */
     bool widens;           /* its inputs of a type that does not compute are */
     ir_dtype narrow;       /* cast up, outputs cast back to this one */
+    bool beside;           /* outputs are values of tensors that are there */
     bool halves;           /* 16-bit floats were taken for f32 */
 } onnx_ctx;
 

@@ -412,6 +412,8 @@ static double real_unary(int32_t kind, double x)
         return floor(x);
     case ONNX_CEIL:
         return ceil(x);
+    case ONNX_RELU:
+        return x > 0 ? x : 0;
     default:
         return x == 0;
     }
@@ -434,9 +436,10 @@ fs_status onnx_fold_unary(onnx_ctx *c)
         int64_t x = onnx_const_int(in, i);
         int64_t minus = (int64_t)(0 - (uint64_t)x);
         ir_element_set_int(in->dtype, data, i,
-                           c->arg == ONNX_NEG   ? minus
-                           : c->arg == ONNX_ABS ? (x < 0 ? minus : x)
-                                                : x == 0);
+                           c->arg == ONNX_NEG    ? minus
+                           : c->arg == ONNX_ABS  ? (x < 0 ? minus : x)
+                           : c->arg == ONNX_RELU ? (x < 0 ? 0 : x)
+                                                 : x == 0);
     }
     return onnx_set_known(c, 0, &out);
 }

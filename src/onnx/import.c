@@ -74,14 +74,45 @@ static fs_status find_handler(onnx_ctx *c, const onnx_row **row)
                      node->op, node->domain[0] ? node->domain : "ai.onnx");
 }
 
-static bool all_known(const onnx_ctx *c)
+/* Are all inputs known, or (`given`) at least their values of this run? With
+ * an input that has no elements these do: it can be no tensor. */
+static bool all_known(const onnx_ctx *c, bool given)
 {
+    bool known = true, empty = false;
     for (int32_t i = 0; i < c->node->in.n; i++) {
         int32_t id = onnx_find(c, c->node->in.at[i]);
-        if (onnx_has(c, i) && (id < 0 || !c->values.at[id].is_known))
+        const onnx_value *value = id < 0 ? NULL : &c->values.at[id];
+        if (!onnx_has(c, i))
+            continue;
+        if (!value || !(value->is_known || value->is_given))
             return false;
+        known = known && value->is_known;
+        empty =
+            empty || (value->is_known && onnx_const_count(&value->known) == 0);
     }
-    return true;
+    return known || empty || given;
+}
+
+/* What a node makes of values that are only given is kept beside its tensors,
+ * for those who want to know it at import. */
+static void keep_values(onnx_ctx *c, const onnx_row *row)
+{
+    enum { LARGEST = 4096 };
+    ir_shape shape;
+    if (!c->options->n_given || row->fold == onnx_fold_none ||
+        c->node->in.n == 0 || !all_known(c, true))
+        return;
+    for (int32_t i = 0; i < c->node->in.n; i++)
+        if (onnx_has(c, i) && (onnx_shape(c, i, &shape) != FS_OK ||
+                               ir_shape_count(&shape) > LARGEST))
+            return;
+    fs_err before = *c->err;
+    c->arg = row->fold_arg;
+    c->widens = false;
+    c->beside = true;
+    row->fold(c);
+    c->beside = false;
+    *c->err = before;
 }
 
 /* Shape of a value by name; rank -1 when it has none. */
@@ -151,13 +182,15 @@ static bool find_narrow(onnx_ctx *c, ir_dtype *out)
 static fs_status call_row(onnx_ctx *c, const onnx_row *row)
 {
     bool folds = row->fold != onnx_fold_none &&
-                 (row->import == onnx_import_none || all_known(c));
+                 (row->import == onnx_import_none || all_known(c, false));
     int32_t first = c->graph->nodes.n;
     c->arg = folds ? row->fold_arg : row->arg;
     c->widens = !folds && row->widens && find_narrow(c, &c->narrow);
     FS_TRY(folds ? row->fold(c) : row->import(c));
     if (c->graph->err.status == FS_OK)
         keep_name(c, first);
+    if (!folds && c->graph->err.status == FS_OK)
+        keep_values(c, row);
     return FS_OK;
 }
 

@@ -42,21 +42,30 @@ fs_status onnx_import_expand(onnx_ctx *c)
     return onnx_set(c, 0, ir_broadcast_to(c->graph, x, out));
 }
 
+/* What has no elements is known, and no tensor. */
+static fs_status set_empty(onnx_ctx *c, int32_t i, const ir_shape *like,
+                           int32_t axis)
+{
+    onnx_const empty = {onnx_dtype_of(c, 0), *like, fs_alloc(c->arena, 1, 8)};
+    empty.shape.dim[axis] = 0;
+    return onnx_set_known(c, i, &empty);
+}
+
 fs_status onnx_import_slice(onnx_ctx *c)
 {
     ir_shape in;
     onnx_cut cut;
     FS_TRY(onnx_shape(c, 0, &in));
     FS_TRY(onnx_slice_cut(c, &in, &cut));
-    int32_t x = onnx_in(c, 0), whole = x;
-    for (int32_t i = 0; i < in.rank; i++) {
-        if (cut.step[i] != 1)
-            return onnx_fail(c, "only steps of 1 are supported");
+    for (int32_t i = 0; i < in.rank; i++)
         if (cut.length[i] == 0)
-            return onnx_fail(c, "its result is empty");
-        if (cut.length[i] != in.dim[i])
-            x = ir_slice(c->graph, x, i, cut.start[i], cut.length[i]);
-    }
+            return set_empty(c, 0, &in, i);
+    int32_t x = onnx_in(c, 0), whole = x;
+    for (int32_t i = 0; i < in.rank; i++)
+        if (cut.length[i] != in.dim[i] || cut.step[i] != 1)
+            x = ir_slice_by(
+                c->graph, x, i,
+                (int64_t[]){cut.start[i], cut.length[i], cut.step[i]});
     return x == whole ? onnx_alias(c, 0, 0) : onnx_set(c, 0, x);
 }
 
@@ -67,10 +76,12 @@ fs_status onnx_import_split(onnx_ctx *c)
     onnx_ints sizes;
     FS_TRY(onnx_shape(c, 0, &in));
     FS_TRY(onnx_split_sizes(c, &in, &axis, &sizes));
-    int32_t x = onnx_in(c, 0);
+    int32_t x = in.dim[axis] ? onnx_in(c, 0) : -1;
     int64_t start = 0;
     for (int32_t i = 0; i < (int32_t)sizes.n; i++) {
-        if (onnx_wants(c, i))
+        if (onnx_wants(c, i) && sizes.at[i] == 0)
+            FS_TRY(set_empty(c, i, &in, axis));
+        else if (onnx_wants(c, i))
             FS_TRY(onnx_set(c, i,
                             ir_slice(c->graph, x, axis, start, sizes.at[i])));
         start += sizes.at[i];
@@ -128,21 +139,16 @@ static fs_status normalise_ids(onnx_ctx *c, onnx_const *ids, int64_t length,
     return FS_OK;
 }
 
-/* Gathers along `axis` by bringing it to the front and back. */
 static int32_t gather_axis(ir_graph *g, int32_t x, int32_t ids, int32_t axis)
 {
-    int32_t perm[IR_MAX_RANK], rank = ir_shape_of(g, x).rank;
-    if (axis == 0)
-        return ir_gather(g, x, ids);
-    perm[0] = axis;
-    for (int32_t i = 1; i < rank; i++)
-        perm[i] = i <= axis ? i - 1 : i;
-    int32_t y = ir_gather(g, ir_transpose(g, x, perm), ids);
-    int32_t n = ir_shape_of(g, ids).rank; /* axes that take axis's place */
-    rank = ir_shape_of(g, y).rank;
-    for (int32_t i = 0; i < rank; i++)
-        perm[i] = i < axis ? n + i : i < axis + n ? i - axis : i;
-    return ir_transpose(g, y, perm);
+    ir_shape shape = ir_shape_of(g, x);
+    ir_node node = {.op = IR_OP_gather, .n_in = 2, .in = {x, ids}};
+    if (x < 0)
+        return -1;
+    node.i[0] = shape.dim[axis];
+    node.i[1] = 1; /* negative ids count from the end */
+    node.i[2] = axis;
+    return ir_append(g, &node);
 }
 
 fs_status onnx_import_gather(onnx_ctx *c)

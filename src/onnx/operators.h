@@ -32,6 +32,7 @@ enum {
     ONNX_LOG,
     ONNX_FLOOR,
     ONNX_CEIL,
+    ONNX_RELU,
     ONNX_NOT
 };
 /* Functions of one formula; Mean, which is no op. */
