@@ -38,7 +38,7 @@ static int64_t count_classes(const ir_graph *graph, const ir_node *node,
     const ir_shape *first = &graph->tensors.at[node->in[0]].shape;
     switch (node->op) {
     case IR_OP_gather:
-        return carried[node->in[1]] ? first->dim[0] : -1;
+        return carried[node->in[1]] ? first->dim[node->i[2]] : -1;
     case IR_OP_cross_entropy:
         return carried[node->in[1]] ? first->dim[first->rank - 1] : -1;
     case IR_OP_pick:
