@@ -214,6 +214,24 @@ static void test_separator(void)
     free(program);
 }
 
+/* The oracle answers for what is small to a user, too. */
+static void test_exhaustive(void)
+{
+    double cost[2] = {0};
+    for (int k = 0; k < 2; k++) {
+        cli_answer *a =
+            cli("search zoo:mlp,layers=1,in=16,hidden=32,classes=4 --cluster "
+                "1x2:a100-sxm4-80g --batch 12 --gap 0 --engine %s -o "
+                "\"$D/engine.json\" --json",
+                k ? "exhaustive" : "ilp");
+        cost[k] = cli_number(a, "iteration_s");
+        tap_equal_int(a->status, 0, k ? "exhaustive: an mlp" : "ilp: an mlp");
+        if (a->status != 0)
+            cli_show(a);
+    }
+    tap_near(cost[1], cost[0], 1e-9, "exhaustive: as fast as ilp's");
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_options_test");
@@ -226,6 +244,7 @@ int main(void)
     test_tokens();
     test_short_data();
     test_separator();
+    test_exhaustive();
     cli_end_scratch();
     return tap_done();
 }

@@ -151,7 +151,7 @@ static bool same(double a, double b)
 /* One line per engine's failure; the counts are the facts tested. */
 typedef struct tally {
     int nets, infeasible, binding, solved, by_edges;
-    int bad_status, bad_cost, bad_bound, bad_claim, bad_greedy;
+    int bad_status, bad_cost, bad_bound, bad_claim, bad_greedy, bad_states;
 } tally;
 
 static search_solution run(const char *engine, const search_net *net,
@@ -164,10 +164,30 @@ static search_solution run(const char *engine, const search_net *net,
     return out;
 }
 
+/* The oracle's two ways: walking all assignments, building them up. */
+static void judge_states(tally *t, const search_net *net, fs_status wanted,
+                         double cost, fs_arena *arena)
+{
+    search_solution out = {.cost = INFINITY};
+    fs_err err = {0};
+    fs_status got = search_states(net, INFINITY, arena, &err, &out);
+    bool good = got == wanted;
+    if (good && got == FS_OK)
+        good = same(out.cost, cost) &&
+               out.cost == search_net_cost(net, out.value) &&
+               search_states(net, cost, arena, &err, &out) == FS_OK &&
+               same(out.cost, cost);
+    if (!good)
+        printf("# net %d: by states %d, %.17g, by walking %d, %.17g\n", t->nets,
+               got, out.cost, wanted, cost);
+    t->bad_states += !good;
+}
+
 static void judge(tally *t, const search_net *net, bool reduce, fs_arena *arena)
 {
     fs_status wanted, got, baseline;
     search_solution oracle = run("exhaustive", net, true, arena, &wanted);
+    judge_states(t, net, wanted, oracle.cost, arena);
     search_solution ilp = run("ilp", net, reduce, arena, &got);
     search_solution greedy = run("greedy", net, true, arena, &baseline);
     t->nets++;
@@ -200,6 +220,8 @@ static void report(const tally *t, const char *what)
            what, t->nets, t->binding, t->infeasible, t->by_edges);
     tap_equal_int(t->bad_status, 0, "%s: all agree on what is feasible", what);
     tap_equal_int(t->bad_cost, 0, "%s: ilp equals exhaustive", what);
+    tap_equal_int(t->bad_states, 0,
+                  "%s: built up by states it is what walking finds", what);
     tap_equal_int(t->bad_bound, 0, "%s: bounds are proven and sharp", what);
     tap_equal_int(t->bad_claim, 0, "%s: claims are what they cost", what);
     tap_equal_int(t->bad_greedy, 0, "%s: greedy is never better", what);
@@ -332,10 +354,17 @@ static void refuse_giants(uint64_t seed)
     search_budget budget = {20, INFINITY, 0, true};
     search_solution out = {.steps = -1};
     fs_err err = {0};
+    tap_equal_int(search_exhaustive(net, &budget, arena, &err, &out), FS_NO,
+                  "exhaustive: a giant without a solution");
+    err = (fs_err){0};
+    shape.forbidden = 0;
+    net = draw_net(&rng, &shape, arena);
+    for (int32_t k = 0; k < net->n_limits; k++)
+        net->limit_bytes[k] = INT64_MAX;
     tap_equal_int(search_exhaustive(net, &budget, arena, &err, &out),
                   FS_INVALID, "exhaustive: a giant is refused");
     tap_ok(strstr(err.text, "assignments of 60 nodes are left"),
-           "exhaustive: by an estimate, not by counting to its end");
+           "exhaustive: by what is left, not by counting to its end");
     fs_arena_destroy(arena);
 }
 

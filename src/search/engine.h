@@ -55,6 +55,12 @@ search_subnet search_subnet_of(const search_net *net, const int32_t *dom,
 /* Drops dominated values of the whole objective, to a fixpoint. */
 void search_subnet_reduce(search_subnet *sub, fs_arena *arena);
 
+/* The optimum by dynamic programming over sets of nodes (states.c): exact, and
+ * by other means than the reductions. `upper`: a cost that is possible, or
+ * INFINITY. FS_NO: infeasible; FS_INVALID: too many states. */
+fs_status search_states(const search_net *net, double upper, fs_arena *arena,
+                        fs_err *err, search_solution *out);
+
 bool search_proven(double bound, double cost);
 /* What a bound has to reach to be within the fraction `gap` of `cost`. */
 double search_near(double cost, double gap);

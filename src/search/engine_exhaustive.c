@@ -1,6 +1,7 @@
 /* The oracle: every assignment, depth first, with partial sums. A branch is
  * left only when its sums, with the least entry of every table still to come,
- * cost no less than the best (costs and bytes are not negative). */
+ * cost no less than the best (costs and bytes are not negative). What is too
+ * large for that is built up node by node (states.c). */
 #include "config.h"
 #include "search/engine.h"
 
@@ -9,9 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-#define MAX_STEPS 100000000
-/* Beyond so many decimal digits of assignments it does not try. */
-#define MOST_DIGITS 12
+#define MAX_STEPS 10000000
+/* Beyond so many decimal digits of assignments it does not walk. */
+#define MOST_DIGITS 10
 
 typedef struct walk {
     const search_net *net;
@@ -194,10 +195,28 @@ static double choices(const search_net *net)
     return digits;
 }
 
-fs_status search_exhaustive(const search_net *net, const search_budget *budget,
-                            fs_arena *arena, fs_err *err, search_solution *out)
+/* Node by node, for networks that are too large to walk. */
+static fs_status build_up(const search_net *net, const search_budget *budget,
+                          double digits, fs_arena *arena, fs_err *err,
+                          search_solution *out)
 {
-    (void)budget; /* an oracle has no half answers */
+    search_solution first = {.cost = INFINITY};
+    fs_err ignored = {0}, mine = {0};
+    search_greedy(net, budget, arena, &ignored, &first);
+    fs_status status = search_states(net, first.cost, arena, &mine, out);
+    if (status != FS_INVALID)
+        return status == FS_OK ? FS_OK : fs_fail(err, status, "%s", mine.text);
+    return fs_fail(err, FS_INVALID,
+                   "exhaustive: about 1e%.0f assignments of %d nodes are left "
+                   "when dominated values are dropped, and %s, too many; fix "
+                   "more (--fix dp=2,pp=1,zero=0,micro-batches=1), take a "
+                   "smaller network or fewer devices, or use engine ilp",
+                   digits, net->n_nodes, mine.text);
+}
+
+static fs_status walk_all(const search_net *net, fs_arena *arena, fs_err *err,
+                          search_solution *out)
+{
     walk w = {.net = net,
               .into = search_net_incidence(net, false, arena),
               .sums = search_sums_new(net, arena),
@@ -205,29 +224,12 @@ fs_status search_exhaustive(const search_net *net, const search_budget *budget,
               .best = fs_new(arena, int32_t, net->n_nodes),
               .best_cost = INFINITY,
               .prune = never_negative(net)};
-    enum { DEPTH = 10000 };
-    if (net->n_nodes > DEPTH)
-        return fs_fail(err, FS_INVALID,
-                       "exhaustive: %d nodes are too many; use engine ilp",
-                       net->n_nodes);
-    /* Partial sums end most branches: far fewer are visited. */
-    double digits = choices(net);
-    if (digits > MOST_DIGITS)
-        return fs_fail(err, FS_INVALID,
-                       "exhaustive: about 1e%.0f assignments of %d nodes are "
-                       "left when dominated values are dropped, too many; fix "
-                       "more (--fix pp=2), take a smaller network or use "
-                       "engine ilp",
-                       digits, net->n_nodes);
     sum_rest(&w, arena);
     visit(&w, 0);
     if (w.steps > MAX_STEPS)
-        return fs_fail(
-            err, FS_INVALID,
-            "exhaustive: more than %d partial assignments of %d "
-            "nodes; fix more (--fix dp=2,pp=1,zero=0,micro-batches=1) or "
-            "use engine ilp",
-            MAX_STEPS, net->n_nodes);
+        return fs_fail(err, FS_INVALID,
+                       "more than %d partial assignments of %d nodes",
+                       MAX_STEPS, net->n_nodes);
     if (!isfinite(w.best_cost))
         return fs_fail(err, FS_NO, "no assignment is legal and fits memory");
     double cost = search_net_cost(net, w.best);
@@ -237,4 +239,22 @@ fs_status search_exhaustive(const search_net *net, const search_budget *budget,
                              .steps = w.steps,
                              .kernel_nodes = net->n_nodes};
     return FS_OK;
+}
+
+/* An oracle has no half answers: the budget's time is not looked at. */
+fs_status search_exhaustive(const search_net *net, const search_budget *budget,
+                            fs_arena *arena, fs_err *err, search_solution *out)
+{
+    enum { DEPTH = 10000 };
+    if (net->n_nodes > DEPTH)
+        return fs_fail(err, FS_INVALID,
+                       "exhaustive: %d nodes are too many; use engine ilp",
+                       net->n_nodes);
+    double digits = choices(net);
+    fs_err mine = {0};
+    fs_status status =
+        digits > MOST_DIGITS ? FS_INVALID : walk_all(net, arena, &mine, out);
+    if (status == FS_INVALID)
+        return build_up(net, budget, digits, arena, err, out);
+    return status == FS_OK ? FS_OK : fs_fail(err, status, "%s", mine.text);
 }
