@@ -1,205 +1,10 @@
-/* What happens to a run that is interrupted, loses a rank or stands still, and
- * what is refused before anything starts. */
+/* What is refused before anything starts, what a command must not destroy or
+ * leave, and runs that fail. */
 #include "config.h"
-#include "tests/run_cli.h"
-
-#include <ctype.h>
-#include <dirent.h>
-#include <signal.h>
-#include <time.h>
+#include "tests/run_going.h"
 
 #define MLP "zoo:mlp,in=16,hidden=32,layers=2,classes=4"
-#define LONG_RUN                                                               \
-    "run \"$D/p.json\" --data synthetic --steps 5000000 --db \"$D/test.db\" "  \
-    "--json"
-
-enum { RANKS = 2, MOST = 64 };
-
-static void nap(void)
-{
-    struct timespec t = {0, 50000000};
-    nanosleep(&t, NULL);
-}
-
-/* ---- a command that goes on while the test acts ---- */
-
-/* A shell that starts this test in the background tells it to ignore them. */
-static void heed_interrupts(void)
-{
-    static const int numbers[] = {SIGINT, SIGHUP, SIGTERM};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        signal(numbers[i], SIG_DFL);
-}
-
-static pid_t start(const char *words)
-{
-    char command[2048];
-    snprintf(command, sizeof command,
-             "exec '%s/flowsearch' %s >\"$D/goes.out\" 2>\"$D/goes.err\"",
-             cli_env("FS_BUILDDIR", "."), words);
-    cli_watch_leaks(words);
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        heed_interrupts();
-        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-        _exit(127);
-    }
-    return child;
-}
-
-static const cli_answer *finish(pid_t child)
-{
-    static cli_answer answer;
-    int raw = 0;
-    waitpid(child, &raw, 0);
-    json_decref(answer.json);
-    answer.status = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128;
-    cli_slurp("goes.out", answer.out, sizeof answer.out);
-    cli_slurp("goes.err", answer.err, sizeof answer.err);
-    answer.json = json_loads(answer.out, 0, NULL);
-    return &answer;
-}
-
-/* The ranks of this test: processes whose words name its own plan and that
- * write to no database. Returns how many. */
-static int find_ranks(pid_t *ranks)
-{
-    char path[300], words[4096], plan_file[600];
-    int n = 0;
-    snprintf(plan_file, sizeof plan_file, "%s/p.json", cli_scratch);
-    DIR *all = opendir("/proc");
-    for (struct dirent *d; all && (d = readdir(all)) != NULL;) {
-        if (!isdigit((unsigned char)d->d_name[0]))
-            continue;
-        snprintf(path, sizeof path, "/proc/%s/cmdline", d->d_name);
-        FILE *file = fopen(path, "rb");
-        size_t size = file ? fread(words, 1, sizeof words - 1, file) : 0;
-        if (file)
-            fclose(file);
-        for (size_t i = 0; i < size; i++)
-            words[i] = words[i] ? words[i] : ' ';
-        words[size] = '\0';
-        size_t first = strcspn(words, " ");
-        if (strstr(words, plan_file) && strstr(words, "--db none") &&
-            first >= 10 && strncmp(words + first - 10, "flowsearch", 10) == 0 &&
-            n < MOST)
-            ranks[n++] = (pid_t)atoi(d->d_name);
-    }
-    if (all)
-        closedir(all);
-    return n;
-}
-
-/* Until `n` ranks are there (20 s at most). */
-static int wait_ranks(int n, pid_t *ranks)
-{
-    int got = find_ranks(ranks);
-    for (int i = 0; i < 400 && got != n; i++) {
-        nap();
-        got = find_ranks(ranks);
-    }
-    return got == n;
-}
-
-/* Time for the ranks to have joined and to train. */
-static pid_t start_training(const char *words, pid_t *ranks)
-{
-    pid_t child = start(words);
-    tap_ok(wait_ranks(RANKS, ranks), "the ranks are there");
-    for (int i = 0; i < 20; i++)
-        nap();
-    return child;
-}
-
-static int says(const cli_answer *a, int status, const char *word)
-{
-    int good = a->status == status && strstr(a->err, word);
-    if (!good)
-        cli_show(a);
-    return good;
-}
-
-static void test_interrupt(int number, const char *text)
-{
-    pid_t ranks[MOST];
-    pid_t child = start_training(LONG_RUN, ranks);
-    kill(child, number);
-    const cli_answer *a = finish(child);
-    tap_ok(says(a, 3, text), "%s ends a run with status 3", text);
-    tap_ok(wait_ranks(0, ranks), "no rank is left");
-    a = cli("runs --last 1 --json");
-    const json_t *row = json_array_get(json_object_get(a->json, "runs"), 0);
-    tap_ok(json_integer_value(json_object_get(row, "status")) == 3,
-           "its row is ended");
-}
-
-/* A short name: Open MPI puts sockets there. */
-static void begin_tmp(char tmp[32])
-{
-    strcpy(tmp, "/tmp/fs_test.XXXXXX");
-    if (!mkdtemp(tmp))
-        printf("Bail out! no folder can be made in /tmp\n");
-    setenv("TMPDIR", tmp, 1);
-}
-
-static void end_tmp(const char *tmp)
-{
-    char command[64];
-    unsetenv("TMPDIR");
-    snprintf(command, sizeof command, "rm -rf '%s'", tmp);
-    if (system(command) != 0)
-        printf("# %s is left behind\n", tmp);
-}
-
-static void test_killed_parent(void)
-{
-    pid_t ranks[MOST];
-    char tmp[32];
-    begin_tmp(tmp); /* nobody can take its files away */
-    pid_t child = start_training(LONG_RUN, ranks);
-    kill(child, SIGKILL);
-    finish(child);
-    tap_ok(wait_ranks(0, ranks), "ranks end when their parent is killed");
-    end_tmp(tmp);
-}
-
-static void test_killed_rank(void)
-{
-    pid_t ranks[MOST];
-    pid_t child = start_training(LONG_RUN, ranks);
-    kill(ranks[RANKS - 1], SIGKILL);
-    const cli_answer *a = finish(child);
-    tap_ok(says(a, 3, "a rank was killed by signal 9 (SIGKILL)"),
-           "a killed rank is named by its signal");
-    tap_ok(json_object_get(a->json, "fault") != NULL &&
-               json_object_size(a->json) == 1,
-           "the answer holds the fault and nothing that did not happen");
-    tap_ok(wait_ranks(0, ranks), "the other ranks end too");
-}
-
-static void test_stopped_rank(void)
-{
-    pid_t ranks[MOST];
-    setenv("FS_STALL_S", "1", 1);
-    pid_t child = start_training(LONG_RUN, ranks);
-    unsetenv("FS_STALL_S");
-    kill(ranks[RANKS - 1], SIGSTOP);
-    const cli_answer *a = finish(child);
-    tap_ok(says(a, 3, "no progress for"),
-           "a rank that stands still is found out");
-    tap_ok(wait_ranks(0, ranks), "the stopped rank ends too");
-}
-
 /* ---- before anything starts ---- */
-
-static int count(const char *text, const char *word)
-{
-    int n = 0;
-    for (; (text = strstr(text, word)) != NULL; text++)
-        n++;
-    return n;
-}
 
 static void refused(const char *fact, const char *word, const cli_answer *a)
 {
@@ -283,12 +88,6 @@ static void test_own_input(void)
 
 /* ---- pictures ---- */
 
-static int shell(const char *words)
-{
-    int raw = system(words);
-    return WIFEXITED(raw) && WEXITSTATUS(raw) == 0;
-}
-
 #define RUN_BYTES                                                              \
     "run \"$D/in/plan.json\" --data \"$D/in/data.txt\" --steps 1 "             \
     "--db \"$D/in/runs.db\" "
@@ -361,18 +160,6 @@ static void test_outputs_are_one(void)
     a = cli(RUN_BYTES "--pictures \"$D/over\"");
     tap_ok(says(a, 2, "it is a folder"), "refused: a picture that is a folder");
     tap_ok(shell("diff -r \"$D/in\" \"$D/were\""), "and nothing ran");
-}
-
-/* How many files of a folder have `word` in their names. */
-static int files_with(const char *dir, const char *word)
-{
-    int n = 0;
-    DIR *all = opendir(dir);
-    for (struct dirent *d; all && (d = readdir(all)) != NULL;)
-        n += d->d_name[0] != '.' && strstr(d->d_name, word) != NULL;
-    if (all)
-        closedir(all);
-    return n;
 }
 
 /* No file may grow beyond 2 KiB. */
@@ -536,40 +323,6 @@ static void test_diverged(void)
     diverges("1.json", "one rank");
 }
 
-/* ---- an interrupted search ---- */
-
-/* Until the database tells of a run that goes on (20 s at most). */
-static int wait_row(void)
-{
-    int there = 0;
-    for (int i = 0; i < 200 && !there; i++) {
-        nap();
-        const cli_answer *a =
-            cli("runs --json --sql \"SELECT 'goes on' AS row FROM runs WHERE "
-                "ended IS NULL\" 2>/dev/null");
-        there = strstr(a->out, "goes on") != NULL;
-    }
-    return there;
-}
-
-static void test_interrupted_search(void)
-{
-    pid_t child =
-        start("search zoo:gpt,layers=96 --cluster 16x8:h100-sxm5-80g --batch "
-              "512 -o \"$D/never.json\" --db \"$D/test.db\" --json");
-    tap_ok(wait_row(), "a search that takes a minute");
-    kill(child, SIGINT);
-    const cli_answer *a = finish(child);
-    tap_ok(says(a, 3, "interrupted by signal 2 (SIGINT)") &&
-               json_object_get(a->json, "fault") != NULL,
-           "is ended by SIGINT with status 3 and a message");
-    a = cli("runs --json --sql \"SELECT status || ' ' || message AS row FROM "
-            "runs WHERE ended IS NOT NULL ORDER BY id DESC LIMIT 1\"");
-    tap_ok(strstr(a->out, "3 interrupted by signal 2 (SIGINT)") != NULL,
-           "its row is ended");
-    tap_ok(files_with(cli_scratch, "never.json") == 0, "nothing is left");
-}
-
 /* Under the user's own mpirun. */
 static void test_own_ranks(void)
 {
@@ -591,34 +344,6 @@ static void test_own_ranks(void)
            "one rank says why");
 }
 
-/* Rank 0 ends the row that it began. */
-static void test_own_ranks_interrupted(void)
-{
-    char command[2048];
-    snprintf(command, sizeof command,
-             "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-             "OMPI_MCA_odls_base_sigkill_timeout=20 " /* a busy machine */
-             "ASAN_OPTIONS=detect_leaks=0 exec '%s' --oversubscribe "
-             "-n 2 '%s/flowsearch' run \"$D/p.json\" --data synthetic "
-             "--steps 5000000 --db \"$D/test.db\" >/dev/null 2>&1",
-             FS_MPIRUN, cli_env("FS_BUILDDIR", "."));
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        heed_interrupts();
-        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-        _exit(127);
-    }
-    tap_ok(wait_row(), "a run under an mpirun of the user's");
-    kill(child, SIGTERM);
-    finish(child);
-    const cli_answer *a =
-        cli("runs --json --sql \"SELECT status || ' ' || message AS row FROM "
-            "runs WHERE ended IS NOT NULL ORDER BY id DESC LIMIT 1\"");
-    tap_ok(strstr(a->out, "3 interrupted by signal 15 (SIGTERM)") != NULL,
-           "is interrupted, and its row is ended too");
-}
-
 int main(void)
 {
     cli_begin_scratch("cli_faults");
@@ -635,14 +360,7 @@ int main(void)
     test_seed();
     test_diverged();
     test_diverged_pictures();
-    test_interrupted_search();
     test_own_ranks();
-    test_own_ranks_interrupted();
-    test_interrupt(SIGTERM, "interrupted by signal 15 (SIGTERM)");
-    test_interrupt(SIGHUP, "interrupted by signal 1 (SIGHUP)");
-    test_killed_parent();
-    test_killed_rank();
-    test_stopped_rank();
     cli_end_scratch();
     return tap_done();
 }

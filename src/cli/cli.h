@@ -41,6 +41,7 @@ typedef struct cli {
     struct exec_world *world; /* of a rank; main leaves it last of all */
     struct cli_guard *guard;  /* guard.h */
     const char *scratch;      /* folder of temporary files, "" while none */
+    const char **unfinished;  /* outputs while they are written, up to NULL */
 } cli;
 
 /* Fills args; FS_INVALID names the flag and the command's usage. *help is set

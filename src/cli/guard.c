@@ -70,6 +70,9 @@ static void *watch(void *arg)
     fs_scratch_remove(c->scratch);
     if (c->args.json && !c->quiet)
         dprintf(STDOUT_FILENO, "%s\n", json);
+    /* Last: the command may be making one until then. */
+    for (int i = 0; c->unfinished[i]; i++)
+        unlink(c->unfinished[i]);
     _exit(FS_FAULT);
 }
 

@@ -8,9 +8,9 @@
 #include <signal.h>
 
 /* From here on an interrupt ends this process with status 3, one message, its
- * row in the database ended and its scratch folder gone. A thread of its own
- * waits for it: the command may be anywhere, in a library too. Reads what `c`
- * says now: stop it before that changes. */
+ * row in the database ended, its scratch folder and outputs that are not whole
+ * gone. A thread of its own waits for it: the command may be anywhere, in a
+ * library too. Reads what `c` says now: stop it before that changes. */
 void cli_guard_start(cli *c);
 /* Interrupts stay held back until somebody takes them. */
 void cli_guard_stop(cli *c);

@@ -145,6 +145,22 @@ fs_status cli_check_outputs(cli *c, const char *model, const char *cluster)
     return check_apart(c, outputs, n);
 }
 
+/* Names of the files that outputs are until they are whole (base/file.h). */
+static void list_unfinished(cli *c)
+{
+    const char *outputs[MOST_OUTPUTS];
+    int n = list_outputs(c, outputs), kept = 0;
+    const char **names = fs_new(c->arena, const char *, n + 1);
+    for (int i = 0; i < n; i++) {
+        char place[FS_PATH_MAX], temporary[FS_PATH_MAX];
+        fs_err ignored = {0};
+        if (fs_write_temporary(outputs[i], &ignored, place, temporary) == FS_OK)
+            names[kept++] = fs_strdup(c->arena, temporary);
+    }
+    names[kept] = NULL;
+    c->unfinished = names;
+}
+
 static fs_status begin_row(cli *c, const store_run *run)
 {
     if (!c->db)
@@ -274,13 +290,14 @@ int main(int argc, char **argv)
     c.result = json_object();
     c.command_line = join_words(c.arena, argc, argv);
     c.data_dir = find_data_dir(c.arena);
+    bool help = false;
+    fs_status status = cli_parse(&c, argc - 2, argv + 2, &help);
+    list_unfinished(&c);
     /* Before MPI, whose threads would take the signals. Ranks that this program
      * started leave interrupts to their parent, those of a user's mpirun to
      * rank 0. */
     if (!getenv("FS_RANKS_OF") && !mute)
         cli_guard_start(&c);
-    bool help = false;
-    fs_status status = cli_parse(&c, argc - 2, argv + 2, &help);
     if (status == FS_OK && help)
         cli_help(chosen->name, stdout);
     else if (status == FS_OK)

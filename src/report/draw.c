@@ -6,9 +6,11 @@
 #include <ctype.h>
 #include <errno.h>
 #include <graphviz/gvc.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -80,23 +82,30 @@ Agraph_t *draw_cluster(draw *d, Agraph_t *in, const char *name,
     return cluster;
 }
 
+/* One picture to be drawn, and the memory through which it comes back. */
+typedef struct picture {
+    Agraph_t *graph;
+    const char *engine, *format, *file;
+    int memory;
+    fs_err *told; /* shared with the child */
+} picture;
+
 /* Through memory: Graphviz answers a full disk by leaving the process. */
-static fs_status write_picture(GVC_t *gvc, Agraph_t *graph, const char *format,
-                               const char *file, fs_err *err)
+static fs_status render(const picture *p, GVC_t *gvc)
 {
     char *data = NULL;
     unsigned bytes = 0;
-    fs_output out;
-    if (gvRenderData(gvc, graph, format, &data, &bytes) != 0 || !data)
-        return fs_fail(err, FS_FAULT, "%s: Graphviz cannot draw it as %s", file,
-                       format);
-    fs_status status = fs_output_open(&out, file, err);
-    if (status == FS_OK) {
-        fs_output_write(&out, data, bytes);
-        status = fs_output_close(&out, err);
+    if (gvRenderData(gvc, p->graph, p->format, &data, &bytes) != 0 || !data)
+        return fs_fail(p->told, FS_FAULT, "%s: Graphviz cannot draw it as %s",
+                       p->file, p->format);
+    for (unsigned at = 0; at < bytes;) {
+        ssize_t n = write(p->memory, data + at, bytes - at);
+        if (n < 0 && errno != EINTR)
+            return fs_write_fail(p->file, errno, p->told);
+        at += n > 0 ? (unsigned)n : 0;
     }
     gvFreeRenderData(data);
-    return status;
+    return FS_OK;
 }
 
 /* Before the child is started, so that its failures are rare. */
@@ -113,19 +122,17 @@ static fs_status check_place(const char *file, fs_err *err)
                    strerror(errno));
 }
 
-static fs_status lay_out_and_write(Agraph_t *graph, const char *engine,
-                                   const char *format, const char *file,
-                                   fs_err *err)
+static fs_status lay_out(const picture *p)
 {
     GVC_t *gvc = gvContext();
-    if (gvLayout(gvc, graph, engine) != 0)
-        return fs_fail(err, FS_FAULT, "%s: Graphviz finds no layout", file);
-    return write_picture(gvc, graph, format, file, err);
+    if (gvLayout(gvc, p->graph, p->engine) != 0)
+        return fs_fail(p->told, FS_FAULT, "%s: Graphviz finds no layout",
+                       p->file);
+    return render(p, gvc);
 }
 
 /* How the child ended; what it found stands in `told`. */
-static fs_status wait_for_picture(pid_t child, const char *file,
-                                  const fs_err *told, fs_err *err)
+static fs_status wait_for_picture(pid_t child, const picture *p, fs_err *err)
 {
     int raw = 0;
     while (waitpid(child, &raw, 0) < 0)
@@ -133,29 +140,62 @@ static fs_status wait_for_picture(pid_t child, const char *file,
             return fs_fail(err, FS_FAULT, "waitpid: %s", strerror(errno));
     if (WIFEXITED(raw) && WEXITSTATUS(raw) == FS_OK)
         return FS_OK;
-    if (told->text[0])
-        return fs_fail(err, told->status, "%s", told->text);
-    return fs_fail(err, FS_FAULT, "%s: not drawn", file);
+    if (p->told->text[0])
+        return fs_fail(err, p->told->status, "%s", p->told->text);
+    return fs_fail(err, FS_FAULT, "%s: not drawn", p->file);
+}
+
+static fs_status write_picture(const picture *p, fs_err *err)
+{
+    char part[1 << 16];
+    fs_output out;
+    ssize_t n;
+    FS_TRY(fs_output_open(&out, p->file, err));
+    for (off_t at = 0; (n = pread(p->memory, part, sizeof part, at)) > 0;
+         at += n)
+        fs_output_write(&out, part, (size_t)n);
+    return fs_output_close(&out, err);
+}
+
+/* It ends with its parent, whatever ends that. */
+static _Noreturn void draw_as_child(const picture *p, pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(FS_FAULT);
+    _exit(lay_out(p));
+}
+
+static fs_status draw_shared(const picture *p, fs_err *err)
+{
+    pid_t parent = getpid();
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        draw_as_child(p, parent);
+    if (child < 0)
+        return fs_fail(err, FS_FAULT, "fork: %s", strerror(errno));
+    FS_TRY(wait_for_picture(child, p, err));
+    return write_picture(p, err);
 }
 
 /* Graphviz' text plugin keeps a pointer to the last font's name, which dies
  * with its graph: the second picture of a process would read freed memory. So
- * each is drawn by a process of its own. */
-static fs_status draw_apart(Agraph_t *graph, const char *engine,
-                            const char *format, const char *file, fs_err *err)
+ * each is drawn by a process of its own; this one writes the file. */
+static fs_status draw_apart(picture p, fs_err *err)
 {
-    fs_err *told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (told == MAP_FAILED)
-        return fs_fail(err, FS_FAULT, "mmap: %s", strerror(errno));
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0)
-        _exit(lay_out_and_write(graph, engine, format, file, told));
-    fs_status status = child < 0
-                           ? fs_fail(err, FS_FAULT, "fork: %s", strerror(errno))
-                           : wait_for_picture(child, file, told, err);
-    munmap(told, sizeof *told);
+    p.told = mmap(NULL, sizeof *p.told, PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    p.memory = memfd_create("picture", MFD_CLOEXEC);
+    fs_status status =
+        p.told == MAP_FAILED || p.memory < 0
+            ? fs_fail(err, FS_FAULT, "%s: no memory to draw it: %s", p.file,
+                      strerror(errno))
+            : draw_shared(&p, err);
+    if (p.memory >= 0)
+        close(p.memory);
+    if (p.told != MAP_FAILED)
+        munmap(p.told, sizeof *p.told);
     return status;
 }
 
@@ -167,7 +207,11 @@ fs_status draw_finish(draw *d, const char *engine, const char *file,
     if (status == FS_OK)
         status = check_place(file, err);
     if (status == FS_OK)
-        status = draw_apart(d->graph, engine, format, file, err);
+        status = draw_apart((picture){.graph = d->graph,
+                                      .engine = engine,
+                                      .format = format,
+                                      .file = file},
+                            err);
     agclose(d->graph);
     fs_arena_destroy(d->arena);
     if (status == FS_OK && out)

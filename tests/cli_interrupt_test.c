@@ -1,0 +1,225 @@
+/* What happens to a command that is interrupted, and to a run that loses a rank
+ * or stands still. */
+#include "config.h"
+#include "tests/run_going.h"
+
+#define MLP "zoo:mlp,in=16,hidden=32,layers=2,classes=4"
+#define LONG_RUN                                                               \
+    "run \"$D/p.json\" --data synthetic --steps 5000000 --db \"$D/test.db\" "  \
+    "--json"
+
+/* Takes a while to be written, and longer to be drawn. */
+#define BIG                                                                    \
+    "zoo:gpt,layers=24,hidden=64,heads=4,seq=64 --cluster 1x2:cpu --batch "    \
+    "128 --micro-batches 64 --dp 2"
+
+enum { RANKS = 2 };
+
+/* Time for the ranks to have joined and to train. */
+static pid_t start_training(const char *words, pid_t *ranks)
+{
+    pid_t child = start(words);
+    tap_ok(wait_ranks(RANKS, ranks), "the ranks are there");
+    for (int i = 0; i < 20; i++)
+        nap();
+    return child;
+}
+
+static void test_interrupt(int number, const char *text)
+{
+    pid_t ranks[MOST_RANKS];
+    pid_t child = start_training(LONG_RUN, ranks);
+    kill(child, number);
+    const cli_answer *a = finish(child);
+    tap_ok(says(a, 3, text), "%s ends a run with status 3", text);
+    tap_ok(wait_ranks(0, ranks), "no rank is left");
+    a = cli("runs --last 1 --json");
+    const json_t *row = json_array_get(json_object_get(a->json, "runs"), 0);
+    tap_ok(json_integer_value(json_object_get(row, "status")) == 3,
+           "its row is ended");
+}
+
+static void test_killed_parent(void)
+{
+    pid_t ranks[MOST_RANKS];
+    char tmp[32];
+    begin_tmp(tmp); /* nobody can take its files away */
+    pid_t child = start_training(LONG_RUN, ranks);
+    kill(child, SIGKILL);
+    finish(child);
+    tap_ok(wait_ranks(0, ranks), "ranks end when their parent is killed");
+    end_tmp(tmp);
+}
+
+static void test_killed_rank(void)
+{
+    pid_t ranks[MOST_RANKS];
+    pid_t child = start_training(LONG_RUN, ranks);
+    kill(ranks[RANKS - 1], SIGKILL);
+    const cli_answer *a = finish(child);
+    tap_ok(says(a, 3, "a rank was killed by signal 9 (SIGKILL)"),
+           "a killed rank is named by its signal");
+    tap_ok(json_object_get(a->json, "fault") != NULL &&
+               json_object_size(a->json) == 1,
+           "the answer holds the fault and nothing that did not happen");
+    tap_ok(wait_ranks(0, ranks), "the other ranks end too");
+}
+
+static void test_stopped_rank(void)
+{
+    pid_t ranks[MOST_RANKS];
+    setenv("FS_STALL_S", "1", 1);
+    pid_t child = start_training(LONG_RUN, ranks);
+    unsetenv("FS_STALL_S");
+    kill(ranks[RANKS - 1], SIGSTOP);
+    const cli_answer *a = finish(child);
+    tap_ok(says(a, 3, "no progress for"),
+           "a rank that stands still is found out");
+    tap_ok(wait_ranks(0, ranks), "the stopped rank ends too");
+}
+
+/* ---- commands of one process ---- */
+
+static void test_interrupted_search(void)
+{
+    pid_t child =
+        start("search zoo:gpt,layers=96 --cluster 16x8:h100-sxm5-80g --batch "
+              "512 -o \"$D/never.json\" --db \"$D/test.db\" --json");
+    tap_ok(wait_row(), "a search that takes a minute");
+    kill(child, SIGINT);
+    const cli_answer *a = finish(child);
+    tap_ok(says(a, 3, "interrupted by signal 2 (SIGINT)") &&
+               json_object_get(a->json, "fault") != NULL,
+           "is ended by SIGINT with status 3 and a message");
+    a = cli("runs --json --sql \"SELECT status || ' ' || message AS row FROM "
+            "runs WHERE ended IS NOT NULL ORDER BY id DESC LIMIT 1\"");
+    tap_ok(strstr(a->out, "3 interrupted by signal 2 (SIGINT)") != NULL,
+           "its row is ended");
+    tap_ok(files_with(cli_scratch, "never.json") == 0, "nothing is left");
+}
+
+/* ---- outputs that are not whole ---- */
+
+static int has_ended(pid_t child)
+{
+    siginfo_t how = {0};
+    return waitid(P_PID, (id_t)child, &how, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+           how.si_pid == child;
+}
+
+/* Stops the command while its output has another name. */
+static int stop_at(pid_t child, const char *word)
+{
+    struct timespec step = {0, 20000};
+    while (files_with(cli_scratch, word) == 0) {
+        if (has_ended(child))
+            return 0;
+        nanosleep(&step, NULL);
+    }
+    kill(child, SIGSTOP);
+    return 1;
+}
+
+/* Again where the command was done before it heard the interrupt. */
+static void interrupt_writing(const char *words, const char *file)
+{
+    char temporary[64], path[600];
+    const cli_answer *a = NULL;
+    snprintf(temporary, sizeof temporary, "%s.", file);
+    snprintf(path, sizeof path, "%s/%s", cli_scratch, file);
+    for (int i = 0; i < 10 && (!a || a->status == 0); i++) {
+        unlink(path);
+        pid_t child = start(words);
+        if (stop_at(child, temporary))
+            kill(child, SIGINT);
+        kill(child, SIGCONT);
+        a = finish(child);
+    }
+    tap_ok(a && says(a, 3, "interrupted by signal 2 (SIGINT)"),
+           "an interrupt while %s is written", file);
+    tap_ok(files_with(cli_scratch, temporary) == 0, "leaves no part of it");
+}
+
+/* Stops the child of a command; 0 when it ended without one. */
+static pid_t stop_drawing(pid_t child)
+{
+    pid_t going[MOST_RANKS];
+    while (find_working("b.svg", going) < 2)
+        if (has_ended(child))
+            return 0;
+    pid_t drawing = going[0] == child ? going[1] : going[0];
+    kill(drawing, SIGSTOP);
+    return drawing;
+}
+
+static void test_interrupted_picture(void)
+{
+    pid_t going[MOST_RANKS], drawing = 0;
+    for (int i = 0; i < 20 && !drawing; i++) {
+        shell("rm -f \"$D/b.svg\"");
+        pid_t child = start("show \"$D/b.json\" -o \"$D/b.svg\" --db none");
+        drawing = stop_drawing(child);
+        kill(child, SIGINT);
+        finish(child);
+    }
+    tap_ok(drawing, "a picture is drawn by a child");
+    if (drawing)
+        kill(drawing, SIGCONT);
+    tap_ok(wait_working("b.svg", 0, going), "which an interrupt ends too");
+    tap_ok(files_with(cli_scratch, "b.svg") == 0, "and leaves no picture");
+}
+
+static void test_interrupted_outputs(void)
+{
+    cli("plan " BIG " -o \"$D/b.json\"");
+    interrupt_writing("plan " BIG " -o \"$D/x.json\" --db none", "x.json");
+    interrupt_writing("sim \"$D/b.json\" --trace \"$D/t.json\" --db none",
+                      "t.json");
+    test_interrupted_picture();
+}
+
+/* Rank 0 ends the row that it began. */
+static void test_own_ranks_interrupted(void)
+{
+    char command[2048];
+    snprintf(command, sizeof command,
+             "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+             "OMPI_MCA_odls_base_sigkill_timeout=20 " /* a busy machine */
+             "ASAN_OPTIONS=detect_leaks=0 exec '%s' --oversubscribe "
+             "-n 2 '%s/flowsearch' run \"$D/p.json\" --data synthetic "
+             "--steps 5000000 --db \"$D/test.db\" >/dev/null 2>&1",
+             FS_MPIRUN, cli_env("FS_BUILDDIR", "."));
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        heed_interrupts();
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    tap_ok(wait_row(), "a run under an mpirun of the user's");
+    kill(child, SIGTERM);
+    finish(child);
+    const cli_answer *a =
+        cli("runs --json --sql \"SELECT status || ' ' || message AS row FROM "
+            "runs WHERE ended IS NOT NULL ORDER BY id DESC LIMIT 1\"");
+    tap_ok(strstr(a->out, "3 interrupted by signal 15 (SIGTERM)") != NULL,
+           "is interrupted, and its row is ended too");
+}
+
+int main(void)
+{
+    cli_begin_scratch("cli_interrupt");
+    const cli_answer *a = cli("plan " MLP " --cluster local --ranks 2 --dp 2 "
+                              "--batch 8 -o \"$D/p.json\"");
+    tap_ok(a->status == 0, "a plan for two ranks");
+    test_interrupted_search();
+    test_interrupted_outputs();
+    test_own_ranks_interrupted();
+    test_interrupt(SIGTERM, "interrupted by signal 15 (SIGTERM)");
+    test_interrupt(SIGHUP, "interrupted by signal 1 (SIGHUP)");
+    test_killed_parent();
+    test_killed_rank();
+    test_stopped_rank();
+    cli_end_scratch();
+    return tap_done();
+}
