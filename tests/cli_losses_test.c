@@ -120,12 +120,64 @@ static void test_losses_are_pytorchs(void)
     }
 }
 
+/* The digest of the weights after a run of $D/NAME with more options; a static
+ * text, "" when it failed. */
+static const char *trained(const char *name, const char *options)
+{
+    static char found[4][32];
+    static int turn;
+    char *into = found[turn++ % 4];
+    cli_answer *a = cli("run \"$D/%s\" --data synthetic --steps 3 %s --json",
+                        name, options);
+    const char *digest =
+        json_string_value(json_object_get(a->json, "weights_digest"));
+    snprintf(into, sizeof found[0], "%s", digest ? digest : "");
+    if (!digest)
+        cli_show(a);
+    return into;
+}
+
+/* A constant stated at `run` trains as one stated at `plan`. */
+static void test_constants_at_run(void)
+{
+    static const struct {
+        const char *optimizer, *options;
+    } all[] = {{"sgd", "--lr 0.03 --weight-decay 0.25"},
+               {"momentum", "--momentum 0.5"},
+               {"adam", "--beta1 0.5 --beta2 0.75"},
+               {"adamw", "--epsilon 0.25 --beta1 0"},
+               {"lamb", "--beta1 0.5 --epsilon 0.25"}};
+    for (int i = 0; i < 5; i++) {
+        cli("plan zoo:mlp,layers=1 --cluster local --ranks 1 --batch 8 "
+            "--optimizer %s -o \"$D/usual.json\"",
+            all[i].optimizer);
+        cli("plan zoo:mlp,layers=1 --cluster local --ranks 1 --batch 8 "
+            "--optimizer %s %s -o \"$D/stated.json\"",
+            all[i].optimizer, all[i].options);
+        const char *usual = trained("usual.json", "");
+        const char *changed = trained("usual.json", all[i].options);
+        tap_equal_text(changed, trained("stated.json", ""),
+                       "%s, %s: at run as at plan", all[i].optimizer,
+                       all[i].options);
+        tap_ok(usual[0] && strcmp(usual, changed) != 0,
+               "%s, %s: other weights than without", all[i].optimizer,
+               all[i].options);
+    }
+    cli_answer *a = cli("run \"$D/usual.json\" --data synthetic --momentum 1");
+    tap_ok(a->status == 2 && strstr(a->err, "--momentum 1 has no effect") &&
+               strstr(a->err, "--optimizer lamb (the plan's)"),
+           "a constant that the plan's optimizer does not use is refused");
+    a = cli("run \"$D/usual.json\" --data synthetic --beta2 1");
+    tap_ok(a->status == 2 && strstr(a->err, "below 1"), "beta2 1 is refused");
+}
+
 int main(void)
 {
     cli_begin_scratch("losses");
     cli("calibrate"); /* once: `local` is then known */
     test_plans_equal_one_device();
     test_losses_are_pytorchs();
+    test_constants_at_run();
     cli_end_scratch();
     return tap_done();
 }

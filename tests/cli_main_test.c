@@ -70,6 +70,41 @@ static void test_main_job(void)
     tap_ok(predicted > 0, "run: predicts its step");
 }
 
+/* What `model` counts is the model's: no states of the optimizer. */
+static void test_model(void)
+{
+    cli_answer *a = cli("model zoo:mlp,layers=2 --json");
+    const char *key;
+    json_t *count;
+    json_int_t sum = 0;
+    json_object_foreach(json_object_get(a->json, "op_types"), key, count) sum +=
+        json_integer_value(count);
+    tap_equal_int(sum, (int)cli_number(a, "ops"),
+                  "model: the types of ops add up to the ops");
+}
+
+/* The text of each command names the plan. */
+static void test_digest(void)
+{
+    char line[64], missing[64] = "";
+    cli_answer *a = cli("sim \"$D/plan.json\" --json");
+    const char *digest =
+        json_string_value(json_object_get(a->json, "plan_digest"));
+    snprintf(line, sizeof line, "plan digest     %s\n", digest ? digest : "");
+    static const char *const commands[] = {
+        "sim \"$D/plan.json\"", "run \"$D/plan.json\" --steps 1 --data " TEXT,
+        "plan " MODEL " --cluster local --ranks 4 --batch 8 --dp 4 "
+        "-o \"$D/dp.json\"",
+        "search " MODEL " --cluster local --ranks 4 --batch 8 "
+        "-o \"$D/plan.json\""};
+    for (int i = 0; i < 4; i++)
+        if (!strstr(cli("%s", commands[i])->out,
+                    i == 2 ? "plan digest     " : line))
+            snprintf(missing, sizeof missing, "%.20s", commands[i]);
+    tap_equal_text(missing, "",
+                   "sim, run, plan, search tell the plan's digest");
+}
+
 /* The planned peak is the arena that ranks allocate, byte for byte. */
 static void test_peak(void)
 {
@@ -215,6 +250,8 @@ int main(void)
     cli("calibrate"); /* once: `local` is then known */
     test_usage_golden();
     test_main_job();
+    test_model();
+    test_digest();
     test_peak();
     test_weights_repeat();
     test_replay();

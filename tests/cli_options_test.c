@@ -123,7 +123,11 @@ static void test_explain(void)
         "\"$D/explain.json\"");
     cli_answer *a =
         cli("explain \"$D/explain.json\" --op /blocks.0/fc/matmul --json");
-    json_t *rows = json_object_get(a->json, "tree");
+    json_t *tree = json_object_get(a->json, "tree");
+    json_t *rows = json_object_get(tree, "signatures");
+    const char *op = json_string_value(json_object_get(tree, "op"));
+    tap_equal_text(op ? op : "none", "matmul",
+                   "explain --op: a tree of the op");
     double before = 0;
     int sorted = 1, chosen = 0, next = 0, first_other = -1, marked = -1;
     for (size_t i = 0; i < json_array_size(rows); i++) {

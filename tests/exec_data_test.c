@@ -221,8 +221,7 @@ static int run_child(scene *s, const exec_data *data, char *text, size_t room)
     if (child == 0) {
         dup2(ends[1], STDERR_FILENO);
         exec_result result;
-        exec_options options = {
-            .steps = 2, .lr = NAN, .weight_decay = NAN, .stall_s = 1.0};
+        exec_options options = {.steps = 2, .stall_s = 1.0};
         fs_status status = run_alone(s, data, options, &result);
         fprintf(stderr, "returned %d: %s\n", (int)status, s->err.text);
         _exit(100);
@@ -309,8 +308,9 @@ static void train_fixed(double lr, uint64_t seed, double loss[2],
     const char *names[2] = {"ids", "targets"};
     const void *data[2] = {ids, targets};
     exec_result result = {0};
-    exec_options options = {
-        .steps = 4, .seed = seed, .lr = lr, .weight_decay = 0.0};
+    ir_train_options tuning = {
+        .lr = lr, .momentum = NAN, .beta1 = NAN, .beta2 = NAN, .epsilon = NAN};
+    exec_options options = {.steps = 4, .seed = seed, .tuning = &tuning};
     exec_data_fixed(2, names, data, s.g, s.arena, &s.err, &s.data);
     fs_status status = run_alone(&s, &s.data, options, &result);
     loss[0] = status == FS_OK ? result.losses[0] : NAN;

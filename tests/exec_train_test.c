@@ -220,8 +220,6 @@ static outcome run_plan(exec_world *world, const ir_graph *g,
     plan_trace trace = {.arena = arena};
     exec_options options = {.steps = STEPS,
                             .seed = 3,
-                            .lr = NAN,
-                            .weight_decay = NAN,
                             .n_fetch = 2,
                             .fetch = fetch,
                             .fetched = fetched,
@@ -334,7 +332,7 @@ static void test_digests(exec_world *world, uint64_t *seed)
     plan *p = NULL;
     exec_data data;
     exec_result result;
-    exec_options options = {.steps = 1, .lr = NAN, .weight_decay = NAN};
+    exec_options options = {.steps = 1};
     hw_cluster *cluster = make_cluster(world->size, arena, &err);
     plan_lower_options lower = plan_lower_defaults();
     plan_lower(g, cluster, s, &lower, arena, &err, &p);
@@ -351,7 +349,7 @@ static void test_digests(exec_world *world, uint64_t *seed)
 /* One rank differs in what the command line decides. */
 static void test_settings(exec_world *world, uint64_t *seed)
 {
-    static const char *const what[] = {"learning rates", "decays", "seeds",
+    static const char *const what[] = {"learning rates", "betas", "seeds",
                                        "data"};
     fs_arena *arena = fs_arena_create();
     fs_err err = {0};
@@ -366,9 +364,14 @@ static void test_settings(exec_world *world, uint64_t *seed)
     bool odd = world->rank == world->size - 1;
     plan_lower(g, cluster, s, &lower, arena, &err, &p);
     for (int32_t k = 0; k < 4; k++) {
+        ir_train_options tuning = {.lr = odd && k == 0 ? 0.5 : NAN,
+                                   .weight_decay = NAN,
+                                   .momentum = NAN,
+                                   .beta1 = NAN,
+                                   .beta2 = odd && k == 1 ? 0.5 : NAN,
+                                   .epsilon = NAN};
         exec_options options = {.steps = 1,
-                                .lr = odd && k == 0 ? 0.5 : NAN,
-                                .weight_decay = odd && k == 1 ? 0.5 : NAN,
+                                .tuning = &tuning,
                                 .seed = odd && k == 2,
                                 .kernels = "auto"};
         exec_data_open("synthetic", g, odd && k == 3 ? 2 : 1, arena, &err,

@@ -131,8 +131,10 @@ fs_status cli_with_plan(cli *c, fs_status (*body)(cli *c, const cli_plan *p));
 /* plan_check, its findings printed and in the result; FS_NO when there are
  * any. */
 fs_status cli_plan_prove(cli *c, const cli_plan *p, plan_report *report);
-/* Puts plan_digest into the result. */
+/* Puts plan_digest into the result; tells it too: with it what other commands
+ * said of the plan can be joined. */
 void cli_plan_digest(cli *c, const cli_plan *p);
+void cli_say_digest(const cli *c, const cli_plan *p);
 
 #define CLI_COMMAND(name, ...) fs_status cli_cmd_##name(cli *c);
 #include "cli/commands.def"

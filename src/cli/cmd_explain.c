@@ -223,7 +223,11 @@ static fs_status explain_op(cli *c, const cli_plan *p, const char *name)
                        name);
     const ir_node *node = &graph->nodes.at[v];
     choices list = list_choices(c, p, v);
-    json_object_set_new(c->result, "tree", choices_json(&list));
+    json_object_set_new(c->result, "tree",
+                        json_pack("{s:s, s:s, s:i, s:o}", "name", node->name,
+                                  "op", ir_op_table[node->op]->name, "stage",
+                                  (int)p->plan->strategy->stage_of[v],
+                                  "signatures", choices_json(&list)));
     if (list.chosen >= 0)
         json_object_set_new(c->result, "iteration_s",
                             json_real(list.at[list.chosen].iteration_s));

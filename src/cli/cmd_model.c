@@ -8,24 +8,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one op type adds up to, forward or backward. */
+/* What one op type adds up to, and all of them: of the model itself, but for
+ * the work of the gradients that training appends. */
 typedef struct tally {
     int64_t n[IR_OP_COUNT], flop[IR_OP_COUNT], bytes[IR_OP_COUNT];
-    int64_t phase_flop[3], params, param_bytes;
+    int64_t ops, forward_flop, backward_flop, params, param_bytes;
 } tally;
 
-static void count_nodes(const ir_graph *graph, tally *t)
+static ir_work work_of(const ir_graph *graph, const ir_node *node)
 {
     static const ir_mesh one = {0};
     static const ir_nd_sig whole;
+    ir_work work = {0};
+    ir_node_work(graph, node, &whole, &one, &work);
+    return work;
+}
+
+static void count_backward(const ir_graph *graph, tally *t)
+{
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        if (graph->nodes.at[v].phase == IR_BACKWARD)
+            t->backward_flop += work_of(graph, &graph->nodes.at[v]).flop;
+}
+
+static void count_model(const ir_graph *graph, tally *t)
+{
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const ir_node *node = &graph->nodes.at[v];
-        ir_work work = {0};
-        ir_node_work(graph, node, &whole, &one, &work);
-        t->phase_flop[node->phase] += work.flop;
-        if (node->phase != IR_FORWARD)
-            continue;
+        ir_work work = work_of(graph, node);
+        t->ops++;
         t->n[node->op]++;
+        t->forward_flop += work.flop;
         t->flop[node->op] += work.flop;
         t->bytes[node->op] += work.read_bytes + work.written_bytes;
     }
@@ -93,28 +106,26 @@ static void list_ops(cli *c, const tally *t)
         report_table_print(&table, stdout);
 }
 
-static void describe(cli *c, const cli_model *model, const tally *t,
-                     int32_t n_ops)
+static void describe(cli *c, const cli_model *model, const tally *t)
 {
     char params[32], bytes[32], forward[32], backward[32];
     json_t *r = c->result;
     json_object_set_new(r, "name", json_string(model->graph->name));
-    json_object_set_new(r, "ops", json_integer(n_ops));
+    json_object_set_new(r, "ops", json_integer(t->ops));
     json_object_set_new(r, "params", json_integer(t->params));
-    json_object_set_new(r, "fwd_flop", json_integer(t->phase_flop[IR_FORWARD]));
-    json_object_set_new(r, "bwd_flop",
-                        json_integer(t->phase_flop[IR_BACKWARD]));
+    json_object_set_new(r, "fwd_flop", json_integer(t->forward_flop));
+    json_object_set_new(r, "bwd_flop", json_integer(t->backward_flop));
     json_object_set_new(r, "param_bytes", json_integer(t->param_bytes));
     if (model->notes.n)
         cli_say(c, "%s", model->notes.at);
     cli_say(c,
-            "%s: %d ops, %s parameters (%s), forward %sflop, backward "
+            "%s: %lld ops, %s parameters (%s), forward %sflop, backward "
             "%sflop per step\n",
-            model->graph->name, n_ops,
+            model->graph->name, (long long)t->ops,
             fs_human_count(params, (double)t->params),
             fs_human_bytes(bytes, (double)t->param_bytes),
-            fs_human_count(forward, (double)t->phase_flop[IR_FORWARD]),
-            fs_human_count(backward, (double)t->phase_flop[IR_BACKWARD]));
+            fs_human_count(forward, (double)t->forward_flop),
+            fs_human_count(backward, (double)t->backward_flop));
 }
 
 /* What the network is made of: copies of a few blocks. */
@@ -145,16 +156,15 @@ fs_status cli_cmd_model(cli *c)
     fs_status status = cli_begin(c, origin.model, NULL);
     if (status == FS_OK)
         status = cli_digests(c, model.graph->digest, 0, 0);
-    int32_t n_ops = model.graph->nodes.n;
+    tally t = {0};
+    count_model(model.graph, &t);
     ir_blocks blocks;
     ir_find_blocks(model.graph, c->arena, &blocks);
-    /* The backward work is that of the gradients that training appends. */
     if (status == FS_OK && model.graph->loss >= 0)
         status = cli_model_gradients(c, &model);
     if (status == FS_OK) {
-        tally t = {0};
-        count_nodes(model.graph, &t);
-        describe(c, &model, &t, n_ops);
+        count_backward(model.graph, &t);
+        describe(c, &model, &t);
         list_blocks(c, &blocks);
         list_ends(c, model.graph);
         list_ops(c, &t);

@@ -9,6 +9,7 @@
 #include "cli/outcome.h"
 #include "cli/predict.h"
 #include "cli/ranks.h"
+#include "cli/tuning.h"
 #include "report/report.h"
 
 #include <errno.h>
@@ -112,6 +113,8 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
                        cli_outcome *out)
 {
     exec_data data;
+    ir_train_options tuning;
+    FS_TRY(cli_tuning(c, p->model.origin.optimizer, &tuning));
     FS_TRY(exec_data_open(c->args.data, p->model.graph, seed_of(c, p), c->arena,
                           &c->err, &data));
     int64_t steps = steps_of(c);
@@ -121,8 +124,7 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
         .steps = steps,
         .seed = seed_of(c, p),
         .kernels = c->args.kernels ? c->args.kernels : "auto",
-        .lr = c->args.lr,
-        .weight_decay = c->args.weight_decay,
+        .tuning = &tuning,
         .stall_s = stall_seconds(),
         .warmup = steps > 4 ? 2 : 0,
         .stop_early = true,
@@ -281,11 +283,12 @@ static void final_table(cli *c, const cli_plan *p, const cli_outcome *o,
     report_table_cell(&t, "%.4g samples/s",
                       (double)p->model.graph->batch / r->step_median_s);
     report_table_cell(&t, "%s", "");
-    cli_say(c, "\n%lld steps on %d rank%s\n", (long long)o->steps, o->ranks,
-            o->ranks == 1 ? "" : "s");
+    cli_say(c, "\n%lld step%s on %d rank%s\n", (long long)o->steps,
+            o->steps == 1 ? "" : "s", o->ranks, o->ranks == 1 ? "" : "s");
     if (!c->args.json)
         report_table_print(&t, stdout);
     hint(c, sim->iteration_s, r->step_median_s);
+    cli_say_digest(c, p);
     if (cli_keeps(c))
         cli_say(c, "stored as run %lld in %s\n", (long long)c->run,
                 c->args.db ? c->args.db : "flowsearch.db");
@@ -417,7 +420,7 @@ static void add(const char **words, int *n, const char *flag, const char *value)
 static const char *const *rank_words(cli *c)
 {
     const cli_args *a = &c->args;
-    const char **words = fs_new(c->arena, const char *, 24);
+    const char **words = fs_new(c->arena, const char *, 14 + CLI_TUNING_WORDS);
     int n = 0;
     words[n++] = "run";
     words[n++] = a->operands[0];
@@ -430,11 +433,7 @@ static const char *const *rank_words(cli *c)
             fs_printf(c->arena, "%lld", (long long)a->seed));
     if (a->kernels)
         add(words, &n, "--kernels", a->kernels);
-    if (!isnan(a->lr))
-        add(words, &n, "--lr", fs_printf(c->arena, "%.17g", a->lr));
-    if (!isnan(a->weight_decay))
-        add(words, &n, "--weight-decay",
-            fs_printf(c->arena, "%.17g", a->weight_decay));
+    n += cli_tuning_words(c, words + n);
     words[n] = NULL;
     return words;
 }
@@ -500,6 +499,7 @@ static fs_status check_all(cli *c, const cli_plan *p)
     exec_data data;
     FS_TRY(check_backend(c));
     FS_TRY(cli_check_kernels(c));
+    FS_TRY(cli_check_tuning(c, p->model.origin.optimizer, " (the plan's)"));
     FS_TRY(check_host(c, p));
     FS_TRY(check_steps(c, p));
     if (!c->args.data)

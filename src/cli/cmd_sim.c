@@ -75,6 +75,7 @@ static void describe(cli *c, const cli_plan *p, const sim_result *sim)
     json_object_set_new(r, "wall_s", json_real(sim->wall_s));
     json_object_set_new(r, "stages", stages_json(sim));
     char a[32], b[32], d[32], tokens[48] = "";
+    cli_say_digest(c, p);
     if (!isnan(rates.tokens_per_s))
         snprintf(tokens, sizeof tokens, "%.4g tokens/s, ", rates.tokens_per_s);
     cli_say(c, "one iteration   %s\n", fs_human_seconds(a, sim->iteration_s));

@@ -79,8 +79,6 @@ static fs_status run_graph(conformance_case *t, const ir_graph *graph,
     exec_options options = {
         .steps = 1,
         .kernels = t->c->args.kernels ? t->c->args.kernels : "auto",
-        .lr = NAN,
-        .weight_decay = NAN,
         .keep_process = true,
         .n_fetch = n,
         .fetch = outputs,

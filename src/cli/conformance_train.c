@@ -91,8 +91,6 @@ static fs_status run_graph(conformance_case *t, const ir_graph *graph,
     exec_options options = {
         .steps = steps,
         .kernels = t->c->args.kernels ? t->c->args.kernels : "auto",
-        .lr = NAN,
-        .weight_decay = NAN,
         .n_fetch = out->n_gradients,
         .fetch = out->gradients,
         .fetched = out->fetched,

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "cli/places.h"
 #include "cli/predict.h"
+#include "cli/tuning.h"
 #include "ir/train.h"
 #include "plan/schedule.h"
 #include "report/report.h"
@@ -30,34 +31,6 @@ typedef struct making {
     search_graph graphs[MAX_GRAPHS];
     search_result found;
 } making;
-
-/* An option that the optimizer has no use for would have no effect. */
-static fs_status check_optimizer(cli *c)
-{
-    const cli_args *a = &c->args;
-    const char *said = a->optimizer ? a->optimizer : "adamw";
-    const struct {
-        const char *flag;
-        double value;
-        int use;
-    } options[] = {{"momentum", a->momentum, IR_USES_MU},
-                   {"beta1", a->beta1, IR_USES_BETAS},
-                   {"beta2", a->beta2, IR_USES_BETAS},
-                   {"epsilon", a->epsilon, IR_USES_EPSILON}};
-    ir_optimizer optimizer;
-    ir_rate rate;
-    FS_TRY(ir_optimizer_parse(said, &c->err, &optimizer));
-    FS_TRY(ir_rate_parse(a->lr_schedule ? a->lr_schedule : "", &c->err, &rate));
-    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
-        if (!isnan(options[i].value) &&
-            !(options[i].use & ir_optimizer_uses(optimizer)))
-            return fs_fail(&c->err, FS_INVALID,
-                           "--%s %g has no effect: --optimizer %s%s does not "
-                           "use it",
-                           options[i].flag, options[i].value, said,
-                           a->optimizer ? "" : " (the default)");
-    return FS_OK;
-}
 
 /* What can be refused before anything is measured or imported. */
 static fs_status check_args(cli *c, const search_recipe *recipe)
@@ -90,7 +63,10 @@ static fs_status check_args(cli *c, const search_recipe *recipe)
     if (a->engine && !search_engine_find(a->engine))
         return fs_fail(&c->err, FS_INVALID, "--engine %s is unknown: %s",
                        a->engine, search_engine_names());
-    FS_TRY(check_optimizer(c));
+    ir_rate rate;
+    FS_TRY(ir_rate_parse(a->lr_schedule ? a->lr_schedule : "", &c->err, &rate));
+    FS_TRY(cli_check_tuning(c, a->optimizer ? a->optimizer : "adamw",
+                            a->optimizer ? "" : " (the default)"));
     const char *slash = strrchr(a->output, '/');
     const char *dir =
         slash ? fs_strndup(c->arena, a->output, (size_t)(slash - a->output) + 1)
@@ -364,6 +340,7 @@ static void describe(const making *m, const cli_plan *p, const sim_result *sim,
             fs_human_seconds(a, f->search_s), (long long)f->net_nodes,
             (long long)f->net_edges, (long long)f->kernel_nodes);
     cli_say(c, "written to      %s\n", c->args.output);
+    cli_say_digest(c, p);
 }
 
 /* ---- a plan that fits ---- */

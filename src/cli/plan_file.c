@@ -26,7 +26,8 @@ fs_status cli_plan_open(cli *c, const char *path, cli_plan *out)
     if (status == FS_NO)
         c->err.status = status = FS_INVALID;
     FS_TRY(status);
-    status = plan_read(path, p.model.graph, p.cluster, c->arena, &c->err, &read);
+    status =
+        plan_read(path, p.model.graph, p.cluster, c->arena, &c->err, &read);
     if (status != FS_OK) {
         cli_model_close(&p.model);
         return status;
@@ -98,4 +99,11 @@ void cli_plan_digest(cli *c, const cli_plan *p)
     char hex[17];
     fs_hex(p->plan->digest, hex);
     json_object_set_new(c->result, "plan_digest", json_string(hex));
+}
+
+void cli_say_digest(const cli *c, const cli_plan *p)
+{
+    char hex[17];
+    fs_hex(p->plan->digest, hex);
+    cli_say(c, "plan digest     %s\n", hex);
 }

@@ -30,18 +30,19 @@ static fs_status check_world(const exec_world *world, const plan *p,
     return FS_OK;
 }
 
-static uint64_t hash_real(uint64_t seed, double value)
-{
-    return fs_hash(seed, &value, sizeof value);
-}
-
 /* What decides the result beside the plan. */
 static uint64_t digest_settings(const exec_data *data,
                                 const exec_options *options)
 {
     uint64_t digest = fs_hash(data->digest, &options->seed, sizeof(uint64_t));
-    digest = hash_real(digest, options->lr);
-    digest = hash_real(digest, options->weight_decay);
+    const ir_train_options *o = options->tuning;
+    double values[6] = {0};
+    if (o) {
+        double said[] = {o->lr,    o->weight_decay, o->momentum,
+                         o->beta1, o->beta2,        o->epsilon};
+        memcpy(values, said, sizeof values);
+    }
+    digest = fs_hash(digest, values, sizeof values);
     return fs_hash_text(digest, options->kernels ? options->kernels : "");
 }
 

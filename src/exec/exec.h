@@ -7,6 +7,7 @@
 #ifndef FS_EXEC_EXEC_H
 #define FS_EXEC_EXEC_H
 
+#include "ir/train.h"
 #include "plan/actor.h"
 #include "plan/timing.h"
 
@@ -59,18 +60,20 @@ fs_status exec_data_fixed(int32_t n, const char *const *names,
 typedef struct exec_options {
     int64_t steps;
     uint64_t seed;
-    const char *kernels;     /* "auto", "reference" */
-    double lr, weight_decay; /* NAN: as in the graph */
-    int32_t warmup;          /* steps left out of step_s statistics */
-    double stall_s;          /* least time without progress that ends the job;
-                                0: 30 */
-    bool keep_process;       /* a fault of a lone rank is returned (FS_FAULT);
-                                else it ends the process */
-    bool stop_early;         /* end soon after a loss that is not finite: no
-                                trace then, and nothing may be fetched */
-    plan_trace *trace;       /* events of the last step, or NULL: all ranks' on
-                                rank 0, this rank's on the others; given on
-                                every rank or on none */
+    const char *kernels;            /* "auto", "reference" */
+    const ir_train_options *tuning; /* values of the optimizer's in the place
+                                       of the graph's, NAN: its own; NULL: all
+                                       its own */
+    int32_t warmup;                 /* steps left out of step_s statistics */
+    double stall_s;    /* least time without progress that ends the job;
+                          0: 30 */
+    bool keep_process; /* a fault of a lone rank is returned (FS_FAULT);
+                          else it ends the process */
+    bool stop_early;   /* end soon after a loss that is not finite: no
+                          trace then, and nothing may be fetched */
+    plan_trace *trace; /* events of the last step, or NULL: all ranks' on
+                          rank 0, this rank's on the others; given on
+                          every rank or on none */
     /* After the last step: values of these tensors, gathered whole on every
      * rank (per-step tensors and variables; of the last
      * micro-batch those that are marked as outputs). */

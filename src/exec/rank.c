@@ -43,18 +43,13 @@ static void set_arg(const exec_rank *rank, int32_t tensor, const ir_nd_sbp *sbp,
     exec_rank_piece(rank, tensor, sbp, &arg->shape, arg->offset);
 }
 
-/* The run's learning rate and decay in the place of the graph's: f[0], f[1] of
- * every optimizer op. */
+/* The run's constants of the optimizer in the place of the graph's. */
 static void set_values(const exec_rank *rank, const ir_node *node, exec_task *t)
 {
     memcpy(t->f, node->f, sizeof t->f);
     t->call.f = t->f;
-    if (ir_op_class_of(node->op) != IR_CLASS_UPDATE)
-        return;
-    if (!isnan(rank->options->lr))
-        t->f[0] = rank->options->lr;
-    if (!isnan(rank->options->weight_decay))
-        t->f[1] = rank->options->weight_decay;
+    if (rank->options->tuning && ir_op_class_of(node->op) == IR_CLASS_UPDATE)
+        ir_update_values(rank->options->tuning, t->f);
 }
 
 static fs_status prepare_compute(exec_rank *rank, exec_task *t, fs_err *err)

@@ -135,19 +135,33 @@ static int32_t add_state(ir_graph *graph, int32_t param, char letter)
                        &spec);
 }
 
-/* An update node without its inputs: attributes by what the optimizer uses. */
-static ir_node update_node(const ir_train_options *o, ir_op_kind op)
+static void put_value(double *at, double value)
+{
+    if (!isnan(value))
+        *at = value;
+}
+
+/* By what the optimizer uses. */
+void ir_update_values(const ir_train_options *o, double f[IR_MAX_REAL])
 {
     int uses = optimizers[o->optimizer].uses, n = 2;
-    ir_node node = {.op = op, .f = {o->lr, o->weight_decay}};
+    put_value(&f[0], o->lr);
+    put_value(&f[1], o->weight_decay);
     if (uses & IR_USES_MU)
-        node.f[n++] = o->momentum;
+        put_value(&f[n++], o->momentum);
     if (uses & IR_USES_BETAS) {
-        node.f[n++] = o->beta1;
-        node.f[n++] = o->beta2;
+        put_value(&f[n++], o->beta1);
+        put_value(&f[n++], o->beta2);
     }
     if (uses & IR_USES_EPSILON)
-        node.f[n++] = o->epsilon;
+        put_value(&f[n++], o->epsilon);
+}
+
+/* An update node without its inputs. */
+static ir_node update_node(const ir_train_options *o, ir_op_kind op)
+{
+    ir_node node = {.op = op};
+    ir_update_values(o, node.f);
     node.i[0] = o->optimizer == IR_ADAMW;
     ir_rate_set(&node, &o->rate);
     return node;

@@ -38,6 +38,10 @@ fs_status ir_optimizer_parse(const char *text, fs_err *err, ir_optimizer *out);
 /* IR_USES_...: which constants beside lr and weight decay it has. */
 int ir_optimizer_uses(ir_optimizer optimizer);
 
+/* What the optimizer's update ops take from `o`, into their f[]; a NAN leaves
+ * what stands there. */
+void ir_update_values(const ir_train_options *o, double f[IR_MAX_REAL]);
+
 /* Appends backward and update nodes to `graph` (its loss set; inputs and
  * parameters in place). Every IR_PARAM that the loss depends on gets: per
  * contribution `accumulate` (phase BACKWARD, named "NAME.grad.acc"), the sum

@@ -1,0 +1,73 @@
+/* The optimizer's constants: stated at `search` and `plan`, where they shape
+ * the training graph, or changed at `run`, where only values change. */
+#include "config.h"
+#include "cli/tuning.h"
+
+#include <math.h>
+
+typedef struct constant {
+    const char *flag;
+    double value;
+    int use; /* IR_USES_..., 0: every optimizer does */
+} constant;
+
+enum { N_CONSTANTS = 6 };
+
+static void list_constants(const cli_args *a, constant out[N_CONSTANTS])
+{
+    const constant all[N_CONSTANTS] = {
+        {"--lr", a->lr, 0},
+        {"--weight-decay", a->weight_decay, 0},
+        {"--momentum", a->momentum, IR_USES_MU},
+        {"--beta1", a->beta1, IR_USES_BETAS},
+        {"--beta2", a->beta2, IR_USES_BETAS},
+        {"--epsilon", a->epsilon, IR_USES_EPSILON}};
+    for (int i = 0; i < N_CONSTANTS; i++)
+        out[i] = all[i];
+}
+
+fs_status cli_check_tuning(cli *c, const char *optimizer, const char *why)
+{
+    constant all[N_CONSTANTS];
+    ir_optimizer kind;
+    FS_TRY(ir_optimizer_parse(optimizer, &c->err, &kind));
+    list_constants(&c->args, all);
+    for (int i = 0; i < N_CONSTANTS; i++)
+        if (!isnan(all[i].value) && all[i].use &&
+            !(all[i].use & ir_optimizer_uses(kind)))
+            return fs_fail(&c->err, FS_INVALID,
+                           "%s %g has no effect: --optimizer %s%s does not "
+                           "use it",
+                           all[i].flag, all[i].value, optimizer, why);
+    if (c->args.beta1 >= 1 || c->args.beta2 >= 1)
+        return fs_fail(&c->err, FS_INVALID, "betas must be below 1");
+    return FS_OK;
+}
+
+fs_status cli_tuning(cli *c, const char *optimizer, ir_train_options *out)
+{
+    const cli_args *a = &c->args;
+    ir_optimizer kind;
+    FS_TRY(ir_optimizer_parse(optimizer, &c->err, &kind));
+    *out = (ir_train_options){.optimizer = kind,
+                              .lr = a->lr,
+                              .weight_decay = a->weight_decay,
+                              .momentum = a->momentum,
+                              .beta1 = a->beta1,
+                              .beta2 = a->beta2,
+                              .epsilon = a->epsilon};
+    return FS_OK;
+}
+
+int cli_tuning_words(cli *c, const char **words)
+{
+    constant all[N_CONSTANTS];
+    int n = 0;
+    list_constants(&c->args, all);
+    for (int i = 0; i < N_CONSTANTS; i++)
+        if (!isnan(all[i].value)) {
+            words[n++] = all[i].flag;
+            words[n++] = fs_printf(c->arena, "%.17g", all[i].value);
+        }
+    return n;
+}
