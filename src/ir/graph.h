@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "ir/sbp.h"
 
-enum { IR_MAX_IN = 8, IR_MAX_OUT = 4, IR_MAX_ATTR = 16, IR_MAX_REAL = 6 };
+enum { IR_MAX_IN = 8, IR_MAX_OUT = 4, IR_MAX_ATTR = 16, IR_MAX_REAL = 8 };
 
 /* One value per row of ops.def: IR_OP_matmul, ... */
 typedef enum ir_op_kind {

@@ -19,6 +19,8 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/rate.c src/ir/rate.h \
   src/ir/samples.c src/ir/samples.h src/ir/blocks.c src/ir/blocks.h \
   src/ir/rewrite.c src/ir/rewrite.h
+src_ir_libfs_ir_a_SOURCES += src/ir/op_recurrent.c src/ir/recurrent.h \
+  src/ir/activations.def
 
 check_PROGRAMS += tests/ir_rate_test tests/ir_samples_test tests/ir_blocks_test tests/ir_sbp_test tests/ir_signatures_test \
   tests/ir_graph_test tests/ir_train_test tests/ir_rewrite_test

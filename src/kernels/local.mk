@@ -22,6 +22,8 @@ src_kernels_libfs_kernels_a_SOURCES = src/kernels/kernel.h \
 # would forbid vector code. Infinities and NaN stay exact. Integers wrap.
 src_kernels_libfs_kernels_a_CFLAGS = $(AM_CFLAGS) -fno-math-errno \
   -fno-trapping-math -fwrapv
+src_kernels_libfs_kernels_a_SOURCES += src/kernels/cpu_recurrent.c \
+  src/kernels/cpu_recurrent.inc src/kernels/cpu_activation.inc
 
 check_PROGRAMS += tests/kernels_grad_test
 tests_kernels_grad_test_SOURCES = tests/kernels_grad_test.c tests/tap.h \

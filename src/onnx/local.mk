@@ -12,6 +12,7 @@ src_onnx_libfs_onnx_a_SOURCES += src/onnx/scope.c src/onnx/scope.h \
   src/onnx/op_sequence.c src/onnx/op_index.c src/onnx/fold_index.c
 EXTRA_DIST += src/onnx/README.md datasets/README.md datasets/models \
   datasets/train_cases datasets/data/moby-dick.txt
+src_onnx_libfs_onnx_a_SOURCES += src/onnx/op_recurrent.c
 
 check_PROGRAMS += tests/onnx_import_test tests/onnx_inputs_test \
   tests/onnx_operators_test tests/onnx_hostile_test tests/onnx_values_test

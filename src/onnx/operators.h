@@ -5,6 +5,8 @@
 
 #include "onnx/context.h"
 
+#include "ir/recurrent.h"
+
 enum { ONNX_RESHAPE, ONNX_FLATTEN, ONNX_SQUEEZE, ONNX_UNSQUEEZE };
 /* Folded element-wise operators. */
 enum {
