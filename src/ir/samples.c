@@ -21,29 +21,25 @@ static double of_ratio(const degrees *d, double whole, double part)
     return ratio > 0 ? log(ratio) / d->unit : NAN;
 }
 
-/* Of a sum that goes from input 0 to output 0: how many more terms it has. */
+/* Of the terms that output 0 adds up, as its signatures tell: an axis that
+ * differs between the graphs and whose cut makes output 0 partial. */
 static double of_terms(const degrees *d, const ir_node *w, const ir_node *p)
 {
-    ir_io whole, part;
-    ir_node_io(d->whole, w, &whole);
-    ir_node_io(d->part, p, &part);
-    double in = of_ratio(d, (double)ir_shape_count(&whole.in[0]),
-                         (double)ir_shape_count(&part.in[0]));
-    double out = of_ratio(d, (double)ir_shape_count(&whole.out[0]),
-                          (double)ir_shape_count(&part.out[0]));
-    return in - out;
-}
-
-static double of_contraction(const degrees *d, const ir_node *w,
-                             const ir_node *p)
-{
-    const ir_shape *whole = &d->whole->tensors.at[w->in[0]].shape;
-    const ir_shape *part = &d->part->tensors.at[p->in[0]].shape;
-    int32_t axis = whole->rank - (w->i[0] ? 2 : 1);
-    double terms = axis < 0 ? 0
-                            : of_ratio(d, (double)whole->dim[axis],
-                                       (double)part->dim[axis]);
-    return d->of[w->in[0]] + d->of[w->in[1]] + terms;
+    fs_arena *scratch = fs_arena_create();
+    ir_sig_list list;
+    double terms = 0;
+    ir_signatures_1d(d->whole, w, scratch, &list);
+    for (int32_t s = 0; s < list.n && terms == 0; s++)
+        for (int32_t k = 0; k < w->n_in && terms == 0; k++) {
+            ir_sbp in = list.at[s].in[k];
+            if (in.kind != IR_S || list.at[s].out[0].kind != IR_PSUM)
+                continue;
+            terms = of_ratio(
+                d, (double)d->whole->tensors.at[w->in[k]].shape.dim[in.axis],
+                (double)d->part->tensors.at[p->in[k]].shape.dim[in.axis]);
+        }
+    fs_arena_destroy(scratch);
+    return terms;
 }
 
 static double of_constant(const degrees *d, const ir_node *w, const ir_node *p)
@@ -75,21 +71,32 @@ static double of_equals(const degrees *d, const ir_node *w, int32_t first)
     return degree;
 }
 
-/* What is no power of its inputs has degree 0, of inputs that have it. */
-static double of_any(const degrees *d, const ir_node *w, const ir_node *p)
+/* 0 when all inputs have degree 0. */
+static double of_inputs(const degrees *d, const ir_node *w)
 {
     for (int32_t k = 0; k < w->n_in; k++)
         if (!(fabs(d->of[w->in[k]]) < 1e-6))
             return NAN;
-    return same_numbers(w, p) ? 0 : NAN;
+    return 0;
 }
 
-/* Has the axis of input 0 the same length in both graphs? */
-static bool is_alike(const degrees *d, const ir_node *w, const ir_node *p,
-                     int32_t axis)
+/* What is no power of its inputs wants them of degree 0. */
+static double of_any(const degrees *d, const ir_node *w, const ir_node *p)
 {
-    return d->whole->tensors.at[w->in[0]].shape.dim[axis] ==
-           d->part->tensors.at[p->in[0]].shape.dim[axis];
+    return same_numbers(w, p) ? of_inputs(d, w) + of_terms(d, w, p) : NAN;
+}
+
+/* Is an axis that differs between the graphs multiplied or summed up? */
+static bool goes_along_samples(const degrees *d, const ir_node *w,
+                               const ir_node *p)
+{
+    const ir_shape *whole = &d->whole->tensors.at[w->in[0]].shape;
+    const ir_shape *part = &d->part->tensors.at[p->in[0]].shape;
+    int64_t axes = w->op == IR_OP_cum_sum ? (int64_t)1 << w->i[0] : w->i[0];
+    for (int32_t i = 0; i < whole->rank; i++)
+        if (axes >> i & 1 && whole->dim[i] != part->dim[i])
+            return true;
+    return false;
 }
 
 static double of_node(const degrees *d, const ir_node *w, const ir_node *p)
@@ -99,16 +106,11 @@ static double of_node(const degrees *d, const ir_node *w, const ir_node *p)
         return of_constant(d, w, p);
     case IR_OP_reduce_sum:
         return d->of[w->in[0]] + of_terms(d, w, p);
-    case IR_OP_sum_exp:
-        return of_any(d, w, p) + of_terms(d, w, p);
     case IR_OP_reduce_prod:
-        return fabs(of_terms(d, w, p)) < 1e-6 ? of_any(d, w, p) : NAN;
     case IR_OP_cum_sum:
-        return is_alike(d, w, p, (int32_t)w->i[0]) ? of_any(d, w, p) : NAN;
-    case IR_OP_centred_square:
-        return 2 * of_equals(d, w, 0) + of_terms(d, w, p);
+        return goes_along_samples(d, w, p) ? NAN : of_any(d, w, p);
     case IR_OP_matmul:
-        return of_contraction(d, w, p);
+        return d->of[w->in[0]] + d->of[w->in[1]] + of_terms(d, w, p);
     case IR_OP_mul:
         return d->of[w->in[0]] + d->of[w->in[1]];
     case IR_OP_div:
@@ -122,14 +124,8 @@ static double of_node(const degrees *d, const ir_node *w, const ir_node *p)
                    ? d->of[w->in[0]] + of_ratio(d, w->f[0], p->f[0])
                    : of_any(d, w, p);
     case IR_OP_cross_entropy: /* f[0] times a sum over rows */
-        return fabs(d->of[w->in[0]]) < 1e-6
-                   ? of_ratio(d, w->f[0], p->f[0]) +
-                         of_ratio(d,
-                                  (double)ir_shape_count(
-                                      &d->whole->tensors.at[w->in[1]].shape),
-                                  (double)ir_shape_count(
-                                      &d->part->tensors.at[p->in[1]].shape))
-                   : NAN;
+        return of_inputs(d, w) + of_ratio(d, w->f[0], p->f[0]) +
+               of_terms(d, w, p);
     case IR_OP_add:
     case IR_OP_sub:
     case IR_OP_concat:
