@@ -4,6 +4,7 @@
 #include "search/recipe.h"
 
 #include "base/hash.h"
+#include "ir/losses.h"
 #include "ir/train.h"
 #include "search_cluster.h"
 #include "tap.h"
@@ -400,6 +401,34 @@ static void test_shares(fs_arena *arena)
     ir_graph_destroy(graph);
 }
 
+/* Two devices, a layer of 40,000 classes: the logits stay cut by class, the
+ * largest of a row is put together from P(max). */
+static void test_large_classes(fs_arena *arena)
+{
+    bench b;
+    ir_graph *g = ir_graph_create("head");
+    int32_t x = ir_input(g, "x", IR_F32, shape2(64, 128), 0);
+    int32_t labels = ir_input(g, "y", IR_I64, (ir_shape){1, {64}}, 0);
+    int32_t logits = ir_matmul(g, x, new_weight(g, 128, 40000), false, false);
+    const ir_label_loss of = {.labels = labels, .weights = -1};
+    g->loss = ir_cross_entropy_parts(g, logits, &of);
+    ir_train_options options = ir_train_defaults();
+    fs_err err = {0};
+    search_result r = {0};
+    bool cut = false;
+    ir_train(g, &options, &err);
+    g->batch = 64;
+    open_bench(&b, open_cluster("1x2:cpu", arena), g, "ilp");
+    tap_equal_int(search_run(&b.problem, b.arena, &err, &r), FS_OK,
+                  "many classes: a plan is found %s", err.text);
+    for (int32_t v = 0; r.strategy && v < r.graph->nodes.n; v++)
+        cut |= r.graph->nodes.at[v].op == IR_OP_reduce_max &&
+               r.strategy->sig[v].out[0].at[0].kind == IR_PMAX;
+    tap_ok(cut, "many classes: the layer and its softmax are cut by class");
+    fs_arena_destroy(b.arena);
+    ir_graph_destroy(g);
+}
+
 static void test_mistakes(fs_arena *arena)
 {
     bench b;
@@ -456,6 +485,7 @@ int main(void)
     test_bad_recipes(arena);
     test_memory(arena);
     test_shares(arena);
+    test_large_classes(arena);
     test_mistakes(arena);
     test_determinism(arena);
     fs_arena_destroy(arena);

@@ -42,4 +42,8 @@ tests_ir_train_test_LDADD = $(ir_libs)
 tests_ir_rewrite_test_SOURCES = tests/ir_rewrite_test.c tests/interpret.h \
   tests/tap.h
 tests_ir_rewrite_test_LDADD = $(kernels_libs) $(ir_libs)
+check_PROGRAMS += tests/ir_losses_test
+tests_ir_losses_test_SOURCES = tests/ir_losses_test.c tests/interpret.h \
+  tests/tap.h
+tests_ir_losses_test_LDADD = $(kernels_libs) $(ir_libs)
 EXTRA_DIST += src/ir/README.md

@@ -73,26 +73,6 @@ static void key_of(const builder *b, int32_t v, node_key *key)
         put_tensor(key, IR_MAX_IN + k, &io.out[k], io.out_dtype[k]);
 }
 
-static bool has_extreme(const ir_nd_sbp *sbp, int32_t n_axes)
-{
-    for (int32_t a = 0; a < n_axes; a++)
-        if (sbp->at[a].kind == IR_PMAX || sbp->at[a].kind == IR_PMIN)
-            return true;
-    return false;
-}
-
-/* P(max) and P(min) are left out: no op of a training graph needs them. */
-static bool in_space(const ir_node *node, const ir_nd_sig *sig, int32_t n_axes)
-{
-    for (int32_t k = 0; k < node->n_in; k++)
-        if (has_extreme(&sig->in[k], n_axes))
-            return false;
-    for (int32_t k = 0; k < node->n_out; k++)
-        if (has_extreme(&sig->out[k], n_axes))
-            return false;
-    return true;
-}
-
 static int32_t add_domain(builder *b, int32_t v)
 {
     const ir_graph *graph = b->layout->graph;
@@ -102,14 +82,11 @@ static int32_t add_domain(builder *b, int32_t v)
         b->layout->rates->cost[cost_node_per_step(graph, v)];
     ir_nd_sig_list all;
     ir_signatures(graph, node, &stage->mesh, b->arena, &all);
-    domain d = {.sig = all.at, .seconds = fs_new(b->arena, double, all.n)};
-    for (int32_t k = 0; k < all.n; k++) {
-        if (!in_space(node, &all.at[k], stage->mesh.n))
-            continue;
-        d.sig[d.n] = all.at[k];
-        d.seconds[d.n] = cost_node_seconds(cost, graph, v, &d.sig[d.n], stage);
-        d.n++;
-    }
+    domain d = {.n = all.n,
+                .sig = all.at,
+                .seconds = fs_new(b->arena, double, all.n)};
+    for (int32_t k = 0; k < all.n; k++)
+        d.seconds[k] = cost_node_seconds(cost, graph, v, &d.sig[k], stage);
     fs_push(b->arena, &b->domains, d);
     return b->domains.n - 1;
 }
