@@ -58,6 +58,9 @@ static ir_node local_node(const ir_node *node, const ir_io *io)
         if (node->n_in > 1)
             local.i[0] = io->in[1].dim[0];
         break;
+    case IR_OP_resample_grad:
+        local.i[1] = out->dim[local.i[0]];
+        break;
     case IR_OP_gather_grad:
         local.i[0] = out->dim[node->i[2]];
         break;

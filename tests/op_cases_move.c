@@ -71,6 +71,20 @@ static int32_t case_pad(op_case *c)
                         op_draw(c, 0, 3), draw_step(c)}});
 }
 
+/* x or its gradient has the length that the node tells. */
+static int32_t case_resample(op_case *c)
+{
+    ir_shape shape = op_draw_shape(c, 1, 4);
+    const int64_t axis = op_draw(c, 0, shape.rank - 1);
+    const int64_t length = shape.dim[axis];
+    const ir_shape taps = {2, {op_draw(c, 1, 6), op_draw(c, 1, 4)}};
+    if (c->op == IR_OP_resample_grad)
+        shape.dim[axis] = taps.dim[0];
+    const int32_t in[] = {op_real_input(c, shape), op_id_input(c, taps, length),
+                          op_real_input(c, taps)};
+    return op_add_node(c, 3, in, (ir_node){.i = {axis, length}});
+}
+
 static int32_t case_concat(op_case *c)
 {
     ir_shape shape = op_draw_shape(c, 1, 4);
@@ -124,6 +138,8 @@ const op_case_row op_cases_move[] = {
     {IR_OP_transpose, case_transpose},
     {IR_OP_slice, case_slice},
     {IR_OP_pad, case_pad},
+    {IR_OP_resample, case_resample},
+    {IR_OP_resample_grad, case_resample},
     {IR_OP_concat, case_concat},
     {IR_OP_gather, case_gather},
     {IR_OP_gather_grad, case_gather_grad},

@@ -371,7 +371,7 @@ static bool collect_pads(const ir_graph *g, int32_t tensor, pad_list *list,
                          int32_t depth)
 {
     const ir_node *node = producer(g, tensor);
-    if (node->op == IR_OP_pad)
+    if (node->op == IR_OP_pad && (node->i[3] == 0 || node->i[3] == 1))
         return insert_pad(list, node);
     return node->op == IR_OP_add && depth < IR_MAX_IN &&
            collect_pads(g, node->in[0], list, depth + 1) &&

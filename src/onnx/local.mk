@@ -32,4 +32,4 @@ tests_onnx_values_test_SOURCES = tests/onnx_values_test.c tests/tap.h
 tests_onnx_values_test_LDADD = $(onnx_libs) $(kernels_libs) $(ir_libs)
 
 src_onnx_libfs_onnx_a_SOURCES += src/onnx/window.h src/onnx/op_window.c \
-  src/onnx/op_pool.c src/onnx/op_space.c
+  src/onnx/op_pool.c src/onnx/op_space.c src/onnx/op_resize.c src/onnx/op_pad.c
