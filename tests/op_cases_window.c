@@ -109,6 +109,32 @@ static int32_t case_avg_pool_grad(op_case *c)
     return op_add_node(c, 1, &dy, p.node);
 }
 
+/* Places up to a quarter beyond the planes. */
+static int32_t case_grid(op_case *c)
+{
+    const ir_init around = {.kind = IR_INIT_UNIFORM, .spread = 1.25};
+    const int32_t rank = (int32_t)op_draw(c, 4, 5);
+    ir_shape x = {rank, {op_draw(c, 2, 3), op_draw(c, 1, 3)}}, y = x, grid = x;
+    ir_node node = {
+        .i = {op_draw(c, 0, 2), op_draw(c, 0, 2), op_draw(c, 0, 1)}};
+    for (int32_t k = 2; k < rank; k++) {
+        x.dim[k] = op_draw(c, 1, 4);
+        y.dim[k] = grid.dim[k - 1] = op_draw(c, 1, 3);
+    }
+    grid.dim[rank - 1] = rank - 2;
+    if (c->op == IR_OP_grid_sample_data_grad)
+        for (int32_t k = 2; k < rank; k++)
+            node.i[1 + k] = x.dim[k];
+    const int32_t places = op_add_input(c, c->real, grid, around);
+    if (c->op == IR_OP_grid_sample_grid_grad) {
+        const int32_t in[] = {op_real_input(c, y), op_real_input(c, x), places};
+        return op_add_node(c, 3, in, node);
+    }
+    const int32_t in[] = {op_real_input(c, c->op == IR_OP_grid_sample ? x : y),
+                          places};
+    return op_add_node(c, 2, in, node);
+}
+
 const op_case_row op_cases_window[] = {
     {IR_OP_conv, case_conv},
     {IR_OP_conv_data_grad, case_conv},
@@ -118,5 +144,8 @@ const op_case_row op_cases_window[] = {
     {IR_OP_max_pool_grad, case_max_pool_grad},
     {IR_OP_avg_pool, case_pool},
     {IR_OP_avg_pool_grad, case_avg_pool_grad},
+    {IR_OP_grid_sample, case_grid},
+    {IR_OP_grid_sample_data_grad, case_grid},
+    {IR_OP_grid_sample_grid_grad, case_grid},
     {0, NULL},
 };

@@ -14,7 +14,7 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/losses.c src/ir/losses.h \
   src/ir/op_norm.c src/ir/op_batch_norm.c src/ir/op_conv.c src/ir/op_pool.c src/ir/op_update.c \
   src/ir/window.h src/ir/window.c \
-  src/ir/op_resample.c \
+  src/ir/op_resample.c src/ir/op_grid.c \
   src/ir/build.c src/ir/build.h \
   src/ir/backward.c src/ir/backward.h src/ir/train.c src/ir/train.h src/ir/optimizers.def \
   src/ir/rate.c src/ir/rate.h \

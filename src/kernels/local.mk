@@ -16,7 +16,8 @@ src_kernels_libfs_kernels_a_SOURCES = src/kernels/kernel.h \
   src/kernels/cpu_gather.c src/kernels/cpu_index.c src/kernels/cpu_gather.inc \
   src/kernels/cpu_conv.c src/kernels/cpu_conv.inc src/kernels/cpu_pool.c \
   src/kernels/cpu_pool.inc \
-  src/kernels/cpu_resample.c src/kernels/cpu_resample.inc src/kernels/cpu_update.c \
+  src/kernels/cpu_resample.c src/kernels/cpu_resample.inc \
+  src/kernels/cpu_grid.c src/kernels/cpu_grid.inc src/kernels/cpu_update.c \
   src/kernels/cpu_update.inc src/kernels/dnnl_call.h \
   src/kernels/dnnl_call.c src/kernels/dnnl_matmul.c src/kernels/dnnl_conv.c
 # Neither errno nor floating point traps are looked at; keeping them exact

@@ -97,3 +97,33 @@ fs_status onnx_import_lrn(onnx_ctx *c)
     sum = ir_power(g, sum, -onnx_attr_real(c, "beta", 0.75));
     return onnx_set(c, 0, ir_binary(g, IR_OP_mul, x, sum));
 }
+
+/* Position of attribute `name` among `names` (ended by NULL), or -1. */
+static int64_t choice(onnx_ctx *c, const char *name, const char *const *names)
+{
+    const char *text = onnx_attr_text(c, name, names[0]);
+    for (int64_t k = 0; names[k]; k++)
+        if (strcmp(names[k], text) == 0)
+            return k;
+    return -1;
+}
+
+/* Opset 20 calls its modes differently. */
+fs_status onnx_import_grid_sample(onnx_ctx *c)
+{
+    static const char *const modes[] = {"bilinear", "linear", "nearest",
+                                        "bicubic",  "cubic",  NULL};
+    static const int64_t meant[] = {1, 1, 0, 2, 2};
+    static const char *const paddings[] = {"zeros", "border", "reflection",
+                                           NULL};
+    const int64_t mode = choice(c, "mode", modes);
+    const int64_t padding = choice(c, "padding_mode", paddings);
+    if (mode < 0 || padding < 0)
+        return onnx_fail(c, "its mode or padding_mode is unknown");
+    ir_node node = {
+        .op = IR_OP_grid_sample,
+        .n_in = 2,
+        .in = {onnx_in(c, 0), onnx_in(c, 1)},
+        .i = {meant[mode], padding, onnx_attr_int(c, "align_corners", 0) != 0}};
+    return onnx_set(c, 0, ir_append(c->graph, &node));
+}
