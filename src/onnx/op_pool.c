@@ -2,6 +2,7 @@
 #include "config.h"
 #include "onnx/window.h"
 
+#include "ir/element.h"
 #include "onnx/operators.h"
 
 #include <string.h>
@@ -27,13 +28,16 @@ static int32_t add_planes(onnx_ctx *c, int32_t index, const ir_shape *in)
 {
     ir_shape shape = {.rank = in->rank, .dim = {in->dim[0], in->dim[1]}};
     const int64_t n = in->dim[0] * in->dim[1];
-    int64_t *first = fs_new(c->arena, int64_t, n), plane = 1;
+    int64_t plane = 1;
+    void *first;
     for (int32_t k = 2; k < in->rank; k++) {
         shape.dim[k] = 1;
         plane *= in->dim[k];
     }
+    if (onnx_const_new(c, IR_I64, &shape, &first) != FS_OK)
+        return -1;
     for (int64_t i = 0; i < n; i++)
-        first[i] = i * plane;
+        ((int64_t *)first)[i] = i * plane;
     const char *name = fs_printf(c->arena, "%s/planes", c->graph->scope);
     return ir_binary(c->graph, IR_OP_add, index,
                      ir_constant(c->graph, name, IR_I64, shape, first));
@@ -62,23 +66,119 @@ fs_status onnx_import_max_pool(onnx_ctx *c)
         c, 1, add_planes(c, ir_pool(g, IR_OP_max_pool_index, x, attr), &in));
 }
 
-static fs_status refuse_dilation(onnx_ctx *c, const int64_t *attr)
+/* Windows with gaps: a mean has no attributes for them, a convolution has. */
+static bool has_gaps(const int64_t attr[IR_WINDOW_ATTRS])
 {
     for (int32_t k = 0; k < IR_MAX_SPACE; k++)
-        if (attr[IR_WINDOW_DILATION + k] > 1)
-            return onnx_fail(c, "a sum over dilated windows is not supported");
-    return FS_OK;
+        if (attr[IR_WINDOW_DILATION + k] > 1 && attr[IR_WINDOW_SIZE + k] > 1)
+            return true;
+    return false;
+}
+
+/* Ones, one filter per channel. */
+static int32_t ones_filter(onnx_ctx *c, ir_dtype dtype, const ir_shape *shape)
+{
+    void *data;
+    if (onnx_const_new(c, dtype, shape, &data) != FS_OK)
+        return -1;
+    const int64_t n = ir_shape_count(shape);
+    for (int64_t i = 0; i < n; i++)
+        ir_element_set_real(dtype, data, i, 1);
+    const char *name = fs_printf(c->arena, "%s/ones", c->graph->scope);
+    return ir_constant(c->graph, name, dtype, *shape, data);
+}
+
+/* Sums over windows with gaps: channel by channel a convolution with ones. A
+ * window that hangs over the edge finds zeros there. */
+static int32_t sum_with_gaps(onnx_ctx *c, int32_t x,
+                             const int64_t pool[IR_WINDOW_ATTRS])
+{
+    const ir_shape in = ir_shape_of(c->graph, x);
+    ir_shape y = in, ones = {.rank = in.rank, .dim = {in.dim[1], 1}};
+    int64_t attr[IR_WINDOW_ATTRS] = {[IR_WINDOW_GROUPS] = in.dim[1]};
+    ir_window w = {.n = in.rank - 2,
+                   .ceil = pool[IR_WINDOW_MODE] & IR_WINDOW_CEIL};
+    if (x < 0)
+        return -1;
+    memcpy(w.stride, pool + IR_WINDOW_STRIDE, sizeof w.stride);
+    memcpy(w.before, pool + IR_WINDOW_BEFORE, sizeof w.before);
+    memcpy(w.after, pool + IR_WINDOW_AFTER, sizeof w.after);
+    memcpy(w.size, pool + IR_WINDOW_SIZE, sizeof w.size);
+    memcpy(w.dilation, pool + IR_WINDOW_DILATION, sizeof w.dilation);
+    if (ir_window_slide(&w, &in, c->err, &y) != FS_OK)
+        return -1;
+    memcpy(attr, pool, IR_WINDOW_SPREAD * sizeof *attr);
+    for (int32_t k = 0; k < w.n; k++) {
+        int64_t last = (y.dim[2 + k] - 1) * w.stride[k] - w.before[k];
+        int64_t end = last + (w.size[k] - 1) * w.dilation[k] + 1;
+        int64_t over = end - in.dim[2 + k];
+        attr[IR_WINDOW_SPREAD + k] = w.dilation[k];
+        attr[IR_WINDOW_AFTER + k] = over > 0 ? over : 0;
+        ones.dim[2 + k] = w.size[k];
+    }
+    const ir_dtype dtype = c->graph->tensors.at[x].dtype;
+    return ir_conv(c->graph, x, ones_filter(c, dtype, &ones), attr);
+}
+
+/* Elements that the windows count along axis k: on x, or on its padding. */
+static double counted(const int64_t pool[IR_WINDOW_ATTRS], int32_t k,
+                      int64_t length, int64_t window)
+{
+    const bool padding = pool[IR_WINDOW_MODE] & IR_WINDOW_COUNT_PAD;
+    const int64_t before = pool[IR_WINDOW_BEFORE + k];
+    const int64_t low = padding ? -before : 0;
+    const int64_t high = length + (padding ? pool[IR_WINDOW_AFTER + k] : 0);
+    int64_t n = 0;
+    for (int64_t t = 0; t < pool[IR_WINDOW_SIZE + k]; t++) {
+        int64_t at = window * pool[IR_WINDOW_STRIDE + k] - before +
+                     t * pool[IR_WINDOW_DILATION + k];
+        n += at >= low && at < high;
+    }
+    return n > 0 ? (double)n : 1;
+}
+
+/* What the windows along axis k count, as a tensor to divide by. */
+static int32_t counts_along(onnx_ctx *c, const int64_t pool[IR_WINDOW_ATTRS],
+                            int32_t k, int32_t x, int32_t y)
+{
+    const ir_shape in = ir_shape_of(c->graph, x),
+                   out = ir_shape_of(c->graph, y);
+    const ir_dtype dtype = c->graph->tensors.at[y].dtype;
+    ir_shape shape = {.rank = out.rank};
+    void *counts;
+    for (int32_t j = 0; j < out.rank; j++)
+        shape.dim[j] = j == 2 + k ? out.dim[j] : 1;
+    if (onnx_const_new(c, dtype, &shape, &counts) != FS_OK)
+        return -1;
+    for (int64_t o = 0; o < out.dim[2 + k]; o++)
+        ir_element_set_real(dtype, counts, o,
+                            counted(pool, k, in.dim[2 + k], o));
+    const char *name = fs_printf(c->arena, "%s/counts%d", c->graph->scope, k);
+    return ir_constant(c->graph, name, dtype, shape, counts);
+}
+
+static int32_t mean_with_gaps(onnx_ctx *c, int32_t x,
+                              const int64_t pool[IR_WINDOW_ATTRS])
+{
+    int32_t sum = sum_with_gaps(c, x, pool);
+    const int32_t n = ir_shape_of(c->graph, sum).rank - 2;
+    for (int32_t k = 0; k < n && sum >= 0; k++)
+        sum = ir_binary(c->graph, IR_OP_div, sum,
+                        counts_along(c, pool, k, x, sum));
+    return sum;
 }
 
 fs_status onnx_import_average_pool(onnx_ctx *c)
 {
     int64_t attr[IR_WINDOW_ATTRS];
     FS_TRY(get_pool(c, attr));
-    FS_TRY(refuse_dilation(c, attr));
     if (onnx_attr_int(c, "count_include_pad", 0))
         attr[IR_WINDOW_MODE] |= IR_WINDOW_COUNT_PAD;
+    int32_t x = onnx_in(c, 0);
     return onnx_set(c, 0,
-                    ir_pool(c->graph, IR_OP_avg_pool, onnx_in(c, 0), attr));
+                    has_gaps(attr)
+                        ? mean_with_gaps(c, x, attr)
+                        : ir_pool(c->graph, IR_OP_avg_pool, x, attr));
 }
 
 /* |x|^p, to be summed; and the root of the sum. */
@@ -109,11 +209,12 @@ fs_status onnx_import_lp_pool(onnx_ctx *c)
     int64_t attr[IR_WINDOW_ATTRS];
     double p;
     FS_TRY(get_pool(c, attr));
-    FS_TRY(refuse_dilation(c, attr));
     FS_TRY(get_norm(c, &p));
     attr[IR_WINDOW_MODE] |= IR_WINDOW_SUM;
     int32_t x = powers(g, onnx_in(c, 0), p);
-    return onnx_set(c, 0, root(g, ir_pool(g, IR_OP_avg_pool, x, attr), p));
+    x = has_gaps(attr) ? sum_with_gaps(c, x, attr)
+                       : ir_pool(g, IR_OP_avg_pool, x, attr);
+    return onnx_set(c, 0, root(g, x, p));
 }
 
 static fs_status get_planes(onnx_ctx *c, ir_shape *in)

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_TAPS = 4096 };
+enum { MAX_REACH = 4096 };
 
 typedef enum method { NEAREST, LINEAR, CUBIC } method;
 typedef enum coordinates {
@@ -145,12 +145,14 @@ static int64_t reach_of(const resize *r)
 {
     if (r->method == NEAREST)
         return 1;
-    return (int64_t)ceil((r->method == LINEAR ? 1 : 2) / width_of(r));
+    return ir_saturate(ceil((r->method == LINEAR ? 1 : 2) / width_of(r)));
 }
 
 /* Elements beyond the ends are those at the ends, or are not counted. */
 static void fill_taps(const resize *r, double x, int64_t *place, double *weight)
 {
+    const double far = 0x1p52;
+    x = fmax(-far, fmin(x, far));
     const int64_t reach = reach_of(r), base = ir_saturate(floor(x));
     double total = 0;
     for (int64_t k = 0; k < 2 * reach; k++) {
@@ -182,69 +184,87 @@ static bool is_outside(const resize *r, int64_t at)
            (x < 0 || x > (double)(r->from - 1));
 }
 
+/* Places and weights of all places of the result. */
+static void fill_axis(const resize *r, int64_t taps, int64_t *place,
+                      const ir_dtype dtype, void *typed)
+{
+    double weight[2 * MAX_REACH];
+    for (int64_t o = 0; o < r->to; o++) {
+        const double at = source_of(r, o);
+        if (r->method == NEAREST)
+            fill_nearest(r, at, place + o, weight);
+        else
+            fill_taps(r, at, place + o * taps, weight);
+        for (int64_t k = 0; k < taps; k++)
+            ir_element_set_real(dtype, typed, o * taps + k,
+                                is_outside(r, o) ? 0 : weight[k]);
+    }
+}
+
 static int32_t resample_axis(onnx_ctx *c, int32_t x, int32_t axis,
                              const resize *r)
 {
     const int64_t taps = r->method == NEAREST ? 1 : 2 * reach_of(r);
     const ir_shape shape = ir_shape_make(2, (int64_t[]){r->to, taps});
-    const int64_t n = r->to * taps;
-    int64_t *place = fs_new(c->arena, int64_t, n);
-    double *weight = fs_new(c->arena, double, n);
     const ir_dtype dtype = c->graph->tensors.at[x].dtype;
-    void *typed = fs_alloc(c->arena, (size_t)n, (size_t)ir_dtype_bytes(dtype));
-    for (int64_t o = 0; o < r->to; o++) {
-        const double at = source_of(r, o);
-        if (r->method == NEAREST)
-            fill_nearest(r, at, place + o, weight + o);
-        else
-            fill_taps(r, at, place + o * taps, weight + o * taps);
-        for (int64_t k = o * taps; k < (o + 1) * taps; k++)
-            ir_element_set_real(dtype, typed, k,
-                                is_outside(r, o) ? 0 : weight[k]);
-    }
     const char *scope = c->graph->scope;
+    void *place, *weight;
+    if (onnx_const_new(c, IR_I64, &shape, &place) != FS_OK ||
+        onnx_const_new(c, dtype, &shape, &weight) != FS_OK)
+        return -1;
+    fill_axis(r, taps, place, dtype, weight);
     ir_node node = {.op = IR_OP_resample, .n_in = 3, .in = {x}};
     node.in[1] =
         ir_constant(c->graph, fs_printf(c->arena, "%s/places%d", scope, axis),
                     IR_I64, shape, place);
     node.in[2] =
         ir_constant(c->graph, fs_printf(c->arena, "%s/weights%d", scope, axis),
-                    dtype, shape, typed);
+                    dtype, shape, weight);
     node.i[0] = axis;
     node.i[1] = r->from;
     return ir_append(c->graph, &node);
 }
 
+/* 1 where places of axis k are there, else 0; *any: are some not? */
+static int32_t inside_along(onnx_ctx *c, const resize *r, int32_t k, int32_t y,
+                            bool *any)
+{
+    ir_shape shape = {.rank = ir_shape_of(c->graph, y).rank};
+    const ir_dtype dtype = c->graph->tensors.at[y].dtype;
+    void *mask;
+    for (int32_t i = 0; i < shape.rank; i++)
+        shape.dim[i] = i == k ? r->to : 1;
+    *any = false;
+    for (int64_t o = 0; o < r->to && !*any; o++)
+        *any = is_outside(r, o);
+    if (!*any || onnx_const_new(c, dtype, &shape, &mask) != FS_OK)
+        return -1;
+    for (int64_t o = 0; o < r->to; o++)
+        ir_element_set_real(dtype, mask, o, !is_outside(r, o));
+    const char *name = fs_printf(c->arena, "%s/inside%d", c->graph->scope, k);
+    return ir_constant(c->graph, name, dtype, shape, mask);
+}
+
 /* What is put where a crop reaches beyond the input: extrapolation_value times
  * (1 - inside), where `inside` is a product over axes of 0 and 1. */
-static int32_t add_outside(onnx_ctx *c, int32_t y, const resize *axes,
-                           int32_t rank)
+static int32_t add_outside(onnx_ctx *c, int32_t y, const resize *axes)
 {
     ir_graph *g = c->graph;
-    int32_t inside = -1;
-    const ir_dtype dtype = g->tensors.at[y].dtype;
-    for (int32_t k = 0; k < rank; k++) {
-        ir_shape shape =
-            ir_shape_make(rank, (int64_t[8]){1, 1, 1, 1, 1, 1, 1, 1});
-        const int64_t n = axes[k].to;
-        void *mask =
-            fs_alloc(c->arena, (size_t)n, (size_t)ir_dtype_bytes(dtype));
-        bool any = false;
-        for (int64_t o = 0; o < n; o++) {
-            any |= is_outside(&axes[k], o);
-            ir_element_set_real(dtype, mask, o, !is_outside(&axes[k], o));
-        }
-        if (!any)
-            continue;
-        shape.dim[k] = n;
-        int32_t one =
-            ir_constant(g, fs_printf(c->arena, "%s/inside%d", g->scope, k),
-                        dtype, shape, mask);
-        inside = inside < 0 ? one : ir_binary(g, IR_OP_mul, inside, one);
-    }
-    if (inside < 0 || axes[0].extrapolation == 0)
-        return y;
     const double value = axes[0].extrapolation;
+    const int32_t rank = ir_shape_of(g, y).rank;
+    int32_t inside = -1;
+    bool any;
+    if (value == 0 || axes[0].coordinates != TF_CROP_AND_RESIZE)
+        return y;
+    for (int32_t k = 0; k < rank; k++) {
+        int32_t one = inside_along(c, &axes[k], k, y, &any);
+        if (any && one < 0)
+            return -1;
+        if (any)
+            inside = inside < 0 ? one : ir_binary(g, IR_OP_mul, inside, one);
+    }
+    if (inside < 0)
+        return y;
     return ir_binary(g, IR_OP_add, y, ir_scale(g, inside, -value, value));
 }
 
@@ -282,7 +302,7 @@ static fs_status check_axis(onnx_ctx *c, const resize *r, int32_t axis)
     if (!(r->scale > 0) || r->to < 1 || r->to > INT32_MAX)
         return onnx_fail(c, "axis %d: a scale of %g, a result of %lld elements",
                          axis, r->scale, (long long)r->to);
-    if (r->method != NEAREST && !keeps(r) && reach_of(r) > MAX_TAPS)
+    if (r->method != NEAREST && !keeps(r) && reach_of(r) > MAX_REACH)
         return onnx_fail(c, "axis %d: a scale of %g, antialiased, is too small",
                          axis, r->scale);
     return FS_OK;
@@ -409,7 +429,7 @@ fs_status onnx_import_resize(onnx_ctx *c)
         if (!keeps(&axes[k]))
             x = resample_axis(c, x, k, &axes[k]);
     if (x >= 0)
-        x = add_outside(c, x, axes, in.rank);
+        x = add_outside(c, x, axes);
     if (!ir_dtype_is_float(dtype))
         x = ir_cast(g, x, dtype);
     return onnx_set(c, 0, x);
