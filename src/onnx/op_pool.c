@@ -249,24 +249,13 @@ fs_status onnx_import_global_lp_pool(onnx_ctx *c)
                     root(g, ir_reduce_sum(g, x, spatial_axes(&in), true), p));
 }
 
-/* One window as long as the plane. */
 fs_status onnx_import_global_max_pool(onnx_ctx *c)
 {
-    ir_graph *g = c->graph;
-    ir_shape in, rows = {.rank = 3};
+    ir_shape in;
     FS_TRY(get_planes(c, &in));
-    memcpy(rows.dim, in.dim, 2 * sizeof *in.dim);
-    rows.dim[2] = 1;
-    for (int32_t k = 2; k < in.rank; k++) {
-        rows.dim[2] *= in.dim[k];
-        in.dim[k] = 1;
-    }
-    const int64_t attr[IR_WINDOW_ATTRS] = {[IR_WINDOW_STRIDE] = 1,
-                                           [IR_WINDOW_SIZE] = rows.dim[2],
-                                           [IR_WINDOW_DILATION] = 1};
-    int32_t x = ir_reshape(g, onnx_in(c, 0), rows);
     return onnx_set(c, 0,
-                    ir_reshape(g, ir_pool(g, IR_OP_max_pool, x, attr), in));
+                    ir_reduce(c->graph, IR_OP_reduce_max, onnx_in(c, 0),
+                              spatial_axes(&in), true));
 }
 
 /* Lengths that pooling by this window came from. */
