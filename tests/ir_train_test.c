@@ -307,6 +307,49 @@ static void test_backward(void)
     ir_graph_destroy(g);
 }
 
+/* A running mean as batch norm keeps it. */
+static void test_buffers(void)
+{
+    fs_err err = {0};
+    ir_graph *g = mlp();
+    ir_shape h = ir_shape_of(g, ir_graph_find(g, "relu"));
+    ir_variable_spec spec = {.role = IR_BUFFER, .shape = vector(h.dim[1])};
+    int32_t running = ir_variable(g, "running", &spec);
+    int32_t batch = ir_reduce_mean(g, ir_graph_find(g, "relu"), 1, false);
+    int32_t moved = ir_binary(g, IR_OP_add, ir_scale(g, running, 0.9, 0),
+                              ir_scale(g, batch, 0.1, 0));
+    g->tensors.at[running].next = moved;
+    tap_equal_int(train(g, IR_SGD, 4, &err), FS_OK, "a graph with a buffer");
+    running = ir_graph_find(g, "running");
+    const ir_tensor *t = &g->tensors.at[running];
+    const ir_node *next = maker(g, "running.next");
+    tap_ok(t->role == IR_BUFFER && t->next == next->out[0] &&
+               next->op == IR_OP_scale && next->phase == IR_UPDATE,
+           "what the forward pass makes of it is carried by the update");
+    const ir_node *sum = maker(g, "running.acc");
+    tap_ok(next->in[0] == sum->out[0] && sum->op == IR_OP_accumulate &&
+               next->f[0] == 0.25,
+           "as the mean over the micro-batches");
+    ir_graph_destroy(g);
+}
+
+/* A row that gets no gradient. */
+static void test_padding(void)
+{
+    fs_err err = {0};
+    ir_graph *g = ir_graph_create("padding");
+    int32_t table = param(g, "table", matrix(5, 3));
+    int32_t ids = ir_input(g, "ids", IR_I64, vector(4), 0);
+    g->loss = ir_reduce_sum(g, ir_gather(g, table, ids), 3, false);
+    ir_train_padding(g, table, 2);
+    tap_equal_int(train(g, IR_SGD, 1, &err), FS_OK, "a graph with padding");
+    for (int32_t v = 0; v < g->nodes.n; v++)
+        if (g->nodes.at[v].op == IR_OP_gather_grad)
+            tap_equal_int(g->nodes.at[v].i[3], 3,
+                          "the gradient passes over the row");
+    ir_graph_destroy(g);
+}
+
 int main(void)
 {
     test_golden();
@@ -317,5 +360,7 @@ int main(void)
     test_errors();
     test_not_differentiable();
     test_backward();
+    test_buffers();
+    test_padding();
     return tap_done();
 }

@@ -54,7 +54,7 @@ static void grad_gather(ir_graph *graph, const ir_node *node,
     ir_node grad = {.op = IR_OP_gather_grad,
                     .n_in = 2,
                     .in = {dout[0], node->in[1]},
-                    .i = {0, node->i[1], node->i[2]}};
+                    .i = {0, node->i[1], node->i[2], node->i[3]}};
     grad.i[0] = ir_shape_of(graph, node->in[0]).dim[node->i[2]];
     din[0] = ir_append(graph, &grad);
 }
@@ -110,6 +110,12 @@ static void work_gather_grad(const ir_node *node, const ir_io *io, ir_work *out)
 static void grad_gather_grad(ir_graph *graph, const ir_node *node,
                              const int32_t *dout, int32_t *din)
 {
+    if (node->i[3]) {
+        ir_graph_fail(graph,
+                      "%s: a gradient that passes over a row has none itself",
+                      node->name);
+        return;
+    }
     ir_node grad = {.op = IR_OP_gather,
                     .n_in = 2,
                     .in = {dout[0], node->in[1]},

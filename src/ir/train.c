@@ -253,7 +253,8 @@ static void carry_buffer(ir_graph *graph, int32_t buffer)
     graph->forward = graph->tensors.at[buffer].producer;
     mean.f[0] = 1.0 / graph->micro_batches;
     mean.name = fs_printf(graph->arena, "%s.next", name);
-    graph->tensors.at[buffer].next = ir_append(graph, &mean);
+    int32_t carried = ir_append(graph, &mean); /* the array may move */
+    graph->tensors.at[buffer].next = carried;
 }
 
 static void carry_buffers(ir_graph *graph)
@@ -306,6 +307,15 @@ static fs_status add_updates(ir_graph *graph, const ir_derivative *of,
         return fs_fail(err, FS_INVALID, "%s: the loss depends on no parameter",
                        graph->name);
     return FS_OK;
+}
+
+void ir_train_padding(ir_graph *graph, int32_t table, int64_t row)
+{
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        ir_node *node = &graph->nodes.at[v];
+        if (node->op == IR_OP_gather && node->in[0] == table && node->i[2] == 0)
+            node->i[3] = row + 1;
+    }
 }
 
 fs_status ir_train(ir_graph *graph, const ir_train_options *options,

@@ -56,6 +56,10 @@ void ir_update_values(const ir_train_options *o, double f[IR_MAX_REAL]);
 fs_status ir_train(ir_graph *graph, const ir_train_options *options,
                    fs_err *err);
 
+/* Row `row` of an embedding table takes no gradient from looking it up
+ * (PyTorch's padding_idx, which ONNX does not carry). Before ir_train. */
+void ir_train_padding(ir_graph *graph, int32_t table, int64_t row);
+
 /* A gradient to take: of a scalar with respect to tensors. */
 typedef struct ir_derivative {
     int32_t loss;

@@ -80,6 +80,7 @@ static fs_status gather_grad_run(void *state, const kernel_call *call,
     const int64_t outer = kernel_span(&table->shape, 0, axis);
     const int64_t width =
         kernel_span(&table->shape, axis + 1, table->shape.rank);
+    const int64_t passed = call->node->i[3] - 1;
     const size_t bytes = (size_t)(width * ir_dtype_bytes(table->dtype));
     const char *dy = call->in[0].data;
     char *out = table->data;
@@ -91,7 +92,7 @@ static fs_status gather_grad_run(void *state, const kernel_call *call,
         for (int64_t i = 0; i < n; i++, dy += bytes) {
             FS_TRY(read_row(call, i, err, &id));
             const int64_t row = id - first;
-            if (row >= 0 && row < rows)
+            if (row >= 0 && row < rows && id != passed)
                 add(out + (size_t)row * bytes, dy, width);
         }
     return FS_OK;
