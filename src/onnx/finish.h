@@ -4,6 +4,9 @@
 
 #include "onnx/context.h"
 
+/* Frequencies of position embeddings become buffers; says which. */
+void onnx_find_buffers(onnx_ctx *c);
+
 /* Finds the loss or appends options->loss, marks outputs, prunes, rewrites. */
 fs_status onnx_finish(onnx_ctx *c);
 

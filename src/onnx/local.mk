@@ -13,6 +13,7 @@ src_onnx_libfs_onnx_a_SOURCES += src/onnx/scope.c src/onnx/scope.h \
 EXTRA_DIST += src/onnx/README.md datasets/README.md datasets/models \
   datasets/train_cases datasets/data/moby-dick.txt
 src_onnx_libfs_onnx_a_SOURCES += src/onnx/op_recurrent.c
+src_onnx_libfs_onnx_a_SOURCES += src/onnx/buffers.c
 
 check_PROGRAMS += tests/onnx_import_test tests/onnx_inputs_test \
   tests/onnx_operators_test tests/onnx_hostile_test tests/onnx_values_test

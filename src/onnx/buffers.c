@@ -1,0 +1,63 @@
+/* Float initializers that are no parameters though nothing in the file says so:
+ * the frequencies of position embeddings, which reach the network only as
+ * sines and cosines of constants times them. (Running statistics are told by
+ * batch normalisation.) */
+#include "config.h"
+#include "onnx/finish.h"
+
+typedef struct marks {
+    const ir_graph *graph;
+    bool *still;  /* [tensor] made of constants and variables only */
+    bool *used;   /* [tensor] */
+    bool *beyond; /* [tensor] used by more than sines of it */
+} marks;
+
+static bool is_wave(const ir_node *node)
+{
+    return node->op == IR_OP_sin || node->op == IR_OP_cos;
+}
+
+static void mark_still(marks *m, const ir_node *node)
+{
+    bool still = node->op != IR_OP_input;
+    for (int32_t i = 0; i < node->n_in; i++)
+        still = still && m->still[node->in[i]];
+    for (int32_t i = 0; i < node->n_out; i++)
+        m->still[node->out[i]] = still;
+}
+
+/* Consumers first. */
+static void mark_beyond(marks *m, const ir_node *node)
+{
+    bool beyond = node->n_out == 0;
+    for (int32_t i = 0; i < node->n_out; i++)
+        beyond = beyond || !m->still[node->out[i]] ||
+                 (!is_wave(node) &&
+                  (m->beyond[node->out[i]] || !m->used[node->out[i]]));
+    for (int32_t i = 0; i < node->n_in; i++) {
+        m->used[node->in[i]] = true;
+        m->beyond[node->in[i]] |= beyond;
+    }
+}
+
+void onnx_find_buffers(onnx_ctx *c)
+{
+    ir_graph *g = c->graph;
+    fs_arena *scratch = fs_arena_create();
+    marks m = {g, fs_new(scratch, bool, g->tensors.n),
+               fs_new(scratch, bool, g->tensors.n),
+               fs_new(scratch, bool, g->tensors.n)};
+    for (int32_t v = 0; v < g->nodes.n; v++)
+        mark_still(&m, &g->nodes.at[v]);
+    for (int32_t v = g->nodes.n - 1; v >= 0; v--)
+        mark_beyond(&m, &g->nodes.at[v]);
+    for (int32_t t = 0; t < g->tensors.n; t++) {
+        if (g->tensors.at[t].role != IR_PARAM || !m.used[t] || m.beyond[t])
+            continue;
+        g->tensors.at[t].role = IR_BUFFER;
+        onnx_note(c,
+                  "%s gives only the frequencies of sines: it is not trained",
+                  g->tensors.at[t].name);
+    }
+    fs_arena_destroy(scratch);
+}
