@@ -105,6 +105,40 @@ static void test_digest(void)
                    "sim, run, plan, search tell the plan's digest");
 }
 
+/* A row says what it is of; the cluster's text gives the cluster again. */
+static void test_kept(void)
+{
+    cli("plan zoo:mlp,layers=1 --cluster 1x2:a100-sxm4-80g --batch 8 --dp 2 "
+        "-o \"$D/kept.json\"");
+    cli("show \"$D/kept.json\" -o \"$D/kept.dot\"");
+    cli_answer *a = cli(
+        "runs --sql \"SELECT c.json AS json, m.path AS path FROM runs r JOIN"
+        " clusters c ON c.digest=r.cluster_digest JOIN models m ON"
+        " m.digest=r.model_digest WHERE r.command='show' AND r.plan_digest"
+        " IS NOT NULL AND r.model=m.path ORDER BY r.id DESC LIMIT 1\" --json");
+    json_t *row = json_array_get(json_object_get(a->json, "runs"), 0);
+    const char *path = json_string_value(json_object_get(row, "path"));
+    const char *text = json_string_value(json_object_get(row, "json"));
+    tap_equal_text(path ? path : "none", "zoo:mlp,layers=1",
+                   "show: its row names model, cluster and plan");
+    char file[700];
+    snprintf(file, sizeof file, "%s/again.json", cli_scratch);
+    FILE *out = fopen(file, "w");
+    fputs(text ? text : "", out);
+    fclose(out);
+    a = cli("cluster \"$D/again.json\" --json");
+    tap_ok(a->status == 0 && cli_number(a, "devices") == 2,
+           "a stored cluster is a cluster file");
+    a = cli("runs --sql \"SELECT count(DISTINCT cluster_digest) AS n FROM runs"
+            " WHERE cluster LIKE '%%a100%%' OR cluster LIKE '%%again%%'\" "
+            "--json");
+    row = json_array_get(json_object_get(a->json, "runs"), 0);
+    const char *n = json_string_value(json_object_get(row, "n"));
+    tap_ok(json_integer_value(json_object_get(row, "n")) == 1 ||
+               (n && strcmp(n, "1") == 0),
+           "and has the digest of the one that was planned for");
+}
+
 /* The planned peak is the arena that ranks allocate, byte for byte. */
 static void test_peak(void)
 {
@@ -251,6 +285,7 @@ int main(void)
     test_main_job();
     test_model();
     test_digest();
+    test_kept();
     test_peak();
     test_weights_repeat();
     test_replay();

@@ -227,11 +227,40 @@ static void test_missing(void)
     tap_ok(access(path, F_OK) != 0, "and is not created");
 }
 
+/* A file of version 1 gains what is new and keeps what it has. */
+static void test_migration(void)
+{
+    fs_err err = {0};
+    store_db *db = NULL;
+    store_model_facts facts = {"m.onnx", "m", 10, 40};
+    remove_files();
+    store_open(path, &err, &db);
+    store_run run = {.command = "plan", .command_line = "plan x"};
+    int64_t id = 0;
+    store_run_begin(db, &run, &err, &id);
+    store_close(db);
+    raw("DROP TABLE clusters; DROP TABLE models; PRAGMA user_version=1");
+    err = (fs_err){0};
+    tap_equal_int(store_open(path, &err, &db), FS_OK, "version 1 is opened");
+    for (int i = 0; i < 2; i++) {
+        store_cluster(db, 7, "{}", &err);
+        store_model(db, 8, &facts, &err);
+    }
+    tap_equal_int(err.status, FS_OK, "it takes models and clusters");
+    tap_equal_text(ask(db, "SELECT (SELECT count(*) FROM clusters) || ' ' ||"
+                           " (SELECT params FROM models) || ' ' ||"
+                           " (SELECT count(*) FROM runs)"),
+                   "1 10 1", "once per digest, beside the old runs");
+    store_close(db);
+    remove_files();
+}
+
 int main(void)
 {
     snprintf(path, sizeof path, "store_test.%d.db", (int)getpid());
     test_missing();
     test_many_at_once();
+    test_migration();
     remove_files();
     test_round_trip();
     test_read_only();

@@ -125,6 +125,11 @@ typedef struct cli_plan {
 /* Reads the file, makes its graph again, checks digests. */
 fs_status cli_plan_open(cli *c, const char *path, cli_plan *out);
 void cli_plan_close(cli_plan *p);
+/* cli_begin, and the row's digests, for a command on a plan. */
+fs_status cli_begin_plan(cli *c, const cli_plan *p);
+/* Keeps what the run is of: the cluster's text and the model's identity, each
+ * once by digest. Either may be NULL. */
+void cli_keep(cli *c, const cli_model *model, const hw_cluster *cluster);
 /* For commands with one operand, a PLAN: opens it, begins the run with its
  * digests, calls body, closes it. */
 fs_status cli_with_plan(cli *c, fs_status (*body)(cli *c, const cli_plan *p));

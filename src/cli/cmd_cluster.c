@@ -123,6 +123,7 @@ fs_status cli_cmd_cluster(cli *c)
     hw_cluster *cluster;
     FS_TRY(cli_cluster_open(c, spec, &cluster));
     FS_TRY(cli_digests(c, 0, cluster->digest, 0));
+    cli_keep(c, NULL, cluster);
     describe(c, cluster);
     if (cluster->host)
         describe_cuda(c);

@@ -156,6 +156,8 @@ fs_status cli_cmd_model(cli *c)
     fs_status status = cli_begin(c, origin.model, NULL);
     if (status == FS_OK)
         status = cli_digests(c, model.graph->digest, 0, 0);
+    if (status == FS_OK)
+        cli_keep(c, &model, NULL);
     tally t = {0};
     count_model(model.graph, &t);
     ir_blocks blocks;

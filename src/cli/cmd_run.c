@@ -518,9 +518,7 @@ static fs_status check_all(cli *c, const cli_plan *p)
 static fs_status begin(cli *c, const cli_plan *p)
 {
     c->args.seed = (int64_t)seed_of(c, p); /* what is stored */
-    FS_TRY(cli_begin(c, p->model.origin.model, p->model.origin.cluster));
-    return cli_digests(c, p->plan->model_digest, p->plan->cluster_digest,
-                       p->plan->digest);
+    return cli_begin_plan(c, p);
 }
 
 static fs_status check_job(cli *c, const cli_plan *p)

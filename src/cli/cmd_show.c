@@ -24,10 +24,12 @@ static fs_status show_plan(cli *c, const char *path, report_drawn *drawn)
 {
     cli_plan p;
     FS_TRY(cli_plan_open(c, path, &p));
-    fs_status status = c->args.timeline
-                           ? show_timeline(c, &p, drawn)
-                           : report_draw_plan(p.model.graph, p.plan,
-                                              c->args.output, &c->err, drawn);
+    fs_status status = cli_begin_plan(c, &p);
+    if (status == FS_OK)
+        status = c->args.timeline
+                     ? show_timeline(c, &p, drawn)
+                     : report_draw_plan(p.model.graph, p.plan, c->args.output,
+                                        &c->err, drawn);
     cli_plan_close(&p);
     return status;
 }
@@ -36,9 +38,12 @@ static fs_status show_model(cli *c, const char *spec, report_drawn *drawn)
 {
     plan_origin origin = cli_origin(c, spec, "");
     cli_model model;
+    FS_TRY(cli_begin(c, spec, NULL));
     FS_TRY(cli_model_open(c, &origin, origin.batch, &model));
-    fs_status status =
-        report_draw_graph(model.graph, c->args.output, &c->err, drawn);
+    fs_status status = cli_digests(c, model.graph->digest, 0, 0);
+    cli_keep(c, &model, NULL);
+    if (status == FS_OK)
+        status = report_draw_graph(model.graph, c->args.output, &c->err, drawn);
     cli_model_close(&model);
     return status;
 }
@@ -46,7 +51,10 @@ static fs_status show_model(cli *c, const char *spec, report_drawn *drawn)
 static fs_status show_cluster(cli *c, const char *spec, report_drawn *drawn)
 {
     hw_cluster *cluster;
+    FS_TRY(cli_begin(c, NULL, spec));
     FS_TRY(cli_cluster_open(c, spec, &cluster));
+    FS_TRY(cli_digests(c, 0, cluster->digest, 0));
+    cli_keep(c, NULL, cluster);
     return report_draw_cluster(cluster, c->args.output, &c->err, drawn);
 }
 
@@ -75,7 +83,6 @@ fs_status cli_cmd_show(cli *c)
         return fs_fail(&c->err, FS_INVALID,
                        "--timeline is of a PLAN; %s is a %s", what,
                        cluster ? "cluster" : "model");
-    FS_TRY(cli_begin(c, model ? what : NULL, NULL));
     if (model)
         FS_TRY(show_model(c, what, &drawn));
     else if (cluster)

@@ -556,6 +556,7 @@ static fs_status prove_and_tell(making *m, cost_model *cost, plan *lowered)
     FS_TRY(plan_write(c->args.output, p.model.graph, lowered, &stored,
                       m->cluster, &c->err));
     keep_plan(c, lowered, &c->late);
+    cli_keep(c, &p.model, m->cluster);
     cli_figure(c, "iteration_s", m->found.iteration_s, "s");
     cli_figure(c, "lower_bound_s", m->found.lower_bound_s, "s");
     cli_figure(c, "sim_iteration_s", sim.iteration_s, "s");

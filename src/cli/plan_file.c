@@ -50,11 +50,7 @@ fs_status cli_with_plan(cli *c, fs_status (*body)(cli *c, const cli_plan *p))
     cli_plan p;
     FS_TRY(cli_plan_open(c, c->args.operands[0], &p));
     c->args.seed = (int64_t)p.model.origin.seed; /* the one in use */
-    fs_status status =
-        cli_begin(c, p.model.origin.model, p.model.origin.cluster);
-    if (status == FS_OK)
-        status = cli_digests(c, p.plan->model_digest, p.plan->cluster_digest,
-                             p.plan->digest);
+    fs_status status = cli_begin_plan(c, &p);
     cli_plan_digest(c, &p);
     if (status == FS_OK)
         status = body(c, &p);

@@ -1,5 +1,5 @@
-/* The schema of version 1, as one text. A newer version adds a step to
- * `migrations` in open.c; nothing here is ever edited afterwards. */
+/* The schema, a text per version. A newer version adds a step to `migrations`
+ * in open.c; nothing here is ever edited afterwards. */
 #ifndef FS_STORE_SCHEMA_H
 #define FS_STORE_SCHEMA_H
 
@@ -45,5 +45,13 @@ static const char store_schema_1[] =
     " FROM runs r"
     " JOIN figures p ON p.run = r.id AND p.name = 'predicted_step_s'"
     " JOIN figures m ON m.run = r.id AND m.name = 'step_median_s';";
+
+/* What runs are of. */
+static const char store_schema_2[] =
+    "CREATE TABLE models ("
+    " digest TEXT PRIMARY KEY, path TEXT, name TEXT,"
+    " params INTEGER, param_bytes INTEGER) WITHOUT ROWID;"
+    "CREATE TABLE clusters ("
+    " digest TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;";
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "plan/timing.h"
 
-enum { STORE_SCHEMA_VERSION = 1 };
+enum { STORE_SCHEMA_VERSION = 2 };
 
 typedef struct store_db store_db;
 /* Opens or creates. A locked file (after 10 s), one of a newer schema, or one
@@ -47,10 +47,18 @@ fs_status store_figure(store_db *db, int64_t run, const char *name,
                        double value, const char *unit, fs_err *err);
 fs_status store_losses(store_db *db, int64_t run, const double *losses,
                        const double *step_s, int64_t n, fs_err *err);
-/* The plan file's text, kept once per digest; the model and cluster likewise.
- */
+/* The text of a plan file, of a cluster file (all that the plan was made for,
+ * measured figures too), and what a model is: each kept once per digest. */
 fs_status store_plan(store_db *db, uint64_t digest, const char *json,
                      fs_err *err);
+fs_status store_cluster(store_db *db, uint64_t digest, const char *json,
+                        fs_err *err);
+typedef struct store_model_facts {
+    const char *path, *name;
+    int64_t params, param_bytes;
+} store_model_facts;
+fs_status store_model(store_db *db, uint64_t digest,
+                      const store_model_facts *facts, fs_err *err);
 fs_status store_trace(store_db *db, int64_t run, const plan_trace *trace,
                       fs_err *err);
 /* Measured timing of a run, read back for `sim --timing RUN`. */

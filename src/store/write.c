@@ -142,6 +142,21 @@ fs_status store_plan(store_db *db, uint64_t digest, const char *json,
                        digest, json);
 }
 
+fs_status store_cluster(store_db *db, uint64_t digest, const char *json,
+                        fs_err *err)
+{
+    return store_write(db, "INSERT OR IGNORE INTO clusters VALUES(?,?)", err,
+                       "xt", digest, json);
+}
+
+fs_status store_model(store_db *db, uint64_t digest,
+                      const store_model_facts *facts, fs_err *err)
+{
+    return store_write(db, "INSERT OR IGNORE INTO models VALUES(?,?,?,?,?)",
+                       err, "xttii", digest, facts->path, facts->name,
+                       facts->params, facts->param_bytes);
+}
+
 fs_status store_cache_put(store_db *db, const char *key, const char *json,
                           fs_err *err)
 {
