@@ -115,6 +115,23 @@ static void test_steps(void)
                   "sim of one step");
 }
 
+/* What only the library could do before. */
+static void test_reached(void)
+{
+    double plain =
+        cli_number(cli("sim \"$D/plan.json\" --json"), "iteration_s");
+    double slow = cli_number(cli("sim \"$D/plan.json\" --straggler 3 --json"),
+                             "iteration_s");
+    tap_ok(slow > plain, "sim --straggler: %g s, %g s without", slow, plain);
+    refused("a straggler that is faster", "--straggler", "1 or more",
+            cli("sim \"$D/plan.json\" --straggler 0.5"));
+    static char text[1 << 16];
+    const cli_answer *a = cli("show zoo:mlp --batch 8 -o \"$D/mlp.txt\"");
+    cli_slurp("mlp.txt", text, sizeof text);
+    tap_ok(a->status == 0 && strstr(text, "matmul"),
+           "show: a model as text, a line per node");
+}
+
 /* Rows of `explain --op`, cheapest first; the first that is not chosen is the
  * next best. */
 static void test_explain(void)
@@ -244,6 +261,7 @@ int main(void)
     test_optimizer_constants();
     test_endings();
     test_steps();
+    test_reached();
     test_explain();
     test_tokens();
     test_short_data();

@@ -319,6 +319,32 @@ static void test_probe(void)
            "zero ranks are refused");
 }
 
+/* The example of src/hw/README.md. */
+static void test_readme(void)
+{
+    static char text[1 << 15];
+    FILE *in = fopen(
+        fs_printf(arena, "%s/src/hw/README.md", getenv("FS_SRCDIR")), "r");
+    text[in ? fread(text, 1, sizeof text - 1, in) : 0] = '\0';
+    if (in)
+        fclose(in);
+    char *from = strstr(text, "```json\n");
+    char *to = from ? strstr(from + 8, "```") : NULL;
+    tap_ok(to != NULL, "the README shows a cluster file");
+    if (!to)
+        return;
+    *to = '\0';
+    const char *path = write_file(from + 8);
+    hw_cluster *c = open_good(path);
+    unlink(path);
+    tap_equal_int(c->n_devices, 8, "README: devices of both groups");
+    tap_equal_int(c->n_nodes, 3, "README: nodes of both groups");
+    tap_equal_text(hw_link_between(c, 4, 5)->name, "PCIe 4.0 x16",
+                   "README: the second group's own link");
+    tap_equal_text(hw_link_between(c, 0, 4)->name, "InfiniBand HDR",
+                   "README: between nodes");
+}
+
 int main(void)
 {
     arena = fs_arena_create();
@@ -331,6 +357,7 @@ int main(void)
     test_device_figures();
     test_round_trip();
     test_every_device();
+    test_readme();
     test_pools();
     test_probe();
     fs_arena_destroy(arena);

@@ -7,12 +7,12 @@
 static json_t *device_json(const hw_group *g)
 {
     const hw_device *d = &g->device;
-    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:s}", "name",
-                     d->name, "memory_bytes", d->memory_bytes, "memory_bps",
-                     d->memory_bps, "fp32_flops", d->fp32_flops, "bf16_flops",
-                     d->bf16_flops, "matmul_efficiency", d->matmul_efficiency,
-                     "launch_s", d->launch_s, "points", d->n_points, "source",
-                     d->source ? d->source : "");
+    return json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:i, s:s}", "name",
+                     d->name, "memory_bytes", (json_int_t)d->memory_bytes,
+                     "memory_bps", d->memory_bps, "fp32_flops", d->fp32_flops,
+                     "bf16_flops", d->bf16_flops, "matmul_efficiency",
+                     d->matmul_efficiency, "launch_s", d->launch_s, "points",
+                     d->n_points, "source", d->source ? d->source : "");
 }
 
 static json_t *level_json(const char *level, const hw_link *link, int32_t fan)

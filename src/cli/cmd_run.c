@@ -557,8 +557,9 @@ static fs_status user_main(cli *c, cli_plan *p)
     FS_TRY(cli_plan_open(c, c->args.operands[0], p));
     FS_TRY(check_all(c, p));
     if (c->args.dry_run) {
-        cli_say(c, "everything is in place for %lld steps on %d ranks\n",
-                (long long)steps_of(c), p->cluster->n_devices);
+        cli_say(c, "everything is in place for %lld step%s on %d rank%s\n",
+                (long long)steps_of(c), steps_of(c) == 1 ? "" : "s",
+                p->cluster->n_devices, p->cluster->n_devices == 1 ? "" : "s");
         return FS_OK;
     }
     FS_TRY(begin(c, p));

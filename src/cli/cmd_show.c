@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "cli/predict.h"
 #include "report/report.h"
 
@@ -34,6 +35,28 @@ static fs_status show_plan(cli *c, const char *path, report_drawn *drawn)
     return status;
 }
 
+static bool is_text(const char *file)
+{
+    const char *dot = strrchr(file, '.');
+    return dot && strcmp(dot, ".txt") == 0;
+}
+
+/* The graph itself, a line per node. */
+static fs_status write_text(const ir_graph *graph, const char *file,
+                            fs_err *err)
+{
+    fs_output out;
+    fs_text text = {.arena = fs_arena_create()};
+    ir_graph_dump(graph, &text);
+    fs_status status = fs_output_open(&out, file, err);
+    if (status == FS_OK) {
+        fs_output_write(&out, text.at, text.n);
+        status = fs_output_close(&out, err);
+    }
+    fs_arena_destroy(text.arena);
+    return status;
+}
+
 static fs_status show_model(cli *c, const char *spec, report_drawn *drawn)
 {
     plan_origin origin = cli_origin(c, spec, "");
@@ -42,8 +65,12 @@ static fs_status show_model(cli *c, const char *spec, report_drawn *drawn)
     FS_TRY(cli_model_open(c, &origin, origin.batch, &model));
     fs_status status = cli_digests(c, model.graph->digest, 0, 0);
     cli_keep(c, &model, NULL);
+    drawn->nodes = model.graph->nodes.n;
     if (status == FS_OK)
-        status = report_draw_graph(model.graph, c->args.output, &c->err, drawn);
+        status = is_text(c->args.output)
+                     ? write_text(model.graph, c->args.output, &c->err)
+                     : report_draw_graph(model.graph, c->args.output, &c->err,
+                                         drawn);
     cli_model_close(&model);
     return status;
 }
@@ -92,7 +119,10 @@ fs_status cli_cmd_show(cli *c)
     json_object_set_new(c->result, "file", json_string(c->args.output));
     json_object_set_new(c->result, "nodes", json_integer(drawn.nodes));
     json_object_set_new(c->result, "edges", json_integer(drawn.edges));
-    cli_say(c, "%s: %d nodes, %d edges\n", c->args.output, drawn.nodes,
-            drawn.edges);
+    if (model && is_text(c->args.output))
+        cli_say(c, "%s: %d nodes\n", c->args.output, drawn.nodes);
+    else
+        cli_say(c, "%s: %d nodes, %d edges\n", c->args.output, drawn.nodes,
+                drawn.edges);
     return FS_OK;
 }

@@ -125,7 +125,7 @@ static fs_status simulate(cli *c, const cli_plan *p)
     sim_options options = {
         .steps = c->args.steps > 0 ? c->args.steps : USUAL_STEPS,
         .trace = c->args.trace ? &trace : NULL,
-        .straggler = 1.0,
+        .straggler = isnan(c->args.straggler) ? 1.0 : c->args.straggler,
     };
     sim_result sim;
     FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, timing, &options,
@@ -150,6 +150,11 @@ fs_status cli_cmd_sim(cli *c)
                        "--steps must be 1 to %d: the last of a few steps are "
                        "already steady",
                        MOST_STEPS);
+    if (c->args.straggler < 1)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--straggler %g: 1 or more is wanted, as many times "
+                       "slower rank 0 computes",
+                       c->args.straggler);
     if (c->args.trace)
         FS_TRY(cli_check_writable(c, c->args.trace));
     return cli_with_plan(c, simulate);

@@ -218,7 +218,7 @@ static void end_row(cli *c, fs_status status, const char *message)
 {
     if (!c->run)
         return;
-    char *text = json_dumps(c->result, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    char *text = json_dumps(c->result, JSON_COMPACT | JSON_REAL_PRECISION(17));
     store_run_end(c->db, c->run, status, text, message, &c->late);
     free(text);
 }

@@ -179,6 +179,7 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
     options.beta2 = o->beta2;
     options.epsilon = o->epsilon;
     options.micro_batches = m;
+    options.keep_pads = !o->rewrite;
     FS_TRY(find_reduction(c, o, m, graph, &options.reduction));
     graph->batch = o->batch;
     return ir_train(graph, &options, &c->err);

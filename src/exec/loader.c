@@ -1,6 +1,8 @@
 #include "config.h"
 #include "exec/loader.h"
 
+#include "exec/world.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -19,16 +21,17 @@ struct exec_loader {
     fs_err err;
 };
 
-exec_loader *exec_loader_create(const exec_data *data, int32_t jobs)
+exec_loader *exec_loader_create(exec_world *world, const exec_data *data,
+                                int32_t jobs)
 {
-    exec_loader *loader = calloc(1, sizeof *loader);
-    FS_ASSERT(loader != NULL);
+    exec_loader *loader =
+        exec_world_alloc(world, 1, sizeof *loader, "the loader");
     loader->data = data;
     loader->room = 1;
     while ((int32_t)loader->room < jobs)
         loader->room *= 2;
-    loader->ring = calloc(loader->room, sizeof *loader->ring);
-    FS_ASSERT(loader->ring != NULL);
+    loader->ring = exec_world_alloc(world, loader->room, sizeof *loader->ring,
+                                    "the loader's jobs");
     pthread_mutex_init(&loader->lock, NULL);
     pthread_cond_init(&loader->wake, NULL);
     return loader;

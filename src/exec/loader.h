@@ -27,7 +27,8 @@ typedef struct exec_job {
 
 typedef struct exec_loader exec_loader;
 /* At most `jobs` jobs are in flight. The thread starts with the first one. */
-exec_loader *exec_loader_create(const exec_data *data, int32_t jobs);
+exec_loader *exec_loader_create(exec_world *world, const exec_data *data,
+                                int32_t jobs);
 void exec_loader_destroy(exec_loader *loader);
 void exec_loader_submit(exec_loader *loader, exec_job *job);
 const fs_err *exec_loader_error(const exec_loader *loader);

@@ -50,8 +50,9 @@ static int32_t list_tasks(exec_rank *rank, task_test *belongs, int32_t which,
 static void find_last_arrivals(exec_rank *rank, MPI_Comm comm, exec_task **list,
                                int32_t n)
 {
-    int64_t *start = calloc((size_t)n * EXEC_SAMPLES + 1, sizeof *start);
-    FS_ASSERT(start != NULL);
+    int64_t *start =
+        exec_world_alloc(rank->world, (size_t)n * EXEC_SAMPLES, sizeof *start,
+                         "the arrivals at a collective");
     for (int32_t i = 0; i < n; i++)
         copy_starts(list[i], start + i * EXEC_SAMPLES);
     EXEC_MPI(rank->world, MPI_Allreduce(MPI_IN_PLACE, start, n * EXEC_SAMPLES,
@@ -91,10 +92,10 @@ static void arrivals_on_channel(exec_rank *rank, int32_t channel,
         return;
     int32_t n = list_tasks(rank, on_channel, channel, list);
     int32_t peer = plan_channel_peer(rank->plan, c, rank->world->rank);
-    size_t room = (size_t)n * EXEC_SAMPLES + 1;
-    int64_t *mine = calloc(room, sizeof *mine);
-    int64_t *theirs = calloc(room, sizeof *theirs);
-    FS_ASSERT(mine != NULL && theirs != NULL);
+    size_t room = (size_t)n * EXEC_SAMPLES;
+    int64_t *mine = exec_world_alloc(rank->world, 2 * room, sizeof *mine,
+                                     "the arrivals at a channel");
+    int64_t *theirs = mine + room;
     for (int32_t i = 0; i < n; i++)
         copy_starts(list[i], mine + i * EXEC_SAMPLES);
     EXEC_MPI(rank->world,
@@ -105,7 +106,6 @@ static void arrivals_on_channel(exec_rank *rank, int32_t channel,
     for (int32_t i = 0; i < n; i++)
         move_starts(list[i], theirs + i * EXEC_SAMPLES);
     free(mine);
-    free(theirs);
 }
 
 /* ---- medians ---- */
@@ -207,8 +207,8 @@ void exec_rank_gather_trace(exec_rank *rank)
         int bytes = 0;
         EXEC_MPI(world, MPI_Probe(r, EXEC_TAG_TRACE, world->comm, &status));
         EXEC_MPI(world, MPI_Get_count(&status, MPI_BYTE, &bytes));
-        plan_event *events = malloc((size_t)bytes + 1);
-        FS_ASSERT(events != NULL);
+        plan_event *events =
+            exec_world_alloc(world, (size_t)bytes, 1, "a rank's trace");
         EXEC_MPI(world, MPI_Recv(events, bytes, MPI_BYTE, r, EXEC_TAG_TRACE,
                                  world->comm, MPI_STATUS_IGNORE));
         for (size_t i = 0; i < (size_t)bytes / sizeof *events; i++)

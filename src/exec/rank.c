@@ -231,7 +231,7 @@ fs_status exec_rank_open(exec_world *world, const ir_graph *graph,
     rank->firings_per_step = count_firings(rank);
     rank->step_end_ns = fs_new(arena, int64_t, options->steps + 1);
     rank->losses = fs_new(arena, double, options->steps + 1);
-    rank->loader = exec_loader_create(data, rank->role->n_streams);
+    rank->loader = exec_loader_create(world, data, rank->role->n_streams);
     kernel_set_threads(1); /* a device is one core: exec.h */
     for (int32_t i = 0; i < rank->role->n_tasks; i++) {
         rank->tasks[i].task = &rank->role->tasks[i];

@@ -145,6 +145,18 @@ void exec_world_abort(exec_world *world, const char *cause)
     _exit(FS_FAULT);
 }
 
+void *exec_world_alloc(exec_world *world, size_t count, size_t size,
+                       const char *what)
+{
+    void *memory = calloc(count > 0 ? count : 1, size);
+    char cause[160];
+    if (memory)
+        return memory;
+    snprintf(cause, sizeof cause, "out of memory: %zu x %zu bytes for %.80s",
+             count, size, what);
+    exec_world_abort(world, cause);
+}
+
 void exec_world_reduce(exec_world *world, void *data, int64_t count,
                        MPI_Datatype type, MPI_Op op)
 {

@@ -23,6 +23,10 @@ enum { EXEC_TAG_LOSS = 30000, EXEC_TAG_TRACE, EXEC_TAG_TIMING, EXEC_TAG_PING };
 void exec_mpi(exec_world *world, int code, const char *call);
 #define EXEC_MPI(world, call) exec_mpi((world), (call), #call)
 
+/* Zeroed memory for `what`, never NULL: a rank that has none ends the job. */
+void *exec_world_alloc(exec_world *world, size_t count, size_t size,
+                       const char *what);
+
 /* Element-wise reduction over all ranks, in place; nothing to do when alone.
  * Longer arrays than MPI's int counts go in parts. */
 void exec_world_reduce(exec_world *world, void *data, int64_t count,

@@ -266,7 +266,8 @@ static json_t *device_json(const hw_device *device)
 {
     json_t *out = json_object(), *points = json_array();
     fs_json_set_text(out, "name", device->name);
-    fs_json_set_real(out, "memory_bytes", device->memory_bytes);
+    /* Bytes are whole; ranges keep them below 2^60. */
+    fs_json_set_int(out, "memory_bytes", (int64_t)device->memory_bytes);
     fs_json_set_real(out, "memory_bps", device->memory_bps);
     fs_json_set_real(out, "fp32_flops", device->fp32_flops);
     fs_json_set_real(out, "tf32_flops", device->tf32_flops);

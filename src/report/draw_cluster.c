@@ -31,6 +31,25 @@ static const char *link_text(draw *d, const hw_link *link)
                      fs_human_seconds(latency, link->latency_s));
 }
 
+/* In two columns where there are many: a row of all would be a thin line. */
+static void draw_devices(draw *d, Agraph_t *box, Agnode_t *hub,
+                         const hw_group *g, int32_t first)
+{
+    enum { IN_A_ROW = 4, COLUMNS = 2 };
+    Agnode_t *device[MAX_DEVICES];
+    for (int32_t i = 0; i < g->devices_per_node && i < MAX_DEVICES; i++) {
+        draw_device(d, box, &g->device, first + i);
+        device[i] = agnode(box, fs_printf(d->arena, "d%d", first + i), 0);
+        Agedge_t *link = draw_edge(d, hub, device[i]);
+        draw_set(link, "dir", "both");
+        if (g->devices_per_node <= IN_A_ROW || i < COLUMNS)
+            continue;
+        draw_set(link, "constraint", "false");
+        draw_set(agedge(d->graph, device[i - COLUMNS], device[i], NULL, 1),
+                 "style", "invis");
+    }
+}
+
 static Agnode_t *draw_machine(draw *d, const hw_group *g, int32_t node,
                               int32_t first, int32_t folded)
 {
@@ -51,12 +70,7 @@ static Agnode_t *draw_machine(draw *d, const hw_group *g, int32_t node,
     draw_set(hub, "fillcolor", "#f2cf8b");
     draw_set(hub, "label",
              g->devices_per_node > 1 ? link_text(d, &g->inner) : "one device");
-    for (int32_t i = 0; i < g->devices_per_node && i < MAX_DEVICES; i++) {
-        draw_device(d, box, &g->device, first + i);
-        Agnode_t *device =
-            agnode(box, fs_printf(d->arena, "d%d", first + i), 0);
-        draw_set(draw_edge(d, hub, device), "dir", "both");
-    }
+    draw_devices(d, box, hub, g, first);
     if (g->devices_per_node > MAX_DEVICES) {
         Agnode_t *rest = draw_node(d, box, fs_printf(d->arena, "r%d", node));
         draw_setf(d, rest, "label", "and %d more",

@@ -6,8 +6,6 @@
 
 #include "base/hash.h"
 
-#include <stdlib.h>
-
 typedef struct ids {
     Agraph_t *graph;
     fs_arena *arena;
@@ -19,11 +17,11 @@ typedef struct ids {
 
 static void *open_ids(Agraph_t *graph, Agdisc_t *disc)
 {
-    ids *s = calloc(1, sizeof *s);
+    fs_arena *arena = fs_arena_create();
+    ids *s = fs_new(arena, ids, 1);
     (void)disc;
-    FS_ASSERT(s);
     s->graph = graph;
-    s->arena = s->number.arena = fs_arena_create();
+    s->arena = s->number.arena = arena;
     return s;
 }
 
@@ -69,9 +67,8 @@ static char *name_of(void *state, int kind, IDTYPE id)
 
 static void close_ids(void *state)
 {
-    ids *s = state;
+    const ids *s = state;
     fs_arena_destroy(s->arena);
-    free(s);
 }
 
 static void note(void *state, int kind, void *object)

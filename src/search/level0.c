@@ -167,10 +167,11 @@ static void say(const search_level0 *z, const search_candidate *c)
         n += (size_t)snprintf(mesh + n, sizeof mesh - n, "%s%d", a ? "x" : "",
                               c->mesh.dim[a]);
     snprintf(line, sizeof line,
-             "%d stages of (%s), %d micro-batches: %s, "
+             "%d stage%s of (%s), %d micro-batch%s: %s, "
              "bound %s, best %s",
-             c->n_stages, mesh, c->graph->micro_batches, c->record.status,
-             fs_human_seconds(bound, c->record.lower_bound_s),
+             c->n_stages, c->n_stages == 1 ? "" : "s", mesh,
+             c->graph->micro_batches, c->graph->micro_batches == 1 ? "" : "es",
+             c->record.status, fs_human_seconds(bound, c->record.lower_bound_s),
              fs_human_seconds(best, z->best_s));
     z->problem->progress(z->problem->progress_ctx, line);
 }

@@ -160,13 +160,30 @@ static bool make_file(const char *path)
     return file >= 0;
 }
 
+static fs_status no_memory(const char *path, fs_err *err)
+{
+    return fs_fail(err, FS_FAULT, "%s: opening: out of memory", path);
+}
+
+static fs_status new_db(const char *path, fs_err *err, store_db **out)
+{
+    store_db *db = calloc(1, sizeof *db);
+    char *copy = strdup(path);
+    if (!db || !copy) {
+        free(db);
+        free(copy);
+        return no_memory(path, err);
+    }
+    db->path = copy;
+    *out = db;
+    return FS_OK;
+}
+
 static fs_status open_with(const char *path, int flags, fs_err *err,
                            store_db **out)
 {
-    store_db *db = calloc(1, sizeof *db);
-    FS_ASSERT(db);
-    db->path = strdup(path);
-    FS_ASSERT(db->path);
+    store_db *db;
+    FS_TRY(new_db(path, err, &db));
     db->made = (flags & SQLITE_OPEN_CREATE) && make_file(path);
     int got = sqlite3_open_v2(path, &db->sql, flags, NULL);
     fs_status status =
@@ -213,7 +230,8 @@ static bool can_write(const char *path)
 static char *uri_of(const char *path, const char *mode)
 {
     char *uri = malloc(3 * strlen(path) + strlen(mode) + 16);
-    FS_ASSERT(uri);
+    if (!uri)
+        return NULL;
     char *at = uri + sprintf(uri, path[0] == '/' ? "file://" : "file:");
     for (const char *from = path; *from; from++)
         if (strchr("?#%", *from))
@@ -228,11 +246,13 @@ static fs_status open_reading(const char *path, const char *mode, fs_err *err,
                               store_db **out)
 {
     int64_t version = 0;
-    store_db *db = calloc(1, sizeof *db);
-    FS_ASSERT(db);
-    db->path = strdup(path);
+    store_db *db;
+    FS_TRY(new_db(path, err, &db));
     char *uri = uri_of(path, mode);
-    FS_ASSERT(db->path);
+    if (!uri) {
+        store_close(db);
+        return no_memory(path, err);
+    }
     int got = sqlite3_open_v2(uri, &db->sql,
                               SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
     free(uri);
