@@ -36,12 +36,15 @@ static void test_binding(void)
     tap_ok(!in.graph && strstr(in.err.text, "--bind"),
            "a bind that contradicts the batch is refused: %s", in.err.text);
     drop(&in);
-    options = (onnx_options){.loss = "mse"};
-    in = import(write_open("n"), &options);
-    tap_ok(in.graph && in.graph->loss >= 0 &&
-               ir_graph_find(in.graph, "target") >= 0,
-           "--loss mse appends a loss and its target");
-    drop(&in);
+    static const char *const losses[] = {"mse", "l1", "bce", "bce-logits"};
+    for (int i = 0; i < 4; i++) {
+        options = (onnx_options){.loss = losses[i]};
+        in = import(write_open("n"), &options);
+        tap_ok(in.graph && in.graph->loss >= 0 &&
+                   ir_graph_find(in.graph, "target") >= 0,
+               "--loss %s appends a loss and its target", losses[i]);
+        drop(&in);
+    }
     options.loss = "cross-entropy";
     in = import(write_open("n"), &options);
     tap_ok(in.graph && in.graph->loss >= 0 &&
