@@ -184,9 +184,33 @@ static void test_long_chain(void)
     ir_graph_destroy(g);
 }
 
+/* LLaMA's norm as PyTorch exports it. */
+static void test_rms_norm(void)
+{
+    ir_graph *g = ir_graph_create("rms");
+    ir_shape shape = {2, {4, 6}}, row = {1, {6}};
+    int32_t x = ir_input(g, "x", IR_F32, shape, 0);
+    int32_t gain = ir_parameter(g, "gain", IR_F32, row,
+                                (ir_init){.kind = IR_INIT_CONSTANT});
+    int32_t mean = ir_reduce_mean(g, ir_power(g, x, 2), 2, true);
+    int32_t root = ir_unary(g, IR_OP_sqrt, ir_scale(g, mean, 1, 1e-5));
+    int32_t inverse = ir_scale(g, ir_power(g, root, -1), 1, 0);
+    int32_t y =
+        ir_binary(g, IR_OP_mul, gain, ir_binary(g, IR_OP_mul, x, inverse));
+    g->loss = ir_reduce_sum(g, ir_unary(g, IR_OP_tanh, y), 3, false);
+    double before = value_of(g);
+    ir_rewrite_options all = ir_rewrite_all();
+    ir_rewrite(g, &all);
+    tap_near(value_of(g), before, 1e-5, "an RMS norm keeps its value");
+    tap_ok(count(g, IR_OP_layer_norm) == 1 && count(g, IR_OP_sqrt) == 0,
+           "and becomes one layer_norm that does not centre");
+    ir_graph_destroy(g);
+}
+
 int main(void)
 {
     test_all();
+    test_rms_norm();
     test_switches();
     test_near_misses();
     test_long_chain();

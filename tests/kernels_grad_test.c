@@ -10,7 +10,7 @@
 
 enum { TRIALS = 12, MAX_INPUT = 16 };
 
-/* A case with a loss on top: the sum of output 0 times random weights. */
+/* A case with a loss on top: sums of outputs times random weights. */
 typedef struct probe {
     op_case c;
     interpreter in;
@@ -18,14 +18,32 @@ typedef struct probe {
     int32_t input[MAX_INPUT], grad[MAX_INPUT];
 } probe;
 
-static int32_t add_loss(ir_graph *g, int32_t y)
+/* Outputs that gradients flow through; most ops' others are for their own
+ * gradient only. */
+static int32_t differentiable(ir_op_kind op)
+{
+    return op == IR_OP_layer_norm ? 3 : op == IR_OP_recurrent ? 2 : 1;
+}
+
+static int32_t weighted_sum(ir_graph *g, int32_t y, int32_t k)
 {
     const ir_shape shape = ir_shape_of(g, y);
-    const int32_t w = ir_input(g, "weights", IR_F64, shape, -1);
+    char name[32];
+    snprintf(name, sizeof name, "weights%d", k);
+    const int32_t w = ir_input(g, name, IR_F64, shape, -1);
     if (w >= 0)
         g->tensors.at[w].init = (ir_init){IR_INIT_UNIFORM, 0.3, 1, 0};
     const int32_t product = ir_binary(g, IR_OP_mul, y, w);
     return ir_reduce_sum(g, product, (1u << shape.rank) - 1, false);
+}
+
+static int32_t add_loss(ir_graph *g, int32_t v)
+{
+    const ir_node node = g->nodes.at[v];
+    int32_t loss = weighted_sum(g, node.out[0], 0);
+    for (int32_t k = 1; k < differentiable(node.op); k++)
+        loss = ir_binary(g, IR_OP_add, loss, weighted_sum(g, node.out[k], k));
+    return loss;
 }
 
 static fs_status build(probe *p, fs_err *err)
@@ -34,7 +52,7 @@ static fs_status build(probe *p, fs_err *err)
     const int32_t node = op_case_build(&p->c);
     if (node < 0)
         return fs_fail(err, FS_INVALID, "%s", g->err.text);
-    p->loss = add_loss(g, g->nodes.at[node].out[0]);
+    p->loss = add_loss(g, node);
     p->n = 0;
     for (int32_t i = 0; i < g->tensors.n; i++)
         if (g->tensors.at[i].role == IR_INPUT &&
