@@ -46,6 +46,22 @@ static void test_refused(void)
             cli("cluster local --ranks 100000"));
 }
 
+/* A reader that opened it would wait for ever for a writer. */
+static void test_fifo(void)
+{
+    static const char *const commands[] = {
+        "model \"$D/ff.onnx\"", "check \"$D/ff.json\"",
+        "cluster \"$D/ff.json\"", "show \"$D/ff.json\" -o \"$D/a.svg\"",
+        "run \"$D/in/plan.json\" --data \"$D/ff.txt\""};
+    tap_ok(shell("mkfifo \"$D/ff.onnx\" \"$D/ff.json\" \"$D/ff.txt\""),
+           "three FIFOs");
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        refused(commands[i], "not a regular file",
+                cli("--version >/dev/null; timeout 20 '%s/flowsearch' %s "
+                    "--db none",
+                    cli_env("FS_BUILDDIR", "."), commands[i]));
+}
+
 /* ---- what the command must not destroy or leave ---- */
 
 static json_t *content(const char *name)
@@ -353,6 +369,7 @@ int main(void)
     test_refused();
     test_own_input();
     test_pictures_over_inputs();
+    test_fifo();
     test_outputs_are_one();
     test_no_room();
     test_broken_mpirun();

@@ -178,6 +178,58 @@ static void test_interrupted_outputs(void)
     test_interrupted_picture();
 }
 
+/* ---- a mapped file that is cut ---- */
+
+static int has_mapped(pid_t child, const char *file)
+{
+    char path[64], line[1024];
+    int found = 0;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)child);
+    FILE *maps = fopen(path, "r");
+    while (maps && !found && fgets(line, sizeof line, maps))
+        found = strstr(line, file) != NULL;
+    if (maps)
+        fclose(maps);
+    return found;
+}
+
+/* Again where the command had read it, or found it empty. */
+static void test_cut_model(void)
+{
+    const cli_answer *a = NULL;
+    for (int i = 0; i < 50 && (!a || a->status != 3); i++) {
+        shell("cp \"$S/datasets/models/gpt_bytes.dyn.onnx\" "
+              "\"$D/cut.onnx\"");
+        pid_t child = start("model \"$D/cut.onnx\" --db \"$D/test.db\" --json");
+        while (!has_mapped(child, "/cut.onnx") && !has_ended(child))
+            ;
+        kill(child, SIGSTOP);
+        shell(": >\"$D/cut.onnx\"");
+        kill(child, SIGCONT);
+        a = finish(child);
+    }
+    tap_ok(says(a, 3, "/cut.onnx: cut by another program") &&
+               count(a->err, "\n") == 1,
+           "a model that is cut while it is read is a fault, named");
+    tap_ok(json_object_get(a->json, "fault") != NULL, "in the object too");
+}
+
+static void test_cut_data(void)
+{
+    pid_t ranks[MOST_RANKS];
+    cli("plan zoo:gpt,layers=1,hidden=16,heads=2,vocab=256,seq=16 --cluster "
+        "local --ranks 2 --dp 2 --batch 4 -o \"$D/p.json\"");
+    shell("head -c 20000 \"$S/datasets/data/moby-dick.txt\" >\"$D/d.txt\"");
+    pid_t child =
+        start_training("run \"$D/p.json\" --data \"$D/d.txt\" --steps "
+                       "5000000 --db \"$D/test.db\"",
+                       ranks);
+    shell(": >\"$D/d.txt\"");
+    const cli_answer *a = finish(child);
+    tap_ok(says(a, 3, "/d.txt: cut by another program"),
+           "data that is cut while ranks read it is a fault, named");
+}
+
 /* Rank 0 ends the row that it began. */
 static void test_own_ranks_interrupted(void)
 {
@@ -220,6 +272,8 @@ int main(void)
     test_killed_parent();
     test_killed_rank();
     test_stopped_rank();
+    test_cut_model();
+    test_cut_data();
     cli_end_scratch();
     return tap_done();
 }

@@ -16,6 +16,23 @@ static fs_status too_long(const char *path, fs_err *err)
     return fs_fail(err, FS_INVALID, "%.200s...: file name too long", path);
 }
 
+fs_status fs_input_open(const char *path, fs_err *err, int *file)
+{
+    struct stat at;
+    int got = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (got < 0 || fstat(got, &at) != 0)
+        return fs_fail(err, FS_INVALID, "%s: %s", path, strerror(errno));
+    if (S_ISREG(at.st_mode)) {
+        *file = got;
+        return FS_OK;
+    }
+    close(got);
+    return fs_fail(err, FS_INVALID,
+                   S_ISDIR(at.st_mode) ? "%s is a folder, not a file"
+                                       : "%s: not a regular file",
+                   path);
+}
+
 /* The text is kept as the user wrote it unless a link must be followed. */
 static fs_status follow(const char *path, fs_err *err,
                         char resolved[FS_PATH_MAX])

@@ -9,6 +9,10 @@
 
 enum { FS_PATH_MAX = 4096 };
 
+/* Opens a regular file to be read; FS_INVALID names what is none. A FIFO would
+ * keep its reader waiting for ever, and inputs are mapped or read twice. */
+fs_status fs_input_open(const char *path, fs_err *err, int *file);
+
 /* The file that writing `path` means: where it leads when it is a symbolic
  * link, so that the link stays. What is there and is no regular file (a device,
  * a FIFO, a folder) is FS_INVALID: renaming over it would destroy it. */

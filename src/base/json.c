@@ -8,19 +8,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 fs_status fs_json_load(const char *path, fs_err *err, json_t **root)
 {
     json_error_t why;
-    struct stat there;
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return fs_fail(err, FS_INVALID, "%s: %s", path, strerror(errno));
-    if (fstat(fileno(file), &there) == 0 && S_ISDIR(there.st_mode)) {
-        fclose(file);
-        return fs_fail(err, FS_INVALID, "%s is a folder, not a file", path);
-    }
+    int opened;
+    FS_TRY(fs_input_open(path, err, &opened));
+    FILE *file = fdopen(opened, "rb");
+    FS_ASSERT(file);
     json_t *value = json_loadf(file, JSON_REJECT_DUPLICATES, &why);
     fclose(file);
     if (!value)

@@ -88,7 +88,10 @@ static fs_status show_cluster(cli *c, const char *spec, report_drawn *drawn)
 /* A .json file is a plan when it says so, else a cluster. */
 static bool is_plan(const char *path)
 {
-    json_t *root = json_load_file(path, 0, NULL);
+    json_t *root = NULL;
+    fs_err ignored = {0}; /* the opening of what it is tells it */
+    if (fs_json_load(path, &ignored, &root) != FS_OK)
+        return false;
     const char *format = json_string_value(json_object_get(root, "format"));
     bool plan_file = format && strcmp(format, "flowsearch-plan") == 0;
     json_decref(root);

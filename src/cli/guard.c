@@ -7,15 +7,23 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 struct cli_guard {
     pthread_t thread;
+    pid_t process;
     bool running;
     atomic_bool stopping;
     sigset_t held, before;
     const cli *of;
 };
+
+/* What the handler of SIGBUS, which is handed nothing of ours, leaves to the
+ * thread that is to end this process. */
+static _Atomic(struct cli_guard *) on_guard;
+static atomic_bool file_lost;
+static char lost_text[FS_PATH_MAX + 64];
 
 void cli_guard_interrupts(sigset_t *out)
 {
@@ -49,21 +57,35 @@ static void end_row(const cli *c, const char *json, const char *message)
     store_close(db);
 }
 
+/* The number of the interrupt, 0 for a lost file, -1 when told to stop. */
+static int wait_interrupt(const struct cli_guard *g)
+{
+    int number = 0;
+    while (sigwait(&g->held, &number) != 0 || number == SIGRTMIN) {
+        if (atomic_load(&file_lost))
+            return 0;
+        if (atomic_load(&g->stopping))
+            return -1;
+    }
+    return number;
+}
+
 /* Touches nothing that the command may be changing. Under mpirun the job has
  * one message, and an interrupt there often follows another rank's fault. */
 static void *watch(void *arg)
 {
     const struct cli_guard *g = arg;
     const cli *c = g->of;
-    char message[64], json[128];
-    int number = 0;
-    while (sigwait(&g->held, &number) != 0 || number == SIGRTMIN)
-        if (atomic_load(&g->stopping))
-            return NULL;
-    cli_guard_text(number, message, sizeof message);
-    snprintf(json, sizeof json, "{\"fault\":\"%s\"}", message);
+    char text[64];
+    int number = wait_interrupt(g);
+    if (number < 0)
+        return NULL;
+    cli_guard_text(number, text, sizeof text);
+    const char *message = number ? text : lost_text;
+    json_t *told = json_pack("{s:s%}", "fault", message, strlen(message));
+    char *json = json_dumps(told, JSON_COMPACT);
     fs_progress("%s", "");
-    if (!c->world)
+    if (!c->world || !number)
         fs_warn("%s", message);
     if (c->run)
         end_row(c, json, message);
@@ -82,6 +104,7 @@ void cli_guard_start(cli *c)
     if (!g) {
         g = c->guard = fs_new(c->arena, struct cli_guard, 1);
         g->of = c;
+        g->process = getpid();
         cli_guard_interrupts(&g->held);
         sigaddset(&g->held, SIGRTMIN); /* wakes the thread to stop */
         pthread_sigmask(SIG_BLOCK, &g->held, &g->before);
@@ -91,6 +114,7 @@ void cli_guard_start(cli *c)
         g->running = pthread_create(&g->thread, NULL, watch, g) == 0;
     if (!g->running) /* as without a guard */
         pthread_sigmask(SIG_SETMASK, &g->before, NULL);
+    atomic_store(&on_guard, g->running ? g : NULL);
 }
 
 void cli_guard_stop(cli *c)
@@ -99,9 +123,43 @@ void cli_guard_stop(cli *c)
     if (!g || !g->running)
         return;
     g->running = false;
+    atomic_store(&on_guard, NULL);
     atomic_store(&g->stopping, true);
     pthread_kill(g->thread, SIGRTMIN);
     pthread_join(g->thread, NULL);
+}
+
+/* In the thread that read; a fork has no guard of its own. */
+static void lose_file(int number, siginfo_t *info, void *context)
+{
+    static const char cut[] = ": cut by another program while it was read";
+    char *end = lost_text;
+    (void)context;
+    if (!cli_mapping_at(info->si_addr, lost_text, FS_PATH_MAX))
+        strcpy(lost_text, "a mapped file");
+    end += strlen(lost_text);
+    strcpy(end, cut);
+    struct cli_guard *g = atomic_load(&on_guard);
+    if (g && g->process == getpid() &&
+        !pthread_equal(pthread_self(), g->thread)) {
+        atomic_store(&file_lost, true);
+        pthread_kill(g->thread, SIGRTMIN);
+        for (;;)
+            pause();
+    }
+    struct iovec parts[] = {
+        {"flowsearch: ", 12}, {lost_text, strlen(lost_text)}, {"\n", 1}};
+    if (writev(STDERR_FILENO, parts, 3) < 0)
+        raise(number);
+    _exit(FS_FAULT);
+}
+
+void cli_guard_files(void)
+{
+    struct sigaction action = {.sa_sigaction = lose_file,
+                               .sa_flags = SA_SIGINFO | SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, NULL);
 }
 
 void cli_guard_leave(const cli *c)

@@ -21,6 +21,12 @@ void cli_guard_leave(const cli *c);
 /* "interrupted by signal 2 (SIGINT)" */
 void cli_guard_text(int number, char *text, size_t room);
 
+/* From here on a mapped file that was cut while the program reads it (SIGBUS)
+ * is a fault like an interrupt, named, not a crash. */
+void cli_guard_files(void);
+/* The file that is mapped at an address. */
+bool cli_mapping_at(const void *address, char *path, size_t room);
+
 /* A file in a folder that only this user may enter, which goes when the
  * command ends. */
 fs_status cli_scratch_file(cli *c, const char *name, const char **path);

@@ -1,7 +1,8 @@
 bin_PROGRAMS += flowsearch
 flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/commands.def src/cli/options.def src/cli/model.c \
-  src/cli/cluster.c src/cli/ranks.c src/cli/ranks.h src/cli/guard.c src/cli/guard.h src/cli/plan_file.c \
+  src/cli/cluster.c src/cli/ranks.c src/cli/ranks.h src/cli/guard.c src/cli/mapping.c \
+  src/cli/guard.h src/cli/plan_file.c \
   src/cli/places.c src/cli/places.h src/cli/predict.c src/cli/predict.h src/cli/keep.c src/cli/tuning.c src/cli/tuning.h \
   src/cli/outcome.c src/cli/outcome.h \
   src/cli/make_plan.c src/cli/make_plan.h src/cli/cmd_model.c \

@@ -290,6 +290,7 @@ int main(int argc, char **argv)
     c.result = json_object();
     c.command_line = join_words(c.arena, argc, argv);
     c.data_dir = find_data_dir(c.arena);
+    cli_guard_files();
     bool help = false;
     fs_status status = cli_parse(&c, argc - 2, argv + 2, &help);
     list_unfinished(&c);

@@ -3,11 +3,10 @@
 #include "config.h"
 #include "exec/exec.h"
 
+#include "base/file.h"
 #include "exec/piece.h"
 #include "ir/element.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -171,18 +170,15 @@ static fs_status check_bytes(const char *path, const ir_graph *graph,
 
 static fs_status map_text(const char *path, fs_err *err, text_data *text)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return fs_fail(err, FS_INVALID, "%s: cannot open: %s", path,
-                       strerror(errno));
     struct stat stat;
-    bool regular = fstat(file, &stat) == 0 && S_ISREG(stat.st_mode);
-    text->n = regular ? stat.st_size : 0;
+    int file;
+    FS_TRY(fs_input_open(path, err, &file));
+    text->n = fstat(file, &stat) == 0 ? stat.st_size : 0;
     void *map = MAP_FAILED;
     if (text->n > 0)
         map = mmap(NULL, (size_t)text->n, PROT_READ, MAP_PRIVATE, file, 0);
     close(file);
-    if (!regular || (text->n > 0 && map == MAP_FAILED))
+    if (text->n > 0 && map == MAP_FAILED)
         return fs_fail(err, FS_INVALID, "%s: not a readable file", path);
     text->bytes = text->n > 0 ? map : NULL;
     return FS_OK;

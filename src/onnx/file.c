@@ -1,6 +1,7 @@
 #include "config.h"
 #include "onnx/file.h"
 
+#include "base/file.h"
 #include "base/hash.h"
 
 #include <errno.h>
@@ -31,9 +32,8 @@ static fs_status map_descriptor(int fd, const char *what, fs_err *err,
 
 static fs_status map_file(const char *path, fs_err *err, onnx_mapping *out)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return fs_fail(err, FS_INVALID, "%s: %s", path, strerror(errno));
+    int fd;
+    FS_TRY(fs_input_open(path, err, &fd));
     fs_status status = map_descriptor(fd, path, err, out);
     close(fd);
     return status;
