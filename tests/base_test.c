@@ -275,6 +275,43 @@ static void test_json_fields(void)
     fs_arena_destroy(arena);
 }
 
+static void test_printable(void)
+{
+    static const struct {
+        const char *text, *printable;
+    } cases[] = {{"caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80",
+                  "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"},
+                 {"\x1b[31mred\r\n\t\x7f\b", "?[31mred?????"},
+                 {"a\xc2\x9b"
+                  "2J",
+                  "a??2J"},
+                 {"a\xe2\x80\xae"
+                  "b",
+                  "a???b"},
+                 {"a\xe2\x81\xa6"
+                  "b",
+                  "a???b"},
+                 {"a\xe2\x80\xa8"
+                  "b",
+                  "a???b"},
+                 {"\xff\xc3", "??"},
+                 {"\xc0\x80\xed\xa0\x80", "?????"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fs_err err = {0};
+        fs_fail(&err, FS_NO, "%s", cases[i].text);
+        tap_equal_text(err.text, cases[i].printable,
+                       "errors: the text is printable (%zu)", i);
+    }
+    fs_err err = {0};
+    fs_fail(&err, FS_NO, "b");
+    fs_err_prefix(&err, "\x1b");
+    tap_equal_text(err.text, "?: b", "errors: a prefix is printable");
+    json_t *value = fs_json_string("a\xff");
+    tap_equal_text(json_string_value(value), "a?",
+                   "json: a text that is no UTF-8 is kept as far as it goes");
+    json_decref(value);
+}
+
 int main(void)
 {
     test_arena();
@@ -288,5 +325,6 @@ int main(void)
     test_scratch();
     test_same_file();
     test_text();
+    test_printable();
     return tap_done();
 }

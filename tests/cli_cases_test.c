@@ -167,6 +167,16 @@ static void test_runs(void)
     a = cli("runs --sql \"attach database '$D/att.db' as y\"");
     tap_ok(a->status == 2 && access(path, F_OK) != 0,
            "runs: ATTACH is refused and makes no file");
+    a = cli("runs --sql \"SELECT char(27) || '[31m' || char(10) || x'ff' AS "
+            "t, 'nan' AS n\"");
+    tap_ok(a->status == 0 && !strchr(a->out, 27) && strstr(a->out, "?[31m??"),
+           "a table of rows holds nothing that acts on a terminal");
+    a = cli("runs --sql \"SELECT char(27) || '[31m' || char(10) || x'ff' AS "
+            "t, 'nan' AS n\" --json");
+    const json_t *odd = json_array_get(json_object_get(a->json, "runs"), 0);
+    tap_ok(json_is_string(json_object_get(odd, "t")) &&
+               json_is_string(json_object_get(odd, "n")),
+           "every column has its key, also where JSON has no such text");
     a = cli("runs --sql \"SELECT zeroblob(100) AS b\" --json");
     json_t *row = json_array_get(json_object_get(a->json, "runs"), 0);
     const char *text = json_string_value(json_object_get(row, "b"));

@@ -169,6 +169,10 @@ static void test_structure(void)
             "a name with control characters");
     refused(finish(pb_new(), pb_node("\xc0\xaf", "Relu", "x", "y")),
             "printable", "a name that is no UTF-8");
+    refused(finish(pb_new(), pb_node("r\xc2\x9b", "Relu", "x", "y")),
+            "printable", "a name with a control character of two bytes");
+    refused(finish(pb_new(), pb_node("\xe2\x80\xae", "Relu", "x", "y")),
+            "printable", "a name that turns the direction of text");
     tap_ok(import(make_folder(), 0, &err) == FS_INVALID, "a folder: %s",
            err.text);
     tap_ok(import(make_path("none.onnx"), 0, &err) == FS_INVALID,

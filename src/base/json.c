@@ -2,11 +2,13 @@
 #include "base/json.h"
 
 #include "base/file.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 fs_status fs_json_load(const char *path, fs_err *err, json_t **root)
@@ -182,6 +184,19 @@ fs_status fs_json_strdup(const fs_json *in, const char *key, fs_arena *arena,
     return FS_OK;
 }
 
+json_t *fs_json_string(const char *text)
+{
+    json_t *value = json_string(text);
+    if (value)
+        return value;
+    char *copy = strdup(text);
+    FS_ASSERT(copy);
+    fs_make_printable(copy);
+    value = json_string(copy);
+    free(copy);
+    return value;
+}
+
 void fs_json_set_int(json_t *object, const char *key, int64_t value)
 {
     json_object_set_new(object, key, json_integer(value));
@@ -199,5 +214,5 @@ void fs_json_set_bool(json_t *object, const char *key, bool value)
 
 void fs_json_set_text(json_t *object, const char *key, const char *text)
 {
-    json_object_set_new(object, key, json_string(text ? text : ""));
+    json_object_set_new(object, key, fs_json_string(text ? text : ""));
 }

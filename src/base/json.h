@@ -59,6 +59,9 @@ fs_status fs_json_fail(const fs_json *in, const char *key, fs_err *err,
                        const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* JSON has no text but UTF-8: what is none is made printable. */
+json_t *fs_json_string(const char *text);
+
 /* Setters of an object's fields. JSON has no infinity: a figure that is not
  * finite is written as 0; a text that is NULL as "". */
 void fs_json_set_int(json_t *object, const char *key, int64_t value);

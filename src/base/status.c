@@ -1,6 +1,8 @@
 #include "config.h"
 #include "base/status.h"
 
+#include "base/text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,7 @@ fs_status fs_fail(fs_err *err, fs_status status, const char *format, ...)
     va_start(args, format);
     vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
+    fs_make_printable(err->text); /* names in it are other people's */
     return status;
 }
 
@@ -31,6 +34,7 @@ void fs_err_prefix(fs_err *err, const char *format, ...)
     size_t len = strnlen(old, room);
     memcpy(err->text + n, old, len);
     err->text[(size_t)n + len] = '\0';
+    fs_make_printable(err->text);
 }
 
 void fs_assert_failed(const char *condition, const char *file, int line)

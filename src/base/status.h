@@ -14,7 +14,7 @@ typedef enum fs_status {
 
 typedef struct fs_err {
     fs_status status;
-    char text[1024]; /* one sentence, no trailing newline */
+    char text[1024]; /* one sentence, printable, no newline */
 } fs_err;
 
 /* Fills *err (when not NULL and still clean) and returns `status`. The first

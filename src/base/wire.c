@@ -1,6 +1,8 @@
 #include "config.h"
 #include "base/wire.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -108,32 +110,13 @@ fs_status fs_wire_expect(const fs_wire_field *field, fs_wire_kind kind,
     return fs_wire_fail(&field->body, err, text);
 }
 
-/* Length of the UTF-8 sequence at `at`, 0 when it is none or a control
- * character. */
-static size_t sequence_length(const unsigned char *at, size_t left)
-{
-    if (at[0] < 0x80)
-        return at[0] >= 0x20 && at[0] != 0x7f;
-    size_t n = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
-    if (at[0] < 0xc2 || at[0] > 0xf4 || n > left)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    bool overlong =
-        (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
-    bool outside =
-        (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf4 && at[1] > 0x8f);
-    return overlong || outside ? 0 : n;
-}
-
 fs_status fs_wire_text(const fs_wire_field *field, fs_arena *arena,
                        const char *what, fs_err *err, const char **out)
 {
     FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, what, err));
     fs_wire at = field->body;
     while (fs_wire_more(&at)) {
-        size_t n = sequence_length(at.at, fs_wire_left(&at));
+        size_t n = fs_printable((const char *)at.at, fs_wire_left(&at));
         if (n == 0) {
             char text[120];
             snprintf(text, sizeof text, "%s is not printable UTF-8", what);

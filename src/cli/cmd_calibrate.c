@@ -37,7 +37,7 @@ static void tell(cli *c, int32_t n_points)
 {
     json_object_set_new(c->result, "points", json_integer(n_points));
     json_object_set_new(c->result, "file",
-                        json_string(c->args.output ? c->args.output : ""));
+                        fs_json_string(c->args.output ? c->args.output : ""));
     cli_say(c, "%d points measured%s\n", n_points,
             c->db ? "; `local` now means these figures" : "");
     if (c->args.output)

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "report/report.h"
 
 #include <stdlib.h>
@@ -19,10 +20,11 @@ static json_t *value_json(const char *text)
         return json_null();
     char *end;
     double number = strtod(text, &end);
-    if (end != text && !*end && strlen(text) < 16)
-        return strpbrk(text, ".eEnN") ? json_real(number)
-                                      : json_integer(atoll(text));
-    return json_string(text);
+    bool plain = strspn(text, "+-.0123456789eE") == strlen(text);
+    if (end != text && !*end && plain && strlen(text) < 16)
+        return strpbrk(text, ".eE") ? json_real(number)
+                                    : json_integer(atoll(text));
+    return fs_json_string(text);
 }
 
 static void take_row(void *ctx, int n, const char *const *columns,
@@ -31,14 +33,17 @@ static void take_row(void *ctx, int n, const char *const *columns,
     rows *r = ctx;
     if (!r->table.header) {
         const char **header = fs_new(r->c->arena, const char *, n);
-        for (int i = 0; i < n; i++)
-            header[i] = fs_strdup(r->c->arena, columns[i]);
+        for (int i = 0; i < n; i++) {
+            char *name = fs_strdup(r->c->arena, columns[i]);
+            fs_make_printable(name);
+            header[i] = name;
+        }
         r->table.header = header;
         r->table.n_columns = n;
     }
     json_t *row = json_object();
     for (int i = 0; i < n; i++) {
-        json_object_set_new(row, columns[i], value_json(values[i]));
+        json_object_set_new(row, r->table.header[i], value_json(values[i]));
         report_table_cell(&r->table, "%s", values[i] ? values[i] : "");
     }
     json_array_append_new(r->list, row);

@@ -119,7 +119,7 @@ fs_status cli_cmd_show(cli *c)
         FS_TRY(show_cluster(c, what, &drawn));
     else
         FS_TRY(show_plan(c, what, &drawn));
-    json_object_set_new(c->result, "file", json_string(c->args.output));
+    json_object_set_new(c->result, "file", fs_json_string(c->args.output));
     json_object_set_new(c->result, "nodes", json_integer(drawn.nodes));
     json_object_set_new(c->result, "edges", json_integer(drawn.edges));
     if (model && is_text(c->args.output))

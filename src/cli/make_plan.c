@@ -262,7 +262,7 @@ static void fill_json(const making *m, const cli_plan *p, const sim_result *sim)
     json_object_set_new(r, "micro_batches",
                         json_integer(p->plan->micro_batches));
     json_object_set_new(r, "stages", stages_json(m, p));
-    json_object_set_new(r, "plan", json_string(m->c->args.output));
+    json_object_set_new(r, "plan", fs_json_string(m->c->args.output));
     cli_plan_digest(m->c, p);
 }
 

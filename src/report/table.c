@@ -2,6 +2,7 @@
 #include "report/report.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@ void report_table_cell(report_table *table, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    fs_make_printable(text);
     fs_push(table->arena, &table->cells, fs_strdup(table->arena, text));
 }
 
