@@ -49,6 +49,28 @@ static void test_usage(void)
     refused("an unknown option", "--speed", cli("search " MLP " --speed 9"));
     refused("a number that is none", "--batch",
             cli("search " MLP " --batch many -o \"$D/bad.json\""));
+    refused("a number beyond 64 bits", "--batch 99999999999999999999: 92233",
+            cli("search " MLP " --batch 99999999999999999999 "
+                "-o \"$D/bad.json\""));
+    refused("an output without a name", "-o wants a FILE",
+            cli("search " MLP " --cluster 1x2:cpu --batch 8 -o ''"));
+    refused("a momentum that grows", "--momentum 2: a number",
+            cli("plan " MLP " --cluster 1x2:cpu --batch 8 --optimizer momentum "
+                "--momentum 2 -o \"$D/bad.json\""));
+    refused("a beta of 1", "--beta2 1: a number",
+            cli("plan " MLP " --cluster 1x2:cpu --batch 8 --beta2 1 "
+                "-o \"$D/bad.json\""));
+    refused("a rate that fp32 has not", "--lr 1e+300: a number",
+            cli("plan " MLP " --cluster 1x2:cpu --batch 8 --lr 1e300 "
+                "-o \"$D/bad.json\""));
+    refused("rows said twice", "--last 2 has no effect",
+            cli("runs --last 2 --sql 'SELECT 1'"));
+    cli("plan " MLP " --cluster 1x2:cpu --batch 8 -o \"$D/far.json\"");
+    refused("a plan for another machine", "described, not measured",
+            cli("run \"$D/far.json\" --data synthetic"));
+    tap_ok(cli("-h; true --db")->status == 0, "-h is --help");
+    tap_ok(cli("--help >/dev/full; exit $?; true --db")->status == 3,
+           "a help that cannot be written is a fault");
     refused("no batch", "--batch",
             cli("search " MLP " --cluster 1x2:cpu -o \"$D/bad.json\""));
     refused("a batch that does not divide", "micro-batches",

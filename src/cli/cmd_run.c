@@ -75,11 +75,10 @@ static fs_status check_host(cli *c, const cli_plan *p)
     for (int32_t g = 0; g < p->cluster->n_groups; g++)
         if (p->cluster->groups[g].cores_per_node < 1)
             return fs_fail(&c->err, FS_INVALID,
-                           "the plan is for %s, whose devices are %s: this "
-                           "build runs plans on CPU ranks (plan with "
-                           "--cluster local --ranks %d)",
-                           p->cluster->name, p->cluster->groups[g].device.name,
-                           p->cluster->n_devices);
+                           "the plan is for %s, a machine that was described, "
+                           "not measured: plans run on ranks of this host "
+                           "(plan with --cluster local --ranks %d)",
+                           p->cluster->name, p->cluster->n_devices);
     char host[256] = "";
     gethostname(host, sizeof host - 1);
     if (p->cluster->host && strcmp(host, p->cluster->host) != 0)

@@ -53,6 +53,10 @@ fs_status cli_cmd_runs(cli *c)
 {
     if (c->args.n_operands)
         return fs_fail(&c->err, FS_INVALID, "runs takes no operand");
+    if (c->args.last >= 0 && c->args.sql)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--last %lld has no effect: --sql says which rows",
+                       (long long)c->args.last);
     const char *path = c->args.db ? c->args.db : "flowsearch.db";
     if (strcmp(path, "none") == 0)
         return fs_fail(&c->err, FS_INVALID,

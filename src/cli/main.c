@@ -46,7 +46,7 @@ static const command *find(const char *name)
 static const char *find_data_dir(fs_arena *arena)
 {
     const char *said = getenv("FS_DATA");
-    if (said)
+    if (said && said[0])
         return said;
     if (access(FS_DATA_DIR "/clusters", R_OK) == 0)
         return FS_DATA_DIR;
@@ -264,16 +264,27 @@ static fs_status finish(cli *c, fs_status status)
     return status;
 }
 
+/* The end of what went to stdout: a full disk there is a fault. */
+static fs_status end_output(fs_status status)
+{
+    return fflush(stdout) != 0 || ferror(stdout) ? FS_FAULT : status;
+}
+
+static bool asks_usage(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ||
+           strcmp(word, "help") == 0;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc < 2 || strcmp(argv[1], "--help") == 0 ||
-        strcmp(argv[1], "help") == 0) {
+    if (argc < 2 || asks_usage(argv[1])) {
         cli_usage(argc < 2 ? stderr : stdout);
-        return argc < 2 ? FS_INVALID : FS_OK;
+        return end_output(argc < 2 ? FS_INVALID : FS_OK);
     }
     if (strcmp(argv[1], "--version") == 0) {
         puts("flowsearch " PACKAGE_VERSION);
-        return FS_OK;
+        return end_output(FS_OK);
     }
     const command *chosen = find(argv[1]);
     bool mute = exec_launched_rank() != 0; /* one rank of a job speaks */
@@ -304,8 +315,5 @@ int main(int argc, char **argv)
     else if (status == FS_OK)
         status = chosen->run(&c);
     c.args.json = c.args.json && !help;
-    status = finish(&c, status);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return FS_FAULT;
-    return status;
+    return end_output(finish(&c, status));
 }

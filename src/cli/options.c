@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -84,6 +85,9 @@ static fs_status set_count(const option *o, const char *value, int64_t *at,
     char *end;
     errno = 0;
     long long number = strtoll(value, &end, 10);
+    if (errno == ERANGE && end != value && !*end && number > 0)
+        return fs_fail(err, FS_INVALID, "--%s %s: %lld is the most", o->flag,
+                       value, LLONG_MAX);
     if (errno || end == value || *end || number < 0)
         return fs_fail(err, FS_INVALID, "--%s wants a whole number, not '%s'",
                        o->flag, value);
@@ -255,6 +259,8 @@ fs_status cli_parse(cli *c, int argc, char **argv, bool *help)
     if (c->args.db && !c->args.db[0])
         return fs_fail(&c->err, FS_INVALID,
                        "--db wants a FILE, or none, not ''");
+    if (c->args.output && !c->args.output[0])
+        return fs_fail(&c->err, FS_INVALID, "-o wants a FILE, not ''");
     return FS_OK;
 }
 

@@ -3,12 +3,15 @@
 #include "config.h"
 #include "cli/tuning.h"
 
+#include <float.h>
 #include <math.h>
 
 typedef struct constant {
     const char *flag;
     double value;
-    int use; /* IR_USES_..., 0: every optimizer does */
+    int use;      /* IR_USES_..., 0: every optimizer does */
+    double below; /* from there on a state grows with every step, or is no
+                   * number of fp32 */
 } constant;
 
 enum { N_CONSTANTS = 6 };
@@ -16,12 +19,12 @@ enum { N_CONSTANTS = 6 };
 static void list_constants(const cli_args *a, constant out[N_CONSTANTS])
 {
     const constant all[N_CONSTANTS] = {
-        {"--lr", a->lr, 0},
-        {"--weight-decay", a->weight_decay, 0},
-        {"--momentum", a->momentum, IR_USES_MU},
-        {"--beta1", a->beta1, IR_USES_BETAS},
-        {"--beta2", a->beta2, IR_USES_BETAS},
-        {"--epsilon", a->epsilon, IR_USES_EPSILON}};
+        {"--lr", a->lr, 0, FLT_MAX},
+        {"--weight-decay", a->weight_decay, 0, FLT_MAX},
+        {"--momentum", a->momentum, IR_USES_MU, 1},
+        {"--beta1", a->beta1, IR_USES_BETAS, 1},
+        {"--beta2", a->beta2, IR_USES_BETAS, 1},
+        {"--epsilon", a->epsilon, IR_USES_EPSILON, FLT_MAX}};
     for (int i = 0; i < N_CONSTANTS; i++)
         out[i] = all[i];
 }
@@ -39,8 +42,11 @@ fs_status cli_check_tuning(cli *c, const char *optimizer, const char *why)
                            "%s %g has no effect: --optimizer %s%s does not "
                            "use it",
                            all[i].flag, all[i].value, optimizer, why);
-    if (c->args.beta1 >= 1 || c->args.beta2 >= 1)
-        return fs_fail(&c->err, FS_INVALID, "betas must be below 1");
+    for (int i = 0; i < N_CONSTANTS; i++)
+        if (all[i].value >= all[i].below) /* not when it is absent, NAN */
+            return fs_fail(&c->err, FS_INVALID,
+                           "%s %g: a number from 0 to below %g is wanted",
+                           all[i].flag, all[i].value, all[i].below);
     return FS_OK;
 }
 
