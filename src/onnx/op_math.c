@@ -24,13 +24,10 @@ static int32_t stretch_batch(ir_graph *g, int32_t x, const ir_shape *batch)
     return ir_broadcast_to(g, lead ? ir_reshape(g, x, padded) : x, wanted);
 }
 
-static fs_status matmul_batched(onnx_ctx *c, int32_t a, int32_t b)
+static fs_status matmul_batched(onnx_ctx *c, int32_t a, int32_t b, int32_t *y)
 {
     ir_graph *g = c->graph;
     ir_shape sa = ir_shape_of(g, a), sb = ir_shape_of(g, b), batch;
-    if (sa.rank < 2 || sb.rank < 2)
-        return onnx_fail(c, "a vector operand is not supported; use Unsqueeze "
-                            "to make it a matrix");
     sa.rank -= 2;
     sb.rank -= 2;
     if (sb.rank > 0 && !ir_shape_equal(&sa, &sb)) {
@@ -38,15 +35,32 @@ static fs_status matmul_batched(onnx_ctx *c, int32_t a, int32_t b)
         a = stretch_batch(g, a, &batch);
         b = stretch_batch(g, b, &batch);
     }
-    return onnx_set(c, 0, ir_matmul(g, a, b, false, false));
+    *y = ir_matmul(g, a, b, false, false);
+    return FS_OK;
 }
 
 fs_status onnx_import_matmul(onnx_ctx *c)
 {
-    int32_t a = onnx_in(c, 0), b = onnx_in(c, 1);
-    if (a < 0 || b < 0)
+    ir_graph *g = c->graph;
+    int32_t a = onnx_in(c, 0), b = onnx_in(c, 1), y = -1;
+    ir_shape sa = ir_shape_of(g, a), sb = ir_shape_of(g, b);
+    if (sa.rank < 1 || sb.rank < 1)
+        return onnx_fail(c, "a scalar operand");
+    if (sa.rank == 1)
+        a = ir_reshape(g, a, (ir_shape){.rank = 2, .dim = {1, sa.dim[0]}});
+    if (sb.rank == 1)
+        b = ir_reshape(g, b, (ir_shape){.rank = 2, .dim = {sb.dim[0], 1}});
+    FS_TRY(matmul_batched(c, a, b, &y));
+    ir_shape out = ir_shape_of(g, y);
+    if (out.rank < 2)
         return FS_INVALID;
-    return matmul_batched(c, a, b);
+    if (sb.rank == 1)
+        out.rank--;
+    if (sa.rank == 1) {
+        out.dim[out.rank - 2 + (sb.rank == 1)] = out.dim[out.rank - 1];
+        out.rank--;
+    }
+    return onnx_set(c, 0, ir_reshape(g, y, out));
 }
 
 fs_status onnx_import_gemm(onnx_ctx *c)
