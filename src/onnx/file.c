@@ -4,6 +4,8 @@
 #include "base/file.h"
 #include "base/hash.h"
 
+#include "base/hash.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -161,11 +163,46 @@ static fs_status load_initializers(onnx_model *model, fs_err *err)
     return FS_OK;
 }
 
+static void mark_made(fs_map *made, const onnx_proto *proto)
+{
+    for (int32_t i = 0; i < proto->inputs.n; i++)
+        *fs_map_at(made, proto->inputs.at[i].name) = 1;
+    for (int32_t i = 0; i < proto->initializers.n; i++)
+        *fs_map_at(made, proto->initializers.at[i].name) = 1;
+    for (int32_t i = 0; i < proto->nodes.n; i++)
+        for (int32_t k = 0; k < proto->nodes.at[i].out.n; k++)
+            *fs_map_at(made, proto->nodes.at[i].out.at[k]) = 1;
+}
+
+/* Exporters that leave the parameters out keep only their shapes: a name that
+ * nodes read, nobody makes and value_info describes is an input. */
+static void adopt_undeclared(onnx_model *model)
+{
+    onnx_proto *proto = &model->proto;
+    fs_map made = {.arena = model->arena}, told = {.arena = model->arena};
+    if (proto->values.n == 0)
+        return;
+    mark_made(&made, proto);
+    for (int32_t i = 0; i < proto->values.n; i++)
+        if (proto->values.at[i].rank >= 0)
+            *fs_map_at(&told, proto->values.at[i].name) = i;
+    for (int32_t i = 0; i < proto->nodes.n; i++)
+        for (int32_t k = 0; k < proto->nodes.at[i].in.n; k++) {
+            const char *name = proto->nodes.at[i].in.at[k];
+            int32_t info = name[0] ? fs_map_get(&told, name) : -1;
+            if (info < 0 || fs_map_get(&made, name) >= 0)
+                continue;
+            *fs_map_at(&made, name) = 1;
+            fs_push(model->arena, &proto->inputs, proto->values.at[info]);
+        }
+}
+
 static fs_status read_files(onnx_model *model, fs_err *err)
 {
     const onnx_mapping *file = &model->files.at[0];
     FS_TRY(onnx_read_model(fs_wire_open(model->path, file->data, file->bytes),
                            model->arena, err, &model->proto));
+    adopt_undeclared(model);
     FS_TRY(map_all_external(model, err));
     FS_TRY(load_initializers(model, err));
     for (int32_t i = 0; i < model->files.n; i++)

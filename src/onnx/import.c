@@ -204,6 +204,8 @@ static fs_status call_handler(onnx_ctx *c)
         status = onnx_call_function(c, function);
     } else {
         FS_TRY(find_handler(c, &row));
+        if (c->opset < 7)
+            FS_TRY(onnx_modernise(c));
         status = call_row(c, row);
     }
     if (c->graph->err.status != FS_OK)

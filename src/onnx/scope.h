@@ -42,4 +42,8 @@ fs_status onnx_call_function(onnx_ctx *c, const onnx_function *function);
 /* A node of a function with the call's attributes in place of references. */
 const onnx_node *onnx_resolve(onnx_ctx *c, const onnx_node *node);
 
+/* The node at hand, of an opset before 7, in the form it has since then
+ * (old_forms.c). */
+fs_status onnx_modernise(onnx_ctx *c);
+
 #endif
