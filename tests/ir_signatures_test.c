@@ -38,6 +38,7 @@ static ir_node local_node(const ir_node *node, const ir_io *io)
     ir_node local = *node;
     switch (node->op) {
     case IR_OP_fill:
+    case IR_OP_random:
     case IR_OP_reshape:
     case IR_OP_broadcast_to:
     case IR_OP_variable:

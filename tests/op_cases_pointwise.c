@@ -179,6 +179,22 @@ static int32_t case_unary_grad(op_case *c)
     return op_add_node(c, 2, in, function_parameters);
 }
 
+static int32_t case_dropout(op_case *c)
+{
+    const int32_t x = op_real_input(c, op_draw_shape(c, 0, 4));
+    return op_add_node(c, 1, &x,
+                       (ir_node){.f = {0.3}, .i = {op_draw(c, 0, 99)}});
+}
+
+static int32_t case_random(op_case *c)
+{
+    ir_node node = {.f = {0.5, 2}};
+    op_set_shape(&node, op_draw_shape(c, 0, 4));
+    node.i[9] = op_draw(c, 0, 1) ? IR_INIT_NORMAL : IR_INIT_UNIFORM;
+    node.i[10] = op_draw(c, 0, 99);
+    return op_add_node(c, 0, NULL, node);
+}
+
 static int32_t case_where(op_case *c)
 {
     const ir_shape wide = op_draw_shape(c, 1, 4);
@@ -239,6 +255,8 @@ const op_case_row op_cases_pointwise[] = {
     {IR_OP_bit_xor, case_bits},
     {IR_OP_where, case_where},
     {IR_OP_cast, case_cast},
+    {IR_OP_dropout, case_dropout},
+    {IR_OP_random, case_random},
     {IR_OP_softmax_grad, case_unary_grad},
     {IR_OP_log_softmax_grad, case_unary_grad},
     {IR_OP_accumulate, case_unary},

@@ -121,6 +121,25 @@ int32_t ir_fill(ir_graph *g, ir_shape shape, double value)
     return ir_append(g, &node);
 }
 
+int32_t ir_random(ir_graph *g, ir_shape shape, ir_init init)
+{
+    ir_node node = {.op = IR_OP_random, .f = {init.mean, init.spread}};
+    if (shape.rank < 0 || shape.rank > IR_MAX_RANK)
+        return -1;
+    ir_attr_set_shape(&node, &shape);
+    node.i[9] = init.kind;
+    node.i[10] = (int64_t)init.seed;
+    return ir_append(g, &node);
+}
+
+int32_t ir_dropout(ir_graph *g, int32_t x, double ratio, uint64_t seed)
+{
+    ir_node node = unary(IR_OP_dropout, x);
+    node.f[0] = ratio;
+    node.i[0] = (int64_t)seed;
+    return ir_append(g, &node);
+}
+
 int32_t ir_number(ir_graph *g, ir_dtype dtype, double value)
 {
     void *data = fs_alloc(g->arena, 1, (size_t)ir_dtype_bytes(dtype));

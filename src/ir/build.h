@@ -26,6 +26,9 @@ int32_t ir_parameter(ir_graph *g, const char *name, ir_dtype dtype,
 int32_t ir_constant(ir_graph *g, const char *name, ir_dtype dtype,
                     ir_shape shape, const void *data);
 int32_t ir_fill(ir_graph *g, ir_shape shape, double value); /* f32 */
+/* Drawn anew every micro-batch: mean and spread as in ir_init; f32. */
+int32_t ir_random(ir_graph *g, ir_shape shape, ir_init init);
+int32_t ir_dropout(ir_graph *g, int32_t x, double ratio, uint64_t seed);
 /* A constant scalar. */
 int32_t ir_number(ir_graph *g, ir_dtype dtype, double value);
 

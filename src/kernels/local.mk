@@ -5,7 +5,7 @@ src_kernels_libfs_kernels_a_SOURCES = src/kernels/kernel.h \
   src/kernels/real_f64.h src/kernels/indices.h src/kernels/indices.c \
   src/kernels/matmul.h src/kernels/window.h src/kernels/cpu_binary.c \
   src/kernels/cpu_binary.inc src/kernels/cpu_pointwise.c \
-  src/kernels/cpu_pointwise.inc src/kernels/functions.inc src/kernels/cpu_select.c src/kernels/cpu_cast.c src/kernels/cpu_cast.inc \
+  src/kernels/cpu_pointwise.inc src/kernels/functions.inc src/kernels/cpu_random.c src/kernels/cpu_random.inc src/kernels/cpu_select.c src/kernels/cpu_cast.c src/kernels/cpu_cast.inc \
   src/kernels/cpu_matmul.c src/kernels/cpu_matmul.inc \
   src/kernels/cpu_reduce.c src/kernels/cpu_reduce.inc \
   src/kernels/cpu_softmax.c src/kernels/cpu_softmax.inc \
