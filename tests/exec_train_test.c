@@ -35,7 +35,7 @@ static ir_graph *make_graph(int32_t micro_batches, ir_optimizer optimizer,
     int32_t up =
         ir_matmul(g, norm, weight(g, "up", 2, WIDTH, 4 * WIDTH), false, false);
     up = ir_binary(g, IR_OP_add, up, weight(g, "up_bias", 1, 4 * WIDTH, 0));
-    up = ir_unary(g, IR_OP_gelu, up);
+    up = ir_dropout(g, ir_unary(g, IR_OP_gelu, up), 0.1, 7);
     int32_t down =
         ir_matmul(g, up, weight(g, "down", 2, 4 * WIDTH, WIDTH), false, false);
     x = ir_binary(g, IR_OP_add, x, down);

@@ -16,6 +16,7 @@ static const plan_origin origin = {.model = "mlp.onnx",
                                    .loss = "mse",
                                    .params = "w.*",
                                    .rewrite = true,
+                                   .dropout = true,
                                    .optimizer = "adam",
                                    .lr_schedule = "cosine,steps=9",
                                    .lr = 0.1 + 0.2,
@@ -127,7 +128,8 @@ static void test_origin(bench *b)
                   FS_OK, "the origin is read");
     tap_equal_text(o.model, origin.model, "model");
     tap_equal_text(o.optimizer, origin.optimizer, "optimizer");
-    tap_ok(strcmp(o.params, "w.*") == 0 && o.rewrite, "options of the import");
+    tap_ok(strcmp(o.params, "w.*") == 0 && o.rewrite && o.dropout,
+           "options of the import");
     tap_ok(o.lr == origin.lr && o.iteration_s == origin.iteration_s,
            "numbers keep all their bits");
     tap_equal_int(o.micro_batches, 4, "micro-batches come from the plan");
@@ -167,8 +169,8 @@ static void test_digest(bench *b)
                WITH(beta1, 0.5) && WITH(beta2, 0.5) && WITH(epsilon, 0.5),
            "digest: every figure of the optimizer counts");
     tap_ok(WITH(seed, 43) && WITH(optimizer, "sgd") && WITH(loss, "") &&
-               WITH(params, "") && WITH(rewrite, false) && WITH(n_binds, 1) &&
-               WITH(batch, 64),
+               WITH(params, "") && WITH(rewrite, false) &&
+               WITH(dropout, false) && WITH(n_binds, 1) && WITH(batch, 64),
            "digest: so does what makes the training graph");
     tap_ok(WITH(iteration_s, 1) && WITH(sim_iteration_s, 1),
            "digest: and what was predicted");

@@ -34,6 +34,7 @@ plan_origin cli_origin(const cli *c, const char *model, const char *cluster)
         .loss = a->loss ? a->loss : "",
         .params = a->params ? a->params : "",
         .rewrite = !a->no_rewrite,
+        .dropout = !a->no_dropout,
         .optimizer = a->optimizer ? a->optimizer : "adamw",
         .lr = or_default(a->lr),
         .lr_schedule = a->lr_schedule ? a->lr_schedule : "",
@@ -61,6 +62,7 @@ static fs_status open_onnx(const plan_origin *o, int64_t samples, fs_err *err,
         .params = o->params[0] ? o->params : NULL,
         .seed = o->seed,
         .no_rewrite = !o->rewrite,
+        .no_dropout = !o->dropout,
     };
     return onnx_import(o->model, &options, err, &out->mapping, &out->graph,
                        &out->notes);

@@ -44,7 +44,10 @@ tests_kernels_dnnl_test_SOURCES = tests/kernels_dnnl_test.c tests/tap.h \
 tests_kernels_dnnl_test_LDADD = $(kernels_libs) $(ir_libs)
 tests_kernels_update_test_SOURCES = tests/kernels_update_test.c tests/tap.h
 tests_kernels_update_test_LDADD = $(kernels_libs) $(ir_libs)
-check_PROGRAMS += tests/kernels_float_test
+check_PROGRAMS += tests/kernels_float_test tests/kernels_point_test
+tests_kernels_point_test_SOURCES = tests/kernels_point_test.c tests/tap.h \
+  tests/interpret.h
+tests_kernels_point_test_LDADD = $(kernels_libs) $(ir_libs)
 tests_kernels_float_test_SOURCES = tests/kernels_float_test.c tests/tap.h \
   tests/interpret.h $(op_cases)
 tests_kernels_float_test_LDADD = $(kernels_libs) $(ir_libs)

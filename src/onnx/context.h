@@ -60,7 +60,7 @@ typedef struct onnx_ctx {
     const onnx_trace *before; /* the import with the old batch, else NULL */
     onnx_trace *record;       /* to fill, or NULL */
     size_t folded_bytes;
-    double dropped; /* largest ratio of a dropout taken as identity */
+    double dropped; /* largest ratio of a dropout that drops */
     int32_t n_dropped;
     const onnx_node *node; /* being imported */
     int32_t at;            /* its number in its graph */

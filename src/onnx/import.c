@@ -293,10 +293,12 @@ static fs_status import_graph(onnx_ctx *c)
     const onnx_proto *proto = &c->model->proto;
     FS_TRY(onnx_import_nodes(c, proto->nodes.at, proto->nodes.n));
     if (c->n_dropped)
-        onnx_note(c,
-                  "%d Dropout nodes (ratio up to %g) are left out: random "
-                  "masks are not trained with; export with dropout 0",
-                  c->n_dropped, c->dropped);
+        onnx_note(c, "%d Dropout nodes (ratio up to %g) %s", c->n_dropped,
+                  c->dropped,
+                  c->options->no_dropout
+                      ? "are left out, as asked"
+                      : "draw their masks from the seed; --no-dropout leaves "
+                        "them out");
     return FS_OK;
 }
 

@@ -25,6 +25,7 @@ typedef struct onnx_options {
                            parameters though they have no initializer */
     uint64_t seed;
     bool no_rewrite; /* keep the graph as exported: no ir_rewrite */
+    bool no_dropout; /* leave dropouts out: their inputs pass through */
     bool infer;      /* forward only: every output is marked, no loss is looked
                         for, nothing is a parameter for its name */
     int32_t n_given; /* values of the first inputs by position: their shapes

@@ -15,6 +15,7 @@ typedef struct plan_origin {
     const char *loss;        /* --loss, or "" */
     const char *params;      /* --params, or "" */
     bool rewrite;            /* graph rewrites at import */
+    bool dropout;            /* dropouts drop; else they are left out */
     const char *optimizer;   /* name */
     const char *lr_schedule; /* --lr-schedule, or "" */
     /* -1: the usual one */
