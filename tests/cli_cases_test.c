@@ -58,6 +58,38 @@ static void test_node_case(void)
            "conformance: unknown kernels are refused");
 }
 
+/* ModelProto: ir 8, opset 17, graph{ node{x -> y, Op, Relu}, x, y float [2] }
+ */
+static void test_by_op(void)
+{
+    if (system("mkdir -p \"$D/op/relu/test_data_set_0\" && "
+               "cd \"$D/op/relu\" && printf "
+               "'\\010\\010\\072\\060\\012\\014\\012\\001x\\022\\001y\\042"
+               "\\004ReluZ\\017\\012\\001x\\022\\012\\012\\010\\010\\001"
+               "\\022\\004\\012\\002\\010\\002b\\017\\012\\001y\\022\\012"
+               "\\012\\010\\010\\001\\022\\004\\012\\002\\010\\002B\\002"
+               "\\020\\021' >model.onnx && cd test_data_set_0 && "
+               "printf '\\010\\002\\020\\001\\112\\010\\000\\000\\200\\077"
+               "\\000\\000\\200\\277' >input_0.pb && "
+               "printf '\\010\\002\\020\\001\\112\\010\\000\\000\\200\\077"
+               "\\000\\000\\000\\000' >output_0.pb") != 0)
+        printf("Bail out! no case was made\n");
+    cli_answer *a = cli("conformance \"$D/op\" --json --by-op \"$D/op.tsv\"");
+    json_t *relu = json_object_get(json_object_get(a->json, "ops"), "Relu");
+    const char *gradient = json_string_value(json_object_get(relu, "gradient"));
+    char lines[1 << 14];
+    cli_show(a);
+    tap_ok(a->status == 0 &&
+               json_integer_value(json_object_get(relu, "passed")) == 1,
+           "conformance: cases add up by operator");
+    tap_ok(gradient && strcmp(gradient, "yes") == 0 &&
+               json_integer_value(json_object_get(relu, "cuts")) >= 1,
+           "conformance: its gradient and its cuts");
+    cli_slurp("op.tsv", lines, sizeof lines);
+    tap_ok(strstr(lines, "Relu\t1\t1\t0\t0\tyes\t"),
+           "conformance: --by-op writes them");
+}
+
 /* A copy of the case `mlp` under $D/bad, then `spoil` in its folder. */
 static const char *spoiled(const char *name, const char *spoil)
 {
@@ -191,6 +223,7 @@ int main(void)
 {
     cli_begin_scratch("cli_cases_test");
     test_node_case();
+    test_by_op();
     test_corrupt_cases();
     test_unsupported();
     test_order();

@@ -54,3 +54,15 @@ tests_bench_LDADD = $(JANSSON_LIBS) -lm
 .PHONY: bench
 bench: all tests/bench
 	@$(AM_TESTS_ENVIRONMENT) tests/bench
+
+# docs/coverage.md from the ONNX backend tests (Debian: libonnx-testdata).
+ONNX_TESTS = /usr/share/libonnx-testdata/data/node
+.PHONY: coverage
+coverage: all
+	FS_DATA='$(abs_top_srcdir)/datasets' ./flowsearch conformance \
+	  '$(ONNX_TESTS)' --by-op coverage.tsv --db none >coverage.log || \
+	  test $$? = 1
+	$(SHELL) $(srcdir)/docs/coverage.sh coverage.tsv $(srcdir)/datasets \
+	  >$(srcdir)/docs/coverage.md
+	rm -f coverage.tsv coverage.log
+EXTRA_DIST += docs/coverage.sh docs/coverage.md datasets/onnx

@@ -51,6 +51,7 @@ typedef struct tally {
     bool every_row; /* also of what passed: there are few */
     json_t *details;
     report_table table;
+    conformance_ops *ops;
 } tally;
 
 /* The operator that the importer's message names, as `operator "Op"` or as
@@ -65,6 +66,13 @@ static const char *refused_op(cli *c, const char *why)
     at = strstr(why, node);
     at = at ? strstr(at, "\" (") : NULL;
     return at ? fs_strndup(c->arena, at + 3, strcspn(at + 3, ")")) : "";
+}
+
+/* The one refused, or the only one of the model. */
+static const char *op_of(const conformance_case *t, const char *why)
+{
+    const char *refused = t->refused ? refused_op(t->c, why) : "";
+    return refused[0] ? refused : t->op ? t->op : "";
 }
 
 static void figure_cell(report_table *table, double value)
@@ -84,10 +92,9 @@ static void set_figure(json_t *object, const char *key, double value)
 static json_t *detail_json(const conformance_case *t, const char *name,
                            const char *word, const char *why)
 {
-    json_t *detail =
-        json_pack("{s:s, s:s, s:s, s:s, s:i}", "case", name, "status", word,
-                  "op", t->refused ? refused_op(t->c, why) : "", "reason", why,
-                  "gradients", t->gradients);
+    json_t *detail = json_pack("{s:s, s:s, s:s, s:s, s:i}", "case", name,
+                               "status", word, "op", op_of(t, why), "reason",
+                               why, "gradients", t->gradients);
     set_figure(detail, "loss_error", t->worst_loss);
     set_figure(detail, "gradient_error", t->worst_gradient);
     set_figure(detail, "curve_error", t->worst_curve);
@@ -125,6 +132,7 @@ static void record(cli *c, tally *all, const conformance_case *t,
     all->failed += word[0] == 'f';
     all->refused += word[0] == 'r';
     json_array_append_new(all->details, detail_json(t, name, word, why));
+    conformance_ops_add(all->ops, t, t->op ? t->op : "", word);
     if (all->every_row || word[0] != 'p')
         add_row(t, name, word, why, &all->table);
     c->err = (fs_err){0};
@@ -222,8 +230,13 @@ static fs_status verdict(cli *c, const tally *all)
     json_object_set_new(c->result, "passed", json_integer(all->passed));
     json_object_set_new(c->result, "failed", json_integer(all->failed));
     json_object_set_new(c->result, "refused", json_integer(all->refused));
+    json_object_set_new(c->result, "ops", conformance_ops_json(all->ops));
     if (!c->args.json)
         report_table_print(&all->table, stdout);
+    if (!c->args.json && !all->every_row)
+        conformance_ops_print(all->ops, stdout);
+    if (c->args.by_op)
+        FS_TRY(conformance_ops_write(all->ops, c->args.by_op, &c->err));
     cli_say(c, "%d case%s: %d passed, %d failed, %d refused\n", all->cases,
             all->cases == 1 ? "" : "s", all->passed, all->failed, all->refused);
     if (all->failed)
@@ -244,6 +257,7 @@ fs_status cli_cmd_conformance(cli *c)
     exec_world *world;
     FS_TRY(exec_world_open(&c->err, &world));
     tally all = {
+        .ops = conformance_ops_new(c->arena),
         .details = json_array(),
         .table = {.arena = c->arena, .n_columns = 8, .header = header}};
     json_object_set_new(c->result, "details", all.details);

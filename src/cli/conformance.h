@@ -22,6 +22,10 @@ typedef struct conformance_case {
     double worst_loss, worst_gradient, worst_curve; /* relative; NAN: none */
     int32_t gradients;
     double worst_output; /* largest |a - b| / (atol + rtol |b|); NAN: none */
+    const char *op;      /* of a model of one node, else "" */
+    int32_t gradient; /* 1: of some float input there is one; 0: there ought to
+                         be; -1: no float input leads to a float output */
+    int32_t splits;   /* the fewest ways to cut a node on one mesh axis */
     bool refused;  /* for what is not supported, whose reason is the error's */
     char why[512]; /* first failure, "" when all passed */
 } conformance_case;
@@ -42,5 +46,17 @@ fs_status conformance_plan(conformance_case *t, const ir_graph *graph,
  * could not be run. */
 fs_status conformance_train(conformance_case *t);
 fs_status conformance_infer(conformance_case *t);
+
+/* ---- what an operator can do, over all cases of it ---- */
+typedef struct conformance_ops conformance_ops;
+conformance_ops *conformance_ops_new(fs_arena *arena);
+/* `status` is the case's: "passed", "failed", "refused". */
+void conformance_ops_add(conformance_ops *ops, const conformance_case *t,
+                         const char *op, const char *status);
+/* As a table, as JSON (an object by name), as tab-separated lines. */
+void conformance_ops_print(conformance_ops *ops, FILE *out);
+json_t *conformance_ops_json(conformance_ops *ops);
+fs_status conformance_ops_write(conformance_ops *ops, const char *path,
+                                fs_err *err);
 
 #endif

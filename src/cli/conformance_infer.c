@@ -4,7 +4,9 @@
 #include "config.h"
 #include "cli/conformance.h"
 
+#include "ir/build.h"
 #include "ir/element.h"
+#include "ir/train.h"
 
 /* The runner's own (onnx/backend/test/runner). */
 static const double RELATIVE = 1e-3, ABSOLUTE = 1e-7;
@@ -169,6 +171,67 @@ static fs_status import(conformance_case *t, data_set *set, onnx_model **model,
     return status;
 }
 
+/* The fewest signatures beside all-B of the nodes that compute. */
+static int32_t count_splits(const ir_graph *graph, fs_arena *arena)
+{
+    int32_t least = INT32_MAX;
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        ir_sig_list list;
+        if (ir_op_class_of(node->op) == IR_CLASS_SOURCE ||
+            node->op == IR_OP_output)
+            continue;
+        ir_signatures_1d(graph, node, arena, &list);
+        least = list.n - 1 < least ? list.n - 1 : least;
+    }
+    return least == INT32_MAX ? 0 : least;
+}
+
+/* Sum of the float outputs; -1 without any. */
+static int32_t add_loss(ir_graph *g, const int32_t *outputs, int32_t n)
+{
+    int32_t loss = -1;
+    for (int32_t i = 0; i < n; i++) {
+        const ir_tensor *x = &g->tensors.at[outputs[i]];
+        if (!ir_dtype_is_float(x->dtype) || !ir_dtype_computes(x->dtype))
+            continue;
+        int32_t sum = ir_reduce_sum(
+            g, outputs[i], (uint32_t)((1u << x->shape.rank) - 1), false);
+        loss = loss < 0 ? sum : ir_binary(g, IR_OP_add, loss, sum);
+    }
+    return loss;
+}
+
+static int32_t list_float_inputs(const ir_graph *g, int32_t *out)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < g->tensors.n && n < MAX_VALUES; i++) {
+        const ir_tensor *x = &g->tensors.at[i];
+        if (x->role == IR_INPUT && ir_dtype_is_float(x->dtype) &&
+            ir_dtype_computes(x->dtype))
+            out[n++] = i;
+    }
+    return n;
+}
+
+/* Appends the backward pass to a graph that has been run. */
+static int32_t find_gradient(ir_graph *g)
+{
+    int32_t outputs[MAX_VALUES], inputs[MAX_VALUES], grad[MAX_VALUES];
+    fs_err err = {0};
+    ir_derivative of = {.seed = 1, .wrt = inputs};
+    of.loss = add_loss(g, outputs, list_outputs(g, outputs));
+    of.n = list_float_inputs(g, inputs);
+    if (of.loss < 0 || of.n == 0)
+        return -1;
+    if (ir_backward(g, &of, &err, grad) != FS_OK)
+        return 0;
+    for (int32_t i = 0; i < of.n; i++)
+        if (grad[i] >= 0)
+            return 1;
+    return -1;
+}
+
 static fs_status run_imported(conformance_case *t, const data_set *set,
                               const ir_graph *graph)
 {
@@ -207,13 +270,22 @@ static fs_status run_set(conformance_case *t, data_set *set)
         status = run_imported(t, set, graph);
     else
         t->c->err = unread;
+    t->splits = count_splits(graph, t->arena);
+    t->gradient = find_gradient(graph);
     ir_graph_destroy(graph);
     onnx_model_close(model);
     return status;
 }
 
+static fs_status find_operator(conformance_case *t)
+{
+    return onnx_lone_operator(fs_printf(t->arena, "%s/model.onnx", t->dir),
+                              t->c->arena, &t->c->err, &t->op);
+}
+
 fs_status conformance_infer(conformance_case *t)
 {
+    FS_TRY(find_operator(t));
     for (int32_t k = 0;; k++) {
         data_set set = {
             .dir = fs_printf(t->arena, "%s/test_data_set_%d", t->dir, k)};

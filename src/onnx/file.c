@@ -259,3 +259,15 @@ fs_status onnx_digest(const char *path, fs_err *err, uint64_t *digest)
     onnx_model_close(model);
     return FS_OK;
 }
+
+fs_status onnx_lone_operator(const char *path, fs_arena *arena, fs_err *err,
+                             const char **out)
+{
+    onnx_model *model;
+    *out = "";
+    FS_TRY(onnx_model_open(path, err, &model));
+    if (model->proto.nodes.n == 1)
+        *out = fs_strdup(arena, model->proto.nodes.at[0].op);
+    onnx_model_close(model);
+    return FS_OK;
+}

@@ -29,6 +29,12 @@ const onnx_row *onnx_find_row(const char *op)
     return NULL;
 }
 
+const char *onnx_operator_at(int32_t i)
+{
+    bool there = i >= 0 && (size_t)i < sizeof rows / sizeof *rows;
+    return there ? rows[i].op : NULL;
+}
+
 static bool is_standard(const char *domain)
 {
     return domain[0] == '\0' || strcmp(domain, "ai.onnx") == 0;

@@ -49,6 +49,12 @@ const char *onnx_model_input(const onnx_model *model, int32_t i);
 fs_status onnx_read_tensor(const char *path, fs_arena *arena, fs_err *err,
                            onnx_const *out);
 
+/* Operators that the importer knows; NULL after the last. */
+const char *onnx_operator_at(int32_t i);
+/* The operator of a graph of one node, "" when it has another number. */
+fs_status onnx_lone_operator(const char *path, fs_arena *arena, fs_err *err,
+                             const char **out);
+
 /* Digest of the model file without importing it. */
 fs_status onnx_digest(const char *path, fs_err *err, uint64_t *digest);
 

@@ -1,0 +1,93 @@
+#!/bin/sh
+# docs/coverage.md from what was measured: coverage.sh OPS.tsv DATASETS
+# OPS.tsv: `flowsearch conformance DIR --by-op OPS.tsv`.
+set -eu
+ops=$1
+data=$2/onnx
+
+cat <<'END'
+# Coverage of ONNX and PyTorch
+
+Written by `make coverage` from the node cases of the ONNX backend tests that
+Debian's `libonnx-testdata` brings, and from the tables in `datasets/onnx/`. Do
+not edit.
+
+**run**: cases that give their record, of all there are. **gradient**: the loss
+"sum of the float outputs" has one with respect to a float input. **cuts**: ways
+to cut the operator on one mesh axis besides replicating it (of the node with
+the fewest when it becomes several).
+
+## ONNX operators
+
+| operator | tier | imports | run | gradient | cuts |
+|---|---|---|---|---|---|
+END
+awk -F'\t' -v csv="$data/onnx_ops.csv" '
+    { cases[$1] = $2; passed[$1] = $3; refused[$1] = $5; gradient[$1] = $6
+      cuts[$1] = $7 }
+    END {
+        while ((getline line < csv) > 0) {
+            split(line, f, ",")
+            name = f[2]
+            if (f[1] != "ai.onnx" && f[1] != "ai.onnx.preview.training") continue
+            total++
+            imports = name in cases && (cases[name] == 0 ||
+                      refused[name] < cases[name]) ? "yes" : "no"
+            known += imports == "yes"
+            run = name in cases && cases[name] ? passed[name] " of " cases[name] : "-"
+            printf "| %s | %s | %s | %s | %s | %s |\n", name,
+                substr(f[15], 1, 1), imports, run,
+                imports == "yes" ? gradient[name] : "-",
+                imports == "yes" ? cuts[name] : "-"
+        }
+        printf "\n%d of %d operators import.\n", known, total
+    }' "$ops"
+
+cat <<'END'
+
+## PyTorch (ATen)
+
+A name is covered when some way of writing it in ONNX uses only operators that
+import and of whose cases, if there are any, at least half give their record
+(others are of strings, sequences or bfloat16 rounded in another way).
+
+| ATen | as ONNX | covered |
+|---|---|---|
+END
+awk -F'\t' -v csv="$data/aten_onnx.csv" '
+    { good[$1] = $3 >= $2 / 2 }
+    # Commas within quotes are none between fields.
+    function plain(line,   n, i, part, out) {
+        n = split(line, part, "\"")
+        for (i = 1; i <= n; i++) {
+            if (i % 2 == 0) gsub(/,/, ";", part[i])
+            out = out part[i]
+        }
+        return out
+    }
+    function fits(way,   n, i, word, ops, any) {
+        gsub(/\([^)]*\)/, "", way)
+        n = split(way, ops, /[ ;]+/)
+        for (i = 1; i <= n; i++) {
+            word = ops[i]
+            if (word == "") continue
+            if (!(word in good) || !good[word]) return 0
+            any = 1
+        }
+        return any
+    }
+    END {
+        getline line < csv
+        while ((getline line < csv) > 0) {
+            split(plain(line), f, ",")
+            total++
+            n = split(f[2], ways, "|")
+            yes = "no"
+            for (i = 1; i <= n; i++) if (fits(ways[i])) yes = "yes"
+            covered += yes == "yes"
+            as = f[2]
+            gsub(/\|/, "or", as)
+            printf "| %s | %s | %s |\n", f[1], as, yes
+        }
+        printf "\n%d of %d names are covered.\n", covered, total
+    }' "$ops"
