@@ -1,8 +1,20 @@
 noinst_LIBRARIES += src/zoo/libfs_zoo.a
 src_zoo_libfs_zoo_a_SOURCES = src/zoo/zoo.h src/zoo/model.h src/zoo/zoo.def \
-  src/zoo/zoo.c src/zoo/gpt.c src/zoo/mlp.c
+  src/zoo/presets.def src/zoo/zoo.c src/zoo/parts.c \
+  src/zoo/transformer.h src/zoo/transformer.c \
+  src/zoo/experts.h src/zoo/experts.c \
+  src/zoo/gpt.c src/zoo/mlp.c src/zoo/llama.c \
+  src/zoo/moe.c src/zoo/bert.c src/zoo/t5.c src/zoo/vit.c \
+  src/zoo/convolution.h src/zoo/convolution.c src/zoo/resnet.c src/zoo/vgg.c \
+  src/zoo/inverted.h src/zoo/inverted.c src/zoo/mobilenet.c \
+  src/zoo/efficientnet.c src/zoo/unet.c src/zoo/wide_deep.c \
+  src/zoo/dlrm.c src/zoo/insightface.c src/zoo/recurrent.c
 EXTRA_DIST += src/zoo/README.md
 
 check_PROGRAMS += tests/zoo_models_test
 tests_zoo_models_test_SOURCES = tests/zoo_models_test.c tests/tap.h
 tests_zoo_models_test_LDADD = $(zoo_libs) $(ir_libs)
+check_PROGRAMS += tests/zoo_train_test
+tests_zoo_train_test_SOURCES = tests/zoo_train_test.c tests/interpret.h \
+  tests/tap.h
+tests_zoo_train_test_LDADD = $(zoo_libs) $(kernels_libs) $(ir_libs)

@@ -4,32 +4,18 @@
 #include "config.h"
 #include "zoo/model.h"
 
-#include <math.h>
-
 enum { IN, HIDDEN, LAYERS, CLASSES };
-
-/* Uniform within 1 / sqrt(fan in). */
-static int32_t layer(ir_graph *g, int32_t x, int64_t block, int64_t in,
-                     int64_t out)
-{
-    ir_init init = {.kind = IR_INIT_UNIFORM, .spread = 1 / sqrt((double)in)};
-    zoo_part part = {block, block < 0 ? "head" : "fc"};
-    return zoo_linear(g, x, &(zoo_linear_spec){part, in, out, init, init});
-}
 
 static void build(ir_graph *g, const int64_t *value, int64_t samples)
 {
-    int32_t x = ir_input(g, "x", IR_F32,
-                         ir_shape_make(2, (int64_t[]){samples, value[IN]}), 0);
-    int32_t labels =
-        ir_input(g, "labels", IR_I64, ir_shape_make(1, &samples), 0);
-    int64_t in = value[IN];
+    int32_t x = ir_input(g, "x", IR_F32, zoo_matrix(samples, value[IN]), 0);
+    int32_t labels = ir_input(g, "labels", IR_I64, zoo_vector(samples), 0);
     for (int64_t i = 0; i < value[LAYERS]; i++) {
-        x = ir_unary(g, IR_OP_relu, layer(g, x, i, in, value[HIDDEN]));
-        in = value[HIDDEN];
+        x = zoo_dense(g, x, zoo_block(NULL, i, "fc"), value[HIDDEN]);
+        x = ir_unary(g, IR_OP_relu, x);
     }
-    x = layer(g, x, -1, in, value[CLASSES]);
-    zoo_scope(g, (zoo_part){-1, "loss"});
+    x = zoo_dense(g, x, zoo_whole("head"), value[CLASSES]);
+    zoo_scope(g, zoo_whole("loss"));
     g->loss = ir_cross_entropy(g, x, labels);
 }
 

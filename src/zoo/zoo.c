@@ -23,44 +23,93 @@ const char *zoo_names(void)
     return names + 1;
 }
 
-void zoo_scope(ir_graph *graph, zoo_part part)
+const zoo_preset zoo_presets[] = {
+#define ZOO_PRESET(name, model, keys, parameters, macs, within, source)        \
+    {name, model, keys, parameters, macs, within, source},
+#include "zoo/presets.def"
+#undef ZOO_PRESET
+    {0}};
+
+/* ---- names; '-' and '_' are one ---- */
+
+static char plain(char c)
 {
-    graph->scope = part.block < 0 ? fs_printf(graph->arena, "/%s", part.name)
-                                  : fs_printf(graph->arena, "/blocks.%lld/%s",
-                                              (long long)part.block, part.name);
+    return (char)(c == '_' ? '-' : c);
 }
 
-int32_t zoo_parameter(ir_graph *graph, zoo_part part, const char *what,
-                      ir_shape shape, ir_init init)
+static bool same_name(const char *known, const char *said, size_t length)
 {
-    char *name = part.block < 0
-                     ? fs_printf(graph->arena, "%s.%s", part.name, what)
-                     : fs_printf(graph->arena, "blocks.%lld.%s.%s",
-                                 (long long)part.block, part.name, what);
-    for (char *at = name; *at; at++)
-        if (*at == '/')
-            *at = '.';
-    return ir_parameter(graph, name, IR_F32, shape, init);
-}
-
-int32_t zoo_linear(ir_graph *graph, int32_t x, const zoo_linear_spec *spec)
-{
-    ir_shape weight = ir_shape_make(2, (int64_t[]){spec->out, spec->in});
-    ir_shape bias = ir_shape_make(1, &spec->out);
-    zoo_scope(graph, spec->part);
-    int32_t w =
-        zoo_parameter(graph, spec->part, "weight", weight, spec->weight);
-    int32_t b = zoo_parameter(graph, spec->part, "bias", bias, spec->bias);
-    return ir_binary(graph, IR_OP_add, ir_matmul(graph, x, w, false, true), b);
+    size_t i = 0;
+    while (i < length && known[i] && plain(known[i]) == plain(said[i]))
+        i++;
+    return i == length && !known[i];
 }
 
 static const zoo_model *find_model(const char *name, size_t length)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        if (strlen(models[i]->name) == length &&
-            strncmp(models[i]->name, name, length) == 0)
+        if (same_name(models[i]->name, name, length))
             return models[i];
     return NULL;
+}
+
+static const zoo_preset *find_preset(const char *name, size_t length)
+{
+    for (const zoo_preset *p = zoo_presets; p->name; p++)
+        if (same_name(p->name, name, length))
+            return p;
+    return NULL;
+}
+
+enum { MAX_NAME = 60, NEAR = 3 };
+
+/* Letters to insert, drop or change to turn one name into the other. */
+static int distance(const char *a, const char *b)
+{
+    int row[MAX_NAME + 1], m = (int)strlen(b);
+    if (m > MAX_NAME)
+        return MAX_NAME;
+    for (int j = 0; j <= m; j++)
+        row[j] = j;
+    for (int i = 1; a[i - 1]; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= m; j++) {
+            int change = diagonal + (plain(a[i - 1]) != plain(b[j - 1]));
+            int least = row[j] < row[j - 1] ? row[j] : row[j - 1];
+            diagonal = row[j];
+            row[j] = change < least + 1 ? change : least + 1;
+        }
+    }
+    return row[m];
+}
+
+static void add_near(fs_text *out, const char *name, const char *known)
+{
+    size_t n = strlen(name);
+    bool begins = n >= 3 && strncmp(known, name, n) == 0;
+    if (begins || distance(known, name) <= NEAR)
+        fs_text_add(out, " %s", known);
+}
+
+static fs_status refuse_name(const char *said, size_t length, fs_err *err)
+{
+    fs_arena *scratch = fs_arena_create();
+    fs_text near = {.arena = scratch};
+    char *name =
+        fs_strndup(scratch, said, length < MAX_NAME ? length : MAX_NAME);
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        add_near(&near, name, models[i]->name);
+    for (const zoo_preset *p = zoo_presets; p->name; p++)
+        add_near(&near, name, p->name);
+    fs_status status =
+        fs_fail(err, FS_INVALID,
+                "zoo: there is no model \"%s\"; %s%s%s there are %s, and "
+                "presets of them",
+                name, near.n ? "near it:" : "", near.n ? near.at : "",
+                near.n ? ";" : "", zoo_names());
+    fs_arena_destroy(scratch);
+    return status;
 }
 
 static fs_status refuse_key(const zoo_model *model, const char *item,
@@ -107,12 +156,11 @@ static fs_status set_key(const zoo_model *model, char *item, fs_err *err,
     return FS_OK;
 }
 
+/* "key=value,.." over what stands in value[]. */
 static fs_status parse_keys(const zoo_model *model, char *at, fs_err *err,
                             int64_t *value)
 {
     bool given[ZOO_MAX_KEYS] = {false};
-    for (int32_t k = 0; k < ZOO_MAX_KEYS; k++)
-        value[k] = model->keys[k].usual;
     while (at) {
         char *comma = strchr(at, ',');
         if (comma)
@@ -123,19 +171,57 @@ static fs_status parse_keys(const zoo_model *model, char *at, fs_err *err,
     return FS_OK;
 }
 
-static fs_status build(const zoo_model *model, ir_graph *graph,
-                       const char *keys, int64_t samples, fs_err *err)
+typedef struct request {
+    const zoo_model *model;
+    const zoo_preset *preset; /* or NULL */
+    const char *name, *keys;  /* keys: from the comma on, or "" */
+    int64_t samples;
+} request;
+
+static fs_status set_values(const request *r, fs_arena *arena, fs_err *err,
+                            int64_t *value)
+{
+    for (int32_t k = 0; k < ZOO_MAX_KEYS; k++)
+        value[k] = r->model->keys[k].usual;
+    if (r->preset && r->preset->keys[0])
+        FS_TRY(parse_keys(r->model, fs_strdup(arena, r->preset->keys), err,
+                          value));
+    if (!*r->keys)
+        return FS_OK;
+    return parse_keys(r->model, fs_strdup(arena, r->keys + 1), err, value);
+}
+
+static fs_status build(const request *r, ir_graph *graph, fs_err *err)
 {
     int64_t value[ZOO_MAX_KEYS];
-    char *text = *keys ? fs_strdup(graph->arena, keys + 1) : NULL;
-    FS_TRY(parse_keys(model, text, err, value));
-    model->build(graph, value, samples);
+    FS_TRY(set_values(r, graph->arena, err, value));
+    r->model->build(graph, value, r->samples);
     graph->scope = NULL;
     ir_graph_rename(graph, graph->loss, "loss");
-    graph->batch = samples;
+    graph->batch = r->samples;
     if (graph->err.status != FS_OK)
-        return fs_fail(err, graph->err.status, "zoo:%s: %s", model->name,
+        return fs_fail(err, graph->err.status, "zoo:%s: %s", r->name,
                        graph->err.text);
+    return FS_OK;
+}
+
+static fs_status find(const char *name, int64_t samples, fs_err *err,
+                      request *r)
+{
+    size_t length = strcspn(name, ",");
+    *r = (request){.model = find_model(name, length),
+                   .keys = name + length,
+                   .samples = samples};
+    if (!r->model)
+        r->preset = find_preset(name, length);
+    if (r->preset)
+        r->model = find_model(r->preset->model, strlen(r->preset->model));
+    if (!r->model)
+        return refuse_name(name, length, err);
+    r->name = r->preset ? r->preset->name : r->model->name;
+    if (samples < 1)
+        return fs_fail(err, FS_INVALID, "zoo:%s: a batch of %lld samples",
+                       r->name, (long long)samples);
     return FS_OK;
 }
 
@@ -143,19 +229,11 @@ fs_status zoo_build(const char *spec, int64_t samples, fs_err *err,
                     ir_graph **out)
 {
     const char *name = strncmp(spec, "zoo:", 4) == 0 ? spec + 4 : spec;
-    size_t length = strcspn(name, ",");
-    const zoo_model *model = find_model(name, length);
-    if (!model)
-        return fs_fail(err, FS_INVALID,
-                       "zoo: there is no model \"%.*s\"; "
-                       "there are %s",
-                       (int)(length < 60 ? length : 60), name, zoo_names());
-    if (samples < 1)
-        return fs_fail(err, FS_INVALID, "zoo:%s: a batch of %lld samples",
-                       model->name, (long long)samples);
-    ir_graph *graph = ir_graph_create(model->name);
+    request r;
+    FS_TRY(find(name, samples, err, &r));
+    ir_graph *graph = ir_graph_create(r.name);
     graph->digest = fs_hash_text(0, name);
-    fs_status status = build(model, graph, name + length, samples, err);
+    fs_status status = build(&r, graph, err);
     if (status != FS_OK)
         ir_graph_destroy(graph);
     else

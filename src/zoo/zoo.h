@@ -4,11 +4,23 @@
 
 #include "ir/build.h"
 
-/* "zoo:gpt,layers=12,hidden=768,heads=12,vocab=50257,seq=1024": builds the
- * forward network with its loss for `samples` samples per micro-batch.
- * Unknown names and keys are FS_INVALID and list the known ones. */
+/* "zoo:gpt,layers=12,hidden=768,heads=12,vocab=50257,seq=1024" or a preset,
+ * "zoo:gpt2,seq=512": builds the forward network with its loss for `samples`
+ * samples per micro-batch. Unknown names and keys are FS_INVALID and list the
+ * known ones. */
 fs_status zoo_build(const char *spec, int64_t samples, fs_err *err,
                     ir_graph **out);
 const char *zoo_names(void);
+
+/* Rows of presets.def; the last has no name. */
+typedef struct zoo_preset {
+    const char *name, *model, *keys;
+    int64_t parameters; /* as published */
+    int64_t macs;       /* multiply-adds of a sample's forward pass in matmuls
+                           and convolutions, as published; 0: nobody says */
+    int32_t within;     /* percent that the published count is exact to */
+    const char *source;
+} zoo_preset;
+extern const zoo_preset zoo_presets[];
 
 #endif
