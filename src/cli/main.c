@@ -308,6 +308,7 @@ int main(int argc, char **argv)
     /* Before MPI, whose threads would take the signals. Ranks that this program
      * started leave interrupts to their parent, those of a user's mpirun to
      * rank 0. */
+    cli_mark_alive();
     if (!getenv("FS_RANKS_OF") && !mute)
         cli_guard_start(&c);
     if (status == FS_OK && help)

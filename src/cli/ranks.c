@@ -53,8 +53,50 @@ static const char *mark_of(char path[FS_PATH_MAX], const char *dir, int status)
     return path;
 }
 
+/* The file that says that this rank lives. */
+static char alive[FS_PATH_MAX];
+
+static void leave(int number)
+{
+    unlink(alive);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+void cli_mark_alive(void)
+{
+    const char *dir = getenv("FS_RANKS_OF");
+    if (!dir || strcmp(dir, "/") == 0)
+        return;
+    snprintf(alive, sizeof alive, "%s/rank-%d", dir, exec_launched_rank());
+    int file = open(alive, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    if (file < 0)
+        return;
+    close(file);
+    signal(SIGTERM, leave); /* from mpirun, when another rank has died */
+}
+
+/* The rank that left its file: mpirun ends the others by SIGTERM. -1: none, or
+ * several did. */
+static int32_t find_dead(const cli *c, int32_t n)
+{
+    char path[FS_PATH_MAX];
+    int32_t dead = -1;
+    for (int32_t r = 0; r < n; r++) {
+        snprintf(path, sizeof path, "%s/rank-%d", c->scratch, r);
+        if (access(path, F_OK) != 0)
+            continue;
+        if (dead >= 0)
+            return -1;
+        dead = r;
+    }
+    return dead;
+}
+
 void cli_mark_status(fs_status status)
 {
+    if (alive[0])
+        unlink(alive);
     const char *dir = getenv("FS_RANKS_OF");
     char path[FS_PATH_MAX];
     if (!dir || status == FS_OK)
@@ -89,8 +131,12 @@ static fs_status outcome(cli *c, int raw, int32_t n)
     if (code == 127)
         return fs_fail(&c->err, FS_FAULT, "cannot start %s",
                        n > 1 ? FS_MPIRUN : c->program);
-    if (code > 128)
-        return ended_by(c, "a rank", code - 128);
+    if (code > 128) {
+        int32_t dead = find_dead(c, n);
+        return ended_by(
+            c, dead < 0 ? "a rank" : fs_printf(c->arena, "rank %d", dead),
+            code - 128);
+    }
     return fs_fail(&c->err, FS_FAULT,
                    "%s did not run the ranks to their end: status %d (its "
                    "message stands above)",

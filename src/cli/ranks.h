@@ -12,5 +12,7 @@ fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words);
 /* In a rank, before it ends: tells who started it that this status is its own,
  * and not mpirun's. */
 void cli_mark_status(fs_status status);
+/* Of a rank, when it begins: should it be killed, its parent knows which. */
+void cli_mark_alive(void);
 
 #endif
