@@ -207,8 +207,182 @@ static void test_rms_norm(void)
     ir_graph_destroy(g);
 }
 
+/* One network of `build` from x (4, 6) and a vector, its value kept. */
+static ir_graph *rewritten(int32_t build(ir_graph *g, int32_t x, int32_t w),
+                           const char *what)
+{
+    ir_graph *g = ir_graph_create("one");
+    ir_shape shape = {2, {4, 6}}, row = {1, {6}};
+    int32_t x = ir_input(g, "x", IR_F32, shape, 0);
+    int32_t w =
+        ir_parameter(g, "w", IR_F32, row, (ir_init){.kind = IR_INIT_CONSTANT});
+    g->loss =
+        ir_reduce_sum(g, ir_unary(g, IR_OP_tanh, build(g, x, w)), 3, false);
+    double before = value_of(g);
+    ir_rewrite_options all = ir_rewrite_all();
+    ir_rewrite(g, &all);
+    tap_near(value_of(g), before, 1e-5, "%s: same value", what);
+    tap_equal_int(ir_graph_check(g, NULL), FS_OK, "%s: a sound graph", what);
+    return g;
+}
+
+static int32_t build_silu(ir_graph *g, int32_t x, int32_t w)
+{
+    int32_t y = ir_binary(g, IR_OP_add, x, w);
+    return ir_binary(g, IR_OP_mul, ir_unary(g, IR_OP_sigmoid, y), y);
+}
+
+static const double root_2_pi = 0.7978845608028654;
+
+/* 0.5 x (1 + tanh(c (x + 0.044715 x^3))) */
+static int32_t build_gelu_power(ir_graph *g, int32_t x, int32_t w)
+{
+    (void)w;
+    int32_t t = ir_scale(g, ir_power(g, x, 3), 0.044715, 0);
+    t = ir_scale(g, ir_binary(g, IR_OP_add, x, t), root_2_pi, 0);
+    t = ir_scale(g, ir_unary(g, IR_OP_tanh, t), 1, 1);
+    return ir_binary(g, IR_OP_mul, ir_scale(g, x, 0.5, 0), t);
+}
+
+/* The same with c x (1 + 0.044715 x x). */
+static int32_t build_gelu_factors(ir_graph *g, int32_t x, int32_t w)
+{
+    (void)w;
+    int32_t t = ir_binary(g, IR_OP_mul, x, ir_scale(g, x, 0.044715, 0));
+    t = ir_binary(g, IR_OP_mul, ir_scale(g, x, root_2_pi, 0),
+                  ir_scale(g, t, 1, 1));
+    t = ir_scale(g, ir_unary(g, IR_OP_tanh, t), 1, 1);
+    return ir_scale(g, ir_binary(g, IR_OP_mul, x, t), 0.5, 0);
+}
+
+/* x / sqrt(mean(x x) + eps) * w, by Div, and by Div into 1. */
+static int32_t build_rms_div(ir_graph *g, int32_t x, int32_t w)
+{
+    int32_t m = ir_reduce_mean(g, ir_binary(g, IR_OP_mul, x, x), 2, true);
+    int32_t root = ir_unary(g, IR_OP_sqrt, ir_scale(g, m, 1, 1e-5));
+    return ir_binary(g, IR_OP_mul, ir_binary(g, IR_OP_div, x, root), w);
+}
+
+static int32_t build_rms_inverse(ir_graph *g, int32_t x, int32_t w)
+{
+    int32_t m = ir_reduce_mean(g, ir_power(g, x, 2), 2, true);
+    int32_t root = ir_unary(g, IR_OP_sqrt, ir_scale(g, m, 1, 1e-5));
+    root = ir_binary(g, IR_OP_div, constant(g, "one", &one), root);
+    return ir_binary(g, IR_OP_mul, w, ir_binary(g, IR_OP_mul, root, x));
+}
+
+/* Without gain and bias, and x - mean written twice. */
+static int32_t build_plain_norm(ir_graph *g, int32_t x, int32_t w)
+{
+    (void)w;
+    int32_t d = ir_binary(g, IR_OP_sub, x, ir_reduce_mean(g, x, 2, true));
+    int32_t e = ir_binary(g, IR_OP_sub, x, ir_reduce_mean(g, x, 2, true));
+    int32_t v = ir_reduce_mean(g, ir_power(g, d, 2), 2, true);
+    return ir_binary(g, IR_OP_div, e,
+                     ir_unary(g, IR_OP_sqrt, ir_scale(g, v, 1, 1e-5)));
+}
+
+static void test_forms(void)
+{
+    static const struct {
+        const char *what;
+        int32_t (*build)(ir_graph *g, int32_t x, int32_t w);
+        ir_op_kind op;
+        int32_t n; /* nodes that are left */
+    } rows[] = {
+        {"x sigmoid(x)", build_silu, IR_OP_silu, 6},
+        {"GELU with tanh and x^3", build_gelu_power, IR_OP_gelu_tanh, 5},
+        {"GELU with tanh and x x", build_gelu_factors, IR_OP_gelu_tanh, 5},
+        {"RMS norm by a quotient", build_rms_div, IR_OP_layer_norm, 5},
+        {"RMS norm by an inverse", build_rms_inverse, IR_OP_layer_norm, 5},
+        {"layer norm alone", build_plain_norm, IR_OP_layer_norm, 5},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ir_graph *g = rewritten(rows[i].build, rows[i].what);
+        tap_ok(count(g, rows[i].op) == 1 && g->nodes.n == rows[i].n,
+               "%s becomes one %s", rows[i].what,
+               ir_op_table[rows[i].op]->name);
+        ir_graph_destroy(g);
+    }
+}
+
+/* Equal sums in either order, equal constants; masks drawn are not equal. */
+static void test_common(void)
+{
+    ir_graph *g = ir_graph_create("common");
+    ir_shape shape = {2, {4, 6}};
+    int32_t x = ir_input(g, "x", IR_F32, shape, 0);
+    int32_t w = ir_parameter(g, "w", IR_F32, shape,
+                             (ir_init){.kind = IR_INIT_CONSTANT});
+    int32_t a = ir_unary(g, IR_OP_exp, ir_binary(g, IR_OP_add, x, w));
+    int32_t b = ir_unary(g, IR_OP_exp, ir_binary(g, IR_OP_add, w, x));
+    b = ir_binary(g, IR_OP_mul, b, constant(g, "half", &half));
+    a = ir_binary(g, IR_OP_mul, a, constant(g, "other", &half));
+    int32_t y = ir_binary(g, IR_OP_add, ir_dropout(g, a, 0.5, 1),
+                          ir_dropout(g, b, 0.5, 1));
+    ir_mark_output(g, b);
+    g->loss = ir_reduce_sum(g, y, 3, false);
+    double before = value_of(g);
+    ir_rewrite_options on = {.common = true};
+    ir_rewrite(g, &on);
+    tap_near(value_of(g), before, 1e-6, "merged nodes keep the value");
+    tap_ok(count(g, IR_OP_exp) == 1 && count(g, IR_OP_constant) == 1 &&
+               count(g, IR_OP_add) == 2,
+           "sums in either order, functions and constants are merged");
+    tap_equal_int(count(g, IR_OP_dropout), 2, "dropouts are not");
+    tap_ok(g->outputs.n == 1, "what is an output stays");
+    tap_equal_int(ir_graph_check(g, NULL), FS_OK, "the graph is sound");
+    ir_train_options o = ir_train_defaults();
+    tap_equal_int(ir_train(g, &o, NULL), FS_OK, "and can be trained");
+    ir_graph_destroy(g);
+}
+
+/* What layers share goes before the first, so that all look alike. */
+static void test_shared_first(void)
+{
+    ir_graph *g = ir_graph_create("layers");
+    ir_shape shape = {2, {4, 6}};
+    int32_t ids = ir_input(g, "ids", IR_F32, shape, 0), y = ids;
+    for (int32_t i = 0; i < 3; i++) {
+        int32_t angle = ir_scale(g, ir_unary(g, IR_OP_cos, ids), 2, 0);
+        y = ir_unary(g, IR_OP_tanh, ir_binary(g, IR_OP_mul, y, angle));
+    }
+    g->loss = ir_reduce_sum(g, y, 3, false);
+    ir_rewrite_options on = {.common = true};
+    ir_rewrite(g, &on);
+    tap_ok(count(g, IR_OP_cos) == 1 && g->nodes.at[1].op == IR_OP_cos &&
+               g->nodes.at[2].op == IR_OP_scale,
+           "what layers share stands before them");
+    tap_equal_int(ir_graph_check(g, NULL), FS_OK, "in a sound graph");
+    ir_graph_destroy(g);
+}
+
+static void test_parse(void)
+{
+    ir_rewrite_options o;
+    fs_err err = {0};
+    tap_ok(ir_rewrite_parse("all", &err, &o) == FS_OK && o.gelu && o.common,
+           "all");
+    tap_ok(ir_rewrite_parse("none", &err, &o) == FS_OK && !o.gelu && !o.pads,
+           "none");
+    tap_ok(ir_rewrite_parse("gelu,pads", &err, &o) == FS_OK && o.gelu &&
+               o.pads && !o.scale,
+           "names: these alone");
+    tap_ok(ir_rewrite_parse("-gelu,-pads", &err, &o) == FS_OK && !o.gelu &&
+               !o.pads && o.scale,
+           "names after a minus: all but these");
+    tap_ok(ir_rewrite_parse("gelu,glue", &err, &o) == FS_INVALID &&
+               strstr(err.text, "'glue' is unknown; there are common, "),
+           "%s", err.text);
+    tap_ok(ir_rewrite_parse("", NULL, &o) == FS_INVALID, "no name");
+}
+
 int main(void)
 {
+    test_forms();
+    test_common();
+    test_shared_first();
+    test_parse();
     test_all();
     test_rms_norm();
     test_switches();

@@ -1,0 +1,209 @@
+/* Common sub-expressions: a node that computes what an earlier one does leaves
+ * its uses to that one. Nodes without effects only; constants of equal value
+ * count as equal.
+ *
+ * What is shared by the copies of a repeated block (masks, angles of rotary
+ * embeddings) is moved before them when it hangs on nothing within them, so
+ * that the first copy still looks like the others (blocks.h). */
+#include "config.h"
+#include "ir/op_util.h"
+#include "ir/rewrite_match.h"
+
+#include <string.h>
+
+typedef struct merger {
+    ir_graph *graph;
+    int32_t *same;  /* per tensor: what stands for it */
+    int32_t *table; /* of nodes by their hash, -1 free */
+    uint64_t mask;  /* its size, a power of two, less 1 */
+    bool *wanted;   /* tensors that must stay what they are */
+    bool *shared;   /* nodes that stand for others */
+} merger;
+
+/* What it makes differs from run to run, is fed, or is said elsewhere. */
+static bool is_pure(const ir_node *node)
+{
+    switch (node->op) {
+    case IR_OP_input:
+    case IR_OP_variable:
+    case IR_OP_output:
+    case IR_OP_dropout:
+    case IR_OP_random:
+    case IR_OP_accumulate:
+        return false;
+    default:
+        return ir_op_class_of(node->op) != IR_CLASS_UPDATE;
+    }
+}
+
+static bool commutes(const ir_node *node)
+{
+    switch (node->op) {
+    case IR_OP_add:
+    case IR_OP_mul:
+    case IR_OP_equal:
+    case IR_OP_bit_and:
+    case IR_OP_bit_or:
+    case IR_OP_bit_xor:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static uint64_t hash_node(const ir_graph *g, const ir_node *node)
+{
+    uint64_t h = fs_mix((uint64_t)node->op);
+    h = fs_hash(h, node->in, (size_t)node->n_in * sizeof *node->in);
+    h = fs_hash(h, node->i, sizeof node->i);
+    h = fs_hash(h, node->f, sizeof node->f);
+    if (node->op != IR_OP_constant)
+        return h;
+    const ir_tensor *t = &g->tensors.at[node->out[0]];
+    return fs_hash(h, t->data, (size_t)ir_shape_bytes(&t->shape, t->dtype));
+}
+
+static bool equal_data(const ir_tensor *a, const ir_tensor *b)
+{
+    return a->dtype == b->dtype && ir_shape_equal(&a->shape, &b->shape) &&
+           memcmp(a->data, b->data,
+                  (size_t)ir_shape_bytes(&a->shape, a->dtype)) == 0;
+}
+
+static bool equal_nodes(const ir_graph *g, const ir_node *a, const ir_node *b)
+{
+    return a->op == b->op && a->n_in == b->n_in &&
+           memcmp(a->in, b->in, (size_t)a->n_in * sizeof *a->in) == 0 &&
+           memcmp(a->i, b->i, sizeof a->i) == 0 &&
+           memcmp(a->f, b->f, sizeof a->f) == 0 &&
+           (a->op != IR_OP_constant ||
+            equal_data(&g->tensors.at[a->out[0]], &g->tensors.at[b->out[0]]));
+}
+
+static bool may_merge(const merger *m, const ir_node *node)
+{
+    bool free_to_go = is_pure(node) && node->phase == IR_FORWARD;
+    for (int32_t k = 0; k < node->n_out; k++)
+        free_to_go = free_to_go && !m->wanted[node->out[k]];
+    return free_to_go && (node->op != IR_OP_constant ||
+                          m->graph->tensors.at[node->out[0]].data);
+}
+
+/* Reads what stands for its inputs; operands in any order are sorted. */
+static void redirect(const merger *m, ir_node *node)
+{
+    for (int32_t i = 0; i < node->n_in; i++)
+        node->in[i] = m->same[node->in[i]];
+    if (commutes(node) && node->in[0] > node->in[1]) {
+        int32_t first = node->in[0];
+        node->in[0] = node->in[1];
+        node->in[1] = first;
+    }
+}
+
+static void merge_node(merger *m, int32_t v)
+{
+    const ir_graph *g = m->graph;
+    ir_node *node = &g->nodes.at[v];
+    redirect(m, node);
+    if (!may_merge(m, node))
+        return;
+    uint64_t at = hash_node(g, node) & m->mask;
+    while (m->table[at] >= 0 &&
+           !equal_nodes(g, &g->nodes.at[m->table[at]], node))
+        at = (at + 1) & m->mask;
+    if (m->table[at] < 0) {
+        m->table[at] = v;
+        return;
+    }
+    const ir_node *first = &g->nodes.at[m->table[at]];
+    m->shared[m->table[at]] = true;
+    for (int32_t k = 0; k < node->n_out; k++)
+        m->same[node->out[k]] = first->out[k];
+}
+
+static void mark_wanted(merger *m)
+{
+    const ir_graph *g = m->graph;
+    for (int32_t i = 0; i < g->outputs.n; i++)
+        m->wanted[g->outputs.at[i]] = true;
+    if (g->loss >= 0)
+        m->wanted[g->loss] = true;
+    for (int32_t t = 0; t < g->tensors.n; t++) {
+        m->same[t] = t;
+        if (g->tensors.at[t].next >= 0)
+            m->wanted[g->tensors.at[t].next] = true;
+    }
+}
+
+/* ---- moving what copies share before them ---- */
+
+/* Shared nodes that hang on sources and on each other, parameters excepted:
+ * what hangs on those belongs to one copy. Returns whether there are any. */
+static bool mark_early(const merger *m, bool *early)
+{
+    const ir_graph *g = m->graph;
+    bool any = false;
+    for (int32_t v = 0; v < g->nodes.n; v++) {
+        const ir_node *node = &g->nodes.at[v];
+        early[v] = m->shared[v];
+        for (int32_t i = 0; i < node->n_in; i++) {
+            const ir_tensor *t = &g->tensors.at[node->in[i]];
+            const bool source = g->nodes.at[t->producer].n_in == 0;
+            early[v] = early[v] && t->role != IR_PARAM &&
+                       (source || early[t->producer]);
+        }
+        any = any || early[v];
+    }
+    for (int32_t v = g->nodes.n - 1; v >= 0; v--)
+        for (int32_t i = 0; early[v] && i < g->nodes.at[v].n_in; i++)
+            early[g->tensors.at[g->nodes.at[v].in[i]].producer] = true;
+    return any;
+}
+
+static void move_early(ir_graph *g, const bool *early, fs_arena *arena)
+{
+    ir_node *nodes = fs_new(arena, ir_node, g->nodes.n);
+    int32_t *place = fs_new(arena, int32_t, g->nodes.n);
+    int32_t n = 0;
+    for (int32_t turn = 0; turn < 2; turn++)
+        for (int32_t v = 0; v < g->nodes.n; v++)
+            if (early[v] == (turn == 0)) {
+                place[v] = n;
+                nodes[n++] = g->nodes.at[v];
+            }
+    for (int32_t v = 0; v < g->nodes.n; v++) {
+        if (nodes[v].forward >= 0)
+            nodes[v].forward = place[nodes[v].forward];
+        g->nodes.at[v] = nodes[v];
+        *fs_map_at(&g->node_names, nodes[v].name) = v;
+    }
+    for (int32_t t = 0; t < g->tensors.n; t++)
+        g->tensors.at[t].producer = place[g->tensors.at[t].producer];
+    if (g->forward >= 0)
+        g->forward = place[g->forward];
+}
+
+void ir_rewrite_common(ir_graph *g)
+{
+    if (g->err.status != FS_OK || !g->nodes.n)
+        return;
+    fs_arena *arena = fs_arena_create();
+    size_t room = 16;
+    while (room < 2 * (size_t)g->nodes.n)
+        room *= 2;
+    merger m = {.graph = g,
+                .same = fs_new(arena, int32_t, g->tensors.n),
+                .table = fs_new(arena, int32_t, room),
+                .mask = room - 1,
+                .wanted = fs_new(arena, bool, g->tensors.n),
+                .shared = fs_new(arena, bool, g->nodes.n)};
+    bool *early = fs_new(arena, bool, g->nodes.n);
+    memset(m.table, -1, room * sizeof *m.table);
+    mark_wanted(&m);
+    for (int32_t v = 0; v < g->nodes.n; v++)
+        merge_node(&m, v);
+    if (mark_early(&m, early))
+        move_early(g, early, arena);
+    fs_arena_destroy(arena);
+}

@@ -1,0 +1,36 @@
+/* What the rules of rewriting share: questions about the producers of a
+ * tensor. */
+#ifndef FS_IR_REWRITE_MATCH_H
+#define FS_IR_REWRITE_MATCH_H
+
+#include "ir/build.h"
+
+#define IR_RULE_NODE(name) void ir_rewrite_##name(ir_graph *g, int32_t v);
+#define IR_RULE_GRAPH(name) void ir_rewrite_##name(ir_graph *g);
+#define IR_REWRITE(name, per) IR_RULE_##per(name)
+#include "ir/rewrites.def"
+#undef IR_REWRITE
+#undef IR_RULE_NODE
+#undef IR_RULE_GRAPH
+
+const ir_node *ir_producer(const ir_graph *g, int32_t tensor);
+/* Equal but for rounding: constants in files are f32. */
+bool ir_nearly(double a, double b);
+/* The value of a constant of one element. */
+bool ir_match_scalar(const ir_graph *g, int32_t tensor, double *out);
+
+/* y = factor * x + offset. */
+typedef struct ir_affine {
+    int32_t x;
+    double factor, offset;
+} ir_affine;
+/* Is the tensor an affine map of another one of the same shape? */
+bool ir_match_affine(const ir_graph *g, int32_t tensor, ir_affine *out);
+
+/* Is the tensor a polynomial of x, element by element? Up to the third degree:
+ * coefficients of x^0 .. x^3. */
+enum { IR_DEGREE = 3 };
+bool ir_match_polynomial(const ir_graph *g, int32_t tensor, int32_t x,
+                         double out[IR_DEGREE + 1]);
+
+#endif
