@@ -87,6 +87,8 @@ typedef struct cli_model {
     ir_graph *graph;
     fs_text notes;
 } cli_model;
+/* --rewrite, or what --no-rewrite says. */
+const char *cli_rewrites(const cli_args *args);
 plan_origin cli_origin(const cli *c, const char *model, const char *cluster);
 /* Imports for `samples` samples per micro-batch (0: as exported). */
 fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,

@@ -153,10 +153,12 @@ static fs_status import(conformance_case *t, data_set *set, onnx_model **model,
                         ir_graph **graph)
 {
     const char *path = fs_printf(t->arena, "%s/model.onnx", t->dir);
+    ir_rewrite_options rewrites;
+    FS_TRY(ir_rewrite_parse(cli_rewrites(&t->c->args), &t->c->err, &rewrites));
     onnx_options options = {.infer = true,
                             .n_given = set->n_in,
                             .given = set->in,
-                            .no_rewrite = t->c->args.no_rewrite};
+                            .rewrites = &rewrites};
     uint64_t digest;
     fs_err *err = &t->c->err;
     bool readable = onnx_digest(path, err, &digest) == FS_OK;

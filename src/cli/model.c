@@ -26,6 +26,11 @@ static double or_default(double said)
     return isnan(said) ? -1.0 : said;
 }
 
+const char *cli_rewrites(const cli_args *args)
+{
+    return args->no_rewrite ? "none" : args->rewrite ? args->rewrite : "all";
+}
+
 plan_origin cli_origin(const cli *c, const char *model, const char *cluster)
 {
     const cli_args *a = &c->args;
@@ -33,7 +38,7 @@ plan_origin cli_origin(const cli *c, const char *model, const char *cluster)
         .model = model,
         .loss = a->loss ? a->loss : "",
         .params = a->params ? a->params : "",
-        .rewrite = !a->no_rewrite,
+        .rewrite = cli_rewrites(a),
         .dropout = !a->no_dropout,
         .optimizer = a->optimizer ? a->optimizer : "adamw",
         .lr = or_default(a->lr),
@@ -54,6 +59,8 @@ plan_origin cli_origin(const cli *c, const char *model, const char *cluster)
 static fs_status open_onnx(const plan_origin *o, int64_t samples, fs_err *err,
                            cli_model *out)
 {
+    ir_rewrite_options rewrites;
+    FS_TRY(ir_rewrite_parse(o->rewrite, err, &rewrites));
     onnx_options options = {
         .batch = samples,
         .n_binds = o->n_binds,
@@ -61,7 +68,7 @@ static fs_status open_onnx(const plan_origin *o, int64_t samples, fs_err *err,
         .loss = o->loss[0] ? o->loss : NULL,
         .params = o->params[0] ? o->params : NULL,
         .seed = o->seed,
-        .no_rewrite = !o->rewrite,
+        .rewrites = &rewrites,
         .no_dropout = !o->dropout,
     };
     return onnx_import(o->model, &options, err, &out->mapping, &out->graph,
@@ -181,7 +188,9 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
     options.beta2 = o->beta2;
     options.epsilon = o->epsilon;
     options.micro_batches = m;
-    options.keep_pads = !o->rewrite;
+    ir_rewrite_options rewrites;
+    FS_TRY(ir_rewrite_parse(o->rewrite, &c->err, &rewrites));
+    options.keep_pads = !rewrites.pads;
     FS_TRY(find_reduction(c, o, m, graph, &options.reduction));
     graph->batch = o->batch;
     return ir_train(graph, &options, &c->err);

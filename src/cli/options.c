@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/file.h"
+#include "ir/rewrite.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -251,6 +252,21 @@ static fs_status parse_words(cli *c, words *w, bool *help)
     return FS_OK;
 }
 
+static fs_status check_rewrites(cli *c)
+{
+    ir_rewrite_options parsed;
+    if (c->args.no_rewrite && c->args.rewrite)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--no-rewrite and --rewrite %s contradict each other; "
+                       "give one",
+                       c->args.rewrite);
+    fs_status status =
+        ir_rewrite_parse(cli_rewrites(&c->args), &c->err, &parsed);
+    if (status != FS_OK)
+        fs_err_prefix(&c->err, "--rewrite");
+    return status;
+}
+
 fs_status cli_parse(cli *c, int argc, char **argv, bool *help)
 {
     words w = {.argc = argc, .argv = argv};
@@ -261,7 +277,7 @@ fs_status cli_parse(cli *c, int argc, char **argv, bool *help)
                        "--db wants a FILE, or none, not ''");
     if (c->args.output && !c->args.output[0])
         return fs_fail(&c->err, FS_INVALID, "-o wants a FILE, not ''");
-    return FS_OK;
+    return check_rewrites(c);
 }
 
 fs_status cli_parse_bytes(const char *text, fs_err *err, int64_t *out)

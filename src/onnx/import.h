@@ -4,6 +4,7 @@
 #define FS_ONNX_IMPORT_H
 
 #include "ir/build.h"
+#include "ir/rewrite.h"
 
 /* A tensor of known values; dimensions of length 0 are legal. Bytes of bools
  * are 0 or 1. Data is aligned for its dtype. */
@@ -25,6 +26,7 @@ typedef struct onnx_options {
                            parameters though they have no initializer */
     uint64_t seed;
     bool no_rewrite; /* keep the graph as exported: no ir_rewrite */
+    const ir_rewrite_options *rewrites; /* NULL: all of them */
     bool no_dropout; /* leave dropouts out: their inputs pass through */
     bool infer;      /* forward only: every output is marked, no loss is looked
                         for, nothing is a parameter for its name */

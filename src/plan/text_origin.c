@@ -25,7 +25,7 @@ json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
     fs_json_set_text(out, "model", o->model);
     fs_json_set_text(out, "loss", o->loss);
     fs_json_set_text(out, "params", o->params);
-    fs_json_set_bool(out, "rewrite", o->rewrite);
+    fs_json_set_text(out, "rewrite", o->rewrite);
     fs_json_set_bool(out, "dropout", o->dropout);
     fs_json_set_text(out, "optimizer", o->optimizer);
     fs_json_set_real(out, "lr", o->lr);
@@ -172,7 +172,7 @@ fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(fs_json_strdup(in, "model", arena, err, &o.model));
     FS_TRY(fs_json_strdup(in, "loss", arena, err, &o.loss));
     FS_TRY(fs_json_strdup(in, "params", arena, err, &o.params));
-    FS_TRY(fs_json_bool(in, "rewrite", err, &o.rewrite));
+    FS_TRY(fs_json_strdup(in, "rewrite", arena, err, &o.rewrite));
     FS_TRY(fs_json_bool(in, "dropout", err, &o.dropout));
     FS_TRY(read_training(in, arena, err, &o));
     FS_TRY(fs_json_strdup(in, "cluster", arena, err, &o.cluster));
