@@ -18,3 +18,9 @@ check_PROGRAMS += tests/zoo_train_test
 tests_zoo_train_test_SOURCES = tests/zoo_train_test.c tests/interpret.h \
   tests/tap.h
 tests_zoo_train_test_LDADD = $(zoo_libs) $(kernels_libs) $(ir_libs)
+check_PROGRAMS += tests/zoo_presets_test
+tests_zoo_presets_test_SOURCES = tests/zoo_presets_test.c tests/tap.h
+tests_zoo_presets_test_LDADD = $(zoo_libs) $(ir_libs)
+check_PROGRAMS += tests/cli_zoo_test
+tests_cli_zoo_test_SOURCES = tests/cli_zoo_test.c tests/run_cli.h tests/tap.h
+tests_cli_zoo_test_LDADD = $(JANSSON_LIBS) -lm

@@ -61,7 +61,7 @@ static const zoo_preset *find_preset(const char *name, size_t length)
     return NULL;
 }
 
-enum { MAX_NAME = 60, NEAR = 3 };
+enum { MAX_NAME = 60 };
 
 /* Letters to insert, drop or change to turn one name into the other. */
 static int distance(const char *a, const char *b)
@@ -88,7 +88,7 @@ static void add_near(fs_text *out, const char *name, const char *known)
 {
     size_t n = strlen(name);
     bool begins = n >= 3 && strncmp(known, name, n) == 0;
-    if (begins || distance(known, name) <= NEAR)
+    if (begins || distance(known, name) <= 1 + (int)n / 3)
         fs_text_add(out, " %s", known);
 }
 

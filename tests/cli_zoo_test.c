@@ -1,0 +1,78 @@
+/* Models of the zoo on two ranks give the losses of one: each kind of layer
+ * under data, tensor and pipeline parallelism. */
+#include "config.h"
+#include "tests/run_cli.h"
+
+enum { STEPS = 4 };
+
+static const struct {
+    const char *spec;
+    bool by_batch; /* normalised by the batch: no micro-batches, and rounding
+                      grows */
+} models[] = {
+    {"llama,layers=2,hidden=16,heads=4,kv_heads=2,ffn=24,vocab=11,seq=6",
+     false},
+    {"moe,layers=2,hidden=16,heads=2,vocab=11,seq=8,experts=4", false},
+    {"bert,layers=2,hidden=16,heads=2,vocab=11,seq=6", false},
+    {"t5,layers=2,hidden=16,heads=2,head=8,ffn=24,vocab=11,seq=6,target=5",
+     false},
+    {"vit,layers=2,hidden=16,heads=2,ffn=24,patch=4,size=8,classes=5", false},
+    {"unet,depth=2,width=4,classes=5,size=16", true},
+    {"efficientnet,percent=5,classes=5,size=64", true},
+    {"dlrm,tables=10,rows=200,embedding=4,dense=3,bottom=8,top=16", false},
+    {"insightface,depth=18,width=4,embedding=8,classes=20,size=32,scale=4",
+     true},
+    {"gru,layers=2,hidden=16,embedding=8,vocab=11,seq=6", false},
+};
+
+/* Trains as planned; false, and said why, when it does not. */
+static bool train(const char *spec, const char *recipe, double *losses)
+{
+    cli_answer *a = cli("plan zoo:%s --cluster local --batch 8 --optimizer "
+                        "sgd --lr 0.05 %s -o \"$D/plan.json\" --json",
+                        spec, recipe);
+    if (a->status == 0)
+        a = cli("run \"$D/plan.json\" --data synthetic --steps %d --json",
+                STEPS);
+    const json_t *list = json_object_get(a->json, "losses");
+    const bool good = a->status == 0 && json_array_size(list) == STEPS;
+    if (!good)
+        cli_show(a);
+    for (size_t i = 0; good && i < STEPS; i++)
+        losses[i] = json_number_value(json_array_get(list, i));
+    return good;
+}
+
+static void test_recipe(const char *spec, const char *recipe,
+                        const double *wanted, double tolerance)
+{
+    double losses[STEPS], most = 0;
+    const bool ran = train(spec, recipe, losses);
+    for (int i = 0; ran && i < STEPS; i++)
+        most = fmax(most, fabs(losses[i] - wanted[i]) / fabs(wanted[i]));
+    tap_ok(ran && most <= tolerance,
+           "%s, %s: the losses of one rank (off %.1e)", spec, recipe, most);
+}
+
+int main(void)
+{
+    cli_begin_scratch("zoo");
+    cli("calibrate --ranks 2"); /* once: `local` is then known */
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        const char *spec = models[i].spec;
+        const double tolerance = models[i].by_batch ? 1e-4 : 1e-5;
+        double one[STEPS];
+        const bool ran = train(spec, "--ranks 1 --dp 1", one);
+        tap_ok(ran, "%s trains on one rank", spec);
+        if (!ran)
+            continue;
+        test_recipe(spec, "--ranks 2 --dp 2", one, tolerance);
+        test_recipe(spec, "--ranks 2 --tp 2", one, tolerance);
+        test_recipe(spec,
+                    models[i].by_batch ? "--ranks 2 --pp 2"
+                                       : "--ranks 2 --pp 2 --micro-batches 2",
+                    one, tolerance);
+    }
+    cli_end_scratch();
+    return tap_done();
+}
