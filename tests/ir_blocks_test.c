@@ -134,6 +134,19 @@ static void test_shared(void)
     ir_graph_destroy(g);
 }
 
+/* The seed of a dropout tells copies apart in their numbers only. */
+static void test_seeds(void)
+{
+    ir_graph *g;
+    int32_t x = open_net(&g);
+    for (uint64_t k = 0; k < 5; k++)
+        x = ir_dropout(g, block(g, x, 16), 0.1, 100 + k);
+    close_net(g, x);
+    ir_repeat wanted = {.length = BLOCK + 1, .copies = 5};
+    expect(g, 1, &wanted, "copies with seeds of their own");
+    ir_graph_destroy(g);
+}
+
 /* Every copy reads the first one's output: no two lie alike. */
 static void test_distance(void)
 {
@@ -187,6 +200,7 @@ int main(void)
     test_stages();
     test_exports();
     test_shared();
+    test_seeds();
     test_distance();
     test_training();
     return tap_done();

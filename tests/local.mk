@@ -47,13 +47,17 @@ tests_cli_cases_test_SOURCES = tests/cli_cases_test.c tests/run_cli.h \
 tests_cli_cases_test_LDADD = $(JANSSON_LIBS) -lm
 
 # Figures, not verdicts: `make bench`.
-EXTRA_PROGRAMS = tests/bench
-CLEANFILES += tests/bench
+EXTRA_PROGRAMS = tests/bench tests/bench_models
+CLEANFILES += tests/bench tests/bench_models
+tests_bench_models_SOURCES = tests/bench_models.c tests/run_cli.h tests/tap.h
+tests_bench_models_LDADD = $(JANSSON_LIBS) -lm
 tests_bench_SOURCES = tests/bench.c tests/run_cli.h tests/tap.h
 tests_bench_LDADD = $(JANSSON_LIBS) -lm
-.PHONY: bench
+.PHONY: bench bench-models
 bench: all tests/bench
 	@$(AM_TESTS_ENVIRONMENT) tests/bench
+bench-models: all tests/bench_models
+	@$(AM_TESTS_ENVIRONMENT) tests/bench_models
 
 # docs/coverage.md from the ONNX backend tests (Debian: libonnx-testdata).
 ONNX_TESTS = /usr/share/libonnx-testdata/data/node

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* What one op type adds up to, and all of them: of the model itself, but for
  * the work of the gradients that training appends. */
@@ -144,8 +145,34 @@ static void list_blocks(cli *c, const ir_blocks *blocks)
     json_object_set_new(c->result, "blocks", list);
 }
 
+/* What the command spends its time on, and the most memory it held. */
+typedef struct stopwatch {
+    int64_t last_ns;
+    double import_s, blocks_s, gradients_s;
+} stopwatch;
+
+static double lap(stopwatch *w)
+{
+    int64_t now = fs_now_ns(), spent = now - w->last_ns;
+    w->last_ns = now;
+    return (double)spent * 1e-9;
+}
+
+static void tell_times(cli *c, const stopwatch *w)
+{
+    struct rusage usage = {0};
+    getrusage(RUSAGE_SELF, &usage);
+    json_t *r = c->result;
+    json_object_set_new(r, "import_s", json_real(w->import_s));
+    json_object_set_new(r, "blocks_s", json_real(w->blocks_s));
+    json_object_set_new(r, "gradients_s", json_real(w->gradients_s));
+    json_object_set_new(r, "process_bytes",
+                        json_integer((json_int_t)usage.ru_maxrss * 1024));
+}
+
 fs_status cli_cmd_model(cli *c)
 {
+    stopwatch watch = {.last_ns = fs_now_ns()};
     if (c->args.n_operands != 1)
         return fs_fail(&c->err, FS_INVALID, "model wants one MODEL");
     if (c->args.batch == 0)
@@ -153,6 +180,7 @@ fs_status cli_cmd_model(cli *c)
     plan_origin origin = cli_origin(c, c->args.operands[0], "");
     cli_model model;
     FS_TRY(cli_model_open(c, &origin, origin.batch, &model));
+    watch.import_s = lap(&watch);
     fs_status status = cli_begin(c, origin.model, NULL);
     if (status == FS_OK)
         status = cli_digests(c, model.graph->digest, 0, 0);
@@ -161,15 +189,19 @@ fs_status cli_cmd_model(cli *c)
     tally t = {0};
     count_model(model.graph, &t);
     ir_blocks blocks;
+    lap(&watch);
     ir_find_blocks(model.graph, c->arena, &blocks);
+    watch.blocks_s = lap(&watch);
     if (status == FS_OK && model.graph->loss >= 0)
         status = cli_model_gradients(c, &model);
+    watch.gradients_s = lap(&watch);
     if (status == FS_OK) {
         count_backward(model.graph, &t);
         describe(c, &model, &t);
         list_blocks(c, &blocks);
         list_ends(c, model.graph);
         list_ops(c, &t);
+        tell_times(c, &watch);
     }
     cli_model_close(&model);
     return status;

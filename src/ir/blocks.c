@@ -50,8 +50,10 @@ static uint64_t look_of(const finder *f, const ir_node *node)
 {
     int64_t small[4] = {(int64_t)node->op, (int64_t)node->phase, node->n_in,
                         node->n_out};
+    int64_t attr[IR_MAX_ATTR];
     uint64_t h = fs_hash(0, small, sizeof small);
-    h = fs_hash(h, node->i, sizeof node->i);
+    ir_structural_attrs(node, attr);
+    h = fs_hash(h, attr, sizeof attr);
     h = fs_hash(h, node->f, sizeof node->f);
     for (int32_t k = 0; k < node->n_in; k++)
         h = hash_tensor(f, h, node->in[k]);
@@ -211,8 +213,12 @@ static bool same_nodes(finder *f, int32_t i, int32_t apart)
     const ir_node *a = node_at(f, i), *b = node_at(f, i + apart);
     if (f->look[i] != f->look[i + apart] || a->op != b->op ||
         a->phase != b->phase || a->n_in != b->n_in || a->n_out != b->n_out ||
-        memcmp(a->i, b->i, sizeof a->i) != 0 ||
         memcmp(a->f, b->f, sizeof a->f) != 0)
+        return false;
+    int64_t attr[2][IR_MAX_ATTR];
+    ir_structural_attrs(a, attr[0]);
+    ir_structural_attrs(b, attr[1]);
+    if (memcmp(attr[0], attr[1], sizeof attr[0]) != 0)
         return false;
     for (int32_t k = 0; k < a->n_in; k++)
         if (!same_shape(&f->graph->tensors.at[a->in[k]],

@@ -72,3 +72,11 @@ void ir_node_work(const ir_graph *graph, const ir_node *node,
     ir_node_local_io(graph, node, sig, mesh, &io);
     ir_op_table[node->op]->work(node, &io, out);
 }
+
+void ir_structural_attrs(const ir_node *node, int64_t out[IR_MAX_ATTR])
+{
+    const ir_op *op = ir_op_table[node->op];
+    memcpy(out, node->i, sizeof node->i);
+    if (op->draws)
+        out[op->seed_attr] = 0;
+}

@@ -44,6 +44,9 @@ typedef struct ir_io {
 typedef struct ir_op {
     const char *name;
     int32_t min_in, max_in, n_out;
+    bool draws; /* i[seed_attr] seeds its draws: a name, which changes
+                   neither shapes, signatures nor work */
+    int32_t seed_attr;
     /* From io->in (shapes, dtypes) and the attributes: io->out. */
     fs_status (*infer)(const ir_node *node, ir_io *io, fs_err *err);
     /* Appends the legal one-axis signatures but all-B, which the caller adds
@@ -67,6 +70,8 @@ typedef struct ir_op {
 /* The table: ir_op_table[IR_OP_matmul]. */
 extern const ir_op *const ir_op_table[IR_OP_COUNT];
 ir_op_class ir_op_class_of(ir_op_kind kind);
+/* The whole attributes of a node but for the seed of its draws, which is 0. */
+void ir_structural_attrs(const ir_node *node, int64_t out[IR_MAX_ATTR]);
 const char *ir_op_class_name(ir_op_class op_class);
 /* IR_OP_COUNT when unknown. */
 ir_op_kind ir_op_by_name(const char *name);

@@ -49,6 +49,7 @@ static void work_random(const ir_node *node, const ir_io *io, ir_work *out)
 }
 
 const ir_op ir_op_dropout = {.name = "dropout",
+                             .draws = true,
                              .min_in = 1,
                              .max_in = 1,
                              .n_out = 1,
@@ -57,6 +58,8 @@ const ir_op ir_op_dropout = {.name = "dropout",
                              .work = work_dropout,
                              .grad = grad_dropout};
 const ir_op ir_op_random = {.name = "random",
+                            .draws = true,
+                            .seed_attr = 10,
                             .n_out = 1,
                             .infer = infer_random,
                             .sbp = sbp_random,

@@ -60,7 +60,7 @@ static void key_of(const builder *b, int32_t v, node_key *key)
     ir_io io;
     memset(key, 0, sizeof *key);
     memcpy(key->f, node->f, sizeof key->f);
-    memcpy(key->i, node->i, sizeof key->i);
+    ir_structural_attrs(node, key->i);
     key->op = (int32_t)node->op;
     key->n_in = node->n_in;
     key->n_out = node->n_out;
