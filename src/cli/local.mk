@@ -10,7 +10,8 @@ flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/cmd_check.c src/cli/cmd_explain.c src/cli/cmd_sim.c \
   src/cli/cmd_run.c src/cli/cmd_show.c src/cli/cmd_calibrate.c \
   src/cli/conformance.h src/cli/conformance_train.c \
-  src/cli/conformance_infer.c src/cli/conformance_ops.c src/cli/cmd_conformance.c src/cli/cmd_runs.c
+  src/cli/conformance_infer.c src/cli/conformance_ops.c src/cli/cmd_conformance.c src/cli/cmd_runs.c \
+  src/cli/cmd_export.c
 flowsearch_LDADD = $(onnx_libs) $(zoo_libs) $(search_libs) $(sim_libs) \
   $(exec_libs) $(report_libs) $(hw_libs) $(ir_libs)
 EXTRA_DIST += src/cli/README.md

@@ -6,6 +6,7 @@
 #include "cli/guard.h"
 #include "cli/ranks.h"
 #include "exec/exec.h"
+#include "onnx/export.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -101,6 +102,8 @@ static int list_outputs(const cli *c, const char *outputs[MOST_OUTPUTS])
     int n = 0;
     if (a->output)
         outputs[n++] = a->output;
+    if (a->output && strcmp(c->command, "export") == 0)
+        outputs[n++] = onnx_side_file(c->arena, a->output);
     if (a->trace)
         outputs[n++] = a->trace;
     if (!a->pictures)

@@ -67,5 +67,6 @@ const onnx_row *onnx_find_row(const char *op);
     onnx_handler onnx_import_##import, onnx_fold_##fold;
 #include "onnx/import.def"
 #undef ONNX_OP
+onnx_handler onnx_import_own; /* nodes of the domain "flowsearch" */
 
 #endif

@@ -1,0 +1,148 @@
+#include "config.h"
+#include "cli/cli.h"
+
+#include "onnx/export.h"
+
+#include <string.h>
+
+static fs_status check_format(cli *c)
+{
+    static const char *const planned[] = {"megatron", "torchtitan", "deepspeed",
+                                          "chakra"};
+    const char *to = c->args.to;
+    if (!to)
+        return fs_fail(&c->err, FS_INVALID, "export wants --to onnx");
+    if (strcmp(to, "onnx") == 0)
+        return FS_OK;
+    for (size_t i = 0; i < sizeof planned / sizeof *planned; i++)
+        if (strcmp(to, planned[i]) == 0)
+            return fs_fail(&c->err, FS_INVALID,
+                           "--to %s is not there yet; there is onnx", to);
+    return fs_fail(&c->err, FS_INVALID,
+                   "--to %s is no format that export knows; there is onnx", to);
+}
+
+/* The strategy's stages and signatures, as the writer takes them. */
+static onnx_placement placement_of(cli *c, const plan *p)
+{
+    const plan_strategy *s = p->strategy;
+    ir_mesh *mesh = fs_new(c->arena, ir_mesh, s->n_stages);
+    int32_t *first = fs_new(c->arena, int32_t, s->n_stages);
+    for (int32_t i = 0; i < s->n_stages; i++) {
+        mesh[i] = s->stages[i].mesh;
+        first[i] = s->stages[i].first_device;
+    }
+    return (onnx_placement){.n_stages = s->n_stages,
+                            .mesh = mesh,
+                            .first_device = first,
+                            .stage_of = s->stage_of,
+                            .sig = s->sig,
+                            .schedule = s->schedule,
+                            .digest = p->digest};
+}
+
+/* What the file says in our own terms only. */
+static void tell(cli *c, const onnx_exported *done)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < done->n_own; i++)
+        json_array_append_new(
+            list, json_string(fs_printf(c->arena, "op %s", done->own[i])));
+    if (done->n_partial)
+        json_array_append_new(list, json_string("partial sums"));
+    json_object_set_new(c->result, "file", fs_json_string(c->args.output));
+    json_object_set_new(c->result, "nodes", json_integer(done->n_nodes));
+    json_object_set_new(c->result, "data_bytes",
+                        json_integer(done->side_bytes));
+    json_object_set_new(c->result, "inexpressible", list);
+    cli_say(c, "%s: %d nodes\n", c->args.output, done->n_nodes);
+    if (done->side_bytes)
+        cli_say(c, "%s: %lld bytes of values\n",
+                onnx_side_file(c->arena, c->args.output),
+                (long long)done->side_bytes);
+    for (int32_t i = 0; i < done->n_own; i++)
+        cli_say(c, "%s%s%s",
+                i ? ", " : "without a form in ONNX, in domain flowsearch: ",
+                done->own[i], i + 1 == done->n_own ? "\n" : "");
+    if (done->n_partial)
+        cli_say(c, "%d partial sums stand in the nodes' metadata only\n",
+                done->n_partial);
+}
+
+static fs_status write_graph(cli *c, const ir_graph *graph,
+                             const onnx_placement *placement)
+{
+    onnx_export_options options = {.placement = placement,
+                                   .external = c->args.external};
+    onnx_exported done;
+    FS_TRY(
+        onnx_export(graph, c->args.output, &options, c->arena, &c->err, &done));
+    tell(c, &done);
+    return FS_OK;
+}
+
+static fs_status export_plan(cli *c, const cli_plan *p)
+{
+    onnx_placement placement = placement_of(c, p->plan);
+    return write_graph(c, p->model.graph, &placement);
+}
+
+static fs_status export_model(cli *c, const char *spec)
+{
+    plan_origin origin = cli_origin(c, spec, "");
+    cli_model model;
+    if (c->args.optimizer && !c->args.train)
+        return fs_fail(&c->err, FS_INVALID, "--optimizer wants --train");
+    FS_TRY(cli_begin(c, spec, NULL));
+    FS_TRY(cli_model_open(c, &origin, origin.batch, &model));
+    fs_status status = cli_digests(c, model.graph->digest, 0, 0);
+    cli_keep(c, &model, NULL);
+    if (status == FS_OK && c->args.train && model.graph->loss < 0)
+        status = fs_fail(&c->err, FS_INVALID,
+                         "%s has no loss to train: add one with --loss", spec);
+    if (status == FS_OK && c->args.train)
+        status = cli_model_gradients(c, &model);
+    if (status == FS_OK && model.notes.n)
+        cli_say(c, "%s", model.notes.at);
+    if (status == FS_OK)
+        status = write_graph(c, model.graph, NULL);
+    cli_model_close(&model);
+    return status;
+}
+
+/* A plan's file says these itself. */
+static fs_status check_plain(cli *c)
+{
+    const cli_args *a = &c->args;
+    const struct {
+        const char *flag;
+        bool said;
+    } flags[] = {
+        {"train", a->train},           {"batch", a->batch >= 0},
+        {"bind", a->bind.n > 0},       {"loss", a->loss != NULL},
+        {"params", a->params != NULL}, {"optimizer", a->optimizer != NULL},
+        {"no-rewrite", a->no_rewrite}, {"no-dropout", a->no_dropout}};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (flags[i].said)
+            return fs_fail(&c->err, FS_INVALID,
+                           "--%s is of a MODEL; a plan's nodes are what its "
+                           "file says",
+                           flags[i].flag);
+    return FS_OK;
+}
+
+fs_status cli_cmd_export(cli *c)
+{
+    if (c->args.n_operands != 1 || !c->args.output)
+        return fs_fail(&c->err, FS_INVALID,
+                       "export wants one PLAN or MODEL, --to onnx and -o FILE");
+    if (c->args.batch == 0)
+        return fs_fail(&c->err, FS_INVALID, "--batch must be at least 1");
+    FS_TRY(check_format(c));
+    FS_TRY(cli_check_writable(c, c->args.output));
+    const char *what = c->args.operands[0];
+    if (cli_is_model(what))
+        return export_model(c, what);
+    FS_TRY(check_plain(c));
+    return cli_with_plan(c, export_plan);
+}

@@ -1,0 +1,205 @@
+/* Nodes and constants of the file being written. Numbers are those of the
+ * fields of onnx.proto. */
+#include "config.h"
+#include "onnx/writer.h"
+
+#include "ir/element.h"
+#include "onnx/message.h"
+
+#include <string.h>
+
+enum { ATTR_FLOAT = 1, ATTR_INT, ATTR_STRING, ATTR_TENSOR, ATTR_INTS = 7 };
+
+int64_t onnx_dtype_number(ir_dtype dtype)
+{
+    static const int64_t numbers[IR_DTYPE_COUNT] = {
+        [IR_F32] = 1,  [IR_F64] = 11, [IR_I32] = 6,   [IR_I64] = 7,
+        [IR_BOOL] = 9, [IR_F16] = 10, [IR_BF16] = 16, [IR_I8] = 3,
+        [IR_U8] = 2,   [IR_I16] = 5,  [IR_U16] = 4,   [IR_U32] = 12,
+        [IR_U64] = 13};
+    return numbers[dtype];
+}
+
+const ir_tensor *onnx_in_tensor(const onnx_writer *w, int32_t i)
+{
+    return &w->graph->tensors.at[w->node->in[i]];
+}
+
+const ir_tensor *onnx_out_tensor(const onnx_writer *w, int32_t i)
+{
+    return &w->graph->tensors.at[w->node->out[i]];
+}
+
+bool onnx_out_read(const onnx_writer *w, int32_t i)
+{
+    return w->read[w->node->out[i]];
+}
+
+const char *onnx_new_name(onnx_writer *w, const char *suffix)
+{
+    const char *stem = w->node ? w->node->name : "graph";
+    for (int32_t k = 0;; k++) {
+        const char *name = k ? fs_printf(w->arena, "%s/%d/%s", stem, k, suffix)
+                             : fs_printf(w->arena, "%s/%s", stem, suffix);
+        if (fs_map_get(&w->taken, name) >= 0 ||
+            ir_graph_find(w->graph, name) >= 0)
+            continue;
+        *fs_map_at(&w->taken, name) = 1;
+        return name;
+    }
+}
+
+/* ---- lines ---- */
+
+onnx_line onnx_line_like(onnx_writer *w, const char *op)
+{
+    const ir_node *node = w->node;
+    onnx_line line = {.op = op,
+                      .n_in = node->n_in,
+                      .n_out = node->n_out,
+                      .attrs = {.arena = w->arena}};
+    for (int32_t i = 0; i < node->n_in; i++)
+        line.in[i] = w->name[node->in[i]];
+    for (int32_t i = 0; i < node->n_out; i++)
+        line.out[i] = w->name[node->out[i]];
+    return line;
+}
+
+onnx_line onnx_line_step(onnx_writer *w, const char *op, const char *in)
+{
+    return (onnx_line){.op = op,
+                       .n_in = 1,
+                       .in = {in},
+                       .n_out = 1,
+                       .out = {onnx_new_name(w, op)},
+                       .attrs = {.arena = w->arena}};
+}
+
+static fs_wire_out open_attr(const onnx_line *line, const char *name, int type)
+{
+    fs_wire_out attr = {.arena = line->attrs.arena};
+    fs_wire_put_text(&attr, 1, name);
+    fs_wire_put_int(&attr, 20, type);
+    return attr;
+}
+
+void onnx_line_int(onnx_line *line, const char *name, int64_t value)
+{
+    fs_wire_out attr = open_attr(line, name, ATTR_INT);
+    fs_wire_put_int(&attr, 3, value);
+    fs_wire_put_message(&line->attrs, 5, &attr);
+}
+
+void onnx_line_ints(onnx_line *line, const char *name, int64_t n,
+                    const int64_t *values)
+{
+    fs_wire_out attr = open_attr(line, name, ATTR_INTS);
+    for (int64_t i = 0; i < n; i++)
+        fs_wire_put_int(&attr, 8, values[i]);
+    fs_wire_put_message(&line->attrs, 5, &attr);
+}
+
+void onnx_line_real(onnx_line *line, const char *name, double value)
+{
+    fs_wire_out attr = open_attr(line, name, ATTR_FLOAT);
+    fs_wire_put_float(&attr, 2, (float)value);
+    fs_wire_put_message(&line->attrs, 5, &attr);
+}
+
+void onnx_line_text(onnx_line *line, const char *name, const char *value)
+{
+    fs_wire_out attr = open_attr(line, name, ATTR_STRING);
+    fs_wire_put_text(&attr, 4, value);
+    fs_wire_put_message(&line->attrs, 5, &attr);
+}
+
+void onnx_line_tensor(onnx_line *line, const char *name, const onnx_blob *value)
+{
+    fs_wire_out attr = open_attr(line, name, ATTR_TENSOR);
+    fs_wire_out tensor = {.arena = line->attrs.arena};
+    for (int32_t i = 0; i < value->shape.rank; i++)
+        fs_wire_put_int(&tensor, 1, value->shape.dim[i]);
+    fs_wire_put_int(&tensor, 2, onnx_dtype_number(value->dtype));
+    fs_wire_put_bytes(&tensor, 9, value->data, value->bytes);
+    fs_wire_put_message(&attr, 5, &tensor);
+    fs_wire_put_message(&line->attrs, 5, &attr);
+}
+
+/* Is this the node that gives the op's own output? Steps are called after it.
+ */
+static const char *name_line(const onnx_writer *w, const onnx_line *line)
+{
+    for (int32_t k = 0; k < w->node->n_out; k++)
+        for (int32_t i = 0; i < line->n_out; i++)
+            if (line->out[i] == w->name[w->node->out[k]])
+                return w->node->name;
+    return line->out[0];
+}
+
+const char *onnx_write_line(onnx_writer *w, const onnx_line *line)
+{
+    static const char *const phases[] = {
+        [IR_BACKWARD] = "backward", [IR_UPDATE] = "update"};
+    fs_wire_out node = {.arena = w->arena};
+    int32_t n_out = line->n_out;
+    while (n_out > 1 && !line->out[n_out - 1][0])
+        n_out--;
+    for (int32_t i = 0; i < line->n_in; i++)
+        fs_wire_put_text(&node, 1, line->in[i]);
+    for (int32_t i = 0; i < n_out; i++)
+        fs_wire_put_text(&node, 2, line->out[i]);
+    fs_wire_put_text(&node, 3, name_line(w, line));
+    fs_wire_put_text(&node, 4, line->op);
+    fs_wire_put_raw(&node, line->attrs.at, line->attrs.n);
+    if (phases[w->node->phase])
+        fs_wire_put_text(&node, 6, phases[w->node->phase]);
+    if (w->options->placement)
+        onnx_put_node_plan(w, line, &node);
+    fs_wire_put_message(&w->nodes, 1, &node);
+    w->n_nodes++;
+    return line->out[0];
+}
+
+const char *onnx_write_step(onnx_writer *w, const char *op, const char *x)
+{
+    onnx_line line = onnx_line_step(w, op, x);
+    return onnx_write_line(w, &line);
+}
+
+const char *onnx_write_pair(onnx_writer *w, const char *op, const char *a,
+                            const char *b)
+{
+    onnx_line line = onnx_line_step(w, op, a);
+    line.in[line.n_in++] = b;
+    return onnx_write_line(w, &line);
+}
+
+/* ---- constants ---- */
+
+static const char *put_constant(onnx_writer *w, const onnx_blob *value)
+{
+    onnx_blob blob = *value;
+    /* The importer's sign that a float is no parameter (inputs.c). */
+    blob.name = onnx_new_name(w, "Constant_output_0");
+    fs_push(w->arena, &w->blobs, blob);
+    return blob.name;
+}
+
+const char *onnx_put_ints(onnx_writer *w, int64_t n, const int64_t *values)
+{
+    int64_t count = n < 0 ? 1 : n;
+    onnx_blob blob = {.dtype = IR_I64,
+                      .shape = {.rank = n >= 0, .dim = {count}},
+                      .bytes = (size_t)count * sizeof *values};
+    blob.data = fs_memdup(w->arena, values, blob.bytes);
+    return put_constant(w, &blob);
+}
+
+const char *onnx_put_number(onnx_writer *w, ir_dtype dtype, double value)
+{
+    void *data = fs_alloc(w->arena, 1, 8);
+    ir_element_set_real(dtype, data, 0, value);
+    onnx_blob blob = {
+        .dtype = dtype, .data = data, .bytes = (size_t)ir_dtype_bytes(dtype)};
+    return put_constant(w, &blob);
+}

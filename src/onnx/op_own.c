@@ -1,0 +1,69 @@
+/* Importing nodes of the domain "flowsearch": what an export writes of ops that
+ * ONNX has no form of. The op's `infer` judges the attributes. */
+#include "config.h"
+#include "onnx/operators.h"
+
+#include "ir/element.h"
+
+#include <string.h>
+
+static fs_status get_reals(onnx_ctx *c, double f[IR_MAX_REAL])
+{
+    const onnx_attr *attr = onnx_attr_find(c, "f");
+    onnx_const values;
+    if (!attr)
+        return FS_OK;
+    if (!attr->t)
+        return onnx_fail(c, "attribute f is no tensor");
+    FS_TRY(onnx_tensor_load(c->model, attr->t, c->arena, c->err, &values));
+    int64_t n = onnx_const_count(&values);
+    if (values.dtype != IR_F64 || n > IR_MAX_REAL)
+        return onnx_fail(c, "attribute f must be up to %d doubles",
+                         IR_MAX_REAL);
+    for (int64_t i = 0; i < n; i++)
+        f[i] = ir_element_real(values.dtype, values.data, i);
+    return FS_OK;
+}
+
+static fs_status get_integers(onnx_ctx *c, int64_t i[IR_MAX_ATTR])
+{
+    onnx_ints list;
+    FS_TRY(onnx_get_ints(c, "i", -1, &list));
+    if (list.n > IR_MAX_ATTR)
+        return onnx_fail(c, "attribute i has %lld numbers, %d at most",
+                         (long long)list.n, IR_MAX_ATTR);
+    for (int64_t k = 0; k < list.n; k++)
+        i[k] = list.at[k];
+    return FS_OK;
+}
+
+static fs_status get_inputs(onnx_ctx *c, ir_node *node)
+{
+    const ir_op *op = ir_op_table[node->op];
+    if (c->node->in.n < op->min_in || c->node->in.n > op->max_in)
+        return onnx_fail(c, "%d inputs, %d to %d are wanted", c->node->in.n,
+                         op->min_in, op->max_in);
+    node->n_in = c->node->in.n;
+    for (int32_t k = 0; k < node->n_in; k++) {
+        node->in[k] = onnx_in(c, k);
+        if (node->in[k] < 0)
+            return FS_INVALID;
+    }
+    return FS_OK;
+}
+
+fs_status onnx_import_own(onnx_ctx *c)
+{
+    ir_node node = {.op = ir_op_by_name(c->node->op)};
+    if (node.op == IR_OP_COUNT || ir_op_class_of(node.op) == IR_CLASS_SOURCE ||
+        ir_op_table[node.op]->n_out == 0)
+        return onnx_fail(c, "no op of this version is called so");
+    FS_TRY(get_integers(c, node.i));
+    FS_TRY(get_reals(c, node.f));
+    FS_TRY(get_inputs(c, &node));
+    int32_t id = ir_graph_add(c->graph, &node);
+    for (int32_t k = 0; id >= 0 && k < c->graph->nodes.at[id].n_out; k++)
+        if (onnx_wants(c, k))
+            FS_TRY(onnx_set(c, k, c->graph->nodes.at[id].out[k]));
+    return c->graph->err.status;
+}

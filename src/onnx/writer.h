@@ -1,0 +1,90 @@
+/* One export in progress: the nodes written so far and the values that the
+ * file carries; what a row of export.def may ask. */
+#ifndef FS_ONNX_WRITER_H
+#define FS_ONNX_WRITER_H
+
+#include "onnx/export.h"
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/wire_out.h"
+
+/* A value that the file carries. */
+typedef struct onnx_blob {
+    const char *name;
+    ir_dtype dtype;
+    ir_shape shape;
+    const void *data; /* host order, which is the file's: little endian */
+    size_t bytes;
+    int64_t offset; /* in the side file */
+} onnx_blob;
+
+typedef struct onnx_writer {
+    const ir_graph *graph;
+    const onnx_export_options *options;
+    fs_arena *arena; /* of the export */
+    fs_wire_out nodes;
+    int32_t n_nodes;
+    FS_VEC(onnx_blob) blobs;
+    const char **name;   /* [tensors] what they are called in the file */
+    bool *read;          /* [tensors] by a node, or wanted */
+    fs_map taken;        /* names made for the file */
+    const ir_node *node; /* being written */
+    int32_t opset;
+    bool own[IR_OP_COUNT]; /* written in our own domain */
+    int32_t n_partial;
+} onnx_writer;
+
+/* A node of the file. */
+typedef struct onnx_line {
+    const char *op;
+    int32_t n_in, n_out;
+    const char *in[IR_MAX_IN], *out[IR_MAX_OUT];
+    fs_wire_out attrs; /* fields of a NodeProto */
+} onnx_line;
+
+/* With the inputs and outputs of the op at hand. */
+onnx_line onnx_line_like(onnx_writer *w, const char *op);
+/* A step on the way to it: one input, one output of a new name. */
+onnx_line onnx_line_step(onnx_writer *w, const char *op, const char *in);
+void onnx_line_int(onnx_line *line, const char *name, int64_t value);
+void onnx_line_ints(onnx_line *line, const char *name, int64_t n,
+                    const int64_t *values);
+void onnx_line_real(onnx_line *line, const char *name, double value);
+void onnx_line_text(onnx_line *line, const char *name, const char *value);
+/* A tensor of reals or integers, to the last bit. */
+void onnx_line_tensor(onnx_line *line, const char *name,
+                      const onnx_blob *value);
+/* Appends the node; returns its first output. */
+const char *onnx_write_line(onnx_writer *w, const onnx_line *line);
+/* Steps of one and of two inputs. */
+const char *onnx_write_step(onnx_writer *w, const char *op, const char *x);
+const char *onnx_write_pair(onnx_writer *w, const char *op, const char *a,
+                            const char *b);
+
+/* Constants of the file: integers in a row (n = -1: one as a scalar), a number
+ * of a type. */
+const char *onnx_put_ints(onnx_writer *w, int64_t n, const int64_t *values);
+const char *onnx_put_number(onnx_writer *w, ir_dtype dtype, double value);
+
+const ir_tensor *onnx_in_tensor(const onnx_writer *w, int32_t i);
+const ir_tensor *onnx_out_tensor(const onnx_writer *w, int32_t i);
+bool onnx_out_read(const onnx_writer *w, int32_t i);
+int64_t onnx_dtype_number(ir_dtype dtype);
+/* "NAME.suffix" that nothing is called yet. */
+const char *onnx_new_name(onnx_writer *w, const char *suffix);
+
+/* Writes the op at hand as ONNX operators; false, and nothing written, when
+ * they have no form for these attributes. */
+bool onnx_write_standard(onnx_writer *w);
+/* The opset that the op at hand needs. */
+int32_t onnx_opset_of(const ir_node *node, const ir_graph *graph);
+
+/* The annotations of one node (its fields of a NodeProto), of the model. */
+void onnx_put_node_plan(onnx_writer *w, const onnx_line *line,
+                        fs_wire_out *out);
+void onnx_put_model_plan(onnx_writer *w, fs_wire_out *out);
+void onnx_put_note(fs_wire_out *out, uint32_t field, const char *key,
+                   const char *value);
+
+#endif
