@@ -252,17 +252,6 @@ bool onnx_out_reduce(onnx_writer *w, const char *op)
     return true;
 }
 
-bool onnx_out_sum_exp(onnx_writer *w, const char *op)
-{
-    int64_t axes[IR_MAX_RANK];
-    int32_t n = list_axes(w->node->i[0], axes);
-    if (n == 0)
-        return false;
-    const char *e = onnx_write_pair(w, "Sub", input(w, 0), input(w, 1));
-    e = onnx_write_step(w, "Exp", e);
-    return end_pair(w, op, e, onnx_put_ints(w, n, axes));
-}
-
 bool onnx_out_sum_squares(onnx_writer *w, const char *op)
 {
     onnx_line line = onnx_line_like(w, op);

@@ -38,3 +38,9 @@ src_onnx_libfs_onnx_a_SOURCES += src/onnx/export.h src/onnx/export.def \
   src/onnx/writer.h src/onnx/export.c src/onnx/export_lines.c \
   src/onnx/export_ops.c src/onnx/export_math.c src/onnx/export_plan.c \
   src/onnx/op_own.c
+
+check_PROGRAMS += tests/onnx_export_test
+tests_onnx_export_test_SOURCES = tests/onnx_export_test.c \
+  tests/onnx_imported.h tests/onnx_make.h tests/interpret.h tests/tap.h
+tests_onnx_export_test_LDADD = $(onnx_libs) $(zoo_libs) $(kernels_libs) \
+  $(ir_libs)
