@@ -48,14 +48,25 @@ static int64_t count_macs(const ir_graph *g, const char *scope)
 
 /* ---- every row ---- */
 
+/* Four digits and a unit, and the end of its column. */
+static void write_count(fs_text *table, double count)
+{
+    static const char units[] = "MGTPE";
+    int k = 0;
+    for (count /= 1e6; count >= 999.95 && units[k + 1]; count /= 1e3)
+        k++;
+    fs_text_add(table, " %.4g %c |", count, units[k]);
+}
+
 static void write_row(const zoo_preset *p, int64_t parameters, int64_t macs,
                       fs_text *table)
 {
-    fs_text_add(table, "| `%s` | %s | %.4g M | %.4g M | %.4g G |", p->name,
-                p->model, (double)parameters / 1e6, (double)p->parameters / 1e6,
-                (double)macs / 1e9);
+    fs_text_add(table, "| `%s` | %s |", p->name, p->model);
+    write_count(table, (double)parameters);
+    write_count(table, (double)p->parameters);
+    write_count(table, (double)macs);
     if (p->macs)
-        fs_text_add(table, " %.4g G |", (double)p->macs / 1e9);
+        write_count(table, (double)p->macs);
     else
         fs_text_add(table, " |");
     fs_text_add(table, " %s |\n", p->source);
@@ -146,6 +157,7 @@ static void test_blocks(void)
         {"llama2-70b", 80, 46},   {"llama3-8b", 32, 46},
         {"mixtral-8x7b", 32, 90}, {"bert-large", 24, 29},
         {"vit-l16", 24, 29},      {"moe,layers=12", 6, 100},
+        {"t5-base", 12, 41},      {"switch-base-8", 6, 120},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ir_graph *g = build(rows[i].spec);

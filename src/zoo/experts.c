@@ -190,6 +190,16 @@ int32_t zoo_expert_layer(const zoo_transformer *t, zoo_experts *e, int32_t x,
     return ir_reshape(g, y, shape);
 }
 
+int32_t zoo_expert_block(const zoo_transformer *t, zoo_experts *e, int32_t x,
+                         int64_t block)
+{
+    zoo_part attn = zoo_block(t->stack, block, "attn");
+    int32_t y = zoo_norm(t, x, zoo_block(t->stack, block, "ln1"));
+    x = ir_binary(t->g, IR_OP_add, x, zoo_attention(t, y, -1, attn));
+    y = zoo_norm(t, x, zoo_block(t->stack, block, "ln2"));
+    return ir_binary(t->g, IR_OP_add, x, zoo_expert_layer(t, e, y, block));
+}
+
 int32_t zoo_add_balance(ir_graph *g, const zoo_experts *e, int32_t loss)
 {
     int32_t sum = -1;

@@ -22,6 +22,9 @@ bool zoo_experts_open(zoo_experts *e, const zoo_transformer *t);
 /* In place of the feed-forward of a block, of t's activation and widths. */
 int32_t zoo_expert_layer(const zoo_transformer *t, zoo_experts *e, int32_t x,
                          int64_t block);
+/* Pre-norm: x + attention(norm x), then y + experts(norm y). */
+int32_t zoo_expert_block(const zoo_transformer *t, zoo_experts *e, int32_t x,
+                         int64_t block);
 /* loss + 0.01 * the sum over layers of E sum_e f_e p_e, where f_e is the share
  * of a group's tokens whose first choice is e, p_e the mean probability of e;
  * mean over groups. */

@@ -23,18 +23,6 @@ enum {
     GROUP
 };
 
-static int32_t block_of(const zoo_transformer *t, zoo_experts *e, int32_t x,
-                        int64_t block)
-{
-    if (e->n == 1)
-        return zoo_transformer_block(t, x, block);
-    int32_t y = zoo_norm(t, x, zoo_block(NULL, block, "ln1"));
-    x = ir_binary(t->g, IR_OP_add, x,
-                  zoo_attention(t, y, -1, zoo_block(NULL, block, "attn")));
-    y = zoo_norm(t, x, zoo_block(NULL, block, "ln2"));
-    return ir_binary(t->g, IR_OP_add, x, zoo_expert_layer(t, e, y, block));
-}
-
 static void build_network(zoo_transformer *t, zoo_experts *e,
                           const int64_t *value)
 {
@@ -44,7 +32,8 @@ static void build_network(zoo_transformer *t, zoo_experts *e,
     zoo_table tok = {zoo_whole("tok"), value[VOCAB], t->hidden, 0.02, -1};
     int32_t x = zoo_embed(g, ids, &tok);
     for (int64_t i = 0; i < value[LAYERS]; i++)
-        x = block_of(t, e, x, i);
+        x = e->n > 1 ? zoo_expert_block(t, e, x, i)
+                     : zoo_transformer_block(t, x, i);
     x = zoo_norm(t, x, zoo_whole("lnf"));
     zoo_linear_spec head = {.part = zoo_whole("head"),
                             .in = t->hidden,

@@ -20,16 +20,6 @@ enum {
     EVERY
 };
 
-static int32_t block_of(const zoo_transformer *t, zoo_experts *e, int32_t x,
-                        int64_t block)
-{
-    int32_t y = zoo_norm(t, x, zoo_block(NULL, block, "ln1"));
-    x = ir_binary(t->g, IR_OP_add, x,
-                  zoo_attention(t, y, -1, zoo_block(NULL, block, "attn")));
-    y = zoo_norm(t, x, zoo_block(NULL, block, "ln2"));
-    return ir_binary(t->g, IR_OP_add, x, zoo_expert_layer(t, e, y, block));
-}
-
 static void build_network(const zoo_transformer *t, zoo_experts *e,
                           const int64_t *value)
 {
@@ -45,7 +35,7 @@ static void build_network(const zoo_transformer *t, zoo_experts *e,
     x = ir_binary(g, IR_OP_add, x, pos);
     for (int64_t i = 0; i < value[LAYERS]; i++)
         x = (i + 1) % value[EVERY] == 0 && e->n > 1
-                ? block_of(t, e, x, i)
+                ? zoo_expert_block(t, e, x, i)
                 : zoo_transformer_block(t, x, i);
     x = zoo_norm(t, x, zoo_whole("lnf"));
     zoo_scope(g, zoo_whole("head"));

@@ -65,6 +65,11 @@ static int32_t distance_bias(const zoo_transformer *t, const char *name)
     return ir_reshape(g, bias, ir_shape_make(4, dim));
 }
 
+/* What a stack reads: the table of words; what it looks at, or -1. */
+typedef struct stack_inputs {
+    int32_t words, memory;
+} stack_inputs;
+
 static int32_t add(const zoo_transformer *t, int32_t x, int32_t y)
 {
     return ir_binary(t->g, IR_OP_add, x, y);
@@ -88,19 +93,22 @@ static int32_t block_of(const zoo_transformer *t, zoo_experts *e, int32_t x,
                  : zoo_feed_forward(t, y, block));
 }
 
-/* One stack of blocks over x, and its last norm. */
+/* One stack: ids through its blocks to its last norm. The bias comes before the
+ * words, so that block 0 follows its input as all others do. */
 static int32_t stack_of(zoo_transformer *t, zoo_experts *e,
-                        const int64_t *value, int32_t x, int32_t memory)
+                        const int64_t *value, int32_t ids, stack_inputs in)
 {
-    char *distance = fs_printf(t->g->arena, "%s/distance", t->stack);
+    ir_graph *g = t->g;
     if (!zoo_experts_open(e, t))
         return -1;
-    t->bias = distance_bias(t, distance);
+    t->bias = distance_bias(t, fs_printf(g->arena, "%s/distance", t->stack));
+    zoo_scope(g, zoo_whole(fs_printf(g->arena, "%s/tok", t->stack)));
+    int32_t x = ir_gather(g, in.words, ids);
     for (int64_t i = 0; i < value[LAYERS]; i++) {
         const bool sparse = e->n > 1 && (i + 1) % value[EVERY] == 0;
-        x = block_of(t, sparse ? e : NULL, x, memory, i);
+        x = block_of(t, sparse ? e : NULL, x, in.memory, i);
     }
-    return zoo_norm(t, x, zoo_whole(fs_printf(t->g->arena, "%s/ln", t->stack)));
+    return zoo_norm(t, x, zoo_whole(fs_printf(g->arena, "%s/ln", t->stack)));
 }
 
 static zoo_experts experts_of(const int64_t *value)
@@ -123,14 +131,15 @@ static void build_network(zoo_transformer *t, const int64_t *value)
     int32_t ids = zoo_ids(g, "ids", t->samples, t->seq);
     int32_t before = zoo_ids(g, "before", t->samples, decoder.seq);
     int32_t targets = zoo_ids(g, "tgt", t->samples, decoder.seq);
-    zoo_table tok = {zoo_whole("tok"), value[VOCAB], t->hidden, 1, -1};
-    int32_t memory = stack_of(t, &e, value, zoo_embed(g, ids, &tok), -1);
-    zoo_scope(g, zoo_whole("tok"));
-    int32_t y = ir_gather(g, tok.parameter, before);
-    y = stack_of(&decoder, &d, value, y, memory);
+    stack_inputs in = {zoo_parameter(g, zoo_whole("tok"), "weight",
+                                     zoo_matrix(value[VOCAB], t->hidden),
+                                     zoo_normal(1)),
+                       -1};
+    in.memory = stack_of(t, &e, value, ids, in);
+    int32_t y = stack_of(&decoder, &d, value, before, in);
     zoo_scope(g, zoo_whole("head"));
     y = ir_scale(g, y, 1 / sqrt((double)t->hidden), 0);
-    y = ir_matmul(g, y, tok.parameter, false, true);
+    y = ir_matmul(g, y, in.words, false, true);
     zoo_scope(g, zoo_whole("loss"));
     int32_t loss = zoo_add_balance(g, &e, ir_cross_entropy(g, y, targets));
     g->loss = zoo_add_balance(g, &d, loss);
