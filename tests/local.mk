@@ -70,3 +70,4 @@ coverage: all
 	  >$(srcdir)/docs/coverage.md
 	rm -f coverage.tsv coverage.log
 EXTRA_DIST += docs/coverage.sh docs/coverage.md datasets/onnx
+include tests/fuzz.mk

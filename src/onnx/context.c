@@ -11,7 +11,7 @@
 /* One folded value, and all of an import: a hostile file must not be able to
  * ask for more memory than a real model has use for. */
 enum { MAX_FOLDED_ELEMENTS = 64 << 20 };
-static const size_t max_folded_bytes = (size_t)2 << 30;
+static const size_t usual_folded_bytes = (size_t)2 << 30;
 
 fs_status onnx_fail(onnx_ctx *c, const char *format, ...)
 {
@@ -347,12 +347,15 @@ fs_status onnx_const_new(onnx_ctx *c, ir_dtype dtype, const ir_shape *shape,
     size_t bytes;
     FS_TRY(onnx_shape_size(shape, dtype, "a folded constant", c->err, &count,
                            &bytes));
+    const size_t most = c->options->max_folded_bytes
+                            ? c->options->max_folded_bytes
+                            : usual_folded_bytes;
     c->folded_bytes += bytes;
-    if (count > MAX_FOLDED_ELEMENTS || c->folded_bytes > max_folded_bytes)
+    if (count > MAX_FOLDED_ELEMENTS || c->folded_bytes > most)
         return onnx_fail(c,
                          "folding constants needs more memory than %zu MiB "
                          "in all or %d elements at once",
-                         max_folded_bytes >> 20, MAX_FOLDED_ELEMENTS);
+                         most >> 20, MAX_FOLDED_ELEMENTS);
     *data = fs_alloc(c->arena, bytes, 1);
     return FS_OK;
 }

@@ -19,17 +19,18 @@ typedef struct onnx_options {
                       bound to 1 (said in `notes`), fixed ones kept */
     int32_t n_binds;
     const char *const *binds; /* "name=size" for symbolic dimensions */
-    const char *loss;   /* NULL, "cross-entropy", "mse", "l1", "bce" or
-                           "bce-logits": what to append to a graph without a
-                           loss */
-    const char *params; /* NULL or an extended regex of names that are
-                           parameters though they have no initializer */
+    const char *loss;         /* NULL, "cross-entropy", "mse", "l1", "bce" or
+                                 "bce-logits": what to append to a graph without a
+                                 loss */
+    const char *params;       /* NULL or an extended regex of names that are
+                                 parameters though they have no initializer */
     uint64_t seed;
     bool no_rewrite; /* keep the graph as exported: no ir_rewrite */
     const ir_rewrite_options *rewrites; /* NULL: all of them */
     bool no_dropout; /* leave dropouts out: their inputs pass through */
     bool infer;      /* forward only: every output is marked, no loss is looked
                         for, nothing is a parameter for its name */
+    size_t max_folded_bytes; /* of all values made at import; 0: 2 GiB */
     int32_t n_given; /* values of the first inputs by position: their shapes
                         are these, and operators that want a value at import
                         see it */
