@@ -3,6 +3,9 @@
 #include "tests/run_cli.h"
 
 #define MODEL "\"$S/datasets/models/gpt_bytes.dyn.onnx\""
+#define BERT                                                                   \
+    "\"$S/datasets/train_cases/bert_tiny/model.onnx\" --cluster 1x2:cpu "       \
+    "--batch 4 --dp 2"
 #define SEARCH "search zoo:mlp --cluster 1x4:cpu --batch 8 -o \"$D/bad.json\" "
 
 /* Status 2, and both words are in the message. */
@@ -94,6 +97,32 @@ static void test_optimizer_constants(void)
             "--optimizer adamw (the default)",
             cli("search zoo:mlp --cluster 1x2:cpu --batch 8 --momentum 0.5 "
                 "-o \"$D/bad.json\""));
+}
+
+/* A row of an embedding that takes no gradient is the plan's. */
+static void test_padding(void)
+{
+    static const struct {
+        const char *said, *why;
+    } bad[] = {{"m.w.weight", "NAME=ROW"},     {"m.w.weight=x", "NAME=ROW"},
+               {"m.w.weight=-1", "no row -1"}, {"m.w.weight=1000", "no row"},
+               {"zzz=0", "zzz"},               {"m.dec.bias=0", "looked up"}};
+    for (int i = 0; i < 6; i++)
+        refused("a padding that is none", bad[i].said, bad[i].why,
+                cli("plan " BERT " --padding %s -o \"$D/bad.json\"",
+                    bad[i].said));
+    refused("two rows of one table", "weight=0", "weight=1",
+            cli("plan " BERT " --padding m.w.weight=0 --padding m.w.weight=1 "
+                "-o \"$D/bad.json\""));
+    cli_answer *a = cli("plan " BERT " --padding m.w.weight=0 "
+                        "-o \"$D/padding.json\"");
+    tap_equal_int(a->status, 0, "a plan with a padding row");
+    if (a->status)
+        cli_show(a);
+    cli_slurp("padding.json", a->out, sizeof a->out);
+    tap_ok(strstr(a->out, "m.w.weight=0") != NULL, "stands in its origin");
+    a = cli("check \"$D/padding.json\"");
+    tap_ok(a->status == 0 && !strstr(a->out, "edited"), "and is read again");
 }
 
 static void test_endings(void)
@@ -259,6 +288,7 @@ int main(void)
     test_contradictions();
     test_without_effect();
     test_optimizer_constants();
+    test_padding();
     test_endings();
     test_steps();
     test_reached();

@@ -13,7 +13,7 @@ static void write_seed(const char *folder, int i, fs_arena *arena)
     static const plan_origin origin = {.model = "mlp.onnx",
                                        .loss = "mse",
                                        .params = "w.*",
-                                       .rewrite = true,
+                                       .rewrite = "all",
                                        .optimizer = "adam",
                                        .lr_schedule = "cosine,steps=9",
                                        .lr = 0.1,

@@ -341,7 +341,20 @@ static void test_padding(void)
     int32_t table = param(g, "table", matrix(5, 3));
     int32_t ids = ir_input(g, "ids", IR_I64, vector(4), 0);
     g->loss = ir_reduce_sum(g, ir_gather(g, table, ids), 3, false);
-    ir_train_padding(g, table, 2);
+    int32_t w = param(g, "w", matrix(3, 3));
+    tap_equal_int(ir_train_padding(g, table, 2, &err), FS_OK,
+                  "a row is set apart");
+    tap_equal_int(ir_train_padding(g, table, 5, &err), FS_INVALID,
+                  "row 5 of 5: %s", err.text);
+    tap_equal_int(ir_train_padding(g, table, -1, &err), FS_INVALID,
+                  "row -1: %s", err.text);
+    tap_equal_int(ir_train_padding(g, table, 3, &err), FS_INVALID,
+                  "a second row: %s", err.text);
+    tap_equal_int(ir_train_padding(g, w, 0, &err), FS_INVALID,
+                  "a matrix that is no table: %s", err.text);
+    tap_equal_int(ir_train_padding(g, ids, 0, &err), FS_INVALID, "the ids: %s",
+                  err.text);
+    err = (fs_err){0};
     tap_equal_int(train(g, IR_SGD, 1, &err), FS_OK, "a graph with padding");
     for (int32_t v = 0; v < g->nodes.n; v++)
         if (g->nodes.at[v].op == IR_OP_gather_grad)

@@ -19,6 +19,10 @@ tests_cli_main_test_SOURCES = tests/cli_main_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_main_test_LDADD = $(JANSSON_LIBS) -lm
 
+check_PROGRAMS += tests/cli_onnx_test
+tests_cli_onnx_test_SOURCES = tests/cli_onnx_test.c tests/run_cli.h tests/tap.h
+tests_cli_onnx_test_LDADD = $(JANSSON_LIBS) -lm
+
 check_PROGRAMS += tests/cli_database_test
 tests_cli_database_test_SOURCES = tests/cli_database_test.c tests/run_cli.h \
   tests/tap.h

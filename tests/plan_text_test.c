@@ -12,6 +12,8 @@ typedef struct bench {
 
 static const char *binds[] = {"batch=8", "seq=4"};
 
+static const char *padding[] = {"table=0"};
+
 static const plan_origin origin = {.model = "mlp.onnx",
                                    .loss = "mse",
                                    .params = "w.*",
@@ -27,6 +29,8 @@ static const plan_origin origin = {.model = "mlp.onnx",
                                    .batch = 32,
                                    .n_binds = 2,
                                    .binds = binds,
+                                   .n_padding = 1,
+                                   .padding = padding,
                                    .seed = 42,
                                    .iteration_s = 1.0 / 3,
                                    .sim_iteration_s = 0.25};
@@ -135,6 +139,8 @@ static void test_origin(bench *b)
            "numbers keep all their bits");
     tap_equal_int(o.micro_batches, 4, "micro-batches come from the plan");
     tap_ok(o.n_binds == 2 && strcmp(o.binds[1], "seq=4") == 0, "binds");
+    tap_ok(o.n_padding == 1 && strcmp(o.padding[0], "table=0") == 0,
+           "padding rows");
     tap_ok(cluster == NULL, "a cluster with a spec is not stored");
     plan_origin local = origin;
     local.cluster = "local";
@@ -171,7 +177,8 @@ static void test_digest(bench *b)
            "digest: every figure of the optimizer counts");
     tap_ok(WITH(seed, 43) && WITH(optimizer, "sgd") && WITH(loss, "") &&
                WITH(params, "") && WITH(rewrite, "none") &&
-               WITH(dropout, false) && WITH(n_binds, 1) && WITH(batch, 64),
+               WITH(dropout, false) && WITH(n_binds, 1) && WITH(n_padding, 0) &&
+               WITH(batch, 64),
            "digest: so does what makes the training graph");
     tap_ok(WITH(iteration_s, 1) && WITH(sim_iteration_s, 1),
            "digest: and what was predicted");

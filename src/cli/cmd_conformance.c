@@ -89,12 +89,36 @@ static void set_figure(json_t *object, const char *key, double value)
                         isfinite(value) ? json_real(value) : json_null());
 }
 
+/* As [{tensor, row}]. */
+static json_t *padding_json(const conformance_case *t)
+{
+    json_t *out = json_array();
+    for (int32_t i = 0; i < t->padding.n; i++) {
+        const char *said = t->padding.at[i], *equals = strrchr(said, '=');
+        json_array_append_new(out, json_pack("{s:s%, s:I}", "tensor", said,
+                                             (size_t)(equals - said), "row",
+                                             (json_int_t)atoll(equals + 1)));
+    }
+    return out;
+}
+
+/* What the last column says of a case. */
+static const char *remark(const conformance_case *t, const char *why)
+{
+    const char *out = why;
+    for (int32_t i = 0; i < t->padding.n; i++)
+        out = fs_printf(t->arena, "%s%spadding %s", out, out[0] ? "; " : "",
+                        t->padding.at[i]);
+    return out;
+}
+
 static json_t *detail_json(const conformance_case *t, const char *name,
                            const char *word, const char *why)
 {
     json_t *detail = json_pack("{s:s, s:s, s:s, s:s, s:i}", "case", name,
                                "status", word, "op", op_of(t, why), "reason",
                                why, "gradients", t->gradients);
+    json_object_set_new(detail, "padding", padding_json(t));
     set_figure(detail, "loss_error", t->worst_loss);
     set_figure(detail, "gradient_error", t->worst_gradient);
     set_figure(detail, "curve_error", t->worst_curve);
@@ -112,7 +136,7 @@ static void add_row(const conformance_case *t, const char *name,
     report_table_cell(table, "%d", t->gradients);
     figure_cell(table, t->worst_gradient);
     figure_cell(table, t->worst_curve);
-    report_table_cell(table, "%s", why);
+    report_table_cell(table, "%s", remark(t, why));
 }
 
 static void record(cli *c, tally *all, const conformance_case *t,

@@ -21,6 +21,7 @@ typedef struct conformance_case {
     fs_arena *arena;
     double worst_loss, worst_gradient, worst_curve; /* relative; NAN: none */
     int32_t gradients;
+    cli_LIST padding;    /* "table=row", found in the record */
     double worst_output; /* largest |a - b| / (atol + rtol |b|); NAN: none */
     const char *op;      /* of a model of one node, else "" */
     int32_t gradient; /* 1: of some float input there is one; 0: there ought to

@@ -169,9 +169,10 @@ static const void *data_of(const case_inputs *in, const char *name)
     return NULL;
 }
 
-/* PyTorch's padding_idx is not exported, but seen in the record: the row takes
- * no gradient, so the runs leave it alone too. */
-static fs_status mark_padding(conformance_case *t, ir_graph *graph, bool says)
+/* PyTorch's padding_idx is not exported. A row that the ids look up though the
+ * record gives it no gradient at all is taken for one, as --padding would say
+ * it: the case's row and its JSON name it. */
+static fs_status find_paddings(conformance_case *t, const ir_graph *graph)
 {
     case_inputs in = {0};
     FS_TRY(read_inputs(t, graph, &t->c->err, &in));
@@ -189,14 +190,11 @@ static fs_status mark_padding(conformance_case *t, ir_graph *graph, bool says)
             continue;
         FS_TRY(onnx_read_tensor(fs_printf(t->arena, "%s/%s", t->dir, file),
                                 t->arena, &t->c->err, &gradient));
-        if (!ir_shape_equal(&gradient.shape, &table->shape) ||
-            !find_padding(&gradient, ids, data, &row))
-            continue;
-        ir_train_padding(graph, node->in[0], row);
-        if (says && !t->c->quiet)
-            fs_warn("%s: row %lld of %s is looked up, but its recorded "
-                    "gradient is zero: taken for PyTorch's padding_idx",
-                    t->dir, (long long)row, table->name);
+        if (ir_shape_equal(&gradient.shape, &table->shape) &&
+            find_padding(&gradient, ids, data, &row))
+            fs_push(
+                t->arena, &t->padding,
+                fs_printf(t->arena, "%s=%lld", table->name, (long long)row));
     }
     return FS_OK;
 }
@@ -210,7 +208,10 @@ static fs_status run_setting(conformance_case *t, const setting *s,
     FS_TRY(open_model(t, &origin, model));
     if (model->graph->loss < 0)
         return fs_fail(&t->c->err, FS_INVALID, "%s has no loss", origin.model);
-    FS_TRY(mark_padding(t, model->graph, gradients));
+    if (gradients)
+        FS_TRY(find_paddings(t, model->graph));
+    model->origin.n_padding = t->padding.n;
+    model->origin.padding = t->padding.at;
     FS_TRY(cli_model_gradients(t->c, model));
     return run_graph(t, model->graph, steps, gradients, &t->c->err, out);
 }

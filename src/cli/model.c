@@ -6,8 +6,10 @@
 #include "onnx/import.h"
 #include "zoo/zoo.h"
 
+#include <errno.h>
 #include <math.h>
 #include <regex.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool ends_with(const char *text, const char *ending)
@@ -52,6 +54,8 @@ plan_origin cli_origin(const cli *c, const char *model, const char *cluster)
         .batch = a->batch < 0 ? 0 : a->batch,
         .n_binds = a->bind.n,
         .binds = a->bind.at,
+        .n_padding = a->padding.n,
+        .padding = a->padding.at,
         .seed = a->seed < 0 ? 0 : (uint64_t)a->seed,
     };
 }
@@ -175,6 +179,27 @@ static fs_status find_reduction(cli *c, const plan_origin *o, int32_t m,
     return status;
 }
 
+/* One NAME=ROW; a name may hold = itself. */
+static fs_status set_padding(cli *c, const char *said, ir_graph *graph)
+{
+    const char *equals = strrchr(said, '=');
+    char *end = NULL;
+    fs_err why = {0};
+    errno = 0;
+    long long row = equals ? strtoll(equals + 1, &end, 10) : 0;
+    if (!equals || end == equals + 1 || *end || errno)
+        return fs_fail(&c->err, FS_INVALID, "--padding %s: not NAME=ROW", said);
+    int32_t table = ir_graph_find(
+        graph, fs_strndup(c->arena, said, (size_t)(equals - said)));
+    if (table < 0)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--padding %s: %s has no parameter of that name", said,
+                       graph->name);
+    if (ir_train_padding(graph, table, row, &why) != FS_OK)
+        return fs_fail(&c->err, FS_INVALID, "--padding %s: %s", said, why.text);
+    return FS_OK;
+}
+
 static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
                               ir_graph *graph)
 {
@@ -193,6 +218,8 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
     options.keep_pads = !rewrites.pads;
     FS_TRY(find_reduction(c, o, m, graph, &options.reduction));
     graph->batch = o->batch;
+    for (int32_t i = 0; i < o->n_padding; i++)
+        FS_TRY(set_padding(c, o->padding[i], graph));
     return ir_train(graph, &options, &c->err);
 }
 

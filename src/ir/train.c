@@ -309,13 +309,31 @@ static fs_status add_updates(ir_graph *graph, const ir_derivative *of,
     return FS_OK;
 }
 
-void ir_train_padding(ir_graph *graph, int32_t table, int64_t row)
+fs_status ir_train_padding(ir_graph *graph, int32_t table, int64_t row,
+                           fs_err *err)
 {
+    const ir_tensor *t = &graph->tensors.at[table];
+    bool looked_up = false;
+    if (t->role != IR_PARAM || t->shape.rank < 1)
+        return fs_fail(err, FS_INVALID, "%s is no table of parameters",
+                       t->name);
+    if (row < 0 || row >= t->shape.dim[0])
+        return fs_fail(err, FS_INVALID, "%s has %lld rows, but no row %lld",
+                       t->name, (long long)t->shape.dim[0], (long long)row);
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         ir_node *node = &graph->nodes.at[v];
-        if (node->op == IR_OP_gather && node->in[0] == table && node->i[2] == 0)
-            node->i[3] = row + 1;
+        if (node->op != IR_OP_gather || node->in[0] != table || node->i[2] != 0)
+            continue;
+        if (node->i[3] && node->i[3] != row + 1)
+            return fs_fail(err, FS_INVALID,
+                           "%s has padding row %lld, and can have no other",
+                           t->name, (long long)node->i[3] - 1);
+        node->i[3] = row + 1;
+        looked_up = true;
     }
+    return looked_up ? FS_OK
+                     : fs_fail(err, FS_INVALID,
+                               "the rows of %s are not looked up", t->name);
 }
 
 fs_status ir_train(ir_graph *graph, const ir_train_options *options,

@@ -57,8 +57,11 @@ fs_status ir_train(ir_graph *graph, const ir_train_options *options,
                    fs_err *err);
 
 /* Row `row` of an embedding table takes no gradient from looking it up
- * (PyTorch's padding_idx, which ONNX does not carry). Before ir_train. */
-void ir_train_padding(ir_graph *graph, int32_t table, int64_t row);
+ * (PyTorch's padding_idx, which ONNX does not carry). Before ir_train.
+ * FS_INVALID: no parameter whose rows are looked up, no row of it, another
+ * row of it than before. */
+fs_status ir_train_padding(ir_graph *graph, int32_t table, int64_t row,
+                           fs_err *err);
 
 /* A gradient to take: of a scalar with respect to tensors. */
 typedef struct ir_derivative {

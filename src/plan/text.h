@@ -25,6 +25,8 @@ typedef struct plan_origin {
     int32_t micro_batches; /* plan_write fills in the plan's own */
     int32_t n_binds;
     const char **binds; /* "name=size" */
+    int32_t n_padding;
+    const char **padding; /* "table=row" */
     uint64_t seed;
     double iteration_s;     /* predicted by the formula */
     double sim_iteration_s; /* 0 when not simulated */

@@ -19,6 +19,15 @@ const char *plan_bytes_kind_name(plan_bytes_kind kind)
     return bytes_names[kind];
 }
 
+static void set_texts(json_t *out, const char *key, int32_t n,
+                      const char *const *texts)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < n; i++)
+        json_array_append_new(list, json_string(texts[i]));
+    json_object_set_new(out, key, list);
+}
+
 json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
 {
     json_t *out = json_object();
@@ -38,10 +47,8 @@ json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
     fs_json_set_text(out, "cluster", o->cluster);
     fs_json_set_int(out, "batch", o->batch);
     fs_json_set_int(out, "micro_batches", micro_batches);
-    json_t *binds = json_array();
-    for (int32_t i = 0; i < o->n_binds; i++)
-        json_array_append_new(binds, json_string(o->binds[i]));
-    json_object_set_new(out, "binds", binds);
+    set_texts(out, "binds", o->n_binds, o->binds);
+    set_texts(out, "padding", o->n_padding, o->padding);
     fs_json_set_int(out, "seed", (int64_t)o->seed);
     fs_json_set_real(out, "iteration_s", o->iteration_s);
     fs_json_set_real(out, "sim_iteration_s", o->sim_iteration_s);
@@ -108,22 +115,41 @@ fs_status plan_text_digest(const fs_json *in, const char *key, fs_err *err,
                              in->file, key);
 }
 
-static fs_status read_binds(const fs_json *in, fs_arena *arena, fs_err *err,
-                            plan_origin *o)
+typedef struct texts {
+    int32_t n;
+    const char **at;
+} texts;
+
+/* `form` is what a text looks like. */
+static fs_status read_texts(const fs_json *in, const char *key,
+                            const char *form, fs_arena *arena, fs_err *err,
+                            texts *out)
 {
     fs_json list;
-    FS_TRY(fs_json_array(in, "binds", err, &list));
-    o->n_binds = (int32_t)json_array_size(list.value);
-    o->binds = fs_new(arena, const char *, o->n_binds);
-    for (int32_t i = 0; i < o->n_binds; i++) {
-        const char *bind =
+    FS_TRY(fs_json_array(in, key, err, &list));
+    out->n = (int32_t)json_array_size(list.value);
+    out->at = fs_new(arena, const char *, out->n);
+    for (int32_t i = 0; i < out->n; i++) {
+        const char *text =
             json_string_value(json_array_get(list.value, (size_t)i));
-        if (!bind)
-            return fs_fail(err, FS_INVALID,
-                           "%s: %s[%d] must be a string NAME=SIZE", in->file,
-                           list.where, i);
-        o->binds[i] = fs_strdup(arena, bind);
+        if (!text)
+            return fs_fail(err, FS_INVALID, "%s: %s[%d] must be a string %s",
+                           in->file, list.where, i, form);
+        out->at[i] = fs_strdup(arena, text);
     }
+    return FS_OK;
+}
+
+static fs_status read_lists(const fs_json *in, fs_arena *arena, fs_err *err,
+                            plan_origin *o)
+{
+    texts binds, padding;
+    FS_TRY(read_texts(in, "binds", "NAME=SIZE", arena, err, &binds));
+    FS_TRY(read_texts(in, "padding", "NAME=ROW", arena, err, &padding));
+    o->n_binds = binds.n;
+    o->binds = binds.at;
+    o->n_padding = padding.n;
+    o->padding = padding.at;
     return FS_OK;
 }
 
@@ -156,11 +182,11 @@ static fs_status read_training(const fs_json *in, fs_arena *arena, fs_err *err,
 
 static fs_status check_keys(const fs_json *in, fs_err *err)
 {
-    return PLAN_TEXT_KEYS(in, err, "model", "loss", "params", "rewrite",
-                          "dropout", "optimizer", "lr", "lr_schedule",
-                          "weight_decay", "momentum", "beta1", "beta2",
-                          "epsilon", "cluster", "batch", "micro_batches",
-                          "binds", "seed", "iteration_s", "sim_iteration_s");
+    return PLAN_TEXT_KEYS(
+        in, err, "model", "loss", "params", "rewrite", "dropout", "optimizer",
+        "lr", "lr_schedule", "weight_decay", "momentum", "beta1", "beta2",
+        "epsilon", "cluster", "batch", "micro_batches", "binds", "padding",
+        "seed", "iteration_s", "sim_iteration_s");
 }
 
 fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
@@ -180,7 +206,7 @@ fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(fs_json_int(in, "micro_batches", 1, PLAN_MAX_MICRO_BATCHES, err,
                        &micro_batches));
     o.micro_batches = (int32_t)micro_batches;
-    FS_TRY(read_binds(in, arena, err, &o));
+    FS_TRY(read_lists(in, arena, err, &o));
     FS_TRY(fs_json_int(in, "seed", INT64_MIN, INT64_MAX, err, &seed));
     o.seed = (uint64_t)seed;
     FS_TRY(read_real(in, "iteration_s", false, err, &o.iteration_s));

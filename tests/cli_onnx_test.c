@@ -1,0 +1,141 @@
+/* The ONNX backend tests (Debian: libonnx-testdata) through the program: every
+ * case passes but those named here, with the reason. */
+#include "config.h"
+#include "tests/run_cli.h"
+
+#define SUITES "/usr/share/libonnx-testdata/data"
+
+/* What no program but the one that recorded it can give. */
+static const struct {
+    const char *name, *why;
+} excused[] = {
+    {"test_bernoulli", "draws from numpy's generator"},
+    {"test_bernoulli_double", "draws from numpy's generator"},
+    {"test_bernoulli_double_expanded", "draws from numpy's generator"},
+    {"test_bernoulli_expanded", "draws from numpy's generator"},
+    {"test_bernoulli_seed", "draws from numpy's generator"},
+    {"test_bernoulli_seed_expanded", "draws from numpy's generator"},
+    {"test_training_dropout", "draws from numpy's generator"},
+    {"test_training_dropout_default", "draws from numpy's generator"},
+    {"test_training_dropout_default_mask", "draws from numpy's generator"},
+    {"test_training_dropout_mask", "draws from numpy's generator"},
+    {"test_maxunpool_export_with_output_shape", "the record is wrong"},
+    {"test_resize_downsample_scales_cubic_align_corners",
+     "the record takes the length times the scale for the length"},
+    {"test_resize_downsample_scales_linear_align_corners",
+     "the record takes the length times the scale for the length"},
+    {"test_adam_multiple", "recorded with an epsilon that the node lacks"},
+    {"test_cast_FLOAT_to_BFLOAT16", "the record cuts bits, it rounds not"},
+    {"test_castlike_FLOAT_to_BFLOAT16", "the record cuts bits, it rounds not"},
+    {"test_castlike_FLOAT_to_BFLOAT16_expanded",
+     "the record cuts bits, it rounds not"}};
+
+static bool is_excused(const char *name)
+{
+    for (size_t i = 0; i < sizeof excused / sizeof *excused; i++)
+        if (strcmp(excused[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Lines of datasets/onnx/onnx_ops.csv. */
+static char tables[1 << 16];
+
+static void read_tiers(void)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/datasets/onnx/onnx_ops.csv",
+             cli_env("FS_SRCDIR", "."));
+    FILE *file = fopen(path, "rb");
+    if (!file || fread(tables, 1, sizeof tables - 1, file) == 0)
+        printf("Bail out! %s cannot be read\n", path);
+    if (file)
+        fclose(file);
+}
+
+/* The tier's letter, '?' for what the table does not have. */
+static char tier_of(const char *op)
+{
+    char key[128];
+    snprintf(key, sizeof key, ",%s,", op);
+    const char *at = op[0] ? strstr(tables, key) : NULL;
+    /* domain, op_type, then the fifteenth column */
+    for (int column = 1; at && column < 14; column++)
+        at = strchr(at + 1, ',');
+    return at ? at[1] : '?';
+}
+
+static const char *text_of(const json_t *detail, const char *key)
+{
+    const char *text = json_string_value(json_object_get(detail, key));
+    return text ? text : "";
+}
+
+/* Strings, sequences and optionals, and operators beyond tiers A, B and T. */
+static bool may_refuse(const json_t *detail)
+{
+    const char *why = text_of(detail, "reason"), *op = text_of(detail, "op");
+    char tier = tier_of(op);
+    if (strstr(why, "(STRING)") || strstr(why, "is a sequence"))
+        return true;
+    if (strcmp(op, "Loop") == 0 || strcmp(op, "If") == 0 ||
+        strcmp(op, "Scan") == 0)
+        return false;
+    return tier == 'C' || tier == 'D' || tier == 'E';
+}
+
+static json_t *conformance(const char *suite)
+{
+    char command[1024], path[600];
+    snprintf(path, sizeof path, "%s/%s.json", cli_scratch, suite);
+    snprintf(command, sizeof command,
+             "'%s/flowsearch' conformance " SUITES "/%s --db none --json "
+             ">'%s' 2>'%s.err'",
+             cli_env("FS_BUILDDIR", "."), suite, path, path);
+    int status = system(command);
+    tap_ok(WIFEXITED(status) && WEXITSTATUS(status) <= 1,
+           "%s: conformance ends", suite);
+    return json_load_file(path, 0, NULL);
+}
+
+static void test_suite(const char *suite, size_t cases)
+{
+    json_t *answer = conformance(suite), *detail;
+    json_t *details = json_object_get(answer, "details");
+    size_t i, bad = 0;
+    json_array_foreach(details, i, detail)
+    {
+        const char *name = text_of(detail, "case");
+        const char *status = text_of(detail, "status");
+        if (strcmp(status, "passed") == 0 || is_excused(name) ||
+            (strcmp(status, "refused") == 0 && may_refuse(detail)))
+            continue;
+        bad++;
+        printf("# %s %s: %s\n", name, status, text_of(detail, "reason"));
+    }
+    tap_ok(json_array_size(details) >= cases, "%s: %zu cases", suite,
+           json_array_size(details));
+    tap_equal_int((int64_t)bad, 0,
+                  "%s: each passes, is refused by name, or is excused", suite);
+    json_decref(answer);
+}
+
+int main(void)
+{
+    if (access(SUITES "/node", R_OK) != 0) {
+        printf("1..0 # SKIP " SUITES " is not there "
+               "(Debian: libonnx-testdata)\n");
+        return 0;
+    }
+    cli_begin_scratch("cli_onnx_test");
+    read_tiers();
+    tap_ok(tier_of("MatMul") == 'A' && tier_of("TfIdfVectorizer") == 'D' &&
+               tier_of("Adam") == 'T',
+           "tiers are read");
+    test_suite("node", 900);
+    test_suite("pytorch-converted", 80);
+    test_suite("pytorch-operator", 35);
+    test_suite("simple", 20);
+    cli_end_scratch();
+    return tap_done();
+}
