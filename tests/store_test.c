@@ -93,8 +93,11 @@ static int ask_unprivileged(const char *file)
     bool read_only = false;
     if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
         return 77;
-    if (access(file, R_OK) != 0)
+    /* SQLite opens by the whole path, which may lead through a closed home. */
+    char *whole = realpath(file, NULL);
+    if (!whole || access(whole, R_OK) != 0)
         return 77;
+    free(whole);
     if (store_open_reading(file, &err, &db, &read_only) != FS_OK) {
         fprintf(stderr, "# %s\n", err.text);
         return 1;
