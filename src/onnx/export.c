@@ -67,29 +67,19 @@ static void survey(onnx_writer *w)
 
 /* ---- nodes ---- */
 
-/* Attributes up to the last that is not zero; reals as doubles, which ONNX has
- * as tensors only. */
+/* What a function says is an attribute's default need not stand at the call. */
 static void write_own(onnx_writer *w)
 {
     const ir_node *node = w->node;
-    int64_t n_int = IR_MAX_ATTR, n_real = IR_MAX_REAL;
-    while (n_int > 0 && node->i[n_int - 1] == 0)
-        n_int--;
-    while (n_real > 0 && node->f[n_real - 1] == 0)
-        n_real--;
-    onnx_line line = onnx_line_like(w, ir_op_table[node->op]->name);
+    const char *function = onnx_function_name(w);
+    onnx_line line =
+        onnx_line_like(w, function ? function : ir_op_table[node->op]->name);
     fs_wire_put_text(&line.attrs, 7, "flowsearch");
-    if (n_int)
-        onnx_line_ints(&line, "i", n_int, node->i);
-    if (n_real)
-        onnx_line_tensor(
-            &line, "f",
-            &(onnx_blob){.dtype = IR_F64,
-                         .shape = {.rank = 1, .dim = {n_real}},
-                         .data = node->f,
-                         .bytes = (size_t)n_real * sizeof *node->f});
+    if (!function)
+        onnx_put_attributes(w, &line.attrs, 5);
     onnx_write_line(w, &line);
-    w->own[node->op] = true;
+    w->any_own = true;
+    w->own[node->op] |= !function;
 }
 
 static void write_node(onnx_writer *w, const ir_node *node)
@@ -244,26 +234,27 @@ static void put_loops(onnx_writer *w, fs_wire_out *out)
                           w->name[g->tensors.at[t].next]);
 }
 
-static fs_wire_out head_of_model(onnx_writer *w, bool own)
+static fs_wire_out head_of_model(onnx_writer *w)
 {
     fs_wire_out out = {.arena = w->arena};
     fs_wire_put_int(&out, 1, w->options->placement ? SHARDING_IR : USUAL_IR);
     fs_wire_put_text(&out, 2, "flowsearch");
     fs_wire_put_text(&out, 3, PACKAGE_VERSION);
     put_opset(&out, "", w->opset);
-    if (own)
+    if (w->any_own)
         put_opset(&out, "flowsearch", 1);
+    fs_wire_put_raw(&out, w->functions.at, w->functions.n);
     put_loops(w, &out);
     if (w->options->placement)
         onnx_put_model_plan(w, &out);
     return out;
 }
 
-static void write_model(fs_output *file, onnx_writer *w, bool own,
+static void write_model(fs_output *file, onnx_writer *w,
                         const fs_wire_out *graph, const char *side)
 {
     fs_wire_out *heads = fs_new(w->arena, fs_wire_out, w->blobs.n);
-    fs_wire_out out = head_of_model(w, own);
+    fs_wire_out out = head_of_model(w);
     fs_wire_put_head(&out, 7, describe_all(w, side, heads) + graph->n);
     fs_output_write(file, out.at, out.n);
     fs_output_write(file, graph->at, graph->n);
@@ -322,7 +313,7 @@ static fs_status close_both(fs_output *model, fs_output *side, fs_err *err)
     return fs_output_close(model, err);
 }
 
-static fs_status write_apart(onnx_writer *w, const char *path, bool own,
+static fs_status write_apart(onnx_writer *w, const char *path,
                              const fs_wire_out *graph, fs_err *err)
 {
     fs_output model, side;
@@ -335,16 +326,16 @@ static fs_status write_apart(onnx_writer *w, const char *path, bool own,
         return status;
     }
     write_blobs(&side, w);
-    write_model(&model, w, own, graph, slash ? slash + 1 : name);
+    write_model(&model, w, graph, slash ? slash + 1 : name);
     return close_both(&model, &side, err);
 }
 
-static fs_status write_whole(onnx_writer *w, const char *path, bool own,
+static fs_status write_whole(onnx_writer *w, const char *path,
                              const fs_wire_out *graph, fs_err *err)
 {
     fs_output model;
     FS_TRY(fs_output_open(&model, path, err));
-    write_model(&model, w, own, graph, NULL);
+    write_model(&model, w, graph, NULL);
     return fs_output_close(&model, err);
 }
 
@@ -393,10 +384,10 @@ static fs_status write_file(onnx_writer *w, const char *path, fs_err *err,
     bool apart = w->options->external ||
                  blob_bytes(w) + (int64_t)w->nodes.n > LARGEST_FILE;
     if (!apart)
-        return write_whole(w, path, out->n_own > 0, &w->nodes, err);
+        return write_whole(w, path, &w->nodes, err);
     FS_TRY(check_path(path, err));
     out->side_bytes = place_blobs(w);
-    return write_apart(w, path, out->n_own > 0, &w->nodes, err);
+    return write_apart(w, path, &w->nodes, err);
 }
 
 fs_status onnx_export(const ir_graph *graph, const char *path,
@@ -407,6 +398,7 @@ fs_status onnx_export(const ir_graph *graph, const char *path,
         .graph = graph, .options = options, .arena = fs_arena_create()};
     onnx_exported done = {0};
     w.nodes.arena = w.taken.arena = w.arena;
+    w.functions.arena = w.bodies.arena = w.arena;
     survey(&w);
     fs_status status = write_file(&w, path, err, &done);
     if (status == FS_OK) {

@@ -83,11 +83,17 @@ static fs_wire_out open_attr(const onnx_line *line, const char *name, int type)
     return attr;
 }
 
+/* A node's attributes are its field 5, a function's defaults its field 11. */
+static void put_attr(onnx_line *line, const fs_wire_out *attr)
+{
+    fs_wire_put_message(&line->attrs, line->field ? line->field : 5, attr);
+}
+
 void onnx_line_int(onnx_line *line, const char *name, int64_t value)
 {
     fs_wire_out attr = open_attr(line, name, ATTR_INT);
     fs_wire_put_int(&attr, 3, value);
-    fs_wire_put_message(&line->attrs, 5, &attr);
+    put_attr(line, &attr);
 }
 
 void onnx_line_ints(onnx_line *line, const char *name, int64_t n,
@@ -96,21 +102,21 @@ void onnx_line_ints(onnx_line *line, const char *name, int64_t n,
     fs_wire_out attr = open_attr(line, name, ATTR_INTS);
     for (int64_t i = 0; i < n; i++)
         fs_wire_put_int(&attr, 8, values[i]);
-    fs_wire_put_message(&line->attrs, 5, &attr);
+    put_attr(line, &attr);
 }
 
 void onnx_line_real(onnx_line *line, const char *name, double value)
 {
     fs_wire_out attr = open_attr(line, name, ATTR_FLOAT);
     fs_wire_put_float(&attr, 2, (float)value);
-    fs_wire_put_message(&line->attrs, 5, &attr);
+    put_attr(line, &attr);
 }
 
 void onnx_line_text(onnx_line *line, const char *name, const char *value)
 {
     fs_wire_out attr = open_attr(line, name, ATTR_STRING);
     fs_wire_put_text(&attr, 4, value);
-    fs_wire_put_message(&line->attrs, 5, &attr);
+    put_attr(line, &attr);
 }
 
 void onnx_line_tensor(onnx_line *line, const char *name, const onnx_blob *value)
@@ -122,7 +128,30 @@ void onnx_line_tensor(onnx_line *line, const char *name, const onnx_blob *value)
     fs_wire_put_int(&tensor, 2, onnx_dtype_number(value->dtype));
     fs_wire_put_bytes(&tensor, 9, value->data, value->bytes);
     fs_wire_put_message(&attr, 5, &tensor);
-    fs_wire_put_message(&line->attrs, 5, &attr);
+    put_attr(line, &attr);
+}
+
+/* Up to the last that is not zero; reals as doubles, which ONNX has as tensors
+ * only. */
+void onnx_put_attributes(onnx_writer *w, fs_wire_out *out, uint32_t field)
+{
+    const ir_node *node = w->node;
+    int64_t n_int = IR_MAX_ATTR, n_real = IR_MAX_REAL;
+    while (n_int > 0 && node->i[n_int - 1] == 0)
+        n_int--;
+    while (n_real > 0 && node->f[n_real - 1] == 0)
+        n_real--;
+    onnx_line line = {.attrs = {.arena = w->arena}, .field = field};
+    if (n_int)
+        onnx_line_ints(&line, "i", n_int, node->i);
+    if (n_real)
+        onnx_line_tensor(
+            &line, "f",
+            &(onnx_blob){.dtype = IR_F64,
+                         .shape = {.rank = 1, .dim = {n_real}},
+                         .data = node->f,
+                         .bytes = (size_t)n_real * sizeof *node->f});
+    fs_wire_put_raw(out, line.attrs.at, line.attrs.n);
 }
 
 /* Is this the node that gives the op's own output? Steps are called after it.
@@ -153,9 +182,9 @@ const char *onnx_write_line(onnx_writer *w, const onnx_line *line)
     fs_wire_put_raw(&node, line->attrs.at, line->attrs.n);
     if (phases[w->node->phase])
         fs_wire_put_text(&node, 6, phases[w->node->phase]);
-    if (w->options->placement)
+    if (w->options->placement && !w->in_body)
         onnx_put_node_plan(w, line, &node);
-    fs_wire_put_message(&w->nodes, 1, &node);
+    fs_wire_put_message(&w->nodes, w->in_body ? 7 : 1, &node);
     w->n_nodes++;
     return line->out[0];
 }
@@ -178,6 +207,12 @@ const char *onnx_write_pair(onnx_writer *w, const char *op, const char *a,
 
 static const char *put_constant(onnx_writer *w, const onnx_blob *value)
 {
+    if (w->in_body) {
+        onnx_line line = onnx_line_step(w, "Constant", "");
+        line.n_in = 0;
+        onnx_line_tensor(&line, "value", value);
+        return onnx_write_line(w, &line);
+    }
     onnx_blob blob = *value;
     /* The importer's sign that a float is no parameter (inputs.c). */
     blob.name = onnx_new_name(w, "Constant_output_0");

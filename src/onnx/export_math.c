@@ -7,8 +7,10 @@
 
 typedef bool onnx_out_handler(onnx_writer *w, const char *op);
 #define ONNX_OUT(op, handler, ...) onnx_out_handler onnx_out_##handler;
+#define ONNX_BODY ONNX_OUT
 #include "onnx/export.def"
 #undef ONNX_OUT
+#undef ONNX_BODY
 
 /* The op's output from one input and one more. */
 static bool end_pair(onnx_writer *w, const char *op, const char *a,
@@ -250,6 +252,12 @@ bool onnx_out_reduce(onnx_writer *w, const char *op)
     onnx_line_int(&line, "keepdims", w->node->i[1]);
     onnx_write_line(w, &line);
     return true;
+}
+
+/* One that lets no gradient through is told from one that does. */
+bool onnx_out_largest(onnx_writer *w, const char *op)
+{
+    return !w->node->i[2] && onnx_out_reduce(w, op);
 }
 
 bool onnx_out_sum_squares(onnx_writer *w, const char *op)

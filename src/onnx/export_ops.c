@@ -9,8 +9,10 @@
 
 typedef bool onnx_out_handler(onnx_writer *w, const char *op);
 #define ONNX_OUT(op, handler, ...) onnx_out_handler onnx_out_##handler;
+#define ONNX_BODY ONNX_OUT
 #include "onnx/export.def"
 #undef ONNX_OUT
+#undef ONNX_BODY
 
 typedef struct out_row {
     onnx_out_handler *write;
@@ -21,8 +23,10 @@ typedef struct out_row {
 static const out_row rows[IR_OP_COUNT] = {
 #define ONNX_OUT(op, handler, argument, since)                                 \
     [IR_OP_##op] = {onnx_out_##handler, argument, since},
+#define ONNX_BODY(...)
 #include "onnx/export.def"
 #undef ONNX_OUT
+#undef ONNX_BODY
 };
 
 bool onnx_write_standard(onnx_writer *w)

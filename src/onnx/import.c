@@ -70,8 +70,8 @@ static fs_status find_opset(onnx_ctx *c)
 }
 
 /* Our own ops, by their names, as an export wrote them. */
-static const onnx_row own_row = {"flowsearch", false, onnx_import_own,
-                                 onnx_fold_none, 0, 0};
+static const onnx_row own_row = {"flowsearch",   false, onnx_import_own,
+                                 onnx_fold_none, 0,     0};
 
 static fs_status find_handler(onnx_ctx *c, const onnx_row **row)
 {
@@ -206,10 +206,12 @@ static fs_status call_row(onnx_ctx *c, const onnx_row *row)
     return FS_OK;
 }
 
-/* A function of the model's own comes before an operator of its name. */
+/* A function of the model's own comes before an operator of its name; one that
+ * an export wrote for others does not come before our op. */
 static fs_status call_handler(onnx_ctx *c)
 {
-    const onnx_function *function = onnx_find_function(c);
+    const onnx_function *function =
+        onnx_is_own(c->node) ? NULL : onnx_find_function(c);
     const onnx_row *row;
     fs_status status = FS_OK;
     if (function) {

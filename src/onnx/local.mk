@@ -36,7 +36,7 @@ src_onnx_libfs_onnx_a_SOURCES += src/onnx/window.h src/onnx/op_window.c \
   src/onnx/op_pool.c src/onnx/op_space.c src/onnx/op_resize.c src/onnx/op_pad.c
 src_onnx_libfs_onnx_a_SOURCES += src/onnx/export.h src/onnx/export.def \
   src/onnx/writer.h src/onnx/export.c src/onnx/export_lines.c \
-  src/onnx/export_ops.c src/onnx/export_math.c src/onnx/export_plan.c \
+  src/onnx/export_ops.c src/onnx/export_math.c src/onnx/export_plan.c src/onnx/export_bodies.c \
   src/onnx/op_own.c
 
 check_PROGRAMS += tests/onnx_export_test

@@ -2,14 +2,26 @@
  * ONNX has no form of. The op's `infer` judges the attributes. */
 #include "config.h"
 #include "onnx/operators.h"
+#include "onnx/scope.h"
 
 #include "ir/element.h"
 
 #include <string.h>
 
+/* Of the node, else what its function has as default. */
+static const onnx_attr *find_attr(const onnx_ctx *c, const char *name)
+{
+    const onnx_function *function = onnx_find_function(c);
+    const onnx_attr *attr = onnx_attr_find(c, name);
+    for (int32_t i = 0; function && !attr && i < function->defaults.n; i++)
+        if (strcmp(function->defaults.at[i].name, name) == 0)
+            attr = &function->defaults.at[i];
+    return attr;
+}
+
 static fs_status get_reals(onnx_ctx *c, double f[IR_MAX_REAL])
 {
-    const onnx_attr *attr = onnx_attr_find(c, "f");
+    const onnx_attr *attr = find_attr(c, "f");
     onnx_const values;
     if (!attr)
         return FS_OK;
@@ -27,13 +39,12 @@ static fs_status get_reals(onnx_ctx *c, double f[IR_MAX_REAL])
 
 static fs_status get_integers(onnx_ctx *c, int64_t i[IR_MAX_ATTR])
 {
-    onnx_ints list;
-    FS_TRY(onnx_get_ints(c, "i", -1, &list));
-    if (list.n > IR_MAX_ATTR)
-        return onnx_fail(c, "attribute i has %lld numbers, %d at most",
-                         (long long)list.n, IR_MAX_ATTR);
-    for (int64_t k = 0; k < list.n; k++)
-        i[k] = list.at[k];
+    const onnx_attr *attr = find_attr(c, "i");
+    if (attr && attr->ints.n > IR_MAX_ATTR)
+        return onnx_fail(c, "attribute i has %d numbers, %d at most",
+                         attr->ints.n, IR_MAX_ATTR);
+    for (int32_t k = 0; attr && k < attr->ints.n; k++)
+        i[k] = attr->ints.at[k];
     return FS_OK;
 }
 
@@ -52,9 +63,28 @@ static fs_status get_inputs(onnx_ctx *c, ir_node *node)
     return FS_OK;
 }
 
+/* "OP", or "OP__3" of a function. */
+static ir_op_kind find_op(const char *name)
+{
+    char op[64];
+    const char *end = strstr(name, "__");
+    size_t n = end ? (size_t)(end - name) : strlen(name);
+    if (n >= sizeof op)
+        return IR_OP_COUNT;
+    memcpy(op, name, n);
+    op[n] = '\0';
+    return ir_op_by_name(op);
+}
+
+bool onnx_is_own(const onnx_node *node)
+{
+    return strcmp(node->domain, "flowsearch") == 0 &&
+           find_op(node->op) != IR_OP_COUNT;
+}
+
 fs_status onnx_import_own(onnx_ctx *c)
 {
-    ir_node node = {.op = ir_op_by_name(c->node->op)};
+    ir_node node = {.op = find_op(c->node->op)};
     if (node.op == IR_OP_COUNT || ir_op_class_of(node.op) == IR_CLASS_SOURCE ||
         ir_op_table[node.op]->n_out == 0)
         return onnx_fail(c, "no op of this version is called so");

@@ -68,5 +68,6 @@ const onnx_row *onnx_find_row(const char *op);
 #include "onnx/import.def"
 #undef ONNX_OP
 onnx_handler onnx_import_own; /* nodes of the domain "flowsearch" */
+bool onnx_is_own(const onnx_node *node);
 
 #endif

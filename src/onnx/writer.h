@@ -31,7 +31,12 @@ typedef struct onnx_writer {
     fs_map taken;        /* names made for the file */
     const ir_node *node; /* being written */
     int32_t opset;
-    bool own[IR_OP_COUNT]; /* written in our own domain */
+    bool own[IR_OP_COUNT]; /* written in our own domain, without a function */
+    bool any_own;
+    bool in_body;          /* `nodes` is a function's body */
+    fs_wire_out functions; /* fields of the model */
+    fs_map bodies;         /* what a body is made of -> its number */
+    int32_t n_functions;
     int32_t n_partial;
 } onnx_writer;
 
@@ -41,6 +46,7 @@ typedef struct onnx_line {
     int32_t n_in, n_out;
     const char *in[IR_MAX_IN], *out[IR_MAX_OUT];
     fs_wire_out attrs; /* fields of a NodeProto */
+    uint32_t field;    /* of an attribute; 0: a NodeProto's */
 } onnx_line;
 
 /* With the inputs and outputs of the op at hand. */
@@ -77,6 +83,11 @@ const char *onnx_new_name(onnx_writer *w, const char *suffix);
 /* Writes the op at hand as ONNX operators; false, and nothing written, when
  * they have no form for these attributes. */
 bool onnx_write_standard(onnx_writer *w);
+/* The function that is the op at hand, made when it is the first of its
+ * attributes and shapes; NULL: there is none. */
+const char *onnx_function_name(onnx_writer *w);
+/* The op's own attributes, as fields `field` of a node or a function. */
+void onnx_put_attributes(onnx_writer *w, fs_wire_out *out, uint32_t field);
 /* The opset that the op at hand needs. */
 int32_t onnx_opset_of(const ir_node *node, const ir_graph *graph);
 
