@@ -153,6 +153,96 @@ static void test_model(const char *spec)
         ir_graph_destroy(g);
 }
 
+/* ---- experts ---- */
+
+static float *value_of(const interpreter *in, const char *name)
+{
+    const int32_t id = ir_graph_find(in->graph, name);
+    return id < 0 ? NULL : in->data[id];
+}
+
+/* Every expert of block 0 gets the dense network's feed-forward. */
+static void copy_dense(interpreter *sparse, const interpreter *dense,
+                       const char *part)
+{
+    char from[64], to[64];
+    snprintf(from, sizeof from, "blocks.0.mlp.%s.weight", part);
+    snprintf(to, sizeof to, "blocks.0.moe.%s.weight", part);
+    const int32_t id = ir_graph_find(dense->graph, from);
+    const size_t bytes = interpret_bytes(&dense->graph->tensors.at[id]);
+    char *out = (char *)value_of(sparse, to);
+    for (size_t e = 0; e < 3; e++)
+        memcpy(out + e * bytes, dense->data[id], bytes);
+}
+
+static double run_forward(interpreter *in, const char *loss)
+{
+    fs_err err = {0};
+    if (interpret_phases(in, IR_FORWARD, IR_FORWARD, &err) != FS_OK)
+        printf("# %s\n", err.text);
+    const float *value = value_of(in, loss);
+    return value ? *value : (double)NAN;
+}
+
+/* Experts that are all alike, with places for all, are one feed-forward. */
+static void test_equal_experts(const char *active)
+{
+    char spec[128];
+    fs_arena *arena = fs_arena_create();
+    interpreter one, many;
+    snprintf(spec, sizeof spec,
+             "moe,layers=1,hidden=16,heads=2,vocab=11,seq=8,experts=3,every=1,"
+             "capacity=300,active=%s",
+             active);
+    ir_graph *sparse = build(spec, SAMPLES);
+    ir_graph *dense =
+        build("gpt,layers=1,hidden=16,heads=2,vocab=11,seq=8", SAMPLES);
+    interpret_open(&many, sparse, arena);
+    interpret_open(&one, dense, arena);
+    fill(&many);
+    fill(&one);
+    copy_dense(&many, &one, "fc");
+    copy_dense(&many, &one, "proj");
+    const double wanted = run_forward(&one, "loss");
+    tap_near(run_forward(&many, "/loss/cross_entropy"), wanted, 1e-6,
+             "active=%s: experts that are alike give the dense loss %g", active,
+             wanted);
+    ir_graph_destroy(sparse);
+    ir_graph_destroy(dense);
+    fs_arena_destroy(arena);
+}
+
+/* Of one expert's share of places only: what is beyond passes by. */
+static void test_capacity(void)
+{
+    fs_arena *arena = fs_arena_create();
+    interpreter in;
+    ir_graph *g = build("moe,layers=1,hidden=16,heads=2,vocab=11,seq=8,"
+                        "experts=4,every=1,capacity=50,active=1",
+                        SAMPLES);
+    interpret_open(&in, g, arena);
+    fill(&in);
+    run_forward(&in, "loss");
+    /* One place per expert and sample: (samples, seq, experts). */
+    const int32_t sent = ir_graph_find(g, "/blocks.0/moe/matmul");
+    const ir_node *send = &g->nodes.at[g->tensors.at[sent].producer];
+    const float *dispatch = in.data[send->in[0]];
+    int32_t wrong = 0, taken = 0;
+    for (int32_t b = 0; b < SAMPLES; b++)
+        for (int32_t e = 0; e < 4; e++) {
+            double sum = 0;
+            for (int32_t s = 0; s < 8; s++)
+                sum += dispatch[(b * 8 + s) * 4 + e];
+            wrong += sum != 0 && sum != 1;
+            taken += sum == 1;
+        }
+    tap_ok(wrong == 0 && taken >= SAMPLES,
+           "a place holds one token at most (%d of %d are taken)", taken,
+           4 * SAMPLES);
+    ir_graph_destroy(g);
+    fs_arena_destroy(arena);
+}
+
 /* No model is left out. */
 static void test_all_listed(void)
 {
@@ -174,5 +264,8 @@ int main(void)
     test_all_listed();
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
         test_model(specs[i]);
+    test_equal_experts("2");
+    test_equal_experts("3");
+    test_capacity();
     return tap_done();
 }

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+enum { MOST_ANGLES = 1 << 26 }; /* elements of a table of them */
+
 bool zoo_transformer_open(zoo_transformer *t)
 {
     if (t->head == 0 && t->hidden % t->heads != 0) {
@@ -48,13 +50,15 @@ void zoo_transformer_causal(zoo_transformer *t)
 void zoo_transformer_rotate(zoo_transformer *t, double base)
 {
     const int64_t n = t->seq * t->head, half = t->head / 2;
-    float *cosine = fs_new(t->g->arena, float, n);
-    float *sine = fs_new(t->g->arena, float, n);
-    if (t->head % 2 != 0) {
-        ir_graph_fail(t->g, "a head of %lld does not divide into pairs",
-                      (long long)t->head);
+    if (t->head % 2 != 0 || n > MOST_ANGLES) {
+        ir_graph_fail(t->g,
+                      "a head of %lld does not divide into pairs, or seq=%lld "
+                      "of them are too many",
+                      (long long)t->head, (long long)t->seq);
         return;
     }
+    float *cosine = fs_new(t->g->arena, float, n);
+    float *sine = fs_new(t->g->arena, float, n);
     for (int64_t i = 0; i < half; i++) {
         const double speed = pow(base, -(double)i / (double)half);
         for (int64_t k = 0; k < t->seq; k++) {
