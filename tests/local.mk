@@ -75,3 +75,8 @@ coverage: all
 	rm -f coverage.tsv coverage.log
 EXTRA_DIST += docs/coverage.sh docs/coverage.md datasets/onnx
 include tests/fuzz.mk
+
+check_PROGRAMS += tests/cli_export_test
+tests_cli_export_test_SOURCES = tests/cli_export_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_export_test_LDADD = $(JANSSON_LIBS) -lm

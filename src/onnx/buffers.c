@@ -4,6 +4,9 @@
  * batch normalisation.) */
 #include "config.h"
 #include "onnx/finish.h"
+#include "onnx/scope.h"
+
+#include <string.h>
 
 typedef struct marks {
     const ir_graph *graph;
@@ -37,6 +40,38 @@ static void mark_beyond(marks *m, const ir_node *node)
     for (int32_t i = 0; i < node->n_in; i++) {
         m->used[node->in[i]] = true;
         m->beyond[node->in[i]] |= beyond;
+    }
+}
+
+/* A tensor of the graph by its name in the file, or -1. */
+static int32_t tensor_called(onnx_ctx *c, const char *name)
+{
+    int32_t id = onnx_find(c, name);
+    return id < 0 || c->values.at[id].refused || c->values.at[id].sequence
+               ? -1
+               : c->values.at[id].tensor;
+}
+
+/* An export says which variables are buffers, and what they become. */
+void onnx_restore_buffers(onnx_ctx *c)
+{
+    static const char mark[] = "flowsearch.buffer.";
+    ir_graph *g = c->graph;
+    for (int32_t i = 0; i < c->model->proto.notes.n; i++) {
+        const onnx_note_pair *note = &c->model->proto.notes.at[i];
+        if (strncmp(note->key, mark, sizeof mark - 1) != 0)
+            continue;
+        int32_t t = tensor_called(c, note->key + sizeof mark - 1);
+        int32_t next = tensor_called(c, note->value);
+        if (t < 0 ||
+            g->nodes.at[g->tensors.at[t].producer].op != IR_OP_variable)
+            continue;
+        ir_tensor *buffer = &g->tensors.at[t];
+        buffer->role = IR_BUFFER;
+        if (next >= 0 && buffer->next < 0 &&
+            g->tensors.at[next].dtype == buffer->dtype &&
+            ir_shape_equal(&g->tensors.at[next].shape, &buffer->shape))
+            buffer->next = next;
     }
 }
 

@@ -223,12 +223,19 @@ static void put_opset(fs_wire_out *out, const char *domain, int32_t version)
     fs_wire_put_message(out, 8, &opset);
 }
 
-/* What is loop-carried: a variable's value after the step, by tensor name. */
+/* Variables that are not trained; what is loop-carried, a variable's value
+ * after the step, by tensor name. */
 static void put_loops(onnx_writer *w, fs_wire_out *out)
 {
     const ir_graph *g = w->graph;
     for (int32_t t = 0; t < g->tensors.n; t++)
-        if (g->tensors.at[t].next >= 0)
+        if (g->tensors.at[t].role == IR_BUFFER)
+            onnx_put_note(
+                out, 14,
+                fs_printf(w->arena, "flowsearch.buffer.%s", w->name[t]),
+                g->tensors.at[t].next >= 0 ? w->name[g->tensors.at[t].next]
+                                           : "");
+        else if (g->tensors.at[t].next >= 0)
             onnx_put_note(out, 14,
                           fs_printf(w->arena, "flowsearch.next.%s", w->name[t]),
                           w->name[g->tensors.at[t].next]);

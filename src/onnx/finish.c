@@ -163,11 +163,27 @@ static fs_status mark_known(onnx_ctx *c)
     return FS_OK;
 }
 
+/* What a buffer takes as its next value is nobody's output, where an export
+ * says so. */
+static const bool *list_carried(onnx_ctx *c)
+{
+    const ir_graph *g = c->graph;
+    bool *out = fs_new(c->arena, bool, g->tensors.n);
+    for (int32_t t = 0; t < g->tensors.n && c->model->proto.notes.n > 0; t++)
+        if (g->tensors.at[t].next >= 0)
+            out[g->tensors.at[t].next] = true;
+    return out;
+}
+
 static fs_status mark_all(onnx_ctx *c)
 {
+    const bool *carried = list_carried(c);
+    const int32_t n_known = c->graph->tensors.n;
     for (int32_t i = 0; i < c->model->proto.outputs.n; i++) {
         int32_t tensor;
         FS_TRY(output_tensor(c, i, &tensor));
+        if (tensor < n_known && carried[tensor])
+            continue;
         ir_mark_output(c->graph, tensor);
     }
     return FS_OK;
@@ -178,6 +194,8 @@ fs_status onnx_finish(onnx_ctx *c)
     ir_graph *g = c->graph;
     if (c->model->proto.outputs.n == 0)
         return onnx_fail(c, "the graph has no outputs");
+    if (!c->options->infer)
+        onnx_restore_buffers(c);
     if (c->options->infer)
         FS_TRY(mark_known(c));
     else

@@ -6,6 +6,8 @@
 
 /* Frequencies of position embeddings become buffers; says which. */
 void onnx_find_buffers(onnx_ctx *c);
+/* Those that an export names in the metadata. */
+void onnx_restore_buffers(onnx_ctx *c);
 
 /* Finds the loss or appends options->loss, marks outputs, prunes, rewrites. */
 fs_status onnx_finish(onnx_ctx *c);

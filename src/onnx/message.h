@@ -82,6 +82,10 @@ typedef struct onnx_function {
     FS_VEC(onnx_opset) opsets;
 } onnx_function;
 
+typedef struct onnx_note_pair {
+    const char *key, *value;
+} onnx_note_pair;
+
 typedef struct onnx_proto {
     int64_t ir_version;
     FS_VEC(onnx_opset) opsets;
@@ -90,6 +94,7 @@ typedef struct onnx_proto {
     FS_VEC(onnx_node) nodes;
     FS_VEC(onnx_tensor) initializers;
     FS_VEC(onnx_value_info) inputs, outputs, values;
+    FS_VEC(onnx_note_pair) notes; /* metadata of the model */
     bool sparse, training;
 } onnx_proto;
 

@@ -31,20 +31,29 @@ static double float_bits(uint64_t bits)
     return value;
 }
 
-/* key, value of external_data. */
-static fs_status read_external(reader *r, const fs_wire_field *field,
-                               onnx_tensor *out)
+/* StringStringEntryProto; `what` holds it. */
+static fs_status read_pair(reader *r, const fs_wire_field *field,
+                           const char *what, onnx_note_pair *out)
 {
-    FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, "external_data", r->err));
-    const char *key = "", *value = "";
+    FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, what, r->err));
+    *out = (onnx_note_pair){"", ""};
     for (fs_wire in = field->body; fs_wire_more(&in);) {
         fs_wire_field f;
         FS_TRY(fs_wire_next(&in, r->err, &f));
         if (f.number == 1)
-            FS_TRY(read_text(r, &f, "external_data.key", &key));
+            FS_TRY(read_text(r, &f, what, &out->key));
         else if (f.number == 2)
-            FS_TRY(read_text(r, &f, "external_data.value", &value));
+            FS_TRY(read_text(r, &f, what, &out->value));
     }
+    return FS_OK;
+}
+
+static fs_status read_external(reader *r, const fs_wire_field *field,
+                               onnx_tensor *out)
+{
+    onnx_note_pair pair;
+    FS_TRY(read_pair(r, field, "external_data", &pair));
+    const char *key = pair.key, *value = pair.value;
     if (strcmp(key, "location") == 0)
         out->location = value;
     else if (strcmp(key, "offset") == 0)
@@ -63,6 +72,16 @@ static fs_status add_dim(reader *r, const fs_wire *at, int64_t dim,
         return fs_wire_fail(at, r->err, "a tensor has a negative dimension");
     shape->dim[shape->rank++] = dim;
     return FS_OK;
+}
+
+/* Of others' metadata, which may be any text, nothing is refused. */
+static void read_note(reader *r, const fs_wire_field *field, onnx_proto *out)
+{
+    onnx_note_pair pair;
+    reader quiet = {r->arena, NULL};
+    if (read_pair(&quiet, field, "metadata_props", &pair) == FS_OK &&
+        strncmp(pair.key, "flowsearch.", 11) == 0)
+        fs_push(r->arena, &out->notes, pair);
 }
 
 /* Repeated numbers come packed or one by one. */
@@ -484,6 +503,9 @@ static fs_status read_model_field(reader *r, const fs_wire_field *f,
     case 8:
         FS_TRY(read_opset(r, f, &opset));
         fs_push(r->arena, &out->opsets, opset);
+        return FS_OK;
+    case 14:
+        read_note(r, f, out);
         return FS_OK;
     case 20:
         out->training = true;

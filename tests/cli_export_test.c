@@ -1,0 +1,83 @@
+/* `export` as a user calls it: models, training steps and plans as ONNX. */
+#include "config.h"
+
+#include "run_cli.h"
+
+static int items(const cli_answer *a, const char *key)
+{
+    return (int)json_array_size(json_object_get(a->json, key));
+}
+
+static void test_models(void)
+{
+    cli_answer *a = cli("export zoo:mlp --to onnx -o \"$D/m.onnx\" --json");
+    tap_ok(a->status == 0 && cli_number(a, "nodes") > 0,
+           "a model is written: %s", a->err);
+    tap_equal_int(items(a, "inexpressible"), 0,
+                  "its forward pass is standard ONNX: other ops");
+    a = cli("export zoo:mlp --train --optimizer adam --to onnx "
+            "-o \"$D/t.onnx\" --json");
+    tap_ok(a->status == 0 && strstr(a->out, "op adam") != NULL,
+           "a training step's updates are named as our own");
+    a = cli("export zoo:gpt --external --to onnx -o \"$D/x.onnx\" --json");
+    tap_ok(a->status == 0 && cli_number(a, "data_bytes") > 0,
+           "values stand apart when asked: %s", a->err);
+    a = cli("model \"$D/x.onnx\" --json");
+    tap_ok(a->status == 0 && cli_number(a, "params") == 842496,
+           "and are read from there: %g parameters", cli_number(a, "params"));
+}
+
+static void test_plans(void)
+{
+    cli_answer *a =
+        cli("plan zoo:gpt --cluster 1x8:h100-sxm5-80g --batch 16 --dp 2 "
+            "--tp 2 --pp 2 --micro-batches 2 -o \"$D/p.json\"");
+    tap_equal_int(a->status, 0, "a plan: %s", a->err);
+    a = cli("export \"$D/p.json\" --to onnx -o \"$D/p.onnx\" --json");
+    tap_ok(a->status == 0 && strstr(a->out, "partial sums") != NULL,
+           "it is written, partial sums are told: %s", a->err);
+    tap_ok(json_object_get(a->json, "plan_digest") != NULL,
+           "its digest joins it with other commands");
+    a = cli("model \"$D/p.onnx\" --json");
+    tap_ok(a->status == 0 && cli_number(a, "params") > 0,
+           "the importer passes over the annotations: %s", a->err);
+}
+
+/* Each is refused, says why, and leaves no file. */
+static void test_refused(void)
+{
+    static const char *const rows[][2] = {
+        {"export zoo:mlp -o \"$D/no.onnx\"", "--to onnx"},
+        {"export zoo:mlp --to megatron -o \"$D/no.onnx\"", "not there yet"},
+        {"export zoo:mlp --to abc -o \"$D/no.onnx\"", "no format"},
+        {"export zoo:mlp --to onnx", "-o FILE"},
+        {"export zoo:mlp --optimizer sgd --to onnx -o \"$D/no.onnx\"",
+         "--train"},
+        {"export \"$D/p.json\" --train --to onnx -o \"$D/no.onnx\"",
+         "of a MODEL"},
+        {"export \"$D/p.json\" --to onnx -o \"$D/p.json\"", "destroy"},
+        {"export zoo:mlp --to onnx -o \"$D\"", "it is a folder"},
+        {"export zoo:mlp --to onnx -o \"$D/none/no.onnx\"", "No such file"},
+        {"export zoo:mlp --external --to onnx -o \"$D/no.onnx\" "
+         "--db \"$D/no.onnx.data\"",
+         "destroy"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cli_answer *a = cli("%s", rows[i][0]);
+        char path[600];
+        struct stat at;
+        snprintf(path, sizeof path, "%s/no.onnx", cli_scratch);
+        tap_ok(a->status == 2 && strstr(a->err, rows[i][1]) != NULL &&
+                   stat(path, &at) != 0,
+               "%s: %s", rows[i][0], a->err);
+    }
+}
+
+int main(void)
+{
+    cli_begin_scratch("cli_export_test");
+    test_models();
+    test_plans();
+    test_refused();
+    cli_end_scratch();
+    return tap_done();
+}
