@@ -14,7 +14,7 @@ static figures simulate(const char *cluster)
     cli_answer *a = cli("plan " GPT " --cluster %s --batch 8 --dp 2 -o "
                         "\"$D/plan.json\"",
                         cluster);
-    tap_equal_int(a->status, 0, cluster);
+    tap_equal_int(a->status, 0, "%s", cluster);
     a = cli("sim \"$D/plan.json\" --json");
     return (figures){cli_number(a, "iteration_s"), cli_number(a, "mfu"),
                      1e12 * cli_number(a, "tflops_per_device")};

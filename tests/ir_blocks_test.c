@@ -151,7 +151,9 @@ static void test_seeds(void)
 static void test_distance(void)
 {
     ir_graph *g;
-    int32_t x = block(g, open_net(&g), 16), first = x;
+    int32_t x = open_net(&g);
+    int32_t first = block(g, x, 16);
+    x = first;
     for (int32_t k = 0; k < 6; k++)
         x = ir_binary(g, IR_OP_add, block(g, x, 16), first);
     close_net(g, x);
