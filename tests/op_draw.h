@@ -17,6 +17,7 @@ extern const op_case_row op_cases_move[];
 extern const op_case_row op_cases_index[];
 extern const op_case_row op_cases_sum[];
 extern const op_case_row op_cases_norm[];
+extern const op_case_row op_cases_attention[];
 extern const op_case_row op_cases_recurrent[];
 extern const op_case_row op_cases_loss[];
 extern const op_case_row op_cases_window[];

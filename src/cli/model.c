@@ -30,7 +30,7 @@ static double or_default(double said)
 
 const char *cli_rewrites(const cli_args *args)
 {
-    return args->no_rewrite ? "none" : args->rewrite ? args->rewrite : "all";
+    return args->no_rewrite ? "none" : args->rewrite ? args->rewrite : "usual";
 }
 
 plan_origin cli_origin(const cli *c, const char *model, const char *cluster)

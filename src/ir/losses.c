@@ -1,4 +1,23 @@
 /* Losses made of ops. */
+/* Rows that may be cut. Cross entropy is the case that pays:
+ *
+ *   m = reduce_max(x)        S(class) -> P(max), no gradient: m cancels
+ *   z = sum_exp(x, m)        S(class), m B -> P; then log(z) + m, one per row
+ *   l = cross_entropy_rows(x, z, labels)   S(class), B, B -> P: the device
+ *                            that holds the label gives z - x[label], others 0
+ *   dx = dl (exp(x - z) - onehot)          S(class), B, B, B -> S(class)
+ *
+ * Nothing as large as x is written but dx: as many bytes as the one op, which
+ * keeps the probabilities, and a second exp. So whatever needs rows (class
+ * weights, ignored labels, sums or rows as they are) is built so, and the
+ * search finds the cut layer of a large vocabulary or a margin softmax by
+ * itself. Elsewhere the parts cost three more passes (ir_softmax_parts: shift,
+ * exp, sum, divide) and nothing chooses them by itself.
+ *
+ * A weighted mean divides by a sum over the whole micro-batch: with a batch
+ * that is cut numerator and divisor are P, the divisor is reduced before it
+ * divides, and the value is exact. Each micro-batch has a divisor of its own,
+ * as in PyTorch. */
 #include "config.h"
 #include "ir/losses.h"
 

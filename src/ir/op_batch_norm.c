@@ -1,7 +1,9 @@
 /* Batch normalisation in parts that a cut batch can synchronise between:
  * sums of x (reduce_sum) and of squares around their mean (centred_square) are
  * partial where the batch or space is cut; the rest works element by element
- * on per-channel vectors that every device then has. Channels are axis 1. */
+ * on per-channel vectors that every device then has. Channels are axis 1. With
+ * 2 C numbers reduced, batch_norm and (after reducing dgain, dbias)
+ * batch_norm_grad take any cut. */
 #include "config.h"
 #include "ir/op_util.h"
 

@@ -1,5 +1,18 @@
 /* Optimizer ops: w, its gradient and states in; w' and states out. All lie
- * alike; never partial: squares do not add up. */
+ * alike; never partial: squares do not add up. With decay d and step t from 1:
+ *
+ *   sgd       w' = w - lr (g + d w)
+ *   momentum  m' = mu m + (g + d w);  w' = w - lr m'
+ *   adam      g += d w;  m' = b1 m + (1-b1) g;  v' = b2 v + (1-b2) g^2
+ *             w' = w - lr (m' / (1-b1^t)) / (sqrt(v' / (1-b2^t)) + eps)
+ *   adamw     as adam with d = 0, after w -= lr d w
+ *   adagrad   g += d w;  s' = s + g^2;  w' = w - lr g / (sqrt(s') + eps)
+ *   lamb      u = (m' / (1-b1^t)) / (sqrt(v' / (1-b2^t)) + eps) + d w
+ *             w' = w - lr |w| / |u| u
+ *
+ * LAMB is three kinds of nodes: the direction, two sum_squares (P where the
+ * tensor is cut: the norms of a shard add up like any partial value), the
+ * step. */
 #include "config.h"
 #include "ir/op_util.h"
 

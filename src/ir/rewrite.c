@@ -133,14 +133,16 @@ static void for_each_node(ir_graph *g, node_rule *rule)
 
 static const struct {
     const char *name;
+    bool usual;
     size_t at; /* in ir_rewrite_options */
     node_rule *node;
     void (*graph)(ir_graph *g);
 } rules[] = {
 #define IR_RULE_NODE(name) .node = ir_rewrite_##name
 #define IR_RULE_GRAPH(name) .graph = ir_rewrite_##name
-#define IR_REWRITE(rule, per)                                                  \
+#define IR_REWRITE(rule, per, on)                                              \
     {.name = #rule,                                                            \
+     .usual = on,                                                              \
      .at = offsetof(ir_rewrite_options, rule),                                 \
      IR_RULE_##per(rule)},
 #include "ir/rewrites.def"
@@ -166,16 +168,34 @@ ir_rewrite_options ir_rewrite_all(void)
     return all;
 }
 
+ir_rewrite_options ir_rewrite_usual(void)
+{
+    ir_rewrite_options usual;
+    for (int32_t i = 0; i < N_RULES; i++)
+        *rule_switch(&usual, i) = rules[i].usual;
+    return usual;
+}
+
+static bool is_word(const char *word, size_t n, const char *wanted)
+{
+    return strlen(wanted) == n && strncmp(wanted, word, n) == 0;
+}
+
 /* One word of the list, `n` characters. */
 static fs_status parse_word(const char *word, size_t n, fs_err *err,
                             ir_rewrite_options *out)
 {
     const bool off = n > 0 && word[0] == '-';
-    const char *name = word + off;
-    const size_t length = n - off;
+    if (is_word(word, n, "all") || is_word(word, n, "none")) {
+        set_all(out, word[0] == 'a');
+        return FS_OK;
+    }
+    if (is_word(word, n, "usual")) {
+        *out = ir_rewrite_usual();
+        return FS_OK;
+    }
     for (int32_t i = 0; i < N_RULES; i++)
-        if (strlen(rules[i].name) == length &&
-            strncmp(rules[i].name, name, length) == 0) {
+        if (is_word(word + off, n - off, rules[i].name)) {
             *rule_switch(out, i) = !off;
             return FS_OK;
         }
@@ -192,10 +212,9 @@ static fs_status parse_word(const char *word, size_t n, fs_err *err,
 fs_status ir_rewrite_parse(const char *text, fs_err *err,
                            ir_rewrite_options *out)
 {
-    const bool all = strcmp(text, "all") == 0;
-    set_all(out, all || text[0] == '-');
-    if (all || strcmp(text, "none") == 0)
-        return FS_OK;
+    set_all(out, false);
+    if (text[0] == '-')
+        *out = ir_rewrite_usual();
     for (;;) {
         const size_t n = strcspn(text, ",");
         FS_TRY(parse_word(text, n, err, out));

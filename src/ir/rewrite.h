@@ -8,14 +8,15 @@
 
 /* Each rewrite can be turned off. */
 typedef struct ir_rewrite_options {
-#define IR_REWRITE(name, per) bool name;
+#define IR_REWRITE(name, per, usual) bool name;
 #include "ir/rewrites.def"
 #undef IR_REWRITE
 } ir_rewrite_options;
 
 ir_rewrite_options ir_rewrite_all(void);
-/* A list such as "all", "none", "gelu,scale" (these alone) or "-gelu,-scale"
- * (all but these). */
+ir_rewrite_options ir_rewrite_usual(void);
+/* A list of names: "gelu,scale" are these alone, "-gelu,-scale" the usual ones
+ * but for these, "all", "none" and "usual" begin from what they say. */
 fs_status ir_rewrite_parse(const char *text, fs_err *err,
                            ir_rewrite_options *out);
 

@@ -7,7 +7,7 @@
 
 #define IR_RULE_NODE(name) void ir_rewrite_##name(ir_graph *g, int32_t v);
 #define IR_RULE_GRAPH(name) void ir_rewrite_##name(ir_graph *g);
-#define IR_REWRITE(name, per) IR_RULE_##per(name)
+#define IR_REWRITE(name, per, usual) IR_RULE_##per(name)
 #include "ir/rewrites.def"
 #undef IR_REWRITE
 #undef IR_RULE_NODE

@@ -1,5 +1,19 @@
 /* Windows that slide over the one to three spatial axes behind samples and
- * channels: what convolutions and poolings share. */
+ * channels: what convolutions and poolings share.
+ *
+ * Spatial axes are cut where windows lie side by side (they reach no further
+ * than the stride, no padding, x as long as stride times y: patch embeddings,
+ * 1x1 convolutions, most poolings); a veto keeps the cuts between windows.
+ * With groups, channels are cut between groups (x S(1), w S(0), y S(1)).
+ *
+ * Where windows overlap a device needs reach - stride rows of its neighbours: a
+ * halo. Pieces of an SBP do not overlap, so a halo is no signature of the op.
+ * It would take an op before the window whose pieces are longer by the rows
+ * borrowed (zeros at the outer edges), an exchange between neighbours as its
+ * boxing, a gradient that adds the borrowed rows' back, and windows without
+ * padding on that axis; pieces shorter than the halo stay illegal. Without it
+ * x B, y S(2) and x S(2), y P are sound and not listed: they cost a whole
+ * tensor. */
 #ifndef FS_IR_WINDOW_H
 #define FS_IR_WINDOW_H
 

@@ -210,8 +210,8 @@ fs_status onnx_finish(onnx_ctx *c)
     if (!c->options->infer && g->err.status == FS_OK)
         onnx_find_buffers(c);
     if (!c->options->no_rewrite) {
-        const ir_rewrite_options all = ir_rewrite_all();
-        ir_rewrite(g, c->options->rewrites ? c->options->rewrites : &all);
+        const ir_rewrite_options usual = ir_rewrite_usual();
+        ir_rewrite(g, c->options->rewrites ? c->options->rewrites : &usual);
     }
     if (g->err.status != FS_OK)
         return onnx_fail(c, "%s", g->err.text);

@@ -26,7 +26,7 @@ typedef struct onnx_options {
                                  parameters though they have no initializer */
     uint64_t seed;
     bool no_rewrite; /* keep the graph as exported: no ir_rewrite */
-    const ir_rewrite_options *rewrites; /* NULL: all of them */
+    const ir_rewrite_options *rewrites; /* NULL: the usual */
     bool no_dropout; /* leave dropouts out: their inputs pass through */
     bool infer;      /* forward only: every output is marked, no loss is looked
                         for, nothing is a parameter for its name */

@@ -14,7 +14,7 @@ typedef struct plan_origin {
     const char *model;       /* file or zoo string */
     const char *loss;        /* --loss, or "" */
     const char *params;      /* --params, or "" */
-    const char *rewrite;     /* graph rewrites: all, none or a list */
+    const char *rewrite;     /* which graph rewrites: a list */
     bool dropout;            /* dropouts drop; else they are left out */
     const char *optimizer;   /* name */
     const char *lr_schedule; /* --lr-schedule, or "" */

@@ -1,0 +1,159 @@
+/* softmax(scale q k^T, masked) v as one op. Masks that are added are left as
+ * they are: a bias may want a gradient, which the op's mask has none of. */
+#include "config.h"
+#include "ir/rewrite_match.h"
+
+#include <math.h>
+
+/* A score so low that its exp is 0 beside any other. */
+static const double lowest = -1e4;
+
+/* Scores of masked elements; true when `tensor` is where(mask, fill, scores)
+ * or where(mask, scores, fill). */
+static bool match_masked(const ir_graph *g, int32_t tensor, ir_node *out,
+                         int32_t *scores)
+{
+    const ir_node *node = ir_producer(g, tensor);
+    if (node->op != IR_OP_where)
+        return false;
+    const bool hides = ir_match_scalar(g, node->in[1], &out->f[1]);
+    if (!hides && !ir_match_scalar(g, node->in[2], &out->f[1]))
+        return false;
+    *scores = node->in[hides ? 2 : 1];
+    out->in[3] = node->in[0];
+    out->n_in = 4;
+    out->i[2] = hides;
+    return ir_shape_equal(&g->tensors.at[*scores].shape,
+                          &g->tensors.at[tensor].shape);
+}
+
+/* Does the mask hide just the keys after each query? */
+static bool is_causal(const ir_graph *g, int32_t mask, bool hides)
+{
+    const ir_tensor *t = &g->tensors.at[mask];
+    const unsigned char *data = t->data;
+    const int32_t rank = t->shape.rank;
+    if (ir_producer(g, mask)->op != IR_OP_constant || !data || rank < 2)
+        return false;
+    const int64_t rows = t->shape.dim[rank - 2], keys = t->shape.dim[rank - 1];
+    if (ir_shape_count(&t->shape) != rows * keys)
+        return false;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < keys; j++)
+            if (((data[i * keys + j] != 0) == hides) != (j > i))
+                return false;
+    return true;
+}
+
+static bool is_transpose(const ir_node *node, const int64_t perm[4])
+{
+    if (node->op != IR_OP_transpose || node->i[0] != 4)
+        return false;
+    for (int32_t k = 0; k < 4; k++)
+        if (node->i[1 + k] != perm[k])
+            return false;
+    return true;
+}
+
+/* Heads of k and v that are repeated for those of q: (B,G,..) -> (B,G,1,..) ->
+ * (B,G,n,..) -> (B,G n,..). The tensor before, or itself. */
+static int32_t before_repeat(const ir_graph *g, int32_t tensor)
+{
+    const ir_node *merge = ir_producer(g, tensor);
+    if (merge->op != IR_OP_reshape)
+        return tensor;
+    const ir_node *stretch = ir_producer(g, merge->in[0]);
+    if (stretch->op != IR_OP_broadcast_to)
+        return tensor;
+    const ir_node *open = ir_producer(g, stretch->in[0]);
+    if (open->op != IR_OP_reshape)
+        return tensor;
+    const ir_shape *x = &g->tensors.at[open->in[0]].shape;
+    const ir_shape *one = &g->tensors.at[open->out[0]].shape;
+    const ir_shape *n = &g->tensors.at[stretch->out[0]].shape;
+    const ir_shape *y = &g->tensors.at[tensor].shape;
+    bool fits = x->rank == 4 && one->rank == 5 && n->rank == 5 &&
+                y->rank == 4 && one->dim[2] == 1 &&
+                y->dim[1] == n->dim[1] * n->dim[2];
+    for (int32_t k = 0; fits && k < 4; k++)
+        fits = x->dim[k] == one->dim[k < 2 ? k : k + 1] &&
+               n->dim[k < 2 ? k : k + 1] == x->dim[k] &&
+               (k == 1 || y->dim[k] == x->dim[k]);
+    return fits ? open->in[0] : tensor;
+}
+
+/* k of the product q k^T: as (B,G,S,D), or (B,G,D,S) with i[3] set. */
+static int32_t match_keys(const ir_graph *g, const ir_node *product,
+                          ir_node *out)
+{
+    static const int64_t swap[4] = {0, 1, 3, 2};
+    int32_t k = product->in[1];
+    out->i[3] = product->i[1] == 0;
+    if (out->i[3] && is_transpose(ir_producer(g, k), swap)) {
+        k = ir_producer(g, k)->in[0];
+        out->i[3] = 0;
+    }
+    return k;
+}
+
+/* Fills in q, k and the scale from what the softmax is of. */
+static bool match_scores(const ir_graph *g, int32_t scores, ir_node *out)
+{
+    ir_affine a;
+    out->f[0] = 1;
+    if (ir_match_affine(g, scores, &a)) {
+        if (a.offset != 0)
+            return false;
+        out->f[0] = a.factor;
+        scores = a.x;
+    }
+    const ir_node *product = ir_producer(g, scores);
+    if (product->op != IR_OP_matmul || product->i[0] != 0)
+        return false;
+    out->in[0] = product->in[0];
+    out->in[1] = match_keys(g, product, out);
+    return true;
+}
+
+/* Heads are shared when k and v were repeated alike. */
+static void share_heads(const ir_graph *g, ir_node *out)
+{
+    const int32_t k = before_repeat(g, out->in[1]);
+    const int32_t v = before_repeat(g, out->in[2]);
+    const ir_shape *q = &g->tensors.at[out->in[0]].shape;
+    const ir_shape *a = &g->tensors.at[k].shape, *b = &g->tensors.at[v].shape;
+    out->i[1] = 1;
+    if (a->rank != 4 || b->rank != 4 || a->dim[1] != b->dim[1])
+        return;
+    out->in[1] = k;
+    out->in[2] = v;
+    out->i[1] = q->dim[1] / a->dim[1];
+}
+
+void ir_rewrite_attention(ir_graph *g, int32_t v)
+{
+    const ir_node *node = &g->nodes.at[v];
+    ir_node attention = {.op = IR_OP_attention, .n_in = 3};
+    if (node->op != IR_OP_matmul || node->i[0] != 0 || node->i[1] != 0 ||
+        g->tensors.at[node->out[0]].shape.rank != 4)
+        return;
+    const ir_node *softmax = ir_producer(g, node->in[0]);
+    if (softmax->op != IR_OP_softmax)
+        return;
+    int32_t scores = softmax->in[0];
+    if (ir_producer(g, scores)->op == IR_OP_where &&
+        !match_masked(g, scores, &attention, &scores))
+        return;
+    if (!match_scores(g, scores, &attention))
+        return;
+    attention.in[2] = node->in[1];
+    share_heads(g, &attention);
+    if (attention.n_in == 4 && attention.f[1] <= lowest &&
+        is_causal(g, attention.in[3], attention.i[2] != 0)) {
+        attention.n_in = 3;
+        attention.i[0] = 1;
+        attention.i[2] = 0;
+        attention.f[1] = 0;
+    }
+    ir_graph_replace(g, v, &attention);
+}

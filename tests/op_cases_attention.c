@@ -1,0 +1,54 @@
+/* Attention: heads that share keys, masks of every width, either layout. */
+#include "config.h"
+
+#include "op_draw.h"
+
+/* q, k, v[, mask] after what stands in in[0 .. at). */
+static int32_t draw_operands(op_case *c, int32_t *in, int32_t at, ir_node *node)
+{
+    const int64_t b = op_draw(c, 1, 3), g = op_draw(c, 1, 3);
+    const int64_t shared = op_draw(c, 1, 2), t = op_draw(c, 1, 5);
+    const int64_t s = op_draw(c, 1, 80), d = op_draw(c, 1, 5);
+    const int64_t e = op_draw(c, 1, 5);
+    const bool flat = op_draw(c, 0, 1) != 0;
+    const ir_shape whole = {4, {b, g * shared, t, s}};
+    in[at] = op_real_input(c, (ir_shape){4, {b, g * shared, t, d}});
+    in[at + 1] =
+        op_real_input(c, (ir_shape){4, {b, g, flat ? d : s, flat ? s : d}});
+    in[at + 2] = op_real_input(c, (ir_shape){4, {b, g, s, e}});
+    *node = (ir_node){.i = {op_draw(c, 0, 1), shared, op_draw(c, 0, 1), flat},
+                      .f = {0.7, -3}};
+    if (!op_draw(c, 0, 1))
+        return at + 3;
+    in[at + 3] = op_add_input(c, IR_BOOL, op_draw_narrow(c, whole),
+                              (ir_init){.kind = IR_INIT_UNIFORM, .spread = 2});
+    return at + 4;
+}
+
+static int32_t case_attention(op_case *c)
+{
+    int32_t in[4];
+    ir_node node;
+    const int32_t n = draw_operands(c, in, 0, &node);
+    return op_add_node(c, n, in, node);
+}
+
+static int32_t case_attention_grad(op_case *c)
+{
+    int32_t in[7];
+    ir_node node;
+    const int32_t n = draw_operands(c, in, 3, &node);
+    ir_shape y = ir_shape_of(c->graph, in[3]), rows = y;
+    y.dim[3] = ir_shape_of(c->graph, in[5]).dim[3];
+    rows.dim[3] = 2;
+    in[0] = op_real_input(c, y);
+    in[1] = op_real_input(c, y);
+    in[2] = op_add_input(c, c->real, rows, op_positive);
+    return op_add_node(c, n, in, node);
+}
+
+const op_case_row op_cases_attention[] = {
+    {IR_OP_attention, case_attention},
+    {IR_OP_attention_grad, case_attention_grad},
+    {0, NULL},
+};
