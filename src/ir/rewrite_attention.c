@@ -1,9 +1,10 @@
 /* softmax(scale q k^T, masked) v as one op. Masks that are added are left as
- * they are: a bias may want a gradient, which the op's mask has none of. */
+ * they are, but for constant causal ones: a bias may want a gradient, which the
+ * op's mask has none of. */
 #include "config.h"
 #include "ir/rewrite_match.h"
 
-#include <math.h>
+#include <string.h>
 
 /* A score so low that its exp is 0 beside any other. */
 static const double lowest = -1e4;
@@ -43,6 +44,46 @@ static bool is_causal(const ir_graph *g, int32_t mask, bool hides)
             if (((data[i * keys + j] != 0) == hides) != (j > i))
                 return false;
     return true;
+}
+
+/* Is the tensor a constant that adds nothing to keys up to each query, and
+ * enough to hide them to those after it? */
+static bool is_causal_bias(const ir_graph *g, int32_t tensor)
+{
+    const ir_tensor *t = &g->tensors.at[tensor];
+    const int32_t rank = t->shape.rank;
+    if (ir_producer(g, tensor)->op != IR_OP_constant || !t->data ||
+        t->dtype != IR_F32 || rank < 2)
+        return false;
+    const int64_t rows = t->shape.dim[rank - 2], keys = t->shape.dim[rank - 1];
+    if (ir_shape_count(&t->shape) != rows * keys)
+        return false;
+    for (int64_t at = 0; at < rows * keys; at++) {
+        float bias; /* data borrowed from a file need not be aligned */
+        memcpy(&bias, (const char *)t->data + at * (int64_t)sizeof bias,
+               sizeof bias);
+        if (at % keys > at / keys ? !(bias <= lowest) : bias != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Takes a causal bias off the scores; false when another one is added. */
+static bool match_bias(const ir_graph *g, int32_t *scores, ir_node *out)
+{
+    const ir_node *node = ir_producer(g, *scores);
+    ir_affine a;
+    if (node->op != IR_OP_add || ir_match_affine(g, *scores, &a))
+        return true;
+    for (int32_t k = 0; k < 2; k++)
+        if (is_causal_bias(g, node->in[k]) &&
+            ir_shape_equal(&g->tensors.at[node->in[1 - k]].shape,
+                           &g->tensors.at[*scores].shape)) {
+            *scores = node->in[1 - k];
+            out->i[0] = 1;
+            return true;
+        }
+    return false;
 }
 
 static bool is_transpose(const ir_node *node, const int64_t perm[4])
@@ -144,7 +185,8 @@ void ir_rewrite_attention(ir_graph *g, int32_t v)
     if (ir_producer(g, scores)->op == IR_OP_where &&
         !match_masked(g, scores, &attention, &scores))
         return;
-    if (!match_scores(g, scores, &attention))
+    if (!match_bias(g, &scores, &attention) ||
+        !match_scores(g, scores, &attention))
         return;
     attention.in[2] = node->in[1];
     share_heads(g, &attention);
