@@ -4,7 +4,7 @@
 
 #define MODEL "\"$S/datasets/models/gpt_bytes.dyn.onnx\""
 #define BERT                                                                   \
-    "\"$S/datasets/train_cases/bert_tiny/model.onnx\" --cluster 1x2:cpu "       \
+    "\"$S/datasets/train_cases/bert_tiny/model.onnx\" --cluster 1x2:cpu "      \
     "--batch 4 --dp 2"
 #define SEARCH "search zoo:mlp --cluster 1x4:cpu --batch 8 -o \"$D/bad.json\" "
 
@@ -48,6 +48,21 @@ static void test_contradictions(void)
     tap_equal_int(a->status, 0, "the same said twice passes");
     if (a->status)
         cli_show(a);
+}
+
+/* Every kind that the importer has is one that the command line takes. */
+static void test_loss_kinds(void)
+{
+    static const char *const kinds[] = {"cross-entropy", "mse", "l1", "bce",
+                                        "bce-logits"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        cli_answer *a = cli("model " MODEL " --loss %s", kinds[i]);
+        tap_ok(a->status == 2 && strstr(a->err, "has a loss"),
+               "--loss %s is known", kinds[i]);
+    }
+    cli_answer *a = cli("model " MODEL " --loss l3");
+    tap_ok(a->status == 2 && strstr(a->err, "bce-logits"),
+           "--loss l3 is not: the kinds are listed");
 }
 
 static void test_without_effect(void)
@@ -104,13 +119,16 @@ static void test_padding(void)
 {
     static const struct {
         const char *said, *why;
-    } bad[] = {{"m.w.weight", "NAME=ROW"},     {"m.w.weight=x", "NAME=ROW"},
-               {"m.w.weight=-1", "no row -1"}, {"m.w.weight=1000", "no row"},
-               {"zzz=0", "zzz"},               {"m.dec.bias=0", "looked up"}};
+    } bad[] = {{"m.w.weight", "NAME=ROW"},
+               {"m.w.weight=x", "NAME=ROW"},
+               {"m.w.weight=-1", "no row -1"},
+               {"m.w.weight=1000", "no row"},
+               {"zzz=0", "zzz"},
+               {"m.dec.bias=0", "looked up"}};
     for (int i = 0; i < 6; i++)
-        refused("a padding that is none", bad[i].said, bad[i].why,
-                cli("plan " BERT " --padding %s -o \"$D/bad.json\"",
-                    bad[i].said));
+        refused(
+            "a padding that is none", bad[i].said, bad[i].why,
+            cli("plan " BERT " --padding %s -o \"$D/bad.json\"", bad[i].said));
     refused("two rows of one table", "weight=0", "weight=1",
             cli("plan " BERT " --padding m.w.weight=0 --padding m.w.weight=1 "
                 "-o \"$D/bad.json\""));
@@ -297,6 +315,7 @@ int main(void)
     test_short_data();
     test_separator();
     test_exhaustive();
+    test_loss_kinds();
     cli_end_scratch();
     return tap_done();
 }

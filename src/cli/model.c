@@ -81,13 +81,10 @@ static fs_status open_onnx(const plan_origin *o, int64_t samples, fs_err *err,
 
 static fs_status check_loss(const char *loss, fs_err *err)
 {
-    static const char *const known[] = {"", "cross-entropy", "mse"};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(loss, known[i]) == 0)
-            return FS_OK;
-    return fs_fail(err, FS_INVALID,
-                   "--loss %s is unknown; there are cross-entropy and mse",
-                   loss);
+    if (!loss[0] || onnx_loss_exists(loss))
+        return FS_OK;
+    return fs_fail(err, FS_INVALID, "--loss %s is unknown; there are %s", loss,
+                   onnx_loss_names());
 }
 
 static fs_status compile_params(const char *params, fs_err *err, regex_t *out)

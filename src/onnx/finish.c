@@ -77,6 +77,16 @@ static fs_status append_cross_entropy(onnx_ctx *c, int32_t output)
     return FS_OK;
 }
 
+bool onnx_loss_exists(const char *name)
+{
+    return find_target_loss(name) || strcmp(name, "cross-entropy") == 0;
+}
+
+const char *onnx_loss_names(void)
+{
+    return "cross-entropy, mse, l1, bce and bce-logits";
+}
+
 static fs_status append_loss(onnx_ctx *c, int32_t output)
 {
     ir_graph *g = c->graph;
@@ -90,10 +100,8 @@ static fs_status append_loss(onnx_ctx *c, int32_t output)
     else if (strcmp(name, "cross-entropy") == 0)
         FS_TRY(append_cross_entropy(c, output));
     else
-        return onnx_fail(c,
-                         "loss \"%.80s\" is unknown; there are cross-entropy, "
-                         "mse, l1, bce and bce-logits",
-                         name);
+        return onnx_fail(c, "loss \"%.80s\" is unknown; there are %s", name,
+                         onnx_loss_names());
     g->scope = NULL;
     if (ir_graph_find(g, "loss") < 0)
         ir_graph_rename(g, g->loss, "loss");

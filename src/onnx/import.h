@@ -52,6 +52,10 @@ const char *onnx_model_input(const onnx_model *model, int32_t i);
 fs_status onnx_read_tensor(const char *path, fs_arena *arena, fs_err *err,
                            onnx_const *out);
 
+/* The losses that can be appended. */
+bool onnx_loss_exists(const char *name);
+const char *onnx_loss_names(void);
+
 /* Operators that the importer knows; NULL after the last. */
 const char *onnx_operator_at(int32_t i);
 /* The operator of a graph of one node, "" when it has another number. */
