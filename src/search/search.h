@@ -129,15 +129,13 @@ typedef struct search_config {
 
 typedef struct search_result {
     const char *status;    /* "optimal" (gap 0 within 1e-9), "feasible",
-                              "infeasible" (proven), "limit" (no plan was
-                              found, and none is proven) */
+                              "infeasible" (proven), "limit" (neither) */
     const ir_graph *graph; /* the chosen one of problem->graphs */
     plan_strategy *strategy;
     double iteration_s, lower_bound_s, gap, search_s;
     int32_t n_configs;
     search_config *configs;
-    int32_t anchored;  /* configurations asked for lean plans, which depend
-                          neither on the limit nor on time, */
+    int32_t anchored;  /* configurations asked for lean plans, */
     double lean_s;     /* and the cheapest of these that became the best plan
                           when they were asked; INFINITY: none */
     const char *space; /* one sentence: what the certificate covers */
@@ -145,8 +143,7 @@ typedef struct search_result {
                                                    before and after reduction */
 } search_result;
 
-/* FS_NO: nothing fits or was found (by result->status); err says what would
- * help, such as the memory that the smallest plan needs. */
+/* FS_NO: nothing fits or was found (by result->status); err says what helps. */
 fs_status search_run(const search_problem *problem, fs_arena *arena,
                      fs_err *err, search_result *out);
 
