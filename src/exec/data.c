@@ -29,25 +29,20 @@ static void list_inputs(const ir_graph *graph, fs_arena *arena,
             fs_push(arena, out, &graph->tensors.at[graph->nodes.at[v].out[0]]);
 }
 
-/* How many values the reader takes from an integer input that is `carried`;
- * -1: it does not say. */
-static int64_t count_classes(const ir_graph *graph, const ir_node *node,
-                             const bool *carried)
+/* What ids in an integer input that is `carried` must be below; 0: the reader
+ * does not say. */
+static int64_t ids_below(const ir_graph *graph, const ir_node *node,
+                         const bool *carried)
 {
-    const ir_shape *first = &graph->tensors.at[node->in[0]].shape;
-    switch (node->op) {
-    case IR_OP_gather:
-        return carried[node->in[1]] ? first->dim[node->i[2]] : -1;
-    case IR_OP_cross_entropy:
-        return carried[node->in[1]] ? first->dim[first->rank - 1] : -1;
-    case IR_OP_pick:
-    case IR_OP_margin:
-        return carried[node->in[1]] ? node->i[0] : -1;
-    case IR_OP_cross_entropy_rows:
-        return carried[node->in[2]] ? node->i[0] : -1;
-    default:
-        return -1;
-    }
+    const ir_op *op = ir_op_table[node->op];
+    int64_t limit = 0;
+    ir_io io;
+    for (int32_t k = 0; op->ids_below && k < node->n_in && limit == 0; k++)
+        if (carried[node->in[k]]) {
+            ir_node_io(graph, node, &io);
+            limit = op->ids_below(node, &io, k);
+        }
+    return limit;
 }
 
 /* How many values an integer tensor may take, by who reads it: the rows of a
@@ -60,8 +55,8 @@ static int64_t count_values(const ir_graph *graph, int32_t tensor,
     carries[tensor] = true;
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const ir_node *node = &graph->nodes.at[v];
-        const int64_t n = count_classes(graph, node, carries);
-        if (n >= 0)
+        const int64_t n = ids_below(graph, node, carries);
+        if (n > 0)
             return n;
         if (node->n_in == 1 && carries[node->in[0]])
             for (int32_t o = 0; o < node->n_out; o++)

@@ -47,6 +47,10 @@ typedef struct ir_op {
     bool draws; /* i[seed_attr] seeds its draws: a name, which changes
                    neither shapes, signatures nor work */
     int32_t seed_attr;
+    bool commutes; /* inputs 0 and 1 may be swapped */
+    /* Input k holds ids that must be below the result; 0: it holds none, or
+     * nobody says. NULL: none does. */
+    int64_t (*ids_below)(const ir_node *node, const ir_io *io, int32_t k);
     /* From io->in (shapes, dtypes) and the attributes: io->out. */
     fs_status (*infer)(const ir_node *node, ir_io *io, fs_err *err);
     /* Appends the legal one-axis signatures but all-B, which the caller adds

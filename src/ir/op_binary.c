@@ -301,19 +301,16 @@ static void grad_where(ir_graph *graph, const ir_node *node,
     din[2] = down_to(graph, node, 2, db);
 }
 
-#define POINTWISE(op, n, infer_rule, sbp_rule, grad_rule)                      \
-    const ir_op ir_op_##op = {.name = #op,                                     \
-                              .min_in = n,                                     \
-                              .max_in = n,                                     \
-                              .n_out = 1,                                      \
-                              .infer = infer_rule,                             \
-                              .sbp = sbp_rule,                                 \
-                              .work = work_binary,                             \
-                              .grad = grad_rule}
+#define FIELDS(op, n, infer_rule, sbp_rule, grad_rule)                         \
+    .name = #op, .min_in = n, .max_in = n, .n_out = 1, .infer = infer_rule,    \
+    .sbp = sbp_rule, .work = work_binary, .grad = grad_rule
+#define POINTWISE(op, ...) const ir_op ir_op_##op = {FIELDS(op, __VA_ARGS__)}
+#define COMMUTING(op, ...)                                                     \
+    const ir_op ir_op_##op = {FIELDS(op, __VA_ARGS__), .commutes = true}
 
-POINTWISE(add, 2, infer_binary, sbp_sum, grad_add);
+COMMUTING(add, 2, infer_binary, sbp_sum, grad_add);
 POINTWISE(sub, 2, infer_binary, sbp_sum, grad_sub);
-POINTWISE(mul, 2, infer_binary, sbp_mul, grad_mul);
+COMMUTING(mul, 2, infer_binary, sbp_mul, grad_mul);
 POINTWISE(div, 2, infer_binary, sbp_div, grad_div);
 POINTWISE(max, 2, infer_binary, sbp_max, grad_max);
 POINTWISE(min, 2, infer_binary, sbp_min, grad_min);
@@ -323,10 +320,10 @@ POINTWISE(prelu, 2, infer_prelu, sbp_broadcast, grad_prelu);
 POINTWISE(max_grad, 3, infer_grad, sbp_grad, NULL);
 POINTWISE(min_grad, 3, infer_grad, sbp_grad, NULL);
 POINTWISE(prelu_grad, 3, infer_grad, sbp_grad, NULL);
-POINTWISE(equal, 2, infer_equal, sbp_broadcast, NULL);
+COMMUTING(equal, 2, infer_equal, sbp_broadcast, NULL);
 POINTWISE(less, 2, infer_order, sbp_broadcast, NULL);
 POINTWISE(less_equal, 2, infer_order, sbp_broadcast, NULL);
-POINTWISE(bit_and, 2, infer_bits, sbp_broadcast, NULL);
-POINTWISE(bit_or, 2, infer_bits, sbp_broadcast, NULL);
-POINTWISE(bit_xor, 2, infer_bits, sbp_broadcast, NULL);
+COMMUTING(bit_and, 2, infer_bits, sbp_broadcast, NULL);
+COMMUTING(bit_or, 2, infer_bits, sbp_broadcast, NULL);
+COMMUTING(bit_xor, 2, infer_bits, sbp_broadcast, NULL);
 POINTWISE(where, 3, infer_where, sbp_where, grad_where);

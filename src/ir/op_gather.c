@@ -123,7 +123,14 @@ static void grad_gather_grad(ir_graph *graph, const ir_node *node,
     din[0] = ir_append(graph, &grad);
 }
 
+/* Not node->i[0]: it is 0 when the whole table's length is not told. */
+static int64_t ids_of_gather(const ir_node *node, const ir_io *io, int32_t k)
+{
+    return k == 1 ? io->in[0].dim[node->i[2]] : 0;
+}
+
 const ir_op ir_op_gather = {.name = "gather",
+                            .ids_below = ids_of_gather,
                             .min_in = 2,
                             .max_in = 2,
                             .n_out = 1,

@@ -159,7 +159,14 @@ static void work_bce(const ir_node *node, const ir_io *io, ir_work *out)
     ir_work_per_element(node, io, 8, out);
 }
 
+static int64_t labels_of_pick(const ir_node *node, const ir_io *io, int32_t k)
+{
+    (void)io;
+    return k == 1 ? node->i[0] : 0;
+}
+
 const ir_op ir_op_pick = {.name = "pick",
+                          .ids_below = labels_of_pick,
                           .min_in = 2,
                           .max_in = 2,
                           .n_out = 1,

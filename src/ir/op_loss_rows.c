@@ -122,7 +122,20 @@ static void sbp_margin_grad(const ir_node *node, const ir_io *io,
     ir_sig_add_linear(arena, out, 1, 1);
 }
 
+static int64_t labels_of_rows(const ir_node *node, const ir_io *io, int32_t k)
+{
+    (void)io;
+    return k == 2 ? node->i[0] : 0;
+}
+
+static int64_t labels_of_margin(const ir_node *node, const ir_io *io, int32_t k)
+{
+    (void)io;
+    return k == 1 ? node->i[0] : 0;
+}
+
 const ir_op ir_op_cross_entropy_rows = {.name = "cross_entropy_rows",
+                                        .ids_below = labels_of_rows,
                                         .min_in = 3,
                                         .max_in = 3,
                                         .n_out = 1,
@@ -138,6 +151,7 @@ const ir_op ir_op_cross_entropy_rows_grad = {.name = "cross_entropy_rows_grad",
                                              .sbp = sbp_rows_grad,
                                              .work = work_rows_grad};
 const ir_op ir_op_margin = {.name = "margin",
+                            .ids_below = labels_of_margin,
                             .min_in = 2,
                             .max_in = 2,
                             .n_out = 1,

@@ -174,7 +174,15 @@ const ir_op ir_op_log_softmax_grad = {.name = "log_softmax_grad",
                                       .infer = infer_softmax,
                                       .sbp = sbp_softmax_grad,
                                       .work = work_softmax_grad};
+static int64_t labels_of_entropy(const ir_node *node, const ir_io *io,
+                                 int32_t k)
+{
+    (void)node;
+    return k == 1 ? io->in[0].dim[io->in[0].rank - 1] : 0;
+}
+
 const ir_op ir_op_cross_entropy = {.name = "cross_entropy",
+                                   .ids_below = labels_of_entropy,
                                    .min_in = 2,
                                    .max_in = 2,
                                    .n_out = 2,

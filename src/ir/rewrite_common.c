@@ -23,32 +23,12 @@ typedef struct merger {
 /* What it makes differs from run to run, is fed, or is said elsewhere. */
 static bool is_pure(const ir_node *node)
 {
-    switch (node->op) {
-    case IR_OP_input:
-    case IR_OP_variable:
-    case IR_OP_output:
-    case IR_OP_dropout:
-    case IR_OP_random:
-    case IR_OP_accumulate:
-        return false;
-    default:
-        return ir_op_class_of(node->op) != IR_CLASS_UPDATE;
-    }
-}
-
-static bool commutes(const ir_node *node)
-{
-    switch (node->op) {
-    case IR_OP_add:
-    case IR_OP_mul:
-    case IR_OP_equal:
-    case IR_OP_bit_and:
-    case IR_OP_bit_or:
-    case IR_OP_bit_xor:
-        return true;
-    default:
-        return false;
-    }
+    const ir_op_class op_class = ir_op_class_of(node->op);
+    const bool is_source =
+        op_class == IR_CLASS_SOURCE && node->op != IR_OP_constant;
+    const bool keeps = node->op == IR_OP_accumulate || node->n_out == 0;
+    return !is_source && !keeps && op_class != IR_CLASS_UPDATE &&
+           !ir_op_table[node->op]->draws;
 }
 
 static uint64_t hash_node(const ir_graph *g, const ir_node *node)
@@ -94,7 +74,7 @@ static void redirect(const merger *m, ir_node *node)
 {
     for (int32_t i = 0; i < node->n_in; i++)
         node->in[i] = m->same[node->in[i]];
-    if (commutes(node) && node->in[0] > node->in[1]) {
+    if (ir_op_table[node->op]->commutes && node->in[0] > node->in[1]) {
         int32_t first = node->in[0];
         node->in[0] = node->in[1];
         node->in[1] = first;
