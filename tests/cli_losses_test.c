@@ -72,6 +72,36 @@ static void test_plans_equal_one_device(void)
     }
 }
 
+/* Gradients clipped by the norm of all of them, whoever holds which part. */
+static void test_clipped(void)
+{
+    static const struct {
+        const char *recipe;
+        int ranks;
+    } plans[] = {{"--dp 4 --zero 3", 4},
+                 {"--dp 2 --tp 2 --zero 2", 4},
+                 {"--pp 4 --micro-batches 4", 4},
+                 {"--pp 2 --dp 2 --zero 1 --micro-batches 2", 4}};
+    enum { STEPS = 5 };
+    double free_[STEPS], one[STEPS], other[STEPS];
+    const char *clip = "--optimizer sgd --lr 0.1 --clip-norm 0.5";
+    int n = train("--dp 1", 1, "--optimizer sgd --lr 0.1", STEPS, free_);
+    if (n == STEPS)
+        n = train("--dp 1", 1, clip, STEPS, one);
+    tap_ok(n == STEPS && one[0] <= free_[0] && one[4] > 1.01 * free_[4],
+           "clipped gradients make smaller steps");
+    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
+        n = train(plans[i].recipe, plans[i].ranks, clip, STEPS, other);
+        double off = n == STEPS ? worst(other, one, 0, STEPS) : (double)NAN;
+        tap_ok(off <= 1e-5, "%s, clipped: losses equal one device's (off %.1e)",
+               plans[i].recipe, off);
+    }
+    cli_answer *a = cli("plan zoo:mlp --cluster 1x1:v100-32g --batch 8 "
+                        "--clip-norm 0 -o \"$D/none.json\"");
+    tap_ok(a->status == 2 && strstr(a->err, "--clip-norm 0: a norm of more"),
+           "a norm of 0 is refused");
+}
+
 static int reference(const char *key, double *losses)
 {
     char path[1024];
@@ -176,6 +206,7 @@ int main(void)
     cli_begin_scratch("losses");
     cli("calibrate"); /* once: `local` is then known */
     test_plans_equal_one_device();
+    test_clipped();
     test_losses_are_pytorchs();
     test_constants_at_run();
     cli_end_scratch();

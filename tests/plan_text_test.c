@@ -173,7 +173,8 @@ static void test_digest(bench *b)
     (digest_with(b, (other = origin, other.field = (value), other)) != usual)
     plan_origin other;
     tap_ok(WITH(lr, 0.5) && WITH(weight_decay, 0.5) && WITH(momentum, 0.5) &&
-               WITH(beta1, 0.5) && WITH(beta2, 0.5) && WITH(epsilon, 0.5),
+               WITH(beta1, 0.5) && WITH(beta2, 0.5) && WITH(epsilon, 0.5) &&
+               WITH(clip_norm, 0.5),
            "digest: every figure of the optimizer counts");
     tap_ok(WITH(seed, 43) && WITH(optimizer, "sgd") && WITH(loss, "") &&
                WITH(params, "") && WITH(rewrite, "none") &&

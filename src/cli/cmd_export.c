@@ -3,6 +3,7 @@
 
 #include "onnx/export.h"
 
+#include <math.h>
 #include <string.h>
 
 static fs_status check_format(cli *c)
@@ -93,6 +94,8 @@ static fs_status export_model(cli *c, const char *spec)
     cli_model model;
     if (c->args.optimizer && !c->args.train)
         return fs_fail(&c->err, FS_INVALID, "--optimizer wants --train");
+    if (!isnan(c->args.clip_norm) && !c->args.train)
+        return fs_fail(&c->err, FS_INVALID, "--clip-norm wants --train");
     FS_TRY(cli_begin(c, spec, NULL));
     FS_TRY(cli_model_open(c, &origin, origin.batch, &model));
     fs_status status = cli_digests(c, model.graph->digest, 0, 0);
@@ -117,11 +120,15 @@ static fs_status check_plain(cli *c)
     const struct {
         const char *flag;
         bool said;
-    } flags[] = {
-        {"train", a->train},           {"batch", a->batch >= 0},
-        {"bind", a->bind.n > 0},       {"loss", a->loss != NULL},
-        {"params", a->params != NULL}, {"optimizer", a->optimizer != NULL},
-        {"no-rewrite", a->no_rewrite}, {"no-dropout", a->no_dropout}};
+    } flags[] = {{"train", a->train},
+                 {"batch", a->batch >= 0},
+                 {"bind", a->bind.n > 0},
+                 {"loss", a->loss != NULL},
+                 {"params", a->params != NULL},
+                 {"optimizer", a->optimizer != NULL},
+                 {"clip-norm", !isnan(a->clip_norm)},
+                 {"no-rewrite", a->no_rewrite},
+                 {"no-dropout", a->no_dropout}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (flags[i].said)
             return fs_fail(&c->err, FS_INVALID,

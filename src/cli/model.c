@@ -50,6 +50,7 @@ plan_origin cli_origin(const cli *c, const char *model, const char *cluster)
         .beta1 = or_default(a->beta1),
         .beta2 = or_default(a->beta2),
         .epsilon = or_default(a->epsilon),
+        .clip_norm = isnan(a->clip_norm) ? 0 : a->clip_norm,
         .cluster = cluster,
         .batch = a->batch < 0 ? 0 : a->batch,
         .n_binds = a->bind.n,
@@ -209,6 +210,7 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
     options.beta1 = o->beta1;
     options.beta2 = o->beta2;
     options.epsilon = o->epsilon;
+    options.clip_norm = o->clip_norm;
     options.micro_batches = m;
     ir_rewrite_options rewrites;
     FS_TRY(ir_rewrite_parse(o->rewrite, &c->err, &rewrites));

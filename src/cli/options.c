@@ -267,6 +267,16 @@ static fs_status check_rewrites(cli *c)
     return status;
 }
 
+/* 0 would train nothing: who wants no clipping leaves the option out. */
+static fs_status check_clip_norm(cli *c)
+{
+    double most = c->args.clip_norm;
+    if (isnan(most) || (most > 0 && isfinite(most)))
+        return FS_OK;
+    return fs_fail(&c->err, FS_INVALID,
+                   "--clip-norm %g: a norm of more than 0 is wanted", most);
+}
+
 fs_status cli_parse(cli *c, int argc, char **argv, bool *help)
 {
     words w = {.argc = argc, .argv = argv};
@@ -277,6 +287,7 @@ fs_status cli_parse(cli *c, int argc, char **argv, bool *help)
                        "--db wants a FILE, or none, not ''");
     if (c->args.output && !c->args.output[0])
         return fs_fail(&c->err, FS_INVALID, "-o wants a FILE, not ''");
+    FS_TRY(check_clip_norm(c));
     return check_rewrites(c);
 }
 

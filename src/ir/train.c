@@ -2,6 +2,7 @@
 #include "ir/train.h"
 
 #include "ir/backward.h"
+#include "ir/clip.h"
 #include "ir/rewrite.h"
 
 #include <math.h>
@@ -79,8 +80,8 @@ static ir_train_options resolve(const ir_train_options *given)
 
 static fs_status check_options(const ir_train_options *o, fs_err *err)
 {
-    double all[] = {o->lr,    o->weight_decay, o->momentum,
-                    o->beta1, o->beta2,        o->epsilon};
+    double all[] = {o->lr,    o->weight_decay, o->momentum, o->beta1,
+                    o->beta2, o->epsilon,      o->clip_norm};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!isfinite(all[i]))
             return fs_fail(err, FS_INVALID,
@@ -104,8 +105,7 @@ static int32_t accumulate(ir_graph *graph, int32_t wrt, int32_t part)
     return ir_append(graph, &node);
 }
 
-/* Nodes of the update of variable `param`. */
-static void enter_update(ir_graph *graph, int32_t param)
+void ir_enter_update(ir_graph *graph, int32_t param)
 {
     graph->phase = IR_UPDATE;
     graph->forward = graph->tensors.at[param].producer;
@@ -195,7 +195,7 @@ static int32_t add_state_node(ir_graph *graph, int32_t param, int32_t grad,
     return id < 0 ? -1 : graph->nodes.at[id].out[0];
 }
 
-static int32_t sum_squares(ir_graph *graph, int32_t x)
+int32_t ir_sum_squares(ir_graph *graph, int32_t x)
 {
     return ir_append(graph,
                      &(ir_node){.op = IR_OP_sum_squares, .n_in = 1, .in = {x}});
@@ -215,8 +215,8 @@ static int32_t add_lamb(ir_graph *graph, int32_t param, int32_t grad,
     step.n_in = 4;
     step.in[0] = param;
     step.in[1] = u;
-    step.in[2] = sum_squares(graph, param);
-    step.in[3] = sum_squares(graph, u);
+    step.in[2] = ir_sum_squares(graph, param);
+    step.in[3] = ir_sum_squares(graph, u);
     step.name =
         fs_printf(graph->arena, "%s.update", graph->tensors.at[param].name);
     return ir_append(graph, &step);
@@ -283,27 +283,41 @@ static int32_t list_params(const ir_graph *graph, fs_arena *arena,
     return list.n;
 }
 
-static fs_status add_updates(ir_graph *graph, const ir_derivative *of,
-                             const ir_id_list *parts, const ir_train_options *o,
-                             fs_err *err)
+/* The gradients of the parameters that have one; the others are buffers.
+ * Returns how many. */
+static int32_t sum_gradients(ir_graph *graph, const ir_derivative *of,
+                             const ir_id_list *parts, ir_update_pair *out)
 {
-    int32_t trained = 0;
+    int32_t n = 0;
     for (int32_t k = 0; k < of->n; k++) {
         if (!parts[k].n) {
             graph->tensors.at[of->wrt[k]].role = IR_BUFFER;
             continue;
         }
-        enter_update(graph, of->wrt[k]);
-        int32_t grad = sum_parts(graph, &parts[k]);
-        add_update(graph, of->wrt[k], grad, o);
-        trained++;
+        ir_enter_update(graph, of->wrt[k]);
+        out[n++] = (ir_update_pair){of->wrt[k], sum_parts(graph, &parts[k])};
+    }
+    return n;
+}
+
+static fs_status add_updates(ir_graph *graph, const ir_derivative *of,
+                             const ir_id_list *parts, const ir_train_options *o,
+                             fs_err *err)
+{
+    ir_update_pair *pairs = fs_new(graph->arena, ir_update_pair, of->n);
+    int32_t n = sum_gradients(graph, of, parts, pairs);
+    if (o->clip_norm > 0)
+        ir_clip_gradients(graph, o->clip_norm, n, pairs);
+    for (int32_t k = 0; k < n; k++) {
+        ir_enter_update(graph, pairs[k].param);
+        add_update(graph, pairs[k].param, pairs[k].grad, o);
     }
     graph->phase = IR_FORWARD;
     graph->forward = -1;
     graph->scope = NULL;
     if (graph->err.status != FS_OK)
         return fs_fail(err, graph->err.status, "%s", graph->err.text);
-    if (!trained)
+    if (!n)
         return fs_fail(err, FS_INVALID, "%s: the loss depends on no parameter",
                        graph->name);
     return FS_OK;

@@ -29,6 +29,7 @@ typedef struct ir_train_options {
                                pass starts from 1/m, of a sum from 1, so that
                                the step's loss is that of the whole batch */
     ir_rate rate;           /* schedule of the learning rate */
+    double clip_norm;       /* most global norm of the gradients; 0: any */
     bool keep_pads;         /* leaves gradients of slices as sums of pads */
 } ir_train_options;
 
@@ -37,6 +38,11 @@ const char *ir_optimizer_name(ir_optimizer optimizer);
 fs_status ir_optimizer_parse(const char *text, fs_err *err, ir_optimizer *out);
 /* IR_USES_...: which constants beside lr and weight decay it has. */
 int ir_optimizer_uses(ir_optimizer optimizer);
+
+/* What is appended from here on belongs to the update of variable `param`. */
+void ir_enter_update(ir_graph *graph, int32_t param);
+/* The scalar sum of x^2: partial where x is cut. */
+int32_t ir_sum_squares(ir_graph *graph, int32_t x);
 
 /* What the optimizer's update ops take from `o`, into their f[]; a NAN leaves
  * what stands there. */

@@ -44,6 +44,7 @@ json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
     fs_json_set_real(out, "beta1", o->beta1);
     fs_json_set_real(out, "beta2", o->beta2);
     fs_json_set_real(out, "epsilon", o->epsilon);
+    fs_json_set_real(out, "clip_norm", o->clip_norm);
     fs_json_set_text(out, "cluster", o->cluster);
     fs_json_set_int(out, "batch", o->batch);
     fs_json_set_int(out, "micro_batches", micro_batches);
@@ -177,7 +178,8 @@ static fs_status read_training(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(read_real(in, "momentum", true, err, &o->momentum));
     FS_TRY(read_real(in, "beta1", true, err, &o->beta1));
     FS_TRY(read_real(in, "beta2", true, err, &o->beta2));
-    return read_real(in, "epsilon", true, err, &o->epsilon);
+    FS_TRY(read_real(in, "epsilon", true, err, &o->epsilon));
+    return read_real(in, "clip_norm", false, err, &o->clip_norm);
 }
 
 static fs_status check_keys(const fs_json *in, fs_err *err)
@@ -185,8 +187,8 @@ static fs_status check_keys(const fs_json *in, fs_err *err)
     return PLAN_TEXT_KEYS(
         in, err, "model", "loss", "params", "rewrite", "dropout", "optimizer",
         "lr", "lr_schedule", "weight_decay", "momentum", "beta1", "beta2",
-        "epsilon", "cluster", "batch", "micro_batches", "binds", "padding",
-        "seed", "iteration_s", "sim_iteration_s");
+        "epsilon", "clip_norm", "cluster", "batch", "micro_batches", "binds",
+        "padding", "seed", "iteration_s", "sim_iteration_s");
 }
 
 fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
