@@ -3,41 +3,59 @@
 
 #include "op_draw.h"
 
-/* q, k, v[, mask] after what stands in in[0 .. at). */
-static int32_t draw_operands(op_case *c, int32_t *in, int32_t at, ir_node *node)
+/* A mask that hides or is added, or none. */
+static int32_t draw_mask(op_case *c, int32_t *in, int32_t at, ir_shape whole,
+                         bool adds)
+{
+    const int64_t kind = adds ? 2 : op_draw(c, 0, 2);
+    const ir_shape shape = op_draw_narrow(c, whole);
+    if (kind == 1)
+        in[at++] = op_add_input(
+            c, IR_BOOL, shape, (ir_init){.kind = IR_INIT_UNIFORM, .spread = 2});
+    if (kind == 2)
+        in[at++] = op_real_input(c, shape);
+    return at;
+}
+
+/* q, k, v[, mask][, lengths] after what stands in in[0 .. at). */
+static int32_t draw_operands(op_case *c, int32_t *in, int32_t at, ir_node *node,
+                             bool adds)
 {
     const int64_t b = op_draw(c, 1, 3), g = op_draw(c, 1, 3);
-    const int64_t shared = op_draw(c, 1, 2), t = op_draw(c, 1, 5);
+    const int64_t shared = op_draw(c, 1, 2);
+    const int64_t t = op_draw(c, 0, 7) ? op_draw(c, 1, 5) : 50;
     const int64_t s = op_draw(c, 1, 80), d = op_draw(c, 1, 5);
-    const int64_t e = op_draw(c, 1, 5);
+    const int64_t e = op_draw(c, 1, 5) + (op_draw(c, 0, 3) ? 0 : 16);
     const bool flat = op_draw(c, 0, 1) != 0;
     const ir_shape whole = {4, {b, g * shared, t, s}};
     in[at] = op_real_input(c, (ir_shape){4, {b, g * shared, t, d}});
     in[at + 1] =
         op_real_input(c, (ir_shape){4, {b, g, flat ? d : s, flat ? s : d}});
     in[at + 2] = op_real_input(c, (ir_shape){4, {b, g, s, e}});
-    *node = (ir_node){.i = {op_draw(c, 0, 1), shared, op_draw(c, 0, 1), flat},
-                      .f = {0.7, -3}};
-    if (!op_draw(c, 0, 1))
-        return at + 3;
-    in[at + 3] = op_add_input(c, IR_BOOL, op_draw_narrow(c, whole),
-                              (ir_init){.kind = IR_INIT_UNIFORM, .spread = 2});
-    return at + 4;
+    *node = (ir_node){.i = {op_draw(c, 0, 1), shared, op_draw(c, 0, 1), flat,
+                            op_draw(c, 0, 3) == 0, op_draw(c, 0, 3)},
+                      .f = {0.7, -3, op_draw(c, 0, 1) ? 0 : 0.8}};
+    at = draw_mask(c, in, at + 3, whole, adds);
+    if (node->i[4])
+        in[at++] = op_add_input(
+            c, IR_I64, (ir_shape){1, {b}},
+            (ir_init){.kind = IR_INIT_UNIFORM, .mean = 1, .spread = s + 2});
+    return at;
 }
 
 static int32_t case_attention(op_case *c)
 {
-    int32_t in[4];
+    int32_t in[5];
     ir_node node;
-    const int32_t n = draw_operands(c, in, 0, &node);
+    const int32_t n = draw_operands(c, in, 0, &node, false);
     return op_add_node(c, n, in, node);
 }
 
-static int32_t case_attention_grad(op_case *c)
+static int32_t draw_grad(op_case *c, bool adds)
 {
-    int32_t in[7];
+    int32_t in[8];
     ir_node node;
-    const int32_t n = draw_operands(c, in, 3, &node);
+    const int32_t n = draw_operands(c, in, 3, &node, adds);
     ir_shape y = ir_shape_of(c->graph, in[3]), rows = y;
     y.dim[3] = ir_shape_of(c->graph, in[5]).dim[3];
     rows.dim[3] = 2;
@@ -47,8 +65,19 @@ static int32_t case_attention_grad(op_case *c)
     return op_add_node(c, n, in, node);
 }
 
+static int32_t case_attention_grad(op_case *c)
+{
+    return draw_grad(c, false);
+}
+
+static int32_t case_attention_bias_grad(op_case *c)
+{
+    return draw_grad(c, true);
+}
+
 const op_case_row op_cases_attention[] = {
     {IR_OP_attention, case_attention},
     {IR_OP_attention_grad, case_attention_grad},
+    {IR_OP_attention_bias_grad, case_attention_bias_grad},
     {0, NULL},
 };

@@ -20,8 +20,12 @@
     !defined(__SANITIZE_THREAD__)
 #define KERNEL_CLONES                                                          \
     __attribute__((target_clones("default", "avx2", "avx512f")))
+/* For products of reals: fused where the processor can. */
+#define KERNEL_CLONES_FMA                                                      \
+    __attribute__((target_clones("default", "fma", "avx512f")))
 #else
 #define KERNEL_CLONES
+#define KERNEL_CLONES_FMA
 #endif
 
 /* Loops over elements are worth vectorising whatever -O the user gives; errno
