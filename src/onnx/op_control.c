@@ -1,6 +1,7 @@
 /* Control flow: what is known at import is run now, turn by turn, so that the
  * graph holds only what the operators in the bodies append. */
 #include "config.h"
+#include "onnx/bags.h"
 #include "onnx/join.h"
 #include "onnx/operators.h"
 #include "onnx/scope.h"
@@ -203,28 +204,37 @@ static fs_status no_turns(onnx_ctx *c, const onnx_value_info *info,
     return FS_OK;
 }
 
-fs_status onnx_import_loop(onnx_ctx *c)
+/* Turn by turn. */
+static fs_status unroll(onnx_ctx *c, loop *l)
 {
-    loop l = {0};
     onnx_value joined = {0};
-    FS_TRY(open_loop(c, &l));
     FS_TRY(onnx_enter(c, c->graph->scope));
-    fs_status status = run_turns(c, &l);
+    fs_status status = run_turns(c, l);
     onnx_leave(c);
     FS_TRY(status);
-    for (int32_t i = 0; i < l.n_carried; i++)
-        FS_TRY(onnx_put(c, i, &l.carried[i]));
-    for (int32_t i = 0; i < l.n_scans; i++) {
-        int32_t at = l.n_carried + i;
+    for (int32_t i = 0; i < l->n_carried; i++)
+        FS_TRY(onnx_put(c, i, &l->carried[i]));
+    for (int32_t i = 0; i < l->n_scans; i++) {
+        int32_t at = l->n_carried + i;
         if (!onnx_wants(c, at))
             continue;
-        if (l.scans[i].n)
-            FS_TRY(onnx_stack(c, &l.scans[i], 0, &joined));
+        if (l->scans[i].n)
+            FS_TRY(onnx_stack(c, &l->scans[i], 0, &joined));
         else
-            FS_TRY(no_turns(c, &l.body->read->outputs.at[1 + at], &joined));
+            FS_TRY(no_turns(c, &l->body->read->outputs.at[1 + at], &joined));
         FS_TRY(onnx_put(c, at, &joined));
     }
     return FS_OK;
+}
+
+fs_status onnx_import_loop(onnx_ctx *c)
+{
+    loop l = {0};
+    bool is_bags = false;
+    FS_TRY(open_loop(c, &l));
+    if (l.goes_on && onnx_wants(c, 0))
+        FS_TRY(onnx_import_bags(c, l.body, l.trips, &is_bags));
+    return is_bags ? FS_OK : unroll(c, &l);
 }
 
 /* ---- Scan ---- */
