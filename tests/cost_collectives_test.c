@@ -239,6 +239,36 @@ static void test_mixed(void)
              "a stage over two kinds of nodes runs at the slower one's pace");
 }
 
+/* Halos: what a rank borrows, from two neighbours or from one, around a copy
+ * of its own. */
+static void test_halo(void)
+{
+    const hw_cluster *c = make_cluster(1, 8, 1), *two = make_cluster(2, 1, 1);
+    cost_model *model = cost_model_create(c, arena);
+    cost_model *far = cost_model_create(two, arena);
+    plan_stage s = stage_of(1, 8, 0), pair = stage_of(1, 2, 0);
+    plan_box_step step = {
+        .kind = PLAN_HALO, .bytes_in = 64 * MIB, .bytes_out = 66 * MIB};
+    plan_demand d = cost_box_step(model, &s, &step);
+    tap_near(d.network_s, 2.0 * MIB / 100e9, 1e-12,
+             "halo: the borrowed bytes / bw");
+    tap_near(d.latency_s, 2 * 10e-6, 1e-12, "halo: two neighbours");
+    tap_ok(d.memory_s > 0, "halo: and a copy of what a rank has");
+    d = cost_box_step(far, &pair, &step);
+    tap_near(d.latency_s, 50e-6, 1e-12, "halo: of two ranks each has one");
+}
+
+/* The first kind that a row does; PLAN_BOX_KINDS when it does none. */
+static plan_box_kind kind_of(cost_collective_fn *fill, const cost_route *route)
+{
+    for (int32_t kind = 0; kind < PLAN_BOX_KINDS; kind++) {
+        plan_demand demand = {0};
+        if (fill((plan_box_kind)kind, route, 1e9, &demand))
+            return (plan_box_kind)kind;
+    }
+    return PLAN_BOX_KINDS;
+}
+
 /* Whatever the algorithm: n ranks cannot hand round less. */
 static void test_every_row(void)
 {
@@ -258,10 +288,14 @@ static void test_every_row(void)
            "two nodes of four members");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         plan_demand one = {0}, two = {0};
-        bool does = rows[i].fill(PLAN_ALL_REDUCE, &route, 1e9, &one) &&
-                    rows[i].fill(PLAN_ALL_REDUCE, &route, 2e9, &two);
-        tap_ok(does, "%s: does an all-reduce", rows[i].name);
-        tap_ok(one.network_s >= 2 * 7 / 8.0 * 1e9 / 100e9 && one.latency_s > 0,
+        plan_box_kind kind = kind_of(rows[i].fill, &route);
+        double share = kind == PLAN_ALL_REDUCE ? 2 * 7 / 8.0 : 1;
+        bool does = kind < PLAN_BOX_KINDS &&
+                    rows[i].fill(kind, &route, 1e9, &one) &&
+                    rows[i].fill(kind, &route, 2e9, &two);
+        tap_ok(does, "%s: does a %s", rows[i].name,
+               does ? plan_box_name(kind) : "kind of step");
+        tap_ok(one.network_s >= share * 1e9 / 100e9 && one.latency_s > 0,
                "%s: not quicker than the inner links alone", rows[i].name);
         tap_near(two.network_s, 2 * one.network_s, 1e-12,
                  "%s: twice the bytes, twice the time", rows[i].name);
@@ -279,6 +313,7 @@ int main(void)
     test_local();
     test_p2p();
     test_mixed();
+    test_halo();
     test_every_row();
     fs_arena_destroy(arena);
     return tap_done();

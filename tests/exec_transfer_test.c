@@ -170,8 +170,22 @@ static ir_sbp draw_sbp(uint64_t *seed, int32_t rank, ir_dtype dtype)
     if (k == rank)
         return IR_SBP_B;
     bool plain = dtype == IR_F64 || fs_rand_below(seed, 2);
-    ir_sbp extreme = {fs_rand_below(seed, 2) ? IR_PMAX : IR_PMIN, 0};
+    ir_sbp extreme = fs_rand_below(seed, 2) ? IR_SBP_PMAX : IR_SBP_PMIN;
     return plain ? IR_SBP_P : extreme;
+}
+
+/* What has a halo is only ever gone to, from S of the same axis or from B. */
+static ir_sbp draw_target(uint64_t *seed, ir_sbp from, int32_t rank,
+                          ir_dtype dtype)
+{
+    ir_sbp to = draw_sbp(seed, rank, dtype);
+    if (from.kind == IR_S && fs_rand_below(seed, 3) == 0)
+        to = from;
+    if (to.kind != IR_S || fs_rand_below(seed, 2))
+        return to;
+    to.before = (uint8_t)fs_rand_below(seed, 3);
+    to.after = (uint8_t)fs_rand_below(seed, 3);
+    return to;
 }
 
 static void draw_mesh(uint64_t *seed, int32_t size, ir_mesh *out)
@@ -199,7 +213,8 @@ static bool draw_trial(exec_world *world, uint64_t *seed, trial *t)
         from.at[a] = draw_sbp(seed, t->tensor.shape.rank, t->tensor.dtype);
     ir_nd_sbp to = from;
     int32_t axis = (int32_t)fs_rand_below(seed, t->mesh.n);
-    to.at[axis] = draw_sbp(seed, t->tensor.shape.rank, t->tensor.dtype);
+    to.at[axis] =
+        draw_target(seed, from.at[axis], t->tensor.shape.rank, t->tensor.dtype);
     return plan_box_step_make(&t->tensor, &t->mesh, &from, &to, &t->step);
 }
 

@@ -278,8 +278,7 @@ static void test_class_axis(void)
         const ir_node *node = &t.graph->nodes.at[v];
         ir_sig_list list;
         ir_signatures_1d(t.graph, node, t.graph->arena, &list);
-        ir_sbp out =
-            node->op == IR_OP_reduce_max ? (ir_sbp){IR_PMAX, 0} : IR_SBP_P;
+        ir_sbp out = node->op == IR_OP_reduce_max ? IR_SBP_PMAX : IR_SBP_P;
         if (node->n_in == 0 || node->in[0] != t.x)
             continue;
         tried++;

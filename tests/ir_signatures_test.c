@@ -14,23 +14,6 @@ enum { N_MESHES = sizeof meshes / sizeof *meshes };
 
 /* ---- local shapes ---- */
 
-/* A convolution's groups, and the lengths that a gradient's node tells. */
-static void set_window(ir_node *local, const ir_io *io)
-{
-    const ir_shape *x = &io->in[0], *w = &io->in[1];
-    if (local->op == IR_OP_conv_data_grad)
-        x = &io->out[0];
-    if (local->op == IR_OP_conv_filter_grad) {
-        x = &io->in[1];
-        w = &io->out[0];
-    }
-    if (local->op != IR_OP_avg_pool_grad)
-        local->i[IR_WINDOW_GROUPS] = x->dim[1] / w->dim[1];
-    if (local->op != IR_OP_conv)
-        memcpy(local->i + IR_WINDOW_LENGTH, io->out[0].dim + 2,
-               (size_t)(io->out[0].rank - 2) * sizeof *local->i);
-}
-
 /* The node as device sees it: attributes that state a shape that is cut. */
 static ir_node local_node(const ir_node *node, const ir_io *io)
 {
@@ -45,12 +28,6 @@ static ir_node local_node(const ir_node *node, const ir_io *io)
     case IR_OP_input:
     case IR_OP_constant:
         memcpy(local.i + 1, out->dim, (size_t)out->rank * sizeof *out->dim);
-        break;
-    case IR_OP_conv:
-    case IR_OP_conv_data_grad:
-    case IR_OP_conv_filter_grad:
-    case IR_OP_avg_pool_grad:
-        set_window(&local, io);
         break;
     case IR_OP_pick_grad:
         local.i[0] = out->dim[out->rank - 1];
@@ -102,7 +79,61 @@ static bool same_elements(const ir_io *whole, const ir_io *local,
     return true;
 }
 
-/* On one device: `infer` of the inputs' pieces gives the outputs' pieces. */
+/* ---- windows ---- */
+
+static bool slides(const ir_node *node)
+{
+    return node->op == IR_OP_conv || node->op == IR_OP_max_pool ||
+           node->op == IR_OP_max_pool_index || node->op == IR_OP_avg_pool;
+}
+
+static bool slides_back(const ir_node *node)
+{
+    return node->op == IR_OP_conv_data_grad ||
+           node->op == IR_OP_conv_filter_grad ||
+           node->op == IR_OP_max_pool_grad || node->op == IR_OP_avg_pool_grad;
+}
+
+static bool is_pool(const ir_node *node)
+{
+    return node->op != IR_OP_conv;
+}
+
+/* Elements from the first to the last that a window reaches. */
+static int64_t reach_of(const ir_node *node, const ir_io *io, int32_t k)
+{
+    int64_t size =
+        is_pool(node) ? node->i[IR_WINDOW_SIZE + k] : io->in[1].dim[2 + k];
+    int64_t dilation = node->op == IR_OP_avg_pool ? 1
+                       : is_pool(node) ? node->i[IR_WINDOW_DILATION + k]
+                                       : node->i[IR_WINDOW_SPREAD + k];
+    return (size - 1) * dilation + 1;
+}
+
+/* The elements that the windows of y's piece reach, as far as there are any,
+ * lie in x's piece: a device pads only where the tensor ends. */
+static bool windows_inside(const ir_node *node, const ir_io *whole,
+                           const ir_io *local, const int64_t *x_at,
+                           const int64_t *y_at)
+{
+    for (int32_t k = 0; k < whole->in[0].rank - 2; k++) {
+        const int64_t stride = node->i[IR_WINDOW_STRIDE + k];
+        const int64_t pad = node->i[IR_WINDOW_BEFORE + k], at = 2 + k;
+        const int64_t length = local->out[0].dim[at];
+        int64_t low = y_at[at] * stride - pad;
+        int64_t high =
+            (y_at[at] + length - 1) * stride - pad + reach_of(node, whole, k);
+        low = low < 0 ? 0 : low;
+        high = high > whole->in[0].dim[at] ? whole->in[0].dim[at] : high;
+        if (low < high &&
+            (low < x_at[at] || high > x_at[at] + local->in[0].dim[at]))
+            return false;
+    }
+    return true;
+}
+
+/* On one device: `infer` of the inputs' pieces gives the outputs' pieces. Of
+ * the gradients of windows kernels_sbp_test asks more. */
 static bool device_agrees(const ir_node *node, const ir_io *whole,
                           const ir_nd_sig *sig, const ir_mesh *mesh,
                           int32_t rank)
@@ -117,6 +148,10 @@ static bool device_agrees(const ir_node *node, const ir_io *whole,
     for (int32_t i = node->n_out - 1; i >= 0; i--)
         ir_local_piece(&whole->out[i], &sig->out[i], mesh, coords,
                        &local.out[i], out_at);
+    if (slides(node))
+        return windows_inside(node, whole, &local, in_at, out_at);
+    if (slides_back(node))
+        return true;
     ir_node on_device = local_node(node, &local);
     inferred = local;
     if (ir_op_table[node->op]->infer(&on_device, &inferred, NULL) != FS_OK)
@@ -128,6 +163,17 @@ static bool device_agrees(const ir_node *node, const ir_io *whole,
            same_elements(whole, &local, in_at, out_at);
 }
 
+/* A halo is what an op borrows, never what it makes. */
+static bool makes_no_halo(const ir_node *node, const ir_nd_sig *sig,
+                          const ir_mesh *mesh)
+{
+    for (int32_t k = 0; k < node->n_out; k++)
+        for (int32_t a = 0; a < mesh->n; a++)
+            if (ir_sbp_has_halo(sig->out[k].at[a]))
+                return false;
+    return true;
+}
+
 static bool all_devices_agree(const ir_graph *g, const ir_node *node,
                               const ir_nd_sig *sig, const ir_mesh *mesh)
 {
@@ -136,7 +182,8 @@ static bool all_devices_agree(const ir_graph *g, const ir_node *node,
     for (int32_t r = 0; r < ir_mesh_size(mesh); r++)
         if (!device_agrees(node, &whole, sig, mesh, r))
             return false;
-    return ir_signature_legal(g, node, mesh, sig);
+    return makes_no_halo(node, sig, mesh) &&
+           ir_signature_legal(g, node, mesh, sig);
 }
 
 static void print_sig(const ir_graph *g, const ir_node *node,

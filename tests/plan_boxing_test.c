@@ -77,10 +77,12 @@ static void test_rows(void)
                 {"P(min)", "S(1)", PLAN_REDUCE_SCATTER, 256, 64},
                 {"S(0)", "S(1)", PLAN_ALL_TO_ALL, 64, 64},
                 {"B", "S(0)", PLAN_SLICE, 256, 64},
+                {"S(0)", "S(0)-1+1", PLAN_HALO, 64, 128},
+                {"B", "S(1)-0+2", PLAN_SLICE, 256, 128},
                 {"B", "P", PLAN_ZERO_FILL, 256, 256},
                 {"S(1)", "P", PLAN_ZERO_PAD, 64, 256}};
-    static const char *const states[] = {"B",      "P",    "P(max)",
-                                         "P(min)", "S(0)", "S(1)"};
+    static const char *const states[] = {"B",    "P",    "P(max)",  "P(min)",
+                                         "S(0)", "S(1)", "S(0)-1+1"};
     plan_stage stage = stage_of(1, 4, 0, 0);
     ir_tensor t = cube(2, 8);
     int32_t legal = 0;
@@ -93,11 +95,11 @@ static void test_rows(void)
                "%s -> %s is one %s of %d bytes to %d", rows[i].from, rows[i].to,
                plan_box_name(rows[i].kind), (int)rows[i].in, (int)rows[i].out);
     }
-    for (int32_t i = 0; i < 6; i++)
-        for (int32_t k = 0; k < 6; k++)
+    for (int32_t i = 0; i < 7; i++)
+        for (int32_t k = 0; k < 7; k++)
             legal += step(&t, &stage, states[i], states[k], &s);
-    /* R->B 3, S->B 2, R->S 6, S->S 2, B->S 2, B->P 1, S->P 2 */
-    tap_equal_int(legal, 18, "no other one-axis step exists");
+    /* R->B 3, S->B 2, R->S 6, S->S 2, B->S 2, B->P 1, S->P 2, S->H 1, B->H 1 */
+    tap_equal_int(legal, 20, "no other one-axis step exists");
 }
 
 static void test_refusals(void)

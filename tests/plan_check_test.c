@@ -334,8 +334,11 @@ static const plan *through_text(bench *b, const plan *p)
     fs_err err = {0};
     plan *q = NULL;
     char path[64];
-    plan_origin origin = {
-        .model = "mlp", .optimizer = "adam", .lr_schedule = "", .cluster = "x", .batch = 8};
+    plan_origin origin = {.model = "mlp",
+                          .optimizer = "adam",
+                          .lr_schedule = "",
+                          .cluster = "x",
+                          .batch = 8};
     snprintf(path, sizeof path, "plan_check_test.%d.json", (int)getpid());
     if (plan_write(path, b->g, p, &origin, b->c, &err) == FS_OK)
         plan_read(path, b->g, b->c, b->arena, &err, &q);
@@ -673,7 +676,8 @@ static void test_hostile(bench *b, uint64_t seed)
         else if (which == n_places + 2)
             t->box.kind = (plan_box_kind)small;
         else if (which == n_places + 3)
-            g->sbp.at[0] = (ir_sbp){(uint8_t)small, (uint8_t)value};
+            g->sbp.at[0] =
+                (ir_sbp){.kind = (uint8_t)small, .axis = (uint8_t)value};
         else
             r->slots[fs_rand_below(&seed, r->n_slots)].phase =
                 (plan_phase)value;

@@ -21,6 +21,8 @@ static double exchange_s(const cost_route *route, double bytes)
 bool cost_coll_direct(plan_box_kind kind, const cost_route *route, double bytes,
                       plan_demand *out)
 {
+    if (kind == PLAN_HALO)
+        return false;
     double n = route->ranks;
     double times = kind == PLAN_ALL_REDUCE ? 2 : 1;
     double latency_s = cost_route_slowest(route).latency_s;

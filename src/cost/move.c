@@ -57,21 +57,35 @@ static plan_demand local_copy(const cost_model *model, const plan_stage *stage,
     return worst;
 }
 
+/* What a collective moves per rank: parts.h. */
+static double moved_bytes(const plan_box_step *step)
+{
+    if (step->kind == PLAN_HALO)
+        return (double)(step->bytes_out - step->bytes_in);
+    return fmax((double)step->bytes_in, (double)step->bytes_out);
+}
+
+/* A halo is put around a copy of the rank's own piece; elsewhere what stays is
+ * little beside what moves. */
+static double copied_bytes(const plan_box_step *step)
+{
+    return step->kind == PLAN_HALO ? (double)step->bytes_in : 0;
+}
+
 static plan_demand collective(const cost_model *model, const plan_stage *stage,
                               const plan_box_step *step)
 {
     cost_route route = cost_route_of(model, stage, step->axis);
     plan_demand best = {.total_s = INFINITY};
     double turn_s = route.on_cores ? turn_seconds(model, stage) : 0;
-    int64_t whole =
-        step->bytes_in > step->bytes_out ? step->bytes_in : step->bytes_out;
     for (int32_t i = 0; i < N_COLLECTIVES; i++) {
         const collective_row *row = &collective_table[i];
         plan_demand demand = {.on_core = route.on_cores};
         if (!(route.on_cores ? row->on_cores : row->network) ||
-            !row->fill(step->kind, &route, (double)whole, &demand))
+            !row->fill(step->kind, &route, moved_bytes(step), &demand))
             continue;
         demand.latency_s += turn_s * exchanges(step->kind);
+        demand.memory_s += copied_bytes(step) / route.memory_bps;
         demand.total_s = demand.latency_s + demand.network_s + demand.memory_s;
         if (demand.total_s < best.total_s)
             best = demand;

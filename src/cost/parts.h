@@ -23,7 +23,8 @@ cost_route cost_route_of(const cost_model *model, const plan_stage *stage,
                          int32_t axis);
 
 /* A collective on `bytes` of the whole tensor per rank: input of all-reduce,
- * reduce-scatter and all-to-all, output of all-gather. Fills network_s,
+ * reduce-scatter and all-to-all, output of all-gather; of a halo what a rank
+ * borrows. Fills network_s,
  * latency_s, memory_s; false when the algorithm does not do this kind on this
  * route. */
 typedef bool cost_collective_fn(plan_box_kind kind, const cost_route *route,

@@ -90,21 +90,22 @@ static exec_transfer *new_transfer(exec_world *world, int32_t n,
     return t;
 }
 
-/* The part of member j when `shape` is cut along `axis`. */
+/* The part of member j when `shape` is cut by `cut`. */
 static exec_part member_part(const exec_box_spec *s, const ir_shape *shape,
-                             int32_t axis, int32_t j)
+                             ir_sbp cut, int32_t j)
 {
     int64_t start, length;
-    ir_split(s->whole.dim[axis], s->n, j, &start, &length);
-    return exec_part_along(shape, axis, start, length,
+    ir_split_halo(s->whole.dim[cut.axis], s->n, j, cut, &start, &length);
+    return exec_part_along(shape, cut.axis, start, length,
                            ir_dtype_bytes(s->dtype));
 }
 
-static ir_shape cut_shape(const exec_box_spec *s, int32_t axis, int32_t j)
+static ir_shape cut_shape(const exec_box_spec *s, ir_sbp cut, int32_t j)
 {
     ir_shape shape = s->whole;
     int64_t start;
-    ir_split(s->whole.dim[axis], s->n, j, &start, &shape.dim[axis]);
+    ir_split_halo(s->whole.dim[cut.axis], s->n, j, cut, &start,
+                  &shape.dim[cut.axis]);
     return shape;
 }
 
@@ -140,8 +141,8 @@ static fs_status make_reduce_scatter(exec_transfer *t, fs_err *err)
 {
     const exec_box_spec *s = &t->spec;
     for (int32_t j = 0; j < s->n; j++)
-        FS_TRY(make_message(t->world, member_part(s, &s->whole, s->to.axis, j),
-                            err, &t->give[j]));
+        FS_TRY(make_message(t->world, member_part(s, &s->whole, s->to, j), err,
+                            &t->give[j]));
     t->chunk_bytes = exec_part_bytes(&t->give[s->me].part);
     t->chunk_count = t->chunk_bytes / ir_dtype_bytes(s->dtype);
     return make_message(t->world, flat_part(0, t->chunk_bytes), err, &t->chunk);
@@ -151,9 +152,8 @@ static fs_status make_all_gather(exec_transfer *t, fs_err *err)
 {
     const exec_box_spec *s = &t->spec;
     for (int32_t j = 0; j < s->n; j++)
-        FS_TRY(make_message(t->world,
-                            member_part(s, &s->whole, s->from.axis, j), err,
-                            &t->in_at[j]));
+        FS_TRY(make_message(t->world, member_part(s, &s->whole, s->from, j),
+                            err, &t->in_at[j]));
     int64_t mine = exec_part_bytes(&t->in_at[s->me].part);
     for (int32_t j = 0; j < s->n; j++)
         FS_TRY(make_message(t->world, flat_part(0, mine), err, &t->out_at[j]));
@@ -163,13 +163,51 @@ static fs_status make_all_gather(exec_transfer *t, fs_err *err)
 static fs_status make_all_to_all(exec_transfer *t, fs_err *err)
 {
     const exec_box_spec *s = &t->spec;
-    ir_shape before = cut_shape(s, s->from.axis, s->me);
-    ir_shape after = cut_shape(s, s->to.axis, s->me);
+    ir_shape before = cut_shape(s, s->from, s->me);
+    ir_shape after = cut_shape(s, s->to, s->me);
     for (int32_t j = 0; j < s->n; j++) {
-        FS_TRY(make_message(t->world, member_part(s, &before, s->to.axis, j),
-                            err, &t->out_at[j]));
-        FS_TRY(make_message(t->world, member_part(s, &after, s->from.axis, j),
-                            err, &t->in_at[j]));
+        FS_TRY(make_message(t->world, member_part(s, &before, s->to, j), err,
+                            &t->out_at[j]));
+        FS_TRY(make_message(t->world, member_part(s, &after, s->from, j), err,
+                            &t->in_at[j]));
+    }
+    return FS_OK;
+}
+
+/* What member `owner` holds of what member `reader` is to have, as a part of
+ * `piece`, which belongs to one of them and starts at `first`. */
+static exec_part borrowed_part(const exec_box_spec *s, int32_t owner,
+                               int32_t reader, const ir_shape *piece,
+                               int64_t first)
+{
+    const int32_t axis = s->to.axis;
+    int64_t at, length, from, wanted;
+    ir_split(s->whole.dim[axis], s->n, owner, &at, &length);
+    ir_split_halo(s->whole.dim[axis], s->n, reader, s->to, &from, &wanted);
+    int64_t low = at > from ? at : from;
+    int64_t high = at + length < from + wanted ? at + length : from + wanted;
+    return exec_part_along(piece, axis, low - first,
+                           high > low ? high - low : 0,
+                           ir_dtype_bytes(s->dtype));
+}
+
+/* Only neighbours have something of each other: the other parts are empty. */
+static fs_status make_halo(exec_transfer *t, fs_err *err)
+{
+    const exec_box_spec *s = &t->spec;
+    const ir_shape mine = cut_shape(s, s->from, s->me);
+    const ir_shape longer = cut_shape(s, s->to, s->me);
+    int64_t first, begin, length;
+    ir_split(s->whole.dim[s->to.axis], s->n, s->me, &first, &length);
+    ir_split_halo(s->whole.dim[s->to.axis], s->n, s->me, s->to, &begin,
+                  &length);
+    for (int32_t j = 0; j < s->n; j++) {
+        exec_part give = borrowed_part(s, s->me, j, &mine, first);
+        exec_part take = borrowed_part(s, j, s->me, &longer, begin);
+        if (j == s->me) /* all of it, whatever the reader wants */
+            give = flat_part(0, exec_part_bytes(&give));
+        FS_TRY(make_message(t->world, give, err, &t->out_at[j]));
+        FS_TRY(make_message(t->world, take, err, &t->in_at[j]));
     }
     return FS_OK;
 }
@@ -181,9 +219,9 @@ static void make_local(exec_transfer *t)
     int64_t bytes = ir_shape_count(&s->whole) * ir_dtype_bytes(s->dtype);
     exec_part part = flat_part(0, bytes);
     if (s->kind == PLAN_SLICE)
-        part = member_part(s, &s->whole, s->to.axis, s->me);
+        part = member_part(s, &s->whole, s->to, s->me);
     if (s->kind == PLAN_ZERO_PAD)
-        part = member_part(s, &s->whole, s->from.axis, s->me);
+        part = member_part(s, &s->whole, s->from, s->me);
     t->chunk_bytes = bytes;
     t->give[s->me].part = part;
 }
@@ -212,6 +250,9 @@ fs_status exec_transfer_box(exec_world *world, const exec_box_spec *spec,
         break;
     case PLAN_ALL_TO_ALL:
         FS_TRY(make_all_to_all(t, err));
+        break;
+    case PLAN_HALO:
+        FS_TRY(make_halo(t, err));
         break;
     default:
         make_local(t);
@@ -296,11 +337,13 @@ static void start_moving(exec_transfer *t, const char *from)
     t->phase = MOVING;
     for (int32_t k = 1; k < s->n; k++) {
         int32_t j = (s->me + k) % s->n; /* not all to member 0 first */
-        post_recv(t, t->out, &t->in_at[j], s->ranks[j], next_request(t));
+        if (exec_part_bytes(&t->in_at[j].part) > 0)
+            post_recv(t, t->out, &t->in_at[j], s->ranks[j], next_request(t));
     }
     for (int32_t k = 1; k < s->n; k++) {
         int32_t j = (s->me + k) % s->n;
-        post_send(t, from, &t->out_at[j], s->ranks[j]);
+        if (exec_part_bytes(&t->out_at[j].part) > 0)
+            post_send(t, from, &t->out_at[j], s->ranks[j]);
     }
 }
 
@@ -408,6 +451,7 @@ void exec_transfer_start(exec_transfer *t, const void *in, void *out,
         break;
     case PLAN_ALL_GATHER:
     case PLAN_ALL_TO_ALL:
+    case PLAN_HALO:
         start_moving(t, t->in);
         move_own(t);
         break;

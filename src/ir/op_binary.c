@@ -90,7 +90,7 @@ static void grad_div(ir_graph *graph, const ir_node *node, const int32_t *dout,
 static void add_extremes(fs_arena *arena, ir_sig_list *out, ir_sbp_kind same,
                          ir_sbp_kind other)
 {
-    const ir_sbp s = {same, 0}, o = {other, 0};
+    const ir_sbp s = {.kind = (uint8_t)same}, o = {.kind = (uint8_t)other};
     ir_sig_add_row(arena, out, s, s, s);
     ir_sig_add_row(arena, out, s, IR_SBP_B, s);
     ir_sig_add_row(arena, out, IR_SBP_B, s, s);

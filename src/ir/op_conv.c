@@ -109,19 +109,24 @@ static void sbp_product(const ir_node *node, fs_arena *arena, ir_sig_list *out,
     ir_sig_add_linear(arena, out, 2, 1);
 }
 
-/* Windows that lie side by side are independent: x and y cut together. */
+/* `conv`: x, weights, y of the convolution that this is or belongs to. The
+ * output of each is cut without a halo. */
 static void sbp_space(const ir_node *node, const ir_shape conv[3],
                       fs_arena *arena, ir_sig_list *out)
 {
     const ir_window window = window_of(node, &conv[1]);
+    const ir_shape shape[2] = {conv[0], conv[2]};
     for (int32_t k = 0; k < window.n; k++) {
         const ir_sbp s = IR_SBP_S(2 + k), b = IR_SBP_B, p = IR_SBP_P;
-        if (!ir_window_tiles(&window, k, &conv[0], &conv[2]))
+        ir_sbp in;
+        if (!(node->op == IR_OP_conv_data_grad
+                  ? ir_window_y_cut(&window, k, shape, &in, NULL)
+                  : ir_window_x_cut(&window, k, shape, &in)))
             continue;
         if (node->op == IR_OP_conv_filter_grad)
-            ir_sig_add_row(arena, out, s, s, p);
+            ir_sig_add_row(arena, out, s, in, p);
         else
-            ir_sig_add_row(arena, out, s, b, s);
+            ir_sig_add_row(arena, out, in, b, s);
     }
 }
 
@@ -158,15 +163,38 @@ static void sbp_filter_grad(const ir_node *node, const ir_io *io,
     sbp_space(node, conv, arena, out);
 }
 
-/* Cuts that fall within a group or a window. */
+/* Of conv y is the output, of its gradients input 0; weights lie whole. */
+static bool pieces_hold(const ir_node *node, const ir_io *io,
+                        const ir_mesh *mesh, const ir_nd_sig *sig)
+{
+    const bool forward = node->op == IR_OP_conv;
+    const bool data = node->op == IR_OP_conv_data_grad;
+    const ir_window window = window_of(
+        node, node->op == IR_OP_conv_filter_grad ? &io->out[0] : &io->in[1]);
+    const ir_window_pieces pieces = {.window = &window,
+                                     .mesh = mesh,
+                                     .x = forward ? io->in[0]
+                                          : data  ? io->out[0]
+                                                  : io->in[1],
+                                     .y = forward ? io->out[0] : io->in[0],
+                                     .x_sbp = forward ? &sig->in[0]
+                                              : data  ? NULL
+                                                      : &sig->in[1],
+                                     .y_sbp =
+                                         forward ? &sig->out[0] : &sig->in[0]};
+    return data ? ir_window_y_holds(&pieces, &sig->out[0])
+                : ir_window_x_holds(&pieces);
+}
+
+/* Cuts that fall within a group, and those that part a window from what it
+ * reaches. */
 static bool veto_conv(const ir_node *node, const ir_io *io, const ir_mesh *mesh,
                       const ir_nd_sig *sig)
 {
-    const ir_shape *y = node->op == IR_OP_conv ? &io->out[0] : &io->in[0];
     const int64_t groups = node->i[IR_WINDOW_GROUPS];
     if (groups != 1 && groups % ir_window_cuts(mesh, &sig->in[0], 1) != 0)
         return true;
-    return !ir_window_cuts_between(node, y, mesh, &sig->in[0]);
+    return !pieces_hold(node, io, mesh, sig);
 }
 
 /* Padding counts as if it were data: 2 N M H' W' (C/g) R S. */

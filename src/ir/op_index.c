@@ -192,7 +192,7 @@ static void add_shares(int64_t kind, int32_t i, fs_arena *arena,
                        ir_sig_list *out)
 {
     const ir_sbp p = IR_SBP_P, s = IR_SBP_S(i), b = IR_SBP_B;
-    const ir_sbp pmin = {IR_PMIN, 0}, pmax = {IR_PMAX, 0};
+    const ir_sbp pmin = IR_SBP_PMIN, pmax = IR_SBP_PMAX;
     if (kind == ADD)
         add_write(arena, out, p, s, p);
     if (kind == MIN)
@@ -205,7 +205,7 @@ static void add_shares(int64_t kind, int32_t i, fs_arena *arena,
 static void add_partials(int64_t kind, fs_arena *arena, ir_sig_list *out)
 {
     const ir_sbp b = IR_SBP_B, p = IR_SBP_P;
-    const ir_sbp most = {kind == MIN ? IR_PMIN : IR_PMAX, 0};
+    const ir_sbp most = kind == MIN ? IR_SBP_PMIN : IR_SBP_PMAX;
     ir_sig *sig = add_write(arena, out, kind == MUL ? p : b, b, b);
     if (kind == MUL) {
         sig->out[0] = p;

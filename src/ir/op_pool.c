@@ -94,59 +94,98 @@ static fs_status infer_avg_grad(const ir_node *node, ir_io *io, fs_err *err)
     return check_dy(node, io, &io->out[0], err);
 }
 
-/* Samples, channels, and spatial axes on which windows lie side by side. */
-static void sbp_axes(const ir_node *node, const ir_shape shape[2],
-                     fs_arena *arena, ir_sig_list *out)
+/* Samples and channels. */
+static void sbp_planes(const ir_node *node, fs_arena *arena, ir_sig_list *out)
 {
-    const ir_window window = window_of(node, shape[0].rank);
-    uint32_t in_mask = (1u << node->n_in) - 1;
-    ir_sig_add_splits(arena, out, in_mask, 1, 2);
-    for (int32_t k = 0; k < window.n; k++)
-        if (ir_window_tiles(&window, k, &shape[0], &shape[1]))
-            ir_sig_add_split(arena, out, in_mask, 1, 2 + k);
+    ir_sig_add_splits(arena, out, (1u << node->n_in) - 1, 1, 2);
+}
+
+static void sbp_forward(const ir_node *node, const ir_io *io, fs_arena *arena,
+                        ir_sig_list *out)
+{
+    const ir_window window = window_of(node, io->in[0].rank);
+    const ir_shape shape[2] = {io->in[0], io->out[0]};
+    sbp_planes(node, arena, out);
+    for (int32_t k = 0; k < window.n; k++) {
+        ir_sbp x;
+        if (!ir_window_x_cut(&window, k, shape, &x))
+            continue;
+        ir_sig *sig = ir_sig_add(arena, out);
+        sig->in[0] = x;
+        sig->out[0] = IR_SBP_S(2 + k);
+    }
 }
 
 /* The largest of several devices' x gives the largest y. */
 static void sbp_max(const ir_node *node, const ir_io *io, fs_arena *arena,
                     ir_sig_list *out)
 {
-    sbp_axes(node, (ir_shape[]){io->in[0], io->out[0]}, arena, out);
+    sbp_forward(node, io, arena, out);
     ir_sig *sig = ir_sig_add(arena, out);
-    sig->in[0] = sig->out[0] = (ir_sbp){IR_PMAX, 0};
+    sig->in[0] = sig->out[0] = IR_SBP_PMAX;
 }
 
 /* An index counts within the whole plane. */
 static void sbp_index(const ir_node *node, const ir_io *io, fs_arena *arena,
                       ir_sig_list *out)
 {
-    (void)node, (void)io;
-    ir_sig_add_splits(arena, out, 1, 1, 2);
+    (void)io;
+    sbp_planes(node, arena, out);
 }
 
 static void sbp_avg(const ir_node *node, const ir_io *io, fs_arena *arena,
                     ir_sig_list *out)
 {
-    sbp_axes(node, (ir_shape[]){io->in[0], io->out[0]}, arena, out);
+    sbp_forward(node, io, arena, out);
     ir_sig_add_linear(arena, out, 1, 1);
 }
 
+/* dy, and of the largest also x and y, to dx. */
 static void sbp_grad(const ir_node *node, const ir_io *io, fs_arena *arena,
                      ir_sig_list *out)
 {
-    sbp_axes(node, (ir_shape[]){io->out[0], io->in[0]}, arena, out);
+    const ir_window window = window_of(node, io->in[0].rank);
+    const ir_shape shape[2] = {io->out[0], io->in[0]};
+    sbp_planes(node, arena, out);
+    for (int32_t k = 0; k < window.n; k++) {
+        ir_sbp y, x;
+        if (!ir_window_y_cut(&window, k, shape, &y, is_max(node) ? &x : NULL))
+            continue;
+        ir_sig *sig = ir_sig_add(arena, out);
+        sig->in[0] = y;
+        if (is_max(node)) {
+            sig->in[1] = x;
+            sig->in[2] = y;
+        }
+        sig->out[0] = IR_SBP_S(2 + k);
+    }
     ir_sig_add_linear(arena, out, 1, 1);
 }
 
 static bool veto_pool(const ir_node *node, const ir_io *io, const ir_mesh *mesh,
                       const ir_nd_sig *sig)
 {
-    return !ir_window_cuts_between(node, &io->out[0], mesh, &sig->in[0]);
+    const ir_window window = window_of(node, io->in[0].rank);
+    const ir_window_pieces pieces = {.window = &window,
+                                     .mesh = mesh,
+                                     .x = io->in[0],
+                                     .y = io->out[0],
+                                     .x_sbp = &sig->in[0],
+                                     .y_sbp = &sig->out[0]};
+    return !ir_window_x_holds(&pieces);
 }
 
 static bool veto_grad(const ir_node *node, const ir_io *io, const ir_mesh *mesh,
                       const ir_nd_sig *sig)
 {
-    return !ir_window_cuts_between(node, &io->in[0], mesh, &sig->in[0]);
+    const ir_window window = window_of(node, io->in[0].rank);
+    const ir_window_pieces pieces = {.window = &window,
+                                     .mesh = mesh,
+                                     .x = io->out[0],
+                                     .y = io->in[0],
+                                     .x_sbp = is_max(node) ? &sig->in[1] : NULL,
+                                     .y_sbp = &sig->in[0]};
+    return !ir_window_y_holds(&pieces, &sig->out[0]);
 }
 
 /* One operation per element of a window. */

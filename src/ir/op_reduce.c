@@ -62,13 +62,13 @@ static void sbp_reduce_sum(const ir_node *node, const ir_io *io,
 static void sbp_reduce_max(const ir_node *node, const ir_io *io,
                            fs_arena *arena, ir_sig_list *out)
 {
-    sbp_reduce(node, io, (ir_sbp){IR_PMAX, 0}, arena, out);
+    sbp_reduce(node, io, IR_SBP_PMAX, arena, out);
 }
 
 static void sbp_reduce_min(const ir_node *node, const ir_io *io,
                            fs_arena *arena, ir_sig_list *out)
 {
-    sbp_reduce(node, io, (ir_sbp){IR_PMIN, 0}, arena, out);
+    sbp_reduce(node, io, IR_SBP_PMIN, arena, out);
 }
 
 static void sbp_reduce_prod(const ir_node *node, const ir_io *io,

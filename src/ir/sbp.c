@@ -6,12 +6,24 @@
 
 bool ir_sbp_equal(ir_sbp a, ir_sbp b)
 {
-    return a.kind == b.kind && (a.kind != IR_S || a.axis == b.axis);
+    return a.kind == b.kind &&
+           (a.kind != IR_S ||
+            (a.axis == b.axis && a.before == b.before && a.after == b.after));
 }
 
 bool ir_sbp_is_partial(ir_sbp a)
 {
     return a.kind >= IR_PSUM;
+}
+
+bool ir_sbp_has_halo(ir_sbp a)
+{
+    return a.kind == IR_S && (a.before || a.after);
+}
+
+bool ir_sbp_same_cut(ir_sbp a, ir_sbp b)
+{
+    return a.kind == IR_S && b.kind == IR_S && a.axis == b.axis;
 }
 
 bool ir_nd_sbp_equal(const ir_nd_sbp *a, const ir_nd_sbp *b, int32_t n_axes)
@@ -54,6 +66,9 @@ static size_t write_sbp(char *out, size_t room, ir_sbp sbp)
                                         [IR_PSUM] = "P",
                                         [IR_PMAX] = "P(max)",
                                         [IR_PMIN] = "P(min)"};
+    if (ir_sbp_has_halo(sbp))
+        return (size_t)snprintf(out, room, "S(%d)-%d+%d", sbp.axis, sbp.before,
+                                sbp.after);
     if (sbp.kind == IR_S)
         return (size_t)snprintf(out, room, "S(%d)", sbp.axis);
     return (size_t)snprintf(out, room, "%s", names[sbp.kind]);
@@ -77,6 +92,31 @@ char *ir_nd_sbp_text(char out[64], const ir_nd_sbp *sbp, int32_t n_axes)
     return out;
 }
 
+/* A number of at most IR_MAX_HALO behind `sign`, without leading zeros. */
+static bool read_width(const char **at, char sign, uint8_t *out)
+{
+    const char *t = *at;
+    int32_t n = 0, digits = 0;
+    if (*t++ != sign)
+        return false;
+    for (; *t >= '0' && *t <= '9' && digits < 4; t++, digits++)
+        n = 10 * n + (*t - '0');
+    if (digits == 0 || (digits > 1 && t[-digits] == '0') || n > IR_MAX_HALO)
+        return false;
+    *at = t;
+    *out = (uint8_t)n;
+    return true;
+}
+
+/* "-b+a" behind S(i), not both 0; or nothing. */
+static bool read_halo(const char **at, ir_sbp *out)
+{
+    if (**at != '-')
+        return true;
+    return read_width(at, '-', &out->before) &&
+           read_width(at, '+', &out->after) && ir_sbp_has_halo(*out);
+}
+
 /* Reads one entry and moves *at behind it. */
 static bool read_sbp(const char **at, ir_sbp *out)
 {
@@ -90,12 +130,12 @@ static bool read_sbp(const char **at, ir_sbp *out)
         t[3] == ')') {
         *out = IR_SBP_S(t[2] - '0');
         *at += 4;
-        return true;
+        return read_halo(at, out);
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t length = strlen(names[i].text);
         if (strncmp(t, names[i].text, length) == 0) {
-            *out = (ir_sbp){(uint8_t)names[i].kind, 0};
+            *out = (ir_sbp){.kind = (uint8_t)names[i].kind};
             *at += length;
             return true;
         }
@@ -132,6 +172,15 @@ fs_status ir_nd_sbp_parse(const char *text, int32_t n_axes, fs_err *err,
     return FS_OK;
 }
 
+/* Is the axis that mesh axis `i` cuts with a halo cut by another one too? */
+static bool halo_cut_again(const ir_nd_sbp *sbp, int32_t n_axes, int32_t i)
+{
+    for (int32_t k = 0; k < n_axes; k++)
+        if (k != i && ir_sbp_same_cut(sbp->at[k], sbp->at[i]))
+            return ir_sbp_has_halo(sbp->at[i]);
+    return false;
+}
+
 bool ir_nd_sbp_fits(const ir_nd_sbp *sbp, const ir_shape *shape,
                     const ir_mesh *mesh)
 {
@@ -143,6 +192,9 @@ bool ir_nd_sbp_fits(const ir_nd_sbp *sbp, const ir_shape *shape,
         if (at.axis >= shape->rank || smallest.dim[at.axis] < mesh->dim[i])
             return false;
         smallest.dim[at.axis] /= mesh->dim[i];
+        if (smallest.dim[at.axis] < at.before ||
+            smallest.dim[at.axis] < at.after || halo_cut_again(sbp, mesh->n, i))
+            return false;
     }
     return true;
 }
@@ -153,6 +205,16 @@ void ir_split(int64_t total, int32_t n, int32_t i, int64_t *start,
     int64_t base = total / n, extra = total % n;
     *start = i * base + (i < extra ? i : extra);
     *length = base + (i < extra);
+}
+
+void ir_split_halo(int64_t total, int32_t n, int32_t i, ir_sbp cut,
+                   int64_t *start, int64_t *length)
+{
+    ir_split(total, n, i, start, length);
+    int64_t before = *start < cut.before ? *start : cut.before;
+    int64_t behind = total - *start - *length;
+    *start -= before;
+    *length += before + (behind < cut.after ? behind : cut.after);
 }
 
 void ir_local_piece(const ir_shape *shape, const ir_nd_sbp *sbp,
@@ -166,8 +228,8 @@ void ir_local_piece(const ir_shape *shape, const ir_nd_sbp *sbp,
             continue;
         int32_t axis = sbp->at[i].axis;
         int64_t start;
-        ir_split(piece.dim[axis], mesh->dim[i], coords[i], &start,
-                 &piece.dim[axis]);
+        ir_split_halo(piece.dim[axis], mesh->dim[i], coords[i], sbp->at[i],
+                      &start, &piece.dim[axis]);
         from[axis] += start;
     }
     *local = piece;
@@ -178,8 +240,18 @@ void ir_local_piece(const ir_shape *shape, const ir_nd_sbp *sbp,
 ir_shape ir_largest_piece(const ir_shape *shape, const ir_nd_sbp *sbp,
                           const ir_mesh *mesh)
 {
-    static const int32_t origin[IR_MAX_MESH];
-    ir_shape local;
-    ir_local_piece(shape, sbp, mesh, origin, &local, NULL);
-    return local;
+    ir_shape piece = *shape;
+    for (int32_t i = 0; i < mesh->n; i++) {
+        ir_sbp at = sbp->at[i];
+        if (at.kind != IR_S)
+            continue;
+        int64_t whole = piece.dim[at.axis], start, length;
+        ir_split(whole, mesh->dim[i], 0, &start, &length);
+        if (mesh->dim[i] > 2) /* one within borrows on both sides */
+            length += at.before + at.after;
+        else
+            length += at.before > at.after ? at.before : at.after;
+        piece.dim[at.axis] = length < whole ? length : whole;
+    }
+    return piece;
 }

@@ -1,19 +1,16 @@
 /* Windows that slide over the one to three spatial axes behind samples and
  * channels: what convolutions and poolings share.
  *
- * Spatial axes are cut where windows lie side by side (they reach no further
- * than the stride, no padding, x as long as stride times y: patch embeddings,
- * 1x1 convolutions, most poolings); a veto keeps the cuts between windows.
- * With groups, channels are cut between groups (x S(1), w S(0), y S(1)).
- *
- * Where windows overlap a device needs reach - stride rows of its neighbours: a
- * halo. Pieces of an SBP do not overlap, so a halo is no signature of the op.
- * It would take an op before the window whose pieces are longer by the rows
- * borrowed (zeros at the outer edges), an exchange between neighbours as its
- * boxing, a gradient that adds the borrowed rows' back, and windows without
- * padding on that axis; pieces shorter than the halo stay illegal. Without it
- * x B, y S(2) and x S(2), y P are sound and not listed: they cost a whole
- * tensor. */
+ * Spatial axes are cut in x and y together. Windows overlap, so a device needs
+ * some of its neighbours' elements: a halo (sbp.h), exchanged before the op
+ * runs. Each op gathers all that its own piece of the output needs, so that no
+ * output overlaps: y needs x around it, dx needs dy, dw both (and is P). How
+ * wide the halo must be follows from the window and is the same for any number
+ * of devices; none where windows lie side by side (patch embeddings, 1x1
+ * convolutions, most poolings). A veto asks of each device whether its pieces
+ * hold what it needs: cuts that do not line up (a stride that does not divide
+ * the pieces alike) are refused. With groups, channels are cut between groups
+ * (x S(1), w S(0), y S(1)). */
 #ifndef FS_IR_WINDOW_H
 #define FS_IR_WINDOW_H
 
@@ -60,14 +57,28 @@ fs_status ir_window_check(const ir_node *node, const ir_io *io, int32_t in,
 fs_status ir_window_slide(const ir_window *window, const ir_shape *x,
                           fs_err *err, ir_shape *y);
 
-/* Do the windows on spatial axis k lie side by side, without padding? Then x
- * and y may be cut together, if the cuts fall between windows. */
-bool ir_window_tiles(const ir_window *window, int32_t k, const ir_shape *x,
-                     const ir_shape *y);
-/* Do the cuts of input 0 along the spatial axes fall between windows? `y` is
- * the shape that has one element per window. */
-bool ir_window_cuts_between(const ir_node *node, const ir_shape *y,
-                            const ir_mesh *mesh, const ir_nd_sbp *sbp);
+/* S(2 + k) with the halo that makes a piece of x hold what the windows of the
+ * same device's piece of y reach (x and y shapes of the whole) .. */
+bool ir_window_x_cut(const ir_window *window, int32_t k,
+                     const ir_shape shape[2], ir_sbp *out);
+/* .. and a piece of y all windows that reach the device's piece of x; `x` (or
+ * NULL): all that those windows reach. False: a halo is too wide. */
+bool ir_window_y_cut(const ir_window *window, int32_t k,
+                     const ir_shape shape[2], ir_sbp *y, ir_sbp *x);
+
+/* How x and y lie, and which of them is given. */
+typedef struct ir_window_pieces {
+    const ir_window *window;
+    const ir_mesh *mesh;
+    ir_shape x, y;
+    const ir_nd_sbp *x_sbp, *y_sbp;
+} ir_window_pieces;
+/* Does each device's piece of x hold what the windows of its piece of y
+ * reach? */
+bool ir_window_x_holds(const ir_window_pieces *pieces);
+/* Does each device's piece of y hold the windows that reach its piece of dx
+ * (cut as `dx`), and, where x_sbp is not NULL, x all that these reach? */
+bool ir_window_y_holds(const ir_window_pieces *pieces, const ir_nd_sbp *dx);
 /* Devices along all mesh axes that cut `axis`. */
 int64_t ir_window_cuts(const ir_mesh *mesh, const ir_nd_sbp *sbp, int32_t axis);
 

@@ -10,21 +10,30 @@
 typedef struct pool {
     int64_t planes, in, out; /* elements per plane */
     kernel_window window;
+    int64_t first[3], end[3]; /* of x as far as windows reach, in its piece */
     int64_t mode;
 } pool;
 
-static pool pool_read(const ir_node *node, const ir_shape *x, const ir_shape *y)
+static pool pool_read(const ir_node *node, const kernel_arg *x,
+                      const kernel_arg *y)
 {
-    pool p = {.planes = x->dim[0] * x->dim[1],
+    const int32_t n = x->shape.rank - 2;
+    pool p = {.planes = x->shape.dim[0] * x->shape.dim[1],
               .window = kernel_window_read(node, x, y),
               .mode = node->i[IR_WINDOW_MODE]};
     const bool mean =
         node->op == IR_OP_avg_pool || node->op == IR_OP_avg_pool_grad;
-    for (int32_t k = 0; k < x->rank - 2; k++) {
-        const int32_t at = IR_MAX_SPACE - (x->rank - 2) + k;
+    for (int32_t k = 0; k < 3; k++)
+        p.end[k] = p.window.in[k];
+    for (int32_t k = 0; k < n; k++) {
+        const int32_t at = IR_MAX_SPACE - n + k;
         p.window.size[at] = node->i[IR_WINDOW_SIZE + k];
         if (!mean)
             p.window.dilation[at] = node->i[IR_WINDOW_DILATION + k];
+        if (node->op != IR_OP_avg_pool_grad)
+            continue; /* x's piece holds all that its windows reach */
+        p.first[at] = -x->offset[2 + k];
+        p.end[at] = node->i[IR_WINDOW_LENGTH + k] - x->offset[2 + k];
     }
     p.in = kernel_volume(p.window.in);
     p.out = kernel_volume(p.window.out);
@@ -45,8 +54,9 @@ static int64_t counted(const pool *p, int32_t k, int64_t start)
     const kernel_window *w = &p->window;
     const int64_t end = start + w->size[k];
     const bool padding = p->mode & IR_WINDOW_COUNT_PAD;
-    const int64_t limit = w->in[k] + (padding ? w->after[k] : 0);
-    return (end < limit ? end : limit) - (padding || start > 0 ? start : 0);
+    const int64_t limit = p->end[k] + (padding ? w->after[k] : 0);
+    const int64_t first = padding || start > p->first[k] ? start : p->first[k];
+    return (end < limit ? end : limit) - first;
 }
 
 static window window_at(const pool *p, int64_t at)
@@ -83,6 +93,21 @@ static int64_t by_column(const kernel_window *w, int64_t at)
     const int64_t k = at % w->in[2], j = at / w->in[2] % w->in[1];
     const int64_t i = at / (w->in[1] * w->in[2]);
     return (k * w->in[1] + j) * w->in[0] + i;
+}
+
+/* Element `at` of x's piece as one of dx's, or -1 when it lies outside. */
+static int64_t place_in(const pool *x, const pool *dx, int64_t at)
+{
+    const kernel_window *w = &x->window, *v = &dx->window;
+    int64_t place[3] = {at % x->in / (w->in[1] * w->in[2]),
+                        at / w->in[2] % w->in[1], at % w->in[2]};
+    for (int32_t k = 0; k < 3; k++) {
+        place[k] += w->before[k] - v->before[k];
+        if (place[k] < 0 || place[k] >= v->in[k])
+            return -1;
+    }
+    return at / x->in * dx->in + (place[0] * v->in[1] + place[1]) * v->in[2] +
+           place[2];
 }
 
 #include "kernels/real_f32.h"

@@ -12,9 +12,9 @@ typedef struct places {
     int x, weights, y;
 } places;
 
-static const ir_shape *shape_at(const kernel_call *call, int place)
+static const kernel_arg *arg_at(const kernel_call *call, int place)
 {
-    return place < 2 ? &call->in[place].shape : &call->out[0].shape;
+    return place < 2 ? &call->in[place] : &call->out[0];
 }
 
 /* Row-major, of `n` leading axes and then the spatial ones. */
@@ -89,8 +89,8 @@ static fs_status prepare(const kernel_call *shapes, dnnl_prop_kind_t kind,
     if (!kernel_dnnl_takes(shapes))
         return FS_NO;
     const kernel_conv p =
-        kernel_conv_read(shapes->node, shape_at(shapes, at.x),
-                         shape_at(shapes, at.weights), shape_at(shapes, at.y));
+        kernel_conv_read(shapes->node, arg_at(shapes, at.x),
+                         arg_at(shapes, at.weights), arg_at(shapes, at.y));
     const bool backward = kind != dnnl_forward_training;
     dnnl_memory_desc_t tensor[3];
     dnnl_convolution_desc_t desc, forward;

@@ -6,7 +6,9 @@
 #include "kernels/kernel.h"
 
 /* Three spatial axes; those that the tensors do not have stand first and are
- * of length 1. */
+ * of length 1. On pieces `before` is where the first window of y's piece starts
+ * before x's piece: the padding where that is the whole's beginning, and less
+ * than 0 where x's piece holds more than the windows reach. */
 typedef struct kernel_window {
     int64_t in[3], out[3], size[3]; /* lengths of x, of y, of the window */
     int64_t stride[3], before[3], after[3], dilation[3];
@@ -20,12 +22,12 @@ typedef struct kernel_conv {
     int32_t space; /* spatial axes */
     kernel_window window;
 } kernel_conv;
-kernel_conv kernel_conv_read(const ir_node *node, const ir_shape *x,
-                             const ir_shape *weights, const ir_shape *y);
+kernel_conv kernel_conv_read(const ir_node *node, const kernel_arg *x,
+                             const kernel_arg *weights, const kernel_arg *y);
 
 /* Lengths, stride and padding; size and dilation are 1. */
-kernel_window kernel_window_read(const ir_node *node, const ir_shape *x,
-                                 const ir_shape *y);
+kernel_window kernel_window_read(const ir_node *node, const kernel_arg *x,
+                                 const kernel_arg *y);
 /* Elements of a plane. */
 static inline int64_t kernel_volume(const int64_t length[3])
 {

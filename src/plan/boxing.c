@@ -7,7 +7,14 @@
 
 /* ---- the table of steps ---- */
 
-typedef enum sbp_class { CLASS_B, CLASS_S, CLASS_R, CLASS_P } sbp_class;
+typedef enum sbp_class {
+    CLASS_B,
+    CLASS_S,
+    CLASS_H,
+    CLASS_C,
+    CLASS_R,
+    CLASS_P
+} sbp_class;
 
 typedef struct box_row {
     plan_box_kind kind;
@@ -39,6 +46,10 @@ static bool in_class(ir_sbp sbp, sbp_class wanted)
     case CLASS_B:
         return sbp.kind == IR_B;
     case CLASS_S:
+        return sbp.kind == IR_S && !ir_sbp_has_halo(sbp);
+    case CLASS_H:
+        return ir_sbp_has_halo(sbp);
+    case CLASS_C:
         return sbp.kind == IR_S;
     case CLASS_R:
         return ir_sbp_is_partial(sbp);
@@ -51,7 +62,9 @@ static bool in_class(ir_sbp sbp, sbp_class wanted)
 static const box_row *find_row(ir_sbp from, ir_sbp to)
 {
     for (int32_t k = 0; k < PLAN_BOX_KINDS; k++)
-        if (in_class(from, box_table[k].from) && in_class(to, box_table[k].to))
+        if (in_class(from, box_table[k].from) &&
+            in_class(to, box_table[k].to) &&
+            (box_table[k].to != CLASS_H || ir_sbp_same_cut(from, to)))
             return &box_table[k];
     return NULL;
 }
@@ -77,10 +90,8 @@ static int32_t changed_axis(const ir_nd_sbp *from, const ir_nd_sbp *to,
 static bool later_axis_cuts(const ir_nd_sbp *sbp, int32_t n_axes, int32_t axis,
                             ir_sbp touched)
 {
-    if (touched.kind != IR_S)
-        return false;
     for (int32_t a = axis + 1; a < n_axes; a++)
-        if (ir_sbp_equal(sbp->at[a], touched))
+        if (ir_sbp_same_cut(sbp->at[a], touched))
             return true;
     return false;
 }
@@ -178,7 +189,7 @@ static ir_sbp sbp_of_digit(int32_t digit)
     if (digit >= DIGIT_SPLIT)
         return IR_SBP_S(digit - DIGIT_SPLIT);
     if (digit >= DIGIT_PARTIAL)
-        return (ir_sbp){(uint8_t)(IR_PSUM + digit - DIGIT_PARTIAL), 0};
+        return (ir_sbp){.kind = (uint8_t)(IR_PSUM + digit - DIGIT_PARTIAL)};
     return IR_SBP_B;
 }
 
@@ -424,31 +435,102 @@ static int32_t path_length(const path_tree *tree, int32_t state)
     return n;
 }
 
+/* Seconds to a target without halos. */
+static double find_plain(plan_boxer *boxer, const state_space *space,
+                         const ir_nd_sbp *from, const ir_nd_sbp *to,
+                         plan_boxing *path)
+{
+    if (!ir_nd_sbp_fits(to, &space->tensor->shape, &space->stage->mesh))
+        return INFINITY;
+    const path_tree *tree = tree_of(boxer, space, from);
+    int32_t state = state_of(space, to), n = path_length(tree, state);
+    if (isinf(tree->seconds[state]) || n > PLAN_MAX_BOXING)
+        return INFINITY;
+    *path = (plan_boxing){.n = n};
+    for (int32_t i = n, s = state; i >= 0; i--, s = tree->parent[s])
+        path->at[i] = sbp_of_state(space, s);
+    return tree->seconds[state];
+}
+
+/* Goes on from where `path` ends: on the mesh axes that end B if `whole`, else
+ * on those that end S, to what `to` is there. */
+static double add_halos(const plan_boxer *boxer, const state_space *space,
+                        const ir_nd_sbp *to, bool whole, plan_boxing *path)
+{
+    double seconds = 0;
+
+    for (int32_t a = 0; a < space->n_axes; a++) {
+        ir_nd_sbp next = path->at[path->n];
+        plan_box_step step;
+        if (!ir_sbp_has_halo(to->at[a]) || (next.at[a].kind == IR_B) != whole)
+            continue;
+        next.at[a] = to->at[a];
+        if (path->n == PLAN_MAX_BOXING ||
+            !plan_box_step_make(space->tensor, &space->stage->mesh,
+                                &path->at[path->n], &next, &step))
+            return INFINITY;
+        path->at[++path->n] = next;
+        seconds += boxer->cost.seconds(boxer->cost.ctx, space->stage, &step);
+    }
+    return seconds;
+}
+
+/* A halo is cut off a whole tensor, or exchanged between pieces: `whole` says
+ * by mesh axis which. */
+static double find_halos(plan_boxer *boxer, const state_space *space,
+                         const ir_nd_sbp *from, const ir_nd_sbp *to,
+                         uint32_t whole, plan_boxing *path)
+{
+    ir_nd_sbp plain = *to;
+    double seconds;
+
+    for (int32_t a = 0; a < space->n_axes; a++)
+        if (ir_sbp_has_halo(to->at[a]))
+            plain.at[a] = whole >> a & 1 ? IR_SBP_B : IR_SBP_S(to->at[a].axis);
+    seconds = find_plain(boxer, space, from, &plain, path);
+    if (!isinf(seconds))
+        seconds += add_halos(boxer, space, to, true, path);
+    if (!isinf(seconds))
+        seconds += add_halos(boxer, space, to, false, path);
+    return seconds;
+}
+
+static uint32_t axes_with_halo(const ir_nd_sbp *sbp, int32_t n_axes)
+{
+    uint32_t axes = 0;
+
+    for (int32_t a = 0; a < n_axes; a++)
+        axes |= (uint32_t)ir_sbp_has_halo(sbp->at[a]) << a;
+    return axes;
+}
+
 double plan_boxer_find(plan_boxer *boxer, const ir_tensor *tensor,
                        const plan_stage *stage, const ir_nd_sbp *from,
                        const ir_nd_sbp *to, plan_boxing *path)
 {
     state_space space = space_of(tensor, stage);
-    const path_tree *tree;
-    int32_t state, n;
+    uint32_t halo = axes_with_halo(to, stage->mesh.n);
+    double best = INFINITY;
 
     if (ir_nd_sbp_equal(from, to, stage->mesh.n)) {
         if (path != NULL)
             *path = (plan_boxing){.n = 0, .at = {*from}};
         return 0;
     }
-    if (!ir_nd_sbp_fits(from, &tensor->shape, &stage->mesh) ||
+    if (axes_with_halo(from, stage->mesh.n) ||
+        !ir_nd_sbp_fits(from, &tensor->shape, &stage->mesh) ||
         !ir_nd_sbp_fits(to, &tensor->shape, &stage->mesh))
         return INFINITY;
-    tree = tree_of(boxer, &space, from);
-    state = state_of(&space, to);
-    n = path_length(tree, state);
-    if (isinf(tree->seconds[state]) || n > PLAN_MAX_BOXING)
-        return INFINITY;
-    if (path != NULL) {
-        *path = (plan_boxing){.n = n};
-        for (int32_t i = n, s = state; i >= 0; i--, s = tree->parent[s])
-            path->at[i] = sbp_of_state(&space, s);
+    /* Each set of the axes with a halo, the empty one last. */
+    for (uint32_t whole = halo, more = 1; more;
+         more = whole, whole = (whole - 1) & halo) {
+        plan_boxing way;
+        double seconds = find_halos(boxer, &space, from, to, whole, &way);
+        if (!(seconds < best))
+            continue;
+        best = seconds;
+        if (path != NULL)
+            *path = way;
     }
-    return tree->seconds[state];
+    return best;
 }

@@ -11,7 +11,8 @@ typedef enum plan_box_kind {
     PLAN_ALL_GATHER,     /* S(i) -> B */
     PLAN_REDUCE_SCATTER, /* P -> S(i) */
     PLAN_ALL_TO_ALL,     /* S(i) -> S(j) */
-    PLAN_SLICE,          /* B -> S(i): local */
+    PLAN_HALO,           /* S(i) -> S(i) with a halo: among neighbours */
+    PLAN_SLICE,          /* B -> S(i), with a halo or without: local */
     PLAN_ZERO_FILL,      /* B -> P(sum): local, all but position 0 clear */
     PLAN_ZERO_PAD,       /* S(i) -> P(sum): local */
     PLAN_BOX_KINDS
@@ -43,7 +44,9 @@ typedef struct plan_boxing_cost {
 } plan_boxing_cost;
 
 /* Finds cheapest paths by Dijkstra over the SBPs of a tensor on a stage's
- * mesh; remembers them by (shape, element size, stage, from). */
+ * mesh; remembers them by (shape, element size, stage, from). Halos come last:
+ * of the ways that end by cutting or exchanging them axis by axis, the
+ * cheapest. */
 typedef struct plan_boxer plan_boxer;
 plan_boxer *plan_boxer_create(plan_boxing_cost cost, fs_arena *arena);
 /* Seconds of the cheapest path (0 when equal); INFINITY when there is none.

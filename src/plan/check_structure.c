@@ -17,7 +17,9 @@ static bool within(int32_t i, int32_t n)
 static bool sbp_sound(const ir_nd_sbp *sbp)
 {
     for (int32_t i = 0; i < IR_MAX_MESH; i++)
-        if (sbp->at[i].kind > IR_PMIN || sbp->at[i].axis >= IR_MAX_RANK)
+        if (sbp->at[i].kind > IR_PMIN || sbp->at[i].axis >= IR_MAX_RANK ||
+            (sbp->at[i].kind != IR_S &&
+             (sbp->at[i].before || sbp->at[i].after)))
             return false;
     return true;
 }

@@ -196,8 +196,8 @@ static bool is_used(const network *w, const char *colour)
 /* One table: nodes of their own would be spread over the ranks of the graph. */
 void network_make_legend(network *w)
 {
-    static const ir_sbp kinds[] = {{IR_B, 0}, {IR_PSUM, 0}, {IR_S, 0},
-                                   {IR_S, 1}, {IR_S, 2},    {IR_S, 3}};
+    const ir_sbp kinds[] = {IR_SBP_B,    IR_SBP_P,    IR_SBP_S(0),
+                            IR_SBP_S(1), IR_SBP_S(2), IR_SBP_S(3)};
     static const char *const texts[] = {"B: whole everywhere",
                                         "P: partial sums",
                                         "S(0): cut along axis 0",
