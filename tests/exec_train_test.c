@@ -2,6 +2,7 @@
  * micro-batches) gives the losses and weights of one device. */
 #include "config.h"
 
+#include "ir/losses.h"
 #include "ir/train.h"
 #include "plan/check.h"
 #include "plan/schedule.h"
@@ -20,12 +21,33 @@ static int32_t weight(ir_graph *g, const char *name, int32_t rank, int64_t rows,
     return ir_parameter(g, name, IR_F32, ir_shape_make(rank, dim), init);
 }
 
+typedef struct network {
+    int32_t micro_batches;
+    ir_optimizer optimizer;
+    bool counts; /* labels by weights, some not at all; no dropout, whose draws
+                    hang on the micro-batch */
+} network;
+
+/* A mean over what counts, whose divisor differs from sample to sample. */
+static int32_t counted_loss(ir_graph *g, int32_t logits, int32_t targets)
+{
+    float *weights = fs_new(g->arena, float, WORDS);
+    for (int32_t i = 0; i < WORDS; i++)
+        weights[i] = (float)(i % 4);
+    const ir_label_loss loss = {
+        .labels = targets,
+        .weights = ir_constant(g, "weights", IR_F32,
+                               ir_shape_make(1, (int64_t[]){WORDS}), weights),
+        .ignores = true,
+        .ignored = 3};
+    return ir_cross_entropy_parts(g, logits, &loss);
+}
+
 /* Embedding, a residual block with a norm, logits from a second weight. */
-static ir_graph *make_graph(int32_t micro_batches, ir_optimizer optimizer,
-                            fs_err *err)
+static ir_graph *make_graph(const network *net, fs_err *err)
 {
     ir_graph *g = ir_graph_create("small");
-    int64_t dim[2] = {BATCH / micro_batches, LENGTH};
+    int64_t dim[2] = {BATCH / net->micro_batches, LENGTH};
     ir_shape shape = ir_shape_make(2, dim);
     int32_t ids = ir_input(g, "ids", IR_I64, shape, 0);
     int32_t targets = ir_input(g, "targets", IR_I64, shape, 0);
@@ -35,18 +57,22 @@ static ir_graph *make_graph(int32_t micro_batches, ir_optimizer optimizer,
     int32_t up =
         ir_matmul(g, norm, weight(g, "up", 2, WIDTH, 4 * WIDTH), false, false);
     up = ir_binary(g, IR_OP_add, up, weight(g, "up_bias", 1, 4 * WIDTH, 0));
-    up = ir_dropout(g, ir_unary(g, IR_OP_gelu, up), 0.1, 7);
+    up = ir_unary(g, IR_OP_gelu, up);
+    if (!net->counts)
+        up = ir_dropout(g, up, 0.1, 7);
     int32_t down =
         ir_matmul(g, up, weight(g, "down", 2, 4 * WIDTH, WIDTH), false, false);
     x = ir_binary(g, IR_OP_add, x, down);
     int32_t logits =
         ir_matmul(g, x, weight(g, "head", 2, WIDTH, WORDS), false, false);
-    g->loss = ir_cross_entropy(g, logits, targets);
+    g->loss = net->counts ? counted_loss(g, logits, targets)
+                          : ir_cross_entropy(g, logits, targets);
     g->batch = BATCH;
     ir_train_options options = ir_train_defaults();
-    options.optimizer = optimizer;
-    options.lr = optimizer == IR_SGD ? 0.3 : 0.01;
-    options.micro_batches = micro_batches;
+    options.optimizer = net->optimizer;
+    options.lr = net->optimizer == IR_SGD ? 0.3 : 0.01;
+    options.micro_batches = net->micro_batches;
+    options.reduction = net->counts ? IR_LOSS_QUOTIENT : IR_LOSS_MEAN;
     if (ir_train(g, &options, err) != FS_OK) {
         ir_graph_destroy(g);
         return NULL;
@@ -241,12 +267,15 @@ static outcome run_plan(exec_world *world, const ir_graph *g,
     return out;
 }
 
-static outcome run_alone(int32_t m, ir_optimizer optimizer, fs_arena *arena,
-                         fs_err *err)
+/* What counts by weights is compared with the whole batch at once. */
+static outcome run_alone(const network *net, fs_arena *arena, fs_err *err)
 {
+    network whole = *net;
+    if (net->counts)
+        whole.micro_batches = 1;
     exec_world alone = {.size = 1, .on_host = 1, .cores = 1};
     outcome out = {0};
-    ir_graph *g = make_graph(m, optimizer, err);
+    ir_graph *g = make_graph(&whole, err);
     if (!g)
         return out;
     ir_mesh mesh = {1, {1}};
@@ -289,20 +318,21 @@ typedef struct tally {
     double worst;
 } tally;
 
-static void try_plan(exec_world *world, int32_t n_stages, uint64_t *seed,
-                     tally *t)
+static void try_plan(exec_world *world, int32_t n_stages, bool counts,
+                     uint64_t *seed, tally *t)
 {
     fs_arena *arena = fs_arena_create();
     fs_err err = {0};
-    int32_t m = 1 << fs_rand_below(seed, 3);
-    ir_optimizer optimizer = fs_rand_below(seed, 2) ? IR_SGD : IR_ADAMW;
+    network net = {.micro_batches = 1 << fs_rand_below(seed, 3),
+                   .counts = counts};
+    net.optimizer = fs_rand_below(seed, 2) ? IR_SGD : IR_ADAMW;
     ir_mesh mesh = draw_mesh(world->size / n_stages, seed);
-    ir_graph *g = make_graph(m, optimizer, &err);
+    ir_graph *g = make_graph(&net, &err);
     plan_strategy *s =
         g ? draw_strategy(g, n_stages, &mesh, seed, arena) : NULL;
     if (s) {
         t->ran++;
-        outcome one = run_alone(m, optimizer, arena, &err);
+        outcome one = run_alone(&net, arena, &err);
         outcome all = run_plan(world, g, s, arena, &err);
         double error = one.ran && all.ran ? compare_runs(&all, &one) : 1.0;
         t->worst = fmax(t->worst, error);
@@ -312,8 +342,8 @@ static void try_plan(exec_world *world, int32_t n_stages, uint64_t *seed,
         if (!(error < 2e-5)) {
             t->wrong++;
             if (world->rank == 0)
-                printf("# %d stages, m %d: error %g %s\n", n_stages, m, error,
-                       err.text);
+                printf("# %d stages, m %d: error %g %s\n", n_stages,
+                       net.micro_batches, error, err.text);
         }
     }
     if (g)
@@ -327,7 +357,7 @@ static void test_digests(exec_world *world, uint64_t *seed)
     fs_arena *arena = fs_arena_create();
     fs_err err = {0};
     ir_mesh mesh = {1, {world->size}};
-    ir_graph *g = make_graph(1, IR_SGD, &err);
+    ir_graph *g = make_graph(&(network){1, IR_SGD, false}, &err);
     plan_strategy *s = draw_strategy(g, 1, &mesh, seed, arena);
     plan *p = NULL;
     exec_data data;
@@ -354,7 +384,7 @@ static void test_settings(exec_world *world, uint64_t *seed)
     fs_arena *arena = fs_arena_create();
     fs_err err = {0};
     ir_mesh mesh = {1, {world->size}};
-    ir_graph *g = make_graph(1, IR_SGD, &err);
+    ir_graph *g = make_graph(&(network){1, IR_SGD, false}, &err);
     plan_strategy *s = draw_strategy(g, 1, &mesh, seed, arena);
     plan *p = NULL;
     exec_data data;
@@ -385,6 +415,26 @@ static void test_settings(exec_world *world, uint64_t *seed)
     fs_arena_destroy(arena);
 }
 
+static void test_plans(exec_world *world, int32_t n_stages, uint64_t *seed)
+{
+    tally t = {0}, counted = {0};
+    for (int32_t k = 0; k < 12; k++)
+        try_plan(world, n_stages, false, seed, &t);
+    ranks_ok(world, t.wrong + (t.ran < 5),
+             "random plans of %d stages on %d ranks train as one device "
+             "(%lld plans, worst difference %.1e)",
+             n_stages, world->size, (long long)t.ran, t.worst);
+    ranks_ok(world, t.untold, "progress tells rank 0 each step's loss");
+    ranks_ok(world, t.missing,
+             "the trace of rank 0 holds every firing of the last step");
+    for (int32_t k = 0; k < 8; k++)
+        try_plan(world, n_stages, true, seed, &counted);
+    ranks_ok(world, counted.wrong + (counted.ran < 4),
+             "labels that count differently, in 1, 2 or 4 micro-batches, train "
+             "as the whole batch (%lld plans, worst difference %.1e)",
+             (long long)counted.ran, counted.worst);
+}
+
 int main(void)
 {
     exec_world *world = ranks_open();
@@ -396,16 +446,7 @@ int main(void)
     for (int32_t n_stages = 1; n_stages <= world->size; n_stages *= 2) {
         if (world->size % n_stages)
             break;
-        tally t = {0};
-        for (int32_t k = 0; k < 12; k++)
-            try_plan(world, n_stages, &seed, &t);
-        ranks_ok(world, t.wrong + (t.ran < 5),
-                 "random plans of %d stages on %d ranks train as one device "
-                 "(%lld plans, worst difference %.1e)",
-                 n_stages, world->size, (long long)t.ran, t.worst);
-        ranks_ok(world, t.untold, "progress tells rank 0 each step's loss");
-        ranks_ok(world, t.missing,
-                 "the trace of rank 0 holds every firing of the last step");
+        test_plans(world, n_stages, &seed);
     }
     return ranks_done(world);
 }

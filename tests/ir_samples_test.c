@@ -76,6 +76,22 @@ static int32_t ratio(ir_graph *g, int32_t e)
                      total(g, ir_graph_find(g, "y")));
 }
 
+static int32_t half_ratio(ir_graph *g, int32_t e)
+{
+    return ir_scale(g, ratio(g, e), 0.5, 0);
+}
+
+static int32_t ratio_and_mean(ir_graph *g, int32_t e)
+{
+    return ir_binary(g, IR_OP_add, ratio(g, e), mean(g, e));
+}
+
+static int32_t ratio_by_params(ir_graph *g, int32_t e)
+{
+    return ir_binary(g, IR_OP_div, total(g, ir_graph_find(g, "y")),
+                     total(g, e));
+}
+
 /* The divisor as a constant of the graph, as an importer may leave it. */
 static int32_t mean_by_constant(ir_graph *g, int32_t e)
 {
@@ -131,7 +147,10 @@ int main(void)
     check(mean_by_constant, IR_LOSS_MEAN, "a mean by a constant");
     check(mean_and_penalty, IR_LOSS_MEAN, "a mean and what has no samples");
     check(total_and_penalty, -1, "a sum and what has none is neither");
-    check(ratio, IR_LOSS_MEAN, "a ratio of sums counts as a mean");
+    check(ratio, IR_LOSS_QUOTIENT, "a quotient of sums over the samples");
+    check(half_ratio, IR_LOSS_QUOTIENT, "a multiple of one");
+    check(ratio_and_mean, -1, "a quotient of sums and a mean is neither");
+    check(ratio_by_params, -1, "a divisor that a parameter decides");
     check(root_of_mean, IR_LOSS_MEAN, "a function of a mean counts as one");
     check(square, -1, "the square of a sum is neither");
     check(logarithm, -1, "a function of a sum is neither");

@@ -55,7 +55,7 @@ typedef struct ir_graph {
     fs_map serials;          /* name taken once -> last number put after it */
     int32_t micro_batches;   /* of the training graph; 1 before */
     double loss_share;       /* of a micro-batch's loss in the step's: 1 / m of
-                                a mean over samples, 1 of a sum; 1 before */
+                                a mean over samples, else 1; 1 before */
     int64_t batch;           /* samples of the whole step; 0 when unknown.
                                 Inputs carry batch / micro_batches samples */
     uint64_t digest;         /* of the source model, set by the importer */

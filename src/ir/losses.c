@@ -16,8 +16,8 @@
  *
  * A weighted mean divides by a sum over the whole micro-batch: with a batch
  * that is cut numerator and divisor are P, the divisor is reduced before it
- * divides, and the value is exact. Each micro-batch has a divisor of its own,
- * as in PyTorch. */
+ * divides, and the value is exact. Over several micro-batches both are summed
+ * before one divides (`ir_train`). */
 #include "config.h"
 #include "ir/losses.h"
 

@@ -8,9 +8,40 @@
 
 typedef struct degrees {
     const ir_graph *whole, *part;
-    double unit; /* log of the number of parts */
-    double *of;  /* [tensor]; NAN: cannot be told */
+    double unit;  /* log of the number of parts */
+    double *of;   /* [tensor]; NAN: cannot be told */
+    bool *varies; /* [tensor]: with the samples' values */
+    bool *mixes;  /* [tensor]: holds a quotient of sums over samples */
 } degrees;
+
+static bool is_sum(const degrees *d, int32_t t)
+{
+    return d->varies[t] && fabs(d->of[t]) > 1e-6;
+}
+
+/* Two sums over the samples that cancel each other's growth: no mean of what
+ * the micro-batches give. */
+static bool is_quotient(const degrees *d, const ir_node *w)
+{
+    if (w->op == IR_OP_div)
+        return is_sum(d, w->in[1]);
+    return w->op == IR_OP_mul && is_sum(d, w->in[0]) && is_sum(d, w->in[1]) &&
+           d->of[w->in[0]] * d->of[w->in[1]] < 0;
+}
+
+static void follow_values(degrees *d, const ir_node *w)
+{
+    bool varies = w->op == IR_OP_input, mixes = false;
+    for (int32_t k = 0; k < w->n_in; k++) {
+        varies = varies || d->varies[w->in[k]];
+        mixes = mixes || d->mixes[w->in[k]];
+    }
+    mixes = mixes || is_quotient(d, w);
+    for (int32_t k = 0; k < w->n_out; k++) {
+        d->varies[w->out[k]] = varies;
+        d->mixes[w->out[k]] = mixes;
+    }
+}
 
 /* Of a number that is `whole` in one graph, `part` in the other. */
 static double of_ratio(const degrees *d, double whole, double part)
@@ -156,8 +187,74 @@ static fs_status follow(degrees *d, fs_err *err)
         double degree = of_node(d, w, p);
         for (int32_t k = 0; k < w->n_out; k++)
             d->of[w->out[k]] = degree;
+        follow_values(d, w);
     }
     return FS_OK;
+}
+
+/* Does a parameter decide the value? */
+static bool depends_on_params(const ir_graph *g, int32_t tensor)
+{
+    fs_arena *scratch = fs_arena_create();
+    bool *wanted = fs_new(scratch, bool, g->tensors.n), found = false;
+    wanted[tensor] = true;
+    for (int32_t v = g->nodes.n - 1; v >= 0; v--) {
+        const ir_node *node = &g->nodes.at[v];
+        bool any = false;
+        for (int32_t k = 0; k < node->n_out; k++)
+            any = any || wanted[node->out[k]];
+        for (int32_t k = 0; any && k < node->n_in; k++)
+            wanted[node->in[k]] = true;
+        found = found || (any && node->n_out > 0 &&
+                          g->tensors.at[node->out[0]].role == IR_PARAM);
+    }
+    fs_arena_destroy(scratch);
+    return found;
+}
+
+bool ir_loss_quotient(const ir_graph *graph, ir_quotient *out)
+{
+    int32_t at = graph->loss;
+    double factor = 1;
+    for (;;) {
+        const ir_node *node = &graph->nodes.at[graph->tensors.at[at].producer];
+        if (node->op == IR_OP_div) {
+            *out = (ir_quotient){node->in[0], node->in[1], factor};
+            break;
+        }
+        if (node->op != IR_OP_identity &&
+            (node->op != IR_OP_scale || node->f[1] != 0))
+            return false;
+        if (node->op == IR_OP_scale)
+            factor *= node->f[0];
+        at = node->in[0];
+    }
+    return ir_shape_count(&graph->tensors.at[out->top].shape) == 1 &&
+           ir_shape_count(&graph->tensors.at[out->bottom].shape) == 1 &&
+           !depends_on_params(graph, out->bottom);
+}
+
+static bool is_one(double degree)
+{
+    return fabs(degree - 1) < 1e-6;
+}
+
+/* Of a loss that holds a quotient of sums: can it be put off to the step's
+ * end? */
+static fs_status take_quotient(const degrees *d, fs_err *err, ir_reduction *out)
+{
+    ir_quotient q;
+    if (ir_loss_quotient(d->whole, &q) && !d->mixes[q.top] &&
+        !d->mixes[q.bottom] && is_one(d->of[q.top]) &&
+        is_one(d->of[q.bottom])) {
+        *out = IR_LOSS_QUOTIENT;
+        return FS_OK;
+    }
+    return fs_fail(err, FS_NO,
+                   "%s: its loss holds a mean over what counts (labels that "
+                   "are not ignored, weights) beside other terms: only the "
+                   "whole batch knows its divisor; use 1 micro-batch",
+                   d->whole->name);
 }
 
 fs_status ir_loss_reduction(const ir_graph *whole, const ir_graph *part,
@@ -172,16 +269,22 @@ fs_status ir_loss_reduction(const ir_graph *whole, const ir_graph *part,
                        "nodes: use 1 micro-batch",
                        whole->name);
     fs_arena *scratch = fs_arena_create();
-    degrees d = {whole, part, log(times),
-                 fs_new(scratch, double, whole->tensors.n)};
+    degrees d = {whole,
+                 part,
+                 log(times),
+                 fs_new(scratch, double, whole->tensors.n),
+                 fs_new(scratch, bool, whole->tensors.n),
+                 fs_new(scratch, bool, whole->tensors.n)};
     fs_status status = follow(&d, err);
     double degree = d.of[whole->loss];
+    const bool mixes = d.mixes[whole->loss] && !isnan(degree);
+    if (status == FS_OK && mixes)
+        status = take_quotient(&d, err, out);
     fs_arena_destroy(scratch);
-    FS_TRY(status);
-    if (fabs(degree) < 1e-6)
-        return FS_OK;
+    if (status != FS_OK || mixes || fabs(degree) < 1e-6)
+        return status;
     *out = IR_LOSS_SUM;
-    if (fabs(degree - 1) < 1e-6)
+    if (is_one(degree))
         return FS_OK;
     if (isnan(degree))
         return fs_fail(err, FS_NO,

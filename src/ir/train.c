@@ -113,14 +113,71 @@ void ir_enter_update(ir_graph *graph, int32_t param)
         fs_printf(graph->arena, "%s.grad", graph->tensors.at[param].name);
 }
 
-/* The scope is "PARAM.grad": what the sum is called. */
-static int32_t sum_parts(ir_graph *graph, const ir_id_list *parts)
+/* The scope is "PARAM.grad": what the sum is called. divisor -1: none. */
+static int32_t sum_parts(ir_graph *graph, const ir_id_list *parts,
+                         int32_t divisor)
 {
     int32_t sum = parts->at[0];
     for (int32_t i = 1; i < parts->n; i++)
         sum = ir_binary(graph, IR_OP_add, sum, parts->at[i]);
+    if (divisor >= 0)
+        sum = ir_binary(graph, IR_OP_div, sum, divisor);
     ir_graph_rename(graph, sum, graph->scope);
     return sum;
+}
+
+/* A loss that is a quotient of sums is put off to the end of the step: the
+ * backward pass is that of its top, both sums add up over the micro-batches,
+ * and the bottom divides once, gradients too. */
+static int32_t sum_over_step(ir_graph *graph, int32_t tensor)
+{
+    ir_node node = {.op = IR_OP_accumulate, .n_in = 1, .in = {tensor}};
+    node.name =
+        fs_printf(graph->arena, "%s.acc", graph->tensors.at[tensor].name);
+    graph->phase = IR_BACKWARD;
+    graph->forward = graph->tensors.at[tensor].producer;
+    return ir_append(graph, &node);
+}
+
+/* The step's loss takes the place of a micro-batch's; returns its divisor. */
+static int32_t put_off_loss(ir_graph *graph, const ir_quotient *of)
+{
+    const char *name = graph->tensors.at[graph->loss].name;
+    const int32_t owner = graph->tensors.at[graph->loss].producer;
+    const int32_t top = sum_over_step(graph, of->top);
+    const int32_t bottom = sum_over_step(graph, of->bottom);
+    graph->phase = IR_UPDATE;
+    graph->forward = owner;
+    graph->scope = name;
+    int32_t loss = ir_binary(graph, IR_OP_div, top, bottom);
+    if (of->factor != 1)
+        loss = ir_scale(graph, loss, of->factor, 0);
+    ir_graph_rename(graph, loss, fs_printf(graph->arena, "%s.step", name));
+    ir_mark_output(graph, loss);
+    graph->loss = loss;
+    graph->scope = NULL;
+    graph->phase = IR_FORWARD;
+    graph->forward = -1;
+    return bottom;
+}
+
+/* What to differentiate, and with which seed. Is it the top of a quotient? */
+static fs_status choose_seed(ir_graph *graph, const ir_train_options *o,
+                             ir_derivative *of, ir_quotient *q, fs_err *err)
+{
+    const bool puts_off =
+        o->reduction == IR_LOSS_QUOTIENT && o->micro_batches > 1;
+    graph->loss_share =
+        o->reduction == IR_LOSS_MEAN ? 1.0 / o->micro_batches : 1.0;
+    *q = (ir_quotient){graph->loss, -1, graph->loss_share};
+    if (puts_off && !ir_loss_quotient(graph, q))
+        return fs_fail(err, FS_INVALID, "%s: its loss is no quotient of sums",
+                       graph->name);
+    if (!puts_off && graph->loss >= 0)
+        ir_mark_output(graph, graph->loss);
+    of->loss = q->top;
+    of->seed = q->factor;
+    return FS_OK;
 }
 
 /* ---- updates ---- */
@@ -283,34 +340,42 @@ static int32_t list_params(const ir_graph *graph, fs_arena *arena,
     return list.n;
 }
 
+/* What the update of every parameter is made of. */
+typedef struct step {
+    const ir_train_options *options;
+    ir_derivative of;
+    ir_id_list *parts; /* [of.n] */
+    int32_t divisor;
+} step;
+
 /* The gradients of the parameters that have one; the others are buffers.
  * Returns how many. */
-static int32_t sum_gradients(ir_graph *graph, const ir_derivative *of,
-                             const ir_id_list *parts, ir_update_pair *out)
+static int32_t sum_gradients(ir_graph *graph, const step *s,
+                             ir_update_pair *out)
 {
     int32_t n = 0;
-    for (int32_t k = 0; k < of->n; k++) {
-        if (!parts[k].n) {
-            graph->tensors.at[of->wrt[k]].role = IR_BUFFER;
+    for (int32_t k = 0; k < s->of.n; k++) {
+        const int32_t param = s->of.wrt[k];
+        if (!s->parts[k].n) {
+            graph->tensors.at[param].role = IR_BUFFER;
             continue;
         }
-        ir_enter_update(graph, of->wrt[k]);
-        out[n++] = (ir_update_pair){of->wrt[k], sum_parts(graph, &parts[k])};
+        ir_enter_update(graph, param);
+        out[n++] =
+            (ir_update_pair){param, sum_parts(graph, &s->parts[k], s->divisor)};
     }
     return n;
 }
 
-static fs_status add_updates(ir_graph *graph, const ir_derivative *of,
-                             const ir_id_list *parts, const ir_train_options *o,
-                             fs_err *err)
+static fs_status add_updates(ir_graph *graph, const step *s, fs_err *err)
 {
-    ir_update_pair *pairs = fs_new(graph->arena, ir_update_pair, of->n);
-    int32_t n = sum_gradients(graph, of, parts, pairs);
-    if (o->clip_norm > 0)
-        ir_clip_gradients(graph, o->clip_norm, n, pairs);
+    ir_update_pair *pairs = fs_new(graph->arena, ir_update_pair, s->of.n);
+    int32_t n = sum_gradients(graph, s, pairs);
+    if (s->options->clip_norm > 0)
+        ir_clip_gradients(graph, s->options->clip_norm, n, pairs);
     for (int32_t k = 0; k < n; k++) {
         ir_enter_update(graph, pairs[k].param);
-        add_update(graph, pairs[k].param, pairs[k].grad, o);
+        add_update(graph, pairs[k].param, pairs[k].grad, s->options);
     }
     graph->phase = IR_FORWARD;
     graph->forward = -1;
@@ -355,17 +420,16 @@ fs_status ir_train(ir_graph *graph, const ir_train_options *options,
 {
     ir_train_options o = resolve(options);
     FS_TRY(check_options(&o, err));
-    graph->loss_share =
-        o.reduction == IR_LOSS_SUM ? 1.0 : 1.0 / o.micro_batches;
-    ir_derivative of = {.loss = graph->loss, .seed = graph->loss_share};
     if (graph->err.status != FS_OK)
         return fs_fail(err, graph->err.status, "%s", graph->err.text);
-    of.n = list_params(graph, graph->arena, &of.wrt);
-    ir_id_list *parts = fs_new(graph->arena, ir_id_list, of.n);
-    if (graph->loss >= 0)
-        ir_mark_output(graph, graph->loss);
-    FS_TRY(ir_backward_parts(graph, &of, accumulate, err, parts));
-    FS_TRY(add_updates(graph, &of, parts, &o, err));
+    step s = {.options = &o};
+    ir_quotient q;
+    FS_TRY(choose_seed(graph, &o, &s.of, &q, err));
+    s.of.n = list_params(graph, graph->arena, &s.of.wrt);
+    s.parts = fs_new(graph->arena, ir_id_list, s.of.n);
+    FS_TRY(ir_backward_parts(graph, &s.of, accumulate, err, s.parts));
+    s.divisor = q.bottom < 0 ? -1 : put_off_loss(graph, &q);
+    FS_TRY(add_updates(graph, &s, err));
     graph->micro_batches = o.micro_batches;
     carry_buffers(graph);
     if (graph->err.status != FS_OK)

@@ -27,7 +27,8 @@ typedef struct ir_train_options {
                                whose inputs hold one micro-batch */
     ir_reduction reduction; /* of the loss over samples: of a mean the backward
                                pass starts from 1/m, of a sum from 1, so that
-                               the step's loss is that of the whole batch */
+                               the step's loss is that of the whole batch; of a
+                               quotient both parts are summed over the step */
     ir_rate rate;           /* schedule of the learning rate */
     double clip_norm;       /* most global norm of the gradients; 0: any */
     bool keep_pads;         /* leaves gradients of slices as sums of pads */

@@ -24,7 +24,7 @@ static const char *space_of(const search_level0 *z)
         "%d configuration%s: stages dividing %d device%s, each stage a mesh of "
         "up to %d axes, micro-batch counts %s, schedule %s, one balanced cut "
         "per number of stages; within each every combination of legal "
-        "signatures without P(max) and P(min)%s, boxing by cheapest paths; "
+        "signatures%s, boxing by cheapest paths; "
         "among them all whose lowered plan fits memory%s",
         z->all.n, z->all.n == 1 ? "" : "s", p->cluster->n_devices,
         p->cluster->n_devices == 1 ? "" : "s", p->max_mesh_axes,

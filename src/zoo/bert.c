@@ -2,13 +2,16 @@
  * words (labels of -100 do not count) and the next sentence. Post-LN blocks,
  * GELU, the decoder tied to the token table. Parameters:
  * (V + T + 2) H + 2 H + L (12 H^2 + 13 H) + (H^2 + H) for the pooler +
- * (H^2 + 3 H + V) for words + (2 H + 2) for sentences. */
+ * (H^2 + 3 H + V) for words + (2 H + 2) for sentences. With sentence=0 as
+ * RoBERTa (arXiv 1907.11692): masked words alone, no pooler; their loss divides
+ * by the labels that count, beside which no other term can stand in several
+ * micro-batches. */
 #include "config.h"
 #include "zoo/transformer.h"
 
 #include "ir/losses.h"
 
-enum { LAYERS, HIDDEN, HEADS, VOCAB, SEQ };
+enum { LAYERS, HIDDEN, HEADS, VOCAB, SEQ, SENTENCE };
 
 static int32_t linear(const zoo_transformer *t, int32_t x, const char *name,
                       int64_t out)
@@ -97,9 +100,9 @@ static void build(ir_graph *g, const int64_t *value, int64_t samples)
     int32_t x = embed(&t, value[VOCAB], &words);
     for (int64_t i = 0; i < value[LAYERS]; i++)
         x = block_of(&t, x, i);
-    int32_t loss = word_loss(&t, x, words);
-    loss = ir_binary(g, IR_OP_add, loss, sentence_loss(&t, x));
-    g->loss = loss;
+    g->loss = word_loss(&t, x, words);
+    if (value[SENTENCE])
+        g->loss = ir_binary(g, IR_OP_add, g->loss, sentence_loss(&t, x));
 }
 
 const zoo_model zoo_model_bert = {
@@ -108,6 +111,7 @@ const zoo_model zoo_model_bert = {
              [HIDDEN] = {"hidden", 128, 1, 1 << 20},
              [HEADS] = {"heads", 4, 1, 1 << 20},
              [VOCAB] = {"vocab", 256, 2, INT32_MAX},
-             [SEQ] = {"seq", 128, 1, 1 << 15}},
+             [SEQ] = {"seq", 128, 1, 1 << 15},
+             [SENTENCE] = {"sentence", 1, 0, 1}},
     .build = build,
 };
