@@ -13,7 +13,7 @@ static const struct {
     {"llama,layers=2,hidden=16,heads=4,kv_heads=2,ffn=24,vocab=11,seq=6",
      false},
     {"moe,layers=2,hidden=16,heads=2,vocab=11,seq=8,experts=4", false},
-    {"bert,layers=2,hidden=16,heads=2,vocab=11,seq=6", false},
+    {"bert,layers=2,hidden=16,heads=2,vocab=11,seq=6,sentence=0", false},
     {"t5,layers=2,hidden=16,heads=2,head=8,ffn=24,vocab=11,seq=6,target=5",
      false},
     {"vit,layers=2,hidden=16,heads=2,ffn=24,patch=4,size=8,classes=5", false},

@@ -94,9 +94,15 @@ static void check_graph(const char *spec, const ir_graph *g)
     tap_ok(ir_graph_check(g, &err) == FS_OK, "%s: the graph is sound %s", spec,
            err.text);
     ir_graph *whole = build(spec, 2 * SAMPLES), *part = build(spec, SAMPLES);
-    tap_ok(ir_loss_reduction(whole, part, 2, &err, &reduction) == FS_OK &&
-               reduction == IR_LOSS_MEAN,
-           "%s: its loss is a mean over samples %s", spec, err.text);
+    fs_status told = ir_loss_reduction(whole, part, 2, &err, &reduction);
+    if (strncmp(spec, "bert", 4) == 0)
+        tap_ok(told == FS_NO,
+               "%s: words that count and sentences, of means "
+               "with two divisors, are one micro-batch",
+               spec);
+    else
+        tap_ok(told == FS_OK && reduction == IR_LOSS_MEAN,
+               "%s: its loss is a mean over samples %s", spec, err.text);
     ir_graph_destroy(whole);
     ir_graph_destroy(part);
 }
