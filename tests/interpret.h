@@ -5,6 +5,7 @@
 
 #include "kernels/kernel.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct interpreter {
@@ -72,7 +73,11 @@ static inline fs_status interpret_run_call(const kernel_call *call, fs_err *err)
     if (!kernel_reference(op))
         return FS_OK;
     FS_TRY(kernel_choose(call, "reference", err, &reference, &state));
-    fs_status status = reference->run(state, call, err);
+    kernel_call with = *call;
+    int64_t bytes = reference->scratch ? reference->scratch(call) : 0;
+    with.scratch = bytes ? aligned_alloc(64, (size_t)bytes) : NULL;
+    fs_status status = reference->run(state, &with, err);
+    free(with.scratch);
     if (reference->release)
         reference->release(state);
     return status;

@@ -1,6 +1,8 @@
 #include "config.h"
 #include "exec/piece.h"
 
+#include "base/half.h"
+
 #include <string.h>
 
 exec_part exec_part_along(const ir_shape *shape, int32_t axis, int64_t start,
@@ -88,27 +90,31 @@ void exec_piece_cut(const ir_shape *whole, const ir_shape *local,
 
 bool exec_can_fold(ir_dtype dtype)
 {
-    return dtype != IR_BOOL && ir_dtype_computes(dtype);
+    return ir_dtype_is_number(dtype);
 }
 
-/* One function per dtype; the loops are plain so that they vectorise. */
-#define FOLD(name, type)                                                       \
+/* One function per dtype; the loops are plain so that they vectorise. get and
+ * put are how an element is computed with: 16-bit floats as float, rounded at
+ * every fold. */
+#define FOLD(name, type, get, put)                                             \
     static void name(ir_sbp_kind kind, type *to, const type *from, int64_t n)  \
     {                                                                          \
         if (kind == IR_PSUM)                                                   \
             for (int64_t i = 0; i < n; i++)                                    \
-                to[i] += from[i];                                              \
+                to[i] = put(get(to[i]) + get(from[i]));                        \
         else if (kind == IR_PMAX)                                              \
             for (int64_t i = 0; i < n; i++)                                    \
-                to[i] = from[i] > to[i] ? from[i] : to[i];                     \
+                to[i] = get(from[i]) > get(to[i]) ? from[i] : to[i];           \
         else                                                                   \
             for (int64_t i = 0; i < n; i++)                                    \
-                to[i] = from[i] < to[i] ? from[i] : to[i];                     \
+                to[i] = get(from[i]) < get(to[i]) ? from[i] : to[i];           \
     }
-FOLD(fold_f32, float)
-FOLD(fold_f64, double)
-FOLD(fold_i32, int32_t)
-FOLD(fold_i64, int64_t)
+FOLD(fold_f32, float, , )
+FOLD(fold_f64, double, , )
+FOLD(fold_i32, int32_t, , )
+FOLD(fold_i64, int64_t, , )
+FOLD(fold_f16, fs_half, fs_from_half, fs_to_half)
+FOLD(fold_bf16, fs_bfloat, fs_from_bfloat, fs_to_bfloat)
 
 void exec_fold(ir_sbp_kind kind, ir_dtype dtype, void *to, const void *from,
                int64_t count)
@@ -125,6 +131,12 @@ void exec_fold(ir_sbp_kind kind, ir_dtype dtype, void *to, const void *from,
         break;
     case IR_I64:
         fold_i64(kind, to, from, count);
+        break;
+    case IR_F16:
+        fold_f16(kind, to, from, count);
+        break;
+    case IR_BF16:
+        fold_bf16(kind, to, from, count);
         break;
     default:
         FS_ASSERT(exec_can_fold(dtype));

@@ -4,6 +4,7 @@
 #include "exec/rank.h"
 
 #include "base/clock.h"
+#include "ir/element.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -41,14 +42,7 @@ static void read_loss(exec_rank *rank, int32_t stream, const exec_task *t)
 {
     const plan_cursor *c = &rank->actors->cursor[stream];
     const void *at = buffer(rank, stream, t->task->in[0], false);
-    double loss = 0.0;
-    if (t->call.in[0].dtype == IR_F64)
-        memcpy(&loss, at, sizeof loss);
-    else {
-        float value;
-        memcpy(&value, at, sizeof value);
-        loss = value;
-    }
+    double loss = ir_element_real(t->call.in[0].dtype, at, 0);
     rank->losses[c->step] += loss * rank->graph->loss_share;
 }
 

@@ -38,7 +38,8 @@ static void fill_row(void *ctx, int64_t local, int64_t whole, int64_t length)
 {
     const filling *f = ctx;
     for (int64_t i = 0; i < length; i++)
-        ir_element_set_real(f->dtype, f->out, local + i, first_value(f, whole + i));
+        ir_element_set_real(f->dtype, f->out, local + i,
+                            first_value(f, whole + i));
 }
 
 /* Of a tensor that lies as a partial sum, position 0 holds the value. */
@@ -199,6 +200,18 @@ static MPI_Datatype mpi_type(ir_dtype dtype)
     }
 }
 
+/* 16-bit floats are reduced as floats. */
+static void reduce_narrow(exec_rank *rank, ir_dtype dtype, int64_t count,
+                          MPI_Op op, void *out)
+{
+    float *wide = fs_new(rank->arena, float, count);
+    for (int64_t i = 0; i < count; i++)
+        wide[i] = (float)ir_element_real(dtype, out, i);
+    exec_world_reduce(rank->world, wide, count, MPI_FLOAT, op);
+    for (int64_t i = 0; i < count; i++)
+        ir_element_set_real(dtype, out, i, wide[i]);
+}
+
 static void join_pieces(exec_rank *rank, int32_t tensor, int32_t kind,
                         const void *piece, const ir_nd_sbp *sbp, void *out)
 {
@@ -215,7 +228,12 @@ static void join_pieces(exec_rank *rank, int32_t tensor, int32_t kind,
         exec_piece_rows(&t->shape, &local, offset, place_row, &p);
     }
     MPI_Op op = kind == IR_PMAX ? MPI_MAX : kind == IR_PMIN ? MPI_MIN : MPI_SUM;
-    if (!ir_dtype_computes(t->dtype)) /* no sums: each byte has one owner */
+    bool computes = ir_dtype_computes(t->dtype);
+    if (!computes && ir_dtype_is_float(t->dtype)) {
+        reduce_narrow(rank, t->dtype, count, op, out);
+        return;
+    }
+    if (!computes) /* no sums: each byte has one owner */
         count *= ir_dtype_bytes(t->dtype);
     exec_world_reduce(rank->world, out, count, mpi_type(t->dtype), op);
 }
@@ -227,8 +245,7 @@ static fs_status fetch_one(exec_rank *rank, int32_t tensor, fs_err *err,
     ir_nd_sbp sbp = {0};
     const void *piece = find_piece(rank, tensor, &sbp);
     int32_t kind = piece ? joining(rank, &sbp) : IR_B;
-    bool extreme_of_ints =
-        kind > IR_PSUM && t->dtype != IR_F32 && t->dtype != IR_F64;
+    bool extreme_of_ints = kind > IR_PSUM && !ir_dtype_is_float(t->dtype);
     int32_t said[2] = {kind, -(kind < 0 || extreme_of_ints)};
     exec_world_reduce(rank->world, &said[0], 1, MPI_INT32_T, MPI_MAX);
     exec_world_reduce(rank->world, &said[1], 1, MPI_INT32_T, MPI_MIN);

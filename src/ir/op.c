@@ -62,6 +62,34 @@ void ir_node_local_io(const ir_graph *graph, const ir_node *node,
         io->out[i] = ir_largest_piece(&io->out[i], &sig->out[i], mesh);
 }
 
+int64_t ir_widened_bytes(const ir_shape *shape, ir_dtype dtype)
+{
+    enum { ALIGN = 64 };
+    if (!ir_dtype_is_float(dtype) || ir_dtype_computes(dtype))
+        return 0;
+    int64_t bytes = ir_mul_sat(ir_shape_count(shape), ir_dtype_bytes(IR_F32));
+    return ir_add_sat(bytes, ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* What float copies of the operands take, which are replaced by them in io. */
+static int64_t widen_all(const ir_node *node, ir_io *io)
+{
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < node->n_in; i++) {
+        bytes =
+            ir_add_sat(bytes, ir_widened_bytes(&io->in[i], io->in_dtype[i]));
+        if (ir_dtype_is_float(io->in_dtype[i]))
+            io->in_dtype[i] = ir_dtype_widened(io->in_dtype[i]);
+    }
+    for (int32_t i = 0; i < node->n_out; i++) {
+        bytes =
+            ir_add_sat(bytes, ir_widened_bytes(&io->out[i], io->out_dtype[i]));
+        if (ir_dtype_is_float(io->out_dtype[i]))
+            io->out_dtype[i] = ir_dtype_widened(io->out_dtype[i]);
+    }
+    return bytes;
+}
+
 void ir_node_work(const ir_graph *graph, const ir_node *node,
                   const ir_nd_sig *sig, const ir_mesh *mesh, ir_work *out)
 {
@@ -71,6 +99,13 @@ void ir_node_work(const ir_graph *graph, const ir_node *node,
         return;
     ir_node_local_io(graph, node, sig, mesh, &io);
     ir_op_table[node->op]->work(node, &io, out);
+    int64_t copies = widen_all(node, &io);
+    out->narrow = copies > 0;
+    if (ir_op_table[node->op]->moves || !copies)
+        return;
+    ir_work wide = {0};
+    ir_op_table[node->op]->work(node, &io, &wide);
+    out->scratch_bytes = ir_add_sat(wide.scratch_bytes, copies);
 }
 
 void ir_structural_attrs(const ir_node *node, int64_t out[IR_MAX_ATTR])

@@ -20,7 +20,9 @@ typedef enum ir_op_class {
 typedef struct ir_work {
     int64_t flop;
     int64_t read_bytes, written_bytes;
-    int64_t scratch_bytes; /* the reference kernel's need */
+    int64_t scratch_bytes; /* the reference kernel's need, and float copies of
+                              16-bit operands where it computes with them */
+    bool narrow;           /* operands are 16-bit floats */
 } ir_work;
 
 /* A signature on ONE mesh axis: what each input must be, what comes out. */
@@ -44,6 +46,8 @@ typedef struct ir_io {
 typedef struct ir_op {
     const char *name;
     int32_t min_in, max_in, n_out;
+    bool moves; /* elements of any type by their size, without arithmetic, and
+                   casts: 16-bit floats need no float copies */
     bool draws; /* i[seed_attr] seeds its draws: a name, which changes
                    neither shapes, signatures nor work */
     int32_t seed_attr;
@@ -85,6 +89,9 @@ void ir_node_io(const ir_graph *graph, const ir_node *node, ir_io *io);
 /* Local shapes under a signature, largest piece. */
 void ir_node_local_io(const ir_graph *graph, const ir_node *node,
                       const ir_nd_sig *sig, const ir_mesh *mesh, ir_io *io);
+/* Bytes of a float copy of a tensor of 16-bit floats, in multiples of 64; 0 for
+ * any other type. */
+int64_t ir_widened_bytes(const ir_shape *shape, ir_dtype dtype);
 /* Work on the largest local piece. */
 void ir_node_work(const ir_graph *graph, const ir_node *node,
                   const ir_nd_sig *sig, const ir_mesh *mesh, ir_work *out);

@@ -5,7 +5,7 @@
 
 static fs_status need_number(const ir_io *io, fs_err *err)
 {
-    if (io->in_dtype[0] != IR_BOOL && ir_dtype_computes(io->in_dtype[0]))
+    if (ir_dtype_is_number(io->in_dtype[0]))
         return FS_OK;
     return fs_fail(err, FS_INVALID, "input 0 is %s; numbers are wanted",
                    ir_dtype_name(io->in_dtype[0]));

@@ -326,4 +326,12 @@ POINTWISE(less_equal, 2, infer_order, sbp_broadcast, NULL);
 COMMUTING(bit_and, 2, infer_bits, sbp_broadcast, NULL);
 COMMUTING(bit_or, 2, infer_bits, sbp_broadcast, NULL);
 COMMUTING(bit_xor, 2, infer_bits, sbp_broadcast, NULL);
-POINTWISE(where, 3, infer_where, sbp_where, grad_where);
+const ir_op ir_op_where = {.name = "where",
+                           .moves = true,
+                           .min_in = 3,
+                           .max_in = 3,
+                           .n_out = 1,
+                           .infer = infer_where,
+                           .sbp = sbp_where,
+                           .work = work_binary,
+                           .grad = grad_where};

@@ -131,6 +131,7 @@ static int64_t ids_of_gather(const ir_node *node, const ir_io *io, int32_t k)
 
 const ir_op ir_op_gather = {.name = "gather",
                             .ids_below = ids_of_gather,
+                            .moves = true,
                             .min_in = 2,
                             .max_in = 2,
                             .n_out = 1,

@@ -9,7 +9,8 @@ static fs_status check_reduction(int64_t kind, const ir_io *io, fs_err *err)
 {
     if (kind < REPLACE || kind > MAX)
         return fs_fail(err, FS_INVALID, "reduction %lld", (long long)kind);
-    if (kind != REPLACE && !ir_dtype_computes(io->in_dtype[0]))
+    if (kind != REPLACE && io->in_dtype[0] != IR_BOOL &&
+        !ir_dtype_is_number(io->in_dtype[0]))
         return fs_fail(err, FS_INVALID, "no arithmetic on %s",
                        ir_dtype_name(io->in_dtype[0]));
     return ir_io_need_dtype(io, 2, err);
@@ -363,6 +364,7 @@ static void sbp_one_hot(const ir_node *node, const ir_io *io, fs_arena *arena,
 }
 
 const ir_op ir_op_gather_elements = {.name = "gather_elements",
+                                     .moves = true,
                                      .min_in = 2,
                                      .max_in = 2,
                                      .n_out = 1,
@@ -379,6 +381,7 @@ const ir_op ir_op_scatter_elements = {.name = "scatter_elements",
                                       .work = work_scatter,
                                       .grad = grad_write};
 const ir_op ir_op_gather_nd = {.name = "gather_nd",
+                               .moves = true,
                                .min_in = 2,
                                .max_in = 2,
                                .n_out = 1,
@@ -395,6 +398,7 @@ const ir_op ir_op_scatter_nd = {.name = "scatter_nd",
                                 .work = work_scatter,
                                 .grad = grad_write};
 const ir_op ir_op_one_hot = {.name = "one_hot",
+                             .moves = true,
                              .min_in = 1,
                              .max_in = 1,
                              .n_out = 1,

@@ -96,8 +96,9 @@ static fs_status infer_label_weight(const ir_node *node, ir_io *io, fs_err *err)
     FS_TRY(ir_attr_check(node, 0, 1, 1, err));
     io->out[0] = io->in[0];
     io->out_dtype[0] = (ir_dtype)node->i[3];
-    if (node->i[3] != IR_F32 && node->i[3] != IR_F64)
-        return fs_fail(err, FS_INVALID, "weights are f32 or f64");
+    if (node->i[3] < 0 || node->i[3] >= IR_DTYPE_COUNT ||
+        !ir_dtype_is_float((ir_dtype)node->i[3]))
+        return fs_fail(err, FS_INVALID, "weights are of no float type");
     if (node->n_in == 1)
         return FS_OK;
     FS_TRY(ir_io_need_shape(io, 1, &classes, err));

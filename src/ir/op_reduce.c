@@ -17,7 +17,7 @@ static fs_status check_axes(const ir_node *node, const ir_io *io, fs_err *err)
 
 static fs_status infer_reduce(const ir_node *node, ir_io *io, fs_err *err)
 {
-    if (io->in_dtype[0] == IR_BOOL || !ir_dtype_computes(io->in_dtype[0]))
+    if (!ir_dtype_is_number(io->in_dtype[0]))
         return fs_fail(err, FS_INVALID, "input 0 is %s; numbers are wanted",
                        ir_dtype_name(io->in_dtype[0]));
     FS_TRY(check_axes(node, io, err));
@@ -257,6 +257,7 @@ const ir_op ir_op_sum_exp = {.name = "sum_exp",
                              .work = work_sum_exp,
                              .grad = grad_sum_exp};
 const ir_op ir_op_broadcast_to = {.name = "broadcast_to",
+                                  .moves = true,
                                   .min_in = 1,
                                   .max_in = 1,
                                   .n_out = 1,

@@ -143,13 +143,13 @@ UNARY(accumulate, ir_sbp_linear, work_accumulate, NULL);
     }
 #define FUNCTION_X(op, flop, slope_flop)                                       \
     WORK(op, flop)                                                             \
-    WORK(op##_grad, slope_flop) GRAD(op, in)                                   \
-        UNARY(op, ir_sbp_alike, work_##op, grad_##op);                         \
+    WORK(op##_grad, slope_flop)                                                \
+    GRAD(op, in) UNARY(op, ir_sbp_alike, work_##op, grad_##op);                \
     UNARY_GRAD(op##_grad, work_##op##_grad);
 #define FUNCTION_Y(op, flop, slope_flop)                                       \
     WORK(op, flop)                                                             \
-    WORK(op##_grad, slope_flop) GRAD(op, out)                                  \
-        UNARY(op, ir_sbp_alike, work_##op, grad_##op);                         \
+    WORK(op##_grad, slope_flop)                                                \
+    GRAD(op, out) UNARY(op, ir_sbp_alike, work_##op, grad_##op);               \
     UNARY_GRAD(op##_grad, work_##op##_grad);
 #define FUNCTION_NONE(op, flop, slope_flop)                                    \
     WORK(op, flop)                                                             \
@@ -160,6 +160,7 @@ UNARY(accumulate, ir_sbp_linear, work_accumulate, NULL);
 #undef IR_FUNCTION
 
 const ir_op ir_op_cast = {.name = "cast",
+                          .moves = true,
                           .min_in = 1,
                           .max_in = 1,
                           .n_out = 1,

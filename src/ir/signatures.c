@@ -23,23 +23,17 @@ static bool is_listed(const ir_node *node, const ir_sig_list *list,
     return false;
 }
 
-/* Partial values are reduced in the type that they have. */
-static bool reduces(ir_dtype dtype)
-{
-    return ir_dtype_is_float(dtype) && ir_dtype_computes(dtype);
-}
-
 /* Partial values are reduced by adding floats: no other type may be P. */
 static bool partials_are_floats(const ir_node *node, const ir_io *io,
                                 const ir_sig *sig)
 {
     for (int32_t i = 0; i < node->n_in; i++)
         if (ir_sbp_is_partial(sig->in[i]) &&
-            !reduces(io->in_dtype[i]))
+            !ir_dtype_is_float(io->in_dtype[i]))
             return false;
     for (int32_t i = 0; i < node->n_out; i++)
         if (ir_sbp_is_partial(sig->out[i]) &&
-            !reduces(io->out_dtype[i]))
+            !ir_dtype_is_float(io->out_dtype[i]))
             return false;
     return true;
 }

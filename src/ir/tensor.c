@@ -43,6 +43,12 @@ bool ir_dtype_computes(ir_dtype dtype)
     return dtypes[dtype].kind < HALF;
 }
 
+bool ir_dtype_is_number(ir_dtype dtype)
+{
+    dtype_kind kind = dtypes[dtype].kind;
+    return kind == REAL || kind == WHOLE || kind == HALF;
+}
+
 ir_dtype ir_dtype_widened(ir_dtype dtype)
 {
     if (ir_dtype_computes(dtype))

@@ -27,6 +27,9 @@ bool ir_dtype_is_float(ir_dtype dtype);
 bool ir_dtype_is_int(ir_dtype dtype);
 /* Do kernels compute in it? Others are stored, moved and cast. */
 bool ir_dtype_computes(ir_dtype dtype);
+/* Is there arithmetic on it? Either kernels compute in it, or it is a 16-bit
+ * float, which they widen. */
+bool ir_dtype_is_number(ir_dtype dtype);
 /* What arithmetic on values of it is done in: itself when it computes, else a
  * type that holds all its values (of u64: the low 63 bits). */
 ir_dtype ir_dtype_widened(ir_dtype dtype);

@@ -101,6 +101,16 @@ static fs_status gather_elements_run(void *state, const kernel_call *call,
 }
 KERNEL_REFERENCE(gather_elements, index_prepare);
 
+/* What may be joined is computed with. */
+static fs_status scatter_prepare(const kernel_call *shapes, fs_err *err,
+                                 void **state)
+{
+    const kernel_arg *x = &shapes->in[0];
+    if (ir_widened_bytes(&x->shape, x->dtype) > 0)
+        return FS_NO;
+    return index_prepare(shapes, err, state);
+}
+
 #define JOIN(type)                                                             \
     static void join_##type(void *to, const void *from, int64_t n, int kind)   \
     {                                                                          \
@@ -160,7 +170,7 @@ static fs_status scatter_elements_run(void *state, const kernel_call *call,
     }
     return FS_OK;
 }
-KERNEL_REFERENCE(scatter_elements, index_prepare);
+KERNEL_REFERENCE(scatter_elements, scatter_prepare);
 
 /* ---- by slice ---- */
 
@@ -234,7 +244,7 @@ static fs_status scatter_nd_run(void *state, const kernel_call *call,
     }
     return FS_OK;
 }
-KERNEL_REFERENCE(scatter_nd, index_prepare);
+KERNEL_REFERENCE(scatter_nd, scatter_prepare);
 
 /* ---- one_hot ---- */
 

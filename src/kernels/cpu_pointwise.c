@@ -28,4 +28,8 @@ KERNEL_REAL(exp);
 KERNEL_REAL(log);
 KERNEL_REAL(sqrt);
 KERNEL_REAL(power);
-KERNEL_REAL(accumulate);
+KERNEL_REAL_RUN(accumulate)
+const kernel kernel_cpu_accumulate = {.variant = "reference",
+                                      .prepare = kernel_prepare_real,
+                                      .run = accumulate_run,
+                                      .keeps = true};

@@ -3,6 +3,7 @@
 #include "kernels/kernel.h"
 
 #include "kernels/table.h"
+#include "kernels/widened.h"
 
 #include <string.h>
 
@@ -41,12 +42,12 @@ static fs_status prepare(const kernel *chosen, const kernel_call *shapes,
     return chosen->prepare ? chosen->prepare(shapes, err, state) : FS_OK;
 }
 
-fs_status kernel_choose(const kernel_call *shapes, const char *variant,
-                        fs_err *err, const kernel **out, void **state)
+/* FS_NO: none of that name takes these shapes. */
+static fs_status choose_variant(const kernel_call *shapes, const char *variant,
+                                fs_err *err, const kernel **out, void **state)
 {
     int32_t n;
-    ir_op_kind op = shapes->node->op;
-    const kernel *const *row = kernel_variants(op, &n);
+    const kernel *const *row = kernel_variants(shapes->node->op, &n);
     bool any = strcmp(variant, "auto") == 0;
     for (int32_t i = 0; i < n; i++) {
         if (!any && strcmp(variant, row[i]->variant) != 0)
@@ -56,6 +57,21 @@ fs_status kernel_choose(const kernel_call *shapes, const char *variant,
             *out = row[i];
         if (status != FS_NO)
             return status;
+    }
+    return FS_NO;
+}
+
+fs_status kernel_choose(const kernel_call *shapes, const char *variant,
+                        fs_err *err, const kernel **out, void **state)
+{
+    ir_op_kind op = shapes->node->op;
+    fs_status status = choose_variant(shapes, variant, err, out, state);
+    if (status != FS_NO)
+        return status;
+    if (kernel_is_narrow(shapes)) {
+        FS_TRY(kernel_widened_create(shapes, variant, err, state));
+        *out = &kernel_widened;
+        return FS_OK;
     }
     return fs_fail(err, FS_INVALID,
                    "no kernel for op %s%s%s: variant '%s' does not exist or "

@@ -37,14 +37,16 @@ typedef struct kernel {
     fs_status (*prepare)(const kernel_call *shapes, fs_err *err, void **state);
     fs_status (*run)(void *state, const kernel_call *call, fs_err *err);
     void (*release)(void *state);
+    bool keeps; /* what stands in its outputs before is part of the result */
 } kernel;
 
 /* Variants of an op, best first, reference last; n_out may be 0 for ops
  * without a kernel (sources, views). */
 const kernel *const *kernel_variants(ir_op_kind op, int32_t *n);
 /* The first variant that takes these shapes and whose name is `variant`
- * ("auto": any). Fills *state (NULL when it keeps none). FS_INVALID names the
- * op when there is none. */
+ * ("auto": any); 16-bit floats that no variant takes are widened around the one
+ * that it names (widened.h). Fills *state (NULL when it keeps none). FS_INVALID
+ * names the op when there is none. */
 fs_status kernel_choose(const kernel_call *shapes, const char *variant,
                         fs_err *err, const kernel **out, void **state);
 const kernel *kernel_reference(ir_op_kind op);

@@ -65,8 +65,8 @@ fs_status kernel_prepare_number(const kernel_call *shapes, fs_err *err,
 bool kernel_is_double(const kernel_call *call);
 
 /* Defines the reference kernel of `op` from op_f32 and op_f64, which return
- * nothing and cannot fail. */
-#define KERNEL_REAL(op)                                                        \
+ * nothing and cannot fail; the first half alone is its op_run. */
+#define KERNEL_REAL_RUN(op)                                                    \
     static fs_status op##_run(void *state, const kernel_call *call,            \
                               fs_err *err)                                     \
     {                                                                          \
@@ -76,7 +76,9 @@ bool kernel_is_double(const kernel_call *call);
         else                                                                   \
             op##_f32(call);                                                    \
         return FS_OK;                                                          \
-    }                                                                          \
+    }
+#define KERNEL_REAL(op)                                                        \
+    KERNEL_REAL_RUN(op)                                                        \
     KERNEL_REFERENCE(op, kernel_prepare_real)
 /* Likewise, when the typed bodies return a status. */
 #define KERNEL_REAL_CHECKED(op)                                                \

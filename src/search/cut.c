@@ -92,7 +92,7 @@ static void count_crossings(cutter *c)
         const ir_node *node = &c->graph->nodes.at[c->order[r]];
         for (int32_t o = 0; o < node->n_out; o++) {
             const ir_tensor *t = &c->graph->tensors.at[node->out[o]];
-            bool real = t->dtype == IR_F32 || t->dtype == IR_F64;
+            bool real = ir_dtype_is_float(t->dtype);
             int32_t last = last_use(c, node->out[o]);
             for (int32_t k = r + 1; k <= last; k++) {
                 c->crossing[k] += real;
