@@ -31,10 +31,18 @@ static bool is_pure(const ir_node *node)
            !ir_op_table[node->op]->draws;
 }
 
+/* Is the second operand to be told first? Nodes keep their own order: copies of
+ * a block look alike by it. */
+static bool is_turned(const ir_node *node)
+{
+    return ir_op_table[node->op]->commutes && node->in[0] > node->in[1];
+}
+
 static uint64_t hash_node(const ir_graph *g, const ir_node *node)
 {
     uint64_t h = fs_mix((uint64_t)node->op);
-    h = fs_hash(h, node->in, (size_t)node->n_in * sizeof *node->in);
+    for (int32_t k = 0; k < node->n_in; k++)
+        h = fs_hash(h, &node->in[k ^ is_turned(node)], sizeof *node->in);
     h = fs_hash(h, node->i, sizeof node->i);
     h = fs_hash(h, node->f, sizeof node->f);
     if (node->op != IR_OP_constant)
@@ -50,10 +58,19 @@ static bool equal_data(const ir_tensor *a, const ir_tensor *b)
                   (size_t)ir_shape_bytes(&a->shape, a->dtype)) == 0;
 }
 
+static bool equal_inputs(const ir_node *a, const ir_node *b)
+{
+    if (a->n_in != b->n_in)
+        return false;
+    for (int32_t k = 0; k < a->n_in; k++)
+        if (a->in[k ^ is_turned(a)] != b->in[k ^ is_turned(b)])
+            return false;
+    return true;
+}
+
 static bool equal_nodes(const ir_graph *g, const ir_node *a, const ir_node *b)
 {
-    return a->op == b->op && a->n_in == b->n_in &&
-           memcmp(a->in, b->in, (size_t)a->n_in * sizeof *a->in) == 0 &&
+    return a->op == b->op && equal_inputs(a, b) &&
            memcmp(a->i, b->i, sizeof a->i) == 0 &&
            memcmp(a->f, b->f, sizeof a->f) == 0 &&
            (a->op != IR_OP_constant ||
@@ -69,16 +86,11 @@ static bool may_merge(const merger *m, const ir_node *node)
                           m->graph->tensors.at[node->out[0]].data);
 }
 
-/* Reads what stands for its inputs; operands in any order are sorted. */
+/* Reads what stands for its inputs. */
 static void redirect(const merger *m, ir_node *node)
 {
     for (int32_t i = 0; i < node->n_in; i++)
         node->in[i] = m->same[node->in[i]];
-    if (ir_op_table[node->op]->commutes && node->in[0] > node->in[1]) {
-        int32_t first = node->in[0];
-        node->in[0] = node->in[1];
-        node->in[1] = first;
-    }
 }
 
 static void merge_node(merger *m, int32_t v)
