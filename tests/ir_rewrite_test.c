@@ -128,10 +128,10 @@ static void test_switches(void)
         int32_t before, after;
     } rows[] = {
         {"none", {0}, IR_OP_erf, 1, 1},
-        {"gelu", {.gelu = true}, IR_OP_erf, 1, 0},
-        {"layer_norm", {.layer_norm = true}, IR_OP_power, 1, 0},
-        {"transpose", {.transpose = true}, IR_OP_transpose, 1, 0},
-        {"scale", {.scale = true}, IR_OP_constant, 4, 0},
+        {"gelu", {.gelu = true, .dead = true}, IR_OP_erf, 1, 0},
+        {"layer_norm", {.layer_norm = true, .dead = true}, IR_OP_power, 1, 0},
+        {"transpose", {.transpose = true, .dead = true}, IR_OP_transpose, 1, 0},
+        {"scale", {.scale = true, .dead = true}, IR_OP_constant, 4, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ir_graph *g = network();
@@ -153,7 +153,7 @@ static void test_near_misses(void)
     static const float other = 1.5f;
     ir_graph *g = ir_graph_create("near");
     ir_rewrite_options on = {
-        .gelu = true, .layer_norm = true, .transpose = true};
+        .gelu = true, .layer_norm = true, .transpose = true, .dead = true};
     int32_t x =
         ir_input(g, "x", IR_F32, ir_shape_make(3, (int64_t[]){2, 4, 4}), 0);
     int32_t e = ir_binary(g, IR_OP_div, x, constant(g, "other", &other));
@@ -306,6 +306,84 @@ static void test_forms(void)
     }
 }
 
+/* ---- linear ---- */
+
+static ir_graph *layer(bool bias_first, int64_t columns, bool read_twice)
+{
+    ir_graph *g = ir_graph_create("layer");
+    int32_t x =
+        ir_input(g, "x", IR_F32, ir_shape_make(3, (int64_t[]){2, 3, 4}), 0);
+    int32_t w = param(g, "w", 2, (int64_t[]){4, 5});
+    int32_t b = param(g, "b", 1, &columns);
+    int32_t h = ir_matmul(g, x, w, false, false);
+    int32_t y = ir_binary(g, IR_OP_add, bias_first ? b : h, bias_first ? h : b);
+    if (read_twice)
+        y = ir_binary(g, IR_OP_mul, y, h);
+    g->loss = ir_reduce_sum(g, ir_unary(g, IR_OP_tanh, y), 7, false);
+    return g;
+}
+
+static void test_linear(void)
+{
+    static const struct {
+        const char *what;
+        bool bias_first;
+        int64_t columns;
+        bool read_twice;
+        int32_t adds;
+    } rows[] = {
+        {"product + bias", false, 5, false, 0},
+        {"bias + product", true, 5, false, 0},
+        {"a bias of one number is left alone", false, 1, false, 1},
+        {"a product that is read twice is left alone", false, 5, true, 1},
+    };
+    const ir_rewrite_options on = {.linear = true, .dead = true};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ir_graph *g =
+            layer(rows[i].bias_first, rows[i].columns, rows[i].read_twice);
+        const double before = value_of(g);
+        ir_rewrite(g, &on);
+        tap_near(value_of(g), before, 1e-5, "%s: same value", rows[i].what);
+        tap_ok(count(g, IR_OP_add) == rows[i].adds &&
+                   count(g, IR_OP_matmul) == 1,
+               "%s: %d adds stay", rows[i].what, rows[i].adds);
+        ir_graph_destroy(g);
+    }
+}
+
+/* ---- what nothing needs ---- */
+
+static void test_dead(void)
+{
+    ir_graph *g = network();
+    ir_unary(g, IR_OP_tanh, ir_graph_find(g, "x"));
+    const int32_t n = g->nodes.n;
+    ir_rewrite(g, &(ir_rewrite_options){.dead = false});
+    tap_equal_int(g->nodes.n, n, "without the rule a dead node stays");
+    ir_rewrite(g, &(ir_rewrite_options){.dead = true});
+    tap_equal_int(g->nodes.n, n - 1, "with it, it is gone");
+    ir_graph_destroy(g);
+}
+
+/* The operands of what commutes stay in their order: copies of a block, of
+ * which the first reads its input from a later tensor, look alike. */
+static void test_order(void)
+{
+    ir_graph *g = ir_graph_create("order");
+    int32_t w = param(g, "w", 1, (int64_t[]){4});
+    int32_t x =
+        ir_input(g, "x", IR_F32, ir_shape_make(2, (int64_t[]){2, 4}), 0);
+    int32_t a = ir_binary(g, IR_OP_add, x, w),
+            b = ir_binary(g, IR_OP_add, w, x);
+    g->loss = ir_reduce_sum(g, ir_binary(g, IR_OP_mul, b, a), 3, false);
+    ir_rewrite(g, &(ir_rewrite_options){.common = true, .dead = true});
+    const ir_node *sum =
+        &g->nodes.at[g->tensors.at[ir_graph_find(g, "add")].producer];
+    tap_ok(count(g, IR_OP_add) == 1 && sum->in[0] == ir_graph_find(g, "x"),
+           "sums in either order are one, in the order of the first");
+    ir_graph_destroy(g);
+}
+
 /* ---- attention ---- */
 
 typedef struct attention_form {
@@ -433,7 +511,7 @@ static void test_common(void)
     ir_mark_output(g, b);
     g->loss = ir_reduce_sum(g, y, 3, false);
     double before = value_of(g);
-    ir_rewrite_options on = {.common = true};
+    ir_rewrite_options on = {.common = true, .dead = true};
     ir_rewrite(g, &on);
     tap_near(value_of(g), before, 1e-6, "merged nodes keep the value");
     tap_ok(count(g, IR_OP_exp) == 1 && count(g, IR_OP_constant) == 1 &&
@@ -458,7 +536,7 @@ static void test_shared_first(void)
         y = ir_unary(g, IR_OP_tanh, ir_binary(g, IR_OP_mul, y, angle));
     }
     g->loss = ir_reduce_sum(g, y, 3, false);
-    ir_rewrite_options on = {.common = true};
+    ir_rewrite_options on = {.common = true, .dead = true};
     ir_rewrite(g, &on);
     tap_ok(count(g, IR_OP_cos) == 1 && g->nodes.at[1].op == IR_OP_cos &&
                g->nodes.at[2].op == IR_OP_scale,
@@ -490,6 +568,9 @@ static void test_parse(void)
 int main(void)
 {
     test_forms();
+    test_linear();
+    test_dead();
+    test_order();
     test_common();
     test_attention();
     test_trained_bias();

@@ -17,8 +17,12 @@ static int32_t case_matmul(op_case *c)
     a.dim[r - 1] = node.i[0] ? m : k;
     b.dim[b.rank - 2] = node.i[1] ? n : k;
     b.dim[b.rank - 1] = node.i[1] ? k : n;
-    const int32_t in[] = {op_real_input(c, a), op_real_input(c, b)};
-    return op_add_node(c, 2, in, (ir_node){.i = {node.i[0], node.i[1]}});
+    const ir_shape columns = ir_shape_make(1, &n);
+    int32_t in[] = {op_real_input(c, a), op_real_input(c, b), -1};
+    const int32_t n_in = op_draw(c, 0, 1) ? 3 : 2;
+    if (n_in == 3)
+        in[2] = op_real_input(c, columns);
+    return op_add_node(c, n_in, in, (ir_node){.i = {node.i[0], node.i[1]}});
 }
 
 static int32_t case_weight_grad(op_case *c)

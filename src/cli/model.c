@@ -132,7 +132,12 @@ static fs_status open_zoo(const plan_origin *o, int64_t samples, fs_err *err,
                        "--bind %s is for .onnx models; the sizes of %s are "
                        "its keys",
                        o->binds[0], o->model);
+    ir_rewrite_options rewrites;
+    FS_TRY(ir_rewrite_parse(o->rewrite, err, &rewrites));
     FS_TRY(zoo_build(o->model, samples > 0 ? samples : 1, err, &out->graph));
+    ir_rewrite(out->graph, &rewrites);
+    if (out->graph->err.status != FS_OK)
+        return fs_fail(err, FS_INVALID, "%s", out->graph->err.text);
     if (!o->loss[0] || out->graph->loss < 0)
         return FS_OK;
     return fs_fail(err, FS_INVALID, "%s has a loss: leave --loss %s out",
@@ -215,6 +220,7 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
     ir_rewrite_options rewrites;
     FS_TRY(ir_rewrite_parse(o->rewrite, &c->err, &rewrites));
     options.keep_pads = !rewrites.pads;
+    options.keep_dead = !rewrites.dead;
     FS_TRY(find_reduction(c, o, m, graph, &options.reduction));
     graph->batch = o->batch;
     for (int32_t i = 0; i < o->n_padding; i++)

@@ -35,6 +35,13 @@ static fs_status check_batch(const ir_io *io, const mm_axes *x, fs_err *err)
                    ir_shape_text(a, &io->in[0]), ir_shape_text(b, &io->in[1]));
 }
 
+static fs_status check_bias(const ir_io *io, const mm_axes *x, fs_err *err)
+{
+    const ir_shape columns = ir_shape_make(1, &io->in[1].dim[x->b_n]);
+    FS_TRY(ir_io_need_dtype(io, 2, err));
+    return ir_io_need_shape(io, 2, &columns, err);
+}
+
 static fs_status infer_matmul(const ir_node *node, ir_io *io, fs_err *err)
 {
     FS_TRY(ir_io_need_float(io, 0, err));
@@ -50,31 +57,49 @@ static fs_status infer_matmul(const ir_node *node, ir_io *io, fs_err *err)
     ir_io_copy(io, 0, 0);
     io->out[0].dim[x.rank - 2] = io->in[0].dim[x.a_m];
     io->out[0].dim[x.rank - 1] = io->in[1].dim[x.b_n];
-    return FS_OK;
+    return node->n_in > 2 ? check_bias(io, &x, err) : FS_OK;
 }
 
+typedef struct mm_sbp {
+    ir_sbp a, b, bias, y;
+} mm_sbp;
+
+static void add_row(const ir_node *node, fs_arena *arena, ir_sig_list *out,
+                    mm_sbp row)
+{
+    ir_sig_add_row(arena, out, row.a, row.b, row.y);
+    if (node->n_in > 2)
+        out->at[out->n - 1].in[2] = row.bias;
+}
+
+/* The bias is whole where every piece of the result has all columns, cut with
+ * them, a partial sum where the product is one. */
 static void sbp_matmul(const ir_node *node, const ir_io *io, fs_arena *arena,
                        ir_sig_list *out)
 {
-    mm_axes x = axes_of(node, io);
+    const mm_axes x = axes_of(node, io);
     const ir_sbp b = IR_SBP_B, p = IR_SBP_P;
-    for (int32_t i = 0; i < x.rank - 2; i++)
-        ir_sig_add_row(arena, out, IR_SBP_S(i), x.batched ? IR_SBP_S(i) : b,
-                       IR_SBP_S(i));
-    ir_sig_add_row(arena, out, IR_SBP_S(x.a_m), b, IR_SBP_S(x.rank - 2));
-    ir_sig_add_row(arena, out, b, IR_SBP_S(x.b_n), IR_SBP_S(x.rank - 1));
-    ir_sig_add_row(arena, out, IR_SBP_S(x.a_k), IR_SBP_S(x.b_k), p);
-    ir_sig_add_linear(arena, out, 1, 1);
-    ir_sig_add_linear(arena, out, 2, 1);
+    mm_sbp rows = {IR_SBP_S(x.a_m), b, b, IR_SBP_S(x.rank - 2)};
+    mm_sbp columns = {b, IR_SBP_S(x.b_n), IR_SBP_S(0), IR_SBP_S(x.rank - 1)};
+    mm_sbp sums = {IR_SBP_S(x.a_k), IR_SBP_S(x.b_k), p, p};
+    for (int32_t i = 0; i < x.rank - 2; i++) {
+        const ir_sbp s = IR_SBP_S(i);
+        add_row(node, arena, out, (mm_sbp){s, x.batched ? s : b, b, s});
+    }
+    add_row(node, arena, out, rows);
+    add_row(node, arena, out, columns);
+    add_row(node, arena, out, sums);
+    add_row(node, arena, out, (mm_sbp){p, b, p, p});
+    add_row(node, arena, out, (mm_sbp){b, p, p, p});
 }
 
 static void work_matmul(const ir_node *node, const ir_io *io, ir_work *out)
 {
     mm_axes x = axes_of(node, io);
-    int64_t k = io->in[0].dim[x.a_k];
-    ir_work_moves(node, io,
-                  ir_mul_sat(ir_mul_sat(2, k), ir_shape_count(&io->out[0])),
-                  out);
+    int64_t each = ir_mul_sat(2, io->in[0].dim[x.a_k]);
+    if (node->n_in > 2)
+        each = ir_add_sat(each, 1);
+    ir_work_moves(node, io, ir_mul_sat(each, ir_shape_count(&io->out[0])), out);
 }
 
 /* The transpose of the last two axes. */
@@ -104,12 +129,15 @@ static void grad_shared(ir_graph *graph, const ir_node *node, int32_t dy,
     din[1] = tb ? ir_weight_grad(graph, dy, a) : ir_weight_grad(graph, a, dy);
 }
 
-/* y = A B with A = a or a^T, B = b or b^T: dA = dy B^T, dB = A^T dy. */
+/* y = A B with A = a or a^T, B = b or b^T: dA = dy B^T, dB = A^T dy; a bias
+ * takes dy summed over all rows. */
 static void grad_matmul(ir_graph *graph, const ir_node *node,
                         const int32_t *dout, int32_t *din)
 {
     int32_t a = node->in[0], b = node->in[1], dy = dout[0];
     bool ta = node->i[0] != 0, tb = node->i[1] != 0;
+    if (node->n_in > 2)
+        din[2] = ir_unbroadcast(graph, dy, ir_shape_of(graph, node->in[2]));
     if (ir_shape_of(graph, b).rank == 2) {
         grad_shared(graph, node, dy, din);
         return;
@@ -173,7 +201,7 @@ static void grad_weight_grad(ir_graph *graph, const ir_node *node,
 
 const ir_op ir_op_matmul = {.name = "matmul",
                             .min_in = 2,
-                            .max_in = 2,
+                            .max_in = 3,
                             .n_out = 1,
                             .infer = infer_matmul,
                             .sbp = sbp_matmul,

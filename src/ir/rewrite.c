@@ -72,6 +72,38 @@ void ir_rewrite_transpose(ir_graph *g, int32_t v)
         ir_graph_replace(g, v, &matmul);
 }
 
+/* ---- a product and its bias ---- */
+
+/* A bias of the columns of a product that nothing else reads. */
+static bool match_linear(const ir_graph *g, const ir_node *add, int32_t at,
+                         const ir_uses *uses)
+{
+    const int32_t y = add->in[1 - at];
+    const ir_tensor *bias = &g->tensors.at[add->in[at]];
+    const ir_node *matmul = ir_producer(g, y);
+    return matmul->op == IR_OP_matmul && matmul->n_in == 2 &&
+           bias->role == IR_PARAM && bias->shape.rank == 1 &&
+           bias->producer < g->tensors.at[add->out[0]].producer &&
+           uses->first[y + 1] - uses->first[y] == 1;
+}
+
+void ir_rewrite_linear(ir_graph *g)
+{
+    fs_arena *arena = fs_arena_create();
+    const ir_uses uses = ir_graph_uses(g, arena);
+    for (int32_t v = 0; v < g->nodes.n; v++)
+        for (int32_t at = 0; at < 2; at++) {
+            const ir_node *add = &g->nodes.at[v];
+            if (add->op != IR_OP_add || !match_linear(g, add, at, &uses))
+                continue;
+            ir_node linear = *ir_producer(g, add->in[1 - at]);
+            linear.in[linear.n_in++] = add->in[at];
+            ir_graph_replace(g, v,
+                             &linear); /* unless a bias of (1) stretches */
+        }
+    fs_arena_destroy(arena);
+}
+
 /* ---- sums of pads ---- */
 
 /* The pads under a tree of adds, by where they start. */
@@ -119,6 +151,11 @@ void ir_rewrite_pads(ir_graph *g, int32_t v)
         end += g->tensors.at[concat.in[k]].shape.dim[axis];
     }
     ir_graph_replace(g, v, &concat); /* unless there is a gap at the end */
+}
+
+void ir_rewrite_dead(ir_graph *g)
+{
+    ir_graph_prune(g);
 }
 
 /* ---- all of them ---- */
@@ -235,5 +272,4 @@ void ir_rewrite(ir_graph *graph, const ir_rewrite_options *options)
         else
             for_each_node(graph, rules[i].node);
     }
-    ir_graph_prune(graph);
 }

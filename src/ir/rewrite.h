@@ -1,6 +1,6 @@
 /* Rewrites of a forward network into fewer and larger ops of the same value.
  * Tensors that somebody asked for keep their names; nodes that nothing needs
- * any more are pruned. */
+ * any more are pruned by the last rule, `dead`. */
 #ifndef FS_IR_REWRITE_H
 #define FS_IR_REWRITE_H
 

@@ -130,6 +130,15 @@ static bool goes_along_samples(const degrees *d, const ir_node *w,
     return false;
 }
 
+/* A bias must grow as the product does. */
+static double of_product(const degrees *d, const ir_node *w, const ir_node *p)
+{
+    double degree = d->of[w->in[0]] + d->of[w->in[1]] + of_terms(d, w, p);
+    if (w->n_in > 2 && fabs(d->of[w->in[2]] - degree) > 1e-6)
+        return NAN;
+    return degree;
+}
+
 static double of_node(const degrees *d, const ir_node *w, const ir_node *p)
 {
     switch (w->op) {
@@ -141,7 +150,7 @@ static double of_node(const degrees *d, const ir_node *w, const ir_node *p)
     case IR_OP_cum_sum:
         return goes_along_samples(d, w, p) ? NAN : of_any(d, w, p);
     case IR_OP_matmul:
-        return d->of[w->in[0]] + d->of[w->in[1]] + of_terms(d, w, p);
+        return of_product(d, w, p);
     case IR_OP_mul:
         return d->of[w->in[0]] + d->of[w->in[1]];
     case IR_OP_div:

@@ -434,6 +434,7 @@ fs_status ir_train(ir_graph *graph, const ir_train_options *options,
     carry_buffers(graph);
     if (graph->err.status != FS_OK)
         return fs_fail(err, graph->err.status, "%s", graph->err.text);
-    ir_rewrite(graph, &(ir_rewrite_options){.pads = !o.keep_pads});
+    ir_rewrite(graph, &(ir_rewrite_options){.pads = !o.keep_pads,
+                                            .dead = !o.keep_dead});
     return FS_OK;
 }

@@ -32,6 +32,7 @@ typedef struct ir_train_options {
     ir_rate rate;           /* schedule of the learning rate */
     double clip_norm;       /* most global norm of the gradients; 0: any */
     bool keep_pads;         /* leaves gradients of slices as sums of pads */
+    bool keep_dead;         /* leaves nodes that nothing needs */
 } ir_train_options;
 
 ir_train_options ir_train_defaults(void);
@@ -58,8 +59,8 @@ void ir_update_values(const ir_train_options *o, double f[IR_MAX_REAL]);
  * UPDATE), whose outputs are the `next` of the variables. Also marks the loss
  * as an output. A parameter the loss does not depend on is left alone (a
  * buffer). A buffer whose `next` is a tensor of the forward pass takes, after
- * the step, its mean over the micro-batches. Sets graph->micro_batches. Prunes:
- * tensor and node ids change, names stay. */
+ * the step, its mean over the micro-batches. Sets graph->micro_batches. Prunes,
+ * unless told not to: tensor and node ids change, names stay. */
 fs_status ir_train(ir_graph *graph, const ir_train_options *options,
                    fs_err *err);
 

@@ -12,7 +12,8 @@ kernel_matmul kernel_matmul_read(const kernel_call *call)
     const ir_shape *c = &call->out[0].shape;
     kernel_matmul p = {.ta = call->node->i[0] != 0,
                        .tb = call->node->i[1] != 0,
-                       .b_shared = b->rank == 2};
+                       .b_shared = b->rank == 2,
+                       .biased = call->n_in > 2};
     p.batch = kernel_span(c, 0, c->rank - 2);
     p.m = c->dim[c->rank - 2];
     p.n = c->dim[c->rank - 1];

@@ -47,7 +47,8 @@ static fs_status create_primitive(kernel_dnnl *state, const kernel_dnnl_op *op,
 static fs_status create_memory(kernel_dnnl *state, const kernel_dnnl_op *op,
                                fs_err *err)
 {
-    for (int i = 0; i < 3; i++) {
+    state->n = op->n;
+    for (int i = 0; i < op->n; i++) {
         state->arg[i] = op->arg[i];
         if (dnnl_memory_create(&state->memory[i], &op->tensor[i], state->engine,
                                DNNL_MEMORY_NONE) != dnnl_success)
@@ -83,20 +84,20 @@ fs_status kernel_dnnl_create(const kernel_dnnl_op *op, fs_err *err,
 fs_status kernel_dnnl_run(void *state, const kernel_call *call, fs_err *err)
 {
     kernel_dnnl *p = state;
-    void *const data[3] = {call->in[0].data, call->in[1].data,
-                           call->out[0].data};
-    dnnl_exec_arg_t args[3];
+    dnnl_exec_arg_t args[KERNEL_DNNL_ARGS];
     dnnl_status_t status = dnnl_success;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < p->n; i++) {
+        const bool last = i == p->n - 1;
         if (status == dnnl_success)
-            status = dnnl_memory_set_data_handle(p->memory[i], data[i]);
+            status = dnnl_memory_set_data_handle(
+                p->memory[i], last ? call->out[0].data : call->in[i].data);
         args[i] = (dnnl_exec_arg_t){p->arg[i], p->memory[i]};
     }
     /* The number is per thread, and this may not be the one that prepared. */
     if (omp_get_max_threads() != p->threads)
         omp_set_num_threads(p->threads);
     if (status == dnnl_success)
-        status = dnnl_primitive_execute(p->primitive, p->stream, 3, args);
+        status = dnnl_primitive_execute(p->primitive, p->stream, p->n, args);
     if (status == dnnl_success)
         status = dnnl_stream_wait(p->stream);
     if (status != dnnl_success)
@@ -111,7 +112,7 @@ void kernel_dnnl_release(void *state)
     kernel_dnnl *p = state;
     if (!p)
         return;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < p->n; i++)
         dnnl_memory_destroy(p->memory[i]);
     dnnl_primitive_destroy(p->primitive);
     dnnl_stream_destroy(p->stream);

@@ -1,5 +1,5 @@
-/* A prepared oneDNN primitive with two inputs and one output in row-major
- * layouts; what matmul and the convolutions share.
+/* A prepared oneDNN primitive with two inputs, or three, and one output in
+ * row-major layouts; what matmul and the convolutions share.
  *
  * Scratch: the library's own (scratchpad mode "library"). oneDNN keeps one
  * scratchpad per thread, as large as the largest primitive needs, so memory
@@ -11,12 +11,15 @@
 
 #include <dnnl.h>
 
+enum { KERNEL_DNNL_ARGS = 4 };
+
 typedef struct kernel_dnnl {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     dnnl_primitive_t primitive;
-    dnnl_memory_t memory[3]; /* in 0, in 1, out */
-    int arg[3];              /* DNNL_ARG_... of each */
+    int n;                                  /* inputs and the output */
+    dnnl_memory_t memory[KERNEL_DNNL_ARGS]; /* in order, the output last */
+    int arg[KERNEL_DNNL_ARGS];              /* DNNL_ARG_... of each */
     int threads;
 } kernel_dnnl;
 
@@ -25,8 +28,9 @@ typedef struct kernel_dnnl {
 typedef struct kernel_dnnl_op {
     const_dnnl_op_desc_t desc;
     const_dnnl_op_desc_t forward; /* or NULL */
-    dnnl_memory_desc_t tensor[3];
-    int arg[3];
+    int n;                        /* as above */
+    dnnl_memory_desc_t tensor[KERNEL_DNNL_ARGS];
+    int arg[KERNEL_DNNL_ARGS];
 } kernel_dnnl_op;
 
 /* FS_NO when oneDNN does not do it. */

@@ -94,7 +94,8 @@ static fs_status prepare(const kernel_call *shapes, dnnl_prop_kind_t kind,
     const bool backward = kind != dnnl_forward_training;
     dnnl_memory_desc_t tensor[3];
     dnnl_convolution_desc_t desc, forward;
-    kernel_dnnl_op op = {.desc = &desc, .forward = backward ? &forward : NULL};
+    kernel_dnnl_op op = {
+        .desc = &desc, .forward = backward ? &forward : NULL, .n = 3};
     if (describe(&p, &tensor[0], &tensor[1], &tensor[2]) != dnnl_success ||
         init_desc(&p, dnnl_forward_training, tensor, &forward) !=
             dnnl_success ||

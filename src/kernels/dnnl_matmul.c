@@ -22,17 +22,24 @@ static dnnl_status_t matrix(dnnl_memory_desc_t *out, int64_t batch,
 static fs_status prepare(const kernel_matmul *p, fs_err *err, void **state)
 {
     const int64_t a[2] = {p->m, p->k}, b[2] = {p->k, p->n};
-    const int64_t c[2] = {p->m, p->n};
+    const int64_t c[2] = {p->m, p->n}, row[2] = {1, p->n};
     const bool flat = p->batch == 1;
-    kernel_dnnl_op op = {.arg = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}};
-    dnnl_memory_desc_t *tensor = op.tensor;
+    kernel_dnnl_op op = {.n = 2, .arg = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS}};
+    dnnl_memory_desc_t *tensor = op.tensor, *bias = NULL, *to;
     dnnl_matmul_desc_t desc;
+    if (p->biased) {
+        op.arg[op.n] = DNNL_ARG_BIAS;
+        bias = &tensor[op.n++];
+    }
+    op.arg[op.n] = DNNL_ARG_DST;
+    to = &tensor[op.n++];
     if (matrix(&tensor[0], p->batch, a, p->ta, flat) != dnnl_success ||
         matrix(&tensor[1], p->b_shared ? 1 : p->batch, b, p->tb, flat) !=
             dnnl_success ||
-        matrix(&tensor[2], p->batch, c, false, flat) != dnnl_success ||
-        dnnl_matmul_desc_init(&desc, &tensor[0], &tensor[1], NULL,
-                              &tensor[2]) != dnnl_success)
+        (bias && matrix(bias, 1, row, false, flat) != dnnl_success) ||
+        matrix(to, p->batch, c, false, flat) != dnnl_success ||
+        dnnl_matmul_desc_init(&desc, &tensor[0], &tensor[1], bias, to) !=
+            dnnl_success)
         return FS_NO;
     op.desc = &desc;
     return kernel_dnnl_create(&op, err, state);

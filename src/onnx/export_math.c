@@ -182,7 +182,8 @@ bool onnx_out_matmul(onnx_writer *w, const char *op)
         x[k] = input(w, k);
         rank[k] = onnx_in_tensor(w, k)->shape.rank;
     }
-    if (rank[0] == 2 && rank[1] == 2 && (i[0] || i[1])) {
+    const bool biased = w->node->n_in > 2;
+    if (rank[0] == 2 && rank[1] == 2 && (i[0] || i[1] || biased)) {
         onnx_line line = onnx_line_like(w, "Gemm");
         onnx_line_int(&line, "transA", i[0] != 0);
         onnx_line_int(&line, "transB", i[1] != 0);
@@ -192,6 +193,9 @@ bool onnx_out_matmul(onnx_writer *w, const char *op)
     for (int32_t k = 0; k < 2; k++)
         if (i[k])
             x[k] = turn(w, x[k], rank[k]);
+    if (biased)
+        return end_pair(w, "Add", onnx_write_pair(w, op, x[0], x[1]),
+                        input(w, 2));
     return end_pair(w, op, x[0], x[1]);
 }
 

@@ -214,13 +214,15 @@ fs_status onnx_finish(onnx_ctx *c)
         onnx_note(c, "the graph has no loss; --loss appends one");
     if (g->err.status != FS_OK)
         return onnx_fail(c, "%s", g->err.text);
-    ir_graph_prune(g);
+    const ir_rewrite_options usual = ir_rewrite_usual();
+    const ir_rewrite_options *on =
+        c->options->rewrites ? c->options->rewrites : &usual;
+    if (on->dead)
+        ir_graph_prune(g);
     if (!c->options->infer && g->err.status == FS_OK)
         onnx_find_buffers(c);
-    if (!c->options->no_rewrite) {
-        const ir_rewrite_options usual = ir_rewrite_usual();
-        ir_rewrite(g, c->options->rewrites ? c->options->rewrites : &usual);
-    }
+    if (!c->options->no_rewrite)
+        ir_rewrite(g, on);
     if (g->err.status != FS_OK)
         return onnx_fail(c, "%s", g->err.text);
     return ir_graph_check(g, c->err);
