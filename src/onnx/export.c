@@ -43,6 +43,15 @@ static const char *name_in_file(onnx_writer *w, const ir_tensor *t)
     }
 }
 
+static const char *free_name(onnx_writer *w, const char *name)
+{
+    const char *found = name;
+    for (int32_t k = 1; ir_graph_find(w->graph, found) >= 0; k++)
+        found = fs_printf(w->arena, "%s_%d", name, k);
+    *fs_map_at(&w->taken, found) = 1;
+    return found;
+}
+
 static void survey(onnx_writer *w)
 {
     const ir_graph *g = w->graph;
@@ -58,6 +67,8 @@ static void survey(onnx_writer *w)
         const ir_node *node = &g->nodes.at[v];
         int32_t needed = onnx_opset_of(node, g);
         w->opset = needed > w->opset ? needed : w->opset;
+        if (onnx_counts_steps(node) && !w->step)
+            w->step = free_name(w, ONNX_STEP);
         for (int32_t i = 0; i < node->n_in; i++)
             w->read[node->in[i]] = true;
     }
@@ -75,6 +86,8 @@ static void write_own(onnx_writer *w)
     onnx_line line =
         onnx_line_like(w, function ? function : ir_op_table[node->op]->name);
     fs_wire_put_text(&line.attrs, 7, "flowsearch");
+    if (function && onnx_counts_steps(node))
+        line.in[line.n_in++] = w->step;
     if (!function)
         onnx_put_attributes(w, &line.attrs, 5);
     onnx_write_line(w, &line);
@@ -129,6 +142,8 @@ static void put_sources(onnx_writer *w, fs_wire_out *out)
             (size_t)(ir_shape_count(&t->shape) * ir_dtype_bytes(t->dtype));
         fs_push(w->arena, &w->blobs, blob);
     }
+    if (w->step)
+        put_type(w, out, 11, &(ir_tensor){.dtype = IR_I64}, w->step);
 }
 
 /* An output of the file is made by a node of its own name, once. */

@@ -8,13 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-typedef bool onnx_out_handler(onnx_writer *w, const char *op);
-#define ONNX_OUT(op, handler, ...) onnx_out_handler onnx_out_##handler;
-#define ONNX_BODY ONNX_OUT
-#include "onnx/export.def"
-#undef ONNX_OUT
-#undef ONNX_BODY
-
 static const struct {
     onnx_out_handler *write;
     const char *op;
@@ -92,14 +85,6 @@ bool onnx_out_sum_exp(onnx_writer *w, const char *op)
     e = onnx_write_step(w, "Exp", e);
     return n ? end(w, 0, op, e, onnx_put_ints(w, n, axes))
              : end(w, 0, "Identity", e, NULL);
-}
-
-/* dy y - y sum(dy y) */
-bool onnx_out_softmax_grad(onnx_writer *w, const char *op)
-{
-    const char *p = onnx_write_pair(w, "Mul", in(w, 0), in(w, 1));
-    const char *s = sum_last(w, p, true);
-    return end(w, 0, op, p, onnx_write_pair(w, "Mul", in(w, 1), s));
 }
 
 /* ---- labels ---- */
@@ -211,63 +196,34 @@ bool onnx_out_cross_entropy_rows_grad(onnx_writer *w, const char *op)
     return end(w, 0, op, with_axis(w, "Unsqueeze", dy), p);
 }
 
-/* ---- functions of one ---- */
-
-bool onnx_out_relu_grad(onnx_writer *w, const char *op)
+/* dy at the label, 0 elsewhere. */
+bool onnx_out_pick_grad(onnx_writer *w, const char *op)
 {
-    onnx_line line = onnx_line_step(
-        w, op, onnx_write_pair(w, "Greater", in(w, 1), number(w, 0)));
+    const ir_shape *dx = &onnx_out_tensor(w, 0)->shape;
+    const char *safe, *out = ignored(w, 1, &safe), *dy = in(w, 0);
+    const char *hot = one_hot(w, safe, dx->dim[dx->rank - 1]);
+    if (out)
+        dy = choose(w, out, number(w, 0), dy);
+    return end(w, 0, op, with_axis(w, "Unsqueeze", dy), hot);
+}
+
+bool onnx_out_top_k_grad(onnx_writer *w, const char *op)
+{
+    const ir_shape *dx = &onnx_out_tensor(w, 0)->shape;
+    onnx_line line =
+        onnx_line_step(w, op,
+                       onnx_write_pair(w, "Expand", number(w, 0),
+                                       onnx_put_ints(w, dx->rank, dx->dim)));
+    line.in[line.n_in++] = in(w, 1);
     line.in[line.n_in++] = in(w, 0);
-    line.in[line.n_in++] = number(w, 0);
+    onnx_line_int(&line, "axis", w->node->i[0]);
+    onnx_line_text(&line, "reduction", "add");
     line.out[0] = w->name[w->node->out[0]];
     onnx_write_line(w, &line);
     return true;
 }
 
-/* dy y (1 - y) */
-bool onnx_out_sigmoid_grad(onnx_writer *w, const char *op)
-{
-    const char *d = onnx_write_pair(w, "Sub", number(w, 1), in(w, 1));
-    d = onnx_write_pair(w, "Mul", in(w, 1), d);
-    return end(w, 0, op, in(w, 0), d);
-}
-
-/* dy (1 - y^2) */
-bool onnx_out_tanh_grad(onnx_writer *w, const char *op)
-{
-    const char *d = onnx_write_pair(w, "Mul", in(w, 1), in(w, 1));
-    d = onnx_write_pair(w, "Sub", number(w, 1), d);
-    return end(w, 0, op, in(w, 0), d);
-}
-
-/* w - lr (g + decay w), by a rate that does not change. */
-bool onnx_out_sgd(onnx_writer *w, const char *op)
-{
-    const double *f = w->node->f;
-    const char *g = in(w, 1);
-    for (int32_t k = 1; k < 4; k++)
-        if (w->node->i[k])
-            return false;
-    if (f[1] != 0)
-        g = onnx_write_pair(
-            w, "Add", g, onnx_write_pair(w, "Mul", in(w, 0), number(w, f[1])));
-    return end(w, 0, op, in(w, 0),
-               onnx_write_pair(w, "Mul", g, number(w, f[0])));
-}
-
-/* dy (Phi(x) + x phi(x)) */
-bool onnx_out_gelu_grad(onnx_writer *w, const char *op)
-{
-    const char *x = in(w, 1);
-    const char *e = onnx_write_pair(w, "Mul", x, number(w, sqrt(0.5)));
-    e = onnx_write_pair(w, "Add", onnx_write_step(w, "Erf", e), number(w, 1));
-    e = onnx_write_pair(w, "Mul", e, number(w, 0.5));
-    const char *d = onnx_write_pair(w, "Mul", x, x);
-    d = onnx_write_pair(w, "Mul", d, number(w, -0.5));
-    d = onnx_write_pair(w, "Mul", x, onnx_write_step(w, "Exp", d));
-    d = onnx_write_pair(w, "Mul", d, number(w, 1 / sqrt(2 * acos(-1))));
-    return end(w, 0, op, in(w, 0), onnx_write_pair(w, "Add", e, d));
-}
+/* ---- draws ---- */
 
 /* Dropped by a draw of the tool's own. */
 bool onnx_out_dropout(onnx_writer *w, const char *op)
@@ -432,6 +388,8 @@ static void put_function(onnx_writer *w, const char *name,
     fs_wire_put_text(&function, 1, name);
     for (int32_t i = 0; i < w->node->n_in; i++)
         fs_wire_put_text(&function, 4, fs_printf(w->arena, "in%d", i));
+    if (onnx_counts_steps(w->node))
+        fs_wire_put_text(&function, 4, ONNX_STEP);
     for (int32_t i = 0; i < w->node->n_out; i++)
         fs_wire_put_text(&function, 5, fs_printf(w->arena, "out%d", i));
     onnx_put_attributes(w, &function, 11);
@@ -441,6 +399,16 @@ static void put_function(onnx_writer *w, const char *name,
     fs_wire_put_message(&function, 9, &opset);
     fs_wire_put_text(&function, 10, "flowsearch");
     fs_wire_put_message(&w->functions, 25, &function);
+}
+
+bool onnx_counts_steps(const ir_node *node)
+{
+    const char *text = bodies[node->op].op;
+    if (!text)
+        return false;
+    if (strstr(text, ONNX_RATE) && !onnx_rate_stays(node))
+        return true;
+    return strstr(text, ONNX_STEP ")") != NULL;
 }
 
 const char *onnx_function_name(onnx_writer *w)

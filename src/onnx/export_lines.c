@@ -177,10 +177,11 @@ const char *onnx_write_line(onnx_writer *w, const onnx_line *line)
         fs_wire_put_text(&node, 1, line->in[i]);
     for (int32_t i = 0; i < n_out; i++)
         fs_wire_put_text(&node, 2, line->out[i]);
-    fs_wire_put_text(&node, 3, name_line(w, line));
+    if (!w->in_body) /* other tools put a call's name before its nodes' */
+        fs_wire_put_text(&node, 3, name_line(w, line));
     fs_wire_put_text(&node, 4, line->op);
     fs_wire_put_raw(&node, line->attrs.at, line->attrs.n);
-    if (phases[w->node->phase])
+    if (phases[w->node->phase] && !w->in_body)
         fs_wire_put_text(&node, 6, phases[w->node->phase]);
     if (w->options->placement && !w->in_body)
         onnx_put_node_plan(w, line, &node);

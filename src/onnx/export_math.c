@@ -5,13 +5,6 @@
 
 #include <math.h>
 
-typedef bool onnx_out_handler(onnx_writer *w, const char *op);
-#define ONNX_OUT(op, handler, ...) onnx_out_handler onnx_out_##handler;
-#define ONNX_BODY ONNX_OUT
-#include "onnx/export.def"
-#undef ONNX_OUT
-#undef ONNX_BODY
-
 /* The op's output from one input and one more. */
 static bool end_pair(onnx_writer *w, const char *op, const char *a,
                      const char *b)
@@ -379,16 +372,19 @@ bool onnx_out_cross_entropy(onnx_writer *w, const char *op)
 {
     int64_t count = ir_shape_count(&onnx_in_tensor(w, 1)->shape);
     bool mean = fabs(w->node->f[0] * (double)count - 1) < 1e-9;
-    if (!mean && w->node->f[0] != 1)
-        return false;
+    bool scaled = !mean && w->node->f[0] != 1;
     onnx_line line = onnx_line_like(w, op);
     line.n_out = 1;
+    if (scaled)
+        line.out[0] = onnx_new_name(w, "sum");
     line.in[0] = as_rows(w, 0);
     if (onnx_in_tensor(w, 1)->shape.rank != 1)
         line.in[1] = onnx_write_pair(w, "Reshape", line.in[1],
                                      onnx_put_ints(w, 1, &count));
     onnx_line_text(&line, "reduction", mean ? "mean" : "sum");
     onnx_write_line(w, &line);
+    if (scaled)
+        end_pair(w, "Mul", line.out[0], number(w, w->node->f[0]));
     if (!onnx_out_read(w, 1))
         return true;
     onnx_line prob = onnx_line_like(w, "Softmax");

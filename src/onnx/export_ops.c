@@ -7,13 +7,6 @@
 
 #include <string.h>
 
-typedef bool onnx_out_handler(onnx_writer *w, const char *op);
-#define ONNX_OUT(op, handler, ...) onnx_out_handler onnx_out_##handler;
-#define ONNX_BODY ONNX_OUT
-#include "onnx/export.def"
-#undef ONNX_OUT
-#undef ONNX_BODY
-
 typedef struct out_row {
     onnx_out_handler *write;
     const char *op;
@@ -164,6 +157,26 @@ bool onnx_out_gather(onnx_writer *w, const char *op)
 {
     onnx_line line = onnx_line_like(w, op);
     onnx_line_int(&line, "axis", w->node->i[2]);
+    onnx_write_line(w, &line);
+    return true;
+}
+
+bool onnx_out_one_hot(onnx_writer *w, const char *op)
+{
+    const ir_node *node = w->node;
+    ir_dtype dtype = onnx_out_tensor(w, 0)->dtype;
+    const char *zero = onnx_put_ints(w, 1, (int64_t[]){0});
+    const char *off = onnx_put_number(w, dtype, node->f[0]);
+    const char *on = onnx_put_number(w, dtype, node->f[1]);
+    onnx_line pair =
+        onnx_line_step(w, "Concat", onnx_write_pair(w, "Unsqueeze", off, zero));
+    pair.in[pair.n_in++] = onnx_write_pair(w, "Unsqueeze", on, zero);
+    onnx_line_int(&pair, "axis", 0);
+    const char *values = onnx_write_line(w, &pair);
+    onnx_line line = onnx_line_like(w, op);
+    line.in[line.n_in++] = onnx_put_ints(w, -1, &node->i[1]);
+    line.in[line.n_in++] = values;
+    onnx_line_int(&line, "axis", node->i[0]);
     onnx_write_line(w, &line);
     return true;
 }

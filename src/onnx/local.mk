@@ -37,7 +37,7 @@ src_onnx_libfs_onnx_a_SOURCES += src/onnx/window.h src/onnx/op_window.c \
   src/onnx/op_pool.c src/onnx/op_space.c src/onnx/op_resize.c src/onnx/op_pad.c
 src_onnx_libfs_onnx_a_SOURCES += src/onnx/export.h src/onnx/export.def \
   src/onnx/writer.h src/onnx/export.c src/onnx/export_lines.c \
-  src/onnx/export_ops.c src/onnx/export_math.c src/onnx/export_plan.c src/onnx/export_bodies.c \
+  src/onnx/export_ops.c src/onnx/export_math.c src/onnx/export_plan.c src/onnx/export_bodies.c src/onnx/export_formula.c src/onnx/export_windows.c \
   src/onnx/op_own.c
 
 check_PROGRAMS += tests/onnx_export_test
@@ -45,3 +45,9 @@ tests_onnx_export_test_SOURCES = tests/onnx_export_test.c \
   tests/onnx_imported.h tests/onnx_make.h tests/interpret.h tests/tap.h
 tests_onnx_export_test_LDADD = $(onnx_libs) $(zoo_libs) $(kernels_libs) \
   $(ir_libs)
+
+check_PROGRAMS += tests/onnx_forms_test
+tests_onnx_forms_test_SOURCES = tests/onnx_forms_test.c \
+  tests/onnx_imported.h tests/onnx_make.h tests/interpret.h $(op_cases) \
+  tests/tap.h
+tests_onnx_forms_test_LDADD = $(onnx_libs) $(kernels_libs) $(ir_libs)

@@ -3,6 +3,7 @@
 #include "config.h"
 #include "onnx/operators.h"
 #include "onnx/scope.h"
+#include "onnx/writer.h"
 
 #include "ir/element.h"
 
@@ -51,10 +52,12 @@ static fs_status get_integers(onnx_ctx *c, int64_t i[IR_MAX_ATTR])
 static fs_status get_inputs(onnx_ctx *c, ir_node *node)
 {
     const ir_op *op = ir_op_table[node->op];
-    if (c->node->in.n < op->min_in || c->node->in.n > op->max_in)
-        return onnx_fail(c, "%d inputs, %d to %d are wanted", c->node->in.n,
-                         op->min_in, op->max_in);
-    node->n_in = c->node->in.n;
+    int32_t n = c->node->in.n;
+    n -= n > op->max_in && onnx_counts_steps(node); /* the runtime counts */
+    if (n < op->min_in || n > op->max_in)
+        return onnx_fail(c, "%d inputs, %d to %d are wanted", n, op->min_in,
+                         op->max_in);
+    node->n_in = n;
     for (int32_t k = 0; k < node->n_in; k++) {
         node->in[k] = onnx_in(c, k);
         if (node->in[k] < 0)

@@ -34,6 +34,7 @@ typedef struct onnx_writer {
     bool own[IR_OP_COUNT]; /* written in our own domain, without a function */
     bool any_own;
     bool in_body;          /* `nodes` is a function's body */
+    const char *step;      /* the input that tells the step; NULL: none */
     fs_wire_out functions; /* fields of the model */
     fs_map bodies;         /* what a body is made of -> its number */
     int32_t n_functions;
@@ -80,12 +81,28 @@ int64_t onnx_dtype_number(ir_dtype dtype);
 /* "NAME.suffix" that nothing is called yet. */
 const char *onnx_new_name(onnx_writer *w, const char *suffix);
 
+/* Handlers of rows of export.def: write the op at hand; false, and nothing
+ * written, when they have no form for its attributes. */
+typedef bool onnx_out_handler(onnx_writer *w, const char *argument);
+#define ONNX_OUT(op, handler, ...) onnx_out_handler onnx_out_##handler;
+#define ONNX_BODY ONNX_OUT
+#include "onnx/export.def"
+#undef ONNX_OUT
+#undef ONNX_BODY
+
 /* Writes the op at hand as ONNX operators; false, and nothing written, when
  * they have no form for these attributes. */
 bool onnx_write_standard(onnx_writer *w);
 /* The function that is the op at hand, made when it is the first of its
  * attributes and shapes; NULL: there is none. */
 const char *onnx_function_name(onnx_writer *w);
+/* Does the op's body ask for the number of the step? Such a function has one
+ * more input, ONNX_STEP (i64 scalar, 1 for the first step). */
+#define ONNX_STEP "step"
+#define ONNX_RATE "rate"
+bool onnx_counts_steps(const ir_node *node);
+/* Is an update's learning rate the same in every step? */
+bool onnx_rate_stays(const ir_node *node);
 /* The op's own attributes, as fields `field` of a node or a function. */
 void onnx_put_attributes(onnx_writer *w, fs_wire_out *out, uint32_t field);
 /* The opset that the op at hand needs. */
