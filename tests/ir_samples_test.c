@@ -76,6 +76,16 @@ static int32_t ratio(ir_graph *g, int32_t e)
                      total(g, ir_graph_find(g, "y")));
 }
 
+/* PyTorch's mask.sum(), of 64-bit integers. */
+static int32_t by_count(ir_graph *g, int32_t e)
+{
+    int32_t y = ir_graph_find(g, "y");
+    int32_t positive = ir_binary(g, IR_OP_less, ir_scale(g, y, -1, 0), y);
+    int32_t mask = ir_cast(g, positive, IR_I64);
+    return ir_binary(g, IR_OP_div, total(g, e),
+                     ir_cast(g, total(g, mask), IR_F32));
+}
+
 static int32_t half_ratio(ir_graph *g, int32_t e)
 {
     return ir_scale(g, ratio(g, e), 0.5, 0);
@@ -151,7 +161,8 @@ int main(void)
     check(half_ratio, IR_LOSS_QUOTIENT, "a multiple of one");
     check(ratio_and_mean, -1, "a quotient of sums and a mean is neither");
     check(ratio_by_params, -1, "a divisor that a parameter decides");
-    check(root_of_mean, IR_LOSS_MEAN, "a function of a mean counts as one");
+    check(root_of_mean, -1, "the root of a mean is neither");
+    check(by_count, IR_LOSS_QUOTIENT, "a divisor that counts in integers");
     check(square, -1, "the square of a sum is neither");
     check(logarithm, -1, "a function of a sum is neither");
     check(mean_entropy, IR_LOSS_MEAN, "a mean of cross entropies");

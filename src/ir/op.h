@@ -55,6 +55,11 @@ typedef struct ir_op {
     /* Input k holds ids that must be below the result; 0: it holds none, or
      * nobody says. NULL: none does. */
     int64_t (*ids_below)(const ir_node *node, const ir_io *io, int32_t k);
+    /* How output 0 grows where no signature tells (samples.c): which f[] it is
+     * proportional to (-1: none), the power of input k that it is. NULL: none,
+     * no power of any. */
+    int32_t (*factor)(const ir_node *node);
+    double (*power)(const ir_node *node, int32_t k);
     /* From io->in (shapes, dtypes) and the attributes: io->out. */
     fs_status (*infer)(const ir_node *node, ir_io *io, fs_err *err);
     /* Appends the legal one-axis signatures but all-B, which the caller adds

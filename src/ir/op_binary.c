@@ -301,6 +301,12 @@ static void grad_where(ir_graph *graph, const ir_node *node,
     din[2] = down_to(graph, node, 2, db);
 }
 
+static double power_of_div(const ir_node *node, int32_t k)
+{
+    (void)node;
+    return k == 1 ? -1 : 1;
+}
+
 #define FIELDS(op, n, infer_rule, sbp_rule, grad_rule)                         \
     .name = #op, .min_in = n, .max_in = n, .n_out = 1, .infer = infer_rule,    \
     .sbp = sbp_rule, .work = work_binary, .grad = grad_rule
@@ -311,7 +317,8 @@ static void grad_where(ir_graph *graph, const ir_node *node,
 COMMUTING(add, 2, infer_binary, sbp_sum, grad_add);
 POINTWISE(sub, 2, infer_binary, sbp_sum, grad_sub);
 COMMUTING(mul, 2, infer_binary, sbp_mul, grad_mul);
-POINTWISE(div, 2, infer_binary, sbp_div, grad_div);
+const ir_op ir_op_div = {FIELDS(div, 2, infer_binary, sbp_div, grad_div),
+                         .power = power_of_div};
 POINTWISE(max, 2, infer_binary, sbp_max, grad_max);
 POINTWISE(min, 2, infer_binary, sbp_min, grad_min);
 POINTWISE(mod, 2, infer_binary, sbp_broadcast, grad_mod);

@@ -181,7 +181,14 @@ static int64_t labels_of_entropy(const ir_node *node, const ir_io *io,
     return k == 1 ? io->in[0].dim[io->in[0].rank - 1] : 0;
 }
 
-const ir_op ir_op_cross_entropy = {.name = "cross_entropy",
+static int32_t factor_of_entropy(const ir_node *node)
+{
+    (void)node;
+    return 0;
+}
+
+const ir_op ir_op_cross_entropy = {.factor = factor_of_entropy,
+                                   .name = "cross_entropy",
                                    .ids_below = labels_of_entropy,
                                    .min_in = 2,
                                    .max_in = 2,

@@ -100,21 +100,37 @@ static void grad_cast(ir_graph *graph, const ir_node *node, const int32_t *dout,
         din[0] = ir_cast(graph, dout[0], dtype);
 }
 
-#define UNARY(op, sbp_rule, work_rule, grad_rule)                              \
-    const ir_op ir_op_##op = {.name = #op,                                     \
-                              .min_in = 1,                                     \
-                              .max_in = 1,                                     \
-                              .n_out = 1,                                      \
-                              .infer = ir_infer_alike,                         \
-                              .sbp = sbp_rule,                                 \
-                              .work = work_rule,                               \
-                              .grad = grad_rule}
+#define FIELDS(op, sbp_rule, work_rule, grad_rule)                             \
+    .name = #op, .min_in = 1, .max_in = 1, .n_out = 1,                         \
+    .infer = ir_infer_alike, .sbp = sbp_rule, .work = work_rule,               \
+    .grad = grad_rule
+#define UNARY(op, ...) const ir_op ir_op_##op = {FIELDS(op, __VA_ARGS__)}
 
-UNARY(scale, sbp_scale, work_2, grad_scale);
+static int32_t factor_of_scale(const ir_node *node)
+{
+    return node->f[1] == 0 ? 0 : -1;
+}
+
+static double power_of_sqrt(const ir_node *node, int32_t k)
+{
+    (void)node, (void)k;
+    return 0.5;
+}
+
+static double power_of_power(const ir_node *node, int32_t k)
+{
+    (void)k;
+    return node->f[0];
+}
+
+const ir_op ir_op_scale = {FIELDS(scale, sbp_scale, work_2, grad_scale),
+                           .factor = factor_of_scale};
 UNARY(exp, ir_sbp_alike, work_1, grad_exp);
 UNARY(log, ir_sbp_alike, work_1, grad_log);
-UNARY(sqrt, ir_sbp_alike, work_1, grad_sqrt);
-UNARY(power, ir_sbp_alike, work_1, grad_power);
+const ir_op ir_op_sqrt = {FIELDS(sqrt, ir_sbp_alike, work_1, grad_sqrt),
+                          .power = power_of_sqrt};
+const ir_op ir_op_power = {FIELDS(power, ir_sbp_alike, work_1, grad_power),
+                           .power = power_of_power};
 UNARY(accumulate, ir_sbp_linear, work_accumulate, NULL);
 
 /* ---- functions.def ---- */

@@ -11,37 +11,9 @@ typedef struct degrees {
     double unit;  /* log of the number of parts */
     double *of;   /* [tensor]; NAN: cannot be told */
     bool *varies; /* [tensor]: with the samples' values */
-    bool *mixes;  /* [tensor]: holds a quotient of sums over samples */
+    bool *summed; /* [tensor]: made of sums over samples alone */
+    bool *mixes;  /* [tensor]: holds what is not linear in such sums */
 } degrees;
-
-static bool is_sum(const degrees *d, int32_t t)
-{
-    return d->varies[t] && fabs(d->of[t]) > 1e-6;
-}
-
-/* Two sums over the samples that cancel each other's growth: no mean of what
- * the micro-batches give. */
-static bool is_quotient(const degrees *d, const ir_node *w)
-{
-    if (w->op == IR_OP_div)
-        return is_sum(d, w->in[1]);
-    return w->op == IR_OP_mul && is_sum(d, w->in[0]) && is_sum(d, w->in[1]) &&
-           d->of[w->in[0]] * d->of[w->in[1]] < 0;
-}
-
-static void follow_values(degrees *d, const ir_node *w)
-{
-    bool varies = w->op == IR_OP_input, mixes = false;
-    for (int32_t k = 0; k < w->n_in; k++) {
-        varies = varies || d->varies[w->in[k]];
-        mixes = mixes || d->mixes[w->in[k]];
-    }
-    mixes = mixes || is_quotient(d, w);
-    for (int32_t k = 0; k < w->n_out; k++) {
-        d->varies[w->out[k]] = varies;
-        d->mixes[w->out[k]] = mixes;
-    }
-}
 
 /* Of a number that is `whole` in one graph, `part` in the other. */
 static double of_ratio(const degrees *d, double whole, double part)
@@ -50,27 +22,6 @@ static double of_ratio(const degrees *d, double whole, double part)
         return 0;
     double ratio = whole / part;
     return ratio > 0 ? log(ratio) / d->unit : NAN;
-}
-
-/* Of the terms that output 0 adds up, as its signatures tell: an axis that
- * differs between the graphs and whose cut makes output 0 partial. */
-static double of_terms(const degrees *d, const ir_node *w, const ir_node *p)
-{
-    fs_arena *scratch = fs_arena_create();
-    ir_sig_list list;
-    double terms = 0;
-    ir_signatures_1d(d->whole, w, scratch, &list);
-    for (int32_t s = 0; s < list.n && terms == 0; s++)
-        for (int32_t k = 0; k < w->n_in && terms == 0; k++) {
-            ir_sbp in = list.at[s].in[k];
-            if (in.kind != IR_S || list.at[s].out[0].kind != IR_PSUM)
-                continue;
-            terms = of_ratio(
-                d, (double)d->whole->tensors.at[w->in[k]].shape.dim[in.axis],
-                (double)d->part->tensors.at[p->in[k]].shape.dim[in.axis]);
-        }
-    fs_arena_destroy(scratch);
-    return terms;
 }
 
 static double of_constant(const degrees *d, const ir_node *w, const ir_node *p)
@@ -84,102 +35,163 @@ static double of_constant(const degrees *d, const ir_node *w, const ir_node *p)
                     ir_element_real(part->dtype, part->data, 0));
 }
 
-static bool same_numbers(const ir_node *w, const ir_node *p)
+static bool is_zero(double degree)
 {
+    return fabs(degree) < 1e-6;
+}
+
+/* Of the number that output 0 is proportional to; all others must be equal. */
+static double of_factor(const degrees *d, const ir_node *w, const ir_node *p)
+{
+    const ir_op *op = ir_op_table[w->op];
+    const int32_t at = op->factor ? op->factor(w) : -1;
     for (int32_t k = 0; k < IR_MAX_REAL; k++)
-        if (w->f[k] != p->f[k])
-            return false;
-    return true;
-}
-
-/* All inputs (from `first` on) have one degree, which is the result. */
-static double of_equals(const degrees *d, const ir_node *w, int32_t first)
-{
-    double degree = d->of[w->in[first]];
-    for (int32_t k = first + 1; k < w->n_in; k++)
-        if (fabs(d->of[w->in[k]] - degree) > 1e-6)
+        if (k != at && w->f[k] != p->f[k])
             return NAN;
-    return degree;
+    return at < 0 ? 0 : of_ratio(d, w->f[at], p->f[at]);
 }
 
-/* 0 when all inputs have degree 0. */
-static double of_inputs(const degrees *d, const ir_node *w)
+static double of_axis(const degrees *d, const ir_node *w, const ir_node *p,
+                      int32_t k, int32_t axis)
 {
+    return of_ratio(d, (double)d->whole->tensors.at[w->in[k]].shape.dim[axis],
+                    (double)d->part->tensors.at[p->in[k]].shape.dim[axis]);
+}
+
+/* Of the terms that output 0 adds up: an axis that differs between the graphs
+ * and whose cut makes output 0 partial. NAN: one that differs and cannot be
+ * cut, so that samples are mixed in a way that nobody says. */
+static double of_terms(const degrees *d, const ir_node *w, const ir_node *p,
+                       const ir_sig_list *list)
+{
+    const ir_op_class op_class = ir_op_class_of(w->op);
+    const bool moves = op_class == IR_CLASS_VIEW || op_class == IR_CLASS_COPY ||
+                       op_class == IR_CLASS_GATHER;
+    double terms = 0;
     for (int32_t k = 0; k < w->n_in; k++)
-        if (!(fabs(d->of[w->in[k]]) < 1e-6))
+        for (int32_t i = 0; i < d->whole->tensors.at[w->in[k]].shape.rank;
+             i++) {
+            const double length = of_axis(d, w, p, k, i);
+            bool cut = length == 0 || moves;
+            for (int32_t s = 0; s < list->n && length != 0; s++) {
+                const ir_sig *sig = &list->at[s];
+                if (sig->in[k].kind != IR_S || sig->in[k].axis != i)
+                    continue;
+                cut = true;
+                if (sig->out[0].kind == IR_PSUM && terms == 0)
+                    terms = length;
+            }
+            if (!cut)
+                return NAN;
+        }
+    return terms;
+}
+
+/* Inputs that a signature takes as partial sums together, the others whole:
+ * output 0 is linear in them. A mask; 0: the signature says no such thing. */
+static uint32_t linear_inputs(const ir_node *w, const ir_sig *sig)
+{
+    uint32_t mask = 0;
+    for (int32_t k = 0; k < w->n_in; k++) {
+        if (sig->in[k].kind == IR_PSUM)
+            mask |= 1u << k;
+        else if (sig->in[k].kind != IR_B)
+            return 0;
+    }
+    return sig->out[0].kind == IR_PSUM ? mask : 0;
+}
+
+/* The degree that all of these inputs have. */
+static double of_group(const degrees *d, const ir_node *w, uint32_t mask)
+{
+    const int32_t first = __builtin_ctz(mask);
+    const double degree = d->of[w->in[first]];
+    for (int32_t k = first + 1; k < w->n_in; k++)
+        if (mask >> k & 1 && !is_zero(d->of[w->in[k]] - degree))
             return NAN;
-    return 0;
-}
-
-/* What is no power of its inputs wants them of degree 0. */
-static double of_any(const degrees *d, const ir_node *w, const ir_node *p)
-{
-    return same_numbers(w, p) ? of_inputs(d, w) + of_terms(d, w, p) : NAN;
-}
-
-/* Is an axis that differs between the graphs multiplied or summed up? */
-static bool goes_along_samples(const degrees *d, const ir_node *w,
-                               const ir_node *p)
-{
-    const ir_shape *whole = &d->whole->tensors.at[w->in[0]].shape;
-    const ir_shape *part = &d->part->tensors.at[p->in[0]].shape;
-    int64_t axes = w->op == IR_OP_cum_sum ? (int64_t)1 << w->i[0] : w->i[0];
-    for (int32_t i = 0; i < whole->rank; i++)
-        if (axes >> i & 1 && whole->dim[i] != part->dim[i])
-            return true;
-    return false;
-}
-
-/* A bias must grow as the product does. */
-static double of_product(const degrees *d, const ir_node *w, const ir_node *p)
-{
-    double degree = d->of[w->in[0]] + d->of[w->in[1]] + of_terms(d, w, p);
-    if (w->n_in > 2 && fabs(d->of[w->in[2]] - degree) > 1e-6)
-        return NAN;
     return degree;
 }
 
-static double of_node(const degrees *d, const ir_node *w, const ir_node *p)
+/* Linear inputs count once each time that they are multiplied with others;
+ * what is a power of an input counts by it; all else wants degree 0. */
+static double of_inputs(const degrees *d, const ir_node *w,
+                        const ir_sig_list *list)
 {
-    switch (w->op) {
-    case IR_OP_constant:
-        return of_constant(d, w, p);
-    case IR_OP_reduce_sum:
-        return d->of[w->in[0]] + of_terms(d, w, p);
-    case IR_OP_reduce_prod:
-    case IR_OP_cum_sum:
-        return goes_along_samples(d, w, p) ? NAN : of_any(d, w, p);
-    case IR_OP_matmul:
-        return of_product(d, w, p);
-    case IR_OP_mul:
-        return d->of[w->in[0]] + d->of[w->in[1]];
-    case IR_OP_div:
-        return d->of[w->in[0]] - d->of[w->in[1]];
-    case IR_OP_power:
-        return same_numbers(w, p) ? w->f[0] * d->of[w->in[0]] : NAN;
-    case IR_OP_sqrt:
-        return d->of[w->in[0]] / 2;
-    case IR_OP_scale:
-        return w->f[1] == 0 && p->f[1] == 0
-                   ? d->of[w->in[0]] + of_ratio(d, w->f[0], p->f[0])
-                   : of_any(d, w, p);
-    case IR_OP_cross_entropy: /* f[0] times a sum over rows */
-        return of_inputs(d, w) + of_ratio(d, w->f[0], p->f[0]) +
-               of_terms(d, w, p);
-    case IR_OP_add:
-    case IR_OP_sub:
-    case IR_OP_concat:
-        return of_equals(d, w, 0);
-    case IR_OP_where:
-        return of_equals(d, w, 1);
-    default:
-        break;
+    const ir_op *op = ir_op_table[w->op];
+    uint32_t seen = 0;
+    double degree = 0;
+    for (int32_t s = 0; s < list->n; s++) {
+        const uint32_t mask = linear_inputs(w, &list->at[s]);
+        if (mask & ~seen)
+            degree += of_group(d, w, mask);
+        seen |= mask;
     }
-    ir_op_class op_class = ir_op_class_of(w->op);
-    if (w->n_in == 1 && (op_class == IR_CLASS_VIEW ||
-                         op_class == IR_CLASS_COPY || w->op == IR_OP_cast))
-        return d->of[w->in[0]];
-    return of_any(d, w, p);
+    for (int32_t k = 0; k < w->n_in; k++) {
+        if (seen >> k & 1)
+            continue;
+        if (op->power)
+            degree += op->power(w, k) * d->of[w->in[k]];
+        else if (!is_zero(d->of[w->in[k]]))
+            return NAN;
+    }
+    return degree;
+}
+
+/* Where all that varies is a sum over samples, is the op linear in it? If not
+ * (a quotient or a root of means) it is no mean of what micro-batches give. */
+static bool mixes_sums(const degrees *d, const ir_node *w,
+                       const ir_sig_list *list)
+{
+    uint32_t linear = 0;
+    bool any = false;
+    for (int32_t s = 0; s < list->n; s++)
+        linear |= linear_inputs(w, &list->at[s]);
+    for (int32_t k = 0; k < w->n_in; k++) {
+        if (d->varies[w->in[k]] && !d->summed[w->in[k]])
+            return false;
+        any = any || (d->summed[w->in[k]] && !(linear >> k & 1));
+    }
+    return any;
+}
+
+static void follow_values(degrees *d, const ir_node *w, double terms,
+                          const ir_sig_list *list)
+{
+    bool varies = w->op == IR_OP_input, summed = true;
+    bool mixes = mixes_sums(d, w, list);
+    for (int32_t k = 0; k < w->n_in; k++) {
+        const int32_t t = w->in[k];
+        varies = varies || d->varies[t];
+        summed = summed && (!d->varies[t] || d->summed[t]);
+        mixes = mixes || d->mixes[t];
+    }
+    for (int32_t k = 0; k < w->n_out; k++) {
+        d->varies[w->out[k]] = varies;
+        d->summed[w->out[k]] =
+            varies && w->n_in > 0 && (summed || !is_zero(terms));
+        d->mixes[w->out[k]] = mixes;
+    }
+}
+
+/* The signatures are the op's own, of integers too, which no device sums up
+ * but which count as well. */
+static void follow_node(degrees *d, const ir_node *w, const ir_node *p)
+{
+    const ir_op *op = ir_op_table[w->op];
+    fs_arena *scratch = fs_arena_create();
+    ir_sig_list list = {0};
+    ir_io io;
+    ir_node_io(d->whole, w, &io);
+    if (op->sbp)
+        op->sbp(w, &io, scratch, &list);
+    const double terms = of_terms(d, w, p, &list);
+    const double degree = w->op == IR_OP_constant ? of_constant(d, w, p)
+                                                  : of_factor(d, w, p) + terms +
+                                                        of_inputs(d, w, &list);
+    for (int32_t k = 0; k < w->n_out; k++)
+        d->of[w->out[k]] = degree;
+    follow_values(d, w, terms, &list);
+    fs_arena_destroy(scratch);
 }
 
 static fs_status follow(degrees *d, fs_err *err)
@@ -193,10 +205,7 @@ static fs_status follow(degrees *d, fs_err *err)
                            "(node %s): it cannot be told whether its loss is a "
                            "mean over samples or a sum; use 1 micro-batch",
                            d->whole->name, w->name);
-        double degree = of_node(d, w, p);
-        for (int32_t k = 0; k < w->n_out; k++)
-            d->of[w->out[k]] = degree;
-        follow_values(d, w);
+        follow_node(d, w, p);
     }
     return FS_OK;
 }
@@ -260,9 +269,10 @@ static fs_status take_quotient(const degrees *d, fs_err *err, ir_reduction *out)
         return FS_OK;
     }
     return fs_fail(err, FS_NO,
-                   "%s: its loss holds a mean over what counts (labels that "
-                   "are not ignored, weights) beside other terms: only the "
-                   "whole batch knows its divisor; use 1 micro-batch",
+                   "%s: its loss is a function of sums over the samples (a "
+                   "root or a quotient of means, or a mean over what counts, "
+                   "as labels that are not ignored, beside other terms): only "
+                   "the whole batch knows them; use 1 micro-batch",
                    d->whole->name);
 }
 
@@ -282,6 +292,7 @@ fs_status ir_loss_reduction(const ir_graph *whole, const ir_graph *part,
                  part,
                  log(times),
                  fs_new(scratch, double, whole->tensors.n),
+                 fs_new(scratch, bool, whole->tensors.n),
                  fs_new(scratch, bool, whole->tensors.n),
                  fs_new(scratch, bool, whole->tensors.n)};
     fs_status status = follow(&d, err);
