@@ -659,18 +659,54 @@ fs_status onnx_fold_gather(onnx_ctx *c)
 
 static double reduce_start(int32_t kind)
 {
-    return kind == ONNX_PROD         ? 1
-           : kind == ONNX_REDUCE_MIN ? INFINITY
-           : kind == ONNX_REDUCE_MAX ? -INFINITY
-                                     : 0;
+    switch (kind) {
+    case ONNX_PROD:
+        return 1;
+    case ONNX_REDUCE_MIN:
+        return INFINITY;
+    case ONNX_REDUCE_MAX:
+    case ONNX_LOG_SUM_EXP:
+        return -INFINITY;
+    default:
+        return 0;
+    }
+}
+
+/* log(exp(a) + exp(b)) */
+static double add_logs(double a, double b)
+{
+    const double high = fmax(a, b), low = fmin(a, b);
+    return isinf(high) ? high : high + log1p(exp(low - high));
 }
 
 static double reduce_step(int32_t kind, double sum, double x)
 {
-    return kind == ONNX_PROD         ? sum * x
-           : kind == ONNX_REDUCE_MIN ? fmin(sum, x)
-           : kind == ONNX_REDUCE_MAX ? fmax(sum, x)
-                                     : sum + x;
+    switch (kind) {
+    case ONNX_PROD:
+        return sum * x;
+    case ONNX_REDUCE_MIN:
+        return fmin(sum, x);
+    case ONNX_REDUCE_MAX:
+        return fmax(sum, x);
+    case ONNX_L1:
+        return sum + fabs(x);
+    case ONNX_L2:
+    case ONNX_SUM_SQUARE:
+        return sum + x * x;
+    case ONNX_LOG_SUM_EXP:
+        return add_logs(sum, x);
+    default:
+        return sum + x;
+    }
+}
+
+/* Of n elements each. */
+static double reduce_end(int32_t kind, double sum, int64_t n)
+{
+    return kind == ONNX_MEAN      ? sum / (double)n
+           : kind == ONNX_L2      ? sqrt(sum)
+           : kind == ONNX_LOG_SUM ? log(sum)
+                                  : sum;
 }
 
 /* Shape with the axes of `mask` of length 1, or left out. */
@@ -709,13 +745,12 @@ fs_status onnx_fold_reduce(onnx_ctx *c)
         sum[at] = reduce_step(c->arg, sum[at], onnx_const_real(in, i));
         step(&w, 1, &v, &at);
     }
-    double divisor = c->arg == ONNX_MEAN && n_out ? (double)(n / n_out) : 1;
     for (int64_t i = 0; i < n_out; i++) {
+        const double made = reduce_end(c->arg, sum[i], n / n_out);
         if (ir_dtype_is_float(in->dtype))
-            ir_element_set_real(in->dtype, data, i, sum[i] / divisor);
+            ir_element_set_real(in->dtype, data, i, made);
         else
-            ir_element_set_int(in->dtype, data, i,
-                               (int64_t)clamp_real(sum[i] / divisor));
+            ir_element_set_int(in->dtype, data, i, (int64_t)clamp_real(made));
     }
     return onnx_set_known(c, 0, &out);
 }

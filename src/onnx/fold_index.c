@@ -5,6 +5,7 @@
 #include "ir/element.h"
 
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 fs_status onnx_fold_non_zero(onnx_ctx *c)
@@ -51,6 +52,34 @@ fs_status onnx_fold_eye_like(onnx_ctx *c)
         if (!__builtin_add_overflow(i, k, &column) && column >= 0 &&
             column < shape.dim[1])
             ir_element_set_real(dtype, data, i * shape.dim[1] + column, 1);
+    }
+    return onnx_set_known(c, 0, &(onnx_const){dtype, shape, data});
+}
+
+/* Sums of cosines over a window of known length. */
+fs_status onnx_fold_cosine_window(onnx_ctx *c)
+{
+    static const double term[][3] = {
+        [ONNX_HANN] = {0.5, -0.5, 0},
+        [ONNX_HAMMING] = {25.0 / 46, -21.0 / 46, 0},
+        [ONNX_BLACKMAN] = {0.42, -0.5, 0.08}};
+    const onnx_const *size;
+    ir_dtype dtype;
+    void *data;
+    FS_TRY(onnx_need(c, 0, "the size", &size));
+    FS_TRY(onnx_dtype_parse(onnx_attr_int(c, "output_datatype", 1),
+                            "output_datatype", c->err, &dtype));
+    if (onnx_const_count(size) != 1 || onnx_const_int(size, 0) < 0)
+        return onnx_fail(c, "its size must be one number, not below 0");
+    const int64_t n = onnx_const_int(size, 0);
+    const ir_shape shape = ir_shape_make(1, &n);
+    const double period = (double)(onnx_attr_int(c, "periodic", 1) ? n : n - 1);
+    FS_TRY(onnx_const_new(c, dtype, &shape, &data));
+    for (int64_t i = 0; i < n; i++) {
+        const double turn = period > 0 ? 2 * acos(-1) * (double)i / period : 0;
+        const double *t = term[c->arg];
+        ir_element_set_real(dtype, data, i,
+                            t[0] + t[1] * cos(turn) + t[2] * cos(2 * turn));
     }
     return onnx_set_known(c, 0, &(onnx_const){dtype, shape, data});
 }

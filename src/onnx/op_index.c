@@ -276,3 +276,94 @@ fs_status onnx_import_compress(onnx_ctx *c)
     node.i[2] = axis;
     return set_node(c, &node);
 }
+
+/* ---- positions along an axis that hang on the sample ---- */
+
+/* 0, 1, .. n - 1 along `axis` of a tensor of `rank` axes, the others 1. */
+static int32_t places(onnx_ctx *c, int64_t n, int32_t axis, int32_t rank)
+{
+    ir_shape shape = {.rank = rank};
+    void *at;
+    for (int32_t i = 0; i < rank; i++)
+        shape.dim[i] = i == axis ? n : 1;
+    if (onnx_const_new(c, IR_I64, &shape, &at) != FS_OK)
+        return -1;
+    for (int64_t i = 0; i < n; i++)
+        ((int64_t *)at)[i] = i;
+    return ir_constant(c->graph,
+                       fs_printf(c->arena, "%s/places", c->graph->scope),
+                       IR_I64, shape, at);
+}
+
+/* Input i, a number for each of the n samples, along `axis` of `rank`. */
+static fs_status per_sample(onnx_ctx *c, int32_t i, const ir_shape *in,
+                            int32_t axis, int32_t *out)
+{
+    ir_shape shape, wide = {.rank = in->rank};
+    FS_TRY(onnx_shape(c, i, &shape));
+    if (shape.rank != 1 || shape.dim[0] != in->dim[axis])
+        return onnx_fail(c, "input %d is no list of %lld numbers", i,
+                         (long long)in->dim[axis]);
+    for (int32_t k = 0; k < in->rank; k++)
+        wide.dim[k] = k == axis ? in->dim[axis] : 1;
+    *out = ir_cast(c->graph, ir_reshape(c->graph, onnx_in(c, i), wide), IR_I64);
+    return FS_OK;
+}
+
+/* Of each sample the first `length` elements in the other order: element t
+ * comes from length - 1 - t, or stays. */
+fs_status onnx_import_reverse_sequence(onnx_ctx *c)
+{
+    ir_graph *g = c->graph;
+    ir_shape in;
+    int32_t length = -1;
+    FS_TRY(onnx_shape(c, 0, &in));
+    const int64_t batch = onnx_attr_int(c, "batch_axis", 1);
+    const int64_t time = onnx_attr_int(c, "time_axis", 0);
+    if (in.rank < 2 || batch + time != 1 || batch * time != 0)
+        return onnx_fail(c, "batch axis %lld and time axis %lld of rank %d",
+                         (long long)batch, (long long)time, in.rank);
+    FS_TRY(per_sample(c, 1, &in, (int32_t)batch, &length));
+    const int32_t t = places(c, in.dim[time], (int32_t)time, in.rank);
+    const int32_t end =
+        ir_binary(g, IR_OP_sub, length, ir_number(g, IR_I64, 1));
+    int32_t from = ir_where(g, ir_binary(g, IR_OP_less, t, length),
+                            ir_binary(g, IR_OP_sub, end, t), t);
+    ir_node node = {.op = IR_OP_gather_elements, .n_in = 2};
+    node.in[0] = onnx_in(c, 0);
+    node.in[1] = ir_broadcast_to(g, from, in);
+    node.i[0] = time;
+    node.i[1] = in.dim[time];
+    return set_node(c, &node);
+}
+
+/* Writes a stretch along one axis, from a position that each sample has. */
+fs_status onnx_import_tensor_scatter(onnx_ctx *c)
+{
+    ir_graph *g = c->graph;
+    ir_shape in, update;
+    int32_t axis, at = -1;
+    FS_TRY(onnx_shape(c, 0, &in));
+    FS_TRY(onnx_shape(c, 1, &update));
+    FS_TRY(onnx_axis(c, onnx_attr_int(c, "axis", -2), in.rank, &axis));
+    if (axis == 0 || update.rank != in.rank)
+        return onnx_fail(c, "axis %d of tensors of rank %d and %d", axis,
+                         in.rank, update.rank);
+    int32_t t = places(c, update.dim[axis], axis, in.rank);
+    if (onnx_has(c, 2)) {
+        FS_TRY(per_sample(c, 2, &in, 0, &at));
+        t = ir_binary(g, IR_OP_add, at, t);
+    }
+    const char *mode = onnx_attr_text(c, "mode", "linear");
+    if (strcmp(mode, "circular") == 0)
+        t = ir_binary(g, IR_OP_mod, t, ir_number(g, IR_I64, in.dim[axis]));
+    else if (strcmp(mode, "linear") != 0)
+        return onnx_fail(c, "mode \"%.80s\" is unknown", mode);
+    ir_node node = {.op = IR_OP_scatter_elements, .n_in = 3};
+    node.in[0] = onnx_in(c, 0);
+    node.in[1] = ir_broadcast_to(g, t, update);
+    node.in[2] = onnx_in(c, 1);
+    node.i[0] = axis;
+    node.i[1] = in.dim[axis];
+    return set_node(c, &node);
+}

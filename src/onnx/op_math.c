@@ -80,3 +80,53 @@ fs_status onnx_import_gemm(onnx_ctx *c)
     }
     return onnx_set(c, 0, y);
 }
+
+/* Element (i, j) of the last two axes, kept as axes of length 1. */
+static int32_t entry(ir_graph *g, int32_t x, int32_t i, int32_t j)
+{
+    const int32_t rank = ir_shape_of(g, x).rank;
+    if (rank < 2)
+        return -1;
+    return ir_slice(g, ir_slice(g, x, rank - 2, i, 1), rank - 1, j, 1);
+}
+
+/* Determinant of the rows from `row` on and the n columns of `mask`, along
+ * the first of these rows. */
+static int32_t minor_of(ir_graph *g, int32_t x, int32_t row, uint32_t mask)
+{
+    int32_t sum = -1;
+    double sign = 1;
+    for (int32_t j = 0; mask >> j; j++) {
+        if (!(mask >> j & 1))
+            continue;
+        const uint32_t rest = mask & ~(1u << j);
+        int32_t term = entry(g, x, row, j);
+        if (rest)
+            term = ir_binary(g, IR_OP_mul, term, minor_of(g, x, row + 1, rest));
+        if (sign < 0)
+            term = ir_scale(g, term, -1, 0);
+        sum = sum < 0 ? term : ir_binary(g, IR_OP_add, sum, term);
+        sign = -sign;
+    }
+    return sum;
+}
+
+/* Of small matrices only: n! products. */
+fs_status onnx_import_det(onnx_ctx *c)
+{
+    enum { LARGEST = 4 };
+    ir_graph *g = c->graph;
+    ir_shape in;
+    FS_TRY(onnx_shape(c, 0, &in));
+    const int64_t n = in.rank < 2 ? 0 : in.dim[in.rank - 1];
+    if (n < 1 || in.dim[in.rank - 2] != n)
+        return onnx_fail(c, "its input is no square matrix");
+    if (n > LARGEST)
+        return onnx_fail(c,
+                         "the determinant of a matrix of %lld rows is not "
+                         "supported (up to %d are)",
+                         (long long)n, LARGEST);
+    int32_t y = minor_of(g, onnx_in(c, 0), 0, (1u << n) - 1);
+    in.rank -= 2;
+    return onnx_set(c, 0, ir_reshape(g, y, in));
+}

@@ -133,3 +133,29 @@ fs_status onnx_import_pad(onnx_ctx *c)
     }
     return x == whole ? onnx_alias(c, 0, 0) : onnx_set(c, 0, x);
 }
+
+/* Axes cut or surrounded by zeros to given lengths, their middle kept. */
+fs_status onnx_import_center_crop_pad(onnx_ctx *c)
+{
+    ir_shape in;
+    onnx_ints lengths, axes;
+    FS_TRY(onnx_shape(c, 0, &in));
+    FS_TRY(onnx_get_ints(c, NULL, 1, &lengths));
+    FS_TRY(onnx_get_ints(c, "axes", -1, &axes));
+    if (lengths.n < 0 || lengths.n != (axes.n < 0 ? in.rank : axes.n))
+        return onnx_fail(c, "its lengths do not fit its axes");
+    int32_t x = onnx_in(c, 0), whole = x;
+    for (int32_t k = 0; k < (int32_t)lengths.n; k++) {
+        int32_t i;
+        FS_TRY(onnx_axis(c, axes.n < 0 ? k : axes.at[k], in.rank, &i));
+        const int64_t n = in.dim[i], wanted = lengths.at[k];
+        if (wanted < 1 || wanted > INT32_MAX)
+            return onnx_fail(c, "axis %d of length %lld", i, (long long)wanted);
+        if (wanted < n)
+            x = ir_slice(c->graph, x, i, (n - wanted) / 2, wanted);
+        if (wanted > n)
+            x = ir_pad(c->graph, x, i, (wanted - n) / 2,
+                       wanted - n - (wanted - n) / 2);
+    }
+    return x == whole ? onnx_alias(c, 0, 0) : onnx_set(c, 0, x);
+}

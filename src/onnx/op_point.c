@@ -142,6 +142,31 @@ fs_status onnx_import_not(onnx_ctx *c)
                               number_like(c, x, flag ? 1 : -1)));
 }
 
+/* x times, or divided by, a power of two that is looked up. */
+fs_status onnx_import_bit_shift(onnx_ctx *c)
+{
+    enum { MOST = 63 }; /* of int64_t */
+    ir_graph *g = c->graph;
+    const char *way = onnx_attr_text(c, "direction", "");
+    const bool left = strcmp(way, "LEFT") == 0;
+    const int64_t n = MOST;
+    if (!left && strcmp(way, "RIGHT") != 0)
+        return onnx_fail(c, "direction \"%.80s\" is unknown", way);
+    int64_t *powers = fs_new(c->arena, int64_t, MOST);
+    for (int i = 0; i < MOST; i++)
+        powers[i] = (int64_t)1 << i;
+    const int32_t x = onnx_in(c, 0), by = onnx_in(c, 1);
+    ir_node look_up = {.op = IR_OP_gather, .n_in = 2, .i = {MOST}};
+    look_up.in[0] = ir_constant(g, fs_printf(c->arena, "%s/powers", g->scope),
+                                IR_I64, ir_shape_make(1, &n), powers);
+    look_up.in[1] = by;
+    if (x < 0 || by < 0)
+        return FS_INVALID;
+    const int32_t power =
+        ir_cast(g, ir_append(g, &look_up), g->tensors.at[x].dtype);
+    return onnx_set(c, 0, ir_binary(g, left ? IR_OP_mul : IR_OP_div, x, power));
+}
+
 /* Only a NaN differs from itself. */
 fs_status onnx_import_is_nan(onnx_ctx *c)
 {

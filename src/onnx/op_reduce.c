@@ -188,7 +188,50 @@ fs_status onnx_import_cum_sum(onnx_ctx *c)
     return onnx_set(c, 0, ir_append(c->graph, &node));
 }
 
-/* x divided by its norm along one axis. */
+/* The element d places before along `axis`; 1 where there is none. */
+static int32_t shifted(ir_graph *g, int32_t x, int32_t axis, int64_t d)
+{
+    ir_shape shape = ir_shape_of(g, x);
+    if (shape.rank < 0)
+        return -1;
+    const int64_t length = shape.dim[axis];
+    shape.dim[axis] = d;
+    int32_t parts[2] = {
+        ir_cast(g, ir_fill(g, shape, 1), g->tensors.at[x].dtype), -1};
+    if (d >= length)
+        return parts[0];
+    parts[1] = ir_slice(g, x, axis, 0, length - d);
+    return ir_concat(g, parts, 2, axis);
+}
+
+static int32_t turned(ir_graph *g, int32_t x, int32_t axis)
+{
+    const int64_t length = x < 0 ? 1 : ir_shape_of(g, x).dim[axis];
+    return ir_slice_by(g, x, axis, (int64_t[]){length - 1, length, -1});
+}
+
+/* Running products by doubling: after the turn of d each element is the
+ * product of the last 2 d up to it. */
+fs_status onnx_import_cum_prod(onnx_ctx *c)
+{
+    ir_graph *g = c->graph;
+    ir_shape in;
+    int32_t axis;
+    int64_t given = 0;
+    const bool back = onnx_attr_int(c, "reverse", 0) != 0;
+    FS_TRY(onnx_shape(c, 0, &in));
+    FS_TRY(one_integer(c, NULL, 1, &given));
+    FS_TRY(onnx_axis(c, given, in.rank, &axis));
+    int32_t x = onnx_in(c, 0);
+    x = back ? turned(g, x, axis) : x;
+    if (onnx_attr_int(c, "exclusive", 0) != 0)
+        x = shifted(g, x, axis, 1);
+    for (int64_t d = 1; d < in.dim[axis] && x >= 0; d *= 2)
+        x = ir_binary(g, IR_OP_mul, x, shifted(g, x, axis, d));
+    return onnx_set(c, 0, back ? turned(g, x, axis) : x);
+}
+
+/* x divided by its norm along one axis; zeros stay what they are. */
 fs_status onnx_import_lp_norm(onnx_ctx *c)
 {
     ir_graph *g = c->graph;
@@ -203,7 +246,14 @@ fs_status onnx_import_lp_norm(onnx_ctx *c)
     const int32_t x = onnx_in(c, 0);
     const reduction r = {1u << axis, true};
     const int32_t norm = reduce_real(g, p == 1 ? ONNX_L1 : ONNX_L2, x, r);
-    return onnx_set(c, 0, ir_binary(g, IR_OP_div, x, norm));
+    if (norm < 0)
+        return FS_INVALID;
+    const ir_dtype dtype = g->tensors.at[norm].dtype;
+    const int32_t none =
+        ir_binary(g, IR_OP_equal, norm, ir_number(g, dtype, 0));
+    const int32_t divisor =
+        ir_binary(g, IR_OP_add, norm, ir_cast(g, none, dtype));
+    return onnx_set(c, 0, ir_binary(g, IR_OP_div, x, divisor));
 }
 
 /* (x - mean) / (deviation + 1e-9) over axes. */

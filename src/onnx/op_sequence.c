@@ -5,6 +5,8 @@
 #include "onnx/operators.h"
 #include "onnx/scope.h"
 
+#include "ir/element.h"
+
 #include <string.h>
 
 static fs_status get_sequence(onnx_ctx *c, int32_t i, const onnx_sequence **out)
@@ -184,4 +186,20 @@ fs_status onnx_import_split_to_sequence(onnx_ctx *c)
             FS_TRY(onnx_pick(c, &whole, axis, start, &at[i]));
     }
     return put_sequence(c, (int32_t)lengths.n, at);
+}
+
+/* What an optional holds is known at import: here it is a tensor or a sequence
+ * of its own, or the input is left out. */
+fs_status onnx_import_optional_has(onnx_ctx *c)
+{
+    const ir_shape scalar = {0};
+    void *flag;
+    FS_TRY(onnx_const_new(c, IR_BOOL, &scalar, &flag));
+    ir_element_set_int(IR_BOOL, flag, 0, onnx_has(c, 0));
+    return onnx_set_known(c, 0, &(onnx_const){IR_BOOL, scalar, flag});
+}
+
+fs_status onnx_import_optional_get(onnx_ctx *c)
+{
+    return onnx_alias(c, 0, 0);
 }

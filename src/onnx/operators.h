@@ -40,6 +40,7 @@ enum {
 /* Functions of one formula; Mean, which is no op. */
 enum { ONNX_ELU, ONNX_SELU, ONNX_CELU };
 enum { ONNX_MEAN_OF = -1 };
+enum { ONNX_HANN, ONNX_HAMMING, ONNX_BLACKMAN };
 enum {
     ONNX_SUM,
     ONNX_MEAN,
