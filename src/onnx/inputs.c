@@ -169,17 +169,25 @@ static fs_status check_sizes(const onnx_model *model,
     return FS_OK;
 }
 
+/* Why no node may read an input, or NULL: the node that does says so. */
+static const char *refused_input(const onnx_value_info *info, fs_arena *arena)
+{
+    fs_err err = {0};
+    ir_dtype dtype;
+    if (info->composite)
+        return "it is a sequence, an optional or a map, which is not "
+               "supported";
+    return onnx_dtype_parse(info->dtype, "it", &err, &dtype) == FS_OK
+               ? NULL
+               : fs_strdup(arena, err.text);
+}
+
 /* Lists every dimension that nothing binds. */
 static fs_status check_bound(const onnx_model *model,
                              const onnx_value_info *info,
                              const onnx_options *options, fs_err *err,
                              fs_text *unbound)
 {
-    if (info->composite)
-        return fs_fail(err, FS_INVALID,
-                       "%s: input \"%.80s\" is a sequence, an optional or a "
-                       "map, which is not supported",
-                       model->path, info->name);
     if (info->rank < 0)
         return fs_fail(err, FS_INVALID, "%s: input \"%.80s\" has no shape",
                        model->path, info->name);
@@ -208,7 +216,8 @@ fs_status onnx_find_batch(const onnx_model *model, const onnx_options *options,
     for (int32_t i = 0; i < model->proto.inputs.n; i++) {
         const onnx_value_info *info = &model->proto.inputs.at[i];
         bool parameter;
-        if (onnx_is_initializer(&model->proto, info->name))
+        if (onnx_is_initializer(&model->proto, info->name) ||
+            refused_input(info, model->arena))
             continue;
         FS_TRY(check_sizes(model, info, err));
         FS_TRY(check_bound(model, info, options, err, &unbound));
@@ -370,13 +379,16 @@ static fs_status add_given(onnx_ctx *c, const onnx_value_info *info,
 static fs_status add_input(onnx_ctx *c, const onnx_value_info *info,
                            const onnx_batch *batch, int32_t *n_parameters)
 {
-    char what[200];
     ir_dtype dtype;
     ir_shape shape;
     int32_t batch_axis;
     bool parameter;
-    snprintf(what, sizeof what, "input \"%.80s\"", info->name);
-    FS_TRY(onnx_dtype_parse(info->dtype, what, c->err, &dtype));
+    const char *refused = refused_input(info, c->arena);
+    if (refused)
+        return add_value(c, &(onnx_value){.name = info->name,
+                                          .tensor = -1,
+                                          .refused = refused});
+    FS_TRY(onnx_dtype_parse(info->dtype, info->name, c->err, &dtype));
     dtype = onnx_dtype_here(c, dtype);
     FS_TRY(onnx_is_parameter(info, c->options, c->err, &parameter));
     FS_TRY(bind_shape(c, info, batch, &shape, &batch_axis));

@@ -40,6 +40,11 @@ src_onnx_libfs_onnx_a_SOURCES += src/onnx/export.h src/onnx/export.def \
   src/onnx/export_ops.c src/onnx/export_math.c src/onnx/export_plan.c src/onnx/export_bodies.c src/onnx/export_formula.c src/onnx/export_windows.c \
   src/onnx/op_own.c
 
+check_PROGRAMS += tests/onnx_nodes_test
+tests_onnx_nodes_test_SOURCES = tests/onnx_nodes_test.c \
+  tests/onnx_imported.h tests/onnx_make.h tests/interpret.h tests/tap.h
+tests_onnx_nodes_test_LDADD = $(onnx_libs) $(kernels_libs) $(ir_libs)
+
 check_PROGRAMS += tests/onnx_export_test
 tests_onnx_export_test_SOURCES = tests/onnx_export_test.c \
   tests/onnx_imported.h tests/onnx_make.h tests/interpret.h tests/tap.h

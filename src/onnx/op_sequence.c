@@ -194,6 +194,8 @@ fs_status onnx_import_optional_has(onnx_ctx *c)
 {
     const ir_shape scalar = {0};
     void *flag;
+    if (onnx_has(c, 0) && !onnx_any_value_of(c, 0))
+        return FS_INVALID;
     FS_TRY(onnx_const_new(c, IR_BOOL, &scalar, &flag));
     ir_element_set_int(IR_BOOL, flag, 0, onnx_has(c, 0));
     return onnx_set_known(c, 0, &(onnx_const){IR_BOOL, scalar, flag});

@@ -15,12 +15,16 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 static const struct {
     const char *name;
     int dtype;
-} dtypes[] = {{"UNDEFINED", -1},  {"FLOAT", IR_F32},    {"UINT8", IR_U8},
-              {"INT8", IR_I8},    {"UINT16", IR_U16},   {"INT16", IR_I16},
-              {"INT32", IR_I32},  {"INT64", IR_I64},    {"STRING", -1},
-              {"BOOL", IR_BOOL},  {"FLOAT16", IR_F16},  {"DOUBLE", IR_F64},
-              {"UINT32", IR_U32}, {"UINT64", IR_U64},   {"COMPLEX64", -1},
-              {"COMPLEX128", -1}, {"BFLOAT16", IR_BF16}};
+} dtypes[] = {
+    {"UNDEFINED", -1},      {"FLOAT", IR_F32},     {"UINT8", IR_U8},
+    {"INT8", IR_I8},        {"UINT16", IR_U16},    {"INT16", IR_I16},
+    {"INT32", IR_I32},      {"INT64", IR_I64},     {"STRING", -1},
+    {"BOOL", IR_BOOL},      {"FLOAT16", IR_F16},   {"DOUBLE", IR_F64},
+    {"UINT32", IR_U32},     {"UINT64", IR_U64},    {"COMPLEX64", -1},
+    {"COMPLEX128", -1},     {"BFLOAT16", IR_BF16}, {"FLOAT8E4M3FN", -1},
+    {"FLOAT8E4M3FNUZ", -1}, {"FLOAT8E5M2", -1},    {"FLOAT8E5M2FNUZ", -1},
+    {"UINT4", -1},          {"INT4", -1},          {"FLOAT4E2M1", -1},
+    {"FLOAT8E8M0", -1},     {"UINT2", -1},         {"INT2", -1}};
 
 fs_status onnx_dtype_parse(int64_t number, const char *what, fs_err *err,
                            ir_dtype *out)
