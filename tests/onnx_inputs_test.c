@@ -8,13 +8,14 @@
 static const char *write_open(const char *symbol)
 {
     static const int64_t open[] = {-1, -1, 3}, w[] = {3, 5};
+    static const int64_t y[] = {-1, -1, 5};
     static const float values[15];
     pb *graph = pb_new();
     pb_take(graph, 1, pb_node("mm", "MatMul", "x,w", "y"));
     pb_take(graph, 5, pb_tensor("w", 1, 2, w, values, sizeof values));
     pb *x = pb_value("x", 1, 3, open, symbol);
     pb_take(graph, 11, x);
-    pb_take(graph, 12, pb_value("y", 1, 3, open, symbol));
+    pb_take(graph, 12, pb_value("y", 1, 3, y, symbol));
     return write_model("open.onnx", pb_model(graph, 17));
 }
 
@@ -134,7 +135,7 @@ static void test_rebatching(void)
         pb_take(graph, 1, pb_node("re", "Reshape", "x,to", "y"));
         pb_take(graph, 5, pb_ints("to", cases[i].n, cases[i].to));
         pb_take(graph, 11, pb_value("x", 1, 3, dim, NULL));
-        pb_take(graph, 12, pb_value("y", 1, 3, dim, NULL));
+        pb_take(graph, 12, pb_value("y", 1, -1, NULL, NULL));
         imported in =
             import_batch(write_model("re.onnx", pb_model(graph, 17)), 12);
         if (cases[i].shape)
@@ -157,7 +158,7 @@ static void test_twice(const char *op, const char *in_names, const char *says)
     pb_take(graph, 5, pb_ints("one", 1, &one));
     pb_take(graph, 5, pb_ints("three", 1, &three));
     pb_take(graph, 11, pb_value("x", 1, 2, dim, NULL));
-    pb_take(graph, 12, pb_value("y", 1, 2, dim, NULL));
+    pb_take(graph, 12, pb_value("y", 1, -1, NULL, NULL));
     imported in = import_batch(write_model("cut.onnx", pb_model(graph, 17)), 8);
     tap_ok(!in.graph && strstr(in.err.text, says),
            "%s along the samples cannot be re-batched: %s", op, in.err.text);
@@ -176,7 +177,7 @@ static void test_parameters(void)
     pb_take(graph, 11, pb_value("fc.weight", 1, 2, w, NULL));
     pb_take(graph, 11, pb_value("fc.bias", 1, 1, &five, NULL));
     pb_take(graph, 11, pb_value("temperature", 1, 1, &five, NULL));
-    pb_take(graph, 12, pb_value("y", 1, 2, dim, NULL));
+    pb_take(graph, 12, pb_value("y", 1, -1, NULL, NULL));
     const char *path = write_model("params.onnx", pb_model(graph, 17));
     onnx_options options = {.batch = 10, .params = "^temp"};
     imported in = import(path, &options);
@@ -195,8 +196,58 @@ static void test_parameters(void)
     drop(&in);
 }
 
+/* y (N, 5) and z (N, 5) from x (N, 3), declared as told. */
+static imported import_declared(const int64_t y[2], const int64_t z[2])
+{
+    static const int64_t x[] = {-1, 3}, w[] = {3, 5};
+    static const float values[15];
+    pb *graph = pb_new();
+    pb_take(graph, 1, pb_node("mm", "MatMul", "x,w", "y"));
+    pb_take(graph, 1, pb_node("r", "Relu", "y", "z"));
+    pb_take(graph, 5, pb_tensor("w", 1, 2, w, values, sizeof values));
+    pb_take(graph, 11, pb_value("x", 1, 2, x, "samples"));
+    pb_take(graph, 12, pb_value("z", 1, 2, z, "samples"));
+    pb_take(graph, 13, pb_value("y", 1, 2, y, "classes"));
+    return import_batch(write_model("told.onnx", pb_model(graph, 17)), 4);
+}
+
+static void test_declared(void)
+{
+    static const struct {
+        int64_t y[2], z[2];
+        const char *says; /* NULL: fits */
+    } rows[] = {
+        {{-1, 5}, {-1, 5}, NULL}, /* classes is 4, as it may be */
+        {{4, -1}, {4, 5}, NULL},
+        {{-1, 6},
+         {-1, 5},
+         "(MatMul): \"y\" is 4x5, but the model declares "
+         "classesx6"},
+        {{-1, 5}, {3, 5}, "(Relu): \"z\" is 4x5, but the model declares 3x5"},
+        {{-1, 5}, {5, -1}, "declares 5xsamples"},
+        {{-1, -1},
+         {-1, 5},
+         "axis 1 of \"y\", declared as classes, is 5, but "
+         "classes is 4 in \"y\""},
+        {{-1, 5},
+         {-1, -1},
+         "declared as samples, is 5, but samples is 4 in "
+         "\"x\""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        imported in = import_declared(rows[i].y, rows[i].z);
+        if (rows[i].says)
+            tap_ok(!in.graph && strstr(in.err.text, rows[i].says),
+                   "a declared shape that is wrong: %s", in.err.text);
+        else
+            tap_ok(in.graph, "a declared shape that fits %s", in.err.text);
+        drop(&in);
+    }
+}
+
 int main(void)
 {
+    test_declared();
     test_binding();
     test_unbound();
     test_negative();

@@ -135,7 +135,8 @@ static inline void pb_attr_ints(pb *node, const char *name, int n,
     pb_take(node, 5, attr);
 }
 
-/* ValueInfoProto; a dimension of -1 is called `symbol`. */
+/* ValueInfoProto; a dimension of -1 is called `symbol`, a rank of -1 is not
+ * said. */
 static inline pb *pb_value(const char *name, int dtype, int rank,
                            const int64_t *dim, const char *symbol)
 {
@@ -150,7 +151,10 @@ static inline pb *pb_value(const char *name, int dtype, int rank,
         pb_take(shape, 1, d);
     }
     pb_int(tensor, 1, dtype);
-    pb_take(tensor, 2, shape);
+    if (rank >= 0)
+        pb_take(tensor, 2, shape);
+    else
+        free(shape);
     pb_take(type, 1, tensor);
     pb_text(value, 1, name);
     pb_take(value, 2, type);

@@ -402,7 +402,7 @@ static const char *write_single(const single *s)
     add_constants(graph);
     pb_take(graph, 5, pb_tensor("m", 1, 2, shape, matrix, sizeof matrix));
     pb_take(graph, 11, pb_value("x", 1, s->rank, s->dim, NULL));
-    pb_take(graph, 12, pb_value("y", 1, 0, NULL, NULL));
+    pb_take(graph, 12, pb_value("y", 1, -1, NULL, NULL));
     return write_model("single.onnx", pb_model(graph, s->opset));
 }
 
@@ -434,7 +434,7 @@ static void test_loss(const char *reduction, const char *says)
     pb_take(graph, 1, node);
     pb_take(graph, 11, pb_value("x", 1, 3, x, NULL));
     pb_take(graph, 11, pb_value("t", 7, 2, labels, NULL));
-    pb_take(graph, 12, pb_value("y", 1, 0, NULL, NULL));
+    pb_take(graph, 12, pb_value("y", 1, -1, NULL, NULL));
     imported in =
         import_batch(write_model("loss.onnx", pb_model(graph, 17)), 8);
     if (says) {

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 
+struct onnx_declared;
 struct onnx_sequence;
 
 /* A value of the ONNX graph. */
@@ -54,6 +55,7 @@ typedef struct onnx_ctx {
     fs_text *notes;
     onnx_scope *scope; /* the innermost */
     FS_VEC(onnx_value) values;
+    struct onnx_declared *declared; /* declared.h; NULL: not compared */
     int32_t expanded; /* nodes and turns of bodies so far */
     int64_t opset;
     int64_t old_batch, batch; /* differ when a fixed batch is changed */

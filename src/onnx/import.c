@@ -2,6 +2,7 @@
 #include "config.h"
 #include "onnx/import.h"
 
+#include "onnx/declared.h"
 #include "onnx/finish.h"
 #include "onnx/inputs.h"
 #include "onnx/operators.h"
@@ -277,6 +278,9 @@ static fs_status import_node(onnx_ctx *c, const onnx_node *node, int32_t i)
     if (c->scope->parent)
         FS_TRY(onnx_spend(c));
     fs_status status = call_handler(c);
+    for (int32_t k = 0; k < c->node->out.n && !c->scope->parent; k++)
+        if (status == FS_OK)
+            status = onnx_check_declared(c, c->node->out.at[k]);
     if (status != FS_OK)
         explain_failure(c);
     else
@@ -321,6 +325,8 @@ static fs_status import_parts(onnx_ctx *c, const onnx_batch *batch)
     fs_status status = find_opset(c);
     if (status == FS_OK)
         status = onnx_add_inputs(c, batch);
+    if (status == FS_OK && c->graph->err.status == FS_OK)
+        status = onnx_list_declared(c);
     if (c->graph->err.status != FS_OK)
         status = onnx_fail(c, "%s", c->graph->err.text);
     if (status != FS_OK) {

@@ -376,6 +376,14 @@ static fs_status add_given(onnx_ctx *c, const onnx_value_info *info,
                                          : c->graph->err.status;
 }
 
+static fs_status add_empty(onnx_ctx *c, const onnx_value_info *info,
+                           ir_dtype dtype, ir_shape shape)
+{
+    onnx_value value = {.name = info->name, .tensor = -1, .is_known = true};
+    value.known = (onnx_const){dtype, shape, fs_alloc(c->arena, 1, 8)};
+    return add_value(c, &value);
+}
+
 static fs_status add_input(onnx_ctx *c, const onnx_value_info *info,
                            const onnx_batch *batch, int32_t *n_parameters)
 {
@@ -392,6 +400,9 @@ static fs_status add_input(onnx_ctx *c, const onnx_value_info *info,
     dtype = onnx_dtype_here(c, dtype);
     FS_TRY(onnx_is_parameter(info, c->options, c->err, &parameter));
     FS_TRY(bind_shape(c, info, batch, &shape, &batch_axis));
+    for (int32_t i = 0; i < shape.rank; i++)
+        if (shape.dim[i] == 0) /* no tensor of the graph, as in add_given */
+            return add_empty(c, info, dtype, shape);
     int32_t tensor =
         parameter ? add_parameter(c, info, dtype, n_parameters)
                   : ir_input(c->graph, info->name, dtype, shape, batch_axis);

@@ -9,7 +9,7 @@ src_onnx_libfs_onnx_a_SOURCES = src/onnx/import.h src/onnx/message.h \
 src_onnx_libfs_onnx_a_SOURCES += src/onnx/op_reduce.c src/onnx/op_loss.c
 src_onnx_libfs_onnx_a_SOURCES += src/onnx/scope.c src/onnx/scope.h \
   src/onnx/join.c src/onnx/join.h src/onnx/op_control.c \
-  src/onnx/bags.h src/onnx/op_bags.c \
+  src/onnx/bags.h src/onnx/op_bags.c src/onnx/declared.h src/onnx/declared.c \
   src/onnx/op_sequence.c src/onnx/op_index.c src/onnx/op_einsum.c src/onnx/op_training.c src/onnx/old_forms.c src/onnx/fold_index.c
 EXTRA_DIST += src/onnx/README.md datasets/README.md datasets/models \
   datasets/train_cases datasets/data/moby-dick.txt

@@ -1,0 +1,139 @@
+/* Shapes that the file declares (value_info, outputs) are compared with those
+ * that were inferred: a file that says something else was edited, or an
+ * operator is not what its exporter took it for. Lengths that are written must
+ * be equal; a symbol has the size that an input or, failing that, the first
+ * value gives it. Of a graph whose fixed batch is changed, the import with the
+ * old one is compared. */
+#include "config.h"
+#include "onnx/declared.h"
+#include "onnx/scope.h"
+
+#include <string.h>
+
+typedef struct onnx_symbol {
+    int64_t size;
+    const char *of; /* the value that gave it */
+} onnx_symbol;
+
+struct onnx_declared {
+    fs_map index; /* name -> info */
+    FS_VEC(const onnx_value_info *) info;
+    fs_map symbols; /* name -> symbol */
+    FS_VEC(onnx_symbol) symbol;
+};
+
+static void declare(onnx_ctx *c, const onnx_value_info *info)
+{
+    struct onnx_declared *d = c->declared;
+    if (info->rank < 0 || info->composite)
+        return;
+    *fs_map_at(&d->index, info->name) = d->info.n;
+    fs_push(c->arena, &d->info, info);
+}
+
+static const char *declared_text(onnx_ctx *c, const onnx_value_info *info)
+{
+    fs_text out = {.arena = c->arena};
+    if (info->rank == 0)
+        return "scalar";
+    for (int32_t i = 0; i < info->rank; i++) {
+        const onnx_dim *dim = &info->dim[i];
+        fs_text_add(&out, "%s", i ? "x" : "");
+        if (dim->value >= 0)
+            fs_text_add(&out, "%lld", (long long)dim->value);
+        else
+            fs_text_add(&out, "%.40s", dim->symbol ? dim->symbol : "?");
+    }
+    return out.at;
+}
+
+static fs_status contradict(onnx_ctx *c, const onnx_value_info *info,
+                            const ir_shape *shape)
+{
+    char text[160];
+    return onnx_fail(c, "\"%.80s\" is %s, but the model declares %s",
+                     info->name, ir_shape_text(text, shape),
+                     declared_text(c, info));
+}
+
+/* The size of a symbol, from the first value that has one. */
+static fs_status check_symbol(onnx_ctx *c, const onnx_value_info *info,
+                              int32_t axis, int64_t size)
+{
+    struct onnx_declared *d = c->declared;
+    const char *name = info->dim[axis].symbol;
+    int32_t at = fs_map_get(&d->symbols, name);
+    if (at < 0) {
+        *fs_map_at(&d->symbols, name) = d->symbol.n;
+        onnx_symbol symbol = {size, info->name};
+        fs_push(c->arena, &d->symbol, symbol);
+        return FS_OK;
+    }
+    if (d->symbol.at[at].size == size)
+        return FS_OK;
+    return onnx_fail(c,
+                     "axis %d of \"%.80s\", declared as %.40s, is %lld, but "
+                     "%.40s is %lld in \"%.80s\"",
+                     axis, info->name, name, (long long)size, name,
+                     (long long)d->symbol.at[at].size, d->symbol.at[at].of);
+}
+
+static fs_status check_shape(onnx_ctx *c, const onnx_value_info *info,
+                             const ir_shape *shape)
+{
+    bool same = shape->rank == info->rank;
+    for (int32_t i = 0; i < info->rank && same; i++)
+        same = info->dim[i].value < 0 || info->dim[i].value == shape->dim[i];
+    if (!same)
+        return contradict(c, info, shape);
+    for (int32_t i = 0; i < info->rank; i++)
+        if (info->dim[i].value < 0 && info->dim[i].symbol &&
+            info->dim[i].symbol[0])
+            FS_TRY(check_symbol(c, info, i, shape->dim[i]));
+    return FS_OK;
+}
+
+/* Shape of a value; false when it has none. */
+static bool shape_of(const onnx_ctx *c, const char *name, ir_shape *out)
+{
+    int32_t id = name[0] ? onnx_find(c, name) : -1;
+    const onnx_value *value = id < 0 ? NULL : &c->values.at[id];
+    if (!value || value->refused || value->sequence)
+        return false;
+    *out = value->tensor >= 0 ? ir_shape_of(c->graph, value->tensor)
+                              : value->known.shape;
+    return true;
+}
+
+fs_status onnx_list_declared(onnx_ctx *c)
+{
+    const onnx_proto *proto = &c->model->proto;
+    ir_shape shape;
+    if (c->before)
+        return FS_OK;
+    c->declared = fs_new(c->arena, struct onnx_declared, 1);
+    c->declared->index.arena = c->declared->symbols.arena = c->arena;
+    for (int32_t i = 0; i < proto->values.n; i++)
+        declare(c, &proto->values.at[i]);
+    for (int32_t i = 0; i < proto->outputs.n; i++)
+        declare(c, &proto->outputs.at[i]);
+    for (int32_t i = 0; i < proto->inputs.n; i++) {
+        const onnx_value_info *info = &proto->inputs.at[i];
+        if (!shape_of(c, info->name, &shape) || shape.rank != info->rank)
+            continue;
+        for (int32_t k = 0; k < info->rank; k++)
+            if (info->dim[k].value < 0 && info->dim[k].symbol &&
+                info->dim[k].symbol[0])
+                FS_TRY(check_symbol(c, info, k, shape.dim[k]));
+    }
+    return FS_OK;
+}
+
+fs_status onnx_check_declared(onnx_ctx *c, const char *name)
+{
+    ir_shape shape;
+    if (!c->declared || c->declared->info.n == 0 || !shape_of(c, name, &shape))
+        return FS_OK;
+    int32_t at = fs_map_get(&c->declared->index, name);
+    return at < 0 ? FS_OK : check_shape(c, c->declared->info.at[at], &shape);
+}

@@ -1,0 +1,13 @@
+/* What the file says of shapes against what was inferred (declared.c). */
+#ifndef FS_ONNX_DECLARED_H
+#define FS_ONNX_DECLARED_H
+
+#include "onnx/context.h"
+
+/* Declarations of the model's values and outputs, to be found by name; the
+ * symbols of its inputs take the sizes that these have. */
+fs_status onnx_list_declared(onnx_ctx *c);
+/* Does the value `name` have the shape that was declared, if one was? */
+fs_status onnx_check_declared(onnx_ctx *c, const char *name);
+
+#endif
