@@ -50,7 +50,7 @@ static fs_status feed(conformance_case *t, const ir_graph *graph,
     const void *values[MAX_VALUES];
     int32_t n = 0;
     for (int32_t k = 0; k < set->n_in; k++) {
-        const char *name = onnx_model_input(set->model, k);
+        const char *name = onnx_model_input(set->model, set->n_in, k);
         if (!name || ir_graph_find(graph, name) < 0 ||
             ir_shape_count(&set->in[k].shape) == 0)
             continue;

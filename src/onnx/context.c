@@ -350,12 +350,14 @@ fs_status onnx_const_new(onnx_ctx *c, ir_dtype dtype, const ir_shape *shape,
     const size_t most = c->options->max_folded_bytes
                             ? c->options->max_folded_bytes
                             : usual_folded_bytes;
-    c->folded_bytes += bytes;
-    if (count > MAX_FOLDED_ELEMENTS || c->folded_bytes > most)
+    c->too_large =
+        count > MAX_FOLDED_ELEMENTS || bytes > most - c->folded_bytes;
+    if (c->too_large)
         return onnx_fail(c,
                          "folding constants needs more memory than %zu MiB "
                          "in all or %d elements at once",
                          most >> 20, MAX_FOLDED_ELEMENTS);
+    c->folded_bytes += bytes;
     *data = fs_alloc(c->arena, bytes, 1);
     return FS_OK;
 }

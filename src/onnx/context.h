@@ -62,6 +62,7 @@ typedef struct onnx_ctx {
     const onnx_trace *before; /* the import with the old batch, else NULL */
     onnx_trace *record;       /* to fill, or NULL */
     size_t folded_bytes;
+    bool too_large; /* the last folding wanted more than there is */
     double dropped; /* largest ratio of a dropout that drops */
     int32_t n_dropped;
     const onnx_node *node; /* being imported */

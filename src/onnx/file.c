@@ -236,9 +236,20 @@ fs_status onnx_model_open(const char *path, fs_err *err, onnx_model **out)
     return status;
 }
 
-const char *onnx_model_input(const onnx_model *model, int32_t i)
+const char *onnx_model_input(const onnx_model *model, int32_t n, int32_t k)
 {
-    return i < model->proto.inputs.n ? model->proto.inputs.at[i].name : NULL;
+    const onnx_proto *proto = &model->proto;
+    fs_map init = {.arena = model->arena};
+    int32_t plain = 0;
+    for (int32_t i = 0; i < proto->initializers.n; i++)
+        *fs_map_at(&init, proto->initializers.at[i].name) = i;
+    for (int32_t i = 0; i < proto->inputs.n; i++)
+        plain += fs_map_get(&init, proto->inputs.at[i].name) < 0;
+    for (int32_t i = 0; i < proto->inputs.n; i++)
+        if (n > plain || fs_map_get(&init, proto->inputs.at[i].name) < 0)
+            if (k-- == 0)
+                return proto->inputs.at[i].name;
+    return NULL;
 }
 
 void onnx_model_close(onnx_model *model)

@@ -147,18 +147,37 @@ static fs_status read_shape_input(onnx_ctx *c, ir_shape *out)
     return FS_OK;
 }
 
-fs_status onnx_fold_constant_of_shape(onnx_ctx *c)
+static fs_status read_fill(onnx_ctx *c, onnx_const *value, ir_shape *shape)
 {
     static const float zero;
     const onnx_attr *attr = onnx_attr_find(c, "value");
-    onnx_const value = {IR_F32, {0}, &zero};
-    ir_shape shape;
+    *value = (onnx_const){IR_F32, {0}, &zero};
     if (attr && attr->t)
-        FS_TRY(onnx_tensor_load(c->model, attr->t, c->arena, c->err, &value));
-    if (onnx_const_count(&value) != 1)
+        FS_TRY(onnx_tensor_load(c->model, attr->t, c->arena, c->err, value));
+    if (onnx_const_count(value) != 1)
         return onnx_fail(c, "its value must have one element");
-    FS_TRY(read_shape_input(c, &shape));
+    return read_shape_input(c, shape);
+}
+
+fs_status onnx_fold_constant_of_shape(onnx_ctx *c)
+{
+    onnx_const value;
+    ir_shape shape;
+    FS_TRY(read_fill(c, &value, &shape));
     return set_view(c, 0, &value, &shape, &(view){0});
+}
+
+fs_status onnx_import_fill(onnx_ctx *c)
+{
+    onnx_const value;
+    ir_shape shape;
+    FS_TRY(read_fill(c, &value, &shape));
+    const double real = onnx_const_real(&value, 0);
+    const ir_dtype dtype = onnx_dtype_here(c, value.dtype);
+    if (!ir_dtype_is_float(dtype) && (double)(float)real != real)
+        return onnx_fail(c, "more of %.17g than fold at import", real);
+    return onnx_set(c, 0,
+                    ir_cast(c->graph, ir_fill(c->graph, shape, real), dtype));
 }
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high)

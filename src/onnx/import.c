@@ -192,14 +192,29 @@ static bool find_narrow(onnx_ctx *c, ir_dtype *out)
     return false;
 }
 
+static fs_status fold_or_import(onnx_ctx *c, const onnx_row *row, bool folds)
+{
+    c->arg = folds ? row->fold_arg : row->arg;
+    c->widens = !folds && row->widens && find_narrow(c, &c->narrow);
+    return folds ? row->fold(c) : row->import(c);
+}
+
+/* What is too large to be computed now is computed when the graph runs. */
 static fs_status call_row(onnx_ctx *c, const onnx_row *row)
 {
     bool folds = row->fold != onnx_fold_none &&
                  (row->import == onnx_import_none || all_known(c, false));
     int32_t first = c->graph->nodes.n;
-    c->arg = folds ? row->fold_arg : row->arg;
-    c->widens = !folds && row->widens && find_narrow(c, &c->narrow);
-    FS_TRY(folds ? row->fold(c) : row->import(c));
+    const fs_err before = *c->err;
+    c->too_large = false;
+    fs_status status = fold_or_import(c, row, folds);
+    if (status != FS_OK && folds && c->too_large &&
+        row->import != onnx_import_none) {
+        *c->err = before;
+        folds = false;
+        status = fold_or_import(c, row, false);
+    }
+    FS_TRY(status);
     if (c->graph->err.status == FS_OK)
         keep_name(c, first);
     if (!folds && c->graph->err.status == FS_OK)

@@ -44,8 +44,9 @@ fs_status onnx_import(const char *path, const onnx_options *options,
                       fs_err *err, onnx_model **model, ir_graph **graph,
                       fs_text *notes);
 void onnx_model_close(onnx_model *model);
-/* Inputs by position, as `given` counts them; NULL beyond the last. */
-const char *onnx_model_input(const onnx_model *model, int32_t i);
+/* The input that value k of n `given` ones is for: initializers that stand
+ * among the inputs are passed over, unless n counts them. NULL: none. */
+const char *onnx_model_input(const onnx_model *model, int32_t n, int32_t k);
 
 /* Reads a TensorProto file (.pb): test data and gradients. Data lives in the
  * arena. */

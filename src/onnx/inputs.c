@@ -433,17 +433,31 @@ static fs_status add_initializers(onnx_ctx *c)
     return FS_OK;
 }
 
+/* Inputs that have no initializer: before IR version 4 all initializers were
+ * inputs too. */
+static int32_t count_plain(const onnx_ctx *c)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < c->model->proto.inputs.n; i++)
+        n += onnx_find(c, c->model->proto.inputs.at[i].name) < 0;
+    return n;
+}
+
 fs_status onnx_add_inputs(onnx_ctx *c, const onnx_batch *batch)
 {
-    int32_t n_parameters = 0;
+    int32_t n_parameters = 0, at = 0;
     FS_TRY(add_initializers(c));
+    const bool all = c->options->n_given > count_plain(c);
     for (int32_t i = 0; i < c->model->proto.inputs.n; i++) {
         const onnx_value_info *info = &c->model->proto.inputs.at[i];
         if (onnx_find(c, info->name) >= 0 &&
-            onnx_is_initializer(&c->model->proto, info->name))
+            onnx_is_initializer(&c->model->proto, info->name)) {
+            at += all;
             continue;
-        if (i < c->options->n_given)
-            FS_TRY(add_given(c, info, &c->options->given[i]));
+        }
+        const int32_t given = at++;
+        if (given < c->options->n_given)
+            FS_TRY(add_given(c, info, &c->options->given[given]));
         else
             FS_TRY(add_input(c, info, batch, &n_parameters));
     }
