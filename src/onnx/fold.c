@@ -159,25 +159,29 @@ static fs_status read_fill(onnx_ctx *c, onnx_const *value, ir_shape *shape)
     return read_shape_input(c, shape);
 }
 
+/* What is too large to be kept is filled when the graph runs. */
+static fs_status fill_later(onnx_ctx *c, const onnx_const *value,
+                            const ir_shape *shape)
+{
+    const double real = onnx_const_real(value, 0);
+    const ir_dtype dtype = onnx_dtype_here(c, value->dtype);
+    if (!ir_dtype_is_float(dtype) && (double)(float)real != real)
+        return onnx_fail(c, "more of %.17g than fold at import", real);
+    return onnx_set(c, 0,
+                    ir_cast(c->graph, ir_fill(c->graph, *shape, real), dtype));
+}
+
 fs_status onnx_fold_constant_of_shape(onnx_ctx *c)
 {
     onnx_const value;
     ir_shape shape;
     FS_TRY(read_fill(c, &value, &shape));
-    return set_view(c, 0, &value, &shape, &(view){0});
-}
-
-fs_status onnx_import_fill(onnx_ctx *c)
-{
-    onnx_const value;
-    ir_shape shape;
-    FS_TRY(read_fill(c, &value, &shape));
-    const double real = onnx_const_real(&value, 0);
-    const ir_dtype dtype = onnx_dtype_here(c, value.dtype);
-    if (!ir_dtype_is_float(dtype) && (double)(float)real != real)
-        return onnx_fail(c, "more of %.17g than fold at import", real);
-    return onnx_set(c, 0,
-                    ir_cast(c->graph, ir_fill(c->graph, shape, real), dtype));
+    const fs_err before = *c->err;
+    fs_status status = set_view(c, 0, &value, &shape, &(view){0});
+    if (status == FS_OK || !c->too_large)
+        return status;
+    *c->err = before;
+    return fill_later(c, &value, &shape);
 }
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high)
