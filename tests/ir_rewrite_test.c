@@ -68,7 +68,15 @@ static int32_t count(const ir_graph *g, ir_op_kind op)
     return n;
 }
 
-/* The loss with every input and variable drawn by its name. */
+/* All but what takes fused ops apart again. */
+static ir_rewrite_options fusing(void)
+{
+    ir_rewrite_options all = ir_rewrite_all();
+    all.parts = false;
+    return all;
+}
+
+/* The loss with every input and variable drawn by its name; integers 1. */
 static double value_of(const ir_graph *g)
 {
     fs_arena *arena = fs_arena_create();
@@ -81,8 +89,11 @@ static double value_of(const ir_graph *g)
         if (tensor->role != IR_INPUT && tensor->role != IR_PARAM)
             continue;
         for (int64_t e = 0; e < ir_shape_count(&tensor->shape); e++)
-            data[e] = (float)fs_draw_normal(fs_hash_text(1, tensor->name),
-                                            (uint64_t)e);
+            if (tensor->dtype == IR_I64)
+                ((int64_t *)in.data[t])[e] = 1;
+            else
+                data[e] = (float)fs_draw_normal(fs_hash_text(1, tensor->name),
+                                                (uint64_t)e);
     }
     fs_status status = interpret_phases(&in, IR_FORWARD, IR_FORWARD, &err);
     double loss = status == FS_OK ? *(float *)in.data[g->loss] : NAN;
@@ -94,7 +105,7 @@ static void test_all(void)
 {
     ir_graph *g = network();
     double before = value_of(g);
-    ir_rewrite_options all = ir_rewrite_all();
+    ir_rewrite_options all = fusing();
     fs_err err = {0};
     ir_rewrite(g, &all);
     tap_near(value_of(g), before, 1e-5,
@@ -174,7 +185,7 @@ static void test_near_misses(void)
 static void test_long_chain(void)
 {
     ir_graph *g = ir_graph_create("chain");
-    ir_rewrite_options all = ir_rewrite_all();
+    ir_rewrite_options all = fusing();
     int32_t x = ir_input(g, "x", IR_F32, (ir_shape){0}, -1);
     for (int32_t i = 0; i < 20000; i++)
         x = ir_binary(g, IR_OP_mul, x, x);
@@ -199,7 +210,7 @@ static void test_rms_norm(void)
         ir_binary(g, IR_OP_mul, gain, ir_binary(g, IR_OP_mul, x, inverse));
     g->loss = ir_reduce_sum(g, ir_unary(g, IR_OP_tanh, y), 3, false);
     double before = value_of(g);
-    ir_rewrite_options all = ir_rewrite_all();
+    ir_rewrite_options all = fusing();
     ir_rewrite(g, &all);
     tap_near(value_of(g), before, 1e-5, "an RMS norm keeps its value");
     tap_ok(count(g, IR_OP_layer_norm) == 1 && count(g, IR_OP_sqrt) == 0,
@@ -219,7 +230,7 @@ static ir_graph *rewritten(int32_t build(ir_graph *g, int32_t x, int32_t w),
     g->loss =
         ir_reduce_sum(g, ir_unary(g, IR_OP_tanh, build(g, x, w)), 3, false);
     double before = value_of(g);
-    ir_rewrite_options all = ir_rewrite_all();
+    ir_rewrite_options all = fusing();
     ir_rewrite(g, &all);
     tap_near(value_of(g), before, 1e-5, "%s: same value", what);
     tap_equal_int(ir_graph_check(g, NULL), FS_OK, "%s: a sound graph", what);
@@ -458,7 +469,7 @@ static void test_attention(void)
          .shared = 3,
          .masked = true,
          .causal = true}};
-    const ir_rewrite_options all = ir_rewrite_all();
+    const ir_rewrite_options all = fusing();
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         const attention_form *f = &forms[i];
         ir_graph *g = attend(f);
@@ -482,7 +493,7 @@ static void test_attention(void)
 static void test_trained_bias(void)
 {
     ir_graph *g = ir_graph_create("bias");
-    const ir_rewrite_options all = ir_rewrite_all();
+    const ir_rewrite_options all = fusing();
     const ir_shape shape = {4, {1, 2, 5, 5}};
     const int32_t x = heads(g, "x", shape, 1), b = heads(g, "b", shape, 1);
     int32_t s = ir_matmul(g, x, x, false, true);
@@ -565,6 +576,58 @@ static void test_parse(void)
     tap_ok(ir_rewrite_parse("", NULL, &o) == FS_INVALID, "no name");
 }
 
+/* A norm of each kind, a softmax, a log softmax and a cross entropy. */
+static ir_graph *rows_network(void)
+{
+    ir_graph *g = ir_graph_create("rows");
+    int32_t x =
+        ir_input(g, "x", IR_F32, ir_shape_make(3, (int64_t[]){2, 3, 4}), 0);
+    int32_t y =
+        ir_input(g, "y", IR_I64, ir_shape_make(2, (int64_t[]){2, 3}), 0);
+    int32_t gain = param(g, "gain", 1, (int64_t[]){4});
+    int32_t offset = param(g, "offset", 1, (int64_t[]){4});
+    ir_node rms = {.op = IR_OP_layer_norm, .n_in = 2, .i = {1}, .f = {1e-5}};
+    x = ir_layer_norm(g, x, gain, offset, 1e-5);
+    ir_graph_rename(g, x, "normed");
+    rms.in[0] = x;
+    rms.in[1] = gain;
+    x = ir_append(g, &rms);
+    x = ir_binary(g, IR_OP_add, ir_softmax(g, x),
+                  ir_unary(g, IR_OP_log_softmax, x));
+    g->loss = ir_cross_entropy(g, x, y);
+    ir_graph_rename(g, g->loss, "loss");
+    return g;
+}
+
+static void test_parts(void)
+{
+    static const ir_op_kind whole[] = {IR_OP_softmax, IR_OP_log_softmax,
+                                       IR_OP_layer_norm, IR_OP_cross_entropy};
+    ir_graph *g = rows_network();
+    fs_err err = {0};
+    const double before = value_of(g);
+    int32_t left = 0;
+    ir_rewrite(g, &(ir_rewrite_options){.parts = true, .dead = true});
+    for (int32_t k = 0; k < 4; k++)
+        left += count(g, whole[k]);
+    tap_equal_int(left, 0, "parts: no op keeps its row whole");
+    tap_ok(ir_graph_check(g, &err) == FS_OK, "parts: the graph is sound %s",
+           err.text);
+    tap_near(value_of(g), before, 1e-6, "parts: the same value");
+    tap_ok(ir_graph_find(g, "normed") >= 0 &&
+               g->loss == ir_graph_find(g, "loss"),
+           "parts: names and the loss stay");
+    ir_graph_destroy(g);
+    g = rows_network();
+    const ir_node *norm =
+        &g->nodes.at[g->tensors.at[ir_graph_find(g, "normed")].producer];
+    ir_mark_output(g, norm->out[1]);
+    ir_rewrite(g, &(ir_rewrite_options){.parts = true, .dead = true});
+    tap_equal_int(count(g, IR_OP_layer_norm), 1,
+                  "parts: a norm whose mean is read stays whole");
+    ir_graph_destroy(g);
+}
+
 int main(void)
 {
     test_forms();
@@ -573,6 +636,7 @@ int main(void)
     test_order();
     test_common();
     test_attention();
+    test_parts();
     test_trained_bias();
     test_shared_first();
     test_parse();

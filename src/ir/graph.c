@@ -192,6 +192,30 @@ bool ir_graph_replace(ir_graph *graph, int32_t v, const ir_node *node)
     return true;
 }
 
+void ir_graph_reorder(ir_graph *graph, const int32_t *order)
+{
+    const int32_t n = graph->nodes.n;
+    fs_arena *scratch = fs_arena_create();
+    ir_node *old = fs_new(scratch, ir_node, n);
+    int32_t *place = fs_new(scratch, int32_t, n);
+    for (int32_t v = 0; v < n; v++) {
+        old[v] = graph->nodes.at[v];
+        place[order[v]] = v;
+    }
+    for (int32_t v = 0; v < n; v++) {
+        ir_node *node = &graph->nodes.at[v];
+        *node = old[order[v]];
+        if (node->forward >= 0)
+            node->forward = place[node->forward];
+        *fs_map_at(&graph->node_names, node->name) = v;
+    }
+    for (int32_t t = 0; t < graph->tensors.n; t++)
+        graph->tensors.at[t].producer = place[graph->tensors.at[t].producer];
+    if (graph->forward >= 0)
+        graph->forward = place[graph->forward];
+    fs_arena_destroy(scratch);
+}
+
 ir_uses ir_graph_uses(const ir_graph *graph, fs_arena *arena)
 {
     int32_t n = graph->tensors.n;

@@ -80,6 +80,10 @@ int32_t ir_graph_add(ir_graph *graph, const ir_node *node);
  * shape and dtype; further outputs are new tensors. v must have one output. */
 bool ir_graph_replace(ir_graph *graph, int32_t v, const ir_node *node);
 
+/* Node order[v] comes to stand at v; the order must be topological again when
+ * all is done. Node ids change, tensor ids stay. */
+void ir_graph_reorder(ir_graph *graph, const int32_t *order);
+
 int32_t ir_graph_find(const ir_graph *graph, const char *tensor_name);
 
 /* Gives a tensor another name (fails when it is taken). */

@@ -1,4 +1,5 @@
-/* Rewrites of a forward network into fewer and larger ops of the same value.
+/* Rewrites of a forward network into other ops of the same value: fewer and
+ * larger ones, and where told parts that can be cut in more ways.
  * Tensors that somebody asked for keep their names; nodes that nothing needs
  * any more are pruned by the last rule, `dead`. */
 #ifndef FS_IR_REWRITE_H

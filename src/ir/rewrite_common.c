@@ -155,25 +155,12 @@ static bool mark_early(const merger *m, bool *early)
 
 static void move_early(ir_graph *g, const bool *early, fs_arena *arena)
 {
-    ir_node *nodes = fs_new(arena, ir_node, g->nodes.n);
-    int32_t *place = fs_new(arena, int32_t, g->nodes.n);
-    int32_t n = 0;
+    int32_t *order = fs_new(arena, int32_t, g->nodes.n), n = 0;
     for (int32_t turn = 0; turn < 2; turn++)
         for (int32_t v = 0; v < g->nodes.n; v++)
-            if (early[v] == (turn == 0)) {
-                place[v] = n;
-                nodes[n++] = g->nodes.at[v];
-            }
-    for (int32_t v = 0; v < g->nodes.n; v++) {
-        if (nodes[v].forward >= 0)
-            nodes[v].forward = place[nodes[v].forward];
-        g->nodes.at[v] = nodes[v];
-        *fs_map_at(&g->node_names, nodes[v].name) = v;
-    }
-    for (int32_t t = 0; t < g->tensors.n; t++)
-        g->tensors.at[t].producer = place[g->tensors.at[t].producer];
-    if (g->forward >= 0)
-        g->forward = place[g->forward];
+            if (early[v] == (turn == 0))
+                order[n++] = v;
+    ir_graph_reorder(g, order);
 }
 
 void ir_rewrite_common(ir_graph *g)
