@@ -53,13 +53,23 @@ static void test_contradictions(void)
 /* Every kind that the importer has is one that the command line takes. */
 static void test_loss_kinds(void)
 {
-    static const char *const kinds[] = {"cross-entropy", "mse", "l1", "bce",
-                                        "bce-logits"};
+    static const char *const kinds[] = {"cross-entropy",
+                                        "mse",
+                                        "l1",
+                                        "bce",
+                                        "bce-logits",
+                                        "margin",
+                                        "margin,m2=0,m3=0.35,scale=30"};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         cli_answer *a = cli("model " MODEL " --loss %s", kinds[i]);
         tap_ok(a->status == 2 && strstr(a->err, "has a loss"),
                "--loss %s is known", kinds[i]);
     }
+    static const char *const wrong[] = {"margin,m4=1", "margin,m2=x",
+                                        "margin,scale=0", "marginal"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        tap_equal_int(cli("model " MODEL " --loss %s", wrong[i])->status, 2,
+                      "--loss %s is refused", wrong[i]);
     cli_answer *a = cli("model " MODEL " --loss l3");
     tap_ok(a->status == 2 && strstr(a->err, "bce-logits"),
            "--loss l3 is not: the kinds are listed");

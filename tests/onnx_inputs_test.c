@@ -54,6 +54,11 @@ static void test_binding(void)
     tap_equal_text(in.graph ? shape_of(in.graph, "labels") : in.err.text, "1x1",
                    "whose labels have the logits' leading shape");
     drop(&in);
+    options.loss = "margin,m2=0,m3=0.35,scale=8";
+    in = import(write_open("n"), &options);
+    tap_ok(in.graph && in.graph->loss >= 0 && in.graph->err.status == FS_OK,
+           "so does --loss margin: %s", in.err.text);
+    drop(&in);
     options.loss = "hinge";
     in = import(write_open("n"), &options);
     tap_ok(!in.graph && strstr(in.err.text, "hinge"),

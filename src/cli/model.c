@@ -82,10 +82,7 @@ static fs_status open_onnx(const plan_origin *o, int64_t samples, fs_err *err,
 
 static fs_status check_loss(const char *loss, fs_err *err)
 {
-    if (!loss[0] || onnx_loss_exists(loss))
-        return FS_OK;
-    return fs_fail(err, FS_INVALID, "--loss %s is unknown; there are %s", loss,
-                   onnx_loss_names());
+    return loss[0] ? onnx_loss_check(loss, err) : FS_OK;
 }
 
 static fs_status compile_params(const char *params, fs_err *err, regex_t *out)

@@ -151,6 +151,13 @@ int32_t ir_nll(ir_graph *g, int32_t log_prob, const ir_label_loss *loss)
     return reduce_rows(g, rows, log_prob, loss);
 }
 
+int32_t ir_normalise(ir_graph *g, int32_t x, int32_t axis)
+{
+    int32_t sum = ir_reduce_sum(g, ir_power(g, x, 2), 1u << axis, true);
+    int32_t factor = ir_power(g, ir_scale(g, sum, 1, 1e-12), -0.5);
+    return ir_binary(g, IR_OP_mul, x, factor);
+}
+
 int32_t ir_margin_logits(ir_graph *g, int32_t cosines, int32_t labels,
                          const double margins[3], double scale)
 {

@@ -33,6 +33,8 @@ int32_t ir_hardmax(ir_graph *g, int32_t x);
 int32_t ir_cross_entropy_parts(ir_graph *g, int32_t logits,
                                const ir_label_loss *loss);
 int32_t ir_nll(ir_graph *g, int32_t log_prob, const ir_label_loss *loss);
+/* Vectors along an axis made as long as 1. */
+int32_t ir_normalise(ir_graph *g, int32_t x, int32_t axis);
 /* The logits of a margin softmax (ArcFace, CosFace; arXiv 1801.07698, eq. 4):
  * s cos, at the label s (cos(m1 acos(cos) + m2) - m3); margins = m1, m2, m3. */
 int32_t ir_margin_logits(ir_graph *g, int32_t cosines, int32_t labels,

@@ -63,28 +63,39 @@ static target_loss *find_target_loss(const char *name)
     return NULL;
 }
 
-static fs_status append_cross_entropy(onnx_ctx *c, int32_t output)
+static fs_status append_label_loss(onnx_ctx *c, int32_t output)
 {
+    const bool margin = onnx_is_margin(c->options->loss);
     ir_shape shape = ir_shape_of(c->graph, output);
     if (shape.rank < 2)
         return onnx_fail(c,
-                         "cross-entropy wants logits (N, .., classes); the "
-                         "output has rank %d",
-                         shape.rank);
+                         "%s wants logits (N, .., classes); the output has "
+                         "rank %d",
+                         margin ? "margin" : "cross-entropy", shape.rank);
     shape.rank--;
     int32_t labels = add_target(c, "labels", IR_I64, shape);
+    if (margin)
+        return onnx_append_margin(c, output, labels);
     c->graph->loss = ir_cross_entropy(c->graph, output, labels);
     return FS_OK;
 }
 
-bool onnx_loss_exists(const char *name)
+static bool is_label_loss(const char *name)
 {
-    return find_target_loss(name) || strcmp(name, "cross-entropy") == 0;
+    return onnx_is_margin(name) || strcmp(name, "cross-entropy") == 0;
 }
 
-const char *onnx_loss_names(void)
+fs_status onnx_loss_check(const char *loss, fs_err *err)
 {
-    return "cross-entropy, mse, l1, bce and bce-logits";
+    onnx_margin margin;
+    if (onnx_is_margin(loss))
+        return onnx_margin_parse(loss, err, &margin);
+    if (is_label_loss(loss) || find_target_loss(loss))
+        return FS_OK;
+    return fs_fail(err, FS_INVALID,
+                   "--loss %.80s is unknown; there are cross-entropy, margin, "
+                   "mse, l1, bce and bce-logits",
+                   loss);
 }
 
 static fs_status append_loss(onnx_ctx *c, int32_t output)
@@ -92,16 +103,14 @@ static fs_status append_loss(onnx_ctx *c, int32_t output)
     ir_graph *g = c->graph;
     const char *name = c->options->loss;
     target_loss *loss = find_target_loss(name);
+    FS_TRY(onnx_loss_check(name, c->err));
     g->scope = "loss";
     if (loss)
         g->loss = loss(g, output,
                        add_target(c, "target", g->tensors.at[output].dtype,
                                   ir_shape_of(g, output)));
-    else if (strcmp(name, "cross-entropy") == 0)
-        FS_TRY(append_cross_entropy(c, output));
     else
-        return onnx_fail(c, "loss \"%.80s\" is unknown; there are %s", name,
-                         onnx_loss_names());
+        FS_TRY(append_label_loss(c, output));
     g->scope = NULL;
     if (ir_graph_find(g, "loss") < 0)
         ir_graph_rename(g, g->loss, "loss");

@@ -9,6 +9,15 @@ void onnx_find_buffers(onnx_ctx *c);
 /* Those that an export names in the metadata. */
 void onnx_restore_buffers(onnx_ctx *c);
 
+/* --loss margin[,m1=1][,m2=0.5][,m3=0][,scale=64] */
+typedef struct onnx_margin {
+    double margins[3], scale;
+} onnx_margin;
+bool onnx_is_margin(const char *loss);
+fs_status onnx_margin_parse(const char *loss, fs_err *err, onnx_margin *out);
+/* Of the product that makes `output`; FS_INVALID when none does. */
+fs_status onnx_append_margin(onnx_ctx *c, int32_t output, int32_t labels);
+
 /* Finds the loss or appends options->loss, marks outputs, prunes, rewrites. */
 fs_status onnx_finish(onnx_ctx *c);
 

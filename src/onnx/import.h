@@ -19,9 +19,8 @@ typedef struct onnx_options {
                       bound to 1 (said in `notes`), fixed ones kept */
     int32_t n_binds;
     const char *const *binds; /* "name=size" for symbolic dimensions */
-    const char *loss;         /* NULL, "cross-entropy", "mse", "l1", "bce" or
-                                 "bce-logits": what to append to a graph without a
-                                 loss */
+    const char *loss;         /* NULL or what onnx_loss_check takes: appended
+                                 to a graph without a loss */
     const char *params;       /* NULL or an extended regex of names that are
                                  parameters though they have no initializer */
     uint64_t seed;
@@ -53,9 +52,8 @@ const char *onnx_model_input(const onnx_model *model, int32_t n, int32_t k);
 fs_status onnx_read_tensor(const char *path, fs_arena *arena, fs_err *err,
                            onnx_const *out);
 
-/* The losses that can be appended. */
-bool onnx_loss_exists(const char *name);
-const char *onnx_loss_names(void);
+/* Can this loss be appended, and are its numbers right? */
+fs_status onnx_loss_check(const char *loss, fs_err *err);
 
 /* Operators that the importer knows; NULL after the last. */
 const char *onnx_operator_at(int32_t i);

@@ -3,7 +3,7 @@ src_onnx_libfs_onnx_a_SOURCES = src/onnx/import.h src/onnx/message.h \
   src/onnx/file.h src/onnx/context.h src/onnx/inputs.h src/onnx/finish.h \
   src/onnx/shapes.h src/onnx/operators.h src/onnx/import.def src/onnx/read.c src/onnx/file.c src/onnx/tensor.c \
   src/onnx/context.c src/onnx/shapes.c src/onnx/rebatch.c src/onnx/fold.c \
-  src/onnx/inputs.c src/onnx/finish.c src/onnx/import.c src/onnx/op_math.c \
+  src/onnx/inputs.c src/onnx/finish.c src/onnx/margin.c src/onnx/import.c src/onnx/op_math.c \
   src/onnx/op_point.c src/onnx/op_random.c \
   src/onnx/op_move.c src/onnx/op_norm.c
 src_onnx_libfs_onnx_a_SOURCES += src/onnx/op_reduce.c src/onnx/op_loss.c

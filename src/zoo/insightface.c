@@ -90,14 +90,6 @@ static int32_t backbone(ir_graph *g, int32_t x, const depth_row *row,
     return zoo_batch_norm(g, x, zoo_whole("features"));
 }
 
-/* Rows of length 1. */
-static int32_t normalise(ir_graph *g, int32_t x)
-{
-    int32_t sum = ir_reduce_sum(g, ir_power(g, x, 2), 1u << 1, true);
-    int32_t factor = ir_power(g, ir_scale(g, sum, 1, 1e-12), -0.5);
-    return ir_binary(g, IR_OP_mul, x, factor);
-}
-
 static void build(ir_graph *g, const int64_t *value, int64_t samples)
 {
     const depth_row *row = row_of(g, value[DEPTH]);
@@ -112,7 +104,7 @@ static void build(ir_graph *g, const int64_t *value, int64_t samples)
     int32_t w = zoo_parameter(g, head, "weight",
                               zoo_matrix(value[CLASSES], value[EMBEDDING]),
                               zoo_normal(0.01));
-    x = ir_matmul(g, normalise(g, x), normalise(g, w), false, true);
+    x = ir_matmul(g, ir_normalise(g, x, 1), ir_normalise(g, w, 1), false, true);
     x = ir_margin_logits(g, x, labels, margins, (double)value[SCALE]);
     zoo_scope(g, zoo_whole("loss"));
     ir_label_loss loss = {
