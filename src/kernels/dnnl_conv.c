@@ -34,6 +34,25 @@ static dnnl_status_t describe_one(dnnl_memory_desc_t *out, int n,
     return dnnl_memory_desc_init_by_strides(out, n, dims, dnnl_f32, strides);
 }
 
+/* A piece of x may begin before its first window: oneDNN has no padding below
+ * 0, so it is told of the part from there on. */
+static dnnl_status_t leave_out(kernel_conv *p, dnnl_memory_desc_t *x)
+{
+    kernel_window *w = &p->window;
+    const int first = IR_MAX_SPACE - p->space;
+    dnnl_memory_desc_t whole = *x;
+    dnnl_dims_t dims = {p->n, p->c}, from = {0};
+    for (int k = 0; k < p->space; k++) {
+        const int64_t skip =
+            w->before[first + k] < 0 ? -w->before[first + k] : 0;
+        w->in[first + k] -= skip;
+        w->before[first + k] += skip;
+        dims[2 + k] = w->in[first + k];
+        from[2 + k] = skip;
+    }
+    return dnnl_memory_desc_init_submemory(x, &whole, dims, from);
+}
+
 static dnnl_status_t describe(const kernel_conv *p, dnnl_memory_desc_t *x,
                               dnnl_memory_desc_t *weights,
                               dnnl_memory_desc_t *y)
@@ -88,7 +107,7 @@ static fs_status prepare(const kernel_call *shapes, dnnl_prop_kind_t kind,
 {
     if (!kernel_dnnl_takes(shapes))
         return FS_NO;
-    const kernel_conv p =
+    kernel_conv p =
         kernel_conv_read(shapes->node, arg_at(shapes, at.x),
                          arg_at(shapes, at.weights), arg_at(shapes, at.y));
     const bool backward = kind != dnnl_forward_training;
@@ -97,6 +116,8 @@ static fs_status prepare(const kernel_call *shapes, dnnl_prop_kind_t kind,
     kernel_dnnl_op op = {
         .desc = &desc, .forward = backward ? &forward : NULL, .n = 3};
     if (describe(&p, &tensor[0], &tensor[1], &tensor[2]) != dnnl_success ||
+        (kind != dnnl_backward_data &&
+         leave_out(&p, &tensor[0]) != dnnl_success) ||
         init_desc(&p, dnnl_forward_training, tensor, &forward) !=
             dnnl_success ||
         init_desc(&p, kind, tensor, &desc) != dnnl_success)
