@@ -36,5 +36,6 @@ run_job()
 for ranks in 2 4; do
     run_job $ranks exec_transfer_test
     run_job $ranks exec_train_test
+    run_job $ranks exec_space_test
 done
 echo "1..$count"

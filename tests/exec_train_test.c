@@ -7,6 +7,7 @@
 #include "plan/check.h"
 #include "plan/schedule.h"
 
+#include "tests/exec_plans.h"
 #include "tests/exec_ranks.h"
 
 enum { STEPS = 5, BATCH = 8, LENGTH = 6, WIDTH = 12, WORDS = 20 };
@@ -82,14 +83,6 @@ static ir_graph *make_graph(const network *net, fs_err *err)
 
 /* ---- plans ---- */
 
-static double unit_seconds(void *ctx, const plan_stage *stage,
-                           const plan_box_step *step)
-{
-    (void)ctx;
-    (void)stage;
-    return 1.0 + (double)(step->bytes_in + step->bytes_out) * 1e-6;
-}
-
 /* An input stands on the stage of its first reader. */
 static void place_inputs(const ir_graph *g, plan_strategy *s)
 {
@@ -117,27 +110,6 @@ static void place_stages(const ir_graph *g, plan_strategy *s)
     place_inputs(g, s);
 }
 
-static bool join_edge(const ir_graph *g, plan_strategy *s, plan_boxer *boxer,
-                      int32_t edge, int32_t tensor, const ir_nd_sbp *to)
-{
-    const ir_tensor *t = &g->tensors.at[tensor];
-    const ir_nd_sbp *from = &s->sig[t->producer].out[t->slot];
-    const plan_stage *stage = &s->stages[s->stage_of[t->producer]];
-    double seconds = plan_boxer_find(boxer, t, stage, from, to, &s->edge[edge]);
-    return isfinite(seconds);
-}
-
-static bool join_inputs(const ir_graph *g, plan_strategy *s, plan_boxer *boxer,
-                        int32_t v)
-{
-    const ir_node *node = &g->nodes.at[v];
-    for (int32_t i = 0; i < node->n_in; i++)
-        if (!join_edge(g, s, boxer, s->first_edge[v] + i, node->in[i],
-                       &s->sig[v].in[i]))
-            return false;
-    return true;
-}
-
 static bool choose_signature(const ir_graph *g, plan_strategy *s,
                              plan_boxer *boxer, int32_t v, uint64_t *seed,
                              fs_arena *arena)
@@ -152,20 +124,6 @@ static bool choose_signature(const ir_graph *g, plan_strategy *s,
             return true;
     }
     return false;
-}
-
-static bool close_loops(const ir_graph *g, plan_strategy *s, plan_boxer *boxer)
-{
-    for (int32_t v = 0; v < g->nodes.n; v++) {
-        if (g->nodes.at[v].op != IR_OP_variable)
-            continue;
-        int32_t x = g->nodes.at[v].out[0];
-        int32_t next = g->tensors.at[x].next;
-        if (next >= 0 &&
-            !join_edge(g, s, boxer, s->first_edge[v], next, &s->sig[v].out[0]))
-            return false;
-    }
-    return true;
 }
 
 static plan_strategy *draw_strategy(const ir_graph *g, int32_t n_stages,
@@ -197,14 +155,6 @@ typedef struct outcome {
     uint64_t digest;
     float *table, *grad; /* whole, after the last step */
 } outcome;
-
-static hw_cluster *make_cluster(int32_t devices, fs_arena *arena, fs_err *err)
-{
-    hw_cluster *cluster = NULL;
-    if (hw_cluster_probe(devices, arena, err, &cluster) != FS_OK)
-        return NULL;
-    return cluster;
-}
 
 static void hear_step(void *ctx, int64_t step, double loss, double step_s)
 {
@@ -284,16 +234,6 @@ static outcome run_alone(const network *net, fs_arena *arena, fs_err *err)
     out = run_plan(&alone, g, s, arena, err);
     ir_graph_destroy(g);
     return out;
-}
-
-static double far_apart(const float *a, const float *b, int64_t n)
-{
-    double most = 0.0, size = 1e-6;
-    for (int64_t i = 0; i < n; i++) {
-        most = fmax(most, fabs((double)a[i] - (double)b[i]));
-        size = fmax(size, fabs((double)b[i]));
-    }
-    return most / size;
 }
 
 static double compare_runs(const outcome *a, const outcome *b)

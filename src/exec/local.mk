@@ -16,10 +16,16 @@ tests_exec_transfer_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_exec_transfer_test_LDADD = $(exec_libs)
 
 check_PROGRAMS += tests/exec_train_test
-tests_exec_train_test_SOURCES = tests/exec_train_test.c tests/exec_ranks.h \
-  tests/tap.h
+tests_exec_train_test_SOURCES = tests/exec_train_test.c tests/exec_plans.h \
+  tests/exec_ranks.h tests/tap.h
 tests_exec_train_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_exec_train_test_LDADD = $(exec_libs)
+
+check_PROGRAMS += tests/exec_space_test
+tests_exec_space_test_SOURCES = tests/exec_space_test.c tests/exec_plans.h \
+  tests/exec_ranks.h tests/tap.h
+tests_exec_space_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+tests_exec_space_test_LDADD = $(exec_libs)
 
 check_SCRIPTS += tests/exec_ranks_test.sh
 EXTRA_DIST += tests/exec_ranks_test.sh
