@@ -79,9 +79,32 @@ static void test_recipe(const char *spec, const char *recipe,
            "%s, %s: the losses of one rank (off %.1e)", spec, recipe, most);
 }
 
+/* One image on a machine that is described, so that its figures are the same
+ * everywhere. */
+static void test_space(void)
+{
+    static char drawn[1 << 20];
+    cli_answer *a = cli("search zoo:unet,depth=2,width=8,size=64 --batch 1 "
+                        "--cluster 1x4:cpu --optimizer sgd --json "
+                        "-o \"$D/space.json\"");
+    if (a->status == 0)
+        a = cli("show \"$D/space.json\" -o \"$D/space.dot\"");
+    if (a->status != 0)
+        cli_show(a);
+    cli_slurp("space.dot", drawn, sizeof drawn);
+    tap_ok(a->status == 0 && strstr(drawn, "halo"),
+           "one image on four devices is cut in space, halos are drawn");
+    a = cli("explain \"$D/space.json\"");
+    tap_ok(a->status == 0 && strstr(a->out, "halo"),
+           "and their seconds are explained");
+    a = cli("check \"$D/space.json\"");
+    tap_ok(a->status == 0, "such a plan is proven");
+}
+
 int main(void)
 {
     cli_begin_scratch("zoo");
+    test_space();
     cli("calibrate --ranks 2"); /* once: `local` is then known */
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         const char *spec = models[i].spec;

@@ -439,6 +439,141 @@ static void test_reshape(void)
            "an axis that stays as long as it is may be cut unevenly");
 }
 
+/* ---- windows, by their halos ---- */
+
+/* One spatial axis: x of `length`, windows of `size` by `stride`, padded by
+ * `pad`; the op's node in a fresh graph. */
+static const ir_node *window_of(ir_op_kind op, const int64_t of[4],
+                                ir_graph **out)
+{
+    ir_graph *g = *out = ir_graph_create("window");
+    const bool conv = op == IR_OP_conv || op == IR_OP_conv_data_grad ||
+                      op == IR_OP_conv_filter_grad;
+    int64_t attr[IR_WINDOW_ATTRS] = {0};
+    attr[IR_WINDOW_STRIDE] = of[2];
+    attr[IR_WINDOW_BEFORE] = attr[IR_WINDOW_AFTER] = of[3];
+    attr[IR_WINDOW_SIZE] = conv ? 1 : of[1];
+    attr[IR_WINDOW_GROUPS] = conv;
+    int32_t x = ir_input(g, "x", IR_F32, (ir_shape){3, {2, 2, of[0]}}, 0);
+    int32_t w = ir_input(g, "w", IR_F32, (ir_shape){3, {2, 2, of[1]}}, -1);
+    attr[IR_WINDOW_DILATION] =
+        op == IR_OP_max_pool || op == IR_OP_max_pool_grad;
+    int32_t y =
+        conv ? ir_conv(g, x, w, attr) : ir_pool(g, IR_OP_max_pool, x, attr);
+    ir_node node = {.op = op, .n_in = 2, .in = {y, w}};
+    memcpy(node.i, attr, sizeof attr);
+    if (op == IR_OP_conv || op == IR_OP_max_pool)
+        return &g->nodes.at[g->tensors.at[y].producer];
+    if (op == IR_OP_conv_filter_grad)
+        node.in[1] = x;
+    if (conv)
+        node.i[IR_WINDOW_LENGTH] = op == IR_OP_conv_data_grad ? of[0] : of[1];
+    if (!conv) {
+        node.n_in = 3;
+        node.in[1] = x;
+        node.in[2] = y;
+    }
+    return &g->nodes.at[g->tensors.at[ir_append(g, &node)].producer];
+}
+
+static bool window_legal(ir_op_kind op, const int64_t of[4], int32_t devices,
+                         const char *const sbp[4])
+{
+    ir_graph *g;
+    const ir_node *node = window_of(op, of, &g);
+    const ir_mesh mesh = {1, {devices}};
+    ir_nd_sig sig = {0};
+    for (int32_t k = 0; k < node->n_in; k++)
+        FS_ASSERT(ir_nd_sbp_parse(sbp[k], 1, NULL, &sig.in[k]) == FS_OK);
+    FS_ASSERT(ir_nd_sbp_parse(sbp[3], 1, NULL, &sig.out[0]) == FS_OK);
+    bool legal = ir_signature_legal(g, node, &mesh, &sig);
+    ir_graph_destroy(g);
+    return legal;
+}
+
+static void test_windows(void)
+{
+    static const struct {
+        ir_op_kind op;
+        int64_t of[4]; /* length, size, stride, pad */
+        int32_t devices;
+        const char *sbp[4]; /* inputs, output last */
+        bool legal;
+        const char *text;
+    } rows[] = {
+        {IR_OP_conv,
+         {8, 3, 1, 1},
+         2,
+         {"S(2)-1+1", "B", "", "S(2)"},
+         true,
+         "a window of 3 borrows 1 on either side"},
+        {IR_OP_conv,
+         {8, 3, 1, 1},
+         2,
+         {"S(2)", "B", "", "S(2)"},
+         false,
+         "and is not without"},
+        {IR_OP_conv,
+         {8, 3, 1, 1},
+         8,
+         {"S(2)-1+1", "B", "", "S(2)"},
+         true,
+         "down to pieces of 1"},
+        {IR_OP_conv,
+         {8, 5, 1, 2},
+         8,
+         {"S(2)-2+2", "B", "", "S(2)"},
+         false,
+         "not to pieces shorter than what is borrowed"},
+        {IR_OP_conv,
+         {8, 3, 2, 1},
+         4,
+         {"S(2)-1+0", "B", "", "S(2)"},
+         true,
+         "by 2 only before"},
+        {IR_OP_conv,
+         {12, 3, 2, 1},
+         4,
+         {"S(2)-1+0", "B", "", "S(2)"},
+         false,
+         "6 windows on 4 devices part otherwise than 12 elements"},
+        {IR_OP_conv,
+         {8, 5, 1, 0},
+         2,
+         {"S(2)-4+4", "B", "", "S(2)"},
+         true,
+         "without padding pieces of y begin ever earlier"},
+        {IR_OP_conv,
+         {8, 2, 2, 0},
+         2,
+         {"S(2)", "B", "", "S(2)"},
+         true,
+         "side by side nothing is borrowed"},
+        {IR_OP_conv_data_grad,
+         {8, 3, 2, 1},
+         2,
+         {"S(2)-0+1", "B", "", "S(2)"},
+         true,
+         "dx borrows the windows that reach into it"},
+        {IR_OP_conv_filter_grad,
+         {8, 3, 1, 1},
+         2,
+         {"S(2)", "S(2)-1+1", "", "P"},
+         true,
+         "dw is partial, of x with a halo"},
+        {IR_OP_max_pool_grad,
+         {8, 3, 2, 1},
+         2,
+         {"S(2)-0+1", "S(2)-1+2", "S(2)-0+1", "S(2)"},
+         true,
+         "dx borrows dy and y, and the x that their windows saw"},
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        tap_ok(window_legal(rows[k].op, rows[k].of, rows[k].devices,
+                            rows[k].sbp) == rows[k].legal,
+               "%s: %s", ir_op_table[rows[k].op]->name, rows[k].text);
+}
+
 int main(void)
 {
     uint64_t seed = tap_seed(20240315);
@@ -447,5 +582,6 @@ int main(void)
     test_matmul();
     test_filter();
     test_reshape();
+    test_windows();
     return tap_done();
 }

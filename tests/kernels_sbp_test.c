@@ -7,7 +7,7 @@
 #include "op_cases.h"
 #include "tap.h"
 
-enum { TRIALS = 10, MAX_DEVICES = 3 };
+enum { TRIALS = 20, MAX_DEVICES = 3 };
 
 /* One op instance, computed whole, and its pieces on n devices. */
 typedef struct cut {

@@ -2,6 +2,8 @@
 
 #include "plan/boxing.h"
 
+#include "base/hash.h"
+
 #include "tap.h"
 
 /* ---- toys ---- */
@@ -239,6 +241,37 @@ static void test_data(void)
     tap_equal_int(bad, 0, "each has its data within its group, uneven too");
 }
 
+/* Halos of random widths, from random SBPs on the other axes. */
+static void test_halo_data(void)
+{
+    plan_stage meshes[] = {stage_of(1, 3, 0, 0), stage_of(2, 2, 2, 0),
+                           stage_of(2, 3, 2, 0)};
+    ir_tensor t = cube(2, 9);
+    uint64_t seed = tap_seed(20261122);
+    int32_t steps = 0, bad = 0;
+
+    for (int32_t k = 0; k < 4000; k++) {
+        const ir_mesh *mesh = &meshes[fs_rand_below(&seed, 3)].mesh;
+        int32_t n = n_states(2, mesh->n);
+        int32_t axis = (int32_t)fs_rand_below(&seed, mesh->n);
+        ir_nd_sbp from =
+            nth_state((int32_t)fs_rand_below(&seed, n), 2, mesh->n);
+        ir_nd_sbp to = from;
+        plan_box_step s;
+        to.at[axis] = IR_SBP_S(fs_rand_below(&seed, 2));
+        to.at[axis].before = (uint8_t)fs_rand_below(&seed, 4);
+        to.at[axis].after = (uint8_t)(1 + fs_rand_below(&seed, 3));
+        if (!plan_box_step_make(&t, mesh, &from, &to, &s))
+            continue;
+        steps++;
+        bad += !group_suffices(&t, mesh, &s) ||
+               (s.kind == PLAN_HALO ? s.bytes_out <= s.bytes_in
+                                    : s.kind != PLAN_SLICE);
+    }
+    tap_ok(steps > 400, "%d legal steps to halos", (int)steps);
+    tap_equal_int(bad, 0, "each has its data within its group");
+}
+
 /* ---- paths ---- */
 
 static bool path_is_sound(const ir_tensor *t, const plan_stage *stage,
@@ -289,6 +322,38 @@ static void test_choice(void)
            "a partial maximum becomes a partial sum through its value");
     tap_ok(isinf(plan_boxer_find(boxer, &t, &line, &p, &from, NULL)),
            "nothing becomes a partial maximum");
+    fs_arena_destroy(arena);
+}
+
+/* From every SBP to layouts with halos on one axis and on both. */
+static void test_halo_paths(void)
+{
+    static const char *const goals[] = {"(S(0)-1+1,B)", "(S(0)-1+1,S(1)-2+0)",
+                                        "(P,S(1)-0+1)", "(S(1)-1+1,S(0))"};
+    fs_arena *arena = fs_arena_create();
+    plan_boxer *boxer =
+        plan_boxer_create((plan_boxing_cost){toy_seconds, NULL}, arena);
+    plan_stage grid = stage_of(2, 2, 2, 0);
+    ir_tensor t = cube(2, 64);
+    ir_nd_sbp cut = parse("(S(0),S(1))", 2), whole = {0};
+    int32_t unsound = 0, n = n_states(2, 2);
+    plan_boxing path;
+
+    for (size_t k = 0; k < sizeof goals / sizeof goals[0]; k++)
+        for (int32_t i = 0; i < n; i++) {
+            ir_nd_sbp from = nth_state(i, 2, 2), to = parse(goals[k], 2);
+            double s = plan_boxer_find(boxer, &t, &grid, &from, &to, &path);
+            unsound +=
+                isinf(s) || !path_is_sound(&t, &grid, &from, &to, &path, s);
+        }
+    tap_equal_int(unsound, 0, "halos are reached from every SBP");
+    ir_nd_sbp both = parse(goals[1], 2), one = parse(goals[0], 2);
+    plan_boxer_find(boxer, &t, &grid, &cut, &both, &path);
+    tap_ok(path.n == 2, "two cuts get two halos in two exchanges");
+    plan_boxer_find(boxer, &t, &grid, &whole, &one, &path);
+    tap_ok(path.n == 1, "what is whole is sliced with its halo");
+    tap_ok(isinf(plan_boxer_find(boxer, &t, &grid, &one, &cut, NULL)),
+           "no step leads on from a halo");
     fs_arena_destroy(arena);
 }
 
@@ -381,7 +446,9 @@ int main(void)
     test_rows();
     test_refusals();
     test_data();
+    test_halo_data();
     test_choice();
+    test_halo_paths();
     test_memory_of_stage();
     test_all_pairs("(4)", stage_of(1, 4, 0, 0), true);
     test_all_pairs("(2,2)", stage_of(2, 2, 2, 0), true);

@@ -452,8 +452,8 @@ static double find_plain(plan_boxer *boxer, const state_space *space,
     return tree->seconds[state];
 }
 
-/* Goes on from where `path` ends: on the mesh axes that end B if `whole`, else
- * on those that end S, to what `to` is there. */
+/* Goes on from where `path` ends, which is not `to` only where that has a halo:
+ * on the mesh axes that end B if `whole`, else on those that end S. */
 static double add_halos(const plan_boxer *boxer, const state_space *space,
                         const ir_nd_sbp *to, bool whole, plan_boxing *path)
 {
@@ -462,7 +462,8 @@ static double add_halos(const plan_boxer *boxer, const state_space *space,
     for (int32_t a = 0; a < space->n_axes; a++) {
         ir_nd_sbp next = path->at[path->n];
         plan_box_step step;
-        if (!ir_sbp_has_halo(to->at[a]) || (next.at[a].kind == IR_B) != whole)
+        if (ir_sbp_equal(next.at[a], to->at[a]) ||
+            (next.at[a].kind == IR_B) != whole)
             continue;
         next.at[a] = to->at[a];
         if (path->n == PLAN_MAX_BOXING ||
