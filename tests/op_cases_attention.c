@@ -1,4 +1,5 @@
-/* Attention: heads that share keys, masks of every width, either layout. */
+/* Attention: heads that share keys, masks of every width, either layout; the
+ * rotation of its operands. */
 #include "config.h"
 
 #include "op_draw.h"
@@ -75,9 +76,27 @@ static int32_t case_attention_bias_grad(op_case *c)
     return draw_grad(c, true);
 }
 
+/* Tables of one number per column or per pair. */
+static int32_t case_rotary(op_case *c)
+{
+    ir_shape x = op_draw_shape(c, 1, 4), lead = x;
+    const int64_t columns = 2 * op_draw(c, 1, 10);
+    const bool each = op_draw(c, 0, 1) != 0;
+    x.dim[x.rank - 1] = columns + op_draw(c, 0, 1) * op_draw(c, 0, 3);
+    lead.rank--;
+    ir_shape table = op_draw_narrow(c, lead);
+    table.dim[table.rank++] = each ? columns : columns / 2;
+    const int32_t in[] = {op_real_input(c, x), op_real_input(c, table),
+                          op_real_input(c, table)};
+    return op_add_node(
+        c, 3, in,
+        (ir_node){.i = {op_draw(c, 0, 1), columns, op_draw(c, 0, 1)}});
+}
+
 const op_case_row op_cases_attention[] = {
     {IR_OP_attention, case_attention},
     {IR_OP_attention_grad, case_attention_grad},
     {IR_OP_attention_bias_grad, case_attention_bias_grad},
+    {IR_OP_rotary, case_rotary},
     {0, NULL},
 };

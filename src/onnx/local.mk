@@ -5,7 +5,7 @@ src_onnx_libfs_onnx_a_SOURCES = src/onnx/import.h src/onnx/message.h \
   src/onnx/context.c src/onnx/shapes.c src/onnx/rebatch.c src/onnx/fold.c \
   src/onnx/inputs.c src/onnx/finish.c src/onnx/margin.c src/onnx/import.c src/onnx/op_math.c \
   src/onnx/op_point.c src/onnx/op_random.c \
-  src/onnx/op_move.c src/onnx/op_norm.c
+  src/onnx/op_move.c src/onnx/op_norm.c src/onnx/op_attention.c
 src_onnx_libfs_onnx_a_SOURCES += src/onnx/op_reduce.c src/onnx/op_loss.c
 src_onnx_libfs_onnx_a_SOURCES += src/onnx/scope.c src/onnx/scope.h \
   src/onnx/join.c src/onnx/join.h src/onnx/op_control.c \
