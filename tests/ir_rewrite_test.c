@@ -1,9 +1,7 @@
 /* Rewrites: the ops that come out, the same values, each switch. */
 #include "config.h"
 
-#include "interpret.h"
-#include "base/hash.h"
-#include "ir/rewrite.h"
+#include "rewritten.h"
 #include "ir/train.h"
 #include "tap.h"
 
@@ -60,45 +58,12 @@ static ir_graph *network(void)
     return g;
 }
 
-static int32_t count(const ir_graph *g, ir_op_kind op)
-{
-    int32_t n = 0;
-    for (int32_t v = 0; v < g->nodes.n; v++)
-        n += g->nodes.at[v].op == op;
-    return n;
-}
-
 /* All but what takes fused ops apart again. */
 static ir_rewrite_options fusing(void)
 {
     ir_rewrite_options all = ir_rewrite_all();
     all.parts = false;
     return all;
-}
-
-/* The loss with every input and variable drawn by its name; integers 1. */
-static double value_of(const ir_graph *g)
-{
-    fs_arena *arena = fs_arena_create();
-    interpreter in;
-    fs_err err = {0};
-    interpret_open(&in, g, arena);
-    for (int32_t t = 0; t < g->tensors.n; t++) {
-        const ir_tensor *tensor = &g->tensors.at[t];
-        float *data = in.data[t];
-        if (tensor->role != IR_INPUT && tensor->role != IR_PARAM)
-            continue;
-        for (int64_t e = 0; e < ir_shape_count(&tensor->shape); e++)
-            if (tensor->dtype == IR_I64)
-                ((int64_t *)in.data[t])[e] = 1;
-            else
-                data[e] = (float)fs_draw_normal(fs_hash_text(1, tensor->name),
-                                                (uint64_t)e);
-    }
-    fs_status status = interpret_phases(&in, IR_FORWARD, IR_FORWARD, &err);
-    double loss = status == FS_OK ? *(float *)in.data[g->loss] : NAN;
-    fs_arena_destroy(arena);
-    return loss;
 }
 
 static void test_all(void)
@@ -395,116 +360,6 @@ static void test_order(void)
     ir_graph_destroy(g);
 }
 
-/* ---- attention ---- */
-
-typedef struct attention_form {
-    const char *what;
-    int64_t shared;      /* heads of q per head of k and v, repeated */
-    bool masked, causal; /* where(mask, fill, scores); else no mask */
-    bool biased;         /* a causal mask that is added */
-    bool flat;           /* k arrives as (B,G,D,S) */
-    int32_t transposes;  /* that are left */
-} attention_form;
-
-static int32_t heads(ir_graph *g, const char *name, ir_shape shape,
-                     int64_t shared)
-{
-    int32_t x = ir_parameter(g, name, IR_F32, shape,
-                             (ir_init){.kind = IR_INIT_NORMAL, .spread = 1});
-    const int64_t *d = shape.dim;
-    if (shared == 1)
-        return x;
-    x = ir_reshape(g, x, (ir_shape){5, {d[0], d[1], 1, d[2], d[3]}});
-    x = ir_broadcast_to(g, x, (ir_shape){5, {d[0], d[1], shared, d[2], d[3]}});
-    return ir_reshape(g, x, (ir_shape){4, {d[0], d[1] * shared, d[2], d[3]}});
-}
-
-enum { QUERIES = 5 };
-static unsigned char hidden[QUERIES * QUERIES];
-static float bias[QUERIES * QUERIES];
-
-static int32_t mask_scores(ir_graph *g, const attention_form *f, int32_t s)
-{
-    const ir_shape space = {2, {QUERIES, QUERIES}};
-    for (int32_t i = 0; i < QUERIES * QUERIES; i++) {
-        const bool after = i % QUERIES > i / QUERIES;
-        hidden[i] = f->causal ? after : i % 3 == 1;
-        bias[i] = after ? -INFINITY : 0;
-    }
-    if (f->biased)
-        return ir_binary(g, IR_OP_add, s,
-                         ir_constant(g, "bias", IR_F32, space, bias));
-    if (!f->masked)
-        return s;
-    const int32_t mask = ir_constant(g, "mask", IR_BOOL, space, hidden);
-    return ir_where(g, mask, ir_number(g, IR_F32, -INFINITY), s);
-}
-
-static ir_graph *attend(const attention_form *f)
-{
-    ir_graph *g = ir_graph_create("attend");
-    const int64_t shared = f->shared, n = QUERIES;
-    const int32_t q = heads(g, "q", (ir_shape){4, {2, 2 * shared, n, 3}}, 1);
-    int32_t k = heads(g, "k", (ir_shape){4, {2, 2, n, 3}}, shared);
-    const int32_t v = heads(g, "v", (ir_shape){4, {2, 2, n, 4}}, shared);
-    if (f->flat)
-        k = ir_transpose(g, ir_transpose(g, k, (int32_t[]){0, 2, 1, 3}),
-                         (int32_t[]){0, 2, 3, 1});
-    int32_t s = ir_scale(g, ir_matmul(g, q, k, false, !f->flat), 0.6, 0);
-    s = ir_softmax(g, mask_scores(g, f, s));
-    const int32_t y = ir_matmul(g, s, v, false, false);
-    g->loss = ir_reduce_sum(g, ir_unary(g, IR_OP_tanh, y), 15, false);
-    return g;
-}
-
-static void test_attention(void)
-{
-    static const attention_form forms[] = {
-        {.what = "no mask", .shared = 1},
-        {.what = "any mask", .shared = 1, .masked = true},
-        {.what = "a causal mask", .shared = 1, .masked = true, .causal = true},
-        {.what = "a causal bias", .shared = 1, .biased = true, .causal = true},
-        {.what = "keys as columns", .shared = 1, .flat = true, .transposes = 2},
-        {.what = "repeated heads",
-         .shared = 3,
-         .masked = true,
-         .causal = true}};
-    const ir_rewrite_options all = fusing();
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        const attention_form *f = &forms[i];
-        ir_graph *g = attend(f);
-        const double before = value_of(g);
-        ir_rewrite(g, &all);
-        tap_near(value_of(g), before, 1e-5, "attention, %s: same value",
-                 f->what);
-        const int32_t v = ir_graph_find(g, "matmul_1");
-        const ir_node *node = &g->nodes.at[g->tensors.at[v].producer];
-        tap_ok(node->op == IR_OP_attention && count(g, IR_OP_softmax) == 0 &&
-                   node->i[0] == f->causal && node->i[1] == f->shared &&
-                   node->n_in == (f->masked && !f->causal ? 4 : 3) &&
-                   count(g, IR_OP_transpose) == f->transposes,
-               "attention, %s: one op", f->what);
-        tap_equal_int(ir_graph_check(g, NULL), FS_OK, "in a sound graph");
-        ir_graph_destroy(g);
-    }
-}
-
-/* A bias that is trained stays outside. */
-static void test_trained_bias(void)
-{
-    ir_graph *g = ir_graph_create("bias");
-    const ir_rewrite_options all = fusing();
-    const ir_shape shape = {4, {1, 2, 5, 5}};
-    const int32_t x = heads(g, "x", shape, 1), b = heads(g, "b", shape, 1);
-    int32_t s = ir_matmul(g, x, x, false, true);
-    s = ir_softmax(g, ir_binary(g, IR_OP_add, s, b));
-    g->loss = ir_reduce_sum(g, ir_matmul(g, s, x, false, false), 15, false);
-    ir_rewrite(g, &all);
-    tap_equal_int(count(g, IR_OP_attention), 0,
-                  "attention with a bias that is trained is left alone");
-    ir_graph_destroy(g);
-}
-
 /* Equal sums in either order, equal constants; masks drawn are not equal. */
 static void test_common(void)
 {
@@ -635,9 +490,6 @@ int main(void)
     test_dead();
     test_order();
     test_common();
-    test_attention();
-    test_parts();
-    test_trained_bias();
     test_shared_first();
     test_parse();
     test_all();

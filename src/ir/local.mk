@@ -23,12 +23,13 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/rewrite_match.c src/ir/rewrite_match.h src/ir/rewrite_common.c \
   src/ir/rewrite_attention.c \
   src/ir/op_attention.c src/ir/op_rotary.c src/ir/rewrite_gelu.c \
-  src/ir/rewrite_norm.c src/ir/rewrite_parts.c
+  src/ir/rewrite_norm.c src/ir/rewrite_parts.c src/ir/rewrite_rotary.c
 src_ir_libfs_ir_a_SOURCES += src/ir/op_recurrent.c src/ir/recurrent.h \
   src/ir/activations.def
 
 check_PROGRAMS += tests/ir_rate_test tests/ir_samples_test tests/ir_blocks_test tests/ir_sbp_test tests/ir_signatures_test \
-  tests/ir_graph_test tests/ir_train_test tests/ir_rewrite_test
+  tests/ir_graph_test tests/ir_train_test tests/ir_rewrite_test \
+  tests/ir_rewrite_attention_test
 tests_ir_samples_test_SOURCES = tests/ir_samples_test.c tests/tap.h
 tests_ir_samples_test_LDADD = $(ir_libs)
 tests_ir_blocks_test_SOURCES = tests/ir_blocks_test.c tests/tap.h
@@ -44,7 +45,11 @@ tests_ir_graph_test_SOURCES = tests/ir_graph_test.c tests/tap.h
 tests_ir_graph_test_LDADD = $(ir_libs)
 tests_ir_train_test_SOURCES = tests/ir_train_test.c tests/tap.h
 tests_ir_train_test_LDADD = $(ir_libs)
-tests_ir_rewrite_test_SOURCES = tests/ir_rewrite_test.c tests/interpret.h \
+tests_ir_rewrite_attention_test_SOURCES = tests/ir_rewrite_attention_test.c \
+  tests/rewritten.h tests/interpret.h tests/tap.h
+tests_ir_rewrite_attention_test_LDADD = $(kernels_libs) $(ir_libs)
+tests_ir_rewrite_test_SOURCES = tests/ir_rewrite_test.c tests/rewritten.h \
+  tests/interpret.h \
   tests/tap.h
 tests_ir_rewrite_test_LDADD = $(kernels_libs) $(ir_libs)
 check_PROGRAMS += tests/ir_losses_test

@@ -1,6 +1,6 @@
-/* softmax(scale q k^T, masked) v as one op. Masks that are added are left as
- * they are, but for constant causal ones: a bias may want a gradient, which the
- * op's mask has none of. */
+/* softmax(scale q k^T, masked) v as one op. A mask of bools that hides, one
+ * that is added, and a constant causal one beside it are taken in; a second one
+ * is not, as the op has room for one. */
 #include "config.h"
 #include "ir/rewrite_match.h"
 
@@ -21,8 +21,7 @@ static bool match_masked(const ir_graph *g, int32_t tensor, ir_node *out,
     if (!hides && !ir_match_scalar(g, node->in[2], &out->f[1]))
         return false;
     *scores = node->in[hides ? 2 : 1];
-    out->in[3] = node->in[0];
-    out->n_in = 4;
+    out->in[out->n_in++] = node->in[0];
     out->i[2] = hides;
     return ir_shape_equal(&g->tensors.at[*scores].shape,
                           &g->tensors.at[tensor].shape);
@@ -68,24 +67,6 @@ static bool is_causal_bias(const ir_graph *g, int32_t tensor)
     return true;
 }
 
-/* Takes a causal bias off the scores; false when another one is added. */
-static bool match_bias(const ir_graph *g, int32_t *scores, ir_node *out)
-{
-    const ir_node *node = ir_producer(g, *scores);
-    ir_affine a;
-    if (node->op != IR_OP_add || ir_match_affine(g, *scores, &a))
-        return true;
-    for (int32_t k = 0; k < 2; k++)
-        if (is_causal_bias(g, node->in[k]) &&
-            ir_shape_equal(&g->tensors.at[node->in[1 - k]].shape,
-                           &g->tensors.at[*scores].shape)) {
-            *scores = node->in[1 - k];
-            out->i[0] = 1;
-            return true;
-        }
-    return false;
-}
-
 static bool is_transpose(const ir_node *node, const int64_t perm[4])
 {
     if (node->op != IR_OP_transpose || node->i[0] != 4)
@@ -123,37 +104,76 @@ static int32_t before_repeat(const ir_graph *g, int32_t tensor)
     return fits ? open->in[0] : tensor;
 }
 
+/* The tensor before a factor, which goes into the scale. */
+static int32_t before_factor(const ir_graph *g, int32_t tensor, ir_node *out)
+{
+    ir_affine a;
+    if (!ir_match_affine(g, tensor, &a) || a.offset != 0)
+        return tensor;
+    out->f[0] *= a.factor;
+    return a.x;
+}
+
 /* k of the product q k^T: as (B,G,S,D), or (B,G,D,S) with i[3] set. */
 static int32_t match_keys(const ir_graph *g, const ir_node *product,
                           ir_node *out)
 {
     static const int64_t swap[4] = {0, 1, 3, 2};
-    int32_t k = product->in[1];
+    int32_t k = before_factor(g, product->in[1], out);
     out->i[3] = product->i[1] == 0;
     if (out->i[3] && is_transpose(ir_producer(g, k), swap)) {
-        k = ir_producer(g, k)->in[0];
+        k = before_factor(g, ir_producer(g, k)->in[0], out);
         out->i[3] = 0;
     }
     return k;
 }
 
-/* Fills in q, k and the scale from what the softmax is of. */
-static bool match_scores(const ir_graph *g, int32_t scores, ir_node *out)
+/* Fills in q, k and the scale from what is masked. */
+static bool match_product(const ir_graph *g, int32_t scores, ir_node *out)
 {
-    ir_affine a;
     out->f[0] = 1;
-    if (ir_match_affine(g, scores, &a)) {
-        if (a.offset != 0)
-            return false;
-        out->f[0] = a.factor;
-        scores = a.x;
-    }
-    const ir_node *product = ir_producer(g, scores);
+    const ir_node *product = ir_producer(g, before_factor(g, scores, out));
     if (product->op != IR_OP_matmul || product->i[0] != 0)
         return false;
-    out->in[0] = product->in[0];
+    out->in[0] = before_factor(g, product->in[0], out);
     out->in[1] = match_keys(g, product, out);
     return true;
+}
+
+/* Takes in what is added to the scores; false when there is no room for it. */
+static bool take_bias(const ir_graph *g, int32_t bias, ir_node *out)
+{
+    if (is_causal_bias(g, bias)) {
+        out->i[0] = 1;
+        return true;
+    }
+    if (out->n_in == 4)
+        return false;
+    out->in[out->n_in++] = bias;
+    return true;
+}
+
+enum { MOST_BIASES = 3 };
+
+/* Scores with any number of biases on them, the causal ones constant. */
+static bool match_scores(const ir_graph *g, int32_t scores, int32_t depth,
+                         ir_node *out)
+{
+    const ir_node *node = ir_producer(g, scores);
+    if (match_product(g, scores, out))
+        return true;
+    for (int32_t k = 0; node->op == IR_OP_add && depth < MOST_BIASES && k < 2;
+         k++) {
+        ir_node with = *out;
+        if (!ir_shape_equal(&g->tensors.at[node->in[k]].shape,
+                            &g->tensors.at[scores].shape) ||
+            !match_scores(g, node->in[k], depth + 1, &with) ||
+            !take_bias(g, node->in[1 - k], &with))
+            continue;
+        *out = with;
+        return true;
+    }
+    return false;
 }
 
 /* Heads are shared when k and v were repeated alike. */
@@ -171,6 +191,18 @@ static void share_heads(const ir_graph *g, ir_node *out)
     out->i[1] = q->dim[1] / a->dim[1];
 }
 
+/* A mask of bools that hides just what comes later is an attribute. */
+static void take_causal(const ir_graph *g, ir_node *out)
+{
+    if (out->n_in < 4 || out->f[1] > lowest ||
+        !is_causal(g, out->in[3], out->i[2] != 0))
+        return;
+    out->n_in = 3;
+    out->i[0] = 1;
+    out->i[2] = 0;
+    out->f[1] = 0;
+}
+
 void ir_rewrite_attention(ir_graph *g, int32_t v)
 {
     const ir_node *node = &g->nodes.at[v];
@@ -182,20 +214,14 @@ void ir_rewrite_attention(ir_graph *g, int32_t v)
     if (softmax->op != IR_OP_softmax)
         return;
     int32_t scores = softmax->in[0];
-    if (ir_producer(g, scores)->op == IR_OP_where &&
-        !match_masked(g, scores, &attention, &scores))
-        return;
-    if (!match_bias(g, &scores, &attention) ||
-        !match_scores(g, scores, &attention))
+    if (ir_producer(g, scores)->op == IR_OP_where) {
+        if (!match_masked(g, scores, &attention, &scores))
+            return;
+        take_causal(g, &attention);
+    }
+    if (!match_scores(g, scores, 0, &attention))
         return;
     attention.in[2] = node->in[1];
     share_heads(g, &attention);
-    if (attention.n_in == 4 && attention.f[1] <= lowest &&
-        is_causal(g, attention.in[3], attention.i[2] != 0)) {
-        attention.n_in = 3;
-        attention.i[0] = 1;
-        attention.i[2] = 0;
-        attention.f[1] = 0;
-    }
     ir_graph_replace(g, v, &attention);
 }
