@@ -24,7 +24,8 @@ static int32_t draw_operands(op_case *c, int32_t *in, int32_t at, ir_node *node,
 {
     const int64_t b = op_draw(c, 1, 3), g = op_draw(c, 1, 3);
     const int64_t shared = op_draw(c, 1, 2);
-    const int64_t t = op_draw(c, 0, 7) ? op_draw(c, 1, 5) : 50;
+    /* many queries but where all add up to one number, in float */
+    const int64_t t = adds || op_draw(c, 0, 7) ? op_draw(c, 1, 5) : 50;
     const int64_t s = op_draw(c, 1, 80), d = op_draw(c, 1, 5);
     const int64_t e = op_draw(c, 1, 5) + (op_draw(c, 0, 3) ? 0 : 16);
     const bool flat = op_draw(c, 0, 1) != 0;
