@@ -158,21 +158,15 @@ static double seconds_at(point_range points, double work, double launch_s)
     return ahead > last->seconds ? ahead : last->seconds * work / last->work;
 }
 
-static bool is_dense(ir_op_kind op)
-{
-    ir_op_class op_class = ir_op_class_of(op);
-    return op_class == IR_CLASS_MATMUL || op_class == IR_CLASS_CONV;
-}
-
 static plan_demand measured(const hw_device *device, point_range points,
                             ir_op_kind op, const ir_work *work)
 {
     double bytes = (double)work->read_bytes + (double)work->written_bytes;
-    double amount = is_dense(op) ? (double)work->flop : bytes;
+    double amount = ir_op_is_dense(op) ? (double)work->flop : bytes;
     double seconds =
         fmax(seconds_at(points, amount, device->launch_s), device->launch_s);
     plan_demand out = {.launch_s = device->launch_s, .total_s = seconds};
-    if (is_dense(op))
+    if (ir_op_is_dense(op))
         out.compute_s = seconds - device->launch_s;
     else
         out.memory_s = seconds - device->launch_s;
@@ -184,7 +178,7 @@ static plan_demand roofline(const hw_device *device, ir_op_kind op,
 {
     double rate = hw_device_flops(device);
     double bytes = (double)work->read_bytes + (double)work->written_bytes;
-    if (is_dense(op))
+    if (ir_op_is_dense(op))
         rate *= device->matmul_efficiency;
     plan_demand out = {
         .launch_s = device->launch_s,

@@ -169,10 +169,9 @@ static double work_of(const ir_graph *g, const ir_node *node)
     ir_work work = {0};
     memset(&sig, 0, sizeof sig);
     ir_node_work(g, node, &sig, &one, &work);
-    ir_op_class class = ir_op_class_of(node->op);
-    bool dense = class == IR_CLASS_MATMUL || class == IR_CLASS_CONV;
-    return dense ? (double)work.flop
-                 : (double)(work.read_bytes + work.written_bytes);
+    return ir_op_is_dense(node->op)
+               ? (double)work.flop
+               : (double)(work.read_bytes + work.written_bytes);
 }
 
 static bool seen_before(probing *p, const kernel_call *call)

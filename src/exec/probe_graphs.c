@@ -45,13 +45,11 @@ static int32_t head_part(ir_graph *g, const probe_block *s, int32_t qkv,
     return ir_transpose(g, x, perm);
 }
 
-static int32_t attention(ir_graph *g, const probe_block *s, int32_t x)
+/* softmax(scale q k^T, causal) v as exporters write it. */
+static int32_t attend(ir_graph *g, const probe_block *s, const int32_t qkv[3])
 {
     int64_t t = s->length;
-    int32_t qkv = linear(g, "qkv", x, s->width, 3 * s->width);
-    int32_t q = head_part(g, s, qkv, 0), k = head_part(g, s, qkv, 1);
-    int32_t v = head_part(g, s, qkv, 2);
-    int32_t scores = ir_matmul(g, q, k, false, true);
+    int32_t scores = ir_matmul(g, qkv[0], qkv[1], false, true);
     scores =
         ir_scale(g, scores, 1.0 / sqrt((double)(s->width / s->heads)), 0.0);
     uint8_t *mask = fs_alloc(g->arena, (size_t)t, (size_t)t);
@@ -62,9 +60,32 @@ static int32_t attention(ir_graph *g, const probe_block *s, int32_t x)
         ir_constant(g, "mask", IR_BOOL, shape_of(2, t, t, 0, 0), mask);
     int32_t low = ir_fill(g, shape_of(0, 0, 0, 0, 0), -1e9);
     int32_t y = ir_softmax(g, ir_where(g, allowed, scores, low));
+    return ir_matmul(g, y, qkv[2], false, false);
+}
+
+/* The same as one op. */
+static int32_t attend_fused(ir_graph *g, const probe_block *s,
+                            const int32_t qkv[3])
+{
+    const ir_node node = {.op = IR_OP_attention,
+                          .n_in = 3,
+                          .in = {qkv[0], qkv[1], qkv[2]},
+                          .i = {1, 1},
+                          .f = {1.0 / sqrt((double)(s->width / s->heads))}};
+    return ir_append(g, &node);
+}
+
+/* Either form: a plan has one or the other, as its rewrites are. */
+static int32_t attention(ir_graph *g, const probe_block *s, int32_t x)
+{
     const int32_t perm[4] = {0, 2, 1, 3};
-    y = ir_transpose(g, ir_matmul(g, y, v, false, false), perm);
-    y = ir_reshape(g, y, shape_of(3, s->samples, t, s->width, 0));
+    const ir_shape rows = shape_of(3, s->samples, s->length, s->width, 0);
+    int32_t qkv = linear(g, "qkv", x, s->width, 3 * s->width), part[3];
+    for (int32_t k = 0; k < 3; k++)
+        part[k] = head_part(g, s, qkv, k);
+    int32_t y =
+        ir_binary(g, IR_OP_add, attend(g, s, part), attend_fused(g, s, part));
+    y = ir_reshape(g, ir_transpose(g, y, perm), rows);
     return linear(g, "proj", y, s->width, s->width);
 }
 

@@ -19,14 +19,21 @@ ir_op_class ir_op_class_of(ir_op_kind kind)
     return (ir_op_class)classes[kind];
 }
 
+bool ir_op_is_dense(ir_op_kind kind)
+{
+    const ir_op_class op_class = ir_op_class_of(kind);
+    return op_class == IR_CLASS_MATMUL || op_class == IR_CLASS_CONV ||
+           op_class == IR_CLASS_ATTENTION;
+}
+
 const char *ir_op_class_name(ir_op_class op_class)
 {
     static const char *const names[] = {
-        [IR_CLASS_SOURCE] = "source", [IR_CLASS_MATMUL] = "matmul",
-        [IR_CLASS_CONV] = "conv",     [IR_CLASS_POINTWISE] = "pointwise",
-        [IR_CLASS_REDUCE] = "reduce", [IR_CLASS_GATHER] = "gather",
-        [IR_CLASS_COPY] = "copy",     [IR_CLASS_VIEW] = "view",
-        [IR_CLASS_UPDATE] = "update",
+        [IR_CLASS_SOURCE] = "source",       [IR_CLASS_MATMUL] = "matmul",
+        [IR_CLASS_CONV] = "conv",           [IR_CLASS_ATTENTION] = "attention",
+        [IR_CLASS_POINTWISE] = "pointwise", [IR_CLASS_REDUCE] = "reduce",
+        [IR_CLASS_GATHER] = "gather",       [IR_CLASS_COPY] = "copy",
+        [IR_CLASS_VIEW] = "view",           [IR_CLASS_UPDATE] = "update",
     };
     return names[op_class];
 }

@@ -8,6 +8,7 @@ typedef enum ir_op_class {
     IR_CLASS_SOURCE,
     IR_CLASS_MATMUL,
     IR_CLASS_CONV,
+    IR_CLASS_ATTENTION,
     IR_CLASS_POINTWISE,
     IR_CLASS_REDUCE,
     IR_CLASS_GATHER,
@@ -83,6 +84,8 @@ typedef struct ir_op {
 /* The table: ir_op_table[IR_OP_matmul]. */
 extern const ir_op *const ir_op_table[IR_OP_COUNT];
 ir_op_class ir_op_class_of(ir_op_kind kind);
+/* Does its time follow its flop, not its bytes? */
+bool ir_op_is_dense(ir_op_kind kind);
 /* The whole attributes of a node but for the seed of its draws, which is 0. */
 void ir_structural_attrs(const ir_node *node, int64_t out[IR_MAX_ATTR]);
 const char *ir_op_class_name(ir_op_class op_class);

@@ -14,6 +14,7 @@
 #define KERNEL_OF_VIEW(what, op) what##_NONE(op)
 #define KERNEL_OF_MATMUL(what, op) what##_CPU_DNNL(op)
 #define KERNEL_OF_CONV(what, op) what##_CPU_DNNL(op)
+#define KERNEL_OF_ATTENTION(what, op) what##_CPU(op)
 #define KERNEL_OF_POINTWISE(what, op) what##_CPU(op)
 #define KERNEL_OF_REDUCE(what, op) what##_CPU(op)
 #define KERNEL_OF_GATHER(what, op) what##_CPU(op)

@@ -238,11 +238,11 @@ const char *draw_sbp_colour(draw *d, const ir_nd_sbp *sbp, int32_t n_axes)
 const char *draw_class_colour(ir_op_class op_class)
 {
     static const char *const colours[] = {
-        [IR_CLASS_SOURCE] = "#d9d9d9", [IR_CLASS_MATMUL] = "#8fbce6",
-        [IR_CLASS_CONV] = "#8fbce6",   [IR_CLASS_POINTWISE] = "#c7e5b4",
-        [IR_CLASS_REDUCE] = "#f2cf8b", [IR_CLASS_GATHER] = "#d8b4e2",
-        [IR_CLASS_COPY] = "#f0c0b0",   [IR_CLASS_VIEW] = "#f5f5f5",
-        [IR_CLASS_UPDATE] = "#f2b179",
+        [IR_CLASS_SOURCE] = "#d9d9d9",    [IR_CLASS_MATMUL] = "#8fbce6",
+        [IR_CLASS_CONV] = "#8fbce6",      [IR_CLASS_ATTENTION] = "#8fbce6",
+        [IR_CLASS_POINTWISE] = "#c7e5b4", [IR_CLASS_REDUCE] = "#f2cf8b",
+        [IR_CLASS_GATHER] = "#d8b4e2",    [IR_CLASS_COPY] = "#f0c0b0",
+        [IR_CLASS_VIEW] = "#f5f5f5",      [IR_CLASS_UPDATE] = "#f2b179",
     };
     return colours[op_class];
 }

@@ -150,7 +150,7 @@ static void style_node(network *w, int32_t v)
     draw_set(n, "fillcolor", colour);
     draw_set(n, "height", "0.2");
     draw_setf(&w->d, n, "tooltip", "%s", node->name);
-    if (kind == IR_CLASS_MATMUL || kind == IR_CLASS_CONV)
+    if (ir_op_is_dense(node->op))
         draw_set(n, "penwidth", "2");
 }
 
