@@ -128,7 +128,7 @@ static void test_attention(void)
          .masked = true,
          .causal = true,
          .n_in = 3}};
-    const ir_rewrite_options all = ir_rewrite_all();
+    const ir_rewrite_options all = fusing();
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         const attention_form *f = &forms[i];
         ir_graph *g = attend(f);
@@ -153,7 +153,7 @@ static void test_attention(void)
 static void test_two_biases(void)
 {
     ir_graph *g = ir_graph_create("bias");
-    const ir_rewrite_options all = ir_rewrite_all();
+    const ir_rewrite_options all = fusing();
     const ir_shape shape = {4, {1, 2, 5, 5}};
     const int32_t x = heads(g, "x", shape, 1), b = heads(g, "b", shape, 1);
     int32_t s = ir_matmul(g, x, x, false, true);
@@ -254,7 +254,7 @@ static void test_rotary(void)
                 {"halves", build_halves, 0, WIDTH},
                 {"neighbours", build_neighbours, 1, WIDTH},
                 {"a mirrored form", build_mirrored, 0, 0}};
-    const ir_rewrite_options all = ir_rewrite_all();
+    const ir_rewrite_options all = fusing();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ir_graph *g = ir_graph_create("rotate");
         const int32_t x = heads(g, "x", (ir_shape){4, {2, 2, SEQ, WIDTH}}, 1);

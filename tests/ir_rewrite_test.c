@@ -58,14 +58,6 @@ static ir_graph *network(void)
     return g;
 }
 
-/* All but what takes fused ops apart again. */
-static ir_rewrite_options fusing(void)
-{
-    ir_rewrite_options all = ir_rewrite_all();
-    all.parts = false;
-    return all;
-}
-
 static void test_all(void)
 {
     ir_graph *g = network();

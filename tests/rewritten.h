@@ -16,6 +16,14 @@ static inline int32_t count(const ir_graph *g, ir_op_kind op)
     return n;
 }
 
+/* All but what takes fused ops apart again. */
+static inline ir_rewrite_options fusing(void)
+{
+    ir_rewrite_options all = ir_rewrite_all();
+    all.parts = false;
+    return all;
+}
+
 /* The loss with every input and variable drawn by its name; integers 1. */
 static inline double value_of(const ir_graph *g)
 {

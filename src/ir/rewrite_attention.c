@@ -133,7 +133,7 @@ static bool match_product(const ir_graph *g, int32_t scores, ir_node *out)
 {
     out->f[0] = 1;
     const ir_node *product = ir_producer(g, before_factor(g, scores, out));
-    if (product->op != IR_OP_matmul || product->i[0] != 0)
+    if (product->op != IR_OP_matmul || product->n_in != 2 || product->i[0] != 0)
         return false;
     out->in[0] = before_factor(g, product->in[0], out);
     out->in[1] = match_keys(g, product, out);
@@ -207,8 +207,8 @@ void ir_rewrite_attention(ir_graph *g, int32_t v)
 {
     const ir_node *node = &g->nodes.at[v];
     ir_node attention = {.op = IR_OP_attention, .n_in = 3};
-    if (node->op != IR_OP_matmul || node->i[0] != 0 || node->i[1] != 0 ||
-        g->tensors.at[node->out[0]].shape.rank != 4)
+    if (node->op != IR_OP_matmul || node->n_in != 2 || node->i[0] != 0 ||
+        node->i[1] != 0 || g->tensors.at[node->out[0]].shape.rank != 4)
         return;
     const ir_node *softmax = ir_producer(g, node->in[0]);
     if (softmax->op != IR_OP_softmax)
