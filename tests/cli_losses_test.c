@@ -96,7 +96,7 @@ static void test_clipped(void)
         tap_ok(off <= 1e-5, "%s, clipped: losses equal one device's (off %.1e)",
                plans[i].recipe, off);
     }
-    cli_answer *a = cli("plan zoo:mlp --cluster 1x1:v100-32g --batch 8 "
+    cli_answer *a = cli("plan zoo:mlp --cluster 1x1:a100-sxm4-40g --batch 8 "
                         "--clip-norm 0 -o \"$D/none.json\"");
     tap_ok(a->status == 2 && strstr(a->err, "--clip-norm 0: a norm of more"),
            "a norm of 0 is refused");

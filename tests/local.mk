@@ -8,6 +8,10 @@ tests_base_test_LDADD = $(base_libs)
 
 check_PROGRAMS += tests/cli_losses_test tests/cli_input_test \
   tests/cli_main_test
+check_PROGRAMS += tests/cli_recompute_test
+tests_cli_recompute_test_SOURCES = tests/cli_recompute_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_recompute_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_losses_test_SOURCES = tests/cli_losses_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_losses_test_LDADD = $(JANSSON_LIBS) -lm

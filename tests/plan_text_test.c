@@ -178,8 +178,8 @@ static void test_digest(bench *b)
            "digest: every figure of the optimizer counts");
     tap_ok(WITH(seed, 43) && WITH(optimizer, "sgd") && WITH(loss, "") &&
                WITH(params, "") && WITH(rewrite, "none") &&
-               WITH(dropout, false) && WITH(n_binds, 1) && WITH(n_padding, 0) &&
-               WITH(batch, 64),
+               WITH(dropout, false) && WITH(recompute, "block") &&
+               WITH(n_binds, 1) && WITH(n_padding, 0) && WITH(batch, 64),
            "digest: so does what makes the training graph");
     tap_ok(WITH(iteration_s, 1) && WITH(sim_iteration_s, 1),
            "digest: and what was predicted");

@@ -6,7 +6,7 @@
 #include "ir/train.h"
 #include "zoo/zoo.h"
 
-#include "interpret.h"
+#include "interpret_fill.h"
 #include "tap.h"
 
 #include <math.h>
@@ -18,22 +18,6 @@ typedef struct step {
     ir_graph *graph;
     interpreter in;
 } step;
-
-static void fill(interpreter *in)
-{
-    for (int32_t i = 0; i < in->graph->tensors.n; i++) {
-        const ir_tensor *t = &in->graph->tensors.at[i];
-        const int64_t n = ir_shape_count(&t->shape);
-        const uint64_t seed = fs_hash_text(5, t->name);
-        const bool drawn = t->role == IR_PARAM || t->role == IR_INPUT;
-        for (int64_t k = 0; drawn && k < n; k++)
-            if (t->dtype == IR_F32)
-                ((float *)in->data[i])[k] =
-                    (float)fs_draw_normal(seed, (uint64_t)k);
-            else
-                ((int64_t *)in->data[i])[k] = k % 4;
-    }
-}
 
 /* One step with the loss times `factor`. */
 static step take_step(ir_optimizer optimizer, double clip_norm, double factor)
@@ -49,7 +33,7 @@ static step take_step(ir_optimizer optimizer, double clip_norm, double factor)
     ran = ran && ir_train(s.graph, &options, &err) == FS_OK;
     if (ran) {
         interpret_open(&s.in, s.graph, s.arena);
-        fill(&s.in);
+        interpret_fill(&s.in);
         ran = interpret_run(&s.in, &err) == FS_OK;
     }
     tap_ok(ran && ir_graph_check(s.graph, &err) == FS_OK, "%s%s: a step %s",

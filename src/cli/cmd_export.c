@@ -96,6 +96,8 @@ static fs_status export_model(cli *c, const char *spec)
         return fs_fail(&c->err, FS_INVALID, "--optimizer wants --train");
     if (!isnan(c->args.clip_norm) && !c->args.train)
         return fs_fail(&c->err, FS_INVALID, "--clip-norm wants --train");
+    if (c->args.recompute && !c->args.train)
+        return fs_fail(&c->err, FS_INVALID, "--recompute wants --train");
     FS_TRY(cli_begin(c, spec, NULL));
     FS_TRY(cli_model_open(c, &origin, origin.batch, &model));
     fs_status status = cli_digests(c, model.graph->digest, 0, 0);
@@ -127,6 +129,7 @@ static fs_status check_plain(cli *c)
                  {"params", a->params != NULL},
                  {"optimizer", a->optimizer != NULL},
                  {"clip-norm", !isnan(a->clip_norm)},
+                 {"recompute", a->recompute != NULL},
                  {"no-rewrite", a->no_rewrite},
                  {"no-dropout", a->no_dropout}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)

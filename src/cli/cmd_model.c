@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "ir/blocks.h"
+#include "ir/recompute.h"
 #include "report/report.h"
 
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 typedef struct tally {
     int64_t n[IR_OP_COUNT], flop[IR_OP_COUNT], bytes[IR_OP_COUNT];
     int64_t ops, forward_flop, backward_flop, params, param_bytes;
+    int64_t kept_bytes;
 } tally;
 
 static ir_work work_of(const ir_graph *graph, const ir_node *node)
@@ -30,6 +32,7 @@ static void count_backward(const ir_graph *graph, tally *t)
     for (int32_t v = 0; v < graph->nodes.n; v++)
         if (graph->nodes.at[v].phase == IR_BACKWARD)
             t->backward_flop += work_of(graph, &graph->nodes.at[v]).flop;
+    t->kept_bytes = ir_kept_bytes(graph, NULL);
 }
 
 static void count_model(const ir_graph *graph, tally *t)
@@ -116,6 +119,7 @@ static void describe(cli *c, const cli_model *model, const tally *t)
     json_object_set_new(r, "params", json_integer(t->params));
     json_object_set_new(r, "fwd_flop", json_integer(t->forward_flop));
     json_object_set_new(r, "bwd_flop", json_integer(t->backward_flop));
+    json_object_set_new(r, "kept_bytes", json_integer(t->kept_bytes));
     json_object_set_new(r, "param_bytes", json_integer(t->param_bytes));
     if (model->notes.n)
         cli_say(c, "%s", model->notes.at);
@@ -127,6 +131,9 @@ static void describe(cli *c, const cli_model *model, const tally *t)
             fs_human_bytes(bytes, (double)t->param_bytes),
             fs_human_count(forward, (double)t->forward_flop),
             fs_human_count(backward, (double)t->backward_flop));
+    if (t->kept_bytes)
+        cli_say(c, "  keeps %s of activations for the backward pass\n",
+                fs_human_bytes(bytes, (double)t->kept_bytes));
 }
 
 /* What the network is made of: copies of a few blocks. */
@@ -192,6 +199,11 @@ fs_status cli_cmd_model(cli *c)
     lap(&watch);
     ir_find_blocks(model.graph, c->arena, &blocks);
     watch.blocks_s = lap(&watch);
+    if (status == FS_OK && origin.recompute[0] && model.graph->loss < 0)
+        status = fs_fail(&c->err, FS_INVALID,
+                         "--recompute %s: %s has no loss, hence no backward "
+                         "pass: add one with --loss",
+                         origin.recompute, origin.model);
     if (status == FS_OK && model.graph->loss >= 0)
         status = cli_model_gradients(c, &model);
     watch.gradients_s = lap(&watch);

@@ -33,6 +33,12 @@ const char *cli_rewrites(const cli_args *args)
     return args->no_rewrite ? "none" : args->rewrite ? args->rewrite : "usual";
 }
 
+static const char *recompute_of(const cli_args *a)
+{
+    return a->recompute && strcmp(a->recompute, "none") != 0 ? a->recompute
+                                                             : "";
+}
+
 plan_origin cli_origin(const cli *c, const char *model, const char *cluster)
 {
     const cli_args *a = &c->args;
@@ -42,6 +48,7 @@ plan_origin cli_origin(const cli *c, const char *model, const char *cluster)
         .params = a->params ? a->params : "",
         .rewrite = cli_rewrites(a),
         .dropout = !a->no_dropout,
+        .recompute = recompute_of(a),
         .optimizer = a->optimizer ? a->optimizer : "adamw",
         .lr = or_default(a->lr),
         .lr_schedule = a->lr_schedule ? a->lr_schedule : "",
@@ -213,6 +220,7 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
     options.beta2 = o->beta2;
     options.epsilon = o->epsilon;
     options.clip_norm = o->clip_norm;
+    options.recompute = o->recompute;
     options.micro_batches = m;
     ir_rewrite_options rewrites;
     FS_TRY(ir_rewrite_parse(o->rewrite, &c->err, &rewrites));

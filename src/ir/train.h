@@ -30,6 +30,7 @@ typedef struct ir_train_options {
                                the step's loss is that of the whole batch; of a
                                quotient both parts are summed over the step */
     ir_rate rate;           /* schedule of the learning rate */
+    const char *recompute;  /* policy (recompute.h); NULL or "": none */
     double clip_norm;       /* most global norm of the gradients; 0: any */
     bool keep_pads;         /* leaves gradients of slices as sums of pads */
     bool keep_dead;         /* leaves nodes that nothing needs */

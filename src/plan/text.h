@@ -20,8 +20,9 @@ typedef struct plan_origin {
     const char *lr_schedule; /* --lr-schedule, or "" */
     /* -1: the usual one */
     double lr, weight_decay, momentum, beta1, beta2, epsilon;
-    double clip_norm;    /* of all gradients together; 0: any */
-    const char *cluster; /* spec */
+    const char *recompute; /* --recompute, or "" */
+    double clip_norm;      /* of all gradients together; 0: any */
+    const char *cluster;   /* spec */
     int64_t batch;
     int32_t micro_batches; /* plan_write fills in the plan's own */
     int32_t n_binds;

@@ -36,6 +36,7 @@ json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
     fs_json_set_text(out, "params", o->params);
     fs_json_set_text(out, "rewrite", o->rewrite);
     fs_json_set_bool(out, "dropout", o->dropout);
+    fs_json_set_text(out, "recompute", o->recompute ? o->recompute : "");
     fs_json_set_text(out, "optimizer", o->optimizer);
     fs_json_set_real(out, "lr", o->lr);
     fs_json_set_text(out, "lr_schedule", o->lr_schedule);
@@ -185,10 +186,10 @@ static fs_status read_training(const fs_json *in, fs_arena *arena, fs_err *err,
 static fs_status check_keys(const fs_json *in, fs_err *err)
 {
     return PLAN_TEXT_KEYS(
-        in, err, "model", "loss", "params", "rewrite", "dropout", "optimizer",
-        "lr", "lr_schedule", "weight_decay", "momentum", "beta1", "beta2",
-        "epsilon", "clip_norm", "cluster", "batch", "micro_batches", "binds",
-        "padding", "seed", "iteration_s", "sim_iteration_s");
+        in, err, "model", "loss", "params", "rewrite", "dropout", "recompute",
+        "optimizer", "lr", "lr_schedule", "weight_decay", "momentum", "beta1",
+        "beta2", "epsilon", "clip_norm", "cluster", "batch", "micro_batches",
+        "binds", "padding", "seed", "iteration_s", "sim_iteration_s");
 }
 
 fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
@@ -202,6 +203,7 @@ fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(fs_json_strdup(in, "params", arena, err, &o.params));
     FS_TRY(fs_json_strdup(in, "rewrite", arena, err, &o.rewrite));
     FS_TRY(fs_json_bool(in, "dropout", err, &o.dropout));
+    FS_TRY(fs_json_strdup(in, "recompute", arena, err, &o.recompute));
     FS_TRY(read_training(in, arena, err, &o));
     FS_TRY(fs_json_strdup(in, "cluster", arena, err, &o.cluster));
     FS_TRY(fs_json_int(in, "batch", 1, INT64_MAX, err, &o.batch));

@@ -1,0 +1,37 @@
+/* Recomputation: copies of forward nodes in the backward pass, so that their
+ * results need not be kept from one to the other. */
+#ifndef FS_IR_RECOMPUTE_H
+#define FS_IR_RECOMPUTE_H
+
+#include "ir/graph.h"
+
+/* The forward pass of a training graph: its first n nodes. */
+typedef struct ir_recompute_set {
+    int32_t n;
+    bool *again; /* [n] computed again where the backward pass needs it */
+} ir_recompute_set;
+
+/* What a policy chooses: a name of recompute.def or a regular expression over
+ * names of nodes. Sources are never chosen; views follow what they view.
+ * FS_INVALID: nothing is, or the expression is none. */
+fs_status ir_recompute_choose(const ir_graph *graph, const char *policy,
+                              fs_arena *arena, fs_err *err,
+                              ir_recompute_set *out);
+
+/* Of a training graph (ir_train has it as an option): backward nodes read
+ * copies of the nodes of the set, each placed before the first that needs it.
+ * Draws are the same again: they hang on the seed, which a copy has too.
+ * FS_INVALID as above. */
+fs_status ir_recompute(ir_graph *graph, const char *policy, fs_err *err);
+
+/* Bytes that the forward pass leaves for the backward pass, which reads nodes
+ * of the set again from copies (NULL: nothing is). */
+int64_t ir_kept_bytes(const ir_graph *graph, const ir_recompute_set *set);
+/* Nodes before the first of another phase. */
+int32_t ir_forward_nodes(const ir_graph *graph);
+/* wanted[t]: the backward pass, with copies of the set, needs a tensor of the
+ * forward pass; through copies it needs what they read. */
+void ir_recompute_wanted(const ir_graph *graph, const ir_recompute_set *set,
+                         bool *wanted);
+
+#endif

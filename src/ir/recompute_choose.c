@@ -1,0 +1,312 @@
+/* Which forward nodes are computed again. */
+#include "config.h"
+#include "ir/recompute.h"
+
+#include "ir/blocks.h"
+#include "ir/op.h"
+#include "ir/op_util.h"
+
+#include <math.h>
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_KINDS = 256 };
+
+typedef struct chooser {
+    const ir_graph *graph;
+    fs_arena *arena;
+    ir_recompute_set *set;
+    ir_blocks blocks;
+    int32_t *block; /* [node] which copy of a block it stands in, -1 */
+    bool *handed;   /* [node] a copy of a block hands its result on */
+} chooser;
+
+typedef fs_status policy_fn(chooser *c, fs_err *err);
+
+static bool computes(const ir_node *node)
+{
+    return ir_op_class_of(node->op) != IR_CLASS_SOURCE && node->n_out > 0;
+}
+
+static bool is_view(const ir_node *node)
+{
+    return ir_op_class_of(node->op) == IR_CLASS_VIEW && node->n_out > 0;
+}
+
+/* ---- blocks ---- */
+
+static void number_copies(chooser *c)
+{
+    int32_t n = 0;
+    memset(c->block, 0xff, (size_t)c->set->n * sizeof *c->block);
+    for (int32_t k = 0; k < c->blocks.repeats.n; k++) {
+        const ir_repeat *r = &c->blocks.repeats.at[k];
+        for (int32_t i = 0; i < r->copies * r->length; i++)
+            c->block[c->blocks.node[r->first + i]] = n + i / r->length;
+        n += r->copies;
+    }
+}
+
+/* What the forward pass reads outside the copy that makes it, or the user. */
+static void mark_handed(chooser *c)
+{
+    const ir_graph *g = c->graph;
+    for (int32_t v = c->set->n - 1; v >= 0; v--) {
+        const ir_node *node = &g->nodes.at[v];
+        for (int32_t k = 0; k < node->n_in; k++) {
+            int32_t maker = g->tensors.at[node->in[k]].producer;
+            if (c->block[maker] >= 0 && c->block[maker] != c->block[v])
+                c->handed[maker] = true;
+        }
+    }
+    for (int32_t v = c->set->n - 1; v >= 0; v--) {
+        const ir_node *node = &g->nodes.at[v];
+        if (is_view(node) && c->handed[v])
+            c->handed[g->tensors.at[node->in[0]].producer] = true;
+    }
+}
+
+/* The blocks of the forward pass alone. */
+static void find_blocks(chooser *c)
+{
+    ir_graph forward = *c->graph;
+    forward.nodes.n = c->set->n;
+    ir_find_blocks(&forward, c->arena, &c->blocks);
+    c->block = fs_new(c->arena, int32_t, c->set->n);
+    c->handed = fs_new(c->arena, bool, c->set->n);
+    number_copies(c);
+    mark_handed(c);
+}
+
+static fs_status recompute_block(chooser *c, fs_err *err)
+{
+    if (!c->blocks.repeats.n)
+        return fs_fail(err, FS_INVALID,
+                       "%s has no repeated block (flowsearch model shows them)",
+                       c->graph->name);
+    for (int32_t v = 0; v < c->set->n; v++)
+        c->set->again[v] = c->block[v] >= 0 && !c->handed[v];
+    return FS_OK;
+}
+
+/* ---- by work and bytes ---- */
+
+/* Nodes of one op, work and size, which are chosen together: copies of a block
+ * stay alike. */
+typedef struct node_kind {
+    ir_op_kind op;
+    int64_t flop, bytes;
+    int32_t node; /* in the end: where its nodes begin */
+} node_kind;
+
+static int64_t flop_of(const ir_graph *g, const ir_node *node)
+{
+    static const ir_mesh one = {0};
+    static const ir_nd_sig whole;
+    ir_work work = {0};
+    ir_node_work(g, node, &whole, &one, &work);
+    return work.flop;
+}
+
+static node_kind kind_of(const ir_graph *g, int32_t v)
+{
+    const ir_node *node = &g->nodes.at[v];
+    node_kind kind = {.op = node->op, .flop = flop_of(g, node), .node = v};
+    for (int32_t k = 0; k < node->n_out; k++) {
+        const ir_tensor *t = &g->tensors.at[node->out[k]];
+        kind.bytes =
+            ir_add_sat(kind.bytes, ir_shape_bytes(&t->shape, t->dtype));
+    }
+    return kind;
+}
+
+static double flop_per_byte(const node_kind *kind)
+{
+    return (double)kind->flop / fmax(1, (double)kind->bytes);
+}
+
+static int compare_kinds(const node_kind *x, const node_kind *y)
+{
+    double p = flop_per_byte(x), q = flop_per_byte(y);
+    if (p < q || p > q)
+        return p < q ? -1 : 1;
+    if (x->op != y->op)
+        return x->op < y->op ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+static int by_kind(const void *a, const void *b)
+{
+    const node_kind *x = a, *y = b;
+    int order = compare_kinds(x, y);
+    return order ? order : (x->node > y->node) - (x->node < y->node);
+}
+
+/* What may be chosen, cheapest first: what takes fewer flop per byte than the
+ * forward pass on the whole, and no block hands on. */
+static int32_t list_cheap(const chooser *c, node_kind *out)
+{
+    const ir_graph *g = c->graph;
+    double flop = 0;
+    int32_t n = 0;
+    for (int32_t v = 0; v < c->set->n; v++)
+        flop += (double)flop_of(g, &g->nodes.at[v]);
+    double mean = flop / fmax(1, (double)ir_kept_bytes(g, NULL));
+    for (int32_t v = 0; v < c->set->n; v++) {
+        node_kind kind = kind_of(g, v);
+        const ir_node *node = &g->nodes.at[v];
+        if (computes(node) && !is_view(node) && !c->handed[v] &&
+            flop_per_byte(&kind) < mean)
+            out[n++] = kind;
+    }
+    qsort(out, (size_t)n, sizeof *out, by_kind);
+    return n;
+}
+
+static void follow_views(const chooser *c)
+{
+    for (int32_t v = 0; v < c->set->n; v++) {
+        const ir_node *node = &c->graph->nodes.at[v];
+        if (is_view(node))
+            c->set->again[v] =
+                c->set->again[c->graph->tensors.at[node->in[0]].producer];
+    }
+}
+
+/* A chain of copies that reaches far back would have to live as a whole, as
+ * along the additions of a residual network without blocks: longer ones than
+ * the root of all nodes, or a block, are not begun. */
+static bool chains_short(const chooser *c, int32_t *start)
+{
+    const ir_graph *g = c->graph;
+    int32_t most = (int32_t)sqrt((double)c->set->n);
+    for (int32_t k = 0; k < c->blocks.repeats.n; k++)
+        if (c->blocks.repeats.at[k].length > most)
+            most = c->blocks.repeats.at[k].length;
+    for (int32_t v = 0; v < c->set->n; v++) {
+        const ir_node *node = &g->nodes.at[v];
+        start[v] = v;
+        for (int32_t k = 0; c->set->again[v] && k < node->n_in; k++) {
+            int32_t maker = g->tensors.at[node->in[k]].producer;
+            if (c->set->again[maker] && start[maker] < start[v])
+                start[v] = start[maker];
+        }
+        if (v - start[v] > 2 * most)
+            return false;
+    }
+    return true;
+}
+
+static void set_kind(const chooser *c, const node_kind *nodes, int32_t n,
+                     bool again)
+{
+    for (int32_t k = 0; k < n; k++)
+        c->set->again[nodes[k].node] = again;
+    follow_views(c);
+}
+
+typedef struct run_of_kinds {
+    int32_t n, first[MOST_KINDS + 1];
+    bool on[MOST_KINDS];
+} run_of_kinds;
+
+static void split_kinds(const node_kind *nodes, int32_t n, run_of_kinds *out)
+{
+    for (int32_t k = 0; k < n; k++) {
+        if (k && compare_kinds(&nodes[k - 1], &nodes[k]) == 0)
+            continue;
+        out->first[out->n] = k;
+        if (out->n == MOST_KINDS)
+            return;
+        out->n++;
+    }
+    out->first[out->n] = n;
+}
+
+/* Kinds are taken, cheapest first, when no more is kept with them: a chain
+ * from scores to weights of attention pays only as a whole. Then those that
+ * saved nothing are given back, dearest first. */
+static fs_status recompute_selective(chooser *c, fs_err *err)
+{
+    (void)err;
+    node_kind *nodes = fs_new(c->arena, node_kind, c->set->n);
+    int32_t *start = fs_new(c->arena, int32_t, c->set->n);
+    run_of_kinds kinds = {0};
+    int64_t kept = ir_kept_bytes(c->graph, NULL);
+    split_kinds(nodes, list_cheap(c, nodes), &kinds);
+    for (int32_t turn = 0; turn < 2; turn++)
+        for (int32_t i = 0; i < kinds.n; i++) {
+            int32_t k = turn ? kinds.n - 1 - i : i;
+            if (turn && !kinds.on[k])
+                continue;
+            const node_kind *first = &nodes[kinds.first[k]];
+            int32_t n = kinds.first[k + 1] - kinds.first[k];
+            set_kind(c, first, n, !turn);
+            int64_t now = ir_kept_bytes(c->graph, c->set);
+            if (now > kept || (!turn && !chains_short(c, start)))
+                set_kind(c, first, n, turn);
+            else {
+                kept = now;
+                kinds.on[k] = !turn;
+            }
+        }
+    return FS_OK;
+}
+
+/* ---- by names ---- */
+
+static fs_status recompute_named(chooser *c, const char *regex, fs_err *err)
+{
+    char why[160];
+    regex_t compiled;
+    int fault = regcomp(&compiled, regex, REG_EXTENDED | REG_NOSUB);
+    if (fault) {
+        regerror(fault, &compiled, why, sizeof why);
+        return fs_fail(err, FS_INVALID, "'%.80s': %s", regex, why);
+    }
+    for (int32_t v = 0; v < c->set->n; v++) {
+        const ir_node *node = &c->graph->nodes.at[v];
+        c->set->again[v] =
+            computes(node) && regexec(&compiled, node->name, 0, NULL, 0) == 0;
+    }
+    regfree(&compiled);
+    return FS_OK;
+}
+
+static const struct {
+    const char *name;
+    policy_fn *choose;
+} policies[] = {
+#define IR_RECOMPUTE(name) {#name, recompute_##name},
+#include "ir/recompute.def"
+#undef IR_RECOMPUTE
+};
+
+static bool any_chosen(const ir_recompute_set *set)
+{
+    for (int32_t v = 0; v < set->n; v++)
+        if (set->again[v])
+            return true;
+    return false;
+}
+
+fs_status ir_recompute_choose(const ir_graph *graph, const char *policy,
+                              fs_arena *arena, fs_err *err,
+                              ir_recompute_set *out)
+{
+    *out = (ir_recompute_set){.n = ir_forward_nodes(graph)};
+    out->again = fs_new(arena, bool, out->n);
+    chooser c = {.graph = graph, .arena = arena, .set = out};
+    policy_fn *choose = NULL;
+    for (size_t k = 0; k < sizeof policies / sizeof *policies; k++)
+        if (strcmp(policy, policies[k].name) == 0)
+            choose = policies[k].choose;
+    find_blocks(&c);
+    FS_TRY(choose ? choose(&c, err) : recompute_named(&c, policy, err));
+    follow_views(&c);
+    if (!any_chosen(out))
+        return fs_fail(err, FS_INVALID, "'%.80s' chooses nothing of %s", policy,
+                       graph->name);
+    return FS_OK;
+}

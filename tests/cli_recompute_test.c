@@ -1,0 +1,156 @@
+/* --recompute: less memory, more work, the same bits, under any recipe. */
+#include "config.h"
+#include "tests/run_cli.h"
+
+#define MODEL "\"$S/datasets/models/gpt_bytes.dyn.onnx\""
+#define TEXT "\"$S/datasets/data/moby-dick.txt\""
+#define DEEP "zoo:gpt,layers=8,hidden=64,heads=4,vocab=100,seq=128"
+
+static json_int_t largest_peak(const cli_answer *a)
+{
+    json_t *peaks = json_object_get(a->json, "peak_bytes");
+    json_int_t most = 0;
+    for (size_t r = 0; r < json_array_size(peaks); r++) {
+        json_int_t bytes = json_integer_value(json_array_get(peaks, r));
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static double number(const cli_answer *a, const char *key)
+{
+    return json_number_value(json_object_get(a->json, key));
+}
+
+static json_int_t whole(const cli_answer *a, const char *key)
+{
+    return json_integer_value(json_object_get(a->json, key));
+}
+
+/* What a plan takes and how long it is, by policy. */
+typedef struct cost {
+    json_int_t bytes;
+    double seconds;
+} cost;
+
+static cost cost_of(const char *cluster, const char *recipe, const char *policy)
+{
+    cli_answer *a = cli("plan " DEEP " --cluster %s --batch 16 %s "
+                        "--recompute %s -o \"$D/deep.json\" --json",
+                        cluster, recipe, policy);
+    if (a->status != 0)
+        cli_show(a);
+    return (cost){largest_peak(a), number(a, "sim_iteration_s")};
+}
+
+static void test_trade(const char *cluster, const char *recipe)
+{
+    cost none = cost_of(cluster, recipe, "none");
+    cost block = cost_of(cluster, recipe, "block");
+    cost cheap = cost_of(cluster, recipe, "selective");
+    tap_ok(block.bytes > 0 && 2 * block.bytes < none.bytes,
+           "%s: with blocks less than half, %lld of %lld bytes", recipe,
+           (long long)block.bytes, (long long)none.bytes);
+    tap_ok(cheap.bytes < none.bytes, "%s: with cheap ops less, %lld bytes",
+           recipe, (long long)cheap.bytes);
+    tap_ok(block.seconds > none.seconds && block.seconds < 1.45 * none.seconds,
+           "%s: as long as the forward pass more, %g for %g s", recipe,
+           block.seconds, none.seconds);
+}
+
+/* ---- losses ---- */
+
+static const char *trained(const char *recipe, int ranks, const char *policy)
+{
+    static char found[4][400];
+    static int turn;
+    char *into = found[turn++ % 4];
+    into[0] = '\0';
+    cli_answer *a = cli("plan " MODEL " --cluster local --ranks %d --batch 8 "
+                        "%s --lr 0.01 --recompute %s -o \"$D/small.json\"",
+                        ranks, recipe, policy);
+    if (a->status == 0)
+        a = cli("run \"$D/small.json\" --data " TEXT " --steps 3 --json");
+    if (a->status != 0) {
+        cli_show(a);
+        return into;
+    }
+    char *losses = json_dumps(json_object_get(a->json, "losses"), 0);
+    snprintf(into, sizeof found[0], "%s %s", losses,
+             json_string_value(json_object_get(a->json, "weights_digest")));
+    free(losses);
+    return into;
+}
+
+static void test_same_bits(const char *recipe, int ranks)
+{
+    const char *none = trained(recipe, ranks, "none");
+    tap_ok(none[0], "%s: three steps", recipe);
+    tap_equal_text(trained(recipe, ranks, "block"), none,
+                   "%s: the same losses and weights with blocks", recipe);
+    tap_equal_text(trained(recipe, ranks, "selective"), none,
+                   "%s: and with cheap ops", recipe);
+}
+
+/* ---- what commands make of it ---- */
+
+static void test_search(void)
+{
+    const char *rest = "--cluster 1x1:cpu --batch 8 --fix micro-batches=1 "
+                       "--memory 24M --time-limit 20 -o \"$D/found.json\"";
+    cli_answer *a = cli("search " DEEP " %s", rest);
+    tap_ok(a->status == 1 && strstr(a->err, "memory"),
+           "24 MiB are too few for any plan");
+    a = cli("search " DEEP " %s --recompute block --json", rest);
+    tap_ok(a->status == 0 && largest_peak(a) <= 24 << 20,
+           "but not when blocks are computed again: %lld bytes",
+           (long long)largest_peak(a));
+    a = cli("check \"$D/found.json\" --json");
+    tap_ok(a->status == 0, "the plan's file makes the same graph again");
+    a = cli("explain \"$D/found.json\"");
+    tap_ok(a->status == 0, "and can be explained");
+}
+
+static void test_model(void)
+{
+    cli_answer *a = cli("model " DEEP " --batch 4 --json");
+    json_int_t kept = whole(a, "kept_bytes"), flop = whole(a, "bwd_flop");
+    json_t *block = json_array_get(json_object_get(a->json, "blocks"), 0);
+    tap_equal_int(json_integer_value(json_object_get(block, "copies")), 8,
+                  "model: eight copies of a block");
+    a = cli("model " DEEP " --batch 4 --recompute '/attn/' --json");
+    tap_ok(whole(a, "kept_bytes") < kept && whole(a, "bwd_flop") > flop,
+           "a part by its names: %lld of %lld bytes kept",
+           (long long)whole(a, "kept_bytes"), (long long)kept);
+}
+
+static void test_refusals(void)
+{
+    cli_answer *a = cli("plan zoo:mlp,layers=1 --cluster 1x1:cpu --batch 8 "
+                        "--recompute block -o \"$D/no.json\"");
+    tap_ok(a->status == 2 &&
+               strstr(a->err, "--recompute: mlp has no repeated block"),
+           "a network without blocks");
+    a = cli("plan zoo:mlp --cluster 1x1:cpu --batch 8 --recompute '[' -o "
+            "\"$D/no.json\"");
+    tap_ok(a->status == 2 && strstr(a->err, "--recompute: '['"),
+           "no regular expression");
+}
+
+int main(void)
+{
+    cli_begin_scratch("recompute");
+    test_trade("1x1:cpu", "--dp 1");
+    test_trade("1x4:cpu", "--dp 2 --tp 2 --zero 1");
+    test_trade("1x4:cpu", "--pp 4 --micro-batches 8");
+    cli("calibrate"); /* once: `local` is then known */
+    test_same_bits("--dp 1", 1);
+    test_same_bits("--dp 2 --zero 3", 2);
+    test_same_bits("--pp 2 --micro-batches 4", 2);
+    test_same_bits("--dp 2 --tp 2 --zero 1", 4);
+    test_search();
+    test_model();
+    test_refusals();
+    cli_end_scratch();
+    return tap_done();
+}
