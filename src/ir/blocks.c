@@ -3,7 +3,7 @@
  * whole stretch, the one that covers most is taken, and what it leaves on both
  * sides is looked at again. */
 #include "config.h"
-#include "ir/blocks.h"
+#include "ir/blocks_parts.h"
 
 #include "base/hash.h"
 #include "ir/op.h"
@@ -11,33 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOWS = 3, CANDIDATES = 6, DEEPEST = 40 };
+enum { WINDOWS = 3, CANDIDATES = 6, DEEPEST = 40, TRIALS = 8 };
 static const int32_t window_of[WINDOWS] = {1, 4, 16};
 
-typedef struct finder {
-    const ir_graph *graph;
-    ir_blocks *out;
-    fs_arena *arena;
-    int32_t *number;   /* [graph node] its number, -1: a source */
-    uint64_t *look;    /* [number] hash of op, attributes, shapes */
-    uint64_t *windows; /* [number] the same with those before it */
-    int32_t *reader;   /* [tensor] last number that reads it, -1 */
-    int32_t *home;     /* [tensor] first number that reads it, -1 */
-    int32_t *repeat;   /* [number] the repeat that it stands in, -1 */
-    int32_t *step;     /* [repeat] how many of its copies further on the next
-                          copy of the stretch at hand reads; 0: not known */
-    /* A hash table of the last number with a window, and votes. */
-    int32_t *last, *votes, *voted;
-    uint64_t *key;
-    int32_t room, n_voted;
-} finder;
-
-static const ir_node *node_at(const finder *f, int32_t number)
-{
-    return &f->graph->nodes.at[f->out->node[number]];
-}
-
-static uint64_t hash_tensor(const finder *f, uint64_t h, int32_t tensor)
+static uint64_t hash_tensor(const ir_block_finder *f, uint64_t h,
+                            int32_t tensor)
 {
     const ir_tensor *t = &f->graph->tensors.at[tensor];
     int64_t small[3] = {t->shape.rank, (int64_t)t->dtype, (int64_t)t->role};
@@ -46,7 +24,7 @@ static uint64_t hash_tensor(const finder *f, uint64_t h, int32_t tensor)
                    (size_t)t->shape.rank * sizeof *t->shape.dim);
 }
 
-static uint64_t look_of(const finder *f, const ir_node *node)
+static uint64_t look_of(const ir_block_finder *f, const ir_node *node)
 {
     int64_t small[4] = {(int64_t)node->op, (int64_t)node->phase, node->n_in,
                         node->n_out};
@@ -60,9 +38,9 @@ static uint64_t look_of(const finder *f, const ir_node *node)
     return h;
 }
 
-static void note_readings(finder *f, int32_t number)
+static void note_readings(ir_block_finder *f, int32_t number)
 {
-    const ir_node *node = node_at(f, number);
+    const ir_node *node = ir_blocks_node(f, number);
     f->look[number] = look_of(f, node);
     for (int32_t k = 0; k < node->n_in; k++) {
         f->reader[node->in[k]] = number;
@@ -71,7 +49,7 @@ static void note_readings(finder *f, int32_t number)
     }
 }
 
-static void number_nodes(finder *f)
+static void number_nodes(ir_block_finder *f)
 {
     const ir_graph *g = f->graph;
     ir_blocks *out = f->out;
@@ -90,6 +68,14 @@ static void number_nodes(finder *f)
     f->home = fs_new(f->arena, int32_t, g->tensors.n);
     f->repeat = fs_new(f->arena, int32_t, out->n_nodes);
     f->step = fs_new(f->arena, int32_t, out->n_nodes);
+    f->begin = INT32_MAX;
+    f->entry = fs_new(f->arena, ir_block_place, g->tensors.n);
+    for (int32_t t = 0; t < g->tensors.n; t++)
+        f->entry[t].repeat = -1;
+    f->stand_in = fs_new(f->arena, int32_t, g->tensors.n);
+    f->stands_for = fs_new(f->arena, int32_t, g->tensors.n);
+    memset(f->stand_in, 0xff, (size_t)g->tensors.n * sizeof *f->stand_in);
+    memset(f->stands_for, 0xff, (size_t)g->tensors.n * sizeof *f->stands_for);
     memset(f->reader, 0xff, (size_t)g->tensors.n * sizeof *f->reader);
     memset(f->home, 0xff, (size_t)g->tensors.n * sizeof *f->home);
     memset(f->repeat, 0xff, (size_t)out->n_nodes * sizeof *f->repeat);
@@ -102,7 +88,7 @@ static void number_nodes(finder *f)
 
 /* ---- candidates ---- */
 
-static int32_t *place_of(finder *f, uint64_t window)
+static int32_t *place_of(ir_block_finder *f, uint64_t window)
 {
     uint64_t mask = (uint64_t)f->room - 1, at = fs_mix(window) & mask;
     while (f->last[at] >= 0 && f->key[at] != window)
@@ -111,7 +97,8 @@ static int32_t *place_of(finder *f, uint64_t window)
     return &f->last[at];
 }
 
-static void hash_windows(finder *f, int32_t first, int32_t end, int32_t width)
+static void hash_windows(ir_block_finder *f, int32_t first, int32_t end,
+                         int32_t width)
 {
     for (int32_t i = first; i < end; i++) {
         uint64_t h = 0;
@@ -121,7 +108,7 @@ static void hash_windows(finder *f, int32_t first, int32_t end, int32_t width)
     }
 }
 
-static void vote(finder *f, int32_t first, int32_t end, int32_t width)
+static void vote(ir_block_finder *f, int32_t first, int32_t end, int32_t width)
 {
     int32_t n = end - first;
     f->room = 16;
@@ -141,7 +128,7 @@ static void vote(finder *f, int32_t first, int32_t end, int32_t width)
 }
 
 /* The distances with most votes; forgets the votes. */
-static int32_t list_candidates(finder *f, int32_t out[CANDIDATES])
+static int32_t list_candidates(ir_block_finder *f, int32_t out[CANDIDATES])
 {
     int32_t n = 0;
     for (; n < CANDIDATES; n++) {
@@ -163,85 +150,21 @@ static int32_t list_candidates(finder *f, int32_t out[CANDIDATES])
     return n;
 }
 
-/* ---- are two nodes alike, `apart` from each other? ---- */
-
-static bool same_shape(const ir_tensor *a, const ir_tensor *b)
-{
-    return a->dtype == b->dtype && a->role == b->role &&
-           ir_shape_equal(&a->shape, &b->shape);
-}
-
-/* Sources that copies do not share are alike; their values may differ. */
-static bool same_source(const ir_tensor *a, const ir_tensor *b)
-{
-    return same_shape(a, b) && a->batch_axis == b->batch_axis;
-}
-
-/* Do numbers p and q lie to each other as two neighbouring copies do: in the
- * stretch itself, or at one position of a repeat found before? The backward
- * pass reads the copies of the forward pass from the last to the first. */
-static bool same_place(finder *f, int32_t p, int32_t q, int32_t apart)
-{
-    if (q == p + apart)
-        return true;
-    if (p < 0 || q < 0 || f->repeat[p] < 0 || f->repeat[p] != f->repeat[q])
-        return false;
-    int32_t id = f->repeat[p], length = f->out->repeats.at[id].length;
-    int32_t steps = (q - p) / length;
-    if ((q - p) % length != 0 || abs(steps) != 1)
-        return false;
-    if (f->step[id] == 0)
-        f->step[id] = steps;
-    return f->step[id] == steps;
-}
-
-static bool same_input(finder *f, int32_t a, int32_t b, int32_t apart)
-{
-    const ir_tensor *x = &f->graph->tensors.at[a];
-    const ir_tensor *y = &f->graph->tensors.at[b];
-    int32_t p = f->number[x->producer], q = f->number[y->producer];
-    if (a == b)
-        return true;
-    if (p < 0 && q < 0)
-        return same_source(x, y) &&
-               same_place(f, f->home[a], f->home[b], apart);
-    return p >= 0 && q >= 0 && x->slot == y->slot && same_place(f, p, q, apart);
-}
-
-static bool same_nodes(finder *f, int32_t i, int32_t apart)
-{
-    const ir_node *a = node_at(f, i), *b = node_at(f, i + apart);
-    if (f->look[i] != f->look[i + apart] || a->op != b->op ||
-        a->phase != b->phase || a->n_in != b->n_in || a->n_out != b->n_out ||
-        memcmp(a->f, b->f, sizeof a->f) != 0)
-        return false;
-    int64_t attr[2][IR_MAX_ATTR];
-    ir_structural_attrs(a, attr[0]);
-    ir_structural_attrs(b, attr[1]);
-    if (memcmp(attr[0], attr[1], sizeof attr[0]) != 0)
-        return false;
-    for (int32_t k = 0; k < a->n_in; k++)
-        if (!same_shape(&f->graph->tensors.at[a->in[k]],
-                        &f->graph->tensors.at[b->in[k]]) ||
-            !same_input(f, a->in[k], b->in[k], apart))
-            return false;
-    return true;
-}
-
 /* ---- what is read from outside a copy ---- */
 
-static bool read_outside(const finder *f, int32_t number, int32_t slot,
+static bool read_outside(const ir_block_finder *f, int32_t number, int32_t slot,
                          int32_t copy_end)
 {
-    return f->reader[node_at(f, number)->out[slot]] >= copy_end;
+    return f->reader[ir_blocks_node(f, number)->out[slot]] >= copy_end;
 }
 
 /* Is the same read from outside copies c and 0? */
-static bool exports_alike(const finder *f, const ir_repeat *r, int32_t c)
+static bool exports_alike(const ir_block_finder *f, const ir_repeat *r,
+                          int32_t c)
 {
     int32_t begin = r->first + c * r->length;
     for (int32_t j = 0; j < r->length; j++)
-        for (int32_t k = 0; k < node_at(f, r->first + j)->n_out; k++)
+        for (int32_t k = 0; k < ir_blocks_node(f, r->first + j)->n_out; k++)
             if (read_outside(f, r->first + j, k, r->first + r->length) !=
                 read_outside(f, begin + j, k, begin + r->length))
                 return false;
@@ -250,11 +173,13 @@ static bool exports_alike(const finder *f, const ir_repeat *r, int32_t c)
 
 /* Do copies c and c + 1 read one and the same tensor of the stretch? It lies
  * a copy further back for the second. */
-static bool share_inside(const finder *f, const ir_repeat *r, int32_t c)
+static bool share_inside(const ir_block_finder *f, const ir_repeat *r,
+                         int32_t c)
 {
     int32_t begin = r->first + c * r->length;
     for (int32_t i = begin; i < begin + r->length; i++) {
-        const ir_node *a = node_at(f, i), *b = node_at(f, i + r->length);
+        const ir_node *a = ir_blocks_node(f, i),
+                      *b = ir_blocks_node(f, i + r->length);
         for (int32_t k = 0; k < a->n_in; k++)
             if (a->in[k] == b->in[k] &&
                 f->number[f->graph->tensors.at[a->in[k]].producer] >= r->first)
@@ -265,7 +190,7 @@ static bool share_inside(const finder *f, const ir_repeat *r, int32_t c)
 
 /* Cuts the stretch where a copy exports other things than the first (the last
  * of all is not asked) or reads what the one before it reads. */
-static void cut_differences(const finder *f, ir_repeat *r)
+static void cut_differences(const ir_block_finder *f, ir_repeat *r)
 {
     for (int32_t c = 0; c + 1 < r->copies; c++) {
         bool exports = c == 0 || exports_alike(f, r, c);
@@ -277,27 +202,76 @@ static void cut_differences(const finder *f, ir_repeat *r)
 }
 
 /* Tensors that leave the first copy, when it begins at `first`. */
-static int32_t count_exports(const finder *f, int32_t first, int32_t length)
+static int32_t count_exports(const ir_block_finder *f, int32_t first,
+                             int32_t length)
 {
     int32_t n = 0;
     for (int32_t j = 0; j < length; j++)
-        for (int32_t k = 0; k < node_at(f, first + j)->n_out; k++)
+        for (int32_t k = 0; k < ir_blocks_node(f, first + j)->n_out; k++)
             n += read_outside(f, first + j, k, first + length);
     return n;
 }
 
-/* A stretch of `run` nodes, each alike the one `length` further on, may begin
- * at several places: at the one where the least leaves a copy. */
-static ir_repeat align(const finder *f, int32_t first, int32_t run,
-                       int32_t length)
+/* Nodes [first, first + run) are each alike the one `length` further on; what
+ * is looked at begins at `low` and ends before `end`. */
+typedef struct stretch {
+    int32_t low, end, first, run, length;
+} stretch;
+
+/* A copy more before a stretch that begins where the least leaves a copy. */
+static bool add_first_copy(ir_block_finder *f, const stretch *s, int32_t least,
+                           ir_repeat *r)
 {
-    ir_repeat r = {first, length, run / length + 1, NULL, NULL};
-    int32_t slack = run % length, least = INT32_MAX;
+    int32_t trials = 0, slack = s->run % s->length;
+    for (int32_t k = slack; k >= 0 && trials < TRIALS; k--) {
+        int32_t begin = s->first + k - s->length;
+        if (begin < s->low || count_exports(f, s->first + k, s->length) > least)
+            continue;
+        trials++;
+        if (ir_blocks_first_copy(f, begin, s->length)) {
+            r->first = begin;
+            r->copies++;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The stretch may begin at several places: at the one where the least leaves
+ * a copy. */
+static ir_repeat align(ir_block_finder *f, const stretch *s)
+{
+    ir_repeat r = {s->first, s->length, s->run / s->length + 1, NULL, NULL};
+    int32_t slack = s->run % s->length, least = INT32_MAX;
     for (int32_t k = 0; k <= slack; k++) {
-        int32_t n = count_exports(f, first + k, length);
+        int32_t n = count_exports(f, s->first + k, s->length);
         if (n < least) {
             least = n;
-            r.first = first + k;
+            r.first = s->first + k;
+        }
+    }
+    add_first_copy(f, s, least, &r);
+    cut_differences(f, &r);
+    return r;
+}
+
+/* Of two copies the first reads from elsewhere, and only a part of them is the
+ * stretch: it may be their middle, or their end. */
+static ir_repeat align_two(ir_block_finder *f, const stretch *s)
+{
+    ir_repeat r = {.length = s->length};
+    int32_t least = INT32_MAX;
+    for (int32_t k = 0; k < 2 * TRIALS; k++) {
+        int32_t begin = s->first - k / 2;
+        if (k % 2)
+            begin += s->run - s->length;
+        if (begin < s->low || begin + 2 * s->length > s->end)
+            continue;
+        int32_t n = count_exports(f, begin, s->length);
+        if (n < least && ir_blocks_first_copy(f, begin, s->length)) {
+            least = n;
+            r.first = begin;
+            r.copies = 2;
         }
     }
     cut_differences(f, &r);
@@ -310,26 +284,29 @@ static int64_t covered(const ir_repeat *r)
 }
 
 /* The best stretch of copies of this length within [first, end). */
-static ir_repeat try_length(finder *f, int32_t first, int32_t end,
+static ir_repeat try_length(ir_block_finder *f, int32_t first, int32_t end,
                             int32_t length)
 {
     ir_repeat best = {0};
     for (int32_t i = first; i + length < end; i++) {
         int32_t run = 0;
         memset(f->step, 0, (size_t)f->out->repeats.n * sizeof *f->step);
-        while (i + run + length < end && same_nodes(f, i + run, length))
+        while (i + run + length < end && ir_blocks_alike(f, i + run, length))
             run++;
-        if (run >= length) {
-            ir_repeat r = align(f, i, run, length);
-            if (covered(&r) > covered(&best))
-                best = r;
-        }
+        const stretch s = {first, end, i, run, length};
+        ir_repeat r = {0};
+        if (run >= length)
+            r = align(f, &s);
+        else if (run >= (length + 3) / 4)
+            r = align_two(f, &s);
+        if (covered(&r) > covered(&best))
+            best = r;
         i += run;
     }
     return best;
 }
 
-static ir_repeat best_repeat(finder *f, int32_t first, int32_t end)
+static ir_repeat best_repeat(ir_block_finder *f, int32_t first, int32_t end)
 {
     ir_repeat best = {0};
     for (int w = 0; w < WINDOWS; w++) {
@@ -351,12 +328,12 @@ static ir_repeat best_repeat(finder *f, int32_t first, int32_t end)
 /* ---- the whole ---- */
 
 /* The common beginning of the names in copy 0, up to a separator. */
-static const char *scope_of(const finder *f, const ir_repeat *r)
+static const char *scope_of(const ir_block_finder *f, const ir_repeat *r)
 {
-    const char *name = node_at(f, r->first)->name;
+    const char *name = ir_blocks_node(f, r->first)->name;
     size_t n = name ? strlen(name) : 0;
     for (int32_t j = 1; j < r->length && n; j++) {
-        const char *other = node_at(f, r->first + j)->name;
+        const char *other = ir_blocks_node(f, r->first + j)->name;
         size_t k = 0;
         while (other && k < n && other[k] == name[k])
             k++;
@@ -373,16 +350,18 @@ static bool worthwhile(const ir_repeat *r)
     return r->copies > 1 && r->length > 1;
 }
 
-static void keep(finder *f, ir_repeat *r)
+static void keep(ir_block_finder *f, ir_repeat *r)
 {
-    r->name = node_at(f, r->first)->name;
+    r->name = ir_blocks_node(f, r->first)->name;
     r->scope = scope_of(f, r);
     for (int32_t i = 0; i < r->copies * r->length; i++)
         f->repeat[r->first + i] = f->out->repeats.n;
+    ir_blocks_note_entries(f, r, f->out->repeats.n);
     fs_push(f->arena, &f->out->repeats, *r);
 }
 
-static void search_between(finder *f, int32_t first, int32_t end, int32_t depth)
+static void search_between(ir_block_finder *f, int32_t first, int32_t end,
+                           int32_t depth)
 {
     if (end - first < 4 || depth == DEEPEST)
         return;
@@ -401,11 +380,11 @@ static int by_first(const void *a, const void *b)
 }
 
 /* Phase after phase: each reads what the ones before repeat. */
-static void search_phases(finder *f)
+static void search_phases(ir_block_finder *f)
 {
     for (int32_t i = 0, end; i < f->out->n_nodes; i = end) {
         for (end = i; end < f->out->n_nodes; end++)
-            if (node_at(f, end)->phase != node_at(f, i)->phase)
+            if (ir_blocks_node(f, end)->phase != ir_blocks_node(f, i)->phase)
                 break;
         search_between(f, i, end, 0);
     }
@@ -417,7 +396,7 @@ static void search_phases(finder *f)
 void ir_find_blocks(const ir_graph *graph, fs_arena *arena, ir_blocks *out)
 {
     *out = (ir_blocks){0};
-    finder f = {.graph = graph, .out = out, .arena = arena};
+    ir_block_finder f = {.graph = graph, .out = out, .arena = arena};
     number_nodes(&f);
     int32_t room = 16;
     while (room < 2 * out->n_nodes)

@@ -1,8 +1,9 @@
 /* Repeated structure: which stretches of a graph are copies of one block.
  * Exact: position j of every copy has the same op, attributes, shapes and
  * element types; its inputs come from the same positions of its own copy and
- * of those before, from one and the same tensor outside, or from one position
- * of another repeat, copy by copy forth or back (as the backward pass does);
+ * of those before, for which tensors from anywhere before it stand in where
+ * there is none, from one and the same tensor outside, or from one position of
+ * another repeat, copy by copy forth or back (as the backward pass does);
  * its own parameters, inputs and constants have the same shapes; and the same
  * positions are read from outside the copy (but for the last copy, which other
  * nodes follow). */

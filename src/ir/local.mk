@@ -20,6 +20,7 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/rate.c src/ir/rate.h src/ir/clip.c src/ir/clip.h \
   src/ir/recompute.c src/ir/recompute.h src/ir/recompute.def src/ir/recompute_choose.c \
   src/ir/samples.c src/ir/samples.h src/ir/blocks.c src/ir/blocks.h \
+  src/ir/blocks_alike.c src/ir/blocks_parts.h \
   src/ir/rewrite.c src/ir/rewrite.h src/ir/rewrites.def \
   src/ir/rewrite_match.c src/ir/rewrite_match.h src/ir/rewrite_common.c \
   src/ir/rewrite_attention.c \

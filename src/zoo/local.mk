@@ -22,6 +22,9 @@ check_PROGRAMS += tests/zoo_clip_test
 tests_zoo_clip_test_SOURCES = tests/zoo_clip_test.c tests/interpret.h \
   tests/interpret_fill.h tests/tap.h
 tests_zoo_clip_test_LDADD = $(zoo_libs) $(kernels_libs) $(ir_libs)
+check_PROGRAMS += tests/zoo_blocks_test
+tests_zoo_blocks_test_SOURCES = tests/zoo_blocks_test.c tests/tap.h
+tests_zoo_blocks_test_LDADD = $(zoo_libs) $(ir_libs)
 check_PROGRAMS += tests/zoo_recompute_test
 tests_zoo_recompute_test_SOURCES = tests/zoo_recompute_test.c \
   tests/interpret.h tests/interpret_fill.h tests/tap.h
