@@ -7,6 +7,8 @@
 
 #include "interpret.h"
 #include "ir/element.h"
+#include "ir/rewrite.h"
+#include "kernels/evaluate.h"
 #include "tap.h"
 
 /* Tensors as text: "f 2 3: 1 2 3 4 5 6" is float, i int64; no numbers after
@@ -197,8 +199,69 @@ static void test_row(const row *r)
     fs_arena_destroy(arena);
 }
 
+/* y = x + sin(c) + sum of 2^28 ones + sin(w); c a constant, w a parameter. */
+static imported import_constants(bool folds)
+{
+    static const int64_t three = 3, shape[] = {1, 1 << 28, 1};
+    static const float c[] = {0, 1, 2}, one = 1;
+    static const int64_t scalar = 1;
+    pb *graph = pb_new(), *node = pb_node("c", "Constant", "", "c");
+    pb *attr = pb_new();
+    pb_text(attr, 1, "value");
+    pb_take(attr, 5, pb_floats("", 3, c));
+    pb_int(attr, 20, 4);
+    pb_take(node, 5, attr);
+    pb_take(graph, 1, node);
+    node = pb_node("ones", "ConstantOfShape", "shape", "ones");
+    attr = pb_new();
+    pb_text(attr, 1, "value");
+    pb_take(attr, 5, pb_tensor("", 1, 1, &scalar, &one, sizeof one));
+    pb_int(attr, 20, 4);
+    pb_take(node, 5, attr);
+    pb_take(graph, 1, node);
+    pb_take(graph, 1, pb_node("s", "Sin", "c", "s"));
+    pb_take(graph, 1, pb_node("t", "Sin", "w", "t"));
+    node = pb_node("r", "ReduceMax", "ones", "r");
+    pb_attr_int(node, "keepdims", 0);
+    pb_take(graph, 1, node);
+    pb_take(graph, 1, pb_node("a", "Add", "x,s", "a"));
+    pb_take(graph, 1, pb_node("b", "Add", "a,t", "b"));
+    pb_take(graph, 1, pb_node("y", "Add", "b,r", "y"));
+    pb_take(graph, 5, pb_ints("shape", 3, shape));
+    pb_take(graph, 5, pb_floats("w", 3, c));
+    pb_take(graph, 11, pb_value("x", 1, 1, &three, NULL));
+    pb_take(graph, 12, pb_value("y", 1, 1, &three, NULL));
+    ir_rewrite_options rewrites = ir_rewrite_usual();
+    rewrites.fold = folds;
+    rewrites.evaluate = kernel_evaluate;
+    const onnx_options options = {.rewrites = &rewrites};
+    return import(write_model("fold.onnx", pb_model(graph, 17)), &options);
+}
+
+static void test_folding(void)
+{
+    for (int folds = 0; folds < 2; folds++) {
+        imported in = import_constants(folds);
+        tap_ok(in.graph, "constants import %s", in.err.text);
+        if (!in.graph)
+            continue;
+        tap_equal_int(count_op(in.graph, IR_OP_sin), 2 - folds,
+                      "a sine of constants is %s, one of a parameter stays",
+                      folds ? "folded" : "left");
+        tap_equal_int(count_op(in.graph, IR_OP_fill), 1,
+                      "a gigabyte of ones stays a fill");
+        const int32_t s = ir_graph_find(in.graph, "s");
+        const ir_tensor *t = &in.graph->tensors.at[s < 0 ? 0 : s];
+        tap_ok(!folds || (t->role == IR_CONST &&
+                          fabs(((const float *)t->data)[2] - sin(2)) < 1e-6),
+               "and its values are the kernel's");
+        drop(&in);
+    }
+}
+
 int main(void)
 {
+    test_folding();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         test_row(&rows[i]);
     remove_folder();

@@ -7,6 +7,7 @@
 #include "ir/build.h"
 #include "ir/element.h"
 #include "ir/train.h"
+#include "kernels/evaluate.h"
 
 /* The runner's own (onnx/backend/test/runner). */
 static const double RELATIVE = 1e-3, ABSOLUTE = 1e-7;
@@ -155,6 +156,7 @@ static fs_status import(conformance_case *t, data_set *set, onnx_model **model,
     const char *path = fs_printf(t->arena, "%s/model.onnx", t->dir);
     ir_rewrite_options rewrites;
     FS_TRY(ir_rewrite_parse(cli_rewrites(&t->c->args), &t->c->err, &rewrites));
+    rewrites.evaluate = kernel_evaluate;
     onnx_options options = {.infer = true,
                             .n_given = set->n_in,
                             .given = set->in,

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include "ir/train.h"
+#include "kernels/evaluate.h"
 #include "onnx/import.h"
 #include "zoo/zoo.h"
 
@@ -73,6 +74,7 @@ static fs_status open_onnx(const plan_origin *o, int64_t samples, fs_err *err,
 {
     ir_rewrite_options rewrites;
     FS_TRY(ir_rewrite_parse(o->rewrite, err, &rewrites));
+    rewrites.evaluate = kernel_evaluate;
     onnx_options options = {
         .batch = samples,
         .n_binds = o->n_binds,

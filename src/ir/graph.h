@@ -39,6 +39,12 @@ typedef struct ir_node {
                         update nodes: the variable's node; else -1 */
 } ir_node;
 
+struct ir_graph;
+/* Runs a node on whole tensors (kernels/evaluate.h). */
+typedef fs_status ir_evaluator(const struct ir_graph *graph,
+                               const ir_node *node, const void *const *in,
+                               void *const *out, fs_err *err);
+
 typedef struct ir_graph {
     fs_arena *arena; /* owns everything the graph points to, but mapped data */
     fs_err err;      /* sticky, see above */
@@ -59,6 +65,7 @@ typedef struct ir_graph {
     int64_t batch;           /* samples of the whole step; 0 when unknown.
                                 Inputs carry batch / micro_batches samples */
     uint64_t digest;         /* of the source model, set by the importer */
+    ir_evaluator *evaluate;  /* of the rewrites at hand, or NULL */
 } ir_graph;
 
 ir_graph *ir_graph_create(const char *name); /* own arena */

@@ -200,14 +200,14 @@ static void set_all(ir_rewrite_options *options, bool on)
 
 ir_rewrite_options ir_rewrite_all(void)
 {
-    ir_rewrite_options all;
+    ir_rewrite_options all = {0};
     set_all(&all, true);
     return all;
 }
 
 ir_rewrite_options ir_rewrite_usual(void)
 {
-    ir_rewrite_options usual;
+    ir_rewrite_options usual = {0};
     for (int32_t i = 0; i < N_RULES; i++)
         *rule_switch(&usual, i) = rules[i].usual;
     return usual;
@@ -249,7 +249,7 @@ static fs_status parse_word(const char *word, size_t n, fs_err *err,
 fs_status ir_rewrite_parse(const char *text, fs_err *err,
                            ir_rewrite_options *out)
 {
-    set_all(out, false);
+    *out = (ir_rewrite_options){0};
     if (text[0] == '-')
         *out = ir_rewrite_usual();
     for (;;) {
@@ -264,6 +264,7 @@ fs_status ir_rewrite_parse(const char *text, fs_err *err,
 void ir_rewrite(ir_graph *graph, const ir_rewrite_options *options)
 {
     ir_rewrite_options on = *options;
+    graph->evaluate = options->evaluate;
     for (int32_t i = 0; i < N_RULES; i++) {
         if (!*rule_switch(&on, i))
             continue;

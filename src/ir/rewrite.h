@@ -12,6 +12,7 @@ typedef struct ir_rewrite_options {
 #define IR_REWRITE(name, per, usual) bool name;
 #include "ir/rewrites.def"
 #undef IR_REWRITE
+    ir_evaluator *evaluate; /* for `fold`; NULL: nothing is folded */
 } ir_rewrite_options;
 
 ir_rewrite_options ir_rewrite_all(void);
