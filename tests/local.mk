@@ -6,6 +6,10 @@ check_PROGRAMS += tests/base_test
 tests_base_test_SOURCES = tests/base_test.c tests/tap.h
 tests_base_test_LDADD = $(base_libs)
 
+check_PROGRAMS += tests/cli_precision_test
+tests_cli_precision_test_SOURCES = tests/cli_precision_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_precision_test_LDADD = $(JANSSON_LIBS) -lm
 check_PROGRAMS += tests/cli_losses_test tests/cli_input_test \
   tests/cli_main_test
 check_PROGRAMS += tests/cli_recompute_test

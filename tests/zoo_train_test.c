@@ -2,77 +2,15 @@
  * reference kernels. */
 #include "config.h"
 
-#include "ir/element.h"
 #include "ir/train.h"
 #include "zoo/zoo.h"
 
-#include "interpret.h"
 #include "tap.h"
+#include "zoo_tiny.h"
 
 #include <math.h>
 
 enum { SAMPLES = 4, STEPS = 8 };
-
-static const char *const specs[] = {
-    "gpt,layers=2,hidden=16,heads=2,vocab=11,seq=6",
-    "mlp,in=8,hidden=16,layers=2,classes=5",
-    "llama,layers=2,hidden=16,heads=4,kv_heads=2,ffn=24,vocab=11,seq=6",
-    "llama,layers=2,hidden=16,heads=4,kv_heads=1,ffn=24,vocab=11,seq=8,"
-    "experts=4,active=2,group=4",
-    "moe,layers=2,hidden=16,heads=2,vocab=11,seq=8,experts=4,active=2",
-    "moe,layers=2,hidden=16,heads=2,vocab=11,seq=8,experts=4,active=1,every=1",
-    "bert,layers=2,hidden=16,heads=2,vocab=11,seq=6",
-    "t5,layers=2,hidden=16,heads=2,head=8,ffn=24,vocab=11,seq=6,target=5",
-    "t5,layers=2,hidden=16,heads=2,head=8,ffn=24,vocab=11,seq=6,target=4,"
-    "experts=3",
-    "vit,layers=2,hidden=16,heads=2,ffn=24,patch=4,size=8,classes=5",
-    "resnet,depth=18,width=4,classes=5,size=32",
-    "resnet,depth=50,width=2,classes=5,size=32",
-    "vgg,depth=11,width=4,hidden=16,classes=5,size=32",
-    "mobilenet,percent=5,classes=5,size=32",
-    "efficientnet,percent=5,classes=5,size=32",
-    "unet,depth=2,width=4,classes=5,size=8",
-    "wide-deep,fields=3,dense=4,rows=20,embedding=4,hidden=16,layers=2",
-    "dlrm,tables=10,rows=200,embedding=4,dense=3,bottom=8,top=16",
-    "insightface,depth=18,width=4,embedding=8,classes=20,size=16",
-    "lstm,layers=2,hidden=16,embedding=8,vocab=11,seq=6",
-    "gru,layers=2,hidden=16,embedding=8,vocab=11,seq=6",
-};
-
-static double draw_first(const ir_tensor *t, uint64_t seed, int64_t i)
-{
-    const uint64_t k = (uint64_t)i;
-    switch (t->init.kind) {
-    case IR_INIT_CONSTANT:
-        return t->init.mean;
-    case IR_INIT_NORMAL:
-        return t->init.mean + t->init.spread * fs_draw_normal(seed, k);
-    case IR_INIT_UNIFORM:
-        return t->init.mean + t->init.spread * (2 * fs_draw_unit(seed, k) - 1);
-    default:
-        return 0;
-    }
-}
-
-/* Every table has two rows, every loss two classes. */
-static void fill(interpreter *in)
-{
-    for (int32_t i = 0; i < in->graph->tensors.n; i++) {
-        const ir_tensor *t = &in->graph->tensors.at[i];
-        const uint64_t seed = fs_hash_text(7, t->name);
-        const ir_op_kind op = in->graph->nodes.at[t->producer].op;
-        const int64_t n = ir_shape_count(&t->shape);
-        for (int64_t k = 0; op == IR_OP_variable && k < n; k++)
-            ir_element_set_real(t->dtype, in->data[i], k,
-                                draw_first(t, seed, k));
-        for (int64_t k = 0; op == IR_OP_input && k < n; k++)
-            ir_element_set_real(
-                t->dtype, in->data[i], k,
-                ir_dtype_is_float(t->dtype)
-                    ? fs_draw_normal(seed, (uint64_t)k)
-                    : (double)(fs_draw_unit(seed, (uint64_t)k) < 0.5));
-    }
-}
 
 static ir_graph *build(const char *spec, int64_t samples)
 {
@@ -112,7 +50,7 @@ static bool buffers_moved(const interpreter *in)
 {
     for (int32_t i = 0; i < in->graph->tensors.n; i++) {
         const ir_tensor *t = &in->graph->tensors.at[i];
-        const double first = draw_first(t, 0, 0);
+        const double first = zoo_draw_first(t, 0, 0);
         if (t->role == IR_BUFFER &&
             ir_element_real(t->dtype, in->data[i], 0) == first)
             return false;
@@ -128,7 +66,7 @@ static void check_training(const char *spec, const ir_graph *g)
     double first = NAN, last = NAN;
     bool ran = true;
     interpret_open(&in, g, arena);
-    fill(&in);
+    zoo_fill(&in);
     for (int32_t step = 0; step < STEPS && ran; step++) {
         ran = interpret_run(&in, &err) == FS_OK;
         last = *(const float *)in.data[g->loss];
@@ -205,8 +143,8 @@ static void test_equal_experts(const char *active)
         build("gpt,layers=1,hidden=16,heads=2,vocab=11,seq=8", SAMPLES);
     interpret_open(&many, sparse, arena);
     interpret_open(&one, dense, arena);
-    fill(&many);
-    fill(&one);
+    zoo_fill(&many);
+    zoo_fill(&one);
     copy_dense(&many, &one, "fc");
     copy_dense(&many, &one, "proj");
     const double wanted = run_forward(&one, "loss");
@@ -227,7 +165,7 @@ static void test_capacity(void)
                         "experts=4,every=1,capacity=50,active=1",
                         SAMPLES);
     interpret_open(&in, g, arena);
-    fill(&in);
+    zoo_fill(&in);
     run_forward(&in, "loss");
     /* One place per expert and sample: (samples, seq, experts). */
     const int32_t sent = ir_graph_find(g, "/blocks.0/moe/matmul");
@@ -256,10 +194,11 @@ static void test_all_listed(void)
     snprintf(names, sizeof names, "%s", zoo_names());
     for (char *name = strtok(names, " "); name; name = strtok(NULL, " ")) {
         bool listed = false;
-        for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
-            const size_t n = strcspn(specs[i], ",");
-            listed |= n == strlen(name) && (strncmp(specs[i], name, n) == 0 ||
-                                            strcmp(name, "wide_deep") == 0);
+        for (size_t i = 0; i < sizeof zoo_tiny / sizeof *zoo_tiny; i++) {
+            const size_t n = strcspn(zoo_tiny[i], ",");
+            listed |=
+                n == strlen(name) && (strncmp(zoo_tiny[i], name, n) == 0 ||
+                                      strcmp(name, "wide_deep") == 0);
         }
         tap_ok(listed, "%s is trained here", name);
     }
@@ -268,8 +207,8 @@ static void test_all_listed(void)
 int main(void)
 {
     test_all_listed();
-    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
-        test_model(specs[i]);
+    for (size_t i = 0; i < sizeof zoo_tiny / sizeof *zoo_tiny; i++)
+        test_model(zoo_tiny[i]);
     test_equal_experts("2");
     test_equal_experts("3");
     test_capacity();

@@ -10,10 +10,12 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* What one op type adds up to, and all of them: of the model itself, but for
- * the work of the gradients that training appends. */
+/* What one op type adds up to, on 16-bit floats [1] or not [0], and all of
+ * them: of the model itself, but for the work of the gradients that training
+ * appends. */
 typedef struct tally {
-    int64_t n[IR_OP_COUNT], flop[IR_OP_COUNT], bytes[IR_OP_COUNT];
+    int64_t n[IR_OP_COUNT][2], flop[IR_OP_COUNT][2], bytes[IR_OP_COUNT][2];
+    const char *narrow; /* the 16-bit type */
     int64_t ops, forward_flop, backward_flop, params, param_bytes;
     int64_t kept_bytes;
 } tally;
@@ -41,13 +43,15 @@ static void count_model(const ir_graph *graph, tally *t)
         const ir_node *node = &graph->nodes.at[v];
         ir_work work = work_of(graph, node);
         t->ops++;
-        t->n[node->op]++;
+        t->n[node->op][work.narrow]++;
         t->forward_flop += work.flop;
-        t->flop[node->op] += work.flop;
-        t->bytes[node->op] += work.read_bytes + work.written_bytes;
+        t->flop[node->op][work.narrow] += work.flop;
+        t->bytes[node->op][work.narrow] += work.read_bytes + work.written_bytes;
     }
     for (int32_t i = 0; i < graph->tensors.n; i++) {
         const ir_tensor *x = &graph->tensors.at[i];
+        if (ir_dtype_is_float(x->dtype) && !ir_dtype_computes(x->dtype))
+            t->narrow = ir_dtype_name(x->dtype);
         if (x->role != IR_PARAM)
             continue;
         t->params += ir_shape_count(&x->shape);
@@ -87,25 +91,37 @@ static void list_ends(cli *c, const ir_graph *graph)
     json_object_set_new(c->result, "outputs", outputs);
 }
 
+static void list_op(report_table *table, const tally *t, int op, int narrow)
+{
+    char text[32];
+    if (!t->n[op][narrow])
+        return;
+    report_table_cell(table, "%s%s%s", ir_op_table[op]->name,
+                      narrow ? " of " : "", narrow ? t->narrow : "");
+    report_table_cell(table, "%lld", (long long)t->n[op][narrow]);
+    report_table_cell(table, "%s",
+                      fs_human_count(text, (double)t->flop[op][narrow]));
+    report_table_cell(table, "%s",
+                      fs_human_bytes(text, (double)t->bytes[op][narrow]));
+}
+
 static void list_ops(cli *c, const tally *t)
 {
     static const char *const header[] = {"op", "count", "flop", "bytes"};
     report_table table = {.arena = c->arena, .n_columns = 4, .header = header};
-    json_t *types = json_object();
-    char text[32];
+    json_t *types = json_object(), *narrow = json_object();
     for (int op = 0; op < IR_OP_COUNT; op++) {
-        if (!t->n[op])
-            continue;
-        json_object_set_new(types, ir_op_table[op]->name,
-                            json_integer(t->n[op]));
-        report_table_cell(&table, "%s", ir_op_table[op]->name);
-        report_table_cell(&table, "%lld", (long long)t->n[op]);
-        report_table_cell(&table, "%s",
-                          fs_human_count(text, (double)t->flop[op]));
-        report_table_cell(&table, "%s",
-                          fs_human_bytes(text, (double)t->bytes[op]));
+        const char *name = ir_op_table[op]->name;
+        const int64_t n = t->n[op][0] + t->n[op][1];
+        if (n)
+            json_object_set_new(types, name, json_integer(n));
+        if (t->n[op][1])
+            json_object_set_new(narrow, name, json_integer(t->n[op][1]));
+        list_op(&table, t, op, 0);
+        list_op(&table, t, op, 1);
     }
     json_object_set_new(c->result, "op_types", types);
+    json_object_set_new(c->result, "narrow_ops", narrow);
     if (!c->args.json)
         report_table_print(&table, stdout);
 }

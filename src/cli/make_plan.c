@@ -52,11 +52,6 @@ static fs_status check_args(cli *c, const search_recipe *recipe)
                        "--gap %g: a fraction from 0 to below 1 is wanted "
                        "(0.001 is 0.1 %%)",
                        a->gap);
-    if (a->precision && strcmp(a->precision, "fp32") != 0)
-        return fs_fail(&c->err, FS_INVALID,
-                       "--precision %s: only fp32 is "
-                       "planned and run yet",
-                       a->precision);
     if (recipe->schedule && !plan_schedule_find(recipe->schedule))
         return fs_fail(&c->err, FS_INVALID, "--schedule %s is unknown: %s",
                        recipe->schedule, plan_schedule_names());

@@ -59,6 +59,8 @@ plan_origin cli_origin(const cli *c, const char *model, const char *cluster)
         .beta2 = or_default(a->beta2),
         .epsilon = or_default(a->epsilon),
         .clip_norm = isnan(a->clip_norm) ? 0 : a->clip_norm,
+        .precision = a->precision ? a->precision : "fp32",
+        .loss_scale = a->loss_scale ? a->loss_scale : "",
         .cluster = cluster,
         .batch = a->batch < 0 ? 0 : a->batch,
         .n_binds = a->bind.n,
@@ -150,6 +152,17 @@ static fs_status open_zoo(const plan_origin *o, int64_t samples, fs_err *err,
                    o->model, o->loss);
 }
 
+static fs_status set_precision(const plan_origin *o, ir_graph *graph,
+                               fs_err *err)
+{
+    ir_dtype narrow;
+    FS_TRY(ir_precision_parse(o->precision, err, &narrow));
+    ir_rewrite_precision(graph, narrow);
+    if (graph->err.status != FS_OK)
+        return fs_fail(err, graph->err.status, "%s", graph->err.text);
+    return FS_OK;
+}
+
 fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
                          cli_model *out)
 {
@@ -167,6 +180,8 @@ fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
                        origin->model);
     if (status == FS_OK)
         status = check_params(origin, model.graph, &c->err);
+    if (status == FS_OK)
+        status = set_precision(origin, model.graph, &c->err);
     if (status == FS_OK)
         *out = model;
     else
@@ -209,10 +224,19 @@ static fs_status set_padding(cli *c, const char *said, ir_graph *graph)
     return FS_OK;
 }
 
+static fs_status read_loss_scale(const plan_origin *o, fs_err *err,
+                                 ir_loss_scale *out)
+{
+    ir_dtype narrow;
+    FS_TRY(ir_precision_parse(o->precision, err, &narrow));
+    return ir_loss_scale_parse(o->loss_scale, narrow, err, out);
+}
+
 static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
                               ir_graph *graph)
 {
     ir_train_options options = ir_train_defaults();
+    FS_TRY(read_loss_scale(o, &c->err, &options.loss_scale));
     FS_TRY(ir_optimizer_parse(o->optimizer, &c->err, &options.optimizer));
     FS_TRY(ir_rate_parse(o->lr_schedule, &c->err, &options.rate));
     options.lr = o->lr;

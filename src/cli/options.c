@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/file.h"
+#include "ir/precision.h"
 #include "ir/rewrite.h"
 
 #include <errno.h>
@@ -277,6 +278,19 @@ static fs_status check_clip_norm(cli *c)
                    "--clip-norm %g: a norm of more than 0 is wanted", most);
 }
 
+static fs_status check_precision(cli *c)
+{
+    const cli_args *a = &c->args;
+    ir_dtype narrow;
+    ir_loss_scale scale;
+    fs_status status = ir_precision_parse(a->precision ? a->precision : "fp32",
+                                          &c->err, &narrow);
+    if (status == FS_OK)
+        status = ir_loss_scale_parse(a->loss_scale ? a->loss_scale : "", narrow,
+                                     &c->err, &scale);
+    return status;
+}
+
 fs_status cli_parse(cli *c, int argc, char **argv, bool *help)
 {
     words w = {.argc = argc, .argv = argv};
@@ -288,6 +302,7 @@ fs_status cli_parse(cli *c, int argc, char **argv, bool *help)
     if (c->args.output && !c->args.output[0])
         return fs_fail(&c->err, FS_INVALID, "-o wants a FILE, not ''");
     FS_TRY(check_clip_norm(c));
+    FS_TRY(check_precision(c));
     return check_rewrites(c);
 }
 

@@ -158,10 +158,20 @@ static double seconds_at(point_range points, double work, double launch_s)
     return ahead > last->seconds ? ahead : last->seconds * work / last->work;
 }
 
+/* A device that has no rate of its own for 16-bit floats widens them: float
+ * copies are written and read besides. */
+static double bytes_moved(const hw_device *device, const ir_work *work)
+{
+    double bytes = (double)work->read_bytes + (double)work->written_bytes;
+    if (work->narrow && device->bf16_flops <= 0)
+        bytes += 2 * (double)work->scratch_bytes;
+    return bytes;
+}
+
 static plan_demand measured(const hw_device *device, point_range points,
                             ir_op_kind op, const ir_work *work)
 {
-    double bytes = (double)work->read_bytes + (double)work->written_bytes;
+    double bytes = bytes_moved(device, work);
     double amount = ir_op_is_dense(op) ? (double)work->flop : bytes;
     double seconds =
         fmax(seconds_at(points, amount, device->launch_s), device->launch_s);
@@ -176,8 +186,9 @@ static plan_demand measured(const hw_device *device, point_range points,
 static plan_demand roofline(const hw_device *device, ir_op_kind op,
                             const ir_work *work)
 {
-    double rate = hw_device_flops(device);
-    double bytes = (double)work->read_bytes + (double)work->written_bytes;
+    double rate =
+        work->narrow ? hw_device_narrow_flops(device) : hw_device_flops(device);
+    double bytes = bytes_moved(device, work);
     if (ir_op_is_dense(op))
         rate *= device->matmul_efficiency;
     plan_demand out = {

@@ -30,6 +30,12 @@ double hw_device_flops(const hw_device *device)
     return device->tf32_flops > 0 ? device->tf32_flops : device->bf16_flops;
 }
 
+double hw_device_narrow_flops(const hw_device *device)
+{
+    return device->bf16_flops > 0 ? device->bf16_flops
+                                  : hw_device_flops(device);
+}
+
 const hw_group *hw_group_of(const hw_cluster *cluster, int32_t device)
 {
     int32_t local;

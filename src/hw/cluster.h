@@ -85,9 +85,12 @@ fs_status hw_cluster_from_json(const char *file, json_t *json, fs_arena *arena,
 fs_status hw_cluster_probe(int32_t ranks, fs_arena *arena, fs_err *err,
                            hw_cluster **out);
 
-/* The peak at which fp32 graphs run: the fp32 one; a device without has tf32
- * or else bf16. */
+/* The peak at which fp32 ops run: the fp32 one; a device without has tf32 or
+ * else bf16. */
 double hw_device_flops(const hw_device *device);
+/* That at which ops on 16-bit floats run: bf16's; a device without computes
+ * with them in fp32. */
+double hw_device_narrow_flops(const hw_device *device);
 const hw_group *hw_group_of(const hw_cluster *cluster, int32_t device);
 int32_t hw_node_of(const hw_cluster *cluster, int32_t device);
 /* The link between two devices (memory when a == b). */

@@ -14,13 +14,14 @@ static int32_t binary(ir_graph *graph, ir_op_kind kind, int32_t a, int32_t b,
     return ir_append(graph, &node);
 }
 
-/* Sums of squares are of the first gradient's element type. */
-static int32_t sum_of_squares(ir_graph *graph, int32_t n,
-                              const ir_update_pair *pairs)
+int32_t ir_squares_of_all(ir_graph *graph, int32_t n,
+                          const ir_update_pair *pairs)
 {
+    if (graph->err.status != FS_OK || n == 0)
+        return -1;
     ir_dtype dtype = graph->tensors.at[pairs[0].grad].dtype;
     int32_t sum = -1;
-    for (int32_t k = 0; k < n; k++) {
+    for (int32_t k = 0; k < n && graph->err.status == FS_OK; k++) {
         ir_enter_update(graph, pairs[k].param);
         int32_t one =
             ir_cast(graph, ir_sum_squares(graph, pairs[k].grad), dtype);
@@ -43,12 +44,10 @@ static int32_t clip_factor(ir_graph *graph, double most, int32_t squares)
                   "grad_norm/factor");
 }
 
-void ir_clip_gradients(ir_graph *graph, double most, int32_t n,
+void ir_clip_gradients(ir_graph *graph, double most, int32_t squares, int32_t n,
                        ir_update_pair *pairs)
 {
-    if (graph->err.status != FS_OK || n == 0)
-        return;
-    int32_t factor = clip_factor(graph, most, sum_of_squares(graph, n, pairs));
+    int32_t factor = clip_factor(graph, most, squares);
     for (int32_t k = 0; k < n && graph->err.status == FS_OK; k++) {
         const ir_tensor *grad = &graph->tensors.at[pairs[k].grad];
         const char *name = fs_printf(graph->arena, "%s.clipped", grad->name);

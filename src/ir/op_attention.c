@@ -112,6 +112,7 @@ static fs_status infer_attention(const ir_node *node, ir_io *io, fs_err *err)
     ir_io_copy(io, 0, 1);
     io->out[0].dim[3] = io->in[2].dim[3];
     io->out[1].dim[3] = 2;
+    io->out_dtype[1] = ir_dtype_widened(io->in_dtype[0]); /* exp magnifies */
     return FS_OK;
 }
 

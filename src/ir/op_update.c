@@ -88,6 +88,36 @@ static void sbp_sum_squares(const ir_node *node, const ir_io *io,
     }
 }
 
+/* w, g, m, v, alike, and how many steps were left out. */
+static fs_status infer_counted(const ir_node *node, ir_io *io, fs_err *err)
+{
+    const ir_shape scalar = {0};
+    ir_node alike = *node;
+    alike.n_in = 4;
+    FS_TRY(ir_infer_alike(&alike, io, err));
+    if (node->n_in < 5)
+        return FS_OK;
+    if (io->in_dtype[4] != IR_F32)
+        return fs_fail(err, FS_INVALID, "input 4 is %s, not f32",
+                       ir_dtype_name(io->in_dtype[4]));
+    return ir_io_need_shape(io, 4, &scalar, err);
+}
+
+static void sbp_counted(const ir_node *node, const ir_io *io, fs_arena *arena,
+                        ir_sig_list *out)
+{
+    (void)node;
+    ir_sig_add_splits(arena, out, 15, 7, io->in[0].rank);
+}
+
+#define COUNTED(op)                                                            \
+    const ir_op ir_op_##op = {.name = #op,                                     \
+                              .min_in = 4,                                     \
+                              .max_in = 5,                                     \
+                              .n_out = 3,                                      \
+                              .infer = infer_counted,                          \
+                              .sbp = sbp_counted,                              \
+                              .work = work_##op}
 #define UPDATE(op, n)                                                          \
     const ir_op ir_op_##op = {.name = #op,                                     \
                               .min_in = (n) + 1,                               \
@@ -98,9 +128,9 @@ static void sbp_sum_squares(const ir_node *node, const ir_io *io,
                               .work = work_##op}
 UPDATE(sgd, 1);
 UPDATE(momentum, 2);
-UPDATE(adam, 3);
+COUNTED(adam);
 UPDATE(adagrad, 2);
-UPDATE(lamb_direction, 3);
+COUNTED(lamb_direction);
 
 const ir_op ir_op_lamb_step = {.name = "lamb_step",
                                .min_in = 4,

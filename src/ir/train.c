@@ -3,6 +3,7 @@
 
 #include "ir/backward.h"
 #include "ir/clip.h"
+#include "ir/loss_scale.h"
 #include "ir/recompute.h"
 #include "ir/rewrite.h"
 
@@ -225,9 +226,21 @@ static ir_node update_node(const ir_train_options *o, ir_op_kind op)
     return node;
 }
 
+/* What the updates are made of. */
+typedef struct step {
+    ir_graph *graph;
+    const ir_train_options *options;
+    ir_derivative of;
+    ir_id_list *parts; /* [of.n] */
+    int32_t divisor;
+    ir_scaler scaler;
+} step;
+
 /* `variable` takes the value `next` after the step. */
-static void carry(ir_graph *graph, int32_t variable, int32_t next)
+static void carry(const step *s, int32_t variable, int32_t next)
 {
+    ir_graph *graph = s->graph;
+    next = ir_scaler_choose(graph, &s->scaler, variable, next);
     if (next < 0)
         return;
     ir_tensor *t = &graph->tensors.at[variable];
@@ -235,11 +248,14 @@ static void carry(ir_graph *graph, int32_t variable, int32_t next)
     ir_graph_rename(graph, next, fs_printf(graph->arena, "%s.next", t->name));
 }
 
-/* The node that reads w, its gradient and its states. The states' next values
+/* The node that reads w, its gradient and its states, and, where it corrects a
+ * bias by the number of steps, how many were left out. The states' next values
  * are its outputs after the first; output 0 is returned. */
-static int32_t add_state_node(ir_graph *graph, int32_t param, int32_t grad,
-                              ir_node *node, const char *states)
+static int32_t add_state_node(const step *s, int32_t param, int32_t grad,
+                              ir_node *node)
 {
+    ir_graph *graph = s->graph;
+    const char *states = optimizers[s->options->optimizer].states;
     int32_t variable[2], n = 0;
     node->n_in = 2;
     node->in[0] = param;
@@ -247,9 +263,11 @@ static int32_t add_state_node(ir_graph *graph, int32_t param, int32_t grad,
     for (; states[n]; n++)
         node->in[node->n_in++] = variable[n] =
             add_state(graph, param, states[n]);
+    if (s->scaler.skipped >= 0 && ir_op_table[node->op]->max_in > node->n_in)
+        node->in[node->n_in++] = s->scaler.skipped;
     int32_t id = ir_graph_add(graph, node);
     for (int32_t k = 0; id >= 0 && k < n; k++)
-        carry(graph, variable[k], graph->nodes.at[id].out[k + 1]);
+        carry(s, variable[k], graph->nodes.at[id].out[k + 1]);
     return id < 0 ? -1 : graph->nodes.at[id].out[0];
 }
 
@@ -261,38 +279,36 @@ int32_t ir_sum_squares(ir_graph *graph, int32_t x)
 
 /* LAMB's step is as long as w is, whatever the direction's length; the norms
  * are nodes, so that cut tensors sum theirs like any other partial value. */
-static int32_t add_lamb(ir_graph *graph, int32_t param, int32_t grad,
-                        const ir_train_options *o)
+static int32_t add_lamb(const step *s, int32_t param, int32_t grad)
 {
-    ir_node direction = update_node(o, IR_OP_lamb_direction);
-    ir_node step = update_node(o, IR_OP_lamb_step);
+    ir_graph *graph = s->graph;
+    ir_node direction = update_node(s->options, IR_OP_lamb_direction);
+    ir_node last = update_node(s->options, IR_OP_lamb_step);
     direction.name =
         fs_printf(graph->arena, "%s.direction", graph->tensors.at[param].name);
-    int32_t u = add_state_node(graph, param, grad, &direction,
-                               optimizers[o->optimizer].states);
-    step.n_in = 4;
-    step.in[0] = param;
-    step.in[1] = u;
-    step.in[2] = ir_sum_squares(graph, param);
-    step.in[3] = ir_sum_squares(graph, u);
-    step.name =
+    int32_t u = add_state_node(s, param, grad, &direction);
+    last.n_in = 4;
+    last.in[0] = param;
+    last.in[1] = u;
+    last.in[2] = ir_sum_squares(graph, param);
+    last.in[3] = ir_sum_squares(graph, u);
+    last.name =
         fs_printf(graph->arena, "%s.update", graph->tensors.at[param].name);
-    return ir_append(graph, &step);
+    return ir_append(graph, &last);
 }
 
-static void add_update(ir_graph *graph, int32_t param, int32_t grad,
-                       const ir_train_options *o)
+static void add_update(const step *s, int32_t param, int32_t grad)
 {
-    if (o->optimizer == IR_LAMB) {
-        carry(graph, param, add_lamb(graph, param, grad, o));
+    ir_graph *graph = s->graph;
+    if (s->options->optimizer == IR_LAMB) {
+        carry(s, param, add_lamb(s, param, grad));
         return;
     }
-    ir_node node = update_node(o, optimizers[o->optimizer].op);
+    ir_node node =
+        update_node(s->options, optimizers[s->options->optimizer].op);
     node.name =
         fs_printf(graph->arena, "%s.update", graph->tensors.at[param].name);
-    carry(graph, param,
-          add_state_node(graph, param, grad, &node,
-                         optimizers[o->optimizer].states));
+    carry(s, param, add_state_node(s, param, grad, &node));
 }
 
 /* A buffer whose next value the forward pass makes (running statistics) takes
@@ -341,19 +357,11 @@ static int32_t list_params(const ir_graph *graph, fs_arena *arena,
     return list.n;
 }
 
-/* What the update of every parameter is made of. */
-typedef struct step {
-    const ir_train_options *options;
-    ir_derivative of;
-    ir_id_list *parts; /* [of.n] */
-    int32_t divisor;
-} step;
-
 /* The gradients of the parameters that have one; the others are buffers.
  * Returns how many. */
-static int32_t sum_gradients(ir_graph *graph, const step *s,
-                             ir_update_pair *out)
+static int32_t sum_gradients(const step *s, ir_update_pair *out)
 {
+    ir_graph *graph = s->graph;
     int32_t n = 0;
     for (int32_t k = 0; k < s->of.n; k++) {
         const int32_t param = s->of.wrt[k];
@@ -368,16 +376,32 @@ static int32_t sum_gradients(ir_graph *graph, const step *s,
     return n;
 }
 
-static fs_status add_updates(ir_graph *graph, const step *s, fs_err *err)
+/* Gradients as the updates read them: without the scale, clipped. */
+static void finish_gradients(step *s, int32_t n, ir_update_pair *pairs)
 {
-    ir_update_pair *pairs = fs_new(graph->arena, ir_update_pair, s->of.n);
-    int32_t n = sum_gradients(graph, s, pairs);
+    ir_graph *graph = s->graph;
+    const bool scaled = s->scaler.scale >= 0;
+    ir_scaler_undo(graph, &s->scaler, n, pairs);
+    if (n == 0 || !(scaled || s->options->clip_norm > 0))
+        return;
+    int32_t squares = ir_squares_of_all(graph, n, pairs);
+    ir_scaler_judge(graph, &s->scaler, squares);
     if (s->options->clip_norm > 0)
-        ir_clip_gradients(graph, s->options->clip_norm, n, pairs);
+        ir_clip_gradients(graph, s->options->clip_norm, squares, n, pairs);
+}
+
+static fs_status add_updates(step *s, fs_err *err)
+{
+    ir_graph *graph = s->graph;
+    ir_update_pair *pairs = fs_new(graph->arena, ir_update_pair, s->of.n);
+    int32_t n = sum_gradients(s, pairs);
+    finish_gradients(s, n, pairs);
     for (int32_t k = 0; k < n; k++) {
         ir_enter_update(graph, pairs[k].param);
-        add_update(graph, pairs[k].param, pairs[k].grad, s->options);
+        add_update(s, pairs[k].param, pairs[k].grad);
     }
+    if (n > 0)
+        ir_scaler_end(graph, &s->scaler);
     graph->phase = IR_FORWARD;
     graph->forward = -1;
     graph->scope = NULL;
@@ -423,14 +447,16 @@ fs_status ir_train(ir_graph *graph, const ir_train_options *options,
     FS_TRY(check_options(&o, err));
     if (graph->err.status != FS_OK)
         return fs_fail(err, graph->err.status, "%s", graph->err.text);
-    step s = {.options = &o};
+    step s = {.graph = graph, .options = &o};
     ir_quotient q;
     FS_TRY(choose_seed(graph, &o, &s.of, &q, err));
+    s.scaler = ir_scaler_begin(graph, &o.loss_scale, s.of.loss);
+    s.of.loss = ir_scaler_loss(graph, &s.scaler, s.of.loss);
     s.of.n = list_params(graph, graph->arena, &s.of.wrt);
     s.parts = fs_new(graph->arena, ir_id_list, s.of.n);
     FS_TRY(ir_backward_parts(graph, &s.of, accumulate, err, s.parts));
     s.divisor = q.bottom < 0 ? -1 : put_off_loss(graph, &q);
-    FS_TRY(add_updates(graph, &s, err));
+    FS_TRY(add_updates(&s, err));
     graph->micro_batches = o.micro_batches;
     carry_buffers(graph);
     if (graph->err.status != FS_OK)

@@ -5,6 +5,7 @@
 #define FS_IR_TRAIN_H
 
 #include "ir/build.h"
+#include "ir/precision.h"
 #include "ir/rate.h"
 #include "ir/samples.h"
 
@@ -32,6 +33,7 @@ typedef struct ir_train_options {
     ir_rate rate;           /* schedule of the learning rate */
     const char *recompute;  /* policy (recompute.h); NULL or "": none */
     double clip_norm;       /* most global norm of the gradients; 0: any */
+    ir_loss_scale loss_scale;
     bool keep_pads;         /* leaves gradients of slices as sums of pads */
     bool keep_dead;         /* leaves nodes that nothing needs */
 } ir_train_options;

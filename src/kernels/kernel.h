@@ -25,8 +25,9 @@ typedef struct kernel_call {
     int32_t micro_batch; /* accumulate: 0 starts the sum */
 } kernel_call;
 
-/* UPDATE kernels may be called with out data == in data; `accumulate` keeps
- * its sum in out between micro-batches; no other kernel may alias. */
+/* UPDATE kernels and `where` may be called with out data == in data;
+ * `accumulate` keeps its sum in out between micro-batches; no other kernel may
+ * alias. */
 typedef struct kernel {
     const char *variant; /* "reference", "dnnl" */
     /* Bytes of scratch for a call of these shapes and dtypes (data is NULL);

@@ -46,6 +46,10 @@ json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
     fs_json_set_real(out, "beta2", o->beta2);
     fs_json_set_real(out, "epsilon", o->epsilon);
     fs_json_set_real(out, "clip_norm", o->clip_norm);
+    if (o->precision && strcmp(o->precision, "fp32") != 0) {
+        fs_json_set_text(out, "precision", o->precision);
+        fs_json_set_text(out, "loss_scale", o->loss_scale);
+    }
     fs_json_set_text(out, "cluster", o->cluster);
     fs_json_set_int(out, "batch", o->batch);
     fs_json_set_int(out, "micro_batches", micro_batches);
@@ -183,13 +187,27 @@ static fs_status read_training(const fs_json *in, fs_arena *arena, fs_err *err,
     return read_real(in, "clip_norm", false, err, &o->clip_norm);
 }
 
+/* Plans of fp32 do not say it. */
+static fs_status read_precision(const fs_json *in, fs_arena *arena, fs_err *err,
+                                plan_origin *o)
+{
+    o->precision = "fp32";
+    o->loss_scale = "";
+    if (!fs_json_has(in, "precision"))
+        return FS_OK;
+    FS_TRY(fs_json_strdup(in, "precision", arena, err, &o->precision));
+    return fs_json_strdup(in, "loss_scale", arena, err, &o->loss_scale);
+}
+
 static fs_status check_keys(const fs_json *in, fs_err *err)
 {
-    return PLAN_TEXT_KEYS(
-        in, err, "model", "loss", "params", "rewrite", "dropout", "recompute",
-        "optimizer", "lr", "lr_schedule", "weight_decay", "momentum", "beta1",
-        "beta2", "epsilon", "clip_norm", "cluster", "batch", "micro_batches",
-        "binds", "padding", "seed", "iteration_s", "sim_iteration_s");
+    return PLAN_TEXT_KEYS(in, err, "model", "loss", "params", "rewrite",
+                          "dropout", "recompute", "optimizer", "lr",
+                          "lr_schedule", "weight_decay", "momentum", "beta1",
+                          "beta2", "epsilon", "clip_norm", "precision",
+                          "loss_scale", "cluster", "batch", "micro_batches",
+                          "binds", "padding", "seed", "iteration_s",
+                          "sim_iteration_s");
 }
 
 fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
@@ -205,6 +223,7 @@ fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(fs_json_bool(in, "dropout", err, &o.dropout));
     FS_TRY(fs_json_strdup(in, "recompute", arena, err, &o.recompute));
     FS_TRY(read_training(in, arena, err, &o));
+    FS_TRY(read_precision(in, arena, err, &o));
     FS_TRY(fs_json_strdup(in, "cluster", arena, err, &o.cluster));
     FS_TRY(fs_json_int(in, "batch", 1, INT64_MAX, err, &o.batch));
     FS_TRY(fs_json_int(in, "micro_batches", 1, PLAN_MAX_MICRO_BATCHES, err,

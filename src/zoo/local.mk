@@ -16,8 +16,12 @@ tests_zoo_models_test_SOURCES = tests/zoo_models_test.c tests/tap.h
 tests_zoo_models_test_LDADD = $(zoo_libs) $(ir_libs)
 check_PROGRAMS += tests/zoo_train_test
 tests_zoo_train_test_SOURCES = tests/zoo_train_test.c tests/interpret.h \
-  tests/tap.h
+  tests/tap.h tests/zoo_tiny.h
 tests_zoo_train_test_LDADD = $(zoo_libs) $(kernels_libs) $(ir_libs)
+check_PROGRAMS += tests/zoo_precision_test
+tests_zoo_precision_test_SOURCES = tests/zoo_precision_test.c \
+  tests/interpret.h tests/tap.h tests/zoo_tiny.h
+tests_zoo_precision_test_LDADD = $(zoo_libs) $(kernels_libs) $(ir_libs)
 check_PROGRAMS += tests/zoo_clip_test
 tests_zoo_clip_test_SOURCES = tests/zoo_clip_test.c tests/interpret.h \
   tests/interpret_fill.h tests/tap.h
