@@ -116,6 +116,10 @@ static double predict(const char *precision)
 static void test_prediction(void)
 {
     double full = predict("fp32"), half = predict("bf16");
+    cli_answer *a = cli("explain \"$D/a100.json\" --op "
+                        "/blocks.0/attn/q/add");
+    tap_ok(a->status == 0 && strstr(a->out, "(matmul of bf16)"),
+           "explain says the type that an op computes in");
     tap_ok(half > 0 && half < 0.7 * full,
            "a100: bf16 is predicted faster (%g s, fp32 %g s)", half, full);
 }

@@ -214,6 +214,17 @@ static json_t *choices_json(const choices *list)
     return out;
 }
 
+/* "matmul", "matmul of bf16": 16-bit operands are worth a word. */
+static const char *op_text(cli *c, const ir_graph *graph, const ir_node *node)
+{
+    const char *name = ir_op_table[node->op]->name;
+    const int32_t first = node->n_in ? node->in[0] : node->out[0];
+    const ir_dtype dtype = graph->tensors.at[first].dtype;
+    if (!ir_dtype_is_float(dtype) || ir_dtype_computes(dtype))
+        return name;
+    return fs_printf(c->arena, "%s of %s", name, ir_dtype_name(dtype));
+}
+
 static fs_status explain_op(cli *c, const cli_plan *p, const char *name)
 {
     const ir_graph *graph = p->model.graph;
@@ -234,7 +245,7 @@ static fs_status explain_op(cli *c, const cli_plan *p, const char *name)
     cli_say(c,
             "%s (%s), stage %d: all else as planned, its edges boxed "
             "anew\n",
-            node->name, ir_op_table[node->op]->name,
+            node->name, op_text(c, graph, node),
             p->plan->strategy->stage_of[v]);
     if (!c->args.json)
         print_choices(c, &list);
