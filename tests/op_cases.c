@@ -83,7 +83,7 @@ void op_set_shape(ir_node *node, ir_shape shape)
 static const op_case_row *const families[] = {
     op_cases_pointwise, op_cases_move,      op_cases_sum,    op_cases_loss,
     op_cases_norm,      op_cases_recurrent, op_cases_window, op_cases_update,
-    op_cases_index,     op_cases_attention};
+    op_cases_index,     op_cases_attention, op_cases_chain};
 
 static const op_case_row *find_row(ir_op_kind op)
 {

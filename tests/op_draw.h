@@ -22,6 +22,7 @@ extern const op_case_row op_cases_recurrent[];
 extern const op_case_row op_cases_loss[];
 extern const op_case_row op_cases_window[];
 extern const op_case_row op_cases_update[];
+extern const op_case_row op_cases_chain[];
 
 /* How an input is filled, kept in its tensor's init: UNIFORM mean and spread;
  * NORMAL stands for values at least 0.2 away from zero, CONSTANT for values

@@ -2,6 +2,9 @@
  * reference kernels. */
 #include "config.h"
 
+#include "ir/element.h"
+#include "ir/blocks.h"
+#include "ir/rewrite.h"
 #include "ir/train.h"
 #include "zoo/zoo.h"
 
@@ -80,8 +83,89 @@ static void check_training(const char *spec, const ir_graph *g)
     fs_arena_destroy(arena);
 }
 
+/* ---- pointwise ops as chains ---- */
+
+static ir_graph *build_step(const char *spec, bool chains)
+{
+    fs_err err = {0};
+    const ir_train_options options = ir_train_defaults();
+    ir_graph *g = build(spec, SAMPLES);
+    if (g && ir_train(g, &options, &err) != FS_OK)
+        printf("# %s: %s\n", spec, err.text);
+    if (g && chains)
+        ir_rewrite_step(g, &(ir_rewrite_options){.chain = true});
+    return g;
+}
+
+/* Copies of blocks, over all repeats. */
+static int32_t count_copies(const ir_graph *g)
+{
+    fs_arena *arena = fs_arena_create();
+    ir_blocks found;
+    int32_t n = 0;
+    ir_find_blocks(g, arena, &found);
+    for (int32_t k = 0; k < found.repeats.n; k++)
+        n += found.repeats.at[k].copies;
+    fs_arena_destroy(arena);
+    return n;
+}
+
+/* Bytes that the ops move. */
+static int64_t moved_bytes(const ir_graph *g)
+{
+    int64_t bytes = 0;
+    for (int32_t v = 0; v < g->nodes.n; v++) {
+        ir_work work;
+        const ir_nd_sig plain = {0};
+        const ir_mesh one = {0};
+        ir_node_work(g, &g->nodes.at[v], &plain, &one, &work);
+        bytes += work.read_bytes + work.written_bytes;
+    }
+    return bytes;
+}
+
+/* Of the bits of all variables and the loss after two steps. */
+static uint64_t state_after(const ir_graph *g, fs_err *err)
+{
+    fs_arena *arena = fs_arena_create();
+    uint64_t h = 0;
+    interpreter in;
+    interpret_open(&in, g, arena);
+    fill(&in);
+    for (int32_t step = 0; step < 2 && interpret_run(&in, err) == FS_OK; step++)
+        interpret_advance(&in);
+    for (int32_t v = 0; v < g->nodes.n; v++) {
+        const ir_node *node = &g->nodes.at[v];
+        if (node->op == IR_OP_variable)
+            h = fs_hash(h, in.data[node->out[0]],
+                        interpret_bytes(&g->tensors.at[node->out[0]]));
+    }
+    h = fs_hash(h, in.data[g->loss], sizeof(float));
+    fs_arena_destroy(arena);
+    return h;
+}
+
+static void check_chains(const char *spec)
+{
+    fs_err err = {0};
+    ir_graph *plain = build_step(spec, false), *g = build_step(spec, true);
+    tap_ok(ir_graph_check(g, &err) == FS_OK,
+           "%s: chains: the graph is sound %s", spec, err.text);
+    tap_ok(g->nodes.n <= plain->nodes.n && moved_bytes(g) <= moved_bytes(plain),
+           "%s: chains: %d nodes are %d, %lld bytes %lld", spec, plain->nodes.n,
+           g->nodes.n, (long long)moved_bytes(plain),
+           (long long)moved_bytes(g));
+    tap_equal_int(count_copies(g), count_copies(plain),
+                  "%s: chains: as many copies of blocks", spec);
+    tap_ok(state_after(g, &err) == state_after(plain, &err),
+           "%s: chains: the same bits after two steps %s", spec, err.text);
+    ir_graph_destroy(g);
+    ir_graph_destroy(plain);
+}
+
 static void test_model(const char *spec)
 {
+    check_chains(spec);
     fs_err err = {0};
     ir_graph *g = build(spec, SAMPLES);
     ir_train_options options = ir_train_defaults();

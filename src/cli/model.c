@@ -256,7 +256,9 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
     graph->batch = o->batch;
     for (int32_t i = 0; i < o->n_padding; i++)
         FS_TRY(set_padding(c, o->padding[i], graph));
-    return ir_train(graph, &options, &c->err);
+    FS_TRY(ir_train(graph, &options, &c->err));
+    ir_rewrite_step(graph, &rewrites);
+    return FS_OK;
 }
 
 fs_status cli_model_gradients(cli *c, cli_model *model)

@@ -143,7 +143,7 @@ static fs_status infer_outputs(const ir_graph *graph, const ir_node *node,
         io->in_dtype[i] = graph->tensors.at[node->in[i]].dtype;
     }
     FS_TRY(op->infer(node, io, err));
-    for (int32_t i = 0; i < op->n_out; i++)
+    for (int32_t i = 0; i < ir_op_outputs(node); i++)
         FS_TRY(ir_shape_check(&io->out[i], "result", err));
     return FS_OK;
 }
@@ -162,9 +162,9 @@ int32_t ir_graph_add(ir_graph *graph, const ir_node *node)
                              err.text);
     added.phase = graph->phase;
     added.forward = graph->forward;
-    added.n_out = op->n_out;
+    added.n_out = ir_op_outputs(node);
     int32_t id = graph->nodes.n;
-    for (int32_t i = 0; i < op->n_out; i++)
+    for (int32_t i = 0; i < added.n_out; i++)
         added.out[i] = add_tensor(graph, &added, i, id, &io);
     fs_push(graph->arena, &graph->nodes, added);
     *fs_map_at(&graph->node_names, added.name) = id;
@@ -184,7 +184,7 @@ bool ir_graph_replace(ir_graph *graph, int32_t v, const ir_node *node)
     new.name = old.name;
     new.phase = old.phase;
     new.forward = old.forward;
-    new.n_out = ir_op_table[new.op]->n_out;
+    new.n_out = ir_op_outputs(node);
     new.out[0] = old.out[0];
     for (int32_t i = 1; i < new.n_out; i++)
         new.out[i] = add_tensor(graph, &new, i, v, &io);

@@ -26,6 +26,8 @@ typedef enum ir_op_kind {
  * IR_FORWARD by phase but their values change per step only. */
 typedef enum ir_phase { IR_FORWARD, IR_BACKWARD, IR_UPDATE } ir_phase;
 
+typedef struct ir_chain ir_chain; /* chain.h */
+
 typedef struct ir_node {
     ir_op_kind op;
     ir_phase phase;
@@ -35,6 +37,7 @@ typedef struct ir_node {
     int32_t out[IR_MAX_OUT]; /* tensor ids */
     int64_t i[IR_MAX_ATTR];  /* attributes: meaning per op, see ops.def */
     double f[IR_MAX_REAL];
+    const ir_chain *chain; /* a chain's program, in the graph's arena; NULL */
     int32_t forward; /* backward nodes: the forward node they belong to;
                         update nodes: the variable's node; else -1 */
 } ir_node;
@@ -76,7 +79,8 @@ int32_t ir_graph_fail(ir_graph *graph, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Appends a node: infers its outputs and makes their tensors. `node` gives
- * op, inputs and attributes (out, n_out, phase and forward are filled in).
+ * op, inputs and attributes (out, n_out, phase and forward are filled in; n_out
+ * is given where the op leaves it to the node).
  * A NULL name becomes "SCOPE/OP"; a name that is taken gets "_1", "_2", ...
  * put after it. Output 0 is called like the node, output k "NAME:k". Returns
  * the node id, or -1. */
@@ -113,5 +117,7 @@ void ir_graph_dump(const ir_graph *graph, fs_text *out);
 /* Drops nodes that neither outputs, loss, variables nor their updates need;
  * ids change. A graph with neither outputs nor loss keeps everything. */
 void ir_graph_prune(ir_graph *graph);
+/* Drops the nodes that are not to be kept, which nothing kept reads. */
+void ir_graph_keep(ir_graph *graph, const bool *keep);
 
 #endif

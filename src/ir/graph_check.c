@@ -9,12 +9,12 @@ static fs_status check_sizes(const ir_node *node, fs_err *err)
         return fs_fail(err, FS_INVALID, "%s: no such op", node->name);
     const ir_op *op = ir_op_table[node->op];
     if (node->n_in < op->min_in || node->n_in > op->max_in ||
-        node->n_out != op->n_out)
+        node->n_out != ir_op_outputs(node))
         return fs_fail(err, FS_INVALID,
                        "%s (%s): %d inputs and %d outputs; %d to %d and %d are "
                        "wanted",
                        node->name, op->name, node->n_in, node->n_out,
-                       op->min_in, op->max_in, op->n_out);
+                       op->min_in, op->max_in, ir_op_outputs(node));
     return FS_OK;
 }
 

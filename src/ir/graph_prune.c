@@ -90,19 +90,26 @@ static void rename_all(ir_graph *graph)
         *fs_map_at(&graph->node_names, graph->nodes.at[v].name) = v;
 }
 
+void ir_graph_keep(ir_graph *graph, const bool *keep)
+{
+    fs_arena *arena = fs_arena_create();
+    int32_t *new_node = fs_new(arena, int32_t, graph->nodes.n);
+    int32_t *new_id = fs_new(arena, int32_t, graph->tensors.n);
+    pack_nodes(graph, keep, new_node);
+    pack_tensors(graph, keep, new_node, new_id);
+    renumber(graph, new_node, new_id);
+    rename_all(graph);
+    fs_arena_destroy(arena);
+}
+
 void ir_graph_prune(ir_graph *graph)
 {
     if (graph->err.status != FS_OK || (!graph->outputs.n && graph->loss < 0))
         return;
     fs_arena *arena = fs_arena_create();
     bool *needed = fs_new(arena, bool, graph->nodes.n);
-    int32_t *new_node = fs_new(arena, int32_t, graph->nodes.n);
-    int32_t *new_id = fs_new(arena, int32_t, graph->tensors.n);
     mark_roots(graph, needed);
     mark_needed(graph, needed);
-    pack_nodes(graph, needed, new_node);
-    pack_tensors(graph, needed, new_node, new_id);
-    renumber(graph, new_node, new_id);
-    rename_all(graph);
+    ir_graph_keep(graph, needed);
     fs_arena_destroy(arena);
 }

@@ -1,7 +1,7 @@
 /* The text form: one line per node, by names, so that a node more or less
  * changes one line. */
 #include "config.h"
-#include "ir/op.h"
+#include "ir/chain.h"
 
 #include <string.h>
 
@@ -40,6 +40,24 @@ static void add_attributes(const ir_node *node, fs_text *out)
         fs_text_add(out, "%s%.9g", i ? "," : " f=", node->f[i]);
 }
 
+/* Values by number: inputs first, then what each step makes. */
+static void add_program(const ir_node *node, fs_text *out)
+{
+    const ir_chain *chain = node->chain;
+    for (int32_t k = 0; k < chain->n_steps; k++) {
+        const ir_node *step = &chain->step[k];
+        fs_text_add(out, "%s%d=%s(", k ? "; " : " {", node->n_in + k,
+                    ir_op_table[step->op]->name);
+        for (int32_t i = 0; i < step->n_in; i++)
+            fs_text_add(out, "%s%d", i ? "," : "", step->in[i]);
+        fs_text_add(out, ")");
+        add_attributes(step, out);
+    }
+    for (int32_t i = 0; i < node->n_out; i++)
+        fs_text_add(out, "%s%d", i ? "," : " -> ", chain->out[i]);
+    fs_text_add(out, "}");
+}
+
 static void add_source(const ir_graph *graph, const ir_tensor *t, fs_text *out)
 {
     static const char *const roles[] = {
@@ -64,7 +82,10 @@ static void add_node(const ir_graph *graph, const ir_node *node, fs_text *out)
         add_source(graph, &graph->tensors.at[node->out[0]], out);
     } else {
         add_inputs(graph, node, out);
-        add_attributes(node, out);
+        if (node->chain)
+            add_program(node, out);
+        else
+            add_attributes(node, out);
     }
     if (node->n_out &&
         strcmp(node->name, graph->tensors.at[node->out[0]].name) != 0)

@@ -26,6 +26,7 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/rewrite_match.c src/ir/rewrite_match.h src/ir/rewrite_common.c \
   src/ir/rewrite_attention.c src/ir/rewrite_precision.c \
   src/ir/precision.h src/ir/precision.def src/ir/loss_scale.c src/ir/loss_scale.h \
+  src/ir/rewrite_chain.c src/ir/op_chain.c src/ir/chain.h \
   src/ir/op_attention.c src/ir/op_rotary.c src/ir/rewrite_gelu.c \
   src/ir/rewrite_norm.c src/ir/rewrite_parts.c src/ir/rewrite_rotary.c
 src_ir_libfs_ir_a_SOURCES += src/ir/op_recurrent.c src/ir/recurrent.h \

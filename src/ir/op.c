@@ -26,6 +26,12 @@ bool ir_op_is_dense(ir_op_kind kind)
            op_class == IR_CLASS_ATTENTION;
 }
 
+int32_t ir_op_outputs(const ir_node *node)
+{
+    const int32_t n = ir_op_table[node->op]->n_out;
+    return n == IR_OUT_OF_NODE ? node->n_out : n;
+}
+
 const char *ir_op_class_name(ir_op_class op_class)
 {
     static const char *const names[] = {

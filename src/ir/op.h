@@ -44,6 +44,8 @@ typedef struct ir_io {
     ir_dtype in_dtype[IR_MAX_IN], out_dtype[IR_MAX_OUT];
 } ir_io;
 
+enum { IR_OUT_OF_NODE = -1 }; /* n_out: as many as the node says */
+
 typedef struct ir_op {
     const char *name;
     int32_t min_in, max_in, n_out;
@@ -86,6 +88,8 @@ extern const ir_op *const ir_op_table[IR_OP_COUNT];
 ir_op_class ir_op_class_of(ir_op_kind kind);
 /* Does its time follow its flop, not its bytes? */
 bool ir_op_is_dense(ir_op_kind kind);
+/* How many outputs the node's op makes of it. */
+int32_t ir_op_outputs(const ir_node *node);
 /* The whole attributes of a node but for the seed of its draws, which is 0. */
 void ir_structural_attrs(const ir_node *node, int64_t out[IR_MAX_ATTR]);
 const char *ir_op_class_name(ir_op_class op_class);

@@ -79,7 +79,7 @@ fs_status ir_infer_alike(const ir_node *node, ir_io *io, fs_err *err)
     FS_TRY(ir_io_need_float(io, 0, err));
     for (int32_t i = 1; i < node->n_in; i++)
         FS_TRY(ir_io_need_alike(io, i, err));
-    for (int32_t i = 0; i < ir_op_table[node->op]->n_out; i++)
+    for (int32_t i = 0; i < ir_op_outputs(node); i++)
         ir_io_copy(io, 0, i);
     return FS_OK;
 }
@@ -169,7 +169,7 @@ void ir_sbp_alike(const ir_node *node, const ir_io *io, fs_arena *arena,
                   ir_sig_list *out)
 {
     uint32_t ins = (1u << node->n_in) - 1;
-    uint32_t outs = (1u << ir_op_table[node->op]->n_out) - 1;
+    uint32_t outs = (1u << ir_op_outputs(node)) - 1;
     ir_sig_add_splits(arena, out, ins, outs, io->in[0].rank);
 }
 
@@ -204,7 +204,7 @@ void ir_work_moves(const ir_node *node, const ir_io *io, int64_t flop,
     for (int32_t i = 0; i < node->n_in; i++)
         out->read_bytes = ir_add_sat(
             out->read_bytes, ir_shape_bytes(&io->in[i], io->in_dtype[i]));
-    for (int32_t i = 0; i < ir_op_table[node->op]->n_out; i++)
+    for (int32_t i = 0; i < ir_op_outputs(node); i++)
         out->written_bytes = ir_add_sat(
             out->written_bytes, ir_shape_bytes(&io->out[i], io->out_dtype[i]));
 }

@@ -174,9 +174,11 @@ static const struct {
     size_t at; /* in ir_rewrite_options */
     node_rule *node;
     void (*graph)(ir_graph *g);
+    void (*step)(ir_graph *g);
 } rules[] = {
 #define IR_RULE_NODE(name) .node = ir_rewrite_##name
 #define IR_RULE_GRAPH(name) .graph = ir_rewrite_##name
+#define IR_RULE_STEP(name) .step = ir_rewrite_##name
 #define IR_REWRITE(rule, per, on)                                              \
     {.name = #rule,                                                            \
      .usual = on,                                                              \
@@ -270,7 +272,15 @@ void ir_rewrite(ir_graph *graph, const ir_rewrite_options *options)
             continue;
         if (rules[i].graph)
             rules[i].graph(graph);
-        else
+        else if (rules[i].node)
             for_each_node(graph, rules[i].node);
     }
+}
+
+void ir_rewrite_step(ir_graph *graph, const ir_rewrite_options *options)
+{
+    ir_rewrite_options on = *options;
+    for (int32_t i = 0; i < N_RULES; i++)
+        if (rules[i].step && *rule_switch(&on, i))
+            rules[i].step(graph);
 }

@@ -25,5 +25,7 @@ fs_status ir_rewrite_parse(const char *text, fs_err *err,
 /* Call before ir_train, so that gradients are those of the rewritten network;
  * ids change (see ir_graph_prune). */
 void ir_rewrite(ir_graph *graph, const ir_rewrite_options *options);
+/* The rules for training steps, after ir_train; ids change. */
+void ir_rewrite_step(ir_graph *graph, const ir_rewrite_options *options);
 
 #endif

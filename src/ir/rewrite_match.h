@@ -7,11 +7,13 @@
 
 #define IR_RULE_NODE(name) void ir_rewrite_##name(ir_graph *g, int32_t v);
 #define IR_RULE_GRAPH(name) void ir_rewrite_##name(ir_graph *g);
+#define IR_RULE_STEP(name) IR_RULE_GRAPH(name)
 #define IR_REWRITE(name, per, usual) IR_RULE_##per(name)
 #include "ir/rewrites.def"
 #undef IR_REWRITE
 #undef IR_RULE_NODE
 #undef IR_RULE_GRAPH
+#undef IR_RULE_STEP
 
 const ir_node *ir_producer(const ir_graph *g, int32_t tensor);
 /* Equal but for rounding: constants in files are f32. */

@@ -4,7 +4,7 @@ src_kernels_libfs_kernels_a_SOURCES = src/kernels/kernel.h \
   src/kernels/loops.c src/kernels/math.h src/kernels/real_f32.h \
   src/kernels/real_f64.h src/kernels/indices.h src/kernels/indices.c \
   src/kernels/matmul.h src/kernels/window.h src/kernels/cpu_binary.c \
-  src/kernels/cpu_binary.inc src/kernels/cpu_pointwise.c \
+  src/kernels/cpu_binary.inc src/kernels/cpu_chain.c src/kernels/cpu_pointwise.c \
   src/kernels/cpu_pointwise.inc src/kernels/functions.inc src/kernels/cpu_random.c src/kernels/cpu_random.inc src/kernels/cpu_select.c src/kernels/cpu_cast.c src/kernels/cpu_cast.inc \
   src/kernels/cpu_matmul.c src/kernels/cpu_matmul.inc \
   src/kernels/cpu_reduce.c src/kernels/cpu_reduce.inc \
@@ -47,6 +47,10 @@ tests_kernels_dnnl_test_SOURCES = tests/kernels_dnnl_test.c tests/tap.h \
 tests_kernels_dnnl_test_LDADD = $(kernels_libs) $(ir_libs)
 tests_kernels_update_test_SOURCES = tests/kernels_update_test.c tests/tap.h
 tests_kernels_update_test_LDADD = $(kernels_libs) $(ir_libs)
+check_PROGRAMS += tests/kernels_chain_test
+tests_kernels_chain_test_SOURCES = tests/kernels_chain_test.c $(op_cases) \
+  tests/interpret.h tests/tap.h
+tests_kernels_chain_test_LDADD = $(kernels_libs) $(ir_libs)
 check_PROGRAMS += tests/kernels_float_test tests/kernels_point_test
 tests_kernels_point_test_SOURCES = tests/kernels_point_test.c tests/tap.h \
   tests/interpret.h

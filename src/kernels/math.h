@@ -20,7 +20,7 @@
     !defined(__SANITIZE_THREAD__)
 #define KERNEL_CLONES                                                          \
     __attribute__((target_clones("default", "avx2", "avx512f")))
-/* For products of reals: fused where the processor can. */
+/* For cpu_product.inc, which fuses where the processor can. */
 #define KERNEL_CLONES_FMA                                                      \
     __attribute__((target_clones("default", "fma", "avx512f")))
 #else
@@ -28,10 +28,10 @@
 #define KERNEL_CLONES_FMA
 #endif
 
-/* Loops over elements are worth vectorising whatever -O the user gives; errno
- * and traps would forbid it, neither is looked at. Infinities stay exact. */
+/* Loops vectorise whatever -O the user gives; infinities stay exact. No product
+ * is fused into a sum: AVX-512 would in whole vectors, and not in the rest. */
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3,no-math-errno,no-trapping-math")
+#pragma GCC optimize("O3,no-math-errno,no-trapping-math,fp-contract=off")
 /* Before a loop whose output may be its input, element for element. */
 #define KERNEL_IVDEP _Pragma("GCC ivdep")
 #else

@@ -3,6 +3,8 @@
 #include "config.h"
 #include "onnx/writer.h"
 
+#include "ir/chain.h"
+
 #include "base/text.h"
 
 #include <errno.h>
@@ -417,7 +419,12 @@ fs_status onnx_export(const ir_graph *graph, const char *path,
                       fs_err *err, onnx_exported *out)
 {
     onnx_writer w = {
-        .graph = graph, .options = options, .arena = fs_arena_create()};
+        .planned = graph, .options = options, .arena = fs_arena_create()};
+    ir_graph steps;
+    int32_t *origin;
+    ir_chain_expand(graph, w.arena, &steps, &origin);
+    w.graph = &steps;
+    w.origin = origin;
     onnx_exported done = {0};
     w.nodes.arena = w.taken.arena = w.arena;
     w.functions.arena = w.bodies.arena = w.arena;

@@ -119,15 +119,15 @@ static void put_spec(onnx_writer *w, fs_wire_out *out, int32_t stage,
 }
 
 /* "S(0),B -> P": what stands in the plan, of inputs and outputs. */
-static const char *signature_text(onnx_writer *w, const ir_nd_sig *sig,
-                                  const ir_mesh *mesh)
+static const char *signature_text(onnx_writer *w, const ir_node *node,
+                                  const ir_nd_sig *sig, const ir_mesh *mesh)
 {
     fs_text text = {.arena = w->arena};
     char one[64];
-    for (int32_t i = 0; i < w->node->n_in; i++)
+    for (int32_t i = 0; i < node->n_in; i++)
         fs_text_add(&text, "%s%s", i ? " " : "",
                     ir_nd_sbp_text(one, &sig->in[i], mesh->n));
-    for (int32_t i = 0; i < w->node->n_out; i++)
+    for (int32_t i = 0; i < node->n_out; i++)
         fs_text_add(&text, "%s%s", i ? " " : " -> ",
                     ir_nd_sbp_text(one, &sig->out[i], mesh->n));
     return text.at ? text.at : "";
@@ -147,22 +147,24 @@ static bool names(const onnx_line *line, const char *name)
 void onnx_put_node_plan(onnx_writer *w, const onnx_line *line, fs_wire_out *out)
 {
     const onnx_placement *p = w->options->placement;
-    const ir_node *node = w->node;
-    int32_t v = (int32_t)(node - w->graph->nodes.at), stage = p->stage_of[v];
+    int32_t v = w->origin[w->node - w->graph->nodes.at], stage = p->stage_of[v];
+    const ir_node *node = &w->planned->nodes.at[v];
     const ir_nd_sig *sig = &p->sig[v];
     fs_wire_out placed = {.arena = w->arena};
     fs_wire_put_text(&placed, 1, configuration);
     for (int32_t i = 0; i < node->n_in; i++)
         if (names(line, w->name[node->in[i]]))
-            put_spec(w, &placed, stage, onnx_in_tensor(w, i), &sig->in[i]);
+            put_spec(w, &placed, stage, &w->graph->tensors.at[node->in[i]],
+                     &sig->in[i]);
     for (int32_t i = 0; i < node->n_out; i++)
         if (names(line, w->name[node->out[i]])) {
-            put_spec(w, &placed, stage, onnx_out_tensor(w, i), &sig->out[i]);
+            put_spec(w, &placed, stage, &w->graph->tensors.at[node->out[i]],
+                     &sig->out[i]);
             w->n_partial += is_partial(&sig->out[i], &p->mesh[stage]);
         }
     fs_wire_put_int(&placed, 3, stage);
     onnx_put_note(out, 9, "flowsearch.sbp",
-                  signature_text(w, sig, &p->mesh[stage]));
+                  signature_text(w, node, sig, &p->mesh[stage]));
     fs_wire_put_message(out, 10, &placed);
 }
 

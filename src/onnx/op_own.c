@@ -89,7 +89,7 @@ fs_status onnx_import_own(onnx_ctx *c)
 {
     ir_node node = {.op = find_op(c->node->op)};
     if (node.op == IR_OP_COUNT || ir_op_class_of(node.op) == IR_CLASS_SOURCE ||
-        ir_op_table[node.op]->n_out == 0)
+        ir_op_outputs(&node) == 0)
         return onnx_fail(c, "no op of this version is called so");
     FS_TRY(get_integers(c, node.i));
     FS_TRY(get_reals(c, node.f));

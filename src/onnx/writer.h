@@ -21,6 +21,8 @@ typedef struct onnx_blob {
 
 typedef struct onnx_writer {
     const ir_graph *graph;
+    const ir_graph *planned; /* what a placement speaks of, chains whole */
+    const int32_t *origin;   /* [nodes of graph] node of `planned` */
     const onnx_export_options *options;
     fs_arena *arena; /* of the export */
     fs_wire_out nodes;
