@@ -319,6 +319,55 @@ static void test_linear(void)
     }
 }
 
+/* ---- chains ---- */
+
+/* tanh(x w + [x v or x]) twice, in a training step. */
+static ir_graph *step_of(bool two_products)
+{
+    ir_graph *g = ir_graph_create("step");
+    const ir_train_options options = ir_train_defaults();
+    fs_err err = {0};
+    int32_t x =
+        ir_input(g, "x", IR_F32, ir_shape_make(2, (int64_t[]){6, 4}), 0);
+    int32_t w = param(g, "w", 2, (int64_t[]){4, 4});
+    int32_t v = param(g, "v", 2, (int64_t[]){4, 4});
+    int32_t other = two_products ? ir_matmul(g, x, v, false, false) : x;
+    int32_t y =
+        ir_binary(g, IR_OP_add, ir_matmul(g, x, w, false, false), other);
+    y = ir_scale(g, ir_unary(g, IR_OP_tanh, y), 2, 1);
+    g->loss = ir_reduce_sum(g, y, 3, false);
+    tap_equal_int(ir_train(g, &options, &err), FS_OK, "a step %s", err.text);
+    ir_rewrite_options on;
+    tap_equal_int(ir_rewrite_parse("chain", &err, &on), FS_OK, "chain alone");
+    ir_rewrite_step(g, &on);
+    tap_equal_int(ir_graph_check(g, &err), FS_OK, "is sound %s", err.text);
+    return g;
+}
+
+static void test_chain(void)
+{
+    fs_err err = {0};
+    ir_graph *g = step_of(false);
+    tap_ok(count(g, IR_OP_add) == 0 && count(g, IR_OP_tanh) == 0 &&
+               count(g, IR_OP_chain) > 0,
+           "a sum, its tanh and scale become one");
+    fs_text text = {.arena = g->arena};
+    ir_graph_dump(g, &text);
+    tap_ok(strstr(text.at, "{2=add(0,1); 3=tanh(2); 4=scale(3) f=2,1 -> 4,3}"),
+           "its program is told, with what the backward pass reads");
+    for (int32_t v = 0; v < g->nodes.n; v++)
+        if (g->nodes.at[v].chain)
+            g->nodes.at[v].i[0]++;
+    tap_ok(ir_graph_check(g, &err) == FS_INVALID &&
+               strstr(err.text, "digest of the chain's program"),
+           "another program is no such chain: %s", err.text);
+    ir_graph_destroy(g);
+    g = step_of(true);
+    tap_ok(count(g, IR_OP_add) == 1 && count(g, IR_OP_tanh) == 0,
+           "a sum of two partial sums, to be reduced once, stays apart");
+    ir_graph_destroy(g);
+}
+
 /* ---- what nothing needs ---- */
 
 static void test_dead(void)
@@ -479,6 +528,7 @@ int main(void)
 {
     test_forms();
     test_linear();
+    test_chain();
     test_dead();
     test_order();
     test_common();
