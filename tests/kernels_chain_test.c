@@ -154,9 +154,9 @@ static bool try_seed(uint64_t seed, ir_dtype real, fs_err *err)
 
 int main(void)
 {
-    static const ir_dtype reals[] = {IR_F32, IR_F64};
+    static const ir_dtype reals[] = {IR_F32, IR_F64, IR_BF16, IR_F16};
     const uint64_t seed = tap_seed(20261122);
-    for (int r = 0; r < 2; r++) {
+    for (size_t r = 0; r < sizeof reals / sizeof *reals; r++) {
         int same = 0;
         fs_err err = {0};
         for (int k = 0; k < TRIALS; k++) {

@@ -140,7 +140,10 @@ int main(void)
     uint64_t seed = tap_seed(20240303);
     for (int op = 0; op < IR_OP_COUNT; op++)
         for (size_t k = 0; k < sizeof types / sizeof *types; k++)
-            if (kernel_reference((ir_op_kind)op))
+            /* A chain rounds after each step, as its steps alone would:
+             * kernels_chain_test compares the bits. */
+            if (kernel_reference((ir_op_kind)op) &&
+                (op != IR_OP_chain || types[k].real == IR_F32))
                 check_op((ir_op_kind)op, types[k].real, types[k].tolerance,
                          fs_rand(&seed));
     return tap_done();

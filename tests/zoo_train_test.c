@@ -131,7 +131,7 @@ static uint64_t state_after(const ir_graph *g, fs_err *err)
     uint64_t h = 0;
     interpreter in;
     interpret_open(&in, g, arena);
-    fill(&in);
+    zoo_fill(&in);
     for (int32_t step = 0; step < 2 && interpret_run(&in, err) == FS_OK; step++)
         interpret_advance(&in);
     for (int32_t v = 0; v < g->nodes.n; v++) {

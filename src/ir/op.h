@@ -49,8 +49,9 @@ enum { IR_OUT_OF_NODE = -1 }; /* n_out: as many as the node says */
 typedef struct ir_op {
     const char *name;
     int32_t min_in, max_in, n_out;
-    bool moves; /* elements of any type by their size, without arithmetic, and
-                   casts: 16-bit floats need no float copies */
+    bool moves; /* 16-bit floats need no float copies: elements of any type by
+                   their size, without arithmetic; casts; chains, whose steps
+                   widen a tile at a time */
     bool draws; /* i[seed_attr] seeds its draws: a name, which changes
                    neither shapes, signatures nor work */
     int32_t seed_attr;

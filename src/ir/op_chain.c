@@ -245,6 +245,7 @@ static void work_chain(const ir_node *node, const ir_io *io, ir_work *out)
 }
 
 const ir_op ir_op_chain = {.name = "chain",
+                           .moves = true, /* its steps widen their slices */
                            .min_in = 1,
                            .max_in = IR_MAX_IN,
                            .n_out = IR_OUT_OF_NODE,

@@ -28,6 +28,7 @@ typedef struct chain_state {
     ir_shape space;
     int64_t stride[IR_CHAIN_VALUES][IR_MAX_RANK]; /* by axes of the space */
     int32_t leaves[IR_CHAIN_VALUES]; /* which output a value is, or -1 */
+    char *scratch; /* of any step on a tile: 16-bit floats are widened there */
     int32_t n_steps;
     chain_step step[];
 } chain_state;
@@ -129,7 +130,27 @@ static void chain_release(void *state)
     for (int32_t k = 0; c && k < c->n_steps; k++)
         if (c->step[k].kernel && c->step[k].kernel->release)
             c->step[k].kernel->release(c->step[k].state);
+    if (c)
+        free(c->scratch);
     free(c);
+}
+
+static fs_status reserve_scratch(chain_state *c, fs_err *err)
+{
+    int64_t most = 0;
+    for (int32_t k = 0; k < c->n_steps; k++) {
+        const kernel *chosen = c->step[k].kernel;
+        const int64_t bytes =
+            chosen->scratch ? chosen->scratch(&c->step[k].call) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    if (most == 0)
+        return FS_OK;
+    c->scratch = aligned_alloc(64, (size_t)(most + 63) / 64 * 64);
+    for (int32_t k = 0; k < c->n_steps; k++)
+        c->step[k].call.scratch = c->scratch;
+    return c->scratch ? FS_OK
+                      : fs_fail(err, FS_FAULT, "out of memory for a chain");
 }
 
 static fs_status chain_prepare(const kernel_call *shapes, fs_err *err,
@@ -151,6 +172,8 @@ static fs_status chain_prepare(const kernel_call *shapes, fs_err *err,
     for (int32_t k = 0; k < c->n_steps && status == FS_OK; k++)
         status = kernel_choose(&c->step[k].call, "reference", err,
                                &c->step[k].kernel, &c->step[k].state);
+    if (status == FS_OK)
+        status = reserve_scratch(c, err);
     if (status != FS_OK) {
         chain_release(c);
         return status;

@@ -408,7 +408,7 @@ bool onnx_counts_steps(const ir_node *node)
         return false;
     if (strstr(text, ONNX_RATE) && !onnx_rate_stays(node))
         return true;
-    return strstr(text, ONNX_STEP ")") != NULL;
+    return strstr(text, ONNX_TAKEN) != NULL;
 }
 
 const char *onnx_function_name(onnx_writer *w)

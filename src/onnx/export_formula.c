@@ -201,6 +201,10 @@ static const char *value_of(formula *p, const char *name)
         return number(p, (double)node->i[k]);
     if (strcmp(name, ONNX_STEP) == 0)
         return step(p);
+    if (strcmp(name, ONNX_TAKEN) == 0)
+        return node->n_in < 5 ? step(p)
+                              : onnx_write_pair(p->w, "Sub", step(p),
+                                                p->w->name[node->in[4]]);
     FS_ASSERT(strcmp(name, ONNX_RATE) == 0);
     return rate(p);
 }

@@ -53,7 +53,8 @@ static fs_status get_inputs(onnx_ctx *c, ir_node *node)
 {
     const ir_op *op = ir_op_table[node->op];
     int32_t n = c->node->in.n;
-    n -= n > op->max_in && onnx_counts_steps(node); /* the runtime counts */
+    /* The runtime counts steps itself; only a function has to be told. */
+    n -= onnx_find_function(c) != NULL && onnx_counts_steps(node);
     if (n < op->min_in || n > op->max_in)
         return onnx_fail(c, "%d inputs, %d to %d are wanted", n, op->min_in,
                          op->max_in);

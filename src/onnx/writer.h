@@ -101,6 +101,7 @@ const char *onnx_function_name(onnx_writer *w);
 /* Does the op's body ask for the number of the step? Such a function has one
  * more input, ONNX_STEP (i64 scalar, 1 for the first step). */
 #define ONNX_STEP "step"
+#define ONNX_TAKEN "taken"
 #define ONNX_RATE "rate"
 bool onnx_counts_steps(const ir_node *node);
 /* Is an update's learning rate the same in every step? */
