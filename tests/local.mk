@@ -79,6 +79,7 @@ coverage: all
 	  '$(ONNX_TESTS)' --by-op coverage.tsv --db none >coverage.log || \
 	  test $$? = 1
 	$(SHELL) $(srcdir)/docs/coverage.sh coverage.tsv $(srcdir)/datasets \
+	  $(srcdir)/src/ir/ops.def \
 	  >$(srcdir)/docs/coverage.md
 	rm -f coverage.tsv coverage.log
 EXTRA_DIST += docs/coverage.sh docs/coverage.md datasets/onnx
