@@ -532,6 +532,7 @@ int main(void)
     test_dead();
     test_order();
     test_common();
+    test_parts();
     test_shared_first();
     test_parse();
     test_all();
