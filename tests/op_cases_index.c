@@ -2,18 +2,7 @@
 
 #include "op_draw.h"
 
-/* Ids along `axis` of a tensor, each position's different from all others
- * along it, because what two updates replace is not defined: the input is
- * fixed by its mean and spread of 1. */
-static int32_t one_id(op_case *c, ir_shape shape, int64_t length)
-{
-    ir_init only = {.kind = IR_INIT_UNIFORM,
-                    .mean = (double)op_draw(c, -length, length - 1),
-                    .spread = 1};
-    return op_add_input(c, op_draw(c, 0, 1) ? IR_I32 : IR_I64, shape, only);
-}
-
-/* Ids from -length to length - 1. */
+/* Ids from -length to length - 1; most repeat. */
 static int32_t any_ids(op_case *c, ir_shape shape, int64_t length)
 {
     ir_init both = {.kind = IR_INIT_UNIFORM,
@@ -46,10 +35,8 @@ static int32_t case_scatter_elements(op_case *c)
     const int32_t axis = (int32_t)op_draw(c, 0, x.rank - 1);
     const int64_t kind = op_draw(c, 0, 4);
     ir_shape ids = shorter(c, x);
-    ids.dim[axis] = kind ? op_draw(c, 1, 6) : 1;
-    const int32_t in[] = {op_real_input(c, x),
-                          kind ? any_ids(c, ids, x.dim[axis])
-                               : one_id(c, ids, x.dim[axis]),
+    ids.dim[axis] = op_draw(c, 1, 6);
+    const int32_t in[] = {op_real_input(c, x), any_ids(c, ids, x.dim[axis]),
                           op_add_input(c, c->real, ids, op_not_small)};
     return op_add_node(c, 3, in, (ir_node){.i = {axis, x.dim[axis], kind}});
 }
@@ -61,7 +48,7 @@ typedef struct nd_case {
     int64_t least; /* length that bounds all ids */
 } nd_case;
 
-static nd_case draw_nd(op_case *c, bool once)
+static nd_case draw_nd(op_case *c)
 {
     nd_case d = {.least = 100};
     const int32_t n = (int32_t)op_draw(c, 0, 1), k = (int32_t)op_draw(c, 1, 2);
@@ -74,7 +61,7 @@ static nd_case draw_nd(op_case *c, bool once)
         d.least = d.node.i[1 + i] < d.least ? d.node.i[1 + i] : d.least;
     }
     for (int32_t i = (int32_t)op_draw(c, 0, 2); i > 0; i--)
-        d.ids.dim[d.ids.rank++] = once ? 1 : op_draw(c, 1, 4);
+        d.ids.dim[d.ids.rank++] = op_draw(c, 1, 4);
     d.slices = d.ids;
     d.ids.dim[d.ids.rank++] = k;
     for (int32_t i = 0; i < below; i++)
@@ -84,7 +71,7 @@ static nd_case draw_nd(op_case *c, bool once)
 
 static int32_t case_gather_nd(op_case *c)
 {
-    const nd_case d = draw_nd(c, false);
+    const nd_case d = draw_nd(c);
     const int32_t in[] = {op_real_input(c, d.x), any_ids(c, d.ids, d.least)};
     return op_add_node(c, 2, in, d.node);
 }
@@ -92,11 +79,9 @@ static int32_t case_gather_nd(op_case *c)
 static int32_t case_scatter_nd(op_case *c)
 {
     const int64_t kind = op_draw(c, 0, 4);
-    nd_case d = draw_nd(c, kind == 0);
+    nd_case d = draw_nd(c);
     d.node.i[9] = kind;
-    const int32_t in[] = {op_real_input(c, d.x),
-                          kind ? any_ids(c, d.ids, d.least)
-                               : one_id(c, d.ids, d.least),
+    const int32_t in[] = {op_real_input(c, d.x), any_ids(c, d.ids, d.least),
                           op_add_input(c, c->real, d.slices, op_not_small)};
     return op_add_node(c, 3, in, d.node);
 }

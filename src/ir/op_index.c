@@ -139,7 +139,41 @@ static void grad_extreme(ir_graph *graph, const ir_node *node, int32_t dy,
     din[2] = ir_binary(graph, IR_OP_mul, read_at(graph, node, share), u_is);
 }
 
-/* Elements that repeat are only defined for the joining kinds; of mul, the
+/* Numbers from 1 for the updates, in the order of writing: among those that
+ * one place could take no two alike. */
+static int32_t order_of(ir_graph *g, const ir_node *node)
+{
+    const ir_shape u = ir_shape_of(g, node->in[2]);
+    const bool elements = node->op == IR_OP_scatter_elements;
+    const int32_t n = (int32_t)node->i[0];
+    const int32_t rows =
+        elements ? u.rank : ir_shape_of(g, node->in[1]).rank - 1;
+    ir_shape flat = u, narrow = u;
+    if (!elements) { /* (B.., J), and each number for a whole slice */
+        flat.rank = n + 1;
+        flat.dim[n] = 1;
+        for (int32_t i = n; i < rows; i++)
+            flat.dim[n] *= u.dim[i];
+    }
+    for (int32_t i = rows; i < u.rank; i++)
+        narrow.dim[i] = 1;
+    ir_node count = {.op = IR_OP_cum_sum, .n_in = 1, .i = {n}};
+    count.in[0] = ir_cast(g, ir_fill(g, flat, 1), IR_I64);
+    return ir_broadcast_to(g, ir_reshape(g, ir_append(g, &count), narrow), u);
+}
+
+/* 1 where an update is what its place holds in the end, in u's type: the last
+ * one written there. */
+static int32_t lasting(ir_graph *g, const ir_node *node)
+{
+    int32_t x = node->in[0], order = order_of(g, node);
+    int32_t none = ir_cast(g, ir_fill(g, ir_shape_of(g, x), 0), IR_I64);
+    int32_t last = write_at(g, node, none, order, REPLACE);
+    int32_t lasts = ir_binary(g, IR_OP_equal, read_at(g, node, last), order);
+    return ir_cast(g, lasts, g->tensors.at[node->in[2]].dtype);
+}
+
+/* Of replaced elements u gets nothing for what is written over. Of mul, the
  * factor's share is divided out, so that it must not be zero. */
 static void grad_write(ir_graph *graph, const ir_node *node,
                        const int32_t *dout, int32_t *din)
@@ -148,7 +182,8 @@ static void grad_write(ir_graph *graph, const ir_node *node,
     switch (reduction_of(node)) {
     case REPLACE:
         din[0] = write_at(graph, node, dy, like(graph, u, 0), REPLACE);
-        din[2] = read_at(graph, node, dy);
+        din[2] = ir_binary(graph, IR_OP_mul, read_at(graph, node, dy),
+                           lasting(graph, node));
         return;
     case ADD:
         din[0] = dy;
