@@ -561,6 +561,20 @@ static fs_status prove_and_tell(making *m, cost_model *cost, plan *lowered)
     return FS_OK;
 }
 
+/* Said where the user's words still are: later all pins match. */
+static fs_status check_pins(making *m)
+{
+    cli *c = m->c;
+    const search_pin **pin_of;
+    for (int32_t i = 0; i < m->n_models; i++)
+        if (search_pins_find(&m->recipe.pins, m->graphs[i].graph, c->arena,
+                             &c->err, &pin_of) != FS_OK) {
+            fs_err_prefix(&c->err, "--pin");
+            return FS_INVALID;
+        }
+    return FS_OK;
+}
+
 static fs_status make(making *m)
 {
     cli *c = m->c;
@@ -569,6 +583,7 @@ static fs_status make(making *m)
     FS_TRY(search_recipe_complete(m->cluster, m->origin.batch, m->by_hand,
                                   &c->err, &m->recipe));
     FS_TRY(build_graphs(m));
+    FS_TRY(check_pins(m));
     if (m->models[0].notes.n)
         cli_say(c, "%s", m->models[0].notes.at);
     cost_model *cost = cost_model_create(m->cluster, c->arena);
@@ -577,9 +592,20 @@ static fs_status make(making *m)
     return prove_and_tell(m, cost, lowered);
 }
 
+static fs_status take_pins(cli *c, search_recipe *recipe)
+{
+    const cli_LIST *said = &c->args.pin;
+    fs_status status =
+        search_pins_parse(said->n, said->at, c->arena, &c->err, &recipe->pins);
+    if (status != FS_OK)
+        fs_err_prefix(&c->err, "--pin");
+    return status;
+}
+
 fs_status cli_make_plan(cli *c, search_recipe recipe, bool by_hand)
 {
     FS_TRY(check_args(c, &recipe));
+    FS_TRY(take_pins(c, &recipe));
     making m = {.c = c, .recipe = recipe, .by_hand = by_hand};
     m.origin = cli_origin(c, c->args.operands[0],
                           c->args.cluster ? c->args.cluster : "");

@@ -2,6 +2,7 @@
 #include "config.h"
 #include "cli/cli.h"
 
+#include "base/regex.h"
 #include "ir/train.h"
 #include "kernels/evaluate.h"
 #include "onnx/import.h"
@@ -9,7 +10,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,16 +96,6 @@ static fs_status check_loss(const char *loss, fs_err *err)
     return loss[0] ? onnx_loss_check(loss, err) : FS_OK;
 }
 
-static fs_status compile_params(const char *params, fs_err *err, regex_t *out)
-{
-    char text[160];
-    int fault = regcomp(out, params, REG_EXTENDED | REG_NOSUB);
-    if (!fault)
-        return FS_OK;
-    regerror(fault, out, text, sizeof text);
-    return fs_fail(err, FS_INVALID, "--params '%s': %s", params, text);
-}
-
 /* The user meant something by it: what names nothing is a mistake. */
 static fs_status check_params(const plan_origin *o, const ir_graph *graph,
                               fs_err *err)
@@ -114,7 +104,10 @@ static fs_status check_params(const plan_origin *o, const ir_graph *graph,
     bool found = false;
     if (!o->params[0])
         return FS_OK;
-    FS_TRY(compile_params(o->params, err, &compiled));
+    if (fs_regex_compile(o->params, err, &compiled) != FS_OK) {
+        fs_err_prefix(err, "--params");
+        return FS_INVALID;
+    }
     for (int32_t i = 0; graph && i < graph->tensors.n && !found; i++) {
         const ir_tensor *x = &graph->tensors.at[i];
         found =

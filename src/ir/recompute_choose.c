@@ -2,12 +2,12 @@
 #include "config.h"
 #include "ir/recompute.h"
 
+#include "base/regex.h"
 #include "ir/blocks.h"
 #include "ir/op.h"
 #include "ir/op_util.h"
 
 #include <math.h>
-#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -258,13 +258,8 @@ static fs_status recompute_selective(chooser *c, fs_err *err)
 
 static fs_status recompute_named(chooser *c, const char *regex, fs_err *err)
 {
-    char why[160];
     regex_t compiled;
-    int fault = regcomp(&compiled, regex, REG_EXTENDED | REG_NOSUB);
-    if (fault) {
-        regerror(fault, &compiled, why, sizeof why);
-        return fs_fail(err, FS_INVALID, "'%.80s': %s", regex, why);
-    }
+    FS_TRY(fs_regex_compile(regex, err, &compiled));
     for (int32_t v = 0; v < c->set->n; v++) {
         const ir_node *node = &c->graph->nodes.at[v];
         c->set->again[v] =

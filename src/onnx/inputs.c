@@ -1,9 +1,9 @@
 #include "config.h"
 #include "onnx/inputs.h"
+#include "base/regex.h"
 #include "onnx/scope.h"
 
 #include <errno.h>
-#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,11 +32,9 @@ static fs_status matches(const char *regex, const char *name, fs_err *err,
                          bool *out)
 {
     regex_t compiled;
-    int fault = regcomp(&compiled, regex, REG_EXTENDED | REG_NOSUB);
-    if (fault) {
-        char why[128];
-        regerror(fault, &compiled, why, sizeof why);
-        return fs_fail(err, FS_INVALID, "--params \"%.80s\": %s", regex, why);
+    if (fs_regex_compile(regex, err, &compiled) != FS_OK) {
+        fs_err_prefix(err, "--params");
+        return FS_INVALID;
     }
     *out = regexec(&compiled, name, 0, NULL, 0) == 0;
     regfree(&compiled);

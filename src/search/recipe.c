@@ -208,6 +208,7 @@ typedef struct recipe_filter {
     const ir_graph *graph;
     bool *weight; /* [tensor] read as a weight, itself or through views */
     bool *data;   /* [tensor] depends on an input that is cut by samples */
+    const search_pin **pin; /* [tensor] */
 } recipe_filter;
 
 /* What a mesh axis is to the recipe. */
@@ -288,6 +289,10 @@ static void mark(recipe_filter *f, const ir_graph *graph)
     f->graph = graph;
     mark_weights(f, graph);
     mark_data(f, graph);
+    fs_err err = {0};
+    fs_status status =
+        search_pins_find(&f->recipe.pins, graph, f->arena, &err, &f->pin);
+    FS_ASSERT(status == FS_OK); /* checked by who posed the problem */
 }
 
 /* Is one of the first `rank` dimensions long enough, even when every axis of
@@ -419,6 +424,8 @@ static bool allow(void *ctx, const ir_graph *graph, int32_t v,
     if (node->n_out == 0)
         return true;
     int32_t id = node->out[0];
+    if (search_pins_concern(f->pin, node))
+        return search_pins_allow(f->pin, node, mesh, sig);
     asked q = {f, mesh, node, &graph->tensors.at[id], id};
     for (int32_t a = 0; a < mesh->n; a++)
         if (!allow_on_axis(&q, graph, a, sig))
@@ -440,7 +447,7 @@ void search_recipe_apply(const search_recipe *recipe, fs_arena *arena,
             mesh.dim[mesh.n++] = r->tp;
         problem->fix_mesh = mesh;
     }
-    if (r->dp > 0 || r->tp > 0 || r->zero >= 0) {
+    if (r->dp > 0 || r->tp > 0 || r->zero >= 0 || r->pins.n > 0) {
         recipe_filter *f = fs_new(arena, recipe_filter, 1);
         *f = (recipe_filter){.recipe = *r, .arena = arena};
         problem->filter = (search_filter){allow, f};

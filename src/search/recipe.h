@@ -3,6 +3,7 @@
 #ifndef FS_SEARCH_RECIPE_H
 #define FS_SEARCH_RECIPE_H
 
+#include "search/pins.h"
 #include "search/search.h"
 
 /* 0 (zero: -1; schedule: NULL) leaves a part free. */
@@ -12,6 +13,8 @@ typedef struct search_recipe {
     int64_t micro_batch;   /* size in samples per data-parallel rank */
     int32_t zero;          /* 0..3 */
     const char *schedule;
+    search_pins pins; /* each matches a parameter of the graphs; they decide for
+                         whatever makes or takes these */
 } search_recipe;
 
 search_recipe search_recipe_free(void);
