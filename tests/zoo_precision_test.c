@@ -7,6 +7,7 @@
 #include "zoo/zoo.h"
 
 #include "tap.h"
+#include "interpret_fill.h"
 #include "zoo_tiny.h"
 
 #include <math.h>
@@ -38,7 +39,7 @@ static net open_net(const char *spec, ir_dtype narrow, const char *scale)
     }
     if (good) {
         interpret_open(&n.in, n.graph, n.arena);
-        zoo_fill(&n.in);
+        interpret_fill(&n.in);
     } else {
         tap_ok(false, "%s in %s: %s", spec, ir_dtype_name(narrow), err.text);
     }

@@ -5,27 +5,8 @@
 
 #include "ir/blocks.h"
 #include "ir/op.h"
-#include "zoo/zoo.h"
 
-#include "tap.h"
-
-static ir_graph *build(const char *spec)
-{
-    fs_err err = {0};
-    ir_graph *g = NULL;
-    if (zoo_build(spec, 1, &err, &g) != FS_OK)
-        printf("# %s: %s\n", spec, err.text);
-    return g;
-}
-
-static int64_t count_parameters(const ir_graph *g)
-{
-    int64_t n = 0;
-    for (int32_t i = 0; i < g->tensors.n; i++)
-        if (g->tensors.at[i].role == IR_PARAM)
-            n += ir_shape_count(&g->tensors.at[i].shape);
-    return n;
-}
+#include "zoo_build.h"
 
 /* Of matmuls and convolutions whose names begin with `scope`. */
 static int64_t count_macs(const ir_graph *g, const char *scope)
@@ -74,11 +55,11 @@ static void write_row(const zoo_preset *p, int64_t parameters, int64_t macs,
 
 static void test_preset(const zoo_preset *p, fs_text *table)
 {
-    ir_graph *g = build(p->name);
+    ir_graph *g = zoo_built(p->name, 1);
     tap_ok(g != NULL, "%s: builds", p->name);
     if (!g)
         return;
-    const int64_t parameters = count_parameters(g), macs = count_macs(g, "");
+    const int64_t parameters = zoo_parameters(g), macs = count_macs(g, "");
     tap_near((double)parameters, (double)p->parameters, 0.01 * p->within,
              "%s: as many parameters as published, to %d %%", p->name,
              p->within);
@@ -160,7 +141,7 @@ static void test_blocks(void)
         {"t5-base", 12, 41},      {"switch-base-8", 6, 120},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ir_graph *g = build(rows[i].spec);
+        ir_graph *g = zoo_built(rows[i].spec, 1);
         fs_arena *arena = fs_arena_create();
         ir_blocks blocks;
         ir_repeat most = {0};
@@ -180,7 +161,7 @@ static void test_blocks(void)
 
 static void test_bert_flop(void)
 {
-    ir_graph *g = build("bert-base,seq=128");
+    ir_graph *g = zoo_built("bert-base,seq=128", 1);
     tap_near(2e-9 * (double)count_macs(g, "/blocks."), 22.5, 0.01,
              "bert-base: 22.5 Gflop of its blocks at 128 words (arXiv "
              "2004.02984, table 4)");
@@ -190,13 +171,13 @@ static void test_bert_flop(void)
 /* Weights that a token meets: arXiv 2401.04088 says 12.9 G. */
 static void test_mixtral_active(void)
 {
-    ir_graph *g = build("mixtral-8x7b");
+    ir_graph *g = zoo_built("mixtral-8x7b", 1);
     int64_t experts = 0;
     for (int32_t i = 0; i < g->tensors.n; i++)
         if (g->tensors.at[i].role == IR_PARAM &&
             g->tensors.at[i].shape.rank == 3)
             experts += ir_shape_count(&g->tensors.at[i].shape);
-    const int64_t active = count_parameters(g) - experts / 8 * 6;
+    const int64_t active = zoo_parameters(g) - experts / 8 * 6;
     tap_near(1e-9 * (double)active, 12.9, 0.01,
              "mixtral-8x7b: 12.9 G parameters are active");
     ir_graph_destroy(g);
@@ -224,8 +205,8 @@ static void test_closed_forms(void)
              3 * (8 * 48 + 2 * 160 + 24)},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ir_graph *g = build(rows[i].spec);
-        tap_equal_int(g ? count_parameters(g) : -1, rows[i].parameters,
+        ir_graph *g = zoo_built(rows[i].spec, 1);
+        tap_equal_int(g ? zoo_parameters(g) : -1, rows[i].parameters,
                       "%s: as many parameters as its formula says",
                       rows[i].spec);
         if (g)
@@ -256,6 +237,19 @@ static void test_names(void)
         {"zoo:vit,size=10,patch=4", "patches of 4"},
         {"zoo:unet,depth=4,size=24", "halve 4 times"},
         {"zoo:vgg,size=31", "number"},
+        {"zoo:resnet900", "gpt mlp"},
+        {"zoo:", "gpt mlp"},
+        {"zoo:gpt,width=3", "layers hidden heads vocab seq"},
+        {"zoo:gpt,layers", "KEY=VALUE"},
+        {"zoo:gpt,", "KEY=VALUE"},
+        {"zoo:gpt,layers=", "number"},
+        {"zoo:gpt,layers=4x", "number"},
+        {"zoo:gpt,layers=0", "number"},
+        {"zoo:gpt,layers=-1", "number"},
+        {"zoo:gpt,layers=99999999999999999999", "number"},
+        {"zoo:gpt,layers=2,layers=3", "twice"},
+        {"zoo:gpt,hidden=10,heads=4", "does not divide"},
+        {"zoo:mlp,classes=1", "number"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fs_err err = {0};
@@ -270,8 +264,8 @@ static void test_names(void)
         if (g)
             ir_graph_destroy(g);
     }
-    ir_graph *g = build("zoo:gpt2,layers=2,seq=64");
-    tap_equal_int(count_parameters(g),
+    ir_graph *g = zoo_built("zoo:gpt2,layers=2,seq=64", 1);
+    tap_equal_int(zoo_parameters(g),
                   50257 * 768 + 64 * 768 + 2 * (12 * 768 * 768 + 13 * 768) +
                       2 * 768,
                   "keys after a preset's name override it");

@@ -9,6 +9,7 @@
 #include "zoo/zoo.h"
 
 #include "tap.h"
+#include "interpret_fill.h"
 #include "zoo_tiny.h"
 
 #include <math.h>
@@ -53,7 +54,7 @@ static bool buffers_moved(const interpreter *in)
 {
     for (int32_t i = 0; i < in->graph->tensors.n; i++) {
         const ir_tensor *t = &in->graph->tensors.at[i];
-        const double first = zoo_draw_first(t, 0, 0);
+        const double first = interpret_first(&t->init, 0, 0);
         if (t->role == IR_BUFFER &&
             ir_element_real(t->dtype, in->data[i], 0) == first)
             return false;
@@ -69,7 +70,7 @@ static void check_training(const char *spec, const ir_graph *g)
     double first = NAN, last = NAN;
     bool ran = true;
     interpret_open(&in, g, arena);
-    zoo_fill(&in);
+    interpret_fill(&in);
     for (int32_t step = 0; step < STEPS && ran; step++) {
         ran = interpret_run(&in, &err) == FS_OK;
         last = *(const float *)in.data[g->loss];
@@ -131,7 +132,7 @@ static uint64_t state_after(const ir_graph *g, fs_err *err)
     uint64_t h = 0;
     interpreter in;
     interpret_open(&in, g, arena);
-    zoo_fill(&in);
+    interpret_fill(&in);
     for (int32_t step = 0; step < 2 && interpret_run(&in, err) == FS_OK; step++)
         interpret_advance(&in);
     for (int32_t v = 0; v < g->nodes.n; v++) {
@@ -227,8 +228,8 @@ static void test_equal_experts(const char *active)
         build("gpt,layers=1,hidden=16,heads=2,vocab=11,seq=8", SAMPLES);
     interpret_open(&many, sparse, arena);
     interpret_open(&one, dense, arena);
-    zoo_fill(&many);
-    zoo_fill(&one);
+    interpret_fill(&many);
+    interpret_fill(&one);
     copy_dense(&many, &one, "fc");
     copy_dense(&many, &one, "proj");
     const double wanted = run_forward(&one, "loss");
@@ -249,7 +250,7 @@ static void test_capacity(void)
                         "experts=4,every=1,capacity=50,active=1",
                         SAMPLES);
     interpret_open(&in, g, arena);
-    zoo_fill(&in);
+    interpret_fill(&in);
     run_forward(&in, "loss");
     /* One place per expert and sample: (samples, seq, experts). */
     const int32_t sent = ir_graph_find(g, "/blocks.0/moe/matmul");

@@ -12,6 +12,14 @@ typedef struct layer {
     int32_t choice; /* (G, k S, E): one-hot, all first choices first */
 } layer;
 
+zoo_experts zoo_experts_of(const int64_t *value)
+{
+    return (zoo_experts){.n = value[0],
+                         .active = value[1],
+                         .capacity = value[2],
+                         .group = value[3]};
+}
+
 bool zoo_experts_open(zoo_experts *e, const zoo_transformer *t)
 {
     if (e->n == 1)

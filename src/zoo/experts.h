@@ -17,6 +17,9 @@ typedef struct zoo_experts {
     FS_VEC(int32_t) balance; /* load-balancing losses of the layers so far */
 } zoo_experts;
 
+/* From a model's values of its keys experts, active, capacity, group, which
+ * follow each other so. */
+zoo_experts zoo_experts_of(const int64_t *value);
 /* Checks that groups divide t's samples; sets group and places. */
 bool zoo_experts_open(zoo_experts *e, const zoo_transformer *t);
 /* In place of the feed-forward of a block, of t's activation and widths. */

@@ -11,16 +11,23 @@ typedef struct zoo_inverted {
 } zoo_inverted;
 
 typedef struct zoo_inverted_net {
-    ir_graph *g;
-    int64_t percent; /* of the published channels, rounded to eights */
     ir_op_kind activation;
     bool squeeze; /* to a quarter of a block's input channels */
     const zoo_inverted *stages;
     int32_t n_stages;
-    int64_t stem, head; /* channels */
 } zoo_inverted_net;
 
-/* Images (N, 3, S, S) -> features (N, head). */
-int32_t zoo_inverted_features(const zoo_inverted_net *net, int32_t x);
+/* Keys of such a net: percent of the published channels, rounded to eights. */
+enum { ZOO_INVERTED_PERCENT, ZOO_INVERTED_CLASSES, ZOO_INVERTED_SIZE };
+#define ZOO_INVERTED_KEYS                                                      \
+    {                                                                          \
+        [ZOO_INVERTED_PERCENT] = {"percent", 100, 1, 10000},                   \
+        [ZOO_INVERTED_CLASSES] = {"classes", 1000, 2, INT32_MAX},              \
+        [ZOO_INVERTED_SIZE] = {"size", 224, 1, 1 << 14},                       \
+    }
+
+/* A classifier of images (N, 3, S, S): stem, stages, top, mean pool. */
+void zoo_inverted_build(ir_graph *g, const zoo_inverted_net *net,
+                        const int64_t *value, int64_t samples);
 
 #endif

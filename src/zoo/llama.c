@@ -61,10 +61,7 @@ static void build(ir_graph *g, const int64_t *value, int64_t samples)
         .rms = true,
         .project = 0.02 / sqrt(2.0 * (double)value[LAYERS]),
     };
-    zoo_experts e = {.n = value[EXPERTS],
-                     .active = value[ACTIVE],
-                     .capacity = value[CAPACITY],
-                     .group = value[GROUP]};
+    zoo_experts e = zoo_experts_of(&value[EXPERTS]);
     if (!zoo_transformer_open(&t) || !zoo_experts_open(&e, &t))
         return;
     zoo_transformer_causal(&t);

@@ -12,15 +12,16 @@ src_zoo_libfs_zoo_a_SOURCES = src/zoo/zoo.h src/zoo/model.h src/zoo/zoo.def \
 EXTRA_DIST += src/zoo/README.md
 
 check_PROGRAMS += tests/zoo_models_test
-tests_zoo_models_test_SOURCES = tests/zoo_models_test.c tests/tap.h
+tests_zoo_models_test_SOURCES = tests/zoo_models_test.c tests/zoo_build.h \
+  tests/tap.h
 tests_zoo_models_test_LDADD = $(zoo_libs) $(ir_libs)
 check_PROGRAMS += tests/zoo_train_test
 tests_zoo_train_test_SOURCES = tests/zoo_train_test.c tests/interpret.h \
-  tests/tap.h tests/zoo_tiny.h
+  tests/interpret_fill.h tests/tap.h tests/zoo_tiny.h
 tests_zoo_train_test_LDADD = $(zoo_libs) $(kernels_libs) $(ir_libs)
 check_PROGRAMS += tests/zoo_precision_test
 tests_zoo_precision_test_SOURCES = tests/zoo_precision_test.c \
-  tests/interpret.h tests/tap.h tests/zoo_tiny.h
+  tests/interpret.h tests/interpret_fill.h tests/tap.h tests/zoo_tiny.h
 tests_zoo_precision_test_LDADD = $(zoo_libs) $(kernels_libs) $(ir_libs)
 check_PROGRAMS += tests/zoo_clip_test
 tests_zoo_clip_test_SOURCES = tests/zoo_clip_test.c tests/interpret.h \
@@ -31,10 +32,11 @@ tests_zoo_blocks_test_SOURCES = tests/zoo_blocks_test.c tests/tap.h
 tests_zoo_blocks_test_LDADD = $(zoo_libs) $(ir_libs)
 check_PROGRAMS += tests/zoo_recompute_test
 tests_zoo_recompute_test_SOURCES = tests/zoo_recompute_test.c \
-  tests/interpret.h tests/interpret_fill.h tests/tap.h
+  tests/interpret.h tests/interpret_fill.h tests/zoo_build.h tests/tap.h
 tests_zoo_recompute_test_LDADD = $(zoo_libs) $(kernels_libs) $(ir_libs)
 check_PROGRAMS += tests/zoo_presets_test
-tests_zoo_presets_test_SOURCES = tests/zoo_presets_test.c tests/tap.h
+tests_zoo_presets_test_SOURCES = tests/zoo_presets_test.c tests/zoo_build.h \
+  tests/tap.h
 tests_zoo_presets_test_LDADD = $(zoo_libs) $(ir_libs)
 check_PROGRAMS += tests/cli_zoo_test
 tests_cli_zoo_test_SOURCES = tests/cli_zoo_test.c tests/run_cli.h tests/tap.h

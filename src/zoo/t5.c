@@ -111,19 +111,11 @@ static int32_t stack_of(zoo_transformer *t, zoo_experts *e,
     return zoo_norm(t, x, zoo_whole(fs_printf(g->arena, "%s/ln", t->stack)));
 }
 
-static zoo_experts experts_of(const int64_t *value)
-{
-    return (zoo_experts){.n = value[EXPERTS],
-                         .active = value[ACTIVE],
-                         .capacity = value[CAPACITY],
-                         .group = value[GROUP]};
-}
-
 static void build_network(zoo_transformer *t, const int64_t *value)
 {
     ir_graph *g = t->g;
     zoo_transformer decoder = *t;
-    zoo_experts e = experts_of(value), d = experts_of(value);
+    zoo_experts e = zoo_experts_of(&value[EXPERTS]), d = e;
     t->stack = "encoder";
     decoder.stack = "decoder";
     decoder.seq = value[TARGET];
