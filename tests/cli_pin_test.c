@@ -6,25 +6,27 @@
 enum { STEPS = 4 };
 
 #define EXPERTS "moe\\.(gate|fc|proj)\\.weight"
-#define GPT "gpt,layers=1,hidden=16,heads=2,vocab=24,seq=8"
-#define WIDE_DEEP "wide_deep,fields=3,dense=4,rows=40,embedding=8,hidden=16"
-#define DLRM "dlrm,tables=10,rows=200,embedding=8,dense=3,bottom=8,top=16"
+#define GPT "zoo:gpt,layers=1,hidden=16,heads=2,vocab=24,seq=8"
+#define WIDE_DEEP "zoo:wide_deep,fields=3,dense=4,rows=40,embedding=8,hidden=16"
+#define DLRM "zoo:dlrm,tables=10,rows=200,embedding=8,dense=3,bottom=8,top=16"
 
 static const struct {
     const char *spec, *more; /* options of one rank, too */
     const char *pin, *sbp;
     const char *one; /* of what the pin is on */
 } rows[] = {
-    {"moe,layers=2,hidden=16,heads=2,vocab=11,seq=8,experts=4", "", EXPERTS,
+    {"zoo:moe,layers=2,hidden=16,heads=2,vocab=11,seq=8,experts=4", "", EXPERTS,
      "S(0)", "blocks.1.moe.fc.weight"},
-    {"moe,layers=2,hidden=16,heads=2,vocab=11,seq=8,experts=6,active=1,every=1",
+    {"zoo:moe,layers=2,hidden=16,heads=2,vocab=11,seq=8,experts=6,active=1,"
+     "every=1",
      "--optimizer adamw", EXPERTS, "S(0)", "blocks.0.moe.proj.weight"},
-    {"llama,layers=1,hidden=16,heads=4,kv_heads=2,ffn=24,vocab=11,seq=8,"
+    {"zoo:llama,layers=1,hidden=16,heads=4,kv_heads=2,ffn=24,vocab=11,seq=8,"
      "experts=5,active=2,group=4",
      "", EXPERTS, "S(0)", "blocks.0.moe.gate.weight"},
-    {"t5,layers=2,hidden=16,heads=2,head=8,ffn=24,vocab=11,seq=6,target=4,"
+    {"zoo:t5,layers=2,hidden=16,heads=2,head=8,ffn=24,vocab=11,seq=6,target=4,"
      "experts=4",
      "", EXPERTS, "S(0)", "encoder.1.moe.fc.weight"},
+    {"\"$D/moe.onnx\"", "", EXPERTS, "S(0)", "blocks.1.moe.fc.weight"},
     /* Tied: the head multiplies by the table. */
     {GPT, "", "^tok", "S(0)", "tok.weight"},
     {GPT, "", "^tok", "S(1)", "tok.weight"},
@@ -75,7 +77,7 @@ static int count_collectives(const char *name)
 static bool train(int row, const char *recipe, double *losses)
 {
     cli_answer *a =
-        cli("plan zoo:%s --cluster local --batch 8 --lr 0.05 %s %s "
+        cli("plan %s --cluster local --batch 8 --lr 0.05 %s %s "
             "%s -o \"$D/plan.json\" --json",
             rows[row].spec,
             strstr(rows[row].more, "--optimizer") ? "" : "--optimizer sgd",
@@ -173,6 +175,8 @@ int main(void)
     test_searched();
     test_pinned_whole();
     test_refused();
+    cli("export zoo:moe,layers=2,hidden=16,heads=2,vocab=11,seq=8,experts=4 "
+        "--batch 8 --to onnx -o \"$D/moe.onnx\"");
     cli("calibrate --ranks 4"); /* once: `local` is then known */
     for (int row = 0; row < (int)(sizeof rows / sizeof *rows); row++) {
         double one[STEPS];
