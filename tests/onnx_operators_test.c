@@ -385,6 +385,10 @@ static const single singles[] = {
     {"And", "x,x", 0, 0, {0}, 17, 2, {4, 6}, 0, "input 0 is f32"},
     {"Expand", "x,row", 0, 0, {0}, 17, 2, {4, 6}, 0, "expand"},
     {"Relu", "x", 0, 0, {0}, 0, 2, {4, 6}, 0, "opset 0"},
+    /* As many results as the data say: what sparse dispatch is made of. */
+    {"NonZero", "x", 0, 0, {0}, 17, 2, {4, 6}, 0, "NonZero"},
+    {"Unique", "x", 0, 0, {0}, 17, 2, {4, 6}, 0, "Unique"},
+    {"Compress", "m,x", 0, 0, {0}, 17, 1, {2}, 0, "Compress"},
 };
 
 static const char *write_single(const single *s)
