@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "ir/precision.h"
+#include "ir/recompute.h"
 #include "ir/train.h"
 #include "zoo/zoo.h"
 
@@ -360,8 +361,42 @@ static void test_casts(const char *spec)
     ir_graph_destroy(g);
 }
 
+/* ---- what is kept ---- */
+
+static double kept_gib(const char *spec, ir_dtype narrow)
+{
+    fs_err err = {0};
+    ir_graph *g = NULL;
+    ir_train_options options = ir_train_defaults();
+    double kept = NAN;
+    if (zoo_build(spec, SAMPLES, &err, &g) == FS_OK) {
+        ir_rewrite_precision(g, narrow);
+        if (ir_train(g, &options, &err) == FS_OK)
+            kept = (double)ir_kept_bytes(g, NULL) / 0x1p30;
+        ir_graph_destroy(g);
+    }
+    return kept;
+}
+
+/* Casts do not stand for the backward pass beside what they cast. */
+static void test_kept(void)
+{
+    static const struct {
+        const char *spec;
+        double share;
+    } nets[] = {{"gpt2", 0.9}, {"vit-b16", 0.9}, {"resnet50", 0.9}};
+    for (size_t k = 0; k < sizeof nets / sizeof *nets; k++) {
+        const double full = kept_gib(nets[k].spec, IR_F32);
+        const double half = kept_gib(nets[k].spec, IR_BF16);
+        tap_ok(half < nets[k].share * full,
+               "%s in bf16 keeps %.3g GiB, less than %g of fp32's %.3g",
+               nets[k].spec, half, nets[k].share, full);
+    }
+}
+
 int main(void)
 {
+    test_kept();
     test_off();
     test_words();
     for (size_t k = 0; k < sizeof zoo_tiny / sizeof *zoo_tiny; k++) {

@@ -157,6 +157,14 @@ static void reorder(copier *c, fs_arena *arena)
     ir_graph_reorder(c->graph, order);
 }
 
+static bool any_chosen(const ir_recompute_set *set)
+{
+    for (int32_t v = 0; v < set->n; v++)
+        if (set->again[v])
+            return true;
+    return false;
+}
+
 static void make_copies(ir_graph *graph, const ir_recompute_set *set,
                         fs_arena *arena)
 {
@@ -180,7 +188,7 @@ fs_status ir_recompute(ir_graph *graph, const char *policy, fs_err *err)
     fs_arena *arena = fs_arena_create();
     ir_recompute_set set;
     fs_status status = ir_recompute_choose(graph, policy, arena, err, &set);
-    if (status == FS_OK)
+    if (status == FS_OK && any_chosen(&set))
         make_copies(graph, &set, arena);
     fs_arena_destroy(arena);
     if (status == FS_OK && graph->err.status != FS_OK)

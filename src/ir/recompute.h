@@ -11,15 +11,20 @@ typedef struct ir_recompute_set {
     bool *again; /* [n] computed again where the backward pass needs it */
 } ir_recompute_set;
 
-/* What a policy chooses: a name of recompute.def or a regular expression over
- * names of nodes. Sources are never chosen; views follow what they view.
- * FS_INVALID: nothing is, or the expression is none. */
+/* Casts of mixed precision (recompute_casts.c) and what a policy chooses: a
+ * name of recompute.def or a regular expression over names of nodes; NULL or
+ * "": no more. Sources are never chosen; views follow what they view.
+ * FS_INVALID: the policy chooses nothing, or the expression is none. */
 fs_status ir_recompute_choose(const ir_graph *graph, const char *policy,
                               fs_arena *arena, fs_err *err,
                               ir_recompute_set *out);
 
-/* Of a training graph (ir_train has it as an option): backward nodes read
- * copies of the nodes of the set, each placed before the first that needs it.
+/* Adds the casts to or from a 16-bit float that would be kept for the backward
+ * pass beside what they cast, or in more bytes than that. */
+void ir_recompute_casts(const ir_graph *graph, ir_recompute_set *set);
+
+/* Of a training graph (ir_train calls it): backward nodes read copies of the
+ * nodes of the set, each placed before the first that needs it.
  * Draws are the same again: they hang on the seed, which a copy has too.
  * FS_INVALID as above. */
 fs_status ir_recompute(ir_graph *graph, const char *policy, fs_err *err);

@@ -1,4 +1,4 @@
-/* Which forward nodes are computed again. */
+/* Which forward nodes a policy has computed again. */
 #include "config.h"
 #include "ir/recompute.h"
 
@@ -20,6 +20,7 @@ typedef struct chooser {
     ir_blocks blocks;
     int32_t *block; /* [node] which copy of a block it stands in, -1 */
     bool *handed;   /* [node] a copy of a block hands its result on */
+    int32_t n;      /* how many the policy chose */
 } chooser;
 
 typedef fs_status policy_fn(chooser *c, fs_err *err);
@@ -32,6 +33,12 @@ static bool computes(const ir_node *node)
 static bool is_view(const ir_node *node)
 {
     return ir_op_class_of(node->op) == IR_CLASS_VIEW && node->n_out > 0;
+}
+
+static void choose(chooser *c, int32_t v)
+{
+    c->set->again[v] = true;
+    c->n++;
 }
 
 /* ---- blocks ---- */
@@ -86,7 +93,8 @@ static fs_status recompute_block(chooser *c, fs_err *err)
                        "%s has no repeated block (flowsearch model shows them)",
                        c->graph->name);
     for (int32_t v = 0; v < c->set->n; v++)
-        c->set->again[v] = c->block[v] >= 0 && !c->handed[v];
+        if (c->block[v] >= 0 && !c->handed[v])
+            choose(c, v);
     return FS_OK;
 }
 
@@ -152,12 +160,12 @@ static int32_t list_cheap(const chooser *c, node_kind *out)
     int32_t n = 0;
     for (int32_t v = 0; v < c->set->n; v++)
         flop += (double)flop_of(g, &g->nodes.at[v]);
-    double mean = flop / fmax(1, (double)ir_kept_bytes(g, NULL));
+    double mean = flop / fmax(1, (double)ir_kept_bytes(g, c->set));
     for (int32_t v = 0; v < c->set->n; v++) {
         node_kind kind = kind_of(g, v);
         const ir_node *node = &g->nodes.at[v];
         if (computes(node) && !is_view(node) && !c->handed[v] &&
-            flop_per_byte(&kind) < mean)
+            !c->set->again[v] && flop_per_byte(&kind) < mean)
             out[n++] = kind;
     }
     qsort(out, (size_t)n, sizeof *out, by_kind);
@@ -233,7 +241,7 @@ static fs_status recompute_selective(chooser *c, fs_err *err)
     node_kind *nodes = fs_new(c->arena, node_kind, c->set->n);
     int32_t *start = fs_new(c->arena, int32_t, c->set->n);
     run_of_kinds kinds = {0};
-    int64_t kept = ir_kept_bytes(c->graph, NULL);
+    int64_t kept = ir_kept_bytes(c->graph, c->set);
     split_kinds(nodes, list_cheap(c, nodes), &kinds);
     for (int32_t turn = 0; turn < 2; turn++)
         for (int32_t i = 0; i < kinds.n; i++) {
@@ -251,6 +259,8 @@ static fs_status recompute_selective(chooser *c, fs_err *err)
                 kinds.on[k] = !turn;
             }
         }
+    for (int32_t k = 0; k < kinds.n; k++)
+        c->n += kinds.on[k];
     return FS_OK;
 }
 
@@ -262,8 +272,8 @@ static fs_status recompute_named(chooser *c, const char *regex, fs_err *err)
     FS_TRY(fs_regex_compile(regex, err, &compiled));
     for (int32_t v = 0; v < c->set->n; v++) {
         const ir_node *node = &c->graph->nodes.at[v];
-        c->set->again[v] =
-            computes(node) && regexec(&compiled, node->name, 0, NULL, 0) == 0;
+        if (computes(node) && regexec(&compiled, node->name, 0, NULL, 0) == 0)
+            choose(c, v);
     }
     regfree(&compiled);
     return FS_OK;
@@ -278,14 +288,22 @@ static const struct {
 #undef IR_RECOMPUTE
 };
 
-static bool any_chosen(const ir_recompute_set *set)
+static fs_status choose_by(chooser *c, const char *policy, fs_err *err)
 {
-    for (int32_t v = 0; v < set->n; v++)
-        if (set->again[v])
-            return true;
-    return false;
+    policy_fn *choose_all = NULL;
+    for (size_t k = 0; k < sizeof policies / sizeof *policies; k++)
+        if (strcmp(policy, policies[k].name) == 0)
+            choose_all = policies[k].choose;
+    find_blocks(c);
+    FS_TRY(choose_all ? choose_all(c, err) : recompute_named(c, policy, err));
+    if (c->n)
+        return FS_OK;
+    return fs_fail(err, FS_INVALID, "'%.80s' chooses nothing of %s", policy,
+                   c->graph->name);
 }
 
+/* Casts come first, as a policy counts what is kept without them; what it
+ * chooses may put the inputs of others at hand. */
 fs_status ir_recompute_choose(const ir_graph *graph, const char *policy,
                               fs_arena *arena, fs_err *err,
                               ir_recompute_set *out)
@@ -293,15 +311,11 @@ fs_status ir_recompute_choose(const ir_graph *graph, const char *policy,
     *out = (ir_recompute_set){.n = ir_forward_nodes(graph)};
     out->again = fs_new(arena, bool, out->n);
     chooser c = {.graph = graph, .arena = arena, .set = out};
-    policy_fn *choose = NULL;
-    for (size_t k = 0; k < sizeof policies / sizeof *policies; k++)
-        if (strcmp(policy, policies[k].name) == 0)
-            choose = policies[k].choose;
-    find_blocks(&c);
-    FS_TRY(choose ? choose(&c, err) : recompute_named(&c, policy, err));
+    ir_recompute_casts(graph, out);
+    if (policy && policy[0]) {
+        FS_TRY(choose_by(&c, policy, err));
+        ir_recompute_casts(graph, out);
+    }
     follow_views(&c);
-    if (!any_chosen(out))
-        return fs_fail(err, FS_INVALID, "'%.80s' chooses nothing of %s", policy,
-                       graph->name);
     return FS_OK;
 }

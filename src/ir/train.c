@@ -463,8 +463,6 @@ fs_status ir_train(ir_graph *graph, const ir_train_options *options,
         return fs_fail(err, graph->err.status, "%s", graph->err.text);
     ir_rewrite(graph, &(ir_rewrite_options){.pads = !o.keep_pads,
                                             .dead = !o.keep_dead});
-    if (!o.recompute || !o.recompute[0])
-        return FS_OK;
     fs_status status = ir_recompute(graph, o.recompute, err);
     if (status != FS_OK)
         fs_err_prefix(err, "--recompute");

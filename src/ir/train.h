@@ -31,7 +31,7 @@ typedef struct ir_train_options {
                                the step's loss is that of the whole batch; of a
                                quotient both parts are summed over the step */
     ir_rate rate;           /* schedule of the learning rate */
-    const char *recompute;  /* policy (recompute.h); NULL or "": none */
+    const char *recompute;  /* policy (recompute.h); NULL or "": casts alone */
     double clip_norm;       /* most global norm of the gradients; 0: any */
     ir_loss_scale loss_scale;
     bool keep_pads;         /* leaves gradients of slices as sums of pads */
