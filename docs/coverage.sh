@@ -16,7 +16,8 @@ not edit.
 **run**: cases that give their record, of all there are. **gradient**: the loss
 "sum of the float outputs" has one with respect to a float input. **cuts**: ways
 to cut the operator on one mesh axis besides replicating it (of the node with
-the fewest when it becomes several).
+the fewest when it becomes several). **no case**: that
+release has none of this operator alone, so nothing here measured it.
 
 ## ONNX operators
 
@@ -35,7 +36,7 @@ awk -F'\t' -v csv="$data/onnx_ops.csv" '
             imports = name in cases && (cases[name] == 0 ||
                       refused[name] < cases[name]) ? "yes" : "no"
             known += imports == "yes"
-            run = name in cases && cases[name] ? passed[name] " of " cases[name] : "-"
+            run = name in cases && cases[name] ? passed[name] " of " cases[name] : imports == "yes" ? "no case" : "-"
             printf "| %s | %s | %s | %s | %s | %s |\n", name,
                 substr(f[15], 1, 1), imports, run,
                 imports == "yes" ? gradient[name] : "-",

@@ -90,6 +90,48 @@ static void test_by_op(void)
            "conformance: --by-op writes them");
 }
 
+/* The case of test_by_op after `spoil` in the folder of its record: why it
+ * failed. */
+static const char *spoiled_record(const char *spoil)
+{
+    static char why[600];
+    char command[1024];
+    snprintf(command, sizeof command,
+             "rm -rf \"$D/rec\" && cp -r \"$D/op\" \"$D/rec\" && "
+             "cd \"$D/rec/relu/test_data_set_0\" && %s",
+             spoil);
+    if (system(command) != 0)
+        printf("Bail out! %s\n", command);
+    cli_answer *a = cli("conformance \"$D/rec\" --json");
+    snprintf(why, sizeof why, "%s", reason(a));
+    if (cli_number(a, "failed") != 1)
+        cli_show(a);
+    return cli_number(a, "failed") == 1 ? why : "";
+}
+
+static void test_record_fits(void)
+{
+    tap_ok(strstr(spoiled_record("rm output_0.pb"),
+                  "0 recorded outputs, 1 wanted"),
+           "conformance: a record without outputs failed");
+    tap_ok(strstr(spoiled_record("cp input_0.pb input_1.pb"),
+                  "2 recorded inputs, 1 wanted"),
+           "conformance: a record with more inputs than the model failed");
+    tap_ok(strstr(spoiled_record("printf '\\010\\001\\020\\001\\112\\004"
+                                 "\\000\\000\\200\\077' >input_0.pb"),
+                  "input: \"x\" is 1, but the model declares 2"),
+           "conformance: an input of another shape than declared failed");
+    cli_answer *a = cli("conformance \"$D/op\"");
+    tap_ok(strstr(a->out, "output off") && !strstr(a->out, "gradients") &&
+               !strstr(a->out, "loss off"),
+           "conformance: columns that no case has are left out");
+    char lines[1 << 14];
+    cli("conformance \"$D/op\" --by-op \"$D/op.tsv\"");
+    cli_slurp("op.tsv", lines, sizeof lines);
+    tap_ok(strstr(lines, "Gelu\t0\t0\t0\t0\tno case\tno case\n"),
+           "conformance: what no case measured is called so");
+}
+
 /* A copy of the case `mlp` under $D/bad, then `spoil` in its folder. */
 static const char *spoiled(const char *name, const char *spoil)
 {
@@ -224,6 +266,7 @@ int main(void)
     cli_begin_scratch("cli_cases_test");
     test_node_case();
     test_by_op();
+    test_record_fits();
     test_corrupt_cases();
     test_unsupported();
     test_order();

@@ -470,6 +470,18 @@ static void test_parse(void)
                strstr(err.text, "'glue' is unknown; there are common, "),
            "%s", err.text);
     tap_ok(ir_rewrite_parse("", NULL, &o) == FS_INVALID, "no name");
+    static const char *const unclear[] = {
+        "all,none", "none,usual", "fold,-dead",    "-dead,fold",
+        "gelu,all", "gelu,gelu",  "all,-gelu,gelu"};
+    for (size_t i = 0; i < sizeof unclear / sizeof *unclear; i++) {
+        fs_err why = {0};
+        tap_ok(ir_rewrite_parse(unclear[i], &why, &o) == FS_INVALID &&
+                   strstr(why.text, "contradicts itself"),
+               "'%s' is refused", unclear[i]);
+    }
+    tap_ok(ir_rewrite_parse("usual,chain,-gelu", &err, &o) == FS_OK &&
+               o.chain && !o.gelu && o.silu,
+           "from the usual ones, more and less");
 }
 
 /* A norm of each kind, a softmax, a log softmax and a cross entropy. */

@@ -46,11 +46,19 @@ fs_status conformance_plan(conformance_case *t, const ir_graph *graph,
                       out);
 }
 
+/* What is compared, in the order of the table's columns. */
+enum { OUTPUT, LOSS, GRADIENTS, GRADIENT, CURVES, N_FIGURES };
+
+typedef struct case_row {
+    const char *name, *status, *remark;
+    double figures[N_FIGURES]; /* NAN: not compared */
+} case_row;
+
 typedef struct tally {
     int32_t cases, passed, failed, refused;
     bool every_row; /* also of what passed: there are few */
     json_t *details;
-    report_table table;
+    FS_VEC(case_row) rows;
     conformance_ops *ops;
 } tally;
 
@@ -75,12 +83,12 @@ static const char *op_of(const conformance_case *t, const char *why)
     return refused[0] ? refused : t->op ? t->op : "";
 }
 
-static void figure_cell(report_table *table, double value)
+static void figure_cell(report_table *table, int32_t figure, double value)
 {
     if (isnan(value))
         report_table_cell(table, "-");
     else
-        report_table_cell(table, "%.1e", value);
+        report_table_cell(table, figure == GRADIENTS ? "%.0f" : "%.1e", value);
 }
 
 static void set_figure(json_t *object, const char *key, double value)
@@ -126,17 +134,21 @@ static json_t *detail_json(const conformance_case *t, const char *name,
     return detail;
 }
 
-static void add_row(const conformance_case *t, const char *name,
-                    const char *word, const char *why, report_table *table)
+static void add_row(const conformance_case *t, const char *word,
+                    const char *why, tally *all)
 {
-    report_table_cell(table, "%s", name);
-    report_table_cell(table, "%s", word);
-    figure_cell(table, t->worst_output);
-    figure_cell(table, t->worst_loss);
-    report_table_cell(table, "%d", t->gradients);
-    figure_cell(table, t->worst_gradient);
-    figure_cell(table, t->worst_curve);
-    report_table_cell(table, "%s", remark(t, why));
+    const char *slash = strrchr(t->dir, '/');
+    case_row row = {
+        .name = slash ? slash + 1 : t->dir,
+        .status = word,
+        .remark = fs_strdup(t->c->arena, remark(t, why)),
+        .figures = {[OUTPUT] = t->worst_output,
+                    [LOSS] = t->worst_loss,
+                    [GRADIENTS] = t->gradients ? t->gradients : NAN,
+                    [GRADIENT] = t->worst_gradient,
+                    [CURVES] = t->worst_curve},
+    };
+    fs_push(t->c->arena, &all->rows, row);
 }
 
 static void record(cli *c, tally *all, const conformance_case *t,
@@ -158,7 +170,7 @@ static void record(cli *c, tally *all, const conformance_case *t,
     json_array_append_new(all->details, detail_json(t, name, word, why));
     conformance_ops_add(all->ops, t, t->op ? t->op : "", word);
     if (all->every_row || word[0] != 'p')
-        add_row(t, name, word, why, &all->table);
+        add_row(t, word, why, all);
     c->err = (fs_err){0};
 }
 
@@ -238,7 +250,10 @@ static fs_status try_all(cli *c, exec_world *world, const char *dir, tally *all)
     FS_TRY(find_cases(c, dir, 0, &cases));
     if (cases.n == 0)
         return fs_fail(&c->err, FS_INVALID,
-                       "%s holds no case (a folder with model.onnx)", dir);
+                       "%s holds no case: a folder with model.onnx and "
+                       "test_data_set_0/{input,output}_N.pb, or with grad/ and "
+                       "train.json too",
+                       dir);
     FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &like.cluster));
     all->every_row = cases.n <= FEW;
     for (int32_t i = 0; i < cases.n; i++) {
@@ -246,6 +261,34 @@ static fs_status try_all(cli *c, exec_world *world, const char *dir, tally *all)
         try_case(&like, cases.at[i], all);
     }
     return FS_OK;
+}
+
+/* Columns that no case has are left out. */
+static void print_rows(cli *c, const tally *all)
+{
+    static const char *const figures[N_FIGURES] = {
+        "output off", "loss off", "gradients", "worst off", "curves off"};
+    const char *header[N_FIGURES + 3] = {"case", "status"};
+    bool shown[N_FIGURES] = {0};
+    int32_t n = 2;
+    for (int32_t k = 0; k < N_FIGURES; k++) {
+        for (int32_t i = 0; i < all->rows.n; i++)
+            shown[k] = shown[k] || !isnan(all->rows.at[i].figures[k]);
+        if (shown[k])
+            header[n++] = figures[k];
+    }
+    header[n++] = "reason";
+    report_table table = {.arena = c->arena, .n_columns = n, .header = header};
+    for (int32_t i = 0; i < all->rows.n; i++) {
+        const case_row *row = &all->rows.at[i];
+        report_table_cell(&table, "%s", row->name);
+        report_table_cell(&table, "%s", row->status);
+        for (int32_t k = 0; k < N_FIGURES; k++)
+            if (shown[k])
+                figure_cell(&table, k, row->figures[k]);
+        report_table_cell(&table, "%s", row->remark);
+    }
+    report_table_print(&table, stdout);
 }
 
 static fs_status verdict(cli *c, const tally *all)
@@ -256,7 +299,7 @@ static fs_status verdict(cli *c, const tally *all)
     json_object_set_new(c->result, "refused", json_integer(all->refused));
     json_object_set_new(c->result, "ops", conformance_ops_json(all->ops));
     if (!c->args.json)
-        report_table_print(&all->table, stdout);
+        print_rows(c, all);
     if (!c->args.json && !all->every_row)
         conformance_ops_print(all->ops, stdout);
     if (c->args.by_op)
@@ -271,19 +314,13 @@ static fs_status verdict(cli *c, const tally *all)
 
 fs_status cli_cmd_conformance(cli *c)
 {
-    static const char *const header[] = {
-        "case",      "status",    "output off", "loss off",
-        "gradients", "worst off", "curves off", "reason"};
     if (c->args.n_operands != 1)
         return fs_fail(&c->err, FS_INVALID, "conformance wants one DIR");
     FS_TRY(cli_check_kernels(c));
     FS_TRY(cli_begin(c, c->args.operands[0], NULL));
     exec_world *world;
     FS_TRY(exec_world_open(&c->err, &world));
-    tally all = {
-        .ops = conformance_ops_new(c->arena),
-        .details = json_array(),
-        .table = {.arena = c->arena, .n_columns = 8, .header = header}};
+    tally all = {.ops = conformance_ops_new(c->arena), .details = json_array()};
     json_object_set_new(c->result, "details", all.details);
     fs_status status = try_all(c, world, c->args.operands[0], &all);
     exec_world_close(world);

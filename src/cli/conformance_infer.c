@@ -257,6 +257,23 @@ static fs_status run_imported(conformance_case *t, const data_set *set,
     return FS_OK;
 }
 
+/* A record of fewer outputs than the model has would compare nothing, one of
+ * more inputs would feed what nobody asked for. */
+static bool check_counts(conformance_case *t, const data_set *set)
+{
+    const int32_t wanted = onnx_model_outputs(set->model);
+    int32_t taken = 0;
+    while (taken < set->n_in && onnx_model_input(set->model, set->n_in, taken))
+        taken++;
+    if (taken < set->n_in)
+        conformance_failed(t, "%s: %d recorded inputs, %d wanted", set->dir,
+                           set->n_in, taken);
+    else if (set->n_out != wanted)
+        conformance_failed(t, "%s: %d recorded outputs, %d wanted", set->dir,
+                           set->n_out, wanted);
+    return taken == set->n_in && set->n_out == wanted;
+}
+
 /* Files that are no tensors (sequences, optionals) are no fault of the case
  * when its model is refused for them. */
 static fs_status run_set(conformance_case *t, data_set *set)
@@ -270,10 +287,10 @@ static fs_status run_set(conformance_case *t, data_set *set)
     t->c->err = (fs_err){0};
     FS_TRY(import(t, set, &model, &graph));
     fs_status status = readable;
-    if (readable == FS_OK)
-        status = run_imported(t, set, graph);
-    else
+    if (readable != FS_OK)
         t->c->err = unread;
+    else if (check_counts(t, set))
+        status = run_imported(t, set, graph);
     t->splits = count_splits(graph, t->arena);
     t->gradient = find_gradient(graph);
     ir_graph_destroy(graph);

@@ -69,9 +69,25 @@ static void sort(conformance_ops *ops)
         *fs_map_at(&ops->index, ops->rows.at[i].name) = i;
 }
 
+/* Why nothing is known of it; NULL when a case measured it. */
+static const char *unmeasured(const op_row *row)
+{
+    return row->cases == 0              ? "no case"
+           : row->cases == row->refused ? "-"
+                                        : NULL;
+}
+
 static const char *gradient_word(const op_row *row)
 {
+    if (unmeasured(row))
+        return unmeasured(row);
     return row->gradient > 0 ? "yes" : row->gradient == 0 ? "no" : "-";
+}
+
+static const char *cuts_word(const op_row *row, fs_arena *arena)
+{
+    const char *why = unmeasured(row);
+    return why ? why : fs_printf(arena, "%d", row->splits);
 }
 
 void conformance_ops_print(conformance_ops *ops, FILE *out)
@@ -89,7 +105,7 @@ void conformance_ops_print(conformance_ops *ops, FILE *out)
         report_table_cell(&table, "%d", row->failed);
         report_table_cell(&table, "%d", row->refused);
         report_table_cell(&table, "%s", gradient_word(row));
-        report_table_cell(&table, "%d", row->splits);
+        report_table_cell(&table, "%s", cuts_word(row, ops->arena));
     }
     report_table_print(&table, out);
 }
@@ -121,9 +137,9 @@ fs_status conformance_ops_write(conformance_ops *ops, const char *path,
     for (int32_t i = 0; i < ops->rows.n; i++) {
         const op_row *row = &ops->rows.at[i];
         const char *line =
-            fs_printf(ops->arena, "%s\t%d\t%d\t%d\t%d\t%s\t%d\n", row->name,
+            fs_printf(ops->arena, "%s\t%d\t%d\t%d\t%d\t%s\t%s\n", row->name,
                       row->cases, row->passed, row->failed, row->refused,
-                      gradient_word(row), row->splits);
+                      gradient_word(row), cuts_word(row, ops->arena));
         fs_output_write(&out, line, strlen(line));
     }
     return fs_output_close(&out, err);

@@ -220,24 +220,24 @@ static bool is_word(const char *word, size_t n, const char *wanted)
     return strlen(wanted) == n && strncmp(wanted, word, n) == 0;
 }
 
-/* One word of the list, `n` characters. */
-static fs_status parse_word(const char *word, size_t n, fs_err *err,
-                            ir_rewrite_options *out)
+static bool begins_list(const char *word, size_t n)
+{
+    return is_word(word, n, "all") || is_word(word, n, "none") ||
+           is_word(word, n, "usual");
+}
+
+/* "NAME" or "-NAME", `n` characters; -1: there is none. */
+static int32_t find_rule(const char *word, size_t n)
 {
     const bool off = n > 0 && word[0] == '-';
-    if (is_word(word, n, "all") || is_word(word, n, "none")) {
-        set_all(out, word[0] == 'a');
-        return FS_OK;
-    }
-    if (is_word(word, n, "usual")) {
-        *out = ir_rewrite_usual();
-        return FS_OK;
-    }
     for (int32_t i = 0; i < N_RULES; i++)
-        if (is_word(word + off, n - off, rules[i].name)) {
-            *rule_switch(out, i) = !off;
-            return FS_OK;
-        }
+        if (is_word(word + off, n - off, rules[i].name))
+            return i;
+    return -1;
+}
+
+static fs_status unknown_rule(const char *word, size_t n, fs_err *err)
+{
     fs_fail(err, FS_INVALID, "rewrite '%.*s' is unknown; there are",
             n < 40 ? (int)n : 40, word);
     for (int32_t i = 0; err && i < N_RULES; i++) {
@@ -248,18 +248,51 @@ static fs_status parse_word(const char *word, size_t n, fs_err *err,
     return FS_INVALID;
 }
 
+/* A list says one thing: what it begins from, or these alone, or all usual ones
+ * but these; and nothing twice. */
+static fs_status check_list(const char *text, fs_err *err)
+{
+    const bool from = begins_list(text, strcspn(text, ","));
+    uint64_t named = 0;
+    for (const char *at = text;; at++) {
+        const size_t n = strcspn(at, ",");
+        const int32_t rule = find_rule(at, n);
+        const bool begins = begins_list(at, n);
+        if (rule < 0 && !begins)
+            return unknown_rule(at, n, err);
+        if ((begins && at != text) ||
+            (!from && (at[0] == '-') != (text[0] == '-')) ||
+            (rule >= 0 && named >> rule & 1))
+            return fs_fail(err, FS_INVALID,
+                           "'%.80s' contradicts itself: all, none and usual "
+                           "only come first; without them either NAMEs or "
+                           "-NAMEs; none twice",
+                           text);
+        named |= rule >= 0 ? UINT64_C(1) << rule : 0;
+        at += n;
+        if (!*at)
+            return FS_OK;
+    }
+}
+
 fs_status ir_rewrite_parse(const char *text, fs_err *err,
                            ir_rewrite_options *out)
 {
+    const size_t first = strcspn(text, ",");
+    FS_TRY(check_list(text, err));
     *out = (ir_rewrite_options){0};
-    if (text[0] == '-')
+    if (text[0] == '-' || is_word(text, first, "usual"))
         *out = ir_rewrite_usual();
-    for (;;) {
-        const size_t n = strcspn(text, ",");
-        FS_TRY(parse_word(text, n, err, out));
-        if (!text[n])
+    else if (is_word(text, first, "all"))
+        *out = ir_rewrite_all();
+    for (const char *at = text;; at++) {
+        const size_t n = strcspn(at, ",");
+        const int32_t rule = find_rule(at, n);
+        if (rule >= 0)
+            *rule_switch(out, rule) = at[0] != '-';
+        at += n;
+        if (!*at)
             return FS_OK;
-        text += n + 1;
     }
 }
 

@@ -18,7 +18,8 @@ typedef struct ir_rewrite_options {
 ir_rewrite_options ir_rewrite_all(void);
 ir_rewrite_options ir_rewrite_usual(void);
 /* A list of names: "gelu,scale" are these alone, "-gelu,-scale" the usual ones
- * but for these, "all", "none" and "usual" begin from what they say. */
+ * but for these; "all", "none" and "usual" come first and say what the rest is
+ * added to and taken from. A list that contradicts itself is refused. */
 fs_status ir_rewrite_parse(const char *text, fs_err *err,
                            ir_rewrite_options *out);
 

@@ -252,6 +252,11 @@ const char *onnx_model_input(const onnx_model *model, int32_t n, int32_t k)
     return NULL;
 }
 
+int32_t onnx_model_outputs(const onnx_model *model)
+{
+    return model->proto.outputs.n;
+}
+
 void onnx_model_close(onnx_model *model)
 {
     if (!model)

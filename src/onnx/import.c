@@ -348,11 +348,13 @@ static fs_status import_parts(onnx_ctx *c, const onnx_batch *batch)
         fs_err_prefix(c->err, "%s", c->model->path);
         return status;
     }
-    FS_TRY(import_graph(c));
+    status = import_graph(c);
+    if (status != FS_OK)
+        return onnx_check_inputs(c, status);
     status = onnx_finish(c);
     if (status != FS_OK)
         fs_err_prefix(c->err, "%s", c->model->path);
-    return status;
+    return onnx_check_inputs(c, status);
 }
 
 static const char *model_name(fs_arena *arena, const char *path)

@@ -46,6 +46,7 @@ void onnx_model_close(onnx_model *model);
 /* The input that value k of n `given` ones is for: initializers that stand
  * among the inputs are passed over, unless n counts them. NULL: none. */
 const char *onnx_model_input(const onnx_model *model, int32_t n, int32_t k);
+int32_t onnx_model_outputs(const onnx_model *model); /* how many */
 
 /* Reads a TensorProto file (.pb): test data and gradients. Data lives in the
  * arena. */
