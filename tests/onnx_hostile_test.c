@@ -486,7 +486,7 @@ static void test_loops(void)
         loop = loop_of(1, loop);
     refused(looped(1, loop), "nest deeper", "forty loops of one turn");
     pb *node = pb_node("l", "Loop", "n,,a", "b");
-    refused(looped(1, node), "no graph", "a loop without a body");
+    refused(looped(1, node), "\"body\" is missing", "a loop without a body");
 }
 
 static void test_divisions(void)

@@ -44,6 +44,13 @@ static inline void pb_int(pb *out, int field, int64_t value)
     pb_varint(out, (uint64_t)value);
 }
 
+static inline void pb_float(pb *out, int field, float value)
+{
+    pb_varint(out, (uint64_t)field << 3 | 5);
+    memcpy(out->at + out->n, &value, sizeof value);
+    out->n += sizeof value;
+}
+
 static inline void pb_message(pb *out, int field, const pb *in)
 {
     pb_bytes(out, field, in->at, in->n);

@@ -238,6 +238,14 @@ fs_status onnx_get_ints(onnx_ctx *c, const char *name, int32_t i,
     return FS_OK;
 }
 
+fs_status onnx_at_least(onnx_ctx *c, const char *what, int64_t n, int64_t low)
+{
+    if (n >= low && n <= INT32_MAX)
+        return FS_OK;
+    return onnx_fail(c, "%s is %lld; %lld .. %d is wanted", what, (long long)n,
+                     (long long)low, INT32_MAX);
+}
+
 fs_status onnx_axis(onnx_ctx *c, int64_t axis, int32_t rank, int32_t *out)
 {
     if (axis < -rank || axis >= rank)

@@ -118,6 +118,8 @@ const char *onnx_attr_text(const onnx_ctx *c, const char *name,
 /* From attribute `name`, or else from input i; n == -1 without either. */
 fs_status onnx_get_ints(onnx_ctx *c, const char *name, int32_t i,
                         onnx_ints *out);
+/* Refuses a number below `low` or of more than 31 bits. */
+fs_status onnx_at_least(onnx_ctx *c, const char *what, int64_t n, int64_t low);
 /* Makes a negative axis positive and checks it. */
 fs_status onnx_axis(onnx_ctx *c, int64_t axis, int32_t rank, int32_t *out);
 /* Bit mask of axes from attribute or input; `usual` when absent. */

@@ -7,6 +7,7 @@
 #include "onnx/inputs.h"
 #include "onnx/operators.h"
 #include "onnx/scope.h"
+#include "onnx/signature.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -234,6 +235,7 @@ static fs_status call_handler(onnx_ctx *c)
         status = onnx_call_function(c, function);
     } else {
         FS_TRY(find_handler(c, &row));
+        FS_TRY(onnx_check_signature(c));
         if (c->opset < 7)
             FS_TRY(onnx_modernise(c));
         status = call_row(c, row);

@@ -14,10 +14,15 @@ src_onnx_libfs_onnx_a_SOURCES += src/onnx/scope.c src/onnx/scope.h \
 EXTRA_DIST += src/onnx/README.md datasets/README.md datasets/models \
   datasets/train_cases datasets/data/moby-dick.txt
 src_onnx_libfs_onnx_a_SOURCES += src/onnx/op_recurrent.c
-src_onnx_libfs_onnx_a_SOURCES += src/onnx/buffers.c
+src_onnx_libfs_onnx_a_SOURCES += src/onnx/buffers.c \
+  src/onnx/signature.h src/onnx/signature.c src/onnx/signatures.def
 
 check_PROGRAMS += tests/onnx_import_test tests/onnx_inputs_test \
-  tests/onnx_operators_test tests/onnx_hostile_test tests/onnx_values_test
+  tests/onnx_operators_test tests/onnx_hostile_test tests/onnx_values_test \
+  tests/onnx_attributes_test
+tests_onnx_attributes_test_SOURCES = tests/onnx_attributes_test.c \
+  tests/onnx_imported.h tests/onnx_make.h tests/tap.h
+tests_onnx_attributes_test_LDADD = $(onnx_libs) $(ir_libs)
 tests_onnx_import_test_SOURCES = tests/onnx_import_test.c \
   tests/onnx_imported.h tests/onnx_make.h tests/tap.h
 tests_onnx_import_test_LDADD = $(onnx_libs) $(ir_libs)

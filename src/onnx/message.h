@@ -34,8 +34,22 @@ typedef struct onnx_subgraph {
     const struct onnx_const *init;
 } onnx_subgraph;
 
+/* AttributeProto.AttributeType, as far as operators here take it. */
+typedef enum onnx_attr_type {
+    ONNX_ATTR_NONE,
+    ONNX_ATTR_REAL,
+    ONNX_ATTR_INT,
+    ONNX_ATTR_TEXT,
+    ONNX_ATTR_TENSOR,
+    ONNX_ATTR_GRAPH,
+    ONNX_ATTR_REALS,
+    ONNX_ATTR_INTS,
+    ONNX_ATTR_TEXTS
+} onnx_attr_type;
+
 typedef struct onnx_attr {
     const char *name;
+    int64_t type; /* as said, else as what is there; ONNX_ATTR_NONE: neither */
     const char *ref; /* in a function: the attribute of its call, or NULL */
     double f;
     int64_t i;

@@ -73,6 +73,7 @@ static fs_status number_target(onnx_ctx *c)
                 if (strcmp(node->attrs.at[k].name, "to") == 0) {
                     node->attrs.at[k].i = i;
                     node->attrs.at[k].has_i = true;
+                    node->attrs.at[k].type = ONNX_ATTR_INT;
                 }
             return FS_OK;
         }

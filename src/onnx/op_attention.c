@@ -261,6 +261,7 @@ fs_status onnx_import_rotary(onnx_ctx *c)
     int64_t columns = onnx_attr_int(c, "rotary_embedding_dim", 0);
     if (columns == 0)
         columns = wide.dim[3];
+    FS_TRY(onnx_at_least(c, "attribute \"rotary_embedding_dim\"", columns, 2));
     ir_node node = {.op = IR_OP_rotary,
                     .n_in = 3,
                     .in = {ir_reshape(g, onnx_in(c, 0), wide)},

@@ -141,6 +141,7 @@ fs_status onnx_import_one_hot(onnx_ctx *c)
     node.i[1] = ir_dtype_is_float(depth->dtype)
                     ? (int64_t)onnx_const_real(depth, 0)
                     : onnx_const_int(depth, 0);
+    FS_TRY(onnx_at_least(c, "the depth", node.i[1], 1));
     const onnx_const *values = onnx_known(c, 2);
     if (!values)
         return spread_hot(c, &node);

@@ -136,6 +136,12 @@ static fs_status get_filter_window(onnx_ctx *c, const ir_shape *in,
     return FS_OK;
 }
 
+static fs_status get_groups(onnx_ctx *c, int64_t *out)
+{
+    *out = onnx_attr_int(c, "group", 1);
+    return onnx_at_least(c, "attribute \"group\"", *out, 1);
+}
+
 fs_status onnx_import_conv(onnx_ctx *c)
 {
     ir_shape in;
@@ -146,7 +152,7 @@ fs_status onnx_import_conv(onnx_ctx *c)
     FS_TRY(onnx_window_pad(c, &in, &w));
     onnx_window_write(&w, attr);
     memcpy(attr + IR_WINDOW_SPREAD, w.dilation, sizeof w.dilation);
-    attr[IR_WINDOW_GROUPS] = onnx_attr_int(c, "group", 1);
+    FS_TRY(get_groups(c, &attr[IR_WINDOW_GROUPS]));
     int32_t x = onnx_in(c, 0), f = onnx_in(c, 1);
     return onnx_set(c, 0, add_bias(c, ir_conv(c->graph, x, f, attr), 2));
 }
@@ -204,7 +210,7 @@ fs_status onnx_import_conv_transpose(onnx_ctx *c)
     }
     onnx_window_write(&w, attr);
     memcpy(attr + IR_WINDOW_SPREAD, w.dilation, sizeof w.dilation);
-    attr[IR_WINDOW_GROUPS] = onnx_attr_int(c, "group", 1);
+    FS_TRY(get_groups(c, &attr[IR_WINDOW_GROUPS]));
     memcpy(attr + IR_WINDOW_LENGTH, length, (size_t)w.n * sizeof *length);
     int32_t x = onnx_in(c, 0), f = onnx_in(c, 1);
     int32_t y = ir_conv_transpose(c->graph, x, f, attr);

@@ -184,6 +184,38 @@ static fs_status read_attr_string(reader *r, const fs_wire_field *f,
     return FS_OK;
 }
 
+/* The type that a field of values belongs to; ONNX_ATTR_NONE: another field. */
+static int64_t type_of_field(uint32_t number)
+{
+    static const struct {
+        uint32_t first, last;
+        int64_t type;
+    } fields[] = {{2, 6, ONNX_ATTR_REAL},
+                  {7, 11, ONNX_ATTR_REALS},
+                  {22, 23, 11},
+                  {14, 15, 13}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (number >= fields[i].first && number <= fields[i].last)
+            return fields[i].type + number - fields[i].first;
+    return ONNX_ATTR_NONE;
+}
+
+/* `found`: a bit for each type that has a value. A writer may put the empty
+ * ones too, and need not put what is 0 or empty: the type that the attribute
+ * says holds unless its values are all of others. */
+static void settle_type(uint32_t found, onnx_attr *out)
+{
+    bool agrees =
+        !found || (out->type > 0 && out->type < 32 && found >> out->type & 1);
+    for (int64_t t = 31; !agrees && t > ONNX_ATTR_NONE; t--)
+        if (found >> t & 1)
+            out->type = t;
+    out->has_f = out->type == ONNX_ATTR_REAL;
+    out->has_i = out->type == ONNX_ATTR_INT;
+    if (out->type == ONNX_ATTR_TEXT && !(found >> ONNX_ATTR_TEXT & 1))
+        out->s = "";
+}
+
 static fs_status read_attr_field(reader *r, const fs_wire_field *f,
                                  onnx_attr *out)
 {
@@ -197,10 +229,8 @@ static fs_status read_attr_field(reader *r, const fs_wire_field *f,
     case 2:
         FS_TRY(fs_wire_expect(f, FS_WIRE_FIXED32, "attribute f", r->err));
         out->f = float_bits(f->value);
-        out->has_f = true;
         return FS_OK;
     case 3:
-        out->has_i = true;
         return read_int(r, f, "attribute i", &out->i);
     case 4:
         return read_attr_string(r, f, &out->s);
@@ -222,6 +252,8 @@ static fs_status read_attr_field(reader *r, const fs_wire_field *f,
         FS_TRY(read_attr_string(r, f, &text));
         fs_push(r->arena, &out->strings, text);
         return FS_OK;
+    case 20:
+        return read_int(r, f, "attribute type", &out->type);
     default:
         return FS_OK;
     }
@@ -230,13 +262,16 @@ static fs_status read_attr_field(reader *r, const fs_wire_field *f,
 static fs_status read_attr(reader *r, const fs_wire_field *field,
                            onnx_attr *out)
 {
+    uint32_t found = 0;
     FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, "attribute", r->err));
     *out = (onnx_attr){.name = ""};
     for (fs_wire in = field->body; fs_wire_more(&in);) {
         fs_wire_field f;
         FS_TRY(fs_wire_next(&in, r->err, &f));
         FS_TRY(read_attr_field(r, &f, out));
+        found |= 1u << type_of_field(f.number);
     }
+    settle_type(found & ~(1u << ONNX_ATTR_NONE), out);
     return FS_OK;
 }
 

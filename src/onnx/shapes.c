@@ -168,9 +168,12 @@ fs_status onnx_perm(onnx_ctx *c, int32_t rank, int32_t perm[IR_MAX_RANK])
         return onnx_fail(c, "perm has %lld entries for a tensor of rank %d",
                          (long long)list.n, rank);
     for (int32_t i = 0; i < rank; i++) {
-        perm[i] = rank - 1 - i;
-        if (list.n >= 0)
-            FS_TRY(onnx_axis(c, list.at[i], rank, &perm[i]));
+        int64_t from = list.n >= 0 ? list.at[i] : rank - 1 - i;
+        /* Unlike an axis, an entry does not count from the end. */
+        if (from < 0 || from >= rank)
+            return onnx_fail(c, "perm has the entry %lld, not one of 0 .. %d",
+                             (long long)from, rank - 1);
+        perm[i] = (int32_t)from;
         seen |= 1u << perm[i];
     }
     if (seen != (1u << rank) - 1)
@@ -259,6 +262,10 @@ fs_status onnx_split_sizes(onnx_ctx *c, const ir_shape *in, int32_t *axis,
 {
     FS_TRY(onnx_axis(c, onnx_attr_int(c, "axis", 0), in->rank, axis));
     FS_TRY(onnx_get_ints(c, "split", 1, out));
+    int64_t parts = onnx_attr_int(c, "num_outputs", c->node->out.n);
+    if (parts != c->node->out.n)
+        return onnx_fail(c, "num_outputs is %lld for %d outputs",
+                         (long long)parts, c->node->out.n);
     if (out->n < 0)
         return equal_sizes(c, in->dim[*axis], out);
     int64_t sum = 0;
