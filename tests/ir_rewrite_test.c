@@ -536,6 +536,24 @@ static void test_parts(void)
     ir_graph_destroy(g);
 }
 
+/* A vocabulary's loss may be cut by itself; ten classes stay one op. */
+static void test_entropy(void)
+{
+    for (int64_t classes = 10; classes <= 10000; classes *= 1000) {
+        ir_graph *g = ir_graph_create("loss");
+        const int64_t rows = 4;
+        int32_t x = ir_input(g, "x", IR_F32,
+                             ir_shape_make(2, (int64_t[]){rows, classes}), 0);
+        int32_t y = ir_input(g, "y", IR_I64, ir_shape_make(1, &rows), 0);
+        g->loss = ir_cross_entropy(g, x, y);
+        const ir_rewrite_options usual = ir_rewrite_usual();
+        ir_rewrite(g, &usual);
+        tap_equal_int(count(g, IR_OP_cross_entropy), classes == 10,
+                      "entropy: %lld classes, whole", (long long)classes);
+        ir_graph_destroy(g);
+    }
+}
+
 int main(void)
 {
     test_forms();
@@ -545,6 +563,7 @@ int main(void)
     test_order();
     test_common();
     test_parts();
+    test_entropy();
     test_shared_first();
     test_parse();
     test_all();

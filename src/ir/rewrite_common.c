@@ -47,15 +47,22 @@ static uint64_t hash_node(const ir_graph *g, const ir_node *node)
     h = fs_hash(h, node->f, sizeof node->f);
     if (node->op != IR_OP_constant)
         return h;
+    /* Of a mask of 8192 x 8192 the first rows say enough; equality is proven
+     * byte by byte. */
+    enum { TOLD_APART_BY = 4096 };
     const ir_tensor *t = &g->tensors.at[node->out[0]];
-    return fs_hash(h, t->data, (size_t)ir_shape_bytes(&t->shape, t->dtype));
+    int64_t bytes = ir_shape_bytes(&t->shape, t->dtype);
+    if (bytes > TOLD_APART_BY)
+        bytes = TOLD_APART_BY;
+    return fs_hash(h, t->data, (size_t)bytes);
 }
 
 static bool equal_data(const ir_tensor *a, const ir_tensor *b)
 {
     return a->dtype == b->dtype && ir_shape_equal(&a->shape, &b->shape) &&
-           memcmp(a->data, b->data,
-                  (size_t)ir_shape_bytes(&a->shape, a->dtype)) == 0;
+           (a->data == b->data ||
+            memcmp(a->data, b->data,
+                   (size_t)ir_shape_bytes(&a->shape, a->dtype)) == 0);
 }
 
 static bool equal_inputs(const ir_node *a, const ir_node *b)

@@ -1,8 +1,10 @@
 /* Rows in parts: softmax, log softmax, layer norm and cross entropy as
  * reductions and element-wise ops, each of which is legal on a row that is cut
  * (losses.c says why), so that the search may cut it: a vocabulary, the hidden
- * axis of a norm. More passes over memory on one device, so not usual. The
- * parts stand where the op stood; what read it reads them. */
+ * axis of a norm. More passes over memory on one device, so `parts` is not
+ * usual; cross entropy touches no more bytes in parts, only more launches, so
+ * `entropy`, of many classes only, is. The parts stand where the op stood; what
+ * read it reads them. */
 #include "config.h"
 #include "ir/losses.h"
 #include "ir/rewrite_match.h"
@@ -36,8 +38,10 @@ static int32_t entropy_parts(ir_graph *g, const ir_node *node)
     return ir_scale(g, sum, node->f[0], 0);
 }
 
-/* What the node's first output is when written in parts; -1: it is not. */
-static int32_t write_parts(ir_graph *g, const ir_node *node)
+/* A node's first output, written in parts; -1: it stays as it is. */
+typedef int32_t parts_of(ir_graph *g, const ir_node *node);
+
+static int32_t row_parts(ir_graph *g, const ir_node *node)
 {
     switch (node->op) {
     case IR_OP_softmax:
@@ -51,6 +55,18 @@ static int32_t write_parts(ir_graph *g, const ir_node *node)
     default:
         return -1;
     }
+}
+
+/* With fewer classes than a vocabulary has, cutting them saves less than the
+ * launches of the parts take. */
+enum { MANY_CLASSES = 8192 };
+
+static int32_t loss_parts(ir_graph *g, const ir_node *node)
+{
+    if (node->op != IR_OP_cross_entropy)
+        return -1;
+    const ir_shape x = ir_shape_of(g, node->in[0]);
+    return x.dim[x.rank - 1] < MANY_CLASSES ? -1 : entropy_parts(g, node);
 }
 
 /* [tensor]: is it read? */
@@ -104,7 +120,7 @@ static void put_in_place(ir_graph *g, const int32_t *places, int32_t n,
     ir_graph_reorder(g, order);
 }
 
-void ir_rewrite_parts(ir_graph *g)
+static void rewrite(ir_graph *g, parts_of *write)
 {
     const int32_t n = g->nodes.n, n_tensors = g->tensors.n;
     const char *scope = g->scope;
@@ -120,7 +136,7 @@ void ir_rewrite_parts(ir_graph *g)
             g->nodes.at[v].in[k] = same[g->nodes.at[v].in[k]];
         const ir_node node = g->nodes.at[v];
         g->scope = node.name;
-        int32_t y = reads_first_only(&node, read) ? write_parts(g, &node) : -1;
+        int32_t y = reads_first_only(&node, read) ? write(g, &node) : -1;
         if (y < 0)
             continue;
         places[v] = g->nodes.n - before;
@@ -131,4 +147,14 @@ void ir_rewrite_parts(ir_graph *g)
     if (g->err.status == FS_OK && g->nodes.n > n)
         put_in_place(g, places, n, arena);
     fs_arena_destroy(arena);
+}
+
+void ir_rewrite_entropy(ir_graph *g)
+{
+    rewrite(g, loss_parts);
+}
+
+void ir_rewrite_parts(ir_graph *g)
+{
+    rewrite(g, row_parts);
 }
