@@ -39,8 +39,8 @@ static void test_plans(void)
             "--tp 2 --pp 2 --micro-batches 2 -o \"$D/p.json\"");
     tap_equal_int(a->status, 0, "a plan: %s", a->err);
     a = cli("export \"$D/p.json\" --to onnx -o \"$D/p.onnx\" --json");
-    tap_ok(a->status == 0 && strstr(a->out, "partial sums") != NULL,
-           "it is written, partial sums are told: %s", a->err);
+    tap_ok(a->status == 0 && strstr(a->out, "partial values") != NULL,
+           "it is written, partial values are told: %s", a->err);
     tap_ok(json_object_get(a->json, "plan_digest") != NULL,
            "its digest joins it with other commands");
     a = cli("model \"$D/p.onnx\" --json");

@@ -6,6 +6,7 @@
 #include "ir/rewrite.h"
 #include "ir/train.h"
 #include "onnx/export.h"
+#include "onnx/file.h"
 #include "zoo/zoo.h"
 
 #include "interpret.h"
@@ -213,6 +214,27 @@ static void test_zoo(const char *spec, int32_t more)
     ir_graph_destroy(g);
 }
 
+/* Other tools refuse a file with two nodes of one name. */
+static void check_names(const char *path, const char *what)
+{
+    fs_arena *arena = fs_arena_create();
+    fs_map names = {.arena = arena};
+    onnx_model *model;
+    fs_err err = {0};
+    int32_t twice = 0;
+    if (onnx_model_open(path, &err, &model) == FS_OK) {
+        for (int32_t v = 0; v < model->proto.nodes.n; v++) {
+            int32_t *at = fs_map_at(&names, model->proto.nodes.at[v].name);
+            twice += *at > 0;
+            *at = 1;
+        }
+        onnx_model_close(model);
+    }
+    tap_ok(err.status == FS_OK && twice == 0,
+           "%s: no two nodes of %d have one name %s", what, twice, err.text);
+    fs_arena_destroy(arena);
+}
+
 /* Forward, backward and updates: every op comes back, and the new weights. */
 static void test_training(const char *spec)
 {
@@ -226,6 +248,7 @@ static void test_training(const char *spec)
         tap_ok(0, "%s: %s", spec, err.text);
         return;
     }
+    check_names(file_in("train.onnx"), spec);
     imported b = import(file_in("train.onnx"), &infer);
     tap_ok(b.graph != NULL, "%s: its training step is read again %s", spec,
            b.err.text);

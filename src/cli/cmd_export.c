@@ -50,7 +50,9 @@ static void tell(cli *c, const onnx_exported *done)
         json_array_append_new(
             list, json_string(fs_printf(c->arena, "op %s", done->own[i])));
     if (done->n_partial)
-        json_array_append_new(list, json_string("partial sums"));
+        json_array_append_new(list, json_string("partial values"));
+    if (done->n_halo)
+        json_array_append_new(list, json_string("halos"));
     json_object_set_new(c->result, "file", fs_json_string(c->args.output));
     json_object_set_new(c->result, "nodes", json_integer(done->n_nodes));
     json_object_set_new(c->result, "data_bytes",
@@ -66,8 +68,13 @@ static void tell(cli *c, const onnx_exported *done)
                 i ? ", " : "without a form in ONNX, in domain flowsearch: ",
                 done->own[i], i + 1 == done->n_own ? "\n" : "");
     if (done->n_partial)
-        cli_say(c, "%d partial sums stand in the nodes' metadata only\n",
+        cli_say(c, "%d partial values stand in the nodes' metadata only\n",
                 done->n_partial);
+    if (done->n_halo)
+        cli_say(c,
+                "%d inputs with a halo are written as plain splits, the halo "
+                "stands in the nodes' metadata only\n",
+                done->n_halo);
 }
 
 static fs_status write_graph(cli *c, const ir_graph *graph,

@@ -185,6 +185,14 @@ static void put_outputs(onnx_writer *w, fs_wire_out *out)
 
 /* ---- the file ---- */
 
+/* Shapes, axes and the like stay where other tools look for them when they
+ * infer shapes. */
+static bool stands_apart(const onnx_blob *b, const char *side)
+{
+    enum { KEPT_INSIDE = 1024 };
+    return side && b->bytes > KEPT_INSIDE;
+}
+
 /* An initializer up to its values, which stand here or in the side file. */
 static fs_wire_out describe(onnx_writer *w, const onnx_blob *b,
                             const char *side)
@@ -194,7 +202,7 @@ static fs_wire_out describe(onnx_writer *w, const onnx_blob *b,
         fs_wire_put_int(&out, 1, b->shape.dim[i]);
     fs_wire_put_int(&out, 2, onnx_dtype_number(b->dtype));
     fs_wire_put_text(&out, 8, b->name);
-    if (!side) {
+    if (!stands_apart(b, side)) {
         fs_wire_put_head(&out, 9, b->bytes);
         return out;
     }
@@ -223,11 +231,12 @@ static uint64_t describe_all(onnx_writer *w, const char *side,
     for (int32_t i = 0; i < w->blobs.n; i++) {
         const onnx_blob *b = &w->blobs.at[i];
         fs_wire_out body = describe(w, b, side);
-        uint64_t bytes = body.n + (side ? 0 : b->bytes);
+        uint64_t inside = stands_apart(b, side) ? 0 : b->bytes;
+        uint64_t bytes = body.n + inside;
         heads[i] = (fs_wire_out){.arena = w->arena};
         fs_wire_put_head(&heads[i], 5, bytes);
         fs_wire_put_raw(&heads[i], body.at, body.n);
-        total += heads[i].n + (side ? 0 : b->bytes);
+        total += heads[i].n + inside;
     }
     return total;
 }
@@ -284,15 +293,17 @@ static void write_model(fs_output *file, onnx_writer *w,
     fs_output_write(file, graph->at, graph->n);
     for (int32_t i = 0; i < w->blobs.n; i++) {
         fs_output_write(file, heads[i].at, heads[i].n);
-        if (!side)
+        if (!stands_apart(&w->blobs.at[i], side))
             fs_output_write(file, w->blobs.at[i].data, w->blobs.at[i].bytes);
     }
 }
 
-static int64_t place_blobs(onnx_writer *w)
+static int64_t place_blobs(onnx_writer *w, const char *side)
 {
     int64_t at = 0;
     for (int32_t i = 0; i < w->blobs.n; i++) {
+        if (!stands_apart(&w->blobs.at[i], side))
+            continue;
         at = (at + SIDE_ALIGNMENT - 1) / SIDE_ALIGNMENT * SIDE_ALIGNMENT;
         w->blobs.at[i].offset = at;
         at += (int64_t)w->blobs.at[i].bytes;
@@ -300,12 +311,14 @@ static int64_t place_blobs(onnx_writer *w)
     return at;
 }
 
-static void write_blobs(fs_output *file, const onnx_writer *w)
+static void write_blobs(fs_output *file, const onnx_writer *w, const char *side)
 {
     static const char zeros[SIDE_ALIGNMENT];
     int64_t at = 0;
     for (int32_t i = 0; i < w->blobs.n; i++) {
         const onnx_blob *b = &w->blobs.at[i];
+        if (!stands_apart(b, side))
+            continue;
         fs_output_write(file, zeros, (size_t)(b->offset - at));
         fs_output_write(file, b->data, b->bytes);
         at = b->offset + (int64_t)b->bytes;
@@ -349,7 +362,7 @@ static fs_status write_apart(onnx_writer *w, const char *path,
         give_up(&side);
         return status;
     }
-    write_blobs(&side, w);
+    write_blobs(&side, w, name);
     write_model(&model, w, graph, slash ? slash + 1 : name);
     return close_both(&model, &side, err);
 }
@@ -387,8 +400,10 @@ const char *onnx_side_file(fs_arena *arena, const char *path)
 static void report(const onnx_writer *w, fs_arena *arena, onnx_exported *out)
 {
     const char **names = fs_new(arena, const char *, IR_OP_COUNT);
-    *out = (onnx_exported){
-        .n_nodes = w->n_nodes, .n_partial = w->n_partial, .own = names};
+    *out = (onnx_exported){.n_nodes = w->n_nodes,
+                           .n_partial = w->n_partial,
+                           .n_halo = w->n_halo,
+                           .own = names};
     for (int32_t op = 0; op < IR_OP_COUNT; op++)
         if (w->own[op])
             names[out->n_own++] = ir_op_table[op]->name;
@@ -410,7 +425,7 @@ static fs_status write_file(onnx_writer *w, const char *path, fs_err *err,
     if (!apart)
         return write_whole(w, path, &w->nodes, err);
     FS_TRY(check_path(path, err));
-    out->side_bytes = place_blobs(w);
+    out->side_bytes = place_blobs(w, onnx_side_file(w->arena, path));
     return write_apart(w, path, &w->nodes, err);
 }
 

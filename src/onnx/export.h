@@ -27,7 +27,8 @@ typedef struct onnx_exported {
     int64_t side_bytes;     /* of FILE.data; 0: there is none */
     int32_t n_own;          /* kinds of ops that ONNX has no form of, */
     const char *const *own; /* in the domain "flowsearch"; in `arena` */
-    int32_t n_partial;      /* tensors of the plan that are partial sums */
+    int32_t n_partial;      /* tensors of the plan that are partial values */
+    int32_t n_halo;         /* inputs that borrow rows of their neighbours */
 } onnx_exported;
 
 /* Writes `path`, whole or not at all, and beside it the file with the values

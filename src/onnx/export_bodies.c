@@ -207,6 +207,64 @@ bool onnx_out_pick_grad(onnx_writer *w, const char *op)
     return end(w, 0, op, with_axis(w, "Unsqueeze", dy), hot);
 }
 
+/* Is this the column of the label, in rows of cosines of n classes? */
+static const char *at_label(onnx_writer *w, int32_t labels, int64_t n)
+{
+    const char *safe, *out = ignored(w, labels, &safe);
+    const char *hot = one_hot(w, safe, n);
+    if (out)
+        hot = choose(w, with_axis(w, "Unsqueeze", out), number(w, 0), hot);
+    return onnx_write_pair(w, "Greater", hot, number(w, 0));
+}
+
+/* f[0] acos(x) + f[1] */
+static const char *widened_angle(onnx_writer *w, const char *x)
+{
+    const double *f = w->node->f;
+    const char *a = onnx_write_pair(w, "Max", x, number(w, -1));
+    a = onnx_write_step(w, "Acos", onnx_write_pair(w, "Min", a, number(w, 1)));
+    a = onnx_write_pair(w, "Mul", a, number(w, f[0]));
+    return onnx_write_pair(w, "Add", a, number(w, f[1]));
+}
+
+static bool keeps_angle(const ir_node *node)
+{
+    return node->f[0] == 1 && node->f[1] == 0;
+}
+
+/* f[3] x, at the label f[3] (cos(f[0] acos(x) + f[1]) - f[2]) */
+bool onnx_out_margin(onnx_writer *w, const char *op)
+{
+    const ir_shape *x = &onnx_in_tensor(w, 0)->shape;
+    const char *hot = at_label(w, 1, x->dim[x->rank - 1]), *y = in(w, 0);
+    if (!keeps_angle(w->node))
+        y = onnx_write_step(w, "Cos", widened_angle(w, y));
+    y = onnx_write_pair(w, "Sub", y, number(w, w->node->f[2]));
+    y = choose(w, hot, y, in(w, 0));
+    return end(w, 0, op, y, number(w, w->node->f[3]));
+}
+
+/* f[3] dy, at the label times f[0] sin(f[0] acos(x) + f[1]) / sin(acos(x)), the
+ * divisor kept from zero. */
+bool onnx_out_margin_grad(onnx_writer *w, const char *op)
+{
+    const ir_shape *shape = &onnx_in_tensor(w, 1)->shape;
+    const char *hot = at_label(w, 2, shape->dim[shape->rank - 1]);
+    const char *x = in(w, 1), *slope = number(w, 1);
+    if (!keeps_angle(w->node)) {
+        const char *s = onnx_write_pair(w, "Mul", x, x);
+        s = onnx_write_pair(w, "Sub", number(w, 1), s);
+        s = onnx_write_pair(w, "Max", s, number(w, 1e-8));
+        s = onnx_write_step(w, "Sqrt", s);
+        slope = onnx_write_step(w, "Sin", widened_angle(w, x));
+        slope = onnx_write_pair(w, "Mul", slope, number(w, w->node->f[0]));
+        slope = onnx_write_pair(w, "Div", slope, s);
+    }
+    slope = choose(w, hot, slope, number(w, 1));
+    slope = onnx_write_pair(w, "Mul", slope, number(w, w->node->f[3]));
+    return end(w, 0, op, in(w, 0), slope);
+}
+
 bool onnx_out_top_k_grad(onnx_writer *w, const char *op)
 {
     const ir_shape *dx = &onnx_out_tensor(w, 0)->shape;
@@ -281,21 +339,60 @@ bool onnx_out_layer_norm_param_grad(onnx_writer *w, const char *op)
     return true;
 }
 
+static const char *transposed(onnx_writer *w, const char *x, int32_t n,
+                              const int64_t *perm)
+{
+    onnx_line line = onnx_line_step(w, "Transpose", x);
+    onnx_line_ints(&line, "perm", n, perm);
+    return onnx_write_line(w, &line);
+}
+
+/* dy, input 0, with the axes of the ids in front; 0 where the id is that of the
+ * row without a gradient. */
+static const char *rows_in_front(onnx_writer *w)
+{
+    const ir_shape *dy = &onnx_in_tensor(w, 0)->shape;
+    const int64_t *i = w->node->i, row = i[3] - 1;
+    int64_t perm[IR_MAX_RANK], n_ids = onnx_in_tensor(w, 1)->shape.rank, n = 0;
+    int64_t dim[IR_MAX_RANK];
+    for (int64_t k = 0; k < n_ids; k++)
+        perm[n++] = i[2] + k;
+    for (int64_t k = 0; k < dy->rank; k++)
+        if (k < i[2] || k >= i[2] + n_ids)
+            perm[n++] = k;
+    const char *x = i[2] ? transposed(w, in(w, 0), dy->rank, perm) : in(w, 0);
+    if (row < 0)
+        return x;
+    for (int64_t k = 0; k < dy->rank; k++)
+        dim[k] = k < n_ids ? dy->dim[perm[k]] : 1;
+    const char *out = onnx_write_pair(w, "Equal", in(w, 1), whole(w, 1, row));
+    out = onnx_write_pair(w, "Reshape", out, onnx_put_ints(w, dy->rank, dim));
+    return choose(w, out, number(w, 0), x);
+}
+
 /* Rows of a table: zeros, and the gradients added where ids say. */
 bool onnx_out_gather_grad(onnx_writer *w, const char *op)
 {
     const ir_shape *y = &onnx_out_tensor(w, 0)->shape;
-    if (w->node->i[2] != 0 || w->node->i[3] != 0)
-        return false;
+    const int64_t axis = w->node->i[2];
+    int64_t dim[IR_MAX_RANK] = {y->dim[axis]}, back[IR_MAX_RANK], n = 1;
+    const char *dy = rows_in_front(w);
+    for (int64_t k = 0; k < y->rank; k++) {
+        back[k] = k < axis ? k + 1 : k == axis ? 0 : k;
+        if (k != axis)
+            dim[n++] = y->dim[k];
+    }
     onnx_line line =
         onnx_line_step(w, op,
                        onnx_write_pair(w, "Expand", number(w, 0),
-                                       onnx_put_ints(w, y->rank, y->dim)));
+                                       onnx_put_ints(w, y->rank, dim)));
     line.in[line.n_in++] = with_axis(w, "Unsqueeze", in(w, 1));
-    line.in[line.n_in++] = in(w, 0);
+    line.in[line.n_in++] = dy;
     onnx_line_text(&line, "reduction", "add");
-    line.out[0] = w->name[w->node->out[0]];
-    onnx_write_line(w, &line);
+    onnx_line turn = onnx_line_step(w, "Transpose", onnx_write_line(w, &line));
+    onnx_line_ints(&turn, "perm", y->rank, back);
+    turn.out[0] = w->name[w->node->out[0]];
+    onnx_write_line(w, &turn);
     return true;
 }
 

@@ -154,14 +154,13 @@ void onnx_put_attributes(onnx_writer *w, fs_wire_out *out, uint32_t field)
     fs_wire_put_raw(out, line.attrs.at, line.attrs.n);
 }
 
-/* Is this the node that gives the op's own output? Steps are called after it.
- */
+/* The node that gives the op's first output is called like the op, all others
+ * like what they give: no two nodes of one name. */
 static const char *name_line(const onnx_writer *w, const onnx_line *line)
 {
-    for (int32_t k = 0; k < w->node->n_out; k++)
-        for (int32_t i = 0; i < line->n_out; i++)
-            if (line->out[i] == w->name[w->node->out[k]])
-                return w->node->name;
+    for (int32_t i = 0; i < line->n_out; i++)
+        if (line->out[i] == w->name[w->node->out[0]])
+            return w->node->name;
     return line->out[0];
 }
 

@@ -102,6 +102,14 @@ static bool is_partial(const ir_nd_sbp *sbp, const ir_mesh *mesh)
     return false;
 }
 
+static bool has_halo(const ir_nd_sbp *sbp, const ir_mesh *mesh)
+{
+    for (int32_t k = 0; k < mesh->n; k++)
+        if (ir_sbp_has_halo(sbp->at[k]))
+            return true;
+    return false;
+}
+
 /* A partial tensor gets no specification: to call it repeated would be wrong.
  */
 static void put_spec(onnx_writer *w, fs_wire_out *out, int32_t stage,
@@ -153,9 +161,11 @@ void onnx_put_node_plan(onnx_writer *w, const onnx_line *line, fs_wire_out *out)
     fs_wire_out placed = {.arena = w->arena};
     fs_wire_put_text(&placed, 1, configuration);
     for (int32_t i = 0; i < node->n_in; i++)
-        if (names(line, w->name[node->in[i]]))
+        if (names(line, w->name[node->in[i]])) {
             put_spec(w, &placed, stage, &w->graph->tensors.at[node->in[i]],
                      &sig->in[i]);
+            w->n_halo += has_halo(&sig->in[i], &p->mesh[stage]);
+        }
     for (int32_t i = 0; i < node->n_out; i++)
         if (names(line, w->name[node->out[i]])) {
             put_spec(w, &placed, stage, &w->graph->tensors.at[node->out[i]],

@@ -40,7 +40,7 @@ typedef struct onnx_writer {
     fs_wire_out functions; /* fields of the model */
     fs_map bodies;         /* what a body is made of -> its number */
     int32_t n_functions;
-    int32_t n_partial;
+    int32_t n_partial, n_halo;
 } onnx_writer;
 
 /* A node of the file. */
