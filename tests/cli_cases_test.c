@@ -169,6 +169,10 @@ static void test_corrupt_cases(void)
            "conformance: what is missing in train.json is named");
     spoiled("text-curve",
             "echo '{\"losses\":{\"sgd\":[1,\"x\"]}}' >train.json");
+    tap_ok(strstr(spoiled("unknown-curve",
+                          "sed -i 's/\"sgd\"/\"rprop\"/' train.json"),
+                  "losses.rprop"),
+           "conformance: a curve of an unknown optimizer is named");
     tap_ok(strstr(spoiled("cut-gradient", "head -c 40 grad/m.0.weight.pb >x && "
                                           "mv x grad/m.0.weight.pb"),
                   "m.0.weight.pb"),
@@ -222,6 +226,9 @@ static void test_figures(void)
     }
     json_t *n = json_object_get(detail(a, 0), "gradients");
     tap_equal_int(json_integer_value(n), 6, "conformance: and its gradients");
+    n = json_object_get(json_object_get(detail(a, 0), "curve_steps"), "adamw");
+    tap_equal_int(json_integer_value(n), 10,
+                  "conformance: and the steps of a curve");
     a = cli("conformance \"$D/nodes\" --json");
     tap_ok(json_is_null(json_object_get(detail(a, 0), "loss_error")),
            "conformance: what was not compared has no figure");

@@ -47,7 +47,7 @@ fs_status conformance_plan(conformance_case *t, const ir_graph *graph,
 }
 
 /* What is compared, in the order of the table's columns. */
-enum { OUTPUT, LOSS, GRADIENTS, GRADIENT, CURVES, N_FIGURES };
+enum { OUTPUT, LOSS, GRADIENTS, GRADIENT, STEPS, CURVES, N_FIGURES };
 
 typedef struct case_row {
     const char *name, *status, *remark;
@@ -88,7 +88,9 @@ static void figure_cell(report_table *table, int32_t figure, double value)
     if (isnan(value))
         report_table_cell(table, "-");
     else
-        report_table_cell(table, figure == GRADIENTS ? "%.0f" : "%.1e", value);
+        report_table_cell(
+            table, figure == GRADIENTS || figure == STEPS ? "%.0f" : "%.1e",
+            value);
 }
 
 static void set_figure(json_t *object, const char *key, double value)
@@ -108,6 +110,27 @@ static json_t *padding_json(const conformance_case *t)
                                              (json_int_t)atoll(equals + 1)));
     }
     return out;
+}
+
+/* By optimizer. */
+static json_t *steps_json(const conformance_case *t)
+{
+    json_t *out = json_object();
+    for (int i = 0; i < CONFORMANCE_CURVES; i++)
+        if (t->curve_steps[i])
+            json_object_set_new(out, conformance_curve(i),
+                                json_integer(t->curve_steps[i]));
+    return out;
+}
+
+/* The shortest curve that was compared, NAN when none was. */
+static double least_steps(const conformance_case *t)
+{
+    double least = NAN;
+    for (int i = 0; i < CONFORMANCE_CURVES; i++)
+        if (t->curve_steps[i])
+            least = fmin(least, t->curve_steps[i]);
+    return least;
 }
 
 /* What the last column says of a case. */
@@ -130,6 +153,7 @@ static json_t *detail_json(const conformance_case *t, const char *name,
     set_figure(detail, "loss_error", t->worst_loss);
     set_figure(detail, "gradient_error", t->worst_gradient);
     set_figure(detail, "curve_error", t->worst_curve);
+    json_object_set_new(detail, "curve_steps", steps_json(t));
     set_figure(detail, "output_error", t->worst_output);
     return detail;
 }
@@ -146,6 +170,7 @@ static void add_row(const conformance_case *t, const char *word,
                     [LOSS] = t->worst_loss,
                     [GRADIENTS] = t->gradients ? t->gradients : NAN,
                     [GRADIENT] = t->worst_gradient,
+                    [STEPS] = least_steps(t),
                     [CURVES] = t->worst_curve},
     };
     fs_push(t->c->arena, &all->rows, row);
@@ -266,8 +291,9 @@ static fs_status try_all(cli *c, exec_world *world, const char *dir, tally *all)
 /* Columns that no case has are left out. */
 static void print_rows(cli *c, const tally *all)
 {
-    static const char *const figures[N_FIGURES] = {
-        "output off", "loss off", "gradients", "worst off", "curves off"};
+    static const char *const figures[N_FIGURES] = {"output off",  "loss off",
+                                                   "gradients",   "worst off",
+                                                   "curve steps", "curves off"};
     const char *header[N_FIGURES + 3] = {"case", "status"};
     bool shown[N_FIGURES] = {0};
     int32_t n = 2;

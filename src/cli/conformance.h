@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { CONFORMANCE_CURVES = 4 };
+
 typedef struct conformance_case {
     cli *c;
     const char *dir;
@@ -20,6 +22,7 @@ typedef struct conformance_case {
     hw_cluster *cluster; /* of one device */
     fs_arena *arena;
     double worst_loss, worst_gradient, worst_curve; /* relative; NAN: none */
+    int32_t curve_steps[CONFORMANCE_CURVES]; /* compared; 0: not recorded */
     int32_t gradients;
     cli_LIST padding;    /* "table=row", found in the record */
     double worst_output; /* largest |a - b| / (atol + rtol |b|); NAN: none */
@@ -46,6 +49,8 @@ fs_status conformance_plan(conformance_case *t, const ir_graph *graph,
 /* What differs from the record is noted in t->why; errors are for cases that
  * could not be run. */
 fs_status conformance_train(conformance_case *t);
+/* What train.json calls the i-th curve. */
+const char *conformance_curve(int i);
 fs_status conformance_infer(conformance_case *t);
 
 /* ---- what an operator can do, over all cases of it ---- */

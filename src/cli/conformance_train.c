@@ -12,10 +12,11 @@ typedef struct setting {
     const char *key, *optimizer;
     double lr, weight_decay;
 } setting;
-static const setting settings[] = {{"sgd", "sgd", 0.1, 0},
-                                   {"momentum", "momentum", 0.05, 1e-4},
-                                   {"adam", "adam", 1e-2, 0},
-                                   {"adamw", "adamw", 1e-2, 0.1}};
+static const setting settings[CONFORMANCE_CURVES] = {
+    {"sgd", "sgd", 0.1, 0},
+    {"momentum", "momentum", 0.05, 1e-4},
+    {"adam", "adam", 1e-2, 0},
+    {"adamw", "adamw", 1e-2, 0.1}};
 
 static const double LOSS_RELATIVE = 1e-5, GRADIENT_OF_NORM = 1e-4,
                     GRADIENT_OF_LARGEST = 1e-6, CURVE_RELATIVE = 1e-3;
@@ -336,10 +337,21 @@ static fs_status check_curve(conformance_case *t, const fs_json *curves,
         return fs_json_fail(curves, s->key, &t->c->err,
                             "must be a list of 1 to %zu losses", most);
     fs_status status = run_setting(t, s, (int64_t)n, false, &model, &run);
-    if (status == FS_OK)
+    if (status == FS_OK) {
         compare_curve(t, s, list.value, run.losses);
+        t->curve_steps[s - settings] = (int32_t)n;
+    }
     cli_model_close(&model);
     return status;
+}
+
+/* A curve of an optimizer that has no setting here would be passed over. */
+static fs_status check_names(const fs_json *curves, fs_err *err)
+{
+    const char *known[CONFORMANCE_CURVES + 1] = {NULL};
+    for (int i = 0; i < CONFORMANCE_CURVES; i++)
+        known[i] = settings[i].key;
+    return fs_json_keys(curves, known, err);
 }
 
 static fs_status check_curves(conformance_case *t, const char *path)
@@ -349,12 +361,19 @@ static fs_status check_curves(conformance_case *t, const char *path)
     FS_TRY(fs_json_load(path, &t->c->err, &root));
     fs_json file = fs_json_root(path, root);
     fs_status status = fs_json_object(&file, "losses", &t->c->err, &curves);
-    for (size_t i = 0; i < 4 && status == FS_OK; i++)
+    if (status == FS_OK)
+        status = check_names(&curves, &t->c->err);
+    for (int i = 0; i < CONFORMANCE_CURVES && status == FS_OK; i++)
         status = check_curve(t, &curves, &settings[i]);
     if (status == FS_OK && isnan(t->worst_curve) && !t->why[0])
         conformance_failed(t, "%s records no curve", path);
     json_decref(root);
     return status;
+}
+
+const char *conformance_curve(int i)
+{
+    return settings[i].key;
 }
 
 fs_status conformance_train(conformance_case *t)
