@@ -91,6 +91,24 @@ static void test_refusals(void)
                    FS_INVALID &&
                !g,
            "shapes that overflow are refused: %s", err.text);
+    err = (fs_err){0};
+    tap_ok(zoo_build("zoo:t5,active=1", 1, &err, &g) == FS_INVALID && !g &&
+               strstr(err.text, "active=1 has no effect with experts=1"),
+           "a key of experts without experts is refused: %s", err.text);
+}
+
+static void test_names(void)
+{
+    static const char *const names[][2] = {
+        {"zoo:gpt,layers=1", "gpt"},
+        {"zoo:gpt2", "gpt2"},
+        {"zoo:gpt2,vocab=100,layers=1", "gpt2,vocab=100,layers=1"}};
+    for (int i = 0; i < 3; i++) {
+        ir_graph *g = zoo_built(names[i][0], 1);
+        tap_ok(strcmp(g->name, names[i][1]) == 0, "%s is called %s",
+               names[i][0], g->name);
+        ir_graph_destroy(g);
+    }
 }
 
 int main(void)
@@ -104,5 +122,6 @@ int main(void)
     test_shapes();
     test_large();
     test_refusals();
+    test_names();
     return tap_done();
 }

@@ -80,8 +80,8 @@ const zoo_model zoo_model_llama = {
              [SEQ] = {"seq", 128, 1, 1 << 15},
              [ROTARY] = {"rotary", 10000, 2, 1 << 30},
              [EXPERTS] = {"experts", 1, 1, 1 << 16},
-             [ACTIVE] = {"active", 2, 1, 64},
-             [CAPACITY] = {"capacity", 125, 1, 100000},
-             [GROUP] = {"group", 0, 0, 1 << 15}},
+             [ACTIVE] = {"active", 2, 1, 64, EXPERTS},
+             [CAPACITY] = {"capacity", 125, 1, 100000, EXPERTS},
+             [GROUP] = {"group", 0, 0, 1 << 15, EXPERTS}},
     .build = build,
 };

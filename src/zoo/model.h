@@ -9,6 +9,8 @@ enum { ZOO_MAX_KEYS = 20 };
 typedef struct zoo_key {
     const char *name;
     int64_t usual, low, high; /* default and range */
+    int32_t with; /* this key says nothing unless that one is above 1; 0: it
+                     always does */
 } zoo_key;
 
 typedef struct zoo_model {

@@ -70,9 +70,9 @@ const zoo_model zoo_model_moe = {
              [VOCAB] = {"vocab", 256, 2, INT32_MAX},
              [SEQ] = {"seq", 128, 1, 1 << 15},
              [EXPERTS] = {"experts", 4, 1, 1 << 16},
-             [ACTIVE] = {"active", 2, 1, 64},
-             [CAPACITY] = {"capacity", 125, 1, 100000},
-             [GROUP] = {"group", 0, 0, 1 << 15},
-             [EVERY] = {"every", 2, 1, 10000}},
+             [ACTIVE] = {"active", 2, 1, 64, EXPERTS},
+             [CAPACITY] = {"capacity", 125, 1, 100000, EXPERTS},
+             [GROUP] = {"group", 0, 0, 1 << 15, EXPERTS},
+             [EVERY] = {"every", 2, 1, 10000, EXPERTS}},
     .build = build,
 };

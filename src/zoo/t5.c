@@ -169,9 +169,9 @@ const zoo_model zoo_model_t5 = {
              [SEQ] = {"seq", 64, 1, 1 << 12},
              [TARGET] = {"target", 64, 1, 1 << 12},
              [EXPERTS] = {"experts", 1, 1, 1 << 16},
-             [ACTIVE] = {"active", 1, 1, 64},
-             [CAPACITY] = {"capacity", 125, 1, 100000},
-             [GROUP] = {"group", 0, 0, 1 << 12},
-             [EVERY] = {"every", 2, 1, 10000}},
+             [ACTIVE] = {"active", 1, 1, 64, EXPERTS},
+             [CAPACITY] = {"capacity", 125, 1, 100000, EXPERTS},
+             [GROUP] = {"group", 0, 0, 1 << 12, EXPERTS},
+             [EVERY] = {"every", 2, 1, 10000, EXPERTS}},
     .build = build,
 };

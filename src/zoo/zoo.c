@@ -156,6 +156,21 @@ static fs_status set_key(const zoo_model *model, char *item, fs_err *err,
     return FS_OK;
 }
 
+/* What the user said means something by the other values. */
+static fs_status check_given(const zoo_model *model, const bool *given,
+                             const int64_t *value, fs_err *err)
+{
+    for (int32_t k = 0; k < ZOO_MAX_KEYS && model->keys[k].name; k++) {
+        int32_t with = model->keys[k].with;
+        if (given[k] && with && value[with] <= 1)
+            return fs_fail(
+                err, FS_INVALID, "zoo:%s: %s=%lld has no effect with %s=%lld",
+                model->name, model->keys[k].name, (long long)value[k],
+                model->keys[with].name, (long long)value[with]);
+    }
+    return FS_OK;
+}
+
 /* "key=value,.." over what stands in value[]. */
 static fs_status parse_keys(const zoo_model *model, char *at, fs_err *err,
                             int64_t *value)
@@ -168,7 +183,7 @@ static fs_status parse_keys(const zoo_model *model, char *at, fs_err *err,
         FS_TRY(set_key(model, at, err, given, value));
         at = comma ? comma + 1 : NULL;
     }
-    return FS_OK;
+    return check_given(model, given, value, err);
 }
 
 typedef struct request {
@@ -218,7 +233,9 @@ static fs_status find(const char *name, int64_t samples, fs_err *err,
         r->model = find_model(r->preset->model, strlen(r->preset->model));
     if (!r->model)
         return refuse_name(name, length, err);
-    r->name = r->preset ? r->preset->name : r->model->name;
+    r->name = r->model->name;
+    if (r->preset) /* with keys it is another network */
+        r->name = *r->keys ? name : r->preset->name;
     if (samples < 1)
         return fs_fail(err, FS_INVALID, "zoo:%s: a batch of %lld samples",
                        r->name, (long long)samples);
