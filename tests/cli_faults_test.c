@@ -42,6 +42,10 @@ static void test_refused(void)
     refused("the timeline of a model", "PLAN",
             cli("show " MLP " --timeline -o \"$D/x.svg\""));
     refused("a database without a name", "--db", cli("model " MLP " --db ''"));
+    refused("a recomputation of nothing", "--recompute wants WHAT",
+            cli("model " MLP " --recompute ''"));
+    refused("a loss without a name", "--loss wants KIND",
+            cli("model x.onnx --loss="));
     refused("more ranks than a host is seen as", "4096",
             cli("cluster local --ranks 100000"));
 }
@@ -182,14 +186,14 @@ static void test_outputs_are_one(void)
 static void test_no_room(void)
 {
     const cli_answer *a =
-        cli("--version; ulimit -f 4; trap '' XFSZ; "
+        cli("--version; ulimit -f 4; "
             "'%s/flowsearch' show \"$D/p.json\" -o \"$D/big.svg\" --db none",
             cli_env("FS_BUILDDIR", "."));
     tap_ok(says(a, 3, "big.svg: cannot be written: File too large") &&
                count(a->err, "\n") == 1,
            "a picture without room is one fault, named");
     tap_ok(files_with(cli_scratch, "big.svg") == 0, "and leaves nothing");
-    a = cli("--version; ulimit -f 4; trap '' XFSZ; "
+    a = cli("--version; ulimit -f 4; "
             "'%s/flowsearch' model " MLP " --db \"$D/full.db\"",
             cli_env("FS_BUILDDIR", "."));
     tap_ok(says(a, 3, "full.db: ") && count(a->err, "\n") == 1,

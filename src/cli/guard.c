@@ -160,6 +160,8 @@ void cli_guard_files(void)
                                .sa_flags = SA_SIGINFO | SA_RESETHAND};
     sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, &action, NULL);
+    /* A write beyond the limit then fails as one on a full disk does. */
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 void cli_guard_leave(const cli *c)

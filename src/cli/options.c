@@ -218,6 +218,9 @@ static fs_status parse_flag(cli *c, words *w, int *i)
                            o->argument);
         value = argv[++*i];
     }
+    if (o->kind == TEXT && !value[0])
+        return fs_fail(&c->err, FS_INVALID, "--%s wants %s, not ''", o->flag,
+                       o->argument);
     FS_TRY(check_once(c, o, value, &w->said[o - options]));
     return set(c, o, value);
 }
@@ -296,11 +299,6 @@ fs_status cli_parse(cli *c, int argc, char **argv, bool *help)
     words w = {.argc = argc, .argv = argv};
     set_absent(&c->args);
     FS_TRY(parse_words(c, &w, help));
-    if (c->args.db && !c->args.db[0])
-        return fs_fail(&c->err, FS_INVALID,
-                       "--db wants a FILE, or none, not ''");
-    if (c->args.output && !c->args.output[0])
-        return fs_fail(&c->err, FS_INVALID, "-o wants a FILE, not ''");
     FS_TRY(check_clip_norm(c));
     FS_TRY(check_precision(c));
     return check_rewrites(c);
