@@ -101,6 +101,8 @@ static void test_text(void)
     char out[32];
     tap_equal_text(fs_human_seconds(out, 0.00123), "1.23 ms", "1.23 ms");
     tap_equal_text(fs_human_bytes(out, 1536), "1.5 KiB", "1.5 KiB");
+    tap_equal_text(fs_human_flop(out, 0), "0 flop", "no work");
+    tap_equal_text(fs_human_flop(out, 1.1e12), "1.1 Tflop", "work");
     tap_equal_text(fs_human_count(out, 861184), "861 k", "861 k");
     fs_err err = {0};
     fs_fail(&err, FS_INVALID, "first");

@@ -1,6 +1,6 @@
 # `make fuzz`: libFuzzer targets, built by clang beside everything else, run for
 # FUZZ_SECONDS in all on a corpus that stays in the build tree.
-FUZZ_SECONDS = 120
+FUZZ_SECONDS ?= 120
 FUZZ_TARGETS = onnx plan_text cluster
 # What one allocation and the whole process may take, in MB. The targets let an
 # import fold 16 MB of constants, so that what is not counted there shows.

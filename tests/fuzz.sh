@@ -11,7 +11,7 @@ seeds() {
     onnx)
         for file in "$data"/train_cases/*/model.onnx "$data"/models/*.onnx \
             /usr/share/libonnx-testdata/data/*/*/model.onnx; do
-            [ ! -f "$file" ] || [ "$(wc -c <"$file")" -gt 16384 ] ||
+            [ ! -f "$file" ] || [ "$(wc -c <"$file")" -gt 131072 ] ||
                 cp "$file" "$2/$(cksum <"$file" | tr ' ' -)"
         done
         ;;

@@ -153,15 +153,22 @@ static void test_structure(void)
 {
     fs_err err;
     refused(finish(pb_new(), pb_node("r", "Relu", "z", "y")),
-            "\"z\" is made by no earlier node", "an input from nowhere");
+            "\"z\" is made by no node", "an input from nowhere");
     pb *graph = pb_new();
     pb_take(graph, 1, pb_node("r", "Relu", "x", "y"));
     refused(finish(graph, pb_node("s", "Relu", "x", "y")), "made twice",
             "a value made twice");
     graph = pb_new();
     pb_take(graph, 1, pb_node("a", "Relu", "b", "y"));
-    refused(finish(graph, pb_node("b", "Relu", "y", "b")), "no earlier node",
-            "a cycle");
+    refused(finish(graph, pb_node("b", "Relu", "y", "b")),
+            "\"b\" is made by node 1", "a cycle");
+    const int64_t none[] = {0, 3};
+    graph = pb_new();
+    pb_take(graph, 1, pb_node("r", "Relu", "e", "y"));
+    pb_take(graph, 11, pb_value("e", 1, 2, none, NULL));
+    pb_take(graph, 12, pb_value("y", 1, 2, none, NULL));
+    refused(pb_model(graph, 17), "as is input \"e\": 0x3",
+            "an input without elements");
     refused(finish(pb_new(), pb_node("r", "Relu", "", "y")), "missing",
             "a node without inputs");
     refused(finish(pb_new(), pb_node("r", "Relu", "x", "z")), "\"y\"",
@@ -421,7 +428,8 @@ static void test_functions(void)
     refused(model, "made by no node", "a function that makes nothing");
     model = calls();
     pb_take(model, 25, function("f0", "f0", 1));
-    refused(model, "nest deeper", "a function that calls itself");
+    refused(model, ": function \"f0\" calls itself",
+            "a function that calls itself");
     model = calls();
     for (int i = 0; i < 30; i++) {
         char name[8], next[8];

@@ -199,7 +199,8 @@ static void test_row(const row *r)
     fs_arena_destroy(arena);
 }
 
-/* y = x + sin(c) + sum of 2^28 ones + sin(w); c a constant, w a parameter. */
+/* y = x + sin(c) + largest of 2^28 ones + sin(w) + exp(c); c a constant, w a
+ * parameter. */
 static imported import_constants(bool folds)
 {
     static const int64_t three = 3, shape[] = {1, 1 << 28, 1};
@@ -219,6 +220,16 @@ static imported import_constants(bool folds)
     pb_int(attr, 20, 4);
     pb_take(node, 5, attr);
     pb_take(graph, 1, node);
+    pb_take(graph, 1, pb_node("s0", "Transpose", "c", "ct"));
+    pb_take(graph, 1, pb_node("s1", "Exp", "ct", "e"));
+    node = pb_node("s2", "Cast", "length", "real"); /* a shape by way of */
+    pb_attr_int(node, "to", 1);                     /* floats */
+    pb_take(graph, 1, node);
+    pb_take(graph, 1, pb_node("s3", "Floor", "real", "floor"));
+    node = pb_node("s4", "Cast", "floor", "again");
+    pb_attr_int(node, "to", 7);
+    pb_take(graph, 1, node);
+    pb_take(graph, 1, pb_node("s5", "Reshape", "e,again", "er"));
     pb_take(graph, 1, pb_node("s", "Sin", "c", "s"));
     pb_take(graph, 1, pb_node("t", "Sin", "w", "t"));
     node = pb_node("r", "ReduceMax", "ones", "r");
@@ -226,8 +237,10 @@ static imported import_constants(bool folds)
     pb_take(graph, 1, node);
     pb_take(graph, 1, pb_node("a", "Add", "x,s", "a"));
     pb_take(graph, 1, pb_node("b", "Add", "a,t", "b"));
-    pb_take(graph, 1, pb_node("y", "Add", "b,r", "y"));
+    pb_take(graph, 1, pb_node("d", "Add", "b,r", "d"));
+    pb_take(graph, 1, pb_node("y", "Add", "d,er", "y"));
     pb_take(graph, 5, pb_ints("shape", 3, shape));
+    pb_take(graph, 5, pb_ints("length", 1, &three));
     pb_take(graph, 5, pb_floats("w", 3, c));
     pb_take(graph, 11, pb_value("x", 1, 1, &three, NULL));
     pb_take(graph, 12, pb_value("y", 1, 1, &three, NULL));
@@ -248,6 +261,11 @@ static void test_folding(void)
         tap_equal_int(count_op(in.graph, IR_OP_sin), 2 - folds,
                       "a sine of constants is %s, one of a parameter stays",
                       folds ? "folded" : "left");
+        tap_equal_int(count_op(in.graph, IR_OP_exp), 1 - folds,
+                      "what the importer could compute itself is %s too",
+                      folds ? "folded" : "left");
+        tap_equal_int(count_op(in.graph, IR_OP_floor), 0,
+                      "a shape that is computed in floats leaves no node");
         tap_equal_int(count_op(in.graph, IR_OP_fill), 1,
                       "a gigabyte of ones stays a fill");
         const int32_t s = ir_graph_find(in.graph, "s");

@@ -68,6 +68,13 @@ char *fs_human_bytes(char out[32], double bytes)
     return scaled(out, bytes, 1024.0, units, 5);
 }
 
+char *fs_human_flop(char out[32], double flop)
+{
+    static const char *const units[] = {" flop",  " kflop", " Mflop", " Gflop",
+                                        " Tflop", " Pflop", " Eflop"};
+    return scaled(out, flop, 1000.0, units, 7);
+}
+
 char *fs_human_count(char out[32], double count)
 {
     static const char *const units[] = {"", " k", " M", " G", " T", " P", " E"};

@@ -17,5 +17,6 @@ void fs_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *fs_human_seconds(char out[32], double seconds);
 char *fs_human_bytes(char out[32], double bytes);
 char *fs_human_count(char out[32], double count);
+char *fs_human_flop(char out[32], double flop);
 
 #endif

@@ -140,13 +140,13 @@ static void describe(cli *c, const cli_model *model, const tally *t)
     if (model->notes.n)
         cli_say(c, "%s", model->notes.at);
     cli_say(c,
-            "%s: %lld ops, %s parameters (%s), forward %sflop, backward "
-            "%sflop per step\n",
+            "%s: %lld ops, %s parameters (%s), forward %s, backward %s "
+            "per step\n",
             model->graph->name, (long long)t->ops,
             fs_human_count(params, (double)t->params),
             fs_human_bytes(bytes, (double)t->param_bytes),
-            fs_human_count(forward, (double)t->forward_flop),
-            fs_human_count(backward, (double)t->backward_flop));
+            fs_human_flop(forward, (double)t->forward_flop),
+            fs_human_flop(backward, (double)t->backward_flop));
     if (t->kept_bytes)
         cli_say(c, "  keeps %s of activations for the backward pass\n",
                 fs_human_bytes(bytes, (double)t->kept_bytes));

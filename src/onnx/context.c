@@ -40,6 +40,28 @@ bool onnx_has(const onnx_ctx *c, int32_t i)
     return i >= 0 && i < c->node->in.n && c->node->in.at[i][0] != '\0';
 }
 
+/* A node from this one on that makes the value; -1: none. */
+static int32_t find_later(const onnx_ctx *c, const char *name)
+{
+    for (int32_t i = c->at; i < c->n_nodes; i++)
+        for (int32_t k = 0; k < c->nodes[i].out.n; k++)
+            if (strcmp(c->nodes[i].out.at[k], name) == 0)
+                return i;
+    return -1;
+}
+
+static void explain_missing(onnx_ctx *c, const char *name)
+{
+    const int32_t later = find_later(c, name);
+    if (later < 0)
+        onnx_fail(c, "input \"%.80s\" is made by no node", name);
+    else
+        onnx_fail(c,
+                  "input \"%.80s\" is made by node %d, which does not come "
+                  "before: the nodes are in no order or form a cycle",
+                  name, later);
+}
+
 onnx_value *onnx_any_value_of(onnx_ctx *c, int32_t i)
 {
     if (!onnx_has(c, i)) {
@@ -49,7 +71,7 @@ onnx_value *onnx_any_value_of(onnx_ctx *c, int32_t i)
     const char *name = c->node->in.at[i];
     int32_t id = onnx_find(c, name);
     if (id < 0) {
-        onnx_fail(c, "input \"%.80s\" is made by no earlier node", name);
+        explain_missing(c, name);
         return NULL;
     }
     onnx_value *value = &c->values.at[id];

@@ -56,7 +56,7 @@ typedef struct onnx_ctx {
     onnx_scope *scope; /* the innermost */
     FS_VEC(onnx_value) values;
     struct onnx_declared *declared; /* declared.h; NULL: not compared */
-    int32_t expanded; /* nodes and turns of bodies so far */
+    int32_t expanded;               /* nodes and turns of bodies so far */
     int64_t opset;
     int64_t old_batch, batch; /* differ when a fixed batch is changed */
     const onnx_trace *before; /* the import with the old batch, else NULL */
@@ -65,6 +65,8 @@ typedef struct onnx_ctx {
     bool too_large; /* the last folding wanted more than there is */
     double dropped; /* largest ratio of a dropout that drops */
     int32_t n_dropped;
+    const onnx_node *nodes; /* of the graph or body being imported */
+    int32_t n_nodes;
     const onnx_node *node; /* being imported */
     int32_t at;            /* its number in its graph */
     int32_t step, n_steps; /* its number in the order of import */

@@ -7,6 +7,30 @@
 
 #include <string.h>
 
+/* Why an output is no tensor. */
+static fs_status explain_output(onnx_ctx *c, const char *name,
+                                const onnx_value *value)
+{
+    const onnx_proto *proto = &c->model->proto;
+    const bool empty = value->is_known && onnx_const_count(&value->known) == 0;
+    for (int32_t i = 0; i < proto->inputs.n && empty; i++) {
+        char shape[160];
+        int32_t id = onnx_find(c, proto->inputs.at[i].name);
+        const onnx_const *known = id < 0 ? NULL : &c->values.at[id].known;
+        if (!known || !c->values.at[id].is_known || onnx_const_count(known) > 0)
+            continue;
+        return onnx_fail(c,
+                         "output \"%.80s\" is empty, as is input \"%.80s\": "
+                         "%s",
+                         name, proto->inputs.at[i].name,
+                         ir_shape_text(shape, &known->shape));
+    }
+    return onnx_fail(c,
+                     empty ? "output \"%.80s\" is empty"
+                           : "output \"%.80s\" depends on no input",
+                     name);
+}
+
 /* Tensor of output i of the model, materialised; -1 on error. */
 static fs_status output_tensor(onnx_ctx *c, int32_t i, int32_t *out)
 {
@@ -22,7 +46,7 @@ static fs_status output_tensor(onnx_ctx *c, int32_t i, int32_t *out)
                          "supported",
                          name);
     if (value->tensor < 0)
-        return onnx_fail(c, "output \"%.80s\" depends on no input", name);
+        return explain_output(c, name, value);
     if (c->graph->tensors.at[value->tensor].role == IR_ACTIVATION &&
         ir_graph_find(c->graph, name) < 0)
         ir_graph_rename(c->graph, value->tensor, name);

@@ -107,14 +107,39 @@ static bool all_known(const onnx_ctx *c, bool given)
     return known || empty || given;
 }
 
+static bool folds_floats(const onnx_ctx *c)
+{
+    return !c->options->rewrites || c->options->rewrites->fold;
+}
+
+/* Without the rewrite `fold` what is made of known floats is computed when the
+ * graph runs; shapes are integers, and what leads to one through floats is
+ * known beside its tensors (keep_values). */
+static bool is_left_to_run(const onnx_ctx *c)
+{
+    bool floats = false;
+    if (folds_floats(c))
+        return false;
+    for (int32_t i = 0; i < c->node->in.n; i++) {
+        int32_t id = onnx_find(c, c->node->in.at[i]);
+        if (!onnx_has(c, i) || id < 0 || !c->values.at[id].is_known)
+            continue;
+        if (onnx_const_count(&c->values.at[id].known) == 0)
+            return false; /* it can be no tensor */
+        floats = floats || ir_dtype_is_float(c->values.at[id].known.dtype);
+    }
+    return floats;
+}
+
 /* What a node makes of values that are only given is kept beside its tensors,
  * for those who want to know it at import. */
 static void keep_values(onnx_ctx *c, const onnx_row *row)
 {
     enum { LARGEST = 4096 };
     ir_shape shape;
-    if (!c->options->n_given || row->fold == onnx_fold_none ||
-        c->node->in.n == 0 || !all_known(c, true))
+    if ((!c->options->n_given && folds_floats(c)) ||
+        row->fold == onnx_fold_none || c->node->in.n == 0 ||
+        !all_known(c, true))
         return;
     for (int32_t i = 0; i < c->node->in.n; i++)
         if (onnx_has(c, i) && (onnx_shape(c, i, &shape) != FS_OK ||
@@ -204,7 +229,8 @@ static fs_status fold_or_import(onnx_ctx *c, const onnx_row *row, bool folds)
 static fs_status call_row(onnx_ctx *c, const onnx_row *row)
 {
     bool folds = row->fold != onnx_fold_none &&
-                 (row->import == onnx_import_none || all_known(c, false));
+                 (row->import == onnx_import_none ||
+                  (all_known(c, false) && !is_left_to_run(c)));
     int32_t first = c->graph->nodes.n;
     const fs_err before = *c->err;
     c->too_large = false;
@@ -311,8 +337,12 @@ fs_status onnx_import_nodes(onnx_ctx *c, const onnx_node *nodes, int32_t n)
     const onnx_ctx outer = *c;
     const char *scope = c->graph->scope;
     fs_status status = FS_OK;
+    c->nodes = nodes;
+    c->n_nodes = n;
     for (int32_t i = 0; i < n && status == FS_OK; i++)
         status = import_node(c, &nodes[i], i);
+    c->nodes = outer.nodes;
+    c->n_nodes = outer.n_nodes;
     c->node = outer.node;
     c->at = outer.at;
     c->step = outer.step;

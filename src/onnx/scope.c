@@ -47,7 +47,7 @@ fs_status onnx_spend(onnx_ctx *c)
         return FS_OK;
     return onnx_fail(c,
                      "unrolling loops and inlining functions makes more than "
-                     "%d nodes",
+                     "%d nodes and turns, the limit of one import",
                      MAX_EXPANDED);
 }
 
@@ -241,6 +241,9 @@ static fs_status run_function(onnx_ctx *c, const onnx_function *f,
 fs_status onnx_call_function(onnx_ctx *c, const onnx_function *f)
 {
     int64_t opset = c->opset;
+    for (const onnx_scope *s = c->scope; s; s = s->parent)
+        if (s->function == f)
+            return onnx_fail(c, "function \"%.80s\" calls itself", f->name);
     if (c->node->out.n > f->out.n)
         return onnx_fail(c, "%d outputs of a function of %d", c->node->out.n,
                          f->out.n);
