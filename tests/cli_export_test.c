@@ -32,6 +32,27 @@ static void test_models(void)
            "and are read from there: %g parameters", cli_number(a, "params"));
 }
 
+/* What shapes the training step is in the file: each gives another one. */
+static void test_training(void)
+{
+    static const char *const said[] = {"--lr 0.25",
+                                       "--lr-schedule cosine,steps=9",
+                                       "--weight-decay 0.25",
+                                       "--beta1 0.5",
+                                       "--beta2 0.5",
+                                       "--epsilon 0.25",
+                                       "--padding tok.weight=3"};
+    const char *export = "export zoo:gpt,layers=1,hidden=16,heads=2 --train "
+                         "--to onnx -o";
+    cli("%s \"$D/usual.onnx\"", export);
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        cli_answer *a = cli("%s \"$D/said.onnx\" %s", export, said[i]);
+        tap_ok(a->status == 0 &&
+                   system("cmp -s \"$D/usual.onnx\" \"$D/said.onnx\"") != 0,
+               "export --train %s: %s", said[i], a->err);
+    }
+}
+
 static void test_plans(void)
 {
     cli_answer *a =
@@ -58,6 +79,12 @@ static void test_refused(void)
         {"export zoo:mlp --to onnx", "-o FILE"},
         {"export zoo:mlp --optimizer sgd --to onnx -o \"$D/no.onnx\"",
          "--train"},
+        {"export zoo:mlp --lr 0.1 --to onnx -o \"$D/no.onnx\"",
+         "--lr wants --train"},
+        {"export zoo:mlp --train --momentum 0.5 --to onnx -o \"$D/no.onnx\"",
+         "--momentum 0.5 has no effect"},
+        {"export \"$D/p.json\" --lr 0.1 --to onnx -o \"$D/no.onnx\"",
+         "--lr is of a MODEL"},
         {"export \"$D/p.json\" --train --to onnx -o \"$D/no.onnx\"",
          "of a MODEL"},
         {"export \"$D/p.json\" --to onnx -o \"$D/p.json\"", "destroy"},
@@ -81,6 +108,7 @@ int main(void)
 {
     cli_begin_scratch("cli_export_test");
     test_models();
+    test_training();
     test_plans();
     test_refused();
     cli_end_scratch();

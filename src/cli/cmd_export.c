@@ -1,6 +1,7 @@
 #include "config.h"
 #include "cli/cli.h"
 
+#include "cli/tuning.h"
 #include "onnx/export.h"
 
 #include <math.h>
@@ -95,16 +96,73 @@ static fs_status export_plan(cli *c, const cli_plan *p)
     return write_graph(c, p->model.graph, &placement);
 }
 
+/* An option of a MODEL; what shapes its training step wants --train. */
+typedef struct flag {
+    const char *name;
+    bool said, trains;
+} flag;
+
+enum { N_FLAGS = 20 };
+
+static void list_flags(const cli_args *a, flag out[N_FLAGS])
+{
+    const flag all[N_FLAGS] = {{"train", a->train, false},
+                               {"batch", a->batch >= 0, false},
+                               {"bind", a->bind.n > 0, false},
+                               {"loss", a->loss != NULL, false},
+                               {"params", a->params != NULL, false},
+                               {"precision", a->precision != NULL, false},
+                               {"loss-scale", a->loss_scale != NULL, true},
+                               {"no-rewrite", a->no_rewrite, false},
+                               {"no-dropout", a->no_dropout, false},
+                               {"optimizer", a->optimizer != NULL, true},
+                               {"lr", !isnan(a->lr), true},
+                               {"lr-schedule", a->lr_schedule != NULL, true},
+                               {"weight-decay", !isnan(a->weight_decay), true},
+                               {"momentum", !isnan(a->momentum), true},
+                               {"beta1", !isnan(a->beta1), true},
+                               {"beta2", !isnan(a->beta2), true},
+                               {"epsilon", !isnan(a->epsilon), true},
+                               {"clip-norm", !isnan(a->clip_norm), true},
+                               {"padding", a->padding.n > 0, true},
+                               {"recompute", a->recompute != NULL, true}};
+    memcpy(out, all, sizeof all);
+}
+
+static fs_status check_training(cli *c)
+{
+    const cli_args *a = &c->args;
+    flag flags[N_FLAGS];
+    list_flags(a, flags);
+    for (int i = 0; i < N_FLAGS && !a->train; i++)
+        if (flags[i].said && flags[i].trains)
+            return fs_fail(&c->err, FS_INVALID, "--%s wants --train",
+                           flags[i].name);
+    if (!a->train)
+        return FS_OK;
+    return cli_check_tuning(c, a->optimizer ? a->optimizer : "adamw",
+                            a->optimizer ? "" : " (the default)");
+}
+
+/* A plan's file says these itself. */
+static fs_status check_plain(cli *c)
+{
+    flag flags[N_FLAGS];
+    list_flags(&c->args, flags);
+    for (int i = 0; i < N_FLAGS; i++)
+        if (flags[i].said)
+            return fs_fail(&c->err, FS_INVALID,
+                           "--%s is of a MODEL; a plan's nodes are what its "
+                           "file says",
+                           flags[i].name);
+    return FS_OK;
+}
+
 static fs_status export_model(cli *c, const char *spec)
 {
     plan_origin origin = cli_origin(c, spec, "");
     cli_model model;
-    if (c->args.optimizer && !c->args.train)
-        return fs_fail(&c->err, FS_INVALID, "--optimizer wants --train");
-    if (!isnan(c->args.clip_norm) && !c->args.train)
-        return fs_fail(&c->err, FS_INVALID, "--clip-norm wants --train");
-    if (c->args.recompute && !c->args.train)
-        return fs_fail(&c->err, FS_INVALID, "--recompute wants --train");
+    FS_TRY(check_training(c));
     FS_TRY(cli_begin(c, spec, NULL));
     FS_TRY(cli_model_open(c, &origin, origin.batch, &model));
     fs_status status = cli_digests(c, model.graph->digest, 0, 0);
@@ -120,32 +178,6 @@ static fs_status export_model(cli *c, const char *spec)
         status = write_graph(c, model.graph, NULL);
     cli_model_close(&model);
     return status;
-}
-
-/* A plan's file says these itself. */
-static fs_status check_plain(cli *c)
-{
-    const cli_args *a = &c->args;
-    const struct {
-        const char *flag;
-        bool said;
-    } flags[] = {{"train", a->train},
-                 {"batch", a->batch >= 0},
-                 {"bind", a->bind.n > 0},
-                 {"loss", a->loss != NULL},
-                 {"params", a->params != NULL},
-                 {"optimizer", a->optimizer != NULL},
-                 {"clip-norm", !isnan(a->clip_norm)},
-                 {"recompute", a->recompute != NULL},
-                 {"no-rewrite", a->no_rewrite},
-                 {"no-dropout", a->no_dropout}};
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        if (flags[i].said)
-            return fs_fail(&c->err, FS_INVALID,
-                           "--%s is of a MODEL; a plan's nodes are what its "
-                           "file says",
-                           flags[i].flag);
-    return FS_OK;
 }
 
 fs_status cli_cmd_export(cli *c)

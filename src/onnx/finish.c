@@ -96,6 +96,11 @@ static fs_status append_label_loss(onnx_ctx *c, int32_t output)
                          "%s wants logits (N, .., classes); the output has "
                          "rank %d",
                          margin ? "margin" : "cross-entropy", shape.rank);
+    if (shape.dim[shape.rank - 1] == 1)
+        return onnx_fail(c,
+                         "%s wants two classes or more; the output has one "
+                         "(a yes or no is learnt by bce-logits)",
+                         margin ? "margin" : "cross-entropy");
     shape.rank--;
     int32_t labels = add_target(c, "labels", IR_I64, shape);
     if (margin)
@@ -168,6 +173,9 @@ static fs_status find_loss(onnx_ctx *c)
     }
     if (c->options->loss && first < 0)
         return onnx_fail(c, "no float output for a loss");
+    if (c->options->loss && n > 1)
+        onnx_note(c, "--loss is of the output \"%.80s\", the first of %d",
+                  c->graph->tensors.at[first].name, n);
     return c->options->loss ? append_loss(c, first) : FS_OK;
 }
 
