@@ -41,12 +41,13 @@ static void share_inputs(const twin *narrow, twin *full)
     const ir_node *node = &full->graph->nodes.at[full->node];
     for (int32_t i = 0; i < node->n_in; i++) {
         const ir_tensor *tensor = &full->graph->tensors.at[node->in[i]];
-        const void *from = narrow->in.data[node->in[i]];
+        const int32_t own = narrow->graph->nodes.at[narrow->node].in[i];
+        const void *from = narrow->in.data[own];
         if (tensor->dtype != IR_F64)
             continue;
         for (int64_t k = 0; k < ir_shape_count(&tensor->shape); k++)
-            ((double *)full->in.data[node->in[i]])[k] = ir_element_real(
-                narrow->graph->tensors.at[node->in[i]].dtype, from, k);
+            ((double *)full->in.data[node->in[i]])[k] =
+                ir_element_real(narrow->graph->tensors.at[own].dtype, from, k);
     }
 }
 
@@ -65,12 +66,13 @@ static double output_error(const twin *narrow, const twin *full, int32_t slot)
 {
     const int32_t tensor = full->graph->nodes.at[full->node].out[slot];
     const ir_tensor *t = &full->graph->tensors.at[tensor];
-    const ir_dtype dtype = narrow->graph->tensors.at[tensor].dtype;
+    const int32_t own = narrow->graph->nodes.at[narrow->node].out[slot];
+    const ir_dtype dtype = narrow->graph->tensors.at[own].dtype;
     const bool both = dtype != IR_F64 && t->dtype == IR_F64;
     const double *wanted = full->in.data[tensor];
     double worst = 0;
     for (int64_t i = 0; both && i < ir_shape_count(&t->shape); i++) {
-        const double got = ir_element_real(dtype, narrow->in.data[tensor], i);
+        const double got = ir_element_real(dtype, narrow->in.data[own], i);
         const double d = fabs(got - wanted[i]);
         worst = fmax(worst, isnan(d) ? INFINITY : d / (1 + fabs(wanted[i])));
     }

@@ -56,6 +56,11 @@ int32_t op_real_input(op_case *c, ir_shape shape)
     return op_add_input(c, c->real, shape, op_any_real);
 }
 
+int32_t op_wide_input(op_case *c, ir_shape shape, ir_init init)
+{
+    return op_add_input(c, ir_dtype_widened(c->real), shape, init);
+}
+
 int32_t op_id_input(op_case *c, ir_shape shape, int64_t limit)
 {
     ir_init below = {.kind = IR_INIT_UNIFORM, .spread = (double)limit};

@@ -37,6 +37,8 @@ ir_shape op_draw_shape(op_case *c, int32_t low, int32_t high);
 ir_shape op_draw_narrow(op_case *c, ir_shape wide);
 int32_t op_add_input(op_case *c, ir_dtype dtype, ir_shape shape, ir_init init);
 int32_t op_real_input(op_case *c, ir_shape shape);
+/* Of the type that a 16-bit float is computed in. */
+int32_t op_wide_input(op_case *c, ir_shape shape, ir_init init);
 /* i32 or i64 below `limit`. */
 int32_t op_id_input(op_case *c, ir_shape shape, int64_t limit);
 /* The node of c->op, from attributes and inputs. */

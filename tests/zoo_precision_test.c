@@ -378,13 +378,14 @@ static double kept_gib(const char *spec, ir_dtype narrow)
     return kept;
 }
 
-/* Casts do not stand for the backward pass beside what they cast. */
+/* Casts do not stand for the backward pass beside what they cast, and norms and
+ * softmax keep 16 bits of what they read and make. */
 static void test_kept(void)
 {
     static const struct {
         const char *spec;
         double share;
-    } nets[] = {{"gpt2", 0.9}, {"vit-b16", 0.9}, {"resnet50", 0.9}};
+    } nets[] = {{"gpt2", 0.65}, {"vit-b16", 0.55}, {"resnet50", 0.55}};
     for (size_t k = 0; k < sizeof nets / sizeof *nets; k++) {
         const double full = kept_gib(nets[k].spec, IR_F32);
         const double half = kept_gib(nets[k].spec, IR_BF16);

@@ -203,6 +203,11 @@ int32_t ir_cast(ir_graph *g, int32_t x, ir_dtype dtype)
     return ir_append(g, &node);
 }
 
+int32_t ir_widened(ir_graph *g, int32_t x)
+{
+    return x < 0 ? x : ir_cast(g, x, ir_dtype_widened(g->tensors.at[x].dtype));
+}
+
 /* x as `shape` by op `kind`, whose attributes are that shape; x itself when it
  * has it already. */
 static int32_t to_shape(ir_graph *g, ir_op_kind kind, int32_t x,

@@ -41,6 +41,7 @@ int32_t ir_scale(ir_graph *g, int32_t x, double factor, double offset);
 int32_t ir_power(ir_graph *g, int32_t x, double exponent);
 int32_t ir_where(ir_graph *g, int32_t c, int32_t a, int32_t b);
 int32_t ir_cast(ir_graph *g, int32_t x, ir_dtype dtype);
+int32_t ir_widened(ir_graph *g, int32_t x); /* in the type it is computed in */
 int32_t ir_reshape(ir_graph *g, int32_t x, ir_shape shape);
 int32_t ir_transpose(ir_graph *g, int32_t x, const int32_t *perm);
 int32_t ir_slice(ir_graph *g, int32_t x, int32_t axis, int64_t start,

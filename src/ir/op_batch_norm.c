@@ -3,7 +3,7 @@
  * partial where the batch or space is cut; the rest works element by element
  * on per-channel vectors that every device then has. Channels are axis 1. With
  * 2 C numbers reduced, batch_norm and (after reducing dgain, dbias)
- * batch_norm_grad take any cut. */
+ * batch_norm_grad take any cut. Vectors are float where x is of 16 bits. */
 #include "config.h"
 #include "ir/op_util.h"
 
@@ -15,7 +15,7 @@ static fs_status check_vectors(const ir_io *io, int32_t first, int32_t last,
     FS_TRY(ir_io_need_rank(io, 0, 2, IR_MAX_RANK, err));
     ir_shape wanted = {.rank = 1, .dim = {io->in[0].dim[1]}};
     for (int32_t i = first; i <= last; i++) {
-        FS_TRY(ir_io_need_dtype(io, i, err));
+        FS_TRY(ir_io_need_wide(io, i, err));
         FS_TRY(ir_io_need_shape(io, i, &wanted, err));
     }
     return FS_OK;
@@ -81,12 +81,13 @@ static void grad_centred_square(ir_graph *graph, const ir_node *node,
 {
     int32_t x = node->in[0];
     int32_t mean = over_channels(graph, node->in[1], x);
-    int32_t centred = ir_binary(graph, IR_OP_sub, x, mean);
+    int32_t centred = ir_binary(graph, IR_OP_sub, ir_widened(graph, x), mean);
     int32_t dsum = over_channels(graph, dout[0], x);
-    din[0] = ir_scale(graph, ir_binary(graph, IR_OP_mul, centred, dsum), 2, 0);
+    int32_t dx =
+        ir_scale(graph, ir_binary(graph, IR_OP_mul, centred, dsum), 2, 0);
     uint32_t others = ((1u << ir_shape_of(graph, x).rank) - 1) & ~2u;
-    din[1] =
-        ir_scale(graph, ir_reduce_sum(graph, din[0], others, false), -1, 0);
+    din[0] = ir_cast(graph, dx, graph->tensors.at[x].dtype);
+    din[1] = ir_scale(graph, ir_reduce_sum(graph, dx, others, false), -1, 0);
 }
 
 /* ---- batch_norm ---- */

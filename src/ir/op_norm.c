@@ -1,12 +1,13 @@
 /* layer_norm over the last axis and its gradients; without centring (i[0] = 1)
- * it is RMS normalisation, whose mean counts as 0. */
+ * it is RMS normalisation, whose mean counts as 0. Moments, gain and bias are
+ * float where x is of 16 bits. */
 #include "config.h"
 #include "ir/op_util.h"
 
 /* Input `in` is a vector as long as x's last axis. */
 static fs_status check_gain(const ir_io *io, int32_t x, int32_t in, fs_err *err)
 {
-    FS_TRY(ir_io_need_dtype(io, in, err));
+    FS_TRY(ir_io_need_wide(io, in, err));
     FS_TRY(ir_io_need_rank(io, in, 1, 1, err));
     int64_t wanted = io->in[x].dim[io->in[x].rank - 1];
     if (io->in[in].dim[0] == wanted)
@@ -21,7 +22,7 @@ static fs_status check_moment(const ir_io *io, int32_t x, int32_t in,
 {
     ir_shape wanted = io->in[x];
     wanted.dim[wanted.rank - 1] = 1;
-    FS_TRY(ir_io_need_dtype(io, in, err));
+    FS_TRY(ir_io_need_wide(io, in, err));
     return ir_io_need_shape(io, in, &wanted, err);
 }
 
@@ -31,10 +32,12 @@ static fs_status infer_layer_norm(const ir_node *node, ir_io *io, fs_err *err)
     FS_TRY(ir_io_need_rank(io, 0, 1, IR_MAX_RANK, err));
     for (int32_t i = 1; i < node->n_in; i++)
         FS_TRY(check_gain(io, 0, i, err));
-    for (int32_t i = 0; i < 3; i++)
-        ir_io_copy(io, 0, i);
-    io->out[1].dim[io->in[0].rank - 1] = 1;
-    io->out[2].dim[io->in[0].rank - 1] = 1;
+    ir_io_copy(io, 0, 0);
+    for (int32_t i = 1; i < 3; i++) {
+        io->out[i] = io->in[0];
+        io->out[i].dim[io->in[0].rank - 1] = 1;
+        io->out_dtype[i] = ir_dtype_widened(io->in_dtype[0]);
+    }
     return FS_OK;
 }
 
@@ -74,8 +77,11 @@ static void grad_of_params(ir_graph *graph, const ir_node *node, int32_t dy,
         din[i] = graph->nodes.at[id].out[i - 1];
 }
 
-static int32_t add_part(ir_graph *graph, int32_t sum, int32_t part)
+/* `sum` has x's type; a part may be wider. */
+static int32_t add_part(ir_graph *graph, int32_t x, int32_t sum, int32_t part)
 {
+    if (part >= 0)
+        part = ir_cast(graph, part, graph->tensors.at[x].dtype);
     return sum < 0 ? part : ir_binary(graph, IR_OP_add, sum, part);
 }
 
@@ -89,13 +95,15 @@ static int32_t grad_of_moments(ir_graph *graph, const ir_node *node,
     double part = 1.0 / (double)shape.dim[shape.rank - 1];
     if (dout[1] >= 0 && !node->i[0]) {
         int32_t dmean = ir_scale(graph, dout[1], part, 0);
-        sum = add_part(graph, sum, ir_broadcast_to(graph, dmean, shape));
+        sum = add_part(graph, x, sum, ir_broadcast_to(graph, dmean, shape));
     }
     if (dout[2] >= 0) {
         int32_t cube = ir_scale(graph, ir_power(graph, rstd, 3), -part, 0);
         int32_t slope = ir_binary(graph, IR_OP_mul, dout[2], cube);
-        int32_t centred = ir_binary(graph, IR_OP_sub, x, mean);
-        sum = add_part(graph, sum, ir_binary(graph, IR_OP_mul, centred, slope));
+        int32_t centred =
+            ir_binary(graph, IR_OP_sub, ir_widened(graph, x), mean);
+        sum = add_part(graph, x, sum,
+                       ir_binary(graph, IR_OP_mul, centred, slope));
     }
     return sum;
 }
@@ -147,7 +155,7 @@ static fs_status infer_param_grad(const ir_node *node, ir_io *io, fs_err *err)
     FS_TRY(check_moment(io, 0, 3, err));
     ir_shape vector = {.rank = 1, .dim = {io->in[0].dim[io->in[0].rank - 1]}};
     io->out[0] = io->out[1] = vector;
-    io->out_dtype[0] = io->out_dtype[1] = io->in_dtype[0];
+    io->out_dtype[0] = io->out_dtype[1] = ir_dtype_widened(io->in_dtype[0]);
     return FS_OK;
 }
 

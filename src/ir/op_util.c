@@ -26,6 +26,15 @@ fs_status ir_io_need_dtype(const ir_io *io, int32_t in, fs_err *err)
                    ir_dtype_name(io->in_dtype[0]));
 }
 
+fs_status ir_io_need_wide(const ir_io *io, int32_t in, fs_err *err)
+{
+    const ir_dtype wanted = ir_dtype_widened(io->in_dtype[0]);
+    if (io->in_dtype[in] == wanted)
+        return FS_OK;
+    return fs_fail(err, FS_INVALID, "input %d is %s; %s is wanted", in,
+                   ir_dtype_name(io->in_dtype[in]), ir_dtype_name(wanted));
+}
+
 fs_status ir_io_need_alike(const ir_io *io, int32_t in, fs_err *err)
 {
     char a[160], b[160];

@@ -12,6 +12,8 @@
 /* Checks on input `in`. */
 fs_status ir_io_need_float(const ir_io *io, int32_t in, fs_err *err);
 fs_status ir_io_need_int(const ir_io *io, int32_t in, fs_err *err);
+/* The type that input 0 is computed in: of gains, biases, statistics. */
+fs_status ir_io_need_wide(const ir_io *io, int32_t in, fs_err *err);
 /* Same dtype (and shape) as input 0. */
 fs_status ir_io_need_dtype(const ir_io *io, int32_t in, fs_err *err);
 fs_status ir_io_need_alike(const ir_io *io, int32_t in, fs_err *err);

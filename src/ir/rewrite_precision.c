@@ -29,7 +29,9 @@ static rule rule_of(ir_op_kind op)
     static const uint8_t classes[] = {
 #define IR_PRECISION_CLASS(name, what) [IR_CLASS_##name] = what,
 #define IR_PRECISION(op, what)
+#define IR_PRECISION_WIDE_FROM(op, slot)
 #include "ir/precision.def"
+#undef IR_PRECISION_WIDE_FROM
 #undef IR_PRECISION_CLASS
 #undef IR_PRECISION
     };
@@ -37,11 +39,28 @@ static rule rule_of(ir_op_kind op)
     static const uint8_t own[IR_OP_COUNT] = {
 #define IR_PRECISION_CLASS(name, what)
 #define IR_PRECISION(op, what) [IR_OP_##op] = 1 + what,
+#define IR_PRECISION_WIDE_FROM(op, slot)
 #include "ir/precision.def"
+#undef IR_PRECISION_WIDE_FROM
 #undef IR_PRECISION_CLASS
 #undef IR_PRECISION
     };
     return (rule)(own[op] ? own[op] - 1 : classes[ir_op_class_of(op)]);
+}
+
+/* The first input that stays float whatever arrives. */
+static int32_t wide_from(ir_op_kind op)
+{
+    static const uint8_t from[IR_OP_COUNT] = {
+#define IR_PRECISION_CLASS(name, what)
+#define IR_PRECISION(op, what)
+#define IR_PRECISION_WIDE_FROM(op, slot) [IR_OP_##op] = slot,
+#include "ir/precision.def"
+#undef IR_PRECISION_WIDE_FROM
+#undef IR_PRECISION_CLASS
+#undef IR_PRECISION
+    };
+    return from[op] ? from[op] : IR_MAX_IN;
 }
 
 /* ---- which type each node computes in ---- */
@@ -56,7 +75,8 @@ static bool is_cast(const caster *c, ir_dtype dtype)
 static ir_dtype followed(const caster *c, const ir_node *node)
 {
     bool narrow = false;
-    for (int32_t i = 0; i < node->n_in; i++) {
+    const int32_t from = wide_from(node->op);
+    for (int32_t i = 0; i < node->n_in && i < from; i++) {
         ir_dtype dtype = c->dtype[node->in[i]];
         if (dtype == IR_F32 && !c->weak[node->in[i]])
             return IR_F32;
@@ -87,7 +107,9 @@ static ir_dtype input_type(const caster *c, const ir_node *node, int32_t slot,
                            ir_dtype to)
 {
     ir_dtype dtype = c->dtype[node->in[slot]];
-    return to != IR_F64 && is_cast(c, dtype) ? to : dtype;
+    if (to == IR_F64 || !is_cast(c, dtype))
+        return dtype;
+    return slot < wide_from(node->op) ? to : IR_F32;
 }
 
 /* The types of the outputs when the inputs are cast to `to`. */

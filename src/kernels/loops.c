@@ -2,6 +2,8 @@
 
 #include "kernels/loops.h"
 
+#include "kernels/widened.h"
+
 void kernel_strides(const ir_shape *shape, int64_t stride[IR_MAX_RANK])
 {
     int64_t step = 1;
@@ -120,6 +122,8 @@ fs_status kernel_prepare_real(const kernel_call *shapes, fs_err *err,
     (void)err;
     *state = NULL;
     ir_dtype dtype = shapes->out[0].dtype;
+    if (kernel_is_narrow(shapes))
+        return FS_NO;
     return dtype == IR_F32 || dtype == IR_F64 ? FS_OK : FS_NO;
 }
 
