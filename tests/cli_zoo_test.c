@@ -79,6 +79,28 @@ static void test_recipe(const char *spec, const char *recipe,
            "%s, %s: the losses of one rank (off %.1e)", spec, recipe, most);
 }
 
+/* Recurrent layers as steps: R is cut by hidden units. */
+static void test_steps(void)
+{
+    static const char *const specs[] = {
+        "lstm,layers=2,hidden=16,embedding=8,vocab=11,seq=6",
+        "gru,layers=2,hidden=16,embedding=8,vocab=11,seq=6"};
+    for (int k = 0; k < 2; k++) {
+        double one[STEPS];
+        if (train(specs[k], "--ranks 1 --dp 1", one))
+            test_recipe(specs[k], "--ranks 2 --tp 2 --rewrite usual,steps", one,
+                        1e-5);
+        tap_ok(system("tr -d ' \\n' < \"$D/plan.json\" | grep -q "
+                      "'\"name\":\"blocks.1.rnn.recurrent\",\"stage\":0,"
+                      "\"in\":\\[\\],\"out\":\\[\"S(1)\"\\]'") == 0,
+               "%s: its recurrent weights are cut by hidden units", specs[k]);
+    }
+    cli_answer *a = cli("model zoo:gru,layers=1,seq=2000 --batch 2 "
+                        "--rewrite usual,steps");
+    tap_ok(a->status == 0 && strstr(a->out, "1 recurrent layer stays one op"),
+           "a layer of many steps stays an op, and it is said");
+}
+
 /* One image on a machine that is described, so that its figures are the same
  * everywhere. */
 static void test_space(void)
@@ -122,6 +144,7 @@ int main(void)
                     one, tolerance);
     }
     test_large_vocabulary();
+    test_steps();
     cli_end_scratch();
     return tap_done();
 }

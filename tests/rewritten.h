@@ -21,6 +21,7 @@ static inline ir_rewrite_options fusing(void)
 {
     ir_rewrite_options all = ir_rewrite_all();
     all.parts = false;
+    all.steps = false;
     return all;
 }
 

@@ -156,6 +156,23 @@ static fs_status set_precision(const plan_origin *o, ir_graph *graph,
     return FS_OK;
 }
 
+/* Who asks for steps is told where there are none. */
+static fs_status note_scans(const plan_origin *o, fs_err *err, cli_model *model)
+{
+    ir_rewrite_options rewrites;
+    int32_t n = 0;
+    FS_TRY(ir_rewrite_parse(o->rewrite, err, &rewrites));
+    for (int32_t v = 0; rewrites.steps && v < model->graph->nodes.n; v++)
+        n += model->graph->nodes.at[v].op == IR_OP_recurrent;
+    if (n > 0)
+        fs_text_add(&model->notes,
+                    "--rewrite steps: %d recurrent layer%s one op: too many "
+                    "steps, or with lengths, peepholes, clipping or rare "
+                    "activations\n",
+                    n, n == 1 ? " stays" : "s stay");
+    return FS_OK;
+}
+
 fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
                          cli_model *out)
 {
@@ -173,6 +190,8 @@ fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
                        origin->model);
     if (status == FS_OK)
         status = check_params(origin, model.graph, &c->err);
+    if (status == FS_OK)
+        status = note_scans(origin, &c->err, &model);
     if (status == FS_OK)
         status = set_precision(origin, model.graph, &c->err);
     if (status == FS_OK)

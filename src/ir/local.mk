@@ -28,7 +28,8 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/precision.h src/ir/precision.def src/ir/loss_scale.c src/ir/loss_scale.h \
   src/ir/rewrite_chain.c src/ir/op_chain.c src/ir/chain.h \
   src/ir/op_attention.c src/ir/op_rotary.c src/ir/rewrite_gelu.c \
-  src/ir/rewrite_norm.c src/ir/rewrite_parts.c src/ir/rewrite_rotary.c
+  src/ir/rewrite_apart.c src/ir/rewrite_norm.c src/ir/rewrite_parts.c \
+  src/ir/rewrite_rotary.c src/ir/rewrite_steps.c
 src_ir_libfs_ir_a_SOURCES += src/ir/op_recurrent.c src/ir/recurrent.h \
   src/ir/activations.def
 
@@ -57,6 +58,10 @@ tests_ir_rewrite_test_SOURCES = tests/ir_rewrite_test.c tests/rewritten.h \
   tests/interpret.h \
   tests/tap.h
 tests_ir_rewrite_test_LDADD = $(kernels_libs) $(ir_libs)
+check_PROGRAMS += tests/ir_rewrite_steps_test
+tests_ir_rewrite_steps_test_SOURCES = tests/ir_rewrite_steps_test.c \
+  tests/zoo_build.h tests/interpret_fill.h tests/interpret.h tests/tap.h
+tests_ir_rewrite_steps_test_LDADD = $(zoo_libs) $(kernels_libs) $(ir_libs)
 check_PROGRAMS += tests/ir_losses_test
 tests_ir_losses_test_SOURCES = tests/ir_losses_test.c tests/interpret.h \
   tests/tap.h

@@ -1,5 +1,5 @@
 /* What the rules of rewriting share: questions about the producers of a
- * tensor. */
+ * tensor, and writing an op as several. */
 #ifndef FS_IR_REWRITE_MATCH_H
 #define FS_IR_REWRITE_MATCH_H
 
@@ -34,5 +34,13 @@ bool ir_match_affine(const ir_graph *g, int32_t tensor, ir_affine *out);
 enum { IR_DEGREE = 3 };
 bool ir_match_polynomial(const ir_graph *g, int32_t tensor, int32_t x,
                          double out[IR_DEGREE + 1]);
+
+/* Appends what stands for outputs of a node: out[k] for output k, which others
+ * then read under its name; out[k] is -1 and stays so for one that is not
+ * written. read[tensor]: does anything need it? */
+typedef void ir_writer(ir_graph *g, const ir_node *node, const bool *read,
+                       int32_t *out);
+/* Asks `write` about every node that the graph has now. */
+void ir_write_apart(ir_graph *g, ir_writer *write);
 
 #endif

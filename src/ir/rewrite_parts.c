@@ -3,8 +3,7 @@
  * (losses.c says why), so that the search may cut it: a vocabulary, the hidden
  * axis of a norm. More passes over memory on one device, so `parts` is not
  * usual; cross entropy touches no more bytes in parts, only more launches, so
- * `entropy`, of many classes only, is. The parts stand where the op stood; what
- * read it reads them. */
+ * `entropy`, of many classes only, is. */
 #include "config.h"
 #include "ir/losses.h"
 #include "ir/rewrite_match.h"
@@ -38,9 +37,7 @@ static int32_t entropy_parts(ir_graph *g, const ir_node *node)
     return ir_scale(g, sum, node->f[0], 0);
 }
 
-/* A node's first output, written in parts; -1: it stays as it is. */
-typedef int32_t parts_of(ir_graph *g, const ir_node *node);
-
+/* What the node's first output is when written in parts; -1: it is not. */
 static int32_t row_parts(ir_graph *g, const ir_node *node)
 {
     switch (node->op) {
@@ -69,18 +66,6 @@ static int32_t loss_parts(ir_graph *g, const ir_node *node)
     return x.dim[x.rank - 1] < MANY_CLASSES ? -1 : entropy_parts(g, node);
 }
 
-/* [tensor]: is it read? */
-static bool *list_read(const ir_graph *g, fs_arena *arena)
-{
-    bool *read = fs_new(arena, bool, g->tensors.n);
-    for (int32_t v = 0; v < g->nodes.n; v++)
-        for (int32_t k = 0; k < g->nodes.at[v].n_in; k++)
-            read[g->nodes.at[v].in[k]] = true;
-    for (int32_t i = 0; i < g->outputs.n; i++)
-        read[g->outputs.at[i]] = true;
-    return read;
-}
-
 /* Moments and probabilities have no counterpart among the parts. */
 static bool reads_first_only(const ir_node *node, const bool *read)
 {
@@ -90,71 +75,26 @@ static bool reads_first_only(const ir_node *node, const bool *read)
     return true;
 }
 
-/* Tensor `to` is what `from` was, by name and to those outside the graph. */
-static void take_over(ir_graph *g, int32_t from, int32_t to)
+static void write_row(ir_graph *g, const ir_node *node, const bool *read,
+                      int32_t *out)
 {
-    const char *name = g->tensors.at[from].name;
-    ir_graph_rename(g, from, fs_printf(g->arena, "%s.whole", name));
-    ir_graph_rename(g, to, name);
-    if (g->loss == from)
-        g->loss = to;
-    for (int32_t i = 0; i < g->outputs.n; i++)
-        if (g->outputs.at[i] == from)
-            g->outputs.at[i] = to;
-    for (int32_t t = 0; t < g->tensors.n; t++)
-        if (g->tensors.at[t].next == from)
-            g->tensors.at[t].next = to;
+    if (reads_first_only(node, read))
+        out[0] = row_parts(g, node);
 }
 
-/* Node v, then what was appended for it: places[v] of them. */
-static void put_in_place(ir_graph *g, const int32_t *places, int32_t n,
-                         fs_arena *arena)
+static void write_loss(ir_graph *g, const ir_node *node, const bool *read,
+                       int32_t *out)
 {
-    int32_t *order = fs_new(arena, int32_t, g->nodes.n);
-    int32_t at = 0, next = n;
-    for (int32_t v = 0; v < n; v++) {
-        order[at++] = v;
-        for (int32_t k = 0; k < places[v]; k++)
-            order[at++] = next++;
-    }
-    ir_graph_reorder(g, order);
-}
-
-static void rewrite(ir_graph *g, parts_of *write)
-{
-    const int32_t n = g->nodes.n, n_tensors = g->tensors.n;
-    const char *scope = g->scope;
-    fs_arena *arena = fs_arena_create();
-    const bool *read = list_read(g, arena);
-    int32_t *same = fs_new(arena, int32_t, n_tensors);
-    int32_t *places = fs_new(arena, int32_t, n);
-    for (int32_t t = 0; t < n_tensors; t++)
-        same[t] = t;
-    for (int32_t v = 0; v < n && g->err.status == FS_OK; v++) {
-        const int32_t before = g->nodes.n;
-        for (int32_t k = 0; k < g->nodes.at[v].n_in; k++)
-            g->nodes.at[v].in[k] = same[g->nodes.at[v].in[k]];
-        const ir_node node = g->nodes.at[v];
-        g->scope = node.name;
-        int32_t y = reads_first_only(&node, read) ? write(g, &node) : -1;
-        if (y < 0)
-            continue;
-        places[v] = g->nodes.n - before;
-        take_over(g, same[node.out[0]], y);
-        same[node.out[0]] = y;
-    }
-    g->scope = scope;
-    if (g->err.status == FS_OK && g->nodes.n > n)
-        put_in_place(g, places, n, arena);
-    fs_arena_destroy(arena);
+    if (reads_first_only(node, read))
+        out[0] = loss_parts(g, node);
 }
 
 void ir_rewrite_entropy(ir_graph *g)
 {
-    rewrite(g, loss_parts);
+    ir_write_apart(g, write_loss);
 }
 
 void ir_rewrite_parts(ir_graph *g)
 {
-    rewrite(g, row_parts);
+    ir_write_apart(g, write_row);
 }

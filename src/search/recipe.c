@@ -242,6 +242,7 @@ static bool reads_as_weight(const ir_node *node, int32_t slot)
 {
     switch (ir_op_class_of(node->op)) {
     case IR_CLASS_MATMUL:
+        return slot < 2;
     case IR_CLASS_CONV:
         return slot == 1;
     case IR_CLASS_GATHER:
@@ -251,20 +252,37 @@ static bool reads_as_weight(const ir_node *node, int32_t slot)
     }
 }
 
-/* Marks tensors that a forward node reads as a weight, itself or through views
- * and transpositions. */
+/* Its output is its input in another form, or a part of it. */
+static bool is_view(const ir_node *node)
+{
+    return ir_op_class_of(node->op) == IR_CLASS_VIEW ||
+           node->op == IR_OP_transpose || node->op == IR_OP_cast ||
+           node->op == IR_OP_slice;
+}
+
+/* Marks what a forward node reads as a weight, itself or through views, and
+ * what is made of variables or constants: not the zeros that a recurrence
+ * starts from. */
 static void mark_weights(recipe_filter *f, const ir_graph *graph)
 {
+    bool *kept = fs_new(f->arena, bool, graph->tensors.n);
     f->weight = fs_new(f->arena, bool, graph->tensors.n);
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        bool from = node->op == IR_OP_variable || node->op == IR_OP_constant;
+        for (int32_t k = 0; k < node->n_in; k++)
+            from |= kept[node->in[k]];
+        for (int32_t k = 0; k < node->n_out; k++)
+            kept[node->out[k]] = from;
+    }
     for (int32_t v = graph->nodes.n - 1; v >= 0; v--) {
         const ir_node *node = &graph->nodes.at[v];
         if (node->phase != IR_FORWARD)
             continue;
-        bool passes = (ir_op_class_of(node->op) == IR_CLASS_VIEW ||
-                       node->op == IR_OP_transpose || node->op == IR_OP_cast) &&
-                      node->n_out && f->weight[node->out[0]];
+        bool passes = is_view(node) && node->n_out && f->weight[node->out[0]];
         for (int32_t k = 0; k < node->n_in; k++)
-            f->weight[node->in[k]] |= passes || reads_as_weight(node, k);
+            f->weight[node->in[k]] |=
+                kept[node->in[k]] && (passes || reads_as_weight(node, k));
     }
 }
 
