@@ -309,12 +309,15 @@ static bool work_is_sane(const ir_graph *g, const ir_node *node)
     ir_nd_sig_list list;
     ir_mesh one = {0}, two = {1, {2}};
     ir_node_work(g, node, &(ir_nd_sig){0}, &one, &whole);
+    if (whole.flop < 2 * whole.macs ||
+        (ir_op_is_dense(node->op) && whole.flop > 0 && whole.macs == 0))
+        return false;
     ir_signatures(g, node, &two, g->arena, &list);
     for (int32_t s = 0; s < list.n; s++) {
         ir_node_work(g, node, &list.at[s], &two, &part);
-        if (part.flop > whole.flop || part.flop < 0 ||
-            part.read_bytes > whole.read_bytes || part.read_bytes < 0 ||
-            part.written_bytes > whole.written_bytes)
+        if (part.flop > whole.flop || part.flop < 0 || part.macs > whole.macs ||
+            part.macs < 0 || part.read_bytes > whole.read_bytes ||
+            part.read_bytes < 0 || part.written_bytes > whole.written_bytes)
             return false;
     }
     return true;

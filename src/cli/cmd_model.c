@@ -17,6 +17,7 @@ typedef struct tally {
     int64_t n[IR_OP_COUNT][2], flop[IR_OP_COUNT][2], bytes[IR_OP_COUNT][2];
     const char *narrow; /* the 16-bit type */
     int64_t ops, forward_flop, backward_flop, params, param_bytes;
+    int64_t forward_macs, samples; /* samples: 0 when nobody knows */
     int64_t kept_bytes;
 } tally;
 
@@ -39,12 +40,14 @@ static void count_backward(const ir_graph *graph, tally *t)
 
 static void count_model(const ir_graph *graph, tally *t)
 {
+    t->samples = graph->batch;
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const ir_node *node = &graph->nodes.at[v];
         ir_work work = work_of(graph, node);
         t->ops++;
         t->n[node->op][work.narrow]++;
         t->forward_flop += work.flop;
+        t->forward_macs += work.macs;
         t->flop[node->op][work.narrow] += work.flop;
         t->bytes[node->op][work.narrow] += work.read_bytes + work.written_bytes;
     }
@@ -126,6 +129,22 @@ static void list_ops(cli *c, const tally *t)
         report_table_print(&table, stdout);
 }
 
+/* What papers and model cards count: products and convolutions, and those of
+ * one sample. */
+static void tell_macs(cli *c, const tally *t)
+{
+    char all[32], each[32];
+    json_object_set_new(c->result, "fwd_macs", json_integer(t->forward_macs));
+    cli_say(c, "  forward %s multiply-adds",
+            fs_human_count(all, (double)t->forward_macs));
+    if (t->samples) {
+        const double macs = (double)t->forward_macs / (double)t->samples;
+        json_object_set_new(c->result, "macs_per_sample", json_real(macs));
+        cli_say(c, ", %s per sample", fs_human_count(each, macs));
+    }
+    cli_say(c, " (2 flop each; the other flop are element-wise)\n");
+}
+
 static void describe(cli *c, const cli_model *model, const tally *t)
 {
     char params[32], bytes[32], forward[32], backward[32];
@@ -147,6 +166,7 @@ static void describe(cli *c, const cli_model *model, const tally *t)
             fs_human_bytes(bytes, (double)t->param_bytes),
             fs_human_flop(forward, (double)t->forward_flop),
             fs_human_flop(backward, (double)t->backward_flop));
+    tell_macs(c, t);
     if (t->kept_bytes)
         cli_say(c, "  keeps %s of activations for the backward pass\n",
                 fs_human_bytes(bytes, (double)t->kept_bytes));

@@ -20,6 +20,8 @@ typedef enum ir_op_class {
 /* Exact amounts of one execution on a local shard: work, not time. */
 typedef struct ir_work {
     int64_t flop;
+    int64_t macs; /* multiply-adds of products and convolutions: two flop each,
+                     the rest of them element-wise; what papers count */
     int64_t read_bytes, written_bytes;
     int64_t scratch_bytes; /* the reference kernel's need, and float copies of
                               16-bit operands where it computes with them */

@@ -241,15 +241,12 @@ static bool veto_attention(const ir_node *node, const ir_io *io,
     return io->in[at.k].dim[1] % cuts != 0;
 }
 
-/* Flop per pair of a query and a key: two products forward, five back, two for
- * the mask. */
-static int64_t pair_flop(const ir_node *node, int64_t width, int64_t columns)
+/* Multiply-adds per pair of a query and a key: two products forward, five back,
+ * two for the mask. */
+static int64_t pair_macs(const ir_node *node, int64_t width, int64_t columns)
 {
-    if (node->op == IR_OP_attention)
-        return 2 * (width + columns) + 6;
-    if (node->op == IR_OP_attention_grad)
-        return 2 * (3 * width + 2 * columns) + 5;
-    return 2 * (width + columns) + 5;
+    return node->op == IR_OP_attention_grad ? 3 * width + 2 * columns
+                                            : width + columns;
 }
 
 /* Every pair is counted, masked or not. */
@@ -260,8 +257,10 @@ static void work_attention(const ir_node *node, const ir_io *io, ir_work *out)
     int64_t pairs = v->dim[2];
     for (int32_t i = 0; i < 3; i++)
         pairs = ir_mul_sat(pairs, q->dim[i]);
-    const int64_t each = pair_flop(node, q->dim[3], v->dim[3]);
-    ir_work_moves(node, io, ir_mul_sat(each, pairs), out);
+    const int64_t each = pair_macs(node, q->dim[3], v->dim[3]);
+    const int64_t rest = node->op == IR_OP_attention ? 6 : 5;
+    ir_work_products(node, io, ir_mul_sat(each, pairs), ir_mul_sat(rest, pairs),
+                     out);
 }
 
 static void grad_attention(ir_graph *graph, const ir_node *node,

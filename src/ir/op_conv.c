@@ -197,26 +197,26 @@ static bool veto_conv(const ir_node *node, const ir_io *io, const ir_mesh *mesh,
     return !pieces_hold(node, io, mesh, sig);
 }
 
-/* Padding counts as if it were data: 2 N M H' W' (C/g) R S. */
-static int64_t conv_flop(const ir_shape *y, const ir_shape *w)
+/* Padding counts as if it were data: N M H' W' (C/g) R S. */
+static int64_t conv_macs(const ir_shape *y, const ir_shape *w)
 {
     int64_t per_output = ir_shape_count(w) / w->dim[0];
-    return ir_mul_sat(ir_mul_sat(2, per_output), ir_shape_count(y));
+    return ir_mul_sat(per_output, ir_shape_count(y));
 }
 
 static void work_conv(const ir_node *node, const ir_io *io, ir_work *out)
 {
-    ir_work_moves(node, io, conv_flop(&io->out[0], &io->in[1]), out);
+    ir_work_products(node, io, conv_macs(&io->out[0], &io->in[1]), 0, out);
 }
 
 static void work_data_grad(const ir_node *node, const ir_io *io, ir_work *out)
 {
-    ir_work_moves(node, io, conv_flop(&io->in[0], &io->in[1]), out);
+    ir_work_products(node, io, conv_macs(&io->in[0], &io->in[1]), 0, out);
 }
 
 static void work_filter_grad(const ir_node *node, const ir_io *io, ir_work *out)
 {
-    ir_work_moves(node, io, conv_flop(&io->in[0], &io->out[0]), out);
+    ir_work_products(node, io, conv_macs(&io->in[0], &io->out[0]), 0, out);
 }
 
 /* One of the three from its inputs: the attributes of `node`, then the lengths

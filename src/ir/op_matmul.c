@@ -96,10 +96,9 @@ static void sbp_matmul(const ir_node *node, const ir_io *io, fs_arena *arena,
 static void work_matmul(const ir_node *node, const ir_io *io, ir_work *out)
 {
     mm_axes x = axes_of(node, io);
-    int64_t each = ir_mul_sat(2, io->in[0].dim[x.a_k]);
-    if (node->n_in > 2)
-        each = ir_add_sat(each, 1);
-    ir_work_moves(node, io, ir_mul_sat(each, ir_shape_count(&io->out[0])), out);
+    const int64_t n = ir_shape_count(&io->out[0]);
+    ir_work_products(node, io, ir_mul_sat(io->in[0].dim[x.a_k], n),
+                     node->n_in > 2 ? n : 0, out);
 }
 
 /* The transpose of the last two axes. */
@@ -186,9 +185,8 @@ static void sbp_weight_grad(const ir_node *node, const ir_io *io,
 static void work_weight_grad(const ir_node *node, const ir_io *io, ir_work *out)
 {
     int64_t columns = io->in[1].dim[io->in[1].rank - 1];
-    int64_t flop =
-        ir_mul_sat(ir_mul_sat(2, columns), ir_shape_count(&io->in[0]));
-    ir_work_moves(node, io, flop, out);
+    int64_t macs = ir_mul_sat(columns, ir_shape_count(&io->in[0]));
+    ir_work_products(node, io, macs, 0, out);
 }
 
 /* y = sum a^T b: da = b y^T, db = a y. */

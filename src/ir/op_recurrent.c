@@ -88,16 +88,21 @@ static void sbp_recurrent(const ir_node *node, const ir_io *io, fs_arena *arena,
     sig->out[1] = IR_SBP_S(0);
 }
 
-/* The recurrent product, and some 10 operations per gate and unit. */
-static int64_t flop_of(const ir_shape *y, int64_t gates)
+/* The recurrent product, and some 10 operations per gate and unit; `passes`: 2
+ * for the gradient. */
+static void count_work(const ir_node *node, const ir_io *io, int64_t passes,
+                       ir_work *out)
 {
-    int64_t each = ir_mul_sat(gates, ir_add_sat(ir_mul_sat(2, y->dim[2]), 10));
-    return ir_mul_sat(ir_shape_count(y), each);
+    const ir_shape *y = &io->in[0], *r = &io->in[passes];
+    int64_t gates = ir_mul_sat(ir_mul_sat(y->dim[0], y->dim[1]), passes);
+    gates = ir_mul_sat(gates, ir_mul_sat(r->dim[0], r->dim[1]));
+    ir_work_products(node, io, ir_mul_sat(gates, r->dim[2]),
+                     ir_mul_sat(10, gates), out);
 }
 
 static void work_recurrent(const ir_node *node, const ir_io *io, ir_work *out)
 {
-    ir_work_moves(node, io, flop_of(&io->out[0], io->in[1].dim[0]), out);
+    count_work(node, io, 1, out);
 }
 
 /* `given`, or zeros like `tensor`. */
@@ -172,8 +177,7 @@ static void sbp_recurrent_grad(const ir_node *node, const ir_io *io,
 static void work_recurrent_grad(const ir_node *node, const ir_io *io,
                                 ir_work *out)
 {
-    int64_t flop = flop_of(&io->in[0], io->in[2].dim[0]);
-    ir_work_moves(node, io, ir_mul_sat(2, flop), out);
+    count_work(node, io, 2, out);
 }
 
 const ir_op ir_op_recurrent = {.name = "recurrent",

@@ -224,6 +224,13 @@ void ir_work_per_element(const ir_node *node, const ir_io *io, int64_t flop,
     ir_work_moves(node, io, ir_mul_sat(flop, ir_shape_count(&io->in[0])), out);
 }
 
+void ir_work_products(const ir_node *node, const ir_io *io, int64_t macs,
+                      int64_t rest, ir_work *out)
+{
+    ir_work_moves(node, io, ir_add_sat(ir_mul_sat(2, macs), rest), out);
+    out->macs = macs;
+}
+
 void ir_work_copy(const ir_node *node, const ir_io *io, ir_work *out)
 {
     ir_work_moves(node, io, 0, out);

@@ -69,6 +69,9 @@ void ir_work_moves(const ir_node *node, const ir_io *io, int64_t flop,
 /* The same, with `flop` per element of input 0. */
 void ir_work_per_element(const ir_node *node, const ir_io *io, int64_t flop,
                          ir_work *out);
+/* The same, of `macs` multiply-adds and `rest` flop besides. */
+void ir_work_products(const ir_node *node, const ir_io *io, int64_t macs,
+                      int64_t rest, ir_work *out);
 /* The same, with none. */
 void ir_work_copy(const ir_node *node, const ir_io *io, ir_work *out);
 

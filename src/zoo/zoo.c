@@ -24,8 +24,8 @@ const char *zoo_names(void)
 }
 
 const zoo_preset zoo_presets[] = {
-#define ZOO_PRESET(name, model, keys, parameters, macs, within, source)        \
-    {name, model, keys, parameters, macs, within, source},
+#define ZOO_PRESET(name, model, keys, parameters, within, source, ...)         \
+    {name, model, keys, parameters, within, source, __VA_ARGS__},
 #include "zoo/presets.def"
 #undef ZOO_PRESET
     {0}};

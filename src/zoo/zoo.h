@@ -16,10 +16,11 @@ const char *zoo_names(void);
 typedef struct zoo_preset {
     const char *name, *model, *keys;
     int64_t parameters; /* as published */
-    int64_t macs;       /* multiply-adds of a sample's forward pass in matmuls
-                           and convolutions, as published; 0: nobody says */
     int32_t within;     /* percent that the published count is exact to */
     const char *source;
+    int64_t macs; /* multiply-adds of a sample's forward pass in products and
+                     convolutions, as published; 0: nobody says */
+    const char *macs_source;
 } zoo_preset;
 extern const zoo_preset zoo_presets[];
 
