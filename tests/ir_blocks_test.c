@@ -187,6 +187,22 @@ static void test_far_input(void)
     }
 }
 
+/* Nothing stands between the network's input and the first copy. */
+static void test_graph_input(void)
+{
+    for (int32_t copies = 2; copies < 8; copies += 5) {
+        ir_graph *g = ir_graph_create("net");
+        int32_t x = ir_input(g, "x", IR_F32,
+                             ir_shape_make(2, (int64_t[]){ROWS, WIDTH}), 0);
+        for (int32_t k = 0; k < copies; k++)
+            x = block(g, x, 16);
+        close_net(g, x);
+        ir_repeat wanted = {.length = BLOCK, .copies = copies};
+        expect(g, 1, &wanted, "the first copy reads the graph's input");
+        ir_graph_destroy(g);
+    }
+}
+
 static void test_training(void)
 {
     ir_graph *g;
@@ -222,6 +238,7 @@ int main(void)
     test_seeds();
     test_distance();
     test_far_input();
+    test_graph_input();
     test_training();
     return tap_done();
 }

@@ -18,7 +18,8 @@ static uint64_t hash_tensor(const ir_block_finder *f, uint64_t h,
                             int32_t tensor)
 {
     const ir_tensor *t = &f->graph->tensors.at[tensor];
-    int64_t small[3] = {t->shape.rank, (int64_t)t->dtype, (int64_t)t->role};
+    int64_t small[3] = {t->shape.rank, (int64_t)t->dtype,
+                        (int64_t)ir_blocks_role(t)};
     h = fs_hash(h, small, sizeof small);
     return fs_hash(h, t->shape.dim,
                    (size_t)t->shape.rank * sizeof *t->shape.dim);

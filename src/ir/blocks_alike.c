@@ -9,14 +9,15 @@
 
 static bool same_shape(const ir_tensor *a, const ir_tensor *b)
 {
-    return a->dtype == b->dtype && a->role == b->role &&
+    return a->dtype == b->dtype && ir_blocks_role(a) == ir_blocks_role(b) &&
            ir_shape_equal(&a->shape, &b->shape);
 }
 
 /* Sources that copies do not share are alike; their values may differ. */
 static bool same_source(const ir_tensor *a, const ir_tensor *b)
 {
-    return same_shape(a, b) && a->batch_axis == b->batch_axis;
+    return same_shape(a, b) && a->role == b->role &&
+           a->batch_axis == b->batch_axis;
 }
 
 static ir_block_place place_of_number(const ir_block_finder *f, int32_t number)

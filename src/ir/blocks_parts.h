@@ -41,6 +41,12 @@ static inline const ir_node *ir_blocks_node(const ir_block_finder *f,
     return &f->graph->nodes.at[f->out->node[number]];
 }
 
+/* A first copy reads an input where others read the copy before them. */
+static inline ir_role ir_blocks_role(const ir_tensor *tensor)
+{
+    return tensor->role == IR_INPUT ? IR_ACTIVATION : tensor->role;
+}
+
 /* Are node i and the one `apart` further on alike? */
 bool ir_blocks_alike(ir_block_finder *f, int32_t i, int32_t apart);
 /* Is there a copy at `begin`, before the one at begin + length? Where that
