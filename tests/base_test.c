@@ -43,13 +43,29 @@ static void test_map(void)
     for (int i = 0; i < 5000; i++)
         *fs_map_at(&map, fs_printf(arena, "key%d", i)) = i;
     int right = 1;
+    char key[32];
     for (int i = 0; i < 5000; i++) {
-        char key[32];
         snprintf(key, sizeof key, "key%d", i);
         right &= fs_map_get(&map, key) == i;
     }
     tap_ok(right, "map: every key gives its value back");
     tap_equal_int(fs_map_get(&map, "missing"), -1, "map: a missing key is -1");
+    for (int i = 0; i < 5000; i += 3) {
+        snprintf(key, sizeof key, "key%d", i);
+        fs_map_remove(&map, key);
+    }
+    fs_map_remove(&map, "missing");
+    right = map.n == 5000 - 1667;
+    for (int i = 0; i < 5000; i++) {
+        snprintf(key, sizeof key, "key%d", i);
+        right &= fs_map_get(&map, key) == (i % 3 ? i : -1);
+    }
+    tap_ok(right, "map: what is not removed is still found");
+    const int32_t room = map.room;
+    fs_map_clear(&map);
+    right = map.n == 0 && fs_map_get(&map, "key1") == -1;
+    fs_map_reserve(&map, room / 2);
+    tap_ok(right && map.room == room, "map: empty, with its room");
     fs_arena_destroy(arena);
 }
 

@@ -114,13 +114,16 @@ void *fs_memdup(fs_arena *arena, const void *data, size_t bytes)
 static char *format_into(fs_arena *arena, const char *format, va_list args,
                          size_t *length)
 {
+    char usual[256]; /* most texts are formatted once only */
     va_list again;
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, again);
+    int n = vsnprintf(usual, sizeof usual, format, again);
     va_end(again);
+    *length = (size_t)n;
+    if ((size_t)n < sizeof usual)
+        return fs_memdup(arena, usual, (size_t)n + 1);
     char *text = fs_alloc(arena, (size_t)n + 1, 1);
     vsnprintf(text, (size_t)n + 1, format, args);
-    *length = (size_t)n;
     return text;
 }
 

@@ -49,6 +49,17 @@ size_t fs_arena_bytes(const fs_arena *arena); /* handed out so far */
         (vec)->at[(vec)->n++] = (__VA_ARGS__);                                 \
     } while (0)
 
+/* Room for `wanted` elements in all, at once: what is grown into them step by
+ * step leaves its smaller blocks in the arena. */
+#define fs_reserve(arena, vec, wanted)                                         \
+    do {                                                                       \
+        if ((vec)->room < (wanted)) {                                          \
+            (vec)->at = fs_regrow((arena), (vec)->at, (size_t)(vec)->n,        \
+                                  (size_t)(wanted), sizeof *(vec)->at);        \
+            (vec)->room = (wanted);                                            \
+        }                                                                      \
+    } while (0)
+
 /* Growable text in an arena. */
 typedef struct fs_text {
     fs_arena *arena;

@@ -38,19 +38,24 @@ void fs_hex(uint64_t digest, char out[17])
     snprintf(out, 17, "%016llx", (unsigned long long)digest);
 }
 
+static int32_t home_slot(const fs_map *map, const char *key)
+{
+    return (int32_t)(fs_hash_text(0, key) & (uint64_t)(map->room - 1));
+}
+
 static int32_t find_slot(const fs_map *map, const char *key)
 {
     int32_t mask = map->room - 1;
-    int32_t slot = (int32_t)(fs_hash_text(0, key) & (uint64_t)mask);
+    int32_t slot = home_slot(map, key);
     while (map->key[slot] && strcmp(map->key[slot], key) != 0)
         slot = (slot + 1) & mask;
     return slot;
 }
 
-static void grow_map(fs_map *map)
+static void grow_map(fs_map *map, int32_t room)
 {
     fs_map old = *map;
-    map->room = old.room ? 2 * old.room : 64;
+    map->room = room;
     map->key = fs_new(map->arena, const char *, map->room);
     map->value = fs_new(map->arena, int32_t, map->room);
     for (int32_t i = 0; i < old.room; i++) {
@@ -62,10 +67,45 @@ static void grow_map(fs_map *map)
     }
 }
 
+/* At most half of the slots are taken. */
+void fs_map_reserve(fs_map *map, int32_t n)
+{
+    int32_t room = map->room ? map->room : 64;
+    while (room / 2 < n)
+        room *= 2;
+    if (room > map->room)
+        grow_map(map, room);
+}
+
+void fs_map_clear(fs_map *map)
+{
+    if (map->room)
+        memset(map->key, 0, (size_t)map->room * sizeof *map->key);
+    map->n = 0;
+}
+
+/* What stands behind the gap and looked for its slot before it moves up. */
+void fs_map_remove(fs_map *map, const char *key)
+{
+    const int32_t mask = map->room - 1;
+    int32_t gap = map->room ? find_slot(map, key) : 0;
+    if (!map->room || !map->key[gap])
+        return;
+    for (int32_t at = (gap + 1) & mask; map->key[at]; at = (at + 1) & mask) {
+        const int32_t home = home_slot(map, map->key[at]);
+        if (((at - home) & mask) < ((at - gap) & mask))
+            continue;
+        map->key[gap] = map->key[at];
+        map->value[gap] = map->value[at];
+        gap = at;
+    }
+    map->key[gap] = NULL;
+    map->n--;
+}
+
 int32_t *fs_map_at(fs_map *map, const char *key)
 {
-    if (2 * (map->n + 1) > map->room)
-        grow_map(map);
+    fs_map_reserve(map, map->n + 1);
     int32_t slot = find_slot(map, key);
     if (!map->key[slot]) {
         map->key[slot] = key;

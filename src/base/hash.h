@@ -23,6 +23,9 @@ typedef struct fs_map {
 int32_t *fs_map_at(fs_map *map, const char *key);
 /* -1 when the key is missing. */
 int32_t fs_map_get(const fs_map *map, const char *key);
+void fs_map_remove(fs_map *map, const char *key); /* if it is there */
+void fs_map_clear(fs_map *map);                   /* keeps the room */
+void fs_map_reserve(fs_map *map, int32_t n);      /* for n keys in all */
 
 /* Sequential generator: the seed is the state. */
 uint64_t fs_rand(uint64_t *state);

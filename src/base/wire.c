@@ -116,6 +116,10 @@ fs_status fs_wire_text(const fs_wire_field *field, fs_arena *arena,
     FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, what, err));
     fs_wire at = field->body;
     while (fs_wire_more(&at)) {
+        if (*at.at >= ' ' && *at.at <= '~') {
+            at.at++;
+            continue;
+        }
         size_t n = fs_printable((const char *)at.at, fs_wire_left(&at));
         if (n == 0) {
             char text[120];

@@ -21,6 +21,14 @@ ir_graph *ir_graph_create(const char *name)
     return graph;
 }
 
+void ir_graph_reserve(ir_graph *graph, int32_t n)
+{
+    fs_reserve(graph->arena, &graph->nodes, n);
+    fs_reserve(graph->arena, &graph->tensors, n);
+    fs_map_reserve(&graph->names, n);
+    fs_map_reserve(&graph->node_names, n);
+}
+
 void ir_graph_destroy(ir_graph *graph)
 {
     if (graph)
@@ -45,6 +53,21 @@ int32_t ir_graph_find(const ir_graph *graph, const char *tensor_name)
     return fs_map_get(&graph->names, tensor_name);
 }
 
+/* Neither a node nor a tensor may be called so already. */
+static bool is_taken(const ir_graph *graph, const char *name)
+{
+    return fs_map_get(&graph->node_names, name) >= 0 ||
+           fs_map_get(&graph->names, name) >= 0;
+}
+
+static void move_name(ir_graph *graph, int32_t tensor, const char *name)
+{
+    ir_tensor *t = &graph->tensors.at[tensor];
+    fs_map_remove(&graph->names, t->name);
+    t->name = name;
+    *fs_map_at(&graph->names, name) = tensor;
+}
+
 void ir_graph_rename(ir_graph *graph, int32_t tensor, const char *name)
 {
     if (graph->err.status != FS_OK || tensor < 0)
@@ -56,16 +79,22 @@ void ir_graph_rename(ir_graph *graph, int32_t tensor, const char *name)
         ir_graph_fail(graph, "two tensors are named '%s'", name);
         return;
     }
-    *fs_map_at(&graph->names, t->name) = -1;
-    t->name = fs_strdup(graph->arena, name);
-    *fs_map_at(&graph->names, t->name) = tensor;
+    move_name(graph, tensor, fs_strdup(graph->arena, name));
 }
 
-/* Neither a node nor a tensor may be called so already. */
-static bool is_taken(const ir_graph *graph, const char *name)
+bool ir_graph_rename_node(ir_graph *graph, int32_t v, const char *name)
 {
-    return fs_map_get(&graph->node_names, name) >= 0 ||
-           fs_map_get(&graph->names, name) >= 0;
+    ir_node *node = &graph->nodes.at[v];
+    if (graph->err.status != FS_OK || is_taken(graph, name))
+        return false;
+    fs_map_remove(&graph->node_names, node->name);
+    node->name = fs_strdup(graph->arena, name);
+    *fs_map_at(&graph->node_names, node->name) = v;
+    for (int32_t k = 0; k < node->n_out; k++)
+        move_name(graph, node->out[k],
+                  k ? fs_printf(graph->arena, "%s:%d", node->name, k)
+                    : node->name);
+    return true;
 }
 
 /* `base`, or `base` and the first number that is free. */

@@ -38,8 +38,8 @@ typedef struct ir_node {
     int64_t i[IR_MAX_ATTR];  /* attributes: meaning per op, see ops.def */
     double f[IR_MAX_REAL];
     const ir_chain *chain; /* a chain's program, in the graph's arena; NULL */
-    int32_t forward; /* backward nodes: the forward node they belong to;
-                        update nodes: the variable's node; else -1 */
+    int32_t forward;       /* backward nodes: the forward node they belong to;
+                              update nodes: the variable's node; else -1 */
 } ir_node;
 
 struct ir_graph;
@@ -72,6 +72,8 @@ typedef struct ir_graph {
 } ir_graph;
 
 ir_graph *ir_graph_create(const char *name); /* own arena */
+/* Room for n nodes and tensors: growing to them costs as much again. */
+void ir_graph_reserve(ir_graph *graph, int32_t n);
 void ir_graph_destroy(ir_graph *graph);
 
 /* Sets the sticky error (first wins) and returns -1. */
@@ -99,6 +101,9 @@ int32_t ir_graph_find(const ir_graph *graph, const char *tensor_name);
 
 /* Gives a tensor another name (fails when it is taken). */
 void ir_graph_rename(ir_graph *graph, int32_t tensor, const char *name);
+/* A node and its outputs, as ir_graph_add calls them. False when a node or a
+ * tensor has the name. */
+bool ir_graph_rename_node(ir_graph *graph, int32_t v, const char *name);
 
 /* Consumers of every tensor: list[first[t] .. first[t+1]) holds node ids in
  * order; a node that reads a tensor twice appears twice. */

@@ -82,8 +82,8 @@ static void renumber(ir_graph *graph, const int32_t *new_node,
 
 static void rename_all(ir_graph *graph)
 {
-    graph->names = (fs_map){.arena = graph->arena};
-    graph->node_names = (fs_map){.arena = graph->arena};
+    fs_map_clear(&graph->names);
+    fs_map_clear(&graph->node_names);
     for (int32_t t = 0; t < graph->tensors.n; t++)
         *fs_map_at(&graph->names, graph->tensors.at[t].name) = t;
     for (int32_t v = 0; v < graph->nodes.n; v++)

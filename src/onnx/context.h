@@ -50,7 +50,8 @@ typedef struct onnx_ctx {
     const onnx_model *model;
     const onnx_options *options;
     ir_graph *graph;
-    fs_arena *arena; /* the graph's */
+    fs_arena *arena;   /* the graph's */
+    fs_arena *scratch; /* names and values: until the outputs are marked */
     fs_err *err;
     fs_text *notes;
     onnx_scope *scope; /* the innermost */

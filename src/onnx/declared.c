@@ -30,7 +30,7 @@ static void declare(onnx_ctx *c, const onnx_value_info *info)
     if (info->rank < 0 || info->composite)
         return;
     *fs_map_at(&d->index, info->name) = d->info.n;
-    fs_push(c->arena, &d->info, info);
+    fs_push(c->scratch, &d->info, info);
 }
 
 static const char *declared_text(onnx_ctx *c, const onnx_value_info *info)
@@ -68,7 +68,7 @@ static fs_status check_symbol(onnx_ctx *c, const onnx_value_info *info,
     if (at < 0) {
         *fs_map_at(&d->symbols, name) = d->symbol.n;
         onnx_symbol symbol = {size, info->name};
-        fs_push(c->arena, &d->symbol, symbol);
+        fs_push(c->scratch, &d->symbol, symbol);
         return FS_OK;
     }
     if (d->symbol.at[at].size == size)
@@ -141,7 +141,7 @@ fs_status onnx_list_declared(onnx_ctx *c)
     if (c->before)
         return FS_OK;
     c->declared = fs_new(c->arena, struct onnx_declared, 1);
-    c->declared->index.arena = c->declared->symbols.arena = c->arena;
+    c->declared->index.arena = c->declared->symbols.arena = c->scratch;
     for (int32_t i = 0; i < proto->values.n; i++)
         declare(c, &proto->values.at[i]);
     for (int32_t i = 0; i < proto->outputs.n; i++)

@@ -238,7 +238,7 @@ static fs_status mark_all(onnx_ctx *c)
     return FS_OK;
 }
 
-fs_status onnx_finish(onnx_ctx *c)
+fs_status onnx_mark_ends(onnx_ctx *c)
 {
     ir_graph *g = c->graph;
     if (c->model->proto.outputs.n == 0)
@@ -253,8 +253,12 @@ fs_status onnx_finish(onnx_ctx *c)
         FS_TRY(mark_all(c));
     if (!c->options->infer && g->loss < 0)
         onnx_note(c, "the graph has no loss; --loss appends one");
-    if (g->err.status != FS_OK)
-        return onnx_fail(c, "%s", g->err.text);
+    return g->err.status == FS_OK ? FS_OK : onnx_fail(c, "%s", g->err.text);
+}
+
+fs_status onnx_clean_up(onnx_ctx *c)
+{
+    ir_graph *g = c->graph;
     const ir_rewrite_options usual = ir_rewrite_usual();
     const ir_rewrite_options *on =
         c->options->rewrites ? c->options->rewrites : &usual;

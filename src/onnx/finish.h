@@ -18,7 +18,9 @@ fs_status onnx_margin_parse(const char *loss, fs_err *err, onnx_margin *out);
 /* Of the product that makes `output`; FS_INVALID when none does. */
 fs_status onnx_append_margin(onnx_ctx *c, int32_t output, int32_t labels);
 
-/* Finds the loss or appends options->loss, marks outputs, prunes, rewrites. */
-fs_status onnx_finish(onnx_ctx *c);
+/* Finds the loss or appends options->loss, marks outputs. */
+fs_status onnx_mark_ends(onnx_ctx *c);
+/* Prunes, rewrites, checks: of the file only the graph is looked at. */
+fs_status onnx_clean_up(onnx_ctx *c);
 
 #endif

@@ -189,17 +189,8 @@ static void keep_name(onnx_ctx *c, int32_t first)
         id = i;
         n++;
     }
-    if (n != 1 || fs_map_get(&g->node_names, g->scope) >= 0 ||
-        ir_graph_find(g, g->scope) >= 0)
-        return;
-    ir_node *node = &g->nodes.at[id];
-    *fs_map_at(&g->node_names, node->name) = -1;
-    node->name = g->scope;
-    *fs_map_at(&g->node_names, node->name) = id;
-    for (int32_t k = 0; k < node->n_out; k++)
-        ir_graph_rename(g, node->out[k],
-                        k ? fs_printf(c->arena, "%s:%d", g->scope, k)
-                          : g->scope);
+    if (n == 1)
+        ir_graph_rename_node(g, id, g->scope);
 }
 
 /* The first input's type that no kernel computes in. */
@@ -295,7 +286,7 @@ static const char *name_node(onnx_ctx *c)
 {
     const char *outer = c->scope->prefix, *name = c->node->name;
     if (!outer)
-        return name[0] ? fs_strdup(c->arena, name)
+        return name[0] ? name
                        : fs_printf(c->arena, "/%s_%d", c->node->op, c->at);
     return name[0] ? fs_printf(c->arena, "%.400s/%.80s", outer, name)
                    : fs_printf(c->arena, "%.400s/%.40s_%d", outer, c->node->op,
@@ -383,7 +374,39 @@ static fs_status import_parts(onnx_ctx *c, const onnx_batch *batch)
     status = import_graph(c);
     if (status != FS_OK)
         return onnx_check_inputs(c, status);
-    status = onnx_finish(c);
+    status = onnx_mark_ends(c);
+    if (status == FS_OK)
+        return FS_OK;
+    fs_err_prefix(c->err, "%s", c->model->path);
+    return onnx_check_inputs(c, status);
+}
+
+/* Room for what most files come to, a tensor per value: no more than a file of
+ * nodes worth their bytes can hold. */
+static void reserve(onnx_ctx *c, onnx_scope *scope)
+{
+    enum { NODE_BYTES = 16 };
+    const onnx_proto *proto = &c->model->proto;
+    const size_t n = (size_t)proto->nodes.n + (size_t)proto->inputs.n +
+                     (size_t)proto->initializers.n;
+    const size_t most = c->model->files.at[0].bytes / NODE_BYTES;
+    const int32_t room = (int32_t)(n < most ? n : most);
+    ir_graph_reserve(c->graph, room);
+    fs_map_reserve(&scope->index, room);
+    fs_reserve(c->scratch, &c->values, room);
+}
+
+static fs_status import_with_scratch(onnx_ctx *c, const onnx_batch *batch)
+{
+    onnx_scope scope = {.index = {.arena = c->scratch}};
+    reserve(c, &scope);
+    c->scope = &scope;
+    return import_parts(c, batch);
+}
+
+static fs_status clean_up(onnx_ctx *c)
+{
+    const fs_status status = onnx_clean_up(c);
     if (status != FS_OK)
         fs_err_prefix(c->err, "%s", c->model->path);
     return onnx_check_inputs(c, status);
@@ -407,11 +430,13 @@ static fs_status import_once(const onnx_ctx *setup, const onnx_batch *batch,
     onnx_ctx c = *setup;
     c.graph = ir_graph_create(model_name(c.model->arena, c.model->path));
     c.arena = c.graph->arena;
-    onnx_scope scope = {.index = {.arena = c.arena}};
-    c.scope = &scope;
+    c.scratch = fs_arena_create();
     c.graph->batch = c.batch;
     c.graph->digest = c.model->digest;
-    fs_status status = import_parts(&c, batch);
+    fs_status status = import_with_scratch(&c, batch);
+    fs_arena_destroy(c.scratch);
+    if (status == FS_OK)
+        status = clean_up(&c);
     if (status != FS_OK)
         ir_graph_destroy(c.graph);
     else

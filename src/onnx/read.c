@@ -306,11 +306,28 @@ static fs_status read_node_field(reader *r, const fs_wire_field *f,
     }
 }
 
+/* How often each of the first fields stands in a message; what is wrong with
+ * it is found when it is read. */
+enum { COUNTED = 16 };
+static void count_fields(fs_wire in, int32_t out[COUNTED])
+{
+    fs_wire_field f;
+    memset(out, 0, COUNTED * sizeof *out);
+    while (fs_wire_more(&in) && fs_wire_next(&in, NULL, &f) == FS_OK)
+        if (f.number < COUNTED)
+            out[f.number]++;
+}
+
 static fs_status read_node(reader *r, const fs_wire_field *field,
                            onnx_node *out)
 {
     FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, "node", r->err));
+    int32_t n[COUNTED];
     *out = (onnx_node){.name = "", .op = "", .domain = "", .overload = ""};
+    count_fields(field->body, n);
+    fs_reserve(r->arena, &out->in, n[1]);
+    fs_reserve(r->arena, &out->out, n[2]);
+    fs_reserve(r->arena, &out->attrs, n[5]);
     for (fs_wire in = field->body; fs_wire_more(&in);) {
         fs_wire_field f;
         FS_TRY(fs_wire_next(&in, r->err, &f));
@@ -437,6 +454,11 @@ static fs_status read_graph_field(reader *r, const fs_wire_field *f,
 
 static fs_status read_graph(reader *r, fs_wire in, onnx_proto *out)
 {
+    int32_t n[COUNTED];
+    count_fields(in, n);
+    fs_reserve(r->arena, &out->nodes, n[1]);
+    fs_reserve(r->arena, &out->initializers, n[5]);
+    fs_reserve(r->arena, &out->values, n[13]);
     while (fs_wire_more(&in)) {
         fs_wire_field f;
         FS_TRY(fs_wire_next(&in, r->err, &f));

@@ -22,7 +22,7 @@ fs_status onnx_define(onnx_ctx *c, const char *name, const onnx_value *value)
     if (*id >= 0)
         return onnx_fail(c, "output \"%.80s\" is made twice", name);
     *id = c->values.n;
-    fs_push(c->arena, &c->values, *value);
+    fs_push(c->scratch, &c->values, *value);
     c->values.at[*id].name =
         c->scope->prefix
             ? fs_printf(c->arena, "%.400s/%.80s", c->scope->prefix, name)
@@ -57,12 +57,12 @@ fs_status onnx_enter(onnx_ctx *c, const char *label)
     if (depth > MAX_DEPTH)
         return onnx_fail(c, "bodies and functions nest deeper than %d",
                          MAX_DEPTH);
-    onnx_scope *scope = fs_new(c->arena, onnx_scope, 1);
+    onnx_scope *scope = fs_new(c->scratch, onnx_scope, 1);
     *scope = (onnx_scope){.parent = c->scope,
                           .call = c->scope->call,
                           .prefix = label,
                           .depth = depth,
-                          .index = {.arena = c->arena}};
+                          .index = {.arena = c->scratch}};
     c->scope = scope;
     return FS_OK;
 }
