@@ -4,6 +4,7 @@
 #include "onnx/writer.h"
 
 #include "ir/chain.h"
+#include "ir/element.h"
 
 #include "base/text.h"
 
@@ -126,8 +127,23 @@ static void put_type(onnx_writer *w, fs_wire_out *out, uint32_t field,
     fs_wire_put_message(out, field, &info);
 }
 
+/* First values: those of the file, or of a variable of one element that always
+ * begins with the same (a loss scale); NULL: not known here. */
+static const void *first_values(const onnx_writer *w, const ir_tensor *t)
+{
+    const ir_node *made = &w->graph->nodes.at[t->producer];
+    if (t->data || made->op != IR_OP_variable || t->shape.rank != 0 ||
+        (t->init.kind != IR_INIT_ZERO && t->init.kind != IR_INIT_CONSTANT))
+        return t->data;
+    void *value = fs_alloc(w->arena, 1, 8);
+    ir_element_set_real(t->dtype, value, 0,
+                        t->init.kind == IR_INIT_CONSTANT ? t->init.mean : 0);
+    return value;
+}
+
 /* Inputs, and variables whose values are not known, are inputs of the graph;
- * what is known is an initializer. */
+ * what is known is an initializer, and an input beside it where the next step
+ * is fed what this one makes. */
 static void put_sources(onnx_writer *w, fs_wire_out *out)
 {
     for (int32_t i = 0; i < w->graph->tensors.n; i++) {
@@ -135,11 +151,12 @@ static void put_sources(onnx_writer *w, fs_wire_out *out)
         const ir_node *made = &w->graph->nodes.at[t->producer];
         if (ir_op_class_of(made->op) != IR_CLASS_SOURCE)
             continue;
-        if (!t->data) {
+        const void *data = first_values(w, t);
+        if (!data || t->next >= 0)
             put_type(w, out, 11, t, w->name[i]);
+        if (!data)
             continue;
-        }
-        onnx_blob blob = {w->name[i], t->dtype, t->shape, t->data, 0, 0};
+        onnx_blob blob = {w->name[i], t->dtype, t->shape, data, 0, 0};
         blob.bytes =
             (size_t)(ir_shape_count(&t->shape) * ir_dtype_bytes(t->dtype));
         fs_push(w->arena, &w->blobs, blob);
