@@ -261,6 +261,42 @@ static void test_training(const char *spec)
     ir_graph_destroy(g);
 }
 
+/* Initializers that stand among the inputs can be fed. */
+static int32_t count_fed(const char *path)
+{
+    fs_err err = {0};
+    onnx_model *model;
+    int32_t n = 0;
+    if (onnx_model_open(path, &err, &model) != FS_OK)
+        return -1;
+    for (int32_t i = 0; i < model->proto.initializers.n; i++)
+        for (int32_t k = 0; k < model->proto.inputs.n; k++)
+            n += strcmp(model->proto.initializers.at[i].name,
+                        model->proto.inputs.at[k].name) == 0;
+    onnx_model_close(model);
+    return n;
+}
+
+static void test_carried(const char *name, bool scaled)
+{
+    onnx_options raw = {0};
+    ir_train_options train = ir_train_defaults();
+    fs_err err = {0};
+    if (scaled)
+        ir_loss_scale_parse("dynamic", IR_F16, &err, &train.loss_scale);
+    imported a = import(dataset(name), &raw);
+    int32_t wanted = scaled ? 3 : 0;
+    for (int32_t t = 0; a.graph && t < a.graph->tensors.n; t++)
+        wanted += a.graph->tensors.at[t].role == IR_PARAM;
+    if (!a.graph || ir_train(a.graph, &train, &err) != FS_OK ||
+        write_out(a.graph, file_in("carried.onnx"), false, &err) != FS_OK)
+        tap_ok(0, "%s: %s%s", name, a.err.text, err.text);
+    else
+        tap_equal_int(count_fed(file_in("carried.onnx")), wanted,
+                      "%s: what the next step is fed has first values", name);
+    drop(&a);
+}
+
 /* ---- files ---- */
 
 static bool is_there(const char *path)
@@ -388,6 +424,8 @@ int main(void)
     test_model("models/gpt2_loss.small.op17.train.onnx", false);
     test_model("train_cases/lenet/model.onnx", true);
     test_model("train_cases/mlp/model.onnx", false);
+    test_carried("train_cases/mlp/model.onnx", false);
+    test_carried("train_cases/mlp/model.onnx", true);
     test_training("zoo:mlp");
     test_changed();
     test_training("zoo:gpt,layers=1");
