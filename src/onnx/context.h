@@ -2,13 +2,11 @@
 #ifndef FS_ONNX_CONTEXT_H
 #define FS_ONNX_CONTEXT_H
 
-#include "onnx/file.h"
-
 #include "base/hash.h"
+#include "onnx/file.h"
 
 struct onnx_declared;
 struct onnx_sequence;
-
 /* A value of the ONNX graph. */
 typedef struct onnx_value {
     const char *name;
@@ -142,7 +140,6 @@ fs_status onnx_alias(onnx_ctx *c, int32_t i, int32_t input);
 fs_status onnx_put(onnx_ctx *c, int32_t i, const onnx_value *value);
 /* Reading output i later fails with this reason. */
 fs_status onnx_refuse_output(onnx_ctx *c, int32_t i, const char *why);
-
 /* Room for a folded value, within the budget. */
 fs_status onnx_const_new(onnx_ctx *c, ir_dtype dtype, const ir_shape *shape,
                          void **data);

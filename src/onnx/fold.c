@@ -777,32 +777,3 @@ fs_status onnx_fold_reduce(onnx_ctx *c)
     }
     return onnx_set_known(c, 0, &out);
 }
-
-fs_status onnx_fold_trilu(onnx_ctx *c)
-{
-    const onnx_const *in, *k;
-    int64_t diagonal = 0;
-    void *data;
-    FS_TRY(known_input(c, 0, &in));
-    if (in->shape.rank < 2)
-        return onnx_fail(c, "its input must have at least two dimensions");
-    if (onnx_has(c, 1)) {
-        FS_TRY(known_input(c, 1, &k));
-        if (onnx_const_count(k) != 1)
-            return onnx_fail(c, "k must be one number");
-        diagonal =
-            clamp(onnx_const_int(k, 0), -((int64_t)1 << 40), (int64_t)1 << 40);
-    }
-    FS_TRY(onnx_const_new(c, in->dtype, &in->shape, &data));
-    onnx_const out = {in->dtype, in->shape, data};
-    bool upper = onnx_attr_int(c, "upper", 1) != 0;
-    int64_t rows = in->shape.dim[in->shape.rank - 2];
-    int64_t columns = in->shape.dim[in->shape.rank - 1];
-    int64_t n = onnx_const_count(in);
-    for (int64_t i = 0; i < n; i++) { /* what is not kept stays zero */
-        int64_t row = i / columns % rows, column = i % columns;
-        if (upper ? column >= row + diagonal : column <= row + diagonal)
-            put_from(in->dtype, data, i, in, i);
-    }
-    return onnx_set_known(c, 0, &out);
-}

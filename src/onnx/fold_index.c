@@ -1,4 +1,5 @@
-/* Folding of what finds positions: its results have no shape before. */
+/* Folding of what goes by positions: those that are found, whose results have
+ * no shape before, and triangles. */
 #include "config.h"
 #include "onnx/operators.h"
 
@@ -197,4 +198,36 @@ fs_status onnx_fold_unique(onnx_ctx *c)
     FS_TRY(set_list(c, 1, d.n, d.first));
     FS_TRY(set_list(c, 2, s.n, d.which));
     return set_list(c, 3, d.n, d.count);
+}
+
+fs_status onnx_fold_trilu(onnx_ctx *c)
+{
+    const onnx_const *in, *k;
+    const int64_t far = (int64_t)1 << 40; /* no sum overflows */
+    int64_t diagonal = 0;
+    void *data;
+    FS_TRY(onnx_need(c, 0, "its input", &in));
+    if (in->shape.rank < 2)
+        return onnx_fail(c, "its input must have at least two dimensions");
+    if (onnx_has(c, 1)) {
+        FS_TRY(onnx_need(c, 1, "k", &k));
+        if (onnx_const_count(k) != 1)
+            return onnx_fail(c, "k must be one number");
+        diagonal = onnx_const_int(k, 0);
+        diagonal = diagonal > far ? far : diagonal < -far ? -far : diagonal;
+    }
+    FS_TRY(onnx_const_new(c, in->dtype, &in->shape, &data));
+    onnx_const out = {in->dtype, in->shape, data};
+    bool upper = onnx_attr_int(c, "upper", 1) != 0;
+    int64_t rows = in->shape.dim[in->shape.rank - 2];
+    int64_t columns = in->shape.dim[in->shape.rank - 1];
+    int64_t n = onnx_const_count(in);
+    const size_t size = (size_t)ir_dtype_bytes(in->dtype);
+    for (int64_t i = 0; i < n; i++) { /* what is not kept stays zero */
+        int64_t row = i / columns % rows, column = i % columns;
+        if (upper ? column >= row + diagonal : column <= row + diagonal)
+            memcpy((char *)data + (size_t)i * size,
+                   (const char *)in->data + (size_t)i * size, size);
+    }
+    return onnx_set_known(c, 0, &out);
 }
