@@ -52,7 +52,7 @@ static void test_usage(void)
     refused("a number beyond 64 bits", "--batch 99999999999999999999: 92233",
             cli("search " MLP " --batch 99999999999999999999 "
                 "-o \"$D/bad.json\""));
-    refused("an output without a name", "-o wants a FILE",
+    refused("an output without a name", "--output wants FILE",
             cli("search " MLP " --cluster 1x2:cpu --batch 8 -o ''"));
     refused("a momentum that grows", "--momentum 2: a number",
             cli("plan " MLP " --cluster 1x2:cpu --batch 8 --optimizer momentum "
