@@ -172,6 +172,18 @@ static void describe(cli *c, const cli_model *model, const tally *t)
                 fs_human_bytes(bytes, (double)t->kept_bytes));
 }
 
+/* The scope that its nodes share, where that tells it from the others; else its
+ * first node. */
+static const char *name_of_block(const ir_blocks *blocks, int32_t k)
+{
+    const ir_repeat *r = &blocks->repeats.at[k];
+    bool tells = strlen(r->scope) > 1;
+    for (int32_t i = 0; i < blocks->repeats.n; i++)
+        if (i != k && strcmp(blocks->repeats.at[i].scope, r->scope) == 0)
+            tells = false;
+    return tells ? r->scope : r->name;
+}
+
 /* What the network is made of: copies of a few blocks. */
 static void list_blocks(cli *c, const ir_blocks *blocks)
 {
@@ -183,7 +195,7 @@ static void list_blocks(cli *c, const ir_blocks *blocks)
                                         (int)r->copies, "ops", (int)r->length,
                                         "scope", r->scope, "first", r->name));
         cli_say(c, "  %d x %d ops from %s\n", (int)r->copies, (int)r->length,
-                r->scope[0] ? r->scope : r->name);
+                name_of_block(blocks, k));
     }
     json_object_set_new(c->result, "blocks", list);
 }
