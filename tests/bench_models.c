@@ -9,7 +9,7 @@
 static void row(const char *name, const char *spec)
 {
     cli_answer *a = cli("model '%s' --json --db none", spec);
-    if (a->status == 0 && cli_number(a, "gradients_s") <= 0)
+    if (a->status == 0 && cli_number(a, "bwd_flop") <= 0)
         a = cli("model '%s' --loss mse --json --db none", spec);
     if (a->status != 0) {
         printf("| %-44s | %.90s\n", name, a->err);
