@@ -24,6 +24,11 @@ static void test_models(void)
     a = cli("export zoo:lstm --to onnx -o \"$D/r.onnx\" --json");
     tap_ok(a->status == 0 && strstr(a->out, "op recurrent") != NULL,
            "what has no form in ONNX is named as our own");
+    a = cli("export zoo:lstm --rewrite usual,steps --to onnx -o \"$D/r.onnx\" "
+            "--json");
+    tap_ok(a->status == 0 && items(a, "inexpressible") == 0,
+           "--rewrite steps writes a recurrent layer as standard ops: %s",
+           a->err);
     a = cli("export zoo:gpt --external --to onnx -o \"$D/x.onnx\" --json");
     tap_ok(a->status == 0 && cli_number(a, "data_bytes") > 0,
            "values stand apart when asked: %s", a->err);
@@ -85,6 +90,10 @@ static void test_refused(void)
          "--momentum 0.5 has no effect"},
         {"export \"$D/p.json\" --lr 0.1 --to onnx -o \"$D/no.onnx\"",
          "--lr is of a MODEL"},
+        {"export zoo:mlp --rewrite abc --to onnx -o \"$D/no.onnx\"",
+         "rewrite 'abc' is unknown"},
+        {"export \"$D/p.json\" --rewrite all --to onnx -o \"$D/no.onnx\"",
+         "--rewrite is of a MODEL"},
         {"export \"$D/p.json\" --train --to onnx -o \"$D/no.onnx\"",
          "of a MODEL"},
         {"export \"$D/p.json\" --to onnx -o \"$D/p.json\"", "destroy"},

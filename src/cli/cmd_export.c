@@ -102,7 +102,7 @@ typedef struct flag {
     bool said, trains;
 } flag;
 
-enum { N_FLAGS = 20 };
+enum { N_FLAGS = 21 };
 
 static void list_flags(const cli_args *a, flag out[N_FLAGS])
 {
@@ -113,6 +113,7 @@ static void list_flags(const cli_args *a, flag out[N_FLAGS])
                                {"params", a->params != NULL, false},
                                {"precision", a->precision != NULL, false},
                                {"loss-scale", a->loss_scale != NULL, true},
+                               {"rewrite", a->rewrite != NULL, false},
                                {"no-rewrite", a->no_rewrite, false},
                                {"no-dropout", a->no_dropout, false},
                                {"optimizer", a->optimizer != NULL, true},
