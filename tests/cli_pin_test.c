@@ -169,12 +169,50 @@ static void test_refused(void)
     }
 }
 
+/* What each of several pins says, and where they hold. */
+static void test_together(void)
+{
+    static const struct {
+        const char *words;
+        int status;
+        const char *says;
+    } cases[] = {
+        {"--cluster 1x2:cpu --pin '^tok=S(0)' --pin 'tok.*=S(1)'", 2,
+         "--pin: '^tok=S(0)' and 'tok.*=S(1)' contradict each other: both "
+         "match tok.weight"},
+        {"--cluster 1x2:cpu --pin 'tok.*=B' --pin '^tok=S(1)'", 2,
+         "--pin: 'tok.*=B' and '^tok=S(1)' contradict"},
+        {"--cluster 1x2:cpu --pin '^tok=S(0)' --pin '^tok=B'", 2,
+         "--pin ^tok=S(0) and --pin ^tok=B contradict each other"},
+        {"--cluster 1x2:cpu --pin '^tok=S(0)' --pin 'tok.*=S(0)'", 0, ""},
+        {"--cluster 1x2:cpu --pin '^tok=S(0)' --pin '^tok=S(0)'", 0, ""},
+        {"--cluster 1x2:cpu --pin '^tok=S(0)' --pin '^pos=S(1)'", 0, ""},
+        {"--cluster 1x2:cpu --pin 'tok|a=b=B' --pin 'tok|a=c=B'", 0, ""},
+        {"--cluster 1x2:cpu --pin 'tok|a=b=B' --pin 'pos|a=c=S(1)'", 0, ""},
+        {"--cluster 1x1:cpu --pin '^tok=S(0)'", 2,
+         "--pin: '^tok=S(0)': a stage has one device here"},
+        {"--cluster 1x2:cpu --pp 2 --pin '^tok=S(0)'", 2,
+         "--pin: '^tok=S(0)': a stage has one device here"},
+        {"--cluster 1x1:cpu --pin '^tok=B'", 0, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cli_answer *a = cli("plan " GPT " --batch 8 %s -o \"$D/plan.json\"",
+                            cases[i].words);
+        tap_ok(a->status == cases[i].status && strstr(a->err, cases[i].says),
+               "%s %s", cases[i].words,
+               cases[i].status ? "is refused" : "is a plan");
+        if (a->status != cases[i].status || !strstr(a->err, cases[i].says))
+            cli_show(a);
+    }
+}
+
 int main(void)
 {
     cli_begin_scratch("pin");
     test_searched();
     test_pinned_whole();
     test_refused();
+    test_together();
     cli("export zoo:moe,layers=2,hidden=16,heads=2,vocab=11,seq=8,experts=4 "
         "--batch 8 --to onnx -o \"$D/moe.onnx\"");
     cli("calibrate --ranks 4"); /* once: `local` is then known */

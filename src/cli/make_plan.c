@@ -565,14 +565,17 @@ static fs_status prove_and_tell(making *m, cost_model *cost, plan *lowered)
 static fs_status check_pins(making *m)
 {
     cli *c = m->c;
+    const search_pins *pins = &m->recipe.pins;
     const search_pin **pin_of;
-    for (int32_t i = 0; i < m->n_models; i++)
-        if (search_pins_find(&m->recipe.pins, m->graphs[i].graph, c->arena,
-                             &c->err, &pin_of) != FS_OK) {
-            fs_err_prefix(&c->err, "--pin");
-            return FS_INVALID;
-        }
-    return FS_OK;
+    int32_t stages = m->recipe.pp > 0 ? m->recipe.pp : 1;
+    fs_status status = search_pins_check_devices(
+        pins, m->cluster->n_devices / stages, &c->err);
+    for (int32_t i = 0; i < m->n_models && status == FS_OK; i++)
+        status = search_pins_find(pins, m->graphs[i].graph, c->arena, &c->err,
+                                  &pin_of);
+    if (status != FS_OK)
+        fs_err_prefix(&c->err, "--pin");
+    return status;
 }
 
 static fs_status make(making *m)

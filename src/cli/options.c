@@ -77,7 +77,8 @@ void cli_help(const char *name, FILE *out)
         char left[64];
         snprintf(left, sizeof left, "--%s%s%s", o->flag,
                  o->argument[0] ? " " : "", o->argument);
-        fprintf(out, "  %-24s %s\n", left, o->help);
+        fprintf(out, "  %-24s %s%s\n", left, o->help,
+                o->kind == LIST ? "; may be repeated" : "");
     }
 }
 
@@ -144,7 +145,8 @@ static fs_status contradict(cli *c, const option *o, const char *before,
 static fs_status check_list(cli *c, const option *o, const char *value)
 {
     const cli_LIST *list = (const void *)((const char *)&c->args + o->at);
-    size_t key = strcspn(value, "=") + 1;
+    const char *equals = strrchr(value, '='); /* a key may hold one itself */
+    size_t key = equals ? (size_t)(equals - value) + 1 : strlen(value) + 1;
     for (int32_t i = 0; i < list->n; i++)
         if (strncmp(list->at[i], value, key) == 0 &&
             strcmp(list->at[i], value) != 0)

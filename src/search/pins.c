@@ -47,6 +47,25 @@ static fs_status check_axis(const search_pin *pin, const ir_tensor *t,
                    pin->sbp.axis);
 }
 
+static fs_status contradict(const search_pin *a, const search_pin *b,
+                            const ir_tensor *t, fs_err *err)
+{
+    return fs_fail(err, FS_INVALID,
+                   "'%.80s' and '%.80s' contradict each other: both match %s",
+                   a->text, b->text, t->name);
+}
+
+/* One parameter that the pin matches. */
+static fs_status take(const search_pin *pin, const ir_tensor *t, fs_err *err,
+                      const search_pin **pin_of)
+{
+    FS_TRY(check_axis(pin, t, err));
+    if (*pin_of && !ir_sbp_equal((*pin_of)->sbp, pin->sbp))
+        return contradict(*pin_of, pin, t, err);
+    *pin_of = pin;
+    return FS_OK;
+}
+
 static fs_status find_parameters(const search_pin *pin, const ir_graph *graph,
                                  fs_err *err, const search_pin **pin_of)
 {
@@ -62,9 +81,7 @@ static fs_status find_parameters(const search_pin *pin, const ir_graph *graph,
             regexec(&regex, t->name, 0, NULL, 0) != 0)
             continue;
         found = true;
-        status = check_axis(pin, t, err);
-        if (!pin_of[i])
-            pin_of[i] = pin;
+        status = take(pin, t, err, &pin_of[i]);
     }
     regfree(&regex);
     if (status != FS_OK || found)
@@ -95,6 +112,18 @@ fs_status search_pins_find(const search_pins *pins, const ir_graph *graph,
         FS_TRY(find_parameters(&pins->at[i], graph, err, pin_of));
     find_states(graph, pin_of);
     *out = pin_of;
+    return FS_OK;
+}
+
+fs_status search_pins_check_devices(const search_pins *pins, int32_t devices,
+                                    fs_err *err)
+{
+    for (int32_t i = 0; devices == 1 && i < pins->n; i++)
+        if (pins->at[i].sbp.kind == IR_S)
+            return fs_fail(err, FS_INVALID,
+                           "'%.80s': a stage has one device here, on which "
+                           "nothing is cut",
+                           pins->at[i].text);
     return FS_OK;
 }
 

@@ -7,8 +7,8 @@
 #include "ir/op.h"
 
 /* Parameters whose names `pattern` matches lie as `sbp` says: cut along that
- * axis by one axis of the mesh or more, whole on the others; or whole. Of two
- * that match a name the first holds. */
+ * axis by one axis of the mesh or more, whole on the others; or whole. Those
+ * that match one name say the same. */
 typedef struct search_pin {
     const char *text, *pattern;
     ir_sbp sbp; /* S(i) or B */
@@ -24,10 +24,13 @@ fs_status search_pins_parse(int32_t n, const char *const *text, fs_arena *arena,
                             fs_err *err, search_pins *out);
 /* Of each tensor the pin of its parameter, or NULL: a parameter's own and its
  * optimizer state's. FS_INVALID when a pin matches no parameter, or one that
- * does not have the axis. */
+ * does not have the axis, or one that another pin wants otherwise. */
 fs_status search_pins_find(const search_pins *pins, const ir_graph *graph,
                            fs_arena *arena, fs_err *err,
                            const search_pin ***out);
+/* FS_INVALID when a pin cuts though a stage has no more than one device. */
+fs_status search_pins_check_devices(const search_pins *pins, int32_t devices,
+                                    fs_err *err);
 /* Does a node make or take what is pinned? */
 bool search_pins_concern(const search_pin *const *pin_of, const ir_node *node);
 /* Does a node with this signature make and take what is pinned as it is to
