@@ -257,7 +257,8 @@ static void check_op(ir_op_kind op, ir_dtype real, uint64_t *seed)
         tap_ok(false, "%s: no generator in op_cases.c", name);
         return;
     }
-    for (int i = 0; i < TRIALS && err.status == FS_OK && failed == 0; i++)
+    const int trials = TRIALS * op_case_times(op);
+    for (int i = 0; i < trials && err.status == FS_OK && failed == 0; i++)
         failed += trial(op, real, seed, &tried, &err);
     tap_ok(failed == 0 && err.status == FS_OK,
            "%s of %s: its pieces give the whole (%d signatures)", name,

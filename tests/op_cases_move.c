@@ -43,10 +43,10 @@ static int32_t case_transpose(op_case *c)
     return op_add_node(c, 1, &x, node);
 }
 
-/* Mostly none; else up to 2, forwards or backwards. */
+/* Mostly none; else up to 3, forwards or backwards. */
 static int64_t draw_step(op_case *c)
 {
-    return op_draw(c, 0, 1) ? 0 : op_draw(c, -2, 2);
+    return op_draw(c, 0, 1) ? 0 : op_draw(c, -3, 3);
 }
 
 static int32_t case_slice(op_case *c)
@@ -107,13 +107,26 @@ static int32_t draw_ids(op_case *c, ir_shape shape, int64_t n, bool both)
                 : op_id_input(c, shape, n);
 }
 
+/* 1 + a row of n that gets no gradient; mostly none. */
+static int64_t draw_padding(op_case *c, int64_t n)
+{
+    return op_draw(c, 0, 2) ? 0 : op_draw(c, 1, n);
+}
+
 static int32_t case_gather(op_case *c)
 {
     const ir_shape table = op_draw_shape(c, 1, 3), ids = op_draw_shape(c, 0, 2);
     const int64_t axis = op_draw(c, 0, 2) ? 0 : op_draw(c, 0, table.rank - 1);
     const int64_t n = table.dim[axis], both = op_draw(c, 0, 1);
+    const int64_t padding = draw_padding(c, n);
+    const bool untold = !both && op_draw(c, 0, 3) == 0;
     const int32_t in[] = {op_real_input(c, table), draw_ids(c, ids, n, both)};
-    return op_add_node(c, 2, in, (ir_node){.i = {n, both, axis}});
+    c->still = (op_case_still){.input = in[0],
+                               .any = padding > 0,
+                               .axis = (int32_t)axis,
+                               .row = padding - 1};
+    return op_add_node(c, 2, in,
+                       (ir_node){.i = {untold ? 0 : n, both, axis, padding}});
 }
 
 static int32_t case_gather_grad(op_case *c)
@@ -129,7 +142,8 @@ static int32_t case_gather_grad(op_case *c)
             dy.dim[dy.rank++] = row.dim[i];
     }
     const int32_t in[] = {op_real_input(c, dy), draw_ids(c, ids, n, both)};
-    return op_add_node(c, 2, in, (ir_node){.i = {n, both, axis}});
+    const int64_t padding = draw_padding(c, n);
+    return op_add_node(c, 2, in, (ir_node){.i = {n, both, axis, padding}});
 }
 
 const op_case_row op_cases_move[] = {

@@ -58,8 +58,11 @@ static int32_t case_reduce(op_case *c)
         init = (ir_init){.kind = IR_INIT_UNIFORM, .mean = -4, .spread = 9};
     }
     const int32_t x = op_add_input(c, dtype, shape, init);
-    return op_add_node(c, 1, &x,
-                       (ir_node){.i = {draw_axes(c, shape), op_draw(c, 0, 1)}});
+    ir_node node = {.i = {draw_axes(c, shape), op_draw(c, 0, 1)}};
+    if (c->op == IR_OP_reduce_max || c->op == IR_OP_reduce_min)
+        node.i[2] = op_draw(c, 0, 3) == 0;
+    c->still = (op_case_still){.input = x, .any = node.i[2] != 0, .all = true};
+    return op_add_node(c, 1, &x, node);
 }
 
 static int32_t case_reduce_prod_grad(op_case *c)

@@ -3,6 +3,9 @@
 
 #include "op_draw.h"
 
+static const ir_init half_a_step = {
+    .kind = IR_INIT_UNIFORM, .mean = 0.25, .spread = 0.25};
+
 static int32_t case_update(op_case *c)
 {
     const ir_shape shape = op_draw_shape(c, 1, 3);
@@ -10,13 +13,17 @@ static int32_t case_update(op_case *c)
     ir_node node = {
         .i = {op_draw(c, 0, 1), op_draw(c, 0, 2), op_draw(c, 0, 4), 9},
         .f = {0.05, 0.1, 0.9, 0.999, 1e-8}};
-    int32_t in[4];
+    int32_t in[5];
     /* Sums of squares. */
     const int32_t squares = c->op == IR_OP_adagrad ? 2 : 3;
     for (int32_t k = 0; k < n; k++)
         in[k] = op_add_input(c, c->real, shape,
                              k == squares ? op_positive : op_any_real);
-    return op_add_node(c, n, in, node);
+    if (ir_op_table[c->op]->max_in == n || op_draw(c, 0, 1))
+        return op_add_node(c, n, in, node);
+    /* The call's step is 0 or 3: fewer were left out. */
+    in[n] = op_add_input(c, IR_F32, (ir_shape){0}, half_a_step);
+    return op_add_node(c, n + 1, in, node);
 }
 
 static int32_t case_lamb_step(op_case *c)

@@ -9,20 +9,28 @@
 typedef struct planes {
     ir_shape x, w, y;
     ir_node node;
+    bool large; /* the last axis has windows of 5 or 7 */
 } planes;
 
 /* One spatial axis. Every third lies so that its windows are side by side and
- * the axis may be cut. */
+ * the axis may be cut; one that is `large` is long enough to be cut with the
+ * halo that its window wants. */
 static void draw_axis(op_case *c, planes *p, int32_t k, bool pool)
 {
     int64_t *i = p->node.i;
     const int32_t axis = 2 + k;
     const bool last = axis == p->x.rank - 1;
-    const int64_t size = op_draw(c, 1, 3), dilation = op_draw(c, 1, 2);
+    const bool large = p->large && last;
+    const int64_t size = large ? op_draw(c, 2, 3) * 2 + 1 : op_draw(c, 1, 3);
+    const int64_t dilation = large ? 1 : op_draw(c, 1, 2);
     const int64_t reach = (size - 1) * dilation + 1;
     const bool tiles = op_draw(c, 0, 2) == 0;
-    int64_t stride = op_draw(c, 1, 2), length, before = 0, after = 0;
-    if (tiles) {
+    int64_t stride = op_draw(c, 1, 3), length, before = 0, after = 0;
+    if (large) {
+        length = op_draw(c, 7, 18);
+        before = op_draw(c, 0, 1) ? size / 2 : op_draw(c, 0, size / 2);
+        after = op_draw(c, 0, 1) ? before : op_draw(c, 0, size / 2);
+    } else if (tiles) {
         stride = reach + op_draw(c, 0, 1);
         length = stride * op_draw(c, 2, 4);
     } else {
@@ -47,6 +55,7 @@ static planes draw_planes(op_case *c, bool pool)
     const int32_t rank = (int32_t)op_draw(c, 3, 5);
     planes p = {.x = {rank, {op_draw(c, 2, 3), groups * per_group}},
                 .w = {rank, {groups * op_draw(c, 1, 3), per_group}}};
+    p.large = rank < 5 && op_draw(c, 0, 2) == 0;
     p.y = (ir_shape){rank, {p.x.dim[0], pool ? p.x.dim[1] : p.w.dim[0]}};
     for (int32_t k = 0; k < rank - 2; k++)
         draw_axis(c, &p, k, pool);

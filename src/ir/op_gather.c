@@ -107,18 +107,30 @@ static void work_gather_grad(const ir_node *node, const ir_io *io, ir_work *out)
     ir_work_per_element(node, io, 1, out);
 }
 
+/* The tensor with zeros at `row` of `axis`. */
+static int32_t clear_row(ir_graph *graph, int32_t x, int32_t axis, int64_t row)
+{
+    const ir_shape whole = ir_shape_of(graph, x);
+    ir_shape along = {.rank = whole.rank};
+    for (int32_t i = 0; i < whole.rank; i++)
+        along.dim[i] = i == axis ? whole.dim[i] : 1;
+    ir_node others = {.op = IR_OP_one_hot, .n_in = 1, .f = {1, 0}};
+    others.in[0] = ir_constant(graph, "row", IR_I64, (ir_shape){0}, &row);
+    others.i[1] = whole.dim[axis];
+    others.i[2] = graph->tensors.at[x].dtype;
+    const int32_t keep = ir_append(graph, &others);
+    return ir_binary(graph, IR_OP_mul, x, ir_reshape(graph, keep, along));
+}
+
 static void grad_gather_grad(ir_graph *graph, const ir_node *node,
                              const int32_t *dout, int32_t *din)
 {
-    if (node->i[3]) {
-        ir_graph_fail(graph,
-                      "%s: a gradient that passes over a row has none itself",
-                      node->name);
-        return;
-    }
+    const int32_t axis = (int32_t)node->i[2];
+    const int32_t rows =
+        node->i[3] ? clear_row(graph, dout[0], axis, node->i[3] - 1) : dout[0];
     ir_node grad = {.op = IR_OP_gather,
                     .n_in = 2,
-                    .in = {dout[0], node->in[1]},
+                    .in = {rows, node->in[1]},
                     .i = {node->i[0], node->i[1], node->i[2]}};
     din[0] = ir_append(graph, &grad);
 }
