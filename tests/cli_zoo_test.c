@@ -14,6 +14,7 @@ static const struct {
      false},
     {"moe,layers=2,hidden=16,heads=2,vocab=11,seq=8,experts=4", false},
     {"bert,layers=2,hidden=16,heads=2,vocab=11,seq=6,sentence=0", false},
+    {"bert,layers=2,hidden=16,heads=2,vocab=11,seq=6", false},
     {"t5,layers=2,hidden=16,heads=2,head=8,ffn=24,vocab=11,seq=6,target=5",
      false},
     {"vit,layers=2,hidden=16,heads=2,ffn=24,patch=4,size=8,classes=5", false},
@@ -142,6 +143,9 @@ int main(void)
                     models[i].by_batch ? "--ranks 2 --pp 2"
                                        : "--ranks 2 --pp 2 --micro-batches 2",
                     one, tolerance);
+        if (!models[i].by_batch)
+            test_recipe(spec, "--ranks 2 --dp 2 --micro-batches 4", one,
+                        tolerance);
     }
     test_large_vocabulary();
     test_steps();

@@ -25,30 +25,52 @@ static int32_t weight(ir_graph *g, const char *name, int32_t rank, int64_t rows,
 typedef struct network {
     int32_t micro_batches;
     ir_optimizer optimizer;
-    bool counts; /* labels by weights, some not at all; no dropout, whose draws
-                    hang on the micro-batch */
+    enum {
+        MEAN,
+        COUNTED,
+        BOTH
+    } loss; /* COUNTED: labels by weights, some not
+at all; BOTH: a mean and two with divisors of their own; no
+dropout, whose draws hang on the micro-batch */
 } network;
 
 /* A mean over what counts, whose divisor differs from sample to sample. */
-static int32_t counted_loss(ir_graph *g, int32_t logits, int32_t targets)
+static int32_t counted_loss(ir_graph *g, int32_t logits, int32_t targets,
+                            int32_t ignored)
 {
     float *weights = fs_new(g->arena, float, WORDS);
     for (int32_t i = 0; i < WORDS; i++)
         weights[i] = (float)(i % 4);
     const ir_label_loss loss = {
         .labels = targets,
-        .weights = ir_constant(g, "weights", IR_F32,
-                               ir_shape_make(1, (int64_t[]){WORDS}), weights),
+        .weights =
+            ir_constant(g, fs_printf(g->arena, "weights%d", ignored), IR_F32,
+                        ir_shape_make(1, (int64_t[]){WORDS}), weights),
         .ignores = true,
-        .ignored = 3};
+        .ignored = ignored};
     return ir_cross_entropy_parts(g, logits, &loss);
 }
 
+static int32_t make_loss(ir_graph *g, const network *net, int32_t logits,
+                         int32_t targets)
+{
+    if (net->loss == MEAN)
+        return ir_cross_entropy(g, logits, targets);
+    int32_t loss = counted_loss(g, logits, targets, 3);
+    if (net->loss == COUNTED)
+        return loss;
+    int32_t mean = ir_cross_entropy(g, ir_scale(g, logits, 0.5, 0), targets);
+    int32_t other = counted_loss(g, ir_scale(g, logits, 2, 0), targets, 6);
+    loss = ir_binary(g, IR_OP_sub, ir_scale(g, loss, 0.7, 0),
+                     ir_scale(g, other, 0.1, 0));
+    return ir_binary(g, IR_OP_add, loss, mean);
+}
+
 /* Embedding, a residual block with a norm, logits from a second weight. */
-static ir_graph *make_graph(const network *net, fs_err *err)
+static ir_graph *make_network(const network *net, int32_t samples)
 {
     ir_graph *g = ir_graph_create("small");
-    int64_t dim[2] = {BATCH / net->micro_batches, LENGTH};
+    int64_t dim[2] = {samples, LENGTH};
     ir_shape shape = ir_shape_make(2, dim);
     int32_t ids = ir_input(g, "ids", IR_I64, shape, 0);
     int32_t targets = ir_input(g, "targets", IR_I64, shape, 0);
@@ -59,22 +81,37 @@ static ir_graph *make_graph(const network *net, fs_err *err)
         ir_matmul(g, norm, weight(g, "up", 2, WIDTH, 4 * WIDTH), false, false);
     up = ir_binary(g, IR_OP_add, up, weight(g, "up_bias", 1, 4 * WIDTH, 0));
     up = ir_unary(g, IR_OP_gelu, up);
-    if (!net->counts)
+    if (net->loss == MEAN)
         up = ir_dropout(g, up, 0.1, 7);
     int32_t down =
         ir_matmul(g, up, weight(g, "down", 2, 4 * WIDTH, WIDTH), false, false);
     x = ir_binary(g, IR_OP_add, x, down);
     int32_t logits =
         ir_matmul(g, x, weight(g, "head", 2, WIDTH, WORDS), false, false);
-    g->loss = net->counts ? counted_loss(g, logits, targets)
-                          : ir_cross_entropy(g, logits, targets);
+    g->loss = make_loss(g, net, logits, targets);
     g->batch = BATCH;
+    return g;
+}
+
+static fs_status find_terms(const network *net, const ir_graph *g, fs_err *err,
+                            ir_loss_terms *out)
+{
+    ir_graph *whole = make_network(net, BATCH);
+    fs_status status =
+        ir_loss_find_terms(whole, g, net->micro_batches, err, out);
+    ir_graph_destroy(whole);
+    return status;
+}
+
+static ir_graph *make_graph(const network *net, fs_err *err)
+{
+    ir_graph *g = make_network(net, BATCH / net->micro_batches);
     ir_train_options options = ir_train_defaults();
     options.optimizer = net->optimizer;
     options.lr = net->optimizer == IR_SGD ? 0.3 : 0.01;
     options.micro_batches = net->micro_batches;
-    options.reduction = net->counts ? IR_LOSS_QUOTIENT : IR_LOSS_MEAN;
-    if (ir_train(g, &options, err) != FS_OK) {
+    if (find_terms(net, g, err, &options.terms) != FS_OK ||
+        ir_train(g, &options, err) != FS_OK) {
         ir_graph_destroy(g);
         return NULL;
     }
@@ -221,7 +258,7 @@ static outcome run_plan(exec_world *world, const ir_graph *g,
 static outcome run_alone(const network *net, fs_arena *arena, fs_err *err)
 {
     network whole = *net;
-    if (net->counts)
+    if (net->loss != MEAN)
         whole.micro_batches = 1;
     exec_world alone = {.size = 1, .on_host = 1, .cores = 1};
     outcome out = {0};
@@ -258,13 +295,12 @@ typedef struct tally {
     double worst;
 } tally;
 
-static void try_plan(exec_world *world, int32_t n_stages, bool counts,
+static void try_plan(exec_world *world, int32_t n_stages, int loss,
                      uint64_t *seed, tally *t)
 {
     fs_arena *arena = fs_arena_create();
     fs_err err = {0};
-    network net = {.micro_batches = 1 << fs_rand_below(seed, 3),
-                   .counts = counts};
+    network net = {.micro_batches = 1 << fs_rand_below(seed, 3), .loss = loss};
     net.optimizer = fs_rand_below(seed, 2) ? IR_SGD : IR_ADAMW;
     ir_mesh mesh = draw_mesh(world->size / n_stages, seed);
     ir_graph *g = make_graph(&net, &err);
@@ -285,7 +321,8 @@ static void try_plan(exec_world *world, int32_t n_stages, bool counts,
                 printf("# %d stages, m %d: error %g %s\n", n_stages,
                        net.micro_batches, error, err.text);
         }
-    }
+    } else if (!g)
+        ranks_ok(world, 1, "a training graph: %s", err.text);
     if (g)
         ir_graph_destroy(g);
     fs_arena_destroy(arena);
@@ -297,7 +334,7 @@ static void test_digests(exec_world *world, uint64_t *seed)
     fs_arena *arena = fs_arena_create();
     fs_err err = {0};
     ir_mesh mesh = {1, {world->size}};
-    ir_graph *g = make_graph(&(network){1, IR_SGD, false}, &err);
+    ir_graph *g = make_graph(&(network){1, IR_SGD, MEAN}, &err);
     plan_strategy *s = draw_strategy(g, 1, &mesh, seed, arena);
     plan *p = NULL;
     exec_data data;
@@ -324,7 +361,7 @@ static void test_settings(exec_world *world, uint64_t *seed)
     fs_arena *arena = fs_arena_create();
     fs_err err = {0};
     ir_mesh mesh = {1, {world->size}};
-    ir_graph *g = make_graph(&(network){1, IR_SGD, false}, &err);
+    ir_graph *g = make_graph(&(network){1, IR_SGD, MEAN}, &err);
     plan_strategy *s = draw_strategy(g, 1, &mesh, seed, arena);
     plan *p = NULL;
     exec_data data;
@@ -359,7 +396,7 @@ static void test_plans(exec_world *world, int32_t n_stages, uint64_t *seed)
 {
     tally t = {0}, counted = {0};
     for (int32_t k = 0; k < 12; k++)
-        try_plan(world, n_stages, false, seed, &t);
+        try_plan(world, n_stages, MEAN, seed, &t);
     ranks_ok(world, t.wrong + (t.ran < 5),
              "random plans of %d stages on %d ranks train as one device "
              "(%lld plans, worst difference %.1e)",
@@ -368,10 +405,11 @@ static void test_plans(exec_world *world, int32_t n_stages, uint64_t *seed)
     ranks_ok(world, t.missing,
              "the trace of rank 0 holds every firing of the last step");
     for (int32_t k = 0; k < 8; k++)
-        try_plan(world, n_stages, true, seed, &counted);
+        try_plan(world, n_stages, k % 2 ? BOTH : COUNTED, seed, &counted);
     ranks_ok(world, counted.wrong + (counted.ran < 4),
-             "labels that count differently, in 1, 2 or 4 micro-batches, train "
-             "as the whole batch (%lld plans, worst difference %.1e)",
+             "labels that count differently, alone or beside other losses, in "
+             "1, 2 or 4 micro-batches, train as the whole batch (%lld plans, "
+             "worst difference %.1e)",
              (long long)counted.ran, counted.worst);
 }
 

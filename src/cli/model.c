@@ -202,15 +202,14 @@ fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
 }
 
 /* The same network with the whole batch tells what the loss is to it. */
-static fs_status find_reduction(cli *c, const plan_origin *o, int32_t m,
-                                const ir_graph *part, ir_reduction *out)
+static fs_status find_terms(cli *c, const plan_origin *o, int32_t m,
+                            const ir_graph *part, ir_loss_terms *out)
 {
     cli_model whole;
-    *out = IR_LOSS_MEAN;
     if (m == 1)
         return FS_OK;
     FS_TRY(cli_model_open(c, o, o->batch, &whole));
-    fs_status status = ir_loss_reduction(whole.graph, part, m, &c->err, out);
+    fs_status status = ir_loss_find_terms(whole.graph, part, m, &c->err, out);
     cli_model_close(&whole);
     return status;
 }
@@ -264,7 +263,7 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
     FS_TRY(ir_rewrite_parse(o->rewrite, &c->err, &rewrites));
     options.keep_pads = !rewrites.pads;
     options.keep_dead = !rewrites.dead;
-    FS_TRY(find_reduction(c, o, m, graph, &options.reduction));
+    FS_TRY(find_terms(c, o, m, graph, &options.terms));
     graph->batch = o->batch;
     for (int32_t i = 0; i < o->n_padding; i++)
         FS_TRY(set_padding(c, o->padding[i], graph));

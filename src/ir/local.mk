@@ -17,6 +17,7 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/op_resample.c src/ir/op_grid.c \
   src/ir/build.c src/ir/build.h \
   src/ir/backward.c src/ir/backward.h src/ir/train.c src/ir/train.h src/ir/optimizers.def \
+  src/ir/loss_groups.c src/ir/loss_groups.h \
   src/ir/rate.c src/ir/rate.h src/ir/clip.c src/ir/clip.h \
   src/ir/recompute.c src/ir/recompute.h src/ir/recompute.def src/ir/recompute_choose.c src/ir/recompute_casts.c \
   src/ir/rewrite_fold.c \

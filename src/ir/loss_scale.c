@@ -103,10 +103,10 @@ static int32_t add_state(ir_graph *g, const char *what, double value)
     return ir_variable(g, fs_printf(g->arena, "loss_scale%s", what), &spec);
 }
 
-/* 1 / the terms of a sum; 1 of anything else. */
-static double share_of(const ir_graph *graph, int32_t loss)
+double ir_scaler_share(const ir_graph *graph, const ir_loss_scale *how,
+                       int32_t loss)
 {
-    if (loss < 0)
+    if (loss < 0 || how->from <= 0)
         return 1;
     const ir_tensor *sum = &graph->tensors.at[loss];
     const ir_node *node = &graph->nodes.at[sum->producer];
@@ -122,7 +122,7 @@ ir_scaler ir_scaler_begin(ir_graph *graph, const ir_loss_scale *how,
     ir_scaler s = {*how, 1, -1, -1, -1, -1};
     if (how->from <= 0)
         return s;
-    s.share = share_of(graph, loss);
+    s.share = ir_scaler_share(graph, how, loss);
     s.scale = how->dynamic ? add_state(graph, "", how->from)
                            : number(graph, how->from);
     s.skipped = add_state(graph, ".skipped", 0);
@@ -131,9 +131,9 @@ ir_scaler ir_scaler_begin(ir_graph *graph, const ir_loss_scale *how,
     return s;
 }
 
-static int32_t factor(ir_graph *graph, const ir_scaler *s)
+static int32_t factor(ir_graph *graph, const ir_scaler *s, double share)
 {
-    return s->share < 1 ? ir_scale(graph, s->scale, s->share, 0) : s->scale;
+    return share < 1 ? ir_scale(graph, s->scale, share, 0) : s->scale;
 }
 
 int32_t ir_scaler_loss(ir_graph *graph, const ir_scaler *s, int32_t loss)
@@ -141,7 +141,8 @@ int32_t ir_scaler_loss(ir_graph *graph, const ir_scaler *s, int32_t loss)
     if (s->scale < 0 || loss < 0)
         return loss;
     ir_dtype dtype = graph->tensors.at[loss].dtype;
-    int32_t scale = ir_cast(graph, factor(graph, s), dtype);
+    const double share = ir_scaler_share(graph, &s->how, loss);
+    int32_t scale = ir_cast(graph, factor(graph, s, share), dtype);
     scale = ir_reshape(graph, scale, ir_shape_of(graph, loss));
     return ir_binary(graph, IR_OP_mul, loss, scale);
 }
@@ -159,7 +160,7 @@ void ir_scaler_undo(ir_graph *graph, const ir_scaler *s, int32_t n,
     if (s->scale < 0)
         return;
     enter(graph, s);
-    const int32_t scale = factor(graph, s);
+    const int32_t scale = factor(graph, s, s->share);
     for (int32_t k = 0; k < n && graph->err.status == FS_OK; k++) {
         const ir_tensor *grad = &graph->tensors.at[pairs[k].grad];
         ir_node whole = {.op = IR_OP_div, .n_in = 2, .in = {pairs[k].grad}};

@@ -14,10 +14,14 @@ typedef struct ir_scaler {
     int32_t ok;            /* bool: all gradients are finite; -1 before */
 } ir_scaler;
 
-/* Appends the state to the forward pass. `loss` is what is differentiated.
- * Where it is a sum that is divided after the last micro-batch, its gradients
- * would be larger than those of a mean by the number of its terms: the scale is
- * less by that. */
+/* Where what is differentiated is a sum that is divided after the last
+ * micro-batch, its gradients would be larger than those of a mean by the number
+ * of its terms: the scale is less by this, 1 / that number. 1 of anything else,
+ * and where nothing is scaled. */
+double ir_scaler_share(const ir_graph *graph, const ir_loss_scale *how,
+                       int32_t loss);
+/* Appends the state to the forward pass. `loss` is what is differentiated; of
+ * several it is the one whose scale ir_scaler_undo takes away. */
 ir_scaler ir_scaler_begin(ir_graph *graph, const ir_loss_scale *how,
                           int32_t loss);
 /* What the backward pass of `loss` starts from. */

@@ -230,56 +230,136 @@ static bool depends_on_params(const ir_graph *g, int32_t tensor)
     return found;
 }
 
-bool ir_loss_quotient(const ir_graph *graph, ir_quotient *out)
-{
-    int32_t at = graph->loss;
-    double factor = 1;
-    for (;;) {
-        const ir_node *node = &graph->nodes.at[graph->tensors.at[at].producer];
-        if (node->op == IR_OP_div) {
-            *out = (ir_quotient){node->in[0], node->in[1], factor};
-            break;
-        }
-        if (node->op != IR_OP_identity &&
-            (node->op != IR_OP_scale || node->f[1] != 0))
-            return false;
-        if (node->op == IR_OP_scale)
-            factor *= node->f[0];
-        at = node->in[0];
-    }
-    return ir_shape_count(&graph->tensors.at[out->top].shape) == 1 &&
-           ir_shape_count(&graph->tensors.at[out->bottom].shape) == 1 &&
-           !depends_on_params(graph, out->bottom);
-}
-
 static bool is_one(double degree)
 {
     return fabs(degree - 1) < 1e-6;
 }
 
-/* Of a loss that holds a quotient of sums: can it be put off to the step's
- * end? */
-static fs_status take_quotient(const degrees *d, fs_err *err, ir_reduction *out)
+static bool is_scalar(const ir_graph *g, int32_t tensor)
 {
-    ir_quotient q;
-    if (ir_loss_quotient(d->whole, &q) && !d->mixes[q.top] &&
-        !d->mixes[q.bottom] && is_one(d->of[q.top]) &&
-        is_one(d->of[q.bottom])) {
-        *out = IR_LOSS_QUOTIENT;
-        return FS_OK;
-    }
-    return fs_fail(err, FS_NO,
-                   "%s: its loss is a function of sums over the samples (a "
-                   "root or a quotient of means, or a mean over what counts, "
-                   "as labels that are not ignored, beside other terms): only "
-                   "the whole batch knows them; use 1 micro-batch",
-                   d->whole->name);
+    return ir_shape_count(&g->tensors.at[tensor].shape) == 1;
 }
 
-fs_status ir_loss_reduction(const ir_graph *whole, const ir_graph *part,
-                            int32_t times, fs_err *err, ir_reduction *out)
+/* ---- terms ---- */
+
+/* A term that is a mean or a sum as it stands. */
+static bool is_plain(const degrees *d, ir_loss_term *term)
 {
-    *out = IR_LOSS_MEAN;
+    const double degree = d->of[term->top];
+    if (d->mixes[term->top] || !(is_zero(degree) || is_one(degree)))
+        return false;
+    term->reduction = is_one(degree) ? IR_LOSS_SUM : IR_LOSS_MEAN;
+    return true;
+}
+
+/* Can the division be put off to the step's end? */
+static bool is_quotient(const degrees *d, ir_loss_term *term)
+{
+    const ir_graph *g = d->whole;
+    const ir_node *node = &g->nodes.at[g->tensors.at[term->top].producer];
+    if (node->op != IR_OP_div)
+        return false;
+    const int32_t top = node->in[0], bottom = node->in[1];
+    if (!is_scalar(g, top) || !is_scalar(g, bottom) || d->mixes[top] ||
+        d->mixes[bottom] || !is_one(d->of[top]) || !is_one(d->of[bottom]) ||
+        depends_on_params(g, bottom))
+        return false;
+    *term = (ir_loss_term){IR_LOSS_QUOTIENT, top, bottom, term->factor};
+    return true;
+}
+
+/* The number that a tensor always is, in both graphs; NAN: it is none. */
+static double number_of(const degrees *d, int32_t tensor)
+{
+    const ir_tensor *whole = &d->whole->tensors.at[tensor];
+    const ir_tensor *part = &d->part->tensors.at[tensor];
+    if (whole->role != IR_CONST || !whole->data || !part->data ||
+        !is_scalar(d->whole, tensor))
+        return NAN;
+    const double number = ir_element_real(whole->dtype, whole->data, 0);
+    return number == ir_element_real(part->dtype, part->data, 0) ? number : NAN;
+}
+
+/* Hands the factor of what a linear node makes on to what it reads. False: it
+ * is no such node. */
+static bool hand_on(const degrees *d, const ir_node *node, double *factor)
+{
+    const double all = factor[node->out[0]];
+    const int32_t a = node->in[0], b = node->in[1];
+    const bool two = node->n_in == 2 && is_scalar(d->whole, b);
+    if (node->n_in < 1 || !is_scalar(d->whole, a) || (node->n_in > 1 && !two))
+        return false;
+    const double left = two ? number_of(d, a) : NAN;
+    const double right = two ? number_of(d, b) : NAN;
+    if (node->op == IR_OP_add || node->op == IR_OP_sub) {
+        factor[a] += all;
+        factor[b] += node->op == IR_OP_add ? all : -all;
+    } else if (node->op == IR_OP_mul && !isnan(right)) {
+        factor[a] += all * right;
+    } else if (node->op == IR_OP_mul && !isnan(left)) {
+        factor[b] += all * left;
+    } else if (node->op == IR_OP_div && !isnan(right) && right != 0) {
+        factor[a] += all / right;
+    } else if (node->op == IR_OP_scale && node->f[1] == 0 &&
+               is_zero(of_factor(
+                   d, node, &d->part->nodes.at[node - d->whole->nodes.at]))) {
+        factor[a] += all * node->f[0];
+    } else if (node->op == IR_OP_identity || node->op == IR_OP_reshape) {
+        factor[a] += all;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static fs_status refuse(const degrees *d, const ir_loss_term *term, fs_err *err)
+{
+    const double degree = d->of[term->top];
+    const char *name = d->whole->tensors.at[term->top].name;
+    const char *why = "is neither a mean over samples nor a sum over them (a "
+                      "function of one)";
+    if (d->mixes[term->top])
+        why = "is a function of sums over the samples that only the whole "
+              "batch knows (a root or a quotient of means, or a mean over what "
+              "counts that is not just added)";
+    else if (!isnan(degree))
+        why = fs_printf(d->part->arena,
+                        "grows as the number of samples to the power of %.3g",
+                        degree);
+    return fs_fail(err, FS_NO,
+                   "%s: its loss%s%s %s: the losses of micro-batches do not "
+                   "make it up; use 1 micro-batch",
+                   d->whole->name,
+                   term->top == d->whole->loss ? "" : " has a term, ",
+                   term->top == d->whole->loss ? "" : name, why);
+}
+
+/* From the loss backwards: each scalar's factor is known when its turn comes.
+ */
+static fs_status find_terms(const degrees *d, double *factor, fs_err *err,
+                            ir_loss_terms *out)
+{
+    const ir_graph *g = d->whole;
+    factor[g->loss] = 1;
+    for (int32_t v = g->tensors.at[g->loss].producer; v >= 0; v--) {
+        const ir_node *node = &g->nodes.at[v];
+        if (node->n_out < 1 || factor[node->out[0]] == 0)
+            continue;
+        ir_loss_term term = {IR_LOSS_MEAN, node->out[0], -1,
+                             factor[node->out[0]]};
+        if (is_plain(d, &term) || is_quotient(d, &term))
+            fs_push(d->part->arena, out, term);
+        else if (!hand_on(d, node, factor))
+            return refuse(d, &term, err);
+    }
+    return FS_OK;
+}
+
+fs_status ir_loss_find_terms(const ir_graph *whole, const ir_graph *part,
+                             int32_t times, fs_err *err, ir_loss_terms *out)
+{
+    ir_loss_terms terms = {0};
+    *out = terms;
     if (times < 2 || whole->loss < 0)
         return FS_OK;
     if (whole->nodes.n != part->nodes.n)
@@ -296,26 +376,11 @@ fs_status ir_loss_reduction(const ir_graph *whole, const ir_graph *part,
                  fs_new(scratch, bool, whole->tensors.n),
                  fs_new(scratch, bool, whole->tensors.n)};
     fs_status status = follow(&d, err);
-    double degree = d.of[whole->loss];
-    const bool mixes = d.mixes[whole->loss] && !isnan(degree);
-    if (status == FS_OK && mixes)
-        status = take_quotient(&d, err, out);
+    if (status == FS_OK)
+        status = find_terms(&d, fs_new(scratch, double, whole->tensors.n), err,
+                            &terms);
     fs_arena_destroy(scratch);
-    if (status != FS_OK || mixes || fabs(degree) < 1e-6)
-        return status;
-    *out = IR_LOSS_SUM;
-    if (is_one(degree))
-        return FS_OK;
-    if (isnan(degree))
-        return fs_fail(err, FS_NO,
-                       "%s: its loss is neither a mean over samples nor a sum "
-                       "over them (a mixture, or a function of one): the "
-                       "losses of micro-batches do not make it up; use 1 "
-                       "micro-batch",
-                       whole->name);
-    return fs_fail(err, FS_NO,
-                   "%s: its loss grows as the number of samples to the power "
-                   "of %.3g: the losses of micro-batches do not make it up; "
-                   "use 1 micro-batch",
-                   whole->name, degree);
+    if (status == FS_OK)
+        *out = terms;
+    return status;
 }

@@ -3,6 +3,7 @@
 
 #include "ir/backward.h"
 #include "ir/clip.h"
+#include "ir/loss_groups.h"
 #include "ir/loss_scale.h"
 #include "ir/recompute.h"
 #include "ir/rewrite.h"
@@ -115,73 +116,6 @@ void ir_enter_update(ir_graph *graph, int32_t param)
         fs_printf(graph->arena, "%s.grad", graph->tensors.at[param].name);
 }
 
-/* The scope is "PARAM.grad": what the sum is called. divisor -1: none. */
-static int32_t sum_parts(ir_graph *graph, const ir_id_list *parts,
-                         int32_t divisor)
-{
-    int32_t sum = parts->at[0];
-    for (int32_t i = 1; i < parts->n; i++)
-        sum = ir_binary(graph, IR_OP_add, sum, parts->at[i]);
-    if (divisor >= 0)
-        sum = ir_binary(graph, IR_OP_div, sum, divisor);
-    ir_graph_rename(graph, sum, graph->scope);
-    return sum;
-}
-
-/* A loss that is a quotient of sums is put off to the end of the step: the
- * backward pass is that of its top, both sums add up over the micro-batches,
- * and the bottom divides once, gradients too. */
-static int32_t sum_over_step(ir_graph *graph, int32_t tensor)
-{
-    ir_node node = {.op = IR_OP_accumulate, .n_in = 1, .in = {tensor}};
-    node.name =
-        fs_printf(graph->arena, "%s.acc", graph->tensors.at[tensor].name);
-    graph->phase = IR_BACKWARD;
-    graph->forward = graph->tensors.at[tensor].producer;
-    return ir_append(graph, &node);
-}
-
-/* The step's loss takes the place of a micro-batch's; returns its divisor. */
-static int32_t put_off_loss(ir_graph *graph, const ir_quotient *of)
-{
-    const char *name = graph->tensors.at[graph->loss].name;
-    const int32_t owner = graph->tensors.at[graph->loss].producer;
-    const int32_t top = sum_over_step(graph, of->top);
-    const int32_t bottom = sum_over_step(graph, of->bottom);
-    graph->phase = IR_UPDATE;
-    graph->forward = owner;
-    graph->scope = name;
-    int32_t loss = ir_binary(graph, IR_OP_div, top, bottom);
-    if (of->factor != 1)
-        loss = ir_scale(graph, loss, of->factor, 0);
-    ir_graph_rename(graph, loss, fs_printf(graph->arena, "%s.step", name));
-    ir_mark_output(graph, loss);
-    graph->loss = loss;
-    graph->scope = NULL;
-    graph->phase = IR_FORWARD;
-    graph->forward = -1;
-    return bottom;
-}
-
-/* What to differentiate, and with which seed. Is it the top of a quotient? */
-static fs_status choose_seed(ir_graph *graph, const ir_train_options *o,
-                             ir_derivative *of, ir_quotient *q, fs_err *err)
-{
-    const bool puts_off =
-        o->reduction == IR_LOSS_QUOTIENT && o->micro_batches > 1;
-    graph->loss_share =
-        o->reduction == IR_LOSS_MEAN ? 1.0 / o->micro_batches : 1.0;
-    *q = (ir_quotient){graph->loss, -1, graph->loss_share};
-    if (puts_off && !ir_loss_quotient(graph, q))
-        return fs_fail(err, FS_INVALID, "%s: its loss is no quotient of sums",
-                       graph->name);
-    if (!puts_off && graph->loss >= 0)
-        ir_mark_output(graph, graph->loss);
-    of->loss = q->top;
-    of->seed = q->factor;
-    return FS_OK;
-}
-
 /* ---- updates ---- */
 
 /* A state variable "PARAM.LETTER", zero at first. */
@@ -230,9 +164,8 @@ static ir_node update_node(const ir_train_options *o, ir_op_kind op)
 typedef struct step {
     ir_graph *graph;
     const ir_train_options *options;
-    ir_derivative of;
-    ir_id_list *parts; /* [of.n] */
-    int32_t divisor;
+    ir_derivative of; /* of one group at a time */
+    ir_loss_groups groups;
     ir_scaler scaler;
 } step;
 
@@ -357,21 +290,49 @@ static int32_t list_params(const ir_graph *graph, fs_arena *arena,
     return list.n;
 }
 
+/* What one group gives to the gradient of a parameter; -1: nothing. */
+static int32_t sum_group(ir_graph *graph, const ir_loss_group *group,
+                         int32_t param)
+{
+    const ir_id_list *parts = &group->parts[param];
+    if (!parts->n)
+        return -1;
+    int32_t sum = parts->at[0];
+    for (int32_t i = 1; i < parts->n; i++)
+        sum = ir_binary(graph, IR_OP_add, sum, parts->at[i]);
+    return group->divisor < 0
+               ? sum
+               : ir_binary(graph, IR_OP_div, sum, group->divisor);
+}
+
+/* -1: no gradient reaches it. */
+static int32_t sum_gradient(const step *s, int32_t k)
+{
+    ir_graph *graph = s->graph;
+    int32_t sum = -1;
+    ir_enter_update(graph, s->of.wrt[k]);
+    for (int32_t i = 0; i < s->groups.n; i++) {
+        const int32_t part = sum_group(graph, &s->groups.at[i], k);
+        if (part >= 0)
+            sum = sum < 0 ? part : ir_binary(graph, IR_OP_add, sum, part);
+    }
+    if (sum >= 0)
+        ir_graph_rename(graph, sum, graph->scope);
+    return sum;
+}
+
 /* The gradients of the parameters that have one; the others are buffers.
  * Returns how many. */
 static int32_t sum_gradients(const step *s, ir_update_pair *out)
 {
-    ir_graph *graph = s->graph;
     int32_t n = 0;
     for (int32_t k = 0; k < s->of.n; k++) {
         const int32_t param = s->of.wrt[k];
-        if (!s->parts[k].n) {
-            graph->tensors.at[param].role = IR_BUFFER;
-            continue;
-        }
-        ir_enter_update(graph, param);
-        out[n++] =
-            (ir_update_pair){param, sum_parts(graph, &s->parts[k], s->divisor)};
+        const int32_t sum = sum_gradient(s, k);
+        if (sum < 0)
+            s->graph->tensors.at[param].role = IR_BUFFER;
+        else
+            out[n++] = (ir_update_pair){param, sum};
     }
     return n;
 }
@@ -440,6 +401,49 @@ fs_status ir_train_padding(ir_graph *graph, int32_t table, int64_t row,
                                "the rows of %s are not looked up", t->name);
 }
 
+/* The first group's scale is undone: the divisors of others take up how theirs
+ * differs. */
+static void level_scales(const step *s)
+{
+    ir_graph *graph = s->graph;
+    for (int32_t k = 1; k < s->groups.n; k++) {
+        ir_loss_group *group = &s->groups.at[k];
+        const double ratio =
+            ir_scaler_share(graph, &s->scaler.how, group->value) /
+            s->scaler.share;
+        graph->phase = IR_UPDATE;
+        graph->forward = graph->tensors.at[group->bottom].producer;
+        if (ratio != 1)
+            group->divisor = ir_scale(graph, group->divisor, ratio, 0);
+    }
+    graph->phase = IR_FORWARD;
+    graph->forward = -1;
+}
+
+/* One backward pass per group, of which all begin where the forward pass is
+ * complete. */
+static fs_status differentiate(step *s, fs_err *err)
+{
+    ir_graph *graph = s->graph;
+    ir_loss_groups *groups = &s->groups;
+    s->scaler =
+        ir_scaler_begin(graph, &s->options->loss_scale, groups->at[0].value);
+    int32_t *start = fs_new(graph->arena, int32_t, groups->n);
+    for (int32_t k = 0; k < groups->n; k++)
+        start[k] = ir_scaler_loss(graph, &s->scaler, groups->at[k].value);
+    s->of.n = list_params(graph, graph->arena, &s->of.wrt);
+    for (int32_t k = 0; k < groups->n; k++) {
+        ir_loss_group *group = &groups->at[k];
+        s->of.loss = start[k];
+        s->of.seed = group->seed;
+        group->parts = fs_new(graph->arena, ir_id_list, s->of.n);
+        FS_TRY(ir_backward_parts(graph, &s->of, accumulate, err, group->parts));
+    }
+    ir_loss_put_off(graph, groups);
+    level_scales(s);
+    return FS_OK;
+}
+
 fs_status ir_train(ir_graph *graph, const ir_train_options *options,
                    fs_err *err)
 {
@@ -448,14 +452,8 @@ fs_status ir_train(ir_graph *graph, const ir_train_options *options,
     if (graph->err.status != FS_OK)
         return fs_fail(err, graph->err.status, "%s", graph->err.text);
     step s = {.graph = graph, .options = &o};
-    ir_quotient q;
-    FS_TRY(choose_seed(graph, &o, &s.of, &q, err));
-    s.scaler = ir_scaler_begin(graph, &o.loss_scale, s.of.loss);
-    s.of.loss = ir_scaler_loss(graph, &s.scaler, s.of.loss);
-    s.of.n = list_params(graph, graph->arena, &s.of.wrt);
-    s.parts = fs_new(graph->arena, ir_id_list, s.of.n);
-    FS_TRY(ir_backward_parts(graph, &s.of, accumulate, err, s.parts));
-    s.divisor = q.bottom < 0 ? -1 : put_off_loss(graph, &q);
+    ir_loss_group_terms(graph, &o, &s.groups);
+    FS_TRY(differentiate(&s, err));
     FS_TRY(add_updates(&s, err));
     graph->micro_batches = o.micro_batches;
     carry_buffers(graph);

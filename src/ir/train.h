@@ -24,18 +24,18 @@ enum { IR_USES_MU = 1, IR_USES_BETAS = 2, IR_USES_EPSILON = 4 };
 typedef struct ir_train_options {
     ir_optimizer optimizer;
     double lr, weight_decay, momentum, beta1, beta2, epsilon;
-    int32_t micro_batches;  /* m: gradients are summed over m runs of the graph,
-                               whose inputs hold one micro-batch */
-    ir_reduction reduction; /* of the loss over samples: of a mean the backward
-                               pass starts from 1/m, of a sum from 1, so that
-                               the step's loss is that of the whole batch; of a
-                               quotient both parts are summed over the step */
-    ir_rate rate;           /* schedule of the learning rate */
-    const char *recompute;  /* policy (recompute.h); NULL or "": casts alone */
-    double clip_norm;       /* most global norm of the gradients; 0: any */
+    int32_t micro_batches; /* m: gradients are summed over m runs of the graph,
+                              whose inputs hold one micro-batch */
+    ir_loss_terms terms;   /* of the loss, for several micro-batches, so that
+                              the step's loss is that of the whole batch; none:
+                              a mean over samples. Every divisor is one more
+                              backward pass (loss_groups.c) */
+    ir_rate rate;          /* schedule of the learning rate */
+    const char *recompute; /* policy (recompute.h); NULL or "": casts alone */
+    double clip_norm;      /* most global norm of the gradients; 0: any */
     ir_loss_scale loss_scale;
-    bool keep_pads;         /* leaves gradients of slices as sums of pads */
-    bool keep_dead;         /* leaves nodes that nothing needs */
+    bool keep_pads; /* leaves gradients of slices as sums of pads */
+    bool keep_dead; /* leaves nodes that nothing needs */
 } ir_train_options;
 
 ir_train_options ir_train_defaults(void);

@@ -3,9 +3,9 @@
  * GELU, the decoder tied to the token table. Parameters:
  * (V + T + 2) H + 2 H + L (12 H^2 + 13 H) + (H^2 + H) for the pooler +
  * (H^2 + 3 H + V) for words + (2 H + 2) for sentences. With sentence=0 as
- * RoBERTa (arXiv 1907.11692): masked words alone, no pooler; their loss divides
- * by the labels that count, beside which no other term can stand in several
- * micro-batches. */
+ * RoBERTa (arXiv 1907.11692): masked words alone, no pooler. The loss of words
+ * divides by the labels that count, that of sentences by the samples: several
+ * micro-batches take a backward pass for each (ir/samples.h). */
 #include "config.h"
 #include "zoo/transformer.h"
 
