@@ -456,6 +456,7 @@ fs_status onnx_export(const ir_graph *graph, const char *path,
     int32_t *origin;
     ir_chain_expand(graph, w.arena, &steps, &origin);
     w.graph = &steps;
+    w.node_field = 1;
     w.origin = origin;
     onnx_exported done = {0};
     w.nodes.arena = w.taken.arena = w.arena;

@@ -465,8 +465,10 @@ static bool write_body(onnx_writer *w, fs_wire_out *body)
         w->name[node->out[i]] = fs_printf(w->arena, "out%d", i);
     w->nodes = (fs_wire_out){.arena = w->arena};
     w->in_body = true;
+    w->node_field = 7;
     bool written = bodies[node->op].write(w, bodies[node->op].op);
     w->in_body = false;
+    w->node_field = 1;
     *body = w->nodes;
     w->nodes = nodes;
     w->n_nodes = n_nodes;

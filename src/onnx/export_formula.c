@@ -1,9 +1,14 @@
-/* Bodies as text (the rows of export.def whose handler is `formula`):
- * statements "NAME = TERM;", where a term is a number, a name, or an ONNX
- * operator of terms, "Mul(in0, Sub(1, in1))". Names: in0.. and out0.. are the
- * op's own, f0.. and i0.. its attributes, `step` the number of the step (1 for
- * the first), all else what a statement before has made. Besides operators
- * there are the calls of `calls` below. */
+/* Bodies as text (the rows of export.def whose handler is `formula`, and what
+ * other handlers compose): statements "NAME = TERM;", where a term is a number,
+ * integers in a row "[2, -1]", one integer "#2", a name, or an ONNX operator of
+ * terms, "Mul(in0, Sub(1, in1))". Names: in0.. and out0.. are the op's own,
+ * f0.. and i0.. its attributes, `step` the number of the step (1 for the
+ * first), all else what a statement before has made last. Numbers have the type
+ * of out0. An operator has attributes as "Cast<to=7>(x)", integers, integers in
+ * a row or words; several outputs as "y, places = MaxPool<..>(x)"; and a body
+ * as "Scan<..>(h, x) {h0, x0 -> h1: h1 = Add(h0, x0);}", what it takes, what it
+ * gives and its statements, which may name what stands outside. Besides
+ * operators there are the calls of `calls` below. */
 #include "config.h"
 #include "ir/rate.h"
 #include "onnx/writer.h"
@@ -12,17 +17,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NAMES = 8, MAX_TERMS = 3, NAME_ROOM = 32 };
+enum { MAX_TERMS = IR_MAX_IN, MAX_LIST = 160, NAME_ROOM = 32 };
+
+typedef struct formula_name {
+    char text[NAME_ROOM];
+    const char *value; /* its tensor in the file */
+} formula_name;
+
+/* What a statement makes; [n] are called so, NULL: any name. */
+typedef struct formula_results {
+    int32_t n;
+    const char *name[IR_MAX_OUT];
+} formula_results;
 
 typedef struct formula {
     onnx_writer *w;
-    const char *at;     /* in the text */
-    const char *result; /* what the next call makes is called so; NULL: any */
-    int32_t n;
-    struct {
-        char name[NAME_ROOM];
-        const char *value; /* its tensor in the file */
-    } made[MAX_NAMES];
+    const char *at;         /* in the text */
+    formula_results wanted; /* of the next call; n = 0: one of any name */
+    formula_results given;  /* of the last call that several were wanted of */
+    FS_VEC(formula_name) made;
 } formula;
 
 static void skip_space(formula *p)
@@ -44,7 +57,8 @@ static void take_name(formula *p, char name[NAME_ROOM])
 {
     int32_t n = 0;
     skip_space(p);
-    while (isalnum((unsigned char)*p->at) && n < NAME_ROOM - 1)
+    while ((isalnum((unsigned char)*p->at) || *p->at == '_') &&
+           n < NAME_ROOM - 1)
         name[n++] = *p->at++;
     name[n] = '\0';
     FS_ASSERT(n > 0);
@@ -62,10 +76,18 @@ static int32_t index_of(const char *name, const char *word)
 
 typedef const char *formula_call(onnx_writer *w, const char *x);
 
-static const char *ending(onnx_writer *w, onnx_line *line, const char *result)
+static const char *ending(formula *p, onnx_line *line,
+                          const formula_results *wanted)
 {
-    line->out[0] = result ? result : line->out[0];
-    return onnx_write_line(w, line);
+    for (int32_t i = 0; i < wanted->n; i++) {
+        const char *name = wanted->name[i];
+        if (i >= line->n_out)
+            line->out[line->n_out++] = onnx_new_name(p->w, line->op);
+        line->out[i] = name ? name : line->out[i];
+        p->given.name[i] = line->out[i];
+    }
+    p->given.n = wanted->n;
+    return onnx_write_line(p->w, line);
 }
 
 static const char *sum_over(onnx_writer *w, const char *x, int64_t n,
@@ -123,29 +145,168 @@ static const struct {
 
 static const char *term(formula *p);
 
-static const char *call(formula *p, const char *name)
+static int64_t take_int(formula *p)
 {
-    const char *result = p->result;
-    const char *terms[MAX_TERMS];
+    char *end;
+    skip_space(p);
+    int64_t value = strtoll(p->at, &end, 10);
+    FS_ASSERT(end > p->at);
+    p->at = end;
+    return value;
+}
+
+/* After the "[". */
+static int64_t take_list(formula *p, int64_t list[MAX_LIST])
+{
+    int64_t n = 0;
+    while (!take(p, ']')) {
+        FS_ASSERT(n < MAX_LIST);
+        list[n++] = take_int(p);
+        take(p, ',');
+    }
+    return n;
+}
+
+/* Axes of a reduction are an attribute up to some opset, an input since. */
+static bool axes_are_input(const formula *p, const onnx_line *line)
+{
+    return strcmp(line->op, "ReduceSum") == 0 ||
+           (strncmp(line->op, "Reduce", 6) == 0 && p->w->opset >= 18);
+}
+
+static void take_attribute(formula *p, onnx_line *line, const char **axes)
+{
+    char name[NAME_ROOM], word[NAME_ROOM];
+    int64_t list[MAX_LIST];
+    take_name(p, name);
+    bool equals = take(p, '=');
+    FS_ASSERT(equals);
+    skip_space(p);
+    if (take(p, '[')) {
+        int64_t n = take_list(p, list);
+        if (strcmp(name, "axes") == 0 && axes_are_input(p, line))
+            *axes = onnx_put_ints(p->w, n, list);
+        else
+            onnx_line_ints(line, name, n, list);
+    } else if (isalpha((unsigned char)*p->at)) {
+        take_name(p, word);
+        onnx_line_text(line, name, word);
+    } else {
+        onnx_line_int(line, name, take_int(p));
+    }
+}
+
+/* "<..>" after an operator's name; *axes: a list that is its last input. */
+static void take_attributes(formula *p, onnx_line *line, const char **axes)
+{
+    if (!take(p, '<'))
+        return;
+    do
+        take_attribute(p, line, axes);
+    while (take(p, ','));
+    bool closed = take(p, '>');
+    FS_ASSERT(closed);
+}
+
+static int32_t take_terms(formula *p, const char *terms[MAX_TERMS])
+{
     int32_t n = 0;
-    p->result = NULL;
     do {
         FS_ASSERT(n < MAX_TERMS);
         terms[n++] = term(p);
     } while (take(p, ','));
     bool closed = take(p, ')');
     FS_ASSERT(closed);
+    return n;
+}
+
+static void bind(formula *p, const char *name, const char *value)
+{
+    formula_name made = {.value = value};
+    memcpy(made.text, name, strlen(name) + 1);
+    fs_push(p->w->arena, &p->made, made);
+}
+
+/* What a body takes: names of its own, ValueInfoProto. */
+static void take_formals(formula *p, fs_wire_out *graph)
+{
+    char name[NAME_ROOM];
+    do {
+        fs_wire_out info = {.arena = p->w->arena};
+        take_name(p, name);
+        bind(p, name, onnx_new_name(p->w, name));
+        fs_wire_put_text(&info, 1, p->made.at[p->made.n - 1].value);
+        fs_wire_put_message(graph, 11, &info);
+    } while (take(p, ','));
+}
+
+static const char *value_of(formula *p, const char *name);
+static void statements(formula *p, char end);
+
+/* After the "{": GraphProto of node, name, input, output. */
+static void take_body(formula *p, onnx_line *line)
+{
+    char gives[IR_MAX_OUT][NAME_ROOM];
+    onnx_writer *w = p->w;
+    fs_wire_out graph = {.arena = w->arena}, outside = w->nodes;
+    const int32_t n_made = p->made.n;
+    const uint32_t field = w->node_field;
+    int32_t n = 0;
+    take_formals(p, &graph);
+    bool arrow = take(p, '-') && take(p, '>');
+    FS_ASSERT(arrow);
+    do
+        take_name(p, gives[n++]);
+    while (take(p, ','));
+    bool colon = take(p, ':');
+    FS_ASSERT(colon);
+    w->nodes = (fs_wire_out){.arena = w->arena};
+    w->node_field = 1;
+    statements(p, '}');
+    fs_wire_put_raw(&graph, w->nodes.at, w->nodes.n);
+    fs_wire_put_text(&graph, 2, onnx_new_name(w, "body"));
+    for (int32_t i = 0; i < n; i++) {
+        fs_wire_out info = {.arena = w->arena};
+        fs_wire_put_text(&info, 1, value_of(p, gives[i]));
+        fs_wire_put_message(&graph, 12, &info);
+    }
+    w->nodes = outside;
+    w->node_field = field;
+    p->made.n = n_made;
+    onnx_line_graph(line, "body", &graph);
+}
+
+static formula_call *call_of(const char *name)
+{
     for (size_t k = 0; k < sizeof calls / sizeof *calls; k++)
-        if (strcmp(calls[k].name, name) == 0) {
-            const char *made = calls[k].call(p->w, terms[0]);
-            onnx_line line = onnx_line_step(p->w, "Identity", made);
-            return result ? ending(p->w, &line, result) : made;
-        }
-    onnx_line line =
-        onnx_line_step(p->w, fs_printf(p->w->arena, "%s", name), terms[0]);
-    for (int32_t k = 1; k < n; k++)
-        line.in[line.n_in++] = terms[k];
-    return ending(p->w, &line, result);
+        if (strcmp(calls[k].name, name) == 0)
+            return calls[k].call;
+    return NULL;
+}
+
+static const char *call(formula *p, const char *name)
+{
+    const formula_results wanted = p->wanted;
+    const char *terms[MAX_TERMS], *axes = NULL;
+    formula_call *own = call_of(name);
+    p->wanted.n = 0;
+    onnx_line line = onnx_line_step(p->w, fs_strdup(p->w->arena, name), "");
+    if (!own)
+        take_attributes(p, &line, &axes);
+    bool open = take(p, '(');
+    FS_ASSERT(open);
+    line.n_in = take_terms(p, terms);
+    memcpy(line.in, terms, (size_t)line.n_in * sizeof *terms);
+    if (axes)
+        line.in[line.n_in++] = axes;
+    if (own) {
+        const char *made = own(p->w, terms[0]);
+        line = onnx_line_step(p->w, "Identity", made);
+        return wanted.n ? ending(p, &line, &wanted) : made;
+    }
+    if (take(p, '{'))
+        take_body(p, &line);
+    return ending(p, &line, &wanted);
 }
 
 static const char *number(const formula *p, double value)
@@ -190,9 +351,9 @@ static const char *value_of(formula *p, const char *name)
 {
     const ir_node *node = p->w->node;
     int32_t k;
-    for (k = p->n - 1; k >= 0; k--)
-        if (strcmp(p->made[k].name, name) == 0)
-            return p->made[k].value;
+    for (k = p->made.n - 1; k >= 0; k--)
+        if (strcmp(p->made.at[k].text, name) == 0)
+            return p->made.at[k].value;
     if ((k = index_of(name, "in")) >= 0)
         return p->w->name[node->in[k]];
     if ((k = index_of(name, "f")) >= 0)
@@ -209,45 +370,92 @@ static const char *value_of(formula *p, const char *name)
     return rate(p);
 }
 
+/* Does a number begin here? A "-" may also be that of "->". */
+static bool at_number(const formula *p)
+{
+    return isdigit((unsigned char)*p->at) ||
+           (*p->at == '-' && (isalnum((unsigned char)p->at[1])));
+}
+
 static const char *term(formula *p)
 {
     char name[NAME_ROOM];
+    int64_t list[MAX_LIST];
     skip_space(p);
-    if (isdigit((unsigned char)*p->at) || *p->at == '-') {
+    if (at_number(p)) {
         char *end;
         double value = strtod(p->at, &end);
         p->at = end;
         return number(p, value);
     }
+    if (take(p, '[')) {
+        int64_t n = take_list(p, list);
+        return onnx_put_ints(p->w, n, list);
+    }
+    if (take(p, '#')) {
+        list[0] = take_int(p);
+        return onnx_put_ints(p->w, -1, list);
+    }
     take_name(p, name);
-    return take(p, '(') ? call(p, name) : value_of(p, name);
+    skip_space(p);
+    return *p->at == '(' || *p->at == '<' ? call(p, name) : value_of(p, name);
+}
+
+/* One that is no call: nothing has been called so. */
+static void name_value(formula *p, const char *value,
+                       const formula_results *wanted)
+{
+    FS_ASSERT(wanted->n == 1);
+    p->given = (formula_results){1, {value}};
+    if (!wanted->name[0])
+        return;
+    onnx_line line = onnx_line_step(p->w, "Identity", value);
+    ending(p, &line, wanted);
 }
 
 static void statement(formula *p)
 {
-    char name[NAME_ROOM];
-    take_name(p, name);
+    char names[IR_MAX_OUT][NAME_ROOM];
+    formula_results wanted = {0};
+    do {
+        take_name(p, names[wanted.n]);
+        int32_t out = index_of(names[wanted.n], "out");
+        wanted.name[wanted.n++] =
+            out >= 0 ? p->w->name[p->w->node->out[out]] : NULL;
+    } while (take(p, ','));
     bool equals = take(p, '=');
-    FS_ASSERT(equals && p->n < MAX_NAMES);
-    int32_t out = index_of(name, "out");
-    p->result = out >= 0 ? p->w->name[p->w->node->out[out]] : NULL;
+    FS_ASSERT(equals);
+    p->wanted = wanted;
     const char *value = term(p);
-    if (p->result) { /* not a call: nothing has been called so */
-        onnx_line line = onnx_line_step(p->w, "Identity", value);
-        value = ending(p->w, &line, p->result);
-    }
-    memcpy(p->made[p->n].name, name, sizeof name);
-    p->made[p->n++].value = value;
+    if (p->wanted.n)
+        name_value(p, value, &wanted);
+    p->wanted.n = 0;
+    for (int32_t i = 0; i < wanted.n; i++)
+        bind(p, names[i], p->given.name[i]);
+}
+
+static void statements(formula *p, char end)
+{
+    do
+        statement(p);
+    while (take(p, ';') && (skip_space(p), *p->at != end));
+    FS_ASSERT(*p->at == end);
+    p->at += end != '\0';
 }
 
 bool onnx_out_formula(onnx_writer *w, const char *text)
 {
     formula p = {.w = w, .at = text};
-    do
-        statement(&p);
-    while (take(&p, ';') && (skip_space(&p), *p.at));
-    FS_ASSERT(*p.at == '\0');
+    statements(&p, '\0');
     return true;
+}
+
+void onnx_text_ints(fs_text *text, int32_t n, const int64_t *values)
+{
+    fs_text_add(text, "[");
+    for (int32_t i = 0; i < n; i++)
+        fs_text_add(text, "%s%lld", i ? ", " : "", (long long)values[i]);
+    fs_text_add(text, "]");
 }
 
 /* dx = gain rstd dy, and where mean and var depend on x what their ways add. */

@@ -8,7 +8,14 @@
 
 #include <string.h>
 
-enum { ATTR_FLOAT = 1, ATTR_INT, ATTR_STRING, ATTR_TENSOR, ATTR_INTS = 7 };
+enum {
+    ATTR_FLOAT = 1,
+    ATTR_INT,
+    ATTR_STRING,
+    ATTR_TENSOR,
+    ATTR_GRAPH,
+    ATTR_INTS = 7
+};
 
 int64_t onnx_dtype_number(ir_dtype dtype)
 {
@@ -119,6 +126,14 @@ void onnx_line_text(onnx_line *line, const char *name, const char *value)
     put_attr(line, &attr);
 }
 
+void onnx_line_graph(onnx_line *line, const char *name,
+                     const fs_wire_out *graph)
+{
+    fs_wire_out attr = open_attr(line, name, ATTR_GRAPH);
+    fs_wire_put_message(&attr, 6, graph);
+    put_attr(line, &attr);
+}
+
 void onnx_line_tensor(onnx_line *line, const char *name, const onnx_blob *value)
 {
     fs_wire_out attr = open_attr(line, name, ATTR_TENSOR);
@@ -184,7 +199,7 @@ const char *onnx_write_line(onnx_writer *w, const onnx_line *line)
         fs_wire_put_text(&node, 6, phases[w->node->phase]);
     if (w->options->placement && !w->in_body)
         onnx_put_node_plan(w, line, &node);
-    fs_wire_put_message(&w->nodes, w->in_body ? 7 : 1, &node);
+    fs_wire_put_message(&w->nodes, w->node_field, &node);
     w->n_nodes++;
     return line->out[0];
 }

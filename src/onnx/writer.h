@@ -35,7 +35,8 @@ typedef struct onnx_writer {
     int32_t opset;
     bool own[IR_OP_COUNT]; /* written in our own domain, without a function */
     bool any_own;
-    bool in_body;          /* `nodes` is a function's body */
+    bool in_body;          /* `nodes` are of a function's body */
+    uint32_t node_field;   /* of what `nodes` are of: graph 1, function 7 */
     const char *step;      /* the input that tells the step; NULL: none */
     fs_wire_out functions; /* fields of the model */
     fs_map bodies;         /* what a body is made of -> its number */
@@ -61,6 +62,8 @@ void onnx_line_ints(onnx_line *line, const char *name, int64_t n,
                     const int64_t *values);
 void onnx_line_real(onnx_line *line, const char *name, double value);
 void onnx_line_text(onnx_line *line, const char *name, const char *value);
+void onnx_line_graph(onnx_line *line, const char *name,
+                     const fs_wire_out *graph);
 /* A tensor of reals or integers, to the last bit. */
 void onnx_line_tensor(onnx_line *line, const char *name,
                       const onnx_blob *value);
@@ -108,6 +111,8 @@ bool onnx_counts_steps(const ir_node *node);
 bool onnx_rate_stays(const ir_node *node);
 /* The op's own attributes, as fields `field` of a node or a function. */
 void onnx_put_attributes(onnx_writer *w, fs_wire_out *out, uint32_t field);
+/* "[2, 3]", as a formula reads it. */
+void onnx_text_ints(fs_text *text, int32_t n, const int64_t *values);
 /* The opset that the op at hand needs. */
 int32_t onnx_opset_of(const ir_node *node, const ir_graph *graph);
 
