@@ -13,6 +13,7 @@ const ir_init op_positive = {
     .kind = IR_INIT_UNIFORM, .mean = 1.25, .spread = 0.75};
 const ir_init op_far_apart = {.kind = IR_INIT_CONSTANT};
 const ir_init op_not_small = {.kind = IR_INIT_NORMAL};
+const ir_init op_some_zeros = {.kind = IR_INIT_NORMAL, .spread = 0.3};
 
 int64_t op_draw(op_case *c, int64_t low, int64_t high)
 {
@@ -142,6 +143,9 @@ static double draw_value(const ir_tensor *input, int64_t at, uint64_t *seed)
     const int64_t n = ir_shape_count(&input->shape);
     if (input->init.kind == IR_INIT_CONSTANT) /* a permutation: 7919 is prime */
         return (double)(at * 7919 % n) / (double)n + unit / (double)(4 * n);
+    if (input->init.kind == IR_INIT_NORMAL && input->init.spread > 0 &&
+        fs_rand_unit(seed) < input->init.spread)
+        return 0;
     if (input->init.kind == IR_INIT_NORMAL)
         return unit < 0.5 ? -0.2 - 2 * unit : 2 * unit - 0.8;
     return input->init.mean + input->init.spread * (2 * unit - 1);

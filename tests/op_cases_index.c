@@ -29,6 +29,14 @@ static int32_t case_gather_elements(op_case *c)
     return op_add_node(c, 2, in, (ir_node){.i = {axis, x.dim[axis]}});
 }
 
+/* Of mul, zeros too: a product of several is zero by one of them or more. */
+static int32_t updates(op_case *c, ir_shape shape, int64_t kind)
+{
+    enum { MUL = 2 };
+    return op_add_input(c, c->real, shape,
+                        kind == MUL ? op_some_zeros : op_not_small);
+}
+
 static int32_t case_scatter_elements(op_case *c)
 {
     const ir_shape x = op_draw_shape(c, 1, 4);
@@ -37,7 +45,7 @@ static int32_t case_scatter_elements(op_case *c)
     ir_shape ids = shorter(c, x);
     ids.dim[axis] = op_draw(c, 1, 6);
     const int32_t in[] = {op_real_input(c, x), any_ids(c, ids, x.dim[axis]),
-                          op_add_input(c, c->real, ids, op_not_small)};
+                          updates(c, ids, kind)};
     return op_add_node(c, 3, in, (ir_node){.i = {axis, x.dim[axis], kind}});
 }
 
@@ -82,7 +90,7 @@ static int32_t case_scatter_nd(op_case *c)
     nd_case d = draw_nd(c);
     d.node.i[9] = kind;
     const int32_t in[] = {op_real_input(c, d.x), any_ids(c, d.ids, d.least),
-                          op_add_input(c, c->real, d.slices, op_not_small)};
+                          updates(c, d.slices, kind)};
     return op_add_node(c, 3, in, d.node);
 }
 

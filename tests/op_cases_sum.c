@@ -51,7 +51,7 @@ static int32_t case_reduce(op_case *c)
     const ir_shape shape = op_draw_shape(c, 1, 4);
     ir_dtype dtype = c->real;
     ir_init init = c->op == IR_OP_reduce_sum    ? op_any_real
-                   : c->op == IR_OP_reduce_prod ? op_not_small
+                   : c->op == IR_OP_reduce_prod ? op_some_zeros
                                                 : op_far_apart;
     if (c->other_type && op_draw(c, 0, 3) == 0) {
         dtype = op_draw(c, 0, 1) ? IR_I32 : IR_I64;

@@ -25,11 +25,13 @@ extern const op_case_row op_cases_update[];
 extern const op_case_row op_cases_chain[];
 
 /* How an input is filled, kept in its tensor's init: UNIFORM mean and spread;
- * NORMAL stands for values at least 0.2 away from zero, CONSTANT for values
+ * NORMAL stands for values at least 0.2 away from zero, of which a share of
+ * `spread` is zero, CONSTANT for values
  * that differ by more than a finite difference's step; integers are mean plus
  * 0 .. spread - 1; bools are drawn, but CONSTANT ones are `mean` where a row of
  * the last axis begins. */
-extern const ir_init op_any_real, op_positive, op_far_apart, op_not_small;
+extern const ir_init op_any_real, op_positive, op_far_apart, op_not_small,
+    op_some_zeros;
 
 /* From low to high, both included. */
 int64_t op_draw(op_case *c, int64_t low, int64_t high);

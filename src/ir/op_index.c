@@ -173,8 +173,25 @@ static int32_t lasting(ir_graph *g, const ir_node *node)
     return ir_cast(g, lasts, g->tensors.at[node->in[2]].dtype);
 }
 
-/* Of replaced elements u gets nothing for what is written over. Of mul, the
- * factor's share is divided out, so that it must not be zero. */
+/* By mul: an update is multiplied with the others of its place. Zeros are left
+ * out of the product and counted apart, so that what divides it is none: where
+ * another is zero, so is the gradient. */
+static int32_t grad_factor(ir_graph *graph, const ir_node *node, int32_t dy)
+{
+    const int32_t x = node->in[0], u = node->in[2];
+    int32_t zero = same(graph, u, like(graph, u, 0));
+    int32_t others = ir_binary(graph, IR_OP_add, u, zero);
+    int32_t zeros = write_at(graph, node, like(graph, x, 0), zero, ADD);
+    int32_t product = write_at(graph, node, x, others, MUL);
+    product = ir_binary(graph, IR_OP_mul, dy, product);
+    int32_t share =
+        ir_binary(graph, IR_OP_div, read_at(graph, node, product), others);
+    int32_t alone =
+        ir_binary(graph, IR_OP_equal, read_at(graph, node, zeros), zero);
+    return ir_where(graph, alone, share, like(graph, u, 0));
+}
+
+/* Of replaced elements u gets nothing for what is written over. */
 static void grad_write(ir_graph *graph, const ir_node *node,
                        const int32_t *dout, int32_t *din)
 {
@@ -192,10 +209,7 @@ static void grad_write(ir_graph *graph, const ir_node *node,
     case MUL:
         din[0] = ir_binary(graph, IR_OP_mul, dy,
                            write_at(graph, node, like(graph, x, 1), u, MUL));
-        din[2] = ir_binary(
-            graph, IR_OP_div,
-            read_at(graph, node, ir_binary(graph, IR_OP_mul, dy, node->out[0])),
-            u);
+        din[2] = grad_factor(graph, node, dy);
         return;
     default:
         grad_extreme(graph, node, dy, din);
