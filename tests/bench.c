@@ -1,7 +1,7 @@
 /* make bench: the project's figures, as ratios measured in one run on this
  * machine. Nothing here passes or fails; the bars are printed beside. */
 #include "config.h"
-#include "tests/run_cli.h"
+#include "tests/cli_plans.h"
 
 #define MODEL "\"$S/datasets/models/gpt_bytes.dyn.onnx\""
 #define TEXT "\"$S/datasets/data/moby-dick.txt\""
@@ -13,14 +13,6 @@ static void figure(const char *what, double value, const char *unit,
 {
     printf("| %-52s | %10.4g | %-8s | %-12s |\n", what, value, unit, bar);
     fflush(stdout);
-}
-
-static double most(const json_t *list)
-{
-    double best = 0;
-    for (size_t i = 0; i < json_array_size(list); i++)
-        best = fmax(best, json_number_value(json_array_get(list, i)));
-    return best;
 }
 
 typedef struct measured {
@@ -54,7 +46,7 @@ static measured run_once(void)
     m.median_s = json_number_value(json_object_get(step, "median"));
     m.min_s = json_number_value(json_object_get(step, "min"));
     m.predicted_s = cli_number(a, "predicted_step_s");
-    m.peak = most(json_object_get(a->json, "peak_bytes"));
+    m.peak = (double)cli_largest_peak(a);
     m.first_off = first_losses_off(json_object_get(a->json, "losses"));
     a = cli("runs --sql \"SELECT max(run) AS id FROM timings\" --json");
     json_t *row = json_array_get(json_object_get(a->json, "runs"), 0);
@@ -75,7 +67,7 @@ static measured run_plan(void)
 {
     measured runs[REPEATS];
     cli_answer *a = cli("sim \"$D/plan.json\" --json");
-    double planned = most(json_object_get(a->json, "peak_bytes"));
+    double planned = (double)cli_largest_peak(a);
     for (int i = 0; i < REPEATS; i++)
         runs[i] = run_once();
     qsort(runs, REPEATS, sizeof *runs, compare_medians);

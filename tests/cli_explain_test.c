@@ -1,7 +1,7 @@
 /* `explain` says where the time and the bytes of a plan go: the bytes are those
  * that its ranks allocate. The text is golden (FS_GOLDEN=rewrite). */
 #include "config.h"
-#include "tests/run_cli.h"
+#include "tests/cli_plans.h"
 
 typedef struct plan_case {
     const char *name, *words;
@@ -19,16 +19,6 @@ static const plan_case cases[] = {
 };
 
 enum { CASES = sizeof cases / sizeof cases[0] };
-
-static json_int_t largest(const json_t *list)
-{
-    json_int_t most = 0;
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        json_int_t one = json_integer_value(json_array_get(list, i));
-        most = one > most ? one : most;
-    }
-    return most;
-}
 
 static double value_of(const json_t *tree)
 {
@@ -56,7 +46,7 @@ static bool adds_up(const json_t *tree)
 static void test_bytes(const plan_case *c)
 {
     cli_answer *a = cli("plan %s -o \"$D/%s.json\" --json", c->words, c->name);
-    json_int_t peak = largest(json_object_get(a->json, "peak_bytes"));
+    json_int_t peak = cli_largest_peak(a);
     a = cli("explain \"$D/%s.json\" --json", c->name);
     const json_t *memory =
         json_object_get(json_object_get(a->json, "tree"), "memory");

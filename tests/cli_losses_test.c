@@ -1,41 +1,27 @@
 /* The promise of the consistent view, on the demo's model: whatever the plan,
  * the losses are those of one device, and those are PyTorch's. */
 #include "config.h"
-#include "tests/run_cli.h"
+#include "tests/cli_plans.h"
 
 #define MODEL "\"$S/datasets/models/gpt_bytes.dyn.onnx\""
 #define TEXT "\"$S/datasets/data/moby-dick.txt\""
 
 enum { MAX_STEPS = 100 };
 
-/* Plans, runs, and gives the losses; the number of them, 0 when it failed. */
+/* The number of losses, 0 when it failed. */
 static int train(const char *recipe, int ranks, const char *optimizer,
                  int steps, double *losses)
 {
-    cli_answer *a = cli("plan " MODEL " --cluster local --ranks %d --batch 8 "
-                        "%s %s -o \"$D/plan.json\" --json",
-                        ranks, recipe, optimizer);
-    if (a->status != 0) {
-        cli_show(a);
-        return 0;
-    }
-    a = cli("run \"$D/plan.json\" --data " TEXT " --steps %d --json", steps);
-    const json_t *list = json_object_get(a->json, "losses");
-    if (a->status != 0 || (int)json_array_size(list) != steps) {
-        cli_show(a);
-        return 0;
-    }
-    for (int i = 0; i < steps; i++)
-        losses[i] = json_number_value(json_array_get(list, (size_t)i));
-    return steps;
+    char words[600];
+    snprintf(words, sizeof words,
+             "plan " MODEL " --cluster local --ranks %d --batch 8 %s %s", ranks,
+             recipe, optimizer);
+    return cli_train(words, TEXT, steps, losses) ? steps : 0;
 }
 
 static double worst(const double *got, const double *wanted, int from, int to)
 {
-    double most = 0;
-    for (int i = from; i < to; i++)
-        most = fmax(most, fabs(got[i] - wanted[i]) / fabs(wanted[i]));
-    return most;
+    return cli_losses_off(got + from, wanted + from, to - from);
 }
 
 static void test_plans_equal_one_device(void)

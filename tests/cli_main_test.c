@@ -1,7 +1,7 @@
 /* The main job end to end, and what scripts rely on: JSON keys, statuses,
  * files, the database. */
 #include "config.h"
-#include "tests/run_cli.h"
+#include "tests/cli_plans.h"
 
 #define MODEL "\"$S/datasets/models/gpt_bytes.dyn.onnx\""
 #define TEXT "\"$S/datasets/data/moby-dick.txt\""
@@ -143,20 +143,10 @@ static void test_kept(void)
 static void test_peak(void)
 {
     cli_answer *a = cli("sim \"$D/plan.json\" --json");
-    json_t *planned = json_deep_copy(json_object_get(a->json, "peak_bytes"));
+    const json_int_t planned = cli_largest_peak(a);
     a = cli("run \"$D/plan.json\" --data " TEXT " --steps 1 --json");
-    json_t *got = json_object_get(a->json, "peak_bytes");
-    json_int_t most = 0, wanted = 0;
-    for (size_t i = 0; i < json_array_size(planned); i++) {
-        json_int_t b = json_integer_value(json_array_get(planned, i));
-        wanted = b > wanted ? b : wanted;
-    }
-    for (size_t i = 0; i < json_array_size(got); i++) {
-        json_int_t b = json_integer_value(json_array_get(got, i));
-        most = b > most ? b : most;
-    }
-    tap_equal_int(most, wanted, "the planned peak equals the allocated arena");
-    json_decref(planned);
+    tap_equal_int(cli_largest_peak(a), planned,
+                  "the planned peak equals the allocated arena");
 }
 
 static void test_weights_repeat(void)

@@ -1,28 +1,17 @@
 /* --memory binds what ranks allocate, not an estimate of it; what cannot be
  * planned is refused with its cause. */
 #include "config.h"
-#include "tests/run_cli.h"
+#include "tests/cli_plans.h"
 
 #define MLP "zoo:mlp,layers=4,hidden=64"
 #define HERE "--cluster 1x4:cpu"
-
-static json_int_t largest_peak(const cli_answer *a)
-{
-    json_t *peaks = json_object_get(a->json, "peak_bytes");
-    json_int_t most = 0;
-    for (size_t r = 0; r < json_array_size(peaks); r++) {
-        json_int_t bytes = json_integer_value(json_array_get(peaks, r));
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
 
 static void test_limits(void)
 {
     static const int percent[] = {99, 90, 75, 60};
     cli_answer *a = cli("search " MLP " " HERE " --batch 16 -o \"$D/free.json\""
                         " --json");
-    json_int_t peak = largest_peak(a);
+    json_int_t peak = cli_largest_peak(a);
     tap_ok(a->status == 0 && peak > 0, "a plan without a limit");
     for (size_t k = 0; k < sizeof percent / sizeof percent[0]; k++) {
         json_int_t limit = peak * percent[k] / 100;
@@ -33,8 +22,8 @@ static void test_limits(void)
                 (long long)limit, percent[k]);
         int written = access(path, F_OK) == 0;
         printf("# %d %%: %lld of %lld bytes, status %d\n", percent[k],
-               (long long)largest_peak(a), (long long)limit, a->status);
-        tap_ok((a->status == 0 && written && largest_peak(a) <= limit) ||
+               (long long)cli_largest_peak(a), (long long)limit, a->status);
+        tap_ok((a->status == 0 && written && cli_largest_peak(a) <= limit) ||
                    (a->status == 1 && !written && strstr(a->err, "memory")),
                "%d %% of its bytes: a plan within them, or none", percent[k]);
     }
@@ -60,7 +49,7 @@ static json_int_t least_recipe(void)
         cli_answer *a =
             cli("plan " SMALL " " PAIR " %s -o \"$D/recipe.json\" --json",
                 recipes[k]);
-        json_int_t bytes = largest_peak(a);
+        json_int_t bytes = cli_largest_peak(a);
         if (a->status == 0 && (least == 0 || bytes < least))
             least = bytes;
     }
@@ -75,8 +64,8 @@ static void test_descent(void)
     int32_t steps = 0, within = 0;
     cli_answer *a = search_within(least);
     while (a->status == 0 && steps++ < STEPS) {
-        within += largest_peak(a) <= least - (steps > 1);
-        least = largest_peak(a);
+        within += cli_largest_peak(a) <= least - (steps > 1);
+        least = cli_largest_peak(a);
         a = search_within(least - 1);
     }
     printf("# %lld bytes after %d steps\n", (long long)least, steps);
@@ -85,7 +74,7 @@ static void test_descent(void)
     tap_ok(a->status == 1 && strstr(a->err, "memory"),
            "a byte below the smallest plan: refused with status 1");
     a = search_within(least);
-    tap_ok(a->status == 0 && largest_peak(a) == least,
+    tap_ok(a->status == 0 && cli_largest_peak(a) == least,
            "exactly the smallest plan's bytes: found again");
     tap_ok(least <= least_recipe(), "no recipe's plan is smaller");
 }

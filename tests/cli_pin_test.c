@@ -1,7 +1,7 @@
 /* Parameters that are to lie in a certain way: experts by expert, tables by
  * rows and by columns. Whatever is cut, the losses are those of one rank. */
 #include "config.h"
-#include "tests/run_cli.h"
+#include "tests/cli_plans.h"
 
 enum { STEPS = 4 };
 
@@ -76,33 +76,23 @@ static int count_collectives(const char *name)
 
 static bool train(int row, const char *recipe, double *losses)
 {
-    cli_answer *a =
-        cli("plan %s --cluster local --batch 8 --lr 0.05 %s %s "
-            "%s -o \"$D/plan.json\" --json",
-            rows[row].spec,
-            strstr(rows[row].more, "--optimizer") ? "" : "--optimizer sgd",
-            rows[row].more, recipe);
-    if (a->status == 0)
-        a = cli("run \"$D/plan.json\" --data synthetic --steps %d --json",
-                STEPS);
-    const json_t *list = json_object_get(a->json, "losses");
-    const bool good = a->status == 0 && json_array_size(list) == STEPS;
-    if (!good)
-        cli_show(a);
-    for (size_t i = 0; good && i < STEPS; i++)
-        losses[i] = json_number_value(json_array_get(list, i));
-    return good;
+    char words[800];
+    snprintf(words, sizeof words,
+             "plan %s --cluster local --batch 8 --lr 0.05 %s %s %s",
+             rows[row].spec,
+             strstr(rows[row].more, "--optimizer") ? "" : "--optimizer sgd",
+             rows[row].more, recipe);
+    return cli_train(words, "synthetic", STEPS, losses);
 }
 
 static void test_row(int row, int ranks, const double *wanted)
 {
-    double losses[STEPS], most = 0;
+    double losses[STEPS];
     char recipe[200];
     snprintf(recipe, sizeof recipe, "--ranks %d --dp %d --pin '%s=%s'", ranks,
              ranks, rows[row].pin, rows[row].sbp);
     const bool ran = train(row, recipe, losses);
-    for (int i = 0; ran && i < STEPS; i++)
-        most = fmax(most, fabs(losses[i] - wanted[i]) / fabs(wanted[i]));
+    const double most = ran ? cli_losses_off(losses, wanted, STEPS) : 0;
     tap_ok(ran && most <= 1e-5, "%s, %s %s: the losses of one rank (off %.1e)",
            rows[row].spec, rows[row].more, recipe, most);
     tap_equal_text(output_of(rows[row].one), rows[row].sbp, "%s lies so",

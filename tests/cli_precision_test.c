@@ -1,41 +1,27 @@
 /* Training in 16 bits as a user asks for it: whatever the plan, the losses are
  * one device's but for roundings, and those are fp32's but for more of them. */
 #include "config.h"
-#include "tests/run_cli.h"
-
-#include <math.h>
+#include "tests/cli_plans.h"
 
 #define MODEL "\"$S/datasets/models/gpt_bytes.dyn.onnx\""
 #define TEXT "\"$S/datasets/data/moby-dick.txt\""
 
 enum { STEPS = 25 };
 
-/* Plans, runs, and gives the losses; false when it failed. */
 static bool train(int ranks, const char *recipe, const char *precision,
                   double losses[STEPS])
 {
-    cli_answer *a = cli("plan " MODEL " --cluster local --ranks %d --batch 8 "
-                        "%s --precision %s -o \"$D/plan.json\" --json",
-                        ranks, recipe, precision);
-    if (a->status == 0)
-        a = cli("run \"$D/plan.json\" --data " TEXT " --steps %d --json",
-                STEPS);
-    const json_t *list = json_object_get(a->json, "losses");
-    if (a->status != 0 || json_array_size(list) != STEPS) {
-        cli_show(a);
-        return false;
-    }
-    for (size_t i = 0; i < STEPS; i++)
-        losses[i] = json_number_value(json_array_get(list, i));
-    return true;
+    char words[600];
+    snprintf(words, sizeof words,
+             "plan " MODEL " --cluster local --ranks %d --batch 8 %s "
+             "--precision %s",
+             ranks, recipe, precision);
+    return cli_train(words, TEXT, STEPS, losses);
 }
 
 static double worst(const double *got, const double *wanted)
 {
-    double most = 0;
-    for (int i = 0; i < STEPS; i++)
-        most = fmax(most, fabs(got[i] / wanted[i] - 1));
-    return most;
+    return cli_losses_off(got, wanted, STEPS);
 }
 
 /* `off` is how far losses may be from fp32's and from one device's. */

@@ -1,21 +1,10 @@
 /* --recompute: less memory, more work, the same bits, under any recipe. */
 #include "config.h"
-#include "tests/run_cli.h"
+#include "tests/cli_plans.h"
 
 #define MODEL "\"$S/datasets/models/gpt_bytes.dyn.onnx\""
 #define TEXT "\"$S/datasets/data/moby-dick.txt\""
 #define DEEP "zoo:gpt,layers=8,hidden=64,heads=4,vocab=100,seq=128"
-
-static json_int_t largest_peak(const cli_answer *a)
-{
-    json_t *peaks = json_object_get(a->json, "peak_bytes");
-    json_int_t most = 0;
-    for (size_t r = 0; r < json_array_size(peaks); r++) {
-        json_int_t bytes = json_integer_value(json_array_get(peaks, r));
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
 
 static double number(const cli_answer *a, const char *key)
 {
@@ -40,7 +29,7 @@ static cost cost_of(const char *cluster, const char *recipe, const char *policy)
                         cluster, recipe, policy);
     if (a->status != 0)
         cli_show(a);
-    return (cost){largest_peak(a), number(a, "sim_iteration_s")};
+    return (cost){cli_largest_peak(a), number(a, "sim_iteration_s")};
 }
 
 static void test_trade(const char *cluster, const char *recipe)
@@ -64,17 +53,15 @@ static const char *trained(const char *recipe, int ranks, const char *policy)
 {
     static char found[4][400];
     static int turn;
-    char *into = found[turn++ % 4];
+    char *into = found[turn++ % 4], words[600];
     into[0] = '\0';
-    cli_answer *a = cli("plan " MODEL " --cluster local --ranks %d --batch 8 "
-                        "%s --lr 0.01 --recompute %s -o \"$D/small.json\"",
-                        ranks, recipe, policy);
-    if (a->status == 0)
-        a = cli("run \"$D/small.json\" --data " TEXT " --steps 3 --json");
-    if (a->status != 0) {
-        cli_show(a);
+    snprintf(words, sizeof words,
+             "plan " MODEL " --cluster local --ranks %d --batch 8 %s --lr 0.01 "
+             "--recompute %s",
+             ranks, recipe, policy);
+    const cli_answer *a = cli_plan_and_run(words, "--data " TEXT " --steps 3");
+    if (!a)
         return into;
-    }
     char *losses = json_dumps(json_object_get(a->json, "losses"), 0);
     snprintf(into, sizeof found[0], "%s %s", losses,
              json_string_value(json_object_get(a->json, "weights_digest")));
@@ -132,9 +119,9 @@ static void test_search(void)
     tap_ok(a->status == 1 && strstr(a->err, "memory"),
            "24 MiB are too few for any plan");
     a = cli("search " DEEP " %s --recompute block --json", rest);
-    tap_ok(a->status == 0 && largest_peak(a) <= 24 << 20,
+    tap_ok(a->status == 0 && cli_largest_peak(a) <= 24 << 20,
            "but not when blocks are computed again: %lld bytes",
-           (long long)largest_peak(a));
+           (long long)cli_largest_peak(a));
     a = cli("check \"$D/found.json\" --json");
     tap_ok(a->status == 0, "the plan's file makes the same graph again");
     a = cli("explain \"$D/found.json\"");

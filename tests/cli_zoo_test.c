@@ -1,7 +1,7 @@
 /* Models of the zoo on two ranks give the losses of one: each kind of layer
  * under data, tensor and pipeline parallelism. */
 #include "config.h"
-#include "tests/run_cli.h"
+#include "tests/cli_plans.h"
 
 enum { STEPS = 4 };
 
@@ -26,24 +26,15 @@ static const struct {
     {"gru,layers=2,hidden=16,embedding=8,vocab=11,seq=6", false},
 };
 
-/* Trains as the plan of `command` says; false, and said why, when it does
- * not. */
+/* Trains as the plan of `command` says. */
 static bool train_by(const char *command, const char *spec, const char *recipe,
                      double *losses)
 {
-    cli_answer *a = cli("%s zoo:%s --cluster local --batch 8 --optimizer "
-                        "sgd --lr 0.05 %s -o \"$D/plan.json\" --json",
-                        command, spec, recipe);
-    if (a->status == 0)
-        a = cli("run \"$D/plan.json\" --data synthetic --steps %d --json",
-                STEPS);
-    const json_t *list = json_object_get(a->json, "losses");
-    const bool good = a->status == 0 && json_array_size(list) == STEPS;
-    if (!good)
-        cli_show(a);
-    for (size_t i = 0; good && i < STEPS; i++)
-        losses[i] = json_number_value(json_array_get(list, i));
-    return good;
+    char words[600];
+    snprintf(words, sizeof words,
+             "%s zoo:%s --cluster local --batch 8 --optimizer sgd --lr 0.05 %s",
+             command, spec, recipe);
+    return cli_train(words, "synthetic", STEPS, losses);
 }
 
 static bool train(const char *spec, const char *recipe, double *losses)
@@ -57,11 +48,11 @@ static void test_large_vocabulary(void)
 {
     static const char *const spec =
         "gpt,layers=1,hidden=16,heads=2,vocab=4000,seq=8";
-    double one[STEPS], two[STEPS], most = 0;
-    bool ran = train(spec, "--ranks 1 --dp 1", one) &&
-               train_by("search", spec, "--ranks 2 --rewrite usual,parts", two);
-    for (int i = 0; ran && i < STEPS; i++)
-        most = fmax(most, fabs(two[i] - one[i]) / fabs(one[i]));
+    double one[STEPS], two[STEPS];
+    const bool ran =
+        train(spec, "--ranks 1 --dp 1", one) &&
+        train_by("search", spec, "--ranks 2 --rewrite usual,parts", two);
+    const double most = ran ? cli_losses_off(two, one, STEPS) : 0;
     tap_ok(ran && most <= 1e-5,
            "%s: a searched plan in parts has the losses of one rank (off %.1e)",
            spec, most);
@@ -72,10 +63,9 @@ static void test_large_vocabulary(void)
 static void test_recipe(const char *spec, const char *recipe,
                         const double *wanted, double tolerance)
 {
-    double losses[STEPS], most = 0;
+    double losses[STEPS];
     const bool ran = train(spec, recipe, losses);
-    for (int i = 0; ran && i < STEPS; i++)
-        most = fmax(most, fabs(losses[i] - wanted[i]) / fabs(wanted[i]));
+    const double most = ran ? cli_losses_off(losses, wanted, STEPS) : 0;
     tap_ok(ran && most <= tolerance,
            "%s, %s: the losses of one rank (off %.1e)", spec, recipe, most);
 }

@@ -1,8 +1,9 @@
-/* Strategies whose signatures a test chooses itself, node by node. */
+/* Strategies whose signatures a test chooses itself, node by node, and runs. */
 #ifndef FS_TESTS_EXEC_PLANS_H
 #define FS_TESTS_EXEC_PLANS_H
 
-#include "plan/plan.h"
+#include "exec/exec.h"
+#include "plan/check.h"
 
 #include <math.h>
 
@@ -61,13 +62,36 @@ static inline double far_apart(const float *a, const float *b, int64_t n)
     return most / size;
 }
 
-static inline hw_cluster *make_cluster(int32_t devices, fs_arena *arena,
-                                       fs_err *err)
+/* What exec_run wants: `graph` and `arena` are the caller's. */
+typedef struct job {
+    const ir_graph *graph;
+    fs_arena *arena;
+    hw_cluster *cluster;
+    plan *p;
+    exec_data data;
+} job;
+
+/* The strategy's plan on so many devices, lowered and proven, and synthetic
+ * data. */
+static inline fs_status job_make(job *j, const plan_strategy *strategy,
+                                 int32_t devices, fs_err *err)
 {
-    hw_cluster *cluster = NULL;
-    if (hw_cluster_probe(devices, arena, err, &cluster) != FS_OK)
-        return NULL;
-    return cluster;
+    plan_lower_options lower = plan_lower_defaults();
+    plan_report report;
+    FS_TRY(hw_cluster_probe(devices, j->arena, err, &j->cluster));
+    FS_TRY(plan_lower(j->graph, j->cluster, strategy, &lower, j->arena, err,
+                      &j->p));
+    if (plan_check(j->graph, j->cluster, j->p, j->arena, &report) != FS_OK)
+        return fs_fail(err, FS_NO, "%s", report.findings[0].text);
+    return exec_data_open("synthetic", j->graph, 11, j->arena, err, &j->data);
+}
+
+static inline fs_status job_run(const job *j, exec_world *world,
+                                const exec_options *options, fs_err *err,
+                                exec_result *out)
+{
+    return exec_run(world, j->graph, j->cluster, j->p, &j->data, options,
+                    j->arena, err, out);
 }
 
 #endif

@@ -4,7 +4,6 @@
 
 #include "ir/train.h"
 #include "ir/window.h"
-#include "plan/check.h"
 
 #include "tests/exec_plans.h"
 #include "tests/exec_ranks.h"
@@ -177,18 +176,9 @@ static outcome run_plan(exec_world *world, const ir_graph *g,
                         fs_err *err)
 {
     outcome out = {0};
-    plan *p = NULL;
-    exec_data data;
-    hw_cluster *cluster = make_cluster(world->size, arena, err);
-    plan_lower_options lower = plan_lower_defaults();
-    plan_report report;
-    if (!cluster ||
-        plan_lower(g, cluster, strategy, &lower, arena, err, &p) != FS_OK)
+    job j = {.graph = g, .arena = arena};
+    if (job_make(&j, strategy, world->size, err) != FS_OK)
         return out;
-    if (plan_check(g, cluster, p, arena, &report) != FS_OK) {
-        fs_fail(err, FS_NO, "%s", report.findings[0].text);
-        return out;
-    }
     int32_t fetch = ir_graph_find(g, "first");
     void *fetched = NULL;
     exec_options options = {.steps = STEPS,
@@ -197,9 +187,7 @@ static outcome run_plan(exec_world *world, const ir_graph *g,
                             .fetch = &fetch,
                             .fetched = &fetched};
     exec_result result;
-    if (exec_data_open("synthetic", g, 11, arena, err, &data) != FS_OK ||
-        exec_run(world, g, cluster, p, &data, &options, arena, err, &result) !=
-            FS_OK)
+    if (job_run(&j, world, &options, err, &result) != FS_OK)
         return out;
     out.ran = true;
     memcpy(out.loss, result.losses, sizeof out.loss);

@@ -4,7 +4,6 @@
 
 #include "ir/losses.h"
 #include "ir/train.h"
-#include "plan/check.h"
 #include "plan/schedule.h"
 
 #include "tests/exec_plans.h"
@@ -216,18 +215,9 @@ static outcome run_plan(exec_world *world, const ir_graph *g,
                         fs_err *err)
 {
     outcome out = {0};
-    plan *p = NULL;
-    exec_data data;
-    hw_cluster *cluster = make_cluster(world->size, arena, err);
-    plan_lower_options lower = plan_lower_defaults();
-    plan_report report;
-    if (!cluster ||
-        plan_lower(g, cluster, strategy, &lower, arena, err, &p) != FS_OK)
+    job j = {.graph = g, .arena = arena};
+    if (job_make(&j, strategy, world->size, err) != FS_OK)
         return out;
-    if (plan_check(g, cluster, p, arena, &report) != FS_OK) {
-        fs_fail(err, FS_NO, "%s", report.findings[0].text);
-        return out;
-    }
     int32_t fetch[2] = {ir_graph_find(g, "table"), ir_graph_find(g, "up.grad")};
     void *fetched[2] = {NULL, NULL};
     plan_trace trace = {.arena = arena};
@@ -240,9 +230,7 @@ static outcome run_plan(exec_world *world, const ir_graph *g,
                             .progress_ctx = out.told,
                             .trace = &trace};
     exec_result result;
-    if (exec_data_open("synthetic", g, 11, arena, err, &data) != FS_OK ||
-        exec_run(world, g, cluster, p, &data, &options, arena, err, &result) !=
-            FS_OK)
+    if (job_run(&j, world, &options, err, &result) != FS_OK)
         return out;
     out.ran = true;
     memcpy(out.loss, result.losses, sizeof out.loss);
@@ -250,7 +238,7 @@ static outcome run_plan(exec_world *world, const ir_graph *g,
     out.table = fetched[0];
     out.grad = fetched[1];
     if (world->rank == 0)
-        out.missing = count_events(p) - trace.events.n;
+        out.missing = count_events(j.p) - trace.events.n;
     return out;
 }
 
@@ -336,17 +324,12 @@ static void test_digests(exec_world *world, uint64_t *seed)
     ir_mesh mesh = {1, {world->size}};
     ir_graph *g = make_graph(&(network){1, IR_SGD, MEAN}, &err);
     plan_strategy *s = draw_strategy(g, 1, &mesh, seed, arena);
-    plan *p = NULL;
-    exec_data data;
+    job j = {.graph = g, .arena = arena};
     exec_result result;
     exec_options options = {.steps = 1};
-    hw_cluster *cluster = make_cluster(world->size, arena, &err);
-    plan_lower_options lower = plan_lower_defaults();
-    plan_lower(g, cluster, s, &lower, arena, &err, &p);
-    exec_data_open("synthetic", g, 1, arena, &err, &data);
-    p->digest += (uint64_t)world->rank;
-    fs_status status =
-        exec_run(world, g, cluster, p, &data, &options, arena, &err, &result);
+    job_make(&j, s, world->size, &err);
+    j.p->digest += (uint64_t)world->rank;
+    fs_status status = job_run(&j, world, &options, &err, &result);
     ranks_ok(world, status != FS_FAULT,
              "ranks that hold different plans refuse to start");
     ir_graph_destroy(g);
@@ -363,13 +346,10 @@ static void test_settings(exec_world *world, uint64_t *seed)
     ir_mesh mesh = {1, {world->size}};
     ir_graph *g = make_graph(&(network){1, IR_SGD, MEAN}, &err);
     plan_strategy *s = draw_strategy(g, 1, &mesh, seed, arena);
-    plan *p = NULL;
-    exec_data data;
+    job j = {.graph = g, .arena = arena};
     exec_result result;
-    hw_cluster *cluster = make_cluster(world->size, arena, &err);
-    plan_lower_options lower = plan_lower_defaults();
     bool odd = world->rank == world->size - 1;
-    plan_lower(g, cluster, s, &lower, arena, &err, &p);
+    job_make(&j, s, world->size, &err);
     for (int32_t k = 0; k < 4; k++) {
         ir_train_options tuning = {.lr = odd && k == 0 ? 0.5 : NAN,
                                    .weight_decay = NAN,
@@ -382,9 +362,8 @@ static void test_settings(exec_world *world, uint64_t *seed)
                                 .seed = odd && k == 2,
                                 .kernels = "auto"};
         exec_data_open("synthetic", g, odd && k == 3 ? 2 : 1, arena, &err,
-                       &data);
-        fs_status status = exec_run(world, g, cluster, p, &data, &options,
-                                    arena, &err, &result);
+                       &j.data);
+        fs_status status = job_run(&j, world, &options, &err, &result);
         ranks_ok(world, status != FS_FAULT || !strstr(err.text, "same data"),
                  "ranks with different %s refuse to start", what[k]);
     }

@@ -7,24 +7,24 @@ tests_base_test_SOURCES = tests/base_test.c tests/tap.h
 tests_base_test_LDADD = $(base_libs)
 
 check_PROGRAMS += tests/cli_precision_test
-tests_cli_precision_test_SOURCES = tests/cli_precision_test.c tests/run_cli.h \
-  tests/tap.h
+tests_cli_precision_test_SOURCES = tests/cli_precision_test.c \
+  tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_precision_test_LDADD = $(JANSSON_LIBS) -lm
 check_PROGRAMS += tests/cli_losses_test tests/cli_input_test \
   tests/cli_main_test
 check_PROGRAMS += tests/cli_recompute_test
-tests_cli_recompute_test_SOURCES = tests/cli_recompute_test.c tests/run_cli.h \
-  tests/tap.h
+tests_cli_recompute_test_SOURCES = tests/cli_recompute_test.c \
+  tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_recompute_test_LDADD = $(JANSSON_LIBS) -lm
-tests_cli_losses_test_SOURCES = tests/cli_losses_test.c tests/run_cli.h \
-  tests/tap.h
+tests_cli_losses_test_SOURCES = tests/cli_losses_test.c \
+  tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_losses_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_input_test_SOURCES = tests/cli_input_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_input_test_CPPFLAGS = $(AM_CPPFLAGS) $(SQLITE_CFLAGS)
 tests_cli_input_test_LDADD = $(SQLITE_LIBS) $(JANSSON_LIBS) -lm
-tests_cli_main_test_SOURCES = tests/cli_main_test.c tests/run_cli.h \
-  tests/tap.h
+tests_cli_main_test_SOURCES = tests/cli_main_test.c \
+  tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_main_test_LDADD = $(JANSSON_LIBS) -lm
 
 check_PROGRAMS += tests/cli_onnx_test
@@ -45,8 +45,8 @@ tests_cli_hint_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_mixed_test_SOURCES = tests/cli_mixed_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_mixed_test_LDADD = $(JANSSON_LIBS) -lm
-tests_cli_explain_test_SOURCES = tests/cli_explain_test.c tests/run_cli.h \
-  tests/tap.h
+tests_cli_explain_test_SOURCES = tests/cli_explain_test.c \
+  tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_explain_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_places_test_SOURCES = tests/cli_places_test.c tests/run_cli.h \
   tests/tap.h
@@ -63,7 +63,8 @@ EXTRA_PROGRAMS = tests/bench tests/bench_models
 CLEANFILES += tests/bench tests/bench_models
 tests_bench_models_SOURCES = tests/bench_models.c tests/run_cli.h tests/tap.h
 tests_bench_models_LDADD = $(JANSSON_LIBS) -lm
-tests_bench_SOURCES = tests/bench.c tests/run_cli.h tests/tap.h
+tests_bench_SOURCES = tests/bench.c \
+  tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_bench_LDADD = $(JANSSON_LIBS) -lm
 .PHONY: bench bench-models
 bench: all tests/bench

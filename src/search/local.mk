@@ -20,9 +20,10 @@ tests_search_graph_test_LDADD = $(search_libs)
 tests_search_memory_test_SOURCES = tests/search_memory_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_memory_test_LDADD = $(zoo_libs) $(search_libs)
-tests_cli_memory_test_SOURCES = tests/cli_memory_test.c tests/run_cli.h \
-  tests/tap.h
+tests_cli_memory_test_SOURCES = tests/cli_memory_test.c \
+  tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_memory_test_LDADD = $(JANSSON_LIBS) -lm
-tests_cli_pin_test_SOURCES = tests/cli_pin_test.c tests/run_cli.h tests/tap.h
+tests_cli_pin_test_SOURCES = tests/cli_pin_test.c \
+  tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_pin_test_LDADD = $(JANSSON_LIBS) -lm
 EXTRA_DIST += src/search/README.md

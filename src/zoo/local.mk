@@ -39,5 +39,6 @@ tests_zoo_presets_test_SOURCES = tests/zoo_presets_test.c tests/zoo_build.h \
   tests/tap.h
 tests_zoo_presets_test_LDADD = $(zoo_libs) $(ir_libs)
 check_PROGRAMS += tests/cli_zoo_test
-tests_cli_zoo_test_SOURCES = tests/cli_zoo_test.c tests/run_cli.h tests/tap.h
+tests_cli_zoo_test_SOURCES = tests/cli_zoo_test.c \
+  tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_zoo_test_LDADD = $(JANSSON_LIBS) -lm
