@@ -73,16 +73,12 @@ bench-models: all tests/bench_models
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_models
 
 # docs/coverage.md from the ONNX backend tests (Debian: libonnx-testdata).
-ONNX_TESTS = /usr/share/libonnx-testdata/data/node
+check_SCRIPTS += tests/coverage_test.sh
 .PHONY: coverage
 coverage: all
-	FS_DATA='$(abs_top_srcdir)/datasets' ./flowsearch conformance \
-	  '$(ONNX_TESTS)' --by-op coverage.tsv --db none >coverage.log || \
-	  test $$? = 1
-	$(SHELL) $(srcdir)/docs/coverage.sh coverage.tsv $(srcdir)/datasets \
-	  $(srcdir)/src/ir/ops.def \
-	  >$(srcdir)/docs/coverage.md
-	rm -f coverage.tsv coverage.log
+	@$(AM_TESTS_ENVIRONMENT) FS_GOLDEN=rewrite \
+	  $(SHELL) $(srcdir)/tests/coverage_test.sh
+EXTRA_DIST += tests/coverage_test.sh
 EXTRA_DIST += docs/coverage.sh docs/coverage.md datasets/onnx
 include tests/fuzz.mk
 
