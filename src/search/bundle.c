@@ -8,6 +8,7 @@
 #include "config.h"
 #include "search/engine.h"
 
+#include <math.h>
 #include <string.h>
 
 search_prices search_prices_new(const search_net *net, fs_arena *arena)
@@ -27,6 +28,23 @@ void search_prices_copy(const search_net *net, search_prices *to,
     memcpy(to->micro, from->micro, bytes);
     memcpy(to->step, from->step, bytes);
     memcpy(to->bytes, from->bytes, (size_t)net->n_limits * sizeof(double));
+}
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= 1e-9 * (fabs(a) + fabs(b));
+}
+
+bool search_prices_equal(const search_net *net, const search_prices *a,
+                         const search_prices *b)
+{
+    bool equal = true;
+    for (int32_t i = 0; i < net->n_stages; i++)
+        equal = equal && near(a->micro[i], b->micro[i]) &&
+                near(a->step[i], b->step[i]);
+    for (int32_t k = 0; k < net->n_limits; k++)
+        equal = equal && near(a->bytes[k], b->bytes[k]);
+    return equal;
 }
 
 void search_bundle_add(search_bundle *b, const search_sums *sums)

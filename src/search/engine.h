@@ -83,6 +83,8 @@ typedef struct search_prices {
 search_prices search_prices_new(const search_net *net, fs_arena *arena);
 void search_prices_copy(const search_net *net, search_prices *to,
                         const search_prices *from);
+bool search_prices_equal(const search_net *net, const search_prices *a,
+                         const search_prices *b);
 
 /* The additive network of these prices (cfn.h). */
 struct search_cfn *search_net_priced(const search_net *net,

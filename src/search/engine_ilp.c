@@ -20,6 +20,7 @@
 
 enum {
     ROUNDS = 80,
+    PRICE_SWEEPS = 20,
     FIX_SWEEPS = 300,
     MIXED = 4,
     MIXED_COLUMNS = 4000,
@@ -171,8 +172,8 @@ static bool price_round(ilp *s, bool exact)
     const search_net *net = s->net;
     fs_arena *scratch = fs_arena_create();
     double over = excess(net, &s->at);
-    search_effort effort = {s->deadline_ns, exact ? 300 : 20, goal(s) + over,
-                            exact ? s->budget->gap : 0, exact};
+    search_effort effort = {s->deadline_ns, exact ? INT32_MAX : PRICE_SWEEPS,
+                            goal(s) + over, exact ? s->budget->gap : 0, exact};
     search_cfn *cfn = search_net_priced(net, &s->at, scratch);
     search_minimum min;
     search_cfn_minimise(cfn, &effort, scratch, &min);
@@ -197,11 +198,14 @@ static bool price_round(ilp *s, bool exact)
     return legal;
 }
 
-/* The next prices. False when none would prove much more: the gap that is
- * left is not the prices' to close. */
+/* The next prices. False when none would prove much more, or none but those
+ * just tried (the only ones of a single stage with memory to spare): the gap
+ * that is left is not the prices' to close. */
 static bool move_prices(ilp *s)
 {
     search_bundle *b = &s->bundle;
+    search_prices tried = search_prices_new(s->net, s->arena);
+    search_prices_copy(s->net, &tried, &s->at);
     double most = isfinite(s->cost) ? s->cost : 1.05 * fabs(s->bound) + 1e-12;
     while (b->reach <= 1) {
         double hope = search_bundle_next(b, &s->at);
@@ -213,7 +217,7 @@ static bool move_prices(ilp *s)
     }
     for (int32_t k = 0; k < s->net->n_limits; k++)
         s->memory_binds |= s->at.bytes[k] > 0;
-    return b->reach <= 1;
+    return b->reach <= 1 && !search_prices_equal(s->net, &tried, &s->at);
 }
 
 static bool find_prices(ilp *s)

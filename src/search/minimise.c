@@ -14,6 +14,9 @@
 /* Cells of all elimination tables together, times the domain eliminated. */
 enum { ELIMINATE_ENTRIES = 4 << 20, SWEEPS_BETWEEN = 5 };
 enum { MILP_COLUMNS = 60000 };
+/* The dual goes on while this many sweeps close this share of the gap. */
+enum { PATIENCE = 50 };
+#define LITTLE 0.02
 
 static bool late(const search_effort *effort)
 {
@@ -117,10 +120,23 @@ static bool done(const search_minimum *out, const search_effort *effort)
            search_proven(out->bound, goal(out, effort));
 }
 
+/* Looks every PATIENCE sweeps; *before is the bound at the last look. */
+static bool stuck(const search_minimum *out, const search_effort *effort,
+                  int32_t sweep, double *before)
+{
+    if (sweep % PATIENCE != 0)
+        return false;
+    bool little =
+        out->bound - *before < LITTLE * (goal(out, effort) - out->bound);
+    *before = out->bound;
+    return little;
+}
+
 static void run_dual(search_cfn *cfn, const search_effort *effort,
                      fs_arena *arena, search_minimum *out)
 {
     search_dual *dual = search_dual_new(cfn, arena);
+    double before = -INFINITY;
     out->bound = fmax(out->bound, dual->bound);
     for (int32_t k = 1; k <= effort->sweeps; k++) {
         search_dual_sweep(dual);
@@ -133,6 +149,8 @@ static void run_dual(search_cfn *cfn, const search_effort *effort,
             return;
         if (k % SWEEPS_BETWEEN == 0 &&
             finish_by_elimination(cfn, dual->upper, out))
+            return;
+        if (stuck(out, effort, k, &before))
             return;
     }
 }
