@@ -37,7 +37,7 @@ tests_cli_database_test_SOURCES = tests/cli_database_test.c tests/run_cli.h \
 tests_cli_database_test_CPPFLAGS = $(AM_CPPFLAGS) $(SQLITE_CFLAGS)
 tests_cli_database_test_LDADD = $(SQLITE_LIBS) $(JANSSON_LIBS) -lm
 
-check_PROGRAMS += tests/cli_cases_test tests/cli_options_test \
+check_PROGRAMS += tests/cli_cases_test tests/cli_cases_plan_test tests/cli_options_test \
   tests/cli_places_test tests/cli_explain_test tests/cli_mixed_test tests/cli_hint_test
 tests_cli_hint_test_SOURCES = tests/cli_hint_test.c tests/run_cli.h \
   tests/tap.h
@@ -54,6 +54,9 @@ tests_cli_places_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_options_test_SOURCES = tests/cli_options_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_options_test_LDADD = $(JANSSON_LIBS) -lm
+tests_cli_cases_plan_test_SOURCES = tests/cli_cases_plan_test.c \
+  tests/run_cli.h tests/tap.h
+tests_cli_cases_plan_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_cases_test_SOURCES = tests/cli_cases_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_cases_test_LDADD = $(JANSSON_LIBS) -lm

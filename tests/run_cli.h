@@ -32,6 +32,7 @@ static void cli_watch_leaks(const char *words)
 {
     int ranks = strncmp(words, "run ", 4) == 0 ||
                 strncmp(words, "calibrate", 9) == 0 ||
+                strstr(words, "--plan ") != NULL ||
                 strstr(words, "local") != NULL; /* probed by ranks */
     setenv("ASAN_OPTIONS", ranks ? "detect_leaks=0" : "detect_leaks=1", 1);
 }

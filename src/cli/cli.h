@@ -40,6 +40,7 @@ typedef struct cli {
     bool mute;                /* no message either: rank 0 gives the job's */
     struct exec_world *world; /* of a rank; main leaves it last of all */
     struct cli_guard *guard;  /* guard.h */
+    bool interrupted;         /* while ranks ran: the command is to end */
     const char *scratch;      /* folder of temporary files, "" while none */
     const char **unfinished;  /* outputs while they are written, up to NULL */
 } cli;

@@ -1,4 +1,5 @@
-/* conformance: every case under a folder, in one process on one rank. */
+/* conformance: every case under a folder, in one process on one rank; training
+ * cases, when a recipe is given, on ranks. */
 #include "config.h"
 #include "cli/conformance.h"
 
@@ -56,7 +57,9 @@ typedef struct case_row {
 
 typedef struct tally {
     int32_t cases, passed, failed, refused;
-    bool every_row; /* also of what passed: there are few */
+    int32_t training;                 /* of the cases */
+    const conformance_recipe *recipe; /* NULL without --plan */
+    bool every_row;                   /* also of what passed: there are few */
     json_t *details;
     FS_VEC(case_row) rows;
     conformance_ops *ops;
@@ -150,6 +153,9 @@ static json_t *detail_json(const conformance_case *t, const char *name,
                                "status", word, "op", op_of(t, why), "reason",
                                why, "gradients", t->gradients);
     json_object_set_new(detail, "padding", padding_json(t));
+    json_object_set_new(detail, "plan",
+                        t->training && t->recipe ? json_string(t->recipe->text)
+                                                 : json_null());
     set_figure(detail, "loss_error", t->worst_loss);
     set_figure(detail, "gradient_error", t->worst_gradient);
     set_figure(detail, "curve_error", t->worst_curve);
@@ -183,6 +189,7 @@ static void record(cli *c, tally *all, const conformance_case *t,
     const char *name = slash ? slash + 1 : t->dir;
     const char *word = "passed", *why = t->why;
     all->cases++;
+    all->training += t->training;
     if (status != FS_OK) {
         word = t->refused ? "refused" : "failed";
         why = c->err.text;
@@ -255,23 +262,30 @@ static fs_status run_case(conformance_case *t)
     return conformance_infer(t);
 }
 
-static void try_case(const conformance_case *like, const char *dir, tally *all)
+/* An interrupt ends the command, not the case alone. */
+static fs_status try_case(const conformance_case *like, const char *dir,
+                          tally *all)
 {
     conformance_case t = *like;
     t.dir = dir;
     t.arena = fs_arena_create();
     t.worst_loss = t.worst_gradient = t.worst_curve = t.worst_output = NAN;
     fs_status status = run_case(&t);
-    record(t.c, all, &t, status);
+    if (!t.c->interrupted) {
+        record(t.c, all, &t, status);
+        status = FS_OK;
+    }
     fs_arena_destroy(t.arena);
+    return status;
 }
 
 enum { FEW = 40 };
 
-static fs_status try_all(cli *c, exec_world *world, const char *dir, tally *all)
+static fs_status try_all(const conformance_case *like, const char *dir,
+                         tally *all)
 {
     folders cases = {0};
-    conformance_case like = {.c = c, .world = world};
+    cli *c = like->c;
     FS_TRY(find_cases(c, dir, 0, &cases));
     if (cases.n == 0)
         return fs_fail(&c->err, FS_INVALID,
@@ -279,11 +293,10 @@ static fs_status try_all(cli *c, exec_world *world, const char *dir, tally *all)
                        "test_data_set_0/{input,output}_N.pb, or with grad/ and "
                        "train.json too",
                        dir);
-    FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &like.cluster));
     all->every_row = cases.n <= FEW;
     for (int32_t i = 0; i < cases.n; i++) {
         fs_progress("case %d of %d: %s", i + 1, cases.n, cases.at[i]);
-        try_case(&like, cases.at[i], all);
+        FS_TRY(try_case(like, cases.at[i], all));
     }
     return FS_OK;
 }
@@ -317,8 +330,29 @@ static void print_rows(cli *c, const tally *all)
     report_table_print(&table, stdout);
 }
 
+/* Which plan the figures are of. */
+static void tell_plan(cli *c, const tally *all)
+{
+    const conformance_recipe *recipe = all->recipe;
+    json_object_set_new(c->result, "plan",
+                        recipe ? json_string(recipe->text) : json_null());
+    if (!recipe)
+        return;
+    json_object_set_new(c->result, "ranks", json_integer(recipe->ranks));
+    cli_say(c, "%d training case%s under --plan %s on %d rank%s", all->training,
+            all->training == 1 ? "" : "s", recipe->text, recipe->ranks,
+            recipe->ranks == 1 ? "" : "s");
+    if (all->cases > all->training)
+        cli_say(c,
+                "; %d of the ONNX backend forward on one, which --plan "
+                "does not touch",
+                all->cases - all->training);
+    cli_say(c, "\n");
+}
+
 static fs_status verdict(cli *c, const tally *all)
 {
+    tell_plan(c, all);
     json_object_set_new(c->result, "cases", json_integer(all->cases));
     json_object_set_new(c->result, "passed", json_integer(all->passed));
     json_object_set_new(c->result, "failed", json_integer(all->failed));
@@ -343,12 +377,20 @@ fs_status cli_cmd_conformance(cli *c)
     if (c->args.n_operands != 1)
         return fs_fail(&c->err, FS_INVALID, "conformance wants one DIR");
     FS_TRY(cli_check_kernels(c));
+    conformance_recipe recipe;
+    conformance_case like = {.c = c};
+    if (c->args.plan) {
+        FS_TRY(conformance_recipe_open(c, c->args.plan, &recipe));
+        like.recipe = &recipe;
+    }
+    FS_TRY(hw_cluster_probe(1, c->arena, &c->err, &like.cluster));
     FS_TRY(cli_begin(c, c->args.operands[0], NULL));
-    exec_world *world;
-    FS_TRY(exec_world_open(&c->err, &world));
-    tally all = {.ops = conformance_ops_new(c->arena), .details = json_array()};
+    FS_TRY(exec_world_open(&c->err, &like.world));
+    tally all = {.ops = conformance_ops_new(c->arena),
+                 .details = json_array(),
+                 .recipe = like.recipe};
     json_object_set_new(c->result, "details", all.details);
-    fs_status status = try_all(c, world, c->args.operands[0], &all);
-    exec_world_close(world);
+    fs_status status = try_all(&like, c->args.operands[0], &all);
+    exec_world_close(like.world);
     return status == FS_OK ? verdict(c, &all) : status;
 }

@@ -5,10 +5,9 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "cli/guard.h"
+#include "cli/data.h"
 #include "cli/outcome.h"
 #include "cli/predict.h"
-#include "cli/ranks.h"
 #include "cli/tuning.h"
 #include "report/report.h"
 
@@ -114,11 +113,13 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
     exec_data data;
     ir_train_options tuning;
     FS_TRY(cli_tuning(c, p->model.origin.optimizer, &tuning));
-    FS_TRY(exec_data_open(c->args.data, p->model.graph, seed_of(c, p), c->arena,
-                          &c->err, &data));
+    FS_TRY(cli_data_open(&p->model, c->args.data, seed_of(c, p), c->arena,
+                         &c->err, &data));
     int64_t steps = steps_of(c);
     out->ranks = exec_world_size(world);
     out->trace.arena = c->arena;
+    if (cli_outcome_wants_gradients())
+        cli_outcome_fetch_gradients(p->model.graph, c->arena, out);
     exec_options options = {
         .steps = steps,
         .seed = seed_of(c, p),
@@ -126,8 +127,11 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
         .tuning = &tuning,
         .stall_s = stall_seconds(),
         .warmup = steps > 4 ? 2 : 0,
-        .stop_early = true,
+        .stop_early = out->n_fetch == 0,
         .trace = &out->trace,
+        .n_fetch = out->n_fetch,
+        .fetch = out->fetch,
+        .fetched = out->fetched,
         .progress = getenv("FS_PROGRESS") ? show_progress : NULL,
         .progress_ctx = &steps,
     };
@@ -405,7 +409,7 @@ static fs_status as_rank(cli *c, const cli_plan *p)
     if (exec_world_rank(c->world) != 0)
         return FS_OK;
     if (result)
-        return cli_outcome_write(&outcome, p->plan, result, &c->err);
+        return cli_outcome_write(&outcome, p, result, &c->err);
     return tell(c, p, &outcome);
 }
 
@@ -439,17 +443,11 @@ static const char *const *rank_words(cli *c)
 
 static fs_status start_and_wait(cli *c, const cli_plan *p)
 {
-    const char *file;
-    FS_TRY(cli_scratch_file(c, "outcome.json", &file));
-    setenv("FS_RESULT", file, 1);
+    cli_outcome outcome = {0};
     if (isatty(STDERR_FILENO))
         setenv("FS_PROGRESS", "1", 1);
-    fs_status status = cli_start_ranks(c, p->cluster->n_devices, rank_words(c));
+    fs_status status = cli_outcome_of_ranks(c, p, rank_words(c), &outcome);
     fs_progress("%s", "");
-    unsetenv("FS_RESULT");
-    cli_outcome outcome = {0};
-    if (status == FS_OK)
-        status = cli_outcome_read(file, p->plan, c->arena, &c->err, &outcome);
     if (status == FS_OK)
         return tell(c, p, &outcome);
     json_object_set_new(c->result, "fault", json_string(c->err.text));
@@ -504,8 +502,8 @@ static fs_status check_all(cli *c, const cli_plan *p)
     if (!c->args.data)
         return fs_fail(&c->err, FS_INVALID,
                        "run wants --data FILE.txt or --data synthetic");
-    FS_TRY(exec_data_open(c->args.data, p->model.graph, seed_of(c, p), c->arena,
-                          &c->err, &data));
+    FS_TRY(cli_data_open(&p->model, c->args.data, seed_of(c, p), c->arena,
+                         &c->err, &data));
     if (data.note && !c->quiet)
         fs_warn("%s", data.note);
     if (data.close)

@@ -6,8 +6,10 @@
 
 #include "cli/cli.h"
 
+#include "cli/outcome.h"
 #include "exec/exec.h"
 #include "onnx/import.h"
+#include "search/recipe.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,11 +17,21 @@
 
 enum { CONFORMANCE_CURVES = 4 };
 
+/* What --plan says of training cases. */
+typedef struct conformance_recipe {
+    const char *text;
+    search_recipe parts;
+    int32_t ranks;
+    hw_cluster *cluster; /* this host with so many */
+} conformance_recipe;
+
 typedef struct conformance_case {
     cli *c;
     const char *dir;
     exec_world *world;
-    hw_cluster *cluster; /* of one device */
+    hw_cluster *cluster;              /* of one device */
+    const conformance_recipe *recipe; /* NULL without --plan */
+    bool training;
     fs_arena *arena;
     double worst_loss, worst_gradient, worst_curve; /* relative; NAN: none */
     int32_t curve_steps[CONFORMANCE_CURVES]; /* compared; 0: not recorded */
@@ -49,6 +61,14 @@ fs_status conformance_plan(conformance_case *t, const ir_graph *graph,
 /* What differs from the record is noted in t->why; errors are for cases that
  * could not be run. */
 fs_status conformance_train(conformance_case *t);
+/* FS_INVALID names --plan. */
+fs_status conformance_recipe_open(cli *c, const char *text,
+                                  conformance_recipe *out);
+/* Trains `model` (no training graph yet) under t->recipe: `out` is as of a run,
+ * with the gradients that were asked for, and *model becomes the plan's.
+ * t->refused when there is no such plan. */
+fs_status conformance_on_ranks(conformance_case *t, cli_model *model,
+                               int64_t steps, bool gradients, cli_outcome *out);
 /* What train.json calls the i-th curve. */
 const char *conformance_curve(int i);
 fs_status conformance_infer(conformance_case *t);

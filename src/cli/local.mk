@@ -4,13 +4,13 @@ flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/cluster.c src/cli/ranks.c src/cli/ranks.h src/cli/guard.c src/cli/mapping.c \
   src/cli/guard.h src/cli/plan_file.c \
   src/cli/places.c src/cli/places.h src/cli/predict.c src/cli/predict.h src/cli/keep.c src/cli/tuning.c src/cli/tuning.h \
-  src/cli/outcome.c src/cli/outcome.h \
+  src/cli/outcome.c src/cli/outcome.h src/cli/data.c src/cli/data.h \
   src/cli/make_plan.c src/cli/make_plan.h src/cli/cmd_model.c \
   src/cli/cmd_cluster.c src/cli/cmd_search.c src/cli/cmd_plan.c \
   src/cli/cmd_check.c src/cli/cmd_explain.c src/cli/cmd_sim.c \
   src/cli/cmd_run.c src/cli/cmd_show.c src/cli/cmd_calibrate.c \
   src/cli/conformance.h src/cli/conformance_train.c \
-  src/cli/conformance_infer.c src/cli/conformance_ops.c src/cli/cmd_conformance.c src/cli/cmd_runs.c \
+  src/cli/conformance_plan.c src/cli/conformance_infer.c src/cli/conformance_ops.c src/cli/cmd_conformance.c src/cli/cmd_runs.c \
   src/cli/cmd_export.c
 flowsearch_LDADD = $(onnx_libs) $(zoo_libs) $(search_libs) $(sim_libs) \
   $(exec_libs) $(report_libs) $(hw_libs) $(ir_libs)

@@ -154,6 +154,11 @@ static double gap_asked(const making *m)
     return isnan(m->c->args.gap) ? USUAL_GAP : m->c->args.gap;
 }
 
+static const char *engine_of(const making *m)
+{
+    return m->c->args.engine ? m->c->args.engine : "ilp";
+}
+
 static fs_status pose(making *m, cost_model *cost, search_problem *out)
 {
     cli *c = m->c;
@@ -162,7 +167,7 @@ static fs_status pose(making *m, cost_model *cost, search_problem *out)
         .cost = cost,
         .n_graphs = m->n_models,
         .graphs = m->graphs,
-        .engine = c->args.engine ? c->args.engine : "ilp",
+        .engine = engine_of(m),
         .schedule = "1f1b",
         .fix_mesh = {.n = -1},
         .gap = gap_asked(m),
@@ -242,9 +247,7 @@ static void fill_json(const making *m, const cli_plan *p, const sim_result *sim)
     const search_result *f = &m->found;
     json_t *r = m->c->result;
     json_object_set_new(r, "status", json_string(f->status));
-    json_object_set_new(
-        r, "engine",
-        json_string(m->c->args.engine ? m->c->args.engine : "ilp"));
+    json_object_set_new(r, "engine", json_string(engine_of(m)));
     set_finite(r, "iteration_s", f->iteration_s);
     if (!m->by_hand) {
         set_finite(r, "lower_bound_s", f->lower_bound_s);
@@ -505,10 +508,6 @@ static fs_status find_plan(making *m, cost_model *cost, plan **out)
                            ? hunt_rounds(m, &h, out)
                            : search_once(m, &h.problem, out);
     fs_progress("%s", "");
-    if (status == FS_NO) {
-        json_object_set_new(c->result, "status", json_string(m->found.status));
-        json_object_set_new(c->result, "engine", json_string(h.problem.engine));
-    }
     return status;
 }
 
@@ -527,6 +526,21 @@ static fs_status keep_plan(cli *c, const plan *p, fs_err *err)
     return status;
 }
 
+/* With what was found of it. */
+static fs_status write_plan(making *m, const cli_plan *p, plan *lowered,
+                            const char *file)
+{
+    cli *c = m->c;
+    m->origin.iteration_s = m->found.iteration_s;
+    m->origin.micro_batches = lowered->micro_batches;
+    lowered->digest = plan_digest_of(p->model.graph, lowered, &m->origin);
+    plan_origin stored = m->origin;
+    stored.model = cli_place_stored(c, file, stored.model);
+    stored.cluster = cli_place_stored(c, file, stored.cluster);
+    return plan_write(file, p->model.graph, lowered, &stored, m->cluster,
+                      &c->err);
+}
+
 static fs_status prove_and_tell(making *m, cost_model *cost, plan *lowered)
 {
     cli *c = m->c;
@@ -541,15 +555,8 @@ static fs_status prove_and_tell(making *m, cost_model *cost, plan *lowered)
     json_object_del(c->result, "findings");
     sim_result sim;
     FS_TRY(cli_predict(c, &p, NULL, &sim));
-    m->origin.iteration_s = m->found.iteration_s;
     m->origin.sim_iteration_s = sim.iteration_s;
-    m->origin.micro_batches = lowered->micro_batches;
-    lowered->digest = plan_digest_of(p.model.graph, lowered, &m->origin);
-    plan_origin stored = m->origin;
-    stored.model = cli_place_stored(c, c->args.output, stored.model);
-    stored.cluster = cli_place_stored(c, c->args.output, stored.cluster);
-    FS_TRY(plan_write(c->args.output, p.model.graph, lowered, &stored,
-                      m->cluster, &c->err));
+    FS_TRY(write_plan(m, &p, lowered, c->args.output));
     keep_plan(c, lowered, &c->late);
     cli_keep(c, &p.model, m->cluster);
     cli_figure(c, "iteration_s", m->found.iteration_s, "s");
@@ -591,8 +598,12 @@ static fs_status make(making *m)
         cli_say(c, "%s", m->models[0].notes.at);
     cost_model *cost = cost_model_create(m->cluster, c->arena);
     plan *lowered = NULL;
-    FS_TRY(find_plan(m, cost, &lowered));
-    return prove_and_tell(m, cost, lowered);
+    fs_status status = find_plan(m, cost, &lowered);
+    if (status == FS_NO) {
+        json_object_set_new(c->result, "status", json_string(m->found.status));
+        json_object_set_new(c->result, "engine", json_string(engine_of(m)));
+    }
+    return status == FS_OK ? prove_and_tell(m, cost, lowered) : status;
 }
 
 static fs_status take_pins(cli *c, search_recipe *recipe)
@@ -605,6 +616,47 @@ static fs_status take_pins(cli *c, search_recipe *recipe)
     return status;
 }
 
+static void close_models(making *m)
+{
+    for (int32_t i = 0; i < m->n_models; i++)
+        cli_model_close(&m->models[i]);
+}
+
+static fs_status make_quietly(making *m, const char *file)
+{
+    cli *c = m->c;
+    plan *lowered = NULL;
+    plan_report proof = {0};
+    FS_TRY(search_recipe_complete(m->cluster, m->origin.batch, true, &c->err,
+                                  &m->recipe));
+    FS_TRY(build_graphs(m));
+    cost_model *cost = cost_model_create(m->cluster, c->arena);
+    FS_TRY(find_plan(m, cost, &lowered));
+    cli_plan p = {.model = *chosen_model(m),
+                  .cluster = m->cluster,
+                  .cost = cost,
+                  .plan = lowered};
+    if (plan_check(p.model.graph, m->cluster, lowered, c->arena, &proof) !=
+        FS_OK)
+        return fs_fail(&c->err, FS_FAULT, "the plan is not sound: %s",
+                       proof.findings[0].text);
+    return write_plan(m, &p, lowered, file);
+}
+
+fs_status cli_plan_by_hand(cli *c, const plan_origin *origin,
+                           const search_recipe *recipe, hw_cluster *cluster,
+                           const char *file)
+{
+    making m = {.c = c,
+                .recipe = *recipe,
+                .by_hand = true,
+                .origin = *origin,
+                .cluster = cluster};
+    fs_status status = make_quietly(&m, file);
+    close_models(&m);
+    return status;
+}
+
 fs_status cli_make_plan(cli *c, search_recipe recipe, bool by_hand)
 {
     FS_TRY(check_args(c, &recipe));
@@ -613,7 +665,6 @@ fs_status cli_make_plan(cli *c, search_recipe recipe, bool by_hand)
     m.origin = cli_origin(c, c->args.operands[0],
                           c->args.cluster ? c->args.cluster : "");
     fs_status status = make(&m);
-    for (int32_t i = 0; i < m.n_models; i++)
-        cli_model_close(&m.models[i]);
+    close_models(&m);
     return status;
 }

@@ -11,4 +11,11 @@
  * recipe is complete and no bound is claimed. */
 fs_status cli_make_plan(cli *c, search_recipe recipe, bool by_hand);
 
+/* The same without a word, for a command of another kind: the plan stands in
+ * `file`. FS_INVALID or FS_NO: the recipe cannot be had of this model, and why;
+ * FS_FAULT: what was made is not sound. */
+fs_status cli_plan_by_hand(cli *c, const plan_origin *origin,
+                           const search_recipe *recipe, hw_cluster *cluster,
+                           const char *file);
+
 #endif

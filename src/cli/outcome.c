@@ -1,8 +1,79 @@
 #include "config.h"
 #include "cli/outcome.h"
 
+#include "cli/guard.h"
+#include "cli/ranks.h"
+
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* ---- tensors, as they are in memory ---- */
+
+void cli_outcome_fetch_gradients(const ir_graph *graph, fs_arena *arena,
+                                 cli_outcome *out)
+{
+    out->fetch = fs_new(arena, int32_t, graph->tensors.n);
+    for (int32_t i = 0; i < graph->tensors.n; i++) {
+        const ir_tensor *x = &graph->tensors.at[i];
+        if (x->role != IR_PARAM)
+            continue;
+        int32_t g = ir_graph_find(graph, fs_printf(arena, "%s.grad", x->name));
+        if (g >= 0)
+            out->fetch[out->n_fetch++] = g;
+    }
+    out->fetched = fs_new(arena, void *, out->n_fetch);
+}
+
+bool cli_outcome_wants_gradients(void)
+{
+    return getenv("FS_GRADIENTS") != NULL;
+}
+
+static const char *fetched_file(const char *path, fs_arena *arena)
+{
+    return fs_printf(arena, "%s.tensors", path);
+}
+
+static size_t fetched_bytes(const cli_outcome *o, const ir_graph *graph,
+                            int32_t k)
+{
+    const ir_tensor *x = &graph->tensors.at[o->fetch[k]];
+    return (size_t)(ir_shape_count(&x->shape) * ir_dtype_bytes(x->dtype));
+}
+
+static fs_status write_fetched(const cli_outcome *o, const ir_graph *graph,
+                               const char *path, fs_err *err)
+{
+    FILE *file = fopen(path, "wb");
+    if (!file)
+        return fs_fail(err, FS_FAULT, "%s: %s", path, strerror(errno));
+    for (int32_t k = 0; k < o->n_fetch; k++)
+        fwrite(o->fetched[k], 1, fetched_bytes(o, graph, k), file);
+    bool whole = !ferror(file);
+    whole = fclose(file) == 0 && whole;
+    return whole ? FS_OK : fs_fail(err, FS_FAULT, "%s cannot be written", path);
+}
+
+static fs_status read_fetched(const char *path, const ir_graph *graph,
+                              fs_arena *arena, fs_err *err, cli_outcome *out)
+{
+    FILE *file = fopen(path, "rb");
+    bool whole = file != NULL;
+    for (int32_t k = 0; whole && k < out->n_fetch; k++) {
+        size_t bytes = fetched_bytes(out, graph, k);
+        out->fetched[k] = fs_alloc(arena, 1, bytes);
+        whole = fread(out->fetched[k], 1, bytes, file) == bytes;
+    }
+    if (file)
+        fclose(file);
+    return whole ? FS_OK
+                 : fs_fail(err, FS_FAULT, "%s: the ranks left it incomplete",
+                           path);
+}
+
+/* ---- the rest, as text ---- */
 
 static json_t *reals(const double *values, int64_t n)
 {
@@ -49,10 +120,14 @@ static json_t *trace_json(const plan_trace *trace)
     return list;
 }
 
-fs_status cli_outcome_write(const cli_outcome *o, const plan *p,
+fs_status cli_outcome_write(const cli_outcome *o, const cli_plan *p,
                             const char *path, fs_err *err)
 {
     const exec_result *r = &o->result;
+    fs_arena *arena = o->trace.arena;
+    if (o->n_fetch > 0)
+        FS_TRY(
+            write_fetched(o, p->model.graph, fetched_file(path, arena), err));
     char digest[17];
     fs_hex(r->weights_digest, digest);
     json_t *root = json_object();
@@ -66,7 +141,7 @@ fs_status cli_outcome_write(const cli_outcome *o, const plan *p,
     json_object_set_new(root, "process_bytes",
                         whole(r->process_bytes, o->ranks));
     json_object_set_new(root, "weights_digest", json_string(digest));
-    json_object_set_new(root, "timing", timing_json(r->measured, p));
+    json_object_set_new(root, "timing", timing_json(r->measured, p->plan));
     json_object_set_new(root, "trace", trace_json(&o->trace));
     fs_status status = fs_json_save(root, path, err);
     json_decref(root);
@@ -141,8 +216,8 @@ static int64_t *read_whole(json_t *root, const char *key, fs_arena *arena)
     return out;
 }
 
-fs_status cli_outcome_read(const char *path, const plan *p, fs_arena *arena,
-                           fs_err *err, cli_outcome *out)
+static fs_status read_outcome(const char *path, const plan *p, fs_arena *arena,
+                              fs_err *err, cli_outcome *out)
 {
     json_t *root;
     FS_TRY(fs_json_load(path, err, &root));
@@ -168,4 +243,23 @@ fs_status cli_outcome_read(const char *path, const plan *p, fs_arena *arena,
     read_trace(json_object_get(root, "trace"), &out->trace);
     json_decref(root);
     return FS_OK;
+}
+
+fs_status cli_outcome_of_ranks(cli *c, const cli_plan *p,
+                               const char *const *words, cli_outcome *out)
+{
+    const char *file;
+    FS_TRY(cli_scratch_file(c, "outcome.json", &file));
+    setenv("FS_RESULT", file, 1);
+    if (out->n_fetch > 0)
+        setenv("FS_GRADIENTS", "1", 1);
+    fs_status status = cli_start_ranks(c, p->cluster->n_devices, words);
+    unsetenv("FS_RESULT");
+    unsetenv("FS_GRADIENTS");
+    if (status == FS_OK)
+        status = read_outcome(file, p->plan, c->arena, &c->err, out);
+    if (status == FS_OK && out->n_fetch > 0)
+        status = read_fetched(fetched_file(file, c->arena), p->model.graph,
+                              c->arena, &c->err, out);
+    return status;
 }

@@ -107,6 +107,20 @@ void cli_mark_status(fs_status status)
         close(file);
 }
 
+/* What ranks of an earlier job of this command left there. */
+static void forget_marks(const cli *c, int32_t n)
+{
+    char path[FS_PATH_MAX];
+    if (!c->scratch[0])
+        return;
+    for (int status = FS_OK; status <= FS_FAULT; status++)
+        unlink(mark_of(path, c->scratch, status));
+    for (int32_t r = 0; r < n; r++) {
+        snprintf(path, sizeof path, "%s/rank-%d", c->scratch, r);
+        unlink(path);
+    }
+}
+
 /* mpirun ends with the status of a rank, with statuses of its own, and with
  * 128 + n when a signal n ended a rank. */
 static bool said_by_rank(const cli *c, int code, int32_t n)
@@ -226,25 +240,30 @@ static fs_status check_room(cli *c)
                    c->scratch, WANTED_MIB, free_mib);
 }
 
-fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words)
+static void fill_words(cli *c, int32_t n, const char *const *words,
+                       const char *argv[MAX_WORDS])
 {
-    const char *argv[MAX_WORDS];
     int count = 0;
-    char number[16];
-    if (n > 1)
-        FS_TRY(check_room(c));
-    snprintf(number, sizeof number, "%d", n);
     if (n > 1) {
         argv[count++] = FS_MPIRUN;
         argv[count++] = "-q";
         argv[count++] = "-n";
-        argv[count++] = number;
+        argv[count++] = fs_printf(c->arena, "%d", n);
     }
     argv[count++] = own_path(c->arena, c->program);
     for (; *words && count < MAX_WORDS - 1; words++)
         argv[count++] = *words;
     FS_ASSERT(!*words);
     argv[count] = NULL;
+}
+
+fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words)
+{
+    const char *argv[MAX_WORDS];
+    if (n > 1)
+        FS_TRY(check_room(c));
+    forget_marks(c, n);
+    fill_words(c, n, words, argv);
     fflush(NULL);
     sigset_t held, before;
     pid_t parent = getpid();
@@ -265,6 +284,7 @@ fs_status cli_start_ranks(cli *c, int32_t n, const char *const *words)
         return fs_fail(&c->err, FS_FAULT, "fork: %s", strerror(fault));
     if (interrupt) {
         char text[64];
+        c->interrupted = true;
         cli_guard_text(interrupt, text, sizeof text);
         return fs_fail(&c->err, FS_FAULT, "%s", text);
     }
