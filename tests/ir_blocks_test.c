@@ -229,8 +229,90 @@ static void test_training(void)
     ir_graph_destroy(g);
 }
 
+/* x + relu(x w) v, as `block`. */
+static int32_t block_of(ir_graph *g, int32_t x, int32_t w, int32_t v)
+{
+    int32_t h = ir_unary(g, IR_OP_relu, ir_matmul(g, x, w, false, false));
+    return ir_binary(g, IR_OP_add, x, ir_matmul(g, h, v, false, false));
+}
+
+/* Longest repeats of each phase, as "copies x length"; 0: trains not. */
+static int32_t copies_in(const ir_graph *g, ir_phase phase)
+{
+    fs_arena *arena = fs_arena_create();
+    ir_blocks found;
+    int32_t copies = 0;
+    int64_t most = 0;
+    ir_find_blocks(g, arena, &found);
+    for (int32_t k = 0; k < found.repeats.n; k++) {
+        const ir_repeat *r = &found.repeats.at[k];
+        const int64_t covered = (int64_t)r->copies * r->length;
+        if (g->nodes.at[found.node[r->first]].phase != phase)
+            continue;
+        printf("# phase %d, from %d: %d copies of %d\n", (int)phase, r->first,
+               r->copies, r->length);
+        if (covered > most) {
+            most = covered;
+            copies = r->copies;
+        }
+    }
+    fs_arena_destroy(arena);
+    return copies;
+}
+
+/* One set of weights, applied again and again (as ALBERT does). */
+static void test_shared_weights(void)
+{
+    for (int32_t copies = 2; copies <= 12; copies += 5) {
+        ir_graph *g;
+        fs_err err = {0};
+        ir_train_options o = ir_train_defaults();
+        int32_t x = open_net(&g);
+        int32_t w = weight(g, "w", WIDTH, 16), v = weight(g, "v", 16, WIDTH);
+        for (int32_t k = 0; k < copies; k++)
+            x = block_of(g, x, w, v);
+        close_net(g, x);
+        tap_equal_int(copies_in(g, IR_FORWARD), copies,
+                      "copies that share their weights");
+        ir_train(g, &o, &err);
+        tap_equal_int(copies_in(g, IR_FORWARD), copies, "and when trained");
+        tap_equal_int(copies_in(g, IR_BACKWARD), copies, "and backward");
+        ir_graph_destroy(g);
+    }
+}
+
+/* In 16 bits the weights are cast once, before all copies; a gradient that all
+ * copies give is added up from the second on. */
+static void test_shared_casts(void)
+{
+    for (int32_t copies = 3; copies <= 13; copies += 5) {
+        ir_graph *g;
+        fs_err err = {0};
+        ir_train_options o = ir_train_defaults();
+        int32_t x = open_net(&g);
+        int32_t w = weight(g, "w", WIDTH, 16), v = weight(g, "v", 16, WIDTH);
+        int32_t scale = ir_scale(g, weight(g, "u", 16, WIDTH), 0.5, 0);
+        for (int32_t k = 0; k < copies; k++) {
+            x = block_of(g, x, w, v);
+            x = block_of(g, x, w, scale);
+        }
+        close_net(g, x);
+        ir_rewrite_precision(g, IR_BF16);
+        tap_equal_int(copies_in(g, IR_FORWARD), copies,
+                      "copies that share their cast weights");
+        tap_ok(ir_graph_check(g, &err) == FS_OK, "the graph is sound %s",
+               err.text);
+        ir_train(g, &o, &err);
+        tap_ok(copies_in(g, IR_BACKWARD) == copies - 1,
+               "and backward, but for the first");
+        ir_graph_destroy(g);
+    }
+}
+
 int main(void)
 {
+    test_shared_weights();
+    test_shared_casts();
     test_plain();
     test_stages();
     test_exports();

@@ -1,7 +1,9 @@
 /* Candidates for a block's length are the distances between nodes that look
  * alike together with what precedes them; each is tested exactly over the
  * whole stretch, the one that covers most is taken, and what it leaves on both
- * sides is looked at again. */
+ * sides is looked at again. Where that covers little, copies are looked for
+ * that read again the weights of those before: layers that share their weights,
+ * in turn. */
 #include "config.h"
 #include "ir/blocks_parts.h"
 
@@ -11,8 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOWS = 3, CANDIDATES = 6, DEEPEST = 40, TRIALS = 8 };
-static const int32_t window_of[WINDOWS] = {1, 4, 16};
+enum { WINDOWS = 4, CANDIDATES = 6, DEEPEST = 40, TRIALS = 8 };
+static const struct {
+    int32_t width;
+    bool told; /* by what is read again, where looks leave much uncovered */
+} windows[WINDOWS] = {{1, false}, {4, false}, {16, false}, {4, true}};
 
 static uint64_t hash_tensor(const ir_block_finder *f, uint64_t h,
                             int32_t tensor)
@@ -39,14 +44,28 @@ static uint64_t look_of(const ir_block_finder *f, const ir_node *node)
     return h;
 }
 
+/* Weights, and what is made of them alone. */
+static bool is_steady(const ir_block_finder *f, int32_t tensor)
+{
+    const ir_tensor *t = &f->graph->tensors.at[tensor];
+    const int32_t number = f->number[t->producer];
+    return number < 0 ? t->role != IR_INPUT : f->steady[number];
+}
+
 static void note_readings(ir_block_finder *f, int32_t number)
 {
     const ir_node *node = ir_blocks_node(f, number);
-    f->look[number] = look_of(f, node);
+    f->look[number] = f->told[number] = look_of(f, node);
+    f->steady[number] = true;
     for (int32_t k = 0; k < node->n_in; k++) {
-        f->reader[node->in[k]] = number;
-        if (f->home[node->in[k]] < 0)
-            f->home[node->in[k]] = number;
+        const int32_t t = node->in[k];
+        const bool steady = is_steady(f, t);
+        if (steady && f->home[t] >= 0)
+            f->told[number] = fs_mix(f->told[number] ^ (uint64_t)t);
+        f->steady[number] = f->steady[number] && steady;
+        f->reader[t] = number;
+        if (f->home[t] < 0)
+            f->home[t] = number;
     }
 }
 
@@ -64,6 +83,8 @@ static void number_nodes(ir_block_finder *f)
         out->node[out->n_nodes++] = v;
     }
     f->look = fs_new(f->arena, uint64_t, out->n_nodes);
+    f->told = fs_new(f->arena, uint64_t, out->n_nodes);
+    f->steady = fs_new(f->arena, bool, out->n_nodes);
     f->windows = fs_new(f->arena, uint64_t, out->n_nodes);
     f->reader = fs_new(f->arena, int32_t, g->tensors.n);
     f->home = fs_new(f->arena, int32_t, g->tensors.n);
@@ -98,26 +119,26 @@ static int32_t *place_of(ir_block_finder *f, uint64_t window)
     return &f->last[at];
 }
 
-static void hash_windows(ir_block_finder *f, int32_t first, int32_t end,
-                         int32_t width)
+static void hash_windows(ir_block_finder *f, int32_t first, int32_t end, int w)
 {
+    const uint64_t *look = windows[w].told ? f->told : f->look;
     for (int32_t i = first; i < end; i++) {
         uint64_t h = 0;
-        for (int32_t k = 0; k < width && i - k >= first; k++)
-            h = fs_mix(h ^ f->look[i - k]);
+        for (int32_t k = 0; k < windows[w].width && i - k >= first; k++)
+            h = fs_mix(h ^ look[i - k]);
         f->windows[i] = h;
     }
 }
 
-static void vote(ir_block_finder *f, int32_t first, int32_t end, int32_t width)
+static void vote(ir_block_finder *f, int32_t first, int32_t end, int w)
 {
     int32_t n = end - first;
     f->room = 16;
     while (f->room < 2 * n)
         f->room *= 2;
     memset(f->last, 0xff, (size_t)f->room * sizeof *f->last);
-    hash_windows(f, first, end, width);
-    for (int32_t i = first + width - 1; i < end; i++) {
+    hash_windows(f, first, end, w);
+    for (int32_t i = first + windows[w].width - 1; i < end; i++) {
         int32_t *last = place_of(f, f->windows[i]);
         if (*last >= 0) {
             int32_t apart = i - *last;
@@ -312,9 +333,10 @@ static ir_repeat best_repeat(ir_block_finder *f, int32_t first, int32_t end)
     ir_repeat best = {0};
     for (int w = 0; w < WINDOWS; w++) {
         int32_t length[CANDIDATES];
-        if (end - first < 2 * window_of[w])
+        if (end - first < 2 * windows[w].width ||
+            (windows[w].told && 2 * covered(&best) >= end - first))
             continue;
-        vote(f, first, end, window_of[w]);
+        vote(f, first, end, w);
         int32_t n = list_candidates(f, length);
         for (int32_t k = 0; k < n; k++) {
             ir_repeat r = try_length(f, first, end, length[k]);

@@ -16,7 +16,11 @@ typedef struct ir_block_finder {
     fs_arena *arena;
     int32_t *number;       /* [graph node] its number, -1: a source */
     uint64_t *look;        /* [number] hash of op, attributes, shapes */
-    uint64_t *windows;     /* [number] the same with those before it */
+    uint64_t *told;        /* [number] the same, with which of the weights (and
+                              what is made of them) it reads that others read
+                              before */
+    bool *steady;          /* [number] made of weights and constants alone */
+    uint64_t *windows;     /* [number] of either, with those before it */
     int32_t *reader;       /* [tensor] last number that reads it, -1 */
     int32_t *home;         /* [tensor] first number that reads it, -1 */
     int32_t *repeat;       /* [number] the repeat that it stands in, -1 */

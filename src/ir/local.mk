@@ -24,7 +24,7 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/samples.c src/ir/samples.h src/ir/blocks.c src/ir/blocks.h \
   src/ir/blocks_alike.c src/ir/blocks_parts.h \
   src/ir/rewrite.c src/ir/rewrite.h src/ir/rewrites.def \
-  src/ir/rewrite_match.c src/ir/rewrite_match.h src/ir/rewrite_common.c \
+  src/ir/rewrite_match.c src/ir/rewrite_match.h src/ir/rewrite_common.c src/ir/rewrite_shared.c \
   src/ir/rewrite_attention.c src/ir/rewrite_precision.c \
   src/ir/precision.h src/ir/precision.def src/ir/loss_scale.c src/ir/loss_scale.h \
   src/ir/rewrite_chain.c src/ir/op_chain.c src/ir/chain.h \

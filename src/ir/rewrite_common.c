@@ -1,10 +1,7 @@
 /* Common sub-expressions: a node that computes what an earlier one does leaves
  * its uses to that one. Nodes without effects only; constants of equal value
- * count as equal.
- *
- * What is shared by the copies of a repeated block (masks, angles of rotary
- * embeddings) is moved before them when it hangs on nothing within them, so
- * that the first copy still looks like the others (blocks.h). */
+ * count as equal. What copies of a block share thereby is moved before them
+ * (rewrite_shared.c). */
 #include "config.h"
 #include "ir/op_util.h"
 #include "ir/rewrite_match.h"
@@ -135,41 +132,6 @@ static void mark_wanted(merger *m)
     }
 }
 
-/* ---- moving what copies share before them ---- */
-
-/* Shared nodes that hang on sources and on each other, parameters excepted:
- * what hangs on those belongs to one copy. Returns whether there are any. */
-static bool mark_early(const merger *m, bool *early)
-{
-    const ir_graph *g = m->graph;
-    bool any = false;
-    for (int32_t v = 0; v < g->nodes.n; v++) {
-        const ir_node *node = &g->nodes.at[v];
-        early[v] = m->shared[v];
-        for (int32_t i = 0; i < node->n_in; i++) {
-            const ir_tensor *t = &g->tensors.at[node->in[i]];
-            const bool source = g->nodes.at[t->producer].n_in == 0;
-            early[v] = early[v] && t->role != IR_PARAM &&
-                       (source || early[t->producer]);
-        }
-        any = any || early[v];
-    }
-    for (int32_t v = g->nodes.n - 1; v >= 0; v--)
-        for (int32_t i = 0; early[v] && i < g->nodes.at[v].n_in; i++)
-            early[g->tensors.at[g->nodes.at[v].in[i]].producer] = true;
-    return any;
-}
-
-static void move_early(ir_graph *g, const bool *early, fs_arena *arena)
-{
-    int32_t *order = fs_new(arena, int32_t, g->nodes.n), n = 0;
-    for (int32_t turn = 0; turn < 2; turn++)
-        for (int32_t v = 0; v < g->nodes.n; v++)
-            if (early[v] == (turn == 0))
-                order[n++] = v;
-    ir_graph_reorder(g, order);
-}
-
 void ir_rewrite_common(ir_graph *g)
 {
     if (g->err.status != FS_OK || !g->nodes.n)
@@ -184,12 +146,10 @@ void ir_rewrite_common(ir_graph *g)
                 .mask = room - 1,
                 .wanted = fs_new(arena, bool, g->tensors.n),
                 .shared = fs_new(arena, bool, g->nodes.n)};
-    bool *early = fs_new(arena, bool, g->nodes.n);
     memset(m.table, -1, room * sizeof *m.table);
     mark_wanted(&m);
     for (int32_t v = 0; v < g->nodes.n; v++)
         merge_node(&m, v);
-    if (mark_early(&m, early))
-        move_early(g, early, arena);
+    ir_move_shared(g, m.shared);
     fs_arena_destroy(arena);
 }

@@ -35,6 +35,11 @@ enum { IR_DEGREE = 3 };
 bool ir_match_polynomial(const ir_graph *g, int32_t tensor, int32_t x,
                          double out[IR_DEGREE + 1]);
 
+/* Moves what copies of a block share before the first of them: what is made of
+ * parameters alone and read by nodes that look alike, and those `shared` nodes
+ * that need nothing but inputs and constants; NULL: none. Node ids change. */
+void ir_move_shared(ir_graph *g, const bool *shared);
+
 /* Appends what stands for outputs of a node: out[k] for output k, which others
  * then read under its name; out[k] is -1 and stays so for one that is not
  * written. read[tensor]: does anything need it? */

@@ -6,6 +6,7 @@
 #include "config.h"
 #include "ir/op_util.h"
 #include "ir/precision.h"
+#include "ir/rewrite_match.h"
 
 #include <string.h>
 
@@ -268,5 +269,6 @@ void ir_rewrite_precision(ir_graph *graph, ir_dtype narrow)
     string_anew(&c);
     if (graph->err.status == FS_OK)
         redirect_wide(&c, n);
+    ir_move_shared(graph, NULL); /* casts of what copies share */
     fs_arena_destroy(c.arena);
 }
