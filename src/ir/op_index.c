@@ -62,6 +62,26 @@ static void sbp_gather_elements(const ir_node *node, const ir_io *io,
     ir_sig_add_linear(arena, out, 1, 1);
 }
 
+/* A row of ids must find its row of x in the same piece: both are not cut
+ * along an axis where one of them was cut alone before. */
+static bool veto_elements(const ir_node *node, const ir_io *io,
+                          const ir_mesh *mesh, const ir_nd_sig *sig)
+{
+    (void)node, (void)io;
+    bool alone[IR_MAX_RANK] = {false};
+    for (int32_t a = 0; a < mesh->n; a++) {
+        const ir_sbp x = sig->in[0].at[a], ids = sig->in[1].at[a];
+        const bool both = x.kind == IR_S && ir_sbp_equal(x, ids);
+        if (both && alone[x.axis])
+            return true;
+        if (x.kind == IR_S && !both)
+            alone[x.axis] = true;
+        if (ids.kind == IR_S && !both)
+            alone[ids.axis] = true;
+    }
+    return false;
+}
+
 static void work_by_index(const ir_node *node, const ir_io *io, ir_work *out)
 {
     ir_work_moves(node, io, 0, out);
@@ -419,6 +439,7 @@ const ir_op ir_op_gather_elements = {.name = "gather_elements",
                                      .n_out = 1,
                                      .infer = infer_gather_elements,
                                      .sbp = sbp_gather_elements,
+                                     .veto = veto_elements,
                                      .work = work_by_index,
                                      .grad = grad_read};
 const ir_op ir_op_scatter_elements = {.name = "scatter_elements",
@@ -427,6 +448,7 @@ const ir_op ir_op_scatter_elements = {.name = "scatter_elements",
                                       .n_out = 1,
                                       .infer = infer_scatter_elements,
                                       .sbp = sbp_scatter_elements,
+                                      .veto = veto_elements,
                                       .work = work_scatter,
                                       .grad = grad_write};
 const ir_op ir_op_gather_nd = {.name = "gather_nd",
