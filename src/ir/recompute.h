@@ -19,8 +19,12 @@ fs_status ir_recompute_choose(const ir_graph *graph, const char *policy,
                               fs_arena *arena, fs_err *err,
                               ir_recompute_set *out);
 
+/* A cast to or from a 16-bit float, of mixed precision; others are the
+ * network's own. */
+bool ir_changes_precision(const ir_graph *graph, const ir_node *node);
 /* Adds the casts to or from a 16-bit float that would be kept for the backward
- * pass beside what they cast, or in more bytes than that. */
+ * pass beside what they cast, or in more bytes than that, or
+ * though what they cast is made again. */
 void ir_recompute_casts(const ir_graph *graph, ir_recompute_set *set);
 
 /* Of a training graph (ir_train calls it): backward nodes read copies of the

@@ -6,8 +6,7 @@
 
 #include "ir/op.h"
 
-/* To or from a 16-bit float: others are the network's own. */
-static bool changes_precision(const ir_graph *graph, const ir_node *node)
+bool ir_changes_precision(const ir_graph *graph, const ir_node *node)
 {
     if (node->op != IR_OP_cast)
         return false;
@@ -19,13 +18,14 @@ static bool changes_precision(const ir_graph *graph, const ir_node *node)
 
 /* Is a tensor there in the backward pass, kept or made again? A view is where
  * what it views is; sources are there always. */
-static bool at_hand(const ir_graph *graph, const bool *wanted, int32_t tensor)
+static bool at_hand(const ir_graph *graph, const ir_recompute_set *set,
+                    const bool *wanted, int32_t tensor)
 {
     for (;;) {
-        const ir_node *maker =
-            &graph->nodes.at[graph->tensors.at[tensor].producer];
+        const int32_t producer = graph->tensors.at[tensor].producer;
+        const ir_node *maker = &graph->nodes.at[producer];
         const ir_op_class class = ir_op_class_of(maker->op);
-        if (wanted[tensor] || class == IR_CLASS_SOURCE)
+        if (wanted[tensor] || set->again[producer] || class == IR_CLASS_SOURCE)
             return true;
         if (class != IR_CLASS_VIEW)
             return false;
@@ -59,11 +59,11 @@ void ir_recompute_casts(const ir_graph *graph, ir_recompute_set *set)
     fs_arena *arena = fs_arena_create();
     for (int32_t v = 0; v < set->n; v++) {
         const ir_node *node = &graph->nodes.at[v];
-        if (!changes_precision(graph, node))
+        if (!ir_changes_precision(graph, node))
             continue;
         if (!wanted)
             wanted = list_wanted(graph, set, arena);
-        if (!narrows(graph, node) || at_hand(graph, wanted, node->in[0]))
+        if (!narrows(graph, node) || at_hand(graph, set, wanted, node->in[0]))
             set->again[v] = true;
     }
     fs_arena_destroy(arena);

@@ -20,6 +20,7 @@ typedef struct chooser {
     ir_blocks blocks;
     int32_t *block; /* [node] which copy of a block it stands in, -1 */
     bool *handed;   /* [node] a copy of a block hands its result on */
+    bool *weak;     /* [node] for selective */
     int32_t n;      /* how many the policy chose */
 } chooser;
 
@@ -165,7 +166,7 @@ static int32_t list_cheap(const chooser *c, node_kind *out)
         node_kind kind = kind_of(g, v);
         const ir_node *node = &g->nodes.at[v];
         if (computes(node) && !is_view(node) && !c->handed[v] &&
-            !c->set->again[v] && flop_per_byte(&kind) < mean)
+            !ir_changes_precision(g, node) && flop_per_byte(&kind) < mean)
             out[n++] = kind;
     }
     qsort(out, (size_t)n, sizeof *out, by_kind);
@@ -182,9 +183,23 @@ static void follow_views(const chooser *c)
     }
 }
 
+/* Made of parameters and constants alone, which are there always. */
+static void mark_weak(chooser *c)
+{
+    const ir_graph *g = c->graph;
+    c->weak = fs_new(c->arena, bool, c->set->n);
+    for (int32_t v = 0; v < c->set->n; v++) {
+        const ir_node *node = &g->nodes.at[v];
+        c->weak[v] = node->op != IR_OP_input && !ir_op_table[node->op]->draws;
+        for (int32_t k = 0; k < node->n_in; k++)
+            c->weak[v] &= c->weak[g->tensors.at[node->in[k]].producer];
+    }
+}
+
 /* A chain of copies that reaches far back would have to live as a whole, as
  * along the additions of a residual network without blocks: longer ones than
- * the root of all nodes, or a block, are not begun. */
+ * the root of all nodes, or a block, are not begun. What is weak begins none:
+ * a cast of a mask that all layers share stands far before most of them. */
 static bool chains_short(const chooser *c, int32_t *start)
 {
     const ir_graph *g = c->graph;
@@ -197,7 +212,8 @@ static bool chains_short(const chooser *c, int32_t *start)
         start[v] = v;
         for (int32_t k = 0; c->set->again[v] && k < node->n_in; k++) {
             int32_t maker = g->tensors.at[node->in[k]].producer;
-            if (c->set->again[maker] && start[maker] < start[v])
+            if (c->set->again[maker] && !c->weak[maker] &&
+                start[maker] < start[v])
                 start[v] = start[maker];
         }
         if (v - start[v] > 2 * most)
@@ -206,11 +222,18 @@ static bool chains_short(const chooser *c, int32_t *start)
     return true;
 }
 
+/* Casts of mixed precision follow what they cast, as views do: a chain does
+ * not break at them, whichever of its ends is the smaller. */
 static void set_kind(const chooser *c, const node_kind *nodes, int32_t n,
                      bool again)
 {
     for (int32_t k = 0; k < n; k++)
         c->set->again[nodes[k].node] = again;
+    follow_views(c);
+    for (int32_t v = 0; v < c->set->n; v++)
+        if (ir_changes_precision(c->graph, &c->graph->nodes.at[v]))
+            c->set->again[v] = false;
+    ir_recompute_casts(c->graph, c->set);
     follow_views(c);
 }
 
@@ -242,6 +265,7 @@ static fs_status recompute_selective(chooser *c, fs_err *err)
     int32_t *start = fs_new(c->arena, int32_t, c->set->n);
     run_of_kinds kinds = {0};
     int64_t kept = ir_kept_bytes(c->graph, c->set);
+    mark_weak(c);
     split_kinds(nodes, list_cheap(c, nodes), &kinds);
     for (int32_t turn = 0; turn < 2; turn++)
         for (int32_t i = 0; i < kinds.n; i++) {
