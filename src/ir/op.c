@@ -1,5 +1,6 @@
 #include "config.h"
 #include "ir/op_util.h"
+#include "ir/tiles.h"
 
 #include <string.h>
 
@@ -84,23 +85,32 @@ int64_t ir_widened_bytes(const ir_shape *shape, ir_dtype dtype)
     return ir_add_sat(bytes, ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* What float copies of the operands take, which are replaced by them in io. */
-static int64_t widen_all(const ir_node *node, ir_io *io)
+/* Are there 16-bit floats among the operands? They are float afterwards. */
+static bool widen_all(const ir_node *node, ir_io *io)
 {
-    int64_t bytes = 0;
+    bool narrow = false;
     for (int32_t i = 0; i < node->n_in; i++) {
-        bytes =
-            ir_add_sat(bytes, ir_widened_bytes(&io->in[i], io->in_dtype[i]));
+        narrow |= ir_widened_bytes(&io->in[i], io->in_dtype[i]) > 0;
         if (ir_dtype_is_float(io->in_dtype[i]))
             io->in_dtype[i] = ir_dtype_widened(io->in_dtype[i]);
     }
     for (int32_t i = 0; i < node->n_out; i++) {
-        bytes =
-            ir_add_sat(bytes, ir_widened_bytes(&io->out[i], io->out_dtype[i]));
+        narrow |= ir_widened_bytes(&io->out[i], io->out_dtype[i]) > 0;
         if (ir_dtype_is_float(io->out_dtype[i]))
             io->out_dtype[i] = ir_dtype_widened(io->out_dtype[i]);
     }
-    return bytes;
+    return narrow;
+}
+
+/* What the copies of any piece take, of which io is the largest: a smaller one
+ * may be cut less and take more, but not more than a tile may. */
+static int64_t copy_bytes(const ir_node *node, const ir_io *io)
+{
+    ir_tiling tiling;
+    ir_tile(node, io, IR_TILE_BYTES, &tiling);
+    if (tiling.mesh.n > 0 && tiling.bytes < IR_TILE_BYTES)
+        return IR_TILE_BYTES;
+    return tiling.bytes;
 }
 
 void ir_node_work(const ir_graph *graph, const ir_node *node,
@@ -112,13 +122,13 @@ void ir_node_work(const ir_graph *graph, const ir_node *node,
         return;
     ir_node_local_io(graph, node, sig, mesh, &io);
     ir_op_table[node->op]->work(node, &io, out);
-    int64_t copies = widen_all(node, &io);
-    out->narrow = copies > 0;
-    if (ir_op_table[node->op]->moves || !copies)
+    ir_io widened = io;
+    out->narrow = widen_all(node, &widened);
+    if (ir_op_table[node->op]->moves || !out->narrow)
         return;
     ir_work wide = {0};
-    ir_op_table[node->op]->work(node, &io, &wide);
-    out->scratch_bytes = ir_add_sat(wide.scratch_bytes, copies);
+    ir_op_table[node->op]->work(node, &widened, &wide);
+    out->scratch_bytes = ir_add_sat(wide.scratch_bytes, copy_bytes(node, &io));
 }
 
 void ir_structural_attrs(const ir_node *node, int64_t out[IR_MAX_ATTR])

@@ -114,11 +114,17 @@ void ir_node_work(const ir_graph *graph, const ir_node *node,
 /* All one-axis signatures, all-B first, no duplicates. */
 void ir_signatures_1d(const ir_graph *graph, const ir_node *node,
                       fs_arena *arena, ir_sig_list *out);
+/* The same of shapes and types, as of a piece. */
+void ir_signatures_local(const ir_node *node, const ir_io *io, fs_arena *arena,
+                         ir_sig_list *out);
 /* The product over the mesh's axes, filtered: every tensor fits its SBP
  * (ir_nd_sbp_fits). Axes of length 1 only get all-B. Order is stable: axis 0
  * varies slowest. A mesh of 0 axes has exactly one (empty) signature. */
 void ir_signatures(const ir_graph *graph, const ir_node *node,
                    const ir_mesh *mesh, fs_arena *arena, ir_nd_sig_list *out);
+/* Whether shapes allow a product of one-axis signatures. */
+bool ir_signature_fits(const ir_node *node, const ir_io *io,
+                       const ir_mesh *mesh, const ir_nd_sig *sig);
 /* Is this signature one of them? (plan_check asks.) */
 bool ir_signature_legal(const ir_graph *graph, const ir_node *node,
                         const ir_mesh *mesh, const ir_nd_sig *sig);

@@ -38,8 +38,8 @@ static bool partials_are_floats(const ir_node *node, const ir_io *io,
     return true;
 }
 
-static void list_1d(const ir_node *node, const ir_io *io, fs_arena *arena,
-                    ir_sig_list *out)
+void ir_signatures_local(const ir_node *node, const ir_io *io, fs_arena *arena,
+                         ir_sig_list *out)
 {
     ir_sig_list raw = {0};
     *out = (ir_sig_list){0};
@@ -58,7 +58,7 @@ void ir_signatures_1d(const ir_graph *graph, const ir_node *node,
 {
     ir_io io;
     ir_node_io(graph, node, &io);
-    list_1d(node, &io, arena, out);
+    ir_signatures_local(node, &io, arena, out);
 }
 
 typedef struct product {
@@ -79,8 +79,8 @@ static void set_axis(const ir_node *node, ir_nd_sig *nd, int32_t axis,
         nd->out[i].at[axis] = sig->out[i];
 }
 
-static bool fits(const ir_node *node, const ir_io *io, const ir_mesh *mesh,
-                 const ir_nd_sig *sig)
+bool ir_signature_fits(const ir_node *node, const ir_io *io,
+                       const ir_mesh *mesh, const ir_nd_sig *sig)
 {
     for (int32_t i = 0; i < node->n_in; i++)
         if (!ir_nd_sbp_fits(&sig->in[i], &io->in[i], mesh))
@@ -102,7 +102,7 @@ static void extend(const product *p, ir_nd_sig *nd, int32_t axis)
     int32_t n = p->mesh->dim[axis] > 1 ? p->list->n : 1;
     for (int32_t i = 0; i < n; i++) {
         set_axis(p->node, nd, axis, &p->list->at[i]);
-        if (fits(p->node, p->io, p->mesh, nd))
+        if (ir_signature_fits(p->node, p->io, p->mesh, nd))
             extend(p, nd, axis + 1);
     }
     set_axis(p->node, nd, axis, &(ir_sig){0});
@@ -115,7 +115,7 @@ void ir_signatures(const ir_graph *graph, const ir_node *node,
     ir_sig_list list;
     ir_nd_sig nd = {0};
     ir_node_io(graph, node, &io);
-    list_1d(node, &io, arena, &list);
+    ir_signatures_local(node, &io, arena, &list);
     *out = (ir_nd_sig_list){0};
     extend(&(product){node, &io, mesh, &list, arena, out}, &nd, 0);
 }
@@ -138,7 +138,7 @@ bool ir_signature_legal(const ir_graph *graph, const ir_node *node,
     bool legal = true;
     fs_arena *arena = fs_arena_create();
     ir_node_io(graph, node, &io);
-    list_1d(node, &io, arena, &list);
+    ir_signatures_local(node, &io, arena, &list);
     for (int32_t axis = 0; legal && axis < mesh->n; axis++) {
         ir_sig one = axis_of(node, sig, axis);
         if (mesh->dim[axis] == 1)
@@ -147,5 +147,5 @@ bool ir_signature_legal(const ir_graph *graph, const ir_node *node,
             legal = is_listed(node, &list, &one);
     }
     fs_arena_destroy(arena);
-    return legal && fits(node, &io, mesh, sig);
+    return legal && ir_signature_fits(node, &io, mesh, sig);
 }

@@ -69,7 +69,9 @@ fs_status kernel_choose(const kernel_call *shapes, const char *variant,
     if (status != FS_NO)
         return status;
     if (kernel_is_narrow(shapes)) {
-        FS_TRY(kernel_widened_create(shapes, variant, err, state));
+        ir_tiling tiling;
+        kernel_widened_tiles(shapes, IR_TILE_BYTES, &tiling);
+        FS_TRY(kernel_widened_create(shapes, &tiling, variant, err, state));
         *out = &kernel_widened;
         return FS_OK;
     }

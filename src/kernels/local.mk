@@ -51,7 +51,11 @@ check_PROGRAMS += tests/kernels_chain_test
 tests_kernels_chain_test_SOURCES = tests/kernels_chain_test.c $(op_cases) \
   tests/interpret.h tests/tap.h
 tests_kernels_chain_test_LDADD = $(kernels_libs) $(ir_libs)
-check_PROGRAMS += tests/kernels_float_test tests/kernels_point_test
+check_PROGRAMS += tests/kernels_float_test tests/kernels_point_test \
+  tests/kernels_tiles_test
+tests_kernels_tiles_test_SOURCES = tests/kernels_tiles_test.c tests/tap.h \
+  tests/interpret.h $(op_cases)
+tests_kernels_tiles_test_LDADD = $(kernels_libs) $(ir_libs)
 tests_kernels_point_test_SOURCES = tests/kernels_point_test.c tests/tap.h \
   tests/interpret.h
 tests_kernels_point_test_LDADD = $(kernels_libs) $(ir_libs)

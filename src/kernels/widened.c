@@ -2,14 +2,41 @@
 
 #include "kernels/widened.h"
 
-#include "kernels/table.h"
+#include "kernels/loops.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+/* The float kernel for tiles of one shape; uneven cuts have several. */
+typedef struct tile_kernel {
+    kernel_call shapes;
+    const kernel *inner;
+    void *state;
+} tile_kernel;
 
 typedef struct widened {
-    const kernel *inner;
-    void *state; /* of the inner kernel */
+    ir_tiling tiling;
+    int32_t n;
+    tile_kernel *of; /* [n] */
 } widened;
+
+/* One operand: as it lies, whole, and where a tile of it lies. */
+typedef struct operand {
+    const kernel_arg *whole;
+    const ir_nd_sbp *sbp;
+    bool copied, sum;
+    char
+        *copy; /* of the tile, in scratch; of a sum: behind it what is so far */
+    int64_t copy_bytes;
+} operand;
+
+typedef struct tiler {
+    const kernel_call *call;
+    const ir_tiling *tiling;
+    int32_t tile;
+    int32_t coords[IR_MAX_MESH], before[IR_MAX_MESH];
+    operand in[IR_MAX_IN], out[IR_MAX_OUT];
+} tiler;
 
 static bool is_narrow(const kernel_arg *arg)
 {
@@ -26,85 +53,288 @@ bool kernel_is_narrow(const kernel_call *shapes)
     return narrow;
 }
 
-/* Puts a float copy of the operand in its place; returns where the next one
- * lies. */
-static char *widen(kernel_arg *arg, char *scratch)
+void kernel_widened_tiles(const kernel_call *shapes, int64_t most,
+                          ir_tiling *out)
 {
-    int64_t bytes = ir_widened_bytes(&arg->shape, arg->dtype);
-    if (!bytes)
-        return scratch;
-    arg->dtype = IR_F32;
-    arg->data = scratch;
-    return scratch ? scratch + bytes : NULL;
+    ir_io io = {0};
+    for (int32_t i = 0; i < shapes->n_in; i++) {
+        io.in[i] = shapes->in[i].shape;
+        io.in_dtype[i] = shapes->in[i].dtype;
+    }
+    for (int32_t i = 0; i < shapes->n_out; i++) {
+        io.out[i] = shapes->out[i].shape;
+        io.out_dtype[i] = shapes->out[i].dtype;
+    }
+    ir_tile(shapes->node, &io, most, out);
 }
 
-/* The call that the inner kernel sees. */
-static kernel_call widened_call(const kernel_call *call)
+/* ---- where tiles lie ---- */
+
+/* Returns where the next operand's copy lies. */
+static char *lay_out(const kernel_arg *arg, const ir_nd_sbp *sbp,
+                     const ir_mesh *mesh, char *scratch, operand *out)
 {
-    kernel_call wide = *call;
+    *out = (operand){.whole = arg, .sbp = sbp, .copy = scratch};
+    out->sum = ir_nd_sbp_is_partial(sbp, mesh);
+    out->copied = ir_tile_copied(&arg->shape, arg->dtype, sbp, mesh);
+    out->copy_bytes = ir_tile_copy_bytes(&arg->shape, arg->dtype, sbp, mesh);
+    return scratch ? scratch + out->copy_bytes * (out->sum ? 2 : 1) : NULL;
+}
+
+/* Returns where the scratch of the float kernel lies. */
+static char *begin(tiler *t, const kernel_call *call, const ir_tiling *tiling)
+{
     char *scratch = call->scratch;
+    *t = (tiler){.call = call, .tiling = tiling};
     for (int32_t i = 0; i < call->n_in; i++)
-        scratch = widen(&wide.in[i], scratch);
+        scratch = lay_out(&call->in[i], &tiling->sig.in[i], &tiling->mesh,
+                          scratch, &t->in[i]);
     for (int32_t i = 0; i < call->n_out; i++)
-        scratch = widen(&wide.out[i], scratch);
-    wide.scratch = scratch;
-    return wide;
+        scratch = lay_out(&call->out[i], &tiling->sig.out[i], &tiling->mesh,
+                          scratch, &t->out[i]);
+    return scratch;
 }
 
-static void convert(const kernel_arg *from, const kernel_arg *to)
+static int64_t first_element(const ir_shape *whole, const int64_t *offset)
 {
-    kernel_call cast = {.n_in = 1, .n_out = 1, .in = {*from}, .out = {*to}};
-    if (from->dtype != to->dtype)
-        kernel_cpu_cast.run(NULL, &cast, NULL);
+    int64_t stride[IR_MAX_RANK], at = 0;
+    kernel_strides(whole, stride);
+    for (int32_t i = 0; i < whole->rank; i++)
+        at += offset[i] * stride[i];
+    return at;
 }
 
-fs_status kernel_widened_create(const kernel_call *shapes, const char *variant,
-                                fs_err *err, void **state)
+/* What the float kernel sees of an operand. */
+static kernel_arg tile_of(const tiler *t, const operand *o)
 {
-    kernel_call wide = widened_call(shapes);
-    widened made = {0};
-    FS_TRY(kernel_choose(&wide, variant, err, &made.inner, &made.state));
-    widened *kept = malloc(sizeof *kept);
-    if (!kept)
+    kernel_arg tile = *o->whole;
+    int64_t offset[IR_MAX_RANK];
+    ir_local_piece(&o->whole->shape, o->sbp, &t->tiling->mesh, t->coords,
+                   &tile.shape, offset);
+    for (int32_t i = 0; i < tile.shape.rank; i++)
+        tile.offset[i] += offset[i];
+    if (o->copied && ir_dtype_is_float(tile.dtype))
+        tile.dtype = ir_dtype_widened(tile.dtype);
+    if (o->copied)
+        tile.data = o->copy;
+    else if (tile.data)
+        tile.data =
+            (char *)tile.data + first_element(&o->whole->shape, offset) *
+                                    ir_dtype_bytes(o->whole->dtype);
+    return tile;
+}
+
+static kernel_call tile_call(const tiler *t, char *scratch)
+{
+    kernel_call tile = *t->call;
+    for (int32_t i = 0; i < tile.n_in; i++)
+        tile.in[i] = tile_of(t, &t->in[i]);
+    for (int32_t i = 0; i < tile.n_out; i++)
+        tile.out[i] = tile_of(t, &t->out[i]);
+    tile.scratch = scratch;
+    return tile;
+}
+
+/* ---- between the tile and the whole ---- */
+
+static void convert(void *to, ir_dtype to_type, const void *from,
+                    ir_dtype from_type, int64_t n)
+{
+    kernel_call cast = {.n_in = 1, .n_out = 1};
+    if (from_type == to_type) {
+        memcpy(to, from, (size_t)(n * ir_dtype_bytes(to_type)));
+        return;
+    }
+    cast.in[0] = (kernel_arg){.data = (void *)from, .dtype = from_type};
+    cast.out[0] = (kernel_arg){.data = to, .dtype = to_type};
+    cast.in[0].shape = cast.out[0].shape = (ir_shape){.rank = 1, .dim = {n}};
+    kernel_cpu_cast.run(NULL, &cast, NULL);
+}
+
+/* By rows that go on in both; single elements where the last axis is cut to
+ * one. */
+static void transfer(const operand *o, const kernel_arg *tile, char *copy,
+                     bool store)
+{
+    int64_t stride[KERNEL_MAX_OPERAND][IR_MAX_RANK], offset[IR_MAX_RANK];
+    kernel_strides(&tile->shape, stride[0]);
+    kernel_strides(&o->whole->shape, stride[1]);
+    for (int32_t i = 0; i < tile->shape.rank; i++)
+        offset[i] = tile->offset[i] - o->whole->offset[i];
+    const kernel_loop loop = kernel_loop_make(&tile->shape, 2, stride);
+    const int64_t wide = ir_dtype_bytes(tile->dtype);
+    const int64_t own = ir_dtype_bytes(o->whole->dtype);
+    const int64_t step = kernel_step(&loop, 1), length = kernel_row(&loop);
+    const int64_t n = step == 1 ? length : 1;
+    char *whole =
+        (char *)o->whole->data + first_element(&o->whole->shape, offset) * own;
+    kernel_walk w = {0};
+    do
+        for (int64_t k = 0; k < length; k += n) {
+            char *here = copy + (w.at[0] + k) * wide;
+            char *there = whole + (w.at[1] + k * step) * own;
+            if (store)
+                convert(there, o->whole->dtype, here, tile->dtype, n);
+            else
+                convert(here, tile->dtype, there, o->whole->dtype, n);
+        }
+    while (kernel_next(&loop, &w));
+}
+
+/* Is the tile of an operand another than that before? */
+static bool is_new(const tiler *t, const operand *o)
+{
+    bool changed = t->tile == 0;
+    for (int32_t a = 0; a < t->tiling->mesh.n; a++)
+        changed |= o->sbp->at[a].kind == IR_S && t->coords[a] != t->before[a];
+    return changed;
+}
+
+/* First or last of the tiles that a sum is made of, which follow each other. */
+static bool at_end(const tiler *t, const operand *o, bool last)
+{
+    bool end = true;
+    for (int32_t a = 0; a < t->tiling->mesh.n; a++)
+        if (ir_sbp_is_partial(o->sbp->at[a]))
+            end &= t->coords[a] == (last ? t->tiling->mesh.dim[a] - 1 : 0);
+    return end;
+}
+
+/* Adds a tile to what is so far; stores it after the last. */
+static void add_up(const tiler *t, const operand *o, const kernel_arg *tile)
+{
+    const int64_t n = ir_shape_count(&tile->shape);
+    const float *part = tile->data;
+    float *sum = (float *)(void *)(o->copy + o->copy_bytes);
+    if (at_end(t, o, false))
+        memcpy(sum, part, (size_t)n * sizeof *sum);
+    else
+        for (int64_t i = 0; i < n; i++)
+            sum[i] += part[i];
+    if (at_end(t, o, true))
+        transfer(o, tile, (char *)sum, true);
+}
+
+static void fetch(const tiler *t, const kernel_call *tile, bool keeps)
+{
+    for (int32_t i = 0; i < tile->n_in; i++)
+        if (t->in[i].copied && is_new(t, &t->in[i]))
+            transfer(&t->in[i], &tile->in[i], tile->in[i].data, false);
+    for (int32_t i = 0; keeps && i < tile->n_out; i++)
+        if (t->out[i].copied)
+            transfer(&t->out[i], &tile->out[i], tile->out[i].data, false);
+}
+
+static void store(const tiler *t, const kernel_call *tile)
+{
+    for (int32_t i = 0; i < tile->n_out; i++)
+        if (t->out[i].sum)
+            add_up(t, &t->out[i], &tile->out[i]);
+        else if (t->out[i].copied)
+            transfer(&t->out[i], &tile->out[i], tile->out[i].data, true);
+}
+
+/* ---- kernels ---- */
+
+static bool same_shapes(const kernel_call *a, const kernel_call *b)
+{
+    for (int32_t i = 0; i < a->n_in; i++)
+        if (!ir_shape_equal(&a->in[i].shape, &b->in[i].shape))
+            return false;
+    for (int32_t i = 0; i < a->n_out; i++)
+        if (!ir_shape_equal(&a->out[i].shape, &b->out[i].shape))
+            return false;
+    return true;
+}
+
+/* A call that is not cut may come in other shapes than it was prepared for
+ * (chains have a shorter last tile). */
+static tile_kernel *kernel_of(const widened *w, const kernel_call *tile)
+{
+    for (int32_t k = 0; k < w->n; k++)
+        if (w->tiling.mesh.n == 0 || same_shapes(&w->of[k].shapes, tile))
+            return &w->of[k];
+    return NULL;
+}
+
+static fs_status add_kernel(widened *w, const kernel_call *tile,
+                            const char *variant, fs_err *err)
+{
+    tile_kernel made = {.shapes = *tile};
+    FS_TRY(kernel_choose(tile, variant, err, &made.inner, &made.state));
+    tile_kernel *of = realloc(w->of, (size_t)(w->n + 1) * sizeof *of);
+    if (!of) {
+        if (made.inner->release && made.state)
+            made.inner->release(made.state);
         return fs_fail(err, FS_FAULT, "out of memory for a kernel");
-    *kept = made;
-    *state = kept;
-    return FS_OK;
-}
-
-/* The copies, and what the reference needs behind them. */
-static int64_t scratch_bytes(const kernel_call *shapes)
-{
-    const kernel *reference = kernel_reference(shapes->node->op);
-    int64_t bytes = 0;
-    for (int32_t i = 0; i < shapes->n_in; i++)
-        bytes += ir_widened_bytes(&shapes->in[i].shape, shapes->in[i].dtype);
-    for (int32_t i = 0; i < shapes->n_out; i++)
-        bytes += ir_widened_bytes(&shapes->out[i].shape, shapes->out[i].dtype);
-    kernel_call wide = widened_call(shapes);
-    return bytes + (reference->scratch ? reference->scratch(&wide) : 0);
-}
-
-static fs_status run(void *state, const kernel_call *call, fs_err *err)
-{
-    const widened *w = state;
-    const kernel_call wide = widened_call(call);
-    for (int32_t i = 0; i < call->n_in; i++)
-        convert(&call->in[i], &wide.in[i]);
-    for (int32_t i = 0; w->inner->keeps && i < call->n_out; i++)
-        convert(&call->out[i], &wide.out[i]);
-    FS_TRY(w->inner->run(w->state, &wide, err));
-    for (int32_t i = 0; i < call->n_out; i++)
-        convert(&wide.out[i], &call->out[i]);
+    }
+    w->of = of;
+    w->of[w->n++] = made;
     return FS_OK;
 }
 
 static void release(void *state)
 {
     widened *w = state;
-    if (w->inner->release && w->state)
-        w->inner->release(w->state);
+    for (int32_t k = 0; k < w->n; k++)
+        if (w->of[k].inner->release && w->of[k].state)
+            w->of[k].inner->release(w->of[k].state);
+    free(w->of);
     free(w);
+}
+
+fs_status kernel_widened_create(const kernel_call *shapes,
+                                const ir_tiling *tiling, const char *variant,
+                                fs_err *err, void **state)
+{
+    fs_status status = FS_OK;
+    tiler t;
+    widened *w = calloc(1, sizeof *w);
+    if (!w)
+        return fs_fail(err, FS_FAULT, "out of memory for a kernel");
+    w->tiling = *tiling;
+    begin(&t, shapes, &w->tiling);
+    for (; status == FS_OK && t.tile < ir_mesh_size(&tiling->mesh); t.tile++) {
+        ir_mesh_coords(&tiling->mesh, t.tile, t.coords);
+        const kernel_call tile = tile_call(&t, NULL);
+        if (!kernel_of(w, &tile))
+            status = add_kernel(w, &tile, variant, err);
+    }
+    if (status == FS_OK)
+        *state = w;
+    else
+        release(w);
+    return status;
+}
+
+/* The copies, and what the reference needs behind them. */
+static int64_t scratch_bytes(const kernel_call *shapes)
+{
+    const kernel *reference = kernel_reference(shapes->node->op);
+    ir_tiling tiling;
+    tiler t;
+    kernel_widened_tiles(shapes, IR_TILE_BYTES, &tiling);
+    begin(&t, shapes, &tiling);
+    const kernel_call tile = tile_call(&t, NULL);
+    return tiling.bytes + (reference->scratch ? reference->scratch(&tile) : 0);
+}
+
+static fs_status run(void *state, const kernel_call *call, fs_err *err)
+{
+    const widened *w = state;
+    tiler t;
+    char *scratch = begin(&t, call, &w->tiling);
+    for (; t.tile < ir_mesh_size(&w->tiling.mesh); t.tile++) {
+        ir_mesh_coords(&w->tiling.mesh, t.tile, t.coords);
+        const kernel_call tile = tile_call(&t, scratch);
+        const tile_kernel *k = kernel_of(w, &tile);
+        FS_ASSERT(k);
+        fetch(&t, &tile, k->inner->keeps);
+        FS_TRY(k->inner->run(k->state, &tile, err));
+        store(&t, &tile);
+        memcpy(t.before, t.coords, sizeof t.before);
+    }
+    return FS_OK;
 }
 
 const kernel kernel_widened = {.variant = "widened",
