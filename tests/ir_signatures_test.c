@@ -461,18 +461,20 @@ static const ir_node *window_of(ir_op_kind op, const int64_t of[4],
     int32_t w = ir_input(g, "w", IR_F32, (ir_shape){3, {2, 2, of[1]}}, -1);
     attr[IR_WINDOW_DILATION] =
         op == IR_OP_max_pool || op == IR_OP_max_pool_grad;
+    const bool mean = op == IR_OP_avg_pool_grad;
     int32_t y =
-        conv ? ir_conv(g, x, w, attr) : ir_pool(g, IR_OP_max_pool, x, attr);
+        conv ? ir_conv(g, x, w, attr)
+             : ir_pool(g, mean ? IR_OP_avg_pool : IR_OP_max_pool, x, attr);
     ir_node node = {.op = op, .n_in = 2, .in = {y, w}};
     memcpy(node.i, attr, sizeof attr);
     if (op == IR_OP_conv || op == IR_OP_max_pool)
         return &g->nodes.at[g->tensors.at[y].producer];
     if (op == IR_OP_conv_filter_grad)
         node.in[1] = x;
-    if (conv)
-        node.i[IR_WINDOW_LENGTH] = op == IR_OP_conv_data_grad ? of[0] : of[1];
+    if (conv || mean)
+        node.i[IR_WINDOW_LENGTH] = op == IR_OP_conv_filter_grad ? of[1] : of[0];
     if (!conv) {
-        node.n_in = 3;
+        node.n_in = mean ? 1 : 3;
         node.in[1] = x;
         node.in[2] = y;
     }
@@ -570,6 +572,18 @@ static void test_windows(void)
          {"S(2)-0+1", "S(2)-1+2", "S(2)-0+1", "S(2)"},
          true,
          "dx borrows dy and y, and the x that their windows saw"},
+        {IR_OP_max_pool_grad,
+         {10, 5, 2, 2},
+         2,
+         {"S(2)-1+1", "S(2)-4+3", "S(2)-1+1", "S(2)"},
+         false,
+         "dy holds the windows of each dx, but x not all that these saw"},
+        {IR_OP_avg_pool_grad,
+         {10, 5, 2, 2},
+         2,
+         {"S(2)-1+1", "", "", "S(2)"},
+         true,
+         "which of an average nobody asks"},
     };
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         tap_ok(window_legal(rows[k].op, rows[k].of, rows[k].devices,

@@ -99,6 +99,31 @@ static void test_wrong_sbp(bench *b)
     hand_print(&b->report);
 }
 
+/* A signature that is none of the op's is told as text, with the nearest. */
+static void test_wrong_signature(bench *b)
+{
+    plan *p = hand_copy(b->p, b->arena);
+    plan_strategy s = *p->strategy;
+    const int32_t n_axes = s.stages[0].mesh.n;
+    int32_t v = 0;
+    while (b->g->nodes.at[v].op != IR_OP_matmul)
+        v++;
+    s.sig = fs_memdup(b->arena, s.sig, (size_t)s.n_nodes * sizeof *s.sig);
+    s.sig[v].in[0].at[0] = s.sig[v].in[1].at[0] = IR_SBP_P;
+    p->strategy = &s;
+    const char *own =
+        ir_signature_text(&b->g->nodes.at[v], &s.sig[v], n_axes, b->arena);
+    tap_equal_int(recheck(b, p), FS_NO, "sbp: two partial factors are refused");
+    tap_ok(hand_found(&b->report, PLAN_FINDING_SBP,
+                      fs_printf(b->arena, "matmul: %s is not legal", own)),
+           "sbp: the finding tells the op and its signature");
+    tap_ok(hand_found(&b->report, PLAN_FINDING_SBP,
+                      "nearest legal: P B -> P, "
+                      "B P -> P"),
+           "sbp: and the nearest that are legal");
+    hand_print(&b->report);
+}
+
 /* A sum over micro-batches that would be kept for one of them, or a value of
  * one that would be kept for all. */
 static void test_wrong_rate(bench *b)
@@ -698,6 +723,7 @@ int main(void)
     hand_print(&b.report);
     tap_ok(b.report.n_transitions > 0 && b.report.n_places > 0,
            "the size of the marked graph is told");
+    test_wrong_signature(&b);
     test_wrong_sbp(&b);
     test_wrong_rate(&b);
     test_memory(&b);

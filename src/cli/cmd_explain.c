@@ -55,20 +55,6 @@ static int32_t find_node(const ir_graph *graph, const char *name)
     return -1;
 }
 
-static const char *signature_text(cli *c, const ir_node *node,
-                                  const ir_nd_sig *sig, int32_t axes)
-{
-    fs_text text = {.arena = c->arena};
-    char one[64];
-    for (int32_t i = 0; i < node->n_in; i++)
-        fs_text_add(&text, "%s%s", i ? " " : "",
-                    ir_nd_sbp_text(one, &sig->in[i], axes));
-    fs_text_add(&text, node->n_in ? " ->" : "->");
-    for (int32_t i = 0; i < node->n_out; i++)
-        fs_text_add(&text, " %s", ir_nd_sbp_text(one, &sig->out[i], axes));
-    return text.at;
-}
-
 /* Seconds of the whole strategy with one node's signature changed and its
  * edges boxed anew: why this choice and not the next best. */
 static double cost_with(cli *c, const cli_plan *p, plan_boxer *boxer, int32_t v,
@@ -139,11 +125,12 @@ static choices list_choices(cli *c, const cli_plan *p, int32_t v)
                    .next = -1,
                    .at = fs_new(c->arena, choice, sigs.n)};
     for (int32_t i = 0; i < sigs.n; i++)
-        out.at[i] = (choice){
-            signature_text(c, &graph->nodes.at[v], &sigs.at[i], stage->mesh.n),
-            cost_node_seconds(p->cost, graph, v, &sigs.at[i], stage),
-            cost_with(c, p, boxer, v, &sigs.at[i]),
-            memcmp(&sigs.at[i], &s->sig[v], sizeof s->sig[v]) == 0};
+        out.at[i] =
+            (choice){ir_signature_text(&graph->nodes.at[v], &sigs.at[i],
+                                       stage->mesh.n, c->arena),
+                     cost_node_seconds(p->cost, graph, v, &sigs.at[i], stage),
+                     cost_with(c, p, boxer, v, &sigs.at[i]),
+                     memcmp(&sigs.at[i], &s->sig[v], sizeof s->sig[v]) == 0};
     qsort(out.at, (size_t)out.n, sizeof *out.at, compare_choices);
     for (int32_t i = out.n - 1; i >= 0; i--)
         if (out.at[i].chosen)

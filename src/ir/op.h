@@ -128,5 +128,8 @@ bool ir_signature_fits(const ir_node *node, const ir_io *io,
 /* Is this signature one of them? (plan_check asks.) */
 bool ir_signature_legal(const ir_graph *graph, const ir_node *node,
                         const ir_mesh *mesh, const ir_nd_sig *sig);
+/* "S(0) B -> S(0)": inputs, outputs; each as ir_nd_sbp_text. */
+const char *ir_signature_text(const ir_node *node, const ir_nd_sig *sig,
+                              int32_t n_axes, fs_arena *arena);
 
 #endif

@@ -149,3 +149,16 @@ bool ir_signature_legal(const ir_graph *graph, const ir_node *node,
     fs_arena_destroy(arena);
     return legal && ir_signature_fits(node, &io, mesh, sig);
 }
+
+const char *ir_signature_text(const ir_node *node, const ir_nd_sig *sig,
+                              int32_t n_axes, fs_arena *arena)
+{
+    fs_text text = {.arena = arena};
+    char one[64];
+    for (int32_t i = 0; i < node->n_in; i++)
+        fs_text_add(&text, "%s ", ir_nd_sbp_text(one, &sig->in[i], n_axes));
+    fs_text_add(&text, "->");
+    for (int32_t i = 0; i < node->n_out; i++)
+        fs_text_add(&text, " %s", ir_nd_sbp_text(one, &sig->out[i], n_axes));
+    return text.at;
+}

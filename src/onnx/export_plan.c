@@ -126,21 +126,6 @@ static void put_spec(onnx_writer *w, fs_wire_out *out, int32_t stage,
     fs_wire_put_message(out, 2, &spec);
 }
 
-/* "S(0),B -> P": what stands in the plan, of inputs and outputs. */
-static const char *signature_text(onnx_writer *w, const ir_node *node,
-                                  const ir_nd_sig *sig, const ir_mesh *mesh)
-{
-    fs_text text = {.arena = w->arena};
-    char one[64];
-    for (int32_t i = 0; i < node->n_in; i++)
-        fs_text_add(&text, "%s%s", i ? " " : "",
-                    ir_nd_sbp_text(one, &sig->in[i], mesh->n));
-    for (int32_t i = 0; i < node->n_out; i++)
-        fs_text_add(&text, "%s%s", i ? " " : " -> ",
-                    ir_nd_sbp_text(one, &sig->out[i], mesh->n));
-    return text.at ? text.at : "";
-}
-
 static bool names(const onnx_line *line, const char *name)
 {
     for (int32_t i = 0; i < line->n_in; i++)
@@ -174,7 +159,7 @@ void onnx_put_node_plan(onnx_writer *w, const onnx_line *line, fs_wire_out *out)
         }
     fs_wire_put_int(&placed, 3, stage);
     onnx_put_note(out, 9, "flowsearch.sbp",
-                  signature_text(w, node, sig, &p->mesh[stage]));
+                  ir_signature_text(node, sig, p->mesh[stage].n, w->arena));
     fs_wire_put_message(out, 10, &placed);
 }
 

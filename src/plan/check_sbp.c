@@ -3,6 +3,10 @@
 
 #include <inttypes.h>
 
+/* Of a node's signatures on a mesh, how many are looked at and told when its
+ * own is none of them. */
+enum { MOST_TRIED = 1 << 14, MOST_NEAREST = 3 };
+
 /* ---- strategy and graph fit ---- */
 
 #define WRONG(c, ...) plan_check_add((c), PLAN_FINDING_SBP, __VA_ARGS__)
@@ -46,6 +50,71 @@ static bool signature_fits(const plan_checking *c, int32_t v)
                             mesh))
             return false;
     return ir_signature_legal(c->graph, node, mesh, sig);
+}
+
+/* Tensors that lie otherwise, counted once per mesh axis. */
+static int32_t sig_distance(const ir_node *node, const ir_nd_sig *a,
+                            const ir_nd_sig *b, int32_t n_axes)
+{
+    int32_t n = 0;
+    for (int32_t axis = 0; axis < n_axes; axis++) {
+        for (int32_t i = 0; i < node->n_in; i++)
+            n += !ir_sbp_equal(a->in[i].at[axis], b->in[i].at[axis]);
+        for (int32_t i = 0; i < node->n_out; i++)
+            n += !ir_sbp_equal(a->out[i].at[axis], b->out[i].at[axis]);
+    }
+    return n;
+}
+
+/* All of a node's, but on a mesh of so many axes that they are too many. */
+static ir_nd_sig_list all_signatures(const plan_checking *c, int32_t v)
+{
+    const ir_node *node = &c->graph->nodes.at[v];
+    const ir_mesh *mesh = &stage_at(c, v)->mesh;
+    ir_sig_list one = {0};
+    ir_nd_sig_list all = {0};
+    int64_t n = 1;
+    ir_signatures_1d(c->graph, node, c->scratch, &one);
+    for (int32_t axis = 0; axis < mesh->n; axis++)
+        n *= mesh->dim[axis] > 1 && n <= MOST_TRIED ? one.n : 1;
+    if (n <= MOST_TRIED)
+        ir_signatures(c->graph, node, mesh, c->scratch, &all);
+    return all;
+}
+
+/* "; nearest legal: B B -> B, ..", or nothing. */
+static const char *nearest_text(const plan_checking *c, int32_t v)
+{
+    const ir_node *node = &c->graph->nodes.at[v];
+    const ir_nd_sig *sig = &c->p->strategy->sig[v];
+    const int32_t n_axes = stage_at(c, v)->mesh.n;
+    const ir_nd_sig_list all = all_signatures(c, v);
+    fs_text text = {.arena = c->scratch};
+    int32_t least = INT32_MAX, told = 0;
+    for (int32_t i = 0; i < all.n; i++) {
+        const int32_t d = sig_distance(node, sig, &all.at[i], n_axes);
+        least = d < least ? d : least;
+    }
+    for (int32_t i = 0; i < all.n && told < MOST_NEAREST; i++)
+        if (sig_distance(node, sig, &all.at[i], n_axes) == least)
+            fs_text_add(
+                &text, "%s%s", told++ ? ", " : "; nearest legal: ",
+                ir_signature_text(node, &all.at[i], n_axes, c->scratch));
+    return text.at ? text.at : "";
+}
+
+static void check_signature(plan_checking *c, int32_t v)
+{
+    const ir_node *node = &c->graph->nodes.at[v];
+    const int32_t n_axes = stage_at(c, v)->mesh.n;
+    if (!signature_fits(c, v))
+        WRONG(c,
+              "strategy: node %s, %s: %s is not legal on the mesh of stage "
+              "%d%s",
+              node->name, ir_op_table[node->op]->name,
+              ir_signature_text(node, &c->p->strategy->sig[v], n_axes,
+                                c->scratch),
+              c->p->strategy->stage_of[v], nearest_text(c, v));
 }
 
 /* What the consumer of an edge wants: its input, or a variable's own SBP. */
@@ -101,11 +170,7 @@ void plan_check_strategy(plan_checking *c)
     const plan_strategy *s = c->p->strategy;
     int32_t before = c->report->n;
     for (int32_t v = 0; v < s->n_nodes && !plan_check_full(c); v++)
-        if (!signature_fits(c, v))
-            WRONG(c,
-                  "strategy: node %s has a signature that is not legal on "
-                  "the mesh of stage %d",
-                  c->graph->nodes.at[v].name, s->stage_of[v]);
+        check_signature(c, v);
     if (c->report->n != before)
         return;
     for (int32_t v = 0; v < s->n_nodes; v++)
