@@ -109,6 +109,41 @@ static const char *spoiled_record(const char *spoil)
     return cli_number(a, "failed") == 1 ? why : "";
 }
 
+/* A folder of models, each with its record beside it, as newer releases of ONNX
+ * have `light`: the runner feeds k / n. */
+static void test_flat(void)
+{
+    if (system("mkdir -p \"$D/flat\" && cd \"$D/flat\" && "
+               "cp ../op/relu/model.onnx good.onnx && "
+               "cp ../op/relu/model.onnx wrong.onnx && "
+               "cp ../op/relu/model.onnx bare.onnx && "
+               "printf '\\010\\002\\020\\001\\112\\010\\000\\000\\000\\000"
+               "\\000\\000\\000\\077' >good_output_0.pb && "
+               "cp ../op/relu/test_data_set_0/output_0.pb wrong_output_0.pb && "
+               "cp good_output_0.pb lost_output_0.pb") != 0)
+        printf("Bail out! no case was made\n");
+    static const struct {
+        const char *name, *status, *says;
+    } wanted[] = {
+        {"bare", "failed", "bare_output_0.pb"},
+        {"good", "passed", ""},
+        {"lost", "failed", "lost.onnx cannot be read"},
+        {"wrong", "failed", "output 0: element 0 is 0, recorded 1"},
+    };
+    cli_answer *a = cli("conformance \"$D/flat\" --json");
+    tap_equal_int((int)cli_number(a, "cases"), 4,
+                  "conformance: a flat folder has a case per model");
+    for (size_t i = 0; i < 4; i++) {
+        json_t *row = detail(a, i);
+        const char *why = json_string_value(json_object_get(row, "reason"));
+        tap_equal_text(json_string_value(json_object_get(row, "case")),
+                       wanted[i].name, "conformance: case %zu", i);
+        tap_equal_text(json_string_value(json_object_get(row, "status")),
+                       wanted[i].status, "conformance: %s", wanted[i].name);
+        tap_ok(why && strstr(why, wanted[i].says), "conformance: %s", why);
+    }
+}
+
 static void test_record_fits(void)
 {
     tap_ok(strstr(spoiled_record("rm output_0.pb"),
@@ -273,6 +308,7 @@ int main(void)
     cli_begin_scratch("cli_cases_test");
     test_node_case();
     test_by_op();
+    test_flat();
     test_record_fits();
     test_corrupt_cases();
     test_unsupported();

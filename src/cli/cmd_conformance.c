@@ -164,12 +164,19 @@ static json_t *detail_json(const conformance_case *t, const char *name,
     return detail;
 }
 
+/* The last part of its path. */
+static const char *name_of(const conformance_case *t)
+{
+    const char *slash = strrchr(t->dir, '/');
+    const char *name = slash ? slash + 1 : t->dir;
+    return t->flat ? fs_strndup(t->c->arena, name, strlen(name) - 5) : name;
+}
+
 static void add_row(const conformance_case *t, const char *word,
                     const char *why, tally *all)
 {
-    const char *slash = strrchr(t->dir, '/');
     case_row row = {
-        .name = slash ? slash + 1 : t->dir,
+        .name = name_of(t),
         .status = word,
         .remark = fs_strdup(t->c->arena, remark(t, why)),
         .figures = {[OUTPUT] = t->worst_output,
@@ -185,8 +192,6 @@ static void add_row(const conformance_case *t, const char *word,
 static void record(cli *c, tally *all, const conformance_case *t,
                    fs_status status)
 {
-    const char *slash = strrchr(t->dir, '/');
-    const char *name = slash ? slash + 1 : t->dir;
     const char *word = "passed", *why = t->why;
     all->cases++;
     all->training += t->training;
@@ -199,7 +204,7 @@ static void record(cli *c, tally *all, const conformance_case *t,
     all->passed += word[0] == 'p';
     all->failed += word[0] == 'f';
     all->refused += word[0] == 'r';
-    json_array_append_new(all->details, detail_json(t, name, word, why));
+    json_array_append_new(all->details, detail_json(t, name_of(t), word, why));
     conformance_ops_add(all->ops, t, t->op ? t->op : "", word);
     if (all->every_row || word[0] != 'p')
         add_row(t, word, why, all);
@@ -227,6 +232,34 @@ typedef FS_VEC(const char *) folders;
 
 enum { DEEPEST = 4 };
 
+/* The length of `name` without that ending; 0: it has another. */
+static size_t stem(const char *name, const char *ending)
+{
+    size_t n = strlen(name), m = strlen(ending);
+    return n > m && strcmp(name + n - m, ending) == 0 ? n - m : 0;
+}
+
+static const char RECORD[] = "_output_0.pb", MODEL[] = ".onnx";
+
+/* A folder of NAME.onnx and NAME_output_N.pb. There every model is a case, and
+ * so is a record that lost its model. */
+static void find_flat(cli *c, const char *dir, struct dirent *const *list,
+                      int n, folders *out)
+{
+    bool records = false;
+    for (int i = 0; i < n; i++)
+        records = records || stem(list[i]->d_name, RECORD);
+    for (int i = 0; i < n && records; i++) {
+        const char *name = list[i]->d_name;
+        size_t model = stem(name, MODEL), record = stem(name, RECORD);
+        const char *path =
+            fs_printf(c->arena, "%s/%.*s%s", dir, (int)(model ? model : record),
+                      name, MODEL);
+        if (model || (record && access(path, F_OK) != 0))
+            fs_push(c->arena, out, path);
+    }
+}
+
 /* Cases below `dir`, in order of name. */
 static fs_status find_cases(cli *c, const char *dir, int32_t depth,
                             folders *out)
@@ -243,6 +276,7 @@ static fs_status find_cases(cli *c, const char *dir, int32_t depth,
         return fs_fail(&c->err, FS_INVALID, "%s: cannot be read: %s", dir,
                        strerror(errno));
     fs_status status = FS_OK;
+    find_flat(c, dir, list, n, out);
     for (int i = 0; i < n; i++) {
         const char *path = fs_printf(c->arena, "%s/%s", dir, list[i]->d_name);
         if (status == FS_OK && depth < DEEPEST)
@@ -257,8 +291,9 @@ static fs_status run_case(conformance_case *t)
 {
     if (conformance_has(t, "grad") || conformance_has(t, "train.json"))
         return conformance_train(t);
-    if (!conformance_has(t, "model.onnx"))
-        return fs_fail(&t->c->err, FS_INVALID, "%s: no model.onnx", t->dir);
+    if (access(t->model, R_OK) != 0)
+        return fs_fail(&t->c->err, FS_INVALID, "%s cannot be read: %s",
+                       t->model, strerror(errno));
     return conformance_infer(t);
 }
 
@@ -268,6 +303,9 @@ static fs_status try_case(const conformance_case *like, const char *dir,
 {
     conformance_case t = *like;
     t.dir = dir;
+    t.flat = stem(dir, MODEL) > 0 &&
+             access(fs_printf(like->c->arena, "%s/.", dir), F_OK) != 0;
+    t.model = t.flat ? dir : fs_printf(like->c->arena, "%s/model.onnx", dir);
     t.arena = fs_arena_create();
     t.worst_loss = t.worst_gradient = t.worst_curve = t.worst_output = NAN;
     fs_status status = run_case(&t);
@@ -291,7 +329,7 @@ static fs_status try_all(const conformance_case *like, const char *dir,
         return fs_fail(&c->err, FS_INVALID,
                        "%s holds no case: a folder with model.onnx and "
                        "test_data_set_0/{input,output}_N.pb, or with grad/ and "
-                       "train.json too",
+                       "train.json too; or NAME.onnx and NAME_output_N.pb",
                        dir);
     all->every_row = cases.n <= FEW;
     for (int32_t i = 0; i < cases.n; i++) {

@@ -1,6 +1,7 @@
 /* Cases that the conformance command runs: of training (model.onnx,
  * test_data_set_0, grad/, train.json) and of the ONNX backend tests
- * (model.onnx, test_data_set_*). Internal to cli/. */
+ * (model.onnx, test_data_set_*; or, all in one folder, NAME.onnx and
+ * NAME_output_N.pb). Internal to cli/. */
 #ifndef FS_CLI_CONFORMANCE_H
 #define FS_CLI_CONFORMANCE_H
 
@@ -27,7 +28,9 @@ typedef struct conformance_recipe {
 
 typedef struct conformance_case {
     cli *c;
-    const char *dir;
+    const char *dir;   /* of its files; of a flat one NAME.onnx itself */
+    const char *model; /* the path of it */
+    bool flat;
     exec_world *world;
     hw_cluster *cluster;              /* of one device */
     const conformance_recipe *recipe; /* NULL without --plan */

@@ -15,7 +15,7 @@ static const double RELATIVE = 1e-3, ABSOLUTE = 1e-7;
 enum { MAX_VALUES = 64 };
 
 typedef struct data_set {
-    const char *dir;
+    const char *prefix; /* of its files: "test_data_set_0/", "NAME_" */
     int32_t n_in, n_out;
     onnx_const in[MAX_VALUES], out[MAX_VALUES];
     const onnx_model *model;
@@ -25,7 +25,7 @@ typedef struct data_set {
 static const char *file_of(const conformance_case *t, const data_set *set,
                            const char *kind, int32_t i)
 {
-    return fs_printf(t->arena, "%s/%s_%d.pb", set->dir, kind, i);
+    return fs_printf(t->arena, "%s%s_%d.pb", set->prefix, kind, i);
 }
 
 static fs_status read_values(conformance_case *t, const data_set *set,
@@ -38,7 +38,7 @@ static fs_status read_values(conformance_case *t, const data_set *set,
         FS_TRY(onnx_read_tensor(path, t->arena, &t->c->err, &out[*n]));
     }
     return fs_fail(&t->c->err, FS_INVALID, "%s: more than %d files of %ss",
-                   set->dir, MAX_VALUES, kind);
+                   set->prefix, MAX_VALUES, kind);
 }
 
 /* ---- running ---- */
@@ -153,7 +153,7 @@ static void compare_empty(conformance_case *t, int32_t i, const data_set *set)
 static fs_status import(conformance_case *t, data_set *set, onnx_model **model,
                         ir_graph **graph)
 {
-    const char *path = fs_printf(t->arena, "%s/model.onnx", t->dir);
+    const char *path = t->model;
     ir_rewrite_options rewrites;
     FS_TRY(ir_rewrite_parse(cli_rewrites(&t->c->args), &t->c->err, &rewrites));
     rewrites.evaluate = kernel_evaluate;
@@ -266,12 +266,43 @@ static bool check_counts(conformance_case *t, const data_set *set)
     while (taken < set->n_in && onnx_model_input(set->model, set->n_in, taken))
         taken++;
     if (taken < set->n_in)
-        conformance_failed(t, "%s: %d recorded inputs, %d wanted", set->dir,
+        conformance_failed(t, "%s: %d recorded inputs, %d wanted", set->prefix,
                            set->n_in, taken);
     else if (set->n_out != wanted)
-        conformance_failed(t, "%s: %d recorded outputs, %d wanted", set->dir,
+        conformance_failed(t, "%s: %d recorded outputs, %d wanted", set->prefix,
                            set->n_out, wanted);
     return taken == set->n_in && set->n_out == wanted;
+}
+
+/* k / n for the k-th of n elements, as the ONNX runner feeds a flat case. */
+static fs_status draw_ramp(conformance_case *t, const ir_tensor *x,
+                           onnx_const *out)
+{
+    int64_t n = ir_shape_count(&x->shape);
+    if (x->dtype != IR_F32)
+        return fs_fail(&t->c->err, FS_INVALID,
+                       "%s: input \"%s\" is %s and not recorded", t->model,
+                       x->name, ir_dtype_name(x->dtype));
+    float *values = fs_new(t->arena, float, n);
+    for (int64_t k = 0; k < n; k++)
+        values[k] = (float)((double)k / (double)n);
+    *out = (onnx_const){.dtype = IR_F32, .shape = x->shape, .data = values};
+    return FS_OK;
+}
+
+/* A flat case records outputs only. What nobody reads gets no values. */
+static fs_status draw_inputs(conformance_case *t, const ir_graph *graph,
+                             data_set *set)
+{
+    const char *name;
+    while (set->n_in < MAX_VALUES &&
+           (name = onnx_model_input(set->model, 0, set->n_in)) != NULL) {
+        int32_t id = ir_graph_find(graph, name);
+        if (id >= 0)
+            FS_TRY(draw_ramp(t, &graph->tensors.at[id], &set->in[set->n_in]));
+        set->n_in++;
+    }
+    return FS_OK;
 }
 
 /* Files that are no tensors (sequences, optionals) are no fault of the case
@@ -289,7 +320,9 @@ static fs_status run_set(conformance_case *t, data_set *set)
     fs_status status = readable;
     if (readable != FS_OK)
         t->c->err = unread;
-    else if (check_counts(t, set))
+    else if (t->flat && set->n_in == 0)
+        status = draw_inputs(t, graph, set);
+    if (status == FS_OK && check_counts(t, set))
         status = run_imported(t, set, graph);
     t->splits = count_splits(graph, t->arena);
     t->gradient = find_gradient(graph);
@@ -300,17 +333,28 @@ static fs_status run_set(conformance_case *t, data_set *set)
 
 static fs_status find_operator(conformance_case *t)
 {
-    return onnx_lone_operator(fs_printf(t->arena, "%s/model.onnx", t->dir),
-                              t->c->arena, &t->c->err, &t->op);
+    return onnx_lone_operator(t->model, t->c->arena, &t->c->err, &t->op);
+}
+
+static fs_status run_flat(conformance_case *t)
+{
+    data_set set = {.prefix = fs_printf(t->arena, "%.*s_",
+                                        (int)strlen(t->model) - 5, t->model)};
+    if (access(file_of(t, &set, "output", 0), F_OK) != 0)
+        return fs_fail(&t->c->err, FS_INVALID, "no %s",
+                       file_of(t, &set, "output", 0));
+    return run_set(t, &set);
 }
 
 fs_status conformance_infer(conformance_case *t)
 {
     FS_TRY(find_operator(t));
+    if (t->flat)
+        return run_flat(t);
     for (int32_t k = 0;; k++) {
         data_set set = {
-            .dir = fs_printf(t->arena, "%s/test_data_set_%d", t->dir, k)};
-        if (access(set.dir, F_OK) != 0)
+            .prefix = fs_printf(t->arena, "%s/test_data_set_%d/", t->dir, k)};
+        if (access(set.prefix, F_OK) != 0)
             return k ? FS_OK
                      : fs_fail(&t->c->err, FS_INVALID, "%s: no test_data_set_0",
                                t->dir);

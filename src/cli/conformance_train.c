@@ -65,8 +65,7 @@ static fs_status run_graph(conformance_case *t, const cli_model *model,
 static plan_origin case_origin(conformance_case *t, const setting *s)
 {
     cli plain = *t->c;
-    plan_origin o =
-        cli_origin(&plain, fs_printf(t->arena, "%s/model.onnx", t->dir), "");
+    plan_origin o = cli_origin(&plain, t->model, "");
     o.optimizer = s->optimizer;
     o.lr = s->lr;
     o.weight_decay = s->weight_decay;
