@@ -1,6 +1,8 @@
 #!/bin/sh
 # docs/coverage.md from what was measured: coverage.sh OPS.tsv DATASETS OPS.def
-# OPS.tsv: `flowsearch conformance DIR --by-op OPS.tsv`. OPS.def: our own ops.
+# OPS.tsv: `flowsearch conformance DIR --by-op OPS.tsv` of several folders, one
+# after the other: of an operator the first row with cases holds. OPS.def: our
+# own ops.
 set -eu
 ops=$1
 data=$2/onnx
@@ -10,14 +12,14 @@ cat <<'END'
 # Coverage of ONNX and PyTorch
 
 Written by `make coverage` from the node cases of the ONNX backend tests that
-Debian's `libonnx-testdata` brings, and from the tables in `datasets/onnx/`. Do
-not edit.
+Debian's `libonnx-testdata` brings (release 1.12), those of younger operators in
+`datasets/onnx/node/`, and the tables in `datasets/onnx/`. Do not edit.
 
 **run**: cases that give their record, of all there are. **gradient**: the loss
 "sum of the float outputs" has one with respect to a float input. **cuts**: ways
 to cut the operator on one mesh axis besides replicating it (of the node with
-the fewest when it becomes several). **no case**: that
-release has none of this operator alone, so nothing here measured it.
+the fewest when it becomes several). **no case**: there is none of this operator
+alone whose record can be compared, so nothing here measured it.
 
 ## ONNX operators
 
@@ -25,6 +27,7 @@ release has none of this operator alone, so nothing here measured it.
 |---|---|---|---|---|---|
 END
 awk -F'\t' -v csv="$data/onnx_ops.csv" '
+    ($1 in cases) && (cases[$1] > 0 || $2 == 0) { next }
     { cases[$1] = $2; passed[$1] = $3; refused[$1] = $5; gradient[$1] = $6
       cuts[$1] = $7 }
     END {
@@ -72,7 +75,9 @@ give their record; or when it is what a gradient or an update is made of, and
 END
 awk -F'\t' -v csv="$data/aten_onnx.csv" -v tsv="$data/aten_own.tsv" \
     -v def="$own" '
-    { good[$1] = $3 >= ($2 - $5) / 2 && ($3 > 0 || $2 == 0) }
+    ($1 in cases) && (cases[$1] > 0 || $2 == 0) { next }
+    { cases[$1] = $2
+      good[$1] = $3 >= ($2 - $5) / 2 && ($3 > 0 || $2 == 0) }
     # Commas within quotes are none between fields.
     function plain(line,   n, i, part, out) {
         n = split(line, part, "\"")
