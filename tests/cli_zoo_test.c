@@ -92,6 +92,26 @@ static void test_steps(void)
            "a layer of many steps stays an op, and it is said");
 }
 
+/* A norm over the batch is each micro-batch's own: that is said. */
+static void test_statistics(void)
+{
+    for (int m = 1; m <= 2; m++) {
+        cli_answer *a =
+            cli("plan zoo:unet,depth=2,width=4,classes=5,size=16 --batch 4 "
+                "--cluster 1x1:cpu --micro-batches %d -o \"$D/norm.json\"",
+                m);
+        tap_ok(a->status == 0 &&
+                   (m == 2) == (strstr(a->out, "batch_norm x 10") != NULL),
+               "plan of %d: names what has statistics per micro-batch", m);
+        a = cli("explain \"$D/norm.json\" --json");
+        const json_t *list =
+            json_object_get(a->json, "statistics_per_micro_batch");
+        tap_ok(a->status == 0 && json_is_array(list) &&
+                   json_array_size(list) == (m == 2 ? 2 : 0),
+               "explain of %d: so do its kinds of ops", m);
+    }
+}
+
 /* One image on a machine that is described, so that its figures are the same
  * everywhere. */
 static void test_space(void)

@@ -96,8 +96,10 @@ static fs_status find_terms(const network *net, const ir_graph *g, fs_err *err,
                             ir_loss_terms *out)
 {
     ir_graph *whole = make_network(net, BATCH);
+    ir_loss_form form;
     fs_status status =
-        ir_loss_find_terms(whole, g, net->micro_batches, err, out);
+        ir_loss_find_form(whole, g, net->micro_batches, err, &form);
+    *out = form.terms;
     ir_graph_destroy(whole);
     return status;
 }

@@ -4,6 +4,7 @@
 #include "ir/samples.h"
 
 #include "ir/build.h"
+#include "ir/op.h"
 #include "tap.h"
 
 #include <string.h>
@@ -129,21 +130,40 @@ static int32_t doubled(ir_graph *g, int32_t e)
     return x;
 }
 
-/* "mean sum quotient" with the factors that are not 1; of a refusal its text */
+/* As load balancing: the more the one, the less the other should be. */
+static int32_t product_of_means(ir_graph *g, int32_t e)
+{
+    int32_t other = mean(g, ir_graph_find(g, "y"));
+    return ir_binary(g, IR_OP_add, mean(g, e),
+                     ir_binary(g, IR_OP_mul, mean(g, e), other));
+}
+
+static int32_t centred(ir_graph *g, int32_t e)
+{
+    return mean(g, ir_power(g, ir_binary(g, IR_OP_sub, e, mean(g, e)), 2));
+}
+
+/* "mean sum quotient" with the factors that are not 1, "by" the ops with
+ * statistics of the samples; of a refusal its text */
 static const char *terms_of(loss_of *loss, fs_arena *arena)
 {
     static const char *const name[] = {"mean", "sum", "quotient"};
     ir_graph *whole = network(12, loss), *part = network(4, loss);
     fs_err err = {0};
     fs_text text = {.arena = arena};
-    ir_loss_terms got;
-    if (ir_loss_find_terms(whole, part, 3, &err, &got) != FS_OK)
+    ir_loss_form got;
+    if (ir_loss_find_form(whole, part, 3, &err, &got) != FS_OK)
         fs_text_add(&text, "%s", err.text);
-    for (int32_t k = 0; err.status == FS_OK && k < got.n; k++) {
-        fs_text_add(&text, "%s%s", k ? " " : "", name[got.at[k].reduction]);
-        if (got.at[k].factor != 1)
-            fs_text_add(&text, "*%g", got.at[k].factor);
+    for (int32_t k = 0; err.status == FS_OK && k < got.terms.n; k++) {
+        fs_text_add(&text, "%s%s", k ? " " : "",
+                    name[got.terms.at[k].reduction]);
+        if (got.terms.at[k].factor != 1)
+            fs_text_add(&text, "*%g", got.terms.at[k].factor);
     }
+    for (int32_t k = 0; err.status == FS_OK && k < got.statistics.n; k++)
+        fs_text_add(
+            &text, " by %s",
+            ir_op_table[whole->nodes.at[got.statistics.at[k]].op]->name);
     ir_graph_destroy(whole);
     ir_graph_destroy(part);
     return text.at;
@@ -211,6 +231,9 @@ int main(void)
           "terms have the factors that stand before them");
     check(doubled, "quotient*1.15292e+18 mean*1.15292e+18",
           "a term is found once, however many ways lead to it");
+    check(product_of_means, "mean by mul",
+          "a product of means is each micro-batch's own");
+    check(centred, "mean by sub", "and what is centred around their mean");
     check_refused(ratio_by_params, "only the whole batch knows",
                   "a divisor that a parameter decides");
     check_refused(root_of_mean, "only the whole batch knows",

@@ -36,10 +36,10 @@ static void check_graph(const char *spec, const ir_graph *g)
            err.text);
     ir_graph *whole = build(spec, 2 * SAMPLES), *part = build(spec, SAMPLES);
     const int32_t terms = strncmp(spec, "bert", 4) == 0 ? 2 : 1;
-    ir_loss_terms told;
-    fs_status status = ir_loss_find_terms(whole, part, 2, &err, &told);
-    tap_ok(status == FS_OK && told.n == terms &&
-               told.at[0].reduction == IR_LOSS_MEAN,
+    ir_loss_form told;
+    fs_status status = ir_loss_find_form(whole, part, 2, &err, &told);
+    tap_ok(status == FS_OK && told.terms.n == terms &&
+               told.terms.at[0].reduction == IR_LOSS_MEAN,
            "%s: its loss is a mean over samples%s %s", spec,
            terms > 1 ? " and one over words that count" : "", err.text);
     ir_graph_destroy(whole);

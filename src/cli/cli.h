@@ -87,7 +87,11 @@ typedef struct cli_model {
     struct onnx_model *mapping; /* NULL for the zoo */
     ir_graph *graph;
     fs_text notes;
+    json_t *statistics; /* ops whose statistics are each micro-batch's own:
+                           [{op, nodes, first}]; NULL: none */
 } cli_model;
+/* A line that names them, and "statistics_per_micro_batch". */
+void cli_tell_statistics(cli *c, const cli_model *model);
 /* --rewrite, or what --no-rewrite says. */
 const char *cli_rewrites(const cli_args *args);
 plan_origin cli_origin(const cli *c, const char *model, const char *cluster);

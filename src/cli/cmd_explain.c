@@ -34,6 +34,7 @@ static fs_status explain_plan(cli *c, const cli_plan *p)
                         json_pack("{s:o, s:o}", "time", tree_json(&cost.time),
                                   "memory", tree_json(&memory)));
     char text[32];
+    cli_tell_statistics(c, &p->model);
     cli_say(c, "iteration by the formula: %s\n",
             fs_human_seconds(text, cost.iteration_s));
     if (c->args.json)

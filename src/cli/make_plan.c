@@ -319,6 +319,7 @@ static void describe(const making *m, const cli_plan *p, const sim_result *sim,
             s->n_stages, s->n_stages == 1 ? "" : "s",
             mesh_text(c->arena, &s->stages[0].mesh), s->micro_batches,
             s->micro_batches == 1 ? "" : "es", s->schedule);
+    cli_tell_statistics(c, chosen_model(m));
     cli_say(c, "iteration       %s by the formula, %s simulated\n",
             fs_human_seconds(a, f->iteration_s),
             fs_human_seconds(b, sim->iteration_s));

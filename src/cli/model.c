@@ -201,17 +201,65 @@ fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
     return status;
 }
 
+/* By kinds of ops, in the order of their first nodes. */
+static json_t *count_statistics(const ir_graph *g, const ir_loss_form *form)
+{
+    json_t *list = form->statistics.n ? json_array() : NULL;
+    int32_t row[IR_OP_COUNT] = {0};
+    for (int32_t k = 0; k < form->statistics.n; k++) {
+        const ir_node *node = &g->nodes.at[form->statistics.at[k]];
+        json_t *of = json_array_get(list, (size_t)row[node->op] - 1);
+        if (row[node->op]) {
+            json_t *nodes = json_object_get(of, "nodes");
+            json_integer_set(nodes, json_integer_value(nodes) + 1);
+            continue;
+        }
+        row[node->op] = (int32_t)json_array_size(list) + 1;
+        json_array_append_new(list,
+                              json_pack("{s:s, s:i, s:o}", "op",
+                                        ir_op_table[node->op]->name, "nodes", 1,
+                                        "first", fs_json_string(node->name)));
+    }
+    return list;
+}
+
+void cli_tell_statistics(cli *c, const cli_model *model)
+{
+    size_t i;
+    json_t *row;
+    fs_text text = {.arena = c->arena};
+    json_object_set_new(c->result, "statistics_per_micro_batch",
+                        model->statistics ? json_deep_copy(model->statistics)
+                                          : json_array());
+    json_array_foreach(model->statistics, i, row)
+        fs_text_add(&text, "%s%s x %lld (first %s)", i ? ", " : "",
+                    json_string_value(json_object_get(row, "op")),
+                    json_integer_value(json_object_get(row, "nodes")),
+                    json_string_value(json_object_get(row, "first")));
+    if (text.n)
+        cli_say(c,
+                "micro-batches   have statistics of their own, so that the "
+                "numbers are not the whole batch's: %s\n",
+                text.at);
+}
+
 /* The same network with the whole batch tells what the loss is to it. */
 static fs_status find_terms(cli *c, const plan_origin *o, int32_t m,
-                            const ir_graph *part, ir_loss_terms *out)
+                            cli_model *part, ir_loss_terms *out)
 {
     cli_model whole;
+    ir_loss_form form;
     if (m == 1)
         return FS_OK;
     FS_TRY(cli_model_open(c, o, o->batch, &whole));
-    fs_status status = ir_loss_find_terms(whole.graph, part, m, &c->err, out);
+    fs_status status =
+        ir_loss_find_form(whole.graph, part->graph, m, &c->err, &form);
     cli_model_close(&whole);
-    return status;
+    if (status != FS_OK)
+        return status;
+    *out = form.terms;
+    part->statistics = count_statistics(part->graph, &form);
+    return FS_OK;
 }
 
 /* One NAME=ROW; a name may hold = itself. */
@@ -244,8 +292,9 @@ static fs_status read_loss_scale(const plan_origin *o, fs_err *err,
 }
 
 static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
-                              ir_graph *graph)
+                              cli_model *model)
 {
+    ir_graph *graph = model->graph;
     ir_train_options options = ir_train_defaults();
     FS_TRY(read_loss_scale(o, &c->err, &options.loss_scale));
     FS_TRY(ir_optimizer_parse(o->optimizer, &c->err, &options.optimizer));
@@ -263,7 +312,7 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
     FS_TRY(ir_rewrite_parse(o->rewrite, &c->err, &rewrites));
     options.keep_pads = !rewrites.pads;
     options.keep_dead = !rewrites.dead;
-    FS_TRY(find_terms(c, o, m, graph, &options.terms));
+    FS_TRY(find_terms(c, o, m, model, &options.terms));
     graph->batch = o->batch;
     for (int32_t i = 0; i < o->n_padding; i++)
         FS_TRY(set_padding(c, o->padding[i], graph));
@@ -275,7 +324,7 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
 fs_status cli_model_gradients(cli *c, cli_model *model)
 {
     plan_origin origin = model->origin;
-    return add_training(c, &origin, 1, model->graph);
+    return add_training(c, &origin, 1, model);
 }
 
 fs_status cli_model_train(cli *c, const plan_origin *origin, int32_t m,
@@ -294,7 +343,7 @@ fs_status cli_model_train(cli *c, const plan_origin *origin, int32_t m,
                        "cross-entropy or --loss mse",
                        origin->model);
     }
-    fs_status status = add_training(c, origin, m, model.graph);
+    fs_status status = add_training(c, origin, m, &model);
     if (status != FS_OK) {
         cli_model_close(&model);
         return status;
@@ -308,6 +357,8 @@ void cli_model_close(cli_model *model)
     ir_graph_destroy(model->graph);
     if (model->mapping)
         onnx_model_close(model->mapping);
+    json_decref(model->statistics);
     model->graph = NULL;
     model->mapping = NULL;
+    model->statistics = NULL;
 }

@@ -8,11 +8,12 @@
 
 typedef struct degrees {
     const ir_graph *whole, *part;
-    double unit;  /* log of the number of parts */
-    double *of;   /* [tensor]; NAN: cannot be told */
-    bool *varies; /* [tensor]: with the samples' values */
-    bool *summed; /* [tensor]: made of sums over samples alone */
-    bool *mixes;  /* [tensor]: holds what is not linear in such sums */
+    double unit;     /* log of the number of parts */
+    double *of;      /* [tensor]; NAN: cannot be told */
+    bool *varies;    /* [tensor]: with the samples' values */
+    bool *summed;    /* [tensor]: made of sums over samples alone */
+    bool *statistic; /* [node]: of the samples that it is given */
+    bool *mixes;     /* [tensor]: holds what is not linear in such sums */
 } degrees;
 
 /* Of a number that is `whole` in one graph, `part` in the other. */
@@ -154,6 +155,29 @@ static bool mixes_sums(const degrees *d, const ir_node *w,
     return any;
 }
 
+/* Does it join a sum over samples to what else varies (a row, another sum), but
+ * as terms of one sum? Each micro-batch has sums of its own. */
+static bool takes_statistics(const degrees *d, const ir_node *w,
+                             const ir_sig_list *list)
+{
+    int32_t sums = 0, varying = 0;
+    for (int32_t k = 0; k < w->n_in; k++) {
+        sums += d->summed[w->in[k]];
+        varying += d->varies[w->in[k]];
+    }
+    if (sums == 0 || varying < 2)
+        return false;
+    for (int32_t s = 0; s < list->n && sums == varying; s++) {
+        const uint32_t mask = linear_inputs(w, &list->at[s]);
+        int32_t joined = 0;
+        for (int32_t k = 0; k < w->n_in; k++)
+            joined += mask >> k & 1 && d->varies[w->in[k]];
+        if (joined == varying)
+            return false;
+    }
+    return true;
+}
+
 static void follow_values(degrees *d, const ir_node *w, double terms,
                           const ir_sig_list *list)
 {
@@ -171,6 +195,8 @@ static void follow_values(degrees *d, const ir_node *w, double terms,
             varies && w->n_in > 0 && (summed || !is_zero(terms));
         d->mixes[w->out[k]] = mixes;
     }
+    d->statistic[w - d->whole->nodes.at] =
+        !mixes && takes_statistics(d, w, list);
 }
 
 /* The signatures are the op's own, of integers too, which no device sums up
@@ -210,21 +236,27 @@ static fs_status follow(degrees *d, fs_err *err)
     return FS_OK;
 }
 
+/* The nodes that a tensor hangs on. */
+static bool *nodes_behind(const ir_graph *g, int32_t tensor, fs_arena *arena)
+{
+    bool *behind = fs_new(arena, bool, g->nodes.n);
+    behind[g->tensors.at[tensor].producer] = true;
+    for (int32_t v = g->nodes.n - 1; v >= 0; v--)
+        for (int32_t k = 0; behind[v] && k < g->nodes.at[v].n_in; k++)
+            behind[g->tensors.at[g->nodes.at[v].in[k]].producer] = true;
+    return behind;
+}
+
 /* Does a parameter decide the value? */
 static bool depends_on_params(const ir_graph *g, int32_t tensor)
 {
     fs_arena *scratch = fs_arena_create();
-    bool *wanted = fs_new(scratch, bool, g->tensors.n), found = false;
-    wanted[tensor] = true;
-    for (int32_t v = g->nodes.n - 1; v >= 0; v--) {
+    const bool *behind = nodes_behind(g, tensor, scratch);
+    bool found = false;
+    for (int32_t v = 0; v < g->nodes.n && !found; v++) {
         const ir_node *node = &g->nodes.at[v];
-        bool any = false;
-        for (int32_t k = 0; k < node->n_out; k++)
-            any = any || wanted[node->out[k]];
-        for (int32_t k = 0; any && k < node->n_in; k++)
-            wanted[node->in[k]] = true;
-        found = found || (any && node->n_out > 0 &&
-                          g->tensors.at[node->out[0]].role == IR_PARAM);
+        found = behind[v] && node->n_out > 0 &&
+                g->tensors.at[node->out[0]].role == IR_PARAM;
     }
     fs_arena_destroy(scratch);
     return found;
@@ -355,11 +387,21 @@ static fs_status find_terms(const degrees *d, double *factor, fs_err *err,
     return FS_OK;
 }
 
-fs_status ir_loss_find_terms(const ir_graph *whole, const ir_graph *part,
-                             int32_t times, fs_err *err, ir_loss_terms *out)
+static void list_statistics(const degrees *d, fs_arena *scratch,
+                            ir_loss_form *out)
 {
-    ir_loss_terms terms = {0};
-    *out = terms;
+    const bool *behind = nodes_behind(d->whole, d->whole->loss, scratch);
+    for (int32_t v = 0; v < d->whole->nodes.n; v++)
+        if (behind[v] && d->statistic[v])
+            fs_push(d->part->arena, &out->statistics, v);
+}
+
+fs_status ir_loss_find_form(const ir_graph *whole, const ir_graph *part,
+                            int32_t times, fs_err *err, ir_loss_form *out)
+{
+    const int32_t n = whole->tensors.n;
+    ir_loss_form form = {0};
+    *out = form;
     if (times < 2 || whole->loss < 0)
         return FS_OK;
     if (whole->nodes.n != part->nodes.n)
@@ -368,19 +410,21 @@ fs_status ir_loss_find_terms(const ir_graph *whole, const ir_graph *part,
                        "nodes: use 1 micro-batch",
                        whole->name);
     fs_arena *scratch = fs_arena_create();
-    degrees d = {whole,
-                 part,
-                 log(times),
-                 fs_new(scratch, double, whole->tensors.n),
-                 fs_new(scratch, bool, whole->tensors.n),
-                 fs_new(scratch, bool, whole->tensors.n),
-                 fs_new(scratch, bool, whole->tensors.n)};
+    degrees d = {.whole = whole,
+                 .part = part,
+                 .unit = log(times),
+                 .of = fs_new(scratch, double, n),
+                 .varies = fs_new(scratch, bool, n),
+                 .summed = fs_new(scratch, bool, n),
+                 .statistic = fs_new(scratch, bool, whole->nodes.n),
+                 .mixes = fs_new(scratch, bool, n)};
     fs_status status = follow(&d, err);
     if (status == FS_OK)
-        status = find_terms(&d, fs_new(scratch, double, whole->tensors.n), err,
-                            &terms);
+        status = find_terms(&d, fs_new(scratch, double, n), err, &form.terms);
+    if (status == FS_OK) {
+        list_statistics(&d, scratch, &form);
+        *out = form;
+    }
     fs_arena_destroy(scratch);
-    if (status == FS_OK)
-        *out = terms;
     return status;
 }

@@ -24,6 +24,15 @@ typedef struct ir_loss_term {
 
 typedef FS_VEC(ir_loss_term) ir_loss_terms;
 
+/* The nodes whose values hang on statistics over the samples that they are
+ * given (a norm over the batch, a product of two means): with micro-batches
+ * these are each one's own, so that the numbers differ from the whole batch's,
+ * as they do in every framework. Ids as of the graph before it is trained. */
+typedef struct ir_loss_form {
+    ir_loss_terms terms;
+    FS_VEC(int32_t) statistics;
+} ir_loss_form;
+
 /* From the forward graphs of one network for a whole batch and for a
  * micro-batch, one of `times` equal parts of it. A value's degree is the power
  * of the number of samples that it grows with: rows of the batch have 0, their
@@ -31,8 +40,8 @@ typedef FS_VEC(ir_loss_term) ir_loss_terms;
  * does counts too, so a mean has 0. A loss of degree 0 or 1 is one term, any
  * other is taken apart where it adds. FS_NO when a term's degree is neither 0
  * nor 1 or cannot be told: micro-batches would change the training. Tensors are
- * those of either graph; the list lies in part's arena. */
-fs_status ir_loss_find_terms(const ir_graph *whole, const ir_graph *part,
-                             int32_t times, fs_err *err, ir_loss_terms *out);
+ * those of either graph; the lists lie in part's arena. */
+fs_status ir_loss_find_form(const ir_graph *whole, const ir_graph *part,
+                            int32_t times, fs_err *err, ir_loss_form *out);
 
 #endif
