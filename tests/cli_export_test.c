@@ -21,6 +21,10 @@ static void test_models(void)
            "a training step is written: %s", a->err);
     tap_equal_int(items(a, "inexpressible"), 0,
                   "its gradients and updates are functions: other ops");
+    a = cli("model \"$D/t.onnx\" --json");
+    tap_ok(a->status == 0 && cli_number(a, "params") == 26122,
+           "it reads as a network to train, states left out: %g parameters %s",
+           cli_number(a, "params"), a->err);
     a = cli("export zoo:lstm --to onnx -o \"$D/r.onnx\" --json");
     tap_ok(a->status == 0 && items(a, "inexpressible") == 0,
            "a recurrent layer is a function of a Scan: %s", a->err);
@@ -36,6 +40,46 @@ static void test_models(void)
     a = cli("model \"$D/x.onnx\" --json");
     tap_ok(a->status == 0 && cli_number(a, "params") == 842496,
            "and are read from there: %g parameters", cli_number(a, "params"));
+}
+
+/* The loss of the first step on the data of seed 3. */
+static double first_loss(const char *model, const char *seed)
+{
+    cli("plan %s --batch 4 --cluster local --ranks 1 %s -o \"$D/l.json\"",
+        model, seed);
+    cli_answer *a = cli("run \"$D/l.json\" --data synthetic --steps 1 --seed 3 "
+                        "--json");
+    json_t *losses = json_object_get(a->json, "losses");
+    return json_number_value(json_array_get(losses, 0));
+}
+
+/* What a run would begin with stands in the file. */
+static void test_values(void)
+{
+    cli("export zoo:mlp --seed 3 --to onnx -o \"$D/v.onnx\"");
+    cli("export zoo:mlp --seed 4 --to onnx -o \"$D/w.onnx\"");
+    cli("plan zoo:mlp --batch 4 --cluster local --ranks 1 -o \"$D/v.json\"");
+    cli("export \"$D/v.json\" --seed 3 --to onnx -o \"$D/vp.onnx\"");
+    const double drawn = first_loss("zoo:mlp", "");
+    const double read = first_loss("\"$D/v.onnx\"", "");
+    const double other = first_loss("\"$D/w.onnx\"", "");
+    tap_ok(drawn > 0 && drawn == read,
+           "a run from the exported values has the loss of one from its seed: "
+           "%g, %g",
+           read, drawn);
+    tap_ok(other != read, "another seed gives other values: %g", other);
+    tap_ok(system("grep -q flowsearch.plan_digest \"$D/vp.onnx\" && "
+                  "test $(wc -c < \"$D/vp.onnx\") -gt "
+                  "$(wc -c < \"$D/v.onnx\")") == 0,
+           "a plan's export has them too");
+    cli_answer *a = cli("export zoo:mlp --no-weights --to onnx -o "
+                        "\"$D/n.onnx\"");
+    tap_ok(a->status == 0 && system("test $(wc -c < \"$D/n.onnx\") -lt "
+                                    "$(wc -c < \"$D/v.onnx\")") == 0,
+           "--no-weights leaves them out: %s", a->err);
+    a = cli("model \"$D/n.onnx\" --json");
+    tap_equal_int((int)cli_number(a, "params"), 26122,
+                  "its parameters are inputs, by their names: all of them");
 }
 
 /* What shapes the training step is in the file: each gives another one. */
@@ -100,6 +144,9 @@ static void test_refused(void)
         {"export \"$D/p.json\" --to onnx -o \"$D/p.json\"", "destroy"},
         {"export zoo:mlp --to onnx -o \"$D\"", "it is a folder"},
         {"export zoo:mlp --to onnx -o \"$D/none/no.onnx\"", "No such file"},
+        {"export zoo:gpt,hidden=983040,heads=96,layers=96 --to onnx "
+         "-o \"$D/no.onnx\"",
+         "are free there; --no-weights"},
         {"export zoo:mlp --external --to onnx -o \"$D/no.onnx\" "
          "--db \"$D/no.onnx.data\"",
          "destroy"}};
@@ -119,6 +166,7 @@ int main(void)
     cli_begin_scratch("cli_export_test");
     test_models();
     test_training();
+    test_values();
     test_plans();
     test_refused();
     cli_end_scratch();

@@ -143,11 +143,15 @@ static void check_value(const ir_graph *a, const ir_graph *b, const char *name,
 
 /* ---- round trips ---- */
 
+/* What a file's own values do not say is fed by name. */
 static fs_status write_out(const ir_graph *g, const char *path, bool external,
                            fs_err *err)
 {
     fs_arena *arena = fs_arena_create();
     onnx_export_options options = {.external = external};
+    for (int32_t t = 0; t < g->tensors.n; t++)
+        options.no_weights |=
+            g->tensors.at[t].role == IR_PARAM && !g->tensors.at[t].data;
     onnx_exported done;
     fs_status status = onnx_export(g, path, &options, arena, err, &done);
     fs_arena_destroy(arena);

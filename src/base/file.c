@@ -1,6 +1,8 @@
 #include "config.h"
 #include "base/file.h"
 
+#include "base/clock.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static fs_status too_long(const char *path, fs_err *err)
@@ -76,6 +79,26 @@ fs_status fs_write_temporary(const char *path, fs_err *err,
     int n =
         snprintf(temporary, FS_PATH_MAX, "%s.%d.tmp", resolved, (int)getpid());
     return n < 0 || n >= FS_PATH_MAX ? too_long(path, err) : FS_OK;
+}
+
+/* Who cannot be asked is not in the way: the write itself may still fail. */
+fs_status fs_check_room(const char *path, int64_t bytes, const char *hint,
+                        fs_err *err)
+{
+    char folder[FS_PATH_MAX], wanted[32], left[32];
+    struct statvfs room;
+    FS_TRY(follow(path, err, folder));
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = '\0';
+    if (statvfs(slash ? folder : ".", &room) != 0)
+        return FS_OK;
+    const double free_bytes = (double)room.f_bavail * (double)room.f_frsize;
+    if ((double)bytes <= free_bytes)
+        return FS_OK;
+    return fs_fail(err, FS_INVALID, "%s: wants %s, %s are free there%s", path,
+                   fs_human_bytes(wanted, (double)bytes),
+                   fs_human_bytes(left, free_bytes), hint);
 }
 
 /* ---- an output ---- */

@@ -5,6 +5,7 @@
 #include "base/status.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 enum { FS_PATH_MAX = 4096 };
@@ -40,6 +41,11 @@ fs_status fs_output_close(fs_output *out, fs_err *err);
 /* What the system refused: FS_FAULT for want of room or a broken device, else
  * FS_INVALID. */
 fs_status fs_write_fail(const char *path, int why, fs_err *err);
+
+/* FS_INVALID when writing `path` wants more bytes than its folder has room for;
+ * `hint` says how to want fewer. */
+fs_status fs_check_room(const char *path, int64_t bytes, const char *hint,
+                        fs_err *err);
 
 /* Do both paths lead to one file? Of two that are not there yet: would they? */
 bool fs_same_file(const char *a, const char *b);

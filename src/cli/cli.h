@@ -94,12 +94,12 @@ typedef struct cli_model {
 void cli_tell_statistics(cli *c, const cli_model *model);
 /* --rewrite, or what --no-rewrite says. */
 const char *cli_rewrites(const cli_args *args);
+uint64_t cli_seed(const cli *c, const plan_origin *o); /* --seed, or its own */
 plan_origin cli_origin(const cli *c, const char *model, const char *cluster);
 /* Imports for `samples` samples per micro-batch (0: as exported). */
 fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
                          cli_model *out);
-/* Imports and adds backward and update for m micro-batches. FS_NO when the
- * loss is such that only one is legal. */
+/* With backward and update for m micro-batches; FS_NO: only one is legal. */
 fs_status cli_model_train(cli *c, const plan_origin *origin, int32_t m,
                           cli_model *out);
 /* Adds the training graph to a model already open. */

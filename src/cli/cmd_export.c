@@ -1,6 +1,8 @@
 #include "config.h"
 #include "cli/cli.h"
 
+#include "base/clock.h"
+#include "base/file.h"
 #include "cli/tuning.h"
 #include "onnx/export.h"
 
@@ -78,14 +80,34 @@ static void tell(cli *c, const onnx_exported *done)
                 done->n_halo);
 }
 
-static fs_status write_graph(cli *c, const ir_graph *graph,
+/* Before anything is written. */
+static fs_status tell_size(cli *c, const ir_graph *graph,
+                           const onnx_export_options *options)
+{
+    enum { MUCH = 1 << 30 };
+    const int64_t bytes = onnx_export_bytes(graph, options);
+    char text[32];
+    FS_TRY(fs_check_room(
+        c->args.output, bytes,
+        options->no_weights ? "" : "; --no-weights leaves the values out",
+        &c->err));
+    if (bytes > MUCH && !options->no_weights)
+        cli_say(c, "writing %s of values; --no-weights leaves them out\n",
+                fs_human_bytes(text, (double)bytes));
+    return FS_OK;
+}
+
+static fs_status write_graph(cli *c, const cli_model *model,
                              const onnx_placement *placement)
 {
     onnx_export_options options = {.placement = placement,
-                                   .external = c->args.external};
+                                   .external = c->args.external,
+                                   .no_weights = c->args.no_weights,
+                                   .seed = cli_seed(c, &model->origin)};
     onnx_exported done;
-    FS_TRY(
-        onnx_export(graph, c->args.output, &options, c->arena, &c->err, &done));
+    FS_TRY(tell_size(c, model->graph, &options));
+    FS_TRY(onnx_export(model->graph, c->args.output, &options, c->arena,
+                       &c->err, &done));
     tell(c, &done);
     return FS_OK;
 }
@@ -93,7 +115,7 @@ static fs_status write_graph(cli *c, const ir_graph *graph,
 static fs_status export_plan(cli *c, const cli_plan *p)
 {
     onnx_placement placement = placement_of(c, p->plan);
-    return write_graph(c, p->model.graph, &placement);
+    return write_graph(c, &p->model, &placement);
 }
 
 /* An option of a MODEL; what shapes its training step wants --train. */
@@ -176,7 +198,7 @@ static fs_status export_model(cli *c, const char *spec)
     if (status == FS_OK && model.notes.n)
         cli_say(c, "%s", model.notes.at);
     if (status == FS_OK)
-        status = write_graph(c, model.graph, NULL);
+        status = write_graph(c, &model, NULL);
     cli_model_close(&model);
     return status;
 }

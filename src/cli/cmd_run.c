@@ -44,12 +44,6 @@ static fs_status check_steps(cli *c, const cli_plan *p)
                    (long long)steps_of(c), most);
 }
 
-/* Of first values and synthetic data: the plan's, unless one was said. */
-static uint64_t seed_of(const cli *c, const cli_plan *p)
-{
-    return c->args.seed < 0 ? p->model.origin.seed : (uint64_t)c->args.seed;
-}
-
 static fs_status check_backend(cli *c)
 {
     const char *backend = c->args.backend;
@@ -113,8 +107,8 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
     exec_data data;
     ir_train_options tuning;
     FS_TRY(cli_tuning(c, p->model.origin.optimizer, &tuning));
-    FS_TRY(cli_data_open(&p->model, c->args.data, seed_of(c, p), c->arena,
-                         &c->err, &data));
+    FS_TRY(cli_data_open(&p->model, c->args.data, cli_seed(c, &p->model.origin),
+                         c->arena, &c->err, &data));
     int64_t steps = steps_of(c);
     out->ranks = exec_world_size(world);
     out->trace.arena = c->arena;
@@ -122,7 +116,7 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
         cli_outcome_fetch_gradients(p->model.graph, c->arena, out);
     exec_options options = {
         .steps = steps,
-        .seed = seed_of(c, p),
+        .seed = cli_seed(c, &p->model.origin),
         .kernels = c->args.kernels ? c->args.kernels : "auto",
         .tuning = &tuning,
         .stall_s = stall_seconds(),
@@ -502,8 +496,8 @@ static fs_status check_all(cli *c, const cli_plan *p)
     if (!c->args.data)
         return fs_fail(&c->err, FS_INVALID,
                        "run wants --data FILE.txt or --data synthetic");
-    FS_TRY(cli_data_open(&p->model, c->args.data, seed_of(c, p), c->arena,
-                         &c->err, &data));
+    FS_TRY(cli_data_open(&p->model, c->args.data, cli_seed(c, &p->model.origin),
+                         c->arena, &c->err, &data));
     if (data.note && !c->quiet)
         fs_warn("%s", data.note);
     if (data.close)
@@ -514,7 +508,7 @@ static fs_status check_all(cli *c, const cli_plan *p)
 
 static fs_status begin(cli *c, const cli_plan *p)
 {
-    c->args.seed = (int64_t)seed_of(c, p); /* what is stored */
+    c->args.seed = (int64_t)cli_seed(c, &p->model.origin); /* what is stored */
     return cli_begin_plan(c, p);
 }
 

@@ -71,6 +71,11 @@ plan_origin cli_origin(const cli *c, const char *model, const char *cluster)
     };
 }
 
+uint64_t cli_seed(const cli *c, const plan_origin *o)
+{
+    return c->args.seed < 0 ? o->seed : (uint64_t)c->args.seed;
+}
+
 static fs_status open_onnx(const plan_origin *o, int64_t samples, fs_err *err,
                            cli_model *out)
 {

@@ -5,6 +5,7 @@
 
 #include "exec/piece.h"
 #include "ir/element.h"
+#include "ir/first_values.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,34 +13,16 @@
 /* ---- first values ---- */
 
 typedef struct filling {
-    ir_init init;
+    const ir_tensor *tensor;
     uint64_t seed;
-    ir_dtype dtype;
-    void *out;
+    char *out;
 } filling;
-
-static double first_value(const filling *f, int64_t element)
-{
-    uint64_t counter = (uint64_t)element;
-    switch (f->init.kind) {
-    case IR_INIT_CONSTANT:
-        return f->init.mean;
-    case IR_INIT_NORMAL:
-        return f->init.mean + f->init.spread * fs_draw_normal(f->seed, counter);
-    case IR_INIT_UNIFORM:
-        return f->init.mean +
-               f->init.spread * (2.0 * fs_draw_unit(f->seed, counter) - 1.0);
-    default:
-        return 0.0;
-    }
-}
 
 static void fill_row(void *ctx, int64_t local, int64_t whole, int64_t length)
 {
     const filling *f = ctx;
-    for (int64_t i = 0; i < length; i++)
-        ir_element_set_real(f->dtype, f->out, local + i,
-                            first_value(f, whole + i));
+    ir_first_values(f->tensor, f->seed, whole, length,
+                    f->out + local * ir_dtype_bytes(f->tensor->dtype));
 }
 
 /* Of a tensor that lies as a partial sum, position 0 holds the value. */
@@ -67,8 +50,7 @@ static void place_variable(exec_rank *rank, const plan_register *r)
                        t->data, out);
         return;
     }
-    uint64_t seed = fs_mix(t->init.seed ^ fs_mix(rank->options->seed));
-    filling f = {t->init, fs_hash_text(seed, t->name), t->dtype, out};
+    filling f = {t, rank->options->seed, out};
     exec_piece_rows(&t->shape, &local, offset, fill_row, &f);
 }
 

@@ -2,6 +2,7 @@ noinst_LIBRARIES += src/ir/libfs_ir.a
 src_ir_libfs_ir_a_SOURCES = \
   src/ir/tensor.c src/ir/tensor.h src/ir/dtypes.def \
   src/ir/element.c src/ir/element.h \
+  src/ir/first_values.c src/ir/first_values.h \
   src/ir/sbp.c src/ir/sbp.h \
   src/ir/graph.c src/ir/graph.h \
   src/ir/graph_text.c src/ir/graph_check.c src/ir/graph_prune.c \

@@ -52,10 +52,11 @@ static int32_t tensor_called(onnx_ctx *c, const char *name)
                : c->values.at[id].tensor;
 }
 
+static const char mark[] = "flowsearch.buffer.";
+
 /* An export says which variables are buffers, and what they become. */
 void onnx_restore_buffers(onnx_ctx *c)
 {
-    static const char mark[] = "flowsearch.buffer.";
     ir_graph *g = c->graph;
     for (int32_t i = 0; i < c->model->proto.notes.n; i++) {
         const onnx_note_pair *note = &c->model->proto.notes.at[i];
@@ -73,6 +74,33 @@ void onnx_restore_buffers(onnx_ctx *c)
             ir_shape_equal(&g->tensors.at[next].shape, &buffer->shape))
             buffer->next = next;
     }
+}
+
+void onnx_drop_states(onnx_ctx *c)
+{
+    ir_graph *g = c->graph;
+    fs_arena *scratch = fs_arena_create();
+    bool *used = fs_new(scratch, bool, g->tensors.n);
+    bool *keep = fs_new(scratch, bool, g->nodes.n);
+    int32_t n = 0;
+    for (int32_t v = 0; v < g->nodes.n; v++) {
+        keep[v] = true;
+        for (int32_t i = 0; i < g->nodes.at[v].n_in; i++)
+            used[g->nodes.at[v].in[i]] = true;
+    }
+    for (int32_t i = 0; i < c->model->proto.notes.n; i++) {
+        const onnx_note_pair *note = &c->model->proto.notes.at[i];
+        if (strncmp(note->key, mark, sizeof mark - 1) != 0 || note->value[0])
+            continue;
+        int32_t t = ir_graph_find(g, note->key + sizeof mark - 1);
+        if (t < 0 || used[t] || g->tensors.at[t].role != IR_BUFFER)
+            continue;
+        keep[g->tensors.at[t].producer] = false;
+        n++;
+    }
+    if (n > 0)
+        ir_graph_keep(g, keep);
+    fs_arena_destroy(scratch);
 }
 
 void onnx_find_buffers(onnx_ctx *c)

@@ -4,7 +4,7 @@
 #include "onnx/writer.h"
 
 #include "ir/chain.h"
-#include "ir/element.h"
+#include "ir/first_values.h"
 
 #include "base/text.h"
 
@@ -127,18 +127,35 @@ static void put_type(onnx_writer *w, fs_wire_out *out, uint32_t field,
     fs_wire_put_message(out, field, &info);
 }
 
-/* First values: those of the file, or of a variable of one element that always
- * begins with the same (a loss scale); NULL: not known here. */
-static const void *first_values(const onnx_writer *w, const ir_tensor *t)
+/* Has the file values of a source? Not of inputs; of variables when they are
+ * wanted, and of one of one element that always begins with the same (a loss
+ * scale). */
+static bool has_values(const ir_graph *graph,
+                       const onnx_export_options *options, const ir_tensor *t)
 {
-    const ir_node *made = &w->graph->nodes.at[t->producer];
-    if (t->data || made->op != IR_OP_variable || t->shape.rank != 0 ||
-        (t->init.kind != IR_INIT_ZERO && t->init.kind != IR_INIT_CONSTANT))
-        return t->data;
-    void *value = fs_alloc(w->arena, 1, 8);
-    ir_element_set_real(t->dtype, value, 0,
-                        t->init.kind == IR_INIT_CONSTANT ? t->init.mean : 0);
-    return value;
+    const ir_op_kind made = graph->nodes.at[t->producer].op;
+    if (made != IR_OP_variable)
+        return made == IR_OP_constant;
+    return !options->no_weights ||
+           (t->shape.rank == 0 &&
+            (t->init.kind == IR_INIT_ZERO || t->init.kind == IR_INIT_CONSTANT));
+}
+
+static int64_t bytes_of(const ir_tensor *t)
+{
+    return ir_shape_count(&t->shape) * ir_dtype_bytes(t->dtype);
+}
+
+int64_t onnx_export_bytes(const ir_graph *graph,
+                          const onnx_export_options *options)
+{
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < graph->tensors.n; i++)
+        if (has_values(graph, options, &graph->tensors.at[i]) &&
+            __builtin_add_overflow(bytes, bytes_of(&graph->tensors.at[i]),
+                                   &bytes))
+            return INT64_MAX;
+    return bytes;
 }
 
 /* Inputs, and variables whose values are not known, are inputs of the graph;
@@ -151,14 +168,17 @@ static void put_sources(onnx_writer *w, fs_wire_out *out)
         const ir_node *made = &w->graph->nodes.at[t->producer];
         if (ir_op_class_of(made->op) != IR_CLASS_SOURCE)
             continue;
-        const void *data = first_values(w, t);
-        if (!data || t->next >= 0)
+        const bool known = has_values(w->graph, w->options, t);
+        if (!known || t->next >= 0)
             put_type(w, out, 11, t, w->name[i]);
-        if (!data)
+        if (!known)
             continue;
-        onnx_blob blob = {w->name[i], t->dtype, t->shape, data, 0, 0};
-        blob.bytes =
-            (size_t)(ir_shape_count(&t->shape) * ir_dtype_bytes(t->dtype));
+        onnx_blob blob = {.name = w->name[i],
+                          .dtype = t->dtype,
+                          .shape = t->shape,
+                          .data = t->data,
+                          .drawn = t->data ? NULL : t,
+                          .bytes = (size_t)bytes_of(t)};
         fs_push(w->arena, &w->blobs, blob);
     }
     if (w->step)
@@ -266,22 +286,29 @@ static void put_opset(fs_wire_out *out, const char *domain, int32_t version)
     fs_wire_put_message(out, 8, &opset);
 }
 
-/* Variables that are not trained; what is loop-carried, a variable's value
- * after the step, by tensor name. */
+static const char *next_of(const onnx_writer *w, const ir_tensor *t)
+{
+    return t->next >= 0 ? w->name[t->next] : "";
+}
+
+/* Variables that are not trained, and what buffers become; what else is
+ * loop-carried, a variable's value after the step, by tensor name. A state is
+ * both: who trains the file's network anew starts without it. */
 static void put_loops(onnx_writer *w, fs_wire_out *out)
 {
-    const ir_graph *g = w->graph;
-    for (int32_t t = 0; t < g->tensors.n; t++)
-        if (g->tensors.at[t].role == IR_BUFFER)
+    for (int32_t i = 0; i < w->graph->tensors.n; i++) {
+        const ir_tensor *t = &w->graph->tensors.at[i];
+        const bool buffer = t->role == IR_BUFFER;
+        if (buffer || t->role == IR_STATE)
             onnx_put_note(
                 out, 14,
-                fs_printf(w->arena, "flowsearch.buffer.%s", w->name[t]),
-                g->tensors.at[t].next >= 0 ? w->name[g->tensors.at[t].next]
-                                           : "");
-        else if (g->tensors.at[t].next >= 0)
+                fs_printf(w->arena, "flowsearch.buffer.%s", w->name[i]),
+                buffer ? next_of(w, t) : "");
+        if (!buffer && t->next >= 0)
             onnx_put_note(out, 14,
-                          fs_printf(w->arena, "flowsearch.next.%s", w->name[t]),
-                          w->name[g->tensors.at[t].next]);
+                          fs_printf(w->arena, "flowsearch.next.%s", w->name[i]),
+                          next_of(w, t));
+    }
 }
 
 static fs_wire_out head_of_model(onnx_writer *w)
@@ -300,6 +327,25 @@ static fs_wire_out head_of_model(onnx_writer *w)
     return out;
 }
 
+/* Drawn values a piece at a time: they may be more than memory holds. */
+static void write_values(fs_output *file, const onnx_writer *w,
+                         const onnx_blob *b)
+{
+    enum { PIECE = 1 << 13 };
+    if (!b->drawn) {
+        fs_output_write(file, b->data, b->bytes);
+        return;
+    }
+    double piece[PIECE]; /* of any type */
+    const int64_t each = ir_dtype_bytes(b->dtype);
+    const int64_t count = (int64_t)b->bytes / each;
+    for (int64_t at = 0; at < count && !file->fault; at += PIECE) {
+        const int64_t n = count - at < PIECE ? count - at : PIECE;
+        ir_first_values(b->drawn, w->options->seed, at, n, piece);
+        fs_output_write(file, piece, (size_t)(n * each));
+    }
+}
+
 static void write_model(fs_output *file, onnx_writer *w,
                         const fs_wire_out *graph, const char *side)
 {
@@ -311,7 +357,7 @@ static void write_model(fs_output *file, onnx_writer *w,
     for (int32_t i = 0; i < w->blobs.n; i++) {
         fs_output_write(file, heads[i].at, heads[i].n);
         if (!stands_apart(&w->blobs.at[i], side))
-            fs_output_write(file, w->blobs.at[i].data, w->blobs.at[i].bytes);
+            write_values(file, w, &w->blobs.at[i]);
     }
 }
 
@@ -337,7 +383,7 @@ static void write_blobs(fs_output *file, const onnx_writer *w, const char *side)
         if (!stands_apart(b, side))
             continue;
         fs_output_write(file, zeros, (size_t)(b->offset - at));
-        fs_output_write(file, b->data, b->bytes);
+        write_values(file, w, b);
         at = b->offset + (int64_t)b->bytes;
     }
 }

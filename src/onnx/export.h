@@ -18,8 +18,10 @@ typedef struct onnx_placement {
 
 typedef struct onnx_export_options {
     const onnx_placement *placement; /* NULL: no plan */
-    bool external; /* values stand in FILE.data, not only when the file would
-                      pass protobuf's limit of 2 GiB */
+    bool external;   /* values stand in FILE.data, not only when the file would
+                        pass protobuf's limit of 2 GiB */
+    bool no_weights; /* variables are inputs; constants stay */
+    uint64_t seed;   /* of first values that no file gives: as a run's */
 } onnx_export_options;
 
 typedef struct onnx_exported {
@@ -30,6 +32,11 @@ typedef struct onnx_exported {
     int32_t n_partial;      /* tensors of the plan that are partial values */
     int32_t n_halo;         /* inputs that borrow rows of their neighbours */
 } onnx_exported;
+
+/* Of all the values that the file will carry, those of small constants that it
+ * adds left out. */
+int64_t onnx_export_bytes(const ir_graph *graph,
+                          const onnx_export_options *options);
 
 /* Writes `path`, whole or not at all, and beside it the file with the values
  * where they stand apart. FS_INVALID names what cannot be written, FS_FAULT

@@ -264,6 +264,8 @@ fs_status onnx_clean_up(onnx_ctx *c)
         c->options->rewrites ? c->options->rewrites : &usual;
     if (on->dead)
         ir_graph_prune(g);
+    if (on->dead && !c->options->infer && g->err.status == FS_OK)
+        onnx_drop_states(c);
     if (!c->options->infer && g->err.status == FS_OK)
         onnx_find_buffers(c);
     if (!c->options->no_rewrite)

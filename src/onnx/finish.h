@@ -8,6 +8,8 @@
 void onnx_find_buffers(onnx_ctx *c);
 /* Those that an export names in the metadata. */
 void onnx_restore_buffers(onnx_ctx *c);
+/* Drops an exported optimizer's states, which only dead updates read. */
+void onnx_drop_states(onnx_ctx *c);
 
 /* --loss margin[,m1=1][,m2=0.5][,m3=0][,scale=64] */
 typedef struct onnx_margin {

@@ -14,7 +14,9 @@ typedef struct onnx_blob {
     const char *name;
     ir_dtype dtype;
     ir_shape shape;
-    const void *data; /* host order, which is the file's: little endian */
+    const void
+        *data; /* host order, which is the file's: little endian; NULL: */
+    const ir_tensor *drawn; /* the first values of this variable */
     size_t bytes;
     int64_t offset; /* in the side file */
 } onnx_blob;
