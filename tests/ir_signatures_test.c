@@ -14,43 +14,6 @@ enum { N_MESHES = sizeof meshes / sizeof *meshes };
 
 /* ---- local shapes ---- */
 
-/* The node as device sees it: attributes that state a shape that is cut. */
-static ir_node local_node(const ir_node *node, const ir_io *io)
-{
-    const ir_shape *out = &io->out[0];
-    ir_node local = *node;
-    switch (node->op) {
-    case IR_OP_fill:
-    case IR_OP_random:
-    case IR_OP_reshape:
-    case IR_OP_broadcast_to:
-    case IR_OP_variable:
-    case IR_OP_input:
-    case IR_OP_constant:
-        memcpy(local.i + 1, out->dim, (size_t)out->rank * sizeof *out->dim);
-        break;
-    case IR_OP_pick_grad:
-        local.i[0] = out->dim[out->rank - 1];
-        break;
-    case IR_OP_label_weight:
-        if (node->n_in > 1)
-            local.i[0] = io->in[1].dim[0];
-        break;
-    case IR_OP_resample_grad:
-        local.i[1] = out->dim[local.i[0]];
-        break;
-    case IR_OP_gather_grad:
-        local.i[0] = out->dim[node->i[2]];
-        break;
-    case IR_OP_one_hot:
-        local.i[1] = out->dim[node->i[0]];
-        break;
-    default:
-        break;
-    }
-    return local;
-}
-
 /* Logical position of element `at` of a piece. */
 static int64_t place(const ir_shape *piece, const int64_t *offset,
                      const ir_shape *whole, int64_t at)
@@ -152,7 +115,7 @@ static bool device_agrees(const ir_node *node, const ir_io *whole,
         return windows_inside(node, whole, &local, in_at, out_at);
     if (slides_back(node))
         return true;
-    ir_node on_device = local_node(node, &local);
+    ir_node on_device = op_case_local(node, &local);
     inferred = local;
     if (ir_op_table[node->op]->infer(&on_device, &inferred, NULL) != FS_OK)
         return false;

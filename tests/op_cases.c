@@ -24,7 +24,9 @@ ir_shape op_draw_shape(op_case *c, int32_t low, int32_t high)
 {
     ir_shape shape = {.rank = (int32_t)op_draw(c, low, high)};
     for (int32_t i = 0; i < shape.rank; i++)
-        shape.dim[i] = op_draw(c, 0, 5) ? op_draw(c, 2, 5) : 1;
+        shape.dim[i] = c->long_axes       ? op_draw(c, 3, 5)
+                       : op_draw(c, 0, 5) ? op_draw(c, 2, 5)
+                                          : 1;
     if (c->wide && shape.rank > 0)
         shape.dim[shape.rank - 1] = op_draw(c, 1, 70);
     return shape;
@@ -166,4 +168,40 @@ void op_case_fill(const ir_tensor *input, void *data, uint64_t *seed)
         else
             ir_element_set_int(input->dtype, data, i,
                                low + fs_rand_below(seed, limit));
+}
+
+ir_node op_case_local(const ir_node *node, const ir_io *io)
+{
+    const ir_shape *out = &io->out[0];
+    ir_node local = *node;
+    switch (node->op) {
+    case IR_OP_fill:
+    case IR_OP_random:
+    case IR_OP_reshape:
+    case IR_OP_broadcast_to:
+    case IR_OP_variable:
+    case IR_OP_input:
+    case IR_OP_constant:
+        memcpy(local.i + 1, out->dim, (size_t)out->rank * sizeof *out->dim);
+        break;
+    case IR_OP_pick_grad:
+        local.i[0] = out->dim[out->rank - 1];
+        break;
+    case IR_OP_label_weight:
+        if (node->n_in > 1)
+            local.i[0] = io->in[1].dim[0];
+        break;
+    case IR_OP_resample_grad:
+        local.i[1] = out->dim[local.i[0]];
+        break;
+    case IR_OP_gather_grad:
+        local.i[0] = out->dim[node->i[2]];
+        break;
+    case IR_OP_one_hot:
+        local.i[1] = out->dim[node->i[0]];
+        break;
+    default:
+        break;
+    }
+    return local;
 }

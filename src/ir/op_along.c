@@ -120,6 +120,16 @@ static fs_status infer_top_k_grad(const ir_node *node, ir_io *io, fs_err *err)
     return FS_OK;
 }
 
+/* Each of the k adds to a place of its own: cut among devices, they make a
+ * sum. */
+static void sbp_top_k_grad(const ir_node *node, const ir_io *io,
+                           fs_arena *arena, ir_sig_list *out)
+{
+    const ir_sbp cut = IR_SBP_S(node->i[0]);
+    sbp_other_linear(node, io, arena, out);
+    ir_sig_add_row(arena, out, cut, cut, IR_SBP_P);
+}
+
 static fs_status infer_cum_sum(const ir_node *node, ir_io *io, fs_err *err)
 {
     FS_TRY(need_number(io, err));
@@ -159,7 +169,7 @@ const ir_op ir_op_top_k_grad = {.name = "top_k_grad",
                                 .max_in = 2,
                                 .n_out = 1,
                                 .infer = infer_top_k_grad,
-                                .sbp = sbp_other_linear,
+                                .sbp = sbp_top_k_grad,
                                 .work = work_1};
 const ir_op ir_op_cum_sum = {.name = "cum_sum",
                              .min_in = 1,

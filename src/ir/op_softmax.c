@@ -134,6 +134,7 @@ static void sbp_cross_entropy_grad(const ir_node *node, const ir_io *io,
 {
     (void)node;
     ir_sig_add_splits(arena, out, 6, 1, io->in[2].rank);
+    ir_sig_add_linear(arena, out, 1, 1);
 }
 
 static void work_cross_entropy_grad(const ir_node *node, const ir_io *io,

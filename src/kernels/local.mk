@@ -36,7 +36,7 @@ tests_kernels_grad_test_SOURCES = tests/kernels_grad_test.c tests/tap.h \
 tests_kernels_grad_test_LDADD = $(kernels_libs) $(ir_libs)
 check_PROGRAMS += tests/kernels_sbp_test
 tests_kernels_sbp_test_SOURCES = tests/kernels_sbp_test.c tests/tap.h \
-  tests/interpret.h $(op_cases)
+  tests/op_cut.c tests/op_cut.h tests/interpret.h $(op_cases)
 tests_kernels_sbp_test_LDADD = $(kernels_libs) $(ir_libs)
 check_PROGRAMS += tests/kernels_math_test tests/kernels_dnnl_test \
   tests/kernels_update_test
@@ -62,5 +62,11 @@ tests_kernels_point_test_LDADD = $(kernels_libs) $(ir_libs)
 tests_kernels_float_test_SOURCES = tests/kernels_float_test.c tests/tap.h \
   tests/interpret.h $(op_cases)
 tests_kernels_float_test_LDADD = $(kernels_libs) $(ir_libs)
+
+check_PROGRAMS += tests/kernels_unlisted_test
+tests_kernels_unlisted_test_SOURCES = tests/kernels_unlisted_test.c \
+  tests/tap.h tests/op_cut.c tests/op_cut.h tests/interpret.h $(op_cases)
+tests_kernels_unlisted_test_LDADD = $(kernels_libs) $(ir_libs)
+EXTRA_DIST += tests/unlisted.tsv
 
 EXTRA_DIST += src/kernels/README.md
