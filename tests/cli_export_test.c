@@ -112,6 +112,8 @@ static void test_plans(void)
     a = cli("export \"$D/p.json\" --to onnx -o \"$D/p.onnx\" --json");
     tap_ok(a->status == 0 && strstr(a->out, "partial values") != NULL,
            "it is written, partial values are told: %s", a->err);
+    tap_ok(strstr(a->out, "values within ops") != NULL,
+           "and that values within ops have no annotation");
     tap_ok(json_object_get(a->json, "plan_digest") != NULL,
            "its digest joins it with other commands");
     a = cli("model \"$D/p.onnx\" --json");

@@ -56,6 +56,8 @@ static void tell(cli *c, const onnx_exported *done)
         json_array_append_new(list, json_string("partial values"));
     if (done->n_halo)
         json_array_append_new(list, json_string("halos"));
+    if (done->n_between)
+        json_array_append_new(list, json_string("values within ops"));
     json_object_set_new(c->result, "file", fs_json_string(c->args.output));
     json_object_set_new(c->result, "nodes", json_integer(done->n_nodes));
     json_object_set_new(c->result, "data_bytes",
@@ -70,6 +72,11 @@ static void tell(cli *c, const onnx_exported *done)
         cli_say(c, "%s%s%s",
                 i ? ", " : "without a form in ONNX, in domain flowsearch: ",
                 done->own[i], i + 1 == done->n_own ? "\n" : "");
+    if (done->n_between)
+        cli_say(c,
+                "%d values between the nodes that one op became have no "
+                "annotation\n",
+                done->n_between);
     if (done->n_partial)
         cli_say(c, "%d partial values stand in the nodes' metadata only\n",
                 done->n_partial);

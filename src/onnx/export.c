@@ -41,7 +41,7 @@ static const char *name_in_file(onnx_writer *w, const ir_tensor *t)
               : fs_printf(w->arena, "%s/Constant_output_0", t->name);
         if (ir_graph_find(w->graph, name) >= 0)
             continue;
-        *fs_map_at(&w->taken, name) = 1;
+        *fs_map_at(&w->taken, name) = ONNX_NAME_TAKEN;
         return name;
     }
 }
@@ -51,7 +51,7 @@ static const char *free_name(onnx_writer *w, const char *name)
     const char *found = name;
     for (int32_t k = 1; ir_graph_find(w->graph, found) >= 0; k++)
         found = fs_printf(w->arena, "%s_%d", name, k);
-    *fs_map_at(&w->taken, found) = 1;
+    *fs_map_at(&w->taken, found) = ONNX_NAME_TAKEN;
     return found;
 }
 
@@ -466,6 +466,7 @@ static void report(const onnx_writer *w, fs_arena *arena, onnx_exported *out)
     *out = (onnx_exported){.n_nodes = w->n_nodes,
                            .n_partial = w->n_partial,
                            .n_halo = w->n_halo,
+                           .n_between = w->n_between,
                            .own = names};
     for (int32_t op = 0; op < IR_OP_COUNT; op++)
         if (w->own[op])

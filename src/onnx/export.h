@@ -31,6 +31,8 @@ typedef struct onnx_exported {
     const char *const *own; /* in the domain "flowsearch"; in `arena` */
     int32_t n_partial;      /* tensors of the plan that are partial values */
     int32_t n_halo;         /* inputs that borrow rows of their neighbours */
+    int32_t n_between;      /* values between nodes of one op that have no
+                               annotation */
 } onnx_exported;
 
 /* Of all the values that the file will carry, those of small constants that it

@@ -51,7 +51,7 @@ const char *onnx_new_name(onnx_writer *w, const char *suffix)
         if (fs_map_get(&w->taken, name) >= 0 ||
             ir_graph_find(w->graph, name) >= 0)
             continue;
-        *fs_map_at(&w->taken, name) = 1;
+        *fs_map_at(&w->taken, name) = ONNX_NAME_TAKEN;
         return name;
     }
 }
@@ -197,6 +197,9 @@ const char *onnx_write_line(onnx_writer *w, const onnx_line *line)
     fs_wire_put_raw(&node, line->attrs.at, line->attrs.n);
     if (phases[w->node->phase] && !w->in_body)
         fs_wire_put_text(&node, 6, phases[w->node->phase]);
+    for (int32_t i = 0; i < n_out && !w->in_body; i++)
+        if (fs_map_get(&w->taken, line->out[i]) >= 0)
+            *fs_map_at(&w->taken, line->out[i]) = ONNX_NAME_MADE;
     if (w->options->placement && !w->in_body)
         onnx_put_node_plan(w, line, &node);
     fs_wire_put_message(&w->nodes, w->node_field, &node);

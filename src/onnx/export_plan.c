@@ -112,18 +112,39 @@ static bool has_halo(const ir_nd_sbp *sbp, const ir_mesh *mesh)
 
 /* A partial tensor gets no specification: to call it repeated would be wrong.
  */
-static void put_spec(onnx_writer *w, fs_wire_out *out, int32_t stage,
-                     const ir_tensor *t, const ir_nd_sbp *sbp)
+static void put_spec(onnx_writer *w, fs_wire_out *out, const ir_tensor *t,
+                     const ir_nd_sbp *sbp, const char *name)
 {
+    const int32_t v = w->origin[w->node - w->graph->nodes.at];
+    const int32_t stage = w->options->placement->stage_of[v];
     const onnx_placement *p = w->options->placement;
     const ir_mesh *mesh = &p->mesh[stage];
     fs_wire_out spec = {.arena = out->arena};
     if (is_partial(sbp, mesh))
         return;
-    fs_wire_put_text(&spec, 1, w->name[t - w->graph->tensors.at]);
+    fs_wire_put_text(&spec, 1, name);
     put_devices(&spec, sbp, mesh, p->first_device[stage]);
     put_cuts(&spec, sbp, mesh, &t->shape);
     fs_wire_put_message(out, 2, &spec);
+}
+
+/* What an op of several nodes hands on within itself. Where it works element
+ * by element on one input that lies as the output does; where it does not,
+ * nothing is said, and each is counted once, where it is made. */
+static void put_between(onnx_writer *w, fs_wire_out *out, const ir_nd_sig *sig,
+                        const onnx_line *line)
+{
+    const bool follows =
+        w->node->n_in == 1 && ir_op_class_of(w->node->op) == IR_CLASS_POINTWISE;
+    for (int32_t i = 0; i < line->n_in + line->n_out; i++) {
+        const bool made = i >= line->n_in;
+        const char *name = made ? line->out[i - line->n_in] : line->in[i];
+        if (fs_map_get(&w->taken, name) != ONNX_NAME_MADE)
+            continue;
+        if (follows)
+            put_spec(w, out, onnx_out_tensor(w, 0), &sig->out[0], name);
+        w->n_between += made && !follows;
+    }
 }
 
 static bool names(const onnx_line *line, const char *name)
@@ -147,16 +168,17 @@ void onnx_put_node_plan(onnx_writer *w, const onnx_line *line, fs_wire_out *out)
     fs_wire_put_text(&placed, 1, configuration);
     for (int32_t i = 0; i < node->n_in; i++)
         if (names(line, w->name[node->in[i]])) {
-            put_spec(w, &placed, stage, &w->graph->tensors.at[node->in[i]],
-                     &sig->in[i]);
+            put_spec(w, &placed, &w->graph->tensors.at[node->in[i]],
+                     &sig->in[i], w->name[node->in[i]]);
             w->n_halo += has_halo(&sig->in[i], &p->mesh[stage]);
         }
     for (int32_t i = 0; i < node->n_out; i++)
         if (names(line, w->name[node->out[i]])) {
-            put_spec(w, &placed, stage, &w->graph->tensors.at[node->out[i]],
-                     &sig->out[i]);
+            put_spec(w, &placed, &w->graph->tensors.at[node->out[i]],
+                     &sig->out[i], w->name[node->out[i]]);
             w->n_partial += is_partial(&sig->out[i], &p->mesh[stage]);
         }
+    put_between(w, &placed, sig, line);
     fs_wire_put_int(&placed, 3, stage);
     onnx_put_note(out, 9, "flowsearch.sbp",
                   ir_signature_text(node, sig, p->mesh[stage].n, w->arena));

@@ -43,8 +43,11 @@ typedef struct onnx_writer {
     fs_wire_out functions; /* fields of the model */
     fs_map bodies;         /* what a body is made of -> its number */
     int32_t n_functions;
-    int32_t n_partial, n_halo;
+    int32_t n_partial, n_halo, n_between;
 } onnx_writer;
+
+/* In `taken`: what is called so, if anything yet. */
+enum { ONNX_NAME_TAKEN = 1, ONNX_NAME_MADE /* by a node */ };
 
 /* A node of the file. */
 typedef struct onnx_line {
