@@ -29,12 +29,12 @@ static int32_t draw_mask(op_case *c, int32_t *in, int32_t at, ir_shape whole,
 static int64_t draw_queries(op_case *c)
 {
     const bool few = c->op == IR_OP_attention_bias_grad || op_draw(c, 0, 7);
-    return few ? op_draw(c, 1, 5) : 50;
+    return few ? op_draw(c, 1, 5) : 70;
 }
 
 static int64_t draw_keys(op_case *c)
 {
-    return op_draw(c, 1, op_draw(c, 0, 1) ? 9 : 80);
+    return op_draw(c, 0, 7) ? op_draw(c, 1, op_draw(c, 0, 1) ? 9 : 80) : 400;
 }
 
 /* q, k, v[, mask][, lengths] after what stands in in[0 .. at). */

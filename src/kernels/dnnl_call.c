@@ -15,6 +15,17 @@ void kernel_set_threads(int n)
     omp_set_num_threads(n);
 }
 
+int kernel_dnnl_threads(void)
+{
+    return omp_get_max_threads();
+}
+
+void kernel_dnnl_take_threads(int n)
+{
+    if (omp_get_max_threads() != n)
+        omp_set_num_threads(n);
+}
+
 bool kernel_dnnl_takes(const kernel_call *shapes)
 {
     return shapes->in[0].dtype == IR_F32 && shapes->in[1].dtype == IR_F32 &&
@@ -63,7 +74,7 @@ fs_status kernel_dnnl_create(const kernel_dnnl_op *op, fs_err *err,
     kernel_dnnl *made = calloc(1, sizeof *made);
     if (!made)
         return fs_fail(err, FS_FAULT, "out of memory for a oneDNN primitive");
-    made->threads = omp_get_max_threads();
+    made->threads = kernel_dnnl_threads();
     fs_status status = FS_OK;
     if (dnnl_engine_create(&made->engine, dnnl_cpu, 0) != dnnl_success ||
         dnnl_stream_create(&made->stream, made->engine,
@@ -93,9 +104,7 @@ fs_status kernel_dnnl_run(void *state, const kernel_call *call, fs_err *err)
                 p->memory[i], last ? call->out[0].data : call->in[i].data);
         args[i] = (dnnl_exec_arg_t){p->arg[i], p->memory[i]};
     }
-    /* The number is per thread, and this may not be the one that prepared. */
-    if (omp_get_max_threads() != p->threads)
-        omp_set_num_threads(p->threads);
+    kernel_dnnl_take_threads(p->threads);
     if (status == dnnl_success)
         status = dnnl_primitive_execute(p->primitive, p->stream, p->n, args);
     if (status == dnnl_success)

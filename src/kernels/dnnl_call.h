@@ -39,6 +39,11 @@ fs_status kernel_dnnl_create(const kernel_dnnl_op *op, fs_err *err,
 fs_status kernel_dnnl_run(void *state, const kernel_call *call, fs_err *err);
 void kernel_dnnl_release(void *state);
 
+/* The number of threads is the calling thread's: what prepared a kernel says
+ * which it is, what runs it takes it up. */
+int kernel_dnnl_threads(void);
+void kernel_dnnl_take_threads(int n);
+
 /* Are the inputs and the output float? */
 bool kernel_dnnl_takes(const kernel_call *shapes);
 

@@ -10,7 +10,7 @@ src_kernels_libfs_kernels_a_SOURCES = src/kernels/kernel.h \
   src/kernels/cpu_reduce.c src/kernels/cpu_reduce.inc \
   src/kernels/cpu_softmax.c src/kernels/cpu_softmax.inc \
   src/kernels/cpu_attention.c src/kernels/cpu_attention.inc \
-  src/kernels/cpu_product.inc \
+  src/kernels/attention.h src/kernels/attention.c src/kernels/dnnl_attention.c \
   src/kernels/cpu_rotary.c src/kernels/cpu_rotary.inc \
   src/kernels/cpu_batch_norm.c src/kernels/cpu_batch_norm.inc \
   src/kernels/cpu_along.c src/kernels/cpu_along.inc \

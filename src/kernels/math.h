@@ -20,12 +20,8 @@
     !defined(__SANITIZE_THREAD__)
 #define KERNEL_CLONES                                                          \
     __attribute__((target_clones("default", "avx2", "avx512f")))
-/* For cpu_product.inc, which fuses where the processor can. */
-#define KERNEL_CLONES_FMA                                                      \
-    __attribute__((target_clones("default", "fma", "avx512f")))
 #else
 #define KERNEL_CLONES
-#define KERNEL_CLONES_FMA
 #endif
 
 /* Loops vectorise whatever -O the user gives; infinities stay exact. No product

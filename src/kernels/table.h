@@ -1,6 +1,6 @@
 /* The kernels that exist, declared from ops.def by class: sources and views
- * have none, contractions have a oneDNN variant besides the reference. An op
- * without its kernel is a link error that names the symbol. */
+ * have none, contractions and attention have a oneDNN variant besides the
+ * reference. An op without its kernel is a link error that names the symbol. */
 #ifndef FS_KERNELS_TABLE_H
 #define FS_KERNELS_TABLE_H
 
@@ -14,7 +14,7 @@
 #define KERNEL_OF_VIEW(what, op) what##_NONE(op)
 #define KERNEL_OF_MATMUL(what, op) what##_CPU_DNNL(op)
 #define KERNEL_OF_CONV(what, op) what##_CPU_DNNL(op)
-#define KERNEL_OF_ATTENTION(what, op) what##_CPU(op)
+#define KERNEL_OF_ATTENTION(what, op) what##_CPU_DNNL(op)
 #define KERNEL_OF_POINTWISE(what, op) what##_CPU(op)
 #define KERNEL_OF_REDUCE(what, op) what##_CPU(op)
 #define KERNEL_OF_GATHER(what, op) what##_CPU(op)
