@@ -42,9 +42,10 @@ static const trial trials[] = {
      {{"alpha", INT, 1, 0}},
      17,
      "attribute \"alpha\" is an integer; a real is wanted"},
-    {"LeakyRelu", "x", {{"alpha", BARE_INT, 1, 0}}, 17, "is an integer"},
-    {"Softmax", "x", {{"axis", NONE, 0, 0}}, 17, "without a value"},
-    {"Transpose", "x", {{"perm", NONE, 0, 0}}, 17, "perm has 0 entries"},
+    {"LeakyRelu", "x", {{"alpha", BARE_INT, 1, 0}}, 17, "has no type"},
+    {"Softmax", "x", {{"axis", NONE, 0, 0}}, 17, "has no type"},
+    {"Softmax", "x", {{"axis", BARE_INT, 1, 0}}, 17, "\"axis\" has no type"},
+    {"Transpose", "x", {{"perm", NONE, 0, 0}}, 17, "has no type"},
     {"Cast", "x", {{"to", TEXT, 0, "FLOAT"}}, 5, 0},
     {"Cast", "x", {{"to", TEXT, 0, "FLOAT"}}, 6, "an integer is wanted"},
     {"Cast", "x", {{0}}, 17, "attribute \"to\" is missing"},
@@ -73,6 +74,12 @@ static const trial trials[] = {
     {"Einsum", "x", {{"equation", TEXT, 0, "ab->a"}}, 17, "fit its letters"},
     {"Split", "x", {{"num_outputs", INT, 1, 0}}, 18, 0},
     {"Split", "x", {{"num_outputs", INT, 2, 0}}, 18, "num_outputs is 2 for 1"},
+    {"Split",
+     "x",
+     {{"num_outputs", INT, 1, 0}},
+     17,
+     "\"num_outputs\" is unknown in opset 17"},
+    {"Reshape", "x,i", {{"allowzero", INT, 1, 0}}, 13, "unknown in opset 13"},
     {"Transpose", "i", {{"perm", INTS, -1, 0}}, 17, "the entry -1"},
     {"Conv", "x,w", {{"group", INT, 1, 0}}, 17, 0},
     {"Conv", "x,w", {{"group", INT, 0, 0}}, 17, "\"group\" is 0; 1 .. 2147"},
@@ -145,6 +152,82 @@ static void test_trials(void)
     }
 }
 
+static void put_window(pb *node)
+{
+    pb *attr = pb_new();
+    pb_text(attr, 1, "kernel_shape");
+    pb_int(attr, 8, 2);
+    pb_int(attr, 8, 2);
+    pb_int(attr, 20, 7);
+    pb_take(node, 5, attr);
+}
+
+/* Of one node of `op` on x and `outputs`: why it is refused, "" when it is not.
+ */
+static const char *refused_outputs(const char *op, const char *outputs,
+                                   int opset)
+{
+    static char why[1024];
+    static const int64_t dim[] = {2, 3, 4, 4};
+    pb *graph = pb_new(), *node = pb_node("/the_node", op, "x", outputs);
+    if (strstr(op, "Pool"))
+        put_window(node);
+    pb_take(graph, 1, node);
+    pb_take(graph, 11, pb_value("x", 1, 4, dim, NULL));
+    pb_take(graph, 12, pb_value("y", 1, -1, NULL, NULL));
+    imported in =
+        import_batch(write_model("outs.onnx", pb_model(graph, opset)), 0);
+    snprintf(why, sizeof why, "%s", in.graph ? "" : in.err.text);
+    drop(&in);
+    return why;
+}
+
+static void test_outputs(void)
+{
+    static const struct {
+        const char *op, *outputs;
+        int opset;
+        const char *says;
+    } cases[] = {
+        {"Relu", "y", 17, NULL},
+        {"Relu", "y,", 17, NULL},
+        {"Relu", "y,z", 17, "output 1 (\"z\") is too many: 1 at most"},
+        {"Dropout", "y,z,t", 13, "output 2 (\"t\") is too many: 2 at most"},
+        {"AveragePool", "y,z", 17, "output 1 (\"z\") is too many"},
+        {"MaxPool", "y,z", 7, "output 1 (\"z\") is too many: 1 at most"},
+        {"MaxPool", "y,z,t", 8, "output 2 (\"t\") is too many: 2 at most"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *why =
+            refused_outputs(cases[i].op, cases[i].outputs, cases[i].opset);
+        tap_ok(cases[i].says
+                   ? strstr(why, "\"/the_node\"") && strstr(why, cases[i].says)
+                   : !why[0],
+               "%s(x) -> %s of opset %d%s%s", cases[i].op, cases[i].outputs,
+               cases[i].opset, why[0] ? " is refused: " : "", why);
+    }
+}
+
+/* Files of the first version say no types. */
+static void test_first_version(void)
+{
+    static const int64_t dim[] = {2, 3};
+    pb *graph = pb_new(), *node = pb_node("n", "Softmax", "x", "y");
+    pb *attr = pb_new();
+    pb_text(attr, 1, "axis");
+    pb_int(attr, 3, 1);
+    pb_take(node, 5, attr);
+    pb_take(graph, 1, node);
+    pb_take(graph, 11, pb_value("x", 1, 2, dim, NULL));
+    pb_take(graph, 12, pb_value("y", 1, -1, NULL, NULL));
+    pb *model = pb_model(graph, 1);
+    pb_int(model, 1, 1); /* the last of its fields holds */
+    imported in = import_batch(write_model("first.onnx", model), 0);
+    tap_ok(in.graph, "an attribute without a type in a file of version 1%s%s",
+           in.graph ? "" : ": ", in.err.text);
+    drop(&in);
+}
+
 /* A 0 that a writer leaves out is still given: its type says so. */
 static void test_zero_left_out(void)
 {
@@ -197,6 +280,8 @@ static void test_rows(void)
 int main(void)
 {
     test_trials();
+    test_outputs();
+    test_first_version();
     test_zero_left_out();
     test_contradiction();
     test_rows();

@@ -458,6 +458,7 @@ static pb *loop_of(int64_t trips, pb *inner)
     else
         pb_take(body, 5, pb_ints("n", 1, &one));
     pb_text(attr, 1, "body");
+    pb_int(attr, 20, 5);
     pb_take(attr, 6, body);
     pb *node = pb_node("loop", "Loop", trips ? "n,,a" : ",,a", "b");
     pb_take(node, 5, attr);

@@ -60,6 +60,7 @@ typedef struct onnx_attr {
     FS_VEC(const char *) strings;
     onnx_subgraph *graph;
     bool has_f, has_i;
+    bool typed; /* the type stands in the file */
 } onnx_attr;
 
 typedef struct onnx_node {

@@ -205,6 +205,7 @@ static int64_t type_of_field(uint32_t number)
  * says holds unless its values are all of others. */
 static void settle_type(uint32_t found, onnx_attr *out)
 {
+    out->typed = out->type != ONNX_ATTR_NONE;
     bool agrees =
         !found || (out->type > 0 && out->type < 32 && found >> out->type & 1);
     for (int64_t t = 31; !agrees && t > ONNX_ATTR_NONE; t--)

@@ -11,25 +11,26 @@ enum { MANY = INT32_MAX };
 typedef struct signature {
     const char *op;
     int32_t most_inputs;
-    const char *attributes;
+    const char *outputs, *attributes;
 } signature;
 
 static const signature signatures[] = {
-#define ONNX_TAKES(op, most_inputs, attributes) {#op, most_inputs, attributes},
+#define ONNX_TAKES(op, most_inputs, outputs, attributes)                       \
+    {#op, most_inputs, outputs, attributes},
 #include "onnx/signatures.def"
 #undef ONNX_TAKES
 };
 
 /* Ops by their own names (op_own.c). */
-static const signature own_signature = {"flowsearch", MANY, "i:I f:t"};
+static const signature own_signature = {"flowsearch", MANY, "*", "i:I f:t"};
 
 /* One attribute of a signature's text. */
 typedef struct entry {
     const char *name;
     int32_t length;
     char type;
-    int64_t before;   /* known in older opsets only */
-    int64_t required; /* since this one; INT64_MAX: never */
+    int64_t since, before; /* opsets that know it: from, and below */
+    int64_t required;      /* since this one; INT64_MAX: never */
 } entry;
 
 static const struct {
@@ -66,9 +67,13 @@ static bool next_entry(const char **at, entry *out)
     char *end;
     if (!*p)
         return false;
-    *out = (entry){p, (int32_t)strcspn(p, ":"), 0, INT64_MAX, INT64_MAX};
+    *out = (entry){p, (int32_t)strcspn(p, ":"), 0, 0, INT64_MAX, INT64_MAX};
     p += out->length + 1;
     out->type = *p++;
+    if (*p == '>') {
+        out->since = strtol(p + 1, &end, 10);
+        p = end;
+    }
     if (*p == '<') {
         out->before = strtol(p + 1, &end, 10);
         p = end;
@@ -116,7 +121,8 @@ static fs_status check_attribute(onnx_ctx *c, const onnx_attr *attr,
     char wanted = '\0';
     entry e;
     while (next_entry(&attributes, &e)) {
-        if (!is_named(&e, attr->name) || c->opset >= e.before)
+        if (!is_named(&e, attr->name) || c->opset < e.since ||
+            c->opset >= e.before)
             continue;
         wanted = e.type;
         if (fits(attr, wanted))
@@ -138,7 +144,8 @@ static fs_status check_required(onnx_ctx *c, const char *attributes)
 {
     entry e;
     while (next_entry(&attributes, &e)) {
-        bool given = c->opset < e.required || c->opset >= e.before;
+        bool given =
+            c->opset < e.required || c->opset < e.since || c->opset >= e.before;
         for (int32_t i = 0; i < c->node->attrs.n && !given; i++)
             given = is_named(&e, c->node->attrs.at[i].name);
         if (!given)
@@ -157,6 +164,37 @@ static fs_status check_inputs(onnx_ctx *c, int32_t most)
     return FS_OK;
 }
 
+/* The number that holds in this opset. */
+static int32_t most_outputs(const char *text, int64_t opset)
+{
+    for (;;) {
+        char *end;
+        int64_t most = text[0] == '*' ? MANY : strtol(text, &end, 10);
+        if (most == MANY || *end != '<' || opset < strtol(end + 1, &end, 10))
+            return (int32_t)most;
+        text = end + 1;
+    }
+}
+
+/* An absent optional at the end is none. */
+static fs_status check_outputs(onnx_ctx *c, int32_t most)
+{
+    const onnx_node *node = c->node;
+    for (int32_t i = most; i < node->out.n; i++)
+        if (node->out.at[i][0])
+            return onnx_fail(c, "output %d (\"%.80s\") is too many: %d at most",
+                             i, node->out.at[i], most);
+    return FS_OK;
+}
+
+/* Since the second version of the format every attribute says its type. */
+static fs_status check_typed(onnx_ctx *c, const onnx_attr *attr)
+{
+    if (attr->typed || c->model->proto.ir_version < 2)
+        return FS_OK;
+    return onnx_fail(c, "attribute \"%.80s\" has no type", attr->name);
+}
+
 fs_status onnx_check_signature(onnx_ctx *c)
 {
     const onnx_node *node = c->node;
@@ -166,6 +204,7 @@ fs_status onnx_check_signature(onnx_ctx *c)
     if (!s)
         return onnx_fail(c, "what it takes is not known");
     FS_TRY(check_inputs(c, s->most_inputs));
+    FS_TRY(check_outputs(c, most_outputs(s->outputs, c->opset)));
     for (int32_t i = 0; i < node->attrs.n; i++) {
         const onnx_attr *attr = &node->attrs.at[i];
         if (strcmp(attr->name, "consumed_inputs") == 0)
@@ -173,6 +212,7 @@ fs_status onnx_check_signature(onnx_ctx *c)
         if (onnx_attr_find(c, attr->name) != attr)
             return onnx_fail(c, "attribute \"%.80s\" is given twice",
                              attr->name);
+        FS_TRY(check_typed(c, attr));
         FS_TRY(check_attribute(c, attr, s->attributes));
     }
     return check_required(c, s->attributes);

@@ -4,8 +4,9 @@
 
 #include "onnx/context.h"
 
-/* Refuses inputs and attributes of the node at hand that its operator has no
- * meaning for, attributes of another type, and required ones that are missing:
+/* Refuses inputs, outputs and attributes of the node at hand that its operator
+ * has no meaning for in its opset, attributes of another type or without one
+ * (but in files of the first version), and required ones that are missing:
  * a handler that looks for its own names only would run without them. */
 fs_status onnx_check_signature(onnx_ctx *c);
 
