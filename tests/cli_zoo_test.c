@@ -134,6 +134,48 @@ static void test_space(void)
     tap_ok(a->status == 0, "such a plan is proven");
 }
 
+/* Bytes live at once in the last plan, and how many of its nodes are written
+ * in the plan. */
+static int64_t live_bytes(size_t *nodes)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/plan.json", cli_scratch);
+    json_t *file = json_load_file(path, 0, NULL), *roles = NULL, *list = NULL;
+    json_t *role = NULL;
+    if (file) {
+        roles = json_object_get(json_object_get(file, "plan"), "roles");
+        list = json_object_get(json_object_get(file, "strategy"), "nodes");
+        role = json_array_get(roles, 0);
+    }
+    *nodes = json_array_size(list);
+    const int64_t bytes =
+        json_integer_value(json_object_get(role, "bound_bytes"));
+    json_decref(file);
+    return bytes;
+}
+
+/* `most`: bytes, in units of those without chains. A chain holds what enters
+ * and leaves it at once, which steps that make some of it smaller need not. */
+static void test_chains(const char *spec, const char *options, double most)
+{
+    double apart[STEPS], fused[STEPS];
+    char words[200];
+    size_t n_apart, n_fused;
+    snprintf(words, sizeof words, "--ranks 1 --dp 1 --rewrite -chain %s",
+             options);
+    bool ran = train(spec, words, apart);
+    const int64_t before = live_bytes(&n_apart);
+    snprintf(words, sizeof words, "--ranks 1 --dp 1 %s", options);
+    ran = ran && train(spec, words, fused);
+    const int64_t now = live_bytes(&n_fused);
+    tap_ok(ran && memcmp(apart, fused, sizeof apart) == 0,
+           "%s %s: chains give the losses of their steps, to the bit", spec,
+           options);
+    tap_ok(n_fused < n_apart && now > 0 && (double)now <= most * (double)before,
+           "%s %s: %zu nodes are %zu, %lld bytes live at once %lld", spec,
+           options, n_apart, n_fused, (long long)before, (long long)now);
+}
+
 /* One stage, memory to spare: its prices cannot move, so its dual has to. */
 static void test_proof(void)
 {
@@ -154,6 +196,11 @@ int main(void)
     test_space();
     test_proof();
     cli("calibrate --ranks 2"); /* once: `local` is then known */
+    for (size_t m = 0; m < 2; m++) {
+        const char *const spec = models[m ? 6 : 0].spec;
+        test_chains(spec, "", 1);
+        test_chains(spec, "--precision bf16 --recompute selective", 1.05);
+    }
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         const char *spec = models[i].spec;
         const double tolerance = models[i].by_batch ? 1e-4 : 1e-5;

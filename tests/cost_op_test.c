@@ -2,7 +2,7 @@
 #include "config.h"
 #include "cost/cost.h"
 
-#include "ir/build.h"
+#include "ir/rewrite.h"
 #include "tap.h"
 
 static fs_arena *arena;
@@ -182,6 +182,26 @@ static void test_names(const net *n)
              "else the roofline");
 }
 
+/* 64 x 256 elements are eight tiles; a tile of one step moves 16 KiB. */
+static void test_chain(void)
+{
+    const double tile = 2 * 4.0 * 2048, whole = 8 * tile;
+    hw_point points[] = {{"pointwise", tile, 2e-6},
+                         {"pointwise", whole, 40e-6},
+                         {"gelu", tile, 6e-6},
+                         {"gelu", whole, 60e-6}};
+    hw_cluster *c = with_points(points, 4);
+    net n = make_net();
+    ir_rewrite_step(n.graph, &(ir_rewrite_options){.chain = true});
+    int32_t v = 0;
+    while (v < n.graph->nodes.n && !n.graph->nodes.at[v].chain)
+        v++;
+    tap_near(demand_of(c, &n, v, NULL, 1).total_s,
+             8 * (2e-6 + 6e-6) + 40e-6 - 8 * 2e-6, 1e-9,
+             "a chain: its steps in cache, and what moving its ends adds");
+    ir_graph_destroy(n.graph);
+}
+
 static void test_share(const net *n)
 {
     hw_cluster *c = make_cluster();
@@ -241,6 +261,7 @@ int main(void)
     test_points(&n);
     test_monotone(&n);
     test_names(&n);
+    test_chain();
     test_share(&n);
     test_mixture(&n);
     ir_graph_destroy(n.graph);

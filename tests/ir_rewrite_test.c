@@ -479,8 +479,8 @@ static void test_parse(void)
                    strstr(why.text, "contradicts itself"),
                "'%s' is refused", unclear[i]);
     }
-    tap_ok(ir_rewrite_parse("usual,chain,-gelu", &err, &o) == FS_OK &&
-               o.chain && !o.gelu && o.silu,
+    tap_ok(ir_rewrite_parse("usual,parts,-gelu", &err, &o) == FS_OK &&
+               o.parts && !o.gelu && o.silu,
            "from the usual ones, more and less");
 }
 

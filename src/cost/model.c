@@ -2,6 +2,8 @@
 #include "config.h"
 #include "cost/parts.h"
 
+#include "ir/chain.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -199,13 +201,52 @@ static plan_demand roofline(const hw_device *device, ir_op_kind op,
     return out;
 }
 
-plan_demand cost_op_on(const cost_model *model, int32_t g, ir_op_kind op,
-                       const ir_work *work)
+/* Seconds of an op whose `work` comes tile by tile, each in the caches. */
+static double tiled_s(const cost_model *model, int32_t g, ir_op_kind op,
+                      double work, int64_t tiles)
+{
+    const point_range points = model->points[g][op];
+    const double launch_s = model->cluster->groups[g].device.launch_s;
+    if (!tiles)
+        return 0;
+    return (double)tiles *
+           fmax(seconds_at(points, work / (double)tiles, launch_s), launch_s);
+}
+
+/* A chain takes what its steps take on tiles; moving what enters and leaves
+ * adds what it takes beyond the caches. */
+static plan_demand measured_chain(const cost_model *model, int32_t g,
+                                  const cost_piece *piece, const ir_work *work)
+{
+    const ir_node *node = piece->node;
+    const hw_device *device = &model->cluster->groups[g].device;
+    ir_work step[IR_CHAIN_STEPS];
+    const int64_t tiles =
+        ir_chain_work(piece->graph, node, piece->sig, piece->mesh, step);
+    plan_demand out =
+        measured(device, model->points[g][node->op], node->op, work);
+    out.memory_s =
+        fmax(0, out.total_s - tiled_s(model, g, node->op,
+                                      bytes_moved(device, work), tiles));
+    for (int32_t k = 0; k < node->chain->n_steps; k++)
+        out.compute_s += tiled_s(model, g, node->chain->step[k].op,
+                                 bytes_moved(device, &step[k]), tiles);
+    out.total_s = fmax(out.launch_s, out.memory_s + out.compute_s);
+    return out;
+}
+
+plan_demand cost_op_on(const cost_model *model, int32_t g,
+                       const cost_piece *piece)
 {
     const hw_group *group = &model->cluster->groups[g];
+    const ir_op_kind op = piece->node->op;
     point_range points = model->points[g][op];
-    plan_demand demand = points.n ? measured(&group->device, points, op, work)
-                                  : roofline(&group->device, op, work);
+    ir_work work;
+    ir_node_work(piece->graph, piece->node, piece->sig, piece->mesh, &work);
+    plan_demand demand = !points.n ? roofline(&group->device, op, &work)
+                         : piece->node->chain
+                             ? measured_chain(model, g, piece, &work)
+                             : measured(&group->device, points, op, &work);
     demand.on_core = group->cores_per_node > 0;
     return demand;
 }
@@ -217,10 +258,8 @@ plan_demand cost_op(const cost_model *model, const ir_graph *graph,
     ir_op_class op_class = ir_op_class_of(node->op);
     if (op_class == IR_CLASS_SOURCE || op_class == IR_CLASS_VIEW)
         return (plan_demand){0};
-    ir_work work;
-    ir_node_work(graph, node, sig, &stage->mesh, &work);
-    return cost_op_on(model, cost_pace_of(model, graph, stage), node->op,
-                      &work);
+    const cost_piece piece = {graph, node, sig, &stage->mesh};
+    return cost_op_on(model, cost_pace_of(model, graph, stage), &piece);
 }
 
 double cost_shared_seconds(const cost_model *model, const plan_stage *stage,

@@ -37,10 +37,9 @@ static void add_node(const cost_model *model, const ir_graph *graph, int32_t v,
     ir_op_class op_class = ir_op_class_of(node->op);
     if (op_class == IR_CLASS_SOURCE || op_class == IR_CLASS_VIEW)
         return;
-    ir_work work;
-    ir_node_work(graph, node, &whole, &one, &work);
+    const cost_piece piece = {graph, node, &whole, &one};
     for (int32_t g = 0; g < cost_cluster(model)->n_groups; g++)
-        seconds[g] += times * cost_op_on(model, g, node->op, &work).total_s;
+        seconds[g] += times * cost_op_on(model, g, &piece).total_s;
 }
 
 static const double *seconds_of(const cost_model *model, const ir_graph *graph)

@@ -45,9 +45,15 @@ const hw_cluster *cost_cluster(const cost_model *model);
 /* How much longer what occupies a core of this group takes. */
 double cost_core_share(const cost_model *model, const hw_group *group);
 
-/* An op's demand on the devices of group `g`. */
-plan_demand cost_op_on(const cost_model *model, int32_t g, ir_op_kind op,
-                       const ir_work *work);
+/* A node's demand on the devices of group `g`. */
+typedef struct cost_piece {
+    const ir_graph *graph;
+    const ir_node *node;
+    const ir_nd_sig *sig;
+    const ir_mesh *mesh;
+} cost_piece;
+plan_demand cost_op_on(const cost_model *model, int32_t g,
+                       const cost_piece *piece);
 /* The group whose devices set the pace of a stage's ops (pace.c). */
 int32_t cost_pace_of(const cost_model *model, const ir_graph *graph,
                      const plan_stage *stage);

@@ -7,6 +7,9 @@
 #include "ir/op.h"
 
 enum { IR_CHAIN_STEPS = 16, IR_CHAIN_VALUES = IR_MAX_IN + IR_CHAIN_STEPS };
+/* Elements of a tile at most: values between two steps stay in the caches, and
+ * a step's set-up is small beside its loop. */
+enum { IR_CHAIN_TILE = 2048 };
 
 /* A value is a number: below the node's n_in its input, n_in + k what step k
  * makes. A step is a node whose in[] are values and whose out[] stand for
@@ -34,6 +37,11 @@ typedef struct ir_chain_types {
 /* From io's inputs, in the order of steps; io may be local. */
 fs_status ir_chain_infer(const ir_node *node, const ir_io *io, fs_err *err,
                          ir_chain_types *out);
+
+/* The work of each step on a local piece, as if it ran alone; returns how many
+ * tiles the piece has. work[n_steps] */
+int64_t ir_chain_work(const ir_graph *graph, const ir_node *node,
+                      const ir_nd_sig *sig, const ir_mesh *mesh, ir_work *work);
 
 /* A chain's steps as nodes again: *out is `graph` with them in its place and
  * with tensors for what they hand on, behind the graph's own; for reading only,

@@ -221,7 +221,7 @@ static void sbp_chain(const ir_node *node, const ir_io *io, fs_arena *arena,
 
 /* ---- work: all operations, but only what enters and leaves is moved ---- */
 
-static int64_t step_flop(const ir_node *node, const ir_chain_types *types,
+static ir_work step_work(const ir_node *node, const ir_chain_types *types,
                          int32_t k)
 {
     const ir_node *step = &node->chain->step[k];
@@ -229,7 +229,7 @@ static int64_t step_flop(const ir_node *node, const ir_chain_types *types,
     ir_work work = {0};
     if (ir_op_table[step->op]->work)
         ir_op_table[step->op]->work(step, &io, &work);
-    return work.flop;
+    return work;
 }
 
 static void work_chain(const ir_node *node, const ir_io *io, ir_work *out)
@@ -240,8 +240,22 @@ static void work_chain(const ir_node *node, const ir_io *io, ir_work *out)
     if (ir_chain_infer(node, io, NULL, &types) != FS_OK)
         return;
     for (int32_t k = 0; k < node->chain->n_steps; k++)
-        flop = ir_add_sat(flop, step_flop(node, &types, k));
+        flop = ir_add_sat(flop, step_work(node, &types, k).flop);
     ir_work_moves(node, io, flop, out);
+}
+
+int64_t ir_chain_work(const ir_graph *graph, const ir_node *node,
+                      const ir_nd_sig *sig, const ir_mesh *mesh, ir_work *work)
+{
+    ir_io io;
+    ir_chain_types types;
+    ir_node_local_io(graph, node, sig, mesh, &io);
+    const fs_status status = ir_chain_infer(node, &io, NULL, &types);
+    FS_ASSERT(status == FS_OK);
+    for (int32_t k = 0; k < node->chain->n_steps; k++)
+        work[k] = step_work(node, &types, k);
+    const int64_t n = ir_shape_count(&types.shape[node->n_in]);
+    return n / IR_CHAIN_TILE + (n % IR_CHAIN_TILE > 0);
 }
 
 const ir_op ir_op_chain = {.name = "chain",

@@ -11,9 +11,7 @@
 
 #include <stdlib.h>
 
-/* Values between two steps stay in the caches, and a step's set-up is small
- * beside its loop. */
-enum { TILE = 2048, TILE_BYTES = TILE * 8 };
+enum { TILE = IR_CHAIN_TILE, TILE_BYTES = TILE * 8 };
 
 typedef struct chain_step {
     kernel_call call; /* on a tile; data is set for each */
