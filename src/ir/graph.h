@@ -72,7 +72,8 @@ typedef struct ir_graph {
 } ir_graph;
 
 ir_graph *ir_graph_create(const char *name); /* own arena */
-/* Room for n nodes and tensors: growing to them costs as much again. */
+/* Room for n nodes and tensors and for what training adds to them: growing to
+ * it costs as much again, and what stays empty takes address space only. */
 void ir_graph_reserve(ir_graph *graph, int32_t n);
 void ir_graph_destroy(ir_graph *graph);
 
