@@ -51,6 +51,30 @@ static void test_precision(const char *precision, double off,
     }
 }
 
+/* The plan that was made last says which steps it leaves out, in the object,
+ * the table and the database: as far as the scale has not grown again. */
+static void test_told(int skipped)
+{
+    const cli_answer *a = cli(
+        "run \"$D/plan.json\" --data " TEXT " --steps %d --json", skipped + 3);
+    tap_equal_int((int)cli_number(a, "skipped_steps"), skipped,
+                  "run counts the steps that were left out");
+    const json_t *first =
+        json_array_get(json_object_get(a->json, "skipped"), 0);
+    tap_equal_int((int)json_integer_value(first), 1, "from the first on");
+    tap_ok(cli_number(a, "loss_scale") == ldexp(1e8, -skipped),
+           "each halved the scale: %g is left", cli_number(a, "loss_scale"));
+    a = cli("runs --sql 'SELECT count(*) AS n FROM steps WHERE skipped AND "
+            "run = (SELECT max(run) FROM steps)' --json");
+    const json_t *row = json_array_get(json_object_get(a->json, "runs"), 0);
+    tap_equal_int((int)json_integer_value(json_object_get(row, "n")), skipped,
+                  "the steps in the database say it");
+    a = cli("run \"$D/plan.json\" --data " TEXT " --steps 5");
+    tap_ok(a->status == 0 && strstr(a->out, "steps skipped") &&
+               strstr(a->out, "loss scale, last"),
+           "the table says both");
+}
+
 /* From a scale that overflows on, on ranks that must judge alike. */
 static void test_skipped_steps(void)
 {
@@ -63,6 +87,7 @@ static void test_skipped_steps(void)
     tap_ok(ran && waited >= 5 && losses[STEPS - 1] < 0.8 * losses[0],
            "fp16 from a scale of 1e8: %d steps are left out, then it trains",
            waited - 1);
+    test_told(waited - 1);
 }
 
 static void test_words(void)

@@ -59,7 +59,7 @@ static void test_round_trip(void)
     int64_t id = 0;
     tap_equal_int(store_run_begin(db, &run, &err, &id), FS_OK, "a run begins");
     double losses[3] = {3, 2, 1}, seconds[3] = {.1, .1, .1};
-    store_losses(db, id, losses, seconds, 3, &err);
+    store_losses(db, id, &(store_steps){3, losses, seconds, NULL}, &err);
     store_figure(db, id, "step_median_s", 0.1, "s", &err);
     store_figure(db, id, "predicted_step_s", 0.08, "s", &err);
     store_run_end(db, id, 0, "{}", NULL, &err);
@@ -242,7 +242,8 @@ static void test_migration(void)
     int64_t id = 0;
     store_run_begin(db, &run, &err, &id);
     store_close(db);
-    raw("DROP TABLE clusters; DROP TABLE models; PRAGMA user_version=1");
+    raw("DROP TABLE clusters; DROP TABLE models;"
+        "ALTER TABLE steps DROP COLUMN skipped; PRAGMA user_version=1");
     err = (fs_err){0};
     tap_equal_int(store_open(path, &err, &db), FS_OK, "version 1 is opened");
     for (int i = 0; i < 2; i++) {

@@ -112,6 +112,7 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
     int64_t steps = steps_of(c);
     out->ranks = exec_world_size(world);
     out->trace.arena = c->arena;
+    cli_outcome_watch(p->model.graph, out);
     if (cli_outcome_wants_gradients())
         cli_outcome_fetch_gradients(p->model.graph, c->arena, out);
     exec_options options = {
@@ -126,6 +127,8 @@ static fs_status train(cli *c, const cli_plan *p, exec_world *world,
         .n_fetch = out->n_fetch,
         .fetch = out->fetch,
         .fetched = out->fetched,
+        .n_watch = out->n_watch,
+        .watch = out->watch,
         .progress = getenv("FS_PROGRESS") ? show_progress : NULL,
         .progress_ctx = &steps,
     };
@@ -188,7 +191,11 @@ static fs_status keep_rows(cli *c, const cli_plan *p, const cli_outcome *o,
     const exec_result *r = &o->result;
     if (!cli_keeps(c))
         return FS_OK;
-    FS_TRY(store_losses(c->db, c->run, r->losses, r->step_s, o->steps, err));
+    bool *skipped = fs_new(c->arena, bool, o->steps);
+    for (int64_t k = 0; k < o->steps; k++)
+        skipped[k] = cli_outcome_skipped(o, k);
+    const store_steps steps = {o->steps, r->losses, r->step_s, skipped};
+    FS_TRY(store_losses(c->db, c->run, &steps, err));
     FS_TRY(store_trace(c->db, c->run, &o->trace, err));
     return store_timing(c->db, c->run, p->plan, r->measured, err);
 }
@@ -274,6 +281,7 @@ static void final_table(cli *c, const cli_plan *p, const cli_outcome *o,
     report_table_cell(&t, "%s", "");
     report_table_cell(&t, "%.4f", r->losses[o->steps - 1]);
     report_table_cell(&t, "%s", "");
+    cli_outcome_tell_skipped(c, o, &t);
     report_table_cell(&t, "throughput");
     report_table_cell(&t, "%.4g samples/s",
                       (double)p->model.graph->batch / sim->iteration_s);

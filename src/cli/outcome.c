@@ -133,6 +133,10 @@ fs_status cli_outcome_write(const cli_outcome *o, const cli_plan *p,
     json_t *root = json_object();
     json_object_set_new(root, "losses", reals(r->losses, o->steps));
     json_object_set_new(root, "step_s", reals(r->step_s, o->steps));
+    json_t *watched = json_array();
+    for (int32_t i = 0; i < o->n_watch; i++)
+        json_array_append_new(watched, reals(r->watched[i], o->steps));
+    json_object_set_new(root, "watched", watched);
     const double summary[] = {r->step_median_s, r->step_min_s, r->step_max_s};
     json_object_set_new(root, "summary", reals(summary, 3));
     json_object_set_new(root, "peak_bytes", whole(r->peak_bytes, o->ranks));
@@ -154,14 +158,18 @@ static double real_at(const json_t *list, size_t i)
     return json_is_null(value) ? (double)NAN : json_number_value(value);
 }
 
-static double *read_reals(json_t *root, const char *key, fs_arena *arena)
+static double *real_list(const json_t *list, fs_arena *arena)
 {
-    json_t *list = json_object_get(root, key);
     size_t n = json_array_size(list);
     double *out = fs_new(arena, double, n);
     for (size_t i = 0; i < n; i++)
         out[i] = real_at(list, i);
     return out;
+}
+
+static double *read_reals(json_t *root, const char *key, fs_arena *arena)
+{
+    return real_list(json_object_get(root, key), arena);
 }
 
 static void read_timing(json_t *list, const plan *p, plan_timing *timing)
@@ -229,6 +237,11 @@ static fs_status read_outcome(const char *path, const plan *p, fs_arena *arena,
     r->steps = out->steps;
     r->losses = read_reals(root, "losses", arena);
     r->step_s = read_reals(root, "step_s", arena);
+    json_t *watched = json_object_get(root, "watched");
+    out->n_watch = (int32_t)json_array_size(watched);
+    r->watched = fs_new(arena, double *, out->n_watch + 1);
+    for (int32_t i = 0; i < out->n_watch; i++)
+        r->watched[i] = real_list(json_array_get(watched, (size_t)i), arena);
     r->step_median_s = summary[0];
     r->step_min_s = summary[1];
     r->step_max_s = summary[2];

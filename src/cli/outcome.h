@@ -5,6 +5,10 @@
 
 #include "cli/cli.h"
 #include "exec/exec.h"
+#include "report/report.h"
+
+/* What is watched: of a loss scale, the steps left out so far and the scale. */
+enum { CLI_SKIPPED, CLI_SCALE, CLI_WATCHED };
 
 typedef struct cli_outcome {
     int64_t steps;
@@ -13,7 +17,9 @@ typedef struct cli_outcome {
     plan_trace trace; /* the last step, all ranks */
     int32_t n_fetch;  /* tensors whose values are brought back too */
     int32_t *fetch;
-    void **fetched; /* [n_fetch], whole */
+    void **fetched;  /* [n_fetch], whole */
+    int32_t n_watch; /* scalars whose values after each step are */
+    int32_t watch[CLI_WATCHED];
 } cli_outcome;
 
 /* Asks for the gradients of all parameters, in the order of the tensors. */
@@ -29,5 +35,14 @@ fs_status cli_outcome_write(const cli_outcome *o, const cli_plan *p,
  * bring back: what out->fetch asks for too. */
 fs_status cli_outcome_of_ranks(cli *c, const cli_plan *p,
                                const char *const *words, cli_outcome *out);
+
+/* Of the plan's graph: what its loss scale ends each step with. */
+void cli_outcome_watch(const ir_graph *graph, cli_outcome *out);
+/* Was the step (from 0) left out? */
+bool cli_outcome_skipped(const cli_outcome *o, int64_t step);
+/* Into the JSON object, the run's figures and the table that a run ends with;
+ * nothing where there is no loss scale. */
+void cli_outcome_tell_skipped(cli *c, const cli_outcome *o,
+                              report_table *table);
 
 #endif

@@ -130,6 +130,8 @@ static fs_status summarise(exec_rank *rank, fs_err *err, exec_result *out)
     cut_diverged(rank);
     out->steps = rank->steps;
     out->losses = rank->losses;
+    exec_rank_share_watched(rank);
+    out->watched = rank->watched;
     summarise_steps(rank, out);
     summarise_memory(rank, out);
     out->weights_digest = rank->diverged ? 0 : exec_rank_digest(rank);

@@ -80,15 +80,20 @@ typedef struct exec_options {
     int32_t n_fetch;
     const int32_t *fetch; /* tensor ids */
     void **fetched;       /* [n_fetch], filled with arena memory */
+    /* After every step, also of a run that is stopped early: the values of
+     * these scalars, which an op makes once per step. */
+    int32_t n_watch;
+    const int32_t *watch; /* tensor ids */
     void (*progress)(void *ctx, int64_t step, double loss, double step_s);
     void *progress_ctx; /* called on rank 0 */
 } exec_options;
 
 typedef struct exec_result {
-    int64_t steps;  /* up to the first loss that is not finite when stopped
-                       early */
-    double *losses; /* [steps], equal on every rank */
-    double *step_s; /* [steps]: slowest rank */
+    int64_t steps;    /* up to the first loss that is not finite when stopped
+                         early */
+    double *losses;   /* [steps], equal on every rank */
+    double *step_s;   /* [steps]: slowest rank */
+    double **watched; /* [n_watch][steps], equal on every rank */
     double step_median_s, step_min_s, step_max_s;
     int64_t *peak_bytes;     /* [ranks] allocated arenas */
     int64_t *touched_bytes;  /* [ranks] of them, pages that were ever used */

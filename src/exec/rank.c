@@ -189,12 +189,28 @@ static int64_t count_firings(const exec_rank *rank)
     return n;
 }
 
+static void plan_watches(exec_rank *rank)
+{
+    const exec_options *options = rank->options;
+    rank->watched = fs_new(rank->arena, double *, options->n_watch + 1);
+    for (int32_t i = 0; i < options->n_watch; i++) {
+        ir_nd_sbp sbp;
+        exec_capture c = {.tensor = options->watch[i]};
+        c.series = rank->watched[i] =
+            fs_new(rank->arena, double, options->steps + 1);
+        exec_rank_find(rank, c.tensor, &c.task, &c.reg, &sbp);
+        if (c.reg >= 0 && c.task >= 0)
+            rank->captures[rank->n_captures++] = c;
+    }
+}
+
 /* Per-step tensors that are wanted are copied when they are made: later tasks
  * of the step may use their memory again. */
 static void plan_captures(exec_rank *rank)
 {
     const exec_options *options = rank->options;
-    rank->captures = fs_new(rank->arena, exec_capture, options->n_fetch + 1);
+    const int32_t n = options->n_fetch + options->n_watch;
+    rank->captures = fs_new(rank->arena, exec_capture, n + 1);
     for (int32_t i = 0; i < options->n_fetch; i++) {
         ir_nd_sbp sbp;
         exec_capture c = {.tensor = options->fetch[i]};
@@ -205,6 +221,7 @@ static void plan_captures(exec_rank *rank)
             fs_alloc(rank->arena, 1, (size_t)piece_bytes(rank, c.tensor, &sbp));
         rank->captures[rank->n_captures++] = c;
     }
+    plan_watches(rank);
 }
 
 fs_status exec_rank_open(exec_world *world, const ir_graph *graph,

@@ -43,6 +43,7 @@ typedef struct exec_flight {
 typedef struct exec_capture {
     int32_t tensor, task, reg;
     void *piece;
+    double *series; /* [steps] of a scalar that is watched; no piece then */
 } exec_capture;
 
 typedef struct exec_rank {
@@ -63,6 +64,7 @@ typedef struct exec_rank {
     exec_loader *loader;
     int32_t n_captures;
     exec_capture *captures;
+    double **watched; /* [n_watch][steps], of this rank's own knowledge */
 
     int64_t *firings; /* [steps] completed tasks of the step */
     int64_t firings_per_step;
@@ -113,6 +115,8 @@ void exec_rank_find(const exec_rank *rank, int32_t tensor, int32_t *task,
  * parameters. */
 fs_status exec_rank_fetch(exec_rank *rank, fs_err *err);
 uint64_t exec_rank_digest(exec_rank *rank);
+/* What is watched, from the ranks that know it to all. */
+void exec_rank_share_watched(exec_rank *rank);
 
 /* Steps the actors until all are at their end. */
 void exec_rank_run(exec_rank *rank);

@@ -97,8 +97,9 @@ static void start_transfer(exec_rank *rank, int32_t stream, exec_task *t)
 /* ---- a step's end ---- */
 
 static void capture_piece(exec_rank *rank, const exec_capture *c,
-                          int32_t stream)
+                          int32_t stream, int64_t step)
 {
+    const bool last = step == rank->options->steps - 1;
     ir_nd_sbp sbp;
     int32_t task, reg;
     ir_shape local;
@@ -107,8 +108,12 @@ static void capture_piece(exec_rank *rank, const exec_capture *c,
                    rank->coords, &local, NULL);
     ir_dtype dtype = rank->graph->tensors.at[c->tensor].dtype;
     bool writes = rank->tasks[c->task].task->n_out > 0;
-    memcpy(c->piece, buffer(rank, stream, c->reg, writes),
-           (size_t)(ir_shape_count(&local) * ir_dtype_bytes(dtype)));
+    const void *from = buffer(rank, stream, c->reg, writes);
+    if (c->series)
+        c->series[step] = ir_element_real(dtype, from, 0);
+    else if (last)
+        memcpy(c->piece, from,
+               (size_t)(ir_shape_count(&local) * ir_dtype_bytes(dtype)));
 }
 
 static void trace_task(exec_rank *rank, int32_t stream, int32_t task,
@@ -172,8 +177,8 @@ static void complete(exec_rank *rank, int32_t stream, int32_t task)
     t->sample[t->fired++ % EXEC_SAMPLES] = sample;
     trace_task(rank, stream, task, flight, now);
     for (int32_t i = 0; i < rank->n_captures; i++)
-        if (rank->captures[i].task == task && step == rank->options->steps - 1)
-            capture_piece(rank, &rank->captures[i], stream);
+        if (rank->captures[i].task == task)
+            capture_piece(rank, &rank->captures[i], stream, step);
     plan_actor_done(rank->actors, stream);
     count_firing(rank, step, now);
     flight->busy_ns = 0;

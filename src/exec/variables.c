@@ -120,7 +120,7 @@ static const void *find_piece(const exec_rank *rank, int32_t tensor,
     int32_t task, reg;
     exec_rank_find(rank, tensor, &task, &reg, sbp);
     for (int32_t i = 0; i < rank->n_captures; i++)
-        if (rank->captures[i].tensor == tensor)
+        if (rank->captures[i].tensor == tensor && rank->captures[i].piece)
             return rank->captures[i].piece;
     if (reg < 0)
         return NULL;
@@ -252,6 +252,22 @@ fs_status exec_rank_fetch(exec_rank *rank, fs_err *err)
         FS_TRY(fetch_one(rank, rank->options->fetch[i], err,
                          &rank->options->fetched[i]));
     return FS_OK;
+}
+
+/* Replicas know the same: the first gives it, sums are put together. */
+void exec_rank_share_watched(exec_rank *rank)
+{
+    for (int32_t i = 0; i < rank->options->n_watch; i++) {
+        double *series = rank->watched[i];
+        int32_t task, reg;
+        ir_nd_sbp sbp;
+        exec_rank_find(rank, rank->options->watch[i], &task, &reg, &sbp);
+        for (int64_t k = 0; k < rank->steps; k++)
+            if (reg < 0 || !counts(rank, &sbp))
+                series[k] = 0;
+        exec_world_reduce(rank->world, series, rank->steps, MPI_DOUBLE,
+                          MPI_SUM);
+    }
 }
 
 /* ---- digest ---- */

@@ -116,6 +116,20 @@ double ir_scaler_share(const ir_graph *graph, const ir_loss_scale *how,
            (double)ir_shape_count(&graph->tensors.at[node->in[0]].shape);
 }
 
+static int32_t end_of(const ir_graph *graph, const char *state)
+{
+    const int32_t t = ir_graph_find(graph, state);
+    return t >= 0 && graph->tensors.at[t].role == IR_STATE
+               ? graph->tensors.at[t].next
+               : -1;
+}
+
+ir_loss_scale_ends ir_loss_scale_find(const ir_graph *graph)
+{
+    return (ir_loss_scale_ends){end_of(graph, "loss_scale.skipped"),
+                                end_of(graph, "loss_scale")};
+}
+
 ir_scaler ir_scaler_begin(ir_graph *graph, const ir_loss_scale *how,
                           int32_t loss)
 {

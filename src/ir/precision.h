@@ -26,6 +26,13 @@ typedef struct ir_loss_scale {
     int64_t steps;
 } ir_loss_scale;
 
+/* What a step of a training graph ends with, scalars; -1 where there is none:
+ * how many steps were left out so far, and the scale when it is dynamic. */
+typedef struct ir_loss_scale_ends {
+    int32_t skipped, scale;
+} ir_loss_scale_ends;
+ir_loss_scale_ends ir_loss_scale_find(const ir_graph *graph);
+
 /* A number above 0 that stays, or "dynamic", from=X and steps=N after commas;
  * "" is what the precision usually has: dynamic from 65536 with 2000 steps for
  * IR_F16, else none. */

@@ -17,8 +17,8 @@ enum {
     BUSY_MS = 10000
 };
 
-static const char *const migrations[STORE_SCHEMA_VERSION] = {store_schema_1,
-                                                             store_schema_2};
+static const char *const migrations[STORE_SCHEMA_VERSION] = {
+    store_schema_1, store_schema_2, store_schema_3};
 
 fs_status store_sql_fault(const store_db *db, const char *doing, fs_err *err)
 {

@@ -54,4 +54,8 @@ static const char store_schema_2[] =
     "CREATE TABLE clusters ("
     " digest TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;";
 
+/* Steps that a loss scale left out. */
+static const char store_schema_3[] =
+    "ALTER TABLE steps ADD COLUMN skipped INTEGER;";
+
 #endif

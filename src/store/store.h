@@ -5,7 +5,7 @@
 
 #include "plan/timing.h"
 
-enum { STORE_SCHEMA_VERSION = 2 };
+enum { STORE_SCHEMA_VERSION = 3 };
 
 typedef struct store_db store_db;
 /* Opens or creates. A locked file (after 10 s), one of a newer schema, or one
@@ -45,8 +45,14 @@ fs_status store_run_end(store_db *db, int64_t id, int status, const char *json,
 /* Figures that can be queried: (run, name, value, unit). */
 fs_status store_figure(store_db *db, int64_t run, const char *name,
                        double value, const char *unit, fs_err *err);
-fs_status store_losses(store_db *db, int64_t run, const double *losses,
-                       const double *step_s, int64_t n, fs_err *err);
+/* skipped: left out by a loss scale; NULL: none was. */
+typedef struct store_steps {
+    int64_t n;
+    const double *losses, *step_s;
+    const bool *skipped;
+} store_steps;
+fs_status store_losses(store_db *db, int64_t run, const store_steps *steps,
+                       fs_err *err);
 /* The text of a plan file, of a cluster file (all that the plan was made for,
  * measured figures too), and what a model is: each kept once per digest. */
 fs_status store_plan(store_db *db, uint64_t digest, const char *json,

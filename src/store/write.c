@@ -186,28 +186,23 @@ static fs_status in_transaction(store_db *db, const char *sql, write_rows *rows,
     return status;
 }
 
-typedef struct step_rows {
-    const double *losses, *step_s;
-    int64_t n;
-} step_rows;
-
 static fs_status write_steps(store_db *db, sqlite3_stmt *statement,
                              const void *what, int64_t run, fs_err *err)
 {
-    const step_rows *rows = what;
+    const store_steps *rows = what;
     for (int64_t i = 0; i < rows->n; i++) {
-        store_bind(statement, "iirr", run, i, rows->losses[i], rows->step_s[i]);
+        store_bind(statement, "iirri", run, i, rows->losses[i], rows->step_s[i],
+                   (int64_t)(rows->skipped && rows->skipped[i]));
         FS_TRY(store_step(db, statement, err));
     }
     return FS_OK;
 }
 
-fs_status store_losses(store_db *db, int64_t run, const double *losses,
-                       const double *step_s, int64_t n, fs_err *err)
+fs_status store_losses(store_db *db, int64_t run, const store_steps *steps,
+                       fs_err *err)
 {
-    step_rows rows = {losses, step_s, n};
-    return in_transaction(db, "INSERT INTO steps VALUES(?,?,?,?)", write_steps,
-                          &rows, run, err);
+    return in_transaction(db, "INSERT INTO steps VALUES(?,?,?,?,?)",
+                          write_steps, steps, run, err);
 }
 
 static fs_status write_events(store_db *db, sqlite3_stmt *statement,
