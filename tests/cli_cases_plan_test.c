@@ -68,7 +68,7 @@ static void test_refused(void)
         {"mlp", "dp=3", "does not divide over dp=3"},
         {"mlp", "micro-batches=3", "does not divide into 3 micro-batches"},
         {"resnet_thin_bn", "micro-batches=2",
-         "running_mean takes statistics of a micro-batch"},
+         "takes statistics of a micro-batch"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cli_answer *a =

@@ -195,6 +195,7 @@ int main(void)
     cli_begin_scratch("zoo");
     test_space();
     test_proof();
+    test_statistics();
     cli("calibrate --ranks 2"); /* once: `local` is then known */
     for (size_t m = 0; m < 2; m++) {
         const char *const spec = models[m ? 6 : 0].spec;
