@@ -4,6 +4,7 @@
  * apart, and both graphs run on the same inputs. */
 #include "config.h"
 
+#include "ir/chain.h"
 #include "onnx/export.h"
 
 #include "interpret.h"
@@ -20,6 +21,7 @@ static char path[700];
 typedef struct form {
     ir_graph *graph; /* of the one op */
     int32_t node;
+    int32_t n_out; /* outputs of the op that something reads */
     interpreter in;
     imported back;
     bool told; /* it has a form in ONNX */
@@ -35,7 +37,8 @@ static fs_status build(form *f, ir_op_kind op, uint64_t seed, fs_err *err)
     if (f->node < 0)
         return fs_fail(err, FS_INVALID, "%s", f->graph->err.text);
     const ir_node *node = &f->graph->nodes.at[f->node];
-    for (int32_t k = 0; k < node->n_out; k++)
+    f->n_out = fs_rand(&seed) % 2 ? node->n_out : 1;
+    for (int32_t k = 0; k < f->n_out; k++)
         fs_push(f->graph->arena, &f->graph->outputs, node->out[k]);
     interpret_open(&f->in, f->graph, f->graph->arena);
     for (int32_t i = 0; i < f->graph->tensors.n; i++)
@@ -133,6 +136,15 @@ static double difference(const form *f, const interpreter *back, int32_t k)
     return worst;
 }
 
+/* What is drawn at random is drawn anew after the import. */
+static bool draws(const ir_node *node)
+{
+    bool any = false;
+    for (int32_t k = 0; node->chain && k < node->chain->n_steps; k++)
+        any = any || ir_op_table[node->chain->step[k].op]->draws;
+    return any || ir_op_table[node->op]->draws;
+}
+
 /* Of one case; *told: it had a form. */
 static double trial(ir_op_kind op, uint64_t seed, fs_err *err, bool *told)
 {
@@ -140,11 +152,11 @@ static double trial(ir_op_kind op, uint64_t seed, fs_err *err, bool *told)
     double worst = 0;
     interpreter back;
     if (build(&f, op, seed, err) == FS_OK && round_trip(&f, err) == FS_OK &&
-        f.told) {
+        f.told && !draws(&f.graph->nodes.at[f.node])) {
         interpret_open(&back, f.back.graph, f.back.graph->arena);
         share_inputs(&f, &back);
         if (interpret_run(&back, err) == FS_OK)
-            for (int32_t k = 0; k < ir_op_table[op]->n_out; k++)
+            for (int32_t k = 0; k < f.n_out; k++)
                 worst = fmax(worst, difference(&f, &back, k));
     }
     *told = f.told;
@@ -173,7 +185,7 @@ static void test_op(ir_op_kind op, uint64_t *seed)
         tap_skip("it has no form in ONNX", "%s", name);
         return;
     }
-    tap_ok(err.status == FS_OK && worst < 1e-4,
+    tap_ok(err.status == FS_OK && n == TRIALS && worst < 1e-4,
            "%s: what is exported has its values (%d of %d cases, seed %llu: "
            "%g%s%s)",
            name, n, TRIALS, at, worst, err.status ? ": " : "", err.text);

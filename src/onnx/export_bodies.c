@@ -353,6 +353,7 @@ static const char *rows_in_front(onnx_writer *w)
 {
     const ir_shape *dy = &onnx_in_tensor(w, 0)->shape;
     const int64_t *i = w->node->i, row = i[3] - 1;
+    const int64_t rows = onnx_out_tensor(w, 0)->shape.dim[i[2]];
     int64_t perm[IR_MAX_RANK], n_ids = onnx_in_tensor(w, 1)->shape.rank, n = 0;
     int64_t dim[IR_MAX_RANK];
     for (int64_t k = 0; k < n_ids; k++)
@@ -366,6 +367,10 @@ static const char *rows_in_front(onnx_writer *w)
     for (int64_t k = 0; k < dy->rank; k++)
         dim[k] = k < n_ids ? dy->dim[perm[k]] : 1;
     const char *out = onnx_write_pair(w, "Equal", in(w, 1), whole(w, 1, row));
+    if (i[1])
+        out = onnx_write_pair(
+            w, "Or", out,
+            onnx_write_pair(w, "Equal", in(w, 1), whole(w, 1, row - rows)));
     out = onnx_write_pair(w, "Reshape", out, onnx_put_ints(w, dy->rank, dim));
     return choose(w, out, number(w, 0), x);
 }

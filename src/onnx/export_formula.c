@@ -476,15 +476,16 @@ bool onnx_out_batch_norm_grad(onnx_writer *w, const char *op)
 /* RMS norm; its mean, which nothing uses, is 0. */
 bool onnx_out_rms_norm(onnx_writer *w, const char *op)
 {
+    static const char *const affine[] = {"y", "Mul(y, in1)",
+                                         "Add(Mul(y, in1), in2)"};
     (void)op;
-    if (!w->node->i[0] || w->node->n_in > 2)
+    if (!w->node->i[0])
         return false;
     return onnx_out_formula(
-        w, w->node->n_in > 1
-               ? "out2 = Div(1, Sqrt(Add(RowMean(Mul(in0, in0)), f0)));"
-                 "out1 = Mul(out2, 0); out0 = Mul(Mul(in0, out2), in1)"
-               : "out2 = Div(1, Sqrt(Add(RowMean(Mul(in0, in0)), f0)));"
-                 "out1 = Mul(out2, 0); out0 = Mul(in0, out2)");
+        w, fs_printf(w->arena,
+                     "out2 = Div(1, Sqrt(Add(RowMean(Mul(in0, in0)), f0)));"
+                     "out1 = Mul(out2, 0); y = Mul(in0, out2); out0 = %s",
+                     affine[w->node->n_in - 1]));
 }
 
 /* Of logits, or of probabilities, whose logarithm is -100 at least. */

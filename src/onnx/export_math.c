@@ -313,7 +313,7 @@ static bool write_rms_norm(onnx_writer *w)
 {
     int64_t last = -1;
     const char *x = input(w, 0);
-    if (onnx_out_read(w, 1) || onnx_out_read(w, 2))
+    if (onnx_out_read(w, 1) || onnx_out_read(w, 2) || w->node->n_in > 2)
         return false;
     onnx_line mean =
         onnx_line_step(w, "ReduceMean", onnx_write_pair(w, "Mul", x, x));

@@ -66,6 +66,69 @@ bool onnx_out_max_pool_index(onnx_writer *w, const char *op)
     return onnx_out_formula(w, text.at);
 }
 
+/* ---- elements at places apart ---- */
+
+/* By steps of more than 1, or backwards: zeros after each element, then all
+ * turned round, then what lies around it. */
+bool onnx_out_pad_apart(onnx_writer *w, const char *op)
+{
+    (void)op;
+    const int64_t *i = w->node->i;
+    const ir_shape *x = &onnx_in_tensor(w, 0)->shape;
+    const ir_shape *y = &onnx_out_tensor(w, 0)->shape;
+    const int64_t n = x->dim[i[0]], step = i[3] < 0 ? -i[3] : i[3];
+    const int64_t apart = n > 1 ? step : 1, last = (n - 1) * apart;
+    int64_t rows = 1;
+    fs_text text = {.arena = w->arena};
+    for (int32_t k = 0; k < i[0]; k++)
+        rows *= x->dim[k];
+    fs_text_add(&text,
+                "x = Reshape(in0, [%lld, %lld, 1, -1]);"
+                "x = Pad(x, [0, 0, 0, 0, 0, 0, %lld, 0]);"
+                "x = Reshape(x, [%lld, %lld, -1]);",
+                (long long)rows, (long long)n, (long long)apart - 1,
+                (long long)rows, (long long)(last + apart));
+    if (i[3] < 0)
+        fs_text_add(&text, "x = Slice(x, [%lld], [%lld], [1], [-1]);",
+                    (long long)last, (long long)INT64_MIN + 1);
+    else
+        fs_text_add(&text, "x = Slice(x, [0], [%lld], [1]);",
+                    (long long)last + 1);
+    fs_text_add(&text, "out0 = Reshape(Pad(x, [0, %lld, 0, 0, %lld, 0]), ",
+                (long long)i[1], (long long)i[2]);
+    onnx_text_ints(&text, y->rank, y->dim);
+    fs_text_add(&text, ")");
+    return onnx_out_formula(w, text.at);
+}
+
+/* The operator has no batch axes: the sample's number becomes a position. */
+bool onnx_out_scatter_batches(onnx_writer *w, const char *op)
+{
+    (void)op;
+    static const char *const reduction[] = {"none", "add", "mul", "min", "max"};
+    const int64_t n = w->node->i[0];
+    ir_shape one = onnx_in_tensor(w, 1)->shape;
+    fs_text text = {.arena = w->arena}, all = text;
+    one.dim[one.rank - 1] = 1;
+    for (int32_t k = 0; k < n; k++) {
+        int64_t line[IR_MAX_RANK];
+        for (int32_t j = 0; j < one.rank; j++)
+            line[j] = j == k ? one.dim[k] : 1;
+        fs_text_add(&text, "s%d = Expand(Reshape(Range(#0, #%lld, #1), ", k,
+                    (long long)one.dim[k]);
+        onnx_text_ints(&text, one.rank, line);
+        fs_text_add(&text, "), ");
+        onnx_text_ints(&text, one.rank, one.dim);
+        fs_text_add(&text, ");");
+        fs_text_add(&all, "s%d, ", k);
+    }
+    fs_text_add(&text,
+                "at = Concat<axis=-1>(%sCast<to=7>(in1));"
+                "out0 = ScatterND<reduction=%s>(in0, at, in2)",
+                all.at, reduction[w->node->i[9]]);
+    return onnx_out_formula(w, text.at);
+}
+
 /* ---- weighted sums of places on one axis ---- */
 
 static void put_ones(fs_text *text, int32_t n)

@@ -4,6 +4,8 @@
 #include "ir/window.h"
 #include "onnx/writer.h"
 
+#include <string.h>
+
 static int32_t space_of(const onnx_writer *w)
 {
     return onnx_in_tensor(w, 0)->shape.rank - 2;
@@ -28,16 +30,20 @@ static const char *turned(onnx_writer *w, const char *x, int32_t first,
     return onnx_write_line(w, &line);
 }
 
+static void put_pads_of(onnx_writer *w, onnx_line *line, const int64_t *before,
+                        const int64_t *after)
+{
+    int64_t pads[2 * IR_MAX_SPACE];
+    const int32_t n = space_of(w);
+    memcpy(pads, before, (size_t)n * sizeof *pads);
+    memcpy(pads + n, after, (size_t)n * sizeof *pads);
+    onnx_line_ints(line, "pads", 2 * n, pads);
+}
+
 static void put_pads(onnx_writer *w, onnx_line *line)
 {
     const int64_t *i = w->node->i;
-    int64_t pads[2 * IR_MAX_SPACE];
-    int32_t n = space_of(w);
-    for (int32_t k = 0; k < n; k++) {
-        pads[k] = i[IR_WINDOW_BEFORE + k];
-        pads[n + k] = i[IR_WINDOW_AFTER + k];
-    }
-    onnx_line_ints(line, "pads", 2 * n, pads);
+    put_pads_of(w, line, i + IR_WINDOW_BEFORE, i + IR_WINDOW_AFTER);
 }
 
 static bool end(onnx_writer *w, const char *op, const char *a, const char *b)
@@ -125,27 +131,83 @@ bool onnx_out_max_pool_grad(onnx_writer *w, const char *op)
                onnx_put_ints(w, x->rank, x->dim));
 }
 
-/* How many elements of x each window holds, as a plane (1, 1, H'..). */
-static const char *held(onnx_writer *w)
+/* ---- averages ---- */
+
+/* Padding after x (lengths `x`) of which a last window that hangs over has
+ * enough: with it, floor and ceil are the same. */
+static void wide_pads(const onnx_writer *w, const int64_t *x, const int64_t *y,
+                      int64_t after[IR_MAX_SPACE])
 {
     const int64_t *i = w->node->i;
-    int64_t dim[IR_MAX_RANK] = {1, 1}, size = 1;
-    ir_dtype dtype = onnx_out_tensor(w, 0)->dtype;
-    int32_t n = space_of(w);
-    for (int32_t k = 0; k < n; k++) {
-        dim[2 + k] = i[IR_WINDOW_LENGTH + k];
-        size *= i[IR_WINDOW_SIZE + k];
+    for (int32_t k = 0; k < space_of(w); k++) {
+        const int64_t reach =
+            (y[k] - 1) * i[IR_WINDOW_STRIDE + k] + i[IR_WINDOW_SIZE + k];
+        const int64_t over = reach - i[IR_WINDOW_BEFORE + k] - x[k];
+        after[k] =
+            over > i[IR_WINDOW_AFTER + k] ? over : i[IR_WINDOW_AFTER + k];
     }
-    const char *ones =
-        onnx_write_pair(w, "Expand", onnx_put_number(w, dtype, 1),
-                        onnx_put_ints(w, 2 + n, dim));
-    onnx_line line = onnx_line_step(w, "AveragePool", ones);
-    put_pads(w, &line);
+}
+
+static double window_volume(const onnx_writer *w)
+{
+    double size = 1;
+    for (int32_t k = 0; k < space_of(w); k++)
+        size *= (double)w->node->i[IR_WINDOW_SIZE + k];
+    return size;
+}
+
+/* Sums of the windows of x, as a mean that counts all padding by its size. */
+static const char *window_means(onnx_writer *w, const char *x,
+                                const int64_t *before, const int64_t *after)
+{
+    const int64_t *i = w->node->i;
+    const int32_t n = space_of(w);
+    onnx_line line = onnx_line_step(w, "AveragePool", x);
+    put_pads_of(w, &line, before, after);
     onnx_line_ints(&line, "strides", n, i + IR_WINDOW_STRIDE);
     onnx_line_ints(&line, "kernel_shape", n, i + IR_WINDOW_SIZE);
     onnx_line_int(&line, "count_include_pad", 1);
-    return onnx_write_pair(w, "Mul", onnx_write_line(w, &line),
-                           onnx_put_number(w, dtype, (double)size));
+    return onnx_write_line(w, &line);
+}
+
+/* Only sums: the operator is a mean. */
+bool onnx_out_sum_pool(onnx_writer *w, const char *op)
+{
+    (void)op;
+    const int64_t *i = w->node->i;
+    int64_t after[IR_MAX_SPACE];
+    if (!(i[IR_WINDOW_MODE] & IR_WINDOW_SUM))
+        return false;
+    wide_pads(w, onnx_in_tensor(w, 0)->shape.dim + 2,
+              onnx_out_tensor(w, 0)->shape.dim + 2, after);
+    const char *mean =
+        window_means(w, w->name[w->node->in[0]], i + IR_WINDOW_BEFORE, after);
+    return end(
+        w, "Mul", mean,
+        onnx_put_number(w, onnx_out_tensor(w, 0)->dtype, window_volume(w)));
+}
+
+/* How many elements each window counts, as a plane (1, 1, H'..): those of x,
+ * or of x with its padding, but not what hangs over. */
+static const char *counted(onnx_writer *w, const int64_t *wide)
+{
+    const int64_t *i = w->node->i;
+    const bool pads = i[IR_WINDOW_MODE] & IR_WINDOW_COUNT_PAD;
+    int64_t dim[IR_MAX_RANK] = {1, 1};
+    int64_t before[IR_MAX_SPACE], after[IR_MAX_SPACE];
+    ir_dtype dtype = onnx_out_tensor(w, 0)->dtype;
+    for (int32_t k = 0; k < space_of(w); k++) {
+        const int64_t first = pads ? i[IR_WINDOW_BEFORE + k] : 0;
+        const int64_t last = pads ? i[IR_WINDOW_AFTER + k] : 0;
+        dim[2 + k] = i[IR_WINDOW_LENGTH + k] + first + last;
+        before[k] = i[IR_WINDOW_BEFORE + k] - first;
+        after[k] = wide[k] - last;
+    }
+    const char *ones =
+        onnx_write_pair(w, "Expand", onnx_put_number(w, dtype, 1),
+                        onnx_put_ints(w, 2 + space_of(w), dim));
+    return onnx_write_pair(w, "Mul", window_means(w, ones, before, after),
+                           onnx_put_number(w, dtype, window_volume(w)));
 }
 
 /* The gradient over the window's number of elements, put back on all of them
@@ -155,32 +217,25 @@ bool onnx_out_avg_pool_grad(onnx_writer *w, const char *op)
     const int64_t *i = w->node->i;
     const ir_shape *dy = &onnx_in_tensor(w, 0)->shape;
     ir_dtype dtype = onnx_out_tensor(w, 0)->dtype;
-    int64_t dim[IR_MAX_RANK] = {dy->dim[1], 1}, extra[IR_MAX_SPACE], size = 1;
+    int64_t dim[IR_MAX_RANK] = {dy->dim[1], 1}, extra[IR_MAX_SPACE];
+    int64_t after[IR_MAX_SPACE];
     int32_t n = space_of(w);
-    if (i[IR_WINDOW_MODE] & IR_WINDOW_CEIL)
-        return false;
+    wide_pads(w, i + IR_WINDOW_LENGTH, dy->dim + 2, after);
     for (int32_t k = 0; k < n; k++) {
         dim[2 + k] = i[IR_WINDOW_SIZE + k];
-        size *= dim[2 + k];
-        extra[k] =
-            i[IR_WINDOW_LENGTH + k] -
-            ((dy->dim[2 + k] - 1) * i[IR_WINDOW_STRIDE + k] + dim[2 + k] -
-             i[IR_WINDOW_BEFORE + k] - i[IR_WINDOW_AFTER + k]);
-        if (extra[k] < 0 || extra[k] >= i[IR_WINDOW_STRIDE + k])
-            return false;
+        extra[k] = i[IR_WINDOW_LENGTH + k] + i[IR_WINDOW_BEFORE + k] +
+                   after[k] - dim[2 + k] -
+                   (dy->dim[2 + k] - 1) * i[IR_WINDOW_STRIDE + k];
     }
-    const char *by = onnx_put_number(w, dtype, (double)size);
-    if (i[IR_WINDOW_MODE] & IR_WINDOW_SUM)
-        by = onnx_put_number(w, dtype, 1);
-    else if (!(i[IR_WINDOW_MODE] & IR_WINDOW_COUNT_PAD))
-        by = held(w);
+    const char *share = w->name[w->node->in[0]];
+    if (!(i[IR_WINDOW_MODE] & IR_WINDOW_SUM))
+        share = onnx_write_pair(w, "Div", share, counted(w, after));
     const char *ones =
         onnx_write_pair(w, "Expand", onnx_put_number(w, dtype, 1),
                         onnx_put_ints(w, 2 + n, dim));
-    onnx_line line = onnx_line_step(
-        w, op, onnx_write_pair(w, "Div", w->name[w->node->in[0]], by));
+    onnx_line line = onnx_line_step(w, op, share);
     line.in[line.n_in++] = ones;
-    put_pads(w, &line);
+    put_pads_of(w, &line, i + IR_WINDOW_BEFORE, after);
     onnx_line_ints(&line, "strides", n, i + IR_WINDOW_STRIDE);
     onnx_line_ints(&line, "output_padding", n, extra);
     onnx_line_int(&line, "group", dy->dim[1]);
