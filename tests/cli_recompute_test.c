@@ -47,6 +47,21 @@ static void test_trade(const char *cluster, const char *recipe)
            block.seconds, none.seconds);
 }
 
+/* What is computed again of constants is not waited for stage after stage. */
+static void test_stages(void)
+{
+    cli_answer *a =
+        cli("plan zoo:gpt2,layers=4,hidden=256,heads=4,vocab=100 --batch 32 "
+            "--cluster 1x4:a100-sxm4-80g --pp 4 --micro-batches 4 "
+            "--precision bf16 --recompute block -o \"$D/again.json\" --json");
+    const double formula = number(a, "iteration_s");
+    const double simulated = number(a, "sim_iteration_s");
+    tap_ok(a->status == 0 && simulated > 0 && simulated < 1.1 * formula,
+           "--pp 4 in bf16 with blocks again: stages overlap, %g s simulated, "
+           "%g s by the formula",
+           simulated, formula);
+}
+
 /* ---- losses ---- */
 
 static const char *trained(const char *recipe, int ranks, const char *policy)
@@ -160,6 +175,7 @@ int main(void)
     test_trade("1x1:cpu", "--dp 1");
     test_trade("1x4:cpu", "--dp 2 --tp 2 --zero 1");
     test_trade("1x4:cpu", "--pp 4 --micro-batches 8");
+    test_stages();
     cli("calibrate"); /* once: `local` is then known */
     test_same_bits("--dp 1", 1);
     test_same_bits("--dp 2 --zero 3", 2);
