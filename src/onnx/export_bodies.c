@@ -391,7 +391,9 @@ bool onnx_out_gather_grad(onnx_writer *w, const char *op)
         onnx_line_step(w, op,
                        onnx_write_pair(w, "Expand", number(w, 0),
                                        onnx_put_ints(w, y->rank, dim)));
-    line.in[line.n_in++] = with_axis(w, "Unsqueeze", in(w, 1));
+    line.in[line.n_in++] =
+        with_axis(w, "Unsqueeze",
+                  onnx_write_places(w, in(w, 1), onnx_in_tensor(w, 1)->dtype));
     line.in[line.n_in++] = dy;
     onnx_line_text(&line, "reduction", "add");
     onnx_line turn = onnx_line_step(w, "Transpose", onnx_write_line(w, &line));

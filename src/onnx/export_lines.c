@@ -256,3 +256,12 @@ const char *onnx_put_number(onnx_writer *w, ir_dtype dtype, double value)
         .dtype = dtype, .data = data, .bytes = (size_t)ir_dtype_bytes(dtype)};
     return put_constant(w, &blob);
 }
+
+const char *onnx_write_places(onnx_writer *w, const char *x, ir_dtype dtype)
+{
+    if (dtype == IR_I64)
+        return x;
+    onnx_line line = onnx_line_step(w, "Cast", x);
+    onnx_line_int(&line, "to", onnx_dtype_number(IR_I64));
+    return onnx_write_line(w, &line);
+}

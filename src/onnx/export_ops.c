@@ -181,6 +181,13 @@ bool onnx_out_one_hot(onnx_writer *w, const char *op)
     return true;
 }
 
+/* Input i, which says where. */
+static const char *places(onnx_writer *w, int32_t i)
+{
+    return onnx_write_places(w, w->name[w->node->in[i]],
+                             onnx_in_tensor(w, i)->dtype);
+}
+
 static const char *reduction_name(int64_t reduction)
 {
     static const char *const names[] = {"none", "add", "mul", "min", "max"};
@@ -199,6 +206,7 @@ bool onnx_out_scatter(onnx_writer *w, const char *op)
 bool onnx_out_gather_nd(onnx_writer *w, const char *op)
 {
     onnx_line line = onnx_line_like(w, op);
+    line.in[1] = places(w, 1);
     onnx_line_int(&line, "batch_dims", w->node->i[0]);
     onnx_write_line(w, &line);
     return true;
@@ -209,6 +217,7 @@ bool onnx_out_scatter_nd(onnx_writer *w, const char *op)
     if (w->node->i[0] != 0)
         return false;
     onnx_line line = onnx_line_like(w, op);
+    line.in[1] = places(w, 1);
     onnx_line_text(&line, "reduction", reduction_name(w->node->i[9]));
     onnx_write_line(w, &line);
     return true;

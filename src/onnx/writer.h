@@ -79,6 +79,9 @@ const char *onnx_write_step(onnx_writer *w, const char *op, const char *x);
 const char *onnx_write_pair(onnx_writer *w, const char *op, const char *a,
                             const char *b);
 
+/* Integers x of a type as the operators that place by them want them, i64. */
+const char *onnx_write_places(onnx_writer *w, const char *x, ir_dtype dtype);
+
 /* Constants of the file: integers in a row (n = -1: one as a scalar), a number
  * of a type. */
 const char *onnx_put_ints(onnx_writer *w, int64_t n, const int64_t *values);
