@@ -14,6 +14,27 @@ int64_t fs_now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+int64_t fs_cpu_ns(void)
+{
+    struct timespec spent;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+    return (int64_t)spent.tv_sec * 1000000000 + spent.tv_nsec;
+}
+
+fs_deadline fs_deadline_after(double effort_s, int64_t end_ns)
+{
+    const double most_s = 1e8; /* years; in ns it fits */
+    return (fs_deadline){end_ns,
+                         fs_cpu_ns() + (int64_t)(fmin(effort_s, most_s) * 1e9)};
+}
+
+double fs_deadline_left(const fs_deadline *deadline)
+{
+    const int64_t wall = deadline->wall_ns - fs_now_ns();
+    const int64_t cpu = deadline->cpu_ns - fs_cpu_ns();
+    return 1e-9 * (double)(wall < cpu ? wall : cpu);
+}
+
 void fs_warn(const char *format, ...)
 {
     va_list args;

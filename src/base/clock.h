@@ -2,9 +2,22 @@
 #ifndef FS_BASE_CLOCK_H
 #define FS_BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 int64_t fs_now_ns(void); /* monotonic */
+int64_t fs_cpu_ns(void); /* CPU time of this thread */
+
+/* When to stop: at a time, or after so much work (CPU time), whichever comes
+ * first. What is told to end after an effort does the same on a busy machine as
+ * on an idle one. */
+typedef struct fs_deadline {
+    int64_t wall_ns, cpu_ns;
+} fs_deadline;
+/* `effort_s` from now, but not after `end_ns` of fs_now_ns. */
+fs_deadline fs_deadline_after(double effort_s, int64_t end_ns);
+/* Seconds left; 0 or less when it is over. */
+double fs_deadline_left(const fs_deadline *deadline);
 
 /* One line on stderr, "flowsearch: ..." */
 void fs_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));

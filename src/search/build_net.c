@@ -82,9 +82,8 @@ static int32_t add_domain(builder *b, int32_t v)
         b->layout->rates->cost[cost_node_per_step(graph, v)];
     ir_nd_sig_list all;
     ir_signatures(graph, node, &stage->mesh, b->arena, &all);
-    domain d = {.n = all.n,
-                .sig = all.at,
-                .seconds = fs_new(b->arena, double, all.n)};
+    domain d = {
+        .n = all.n, .sig = all.at, .seconds = fs_new(b->arena, double, all.n)};
     for (int32_t k = 0; k < all.n; k++)
         d.seconds[k] = cost_node_seconds(cost, graph, v, &d.sig[k], stage);
     fs_push(b->arena, &b->domains, d);

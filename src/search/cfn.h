@@ -106,7 +106,7 @@ typedef struct search_minimum {
     int32_t kernel_nodes; /* live after the reductions */
 } search_minimum;
 typedef struct search_effort {
-    int64_t deadline_ns;
+    fs_deadline deadline;
     int32_t sweeps; /* of the dual, when elimination is too wide */
     double cutoff;  /* stop once the bound reaches it, */
     double gap;     /* or is within this fraction of the cost */

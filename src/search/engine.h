@@ -110,7 +110,7 @@ typedef struct search_milp_task {
     const search_net *net;
     const int32_t *start;
     double upper, cutoff, gap;
-    int64_t deadline_ns;
+    fs_deadline deadline;
 } search_milp_task;
 /* `out` keeps start where nothing better was found. FS_NO: infeasible. */
 fs_status search_milp(const search_milp_task *task, fs_arena *arena,

@@ -33,7 +33,6 @@ typedef struct ilp {
     const search_net *net;
     const search_budget *budget;
     fs_arena *arena; /* of this solve */
-    int64_t deadline_ns;
     search_prices at;
     search_bundle bundle;
     double bound, cost;
@@ -162,7 +161,8 @@ static void offer_mixtures(ilp *s, const int32_t *value)
 static bool done(const ilp *s)
 {
     return search_proven(s->bound, s->cost) ||
-           search_proven(s->bound, goal(s)) || fs_now_ns() >= s->deadline_ns;
+           search_proven(s->bound, goal(s)) ||
+           fs_deadline_left(&s->budget->deadline) <= 0;
 }
 
 /* Minimises at the current prices. False when nothing is legal. On return
@@ -172,8 +172,9 @@ static bool price_round(ilp *s, bool exact)
     const search_net *net = s->net;
     fs_arena *scratch = fs_arena_create();
     double over = excess(net, &s->at);
-    search_effort effort = {s->deadline_ns, exact ? INT32_MAX : PRICE_SWEEPS,
-                            goal(s) + over, exact ? s->budget->gap : 0, exact};
+    search_effort effort = {s->budget->deadline,
+                            exact ? INT32_MAX : PRICE_SWEEPS, goal(s) + over,
+                            exact ? s->budget->gap : 0, exact};
     search_cfn *cfn = search_net_priced(net, &s->at, scratch);
     search_minimum min;
     search_cfn_minimise(cfn, &effort, scratch, &min);
@@ -251,8 +252,9 @@ static int32_t list_met(const ilp *s, int32_t node, int32_t *value)
 
 static void mix(ilp *s, const search_subnet *sub, fs_arena *scratch)
 {
-    search_milp_task task = {&sub->net,         NULL,           goal(s),
-                             s->budget->cutoff, s->budget->gap, s->deadline_ns};
+    search_milp_task task = {&sub->net,      NULL,
+                             goal(s),        s->budget->cutoff,
+                             s->budget->gap, s->budget->deadline};
     search_solution found;
     fs_err err = {0};
     if (search_milp(&task, scratch, &err, &found) != FS_OK || isinf(found.cost))
@@ -324,8 +326,9 @@ static bool close_gap(ilp *s)
     if (search_milp_columns(kernel) > MILP_COLUMNS)
         return true;
     double most = goal(s);
-    search_milp_task task = {
-        kernel, NULL, most, s->budget->cutoff, s->budget->gap, s->deadline_ns};
+    search_milp_task task = {kernel,         NULL,
+                             most,           s->budget->cutoff,
+                             s->budget->gap, s->budget->deadline};
     search_solution found;
     fs_err err = {0};
     if (search_milp(&task, s->arena, &err, &found) == FS_NO) {
@@ -349,7 +352,7 @@ static fs_status solve_plainly(ilp *s, fs_err *err)
     search_milp_task task = {
         s->net,         isfinite(s->cost) ? s->value : NULL,
         s->cost,        s->budget->cutoff,
-        s->budget->gap, s->deadline_ns};
+        s->budget->gap, s->budget->deadline};
     search_solution found;
     FS_TRY(search_milp(&task, s->arena, err, &found));
     s->steps += found.steps;
@@ -361,10 +364,8 @@ static fs_status solve_plainly(ilp *s, fs_err *err)
 
 static void start(ilp *s, const search_net *net, const search_budget *budget)
 {
-    double seconds = fmin(budget->seconds, 1e8);
     s->net = net;
     s->budget = budget;
-    s->deadline_ns = fs_now_ns() + (int64_t)(seconds * 1e9);
     s->at = search_prices_new(net, s->arena);
     s->sums = search_sums_new(net, s->arena);
     s->value = fs_new(s->arena, int32_t, net->n_nodes);

@@ -79,8 +79,8 @@ typedef struct search_lean_plan {
 typedef struct search_lean {
     FS_VEC(search_lean_plan) plans;
 } search_lean;
-void search_lean_plans(const search_net *net, int64_t deadline_ns,
-                       fs_arena *arena, search_lean *out);
+void search_lean_plans(const search_net *net, int64_t end_ns, fs_arena *arena,
+                       search_lean *out);
 
 /* Nodes only: enough for a bound. Both return false when time ran out. */
 bool search_build_nodes(const search_problem *problem,

@@ -19,7 +19,7 @@ enum { WEIGHTS = 10, ROUNDS = 4, SWEEPS = 20, SHARPNESS = 20 };
 
 typedef struct lean {
     search_net net; /* its limits are what the plan at work takes */
-    int64_t deadline_ns;
+    fs_deadline deadline;
     fs_arena *arena;
     search_prices prices;
     double *part; /* [limit] of the weight, sum 1 */
@@ -56,7 +56,7 @@ static void add_plan(lean *l, const int32_t *value)
 static bool minimise(lean *l)
 {
     fs_arena *scratch = fs_arena_create();
-    search_effort effort = {l->deadline_ns, SWEEPS, INFINITY, 0, false};
+    search_effort effort = {l->deadline, SWEEPS, INFINITY, 0, false};
     search_minimum min;
     search_cfn_minimise(search_net_priced(&l->net, &l->prices, scratch),
                         &effort, scratch, &min);
@@ -91,12 +91,12 @@ static int by_cost(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-void search_lean_plans(const search_net *net, int64_t deadline_ns,
-                       fs_arena *arena, search_lean *out)
+void search_lean_plans(const search_net *net, int64_t end_ns, fs_arena *arena,
+                       search_lean *out)
 {
     int32_t n = net->n_limits;
     lean l = {*net,
-              deadline_ns,
+              fs_deadline_after(INFINITY, end_ns),
               arena,
               search_prices_new(net, arena),
               fs_new(arena, double, n),
@@ -115,7 +115,7 @@ void search_lean_plans(const search_net *net, int64_t deadline_ns,
             shift(&l);
             for (int32_t k = 0; k < n; k++)
                 l.prices.bytes[k] = weight * l.part[k];
-            if (fs_now_ns() >= deadline_ns || !minimise(&l))
+            if (fs_now_ns() >= end_ns || !minimise(&l))
                 break;
         }
     qsort(out->plans.at, (size_t)out->plans.n, sizeof *out->plans.at, by_cost);

@@ -265,9 +265,9 @@ static int64_t round_end(const search_level0 *z)
 static fs_status solve(search_level0 *z, search_candidate *c, double seconds,
                        fs_err *err)
 {
-    double left = 1e-9 * (double)(round_end(z) - fs_now_ns());
-    search_budget budget = {fmax(fmin(seconds, left), 0.001), enough(z),
+    search_budget budget = {fs_deadline_after(seconds, round_end(z)), enough(z),
                             z->problem->gap, z->problem->reduce};
+    const double allowed = fs_deadline_left(&budget.deadline);
     search_solution solution = {0};
     fs_err mine = {0};
     int64_t start_ns = fs_now_ns();
@@ -277,9 +277,8 @@ static fs_status solve(search_level0 *z, search_candidate *c, double seconds,
     }
     fs_status status =
         z->engine(&c->built.net, &budget, z->scratch, &mine, &solution);
-    double took = search_seconds_since(start_ns);
-    c->settled = took < 0.9 * budget.seconds;
-    c->record.seconds += took;
+    c->settled = fs_deadline_left(&budget.deadline) > 0.1 * allowed;
+    c->record.seconds += search_seconds_since(start_ns);
     if (status == FS_OK)
         take(z, c, &solution);
     else if (status == FS_NO) {

@@ -409,8 +409,7 @@ static void watch(glp_tree *tree, void *info)
 
 static int millis_left(const milp *p)
 {
-    int64_t ms = (p->task->deadline_ns - fs_now_ns()) / 1000000;
-    return ms < 1 ? 1 : ms > 1000000000 ? 1000000000 : (int)ms;
+    return (int)fmax(1, fmin(1e3 * fs_deadline_left(&p->task->deadline), 1e9));
 }
 
 /* Returns GLPK's status of the relaxation. */

@@ -20,7 +20,7 @@ enum { PATIENCE = 50 };
 
 static bool late(const search_effort *effort)
 {
-    return fs_now_ns() >= effort->deadline_ns;
+    return fs_deadline_left(&effort->deadline) <= 0;
 }
 
 /* Takes `value` (live nodes) as the best so far when it is. */
@@ -93,7 +93,7 @@ static void finish_by_milp(search_cfn *cfn, const search_effort *effort,
                              upper - cfn->offset,
                              effort->cutoff - cfn->offset,
                              effort->gap,
-                             effort->deadline_ns};
+                             effort->deadline};
     search_solution found;
     fs_err err = {0};
     fs_status status = search_milp(&task, arena, &err, &found);

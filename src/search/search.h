@@ -8,6 +8,7 @@
 #ifndef FS_SEARCH_SEARCH_H
 #define FS_SEARCH_SEARCH_H
 
+#include "base/clock.h"
 #include "cost/cost.h"
 
 /* A cost network: minimise
@@ -61,10 +62,10 @@ typedef struct search_solution {
 double search_net_cost(const search_net *net, const int32_t *value);
 
 typedef struct search_budget {
-    double seconds; /* wall time left */
-    double cutoff;  /* stop once lower_bound >= cutoff */
-    double gap;     /* or once it is that near to the cost, as a fraction */
-    bool reduce;    /* exact reductions first (ablation switch) */
+    fs_deadline deadline;
+    double cutoff; /* stop once lower_bound >= cutoff */
+    double gap;    /* or once it is that near to the cost, as a fraction */
+    bool reduce;   /* exact reductions first (ablation switch) */
 } search_budget;
 
 /* Rows of engines.def: search_exhaustive, search_ilp, search_greedy. Returns
