@@ -56,6 +56,7 @@ typedef struct memory {
     uint8_t *meet; /* [groups][groups] */
     FS_VEC(buffer) buffers;
     const buffer **placed; /* by offset */
+    bool first_fit;        /* the lowest gap, not the smallest */
     int64_t height;        /* of the lowest placement so far */
 } memory;
 
@@ -263,7 +264,7 @@ static void list_buffers(memory *mem)
     fill_meets(mem);
 }
 
-/* ---- placing: best fit in a given order ---- */
+/* ---- placing: in a given order ---- */
 
 typedef int buffer_order(const void *a, const void *b);
 
@@ -313,9 +314,9 @@ static int by_time(const void *a, const void *b)
                                 : by_bytes(a, b);
 }
 
-/* Lowest end of the smallest gap that holds `b` among the placed ones, which
- * are sorted by offset; above all of them when there is no gap. */
-static int64_t best_gap(const memory *mem, const buffer *b,
+/* The smallest gap that holds `b` among the placed ones, which are sorted by
+ * offset, or the lowest; above all of them when there is no gap. */
+static int64_t find_gap(const memory *mem, const buffer *b,
                         const buffer *const *placed, int32_t n)
 {
     int64_t top = 0, best = -1, best_size = INT64_MAX;
@@ -328,6 +329,8 @@ static int64_t best_gap(const memory *mem, const buffer *b,
         if (gap >= b->bytes && gap < best_size) {
             best = top;
             best_size = gap;
+            if (mem->first_fit)
+                break;
         }
         top = top > p->offset + p->bytes ? top : p->offset + p->bytes;
     }
@@ -350,7 +353,7 @@ static int64_t place_in_order(const memory *mem, buffer *buffers)
 
     for (int32_t i = 0; i < n; i++) {
         buffer *b = &buffers[i];
-        b->offset = best_gap(mem, b, mem->placed, i);
+        b->offset = find_gap(mem, b, mem->placed, i);
         insert_placed(mem->placed, i, b);
         height = height > b->offset + b->bytes ? height : b->offset + b->bytes;
     }
@@ -380,23 +383,25 @@ static void lift_highest(buffer *buffers, int32_t n, int64_t height)
     buffers[0] = highest;
 }
 
-/* The lowest of four orders, each improved by placing what sticks out first
- * and starting over (Joslin and Clements 1999, squeaky wheel optimization), as
- * long as the bound is not met. */
+/* The lowest of four orders by best fit and by first fit, each improved by
+ * placing what sticks out first and starting over (Joslin and Clements 1999,
+ * squeaky wheel optimization), as long as the bound is not met. */
 static void place_shared(memory *mem, int64_t bound)
 {
-    static buffer_order *const orders[] = {by_bytes, by_life, by_volume,
-                                           by_time};
+    enum { N_ORDERS = 4 };
+    static buffer_order *const orders[N_ORDERS] = {by_bytes, by_life, by_volume,
+                                                   by_time};
     int32_t n = mem->buffers.n;
     int64_t rounds = n ? LIFT_WORK / ((int64_t)n * n) : 0, height;
     buffer *trial = fs_new(mem->arena, buffer, n);
 
     mem->placed = fs_new(mem->arena, const buffer *, n);
     mem->height = n ? INT64_MAX : 0;
-    for (size_t k = 0; k < sizeof orders / sizeof orders[0]; k++) {
+    for (size_t k = 0; k < 2 * N_ORDERS; k++) {
         for (int32_t i = 0; i < n; i++)
             trial[i] = mem->buffers.at[i];
-        qsort(trial, (size_t)n, sizeof *trial, orders[k]);
+        qsort(trial, (size_t)n, sizeof *trial, orders[k % N_ORDERS]);
+        mem->first_fit = k >= N_ORDERS;
         height = place_in_order(mem, trial);
         keep_lower(mem, trial, height);
         for (int64_t r = 0; r < rounds && r < MAX_LIFTS; r++) {

@@ -104,6 +104,7 @@ typedef struct search_minimum {
     double cost;          /* of value[], INFINITY when none was found */
     int32_t *value;       /* [n] */
     int32_t kernel_nodes; /* live after the reductions */
+    bool open;            /* time ended it */
 } search_minimum;
 typedef struct search_effort {
     fs_deadline deadline;

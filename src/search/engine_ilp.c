@@ -41,7 +41,7 @@ typedef struct ilp {
     search_sums sums;
     int64_t steps;
     int32_t kernel_nodes; /* the fewest of any round */
-    bool memory_binds;
+    bool memory_binds, open;
 } ilp;
 
 static double weight(const search_net *net, const search_prices *at,
@@ -179,6 +179,7 @@ static bool price_round(ilp *s, bool exact)
     search_minimum min;
     search_cfn_minimise(cfn, &effort, scratch, &min);
     s->steps += cfn->steps;
+    s->open |= min.open;
     if (min.kernel_nodes < s->kernel_nodes)
         s->kernel_nodes = min.kernel_nodes;
     bool legal = !(isinf(min.bound) && min.bound > 0);
@@ -257,7 +258,9 @@ static void mix(ilp *s, const search_subnet *sub, fs_arena *scratch)
                              s->budget->gap, s->budget->deadline};
     search_solution found;
     fs_err err = {0};
-    if (search_milp(&task, scratch, &err, &found) != FS_OK || isinf(found.cost))
+    const fs_status status = search_milp(&task, scratch, &err, &found);
+    s->open |= found.open;
+    if (status != FS_OK || isinf(found.cost))
         return;
     int32_t n = s->net->n_nodes, *value = fs_new(scratch, int32_t, n);
     for (int32_t i = 0; i < n; i++)
@@ -331,7 +334,9 @@ static bool close_gap(ilp *s)
                              s->budget->gap, s->budget->deadline};
     search_solution found;
     fs_err err = {0};
-    if (search_milp(&task, s->arena, &err, &found) == FS_NO) {
+    const fs_status status = search_milp(&task, s->arena, &err, &found);
+    s->open |= found.open;
+    if (status == FS_NO) {
         s->bound = most; /* INFINITY: infeasible as a whole */
         return isfinite(most);
     }
@@ -355,6 +360,7 @@ static fs_status solve_plainly(ilp *s, fs_err *err)
         s->budget->gap, s->budget->deadline};
     search_solution found;
     FS_TRY(search_milp(&task, s->arena, err, &found));
+    s->open |= found.open;
     s->steps += found.steps;
     if (isfinite(found.cost))
         offer(s, found.value);
@@ -424,7 +430,8 @@ fs_status search_ilp(const search_net *net, const search_budget *budget,
             fmin(s.bound, s.cost),
             s.steps,
             s.kernel_nodes,
-            s.memory_binds};
+            s.memory_binds,
+            s.open || fs_deadline_left(&budget->deadline) <= 0};
     fs_arena_destroy(s.arena);
     if (status == FS_NO)
         fs_fail(err, FS_NO, "no assignment is legal and fits memory");

@@ -261,13 +261,12 @@ static int64_t round_end(const search_level0 *z)
     return z->memory_decides ? z->half_ns : z->deadline_ns;
 }
 
-/* One attempt of `seconds`. An engine that ends before that has said all. */
+/* One attempt of `seconds` of work. */
 static fs_status solve(search_level0 *z, search_candidate *c, double seconds,
                        fs_err *err)
 {
     search_budget budget = {fs_deadline_after(seconds, round_end(z)), enough(z),
                             z->problem->gap, z->problem->reduce};
-    const double allowed = fs_deadline_left(&budget.deadline);
     search_solution solution = {0};
     fs_err mine = {0};
     int64_t start_ns = fs_now_ns();
@@ -277,7 +276,7 @@ static fs_status solve(search_level0 *z, search_candidate *c, double seconds,
     }
     fs_status status =
         z->engine(&c->built.net, &budget, z->scratch, &mine, &solution);
-    c->settled = fs_deadline_left(&budget.deadline) > 0.1 * allowed;
+    c->settled = !solution.open;
     c->record.seconds += search_seconds_since(start_ns);
     if (status == FS_OK)
         take(z, c, &solution);

@@ -39,7 +39,7 @@ typedef struct milp {
     int n_entries, room;
     int *row, *column;
     double *entry;
-    bool offered;
+    bool offered, open;
     double bound; /* best proven, in objective units */
     int64_t nodes;
 } milp;
@@ -421,6 +421,7 @@ static int solve_relaxation(milp *p)
     parm.presolve = GLP_ON;
     parm.tm_lim = millis_left(p);
     int code = glp_simplex(p->lp, &parm);
+    p->open |= code == GLP_ETMLIM;
     if (code == GLP_ENOPFS)
         return GLP_NOFEAS;
     return code == 0 ? glp_get_status(p->lp) : GLP_UNDEF;
@@ -438,7 +439,9 @@ static void solve_integer(milp *p)
     parm.tm_lim = millis_left(p);
     parm.cb_func = watch;
     parm.cb_info = p;
-    if (glp_intopt(p->lp, &parm) == 0 && glp_mip_status(p->lp) == GLP_OPT)
+    const int code = glp_intopt(p->lp, &parm);
+    p->open |= code == GLP_ETMLIM;
+    if (code == 0 && glp_mip_status(p->lp) == GLP_OPT)
         p->bound = fmax(p->bound, glp_mip_obj_val(p->lp));
 }
 
@@ -508,6 +511,7 @@ fs_status search_milp(const search_milp_task *task, fs_arena *arena,
     p.scale = objective_scale(&p);
     bool feasible = solve(&p, out);
     out->steps = p.nodes;
+    out->open = p.open;
     glp_delete_prob(p.lp);
     glp_term_out(talk);
     glp_free_env();

@@ -97,6 +97,7 @@ static void finish_by_milp(search_cfn *cfn, const search_effort *effort,
     search_solution found;
     fs_err err = {0};
     fs_status status = search_milp(&task, arena, &err, &found);
+    out->open |= found.open;
     if (status == FS_NO) {
         out->bound = upper; /* nothing is left below it */
         return;
@@ -145,7 +146,8 @@ static void run_dual(search_cfn *cfn, const search_effort *effort,
             out->bound = fmin(dual->upper, out->cost);
         dual->upper = fmin(dual->upper, goal(out, effort));
         out->bound = fmax(out->bound, fmin(dual->bound, out->cost));
-        if (done(out, effort) || late(effort))
+        out->open = late(effort);
+        if (done(out, effort) || out->open)
             return;
         if (k % SWEEPS_BETWEEN == 0 &&
             finish_by_elimination(cfn, dual->upper, out))

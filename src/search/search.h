@@ -55,6 +55,7 @@ typedef struct search_solution {
     int64_t steps;        /* work done: nodes, pivots; per engine */
     int32_t kernel_nodes; /* left by the reductions; all without them */
     bool memory_binds;    /* a memory limit had a price */
+    bool open;            /* time ended it: with more it may say more */
 } search_solution;
 
 /* Cost of an assignment by the formula above, INFINITY when it breaks memory.
