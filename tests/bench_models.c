@@ -1,10 +1,22 @@
 /* make bench-models: what it takes to import each network and to append its
- * gradients (of a graph without a loss: mse): the zoo's, and every .onnx file
- * under datasets/ and under the folder in $MODELS. Nothing here passes or fails. */
+ * gradients (of a graph without a loss: mse): the zoo's presets, and every
+ * .onnx file under datasets/models, datasets/train_cases and the folder in
+ * $MODELS. The single nodes of datasets/onnx are no networks. Nothing here
+ * passes or fails. */
 #include "config.h"
 #include "tests/run_cli.h"
 
 #include <ftw.h>
+
+/* As one cell of a Markdown table: the others of its row are empty. */
+static void row_of_error(const char *name, const char *says)
+{
+    printf("| %-44s | ", name);
+    for (size_t i = 0; says[i] && i < 90; i++)
+        putchar(says[i] == '\n' || says[i] == '|' ? ' ' : says[i]);
+    printf(" | | | | | | |\n");
+    fflush(stdout);
+}
 
 static void row(const char *name, const char *spec)
 {
@@ -12,7 +24,7 @@ static void row(const char *name, const char *spec)
     if (a->status == 0 && cli_number(a, "bwd_flop") <= 0)
         a = cli("model '%s' --loss mse --json --db none", spec);
     if (a->status != 0) {
-        printf("| %-44s | %.90s\n", name, a->err);
+        row_of_error(name, a->err);
         return;
     }
     json_t *blocks = json_object_get(a->json, "blocks");
@@ -62,20 +74,38 @@ static void bench_zoo(void)
         row(specs[i], specs[i]);
 }
 
-int main(void)
+static void bench_folder(const char *folder)
 {
-    char datasets[1024];
-    const char *more = getenv("MODELS");
-    cli_begin_scratch("bench_models");
-    snprintf(datasets, sizeof datasets, "%s/datasets",
-             cli_env("FS_SRCDIR", "."));
+    if (nftw(folder, visit, 16, FTW_PHYS) != 0)
+        row_of_error(folder, "cannot be walked");
+}
+
+static void head(void)
+{
     printf("| %-44s | %6s | %9s | %9s | %9s | %9s | %7s | %-9s |\n", "network",
            "ops", "params", "import ms", "grad. ms", "blocks ms", "MiB",
            "blocks");
+    printf("|---|---:|---:|---:|---:|---:|---:|---|\n");
+}
+
+int main(void)
+{
+    static const char *const own[] = {"models", "train_cases"};
+    const char *more = getenv("MODELS");
+    char folder[1024];
+    cli_begin_scratch("bench_models");
+    head();
     bench_zoo();
-    nftw(datasets, visit, 16, FTW_PHYS);
-    if (more)
-        nftw(more, visit, 16, FTW_PHYS);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        snprintf(folder, sizeof folder, "%s/datasets/%s",
+                 cli_env("FS_SRCDIR", "."), own[i]);
+        bench_folder(folder);
+    }
+    if (more && *more)
+        bench_folder(more);
+    else
+        printf("\nThe .onnx files of a folder of yours besides: "
+               "make bench-models MODELS=FOLDER\n");
     cli_end_scratch();
     return 0;
 }
