@@ -12,21 +12,24 @@
 
 /* What one op type adds up to, on 16-bit floats [1] or not [0], and all of
  * them: of the model itself, but for the work of the gradients that training
- * appends. */
+ * appends. An op's work is an int64_t, that of many may be beyond one. */
 typedef struct tally {
-    int64_t n[IR_OP_COUNT][2], flop[IR_OP_COUNT][2], bytes[IR_OP_COUNT][2];
+    int64_t n[IR_OP_COUNT][2];
+    double flop[IR_OP_COUNT][2], bytes[IR_OP_COUNT][2];
     const char *narrow; /* the 16-bit type */
-    int64_t ops, forward_flop, backward_flop, params, param_bytes;
-    int64_t forward_macs, samples; /* samples: 0 when nobody knows */
+    double forward_flop, backward_flop, forward_macs, params, param_bytes;
+    int64_t ops, samples; /* samples: 0 when nobody knows */
     int64_t kept_bytes;
+    int64_t capped; /* ops of more work than is counted: INT64_MAX */
 } tally;
 
-static ir_work work_of(const ir_graph *graph, const ir_node *node)
+static ir_work work_of(const ir_graph *graph, const ir_node *node, tally *t)
 {
     static const ir_mesh one = {0};
     static const ir_nd_sig whole;
     ir_work work = {0};
     ir_node_work(graph, node, &whole, &one, &work);
+    t->capped += work.flop == INT64_MAX || work.macs == INT64_MAX;
     return work;
 }
 
@@ -34,7 +37,8 @@ static void count_backward(const ir_graph *graph, tally *t)
 {
     for (int32_t v = 0; v < graph->nodes.n; v++)
         if (graph->nodes.at[v].phase == IR_BACKWARD)
-            t->backward_flop += work_of(graph, &graph->nodes.at[v]).flop;
+            t->backward_flop +=
+                (double)work_of(graph, &graph->nodes.at[v], t).flop;
     t->kept_bytes = ir_kept_bytes(graph, NULL);
 }
 
@@ -43,13 +47,14 @@ static void count_model(const ir_graph *graph, tally *t)
     t->samples = graph->batch;
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const ir_node *node = &graph->nodes.at[v];
-        ir_work work = work_of(graph, node);
+        ir_work work = work_of(graph, node, t);
         t->ops++;
         t->n[node->op][work.narrow]++;
-        t->forward_flop += work.flop;
-        t->forward_macs += work.macs;
-        t->flop[node->op][work.narrow] += work.flop;
-        t->bytes[node->op][work.narrow] += work.read_bytes + work.written_bytes;
+        t->forward_flop += (double)work.flop;
+        t->forward_macs += (double)work.macs;
+        t->flop[node->op][work.narrow] += (double)work.flop;
+        t->bytes[node->op][work.narrow] +=
+            (double)work.read_bytes + (double)work.written_bytes;
     }
     for (int32_t i = 0; i < graph->tensors.n; i++) {
         const ir_tensor *x = &graph->tensors.at[i];
@@ -57,9 +62,16 @@ static void count_model(const ir_graph *graph, tally *t)
             t->narrow = ir_dtype_name(x->dtype);
         if (x->role != IR_PARAM)
             continue;
-        t->params += ir_shape_count(&x->shape);
-        t->param_bytes += ir_shape_count(&x->shape) * ir_dtype_bytes(x->dtype);
+        const double n = (double)ir_shape_count(&x->shape);
+        t->params += n;
+        t->param_bytes += n * (double)ir_dtype_bytes(x->dtype);
     }
+}
+
+/* A whole number up to where a double holds each. */
+static json_t *sum_json(double sum)
+{
+    return sum < 0x1p53 ? json_integer((json_int_t)sum) : json_real(sum);
 }
 
 static json_t *tensor_json(const ir_tensor *x)
@@ -102,10 +114,8 @@ static void list_op(report_table *table, const tally *t, int op, int narrow)
     report_table_cell(table, "%s%s%s", ir_op_table[op]->name,
                       narrow ? " of " : "", narrow ? t->narrow : "");
     report_table_cell(table, "%lld", (long long)t->n[op][narrow]);
-    report_table_cell(table, "%s",
-                      fs_human_count(text, (double)t->flop[op][narrow]));
-    report_table_cell(table, "%s",
-                      fs_human_bytes(text, (double)t->bytes[op][narrow]));
+    report_table_cell(table, "%s", fs_human_count(text, t->flop[op][narrow]));
+    report_table_cell(table, "%s", fs_human_bytes(text, t->bytes[op][narrow]));
 }
 
 static void list_ops(cli *c, const tally *t)
@@ -134,15 +144,27 @@ static void list_ops(cli *c, const tally *t)
 static void tell_macs(cli *c, const tally *t)
 {
     char all[32], each[32];
-    json_object_set_new(c->result, "fwd_macs", json_integer(t->forward_macs));
+    json_object_set_new(c->result, "fwd_macs", sum_json(t->forward_macs));
     cli_say(c, "  forward %s multiply-adds",
-            fs_human_count(all, (double)t->forward_macs));
+            fs_human_count(all, t->forward_macs));
     if (t->samples) {
-        const double macs = (double)t->forward_macs / (double)t->samples;
+        const double macs = t->forward_macs / (double)t->samples;
         json_object_set_new(c->result, "macs_per_sample", json_real(macs));
         cli_say(c, ", %s per sample", fs_human_count(each, macs));
     }
     cli_say(c, " (2 flop each; the other flop are element-wise)\n");
+}
+
+/* Then the sums are less than the truth. */
+static void tell_capped(cli *c, const tally *t)
+{
+    char most[32];
+    json_object_set_new(c->result, "capped_ops", json_integer(t->capped));
+    if (t->capped)
+        cli_say(c,
+                "  at least: %lld ops of more than %s flop each are counted as "
+                "that\n",
+                (long long)t->capped, fs_human_count(most, (double)INT64_MAX));
 }
 
 static void describe(cli *c, const cli_model *model, const tally *t)
@@ -151,24 +173,26 @@ static void describe(cli *c, const cli_model *model, const tally *t)
     json_t *r = c->result;
     json_object_set_new(r, "name", json_string(model->graph->name));
     json_object_set_new(r, "ops", json_integer(t->ops));
-    json_object_set_new(r, "params", json_integer(t->params));
-    json_object_set_new(r, "fwd_flop", json_integer(t->forward_flop));
-    json_object_set_new(r, "bwd_flop", json_integer(t->backward_flop));
+    json_object_set_new(r, "params", sum_json(t->params));
+    json_object_set_new(r, "fwd_flop", sum_json(t->forward_flop));
+    json_object_set_new(r, "bwd_flop", sum_json(t->backward_flop));
     json_object_set_new(r, "kept_bytes", json_integer(t->kept_bytes));
-    json_object_set_new(r, "param_bytes", json_integer(t->param_bytes));
+    json_object_set_new(r, "param_bytes", sum_json(t->param_bytes));
     if (model->notes.n)
         cli_say(c, "%s", model->notes.at);
     cli_say(c,
             "%s: %lld ops, %s parameters (%s), forward %s, backward %s "
             "per step\n",
             model->graph->name, (long long)t->ops,
-            fs_human_count(params, (double)t->params),
-            fs_human_bytes(bytes, (double)t->param_bytes),
-            fs_human_flop(forward, (double)t->forward_flop),
-            fs_human_flop(backward, (double)t->backward_flop));
+            fs_human_count(params, t->params),
+            fs_human_bytes(bytes, t->param_bytes),
+            fs_human_flop(forward, t->forward_flop),
+            fs_human_flop(backward, t->backward_flop));
     tell_macs(c, t);
+    tell_capped(c, t);
     if (t->kept_bytes)
-        cli_say(c, "  keeps %s of activations for the backward pass\n",
+        cli_say(c, "  keeps %s%s of activations for the backward pass\n",
+                t->kept_bytes == INT64_MAX ? "at least " : "",
                 fs_human_bytes(bytes, (double)t->kept_bytes));
 }
 

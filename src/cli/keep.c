@@ -3,6 +3,8 @@
 #include "config.h"
 #include "cli/cli.h"
 
+#include "ir/op_util.h"
+
 #include <stdlib.h>
 
 static void keep_cluster(cli *c, const hw_cluster *cluster)
@@ -24,8 +26,9 @@ static void keep_model(cli *c, const cli_model *model)
         if (x->role != IR_PARAM)
             continue;
         int64_t n = ir_shape_count(&x->shape);
-        facts.params += n;
-        facts.param_bytes += n * ir_dtype_bytes(x->dtype);
+        int64_t bytes = ir_shape_bytes(&x->shape, x->dtype);
+        facts.params = ir_add_sat(facts.params, n);
+        facts.param_bytes = ir_add_sat(facts.param_bytes, bytes);
     }
     store_model(c->db, graph->digest, &facts, &c->late);
 }
