@@ -42,6 +42,21 @@ static void test_models(void)
            "and are read from there: %g parameters", cli_number(a, "params"));
 }
 
+/* What a user of another tool has to be told. */
+static void test_told(void)
+{
+    struct stat at;
+    char path[600];
+    tap_ok(system("grep -q 'step: starts at 1' \"$D/t.onnx\" && "
+                  "grep -q 'step starts at 1' \"$D/t.onnx\"") == 0,
+           "the input `step` and the metadata say where it starts");
+    cli_answer *a = cli("export zoo:mlp --no-weights --external --to onnx "
+                        "-o \"$D/nothing.onnx\" --json");
+    snprintf(path, sizeof path, "%s/nothing.onnx.data", cli_scratch);
+    tap_ok(a->status == 0 && stat(path, &at) != 0,
+           "no file of values where none stands apart: %s", a->err);
+}
+
 /* The loss of the first step on the data of seed 3. */
 static double first_loss(const char *model, const char *seed)
 {
@@ -167,6 +182,7 @@ int main(void)
 {
     cli_begin_scratch("cli_export_test");
     test_models();
+    test_told();
     test_training();
     test_values();
     test_plans();

@@ -239,6 +239,20 @@ static void check_names(const char *path, const char *what)
     fs_arena_destroy(arena);
 }
 
+/* Other tools read there what the next step is fed. */
+static void check_bound(const char *path, bool wanted, const char *what)
+{
+    onnx_model *model;
+    fs_err err = {0};
+    bool bound = !wanted;
+    if (onnx_model_open(path, &err, &model) == FS_OK) {
+        bound = model->proto.training;
+        onnx_model_close(model);
+    }
+    tap_ok(bound == wanted, "%s: %s training_info %s", what,
+           wanted ? "has" : "has no", err.text);
+}
+
 /* Forward, backward and updates: every op comes back, and the new weights. */
 static void test_training(const char *spec)
 {
@@ -298,6 +312,7 @@ static void test_carried(const char *name, bool scaled)
     else
         tap_equal_int(count_fed(file_in("carried.onnx")), wanted,
                       "%s: what the next step is fed has first values", name);
+    check_bound(file_in("carried.onnx"), true, name);
     drop(&a);
 }
 
@@ -421,6 +436,7 @@ int main(void)
     test_zoo("zoo:mlp", 0);
     test_zoo("zoo:gpt", 2);
     test_checker("zoo.onnx");
+    check_bound(file_in("zoo.onnx"), false, "zoo:gpt, forward only");
     test_model("models/gpt_bytes.dyn.onnx", false);
     test_checker("model.onnx");
     test_model("models/gpt_bytes.batch4.onnx", true);

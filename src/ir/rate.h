@@ -11,8 +11,9 @@ typedef enum ir_rate_kind {
     IR_RATE_COSINE  /* likewise, along half a cosine */
 } ir_rate_kind;
 
-/* For the first `warmup` steps the factor of step s (from 0) is
- * (s + 1) / warmup; what follows goes on from 1. */
+/* For the first `warmup` steps the factor of step s is (s + 1) / warmup; what
+ * follows goes on from 1. Here s is how many steps were taken before, 0 in the
+ * first; an exported file's input `step` is s + 1, the number of the step. */
 typedef struct ir_rate {
     ir_rate_kind kind;
     int64_t warmup, steps; /* steps: unused by a constant rate */
@@ -22,6 +23,7 @@ typedef struct ir_rate {
  * constant. FS_INVALID names what is wrong. */
 fs_status ir_rate_parse(const char *text, fs_err *err, ir_rate *out);
 void ir_rate_set(ir_node *node, const ir_rate *rate);
+/* `step`: taken before this one. */
 double ir_rate_factor(const ir_node *node, int64_t step);
 
 #endif

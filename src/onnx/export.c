@@ -109,8 +109,8 @@ static void write_node(onnx_writer *w, const ir_node *node)
 
 /* ---- values and their types ---- */
 
-static void put_type(onnx_writer *w, fs_wire_out *out, uint32_t field,
-                     const ir_tensor *t, const char *name)
+static fs_wire_out describe_type(onnx_writer *w, const ir_tensor *t,
+                                 const char *name)
 {
     fs_wire_out shape = {.arena = w->arena}, tensor = shape, type = shape,
                 info = shape;
@@ -124,7 +124,23 @@ static void put_type(onnx_writer *w, fs_wire_out *out, uint32_t field,
     fs_wire_put_message(&type, 1, &tensor);
     fs_wire_put_text(&info, 1, name);
     fs_wire_put_message(&info, 2, &type);
+    return info;
+}
+
+static void put_type(onnx_writer *w, fs_wire_out *out, uint32_t field,
+                     const ir_tensor *t, const char *name)
+{
+    fs_wire_out info = describe_type(w, t, name);
     fs_wire_put_message(out, field, &info);
+}
+
+/* Adam divides by 1 - beta^step: a step of 0 is one of NaN. */
+static void put_step(onnx_writer *w, fs_wire_out *out)
+{
+    fs_wire_out info = describe_type(w, &(ir_tensor){.dtype = IR_I64}, w->step);
+    fs_wire_put_text(&info, 3,
+                     "number of the step: starts at 1, one more each step");
+    fs_wire_put_message(out, 11, &info);
 }
 
 /* Has the file values of a source? Not of inputs; of variables when they are
@@ -182,7 +198,7 @@ static void put_sources(onnx_writer *w, fs_wire_out *out)
         fs_push(w->arena, &w->blobs, blob);
     }
     if (w->step)
-        put_type(w, out, 11, &(ir_tensor){.dtype = IR_I64}, w->step);
+        put_step(w, out);
 }
 
 /* An output of the file is made by a node of its own name, once. */
@@ -311,6 +327,21 @@ static void put_loops(onnx_writer *w, fs_wire_out *out)
     }
 }
 
+/* The same in the standard's words: after a run of the graph each variable is
+ * given the value of an output. A step of several micro-batches is several
+ * runs. */
+static void put_bindings(onnx_writer *w, fs_wire_out *out)
+{
+    fs_wire_out training = {.arena = w->arena};
+    for (int32_t i = 0; i < w->graph->tensors.n; i++) {
+        const ir_tensor *t = &w->graph->tensors.at[i];
+        if (t->next >= 0 && has_values(w->graph, w->options, t))
+            onnx_put_note(&training, 4, w->name[i], next_of(w, t));
+    }
+    if (training.n && w->graph->micro_batches == 1)
+        fs_wire_put_message(out, 20, &training);
+}
+
 static fs_wire_out head_of_model(onnx_writer *w)
 {
     fs_wire_out out = {.arena = w->arena};
@@ -322,6 +353,10 @@ static fs_wire_out head_of_model(onnx_writer *w)
         put_opset(&out, "flowsearch", 1);
     fs_wire_put_raw(&out, w->functions.at, w->functions.n);
     put_loops(w, &out);
+    put_bindings(w, &out);
+    if (w->step)
+        onnx_put_note(&out, 14, "flowsearch.step",
+                      fs_printf(w->arena, "%s starts at 1", w->step));
     if (w->options->placement)
         onnx_put_model_plan(w, &out);
     return out;
@@ -490,6 +525,8 @@ static fs_status write_file(onnx_writer *w, const char *path, fs_err *err,
         return write_whole(w, path, &w->nodes, err);
     FS_TRY(check_path(path, err));
     out->side_bytes = place_blobs(w, onnx_side_file(w->arena, path));
+    if (out->side_bytes == 0)
+        return write_whole(w, path, &w->nodes, err);
     return write_apart(w, path, &w->nodes, err);
 }
 
