@@ -9,14 +9,14 @@
 #define ranks_ok(world, wrong, ...)                                            \
     do {                                                                       \
         int64_t ranks_wrong = (wrong);                                         \
-        exec_world_reduce((world), &ranks_wrong, 1, MPI_INT64_T, MPI_SUM);     \
+        exec_world_reduce((world), IR_PSUM, IR_I64, &ranks_wrong, 1);          \
         if ((world)->rank == 0) {                                              \
             tap_ok(ranks_wrong == 0, __VA_ARGS__);                             \
             if (ranks_wrong)                                                   \
                 printf("# %lld wrong over all ranks\n",                        \
                        (long long)ranks_wrong);                                \
         } else {                                                               \
-            tap_failed += ranks_wrong != 0;                                    \
+            tap_failed += ranks_wrong != 0;                                     \
         }                                                                      \
     } while (0)
 

@@ -10,23 +10,21 @@
 #include <math.h>
 
 typedef struct trial {
-    ir_tensor tensor;
-    ir_mesh mesh;
-    int32_t coords[IR_MAX_MESH];
-    plan_box_step step;
+    ir_dtype dtype;
+    plan_exchange x;
+    int32_t first_giver, first_taker;
 } trial;
 
-/* What the rank at `coords` holds of element e: partial sums differ by rank,
+/* What the giver at `at` holds of element e: partial values differ by position,
  * replicas do not. */
-static double held_value(const trial *t, const ir_nd_sbp *sbp,
-                         const int32_t *coords, int64_t e)
+static double held_value(const trial *t, const int32_t *at, int64_t e)
 {
     uint64_t key = 7;
-    for (int32_t a = 0; a < t->mesh.n; a++)
-        if (ir_sbp_is_partial(sbp->at[a]))
-            key = fs_mix(key ^ (uint64_t)(coords[a] + 1) << (8 * a));
+    for (int32_t a = 0; a < t->x.from_mesh.n; a++)
+        if (ir_sbp_is_partial(t->x.from.at[a]))
+            key = fs_mix(key ^ (uint64_t)(at[a] + 1) << (8 * a));
     double unit = fs_draw_unit(key, (uint64_t)e);
-    bool whole = t->tensor.dtype == IR_I32 || t->tensor.dtype == IR_I64;
+    bool whole = t->dtype == IR_I32 || t->dtype == IR_I64;
     return whole ? floor(unit * 2000.0) - 1000.0 : unit - 0.5;
 }
 
@@ -42,73 +40,115 @@ static void store(ir_dtype dtype, void *at, int64_t i, double value)
         ((int64_t *)at)[i] = (int64_t)value;
 }
 
-/* Element of the whole tensor -> the value that must stand after the step. */
-static void expect_value(const trial *t, int64_t e, const int64_t *index,
-                         int64_t i, void *out)
+static bool stays(const trial *t, int32_t a)
 {
-    int32_t axis = t->step.axis, n = t->mesh.dim[axis];
-    ir_sbp from = t->step.from.at[axis];
-    ir_dtype dtype = t->tensor.dtype;
-    double value = 0.0;
-    int32_t at[IR_MAX_MESH];
-    memcpy(at, t->coords, sizeof at);
-    if (ir_sbp_is_partial(from)) {
-        char one[8];
-        char *sum = (char *)out + i * ir_dtype_bytes(dtype);
-        for (int32_t p = 0; p < n; p++) {
-            at[axis] = p;
-            value = held_value(t, &t->step.from, at, e);
-            store(dtype, p ? one : sum, 0, value);
-            if (p)
-                exec_fold((ir_sbp_kind)from.kind, dtype, sum, one, 1);
-        }
+    return !t->x.moves && ir_sbp_equal(t->x.from.at[a], t->x.to.at[a]);
+}
+
+static bool holds(const trial *t, const int32_t *at, const int64_t *index)
+{
+    const ir_piece held =
+        ir_piece_of(&t->x.shape, &t->x.from, &t->x.from_mesh, at);
+    bool inside = true;
+    for (int32_t d = 0; d < held.shape.rank; d++)
+        inside &= index[d] >= held.offset[d] &&
+                  index[d] < held.offset[d] + held.shape.dim[d];
+    return inside;
+}
+
+static bool becomes_partial(const trial *t, int32_t a)
+{
+    return ir_sbp_is_partial(t->x.to.at[a]) &&
+           !ir_sbp_is_partial(t->x.from.at[a]);
+}
+
+/* Does the taker at `at` have element `index`, or is it zero there? Of what
+ * becomes partial each element has one owner on the axis: the first, or who
+ * holds it. */
+static bool owns(const trial *t, const int32_t *at, const int64_t *index)
+{
+    bool found = false;
+    for (int32_t p = 0; p < ir_mesh_size(&t->x.from_mesh); p++) {
+        int32_t giver[IR_MAX_MESH];
+        bool tied = true;
+        ir_mesh_coords(&t->x.from_mesh, p, giver);
+        for (int32_t a = 0; a < t->x.from_mesh.n; a++)
+            if (becomes_partial(t, a))
+                tied &= giver[a] == at[a] &&
+                        (t->x.from.at[a].kind == IR_S || at[a] == 0);
+        found |= tied && holds(t, giver, index);
+    }
+    return found;
+}
+
+/* The value that must stand at the taker at `at`: folded over the positions of
+ * partial axes, in their order. */
+static void expect_value(const trial *t, const int32_t *at, int64_t e,
+                         const int64_t *index, int64_t i, void *out)
+{
+    const int32_t n = ir_mesh_size(&t->x.from_mesh);
+    const ir_sbp_kind kind = plan_exchange_folds(&t->x);
+    const int64_t bytes = ir_dtype_bytes(t->dtype);
+    char *sum = (char *)out + i * bytes, one[8];
+    bool first = true;
+    if (!t->x.moves && !owns(t, at, index)) {
+        store(t->dtype, sum, 0, 0);
         return;
     }
-    bool mine = true;
-    if (t->step.kind == PLAN_ZERO_FILL)
-        mine = t->coords[axis] == 0;
-    if (t->step.kind == PLAN_ZERO_PAD) {
-        ir_shape local;
-        int64_t offset[IR_MAX_RANK];
-        ir_local_piece(&t->tensor.shape, &t->step.from, &t->mesh, t->coords,
-                       &local, offset);
-        int64_t d = index[from.axis] - offset[from.axis];
-        mine = d >= 0 && d < local.dim[from.axis];
+    for (int32_t p = 0; p < n; p++) {
+        int32_t from[IR_MAX_MESH];
+        bool counts = true;
+        ir_mesh_coords(&t->x.from_mesh, p, from);
+        for (int32_t a = 0; a < t->x.from_mesh.n; a++) {
+            const bool partial = ir_sbp_is_partial(t->x.from.at[a]);
+            if (partial && stays(t, a))
+                counts &= from[a] == at[a];
+            else if (!partial)
+                counts &= from[a] == 0;
+        }
+        if (!counts)
+            continue;
+        store(t->dtype, first ? sum : one, 0, held_value(t, from, e));
+        if (!first)
+            exec_fold(kind, t->dtype, sum, one, 1);
+        first = false;
     }
-    if (mine)
-        value = held_value(t, &t->step.from, at, e);
-    store(dtype, out, i, value);
 }
 
-typedef void element_fn(const trial *t, int64_t e, const int64_t *index,
-                        int64_t i, void *out);
+typedef void element_fn(const trial *t, const int32_t *at, int64_t e,
+                        const int64_t *index, int64_t i, void *out);
 
-static void hold_element(const trial *t, int64_t e, const int64_t *index,
-                         int64_t i, void *out)
+static void hold_element(const trial *t, const int32_t *at, int64_t e,
+                         const int64_t *index, int64_t i, void *out)
 {
     (void)index;
-    store(t->tensor.dtype, out, i, held_value(t, &t->step.from, t->coords, e));
+    store(t->dtype, out, i, held_value(t, at, e));
 }
 
-/* Calls `fn` for each element of the local piece under `sbp`. */
-static int64_t fill_piece(const trial *t, const ir_nd_sbp *sbp, element_fn *fn,
-                          void *out)
+/* Calls `fn` for each element of the piece; returns its bytes. */
+static int64_t fill_piece(const trial *t, bool given, int32_t position,
+                          element_fn *fn, void *out)
 {
-    ir_shape local;
-    int64_t offset[IR_MAX_RANK], index[IR_MAX_RANK];
-    ir_local_piece(&t->tensor.shape, sbp, &t->mesh, t->coords, &local, offset);
-    int64_t n = ir_shape_count(&local);
-    for (int64_t i = 0; i < n; i++) {
+    const ir_mesh *mesh = given ? &t->x.from_mesh : &t->x.to_mesh;
+    int64_t index[IR_MAX_RANK];
+    int32_t at[IR_MAX_MESH];
+    if (position < 0)
+        return 0;
+    ir_mesh_coords(mesh, position, at);
+    const ir_piece piece =
+        ir_piece_of(&t->x.shape, given ? &t->x.from : &t->x.to, mesh, at);
+    const int64_t n = ir_shape_count(&piece.shape);
+    for (int64_t i = 0; out && i < n; i++) {
         int64_t rest = i, e = 0;
-        for (int32_t d = local.rank - 1; d >= 0; d--) {
-            index[d] = offset[d] + rest % local.dim[d];
-            rest /= local.dim[d];
+        for (int32_t d = piece.shape.rank - 1; d >= 0; d--) {
+            index[d] = piece.offset[d] + rest % piece.shape.dim[d];
+            rest /= piece.shape.dim[d];
         }
-        for (int32_t d = 0; d < local.rank; d++)
-            e = e * t->tensor.shape.dim[d] + index[d];
-        fn(t, e, index, i, out);
+        for (int32_t d = 0; d < piece.shape.rank; d++)
+            e = e * t->x.shape.dim[d] + index[d];
+        fn(t, at, e, index, i, out);
     }
-    return n * ir_dtype_bytes(t->tensor.dtype);
+    return n * ir_dtype_bytes(t->dtype);
 }
 
 static void run_transfer(exec_transfer *transfer, const void *in, void *out,
@@ -120,36 +160,40 @@ static void run_transfer(exec_transfer *transfer, const void *in, void *out,
         ;
 }
 
-static int64_t run_trial(exec_world *world, trial *t, int32_t tag)
+static int32_t position_of(const exec_world *world, const ir_mesh *mesh,
+                           int32_t first)
 {
+    const int32_t position = world->rank - first;
+    return position < ir_mesh_size(mesh) ? position : -1;
+}
+
+static int64_t run_trial(exec_world *world, const trial *t, int32_t tag)
+{
+    const int32_t gives_at =
+        position_of(world, &t->x.from_mesh, t->first_giver);
+    const int32_t takes_at = position_of(world, &t->x.to_mesh, t->first_taker);
+    if (gives_at < 0 && takes_at < 0)
+        return 0;
     fs_arena *arena = fs_arena_create();
     fs_err err = {0};
-    const plan_box_step *s = &t->step;
-    int32_t n = t->mesh.dim[s->axis], ranks[64], at[IR_MAX_MESH];
-    memcpy(at, t->coords, sizeof at);
-    for (at[s->axis] = 0; at[s->axis] < n; at[s->axis]++)
-        ranks[at[s->axis]] = ir_mesh_rank(&t->mesh, at);
-    exec_box_spec spec = {.kind = s->kind,
-                          .from = s->from.at[s->axis],
-                          .to = s->to.at[s->axis],
-                          .dtype = t->tensor.dtype,
-                          .n = n,
-                          .me = t->coords[s->axis],
-                          .ranks = ranks,
-                          .tag = tag};
-    ir_nd_sbp whole = s->from;
-    whole.at[s->axis] = IR_SBP_B;
-    ir_local_piece(&t->tensor.shape, &whole, &t->mesh, t->coords, &spec.whole,
-                   NULL);
     exec_transfer *transfer = NULL;
-    int64_t room = s->bytes_in + s->bytes_out;
+    const exec_transfer_spec spec = {.exchange = &t->x,
+                                     .dtype = t->dtype,
+                                     .gives_at = gives_at,
+                                     .takes_at = takes_at,
+                                     .first_giver = t->first_giver,
+                                     .first_taker = t->first_taker,
+                                     .tag = tag};
+    const int64_t bytes_in = fill_piece(t, true, gives_at, NULL, NULL);
+    const int64_t bytes = fill_piece(t, false, takes_at, NULL, NULL);
+    const int64_t room = 2 * (bytes_in + bytes);
     char *in = fs_new(arena, char, room), *out = fs_new(arena, char, room);
     char *wanted = fs_new(arena, char, room);
     char *scratch = fs_new(arena, char, room);
-    fill_piece(t, &s->from, hold_element, in);
-    int64_t bytes = fill_piece(t, &s->to, expect_value, wanted);
+    fill_piece(t, true, gives_at, hold_element, in);
+    fill_piece(t, false, takes_at, expect_value, wanted);
     int64_t wrong = 1;
-    if (exec_transfer_box(world, &spec, arena, &err, &transfer) == FS_OK &&
+    if (exec_transfer_make(world, &spec, arena, &err, &transfer) == FS_OK &&
         exec_transfer_scratch(transfer) <= room) {
         for (int again = 0; again < 2; again++) {
             memset(out, 0xa5, (size_t)room);
@@ -162,138 +206,171 @@ static int64_t run_trial(exec_world *world, trial *t, int32_t tag)
     return wrong;
 }
 
-static ir_sbp draw_sbp(uint64_t *seed, int32_t rank, ir_dtype dtype)
+/* ---- drawing ---- */
+
+static ir_sbp draw_sbp(uint64_t *seed, int32_t rank, ir_sbp_kind partial)
 {
     int64_t k = fs_rand_below(seed, rank + 3);
     if (k < rank)
         return IR_SBP_S(k);
     if (k == rank)
         return IR_SBP_B;
-    bool plain = dtype == IR_F64 || fs_rand_below(seed, 2);
-    ir_sbp extreme = fs_rand_below(seed, 2) ? IR_SBP_PMAX : IR_SBP_PMIN;
-    return plain ? IR_SBP_P : extreme;
-}
-
-/* What has a halo is only ever gone to, from S of the same axis or from B. */
-static ir_sbp draw_target(uint64_t *seed, ir_sbp from, int32_t rank,
-                          ir_dtype dtype)
-{
-    ir_sbp to = draw_sbp(seed, rank, dtype);
-    if (from.kind == IR_S && fs_rand_below(seed, 3) == 0)
-        to = from;
-    if (to.kind != IR_S || fs_rand_below(seed, 2))
-        return to;
-    to.before = (uint8_t)fs_rand_below(seed, 3);
-    to.after = (uint8_t)fs_rand_below(seed, 3);
-    return to;
+    return (ir_sbp){.kind = (uint8_t)partial};
 }
 
 static void draw_mesh(uint64_t *seed, int32_t size, ir_mesh *out)
 {
-    *out = (ir_mesh){1, {size}};
-    for (int32_t cut = 2; cut < size; cut++)
-        if (size % cut == 0 && fs_rand_below(seed, 2))
-            *out = (ir_mesh){2, {cut, size / cut}};
-}
-
-/* False when the drawn pair is no step of the table. */
-static bool draw_trial(exec_world *world, uint64_t *seed, trial *t)
-{
-    memset(t, 0, sizeof *t);
-    draw_mesh(seed, world->size, &t->mesh);
-    ir_mesh_coords(&t->mesh, world->rank, t->coords);
-    t->tensor.name = "x";
-    t->tensor.dtype = (ir_dtype)fs_rand_below(seed, 4);
-    t->tensor.shape.rank = (int32_t)fs_rand_below(seed, 5);
-    int64_t longest = fs_rand_below(seed, 4) ? 9 : 40;
-    for (int32_t d = 0; d < t->tensor.shape.rank; d++)
-        t->tensor.shape.dim[d] = 1 + fs_rand_below(seed, longest);
-    ir_nd_sbp from = {0};
-    for (int32_t a = 0; a < t->mesh.n; a++)
-        from.at[a] = draw_sbp(seed, t->tensor.shape.rank, t->tensor.dtype);
-    ir_nd_sbp to = from;
-    int32_t axis = (int32_t)fs_rand_below(seed, t->mesh.n);
-    to.at[axis] =
-        draw_target(seed, from.at[axis], t->tensor.shape.rank, t->tensor.dtype);
-    return plan_box_step_make(&t->tensor, &t->mesh, &from, &to, &t->step);
-}
-
-static void test_boxing(exec_world *world, uint64_t seed)
-{
-    int64_t wrong[PLAN_BOX_KINDS] = {0}, tried[PLAN_BOX_KINDS] = {0};
-    for (int32_t k = 0; k < 3000; k++) {
-        trial t;
-        if (!draw_trial(world, &seed, &t))
+    *out = (ir_mesh){0};
+    while (size > 1 && out->n < 3) {
+        int32_t n = out->n == 2 ? size : 1 + (int32_t)fs_rand_below(seed, size);
+        if (size % n != 0 || n == 1)
             continue;
-        tried[t.step.kind]++;
-        wrong[t.step.kind] += run_trial(world, &t, 1 + k % 3);
+        out->dim[out->n++] = n;
+        size /= n;
     }
-    for (int32_t kind = 0; kind < PLAN_BOX_KINDS; kind++)
-        ranks_ok(world, wrong[kind] + (tried[kind] == 0),
-                 "%s is its definition, bit by bit (%lld trials on %d ranks)",
-                 plan_box_name((plan_box_kind)kind), (long long)tried[kind],
-                 world->size);
+    if (size > 1)
+        out->dim[out->n - 1] *= size;
 }
 
-/* Rank r sends n floats to rank r + 1, in a ring. */
-static void test_moves(exec_world *world)
+static void draw_tensor(uint64_t *seed, trial *t)
 {
-    enum { N = 100000 };
-    fs_arena *arena = fs_arena_create();
-    fs_err err = {0};
-    float *in = fs_new(arena, float, N), *out = fs_new(arena, float, N);
-    int32_t next = (world->rank + 1) % world->size;
-    int32_t last = (world->rank + world->size - 1) % world->size;
-    exec_transfer *send = NULL, *recv = NULL;
-    int64_t wrong = 0, bytes = N * (int64_t)sizeof *in;
-    exec_transfer_send(world, next, 9, bytes, arena, &err, &send);
-    exec_transfer_recv(world, last, 9, bytes, arena, &err, &recv);
-    for (int32_t i = 0; i < N; i++)
-        in[i] = (float)(world->rank * 1000 + i % 1000);
-    exec_transfer_start(send, in, NULL, NULL, 0);
-    exec_transfer_start(recv, NULL, out, NULL, 0);
-    bool sent = false, received = false, moved;
-    while (!sent || !received) {
-        sent = sent || exec_transfer_poll(send, &moved);
-        received = received || exec_transfer_poll(recv, &moved);
+    int64_t longest = fs_rand_below(seed, 4) ? 9 : 40;
+    t->dtype = (ir_dtype)fs_rand_below(seed, 4);
+    t->x.shape.rank = (int32_t)fs_rand_below(seed, 5);
+    for (int32_t d = 0; d < t->x.shape.rank; d++)
+        t->x.shape.dim[d] = 1 + fs_rand_below(seed, longest);
+}
+
+/* Any pair on one mesh; what becomes partial is a sum, and nothing that stays
+ * partial is of another kind. A halo is only ever gone to. */
+static void draw_within(uint64_t *seed, int32_t size, trial *t)
+{
+    const ir_sbp_kind partial = IR_PSUM + (ir_sbp_kind)fs_rand_below(seed, 3);
+    const int32_t rank = t->x.shape.rank;
+    draw_mesh(seed, size, &t->x.from_mesh);
+    t->x.to_mesh = t->x.from_mesh;
+    for (int32_t a = 0; a < t->x.from_mesh.n; a++) {
+        ir_sbp from = draw_sbp(seed, rank, partial);
+        ir_sbp to =
+            fs_rand_below(seed, 3) ? draw_sbp(seed, rank, IR_PSUM) : from;
+        if (ir_sbp_is_partial(to) && partial != IR_PSUM)
+            to = ir_sbp_is_partial(from) ? from : IR_SBP_B;
+        if (to.kind == IR_S && t->x.from_mesh.n == 1 &&
+            (from.kind == IR_B || ir_sbp_same_cut(from, to))) {
+            to.before = (uint8_t)fs_rand_below(seed, 3);
+            to.after = (uint8_t)fs_rand_below(seed, 3);
+        }
+        t->x.from.at[a] = from;
+        t->x.to.at[a] = to;
     }
-    for (int32_t i = 0; i < N; i++)
-        wrong += out[i] != (float)(last * 1000 + i % 1000);
-    ranks_ok(world, wrong, "a message arrives as it was sent");
-    fs_arena_destroy(arena);
+}
+
+/* To other ranks, in other meshes. */
+static void draw_across(uint64_t *seed, int32_t size, trial *t)
+{
+    const ir_sbp_kind partial = IR_PSUM + (ir_sbp_kind)fs_rand_below(seed, 3);
+    const int32_t givers = 1 + (int32_t)fs_rand_below(seed, size - 1);
+    const bool back = fs_rand_below(seed, 2);
+    t->x.moves = true;
+    draw_mesh(seed, givers, &t->x.from_mesh);
+    draw_mesh(seed, size - givers, &t->x.to_mesh);
+    t->first_giver = back ? size - givers : 0;
+    t->first_taker = back ? 0 : givers;
+    for (int32_t a = 0; a < t->x.from_mesh.n; a++)
+        t->x.from.at[a] = draw_sbp(seed, t->x.shape.rank, partial);
+    for (int32_t a = 0; a < t->x.to_mesh.n; a++)
+        t->x.to.at[a] = draw_sbp(seed, t->x.shape.rank, IR_B);
+}
+
+static bool can_be(const trial *t)
+{
+    return ir_nd_sbp_fits(&t->x.from, &t->x.shape, &t->x.from_mesh) &&
+           ir_nd_sbp_fits(&t->x.to, &t->x.shape, &t->x.to_mesh);
+}
+
+/* Seeds tell the rest. */
+static void say_wrong(const trial *t, int32_t k)
+{
+    char from[64], to[64], shape[160];
+    printf("# trial %d: %s %s, %s -> %s\n", k, ir_dtype_name(t->dtype),
+           ir_shape_text(shape, &t->x.shape),
+           ir_nd_sbp_text(from, &t->x.from, t->x.from_mesh.n),
+           ir_nd_sbp_text(to, &t->x.to, t->x.to_mesh.n));
+}
+
+typedef void draw_fn(uint64_t *seed, int32_t size, trial *t);
+
+static void test_exchanges(exec_world *world, uint64_t seed, draw_fn *draw,
+                           const char *what)
+{
+    int64_t wrong = 0, tried = 0, reduced = 0;
+    for (int32_t k = 0; k < 300; k++) {
+        trial t = {0};
+        draw_tensor(&seed, &t);
+        draw(&seed, world->size, &t);
+        if (!can_be(&t))
+            continue;
+        const int64_t bad = run_trial(world, &t, 1 + k % 3);
+        if (bad)
+            say_wrong(&t, k);
+        wrong += bad;
+        tried++;
+        reduced += plan_exchange_folds(&t.x) != IR_B;
+    }
+    ranks_ok(world, wrong + (tried < 100) + (reduced < 10 && world->size > 2),
+             "%s: %lld exchanges, %lld of them reductions, bit by bit", what,
+             (long long)tried, (long long)reduced);
 }
 
 static void test_big(exec_world *world)
 {
-    trial t = {
-        .tensor = {.name = "big", .dtype = IR_F32, .shape = {2, {257, 4099}}},
-        .mesh = {1, {world->size}}};
-    ir_mesh_coords(&t.mesh, world->rank, t.coords);
-    ir_nd_sbp sbp[4] = {
+    const ir_nd_sbp sbp[4] = {
         {{IR_SBP_P}}, {{IR_SBP_B}}, {{IR_SBP_S(0)}}, {{IR_SBP_S(1)}}};
-    int64_t wrong = 0, tried = 0;
+    int64_t wrong = 0;
     for (int from = 0; from < 4; from++)
-        for (int to = 0; to < 4; to++)
-            if (plan_box_step_make(&t.tensor, &t.mesh, &sbp[from], &sbp[to],
-                                   &t.step)) {
-                tried++;
-                wrong += run_trial(world, &t, 4);
-            }
-    ranks_ok(world, wrong + (tried == 0),
-             "pieces of megabytes arrive whole (%lld conversions)",
-             (long long)tried);
+        for (int to = 0; to < 4; to++) {
+            trial t = {.dtype = IR_F32,
+                       .x = {.shape = {2, {257, 4099}},
+                             .from_mesh = {1, {world->size}},
+                             .to_mesh = {1, {world->size}},
+                             .from = sbp[from],
+                             .to = sbp[to]}};
+            wrong += run_trial(world, &t, 4);
+        }
+    ranks_ok(world, wrong, "pieces of megabytes arrive whole");
+}
+
+static void run_all(exec_world *world, uint64_t seed)
+{
+    test_exchanges(world, seed, draw_within, "on one mesh");
+    test_exchanges(world, seed, draw_across, "to another mesh");
+    test_big(world);
+}
+
+/* ---- threads as ranks ---- */
+
+static void run_thread(exec_world *world, void *ctx)
+{
+    run_all(world, *(const uint64_t *)ctx);
+}
+
+static void test_threads(uint64_t seed)
+{
+    for (int32_t n = 2; n <= 8; n *= 2) {
+        fs_err err = {0};
+        printf("# %d threads\n", n);
+        tap_ok(exec_world_threads(n, run_thread, &seed, &err) == FS_OK,
+               "%d threads of one process are ranks", n);
+    }
 }
 
 int main(void)
 {
     exec_world *world = ranks_open();
-    if (world->size == 1) {
-        tap_skip("exec_ranks_test.sh runs it on several",
-                 "one rank has nobody to talk to");
-        return ranks_done(world);
-    }
-    test_boxing(world, ranks_seed(world, 20261121));
-    test_moves(world);
-    test_big(world);
+    const uint64_t seed = ranks_seed(world, 20261122);
+    if (world->size == 1)
+        test_threads(seed);
+    else
+        run_all(world, seed);
     return ranks_done(world);
 }

@@ -55,8 +55,8 @@ static fs_status compare_plans(exec_world *world, const plan *p,
     uint64_t low[3] = {p->digest, (uint64_t)options->steps,
                        digest_settings(data, options)};
     uint64_t high[3] = {low[0], low[1], low[2]};
-    exec_world_reduce(world, low, 3, MPI_UINT64_T, MPI_MIN);
-    exec_world_reduce(world, high, 3, MPI_UINT64_T, MPI_MAX);
+    exec_world_reduce(world, IR_PMIN, IR_I64, low, 3);
+    exec_world_reduce(world, IR_PMAX, IR_I64, high, 3);
     if (memcmp(low, high, 2 * sizeof *low) != 0)
         return fs_fail(err, FS_FAULT,
                        "the ranks do not run the same plan for the same "
@@ -84,7 +84,7 @@ static void summarise_steps(exec_rank *rank, exec_result *out)
         int64_t begin = k ? rank->step_end_ns[k - 1] : rank->begin_ns;
         out->step_s[k] = (double)(rank->step_end_ns[k] - begin) * 1e-9;
     }
-    exec_world_reduce(rank->world, out->step_s, steps, MPI_DOUBLE, MPI_MAX);
+    exec_world_reduce(rank->world, IR_PMAX, IR_F64, out->step_s, steps);
     if (skip < 0 || skip >= steps)
         skip = 0;
     size_t n = (size_t)(steps - skip);
@@ -101,8 +101,7 @@ static int64_t *from_all(exec_rank *rank, int64_t mine)
 {
     int64_t *all = fs_new(rank->arena, int64_t, rank->world->size);
     all[rank->world->rank] = mine;
-    exec_world_reduce(rank->world, all, rank->world->size, MPI_INT64_T,
-                      MPI_SUM);
+    exec_world_reduce(rank->world, IR_PSUM, IR_I64, all, rank->world->size);
     return all;
 }
 

@@ -28,6 +28,12 @@ fs_status exec_world_agree(exec_world *world, fs_status mine, fs_err *err);
 void exec_world_abort(exec_world *world, const char *cause)
     __attribute__((noreturn));
 
+/* Calls `run` for n ranks that are threads of this process, and waits for all.
+ * A fault ends the process. */
+typedef void exec_thread_fn(exec_world *world, void *ctx);
+fs_status exec_world_threads(int32_t n, exec_thread_fn *run, void *ctx,
+                             fs_err *err);
+
 /* ---- data ---- */
 /* A source of samples. Sample k counts from 0 over the whole run. */
 typedef struct exec_data {

@@ -27,17 +27,17 @@ void exec_rank_plan_losses(exec_rank *rank)
     exec_world_bcast(rank->world, &tells, sizeof tells, 0);
     rank->tells = tells && (rank->world->rank == 0 ||
                             rank->world->rank == rank->loss_rank);
-    rank->arriving = MPI_REQUEST_NULL;
-    rank->sent = fs_new(rank->arena, MPI_Request, rank->options->steps + 1);
+    if (rank->world->size == 1)
+        return;
+    rank->arriving = rank->world->link->none;
+    rank->sent = fs_new(rank->arena, exec_request, rank->options->steps + 1);
 }
 
 static void send_losses(exec_rank *rank)
 {
     for (; rank->told < rank->steps_done; rank->told++)
-        EXEC_MPI(rank->world,
-                 MPI_Isend(&rank->losses[rank->told], 1, MPI_DOUBLE, 0,
-                           EXEC_TAG_LOSS, rank->world->comm,
-                           &rank->sent[rank->told]));
+        exec_send_bytes(rank->world, &rank->losses[rank->told], sizeof(double),
+                        0, EXEC_TAG_LOSS, &rank->sent[rank->told]);
 }
 
 /* Has the loss of step `told` arrived? */
@@ -45,18 +45,16 @@ static bool receive_loss(exec_rank *rank, bool wait)
 {
     if (rank->loss_rank <= 0)
         return true;
-    if (rank->arriving == MPI_REQUEST_NULL)
-        EXEC_MPI(rank->world,
-                 MPI_Irecv(&rank->losses[rank->told], 1, MPI_DOUBLE,
-                           rank->loss_rank, EXEC_TAG_LOSS, rank->world->comm,
-                           &rank->arriving));
-    int done = 1;
+    exec_world *world = rank->world;
+    int index;
+    if (exec_is_none(world, &rank->arriving))
+        exec_recv_bytes(world, &rank->losses[rank->told], sizeof(double),
+                        rank->loss_rank, EXEC_TAG_LOSS, &rank->arriving);
     if (wait)
-        EXEC_MPI(rank->world, MPI_Wait(&rank->arriving, MPI_STATUS_IGNORE));
+        exec_wait(world, 1, &rank->arriving);
     else
-        EXEC_MPI(rank->world,
-                 MPI_Test(&rank->arriving, &done, MPI_STATUS_IGNORE));
-    return done;
+        world->link->poll(world, 1, &rank->arriving, &index);
+    return exec_is_none(world, &rank->arriving);
 }
 
 static void report_steps(exec_rank *rank, bool wait)
@@ -88,8 +86,7 @@ void exec_rank_share_losses(exec_rank *rank)
         report_steps(rank, true);
     } else if (rank->tells) {
         send_losses(rank);
-        for (int64_t k = 0; k < steps; k++)
-            EXEC_MPI(rank->world, MPI_Wait(&rank->sent[k], MPI_STATUS_IGNORE));
+        exec_wait(rank->world, (int)rank->told, rank->sent);
     }
     for (int64_t k = 0; rank->loss_rank < 0 && k < steps; k++)
         rank->losses[k] = NAN;

@@ -47,39 +47,52 @@ static int32_t list_tasks(exec_rank *rank, task_test *belongs, int32_t which,
     return n;
 }
 
-static void find_last_arrivals(exec_rank *rank, MPI_Comm comm, exec_task **list,
-                               int32_t n)
+/* The latest starts of these tasks over some ranks: their first one brings them
+ * together. */
+static void find_latest(exec_rank *rank, const int32_t *ranks, int32_t n,
+                        exec_task **list, int32_t n_list)
 {
-    int64_t *start =
-        exec_world_alloc(rank->world, (size_t)n * EXEC_SAMPLES, sizeof *start,
-                         "the arrivals at a collective");
-    for (int32_t i = 0; i < n; i++)
-        copy_starts(list[i], start + i * EXEC_SAMPLES);
-    EXEC_MPI(rank->world, MPI_Allreduce(MPI_IN_PLACE, start, n * EXEC_SAMPLES,
-                                        MPI_INT64_T, MPI_MAX, comm));
-    for (int32_t i = 0; i < n; i++)
-        move_starts(list[i], start + i * EXEC_SAMPLES);
-    free(start);
+    exec_world *world = rank->world;
+    const int64_t count = (int64_t)n_list * EXEC_SAMPLES;
+    const int64_t bytes = count * (int64_t)sizeof(int64_t);
+    int64_t *mine = exec_world_alloc(world, 2 * (size_t)count, sizeof *mine,
+                                     "the arrivals at a transfer");
+    int64_t *theirs = mine + count;
+    exec_request request = world->link->none;
+    for (int32_t i = 0; i < n_list; i++)
+        copy_starts(list[i], mine + i * EXEC_SAMPLES);
+    for (int32_t r = 1; world->rank == ranks[0] && r < n; r++) {
+        exec_recv_bytes(world, theirs, bytes, ranks[r], EXEC_TAG_TIMING,
+                        &request);
+        exec_wait(world, 1, &request);
+        exec_fold(IR_PMAX, IR_I64, mine, theirs, count);
+    }
+    for (int32_t r = 1; world->rank == ranks[0] && r < n; r++) {
+        exec_send_bytes(world, mine, bytes, ranks[r], EXEC_TAG_TIMING,
+                        &request);
+        exec_wait(world, 1, &request);
+    }
+    if (world->rank != ranks[0]) {
+        exec_send_bytes(world, mine, bytes, ranks[0], EXEC_TAG_TIMING,
+                        &request);
+        exec_wait(world, 1, &request);
+        exec_recv_bytes(world, mine, bytes, ranks[0], EXEC_TAG_TIMING,
+                        &request);
+        exec_wait(world, 1, &request);
+    }
+    for (int32_t i = 0; i < n_list; i++)
+        move_starts(list[i], mine + i * EXEC_SAMPLES);
+    free(mine);
 }
 
-/* Ranks that share a communicator have its first rank in common. */
 static void arrivals_on_comm(exec_rank *rank, int32_t comm, exec_task **list)
 {
-    int32_t color = MPI_UNDEFINED;
     const plan_comm *c = &rank->plan->comms[comm];
-    if (c->stage == rank->role->stage) {
-        int32_t *ranks = fs_new(rank->arena, int32_t, rank->mesh->dim[c->axis]);
-        plan_comm_ranks(rank->plan, c, rank->world->rank, ranks);
-        color = ranks[0];
-    }
-    MPI_Comm members = MPI_COMM_NULL;
-    EXEC_MPI(rank->world, MPI_Comm_split(rank->world->comm, color,
-                                         rank->world->rank, &members));
-    if (members == MPI_COMM_NULL)
+    if (c->stage != rank->role->stage)
         return;
-    int32_t n = list_tasks(rank, on_comm, comm, list);
-    find_last_arrivals(rank, members, list, n);
-    EXEC_MPI(rank->world, MPI_Comm_free(&members));
+    int32_t *ranks = fs_new(rank->arena, int32_t, rank->mesh->dim[c->axis]);
+    int32_t n = plan_comm_ranks(rank->plan, c, rank->world->rank, ranks);
+    find_latest(rank, ranks, n, list, list_tasks(rank, on_comm, comm, list));
 }
 
 /* Channels in ascending order on every rank, so that pairs cannot wait for
@@ -90,22 +103,10 @@ static void arrivals_on_channel(exec_rank *rank, int32_t channel,
     const plan_channel *c = &rank->plan->channels[channel];
     if (c->from_stage != rank->role->stage && c->to_stage != rank->role->stage)
         return;
-    int32_t n = list_tasks(rank, on_channel, channel, list);
-    int32_t peer = plan_channel_peer(rank->plan, c, rank->world->rank);
-    size_t room = (size_t)n * EXEC_SAMPLES;
-    int64_t *mine = exec_world_alloc(rank->world, 2 * room, sizeof *mine,
-                                     "the arrivals at a channel");
-    int64_t *theirs = mine + room;
-    for (int32_t i = 0; i < n; i++)
-        copy_starts(list[i], mine + i * EXEC_SAMPLES);
-    EXEC_MPI(rank->world,
-             MPI_Sendrecv(mine, n * EXEC_SAMPLES, MPI_INT64_T, peer,
-                          EXEC_TAG_TIMING, theirs, n * EXEC_SAMPLES,
-                          MPI_INT64_T, peer, EXEC_TAG_TIMING, rank->world->comm,
-                          MPI_STATUS_IGNORE));
-    for (int32_t i = 0; i < n; i++)
-        move_starts(list[i], theirs + i * EXEC_SAMPLES);
-    free(mine);
+    int32_t me = rank->world->rank, peer = plan_channel_peer(rank->plan, c, me);
+    int32_t ranks[2] = {me < peer ? me : peer, me < peer ? peer : me};
+    find_latest(rank, ranks, 2, list,
+                list_tasks(rank, on_channel, channel, list));
 }
 
 /* ---- medians ---- */
@@ -176,8 +177,7 @@ plan_timing *exec_rank_timing(exec_rank *rank)
         double *mean = fs_new(rank->arena, double, role->n_tasks + 1);
         for (int32_t i = 0; role == rank->role && i < role->n_tasks; i++)
             mean[i] = median_seconds(rank, &rank->tasks[i]) / role->n_ranks;
-        exec_world_reduce(rank->world, mean, role->n_tasks, MPI_DOUBLE,
-                          MPI_SUM);
+        exec_world_reduce(rank->world, IR_PSUM, IR_F64, mean, role->n_tasks);
         for (int32_t i = 0; i < role->n_tasks; i++) {
             exec_task t = {.task = &role->tasks[i]};
             set_demand(&t, mean[i], &timing->demand[r][i]);
@@ -188,6 +188,19 @@ plan_timing *exec_rank_timing(exec_rank *rank)
 
 /* ---- trace ---- */
 
+static void receive_events(exec_world *world, int32_t from, int64_t bytes,
+                           plan_trace *trace)
+{
+    exec_request request;
+    plan_event *events =
+        exec_world_alloc(world, (size_t)bytes, 1, "a rank's trace");
+    exec_recv_bytes(world, events, bytes, from, EXEC_TAG_TRACE, &request);
+    exec_wait(world, 1, &request);
+    for (size_t i = 0; i < (size_t)bytes / sizeof *events; i++)
+        fs_push(trace->arena, &trace->events, events[i]);
+    free(events);
+}
+
 void exec_rank_gather_trace(exec_rank *rank)
 {
     exec_world *world = rank->world;
@@ -196,24 +209,18 @@ void exec_rank_gather_trace(exec_rank *rank)
     exec_world_bcast(world, &wanted, sizeof wanted, 0);
     if (!wanted || world->size == 1)
         return;
-    if (world->rank != 0) {
-        int n = trace ? trace->events.n * (int)sizeof(plan_event) : 0;
-        EXEC_MPI(world, MPI_Send(trace ? trace->events.at : NULL, n, MPI_BYTE,
-                                 0, EXEC_TAG_TRACE, world->comm));
-        return;
-    }
+    exec_request request = world->link->none;
+    int64_t bytes = trace ? trace->events.n * (int64_t)sizeof(plan_event) : 0;
     for (int32_t r = 1; r < world->size; r++) {
-        MPI_Status status;
-        int bytes = 0;
-        EXEC_MPI(world, MPI_Probe(r, EXEC_TAG_TRACE, world->comm, &status));
-        EXEC_MPI(world, MPI_Get_count(&status, MPI_BYTE, &bytes));
-        plan_event *events =
-            exec_world_alloc(world, (size_t)bytes, 1, "a rank's trace");
-        EXEC_MPI(world, MPI_Recv(events, bytes, MPI_BYTE, r, EXEC_TAG_TRACE,
-                                 world->comm, MPI_STATUS_IGNORE));
-        for (size_t i = 0; i < (size_t)bytes / sizeof *events; i++)
-            fs_push(trace->arena, &trace->events, events[i]);
-        free(events);
+        int64_t coming = bytes;
+        exec_world_bcast(world, &coming, sizeof coming, r);
+        if (world->rank == r)
+            exec_send_bytes(world, trace ? trace->events.at : NULL, bytes, 0,
+                            EXEC_TAG_TRACE, &request);
+        else if (world->rank == 0)
+            receive_events(world, r, coming, trace);
+        exec_wait(world, 1, &request);
     }
-    plan_trace_arrivals(rank->plan, trace);
+    if (world->rank == 0)
+        plan_trace_arrivals(rank->plan, trace);
 }

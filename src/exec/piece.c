@@ -5,45 +5,105 @@
 
 #include <string.h>
 
-exec_part exec_part_along(const ir_shape *shape, int32_t axis, int64_t start,
-                          int64_t length, int64_t element_bytes)
+/* Axes that the box fills whole are one run with the axis before them; loops
+ * that go on where the inner one ends are one loop. */
+exec_part exec_part_of(const ir_piece *box, const ir_piece *holder,
+                       int64_t element_bytes)
 {
-    int64_t outer = 1, inner = element_bytes;
-    for (int32_t d = 0; d < axis; d++)
-        outer *= shape->dim[d];
-    for (int32_t d = axis + 1; d < shape->rank; d++)
-        inner *= shape->dim[d];
-    exec_part part = {start * inner, outer, length * inner,
-                      shape->dim[axis] * inner};
-    if (part.run == part.stride || outer == 1) {
-        part.run *= outer;
-        part.outer = 1;
-        part.stride = part.run;
+    exec_part part = {.run = element_bytes};
+    int64_t stride = element_bytes, count[IR_MAX_RANK], step[IR_MAX_RANK];
+    int32_t n = 0;
+
+    for (int32_t d = box->shape.rank - 1; d >= 0; d--) {
+        const int64_t length = box->shape.dim[d];
+        part.offset += (box->offset[d] - holder->offset[d]) * stride;
+        if (n == 0 && stride == part.run) {
+            part.run *= length;
+        } else if (n > 0 && step[n - 1] * count[n - 1] == stride) {
+            count[n - 1] *= length;
+        } else if (length > 1) {
+            count[n] = length;
+            step[n++] = stride;
+        }
+        stride *= holder->shape.dim[d];
     }
+    for (int32_t i = 0; i < n; i++) {
+        part.count[i] = count[n - 1 - i];
+        part.stride[i] = step[n - 1 - i];
+    }
+    part.n = n;
     return part;
 }
 
 int64_t exec_part_bytes(const exec_part *part)
 {
-    return part->outer * part->run;
+    int64_t bytes = part->run;
+    for (int32_t i = 0; i < part->n; i++)
+        bytes *= part->count[i];
+    return bytes;
 }
 
-void exec_part_pack(const exec_part *part, const void *from, void *to)
+/* The runs of a part one after the other. */
+typedef struct walk {
+    const exec_part *part;
+    int64_t at, left; /* of the current run */
+    int64_t index[IR_MAX_RANK];
+} walk;
+
+static walk walk_of(const exec_part *part)
 {
-    const char *source = (const char *)from + part->offset;
-    char *target = to;
-    for (int64_t i = 0; i < part->outer; i++)
-        memcpy(target + i * part->run, source + i * part->stride,
-               (size_t)part->run);
+    return (walk){.part = part, .at = part->offset, .left = part->run};
 }
 
-void exec_part_unpack(const exec_part *part, const void *from, void *to)
+static void walk_on(walk *w, int64_t bytes)
 {
-    const char *source = from;
-    char *target = (char *)to + part->offset;
-    for (int64_t i = 0; i < part->outer; i++)
-        memcpy(target + i * part->stride, source + i * part->run,
-               (size_t)part->run);
+    w->at += bytes;
+    w->left -= bytes;
+    if (w->left > 0)
+        return;
+    w->at -= w->part->run;
+    w->left = w->part->run;
+    for (int32_t i = w->part->n - 1; i >= 0; i--) {
+        w->at += w->part->stride[i];
+        if (++w->index[i] < w->part->count[i])
+            return;
+        w->at -= w->part->stride[i] * w->part->count[i];
+        w->index[i] = 0;
+    }
+}
+
+void exec_part_copy(const exec_part *from_part, const void *from,
+                    const exec_part *to_part, void *to)
+{
+    walk source = walk_of(from_part), target = walk_of(to_part);
+    int64_t bytes = exec_part_bytes(from_part);
+    while (bytes > 0) {
+        const int64_t run =
+            source.left < target.left ? source.left : target.left;
+        memcpy((char *)to + target.at, (const char *)from + source.at,
+               (size_t)run);
+        walk_on(&source, run);
+        walk_on(&target, run);
+        bytes -= run;
+    }
+}
+
+void exec_part_fold(ir_sbp_kind kind, ir_dtype dtype,
+                    const exec_part *from_part, const void *from,
+                    const exec_part *to_part, void *to)
+{
+    walk source = walk_of(from_part), target = walk_of(to_part);
+    const int64_t element = ir_dtype_bytes(dtype);
+    int64_t bytes = exec_part_bytes(from_part);
+    while (bytes > 0) {
+        const int64_t run =
+            source.left < target.left ? source.left : target.left;
+        exec_fold(kind, dtype, (char *)to + target.at,
+                  (const char *)from + source.at, run / element);
+        walk_on(&source, run);
+        walk_on(&target, run);
+        bytes -= run;
+    }
 }
 
 void exec_piece_rows(const ir_shape *whole, const ir_shape *local,
@@ -113,6 +173,7 @@ FOLD(fold_f32, float, , )
 FOLD(fold_f64, double, , )
 FOLD(fold_i32, int32_t, , )
 FOLD(fold_i64, int64_t, , )
+FOLD(fold_u8, uint8_t, , )
 FOLD(fold_f16, fs_half, fs_from_half, fs_to_half)
 FOLD(fold_bf16, fs_bfloat, fs_from_bfloat, fs_to_bfloat)
 
@@ -131,6 +192,9 @@ void exec_fold(ir_sbp_kind kind, ir_dtype dtype, void *to, const void *from,
         break;
     case IR_I64:
         fold_i64(kind, to, from, count);
+        break;
+    case IR_U8: /* bytes of any type that have one owner each */
+        fold_u8(kind, to, from, count);
         break;
     case IR_F16:
         fold_f16(kind, to, from, count);

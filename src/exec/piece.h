@@ -1,23 +1,31 @@
-/* Pieces of row-major tensors: parts along one axis as strided byte blocks,
- * copies between a piece and the whole, element-wise reduction. */
+/* Pieces of row-major tensors: boxes of them as nested runs of bytes, copies
+ * between a piece and the whole, element-wise reduction. */
 #ifndef FS_EXEC_PIECE_H
 #define FS_EXEC_PIECE_H
 
 #include "ir/sbp.h"
 
-/* `outer` runs of `run` bytes, `stride` bytes apart, from `offset` on. One run
- * when the part is contiguous. */
+/* A box of a row-major piece as bytes: `run` of them in a row, repeated by
+ * loops, the outermost first. No loop when the box lies in one run. */
 typedef struct exec_part {
-    int64_t offset, outer, run, stride;
+    int64_t offset, run;
+    int32_t n;
+    int64_t count[IR_MAX_RANK], stride[IR_MAX_RANK];
 } exec_part;
 
-/* Rows [start, start + length) along `axis` of a tensor of this shape. */
-exec_part exec_part_along(const ir_shape *shape, int32_t axis, int64_t start,
-                          int64_t length, int64_t element_bytes);
+/* `box` as a part of the buffer that holds `holder`; both in coordinates of
+ * the logical tensor. */
+exec_part exec_part_of(const ir_piece *box, const ir_piece *holder,
+                       int64_t element_bytes);
 int64_t exec_part_bytes(const exec_part *part);
-/* The part of `from` -> contiguous `to`, and back. */
-void exec_part_pack(const exec_part *part, const void *from, void *to);
-void exec_part_unpack(const exec_part *part, const void *from, void *to);
+
+/* Both are parts of buffers for the same box: bytes in the order of elements.
+ * fold: to = to op from (exec_fold). */
+void exec_part_copy(const exec_part *from_part, const void *from,
+                    const exec_part *to_part, void *to);
+void exec_part_fold(ir_sbp_kind kind, ir_dtype dtype,
+                    const exec_part *from_part, const void *from,
+                    const exec_part *to_part, void *to);
 
 /* Calls `row` for every contiguous row (last axis) of a local piece: where it
  * starts in the piece and in the whole tensor (element indices) and its

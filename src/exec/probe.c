@@ -388,28 +388,15 @@ static fs_status probe_kernels(hw_group *group, fs_arena *arena, fs_err *err)
 
 /* ---- links ---- */
 
-static void wait_for(exec_world *world, MPI_Request *request)
-{
-    exec_idle idle = {0};
-    int done = 0;
-    while (!done) {
-        EXEC_MPI(world, MPI_Test(request, &done, MPI_STATUS_IGNORE));
-        if (!done)
-            exec_idle_wait(world, &idle);
-    }
-}
-
 static void pass_on(exec_world *world, bool send, void *data, int bytes)
 {
-    MPI_Request request;
+    exec_request request;
     int peer = 1 - world->rank;
     if (send)
-        EXEC_MPI(world, MPI_Isend(data, bytes, MPI_BYTE, peer, EXEC_TAG_PING,
-                                  world->comm, &request));
+        exec_send_bytes(world, data, bytes, peer, EXEC_TAG_PING, &request);
     else
-        EXEC_MPI(world, MPI_Irecv(data, bytes, MPI_BYTE, peer, EXEC_TAG_PING,
-                                  world->comm, &request));
-    wait_for(world, &request);
+        exec_recv_bytes(world, data, bytes, peer, EXEC_TAG_PING, &request);
+    exec_wait(world, 1, &request);
 }
 
 /* Lower quartile of half a round trip, the best of some batches: it takes the

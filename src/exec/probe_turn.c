@@ -37,23 +37,17 @@ static void work(void)
 /* pieces: one to send and one from each rank. */
 static void meet(exec_world *world, char *pieces)
 {
-    MPI_Request requests[2 * MAX_RANKS];
-    exec_idle idle = {0};
-    int n = 0, done = 0;
+    exec_request requests[2 * MAX_RANKS];
+    int n = 0;
     for (int32_t r = 0; r < world->size; r++) {
         if (r == world->rank)
             continue;
-        EXEC_MPI(world, MPI_Irecv(pieces + (r + 1) * PIECE_BYTES, PIECE_BYTES,
-                                  MPI_BYTE, r, EXEC_TAG_PING, world->comm,
-                                  &requests[n++]));
-        EXEC_MPI(world, MPI_Isend(pieces, PIECE_BYTES, MPI_BYTE, r,
-                                  EXEC_TAG_PING, world->comm, &requests[n++]));
+        exec_recv_bytes(world, pieces + (r + 1) * PIECE_BYTES, PIECE_BYTES, r,
+                        EXEC_TAG_PING, &requests[n++]);
+        exec_send_bytes(world, pieces, PIECE_BYTES, r, EXEC_TAG_PING,
+                        &requests[n++]);
     }
-    while (!done) {
-        EXEC_MPI(world, MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE));
-        if (!done)
-            exec_idle_wait(world, &idle);
-    }
+    exec_wait(world, n, requests);
 }
 
 static int compare_times(const void *a, const void *b)

@@ -97,31 +97,25 @@ static void prepare_load(exec_rank *rank, exec_task *t)
 
 /* ---- BOX, SEND, RECV ---- */
 
-static fs_status prepare_box(exec_rank *rank, exec_task *t, fs_err *err)
+static fs_status make_transfer(exec_rank *rank, exec_task *t,
+                               const plan_exchange *x, const plan_stage *from,
+                               const plan_stage *to, fs_err *err)
 {
-    const plan_box_step *box = &t->task->box;
-    int32_t me = rank->coords[box->axis], alone = rank->world->rank;
-    int32_t n = rank->mesh->dim[box->axis];
-    int32_t *ranks = fs_new(rank->arena, int32_t, n);
-    for (int32_t i = 0; i < n; i++)
-        ranks[i] = alone;
-    if (plan_box_is_collective(box->kind))
-        n = plan_comm_ranks(rank->plan, &rank->plan->comms[t->task->comm],
-                            rank->world->rank, ranks);
-    exec_box_spec spec = {.kind = box->kind,
-                          .from = box->from.at[box->axis],
-                          .to = box->to.at[box->axis],
-                          .dtype =
-                              rank->graph->tensors.at[t->task->tensor].dtype,
-                          .n = n,
-                          .me = me,
-                          .ranks = ranks,
-                          .tag = t->task->comm + 1};
-    ir_nd_sbp whole = box->from;
-    whole.at[box->axis] = IR_SBP_B;
-    exec_rank_piece(rank, t->task->tensor, &whole, &spec.whole, NULL);
+    const int32_t me = rank->world->rank;
+    const bool gives = t->task->kind != PLAN_RECV;
+    const bool takes = t->task->kind != PLAN_SEND;
+    const exec_transfer_spec spec = {
+        .exchange = x,
+        .dtype = rank->graph->tensors.at[t->task->tensor].dtype,
+        .gives_at = gives ? me - from->first_device : -1,
+        .takes_at = takes ? me - to->first_device : -1,
+        .first_giver = from->first_device,
+        .first_taker = to->first_device,
+        .tag = 1 + (t->task->kind == PLAN_BOX
+                        ? t->task->comm
+                        : rank->plan->n_comms + t->task->channel)};
     FS_TRY(
-        exec_transfer_box(rank->world, &spec, rank->arena, err, &t->transfer));
+        exec_transfer_make(rank->world, &spec, rank->arena, err, &t->transfer));
     if (exec_transfer_scratch(t->transfer) > t->task->scratch_bytes)
         return fs_fail(err, FS_FAULT,
                        "%s needs %lld bytes of scratch, the plan reserves "
@@ -132,17 +126,31 @@ static fs_status prepare_box(exec_rank *rank, exec_task *t, fs_err *err)
     return FS_OK;
 }
 
+static fs_status prepare_box(exec_rank *rank, exec_task *t, fs_err *err)
+{
+    const plan_stage *stage = &rank->plan->strategy->stages[rank->role->stage];
+    const plan_exchange x = {.shape =
+                                 rank->graph->tensors.at[t->task->tensor].shape,
+                             .from_mesh = stage->mesh,
+                             .to_mesh = stage->mesh,
+                             .from = t->task->box.from,
+                             .to = t->task->box.to};
+    return make_transfer(rank, t, &x, stage, stage, err);
+}
+
 static fs_status prepare_move(exec_rank *rank, exec_task *t, fs_err *err)
 {
     const plan_channel *channel = &rank->plan->channels[t->task->channel];
-    int32_t peer = plan_channel_peer(rank->plan, channel, rank->world->rank);
-    int tag = rank->plan->n_comms + t->task->channel + 1;
-    int64_t bytes = piece_bytes(rank, t->task->tensor, &t->task->sbp);
-    if (t->task->kind == PLAN_SEND)
-        return exec_transfer_send(rank->world, peer, tag, bytes, rank->arena,
-                                  err, &t->transfer);
-    return exec_transfer_recv(rank->world, peer, tag, bytes, rank->arena, err,
-                              &t->transfer);
+    const plan_stage *from = &rank->plan->strategy->stages[channel->from_stage];
+    const plan_stage *to = &rank->plan->strategy->stages[channel->to_stage];
+    const plan_exchange x = {.shape =
+                                 rank->graph->tensors.at[t->task->tensor].shape,
+                             .from_mesh = from->mesh,
+                             .to_mesh = to->mesh,
+                             .from = t->task->sbp,
+                             .to = t->task->sbp,
+                             .moves = true};
+    return make_transfer(rank, t, &x, from, to, err);
 }
 
 static fs_status prepare_task(exec_rank *rank, exec_task *t, fs_err *err)

@@ -75,16 +75,24 @@ typedef struct exec_rank {
                           this rank's own knowledge until they are shared */
     int32_t loss_rank; /* who knows the losses first; -1: there are none */
 
-    bool tells;           /* rank 0 reports steps as they end */
-    int64_t told;         /* steps reported, or sent to rank 0 */
-    MPI_Request *sent;    /* [steps] of loss_rank */
-    MPI_Request arriving; /* of rank 0 */
+    bool tells;            /* rank 0 reports steps as they end */
+    int64_t told;          /* steps reported, or sent to rank 0 */
+    exec_request *sent;    /* [steps] of loss_rank */
+    exec_request arriving; /* of rank 0 */
 
     int64_t steps; /* to run, fewer once it is stopped early */
-    enum { EXEC_WATCHING, EXEC_TELLING, EXEC_AGREEING, EXEC_SETTLED } stopping;
+    enum {
+        EXEC_WATCHING,
+        EXEC_TELLING,
+        EXEC_COUNTING,
+        EXEC_AGREEING,
+        EXEC_SETTLED
+    } stopping;
     int64_t judged, last; /* losses looked at; the agreed number of steps */
     int32_t diverged;
-    MPI_Request verdict;
+    exec_request *verdict; /* [ranks] words to and from others */
+    int *verdict_index;
+    int64_t *begun; /* [ranks] steps, of the rank that knows the losses */
 } exec_rank;
 
 /* Maps the arena, places variables, prepares every task. */

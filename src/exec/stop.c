@@ -1,11 +1,32 @@
 /* A training that has diverged ends early, all ranks after the same step: a
  * rank that stopped alone would leave the others waiting. Who knows the losses
- * tells the others (a broadcast that they have posted); each begins no further
- * step; the latest step that anybody has begun is the last one of all. */
+ * tells the others; each begins no further step and says which is the last that
+ * it has begun; the latest of these, which all are told, is the last one of
+ * all. */
 #include "config.h"
 #include "exec/rank.h"
 
 #include <math.h>
+
+static bool knows(const exec_rank *rank)
+{
+    return rank->world->rank == rank->loss_rank;
+}
+
+static void send_to_all(exec_rank *rank, const void *word, int64_t bytes)
+{
+    for (int32_t r = 0; r < rank->world->size; r++)
+        if (r != rank->world->rank)
+            exec_send_bytes(rank->world, word, bytes, r, EXEC_TAG_STOP,
+                            &rank->verdict[r]);
+}
+
+/* From who knows. */
+static void await_word(exec_rank *rank, void *word, int64_t bytes)
+{
+    exec_recv_bytes(rank->world, word, bytes, rank->loss_rank, EXEC_TAG_STOP,
+                    &rank->verdict[rank->loss_rank]);
+}
 
 void exec_rank_plan_stop(exec_rank *rank)
 {
@@ -13,10 +34,15 @@ void exec_rank_plan_stop(exec_rank *rank)
     bool wanted = rank->options->stop_early && rank->loss_rank >= 0;
     rank->steps = rank->options->steps;
     rank->stopping = wanted ? EXEC_WATCHING : EXEC_SETTLED;
-    if (wanted && world->size > 1 && world->rank != rank->loss_rank)
-        EXEC_MPI(rank->world,
-                 MPI_Ibcast(&rank->diverged, 1, MPI_INT32_T, rank->loss_rank,
-                            world->comm, &rank->verdict));
+    if (!wanted || world->size == 1)
+        return;
+    rank->verdict = fs_new(rank->arena, exec_request, world->size);
+    rank->verdict_index = fs_new(rank->arena, int, world->size);
+    rank->begun = fs_new(rank->arena, int64_t, world->size);
+    for (int32_t r = 0; r < world->size; r++)
+        rank->verdict[r] = world->link->none;
+    if (!knows(rank))
+        await_word(rank, &rank->diverged, sizeof rank->diverged);
 }
 
 bool exec_rank_at_end(const exec_rank *rank)
@@ -47,43 +73,61 @@ static bool judge(exec_rank *rank)
     return rank->diverged || exec_rank_at_end(rank);
 }
 
-static void hold(exec_rank *rank)
+static bool all_arrived(exec_rank *rank)
 {
-    rank->steps = count_begun(rank);
-    rank->last = rank->steps;
-    rank->stopping = EXEC_AGREEING;
-    if (rank->world->size > 1)
-        EXEC_MPI(rank->world,
-                 MPI_Iallreduce(MPI_IN_PLACE, &rank->last, 1, MPI_INT64_T,
-                                MPI_MAX, rank->world->comm, &rank->verdict));
+    exec_world *world = rank->world;
+    int *index = rank->verdict_index;
+    if (world->size == 1)
+        return true;
+    world->link->poll(world, world->size, rank->verdict, index);
+    for (int32_t r = 0; r < world->size; r++)
+        if (!exec_is_none(world, &rank->verdict[r]))
+            return false;
+    return true;
 }
 
-static bool arrived(exec_rank *rank)
+/* Begins no further step; what the ranks have begun is brought together. */
+static void hold(exec_rank *rank)
 {
-    int done = 1;
-    if (rank->world->size > 1)
-        EXEC_MPI(rank->world,
-                 MPI_Test(&rank->verdict, &done, MPI_STATUS_IGNORE));
-    return done;
+    exec_world *world = rank->world;
+    rank->steps = rank->last = count_begun(rank);
+    rank->stopping = EXEC_COUNTING;
+    for (int32_t r = 0; knows(rank) && r < world->size; r++)
+        if (r != world->rank)
+            exec_recv_bytes(world, &rank->begun[r], sizeof *rank->begun, r,
+                            EXEC_TAG_STOP, &rank->verdict[r]);
+    if (!knows(rank))
+        exec_send_bytes(world, &rank->last, sizeof rank->last, rank->loss_rank,
+                        EXEC_TAG_STOP, &rank->verdict[rank->loss_rank]);
+}
+
+static void agree(exec_rank *rank)
+{
+    rank->stopping = EXEC_AGREEING;
+    for (int32_t r = 0; knows(rank) && r < rank->world->size; r++)
+        if (r != rank->world->rank && rank->begun[r] > rank->last)
+            rank->last = rank->begun[r];
+    if (knows(rank))
+        send_to_all(rank, &rank->last, sizeof rank->last);
+    else
+        await_word(rank, &rank->last, sizeof rank->last);
 }
 
 void exec_rank_poll_stop(exec_rank *rank)
 {
-    bool knows = rank->world->rank == rank->loss_rank;
-    if (rank->stopping == EXEC_WATCHING && knows) {
+    if (rank->stopping == EXEC_WATCHING && knows(rank)) {
         if (!judge(rank))
             return;
         rank->stopping = EXEC_TELLING;
-        if (rank->world->size > 1)
-            EXEC_MPI(rank->world, MPI_Ibcast(&rank->diverged, 1, MPI_INT32_T,
-                                             rank->loss_rank, rank->world->comm,
-                                             &rank->verdict));
+        send_to_all(rank, &rank->diverged, sizeof rank->diverged);
     }
-    if (rank->stopping == EXEC_SETTLED || !arrived(rank))
+    if (rank->stopping == EXEC_SETTLED || !all_arrived(rank))
         return;
     if (rank->stopping == EXEC_AGREEING) {
         rank->steps = rank->last;
         rank->stopping = EXEC_SETTLED;
+    } else if (rank->stopping == EXEC_COUNTING) {
+        agree(rank);
     } else if (rank->diverged) {
         hold(rank);
     } else {

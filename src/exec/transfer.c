@@ -1,432 +1,374 @@
 #include "config.h"
 #include "exec/transfer.h"
 
-#include "exec/piece.h"
-
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SMALL_BYTES = 64 };
 
-/* What goes to, or comes from, one member. */
+/* What goes to, or comes from, one rank. */
 typedef struct message {
-    exec_part part;
-    MPI_Datatype type;
-    int count;
-    bool own_type;
+    exec_layout layout;
+    int32_t rank;
 } message;
 
-typedef enum phase {
-    IDLE,
-    REDUCING, /* contributions to this member's chunk are coming in */
-    MOVING    /* pieces are coming in where they belong */
-} phase;
+/* Messages of a round, and what stays on this rank. A round either moves bytes
+ * to where they belong, or folds what comes in. */
+typedef struct round {
+    ir_sbp_kind folds; /* IR_B: nothing */
+    int32_t n_out, n_in;
+    message *out; /* parts of what this rank gives */
+    message *in;  /* parts of what it is to have; when it folds, in order,
+                     itself among them */
+    int32_t own;  /* in[own] is this rank's, out[own_out] the bytes; or -1 */
+    int32_t own_out;
+    bool *first; /* [n_in] of the contributions to its box */
+    int64_t largest;
+} round;
+
+typedef enum phase { IDLE, REDUCING, MOVING } phase;
 
 struct exec_transfer {
     exec_world *world;
-    exec_box_spec spec;
-    bool point_to_point;
-    int32_t n_out, n_in;     /* messages of the moving phase */
-    message *out_at, *in_at; /* [n]: by member */
-    message *give;           /* reductions [n]: what member j reduces */
-    message chunk;           /* contiguous: this member's result */
-    bool small;              /* all-reduce of a few bytes: all to all */
-    char *small_room;        /* its receive buffers */
-    int64_t chunk_bytes, chunk_count, result_at; /* result's offset in out */
+    ir_dtype dtype;
+    int tag;
+    bool clears; /* elements that nobody gives are zero */
+    int64_t out_bytes;
+    int32_t n_rounds;
+    round rounds[2]; /* the second gives what the first has left in `out` */
+    bool small;      /* contributions have receive buffers of their own */
+    char *small_room;
 
     phase phase;
+    int32_t at; /* round */
     const char *in;
     char *out;
     char *slots;
+    int64_t slots_bytes;
     int32_t n_slots;
     bool *slot_full;
-    int32_t folded, asked; /* members folded; contributions asked for */
-    MPI_Request *request;  /* [2 n] */
-    int *index;            /* [2 n] */
+    int32_t folded, asked; /* contributions folded; asked for */
+    exec_request *request; /* slots first, then what is sent */
+    int *index;
     int32_t n_request, n_open;
 };
 
-static fs_status make_message(exec_world *world, exec_part part, fs_err *err,
-                              message *out)
+/* ---- preparing ---- */
+
+static message make_message(exec_world *world, const ir_piece *box,
+                            const ir_piece *holder, int64_t element,
+                            int32_t rank)
 {
-    out->part = part;
-    if (part.run > INT_MAX || part.outer > INT_MAX)
-        return fs_fail(err, FS_FAULT,
-                       "a message of more than 2 GiB is not supported");
-    out->type = MPI_BYTE;
-    out->count = (int)part.run;
-    if (part.outer > 1) {
-        EXEC_MPI(world, MPI_Type_create_hvector((int)part.outer, (int)part.run,
-                                                (MPI_Aint)part.stride, MPI_BYTE,
-                                                &out->type));
-        EXEC_MPI(world, MPI_Type_commit(&out->type));
-        out->count = 1;
-        out->own_type = true;
+    message m = {.rank = rank};
+    m.layout.part = exec_part_of(box, holder, element);
+    if (rank != world->rank && world->link)
+        world->link->prepare(world, &m.layout);
+    return m;
+}
+
+static void list_out(exec_transfer *t, round *r, const plan_shares *shares,
+                     const ir_piece *holder, int32_t first_rank,
+                     fs_arena *arena)
+{
+    r->out = fs_new(arena, message, shares->n);
+    r->n_out = shares->n;
+    for (int32_t i = 0; i < shares->n; i++) {
+        const int32_t rank = first_rank + shares->at[i].position;
+        r->out[i] = make_message(t->world, &shares->at[i].box, holder,
+                                 ir_dtype_bytes(t->dtype), rank);
+        if (rank == t->world->rank)
+            r->own_out = i;
     }
-    return FS_OK;
 }
 
-static exec_part flat_part(int64_t offset, int64_t bytes)
+static bool same_box(const ir_piece *a, const ir_piece *b)
 {
-    exec_part part = {offset, 1, bytes, bytes};
-    return part;
+    return ir_shape_equal(&a->shape, &b->shape) &&
+           memcmp(a->offset, b->offset,
+                  (size_t)a->shape.rank * sizeof *a->offset) == 0;
 }
 
-static exec_transfer *new_transfer(exec_world *world, int32_t n,
-                                   fs_arena *arena)
+static void list_in(exec_transfer *t, round *r, const plan_shares *shares,
+                    const ir_piece *holder, int32_t first_rank, fs_arena *arena)
 {
-    exec_transfer *t = fs_new(arena, exec_transfer, 1);
-    t->world = world;
-    t->spec.n = n;
-    t->out_at = fs_new(arena, message, n);
-    t->in_at = fs_new(arena, message, n);
-    t->give = fs_new(arena, message, n);
-    t->slot_full = fs_new(arena, bool, n);
-    t->request = fs_new(arena, MPI_Request, 2 * n);
-    t->index = fs_new(arena, int, 2 * n);
-    for (int32_t i = 0; i < 2 * n; i++)
-        t->request[i] = MPI_REQUEST_NULL;
-    return t;
+    r->in = fs_new(arena, message, shares->n);
+    r->first = fs_new(arena, bool, shares->n);
+    r->n_in = shares->n;
+    for (int32_t i = 0; i < shares->n; i++) {
+        const int32_t rank = first_rank + shares->at[i].position;
+        r->in[i] = make_message(t->world, &shares->at[i].box, holder,
+                                ir_dtype_bytes(t->dtype), rank);
+        const int64_t bytes = exec_part_bytes(&r->in[i].layout.part);
+        r->largest = bytes > r->largest ? bytes : r->largest;
+        r->first[i] = true;
+        for (int32_t k = 0; k < i && r->first[i] && r->folds != IR_B; k++)
+            r->first[i] = !same_box(&shares->at[k].box, &shares->at[i].box);
+        if (rank == t->world->rank)
+            r->own = i;
+    }
 }
 
-/* The part of member j when `shape` is cut by `cut`. */
-static exec_part member_part(const exec_box_spec *s, const ir_shape *shape,
-                             ir_sbp cut, int32_t j)
+static round *add_round(exec_transfer *t, ir_sbp_kind folds)
 {
-    int64_t start, length;
-    ir_split_halo(s->whole.dim[cut.axis], s->n, j, cut, &start, &length);
-    return exec_part_along(shape, cut.axis, start, length,
-                           ir_dtype_bytes(s->dtype));
+    round *r = &t->rounds[t->n_rounds++];
+    *r = (round){.folds = folds, .own = -1, .own_out = -1};
+    return r;
 }
 
-static ir_shape cut_shape(const exec_box_spec *s, ir_sbp cut, int32_t j)
+static ir_piece own_piece(const ir_shape *shape, const ir_nd_sbp *sbp,
+                          const ir_mesh *mesh, int32_t position)
 {
-    ir_shape shape = s->whole;
-    int64_t start;
-    ir_split_halo(s->whole.dim[cut.axis], s->n, j, cut, &start,
-                  &shape.dim[cut.axis]);
-    return shape;
+    int32_t at[IR_MAX_MESH];
+    ir_mesh_coords(mesh, position, at);
+    return ir_piece_of(shape, sbp, mesh, at);
 }
 
-/* Reducing: member j folds elements [split j] of the flat tensor, then sends
- * them to all. */
-static fs_status make_all_reduce(exec_transfer *t, fs_arena *arena, fs_err *err)
+/* Everyone gives and takes directly. */
+static void make_direct(exec_transfer *t, const exec_transfer_spec *s,
+                        fs_arena *arena)
 {
-    const exec_box_spec *s = &t->spec;
-    int64_t element = ir_dtype_bytes(s->dtype);
-    int64_t count = ir_shape_count(&s->whole);
-    t->small = count < s->n || count * element <= SMALL_BYTES;
+    const plan_exchange *x = s->exchange;
+    round *r = add_round(t, plan_exchange_folds(x));
+    if (s->gives_at >= 0) {
+        const ir_piece mine =
+            own_piece(&x->shape, &x->from, &x->from_mesh, s->gives_at);
+        plan_shares shares = {0};
+        plan_exchange_gives(x, s->gives_at, arena, &shares);
+        list_out(t, r, &shares, &mine, s->first_taker, arena);
+    }
+    if (s->takes_at >= 0) {
+        const ir_piece mine =
+            own_piece(&x->shape, &x->to, &x->to_mesh, s->takes_at);
+        plan_shares shares = {0};
+        plan_exchange_takes(x, s->takes_at, arena, &shares);
+        list_in(t, r, &shares, &mine, s->first_giver, arena);
+        t->out_bytes = ir_shape_count(&mine.shape) * ir_dtype_bytes(t->dtype);
+    }
+}
+
+/* Do all that give to this rank leave it with the same, and hold the same box?
+ * Then it is an all-reduce among them: `shares` are its members. */
+static bool is_all_reduce(const exec_transfer_spec *s, fs_arena *arena,
+                          plan_shares *shares)
+{
+    const plan_exchange *x = s->exchange;
+    if (x->moves || plan_exchange_folds(x) == IR_B)
+        return false;
+    for (int32_t a = 0; a < x->from_mesh.n; a++)
+        if (!ir_sbp_equal(x->from.at[a], x->to.at[a]) &&
+            (!ir_sbp_is_partial(x->from.at[a]) || x->to.at[a].kind != IR_B))
+            return false;
+    plan_exchange_takes(x, s->takes_at, arena, shares);
+    return true;
+}
+
+static int32_t member_of(const plan_shares *members, int32_t position)
+{
+    int32_t i = 0;
+    while (members->at[i].position != position)
+        i++;
+    return i;
+}
+
+/* Member i's part of `count` elements in a row. */
+static plan_share flat_share(int64_t count, const plan_shares *members,
+                             int32_t i)
+{
+    plan_share share = {.position = members->at[i].position,
+                        .box = {.shape = {.rank = 1}}};
+    ir_split(count, members->n, i, &share.box.offset[0],
+             &share.box.shape.dim[0]);
+    return share;
+}
+
+/* Each member folds its part of the flat tensor, then gives it to all. */
+static void make_all_reduce(exec_transfer *t, const exec_transfer_spec *s,
+                            const plan_shares *members, fs_arena *arena)
+{
+    const ir_piece whole = {
+        .shape = ir_shape_make(
+            1, (int64_t[]){ir_shape_count(&members->at[0].box.shape)})};
+    const int64_t count = whole.shape.dim[0];
+    const int32_t me = member_of(members, s->takes_at);
+    plan_shares parts = {0}, mine = {0};
+    for (int32_t i = 0; i < members->n; i++) {
+        plan_share share = flat_share(count, members, me);
+        fs_push(arena, &parts, flat_share(count, members, i));
+        share.position = members->at[i].position;
+        fs_push(arena, &mine, share);
+    }
+    round *r = add_round(t, plan_exchange_folds(s->exchange));
+    list_out(t, r, &parts, &whole, s->first_taker, arena);
+    list_in(t, r, &mine, &whole, s->first_giver, arena);
+    r = add_round(t, IR_B);
+    list_out(t, r, &mine, &whole, s->first_taker, arena);
+    list_in(t, r, &parts, &whole, s->first_giver, arena);
+    r->own = -1; /* it lies there */
+    t->out_bytes = count * ir_dtype_bytes(t->dtype);
+}
+
+/* Of partial values made of what is not partial. */
+static bool leaves_zeros(const plan_exchange *x)
+{
+    for (int32_t a = 0; a < x->to_mesh.n; a++)
+        if (ir_sbp_is_partial(x->to.at[a]) && !ir_sbp_is_partial(x->from.at[a]))
+            return true;
+    return false;
+}
+
+static int32_t most_messages(const exec_transfer *t)
+{
+    int32_t most = 0;
+    for (int32_t i = 0; i < t->n_rounds; i++)
+        if (t->rounds[i].n_in + t->rounds[i].n_out > most)
+            most = t->rounds[i].n_in + t->rounds[i].n_out;
+    return most;
+}
+
+/* Room for what is in flight, and of a few bytes for all contributions. */
+static void make_room(exec_transfer *t, fs_arena *arena)
+{
+    const round *r = &t->rounds[0];
+    const int32_t n = most_messages(t);
+    t->slot_full = fs_new(arena, bool, r->n_in + 1);
+    t->request = fs_new(arena, exec_request, n + 1);
+    t->index = fs_new(arena, int, n + 1);
+    t->small = r->folds != IR_B && r->largest <= SMALL_BYTES;
     if (t->small)
         t->small_room =
-            fs_alloc(arena, (size_t)s->n, (size_t)(count * element));
-    for (int32_t j = 0; j < s->n; j++) {
-        int64_t start = 0, length = count;
-        if (!t->small)
-            ir_split(count, s->n, j, &start, &length);
-        exec_part part = flat_part(start * element, length * element);
-        FS_TRY(make_message(t->world, part, err, &t->give[j]));
-        t->in_at[j] = t->give[j];
+            fs_alloc(arena, (size_t)r->n_in + 1, (size_t)r->largest);
+}
+
+fs_status exec_transfer_make(exec_world *world, const exec_transfer_spec *s,
+                             fs_arena *arena, fs_err *err, exec_transfer **out)
+{
+    exec_transfer *t = fs_new(arena, exec_transfer, 1);
+    plan_shares members = {0};
+    t->world = world;
+    t->dtype = s->dtype;
+    t->tag = s->tag;
+    if (plan_exchange_folds(s->exchange) != IR_B && !exec_can_fold(s->dtype))
+        return fs_fail(err, FS_FAULT, "reducing %s is not supported",
+                       ir_dtype_name(s->dtype));
+    bool reduces = is_all_reduce(s, arena, &members);
+    if (reduces) {
+        const int64_t count = ir_shape_count(&members.at[0].box.shape);
+        reduces = count >= members.n &&
+                  count * ir_dtype_bytes(s->dtype) > SMALL_BYTES;
     }
-    t->chunk = t->give[s->me];
-    t->chunk_bytes = t->chunk.part.run;
-    t->chunk_count = t->chunk_bytes / element;
-    t->result_at = t->chunk.part.offset;
-    for (int32_t j = 0; j < s->n; j++)
-        t->out_at[j] = t->chunk;
-    return FS_OK;
-}
-
-static fs_status make_reduce_scatter(exec_transfer *t, fs_err *err)
-{
-    const exec_box_spec *s = &t->spec;
-    for (int32_t j = 0; j < s->n; j++)
-        FS_TRY(make_message(t->world, member_part(s, &s->whole, s->to, j), err,
-                            &t->give[j]));
-    t->chunk_bytes = exec_part_bytes(&t->give[s->me].part);
-    t->chunk_count = t->chunk_bytes / ir_dtype_bytes(s->dtype);
-    return make_message(t->world, flat_part(0, t->chunk_bytes), err, &t->chunk);
-}
-
-static fs_status make_all_gather(exec_transfer *t, fs_err *err)
-{
-    const exec_box_spec *s = &t->spec;
-    for (int32_t j = 0; j < s->n; j++)
-        FS_TRY(make_message(t->world, member_part(s, &s->whole, s->from, j),
-                            err, &t->in_at[j]));
-    int64_t mine = exec_part_bytes(&t->in_at[s->me].part);
-    for (int32_t j = 0; j < s->n; j++)
-        FS_TRY(make_message(t->world, flat_part(0, mine), err, &t->out_at[j]));
-    return FS_OK;
-}
-
-static fs_status make_all_to_all(exec_transfer *t, fs_err *err)
-{
-    const exec_box_spec *s = &t->spec;
-    ir_shape before = cut_shape(s, s->from, s->me);
-    ir_shape after = cut_shape(s, s->to, s->me);
-    for (int32_t j = 0; j < s->n; j++) {
-        FS_TRY(make_message(t->world, member_part(s, &before, s->to, j), err,
-                            &t->out_at[j]));
-        FS_TRY(make_message(t->world, member_part(s, &after, s->from, j), err,
-                            &t->in_at[j]));
-    }
-    return FS_OK;
-}
-
-/* What member `owner` holds of what member `reader` is to have, as a part of
- * `piece`, which belongs to one of them and starts at `first`. */
-static exec_part borrowed_part(const exec_box_spec *s, int32_t owner,
-                               int32_t reader, const ir_shape *piece,
-                               int64_t first)
-{
-    const int32_t axis = s->to.axis;
-    int64_t at, length, from, wanted;
-    ir_split(s->whole.dim[axis], s->n, owner, &at, &length);
-    ir_split_halo(s->whole.dim[axis], s->n, reader, s->to, &from, &wanted);
-    int64_t low = at > from ? at : from;
-    int64_t high = at + length < from + wanted ? at + length : from + wanted;
-    return exec_part_along(piece, axis, low - first,
-                           high > low ? high - low : 0,
-                           ir_dtype_bytes(s->dtype));
-}
-
-/* Only neighbours have something of each other: the other parts are empty. */
-static fs_status make_halo(exec_transfer *t, fs_err *err)
-{
-    const exec_box_spec *s = &t->spec;
-    const ir_shape mine = cut_shape(s, s->from, s->me);
-    const ir_shape longer = cut_shape(s, s->to, s->me);
-    int64_t first, begin, length;
-    ir_split(s->whole.dim[s->to.axis], s->n, s->me, &first, &length);
-    ir_split_halo(s->whole.dim[s->to.axis], s->n, s->me, s->to, &begin,
-                  &length);
-    for (int32_t j = 0; j < s->n; j++) {
-        exec_part give = borrowed_part(s, s->me, j, &mine, first);
-        exec_part take = borrowed_part(s, j, s->me, &longer, begin);
-        if (j == s->me) /* all of it, whatever the reader wants */
-            give = flat_part(0, exec_part_bytes(&give));
-        FS_TRY(make_message(t->world, give, err, &t->out_at[j]));
-        FS_TRY(make_message(t->world, take, err, &t->in_at[j]));
-    }
-    return FS_OK;
-}
-
-/* Local steps: `give[me]` is the part of the whole that matters here. */
-static void make_local(exec_transfer *t)
-{
-    const exec_box_spec *s = &t->spec;
-    int64_t bytes = ir_shape_count(&s->whole) * ir_dtype_bytes(s->dtype);
-    exec_part part = flat_part(0, bytes);
-    if (s->kind == PLAN_SLICE)
-        part = member_part(s, &s->whole, s->to, s->me);
-    if (s->kind == PLAN_ZERO_PAD)
-        part = member_part(s, &s->whole, s->from, s->me);
-    t->chunk_bytes = bytes;
-    t->give[s->me].part = part;
-}
-
-fs_status exec_transfer_box(exec_world *world, const exec_box_spec *spec,
-                            fs_arena *arena, fs_err *err, exec_transfer **out)
-{
-    exec_transfer *t = new_transfer(world, spec->n, arena);
-    t->spec = *spec;
-    t->spec.ranks =
-        fs_memdup(arena, spec->ranks, (size_t)spec->n * sizeof *spec->ranks);
-    bool reduces =
-        spec->kind == PLAN_ALL_REDUCE || spec->kind == PLAN_REDUCE_SCATTER;
-    if (reduces && !exec_can_fold(spec->dtype))
-        return fs_fail(err, FS_FAULT, "%s of %s is not supported",
-                       plan_box_name(spec->kind), ir_dtype_name(spec->dtype));
-    switch (spec->kind) {
-    case PLAN_ALL_REDUCE:
-        FS_TRY(make_all_reduce(t, arena, err));
-        break;
-    case PLAN_REDUCE_SCATTER:
-        FS_TRY(make_reduce_scatter(t, err));
-        break;
-    case PLAN_ALL_GATHER:
-        FS_TRY(make_all_gather(t, err));
-        break;
-    case PLAN_ALL_TO_ALL:
-        FS_TRY(make_all_to_all(t, err));
-        break;
-    case PLAN_HALO:
-        FS_TRY(make_halo(t, err));
-        break;
-    default:
-        make_local(t);
-    }
+    if (reduces)
+        make_all_reduce(t, s, &members, arena);
+    else
+        make_direct(t, s, arena);
+    t->clears = leaves_zeros(s->exchange);
+    make_room(t, arena);
     *out = t;
     return FS_OK;
 }
 
-static fs_status make_move(exec_world *world, int32_t peer, int tag,
-                           int64_t bytes, fs_arena *arena, fs_err *err,
-                           exec_transfer **out)
-{
-    exec_transfer *t = new_transfer(world, 1, arena);
-    t->point_to_point = true;
-    t->spec.tag = tag;
-    t->spec.ranks = fs_memdup(arena, &peer, sizeof peer);
-    *out = t;
-    return make_message(world, flat_part(0, bytes), err, &t->chunk);
-}
-
-fs_status exec_transfer_send(exec_world *world, int32_t peer, int tag,
-                             int64_t bytes, fs_arena *arena, fs_err *err,
-                             exec_transfer **out)
-{
-    return make_move(world, peer, tag, bytes, arena, err, out);
-}
-
-fs_status exec_transfer_recv(exec_world *world, int32_t peer, int tag,
-                             int64_t bytes, fs_arena *arena, fs_err *err,
-                             exec_transfer **out)
-{
-    return make_move(world, peer, tag, bytes, arena, err, out);
-}
-
-static void free_types(message *at, int32_t n)
+static void release_all(exec_transfer *t, message *at, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
-        if (at[i].own_type)
-            MPI_Type_free(&at[i].type);
+        if (at[i].rank != t->world->rank && t->world->link)
+            t->world->link->release(&at[i].layout);
 }
 
 void exec_transfer_release(exec_transfer *t)
 {
-    free_types(t->out_at, t->spec.n);
-    free_types(t->in_at, t->spec.n);
-    free_types(t->give, t->spec.n);
+    for (int32_t i = 0; i < t->n_rounds; i++) {
+        release_all(t, t->rounds[i].out, t->rounds[i].n_out);
+        release_all(t, t->rounds[i].in, t->rounds[i].n_in);
+    }
 }
 
 int64_t exec_transfer_scratch(const exec_transfer *t)
 {
-    bool alone = t->spec.n == 1 || t->point_to_point || t->small;
-    bool reduces =
-        t->spec.kind == PLAN_ALL_REDUCE || t->spec.kind == PLAN_REDUCE_SCATTER;
-    return reduces && !alone ? t->chunk_bytes : 0;
+    const round *r = &t->rounds[0];
+    const int32_t others = r->n_in - (r->own >= 0);
+    return r->folds != IR_B && !t->small && others > 0 ? r->largest : 0;
 }
 
 /* ---- running ---- */
 
-static MPI_Request *next_request(exec_transfer *t)
+static exec_request *next_request(exec_transfer *t)
 {
     t->n_open++;
     return &t->request[t->n_request++];
 }
 
-static void post_send(exec_transfer *t, const char *base, const message *m,
-                      int32_t rank)
+static void post_sends(exec_transfer *t, const round *r, const char *from)
 {
-    EXEC_MPI(t->world, MPI_Isend(base + m->part.offset, m->count, m->type, rank,
-                                 t->spec.tag, t->world->comm, next_request(t)));
+    const int32_t start = r->own_out < 0 ? 0 : r->own_out + 1;
+    for (int32_t k = 0; k < r->n_out; k++) {
+        const int32_t i = (start + k) % r->n_out; /* not all to the first */
+        if (i != r->own_out)
+            t->world->link->send(t->world, from, &r->out[i].layout,
+                                 r->out[i].rank, t->tag, next_request(t));
+    }
 }
 
-static void post_recv(exec_transfer *t, char *base, const message *m,
-                      int32_t rank, MPI_Request *request)
+static void start_moving(exec_transfer *t, const round *r, const char *from)
 {
-    EXEC_MPI(t->world, MPI_Irecv(base + m->part.offset, m->count, m->type, rank,
-                                 t->spec.tag, t->world->comm, request));
-}
-
-static void start_moving(exec_transfer *t, const char *from)
-{
-    const exec_box_spec *s = &t->spec;
     t->phase = MOVING;
-    for (int32_t k = 1; k < s->n; k++) {
-        int32_t j = (s->me + k) % s->n; /* not all to member 0 first */
-        if (exec_part_bytes(&t->in_at[j].part) > 0)
-            post_recv(t, t->out, &t->in_at[j], s->ranks[j], next_request(t));
-    }
-    for (int32_t k = 1; k < s->n; k++) {
-        int32_t j = (s->me + k) % s->n;
-        if (exec_part_bytes(&t->out_at[j].part) > 0)
-            post_send(t, from, &t->out_at[j], s->ranks[j]);
-    }
+    for (int32_t i = 0; i < r->n_in; i++)
+        if (r->in[i].rank != t->world->rank)
+            t->world->link->recv(t->world, t->out, &r->in[i].layout,
+                                 r->in[i].rank, t->tag, next_request(t));
+    post_sends(t, r, from);
+    if (r->own >= 0)
+        exec_part_copy(&r->out[r->own_out].layout.part, from,
+                       &r->in[r->own].layout.part, t->out);
 }
 
-/* Member -> its number among the others. */
-static int32_t other_of(const exec_transfer *t, int32_t member)
+/* Contribution -> its number among those of others. */
+static int32_t other_of(const round *r, int32_t i)
 {
-    return member - (member > t->spec.me);
+    return i - (r->own >= 0 && i > r->own);
 }
 
 /* Asks for contributions while slots are free. Slot s is request s. */
-static void ask_ahead(exec_transfer *t)
+static void ask_ahead(exec_transfer *t, const round *r)
 {
-    const exec_box_spec *s = &t->spec;
-    int32_t others = s->n - 1;
-    int32_t done = t->folded - (t->folded > s->me);
+    const int32_t others = r->n_in - (r->own >= 0);
+    const int32_t done = other_of(r, t->folded);
     while (t->asked < others && t->asked < done + t->n_slots) {
-        int32_t member = t->asked + (t->asked >= s->me);
-        int32_t slot = t->asked++ % t->n_slots;
-        message m = t->chunk;
-        m.part.offset = slot * t->chunk_bytes;
-        post_recv(t, t->slots, &m, s->ranks[member], &t->request[slot]);
+        const int32_t i = t->asked + (r->own >= 0 && t->asked >= r->own);
+        const int32_t slot = t->asked++ % t->n_slots;
+        exec_recv_bytes(t->world, t->slots + slot * r->largest,
+                        exec_part_bytes(&r->in[i].layout.part), r->in[i].rank,
+                        t->tag, &t->request[slot]);
         t->n_open++;
     }
 }
 
-static void start_reducing(exec_transfer *t, void *scratch, int64_t room)
+static void start_reducing(exec_transfer *t, const round *r, void *scratch,
+                           int64_t room)
 {
-    const exec_box_spec *s = &t->spec;
+    const int32_t others = r->n_in - (r->own >= 0);
+    const int64_t fit =
+        t->small || r->largest == 0 ? others : room / r->largest;
     t->phase = REDUCING;
     t->folded = t->asked = 0;
     t->slots = t->small ? t->small_room : scratch;
-    int64_t fit =
-        t->small || t->chunk_bytes == 0 ? s->n : room / t->chunk_bytes;
-    t->n_slots = (int32_t)(fit < s->n - 1 ? fit : s->n - 1);
-    FS_ASSERT(t->n_slots > 0 || s->n == 1);
-    for (int32_t i = 0; i < t->n_slots; i++)
+    t->n_slots = (int32_t)(fit < others ? fit : others);
+    FS_ASSERT(t->n_slots > 0 || others == 0);
+    for (int32_t i = 0; i < t->n_slots; i++) {
         t->slot_full[i] = false;
+        t->request[i] = t->world->link->none;
+    }
     t->n_request = t->n_slots;
-    ask_ahead(t);
-    for (int32_t k = 1; k < s->n; k++) {
-        int32_t j = (s->me + k) % s->n;
-        post_send(t, t->in, &t->give[j], s->ranks[j]);
-    }
+    ask_ahead(t, r);
+    post_sends(t, r, t->in);
 }
 
-static void run_local(exec_transfer *t)
+static void start_round(exec_transfer *t, void *scratch, int64_t scratch_bytes)
 {
-    const exec_box_spec *s = &t->spec;
-    const exec_part *part = &t->give[s->me].part;
-    if (s->kind == PLAN_SLICE) {
-        exec_part_pack(part, t->in, t->out);
-    } else if (s->kind == PLAN_ZERO_FILL) {
-        if (s->me == 0)
-            memcpy(t->out, t->in, (size_t)t->chunk_bytes);
-        else
-            memset(t->out, 0, (size_t)t->chunk_bytes);
-    } else {
-        memset(t->out, 0, (size_t)t->chunk_bytes);
-        exec_part_unpack(part, t->in, t->out);
-    }
-}
-
-/* This member's own share of an exchange, without messages. */
-static void move_own(exec_transfer *t)
-{
-    const exec_part *from = &t->out_at[t->spec.me].part;
-    const exec_part *to = &t->in_at[t->spec.me].part;
-    if (from->outer == 1) {
-        exec_part_unpack(to, t->in + from->offset, t->out);
-    } else if (to->outer == 1) {
-        exec_part_pack(from, t->in, t->out + to->offset);
-    } else {
-        /* Both cut by columns: runs of the one are split by the other. */
-        int64_t run = from->run < to->run ? from->run : to->run;
-        int64_t bytes = exec_part_bytes(from);
-        for (int64_t at = 0; at < bytes; at += run) {
-            const char *source = t->in + from->offset +
-                                 at / from->run * from->stride + at % from->run;
-            char *target =
-                t->out + to->offset + at / to->run * to->stride + at % to->run;
-            memcpy(target, source, (size_t)run);
-        }
-    }
+    const round *r = &t->rounds[t->at];
+    t->n_request = t->n_open = 0;
+    if (r->folds != IR_B)
+        start_reducing(t, r, scratch, scratch_bytes);
+    else
+        start_moving(t, r, t->at ? t->out : t->in);
 }
 
 void exec_transfer_start(exec_transfer *t, const void *in, void *out,
@@ -435,40 +377,19 @@ void exec_transfer_start(exec_transfer *t, const void *in, void *out,
     FS_ASSERT(t->phase == IDLE);
     t->in = in;
     t->out = out;
-    t->n_request = t->n_open = 0;
-    if (t->point_to_point) {
-        t->phase = MOVING;
-        if (in)
-            post_send(t, t->in, &t->chunk, t->spec.ranks[0]);
-        else
-            post_recv(t, t->out, &t->chunk, t->spec.ranks[0], next_request(t));
-        return;
-    }
-    switch (t->spec.kind) {
-    case PLAN_ALL_REDUCE:
-    case PLAN_REDUCE_SCATTER:
-        start_reducing(t, scratch, scratch_bytes);
-        break;
-    case PLAN_ALL_GATHER:
-    case PLAN_ALL_TO_ALL:
-    case PLAN_HALO:
-        start_moving(t, t->in);
-        move_own(t);
-        break;
-    default:
-        run_local(t);
-        t->phase = MOVING;
-    }
+    t->at = 0;
+    if (t->clears)
+        memset(out, 0, (size_t)t->out_bytes);
+    start_round(t, scratch, scratch_bytes);
 }
 
 static void test_requests(exec_transfer *t, bool *moved)
 {
-    int n = 0;
     if (t->n_open == 0)
         return;
-    EXEC_MPI(t->world, MPI_Testsome(t->n_request, t->request, &n, t->index,
-                                    MPI_STATUSES_IGNORE));
-    if (n == MPI_UNDEFINED || n == 0)
+    const int n =
+        t->world->link->poll(t->world, t->n_request, t->request, t->index);
+    if (n == 0)
         return;
     *moved = true;
     t->n_open -= n;
@@ -478,74 +399,50 @@ static void test_requests(exec_transfer *t, bool *moved)
                 t->slot_full[t->index[i]] = true;
 }
 
-static void fold_one(exec_transfer *t, const void *from)
+static void fold_one(exec_transfer *t, const round *r, int32_t i,
+                     const exec_part *part, const void *from)
 {
-    char *to = t->out + t->result_at;
-    if (t->folded == 0)
-        memcpy(to, from, (size_t)t->chunk_bytes);
+    const exec_part *to = &r->in[i].layout.part;
+    if (r->first[i])
+        exec_part_copy(part, from, to, t->out);
     else
-        exec_fold((ir_sbp_kind)t->spec.from.kind, t->spec.dtype, to, from,
-                  t->chunk_count);
+        exec_part_fold(r->folds, t->dtype, part, from, to, t->out);
 }
 
-static void fold_own(exec_transfer *t)
+/* Folds in the order of the contributions as far as they are there. */
+static void fold_ready(exec_transfer *t, const round *r)
 {
-    const exec_part *part = &t->give[t->spec.me].part;
-    const char *from = t->in + part->offset;
-    if (part->outer == 1) {
-        fold_one(t, from);
-        return;
-    }
-    char *to = t->out + t->result_at;
-    int64_t n = part->run / ir_dtype_bytes(t->spec.dtype);
-    for (int64_t i = 0; i < part->outer; i++) {
-        if (t->folded == 0)
-            memcpy(to + i * part->run, from + i * part->stride,
-                   (size_t)part->run);
-        else
-            exec_fold((ir_sbp_kind)t->spec.from.kind, t->spec.dtype,
-                      to + i * part->run, from + i * part->stride, n);
-    }
-}
-
-/* Folds in the order of the members as far as contributions are there. */
-static void fold_ready(exec_transfer *t)
-{
-    while (t->folded < t->spec.n) {
-        if (t->folded == t->spec.me) {
-            fold_own(t);
+    while (t->folded < r->n_in) {
+        const int32_t i = t->folded;
+        if (i == r->own) {
+            fold_one(t, r, i, &r->out[r->own_out].layout.part, t->in);
         } else {
-            int32_t slot = other_of(t, t->folded) % t->n_slots;
+            const int32_t slot = other_of(r, i) % t->n_slots;
+            const exec_part flat = {.run =
+                                        exec_part_bytes(&r->in[i].layout.part)};
             if (!t->slot_full[slot])
                 return;
             t->slot_full[slot] = false;
-            fold_one(t, t->slots + slot * t->chunk_bytes);
+            fold_one(t, r, i, &flat, t->slots + slot * r->largest);
         }
         t->folded++;
-        ask_ahead(t);
+        ask_ahead(t, r);
     }
 }
 
 bool exec_transfer_poll(exec_transfer *t, bool *moved)
 {
+    const round *r = &t->rounds[t->at];
     test_requests(t, moved);
-    if (t->phase == REDUCING) {
-        fold_ready(t);
-        if (t->folded < t->spec.n || t->n_open > 0)
-            return false;
-        *moved = true;
-        bool spread = t->spec.kind == PLAN_ALL_REDUCE && !t->small;
-        if (spread && t->spec.n > 1) {
-            t->n_request = 0;
-            start_moving(t, t->out);
-            return false;
-        }
-        t->phase = IDLE;
-        return true;
-    }
-    if (t->n_open > 0)
+    if (t->phase == REDUCING)
+        fold_ready(t, r);
+    if (t->n_open > 0 || (t->phase == REDUCING && t->folded < r->n_in))
         return false;
-    t->phase = IDLE;
     *moved = true;
+    if (++t->at < t->n_rounds) {
+        start_round(t, NULL, 0);
+        return false;
+    }
+    t->phase = IDLE;
     return true;
 }

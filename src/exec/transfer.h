@@ -1,45 +1,38 @@
-/* Transfers: boxing steps and point-to-point moves as state machines over
- * MPI_Isend and MPI_Irecv, prepared once, run once per firing. The algorithm is
- * the direct one: each member sends every other member its piece; reductions
- * fold the contributions in the order of the members, so that the bits do not
- * depend on arrival. Open MPI progresses nothing by itself: progress happens
+/* Transfers: exchanges between ranks (plan/exchange.h) as state machines over a
+ * link, prepared once, run once per firing. The algorithm is the direct one:
+ * each position sends every other what that takes from it; contributions are
+ * folded in the order of positions, so that the bits do not depend on arrival.
+ * A reduction that leaves the same bytes with a group of ranks is cut among
+ * them, then gathered. Links progress nothing by themselves: progress happens
  * in exec_transfer_poll. */
 #ifndef FS_EXEC_TRANSFER_H
 #define FS_EXEC_TRANSFER_H
 
 #include "exec/world.h"
+#include "plan/exchange.h"
 
 typedef struct exec_transfer exec_transfer;
 
-/* A boxing step of one member. `whole` is the piece that the members share:
- * the local shape with the step's mesh axis taken as B. */
-typedef struct exec_box_spec {
-    plan_box_kind kind;
-    ir_sbp from, to; /* on the step's axis */
+/* One rank's part of an exchange: its positions on both meshes, -1 where it
+ * has none. Position p of a mesh is rank first + p. */
+typedef struct exec_transfer_spec {
+    const plan_exchange *exchange;
     ir_dtype dtype;
-    ir_shape whole;
-    int32_t n, me;        /* members, and which of them this one is */
-    const int32_t *ranks; /* [n] of the world, in order of the axis */
+    int32_t gives_at, takes_at;
+    int32_t first_giver, first_taker;
     int tag;
-} exec_box_spec;
-/* FS_FAULT names what cannot be done (a piece over 2 GiB, P of bool). */
-fs_status exec_transfer_box(exec_world *world, const exec_box_spec *spec,
-                            fs_arena *arena, fs_err *err, exec_transfer **out);
-/* A contiguous message of `bytes`. */
-fs_status exec_transfer_send(exec_world *world, int32_t peer, int tag,
-                             int64_t bytes, fs_arena *arena, fs_err *err,
-                             exec_transfer **out);
-fs_status exec_transfer_recv(exec_world *world, int32_t peer, int tag,
-                             int64_t bytes, fs_arena *arena, fs_err *err,
-                             exec_transfer **out);
+} exec_transfer_spec;
+/* FS_FAULT names what cannot be done (P of bool). */
+fs_status exec_transfer_make(exec_world *world, const exec_transfer_spec *spec,
+                             fs_arena *arena, fs_err *err, exec_transfer **out);
 void exec_transfer_release(exec_transfer *transfer);
 
-/* Bytes of scratch below which a reduction cannot run: one piece. With more
- * room it receives more contributions ahead. */
+/* Bytes of scratch below which a reduction cannot run: one contribution. With
+ * more room it receives more of them ahead. */
 int64_t exec_transfer_scratch(const exec_transfer *transfer);
 
-/* `in` and `out` do not overlap (either NULL for moves); both and the scratch
- * belong to the transfer until poll says done. */
+/* `in` and `out` do not overlap (NULL where the rank has no position); both
+ * and the scratch belong to the transfer until poll says done. */
 void exec_transfer_start(exec_transfer *transfer, const void *in, void *out,
                          void *scratch, int64_t scratch_bytes);
 /* Progresses; true when done. Sets *moved when something happened. */

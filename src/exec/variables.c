@@ -166,35 +166,19 @@ static void place_row(void *ctx, int64_t local, int64_t whole, int64_t length)
            (size_t)(length * p->bytes));
 }
 
-static MPI_Datatype mpi_type(ir_dtype dtype)
-{
-    switch (dtype) {
-    case IR_F32:
-        return MPI_FLOAT;
-    case IR_F64:
-        return MPI_DOUBLE;
-    case IR_I32:
-        return MPI_INT32_T;
-    case IR_I64:
-        return MPI_INT64_T;
-    default:
-        return MPI_INT8_T;
-    }
-}
-
 /* 16-bit floats are reduced as floats. */
 static void reduce_narrow(exec_rank *rank, ir_dtype dtype, int64_t count,
-                          MPI_Op op, void *out)
+                          ir_sbp_kind kind, void *out)
 {
     float *wide = fs_new(rank->arena, float, count);
     for (int64_t i = 0; i < count; i++)
         wide[i] = (float)ir_element_real(dtype, out, i);
-    exec_world_reduce(rank->world, wide, count, MPI_FLOAT, op);
+    exec_world_reduce(rank->world, kind, IR_F32, wide, count);
     for (int64_t i = 0; i < count; i++)
         ir_element_set_real(dtype, out, i, wide[i]);
 }
 
-static void join_pieces(exec_rank *rank, int32_t tensor, int32_t kind,
+static void join_pieces(exec_rank *rank, int32_t tensor, ir_sbp_kind kind,
                         const void *piece, const ir_nd_sbp *sbp, void *out)
 {
     const ir_tensor *t = &rank->graph->tensors.at[tensor];
@@ -209,15 +193,15 @@ static void join_pieces(exec_rank *rank, int32_t tensor, int32_t kind,
         placing p = {ir_dtype_bytes(t->dtype), piece, out};
         exec_piece_rows(&t->shape, &local, offset, place_row, &p);
     }
-    MPI_Op op = kind == IR_PMAX ? MPI_MAX : kind == IR_PMIN ? MPI_MIN : MPI_SUM;
     bool computes = ir_dtype_computes(t->dtype);
     if (!computes && ir_dtype_is_float(t->dtype)) {
-        reduce_narrow(rank, t->dtype, count, op, out);
+        reduce_narrow(rank, t->dtype, count, kind, out);
         return;
     }
     if (!computes) /* no sums: each byte has one owner */
         count *= ir_dtype_bytes(t->dtype);
-    exec_world_reduce(rank->world, out, count, mpi_type(t->dtype), op);
+    exec_world_reduce(rank->world, kind, computes ? t->dtype : IR_U8, out,
+                      count);
 }
 
 static fs_status fetch_one(exec_rank *rank, int32_t tensor, fs_err *err,
@@ -229,8 +213,8 @@ static fs_status fetch_one(exec_rank *rank, int32_t tensor, fs_err *err,
     int32_t kind = piece ? joining(rank, &sbp) : IR_B;
     bool extreme_of_ints = kind > IR_PSUM && !ir_dtype_is_float(t->dtype);
     int32_t said[2] = {kind, -(kind < 0 || extreme_of_ints)};
-    exec_world_reduce(rank->world, &said[0], 1, MPI_INT32_T, MPI_MAX);
-    exec_world_reduce(rank->world, &said[1], 1, MPI_INT32_T, MPI_MIN);
+    exec_world_reduce(rank->world, IR_PMAX, IR_I32, &said[0], 1);
+    exec_world_reduce(rank->world, IR_PMIN, IR_I32, &said[1], 1);
     if (said[1] < 0)
         return fs_fail(err, FS_INVALID,
                        "'%s' cannot be fetched: it lies in mixed reductions",
@@ -242,7 +226,7 @@ static fs_status fetch_one(exec_rank *rank, int32_t tensor, fs_err *err,
                        t->name);
     *out = fs_alloc(rank->arena, (size_t)ir_shape_count(&t->shape),
                     (size_t)ir_dtype_bytes(t->dtype));
-    join_pieces(rank, tensor, said[0], piece, &sbp, *out);
+    join_pieces(rank, tensor, (ir_sbp_kind)said[0], piece, &sbp, *out);
     return FS_OK;
 }
 
@@ -311,6 +295,6 @@ uint64_t exec_rank_digest(exec_rank *rank)
     for (int32_t i = 0; i < rank->graph->tensors.n; i++)
         if (rank->graph->tensors.at[i].role == IR_PARAM)
             sum += digest_parameter(rank, i);
-    exec_world_reduce(rank->world, &sum, 1, MPI_UINT64_T, MPI_SUM);
+    exec_world_reduce(rank->world, IR_PSUM, IR_I64, &sum, 1);
     return sum;
 }

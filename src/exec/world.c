@@ -44,7 +44,7 @@ static bool bound_by_launcher(void)
 
 /* Cores for all ranks of this host. A rank that its launcher bound sees only
  * its own: then the host's count. */
-static int32_t usable_cores(void)
+int32_t exec_usable_cores(void)
 {
     cpu_set_t set;
     if (!bound_by_launcher() && sched_getaffinity(0, sizeof set, &set) == 0)
@@ -83,6 +83,7 @@ static fs_status join_mpi(exec_world *world, fs_err *err)
             return fs_fail(err, FS_FAULT,
                            "this MPI library has no MPI_THREAD_SERIALIZED");
     }
+    world->link = &exec_link_mpi;
     world->comm = MPI_COMM_WORLD;
     MPI_Comm_set_errhandler(world->comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(world->comm, &world->rank);
@@ -100,7 +101,7 @@ fs_status exec_world_open(fs_err *err, exec_world **out)
     if (!world)
         return fs_fail(err, FS_FAULT, "out of memory");
     world->size = world->on_host = 1;
-    world->cores = usable_cores();
+    world->cores = exec_usable_cores();
     fs_status status = FS_OK;
     if (exec_started_by_mpirun())
         status = join_mpi(world, err);
@@ -141,7 +142,7 @@ void exec_world_abort(exec_world *world, const char *cause)
     fprintf(stderr, "flowsearch: rank %d: %s\n", world->rank, cause);
     fflush(stderr);
     if (world->size > 1)
-        MPI_Abort(world->comm, FS_FAULT);
+        world->link->abort(world);
     _exit(FS_FAULT);
 }
 
@@ -157,44 +158,30 @@ void *exec_world_alloc(exec_world *world, size_t count, size_t size,
     exec_world_abort(world, cause);
 }
 
-void exec_world_reduce(exec_world *world, void *data, int64_t count,
-                       MPI_Datatype type, MPI_Op op)
+void exec_world_reduce(exec_world *world, ir_sbp_kind kind, ir_dtype dtype,
+                       void *data, int64_t count)
 {
-    if (world->size == 1)
-        return;
-    int bytes = 1;
-    EXEC_MPI(world, MPI_Type_size(type, &bytes));
-    const int64_t part = 1 << 24;
-    for (int64_t at = 0; at < count; at += part) {
-        int n = (int)(count - at < part ? count - at : part);
-        EXEC_MPI(world, MPI_Allreduce(MPI_IN_PLACE, (char *)data + at * bytes,
-                                      n, type, op, world->comm));
-    }
+    if (world->size > 1)
+        world->link->reduce(world, kind, dtype, data, count);
 }
 
 void exec_world_bcast(exec_world *world, void *data, int64_t bytes,
                       int32_t root)
 {
-    if (world->size == 1)
-        return;
-    const int64_t part = 1 << 30;
-    for (int64_t at = 0; at < bytes; at += part) {
-        int n = (int)(bytes - at < part ? bytes - at : part);
-        EXEC_MPI(world,
-                 MPI_Bcast((char *)data + at, n, MPI_BYTE, root, world->comm));
-    }
+    if (world->size > 1)
+        world->link->bcast(world, data, bytes, root);
 }
 
 void exec_world_barrier(exec_world *world)
 {
     if (world->size > 1)
-        EXEC_MPI(world, MPI_Barrier(world->comm));
+        world->link->barrier(world);
 }
 
 fs_status exec_world_agree(exec_world *world, fs_status mine, fs_err *err)
 {
     int32_t first = mine == FS_OK ? world->size : world->rank;
-    exec_world_reduce(world, &first, 1, MPI_INT32_T, MPI_MIN);
+    exec_world_reduce(world, IR_PMIN, IR_I32, &first, 1);
     if (first == world->size)
         return FS_OK;
     if (first == world->rank && first > 0)

@@ -1,36 +1,43 @@
-/* The ranks of the job, for the other files of this folder. One thread talks
- * to MPI (MPI_THREAD_SERIALIZED); a process that was not started by mpirun is
- * alone and never calls MPI. */
+/* The ranks of the job, for the other files of this folder. One thread of a
+ * rank talks to the others (MPI_THREAD_SERIALIZED); a process that was not
+ * started by mpirun is alone and never calls MPI. */
 #ifndef FS_EXEC_WORLD_H
 #define FS_EXEC_WORLD_H
 
 #include "exec/exec.h"
-
-#include <mpi.h>
+#include "exec/link.h"
 
 struct exec_world {
     int32_t rank, size;
-    int32_t on_host;     /* ranks on this host */
-    int32_t cores;       /* for the ranks of this host */
-    bool oversubscribed; /* more ranks on the host than cores */
-    bool finalize;       /* MPI was started here */
-    MPI_Comm comm;
+    int32_t on_host;       /* ranks on this host */
+    int32_t cores;         /* for the ranks of this host */
+    bool oversubscribed;   /* more ranks on the host than cores */
+    bool finalize;         /* MPI was started here */
+    const exec_link *link; /* NULL: alone */
+    MPI_Comm comm;         /* of processes */
+    struct exec_hub *hub;  /* of threads */
 };
 
-enum { EXEC_TAG_LOSS = 30000, EXEC_TAG_TRACE, EXEC_TAG_TIMING, EXEC_TAG_PING };
+enum {
+    EXEC_TAG_LOSS = 30000,
+    EXEC_TAG_STOP,
+    EXEC_TAG_TRACE,
+    EXEC_TAG_TIMING,
+    EXEC_TAG_PING
+};
 
-/* Wraps every call of MPI: a fault ends the job. */
+/* What a call of MPI returned: a fault ends the job. */
 void exec_mpi(exec_world *world, int code, const char *call);
-#define EXEC_MPI(world, call) exec_mpi((world), (call), #call)
+int32_t exec_usable_cores(void);
 
 /* Zeroed memory for `what`, never NULL: a rank that has none ends the job. */
 void *exec_world_alloc(exec_world *world, size_t count, size_t size,
                        const char *what);
 
-/* Element-wise reduction over all ranks, in place; nothing to do when alone.
- * Longer arrays than MPI's int counts go in parts. */
-void exec_world_reduce(exec_world *world, void *data, int64_t count,
-                       MPI_Datatype type, MPI_Op op);
+/* Element-wise reduction (a P kind) over all ranks, in place; nothing to do
+ * when alone. */
+void exec_world_reduce(exec_world *world, ir_sbp_kind kind, ir_dtype dtype,
+                       void *data, int64_t count);
 void exec_world_bcast(exec_world *world, void *data, int64_t bytes,
                       int32_t root);
 void exec_world_barrier(exec_world *world);

@@ -237,6 +237,31 @@ void ir_local_piece(const ir_shape *shape, const ir_nd_sbp *sbp,
         memcpy(offset, from, sizeof from);
 }
 
+ir_piece ir_piece_of(const ir_shape *shape, const ir_nd_sbp *sbp,
+                     const ir_mesh *mesh, const int32_t coords[IR_MAX_MESH])
+{
+    ir_piece piece;
+    ir_local_piece(shape, sbp, mesh, coords, &piece.shape, piece.offset);
+    return piece;
+}
+
+bool ir_piece_common(const ir_piece *a, const ir_piece *b, ir_piece *out)
+{
+    *out = *a;
+    for (int32_t d = 0; d < a->shape.rank; d++) {
+        const int64_t from =
+            a->offset[d] > b->offset[d] ? a->offset[d] : b->offset[d];
+        const int64_t end_a = a->offset[d] + a->shape.dim[d];
+        const int64_t end_b = b->offset[d] + b->shape.dim[d];
+        const int64_t end = end_a < end_b ? end_a : end_b;
+        if (end <= from)
+            return false;
+        out->offset[d] = from;
+        out->shape.dim[d] = end - from;
+    }
+    return true;
+}
+
 ir_shape ir_largest_piece(const ir_shape *shape, const ir_nd_sbp *sbp,
                           const ir_mesh *mesh)
 {

@@ -70,6 +70,15 @@ bool ir_nd_sbp_fits(const ir_nd_sbp *sbp, const ir_shape *shape,
 void ir_local_piece(const ir_shape *shape, const ir_nd_sbp *sbp,
                     const ir_mesh *mesh, const int32_t coords[IR_MAX_MESH],
                     ir_shape *local, int64_t offset[IR_MAX_RANK]);
+/* A box of a logical tensor: how long, and where it begins. */
+typedef struct ir_piece {
+    ir_shape shape;
+    int64_t offset[IR_MAX_RANK];
+} ir_piece;
+ir_piece ir_piece_of(const ir_shape *shape, const ir_nd_sbp *sbp,
+                     const ir_mesh *mesh, const int32_t coords[IR_MAX_MESH]);
+/* What two boxes of one tensor share; false when that is nothing. */
+bool ir_piece_common(const ir_piece *a, const ir_piece *b, ir_piece *out);
 /* No piece is longer: that of device 0; with a halo that of a device within, as
  * if it were as long as device 0's. */
 ir_shape ir_largest_piece(const ir_shape *shape, const ir_nd_sbp *sbp,

@@ -1,0 +1,48 @@
+#include "config.h"
+#include "exec/world.h"
+
+#include <string.h>
+
+exec_layout exec_layout_flat(exec_world *world, int64_t bytes)
+{
+    exec_layout layout = {.part = {.run = bytes}};
+    world->link->prepare(world, &layout);
+    return layout;
+}
+
+void exec_send_bytes(exec_world *world, const void *from, int64_t bytes,
+                     int32_t peer, int tag, exec_request *request)
+{
+    exec_layout layout = exec_layout_flat(world, bytes);
+    world->link->send(world, from, &layout, peer, tag, request);
+    world->link->release(&layout);
+}
+
+void exec_recv_bytes(exec_world *world, void *to, int64_t bytes, int32_t peer,
+                     int tag, exec_request *request)
+{
+    exec_layout layout = exec_layout_flat(world, bytes);
+    world->link->recv(world, to, &layout, peer, tag, request);
+    world->link->release(&layout);
+}
+
+bool exec_is_none(const exec_world *world, const exec_request *request)
+{
+    return memcmp(request, &world->link->none, sizeof *request) == 0;
+}
+
+void exec_wait(exec_world *world, int n, exec_request *request)
+{
+    enum { PART = 64 };
+    int index[PART];
+    exec_idle idle = {0};
+    for (int at = 0; at < n;) {
+        const int part = n - at < PART ? n - at : PART;
+        bool open = false;
+        if (world->link->poll(world, part, request + at, index) == 0)
+            exec_idle_wait(world, &idle);
+        for (int i = at; i < at + part && !open; i++)
+            open = !exec_is_none(world, &request[i]);
+        at += open ? 0 : part;
+    }
+}

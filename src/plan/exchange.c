@@ -1,0 +1,219 @@
+#include "config.h"
+
+#include "plan/exchange.h"
+
+/* ---- which positions deal with each other ---- */
+
+/* How the coordinates of giver and taker are tied on one axis of a mesh. */
+typedef enum tie {
+    TIE_NONE,  /* any pair */
+    TIE_EQUAL, /* the same coordinate */
+    TIE_FIRST  /* both the first */
+} tie;
+
+/* Is a tensor axis that mesh axis `a` cuts left as it is by all others? */
+static bool cut_alone(const plan_exchange *x, int32_t a)
+{
+    for (int32_t b = 0; b < x->from_mesh.n; b++)
+        if (b != a && !ir_sbp_equal(x->from.at[b], x->to.at[b]) &&
+            (ir_sbp_same_cut(x->from.at[b], x->from.at[a]) ||
+             ir_sbp_same_cut(x->to.at[b], x->from.at[a])))
+            return false;
+    return true;
+}
+
+static tie tie_of(const plan_exchange *x, int32_t a)
+{
+    const ir_sbp from = x->from.at[a], to = x->to.at[a];
+
+    if (ir_sbp_is_partial(from))
+        return ir_sbp_equal(from, to) ? TIE_EQUAL : TIE_NONE;
+    if (from.kind == IR_B)
+        return ir_sbp_is_partial(to) ? TIE_FIRST : TIE_EQUAL;
+    if (ir_sbp_is_partial(to) || (ir_sbp_equal(from, to) && cut_alone(x, a)))
+        return TIE_EQUAL;
+    return TIE_NONE;
+}
+
+/* Fixes what `me` fixes in its partners: false when it has none. Axes left
+ * free are -1. */
+static bool partners_of(const plan_exchange *x, int32_t me,
+                        int32_t fixed[IR_MAX_MESH])
+{
+    int32_t at[IR_MAX_MESH];
+
+    ir_mesh_coords(&x->from_mesh, me, at);
+    for (int32_t a = 0; a < x->from_mesh.n; a++) {
+        const tie t = tie_of(x, a);
+        if (t == TIE_FIRST && at[a] > 0)
+            return false;
+        fixed[a] = t == TIE_NONE ? -1 : at[a];
+    }
+    return true;
+}
+
+static void first_partner(const ir_mesh *mesh, const int32_t *fixed,
+                          int32_t *at)
+{
+    for (int32_t a = 0; a < mesh->n; a++)
+        at[a] = fixed[a] < 0 ? 0 : fixed[a];
+}
+
+static bool next_partner(const ir_mesh *mesh, const int32_t *fixed, int32_t *at)
+{
+    for (int32_t a = mesh->n - 1; a >= 0; a--) {
+        if (fixed[a] >= 0)
+            continue;
+        if (++at[a] < mesh->dim[a])
+            return true;
+        at[a] = 0;
+    }
+    return false;
+}
+
+/* ---- copies on another mesh ---- */
+
+/* How far apart two positions lie, in proportion to their meshes. */
+static int64_t distance(const plan_exchange *x, int32_t giver, int32_t taker)
+{
+    const int64_t d = (int64_t)giver * ir_mesh_size(&x->to_mesh) -
+                      (int64_t)taker * ir_mesh_size(&x->from_mesh);
+
+    return d < 0 ? -d : d;
+}
+
+/* Is `giver` the nearest of those that hold the same? */
+static bool is_nearest(const plan_exchange *x, int32_t giver, int32_t taker)
+{
+    const int64_t mine = distance(x, giver, taker);
+    int32_t fixed[IR_MAX_MESH], at[IR_MAX_MESH];
+
+    ir_mesh_coords(&x->from_mesh, giver, fixed);
+    for (int32_t a = 0; a < x->from_mesh.n; a++)
+        if (x->from.at[a].kind == IR_B)
+            fixed[a] = -1;
+    first_partner(&x->from_mesh, fixed, at);
+    do {
+        const int32_t other = ir_mesh_rank(&x->from_mesh, at);
+        const int64_t theirs = distance(x, other, taker);
+        if (theirs < mine || (theirs == mine && other < giver))
+            return false;
+    } while (next_partner(&x->from_mesh, fixed, at));
+    return true;
+}
+
+/* ---- shares ---- */
+
+static ir_piece held(const plan_exchange *x, const int32_t *at)
+{
+    return ir_piece_of(&x->shape, &x->from, &x->from_mesh, at);
+}
+
+static ir_piece wanted(const plan_exchange *x, const int32_t *at)
+{
+    return ir_piece_of(&x->shape, &x->to, &x->to_mesh, at);
+}
+
+typedef ir_piece piece_fn(const plan_exchange *x, const int32_t *at);
+
+static void add_share(const ir_piece *mine, const ir_piece *theirs,
+                      int32_t position, fs_arena *arena, plan_shares *out)
+{
+    plan_share share = {.position = position};
+
+    if (ir_piece_common(mine, theirs, &share.box))
+        fs_push(arena, out, share);
+}
+
+/* On one mesh takers and givers are tied the same way. */
+static void list_within(const plan_exchange *x, int32_t me, bool gives,
+                        fs_arena *arena, plan_shares *out)
+{
+    piece_fn *const own = gives ? held : wanted, *const other =
+                                                     gives ? wanted : held;
+    int32_t fixed[IR_MAX_MESH], at[IR_MAX_MESH];
+
+    if (!partners_of(x, me, fixed))
+        return;
+    ir_mesh_coords(&x->from_mesh, me, at);
+    const ir_piece mine = own(x, at);
+    first_partner(&x->from_mesh, fixed, at);
+    do {
+        const ir_piece theirs = other(x, at);
+        add_share(&mine, &theirs, ir_mesh_rank(&x->from_mesh, at), arena, out);
+    } while (next_partner(&x->from_mesh, fixed, at));
+}
+
+static bool stays_partial(const plan_exchange *x)
+{
+    for (int32_t a = 0; a < x->to_mesh.n; a++)
+        if (ir_sbp_is_partial(x->to.at[a]))
+            return true;
+    return false;
+}
+
+static bool deals(const plan_exchange *x, int32_t giver, int32_t taker)
+{
+    return stays_partial(x) ? giver == taker : is_nearest(x, giver, taker);
+}
+
+static void list_across(const plan_exchange *x, int32_t me, bool gives,
+                        fs_arena *arena, plan_shares *out)
+{
+    piece_fn *const own = gives ? held : wanted, *const other =
+                                                     gives ? wanted : held;
+    const ir_mesh *mine_on = gives ? &x->from_mesh : &x->to_mesh;
+    const ir_mesh *theirs_on = gives ? &x->to_mesh : &x->from_mesh;
+    const int32_t n = ir_mesh_size(theirs_on);
+    int32_t at[IR_MAX_MESH];
+
+    ir_mesh_coords(mine_on, me, at);
+    const ir_piece mine = own(x, at);
+    for (int32_t k = 0; k < n; k++) {
+        if (!deals(x, gives ? me : k, gives ? k : me))
+            continue;
+        ir_mesh_coords(theirs_on, k, at);
+        const ir_piece theirs = other(x, at);
+        add_share(&mine, &theirs, k, arena, out);
+    }
+}
+
+void plan_exchange_takes(const plan_exchange *x, int32_t me, fs_arena *arena,
+                         plan_shares *out)
+{
+    (x->moves ? list_across : list_within)(x, me, false, arena, out);
+}
+
+void plan_exchange_gives(const plan_exchange *x, int32_t me, fs_arena *arena,
+                         plan_shares *out)
+{
+    (x->moves ? list_across : list_within)(x, me, true, arena, out);
+}
+
+ir_sbp_kind plan_exchange_folds(const plan_exchange *x)
+{
+    const bool all = x->moves && !stays_partial(x);
+
+    for (int32_t a = 0; a < x->from_mesh.n; a++)
+        if (ir_sbp_is_partial(x->from.at[a]) &&
+            (all || (!x->moves && !ir_sbp_equal(x->from.at[a], x->to.at[a]))))
+            return (ir_sbp_kind)x->from.at[a].kind;
+    return IR_B;
+}
+
+int64_t plan_exchange_moved(const plan_exchange *x)
+{
+    const int32_t n = ir_mesh_size(&x->to_mesh);
+    fs_arena *arena = fs_arena_create();
+    int64_t moved = 0;
+
+    for (int32_t me = 0; me < n; me++) {
+        plan_shares shares = {0};
+        plan_exchange_takes(x, me, arena, &shares);
+        for (int32_t i = 0; i < shares.n; i++)
+            if (x->moves || shares.at[i].position != me)
+                moved += ir_shape_count(&shares.at[i].box.shape);
+    }
+    fs_arena_destroy(arena);
+    return moved;
+}
