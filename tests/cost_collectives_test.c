@@ -41,8 +41,10 @@ static plan_stage stage_of(int32_t n_axes, int32_t d0, int32_t d1)
 static plan_box_step step_of(plan_box_kind kind, int32_t axis, int64_t whole,
                              int32_t n)
 {
-    plan_box_step step = {
-        .kind = kind, .axis = axis, .bytes_in = whole, .bytes_out = whole};
+    plan_box_step step = {.kind = kind,
+                          .axes = 1u << axis,
+                          .bytes_in = whole,
+                          .bytes_out = whole};
     if (kind == PLAN_ALL_GATHER)
         step.bytes_in = whole / n;
     if (kind == PLAN_REDUCE_SCATTER || kind == PLAN_SLICE)
@@ -247,8 +249,10 @@ static void test_halo(void)
     cost_model *model = cost_model_create(c, arena);
     cost_model *far = cost_model_create(two, arena);
     plan_stage s = stage_of(1, 8, 0), pair = stage_of(1, 2, 0);
-    plan_box_step step = {
-        .kind = PLAN_HALO, .bytes_in = 64 * MIB, .bytes_out = 66 * MIB};
+    plan_box_step step = {.kind = PLAN_HALO,
+                          .axes = 1,
+                          .bytes_in = 64 * MIB,
+                          .bytes_out = 66 * MIB};
     plan_demand d = cost_box_step(model, &s, &step);
     tap_near(d.network_s, 2.0 * MIB / 100e9, 1e-12,
              "halo: the borrowed bytes / bw");
@@ -283,7 +287,7 @@ static void test_every_row(void)
     const hw_cluster *c = make_cluster(2, 4, 4);
     cost_model *model = cost_model_create(c, arena);
     plan_stage s = stage_of(1, 8, 0);
-    cost_route route = cost_route_of(model, &s, 0);
+    cost_route route = cost_route_of(model, &s, 1);
     tap_ok(route.nodes == 2 && route.per_node == 4 && route.even,
            "two nodes of four members");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

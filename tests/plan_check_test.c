@@ -383,7 +383,7 @@ static void compare_orders(bench *b, plan *p, int32_t t)
     tap_ok(hand_found(&b->report, PLAN_FINDING_ORDER, "(ranks 0-1, ") &&
                hand_found(&b->report, PLAN_FINDING_ORDER, "(ranks 2-3, ") &&
                hand_found(&b->report, PLAN_FINDING_ORDER,
-                          "communicator 0 (stage 0, axis 0): the issues "
+                          "communicator 0 (stage 0, axes 0): the issues "
                           "number "),
            "order: the finding names the communicator and both sides' ranks");
     hand_print(&b->report);
@@ -612,7 +612,7 @@ static void test_lines(bench *b)
         c[k] = p->comms[k];
     c[p->n_comms++] = c[0];
     p->comms = c;
-    refuse(b, p, PLAN_FINDING_STRUCTURE, "are both of axis 0 of stage",
+    refuse(b, p, PLAN_FINDING_STRUCTURE, "are both of axes 0 of stage",
            "structure: a communicator twice");
 }
 
@@ -679,7 +679,7 @@ static void test_hostile(bench *b, uint64_t seed)
                              &t->n_out,
                              &t->in[0],
                              &t->out[0],
-                             &t->box.axis,
+                             (int32_t *)&t->box.axes,
                              &g->tensor,
                              &g->producer,
                              &g->n_consumers,

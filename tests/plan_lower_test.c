@@ -375,7 +375,7 @@ static void test_ranks(void)
     plan_lower_options o = plan_lower_defaults();
     build_recipe recipe = {.pp = 2, .dp = 2, .tp = 2};
     lowered l = lower_graph(build_mlp(4, 8, false, 2), &recipe, &o);
-    plan_comm data = {.stage = 1, .axis = 0}, tensor = {.stage = 1, .axis = 1};
+    plan_comm data = {.stage = 1, .axes = 1}, tensor = {.stage = 1, .axes = 2};
     int32_t out[8];
 
     tap_ok(plan_comm_ranks(l.p, &data, 5, out) == 2 && out[0] == 5 &&

@@ -1,7 +1,7 @@
 /* Direct exchange: every rank sends bytes / n to every other. All-to-all and
- * reduce-scatter are one exchange, all-gather too; an all-reduce is a
- * reduce-scatter and an all-gather. The receiver of a reduction reads n pieces
- * and writes their sum. */
+ * reduce-scatter are one exchange, all-gather and re-slicing too; an all-reduce
+ * is a reduce-scatter and an all-gather. The receiver of a reduction reads n
+ * pieces and writes their sum. */
 #include "config.h"
 #include "cost/parts.h"
 

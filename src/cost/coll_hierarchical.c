@@ -8,8 +8,8 @@ bool cost_coll_hierarchical(plan_box_kind kind, const cost_route *route,
 {
     double g = route->per_node, k = route->nodes;
     int32_t times = kind == PLAN_ALL_REDUCE ? 2 : 1;
-    if (kind == PLAN_ALL_TO_ALL || kind == PLAN_HALO || !route->even || g < 2 ||
-        k < 2)
+    if (kind == PLAN_ALL_TO_ALL || kind == PLAN_HALO || kind == PLAN_RESLICE ||
+        !route->even || g < 2 || k < 2)
         return false;
     out->latency_s = times * ((g - 1) * route->inner.latency_s +
                               (k - 1) * route->rail.latency_s);

@@ -8,7 +8,7 @@ bool cost_coll_ring(plan_box_kind kind, const cost_route *route, double bytes,
 {
     hw_link link = cost_route_slowest(route);
     double steps = route->ranks - 1;
-    if (kind == PLAN_ALL_TO_ALL || kind == PLAN_HALO)
+    if (kind == PLAN_ALL_TO_ALL || kind == PLAN_HALO || kind == PLAN_RESLICE)
         return false;
     if (kind == PLAN_ALL_REDUCE)
         steps *= 2;

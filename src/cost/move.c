@@ -75,7 +75,7 @@ static double copied_bytes(const plan_box_step *step)
 static plan_demand collective(const cost_model *model, const plan_stage *stage,
                               const plan_box_step *step)
 {
-    cost_route route = cost_route_of(model, stage, step->axis);
+    cost_route route = cost_route_of(model, stage, step->axes);
     plan_demand best = {.total_s = INFINITY};
     double turn_s = route.on_cores ? turn_seconds(model, stage) : 0;
     for (int32_t i = 0; i < N_COLLECTIVES; i++) {

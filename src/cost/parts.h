@@ -5,8 +5,8 @@
 #include "cost/cost.h"
 #include "cost/memory.h"
 
-/* How the members of a communicator (one mesh axis of a stage) reach each
- * other; of the stage's communicators of that axis, the worst in each figure.
+/* How the members of a communicator (some mesh axes of a stage) reach each
+ * other; of the stage's communicators of those axes, the worst in each figure.
  */
 typedef struct cost_route {
     int32_t ranks;    /* n: members */
@@ -20,13 +20,12 @@ typedef struct cost_route {
     double memory_bps; /* of the slowest device, as reached */
 } cost_route;
 cost_route cost_route_of(const cost_model *model, const plan_stage *stage,
-                         int32_t axis);
+                         uint32_t axes);
 
 /* A collective on `bytes` of the whole tensor per rank: input of all-reduce,
- * reduce-scatter and all-to-all, output of all-gather; of a halo what a rank
- * borrows. Fills network_s,
- * latency_s, memory_s; false when the algorithm does not do this kind on this
- * route. */
+ * reduce-scatter and all-to-all, of re-slicing the larger side, output of
+ * all-gather; of a halo what a rank borrows. Fills network_s, latency_s,
+ * memory_s; false when the algorithm does not do this kind on this route. */
 typedef bool cost_collective_fn(plan_box_kind kind, const cost_route *route,
                                 double bytes, plan_demand *out);
 #define COST_COLLECTIVE(name, ...) cost_collective_fn cost_coll_##name;

@@ -1,4 +1,4 @@
-/* Where the communicators of a mesh axis run. */
+/* Where the communicators of some mesh axes run. */
 #include "config.h"
 #include "cost/parts.h"
 
@@ -10,7 +10,8 @@ enum { ROUTE_SLOTS = 1024 }; /* a power of two */
 
 /* Everything a route depends on, without padding. */
 typedef struct route_key {
-    int32_t first_device, axis, n_axes;
+    int32_t first_device, n_axes;
+    uint32_t axes;
     int32_t dim[IR_MAX_MESH];
 } route_key;
 
@@ -30,11 +31,13 @@ cost_routes *cost_routes_create(fs_arena *arena)
     return fs_new(arena, cost_routes, 1);
 }
 
-/* A stage's mesh axis as it lies on the nodes. */
+/* Communicators of a stage as they lie on the nodes. */
 typedef struct walk {
     const hw_cluster *cluster;
     const plan_stage *stage;
-    int32_t n, stride, size; /* of the axis; of the mesh */
+    int32_t n, size; /* members; of the mesh */
+    uint32_t axes;
+    int32_t *member; /* [n] offsets of positions from a communicator's first */
     int32_t first_node;
     int32_t *flows; /* [nodes of the stage] communicators that leave each */
 } walk;
@@ -49,19 +52,19 @@ static int32_t count_nodes(const walk *w, int32_t base)
 {
     int32_t nodes = 1, last = node_at(w, base);
     for (int32_t k = 1; k < w->n; k++) {
-        int32_t node = node_at(w, base + k * w->stride);
+        int32_t node = node_at(w, base + w->member[k]);
         nodes += node != last;
         last = node;
     }
     return nodes;
 }
 
-/* One communicator: members rise with the axis, so nodes come in runs. */
+/* One communicator: members rise, so nodes come in runs. */
 static void visit(walk *w, int32_t base, cost_route *out)
 {
     int32_t nodes = count_nodes(w, base), run = 0, last = -1;
     for (int32_t k = 0; k < w->n; k++) {
-        int32_t node = node_at(w, base + k * w->stride);
+        int32_t node = node_at(w, base + w->member[k]);
         if (node != last) {
             out->even &= run == 0 || run * nodes == w->n;
             w->flows[node] += nodes > 1;
@@ -77,14 +80,42 @@ static void visit(walk *w, int32_t base, cost_route *out)
         out->nodes = nodes;
 }
 
+static bool is_first(const walk *w, int32_t position)
+{
+    int32_t coords[IR_MAX_MESH];
+    ir_mesh_coords(&w->stage->mesh, position, coords);
+    for (int32_t a = 0; a < w->stage->mesh.n; a++)
+        if ((w->axes >> a & 1) && coords[a] > 0)
+            return false;
+    return true;
+}
+
+/* The positions that differ from the first in `axes` only, ascending. */
+static void list_members(walk *w, fs_arena *scratch)
+{
+    const ir_mesh *mesh = &w->stage->mesh;
+    w->member = fs_new(scratch, int32_t, w->size);
+    for (int32_t p = 0; p < w->size; p++) {
+        int32_t coords[IR_MAX_MESH];
+        bool within = true;
+        ir_mesh_coords(mesh, p, coords);
+        for (int32_t a = 0; a < mesh->n; a++)
+            within &= (w->axes >> a & 1) || coords[a] == 0;
+        if (within)
+            w->member[w->n++] = p;
+    }
+}
+
 static int32_t visit_all(walk *w, cost_route *out)
 {
     int32_t flows = 1;
     int32_t nodes = node_at(w, w->size - 1) + 1;
     fs_arena *scratch = fs_arena_create();
+    list_members(w, scratch);
+    out->ranks = w->n;
     w->flows = fs_new(scratch, int32_t, nodes);
     for (int32_t p = 0; p < w->size; p++)
-        if (p / w->stride % w->n == 0)
+        if (is_first(w, p))
             visit(w, p, out);
     for (int32_t node = 0; node < nodes; node++)
         if (w->flows[node] > flows)
@@ -119,18 +150,15 @@ static void fill_inner(const cost_model *model, const plan_stage *stage,
 }
 
 static cost_route make_route(const cost_model *model, const plan_stage *stage,
-                             int32_t axis)
+                             uint32_t axes)
 {
     const hw_cluster *cluster = cost_cluster(model);
-    cost_route out = {.ranks = stage->mesh.dim[axis], .even = true};
+    cost_route out = {.even = true};
     walk w = {.cluster = cluster,
               .stage = stage,
-              .n = stage->mesh.dim[axis],
-              .stride = 1,
+              .axes = axes,
               .size = ir_mesh_size(&stage->mesh),
               .first_node = hw_node_of(cluster, stage->first_device)};
-    for (int32_t a = axis + 1; a < stage->mesh.n; a++)
-        w.stride *= stage->mesh.dim[a];
     int32_t flows = visit_all(&w, &out);
     out.outer = hw_outer_share(cluster, flows, out.per_node);
     out.rail = hw_outer_share(cluster, flows * out.per_node, 1);
@@ -139,20 +167,20 @@ static cost_route make_route(const cost_model *model, const plan_stage *stage,
 }
 
 cost_route cost_route_of(const cost_model *model, const plan_stage *stage,
-                         int32_t axis)
+                         uint32_t axes)
 {
     cost_routes *routes = cost_model_routes(model);
     route_key key;
     memset(&key, 0, sizeof key);
     key.first_device = stage->first_device;
-    key.axis = axis;
+    key.axes = axes;
     key.n_axes = stage->mesh.n;
     for (int32_t a = 0; a < stage->mesh.n; a++)
         key.dim[a] = stage->mesh.dim[a];
     uint64_t hash = fs_hash(0, &key, sizeof key);
     route_slot *slot = &routes->slot[hash & (ROUTE_SLOTS - 1)];
     if (!slot->used || memcmp(&slot->key, &key, sizeof key) != 0) {
-        slot->route = make_route(model, stage, axis);
+        slot->route = make_route(model, stage, axes);
         slot->key = key;
         slot->used = true;
     }

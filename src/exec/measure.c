@@ -90,7 +90,8 @@ static void arrivals_on_comm(exec_rank *rank, int32_t comm, exec_task **list)
     const plan_comm *c = &rank->plan->comms[comm];
     if (c->stage != rank->role->stage)
         return;
-    int32_t *ranks = fs_new(rank->arena, int32_t, rank->mesh->dim[c->axis]);
+    int32_t *ranks =
+        fs_new(rank->arena, int32_t, plan_comm_size(rank->plan, c));
     int32_t n = plan_comm_ranks(rank->plan, c, rank->world->rank, ranks);
     find_latest(rank, ranks, n, list, list_tasks(rank, on_comm, comm, list));
 }

@@ -249,8 +249,7 @@ void exec_rank_share_watched(exec_rank *rank)
         for (int64_t k = 0; k < rank->steps; k++)
             if (reg < 0 || !counts(rank, &sbp))
                 series[k] = 0;
-        exec_world_reduce(rank->world, series, rank->steps, MPI_DOUBLE,
-                          MPI_SUM);
+        exec_world_reduce(rank->world, IR_PSUM, IR_F64, series, rank->steps);
     }
 }
 

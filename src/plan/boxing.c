@@ -12,6 +12,7 @@ typedef enum sbp_class {
     CLASS_S,
     CLASS_H,
     CLASS_C,
+    CLASS_N,
     CLASS_R,
     CLASS_P
 } sbp_class;
@@ -40,6 +41,16 @@ bool plan_box_is_collective(plan_box_kind kind)
     return box_table[kind].collective;
 }
 
+const char *plan_axes_text(uint32_t axes, fs_arena *arena)
+{
+    fs_text text = {.arena = arena};
+
+    for (int32_t a = 0; a < 32; a++)
+        if (axes >> a & 1)
+            fs_text_add(&text, "%s%d", text.n ? "," : "", a);
+    return text.at ? text.at : "none";
+}
+
 static bool in_class(ir_sbp sbp, sbp_class wanted)
 {
     switch (wanted) {
@@ -51,6 +62,8 @@ static bool in_class(ir_sbp sbp, sbp_class wanted)
         return ir_sbp_has_halo(sbp);
     case CLASS_C:
         return sbp.kind == IR_S;
+    case CLASS_N:
+        return sbp.kind == IR_B || (sbp.kind == IR_S && !ir_sbp_has_halo(sbp));
     case CLASS_R:
         return ir_sbp_is_partial(sbp);
     case CLASS_P:
@@ -59,56 +72,49 @@ static bool in_class(ir_sbp sbp, sbp_class wanted)
     return false;
 }
 
-static const box_row *find_row(ir_sbp from, ir_sbp to)
+static bool fits_row(const box_row *row, ir_sbp from, ir_sbp to)
 {
-    for (int32_t k = 0; k < PLAN_BOX_KINDS; k++)
-        if (in_class(from, box_table[k].from) &&
-            in_class(to, box_table[k].to) &&
-            (box_table[k].to != CLASS_H || ir_sbp_same_cut(from, to)))
+    return in_class(from, row->from) && in_class(to, row->to) &&
+           (row->to != CLASS_H || ir_sbp_same_cut(from, to));
+}
+
+static uint32_t changed_axes(const ir_nd_sbp *from, const ir_nd_sbp *to,
+                             int32_t n_axes)
+{
+    uint32_t axes = 0;
+
+    for (int32_t a = 0; a < n_axes; a++)
+        axes |= (uint32_t)!ir_sbp_equal(from->at[a], to->at[a]) << a;
+    return axes;
+}
+
+/* The first row that fits every axis of `axes`, or NULL. */
+static const box_row *find_row(const ir_nd_sbp *from, const ir_nd_sbp *to,
+                               uint32_t axes)
+{
+    for (int32_t k = 0; k < PLAN_BOX_KINDS; k++) {
+        bool fits = true;
+        for (int32_t a = 0; a < IR_MAX_MESH; a++)
+            fits &= !(axes >> a & 1) ||
+                    fits_row(&box_table[k], from->at[a], to->at[a]);
+        if (fits)
             return &box_table[k];
+    }
     return NULL;
 }
 
-/* The one axis on which the two differ, -1 when there are none or several. */
-static int32_t changed_axis(const ir_nd_sbp *from, const ir_nd_sbp *to,
-                            int32_t n_axes)
+/* Partial values that are reduced are of one kind; and different reductions do
+ * not commute: the later axis is the inner one and is reduced first. */
+static bool reduces_in_order(const ir_nd_sbp *sbp, int32_t n_axes,
+                             uint32_t axes)
 {
-    int32_t axis = -1;
-
-    for (int32_t a = 0; a < n_axes; a++) {
-        if (ir_sbp_equal(from->at[a], to->at[a]))
-            continue;
-        if (axis >= 0)
-            return -1;
-        axis = a;
-    }
-    return axis;
-}
-
-/* Later axes cut the pieces of earlier ones: what touches S(d) on an axis
- * needs pieces that are contiguous in d. */
-static bool later_axis_cuts(const ir_nd_sbp *sbp, int32_t n_axes, int32_t axis,
-                            ir_sbp touched)
-{
-    for (int32_t a = axis + 1; a < n_axes; a++)
-        if (ir_sbp_same_cut(sbp->at[a], touched))
-            return true;
-    return false;
-}
-
-/* Different reductions do not commute; the later axis is the inner one and is
- * reduced first. */
-static bool later_axis_reduces_otherwise(const ir_nd_sbp *sbp, int32_t n_axes,
-                                         int32_t axis)
-{
-    ir_sbp mine = sbp->at[axis];
-
-    if (!ir_sbp_is_partial(mine))
-        return false;
-    for (int32_t a = axis + 1; a < n_axes; a++)
-        if (ir_sbp_is_partial(sbp->at[a]) && sbp->at[a].kind != mine.kind)
-            return true;
-    return false;
+    for (int32_t a = 0; a < n_axes; a++)
+        for (int32_t b = a + 1; b < n_axes; b++)
+            if ((axes >> a & 1) && ir_sbp_is_partial(sbp->at[a]) &&
+                ir_sbp_is_partial(sbp->at[b]) &&
+                sbp->at[a].kind != sbp->at[b].kind)
+                return false;
+    return true;
 }
 
 static int64_t piece_bytes(const ir_tensor *tensor, const ir_mesh *mesh,
@@ -119,31 +125,65 @@ static int64_t piece_bytes(const ir_tensor *tensor, const ir_mesh *mesh,
     return ir_shape_count(&local) * ir_dtype_bytes(tensor->dtype);
 }
 
+plan_exchange plan_box_exchange(const ir_tensor *tensor, const ir_mesh *mesh,
+                                const ir_nd_sbp *from, const ir_nd_sbp *to)
+{
+    return (plan_exchange){.shape = tensor->shape,
+                           .from_mesh = *mesh,
+                           .to_mesh = *mesh,
+                           .from = *from,
+                           .to = *to};
+}
+
+static bool mesh_has(const ir_mesh *mesh, uint32_t axes)
+{
+    for (int32_t a = 0; a < mesh->n; a++)
+        if ((axes >> a & 1) && mesh->dim[a] < 2)
+            return false;
+    return axes != 0;
+}
+
+/* The row of a step whose ranks deal with each other along `dealing`. Where
+ * those are not just the axes that change, pieces are cut anew under them. */
+static const box_row *row_of(const ir_nd_sbp *from, const ir_nd_sbp *to,
+                             uint32_t changed, uint32_t dealing)
+{
+    const box_row *row = find_row(from, to, changed);
+    const box_row *reslice = &box_table[PLAN_RESLICE];
+
+    if (row == NULL || dealing == (row->collective ? changed : 0))
+        return row;
+    for (int32_t a = 0; a < IR_MAX_MESH; a++)
+        if (((changed | dealing) >> a & 1) &&
+            !fits_row(reslice, from->at[a], to->at[a]))
+            return NULL;
+    return reslice;
+}
+
 bool plan_box_step_make(const ir_tensor *tensor, const ir_mesh *mesh,
                         const ir_nd_sbp *from, const ir_nd_sbp *to,
                         plan_box_step *out)
 {
-    int32_t axis = changed_axis(from, to, mesh->n);
+    const uint32_t changed = changed_axes(from, to, mesh->n);
+    const plan_exchange x = plan_box_exchange(tensor, mesh, from, to);
+    const uint32_t dealing = plan_exchange_axes(&x);
     const box_row *row;
 
-    if (axis < 0 || mesh->dim[axis] < 2)
+    if (!mesh_has(mesh, changed))
         return false;
-    row = find_row(from->at[axis], to->at[axis]);
+    row = row_of(from, to, changed, dealing);
     if (row == NULL)
         return false;
     /* Sums are of types that compute: not of flags, nor of narrow numbers. */
     if (row->to == CLASS_P &&
         (tensor->dtype == IR_BOOL || !ir_dtype_computes(tensor->dtype)))
         return false;
-    if (later_axis_cuts(from, mesh->n, axis, from->at[axis]) ||
-        later_axis_cuts(to, mesh->n, axis, to->at[axis]) ||
-        later_axis_reduces_otherwise(from, mesh->n, axis))
-        return false;
-    if (!ir_nd_sbp_fits(from, &tensor->shape, mesh) ||
+    if (!reduces_in_order(from, mesh->n, changed) ||
+        !ir_nd_sbp_fits(from, &tensor->shape, mesh) ||
         !ir_nd_sbp_fits(to, &tensor->shape, mesh))
         return false;
     *out = (plan_box_step){.kind = row->kind,
-                           .axis = axis,
+                           .axes = row->collective ? dealing : changed,
                            .from = *from,
                            .to = *to,
                            .bytes_in = piece_bytes(tensor, mesh, from),
@@ -266,92 +306,119 @@ static heap_item heap_pop(state_heap *heap)
     return top;
 }
 
+/* The steps that lead on from a state. */
+typedef struct edge {
+    double seconds;
+    int32_t to;
+} edge;
+typedef FS_VEC(edge) edges;
+
 typedef struct path_walk {
     const state_space *space;
     const plan_boxing_cost *cost;
-    fs_arena *arena;
+    fs_arena *arena; /* of the heap */
+    edges **leading; /* [n_states], listed when first wanted */
+    fs_arena *kept;  /* of the lists */
     path_tree *tree;
     state_heap heap;
 } path_walk;
 
-static void relax(path_walk *walk, int32_t state, const ir_nd_sbp *from,
-                  const ir_nd_sbp *to)
+/* Not from one reduction to another, and not from where nothing is to be had:
+ * most pairs of states are no step for a reason seen at a glance. */
+static bool may_be_step(const ir_nd_sbp *from, const ir_nd_sbp *to,
+                        int32_t n_axes)
+{
+    for (int32_t a = 0; a < n_axes; a++)
+        if (ir_sbp_is_partial(to->at[a]) &&
+            !ir_sbp_equal(from->at[a], to->at[a]) &&
+            (to->at[a].kind != IR_PSUM || ir_sbp_is_partial(from->at[a])))
+            return false;
+    return true;
+}
+
+static const edges *edges_from(path_walk *walk, int32_t state)
 {
     const state_space *space = walk->space;
-    int32_t next = state_of(space, to);
-    plan_box_step step;
-    double seconds;
+    const ir_nd_sbp from = sbp_of_state(space, state);
+    edges *list;
 
-    if (!plan_box_step_make(space->tensor, &space->stage->mesh, from, to,
-                            &step))
-        return;
-    seconds = walk->tree->seconds[state] +
-              walk->cost->seconds(walk->cost->ctx, space->stage, &step);
-    if (!(seconds < walk->tree->seconds[next]))
-        return;
-    walk->tree->seconds[next] = seconds;
-    walk->tree->parent[next] = state;
-    heap_push(walk->arena, &walk->heap, (heap_item){seconds, next});
+    if (walk->leading[state] != NULL)
+        return walk->leading[state];
+    list = walk->leading[state] = fs_new(walk->kept, edges, 1);
+    for (int32_t next = 0; next < space->n_states; next++) {
+        const ir_nd_sbp to = sbp_of_state(space, next);
+        plan_box_step step;
+        if (next == state || !may_be_step(&from, &to, space->n_axes) ||
+            !plan_box_step_make(space->tensor, &space->stage->mesh, &from, &to,
+                                &step))
+            continue;
+        fs_push(
+            walk->kept, list,
+            (edge){walk->cost->seconds(walk->cost->ctx, space->stage, &step),
+                   next});
+    }
+    return list;
 }
 
 static void expand(path_walk *walk, int32_t state)
 {
-    const state_space *space = walk->space;
-    ir_nd_sbp from = sbp_of_state(space, state);
+    const edges *list = edges_from(walk, state);
+    path_tree *tree = walk->tree;
 
-    for (int32_t a = 0; a < space->n_axes; a++)
-        for (int32_t digit = 0; digit < space->base; digit++) {
-            ir_nd_sbp to = from;
-            to.at[a] = sbp_of_digit(digit);
-            relax(walk, state, &from, &to);
-        }
+    for (int32_t i = 0; i < list->n; i++) {
+        const int32_t next = list->at[i].to;
+        const double seconds = tree->seconds[state] + list->at[i].seconds;
+        if (!(seconds < tree->seconds[next]))
+            continue;
+        tree->seconds[next] = seconds;
+        tree->parent[next] = state;
+        heap_push(walk->arena, &walk->heap, (heap_item){seconds, next});
+    }
 }
 
-static path_tree find_paths(const state_space *space,
-                            const plan_boxing_cost *cost, const ir_nd_sbp *from,
-                            fs_arena *arena)
+static path_tree find_paths(path_walk *walk, const ir_nd_sbp *from)
 {
-    path_tree tree = {fs_new(arena, double, space->n_states),
-                      fs_new(arena, int32_t, space->n_states)};
-    fs_arena *scratch = fs_arena_create();
-    path_walk walk = {space, cost, scratch, &tree, {0}};
-    int32_t start = state_of(space, from);
+    const state_space *space = walk->space;
+    path_tree tree = {fs_new(walk->kept, double, space->n_states),
+                      fs_new(walk->kept, int32_t, space->n_states)};
+    const int32_t start = state_of(space, from);
 
     for (int32_t s = 0; s < space->n_states; s++) {
         tree.seconds[s] = INFINITY;
         tree.parent[s] = -1;
     }
     tree.seconds[start] = 0;
-    heap_push(scratch, &walk.heap, (heap_item){0, start});
-    while (walk.heap.n > 0) {
-        heap_item item = heap_pop(&walk.heap);
+    walk->tree = &tree;
+    heap_push(walk->arena, &walk->heap, (heap_item){0, start});
+    while (walk->heap.n > 0) {
+        heap_item item = heap_pop(&walk->heap);
         if (item.seconds == tree.seconds[item.state])
-            expand(&walk, item.state);
+            expand(walk, item.state);
     }
-    fs_arena_destroy(scratch);
     return tree;
 }
 
 /* ---- the boxer: remembered trees ---- */
 
-/* Everything that a path and its cost depend on, without padding. */
-typedef struct tree_key {
+/* Everything that a step and its cost depend on, without padding. */
+typedef struct space_key {
     int64_t dim[IR_MAX_RANK];
     int32_t rank, dtype, first_device, n_axes;
     int32_t mesh[IR_MAX_MESH];
-    ir_sbp from[IR_MAX_MESH];
-} tree_key;
+} space_key;
 
-typedef struct tree_entry {
-    tree_key key;
-    path_tree tree;
-    int32_t next; /* in its bucket, or -1 */
-} tree_entry;
+/* What is known of a tensor's states on a stage. */
+typedef struct space_entry {
+    space_key key;
+    edges **leading;  /* [n_states] */
+    path_tree **tree; /* [n_states] by where paths start, or NULL */
+    int32_t next;     /* in its bucket, or -1 */
+} space_entry;
 
 struct plan_boxer {
     plan_boxing_cost cost;
     fs_arena *arena;
-    FS_VEC(tree_entry) entries;
+    FS_VEC(space_entry) entries;
     int32_t *bucket;
     int32_t n_buckets; /* a power of two */
 };
@@ -365,10 +432,11 @@ plan_boxer *plan_boxer_create(plan_boxing_cost cost, fs_arena *arena)
     return boxer;
 }
 
-static tree_key key_of(const ir_tensor *tensor, const plan_stage *stage,
-                       const ir_nd_sbp *from)
+static space_key key_of(const state_space *space)
 {
-    tree_key key;
+    const ir_tensor *tensor = space->tensor;
+    const plan_stage *stage = space->stage;
+    space_key key;
 
     memset(&key, 0, sizeof key);
     for (int32_t d = 0; d < tensor->shape.rank; d++)
@@ -377,14 +445,12 @@ static tree_key key_of(const ir_tensor *tensor, const plan_stage *stage,
     key.dtype = (int32_t)tensor->dtype;
     key.first_device = stage->first_device;
     key.n_axes = stage->mesh.n;
-    for (int32_t a = 0; a < stage->mesh.n; a++) {
+    for (int32_t a = 0; a < stage->mesh.n; a++)
         key.mesh[a] = stage->mesh.dim[a];
-        key.from[a] = from->at[a];
-    }
     return key;
 }
 
-static int32_t *bucket_of(const plan_boxer *boxer, const tree_key *key)
+static int32_t *bucket_of(const plan_boxer *boxer, const space_key *key)
 {
     uint64_t hash = fs_hash(0, key, sizeof *key);
 
@@ -404,10 +470,9 @@ static void grow_buckets(plan_boxer *boxer)
     }
 }
 
-static const path_tree *tree_of(plan_boxer *boxer, const state_space *space,
-                                const ir_nd_sbp *from)
+static space_entry *entry_of(plan_boxer *boxer, const state_space *space)
 {
-    tree_key key = key_of(space->tensor, space->stage, from);
+    const space_key key = key_of(space);
     int32_t *bucket;
 
     if (boxer->entries.n >= boxer->n_buckets)
@@ -415,13 +480,33 @@ static const path_tree *tree_of(plan_boxer *boxer, const state_space *space,
     bucket = bucket_of(boxer, &key);
     for (int32_t e = *bucket; e >= 0; e = boxer->entries.at[e].next)
         if (memcmp(&boxer->entries.at[e].key, &key, sizeof key) == 0)
-            return &boxer->entries.at[e].tree;
+            return &boxer->entries.at[e];
     fs_push(boxer->arena, &boxer->entries,
-            (tree_entry){key,
-                         find_paths(space, &boxer->cost, from, boxer->arena),
-                         *bucket});
+            (space_entry){key, fs_new(boxer->arena, edges *, space->n_states),
+                          fs_new(boxer->arena, path_tree *, space->n_states),
+                          *bucket});
     *bucket = boxer->entries.n - 1;
-    return &boxer->entries.at[*bucket].tree;
+    return &boxer->entries.at[*bucket];
+}
+
+static const path_tree *tree_of(plan_boxer *boxer, const state_space *space,
+                                const ir_nd_sbp *from)
+{
+    space_entry *entry = entry_of(boxer, space);
+    const int32_t start = state_of(space, from);
+
+    if (entry->tree[start] == NULL) {
+        fs_arena *scratch = fs_arena_create();
+        path_walk walk = {.space = space,
+                          .cost = &boxer->cost,
+                          .arena = scratch,
+                          .leading = entry->leading,
+                          .kept = boxer->arena};
+        entry->tree[start] = fs_new(boxer->arena, path_tree, 1);
+        *entry->tree[start] = find_paths(&walk, from);
+        fs_arena_destroy(scratch);
+    }
+    return entry->tree[start];
 }
 
 static int32_t path_length(const path_tree *tree, int32_t state)
@@ -435,6 +520,16 @@ static int32_t path_length(const path_tree *tree, int32_t state)
     return n;
 }
 
+static void copy_path(const state_space *space, const path_tree *tree,
+                      int32_t state, plan_boxing *path)
+{
+    const int32_t n = path_length(tree, state);
+
+    *path = (plan_boxing){.n = n};
+    for (int32_t i = n, s = state; i >= 0; i--, s = tree->parent[s])
+        path->at[i] = sbp_of_state(space, s);
+}
+
 /* Seconds to a target without halos. */
 static double find_plain(plan_boxer *boxer, const state_space *space,
                          const ir_nd_sbp *from, const ir_nd_sbp *to,
@@ -443,12 +538,11 @@ static double find_plain(plan_boxer *boxer, const state_space *space,
     if (!ir_nd_sbp_fits(to, &space->tensor->shape, &space->stage->mesh))
         return INFINITY;
     const path_tree *tree = tree_of(boxer, space, from);
-    int32_t state = state_of(space, to), n = path_length(tree, state);
-    if (isinf(tree->seconds[state]) || n > PLAN_MAX_BOXING)
+    const int32_t state = state_of(space, to);
+    if (isinf(tree->seconds[state]) ||
+        path_length(tree, state) > PLAN_MAX_BOXING)
         return INFINITY;
-    *path = (plan_boxing){.n = n};
-    for (int32_t i = n, s = state; i >= 0; i--, s = tree->parent[s])
-        path->at[i] = sbp_of_state(space, s);
+    copy_path(space, tree, state, path);
     return tree->seconds[state];
 }
 

@@ -1,9 +1,10 @@
-/* Boxing: one-axis conversions between SBPs and the cheapest path of them.
- * The table says what exists; what a step costs comes in through a function
- * pointer (the layer `cost` fills it). */
+/* Boxing: conversions between SBPs and the cheapest path of them. The table
+ * says what exists; what a step costs comes in through a function pointer (the
+ * layer `cost` fills it). */
 #ifndef FS_PLAN_BOXING_H
 #define FS_PLAN_BOXING_H
 
+#include "plan/exchange.h"
 #include "plan/strategy.h"
 
 typedef enum plan_box_kind {
@@ -15,26 +16,35 @@ typedef enum plan_box_kind {
     PLAN_SLICE,          /* B -> S(i), with a halo or without: local */
     PLAN_ZERO_FILL,      /* B -> P(sum): local, all but position 0 clear */
     PLAN_ZERO_PAD,       /* S(i) -> P(sum): local */
+    PLAN_RESLICE,        /* B and S(i) of several axes to others, at once */
     PLAN_BOX_KINDS
 } plan_box_kind;
 const char *plan_box_name(plan_box_kind kind);
 bool plan_box_is_collective(plan_box_kind kind);
+/* "0", "0,2". */
+const char *plan_axes_text(uint32_t axes, fs_arena *arena);
 
-/* One step: mesh axis `axis` goes from `from` to `to`, the others stay.
- * bytes_in / bytes_out: largest local piece before and after. */
+/* One step. Collective: among the ranks that differ in the mesh axes `axes` (a
+ * bit each), which are those that change and those whose pieces do; of local
+ * steps the axes that change. bytes_in / bytes_out: largest local piece before
+ * and after. */
 typedef struct plan_box_step {
     plan_box_kind kind;
-    int32_t axis;
+    uint32_t axes;
     ir_nd_sbp from, to;
     int64_t bytes_in, bytes_out;
 } plan_box_step;
 
 /* Is from -> to one step of the table on this mesh for this shape? Fills *out
- * when it is. A step on axis a that touches S(d) needs that no later axis cuts
- * d too (the piece would not be contiguous in d). */
+ * when it is. A step that changes S(d) under a later axis that cuts d too moves
+ * pieces along both: it re-slices. */
 bool plan_box_step_make(const ir_tensor *tensor, const ir_mesh *mesh,
                         const ir_nd_sbp *from, const ir_nd_sbp *to,
                         plan_box_step *out);
+
+/* Who gives what to whom in a step. */
+plan_exchange plan_box_exchange(const ir_tensor *tensor, const ir_mesh *mesh,
+                                const ir_nd_sbp *from, const ir_nd_sbp *to);
 
 typedef struct plan_boxing_cost {
     /* Seconds of a step on this stage; > 0 for every step. */
@@ -44,8 +54,8 @@ typedef struct plan_boxing_cost {
 } plan_boxing_cost;
 
 /* Finds cheapest paths by Dijkstra over the SBPs of a tensor on a stage's
- * mesh; remembers them by (shape, element size, stage, from). Halos come last:
- * of the ways that end by cutting or exchanging them axis by axis, the
+ * mesh; remembers them by (shape, element size, stage, from). Halos come
+ * last: of the ways that end by cutting or exchanging them axis by axis, the
  * cheapest. */
 typedef struct plan_boxer plan_boxer;
 plan_boxer *plan_boxer_create(plan_boxing_cost cost, fs_arena *arena);

@@ -68,8 +68,9 @@ const char *plan_check_line_text(const plan_checking *c, int32_t line)
 {
     const plan *p = c->p;
     if (line < p->n_comms)
-        return fs_printf(c->scratch, "communicator %d (stage %d, axis %d)",
-                         line, p->comms[line].stage, p->comms[line].axis);
+        return fs_printf(c->scratch, "communicator %d (stage %d, axes %s)",
+                         line, p->comms[line].stage,
+                         plan_axes_text(p->comms[line].axes, c->scratch));
     const plan_channel *channel = &p->channels[line - p->n_comms];
     return fs_printf(c->scratch, "channel %d (stage %d to %d)",
                      line - p->n_comms, channel->from_stage, channel->to_stage);
@@ -219,7 +220,9 @@ void plan_check_partners(const plan_checking *c, int32_t line, int32_t *root)
         for (int32_t i = 0; i < n; i++) {
             int32_t coords[IR_MAX_MESH];
             ir_mesh_coords(&stage->mesh, i, coords);
-            coords[p->comms[line].axis] = 0;
+            for (int32_t a = 0; a < stage->mesh.n; a++)
+                if (p->comms[line].axes >> a & 1)
+                    coords[a] = 0;
             int32_t leader = ir_mesh_rank(&stage->mesh, coords);
             join_roles(root, c->role_of_rank[first + i],
                        c->role_of_rank[first + leader]);

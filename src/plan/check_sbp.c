@@ -266,15 +266,16 @@ static void check_box(const sbp_check *x, int32_t t)
     if (!ir_nd_sbp_fits(&box->from, &tensor->shape, x->mesh) ||
         !ir_nd_sbp_fits(&box->to, &tensor->shape, x->mesh) ||
         !plan_box_step_make(tensor, x->mesh, &box->from, &box->to, &made) ||
-        made.kind != box->kind || made.axis != box->axis ||
+        made.kind != box->kind || made.axes != box->axes ||
         made.bytes_in != box->bytes_in || made.bytes_out != box->bytes_out) {
         WRONG(x->c,
-              "%s: %s to %s of %s is no %s on axis %d with %" PRId64
+              "%s: %s to %s of %s is no %s on axes %s with %" PRId64
               " bytes in and %" PRId64 " out",
               plan_check_task_text(x->c, x->role, -1, t),
               sbp_text(x->c, &box->from, x->mesh->n),
               sbp_text(x->c, &box->to, x->mesh->n), tensor->name,
-              plan_box_name(box->kind), box->axis, box->bytes_in,
+              plan_box_name(box->kind),
+              plan_axes_text(box->axes, x->c->scratch), box->bytes_in,
               box->bytes_out);
         return;
     }

@@ -111,18 +111,20 @@ static void check_comms(plan_checking *c)
 {
     const plan *p = c->p;
     const plan_strategy *s = p->strategy;
-    int32_t *first = fs_new(c->scratch, int32_t, s->n_stages * IR_MAX_MESH);
+    int32_t *first = fs_new(c->scratch, int32_t, s->n_stages << IR_MAX_MESH);
     for (int32_t i = 0; i < p->n_comms; i++) {
-        int32_t stage = p->comms[i].stage, axis = p->comms[i].axis;
-        if (!within(stage, s->n_stages) ||
-            !within(axis, s->stages[stage].mesh.n)) {
-            BAD(c, "communicator %d names axis %d of stage %d", i, axis, stage);
+        const int32_t stage = p->comms[i].stage;
+        const uint32_t axes = p->comms[i].axes;
+        if (!within(stage, s->n_stages) || axes == 0 ||
+            axes >> s->stages[stage].mesh.n != 0) {
+            BAD(c, "communicator %d names axes %s of stage %d", i,
+                plan_axes_text(axes, c->scratch), stage);
             continue;
         }
-        int32_t *seen = &first[stage * IR_MAX_MESH + axis];
+        int32_t *seen = &first[(uint32_t)stage << IR_MAX_MESH | axes];
         if (*seen)
-            BAD(c, "communicators %d and %d are both of axis %d of stage %d",
-                *seen - 1, i, axis, stage);
+            BAD(c, "communicators %d and %d are both of axes %s of stage %d",
+                *seen - 1, i, plan_axes_text(axes, c->scratch), stage);
         *seen = i + 1;
     }
 }
@@ -257,7 +259,7 @@ static bool line_sound(const role_check *x, int32_t t)
     const plan *p = x->c->p;
     if (task->comm >= 0)
         return p->comms[task->comm].stage == x->role->stage &&
-               p->comms[task->comm].axis == task->box.axis;
+               p->comms[task->comm].axes == task->box.axes;
     if (task->kind == PLAN_SEND)
         return p->channels[task->channel].from_stage == x->role->stage;
     if (task->kind == PLAN_RECV)

@@ -11,11 +11,12 @@ typedef enum tie {
     TIE_FIRST  /* both the first */
 } tie;
 
-/* Is a tensor axis that mesh axis `a` cuts left as it is by all others? */
+/* Does what mesh axis `a` cuts stay as the earlier axes, which cut first, leave
+ * it? */
 static bool cut_alone(const plan_exchange *x, int32_t a)
 {
-    for (int32_t b = 0; b < x->from_mesh.n; b++)
-        if (b != a && !ir_sbp_equal(x->from.at[b], x->to.at[b]) &&
+    for (int32_t b = 0; b < a; b++)
+        if (!ir_sbp_equal(x->from.at[b], x->to.at[b]) &&
             (ir_sbp_same_cut(x->from.at[b], x->from.at[a]) ||
              ir_sbp_same_cut(x->to.at[b], x->from.at[a])))
             return false;
@@ -33,6 +34,15 @@ static tie tie_of(const plan_exchange *x, int32_t a)
     if (ir_sbp_is_partial(to) || (ir_sbp_equal(from, to) && cut_alone(x, a)))
         return TIE_EQUAL;
     return TIE_NONE;
+}
+
+uint32_t plan_exchange_axes(const plan_exchange *x)
+{
+    uint32_t axes = 0;
+
+    for (int32_t a = 0; a < x->from_mesh.n; a++)
+        axes |= (uint32_t)(tie_of(x, a) == TIE_NONE) << a;
+    return axes;
 }
 
 /* Fixes what `me` fixes in its partners: false when it has none. Axes left

@@ -37,6 +37,9 @@ void plan_exchange_takes(const plan_exchange *x, int32_t me, fs_arena *arena,
  * ascending. */
 void plan_exchange_gives(const plan_exchange *x, int32_t me, fs_arena *arena,
                          plan_shares *out);
+/* The mesh axes along which positions deal with others, a bit each; of
+ * exchanges on one mesh. */
+uint32_t plan_exchange_axes(const plan_exchange *x);
 /* The reduction that receivers do: a P kind, or IR_B when there is none. */
 ir_sbp_kind plan_exchange_folds(const plan_exchange *x);
 /* Elements that change devices, over all positions. */

@@ -99,12 +99,12 @@ static int32_t find_channel(lowering *l, int32_t from, int32_t to,
     return l->channels.n - 1;
 }
 
-static int32_t find_comm(lowering *l, int32_t stage, int32_t axis)
+static int32_t find_comm(lowering *l, int32_t stage, uint32_t axes)
 {
     for (int32_t c = 0; c < l->comms.n; c++)
-        if (l->comms.at[c].stage == stage && l->comms.at[c].axis == axis)
+        if (l->comms.at[c].stage == stage && l->comms.at[c].axes == axes)
             return c;
-    fs_push(l->scratch, &l->comms, (plan_comm){stage, axis});
+    fs_push(l->scratch, &l->comms, (plan_comm){stage, axes});
     return l->comms.n - 1;
 }
 
@@ -140,7 +140,7 @@ static void make_box(lowering *l, int32_t id)
     v->reg = target_register(l, v);
     task.tensor = v->tensor;
     if (plan_box_is_collective(task.box.kind)) {
-        task.comm = find_comm(l, v->stage, task.box.axis);
+        task.comm = find_comm(l, v->stage, task.box.axes);
         task.scratch_bytes = task.box.bytes_in + task.box.bytes_out;
     }
     task.n_in = task.n_out = 1;

@@ -62,19 +62,43 @@ void plan_rank_coords(const plan *p, int32_t rank, int32_t coords[IR_MAX_MESH])
     ir_mesh_coords(mesh_of(p, role), rank - role->first_rank, coords);
 }
 
+int32_t plan_comm_size(const plan *p, const plan_comm *comm)
+{
+    const ir_mesh *mesh = &p->strategy->stages[comm->stage].mesh;
+    int32_t n = 1;
+
+    for (int32_t a = 0; a < mesh->n; a++)
+        n *= comm->axes >> a & 1 ? mesh->dim[a] : 1;
+    return n;
+}
+
+/* Steps through the coordinates of `axes`, the last fastest. */
+static bool next_member(const ir_mesh *mesh, uint32_t axes, int32_t *coords)
+{
+    for (int32_t a = mesh->n - 1; a >= 0; a--) {
+        if (!(axes >> a & 1))
+            continue;
+        if (++coords[a] < mesh->dim[a])
+            return true;
+        coords[a] = 0;
+    }
+    return false;
+}
+
 int32_t plan_comm_ranks(const plan *p, const plan_comm *comm, int32_t rank,
                         int32_t *out)
 {
-    const plan_role *role = plan_role_of_rank(p, rank);
-    const ir_mesh *mesh = mesh_of(p, role);
-    int32_t coords[IR_MAX_MESH];
+    const plan_stage *stage = &p->strategy->stages[comm->stage];
+    int32_t coords[IR_MAX_MESH], n = 0;
 
-    plan_rank_coords(p, rank, coords);
-    for (int32_t i = 0; i < mesh->dim[comm->axis]; i++) {
-        coords[comm->axis] = i;
-        out[i] = role->first_rank + ir_mesh_rank(mesh, coords);
-    }
-    return mesh->dim[comm->axis];
+    ir_mesh_coords(&stage->mesh, rank - stage->first_device, coords);
+    for (int32_t a = 0; a < stage->mesh.n; a++)
+        if (comm->axes >> a & 1)
+            coords[a] = 0;
+    do
+        out[n++] = stage->first_device + ir_mesh_rank(&stage->mesh, coords);
+    while (next_member(&stage->mesh, comm->axes, coords));
+    return n;
 }
 
 int32_t plan_channel_peer(const plan *p, const plan_channel *channel,

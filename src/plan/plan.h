@@ -41,9 +41,10 @@ typedef struct plan_role {
     int64_t bound_bytes;             /* no placement can need less than this */
 } plan_role;
 
-/* Ranks of a stage that differ in one mesh coordinate only. */
+/* Ranks of a stage that differ in these mesh coordinates only (a bit each). */
 typedef struct plan_comm {
-    int32_t stage, axis;
+    int32_t stage;
+    uint32_t axes;
 } plan_comm;
 
 typedef struct plan_channel {
@@ -78,8 +79,9 @@ fs_status plan_lower(const ir_graph *graph, const hw_cluster *cluster,
 const plan_role *plan_role_of_rank(const plan *p, int32_t rank);
 /* Mesh coordinates of a rank in its stage. */
 void plan_rank_coords(const plan *p, int32_t rank, int32_t coords[IR_MAX_MESH]);
-/* The ranks of the communicator that `rank` belongs to, in order of the axis;
- * returns how many. out has room for the mesh's axis length. */
+/* The ranks of the communicator that `rank` belongs to, ascending; returns how
+ * many. out has room for plan_comm_size. */
+int32_t plan_comm_size(const plan *p, const plan_comm *comm);
 int32_t plan_comm_ranks(const plan *p, const plan_comm *comm, int32_t rank,
                         int32_t *out);
 /* The peer of `rank` on a channel. */

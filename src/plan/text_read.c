@@ -62,6 +62,24 @@ static fs_status read_ints(const reading *r, const fs_json *list, int32_t n,
     return FS_OK;
 }
 
+/* Axes of a mesh of n, ascending. */
+static fs_status read_axes(const reading *r, const fs_json *in, int32_t n,
+                           uint32_t *out)
+{
+    fs_json list;
+    int32_t count, axes[IR_MAX_MESH];
+    FS_TRY(read_array(r, in, "axes", n, &list, &count));
+    FS_TRY(read_ints(r, &list, count, n, axes));
+    *out = 0;
+    for (int32_t i = 0; i < count; i++) {
+        if (i > 0 && axes[i] <= axes[i - 1])
+            return fs_fail(r->err, FS_INVALID, "%s: %s must ascend", in->file,
+                           list.where);
+        *out |= 1u << axes[i];
+    }
+    return FS_OK;
+}
+
 /* The names of an enumeration. */
 typedef struct names {
     const char *(*at)(int32_t);
@@ -308,7 +326,7 @@ static fs_status read_box(const role_reading *x, const fs_json *in,
     int32_t kind = 0;
     FS_TRY(read_name(r, in, "box", box_kinds, &kind));
     t->box.kind = (plan_box_kind)kind;
-    FS_TRY(read_i32(r, in, "axis", 0, x->axes - 1, &t->box.axis));
+    FS_TRY(read_axes(r, in, x->axes, &t->box.axes));
     FS_TRY(read_sbp(r, in, "from", x->axes, &t->box.from));
     FS_TRY(read_sbp(r, in, "to", x->axes, &t->box.to));
     FS_TRY(read_bytes(r, in, "bytes_in", &t->box.bytes_in));
@@ -348,7 +366,7 @@ static fs_status check_task_keys(const reading *r, const fs_json *in,
     case PLAN_LOAD:
         return PLAN_TEXT_KEYS(in, r->err, EVERY, "node");
     case PLAN_BOX:
-        return PLAN_TEXT_KEYS(in, r->err, EVERY, "tensor", "box", "axis",
+        return PLAN_TEXT_KEYS(in, r->err, EVERY, "tensor", "box", "axes",
                               "from", "to", "bytes_in", "bytes_out", "comm");
     default:
         return PLAN_TEXT_KEYS(in, r->err, EVERY, "tensor", "sbp", "channel");
@@ -536,10 +554,9 @@ static fs_status read_comms(reading *r, const fs_json *in)
     for (int32_t i = 0; i < p->n_comms; i++) {
         plan_comm *c = &p->comms[i];
         FS_TRY(fs_json_item(&list, (size_t)i, r->err, &item));
-        FS_TRY(PLAN_TEXT_KEYS(&item, r->err, "stage", "axis"));
+        FS_TRY(PLAN_TEXT_KEYS(&item, r->err, "stage", "axes"));
         FS_TRY(read_i32(r, &item, "stage", 0, r->s->n_stages - 1, &c->stage));
-        FS_TRY(read_i32(r, &item, "axis", 0, r->s->stages[c->stage].mesh.n - 1,
-                        &c->axis));
+        FS_TRY(read_axes(r, &item, r->s->stages[c->stage].mesh.n, &c->axes));
     }
     FS_TRY(read_array(r, in, "channels", 1 << 20, &list, &p->n_channels));
     p->channels = fs_new(r->arena, plan_channel, p->n_channels);

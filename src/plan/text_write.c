@@ -21,6 +21,15 @@ static void set_hex(json_t *object, const char *key, uint64_t digest)
     set(object, key, json_string(text));
 }
 
+static json_t *axes_of(uint32_t axes)
+{
+    json_t *out = json_array();
+    for (int32_t a = 0; a < IR_MAX_MESH; a++)
+        if (axes >> a & 1)
+            json_array_append_new(out, json_integer(a));
+    return out;
+}
+
 static json_t *ints(const int32_t *list, int32_t n)
 {
     json_t *out = json_array();
@@ -112,7 +121,7 @@ static json_t *task_of(const writing *w, const plan_task *t, int32_t axes)
         fs_json_set_text(out, "tensor", w->graph->tensors.at[t->tensor].name);
     if (t->kind == PLAN_BOX) {
         fs_json_set_text(out, "box", plan_box_name(t->box.kind));
-        fs_json_set_int(out, "axis", t->box.axis);
+        set(out, "axes", axes_of(t->box.axes));
         set(out, "from", sbp_text(&t->box.from, axes));
         set(out, "to", sbp_text(&t->box.to, axes));
         fs_json_set_int(out, "bytes_in", t->box.bytes_in);
@@ -209,7 +218,7 @@ static json_t *physical_of(const writing *w)
     for (int32_t i = 0; i < p->n_comms; i++) {
         json_t *comm = json_object();
         fs_json_set_int(comm, "stage", p->comms[i].stage);
-        fs_json_set_int(comm, "axis", p->comms[i].axis);
+        set(comm, "axes", axes_of(p->comms[i].axes));
         json_array_append_new(comms, comm);
     }
     set(out, "comms", comms);
