@@ -127,8 +127,16 @@ static void test_plans(void)
     a = cli("export \"$D/p.json\" --to onnx -o \"$D/p.onnx\" --json");
     tap_ok(a->status == 0 && strstr(a->out, "partial values") != NULL,
            "it is written, partial values are told: %s", a->err);
-    tap_ok(strstr(a->out, "values within ops") != NULL,
-           "and that values within ops have no annotation");
+    tap_ok(a->status == 0 && strstr(a->out, "values within ops") == NULL,
+           "of values within ops it is told how they lie");
+    /* a linear layer, w (N, K) cut by rows, is Transpose, MatMul and Add */
+    tap_ok(system("grep -aqF '(B,S(0)) -> (B,S(1))' \"$D/p.onnx\" && "
+                  "grep -aqF '(S(0),B) (B,S(1)) -> (S(0),S(2))' "
+                  "\"$D/p.onnx\"") == 0,
+           "a linear layer's turned weight and product lie by its cut");
+    tap_ok(system("grep -aqF 'matmul: (S(0),B) (B,S(0)) (B,S(0)) -> "
+                  "(S(0),S(2))' \"$D/p.onnx\"") == 0,
+           "and its nodes name the op with its own signature");
     tap_ok(json_object_get(a->json, "plan_digest") != NULL,
            "its digest joins it with other commands");
     a = cli("model \"$D/p.onnx\" --json");

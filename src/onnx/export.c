@@ -98,11 +98,18 @@ static void write_own(onnx_writer *w)
     w->own[node->op] |= !function;
 }
 
+static void start_op(onnx_writer *w, const ir_node *node)
+{
+    w->node = node;
+    if (w->options->placement)
+        onnx_lay_op(w);
+}
+
 static void write_node(onnx_writer *w, const ir_node *node)
 {
     if (ir_op_class_of(node->op) == IR_CLASS_SOURCE || node->n_out == 0)
         return;
-    w->node = node;
+    start_op(w, node);
     if (!onnx_write_standard(w))
         write_own(w);
 }
@@ -212,7 +219,7 @@ static void put_output(onnx_writer *w, fs_wire_out *out, bool *marked,
         return;
     marked[tensor] = true;
     if (ir_op_class_of(made->op) == IR_CLASS_SOURCE) {
-        w->node = made;
+        start_op(w, made);
         name = onnx_write_step(w, "Identity", name);
     }
     put_type(w, out, 12, t, name);

@@ -110,6 +110,9 @@ void onnx_line_ints(onnx_line *line, const char *name, int64_t n,
     for (int64_t i = 0; i < n; i++)
         fs_wire_put_int(&attr, 8, values[i]);
     put_attr(line, &attr);
+    line->n_list = (int32_t)n;
+    line->list =
+        fs_memdup(line->attrs.arena, values, (size_t)n * sizeof *values);
 }
 
 void onnx_line_real(onnx_line *line, const char *name, double value)
@@ -235,6 +238,7 @@ static const char *put_constant(onnx_writer *w, const onnx_blob *value)
     /* The importer's sign that a float is no parameter (inputs.c). */
     blob.name = onnx_new_name(w, "Constant_output_0");
     fs_push(w->arena, &w->blobs, blob);
+    onnx_lay_constant(w, &blob);
     return blob.name;
 }
 

@@ -46,6 +46,18 @@ int32_t onnx_opset_of(const ir_node *node, const ir_graph *graph)
     }
 }
 
+ir_op_kind onnx_op_written_as(const char *op, int32_t n_in)
+{
+    for (int32_t k = 0; k < IR_OP_COUNT; k++) {
+        const bool shaped = k == IR_OP_reshape || k == IR_OP_broadcast_to;
+        const int32_t n = n_in - shaped;
+        if (rows[k].write && strcmp(rows[k].op, op) == 0 &&
+            n >= ir_op_table[k]->min_in && n <= ir_op_table[k]->max_in)
+            return (ir_op_kind)k;
+    }
+    return IR_OP_COUNT;
+}
+
 bool onnx_out_same(onnx_writer *w, const char *op)
 {
     onnx_line line = onnx_line_like(w, op);

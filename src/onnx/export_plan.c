@@ -1,7 +1,7 @@
 /* A plan as ONNX's sharding annotations: which stage runs a node, and how each
  * of its inputs and outputs is split or repeated over the stage's devices. A
- * partial sum has no form there: every signature also stands, whole, as text
- * in the node's metadata. */
+ * partial sum has no form there: how each input and output lies also stands as
+ * text in the node's metadata, beside the signature of the op it is part of. */
 #include "config.h"
 #include "onnx/writer.h"
 
@@ -112,76 +112,62 @@ static bool has_halo(const ir_nd_sbp *sbp, const ir_mesh *mesh)
 
 /* A partial tensor gets no specification: to call it repeated would be wrong.
  */
-static void put_spec(onnx_writer *w, fs_wire_out *out, const ir_tensor *t,
-                     const ir_nd_sbp *sbp, const char *name)
+static void put_spec(const onnx_writer *w, fs_wire_out *out, int32_t stage,
+                     const onnx_layout *at)
 {
-    const int32_t v = w->origin[w->node - w->graph->nodes.at];
-    const int32_t stage = w->options->placement->stage_of[v];
     const onnx_placement *p = w->options->placement;
     const ir_mesh *mesh = &p->mesh[stage];
     fs_wire_out spec = {.arena = out->arena};
-    if (is_partial(sbp, mesh))
+    if (is_partial(&at->sbp, mesh))
         return;
-    fs_wire_put_text(&spec, 1, name);
-    put_devices(&spec, sbp, mesh, p->first_device[stage]);
-    put_cuts(&spec, sbp, mesh, &t->shape);
+    fs_wire_put_text(&spec, 1, at->name);
+    put_devices(&spec, &at->sbp, mesh, p->first_device[stage]);
+    put_cuts(&spec, &at->sbp, mesh, &at->shape);
     fs_wire_put_message(out, 2, &spec);
 }
 
-/* What an op of several nodes hands on within itself. Where it works element
- * by element on one input that lies as the output does; where it does not,
- * nothing is said, and each is counted once, where it is made. */
-static void put_between(onnx_writer *w, fs_wire_out *out, const ir_nd_sig *sig,
-                        const onnx_line *line)
+/* Each value is counted once, where it is made. */
+static void count(onnx_writer *w, const ir_mesh *mesh, const onnx_layout *at,
+                  bool made)
 {
-    const bool follows =
-        w->node->n_in == 1 && ir_op_class_of(w->node->op) == IR_CLASS_POINTWISE;
-    for (int32_t i = 0; i < line->n_in + line->n_out; i++) {
-        const bool made = i >= line->n_in;
-        const char *name = made ? line->out[i - line->n_in] : line->in[i];
-        if (fs_map_get(&w->taken, name) != ONNX_NAME_MADE)
-            continue;
-        if (follows)
-            put_spec(w, out, onnx_out_tensor(w, 0), &sig->out[0], name);
-        w->n_between += made && !follows;
-    }
+    w->n_between += made && !at;
+    w->n_partial += made && at && is_partial(&at->sbp, mesh);
+    w->n_halo += !made && at && has_halo(&at->sbp, mesh);
 }
 
-static bool names(const onnx_line *line, const char *name)
-{
-    for (int32_t i = 0; i < line->n_in; i++)
-        if (line->in[i] == name)
-            return true;
-    for (int32_t i = 0; i < line->n_out; i++)
-        if (line->out[i] == name)
-            return true;
-    return false;
-}
-
+/* The signature of this very node, position by position: "?" for what does not
+ * follow from the op's, "-" for an input that is not given. */
 void onnx_put_node_plan(onnx_writer *w, const onnx_line *line, fs_wire_out *out)
 {
     const onnx_placement *p = w->options->placement;
     int32_t v = w->origin[w->node - w->graph->nodes.at], stage = p->stage_of[v];
     const ir_node *node = &w->planned->nodes.at[v];
-    const ir_nd_sig *sig = &p->sig[v];
+    const ir_mesh *mesh = &p->mesh[stage];
     fs_wire_out placed = {.arena = w->arena};
+    fs_text text = {.arena = w->arena};
+    char one[64];
     fs_wire_put_text(&placed, 1, configuration);
-    for (int32_t i = 0; i < node->n_in; i++)
-        if (names(line, w->name[node->in[i]])) {
-            put_spec(w, &placed, &w->graph->tensors.at[node->in[i]],
-                     &sig->in[i], w->name[node->in[i]]);
-            w->n_halo += has_halo(&sig->in[i], &p->mesh[stage]);
-        }
-    for (int32_t i = 0; i < node->n_out; i++)
-        if (names(line, w->name[node->out[i]])) {
-            put_spec(w, &placed, &w->graph->tensors.at[node->out[i]],
-                     &sig->out[i], w->name[node->out[i]]);
-            w->n_partial += is_partial(&sig->out[i], &p->mesh[stage]);
-        }
-    put_between(w, &placed, sig, line);
+    onnx_lay_line(w, line);
+    for (int32_t i = 0; i < line->n_in + line->n_out; i++) {
+        const bool made = i >= line->n_in;
+        const char *name = made ? line->out[i - line->n_in] : line->in[i];
+        const onnx_layout *at = onnx_layout_of(w, line, i);
+        fs_text_add(&text, "%s%s", i ? " " : "", i == line->n_in ? "-> " : "");
+        fs_text_add(&text, "%s",
+                    !name[0] ? "-"
+                    : !at    ? "?"
+                             : ir_nd_sbp_text(one, &at->sbp, mesh->n));
+        if (name[0])
+            count(w, mesh, at, made);
+        if (name[0] && at)
+            put_spec(w, &placed, stage, at);
+    }
     fs_wire_put_int(&placed, 3, stage);
-    onnx_put_note(out, 9, "flowsearch.sbp",
-                  ir_signature_text(node, sig, p->mesh[stage].n, w->arena));
+    onnx_put_note(out, 9, "flowsearch.sbp", text.at);
+    onnx_put_note(
+        out, 9, "flowsearch.op",
+        fs_printf(w->arena, "%s: %s", ir_op_table[node->op]->name,
+                  ir_signature_text(node, &p->sig[v], mesh->n, w->arena)));
     fs_wire_put_message(out, 10, &placed);
 }
 

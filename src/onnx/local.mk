@@ -42,7 +42,7 @@ src_onnx_libfs_onnx_a_SOURCES += src/onnx/window.h src/onnx/op_window.c \
   src/onnx/op_pool.c src/onnx/op_space.c src/onnx/op_resize.c src/onnx/op_pad.c
 src_onnx_libfs_onnx_a_SOURCES += src/onnx/export.h src/onnx/export.def \
   src/onnx/writer.h src/onnx/export.c src/onnx/export_lines.c \
-  src/onnx/export_ops.c src/onnx/export_math.c src/onnx/export_plan.c src/onnx/export_bodies.c src/onnx/export_formula.c src/onnx/export_windows.c \
+  src/onnx/export_ops.c src/onnx/export_math.c src/onnx/export_plan.c src/onnx/export_layout.c src/onnx/export_bodies.c src/onnx/export_formula.c src/onnx/export_windows.c \
   src/onnx/export_attention.c src/onnx/export_places.c src/onnx/export_cells.c \
   src/onnx/op_own.c
 

@@ -21,6 +21,15 @@ typedef struct onnx_blob {
     int64_t offset; /* in the side file */
 } onnx_blob;
 
+/* How a value of the op at hand lies, under a plan (export_layout.c). */
+typedef struct onnx_layout {
+    const char *name;
+    ir_shape shape;
+    ir_dtype dtype;
+    const void *data; /* of a constant that the op has made, or NULL */
+    ir_nd_sbp sbp;
+} onnx_layout;
+
 typedef struct onnx_writer {
     const ir_graph *graph;
     const ir_graph *planned; /* what a placement speaks of, chains whole */
@@ -43,6 +52,8 @@ typedef struct onnx_writer {
     fs_wire_out functions; /* fields of the model */
     fs_map bodies;         /* what a body is made of -> its number */
     int32_t n_functions;
+    FS_VEC(onnx_layout) layouts; /* of the op at hand */
+    const ir_node *laid_out;     /* whose they are */
     int32_t n_partial, n_halo, n_between;
 } onnx_writer;
 
@@ -56,6 +67,8 @@ typedef struct onnx_line {
     const char *in[IR_MAX_IN], *out[IR_MAX_OUT];
     fs_wire_out attrs; /* fields of a NodeProto */
     uint32_t field;    /* of an attribute; 0: a NodeProto's */
+    int32_t n_list;    /* the attribute that is a list of integers */
+    const int64_t *list;
 } onnx_line;
 
 /* With the inputs and outputs of the op at hand. */
@@ -124,6 +137,16 @@ void onnx_text_ints(fs_text *text, int32_t n, const int64_t *values);
 /* The opset that the op at hand needs. */
 int32_t onnx_opset_of(const ir_node *node, const ir_graph *graph);
 
+/* The first op of the table that is this operator of n inputs; IR_OP_COUNT. */
+ir_op_kind onnx_op_written_as(const char *op, int32_t n_in);
+
+/* Called for each op (a chain's step), constant and node, as they come. */
+void onnx_lay_op(onnx_writer *w);
+void onnx_lay_constant(onnx_writer *w, const onnx_blob *blob);
+void onnx_lay_line(onnx_writer *w, const onnx_line *line);
+/* Of input i, then outputs, of a node of the op at hand; NULL: not known. */
+const onnx_layout *onnx_layout_of(const onnx_writer *w, const onnx_line *line,
+                                  int32_t i);
 /* The annotations of one node (its fields of a NodeProto), of the model. */
 void onnx_put_node_plan(onnx_writer *w, const onnx_line *line,
                         fs_wire_out *out);
