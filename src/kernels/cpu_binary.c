@@ -129,9 +129,9 @@ static fs_status divide(const kernel_call *call, index_body *body, fs_err *err)
                 kernel_index(&call->in[0], w.at[1] + i * kernel_step(&loop, 1));
             const int64_t b = kernel_index(&call->in[1], at);
             if (b == 0)
-                return fs_fail(
-                    err, FS_FAULT, "%s: integer division by 0 at element %lld",
-                    call->node->name ? call->node->name : "div", (long long)at);
+                return fs_fail(err, FS_FAULT,
+                               "integer division by 0 at element %lld",
+                               (long long)at);
             put_index(&call->out[0], w.at[0] + i, body(a, b));
         }
     } while (kernel_next(&loop, &w));

@@ -37,6 +37,17 @@ static bool counts(const kernel_call *call, int32_t labels, int64_t i)
            kernel_index(&call->in[labels], i) != call->node->i[2];
 }
 
+static fs_status no_probability(const kernel_call *call, int64_t i, double x,
+                                fs_err *err)
+{
+    char position[KERNEL_POSITION];
+    kernel_position(position, &call->in[0], i);
+    return fs_fail(err, FS_FAULT,
+                   "%.6g at position %s is no probability of 0 to 1 "
+                   "(bce-logits takes any number)",
+                   x, position);
+}
+
 #include "kernels/real_f32.h"
 #include "kernels/cpu_loss.inc"
 
@@ -50,5 +61,5 @@ KERNEL_REAL_CHECKED(cross_entropy_rows);
 KERNEL_REAL_CHECKED(cross_entropy_rows_grad);
 KERNEL_REAL_CHECKED(margin);
 KERNEL_REAL_CHECKED(margin_grad);
-KERNEL_REAL(bce);
+KERNEL_REAL_CHECKED(bce);
 KERNEL_REAL(bce_grad);

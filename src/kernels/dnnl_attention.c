@@ -41,8 +41,7 @@ static fs_status run(const int *threads, const kernel_call *call,
     kernel_dnnl_take_threads(*threads);
     if (body(call, multiply))
         return FS_OK;
-    return fs_fail(err, FS_FAULT, "%s: oneDNN makes no product",
-                   call->node->name ? call->node->name : "attention");
+    return fs_fail(err, FS_FAULT, "oneDNN makes no product");
 }
 
 #define ATTENTION(op)                                                          \

@@ -110,9 +110,7 @@ fs_status kernel_dnnl_run(void *state, const kernel_call *call, fs_err *err)
     if (status == dnnl_success)
         status = dnnl_stream_wait(p->stream);
     if (status != dnnl_success)
-        return fs_fail(err, FS_FAULT, "%s: oneDNN status %d",
-                       call->node->name ? call->node->name : "kernel",
-                       (int)status);
+        return fs_fail(err, FS_FAULT, "oneDNN: status %d", (int)status);
     return FS_OK;
 }
 

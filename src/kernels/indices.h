@@ -16,7 +16,14 @@ static inline bool kernel_is_index(const kernel_arg *arg)
     return arg->dtype == IR_I32 || arg->dtype == IR_I64;
 }
 
-/* FS_FAULT: "NODE: WHAT VALUE at element AT of the local piece is ...". */
+/* Where element `at` of a piece lies, as a person reads it: logical
+ * coordinates, "[3,17]". */
+enum { KERNEL_POSITION = 200 };
+void kernel_position(char out[KERNEL_POSITION], const kernel_arg *arg,
+                     int64_t at);
+
+/* FS_FAULT: "WHAT VALUE at position [..] must lie in ..."; who called the
+ * kernel names the node. */
 fs_status kernel_index_fault(const kernel_call *call, const char *what,
                              int32_t in, int64_t at, int64_t limit,
                              fs_err *err);

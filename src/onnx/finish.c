@@ -87,6 +87,9 @@ static target_loss *find_target_loss(const char *name)
     return NULL;
 }
 
+/* What PyTorch's cross entropy leaves out by default, as padding. */
+enum { IGNORED_LABEL = -100 };
+
 static fs_status append_label_loss(onnx_ctx *c, int32_t output)
 {
     const bool margin = onnx_is_margin(c->options->loss);
@@ -105,7 +108,12 @@ static fs_status append_label_loss(onnx_ctx *c, int32_t output)
     int32_t labels = add_target(c, "labels", IR_I64, shape);
     if (margin)
         return onnx_append_margin(c, output, labels);
-    c->graph->loss = ir_cross_entropy(c->graph, output, labels);
+    const ir_label_loss loss = {.labels = labels,
+                                .weights = -1,
+                                .ignores = true,
+                                .ignored = IGNORED_LABEL,
+                                .reduction = IR_ROWS_MEAN};
+    c->graph->loss = ir_cross_entropy_parts(c->graph, output, &loss);
     return FS_OK;
 }
 
