@@ -53,24 +53,21 @@ void cli_help(const char *command, FILE *out);
 
 /* "16G", "512MiB", "1e9" -> bytes. */
 fs_status cli_parse_bytes(const char *text, fs_err *err, int64_t *out);
-/* FS_INVALID when --kernels names none. */
-fs_status cli_check_kernels(cli *c);
+fs_status cli_check_kernels(cli *c); /* FS_INVALID: --kernels names none */
 /* FS_INVALID, naming `path`, when no file could be written there. */
 fs_status cli_check_writable(cli *c, const char *path);
 
-/* The refusal of cli_begin, for what begins no run. */
+/* Of cli_begin, for what begins no run. */
 fs_status cli_check_outputs(cli *c, const char *model, const char *cluster);
 /* The i-th file that `run --pictures` writes, NULL after the last. */
 const char *cli_picture_file(const cli *c, int i);
-
 /* stdout for people: nothing with --json. */
 void cli_say(const cli *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* ---- database: every command that computes writes a run ---- */
-/* First refuses (FS_INVALID) an output of the command that is one of its
- * inputs, or `model` or `cluster`, or another of its outputs, and would
- * destroy it. */
+/* First refuses (FS_INVALID) an output that would destroy an input, `model`,
+ * `cluster` or another output of the command. */
 fs_status cli_begin(cli *c, const char *model, const char *cluster);
 fs_status cli_digests(cli *c, uint64_t model, uint64_t cluster,
                       uint64_t plan_digest);
@@ -102,6 +99,8 @@ fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
 /* With backward and update for m micro-batches; FS_NO: only one is legal. */
 fs_status cli_model_train(cli *c, const plan_origin *origin, int32_t m,
                           cli_model *out);
+#define CLI_ADD_A_LOSS                                                         \
+    "add one with --loss (cross-entropy, mse, l1, bce, bce-logits or margin)"
 /* Adds the training graph to a model already open. */
 fs_status cli_model_gradients(cli *c, cli_model *model);
 void cli_model_close(cli_model *model);
@@ -113,14 +112,12 @@ bool cli_is_cluster(const char *spec);
 fs_status cli_cluster_open(cli *c, const char *spec, hw_cluster **out);
 /* Measures this host: its kernels on one rank, its links between two. */
 fs_status cli_probe(cli *c, hw_cluster **out);
-/* Keeps the figures as what `local` means. */
 fs_status cli_remember_local(cli *c, const hw_cluster *cluster);
 /* FS_INVALID unless --ranks is absent or a number of ranks for this host. */
 fs_status cli_check_ranks(cli *c);
 /* A probed host as `local` means it: --ranks devices, one per core without. */
 void cli_see_local(const cli *c, hw_cluster *cluster);
-/* Is this process a rank that this program, or the user's mpirun, started? */
-bool cli_am_rank(void);
+bool cli_am_rank(void); /* that this program, or the user's mpirun, started */
 
 /* ---- plans ---- */
 typedef struct cli_plan {
@@ -134,8 +131,7 @@ fs_status cli_plan_open(cli *c, const char *path, cli_plan *out);
 void cli_plan_close(cli_plan *p);
 /* cli_begin, and the row's digests, for a command on a plan. */
 fs_status cli_begin_plan(cli *c, const cli_plan *p);
-/* Keeps what the run is of: the cluster's text and the model's identity, each
- * once by digest. Either may be NULL. */
+/* Keeps what the run is of, each once by digest; either may be NULL. */
 void cli_keep(cli *c, const cli_model *model, const hw_cluster *cluster);
 /* For commands with one operand, a PLAN: opens it, begins the run with its
  * digests, calls body, closes it. */
@@ -143,8 +139,7 @@ fs_status cli_with_plan(cli *c, fs_status (*body)(cli *c, const cli_plan *p));
 /* plan_check, its findings printed and in the result; FS_NO when there are
  * any. */
 fs_status cli_plan_prove(cli *c, const cli_plan *p, plan_report *report);
-/* Puts plan_digest into the result; tells it too: with it what other commands
- * said of the plan can be joined. */
+/* Puts plan_digest into the result; tells it too. */
 void cli_plan_digest(cli *c, const cli_plan *p);
 void cli_say_digest(const cli *c, const cli_plan *p);
 

@@ -199,7 +199,7 @@ static fs_status export_model(cli *c, const char *spec)
     cli_keep(c, &model, NULL);
     if (status == FS_OK && c->args.train && model.graph->loss < 0)
         status = fs_fail(&c->err, FS_INVALID,
-                         "%s has no loss to train: add one with --loss", spec);
+                         "%s has no loss to train: " CLI_ADD_A_LOSS, spec);
     if (status == FS_OK && c->args.train)
         status = cli_model_gradients(c, &model);
     if (status == FS_OK && model.notes.n)

@@ -5,6 +5,7 @@
 #include "ir/blocks.h"
 #include "ir/recompute.h"
 #include "report/report.h"
+#include "zoo/zoo.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -249,11 +250,41 @@ static void tell_times(cli *c, const stopwatch *w)
                         json_integer((json_int_t)usage.ru_maxrss * 1024));
 }
 
+/* `model zoo:`: what can be named. */
+static fs_status list_zoo(cli *c)
+{
+    static const char *const header[] = {"preset", "model", "parameters"};
+    report_table table = {.arena = c->arena, .n_columns = 3, .header = header};
+    json_t *list = json_array();
+    char text[32];
+    for (const zoo_preset *p = zoo_presets; p->name; p++) {
+        report_table_cell(&table, "zoo:%s", p->name);
+        report_table_cell(&table, "%s", p->model);
+        report_table_cell(&table, "%s",
+                          fs_human_count(text, (double)p->parameters));
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:I}", "name", p->name, "model",
+                            p->model, "params", (json_int_t)p->parameters));
+    }
+    json_object_set_new(c->result, "models", json_string(zoo_names()));
+    json_object_set_new(c->result, "presets", list);
+    cli_say(c,
+            "models with sizes of your own (zoo:gpt,layers=2): %s\n\n"
+            "published sizes of them, their keys as usual (zoo:gpt2,seq=512):"
+            "\n\n",
+            zoo_names());
+    if (!c->args.json)
+        report_table_print(&table, stdout);
+    return FS_OK;
+}
+
 fs_status cli_cmd_model(cli *c)
 {
     stopwatch watch = {.last_ns = fs_now_ns()};
     if (c->args.n_operands != 1)
         return fs_fail(&c->err, FS_INVALID, "model wants one MODEL");
+    if (strcmp(c->args.operands[0], "zoo:") == 0)
+        return list_zoo(c);
     if (c->args.batch == 0)
         return fs_fail(&c->err, FS_INVALID, "--batch must be at least 1");
     plan_origin origin = cli_origin(c, c->args.operands[0], "");
@@ -274,7 +305,7 @@ fs_status cli_cmd_model(cli *c)
     if (status == FS_OK && origin.recompute[0] && model.graph->loss < 0)
         status = fs_fail(&c->err, FS_INVALID,
                          "--recompute %s: %s has no loss, hence no backward "
-                         "pass: add one with --loss",
+                         "pass: " CLI_ADD_A_LOSS,
                          origin.recompute, origin.model);
     if (status == FS_OK && model.graph->loss >= 0)
         status = cli_model_gradients(c, &model);

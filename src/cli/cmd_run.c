@@ -503,7 +503,8 @@ static fs_status check_all(cli *c, const cli_plan *p)
     FS_TRY(check_steps(c, p));
     if (!c->args.data)
         return fs_fail(&c->err, FS_INVALID,
-                       "run wants --data FILE.txt or --data synthetic");
+                       "run wants --data FILE.txt, a folder of input_N.pb, or "
+                       "synthetic");
     FS_TRY(cli_data_open(&p->model, c->args.data, cli_seed(c, &p->model.origin),
                          c->arena, &c->err, &data));
     if (data.note && !c->quiet)

@@ -138,6 +138,10 @@ static fs_status open_zoo(const plan_origin *o, int64_t samples, fs_err *err,
                        "--bind %s is for .onnx models; the sizes of %s are "
                        "its keys",
                        o->binds[0], o->model);
+    if (!o->dropout)
+        return fs_fail(err, FS_INVALID,
+                       "--no-dropout is for .onnx models; %s has no dropouts",
+                       o->model);
     ir_rewrite_options rewrites;
     FS_TRY(ir_rewrite_parse(o->rewrite, err, &rewrites));
     FS_TRY(zoo_build(o->model, samples > 0 ? samples : 1, err, &out->graph));
@@ -344,8 +348,7 @@ fs_status cli_model_train(cli *c, const plan_origin *origin, int32_t m,
     if (model.graph->loss < 0) {
         cli_model_close(&model);
         return fs_fail(&c->err, FS_INVALID,
-                       "%s has no loss to train: add one with --loss "
-                       "cross-entropy or --loss mse",
+                       "%s has no loss to train: " CLI_ADD_A_LOSS,
                        origin->model);
     }
     fs_status status = add_training(c, origin, m, &model);

@@ -58,7 +58,8 @@ void cli_usage(FILE *out)
     for (int i = 0; i < N_COMMANDS; i++)
         fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].what);
     fputs("\nMODEL    FILE.onnx, or zoo:NAME[,key=value...] "
-          "(zoo:gpt2, zoo:resnet50)\n"
+          "(zoo:gpt2, zoo:resnet50;\n         `flowsearch model zoo:` lists "
+          "them)\n"
           "CLUSTER  FILE.json, local, or NODESxDEVICES:NAME "
           "(1x8:h100-sxm5-80g)\n",
           out);

@@ -310,8 +310,8 @@ fs_status exec_data_open(const char *spec, const ir_graph *graph, uint64_t seed,
     if (length > 4 && strcmp(spec + length - 4, ".txt") == 0)
         return open_text(spec, graph, arena, err, out);
     return fs_fail(err, FS_INVALID,
-                   "%s: unknown kind of data; FILE.txt and 'synthetic' are "
-                   "supported",
+                   "%s: unknown kind of data; there are FILE.txt, a folder of "
+                   "input_N.pb, and 'synthetic'",
                    spec);
 }
 

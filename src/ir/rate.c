@@ -51,6 +51,11 @@ fs_status ir_rate_parse(const char *text, fs_err *err, ir_rate *out)
                        "learning-rate schedule '%.40s' wants steps=N, more "
                        "than its %lld of warm-up",
                        text, (long long)rate.warmup);
+    if (rate.kind == IR_RATE_CONSTANT && rate.steps)
+        return fs_fail(err, FS_INVALID,
+                       "learning-rate schedule '%.40s': steps=%lld has no "
+                       "effect on a constant rate",
+                       text, (long long)rate.steps);
     *out = rate;
     return FS_OK;
 }

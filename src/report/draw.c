@@ -23,8 +23,11 @@ fs_status draw_format(const char *file, fs_err *err, const char **format)
             *format = known[i];
             return FS_OK;
         }
-    return fs_fail(err, FS_INVALID,
-                   "%s: the ending must be .svg, .png, .pdf or .dot", file);
+    return fs_fail(
+        err, FS_INVALID,
+        "%s: the ending must be .svg, .png, .pdf or .dot (of a MODEL "
+        ".txt too)",
+        file);
 }
 
 void draw_begin(draw *d, const char *name)

@@ -257,7 +257,8 @@ static bool hopeful(const building *b, int32_t at, const double *sums,
             return false;
     }
     double cost = cost_of(b, both);
-    return isfinite(cost) && cost <= b->upper + SEARCH_TOLERANCE * fabs(b->upper);
+    return isfinite(cost) &&
+           cost <= b->upper + SEARCH_TOLERANCE * fabs(b->upper);
 }
 
 static bool undercut(const building *b, const layer *to, int32_t w,

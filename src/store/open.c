@@ -32,6 +32,8 @@ fs_status store_sql_fault(const store_db *db, const char *doing, fs_err *err)
     else if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
         hint = " (not a usable flowsearch database; move it away, or use "
                "--db OTHER)";
+    else if (code == SQLITE_CANTOPEN || code == SQLITE_READONLY)
+        hint = " (use --db OTHER, or --db none)";
     bool broken = (code & 0xff) == SQLITE_IOERR;
     return fs_fail(err, broken ? FS_FAULT : FS_INVALID, "%s: %s: %s%s",
                    db->path, doing, sqlite3_errmsg(db->sql), hint);

@@ -11,6 +11,7 @@ typedef struct zoo_key {
     int64_t usual, low, high; /* default and range */
     int32_t with; /* this key says nothing unless that one is above 1; 0: it
                      always does */
+    const char *within; /* nor when it is more than that one; NULL: any */
 } zoo_key;
 
 typedef struct zoo_model {

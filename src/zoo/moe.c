@@ -34,9 +34,8 @@ static void build_network(const zoo_transformer *t, zoo_experts *e,
                       zoo_matrix(t->seq, t->hidden), zoo_normal(0.02));
     x = ir_binary(g, IR_OP_add, x, pos);
     for (int64_t i = 0; i < value[LAYERS]; i++)
-        x = (i + 1) % value[EVERY] == 0 && e->n > 1
-                ? zoo_expert_block(t, e, x, i)
-                : zoo_transformer_block(t, x, i);
+        x = (i + 1) % value[EVERY] == 0 ? zoo_expert_block(t, e, x, i)
+                                        : zoo_transformer_block(t, x, i);
     x = zoo_norm(t, x, zoo_whole("lnf"));
     zoo_scope(g, zoo_whole("head"));
     x = ir_matmul(g, x, tok.parameter, false, true);
@@ -69,10 +68,10 @@ const zoo_model zoo_model_moe = {
              [HEADS] = {"heads", 4, 1, 1 << 20},
              [VOCAB] = {"vocab", 256, 2, INT32_MAX},
              [SEQ] = {"seq", 128, 1, 1 << 15},
-             [EXPERTS] = {"experts", 4, 1, 1 << 16},
+             [EXPERTS] = {"experts", 4, 2, 1 << 16},
              [ACTIVE] = {"active", 2, 1, 64, EXPERTS},
              [CAPACITY] = {"capacity", 125, 1, 100000, EXPERTS},
              [GROUP] = {"group", 0, 0, 1 << 15, EXPERTS},
-             [EVERY] = {"every", 2, 1, 10000, EXPERTS}},
+             [EVERY] = {"every", 2, 1, 10000, EXPERTS, "layers"}},
     .build = build,
 };

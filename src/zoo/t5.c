@@ -172,6 +172,6 @@ const zoo_model zoo_model_t5 = {
              [ACTIVE] = {"active", 1, 1, 64, EXPERTS},
              [CAPACITY] = {"capacity", 125, 1, 100000, EXPERTS},
              [GROUP] = {"group", 0, 0, 1 << 12, EXPERTS},
-             [EVERY] = {"every", 2, 1, 10000, EXPERTS}},
+             [EVERY] = {"every", 2, 1, 10000, EXPERTS, "layers"}},
     .build = build,
 };

@@ -3,6 +3,7 @@
 
 #include "zoo/model.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,19 @@ static int distance(const char *a, const char *b)
     return row[m];
 }
 
+/* Are they one but for case and separators? */
+static bool same_letters(const char *a, const char *b)
+{
+    for (;; a++, b++) {
+        a += strspn(a, "-_ ");
+        b += strspn(b, "-_ ");
+        if (!*a || !*b)
+            return *a == *b;
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b))
+            return false;
+    }
+}
+
 static void add_near(fs_text *out, const char *name, const char *known)
 {
     size_t n = strlen(name);
@@ -92,22 +106,39 @@ static void add_near(fs_text *out, const char *name, const char *known)
         fs_text_add(out, " %s", known);
 }
 
+/* The one that is meant, or all that look like it. */
+static void list_near(fs_text *out, const char *name)
+{
+    const char *meant = NULL;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        if (same_letters(models[i]->name, name))
+            meant = models[i]->name;
+    for (const zoo_preset *p = zoo_presets; p->name; p++)
+        if (same_letters(p->name, name))
+            meant = p->name;
+    if (meant) {
+        fs_text_add(out, " %s", meant);
+        return;
+    }
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        add_near(out, name, models[i]->name);
+    for (const zoo_preset *p = zoo_presets; p->name; p++)
+        add_near(out, name, p->name);
+}
+
 static fs_status refuse_name(const char *said, size_t length, fs_err *err)
 {
     fs_arena *scratch = fs_arena_create();
     fs_text near = {.arena = scratch};
     char *name =
         fs_strndup(scratch, said, length < MAX_NAME ? length : MAX_NAME);
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        add_near(&near, name, models[i]->name);
-    for (const zoo_preset *p = zoo_presets; p->name; p++)
-        add_near(&near, name, p->name);
+    list_near(&near, name);
     fs_status status =
         fs_fail(err, FS_INVALID,
-                "zoo: there is no model \"%s\"; %s%s%s there are %s, and "
-                "presets of them",
+                "zoo: there is no model \"%s\"; %s%s%sthere are %s, and "
+                "presets of them (flowsearch model zoo: lists all)",
                 name, near.n ? "near it:" : "", near.n ? near.at : "",
-                near.n ? ";" : "", zoo_names());
+                near.n ? "; " : "", zoo_names());
     fs_arena_destroy(scratch);
     return status;
 }
@@ -156,17 +187,31 @@ static fs_status set_key(const zoo_model *model, char *item, fs_err *err,
     return FS_OK;
 }
 
+/* The key by which key k says nothing; -1: it means something. */
+static int32_t key_against(const zoo_model *model, int32_t k,
+                           const int64_t *value)
+{
+    const zoo_key *key = &model->keys[k];
+    if (key->with && value[key->with] <= 1)
+        return key->with;
+    for (int32_t i = 0; key->within && i < ZOO_MAX_KEYS && model->keys[i].name;
+         i++)
+        if (strcmp(model->keys[i].name, key->within) == 0)
+            return value[k] > value[i] ? i : -1;
+    return -1;
+}
+
 /* What the user said means something by the other values. */
 static fs_status check_given(const zoo_model *model, const bool *given,
                              const int64_t *value, fs_err *err)
 {
     for (int32_t k = 0; k < ZOO_MAX_KEYS && model->keys[k].name; k++) {
-        int32_t with = model->keys[k].with;
-        if (given[k] && with && value[with] <= 1)
+        int32_t by = given[k] ? key_against(model, k, value) : -1;
+        if (by >= 0)
             return fs_fail(
                 err, FS_INVALID, "zoo:%s: %s=%lld has no effect with %s=%lld",
                 model->name, model->keys[k].name, (long long)value[k],
-                model->keys[with].name, (long long)value[with]);
+                model->keys[by].name, (long long)value[by]);
     }
     return FS_OK;
 }
