@@ -418,6 +418,33 @@ static pb *function(const char *name, const char *op, int n)
     return out;
 }
 
+/* Function local:f0(a, low, high) -> b: Clip of them, then Add of b and the
+ * missing `low` when it is to fail. */
+static pb *clips(bool adds)
+{
+    pb *out = pb_new();
+    pb_text(out, 1, "f0");
+    pb_text(out, 4, "a");
+    pb_text(out, 4, "low");
+    pb_text(out, 4, "high");
+    pb_text(out, 5, "b");
+    pb_take(out, 7, pb_node("", "Clip", "a,low,high", adds ? "c" : "b"));
+    if (adds)
+        pb_take(out, 7, pb_node("", "Add", "c,low", "b"));
+    pb_text(out, 10, "local");
+    return out;
+}
+
+static void test_left_out(void)
+{
+    pb *model = calls();
+    pb_take(model, 25, clips(false));
+    accepted(model, "a call that leaves out optional inputs of the body");
+    model = calls();
+    pb_take(model, 25, clips(true));
+    refused(model, "(Add): ", "a call that leaves out an input the body needs");
+}
+
 static void test_functions(void)
 {
     pb *model = calls();
@@ -535,6 +562,7 @@ int main(void)
     test_digest();
     test_bombs();
     test_functions();
+    test_left_out();
     test_loops();
     test_divisions();
     remove_folder();

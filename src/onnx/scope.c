@@ -60,6 +60,7 @@ fs_status onnx_enter(onnx_ctx *c, const char *label)
     onnx_scope *scope = fs_new(c->scratch, onnx_scope, 1);
     *scope = (onnx_scope){.parent = c->scope,
                           .call = c->scope->call,
+                          .function = c->scope->function,
                           .prefix = label,
                           .depth = depth,
                           .index = {.arena = c->scratch}};
@@ -161,16 +162,37 @@ static const onnx_attr *attribute_of(const onnx_scope *scope, const char *name)
     return NULL;
 }
 
+/* An input of the function that the call leaves out. */
+static bool is_omitted(const onnx_scope *scope, const char *name)
+{
+    const onnx_function *f = scope->function;
+    for (int32_t i = 0; f && i < f->in.n; i++)
+        if (strcmp(f->in.at[i], name) == 0)
+            return i >= scope->call->in.n || scope->call->in.at[i][0] == '\0';
+    return false;
+}
+
+static bool is_of_call(const onnx_ctx *c, const onnx_node *node)
+{
+    bool is = false;
+    for (int32_t i = 0; i < node->attrs.n; i++)
+        is = is || node->attrs.at[i].ref;
+    for (int32_t i = 0; i < node->in.n; i++)
+        is = is || is_omitted(c->scope, node->in.at[i]);
+    return is;
+}
+
 const onnx_node *onnx_resolve(onnx_ctx *c, const onnx_node *node)
 {
-    bool refers = false;
-    for (int32_t i = 0; i < node->attrs.n; i++)
-        refers = refers || node->attrs.at[i].ref;
-    if (!refers)
+    if (!is_of_call(c, node))
         return node;
     onnx_node *out = fs_memdup(c->arena, node, sizeof *node);
-    out->attrs.at = NULL;
-    out->attrs.n = out->attrs.room = 0;
+    memset(&out->in, 0, sizeof out->in);
+    memset(&out->attrs, 0, sizeof out->attrs);
+    for (int32_t i = 0; i < node->in.n; i++) {
+        const char *name = node->in.at[i];
+        fs_push(c->arena, &out->in, is_omitted(c->scope, name) ? "" : name);
+    }
     for (int32_t i = 0; i < node->attrs.n; i++) {
         onnx_attr attr = node->attrs.at[i];
         const onnx_attr *given =
