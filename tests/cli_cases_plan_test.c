@@ -41,7 +41,7 @@ static void test_recipe(const char *recipe, int ranks)
     tap_equal_text(text_of(mlp, "plan"), recipe, "and of which case");
     tap_equal_int((int)json_integer_value(json_object_get(mlp, "gradients")), 6,
                   "%s: every gradient is compared", recipe);
-    tap_ok(is_small(mlp, "loss_error", 1e-4) &&
+    tap_ok(is_small(mlp, "loss_error", 1e-5) &&
                is_small(mlp, "gradient_error", 1e-4) &&
                is_small(mlp, "curve_error", 1e-3),
            "%s: loss, gradients and curves are the record's", recipe);

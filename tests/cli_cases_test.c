@@ -214,6 +214,21 @@ static void test_corrupt_cases(void)
            "conformance: the file of the gradient is named");
     spoiled("no-input", "rm test_data_set_0/input_0.pb");
     spoiled("no-gradient", "rm grad/m.2.bias.pb");
+    tap_ok(strstr(spoiled("stray-gradient",
+                          "cp grad/m.2.bias.pb grad/m.9.bias.pb"),
+                  "grad/m.9.bias.pb: no parameter \"m.9.bias\""),
+           "conformance: a gradient of no parameter is named");
+}
+
+/* A folder called as one of a case's own is no case by that alone. */
+static void test_folder_grad(void)
+{
+    if (system("mkdir -p \"$D/by-kind/grad\" && "
+               "cp -r \"$D/op/relu\" \"$D/by-kind/grad/\"") != 0)
+        printf("Bail out! no case was made\n");
+    cli_answer *a = cli("conformance \"$D/by-kind\" --json");
+    tap_ok(a->status == 0 && cli_number(a, "passed") == 1,
+           "conformance: cases in a folder called grad are found");
 }
 
 /* ModelProto{ graph{ node{ output "y" name "n0" op_type "Frob" } } } */
@@ -311,6 +326,7 @@ int main(void)
     test_flat();
     test_record_fits();
     test_corrupt_cases();
+    test_folder_grad();
     test_unsupported();
     test_order();
     test_figures();
