@@ -322,8 +322,12 @@ static fs_status choose_by(chooser *c, const char *policy, fs_err *err)
     FS_TRY(choose_all ? choose_all(c, err) : recompute_named(c, policy, err));
     if (c->n)
         return FS_OK;
-    return fs_fail(err, FS_INVALID, "'%.80s' chooses nothing of %s", policy,
-                   c->graph->name);
+    return fs_fail(err, FS_INVALID, "'%.80s' chooses nothing of %s%s", policy,
+                   c->graph->name,
+                   choose_all ? ""
+                              : ": it is no policy, and matches no name of a "
+                                "node (flowsearch show MODEL -o FILE.txt lists "
+                                "them)");
 }
 
 /* Casts come first, as a policy counts what is kept without them; what it
