@@ -333,7 +333,11 @@ static fs_status run_set(conformance_case *t, data_set *set)
 
 static fs_status find_operator(conformance_case *t)
 {
-    return onnx_lone_operator(t->model, t->c->arena, &t->c->err, &t->op);
+    fs_err *err = &t->c->err;
+    fs_status status = onnx_lone_operator(t->model, t->c->arena, err, &t->op);
+    if (status == FS_INVALID)
+        t->refused = conformance_is_unsupported(t->model, false, err->text);
+    return status;
 }
 
 static fs_status run_flat(conformance_case *t)

@@ -225,8 +225,8 @@ static fs_status range_length(onnx_ctx *c, const double x[3], int64_t *out)
 {
     double n = ceil((x[1] - x[0]) / x[2]);
     if (!(fabs(n) < 0x1p40))
-        return onnx_fail(c, "the range from %g to %g by %g is not finite", x[0],
-                         x[1], x[2]);
+        return onnx_fail(c, "the range from %g to %g by %g is %s", x[0], x[1],
+                         x[2], isfinite(n) ? "too long" : "not finite");
     *out = n < 0 ? 0 : (int64_t)n;
     return FS_OK;
 }

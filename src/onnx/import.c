@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OLDEST_OPSET = 1, NEWEST_OPSET = 23 };
+enum { OLDEST_OPSET = 1, NEWEST_OPSET = 27 };
 
 enum { ANY, WIDE };
 static const onnx_row rows[] = {

@@ -39,13 +39,30 @@ static fs_status matmul_batched(onnx_ctx *c, int32_t a, int32_t b, int32_t *y)
     return FS_OK;
 }
 
+/* A value without elements is no tensor of the graph. */
+static fs_status check_operands(onnx_ctx *c)
+{
+    for (int32_t i = 0; i < 2; i++) {
+        char text[160];
+        ir_shape shape;
+        FS_TRY(onnx_shape(c, i, &shape));
+        if (shape.rank < 1)
+            return onnx_fail(c, "input %d is a scalar", i);
+        if (ir_shape_count(&shape) == 0)
+            return onnx_fail(c, "input %d is empty: %s", i,
+                             ir_shape_text(text, &shape));
+    }
+    return FS_OK;
+}
+
 fs_status onnx_import_matmul(onnx_ctx *c)
 {
     ir_graph *g = c->graph;
+    FS_TRY(check_operands(c));
     int32_t a = onnx_in(c, 0), b = onnx_in(c, 1), y = -1;
     ir_shape sa = ir_shape_of(g, a), sb = ir_shape_of(g, b);
     if (sa.rank < 1 || sb.rank < 1)
-        return onnx_fail(c, "a scalar operand");
+        return FS_INVALID;
     if (sa.rank == 1)
         a = ir_reshape(g, a, (ir_shape){.rank = 2, .dim = {1, sa.dim[0]}});
     if (sb.rank == 1)

@@ -67,7 +67,8 @@ static fs_status add_dim(reader *r, const fs_wire *at, int64_t dim,
                          ir_shape *shape)
 {
     if (shape->rank == IR_MAX_RANK)
-        return fs_wire_fail(at, r->err, "a tensor has more than 8 dimensions");
+        return fs_wire_fail(
+            at, r->err, "tensors of more than 8 dimensions are not supported");
     if (dim < 0)
         return fs_wire_fail(at, r->err, "a tensor has a negative dimension");
     shape->dim[shape->rank++] = dim;
@@ -342,8 +343,9 @@ static fs_status read_dim(reader *r, const fs_wire_field *field,
 {
     FS_TRY(fs_wire_expect(field, FS_WIRE_BYTES, "dim", r->err));
     if (out->rank == IR_MAX_RANK)
-        return fs_wire_fail(&field->body, r->err,
-                            "a value has more than 8 dimensions");
+        return fs_wire_fail(
+            &field->body, r->err,
+            "values of more than 8 dimensions are not supported");
     onnx_dim *dim = &out->dim[out->rank++];
     *dim = (onnx_dim){.value = -1};
     for (fs_wire in = field->body; fs_wire_more(&in);) {
