@@ -127,6 +127,11 @@ static void test_plans(void)
     a = cli("export \"$D/p.json\" --to onnx -o \"$D/p.onnx\" --json");
     tap_ok(a->status == 0 && strstr(a->out, "partial values") != NULL,
            "it is written, partial values are told: %s", a->err);
+    tap_equal_int(strstr(a->out, "op accumulate") != NULL, 0,
+                  "sums over micro-batches are functions: other ops");
+    tap_ok(system("grep -aq 'flowsearch.sum.' \"$D/p.onnx\" && "
+                  "grep -aq '2 runs, one per micro-batch' \"$D/p.onnx\"") == 0,
+           "and it is told what goes from one to the next");
     tap_ok(a->status == 0 && strstr(a->out, "values within ops") == NULL,
            "of values within ops it is told how they lie");
     /* a linear layer, w (N, K) cut by rows, is Transpose, MatMul and Add */

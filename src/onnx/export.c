@@ -60,6 +60,7 @@ static void survey(onnx_writer *w)
     const ir_graph *g = w->graph;
     w->name = fs_new(w->arena, const char *, g->tensors.n);
     w->read = fs_new(w->arena, bool, g->tensors.n);
+    w->sum = fs_new(w->arena, const char *, g->tensors.n);
     w->opset = USUAL_OPSET;
     for (int32_t t = 0; t < g->tensors.n; t++) {
         w->name[t] = name_in_file(w, &g->tensors.at[t]);
@@ -70,6 +71,9 @@ static void survey(onnx_writer *w)
         const ir_node *node = &g->nodes.at[v];
         int32_t needed = onnx_opset_of(node, g);
         w->opset = needed > w->opset ? needed : w->opset;
+        if (node->op == IR_OP_accumulate && g->micro_batches > 1)
+            w->sum[node->out[0]] = free_name(
+                w, fs_printf(w->arena, "%s.sum", w->name[node->out[0]]));
         if (onnx_counts_steps(node) && !w->step)
             w->step = free_name(w, ONNX_STEP);
         for (int32_t i = 0; i < node->n_in; i++)
@@ -89,8 +93,9 @@ static void write_own(onnx_writer *w)
     onnx_line line =
         onnx_line_like(w, function ? function : ir_op_table[node->op]->name);
     fs_wire_put_text(&line.attrs, 7, "flowsearch");
-    if (function && onnx_counts_steps(node))
-        line.in[line.n_in++] = w->step;
+    if (function && onnx_more_input(node))
+        line.in[line.n_in++] =
+            onnx_counts_steps(node) ? w->step : w->sum[node->out[0]];
     if (!function)
         onnx_put_attributes(w, &line.attrs, 5);
     onnx_write_line(w, &line);
@@ -115,6 +120,11 @@ static void write_node(onnx_writer *w, const ir_node *node)
 }
 
 /* ---- values and their types ---- */
+
+static int64_t bytes_of(const ir_tensor *t)
+{
+    return ir_shape_count(&t->shape) * ir_dtype_bytes(t->dtype);
+}
 
 static fs_wire_out describe_type(onnx_writer *w, const ir_tensor *t,
                                  const char *name)
@@ -141,13 +151,48 @@ static void put_type(onnx_writer *w, fs_wire_out *out, uint32_t field,
     fs_wire_put_message(out, field, &info);
 }
 
+static void put_told(onnx_writer *w, fs_wire_out *out, const ir_tensor *t,
+                     const char *name, const char *told)
+{
+    fs_wire_out info = describe_type(w, t, name);
+    fs_wire_put_text(&info, 3, told);
+    fs_wire_put_message(out, 11, &info);
+}
+
 /* Adam divides by 1 - beta^step: a step of 0 is one of NaN. */
 static void put_step(onnx_writer *w, fs_wire_out *out)
 {
-    fs_wire_out info = describe_type(w, &(ir_tensor){.dtype = IR_I64}, w->step);
-    fs_wire_put_text(&info, 3,
-                     "number of the step: starts at 1, one more each step");
-    fs_wire_put_message(out, 11, &info);
+    put_told(w, out, &(ir_tensor){.dtype = IR_I64}, w->step,
+             "number of the step: starts at 1, one more each step");
+}
+
+/* What the micro-batches before gave, an input beside each sum over them: zeros
+ * in the first run of a step, then the output of the run before. */
+static void put_sums(onnx_writer *w, fs_wire_out *out)
+{
+    for (int32_t i = 0; i < w->graph->tensors.n; i++) {
+        const ir_tensor *t = &w->graph->tensors.at[i];
+        if (!w->sum[i])
+            continue;
+        ir_tensor *zeros = fs_new(w->arena, ir_tensor, 1);
+        *zeros = (ir_tensor){.name = w->sum[i],
+                             .role = IR_STATE,
+                             .dtype = t->dtype,
+                             .shape = t->shape,
+                             .init = {.kind = IR_INIT_ZERO}};
+        put_told(w, out, t, w->sum[i],
+                 fs_printf(w->arena,
+                           "0 for a step's first micro-batch, then the value "
+                           "of %s after the one before",
+                           w->name[i]));
+        if (!w->options->no_weights)
+            fs_push(w->arena, &w->blobs,
+                    ((onnx_blob){.name = w->sum[i],
+                                 .dtype = t->dtype,
+                                 .shape = t->shape,
+                                 .drawn = zeros,
+                                 .bytes = (size_t)bytes_of(t)}));
+    }
 }
 
 /* Has the file values of a source? Not of inputs; of variables when they are
@@ -164,9 +209,11 @@ static bool has_values(const ir_graph *graph,
             (t->init.kind == IR_INIT_ZERO || t->init.kind == IR_INIT_CONSTANT));
 }
 
-static int64_t bytes_of(const ir_tensor *t)
+/* Over the micro-batches of a step, of which the file is one. */
+static bool is_sum(const ir_graph *graph, int32_t tensor)
 {
-    return ir_shape_count(&t->shape) * ir_dtype_bytes(t->dtype);
+    const ir_node *made = &graph->nodes.at[graph->tensors.at[tensor].producer];
+    return made->op == IR_OP_accumulate && graph->micro_batches > 1;
 }
 
 int64_t onnx_export_bytes(const ir_graph *graph,
@@ -174,7 +221,8 @@ int64_t onnx_export_bytes(const ir_graph *graph,
 {
     int64_t bytes = 0;
     for (int32_t i = 0; i < graph->tensors.n; i++)
-        if (has_values(graph, options, &graph->tensors.at[i]) &&
+        if ((has_values(graph, options, &graph->tensors.at[i]) ||
+             (!options->no_weights && is_sum(graph, i))) &&
             __builtin_add_overflow(bytes, bytes_of(&graph->tensors.at[i]),
                                    &bytes))
             return INT64_MAX;
@@ -206,6 +254,7 @@ static void put_sources(onnx_writer *w, fs_wire_out *out)
     }
     if (w->step)
         put_step(w, out);
+    put_sums(w, out);
 }
 
 /* An output of the file is made by a node of its own name, once. */
@@ -233,6 +282,9 @@ static void put_outputs(onnx_writer *w, fs_wire_out *out)
         put_output(w, out, marked, g->loss);
     for (int32_t i = 0; i < g->outputs.n; i++)
         put_output(w, out, marked, g->outputs.at[i]);
+    for (int32_t t = 0; t < g->tensors.n; t++)
+        if (w->sum[t])
+            put_output(w, out, marked, t);
     for (int32_t t = 0; t < g->tensors.n; t++)
         if (g->tensors.at[t].next >= 0)
             put_output(w, out, marked, g->tensors.at[t].next);
@@ -322,6 +374,10 @@ static void put_loops(onnx_writer *w, fs_wire_out *out)
     for (int32_t i = 0; i < w->graph->tensors.n; i++) {
         const ir_tensor *t = &w->graph->tensors.at[i];
         const bool buffer = t->role == IR_BUFFER;
+        if (w->sum[i])
+            onnx_put_note(out, 14,
+                          fs_printf(w->arena, "flowsearch.sum.%s", w->sum[i]),
+                          w->name[i]);
         if (buffer || t->role == IR_STATE)
             onnx_put_note(
                 out, 14,
@@ -361,6 +417,13 @@ static fs_wire_out head_of_model(onnx_writer *w)
     fs_wire_put_raw(&out, w->functions.at, w->functions.n);
     put_loops(w, &out);
     put_bindings(w, &out);
+    if (w->graph->micro_batches > 1)
+        onnx_put_note(
+            &out, 14, "flowsearch.step_is",
+            fs_printf(w->arena,
+                      "%d runs, one per micro-batch: flowsearch.sum.* from run "
+                      "to run, flowsearch.next.* after the last",
+                      w->graph->micro_batches));
     if (w->step)
         onnx_put_note(&out, 14, "flowsearch.step",
                       fs_printf(w->arena, "%s starts at 1", w->step));

@@ -494,8 +494,8 @@ static void put_function(onnx_writer *w, const char *name,
     fs_wire_put_text(&function, 1, name);
     for (int32_t i = 0; i < w->node->n_in; i++)
         fs_wire_put_text(&function, 4, fs_printf(w->arena, "in%d", i));
-    if (onnx_counts_steps(w->node))
-        fs_wire_put_text(&function, 4, ONNX_STEP);
+    if (onnx_more_input(w->node))
+        fs_wire_put_text(&function, 4, onnx_more_input(w->node));
     for (int32_t i = 0; i < w->node->n_out; i++)
         fs_wire_put_text(&function, 5, fs_printf(w->arena, "out%d", i));
     onnx_put_attributes(w, &function, 11);
@@ -515,6 +515,24 @@ bool onnx_counts_steps(const ir_node *node)
     if (strstr(text, ONNX_RATE) && !onnx_rate_stays(node))
         return true;
     return strstr(text, ONNX_TAKEN) != NULL;
+}
+
+static const char SUM[] = "sum";
+
+const char *onnx_more_input(const ir_node *node)
+{
+    if (onnx_counts_steps(node))
+        return ONNX_STEP;
+    return node->op == IR_OP_accumulate ? SUM : NULL;
+}
+
+/* To what the micro-batches before gave. */
+bool onnx_out_running_sum(onnx_writer *w, const char *op)
+{
+    onnx_line line = onnx_line_like(w, op);
+    line.in[line.n_in++] = SUM;
+    onnx_write_line(w, &line);
+    return true;
 }
 
 const char *onnx_function_name(onnx_writer *w)

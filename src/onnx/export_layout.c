@@ -119,6 +119,8 @@ void onnx_lay_op(onnx_writer *w)
         for (int32_t i = 0; i < node->n_out; i++)
             lay(w, w->name[node->out[i]], &w->graph->tensors.at[node->out[i]],
                 &sig->out[i]);
+        if (node->op == IR_OP_accumulate && w->sum[node->out[0]])
+            lay(w, w->sum[node->out[0]], onnx_out_tensor(w, 0), &sig->out[0]);
         if (w->step)
             lay(w, w->step, &(ir_tensor){.dtype = IR_I64}, &(ir_nd_sbp){0});
     }

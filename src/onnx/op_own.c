@@ -53,8 +53,9 @@ static fs_status get_inputs(onnx_ctx *c, ir_node *node)
 {
     const ir_op *op = ir_op_table[node->op];
     int32_t n = c->node->in.n;
-    /* The runtime counts steps itself; only a function has to be told. */
-    n -= onnx_find_function(c) != NULL && onnx_counts_steps(node);
+    /* The runtime counts steps and sums up itself; only a function has to be
+     * told. */
+    n -= onnx_find_function(c) != NULL && onnx_more_input(node) != NULL;
     if (n < op->min_in || n > op->max_in)
         return onnx_fail(c, "%d inputs, %d to %d are wanted", n, op->min_in,
                          op->max_in);

@@ -39,9 +39,10 @@ typedef struct onnx_writer {
     fs_wire_out nodes;
     int32_t n_nodes;
     FS_VEC(onnx_blob) blobs;
-    const char **name;   /* [tensors] what they are called in the file */
-    bool *read;          /* [tensors] by a node, or wanted */
-    fs_map taken;        /* names made for the file */
+    const char **name; /* [tensors] what they are called in the file */
+    bool *read;        /* [tensors] by a node, or wanted */
+    const char **sum;  /* [tensors] over micro-batches: input of those before */
+    fs_map taken;      /* names made for the file */
     const ir_node *node; /* being written */
     int32_t opset;
     bool own[IR_OP_COUNT]; /* written in our own domain, without a function */
@@ -128,6 +129,8 @@ const char *onnx_function_name(onnx_writer *w);
 #define ONNX_TAKEN "taken"
 #define ONNX_RATE "rate"
 bool onnx_counts_steps(const ir_node *node);
+/* The input that the op's function has and the op has not; NULL: none. */
+const char *onnx_more_input(const ir_node *node);
 /* Is an update's learning rate the same in every step? */
 bool onnx_rate_stays(const ir_node *node);
 /* The op's own attributes, as fields `field` of a node or a function. */
@@ -140,7 +143,7 @@ int32_t onnx_opset_of(const ir_node *node, const ir_graph *graph);
 /* The first op of the table that is this operator of n inputs; IR_OP_COUNT. */
 ir_op_kind onnx_op_written_as(const char *op, int32_t n_in);
 
-/* Called for each op (a chain's step), constant and node, as they come. */
+/* Called for each op (a chain's step), constant and node. */
 void onnx_lay_op(onnx_writer *w);
 void onnx_lay_constant(onnx_writer *w, const onnx_blob *blob);
 void onnx_lay_line(onnx_writer *w, const onnx_line *line);
