@@ -28,7 +28,7 @@ static int32_t weighted(ir_graph *graph, int32_t x, double weight)
 static ir_loss_group group_of(ir_graph *graph, const ir_loss_terms *terms,
                               int32_t bottom, int32_t micro_batches)
 {
-    ir_loss_group group = {-1, 1, bottom, -1, NULL};
+    ir_loss_group group = {-1, 1, bottom, -1, 1, NULL};
     const ir_shape shape = ir_shape_of(graph, graph->loss);
     int32_t n = 0;
     for (int32_t k = 0; k < terms->n; k++) {
@@ -39,6 +39,7 @@ static ir_loss_group group_of(ir_graph *graph, const ir_loss_terms *terms,
         if (n++ == 0) {
             group.value = term->top;
             group.seed = weight;
+            group.runs = term->reduction == IR_LOSS_MEAN ? 1 : micro_batches;
             continue;
         }
         if (n == 2)

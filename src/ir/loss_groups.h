@@ -11,6 +11,8 @@ typedef struct ir_loss_group {
     double seed;
     int32_t bottom;    /* scalar of the forward pass, or -1: no divisor */
     int32_t divisor;   /* of the gradients: `bottom` of the whole step; or -1 */
+    int32_t runs;      /* micro-batches that `value` is summed over; 1: a mean,
+                          whose seed allows for them */
     ir_id_list *parts; /* [parameter]: its gradients, as they arise */
 } ir_loss_group;
 

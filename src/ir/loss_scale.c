@@ -104,16 +104,17 @@ static int32_t add_state(ir_graph *g, const char *what, double value)
 }
 
 double ir_scaler_share(const ir_graph *graph, const ir_loss_scale *how,
-                       int32_t loss)
+                       const ir_loss_group *group)
 {
-    if (loss < 0 || how->from <= 0)
+    if (group->value < 0 || how->from <= 0)
         return 1;
-    const ir_tensor *sum = &graph->tensors.at[loss];
+    const ir_tensor *sum = &graph->tensors.at[group->value];
     const ir_node *node = &graph->nodes.at[sum->producer];
     if (node->op != IR_OP_reduce_sum)
         return 1;
     return (double)ir_shape_count(&sum->shape) /
-           (double)ir_shape_count(&graph->tensors.at[node->in[0]].shape);
+           (double)ir_shape_count(&graph->tensors.at[node->in[0]].shape) /
+           group->runs;
 }
 
 static int32_t end_of(const ir_graph *graph, const char *state)
@@ -131,12 +132,12 @@ ir_loss_scale_ends ir_loss_scale_find(const ir_graph *graph)
 }
 
 ir_scaler ir_scaler_begin(ir_graph *graph, const ir_loss_scale *how,
-                          int32_t loss)
+                          const ir_loss_group *first)
 {
     ir_scaler s = {*how, 1, -1, -1, -1, -1};
     if (how->from <= 0)
         return s;
-    s.share = ir_scaler_share(graph, how, loss);
+    s.share = ir_scaler_share(graph, how, first);
     s.scale = how->dynamic ? add_state(graph, "", how->from)
                            : number(graph, how->from);
     s.skipped = add_state(graph, ".skipped", 0);
@@ -150,12 +151,14 @@ static int32_t factor(ir_graph *graph, const ir_scaler *s, double share)
     return share < 1 ? ir_scale(graph, s->scale, share, 0) : s->scale;
 }
 
-int32_t ir_scaler_loss(ir_graph *graph, const ir_scaler *s, int32_t loss)
+int32_t ir_scaler_loss(ir_graph *graph, const ir_scaler *s,
+                       const ir_loss_group *group)
 {
+    const int32_t loss = group->value;
     if (s->scale < 0 || loss < 0)
         return loss;
     ir_dtype dtype = graph->tensors.at[loss].dtype;
-    const double share = ir_scaler_share(graph, &s->how, loss);
+    const double share = ir_scaler_share(graph, &s->how, group);
     int32_t scale = ir_cast(graph, factor(graph, s, share), dtype);
     scale = ir_reshape(graph, scale, ir_shape_of(graph, loss));
     return ir_binary(graph, IR_OP_mul, loss, scale);

@@ -4,6 +4,7 @@
 #define FS_IR_LOSS_SCALE_H
 
 #include "ir/clip.h"
+#include "ir/loss_groups.h"
 #include "ir/precision.h"
 
 typedef struct ir_scaler {
@@ -16,16 +17,18 @@ typedef struct ir_scaler {
 
 /* Where what is differentiated is a sum that is divided after the last
  * micro-batch, its gradients would be larger than those of a mean by the number
- * of its terms: the scale is less by this, 1 / that number. 1 of anything else,
+ * of its terms in the whole step: the scale is less by this, 1 / that number,
+ * so that 16 bits hold what they hold with one micro-batch. 1 of anything else,
  * and where nothing is scaled. */
 double ir_scaler_share(const ir_graph *graph, const ir_loss_scale *how,
-                       int32_t loss);
-/* Appends the state to the forward pass. `loss` is what is differentiated; of
- * several it is the one whose scale ir_scaler_undo takes away. */
+                       const ir_loss_group *group);
+/* Appends the state to the forward pass. `first` is the group whose scale
+ * ir_scaler_undo takes away. */
 ir_scaler ir_scaler_begin(ir_graph *graph, const ir_loss_scale *how,
-                          int32_t loss);
-/* What the backward pass of `loss` starts from. */
-int32_t ir_scaler_loss(ir_graph *graph, const ir_scaler *s, int32_t loss);
+                          const ir_loss_group *first);
+/* What the backward pass of a group starts from. */
+int32_t ir_scaler_loss(ir_graph *graph, const ir_scaler *s,
+                       const ir_loss_group *group);
 /* Gradients as they would be without a scale. */
 void ir_scaler_undo(ir_graph *graph, const ir_scaler *s, int32_t n,
                     ir_update_pair *pairs);

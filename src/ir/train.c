@@ -409,8 +409,7 @@ static void level_scales(const step *s)
     for (int32_t k = 1; k < s->groups.n; k++) {
         ir_loss_group *group = &s->groups.at[k];
         const double ratio =
-            ir_scaler_share(graph, &s->scaler.how, group->value) /
-            s->scaler.share;
+            ir_scaler_share(graph, &s->scaler.how, group) / s->scaler.share;
         graph->phase = IR_UPDATE;
         graph->forward = graph->tensors.at[group->bottom].producer;
         if (ratio != 1)
@@ -426,11 +425,10 @@ static fs_status differentiate(step *s, fs_err *err)
 {
     ir_graph *graph = s->graph;
     ir_loss_groups *groups = &s->groups;
-    s->scaler =
-        ir_scaler_begin(graph, &s->options->loss_scale, groups->at[0].value);
+    s->scaler = ir_scaler_begin(graph, &s->options->loss_scale, &groups->at[0]);
     int32_t *start = fs_new(graph->arena, int32_t, groups->n);
     for (int32_t k = 0; k < groups->n; k++)
-        start[k] = ir_scaler_loss(graph, &s->scaler, groups->at[k].value);
+        start[k] = ir_scaler_loss(graph, &s->scaler, &groups->at[k]);
     s->of.n = list_params(graph, graph->arena, &s->of.wrt);
     for (int32_t k = 0; k < groups->n; k++) {
         ir_loss_group *group = &groups->at[k];
