@@ -15,6 +15,7 @@ struct cost_memory {
     ir_uses uses;
     int32_t prefetch;
     int32_t *in_flight; /* [n_stages] */
+    plan_pace pace;     /* of a known schedule */
     int32_t *viewed;    /* [tensors] what its register was made for */
     int32_t *last;      /* [tensors] of those: last backward reader, or -1 */
     int32_t *last_end;  /* and last reader of the updates */
@@ -157,6 +158,21 @@ static bool kept_by(const cost_memory *mem, int32_t tensor, int32_t v)
            plan_lower_phase(graph, node) == PLAN_BACKWARD;
 }
 
+/* Buffers of what a stage receives for a reader there, credits of lowering. */
+static int32_t received_for(const cost_memory *mem, int32_t tensor, int32_t v)
+{
+    const ir_graph *graph = mem->program->graph;
+    int32_t to = mem->program->stage_of[v];
+    bool kept = kept_by(mem, tensor, v);
+    int32_t least = kept ? mem->in_flight[to] : 1;
+    plan_phase made = plan_lower_base(graph, tensor);
+    plan_crossing crossing = {home_of(mem, tensor, v), to, made,
+                              kept ? PLAN_BACKWARD : made};
+    if (mem->pace.ends)
+        least = plan_pace_buffers(&mem->pace, &crossing, least);
+    return least + mem->prefetch;
+}
+
 /* A reader on another stage: received pieces and sent ones share with nothing,
  * and have credits of their own. */
 static void hold_moved(const cost_memory *mem, const cost_moment *at,
@@ -166,14 +182,14 @@ static void hold_moved(const cost_memory *mem, const cost_moment *at,
     int32_t m = mem->program->micro_batches, n;
     int32_t to = mem->program->stage_of[v];
     bool per_step = plan_tensor_per_step(graph, tensor);
-    if (to != at->stage)
-        n = backward_reads(mem, mem->viewed[tensor], at->stage) ? 1 : 2;
-    else if (!mem->kept[to][tensor])
-        n = 1 + mem->prefetch;
-    else
-        n = kept_by(mem, tensor, v) ? mem->in_flight[to] + mem->prefetch : 0;
     if (per_step)
         n = 1;
+    else if (to != at->stage)
+        n = backward_reads(mem, mem->viewed[tensor], at->stage) ? 1 : 2;
+    else if (!mem->kept[to][tensor] || kept_by(mem, tensor, v))
+        n = received_for(mem, tensor, v);
+    else
+        n = 0;
     out->after = n < m ? n : m;
     out->straight = per_step && to != at->stage ? 0 : out->after;
 }
@@ -533,6 +549,10 @@ cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena)
         .last_end = fs_new(arena, int32_t, n),
         .received = fs_new(arena, int32_t *, program->n_stages),
         .kept = fs_new(arena, int32_t *, program->n_stages)};
+    plan_schedule_fn *fill = plan_schedule_find(program->schedule);
+    if (fill)
+        mem->pace = plan_pace_of(fill, program->n_stages,
+                                 program->micro_batches, arena);
     fill_viewed(mem);
     fill_last(mem);
     count_received(mem);

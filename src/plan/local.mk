@@ -14,8 +14,12 @@ src_plan_libfs_plan_a_SOURCES += src/plan/plan.h src/plan/task.h \
   src/plan/lower_values.c src/plan/lower_tasks.c src/plan/lower_finish.c \
   src/plan/memory.c src/plan/memory.h
 check_PROGRAMS += tests/plan_boxing_test tests/plan_schedule_test
+check_PROGRAMS += tests/plan_skip_test
 tests_plan_boxing_test_SOURCES = tests/plan_boxing_test.c tests/tap.h
 tests_plan_boxing_test_LDADD = $(plan_libs)
+tests_plan_skip_test_SOURCES = tests/plan_skip_test.c tests/plan_build.h \
+	tests/tap.h
+tests_plan_skip_test_LDADD = $(plan_libs)
 tests_plan_schedule_test_SOURCES = tests/plan_schedule_test.c tests/tap.h
 tests_plan_schedule_test_LDADD = $(plan_libs)
 src_plan_libfs_plan_a_SOURCES += src/plan/check.c src/plan/check.h \

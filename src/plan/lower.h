@@ -57,6 +57,7 @@ typedef struct lowering {
     lower_role *roles;    /* [stages] */
     FS_VEC(lower_channel) channels;
     FS_VEC(plan_comm) comms;
+    plan_pace pace; /* of the schedule */
 } lowering;
 
 /* When the pieces of a tensor become available: BEGIN for variables and

@@ -133,6 +133,17 @@ static bool touched_elsewhere(const plan_role *role, const plan_register *r)
     return false;
 }
 
+/* Of what is received, stages may lie between both ends: a sender further on
+ * by the schedule must not wait for this stage. */
+static int32_t received(const lowering *l, const plan_task *recv,
+                        plan_phase read, int32_t least)
+{
+    const lower_channel *channel = &l->channels.at[recv->channel];
+    plan_crossing crossing = {channel->from, channel->to, recv->phase, read};
+
+    return plan_pace_buffers(&l->pace, &crossing, least) + l->options->prefetch;
+}
+
 /* Credits of a micro-batch register: as many as micro-batches may stand
  * between its producer and its last consumer. One more where two streams meet
  * lets the one run ahead of the other. */
@@ -150,7 +161,7 @@ static int32_t credits(const lowering *l, const plan_role *role,
     if (producer->kind == PLAN_LOAD) /* of the next step too */
         return n + prefetch > 2 ? n + prefetch : 2;
     if (producer->kind == PLAN_RECV)
-        n += prefetch;
+        n = received(l, producer, role->tasks[last].phase, n);
     else if (!crosses && touched_elsewhere(role, r))
         n++;
     return n < m ? n : m;
@@ -169,6 +180,10 @@ static void give_credits(lowering *l, plan_role *role, int32_t in_flight)
 
 void plan_lower_finish(lowering *l, plan *p)
 {
+    const plan_strategy *s = l->strategy;
+
+    l->pace = plan_pace_of(plan_schedule_find(s->schedule), s->n_stages,
+                           s->micro_batches, l->scratch);
     for (int32_t r = 0; r < p->n_roles; r++) {
         plan_role *role = &p->roles[r];
         copy_role(l, role);

@@ -23,4 +23,26 @@ void plan_schedule_program(const plan_strategy *strategy, int32_t stage,
 /* Most micro-batches whose forward began and backward has not ended. */
 int32_t plan_schedule_in_flight(const plan_slot *slots, int32_t n);
 
+/* When slots end if each takes one unit and waits only for the one before it
+ * on its stage, for the same micro-batch's forward on the stage before and
+ * backward on the stage behind. */
+typedef struct plan_pace {
+    int32_t n_stages, micro_batches;
+    int32_t *ends; /* [n_stages][2: forward, backward][micro_batches] */
+} plan_pace;
+
+plan_pace plan_pace_of(plan_schedule_fn *fill, int32_t n_stages, int32_t m,
+                       fs_arena *arena);
+
+/* What is made in one place and read in another. */
+typedef struct plan_crossing {
+    int32_t from, to;      /* stages */
+    plan_phase made, read; /* FORWARD or BACKWARD */
+} plan_crossing;
+
+/* Buffers that a receiving stage needs so that no sender waits for a reader
+ * that keeps the pace, when the sender has two; `least` or more, at most m. */
+int32_t plan_pace_buffers(const plan_pace *pace, const plan_crossing *crossing,
+                          int32_t least);
+
 #endif
