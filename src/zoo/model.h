@@ -9,14 +9,18 @@ enum { ZOO_MAX_KEYS = 20 };
 typedef struct zoo_key {
     const char *name;
     int64_t usual, low, high; /* default and range */
-    int32_t with; /* this key says nothing unless that one is above 1; 0: it
-                     always does */
-    const char *within; /* nor when it is more than that one; NULL: any */
 } zoo_key;
+
+/* What a key needs to say something. */
+typedef struct zoo_need {
+    int32_t with;       /* that this one is above 1; 0: nothing */
+    const char *within; /* not to be more than this one; NULL: nothing */
+} zoo_need;
 
 typedef struct zoo_model {
     const char *name;
-    zoo_key keys[ZOO_MAX_KEYS]; /* up to the first without a name */
+    zoo_key keys[ZOO_MAX_KEYS];   /* up to the first without a name */
+    zoo_need needs[ZOO_MAX_KEYS]; /* of each */
     /* value[k] belongs to keys[k]; faults go to graph->err. */
     void (*build)(ir_graph *graph, const int64_t *value, int64_t samples);
 } zoo_model;

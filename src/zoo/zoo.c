@@ -191,12 +191,12 @@ static fs_status set_key(const zoo_model *model, char *item, fs_err *err,
 static int32_t key_against(const zoo_model *model, int32_t k,
                            const int64_t *value)
 {
-    const zoo_key *key = &model->keys[k];
-    if (key->with && value[key->with] <= 1)
-        return key->with;
-    for (int32_t i = 0; key->within && i < ZOO_MAX_KEYS && model->keys[i].name;
+    const zoo_need *need = &model->needs[k];
+    if (need->with && value[need->with] <= 1)
+        return need->with;
+    for (int32_t i = 0; need->within && i < ZOO_MAX_KEYS && model->keys[i].name;
          i++)
-        if (strcmp(model->keys[i].name, key->within) == 0)
+        if (strcmp(model->keys[i].name, need->within) == 0)
             return value[k] > value[i] ? i : -1;
     return -1;
 }
