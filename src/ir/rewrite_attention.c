@@ -27,6 +27,20 @@ static bool match_masked(const ir_graph *g, int32_t tensor, ir_node *out,
                           &g->tensors.at[tensor].shape);
 }
 
+/* Row `i` of a causal mask of `keys`: `shown` up to the query, then the other.
+ * Long masks are read once per layer, so whole rows are compared; bytes that
+ * mean true but are not 1 fall back to one by one. */
+static bool is_causal_row(const unsigned char *row, int64_t i, int64_t keys,
+                          bool hides, const unsigned char *pattern)
+{
+    if (i < keys && memcmp(row, pattern + (keys - 1 - i), (size_t)keys) == 0)
+        return true;
+    for (int64_t j = 0; j < keys; j++)
+        if (((row[j] != 0) == hides) != (j > i))
+            return false;
+    return true;
+}
+
 /* Does the mask hide just the keys after each query? */
 static bool is_causal(const ir_graph *g, int32_t mask, bool hides)
 {
@@ -38,11 +52,14 @@ static bool is_causal(const ir_graph *g, int32_t mask, bool hides)
     const int64_t rows = t->shape.dim[rank - 2], keys = t->shape.dim[rank - 1];
     if (ir_shape_count(&t->shape) != rows * keys)
         return false;
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < keys; j++)
-            if (((data[i * keys + j] != 0) == hides) != (j > i))
-                return false;
-    return true;
+    fs_arena *scratch = fs_arena_create();
+    unsigned char *pattern = fs_new(scratch, unsigned char, 2 * keys);
+    bool causal = true;
+    memset(pattern + (hides ? keys : 0), 1, (size_t)keys);
+    for (int64_t i = 0; causal && i < rows; i++)
+        causal = is_causal_row(data + i * keys, i, keys, hides, pattern);
+    fs_arena_destroy(scratch);
+    return causal;
 }
 
 /* Is the tensor a constant that adds nothing to keys up to each query, and
