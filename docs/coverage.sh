@@ -27,6 +27,7 @@ alone whose record can be compared, so nothing here measured it.
 |---|---|---|---|---|---|
 END
 awk -F'\t' -v csv="$data/onnx_ops.csv" '
+    $6 == "yes" { differentiable[$1] = 1 }
     ($1 in cases) && (cases[$1] > 0 || $2 == 0) { next }
     { cases[$1] = $2; passed[$1] = $3; refused[$1] = $5; gradient[$1] = $6
       cuts[$1] = $7 }
@@ -40,9 +41,10 @@ awk -F'\t' -v csv="$data/onnx_ops.csv" '
                       refused[name] < cases[name]) ? "yes" : "no"
             known += imports == "yes"
             run = name in cases && cases[name] ? passed[name] " of " cases[name] : imports == "yes" ? "no case" : "-"
+            slope = name in differentiable ? "yes" : gradient[name]
             printf "| %s | %s | %s | %s | %s | %s |\n", name,
                 substr(f[15], 1, 1), imports, run,
-                imports == "yes" ? gradient[name] : "-",
+                imports == "yes" ? slope : "-",
                 imports == "yes" ? cuts[name] : "-"
         }
         printf "\n%d of %d operators import.\n", known, total

@@ -114,7 +114,7 @@ static void test_own(void)
 {
     char root[512];
     snprintf(root, sizeof root, "%s/onnx", cli_env("FS_DATA", "datasets"));
-    test_suite(root, "node", 41);
+    test_suite(root, "node", 44);
 }
 
 int main(void)

@@ -18,10 +18,17 @@ static int32_t case_matmul(op_case *c)
     b.dim[b.rank - 2] = node.i[1] ? n : k;
     b.dim[b.rank - 1] = node.i[1] ? k : n;
     const ir_shape columns = ir_shape_make(1, &n);
-    int32_t in[] = {op_real_input(c, a), op_real_input(c, b), -1};
+    ir_dtype dtype = c->real;
+    ir_init init = op_any_real;
+    if (c->other_type && op_draw(c, 0, 3) == 0) {
+        dtype = op_draw(c, 0, 1) ? IR_I32 : IR_I64;
+        init = (ir_init){.kind = IR_INIT_UNIFORM, .mean = -4, .spread = 9};
+    }
+    int32_t in[] = {op_add_input(c, dtype, a, init),
+                    op_add_input(c, dtype, b, init), -1};
     const int32_t n_in = op_draw(c, 0, 1) ? 3 : 2;
     if (n_in == 3)
-        in[2] = op_real_input(c, columns);
+        in[2] = op_add_input(c, dtype, columns, init);
     return op_add_node(c, n_in, in, (ir_node){.i = {node.i[0], node.i[1]}});
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes node/: cases of operators that are younger than ONNX 1.12, in the
-layout of the ONNX backend tests.
+"""Writes node/: cases of operators that are younger than ONNX 1.12, or of which
+that release has none in floats, in the layout of the ONNX backend tests.
 
     pip install onnx==1.22.0 && python3 make_cases.py node
 
@@ -68,7 +68,8 @@ def write_case(folder, opset, op, inputs, n_out=1, **attributes):
 
     got = ([PLAIN[op](*inputs, **attributes)] if op in PLAIN else
            ReferenceEvaluator(model(types)).run(None, given))
-    got = [np.ascontiguousarray(y).astype(inputs[0].dtype) for y in got]
+    dtype = inputs[-1].dtype if op == "OneHot" else inputs[0].dtype
+    got = [np.ascontiguousarray(y).astype(dtype) for y in got]
     whole = model([value_info(n, y) for n, y in zip(outputs, got)])
     onnx.checker.check_model(whole, full_check=True)
     data = os.path.join(folder, "test_data_set_0")
@@ -164,9 +165,16 @@ def point_cases():
     yield "int32", 18, "BitwiseNot", [bits(3, 4)], 1, {}
 
 
+def float_cases():
+    yield "float_upper", 14, "Trilu", [real(2, 4, 5)], 1, {}
+    yield "float_lower", 14, "Trilu", [real(4, 5)], 1, {"upper": 0}
+    yield "float_values", 11, "OneHot", [
+        bits(3, 2, kind=np.int64) % 4, np.array(4, np.int64), real(2)], 1, {}
+
+
 def main(root):
     for family in (attention_cases, rotary_cases, norm_cases, pool_cases,
-                   point_cases):
+                   point_cases, float_cases):
         for name, opset, op, inputs, n_out, attributes in family():
             folder = os.path.join(root, f"test_{op.lower()}_{name}")
             write_case(folder, opset, op, inputs, n_out, **attributes)

@@ -44,7 +44,9 @@ static fs_status check_bias(const ir_io *io, const mm_axes *x, fs_err *err)
 
 static fs_status infer_matmul(const ir_node *node, ir_io *io, fs_err *err)
 {
-    FS_TRY(ir_io_need_float(io, 0, err));
+    if (!ir_dtype_is_number(io->in_dtype[0]))
+        return fs_fail(err, FS_INVALID, "input 0 is %s; numbers are wanted",
+                       ir_dtype_name(io->in_dtype[0]));
     FS_TRY(ir_io_need_dtype(io, 1, err));
     FS_TRY(ir_io_need_rank(io, 0, 2, IR_MAX_RANK, err));
     FS_TRY(ir_io_need_rank(io, 1, 2, IR_MAX_RANK, err));

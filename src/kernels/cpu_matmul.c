@@ -1,4 +1,4 @@
-/* matmul and weight_grad, the plain way. */
+/* matmul (of whole numbers too) and weight_grad, the plain way. */
 #include "config.h"
 
 #include "kernels/matmul.h"
@@ -36,11 +36,27 @@ kernel_matmul kernel_weight_grad_read(const kernel_call *call)
                            .b_shared = true};
 }
 
+#define IS_FLOAT 1
 #include "kernels/real_f32.h"
 #include "kernels/cpu_matmul.inc"
 
 #include "kernels/real_f64.h"
 #include "kernels/cpu_matmul.inc"
 
-KERNEL_REAL(matmul);
+/* Whole numbers wrap. */
+#undef IS_FLOAT
+#define IS_FLOAT 0
+#undef REAL
+#undef T
+#define REAL uint32_t
+#define T(name) name##_i32
+#include "kernels/cpu_matmul.inc"
+
+#undef REAL
+#undef T
+#define REAL uint64_t
+#define T(name) name##_i64
+#include "kernels/cpu_matmul.inc"
+
+KERNEL_NUMBER(matmul);
 KERNEL_REAL(weight_grad);

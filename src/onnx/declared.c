@@ -160,11 +160,23 @@ fs_status onnx_check_declared(onnx_ctx *c, const char *name)
     return at < 0 ? FS_OK : check_shape(c, c->declared->info.at[at], &shape);
 }
 
+/* An input that gives its type alone is read by no node, whatever the
+ * rewrites. */
+static bool is_read(const ir_graph *g, const char *name)
+{
+    const int32_t tensor = ir_graph_find(g, name);
+    for (int32_t v = 0; tensor >= 0 && v < g->nodes.n; v++)
+        for (int32_t i = 0; i < g->nodes.at[v].n_in; i++)
+            if (g->nodes.at[v].in[i] == tensor)
+                return true;
+    return false;
+}
+
 fs_status onnx_check_inputs(onnx_ctx *c, fs_status status)
 {
     const struct onnx_declared *d = c->declared;
     if (!d || !d->misfit ||
-        (status == FS_OK && ir_graph_find(c->graph, d->misfit->name) < 0))
+        (status == FS_OK && !is_read(c->graph, d->misfit->name)))
         return status;
     *c->err = (fs_err){0};
     contradict(c, d->misfit, &d->misfit_shape);
