@@ -169,6 +169,20 @@ static void test_refusals(void)
            "no regular expression");
 }
 
+/* What is asked for is told, with its size. */
+static void test_told(void)
+{
+    cli_answer *a = cli("plan zoo:gpt,layers=2,hidden=32,heads=2,seq=16 "
+                        "--batch 4 --cluster 1x1:cpu --recompute block -o "
+                        "\"$D/told.json\"");
+    tap_ok(a->status == 0 && strstr(a->out, "recompute       block: "),
+           "a plan tells what is recomputed");
+    a = cli("plan zoo:gpt,layers=2,hidden=32,heads=2,seq=16 --batch 4 "
+            "--cluster 1x1:cpu -o \"$D/told.json\" --json");
+    tap_ok(a->status == 0 && cli_number(a, "recomputed_ops") == 0,
+           "nothing is recomputed unless told");
+}
+
 int main(void)
 {
     cli_begin_scratch("recompute");
@@ -183,6 +197,7 @@ int main(void)
     test_same_losses("--dp 2 --tp 2 --zero 1", 4);
     test_search();
     test_model();
+    test_told();
     test_refusals();
     cli_end_scratch();
     return tap_done();

@@ -5,6 +5,7 @@
 #include "cli/places.h"
 #include "cli/predict.h"
 #include "cli/tuning.h"
+#include "ir/recompute.h"
 #include "ir/train.h"
 #include "plan/schedule.h"
 #include "report/report.h"
@@ -306,6 +307,18 @@ static const char *proof_text(const making *m)
     return fs_printf(m->c->arena, "gap %.3g %%", 100 * f->gap);
 }
 
+static void tell_recomputed(const making *m)
+{
+    const ir_graph *graph = chosen_model(m)->graph;
+    const int32_t again = ir_count_recomputed(graph);
+    fs_json_set_int(m->c->result, "recomputed_ops", again);
+    if (m->origin.recompute)
+        cli_say(m->c,
+                "recompute       %s: %d of %d forward ops once more in the "
+                "backward pass\n",
+                m->origin.recompute, again, ir_forward_nodes(graph));
+}
+
 static void describe(const making *m, const cli_plan *p, const sim_result *sim,
                      const plan_report *proof)
 {
@@ -320,6 +333,7 @@ static void describe(const making *m, const cli_plan *p, const sim_result *sim,
             mesh_text(c->arena, &s->stages[0].mesh), s->micro_batches,
             s->micro_batches == 1 ? "" : "es", s->schedule);
     cli_tell_statistics(c, chosen_model(m));
+    tell_recomputed(m);
     cli_say(c, "iteration       %s by the formula, %s simulated\n",
             fs_human_seconds(a, f->iteration_s),
             fs_human_seconds(b, sim->iteration_s));

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#define AGAIN ".again" /* ends the names of copies */
+
 int32_t ir_forward_nodes(const ir_graph *graph)
 {
     int32_t n = 0;
@@ -86,7 +88,7 @@ static void copy_node(copier *c, int32_t v)
 {
     ir_graph *graph = c->graph;
     ir_node copy = graph->nodes.at[v];
-    copy.name = fs_printf(graph->arena, "%s.again", copy.name);
+    copy.name = fs_printf(graph->arena, "%s" AGAIN, copy.name);
     for (int32_t k = 0; k < copy.n_in; k++)
         copy.in[k] = c->copy_of[copy.in[k]];
     graph->forward = v;
@@ -194,4 +196,16 @@ fs_status ir_recompute(ir_graph *graph, const char *policy, fs_err *err)
     if (status == FS_OK && graph->err.status != FS_OK)
         status = fs_fail(err, graph->err.status, "%s", graph->err.text);
     return status;
+}
+
+int32_t ir_count_recomputed(const ir_graph *graph)
+{
+    int32_t n = 0;
+
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const char *end = strrchr(graph->nodes.at[v].name, '.');
+        n += graph->nodes.at[v].phase == IR_BACKWARD && end &&
+             strcmp(end, AGAIN) == 0;
+    }
+    return n;
 }

@@ -43,4 +43,7 @@ int32_t ir_forward_nodes(const ir_graph *graph);
 void ir_recompute_wanted(const ir_graph *graph, const ir_recompute_set *set,
                          bool *wanted);
 
+/* How many nodes of the backward pass compute a forward one again. */
+int32_t ir_count_recomputed(const ir_graph *graph);
+
 #endif
