@@ -178,6 +178,10 @@ static void test_told(void)
     tap_ok(a->status == 0 && strstr(a->out, "recompute       block: "),
            "a plan tells what is recomputed");
     a = cli("plan zoo:gpt,layers=2,hidden=32,heads=2,seq=16 --batch 4 "
+            "--cluster 1x1:cpu -o \"$D/told.json\"");
+    tap_ok(a->status == 0 && !strstr(a->out, "recompute "),
+           "nor a line where nothing is asked");
+    a = cli("plan zoo:gpt,layers=2,hidden=32,heads=2,seq=16 --batch 4 "
             "--cluster 1x1:cpu -o \"$D/told.json\" --json");
     tap_ok(a->status == 0 && cli_number(a, "recomputed_ops") == 0,
            "nothing is recomputed unless told");

@@ -312,7 +312,7 @@ static void tell_recomputed(const making *m)
     const ir_graph *graph = chosen_model(m)->graph;
     const int32_t again = ir_count_recomputed(graph);
     fs_json_set_int(m->c->result, "recomputed_ops", again);
-    if (m->origin.recompute)
+    if (m->origin.recompute && m->origin.recompute[0])
         cli_say(m->c,
                 "recompute       %s: %d of %d forward ops once more in the "
                 "backward pass\n",
