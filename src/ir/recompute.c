@@ -205,7 +205,7 @@ int32_t ir_count_recomputed(const ir_graph *graph)
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const char *end = strrchr(graph->nodes.at[v].name, '.');
         n += graph->nodes.at[v].phase == IR_BACKWARD && end &&
-             strcmp(end, AGAIN) == 0;
+             strcmp(end, AGAIN) == 0 && graph->nodes.at[v].op != IR_OP_cast;
     }
     return n;
 }

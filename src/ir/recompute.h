@@ -43,7 +43,8 @@ int32_t ir_forward_nodes(const ir_graph *graph);
 void ir_recompute_wanted(const ir_graph *graph, const ir_recompute_set *set,
                          bool *wanted);
 
-/* How many nodes of the backward pass compute a forward one again. */
+/* How many nodes of the backward pass compute a forward one again, but for
+ * casts, which no policy asks for. */
 int32_t ir_count_recomputed(const ir_graph *graph);
 
 #endif
