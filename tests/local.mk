@@ -71,16 +71,19 @@ tests_cli_cases_test_SOURCES = tests/cli_cases_test.c tests/run_cli.h \
 tests_cli_cases_test_LDADD = $(JANSSON_LIBS) -lm
 
 # Figures, not verdicts: `make bench`.
-EXTRA_PROGRAMS = tests/bench tests/bench_models
-CLEANFILES += tests/bench tests/bench_models
+EXTRA_PROGRAMS = tests/bench tests/bench_check tests/bench_models
+CLEANFILES += tests/bench tests/bench_check tests/bench_models
+tests_bench_check_SOURCES = tests/bench_check.c tests/plan_hand.h tests/tap.h
+tests_bench_check_LDADD = $(plan_libs)
 tests_bench_models_SOURCES = tests/bench_models.c tests/run_cli.h tests/tap.h
 tests_bench_models_LDADD = $(JANSSON_LIBS) -lm
 tests_bench_SOURCES = tests/bench.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_bench_LDADD = $(JANSSON_LIBS) -lm
 .PHONY: bench bench-models
-bench: all tests/bench
+bench: all tests/bench tests/bench_check
 	@$(AM_TESTS_ENVIRONMENT) tests/bench
+	@$(AM_TESTS_ENVIRONMENT) tests/bench_check
 bench-models: all tests/bench_models
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_models
 

@@ -1,338 +1,278 @@
 #include "config.h"
-#include "plan/check_parts.h"
+#include "plan/check_live.h"
 
-#include <inttypes.h>
+/* Kahn's algorithm on the marked graph: what is left never fires. A step of
+ * 10^6 firings has some 4 * 10^6 places, so none is stored: five integers per
+ * firing, and per place one look at the count of who waits. */
 
-/* The marked graph of one step. Transitions are firings; firings that meet (a
- * collective, a send and its receive) are one. Places are what a firing waits
- * for. A place that leads into a later step holds a token at the start (the
- * first step needs nothing of a step before) and is left out: the graph is
- * live iff what remains has no cycle. */
+/* ---- firings ---- */
 
-typedef enum place_kind { DATA, CREDIT, STREAM } place_kind;
-
-/* `to` waits for `from`. */
-typedef struct place {
-    int32_t from, to; /* firings, numbered over all roles */
-    int32_t reg;      /* of DATA and CREDIT */
-    uint8_t kind;
-} place;
-
-typedef struct live_check {
-    plan_checking *c;
-    int32_t *base;  /* [roles + 1] first firing of a role */
-    int32_t *meets; /* [firings] union-find of firings that meet */
-    int32_t n;
-    FS_VEC(place) places;
-    int64_t n_places; /* those with a token too */
-} live_check;
-
-static int32_t find(int32_t *parent, int32_t i)
+static void fill_slots(plan_live *x, int32_t role)
 {
-    while (parent[i] != i)
-        i = parent[i] = parent[parent[i]];
-    return i;
-}
-
-static void add_place(live_check *x, place_kind kind, int32_t reg, int32_t from,
-                      int32_t to)
-{
-    place p = {from, to, reg, (uint8_t)kind};
-    fs_push(x->c->scratch, &x->places, p);
-}
-
-/* ---- places ---- */
-
-static int32_t firing(const live_check *x, int32_t role, int32_t task,
-                      int32_t micro_batch)
-{
-    return x->base[role] + plan_check_firing_at(x->c, role, task, micro_batch);
-}
-
-/* One consumer of a register that changes per micro-batch. */
-static void add_micro_places(live_check *x, int32_t role, int32_t reg,
-                             int32_t reader)
-{
-    const plan_register *g = &x->c->p->roles[role].registers[reg];
-    int32_t m = x->c->p->micro_batches;
-    for (int32_t mb = 0; mb < m; mb++) {
-        add_place(x, DATA, reg, firing(x, role, g->producer, mb),
-                  firing(x, role, reader, mb));
-        if (g->count < m - mb)
-            add_place(x, CREDIT, reg, firing(x, role, reader, mb),
-                      firing(x, role, g->producer, mb + g->count));
+    const plan_checking *c = x->c;
+    const plan_role *r = &c->p->roles[role];
+    int32_t m = c->p->micro_batches, last[PLAN_PHASES] = {-1, -1, -1, -1};
+    plan_live_slot *slots = &x->slots[x->slot_base[role]];
+    int32_t *rows = &x->rows[(int64_t)role * PLAN_PHASES * m];
+    for (int32_t s = 0; s < r->n_slots; s++) {
+        plan_phase phase = r->slots[s].phase;
+        bool once = phase == PLAN_BEGIN || phase == PLAN_END;
+        int32_t first = c->phase_first[role][phase];
+        plan_live_slot *slot = &slots[s];
+        slot->n = c->phase_first[role][phase + 1] - first;
+        slot->first = x->base[role] + c->slot_base[role][s];
+        slot->task = x->task_base[role] + first;
+        slot->micro_batch = once ? 0 : r->slots[s].micro_batch;
+        rows[(int32_t)phase * m + slot->micro_batch] = slot->first;
+        last[phase] = s;
+        for (int32_t i = 0; i < slot->n; i++)
+            x->slot_of[slot->first + i] = x->slot_base[role] + s;
     }
-    x->n_places += 2 * (int64_t)m;
+    for (int32_t phase = 0; phase < PLAN_PHASES; phase++)
+        if (last[phase] >= 0)
+            slots[last[phase]].last = true;
 }
 
-/* One consumer of a per-step register: the piece is complete after the
- * producer's last firing and free after the consumer's last. The next piece is
- * written in a later step, but that of a variable in this one. */
-static void add_step_places(live_check *x, int32_t role, int32_t reg,
-                            int32_t reader)
-{
-    const plan_register *g = &x->c->p->roles[role].registers[reg];
-    int32_t m = x->c->p->micro_batches;
-    x->n_places += 2;
-    if (!g->persistent)
-        add_place(x, DATA, reg, firing(x, role, g->producer, m - 1),
-                  firing(x, role, reader, 0));
-    else if (g->count == 1)
-        add_place(x, CREDIT, reg, firing(x, role, reader, m - 1),
-                  firing(x, role, g->producer, 0));
-}
-
-static void add_register_places(live_check *x, int32_t role)
-{
-    const plan_role *r = &x->c->p->roles[role];
-    for (int32_t reg = 0; reg < r->n_registers; reg++) {
-        const plan_register *g = &r->registers[reg];
-        if (g->producer < 0)
-            continue;
-        for (int32_t i = 0; i < g->n_consumers; i++) {
-            if (g->per_step || g->persistent)
-                add_step_places(x, role, reg, g->consumers[i]);
-            else
-                add_micro_places(x, role, reg, g->consumers[i]);
-        }
-    }
-}
-
-static void add_stream_places(live_check *x, int32_t role)
+static void order_streams(plan_live *x, int32_t role)
 {
     const plan_role *r = &x->c->p->roles[role];
     int32_t *last = fs_new(x->c->scratch, int32_t, r->n_streams);
+    const plan_task *tasks = r->tasks - x->task_base[role];
     for (int32_t s = 0; s < r->n_streams; s++)
         last[s] = -1;
-    for (int32_t slot = 0; slot < r->n_slots; slot++) {
-        const int32_t *first = x->c->phase_first[role];
-        plan_phase phase = r->slots[slot].phase;
-        for (int32_t t = first[phase]; t < first[phase + 1]; t++) {
-            int32_t *before = &last[r->tasks[t].stream];
-            int32_t at = x->base[role] + plan_check_firing(x->c, role, slot, t);
-            if (*before >= 0)
-                add_place(x, STREAM, -1, *before, at);
-            *before = at;
-            x->n_places++;
-        }
+    for (int32_t f = x->base[role]; f < x->base[role + 1]; f++) {
+        const plan_live_slot *slot = &x->slots[x->slot_of[f]];
+        int32_t *before = &last[tasks[slot->task + f - slot->first].stream];
+        if (*before >= 0)
+            x->after[*before] = f;
+        x->after[f] = -1;
+        *before = f;
     }
 }
 
-/* The j-th issue of every role on a line is one firing. */
-static void join_meetings(live_check *x)
+/* The j-th issue of every role on a line is one transition. */
+static void join_issues(plan_live *x, int32_t line, int32_t a, int32_t b)
+{
+    const plan_checking *c = x->c;
+    const plan_issue_list *la = &c->issues[a * c->n_lines + line];
+    const plan_issue_list *lb = &c->issues[b * c->n_lines + line];
+    for (int32_t i = 0; i < la->n && i < lb->n; i++) {
+        int32_t fa = x->base[a] +
+                     plan_check_firing(c, a, la->at[i].slot, la->at[i].task);
+        int32_t fb = x->base[b] +
+                     plan_check_firing(c, b, lb->at[i].slot, lb->at[i].task);
+        x->meets[fb] = fa;
+        x->next_met[fb] = x->next_met[fa];
+        x->next_met[fa] = fb;
+    }
+}
+
+static void join_meetings(plan_live *x)
 {
     const plan_checking *c = x->c;
     int32_t *root = fs_new(c->scratch, int32_t, c->p->n_roles);
+    for (int32_t f = 0; f < x->n; f++)
+        x->meets[f] = x->next_met[f] = f;
     for (int32_t line = 0; line < c->n_lines; line++) {
         plan_check_partners(c, line, root);
-        for (int32_t r = 0; r < c->p->n_roles; r++) {
-            if (root[r] < 0 || root[r] == r)
-                continue;
-            const plan_issue_list *a = &c->issues[root[r] * c->n_lines + line];
-            const plan_issue_list *b = &c->issues[r * c->n_lines + line];
-            for (int32_t i = 0; i < a->n && i < b->n; i++) {
-                int32_t fa =
-                    plan_check_firing(c, root[r], a->at[i].slot, a->at[i].task);
-                int32_t fb =
-                    plan_check_firing(c, r, b->at[i].slot, b->at[i].task);
-                x->meets[find(x->meets, x->base[r] + fb)] =
-                    find(x->meets, x->base[root[r]] + fa);
+        for (int32_t r = 0; r < c->p->n_roles; r++)
+            if (root[r] >= 0 && root[r] != r)
+                join_issues(x, line, root[r], r);
+    }
+}
+
+/* ---- wires ---- */
+
+/* Wires are counted where they lead from, then put in. */
+typedef struct wiring {
+    plan_live *x;
+    int32_t role;
+    int32_t *at; /* [tasks of all roles] how many, then where to put the next */
+    bool counts;
+} wiring;
+
+static void add_wire(const wiring *w, int32_t from, plan_live_wire wire,
+                     int32_t to)
+{
+    int32_t *at = &w->at[w->x->task_base[w->role] + from];
+    if (w->counts) {
+        ++*at;
+        return;
+    }
+    plan_phase phase = w->x->c->p->roles[w->role].tasks[to].phase;
+    wire.row = w->role * PLAN_PHASES + (int32_t)phase;
+    wire.delta = to - w->x->c->phase_first[w->role][phase];
+    w->x->wires[(*at)++] = wire;
+}
+
+/* What stands between the producer of a register and one reader, there and
+ * back. What changes once per step is complete after the producer's last firing
+ * and free after the reader's last; its next piece is written in a later step,
+ * but that of a variable in this one. */
+static void wire_reader(const wiring *w, int32_t reg, int32_t reader)
+{
+    const plan_register *g = &w->x->c->p->roles[w->role].registers[reg];
+    plan_live_wire data = {.reg = reg}, credit = {.reg = reg};
+    if (g->persistent) {
+        credit.shift = PLAN_LIVE_CREDIT;
+        if (g->count == 1)
+            add_wire(w, reader, credit, g->producer);
+        return;
+    }
+    data.shift = g->per_step ? PLAN_LIVE_DATA : 0;
+    credit.shift = g->count;
+    add_wire(w, g->producer, data, reader);
+    if (!g->per_step && g->count < w->x->c->p->micro_batches)
+        add_wire(w, reader, credit, g->producer);
+}
+
+static void wire_roles(wiring *w)
+{
+    const plan *p = w->x->c->p;
+    for (w->role = 0; w->role < p->n_roles; w->role++) {
+        const plan_role *r = &p->roles[w->role];
+        for (int32_t reg = 0; reg < r->n_registers; reg++)
+            for (int32_t i = 0; i < r->registers[reg].n_consumers; i++)
+                if (r->registers[reg].producer >= 0)
+                    wire_reader(w, reg, r->registers[reg].consumers[i]);
+    }
+}
+
+static void lay_wires(plan_live *x, int32_t n_tasks)
+{
+    fs_arena *arena = x->c->scratch;
+    wiring w = {x, 0, fs_new(arena, int32_t, n_tasks), true};
+    x->first_wire = fs_new(arena, int32_t, n_tasks + 1);
+    wire_roles(&w);
+    for (int32_t t = 0; t < n_tasks; t++) {
+        x->first_wire[t + 1] = x->first_wire[t] + w.at[t];
+        w.at[t] = x->first_wire[t];
+    }
+    x->wires = fs_new(arena, plan_live_wire, x->first_wire[n_tasks]);
+    w.counts = false;
+    wire_roles(&w);
+}
+
+/* ---- Kahn's algorithm ---- */
+
+/* How many places of each transition wait for a firing of this step. */
+static void count_waits(plan_live *x)
+{
+    for (int32_t s = 0; s < x->slot_base[x->c->p->n_roles]; s++) {
+        const plan_live_slot *slot = &x->slots[s];
+        for (int32_t i = 0; i < slot->n; i++) {
+            const plan_live_wire *w = &x->wires[x->first_wire[slot->task + i]];
+            const plan_live_wire *end =
+                &x->wires[x->first_wire[slot->task + i + 1]];
+            for (; w < end; w++) {
+                int32_t to = plan_live_end(x, slot, w);
+                if (to >= 0)
+                    x->waits[x->meets[to]]++;
             }
         }
     }
+    for (int32_t f = 0; f < x->n; f++)
+        if (x->after[f] >= 0)
+            x->waits[x->meets[x->after[f]]]++;
 }
 
-/* ---- Kahn's algorithm; what is left holds a cycle ---- */
-
-typedef struct adjacency {
-    int32_t *first, *list; /* places by the transition they lead from */
-} adjacency;
-
-static adjacency index_places(live_check *x)
+static inline void tell(const plan_live *x, int32_t to, int32_t *free,
+                        int32_t *n_free)
 {
-    fs_arena *arena = x->c->scratch;
-    adjacency out = {fs_new(arena, int32_t, x->n + 1),
-                     fs_new(arena, int32_t, x->places.n)};
-    for (int32_t i = 0; i < x->places.n; i++)
-        out.first[find(x->meets, x->places.at[i].from) + 1]++;
-    for (int32_t i = 0; i < x->n; i++)
-        out.first[i + 1] += out.first[i];
-    int32_t *at =
-        fs_memdup(arena, out.first, (size_t)(x->n + 1) * sizeof *out.first);
-    for (int32_t i = 0; i < x->places.n; i++)
-        out.list[at[find(x->meets, x->places.at[i].from)]++] = i;
-    return out;
+    if (to >= 0 && --x->waits[x->meets[to]] == 0)
+        free[(*n_free)++] = x->meets[to];
 }
 
-/* waits[t] stays above 0 for the transitions that can never fire. */
-static bool fire_all(live_check *x, const adjacency *out, int32_t *waits)
+static inline void fire(const plan_live *x, int32_t f, int32_t *free,
+                        int32_t *n_free)
 {
-    int32_t *queue = fs_new(x->c->scratch, int32_t, x->n);
-    int32_t head = 0, tail = 0, transitions = 0;
-    for (int32_t i = 0; i < x->places.n; i++)
-        waits[find(x->meets, x->places.at[i].to)]++;
-    for (int32_t i = 0; i < x->n; i++) {
-        if (find(x->meets, i) != i)
+    const plan_live_slot *slot = &x->slots[x->slot_of[f]];
+    int32_t task = slot->task + f - slot->first;
+    const plan_live_wire *end = &x->wires[x->first_wire[task + 1]];
+    for (const plan_live_wire *w = &x->wires[x->first_wire[task]]; w < end; w++)
+        tell(x, plan_live_end(x, slot, w), free, n_free);
+    tell(x, x->after[f], free, n_free);
+}
+
+/* waits[t] stays above 0 for the transitions that can never fire. What became
+ * free last fires first: it is what lies in the cache. */
+static bool fire_all(plan_live *x)
+{
+    int32_t *free = fs_new(x->c->scratch, int32_t, x->n);
+    int32_t n_free = 0, transitions = 0, fired = 0;
+    for (int32_t f = 0; f < x->n; f++) {
+        if (x->meets[f] != f)
             continue;
         transitions++;
-        if (waits[i] == 0)
-            queue[tail++] = i;
+        if (x->waits[f] == 0)
+            free[n_free++] = f;
     }
-    while (head < tail) {
-        int32_t t = queue[head++];
-        for (int32_t i = out->first[t]; i < out->first[t + 1]; i++) {
-            int32_t to = find(x->meets, x->places.at[out->list[i]].to);
-            if (--waits[to] == 0)
-                queue[tail++] = to;
-        }
+    for (; n_free > 0; fired++) {
+        int32_t first = free[--n_free], f = first;
+        do {
+            fire(x, f, free, &n_free);
+            f = x->next_met[f];
+        } while (f != first);
     }
     x->c->report->n_transitions = transitions;
-    return head == transitions;
+    return fired == transitions;
 }
 
-/* ---- the counterexample ---- */
+/* ---- the whole ---- */
 
-/* A transition on some cycle: walk backwards, from one that never fires to one
- * it waits for, until the walk meets itself. */
-static int32_t find_on_cycle(live_check *x, const int32_t *waits)
+/* Places, those with a token too. */
+static int64_t count_places(const plan_live *x)
 {
-    int32_t *because = fs_new(x->c->scratch, int32_t, x->n);
-    char *seen = fs_new(x->c->scratch, char, x->n);
-    int32_t at = -1;
-    for (int32_t i = 0; i < x->places.n; i++) {
-        int32_t from = find(x->meets, x->places.at[i].from);
-        int32_t to = find(x->meets, x->places.at[i].to);
-        if (waits[from] > 0 && waits[to] > 0) {
-            because[to] = from;
-            at = to;
+    const plan *p = x->c->p;
+    int64_t n = x->n;
+    for (int32_t role = 0; role < p->n_roles; role++)
+        for (int32_t i = 0; i < p->roles[role].n_registers; i++) {
+            const plan_register *g = &p->roles[role].registers[i];
+            bool once = g->per_step || g->persistent;
+            if (g->producer >= 0)
+                n +=
+                    2 * (int64_t)g->n_consumers * (once ? 1 : p->micro_batches);
         }
-    }
-    while (!seen[at]) {
-        seen[at] = 1;
-        at = because[at];
-    }
-    return at;
+    return n;
 }
 
-/* Places of a shortest cycle through `start`, in the order in which tokens
- * would flow. */
-static int32_t *shortest_cycle(live_check *x, const adjacency *out,
-                               int32_t start, int32_t *length)
+static void lay_roles(plan_live *x)
 {
-    fs_arena *arena = x->c->scratch;
-    int32_t *by = fs_new(arena, int32_t, x->n); /* 1 + place, 0: not seen */
-    int32_t *queue = fs_new(arena, int32_t, x->n);
-    int32_t head = 0, tail = 0;
-    queue[tail++] = start;
-    while (head < tail && !by[start]) {
-        int32_t t = queue[head++];
-        for (int32_t i = out->first[t]; i < out->first[t + 1]; i++) {
-            int32_t to = find(x->meets, x->places.at[out->list[i]].to);
-            if (by[to])
-                continue;
-            by[to] = out->list[i] + 1;
-            queue[tail++] = to;
-        }
+    plan_checking *c = x->c;
+    int32_t n = c->p->n_roles;
+    x->base = fs_new(c->scratch, int32_t, n + 1);
+    x->task_base = fs_new(c->scratch, int32_t, n + 1);
+    x->slot_base = fs_new(c->scratch, int32_t, n + 1);
+    for (int32_t r = 0; r < n; r++) {
+        x->base[r + 1] = x->base[r] + c->n_firings[r];
+        x->task_base[r + 1] = x->task_base[r] + c->p->roles[r].n_tasks;
+        x->slot_base[r + 1] = x->slot_base[r] + c->p->roles[r].n_slots;
     }
-    int32_t n = 0, t = start;
-    do {
-        t = find(x->meets, x->places.at[by[t] - 1].from);
-        n++;
-    } while (t != start);
-    int32_t *cycle = fs_new(arena, int32_t, n);
-    *length = n;
-    for (t = start; n > 0; t = find(x->meets, x->places.at[cycle[n]].from))
-        cycle[--n] = by[t] - 1;
-    return cycle;
-}
-
-static const char *firing_text(const live_check *x, int32_t f)
-{
-    const plan_checking *c = x->c;
-    int32_t role = 0, slot = 0;
-    while (f >= x->base[role + 1])
-        role++;
-    const plan_role *r = &c->p->roles[role];
-    f -= x->base[role];
-    for (int32_t s = 0; s < r->n_slots; s++) {
-        plan_phase phase = r->slots[s].phase;
-        int32_t n =
-            c->phase_first[role][phase + 1] - c->phase_first[role][phase];
-        if (f >= c->slot_base[role][s] && f < c->slot_base[role][s] + n)
-            slot = s;
-    }
-    int32_t first = c->phase_first[role][r->slots[slot].phase];
-    return plan_check_task_text(c, role, slot,
-                                first + f - c->slot_base[role][slot]);
-}
-
-static const char *reason_text(const live_check *x, const place *p)
-{
-    const plan_checking *c = x->c;
-    int32_t role = 0;
-    if (p->kind == STREAM)
-        return "stream order";
-    while (p->from >= x->base[role + 1])
-        role++;
-    const plan_register *g = &c->p->roles[role].registers[p->reg];
-    const char *name = c->graph->tensors.at[g->tensor].name;
-    if (p->kind == DATA)
-        return fs_printf(c->scratch, "data: %s, register %d", name, p->reg);
-    return fs_printf(c->scratch, "credit: %s, register %d, %d buffer%s", name,
-                     p->reg, g->count, g->count == 1 ? "" : "s");
-}
-
-/* One wait per line, from a firing back to the one it waits for. Firings of one
- * transition meet each other; runs of stream order are told by their ends. */
-static void describe_cycle(live_check *x, const int32_t *cycle, int32_t n)
-{
-    fs_text text = {.arena = x->c->scratch};
-    fs_text_add(&text, "deadlock: a cycle of waits without a token:");
-    for (int32_t i = n - 1; i >= 0; i--) {
-        const place *p = &x->places.at[cycle[i]];
-        int32_t skipped = 0, to = p->to;
-        while (p->kind == STREAM && i > 0) {
-            const place *before = &x->places.at[cycle[i - 1]];
-            if (before->kind != STREAM || before->to != p->from)
-                break;
-            p = before;
-            skipped++;
-            i--;
-        }
-        fs_text_add(&text, "\n  %s waits for %s (%s", firing_text(x, to),
-                    firing_text(x, p->from), reason_text(x, p));
-        fs_text_add(&text, skipped ? ", %d between)" : ")", skipped);
-        const place *next = &x->places.at[cycle[i > 0 ? i - 1 : n - 1]];
-        if (next->to != p->from)
-            fs_text_add(&text, "\n  %s meets %s (rendezvous)",
-                        firing_text(x, p->from), firing_text(x, next->to));
-    }
-    plan_check_add(x->c, PLAN_FINDING_LIVENESS, "%s", text.at);
+    x->n = x->base[n];
+    x->slots = fs_new(c->scratch, plan_live_slot, x->slot_base[n]);
+    x->rows = fs_new(c->scratch, int32_t,
+                     (size_t)n * PLAN_PHASES * (size_t)c->p->micro_batches);
+    x->slot_of = fs_new(c->scratch, int32_t, x->n);
+    x->after = fs_new(c->scratch, int32_t, x->n);
+    x->meets = fs_new(c->scratch, int32_t, x->n);
+    x->next_met = fs_new(c->scratch, int32_t, x->n);
+    x->waits = fs_new(c->scratch, int32_t, x->n);
 }
 
 void plan_check_live(plan_checking *c)
 {
-    live_check x = {.c = c};
-    int32_t n_roles = c->p->n_roles, length;
-    x.base = fs_new(c->scratch, int32_t, n_roles + 1);
-    for (int32_t r = 0; r < n_roles; r++)
-        x.base[r + 1] = x.base[r] + c->n_firings[r];
-    x.n = x.base[n_roles];
-    x.meets = fs_new(c->scratch, int32_t, x.n);
-    for (int32_t i = 0; i < x.n; i++)
-        x.meets[i] = i;
-    join_meetings(&x);
+    plan_live x = {.c = c};
+    int32_t n_roles = c->p->n_roles;
+    lay_roles(&x);
     for (int32_t r = 0; r < n_roles; r++) {
-        add_register_places(&x, r);
-        add_stream_places(&x, r);
+        fill_slots(&x, r);
+        order_streams(&x, r);
     }
-    adjacency out = index_places(&x);
-    int32_t *waits = fs_new(c->scratch, int32_t, x.n);
-    c->report->n_places = x.n_places;
-    c->report->live = fire_all(&x, &out, waits);
-    if (c->report->live)
-        return;
-    int32_t start = find_on_cycle(&x, waits);
-    int32_t *cycle = shortest_cycle(&x, &out, start, &length);
-    describe_cycle(&x, cycle, length);
+    join_meetings(&x);
+    lay_wires(&x, x.task_base[n_roles]);
+    count_waits(&x);
+    c->report->n_places = count_places(&x);
+    c->report->live = fire_all(&x);
+    if (!c->report->live)
+        plan_check_cycle(&x);
 }
