@@ -34,6 +34,10 @@ check_PROGRAMS += tests/plan_lower_test
 tests_plan_lower_test_SOURCES = tests/plan_lower_test.c tests/plan_build.h \
   tests/plan_live.h tests/tap.h
 tests_plan_lower_test_LDADD = $(zoo_libs) $(plan_libs)
+check_PROGRAMS += tests/plan_explore_test
+tests_plan_explore_test_SOURCES = tests/plan_explore_test.c tests/plan_hand.h \
+  tests/tap.h
+tests_plan_explore_test_LDADD = $(plan_libs)
 check_PROGRAMS += tests/plan_actor_test tests/plan_check_test \
   tests/plan_text_test
 tests_plan_actor_test_SOURCES = tests/plan_actor_test.c tests/plan_hand.h \
