@@ -21,21 +21,15 @@ static fs_status open_cluster(cli *c, int32_t ranks, hw_cluster **out)
     return FS_OK;
 }
 
-static int64_t part(int32_t said)
-{
-    return said > 0 ? said : 1;
-}
-
 static fs_status open_recipe(cli *c, const char *text, conformance_recipe *out)
 {
-    const search_recipe *r = &out->parts;
     out->text = text;
     out->parts = search_recipe_free();
     FS_TRY(search_recipe_parse(text, c->arena, &c->err, &out->parts));
-    int64_t ranks = part(r->dp) * part(r->tp);
-    if (ranks > INT32_MAX || ranks * part(r->pp) > INT32_MAX)
+    int64_t ranks = search_recipe_ranks(&out->parts);
+    if (ranks > INT32_MAX)
         return fs_fail(&c->err, FS_INVALID, "'%.80s': too many ranks", text);
-    out->ranks = (int32_t)(ranks * part(r->pp));
+    out->ranks = (int32_t)ranks;
     return open_cluster(c, out->ranks, &out->cluster);
 }
 

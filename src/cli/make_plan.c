@@ -7,7 +7,6 @@
 #include "cli/tuning.h"
 #include "ir/recompute.h"
 #include "ir/train.h"
-#include "plan/schedule.h"
 #include "report/report.h"
 
 #include <errno.h>
@@ -34,7 +33,7 @@ typedef struct making {
 } making;
 
 /* What can be refused before anything is measured or imported. */
-static fs_status check_args(cli *c, const search_recipe *recipe)
+static fs_status check_args(cli *c)
 {
     const cli_args *a = &c->args;
     if (a->n_operands != 1)
@@ -53,9 +52,6 @@ static fs_status check_args(cli *c, const search_recipe *recipe)
                        "--gap %g: a fraction from 0 to below 1 is wanted "
                        "(0.001 is 0.1 %%)",
                        a->gap);
-    if (recipe->schedule && !plan_schedule_find(recipe->schedule))
-        return fs_fail(&c->err, FS_INVALID, "--schedule %s is unknown: %s",
-                       recipe->schedule, plan_schedule_names());
     if (a->engine && !search_engine_find(a->engine))
         return fs_fail(&c->err, FS_INVALID, "--engine %s is unknown: %s",
                        a->engine, search_engine_names());
@@ -600,6 +596,37 @@ static fs_status check_pins(making *m)
     return status;
 }
 
+/* A word of the recipe and a flag that say one thing must say the same. */
+static fs_status join_word(making *m, const char *key, const char *flag,
+                           const char *said, const char **word)
+{
+    if (said && flag && strcmp(said, flag) != 0)
+        return fs_fail(&m->c->err, FS_INVALID,
+                       "--%s %s and %s=%s of the recipe contradict each other; "
+                       "give one",
+                       key, flag, key, said);
+    if (said)
+        *word = strcmp(said, "none") == 0 ? "" : said;
+    return FS_OK;
+}
+
+/* What a recipe says of the training graph. */
+static fs_status take_words(making *m)
+{
+    const cli_args *a = &m->c->args;
+    FS_TRY(join_word(m, "precision", a->precision, m->recipe.precision,
+                     &m->origin.precision));
+    return join_word(m, "recompute", a->recompute, m->recipe.recompute,
+                     &m->origin.recompute);
+}
+
+static fs_status check_recipe(making *m)
+{
+    for (int32_t i = 0; i < m->n_models; i++)
+        FS_TRY(search_recipe_check(&m->recipe, m->graphs[i].graph, &m->c->err));
+    return FS_OK;
+}
+
 static fs_status make(making *m)
 {
     cli *c = m->c;
@@ -608,6 +635,7 @@ static fs_status make(making *m)
     FS_TRY(search_recipe_complete(m->cluster, m->origin.batch, m->by_hand,
                                   &c->err, &m->recipe));
     FS_TRY(build_graphs(m));
+    FS_TRY(check_recipe(m));
     FS_TRY(check_pins(m));
     if (m->models[0].notes.n)
         cli_say(c, "%s", m->models[0].notes.at);
@@ -644,7 +672,9 @@ static fs_status make_quietly(making *m, const char *file)
     plan_report proof = {0};
     FS_TRY(search_recipe_complete(m->cluster, m->origin.batch, true, &c->err,
                                   &m->recipe));
+    FS_TRY(take_words(m));
     FS_TRY(build_graphs(m));
+    FS_TRY(check_recipe(m));
     cost_model *cost = cost_model_create(m->cluster, c->arena);
     FS_TRY(find_plan(m, cost, &lowered));
     cli_plan p = {.model = *chosen_model(m),
@@ -674,11 +704,12 @@ fs_status cli_plan_by_hand(cli *c, const plan_origin *origin,
 
 fs_status cli_make_plan(cli *c, search_recipe recipe, bool by_hand)
 {
-    FS_TRY(check_args(c, &recipe));
+    FS_TRY(check_args(c));
     FS_TRY(take_pins(c, &recipe));
     making m = {.c = c, .recipe = recipe, .by_hand = by_hand};
     m.origin = cli_origin(c, c->args.operands[0],
                           c->args.cluster ? c->args.cluster : "");
+    FS_TRY(take_words(&m));
     fs_status status = make(&m);
     close_models(&m);
     return status;

@@ -4,9 +4,12 @@
  * Places for a cut are those that the fewest float activations cross: one at
  * the boundary of a block with a residual stream. Among them a dynamic program
  * finds the cut whose slowest stage is fastest (seconds of forward and
- * backward on one device), and of those the one that moves fewest bytes. */
+ * backward on one device), and of those the one that moves fewest bytes. Unless
+ * it is told how many of the network's repeated blocks each stage has. */
 #include "config.h"
 #include "search/layout.h"
+
+#include "ir/blocks.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,13 +19,14 @@ typedef struct cutter {
     const ir_graph *graph;
     fs_arena *arena;
     ir_uses uses;
-    bool *moving;      /* [node] forward, depends on data */
-    int32_t n;         /* moving nodes, in order */
-    int32_t *order;    /* [n] */
-    int32_t *rank;     /* [node] place in order, -1 */
-    double *seconds;   /* [n + 1] prefix sums */
-    int32_t *crossing; /* [n + 1] activations that cross before place k */
-    int64_t *bytes;    /* [n + 1] and their bytes */
+    bool *moving;           /* [node] forward, depends on data */
+    int32_t n;              /* moving nodes, in order */
+    int32_t *order;         /* [n] */
+    int32_t *rank;          /* [node] place in order, -1 */
+    double *seconds;        /* [n + 1] prefix sums */
+    int32_t *crossing;      /* [n + 1] activations that cross before place k */
+    int64_t *bytes;         /* [n + 1] and their bytes */
+    FS_VEC(int32_t) blocks; /* where each begins, in the order */
 } cutter;
 
 static bool is_source(const ir_node *node)
@@ -253,11 +257,67 @@ static void place(const cutter *c, const int32_t *begin, int32_t n_stages,
     place_rest(c, stage_of);
 }
 
-static fs_status cut(cutter *c, int32_t n_stages, fs_err *err,
-                     int32_t *stage_of)
+/* ---- so many blocks each ---- */
+
+/* Where the copies of a repeat begin in the order, but for those of other
+ * phases. */
+static void add_blocks(cutter *c, const ir_blocks *blocks, const ir_repeat *r)
 {
-    c->uses = ir_graph_uses(c->graph, c->arena);
-    find_moving(c);
+    for (int32_t k = 0; k < r->copies; k++) {
+        int32_t first = -1;
+        for (int32_t i = 0; i < r->length && first < 0; i++)
+            first = c->rank[blocks->node[r->first + k * r->length + i]];
+        if (first >= 0)
+            fs_push(c->arena, &c->blocks, first);
+    }
+}
+
+static void find_blocks(cutter *c)
+{
+    ir_blocks blocks;
+    ir_find_blocks(c->graph, c->arena, &blocks);
+    for (int32_t k = 0; k < blocks.repeats.n; k++)
+        add_blocks(c, &blocks, &blocks.repeats.at[k]);
+}
+
+/* What comes before the first block is the first stage's, what comes behind the
+ * last the last's. */
+static fs_status count_out(cutter *c, const int32_t *layers, int32_t n_stages,
+                           fs_err *err, int32_t *begin)
+{
+    int64_t said = 0;
+    find_blocks(c);
+    for (int32_t p = 0; p < n_stages; p++)
+        said += layers[p];
+    if (said != c->blocks.n)
+        return fs_fail(err, FS_INVALID,
+                       "layers: %lld blocks for %d stages, %s has %d that "
+                       "repeat",
+                       (long long)said, n_stages, c->graph->name, c->blocks.n);
+    for (int32_t p = 0, block = 0; p < n_stages; p++) {
+        begin[p] = block < c->blocks.n ? c->blocks.at[block] : c->n;
+        block += layers[p];
+    }
+    begin[0] = 0;
+    return FS_OK;
+}
+
+fs_status search_cut_check(const ir_graph *graph, const int32_t *layers,
+                           int32_t n_stages, fs_err *err)
+{
+    cutter c = {.graph = graph, .arena = fs_arena_create()};
+    int32_t *begin = fs_new(c.arena, int32_t, n_stages);
+    find_moving(&c);
+    fs_status status = count_out(&c, layers, n_stages, err, begin);
+    fs_arena_destroy(c.arena);
+    return status;
+}
+
+/* ---- as fast as can be ---- */
+
+static fs_status balance(cutter *c, int32_t n_stages, fs_err *err,
+                         int32_t *begin)
+{
     weigh(c);
     count_crossings(c);
     int32_t *at = fs_new(c->arena, int32_t, c->n + 2), n = 0, widest = 0;
@@ -270,8 +330,20 @@ static fs_status cut(cutter *c, int32_t n_stages, fs_err *err,
                        "%s: %d stages need %d places to cut, it has %d",
                        c->graph->name, n_stages, n_stages - 1, n);
     at[n + 1] = c->n;
-    int32_t *begin = fs_new(c->arena, int32_t, n_stages);
     choose(c, at, n + 1, n_stages, begin);
+    return FS_OK;
+}
+
+static fs_status cut(cutter *c, int32_t n_stages, fs_err *err,
+                     int32_t *stage_of)
+{
+    int32_t *begin = fs_new(c->arena, int32_t, n_stages);
+    c->uses = ir_graph_uses(c->graph, c->arena);
+    find_moving(c);
+    if (c->problem->n_layers)
+        FS_TRY(count_out(c, c->problem->layers, n_stages, err, begin));
+    else
+        FS_TRY(balance(c, n_stages, err, begin));
     place(c, begin, n_stages, stage_of);
     return FS_OK;
 }

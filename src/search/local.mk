@@ -9,9 +9,12 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/memo.c src/search/build_net.c src/search/cut.c \
   src/search/level0.h src/search/level0.c src/search/narrow.c \
   src/search/result.c src/search/fit.c src/search/lean.c \
-  src/search/recipe.c src/search/pins.h src/search/pins.c
+  src/search/recipe.c src/search/recipe_text.c \
+  src/search/recipe_keys.def src/search/recipe_parts.h src/search/recipe_marks.c \
+  src/search/pins.h src/search/pins.c
 check_PROGRAMS += tests/search_net_test tests/search_graph_test \
-  tests/search_memory_test tests/cli_memory_test tests/cli_pin_test
+  tests/search_memory_test tests/cli_memory_test tests/cli_pin_test \
+  tests/cli_recipe_test
 tests_search_net_test_SOURCES = tests/search_net_test.c tests/tap.h
 tests_search_net_test_LDADD = $(search_libs)
 tests_search_graph_test_SOURCES = tests/search_graph_test.c \
@@ -26,4 +29,7 @@ tests_cli_memory_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_pin_test_SOURCES = tests/cli_pin_test.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_pin_test_LDADD = $(JANSSON_LIBS) -lm
+tests_cli_recipe_test_SOURCES = tests/cli_recipe_test.c \
+  tests/cli_plans.h tests/run_cli.h tests/tap.h
+tests_cli_recipe_test_LDADD = $(JANSSON_LIBS) -lm
 EXTRA_DIST += src/search/README.md

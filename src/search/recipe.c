@@ -1,115 +1,40 @@
+/* Recipes: what follows from what is given, and the filter that keeps the
+ * search to it. On each axis of the mesh a recipe is a restriction on
+ * signatures, nothing else. */
 #include "config.h"
 #include "search/recipe.h"
 
-#include "plan/schedule.h"
-
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
+#include "search/layout.h"
+#include "search/recipe_parts.h"
 
 enum { MOST = 1 << 20 };
 
-/* ---- text ---- */
-
-typedef struct recipe_key {
-    const char *name;
-    int32_t low, high;
-    size_t offset;
-    bool wide; /* int64_t */
-} recipe_key;
-
-static const recipe_key keys[] = {
-    {"dp", 1, MOST, offsetof(search_recipe, dp), false},
-    {"tp", 1, MOST, offsetof(search_recipe, tp), false},
-    {"pp", 1, MOST, offsetof(search_recipe, pp), false},
-    {"micro-batches", 1, MOST, offsetof(search_recipe, micro_batches), false},
-    {"micro-batch", 1, MOST, offsetof(search_recipe, micro_batch), true},
-    {"zero", 0, 3, offsetof(search_recipe, zero), false},
-};
-#define KEY_NAMES "dp, tp, pp, micro-batches, micro-batch, zero, schedule"
-
-search_recipe search_recipe_free(void)
-{
-    return (search_recipe){.zero = -1};
-}
-
-static const recipe_key *find_key(const char *name)
-{
-    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
-        if (strcmp(keys[k].name, name) == 0)
-            return &keys[k];
-    return NULL;
-}
-
-static fs_status parse_number(const recipe_key *key, const char *text,
-                              fs_err *err, search_recipe *out)
-{
-    char *end, *field = (char *)out + key->offset;
-    long number = strtol(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || strlen(text) > 9 || *end ||
-        number < key->low || number > key->high)
-        return fs_fail(err, FS_INVALID,
-                       "recipe: %s=%.40s, a number from %d to %d is wanted",
-                       key->name, text, key->low, key->high);
-    int64_t before = key->wide ? *(const int64_t *)(const void *)field
-                               : *(const int32_t *)(const void *)field;
-    if (before >= key->low && before != number)
-        return fs_fail(err, FS_INVALID,
-                       "recipe: %s=%lld and %s=%ld contradict each other; "
-                       "give one",
-                       key->name, (long long)before, key->name, number);
-    if (key->wide)
-        memcpy(field, &(int64_t){number}, sizeof(int64_t));
-    else
-        memcpy(field, &(int32_t){(int32_t)number}, sizeof(int32_t));
-    return FS_OK;
-}
-
-static fs_status parse_item(char *item, fs_err *err, search_recipe *out)
-{
-    char *value = strchr(item, '=');
-    if (!value)
-        return fs_fail(err, FS_INVALID, "recipe: '%.40s' is not key=value (%s)",
-                       item, KEY_NAMES);
-    *value++ = '\0';
-    const recipe_key *key = find_key(item);
-    if (key)
-        return parse_number(key, value, err, out);
-    if (strcmp(item, "schedule") != 0)
-        return fs_fail(err, FS_INVALID, "recipe: unknown key '%.40s' (%s)",
-                       item, KEY_NAMES);
-    if (!plan_schedule_find(value))
-        return fs_fail(err, FS_INVALID, "recipe: unknown schedule '%.40s' (%s)",
-                       value, plan_schedule_names());
-    if (out->schedule && strcmp(out->schedule, value) != 0)
-        return fs_fail(err, FS_INVALID,
-                       "recipe: schedule=%s and schedule=%s contradict each "
-                       "other; give one",
-                       out->schedule, value);
-    out->schedule = value;
-    return FS_OK;
-}
-
-fs_status search_recipe_parse(const char *text, fs_arena *arena, fs_err *err,
-                              search_recipe *out)
-{
-    search_recipe recipe = *out;
-    for (char *at = fs_strdup(arena, text); at;) {
-        char *comma = strchr(at, ',');
-        if (comma)
-            *comma++ = '\0';
-        FS_TRY(parse_item(at, err, &recipe));
-        at = comma;
-    }
-    *out = recipe;
-    return FS_OK;
-}
-
 /* ---- what follows from what is given ---- */
+
+static int64_t given(int32_t part)
+{
+    return part > 0 ? part : 1;
+}
+
+int64_t search_recipe_ranks(const search_recipe *r)
+{
+    const int64_t part[4] = {given(r->dp), given(r->cp), given(r->tp),
+                             given(r->pp)};
+    int64_t product = 1;
+    for (int32_t k = 0; k < 4; k++)
+        if (__builtin_mul_overflow(product, part[k], &product))
+            return INT64_MAX;
+    return product;
+}
 
 static fs_status does_not_fit(const search_recipe *r, int32_t devices,
                               fs_err *err)
 {
+    if (r->cp > 1)
+        return fs_fail(err, FS_INVALID,
+                       "recipe: dp=%d, cp=%d, tp=%d, pp=%d (0: free) do not "
+                       "multiply to the %d devices of the cluster",
+                       r->dp, r->cp, r->tp, r->pp, devices);
     return fs_fail(err, FS_INVALID,
                    "recipe: dp=%d, tp=%d, pp=%d (0: free) do not multiply to "
                    "the %d devices of the cluster",
@@ -119,23 +44,57 @@ static fs_status does_not_fit(const search_recipe *r, int32_t devices,
 static fs_status complete_parts(search_recipe *r, int32_t devices,
                                 bool complete, fs_err *err)
 {
-    int32_t *part[3] = {&r->dp, &r->tp, &r->pp};
-    int64_t product = 1;
-    int32_t n_free = 0;
+    int32_t *part[3] = {&r->dp, &r->tp, &r->pp}, n_free = 0;
+    r->cp = r->cp > 0 ? r->cp : 1;
     for (int32_t k = 2; k >= 0; k--) {
         if (*part[k] == 0 && complete && k > 0)
             *part[k] = 1;
         n_free += *part[k] == 0;
-        product *= *part[k] > 0 ? *part[k] : 1;
-        if (product > devices)
-            return does_not_fit(r, devices, err);
     }
-    if (devices % product || (n_free == 0 && product != devices))
+    const int64_t product = search_recipe_ranks(r);
+    if (product > devices || devices % product ||
+        (n_free == 0 && product != devices))
         return does_not_fit(r, devices, err);
     for (int32_t k = 0; n_free == 1 && k < 3; k++)
         if (*part[k] == 0)
             *part[k] = (int32_t)(devices / product);
     return FS_OK;
+}
+
+static fs_status complete_experts(search_recipe *r, fs_err *err)
+{
+    if (r->ep == 0)
+        r->ep = 1;
+    if (r->ep == 1 || (r->dp > 0 && r->dp % r->ep == 0))
+        return FS_OK;
+    if (r->dp == 0)
+        return fs_fail(err, FS_INVALID,
+                       "recipe: ep=%d is a part of the data-parallel ranks and "
+                       "needs dp",
+                       r->ep);
+    return fs_fail(err, FS_INVALID,
+                   "recipe: ep=%d does not divide dp=%d, whose ranks share the "
+                   "experts",
+                   r->ep, r->dp);
+}
+
+static fs_status complete_stages(search_recipe *r, fs_err *err)
+{
+    const int32_t deep = r->interleave > 0 ? r->interleave : 1;
+    if (deep > 1)
+        return fs_fail(err, FS_INVALID,
+                       "recipe: interleave=%d: a group of devices runs one "
+                       "stage; 1 is the only value",
+                       deep);
+    if (r->n_layers == 0)
+        return FS_OK;
+    if (r->pp == 0)
+        r->pp = r->n_layers;
+    if (r->pp == r->n_layers)
+        return FS_OK;
+    return fs_fail(err, FS_INVALID,
+                   "recipe: layers gives blocks to %d stages, pp=%d",
+                   r->n_layers, r->pp);
 }
 
 static fs_status complete_micro_batches(search_recipe *r, int64_t batch,
@@ -188,10 +147,14 @@ fs_status search_recipe_complete(const hw_cluster *cluster, int64_t batch,
                                  search_recipe *recipe)
 {
     search_recipe r = *recipe;
+    FS_TRY(complete_stages(&r, err));
     FS_TRY(complete_parts(&r, cluster->n_devices, complete, err));
+    FS_TRY(complete_experts(&r, err));
     FS_TRY(complete_micro_batches(&r, batch, err));
     if (complete && r.zero < 0)
         r.zero = 0;
+    if (complete && r.seq_parallel < 0)
+        r.seq_parallel = 0;
     if (complete && r.micro_batches == 0)
         r.micro_batches = 1;
     FS_TRY(check_samples(&r, batch, err));
@@ -201,112 +164,71 @@ fs_status search_recipe_complete(const hw_cluster *cluster, int64_t batch,
 
 /* ---- the filter ---- */
 
+/* What an axis of the mesh is to a recipe. */
+typedef enum axis_role {
+    AXIS_FREE,
+    AXIS_DATA,    /* ranks have samples of their own */
+    AXIS_EXPERTS, /* the same, and share the experts */
+    AXIS_PLACES,  /* ranks have places of their own */
+    AXIS_TENSOR   /* ranks have parts of the weights */
+} axis_role;
+
+/* The first axes of a mesh, in order; the rest is free. */
+typedef struct role_axes {
+    int32_t n;
+    axis_role role[IR_MAX_MESH];
+    int32_t length[IR_MAX_MESH];
+} role_axes;
+
 typedef struct recipe_filter {
     search_recipe recipe;
+    role_axes axes;
     fs_arena *arena;
-    /* The graph asked about last: many questions, few graphs. */
-    const ir_graph *graph;
-    bool *weight; /* [tensor] read as a weight, itself or through views */
-    bool *data;   /* [tensor] depends on an input that is cut by samples */
+    /* Of the graph asked about last: many questions, few graphs. */
+    search_marks marks;
     const search_pin **pin; /* [tensor] */
 } recipe_filter;
 
-/* What a mesh axis is to the recipe. */
-typedef enum axis_role { AXIS_FREE, AXIS_DP, AXIS_TP, AXIS_WRONG } axis_role;
-
-/* Axis 0 is dp, the next tp, where they are given and not 1; what is left is
- * free. A mesh that does not begin so is wrong. */
-static axis_role role_of(const search_recipe *r, const ir_mesh *mesh,
-                         int32_t axis)
+static void add_role(role_axes *axes, axis_role role, int32_t length)
 {
-    int32_t tp_axis = r->dp > 1 ? 1 : 0;
-    if (axis == 0 && r->dp > 1)
-        return mesh->dim[axis] == r->dp ? AXIS_DP : AXIS_WRONG;
-    if (axis == tp_axis && r->tp > 1)
-        return mesh->dim[axis] == r->tp ? AXIS_TP : AXIS_WRONG;
-    return AXIS_FREE;
+    if (length <= 1)
+        return;
+    axes->role[axes->n] = role;
+    axes->length[axes->n++] = length;
 }
 
-static bool mesh_fits(const search_recipe *r, const ir_mesh *mesh)
+/* Outer to inner: what tensor-parallel ranks say to each other is the most. */
+static role_axes axes_of(const search_recipe *r)
 {
-    int32_t wanted = (r->dp > 1) + (r->tp > 1);
-    if (mesh->n < wanted)
+    role_axes axes = {0};
+    const int32_t ep = r->ep > 1 ? r->ep : 1;
+    add_role(&axes, AXIS_DATA, r->dp / ep);
+    add_role(&axes, AXIS_EXPERTS, ep);
+    add_role(&axes, AXIS_PLACES, r->cp);
+    add_role(&axes, AXIS_TENSOR, r->tp);
+    return axes;
+}
+
+static axis_role role_of(const role_axes *axes, int32_t axis)
+{
+    return axis < axes->n ? axes->role[axis] : AXIS_FREE;
+}
+
+static bool mesh_fits(const role_axes *axes, const ir_mesh *mesh)
+{
+    if (mesh->n < axes->n)
         return false;
-    for (int32_t a = 0; a < mesh->n; a++)
-        if (role_of(r, mesh, a) == AXIS_WRONG)
+    for (int32_t a = 0; a < axes->n; a++)
+        if (mesh->dim[a] != axes->length[a])
             return false;
     return true;
 }
 
-static bool reads_as_weight(const ir_node *node, int32_t slot)
-{
-    switch (ir_op_class_of(node->op)) {
-    case IR_CLASS_MATMUL:
-        return slot < 2;
-    case IR_CLASS_CONV:
-        return slot == 1;
-    case IR_CLASS_GATHER:
-        return slot == 0;
-    default:
-        return false;
-    }
-}
-
-/* Its output is its input in another form, or a part of it. */
-static bool is_view(const ir_node *node)
-{
-    return ir_op_class_of(node->op) == IR_CLASS_VIEW ||
-           node->op == IR_OP_transpose || node->op == IR_OP_cast ||
-           node->op == IR_OP_slice;
-}
-
-/* Marks what a forward node reads as a weight, itself or through views, and
- * what is made of variables or constants: not the zeros that a recurrence
- * starts from. */
-static void mark_weights(recipe_filter *f, const ir_graph *graph)
-{
-    bool *kept = fs_new(f->arena, bool, graph->tensors.n);
-    f->weight = fs_new(f->arena, bool, graph->tensors.n);
-    for (int32_t v = 0; v < graph->nodes.n; v++) {
-        const ir_node *node = &graph->nodes.at[v];
-        bool from = node->op == IR_OP_variable || node->op == IR_OP_constant;
-        for (int32_t k = 0; k < node->n_in; k++)
-            from |= kept[node->in[k]];
-        for (int32_t k = 0; k < node->n_out; k++)
-            kept[node->out[k]] = from;
-    }
-    for (int32_t v = graph->nodes.n - 1; v >= 0; v--) {
-        const ir_node *node = &graph->nodes.at[v];
-        if (node->phase != IR_FORWARD)
-            continue;
-        bool passes = is_view(node) && node->n_out && f->weight[node->out[0]];
-        for (int32_t k = 0; k < node->n_in; k++)
-            f->weight[node->in[k]] |=
-                kept[node->in[k]] && (passes || reads_as_weight(node, k));
-    }
-}
-
-static void mark_data(recipe_filter *f, const ir_graph *graph)
-{
-    f->data = fs_new(f->arena, bool, graph->tensors.n);
-    for (int32_t v = 0; v < graph->nodes.n; v++) {
-        const ir_node *node = &graph->nodes.at[v];
-        bool data = node->op == IR_OP_input &&
-                    graph->tensors.at[node->out[0]].batch_axis >= 0;
-        for (int32_t k = 0; k < node->n_in; k++)
-            data |= f->data[node->in[k]];
-        for (int32_t k = 0; k < node->n_out; k++)
-            f->data[node->out[k]] = data;
-    }
-}
-
 static void mark(recipe_filter *f, const ir_graph *graph)
 {
-    if (f->graph == graph)
+    if (f->marks.graph == graph)
         return;
-    f->graph = graph;
-    mark_weights(f, graph);
-    mark_data(f, graph);
+    search_marks_make(graph, f->arena, &f->marks);
     fs_err err = {0};
     fs_status status =
         search_pins_find(&f->recipe.pins, graph, f->arena, &err, &f->pin);
@@ -326,25 +248,41 @@ static bool can_cut(const ir_shape *shape, const ir_mesh *mesh, int32_t rank)
 /* One question: node v of a graph with its output so. */
 typedef struct asked {
     const recipe_filter *f;
+    const ir_graph *graph;
     const ir_mesh *mesh;
     const ir_node *node;
     const ir_tensor *tensor;
-    int32_t id;
+    int32_t v, id;
 } asked;
 
-/* An input is cut by samples on dp. With dp given nothing else is data
- * parallel; tp never is. */
-static bool allow_input(const asked *q, axis_role role, ir_sbp sbp)
+static bool cut_along(ir_sbp sbp, int32_t axis)
 {
-    int32_t batch_axis = q->tensor->batch_axis;
-    if (role == AXIS_DP && batch_axis >= 0)
-        return ir_sbp_equal(sbp, IR_SBP_S(batch_axis));
-    if (role == AXIS_FREE && q->f->recipe.dp == 0)
-        return true;
-    return sbp.kind == IR_B;
+    return sbp.kind == IR_S && sbp.axis == axis;
 }
 
-/* ZeRO: from which degree on a tensor that persists is cut on dp. */
+static bool lies_along(ir_sbp sbp, int32_t axis)
+{
+    return axis >= 0 ? cut_along(sbp, axis) : sbp.kind == IR_B;
+}
+
+/* An input is cut by samples on dp, by places on cp. With dp given nothing
+ * else cuts it; tp never does. */
+static bool allow_input(const asked *q, axis_role role, ir_sbp sbp)
+{
+    switch (role) {
+    case AXIS_DATA:
+    case AXIS_EXPERTS:
+        return lies_along(sbp, q->tensor->batch_axis);
+    case AXIS_PLACES:
+        return lies_along(sbp, q->f->marks.place[q->id]);
+    case AXIS_FREE:
+        return q->f->recipe.dp == 0 || sbp.kind == IR_B;
+    default:
+        return sbp.kind == IR_B;
+    }
+}
+
+/* ZeRO: from which degree on a tensor that persists is cut. */
 static int32_t zero_from(const asked *q)
 {
     if (q->node->op == IR_OP_accumulate)
@@ -360,8 +298,10 @@ static bool allow_persistent(const asked *q, axis_role role, ir_sbp sbp)
 {
     int32_t zero = q->f->recipe.zero;
     const ir_shape *shape = &q->tensor->shape;
-    if (role == AXIS_TP) {
-        bool cut = q->tensor->role == IR_PARAM && q->f->weight[q->id] &&
+    if (role == AXIS_EXPERTS && q->f->marks.expert[q->id])
+        return cut_along(sbp, 0);
+    if (role == AXIS_TENSOR) {
+        bool cut = q->tensor->role == IR_PARAM && q->f->marks.weight[q->id] &&
                    shape->rank >= 2 && can_cut(shape, q->mesh, 2);
         return !cut || (sbp.kind == IR_S && sbp.axis < 2);
     }
@@ -373,51 +313,123 @@ static bool allow_persistent(const asked *q, axis_role role, ir_sbp sbp)
     return q->node->op == IR_OP_accumulate || sbp.kind == IR_B;
 }
 
+/* One input or output of a node that works. */
+typedef struct slot {
+    const asked *q;
+    int32_t tensor;
+    ir_sbp sbp;
+    bool made; /* an output */
+} slot;
+
+static bool is_weight(const slot *s)
+{
+    const search_marks *m = &s->q->f->marks;
+    ir_op_class kind = ir_op_class_of(s->q->node->op);
+    bool weighs = kind == IR_CLASS_MATMUL || kind == IR_CLASS_CONV ||
+                  s->q->node->op == IR_OP_gather;
+    return !s->made && weighs && m->weight[s->tensor] && !m->data[s->tensor];
+}
+
 /* On dp each rank works on its own samples: what depends on them is nowhere
  * whole, or ranks would repeat each other's work. Scalars (the loss) may be. */
-static bool allow_sample(const asked *q, const ir_graph *graph, int32_t tensor,
-                         ir_sbp sbp)
+static bool allow_samples(const slot *s)
 {
-    return sbp.kind != IR_B || !q->f->data[tensor] ||
-           graph->tensors.at[tensor].shape.rank == 0;
+    const search_marks *m = &s->q->f->marks;
+    return s->sbp.kind != IR_B || !m->data[s->tensor] ||
+           s->q->graph->tensors.at[s->tensor].shape.rank == 0;
+}
+
+/* Experts are used where they lie: tokens go to them. */
+static bool allow_experts(const slot *s)
+{
+    if (s->q->f->marks.expert[s->tensor])
+        return cut_along(s->sbp, 0);
+    return allow_samples(s);
+}
+
+/* On cp each rank works on its own places, with the whole of the weights and of
+ * its samples. What is read may be whole (keys and values, if the search
+ * gathers them), what is made is not; heads may be cut for a while instead. */
+static bool allow_places(const slot *s)
+{
+    const search_marks *m = &s->q->f->marks;
+    if (is_weight(s))
+        return s->sbp.kind == IR_B;
+    if (m->sample[s->tensor] >= 0 && cut_along(s->sbp, m->sample[s->tensor]))
+        return false;
+    return !s->made || m->place[s->tensor] < 0 || s->sbp.kind != IR_B;
+}
+
+/* The stream between blocks: along the sequence, or whole. Gradients that meet
+ * there may be added as partial sums; those of one tensor are, to be reduced
+ * once. */
+static bool allow_stream(const slot *s)
+{
+    const search_marks *m = &s->q->f->marks;
+    if (m->sums[s->q->v])
+        return ir_sbp_is_partial(s->sbp);
+    if (ir_sbp_is_partial(s->sbp))
+        return ir_op_class_of(s->q->node->op) == IR_CLASS_POINTWISE;
+    if (s->q->f->recipe.seq_parallel == 0)
+        return s->sbp.kind == IR_B;
+    return m->place[s->tensor] >= 0 ? cut_along(s->sbp, m->place[s->tensor])
+                                    : s->sbp.kind == IR_S;
 }
 
 /* On tp a weight is used as it lies, cut: gathering it would make every rank
  * compute the whole again. */
-static bool allow_weight(const asked *q, const ir_graph *graph, int32_t tensor,
-                         ir_sbp sbp)
+static bool allow_tensor(const slot *s)
 {
-    const ir_shape *shape = &graph->tensors.at[tensor].shape;
-    bool cut = q->f->weight[tensor] && !q->f->data[tensor] &&
-               shape->rank >= 2 && can_cut(shape, q->mesh, 2);
-    return !cut || sbp.kind == IR_S;
+    const search_marks *m = &s->q->f->marks;
+    const ir_shape *shape = &s->q->graph->tensors.at[s->tensor].shape;
+    if (is_weight(s) && shape->rank >= 2 && can_cut(shape, s->q->mesh, 2) &&
+        s->sbp.kind != IR_S)
+        return false;
+    if (s->q->f->recipe.seq_parallel < 0)
+        return true;
+    if (m->between[s->q->v] && m->stream[s->tensor])
+        return allow_stream(s);
+    return s->q->f->recipe.seq_parallel == 1 || s->sbp.kind != IR_S ||
+           (s->sbp.axis != m->sample[s->tensor] &&
+            s->sbp.axis != m->place[s->tensor]);
 }
 
-static bool allow_work(const asked *q, const ir_graph *graph, axis_role role,
-                       int32_t axis, const ir_nd_sig *sig)
+static bool allow_slot(const slot *s, axis_role role)
+{
+    switch (role) {
+    case AXIS_DATA:
+        return allow_samples(s);
+    case AXIS_EXPERTS:
+        return allow_experts(s);
+    case AXIS_PLACES:
+        return allow_places(s);
+    case AXIS_TENSOR:
+        return allow_tensor(s);
+    default:
+        return true;
+    }
+}
+
+static bool allow_work(const asked *q, axis_role role, int32_t axis,
+                       const ir_nd_sig *sig)
 {
     const ir_node *node = q->node;
-    ir_op_class kind = ir_op_class_of(node->op);
-    bool weighs = kind == IR_CLASS_MATMUL || kind == IR_CLASS_CONV ||
-                  node->op == IR_OP_gather;
     for (int32_t k = 0; k < node->n_in; k++) {
-        ir_sbp sbp = sig->in[k].at[axis];
-        if (role == AXIS_DP && !allow_sample(q, graph, node->in[k], sbp))
-            return false;
-        if (role == AXIS_TP && weighs &&
-            !allow_weight(q, graph, node->in[k], sbp))
+        const slot s = {q, node->in[k], sig->in[k].at[axis], false};
+        if (!allow_slot(&s, role))
             return false;
     }
-    for (int32_t k = 0; role == AXIS_DP && k < node->n_out; k++)
-        if (!allow_sample(q, graph, node->out[k], sig->out[k].at[axis]))
+    for (int32_t k = 0; k < node->n_out; k++) {
+        const slot s = {q, node->out[k], sig->out[k].at[axis], true};
+        if (!allow_slot(&s, role))
             return false;
+    }
     return true;
 }
 
-static bool allow_on_axis(const asked *q, const ir_graph *graph, int32_t axis,
-                          const ir_nd_sig *sig)
+static bool allow_on_axis(const asked *q, int32_t axis, const ir_nd_sig *sig)
 {
-    axis_role role = role_of(&q->f->recipe, q->mesh, axis);
+    axis_role role = role_of(&q->f->axes, axis);
     switch (q->node->op) {
     case IR_OP_input:
         return allow_input(q, role, sig->out[0].at[axis]);
@@ -426,8 +438,7 @@ static bool allow_on_axis(const asked *q, const ir_graph *graph, int32_t axis,
     case IR_OP_accumulate:
         return allow_persistent(q, role, sig->out[0].at[axis]);
     default:
-        return q->node->phase == IR_UPDATE ||
-               allow_work(q, graph, role, axis, sig);
+        return q->node->phase == IR_UPDATE || allow_work(q, role, axis, sig);
     }
 }
 
@@ -436,7 +447,7 @@ static bool allow(void *ctx, const ir_graph *graph, int32_t v,
 {
     recipe_filter *f = ctx;
     const ir_node *node = &graph->nodes.at[v];
-    if (!mesh_fits(&f->recipe, mesh))
+    if (!mesh_fits(&f->axes, mesh))
         return false;
     mark(f, graph);
     if (node->n_out == 0)
@@ -444,32 +455,103 @@ static bool allow(void *ctx, const ir_graph *graph, int32_t v,
     int32_t id = node->out[0];
     if (search_pins_concern(f->pin, node))
         return search_pins_allow(f->pin, node, mesh, sig);
-    asked q = {f, mesh, node, &graph->tensors.at[id], id};
+    asked q = {f, graph, mesh, node, &graph->tensors.at[id], v, id};
     for (int32_t a = 0; a < mesh->n; a++)
-        if (!allow_on_axis(&q, graph, a, sig))
+        if (!allow_on_axis(&q, a, sig))
             return false;
     return true;
 }
+
+/* ---- what a graph must have ---- */
+
+static fs_status check_experts(const search_recipe *r, const search_marks *m,
+                               fs_err *err)
+{
+    const ir_graph *graph = m->graph;
+    bool found = false;
+    for (int32_t t = 0; t < graph->tensors.n; t++) {
+        const ir_tensor *w = &graph->tensors.at[t];
+        if (!m->expert[t] || w->role != IR_PARAM)
+            continue;
+        found = true;
+        if (w->shape.dim[0] < r->ep)
+            return fs_fail(err, FS_INVALID,
+                           "recipe: ep=%d: %s is of %lld experts", r->ep,
+                           w->name, (long long)w->shape.dim[0]);
+    }
+    return found ? FS_OK
+                 : fs_fail(err, FS_INVALID, "recipe: ep=%d: %s has no experts",
+                           r->ep, graph->name);
+}
+
+static fs_status check_places(const search_recipe *r, const search_marks *m,
+                              fs_err *err)
+{
+    const ir_graph *graph = m->graph;
+    for (int32_t t = 0; t < graph->tensors.n; t++)
+        if (graph->tensors.at[t].role == IR_INPUT && m->place[t] >= 0)
+            return FS_OK;
+    return fs_fail(err, FS_INVALID,
+                   "recipe: cp=%d: no input of %s has an axis of places behind "
+                   "that of its samples",
+                   r->cp, graph->name);
+}
+
+static fs_status check_stream(const search_marks *m, fs_err *err)
+{
+    for (int32_t t = 0; t < m->graph->tensors.n; t++)
+        if (m->stream[t])
+            return FS_OK;
+    return fs_fail(err, FS_INVALID,
+                   "recipe: seq-parallel=1: %s has no layer norms, between "
+                   "which a sequence could be cut",
+                   m->graph->name);
+}
+
+fs_status search_recipe_check(const search_recipe *recipe,
+                              const ir_graph *graph, fs_err *err)
+{
+    search_marks marks;
+    fs_status status = FS_OK;
+    fs_arena *arena = fs_arena_create();
+    search_marks_make(graph, arena, &marks);
+    if (recipe->ep > 1)
+        status = check_experts(recipe, &marks, err);
+    if (status == FS_OK && recipe->cp > 1)
+        status = check_places(recipe, &marks, err);
+    if (status == FS_OK && recipe->seq_parallel == 1 && recipe->tp != 1)
+        status = check_stream(&marks, err);
+    if (status == FS_OK && recipe->n_layers)
+        status = search_cut_check(graph, recipe->layers, recipe->n_layers, err);
+    fs_arena_destroy(arena);
+    return status;
+}
+
+/* ---- the problem ---- */
 
 void search_recipe_apply(const search_recipe *recipe, fs_arena *arena,
                          search_problem *problem)
 {
     const search_recipe *r = recipe;
+    const role_axes axes = axes_of(r);
+    const bool all = r->dp > 0 && r->tp > 0;
     if (r->pp > 0)
         problem->fix_stages = r->pp;
-    if (r->dp > 0 && r->tp > 0) {
-        ir_mesh mesh = {0};
-        if (r->dp > 1)
-            mesh.dim[mesh.n++] = r->dp;
-        if (r->tp > 1)
-            mesh.dim[mesh.n++] = r->tp;
-        problem->fix_mesh = mesh;
+    if (axes.n + !all > problem->max_mesh_axes)
+        problem->max_mesh_axes = axes.n + !all;
+    if (all) {
+        problem->fix_mesh = (ir_mesh){.n = axes.n};
+        for (int32_t a = 0; a < axes.n; a++)
+            problem->fix_mesh.dim[a] = axes.length[a];
     }
-    if (r->dp > 0 || r->tp > 0 || r->zero >= 0 || r->pins.n > 0) {
+    if (r->dp > 0 || r->tp > 0 || r->cp > 1 || r->zero >= 0 ||
+        r->seq_parallel >= 0 || r->pins.n > 0) {
         recipe_filter *f = fs_new(arena, recipe_filter, 1);
-        *f = (recipe_filter){.recipe = *r, .arena = arena};
+        *f = (recipe_filter){.recipe = *r, .axes = axes, .arena = arena};
         problem->filter = (search_filter){allow, f};
     }
+    problem->n_layers = r->n_layers;
+    problem->layers = r->layers;
     if (r->schedule)
         problem->schedule = r->schedule;
 }

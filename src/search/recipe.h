@@ -6,13 +6,22 @@
 #include "search/pins.h"
 #include "search/search.h"
 
-/* 0 (zero: -1; schedule: NULL) leaves a part free. */
+/* 0 (zero, seq_parallel: -1; texts: NULL) leaves a part free. */
 typedef struct search_recipe {
     int32_t dp, tp, pp;
+    int32_t cp; /* ranks that share the places of a sequence, or of an
+                   image */
+    int32_t ep; /* of the dp ranks, how many share the experts */
     int32_t micro_batches; /* count */
     int64_t micro_batch;   /* size in samples per data-parallel rank */
+    int32_t interleave;    /* stages per group of devices */
     int32_t zero;          /* 0..3 */
+    int32_t seq_parallel;  /* 1: on tp what lies between blocks is cut along the
+                              sequence; 0: it is whole */
     const char *schedule;
+    const char *precision, *recompute; /* of the training graph: the caller's */
+    int32_t n_layers;
+    const int32_t *layers; /* [n_layers] blocks of each stage */
     search_pins pins; /* each matches a parameter of the graphs; they decide for
                          whatever makes or takes these */
 } search_recipe;
@@ -22,15 +31,26 @@ search_recipe search_recipe_free(void);
  * names both values of one that was given before. */
 fs_status search_recipe_parse(const char *text, fs_arena *arena, fs_err *err,
                               search_recipe *out);
-/* Parts that are given must multiply to the devices: dp * tp * pp = n. When
- * `complete` is set, a free part becomes: dp what is left of the devices, the
- * others 1 (the command `plan`). A micro-batch must divide over dp. FS_INVALID
- * says what does not fit. */
+/* Adds one key and its value. */
+fs_status search_recipe_set(const char *key, const char *value, fs_arena *arena,
+                            fs_err *err, search_recipe *out);
+/* Parts that are given must multiply to the devices: dp * cp * tp * pp = n,
+ * where cp is 1 unless given; ep divides dp. When `complete` is set, a free
+ * part becomes: dp what is left of the devices, the others 1, zero and
+ * seq_parallel 0 (the command `plan`). A micro-batch must divide over dp.
+ * FS_INVALID says what does not fit. */
 fs_status search_recipe_complete(const hw_cluster *cluster, int64_t batch,
                                  bool complete, fs_err *err,
                                  search_recipe *recipe);
-/* Fills fix_stages, fix_mesh (axes dp, tp; those of length 1 dropped), filter
- * and schedule of the problem. The filter's context lives in the arena. */
+/* Ranks that the parts that are given multiply to; INT64_MAX: too many. */
+int64_t search_recipe_ranks(const search_recipe *recipe);
+/* FS_INVALID when a part has nothing to hold on to in this graph: experts of a
+ * network without, sequences of one without. */
+fs_status search_recipe_check(const search_recipe *recipe,
+                              const ir_graph *graph, fs_err *err);
+/* Fills fix_stages, fix_mesh (axes dp / ep, ep, cp, tp; those of length 1
+ * dropped), filter, layers and schedule of the problem. The filter's context
+ * lives in the arena. */
 void search_recipe_apply(const search_recipe *recipe, fs_arena *arena,
                          search_problem *problem);
 

@@ -105,6 +105,8 @@ typedef struct search_problem {
     int32_t fix_stages;    /* 0: free */
     ir_mesh fix_mesh;      /* n = -1: free; of one stage */
     int32_t max_mesh_axes; /* 2 */
+    int32_t n_layers;      /* 0: stages are cut by time */
+    const int32_t *layers; /* [n_layers] else: so many repeated blocks each */
     search_filter filter;
     double time_limit_s;
     double gap;      /* a bound so near (a fraction) is proof enough */

@@ -1,0 +1,186 @@
+/* Recipes as they are written: "dp=2,tp=2,schedule=gpipe". */
+#include "config.h"
+#include "search/recipe.h"
+
+#include "plan/schedule.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RECIPE_MOST = 1 << 20, RECIPE_DIGITS = 9 };
+
+typedef enum key_kind { KEY_INT32, KEY_INT64, KEY_TEXT } key_kind;
+
+typedef struct recipe_key {
+    const char *name;
+    key_kind kind;
+    int32_t low, high;
+    size_t offset;
+} recipe_key;
+
+#define NUMBER_KIND(field)                                                     \
+    (sizeof((search_recipe *)NULL)->field == sizeof(int64_t) ? KEY_INT64       \
+                                                             : KEY_INT32)
+static const recipe_key keys[] = {
+#define RECIPE_NUMBER(key, field, low, high)                                   \
+    {key, NUMBER_KIND(field), low, high, offsetof(search_recipe, field)},
+#define RECIPE_TEXT(key, field)                                                \
+    {key, KEY_TEXT, 0, 0, offsetof(search_recipe, field)},
+#include "search/recipe_keys.def"
+#undef RECIPE_NUMBER
+#undef RECIPE_TEXT
+};
+
+static const char key_names[] =
+#define RECIPE_NUMBER(key, ...) key ", "
+#define RECIPE_TEXT(key, ...) key ", "
+#include "search/recipe_keys.def"
+#undef RECIPE_NUMBER
+#undef RECIPE_TEXT
+    "layers";
+
+search_recipe search_recipe_free(void)
+{
+    return (search_recipe){.zero = -1, .seq_parallel = -1};
+}
+
+static const recipe_key *find_key(const char *name)
+{
+    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
+        if (strcmp(keys[k].name, name) == 0)
+            return &keys[k];
+    return NULL;
+}
+
+static bool read_number(const char *text, int32_t low, int32_t high,
+                        int32_t *out)
+{
+    char *end;
+    long number = strtol(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || strlen(text) > RECIPE_DIGITS ||
+        *end || number < low || number > high)
+        return false;
+    *out = (int32_t)number;
+    return true;
+}
+
+static fs_status set_number(const recipe_key *key, const char *text,
+                            fs_err *err, search_recipe *out)
+{
+    char *field = (char *)out + key->offset;
+    const bool wide = key->kind == KEY_INT64;
+    int32_t number;
+    if (!read_number(text, key->low, key->high, &number))
+        return fs_fail(err, FS_INVALID,
+                       "recipe: %s=%.40s, a number from %d to %d is wanted",
+                       key->name, text, key->low, key->high);
+    int64_t before = wide ? *(const int64_t *)(const void *)field
+                          : *(const int32_t *)(const void *)field;
+    if (before >= key->low && before != number)
+        return fs_fail(err, FS_INVALID,
+                       "recipe: %s=%lld and %s=%d contradict each other; "
+                       "give one",
+                       key->name, (long long)before, key->name, number);
+    if (wide)
+        memcpy(field, &(int64_t){number}, sizeof(int64_t));
+    else
+        memcpy(field, &number, sizeof number);
+    return FS_OK;
+}
+
+static fs_status set_text(const recipe_key *key, const char *text,
+                          fs_arena *arena, fs_err *err, search_recipe *out)
+{
+    const char **field = (const char **)(void *)((char *)out + key->offset);
+    if (*field && strcmp(*field, text) != 0)
+        return fs_fail(err, FS_INVALID,
+                       "recipe: %s=%.40s and %s=%.40s contradict each other; "
+                       "give one",
+                       key->name, *field, key->name, text);
+    *field = fs_strdup(arena, text);
+    return FS_OK;
+}
+
+/* "5/7": blocks of each stage. */
+static fs_status set_layers(const char *text, fs_arena *arena, fs_err *err,
+                            search_recipe *out)
+{
+    FS_VEC(int32_t) layers = {0};
+    for (char *at = fs_strdup(arena, text); at;) {
+        int32_t number;
+        char *slash = strchr(at, '/');
+        if (slash)
+            *slash++ = '\0';
+        if (!read_number(at, 0, RECIPE_MOST, &number))
+            return fs_fail(err, FS_INVALID,
+                           "recipe: layers=%.40s, numbers of blocks as 5/7 are "
+                           "wanted, one per stage",
+                           text);
+        fs_push(arena, &layers, number);
+        at = slash;
+    }
+    if (out->n_layers && (out->n_layers != layers.n ||
+                          memcmp(out->layers, layers.at,
+                                 (size_t)layers.n * sizeof *layers.at) != 0))
+        return fs_fail(err, FS_INVALID,
+                       "recipe: layers=%.40s and other layers before it "
+                       "contradict each other; give one",
+                       text);
+    out->n_layers = layers.n;
+    out->layers = layers.at;
+    return FS_OK;
+}
+
+static fs_status check_texts(const search_recipe *r, fs_err *err)
+{
+    if (r->schedule && !plan_schedule_find(r->schedule))
+        return fs_fail(err, FS_INVALID, "recipe: unknown schedule '%.40s' (%s)",
+                       r->schedule, plan_schedule_names());
+    return FS_OK;
+}
+
+fs_status search_recipe_set(const char *name, const char *value,
+                            fs_arena *arena, fs_err *err, search_recipe *out)
+{
+    search_recipe recipe = *out;
+    const recipe_key *key = find_key(name);
+    if (key && key->kind == KEY_TEXT)
+        FS_TRY(set_text(key, value, arena, err, &recipe));
+    else if (key)
+        FS_TRY(set_number(key, value, err, &recipe));
+    else if (strcmp(name, "layers") == 0)
+        FS_TRY(set_layers(value, arena, err, &recipe));
+    else
+        return fs_fail(err, FS_INVALID, "recipe: unknown key '%.40s' (%s)",
+                       name, key_names);
+    FS_TRY(check_texts(&recipe, err));
+    *out = recipe;
+    return FS_OK;
+}
+
+static fs_status parse_item(char *item, fs_arena *arena, fs_err *err,
+                            search_recipe *out)
+{
+    char *value = strchr(item, '=');
+    if (!value)
+        return fs_fail(err, FS_INVALID, "recipe: '%.40s' is not key=value (%s)",
+                       item, key_names);
+    *value++ = '\0';
+    return search_recipe_set(item, value, arena, err, out);
+}
+
+fs_status search_recipe_parse(const char *text, fs_arena *arena, fs_err *err,
+                              search_recipe *out)
+{
+    search_recipe recipe = *out;
+    for (char *at = fs_strdup(arena, text); at;) {
+        char *comma = strchr(at, ',');
+        if (comma)
+            *comma++ = '\0';
+        FS_TRY(parse_item(at, arena, err, &recipe));
+        at = comma;
+    }
+    *out = recipe;
+    return FS_OK;
+}

@@ -1,0 +1,326 @@
+/* Recipes as a user types them: each is a choice of how tensors lie, nothing
+ * else; the plan has the collectives that its name promises, and the losses are
+ * those of one rank. */
+#include "config.h"
+#include "tests/cli_plans.h"
+
+enum { STEPS = 3, LAYERS = 2 };
+
+#define GPT "zoo:gpt,layers=2,hidden=16,heads=4,vocab=24,seq=8"
+#define LLAMA                                                                  \
+    "zoo:llama,layers=2,hidden=16,heads=4,kv_heads=2,ffn=24,vocab=12,seq=8"
+#define T5                                                                     \
+    "zoo:t5,layers=2,hidden=16,heads=2,head=8,ffn=24,vocab=11,seq=6,target=4"
+/* Experts take 60 of 100 tokens: others are dropped. */
+#define MOE                                                                    \
+    "zoo:moe,layers=2,hidden=16,heads=2,vocab=11,seq=8,experts=4,capacity=60"
+#define UNET "zoo:unet,depth=2,width=4,channels=1,classes=3,size=16"
+#define WIDE_DEEP "zoo:wide_deep,fields=3,dense=4,rows=40,embedding=8,hidden=16"
+#define FACES "zoo:insightface,depth=18,width=4,embedding=8,classes=64,size=32"
+
+/* ---- what a plan does ---- */
+
+/* Tasks of role 0 that are this boxing step ("": any), in this phase, of
+ * tensors whose names begin so. */
+static int count_steps(const char *phase, const char *box, const char *of)
+{
+    char path[600];
+    size_t i;
+    json_t *task;
+    int n = 0;
+    snprintf(path, sizeof path, "%s/plan.json", cli_scratch);
+    json_t *root = json_load_file(path, 0, NULL);
+    json_t *roles = json_object_get(json_object_get(root, "plan"), "roles");
+    json_array_foreach(json_object_get(json_array_get(roles, 0), "tasks"), i,
+                       task)
+    {
+        const char *named = json_string_value(json_object_get(task, "box"));
+        const char *when = json_string_value(json_object_get(task, "phase"));
+        const char *moved = json_string_value(json_object_get(task, "tensor"));
+        n += named && (!*box || strcmp(named, box) == 0) &&
+             strcmp(when, phase) == 0 && strncmp(moved, of, strlen(of)) == 0;
+    }
+    json_decref(root);
+    return n;
+}
+
+static json_t *find_node(json_t *root, const char *name)
+{
+    size_t i;
+    json_t *node;
+    json_t *strategy = json_object_get(root, "strategy");
+    json_array_foreach(
+        json_object_get(strategy, "nodes"), i,
+        node) if (strcmp(json_string_value(json_object_get(node, "name")),
+                         name) == 0) return node;
+    return NULL;
+}
+
+/* "in .. -> out ..", "" when there is no such node. */
+static const char *signature_of(const char *name)
+{
+    static char text[300];
+    char path[600];
+    size_t i;
+    json_t *sbp;
+    snprintf(path, sizeof path, "%s/plan.json", cli_scratch);
+    json_t *root = json_load_file(path, 0, NULL);
+    json_t *node = find_node(root, name);
+    text[0] = '\0';
+    json_array_foreach(json_object_get(node, "in"), i, sbp)
+        strcat(strcat(text, json_string_value(sbp)), " ");
+    strcat(text, node ? "->" : "");
+    json_array_foreach(json_object_get(node, "out"), i, sbp)
+        strcat(strcat(text, " "), json_string_value(sbp));
+    json_decref(root);
+    return text;
+}
+
+static int stage_of(const char *name)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/plan.json", cli_scratch);
+    json_t *root = json_load_file(path, 0, NULL);
+    json_t *node = find_node(root, name);
+    int stage =
+        node ? (int)json_integer_value(json_object_get(node, "stage")) : -1;
+    json_decref(root);
+    return stage;
+}
+
+static bool make(const char *spec, const char *recipe)
+{
+    cli_answer *a = cli("plan %s --cluster 1x4:cpu --batch 8 %s "
+                        "-o \"$D/plan.json\"",
+                        spec, recipe);
+    if (a->status != 0)
+        cli_show(a);
+    return a->status == 0;
+}
+
+static void lies(const char *node, const char *signature)
+{
+    tap_equal_text(signature_of(node), signature, "%s", node);
+}
+
+/* ---- Megatron's tensor parallelism ---- */
+
+static void test_tensor_parallel(void)
+{
+    tap_ok(make(GPT, "--tp 4"), "gpt --tp 4");
+    lies("/blocks.0/ln1/layer_norm", "B B B -> B B B");
+    lies("/blocks.0/mlp/fc/add", "B S(0) S(0) -> S(2)");
+    lies("/blocks.0/attn/matmul_1", "S(1) S(1) S(1) -> S(1) S(1)");
+    tap_equal_int(count_steps("forward", "all-reduce", "/blocks.1/"), 2,
+                  "forward: two all-reduces in a block");
+    tap_equal_int(count_steps("backward", "all-reduce", "/blocks.1/"), 2,
+                  "backward: two");
+    tap_equal_int(count_steps("forward", "", "/blocks"), 2 * LAYERS,
+                  "and no other collective");
+    tap_ok(make(GPT, "--tp 4 --seq-parallel"), "gpt --tp 4 --seq-parallel");
+    lies("/blocks.0/ln1/layer_norm", "S(1) B B -> S(1) S(1) S(1)");
+    lies("/blocks.0/attn/proj/add_1", "S(1) S(1) -> S(1)");
+    lies("/blocks.0/mlp/fc/add", "B S(0) S(0) -> S(2)");
+    tap_equal_int(count_steps("forward", "reduce-scatter", "/blocks.1/"), 2,
+                  "forward: two reduce-scatters in a block");
+    tap_equal_int(count_steps("forward", "all-gather", "/blocks.1/"), 2,
+                  "and two all-gathers");
+    tap_equal_int(count_steps("forward", "", "/blocks"), 4 * LAYERS,
+                  "and no other collective");
+}
+
+/* Weights of a class each, and rows of a table. */
+static void test_classes_and_tables(void)
+{
+    tap_ok(make("zoo:gpt,layers=1,hidden=16,heads=4,vocab=4096,seq=32",
+                "--tp 4 --pin '^tok=S(0)'"),
+           "a vocabulary of 4096 --tp 4");
+    lies("/tok/gather", "S(0) B -> P");
+    lies("/head/matmul", "B S(0) -> S(2)");
+    tap_ok(make("zoo:insightface,depth=18,width=4,embedding=64,classes=40000,"
+                "size=32",
+                "--tp 4"),
+           "a head of 40,000 classes --tp 4");
+    lies("head.weight", "-> S(0)");
+    tap_ok(make(WIDE_DEEP, "--tp 4 --pin '^deep.weight=S(0)'"),
+           "a table by rows");
+    lies("deep.weight", "-> S(0)");
+    tap_ok(make(WIDE_DEEP, "--tp 4 --pin '^deep.weight=S(1)'"),
+           "a table by columns");
+    lies("deep.weight", "-> S(1)");
+}
+
+/* ---- places ---- */
+
+static void test_places(void)
+{
+    tap_ok(make(GPT, "--dp 1 --cp 4"), "gpt --cp 4");
+    lies("ids", "-> S(1)");
+    lies("/blocks.0/ln1/layer_norm", "S(1) B B -> S(1) S(1) S(1)");
+    lies("/blocks.0/mlp/fc/add", "S(1) B B -> S(1)");
+    tap_equal_int(count_steps("forward", "reduce-scatter", ""), 0,
+                  "weights are whole: no sums between ranks but the loss");
+    tap_ok(make("zoo:gpt,layers=2,hidden=16,heads=1,vocab=24,seq=8",
+                "--dp 1 --cp 4"),
+           "one head --cp 4");
+    lies("/blocks.0/attn/matmul_1", "S(2) B B -> S(2) S(2)");
+    tap_equal_int(count_steps("forward", "all-gather", ""), 2 * LAYERS,
+                  "forward: keys and values of each block are gathered");
+    tap_ok(make(UNET, "--dp 1 --cp 4"), "unet --cp 4: rows of the image");
+    tap_ok(count_steps("forward", "halo", "") > 0,
+           "convolutions borrow rows of their neighbours");
+}
+
+/* ---- experts ---- */
+
+static void test_experts(void)
+{
+    tap_ok(make(MOE, "--dp 4 --ep 4"), "moe --ep 4");
+    lies("blocks.1.moe.fc.weight", "-> S(0)");
+    tap_equal_text(signature_of("/blocks.1/moe/fc/matmul"), "S(0) S(0) -> S(0)",
+                   "each rank runs its own experts");
+    tap_ok(count_steps("forward", "all-to-all", "") >= 2,
+           "tokens go there and back");
+    tap_ok(make(MOE, "--dp 4 --ep 2"), "moe --dp 4 --ep 2");
+    lies("blocks.1.moe.fc.weight", "-> (B,S(0))");
+    lies("blocks.1.attn.q.weight", "-> (B,B)");
+    lies("ids", "-> (S(0),S(0))");
+    tap_ok(count_steps("forward", "all-to-all", "") >= 2,
+           "tokens go there and back");
+}
+
+/* ---- stages ---- */
+
+static void test_layers(void)
+{
+    tap_ok(make("zoo:gpt,layers=6,hidden=16,heads=2,vocab=24,seq=8",
+                "--pp 4 --layers 1/3/0/2"),
+           "gpt of six blocks --layers 1/3/0/2");
+    static const int wanted[] = {0, 1, 1, 1, 3, 3};
+    for (int k = 0; k < 6; k++) {
+        char name[64];
+        snprintf(name, sizeof name, "/blocks.%d/ln1/layer_norm", k);
+        tap_equal_int(stage_of(name), wanted[k], "%s", name);
+        snprintf(name, sizeof name, "/blocks.%d/mlp/proj/add_1", k);
+        tap_equal_int(stage_of(name), wanted[k], "%s", name);
+    }
+    tap_equal_int(stage_of("/tok/gather"), 0, "the table is the first stage's");
+    tap_equal_int(stage_of("/head/matmul"), 3, "the head the last's");
+    tap_ok(make(GPT, "--layers 0/2 --tp 2"), "--layers alone says how many");
+}
+
+/* ---- the same numbers ---- */
+
+static bool train(const char *spec, int ranks, const char *recipe,
+                  double *losses)
+{
+    char words[800];
+    snprintf(words, sizeof words,
+             "plan %s --cluster local --ranks %d --batch 8 --lr 0.05 "
+             "--optimizer sgd %s",
+             spec, ranks, recipe);
+    return cli_train(words, "synthetic", STEPS, losses);
+}
+
+static void test_losses(void)
+{
+    static const struct {
+        const char *spec, *recipes[6];
+        double most;
+    } rows[] = {
+        {GPT,
+         {"--tp 4", "--tp 4 --seq-parallel", "--dp 1 --cp 4",
+          "--cp 2 --tp 2 --seq-parallel --zero 1",
+          "--pp 2 --layers 2/0 --tp 2 --micro-batches 2"},
+         1e-6},
+        {LLAMA, {"--tp 2 --seq-parallel", "--dp 1 --cp 4"}, 1e-6},
+        {T5, {"--cp 2 --tp 2", "--pp 2 --layers 1/3"}, 1e-6},
+        {MOE,
+         {"--ep 4", "--dp 4 --ep 2 --zero 1", "--dp 2 --ep 2 --tp 2",
+          "--dp 2 --cp 2 --ep 2", "--dp 4 --ep 2 --micro-batches 2"},
+         1e-6},
+        {UNET, {"--dp 1 --cp 4"}, 1e-5},
+        {WIDE_DEEP, {"--tp 4", "--tp 4 --pin '^deep.weight=S(0)'"}, 1e-6},
+        {FACES, {"--tp 4"}, 1e-4},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        double one[STEPS], other[STEPS];
+        bool ran = train(rows[r].spec, 1, "", one);
+        tap_ok(ran, "%s trains on one rank", rows[r].spec);
+        for (int k = 0; ran && k < 6 && rows[r].recipes[k]; k++) {
+            const char *recipe = rows[r].recipes[k];
+            const bool did = train(rows[r].spec, 4, recipe, other);
+            const double off =
+                did ? cli_losses_off(other, one, STEPS) : (double)NAN;
+            tap_ok(off <= rows[r].most, "%s %s: its losses (off %.1e)",
+                   rows[r].spec, recipe, off);
+        }
+    }
+}
+
+/* ---- what cannot be ---- */
+
+static void test_refused(void)
+{
+    static const struct {
+        const char *words, *says;
+    } cases[] = {
+        {GPT " --cp 3", "do not multiply to the 4 devices"},
+        {GPT " --cp 2 --dp 4", "dp=4, cp=2, tp=1, pp=1"},
+        {GPT " --ep 2", "ep=2: gpt has no experts"},
+        {MOE " --ep 3", "ep=3 does not divide dp=4"},
+        {"zoo:moe,layers=2,hidden=16,heads=2,seq=8,experts=3 --ep 4",
+         "is of 3 experts"},
+        {"zoo:mlp --dp 1 --tp 4 --seq-parallel", "has no layer norms"},
+        {GPT " --pp 2 --layers 2/1", "3 blocks for 2 stages, gpt has 2"},
+        {GPT " --pp 2 --layers 2", "blocks to 1 stages, pp=2"},
+        {GPT " --layers 1/x", "layers=1/x, numbers of blocks as 5/7"},
+        {GPT " --layers 1/", "layers=1/, numbers of blocks as 5/7"},
+        {GPT " --dp 0", "dp=0, a number from 1 to"},
+        {GPT " --zero 4", "zero=4, a number from 0 to 3"},
+        {GPT " --schedule later", "unknown schedule 'later'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cli_answer *a = cli("plan %s --cluster 1x4:cpu --batch 8 "
+                            "-o \"$D/none.json\"",
+                            cases[i].words);
+        tap_ok(a->status == 2 && strstr(a->err, cases[i].says), "%s: %.*s",
+               cases[i].words, (int)strcspn(a->err, "\n"), a->err);
+    }
+}
+
+/* Words of the training graph are keys, too. */
+static void test_words(void)
+{
+    cli_answer *a = cli("search " GPT " --cluster 1x4:cpu --batch 8 --fix "
+                        "dp=2,tp=2,precision=bf16,recompute=block,"
+                        "seq-parallel=1 -o \"$D/plan.json\"");
+    tap_ok(a->status == 0 && strstr(a->out, "recompute       block"),
+           "--fix precision=bf16,recompute=block");
+    tap_ok(signature_of("/blocks.0/attn/q/add")[0] != '\0' &&
+               strstr(signature_of("/blocks.0/ln1/layer_norm"), "S(1)"),
+           "and seq-parallel=1");
+    a = cli("search " GPT " --cluster 1x4:cpu --batch 8 --precision fp32 "
+            "--fix precision=bf16 -o \"$D/none.json\"");
+    tap_ok(a->status == 2 && strstr(a->err, "contradict"),
+           "a flag and a key that differ contradict each other");
+    a = cli("search " GPT " --cluster 1x4:cpu --batch 8 "
+            "--fix precision=bf7 -o \"$D/none.json\"");
+    tap_ok(a->status == 2 && strstr(a->err, "bf7"), "a precision that is none");
+}
+
+int main(void)
+{
+    cli_begin_scratch("recipe");
+    test_tensor_parallel();
+    test_classes_and_tables();
+    test_places();
+    test_experts();
+    test_layers();
+    test_refused();
+    test_words();
+    cli("calibrate --ranks 4"); /* once: `local` is then known */
+    test_losses();
+    cli_end_scratch();
+    return tap_done();
+}
