@@ -59,9 +59,12 @@ const char *plan_check_task_text(const plan_checking *c, int32_t role,
     const char *ranks = plan_check_ranks_text(c, role);
     if (slot < 0)
         return fs_printf(c->scratch, "%s (%s)", name, ranks);
-    return fs_printf(c->scratch, "%s (%s, %s %d)", name, ranks,
-                     plan_phase_name(r->slots[slot].phase),
-                     r->slots[slot].micro_batch);
+    const plan_slot *at = &r->slots[slot];
+    if (at->phase == PLAN_BEGIN || at->phase == PLAN_END)
+        return fs_printf(c->scratch, "%s (%s, %s of the step)", name, ranks,
+                         plan_phase_name(at->phase));
+    return fs_printf(c->scratch, "%s (%s, %s of micro-batch %d)", name, ranks,
+                     plan_phase_name(at->phase), at->micro_batch);
 }
 
 const char *plan_check_line_text(const plan_checking *c, int32_t line)

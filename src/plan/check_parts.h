@@ -32,7 +32,8 @@ bool plan_check_full(const plan_checking *c); /* no room for more findings */
 void plan_check_add(plan_checking *c, plan_finding_kind kind,
                     const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* "relu h (ranks 0-3, forward 2)"; slot -1: without the firing. */
+/* "relu h (ranks 0-3, forward of micro-batch 2)"; slot -1: without the firing.
+ */
 const char *plan_check_task_text(const plan_checking *c, int32_t role,
                                  int32_t slot, int32_t task);
 const char *plan_check_ranks_text(const plan_checking *c, int32_t role);

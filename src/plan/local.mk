@@ -57,6 +57,12 @@ tests_plan_file_test_SOURCES = tests/plan_file_test.c tests/run_cli.h \
   tests/tap.h
 tests_plan_file_test_LDADD = $(JANSSON_LIBS) -lm
 
+check_PROGRAMS += tests/plan_deadlock_test
+tests_plan_deadlock_test_SOURCES = tests/plan_deadlock_test.c \
+  tests/run_cli.h tests/tap.h
+tests_plan_deadlock_test_LDADD = $(JANSSON_LIBS) -lm
+EXTRA_DIST += plans/README.md plans/deadlock_3d.json tests/golden/deadlock.txt
+
 check_PROGRAMS += tests/plan_trace_test
 tests_plan_trace_test_SOURCES = tests/plan_trace_test.c tests/plan_build.h \
   tests/tap.h
