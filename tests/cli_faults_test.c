@@ -343,25 +343,64 @@ static void test_diverged(void)
     diverges("1.json", "one rank");
 }
 
-/* Under the user's own mpirun. */
-static void test_own_ranks(void)
+/* Under the user's own mpirun: `-n 3 RUN`, or several jobs with colons. */
+static int own_ranks(char *text, size_t room, const char *words)
 {
-    char command[2048];
-    static char text[1 << 16];
+    char command[3000];
     snprintf(command, sizeof command,
              "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-             "ASAN_OPTIONS=detect_leaks=0 timeout 60 '%s' --oversubscribe "
-             "-n 3 '%s/flowsearch' run \"$D/p.json\" --data synthetic "
-             "--db none >\"$D/out\" 2>\"$D/err\"",
-             FS_MPIRUN, cli_env("FS_BUILDDIR", "."));
+             "ASAN_OPTIONS=detect_leaks=0 F='%s/flowsearch' "
+             "FROM='--data synthetic --db none' "
+             "&& export F FROM && timeout 60 '%s' --oversubscribe %s "
+             ">\"$D/out\" 2>\"$D/err\"",
+             cli_env("FS_BUILDDIR", "."), FS_MPIRUN, words);
     int raw = system(command);
-    cli_slurp("err", text, sizeof text);
-    tap_ok(WIFEXITED(raw) && WEXITSTATUS(raw) == 2,
-           "three ranks of a plan for two end with status 2");
-    tap_ok(count(text, "flowsearch: ") == 1 &&
-               strstr(text, "the plan is for 2 ranks, but 3 were started") &&
+    cli_slurp("err", text, room);
+    return WIFEXITED(raw) ? WEXITSTATUS(raw) : -1;
+}
+
+static void test_own_ranks(void)
+{
+    static char text[1 << 16];
+    int status =
+        own_ranks(text, sizeof text, "-n 3 \"$F\" run \"$D/p.json\" $FROM");
+    tap_equal_int(status, 2, "three ranks of a plan for two end with status 2");
+    tap_ok(count(text, "flowsearch: ") == 3 &&
+               strstr(text, "rank 0: the plan is for 2 ranks, but 3 were "
+                            "started") &&
+               strstr(text, "rank 2: the plan is for 2 ranks, but 3 were "
+                            "started") &&
                !strstr(text, "MPI_ABORT"),
-           "one rank says why");
+           "every rank says why");
+    cli("plan " MLP " --cluster local --ranks 8 --dp 8 --batch 8 "
+        "-o \"$D/p8.json\"");
+    status =
+        own_ranks(text, sizeof text, "-n 4 \"$F\" run \"$D/p8.json\" $FROM");
+    tap_ok(status == 2 && count(text, "the plan is for 8 ranks, but 4 were "
+                                      "started") == 4,
+           "four ranks of a plan for eight likewise");
+}
+
+/* Ranks that were given different plans of one size. */
+static void test_other_plans(void)
+{
+    static char text[1 << 16];
+    cli("plan " MLP " --cluster local --ranks 2 --tp 2 --batch 8 "
+        "-o \"$D/q.json\"");
+    int status = own_ranks(text, sizeof text,
+                           "-n 1 \"$F\" run \"$D/p.json\" $FROM : "
+                           "-n 1 \"$F\" run \"$D/q.json\" $FROM");
+    tap_ok(status == 2 && strstr(text, "the ranks do not run the same plan: "
+                                       "their digests are "),
+           "two ranks with two plans end with status 2, which is said");
+    if (status != 2)
+        printf("# status %d: %s\n", status, text);
+    status = own_ranks(text, sizeof text,
+                       "-n 1 \"$F\" run \"$D/p.json\" $FROM --steps 1 : "
+                       "-n 1 \"$F\" run \"$D/p.json\" $FROM --steps 2");
+    tap_ok(status == 2 && strstr(text, "do not run the same number of steps: "
+                                       "1 to 2"),
+           "and with two numbers of steps");
 }
 
 int main(void)
@@ -382,6 +421,7 @@ int main(void)
     test_diverged();
     test_diverged_pictures();
     test_own_ranks();
+    test_other_plans();
     cli_end_scratch();
     return tap_done();
 }

@@ -531,17 +531,32 @@ static fs_status check_job(cli *c, const cli_plan *p)
     return FS_OK;
 }
 
-/* What is wrong with the input, every rank finds: rank 0 says it. */
+/* In a job of the wrong size every rank says so, each for itself: whoever looks
+ * at one rank's output alone is told too. */
+static void speak(cli *c, const fs_err *own)
+{
+    c->mute = false;
+    c->err = *own;
+    fs_err_prefix(&c->err, "rank %d", exec_world_rank(c->world));
+}
+
+/* What else is wrong with the input, every rank finds: rank 0 says it. */
 static fs_status rank_main(cli *c, cli_plan *p)
 {
+    fs_err own = {0};
     fs_status status = cli_plan_open(c, c->args.operands[0], p);
-    if (status == FS_OK)
+    if (status == FS_OK) {
         status = check_job(c, p);
+        own = c->err;
+    }
     if (status == FS_OK)
         status = check_all(c, p);
     if (status == FS_OK && !c->args.dry_run)
         status = begin(c, p);
-    FS_TRY(exec_world_agree(c->world, status, &c->err));
+    status = exec_world_agree(c->world, status, &c->err);
+    if (own.status != FS_OK)
+        speak(c, &own);
+    FS_TRY(status);
     return c->args.dry_run ? FS_OK : as_rank(c, p);
 }
 

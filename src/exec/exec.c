@@ -3,6 +3,7 @@
 
 #include "exec/rank.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -57,12 +58,22 @@ static fs_status compare_plans(exec_world *world, const plan *p,
     uint64_t high[3] = {low[0], low[1], low[2]};
     exec_world_reduce(world, IR_PMIN, IR_I64, low, 3);
     exec_world_reduce(world, IR_PMAX, IR_I64, high, 3);
-    if (memcmp(low, high, 2 * sizeof *low) != 0)
-        return fs_fail(err, FS_FAULT,
-                       "the ranks do not run the same plan for the same "
-                       "number of steps");
+    if (low[0] != high[0]) {
+        char a[17], b[17];
+        fs_hex(low[0], a);
+        fs_hex(high[0], b);
+        return fs_fail(err, FS_INVALID,
+                       "the ranks do not run the same plan: their digests are "
+                       "%s, %s",
+                       a, b);
+    }
+    if (low[1] != high[1])
+        return fs_fail(err, FS_INVALID,
+                       "the ranks do not run the same number of steps: %" PRId64
+                       " to %" PRId64,
+                       (int64_t)low[1], (int64_t)high[1]);
     if (low[2] != high[2])
-        return fs_fail(err, FS_FAULT,
+        return fs_fail(err, FS_INVALID,
                        "the ranks do not train with the same data, seed, "
                        "kernels, learning rate and weight decay");
     return FS_OK;
