@@ -473,6 +473,19 @@ static void test_refusals(void)
     close_lowered(&l);
 }
 
+/* Its ranks would end no step. */
+static void test_idle_stage(void)
+{
+    ir_graph *g = build_mlp(2, 8, false, 1);
+    lowered l = {.graph = g, .arena = fs_arena_create()};
+
+    l.cluster = build_cluster(2, l.arena);
+    l.strategy = plan_strategy_new(g, 2, l.arena);
+    l.strategy->stages[1].first_device = 1;
+    refuse("a stage that computes nothing", &l, "stage 1");
+    close_lowered(&l);
+}
+
 int main(void)
 {
     test_recipes();
@@ -483,5 +496,6 @@ int main(void)
     test_ranks();
     test_shared_boxing();
     test_refusals();
+    test_idle_stage();
     return tap_done();
 }

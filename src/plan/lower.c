@@ -196,11 +196,24 @@ static fs_status assign_lowest(lowering *l, plan_role *role)
     return assign(l, role);
 }
 
+/* Ranks without a task would end no step. */
+static fs_status check_work(const lowering *l, const plan *p)
+{
+    for (int32_t r = 0; r < p->n_roles; r++)
+        if (p->roles[r].n_tasks == 0)
+            return fs_fail(l->err, FS_INVALID,
+                           "stage %d has no task: none of its nodes computes "
+                           "anything",
+                           (int)p->roles[r].stage);
+    return FS_OK;
+}
+
 static fs_status run(lowering *l, plan *p)
 {
     FS_TRY(plan_lower_values(l));
     plan_lower_tasks(l);
     plan_lower_finish(l, p);
+    FS_TRY(check_work(l, p));
     for (int32_t r = 0; r < p->n_roles; r++)
         FS_TRY(assign_lowest(l, &p->roles[r]));
     return FS_OK;
