@@ -15,6 +15,57 @@ static inline double unit_seconds(void *ctx, const plan_stage *stage,
     return 1.0 + (double)(step->bytes_in + step->bytes_out) * 1e-6;
 }
 
+/* ---- stages ---- */
+
+/* An input stands on the stage of its first reader. */
+static inline void place_inputs(const ir_graph *g, plan_strategy *s)
+{
+    for (int32_t v = g->nodes.n - 1; v >= 0; v--)
+        for (int32_t i = 0; i < g->nodes.at[v].n_in; i++) {
+            int32_t from = g->tensors.at[g->nodes.at[v].in[i]].producer;
+            if (g->nodes.at[from].op == IR_OP_input)
+                s->stage_of[from] = s->stage_of[v];
+        }
+}
+
+/* Does it make a task? */
+static inline bool place_works(const ir_node *node)
+{
+    const ir_op_class kind = ir_op_class_of(node->op);
+    return kind != IR_CLASS_SOURCE && kind != IR_CLASS_VIEW;
+}
+
+/* Forward nodes in runs between random cuts, none without work; the others
+ * follow what they belong to. */
+static inline void place_stages(const ir_graph *g, plan_strategy *s,
+                                uint64_t *seed)
+{
+    enum { MOST = 4096 };
+    int64_t work = 0, seen = 0;
+    bool cut[MOST] = {false};
+    for (int32_t v = 0; v < g->nodes.n; v++)
+        work += g->nodes.at[v].forward < 0 && place_works(&g->nodes.at[v]);
+    work = work < MOST ? work : MOST;
+    for (int32_t k = 1; k < s->n_stages && k < work;) {
+        bool *at = &cut[1 + fs_rand_below(seed, work - 1)];
+        k += !*at;
+        *at = true;
+    }
+    int32_t stage = 0;
+    for (int32_t v = 0; v < g->nodes.n; v++) {
+        const ir_node *node = &g->nodes.at[v];
+        if (node->forward < 0) {
+            stage += seen < MOST && cut[seen];
+            cut[seen < MOST ? seen : 0] = false;
+            seen += place_works(node);
+        }
+        s->stage_of[v] = node->forward < 0 ? stage : s->stage_of[node->forward];
+    }
+    place_inputs(g, s);
+}
+
+/* ---- edges ---- */
+
 static inline bool join_edge(const ir_graph *g, plan_strategy *s,
                              plan_boxer *boxer, int32_t edge, int32_t tensor,
                              const ir_nd_sbp *to)
@@ -73,17 +124,25 @@ typedef struct job {
 
 /* The strategy's plan on so many devices, lowered and proven, and synthetic
  * data. */
-static inline fs_status job_make(job *j, const plan_strategy *strategy,
-                                 int32_t devices, fs_err *err)
+static inline fs_status job_make_with(job *j, const plan_strategy *strategy,
+                                      int32_t devices,
+                                      const plan_lower_options *lower,
+                                      fs_err *err)
 {
-    plan_lower_options lower = plan_lower_defaults();
     plan_report report;
     FS_TRY(hw_cluster_probe(devices, j->arena, err, &j->cluster));
-    FS_TRY(plan_lower(j->graph, j->cluster, strategy, &lower, j->arena, err,
+    FS_TRY(plan_lower(j->graph, j->cluster, strategy, lower, j->arena, err,
                       &j->p));
     if (plan_check(j->graph, j->cluster, j->p, j->arena, &report) != FS_OK)
         return fs_fail(err, FS_NO, "%s", report.findings[0].text);
     return exec_data_open("synthetic", j->graph, 11, j->arena, err, &j->data);
+}
+
+static inline fs_status job_make(job *j, const plan_strategy *strategy,
+                                 int32_t devices, fs_err *err)
+{
+    const plan_lower_options lower = plan_lower_defaults();
+    return job_make_with(j, strategy, devices, &lower, err);
 }
 
 static inline fs_status job_run(const job *j, exec_world *world,

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The programs of exec that talk to other ranks, on 2 and 4 of them: rank 0
-# prints TAP, which is renumbered here.
+# The programs of exec that talk to other ranks, on 2 and 4 of them (any plan
+# equals one device: on 8 too): rank 0 prints TAP, which is renumbered here.
 : "${FS_BUILDDIR:=.}" "${MPIRUN:=mpirun}"
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
@@ -37,5 +37,8 @@ for ranks in 2 4; do
     run_job $ranks exec_transfer_test
     run_job $ranks exec_train_test
     run_job $ranks exec_space_test
+done
+for ranks in 2 4 8; do
+    run_job $ranks exec_equal_test
 done
 echo "1..$count"

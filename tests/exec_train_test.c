@@ -121,33 +121,6 @@ static ir_graph *make_graph(const network *net, fs_err *err)
 
 /* ---- plans ---- */
 
-/* An input stands on the stage of its first reader. */
-static void place_inputs(const ir_graph *g, plan_strategy *s)
-{
-    for (int32_t v = g->nodes.n - 1; v >= 0; v--)
-        for (int32_t i = 0; i < g->nodes.at[v].n_in; i++) {
-            int32_t from = g->tensors.at[g->nodes.at[v].in[i]].producer;
-            if (g->nodes.at[from].op == IR_OP_input)
-                s->stage_of[from] = s->stage_of[v];
-        }
-}
-
-/* Forward nodes in equal runs; the others follow what they belong to. */
-static void place_stages(const ir_graph *g, plan_strategy *s)
-{
-    int32_t forward = 0, seen = 0;
-    for (int32_t v = 0; v < g->nodes.n; v++)
-        forward += g->nodes.at[v].forward < 0;
-    for (int32_t v = 0; v < g->nodes.n; v++) {
-        const ir_node *node = &g->nodes.at[v];
-        if (node->forward >= 0)
-            s->stage_of[v] = s->stage_of[node->forward];
-        else
-            s->stage_of[v] = seen++ * s->n_stages / forward;
-    }
-    place_inputs(g, s);
-}
-
 static bool choose_signature(const ir_graph *g, plan_strategy *s,
                              plan_boxer *boxer, int32_t v, uint64_t *seed,
                              fs_arena *arena)
@@ -174,7 +147,7 @@ static plan_strategy *draw_strategy(const ir_graph *g, int32_t n_stages,
         s->stages[i].mesh = *mesh;
         s->stages[i].first_device = i * ir_mesh_size(mesh);
     }
-    place_stages(g, s);
+    place_stages(g, s, seed);
     plan_boxing_cost cost = {unit_seconds, NULL};
     plan_boxer *boxer = plan_boxer_create(cost, arena);
     for (int32_t v = 0; v < g->nodes.n; v++)

@@ -23,6 +23,18 @@ tests_exec_train_test_SOURCES = tests/exec_train_test.c tests/exec_plans.h \
 tests_exec_train_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_exec_train_test_LDADD = $(exec_libs)
 
+# 200 cases in `make check`, 2,000 in `make check-long`.
+check_PROGRAMS += tests/exec_equal_test
+tests_exec_equal_test_SOURCES = tests/exec_equal_test.c tests/equal.h \
+  tests/equal_cases.c tests/equal_graphs.c tests/equal_ops.c \
+  tests/equal_strategies.c tests/equal_run.c tests/equal_shrink.c \
+  tests/exec_plans.h tests/exec_ranks.h tests/zoo_tiny.h tests/tap.h
+tests_exec_equal_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+tests_exec_equal_test_LDADD = $(zoo_libs) $(exec_libs)
+.PHONY: check-long
+check-long: all tests/exec_equal_test
+	@$(AM_TESTS_ENVIRONMENT) FS_CASES=2000 tests/exec_equal_test
+
 check_PROGRAMS += tests/exec_space_test
 tests_exec_space_test_SOURCES = tests/exec_space_test.c tests/exec_plans.h \
   tests/exec_ranks.h tests/tap.h

@@ -1,0 +1,178 @@
+/* What exec_equal_test draws, and how it tells it. */
+#include "config.h"
+
+#include "equal.h"
+#include "plan/schedule.h"
+#include "zoo_tiny.h"
+
+#include <string.h>
+
+enum { RANKS_AT = 1000000 }; /* number = ranks * RANKS_AT + case */
+
+static bool chance(uint64_t *seed, int32_t percent)
+{
+    return fs_rand_below(seed, 100) < percent;
+}
+
+static int32_t between(uint64_t *seed, int32_t low, int32_t high)
+{
+    return low + (int32_t)fs_rand_below(seed, high - low + 1);
+}
+
+static ir_mesh draw_mesh(uint64_t *seed, int32_t size)
+{
+    ir_mesh mesh = {0};
+    while (size > 1 && mesh.n < 2) {
+        int32_t n = between(seed, 2, chance(seed, 60) ? 2 : size);
+        if (size % n != 0)
+            n = size;
+        mesh.dim[mesh.n++] = n;
+        size /= n;
+    }
+    if (size > 1 || mesh.n == 0)
+        mesh.dim[mesh.n++] = size;
+    if (mesh.n < 3 && chance(seed, 20))
+        mesh.dim[mesh.n++] = 1;
+    return mesh;
+}
+
+static void draw_places(uint64_t *seed, equal_case *c)
+{
+    static const int32_t usual[] = {2, 2, 3, 4, 4, 4, 5, 6,
+                                    6, 7, 8, 8, 8, 8, 8, 8};
+    if (!c->ranks)
+        c->ranks = usual[fs_rand_below(seed, sizeof usual / sizeof *usual)];
+    c->n_stages = chance(seed, 45) ? between(seed, 2, EQUAL_STAGES) : 1;
+    while (c->ranks % c->n_stages != 0)
+        c->n_stages--;
+    c->mesh[0] = draw_mesh(seed, c->ranks / c->n_stages);
+    for (int32_t i = 1; i < c->n_stages; i++)
+        c->mesh[i] = c->mesh[0];
+}
+
+static const char *draw_schedule(uint64_t *seed)
+{
+    static const char *const names[] = {
+#define PLAN_SCHEDULE(id, name) name,
+#include "plan/schedules.def"
+#undef PLAN_SCHEDULE
+    };
+    return names[fs_rand_below(seed, sizeof names / sizeof *names)];
+}
+
+static const char *draw_recompute(uint64_t *seed)
+{
+    static const char *const policies[] = {"selective", "block", "gelu|relu",
+                                           ".*"};
+    if (chance(seed, 65))
+        return NULL;
+    return policies[fs_rand_below(seed, sizeof policies / sizeof *policies)];
+}
+
+static void draw_types(uint64_t *seed, equal_case *c)
+{
+    c->narrow = IR_F32;
+    c->wide = chance(seed, 65);
+    if (!c->wide && chance(seed, 25))
+        c->narrow = chance(seed, 50) ? IR_BF16 : IR_F16;
+}
+
+equal_case equal_draw(uint64_t number)
+{
+    equal_case c = {.ranks = (int32_t)(number / RANKS_AT)};
+    uint64_t seed = c.seed = fs_mix(number + 1);
+    const int32_t wild[] = {5, 15, 40, 100};
+    const int32_t models = (int32_t)(sizeof zoo_tiny / sizeof *zoo_tiny);
+    if (chance(&seed, 40))
+        c.model = zoo_tiny[fs_rand_below(&seed, models)];
+    c.n_ops = between(&seed, 3, EQUAL_OPS);
+    c.samples = between(&seed, 2, 5);
+    c.micro_batches = between(&seed, 1, 4);
+    draw_types(&seed, &c);
+    c.rewritten = chance(&seed, 40);
+    c.chained = chance(&seed, 40);
+    c.optimizer = chance(&seed, 55)
+                      ? IR_SGD
+                      : (ir_optimizer)fs_rand_below(&seed, IR_OPTIMIZER_COUNT);
+    c.clipped = chance(&seed, 25);
+    c.recompute = draw_recompute(&seed);
+    draw_places(&seed, &c);
+    c.schedule = draw_schedule(&seed);
+    c.overlap = chance(&seed, 40);
+    c.unshared = chance(&seed, 10);
+    c.wild = wild[fs_rand_below(&seed, 4)];
+    return c;
+}
+
+/* ---- text ---- */
+
+static void print_meshes(const equal_case *c, FILE *to)
+{
+    for (int32_t i = 0; i < c->n_stages; i++) {
+        fprintf(to, "%s[", i ? " " : "");
+        for (int32_t a = 0; a < c->mesh[i].n; a++)
+            fprintf(to, "%s%d", a ? "," : "", (int)c->mesh[i].dim[a]);
+        fprintf(to, "]");
+    }
+}
+
+void equal_print(const equal_case *c, const equal_verdict *v, FILE *to)
+{
+    static const char *const ends[] = {"equal",   "differs", "no graph",
+                                       "refused", "fault",   "no number",
+                                       "shaky"};
+    fprintf(to, "# %s: %s (losses %.2g, weights %.2g)\n", ends[v->end], v->text,
+            v->loss_error, v->weight_error);
+    if (c->model)
+        fprintf(to, "#   zoo:%s", c->model);
+    else
+        fprintf(to, "#   %d random ops but 0x%llx", (int)c->n_ops,
+                (unsigned long long)c->left_out);
+    fprintf(to, ", %d nodes, %d samples x %d, %s%s%s%s%s%s\n", (int)v->n_nodes,
+            (int)c->samples, (int)c->micro_batches,
+            c->wide ? "f64" : ir_dtype_name(c->narrow),
+            c->rewritten ? ", rewritten" : "", c->chained ? ", chains" : "",
+            c->clipped ? ", clipped" : "", c->recompute ? ", recompute " : "",
+            c->recompute ? c->recompute : "");
+    fprintf(to, "#   %s, ranks %d, meshes ", ir_optimizer_name(c->optimizer),
+            (int)c->ranks);
+    print_meshes(c, to);
+    fprintf(to, ", %s%s%s, %d nodes not all B\n", c->schedule,
+            c->overlap ? ", overlap" : "", c->unshared ? ", unshared" : "",
+            (int)v->n_wild);
+}
+
+static void print_node(const ir_graph *g, const plan_strategy *s, int32_t v,
+                       fs_arena *arena, FILE *to)
+{
+    const ir_node *node = &g->nodes.at[v];
+    const int32_t axes = s->stages[s->stage_of[v]].mesh.n;
+    char shape[160];
+    fprintf(to, "#   %s (%s, stage %d): %s;", node->name,
+            ir_op_table[node->op]->name, (int)s->stage_of[v],
+            ir_signature_text(node, &s->sig[v], axes, arena));
+    for (int32_t i = 0; i < node->n_in; i++)
+        fprintf(to, " %s",
+                ir_shape_text(shape, &g->tensors.at[node->in[i]].shape));
+    fprintf(to, "\n");
+}
+
+void equal_describe(const equal_case *c, FILE *to)
+{
+    enum { MOST = 12 };
+    fs_arena *arena = fs_arena_create();
+    fs_err err = {0};
+    uint64_t features;
+    int32_t n = 0;
+    ir_graph *g = equal_graph(c, &err, &features);
+    plan_strategy *s = g ? equal_strategy(c, g, arena, &err) : NULL;
+    for (int32_t v = 0; s && v < g->nodes.n && n < MOST; v++) {
+        const ir_nd_sig plain = {0};
+        if (memcmp(&s->sig[v], &plain, sizeof plain) == 0)
+            continue;
+        print_node(g, s, v, arena, to);
+        n++;
+    }
+    ir_graph_destroy(g);
+    fs_arena_destroy(arena);
+}

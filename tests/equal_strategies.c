@@ -1,0 +1,146 @@
+/* Random strategies for exec_equal_test: any legal signature of any node, any
+ * cut of the network into stages. */
+#include "config.h"
+
+#include "equal.h"
+#include "exec_plans.h"
+
+typedef struct drawing {
+    const equal_case *c;
+    const ir_graph *g;
+    plan_strategy *s;
+    plan_boxer *boxer;
+    fs_arena *arena;
+    fs_err *err;
+} drawing;
+
+/* Of one node's draws, whatever the others are. */
+static uint64_t seed_of(const drawing *d, int32_t v)
+{
+    return fs_hash_text(fs_mix(d->c->seed + 1), d->g->nodes.at[v].name);
+}
+
+/* ---- signatures ---- */
+
+typedef struct choice {
+    const ir_node *node;
+    ir_io io;
+    ir_sig_list list;
+    const ir_mesh *mesh;
+    uint64_t seed;
+} choice;
+
+static void put_axis(const choice *k, int32_t axis, const ir_sig *one,
+                     ir_nd_sig *sig)
+{
+    for (int32_t i = 0; i < k->node->n_in; i++)
+        sig->in[i].at[axis] = one->in[i];
+    for (int32_t i = 0; i < k->node->n_out; i++)
+        sig->out[i].at[axis] = one->out[i];
+}
+
+/* Puts a one-axis signature on the axis if the whole stays legal. */
+static bool try_axis(const choice *k, int32_t axis, int32_t which,
+                     ir_nd_sig *sig)
+{
+    put_axis(k, axis, &k->list.at[which], sig);
+    if (ir_signature_fits(k->node, &k->io, k->mesh, sig))
+        return true;
+    put_axis(k, axis, &k->list.at[0], sig);
+    return false;
+}
+
+static void draw_any(choice *k, ir_nd_sig *sig)
+{
+    for (int32_t a = 0; a < k->mesh->n; a++) {
+        bool put = k->mesh->dim[a] == 1;
+        for (int32_t attempt = 0; attempt < 6 && !put; attempt++) {
+            int32_t which = (int32_t)fs_rand_below(&k->seed, k->list.n);
+            put = try_axis(k, a, which, sig);
+        }
+    }
+}
+
+/* On each axis what asks for the fewest changes of its inputs. */
+static void follow_inputs(const drawing *d, choice *k, ir_nd_sig *sig)
+{
+    for (int32_t a = 0; a < k->mesh->n; a++) {
+        int32_t best = 0, fewest = INT32_MAX;
+        for (int32_t w = 0; w < k->list.n && k->mesh->dim[a] > 1; w++) {
+            int32_t changes = 0;
+            for (int32_t i = 0; i < k->node->n_in; i++) {
+                const ir_tensor *t = &d->g->tensors.at[k->node->in[i]];
+                const ir_nd_sbp *has = &d->s->sig[t->producer].out[t->slot];
+                changes += !ir_sbp_equal(has->at[a], k->list.at[w].in[i]);
+            }
+            if (changes < fewest && try_axis(k, a, w, sig)) {
+                fewest = changes;
+                best = w;
+            }
+        }
+        try_axis(k, a, best, sig);
+    }
+}
+
+static bool choose(const drawing *d, int32_t v)
+{
+    const ir_node *node = &d->g->nodes.at[v];
+    choice k = {.node = node,
+                .mesh = &d->s->stages[d->s->stage_of[v]].mesh,
+                .seed = seed_of(d, v)};
+    ir_node_io(d->g, node, &k.io);
+    ir_signatures_local(node, &k.io, d->arena, &k.list);
+    const bool source = node->n_in == 0;
+    const bool wild =
+        fs_rand_below(&k.seed, 100) < (source && d->c->wild ? 60 : d->c->wild);
+    for (int32_t attempt = 0; attempt < 8; attempt++) {
+        ir_nd_sig sig = {0};
+        const bool plain = attempt == 7 || (d->c->plain && d->c->plain[v]);
+        if (!plain && wild)
+            draw_any(&k, &sig);
+        else if (!plain)
+            follow_inputs(d, &k, &sig);
+        d->s->sig[v] = sig;
+        if (join_inputs(d->g, d->s, d->boxer, v))
+            return true;
+    }
+    fs_fail(d->err, FS_NO, "%s: no path of boxing to all B", node->name);
+    return false;
+}
+
+/* ---- the whole ---- */
+
+static void place_meshes(const equal_case *c, plan_strategy *s)
+{
+    int32_t device = 0;
+    for (int32_t i = 0; i < c->n_stages; i++) {
+        s->stages[i].mesh = c->mesh[i];
+        s->stages[i].first_device = device;
+        device += ir_mesh_size(&c->mesh[i]);
+    }
+}
+
+plan_strategy *equal_strategy(const equal_case *c, const ir_graph *g,
+                              fs_arena *arena, fs_err *err)
+{
+    plan_boxing_cost cost = {unit_seconds, NULL};
+    drawing d = {.c = c, .g = g, .arena = arena, .err = err};
+    uint64_t seed = fs_mix(c->seed + 2);
+    d.s = plan_strategy_new(g, c->n_stages, arena);
+    d.boxer = plan_boxer_create(cost, arena);
+    d.s->schedule = c->schedule;
+    place_meshes(c, d.s);
+    place_stages(g, d.s, &seed);
+    for (int32_t v = 0; v < g->nodes.n; v++)
+        if (!choose(&d, v))
+            return NULL;
+    if (close_loops(g, d.s, d.boxer))
+        return d.s;
+    fs_fail(err, FS_NO, "a loop has no path of boxing");
+    return NULL;
+}
+
+plan_strategy *equal_alone(const ir_graph *g, fs_arena *arena)
+{
+    return plan_strategy_new(g, 1, arena);
+}
