@@ -11,7 +11,11 @@ src_exec_libfs_exec_a_SOURCES = src/exec/exec.c src/exec/exec.h \
   src/exec/probe_graphs.c src/exec/cuda.c src/exec/cuda_abi.h
 
 # Each program runs alone, then on several ranks by the script.
-check_PROGRAMS += tests/exec_transfer_test
+check_PROGRAMS += tests/exec_transfer_test tests/exec_boxing_test
+tests_exec_boxing_test_SOURCES = tests/exec_boxing_test.c \
+  tests/exec_ranks.h tests/tap.h
+tests_exec_boxing_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+tests_exec_boxing_test_LDADD = $(exec_libs)
 tests_exec_transfer_test_SOURCES = tests/exec_transfer_test.c \
   tests/exec_ranks.h tests/tap.h
 tests_exec_transfer_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
