@@ -83,7 +83,7 @@ static void test_descent(void)
 static void test_verdicts(void)
 {
     int32_t wrong = 0, proven = 0, unproven = 0, found = 0;
-    for (json_int_t limit = 8448; limit <= 10240; limit += 256) {
+    for (json_int_t limit = 8448; limit <= 10752; limit += 256) {
         cli_answer *a = cli("search zoo:mlp,layers=1,in=16,hidden=32,classes=4 "
                             "--cluster 1x2:a100-sxm4-80g --batch 12 --gap 0 "
                             "--time-limit 60 --memory %lld -o \"$D/v.json\" "

@@ -101,8 +101,10 @@ static bool choose(const drawing *d, int32_t v)
         else if (!plain)
             follow_inputs(d, &k, &sig);
         d->s->sig[v] = sig;
-        if (join_inputs(d->g, d->s, d->boxer, v))
+        if (join_inputs(d->g, d->s, d->boxer, v)) {
+            draw_sharing(d->g, d->s, v, &k.seed);
             return true;
+        }
     }
     fs_fail(d->err, FS_NO, "%s: no path of boxing to all B", node->name);
     return false;

@@ -88,6 +88,20 @@ static inline bool join_inputs(const ir_graph *g, plan_strategy *s,
     return true;
 }
 
+/* What views read and what crosses stages is kept; other pieces may be made
+ * anew for some readers, alone or together. */
+static inline void draw_sharing(const ir_graph *g, plan_strategy *s, int32_t v,
+                                uint64_t *seed)
+{
+    const ir_node *node = &g->nodes.at[v];
+    if (ir_op_class_of(node->op) == IR_CLASS_VIEW)
+        return;
+    for (int32_t i = 0; i < node->n_in; i++)
+        if (s->stage_of[g->tensors.at[node->in[i]].producer] == s->stage_of[v])
+            s->edge[s->first_edge[v] + i].sharing =
+                (int32_t)fs_rand_below(seed, 3);
+}
+
 static inline bool close_loops(const ir_graph *g, plan_strategy *s,
                                plan_boxer *boxer)
 {

@@ -131,8 +131,10 @@ static bool choose_signature(const ir_graph *g, plan_strategy *s,
     for (int32_t attempt = 0; attempt < 50; attempt++) {
         int32_t k = (int32_t)fs_rand_below(seed, list.n);
         s->sig[v] = list.at[attempt < 49 ? k : 0];
-        if (join_inputs(g, s, boxer, v))
+        if (join_inputs(g, s, boxer, v)) {
+            draw_sharing(g, s, v, seed);
             return true;
+        }
     }
     return false;
 }

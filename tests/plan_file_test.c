@@ -2,9 +2,9 @@
 #include "config.h"
 #include "tests/run_cli.h"
 
-/* ZeRO-3 gathers its parameters one after the other when a step begins. */
+/* ZeRO-3 gathers gain and bias of a norm in front of it. */
 #define PLAN                                                                   \
-    "plan zoo:mlp,in=16,hidden=32,layers=3,classes=4 --cluster 1x4:l4 "        \
+    "plan zoo:gpt,layers=1,hidden=16,heads=2,vocab=32,seq=8 --cluster 1x4:l4 " \
     "--batch 8 --dp 4 --zero 3 -o \"$D/plan.json\""
 
 static const char *text_of(const json_t *object, const char *key)
@@ -13,7 +13,7 @@ static const char *text_of(const json_t *object, const char *key)
     return text ? text : "";
 }
 
-/* The first of two collectives in a row in the phase `begin`; -1 when there
+/* The first of two collectives in a row of the forward pass; -1 when there
  * are none. */
 static int find_pair(const json_t *tasks)
 {
@@ -22,7 +22,7 @@ static int find_pair(const json_t *tasks)
         for (size_t i = t; i < t + 2; i++) {
             json_t *task = json_array_get(tasks, i);
             good &= strcmp(text_of(task, "kind"), "box") == 0 &&
-                    strcmp(text_of(task, "phase"), "begin") == 0 &&
+                    strcmp(text_of(task, "phase"), "forward") == 0 &&
                     json_integer_value(json_object_get(task, "comm")) >= 0;
         }
         if (good)

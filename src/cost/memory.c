@@ -113,6 +113,23 @@ static void hold_backward(const cost_memory *mem, const cost_moment *at,
     out->before = !out->after;
 }
 
+/* What is boxed anew for a reader is there while that runs; until then what it
+ * is made from. */
+static void hold_anew(const cost_memory *mem, const cost_moment *at,
+                      int32_t tensor, int32_t v, cost_holding *out)
+{
+    const int32_t held = out->least + out->before + out->after;
+    if (plan_lower_base(mem->program->graph, tensor) == PLAN_BEGIN)
+        *out = (cost_holding){.share = 1, .after = at->node == v};
+    else if (plan_lower_base(mem->program->graph, tensor) == PLAN_FORWARD)
+        *out = (cost_holding){
+            .share = 1, .straight = out->straight, .before = held};
+    else if (out->straight && at->node == v)
+        *out = (cost_holding){.share = 1, .straight = 1, .after = 1};
+    else if (out->straight)
+        *out = (cost_holding){.share = 1, .straight = 1, .before = 1};
+}
+
 /* A reader on the stage where the tensor is made. */
 static void hold_here(const cost_memory *mem, const cost_moment *at,
                       int32_t tensor, int32_t v, cost_holding *out)
@@ -200,11 +217,12 @@ static bool holds(const cost_holding *h)
 }
 
 /* Copies, without how many share them. */
-static void hold(const cost_memory *mem, const cost_moment *at, int32_t v,
-                 int32_t slot, cost_holding *out)
+static void hold(const cost_memory *mem, const cost_moment *at,
+                 cost_reader reader, cost_holding *out)
 {
+    const int32_t v = reader.node;
     const ir_node *node = &mem->program->graph->nodes.at[v];
-    int32_t tensor = edge_tensor(mem, v, slot);
+    int32_t tensor = edge_tensor(mem, v, reader.slot);
     *out = (cost_holding){.share = 1};
     if (tensor < 0 || node->op == IR_OP_variable)
         return;
@@ -213,12 +231,15 @@ static void hold(const cost_memory *mem, const cost_moment *at, int32_t v,
         hold_moved(mem, at, tensor, v, out);
     else if (!plan_lower_is_view(node))
         hold_here(mem, at, tensor, v, out);
+    if (reader.anew && home == to && node->phase != IR_UPDATE)
+        hold_anew(mem, at, tensor, v, out);
 }
 
-bool cost_memory_edge(const cost_memory *mem, int32_t moment, int32_t v,
-                      int32_t slot, cost_holding *out)
+bool cost_memory_edge(const cost_memory *mem, int32_t moment,
+                      cost_reader reader, cost_holding *out)
 {
     const cost_moment *at = &mem->moments.at[moment];
+    const int32_t v = reader.node, slot = reader.slot;
     int32_t tensor = edge_tensor(mem, v, slot);
     *out = (cost_holding){.share = 1};
     if (tensor < 0)
@@ -226,11 +247,11 @@ bool cost_memory_edge(const cost_memory *mem, int32_t moment, int32_t v,
     int32_t home = home_of(mem, tensor, v), to = mem->program->stage_of[v];
     if (home != at->stage && to != at->stage)
         return false;
-    hold(mem, at, v, slot, out);
+    hold(mem, at, reader, out);
     if (holds(out) && home != at->stage)
         out->share = mem->kept[to][tensor] ? mem->kept[to][tensor]
                                            : mem->received[to][tensor];
-    else if (holds(out))
+    else if (holds(out) && !(reader.anew && out->after))
         out->share = mem->sharing[moment][mem->viewed[tensor]];
     out->scratch = at->scratch_node == v && at->scratch_slot == slot;
     return holds(out) || out->scratch;
@@ -336,7 +357,7 @@ double cost_memory_most(const cost_memory *mem, int32_t moment)
             most += copies * (whole_bytes(mem, node->out[o]) + PLAN_ALIGN);
         for (int32_t k = 0; k < slots; k++) {
             cost_holding h;
-            if (cost_memory_edge(mem, moment, v, k, &h))
+            if (cost_memory_edge(mem, moment, (cost_reader){v, k, false}, &h))
                 most +=
                     (whole_bytes(mem, edge_tensor(mem, v, k)) + PLAN_ALIGN) *
                     (h.straight + h.before + h.after + h.next + h.least +
@@ -528,7 +549,7 @@ static void count_sharing(cost_memory *mem, int32_t moment)
             cost_holding held;
             if (home_of(mem, x, v) != at->stage)
                 continue;
-            hold(mem, at, v, k, &held);
+            hold(mem, at, (cost_reader){v, k, false}, &held);
             mem->sharing[moment][mem->viewed[x]] += holds(&held);
         }
 }

@@ -51,8 +51,12 @@ typedef struct cost_holding {
     int32_t share;
     int32_t scratch; /* the collectives' packing buffers count */
 } cost_holding;
-bool cost_memory_edge(const cost_memory *memory, int32_t moment, int32_t v,
-                      int32_t slot, cost_holding *out);
+typedef struct cost_reader {
+    int32_t node, slot;
+    bool anew; /* its boxing is: plan_boxing */
+} cost_reader;
+bool cost_memory_edge(const cost_memory *memory, int32_t moment,
+                      cost_reader reader, cost_holding *out);
 int64_t cost_holding_bytes(const cost_holding *holding, const ir_tensor *tensor,
                            const ir_mesh *mesh, const plan_boxing *path);
 

@@ -88,6 +88,7 @@ typedef struct cost_edge {
     const plan_stage *from, *to;
     const plan_boxing *path;
     const ir_nd_sbp *arrives;
+    bool anew; /* made anew for this reader: plan_boxing */
     bool per_step;
 } cost_edge;
 bool cost_sum_edge_at(const cost_sum *sum, int32_t v, int32_t slot,

@@ -34,7 +34,8 @@ bool cost_sum_edge_at(const cost_sum *sum, int32_t v, int32_t slot,
                     .path = &s->edge[s->first_edge[v] + slot],
                     .arrives = node->op == IR_OP_variable ? &s->sig[v].out[0]
                                                           : &s->sig[v].in[slot],
-                    .per_step = plan_tensor_per_step(sum->graph, tensor)};
+                    .anew = s->edge[s->first_edge[v] + slot].sharing > 0,
+                    .per_step = plan_edge_per_step(sum->graph, s, v, slot)};
     return true;
 }
 
@@ -117,7 +118,8 @@ static int64_t edge_bytes(const cost_sum *sum, int32_t moment, int32_t v,
     cost_edge edge;
     cost_holding held;
     if (!cost_sum_edge_at(sum, v, slot, &edge) ||
-        !cost_memory_edge(sum->memory, moment, v, slot, &held))
+        !cost_memory_edge(sum->memory, moment,
+                          (cost_reader){v, slot, edge.anew}, &held))
         return 0;
     return cost_holding_bytes(&held, &sum->graph->tensors.at[edge.tensor],
                               &edge.from->mesh, edge.path);

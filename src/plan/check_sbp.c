@@ -140,6 +140,17 @@ static bool path_fits(const plan_checking *c, int32_t tensor,
     return true;
 }
 
+/* Not what a view reads, nor what crosses stages. */
+static bool may_be_anew(const plan_checking *c, int32_t v, int32_t tensor)
+{
+    const ir_node *maker = &c->graph->nodes.at[tensor_at(c, tensor)->producer];
+    const bool made_here =
+        maker->op == IR_OP_input || maker->op == IR_OP_constant ||
+        stage_at(c, tensor_at(c, tensor)->producer) == stage_at(c, v);
+    return made_here &&
+           ir_op_class_of(c->graph->nodes.at[v].op) != IR_CLASS_VIEW;
+}
+
 static void check_edge(plan_checking *c, int32_t v, int32_t slot)
 {
     const plan_strategy *s = c->p->strategy;
@@ -151,6 +162,9 @@ static void check_edge(plan_checking *c, int32_t v, int32_t slot)
     const ir_nd_sbp *from = made_as(c, tensor), *to = wanted_as(c, v, slot);
     const ir_nd_sbp *first = path->n ? &path->at[0] : from;
     const ir_nd_sbp *last = path->n ? &path->at[path->n] : from;
+    if (path->sharing < 0 || (path->sharing && !may_be_anew(c, v, tensor)))
+        WRONG(c, "strategy: %s cannot have %s boxed anew",
+              c->graph->nodes.at[v].name, tensor_at(c, tensor)->name);
     bool equal = mesh->n == stage_at(c, v)->mesh.n;
     for (int32_t i = 0; equal && i < mesh->n; i++)
         equal = mesh->dim[i] == stage_at(c, v)->mesh.dim[i];
@@ -327,6 +341,17 @@ static void check_source(const sbp_check *x, int32_t reg)
                            : "is written, but has no next value");
 }
 
+/* A boxing within the forward or backward pass makes pieces anew for each
+ * micro-batch, also of what changes once per step. */
+static bool changes_per_step(const sbp_check *x, const plan_register *g)
+{
+    const plan_task *made = g->producer >= 0 ? &x->r->tasks[g->producer] : NULL;
+    const bool anew =
+        made && made->kind == PLAN_BOX &&
+        (made->phase == PLAN_FORWARD || made->phase == PLAN_BACKWARD);
+    return plan_tensor_per_step(x->c->graph, g->tensor) && !anew;
+}
+
 /* Piece sizes and rates. */
 static void check_register(const sbp_check *x, int32_t reg)
 {
@@ -345,7 +370,7 @@ static void check_register(const sbp_check *x, int32_t reg)
                        " bytes, a piece of %s needs %" PRId64,
                        reg, plan_check_ranks_text(x->c, x->role), g->bytes,
                        held(x, g), bytes);
-    if (g->per_step != plan_tensor_per_step(x->c->graph, g->tensor))
+    if (g->per_step != changes_per_step(x, g))
         WRONG(x->c, "register %d of %s: %s does not change once per %s", reg,
               plan_check_ranks_text(x->c, x->role), held(x, g),
               g->per_step ? "step" : "micro-batch");

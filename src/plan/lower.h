@@ -19,6 +19,8 @@ typedef struct lower_value {
     int32_t tensor, stage;
     ir_nd_sbp sbp;
     int32_t parent;   /* value that it is made from; -1 for roots */
+    int32_t sharing;  /* of a boxing step: plan_boxing */
+    bool anew;        /* shared by readers of the forward or backward pass */
     int32_t view_of;  /* root of a view's output: the value viewed; else -1 */
     int32_t variable; /* its register is this variable node's; else -1 */
     int32_t next;     /* next value of the same tensor, or -1 */

@@ -22,7 +22,8 @@ static int32_t add_register(lowering *l, const lower_value *v, bool persistent)
                        .sbp = v->sbp,
                        .bytes = register_bytes(l, v->tensor, &v->sbp, v->stage),
                        .count = 1,
-                       .per_step = plan_tensor_per_step(l->graph, v->tensor),
+                       .per_step = !v->anew &&
+                                   plan_tensor_per_step(l->graph, v->tensor),
                        .persistent = persistent,
                        .producer = -1};
 
@@ -68,7 +69,8 @@ static void key_at(int32_t node, int32_t key[3])
 
 /* A boxing runs right after its producer, so that communication starts early;
  * but not in a phase that does not need it yet, and without overlap late in
- * END, where waiting pieces would only hold memory. */
+ * END, where waiting pieces would only hold memory. What is made anew for its
+ * readers stands in front of the first. */
 static plan_phase box_place(const lowering *l, const lower_value *v,
                             int32_t *before)
 {
@@ -76,7 +78,7 @@ static plan_phase box_place(const lowering *l, const lower_value *v,
     bool later = (base == PLAN_BEGIN && v->use_phase == PLAN_END) ||
                  (base == PLAN_FORWARD && v->use_phase == PLAN_BACKWARD);
 
-    if (later || (base == PLAN_END && !l->options->overlap)) {
+    if (v->sharing || later || (base == PLAN_END && !l->options->overlap)) {
         *before = v->use_node;
         return v->use_phase;
     }

@@ -73,7 +73,8 @@ static bool same_value(const lowering *l, const lower_value *a,
     const plan_stage *stage = &l->strategy->stages[a->stage];
 
     return a->kind == b->kind && a->stage == b->stage &&
-           a->parent == b->parent && a->variable < 0 && b->variable < 0 &&
+           a->parent == b->parent && a->sharing == b->sharing &&
+           a->anew == b->anew && a->variable < 0 && b->variable < 0 &&
            ir_nd_sbp_equal(&a->sbp, &b->sbp, stage->mesh.n);
 }
 
@@ -173,6 +174,20 @@ static fs_status check_path(const lowering *l, const lower_edge *e,
     return FS_OK;
 }
 
+/* What a view reads lives as long as what reads the view; what crosses stages
+ * is sent once. */
+static fs_status check_sharing(const lowering *l, const lower_edge *e,
+                               bool moves)
+{
+    if (e->path->sharing < 0)
+        return edge_fail(l, e, "its boxing is shared under a number below 0");
+    if (e->path->sharing && moves)
+        return edge_fail(l, e, "what crosses stages cannot be boxed anew");
+    if (e->path->sharing && plan_lower_is_view(&l->graph->nodes.at[e->node]))
+        return edge_fail(l, e, "what a view reads cannot be boxed anew");
+    return FS_OK;
+}
+
 static fs_status check_phase(const lowering *l, const lower_edge *e)
 {
     plan_phase base = plan_lower_base(l->graph, e->tensor);
@@ -213,8 +228,11 @@ static fs_status lower_one_edge(lowering *l, const lower_edge *e, int32_t *out)
     int32_t id = root_value(l, e->tensor, e->stage);
     int32_t home = l->values.at[id].stage, n = e->path->n;
     bool moves = home != e->stage;
+    bool anew = e->path->sharing &&
+                (e->phase == PLAN_FORWARD || e->phase == PLAN_BACKWARD);
 
     FS_TRY(check_path(l, e, &l->values.at[id]));
+    FS_TRY(check_sharing(l, e, moves));
     FS_TRY(check_phase(l, e));
     if (moves)
         FS_TRY(check_move(l, e, home));
@@ -225,6 +243,8 @@ static fs_status lower_one_edge(lowering *l, const lower_edge *e, int32_t *out)
                              .stage = home,
                              .sbp = e->path->at[k],
                              .parent = id,
+                             .sharing = e->path->sharing,
+                             .anew = anew,
                              .view_of = -1,
                              .variable = k == n && !moves ? e->variable : -1});
     if (moves)

@@ -1,6 +1,6 @@
 #include "config.h"
 
-#include "plan/strategy.h"
+#include "plan/lower.h"
 
 static int32_t node_edges(const ir_node *node)
 {
@@ -55,4 +55,18 @@ bool plan_tensor_per_step(const ir_graph *graph, int32_t tensor)
             return false;
         tensor = node->in[0]; /* a view changes when what it views does */
     }
+}
+
+bool plan_edge_per_step(const ir_graph *graph, const plan_strategy *strategy,
+                        int32_t v, int32_t slot)
+{
+    const ir_node *node = &graph->nodes.at[v];
+    const int32_t tensor = plan_edge_tensor(graph, strategy, v, slot);
+    const int32_t sharing =
+        strategy->edge[strategy->first_edge[v] + slot].sharing;
+    const plan_phase phase =
+        node->op == IR_OP_variable ? PLAN_END : plan_lower_phase(graph, node);
+
+    return plan_tensor_per_step(graph, tensor) &&
+           !(sharing && (phase == PLAN_FORWARD || phase == PLAN_BACKWARD));
 }

@@ -7,11 +7,21 @@
 enum { PLAN_MAX_BOXING = 8 };
 
 /* How a tensor gets from one SBP to another on ONE mesh: at[0] is the
- * producer's, at[n] the consumer's, neighbours differ in one mesh axis, and
- * every step is a row of the boxing table (boxing.h). n = 0: nothing to do, and
- * at[0] is how producer and consumer have it. */
+ * producer's, at[n] the consumer's, and every step is a row of the boxing table
+ * (boxing.h). n = 0: nothing to do, and at[0] is how producer and consumer have
+ * it.
+ *
+ * `sharing` says how long the boxed pieces live. 0, kept: all such readers of a
+ * tensor share them; they are made where the tensor is (once per step where it
+ * changes once per step) and stay until the last of those has read them. Else
+ * made anew: the readers with the same number share pieces that are made in
+ * front of the first of them (per micro-batch where that runs per micro-batch)
+ * and freed behind the last. A parameter kept split whose forward and backward
+ * readers have different numbers is gathered for each pass: ZeRO-3. What views
+ * read and what crosses stages is kept. */
 typedef struct plan_boxing {
     int32_t n;
+    int32_t sharing;
     ir_nd_sbp at[PLAN_MAX_BOXING + 1];
 } plan_boxing;
 
@@ -51,5 +61,9 @@ int32_t plan_edge_tensor(const ir_graph *graph, const plan_strategy *strategy,
 /* An edge whose tensor changes once per step only (variables, constants,
  * update nodes), so that its boxing runs once per step. */
 bool plan_tensor_per_step(const ir_graph *graph, int32_t tensor);
+/* Does the boxing of this edge run once per step? Not if it is made anew for a
+ * reader of the forward or backward pass. */
+bool plan_edge_per_step(const ir_graph *graph, const plan_strategy *strategy,
+                        int32_t v, int32_t slot);
 
 #endif

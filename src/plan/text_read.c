@@ -201,7 +201,7 @@ static fs_status read_boxing(reading *r, const fs_json *in, int32_t v)
     FS_TRY(read_array(r, in, "boxing", edges, &list, &n));
     for (int32_t i = 0; i < n; i++) {
         FS_TRY(fs_json_item(&list, (size_t)i, r->err, &item));
-        FS_TRY(PLAN_TEXT_KEYS(&item, r->err, "slot", "path"));
+        FS_TRY(PLAN_TEXT_KEYS(&item, r->err, "slot", "path", "sharing"));
         FS_TRY(read_i32(r, &item, "slot", 0, edges - 1, &slot));
         FS_TRY(
             read_array(r, &item, "path", PLAN_MAX_BOXING + 1, &path, &steps));
@@ -211,6 +211,8 @@ static fs_status read_boxing(reading *r, const fs_json *in, int32_t v)
         plan_boxing *edge = &r->s->edge[first + slot];
         FS_TRY(read_sbps(r, &path, steps, axes, edge->at));
         edge->n = steps - 1;
+        if (fs_json_has(&item, "sharing"))
+            FS_TRY(read_i32(r, &item, "sharing", 1, INT32_MAX, &edge->sharing));
     }
     return FS_OK;
 }

@@ -71,6 +71,8 @@ static json_t *edges_of(const writing *w, int32_t node)
         set(edge, "path",
             sbp_list(s->edge[e].at, s->edge[e].n + 1,
                      mesh_axes(s, s->stage_of[node])));
+        if (s->edge[e].sharing)
+            fs_json_set_int(edge, "sharing", s->edge[e].sharing);
         json_array_append_new(out, edge);
     }
     return out;

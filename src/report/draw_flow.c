@@ -11,7 +11,7 @@
 typedef struct hop {
     int32_t tensor, parent; /* -1: the tensor as its producer leaves it */
     int32_t stage;          /* where it lies */
-    bool moves;
+    bool moves, anew;
     const char *label;
     int32_t readers, drawn_readers;
     Agnode_t *point; /* when there are several readers */
@@ -61,7 +61,8 @@ static int32_t intern_hop(flow *f, const char *name, hop new, const char *verb,
     if (*known >= 0)
         return *known;
     *known = f->hops.n;
-    bool per_step = plan_lower_base(f->w->graph, new.tensor) == PLAN_BEGIN;
+    bool per_step =
+        plan_lower_base(f->w->graph, new.tensor) == PLAN_BEGIN && !new.anew;
     new.label = fs_printf(f->w->d.arena, "%s %s%s", verb,
                           fs_human_bytes(size, (double)bytes),
                           per_step ? ", once a step" : "");
@@ -80,7 +81,8 @@ static int32_t hop_of(flow *f, int32_t v, int32_t slot)
     int32_t home = home_of(w, tensor);
     const plan_boxing *path = &s->edge[s->first_edge[v] + slot];
     const ir_mesh *mesh = &s->stages[home].mesh;
-    const char *name = fs_printf(w->d.arena, "%d", tensor);
+    const int32_t sharing = home == network_stage_of(w, v) ? path->sharing : 0;
+    const char *name = fs_printf(w->d.arena, "%d/%d", tensor, sharing);
     for (int32_t k = 0; k < path->n; k++) {
         char sbp[64];
         plan_box_step step;
@@ -89,7 +91,8 @@ static int32_t hop_of(flow *f, int32_t v, int32_t slot)
             continue;
         ir_nd_sbp_text(sbp, &path->at[k + 1], mesh->n);
         name = fs_printf(w->d.arena, "%s %s", name, sbp);
-        hop new = {.tensor = tensor, .parent = at, .stage = home};
+        hop new = {
+            .tensor = tensor, .parent = at, .stage = home, .anew = sharing > 0};
         at = intern_hop(f, name, new, plan_box_name(step.kind),
                         network_step_bytes(&step));
     }

@@ -5,13 +5,15 @@
 #include "search/layout.h"
 
 #include "base/clock.h"
+#include "plan/lower.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Signatures and seconds of all nodes that look alike. */
+/* Signatures and seconds of all nodes that look alike. From value `kept` on
+ * copies of what changes once per step are made anew for the node. */
 typedef struct domain {
-    int32_t n;
+    int32_t n, kept;
     ir_nd_sig *sig;
     double *seconds;
 } domain;
@@ -23,6 +25,7 @@ typedef struct builder {
     search_built *out;
     search_memo alike;    /* node_key -> domain */
     search_memo filtered; /* domain and mask -> domain */
+    search_memo lasting;  /* domain_lives -> domain */
     search_memo loads;    /* load_key -> load */
     FS_VEC(const int64_t *) load;
     FS_VEC(domain) domains;
@@ -82,8 +85,10 @@ static int32_t add_domain(builder *b, int32_t v)
         b->layout->rates->cost[cost_node_per_step(graph, v)];
     ir_nd_sig_list all;
     ir_signatures(graph, node, &stage->mesh, b->arena, &all);
-    domain d = {
-        .n = all.n, .sig = all.at, .seconds = fs_new(b->arena, double, all.n)};
+    domain d = {.n = all.n,
+                .kept = all.n,
+                .sig = all.at,
+                .seconds = fs_new(b->arena, double, all.n)};
     for (int32_t k = 0; k < all.n; k++)
         d.seconds[k] = cost_node_seconds(cost, graph, v, &d.sig[k], stage);
     fs_push(b->arena, &b->domains, d);
@@ -100,6 +105,7 @@ static int32_t keep_allowed(builder *b, int32_t from, const bool *keep)
             d.sig[d.n] = all.sig[k];
             d.seconds[d.n++] = all.seconds[k];
         }
+    d.kept = d.n;
     fs_push(b->arena, &b->domains, d);
     return b->domains.n - 1;
 }
@@ -133,6 +139,75 @@ static int32_t filter_domain(builder *b, int32_t v, int32_t all)
     return result;
 }
 
+/* ---- how long copies live ---- */
+
+typedef struct domain_lives {
+    int32_t domain;
+    search_lives lives;
+} domain_lives;
+
+/* Is a copy of that tensor, which changes once per step and lies on the
+ * reader's stage, to be kept or made anew? */
+static bool copy_lives(const search_layout *layout, int32_t v, int32_t tensor)
+{
+    const ir_graph *graph = layout->graph;
+    const int32_t *stage_of = layout->stage_of;
+    return plan_tensor_per_step(graph, tensor) &&
+           !cost_node_per_step(graph, v) &&
+           stage_of[graph->tensors.at[tensor].producer] == stage_of[v];
+}
+
+static bool copies_variables(const builder *b, int32_t v)
+{
+    const ir_graph *graph = b->layout->graph;
+    const ir_node *node = &graph->nodes.at[v];
+    const plan_stage *stage = &b->layout->stages[b->layout->stage_of[v]];
+    if (ir_mesh_size(&stage->mesh) < 2 || plan_lower_is_view(node))
+        return false;
+    for (int32_t k = 0; k < node->n_in; k++)
+        if (graph->tensors.at[node->in[k]].shape.rank > 0 &&
+            copy_lives(b->layout, v, node->in[k]))
+            return true;
+    return false;
+}
+
+/* What is made anew takes longer: it is a choice only where memory may bind. */
+static search_lives lives_of(const builder *b, int32_t v)
+{
+    if (!copies_variables(b, v))
+        return SEARCH_KEEPS;
+    if (b->problem->lives == SEARCH_CHOOSES && b->out->net.n_limits == 0)
+        return SEARCH_KEEPS;
+    return b->problem->lives;
+}
+
+static int32_t add_lives(builder *b, domain_lives from)
+{
+    const domain all = b->domains.at[from.domain];
+    const int32_t times = from.lives == SEARCH_CHOOSES ? 2 : 1;
+    domain d = {.n = times * all.n,
+                .kept = from.lives == SEARCH_CHOOSES ? all.n : 0,
+                .sig = fs_new(b->arena, ir_nd_sig, times * all.n),
+                .seconds = fs_new(b->arena, double, times *all.n)};
+    for (int32_t k = 0; k < d.n; k++) {
+        d.sig[k] = all.sig[k % all.n];
+        d.seconds[k] = all.seconds[k % all.n];
+    }
+    fs_push(b->arena, &b->domains, d);
+    return b->domains.n - 1;
+}
+
+static int32_t with_lives(builder *b, int32_t v, int32_t id)
+{
+    const domain_lives key = {id, lives_of(b, v)};
+    if (key.lives == SEARCH_KEEPS)
+        return id;
+    int32_t *known = search_memo_at(&b->lasting, &key, sizeof key);
+    if (*known < 0)
+        *known = add_lives(b, key);
+    return *known;
+}
+
 static int32_t domain_of(builder *b, int32_t v)
 {
     node_key key;
@@ -140,7 +215,7 @@ static int32_t domain_of(builder *b, int32_t v)
     int32_t *known = search_memo_at(&b->alike, &key, sizeof key);
     if (*known < 0)
         *known = add_domain(b, v);
-    return filter_domain(b, v, *known);
+    return with_lives(b, v, filter_domain(b, v, *known));
 }
 
 /* What the bytes of a node depend on; no padding. */
@@ -191,6 +266,7 @@ static void build_node(builder *b, int32_t v)
                               .cost = d->seconds,
                               .per_step = cost_node_per_step(layout->graph, v)};
     out->sig[v] = d->sig;
+    out->kept[v] = d->kept;
     out->domain[v] = id;
     load_node(b, v, node);
     if (d->n == 0 && out->empty < 0)
@@ -231,6 +307,7 @@ bool search_build_nodes(const search_problem *problem,
                  .out = out,
                  .alike = {.arena = arena},
                  .filtered = {.arena = arena},
+                 .lasting = {.arena = arena},
                  .loads = {.arena = arena}};
     *out = (search_built){.layout = layout,
                           .net = {.n_nodes = n,
@@ -238,6 +315,7 @@ bool search_build_nodes(const search_problem *problem,
                                   .micro_batches = layout->graph->micro_batches,
                                   .nodes = fs_new(arena, search_net_node, n)},
                           .sig = fs_new(arena, ir_nd_sig *, n),
+                          .kept = fs_new(arena, int32_t, n),
                           .domain = fs_new(arena, int32_t, n),
                           .empty = -1};
     build_limits(&b);
@@ -252,16 +330,20 @@ bool search_build_nodes(const search_problem *problem,
 /* ---- edges ---- */
 
 /* One edge of the graph: a tensor on its way from node u's output to node
- * v's input; for a variable's loop v is the variable. */
+ * v's input; for a variable's loop v is the variable. Copies that are kept and
+ * those made anew take their seconds at different rates: where v chooses, two
+ * links of which each counts for its values only. */
 typedef struct link {
     int32_t tensor, u, v, out_slot, in_slot;
     bool loop, per_step;
+    search_lives lives;
 } link;
 
 /* All that a pair table depends on besides the tensor's shape, which the
  * domains imply; no padding. */
 typedef struct edge_key {
     int32_t domain_u, domain_v, out_slot, in_slot, loop, per_step, from, to;
+    int32_t lives;
 } edge_key;
 
 typedef struct edge_builder {
@@ -350,6 +432,18 @@ static int64_t spread_place(const spread *p, int64_t s, int64_t t)
     return p->l->loop ? t * p->nu + s : s * p->nv + t;
 }
 
+/* Does the link count for a value of its reader? */
+static bool counts_for(const edge_builder *b, const link *l, int64_t value)
+{
+    const bool anew = value >= b->built->kept[l->v];
+    return l->lives == SEARCH_CHOOSES || anew == (l->lives == SEARCH_ANEW);
+}
+
+static double only_for(double seconds, bool counts)
+{
+    return counts || isinf(seconds) ? seconds : 0;
+}
+
 static double *make_table(const edge_builder *b, const link *l)
 {
     fs_arena *scratch = fs_arena_create();
@@ -363,10 +457,16 @@ static double *make_table(const edge_builder *b, const link *l)
     double *table = fs_new(b->arena, double, (size_t)p.nu *(size_t)p.nv);
     for (int64_t s = 0; s < p.nu; s++)
         for (int64_t t = 0; t < p.nv; t++)
-            table[spread_place(&p, s, t)] = pair[p.wu[s] * p.dv + p.wv[t]];
+            table[spread_place(&p, s, t)] =
+                only_for(pair[p.wu[s] * p.dv + p.wv[t]], counts_for(b, l, t));
     fs_arena_destroy(scratch);
     return table;
 }
+
+/* What an edge holds of a copy that is kept, and of one made anew. */
+typedef struct holdings {
+    cost_holding kept, anew;
+} holdings;
 
 static int64_t pair_bytes(const edge_builder *b, const link *l,
                           const cost_holding *held, const ir_nd_sbp *from,
@@ -383,21 +483,31 @@ static int64_t pair_bytes(const edge_builder *b, const link *l,
                : cost_holding_bytes(held, tensor, &home->mesh, &path);
 }
 
+static int64_t *fill_pairs(const edge_builder *b, const spread *p,
+                           const cost_holding *held, fs_arena *arena)
+{
+    int64_t *pair = fs_new(arena, int64_t, (size_t)p->du * (size_t)p->dv);
+    for (int32_t s = 0; s < p->du; s++)
+        for (int32_t t = 0; t < p->dv; t++)
+            pair[s * p->dv + t] =
+                pair_bytes(b, p->l, held, leaves(b->built, p->l, p->fu[s]),
+                           arrives(b->built, p->l, p->fv[t]));
+    return pair;
+}
+
 static const int64_t *make_bytes(const edge_builder *b, const link *l,
-                                 const cost_holding *held)
+                                 const holdings *held)
 {
     fs_arena *scratch = fs_arena_create();
     spread p = spread_of(b, l, scratch);
-    int64_t *pair = fs_new(scratch, int64_t, (size_t)p.du * (size_t)p.dv);
-    for (int32_t s = 0; s < p.du; s++)
-        for (int32_t t = 0; t < p.dv; t++)
-            pair[s * p.dv + t] =
-                pair_bytes(b, l, held, leaves(b->built, l, p.fu[s]),
-                           arrives(b->built, l, p.fv[t]));
+    const int64_t *kept = fill_pairs(b, &p, &held->kept, scratch);
+    const int64_t *anew = fill_pairs(b, &p, &held->anew, scratch);
     int64_t *bytes = fs_new(b->arena, int64_t, (size_t)p.nu * (size_t)p.nv);
     for (int64_t s = 0; s < p.nu; s++)
         for (int64_t t = 0; t < p.nv; t++)
-            bytes[spread_place(&p, s, t)] = pair[p.wu[s] * p.dv + p.wv[t]];
+            bytes[spread_place(&p, s, t)] =
+                (t < b->built->kept[l->v] ? kept
+                                          : anew)[p.wu[s] * p.dv + p.wv[t]];
     fs_arena_destroy(scratch);
     return bytes;
 }
@@ -411,7 +521,8 @@ static edge_key edge_key_of(const search_built *built, const link *l)
                       l->loop,
                       l->per_step,
                       built->layout->stage_of[l->u],
-                      built->layout->stage_of[l->v]};
+                      built->layout->stage_of[l->v],
+                      l->lives};
 }
 
 static double *table_of(edge_builder *b, const link *l)
@@ -428,11 +539,11 @@ static double *table_of(edge_builder *b, const link *l)
 /* What an edge's bytes depend on; no padding. */
 typedef struct bytes_key {
     edge_key edge;
-    cost_holding held;
+    holdings held;
 } bytes_key;
 
 static const int64_t *bytes_of(edge_builder *b, const link *l,
-                               const cost_holding *held)
+                               const holdings *held)
 {
     bytes_key key = {edge_key_of(b->built, l), *held};
     int32_t *known = search_memo_at(&b->loads, &key, sizeof key);
@@ -448,15 +559,34 @@ static void load_edge(edge_builder *b, const link *l, search_net_edge *edge)
     const search_built *built = b->built;
     search_load loads[built->net.n_limits + 1];
     for (int32_t k = 0; k < built->net.n_limits; k++) {
-        cost_holding held;
-        if (cost_memory_edge(built->memory, built->moment[k], l->v, l->in_slot,
-                             &held))
+        cost_reader reader = {l->v, l->in_slot, false};
+        holdings held;
+        bool holds = cost_memory_edge(built->memory, built->moment[k], reader,
+                                      &held.kept);
+        reader.anew = l->lives == SEARCH_ANEW;
+        holds |= cost_memory_edge(built->memory, built->moment[k], reader,
+                                  &held.anew);
+        if (holds)
             loads[edge->n_loads++] = (search_load){k, bytes_of(b, l, &held)};
     }
     edge->loads =
         fs_memdup(b->arena, loads, (size_t)edge->n_loads * sizeof *loads);
 }
 
+static search_net_edge *add_edge(edge_builder *b, const link *l)
+{
+    search_built *built = b->built;
+    search_net_edge *edge = &built->net.edges[built->net.n_edges++];
+    *edge = (search_net_edge){.u = l->loop ? l->v : l->u,
+                              .v = l->loop ? l->u : l->v,
+                              .stage = built->layout->stage_of[l->v],
+                              .per_step = l->per_step,
+                              .cost = table_of(b, l)};
+    return edge;
+}
+
+/* Of copies made anew the seconds count per micro-batch, and the bytes, of
+ * which one edge tells for all values, while the reader runs. */
 static void build_edge(edge_builder *b, int32_t v, int32_t slot, int32_t tensor)
 {
     search_built *built = b->built;
@@ -464,14 +594,19 @@ static void build_edge(edge_builder *b, int32_t v, int32_t slot, int32_t tensor)
     const ir_tensor *t = &graph->tensors.at[tensor];
     bool loop = graph->nodes.at[v].op == IR_OP_variable;
     bool per_step = plan_tensor_per_step(graph, tensor);
-    link l = {tensor, t->producer, v, t->slot, slot, loop, per_step};
-    search_net_edge *edge = &built->net.edges[built->net.n_edges++];
-    *edge = (search_net_edge){.u = loop ? v : l.u,
-                              .v = loop ? l.u : v,
-                              .stage = built->layout->stage_of[v],
-                              .per_step = per_step,
-                              .cost = table_of(b, &l)};
-    load_edge(b, &l, edge);
+    bool anew = !loop && copy_lives(built->layout, v, tensor) &&
+                built->kept[v] < built->net.nodes[v].n;
+    link l = {tensor, t->producer, v,        t->slot,
+              slot,   loop,        per_step, SEARCH_CHOOSES};
+    if (anew && built->kept[v] > 0) {
+        l.lives = SEARCH_KEEPS;
+        add_edge(b, &l);
+    }
+    if (anew) {
+        l.lives = SEARCH_ANEW;
+        l.per_step = false;
+    }
+    load_edge(b, &l, add_edge(b, &l));
 }
 
 bool search_build_edges(fs_arena *arena, search_built *built)
@@ -483,7 +618,7 @@ bool search_build_edges(fs_arena *arena, search_built *built)
                       .loads = {.arena = arena}};
     int32_t n = 0;
     for (int32_t v = 0; v < graph->nodes.n; v++)
-        n += graph->nodes.at[v].n_in + 1;
+        n += 2 * graph->nodes.at[v].n_in + 1;
     built->net.edges = fs_new(arena, search_net_edge, n);
     built->net.n_edges = 0;
     for (int32_t v = 0; v < graph->nodes.n; v++) {
@@ -503,16 +638,25 @@ bool search_build_edges(fs_arena *arena, search_built *built)
 
 /* ---- back to a strategy ---- */
 
+int32_t search_sharing_of(const ir_graph *graph, int32_t v)
+{
+    const ir_node *node = &graph->nodes.at[v];
+    const int32_t forward = node->forward >= 0 ? node->forward : v;
+    return 1 + 2 * forward + (node->phase == IR_BACKWARD);
+}
+
 static void set_path(const search_built *built, plan_strategy *s, int32_t v,
-                     int32_t slot)
+                     int32_t slot, bool anew)
 {
     const ir_graph *graph = built->layout->graph;
     int32_t tensor = plan_edge_tensor(graph, s, v, slot);
     if (tensor < 0)
         return;
     const ir_tensor *t = &graph->tensors.at[tensor];
+    anew &= copy_lives(built->layout, v, tensor);
     plan_boxer *boxer =
-        built->layout->rates->boxer[plan_tensor_per_step(graph, tensor)];
+        built->layout->rates
+            ->boxer[plan_tensor_per_step(graph, tensor) && !anew];
     const ir_nd_sbp *to = graph->nodes.at[v].op == IR_OP_variable
                               ? &s->sig[v].out[0]
                               : &s->sig[v].in[slot];
@@ -521,6 +665,8 @@ static void set_path(const search_built *built, plan_strategy *s, int32_t v,
                         &s->sig[t->producer].out[t->slot], to,
                         &s->edge[s->first_edge[v] + slot]);
     FS_ASSERT(isfinite(seconds));
+    if (anew)
+        s->edge[s->first_edge[v] + slot].sharing = search_sharing_of(graph, v);
 }
 
 plan_strategy *search_strategy(const search_problem *problem,
@@ -539,6 +685,9 @@ plan_strategy *search_strategy(const search_problem *problem,
         s->sig[v] = built->sig[v][value[v]];
     for (int32_t v = 0; v < graph->nodes.n; v++)
         for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
-            set_path(built, s, v, e - s->first_edge[v]);
+            set_path(built, s, v, e - s->first_edge[v],
+                     value[v] >= built->kept[v]);
+    if (problem->lives == SEARCH_ANEW)
+        search_box_again(graph, false, s);
     return s;
 }

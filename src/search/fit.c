@@ -3,7 +3,7 @@
 #include "config.h"
 #include "search/layout.h"
 
-#include "plan/plan.h"
+#include "plan/lower.h"
 
 #include <math.h>
 
@@ -76,22 +76,68 @@ static bool arenas(const search_problem *problem, const ir_graph *graph,
     return good;
 }
 
-bool search_fits(const search_problem *problem, const ir_graph *graph,
-                 const plan_strategy *strategy, const int64_t *limit,
-                 int64_t *bytes)
+/* What cannot be lowered is its user's to tell. */
+static bool lowered_fits(const search_problem *problem, const ir_graph *graph,
+                         const int64_t *limit, const plan_strategy *strategy,
+                         int64_t *bytes)
 {
-    double least = INFINITY;
-    for (int32_t i = 0; i < strategy->n_stages; i++)
-        least = fmin(least, (double)limit[i]);
-    if (most_bytes(graph, strategy) <= least)
-        return true;
-    /* What cannot be lowered is its user's to tell. */
     if (!arenas(problem, graph, strategy, bytes))
         return true;
     for (int32_t i = 0; i < strategy->n_stages; i++)
         if (bytes[i] > limit[i])
             return false;
     return true;
+}
+
+static bool grows(const plan_strategy *s, const ir_tensor *tensor,
+                  const plan_boxing *path)
+{
+    return path->n > 0 && register_bytes(s, tensor, &path->at[path->n]) >
+                              register_bytes(s, tensor, &path->at[0]);
+}
+
+/* A cast of a variable is made for each micro-batch. */
+static bool made_of_variables(const ir_graph *graph, const ir_tensor *tensor)
+{
+    const ir_node *node = &graph->nodes.at[tensor->producer];
+    for (int32_t k = 0; k < node->n_in; k++)
+        if (!plan_tensor_per_step(graph, node->in[k]))
+            return false;
+    return node->n_in > 0;
+}
+
+int32_t search_box_again(const ir_graph *graph, bool all, plan_strategy *s)
+{
+    int32_t n = 0;
+    for (int32_t v = 0; v < s->n_nodes; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        if (node->phase != IR_BACKWARD || plan_lower_is_view(node))
+            continue;
+        for (int32_t k = 0; k < node->n_in; k++) {
+            plan_boxing *path = &s->edge[s->first_edge[v] + k];
+            const ir_tensor *tensor = &graph->tensors.at[node->in[k]];
+            if (plan_lower_base(graph, node->in[k]) != PLAN_FORWARD ||
+                s->stage_of[tensor->producer] != s->stage_of[v] ||
+                path->sharing || !grows(s, tensor, path) ||
+                !(all || made_of_variables(graph, tensor)))
+                continue;
+            path->sharing = search_sharing_of(graph, v);
+            n++;
+        }
+    }
+    return n;
+}
+
+bool search_fits(const search_problem *problem, const ir_graph *graph,
+                 const int64_t *limit, plan_strategy *strategy, int64_t *bytes)
+{
+    double least = INFINITY;
+    for (int32_t i = 0; i < strategy->n_stages; i++)
+        least = fmin(least, (double)limit[i]);
+    return most_bytes(graph, strategy) <= least ||
+           lowered_fits(problem, graph, limit, strategy, bytes) ||
+           (search_box_again(graph, true, strategy) > 0 &&
+            lowered_fits(problem, graph, limit, strategy, bytes));
 }
 
 double search_share_taken(const search_problem *problem, const ir_graph *graph,

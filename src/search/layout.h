@@ -41,10 +41,11 @@ int64_t search_device_bytes(const search_problem *problem,
                             const plan_stage *stage);
 
 /* Does the lowered plan keep within the limits of its stages? If that is not
- * clear from afar, it is lowered and bytes[] are its arenas. */
+ * clear from afar, it is lowered and bytes[] are its arenas. Where it does not,
+ * what forward gathered is gathered again for backward: by the formula, which
+ * counts each reader's boxing, that takes no longer. */
 bool search_fits(const search_problem *problem, const ir_graph *graph,
-                 const plan_strategy *strategy, const int64_t *limit,
-                 int64_t *bytes);
+                 const int64_t *limit, plan_strategy *strategy, int64_t *bytes);
 
 /* What a plan that does not fit takes of its limits, by the network. */
 double search_share_taken(const search_problem *problem, const ir_graph *graph,
@@ -62,11 +63,13 @@ typedef struct search_memo {
  * the next key is added. */
 int32_t *search_memo_at(search_memo *memo, const void *key, size_t bytes);
 
-/* The network of a layout. Value k of node i is signature sig[i][k]. */
+/* The network of a layout. Value k of node i is signature sig[i][k]; from
+ * kept[i] on, with copies of what changes once per step made anew for it. */
 typedef struct search_built {
     const search_layout *layout;
     search_net net;
     ir_nd_sig **sig;
+    int32_t *kept;
     int32_t *domain; /* [node] nodes of one number have equal tables */
     cost_memory *memory;
     int32_t *moment; /* [net.n_limits] which of memory's */
@@ -92,6 +95,15 @@ bool search_build_nodes(const search_problem *problem,
                         const search_layout *layout, fs_arena *arena,
                         search_built *out);
 bool search_build_edges(fs_arena *arena, search_built *built);
+
+/* Boxing made anew for node v (plan_boxing) is for one pass of one forward
+ * node and what belongs to it: what is computed again, the backward nodes. */
+int32_t search_sharing_of(const ir_graph *graph, int32_t v);
+
+/* Backward readers of what the forward pass boxed get a boxing of their own
+ * where that makes pieces larger; unless `all`, only of what is made of
+ * variables alone. Returns how many. */
+int32_t search_box_again(const ir_graph *graph, bool all, plan_strategy *s);
 
 /* Solution -> strategy, with its boxing paths. */
 plan_strategy *search_strategy(const search_problem *problem,

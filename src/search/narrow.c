@@ -77,7 +77,7 @@ static bool judge(search_level0 *z)
     plan_strategy *strategy =
         search_strategy(z->problem, &c->built, z->value, z->arena);
     stage_limits(z, &c->layout, limit);
-    if (search_fits(z->problem, c->graph->graph, strategy, limit, bytes)) {
+    if (search_fits(z->problem, c->graph->graph, limit, strategy, bytes)) {
         keep(z, c, strategy, z->best_s, z->kernel_nodes);
         return true;
     }
@@ -131,7 +131,7 @@ static void keep_lean(search_level0 *z, search_candidate *c,
             continue;
         plan_strategy *strategy =
             search_strategy(z->problem, built, lean_plan->value, z->arena);
-        if (search_fits(z->problem, c->graph->graph, strategy, limit, bytes)) {
+        if (search_fits(z->problem, c->graph->graph, limit, strategy, bytes)) {
             keep(z, c, strategy, lean_plan->cost, built->net.n_nodes);
             z->lean_s = lean_plan->cost;
             z->kept.net_nodes = built->net.n_nodes;

@@ -552,6 +552,8 @@ void search_recipe_apply(const search_recipe *recipe, fs_arena *arena,
     }
     problem->n_layers = r->n_layers;
     problem->layers = r->layers;
+    if (r->zero == 3)
+        problem->lives = SEARCH_ANEW;
     if (r->schedule)
         problem->schedule = r->schedule;
 }

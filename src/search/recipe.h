@@ -49,8 +49,8 @@ int64_t search_recipe_ranks(const search_recipe *recipe);
 fs_status search_recipe_check(const search_recipe *recipe,
                               const ir_graph *graph, fs_err *err);
 /* Fills fix_stages, fix_mesh (axes dp / ep, ep, cp, tp; those of length 1
- * dropped), filter, layers and schedule of the problem. The filter's context
- * lives in the arena. */
+ * dropped), filter, layers, schedule and, of ZeRO-3, lives of the problem. The
+ * filter's context lives in the arena. */
 void search_recipe_apply(const search_recipe *recipe, fs_arena *arena,
                          search_problem *problem);
 

@@ -93,6 +93,15 @@ typedef struct search_filter {
     void *ctx;
 } search_filter;
 
+/* How long copies of variables live that forward and backward nodes read
+ * (plan_boxing): chosen where memory may bind, kept for the step, or made anew
+ * for each pass. */
+typedef enum search_lives {
+    SEARCH_CHOOSES,
+    SEARCH_KEEPS,
+    SEARCH_ANEW
+} search_lives;
+
 typedef struct search_problem {
     const hw_cluster *cluster;
     const cost_model *cost;
@@ -108,6 +117,7 @@ typedef struct search_problem {
     int32_t n_layers;      /* 0: stages are cut by time */
     const int32_t *layers; /* [n_layers] else: so many repeated blocks each */
     search_filter filter;
+    search_lives lives;
     double time_limit_s;
     double gap;      /* a bound so near (a fraction) is proof enough */
     double effort_s; /* most seconds of one attempt at a configuration; 0: no
