@@ -145,7 +145,8 @@ static inline int32_t live_own_faults(const plan_role *role)
         faults += from[i] < 0 || to[i] > role->arena_bytes ||
                   from[i] % PLAN_ALIGN != 0;
         for (int32_t k = 0; k < i; k++)
-            faults += (own[i] || own[k]) && from[i] < to[k] && from[k] < to[i];
+            faults += (own[i] || own[k]) && from[i] < to[k] &&
+                      from[k] < to[i] && from[i] < to[i] && from[k] < to[k];
     }
     free(from);
     free(to);

@@ -36,6 +36,7 @@ tests_plan_lower_test_SOURCES = tests/plan_lower_test.c tests/plan_build.h \
 tests_plan_lower_test_LDADD = $(zoo_libs) $(plan_libs)
 check_PROGRAMS += tests/plan_explore_test
 tests_plan_explore_test_SOURCES = tests/plan_explore_test.c tests/plan_hand.h \
+  tests/plan_world.h \
   tests/tap.h
 tests_plan_explore_test_LDADD = $(plan_libs)
 check_PROGRAMS += tests/plan_actor_test tests/plan_check_test \
@@ -57,6 +58,10 @@ tests_plan_file_test_SOURCES = tests/plan_file_test.c tests/run_cli.h \
   tests/tap.h
 tests_plan_file_test_LDADD = $(JANSSON_LIBS) -lm
 
+check_PROGRAMS += tests/plan_fuzz_test
+tests_plan_fuzz_test_SOURCES = tests/plan_fuzz_test.c tests/plan_hand.h \
+  tests/plan_live.h tests/plan_world.h tests/tap.h
+tests_plan_fuzz_test_LDADD = $(plan_libs)
 check_PROGRAMS += tests/plan_deadlock_test
 tests_plan_deadlock_test_SOURCES = tests/plan_deadlock_test.c \
   tests/run_cli.h tests/tap.h
