@@ -1,6 +1,6 @@
 /* The checker's liveness against the actor protocol itself: on small random
  * plans every interleaving of all ranks is explored, on lowered ones random
- * interleavings. */
+ * interleavings. FS_LONG=1: ten times as many. */
 #include "plan_hand.h"
 
 #include "plan/check_parts.h"
@@ -400,12 +400,13 @@ static void test_random(uint64_t *seed)
 {
     ir_graph *g = hand_mlp(1, 4, 4, 1);
     tally t = {0};
-    for (int32_t i = 0; i < N_PLANS; i++) {
+    int32_t n = getenv("FS_LONG") ? 10 * N_PLANS : N_PLANS;
+    for (int32_t i = 0; i < n; i++) {
         fs_arena *arena = fs_arena_create();
         compare(g, draw_plan(g, seed, arena), true, seed, &t, arena);
         fs_arena_destroy(arena);
     }
-    tell(&t, "random plans", N_PLANS);
+    tell(&t, "random plans", n);
     ir_graph_destroy(g);
 }
 

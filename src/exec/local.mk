@@ -36,8 +36,11 @@ tests_exec_equal_test_SOURCES = tests/exec_equal_test.c tests/equal.h \
 tests_exec_equal_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_exec_equal_test_LDADD = $(zoo_libs) $(exec_libs)
 .PHONY: check-long
-check-long: all tests/exec_equal_test
+check-long: all tests/exec_equal_test tests/plan_explore_test \
+  tests/plan_fuzz_test
 	@$(AM_TESTS_ENVIRONMENT) FS_CASES=2000 tests/exec_equal_test
+	@$(AM_TESTS_ENVIRONMENT) FS_LONG=1 tests/plan_explore_test
+	@$(AM_TESTS_ENVIRONMENT) FS_LONG=1 tests/plan_fuzz_test
 
 check_PROGRAMS += tests/exec_space_test
 tests_exec_space_test_SOURCES = tests/exec_space_test.c tests/exec_plans.h \
