@@ -106,6 +106,52 @@ void exec_part_fold(ir_sbp_kind kind, ir_dtype dtype,
     }
 }
 
+/* ---- sums of 16-bit floats, kept as floats ---- */
+
+static float widened(ir_dtype dtype, uint16_t bits)
+{
+    return dtype == IR_BF16 ? fs_from_bfloat((fs_bfloat){bits})
+                            : fs_from_half((fs_half){bits});
+}
+
+static uint16_t narrowed(ir_dtype dtype, float x)
+{
+    return dtype == IR_BF16 ? fs_to_bfloat(x).bits : fs_to_half(x).bits;
+}
+
+/* The sum so far: its upper half stands in `to`, the lower one in `low`. */
+static void sum_run(const exec_sum *sum, uint16_t *to, const uint16_t *from,
+                    uint16_t *low, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        float total = widened(sum->dtype, from[i]);
+        if (!sum->first)
+            total += fs_float_of_bits((uint32_t)to[i] << 16 | low[i]);
+        const uint32_t bits = fs_float_bits(total);
+        low[i] = (uint16_t)bits;
+        to[i] = sum->last ? narrowed(sum->dtype, total) : bits >> 16;
+    }
+}
+
+void exec_part_sum(const exec_sum *sum, const exec_part *from_part,
+                   const void *from, const exec_part *to_part, void *to)
+{
+    walk source = walk_of(from_part), target = walk_of(to_part);
+    int64_t bytes = exec_part_bytes(from_part);
+    uint16_t *low = sum->low;
+    while (bytes > 0) {
+        const int64_t run =
+            source.left < target.left ? source.left : target.left;
+        const int64_t n = run / (int64_t)sizeof *low;
+        sum_run(sum, (void *)((char *)to + target.at),
+                (const void *)((const char *)from + source.at), low, n);
+        low += n;
+        walk_on(&source, run);
+        walk_on(&target, run);
+        bytes -= run;
+    }
+}
+
 void exec_piece_rows(const ir_shape *whole, const ir_shape *local,
                      const int64_t *offset, exec_row_fn *row, void *ctx)
 {
@@ -154,8 +200,7 @@ bool exec_can_fold(ir_dtype dtype)
 }
 
 /* One function per dtype; the loops are plain so that they vectorise. get and
- * put are how an element is computed with: 16-bit floats as float, rounded at
- * every fold. */
+ * put are how an element is computed with: 16-bit floats as float. */
 #define FOLD(name, type, get, put)                                             \
     static void name(ir_sbp_kind kind, type *to, const type *from, int64_t n)  \
     {                                                                          \

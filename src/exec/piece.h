@@ -27,6 +27,17 @@ void exec_part_fold(ir_sbp_kind kind, ir_dtype dtype,
                     const exec_part *from_part, const void *from,
                     const exec_part *to_part, void *to);
 
+/* A sum of more than one box of 16-bit floats, rounded once: in between it is a
+ * float, of which `to` and `low` (a uint16_t per element of the box) have a
+ * half each. to = first ? from : to + from; `last` rounds. */
+typedef struct exec_sum {
+    ir_dtype dtype; /* F16 or BF16 */
+    bool first, last;
+    uint16_t *low;
+} exec_sum;
+void exec_part_sum(const exec_sum *sum, const exec_part *from_part,
+                   const void *from, const exec_part *to_part, void *to);
+
 /* Calls `row` for every contiguous row (last axis) of a local piece: where it
  * starts in the piece and in the whole tensor (element indices) and its
  * length. */

@@ -12,6 +12,12 @@ typedef struct message {
     int32_t rank;
 } message;
 
+/* A contribution's place among those to its box. */
+typedef struct turn {
+    bool first, last;
+    int64_t low_at; /* of its box in the lower halves */
+} turn;
+
 /* Messages of a round, and what stays on this rank. A round either moves bytes
  * to where they belong, or folds what comes in. */
 typedef struct round {
@@ -22,8 +28,9 @@ typedef struct round {
                      itself among them */
     int32_t own;  /* in[own] is this rank's, out[own_out] the bytes; or -1 */
     int32_t own_out;
-    bool *first; /* [n_in] of the contributions to its box */
+    turn *turn; /* [n_in] */
     int64_t largest;
+    int64_t low_bytes; /* lower halves of sums of 16-bit floats; 0: none */
 } round;
 
 typedef enum phase { IDLE, REDUCING, MOVING } phase;
@@ -43,8 +50,7 @@ struct exec_transfer {
     int32_t at; /* round */
     const char *in;
     char *out;
-    char *slots;
-    int64_t slots_bytes;
+    char *slots, *low;
     int32_t n_slots;
     bool *slot_full;
     int32_t folded, asked; /* contributions folded; asked for */
@@ -88,11 +94,29 @@ static bool same_box(const ir_piece *a, const ir_piece *b)
                   (size_t)a->shape.rank * sizeof *a->offset) == 0;
 }
 
+/* Which contributions go to the same box as which. */
+static void list_boxes(const exec_transfer *t, round *r,
+                       const plan_shares *shares)
+{
+    const bool wide = r->folds == IR_PSUM && ir_dtype_bytes(t->dtype) == 2;
+    for (int32_t i = 0; i < r->n_in; i++) {
+        r->turn[i] = (turn){true, true, r->low_bytes};
+        for (int32_t k = 0; k < i && r->folds != IR_B; k++) {
+            if (!same_box(&shares->at[k].box, &shares->at[i].box))
+                continue;
+            r->turn[k].last = r->turn[i].first = false;
+            r->turn[i].low_at = r->turn[k].low_at;
+        }
+        if (wide && r->turn[i].first)
+            r->low_bytes += exec_part_bytes(&r->in[i].layout.part);
+    }
+}
+
 static void list_in(exec_transfer *t, round *r, const plan_shares *shares,
                     const ir_piece *holder, int32_t first_rank, fs_arena *arena)
 {
     r->in = fs_new(arena, message, shares->n);
-    r->first = fs_new(arena, bool, shares->n);
+    r->turn = fs_new(arena, turn, shares->n);
     r->n_in = shares->n;
     for (int32_t i = 0; i < shares->n; i++) {
         const int32_t rank = first_rank + shares->at[i].position;
@@ -100,12 +124,10 @@ static void list_in(exec_transfer *t, round *r, const plan_shares *shares,
                                 ir_dtype_bytes(t->dtype), rank);
         const int64_t bytes = exec_part_bytes(&r->in[i].layout.part);
         r->largest = bytes > r->largest ? bytes : r->largest;
-        r->first[i] = true;
-        for (int32_t k = 0; k < i && r->first[i] && r->folds != IR_B; k++)
-            r->first[i] = !same_box(&shares->at[k].box, &shares->at[i].box);
         if (rank == t->world->rank)
             r->own = i;
     }
+    list_boxes(t, r, shares);
 }
 
 static round *add_round(exec_transfer *t, ir_sbp_kind folds)
@@ -235,8 +257,9 @@ static void make_room(exec_transfer *t, fs_arena *arena)
     t->index = fs_new(arena, int, n + 1);
     t->small = r->folds != IR_B && r->largest <= SMALL_BYTES;
     if (t->small)
-        t->small_room =
-            fs_alloc(arena, (size_t)r->n_in + 1, (size_t)r->largest);
+        t->small_room = fs_alloc(
+            arena, 1,
+            (size_t)(r->low_bytes + ((int64_t)r->n_in + 1) * r->largest));
 }
 
 fs_status exec_transfer_make(exec_world *world, const exec_transfer_spec *s,
@@ -285,7 +308,9 @@ int64_t exec_transfer_scratch(const exec_transfer *t)
 {
     const round *r = &t->rounds[0];
     const int32_t others = r->n_in - (r->own >= 0);
-    return r->folds != IR_B && !t->small && others > 0 ? r->largest : 0;
+    return r->folds != IR_B && !t->small && others > 0
+               ? r->low_bytes + r->largest
+               : 0;
 }
 
 /* ---- running ---- */
@@ -345,11 +370,13 @@ static void start_reducing(exec_transfer *t, const round *r, void *scratch,
                            int64_t room)
 {
     const int32_t others = r->n_in - (r->own >= 0);
-    const int64_t fit =
-        t->small || r->largest == 0 ? others : room / r->largest;
+    const int64_t fit = t->small || r->largest == 0
+                            ? others
+                            : (room - r->low_bytes) / r->largest;
     t->phase = REDUCING;
     t->folded = t->asked = 0;
-    t->slots = t->small ? t->small_room : scratch;
+    t->low = t->small ? t->small_room : scratch;
+    t->slots = t->low + r->low_bytes;
     t->n_slots = (int32_t)(fit < others ? fit : others);
     FS_ASSERT(t->n_slots > 0 || others == 0);
     for (int32_t i = 0; i < t->n_slots; i++) {
@@ -403,7 +430,14 @@ static void fold_one(exec_transfer *t, const round *r, int32_t i,
                      const exec_part *part, const void *from)
 {
     const exec_part *to = &r->in[i].layout.part;
-    if (r->first[i])
+    const turn *own = &r->turn[i];
+    const exec_sum sum = {t->dtype, own->first, own->last,
+                          (void *)(t->low + own->low_at)};
+    if (own->first && own->last)
+        exec_part_copy(part, from, to, t->out);
+    else if (r->low_bytes > 0)
+        exec_part_sum(&sum, part, from, to, t->out);
+    else if (own->first)
         exec_part_copy(part, from, to, t->out);
     else
         exec_part_fold(r->folds, t->dtype, part, from, to, t->out);
