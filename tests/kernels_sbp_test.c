@@ -17,6 +17,12 @@ static double signature_error(cut *c, const ir_nd_sig *sig, fs_err *err)
     return worst;
 }
 
+/* What is picked hangs on the pieces: its own test says what holds. */
+static bool is_compared(const ir_node *node, const ir_nd_sig *sig)
+{
+    return !ir_op_table[node->op]->picks || sig->in[0].at[0].kind == IR_B;
+}
+
 static void report(const cut *c, const ir_nd_sig *sig, double error)
 {
     char text[64];
@@ -39,6 +45,8 @@ static int check_cut(cut *c, int *tried, fs_err *err)
     int failed = 0;
     ir_signatures(c->graph, c->node, &mesh, c->arena, &list);
     for (int32_t i = 0; i < list.n; i++) {
+        if (!is_compared(c->node, &list.at[i]))
+            continue;
         const double error = signature_error(c, &list.at[i], err);
         ++*tried;
         if (error < c->tolerance)
@@ -85,11 +93,14 @@ static void check_op(ir_op_kind op, ir_dtype real, uint64_t *seed)
 int main(void)
 {
     static const ir_dtype reals[] = {IR_F64, IR_F16, IR_BF16};
-    uint64_t seed = tap_seed(20240301);
+    const uint64_t seed = tap_seed(20240303);
     for (size_t k = 0; k < sizeof reals / sizeof *reals; k++)
-        for (int op = 0; op < IR_OP_COUNT; op++)
+        for (int op = 0; op < IR_OP_COUNT; op++) {
+            /* Its own, so that a new op leaves the others' draws alone. */
+            uint64_t own = fs_hash_text(seed + k, ir_op_table[op]->name);
             if (ir_op_class_of((ir_op_kind)op) != IR_CLASS_SOURCE &&
                 ir_op_table[op]->n_out > 0)
-                check_op((ir_op_kind)op, reals[k], &seed);
+                check_op((ir_op_kind)op, reals[k], &own);
+        }
     return tap_done();
 }

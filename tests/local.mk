@@ -12,6 +12,10 @@ tests_cli_precision_test_SOURCES = tests/cli_precision_test.c \
 tests_cli_precision_test_LDADD = $(JANSSON_LIBS) -lm
 check_PROGRAMS += tests/cli_losses_test tests/cli_input_test \
   tests/cli_main_test
+check_PROGRAMS += tests/cli_compress_test
+tests_cli_compress_test_SOURCES = tests/cli_compress_test.c \
+  tests/cli_plans.h tests/run_cli.h tests/tap.h
+tests_cli_compress_test_LDADD = $(JANSSON_LIBS) -lm
 check_PROGRAMS += tests/cli_recompute_test
 tests_cli_recompute_test_SOURCES = tests/cli_recompute_test.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h

@@ -184,6 +184,12 @@ ir_node op_case_local(const ir_node *node, const ir_io *io)
     case IR_OP_constant:
         memcpy(local.i + 1, out->dim, (size_t)out->rank * sizeof *out->dim);
         break;
+    case IR_OP_sparsify:
+        local.i[0] = out->dim[0];
+        break;
+    case IR_OP_densify:
+        memcpy(local.i, out->dim, 2 * sizeof *local.i);
+        break;
     case IR_OP_pick_grad:
         local.i[0] = out->dim[out->rank - 1];
         break;

@@ -1,4 +1,4 @@
-/* Optimizers. */
+/* Optimizers, compressed gradients. */
 #include "config.h"
 
 #include "op_draw.h"
@@ -41,6 +41,35 @@ static int32_t case_sum_squares(op_case *c)
     return op_add_node(c, 1, &x, (ir_node){0});
 }
 
+/* Columns that are not almost dependent: the first R rows are near those of a
+ * unit matrix. */
+static int32_t case_orthonormal(op_case *c)
+{
+    const int64_t columns = op_draw(c, 1, 3), rows = op_draw(c, columns, 7);
+    const int32_t x =
+        op_add_input(c, c->real, (ir_shape){2, {rows, columns}}, op_not_small);
+    return op_add_node(c, 1, &x, (ir_node){0});
+}
+
+static int32_t case_sparsify(op_case *c)
+{
+    const ir_shape shape = {2, {op_draw(c, 2, 9), op_draw(c, 2, 70)}};
+    const int64_t n = ir_shape_count(&shape);
+    const int32_t x = op_add_input(c, c->real, shape, op_far_apart);
+    return op_add_node(c, 1, &x,
+                       (ir_node){.i = {op_draw(c, 1, n), shape.dim[1],
+                                       op_draw(c, 0, 1) ? IR_I32 : IR_I64}});
+}
+
+static int32_t case_densify(op_case *c)
+{
+    const ir_shape sent = {1, {op_draw(c, 1, 9)}};
+    const int64_t rows = op_draw(c, 1, 6), columns = op_draw(c, 1, 9);
+    const int32_t in[] = {op_real_input(c, sent),
+                          op_id_input(c, sent, rows * columns)};
+    return op_add_node(c, 2, in, (ir_node){.i = {rows, columns, columns}});
+}
+
 const op_case_row op_cases_update[] = {
     {IR_OP_sgd, case_update},
     {IR_OP_momentum, case_update},
@@ -49,5 +78,8 @@ const op_case_row op_cases_update[] = {
     {IR_OP_lamb_direction, case_update},
     {IR_OP_lamb_step, case_lamb_step},
     {IR_OP_sum_squares, case_sum_squares},
+    {IR_OP_orthonormal, case_orthonormal},
+    {IR_OP_sparsify, case_sparsify},
+    {IR_OP_densify, case_densify},
     {0, NULL},
 };

@@ -78,6 +78,7 @@ bool cli_keeps(const cli *c);
 void cli_figure(cli *c, const char *name, double value, const char *unit);
 
 /* ---- models ---- */
+struct ir_train_options;
 /* What the user said about the model and its training. */
 typedef struct cli_model {
     plan_origin origin;
@@ -101,6 +102,9 @@ fs_status cli_model_train(cli *c, const plan_origin *origin, int32_t m,
                           cli_model *out);
 #define CLI_ADD_A_LOSS                                                         \
     "add one with --loss (cross-entropy, mse, l1, bce, bce-logits or margin)"
+/* Fills in what --precision, --loss-scale and --compress say of training. */
+fs_status cli_read_precision(const plan_origin *o, fs_err *err,
+                             struct ir_train_options *out);
 /* Adds the training graph to a model already open. */
 fs_status cli_model_gradients(cli *c, cli_model *model);
 void cli_model_close(cli_model *model);
@@ -129,6 +133,8 @@ typedef struct cli_plan {
 /* Reads the file, makes its graph again, checks digests. */
 fs_status cli_plan_open(cli *c, const char *path, cli_plan *out);
 void cli_plan_close(cli_plan *p);
+/* What a plan with --compress compresses, and the bytes that it saves. */
+void cli_tell_compressed(cli *c, const cli_plan *p);
 /* cli_begin, and the row's digests, for a command on a plan. */
 fs_status cli_begin_plan(cli *c, const cli_plan *p);
 /* Keeps what the run is of, each once by digest; either may be NULL. */

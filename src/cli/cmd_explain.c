@@ -35,6 +35,7 @@ static fs_status explain_plan(cli *c, const cli_plan *p)
                                   "memory", tree_json(&memory)));
     char text[32];
     cli_tell_statistics(c, &p->model);
+    cli_tell_compressed(c, p);
     cli_say(c, "iteration by the formula: %s\n",
             fs_human_seconds(text, cost.iteration_s));
     if (c->args.json)

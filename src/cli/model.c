@@ -61,6 +61,8 @@ plan_origin cli_origin(const cli *c, const char *model, const char *cluster)
         .clip_norm = isnan(a->clip_norm) ? 0 : a->clip_norm,
         .precision = a->precision ? a->precision : "fp32",
         .loss_scale = a->loss_scale ? a->loss_scale : "",
+        .compress =
+            a->compress && strcmp(a->compress, "none") != 0 ? a->compress : "",
         .cluster = cluster,
         .batch = a->batch < 0 ? 0 : a->batch,
         .n_binds = a->bind.n,
@@ -292,12 +294,20 @@ static fs_status set_padding(cli *c, const char *said, ir_graph *graph)
     return FS_OK;
 }
 
-static fs_status read_loss_scale(const plan_origin *o, fs_err *err,
-                                 ir_loss_scale *out)
+/* Gradients that are fp16 where they move have its range too. */
+fs_status cli_read_precision(const plan_origin *o, fs_err *err,
+                             ir_train_options *out)
 {
     ir_dtype narrow;
     FS_TRY(ir_precision_parse(o->precision, err, &narrow));
-    return ir_loss_scale_parse(o->loss_scale, narrow, err, out);
+    fs_status status = ir_compress_parse(o->compress, err, &out->compress);
+    if (status != FS_OK) {
+        fs_err_prefix(err, "--compress");
+        return status;
+    }
+    if (ir_compress_dtype(&out->compress) == IR_F16)
+        narrow = IR_F16;
+    return ir_loss_scale_parse(o->loss_scale, narrow, err, &out->loss_scale);
 }
 
 static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
@@ -305,7 +315,7 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
 {
     ir_graph *graph = model->graph;
     ir_train_options options = ir_train_defaults();
-    FS_TRY(read_loss_scale(o, &c->err, &options.loss_scale));
+    FS_TRY(cli_read_precision(o, &c->err, &options));
     FS_TRY(ir_optimizer_parse(o->optimizer, &c->err, &options.optimizer));
     FS_TRY(ir_rate_parse(o->lr_schedule, &c->err, &options.rate));
     options.lr = o->lr;

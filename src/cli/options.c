@@ -2,8 +2,8 @@
 #include "cli/cli.h"
 
 #include "base/file.h"
-#include "ir/precision.h"
 #include "ir/rewrite.h"
+#include "ir/train.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -287,14 +287,11 @@ static fs_status check_clip_norm(cli *c)
 static fs_status check_precision(cli *c)
 {
     const cli_args *a = &c->args;
-    ir_dtype narrow;
-    ir_loss_scale scale;
-    fs_status status = ir_precision_parse(a->precision ? a->precision : "fp32",
-                                          &c->err, &narrow);
-    if (status == FS_OK)
-        status = ir_loss_scale_parse(a->loss_scale ? a->loss_scale : "", narrow,
-                                     &c->err, &scale);
-    return status;
+    const plan_origin said = {.precision = a->precision ? a->precision : "fp32",
+                              .loss_scale = a->loss_scale ? a->loss_scale : "",
+                              .compress = a->compress ? a->compress : ""};
+    ir_train_options unused;
+    return cli_read_precision(&said, &c->err, &unused);
 }
 
 fs_status cli_parse(cli *c, int argc, char **argv, bool *help)

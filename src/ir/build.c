@@ -76,6 +76,7 @@ int32_t ir_variable(ir_graph *g, const char *name, const ir_variable_spec *spec)
     t->role = spec->role;
     t->init = spec->init;
     t->data = spec->data;
+    g->nodes.at[t->producer].i[11] = spec->partial;
     return id_of(g, t);
 }
 

@@ -17,6 +17,7 @@ typedef struct ir_variable_spec {
     ir_shape shape;
     ir_init init;
     const void *data; /* IR_INIT_DATA: what it starts from */
+    bool partial;     /* it may lie as a partial sum */
 } ir_variable_spec;
 int32_t ir_variable(ir_graph *g, const char *name,
                     const ir_variable_spec *spec);

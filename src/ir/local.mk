@@ -19,6 +19,7 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/build.c src/ir/build.h \
   src/ir/backward.c src/ir/backward.h src/ir/train.c src/ir/train.h src/ir/optimizers.def \
   src/ir/loss_groups.c src/ir/loss_groups.h \
+  src/ir/compress.c src/ir/compress.h src/ir/compress.def src/ir/op_compress.c \
   src/ir/rate.c src/ir/rate.h src/ir/clip.c src/ir/clip.h \
   src/ir/recompute.c src/ir/recompute.h src/ir/recompute.def src/ir/recompute_choose.c src/ir/recompute_casts.c \
   src/ir/rewrite_fold.c \
@@ -35,6 +36,9 @@ src_ir_libfs_ir_a_SOURCES = \
 src_ir_libfs_ir_a_SOURCES += src/ir/op_recurrent.c src/ir/recurrent.h \
   src/ir/activations.def
 
+check_PROGRAMS += tests/ir_compress_test
+tests_ir_compress_test_SOURCES = tests/ir_compress_test.c tests/tap.h
+tests_ir_compress_test_LDADD = $(ir_libs)
 check_PROGRAMS += tests/ir_rate_test tests/ir_samples_test tests/ir_blocks_test tests/ir_sbp_test tests/ir_signatures_test \
   tests/ir_graph_test tests/ir_train_test tests/ir_rewrite_test \
   tests/ir_rewrite_attention_test

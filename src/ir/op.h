@@ -57,6 +57,8 @@ typedef struct ir_op {
     bool draws; /* i[seed_attr] seeds its draws: a name, which changes
                    neither shapes, signatures nor work */
     int32_t seed_attr;
+    bool picks;    /* outputs hang on how the inputs lie (each device picks of
+                      what it holds): pieces do not give the whole */
     bool commutes; /* inputs 0 and 1 may be swapped */
     /* Input k holds ids that must be below the result; 0: it holds none, or
      * nobody says. NULL: none does. */

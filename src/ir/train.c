@@ -167,6 +167,7 @@ typedef struct step {
     ir_derivative of; /* of one group at a time */
     ir_loss_groups groups;
     ir_scaler scaler;
+    ir_carried_list carried; /* states of compression */
 } step;
 
 /* `variable` takes the value `next` after the step. */
@@ -337,12 +338,29 @@ static int32_t sum_gradients(const step *s, ir_update_pair *out)
     return n;
 }
 
+/* Compressed gradients: 16 bits hold them while they are scaled, errors are
+ * kept without a scale, which changes. */
+static void compress(step *s, bool scaled, int32_t n, ir_update_pair *pairs)
+{
+    const ir_compress *how = &s->options->compress;
+    const bool casts = ir_compress_dtype(how) != IR_F32;
+    if (how->kind == IR_COMPRESS_NONE || casts != scaled || n == 0)
+        return;
+    if (!ir_compress_gradients(s->graph, how, n, pairs, &s->carried))
+        ir_graph_fail(s->graph,
+                      "--compress: no gradient would be smaller (powersgd "
+                      "wants matrices larger than their factors, topk "
+                      "gradients of which it sends 32 entries or more)");
+}
+
 /* Gradients as the updates read them: without the scale, clipped. */
 static void finish_gradients(step *s, int32_t n, ir_update_pair *pairs)
 {
     ir_graph *graph = s->graph;
     const bool scaled = s->scaler.scale >= 0;
+    compress(s, true, n, pairs);
     ir_scaler_undo(graph, &s->scaler, n, pairs);
+    compress(s, false, n, pairs);
     if (n == 0 || !(scaled || s->options->clip_norm > 0))
         return;
     int32_t squares = ir_squares_of_all(graph, n, pairs);
@@ -360,6 +378,10 @@ static fs_status add_updates(step *s, fs_err *err)
     for (int32_t k = 0; k < n; k++) {
         ir_enter_update(graph, pairs[k].param);
         add_update(s, pairs[k].param, pairs[k].grad);
+    }
+    for (int32_t k = 0; k < s->carried.n; k++) {
+        ir_enter_update(graph, s->carried.at[k].variable);
+        carry(s, s->carried.at[k].variable, s->carried.at[k].next);
     }
     if (n > 0)
         ir_scaler_end(graph, &s->scaler);

@@ -5,6 +5,7 @@
 #define FS_IR_TRAIN_H
 
 #include "ir/build.h"
+#include "ir/compress.h"
 #include "ir/precision.h"
 #include "ir/rate.h"
 #include "ir/samples.h"
@@ -34,6 +35,7 @@ typedef struct ir_train_options {
     const char *recompute; /* policy (recompute.h); NULL or "": casts alone */
     double clip_norm;      /* most global norm of the gradients; 0: any */
     ir_loss_scale loss_scale;
+    ir_compress compress; /* of gradients, where they move */
     bool keep_pads; /* leaves gradients of slices as sums of pads */
     bool keep_dead; /* leaves nodes that nothing needs */
 } ir_train_options;

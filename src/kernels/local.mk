@@ -13,6 +13,7 @@ src_kernels_libfs_kernels_a_SOURCES = src/kernels/kernel.h \
   src/kernels/attention.h src/kernels/attention.c src/kernels/dnnl_attention.c \
   src/kernels/cpu_rotary.c src/kernels/cpu_rotary.inc \
   src/kernels/cpu_batch_norm.c src/kernels/cpu_batch_norm.inc \
+  src/kernels/cpu_compress.c src/kernels/cpu_compress.inc \
   src/kernels/cpu_along.c src/kernels/cpu_along.inc \
   src/kernels/cpu_loss.c src/kernels/cpu_loss.inc \
   src/kernels/cpu_norm.c src/kernels/cpu_norm.inc src/kernels/cpu_move.c \
@@ -38,6 +39,10 @@ check_PROGRAMS += tests/kernels_sbp_test
 tests_kernels_sbp_test_SOURCES = tests/kernels_sbp_test.c tests/tap.h \
   tests/op_cut.c tests/op_cut.h tests/interpret.h $(op_cases)
 tests_kernels_sbp_test_LDADD = $(kernels_libs) $(ir_libs)
+check_PROGRAMS += tests/kernels_compress_test
+tests_kernels_compress_test_SOURCES = tests/kernels_compress_test.c \
+  tests/tap.h
+tests_kernels_compress_test_LDADD = $(kernels_libs) $(ir_libs)
 check_PROGRAMS += tests/kernels_math_test tests/kernels_dnnl_test \
   tests/kernels_update_test
 tests_kernels_math_test_SOURCES = tests/kernels_math_test.c tests/tap.h

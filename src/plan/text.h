@@ -24,6 +24,7 @@ typedef struct plan_origin {
     double clip_norm;       /* of all gradients together; 0: any */
     const char *precision;  /* fp32 (also NULL), bf16, fp16 */
     const char *loss_scale; /* --loss-scale, or "" */
+    const char *compress;   /* --compress, or "" (also NULL) */
     const char *cluster;    /* spec */
     int64_t batch;
     int32_t micro_batches; /* plan_write fills in the plan's own */

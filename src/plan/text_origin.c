@@ -50,6 +50,8 @@ json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
         fs_json_set_text(out, "precision", o->precision);
         fs_json_set_text(out, "loss_scale", o->loss_scale);
     }
+    if (o->compress && o->compress[0])
+        fs_json_set_text(out, "compress", o->compress);
     fs_json_set_text(out, "cluster", o->cluster);
     fs_json_set_int(out, "batch", o->batch);
     fs_json_set_int(out, "micro_batches", micro_batches);
@@ -187,12 +189,15 @@ static fs_status read_training(const fs_json *in, fs_arena *arena, fs_err *err,
     return read_real(in, "clip_norm", false, err, &o->clip_norm);
 }
 
-/* Plans of fp32 do not say it. */
+/* Plans of fp32 do not say it, nor those that compress nothing. */
 static fs_status read_precision(const fs_json *in, fs_arena *arena, fs_err *err,
                                 plan_origin *o)
 {
     o->precision = "fp32";
     o->loss_scale = "";
+    o->compress = "";
+    if (fs_json_has(in, "compress"))
+        FS_TRY(fs_json_strdup(in, "compress", arena, err, &o->compress));
     if (!fs_json_has(in, "precision"))
         return FS_OK;
     FS_TRY(fs_json_strdup(in, "precision", arena, err, &o->precision));
@@ -204,7 +209,7 @@ static fs_status check_keys(const fs_json *in, fs_err *err)
     return PLAN_TEXT_KEYS(
         in, err, "model", "loss", "params", "rewrite", "dropout", "recompute",
         "optimizer", "lr", "lr_schedule", "weight_decay", "momentum", "beta1",
-        "beta2", "epsilon", "clip_norm", "precision", "loss_scale", "cluster",
+        "beta2", "epsilon", "clip_norm", "precision", "loss_scale", "compress", "cluster",
         "batch", "micro_batches", "binds", "padding", "seed", "iteration_s",
         "sim_iteration_s");
 }

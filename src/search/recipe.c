@@ -298,6 +298,8 @@ static bool allow_persistent(const asked *q, axis_role role, ir_sbp sbp)
 {
     int32_t zero = q->f->recipe.zero;
     const ir_shape *shape = &q->tensor->shape;
+    if (q->node->op == IR_OP_variable && sbp.kind == IR_PSUM)
+        return true; /* its op allows it: each device keeps its own part */
     if (role == AXIS_EXPERTS && q->f->marks.expert[q->id])
         return cut_along(sbp, 0);
     if (role == AXIS_TENSOR) {
