@@ -176,8 +176,8 @@ void ir_tile(const ir_node *node, const ir_io *io, int64_t most, ir_tiling *out)
 {
     *out = (ir_tiling){0};
     out->bytes = bytes_of(node, io, out);
-    if (out->bytes <= most)
-        return;
+    if (out->bytes <= most || ir_op_table[node->op]->picks)
+        return; /* tiles would pick other elements than the whole */
     ir_sig_list list;
     fs_arena *arena = fs_arena_create();
     ir_signatures_local(node, io, arena, &list);
