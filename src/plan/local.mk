@@ -12,7 +12,10 @@ src_plan_libfs_plan_a_SOURCES += src/plan/text.h src/plan/text_parts.h \
 src_plan_libfs_plan_a_SOURCES += src/plan/plan.h src/plan/task.h \
   src/plan/names.c src/plan/lower.c src/plan/lower.h \
   src/plan/lower_values.c src/plan/lower_tasks.c src/plan/lower_finish.c \
-  src/plan/memory.c src/plan/memory.h
+  src/plan/memory.c src/plan/memory.h src/plan/memory_life.c \
+  src/plan/memory_life.h src/plan/offsets.c src/plan/offsets.h \
+  src/plan/offsets_parts.h src/plan/offsets_stack.c \
+  src/plan/offsets_gaps.c src/plan/offsets_exact.c
 check_PROGRAMS += tests/plan_boxing_test tests/plan_schedule_test
 check_PROGRAMS += tests/plan_skip_test
 tests_plan_boxing_test_SOURCES = tests/plan_boxing_test.c tests/tap.h
@@ -26,7 +29,9 @@ src_plan_libfs_plan_a_SOURCES += src/plan/check.c src/plan/check.h \
   src/plan/check_parts.h src/plan/check_structure.c src/plan/check_streams.c src/plan/check_sbp.c \
   src/plan/check_order.c src/plan/check_live.h src/plan/check_live.c \
   src/plan/check_cycle.c src/plan/check_memory.c
-check_PROGRAMS += tests/plan_memory_test
+check_PROGRAMS += tests/plan_memory_test tests/plan_offsets_test
+tests_plan_offsets_test_SOURCES = tests/plan_offsets_test.c tests/tap.h
+tests_plan_offsets_test_LDADD = $(plan_libs)
 tests_plan_memory_test_SOURCES = tests/plan_memory_test.c tests/plan_live.h \
   tests/tap.h
 tests_plan_memory_test_LDADD = $(plan_libs)

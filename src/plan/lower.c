@@ -5,8 +5,9 @@
 #include "plan/text.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { MAX_SPREAD = 8192 }; /* buffers; placing is quadratic in them */
+enum { MAX_SPREAD = 1 << 14 }; /* buffers that are worth a second placement */
 
 plan_lower_options plan_lower_defaults(void)
 {
@@ -163,37 +164,37 @@ static fs_status assign(lowering *l, plan_role *role)
 /* With f > 1 micro-batches in flight, what lives within one phase may get f
  * buffers too: then each can lie where later pieces of its own micro-batch
  * will lie, which one fixed place for all micro-batches cannot. */
-static int32_t *spread_temporaries(lowering *l, plan_role *role, int32_t f)
+static void spread_temporaries(plan_role *role, int32_t f)
 {
-    int32_t *counts = fs_new(l->scratch, int32_t, role->n_registers);
-
     for (int32_t i = 0; i < role->n_registers; i++) {
         plan_register *r = &role->registers[i];
-        counts[i] = r->count;
         if (!r->own_memory && !r->per_step && r->count < f)
             r->count = f;
     }
-    return counts;
 }
 
 static fs_status assign_lowest(lowering *l, plan_role *role)
 {
     int32_t f = plan_schedule_in_flight(role->slots + 1, role->n_slots - 2);
-    int64_t before;
-    int32_t *counts;
+    plan_role alone;
 
     FS_TRY(assign(l, role));
-    before = role->arena_bytes;
-    if (f < 2 || before == role->bound_bytes ||
+    if (f < 2 || role->arena_bytes == role->bound_bytes ||
         (int64_t)f * role->n_registers > MAX_SPREAD)
         return FS_OK;
-    counts = spread_temporaries(l, role, f);
+    alone = *role;
+    alone.registers =
+        fs_memdup(l->scratch, role->registers,
+                  (size_t)role->n_registers * sizeof *role->registers);
+    spread_temporaries(role, f);
     FS_TRY(assign(l, role));
-    if (role->arena_bytes < before)
+    if (role->arena_bytes < alone.arena_bytes)
         return FS_OK;
-    for (int32_t i = 0; i < role->n_registers; i++)
-        role->registers[i].count = counts[i];
-    return assign(l, role);
+    memcpy(role->registers, alone.registers,
+           (size_t)role->n_registers * sizeof *role->registers);
+    alone.registers = role->registers;
+    *role = alone;
+    return FS_OK;
 }
 
 /* Ranks without a task would end no step. */

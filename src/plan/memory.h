@@ -8,7 +8,7 @@
  * bytes and bound_bytes of a role whose tasks, registers (with producers,
  * consumers, counts and bytes), streams and slots stand. `share` lets registers
  * that only the compute stream touches share bytes when they are never live at
- * once. Sizes that overflow are FS_INVALID. O(n^2) in the shared buffers. */
+ * once. Sizes that overflow are FS_INVALID. */
 fs_status plan_memory_assign(const ir_graph *graph, bool share, fs_arena *arena,
                              fs_err *err, plan_role *role);
 

@@ -1,0 +1,398 @@
+#include "config.h"
+
+#include "base/hash.h"
+#include "plan/memory_life.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A buffer is live from its producer's start to its last consumer's end, each
+ * at a position (slot, task) of the stage's program. Buffers that only the
+ * compute stream touches run through that program in order, so their bytes may
+ * be shared when no two of their lives meet.
+ *
+ * Piece q of a register lies in buffer q mod count. Where count does not divide
+ * the number of micro-batches, buffers change micro-batches from step to step,
+ * so the program is unrolled until all of them repeat. Most of its slots then
+ * tell the same: what is live in them, was so before. Only slots that no other
+ * one covers are kept; m may be large at no cost. */
+enum { COVER_WORK = 1 << 26 };
+
+/* How a group of buffers is live in a slot. */
+enum {
+    LIVE_ALL = 1,
+    LIVE_FROM = 2, /* from the producer to the slot's end */
+    LIVE_TO = 4,   /* from the slot's begin to the last consumer */
+    LIVE_WITHIN = 8
+};
+
+/* Buffers with the same lives by slots; they differ by positions only. The
+ * copies of a register are groups in a row. */
+typedef struct group {
+    plan_phase first, last;
+    bool per_step;
+    int32_t count, copy;
+} group;
+
+typedef struct lives {
+    const plan_role *role;
+    int32_t m, unroll;
+    fs_arena *arena;
+    fs_arena *scratch;
+    int32_t *slot; /* [phases][m] index in role->slots */
+    FS_VEC(group) groups;
+    int32_t *group_of;    /* [registers] its first copy's */
+    uint8_t *live;        /* [slots][groups] how */
+    FS_VEC(int32_t) kept; /* slots of the unrolled program */
+    int32_t *base;        /* [kept] first section */
+    int32_t *section;     /* [tasks] of its phase */
+    int32_t phase_sections[PLAN_PHASES];
+    FS_VEC(plan_span) spans;
+} lives;
+
+int32_t plan_life_last_task(const plan_register *r)
+{
+    return r->n_consumers ? r->consumers[r->n_consumers - 1] : r->producer;
+}
+
+static plan_phase first_phase(const lives *x, const plan_register *r)
+{
+    return x->role->tasks[r->producer].phase;
+}
+
+static plan_phase last_phase(const lives *x, const plan_register *r)
+{
+    return x->role->tasks[plan_life_last_task(r)].phase;
+}
+
+/* ---- groups ---- */
+
+static int32_t find_group(lives *x, const plan_register *r)
+{
+    group g = {.first = first_phase(x, r),
+               .last = last_phase(x, r),
+               .per_step = r->per_step,
+               .count = r->count};
+    int32_t found = x->groups.n;
+
+    for (int32_t i = 0; i < x->groups.n; i += x->groups.at[i].count) {
+        const group *h = &x->groups.at[i];
+        if (h->first == g.first && h->last == g.last &&
+            h->per_step == g.per_step && h->count == g.count)
+            return i;
+    }
+    for (; g.copy < g.count; g.copy++)
+        fs_push(x->scratch, &x->groups, g);
+    return found;
+}
+
+static void find_groups(lives *x)
+{
+    x->group_of = fs_new(x->scratch, int32_t, x->role->n_registers);
+    for (int32_t i = 0; i < x->role->n_registers; i++)
+        if (!x->role->registers[i].own_memory)
+            x->group_of[i] = find_group(x, &x->role->registers[i]);
+}
+
+/* ---- slots ---- */
+
+static int32_t slot_of(const lives *x, plan_phase phase, int32_t mb)
+{
+    return x->slot[phase * x->m + mb];
+}
+
+static void index_slots(lives *x)
+{
+    x->slot = fs_new(x->scratch, int32_t, (int64_t)PLAN_PHASES * x->m);
+    for (int32_t s = 0; s < x->role->n_slots; s++) {
+        plan_slot slot = x->role->slots[s];
+        x->slot[slot.phase * x->m + slot.micro_batch] = s;
+    }
+}
+
+static int32_t first_slot(const plan_role *role, plan_phase phase)
+{
+    int32_t s = 0;
+
+    while (role->slots[s].phase != phase)
+        s++;
+    return s;
+}
+
+static int32_t last_slot(const plan_role *role, plan_phase phase)
+{
+    int32_t s = role->n_slots - 1;
+
+    while (role->slots[s].phase != phase)
+        s--;
+    return s;
+}
+
+static void mark(lives *x, int32_t g, int32_t from, int32_t to)
+{
+    int32_t n = x->groups.n;
+
+    if (from == to) {
+        x->live[(int64_t)from * n + g] |= LIVE_WITHIN;
+        return;
+    }
+    x->live[(int64_t)from * n + g] |= LIVE_FROM;
+    x->live[(int64_t)to * n + g] |= LIVE_TO;
+    for (int32_t s = from + 1; s < to; s++)
+        x->live[(int64_t)s * n + g] |= LIVE_ALL;
+}
+
+static void mark_group(lives *x, int32_t at, int32_t step)
+{
+    const group *g = &x->groups.at[at];
+    int32_t base = step * x->role->n_slots;
+
+    if (g->per_step) {
+        if (step % g->count == g->copy)
+            mark(x, at, base + first_slot(x->role, g->first),
+                 base + last_slot(x->role, g->last));
+        return;
+    }
+    for (int32_t mb = 0; mb < x->m; mb++)
+        if (((int64_t)step * x->m + mb) % g->count == g->copy)
+            mark(x, at, base + slot_of(x, g->first, mb),
+                 base + slot_of(x, g->last, mb));
+}
+
+static void mark_lives(lives *x)
+{
+    int64_t slots = (int64_t)x->role->n_slots * x->unroll;
+
+    index_slots(x);
+    x->live = fs_new(x->scratch, uint8_t, slots * x->groups.n);
+    for (int32_t step = 0; step < x->unroll; step++)
+        for (int32_t g = 0; g < x->groups.n; g++)
+            mark_group(x, g, step);
+}
+
+/* ---- the slots that count ---- */
+
+static const uint8_t *row(const lives *x, int32_t slot)
+{
+    return &x->live[(int64_t)slot * x->groups.n];
+}
+
+static plan_phase phase_of(const lives *x, int32_t slot)
+{
+    return x->role->slots[slot % x->role->n_slots].phase;
+}
+
+/* Is all that is live in slot a also live in slot b? */
+static bool covers(const lives *x, int32_t b, int32_t a)
+{
+    const uint8_t *under = row(x, a), *over = row(x, b);
+
+    if (phase_of(x, a) != phase_of(x, b))
+        return false;
+    for (int32_t g = 0; g < x->groups.n; g++) {
+        uint8_t want = under[g] & ~over[g];
+        if (!want || (over[g] & LIVE_ALL))
+            continue;
+        if (want != LIVE_WITHIN || !(over[g] & (LIVE_FROM | LIVE_TO)))
+            return false;
+    }
+    return true;
+}
+
+typedef struct hashed {
+    uint64_t hash;
+    int32_t slot;
+} hashed;
+
+static int by_hash(const void *a, const void *b)
+{
+    const hashed *x = a, *y = b;
+
+    if (x->hash != y->hash)
+        return x->hash < y->hash ? -1 : 1;
+    return (x->slot > y->slot) - (x->slot < y->slot);
+}
+
+/* Slots, each the first of those like it. */
+static hashed *distinct_slots(lives *x, int32_t *n)
+{
+    int32_t slots = x->role->n_slots * x->unroll;
+    hashed *list = fs_new(x->scratch, hashed, slots);
+
+    for (int32_t s = 0; s < slots; s++)
+        list[s] = (hashed){
+            fs_hash(phase_of(x, s), row(x, s), (size_t)x->groups.n), s};
+    qsort(list, (size_t)slots, sizeof *list, by_hash);
+    *n = 0;
+    for (int32_t i = 0; i < slots; i++) {
+        const hashed *before = *n ? &list[*n - 1] : NULL;
+        if (!before || before->hash != list[i].hash ||
+            !covers(x, before->slot, list[i].slot) ||
+            !covers(x, list[i].slot, before->slot))
+            list[(*n)++] = list[i];
+    }
+    return list;
+}
+
+static int by_slot(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Of slots that cover each other the first stays. */
+static bool is_covered(const lives *x, const hashed *list, int32_t n, int32_t i)
+{
+    for (int32_t k = 0; k < n; k++)
+        if (k != i && covers(x, list[k].slot, list[i].slot) &&
+            (k < i || !covers(x, list[i].slot, list[k].slot)))
+            return true;
+    return false;
+}
+
+static void keep_slots(lives *x)
+{
+    int32_t n;
+    hashed *list = distinct_slots(x, &n);
+    bool few = (int64_t)n * n <= COVER_WORK / (x->groups.n + 1);
+
+    for (int32_t i = 0; i < n; i++)
+        if (!few || !is_covered(x, list, n, i))
+            fs_push(x->scratch, &x->kept, list[i].slot);
+    qsort(x->kept.at, (size_t)x->kept.n, sizeof *x->kept.at, by_slot);
+}
+
+/* ---- sections ---- */
+
+/* Between the last end and the next start of buffers nothing changes. */
+static void cut_phases(lives *x)
+{
+    const plan_role *role = x->role;
+    bool *starts = fs_new(x->scratch, bool, role->n_tasks);
+    bool *ends = fs_new(x->scratch, bool, role->n_tasks), ended = false;
+
+    x->section = fs_new(x->scratch, int32_t, role->n_tasks);
+    for (int32_t i = 0; i < role->n_registers; i++)
+        if (!role->registers[i].own_memory) {
+            starts[role->registers[i].producer] = true;
+            ends[plan_life_last_task(&role->registers[i])] = true;
+        }
+    for (int32_t t = 0; t < role->n_tasks; t++) {
+        int32_t *n = &x->phase_sections[role->tasks[t].phase];
+        if (*n == 0 || (starts[t] && ended)) {
+            ++*n;
+            ended = false;
+        }
+        x->section[t] = *n - 1;
+        ended = ended || ends[t];
+    }
+}
+
+static void lay_sections(lives *x, plan_packing *p)
+{
+    x->base = fs_new(x->scratch, int32_t, x->kept.n);
+    for (int32_t k = 0; k < x->kept.n; k++) {
+        x->base[k] = p->n_sections;
+        p->n_sections += x->phase_sections[phase_of(x, x->kept.at[k])];
+    }
+}
+
+/* ---- buffers ---- */
+
+/* Adds to the buffer's spans, the last of which may go on. */
+static void add_span(lives *x, int32_t first, int32_t start, int32_t end)
+{
+    plan_span *last = &x->spans.at[x->spans.n - 1];
+
+    if (x->spans.n > first && last->end + 1 >= start)
+        last->end = end;
+    else
+        fs_push(x->arena, &x->spans, (plan_span){start, end});
+}
+
+static void add_slot(lives *x, int32_t first, int32_t k, uint8_t live,
+                     const plan_register *r)
+{
+    int32_t base = x->base[k], start = x->section[r->producer];
+    int32_t end = x->section[plan_life_last_task(r)];
+    int32_t n = x->phase_sections[phase_of(x, x->kept.at[k])];
+
+    if (live & LIVE_ALL) {
+        add_span(x, first, base, base + n - 1);
+        return;
+    }
+    if (live & LIVE_TO)
+        add_span(x, first, base, base + end);
+    if (live & LIVE_WITHIN)
+        add_span(x, first, base + start, base + end);
+    if (live & LIVE_FROM)
+        add_span(x, first, base + start, base + n - 1);
+}
+
+static void add_buffer(lives *x, int32_t reg, int32_t copy, plan_packing *p,
+                       plan_life_of *of)
+{
+    const plan_register *r = &x->role->registers[reg];
+    int32_t first = x->spans.n, g = x->group_of[reg] + copy;
+
+    if (r->bytes == 0)
+        return;
+    for (int32_t k = 0; k < x->kept.n; k++) {
+        uint8_t live = row(x, x->kept.at[k])[g];
+        if (live)
+            add_slot(x, first, k, live, r);
+    }
+    of[p->n] = (plan_life_of){reg, copy};
+    p->buffers[p->n++] = (plan_buffer){.bytes = r->bytes,
+                                       .copies = r->count,
+                                       .copy = copy,
+                                       .n_spans = x->spans.n - first};
+}
+
+static int32_t count_buffers(const plan_role *role)
+{
+    int32_t n = 0;
+
+    for (int32_t i = 0; i < role->n_registers; i++)
+        n += role->registers[i].own_memory ? 0 : role->registers[i].count;
+    return n;
+}
+
+static plan_life_of *add_buffers(lives *x, plan_packing *p)
+{
+    int32_t n = count_buffers(x->role);
+    plan_life_of *of = fs_new(x->arena, plan_life_of, n);
+    const plan_span *at;
+
+    p->buffers = fs_new(x->arena, plan_buffer, n);
+    for (int32_t i = 0; i < x->role->n_registers; i++)
+        for (int32_t c = 0; c < x->role->registers[i].count; c++)
+            if (!x->role->registers[i].own_memory)
+                add_buffer(x, i, c, p, of);
+    at = x->spans.at;
+    for (int32_t i = 0; i < p->n; i++) {
+        p->buffers[i].spans = at;
+        at += p->buffers[i].n_spans;
+    }
+    return of;
+}
+
+void plan_life_pack(const plan_role *role, int32_t m, int32_t unroll,
+                    fs_arena *arena, plan_packing *packing, plan_life_of **of)
+{
+    lives x = {.role = role,
+               .m = m,
+               .unroll = unroll,
+               .arena = arena,
+               .scratch = fs_arena_create()};
+
+    *packing = (plan_packing){0};
+    find_groups(&x);
+    mark_lives(&x);
+    keep_slots(&x);
+    cut_phases(&x);
+    lay_sections(&x, packing);
+    *of = add_buffers(&x, packing);
+    fs_arena_destroy(x.scratch);
+}

@@ -1,0 +1,231 @@
+#include "config.h"
+
+#include "plan/offsets.h"
+#include "plan/offsets_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    GAP_WORK = 1 << 26,    /* comparisons of placing into gaps */
+    MOST_LIFTS = 40,       /* improvements per order */
+    EXACT_STEPS = 1 << 24, /* of branch and bound, per capacity tried */
+    EXACT_MOST = 1024      /* buffers that it is asked about */
+};
+
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+void plan_offsets_bound(plan_packing *p)
+{
+    fs_arena *scratch = fs_arena_create();
+    int64_t *change = fs_new(scratch, int64_t, p->n_sections + 1);
+    int64_t live = 0;
+
+    p->bound_bytes = 0;
+    for (int32_t i = 0; i < p->n; i++) {
+        const plan_buffer *b = &p->buffers[i];
+        for (int32_t k = 0; k < b->n_spans; k++) {
+            change[b->spans[k].start] += b->bytes;
+            change[b->spans[k].end + 1] -= b->bytes;
+        }
+    }
+    for (int32_t s = 0; s < p->n_sections; s++) {
+        live += change[s];
+        p->bound_bytes = max64(p->bound_bytes, live);
+    }
+    fs_arena_destroy(scratch);
+}
+
+/* ---- orders ---- */
+
+typedef struct sorted {
+    int64_t life; /* sections */
+    int64_t bytes;
+    int32_t start, buffer;
+    int32_t turn; /* of long ones: 1 + copy, or most; else 0 */
+} sorted;
+
+static int by_bytes(const void *a, const void *b)
+{
+    const sorted *x = a, *y = b;
+
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return (x->buffer > y->buffer) - (x->buffer < y->buffer);
+}
+
+/* Length of life: buffers that cross phases before the others. */
+static int by_life(const void *a, const void *b)
+{
+    const sorted *x = a, *y = b;
+
+    return x->life != y->life ? (x->life > y->life ? -1 : 1) : by_bytes(a, b);
+}
+
+static int by_volume(const void *a, const void *b)
+{
+    const sorted *x = a, *y = b;
+    double v = (double)x->life * (double)x->bytes;
+    double w = (double)y->life * (double)y->bytes;
+
+    return v != w ? (v > w ? -1 : 1) : by_bytes(a, b);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const sorted *x = a, *y = b;
+
+    return x->start != y->start ? (x->start < y->start ? -1 : 1)
+                                : by_bytes(a, b);
+}
+
+/* Long ones first, copy by copy, those beside the free bytes last. */
+static int by_turn(const void *a, const void *b)
+{
+    const sorted *x = a, *y = b;
+
+    return x->turn != y->turn ? (x->turn > y->turn ? -1 : 1) : by_life(a, b);
+}
+
+typedef int packing_order(const void *a, const void *b);
+static packing_order *const orders[] = {by_life, by_volume, by_bytes, by_time,
+                                        by_turn};
+enum { N_ORDERS = 4, BY_TURN = 4 };
+
+static sorted *list_buffers(const plan_packing *p, fs_arena *scratch)
+{
+    sorted *list = fs_new(scratch, sorted, p->n);
+
+    for (int32_t i = 0; i < p->n; i++) {
+        const plan_buffer *b = &p->buffers[i];
+        list[i] = (sorted){
+            .bytes = b->bytes, .start = b->spans[0].start, .buffer = i};
+        for (int32_t k = 0; k < b->n_spans; k++)
+            list[i].life += b->spans[k].end - b->spans[k].start + 1;
+        if (3 * list[i].life > p->n_sections)
+            list[i].turn = b->copies > 1 ? 1 + b->copy : INT32_MAX;
+    }
+    return list;
+}
+
+static int32_t *sort_buffers(const plan_packing *p, int32_t k,
+                             fs_arena *scratch)
+{
+    sorted *list = list_buffers(p, scratch);
+    int32_t *order = fs_new(scratch, int32_t, p->n);
+
+    qsort(list, (size_t)p->n, sizeof *list, orders[k]);
+    for (int32_t i = 0; i < p->n; i++)
+        order[i] = list[i].buffer;
+    return order;
+}
+
+/* ---- the whole ---- */
+
+/* Takes a placement over when it is lower than the best so far. */
+static void keep_lower(plan_packing *p, const int64_t *offset)
+{
+    int64_t height = 0;
+
+    for (int32_t i = 0; i < p->n; i++)
+        height = max64(height, offset[i] + p->buffers[i].bytes);
+    if (height >= p->height_bytes)
+        return;
+    p->height_bytes = height;
+    for (int32_t i = 0; i < p->n; i++)
+        p->buffers[i].offset = offset[i];
+}
+
+static bool met(const plan_packing *p)
+{
+    return p->height_bytes <= p->bound_bytes;
+}
+
+static void try_stacks(plan_packing *p, packing_skyline *sky)
+{
+    for (int32_t k = 0; k < N_ORDERS && !met(p); k++) {
+        int32_t *order = sort_buffers(p, k, sky->scratch);
+        packing_stack(sky, p, order);
+        keep_lower(p, sky->offset);
+    }
+}
+
+/* The least capacity into which buffers go from both ends, by bisection: on
+ * skylines or, with `gaps`, into gaps. */
+static void try_both_ends(plan_packing *p, packing_skyline *sky,
+                          packing_gaps *gaps)
+{
+    enum { TRIALS = 8 };
+    int32_t *order = sort_buffers(p, BY_TURN, sky->scratch);
+    int64_t low = p->bound_bytes, high = p->height_bytes, at = low;
+
+    for (int32_t i = 0; i < TRIALS && low < high; i++) {
+        at = i == 0 ? low : packing_align(low + (high - low) / 2);
+        if (at >= high)
+            return;
+        if (gaps)
+            gaps->capacity = at;
+        if (gaps ? packing_fill_gaps(gaps, order) >= 0
+                 : packing_both_ends(sky, p, order, at)) {
+            keep_lower(p, gaps ? gaps->offset : sky->offset);
+            high = p->height_bytes;
+        } else {
+            low = at + 1;
+        }
+    }
+}
+
+/* Orders, best fit and first fit, each improved by what sticks out. */
+static void try_gaps(plan_packing *p, packing_gaps *gaps, fs_arena *scratch)
+{
+    int64_t passes = GAP_WORK / ((int64_t)p->n * p->n) / (2 * N_ORDERS);
+
+    gaps->capacity = INT64_MAX;
+    for (int32_t k = 0; k < 2 * N_ORDERS && !met(p); k++) {
+        int32_t *order = sort_buffers(p, k % N_ORDERS, scratch);
+        gaps->first_fit = k >= N_ORDERS;
+        for (int64_t i = 0; i <= passes && i <= MOST_LIFTS && !met(p); i++) {
+            int64_t height = packing_fill_gaps(gaps, order);
+            keep_lower(p, gaps->offset);
+            packing_lift_highest(gaps, order, height);
+        }
+    }
+}
+
+/* At the bound first, then in the middle between what was refuted or given up
+ * and the best. */
+static void try_exact(plan_packing *p)
+{
+    enum { TRIALS = 3 };
+    int64_t low = p->bound_bytes;
+
+    for (int32_t i = 0; i < TRIALS && low < p->height_bytes; i++) {
+        int64_t steps = EXACT_STEPS;
+        if (plan_offsets_fit(p, low, &steps) == PLAN_FIT_FOUND)
+            return;
+        low = packing_align(low + (p->height_bytes - low) / 2);
+    }
+}
+
+void plan_offsets_place(plan_packing *p)
+{
+    packing_skyline sky;
+    packing_gaps gaps;
+    fs_arena *scratch = fs_arena_create();
+
+    p->height_bytes = p->n ? INT64_MAX : 0;
+    packing_skyline_open(p, scratch, &sky);
+    try_stacks(p, &sky);
+    if (!met(p))
+        try_both_ends(p, &sky, NULL);
+    if (!met(p) && packing_gaps_open(p, scratch, &gaps)) {
+        try_gaps(p, &gaps, scratch);
+        try_both_ends(p, &sky, &gaps);
+    }
+    if (!met(p) && p->n <= EXACT_MOST)
+        try_exact(p);
+    fs_arena_destroy(scratch);
+}

@@ -1,0 +1,154 @@
+#include "config.h"
+
+#include "plan/offsets_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_BUFFERS = 1 << 14 };
+
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- who is live with whom ---- */
+
+typedef struct edge {
+    int32_t section, buffer;
+    bool ends;
+} edge;
+
+static int by_section(const void *a, const void *b)
+{
+    const edge *x = a, *y = b;
+
+    if (x->section != y->section)
+        return x->section < y->section ? -1 : 1;
+    return x->ends - y->ends; /* what ends here is still live here */
+}
+
+static edge *list_edges(const plan_packing *p, fs_arena *scratch, int32_t *n)
+{
+    edge *edges;
+
+    *n = 0;
+    for (int32_t i = 0; i < p->n; i++)
+        *n += 2 * p->buffers[i].n_spans;
+    edges = fs_new(scratch, edge, *n);
+    *n = 0;
+    for (int32_t i = 0; i < p->n; i++)
+        for (int32_t k = 0; k < p->buffers[i].n_spans; k++) {
+            plan_span at = p->buffers[i].spans[k];
+            edges[(*n)++] = (edge){at.start, i, false};
+            edges[(*n)++] = (edge){at.end, i, true};
+        }
+    qsort(edges, (size_t)*n, sizeof *edges, by_section);
+    return edges;
+}
+
+/* A row tells who is live when the buffer comes: of two that meet, the later
+ * one's row tells. */
+static void find_conflicts(packing_gaps *g, fs_arena *scratch)
+{
+    int32_t n;
+    edge *edges = list_edges(g->p, scratch, &n);
+    uint64_t *live = fs_new(scratch, uint64_t, g->words);
+
+    for (int32_t i = 0; i < n; i++) {
+        int32_t b = edges[i].buffer;
+        uint64_t *row = &g->conflict[(int64_t)b * g->words];
+        uint64_t bit = (uint64_t)1 << (b % 64);
+        if (edges[i].ends) {
+            live[b / 64] &= ~bit;
+            continue;
+        }
+        for (int32_t w = 0; w < g->words; w++)
+            row[w] |= live[w];
+        live[b / 64] |= bit;
+    }
+}
+
+static bool conflict(const packing_gaps *g, int32_t a, int32_t b)
+{
+    return (g->conflict[(int64_t)a * g->words + b / 64] >> (b % 64) & 1) ||
+           (g->conflict[(int64_t)b * g->words + a / 64] >> (a % 64) & 1);
+}
+
+bool packing_gaps_open(const plan_packing *p, fs_arena *scratch,
+                       packing_gaps *out)
+{
+    if (p->n > MOST_BUFFERS)
+        return false;
+    *out = (packing_gaps){.p = p, .words = (p->n + 63) / 64};
+    out->conflict = fs_new(scratch, uint64_t, (int64_t)p->n * out->words);
+    out->placed = fs_new(scratch, int32_t, p->n);
+    out->offset = fs_new(scratch, int64_t, p->n);
+    find_conflicts(out, scratch);
+    return true;
+}
+
+/* ---- placing ---- */
+
+/* The smallest gap that holds `b` among the placed ones, which are sorted by
+ * offset, or the lowest; -1: there is none below the capacity. */
+static int64_t find_gap(const packing_gaps *g, int32_t b, int32_t n)
+{
+    int64_t from = 0, best = -1, best_size = INT64_MAX;
+    const plan_buffer *buffer = &g->p->buffers[b];
+    bool hangs = packing_hangs(buffer) && g->capacity < INT64_MAX;
+
+    for (int32_t i = 0; i <= n; i++) {
+        int32_t other = i < n ? g->placed[i] : -1;
+        if (i < n && !conflict(g, b, other))
+            continue;
+        int64_t to = i < n ? g->offset[other] : g->capacity;
+        int64_t size = to - from;
+        if (size >= buffer->bytes &&
+            (size < best_size || (hangs && size == best_size) || best < 0)) {
+            best = hangs ? to - buffer->bytes : from;
+            best_size = size;
+            if (g->first_fit && !hangs)
+                break;
+        }
+        if (i < n)
+            from = max64(from, to + g->p->buffers[other].bytes);
+    }
+    return best;
+}
+
+static void insert_placed(packing_gaps *g, int32_t n, int32_t b)
+{
+    while (n > 0 && g->offset[g->placed[n - 1]] > g->offset[b]) {
+        g->placed[n] = g->placed[n - 1];
+        n--;
+    }
+    g->placed[n] = b;
+}
+
+int64_t packing_fill_gaps(packing_gaps *g, const int32_t *order)
+{
+    int64_t height = 0;
+
+    for (int32_t i = 0; i < g->p->n; i++) {
+        int32_t b = order[i];
+        g->offset[b] = find_gap(g, b, i);
+        if (g->offset[b] < 0)
+            return -1;
+        insert_placed(g, i, b);
+        height = max64(height, g->offset[b] + g->p->buffers[b].bytes);
+    }
+    return height;
+}
+
+void packing_lift_highest(const packing_gaps *g, int32_t *order, int64_t height)
+{
+    int32_t i = 0, highest;
+
+    while (i < g->p->n - 1 &&
+           g->offset[order[i]] + g->p->buffers[order[i]].bytes < height)
+        i++;
+    highest = order[i];
+    memmove(&order[1], &order[0], (size_t)i * sizeof *order);
+    order[0] = highest;
+}

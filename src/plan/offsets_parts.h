@@ -1,0 +1,60 @@
+/* How offsets.c places buffers in a given order. */
+#ifndef FS_PLAN_OFFSETS_PARTS_H
+#define FS_PLAN_OFFSETS_PARTS_H
+
+#include "plan/offsets.h"
+#include "plan/task.h"
+
+static inline int64_t packing_align(int64_t bytes)
+{
+    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}
+
+/* Two pieces in turn have the free bytes between them next to what they fill
+ * last, when the second one's buffers hang from the top. */
+static inline bool packing_hangs(const plan_buffer *b)
+{
+    return b->copies > 1 && b->copy == 1;
+}
+
+/* The top of what is placed, section by section: a tree over the sections. */
+typedef struct packing_skyline {
+    fs_arena *scratch;
+    int32_t n;           /* leaves */
+    int64_t *most, *all; /* highest within a node; at least, all over it */
+    int64_t *most_down, *all_down; /* of a stack that hangs from the top */
+    int64_t *offset;               /* [buffers] */
+} packing_skyline;
+
+void packing_skyline_open(const plan_packing *p, fs_arena *scratch,
+                          packing_skyline *out);
+/* Each buffer on top of those before it; the height. O(spans log sections). */
+int64_t packing_stack(packing_skyline *sky, const plan_packing *p,
+                      const int32_t *order);
+/* Second copies hang from `capacity`, all others stand. */
+bool packing_both_ends(packing_skyline *sky, const plan_packing *p,
+                       const int32_t *order, int64_t capacity);
+
+/* Each buffer in the smallest gap that holds it, or the lowest; second copies
+ * at its upper end when there is a capacity. O(n^2). */
+typedef struct packing_gaps {
+    const plan_packing *p;
+    int32_t words;      /* of a row of bits */
+    uint64_t *conflict; /* [n][words] */
+    int32_t *placed;    /* by offset */
+    int64_t *offset;    /* [n] */
+    int64_t capacity;   /* INT64_MAX: none */
+    bool first_fit;
+} packing_gaps;
+
+/* False when there are too many buffers for it. */
+bool packing_gaps_open(const plan_packing *p, fs_arena *scratch,
+                       packing_gaps *out);
+/* The height; -1: more than the capacity. */
+int64_t packing_fill_gaps(packing_gaps *gaps, const int32_t *order);
+/* The first buffer that reaches the top goes to the front of the order (Joslin
+ * and Clements 1999, squeaky wheel optimization). */
+void packing_lift_highest(const packing_gaps *gaps, int32_t *order,
+                          int64_t height);
+
+#endif
