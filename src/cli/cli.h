@@ -7,7 +7,6 @@
 #include "plan/check.h"
 #include "plan/text.h"
 #include "store/store.h"
-
 #include <stdio.h>
 
 typedef const char *cli_TEXT;
@@ -142,9 +141,10 @@ void cli_keep(cli *c, const cli_model *model, const hw_cluster *cluster);
 /* For commands with one operand, a PLAN: opens it, begins the run with its
  * digests, calls body, closes it. */
 fs_status cli_with_plan(cli *c, fs_status (*body)(cli *c, const cli_plan *p));
-/* plan_check, its findings printed and in the result; FS_NO when there are
- * any. */
+/* plan_check, its findings told and in the result; FS_NO: there are some. */
 fs_status cli_plan_prove(cli *c, const cli_plan *p, plan_report *report);
+/* How far offsets are from their bound: told and in the result. */
+void cli_tell_offsets(cli *c, const cli_plan *p);
 /* Puts plan_digest into the result; tells it too. */
 void cli_plan_digest(cli *c, const cli_plan *p);
 void cli_say_digest(const cli *c, const cli_plan *p);

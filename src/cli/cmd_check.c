@@ -25,6 +25,7 @@ static fs_status check(cli *c, const cli_plan *p)
             (long long)report.n_transitions, (long long)report.n_places,
             fs_human_bytes(bytes, (double)report.peak_bytes_max),
             fs_human_seconds(time, report.seconds));
+    cli_tell_offsets(c, p);
     return FS_OK;
 }
 

@@ -38,6 +38,7 @@ static fs_status explain_plan(cli *c, const cli_plan *p)
     cli_tell_compressed(c, p);
     cli_say(c, "iteration by the formula: %s\n",
             fs_human_seconds(text, cost.iteration_s));
+    cli_tell_offsets(c, p);
     if (c->args.json)
         return FS_OK;
     report_tree_print(&cost.time, "s", 0, stdout);

@@ -344,6 +344,7 @@ static void describe(const making *m, const cli_plan *p, const sim_result *sim,
             (long long)proof->n_transitions, (long long)proof->n_places);
     cli_say(c, "memory          %s per device at most\n",
             fs_human_bytes(a, (double)proof->peak_bytes_max));
+    cli_tell_offsets(c, p);
     cli_say(c,
             "search          %s, network of %lld nodes and %lld edges, %lld "
             "left after exact reductions\n",

@@ -69,6 +69,37 @@ static json_t *findings_json(const plan_report *report)
     return list;
 }
 
+/* The role whose arena exceeds its bound by most. */
+static const plan_role *widest_gap(const plan *p)
+{
+    const plan_role *widest = &p->roles[0];
+    for (int32_t r = 1; r < p->n_roles; r++)
+        if (plan_role_gap(&p->roles[r]) > plan_role_gap(widest))
+            widest = &p->roles[r];
+    return widest;
+}
+
+void cli_tell_offsets(cli *c, const cli_plan *p)
+{
+    const plan_role *role = widest_gap(p->plan);
+    const double gap = plan_role_gap(role);
+    char text[32];
+    json_t *bounds = json_array();
+    for (int32_t r = 0; r < p->plan->n_roles; r++)
+        json_array_append_new(bounds,
+                              json_integer(p->plan->roles[r].bound_bytes));
+    json_object_set_new(c->result, "offset_bound_bytes", bounds);
+    json_object_set_new(c->result, "offset_gap", json_real(gap));
+    if (gap > 0)
+        cli_say(c,
+                "offsets         at most %.3g %% above what is live at once "
+                "(stage %d: %s)\n",
+                100 * gap, role->stage,
+                fs_human_bytes(text, (double)role->bound_bytes));
+    else
+        cli_say(c, "offsets         no byte above what is live at once\n");
+}
+
 fs_status cli_plan_prove(cli *c, const cli_plan *p, plan_report *report)
 {
     fs_status status =

@@ -36,6 +36,14 @@ const char *plan_task_name(const ir_graph *graph, const plan_task *task,
                      graph->tensors.at[task->tensor].name);
 }
 
+double plan_role_gap(const plan_role *role)
+{
+    if (role->bound_bytes <= 0)
+        return 0;
+    return (double)(role->arena_bytes - role->bound_bytes) /
+           (double)role->bound_bytes;
+}
+
 const plan_role *plan_role_of_rank(const plan *p, int32_t rank)
 {
     int32_t low = 0, high = p->n_roles - 1;

@@ -76,6 +76,8 @@ fs_status plan_lower(const ir_graph *graph, const hw_cluster *cluster,
                      const plan_lower_options *options, fs_arena *arena,
                      fs_err *err, plan **out);
 
+/* The arena's bytes above its bound, as a fraction of the bound. */
+double plan_role_gap(const plan_role *role);
 const plan_role *plan_role_of_rank(const plan *p, int32_t rank);
 /* Mesh coordinates of a rank in its stage. */
 void plan_rank_coords(const plan *p, int32_t rank, int32_t coords[IR_MAX_MESH]);
