@@ -207,6 +207,7 @@ static void test_layers(void)
     tap_equal_int(stage_of("/tok/gather"), 0, "the table is the first stage's");
     tap_equal_int(stage_of("/head/matmul"), 3, "the head the last's");
     tap_ok(make(GPT, "--layers 0/2 --tp 2"), "--layers alone says how many");
+    tap_ok(make(GPT, "--dp 2/2"), "and so do numbers per stage");
 }
 
 /* ---- the same numbers ---- */
@@ -276,6 +277,11 @@ static void test_refused(void)
         {GPT " --pp 2 --layers 2", "blocks to 1 stages, pp=2"},
         {GPT " --layers 1/x", "layers=1/x, numbers of blocks as 5/7"},
         {GPT " --layers 1/", "layers=1/, numbers of blocks as 5/7"},
+        {GPT " --dp 2/1 --tp 1", "stages 0 and 1 differ"},
+        {GPT " --tp 1/1", "stages that differ need dp"},
+        {GPT " --pp 2 --dp 1/1/2", "dp gives numbers to 3 stages, there are 2"},
+        {GPT " --dp 1/1 --tp 1", "add up to 2 devices, the cluster has 4"},
+        {GPT " --dp 2/", "dp=2/, numbers from 1 to"},
         {GPT " --dp 0", "dp=0, a number from 1 to"},
         {GPT " --zero 4", "zero=4, a number from 0 to 3"},
         {GPT " --schedule later", "unknown schedule 'later'"},

@@ -24,11 +24,11 @@ fs_status cli_cmd_plan(cli *c)
 {
     const cli_args *a = &c->args;
     search_recipe r = search_recipe_free();
-    FS_TRY(take_count(c, "dp", a->dp, &r));
-    FS_TRY(take_count(c, "tp", a->tp, &r));
+    FS_TRY(take(c, "dp", a->dp, &r));
+    FS_TRY(take(c, "tp", a->tp, &r));
     FS_TRY(take_count(c, "pp", a->pp, &r));
-    FS_TRY(take_count(c, "cp", a->cp, &r));
-    FS_TRY(take_count(c, "ep", a->ep, &r));
+    FS_TRY(take(c, "cp", a->cp, &r));
+    FS_TRY(take(c, "ep", a->ep, &r));
     FS_TRY(take_count(c, "zero", a->zero, &r));
     FS_TRY(take_count(c, "micro-batches", a->micro_batches, &r));
     FS_TRY(take_count(c, "micro-batch", a->micro_batch, &r));

@@ -124,7 +124,8 @@ static int32_t filter_domain(builder *b, int32_t v, int32_t all)
     bool *keep = (bool *)(key + sizeof all), every = true;
     memcpy(key, &all, sizeof all);
     for (int32_t k = 0; k < d.n; k++) {
-        keep[k] = filter->allow(filter->ctx, b->layout->graph, v, &stage->mesh,
+        keep[k] = filter->allow(filter->ctx, b->layout->graph, v,
+                                b->layout->stage_of[v], &stage->mesh,
                                 &d.sig[k]);
         every &= keep[k];
     }

@@ -61,17 +61,27 @@ static void add_meshes(search_level0 *z, const search_graph *graph,
     mesh->n--;
 }
 
+/* Stages are equal meshes, unless the problem gives each its own. */
+static void enumerate_stages(search_level0 *z, const search_graph *graph)
+{
+    const search_problem *problem = z->problem;
+    int32_t devices = problem->cluster->n_devices;
+    if (problem->stage_mesh) {
+        add_candidate(z, graph, problem->fix_stages, &problem->stage_mesh[0]);
+        return;
+    }
+    for (int32_t p = 1; p <= devices; p++) {
+        if (devices % p || (problem->fix_stages && p != problem->fix_stages))
+            continue;
+        ir_mesh mesh = {0};
+        add_meshes(z, graph, p, devices / p, &mesh);
+    }
+}
+
 static void enumerate(search_level0 *z)
 {
-    int32_t devices = z->problem->cluster->n_devices;
     for (int32_t g = 0; g < z->problem->n_graphs; g++)
-        for (int32_t p = 1; p <= devices; p++) {
-            if (devices % p ||
-                (z->problem->fix_stages && p != z->problem->fix_stages))
-                continue;
-            ir_mesh mesh = {0};
-            add_meshes(z, &z->problem->graphs[g], p, devices / p, &mesh);
-        }
+        enumerate_stages(z, &z->problem->graphs[g]);
 }
 
 /* ---- one candidate ---- */
@@ -97,12 +107,25 @@ static search_rates *rates_for(search_level0 *z, int32_t n_stages, int32_t m)
     return rates;
 }
 
+/* Devices in the order of stages. */
+static void place_stages(const search_problem *problem,
+                         const search_candidate *c, plan_stage *stages)
+{
+    int32_t first = 0;
+    for (int32_t i = 0; i < c->n_stages; i++) {
+        const ir_mesh *mesh =
+            problem->stage_mesh ? &problem->stage_mesh[i] : &c->mesh;
+        stages[i] = (plan_stage){*mesh, first};
+        first += ir_mesh_size(mesh);
+    }
+}
+
 fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
 {
     const search_problem *problem = z->problem;
     const ir_graph *graph = c->graph->graph;
     search_layout *layout = &c->layout;
-    int32_t p = c->n_stages, size = ir_mesh_size(&c->mesh);
+    int32_t p = c->n_stages;
     *layout =
         (search_layout){.graph = graph,
                         .n_stages = p,
@@ -111,8 +134,8 @@ fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
                         .schedule = problem->schedule,
                         .limit_bytes = fs_new(c->arena, int64_t, p),
                         .rates = rates_for(z, p, graph->micro_batches)};
+    place_stages(problem, c, layout->stages);
     for (int32_t i = 0; i < p; i++) {
-        layout->stages[i] = (plan_stage){c->mesh, i * size};
         layout->limit_bytes[i] =
             search_device_bytes(problem, &layout->stages[i]);
         if (c->share < 1)

@@ -16,15 +16,56 @@ static int64_t given(int32_t part)
     return part > 0 ? part : 1;
 }
 
-int64_t search_recipe_ranks(const search_recipe *r)
+static int32_t at_stage(int32_t all, const search_each *each, int32_t stage)
 {
-    const int64_t part[4] = {given(r->dp), given(r->cp), given(r->tp),
-                             given(r->pp)};
-    int64_t product = 1;
+    return stage < each->n ? each->at[stage] : all;
+}
+
+search_recipe search_recipe_at(const search_recipe *recipe, int32_t stage)
+{
+    search_recipe r = *recipe;
+    r.dp = at_stage(r.dp, &r.dp_each, stage);
+    r.tp = at_stage(r.tp, &r.tp_each, stage);
+    r.cp = at_stage(r.cp, &r.cp_each, stage);
+    r.ep = at_stage(r.ep, &r.ep_each, stage);
+    r.dp_each = r.tp_each = r.cp_each = r.ep_each = (search_each){0};
+    return r;
+}
+
+/* Stages that differ; 0: they do not. */
+static int32_t unequal(const search_recipe *r)
+{
+    const search_each *each[4] = {&r->dp_each, &r->tp_each, &r->cp_each,
+                                  &r->ep_each};
+    int32_t n = 0;
     for (int32_t k = 0; k < 4; k++)
+        n = each[k]->n > n ? each[k]->n : n;
+    return n;
+}
+
+static int64_t ranks_of_stage(const search_recipe *r, int32_t stage)
+{
+    const search_recipe s = search_recipe_at(r, stage);
+    const int64_t part[3] = {given(s.dp), given(s.cp), given(s.tp)};
+    int64_t product = 1;
+    for (int32_t k = 0; k < 3; k++)
         if (__builtin_mul_overflow(product, part[k], &product))
             return INT64_MAX;
     return product;
+}
+
+int64_t search_recipe_ranks(const search_recipe *r)
+{
+    const int32_t n = unequal(r);
+    int64_t sum = 0;
+    if (n == 0)
+        return __builtin_mul_overflow(ranks_of_stage(r, 0), given(r->pp), &sum)
+                   ? INT64_MAX
+                   : sum;
+    for (int32_t i = 0; i < n; i++)
+        if (__builtin_add_overflow(sum, ranks_of_stage(r, i), &sum))
+            return INT64_MAX;
+    return sum;
 }
 
 static fs_status does_not_fit(const search_recipe *r, int32_t devices,
@@ -61,10 +102,55 @@ static fs_status complete_parts(search_recipe *r, int32_t devices,
     return FS_OK;
 }
 
-static fs_status complete_experts(search_recipe *r, fs_err *err)
+static fs_status check_each(const char *key, const search_each *each,
+                            int32_t stages, fs_err *err)
 {
-    if (r->ep == 0)
-        r->ep = 1;
+    if (each->n == 0 || each->n == stages)
+        return FS_OK;
+    return fs_fail(err, FS_INVALID,
+                   "recipe: %s gives numbers to %d stages, there are %d", key,
+                   each->n, stages);
+}
+
+static bool same_axes(const search_recipe *r, int32_t a, int32_t b)
+{
+    const search_recipe x = search_recipe_at(r, a), y = search_recipe_at(r, b);
+    return x.dp == y.dp && x.tp == y.tp && x.cp == y.cp && x.ep == y.ep;
+}
+
+/* Of stages that differ nothing is left to be completed. */
+static fs_status complete_unequal(search_recipe *r, int32_t devices,
+                                  fs_err *err)
+{
+    const int32_t n = r->pp ? r->pp : unequal(r);
+    FS_TRY(check_each("dp", &r->dp_each, n, err));
+    FS_TRY(check_each("tp", &r->tp_each, n, err));
+    FS_TRY(check_each("cp", &r->cp_each, n, err));
+    FS_TRY(check_each("ep", &r->ep_each, n, err));
+    if (r->dp == 0)
+        return fs_fail(err, FS_INVALID,
+                       "recipe: stages that differ need dp, as dp=4/2 or one "
+                       "number for all");
+    r->pp = n;
+    r->tp = r->tp ? r->tp : 1;
+    r->cp = r->cp ? r->cp : 1;
+    for (int32_t i = 1; i < n; i++)
+        if (!same_axes(r, 0, i))
+            return fs_fail(err, FS_INVALID,
+                           "recipe: stages 0 and %d differ in dp, tp, cp or "
+                           "ep: stages of different meshes are not run yet",
+                           i);
+    if (search_recipe_ranks(r) == devices)
+        return FS_OK;
+    return fs_fail(
+        err, FS_INVALID,
+        "recipe: the %d stages' dp * cp * tp add up to %lld devices, "
+        "the cluster has %d",
+        n, (long long)search_recipe_ranks(r), devices);
+}
+
+static fs_status check_experts_of(const search_recipe *r, fs_err *err)
+{
     if (r->ep == 1 || (r->dp > 0 && r->dp % r->ep == 0))
         return FS_OK;
     if (r->dp == 0)
@@ -76,6 +162,16 @@ static fs_status complete_experts(search_recipe *r, fs_err *err)
                    "recipe: ep=%d does not divide dp=%d, whose ranks share the "
                    "experts",
                    r->ep, r->dp);
+}
+
+static fs_status complete_experts(search_recipe *r, fs_err *err)
+{
+    r->ep = r->ep ? r->ep : 1;
+    for (int32_t i = 0; i == 0 || i < unequal(r); i++) {
+        const search_recipe stage = search_recipe_at(r, i);
+        FS_TRY(check_experts_of(&stage, err));
+    }
+    return FS_OK;
 }
 
 static fs_status complete_stages(search_recipe *r, fs_err *err)
@@ -148,7 +244,10 @@ fs_status search_recipe_complete(const hw_cluster *cluster, int64_t batch,
 {
     search_recipe r = *recipe;
     FS_TRY(complete_stages(&r, err));
-    FS_TRY(complete_parts(&r, cluster->n_devices, complete, err));
+    if (unequal(&r))
+        FS_TRY(complete_unequal(&r, cluster->n_devices, err));
+    else
+        FS_TRY(complete_parts(&r, cluster->n_devices, complete, err));
     FS_TRY(complete_experts(&r, err));
     FS_TRY(complete_micro_batches(&r, batch, err));
     if (complete && r.zero < 0)
@@ -157,7 +256,10 @@ fs_status search_recipe_complete(const hw_cluster *cluster, int64_t batch,
         r.seq_parallel = 0;
     if (complete && r.micro_batches == 0)
         r.micro_batches = 1;
-    FS_TRY(check_samples(&r, batch, err));
+    for (int32_t i = 0; i == 0 || i < unequal(&r); i++) {
+        const search_recipe stage = search_recipe_at(&r, i);
+        FS_TRY(check_samples(&stage, batch, err));
+    }
     *recipe = r;
     return FS_OK;
 }
@@ -182,7 +284,7 @@ typedef struct role_axes {
 
 typedef struct recipe_filter {
     search_recipe recipe;
-    role_axes axes;
+    role_axes *axes; /* [unequal stages, or 1] */
     fs_arena *arena;
     /* Of the graph asked about last: many questions, few graphs. */
     search_marks marks;
@@ -248,6 +350,7 @@ static bool can_cut(const ir_shape *shape, const ir_mesh *mesh, int32_t rank)
 /* One question: node v of a graph with its output so. */
 typedef struct asked {
     const recipe_filter *f;
+    const role_axes *axes;
     const ir_graph *graph;
     const ir_mesh *mesh;
     const ir_node *node;
@@ -431,7 +534,7 @@ static bool allow_work(const asked *q, axis_role role, int32_t axis,
 
 static bool allow_on_axis(const asked *q, int32_t axis, const ir_nd_sig *sig)
 {
-    axis_role role = role_of(&q->f->axes, axis);
+    axis_role role = role_of(q->axes, axis);
     switch (q->node->op) {
     case IR_OP_input:
         return allow_input(q, role, sig->out[0].at[axis]);
@@ -444,12 +547,13 @@ static bool allow_on_axis(const asked *q, int32_t axis, const ir_nd_sig *sig)
     }
 }
 
-static bool allow(void *ctx, const ir_graph *graph, int32_t v,
+static bool allow(void *ctx, const ir_graph *graph, int32_t v, int32_t stage,
                   const ir_mesh *mesh, const ir_nd_sig *sig)
 {
     recipe_filter *f = ctx;
     const ir_node *node = &graph->nodes.at[v];
-    if (!mesh_fits(&f->axes, mesh))
+    const role_axes *axes = &f->axes[unequal(&f->recipe) ? stage : 0];
+    if (!mesh_fits(axes, mesh))
         return false;
     mark(f, graph);
     if (node->n_out == 0)
@@ -457,7 +561,7 @@ static bool allow(void *ctx, const ir_graph *graph, int32_t v,
     int32_t id = node->out[0];
     if (search_pins_concern(f->pin, node))
         return search_pins_allow(f->pin, node, mesh, sig);
-    asked q = {f, graph, mesh, node, &graph->tensors.at[id], v, id};
+    asked q = {f, axes, graph, mesh, node, &graph->tensors.at[id], v, id};
     for (int32_t a = 0; a < mesh->n; a++)
         if (!allow_on_axis(&q, a, sig))
             return false;
@@ -531,21 +635,43 @@ fs_status search_recipe_check(const search_recipe *recipe,
 
 /* ---- the problem ---- */
 
+static ir_mesh mesh_of(const role_axes *axes)
+{
+    ir_mesh mesh = {.n = axes->n};
+    for (int32_t a = 0; a < axes->n; a++)
+        mesh.dim[a] = axes->length[a];
+    return mesh;
+}
+
+static void fix_meshes(const search_recipe *r, const role_axes *axes,
+                       fs_arena *arena, search_problem *problem)
+{
+    const bool all = r->dp > 0 && r->tp > 0;
+    const int32_t n = unequal(r);
+    ir_mesh *mesh = fs_new(arena, ir_mesh, n);
+    for (int32_t i = 0; i < n; i++)
+        mesh[i] = mesh_of(&axes[i]);
+    if (n)
+        problem->stage_mesh = mesh;
+    else if (all)
+        problem->fix_mesh = mesh_of(axes);
+    if (axes->n + !all > problem->max_mesh_axes)
+        problem->max_mesh_axes = axes->n + !all;
+}
+
 void search_recipe_apply(const search_recipe *recipe, fs_arena *arena,
                          search_problem *problem)
 {
     const search_recipe *r = recipe;
-    const role_axes axes = axes_of(r);
-    const bool all = r->dp > 0 && r->tp > 0;
+    const int32_t n = unequal(r) ? unequal(r) : 1;
+    role_axes *axes = fs_new(arena, role_axes, n);
+    for (int32_t i = 0; i < n; i++) {
+        const search_recipe stage = search_recipe_at(r, i);
+        axes[i] = axes_of(&stage);
+    }
     if (r->pp > 0)
         problem->fix_stages = r->pp;
-    if (axes.n + !all > problem->max_mesh_axes)
-        problem->max_mesh_axes = axes.n + !all;
-    if (all) {
-        problem->fix_mesh = (ir_mesh){.n = axes.n};
-        for (int32_t a = 0; a < axes.n; a++)
-            problem->fix_mesh.dim[a] = axes.length[a];
-    }
+    fix_meshes(r, axes, arena, problem);
     if (r->dp > 0 || r->tp > 0 || r->cp > 1 || r->zero >= 0 ||
         r->seq_parallel >= 0 || r->pins.n > 0) {
         recipe_filter *f = fs_new(arena, recipe_filter, 1);

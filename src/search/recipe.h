@@ -6,18 +6,25 @@
 #include "search/pins.h"
 #include "search/search.h"
 
+/* A number of each stage, where these are not all the same. */
+typedef struct search_each {
+    int32_t n; /* 0: they are */
+    const int32_t *at;
+} search_each;
+
 /* 0 (zero, seq_parallel: -1; texts: NULL) leaves a part free. */
 typedef struct search_recipe {
     int32_t dp, tp, pp;
     int32_t cp; /* ranks that share the places of a sequence, or of an
                    image */
     int32_t ep; /* of the dp ranks, how many share the experts */
-    int32_t micro_batches; /* count */
-    int64_t micro_batch;   /* size in samples per data-parallel rank */
-    int32_t interleave;    /* stages per group of devices */
-    int32_t zero;          /* 0..3 */
-    int32_t seq_parallel;  /* 1: on tp what lies between blocks is cut along the
-                              sequence; 0: it is whole */
+    search_each dp_each, tp_each, cp_each, ep_each; /* dp, .. : the first's */
+    int32_t micro_batches;                          /* count */
+    int64_t micro_batch;  /* size in samples per data-parallel rank */
+    int32_t interleave;   /* stages per group of devices */
+    int32_t zero;         /* 0..3 */
+    int32_t seq_parallel; /* 1: on tp what lies between blocks is cut along the
+                             sequence; 0: it is whole */
     const char *schedule;
     const char *precision, *recompute; /* of the training graph: the caller's */
     int32_t n_layers;
@@ -34,8 +41,11 @@ fs_status search_recipe_parse(const char *text, fs_arena *arena, fs_err *err,
 /* Adds one key and its value. */
 fs_status search_recipe_set(const char *key, const char *value, fs_arena *arena,
                             fs_err *err, search_recipe *out);
+/* The recipe as it is for one stage. */
+search_recipe search_recipe_at(const search_recipe *recipe, int32_t stage);
 /* Parts that are given must multiply to the devices: dp * cp * tp * pp = n,
- * where cp is 1 unless given; ep divides dp. When `complete` is set, a free
+ * where cp is 1 unless given (the sum over stages that differ, which want dp);
+ * ep divides dp. When `complete` is set, a free
  * part becomes: dp what is left of the devices, the others 1, zero and
  * seq_parallel 0 (the command `plan`). A micro-batch must divide over dp.
  * FS_INVALID says what does not fit. */
@@ -48,9 +58,9 @@ int64_t search_recipe_ranks(const search_recipe *recipe);
  * network without, sequences of one without. */
 fs_status search_recipe_check(const search_recipe *recipe,
                               const ir_graph *graph, fs_err *err);
-/* Fills fix_stages, fix_mesh (axes dp / ep, ep, cp, tp; those of length 1
- * dropped), filter, layers, schedule and, of ZeRO-3, lives of the problem. The
- * filter's context lives in the arena. */
+/* Fills fix_stages, fix_mesh or stage_mesh (axes dp / ep, ep, cp, tp; those of
+ * length 1 dropped), filter, layers, schedule and, of ZeRO-3, lives of the
+ * problem. The filter's context lives in the arena. */
 void search_recipe_apply(const search_recipe *recipe, fs_arena *arena,
                          search_problem *problem);
 

@@ -10,32 +10,42 @@
 
 enum { RECIPE_MOST = 1 << 20, RECIPE_DIGITS = 9 };
 
-typedef enum key_kind { KEY_INT32, KEY_INT64, KEY_TEXT } key_kind;
+typedef enum key_kind { KEY_INT32, KEY_INT64, KEY_TEXT, KEY_PART } key_kind;
 
 typedef struct recipe_key {
     const char *name;
     key_kind kind;
     int32_t low, high;
-    size_t offset;
+    size_t offset, each; /* each: of a KEY_PART's search_each */
 } recipe_key;
 
 #define NUMBER_KIND(field)                                                     \
     (sizeof((search_recipe *)NULL)->field == sizeof(int64_t) ? KEY_INT64       \
                                                              : KEY_INT32)
 static const recipe_key keys[] = {
+#define RECIPE_PART(key, field)                                                \
+    {key,                                                                      \
+     KEY_PART,                                                                 \
+     1,                                                                        \
+     RECIPE_MOST,                                                              \
+     offsetof(search_recipe, field),                                           \
+     offsetof(search_recipe, field##_each)},
 #define RECIPE_NUMBER(key, field, low, high)                                   \
-    {key, NUMBER_KIND(field), low, high, offsetof(search_recipe, field)},
+    {key, NUMBER_KIND(field), low, high, offsetof(search_recipe, field), 0},
 #define RECIPE_TEXT(key, field)                                                \
-    {key, KEY_TEXT, 0, 0, offsetof(search_recipe, field)},
+    {key, KEY_TEXT, 0, 0, offsetof(search_recipe, field), 0},
 #include "search/recipe_keys.def"
+#undef RECIPE_PART
 #undef RECIPE_NUMBER
 #undef RECIPE_TEXT
 };
 
 static const char key_names[] =
+#define RECIPE_PART(key, ...) key ", "
 #define RECIPE_NUMBER(key, ...) key ", "
 #define RECIPE_TEXT(key, ...) key ", "
 #include "search/recipe_keys.def"
+#undef RECIPE_PART
 #undef RECIPE_NUMBER
 #undef RECIPE_TEXT
     "layers";
@@ -102,33 +112,73 @@ static fs_status set_text(const recipe_key *key, const char *text,
     return FS_OK;
 }
 
-/* "5/7": blocks of each stage. */
-static fs_status set_layers(const char *text, fs_arena *arena, fs_err *err,
-                            search_recipe *out)
+/* "5/7": a number of each stage. */
+static bool read_each(const char *text, int32_t low, fs_arena *arena,
+                      search_each *out)
 {
-    FS_VEC(int32_t) layers = {0};
+    FS_VEC(int32_t) list = {0};
     for (char *at = fs_strdup(arena, text); at;) {
         int32_t number;
         char *slash = strchr(at, '/');
         if (slash)
             *slash++ = '\0';
-        if (!read_number(at, 0, RECIPE_MOST, &number))
-            return fs_fail(err, FS_INVALID,
-                           "recipe: layers=%.40s, numbers of blocks as 5/7 are "
-                           "wanted, one per stage",
-                           text);
-        fs_push(arena, &layers, number);
+        if (!read_number(at, low, RECIPE_MOST, &number))
+            return false;
+        fs_push(arena, &list, number);
         at = slash;
     }
-    if (out->n_layers && (out->n_layers != layers.n ||
-                          memcmp(out->layers, layers.at,
-                                 (size_t)layers.n * sizeof *layers.at) != 0))
+    *out = (search_each){list.n, list.at};
+    return true;
+}
+
+static bool same_each(const search_each *a, const search_each *b)
+{
+    return a->n == b->n &&
+           memcmp(a->at, b->at, (size_t)a->n * sizeof *a->at) == 0;
+}
+
+static fs_status contradict(const char *key, const char *text, fs_err *err)
+{
+    return fs_fail(err, FS_INVALID,
+                   "recipe: %s=%.40s and other %s before it contradict each "
+                   "other; give one",
+                   key, text, key);
+}
+
+static fs_status set_layers(const char *text, fs_arena *arena, fs_err *err,
+                            search_recipe *out)
+{
+    const search_each before = {out->n_layers, out->layers};
+    search_each each;
+    if (!read_each(text, 0, arena, &each))
         return fs_fail(err, FS_INVALID,
-                       "recipe: layers=%.40s and other layers before it "
-                       "contradict each other; give one",
+                       "recipe: layers=%.40s, numbers of blocks as 5/7 are "
+                       "wanted, one per stage",
                        text);
-    out->n_layers = layers.n;
-    out->layers = layers.at;
+    if (before.n && !same_each(&before, &each))
+        return contradict("layers", text, err);
+    out->n_layers = each.n;
+    out->layers = each.at;
+    return FS_OK;
+}
+
+static fs_status set_part(const recipe_key *key, const char *text,
+                          fs_arena *arena, fs_err *err, search_recipe *out)
+{
+    search_each *each = (search_each *)(void *)((char *)out + key->each), said;
+    int32_t *first = (int32_t *)(void *)((char *)out + key->offset);
+    if (!strchr(text, '/') && each->n == 0)
+        return set_number(key, text, err, out);
+    if (!read_each(text, key->low, arena, &said))
+        return fs_fail(
+            err, FS_INVALID,
+            "recipe: %s=%.40s, numbers from %d to %d are wanted, one "
+            "for all stages or as 4/2 one per stage",
+            key->name, text, key->low, key->high);
+    if (*first && (each->n == 0 || !same_each(each, &said)))
+        return contradict(key->name, text, err);
+    *first = said.at[0];
+    *each = said;
     return FS_OK;
 }
 
@@ -147,6 +197,8 @@ fs_status search_recipe_set(const char *name, const char *value,
     const recipe_key *key = find_key(name);
     if (key && key->kind == KEY_TEXT)
         FS_TRY(set_text(key, value, arena, err, &recipe));
+    else if (key && key->kind == KEY_PART)
+        FS_TRY(set_part(key, value, arena, err, &recipe));
     else if (key)
         FS_TRY(set_number(key, value, err, &recipe));
     else if (strcmp(name, "layers") == 0)

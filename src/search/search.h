@@ -88,7 +88,7 @@ typedef struct search_graph {
 /* A one-axis choice a user or a recipe insists on: false forbids `sig` for
  * this node. NULL: everything legal is allowed. */
 typedef struct search_filter {
-    bool (*allow)(void *ctx, const ir_graph *graph, int32_t node,
+    bool (*allow)(void *ctx, const ir_graph *graph, int32_t node, int32_t stage,
                   const ir_mesh *mesh, const ir_nd_sig *sig);
     void *ctx;
 } search_filter;
@@ -110,11 +110,13 @@ typedef struct search_problem {
     int64_t memory_bytes; /* limit per device besides its own; 0: none */
     double memory_share;  /* of the limits, what plans may take; 0: all */
     const char *engine;
-    const char *schedule;  /* "1f1b" unless fixed */
-    int32_t fix_stages;    /* 0: free */
-    ir_mesh fix_mesh;      /* n = -1: free; of one stage */
-    int32_t max_mesh_axes; /* 2 */
-    int32_t n_layers;      /* 0: stages are cut by time */
+    const char *schedule;      /* "1f1b" unless fixed */
+    int32_t fix_stages;        /* 0: free */
+    ir_mesh fix_mesh;          /* n = -1: free; of one stage */
+    const ir_mesh *stage_mesh; /* [fix_stages] of stages that differ; NULL: they
+                                  do not */
+    int32_t max_mesh_axes;     /* 2 */
+    int32_t n_layers;          /* 0: stages are cut by time */
     const int32_t *layers; /* [n_layers] else: so many repeated blocks each */
     search_filter filter;
     search_lives lives;
