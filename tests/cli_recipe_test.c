@@ -194,9 +194,9 @@ static void test_experts(void)
 static void test_layers(void)
 {
     tap_ok(make("zoo:gpt,layers=6,hidden=16,heads=2,vocab=24,seq=8",
-                "--pp 4 --layers 1/3/0/2"),
-           "gpt of six blocks --layers 1/3/0/2");
-    static const int wanted[] = {0, 1, 1, 1, 3, 3};
+                "--pp 4 --layers 1/3/2/0"),
+           "gpt of six blocks --layers 1/3/2/0");
+    static const int wanted[] = {0, 1, 1, 1, 2, 2};
     for (int k = 0; k < 6; k++) {
         char name[64];
         snprintf(name, sizeof name, "/blocks.%d/ln1/layer_norm", k);
@@ -275,6 +275,7 @@ static void test_refused(void)
         {"zoo:mlp --dp 1 --tp 4 --seq-parallel", "has no layer norms"},
         {GPT " --pp 2 --layers 2/1", "3 blocks for 2 stages, gpt has 2"},
         {GPT " --pp 2 --layers 2", "blocks to 1 stages, pp=2"},
+        {GPT " --pp 4 --layers 1/0/0/1", "stage 1 of gpt is left with nothing"},
         {GPT " --layers 1/x", "layers=1/x, numbers of blocks as 5/7"},
         {GPT " --layers 1/", "layers=1/, numbers of blocks as 5/7"},
         {GPT " --dp 2/1 --tp 1", "stages 0 and 1 differ"},

@@ -27,6 +27,7 @@ typedef struct cutter {
     int32_t *crossing;      /* [n + 1] activations that cross before place k */
     int64_t *bytes;         /* [n + 1] and their bytes */
     FS_VEC(int32_t) blocks; /* where each begins, in the order */
+    int32_t behind;         /* where the last ends */
 } cutter;
 
 static bool is_source(const ir_node *node)
@@ -260,13 +261,17 @@ static void place(const cutter *c, const int32_t *begin, int32_t n_stages,
 /* ---- so many blocks each ---- */
 
 /* Where the copies of a repeat begin in the order, but for those of other
- * phases. */
+ * phases, and where the last of all ends. */
 static void add_blocks(cutter *c, const ir_blocks *blocks, const ir_repeat *r)
 {
     for (int32_t k = 0; k < r->copies; k++) {
         int32_t first = -1;
-        for (int32_t i = 0; i < r->length && first < 0; i++)
-            first = c->rank[blocks->node[r->first + k * r->length + i]];
+        for (int32_t i = 0; i < r->length; i++) {
+            const int32_t at =
+                c->rank[blocks->node[r->first + k * r->length + i]];
+            first = first < 0 ? at : first;
+            c->behind = at >= c->behind ? at + 1 : c->behind;
+        }
         if (first >= 0)
             fs_push(c->arena, &c->blocks, first);
     }
@@ -295,10 +300,15 @@ static fs_status count_out(cutter *c, const int32_t *layers, int32_t n_stages,
                        "repeat",
                        (long long)said, n_stages, c->graph->name, c->blocks.n);
     for (int32_t p = 0, block = 0; p < n_stages; p++) {
-        begin[p] = block < c->blocks.n ? c->blocks.at[block] : c->n;
+        begin[p] = block < c->blocks.n ? c->blocks.at[block] : c->behind;
         block += layers[p];
     }
     begin[0] = 0;
+    for (int32_t p = 0; p < n_stages; p++)
+        if (begin[p] == (p + 1 < n_stages ? begin[p + 1] : c->n))
+            return fs_fail(err, FS_INVALID,
+                           "layers: stage %d of %s is left with nothing", p,
+                           c->graph->name);
     return FS_OK;
 }
 
