@@ -11,7 +11,7 @@
  * in it. The program is swept over as many steps as it takes until every
  * buffer holds the same micro-batch again; all other buffers are always live.
  */
-enum { MOST_STEPS = 64, MOST_LIVES = 1 << 24 };
+enum { MOST_STEPS = 64, MOST_LIVES = 1 << 24, LEVELS = 6 };
 /* More than any device has, and far enough from where sums overflow. */
 static const int64_t MOST_BYTES = (int64_t)1 << 61;
 
@@ -33,8 +33,11 @@ typedef struct memory_check {
     int32_t steps;
     int32_t compute; /* the stream whose registers may share */
     FS_VEC(life) always, lives;
-    const life **active; /* sorted by offset, none overlaps the next */
-    int32_t n_active;
+    int64_t *offsets; /* [n_offsets] where lives begin, ascending */
+    int32_t n_offsets;
+    const life **active;    /* [n_offsets] none overlaps the next */
+    uint64_t *bits[LEVELS]; /* of 64 each, a level below; the lowest: active */
+    int32_t words[LEVELS];
 } memory_check;
 
 /* ---- sizes ---- */
@@ -257,13 +260,41 @@ static const char *life_text(const memory_check *x, const life *l)
                      l->reg, l->copy, register_name(x, l->reg), l->offset, end);
 }
 
-/* Where in `active` something at this offset stands or would stand. */
+static int by_value(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Places of lives in the order of offsets, none active. */
+static void lay_offsets(memory_check *x)
+{
+    fs_arena *arena = x->c->scratch;
+    int32_t n = x->lives.n + x->always.n, distinct = 0;
+    x->offsets = fs_new(arena, int64_t, n + 1);
+    for (int32_t i = 0; i < n; i++)
+        x->offsets[i] = i < x->lives.n ? x->lives.at[i].offset
+                                       : x->always.at[i - x->lives.n].offset;
+    if (n > 0)
+        qsort(x->offsets, (size_t)n, sizeof *x->offsets, by_value);
+    for (int32_t i = 0; i < n; i++)
+        if (i == 0 || x->offsets[i] != x->offsets[distinct - 1])
+            x->offsets[distinct++] = x->offsets[i];
+    x->n_offsets = distinct;
+    x->active = fs_new(arena, const life *, distinct + 1);
+    for (int32_t k = 0, words = distinct; k < LEVELS; k++) {
+        words = words / 64 + 1;
+        x->words[k] = words;
+        x->bits[k] = fs_new(arena, uint64_t, words);
+    }
+}
+
 static int32_t place_of(const memory_check *x, int64_t offset)
 {
-    int32_t low = 0, high = x->n_active;
+    int32_t low = 0, high = x->n_offsets;
     while (low < high) {
         int32_t middle = low + (high - low) / 2;
-        if (x->active[middle]->offset < offset)
+        if (x->offsets[middle] < offset)
             low = middle + 1;
         else
             high = middle;
@@ -271,27 +302,60 @@ static int32_t place_of(const memory_check *x, int64_t offset)
     return low;
 }
 
+/* The active place at or after this one, or at or before it; -1: none. */
+static int32_t next_active(const memory_check *x, int32_t at)
+{
+    for (int32_t k = 0; k < LEVELS && at >> 6 < x->words[k]; k++) {
+        uint64_t left = x->bits[k][at >> 6] >> (at & 63);
+        if (left) {
+            at += __builtin_ctzll(left);
+            while (k-- > 0)
+                at = at << 6 | __builtin_ctzll(x->bits[k][at]);
+            return at;
+        }
+        at = (at >> 6) + 1;
+    }
+    return -1;
+}
+
+static int32_t last_active(const memory_check *x, int32_t at)
+{
+    for (int32_t k = 0; k < LEVELS && at >= 0; k++) {
+        uint64_t left = x->bits[k][at >> 6] << (63 - (at & 63));
+        if (left) {
+            at -= __builtin_clzll(left);
+            while (k-- > 0)
+                at = at << 6 | (63 - __builtin_clzll(x->bits[k][at]));
+            return at;
+        }
+        at = (at >> 6) - 1;
+    }
+    return -1;
+}
+
 /* NULL when it was put in; else the one it overlaps. */
 static const life *insert(memory_check *x, const life *l)
 {
-    int32_t at = place_of(x, l->offset);
-    if (at < x->n_active && x->active[at]->offset < l->offset + l->bytes)
-        return x->active[at];
-    if (at > 0 &&
-        x->active[at - 1]->offset + x->active[at - 1]->bytes > l->offset)
-        return x->active[at - 1];
-    for (int32_t i = x->n_active++; i > at; i--)
-        x->active[i] = x->active[i - 1];
+    int32_t at = place_of(x, l->offset), other = next_active(x, at);
+    if (other >= 0 && x->offsets[other] < l->offset + l->bytes)
+        return x->active[other];
+    other = last_active(x, at);
+    if (other >= 0 && x->offsets[other] + x->active[other]->bytes > l->offset)
+        return x->active[other];
     x->active[at] = l;
+    for (int32_t k = 0; k < LEVELS; k++, at >>= 6)
+        x->bits[k][at >> 6] |= (uint64_t)1 << (at & 63);
     return NULL;
 }
 
 static void drop(memory_check *x, const life *l)
 {
     int32_t at = place_of(x, l->offset);
-    x->n_active--;
-    for (int32_t i = at; i < x->n_active; i++)
-        x->active[i] = x->active[i + 1];
+    for (int32_t k = 0; k < LEVELS; k++, at >>= 6) {
+        x->bits[k][at >> 6] &= ~((uint64_t)1 << (at & 63));
+        if (x->bits[k][at >> 6])
+            return;
+    }
 }
 
 /* The bytes of an overlap, and, of shared ones, from which task on. */
@@ -332,7 +396,7 @@ static void sweep(memory_check *x)
     fs_arena *arena = x->c->scratch;
     int32_t n = x->lives.n, ended = 0;
     const life **ends = fs_new(arena, const life *, n);
-    x->active = fs_new(arena, const life *, n + x->always.n);
+    lay_offsets(x);
     const life *other = NULL, *l = NULL;
     for (int32_t i = 0; i < x->always.n && !other; i++) {
         l = &x->always.at[i];
