@@ -257,12 +257,12 @@ static void compare_arenas(const ir_graph *g, const hw_cluster *c,
     }
     for (int32_t r = 0; r < p->n_roles; r++) {
         const plan_role *role = &p->roles[r];
-        int64_t bytes = summary->peak_bytes[role->stage];
+        int64_t bytes = summary->peak_bytes[role->stages[0]];
         below &= bytes <= role->bound_bytes;
         near_it &= 2 * bytes >= role->arena_bytes;
         if (bytes > role->bound_bytes)
             printf("# stage %d of %d, %d micro-batches, %s: %lld of %lld\n",
-                   role->stage, s->n_stages, s->micro_batches, s->schedule,
+                   role->stages[0], s->n_stages, s->micro_batches, s->schedule,
                    (long long)bytes, (long long)role->bound_bytes);
     }
     n->lowered++;
@@ -393,8 +393,16 @@ static void test_timing(void)
         {.kind = PLAN_COMPUTE, .node = v},
         {.kind = PLAN_SEND, .tensor = x, .sbp = rows},
         {.kind = PLAN_RECV, .tensor = x, .sbp = rows}};
-    plan_role roles[2] = {{.n_tasks = 4, .tasks = tasks, .n_ranks = 2},
-                          {.stage = 1, .n_tasks = 1, .tasks = &tasks[4]}};
+    int32_t stages[2] = {0, 1};
+    plan_role roles[2] = {{.n_chunks = 1,
+                           .stages = &stages[0],
+                           .n_tasks = 4,
+                           .tasks = tasks,
+                           .n_ranks = 2},
+                          {.n_chunks = 1,
+                           .stages = &stages[1],
+                           .n_tasks = 1,
+                           .tasks = &tasks[4]}};
     plan_channel channel = {0, 1};
     plan p = {.strategy = s,
               .n_roles = 2,

@@ -28,9 +28,10 @@ typedef struct equal_case {
     bool clipped;
     const char *recompute;
     /* its plan */
-    int32_t ranks, n_stages;
+    int32_t ranks, n_stages; /* on devices of their own */
     ir_mesh mesh[EQUAL_STAGES];
     const char *schedule;
+    int32_t chunks; /* stages on each of those devices */
     bool overlap, unshared;
     int32_t wild; /* percent of the nodes whose signature is any legal one */
     const bool *plain; /* [nodes] these have all B; NULL: none */
@@ -60,6 +61,7 @@ typedef enum equal_end {
     X(odd, "mesh axes of 3, 5 or 7")                                           \
     X(stages, "several stages")                                                \
     X(micro_batches, "several micro-batches")                                  \
+    X(chunks, "several stages on one device")                                  \
     X(gpipe, "schedule gpipe")                                                 \
     X(recompute, "recomputation")                                              \
     X(overlap, "overlap")                                                      \

@@ -50,14 +50,18 @@ static void draw_places(uint64_t *seed, equal_case *c)
         c->mesh[i] = c->mesh[0];
 }
 
-static const char *draw_schedule(uint64_t *seed)
+static void draw_schedule(uint64_t *seed, equal_case *c)
 {
     static const char *const names[] = {
-#define PLAN_SCHEDULE(id, name) name,
+#define PLAN_SCHEDULE(id, name, ...) name,
 #include "plan/schedules.def"
 #undef PLAN_SCHEDULE
     };
-    return names[fs_rand_below(seed, sizeof names / sizeof *names)];
+    c->schedule = names[fs_rand_below(seed, sizeof names / sizeof *names)];
+    plan_placing placing = plan_schedule_find(c->schedule)->placing;
+    c->chunks = placing == PLAN_PLACED_ONCE ? 1
+                : placing == PLAN_PLACED_V  ? 2
+                                            : between(seed, 1, 3);
 }
 
 static const char *draw_recompute(uint64_t *seed)
@@ -97,7 +101,7 @@ equal_case equal_draw(uint64_t number)
     c.clipped = chance(&seed, 25);
     c.recompute = draw_recompute(&seed);
     draw_places(&seed, &c);
-    c.schedule = draw_schedule(&seed);
+    draw_schedule(&seed, &c);
     c.overlap = chance(&seed, 40);
     c.unshared = chance(&seed, 10);
     c.wild = wild[fs_rand_below(&seed, 4)];
@@ -137,7 +141,8 @@ void equal_print(const equal_case *c, const equal_verdict *v, FILE *to)
     fprintf(to, "#   %s, ranks %d, meshes ", ir_optimizer_name(c->optimizer),
             (int)c->ranks);
     print_meshes(c, to);
-    fprintf(to, ", %s%s%s, %d nodes not all B\n", c->schedule,
+    fprintf(to, ", %s of %d%s%s, %d nodes not all B\n", c->schedule,
+            (int)c->chunks,
             c->overlap ? ", overlap" : "", c->unshared ? ", unshared" : "",
             (int)v->n_wild);
 }

@@ -85,6 +85,7 @@ static void note_case(const equal_case *c, equal_verdict *v)
     note(v, EQUAL_HAS_narrow, c->narrow != IR_F32);
     note(v, EQUAL_HAS_stages, c->n_stages > 1);
     note(v, EQUAL_HAS_micro_batches, c->micro_batches > 1);
+    note(v, EQUAL_HAS_chunks, c->chunks > 1);
     note(v, EQUAL_HAS_gpipe, strcmp(c->schedule, "gpipe") == 0);
     note(v, EQUAL_HAS_overlap, c->overlap);
     note(v, EQUAL_HAS_adaptive, o != IR_SGD && o != IR_MOMENTUM);

@@ -41,6 +41,16 @@ static bool fewer_stages(shrinking *s)
     return c.ranks > 1 && still_fails(s, &c);
 }
 
+static bool plain_schedule(shrinking *s)
+{
+    equal_case c = s->best;
+    if (c.chunks == 1)
+        return false;
+    c.chunks = 1;
+    c.schedule = "1f1b";
+    return still_fails(s, &c);
+}
+
 static void put_meshes(equal_case *c, const ir_mesh *mesh)
 {
     c->ranks = c->n_stages * ir_mesh_size(mesh);
@@ -176,7 +186,7 @@ equal_case equal_shrink(const equal_case *c, const equal_verdict *v,
 {
     shrinking s = {*c, *v, budget, arena};
     bool (*const moves[])(shrinking *) = {
-        fewer_micro_batches, fewer_stages, fewer_axes,   shorter_axes,
+        fewer_micro_batches, plain_schedule, fewer_stages, fewer_axes,   shorter_axes,
         plainer_options,     fewer_ops,    fewer_layers, fewer_samples};
     bool less = true;
     while (less && s.budget > 0) {

@@ -4,6 +4,7 @@
 
 #include "equal.h"
 #include "exec_plans.h"
+#include "plan/schedule.h"
 
 typedef struct drawing {
     const equal_case *c;
@@ -114,11 +115,12 @@ static bool choose(const drawing *d, int32_t v)
 
 static void place_meshes(const equal_case *c, plan_strategy *s)
 {
-    int32_t device = 0;
-    for (int32_t i = 0; i < c->n_stages; i++) {
-        s->stages[i].mesh = c->mesh[i];
-        s->stages[i].first_device = device;
-        device += ir_mesh_size(&c->mesh[i]);
+    plan_placing placing = plan_schedule_find(c->schedule)->placing;
+    for (int32_t i = 0; i < s->n_stages; i++) {
+        int32_t place = plan_placing_role(placing, c->n_stages, i);
+        s->stages[i].mesh = c->mesh[place];
+        for (int32_t k = 0; k < place; k++)
+            s->stages[i].first_device += ir_mesh_size(&c->mesh[k]);
     }
 }
 
@@ -128,7 +130,7 @@ plan_strategy *equal_strategy(const equal_case *c, const ir_graph *g,
     plan_boxing_cost cost = {unit_seconds, NULL};
     drawing d = {.c = c, .g = g, .arena = arena, .err = err};
     uint64_t seed = fs_mix(c->seed + 2);
-    d.s = plan_strategy_new(g, c->n_stages, arena);
+    d.s = plan_strategy_new(g, c->n_stages * c->chunks, arena);
     d.boxer = plan_boxer_create(cost, arena);
     d.s->schedule = c->schedule;
     place_meshes(c, d.s);

@@ -139,15 +139,36 @@ static bool choose_signature(const ir_graph *g, plan_strategy *s,
     return false;
 }
 
-static plan_strategy *draw_strategy(const ir_graph *g, int32_t n_stages,
+/* Any schedule; of those that run several stages on a role some number. */
+static const plan_schedule *draw_schedule(int32_t *chunks, uint64_t *seed)
+{
+    static const char *const names[] = {
+#define PLAN_SCHEDULE(id, name, ...) name,
+#include "plan/schedules.def"
+#undef PLAN_SCHEDULE
+    };
+    const plan_schedule *schedule = plan_schedule_find(
+        names[fs_rand_below(seed, sizeof names / sizeof names[0])]);
+    *chunks = schedule->placing == PLAN_PLACED_ONCE ? 1
+              : schedule->placing == PLAN_PLACED_V
+                  ? 2
+                  : 1 + (int32_t)fs_rand_below(seed, 3);
+    return schedule;
+}
+
+static plan_strategy *draw_strategy(const ir_graph *g, int32_t n_roles,
                                     const ir_mesh *mesh, uint64_t *seed,
                                     fs_arena *arena)
 {
-    plan_strategy *s = plan_strategy_new(g, n_stages, arena);
-    s->schedule = fs_rand_below(seed, 2) ? "1f1b" : "gpipe";
-    for (int32_t i = 0; i < n_stages; i++) {
+    int32_t chunks;
+    const plan_schedule *schedule = draw_schedule(&chunks, seed);
+    plan_strategy *s = plan_strategy_new(g, n_roles * chunks, arena);
+    s->schedule = schedule->name;
+    for (int32_t i = 0; i < s->n_stages; i++) {
         s->stages[i].mesh = *mesh;
-        s->stages[i].first_device = i * ir_mesh_size(mesh);
+        s->stages[i].first_device =
+            plan_placing_role(schedule->placing, n_roles, i) *
+            ir_mesh_size(mesh);
     }
     place_stages(g, s, seed);
     plan_boxing_cost cost = {unit_seconds, NULL};

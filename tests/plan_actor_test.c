@@ -35,13 +35,15 @@ static toy make_toy(int32_t n_tasks, int32_t n_registers, int32_t n_streams,
         for (int32_t k = 0; k < 8; k++)
             r->offset[k] = 1000 * i + 100 * k;
     }
+    t.role.n_chunks = 1;
+    t.role.stages = fs_new(t.arena, int32_t, 1);
     t.role.n_slots = 2 * m + 2;
     t.role.slots = fs_new(t.arena, plan_slot, t.role.n_slots);
     for (int32_t mb = 0; mb < m; mb++) {
-        t.role.slots[1 + mb] = (plan_slot){PLAN_FORWARD, mb};
-        t.role.slots[1 + m + mb] = (plan_slot){PLAN_BACKWARD, mb};
+        t.role.slots[1 + mb] = (plan_slot){PLAN_FORWARD, mb, 0};
+        t.role.slots[1 + m + mb] = (plan_slot){PLAN_BACKWARD, mb, 0};
     }
-    t.role.slots[2 * m + 1] = (plan_slot){PLAN_END, m - 1};
+    t.role.slots[2 * m + 1] = (plan_slot){PLAN_END, m - 1, 0};
     return t;
 }
 

@@ -445,7 +445,10 @@ static void test_rendezvous(void)
               .roles = roles,
               .n_channels = 2,
               .channels = channels};
-    plan_schedule_program(s, 0, slots);
+    plan_pipeline pipe =
+        plan_pipeline_of(s->stages, s->n_stages, s->schedule, 1, b.arena);
+    int32_t stages[2] = {0, 1};
+    plan_program_fill(&pipe, 0, slots);
     for (int32_t r = 0; r < 2; r++) {
         streams[r][0] = (plan_stream){PLAN_STREAM_COMPUTE, -1};
         streams[r][1] = (plan_stream){PLAN_STREAM_RECV, 1 - r};
@@ -476,7 +479,8 @@ static void test_rendezvous(void)
                                   .stream = 2,
                                   .n_in = 1};
         int64_t bytes = r == s->stage_of[0] ? 512 : 256;
-        roles[r] = (plan_role){.stage = r,
+        roles[r] = (plan_role){.n_chunks = 1,
+                               .stages = &stages[r],
                                .first_rank = r,
                                .n_ranks = 1,
                                .n_tasks = 2,
@@ -683,7 +687,9 @@ static void test_hostile(bench *b, uint64_t seed)
                              &g->tensor,
                              &g->producer,
                              &g->n_consumers,
-                             &r->stage,
+                             &r->stages[0],
+                             &r->n_chunks,
+                             &t->chunk,
                              &r->first_rank,
                              &r->n_ranks,
                              &r->slots[1].micro_batch,

@@ -164,7 +164,9 @@ static void draw_ranks(drawing *d, const ir_graph *g)
     for (int32_t i = 0; i < d->s->n_stages; i++)
         d->s->stages[i] = (plan_stage){*mesh, i * n};
     for (int32_t r = 0; r < d->p->n_roles; r++) {
-        d->p->roles[r].stage = r / n;
+        d->p->roles[r].n_chunks = 1;
+        d->p->roles[r].stages = fs_new(d->arena, int32_t, 1);
+        d->p->roles[r].stages[0] = r / n;
         d->p->roles[r].first_rank = r;
         d->p->roles[r].n_ranks = 1;
     }
@@ -198,12 +200,12 @@ static bool line_task(const drawing *d, const plan_role *r, int32_t line,
     const plan *p = d->p;
     *t = (plan_task){.kind = PLAN_BOX, .comm = line, .channel = -1, .node = -1};
     if (line < p->n_comms)
-        return p->comms[line].stage == r->stage;
+        return p->comms[line].stage == r->stages[0];
     const plan_channel *c = &p->channels[line - p->n_comms];
-    t->kind = c->from_stage == r->stage ? PLAN_SEND : PLAN_RECV;
+    t->kind = c->from_stage == r->stages[0] ? PLAN_SEND : PLAN_RECV;
     t->comm = -1;
     t->channel = line - p->n_comms;
-    return c->from_stage == r->stage || c->to_stage == r->stage;
+    return c->from_stage == r->stages[0] || c->to_stage == r->stages[0];
 }
 
 static void draw_tasks(drawing *d, plan_role *r)
@@ -219,6 +221,8 @@ static void draw_tasks(drawing *d, plan_role *r)
     for (int32_t phase = 0; phase < PLAN_PHASES; phase++) {
         int32_t first = r->n_tasks;
         bool micro = phase == PLAN_FORWARD || phase == PLAN_BACKWARD;
+        if (phase == PLAN_WEIGHT) /* has no slots in the schedules drawn */
+            continue;
         for (int32_t line = 0; line < n_lines; line++)
             for (int32_t i = 0; i < d->count[line * PLAN_PHASES + phase]; i++)
                 if (r->n_tasks < MOST_TASKS - 3 && line_task(d, r, line, &t)) {
@@ -295,13 +299,15 @@ static void draw_slots(drawing *d, plan_role *r)
     r->n_slots = 2 * m + 2;
     r->slots = fs_new(d->arena, plan_slot, r->n_slots);
     d->s->schedule = chance(d, 50) ? "gpipe" : "1f1b";
-    plan_schedule_program(d->s, r->stage, r->slots);
+    plan_pipeline pipe = plan_pipeline_of(d->s->stages, d->s->n_stages,
+                                          d->s->schedule, m, d->arena);
+    plan_program_fill(&pipe, pipe.role_of[r->stages[0]], r->slots);
     if (chance(d, 60))
         return;
     for (int32_t i = 1; i <= 2 * m; i++) {
         bool next = forward == m || (backward < forward && chance(d, 50));
-        r->slots[i] = next ? (plan_slot){PLAN_BACKWARD, backward++}
-                           : (plan_slot){PLAN_FORWARD, forward++};
+        r->slots[i] = next ? (plan_slot){PLAN_BACKWARD, backward++, 0}
+                           : (plan_slot){PLAN_FORWARD, forward++, 0};
     }
 }
 

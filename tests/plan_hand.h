@@ -109,6 +109,18 @@ hand_stages(const ir_graph *g, int32_t n_stages, ir_mesh mesh, fs_arena *arena)
     return s;
 }
 
+/* Lays stages of equal meshes on the devices of so many roles, as their
+ * schedule wants. */
+HAND_UNUSED static void hand_place(plan_strategy *s, const char *schedule,
+                                   int32_t n_roles)
+{
+    plan_placing placing = plan_schedule_find(schedule)->placing;
+    s->schedule = schedule;
+    for (int32_t i = 0; i < s->n_stages; i++)
+        s->stages[i].first_device = plan_placing_role(placing, n_roles, i) *
+                                    ir_mesh_size(&s->stages[i].mesh);
+}
+
 HAND_UNUSED static double hand_seconds(void *ctx, const plan_stage *stage,
                                        const plan_box_step *step)
 {

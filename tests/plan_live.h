@@ -55,12 +55,38 @@ static inline void live_remove(live_set *set, int32_t reg)
     set->at[oldest] = set->at[--set->n];
 }
 
-static inline bool live_last_of_phase(const plan_role *role, int32_t slot)
+static inline int32_t live_section(const plan_role *role, int32_t slot)
 {
-    for (int32_t s = slot + 1; s < role->n_slots; s++)
-        if (role->slots[s].phase == role->slots[slot].phase)
-            return false;
-    return true;
+    return plan_slot_section(role, &role->slots[slot]);
+}
+
+/* Will a consumer of the register run later on for this micro-batch (of a
+ * per-step one: in this step)? */
+static inline bool live_read_again(const plan_role *role,
+                                   const plan_register *r, int32_t t,
+                                   int32_t slot)
+{
+    int32_t mb = role->slots[slot].micro_batch;
+
+    for (int32_t s = slot; s < role->n_slots; s++)
+        for (int32_t c = -1; c < r->n_consumers; c++) {
+            int32_t reader = c < 0 ? r->producer : r->consumers[c];
+            if (plan_task_section(role, &role->tasks[reader]) ==
+                    live_section(role, s) &&
+                (r->per_step || role->slots[s].micro_batch == mb) &&
+                (s > slot || reader > t))
+                return true;
+        }
+    return false;
+}
+
+static inline bool live_touches(const plan_register *r, int32_t t)
+{
+    bool touches = r->producer == t;
+
+    for (int32_t c = 0; c < r->n_consumers; c++)
+        touches = touches || r->consumers[c] == t;
+    return touches;
 }
 
 static inline void live_task(live_set *set, int32_t t, int32_t slot,
@@ -78,10 +104,8 @@ static inline void live_task(live_set *set, int32_t t, int32_t slot,
     }
     for (int32_t i = 0; i < role->n_registers; i++) {
         const plan_register *r = &role->registers[i];
-        int32_t last =
-            r->n_consumers ? r->consumers[r->n_consumers - 1] : r->producer;
-        if (!r->own_memory && last == t &&
-            (!r->per_step || live_last_of_phase(role, slot)))
+        if (!r->own_memory && live_touches(r, t) &&
+            !live_read_again(role, r, t, slot))
             live_remove(set, i);
     }
 }
@@ -98,7 +122,8 @@ static inline int32_t live_clashes(const plan_role *role, int32_t m,
     for (int64_t step = 0; step < steps; step++)
         for (int32_t s = 0; s < role->n_slots; s++)
             for (int32_t t = 0; t < role->n_tasks; t++)
-                if (role->tasks[t].phase == role->slots[s].phase &&
+                if (plan_task_section(role, &role->tasks[t]) ==
+                        live_section(role, s) &&
                     role->tasks[t].stream == 0)
                     live_task(set, t, s, step, m);
     clashes = set->clashes + set->n; /* nothing may be left over */

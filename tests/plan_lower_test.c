@@ -68,9 +68,9 @@ static int32_t channel_faults(const plan *p, int32_t channel)
             if (task->channel != channel)
                 continue;
             moved[side][n[side]++] = task->tensor * PLAN_PHASES + task->phase;
-            faults +=
-                p->roles[r].stage != (side ? p->channels[channel].to_stage
-                                           : p->channels[channel].from_stage);
+            faults += plan_task_stage(&p->roles[r], task) !=
+                      (side ? p->channels[channel].to_stage
+                            : p->channels[channel].from_stage);
         }
     if (n[0] != n[1] || n[0] == 0)
         return faults + 1;

@@ -22,9 +22,12 @@ static toy toy_make(const char *schedule, int32_t stage, int32_t p, int32_t m)
     y.graph->micro_batches = m;
     y.role.n_slots = 2 * m + 2;
     y.role.slots = fs_new(y.arena, plan_slot, y.role.n_slots);
-    y.role.slots[0] = (plan_slot){PLAN_BEGIN, 0};
-    plan_schedule_find(schedule)(stage, p, m, y.role.slots + 1);
-    y.role.slots[2 * m + 1] = (plan_slot){PLAN_END, m - 1};
+    y.role.slots[0] = (plan_slot){PLAN_BEGIN, 0, 0};
+    plan_schedule_find(schedule)->fill(&(plan_turn){stage, p, 1, m},
+                                       y.role.slots + 1);
+    y.role.n_chunks = 1;
+    y.role.stages = fs_new(y.arena, int32_t, 1);
+    y.role.slots[2 * m + 1] = (plan_slot){PLAN_END, m - 1, 0};
     y.in_flight = plan_schedule_in_flight(y.role.slots + 1, 2 * m);
     y.role.tasks = fs_new(y.arena, plan_task, 400);
     y.role.registers = fs_new(y.arena, plan_register, 400);

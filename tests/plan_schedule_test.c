@@ -4,120 +4,210 @@
 
 #include "tap.h"
 
-enum { MAX_M = 16, MAX_P = 8 };
+enum { MAX_M = 20, MAX_P = 8, MAX_V = 4, MAX_S = MAX_P * MAX_V };
 
-/* Each micro-batch once forward, once backward, in this order, and both in
- * ascending order (channels rely on it). */
-static bool well_formed(const plan_slot *slots, int32_t m)
+/* A pipeline over p roles of v chunks each, and its roles' programs. */
+typedef struct bench {
+    const plan_schedule *schedule;
+    int32_t p, v, m;
+    int32_t n; /* slots of a role */
+    plan_slot slots[MAX_P][3 * MAX_V * MAX_M];
+    int32_t stage[MAX_P][MAX_V];
+} bench;
+
+static bench *make(const char *name, int32_t p, int32_t v, int32_t m)
 {
-    int32_t forward = 0, backward = 0;
+    static bench b;
+    int32_t chunks[MAX_P] = {0};
 
-    for (int32_t i = 0; i < 2 * m; i++) {
-        if (slots[i].phase == PLAN_FORWARD && slots[i].micro_batch == forward)
-            forward++;
-        else if (slots[i].phase == PLAN_BACKWARD &&
-                 slots[i].micro_batch == backward && backward < forward)
-            backward++;
-        else
+    b.schedule = plan_schedule_find(name);
+    b.p = p;
+    b.v = v;
+    b.m = m;
+    for (int32_t r = 0; r < p; r++) {
+        plan_turn turn = {r, p, v, m};
+        b.n = plan_schedule_slots(b.schedule, &turn);
+        b.schedule->fill(&turn, b.slots[r]);
+    }
+    for (int32_t s = 0; s < p * v; s++) {
+        int32_t r = plan_placing_role(b.schedule->placing, p, s);
+        b.stage[r][chunks[r]++] = s;
+    }
+    return &b;
+}
+
+static int32_t most_chunks(const plan_schedule *schedule)
+{
+    return schedule->placing == PLAN_PLACED_ONCE ? 1
+           : schedule->placing == PLAN_PLACED_V  ? 2
+                                                 : MAX_V;
+}
+
+static int32_t least_chunks(const plan_schedule *schedule)
+{
+    return schedule->placing == PLAN_PLACED_V ? 2 : 1;
+}
+
+/* Each micro-batch once through every phase of every chunk, in ascending order
+ * (channels rely on it), and on its way as sections go: forward by ascending
+ * chunk, backward by descending, weights behind their backwards, those of a
+ * later chunk first (memory relies on it). */
+static bool well_formed(const bench *b, int32_t role)
+{
+    int32_t done[PLAN_PHASES][MAX_V] = {{0}}, v = b->v;
+
+    for (int32_t i = 0; i < b->n; i++) {
+        plan_slot s = b->slots[role][i];
+        int32_t mb = s.micro_batch, c = s.chunk;
+        if (s.chunk >= v || done[s.phase][c]++ != mb)
+            return false;
+        if (s.phase == PLAN_FORWARD && c > 0 && done[PLAN_FORWARD][c - 1] <= mb)
+            return false;
+        if (s.phase == PLAN_BACKWARD &&
+            (c < v - 1 ? done[PLAN_BACKWARD][c + 1] <= mb
+                       : done[PLAN_FORWARD][c] <= mb))
+            return false;
+        if (s.phase == PLAN_WEIGHT &&
+            (done[PLAN_BACKWARD][c] <= mb ||
+             (c < v - 1 && done[PLAN_WEIGHT][c + 1] <= mb)))
             return false;
     }
-    return forward == m && backward == m;
+    for (int32_t c = 0; c < v; c++)
+        if (done[PLAN_FORWARD][c] != b->m || done[PLAN_BACKWARD][c] != b->m ||
+            done[PLAN_WEIGHT][c] != b->m * b->schedule->splits)
+            return false;
+    return true;
+}
+
+/* Seconds of a slot of one chunk. */
+typedef struct pieces {
+    int32_t f, b, w; /* b: without w where the schedule splits */
+} pieces;
+
+/* Time between the ends of the last two of four steps, when nothing but data
+ * makes a role wait; -1 when it gets stuck. */
+static int64_t iteration(const bench *b, pieces t)
+{
+    enum { STEPS = 4 };
+    static int64_t done[STEPS][PLAN_PHASES][MAX_S][MAX_M];
+    int32_t next[MAX_P] = {0}, all = STEPS * b->n, stages = b->p * b->v;
+    int64_t now[MAX_P] = {0}, end[STEPS] = {0};
+    bool moved = true;
+
+    memset(done, 0, sizeof done);
+    while (moved) {
+        moved = false;
+        for (int32_t r = 0; r < b->p; r++) {
+            if (next[r] == all)
+                continue;
+            int32_t step = next[r] / b->n;
+            plan_slot s = b->slots[r][next[r] % b->n];
+            int32_t at = b->stage[r][s.chunk], mb = s.micro_batch;
+            int32_t from = s.phase == PLAN_FORWARD ? at - 1 : at + 1;
+            int64_t ready = 0;
+            if (s.phase != PLAN_WEIGHT && from >= 0 && from < stages) {
+                ready = done[step][s.phase][from][mb];
+                if (ready == 0)
+                    continue;
+            }
+            now[r] = (ready > now[r] ? ready : now[r]) +
+                     (s.phase == PLAN_FORWARD    ? t.f
+                      : s.phase == PLAN_BACKWARD ? t.b
+                                                 : t.w);
+            done[step][s.phase][at][mb] = now[r];
+            end[step] = now[r] > end[step] ? now[r] : end[step];
+            next[r]++;
+            moved = true;
+        }
+    }
+    for (int32_t r = 0; r < b->p; r++)
+        if (next[r] < all)
+            return -1;
+    return end[STEPS - 1] - end[STEPS - 2];
 }
 
 static void test_table(void)
 {
     char names[200], *name;
-    int32_t bad = 0, rows = 0;
-    plan_slot slots[2 * MAX_M];
+    int32_t rows = 0;
 
     snprintf(names, sizeof names, "%s", plan_schedule_names());
     for (name = strtok(names, ", "); name; name = strtok(NULL, ", ")) {
-        plan_schedule_fn *fill = plan_schedule_find(name);
+        const plan_schedule *s = plan_schedule_find(name);
+        int32_t bad = 0, dead = 0;
         rows++;
-        for (int32_t p = 1; p <= MAX_P; p++)
-            for (int32_t m = 1; m <= MAX_M; m++)
-                for (int32_t s = 0; fill && s < p; s++) {
-                    fill(s, p, m, slots);
-                    bad += !well_formed(slots, m);
+        for (int32_t v = least_chunks(s); v <= most_chunks(s); v++)
+            for (int32_t p = 1; p <= MAX_P; p++)
+                for (int32_t m = 1; m <= MAX_M; m++) {
+                    const bench *b = make(name, p, v, m);
+                    for (int32_t r = 0; r < p; r++)
+                        bad += !well_formed(b, r);
+                    dead += iteration(b, (pieces){2, 3, 1}) < 0;
                 }
-        bad += fill == NULL;
+        tap_equal_int(bad, 0,
+                      "%s runs every micro-batch once through each phase of "
+                      "each chunk, in order",
+                      name);
+        tap_equal_int(dead, 0, "%s gets nowhere stuck", name);
     }
     tap_ok(rows >= 2, "there are schedules: %s", plan_schedule_names());
-    tap_equal_int(bad, 0,
-                  "each runs every micro-batch once forward, then once "
-                  "backward");
     tap_ok(plan_schedule_find("round-robin") == NULL,
            "an unknown name has no schedule");
 }
 
+/* ---- what is held ---- */
+
+static int32_t in_flight(const bench *b, int32_t role)
+{
+    return plan_schedule_in_flight(b->slots[role], b->n);
+}
+
 static void test_in_flight(void)
 {
-    plan_slot slots[2 * MAX_M];
-    int32_t bad = 0;
+    int32_t bad = 0, wide = 0;
 
     for (int32_t p = 1; p <= MAX_P; p++)
         for (int32_t m = 1; m <= MAX_M; m++)
-            for (int32_t s = 0; s < p; s++) {
-                int32_t ahead = p - s < m ? p - s : m;
-                plan_schedule_find("1f1b")(s, p, m, slots);
-                bad += plan_schedule_in_flight(slots, 2 * m) != ahead;
-                plan_schedule_find("gpipe")(s, p, m, slots);
-                bad += plan_schedule_in_flight(slots, 2 * m) != m;
+            for (int32_t r = 0; r < p; r++) {
+                int32_t ahead = p - r < m ? p - r : m;
+                bad += in_flight(make("1f1b", p, 1, m), r) != ahead;
+                bad += in_flight(make("gpipe", p, 1, m), r) != m;
+                for (int32_t v = 2; v <= MAX_V; v++) {
+                    int32_t most = 2 * (p - r - 1) + (v - 1) * p + 1;
+                    int32_t held = in_flight(make("interleaved", p, v, m), r);
+                    wide += m % p ? held > most
+                                  : held != (most < m * v ? most : m * v);
+                }
             }
     tap_equal_int(bad, 0,
-                  "1f1b keeps min(m, p - s) micro-batches in flight, "
+                  "1f1b keeps min(m, p - r) micro-batches in flight, "
                   "gpipe m");
+    tap_equal_int(wide, 0,
+                  "interleaved 2 (p - r - 1) + (v - 1) p + 1 chunks, at most "
+                  "m v");
 }
 
-/* End of the last slot when a forward takes 1, a backward 2, moves nothing. */
-static int64_t makespan(const char *name, int32_t p, int32_t m)
-{
-    static plan_slot slots[MAX_P][2 * MAX_M];
-    int32_t next[MAX_P] = {0}, left = 2 * m * p;
-    int64_t end[MAX_P] = {0}, last = 0;
-    static int64_t done[MAX_P][PLAN_PHASES][MAX_M];
-
-    memset(done, 0, sizeof done);
-    for (int32_t s = 0; s < p; s++)
-        plan_schedule_find(name)(s, p, m, slots[s]);
-    while (left > 0) {
-        int32_t before = left;
-        for (int32_t s = 0; s < p; s++) {
-            if (next[s] == 2 * m)
-                continue;
-            plan_slot slot = slots[s][next[s]];
-            bool forward = slot.phase == PLAN_FORWARD;
-            int32_t from = forward ? s - 1 : s + 1;
-            int64_t ready = 0;
-            if (from >= 0 && from < p) {
-                ready = done[from][slot.phase][slot.micro_batch];
-                if (ready == 0)
-                    continue;
-            }
-            end[s] = (ready > end[s] ? ready : end[s]) + (forward ? 1 : 2);
-            done[s][slot.phase][slot.micro_batch] = end[s];
-            last = end[s] > last ? end[s] : last;
-            next[s]++;
-            left--;
-        }
-        if (left == before)
-            return -1; /* stuck */
-    }
-    return last;
-}
+/* ---- closed forms ---- */
 
 static void test_bubble(void)
 {
-    int32_t bad = 0;
+    int32_t bad = 0, inter = 0;
+    const pieces t = {1, 2, 0};
 
     for (int32_t p = 1; p <= MAX_P; p++)
         for (int32_t m = 1; m <= MAX_M; m++) {
-            bad += makespan("1f1b", p, m) != 3 * (m + p - 1);
-            bad += makespan("gpipe", p, m) != 3 * (m + p - 1);
+            bad += iteration(make("1f1b", p, 1, m), t) != 3 * (m + p - 1);
+            bad += iteration(make("gpipe", p, 1, m), t) != 3 * (m + p - 1);
+            for (int32_t v = 1; v <= MAX_V && m % p == 0; v++)
+                inter += iteration(make("interleaved", p, v, m), t) !=
+                         3 * (m * v + p - 1);
         }
     tap_equal_int(bad, 0,
-                  "both end after (m + p - 1) (f + b): a bubble of "
+                  "1f1b and gpipe end after (m + p - 1) (f + b): a bubble of "
                   "(p - 1) / (m + p - 1)");
+    tap_equal_int(inter, 0,
+                  "interleaved has a bubble of (p - 1) (f + b) / v when p "
+                  "divides m");
 }
 
 int main(void)

@@ -110,6 +110,18 @@ static void test_random(uint64_t seed)
     tap_equal_int(dead, 0, "%d random skips are live", (int)runs);
 }
 
+static plan_pace pace_of(const char *schedule, int32_t p, int32_t m,
+                         fs_arena *arena)
+{
+    plan_stage *stages = fs_new(arena, plan_stage, p);
+    plan_pipeline pipe;
+
+    for (int32_t i = 0; i < p; i++)
+        stages[i].first_device = i;
+    pipe = plan_pipeline_of(stages, p, schedule, m, arena);
+    return plan_pace_of(&pipe, arena);
+}
+
 /* 1f1b and gpipe take 2 (m + p - 1) slots of one unit; a forward is read k
  * stages further on when k more have begun. */
 static void test_pace(void)
@@ -121,8 +133,7 @@ static void test_pace(void)
     for (int32_t p = 1; p <= 10; p++)
         for (int32_t m = 1; m <= 20; m++)
             for (int32_t i = 0; i < 2; i++) {
-                plan_pace pace =
-                    plan_pace_of(plan_schedule_find(names[i]), p, m, arena);
+                plan_pace pace = pace_of(names[i], p, m, arena);
                 plan_crossing far = {0, p - 1, PLAN_FORWARD, PLAN_FORWARD};
                 plan_crossing next = {0, 1, PLAN_FORWARD, PLAN_FORWARD};
                 late += pace.ends[2 * m - 1] != 2 * (m + p - 1);

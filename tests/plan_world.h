@@ -48,15 +48,19 @@ static inline int32_t line_of(const world *w, int32_t rank, int32_t stream)
 static inline bool meet(const world *w, int32_t a, int32_t b, int32_t line)
 {
     const plan_stage *stages = w->p->strategy->stages;
-    int32_t sa = w->a[a]->role->stage, sb = w->a[b]->role->stage;
+    const plan_role *ra = w->a[a]->role, *rb = w->a[b]->role;
+    int32_t sa = ra->stages[0], sb = rb->stages[0];
     int32_t pa = a - stages[sa].first_device, pb = b - stages[sb].first_device;
     if (line >= w->p->n_comms) {
         const plan_channel *c = &w->p->channels[line - w->p->n_comms];
-        return pa == pb && ((c->from_stage == sa && c->to_stage == sb) ||
-                            (c->from_stage == sb && c->to_stage == sa));
+        return pa == pb && ((plan_role_has_stage(ra, c->from_stage) &&
+                             plan_role_has_stage(rb, c->to_stage)) ||
+                            (plan_role_has_stage(rb, c->from_stage) &&
+                             plan_role_has_stage(ra, c->to_stage)));
     }
     const plan_comm *c = &w->p->comms[line];
-    if (sa != c->stage || sb != c->stage || a == b)
+    if (!plan_role_has_stage(ra, c->stage) ||
+        !plan_role_has_stage(rb, c->stage) || a == b)
         return false;
     int32_t ca[IR_MAX_MESH], cb[IR_MAX_MESH];
     ir_mesh_coords(&stages[sa].mesh, pa, ca);

@@ -41,8 +41,8 @@ static double moved_bytes(const ir_graph *g, const plan *p,
                           const plan_role *role, const plan_task *task)
 {
     const ir_tensor *x = &g->tensors.at[task->tensor];
-    ir_shape piece = ir_largest_piece(&x->shape, &task->sbp,
-                                      &p->strategy->stages[role->stage].mesh);
+    ir_shape piece =
+        ir_largest_piece(&x->shape, &task->sbp, plan_role_mesh(p, role));
     return (double)(ir_shape_count(&piece) * ir_dtype_bytes(x->dtype));
 }
 
@@ -55,7 +55,8 @@ static traffic plan_traffic(const ir_graph *g, const plan *p, int32_t stage,
         const plan_role *role = &p->roles[r];
         for (int32_t i = 0; i < role->n_tasks; i++) {
             const plan_task *task = &role->tasks[i];
-            if (task->phase != phase || (stage >= 0 && role->stage != stage))
+            if (task->phase != phase ||
+                (stage >= 0 && plan_task_stage(role, task) != stage))
                 continue;
             if (task->kind == PLAN_SEND) {
                 sum.count[MOVES]++;

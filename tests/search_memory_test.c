@@ -76,7 +76,7 @@ static void compare(const plan_case *c, const cost_summary *summary,
 {
     for (int32_t r = 0; r < lowered->n_roles; r++) {
         const plan_role *role = &lowered->roles[r];
-        int64_t bytes = summary->peak_bytes[role->stage];
+        int64_t bytes = summary->peak_bytes[role->stages[0]];
         double share = (double)bytes / (double)role->arena_bytes;
         t->arena_bytes = role->arena_bytes;
         t->stages++;
@@ -85,7 +85,7 @@ static void compare(const plan_case *c, const cost_summary *summary,
         t->least = fmin(t->least, share);
         t->sum += share;
         printf("# %s %s, stage %d: %lld of %lld = %.3f\n", c->model + 4,
-               c->recipe, role->stage, (long long)bytes,
+               c->recipe, role->stages[0], (long long)bytes,
                (long long)role->arena_bytes, share);
     }
 }

@@ -15,6 +15,20 @@ typedef struct bench {
     fs_err err;
 } bench;
 
+/* On p roles of `chunks` stages each. */
+static bench chunked(int32_t p, int32_t chunks, int32_t m, const char *schedule)
+{
+    bench b = {.arena = fs_arena_create(), .options = {.steps = 4}};
+    b.g = hand_mlp(2 * p * chunks, 8, 8, m);
+    b.c = hand_cluster(b.arena, 1, p, 0);
+    plan_strategy *s = hand_stages(b.g, p * chunks, (ir_mesh){0, {0}}, b.arena);
+    hand_place(s, schedule, p);
+    hand_signatures(b.g, s, 0, b.arena);
+    b.p = hand_lower(b.g, b.c, s, false, b.arena);
+    b.timing = plan_timing_new(b.p, "test", b.arena);
+    return b;
+}
+
 static bench lowered(int32_t stages, ir_mesh mesh, int32_t m, int32_t cores,
                      const char *schedule)
 {
@@ -54,6 +68,26 @@ static void set_first(bench *b, int32_t role, plan_phase phase, double seconds)
             b->timing->demand[role][t].total_s = seconds;
             return;
         }
+}
+
+/* `seconds` for one compute task of every chunk's phase. */
+static void set_phase(bench *b, plan_phase phase, double seconds)
+{
+    for (int32_t r = 0; r < b->p->n_roles; r++) {
+        const plan_role *role = &b->p->roles[r];
+        for (int32_t c = 0, t; c < role->n_chunks; c++) {
+            for (t = 0; t < role->n_tasks; t++)
+                if (role->tasks[t].phase == phase &&
+                    role->tasks[t].kind == PLAN_COMPUTE &&
+                    role->tasks[t].chunk == c)
+                    break;
+            if (t == role->n_tasks)
+                printf("# nothing to compute in %s of chunk %d, role %d\n",
+                       plan_phase_name(phase), c, r);
+            else
+                b->timing->demand[r][t].total_s = seconds;
+        }
+    }
 }
 
 static void set_on_core(bench *b)
@@ -139,6 +173,40 @@ static void test_bubble(void)
                 destroy(&b);
             }
     tap_ok(peak[1] < peak[0], "1f1b keeps less alive than gpipe");
+}
+
+/* What a bench's plan is proven to be. */
+static bool proven(const bench *b)
+{
+    plan_report report;
+    bool sound = plan_check(b->g, b->c, b->p, b->arena, &report) == FS_OK;
+    if (!sound)
+        printf("# %s\n", report.findings[0].text);
+    return sound;
+}
+
+/* The bubble of p roles with v chunks each is that of 1f1b divided by v. */
+static void test_interleaved(void)
+{
+    for (int32_t p = 1; p <= 4; p++)
+        for (int32_t v = 1; v <= 3; v++) {
+            int32_t wrong = 0, dead = 0;
+            for (int32_t m = 1; m <= 2 * p; m++) {
+                bench b = chunked(p, v, m, "interleaved");
+                double n = m, f = 1.2 * ms, back = 2.4 * ms;
+                set_phase(&b, PLAN_FORWARD, f / v);
+                set_phase(&b, PLAN_BACKWARD, back / v);
+                dead += !proven(&b) || simulate(&b) != FS_OK;
+                double due = n * (f + back) + (p - 1) * (f + back) / v;
+                wrong += m % p == 0 && fabs(b.result.iteration_s - due) > 1e-9;
+                destroy(&b);
+            }
+            tap_equal_int(dead, 0, "interleaved, %d roles of %d: every m runs",
+                          p, v);
+            tap_equal_int(wrong, 0,
+                          "and takes m (f+b) + (p-1) (f+b) / v when p divides "
+                          "m");
+        }
 }
 
 static void test_cores(void)
@@ -282,7 +350,8 @@ static bench transfers(int32_t stages, int32_t n, const int32_t (*ends)[2],
     for (int32_t i = 0; i < stages; i++) {
         plan_role *r = &p->roles[i];
         s->stages[i].first_device = i;
-        *r = (plan_role){.stage = i,
+        *r = (plan_role){.n_chunks = 1,
+                         .stages = fs_new(b.arena, int32_t, 1),
                          .first_rank = i,
                          .n_ranks = 1,
                          .n_slots = 1,
@@ -292,6 +361,7 @@ static bench transfers(int32_t stages, int32_t n, const int32_t (*ends)[2],
         r->registers = fs_new(b.arena, plan_register, n);
         r->slots = fs_new(b.arena, plan_slot, 1);
         r->slots[0].phase = PLAN_FORWARD;
+        r->stages[0] = i;
     }
     for (int32_t i = 0; i < n; i++) {
         p->channels[i] = (plan_channel){ends[i][0], ends[i][1]};
@@ -371,7 +441,8 @@ static double least_s(const bench *b)
             for (int32_t i = 0; i < role->n_slots; i++)
                 for (int32_t t = 0; t < role->n_tasks; t++)
                     if (role->tasks[t].stream == s &&
-                        role->tasks[t].phase == role->slots[i].phase)
+                        plan_task_section(role, &role->tasks[t]) ==
+                            plan_slot_section(role, &role->slots[i]))
                         sum += b->timing->demand[r][t].total_s;
             least = sum > least ? sum : least;
         }
@@ -437,6 +508,7 @@ int main(void)
     test_chain(seed);
     test_load();
     test_bubble();
+    test_interleaved();
     test_cores();
     test_uneven_cores();
     test_bound_cores();

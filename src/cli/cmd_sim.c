@@ -90,6 +90,15 @@ static void describe(cli *c, const cli_plan *p, const sim_result *sim)
             100 * sim->bubble, fs_human_seconds(d, sim->exposed_comm_s));
 }
 
+/* "0", "0, 2" */
+static const char *stages_text(cli *c, const plan_role *role)
+{
+    fs_text text = {.arena = c->arena};
+    for (int32_t k = 0; k < role->n_chunks; k++)
+        fs_text_add(&text, "%s%d", k ? ", " : "", role->stages[k]);
+    return text.at;
+}
+
 static void stage_table(cli *c, const cli_plan *p, const sim_result *sim)
 {
     static const char *const header[] = {"stage",     "ranks",   "busy",
@@ -98,9 +107,9 @@ static void stage_table(cli *c, const cli_plan *p, const sim_result *sim)
     report_table t = {.arena = c->arena, .n_columns = 8, .header = header};
     for (int32_t i = 0; i < p->plan->n_roles; i++) {
         const plan_role *role = &p->plan->roles[i];
-        const sim_stage *s = &sim->stages[role->stage];
+        const sim_stage *s = &sim->stages[role->stages[0]];
         char text[32];
-        report_table_cell(&t, "%d", role->stage);
+        report_table_cell(&t, "%s", stages_text(c, role));
         report_table_cell(&t, "%d", role->n_ranks);
         report_table_cell(&t, "%s", fs_human_seconds(text, s->busy_s));
         report_table_cell(&t, "%s", fs_human_seconds(text, s->comm_s));

@@ -82,7 +82,7 @@ static double moved_bytes(const cli_plan *p, const bool *gradient)
     double sum = 0;
     for (int32_t r = 0; r < p->plan->n_roles; r++) {
         const plan_role *role = &p->plan->roles[r];
-        const ir_mesh *mesh = &p->plan->strategy->stages[role->stage].mesh;
+        const ir_mesh *mesh = plan_role_mesh(p->plan, role);
         for (int32_t i = 0; i < role->n_tasks; i++) {
             const plan_task *task = &role->tasks[i];
             if (task->kind == PLAN_BOX &&

@@ -374,7 +374,7 @@ static double limit_of(const hunt *h, const plan *p, const plan_role *role)
 {
     double least = h->problem.memory_bytes > 0 ? (double)h->problem.memory_bytes
                                                : INFINITY;
-    const plan_stage *stage = &p->strategy->stages[role->stage];
+    const plan_stage *stage = &p->strategy->stages[role->stages[0]];
     for (int32_t k = 0; k < ir_mesh_size(&stage->mesh); k++) {
         int32_t device = stage->first_device + k;
         least =

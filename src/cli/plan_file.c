@@ -93,8 +93,8 @@ void cli_tell_offsets(cli *c, const cli_plan *p)
     if (gap > 0)
         cli_say(c,
                 "offsets         at most %.3g %% above what is live at once "
-                "(stage %d: %s)\n",
-                100 * gap, role->stage,
+                "(%s: %s)\n",
+                100 * gap, plan_role_stages_text(role, c->arena),
                 fs_human_bytes(text, (double)role->bound_bytes));
     else
         cli_say(c, "offsets         no byte above what is live at once\n");

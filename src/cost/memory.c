@@ -14,8 +14,9 @@ struct cost_memory {
     fs_arena *arena;
     ir_uses uses;
     int32_t prefetch;
-    int32_t *in_flight; /* [n_stages] */
-    plan_pace pace;     /* of a known schedule */
+    plan_pipeline pipe;
+    cost_fullest *slot; /* [n_stages] */
+    plan_pace pace;
     int32_t *viewed;    /* [tensors] what its register was made for */
     int32_t *last;      /* [tensors] of those: last backward reader, or -1 */
     int32_t *last_end;  /* and last reader of the updates */
@@ -58,24 +59,34 @@ static int64_t aligned(const ir_tensor *tensor, const ir_nd_sbp *sbp,
 
 /* ---- what one reader holds ---- */
 
-/* The slot of the backward pass that is looked at is the first with the most
- * micro-batches in flight that has another before it, when there is one: then
- * all sums of gradients are there too. */
+/* The slot of the backward pass that is looked at has another before it, when
+ * one of the fullest has: then all sums of gradients are there too. */
 static bool goes_on(const cost_memory *mem, int32_t stage)
 {
-    return mem->program->micro_batches > mem->in_flight[stage];
+    return mem->slot[stage].goes_on;
+}
+
+static int32_t in_flight(const cost_memory *mem, int32_t stage)
+{
+    return mem->slot[stage].in_flight;
+}
+
+/* Stages that share devices have nothing to move between them. */
+static bool same_role(const cost_memory *mem, int32_t a, int32_t b)
+{
+    return mem->pipe.role_of[a] == mem->pipe.role_of[b];
 }
 
 /* Copies of a variable or constant for the step, made when it begins. */
 static void hold_for_step(const cost_memory *mem, const cost_moment *at,
                           int32_t v, plan_phase phase, cost_holding *out)
 {
-    int32_t m = mem->program->micro_batches;
-    bool on = goes_on(mem, at->stage), held = false;
+    const cost_fullest *slot = &mem->slot[at->stage];
+    bool held = false;
     if (at->phase == PLAN_BACKWARD && phase == PLAN_FORWARD)
-        held = m > mem->in_flight[at->stage] + 1; /* forwards are to come */
+        held = slot->forwards > 0;
     else if (at->phase == PLAN_BACKWARD && phase == PLAN_BACKWARD)
-        held = m > 1 + on || v >= at->node; /* backwards are */
+        held = slot->backwards > 0 || v >= at->node;
     out->after = held;
 }
 
@@ -87,13 +98,13 @@ static void hold_forward(const cost_memory *mem, const cost_moment *at,
 {
     if (at->phase != PLAN_BACKWARD || phase != PLAN_BACKWARD)
         return;
-    int32_t n = mem->in_flight[at->stage] - 1 + (v >= at->node);
+    int32_t n = in_flight(mem, at->stage) - 1 + (v >= at->node);
     int32_t root = mem->viewed[tensor];
     int32_t beyond = n > 2 ? n - 2 : 0;
     /* Of what is loaded or received two are counted already; what is boxed
      * may be one of them. */
     if (producer_of(mem, root)->op == IR_OP_input)
-        out->straight = mem->in_flight[at->stage] - 1;
+        out->straight = in_flight(mem, at->stage) - 1;
     else if (home_of(mem, root, v) != at->stage)
         out->straight = mem->kept[at->stage][root] ? 0 : beyond;
     else
@@ -181,13 +192,11 @@ static int32_t received_for(const cost_memory *mem, int32_t tensor, int32_t v)
     const ir_graph *graph = mem->program->graph;
     int32_t to = mem->program->stage_of[v];
     bool kept = kept_by(mem, tensor, v);
-    int32_t least = kept ? mem->in_flight[to] : 1;
+    int32_t least = kept ? in_flight(mem, to) : 1;
     plan_phase made = plan_lower_base(graph, tensor);
     plan_crossing crossing = {home_of(mem, tensor, v), to, made,
                               kept ? PLAN_BACKWARD : made};
-    if (mem->pace.ends)
-        least = plan_pace_buffers(&mem->pace, &crossing, least);
-    return least + mem->prefetch;
+    return plan_pace_buffers(&mem->pace, &crossing, least) + mem->prefetch;
 }
 
 /* A reader on another stage: received pieces and sent ones share with nothing,
@@ -227,9 +236,9 @@ static void hold(const cost_memory *mem, const cost_moment *at,
     if (tensor < 0 || node->op == IR_OP_variable)
         return;
     int32_t home = home_of(mem, tensor, v), to = mem->program->stage_of[v];
-    if (home != to)
+    if (!same_role(mem, home, to))
         hold_moved(mem, at, tensor, v, out);
-    else if (!plan_lower_is_view(node))
+    else if (home == to && !plan_lower_is_view(node))
         hold_here(mem, at, tensor, v, out);
     if (reader.anew && home == to && node->phase != IR_UPDATE)
         hold_anew(mem, at, tensor, v, out);
@@ -531,7 +540,7 @@ static void count_received(cost_memory *mem)
     for (int32_t v = 0; v < p->graph->nodes.n; v++)
         for (int32_t k = 0; k < p->graph->nodes.at[v].n_in; k++) {
             int32_t x = p->graph->nodes.at[v].in[k];
-            if (home_of(mem, x, v) == p->stage_of[v])
+            if (same_role(mem, home_of(mem, x, v), p->stage_of[v]))
                 continue;
             mem->received[p->stage_of[v]][x]++;
             mem->kept[p->stage_of[v]][x] += kept_by(mem, x, v);
@@ -558,22 +567,21 @@ cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena)
 {
     cost_memory *mem = fs_new(arena, cost_memory, 1);
     int32_t n = program->graph->tensors.n;
-    *mem = (cost_memory){
-        .program = program,
-        .arena = arena,
-        .uses = ir_graph_uses(program->graph, arena),
-        .prefetch = plan_lower_defaults().prefetch,
-        .in_flight = cost_in_flight(program->schedule, program->n_stages,
-                                    program->micro_batches, arena),
-        .viewed = fs_new(arena, int32_t, n),
-        .last = fs_new(arena, int32_t, n),
-        .last_end = fs_new(arena, int32_t, n),
-        .received = fs_new(arena, int32_t *, program->n_stages),
-        .kept = fs_new(arena, int32_t *, program->n_stages)};
-    plan_schedule_fn *fill = plan_schedule_find(program->schedule);
-    if (fill)
-        mem->pace = plan_pace_of(fill, program->n_stages,
-                                 program->micro_batches, arena);
+    *mem =
+        (cost_memory){.program = program,
+                      .arena = arena,
+                      .uses = ir_graph_uses(program->graph, arena),
+                      .prefetch = plan_lower_defaults().prefetch,
+                      .pipe = plan_pipeline_of(
+                          program->stages, program->n_stages, program->schedule,
+                          program->micro_batches, arena),
+                      .viewed = fs_new(arena, int32_t, n),
+                      .last = fs_new(arena, int32_t, n),
+                      .last_end = fs_new(arena, int32_t, n),
+                      .received = fs_new(arena, int32_t *, program->n_stages),
+                      .kept = fs_new(arena, int32_t *, program->n_stages)};
+    mem->pace = plan_pace_of(&mem->pipe, arena);
+    mem->slot = cost_fullest_of(&mem->pipe, arena);
     fill_viewed(mem);
     fill_last(mem);
     count_received(mem);

@@ -4,6 +4,7 @@
 
 #include "cost/cost.h"
 #include "cost/memory.h"
+#include "plan/schedule.h"
 
 /* How the members of a communicator (some mesh axes of a stage) reach each
  * other; of the stage's communicators of those axes, the worst in each figure.
@@ -64,9 +65,15 @@ cost_paces *cost_model_paces(const cost_model *model);
 int64_t cost_piece_bytes(const ir_tensor *tensor, const ir_nd_sbp *sbp,
                          const ir_mesh *mesh);
 
-/* [n_stages] most micro-batches that a stage holds at once. */
-int32_t *cost_in_flight(const char *schedule, int32_t n_stages,
-                        int32_t micro_batches, fs_arena *arena);
+/* A backward slot of a stage with the most of its micro-batches in flight, if
+ * possible one that has another before it. */
+typedef struct cost_fullest {
+    int32_t in_flight;
+    int32_t forwards, backwards; /* of the stage, behind it */
+    bool goes_on;                /* there is one before it */
+} cost_fullest;
+/* [n_stages] of a pipeline with a schedule. */
+cost_fullest *cost_fullest_of(const plan_pipeline *pipe, fs_arena *arena);
 
 /* One strategy being summed. */
 typedef struct cost_sum {

@@ -20,20 +20,39 @@ bool cost_node_per_step(const ir_graph *graph, int32_t node)
            n->op == IR_OP_constant;
 }
 
-int32_t *cost_in_flight(const char *schedule, int32_t n, int32_t m,
-                        fs_arena *arena)
+/* The fullest backward slot of a stage in its role's program. */
+static cost_fullest fullest_of(const plan_slot *slots, int32_t n, int32_t chunk,
+                               int32_t m)
 {
-    int32_t *most = fs_new(arena, int32_t, n);
-    plan_schedule_fn *fill = plan_schedule_find(schedule);
-    fs_arena *scratch = fs_arena_create();
-    plan_slot *slots = fs_new(scratch, plan_slot, 2 * (size_t)m);
+    cost_fullest best = {0};
+    int32_t begun = 0, ended = 0;
     for (int32_t i = 0; i < n; i++) {
-        most[i] = m; /* a schedule that nobody knows may hold all */
-        if (!fill)
+        if (slots[i].chunk != chunk)
             continue;
-        fill(i, n, m, slots);
-        most[i] = plan_schedule_in_flight(slots, 2 * m);
+        begun += slots[i].phase == PLAN_FORWARD;
+        if (slots[i].phase != PLAN_BACKWARD)
+            continue;
+        int32_t held = begun - ended;
+        if (held > best.in_flight || (held == best.in_flight && !best.goes_on))
+            best = (cost_fullest){held, m - begun, m - ended - 1, ended > 0};
+        ended++;
+    }
+    return best;
+}
+
+cost_fullest *cost_fullest_of(const plan_pipeline *pipe, fs_arena *arena)
+{
+    int32_t m = pipe->micro_batches;
+    cost_fullest *out = fs_new(arena, cost_fullest, pipe->n_stages);
+    fs_arena *scratch = fs_arena_create();
+    for (int32_t r = 0; r < pipe->n_roles; r++) {
+        int32_t n = plan_program_slots(pipe, r);
+        plan_slot *slots = fs_new(scratch, plan_slot, n);
+        plan_program_fill(pipe, r, slots);
+        for (int32_t k = pipe->first[r]; k < pipe->first[r + 1]; k++)
+            out[pipe->stage[k]] =
+                fullest_of(slots, n, pipe->chunk_of[pipe->stage[k]], m);
     }
     fs_arena_destroy(scratch);
-    return most;
+    return out;
 }

@@ -6,7 +6,7 @@ typedef struct timer {
     const cost_model *model;
     const ir_graph *graph;
     const plan *plan;
-    const plan_stage *stage;
+    const plan_stage *stage; /* of a role: their meshes are equal */
 } timer;
 
 static plan_demand time_move(const timer *t, const plan_task *task)
@@ -53,7 +53,7 @@ plan_timing *cost_timing(const cost_model *model, const ir_graph *graph,
     plan_timing *timing = plan_timing_new(p, "predicted", arena);
     for (int32_t r = 0; r < p->n_roles; r++) {
         const plan_role *role = &p->roles[r];
-        timer t = {model, graph, p, &p->strategy->stages[role->stage]};
+        timer t = {model, graph, p, &p->strategy->stages[role->stages[0]]};
         for (int32_t i = 0; i < role->n_tasks; i++)
             timing->demand[r][i] = time_task(&t, &role->tasks[i]);
     }

@@ -88,7 +88,7 @@ static void find_latest(exec_rank *rank, const int32_t *ranks, int32_t n,
 static void arrivals_on_comm(exec_rank *rank, int32_t comm, exec_task **list)
 {
     const plan_comm *c = &rank->plan->comms[comm];
-    if (c->stage != rank->role->stage)
+    if (!plan_role_has_stage(rank->role, c->stage))
         return;
     int32_t *ranks =
         fs_new(rank->arena, int32_t, plan_comm_size(rank->plan, c));
@@ -102,7 +102,8 @@ static void arrivals_on_channel(exec_rank *rank, int32_t channel,
                                 exec_task **list)
 {
     const plan_channel *c = &rank->plan->channels[channel];
-    if (c->from_stage != rank->role->stage && c->to_stage != rank->role->stage)
+    if (!plan_role_has_stage(rank->role, c->from_stage) &&
+        !plan_role_has_stage(rank->role, c->to_stage))
         return;
     int32_t me = rank->world->rank, peer = plan_channel_peer(rank->plan, c, me);
     int32_t ranks[2] = {me < peer ? me : peer, me < peer ? peer : me};

@@ -128,7 +128,8 @@ static fs_status make_transfer(exec_rank *rank, exec_task *t,
 
 static fs_status prepare_box(exec_rank *rank, exec_task *t, fs_err *err)
 {
-    const plan_stage *stage = &rank->plan->strategy->stages[rank->role->stage];
+    const plan_stage *stage =
+        &rank->plan->strategy->stages[plan_task_stage(rank->role, t->task)];
     const plan_exchange x = {.shape =
                                  rank->graph->tensors.at[t->task->tensor].shape,
                              .from_mesh = stage->mesh,
@@ -190,8 +191,7 @@ static int64_t count_firings(const exec_rank *rank)
 {
     int64_t n = 0;
     for (int32_t i = 0; i < rank->role->n_tasks; i++) {
-        plan_phase phase = rank->role->tasks[i].phase;
-        bool once = phase == PLAN_BEGIN || phase == PLAN_END;
+        bool once = plan_phase_once(rank->role->tasks[i].phase);
         n += once ? 1 : rank->plan->micro_batches;
     }
     return n;
@@ -244,7 +244,7 @@ fs_status exec_rank_open(exec_world *world, const ir_graph *graph,
     rank->options = options;
     rank->arena = arena;
     rank->role = plan_role_of_rank(p, world->rank);
-    rank->mesh = &p->strategy->stages[rank->role->stage].mesh;
+    rank->mesh = plan_role_mesh(p, rank->role);
     plan_rank_coords(p, world->rank, rank->coords);
     FS_TRY(map_memory(rank, err));
     rank->actors = plan_actors_create(p, rank->role, options->steps, arena);

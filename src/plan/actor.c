@@ -5,8 +5,7 @@
 
 static int32_t first_task(const plan_actors *a, int32_t stream, int32_t slot)
 {
-    plan_phase phase = a->role->slots[slot].phase;
-    return a->first_on_stream[stream * PLAN_PHASES + phase];
+    return a->first_on_stream[stream * a->n_sections + a->section[slot]];
 }
 
 /* Moves the cursor to the first task of the stream at or after its slot; a
@@ -33,12 +32,12 @@ static void settle_cursor(const plan_actors *a, int32_t stream)
 static void link_tasks(plan_actors *a)
 {
     const plan_role *role = a->role;
-    for (int32_t i = 0; i < role->n_streams * PLAN_PHASES; i++)
+    for (int32_t i = 0; i < role->n_streams * a->n_sections; i++)
         a->first_on_stream[i] = -1;
     for (int32_t t = role->n_tasks - 1; t >= 0; t--) {
         const plan_task *task = &role->tasks[t];
-        int32_t *first =
-            &a->first_on_stream[task->stream * PLAN_PHASES + task->phase];
+        int32_t *first = &a->first_on_stream[task->stream * a->n_sections +
+                                             plan_task_section(role, task)];
         a->next_on_stream[t] = *first;
         *first = t;
     }
@@ -46,13 +45,14 @@ static void link_tasks(plan_actors *a)
 
 static void find_slots(plan_actors *a)
 {
-    for (int32_t phase = 0; phase < PLAN_PHASES; phase++)
-        a->first_slot[phase] = a->last_slot[phase] = -1;
+    for (int32_t i = 0; i < a->n_sections; i++)
+        a->first_slot[i] = a->last_slot[i] = -1;
     for (int32_t s = 0; s < a->role->n_slots; s++) {
-        plan_phase phase = a->role->slots[s].phase;
-        if (a->first_slot[phase] < 0)
-            a->first_slot[phase] = s;
-        a->last_slot[phase] = s;
+        int32_t section = plan_slot_section(a->role, &a->role->slots[s]);
+        a->section[s] = section;
+        if (a->first_slot[section] < 0)
+            a->first_slot[section] = s;
+        a->last_slot[section] = s;
     }
 }
 
@@ -81,7 +81,12 @@ plan_actors *plan_actors_create(const plan *p, const plan_role *role,
     a->first_buffer = fs_new(arena, int32_t, role->n_registers);
     a->cursor = fs_new(arena, plan_cursor, role->n_streams);
     a->next_on_stream = fs_new(arena, int32_t, role->n_tasks);
-    a->first_on_stream = fs_new(arena, int32_t, role->n_streams * PLAN_PHASES);
+    a->n_sections = plan_n_sections(role);
+    a->section = fs_new(arena, int32_t, role->n_slots);
+    a->first_on_stream =
+        fs_new(arena, int32_t, (int64_t)role->n_streams * a->n_sections);
+    a->first_slot = fs_new(arena, int32_t, a->n_sections);
+    a->last_slot = fs_new(arena, int32_t, a->n_sections);
     int32_t buffers = 0;
     for (int32_t r = 0; r < role->n_registers; r++) {
         a->first_buffer[r] = buffers;
@@ -118,13 +123,13 @@ int32_t plan_actor_micro_batch(const plan_actors *a, int32_t stream)
 bool plan_actor_first_firing(const plan_actors *a, int32_t stream)
 {
     const plan_cursor *c = &a->cursor[stream];
-    return c->slot == a->first_slot[a->role->slots[c->slot].phase];
+    return c->slot == a->first_slot[a->section[c->slot]];
 }
 
 bool plan_actor_last_firing(const plan_actors *a, int32_t stream)
 {
     const plan_cursor *c = &a->cursor[stream];
-    return c->slot == a->last_slot[a->role->slots[c->slot].phase];
+    return c->slot == a->last_slot[a->section[c->slot]];
 }
 
 int64_t plan_actor_piece(const plan_actors *a, int32_t stream, int32_t reg,

@@ -13,7 +13,7 @@
 typedef struct plan_cursor {
     int64_t step;
     int32_t slot; /* index in role->slots */
-    int32_t task; /* the next task of the stream in that slot's phase; -1 when
+    int32_t task; /* the next task of the stream in that slot's section; -1 when
                      the stream has run all steps */
     bool busy;    /* fired and not yet completed */
 } plan_cursor;
@@ -28,10 +28,12 @@ typedef struct plan_actors {
                                  piece in each buffer */
     int32_t *first_buffer;    /* [registers] index into readers */
     plan_cursor *cursor;      /* [streams] */
-    int32_t *next_on_stream;  /* [tasks] next task of the same stream and phase,
-                                 or -1 */
-    int32_t *first_on_stream; /* [streams * PLAN_PHASES] or -1 */
-    int32_t first_slot[PLAN_PHASES], last_slot[PLAN_PHASES]; /* -1: none */
+    int32_t *next_on_stream;  /* [tasks] next task of the same stream and
+                                 section, or -1 */
+    int32_t n_sections;       /* of the role (plan_section) */
+    int32_t *section;         /* [slots] */
+    int32_t *first_on_stream; /* [streams * n_sections] or -1 */
+    int32_t *first_slot, *last_slot; /* [n_sections] -1: none */
 } plan_actors;
 
 plan_actors *plan_actors_create(const plan *p, const plan_role *role,

@@ -51,6 +51,16 @@ const char *plan_check_ranks_text(const plan_checking *c, int32_t role)
                      r->first_rank + r->n_ranks - 1);
 }
 
+/* ", stage 3", where the ranks have several. */
+static const char *chunk_text(const plan_checking *c, const plan_role *r,
+                              int32_t slot)
+{
+    const plan_slot *s = &r->slots[slot];
+    if (r->n_chunks == 1)
+        return "";
+    return fs_printf(c->scratch, ", stage %d", r->stages[s->chunk]);
+}
+
 const char *plan_check_task_text(const plan_checking *c, int32_t role,
                                  int32_t slot, int32_t task)
 {
@@ -60,11 +70,12 @@ const char *plan_check_task_text(const plan_checking *c, int32_t role,
     if (slot < 0)
         return fs_printf(c->scratch, "%s (%s)", name, ranks);
     const plan_slot *at = &r->slots[slot];
-    if (at->phase == PLAN_BEGIN || at->phase == PLAN_END)
+    if (plan_phase_once(at->phase))
         return fs_printf(c->scratch, "%s (%s, %s of the step)", name, ranks,
                          plan_phase_name(at->phase));
-    return fs_printf(c->scratch, "%s (%s, %s of micro-batch %d)", name, ranks,
-                     plan_phase_name(at->phase), at->micro_batch);
+    return fs_printf(c->scratch, "%s (%s, %s of micro-batch %d%s)", name, ranks,
+                     plan_phase_name(at->phase), at->micro_batch,
+                     chunk_text(c, r, slot));
 }
 
 const char *plan_check_line_text(const plan_checking *c, int32_t line)
@@ -82,31 +93,43 @@ const char *plan_check_line_text(const plan_checking *c, int32_t line)
 int32_t plan_check_firing(const plan_checking *c, int32_t role, int32_t slot,
                           int32_t task)
 {
-    plan_phase phase = c->p->roles[role].slots[slot].phase;
-    return c->slot_base[role][slot] + task - c->phase_first[role][phase];
+    return c->slot_base[role][slot] + task -
+           plan_check_tasks_in(c, role, slot).first;
 }
 
-/* Which slot holds (phase, micro-batch) stands behind the slots' bases. */
+plan_slot_tasks plan_check_tasks_in(const plan_checking *c, int32_t role,
+                                    int32_t slot)
+{
+    const plan_role *r = &c->p->roles[role];
+    const int32_t *first = c->section_first[role];
+    int32_t section = plan_slot_section(r, &r->slots[slot]);
+
+    return (plan_slot_tasks){first[section], first[section + 1]};
+}
+
+/* Which slot holds (section, micro-batch) stands behind the slots' bases. */
 int32_t plan_check_firing_at(const plan_checking *c, int32_t role, int32_t task,
                              int32_t micro_batch)
 {
     const plan_role *r = &c->p->roles[role];
-    plan_phase phase = r->tasks[task].phase;
-    bool once = phase == PLAN_BEGIN || phase == PLAN_END;
+    bool once = plan_phase_once(r->tasks[task].phase);
     const int32_t *slot_at = c->slot_base[role] + r->n_slots;
+    int32_t section = plan_task_section(r, &r->tasks[task]);
     int32_t slot =
-        slot_at[phase * c->p->micro_batches + (once ? 0 : micro_batch)];
+        slot_at[section * c->p->micro_batches + (once ? 0 : micro_batch)];
     return plan_check_firing(c, role, slot, task);
 }
 
-static void find_phases(plan_checking *c, int32_t role)
+static void find_sections(plan_checking *c, int32_t role)
 {
     const plan_role *r = &c->p->roles[role];
-    int32_t task = 0;
-    for (int32_t phase = 0; phase <= PLAN_PHASES; phase++) {
-        while (task < r->n_tasks && (int32_t)r->tasks[task].phase < phase)
+    int32_t task = 0, n = plan_n_sections(r);
+    c->section_first[role] = fs_new(c->scratch, int32_t, n + 1);
+    for (int32_t section = 0; section <= n; section++) {
+        while (task < r->n_tasks &&
+               plan_task_section(r, &r->tasks[task]) < section)
             task++;
-        c->phase_first[role][phase] = task;
+        c->section_first[role][section] = task;
     }
 }
 
@@ -114,16 +137,19 @@ static bool number_firings(plan_checking *c, int32_t role, int64_t *total)
 {
     const plan_role *r = &c->p->roles[role];
     int32_t m = c->p->micro_batches;
-    int32_t *base = fs_new(c->scratch, int32_t, r->n_slots + PLAN_PHASES * m);
+    int32_t *base = fs_new(c->scratch, int32_t,
+                           r->n_slots + (int64_t)plan_n_sections(r) * m);
     int64_t n = 0;
     c->slot_base[role] = base;
-    find_phases(c, role);
+    find_sections(c, role);
     for (int32_t s = 0; s < r->n_slots; s++) {
-        plan_phase phase = r->slots[s].phase;
-        bool once = phase == PLAN_BEGIN || phase == PLAN_END;
+        plan_slot_tasks tasks = plan_check_tasks_in(c, role, s);
+        int32_t section = plan_slot_section(r, &r->slots[s]);
+        bool once = plan_phase_once(r->slots[s].phase);
         base[s] = (int32_t)n;
-        base[r->n_slots + phase * m + (once ? 0 : r->slots[s].micro_batch)] = s;
-        n += c->phase_first[role][phase + 1] - c->phase_first[role][phase];
+        base[r->n_slots + section * m + (once ? 0 : r->slots[s].micro_batch)] =
+            s;
+        n += tasks.end - tasks.first;
         if (*total + n > MOST_FIRINGS)
             return false;
     }
@@ -136,9 +162,8 @@ static void list_issues(plan_checking *c, int32_t role)
 {
     const plan_role *r = &c->p->roles[role];
     for (int32_t s = 0; s < r->n_slots; s++) {
-        const int32_t *first = c->phase_first[role];
-        plan_phase phase = r->slots[s].phase;
-        for (int32_t t = first[phase]; t < first[phase + 1]; t++) {
+        plan_slot_tasks tasks = plan_check_tasks_in(c, role, s);
+        for (int32_t t = tasks.first; t < tasks.end; t++) {
             const plan_task *task = &r->tasks[t];
             int32_t line =
                 task->channel >= 0 ? c->p->n_comms + task->channel : task->comm;
@@ -156,7 +181,7 @@ bool plan_check_unroll(plan_checking *c)
     int64_t total = 0;
     c->n_lines = p->n_comms + p->n_channels;
     if ((int64_t)p->n_roles * c->n_lines > MOST_FIRINGS ||
-        (int64_t)p->n_roles * p->micro_batches > MOST_FIRINGS) {
+        (int64_t)p->strategy->n_stages * p->micro_batches > MOST_FIRINGS) {
         plan_check_add(c, PLAN_FINDING_STRUCTURE,
                        "too large to check: %d roles, %d communicators and "
                        "channels, %d micro-batches",
@@ -165,8 +190,7 @@ bool plan_check_unroll(plan_checking *c)
     }
     c->slot_base = fs_new(c->scratch, int32_t *, p->n_roles);
     c->n_firings = fs_new(c->scratch, int32_t, p->n_roles);
-    c->phase_first =
-        fs_alloc(c->scratch, (size_t)p->n_roles, sizeof *c->phase_first);
+    c->section_first = fs_new(c->scratch, int32_t *, p->n_roles);
     c->issues = fs_new(c->scratch, plan_issue_list, p->n_roles * c->n_lines);
     for (int32_t r = 0; r < p->n_roles; r++) {
         if (!number_firings(c, r, &total)) {

@@ -11,26 +11,30 @@ static void fill_slots(plan_live *x, int32_t role)
 {
     const plan_checking *c = x->c;
     const plan_role *r = &c->p->roles[role];
-    int32_t m = c->p->micro_batches, last[PLAN_PHASES] = {-1, -1, -1, -1};
+    int32_t m = c->p->micro_batches, n = plan_n_sections(r);
+    int32_t *last = fs_new(c->scratch, int32_t, n);
     plan_live_slot *slots = &x->slots[x->slot_base[role]];
-    int32_t *rows = &x->rows[(int64_t)role * PLAN_PHASES * m];
+    int32_t *rows = &x->rows[(int64_t)x->row_base[role] * m];
+    for (int32_t i = 0; i < n; i++)
+        last[i] = -1;
     for (int32_t s = 0; s < r->n_slots; s++) {
-        plan_phase phase = r->slots[s].phase;
-        bool once = phase == PLAN_BEGIN || phase == PLAN_END;
-        int32_t first = c->phase_first[role][phase];
+        int32_t section = plan_slot_section(r, &r->slots[s]);
+        bool once = plan_phase_once(r->slots[s].phase);
+        plan_slot_tasks tasks = plan_check_tasks_in(c, role, s);
+        int32_t first = tasks.first;
         plan_live_slot *slot = &slots[s];
-        slot->n = c->phase_first[role][phase + 1] - first;
+        slot->n = tasks.end - first;
         slot->first = x->base[role] + c->slot_base[role][s];
         slot->task = x->task_base[role] + first;
         slot->micro_batch = once ? 0 : r->slots[s].micro_batch;
-        rows[(int32_t)phase * m + slot->micro_batch] = slot->first;
-        last[phase] = s;
+        rows[section * m + slot->micro_batch] = slot->first;
+        last[section] = s;
         for (int32_t i = 0; i < slot->n; i++)
             x->slot_of[slot->first + i] = x->slot_base[role] + s;
     }
-    for (int32_t phase = 0; phase < PLAN_PHASES; phase++)
-        if (last[phase] >= 0)
-            slots[last[phase]].last = true;
+    for (int32_t i = 0; i < n; i++)
+        if (last[i] >= 0)
+            slots[last[i]].last = true;
 }
 
 static void order_streams(plan_live *x, int32_t role)
@@ -99,9 +103,10 @@ static void add_wire(const wiring *w, int32_t from, plan_live_wire wire,
         ++*at;
         return;
     }
-    plan_phase phase = w->x->c->p->roles[w->role].tasks[to].phase;
-    wire.row = w->role * PLAN_PHASES + (int32_t)phase;
-    wire.delta = to - w->x->c->phase_first[w->role][phase];
+    const plan_role *r = &w->x->c->p->roles[w->role];
+    int32_t section = plan_task_section(r, &r->tasks[to]);
+    wire.row = w->x->row_base[w->role] + section;
+    wire.delta = to - w->x->c->section_first[w->role][section];
     w->x->wires[(*at)++] = wire;
 }
 
@@ -243,15 +248,17 @@ static void lay_roles(plan_live *x)
     x->base = fs_new(c->scratch, int32_t, n + 1);
     x->task_base = fs_new(c->scratch, int32_t, n + 1);
     x->slot_base = fs_new(c->scratch, int32_t, n + 1);
+    x->row_base = fs_new(c->scratch, int32_t, n + 1);
     for (int32_t r = 0; r < n; r++) {
         x->base[r + 1] = x->base[r] + c->n_firings[r];
         x->task_base[r + 1] = x->task_base[r] + c->p->roles[r].n_tasks;
         x->slot_base[r + 1] = x->slot_base[r] + c->p->roles[r].n_slots;
+        x->row_base[r + 1] = x->row_base[r] + plan_n_sections(&c->p->roles[r]);
     }
     x->n = x->base[n];
     x->slots = fs_new(c->scratch, plan_live_slot, x->slot_base[n]);
     x->rows = fs_new(c->scratch, int32_t,
-                     (size_t)n * PLAN_PHASES * (size_t)c->p->micro_batches);
+                     (size_t)x->row_base[n] * (size_t)c->p->micro_batches);
     x->slot_of = fs_new(c->scratch, int32_t, x->n);
     x->after = fs_new(c->scratch, int32_t, x->n);
     x->meets = fs_new(c->scratch, int32_t, x->n);

@@ -19,7 +19,7 @@ enum { PLAN_LIVE_DATA = -1, PLAN_LIVE_CREDIT = -2 };
 
 /* From a task to one that waits for it: shift 0, data; shift > 0, credit. */
 typedef struct plan_live_wire {
-    int32_t row;   /* in rows: the waiting task's phase */
+    int32_t row;   /* in rows: the waiting task's section */
     int32_t delta; /* the task's place in it */
     int32_t shift;
     int32_t reg;
@@ -27,9 +27,9 @@ typedef struct plan_live_wire {
 
 typedef struct plan_live_slot {
     int32_t first, n;    /* firings */
-    int32_t task;        /* of all roles' tasks, the first of the phase */
+    int32_t task;        /* of all roles' tasks, the first of the section */
     int32_t micro_batch; /* 0 for what runs once */
-    bool last;           /* of its phase */
+    bool last;           /* of its section */
 } plan_live_slot;
 
 typedef struct plan_live {
@@ -41,8 +41,9 @@ typedef struct plan_live {
     int32_t *slot_base;    /* [roles + 1] first slot of a role */
     int32_t *slot_of;      /* [n] */
     int32_t *after;        /* [n] the next firing of its stream, or -1 */
-    int32_t *rows;         /* [roles * phases * m] first firing of a phase's
-                              slot for a micro-batch */
+    int32_t *row_base;     /* [roles + 1] first section of a role */
+    int32_t *rows;         /* [sections of all roles * m] first firing of a
+                              section's slot for a micro-batch */
     plan_live_wire *wires;
     int32_t *first_wire; /* [tasks + 1] */
     int32_t *meets;      /* [n] the first of those that it meets */

@@ -116,7 +116,7 @@ static int64_t scratch_needed(const memory_check *x, const plan_task *task)
     if (task->kind != PLAN_COMPUTE)
         return 0;
     ir_node_work(x->c->graph, &x->c->graph->nodes.at[task->node],
-                 &s->sig[task->node], &s->stages[x->r->stage].mesh, &work);
+                 &s->sig[task->node], plan_role_mesh(x->c->p, x->r), &work);
     return work.scratch_bytes;
 }
 
@@ -184,6 +184,17 @@ static bool find_period(memory_check *x)
     return true;
 }
 
+/* The last firing that touches a piece, of its producer or a consumer. */
+static int32_t end_of(const memory_check *x, const plan_register *g, int32_t mb)
+{
+    int32_t end = plan_check_firing_at(x->c, x->role, g->producer, mb);
+    for (int32_t i = 0; i < g->n_consumers; i++) {
+        int32_t at = plan_check_firing_at(x->c, x->role, g->consumers[i], mb);
+        end = at > end ? at : end;
+    }
+    return end;
+}
+
 static void add_piece(memory_check *x, int32_t reg, int32_t step, int32_t mb)
 {
     const plan_register *g = &x->r->registers[reg];
@@ -195,12 +206,7 @@ static void add_piece(memory_check *x, int32_t reg, int32_t step, int32_t mb)
     life l = {
         .offset = g->offset[copy], .bytes = g->bytes, .reg = reg, .copy = copy};
     l.start = base + plan_check_firing_at(x->c, x->role, g->producer, first);
-    l.end = base + plan_check_firing_at(x->c, x->role, g->producer, last);
-    for (int32_t i = 0; i < g->n_consumers; i++) {
-        int64_t end =
-            base + plan_check_firing_at(x->c, x->role, g->consumers[i], last);
-        l.end = end > l.end ? end : l.end;
-    }
+    l.end = base + end_of(x, g, last);
     l.slot = mb;
     fs_push(x->c->scratch, &x->lives, l);
 }
@@ -505,14 +511,10 @@ static int64_t live_most(const memory_check *x)
         const plan_register *g = &x->r->registers[i];
         if (g->own_memory)
             continue;
-        int32_t last =
-            g->n_consumers ? g->consumers[g->n_consumers - 1] : g->producer;
         for (int32_t mb = 0; mb < (g->per_step ? 1 : m); mb++) {
             change[plan_check_firing_at(x->c, x->role, g->producer, mb)] +=
                 g->bytes;
-            change[plan_check_firing_at(x->c, x->role, last,
-                                        g->per_step ? m - 1 : mb) +
-                   1] -= g->bytes;
+            change[end_of(x, g, g->per_step ? m - 1 : mb) + 1] -= g->bytes;
         }
     }
     for (int32_t i = 0; i < n; i++) {

@@ -28,7 +28,7 @@ static const char *issue_text(const plan_checking *c, int32_t role,
 {
     const plan_role *r = &c->p->roles[role];
     const plan_task *task = &r->tasks[issue->task];
-    int32_t axes = c->p->strategy->stages[r->stage].mesh.n;
+    int32_t axes = plan_role_mesh(c->p, r)->n;
     char from[64], to[64];
     bool box = task->kind == PLAN_BOX;
     ir_nd_sbp_text(from, box ? &task->box.from : &task->sbp, axes);
@@ -44,7 +44,7 @@ static bool same_issue(const plan_checking *c, int32_t role_a,
 {
     const plan_role *ra = &c->p->roles[role_a], *rb = &c->p->roles[role_b];
     const plan_task *ta = &ra->tasks[a->task], *tb = &rb->tasks[b->task];
-    int32_t axes = c->p->strategy->stages[ra->stage].mesh.n;
+    int32_t axes = plan_role_mesh(c->p, ra)->n;
     if (ta->tensor != tb->tensor || ta->phase != tb->phase ||
         ra->slots[a->slot].micro_batch != rb->slots[b->slot].micro_batch)
         return false;

@@ -4,6 +4,7 @@
 #define FS_PLAN_CHECK_PARTS_H
 
 #include "plan/check.h"
+#include "plan/schedule.h"
 #include "plan/text.h"
 
 /* One firing that goes over a line: a communicator or a channel. */
@@ -18,13 +19,14 @@ typedef struct plan_checking {
     const plan *p;
     fs_arena *arena, *scratch; /* of the report, of the check */
     plan_report *report;
+    plan_pipeline pipe; /* once the strategy is sound; and */
     /* Filled once the structure is sound: */
     int32_t *role_of_rank;
     int32_t **slot_base; /* [roles][slots] firings before the slot; one role's
                             firings are numbered in program order */
     int32_t *n_firings;  /* [roles] */
-    int32_t (*phase_first)[PLAN_PHASES + 1]; /* [roles] first task of a phase */
-    int32_t n_lines;                         /* communicators, then channels */
+    int32_t **section_first; /* [roles][sections + 1] first task of a section */
+    int32_t n_lines;         /* communicators, then channels */
     plan_issue_list *issues; /* [roles * n_lines] in program order */
 } plan_checking;
 
@@ -57,6 +59,13 @@ void plan_check_sbp(plan_checking *c);
 void plan_check_order(plan_checking *c);
 void plan_check_live(plan_checking *c);
 void plan_check_memory(plan_checking *c);
+
+/* The tasks that run in a slot: first to end - 1. */
+typedef struct plan_slot_tasks {
+    int32_t first, end;
+} plan_slot_tasks;
+plan_slot_tasks plan_check_tasks_in(const plan_checking *c, int32_t role,
+                                    int32_t slot);
 
 /* The firing of `task` in a slot, and the first and last of the step or that
  * of a micro-batch (tasks that run once per step: the one they have). */

@@ -331,7 +331,8 @@ static void check_source(const sbp_check *x, int32_t reg)
               "is no variable or constant in that SBP",
               reg, plan_check_ranks_text(x->c, x->role), held(x, g));
     else if (t->role != IR_CONST &&
-             x->c->p->strategy->stage_of[t->producer] != x->r->stage)
+             !plan_role_has_stage(x->r,
+                                  x->c->p->strategy->stage_of[t->producer]))
         WRONG(x->c, "register %d of %s: %s is a variable of another stage", reg,
               plan_check_ranks_text(x->c, x->role), held(x, g));
     else if ((t->next >= 0) != (g->producer >= 0))
@@ -386,8 +387,7 @@ static void check_complete(const sbp_check *x)
     int32_t *times = fs_new(c->scratch, int32_t, c->graph->nodes.n);
     for (int32_t t = 0; t < x->r->n_tasks; t++) {
         const plan_task *task = &x->r->tasks[t];
-        bool micro =
-            task->phase == PLAN_FORWARD || task->phase == PLAN_BACKWARD;
+        bool micro = !plan_phase_once(task->phase);
         if (task->kind == PLAN_COMPUTE || task->kind == PLAN_LOAD)
             times[task->node]++;
         if ((task->kind == PLAN_COMPUTE &&
@@ -400,8 +400,9 @@ static void check_complete(const sbp_check *x)
     for (int32_t v = 0; v < c->graph->nodes.n; v++) {
         const ir_node *node = &c->graph->nodes.at[v];
         ir_op_class op_class = ir_op_class_of(node->op);
-        if (c->p->strategy->stage_of[v] == x->r->stage && times[v] != 1 &&
-            op_class != IR_CLASS_SOURCE && op_class != IR_CLASS_VIEW)
+        if (plan_role_has_stage(x->r, c->p->strategy->stage_of[v]) &&
+            times[v] != 1 && op_class != IR_CLASS_SOURCE &&
+            op_class != IR_CLASS_VIEW)
             plan_check_add(
                 x->c, PLAN_FINDING_STRUCTURE, "%s run node %s %d times",
                 plan_check_ranks_text(c, x->role), node->name, times[v]);
@@ -414,7 +415,7 @@ void plan_check_sbp(plan_checking *c)
         return;
     for (int32_t role = 0; role < c->p->n_roles; role++) {
         const plan_role *r = &c->p->roles[role];
-        sbp_check x = {c, role, r, &c->p->strategy->stages[r->stage].mesh};
+        sbp_check x = {c, role, r, plan_role_mesh(c->p, r)};
         for (int32_t i = 0; i < r->n_registers && !plan_check_full(c); i++)
             check_register(&x, i);
         for (int32_t i = 0; i < r->n_tasks && !plan_check_full(c); i++)

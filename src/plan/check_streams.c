@@ -11,32 +11,39 @@
 
 /* ---- the program ---- */
 
-static const char *slot_text(const plan_checking *c, const plan_slot *slot)
+static const char *slot_text(const plan_checking *c, const plan_role *r,
+                             const plan_slot *slot)
 {
     if ((uint32_t)slot->phase >= PLAN_PHASES)
         return "an unknown phase";
-    return fs_printf(c->scratch, "%s %d", plan_phase_name(slot->phase),
-                     slot->micro_batch);
+    const char *text = fs_printf(
+        c->scratch, "%s %d", plan_phase_name(slot->phase), slot->micro_batch);
+    if (r->n_chunks == 1)
+        return text;
+    return fs_printf(c->scratch, "%s of chunk %d", text, slot->chunk);
 }
 
 void plan_check_program(plan_checking *c, int32_t role)
 {
     const plan_role *r = &c->p->roles[role];
     const plan_strategy *s = c->p->strategy;
-    int32_t n = 2 * s->micro_batches + 2;
+    int32_t place = c->pipe.role_of[r->stages[0]];
+    int32_t n = plan_program_slots(&c->pipe, place);
     if (r->n_slots != n) {
         BAD(c, "role %d: %d slots, the schedule %s has %d", role, r->n_slots,
             s->schedule, n);
         return;
     }
     plan_slot *due = fs_new(c->scratch, plan_slot, n);
-    plan_schedule_program(s, r->stage, due);
+    plan_program_fill(&c->pipe, place, due);
     for (int32_t i = 0; i < n; i++) {
         if (r->slots[i].phase == due[i].phase &&
-            r->slots[i].micro_batch == due[i].micro_batch)
+            r->slots[i].micro_batch == due[i].micro_batch &&
+            r->slots[i].chunk == due[i].chunk)
             continue;
         BAD(c, "role %d, slot %d: %s where the schedule %s has %s", role, i,
-            slot_text(c, &r->slots[i]), s->schedule, slot_text(c, &due[i]));
+            slot_text(c, r, &r->slots[i]), s->schedule,
+            slot_text(c, r, &due[i]));
         return;
     }
 }
@@ -74,7 +81,7 @@ static int32_t *place_of(stream_check *x, const plan_stream *s)
     if (s->channel < 0 || s->channel >= p->n_channels)
         return NULL;
     const plan_channel *ends = &p->channels[s->channel];
-    if ((sends ? ends->from_stage : ends->to_stage) != x->r->stage)
+    if (!plan_role_has_stage(x->r, sends ? ends->from_stage : ends->to_stage))
         return NULL;
     return sends ? &x->sends[s->channel] : &x->recvs[s->channel];
 }
@@ -87,9 +94,9 @@ static bool note_streams(stream_check *x)
         int32_t *place = (uint32_t)s->kind < N_KINDS ? place_of(x, s) : NULL;
         if (!place)
             BAD(x->c,
-                "role %d, stream %d: its kind and channel %d do not fit "
-                "stage %d",
-                x->role, i, s->channel, x->r->stage);
+                "role %d, stream %d: its kind and channel %d do not fit %s",
+                x->role, i, s->channel,
+                plan_role_stages_text(x->r, x->c->scratch));
         else if (*place >= 0)
             BAD(x->c, "role %d: %s does the same as %s", x->role,
                 stream_text(x, i), stream_text(x, *place));
@@ -105,9 +112,9 @@ static void check_channels(const stream_check *x)
     const plan *p = x->c->p;
     for (int32_t i = 0; i < p->n_channels && !plan_check_full(x->c); i++) {
         const plan_channel *ends = &p->channels[i];
-        bool sends = ends->from_stage == x->r->stage;
-        if (sends ? x->sends[i] >= 0
-                  : ends->to_stage != x->r->stage || x->recvs[i] >= 0)
+        bool sends = plan_role_has_stage(x->r, ends->from_stage);
+        bool receives = plan_role_has_stage(x->r, ends->to_stage);
+        if (sends ? x->sends[i] >= 0 : !receives || x->recvs[i] >= 0)
             continue;
         BAD(x->c, "role %d: no stream %s channel %d (stage %d to %d)", x->role,
             sends ? "sends on" : "receives from", i, ends->from_stage,

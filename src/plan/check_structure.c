@@ -105,6 +105,19 @@ static bool check_strategy_sizes(plan_checking *c)
     return c->report->n == before;
 }
 
+/* Stages on devices that the schedule gives them; their program is known. */
+static bool check_pipeline(plan_checking *c)
+{
+    const plan_strategy *s = c->p->strategy;
+    fs_err err = {0};
+    c->pipe = plan_pipeline_of(s->stages, s->n_stages, s->schedule,
+                               s->micro_batches, c->scratch);
+    if (plan_pipeline_check(&c->pipe, s->stages, &err) == FS_OK)
+        return true;
+    BAD(c, "%s", err.text);
+    return false;
+}
+
 /* ---- communicators, channels, the ranks of roles ---- */
 
 static void check_comms(plan_checking *c)
@@ -146,22 +159,43 @@ static void check_channels(plan_checking *c)
     }
 }
 
+/* A role has all the stages that lie on its devices. */
+static bool stages_sound(plan_checking *c, int32_t role)
+{
+    const plan_role *r = &c->p->roles[role];
+    const plan_pipeline *pipe = &c->pipe;
+    int32_t n = r->n_chunks, place;
+    if (n < 1 || !within(r->stages[0], pipe->n_stages)) {
+        BAD(c, "role %d has none of the %d stages", role, pipe->n_stages);
+        return false;
+    }
+    place = pipe->role_of[r->stages[0]];
+    bool sound = n == pipe->first[place + 1] - pipe->first[place];
+    for (int32_t i = 0; sound && i < n; i++)
+        sound = r->stages[i] == pipe->stage[pipe->first[place] + i];
+    if (!sound)
+        BAD(c,
+            "role %d: its stages are not those that share the devices of "
+            "stage %d",
+            role, r->stages[0]);
+    return sound;
+}
+
 static void check_ranks(plan_checking *c)
 {
     const plan *p = c->p;
     const plan_strategy *s = p->strategy;
     int64_t next = 0, devices = 0;
-    for (int32_t i = 0; i < s->n_stages; i++)
-        devices += ir_mesh_size(&s->stages[i].mesh);
+    for (int32_t i = 0; i < c->pipe.n_roles; i++)
+        devices +=
+            ir_mesh_size(&s->stages[c->pipe.stage[c->pipe.first[i]]].mesh);
     if (p->n_roles < 1)
         BAD(c, "the plan has no roles");
     for (int32_t i = 0; i < p->n_roles; i++) {
         const plan_role *role = &p->roles[i];
-        if (!within(role->stage, s->n_stages)) {
-            BAD(c, "role %d is of stage %d of %d", i, role->stage, s->n_stages);
+        if (!stages_sound(c, i))
             return;
-        }
-        const plan_stage *stage = &s->stages[role->stage];
+        const plan_stage *stage = &s->stages[role->stages[0]];
         int64_t end = (int64_t)role->first_rank + role->n_ranks;
         if (role->n_ranks < 1 || role->first_rank != next ||
             role->first_rank < stage->first_device ||
@@ -169,7 +203,7 @@ static void check_ranks(plan_checking *c)
             BAD(c,
                 "role %d: ranks %d to %" PRId64 " leave a gap, overlap or "
                 "lie outside stage %d",
-                i, role->first_rank, end - 1, role->stage);
+                i, role->first_rank, end - 1, role->stages[0]);
             return;
         }
         next = end;
@@ -206,7 +240,7 @@ static void bad_register(const role_check *x, int32_t r, const char *why)
 
 static bool is_micro(plan_phase phase)
 {
-    return phase == PLAN_FORWARD || phase == PLAN_BACKWARD;
+    return !plan_phase_once(phase);
 }
 
 /* Node, tensor, communicator and channel by the kind of task. */
@@ -257,15 +291,16 @@ static bool line_sound(const role_check *x, int32_t t)
 {
     const plan_task *task = &x->role->tasks[t];
     const plan *p = x->c->p;
+    const int32_t stage = plan_task_stage(x->role, task);
     if (task->comm >= 0)
-        return p->comms[task->comm].stage == x->role->stage &&
+        return p->comms[task->comm].stage == stage &&
                p->comms[task->comm].axes == task->box.axes;
     if (task->kind == PLAN_SEND)
-        return p->channels[task->channel].from_stage == x->role->stage;
+        return p->channels[task->channel].from_stage == stage;
     if (task->kind == PLAN_RECV)
-        return p->channels[task->channel].to_stage == x->role->stage;
+        return p->channels[task->channel].to_stage == stage;
     return task->kind != PLAN_COMPUTE || /* inputs are loaded where read */
-           p->strategy->stage_of[task->node] == x->role->stage;
+           plan_role_has_stage(x->role, p->strategy->stage_of[task->node]);
 }
 
 static bool registers_sound(const role_check *x, int32_t t)
@@ -288,8 +323,14 @@ static bool check_task(const role_check *x, int32_t t)
     const plan_task *task = &x->role->tasks[t];
     if (task->kind >= PLAN_TASK_KINDS || task->phase >= PLAN_PHASES)
         BAD_TASK(x, t, "unknown kind or phase");
-    else if (t > 0 && task->phase < x->role->tasks[t - 1].phase)
-        BAD_TASK(x, t, "tasks are not sorted by phase");
+    else if (!within(task->chunk, x->role->n_chunks))
+        BAD_TASK(x, t, "chunk %d of %d", task->chunk, x->role->n_chunks);
+    else if (task->phase == PLAN_WEIGHT && !x->c->pipe.schedule->splits)
+        BAD_TASK(x, t, "the schedule %s has no slots for weights alone",
+                 x->c->pipe.schedule->name);
+    else if (t > 0 && plan_task_section(x->role, task) <
+                          plan_task_section(x->role, &x->role->tasks[t - 1]))
+        BAD_TASK(x, t, "tasks are not sorted by phase and chunk");
     else if (!within(task->stream, x->role->n_streams))
         BAD_TASK(x, t, "stream %d of %d", task->stream, x->role->n_streams);
     else if (!registers_sound(x, t))
@@ -431,7 +472,7 @@ static void check_role(plan_checking *c, int32_t index)
 
 void plan_check_structure(plan_checking *c)
 {
-    if (!check_strategy_sizes(c))
+    if (!check_strategy_sizes(c) || !check_pipeline(c))
         return;
     check_comms(c);
     check_channels(c);

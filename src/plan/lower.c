@@ -52,23 +52,28 @@ static int compare_stages(const void *a, const void *b)
 }
 
 /* Roles in order of their ranks, which together are 0 .. n - 1. */
-static fs_status order_roles(const plan_strategy *s, fs_err *err,
-                             plan_role *roles)
+static fs_status order_roles(const lowering *l, plan_role *roles)
 {
+    const plan_pipeline *pipe = &l->pipe;
     int32_t rank = 0;
 
-    for (int32_t i = 0; i < s->n_stages; i++) {
-        roles[i].stage = i;
-        roles[i].first_rank = s->stages[i].first_device;
-        roles[i].n_ranks = ir_mesh_size(&s->stages[i].mesh);
+    for (int32_t i = 0; i < pipe->n_roles; i++) {
+        const int32_t *stages = &pipe->stage[pipe->first[i]];
+        const plan_stage *stage = &l->strategy->stages[stages[0]];
+        roles[i].n_chunks = pipe->first[i + 1] - pipe->first[i];
+        roles[i].stages = fs_memdup(l->arena, stages,
+                                    (size_t)roles[i].n_chunks * sizeof *stages);
+        roles[i].first_rank = stage->first_device;
+        roles[i].n_ranks = ir_mesh_size(&stage->mesh);
     }
-    qsort(roles, (size_t)s->n_stages, sizeof *roles, compare_stages);
-    for (int32_t i = 0; i < s->n_stages; i++) {
+    qsort(roles, (size_t)pipe->n_roles, sizeof *roles, compare_stages);
+    for (int32_t i = 0; i < pipe->n_roles; i++) {
         if (roles[i].first_rank != rank)
-            return fs_fail(err, FS_INVALID,
+            return fs_fail(l->err, FS_INVALID,
                            "stage %d starts at device %d where %d is next: "
-                           "stages must use devices 0, 1, .. once each",
-                           (int)roles[i].stage, (int)roles[i].first_rank,
+                           "stages must use devices 0, 1, .. once each, or "
+                           "share all of them",
+                           (int)roles[i].stages[0], (int)roles[i].first_rank,
                            (int)rank);
         rank += roles[i].n_ranks;
     }
@@ -152,6 +157,9 @@ static lowering start(const ir_graph *graph, const plan_strategy *strategy,
     l.first_value = filled(scratch, graph->tensors.n, -1);
     l.edge_value = filled(scratch, strategy->n_edges, -1);
     l.roles = fs_new(scratch, lower_role, strategy->n_stages);
+    l.pipe =
+        plan_pipeline_of(strategy->stages, strategy->n_stages,
+                         strategy->schedule, strategy->micro_batches, scratch);
     return l;
 }
 
@@ -205,12 +213,17 @@ static fs_status check_work(const lowering *l, const plan *p)
             return fs_fail(l->err, FS_INVALID,
                            "stage %d has no task: none of its nodes computes "
                            "anything",
-                           (int)p->roles[r].stage);
+                           (int)p->roles[r].stages[0]);
     return FS_OK;
 }
 
 static fs_status run(lowering *l, plan *p)
 {
+    p->n_roles = l->pipe.n_roles;
+    p->roles = fs_new(l->arena, plan_role, p->n_roles);
+    FS_TRY(order_roles(l, p->roles));
+    FS_TRY(plan_pipeline_check(&l->pipe, l->strategy->stages, l->err));
+    plan_lower_programs(l);
     FS_TRY(plan_lower_values(l));
     plan_lower_tasks(l);
     plan_lower_finish(l, p);
@@ -233,11 +246,8 @@ fs_status plan_lower(const ir_graph *graph, const hw_cluster *cluster,
     FS_TRY(check_strategy(graph, cluster, strategy, err));
     p->strategy = strategy;
     p->micro_batches = strategy->micro_batches;
-    p->n_roles = strategy->n_stages;
-    p->roles = fs_new(arena, plan_role, p->n_roles);
     p->model_digest = graph->digest;
     p->cluster_digest = cluster->digest;
-    FS_TRY(order_roles(strategy, err, p->roles));
     l = start(graph, strategy, options, arena, err);
     status = run(&l, p);
     fs_arena_destroy(l.scratch);

@@ -16,7 +16,8 @@ typedef enum lower_kind {
  * equal prefixes of boxing paths are shared. */
 typedef struct lower_value {
     lower_kind kind;
-    int32_t tensor, stage;
+    int32_t tensor;
+    int32_t stage; /* the first of those on its devices */
     ir_nd_sbp sbp;
     int32_t parent;   /* value that it is made from; -1 for roots */
     int32_t sharing;  /* of a boxing step: plan_boxing */
@@ -25,7 +26,8 @@ typedef struct lower_value {
     int32_t variable; /* its register is this variable node's; else -1 */
     int32_t next;     /* next value of the same tensor, or -1 */
     plan_phase use_phase; /* first use; PLAN_PHASES: none */
-    int32_t use_node;
+    int32_t use_node, use_stage;
+    int32_t at_stage; /* in whose program its task stands */
     int32_t reg; /* on the stage's role */
 } lower_value;
 
@@ -56,11 +58,17 @@ typedef struct lowering {
     int32_t *first_value; /* [tensors] head of its values, or -1 */
     int32_t *edge_value;  /* [edges] value that the consumer reads; a
                              variable's: what its next value becomes */
-    lower_role *roles;    /* [stages] */
+    lower_role *roles;    /* [stages] of the first on its devices */
     FS_VEC(lower_channel) channels;
     FS_VEC(plan_comm) comms;
+    plan_pipeline pipe;
+    int32_t *program; /* [nodes] the stage in whose program it runs */
     plan_pace pace; /* of the schedule */
 } lowering;
+/* Fills `program` (of a strategy whose nodes and stages were checked). */
+void plan_lower_programs(lowering *l);
+/* The first stage on the devices of this one: where its values lie. */
+int32_t plan_lower_home(const lowering *l, int32_t stage);
 
 /* When the pieces of a tensor become available: BEGIN for variables and
  * constants, END for sums of gradients and updates, else its node's phase. */

@@ -6,7 +6,7 @@
 
 static void copy_role(lowering *l, plan_role *role)
 {
-    const lower_role *from = &l->roles[role->stage];
+    const lower_role *from = &l->roles[role->stages[0]];
 
     role->n_tasks = from->tasks.n;
     role->tasks = fs_new(l->arena, plan_task, from->tasks.n);
@@ -97,9 +97,9 @@ static void make_streams(lowering *l, plan_role *role)
     if (count_tasks(role, PLAN_LOAD) > 0)
         load = add_stream(role, PLAN_STREAM_LOAD, -1);
     for (int32_t c = 0; c < l->channels.n; c++)
-        if (l->channels.at[c].from == role->stage)
+        if (plan_role_has_stage(role, l->channels.at[c].from))
             of_channel[c] = add_stream(role, PLAN_STREAM_SEND, c);
-        else if (l->channels.at[c].to == role->stage)
+        else if (plan_role_has_stage(role, l->channels.at[c].to))
             of_channel[c] = add_stream(role, PLAN_STREAM_RECV, c);
     for (int32_t t = 0; t < role->n_tasks; t++) {
         plan_task *task = &role->tasks[t];
@@ -112,15 +112,13 @@ static void make_streams(lowering *l, plan_role *role)
 
 /* ---- slots and credits ---- */
 
-static int32_t make_slots(lowering *l, plan_role *role)
+static void make_slots(lowering *l, plan_role *role)
 {
-    int32_t m = l->strategy->micro_batches, in_flight;
+    int32_t place = l->pipe.role_of[role->stages[0]];
 
-    role->n_slots = 2 * m + 2;
+    role->n_slots = plan_program_slots(&l->pipe, place);
     role->slots = fs_new(l->arena, plan_slot, role->n_slots);
-    plan_schedule_program(l->strategy, role->stage, role->slots);
-    in_flight = plan_schedule_in_flight(role->slots + 1, 2 * m);
-    return in_flight < m ? in_flight : m;
+    plan_program_fill(&l->pipe, place, role->slots);
 }
 
 static bool touched_elsewhere(const plan_role *role, const plan_register *r)
@@ -133,46 +131,81 @@ static bool touched_elsewhere(const plan_role *role, const plan_register *r)
     return false;
 }
 
+/* What credits are found from. */
+typedef struct crediting {
+    const lowering *l;
+    const plan_role *role;
+    int32_t *held; /* [sections][sections] plan_schedule_held, 0: not known */
+} crediting;
+
+static plan_slot slot_of(const plan_task *task)
+{
+    return (plan_slot){task->phase, 0, task->chunk};
+}
+
+/* Micro-batches that stand between two tasks of the program. */
+static int32_t held_between(const crediting *x, const plan_task *from,
+                            const plan_task *to)
+{
+    int32_t n = plan_n_sections(x->role);
+    int32_t *held = &x->held[plan_task_section(x->role, from) * n +
+                             plan_task_section(x->role, to)];
+
+    if (*held == 0)
+        *held = plan_schedule_held(x->role->slots, x->role->n_slots,
+                                   slot_of(from), slot_of(to));
+    return *held;
+}
+
 /* Of what is received, stages may lie between both ends: a sender further on
  * by the schedule must not wait for this stage. */
-static int32_t received(const lowering *l, const plan_task *recv,
-                        plan_phase read, int32_t least)
+static int32_t received(const crediting *x, const plan_task *recv,
+                        const plan_task *reader, int32_t least)
 {
-    const lower_channel *channel = &l->channels.at[recv->channel];
-    plan_crossing crossing = {channel->from, channel->to, recv->phase, read};
+    const lower_channel *channel = &x->l->channels.at[recv->channel];
+    plan_crossing crossing = {channel->from, plan_task_stage(x->role, reader),
+                              recv->phase, reader->phase};
 
-    return plan_pace_buffers(&l->pace, &crossing, least) + l->options->prefetch;
+    return plan_pace_buffers(&x->l->pace, &crossing, least);
 }
 
 /* Credits of a micro-batch register: as many as micro-batches may stand
- * between its producer and its last consumer. One more where two streams meet
+ * between its producer and its consumers. One more where two streams meet
  * lets the one run ahead of the other. */
-static int32_t credits(const lowering *l, const plan_role *role,
-                       const plan_register *r, int32_t in_flight)
+static int32_t credits(const crediting *x, const plan_register *r)
 {
-    int32_t m = l->strategy->micro_batches, prefetch = l->options->prefetch;
-    const plan_task *producer = &role->tasks[r->producer];
-    int32_t last =
-        r->n_consumers ? r->consumers[r->n_consumers - 1] : r->producer;
-    bool crosses = producer->phase == PLAN_FORWARD &&
-                   role->tasks[last].phase == PLAN_BACKWARD;
-    int32_t n = crosses ? in_flight : 1;
+    const plan_task *tasks = x->role->tasks, *producer = &tasks[r->producer];
+    int32_t m = x->l->strategy->micro_batches;
+    int32_t prefetch = x->l->options->prefetch, n = 1;
+    bool crosses = false;
 
+    for (int32_t c = 0; c < r->n_consumers; c++) {
+        const plan_task *reader = &tasks[r->consumers[c]];
+        int32_t held = held_between(x, producer, reader);
+        if (producer->kind == PLAN_RECV)
+            held = received(x, producer, reader, held);
+        crosses = crosses || plan_task_section(x->role, producer) !=
+                                 plan_task_section(x->role, reader);
+        n = held > n ? held : n;
+    }
     if (producer->kind == PLAN_LOAD) /* of the next step too */
         return n + prefetch > 2 ? n + prefetch : 2;
     if (producer->kind == PLAN_RECV)
-        n = received(l, producer, role->tasks[last].phase, n);
-    else if (!crosses && touched_elsewhere(role, r))
+        n += prefetch;
+    else if (!crosses && touched_elsewhere(x->role, r))
         n++;
     return n < m ? n : m;
 }
 
-static void give_credits(lowering *l, plan_role *role, int32_t in_flight)
+static void give_credits(lowering *l, plan_role *role)
 {
+    int64_t n = plan_n_sections(role);
+    crediting x = {l, role, fs_new(l->scratch, int32_t, n * n)};
+
     for (int32_t i = 0; i < role->n_registers; i++) {
         plan_register *r = &role->registers[i];
         if (!r->per_step)
-            r->count = credits(l, role, r, in_flight);
+            r->count = credits(&x, r);
     }
 }
 
@@ -180,17 +213,15 @@ static void give_credits(lowering *l, plan_role *role, int32_t in_flight)
 
 void plan_lower_finish(lowering *l, plan *p)
 {
-    const plan_strategy *s = l->strategy;
-
-    l->pace = plan_pace_of(plan_schedule_find(s->schedule), s->n_stages,
-                           s->micro_batches, l->scratch);
+    l->pace = plan_pace_of(&l->pipe, l->scratch);
     for (int32_t r = 0; r < p->n_roles; r++) {
         plan_role *role = &p->roles[r];
         copy_role(l, role);
         link_producers(role);
         link_consumers(l, role);
         make_streams(l, role);
-        give_credits(l, role, make_slots(l, role));
+        make_slots(l, role);
+        give_credits(l, role);
     }
     p->n_comms = l->comms.n;
     p->comms = fs_new(l->arena, plan_comm, l->comms.n);

@@ -41,12 +41,14 @@ static plan_task blank_task(plan_task_kind kind, plan_phase phase)
                        .channel = -1};
 }
 
+/* In the program of `stage`. */
 static void add_task(lowering *l, int32_t stage, const plan_task *task,
                      const int32_t key[3])
 {
     lower_task t = {*task, {key[0], key[1], key[2]}};
 
-    fs_push(l->scratch, &l->roles[stage].tasks, t);
+    t.task.chunk = l->pipe.chunk_of[stage];
+    fs_push(l->scratch, &l->roles[plan_lower_home(l, stage)].tasks, t);
 }
 
 /* ---- places in the program ---- */
@@ -71,8 +73,7 @@ static void key_at(int32_t node, int32_t key[3])
  * but not in a phase that does not need it yet, and without overlap late in
  * END, where waiting pieces would only hold memory. What is made anew for its
  * readers stands in front of the first. */
-static plan_phase box_place(const lowering *l, const lower_value *v,
-                            int32_t *before)
+static plan_phase box_place(const lowering *l, lower_value *v, int32_t *before)
 {
     plan_phase base = plan_lower_base(l->graph, v->tensor);
     bool later = (base == PLAN_BEGIN && v->use_phase == PLAN_END) ||
@@ -80,8 +81,10 @@ static plan_phase box_place(const lowering *l, const lower_value *v,
 
     if (v->sharing || later || (base == PLAN_END && !l->options->overlap)) {
         *before = v->use_node;
+        v->at_stage = v->use_stage;
         return v->use_phase;
     }
+    v->at_stage = l->values.at[v->parent].at_stage;
     *before = l->graph->tensors.at[v->tensor].producer + 1;
     return base;
 }
@@ -142,14 +145,14 @@ static void make_box(lowering *l, int32_t id)
     v->reg = target_register(l, v);
     task.tensor = v->tensor;
     if (plan_box_is_collective(task.box.kind)) {
-        task.comm = find_comm(l, v->stage, task.box.axes);
+        task.comm = find_comm(l, v->at_stage, task.box.axes);
         task.scratch_bytes = task.box.bytes_in + task.box.bytes_out;
     }
     task.n_in = task.n_out = 1;
     task.in[0] = parent->reg;
     task.out[0] = v->reg;
     key_before(before, id, key);
-    add_task(l, v->stage, &task, key);
+    add_task(l, v->at_stage, &task, key);
 }
 
 /* Receiving tasks stand in the order of the sending ones: at the start of
@@ -163,19 +166,20 @@ static void make_move(lowering *l, int32_t id)
     plan_task send = blank_task(PLAN_SEND, phase), recv;
 
     v->reg = target_register(l, v);
+    v->at_stage = v->use_stage;
     send.tensor = v->tensor;
     send.sbp = v->sbp;
-    send.channel = find_channel(l, parent->stage, v->stage, phase);
+    send.channel = find_channel(l, parent->at_stage, v->at_stage, phase);
     recv = send;
     recv.kind = PLAN_RECV;
     send.n_in = recv.n_out = 1;
     send.in[0] = parent->reg;
     recv.out[0] = v->reg;
     key_before(producer + 1, id, key);
-    add_task(l, parent->stage, &send, key);
+    add_task(l, parent->at_stage, &send, key);
     key[0] = -1;
     key[1] = producer;
-    add_task(l, v->stage, &recv, key);
+    add_task(l, v->at_stage, &recv, key);
 }
 
 static void make_load(lowering *l, int32_t id)
@@ -189,15 +193,17 @@ static void make_load(lowering *l, int32_t id)
     task.n_out = 1;
     task.out[0] = v->reg;
     key_at(node, key);
-    add_task(l, v->stage, &task, key);
+    add_task(l, v->at_stage, &task, key);
 }
 
 static void make_root(lowering *l, int32_t id)
 {
     lower_value *v = &l->values.at[id];
-    const ir_node *node =
-        &l->graph->nodes.at[l->graph->tensors.at[v->tensor].producer];
+    const int32_t producer = l->graph->tensors.at[v->tensor].producer;
+    const ir_node *node = &l->graph->nodes.at[producer];
+    bool on_demand = node->op == IR_OP_input || node->op == IR_OP_constant;
 
+    v->at_stage = on_demand ? v->use_stage : l->program[producer];
     if (v->view_of >= 0)
         v->reg = l->values.at[v->view_of].reg;
     else if (node->op == IR_OP_input)
@@ -232,17 +238,24 @@ static void make_compute(lowering *l, int32_t v)
     for (int32_t o = 0; o < node->n_out; o++)
         task.out[o] = root_register(l, node->out[o]);
     key_at(v, key);
-    add_task(l, s->stage_of[v], &task, key);
+    add_task(l, l->program[v], &task, key);
 }
 
 /* ---- order ---- */
 
+/* By sections (plan_section): chunks ascending on the way forward, descending
+ * on the way back. */
 static int compare_tasks(const void *a, const void *b)
 {
     const lower_task *x = a, *y = b;
 
     if (x->task.phase != y->task.phase)
         return x->task.phase < y->task.phase ? -1 : 1;
+    if (x->task.chunk != y->task.chunk && !plan_phase_once(x->task.phase))
+        return (x->task.chunk < y->task.chunk) ==
+                       (x->task.phase == PLAN_FORWARD)
+                   ? -1
+                   : 1;
     for (int32_t k = 0; k < 3; k++)
         if (x->key[k] != y->key[k])
             return x->key[k] < y->key[k] ? -1 : 1;

@@ -52,7 +52,48 @@ static bool made_anywhere(const ir_node *node)
     return node->op == IR_OP_input || node->op == IR_OP_constant;
 }
 
+/* ---- programs ---- */
+
+/* The stage on the same devices that is as late as `wanted`, or else the last.
+ */
+static int32_t as_late(const lowering *l, int32_t stage, int32_t wanted)
+{
+    const plan_pipeline *pipe = &l->pipe;
+    int32_t role = pipe->role_of[stage], at = pipe->first[role];
+
+    while (at < pipe->first[role + 1] - 1 &&
+           (pipe->stage[at] < stage || pipe->stage[at] < wanted))
+        at++;
+    return pipe->stage[at];
+}
+
+/* The backward pass runs the last stage first. What it makes on an earlier
+ * stage for a later one (forward computed again; a gradient with several
+ * addends) runs with a stage of its devices that is as late. */
+void plan_lower_programs(lowering *l)
+{
+    const ir_graph *graph = l->graph;
+
+    l->program = fs_new(l->scratch, int32_t, graph->nodes.n);
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        l->program[v] = l->strategy->stage_of[v];
+    for (int32_t v = graph->nodes.n - 1; v >= 0; v--) {
+        const ir_node *node = &graph->nodes.at[v];
+        for (int32_t i = 0; i < node->n_in && node->phase == IR_BACKWARD; i++) {
+            int32_t from = graph->tensors.at[node->in[i]].producer;
+            if (graph->nodes.at[from].phase == IR_BACKWARD)
+                l->program[from] =
+                    as_late(l, l->program[from], l->program[v]);
+        }
+    }
+}
+
 /* ---- values ---- */
+
+int32_t plan_lower_home(const lowering *l, int32_t stage)
+{
+    return l->pipe.stage[l->pipe.first[l->pipe.role_of[stage]]];
+}
 
 static int32_t add_value(lowering *l, lower_value value)
 {
@@ -99,30 +140,48 @@ static int32_t root_value(lowering *l, int32_t tensor, int32_t stage)
 
     for (int32_t i = l->first_value[tensor]; i >= 0; i = l->values.at[i].next)
         if (l->values.at[i].kind == LOWER_ROOT &&
-            (l->values.at[i].stage == stage || !made_anywhere(node)))
+            (l->values.at[i].stage == plan_lower_home(l, stage) ||
+             !made_anywhere(node)))
             return i;
-    value.stage =
-        made_anywhere(node) ? stage : l->strategy->stage_of[t->producer];
+    value.stage = plan_lower_home(
+        l, made_anywhere(node) ? stage : l->strategy->stage_of[t->producer]);
     value.sbp = l->strategy->sig[t->producer].out[t->slot];
     if (plan_lower_is_view(node))
         value.view_of = l->edge_value[l->strategy->first_edge[t->producer]];
     return add_value(l, value);
 }
 
-/* Notes that a value is wanted in `phase` before `node`, for it and what it
- * is made from. What moves is sent as soon as it can be. */
-static void note_use(lowering *l, int32_t id, plan_phase phase, int32_t node)
+/* Where a value is wanted: in a phase of a stage, in front of a node. */
+typedef struct lower_use {
+    plan_phase phase;
+    int32_t node, stage;
+} lower_use;
+
+/* In the order of sections, then of nodes. */
+static bool comes_before(const lower_use *use, const lower_value *v)
+{
+    if (use->phase != v->use_phase)
+        return use->phase < v->use_phase;
+    if (use->stage != v->use_stage && !plan_phase_once(use->phase))
+        return (use->stage < v->use_stage) == (use->phase == PLAN_FORWARD);
+    return use->node < v->use_node;
+}
+
+/* Notes a use of a value, for it and what it is made from. What moves is sent
+ * as soon as it can be. */
+static void note_use(lowering *l, int32_t id, lower_use use)
 {
     while (id >= 0) {
         lower_value *v = &l->values.at[id];
-        if (phase < v->use_phase ||
-            (phase == v->use_phase && node < v->use_node)) {
-            v->use_phase = phase;
-            v->use_node = node;
+        if (comes_before(&use, v)) {
+            v->use_phase = use.phase;
+            v->use_node = use.node;
+            v->use_stage = use.stage;
         }
         if (v->kind == LOWER_MOVE) {
-            phase = plan_lower_base(l->graph, v->tensor);
-            node = l->graph->tensors.at[v->tensor].producer + 1;
+            const int32_t producer = l->graph->tensors.at[v->tensor].producer;
+            use = (lower_use){plan_lower_base(l->graph, v->tensor),
+                              producer + 1, l->program[producer]};
         }
         id = v->parent;
     }
@@ -227,7 +286,7 @@ static fs_status lower_one_edge(lowering *l, const lower_edge *e, int32_t *out)
 {
     int32_t id = root_value(l, e->tensor, e->stage);
     int32_t home = l->values.at[id].stage, n = e->path->n;
-    bool moves = home != e->stage;
+    bool moves = home != plan_lower_home(l, e->stage);
     bool anew = e->path->sharing &&
                 (e->phase == PLAN_FORWARD || e->phase == PLAN_BACKWARD);
 
@@ -248,14 +307,15 @@ static fs_status lower_one_edge(lowering *l, const lower_edge *e, int32_t *out)
                              .view_of = -1,
                              .variable = k == n && !moves ? e->variable : -1});
     if (moves)
-        id = intern_value(l, (lower_value){.kind = LOWER_MOVE,
-                                           .tensor = e->tensor,
-                                           .stage = e->stage,
-                                           .sbp = e->path->at[n],
-                                           .parent = id,
-                                           .view_of = -1,
-                                           .variable = e->variable});
-    note_use(l, id, e->phase, e->before);
+        id =
+            intern_value(l, (lower_value){.kind = LOWER_MOVE,
+                                          .tensor = e->tensor,
+                                          .stage = plan_lower_home(l, e->stage),
+                                          .sbp = e->path->at[n],
+                                          .parent = id,
+                                          .view_of = -1,
+                                          .variable = e->variable});
+    note_use(l, id, (lower_use){e->phase, e->before, l->program[e->node]});
     *out = id;
     return FS_OK;
 }
@@ -304,7 +364,8 @@ static fs_status lower_loop(lowering *l, int32_t v)
         return edge_fail(l, &e,
                          "a variable's next value must come from an op "
                          "of the update");
-    if (e.path->n > 0 || l->values.at[root].stage != e.stage)
+    if (e.path->n > 0 ||
+        l->values.at[root].stage != plan_lower_home(l, e.stage))
         return lower_one_edge(l, &e, &l->edge_value[s->first_edge[v]]);
     FS_TRY(check_path(l, &e, &l->values.at[root]));
     if (l->values.at[root].use_phase != PLAN_PHASES)

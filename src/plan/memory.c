@@ -102,7 +102,7 @@ static fs_status check_sizes(const plan_role *role, fs_err *err)
             return fs_fail(err, FS_INVALID,
                            "stage %d: the bytes of its "
                            "registers overflow",
-                           (int)role->stage);
+                           (int)role->stages[0]);
     }
     for (int32_t t = 0; t < role->n_tasks; t++)
         if (role->tasks[t].scratch_bytes < 0 ||
@@ -112,7 +112,7 @@ static fs_status check_sizes(const plan_role *role, fs_err *err)
             return fs_fail(err, FS_INVALID,
                            "stage %d: the bytes of its "
                            "scratch overflow",
-                           (int)role->stage);
+                           (int)role->stages[0]);
     return FS_OK;
 }
 
@@ -161,7 +161,8 @@ void plan_memory_count_shared(const plan_role *role, int64_t height,
     for (int32_t i = 0; i < role->n_registers; i++) {
         const plan_register *r = &role->registers[i];
         if (!r->own_memory && r->per_step &&
-            role->tasks[r->producer].phase == PLAN_BACKWARD)
+            (role->tasks[r->producer].phase == PLAN_BACKWARD ||
+             role->tasks[r->producer].phase == PLAN_WEIGHT))
             gradients += r->bytes;
     }
     gradients = gradients < height ? gradients : height;

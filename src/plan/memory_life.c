@@ -29,7 +29,8 @@ enum {
 /* Buffers with the same lives by slots; they differ by positions only. The
  * copies of a register are groups in a row. */
 typedef struct group {
-    plan_phase first, last;
+    int32_t first; /* section of the program: of the producer, and of the last */
+    int32_t last, weight; /* consumers but those of WEIGHT, of those; -1: none */
     bool per_step;
     int32_t count, copy;
 } group;
@@ -39,46 +40,74 @@ typedef struct lives {
     int32_t m, unroll;
     fs_arena *arena;
     fs_arena *scratch;
-    int32_t *slot; /* [phases][m] index in role->slots */
+    int32_t n_areas;    /* sections of the program */
+    int32_t *area;      /* [tasks] theirs */
+    int32_t *slot;      /* [areas][m] index in role->slots */
+    int32_t *last_slot; /* [areas] of the step */
     FS_VEC(group) groups;
     int32_t *group_of;    /* [registers] its first copy's */
     uint8_t *live;        /* [slots][groups] how */
     FS_VEC(int32_t) kept; /* slots of the unrolled program */
     int32_t *base;        /* [kept] first section */
-    int32_t *section;     /* [tasks] of its phase */
-    int32_t phase_sections[PLAN_PHASES];
+    int32_t *section;     /* [tasks] of its area */
+    int32_t *sections;    /* [areas] how many */
     FS_VEC(plan_span) spans;
 } lives;
 
-int32_t plan_life_last_task(const plan_register *r)
+/* The last that touches the register in an area, or -1. */
+static int32_t last_in(const lives *x, const plan_register *r, int32_t area)
 {
-    return r->n_consumers ? r->consumers[r->n_consumers - 1] : r->producer;
+    for (int32_t c = r->n_consumers - 1; c >= 0; c--)
+        if (x->area[r->consumers[c]] == area)
+            return r->consumers[c];
+    return x->area[r->producer] == area ? r->producer : -1;
 }
 
-static plan_phase first_phase(const lives *x, const plan_register *r)
+static void find_areas(lives *x)
 {
-    return x->role->tasks[r->producer].phase;
+    const plan_role *role = x->role;
+
+    x->n_areas = plan_n_sections(role);
+    x->area = fs_new(x->scratch, int32_t, role->n_tasks);
+    for (int32_t t = 0; t < role->n_tasks; t++)
+        x->area[t] = plan_task_section(role, &role->tasks[t]);
 }
 
-static plan_phase last_phase(const lives *x, const plan_register *r)
+static int32_t later(int32_t a, int32_t b)
 {
-    return x->role->tasks[plan_life_last_task(r)].phase;
+    return a > b ? a : b;
+}
+
+/* The last consumer is that with the largest index, but for those of WEIGHT:
+ * their slots may lie anywhere behind their own backward. */
+static group group_of_register(const lives *x, const plan_register *r)
+{
+    group g = {.first = x->area[r->producer],
+               .last = -1,
+               .weight = -1,
+               .per_step = r->per_step,
+               .count = r->count};
+
+    for (int32_t c = -1; c < r->n_consumers; c++) {
+        int32_t task = c < 0 ? r->producer : r->consumers[c];
+        bool weight = x->role->tasks[task].phase == PLAN_WEIGHT;
+        int32_t *at = weight ? &g.weight : &g.last;
+        *at = later(*at, x->area[task]);
+    }
+    return g;
 }
 
 /* ---- groups ---- */
 
 static int32_t find_group(lives *x, const plan_register *r)
 {
-    group g = {.first = first_phase(x, r),
-               .last = last_phase(x, r),
-               .per_step = r->per_step,
-               .count = r->count};
+    group g = group_of_register(x, r);
     int32_t found = x->groups.n;
 
     for (int32_t i = 0; i < x->groups.n; i += x->groups.at[i].count) {
         const group *h = &x->groups.at[i];
         if (h->first == g.first && h->last == g.last &&
-            h->per_step == g.per_step && h->count == g.count)
+            h->weight == g.weight && h->per_step == g.per_step && h->count == g.count)
             return i;
     }
     for (; g.copy < g.count; g.copy++)
@@ -96,36 +125,35 @@ static void find_groups(lives *x)
 
 /* ---- slots ---- */
 
-static int32_t slot_of(const lives *x, plan_phase phase, int32_t mb)
+static int32_t slot_of(const lives *x, int32_t area, int32_t mb)
 {
-    return x->slot[phase * x->m + mb];
+    return x->slot[(int64_t)area * x->m + mb];
 }
 
+/* What runs once per step stands at micro-batch 0. */
 static void index_slots(lives *x)
 {
-    x->slot = fs_new(x->scratch, int32_t, (int64_t)PLAN_PHASES * x->m);
+    x->slot = fs_new(x->scratch, int32_t, (int64_t)x->n_areas * x->m);
+    x->last_slot = fs_new(x->scratch, int32_t, x->n_areas);
     for (int32_t s = 0; s < x->role->n_slots; s++) {
-        plan_slot slot = x->role->slots[s];
-        x->slot[slot.phase * x->m + slot.micro_batch] = s;
+        const plan_slot *slot = &x->role->slots[s];
+        int32_t area = plan_slot_section(x->role, slot);
+        int32_t mb = plan_phase_once(slot->phase) ? 0 : slot->micro_batch;
+        x->slot[(int64_t)area * x->m + mb] = s;
+        x->last_slot[area] = s;
     }
 }
 
-static int32_t first_slot(const plan_role *role, plan_phase phase)
+/* The slot in which a piece ends; micro-batches ascend in every area. */
+static int32_t end_of(const lives *x, const group *g, int32_t mb)
 {
-    int32_t s = 0;
+    int32_t areas[2] = {g->last, g->weight}, end = -1;
 
-    while (role->slots[s].phase != phase)
-        s++;
-    return s;
-}
-
-static int32_t last_slot(const plan_role *role, plan_phase phase)
-{
-    int32_t s = role->n_slots - 1;
-
-    while (role->slots[s].phase != phase)
-        s--;
-    return s;
+    for (int32_t i = 0; i < 2; i++)
+        if (areas[i] >= 0)
+            end = later(end, g->per_step ? x->last_slot[areas[i]]
+                                         : slot_of(x, areas[i], mb));
+    return end;
 }
 
 static void mark(lives *x, int32_t g, int32_t from, int32_t to)
@@ -149,14 +177,14 @@ static void mark_group(lives *x, int32_t at, int32_t step)
 
     if (g->per_step) {
         if (step % g->count == g->copy)
-            mark(x, at, base + first_slot(x->role, g->first),
-                 base + last_slot(x->role, g->last));
+            mark(x, at, base + slot_of(x, g->first, 0),
+                 base + end_of(x, g, 0));
         return;
     }
     for (int32_t mb = 0; mb < x->m; mb++)
         if (((int64_t)step * x->m + mb) % g->count == g->copy)
             mark(x, at, base + slot_of(x, g->first, mb),
-                 base + slot_of(x, g->last, mb));
+                 base + end_of(x, g, mb));
 }
 
 static void mark_lives(lives *x)
@@ -177,9 +205,10 @@ static const uint8_t *row(const lives *x, int32_t slot)
     return &x->live[(int64_t)slot * x->groups.n];
 }
 
-static plan_phase phase_of(const lives *x, int32_t slot)
+static int32_t area_of(const lives *x, int32_t slot)
 {
-    return x->role->slots[slot % x->role->n_slots].phase;
+    return plan_slot_section(x->role,
+                             &x->role->slots[slot % x->role->n_slots]);
 }
 
 /* Is all that is live in slot a also live in slot b? */
@@ -187,7 +216,7 @@ static bool covers(const lives *x, int32_t b, int32_t a)
 {
     const uint8_t *under = row(x, a), *over = row(x, b);
 
-    if (phase_of(x, a) != phase_of(x, b))
+    if (area_of(x, a) != area_of(x, b))
         return false;
     for (int32_t g = 0; g < x->groups.n; g++) {
         uint8_t want = under[g] & ~over[g];
@@ -221,7 +250,7 @@ static hashed *distinct_slots(lives *x, int32_t *n)
 
     for (int32_t s = 0; s < slots; s++)
         list[s] = (hashed){
-            fs_hash(phase_of(x, s), row(x, s), (size_t)x->groups.n), s};
+            fs_hash((uint64_t)area_of(x, s), row(x, s), (size_t)x->groups.n), s};
     qsort(list, (size_t)slots, sizeof *list, by_hash);
     *n = 0;
     for (int32_t i = 0; i < slots; i++) {
@@ -266,20 +295,25 @@ static void keep_slots(lives *x)
 /* ---- sections ---- */
 
 /* Between the last end and the next start of buffers nothing changes. */
-static void cut_phases(lives *x)
+static void cut_areas(lives *x)
 {
     const plan_role *role = x->role;
     bool *starts = fs_new(x->scratch, bool, role->n_tasks);
     bool *ends = fs_new(x->scratch, bool, role->n_tasks), ended = false;
 
     x->section = fs_new(x->scratch, int32_t, role->n_tasks);
+    x->sections = fs_new(x->scratch, int32_t, x->n_areas);
     for (int32_t i = 0; i < role->n_registers; i++)
         if (!role->registers[i].own_memory) {
+            group g = group_of_register(x, &role->registers[i]);
             starts[role->registers[i].producer] = true;
-            ends[plan_life_last_task(&role->registers[i])] = true;
+            if (g.last >= 0)
+                ends[last_in(x, &role->registers[i], g.last)] = true;
+            if (g.weight >= 0)
+                ends[last_in(x, &role->registers[i], g.weight)] = true;
         }
     for (int32_t t = 0; t < role->n_tasks; t++) {
-        int32_t *n = &x->phase_sections[role->tasks[t].phase];
+        int32_t *n = &x->sections[x->area[t]];
         if (*n == 0 || (starts[t] && ended)) {
             ++*n;
             ended = false;
@@ -294,7 +328,7 @@ static void lay_sections(lives *x, plan_packing *p)
     x->base = fs_new(x->scratch, int32_t, x->kept.n);
     for (int32_t k = 0; k < x->kept.n; k++) {
         x->base[k] = p->n_sections;
-        p->n_sections += x->phase_sections[phase_of(x, x->kept.at[k])];
+        p->n_sections += x->sections[area_of(x, x->kept.at[k])];
     }
 }
 
@@ -315,9 +349,11 @@ static void add_slot(lives *x, int32_t first, int32_t k, uint8_t live,
                      const plan_register *r)
 {
     int32_t base = x->base[k], start = x->section[r->producer];
-    int32_t end = x->section[plan_life_last_task(r)];
-    int32_t n = x->phase_sections[phase_of(x, x->kept.at[k])];
+    int32_t area = area_of(x, x->kept.at[k]), n = x->sections[area];
+    int32_t last = last_in(x, r, area), end = last < 0 ? 0 : x->section[last];
 
+    if (n == 0) /* nothing runs there */
+        return;
     if (live & LIVE_ALL) {
         add_span(x, first, base, base + n - 1);
         return;
@@ -388,10 +424,11 @@ void plan_life_pack(const plan_role *role, int32_t m, int32_t unroll,
                .scratch = fs_arena_create()};
 
     *packing = (plan_packing){0};
+    find_areas(&x);
     find_groups(&x);
     mark_lives(&x);
     keep_slots(&x);
-    cut_phases(&x);
+    cut_areas(&x);
     lay_sections(&x, packing);
     *of = add_buffers(&x, packing);
     fs_arena_destroy(x.scratch);

@@ -16,6 +16,4 @@ typedef struct plan_life_of {
 void plan_life_pack(const plan_role *role, int32_t m, int32_t unroll,
                     fs_arena *arena, plan_packing *packing, plan_life_of **of);
 
-int32_t plan_life_last_task(const plan_register *r);
-
 #endif

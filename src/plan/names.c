@@ -19,6 +19,7 @@ const char *plan_phase_name(plan_phase phase)
     static const char *const names[PLAN_PHASES] = {[PLAN_BEGIN] = "begin",
                                                    [PLAN_FORWARD] = "forward",
                                                    [PLAN_BACKWARD] = "backward",
+                                                   [PLAN_WEIGHT] = "weight",
                                                    [PLAN_END] = "end"};
 
     return names[phase];
@@ -58,16 +59,84 @@ const plan_role *plan_role_of_rank(const plan *p, int32_t rank)
     return &p->roles[low];
 }
 
-static const ir_mesh *mesh_of(const plan *p, const plan_role *role)
+const ir_mesh *plan_role_mesh(const plan *p, const plan_role *role)
 {
-    return &p->strategy->stages[role->stage].mesh;
+    return &p->strategy->stages[role->stages[0]].mesh;
 }
+
+/* ---- sections ---- */
+
+bool plan_phase_once(plan_phase phase)
+{
+    return phase == PLAN_BEGIN || phase == PLAN_END;
+}
+
+int32_t plan_n_sections(const plan_role *role)
+{
+    return 3 * role->n_chunks + 2;
+}
+
+int32_t plan_section(const plan_role *role, plan_phase phase, int32_t chunk)
+{
+    int32_t n = role->n_chunks, last = n - 1;
+
+    switch (phase) {
+    case PLAN_BEGIN:
+        return 0;
+    case PLAN_FORWARD:
+        return 1 + chunk;
+    case PLAN_BACKWARD:
+        return 1 + n + last - chunk;
+    case PLAN_WEIGHT:
+        return 1 + 2 * n + last - chunk;
+    default:
+        return 1 + 3 * n;
+    }
+}
+
+int32_t plan_task_section(const plan_role *role, const plan_task *task)
+{
+    return plan_section(role, task->phase, task->chunk);
+}
+
+int32_t plan_slot_section(const plan_role *role, const plan_slot *slot)
+{
+    return plan_section(role, slot->phase, slot->chunk);
+}
+
+int32_t plan_task_stage(const plan_role *role, const plan_task *task)
+{
+    return role->stages[task->chunk];
+}
+
+bool plan_role_has_stage(const plan_role *role, int32_t stage)
+{
+    for (int32_t c = 0; c < role->n_chunks; c++)
+        if (role->stages[c] == stage)
+            return true;
+    return false;
+}
+
+const char *plan_role_stages_text(const plan_role *role, fs_arena *arena)
+{
+    fs_text text = {.arena = arena};
+
+    for (int32_t c = 0; c < role->n_chunks; c++)
+        fs_text_add(&text, "%s%d",
+                    c == 0 ? role->n_chunks > 1 ? "stages " : "stage "
+                    : c < role->n_chunks - 1 ? ", "
+                                             : " and ",
+                    role->stages[c]);
+    return text.at;
+}
+
+/* ---- ranks ---- */
 
 void plan_rank_coords(const plan *p, int32_t rank, int32_t coords[IR_MAX_MESH])
 {
     const plan_role *role = plan_role_of_rank(p, rank);
 
-    ir_mesh_coords(mesh_of(p, role), rank - role->first_rank, coords);
+    ir_mesh_coords(plan_role_mesh(p, role), rank - role->first_rank, coords);
 }
 
 int32_t plan_comm_size(const plan *p, const plan_comm *comm)
@@ -112,9 +181,10 @@ int32_t plan_comm_ranks(const plan *p, const plan_comm *comm, int32_t rank,
 int32_t plan_channel_peer(const plan *p, const plan_channel *channel,
                           int32_t rank)
 {
-    int32_t stage = plan_role_of_rank(p, rank)->stage;
-    int32_t peer =
-        stage == channel->from_stage ? channel->to_stage : channel->from_stage;
+    bool sends =
+        plan_role_has_stage(plan_role_of_rank(p, rank), channel->from_stage);
+    int32_t stage = sends ? channel->from_stage : channel->to_stage;
+    int32_t peer = sends ? channel->to_stage : channel->from_stage;
 
     return rank - p->strategy->stages[stage].first_device +
            p->strategy->stages[peer].first_device;

@@ -10,11 +10,14 @@
 #include "hw/cluster.h"
 #include "plan/task.h"
 
-/* A stage's program is its slots in order, each running the tasks of its phase
- * in index order; the program of a stream is the subsequence of its tasks. */
+/* A role's program is its slots in order, each running the tasks of its section
+ * in index order; the program of a stream is the subsequence of its tasks. A
+ * section is a phase of one of the role's stages; BEGIN and END are one section
+ * each for all of them, for there stages wait for each other both ways. */
 typedef struct plan_slot {
     plan_phase phase;
     int32_t micro_batch;
+    int32_t chunk; /* 0 in BEGIN and END */
 } plan_slot;
 
 typedef enum plan_bytes_kind {
@@ -27,11 +30,14 @@ typedef enum plan_bytes_kind {
     PLAN_BYTES_KINDS
 } plan_bytes_kind;
 
+/* Ranks that run the same: those of a stage, or of all stages that lie on the
+ * same devices. Such stages are the chunks of one role; their meshes are equal.
+ */
 typedef struct plan_role {
-    int32_t stage;
+    int32_t n_chunks, *stages; /* ascending */
     int32_t first_rank, n_ranks;
     int32_t n_tasks, n_registers, n_streams, n_slots;
-    plan_task *tasks; /* sorted by phase, then program order */
+    plan_task *tasks; /* sorted by section, then program order */
     plan_register *registers;
     plan_stream *streams;
     int64_t *stream_scratch; /* [n_streams] offset of the stream's scratch */
@@ -78,6 +84,23 @@ fs_status plan_lower(const ir_graph *graph, const hw_cluster *cluster,
 
 /* The arena's bytes above its bound, as a fraction of the bound. */
 double plan_role_gap(const plan_role *role);
+
+/* Sections in the order in which one micro-batch comes to them: forward by
+ * ascending chunk, backward and weight by descending chunk. */
+int32_t plan_n_sections(const plan_role *role);
+int32_t plan_section(const plan_role *role, plan_phase phase, int32_t chunk);
+int32_t plan_task_section(const plan_role *role, const plan_task *task);
+int32_t plan_slot_section(const plan_role *role, const plan_slot *slot);
+/* Does its section run once per step? */
+bool plan_phase_once(plan_phase phase);
+/* The stage that a task belongs to. */
+int32_t plan_task_stage(const plan_role *role, const plan_task *task);
+bool plan_role_has_stage(const plan_role *role, int32_t stage);
+/* "stage 1", "stages 1 and 3". */
+const char *plan_role_stages_text(const plan_role *role, fs_arena *arena);
+/* The mesh of all its stages. */
+const ir_mesh *plan_role_mesh(const plan *p, const plan_role *role);
+
 const plan_role *plan_role_of_rank(const plan *p, int32_t rank);
 /* Mesh coordinates of a rank in its stage. */
 void plan_rank_coords(const plan *p, int32_t rank, int32_t coords[IR_MAX_MESH]);

@@ -4,24 +4,20 @@
 
 #include <string.h>
 
-typedef struct schedule_row {
-    const char *name;
-    plan_schedule_fn *fill;
-} schedule_row;
-
-static const schedule_row schedule_table[] = {
-#define PLAN_SCHEDULE(id, name) {name, plan_schedule_##id},
+static const plan_schedule schedule_table[] = {
+#define PLAN_SCHEDULE(id, name, placing, splits)                               \
+    {name, plan_schedule_##id, placing, splits},
 #include "plan/schedules.def"
 #undef PLAN_SCHEDULE
 };
 
 enum { N_SCHEDULES = sizeof schedule_table / sizeof schedule_table[0] };
 
-plan_schedule_fn *plan_schedule_find(const char *name)
+const plan_schedule *plan_schedule_find(const char *name)
 {
     for (int32_t i = 0; i < N_SCHEDULES; i++)
         if (strcmp(schedule_table[i].name, name) == 0)
-            return schedule_table[i].fill;
+            return &schedule_table[i];
     return NULL;
 }
 
@@ -29,31 +25,59 @@ const char *plan_schedule_names(void)
 {
     /* Each name brings the comma before it; the first one is skipped. */
     static const char names[] =
-#define PLAN_SCHEDULE(id, name) ", " name
+#define PLAN_SCHEDULE(id, name, ...) ", " name
 #include "plan/schedules.def"
 #undef PLAN_SCHEDULE
         ;
     return names + 2;
 }
 
-void plan_schedule_program(const plan_strategy *strategy, int32_t stage,
-                           plan_slot *slots)
+int32_t plan_schedule_slots(const plan_schedule *schedule,
+                            const plan_turn *turn)
 {
-    int32_t m = strategy->micro_batches;
-    slots[0] = (plan_slot){PLAN_BEGIN, 0};
-    plan_schedule_find(strategy->schedule)(stage, strategy->n_stages, m,
-                                           slots + 1);
-    slots[2 * m + 1] = (plan_slot){PLAN_END, m - 1};
+    return (schedule->splits ? 3 : 2) * turn->n_chunks * turn->micro_batches;
 }
+
+int32_t plan_placing_role(plan_placing placing, int32_t n_roles, int32_t stage)
+{
+    int32_t at = stage % (2 * n_roles);
+
+    if (placing == PLAN_PLACED_V)
+        return at < n_roles ? at : 2 * n_roles - 1 - at;
+    return stage % n_roles;
+}
+
+/* ---- what a role holds ---- */
 
 int32_t plan_schedule_in_flight(const plan_slot *slots, int32_t n)
 {
     int32_t now = 0, most = 0;
+    plan_phase last = PLAN_BACKWARD;
 
+    for (int32_t i = 0; i < n; i++)
+        last = slots[i].phase == PLAN_WEIGHT ? PLAN_WEIGHT : last;
     for (int32_t i = 0; i < n; i++) {
         now += slots[i].phase == PLAN_FORWARD;
         most = now > most ? now : most;
-        now -= slots[i].phase == PLAN_BACKWARD;
+        now -= slots[i].phase == last;
+    }
+    return most;
+}
+
+static bool same_section(plan_slot a, plan_slot b)
+{
+    return a.phase == b.phase && a.chunk == b.chunk;
+}
+
+int32_t plan_schedule_held(const plan_slot *slots, int32_t n, plan_slot from,
+                           plan_slot to)
+{
+    int32_t now = 0, most = 0;
+
+    for (int32_t i = 0; i < n; i++) {
+        now += same_section(slots[i], from);
+        most = now > most ? now : most;
+        now -= same_section(slots[i], to);
     }
     return most;
 }
@@ -65,17 +89,20 @@ enum { SENT = 2 }; /* buffers of what is sent: lower_finish.c */
 static int32_t *pace_end(const plan_pace *pace, int32_t stage, plan_phase phase,
                          int32_t micro_batch)
 {
-    int32_t row = 2 * stage + (phase == PLAN_BACKWARD);
+    int32_t row = 3 * stage + (int32_t)(phase - PLAN_FORWARD);
 
     return &pace->ends[(int64_t)row * pace->micro_batches + micro_batch];
 }
 
-/* The end of what a slot waits for on the next stage, 0 if there is none; -1:
+/* The end of what a slot waits for on another stage, 0 if there is none; -1:
  * not known yet. */
 static int32_t awaited(const plan_pace *pace, int32_t stage,
                        const plan_slot *slot)
 {
-    int32_t other = slot->phase == PLAN_FORWARD ? stage - 1 : stage + 1, end;
+    int32_t other = slot->phase == PLAN_FORWARD    ? stage - 1
+                    : slot->phase == PLAN_BACKWARD ? stage + 1
+                                                   : -1;
+    int32_t end;
 
     if (other < 0 || other == pace->n_stages)
         return 0;
@@ -83,42 +110,50 @@ static int32_t awaited(const plan_pace *pace, int32_t stage,
     return end > 0 ? end : -1;
 }
 
-/* Runs a stage as far as it can go; returns how far. */
-static int32_t run_stage(const plan_pace *pace, int32_t stage,
-                         const plan_slot *slots, int32_t at)
-{
-    const plan_slot *before = at ? &slots[at - 1] : NULL;
-    int32_t now =
-        before ? *pace_end(pace, stage, before->phase, before->micro_batch) : 0;
+/* A role on its way through its program. */
+typedef struct runner {
+    const int32_t *stage; /* by chunk */
+    plan_slot *slots;
+    int32_t n, at, now;
+} runner;
 
-    for (; at < 2 * pace->micro_batches; at++) {
-        int32_t end = awaited(pace, stage, &slots[at]);
+/* Runs as far as it can; returns whether it moved. */
+static bool run_role(const plan_pace *pace, runner *r)
+{
+    int32_t before = r->at;
+
+    for (; r->at < r->n; r->at++) {
+        const plan_slot *slot = &r->slots[r->at];
+        int32_t stage = r->stage[slot->chunk];
+        int32_t end = awaited(pace, stage, slot);
         if (end < 0)
             break;
-        now = (now > end ? now : end) + 1;
-        *pace_end(pace, stage, slots[at].phase, slots[at].micro_batch) = now;
+        r->now = (r->now > end ? r->now : end) + 1;
+        *pace_end(pace, stage, slot->phase, slot->micro_batch) = r->now;
     }
-    return at;
+    return r->at > before;
 }
 
-plan_pace plan_pace_of(plan_schedule_fn *fill, int32_t n_stages, int32_t m,
-                       fs_arena *arena)
+plan_pace plan_pace_of(const plan_pipeline *pipe, fs_arena *arena)
 {
-    size_t n = 2 * (size_t)m, all = (size_t)n_stages * n;
-    plan_pace pace = {n_stages, m, fs_new(arena, int32_t, all)};
+    int32_t m = pipe->micro_batches;
+    plan_pace pace = {pipe->n_stages, m,
+                      fs_new(arena, int32_t, 3 * (int64_t)pipe->n_stages * m)};
     fs_arena *scratch = fs_arena_create();
-    plan_slot *slots = fs_new(scratch, plan_slot, all);
-    int32_t *at = fs_new(scratch, int32_t, n_stages);
+    runner *roles = fs_new(scratch, runner, pipe->n_roles);
 
-    for (int32_t s = 0; s < n_stages; s++)
-        fill(s, n_stages, m, slots + (size_t)s * n);
+    for (int32_t r = 0; r < pipe->n_roles; r++) {
+        int32_t n = plan_program_slots(pipe, r);
+        plan_slot *slots = fs_new(scratch, plan_slot, n);
+        plan_program_fill(pipe, r, slots);
+        roles[r] = (runner){.stage = &pipe->stage[pipe->first[r]],
+                            .slots = slots + 1,
+                            .n = n - 2};
+    }
     for (bool moved = true; moved;) {
         moved = false;
-        for (int32_t s = 0; s < n_stages; s++) {
-            int32_t before = at[s];
-            at[s] = run_stage(&pace, s, slots + (size_t)s * n, before);
-            moved |= at[s] > before;
-        }
+        for (int32_t r = 0; r < pipe->n_roles; r++)
+            moved |= run_role(&pace, &roles[r]);
     }
     fs_arena_destroy(scratch);
     return pace;

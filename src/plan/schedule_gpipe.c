@@ -5,13 +5,12 @@
 /* All forwards, then all backwards (Huang et al. 2019, arXiv 1811.06965). The
  * backwards run in the order of the forwards, so that gradients arrive in the
  * order in which they were sent. */
-void plan_schedule_gpipe(int32_t stage, int32_t n_stages, int32_t m,
-                         plan_slot *slots)
+void plan_schedule_gpipe(const plan_turn *turn, plan_slot *slots)
 {
-    (void)stage;
-    (void)n_stages;
+    int32_t m = turn->micro_batches;
+
     for (int32_t k = 0; k < m; k++) {
-        slots[k] = (plan_slot){PLAN_FORWARD, k};
-        slots[m + k] = (plan_slot){PLAN_BACKWARD, k};
+        slots[k] = (plan_slot){PLAN_FORWARD, k, 0};
+        slots[m + k] = (plan_slot){PLAN_BACKWARD, k, 0};
     }
 }

@@ -11,7 +11,8 @@ typedef enum plan_phase {
     PLAN_BEGIN, /* boxing of variables for this step */
     PLAN_FORWARD,
     PLAN_BACKWARD,
-    PLAN_END, /* updates and what leads to them */
+    PLAN_WEIGHT, /* gradients of weights, where the schedule splits them off */
+    PLAN_END,    /* updates and what leads to them */
     PLAN_PHASES
 } plan_phase;
 
@@ -46,6 +47,7 @@ typedef struct plan_stream {
 typedef struct plan_task {
     plan_task_kind kind;
     plan_phase phase;
+    int32_t chunk;     /* of its role's stages: whose it is */
     int32_t node;      /* COMPUTE, LOAD; else -1 */
     int32_t tensor;    /* BOX, SEND, RECV: what moves; else -1 */
     plan_box_step box; /* BOX */

@@ -362,7 +362,7 @@ static fs_status read_subject(const role_reading *x, const fs_json *in,
 static fs_status check_task_keys(const reading *r, const fs_json *in,
                                  plan_task_kind kind)
 {
-#define EVERY "kind", "phase", "stream", "in", "out", "scratch_bytes"
+#define EVERY "kind", "phase", "chunk", "stream", "in", "out", "scratch_bytes"
     switch (kind) {
     case PLAN_COMPUTE:
     case PLAN_LOAD:
@@ -387,6 +387,8 @@ static fs_status read_task(const role_reading *x, const fs_json *in,
     t->kind = (plan_task_kind)kind;
     t->phase = (plan_phase)phase;
     FS_TRY(check_task_keys(r, in, t->kind));
+    if (x->role->n_chunks > 1 || fs_json_has(in, "chunk"))
+        FS_TRY(read_i32(r, in, "chunk", 0, x->role->n_chunks - 1, &t->chunk));
     FS_TRY(read_subject(x, in, t));
     FS_TRY(read_i32(r, in, "stream", 0, x->role->n_streams - 1, &t->stream));
     FS_TRY(read_array(r, in, "in", IR_MAX_IN, &list, &t->n_in));
@@ -439,37 +441,49 @@ static fs_status read_register(const role_reading *x, const fs_json *in,
     return read_ints(r, &list, g->n_consumers, x->role->n_tasks, g->consumers);
 }
 
-/* "forward 3" */
+/* A number below `limit` behind a word; NULL when it is none, else its end. */
+static const char *read_number(const char *text, const char *word,
+                               int32_t limit, int32_t *out)
+{
+    size_t n = strlen(word);
+    char *end;
+    if (strncmp(text, word, n) != 0 || text[n] != ' ')
+        return NULL;
+    long value = strtol(text + n + 1, &end, 10);
+    if (end == text + n + 1 || value < 0 || value >= limit)
+        return NULL;
+    *out = (int32_t)value;
+    return end;
+}
+
+/* "forward 3", of a role with several stages "forward 3 chunk 1" */
 static fs_status read_slot(const role_reading *x, const fs_json *list,
                            int32_t i, plan_slot *slot)
 {
     const char *text =
         json_string_value(json_array_get(list->value, (size_t)i));
+    const int32_t chunks = x->role->n_chunks, m = x->r->s->micro_batches;
     for (int32_t phase = 0; text && phase < PLAN_PHASES; phase++) {
-        size_t n = strlen(phase_name(phase));
-        if (strncmp(text, phase_name(phase), n) != 0 || text[n] != ' ')
+        const char *end =
+            read_number(text, phase_name(phase), m, &slot->micro_batch);
+        if (end && chunks > 1)
+            end = read_number(end, " chunk", chunks, &slot->chunk);
+        if (!end || *end != '\0')
             continue;
-        char *end;
-        long mb = strtol(text + n + 1, &end, 10);
-        if (*end != '\0' || end == text + n + 1 || mb < 0 ||
-            mb >= x->r->s->micro_batches)
-            break;
         slot->phase = (plan_phase)phase;
-        slot->micro_batch = (int32_t)mb;
         return FS_OK;
     }
     return fs_fail(x->r->err, FS_INVALID,
                    "%s: %s[%d] must be a phase and a micro-batch, as "
-                   "\"forward 0\"",
-                   list->file, list->where, i);
+                   "\"forward 0%s\"",
+                   list->file, list->where, i, chunks > 1 ? " chunk 0" : "");
 }
 
 static fs_status read_slots(const role_reading *x, const fs_json *in)
 {
     fs_json list;
     plan_role *role = x->role;
-    FS_TRY(read_array(x->r, in, "slots", 2 * PLAN_MAX_MICRO_BATCHES + 2, &list,
-                      &role->n_slots));
+    FS_TRY(read_array(x->r, in, "slots", INT32_MAX / 4, &list, &role->n_slots));
     role->slots = fs_new(x->r->arena, plan_slot, role->n_slots);
     for (int32_t i = 0; i < role->n_slots; i++)
         FS_TRY(read_slot(x, &list, i, &role->slots[i]));
@@ -519,15 +533,27 @@ static fs_status read_role_head(const role_reading *x, const fs_json *in)
     return FS_OK;
 }
 
+static fs_status read_role_stages(reading *r, const fs_json *in,
+                                  plan_role *role)
+{
+    fs_json list;
+    FS_TRY(read_array(r, in, "stages", r->s->n_stages, &list, &role->n_chunks));
+    if (role->n_chunks < 1)
+        return fs_fail(r->err, FS_INVALID, "%s: %s is empty", in->file,
+                       list.where);
+    role->stages = fs_new(r->arena, int32_t, role->n_chunks);
+    return read_ints(r, &list, role->n_chunks, r->s->n_stages, role->stages);
+}
+
 static fs_status read_role(reading *r, const fs_json *in, plan_role *role)
 {
     fs_json registers, tasks, item;
     role_reading x = {r, role, 0};
-    FS_TRY(PLAN_TEXT_KEYS(in, r->err, "stage", "first_rank", "n_ranks",
+    FS_TRY(PLAN_TEXT_KEYS(in, r->err, "stages", "first_rank", "n_ranks",
                           "arena_bytes", "bound_bytes", "bytes", "slots",
                           "streams", "registers", "tasks"));
-    FS_TRY(read_i32(r, in, "stage", 0, r->s->n_stages - 1, &role->stage));
-    x.axes = r->s->stages[role->stage].mesh.n;
+    FS_TRY(read_role_stages(r, in, role));
+    x.axes = r->s->stages[role->stages[0]].mesh.n;
     FS_TRY(read_role_head(&x, in));
     FS_TRY(read_slots(&x, in));
     FS_TRY(read_streams(&x, in));

@@ -112,11 +112,15 @@ static json_t *strategy_of(const writing *w)
     return out;
 }
 
-static json_t *task_of(const writing *w, const plan_task *t, int32_t axes)
+static json_t *task_of(const writing *w, const plan_role *role,
+                       const plan_task *t)
 {
+    int32_t axes = plan_role_mesh(w->p, role)->n;
     json_t *out = json_object();
     fs_json_set_text(out, "kind", plan_task_kind_name(t->kind));
     fs_json_set_text(out, "phase", plan_phase_name(t->phase));
+    if (role->n_chunks > 1)
+        fs_json_set_int(out, "chunk", t->chunk);
     if (t->kind == PLAN_COMPUTE || t->kind == PLAN_LOAD)
         fs_json_set_text(out, "node", w->graph->nodes.at[t->node].name);
     else
@@ -164,9 +168,12 @@ static json_t *slots_of(const plan_role *role)
     json_t *out = json_array();
     for (int32_t i = 0; i < role->n_slots; i++) {
         char text[64];
-        snprintf(text, sizeof text, "%s %d",
-                 plan_phase_name(role->slots[i].phase),
-                 role->slots[i].micro_batch);
+        int n = snprintf(text, sizeof text, "%s %d",
+                         plan_phase_name(role->slots[i].phase),
+                         role->slots[i].micro_batch);
+        if (role->n_chunks > 1)
+            snprintf(text + n, sizeof text - (size_t)n, " chunk %d",
+                     role->slots[i].chunk);
         json_array_append_new(out, json_string(text));
     }
     return out;
@@ -188,10 +195,10 @@ static json_t *streams_of(const plan_role *role)
 
 static json_t *role_of(const writing *w, const plan_role *role)
 {
-    int32_t axes = mesh_axes(w->p->strategy, role->stage);
+    int32_t axes = plan_role_mesh(w->p, role)->n;
     json_t *out = json_object(), *bytes = json_object();
     json_t *registers = json_array(), *tasks = json_array();
-    fs_json_set_int(out, "stage", role->stage);
+    set(out, "stages", ints(role->stages, role->n_chunks));
     fs_json_set_int(out, "first_rank", role->first_rank);
     fs_json_set_int(out, "n_ranks", role->n_ranks);
     fs_json_set_int(out, "arena_bytes", role->arena_bytes);
@@ -206,7 +213,7 @@ static json_t *role_of(const writing *w, const plan_role *role)
                               register_of(w, &role->registers[i], axes));
     set(out, "registers", registers);
     for (int32_t i = 0; i < role->n_tasks; i++)
-        json_array_append_new(tasks, task_of(w, &role->tasks[i], axes));
+        json_array_append_new(tasks, task_of(w, role, &role->tasks[i]));
     set(out, "tasks", tasks);
     return out;
 }

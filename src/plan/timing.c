@@ -31,9 +31,9 @@ static plan_breakdown role_tree(const plan_role *role, fs_arena *arena)
         "parameters", "optimizer state", "constants",
         "gradients",  "activations",     "scratch"};
     plan_breakdown out = {
-        .name =
-            fs_printf(arena, "stage %d (devices %d to %d)", role->stage,
-                      role->first_rank, role->first_rank + role->n_ranks - 1),
+        .name = fs_printf(arena, "%s (devices %d to %d)",
+                          plan_role_stages_text(role, arena), role->first_rank,
+                          role->first_rank + role->n_ranks - 1),
         .value = (double)role->arena_bytes,
         .child = fs_new(arena, plan_breakdown, PLAN_BYTES_KINDS)};
     for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)

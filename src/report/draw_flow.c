@@ -97,7 +97,7 @@ static int32_t hop_of(flow *f, int32_t v, int32_t slot)
                         network_step_bytes(&step));
     }
     int32_t stage = network_stage_of(w, v);
-    if (stage == home)
+    if (s->stages[stage].first_device == s->stages[home].first_device)
         return at;
     hop new = {.tensor = tensor, .parent = at, .stage = stage, .moves = true};
     name = fs_printf(w->d.arena, "%s to %d", name, stage);

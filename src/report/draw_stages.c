@@ -37,7 +37,8 @@ static void count_task(tally *t, const plan_role *role, const plan_task *task)
         what = task->kind == PLAN_SEND
                    ? fs_printf(arena, "send to stage %d", c->to_stage)
                    : fs_printf(arena, "receive from stage %d", c->from_stage);
-        bytes = network_move_bytes(w, task->tensor, &task->sbp, role->stage);
+        bytes = network_move_bytes(w, task->tensor, &task->sbp,
+                                   plan_task_stage(role, task));
     }
     if (!what)
         return;
@@ -61,12 +62,22 @@ static const char *phase_title(network *w, plan_phase phase)
                      plan_phase_name(phase), w->plan->micro_batches);
 }
 
-static void add_phase(network *w, const plan_role *role, plan_phase phase,
+static const plan_role *role_of_stage(const plan *p, int32_t stage)
+{
+    for (int32_t r = 0; r < p->n_roles; r++)
+        if (plan_role_has_stage(&p->roles[r], stage))
+            return &p->roles[r];
+    return NULL;
+}
+
+static void add_phase(network *w, int32_t stage, plan_phase phase,
                       fs_text *text)
 {
+    const plan_role *role = role_of_stage(w->plan, stage);
     tally t = {.w = w, .lines = {.arena = w->d.arena}};
-    for (int32_t i = 0; i < role->n_tasks; i++)
-        if (role->tasks[i].phase == phase)
+    for (int32_t i = 0; role && i < role->n_tasks; i++)
+        if (role->tasks[i].phase == phase &&
+            plan_task_stage(role, &role->tasks[i]) == stage)
             count_task(&t, role, &role->tasks[i]);
     if (t.sums.n)
         fs_text_add(text, "%s:\\l", phase_title(w, phase));
@@ -78,20 +89,11 @@ static void add_phase(network *w, const plan_role *role, plan_phase phase,
     }
 }
 
-static const plan_role *role_of_stage(const plan *p, int32_t stage)
-{
-    for (int32_t r = 0; r < p->n_roles; r++)
-        if (p->roles[r].stage == stage)
-            return &p->roles[r];
-    return NULL;
-}
-
 static const char *stage_note(network *w, int32_t stage)
 {
-    const plan_role *role = role_of_stage(w->plan, stage);
     fs_text text = {.arena = w->d.arena};
-    for (int phase = 0; role && phase < PLAN_PHASES; phase++)
-        add_phase(w, role, (plan_phase)phase, &text);
+    for (int phase = 0; phase < PLAN_PHASES; phase++)
+        add_phase(w, stage, (plan_phase)phase, &text);
     return text.n ? text.at : "no communication\\l";
 }
 
@@ -141,6 +143,7 @@ static void add_moves(network *w, const plan_channel *way, plan_phase phase,
     for (int32_t i = 0; role && i < role->n_tasks; i++) {
         const plan_task *task = &role->tasks[i];
         if (task->kind != PLAN_SEND || task->phase != phase ||
+            w->plan->channels[task->channel].from_stage != way->from_stage ||
             w->plan->channels[task->channel].to_stage != way->to_stage)
             continue;
         sent.count++;

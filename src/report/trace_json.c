@@ -60,9 +60,9 @@ static void name_rows(const writing *w, const char *source, int64_t base)
         const plan_role *role = &w->plan->roles[r];
         for (int32_t i = 0; i < role->n_ranks; i++) {
             int64_t pid = base + role->first_rank + i;
-            const char *name =
-                fs_printf(w->arena, "%s rank %d (stage %d)", source,
-                          role->first_rank + i, role->stage);
+            const char *name = fs_printf(w->arena, "%s rank %d (%s)", source,
+                                         role->first_rank + i,
+                                         plan_role_stages_text(role, w->arena));
             json_array_append_new(w->list, meta("process_name", pid, 0, name));
             for (int32_t s = 0; s < role->n_streams; s++)
                 json_array_append_new(

@@ -71,7 +71,8 @@ static bool arenas(const search_problem *problem, const ir_graph *graph,
     bool good = plan_lower(graph, problem->cluster, strategy, &options, scratch,
                            &err, &lowered) == FS_OK;
     for (int32_t r = 0; good && r < lowered->n_roles; r++)
-        bytes[lowered->roles[r].stage] = lowered->roles[r].arena_bytes;
+        for (int32_t c = 0; c < lowered->roles[r].n_chunks; c++)
+            bytes[lowered->roles[r].stages[c]] = lowered->roles[r].arena_bytes;
     fs_arena_destroy(scratch);
     return good;
 }

@@ -86,13 +86,11 @@ static void make_lines(simulation *s)
         s->lines[i].arrived = fs_new(s->arena, int32_t, s->lines[i].n_members);
 }
 
-static int64_t firings_of(const plan_role *role)
+static int64_t firings_of(const plan_role *role, int32_t micro_batches)
 {
-    int64_t per_phase[PLAN_PHASES] = {0}, n = 0;
+    int64_t n = 0;
     for (int32_t t = 0; t < role->n_tasks; t++)
-        per_phase[role->tasks[t].phase]++;
-    for (int32_t i = 0; i < role->n_slots; i++)
-        n += per_phase[role->slots[i].phase];
+        n += plan_phase_once(role->tasks[t].phase) ? 1 : micro_batches;
     return n;
 }
 
@@ -111,7 +109,7 @@ static void make_roles(simulation *s)
         s->touched[r] = true;
         s->meters[r].live_bytes = sim_standing_bytes(role);
         s->meters[r].peak_bytes = s->meters[r].live_bytes;
-        firings += firings_of(role);
+        firings += firings_of(role, p->micro_batches);
     }
     s->left = fs_new(s->arena, int64_t, s->steps);
     s->end_ns = fs_new(s->arena, int64_t, s->steps);
@@ -491,6 +489,19 @@ static void fill_stage(const simulation *s, int32_t r, double window_s,
     out->idle_s += window_s - (double)(b->occupied_ns - a->occupied_ns) * 1e-9;
 }
 
+/* A stage's ranks may be several roles. */
+static void add_role(const plan *p, const plan_role *role, const sim_stage *one,
+                     sim_stage *sum)
+{
+    double part = (double)role->n_ranks / ir_mesh_size(plan_role_mesh(p, role));
+    sum->busy_s += part * one->busy_s;
+    sum->comm_s += part * one->comm_s;
+    sum->exposed_comm_s += part * one->exposed_comm_s;
+    sum->idle_s += part * one->idle_s;
+    if (one->peak_bytes > sum->peak_bytes)
+        sum->peak_bytes = one->peak_bytes;
+}
+
 /* Figures per rank: means over the ranks of a stage, of the plan. */
 static void fill_result(const simulation *s, fs_arena *arena, sim_result *out)
 {
@@ -505,16 +516,10 @@ static void fill_result(const simulation *s, fs_arena *arena, sim_result *out)
     out->stages = fs_new(arena, sim_stage, out->n_stages);
     for (int32_t r = 0; r < p->n_roles; r++) {
         const plan_role *role = &p->roles[r];
-        sim_stage one = {0}, *sum = &out->stages[role->stage];
-        int32_t size = ir_mesh_size(&p->strategy->stages[role->stage].mesh);
-        double part = (double)role->n_ranks / size;
+        sim_stage one = {.peak_bytes = s->meters[r].peak_bytes};
         fill_stage(s, r, window_s, &one);
-        sum->busy_s += part * one.busy_s;
-        sum->comm_s += part * one.comm_s;
-        sum->exposed_comm_s += part * one.exposed_comm_s;
-        sum->idle_s += part * one.idle_s;
-        if (s->meters[r].peak_bytes > sum->peak_bytes)
-            sum->peak_bytes = s->meters[r].peak_bytes;
+        for (int32_t c = 0; c < role->n_chunks; c++)
+            add_role(p, role, &one, &out->stages[role->stages[c]]);
         ranks += role->n_ranks;
         idle_s += role->n_ranks * one.idle_s;
         exposed_s += role->n_ranks * one.exposed_comm_s;

@@ -16,7 +16,8 @@ typedef struct sim_options {
 typedef struct sim_stage {
     double busy_s, comm_s, exposed_comm_s, idle_s; /* per iteration, per rank */
     int64_t peak_bytes; /* most bytes of live pieces at once */
-} sim_stage;
+} sim_stage;            /* of its devices: stages that share them have equal
+                           figures */
 
 typedef struct sim_result {
     double iteration_s; /* steady state: between ends of the last two steps */
