@@ -15,7 +15,8 @@ enum { EQUAL_STAGES = 4, EQUAL_STEPS = 3, EQUAL_OPS = 24 };
 typedef struct equal_case {
     uint64_t seed;
     /* the network */
-    const char *model; /* of the zoo; NULL: random ops */
+    const char *model; /* of the zoo; NULL: random ops .. */
+    bool each;         /* .. side by side, any of the table */
     int32_t n_ops;
     uint64_t left_out; /* of the random ops, a bit each */
     int32_t samples;   /* of a micro-batch */
@@ -33,6 +34,7 @@ typedef struct equal_case {
     const char *schedule;
     int32_t chunks; /* stages on each of those devices */
     bool overlap, unshared;
+    bool anew;    /* boxed copies may be freed and made again */
     int32_t wild; /* percent of the nodes whose signature is any legal one */
     const bool *plain; /* [nodes] these have all B; NULL: none */
     bool planted;      /* a wrong result on purpose: see equal_run.c */
@@ -53,6 +55,7 @@ typedef enum equal_end {
 /* What a case had in it, to be counted. */
 #define EQUAL_FEATURES(X)                                                      \
     X(random_ops, "random op graphs")                                          \
+    X(each, "any ops of the table side by side")                               \
     X(zoo, "models of the zoo")                                                \
     X(wide, "fp64")                                                            \
     X(narrow, "mixed precision")                                               \
@@ -81,6 +84,7 @@ typedef enum equal_end {
     X(max_min, "P(max) or P(min)")                                             \
     X(cut_state, "cut optimizer states")                                       \
     X(cut_param, "cut parameters")                                             \
+    X(anew, "boxed copies made anew")                                          \
     X(loops, "next values boxed back")                                         \
     X(tied, "tensors that skip stages")
 
@@ -104,8 +108,9 @@ typedef struct equal_verdict {
 ir_graph *equal_forward(const equal_case *c, int32_t samples, fs_err *err);
 /* Its training step. */
 ir_graph *equal_graph(const equal_case *c, fs_err *err, uint64_t *features);
-/* Appends random ops and a loss. (equal_ops.c) */
+/* Appends random ops and a loss. (equal_ops.c, equal_each.c) */
 void equal_draw_ops(const equal_case *c, int32_t samples, ir_graph *g);
+void equal_draw_each(const equal_case *c, int32_t samples, ir_graph *g);
 
 /* ---- equal_strategies.c ---- */
 /* NULL: some edge has no path; err names it. */

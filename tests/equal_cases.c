@@ -36,12 +36,21 @@ static ir_mesh draw_mesh(uint64_t *seed, int32_t size)
     return mesh;
 }
 
+/* Thousands of nodes. */
+static bool is_deep(const char *model)
+{
+    return strstr(model, "percent=") || strstr(model, "depth=50");
+}
+
 static void draw_places(uint64_t *seed, equal_case *c)
 {
     static const int32_t usual[] = {2, 2, 3, 4, 4, 4, 5, 6,
                                     6, 7, 8, 8, 8, 8, 8, 8};
-    if (!c->ranks)
+    const int32_t most = c->model && is_deep(c->model) ? 4 : 8;
+    if (!c->ranks) {
         c->ranks = usual[fs_rand_below(seed, sizeof usual / sizeof *usual)];
+        c->ranks = c->ranks < most ? c->ranks : most;
+    }
     c->n_stages = chance(seed, 45) ? between(seed, 2, EQUAL_STAGES) : 1;
     while (c->ranks % c->n_stages != 0)
         c->n_stages--;
@@ -87,8 +96,9 @@ equal_case equal_draw(uint64_t number)
     uint64_t seed = c.seed = fs_mix(number + 1);
     const int32_t wild[] = {5, 15, 40, 100};
     const int32_t models = (int32_t)(sizeof zoo_tiny / sizeof *zoo_tiny);
-    if (chance(&seed, 40))
+    if (chance(&seed, 33))
         c.model = zoo_tiny[fs_rand_below(&seed, models)];
+    c.each = !c.model && chance(&seed, 35);
     c.n_ops = between(&seed, 3, EQUAL_OPS);
     c.samples = between(&seed, 2, 5);
     c.micro_batches = between(&seed, 1, 4);
@@ -104,6 +114,7 @@ equal_case equal_draw(uint64_t number)
     draw_schedule(&seed, &c);
     c.overlap = chance(&seed, 40);
     c.unshared = chance(&seed, 10);
+    c.anew = chance(&seed, 50);
     c.wild = wild[fs_rand_below(&seed, 4)];
     return c;
 }
@@ -130,8 +141,8 @@ void equal_print(const equal_case *c, const equal_verdict *v, FILE *to)
     if (c->model)
         fprintf(to, "#   zoo:%s", c->model);
     else
-        fprintf(to, "#   %d random ops but 0x%llx", (int)c->n_ops,
-                (unsigned long long)c->left_out);
+        fprintf(to, "#   %d %s ops but 0x%llx", (int)c->n_ops,
+                c->each ? "any" : "random", (unsigned long long)c->left_out);
     fprintf(to, ", %d nodes, %d samples x %d, %s%s%s%s%s%s\n", (int)v->n_nodes,
             (int)c->samples, (int)c->micro_batches,
             c->wide ? "f64" : ir_dtype_name(c->narrow),
@@ -141,9 +152,9 @@ void equal_print(const equal_case *c, const equal_verdict *v, FILE *to)
     fprintf(to, "#   %s, ranks %d, meshes ", ir_optimizer_name(c->optimizer),
             (int)c->ranks);
     print_meshes(c, to);
-    fprintf(to, ", %s of %d%s%s, %d nodes not all B\n", c->schedule,
-            (int)c->chunks,
-            c->overlap ? ", overlap" : "", c->unshared ? ", unshared" : "",
+    fprintf(to, ", %s of %d%s%s%s, %d nodes not all B\n", c->schedule,
+            (int)c->chunks, c->overlap ? ", overlap" : "",
+            c->anew ? ", anew" : "", c->unshared ? ", unshared" : "",
             (int)v->n_wild);
 }
 

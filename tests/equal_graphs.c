@@ -103,7 +103,10 @@ ir_graph *equal_forward(const equal_case *c, int32_t samples, fs_err *err)
             return NULL;
     } else {
         g = ir_graph_create("random");
-        equal_draw_ops(c, samples, g);
+        if (c->each)
+            equal_draw_each(c, samples, g);
+        else
+            equal_draw_ops(c, samples, g);
         if (g->err.status != FS_OK) {
             fs_fail(err, FS_INVALID, "random ops: %s", g->err.text);
             ir_graph_destroy(g);

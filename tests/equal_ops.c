@@ -2,31 +2,13 @@
  * into the loss. Axis 0 holds the samples at first. */
 #include "config.h"
 
-#include "equal.h"
+#include "equal_ops.h"
 #include "ir/losses.h"
 #include "ir/window.h"
 
 #include <math.h>
 
 enum { MOST = 1500 }; /* elements of a tensor */
-
-typedef struct weaving {
-    ir_graph *g;
-    uint64_t seed; /* of the op at hand */
-    int32_t samples, op;
-    FS_VEC(int32_t) live;
-    FS_VEC(bool) used; /* of live ones */
-} weaving;
-
-static int64_t below(weaving *w, int64_t n)
-{
-    return fs_rand_below(&w->seed, n);
-}
-
-static ir_shape shape_of(const weaving *w, int32_t t)
-{
-    return w->g->tensors.at[t].shape;
-}
 
 static void add_live(weaving *w, int32_t t)
 {
@@ -49,11 +31,6 @@ static int32_t parameter(weaving *w, const char *what, ir_shape shape,
                         IR_F32, shape, init);
 }
 
-static ir_shape vector(int64_t n)
-{
-    return ir_shape_make(1, &n);
-}
-
 static ir_shape matrix(int64_t m, int64_t n)
 {
     return ir_shape_make(2, (int64_t[]){m, n});
@@ -65,15 +42,9 @@ static int64_t last_of(const weaving *w, int32_t x)
     return s.dim[s.rank - 1];
 }
 
-/* A random axis that is not the samples'. */
-static int32_t inner_axis(weaving *w, int32_t x)
-{
-    return 1 + (int32_t)below(w, shape_of(w, x).rank - 1);
-}
-
 /* ---- element by element ---- */
 
-static int32_t add_unary(weaving *w, int32_t x)
+int32_t equal_add_unary(weaving *w, int32_t x)
 {
     static const ir_op_kind ops[] = {
         IR_OP_relu, IR_OP_sigmoid,   IR_OP_tanh,     IR_OP_gelu,
@@ -297,136 +268,24 @@ static int32_t add_softmax(weaving *w, int32_t x)
     }
 }
 
-/* ---- reductions and what goes along an axis ---- */
-
-static int32_t add_reduce(weaving *w, int32_t x)
-{
-    static const ir_op_kind ops[] = {IR_OP_reduce_sum, IR_OP_reduce_max,
-                                     IR_OP_reduce_min, IR_OP_reduce_prod};
-    const ir_shape s = shape_of(w, x);
-    const uint32_t axes = 1u << below(w, s.rank);
-    const ir_op_kind op = ops[below(w, 4)];
-    if (s.rank > 2 && below(w, 2) && !(axes & 1))
-        return ir_reduce_mean(w->g, x, axes, false);
-    int32_t y = ir_reduce(w->g, op, ir_scale(w->g, x, 0.5, 0), axes, true);
-    return ir_binary(w->g, IR_OP_sub, x, ir_unary(w->g, IR_OP_tanh, y));
-}
-
-static int32_t add_running(weaving *w, int32_t x)
-{
-    const int64_t axis = below(w, shape_of(w, x).rank);
-    return ir_scale(
-        w->g,
-        ir_append(w->g, &(ir_node){.op = IR_OP_cum_sum,
-                                   .n_in = 1,
-                                   .in = {x},
-                                   .i = {axis, below(w, 2), below(w, 2)}}),
-        0.5, 0);
-}
-
-static int32_t add_top(weaving *w, int32_t x)
-{
-    const int32_t axis = inner_axis(w, x);
-    const int64_t k = 1 + below(w, shape_of(w, x).dim[axis]);
-    return ir_append(w->g, &(ir_node){.op = IR_OP_top_k,
-                                      .n_in = 1,
-                                      .in = {x},
-                                      .i = {axis, k, below(w, 2)}});
-}
-
-static int32_t add_triangle(weaving *w, int32_t x)
-{
-    return ir_append(w->g, &(ir_node){.op = IR_OP_trilu,
-                                      .n_in = 1,
-                                      .in = {x},
-                                      .i = {below(w, 2), below(w, 3) - 1}});
-}
-
-/* ---- moves ---- */
-
-static int32_t add_transpose(weaving *w, int32_t x)
-{
-    const int32_t n = shape_of(w, x).rank;
-    int32_t perm[IR_MAX_RANK];
-    for (int32_t i = 0; i < n; i++)
-        perm[i] = i;
-    for (int32_t i = n - 1; i > 0; i--) {
-        const int32_t j = (int32_t)below(w, i + 1), was = perm[i];
-        perm[i] = perm[j];
-        perm[j] = was;
-    }
-    return ir_transpose(w->g, x, perm);
-}
-
-static int32_t add_reshape(weaving *w, int32_t x)
-{
-    const ir_shape s = shape_of(w, x);
-    ir_shape to = {0};
-    const int32_t merge = (int32_t)below(w, s.rank);
-    for (int32_t a = 0; a < s.rank; a++) {
-        if (s.rank > 2 && a == merge && a > 0)
-            to.dim[to.rank - 1] *= s.dim[a];
-        else
-            to.dim[to.rank++] = s.dim[a];
-    }
-    const int32_t last = to.rank - 1;
-    if (to.rank < 4 && to.dim[last] % 2 == 0 && to.dim[last] > 2) {
-        to.dim[last] /= 2;
-        to.dim[to.rank++] = 2;
-    }
-    return ir_reshape(w->g, x, to);
-}
-
-static int32_t add_slice(weaving *w, int32_t x)
-{
-    const int32_t axis = inner_axis(w, x);
-    const int64_t n = shape_of(w, x).dim[axis];
-    const int64_t start = below(w, n);
-    if (n > 2 && below(w, 3) == 0)
-        return ir_slice_by(w->g, x, axis, (int64_t[]){n - 1, (n + 1) / 2, -2});
-    return ir_slice(w->g, x, axis, start, 1 + below(w, n - start));
-}
-
-static int32_t add_concat(weaving *w, int32_t x)
-{
-    const int32_t axis = inner_axis(w, x);
-    const int32_t parts[] = {x, ir_scale(w->g, x, -0.3, 0.2), add_unary(w, x)};
-    return ir_concat(w->g, parts, 2 + (int32_t)below(w, 2), axis);
-}
-
-static int32_t add_pad(weaving *w, int32_t x)
-{
-    return ir_pad(w->g, x, inner_axis(w, x), below(w, 3), below(w, 3));
-}
-
-static int32_t add_rows(weaving *w, int32_t x)
-{
-    const ir_shape s = shape_of(w, x);
-    const int32_t axis = inner_axis(w, x);
-    const int64_t n = 1 + below(w, 5);
-    int64_t *ids = fs_new(w->g->arena, int64_t, n);
-    for (int64_t i = 0; i < n; i++)
-        ids[i] = below(w, s.dim[axis]);
-    int32_t index = ir_constant(w->g, fs_printf(w->g->arena, "c%d", w->op),
-                                IR_I64, vector(n), ids);
-    return ir_append(w->g, &(ir_node){.op = IR_OP_gather,
-                                      .n_in = 2,
-                                      .in = {x, index},
-                                      .i = {s.dim[axis], 0, axis}});
-}
-
 /* ---- the whole ---- */
 
-typedef int32_t add_fn(weaving *w, int32_t x);
-static add_fn *const ops[] = {
-    add_unary,     add_unary,   add_power, add_scale,      add_binary,
-    add_binary,    add_binary,  add_noise, add_dropout,    add_linear,
-    add_linear,    add_linear,  add_pairs, add_attention,  add_conv,
-    add_conv,      add_pool,    add_norm,  add_batch_norm, add_softmax,
-    add_reduce,    add_reduce,  add_top,   add_running,    add_triangle,
-    add_reshape,   add_reshape, add_slice, add_concat,     add_transpose,
-    add_transpose, add_pad,     add_rows,
-};
+static equal_add_fn *const ops[] = {
+    equal_add_unary, equal_add_unary, add_power,
+    add_scale,       add_binary,      add_binary,
+    add_binary,      add_noise,       add_dropout,
+    add_linear,      add_linear,      add_linear,
+    add_pairs,       add_attention,   add_conv,
+    add_conv,        add_pool,        add_norm,
+    add_batch_norm,  add_softmax,     NULL};
+
+static equal_add_fn *pick(weaving *w, equal_add_fn *const *table)
+{
+    int64_t n = 0;
+    while (table[n])
+        n++;
+    return table[below(w, n)];
+}
 
 static void start(const equal_case *c, weaving *w)
 {
@@ -449,7 +308,7 @@ static void start(const equal_case *c, weaving *w)
 
 static void add_op(weaving *w)
 {
-    add_fn *add = ops[below(w, sizeof ops / sizeof *ops)];
+    equal_add_fn *add = pick(w, below(w, 5) < 3 ? ops : equal_ops_move);
     int32_t k = w->live.n - 1 - (int32_t)below(w, 3);
     k = k < 0 ? 0 : k;
     const int32_t y = add(w, w->live.at[k]);

@@ -79,7 +79,8 @@ static void note(equal_verdict *v, equal_feature feature, bool has)
 static void note_case(const equal_case *c, equal_verdict *v)
 {
     const ir_optimizer o = c->optimizer;
-    note(v, EQUAL_HAS_random_ops, !c->model);
+    note(v, EQUAL_HAS_random_ops, !c->model && !c->each);
+    note(v, EQUAL_HAS_each, c->each);
     note(v, EQUAL_HAS_zoo, c->model);
     note(v, EQUAL_HAS_wide, c->wide);
     note(v, EQUAL_HAS_narrow, c->narrow != IR_F32);
@@ -126,6 +127,9 @@ static void note_node(const ir_graph *g, const plan_strategy *s, int32_t v,
         const ir_tensor *t = &g->tensors.at[node->in[i]];
         note_sbp(t, &s->sig[v].in[i], mesh, out);
         plain &= ir_nd_sbp_equal(&s->sig[v].in[i], &(ir_nd_sbp){0}, mesh->n);
+        note(out, EQUAL_HAS_anew,
+             s->edge[s->first_edge[v] + i].sharing > 0 &&
+                 s->edge[s->first_edge[v] + i].n > 0);
         note(out, EQUAL_HAS_tied,
              abs(s->stage_of[t->producer] - s->stage_of[v]) > 1 &&
                  g->nodes.at[t->producer].op != IR_OP_input);
@@ -251,16 +255,17 @@ static double bound_of(const equal_case *c)
     return c->wide ? 1e-10 : c->narrow == IR_F32 ? 1e-5 : 0.05;
 }
 
-/* One device from first weights that differ in the last digits. Of a network
- * that magnifies those, rounding decides. */
+/* One device from first weights that differ in the last digits, all by as much:
+ * norms take factors away. Of a network that magnifies those, rounding
+ * decides. */
 static apart shake(const equal_case *c, job *alone, ir_graph *g,
                    const running *one)
 {
     const double by = c->wide ? 1e-14 : 1e-6;
     running other;
     for (int32_t t = 0; t < g->tensors.n; t++) {
-        g->tensors.at[t].init.mean *= 1 + by;
-        g->tensors.at[t].init.spread *= 1 + by;
+        ir_init *init = &g->tensors.at[t].init;
+        init->mean += by * (fabs(init->mean) + init->spread);
     }
     if (run_job(c, alone, NULL, 1, &other) != FS_OK)
         return (apart){0};

@@ -150,6 +150,7 @@ static bool plainer_options(shrinking *s)
     WITHOUT(clipped, false);
     WITHOUT(overlap, false);
     WITHOUT(unshared, false);
+    WITHOUT(anew, false);
     WITHOUT(rewritten, false);
     WITHOUT(chained, false);
     if (strcmp(s->best.schedule, "1f1b") != 0)

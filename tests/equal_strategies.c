@@ -103,7 +103,8 @@ static bool choose(const drawing *d, int32_t v)
             follow_inputs(d, &k, &sig);
         d->s->sig[v] = sig;
         if (join_inputs(d->g, d->s, d->boxer, v)) {
-            draw_sharing(d->g, d->s, v, &k.seed);
+            if (d->c->anew && !plain)
+                draw_sharing(d->g, d->s, v, &k.seed);
             return true;
         }
     }

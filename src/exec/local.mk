@@ -31,6 +31,7 @@ tests_exec_train_test_LDADD = $(exec_libs)
 check_PROGRAMS += tests/exec_equal_test
 tests_exec_equal_test_SOURCES = tests/exec_equal_test.c tests/equal.h \
   tests/equal_cases.c tests/equal_graphs.c tests/equal_ops.c \
+  tests/equal_ops.h tests/equal_ops_move.c tests/equal_each.c $(op_cases) \
   tests/equal_strategies.c tests/equal_run.c tests/equal_shrink.c \
   tests/exec_plans.h tests/exec_ranks.h tests/zoo_tiny.h tests/tap.h
 tests_exec_equal_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
