@@ -210,6 +210,27 @@ static void test_layers(void)
     tap_ok(make(GPT, "--dp 2/2"), "and so do numbers per stage");
 }
 
+/* Stage i of a pipeline over two groups of devices. */
+static void test_interleaved(void)
+{
+    char path[600];
+    size_t i;
+    json_t *stage;
+    tap_ok(make("zoo:gpt,layers=4,hidden=16,heads=2,vocab=24,seq=8",
+                "--pp 2 --interleave 2 --dp 2 --micro-batches 4 "
+                "--layers 1/1/1/1"),
+           "--pp 2 --interleave 2");
+    snprintf(path, sizeof path, "%s/plan.json", cli_scratch);
+    json_t *root = json_load_file(path, 0, NULL);
+    json_t *stages =
+        json_object_get(json_object_get(root, "strategy"), "stages");
+    tap_equal_int((long)json_array_size(stages), 4, "makes four stages");
+    json_array_foreach(stages, i, stage) tap_equal_int(
+        (long)json_integer_value(json_object_get(stage, "first_device")),
+        2 * (long)(i % 2), "stage %d on its group of devices", (int)i);
+    json_decref(root);
+}
+
 /* ---- the same numbers ---- */
 
 static bool train(const char *spec, int ranks, const char *recipe,
@@ -232,7 +253,8 @@ static void test_losses(void)
         {GPT,
          {"--tp 4", "--tp 4 --seq-parallel", "--dp 1 --cp 4",
           "--cp 2 --tp 2 --seq-parallel --zero 1",
-          "--pp 2 --layers 2/0 --tp 2 --micro-batches 2"},
+          "--pp 2 --layers 2/0 --tp 2 --micro-batches 2",
+          "--pp 2 --interleave 2 --tp 2 --micro-batches 4"},
          1e-6},
         {LLAMA, {"--tp 2 --seq-parallel", "--dp 1 --cp 4"}, 1e-6},
         {T5, {"--cp 2 --tp 2", "--pp 2 --layers 1/3"}, 1e-6},
@@ -276,6 +298,9 @@ static void test_refused(void)
         {GPT " --pp 2 --layers 2/1", "3 blocks for 2 stages, gpt has 2"},
         {GPT " --pp 2 --layers 2", "blocks to 1 stages, pp=2"},
         {GPT " --pp 4 --layers 1/0/0/1", "stage 1 of gpt is left with nothing"},
+        {GPT " --pp 2 --interleave 2 --schedule gpipe",
+         "schedule gpipe runs one stage on a device"},
+        {GPT " --pp 2 --interleave 2 --layers 1/1", "with interleave"},
         {GPT " --layers 1/x", "layers=1/x, numbers of blocks as 5/7"},
         {GPT " --layers 1/", "layers=1/, numbers of blocks as 5/7"},
         {GPT " --dp 2/1 --tp 1", "stages 0 and 1 differ"},
@@ -324,6 +349,7 @@ int main(void)
     test_places();
     test_experts();
     test_layers();
+    test_interleaved();
     test_refused();
     test_words();
     cli("calibrate --ranks 4"); /* once: `local` is then known */

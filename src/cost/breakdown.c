@@ -152,20 +152,18 @@ static plan_breakdown stage_tree(const cost_sum *sum, const tally *t,
 /* A pipeline's stages do not add up to its iteration: says why. */
 static const char *formula_note(const cost_sum *sum, const cost_summary *s)
 {
-    double slowest = 0, micro = 0;
+    double micro = 0;
     int32_t m = sum->strategy->micro_batches;
     if (s->n_stages == 1)
         return fs_printf(sum->arena, "%d micro-batch%s", m, m == 1 ? "" : "es");
-    for (int32_t i = 0; i < s->n_stages; i++) {
-        slowest = fmax(slowest, s->micro_s[i]);
+    for (int32_t i = 0; i < s->n_stages; i++)
         micro += s->micro_s[i];
-    }
     char fill[32], more[32];
     return fs_printf(sum->arena,
                      "stages overlap: fill and drain %s, %d more of %s, then "
                      "the slowest update",
                      fs_human_seconds(fill, micro), m - 1,
-                     fs_human_seconds(more, slowest));
+                     fs_human_seconds(more, cost_slowest_group(s, s->micro_s)));
 }
 
 plan_breakdown cost_time_tree(const cost_sum *sum, const cost_summary *s)

@@ -46,16 +46,18 @@ double cost_shared_seconds(const cost_model *model, const plan_stage *stage,
 
 /* The formula for one iteration of a strategy:
  *   T = sum_i t_i + (m - 1) max_i t_i + max_i u_i
- * t_i: seconds of stage i per micro-batch (ops, boxing, moves in) under
- * cost_model_for, u_i: seconds of stage i per step (variables' boxing,
- * updates) under `model`. For one stage: m t + u. */
+ * t_i: seconds of group of devices i, which runs a stage or several, per
+ * micro-batch (ops, boxing, moves in) under cost_model_for, u_i: its seconds
+ * per step (variables' boxing, updates) under `model`. For one: m t + u. That
+ * stages of a group fill a pipeline sooner it does not know. */
 typedef struct cost_summary {
     double iteration_s;
-    int32_t n_stages;
-    double *micro_s, *step_s; /* [n_stages] */
-    int64_t *peak_bytes;      /* [n_stages] estimate before lowering: the most
-                                 of the moments of memory.h */
-    plan_breakdown time;      /* stages -> phases -> op classes, boxing kinds */
+    int32_t n_stages, n_groups; /* stages; groups of devices that run them */
+    int32_t *group_of;          /* [n_stages] */
+    double *micro_s, *step_s;   /* [n_stages] */
+    int64_t *peak_bytes;        /* [n_stages] estimate before lowering: the most
+                                   of the moments of memory.h */
+    plan_breakdown time; /* stages -> phases -> op classes, boxing kinds */
 } cost_summary;
 fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
                         const plan_strategy *strategy, fs_arena *arena,

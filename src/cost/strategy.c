@@ -151,15 +151,30 @@ static void add_bytes(cost_sum *sum, const cost_program *program,
     }
 }
 
+static double of_group(const cost_summary *s, const double *seconds,
+                       int32_t group)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < s->n_stages; i++)
+        sum += s->group_of[i] == group ? seconds[i] : 0;
+    return sum;
+}
+
+double cost_slowest_group(const cost_summary *s, const double *seconds)
+{
+    double slowest = 0;
+    for (int32_t g = 0; g < s->n_groups; g++)
+        slowest = fmax(slowest, of_group(s, seconds, g));
+    return slowest;
+}
+
 static double iteration_of(const cost_summary *s, int32_t micro_batches)
 {
-    double sum = 0, slowest = 0, step = 0;
-    for (int32_t i = 0; i < s->n_stages; i++) {
+    double sum = 0;
+    for (int32_t i = 0; i < s->n_stages; i++)
         sum += s->micro_s[i];
-        slowest = fmax(slowest, s->micro_s[i]);
-        step = fmax(step, s->step_s[i]);
-    }
-    return sum + (micro_batches - 1) * slowest + step;
+    return sum + (micro_batches - 1) * cost_slowest_group(s, s->micro_s) +
+           cost_slowest_group(s, s->step_s);
 }
 
 fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
@@ -175,8 +190,13 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
                             strategy->stages,
                             strategy->stage_of};
     FS_TRY(check_stages(&sum, err));
-    sum.micro = cost_model_for(model, strategy->n_stages,
-                               strategy->micro_batches, arena);
+    const plan_pipeline pipe =
+        plan_pipeline_of(strategy->stages, strategy->n_stages,
+                         strategy->schedule, strategy->micro_batches, arena);
+    s.n_groups = pipe.n_roles;
+    s.group_of = pipe.role_of;
+    sum.micro =
+        cost_model_for(model, s.n_groups, strategy->micro_batches, arena);
     s.micro_s = fs_new(arena, double, s.n_stages);
     s.step_s = fs_new(arena, double, s.n_stages);
     s.peak_bytes = fs_new(arena, int64_t, s.n_stages);

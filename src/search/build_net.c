@@ -31,6 +31,11 @@ typedef struct builder {
     FS_VEC(domain) domains;
 } builder;
 
+static int32_t group_of(const search_layout *layout, int32_t v)
+{
+    return layout->group_of[layout->stage_of[v]];
+}
+
 /* All that signatures and seconds depend on; no padding. */
 typedef struct node_key {
     double f[IR_MAX_REAL];
@@ -124,9 +129,9 @@ static int32_t filter_domain(builder *b, int32_t v, int32_t all)
     bool *keep = (bool *)(key + sizeof all), every = true;
     memcpy(key, &all, sizeof all);
     for (int32_t k = 0; k < d.n; k++) {
-        keep[k] = filter->allow(filter->ctx, b->layout->graph, v,
-                                b->layout->stage_of[v], &stage->mesh,
-                                &d.sig[k]);
+        keep[k] =
+            filter->allow(filter->ctx, b->layout->graph, v,
+                          group_of(b->layout, v), &stage->mesh, &d.sig[k]);
         every &= keep[k];
     }
     int32_t result = all;
@@ -263,7 +268,7 @@ static void build_node(builder *b, int32_t v)
     const domain *d = &b->domains.at[id];
     search_net_node *node = &out->net.nodes[v];
     *node = (search_net_node){.n = d->n,
-                              .stage = stage,
+                              .stage = layout->group_of[stage],
                               .cost = d->seconds,
                               .per_step = cost_node_per_step(layout->graph, v)};
     out->sig[v] = d->sig;
@@ -312,7 +317,7 @@ bool search_build_nodes(const search_problem *problem,
                  .loads = {.arena = arena}};
     *out = (search_built){.layout = layout,
                           .net = {.n_nodes = n,
-                                  .n_stages = layout->n_stages,
+                                  .n_stages = layout->n_groups,
                                   .micro_batches = layout->graph->micro_batches,
                                   .nodes = fs_new(arena, search_net_node, n)},
                           .sig = fs_new(arena, ir_nd_sig *, n),
@@ -580,7 +585,7 @@ static search_net_edge *add_edge(edge_builder *b, const link *l)
     search_net_edge *edge = &built->net.edges[built->net.n_edges++];
     *edge = (search_net_edge){.u = l->loop ? l->v : l->u,
                               .v = l->loop ? l->u : l->v,
-                              .stage = built->layout->stage_of[l->v],
+                              .stage = group_of(built->layout, l->v),
                               .per_step = l->per_step,
                               .cost = table_of(b, l)};
     return edge;

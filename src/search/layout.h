@@ -11,6 +11,8 @@ typedef struct search_layout {
     int32_t n_stages;
     plan_stage *stages; /* equal meshes, devices in order */
     int32_t *stage_of;  /* [nodes] */
+    int32_t n_groups;   /* of devices, each of which runs a stage or several */
+    int32_t *group_of;  /* [n_stages] */
     const char *schedule;
     int64_t *limit_bytes;
     struct search_rates *rates;

@@ -35,6 +35,11 @@ static void add_candidate(search_level0 *z, const search_graph *graph,
     fs_push(z->scratch, &z->all, c);
 }
 
+static int32_t depth_of(const search_problem *problem)
+{
+    return problem->interleave > 1 ? problem->interleave : 1;
+}
+
 /* All ordered factorisations of `devices` into at most `room` more axes. Both
  * orders count: an inner axis has other neighbours and other legal boxing. */
 static void add_meshes(search_level0 *z, const search_graph *graph,
@@ -44,7 +49,7 @@ static void add_meshes(search_level0 *z, const search_graph *graph,
     int32_t most = z->problem->max_mesh_axes;
     if (devices == 1) {
         if (fixed->n < 0 || search_same_mesh(fixed, mesh))
-            add_candidate(z, graph, n_stages, mesh);
+            add_candidate(z, graph, n_stages * depth_of(z->problem), mesh);
         return;
     }
     if (fixed->n > most)
@@ -67,7 +72,8 @@ static void enumerate_stages(search_level0 *z, const search_graph *graph)
     const search_problem *problem = z->problem;
     int32_t devices = problem->cluster->n_devices;
     if (problem->stage_mesh) {
-        add_candidate(z, graph, problem->fix_stages, &problem->stage_mesh[0]);
+        add_candidate(z, graph, problem->fix_stages * depth_of(problem),
+                      &problem->stage_mesh[0]);
         return;
     }
     for (int32_t p = 1; p <= devices; p++) {
@@ -107,16 +113,23 @@ static search_rates *rates_for(search_level0 *z, int32_t n_stages, int32_t m)
     return rates;
 }
 
-/* Devices in the order of stages. */
+/* Groups of devices in order, stages on them as the schedule wants it. */
 static void place_stages(const search_problem *problem,
-                         const search_candidate *c, plan_stage *stages)
+                         const search_candidate *c, search_layout *layout)
 {
-    int32_t first = 0;
+    const plan_schedule *schedule = plan_schedule_find(problem->schedule);
+    const plan_placing placing =
+        schedule ? schedule->placing : PLAN_PLACED_ONCE;
+    layout->n_groups = c->n_stages / depth_of(problem);
     for (int32_t i = 0; i < c->n_stages; i++) {
-        const ir_mesh *mesh =
-            problem->stage_mesh ? &problem->stage_mesh[i] : &c->mesh;
-        stages[i] = (plan_stage){*mesh, first};
-        first += ir_mesh_size(mesh);
+        const int32_t group = plan_placing_role(placing, layout->n_groups, i);
+        int32_t first = 0;
+        for (int32_t g = 0; g < group; g++)
+            first += ir_mesh_size(problem->stage_mesh ? &problem->stage_mesh[g]
+                                                      : &c->mesh);
+        layout->group_of[i] = group;
+        layout->stages[i] = (plan_stage){
+            problem->stage_mesh ? problem->stage_mesh[group] : c->mesh, first};
     }
 }
 
@@ -126,15 +139,16 @@ fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
     const ir_graph *graph = c->graph->graph;
     search_layout *layout = &c->layout;
     int32_t p = c->n_stages;
-    *layout =
-        (search_layout){.graph = graph,
-                        .n_stages = p,
-                        .stages = fs_new(c->arena, plan_stage, p),
-                        .stage_of = fs_new(c->arena, int32_t, graph->nodes.n),
-                        .schedule = problem->schedule,
-                        .limit_bytes = fs_new(c->arena, int64_t, p),
-                        .rates = rates_for(z, p, graph->micro_batches)};
-    place_stages(problem, c, layout->stages);
+    *layout = (search_layout){
+        .graph = graph,
+        .n_stages = p,
+        .stages = fs_new(c->arena, plan_stage, p),
+        .stage_of = fs_new(c->arena, int32_t, graph->nodes.n),
+        .schedule = problem->schedule,
+        .limit_bytes = fs_new(c->arena, int64_t, p),
+        .group_of = fs_new(c->arena, int32_t, p),
+        .rates = rates_for(z, p / depth_of(problem), graph->micro_batches)};
+    place_stages(problem, c, layout);
     for (int32_t i = 0; i < p; i++) {
         layout->limit_bytes[i] =
             search_device_bytes(problem, &layout->stages[i]);

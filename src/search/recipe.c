@@ -4,6 +4,7 @@
 #include "config.h"
 #include "search/recipe.h"
 
+#include "plan/schedule.h"
 #include "search/layout.h"
 #include "search/recipe_parts.h"
 
@@ -174,23 +175,34 @@ static fs_status complete_experts(search_recipe *r, fs_err *err)
     return FS_OK;
 }
 
-static fs_status complete_stages(search_recipe *r, fs_err *err)
+/* Several stages of a group need a schedule that places them. */
+static fs_status complete_schedule(search_recipe *r, fs_err *err)
 {
-    const int32_t deep = r->interleave > 0 ? r->interleave : 1;
-    if (deep > 1)
-        return fs_fail(err, FS_INVALID,
-                       "recipe: interleave=%d: a group of devices runs one "
-                       "stage; 1 is the only value",
-                       deep);
-    if (r->n_layers == 0)
+    if (r->interleave <= 1)
         return FS_OK;
-    if (r->pp == 0)
-        r->pp = r->n_layers;
-    if (r->pp == r->n_layers)
+    if (!r->schedule)
+        r->schedule = "interleaved";
+    if (plan_schedule_find(r->schedule)->placing != PLAN_PLACED_ONCE)
         return FS_OK;
     return fs_fail(err, FS_INVALID,
-                   "recipe: layers gives blocks to %d stages, pp=%d",
-                   r->n_layers, r->pp);
+                   "recipe: interleave=%d: the schedule %s runs one stage on a "
+                   "device; interleaved runs several",
+                   r->interleave, r->schedule);
+}
+
+static fs_status complete_stages(search_recipe *r, fs_err *err)
+{
+    const int32_t deep = r->interleave > 1 ? r->interleave : 1;
+    FS_TRY(complete_schedule(r, err));
+    if (r->n_layers == 0)
+        return FS_OK;
+    if (r->pp == 0 && r->n_layers % deep == 0)
+        r->pp = r->n_layers / deep;
+    if ((int64_t)r->pp * deep == r->n_layers)
+        return FS_OK;
+    return fs_fail(
+        err, FS_INVALID, "recipe: layers gives blocks to %d stages, pp=%d%s",
+        r->n_layers, r->pp, deep > 1 ? " with interleave has others" : "");
 }
 
 static fs_status complete_micro_batches(search_recipe *r, int64_t batch,
@@ -678,6 +690,7 @@ void search_recipe_apply(const search_recipe *recipe, fs_arena *arena,
         *f = (recipe_filter){.recipe = *r, .axes = axes, .arena = arena};
         problem->filter = (search_filter){allow, f};
     }
+    problem->interleave = r->interleave;
     problem->n_layers = r->n_layers;
     problem->layers = r->layers;
     if (r->zero == 3)

@@ -111,9 +111,11 @@ typedef struct search_problem {
     double memory_share;  /* of the limits, what plans may take; 0: all */
     const char *engine;
     const char *schedule;      /* "1f1b" unless fixed */
-    int32_t fix_stages;        /* 0: free */
+    int32_t fix_stages;        /* groups of devices; 0: free */
+    int32_t interleave;        /* stages of a group, placed as the schedule has
+                                  them; 0: one */
     ir_mesh fix_mesh;          /* n = -1: free; of one stage */
-    const ir_mesh *stage_mesh; /* [fix_stages] of stages that differ; NULL: they
+    const ir_mesh *stage_mesh; /* [fix_stages] of groups that differ; NULL: they
                                   do not */
     int32_t max_mesh_axes;     /* 2 */
     int32_t n_layers;          /* 0: stages are cut by time */
