@@ -363,9 +363,35 @@ static void test_padding(void)
     ir_graph_destroy(g);
 }
 
+/* What they leave out of a row is a constant of each one's own. */
+static void test_padding_twice(void)
+{
+    ir_graph *g = ir_graph_create("rows");
+    const ir_init init = {IR_INIT_NORMAL, 0, 1, 1};
+    int32_t dy = ir_parameter(g, "dy", IR_F32, (ir_shape){2, {3, 4}}, init);
+    int32_t ids = ir_input(g, "ids", IR_I64, (ir_shape){1, {3}}, 0);
+    fs_err err = {0};
+
+    for (int64_t row = 0; row < 2; row++) {
+        ir_node node = {.op = IR_OP_gather_grad,
+                        .n_in = 2,
+                        .in = {dy, ids},
+                        .i = {5, 0, 0, 1 + row}};
+        int32_t table = ir_append(g, &node);
+        table = ir_reduce_sum(g, table, 3, false);
+        g->loss = row ? ir_binary(g, IR_OP_add, g->loss, table) : table;
+    }
+    ir_train_options options = ir_train_defaults();
+    tap_ok(ir_train(g, &options, &err) == FS_OK,
+           "two gather_grads with padding rows are differentiated %s",
+           err.text);
+    ir_graph_destroy(g);
+}
+
 int main(void)
 {
     test_golden();
+    test_padding_twice();
     test_forward_links();
     test_optimizers();
     test_tied();

@@ -115,7 +115,7 @@ static int32_t clear_row(ir_graph *graph, int32_t x, int32_t axis, int64_t row)
     for (int32_t i = 0; i < whole.rank; i++)
         along.dim[i] = i == axis ? whole.dim[i] : 1;
     ir_node others = {.op = IR_OP_one_hot, .n_in = 1, .f = {1, 0}};
-    others.in[0] = ir_constant(graph, "row", IR_I64, (ir_shape){0}, &row);
+    others.in[0] = ir_number(graph, IR_I64, (double)row);
     others.i[1] = whole.dim[axis];
     others.i[2] = graph->tensors.at[x].dtype;
     const int32_t keep = ir_append(graph, &others);
