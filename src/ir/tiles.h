@@ -2,8 +2,8 @@
  * 16-bit operands take little room however large those are. What may be cut is
  * what its signatures say may be cut: a tile is the piece of one device of a
  * mesh that does not exist, and one device is all of them in turn. Where a
- * signature leaves a sum (P), the tiles along that axis are added up. An op that
- * picks by what it holds (ir_op.picks) is done at once. */
+ * signature leaves a sum (P), the tiles along that axis are added up. An op
+ * that picks by what it holds (ir_op.picks) is done at once. */
 #ifndef FS_IR_TILES_H
 #define FS_IR_TILES_H
 

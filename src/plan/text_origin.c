@@ -209,9 +209,9 @@ static fs_status check_keys(const fs_json *in, fs_err *err)
     return PLAN_TEXT_KEYS(
         in, err, "model", "loss", "params", "rewrite", "dropout", "recompute",
         "optimizer", "lr", "lr_schedule", "weight_decay", "momentum", "beta1",
-        "beta2", "epsilon", "clip_norm", "precision", "loss_scale", "compress", "cluster",
-        "batch", "micro_batches", "binds", "padding", "seed", "iteration_s",
-        "sim_iteration_s");
+        "beta2", "epsilon", "clip_norm", "precision", "loss_scale", "compress",
+        "cluster", "batch", "micro_batches", "binds", "padding", "seed",
+        "iteration_s", "sim_iteration_s");
 }
 
 fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
