@@ -97,26 +97,6 @@ static const plan_stage *stage_at(const plan_strategy *s, int32_t v)
     return &s->stages[s->stage_of[v]];
 }
 
-typedef struct edge_ends {
-    const ir_tensor *tensor;
-    int32_t producer;
-    const ir_nd_sbp *from, *to;
-} edge_ends;
-
-static bool ends_of(const ir_graph *g, const plan_strategy *s, int32_t v,
-                    int32_t slot, edge_ends *out)
-{
-    int32_t t = plan_edge_tensor(g, s, v, slot);
-    if (t < 0)
-        return false;
-    out->tensor = &g->tensors.at[t];
-    out->producer = out->tensor->producer;
-    out->from = &s->sig[out->producer].out[out->tensor->slot];
-    out->to = g->nodes.at[v].op == IR_OP_variable ? &s->sig[v].out[0]
-                                                  : &s->sig[v].in[slot];
-    return true;
-}
-
 /* Random legal signatures; nodes whose inputs cannot be reached go to the
  * all-B one. False when even that leaves an edge without a path. */
 static bool random_strategy(const ir_graph *g, const cost_model *model,
@@ -131,12 +111,11 @@ static bool random_strategy(const ir_graph *g, const cost_model *model,
     }
     for (int32_t v = 0; v < s->n_nodes; v++)
         for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++) {
-            edge_ends ends;
-            if (!ends_of(g, s, v, e - s->first_edge[v], &ends))
+            const plan_ends ends =
+                plan_edge_ends(g, s, v, e - s->first_edge[v]);
+            if (ends.tensor == NULL)
                 continue;
-            double seconds =
-                plan_boxer_find(boxer, ends.tensor, stage_at(s, ends.producer),
-                                ends.from, ends.to, &s->edge[e]);
+            double seconds = plan_boxer_join(boxer, &ends, &s->edge[e]);
             if (isinf(seconds))
                 return false;
         }
@@ -151,24 +130,14 @@ static void add_edge(const ir_graph *g, const cost_model *model,
                      const plan_strategy *s, int32_t v, int32_t slot,
                      pieces *out)
 {
-    edge_ends ends;
-    if (!ends_of(g, s, v, slot, &ends))
+    const plan_ends ends = plan_edge_ends(g, s, v, slot);
+    if (ends.tensor == NULL)
         return;
     bool per_step = plan_tensor_per_step(g, plan_edge_tensor(g, s, v, slot));
     if (!per_step)
         model = cost_model_for(model, s->n_stages, s->micro_batches, arena);
     plan_boxer *boxer = plan_boxer_create(cost_boxing(model), arena);
-    const plan_stage *from = stage_at(s, ends.producer);
-    double seconds =
-        plan_boxer_find(boxer, ends.tensor, from, ends.from, ends.to, NULL);
-    if (from != stage_at(s, v)) {
-        ir_shape piece =
-            ir_largest_piece(&ends.tensor->shape, ends.to, &from->mesh);
-        int64_t bytes =
-            ir_shape_count(&piece) * ir_dtype_bytes(ends.tensor->dtype);
-        plan_demand d = cost_p2p(model, from, stage_at(s, v), bytes);
-        seconds += cost_shared_seconds(model, stage_at(s, v), &d);
-    }
+    double seconds = plan_boxer_join(boxer, &ends, NULL);
     if (per_step)
         out->step[s->stage_of[v]] += seconds;
     else
@@ -387,17 +356,20 @@ static void test_timing(void)
     plan_box_step step;
     plan_box_step_make(&g->tensors.at[x], &s->stages[0].mesh, &rows, &whole,
                        &step);
+    plan_register loaded = {.tensor = x,
+                            .sbp = s->sig[g->tensors.at[x].producer].out[0]};
     plan_task tasks[5] = {
         {.kind = PLAN_LOAD, .node = g->tensors.at[x].producer},
         {.kind = PLAN_BOX, .tensor = x, .box = step},
         {.kind = PLAN_COMPUTE, .node = v},
-        {.kind = PLAN_SEND, .tensor = x, .sbp = rows},
-        {.kind = PLAN_RECV, .tensor = x, .sbp = rows}};
+        {.kind = PLAN_SEND, .tensor = x, .sbp = rows, .peer_sbp = rows},
+        {.kind = PLAN_RECV, .tensor = x, .sbp = rows, .peer_sbp = rows}};
     int32_t stages[2] = {0, 1};
     plan_role roles[2] = {{.n_chunks = 1,
                            .stages = &stages[0],
                            .n_tasks = 4,
                            .tasks = tasks,
+                           .registers = &loaded,
                            .n_ranks = 2},
                           {.n_chunks = 1,
                            .stages = &stages[1],

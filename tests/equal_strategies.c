@@ -128,7 +128,7 @@ static void place_meshes(const equal_case *c, plan_strategy *s)
 plan_strategy *equal_strategy(const equal_case *c, const ir_graph *g,
                               fs_arena *arena, fs_err *err)
 {
-    plan_boxing_cost cost = {unit_seconds, NULL};
+    plan_boxing_cost cost = {.seconds = unit_seconds};
     drawing d = {.c = c, .g = g, .arena = arena, .err = err};
     uint64_t seed = fs_mix(c->seed + 2);
     d.s = plan_strategy_new(g, c->n_stages * c->chunks, arena);

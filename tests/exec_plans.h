@@ -67,23 +67,19 @@ static inline void place_stages(const ir_graph *g, plan_strategy *s,
 /* ---- edges ---- */
 
 static inline bool join_edge(const ir_graph *g, plan_strategy *s,
-                             plan_boxer *boxer, int32_t edge, int32_t tensor,
-                             const ir_nd_sbp *to)
+                             plan_boxer *boxer, int32_t v, int32_t slot)
 {
-    const ir_tensor *t = &g->tensors.at[tensor];
-    const ir_nd_sbp *from = &s->sig[t->producer].out[t->slot];
-    const plan_stage *stage = &s->stages[s->stage_of[t->producer]];
-    double seconds = plan_boxer_find(boxer, t, stage, from, to, &s->edge[edge]);
-    return isfinite(seconds);
+    const plan_ends ends = plan_edge_ends(g, s, v, slot);
+    return ends.tensor == NULL ||
+           isfinite(plan_boxer_join(boxer, &ends,
+                                    &s->edge[s->first_edge[v] + slot]));
 }
 
 static inline bool join_inputs(const ir_graph *g, plan_strategy *s,
                                plan_boxer *boxer, int32_t v)
 {
-    const ir_node *node = &g->nodes.at[v];
-    for (int32_t i = 0; i < node->n_in; i++)
-        if (!join_edge(g, s, boxer, s->first_edge[v] + i, node->in[i],
-                       &s->sig[v].in[i]))
+    for (int32_t i = 0; i < g->nodes.at[v].n_in; i++)
+        if (!join_edge(g, s, boxer, v, i))
             return false;
     return true;
 }
@@ -105,15 +101,10 @@ static inline void draw_sharing(const ir_graph *g, plan_strategy *s, int32_t v,
 static inline bool close_loops(const ir_graph *g, plan_strategy *s,
                                plan_boxer *boxer)
 {
-    for (int32_t v = 0; v < g->nodes.n; v++) {
-        if (g->nodes.at[v].op != IR_OP_variable)
-            continue;
-        int32_t x = g->nodes.at[v].out[0];
-        int32_t next = g->tensors.at[x].next;
-        if (next >= 0 &&
-            !join_edge(g, s, boxer, s->first_edge[v], next, &s->sig[v].out[0]))
+    for (int32_t v = 0; v < g->nodes.n; v++)
+        if (g->nodes.at[v].op == IR_OP_variable &&
+            !join_edge(g, s, boxer, v, 0))
             return false;
-    }
     return true;
 }
 

@@ -138,7 +138,7 @@ static plan_strategy *make_strategy(const ir_graph *g, const ir_mesh *mesh,
                                     fs_arena *arena)
 {
     plan_strategy *s = plan_strategy_new(g, 1, arena);
-    plan_boxing_cost cost = {unit_seconds, NULL};
+    plan_boxing_cost cost = {.seconds = unit_seconds};
     plan_boxer *boxer = plan_boxer_create(cost, arena);
     s->stages[0].mesh = *mesh;
     for (int32_t v = 0; v < g->nodes.n; v++)

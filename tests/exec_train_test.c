@@ -9,7 +9,7 @@
 #include "tests/exec_plans.h"
 #include "tests/exec_ranks.h"
 
-enum { STEPS = 5, BATCH = 8, LENGTH = 6, WIDTH = 12, WORDS = 20 };
+enum { MOST_ROLES = 8, STEPS = 5, BATCH = 8, LENGTH = 6, WIDTH = 12, WORDS = 20 };
 
 /* ---- the network ---- */
 
@@ -156,22 +156,23 @@ static const plan_schedule *draw_schedule(int32_t *chunks, uint64_t *seed)
     return schedule;
 }
 
+/* `meshes`: of each role. */
 static plan_strategy *draw_strategy(const ir_graph *g, int32_t n_roles,
-                                    const ir_mesh *mesh, uint64_t *seed,
+                                    const ir_mesh *meshes, uint64_t *seed,
                                     fs_arena *arena)
 {
-    int32_t chunks;
+    int32_t chunks, first[MOST_ROLES] = {0};
     const plan_schedule *schedule = draw_schedule(&chunks, seed);
     plan_strategy *s = plan_strategy_new(g, n_roles * chunks, arena);
     s->schedule = schedule->name;
+    for (int32_t r = 1; r < n_roles; r++)
+        first[r] = first[r - 1] + ir_mesh_size(&meshes[r - 1]);
     for (int32_t i = 0; i < s->n_stages; i++) {
-        s->stages[i].mesh = *mesh;
-        s->stages[i].first_device =
-            plan_placing_role(schedule->placing, n_roles, i) *
-            ir_mesh_size(mesh);
+        int32_t role = plan_placing_role(schedule->placing, n_roles, i);
+        s->stages[i] = (plan_stage){meshes[role], first[role]};
     }
     place_stages(g, s, seed);
-    plan_boxing_cost cost = {unit_seconds, NULL};
+    plan_boxing_cost cost = {.seconds = unit_seconds};
     plan_boxer *boxer = plan_boxer_create(cost, arena);
     for (int32_t v = 0; v < g->nodes.n; v++)
         if (!choose_signature(g, s, boxer, v, seed, arena))
@@ -275,6 +276,22 @@ static ir_mesh draw_mesh(int32_t size, uint64_t *seed)
     return (ir_mesh){1, {size}};
 }
 
+/* Of each stage: all alike, or of any sizes. */
+static void draw_meshes(int32_t ranks, int32_t n_stages, uint64_t *seed,
+                        ir_mesh *meshes)
+{
+    bool alike = ranks % n_stages == 0 && fs_rand_below(seed, 2);
+    for (int32_t i = 0; i < n_stages; i++) {
+        int32_t behind = n_stages - 1 - i;
+        int32_t size = alike ? ranks / (behind + 1)
+                       : behind > 0
+                           ? 1 + (int32_t)fs_rand_below(seed, ranks - behind)
+                           : ranks;
+        meshes[i] = alike && i > 0 ? meshes[0] : draw_mesh(size, seed);
+        ranks -= size;
+    }
+}
+
 typedef struct tally {
     int64_t ran, wrong;
     int64_t untold, missing; /* of rank 0's progress and trace */
@@ -288,10 +305,11 @@ static void try_plan(exec_world *world, int32_t n_stages, int loss,
     fs_err err = {0};
     network net = {.micro_batches = 1 << fs_rand_below(seed, 3), .loss = loss};
     net.optimizer = fs_rand_below(seed, 2) ? IR_SGD : IR_ADAMW;
-    ir_mesh mesh = draw_mesh(world->size / n_stages, seed);
+    ir_mesh meshes[MOST_ROLES];
+    draw_meshes(world->size, n_stages, seed, meshes);
     ir_graph *g = make_graph(&net, &err);
     plan_strategy *s =
-        g ? draw_strategy(g, n_stages, &mesh, seed, arena) : NULL;
+        g ? draw_strategy(g, n_stages, meshes, seed, arena) : NULL;
     if (s) {
         t->ran++;
         outcome one = run_alone(&net, arena, &err);
@@ -398,10 +416,7 @@ int main(void)
         test_digests(world, &seed);
     if (world->size > 1)
         test_settings(world, &seed);
-    for (int32_t n_stages = 1; n_stages <= world->size; n_stages *= 2) {
-        if (world->size % n_stages)
-            break;
+    for (int32_t n_stages = 1; n_stages <= world->size; n_stages++)
         test_plans(world, n_stages, &seed);
-    }
     return ranks_done(world);
 }

@@ -317,7 +317,7 @@ static void test_choice(void)
 {
     fs_arena *arena = fs_arena_create();
     plan_boxer *boxer =
-        plan_boxer_create((plan_boxing_cost){toy_seconds, NULL}, arena);
+        plan_boxer_create((plan_boxing_cost){.seconds = toy_seconds}, arena);
     plan_stage line = stage_of(1, 4, 0, 0), grid = stage_of(2, 2, 2, 0);
     ir_tensor t = cube(2, 512), odd = cube(1, 3);
     ir_nd_sbp s0 = parse("S(0)", 1), p = parse("P", 1), b = parse("B", 1);
@@ -353,7 +353,7 @@ static void test_halo_paths(void)
                                         "(P,S(1)-0+1)", "(S(1)-1+1,S(0))"};
     fs_arena *arena = fs_arena_create();
     plan_boxer *boxer =
-        plan_boxer_create((plan_boxing_cost){toy_seconds, NULL}, arena);
+        plan_boxer_create((plan_boxing_cost){.seconds = toy_seconds}, arena);
     plan_stage grid = stage_of(2, 2, 2, 0);
     ir_tensor t = cube(2, 64);
     ir_nd_sbp cut = parse("(S(0),S(1))", 2), whole = {0};
@@ -382,8 +382,8 @@ static void test_memory_of_stage(void)
 {
     fs_arena *arena = fs_arena_create();
     double slowdown = 1;
-    plan_boxer *boxer =
-        plan_boxer_create((plan_boxing_cost){toy_seconds, &slowdown}, arena);
+    plan_boxer *boxer = plan_boxer_create(
+        (plan_boxing_cost){.seconds = toy_seconds, .ctx = &slowdown}, arena);
     plan_stage line = stage_of(1, 4, 0, 0), other = line;
     ir_tensor t = cube(2, 64);
     ir_nd_sbp p = parse("P", 1), b = parse("B", 1);
@@ -399,15 +399,12 @@ static void test_memory_of_stage(void)
     fs_arena_destroy(arena);
 }
 
-/* Bellman-Ford over the same steps. */
-static void reference_seconds(const ir_tensor *t, const plan_stage *stage,
-                              int32_t start, double *best)
+/* Bellman-Ford over the same steps, from what `best` says at first. */
+static void relax(const ir_tensor *t, const plan_stage *stage, double *best)
 {
     int32_t n = n_states(t->shape.rank, stage->mesh.n);
     bool changed = true;
 
-    for (int32_t i = 0; i < n; i++)
-        best[i] = i == start ? 0 : INFINITY;
     while (changed) {
         changed = false;
         for (int32_t i = 0; i < n; i++)
@@ -427,11 +424,21 @@ static void reference_seconds(const ir_tensor *t, const plan_stage *stage,
     }
 }
 
+static void reference_seconds(const ir_tensor *t, const plan_stage *stage,
+                              int32_t start, double *best)
+{
+    int32_t n = n_states(t->shape.rank, stage->mesh.n);
+
+    for (int32_t i = 0; i < n; i++)
+        best[i] = i == start ? 0 : INFINITY;
+    relax(t, stage, best);
+}
+
 static void test_all_pairs(const char *name, plan_stage stage, bool reference)
 {
     fs_arena *arena = fs_arena_create();
     plan_boxer *boxer =
-        plan_boxer_create((plan_boxing_cost){toy_seconds, NULL}, arena);
+        plan_boxer_create((plan_boxing_cost){.seconds = toy_seconds}, arena);
     ir_tensor t = cube(3, 8);
     int32_t n = n_states(3, stage.mesh.n), lost = 0, unsound = 0, longest = 0;
     double *best = fs_new(arena, double, n), worst = 0;
@@ -468,6 +475,189 @@ static void test_all_pairs(const char *name, plan_stage stage, bool reference)
     fs_arena_destroy(arena);
 }
 
+/* ---- between two meshes ---- */
+
+/* What the busiest receiver takes. */
+static double toy_crossing(void *ctx, const plan_cross *cross)
+{
+    const plan_exchange x = plan_cross_exchange(cross);
+    fs_arena *arena = fs_arena_create();
+    double most = 0;
+
+    (void)ctx;
+    for (int32_t me = 0; me < ir_mesh_size(&x.to_mesh); me++) {
+        plan_shares shares = {0};
+        double bytes = 0;
+        plan_exchange_takes(&x, me, arena, &shares);
+        for (int32_t i = 0; i < shares.n; i++)
+            bytes += 4 * (double)ir_shape_count(&shares.at[i].box.shape);
+        most = fmax(most, shares.n * latency_s + bytes / bandwidth_bps);
+    }
+    fs_arena_destroy(arena);
+    return most;
+}
+
+static double toy_crossing_least(void *ctx, const plan_cross *cross)
+{
+    const ir_shape piece = ir_largest_piece(&cross->tensor->shape, &cross->to,
+                                            &cross->to_stage->mesh);
+
+    (void)ctx;
+    return latency_s + 4 * (double)ir_shape_count(&piece) / bandwidth_bps;
+}
+
+static const plan_boxing_cost toys = {.seconds = toy_seconds,
+                                      .crossing = toy_crossing,
+                                      .crossing_least = toy_crossing_least};
+
+/* Two Bellman-Fords with every crossing between them. */
+static void reference_across(const plan_ends *ends, int32_t start, double *here,
+                             double *there)
+{
+    const int32_t rank = ends->tensor->shape.rank;
+    const ir_mesh *from = &ends->from_stage->mesh, *to = &ends->to_stage->mesh;
+    const int32_t n = n_states(rank, from->n), m = n_states(rank, to->n);
+
+    reference_seconds(ends->tensor, ends->from_stage, start, here);
+    for (int32_t k = 0; k < m; k++) {
+        there[k] = INFINITY;
+        for (int32_t i = 0; i < n; i++) {
+            const plan_cross cross = {
+                ends->tensor, ends->from_stage, ends->to_stage,
+                nth_state(i, rank, from->n), nth_state(k, rank, to->n)};
+            if (!isinf(here[i]) && plan_cross_is_legal(&cross))
+                there[k] = fmin(there[k], here[i] + toy_crossing(NULL, &cross));
+        }
+    }
+    relax(ends->tensor, ends->to_stage, there);
+}
+
+static bool across_is_sound(const plan_ends *ends, const plan_boxing *path,
+                            double seconds)
+{
+    double sum = 0;
+
+    if (plan_path_wrong(ends, path) != NULL)
+        return false;
+    for (int32_t k = 0; k < path->n; k++) {
+        plan_path_step s;
+        plan_path_step_make(ends, path, k, &s);
+        sum += s.crosses ? toy_crossing(NULL, &s.cross)
+                         : toy_seconds(NULL, s.stage, &s.box);
+    }
+    return fabs(sum - seconds) <= 1e-12 * (1 + sum);
+}
+
+/* Everybody takes its piece, once or from each who holds a part of the sum. */
+static bool moves_what_it_must(const plan_ends *ends, const plan_boxing *path)
+{
+    const plan_cross cross = {ends->tensor, ends->from_stage, ends->to_stage,
+                              path->at[path->cross], path->at[path->cross + 1]};
+    const plan_exchange x = plan_cross_exchange(&cross);
+    int64_t wanted = 0, parts = 1;
+
+    for (int32_t a = 0; a < x.from_mesh.n; a++)
+        if (plan_exchange_folds(&x) != IR_B && ir_sbp_is_partial(x.from.at[a]))
+            parts *= x.from_mesh.dim[a];
+    for (int32_t me = 0; me < ir_mesh_size(&x.to_mesh); me++) {
+        int32_t at[IR_MAX_MESH];
+        ir_mesh_coords(&x.to_mesh, me, at);
+        const ir_piece piece = ir_piece_of(&x.shape, &x.to, &x.to_mesh, at);
+        wanted += parts * ir_shape_count(&piece.shape);
+    }
+    return plan_exchange_moved(&x) == wanted;
+}
+
+/* How many paths have how many steps. */
+static const char *lengths_text(const int32_t *count, fs_arena *arena)
+{
+    fs_text text = {.arena = arena};
+
+    for (int32_t n = 0; n <= PLAN_MAX_BOXING; n++)
+        if (count[n])
+            fs_text_add(&text, "%s%d of %d", text.n ? ", " : "", (int)count[n],
+                        (int)n);
+    return text.at ? text.at : "none";
+}
+
+static void test_across(const char *name, plan_stage from_stage,
+                        plan_stage to_stage)
+{
+    fs_arena *arena = fs_arena_create();
+    plan_boxer *boxer = plan_boxer_create(toys, arena);
+    ir_tensor t = cube(3, 9);
+    int32_t n = n_states(3, from_stage.mesh.n),
+            m = n_states(3, to_stage.mesh.n);
+    int32_t unsound = 0, moved = 0, length[PLAN_MAX_BOXING + 1] = {0};
+    double *here = fs_new(arena, double, n), *there = fs_new(arena, double, m);
+    double worst = 0;
+
+    to_stage.first_device = ir_mesh_size(&from_stage.mesh);
+    for (int32_t i = 0; i < n; i++) {
+        ir_nd_sbp from = nth_state(i, 3, from_stage.mesh.n), to;
+        plan_ends ends = {&t, &from_stage, &to_stage, &from, &to, false};
+        reference_across(&ends, i, here, there);
+        for (int32_t k = 0; k < m; k++) {
+            plan_boxing path = {0};
+            to = nth_state(k, 3, to_stage.mesh.n);
+            double s = plan_boxer_join(boxer, &ends, &path);
+            unsound += isinf(s) || !across_is_sound(&ends, &path, s);
+            moved += !moves_what_it_must(&ends, &path);
+            length[path.n]++;
+            if (!(plan_same_mesh(&from_stage.mesh, &to_stage.mesh) && i == k))
+                worst = fmax(worst, fabs(s - there[k]));
+        }
+    }
+    tap_equal_int(unsound, 0,
+                  "%s: every SBP is reached from every other by legal steps: "
+                  "%s steps",
+                  name, lengths_text(length, arena));
+    tap_ok(worst < 1e-12, "%s: no cheaper path exists (%.1e)", name, worst);
+    tap_equal_int(moved, 0, "%s: nobody receives more than it must", name);
+    fs_arena_destroy(arena);
+}
+
+/* What lies alike on equal meshes moves as it is; a halo is received with its
+ * piece; inputs are made where they are read. */
+static void test_across_choices(void)
+{
+    fs_arena *arena = fs_arena_create();
+    plan_boxer *boxer = plan_boxer_create(toys, arena);
+    plan_stage four = stage_of(1, 4, 0, 0), next = four,
+               two = stage_of(1, 2, 0, 0);
+    ir_tensor t = cube(2, 512);
+    ir_nd_sbp s0 = parse("S(0)", 1), p = parse("P", 1), b = parse("B", 1);
+    ir_nd_sbp halo = parse("S(0)-1+1", 1);
+    plan_boxing path;
+
+    next.first_device = two.first_device = 4;
+    plan_ends ends = {&t, &four, &next, &p, &p, false};
+    plan_boxer_join(boxer, &ends, &path);
+    tap_ok(path.n == 1, "partial sums stay partial between equal meshes");
+    ends = (plan_ends){&t, &four, &two, &p, &s0, false};
+    plan_boxer_join(boxer, &ends, &path);
+    tap_ok(path.n >= 1 && path.at[path.cross + 1].at[0].kind != IR_B,
+           "a sum is not gathered whole before it is cut again");
+    ends.to = &p;
+    tap_ok(!isinf(plan_boxer_join(boxer, &ends, &path)) && path.n > 1,
+           "partial sums get to a mesh of another size by their values");
+    ends = (plan_ends){&t, &four, &two, &s0, &halo, false};
+    plan_boxer_join(boxer, &ends, &path);
+    tap_ok(path.n == 1, "a halo is received with its piece");
+    ends = (plan_ends){&t, &four, &two, &halo, &b, false};
+    tap_ok(isinf(plan_boxer_join(boxer, &ends, NULL)),
+           "what has a halo does not cross");
+    ends = (plan_ends){&t, &four, &two, &s0, &b, true};
+    tap_ok(plan_boxer_join(boxer, &ends, &path) == 0 && path.n == 0,
+           "an input is made on another mesh as it is wanted");
+    ends.to = &p;
+    plan_boxer_join(boxer, &ends, &path);
+    tap_ok(path.n == 1 && path.at[0].at[0].kind == IR_B &&
+               plan_path_wrong(&ends, &path) == NULL,
+           "whole, where partial sums are wanted");
+    fs_arena_destroy(arena);
+}
+
 int main(void)
 {
     test_rows();
@@ -480,5 +670,12 @@ int main(void)
     test_all_pairs("(4)", stage_of(1, 4, 0, 0), true);
     test_all_pairs("(2,2)", stage_of(2, 2, 2, 0), true);
     test_all_pairs("(2,2,2)", stage_of(3, 2, 2, 2), false);
+    test_across("[4] -> [2]", stage_of(1, 4, 0, 0), stage_of(1, 2, 0, 0));
+    test_across("[2] -> [4]", stage_of(1, 2, 0, 0), stage_of(1, 4, 0, 0));
+    test_across("[2,2] -> [4]", stage_of(2, 2, 2, 0), stage_of(1, 4, 0, 0));
+    test_across("[4] -> [2,2]", stage_of(1, 4, 0, 0), stage_of(2, 2, 2, 0));
+    test_across("[3] -> [3]", stage_of(1, 3, 0, 0), stage_of(1, 3, 0, 0));
+    test_across("[2,2,2] -> [3]", stage_of(3, 2, 2, 2), stage_of(1, 3, 0, 0));
+    test_across_choices();
     return tap_done();
 }

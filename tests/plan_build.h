@@ -145,13 +145,9 @@ static inline double build_edges(builder *b, int32_t v, const ir_nd_sig *sig,
     double sum = 0;
 
     for (int32_t i = 0; i < node->n_in; i++) {
-        const ir_tensor *t = &g->tensors.at[node->in[i]];
-        int32_t u = t->producer;
-        const plan_stage *stage =
-            &b->s->stages[b->s->stage_of[g->nodes.at[u].op == IR_OP_input ? v
-                                                                          : u]];
-        sum += plan_boxer_find(b->boxer, t, stage, &b->s->sig[u].out[t->slot],
-                               &sig->in[i], paths ? &paths[i] : NULL);
+        plan_ends ends = plan_edge_ends(g, b->s, v, i);
+        ends.to = &sig->in[i];
+        sum += plan_boxer_join(b->boxer, &ends, paths ? &paths[i] : NULL);
     }
     return sum;
 }
@@ -168,9 +164,9 @@ static inline double build_loops(builder *b, int32_t v, const ir_nd_sig *sig)
             g->tensors.at[t->next].producer != v)
             continue;
         plan_boxing *path = &b->s->edge[b->s->first_edge[t->producer]];
-        sum += plan_boxer_find(b->boxer, t, &b->s->stages[b->s->stage_of[v]],
-                               &sig->out[g->tensors.at[t->next].slot],
-                               &b->s->sig[t->producer].out[0], path);
+        plan_ends ends = plan_edge_ends(g, b->s, t->producer, 0);
+        ends.from = &sig->out[g->tensors.at[t->next].slot];
+        sum += plan_boxer_join(b->boxer, &ends, path);
     }
     return sum;
 }
@@ -244,7 +240,7 @@ static inline plan_strategy *
 build_strategy(const ir_graph *g, const build_recipe *recipe, fs_arena *arena)
 {
     int32_t pp = recipe->pp > 0 ? recipe->pp : 1, device = 0;
-    plan_boxing_cost cost = {build_seconds, NULL};
+    plan_boxing_cost cost = {.seconds = build_seconds};
     builder b = {.graph = g, .arena = arena, .recipe = *recipe};
 
     b.s = plan_strategy_new(g, pp, arena);

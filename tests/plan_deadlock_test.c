@@ -6,7 +6,7 @@
 #include "tests/run_cli.h"
 
 #define PLAN                                                                   \
-    "plan zoo:mlp,in=64,hidden=256,layers=2,classes=4 --cluster 1x8:l4 "       \
+    "plan zoo:mlp,in=64,hidden=256,layers=3,classes=4 --cluster 1x8:l4 "       \
     "--batch 8 --dp 2 --tp 2 --pp 2 --zero 2 --micro-batches 2 --overlap "     \
     "--no-sharing --optimizer sgd -o \"$D/sound.json\""
 

@@ -136,11 +136,9 @@ static bool hand_box_node(const ir_graph *g, plan_strategy *s, int32_t v,
     if (node->op == IR_OP_variable)
         return true;
     for (int32_t i = 0; i < node->n_in; i++) {
-        const ir_tensor *t = &g->tensors.at[node->in[i]];
-        if (isinf(plan_boxer_find(
-                boxer, t, &s->stages[s->stage_of[t->producer]],
-                &s->sig[t->producer].out[t->slot], &s->sig[v].in[i],
-                &s->edge[s->first_edge[v] + i])))
+        const plan_ends ends = plan_edge_ends(g, s, v, i);
+        if (isinf(
+                plan_boxer_join(boxer, &ends, &s->edge[s->first_edge[v] + i])))
             return false;
     }
     for (int32_t u = 0; u < v; u++) {
@@ -149,10 +147,8 @@ static bool hand_box_node(const ir_graph *g, plan_strategy *s, int32_t v,
         int32_t next = g->tensors.at[g->nodes.at[u].out[0]].next;
         if (next < 0 || g->tensors.at[next].producer != v)
             continue;
-        const ir_tensor *t = &g->tensors.at[next];
-        if (isinf(plan_boxer_find(boxer, t, &s->stages[s->stage_of[v]],
-                                  &s->sig[v].out[t->slot], &s->sig[u].out[0],
-                                  &s->edge[s->first_edge[u]])))
+        const plan_ends ends = plan_edge_ends(g, s, u, 0);
+        if (isinf(plan_boxer_join(boxer, &ends, &s->edge[s->first_edge[u]])))
             return false;
     }
     return true;
@@ -163,7 +159,7 @@ HAND_UNUSED static void hand_signatures(const ir_graph *g, plan_strategy *s,
                                         uint64_t seed, fs_arena *arena)
 {
     plan_boxer *boxer =
-        plan_boxer_create((plan_boxing_cost){hand_seconds, NULL}, arena);
+        plan_boxer_create((plan_boxing_cost){.seconds = hand_seconds}, arena);
     for (int32_t v = 0; v < s->n_nodes; v++) {
         ir_nd_sig_list list = {0};
         ir_signatures(g, &g->nodes.at[v], &s->stages[s->stage_of[v]].mesh,

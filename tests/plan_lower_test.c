@@ -460,9 +460,11 @@ static void test_refusals(void)
     s->stages[1].first_device = 7;
     refuse("a stage beyond the cluster", &l, "cluster");
     s->stages[1] = second;
-    s->stages[1].mesh = (ir_mesh){2, {2, 1}};
-    refuse("a move between different meshes", &l, "meshes");
-    s->stages[1] = second;
+    for (int32_t e = 0; e < s->n_edges; e++)
+        s->edge[e].cross++;
+    refuse("a path that crosses behind its end", &l, "crosses");
+    for (int32_t e = 0; e < s->n_edges; e++)
+        s->edge[e].cross--;
     s->stage_of[matmul] = 5;
     refuse("a stage that does not exist", &l, "stage 5");
     s->stage_of[matmul] = 0;

@@ -58,9 +58,16 @@ static bool meet(const plan *p, const plan_event *a, const plan_event *b)
             if (ranks[i] == b->rank)
                 return true;
     }
-    return x->channel >= 0 && x->channel == y->channel && x->kind != y->kind &&
-           x->tensor == y->tensor && x->phase == y->phase &&
-           ir_nd_sbp_equal(&x->sbp, &y->sbp, 2) &&
+    if (x->channel < 0 || x->channel != y->channel || x->tensor != y->tensor ||
+        x->phase != y->phase)
+        return false;
+    const bool twin = x->kind == y->kind;
+    if (!ir_nd_sbp_equal(&x->sbp, twin ? &y->sbp : &y->peer_sbp, 2) ||
+        !ir_nd_sbp_equal(&x->peer_sbp, twin ? &y->peer_sbp : &y->sbp, 2))
+        return false;
+    if (!plan_task_is_straight(p, x))
+        return true; /* all positions of both stages */
+    return !twin &&
            plan_channel_peer(p, &p->channels[x->channel], a->rank) == b->rank;
 }
 

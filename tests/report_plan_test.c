@@ -38,12 +38,14 @@ static double read_bytes(const char *text)
 /* ---- what the plan does ---- */
 
 static double moved_bytes(const ir_graph *g, const plan *p,
-                          const plan_role *role, const plan_task *task)
+                          const plan_task *task)
 {
-    const ir_tensor *x = &g->tensors.at[task->tensor];
-    ir_shape piece =
-        ir_largest_piece(&x->shape, &task->sbp, plan_role_mesh(p, role));
-    return (double)(ir_shape_count(&piece) * ir_dtype_bytes(x->dtype));
+    const plan_cross c = plan_task_cross(g, p, task);
+    ir_shape from =
+        ir_largest_piece(&c.tensor->shape, &c.from, &c.from_stage->mesh);
+    ir_shape to = ir_largest_piece(&c.tensor->shape, &c.to, &c.to_stage->mesh);
+    return fmax((double)ir_shape_count(&from), (double)ir_shape_count(&to)) *
+           (double)ir_dtype_bytes(c.tensor->dtype);
 }
 
 /* Boxing and sends of a phase; stage -1: of all. */
@@ -60,7 +62,7 @@ static traffic plan_traffic(const ir_graph *g, const plan *p, int32_t stage,
                 continue;
             if (task->kind == PLAN_SEND) {
                 sum.count[MOVES]++;
-                sum.bytes[MOVES] += moved_bytes(g, p, role, task);
+                sum.bytes[MOVES] += moved_bytes(g, p, task);
             } else if (task->kind == PLAN_BOX) {
                 sum.count[task->box.kind]++;
                 sum.bytes[task->box.kind] += fmax((double)task->box.bytes_in,

@@ -77,11 +77,8 @@ static double cost_with(cli *c, const cli_plan *p, plan_boxer *boxer, int32_t v,
             const ir_tensor *x = &graph->tensors.at[t];
             if (u != v && x->producer != v)
                 continue;
-            bool loop = graph->nodes.at[u].n_in == 0;
-            const ir_nd_sbp *to = loop ? &s.sig[u].out[0] : &s.sig[u].in[slot];
-            plan_boxer_find(boxer, x, &s.stages[s.stage_of[x->producer]],
-                            &s.sig[x->producer].out[x->slot], to,
-                            &s.edge[s.first_edge[u] + slot]);
+            const plan_ends ends = plan_edge_ends(graph, &s, u, slot);
+            plan_boxer_join(boxer, &ends, &s.edge[s.first_edge[u] + slot]);
         }
     }
     cost_summary cost;

@@ -100,7 +100,7 @@ void cli_tell_compressed(cli *c, const cli_plan *p)
     fs_arena *arena = c->arena;
     bool *gradient = fs_new(arena, bool, graph->tensors.n);
     plan_boxer *boxer =
-        plan_boxer_create((plan_boxing_cost){price, NULL}, arena);
+        plan_boxer_create((plan_boxing_cost){.seconds = price}, arena);
     int32_t packed = 0, params = 0;
     double plain = 0;
     char a[32], b[32];

@@ -68,23 +68,22 @@ static void tally_edge(const cost_sum *sum, int32_t v, int32_t slot, tally *t)
     if (!cost_sum_edge_at(sum, v, slot, &edge))
         return;
     const cost_model *model = cost_sum_model(sum, edge.per_step);
-    const ir_tensor *tensor = &sum->graph->tensors.at[edge.tensor];
     double times = edge.per_step ? 1 : sum->strategy->micro_batches;
     part *leaves =
         t->leaf[edge.per_step ? IR_UPDATE : sum->graph->nodes.at[v].phase];
     for (int32_t i = 0; i < edge.path->n; i++) {
-        plan_box_step step;
-        if (!plan_box_step_make(tensor, &edge.from->mesh, &edge.path->at[i],
-                                &edge.path->at[i + 1], &step))
+        plan_path_step step;
+        if (!plan_path_step_make(&edge.ends, edge.path, i, &step))
             continue; /* cost_strategy has refused it before */
-        plan_demand demand = cost_box_step(model, edge.from, &step);
-        count(model, edge.from, &demand, times, &leaves[LEAF_OPS + step.kind]);
+        const plan_stage *stage =
+            step.crosses ? edge.ends.to_stage : step.stage;
+        plan_demand demand = step.crosses
+                                 ? cost_cross(model, &step.cross)
+                                 : cost_box_step(model, stage, &step.box);
+        count(
+            model, stage, &demand, times,
+            &leaves[step.crosses ? LEAF_MOVE : LEAF_OPS + (int)step.box.kind]);
     }
-    if (edge.from == edge.to)
-        return;
-    int64_t bytes = cost_piece_bytes(tensor, edge.arrives, &edge.from->mesh);
-    plan_demand demand = cost_p2p(model, edge.from, edge.to, bytes);
-    count(model, edge.to, &demand, times, &leaves[LEAF_MOVE]);
 }
 
 static const char *leaf_name(int32_t k)

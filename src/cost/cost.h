@@ -31,6 +31,12 @@ plan_demand cost_box_step(const cost_model *model, const plan_stage *stage,
 /* A point-to-point move of `bytes` per position between two stages. */
 plan_demand cost_p2p(const cost_model *model, const plan_stage *from,
                      const plan_stage *to, int64_t bytes);
+/* A crossing between any two stages: the position that takes longest, by what
+ * the exchange makes it send or receive. Where both lie alike on equal meshes,
+ * cost_p2p. */
+plan_demand cost_cross(const cost_model *model, const plan_cross *cross);
+/* Not more than that, without looking at who gives what to whom. */
+plan_demand cost_cross_least(const cost_model *model, const plan_cross *cross);
 /* Loading `bytes` of data. */
 plan_demand cost_load(const cost_model *model, const plan_stage *stage,
                       int64_t bytes);
@@ -64,25 +70,16 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
                         fs_err *err, cost_summary *out);
 
 /* Additive pieces of the formula, so that search adds the same numbers:
- * node (a stage's compute, per firing), edge (boxing + move; INFINITY when no
- * path), both under the model that their kind wants (cost_model_for), whether
+ * node (a stage's compute, per firing), edge (its path; INFINITY when it is
+ * none), both under the model that their kind wants (cost_model_for), whether
  * each counts per micro-batch or per step. Bytes: memory.h. */
 double cost_node_seconds(const cost_model *model, const ir_graph *graph,
                          int32_t node, const ir_nd_sig *sig,
                          const plan_stage *stage);
 bool cost_node_per_step(const ir_graph *graph, int32_t node);
-/* `path` on the producer's stage `from`, then the move to the consumer's `to`
- * when the stages are not the same; `arrives` is what the consumer reads. Each
- * step and the move as cost_shared_seconds. */
-double cost_edge_seconds(const cost_model *model, const ir_tensor *tensor,
-                         const plan_stage *from, const plan_stage *to,
-                         const plan_boxing *path, const ir_nd_sbp *arrives);
-/* Its parts: the boxing alone, the move alone (0 on one stage). */
-double cost_path_seconds(const cost_model *model, const ir_tensor *tensor,
-                         const plan_stage *from, const plan_boxing *path);
-double cost_move_seconds(const cost_model *model, const ir_tensor *tensor,
-                         const plan_stage *from, const plan_stage *to,
-                         const ir_nd_sbp *arrives);
+/* Each step of `path`, the crossing too, as cost_shared_seconds. */
+double cost_edge_seconds(const cost_model *model, const plan_ends *ends,
+                         const plan_boxing *path);
 
 /* Timing table of a plan. */
 plan_timing *cost_timing(const cost_model *model, const ir_graph *graph,

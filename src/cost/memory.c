@@ -257,6 +257,7 @@ bool cost_memory_edge(const cost_memory *mem, int32_t moment,
     if (home != at->stage && to != at->stage)
         return false;
     hold(mem, at, reader, out);
+    out->arrives = home != at->stage;
     if (holds(out) && home != at->stage)
         out->share = mem->kept[to][tensor] ? mem->kept[to][tensor]
                                            : mem->received[to][tensor];
@@ -282,22 +283,58 @@ static int64_t scratch_of(const ir_tensor *tensor, const ir_mesh *mesh,
     return most;
 }
 
-int64_t cost_holding_bytes(const cost_holding *h, const ir_tensor *tensor,
-                           const ir_mesh *mesh, const plan_boxing *path)
+/* The part of a path that lies on the holding's stage. */
+static plan_boxing part_of(const cost_holding *h, const plan_ends *ends,
+                           const plan_boxing *path)
 {
-    int64_t first = aligned(tensor, &path->at[0], mesh), least = first,
-            last = aligned(tensor, &path->at[path->n], mesh), bytes;
-    for (int32_t k = 1; h->least && k <= path->n; k++) {
-        int64_t here = aligned(tensor, &path->at[k], mesh);
+    plan_boxing part = *path;
+    if (!plan_ends_cross(ends))
+        return part;
+    if (!h->arrives) {
+        part.n = path->cross;
+        return part;
+    }
+    part.n = path->n - path->cross - 1;
+    for (int32_t k = 0; k <= part.n; k++)
+        part.at[k] = path->at[path->cross + 1 + k];
+    return part;
+}
+
+/* Where what arrives is boxed again, one buffer of it is there in any case. */
+static int64_t arrived_bytes(const cost_holding *h, const ir_tensor *tensor,
+                             const ir_mesh *mesh, const plan_boxing *part)
+{
+    int64_t first = aligned(tensor, &part->at[0], mesh);
+    return part->n ? (h->after > 0) * first : h->straight * first;
+}
+
+static int64_t held_bytes(const cost_holding *h, const ir_tensor *tensor,
+                          const ir_mesh *mesh, const plan_boxing *part)
+{
+    int64_t first = aligned(tensor, &part->at[0], mesh), least = first,
+            last = aligned(tensor, &part->at[part->n], mesh);
+    if (part->n == 0)
+        return h->straight * first;
+    for (int32_t k = 1; h->least && k <= part->n; k++) {
+        int64_t here = aligned(tensor, &part->at[k], mesh);
         least = here < least ? here : least;
     }
-    if (path->n == 0)
-        bytes = h->straight * first;
-    else
-        bytes = h->before * first + h->after * last + h->least * least +
-                h->next * aligned(tensor, &path->at[1], mesh);
+    return h->before * first + h->after * last + h->least * least +
+           h->next * aligned(tensor, &part->at[1], mesh);
+}
+
+int64_t cost_holding_bytes(const cost_holding *h, const plan_ends *ends,
+                           const plan_boxing *path)
+{
+    const ir_tensor *tensor = ends->tensor;
+    const plan_boxing part = part_of(h, ends, path);
+    const ir_mesh *mesh = h->arrives || ends->anywhere
+                              ? &ends->to_stage->mesh
+                              : &ends->from_stage->mesh;
+    int64_t bytes = h->arrives ? arrived_bytes(h, tensor, mesh, &part)
+                               : held_bytes(h, tensor, mesh, &part);
     bytes /= h->share;
-    return bytes + (h->scratch ? scratch_of(tensor, mesh, path) : 0);
+    return bytes + (h->scratch ? scratch_of(tensor, mesh, &part) : 0);
 }
 
 /* ---- nodes ---- */

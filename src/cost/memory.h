@@ -50,6 +50,7 @@ typedef struct cost_holding {
     int32_t least;    /* of the smallest on the way */
     int32_t share;
     int32_t scratch; /* the collectives' packing buffers count */
+    int32_t arrives; /* from another stage: of the path, what lies here */
 } cost_holding;
 typedef struct cost_reader {
     int32_t node, slot;
@@ -57,8 +58,8 @@ typedef struct cost_reader {
 } cost_reader;
 bool cost_memory_edge(const cost_memory *memory, int32_t moment,
                       cost_reader reader, cost_holding *out);
-int64_t cost_holding_bytes(const cost_holding *holding, const ir_tensor *tensor,
-                           const ir_mesh *mesh, const plan_boxing *path);
+int64_t cost_holding_bytes(const cost_holding *holding, const plan_ends *ends,
+                           const plan_boxing *path);
 
 /* No strategy makes the moment's sum larger than this. */
 double cost_memory_most(const cost_memory *memory, int32_t moment);

@@ -21,7 +21,7 @@ enum { N_COLLECTIVES = sizeof collective_table / sizeof collective_table[0] };
 /* Ranks that outnumber their cores wait for their turn at every meeting. The
  * wait is of the clock, not of a core, so sharing must not stretch it: divided
  * by the share that it is multiplied with later. */
-static double turn_seconds(const cost_model *model, const plan_stage *stage)
+double cost_turn_seconds(const cost_model *model, const plan_stage *stage)
 {
     double worst = 0;
     cost_groups range = cost_groups_of(model, stage);
@@ -77,7 +77,7 @@ static plan_demand collective(const cost_model *model, const plan_stage *stage,
 {
     cost_route route = cost_route_of(model, stage, step->axes);
     plan_demand best = {.total_s = INFINITY};
-    double turn_s = route.on_cores ? turn_seconds(model, stage) : 0;
+    double turn_s = route.on_cores ? cost_turn_seconds(model, stage) : 0;
     for (int32_t i = 0; i < N_COLLECTIVES; i++) {
         const collective_row *row = &collective_table[i];
         plan_demand demand = {.on_core = route.on_cores};
@@ -134,7 +134,7 @@ static plan_demand move_at(const cost_model *model, const plan_stage *from,
                        .network_s = bytes / link.bandwidth_bps,
                        .on_core = link.on_cores};
     if (link.on_cores)
-        out.latency_s += turn_seconds(model, to);
+        out.latency_s += cost_turn_seconds(model, to);
     out.total_s = out.latency_s + out.network_s;
     return out;
 }
@@ -170,46 +170,37 @@ static double boxing_seconds(void *ctx, const plan_stage *stage,
                 STEP_LEAST_NS * 1e-9);
 }
 
+static double crossing_seconds(void *ctx, const plan_cross *cross)
+{
+    plan_demand demand = cost_cross(ctx, cross);
+    return cost_shared_seconds(ctx, cross->to_stage, &demand);
+}
+
+static double crossing_least_seconds(void *ctx, const plan_cross *cross)
+{
+    plan_demand demand = cost_cross_least(ctx, cross);
+    return cost_shared_seconds(ctx, cross->to_stage, &demand);
+}
+
 plan_boxing_cost cost_boxing(const cost_model *model)
 {
-    return (plan_boxing_cost){boxing_seconds, (void *)(uintptr_t)model};
+    return (plan_boxing_cost){.seconds = boxing_seconds,
+                              .ctx = (void *)(uintptr_t)model,
+                              .crossing = crossing_seconds,
+                              .crossing_least = crossing_least_seconds};
 }
 
-double cost_path_seconds(const cost_model *model, const ir_tensor *tensor,
-                         const plan_stage *from, const plan_boxing *path)
+double cost_edge_seconds(const cost_model *model, const plan_ends *ends,
+                         const plan_boxing *path)
 {
+    void *ctx = (void *)(uintptr_t)model;
     double seconds = 0;
     for (int32_t i = 0; i < path->n; i++) {
-        plan_box_step step;
-        if (!plan_box_step_make(tensor, &from->mesh, &path->at[i],
-                                &path->at[i + 1], &step))
+        plan_path_step step;
+        if (!plan_path_step_make(ends, path, i, &step))
             return INFINITY;
-        seconds += boxing_seconds((void *)(uintptr_t)model, from, &step);
+        seconds += step.crosses ? crossing_seconds(ctx, &step.cross)
+                                : boxing_seconds(ctx, step.stage, &step.box);
     }
     return seconds;
-}
-
-static bool same_place(const plan_stage *a, const plan_stage *b)
-{
-    return a == b || (a->first_device == b->first_device &&
-                      ir_mesh_size(&a->mesh) == ir_mesh_size(&b->mesh));
-}
-
-double cost_move_seconds(const cost_model *model, const ir_tensor *tensor,
-                         const plan_stage *from, const plan_stage *to,
-                         const ir_nd_sbp *arrives)
-{
-    if (same_place(from, to))
-        return 0;
-    int64_t bytes = cost_piece_bytes(tensor, arrives, &from->mesh);
-    plan_demand demand = cost_p2p(model, from, to, bytes);
-    return cost_shared_seconds(model, to, &demand);
-}
-
-double cost_edge_seconds(const cost_model *model, const ir_tensor *tensor,
-                         const plan_stage *from, const plan_stage *to,
-                         const plan_boxing *path, const ir_nd_sbp *arrives)
-{
-    return cost_path_seconds(model, tensor, from, path) +
-           cost_move_seconds(model, tensor, from, to, arrives);
 }

@@ -33,6 +33,12 @@ typedef bool cost_collective_fn(plan_box_kind kind, const cost_route *route,
 #include "cost/collectives.def"
 #undef COST_COLLECTIVE
 
+/* How long ranks that outnumber their cores wait for their turn at a meeting.
+ */
+double cost_turn_seconds(const cost_model *model, const plan_stage *stage);
+/* Of the slowest device of a stage, as reached. */
+double cost_memory_bps(const cost_model *model, const plan_stage *stage);
+
 /* The link that each of a ring's neighbours sees at worst. */
 hw_link cost_route_slowest(const cost_route *route);
 
@@ -91,10 +97,8 @@ double cost_sum_node(const cost_sum *sum, int32_t v);
 double cost_sum_edge(const cost_sum *sum, int32_t v, int32_t slot);
 /* What an edge connects; false for a variable that no update changes. */
 typedef struct cost_edge {
-    int32_t tensor;
-    const plan_stage *from, *to;
+    plan_ends ends;
     const plan_boxing *path;
-    const ir_nd_sbp *arrives;
     bool anew; /* made anew for this reader: plan_boxing */
     bool per_step;
 } cost_edge;

@@ -166,6 +166,13 @@ static cost_route make_route(const cost_model *model, const plan_stage *stage,
     return out;
 }
 
+double cost_memory_bps(const cost_model *model, const plan_stage *stage)
+{
+    cost_route out = {0};
+    fill_inner(model, stage, &out);
+    return out.memory_bps;
+}
+
 cost_route cost_route_of(const cost_model *model, const plan_stage *stage,
                          uint32_t axes)
 {

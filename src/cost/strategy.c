@@ -22,18 +22,12 @@ bool cost_sum_edge_at(const cost_sum *sum, int32_t v, int32_t slot,
                       cost_edge *out)
 {
     const plan_strategy *s = sum->strategy;
-    const ir_node *node = &sum->graph->nodes.at[v];
     int32_t tensor = plan_edge_tensor(sum->graph, s, v, slot);
     if (tensor < 0)
         return false;
-    int32_t producer = sum->graph->tensors.at[tensor].producer;
     *out =
-        (cost_edge){.tensor = tensor,
-                    .from = &s->stages[s->stage_of[producer]],
-                    .to = &s->stages[s->stage_of[v]],
+        (cost_edge){.ends = plan_edge_ends(sum->graph, s, v, slot),
                     .path = &s->edge[s->first_edge[v] + slot],
-                    .arrives = node->op == IR_OP_variable ? &s->sig[v].out[0]
-                                                          : &s->sig[v].in[slot],
                     .anew = s->edge[s->first_edge[v] + slot].sharing > 0,
                     .per_step = plan_edge_per_step(sum->graph, s, v, slot)};
     return true;
@@ -44,9 +38,8 @@ double cost_sum_edge(const cost_sum *sum, int32_t v, int32_t slot)
     cost_edge edge;
     if (!cost_sum_edge_at(sum, v, slot, &edge))
         return 0;
-    return cost_edge_seconds(cost_sum_model(sum, edge.per_step),
-                             &sum->graph->tensors.at[edge.tensor], edge.from,
-                             edge.to, edge.path, edge.arrives);
+    return cost_edge_seconds(cost_sum_model(sum, edge.per_step), &edge.ends,
+                             edge.path);
 }
 
 static fs_status check_stages(const cost_sum *sum, fs_err *err)
@@ -88,7 +81,7 @@ static fs_status add_edges(const cost_sum *sum, int32_t v, fs_err *err,
             return fs_fail(err, FS_INVALID,
                            "tensor '%s' to '%s': its boxing is no path of "
                            "the table",
-                           sum->graph->tensors.at[edge.tensor].name,
+                           edge.ends.tensor->name,
                            sum->graph->nodes.at[v].name);
         if (edge.per_step)
             out->step_s[stage] += seconds;
@@ -121,8 +114,7 @@ static int64_t edge_bytes(const cost_sum *sum, int32_t moment, int32_t v,
         !cost_memory_edge(sum->memory, moment,
                           (cost_reader){v, slot, edge.anew}, &held))
         return 0;
-    return cost_holding_bytes(&held, &sum->graph->tensors.at[edge.tensor],
-                              &edge.from->mesh, edge.path);
+    return cost_holding_bytes(&held, &edge.ends, edge.path);
 }
 
 /* What a moment's stage holds. */

@@ -11,31 +11,29 @@ typedef struct timer {
 
 static plan_demand time_move(const timer *t, const plan_task *task)
 {
-    const plan_channel *channel = &t->plan->channels[task->channel];
-    const plan_stage *stages = t->plan->strategy->stages;
-    int64_t bytes = cost_piece_bytes(&t->graph->tensors.at[task->tensor],
-                                     &task->sbp, &t->stage->mesh);
-    return cost_p2p(t->model, &stages[channel->from_stage],
-                    &stages[channel->to_stage], bytes);
+    const plan_cross cross = plan_task_cross(t->graph, t->plan, task);
+    return cost_cross(t->model, &cross);
 }
 
-static plan_demand time_load(const timer *t, const plan_task *task)
+static plan_demand time_load(const timer *t, const plan_role *role,
+                             const plan_task *task)
 {
     const ir_node *node = &t->graph->nodes.at[task->node];
-    const ir_nd_sig *sig = &t->plan->strategy->sig[task->node];
-    int64_t bytes = cost_piece_bytes(&t->graph->tensors.at[node->out[0]],
-                                     &sig->out[0], &t->stage->mesh);
+    int64_t bytes =
+        cost_piece_bytes(&t->graph->tensors.at[node->out[0]],
+                         &role->registers[task->out[0]].sbp, &t->stage->mesh);
     return cost_load(t->model, t->stage, bytes);
 }
 
-static plan_demand time_task(const timer *t, const plan_task *task)
+static plan_demand time_task(const timer *t, const plan_role *role,
+                             const plan_task *task)
 {
     switch (task->kind) {
     case PLAN_COMPUTE:
         return cost_op(t->model, t->graph, &t->graph->nodes.at[task->node],
                        &t->plan->strategy->sig[task->node], t->stage);
     case PLAN_LOAD:
-        return time_load(t, task);
+        return time_load(t, role, task);
     case PLAN_BOX:
         return cost_box_step(t->model, t->stage, &task->box);
     case PLAN_SEND:
@@ -55,7 +53,7 @@ plan_timing *cost_timing(const cost_model *model, const ir_graph *graph,
         const plan_role *role = &p->roles[r];
         timer t = {model, graph, p, &p->strategy->stages[role->stages[0]]};
         for (int32_t i = 0; i < role->n_tasks; i++)
-            timing->demand[r][i] = time_task(&t, &role->tasks[i]);
+            timing->demand[r][i] = time_task(&t, role, &role->tasks[i]);
     }
     return timing;
 }

@@ -23,17 +23,24 @@ static void move_starts(exec_task *t, const int64_t *last)
             t->sample[k].start_ns = last[k];
 }
 
-typedef bool task_test(const plan_task *task, int32_t which);
+typedef bool task_test(const plan *p, const plan_task *task, int32_t which);
 
-static bool on_comm(const plan_task *task, int32_t comm)
+static bool on_comm(const plan *p, const plan_task *task, int32_t comm)
 {
+    (void)p;
     return task->kind == PLAN_BOX && task->comm == comm;
 }
 
-static bool on_channel(const plan_task *task, int32_t channel)
+static bool straight_on(const plan *p, const plan_task *task, int32_t channel)
 {
     return (task->kind == PLAN_SEND || task->kind == PLAN_RECV) &&
-           task->channel == channel;
+           task->channel == channel && plan_task_is_straight(p, task);
+}
+
+static bool across_on(const plan *p, const plan_task *task, int32_t channel)
+{
+    return (task->kind == PLAN_SEND || task->kind == PLAN_RECV) &&
+           task->channel == channel && !plan_task_is_straight(p, task);
 }
 
 /* The tasks of a communicator or channel, in order: members count the same. */
@@ -42,7 +49,7 @@ static int32_t list_tasks(exec_rank *rank, task_test *belongs, int32_t which,
 {
     int32_t n = 0;
     for (int32_t i = 0; i < rank->role->n_tasks; i++)
-        if (belongs(&rank->role->tasks[i], which))
+        if (belongs(rank->plan, &rank->role->tasks[i], which))
             list[n++] = &rank->tasks[i];
     return n;
 }
@@ -96,8 +103,26 @@ static void arrivals_on_comm(exec_rank *rank, int32_t comm, exec_task **list)
     find_latest(rank, ranks, n, list, list_tasks(rank, on_comm, comm, list));
 }
 
-/* Channels in ascending order on every rank, so that pairs cannot wait for
- * each other in a circle. */
+/* The ranks of both stages, ascending. */
+static int32_t list_both(exec_rank *rank, const plan_channel *c, int32_t **out)
+{
+    const plan_stage *stages = rank->plan->strategy->stages;
+    const bool up =
+        stages[c->from_stage].first_device < stages[c->to_stage].first_device;
+    const plan_stage *two[2] = {&stages[up ? c->from_stage : c->to_stage],
+                                &stages[up ? c->to_stage : c->from_stage]};
+    int32_t n = 0;
+    *out = fs_new(rank->arena, int32_t,
+                  ir_mesh_size(&two[0]->mesh) + ir_mesh_size(&two[1]->mesh));
+    for (int32_t k = 0; k < 2; k++)
+        for (int32_t i = 0; i < ir_mesh_size(&two[k]->mesh); i++)
+            (*out)[n++] = two[k]->first_device + i;
+    return n;
+}
+
+/* Channels in ascending order on every rank, so that none can wait for each
+ * other in a circle. Straight moves bring pairs together, others all ranks of
+ * both stages. */
 static void arrivals_on_channel(exec_rank *rank, int32_t channel,
                                 exec_task **list)
 {
@@ -105,10 +130,18 @@ static void arrivals_on_channel(exec_rank *rank, int32_t channel,
     if (!plan_role_has_stage(rank->role, c->from_stage) &&
         !plan_role_has_stage(rank->role, c->to_stage))
         return;
-    int32_t me = rank->world->rank, peer = plan_channel_peer(rank->plan, c, me);
-    int32_t ranks[2] = {me < peer ? me : peer, me < peer ? peer : me};
-    find_latest(rank, ranks, 2, list,
-                list_tasks(rank, on_channel, channel, list));
+    int32_t n = list_tasks(rank, straight_on, channel, list);
+    if (n > 0) {
+        int32_t me = rank->world->rank;
+        int32_t peer = plan_channel_peer(rank->plan, c, me);
+        int32_t ranks[2] = {me < peer ? me : peer, me < peer ? peer : me};
+        find_latest(rank, ranks, 2, list, n);
+    }
+    n = list_tasks(rank, across_on, channel, list);
+    if (n > 0) {
+        int32_t *ranks, n_ranks = list_both(rank, c, &ranks);
+        find_latest(rank, ranks, n_ranks, list, n);
+    }
 }
 
 /* ---- medians ---- */

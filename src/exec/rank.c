@@ -86,12 +86,12 @@ static void prepare_load(exec_rank *rank, exec_task *t)
 {
     const ir_node *node = &rank->graph->nodes.at[t->task->node];
     const ir_tensor *tensor = &rank->graph->tensors.at[node->out[0]];
-    const ir_nd_sig *sig = &rank->plan->strategy->sig[t->task->node];
+    const plan_register *r = &rank->role->registers[t->task->out[0]];
     t->job = fs_new(rank->arena, exec_job, 1);
     t->job->name = tensor->name;
     t->job->dtype = tensor->dtype;
     t->job->batch_axis = tensor->batch_axis;
-    exec_rank_piece(rank, node->out[0], &sig->out[0], &t->job->local,
+    exec_rank_piece(rank, node->out[0], &r->sbp, &t->job->local,
                     t->job->offset);
 }
 
@@ -141,17 +141,9 @@ static fs_status prepare_box(exec_rank *rank, exec_task *t, fs_err *err)
 
 static fs_status prepare_move(exec_rank *rank, exec_task *t, fs_err *err)
 {
-    const plan_channel *channel = &rank->plan->channels[t->task->channel];
-    const plan_stage *from = &rank->plan->strategy->stages[channel->from_stage];
-    const plan_stage *to = &rank->plan->strategy->stages[channel->to_stage];
-    const plan_exchange x = {.shape =
-                                 rank->graph->tensors.at[t->task->tensor].shape,
-                             .from_mesh = from->mesh,
-                             .to_mesh = to->mesh,
-                             .from = t->task->sbp,
-                             .to = t->task->sbp,
-                             .moves = true};
-    return make_transfer(rank, t, &x, from, to, err);
+    const plan_cross cross = plan_task_cross(rank->graph, rank->plan, t->task);
+    const plan_exchange x = plan_cross_exchange(&cross);
+    return make_transfer(rank, t, &x, cross.from_stage, cross.to_stage, err);
 }
 
 static fs_status prepare_task(exec_rank *rank, exec_task *t, fs_err *err)

@@ -22,13 +22,15 @@ static int32_t line_of(const plan *p, const plan_task *task)
     return task->channel < 0 ? -1 : p->n_comms + task->channel;
 }
 
-/* A communicator's instance is known by its first rank, a channel's by the
- * position in its stage. */
+/* A communicator's instance is known by its first rank, a straight move's by
+ * the position in its stage; all positions of other moves meet. */
 static int32_t group_of(const plan *p, const plan_task *task, int32_t rank,
                         int32_t *room)
 {
     if (task->kind != PLAN_BOX)
-        return rank - plan_role_of_rank(p, rank)->first_rank;
+        return plan_task_is_straight(p, task)
+                   ? rank - plan_role_of_rank(p, rank)->first_rank
+                   : 0;
     plan_comm_ranks(p, &p->comms[task->comm], rank, room);
     return room[0];
 }

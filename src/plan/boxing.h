@@ -46,23 +46,73 @@ bool plan_box_step_make(const ir_tensor *tensor, const ir_mesh *mesh,
 plan_exchange plan_box_exchange(const ir_tensor *tensor, const ir_mesh *mesh,
                                 const ir_nd_sbp *from, const ir_nd_sbp *to);
 
+/* The step between two stages: an exchange of their meshes. P that is gone on
+ * arrival is folded by who receives; what stays partial goes from position to
+ * position between equal meshes. */
+typedef struct plan_cross {
+    const ir_tensor *tensor;
+    const plan_stage *from_stage, *to_stage;
+    ir_nd_sbp from, to;
+} plan_cross;
+bool plan_cross_is_legal(const plan_cross *cross);
+/* Position i deals with position i alone. */
+bool plan_cross_is_straight(const plan_cross *cross);
+plan_exchange plan_cross_exchange(const plan_cross *cross);
+/* What who receives wants beside the piece: contributions to fold. */
+int64_t plan_cross_scratch(const plan_cross *cross);
+
+/* What an edge connects. */
+typedef struct plan_ends {
+    const ir_tensor *tensor; /* NULL: of a variable that no update changes */
+    const plan_stage *from_stage, *to_stage;
+    const ir_nd_sbp *from, *to;
+    bool anywhere; /* an input or constant: made on each stage that reads it */
+} plan_ends;
+plan_ends plan_edge_ends(const ir_graph *graph, const plan_strategy *strategy,
+                         int32_t v, int32_t slot);
+bool plan_ends_cross(const plan_ends *ends);
+/* Where at[k] of a path between these ends lies. */
+const plan_stage *plan_path_stage(const plan_ends *ends,
+                                  const plan_boxing *path, int32_t k);
+/* Step k of a path: `box` on `stage`, or, when it crosses, `cross`. False when
+ * it is none. */
+typedef struct plan_path_step {
+    bool crosses;
+    const plan_stage *stage;
+    plan_box_step box;
+    plan_cross cross;
+} plan_path_step;
+bool plan_path_step_make(const plan_ends *ends, const plan_boxing *path,
+                         int32_t k, plan_path_step *out);
+/* Why the path does not lead from end to end; NULL when it does. */
+const char *plan_path_wrong(const plan_ends *ends, const plan_boxing *path);
+
 typedef struct plan_boxing_cost {
     /* Seconds of a step on this stage; > 0 for every step. */
     double (*seconds)(void *ctx, const plan_stage *stage,
                       const plan_box_step *step);
     void *ctx;
+    /* Seconds of a crossing, and what it costs at least, which is quick to say;
+     * NULL: nothing. */
+    double (*crossing)(void *ctx, const plan_cross *cross);
+    double (*crossing_least)(void *ctx, const plan_cross *cross);
 } plan_boxing_cost;
 
 /* Finds cheapest paths by Dijkstra over the SBPs of a tensor on a stage's
- * mesh; remembers them by (shape, element size, stage, from). Halos come
- * last: of the ways that end by cutting or exchanging them axis by axis, the
- * cheapest. */
+ * mesh, and over those of two; remembers them by (shape, element size, stage,
+ * end). Halos come last: of the ways that end by cutting or exchanging them
+ * axis by axis, the cheapest. */
 typedef struct plan_boxer plan_boxer;
 plan_boxer *plan_boxer_create(plan_boxing_cost cost, fs_arena *arena);
-/* Seconds of the cheapest path (0 when equal); INFINITY when there is none.
- * `path` may be NULL. */
+/* Seconds of the cheapest path on one stage (0 when equal); INFINITY when there
+ * is none. `path` may be NULL. */
 double plan_boxer_find(plan_boxer *boxer, const ir_tensor *tensor,
                        const plan_stage *stage, const ir_nd_sbp *from,
                        const ir_nd_sbp *to, plan_boxing *path);
+/* The same between any two ends. What lies alike on equal meshes moves as it
+ * is; else the cheapest of all paths with one crossing. An input or constant on
+ * another mesh than its own is made as it is wanted, as far as that goes. */
+double plan_boxer_join(plan_boxer *boxer, const plan_ends *ends,
+                       plan_boxing *path);
 
 #endif

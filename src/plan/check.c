@@ -234,6 +234,23 @@ static void take_part(const plan_checking *c, const plan_stage *stage,
     }
 }
 
+/* Does all that goes over a channel go from position i to position i? */
+static bool is_straight(const plan_checking *c, int32_t line)
+{
+    const plan_channel *ends = &c->p->channels[line - c->p->n_comms];
+    for (int32_t r = 0; r < c->p->n_roles; r++) {
+        const plan_role *role = &c->p->roles[r];
+        if (!plan_role_has_stage(role, ends->from_stage) &&
+            !plan_role_has_stage(role, ends->to_stage))
+            continue;
+        for (int32_t t = 0; t < role->n_tasks; t++)
+            if (role->tasks[t].channel == line - c->p->n_comms &&
+                !plan_task_is_straight(c->p, &role->tasks[t]))
+                return false;
+    }
+    return true;
+}
+
 void plan_check_partners(const plan_checking *c, int32_t line, int32_t *root)
 {
     const plan *p = c->p;
@@ -259,10 +276,14 @@ void plan_check_partners(const plan_checking *c, int32_t line, int32_t *root)
         const plan_stage *from = &stages[ends->from_stage];
         const plan_stage *to = &stages[ends->to_stage];
         int32_t n = ir_mesh_size(&from->mesh);
+        bool straight = is_straight(c, line);
         take_part(c, from, root);
         take_part(c, to, root);
         for (int32_t i = 0; i < n; i++)
             join_roles(root, c->role_of_rank[from->first_device + i],
+                       c->role_of_rank[to->first_device + (straight ? i : 0)]);
+        for (int32_t i = 0; !straight && i < ir_mesh_size(&to->mesh); i++)
+            join_roles(root, c->role_of_rank[from->first_device],
                        c->role_of_rank[to->first_device + i]);
     }
     for (int32_t r = 0; r < p->n_roles; r++)

@@ -113,6 +113,10 @@ static int64_t scratch_needed(const memory_check *x, const plan_task *task)
     ir_work work;
     if (task->kind == PLAN_BOX && plan_box_is_collective(task->box.kind))
         return task->box.bytes_in + task->box.bytes_out;
+    if (task->kind == PLAN_RECV) {
+        const plan_cross cross = plan_task_cross(x->c->graph, x->c->p, task);
+        return plan_cross_scratch(&cross);
+    }
     if (task->kind != PLAN_COMPUTE)
         return 0;
     ir_node_work(x->c->graph, &x->c->graph->nodes.at[task->node],

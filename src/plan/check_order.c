@@ -28,14 +28,29 @@ static const char *issue_text(const plan_checking *c, int32_t role,
 {
     const plan_role *r = &c->p->roles[role];
     const plan_task *task = &r->tasks[issue->task];
-    int32_t axes = plan_role_mesh(c->p, r)->n;
+    const ir_mesh *mesh = plan_role_mesh(c->p, r);
     char from[64], to[64];
-    bool box = task->kind == PLAN_BOX;
-    ir_nd_sbp_text(from, box ? &task->box.from : &task->sbp, axes);
-    ir_nd_sbp_text(to, box ? &task->box.to : &task->sbp, axes);
+    if (task->kind == PLAN_BOX) {
+        ir_nd_sbp_text(from, &task->box.from, mesh->n);
+        ir_nd_sbp_text(to, &task->box.to, mesh->n);
+    } else {
+        const plan_cross cross = plan_task_cross(c->graph, c->p, task);
+        ir_nd_sbp_text(from, &cross.from, cross.from_stage->mesh.n);
+        ir_nd_sbp_text(to, &cross.to, cross.to_stage->mesh.n);
+    }
     return fs_printf(c->scratch, "%s %s -> %s",
                      plan_check_task_text(c, role, issue->slot, issue->task),
                      from, to);
+}
+
+/* Both on one channel. */
+static bool same_cross(const plan_checking *c, const plan_task *a,
+                       const plan_task *b)
+{
+    const plan_cross x = plan_task_cross(c->graph, c->p, a);
+    const plan_cross y = plan_task_cross(c->graph, c->p, b);
+    return ir_nd_sbp_equal(&x.from, &y.from, x.from_stage->mesh.n) &&
+           ir_nd_sbp_equal(&x.to, &y.to, x.to_stage->mesh.n);
 }
 
 /* The same transfer, seen from two roles? */
@@ -49,8 +64,7 @@ static bool same_issue(const plan_checking *c, int32_t role_a,
         ra->slots[a->slot].micro_batch != rb->slots[b->slot].micro_batch)
         return false;
     if (ta->kind != PLAN_BOX)
-        return tb->kind != PLAN_BOX &&
-               ir_nd_sbp_equal(&ta->sbp, &tb->sbp, axes);
+        return tb->kind != PLAN_BOX && same_cross(c, ta, tb);
     return tb->kind == PLAN_BOX && ta->box.kind == tb->box.kind &&
            ir_nd_sbp_equal(&ta->box.from, &tb->box.from, axes) &&
            ir_nd_sbp_equal(&ta->box.to, &tb->box.to, axes) &&

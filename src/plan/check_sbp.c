@@ -117,37 +117,11 @@ static void check_signature(plan_checking *c, int32_t v)
               c->p->strategy->stage_of[v], nearest_text(c, v));
 }
 
-/* What the consumer of an edge wants: its input, or a variable's own SBP. */
-static const ir_nd_sbp *wanted_as(const plan_checking *c, int32_t v,
-                                  int32_t slot)
-{
-    const ir_nd_sig *sig = &c->p->strategy->sig[v];
-    return c->graph->nodes.at[v].op == IR_OP_variable ? &sig->out[0]
-                                                      : &sig->in[slot];
-}
-
-static bool path_fits(const plan_checking *c, int32_t tensor,
-                      const plan_boxing *path, const ir_mesh *mesh)
-{
-    const ir_tensor *t = tensor_at(c, tensor);
-    for (int32_t i = 0; i < path->n; i++) {
-        plan_box_step step;
-        if (!ir_nd_sbp_fits(&path->at[i], &t->shape, mesh) ||
-            !ir_nd_sbp_fits(&path->at[i + 1], &t->shape, mesh) ||
-            !plan_box_step_make(t, mesh, &path->at[i], &path->at[i + 1], &step))
-            return false;
-    }
-    return true;
-}
-
 /* Not what a view reads, nor what crosses stages. */
-static bool may_be_anew(const plan_checking *c, int32_t v, int32_t tensor)
+static bool may_be_anew(const plan_checking *c, int32_t v,
+                        const plan_ends *ends)
 {
-    const ir_node *maker = &c->graph->nodes.at[tensor_at(c, tensor)->producer];
-    const bool made_here =
-        maker->op == IR_OP_input || maker->op == IR_OP_constant ||
-        stage_at(c, tensor_at(c, tensor)->producer) == stage_at(c, v);
-    return made_here &&
+    return !plan_ends_cross(ends) &&
            ir_op_class_of(c->graph->nodes.at[v].op) != IR_CLASS_VIEW;
 }
 
@@ -155,28 +129,21 @@ static void check_edge(plan_checking *c, int32_t v, int32_t slot)
 {
     const plan_strategy *s = c->p->strategy;
     const plan_boxing *path = &s->edge[s->first_edge[v] + slot];
-    int32_t tensor = plan_edge_tensor(c->graph, s, v, slot);
-    if (tensor < 0) /* a variable that is not trained */
+    const plan_ends ends = plan_edge_ends(c->graph, s, v, slot);
+    if (ends.tensor == NULL) /* of a variable that is not trained */
         return;
-    const ir_mesh *mesh = &stage_at(c, tensor_at(c, tensor)->producer)->mesh;
-    const ir_nd_sbp *from = made_as(c, tensor), *to = wanted_as(c, v, slot);
-    const ir_nd_sbp *first = path->n ? &path->at[0] : from;
-    const ir_nd_sbp *last = path->n ? &path->at[path->n] : from;
-    if (path->sharing < 0 || (path->sharing && !may_be_anew(c, v, tensor)))
+    if (path->sharing < 0 || (path->sharing && !may_be_anew(c, v, &ends)))
         WRONG(c, "strategy: %s cannot have %s boxed anew",
-              c->graph->nodes.at[v].name, tensor_at(c, tensor)->name);
-    bool equal = mesh->n == stage_at(c, v)->mesh.n;
-    for (int32_t i = 0; equal && i < mesh->n; i++)
-        equal = mesh->dim[i] == stage_at(c, v)->mesh.dim[i];
-    if (equal && ir_nd_sbp_equal(first, from, mesh->n) &&
-        ir_nd_sbp_equal(last, to, mesh->n) && path_fits(c, tensor, path, mesh))
+              c->graph->nodes.at[v].name, ends.tensor->name);
+    const char *why = plan_path_wrong(&ends, path);
+    if (why == NULL)
         return;
     WRONG(c,
           "strategy: %s is made as %s, %s wants %s, and the boxing of %d "
-          "steps does not lead there",
-          tensor_at(c, tensor)->name, sbp_text(c, from, mesh->n),
-          c->graph->nodes.at[v].name, sbp_text(c, to, stage_at(c, v)->mesh.n),
-          path->n);
+          "steps does not lead there: %s",
+          ends.tensor->name, sbp_text(c, ends.from, ends.from_stage->mesh.n),
+          c->graph->nodes.at[v].name,
+          sbp_text(c, ends.to, ends.to_stage->mesh.n), path->n, why);
 }
 
 void plan_check_strategy(plan_checking *c)
@@ -260,6 +227,19 @@ static void check_writes(const sbp_check *x, int32_t t, int32_t reg,
               reg, held(x, g));
 }
 
+/* In the pieces that the register is for: on another stage than its node's an
+ * input is made as it is wanted. */
+static void check_load(const sbp_check *x, int32_t t)
+{
+    const plan_task *task = &x->r->tasks[t];
+    const ir_node *node = &x->c->graph->nodes.at[task->node];
+    const plan_register *g = &x->r->registers[task->out[0]];
+    const bool home = plan_role_has_stage(
+        x->r, x->c->p->strategy->stage_of[task->node]);
+    check_writes(x, t, task->out[0], node->out[0],
+                 home ? &x->c->p->strategy->sig[task->node].out[0] : &g->sbp);
+}
+
 static void check_compute(const sbp_check *x, int32_t t)
 {
     const plan_task *task = &x->r->tasks[t];
@@ -297,23 +277,48 @@ static void check_box(const sbp_check *x, int32_t t)
     check_writes(x, t, task->out[0], task->tensor, &box->to);
 }
 
+static void check_move(const sbp_check *x, int32_t t)
+{
+    const plan_task *task = &x->r->tasks[t];
+    const plan_cross cross = plan_task_cross(x->c->graph, x->c->p, task);
+    if (!plan_cross_is_legal(&cross))
+        WRONG(x->c, "%s: from %s to %s is no exchange of the two stages",
+              plan_check_task_text(x->c, x->role, -1, t),
+              sbp_text(x->c, &cross.from, cross.from_stage->mesh.n),
+              sbp_text(x->c, &cross.to, cross.to_stage->mesh.n));
+    else if (task->kind == PLAN_SEND)
+        check_reads(x, t, task->in[0], task->tensor, &task->sbp);
+    else
+        check_writes(x, t, task->out[0], task->tensor, &task->sbp);
+}
+
 static void check_task(const sbp_check *x, int32_t t)
 {
     const plan_task *task = &x->r->tasks[t];
     switch (task->kind) {
     case PLAN_COMPUTE:
-    case PLAN_LOAD: /* its node has no inputs */
         check_compute(x, t);
+        break;
+    case PLAN_LOAD:
+        check_load(x, t);
         break;
     case PLAN_BOX:
         check_box(x, t);
         break;
-    case PLAN_SEND:
-        check_reads(x, t, task->in[0], task->tensor, &task->sbp);
-        break;
     default:
-        check_writes(x, t, task->out[0], task->tensor, &task->sbp);
+        check_move(x, t);
     }
+}
+
+/* As its node gives it; a constant on another stage as its register says. */
+static bool is_given_so(const sbp_check *x, const plan_register *g)
+{
+    const ir_tensor *t = tensor_at(x->c, g->tensor);
+    const ir_nd_sbp *sbp = made_as(x->c, g->tensor);
+    const int32_t home = x->c->p->strategy->stage_of[t->producer];
+    if (t->role != IR_CONST || plan_role_has_stage(x->r, home))
+        return ir_nd_sbp_equal(sbp, &g->sbp, x->mesh->n);
+    return true;
 }
 
 /* What is there from the start is a variable or constant as its node gives it,
@@ -324,8 +329,7 @@ static void check_source(const sbp_check *x, int32_t reg)
     const ir_tensor *t = tensor_at(x->c, g->tensor);
     bool source = t->role == IR_PARAM || t->role == IR_STATE ||
                   t->role == IR_BUFFER || t->role == IR_CONST;
-    if (!source ||
-        !ir_nd_sbp_equal(made_as(x->c, g->tensor), &g->sbp, x->mesh->n))
+    if (!source || !is_given_so(x, g))
         WRONG(x->c,
               "register %d of %s is to hold %s from the start, but that "
               "is no variable or constant in that SBP",

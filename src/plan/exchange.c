@@ -2,6 +2,8 @@
 
 #include "plan/exchange.h"
 
+#include <stdlib.h>
+
 /* ---- which positions deal with each other ---- */
 
 /* How the coordinates of giver and taker are tied on one axis of a mesh. */
@@ -92,24 +94,35 @@ static int64_t distance(const plan_exchange *x, int32_t giver, int32_t taker)
     return d < 0 ? -d : d;
 }
 
-/* Is `giver` the nearest of those that hold the same? */
+/* Of those that hold the same (`fixed` is -1 on axes of B) who is nearest; of
+ * two the first. */
+static int32_t nearest(const plan_exchange *x, const int32_t *fixed,
+                       int32_t taker)
+{
+    int32_t at[IR_MAX_MESH], best = -1;
+    int64_t least = 0;
+
+    first_partner(&x->from_mesh, fixed, at);
+    do {
+        const int32_t giver = ir_mesh_rank(&x->from_mesh, at);
+        const int64_t far = distance(x, giver, taker);
+        if (best < 0 || far < least) {
+            best = giver;
+            least = far;
+        }
+    } while (next_partner(&x->from_mesh, fixed, at));
+    return best;
+}
+
 static bool is_nearest(const plan_exchange *x, int32_t giver, int32_t taker)
 {
-    const int64_t mine = distance(x, giver, taker);
-    int32_t fixed[IR_MAX_MESH], at[IR_MAX_MESH];
+    int32_t fixed[IR_MAX_MESH];
 
     ir_mesh_coords(&x->from_mesh, giver, fixed);
     for (int32_t a = 0; a < x->from_mesh.n; a++)
         if (x->from.at[a].kind == IR_B)
             fixed[a] = -1;
-    first_partner(&x->from_mesh, fixed, at);
-    do {
-        const int32_t other = ir_mesh_rank(&x->from_mesh, at);
-        const int64_t theirs = distance(x, other, taker);
-        if (theirs < mine || (theirs == mine && other < giver))
-            return false;
-    } while (next_partner(&x->from_mesh, fixed, at));
-    return true;
+    return nearest(x, fixed, taker) == giver;
 }
 
 /* ---- shares ---- */
@@ -162,30 +175,111 @@ static bool stays_partial(const plan_exchange *x)
     return false;
 }
 
-static bool deals(const plan_exchange *x, int32_t giver, int32_t taker)
+/* Givers on another mesh, found by their coordinates one by one. */
+typedef struct givers {
+    const plan_exchange *x;
+    int32_t taker;
+    ir_piece wanted;
+    fs_arena *arena;
+    plan_shares *out;
+} givers;
+
+/* What a giver may hold that has these coordinates up to `axis`. */
+static bool may_hold(const givers *g, const int32_t *at, int32_t axis)
 {
-    return stays_partial(x) ? giver == taker : is_nearest(x, giver, taker);
+    plan_exchange cut = *g->x;
+    ir_piece piece, common;
+
+    for (int32_t a = axis + 1; a < cut.from_mesh.n; a++)
+        cut.from.at[a] = IR_SBP_B;
+    piece = held(&cut, at);
+    return ir_piece_common(&g->wanted, &piece, &common);
+}
+
+static void add_giver(const givers *g, const int32_t *fixed)
+{
+    const int32_t giver = nearest(g->x, fixed, g->taker);
+    int32_t at[IR_MAX_MESH];
+
+    ir_mesh_coords(&g->x->from_mesh, giver, at);
+    const ir_piece theirs = held(g->x, at);
+    add_share(&g->wanted, &theirs, giver, g->arena, g->out);
+}
+
+/* at[a] of axes before `axis` are fixed; -1 on axes of B. */
+static void find_givers(const givers *g, int32_t *at, int32_t axis)
+{
+    const plan_exchange *x = g->x;
+
+    if (axis == x->from_mesh.n) {
+        add_giver(g, at);
+        return;
+    }
+    if (x->from.at[axis].kind == IR_B) {
+        at[axis] = -1;
+        find_givers(g, at, axis + 1);
+        return;
+    }
+    for (int32_t c = 0; c < x->from_mesh.dim[axis]; c++) {
+        at[axis] = c;
+        if (ir_sbp_is_partial(x->from.at[axis]) || may_hold(g, at, axis))
+            find_givers(g, at, axis + 1);
+    }
+}
+
+static int compare_shares(const void *a, const void *b)
+{
+    const plan_share *x = a, *y = b;
+
+    return (x->position > y->position) - (x->position < y->position);
+}
+
+/* What stays partial goes from position to position. */
+static void add_straight(const plan_exchange *x, int32_t me, fs_arena *arena,
+                         plan_shares *out)
+{
+    int32_t at[IR_MAX_MESH];
+
+    ir_mesh_coords(&x->from_mesh, me, at);
+    const ir_piece from = held(x, at), to = wanted(x, at);
+    add_share(&from, &to, me, arena, out);
+}
+
+static void takes_across(const plan_exchange *x, int32_t me, fs_arena *arena,
+                         plan_shares *out)
+{
+    int32_t at[IR_MAX_MESH] = {0};
+
+    ir_mesh_coords(&x->to_mesh, me, at);
+    const givers g = {x, me, wanted(x, at), arena, out};
+    find_givers(&g, at, 0);
+    if (out->n > 0)
+        qsort(out->at, (size_t)out->n, sizeof *out->at, compare_shares);
+}
+
+static void gives_across(const plan_exchange *x, int32_t me, fs_arena *arena,
+                         plan_shares *out)
+{
+    int32_t at[IR_MAX_MESH];
+
+    ir_mesh_coords(&x->from_mesh, me, at);
+    const ir_piece mine = held(x, at);
+    for (int32_t k = 0; k < ir_mesh_size(&x->to_mesh); k++) {
+        plan_share share = {.position = k};
+        ir_mesh_coords(&x->to_mesh, k, at);
+        const ir_piece theirs = wanted(x, at);
+        if (ir_piece_common(&mine, &theirs, &share.box) && is_nearest(x, me, k))
+            fs_push(arena, out, share);
+    }
 }
 
 static void list_across(const plan_exchange *x, int32_t me, bool gives,
                         fs_arena *arena, plan_shares *out)
 {
-    piece_fn *const own = gives ? held : wanted, *const other =
-                                                     gives ? wanted : held;
-    const ir_mesh *mine_on = gives ? &x->from_mesh : &x->to_mesh;
-    const ir_mesh *theirs_on = gives ? &x->to_mesh : &x->from_mesh;
-    const int32_t n = ir_mesh_size(theirs_on);
-    int32_t at[IR_MAX_MESH];
-
-    ir_mesh_coords(mine_on, me, at);
-    const ir_piece mine = own(x, at);
-    for (int32_t k = 0; k < n; k++) {
-        if (!deals(x, gives ? me : k, gives ? k : me))
-            continue;
-        ir_mesh_coords(theirs_on, k, at);
-        const ir_piece theirs = other(x, at);
-        add_share(&mine, &theirs, k, arena, out);
-    }
+    if (stays_partial(x))
+        add_straight(x, me, arena, out);
+    else
+        (gives ? gives_across : takes_across)(x, me, arena, out);
 }
 
 void plan_exchange_takes(const plan_exchange *x, int32_t me, fs_arena *arena,

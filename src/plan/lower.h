@@ -9,7 +9,7 @@
 typedef enum lower_kind {
     LOWER_ROOT, /* as its producer leaves it, on the producer's stage */
     LOWER_BOX,  /* one boxing step after its parent */
-    LOWER_MOVE  /* its parent's pieces on another stage */
+    LOWER_MOVE  /* what its parent holds, on another stage */
 } lower_kind;
 
 /* A tensor lying on a stage in some SBP. The values of a tensor form trees:

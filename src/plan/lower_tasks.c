@@ -164,14 +164,21 @@ static void make_move(lowering *l, int32_t id)
     int32_t producer = l->graph->tensors.at[v->tensor].producer, key[3];
     plan_phase phase = plan_lower_base(l->graph, v->tensor);
     plan_task send = blank_task(PLAN_SEND, phase), recv;
+    const plan_cross cross = {
+        &l->graph->tensors.at[v->tensor], &l->strategy->stages[parent->stage],
+        &l->strategy->stages[v->stage], parent->sbp, v->sbp};
 
     v->reg = target_register(l, v);
     v->at_stage = v->use_stage;
     send.tensor = v->tensor;
-    send.sbp = v->sbp;
+    send.sbp = parent->sbp;
+    send.peer_sbp = v->sbp;
     send.channel = find_channel(l, parent->at_stage, v->at_stage, phase);
     recv = send;
     recv.kind = PLAN_RECV;
+    recv.sbp = v->sbp;
+    recv.peer_sbp = parent->sbp;
+    recv.scratch_bytes = plan_cross_scratch(&cross);
     send.n_in = recv.n_out = 1;
     send.in[0] = parent->reg;
     recv.out[0] = v->reg;
@@ -193,6 +200,7 @@ static void make_load(lowering *l, int32_t id)
     task.n_out = 1;
     task.out[0] = v->reg;
     key_at(node, key);
+    key[2] = id; /* one for each way in which it is made here */
     add_task(l, v->at_stage, &task, key);
 }
 

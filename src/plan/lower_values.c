@@ -128,7 +128,9 @@ static int32_t intern_value(lowering *l, lower_value value)
     return add_value(l, value);
 }
 
-static int32_t root_value(lowering *l, int32_t tensor, int32_t stage)
+/* `made`: how it is made there, when it is made anywhere. */
+static int32_t root_value(lowering *l, int32_t tensor, int32_t stage,
+                          const ir_nd_sbp *made)
 {
     const ir_tensor *t = &l->graph->tensors.at[tensor];
     const ir_node *node = &l->graph->nodes.at[t->producer];
@@ -140,12 +142,16 @@ static int32_t root_value(lowering *l, int32_t tensor, int32_t stage)
 
     for (int32_t i = l->first_value[tensor]; i >= 0; i = l->values.at[i].next)
         if (l->values.at[i].kind == LOWER_ROOT &&
-            (l->values.at[i].stage == plan_lower_home(l, stage) ||
-             !made_anywhere(node)))
+            (!made_anywhere(node) ||
+             (l->values.at[i].stage == plan_lower_home(l, stage) &&
+              ir_nd_sbp_equal(&l->values.at[i].sbp, made,
+                              l->strategy->stages[stage].mesh.n))))
             return i;
     value.stage = plan_lower_home(
         l, made_anywhere(node) ? stage : l->strategy->stage_of[t->producer]);
-    value.sbp = l->strategy->sig[t->producer].out[t->slot];
+    value.sbp = made_anywhere(node)
+                    ? *made
+                    : l->strategy->sig[t->producer].out[t->slot];
     if (plan_lower_is_view(node))
         value.view_of = l->edge_value[l->strategy->first_edge[t->producer]];
     return add_value(l, value);
@@ -193,9 +199,9 @@ typedef struct lower_edge {
     int32_t node, slot, tensor;
     int32_t stage; /* of the consumer */
     int32_t variable;
+    bool crosses; /* the path has a step to another stage */
     plan_phase phase;
     int32_t before; /* node in whose front the value is wanted */
-    const ir_nd_sbp *wanted;
     const plan_boxing *path;
 } lower_edge;
 
@@ -207,40 +213,13 @@ static fs_status edge_fail(const lowering *l, const lower_edge *e,
                    l->graph->tensors.at[e->tensor].name, why);
 }
 
-static fs_status check_path(const lowering *l, const lower_edge *e,
-                            const lower_value *root)
-{
-    const ir_tensor *tensor = &l->graph->tensors.at[e->tensor];
-    const ir_mesh *mesh = &l->strategy->stages[root->stage].mesh;
-    plan_box_step step;
-
-    if (e->path->n < 0 || e->path->n > PLAN_MAX_BOXING)
-        return edge_fail(l, e, "the boxing path has an impossible length");
-    if (!ir_nd_sbp_equal(&e->path->at[0], &root->sbp, mesh->n))
-        return edge_fail(l, e,
-                         "the boxing path does not start at the "
-                         "producer's SBP");
-    if (!ir_nd_sbp_equal(&e->path->at[e->path->n], e->wanted, mesh->n))
-        return edge_fail(l, e,
-                         "the boxing path does not end at the SBP that "
-                         "the signature expects");
-    for (int32_t k = 0; k < e->path->n; k++)
-        if (!plan_box_step_make(tensor, mesh, &e->path->at[k],
-                                &e->path->at[k + 1], &step))
-            return edge_fail(l, e,
-                             "a step of the boxing path is not in the "
-                             "boxing table");
-    return FS_OK;
-}
-
 /* What a view reads lives as long as what reads the view; what crosses stages
  * is sent once. */
-static fs_status check_sharing(const lowering *l, const lower_edge *e,
-                               bool moves)
+static fs_status check_sharing(const lowering *l, const lower_edge *e)
 {
     if (e->path->sharing < 0)
         return edge_fail(l, e, "its boxing is shared under a number below 0");
-    if (e->path->sharing && moves)
+    if (e->path->sharing && e->crosses)
         return edge_fail(l, e, "what crosses stages cannot be boxed anew");
     if (e->path->sharing && plan_lower_is_view(&l->graph->nodes.at[e->node]))
         return edge_fail(l, e, "what a view reads cannot be boxed anew");
@@ -266,58 +245,66 @@ static fs_status check_phase(const lowering *l, const lower_edge *e)
     return FS_OK;
 }
 
-static fs_status check_move(const lowering *l, const lower_edge *e,
-                            int32_t from_stage)
+static fs_status check_edge(const lowering *l, const lower_edge *e)
 {
-    const ir_mesh *from = &l->strategy->stages[from_stage].mesh;
-    const ir_mesh *to = &l->strategy->stages[e->stage].mesh;
-    bool equal = from->n == to->n;
+    const plan_ends ends =
+        plan_edge_ends(l->graph, l->strategy, e->node, e->slot);
+    const char *why = plan_path_wrong(&ends, e->path);
 
-    for (int32_t a = 0; equal && a < from->n; a++)
-        equal = from->dim[a] == to->dim[a];
-    if (!equal)
-        return edge_fail(l, e,
-                         "it crosses stages of different meshes, which "
-                         "must be equal");
-    return FS_OK;
+    if (why != NULL)
+        return edge_fail(l, e, why);
+    FS_TRY(check_sharing(l, e));
+    return check_phase(l, e);
+}
+
+/* One step of the path after value `id`. */
+static int32_t step_value(lowering *l, const lower_edge *e, int32_t id,
+                          int32_t k)
+{
+    const lower_value *before = &l->values.at[id];
+    const bool moves = e->crosses && k == e->path->cross;
+    const bool anew = e->path->sharing && (e->phase == PLAN_FORWARD ||
+                                           e->phase == PLAN_BACKWARD);
+
+    return intern_value(
+        l, (lower_value){.kind = moves ? LOWER_MOVE : LOWER_BOX,
+                         .tensor = e->tensor,
+                         .stage = moves ? plan_lower_home(l, e->stage)
+                                        : before->stage,
+                         .sbp = e->path->at[k + 1],
+                         .parent = id,
+                         .sharing = e->path->sharing,
+                         .anew = anew,
+                         .view_of = -1,
+                         .variable = k + 1 == e->path->n ? e->variable : -1});
 }
 
 static fs_status lower_one_edge(lowering *l, const lower_edge *e, int32_t *out)
 {
-    int32_t id = root_value(l, e->tensor, e->stage);
-    int32_t home = l->values.at[id].stage, n = e->path->n;
-    bool moves = home != plan_lower_home(l, e->stage);
-    bool anew = e->path->sharing &&
-                (e->phase == PLAN_FORWARD || e->phase == PLAN_BACKWARD);
+    int32_t id;
 
-    FS_TRY(check_path(l, e, &l->values.at[id]));
-    FS_TRY(check_sharing(l, e, moves));
-    FS_TRY(check_phase(l, e));
-    if (moves)
-        FS_TRY(check_move(l, e, home));
-    for (int32_t k = 1; k <= n; k++)
-        id = intern_value(
-            l, (lower_value){.kind = LOWER_BOX,
-                             .tensor = e->tensor,
-                             .stage = home,
-                             .sbp = e->path->at[k],
-                             .parent = id,
-                             .sharing = e->path->sharing,
-                             .anew = anew,
-                             .view_of = -1,
-                             .variable = k == n && !moves ? e->variable : -1});
-    if (moves)
-        id =
-            intern_value(l, (lower_value){.kind = LOWER_MOVE,
-                                          .tensor = e->tensor,
-                                          .stage = plan_lower_home(l, e->stage),
-                                          .sbp = e->path->at[n],
-                                          .parent = id,
-                                          .view_of = -1,
-                                          .variable = e->variable});
+    FS_TRY(check_edge(l, e));
+    id = root_value(l, e->tensor, e->stage, &e->path->at[0]);
+    for (int32_t k = 0; k < e->path->n; k++)
+        id = step_value(l, e, id, k);
     note_use(l, id, (lower_use){e->phase, e->before, l->program[e->node]});
     *out = id;
     return FS_OK;
+}
+
+/* What both kinds of edges have in common. */
+static lower_edge edge_at(const lowering *l, int32_t v, int32_t slot)
+{
+    const plan_strategy *s = l->strategy;
+    const plan_ends ends = plan_edge_ends(l->graph, s, v, slot);
+
+    return (lower_edge){.node = v,
+                        .slot = slot,
+                        .tensor = plan_edge_tensor(l->graph, s, v, slot),
+                        .stage = s->stage_of[v],
+                        .variable = -1,
+                        .crosses = plan_ends_cross(&ends),
+                        .path = &s->edge[s->first_edge[v] + slot]};
 }
 
 static fs_status lower_inputs(lowering *l, int32_t v)
@@ -326,15 +313,9 @@ static fs_status lower_inputs(lowering *l, int32_t v)
     const plan_strategy *s = l->strategy;
 
     for (int32_t slot = 0; slot < node->n_in; slot++) {
-        lower_edge e = {.node = v,
-                        .slot = slot,
-                        .tensor = node->in[slot],
-                        .stage = s->stage_of[v],
-                        .variable = -1,
-                        .phase = plan_lower_phase(l->graph, node),
-                        .before = v,
-                        .wanted = &s->sig[v].in[slot],
-                        .path = &s->edge[s->first_edge[v] + slot]};
+        lower_edge e = edge_at(l, v, slot);
+        e.phase = plan_lower_phase(l->graph, node);
+        e.before = v;
         FS_TRY(lower_one_edge(l, &e, &l->edge_value[s->first_edge[v] + slot]));
     }
     return FS_OK;
@@ -349,25 +330,21 @@ static fs_status lower_loop(lowering *l, int32_t v)
     int32_t next = l->graph->tensors.at[x].next;
     int32_t producer = l->graph->tensors.at[next].producer;
     const ir_node *update = &l->graph->nodes.at[producer];
-    int32_t root = root_value(l, next, s->stage_of[v]);
-    lower_edge e = {.node = v,
-                    .tensor = next,
-                    .stage = s->stage_of[v],
-                    .variable = v,
-                    .phase = PLAN_END,
-                    .before = producer + 1,
-                    .wanted = &s->sig[v].out[0],
-                    .path = &s->edge[s->first_edge[v]]};
+    lower_edge e = edge_at(l, v, 0);
+    int32_t root;
 
+    e.variable = v;
+    e.phase = PLAN_END;
+    e.before = producer + 1;
     if (update->phase != IR_UPDATE || plan_lower_is_view(update) ||
         is_source(update))
         return edge_fail(l, &e,
                          "a variable's next value must come from an op "
                          "of the update");
-    if (e.path->n > 0 ||
-        l->values.at[root].stage != plan_lower_home(l, e.stage))
+    if (e.path->n > 0 || e.crosses)
         return lower_one_edge(l, &e, &l->edge_value[s->first_edge[v]]);
-    FS_TRY(check_path(l, &e, &l->values.at[root]));
+    FS_TRY(check_edge(l, &e));
+    root = root_value(l, next, s->stage_of[producer], NULL);
     if (l->values.at[root].use_phase != PLAN_PHASES)
         return edge_fail(l, &e,
                          "a value that replaces its variable in place "
@@ -384,7 +361,7 @@ static void add_roots(lowering *l, int32_t v)
     if (made_anywhere(node))
         return; /* on demand, where it is read */
     for (int32_t o = 0; o < node->n_out; o++)
-        root_value(l, node->out[o], l->strategy->stage_of[v]);
+        root_value(l, node->out[o], l->strategy->stage_of[v], NULL);
 }
 
 fs_status plan_lower_values(lowering *l)

@@ -189,3 +189,31 @@ int32_t plan_channel_peer(const plan *p, const plan_channel *channel,
     return rank - p->strategy->stages[stage].first_device +
            p->strategy->stages[peer].first_device;
 }
+
+/* Without its tensor. */
+static plan_cross cross_of(const plan *p, const plan_task *task)
+{
+    const plan_channel *channel = &p->channels[task->channel];
+    const bool sends = task->kind == PLAN_SEND;
+
+    return (plan_cross){.from_stage = &p->strategy->stages[channel->from_stage],
+                        .to_stage = &p->strategy->stages[channel->to_stage],
+                        .from = sends ? task->sbp : task->peer_sbp,
+                        .to = sends ? task->peer_sbp : task->sbp};
+}
+
+plan_cross plan_task_cross(const ir_graph *graph, const plan *p,
+                           const plan_task *task)
+{
+    plan_cross cross = cross_of(p, task);
+
+    cross.tensor = &graph->tensors.at[task->tensor];
+    return cross;
+}
+
+bool plan_task_is_straight(const plan *p, const plan_task *task)
+{
+    const plan_cross cross = cross_of(p, task);
+
+    return plan_cross_is_straight(&cross);
+}

@@ -109,8 +109,13 @@ void plan_rank_coords(const plan *p, int32_t rank, int32_t coords[IR_MAX_MESH]);
 int32_t plan_comm_size(const plan *p, const plan_comm *comm);
 int32_t plan_comm_ranks(const plan *p, const plan_comm *comm, int32_t rank,
                         int32_t *out);
-/* The peer of `rank` on a channel. */
+/* Between equal meshes: who has the position of `rank` on the other stage. */
 int32_t plan_channel_peer(const plan *p, const plan_channel *channel,
                           int32_t rank);
+/* The crossing that a SEND or RECV is half of. */
+plan_cross plan_task_cross(const ir_graph *graph, const plan *p,
+                           const plan_task *task);
+/* Does position i of it deal with position i alone? */
+bool plan_task_is_straight(const plan *p, const plan_task *task);
 
 #endif

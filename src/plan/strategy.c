@@ -2,6 +2,21 @@
 
 #include "plan/lower.h"
 
+bool plan_same_mesh(const ir_mesh *a, const ir_mesh *b)
+{
+    bool same = a->n == b->n;
+
+    for (int32_t k = 0; same && k < a->n; k++)
+        same = a->dim[k] == b->dim[k];
+    return same;
+}
+
+bool plan_same_place(const plan_stage *a, const plan_stage *b)
+{
+    return a->first_device == b->first_device &&
+           plan_same_mesh(&a->mesh, &b->mesh);
+}
+
 static int32_t node_edges(const ir_node *node)
 {
     return node->op == IR_OP_variable ? 1 : node->n_in;

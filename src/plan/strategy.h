@@ -6,10 +6,12 @@
 
 enum { PLAN_MAX_BOXING = 8 };
 
-/* How a tensor gets from one SBP to another on ONE mesh: at[0] is the
- * producer's, at[n] the consumer's, and every step is a row of the boxing table
- * (boxing.h). n = 0: nothing to do, and at[0] is how producer and consumer have
- * it.
+/* How a tensor gets from one SBP to another: at[0] is the producer's, at[n] the
+ * consumer's. Between stages at different places exactly one step crosses:
+ * at[0 .. cross] lie on the producer's mesh, at[cross + 1 .. n] on the
+ * consumer's, and the step between is an exchange of the two (boxing.h). Every
+ * other step is a row of the boxing table. n = 0: nothing to do, and at[0] is
+ * how producer and consumer have it.
  *
  * `sharing` says how long the boxed pieces live. 0, kept: all such readers of a
  * tensor share them; they are made where the tensor is (once per step where it
@@ -21,6 +23,7 @@ enum { PLAN_MAX_BOXING = 8 };
  * read and what crosses stages is kept. */
 typedef struct plan_boxing {
     int32_t n;
+    int32_t cross; /* the step that crosses, where one does; else 0 */
     int32_t sharing;
     ir_nd_sbp at[PLAN_MAX_BOXING + 1];
 } plan_boxing;
@@ -31,12 +34,15 @@ typedef struct plan_stage {
     ir_mesh mesh;
     int32_t first_device;
 } plan_stage;
+bool plan_same_mesh(const ir_mesh *a, const ir_mesh *b);
+/* Nothing moves between stages at one place. */
+bool plan_same_place(const plan_stage *a, const plan_stage *b);
 
 /* Edges: input slot s of node v is edge first_edge[v] + s. A variable has one
  * edge too: its loop-carried value (tensor.next -> variable), from the update
- * node's signature to the variable's own. The boxing of an edge runs on the
- * producer's mesh; when the consumer's stage differs, the tensor then moves
- * point to point, position i to position i (the meshes are equal). */
+ * node's signature to the variable's own. Inputs and constants are made on each
+ * stage that reads them: their paths lie on the reader's mesh and begin with
+ * how they are made there, on their node's own stage as its signature says. */
 typedef struct plan_strategy {
     int32_t n_nodes, n_stages, n_edges;
     int32_t micro_batches;

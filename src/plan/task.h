@@ -20,7 +20,7 @@ typedef enum plan_task_kind {
     PLAN_COMPUTE, /* node's kernel */
     PLAN_LOAD,    /* fills the register of an input node with data */
     PLAN_BOX,     /* one boxing step, local or collective */
-    PLAN_SEND,    /* to the same position of another stage */
+    PLAN_SEND,    /* to those of another stage that want it */
     PLAN_RECV,
     PLAN_TASK_KINDS
 } plan_task_kind;
@@ -42,18 +42,19 @@ typedef struct plan_stream {
 
 /* In-registers of a COMPUTE task follow the node's inputs, out-registers its
  * outputs (views are not tasks: their tensor lives in the register of what
- * they view). An update in place has its variable's register both as in[] and
- * as out[]. */
+ * they view). A LOAD fills its register as that lies. An update in place has
+ * its variable's register both as in[] and as out[]. */
 typedef struct plan_task {
     plan_task_kind kind;
     plan_phase phase;
-    int32_t chunk;     /* of its role's stages: whose it is */
-    int32_t node;      /* COMPUTE, LOAD; else -1 */
-    int32_t tensor;    /* BOX, SEND, RECV: what moves; else -1 */
-    plan_box_step box; /* BOX */
-    ir_nd_sbp sbp;     /* SEND, RECV: how the tensor lies */
-    int32_t comm;      /* BOX, collective: index in plan->comms; else -1 */
-    int32_t channel;   /* SEND, RECV; else -1 */
+    int32_t chunk;      /* of its role's stages: whose it is */
+    int32_t node;       /* COMPUTE, LOAD; else -1 */
+    int32_t tensor;     /* BOX, SEND, RECV: what moves; else -1 */
+    plan_box_step box;  /* BOX */
+    ir_nd_sbp sbp;      /* SEND, RECV: how the tensor lies on this stage */
+    ir_nd_sbp peer_sbp; /* and on the other */
+    int32_t comm;       /* BOX, collective: index in plan->comms; else -1 */
+    int32_t channel;    /* SEND, RECV; else -1 */
     int32_t stream;
     int32_t n_in, n_out;
     int32_t in[IR_MAX_IN], out[IR_MAX_OUT]; /* registers */

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "plan/plan.h"
 
-enum { PLAN_FORMAT_VERSION = 3, PLAN_MAX_MICRO_BATCHES = 1 << 20 };
+enum { PLAN_FORMAT_VERSION = 4, PLAN_MAX_MICRO_BATCHES = 1 << 20 };
 
 /* How the training graph of the plan was made: enough to make it again. */
 typedef struct plan_origin {

@@ -191,26 +191,53 @@ static fs_status read_stage(reading *r, const fs_json *in, plan_stage *stage)
     return FS_OK;
 }
 
+/* Each SBP has the axes of the mesh that it has come to. */
+static fs_status read_path(const reading *r, const fs_json *in,
+                           const plan_ends *ends, plan_boxing *edge)
+{
+    fs_json path;
+    int32_t n;
+    FS_TRY(read_array(r, in, "path", PLAN_MAX_BOXING + 1, &path, &n));
+    if (n < 2)
+        return fs_fail(r->err, FS_INVALID, "%s: %s needs two SBPs or more",
+                       in->file, path.where);
+    if (plan_ends_cross(ends))
+        FS_TRY(read_i32(r, in, "cross", 0, n - 2, &edge->cross));
+    else if (fs_json_has(in, "cross"))
+        return fs_json_fail(in, "cross", r->err,
+                            "is given, but producer and consumer are at one "
+                            "place");
+    for (int32_t k = 0; k < n; k++) {
+        const char *text =
+            json_string_value(json_array_get(path.value, (size_t)k));
+        if (!text)
+            return fs_fail(r->err, FS_INVALID, "%s: %s[%d] must be a string",
+                           path.file, path.where, k);
+        FS_TRY(parse_sbp(r, &path, text, plan_path_stage(ends, edge, k)->mesh.n,
+                         &edge->at[k]));
+    }
+    edge->n = n - 1;
+    return FS_OK;
+}
+
 static fs_status read_boxing(reading *r, const fs_json *in, int32_t v)
 {
-    fs_json list, item, path;
-    int32_t n, slot, steps;
+    fs_json list, item;
+    int32_t n, slot;
     int32_t first = r->s->first_edge[v];
     int32_t edges = r->s->first_edge[v + 1] - first;
-    int32_t axes = r->s->stages[r->s->stage_of[v]].mesh.n;
     FS_TRY(read_array(r, in, "boxing", edges, &list, &n));
     for (int32_t i = 0; i < n; i++) {
         FS_TRY(fs_json_item(&list, (size_t)i, r->err, &item));
-        FS_TRY(PLAN_TEXT_KEYS(&item, r->err, "slot", "path", "sharing"));
-        FS_TRY(read_i32(r, &item, "slot", 0, edges - 1, &slot));
         FS_TRY(
-            read_array(r, &item, "path", PLAN_MAX_BOXING + 1, &path, &steps));
-        if (steps < 2)
-            return fs_fail(r->err, FS_INVALID, "%s: %s needs two SBPs or more",
-                           in->file, path.where);
+            PLAN_TEXT_KEYS(&item, r->err, "slot", "path", "cross", "sharing"));
+        FS_TRY(read_i32(r, &item, "slot", 0, edges - 1, &slot));
+        const plan_ends ends = plan_edge_ends(r->graph, r->s, v, slot);
         plan_boxing *edge = &r->s->edge[first + slot];
-        FS_TRY(read_sbps(r, &path, steps, axes, edge->at));
-        edge->n = steps - 1;
+        if (ends.tensor == NULL)
+            return fs_json_fail(&item, "slot", r->err,
+                                "is of a variable that never changes");
+        FS_TRY(read_path(r, &item, &ends, edge));
         if (fs_json_has(&item, "sharing"))
             FS_TRY(read_i32(r, &item, "sharing", 1, INT32_MAX, &edge->sharing));
     }
@@ -241,7 +268,7 @@ static fs_status read_node(reading *r, const fs_json *in, int32_t v)
                        "%s: %s has %d inputs and %d outputs, %s has %d and %d",
                        in->file, in->where, n_in, n_out, node->name, node->n_in,
                        node->n_out);
-    return read_boxing(r, in, v);
+    return FS_OK;
 }
 
 /* Files leave out the paths of edges that need no boxing; these have one SBP
@@ -251,11 +278,10 @@ static void complete_edges(reading *r)
     plan_strategy *s = r->s;
     for (int32_t v = 0; v < s->n_nodes; v++)
         for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++) {
-            int32_t t = plan_edge_tensor(r->graph, s, v, e - s->first_edge[v]);
-            if (t < 0 || s->edge[e].n > 0)
-                continue;
-            const ir_tensor *tensor = &r->graph->tensors.at[t];
-            s->edge[e].at[0] = s->sig[tensor->producer].out[tensor->slot];
+            const plan_ends ends =
+                plan_edge_ends(r->graph, s, v, e - s->first_edge[v]);
+            if (ends.tensor != NULL && s->edge[e].n == 0)
+                s->edge[e].at[0] = *ends.to;
         }
 }
 
@@ -310,6 +336,11 @@ static fs_status read_strategy(reading *r, const fs_json *file)
         FS_TRY(fs_json_item(&list, (size_t)v, r->err, &item));
         FS_TRY(read_node(r, &item, v));
     }
+    /* Paths need to know where both their ends lie. */
+    for (int32_t v = 0; v < n; v++) {
+        FS_TRY(fs_json_item(&list, (size_t)v, r->err, &item));
+        FS_TRY(read_boxing(r, &item, v));
+    }
     complete_edges(r);
     return FS_OK;
 }
@@ -354,8 +385,12 @@ static fs_status read_subject(const role_reading *x, const fs_json *in,
     FS_TRY(read_tensor(r, in, &t->tensor));
     if (t->kind == PLAN_BOX)
         return read_box(x, in, t);
+    FS_TRY(read_i32(r, in, "channel", 0, r->p->n_channels - 1, &t->channel));
+    const plan_channel *ends = &r->p->channels[t->channel];
+    const int32_t peer =
+        t->kind == PLAN_SEND ? ends->to_stage : ends->from_stage;
     FS_TRY(read_sbp(r, in, "sbp", x->axes, &t->sbp));
-    return read_i32(r, in, "channel", 0, r->p->n_channels - 1, &t->channel);
+    return read_sbp(r, in, "peer_sbp", r->s->stages[peer].mesh.n, &t->peer_sbp);
 }
 
 /* What a task of its kind has, beside what all have. */
@@ -371,7 +406,8 @@ static fs_status check_task_keys(const reading *r, const fs_json *in,
         return PLAN_TEXT_KEYS(in, r->err, EVERY, "tensor", "box", "axes",
                               "from", "to", "bytes_in", "bytes_out", "comm");
     default:
-        return PLAN_TEXT_KEYS(in, r->err, EVERY, "tensor", "sbp", "channel");
+        return PLAN_TEXT_KEYS(in, r->err, EVERY, "tensor", "sbp", "peer_sbp",
+                              "channel");
     }
 #undef EVERY
 }

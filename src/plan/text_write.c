@@ -57,8 +57,17 @@ static int32_t mesh_axes(const plan_strategy *s, int32_t stage)
     return s->stages[stage].mesh.n;
 }
 
-/* An edge's SBPs lie on the mesh of the producer's stage; meshes of stages
- * that exchange tensors are equal, so that the reader's own will do. */
+/* Each SBP lies on the mesh that it has come to. */
+static json_t *path_of(const plan_ends *ends, const plan_boxing *path)
+{
+    json_t *out = json_array();
+    for (int32_t k = 0; k <= path->n; k++)
+        json_array_append_new(
+            out,
+            sbp_text(&path->at[k], plan_path_stage(ends, path, k)->mesh.n));
+    return out;
+}
+
 static json_t *edges_of(const writing *w, int32_t node)
 {
     const plan_strategy *s = w->p->strategy;
@@ -66,11 +75,13 @@ static json_t *edges_of(const writing *w, int32_t node)
     for (int32_t e = s->first_edge[node]; e < s->first_edge[node + 1]; e++) {
         if (s->edge[e].n == 0)
             continue;
+        const plan_ends ends =
+            plan_edge_ends(w->graph, s, node, e - s->first_edge[node]);
         json_t *edge = json_object();
         fs_json_set_int(edge, "slot", e - s->first_edge[node]);
-        set(edge, "path",
-            sbp_list(s->edge[e].at, s->edge[e].n + 1,
-                     mesh_axes(s, s->stage_of[node])));
+        set(edge, "path", path_of(&ends, &s->edge[e]));
+        if (plan_ends_cross(&ends))
+            fs_json_set_int(edge, "cross", s->edge[e].cross);
         if (s->edge[e].sharing)
             fs_json_set_int(edge, "sharing", s->edge[e].sharing);
         json_array_append_new(out, edge);
@@ -112,6 +123,14 @@ static json_t *strategy_of(const writing *w)
     return out;
 }
 
+/* Of the stage at the other end. */
+static int32_t peer_axes(const writing *w, const plan_task *t)
+{
+    const plan_channel *ends = &w->p->channels[t->channel];
+    return mesh_axes(w->p->strategy,
+                     t->kind == PLAN_SEND ? ends->to_stage : ends->from_stage);
+}
+
 static json_t *task_of(const writing *w, const plan_role *role,
                        const plan_task *t)
 {
@@ -136,6 +155,7 @@ static json_t *task_of(const writing *w, const plan_role *role,
     }
     if (t->kind == PLAN_SEND || t->kind == PLAN_RECV) {
         set(out, "sbp", sbp_text(&t->sbp, axes));
+        set(out, "peer_sbp", sbp_text(&t->peer_sbp, peer_axes(w, t)));
         fs_json_set_int(out, "channel", t->channel);
     }
     fs_json_set_int(out, "stream", t->stream);

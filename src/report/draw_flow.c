@@ -36,18 +36,18 @@ int64_t network_step_bytes(const plan_box_step *step)
     return step->bytes_in > step->bytes_out ? step->bytes_in : step->bytes_out;
 }
 
-int64_t network_move_bytes(const network *w, int32_t tensor,
-                           const ir_nd_sbp *sbp, int32_t stage)
+static int64_t largest_bytes(const ir_tensor *x, const ir_nd_sbp *sbp,
+                             const plan_stage *stage)
 {
-    const ir_tensor *x = &w->graph->tensors.at[tensor];
-    ir_shape piece =
-        ir_largest_piece(&x->shape, sbp, &w->strategy->stages[stage].mesh);
+    ir_shape piece = ir_largest_piece(&x->shape, sbp, &stage->mesh);
     return ir_shape_count(&piece) * ir_dtype_bytes(x->dtype);
 }
 
-static int32_t home_of(const network *w, int32_t tensor)
+int64_t network_cross_bytes(const plan_cross *c)
 {
-    return network_stage_of(w, w->graph->tensors.at[tensor].producer);
+    int64_t before = largest_bytes(c->tensor, &c->from, c->from_stage);
+    int64_t after = largest_bytes(c->tensor, &c->to, c->to_stage);
+    return before > after ? before : after;
 }
 
 /* ---- values ---- */
@@ -72,37 +72,52 @@ static int32_t intern_hop(flow *f, const char *name, hop new, const char *verb,
     return f->hops.n - 1;
 }
 
-/* The value that slot `slot` of node v reads; -1: the tensor as it is. */
-static int32_t hop_of(flow *f, int32_t v, int32_t slot)
+/* The value after step k of a path, which starts from hop `at`. */
+static int32_t step_hop(flow *f, const plan_path_step *step, hop new,
+                        const char *name)
+{
+    if (!step->crosses)
+        return intern_hop(f, name, new, plan_box_name(step->box.kind),
+                          network_step_bytes(&step->box));
+    new.moves = true;
+    return intern_hop(f, name, new, "move", network_cross_bytes(&step->cross));
+}
+
+/* The value after `n` steps to slot `slot` of node v; -1: the tensor as it is.
+ */
+static int32_t hop_after(flow *f, int32_t v, int32_t slot, int32_t n)
 {
     network *w = f->w;
     const plan_strategy *s = w->strategy;
     int32_t tensor = w->graph->nodes.at[v].in[slot], at = -1;
-    int32_t home = home_of(w, tensor);
+    const plan_ends ends = plan_edge_ends(w->graph, s, v, slot);
     const plan_boxing *path = &s->edge[s->first_edge[v] + slot];
-    const ir_mesh *mesh = &s->stages[home].mesh;
-    const int32_t sharing = home == network_stage_of(w, v) ? path->sharing : 0;
-    const char *name = fs_printf(w->d.arena, "%d/%d", tensor, sharing);
-    for (int32_t k = 0; k < path->n; k++) {
+    const char *name = fs_printf(w->d.arena, "%d/%d", tensor, path->sharing);
+    for (int32_t k = 0; k < n; k++) {
         char sbp[64];
-        plan_box_step step;
-        if (!plan_box_step_make(&w->graph->tensors.at[tensor], mesh,
-                                &path->at[k], &path->at[k + 1], &step))
+        plan_path_step step;
+        if (!plan_path_step_make(&ends, path, k, &step))
             continue;
-        ir_nd_sbp_text(sbp, &path->at[k + 1], mesh->n);
+        const plan_stage *there = plan_path_stage(&ends, path, k + 1);
+        const int32_t stage = (int32_t)(there - s->stages);
+        ir_nd_sbp_text(sbp, &path->at[k + 1], there->mesh.n);
         name = fs_printf(w->d.arena, "%s %s", name, sbp);
-        hop new = {
-            .tensor = tensor, .parent = at, .stage = home, .anew = sharing > 0};
-        at = intern_hop(f, name, new, plan_box_name(step.kind),
-                        network_step_bytes(&step));
+        if (step.crosses)
+            name = fs_printf(w->d.arena, "%s to %d", name, stage);
+        hop new = {.tensor = tensor,
+                   .parent = at,
+                   .stage = stage,
+                   .anew = path->sharing > 0};
+        at = step_hop(f, &step, new, name);
     }
-    int32_t stage = network_stage_of(w, v);
-    if (s->stages[stage].first_device == s->stages[home].first_device)
-        return at;
-    hop new = {.tensor = tensor, .parent = at, .stage = stage, .moves = true};
-    name = fs_printf(w->d.arena, "%s to %d", name, stage);
-    return intern_hop(f, name, new, "move",
-                      network_move_bytes(w, tensor, &s->sig[v].in[slot], home));
+    return at;
+}
+
+/* The value that it reads. */
+static int32_t hop_of(flow *f, int32_t v, int32_t slot)
+{
+    const plan_strategy *s = f->w->strategy;
+    return hop_after(f, v, slot, s->edge[s->first_edge[v] + slot].n);
 }
 
 /* ---- who reads them ---- */
@@ -163,12 +178,16 @@ static void follow_unseen(flow *f, int32_t v, int32_t slot)
     int32_t tensor = node->in[slot];
     int32_t u = w->graph->tensors.at[tensor].producer;
     bool output = node->op == IR_OP_output;
-    bool moves = network_stage_of(w, v) != home_of(w, tensor);
+    const plan_ends ends = plan_edge_ends(w->graph, s, v, slot);
+    bool moves = plan_ends_cross(&ends);
     if (w->block_of[u] < 0 || !w->node[u] ||
         plan_lower_base(w->graph, tensor) != PLAN_FORWARD ||
         !(moves || (output && s->edge[s->first_edge[v] + slot].n > 0)))
         return;
-    int32_t at = hop_of(f, v, slot);
+    /* What arrives for the backward pass is boxed on there. */
+    int32_t at = output ? hop_of(f, v, slot)
+                        : hop_after(f, v, slot,
+                                    s->edge[s->first_edge[v] + slot].cross + 1);
     if (f->hops.at[at].drawn_readers)
         return;
     Agnode_t *n = agnode(w->stage[f->hops.at[at].stage],

@@ -22,7 +22,7 @@ typedef struct tally {
     FS_VEC(sum) sums;
 } tally;
 
-static void count_task(tally *t, const plan_role *role, const plan_task *task)
+static void count_task(tally *t, const plan_task *task)
 {
     network *w = t->w;
     fs_arena *arena = w->d.arena;
@@ -37,8 +37,8 @@ static void count_task(tally *t, const plan_role *role, const plan_task *task)
         what = task->kind == PLAN_SEND
                    ? fs_printf(arena, "send to stage %d", c->to_stage)
                    : fs_printf(arena, "receive from stage %d", c->from_stage);
-        bytes = network_move_bytes(w, task->tensor, &task->sbp,
-                                   plan_task_stage(role, task));
+        const plan_cross cross = plan_task_cross(w->graph, w->plan, task);
+        bytes = network_cross_bytes(&cross);
     }
     if (!what)
         return;
@@ -78,7 +78,7 @@ static void add_phase(network *w, int32_t stage, plan_phase phase,
     for (int32_t i = 0; role && i < role->n_tasks; i++)
         if (role->tasks[i].phase == phase &&
             plan_task_stage(role, &role->tasks[i]) == stage)
-            count_task(&t, role, &role->tasks[i]);
+            count_task(&t, &role->tasks[i]);
     if (t.sums.n)
         fs_text_add(text, "%s:\\l", phase_title(w, phase));
     for (int32_t i = 0; i < t.sums.n; i++) {
@@ -146,9 +146,9 @@ static void add_moves(network *w, const plan_channel *way, plan_phase phase,
             w->plan->channels[task->channel].from_stage != way->from_stage ||
             w->plan->channels[task->channel].to_stage != way->to_stage)
             continue;
+        const plan_cross cross = plan_task_cross(w->graph, w->plan, task);
         sent.count++;
-        sent.bytes +=
-            network_move_bytes(w, task->tensor, &task->sbp, way->from_stage);
+        sent.bytes += network_cross_bytes(&cross);
     }
     if (sent.count)
         fs_text_add(text, "%d to %d, %s: %d, %s\\l", way->from_stage,

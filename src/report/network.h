@@ -35,8 +35,7 @@ int32_t network_stage_of(const network *w, int32_t v);
 /* One measure for labels and notes alike: what a rank holds of the tensor,
  * before or after, whichever is more. */
 int64_t network_step_bytes(const plan_box_step *step);
-int64_t network_move_bytes(const network *w, int32_t tensor,
-                           const ir_nd_sbp *sbp, int32_t stage);
+int64_t network_cross_bytes(const plan_cross *cross);
 
 /* Edges of the plain network, or what a micro-batch's forward pass moves: each
  * boxing step and each move of the plan once, as the label of an edge. What

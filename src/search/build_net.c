@@ -55,10 +55,16 @@ static void put_tensor(node_key *key, int32_t at, const ir_shape *shape,
         key->dim[at][d] = shape->dim[d];
 }
 
-/* Stages of one machine kind are alike. */
+/* Stages of one machine kind and mesh are alike: the first of them. */
 static int32_t alike_stage(const builder *b, int32_t stage)
 {
-    return b->problem->cluster->n_groups > 1 ? stage : 0;
+    const plan_stage *stages = b->layout->stages;
+    int32_t first = 0;
+    if (b->problem->cluster->n_groups > 1)
+        return stage;
+    while (!plan_same_mesh(&stages[first].mesh, &stages[stage].mesh))
+        first++;
+    return first;
 }
 
 static void key_of(const builder *b, int32_t v, node_key *key)
@@ -374,20 +380,26 @@ static const ir_nd_sbp *arrives(const search_built *built, const link *l,
     return l->loop ? &sig->out[0] : &sig->in[l->in_slot];
 }
 
+static plan_ends ends_of(const edge_builder *b, const link *l,
+                         const ir_nd_sbp *from, const ir_nd_sbp *to)
+{
+    const search_layout *layout = b->built->layout;
+    const ir_op_kind maker = layout->graph->nodes.at[l->u].op;
+    return (plan_ends){.tensor = &layout->graph->tensors.at[l->tensor],
+                       .from_stage = &layout->stages[layout->stage_of[l->u]],
+                       .to_stage = &layout->stages[layout->stage_of[l->v]],
+                       .from = from,
+                       .to = to,
+                       .anywhere =
+                           maker == IR_OP_input || maker == IR_OP_constant};
+}
+
 static double pair_seconds(const edge_builder *b, const link *l,
                            const ir_nd_sbp *from, const ir_nd_sbp *to)
 {
-    const search_layout *layout = b->built->layout;
-    const ir_tensor *tensor = &layout->graph->tensors.at[l->tensor];
-    const plan_stage *home = &layout->stages[layout->stage_of[l->u]];
-    const plan_stage *goal = &layout->stages[layout->stage_of[l->v]];
-    const search_rates *rates = layout->rates;
-    double path = plan_boxer_find(rates->boxer[l->per_step], tensor, home, from,
-                                  to, NULL);
-    if (home == goal || isinf(path))
-        return path;
-    return path +
-           cost_move_seconds(rates->cost[l->per_step], tensor, home, goal, to);
+    const plan_ends ends = ends_of(b, l, from, to);
+    return plan_boxer_join(b->built->layout->rates->boxer[l->per_step], &ends,
+                           NULL);
 }
 
 typedef const ir_nd_sbp *sbp_at(const search_built *built, const link *l,
@@ -398,7 +410,9 @@ typedef const ir_nd_sbp *sbp_at(const search_built *built, const link *l,
 static int32_t distinct(const edge_builder *b, const link *l, sbp_at *at,
                         int32_t n, int32_t *which, int32_t *first)
 {
-    int32_t axes = b->built->layout->stages[0].mesh.n, found = 0;
+    const search_layout *layout = b->built->layout;
+    const int32_t node = at == leaves ? l->u : l->v;
+    int32_t axes = layout->stages[layout->stage_of[node]].mesh.n, found = 0;
     for (int32_t s = 0; s < n; s++) {
         int32_t k = 0;
         while (k < found && !ir_nd_sbp_equal(at(b->built, l, first[k]),
@@ -478,15 +492,11 @@ static int64_t pair_bytes(const edge_builder *b, const link *l,
                           const cost_holding *held, const ir_nd_sbp *from,
                           const ir_nd_sbp *to)
 {
-    const search_layout *layout = b->built->layout;
-    const ir_tensor *tensor = &layout->graph->tensors.at[l->tensor];
-    const plan_stage *home = &layout->stages[layout->stage_of[l->u]];
+    const plan_ends ends = ends_of(b, l, from, to);
     plan_boxing path;
-    double seconds = plan_boxer_find(layout->rates->boxer[l->per_step], tensor,
-                                     home, from, to, &path);
-    return isinf(seconds)
-               ? 0
-               : cost_holding_bytes(held, tensor, &home->mesh, &path);
+    double seconds = plan_boxer_join(
+        b->built->layout->rates->boxer[l->per_step], &ends, &path);
+    return isinf(seconds) ? 0 : cost_holding_bytes(held, &ends, &path);
 }
 
 static int64_t *fill_pairs(const edge_builder *b, const spread *p,
@@ -658,18 +668,13 @@ static void set_path(const search_built *built, plan_strategy *s, int32_t v,
     int32_t tensor = plan_edge_tensor(graph, s, v, slot);
     if (tensor < 0)
         return;
-    const ir_tensor *t = &graph->tensors.at[tensor];
+    const plan_ends ends = plan_edge_ends(graph, s, v, slot);
     anew &= copy_lives(built->layout, v, tensor);
     plan_boxer *boxer =
         built->layout->rates
             ->boxer[plan_tensor_per_step(graph, tensor) && !anew];
-    const ir_nd_sbp *to = graph->nodes.at[v].op == IR_OP_variable
-                              ? &s->sig[v].out[0]
-                              : &s->sig[v].in[slot];
     double seconds =
-        plan_boxer_find(boxer, t, &s->stages[s->stage_of[t->producer]],
-                        &s->sig[t->producer].out[t->slot], to,
-                        &s->edge[s->first_edge[v] + slot]);
+        plan_boxer_join(boxer, &ends, &s->edge[s->first_edge[v] + slot]);
     FS_ASSERT(isfinite(seconds));
     if (anew)
         s->edge[s->first_edge[v] + slot].sharing = search_sharing_of(graph, v);

@@ -7,14 +7,6 @@
 
 #include <math.h>
 
-bool search_same_mesh(const ir_mesh *a, const ir_mesh *b)
-{
-    bool same = a->n == b->n;
-    for (int32_t k = 0; same && k < a->n; k++)
-        same = a->dim[k] == b->dim[k];
-    return same;
-}
-
 int64_t search_device_bytes(const search_problem *problem,
                             const plan_stage *stage)
 {
@@ -31,10 +23,10 @@ int64_t search_device_bytes(const search_problem *problem,
 /* Registers of a plan have at most as many buffers as micro-batches in flight
  * and two more; lowering makes one register per output, boxing step and
  * move, and a stream's scratch is that of one step. */
-static double register_bytes(const plan_strategy *s, const ir_tensor *tensor,
+static double register_bytes(const plan_stage *stage, const ir_tensor *tensor,
                              const ir_nd_sbp *sbp)
 {
-    ir_shape piece = ir_largest_piece(&tensor->shape, sbp, &s->stages[0].mesh);
+    ir_shape piece = ir_largest_piece(&tensor->shape, sbp, &stage->mesh);
     return PLAN_ALIGN + (double)ir_shape_count(&piece) *
                             (double)ir_dtype_bytes(tensor->dtype);
 }
@@ -45,13 +37,15 @@ static double most_bytes(const ir_graph *graph, const plan_strategy *s)
     for (int32_t v = 0; v < s->n_nodes; v++) {
         const ir_node *node = &graph->nodes.at[v];
         for (int32_t o = 0; o < node->n_out; o++)
-            sum += register_bytes(s, &graph->tensors.at[node->out[o]],
+            sum += register_bytes(&s->stages[s->stage_of[v]],
+                                  &graph->tensors.at[node->out[o]],
                                   &s->sig[v].out[o]);
         for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++) {
-            int32_t x = plan_edge_tensor(graph, s, v, e - s->first_edge[v]);
-            for (int32_t k = 0; x >= 0 && k <= s->edge[e].n; k++) {
+            plan_ends ends = plan_edge_ends(graph, s, v, e - s->first_edge[v]);
+            for (int32_t k = 0; ends.tensor && k <= s->edge[e].n; k++) {
                 double bytes =
-                    register_bytes(s, &graph->tensors.at[x], &s->edge[e].at[k]);
+                    register_bytes(plan_path_stage(&ends, &s->edge[e], k),
+                                   ends.tensor, &s->edge[e].at[k]);
                 sum += bytes;
                 most = bytes > most ? bytes : most;
             }
@@ -90,11 +84,11 @@ static bool lowered_fits(const search_problem *problem, const ir_graph *graph,
     return true;
 }
 
-static bool grows(const plan_strategy *s, const ir_tensor *tensor,
+static bool grows(const plan_stage *stage, const ir_tensor *tensor,
                   const plan_boxing *path)
 {
-    return path->n > 0 && register_bytes(s, tensor, &path->at[path->n]) >
-                              register_bytes(s, tensor, &path->at[0]);
+    return path->n > 0 && register_bytes(stage, tensor, &path->at[path->n]) >
+                              register_bytes(stage, tensor, &path->at[0]);
 }
 
 /* A cast of a variable is made for each micro-batch. */
@@ -119,7 +113,7 @@ int32_t search_box_again(const ir_graph *graph, bool all, plan_strategy *s)
             const ir_tensor *tensor = &graph->tensors.at[node->in[k]];
             if (plan_lower_base(graph, node->in[k]) != PLAN_FORWARD ||
                 s->stage_of[tensor->producer] != s->stage_of[v] ||
-                path->sharing || !grows(s, tensor, path) ||
+                path->sharing || !grows(&s->stages[s->stage_of[v]], tensor, path) ||
                 !(all || made_of_variables(graph, tensor)))
                 continue;
             path->sharing = search_sharing_of(graph, v);

@@ -9,7 +9,7 @@
 typedef struct search_layout {
     const ir_graph *graph;
     int32_t n_stages;
-    plan_stage *stages; /* equal meshes, devices in order */
+    plan_stage *stages; /* devices in order */
     int32_t *stage_of;  /* [nodes] */
     int32_t n_groups;   /* of devices, each of which runs a stage or several */
     int32_t *group_of;  /* [n_stages] */
@@ -35,8 +35,6 @@ fs_status search_cut(const search_problem *problem, const ir_graph *graph,
 /* FS_INVALID when the graph does not have as many repeated blocks. */
 fs_status search_cut_check(const ir_graph *graph, const int32_t *layers,
                            int32_t n_stages, fs_err *err);
-
-bool search_same_mesh(const ir_mesh *a, const ir_mesh *b);
 
 /* What each device of a stage may take. */
 int64_t search_device_bytes(const search_problem *problem,

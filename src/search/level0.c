@@ -48,7 +48,7 @@ static void add_meshes(search_level0 *z, const search_graph *graph,
     const ir_mesh *fixed = &z->problem->fix_mesh;
     int32_t most = z->problem->max_mesh_axes;
     if (devices == 1) {
-        if (fixed->n < 0 || search_same_mesh(fixed, mesh))
+        if (fixed->n < 0 || plan_same_mesh(fixed, mesh))
             add_candidate(z, graph, n_stages * depth_of(z->problem), mesh);
         return;
     }

@@ -33,18 +33,24 @@ static int32_t port_of(const sim_resources *r, int32_t device, int32_t peer,
     return 2 * c->n_devices + 2 * node + in;
 }
 
+/* Between meshes of different sizes every position of the larger deals with the
+ * nearest of the other. */
 static void place_channel(sim_resources *r, const plan *p, int32_t index,
                           fs_arena *arena)
 {
     const plan_stage *stages = p->strategy->stages;
     const plan_stage *from = &stages[p->channels[index].from_stage];
     const plan_stage *to = &stages[p->channels[index].to_stage];
-    int32_t size = ir_mesh_size(&from->mesh), *n = &r->n_channel_ports[index];
+    int32_t n_from = ir_mesh_size(&from->mesh), n_to = ir_mesh_size(&to->mesh);
+    int32_t size = n_from > n_to ? n_from : n_to;
+    int32_t *n = &r->n_channel_ports[index];
     sim_share *list = fs_new(arena, sim_share, 2 * (size_t)size);
     int32_t *place = fs_new(arena, int32_t, r->n_ports); /* 1 + index */
     r->channel_ports[index] = list;
     for (int32_t i = 0; i < 2 * size; i++) {
-        int32_t a = from->first_device + i / 2, b = to->first_device + i / 2;
+        int64_t k = i / 2;
+        int32_t a = from->first_device + (int32_t)(k * n_from / size);
+        int32_t b = to->first_device + (int32_t)(k * n_to / size);
         int32_t port = i % 2 ? port_of(r, b, a, true) : port_of(r, a, b, false);
         if (place[port] == 0) {
             list[(*n)++] = (sim_share){port, 0};

@@ -1,0 +1,179 @@
+/* Moves between stages of any two meshes: what each device sends and receives,
+ * by the exchange that runs. */
+#include "config.h"
+#include "cost/parts.h"
+
+#include <math.h>
+
+/* What goes through one device, out of the sending stage or into the other. */
+typedef struct traffic {
+    double inside_s, outside_bytes, latency_s;
+    bool on_core;
+} traffic;
+
+typedef struct across {
+    const cost_model *model;
+    const plan_cross *cross;
+    traffic *out, *in; /* [positions] */
+} across;
+
+static void add_message(const across *x, int32_t giver, int32_t taker,
+                        double bytes)
+{
+    const hw_cluster *cluster = cost_cluster(x->model);
+    int32_t a = x->cross->from_stage->first_device + giver;
+    int32_t b = x->cross->to_stage->first_device + taker;
+    const hw_link *link = hw_link_between(cluster, a, b);
+    bool outside = hw_node_of(cluster, a) != hw_node_of(cluster, b);
+    traffic *ends[2] = {&x->out[giver], &x->in[taker]};
+    for (int32_t k = 0; k < 2; k++) {
+        ends[k]->latency_s += link->latency_s;
+        ends[k]->on_core |= link->on_cores;
+        if (outside)
+            ends[k]->outside_bytes += bytes;
+        else
+            ends[k]->inside_s += bytes / link->bandwidth_bps;
+    }
+}
+
+static void add_messages(const across *x, fs_arena *scratch)
+{
+    const plan_exchange exchange = plan_cross_exchange(x->cross);
+    double element = (double)ir_dtype_bytes(x->cross->tensor->dtype);
+    for (int32_t i = 0; i < ir_mesh_size(&exchange.to_mesh); i++) {
+        plan_shares shares = {0};
+        plan_exchange_takes(&exchange, i, scratch, &shares);
+        for (int32_t k = 0; k < shares.n; k++)
+            add_message(x, shares.at[k].position, i,
+                        element *
+                            (double)ir_shape_count(&shares.at[k].box.shape));
+    }
+}
+
+/* How many devices of position i's node use its way out. */
+static int32_t users_beside(const across *x, const plan_stage *stage,
+                            const traffic *at, int32_t i)
+{
+    const hw_cluster *cluster = cost_cluster(x->model);
+    int32_t size = ir_mesh_size(&stage->mesh), n = 0;
+    int32_t node = hw_node_of(cluster, stage->first_device + i);
+    while (i > 0 && hw_node_of(cluster, stage->first_device + i - 1) == node)
+        i--;
+    for (; i < size && hw_node_of(cluster, stage->first_device + i) == node;
+         i++)
+        n += at[i].outside_bytes > 0;
+    return n;
+}
+
+/* The slowest position of one side; what goes inside the node and out of it
+ * goes at once. */
+static plan_demand slowest(const across *x, const plan_stage *stage,
+                           const traffic *at)
+{
+    plan_demand worst = {0};
+    for (int32_t i = 0; i < ir_mesh_size(&stage->mesh); i++) {
+        plan_demand d = {.latency_s = at[i].latency_s,
+                         .network_s = at[i].inside_s,
+                         .on_core = at[i].on_core};
+        if (at[i].outside_bytes > 0) {
+            int32_t n = users_beside(x, stage, at, i);
+            hw_link link = hw_outer_share(cost_cluster(x->model), n, 1);
+            d.network_s =
+                fmax(d.network_s, at[i].outside_bytes / link.bandwidth_bps);
+        }
+        if (d.on_core)
+            d.latency_s += cost_turn_seconds(x->model, x->cross->to_stage);
+        d.total_s = d.latency_s + d.network_s;
+        if (d.total_s > worst.total_s)
+            worst = d;
+    }
+    return worst;
+}
+
+/* Contributions to each element of what is folded on arrival; 1: nothing is. */
+static double contributions(const plan_cross *cross)
+{
+    const plan_exchange x = plan_cross_exchange(cross);
+    double n = 1;
+    if (plan_exchange_folds(&x) == IR_B)
+        return 1;
+    for (int32_t a = 0; a < x.from_mesh.n; a++)
+        if (ir_sbp_is_partial(x.from.at[a]))
+            n *= x.from_mesh.dim[a];
+    return n;
+}
+
+/* The receiver of a reduction reads all contributions and writes their sum. */
+static double fold_seconds(const cost_model *model, const plan_cross *cross)
+{
+    double n = contributions(cross);
+    double bytes = (double)cost_piece_bytes(cross->tensor, &cross->to,
+                                            &cross->to_stage->mesh);
+    if (n <= 1)
+        return 0;
+    return (n + 1) * bytes / cost_memory_bps(model, cross->to_stage);
+}
+
+plan_demand cost_cross(const cost_model *model, const plan_cross *cross)
+{
+    if (plan_cross_is_straight(cross))
+        return cost_p2p(model, cross->from_stage, cross->to_stage,
+                        cost_piece_bytes(cross->tensor, &cross->from,
+                                         &cross->from_stage->mesh));
+    fs_arena *scratch = fs_arena_create();
+    across x = {
+        model, cross,
+        fs_new(scratch, traffic, ir_mesh_size(&cross->from_stage->mesh)),
+        fs_new(scratch, traffic, ir_mesh_size(&cross->to_stage->mesh))};
+    add_messages(&x, scratch);
+    plan_demand out = slowest(&x, cross->from_stage, x.out);
+    plan_demand in = slowest(&x, cross->to_stage, x.in);
+    plan_demand worst = out.total_s > in.total_s ? out : in;
+    fs_arena_destroy(scratch);
+    worst.memory_s = fold_seconds(model, cross);
+    worst.total_s += worst.memory_s;
+    return worst;
+}
+
+/* ---- quick to say ---- */
+
+/* The fastest that a device of a stage reaches the other stage. */
+static double best_bps(const cost_model *model, const plan_stage *stage,
+                       bool inside, bool outside)
+{
+    const hw_cluster *cluster = cost_cluster(model);
+    cost_groups range = cost_groups_of(model, stage);
+    double bps = 0;
+    for (int32_t g = range.first; inside && g <= range.last; g++)
+        bps = fmax(bps, cluster->groups[g].inner.bandwidth_bps);
+    return bps + (outside ? hw_outer_share(cluster, 1, 1).bandwidth_bps : 0);
+}
+
+/* Whoever receives the largest piece receives all its contributions. */
+plan_demand cost_cross_least(const cost_model *model, const plan_cross *cross)
+{
+    const hw_cluster *cluster = cost_cluster(model);
+    const plan_stage *from = cross->from_stage, *to = cross->to_stage;
+    if (plan_cross_is_straight(cross))
+        return cost_cross(model, cross);
+    int32_t ends[2][2] = {
+        {hw_node_of(cluster, from->first_device),
+         hw_node_of(cluster,
+                    from->first_device + ir_mesh_size(&from->mesh) - 1)},
+        {hw_node_of(cluster, to->first_device),
+         hw_node_of(cluster, to->first_device + ir_mesh_size(&to->mesh) - 1)}};
+    bool inside = ends[0][0] <= ends[1][1] && ends[1][0] <= ends[0][1];
+    bool outside = ends[0][0] != ends[0][1] || ends[1][0] != ends[1][1] ||
+                   ends[0][0] != ends[1][0];
+    double bytes =
+        (double)cost_piece_bytes(cross->tensor, &cross->to, &to->mesh);
+    plan_demand out = {.network_s = contributions(cross) * bytes /
+                                    best_bps(model, to, inside, outside),
+                       .memory_s = fold_seconds(model, cross),
+                       .on_core = !outside &&
+                                  cost_cluster(model)
+                                      ->groups[cost_groups_of(model, to).first]
+                                      .inner.on_cores};
+    out.total_s = out.network_s + out.memory_s;
+    return out;
+}
