@@ -125,6 +125,7 @@ static void test_small(uint64_t seed)
         instance x = draw(&seed, 4 + (int32_t)fs_rand_below(&seed, 4), 7, 4);
         int64_t least = least_ref(&x.p), steps = INT32_MAX;
         plan_offsets_place(&x.p);
+        plan_offsets_refine(&x.p, 0, &steps);
         faults += faults_of(&x.p);
         higher += x.p.height_bytes != least;
         gaps += least > x.p.bound_bytes;
@@ -140,6 +141,14 @@ static void test_small(uint64_t seed)
     tap_ok(gaps > 3, "of 400, %d need more than is live at once", gaps);
 }
 
+static void place(plan_packing *p)
+{
+    int64_t steps = 1 << 20;
+
+    plan_offsets_place(p);
+    plan_offsets_refine(p, 0, &steps);
+}
+
 static void test_larger(uint64_t seed)
 {
     int32_t faults = 0, differ = 0;
@@ -150,8 +159,8 @@ static void test_larger(uint64_t seed)
         plan_packing again = x.p;
         again.buffers =
             fs_memdup(x.arena, x.p.buffers, (size_t)n * sizeof *x.p.buffers);
-        plan_offsets_place(&x.p);
-        plan_offsets_place(&again);
+        place(&x.p);
+        place(&again);
         faults += faults_of(&x.p);
         for (int32_t k = 0; k < n; k++)
             differ += x.p.buffers[k].offset != again.buffers[k].offset;

@@ -12,7 +12,7 @@ enum { MAX_SPREAD = 1 << 14 }; /* buffers that are worth a second placement */
 plan_lower_options plan_lower_defaults(void)
 {
     return (plan_lower_options){
-        .overlap = false, .share_memory = true, .prefetch = 1};
+        .overlap = false, .share_memory = true, .prefetch = 1, .refine = true};
 }
 
 /* ---- is the strategy one for this graph and cluster? ---- */
@@ -181,13 +181,14 @@ static void spread_temporaries(plan_role *role, int32_t f)
     }
 }
 
+/* With spread temporaries where that is lower. */
 static fs_status assign_lowest(lowering *l, plan_role *role)
 {
     int32_t f = plan_schedule_in_flight(role->slots + 1, role->n_slots - 2);
     plan_role alone;
 
     FS_TRY(assign(l, role));
-    if (f < 2 || role->arena_bytes == role->bound_bytes ||
+    if (f < 2 || plan_memory_is_close(role) ||
         (int64_t)f * role->n_registers > MAX_SPREAD)
         return FS_OK;
     alone = *role;
@@ -202,6 +203,16 @@ static fs_status assign_lowest(lowering *l, plan_role *role)
            (size_t)role->n_registers * sizeof *role->registers);
     alone.registers = role->registers;
     *role = alone;
+    return FS_OK;
+}
+
+static fs_status place_roles(lowering *l, plan *p)
+{
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        FS_TRY(assign_lowest(l, &p->roles[r]));
+        if (l->options->refine)
+            plan_memory_refine(l->graph, &p->roles[r]);
+    }
     return FS_OK;
 }
 
@@ -228,9 +239,7 @@ static fs_status run(lowering *l, plan *p)
     plan_lower_tasks(l);
     plan_lower_finish(l, p);
     FS_TRY(check_work(l, p));
-    for (int32_t r = 0; r < p->n_roles; r++)
-        FS_TRY(assign_lowest(l, &p->roles[r]));
-    return FS_OK;
+    return place_roles(l, p);
 }
 
 fs_status plan_lower(const ir_graph *graph, const hw_cluster *cluster,

@@ -12,6 +12,10 @@
  * takes longer share nothing. */
 enum { MAX_UNROLL = 64 };
 
+/* Branch and bound closes what it can close early, or not at all. */
+enum { REFINE_STEPS = 1 << 22 };
+static const double close_gap = 0.005;
+
 /* ---- which registers share ---- */
 
 static bool only_compute(const plan_role *role, const plan_register *r)
@@ -213,4 +217,56 @@ fs_status plan_memory_assign(const ir_graph *graph, bool share, fs_arena *arena,
     place_shared(role, graph->micro_batches, unroll, scratch);
     fs_arena_destroy(scratch);
     return FS_OK;
+}
+
+bool plan_memory_is_close(const plan_role *role)
+{
+    return plan_role_gap(role) <= close_gap;
+}
+
+/* The offsets and the height as they stand, above `base`. */
+static void take_placement(const plan_role *role, const plan_life_of *of,
+                           int64_t base, plan_packing *packing)
+{
+    for (int32_t i = 0; i < packing->n; i++)
+        packing->buffers[i].offset =
+            role->registers[of[i].reg].offset[of[i].copy] - base;
+    packing->height_bytes = role->arena_bytes - base;
+}
+
+static void give_placement(const plan_packing *packing, const plan_life_of *of,
+                           int64_t base, plan_role *role)
+{
+    int64_t before[PLAN_BYTES_KINDS] = {0};
+
+    plan_memory_count_shared(role, role->arena_bytes - base, before);
+    for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
+        role->bytes[k] -= before[k];
+    plan_memory_count_shared(role, packing->height_bytes, role->bytes);
+    for (int32_t i = 0; i < packing->n; i++)
+        role->registers[of[i].reg].offset[of[i].copy] =
+            base + packing->buffers[i].offset;
+    role->arena_bytes = base + packing->height_bytes;
+}
+
+void plan_memory_refine(const ir_graph *graph, plan_role *role)
+{
+    int64_t base, steps = REFINE_STEPS, wanted;
+    fs_arena *scratch;
+    plan_packing packing;
+    plan_life_of *of;
+    int32_t unroll;
+
+    if (plan_memory_is_close(role))
+        return;
+    scratch = fs_arena_create();
+    unroll = choose_shared(role, graph->micro_batches, true, scratch);
+    plan_life_pack(role, graph->micro_batches, unroll, scratch, &packing, &of);
+    plan_offsets_bound(&packing);
+    base = role->bound_bytes - packing.bound_bytes;
+    wanted = (int64_t)((1 + close_gap) * (double)role->bound_bytes) - base;
+    take_placement(role, of, base, &packing);
+    plan_offsets_refine(&packing, wanted / PLAN_ALIGN * PLAN_ALIGN, &steps);
+    give_placement(&packing, of, base, role);
+    fs_arena_destroy(scratch);
 }

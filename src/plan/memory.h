@@ -11,6 +11,12 @@
  * once. Sizes that overflow are FS_INVALID. */
 fs_status plan_memory_assign(const ir_graph *graph, bool share, fs_arena *arena,
                              fs_err *err, plan_role *role);
+/* Are the offsets' bytes so near their bound that more effort is not worth it?
+ */
+bool plan_memory_is_close(const plan_role *role);
+/* Of a role that plan_memory_assign gave offsets, lower ones by branch and
+ * bound, if it finds them with little effort. */
+void plan_memory_refine(const ir_graph *graph, plan_role *role);
 
 /* The rules by which it does so, for those who check a plan: which registers
  * must have memory of their own though others share [n_registers]; what kind a

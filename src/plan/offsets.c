@@ -7,10 +7,9 @@
 #include <string.h>
 
 enum {
-    GAP_WORK = 1 << 26,    /* comparisons of placing into gaps */
-    MOST_LIFTS = 40,       /* improvements per order */
-    EXACT_STEPS = 1 << 24, /* of branch and bound, per capacity tried */
-    EXACT_MOST = 1024      /* buffers that it is asked about */
+    GAP_WORK = 3 << 24, /* comparisons of placing into gaps */
+    MOST_LIFTS = 40,    /* improvements per order */
+    EXACT_MOST = 1024   /* buffers that branch and bound is asked about */
 };
 
 static int64_t max64(int64_t a, int64_t b)
@@ -195,21 +194,6 @@ static void try_gaps(plan_packing *p, packing_gaps *gaps, fs_arena *scratch)
     }
 }
 
-/* At the bound first, then in the middle between what was refuted or given up
- * and the best. */
-static void try_exact(plan_packing *p)
-{
-    enum { TRIALS = 3 };
-    int64_t low = p->bound_bytes;
-
-    for (int32_t i = 0; i < TRIALS && low < p->height_bytes; i++) {
-        int64_t steps = EXACT_STEPS;
-        if (plan_offsets_fit(p, low, &steps) == PLAN_FIT_FOUND)
-            return;
-        low = packing_align(low + (p->height_bytes - low) / 2);
-    }
-}
-
 void plan_offsets_place(plan_packing *p)
 {
     packing_skyline sky;
@@ -225,7 +209,22 @@ void plan_offsets_place(plan_packing *p)
         try_gaps(p, &gaps, scratch);
         try_both_ends(p, &sky, &gaps);
     }
-    if (!met(p) && p->n <= EXACT_MOST)
-        try_exact(p);
     fs_arena_destroy(scratch);
+}
+
+/* At the wanted height first, then in the middle between what was refuted and
+ * the best. Where the steps do not do for a capacity, they rarely do for a
+ * somewhat larger one. */
+void plan_offsets_refine(plan_packing *p, int64_t wanted, int64_t *steps)
+{
+    int64_t low = packing_align(max64(wanted, p->bound_bytes)), at = low;
+
+    while (at < p->height_bytes && p->n <= EXACT_MOST) {
+        plan_fit fit = plan_offsets_fit(p, at, steps);
+        if (fit == PLAN_FIT_UNKNOWN)
+            return;
+        if (fit == PLAN_FIT_NONE)
+            low = at + PLAN_ALIGN;
+        at = low + (p->height_bytes - low) / 2 / PLAN_ALIGN * PLAN_ALIGN;
+    }
 }

@@ -31,10 +31,13 @@ typedef struct plan_packing {
 /* Fills bound_bytes with the most bytes of a section. */
 void plan_offsets_bound(plan_packing *packing);
 
-/* Fills offset and height_bytes: greedy orders, then, where they leave a gap,
- * branch and bound. Needs bound_bytes. The same packing gets the same offsets:
- * effort is counted in steps. */
+/* Fills offset and height_bytes: the best of several greedy orders. Needs
+ * bound_bytes. The same packing gets the same offsets: effort is counted in
+ * steps. */
 void plan_offsets_place(plan_packing *packing);
+/* Of a placement that stands, a lower one by branch and bound, if there is one,
+ * as long as it is higher than `wanted` and *steps (counted down) last. */
+void plan_offsets_refine(plan_packing *packing, int64_t wanted, int64_t *steps);
 
 /* ---- the parts ---- */
 

@@ -73,6 +73,7 @@ typedef struct plan_lower_options {
     bool overlap;      /* collectives on a stream of their own */
     bool share_memory; /* registers of one stream may share bytes */
     int32_t prefetch;  /* extra credits of loaded and received registers */
+    bool refine; /* branch and bound where greedy offsets leave a gap */
 } plan_lower_options;
 plan_lower_options plan_lower_defaults(void);
 

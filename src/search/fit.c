@@ -60,6 +60,7 @@ static bool arenas(const search_problem *problem, const ir_graph *graph,
 {
     fs_arena *scratch = fs_arena_create();
     plan_lower_options options = plan_lower_defaults();
+    options.refine = false; /* refined it needs no more */
     fs_err err = {0};
     plan *lowered;
     bool good = plan_lower(graph, problem->cluster, strategy, &options, scratch,
