@@ -247,14 +247,16 @@ static bool train(const char *spec, int ranks, const char *recipe,
 static void test_losses(void)
 {
     static const struct {
-        const char *spec, *recipes[6];
+        const char *spec, *recipes[8];
         double most;
     } rows[] = {
         {GPT,
          {"--tp 4", "--tp 4 --seq-parallel", "--dp 1 --cp 4",
           "--cp 2 --tp 2 --seq-parallel --zero 1",
           "--pp 2 --layers 2/0 --tp 2 --micro-batches 2",
-          "--pp 2 --interleave 2 --tp 2 --micro-batches 4"},
+          "--pp 2 --interleave 2 --tp 2 --micro-batches 4",
+          "--dp 2/1 --tp 1/2 --micro-batches 2",
+          "--dp 2/1/1 --tp 1 --micro-batches 4 --zero 1"},
          1e-6},
         {LLAMA, {"--tp 2 --seq-parallel", "--dp 1 --cp 4"}, 1e-6},
         {T5, {"--cp 2 --tp 2", "--pp 2 --layers 1/3"}, 1e-6},
@@ -270,7 +272,7 @@ static void test_losses(void)
         double one[STEPS], other[STEPS];
         bool ran = train(rows[r].spec, 1, "", one);
         tap_ok(ran, "%s trains on one rank", rows[r].spec);
-        for (int k = 0; ran && k < 6 && rows[r].recipes[k]; k++) {
+        for (int k = 0; ran && k < 8 && rows[r].recipes[k]; k++) {
             const char *recipe = rows[r].recipes[k];
             const bool did = train(rows[r].spec, 4, recipe, other);
             const double off =
@@ -303,7 +305,7 @@ static void test_refused(void)
         {GPT " --pp 2 --interleave 2 --layers 1/1", "with interleave"},
         {GPT " --layers 1/x", "layers=1/x, numbers of blocks as 5/7"},
         {GPT " --layers 1/", "layers=1/, numbers of blocks as 5/7"},
-        {GPT " --dp 2/1 --tp 1", "stages 0 and 1 differ"},
+        {GPT " --dp 2/1 --tp 1", "add up to 3 devices, the cluster has 4"},
         {GPT " --tp 1/1", "stages that differ need dp"},
         {GPT " --pp 2 --dp 1/1/2", "dp gives numbers to 3 stages, there are 2"},
         {GPT " --dp 1/1 --tp 1", "add up to 2 devices, the cluster has 4"},

@@ -315,6 +315,19 @@ static void tell_recomputed(const making *m)
                 m->origin.recompute, again, ir_forward_nodes(graph));
 }
 
+/* "2x2", or of stages that differ "4/2". */
+static const char *meshes_text(fs_arena *arena, const plan_strategy *s)
+{
+    const char *text = mesh_text(arena, &s->stages[0].mesh);
+    bool differ = false;
+    for (int32_t i = 1; i < s->n_stages; i++)
+        differ |= !plan_same_mesh(&s->stages[0].mesh, &s->stages[i].mesh);
+    for (int32_t i = 1; differ && i < s->n_stages; i++)
+        text = fs_printf(arena, "%s/%s", text,
+                         mesh_text(arena, &s->stages[i].mesh));
+    return text;
+}
+
 static void describe(const making *m, const cli_plan *p, const sim_result *sim,
                      const plan_report *proof)
 {
@@ -325,9 +338,8 @@ static void describe(const making *m, const cli_plan *p, const sim_result *sim,
     if (!m->by_hand)
         config_table(m);
     cli_say(c, "plan            %d stage%s of mesh %s, %d micro-batch%s, %s\n",
-            s->n_stages, s->n_stages == 1 ? "" : "s",
-            mesh_text(c->arena, &s->stages[0].mesh), s->micro_batches,
-            s->micro_batches == 1 ? "" : "es", s->schedule);
+            s->n_stages, s->n_stages == 1 ? "" : "s", meshes_text(c->arena, s),
+            s->micro_batches, s->micro_batches == 1 ? "" : "es", s->schedule);
     cli_tell_statistics(c, chosen_model(m));
     tell_recomputed(m);
     cli_tell_compressed(c, p);

@@ -113,12 +113,6 @@ static fs_status check_each(const char *key, const search_each *each,
                    each->n, stages);
 }
 
-static bool same_axes(const search_recipe *r, int32_t a, int32_t b)
-{
-    const search_recipe x = search_recipe_at(r, a), y = search_recipe_at(r, b);
-    return x.dp == y.dp && x.tp == y.tp && x.cp == y.cp && x.ep == y.ep;
-}
-
 /* Of stages that differ nothing is left to be completed. */
 static fs_status complete_unequal(search_recipe *r, int32_t devices,
                                   fs_err *err)
@@ -135,12 +129,6 @@ static fs_status complete_unequal(search_recipe *r, int32_t devices,
     r->pp = n;
     r->tp = r->tp ? r->tp : 1;
     r->cp = r->cp ? r->cp : 1;
-    for (int32_t i = 1; i < n; i++)
-        if (!same_axes(r, 0, i))
-            return fs_fail(err, FS_INVALID,
-                           "recipe: stages 0 and %d differ in dp, tp, cp or "
-                           "ep: stages of different meshes are not run yet",
-                           i);
     if (search_recipe_ranks(r) == devices)
         return FS_OK;
     return fs_fail(
