@@ -75,8 +75,17 @@ tests_cli_cases_test_SOURCES = tests/cli_cases_test.c tests/run_cli.h \
 tests_cli_cases_test_LDADD = $(JANSSON_LIBS) -lm
 
 # Figures, not verdicts: `make bench`.
-EXTRA_PROGRAMS = tests/bench tests/bench_check tests/bench_models
-CLEANFILES += tests/bench tests/bench_check tests/bench_models
+EXTRA_PROGRAMS = tests/bench tests/bench_check tests/bench_lower \
+  tests/bench_models
+CLEANFILES += tests/bench tests/bench_check tests/bench_lower \
+  tests/bench_models
+tests_bench_lower_SOURCES = tests/bench_lower.c tests/plan_scale.h \
+  tests/plan_build.h tests/tap.h
+tests_bench_lower_LDADD = $(zoo_libs) $(plan_libs)
+check_PROGRAMS += tests/plan_scale_test
+tests_plan_scale_test_SOURCES = tests/plan_scale_test.c tests/plan_scale.h \
+  tests/plan_build.h tests/tap.h
+tests_plan_scale_test_LDADD = $(zoo_libs) $(plan_libs)
 tests_bench_check_SOURCES = tests/bench_check.c tests/plan_hand.h tests/tap.h
 tests_bench_check_LDADD = $(plan_libs)
 tests_bench_models_SOURCES = tests/bench_models.c tests/run_cli.h tests/tap.h
@@ -85,9 +94,10 @@ tests_bench_SOURCES = tests/bench.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_bench_LDADD = $(JANSSON_LIBS) -lm
 .PHONY: bench bench-models
-bench: all tests/bench tests/bench_check
+bench: all tests/bench tests/bench_check tests/bench_lower
 	@$(AM_TESTS_ENVIRONMENT) tests/bench
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_check
+	@$(AM_TESTS_ENVIRONMENT) tests/bench_lower
 bench-models: all tests/bench_models
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_models
 
