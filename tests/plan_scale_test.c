@@ -41,7 +41,6 @@ int main(void)
 {
     struct rusage usage;
 
-    test_devices(2);
     test_devices(4);
     getrusage(RUSAGE_SELF, &usage);
 #ifdef __SANITIZE_ADDRESS__
