@@ -173,19 +173,27 @@ HAND_UNUSED static void hand_signatures(const ir_graph *g, plan_strategy *s,
     }
 }
 
-HAND_UNUSED static plan *hand_lower(const ir_graph *g, const hw_cluster *c,
-                                    const plan_strategy *s, bool overlap,
-                                    fs_arena *arena)
+HAND_UNUSED static plan *hand_lower_by(const ir_graph *g, const hw_cluster *c,
+                                       const plan_strategy *s,
+                                       const plan_lower_options *options,
+                                       fs_arena *arena)
 {
     fs_err err = {0};
     plan *p;
-    plan_lower_options options = plan_lower_defaults();
-    options.overlap = overlap;
-    if (plan_lower(g, c, s, &options, arena, &err, &p) != FS_OK) {
+    if (plan_lower(g, c, s, options, arena, &err, &p) != FS_OK) {
         printf("Bail out! %s\n", err.text);
         exit(1);
     }
     return p;
+}
+
+HAND_UNUSED static plan *hand_lower(const ir_graph *g, const hw_cluster *c,
+                                    const plan_strategy *s, bool overlap,
+                                    fs_arena *arena)
+{
+    plan_lower_options options = plan_lower_defaults();
+    options.overlap = overlap;
+    return hand_lower_by(g, c, s, &options, arena);
 }
 
 /* A deep copy of the parts that tests spoil. */

@@ -210,10 +210,61 @@ static void test_bubble(void)
                   "divides m");
 }
 
+/* Micro-batches of all chunks together between two phases. */
+static int32_t held(const bench *b, int32_t role, plan_phase last)
+{
+    int32_t now = 0, most = 0;
+
+    for (int32_t i = 0; i < b->n; i++) {
+        now += b->slots[role][i].phase == PLAN_FORWARD;
+        most = now > most ? now : most;
+        now -= b->slots[role][i].phase == last;
+    }
+    return most;
+}
+
+static void test_zero_bubble(void)
+{
+    static const pieces times[] = {
+        {1, 1, 1}, {2, 3, 1}, {2, 2, 1}, {3, 3, 2}, {4, 5, 3}};
+    int32_t h1 = 0, h2 = 0, zv = 0, peaks = 0;
+
+    for (int32_t p = 1; p <= MAX_P; p++)
+        for (int32_t m = 2 * p; m <= MAX_M; m++) {
+            for (int32_t k = 0; k < 5; k++) {
+                pieces t = times[k];
+                int64_t work = m * (t.f + t.b + t.w);
+                h1 += iteration(make("zb-h1", p, 1, m), t) !=
+                      work + (p - 1) * (t.f + t.b - t.w);
+                h2 += iteration(make("zb-h2", p, 1, m), t) !=
+                      work + (p - 1) * (t.f + t.b - 2 * t.w);
+            }
+            zv += iteration(make("zb-v", p, 2, m), times[0]) != 6 * m;
+            for (int32_t r = 0; r < p; r++) {
+                const bench *b = make("zb-h1", p, 1, m);
+                peaks += held(b, r, PLAN_BACKWARD) != p - r;
+                peaks += held(b, r, PLAN_WEIGHT) != p;
+                b = make("zb-h2", p, 1, m);
+                peaks += held(b, r, PLAN_BACKWARD) != 2 * (p - r) - 1;
+                peaks += held(b, r, PLAN_WEIGHT) != 2 * p - 1;
+                b = make("zb-v", p, 2, m);
+                peaks += held(b, r, PLAN_WEIGHT) != 2 * p;
+            }
+        }
+    tap_equal_int(h1, 0, "zb-h1: a bubble of (p - 1) (f + b - w)");
+    tap_equal_int(h2, 0, "zb-h2: a bubble of (p - 1) (f + b - 2 w)");
+    tap_equal_int(zv, 0, "zb-v: none when f = b = w");
+    tap_equal_int(peaks, 0,
+                  "zb-h1 holds p activations on every role (p - r before "
+                  "their backward), zb-h2 2 p - 1 (2 (p - r) - 1), zb-v 2 p "
+                  "of half a role");
+}
+
 int main(void)
 {
     test_table();
     test_in_flight();
     test_bubble();
+    test_zero_bubble();
     return tap_done();
 }

@@ -117,7 +117,8 @@ static void hold_backward(const cost_memory *mem, const cost_moment *at,
     const ir_graph *graph = mem->program->graph;
     int32_t made = graph->tensors.at[mem->viewed[tensor]].producer;
     int32_t boxed_behind = graph->tensors.at[tensor].producer;
-    if (at->phase != PLAN_BACKWARD || at->node < made || at->node > v)
+    if (at->phase != PLAN_BACKWARD || at->node < made || at->node > v ||
+        mem->pipe.schedule->splits) /* it may run later */
         return;
     out->straight = home_of(mem, mem->viewed[tensor], v) == at->stage;
     out->after = at->node > boxed_behind;
@@ -365,7 +366,8 @@ int32_t cost_memory_copies(const cost_memory *mem, int32_t moment, int32_t v)
     case IR_OP_accumulate:
         if (at->phase == PLAN_END)
             return mem->last_end[node->out[0]] >= at->node;
-        return goes_on(mem, at->stage) || v <= at->node;
+        return !mem->pipe.schedule->splits &&
+               (goes_on(mem, at->stage) || v <= at->node);
     default:
         return 0;
     }

@@ -352,8 +352,7 @@ static bool changes_per_step(const sbp_check *x, const plan_register *g)
 {
     const plan_task *made = g->producer >= 0 ? &x->r->tasks[g->producer] : NULL;
     const bool anew =
-        made && made->kind == PLAN_BOX &&
-        (made->phase == PLAN_FORWARD || made->phase == PLAN_BACKWARD);
+        made && made->kind == PLAN_BOX && !plan_phase_once(made->phase);
     return plan_tensor_per_step(x->c->graph, g->tensor) && !anew;
 }
 

@@ -63,9 +63,11 @@ typedef struct lowering {
     FS_VEC(plan_comm) comms;
     plan_pipeline pipe;
     int32_t *program; /* [nodes] the stage in whose program it runs */
+    bool *weight;     /* [nodes] of the backward pass, in WEIGHT */
     plan_pace pace; /* of the schedule */
 } lowering;
-/* Fills `program` (of a strategy whose nodes and stages were checked). */
+/* Fills `program` and, where the schedule splits, `weight` (of a strategy
+ * whose nodes and stages were checked). */
 void plan_lower_programs(lowering *l);
 /* The first stage on the devices of this one: where its values lie. */
 int32_t plan_lower_home(const lowering *l, int32_t stage);
@@ -76,6 +78,10 @@ plan_phase plan_lower_base(const ir_graph *graph, int32_t tensor);
 /* When a node runs. */
 plan_phase plan_lower_phase(const ir_graph *graph, const ir_node *node);
 bool plan_lower_is_view(const ir_node *node); /* no task: aliases its input */
+
+/* The same under the strategy's schedule. */
+plan_phase plan_lower_base_at(const lowering *l, int32_t tensor);
+plan_phase plan_lower_phase_at(const lowering *l, int32_t node);
 
 /* The steps. */
 fs_status plan_lower_values(lowering *l);

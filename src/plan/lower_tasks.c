@@ -75,9 +75,11 @@ static void key_at(int32_t node, int32_t key[3])
  * readers stands in front of the first. */
 static plan_phase box_place(const lowering *l, lower_value *v, int32_t *before)
 {
-    plan_phase base = plan_lower_base(l->graph, v->tensor);
+    plan_phase base = plan_lower_base_at(l, v->tensor);
     bool later = (base == PLAN_BEGIN && v->use_phase == PLAN_END) ||
-                 (base == PLAN_FORWARD && v->use_phase == PLAN_BACKWARD);
+                 (base == PLAN_FORWARD && (v->use_phase == PLAN_BACKWARD ||
+                                           v->use_phase == PLAN_WEIGHT)) ||
+                 (base == PLAN_BACKWARD && v->use_phase == PLAN_WEIGHT);
 
     if (v->sharing || later || (base == PLAN_END && !l->options->overlap)) {
         *before = v->use_node;
@@ -94,7 +96,7 @@ static plan_phase box_place(const lowering *l, lower_value *v, int32_t *before)
 static int32_t find_channel(lowering *l, int32_t from, int32_t to,
                             plan_phase phase)
 {
-    bool late = phase == PLAN_BACKWARD || phase == PLAN_END;
+    bool late = phase >= PLAN_BACKWARD;
 
     for (int32_t c = 0; c < l->channels.n; c++)
         if (l->channels.at[c].from == from && l->channels.at[c].to == to &&
@@ -162,7 +164,7 @@ static void make_move(lowering *l, int32_t id)
     lower_value *v = &l->values.at[id];
     const lower_value *parent = &l->values.at[v->parent];
     int32_t producer = l->graph->tensors.at[v->tensor].producer, key[3];
-    plan_phase phase = plan_lower_base(l->graph, v->tensor);
+    plan_phase phase = plan_lower_base_at(l, v->tensor);
     plan_task send = blank_task(PLAN_SEND, phase), recv;
     const plan_cross cross = {
         &l->graph->tensors.at[v->tensor], &l->strategy->stages[parent->stage],
@@ -231,7 +233,7 @@ static void make_compute(lowering *l, int32_t v)
 {
     const ir_node *node = &l->graph->nodes.at[v];
     const plan_strategy *s = l->strategy;
-    plan_task task = blank_task(PLAN_COMPUTE, plan_lower_phase(l->graph, node));
+    plan_task task = blank_task(PLAN_COMPUTE, plan_lower_phase_at(l, v));
     ir_work work = {0};
     int32_t key[3];
 

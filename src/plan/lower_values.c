@@ -52,6 +52,82 @@ static bool made_anywhere(const ir_node *node)
     return node->op == IR_OP_input || node->op == IR_OP_constant;
 }
 
+/* ---- gradients of weights ---- */
+
+/* Is it a variable, or made of variables and constants alone? */
+static bool *find_of_weights(const lowering *l)
+{
+    const ir_graph *graph = l->graph;
+    bool *of_weights = fs_new(l->scratch, bool, graph->tensors.n);
+
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        bool all = node->n_in > 0, some = node->op == IR_OP_variable;
+        for (int32_t i = 0; i < node->n_in; i++) {
+            const ir_tensor *t = &graph->tensors.at[node->in[i]];
+            bool constant = graph->nodes.at[t->producer].op == IR_OP_constant;
+            some = some || of_weights[node->in[i]];
+            all = all && (of_weights[node->in[i]] || constant);
+        }
+        for (int32_t o = 0; o < node->n_out; o++)
+            of_weights[node->out[o]] =
+                some && (all || node->op == IR_OP_variable);
+    }
+    return of_weights;
+}
+
+/* A backward node whose schedule may wait: it reads no weights, and nothing but
+ * such nodes of its stage reads it; so it leads to sums of gradients only. */
+static bool may_wait(const lowering *l, int32_t v, const bool *of_weights,
+                     const ir_uses *uses)
+{
+    const ir_node *node = &l->graph->nodes.at[v];
+    const int32_t *stage_of = l->strategy->stage_of;
+    bool waits = node->phase == IR_BACKWARD;
+
+    for (int32_t i = 0; i < node->n_in && waits; i++)
+        waits = !of_weights[node->in[i]];
+    for (int32_t o = 0; o < node->n_out && waits; o++)
+        for (int32_t u = uses->first[node->out[o]];
+             u < uses->first[node->out[o] + 1] && waits; u++) {
+            int32_t reader = uses->list[u];
+            waits = node->op == IR_OP_accumulate ||
+                    l->graph->nodes.at[reader].op == IR_OP_output ||
+                    l->weight[reader];
+            waits = waits && (node->op == IR_OP_accumulate ||
+                              stage_of[reader] == stage_of[v]);
+        }
+    return waits;
+}
+
+static void find_weights(lowering *l)
+{
+    ir_uses uses = ir_graph_uses(l->graph, l->scratch);
+    bool *of_weights = find_of_weights(l);
+
+    for (int32_t v = l->graph->nodes.n - 1; v >= 0; v--)
+        l->weight[v] = may_wait(l, v, of_weights, &uses);
+}
+
+plan_phase plan_lower_base_at(const lowering *l, int32_t tensor)
+{
+    plan_phase base = plan_lower_base(l->graph, tensor);
+
+    return base == PLAN_BACKWARD &&
+                   l->weight[l->graph->tensors.at[tensor].producer]
+               ? PLAN_WEIGHT
+               : base;
+}
+
+plan_phase plan_lower_phase_at(const lowering *l, int32_t v)
+{
+    const ir_node *node = &l->graph->nodes.at[v];
+
+    if (node->op == IR_OP_output)
+        return plan_lower_base_at(l, node->in[0]);
+    return l->weight[v] ? PLAN_WEIGHT : plan_lower_phase(l->graph, node);
+}
+
 /* ---- programs ---- */
 
 /* The stage on the same devices that is as late as `wanted`, or else the last.
@@ -75,6 +151,7 @@ void plan_lower_programs(lowering *l)
     const ir_graph *graph = l->graph;
 
     l->program = fs_new(l->scratch, int32_t, graph->nodes.n);
+    l->weight = fs_new(l->scratch, bool, graph->nodes.n);
     for (int32_t v = 0; v < graph->nodes.n; v++)
         l->program[v] = l->strategy->stage_of[v];
     for (int32_t v = graph->nodes.n - 1; v >= 0; v--) {
@@ -86,6 +163,8 @@ void plan_lower_programs(lowering *l)
                     as_late(l, l->program[from], l->program[v]);
         }
     }
+    if (l->pipe.schedule->splits)
+        find_weights(l);
 }
 
 /* ---- values ---- */
@@ -186,8 +265,8 @@ static void note_use(lowering *l, int32_t id, lower_use use)
         }
         if (v->kind == LOWER_MOVE) {
             const int32_t producer = l->graph->tensors.at[v->tensor].producer;
-            use = (lower_use){plan_lower_base(l->graph, v->tensor),
-                              producer + 1, l->program[producer]};
+            use = (lower_use){plan_lower_base_at(l, v->tensor), producer + 1,
+                              l->program[producer]};
         }
         id = v->parent;
     }
@@ -228,7 +307,7 @@ static fs_status check_sharing(const lowering *l, const lower_edge *e)
 
 static fs_status check_phase(const lowering *l, const lower_edge *e)
 {
-    plan_phase base = plan_lower_base(l->graph, e->tensor);
+    plan_phase base = plan_lower_base_at(l, e->tensor);
 
     if (base == PLAN_END && e->phase != PLAN_END)
         return edge_fail(l, e,
@@ -263,8 +342,7 @@ static int32_t step_value(lowering *l, const lower_edge *e, int32_t id,
 {
     const lower_value *before = &l->values.at[id];
     const bool moves = e->crosses && k == e->path->cross;
-    const bool anew = e->path->sharing && (e->phase == PLAN_FORWARD ||
-                                           e->phase == PLAN_BACKWARD);
+    const bool anew = e->path->sharing && !plan_phase_once(e->phase);
 
     return intern_value(
         l, (lower_value){.kind = moves ? LOWER_MOVE : LOWER_BOX,
@@ -314,7 +392,7 @@ static fs_status lower_inputs(lowering *l, int32_t v)
 
     for (int32_t slot = 0; slot < node->n_in; slot++) {
         lower_edge e = edge_at(l, v, slot);
-        e.phase = plan_lower_phase(l->graph, node);
+        e.phase = plan_lower_phase_at(l, v);
         e.before = v;
         FS_TRY(lower_one_edge(l, &e, &l->edge_value[s->first_edge[v] + slot]));
     }

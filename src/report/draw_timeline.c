@@ -57,14 +57,14 @@ static paint paint_of(const plan_task *task)
         return COLLECTIVE;
     if (task->phase == PLAN_FORWARD)
         return FORWARD;
-    return task->phase == PLAN_BACKWARD ? BACKWARD : UPDATE;
+    return plan_phase_once(task->phase) ? UPDATE : BACKWARD;
 }
 
 static paint phase_of(const plan_task *task)
 {
     if (task->phase == PLAN_FORWARD)
         return FORWARD;
-    return task->phase == PLAN_BACKWARD ? BACKWARD : UPDATE;
+    return plan_phase_once(task->phase) ? UPDATE : BACKWARD;
 }
 
 static row *row_of(timeline *t, int32_t rank, int32_t stream)
