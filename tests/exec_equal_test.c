@@ -39,7 +39,7 @@ static void count_case(const equal_case *c, const equal_verdict *v, tally *t)
     t->wrong += is_wrong(v);
     for (int32_t f = 0; f < EQUAL_FEATURE_COUNT; f++)
         t->features[f] += (int)(v->features >> f & 1);
-    if (v->end == EQUAL_SHAKY)
+    if (v->end == EQUAL_SHAKY || v->end == EQUAL_NO_NUMBER)
         return;
     if (c->wide) {
         t->wide = fmax(t->wide, v->loss_error);
