@@ -100,6 +100,36 @@ static void test_round_trip(bench *b)
            "another plan has another digest");
 }
 
+/* Plans of which a role runs several stages, more than there are devices. */
+static void test_chunks(void)
+{
+    static const char *const schedules[] = {"interleaved", "zb-v"};
+    for (int32_t k = 0; k < 2; k++) {
+        bench b = {.arena = fs_arena_create()};
+        plan_report report;
+        fs_err err = {0};
+        plan *p = NULL;
+        b.g = hand_mlp(8, 8, 8, 3);
+        b.c = hand_cluster(b.arena, 1, 2, 0);
+        plan_strategy *s =
+            hand_stages(b.g, 4, (ir_mesh){1, {1}}, b.arena);
+        hand_place(s, schedules[k], 2);
+        hand_signatures(b.g, s, 0, b.arena);
+        b.p = hand_lower(b.g, b.c, s, false, b.arena);
+        snprintf(b.path, sizeof b.path, "plan_text_chunks.%d.json",
+                 (int)getpid());
+        plan_write(b.path, b.g, b.p, &origin, b.c, &err);
+        tap_ok(reread(&b, &err, &p) == FS_OK && !p->edited &&
+                   plan_check(b.g, b.c, p, b.arena, &report) == FS_OK,
+               "%s: a plan of 4 stages on 2 devices is read back, unedited "
+               "and sound%s%s",
+               schedules[k], err.text[0] ? ": " : "", err.text);
+        unlink(b.path);
+        ir_graph_destroy(b.g);
+        fs_arena_destroy(b.arena);
+    }
+}
+
 /* Files leave out the boxing of edges that need none, not how their tensors
  * lie. */
 static void test_edges(bench *b)
@@ -406,6 +436,7 @@ int main(void)
     uint64_t seed = tap_seed(11);
     bench b = make_bench();
     test_round_trip(&b);
+    test_chunks();
     test_edges(&b);
     test_origin(&b);
     test_digest(&b);

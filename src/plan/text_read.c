@@ -289,7 +289,9 @@ static fs_status read_stages(reading *r, const fs_json *in)
 {
     fs_json list, item;
     int32_t n;
-    FS_TRY(read_array(r, in, "stages", r->cluster->n_devices, &list, &n));
+    const int32_t devices = r->cluster->n_devices, nodes = r->graph->nodes.n;
+    FS_TRY(read_array(r, in, "stages", devices > nodes ? devices : nodes, &list,
+                      &n));
     if (n < 1)
         return fs_fail(r->err, FS_INVALID, "%s: %s is empty", in->file,
                        list.where);
