@@ -63,6 +63,7 @@ typedef enum equal_end {
     X(axes_3, "meshes of 3 axes")                                              \
     X(odd, "mesh axes of 3, 5 or 7")                                           \
     X(stages, "several stages")                                                \
+    X(unlike, "stages of different meshes")                                    \
     X(micro_batches, "several micro-batches")                                  \
     X(chunks, "several stages on one device")                                  \
     X(gpipe, "schedule gpipe")                                                 \

@@ -42,6 +42,20 @@ static bool is_deep(const char *model)
     return strstr(model, "percent=") || strstr(model, "depth=50");
 }
 
+/* A mesh of its own for each stage. */
+static void draw_unlike(uint64_t *seed, equal_case *c)
+{
+    int32_t left = c->ranks;
+    if (c->n_stages > left)
+        c->n_stages = left;
+    for (int32_t i = 0; i < c->n_stages; i++) {
+        const int32_t behind = c->n_stages - i - 1;
+        const int32_t size = behind ? between(seed, 1, left - behind) : left;
+        c->mesh[i] = draw_mesh(seed, size);
+        left -= size;
+    }
+}
+
 static void draw_places(uint64_t *seed, equal_case *c)
 {
     static const int32_t usual[] = {2, 2, 3, 4, 4, 4, 5, 6,
@@ -52,6 +66,10 @@ static void draw_places(uint64_t *seed, equal_case *c)
         c->ranks = c->ranks < most ? c->ranks : most;
     }
     c->n_stages = chance(seed, 45) ? between(seed, 2, EQUAL_STAGES) : 1;
+    if (chance(seed, 50)) {
+        draw_unlike(seed, c);
+        return;
+    }
     while (c->ranks % c->n_stages != 0)
         c->n_stages--;
     c->mesh[0] = draw_mesh(seed, c->ranks / c->n_stages);

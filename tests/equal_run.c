@@ -93,6 +93,7 @@ static void note_case(const equal_case *c, equal_verdict *v)
     note(v, EQUAL_HAS_momentum, o == IR_MOMENTUM);
     note(v, EQUAL_HAS_clipped, c->clipped);
     for (int32_t i = 0; i < c->n_stages; i++) {
+        note(v, EQUAL_HAS_unlike, !plan_same_mesh(&c->mesh[i], &c->mesh[0]));
         note(v, EQUAL_HAS_axes_2, c->mesh[i].n == 2);
         note(v, EQUAL_HAS_axes_3, c->mesh[i].n == 3);
         for (int32_t a = 0; a < c->mesh[i].n; a++)

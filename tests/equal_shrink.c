@@ -51,42 +51,57 @@ static bool plain_schedule(shrinking *s)
     return still_fails(s, &c);
 }
 
-static void put_meshes(equal_case *c, const ir_mesh *mesh)
+/* Stage `i` gets the mesh; below 0 all stages do. */
+static bool fails_on(shrinking *s, int32_t i, const ir_mesh *mesh)
 {
-    c->ranks = c->n_stages * ir_mesh_size(mesh);
-    for (int32_t i = 0; i < c->n_stages; i++)
-        c->mesh[i] = *mesh;
+    equal_case c = s->best;
+    c.ranks = 0;
+    for (int32_t k = 0; k < c.n_stages; k++) {
+        if (i < 0 || i == k)
+            c.mesh[k] = *mesh;
+        c.ranks += ir_mesh_size(&c.mesh[k]);
+    }
+    return c.ranks > 1 && still_fails(s, &c);
+}
+
+static bool without_axis(shrinking *s, int32_t i, int32_t a)
+{
+    const ir_mesh whole = s->best.mesh[i < 0 ? 0 : i];
+    ir_mesh mesh = {.n = whole.n - 1};
+    for (int32_t b = 0; b < mesh.n; b++)
+        mesh.dim[b] = whole.dim[b < a ? b : b + 1];
+    return fails_on(s, i, &mesh);
+}
+
+static bool with_shorter(shrinking *s, int32_t i, int32_t a)
+{
+    ir_mesh mesh = s->best.mesh[i < 0 ? 0 : i];
+    if (mesh.dim[a] <= 2)
+        return false;
+    mesh.dim[a] = mesh.dim[a] % 2 == 0 ? mesh.dim[a] / 2 : 2;
+    return fails_on(s, i, &mesh);
+}
+
+typedef bool axis_change(shrinking *s, int32_t i, int32_t a);
+
+/* On all stages at once first. */
+static bool change_axes(shrinking *s, axis_change *change)
+{
+    for (int32_t i = -1; i < s->best.n_stages; i++)
+        for (int32_t a = 0; a < s->best.mesh[i < 0 ? 0 : i].n; a++)
+            if (change(s, i, a))
+                return true;
+    return false;
 }
 
 static bool fewer_axes(shrinking *s)
 {
-    const ir_mesh whole = s->best.mesh[0];
-    for (int32_t a = 0; a < whole.n; a++) {
-        equal_case c = s->best;
-        ir_mesh mesh = {.n = whole.n - 1};
-        for (int32_t b = 0; b < mesh.n; b++)
-            mesh.dim[b] = whole.dim[b < a ? b : b + 1];
-        put_meshes(&c, &mesh);
-        if (c.ranks > 1 && still_fails(s, &c))
-            return true;
-    }
-    return false;
+    return change_axes(s, without_axis);
 }
 
 static bool shorter_axes(shrinking *s)
 {
-    const ir_mesh whole = s->best.mesh[0];
-    for (int32_t a = 0; a < whole.n; a++) {
-        equal_case c = s->best;
-        ir_mesh mesh = whole;
-        if (mesh.dim[a] <= 2)
-            continue;
-        mesh.dim[a] = mesh.dim[a] % 2 == 0 ? mesh.dim[a] / 2 : 2;
-        put_meshes(&c, &mesh);
-        if (still_fails(s, &c))
-            return true;
-    }
-    return false;
+    return change_axes(s, with_shorter);
 }
 
 /* ---- the network ---- */
@@ -187,8 +202,9 @@ equal_case equal_shrink(const equal_case *c, const equal_verdict *v,
 {
     shrinking s = {*c, *v, budget, arena};
     bool (*const moves[])(shrinking *) = {
-        fewer_micro_batches, plain_schedule, fewer_stages, fewer_axes,   shorter_axes,
-        plainer_options,     fewer_ops,    fewer_layers, fewer_samples};
+        fewer_micro_batches, plain_schedule, fewer_stages,
+        fewer_axes,          shorter_axes,   plainer_options,
+        fewer_ops,           fewer_layers,   fewer_samples};
     bool less = true;
     while (less && s.budget > 0) {
         less = false;
