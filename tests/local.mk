@@ -31,6 +31,10 @@ tests_cli_main_test_SOURCES = tests/cli_main_test.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_main_test_LDADD = $(JANSSON_LIBS) -lm
 
+check_PROGRAMS += tests/cli_growth_test
+tests_cli_growth_test_SOURCES = tests/cli_growth_test.c \
+  tests/cli_plans.h tests/run_cli.h tests/tap.h
+tests_cli_growth_test_LDADD = $(JANSSON_LIBS) -lm
 check_PROGRAMS += tests/cli_labels_test
 tests_cli_labels_test_SOURCES = tests/cli_labels_test.c tests/cli_plans.h \
   tests/onnx_make.h tests/run_cli.h tests/tap.h

@@ -179,6 +179,10 @@ static void fill_json(cli *c, const cli_plan *p, const cli_outcome *o,
                         integer_list(r->touched_bytes, o->ranks));
     json_object_set_new(out, "process_bytes",
                         integer_list(r->process_bytes, o->ranks));
+    json_object_set_new(out, "workspace_bytes",
+                        integer_list(r->workspace_bytes, o->ranks));
+    json_object_set_new(out, "rss_growth_bytes",
+                        integer_list(r->rss_growth_bytes, o->ranks));
     json_object_set_new(out, "ranks", json_integer(o->ranks));
     json_object_set_new(out, "predicted_step_s", json_real(sim->iteration_s));
     json_object_set_new(out, "weights_digest", json_string(digest));

@@ -144,6 +144,10 @@ fs_status cli_outcome_write(const cli_outcome *o, const cli_plan *p,
                         whole(r->touched_bytes, o->ranks));
     json_object_set_new(root, "process_bytes",
                         whole(r->process_bytes, o->ranks));
+    json_object_set_new(root, "workspace_bytes",
+                        whole(r->workspace_bytes, o->ranks));
+    json_object_set_new(root, "rss_growth_bytes",
+                        whole(r->rss_growth_bytes, o->ranks));
     json_object_set_new(root, "weights_digest", json_string(digest));
     json_object_set_new(root, "timing", timing_json(r->measured, p->plan));
     json_object_set_new(root, "trace", trace_json(&o->trace));
@@ -248,6 +252,8 @@ static fs_status read_outcome(const char *path, const plan *p, fs_arena *arena,
     r->peak_bytes = read_whole(root, "peak_bytes", arena);
     r->touched_bytes = read_whole(root, "touched_bytes", arena);
     r->process_bytes = read_whole(root, "process_bytes", arena);
+    r->workspace_bytes = read_whole(root, "workspace_bytes", arena);
+    r->rss_growth_bytes = read_whole(root, "rss_growth_bytes", arena);
     const char *digest =
         json_string_value(json_object_get(root, "weights_digest"));
     r->weights_digest = digest ? strtoull(digest, NULL, 16) : 0;

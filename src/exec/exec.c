@@ -5,9 +5,11 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 /* ---- before ---- */
 
@@ -116,13 +118,40 @@ static int64_t *from_all(exec_rank *rank, int64_t mine)
     return all;
 }
 
-static void summarise_memory(exec_rank *rank, exec_result *out)
+/* Resident now. */
+static int64_t rss_bytes(void)
+{
+    long long total, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f && fscanf(f, "%lld %lld", &total, &resident) != 2)
+        resident = 0;
+    if (f)
+        fclose(f);
+    return resident * sysconf(_SC_PAGESIZE);
+}
+
+static int64_t most_rss_bytes(void)
 {
     struct rusage usage = {0};
     getrusage(RUSAGE_SELF, &usage);
+    return (int64_t)usage.ru_maxrss * 1024;
+}
+
+/* Where the process had more before the rank was made, its peak tells nothing.
+ */
+static int64_t rss_growth(const exec_rank *rank)
+{
+    int64_t most = most_rss_bytes();
+    return (most > rank->most_before ? most : rss_bytes()) - rank->rss_before;
+}
+
+static void summarise_memory(exec_rank *rank, exec_result *out)
+{
     out->peak_bytes = from_all(rank, rank->role->arena_bytes);
     out->touched_bytes = from_all(rank, exec_rank_touched_bytes(rank));
-    out->process_bytes = from_all(rank, (int64_t)usage.ru_maxrss * 1024);
+    out->process_bytes = from_all(rank, most_rss_bytes());
+    out->workspace_bytes = from_all(rank, exec_rank_workspace(rank));
+    out->rss_growth_bytes = from_all(rank, rss_growth(rank));
 }
 
 /* How many steps the ranks went on after the first bad loss hangs on when the
@@ -160,8 +189,11 @@ fs_status exec_run(exec_world *world, const ir_graph *graph,
     exec_rank rank;
     FS_TRY(check_world(world, p, options, err));
     FS_TRY(compare_plans(world, p, data, options, err));
+    const int64_t rss = rss_bytes(), most = most_rss_bytes();
     fs_status status =
         exec_rank_open(world, graph, p, data, options, arena, err, &rank);
+    rank.rss_before = rss;
+    rank.most_before = most;
     /* A rank that went on alone would hang. */
     status = exec_world_agree(world, status, err);
     if (status == FS_OK) {

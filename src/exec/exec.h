@@ -101,14 +101,19 @@ typedef struct exec_result {
     double *step_s;   /* [steps]: slowest rank */
     double **watched; /* [n_watch][steps], equal on every rank */
     double step_median_s, step_min_s, step_max_s;
-    int64_t *peak_bytes;     /* [ranks] allocated arenas */
-    int64_t *touched_bytes;  /* [ranks] of them, pages that were ever used */
-    int64_t *process_bytes;  /* [ranks] most that the process had resident:
-                                programs, libraries, message buffers too */
-    uint64_t weights_digest; /* of parameters after the last step; the same
-                                for every plan that gives the same bits; 0
-                                when the training diverged */
-    plan_timing *measured;   /* per role and task: median isolated seconds */
+    int64_t *peak_bytes;       /* [ranks] allocated arenas */
+    int64_t *touched_bytes;    /* [ranks] of them, pages that were ever used */
+    int64_t *process_bytes;    /* [ranks] most that the process had resident:
+                                  programs, libraries, message buffers too */
+    int64_t *workspace_bytes;  /* [ranks] what is stated beside the arena before
+                                  the first step: exec_rank_workspace */
+    int64_t *rss_growth_bytes; /* [ranks] what the process had resident at most
+                                  (at the end, if it once had more) above what
+                                  it had before its rank was made */
+    uint64_t weights_digest;   /* of parameters after the last step; the same
+                                  for every plan that gives the same bits; 0
+                                  when the training diverged */
+    plan_timing *measured;     /* per role and task: median isolated seconds */
 } exec_result;
 
 /* Every rank calls it with the same plan, data and options (they are compared

@@ -235,6 +235,7 @@ fs_status exec_rank_open(exec_world *world, const ir_graph *graph,
     rank->plan = p;
     rank->options = options;
     rank->arena = arena;
+    rank->state_bytes = -(int64_t)fs_arena_bytes(arena);
     rank->role = plan_role_of_rank(p, world->rank);
     rank->mesh = plan_role_mesh(p, rank->role);
     plan_rank_coords(p, world->rank, rank->coords);
@@ -256,7 +257,18 @@ fs_status exec_rank_open(exec_world *world, const ir_graph *graph,
     }
     plan_captures(rank);
     exec_rank_place_variables(rank);
+    rank->state_bytes += (int64_t)fs_arena_bytes(arena);
     return FS_OK;
+}
+
+int64_t exec_rank_workspace(const exec_rank *rank)
+{
+    enum {
+        LIBRARIES = 16 << 20, /* kernels made at run time, their code's pages */
+        PER_PEER = 2 << 20    /* message queues of MPI */
+    };
+    int32_t peers = rank->world->size - 1;
+    return rank->state_bytes + LIBRARIES + (int64_t)peers * PER_PEER;
 }
 
 int64_t exec_rank_touched_bytes(const exec_rank *rank)

@@ -62,6 +62,8 @@ typedef struct exec_rank {
     int64_t *made_ns, *freed_ns; /* [role->n_registers] last piece completed,
                                     last read */
     exec_loader *loader;
+    int64_t state_bytes;             /* of the runtime, before the first step */
+    int64_t rss_before, most_before; /* of the process, before it was made */
     int32_t n_captures;
     exec_capture *captures;
     double **watched; /* [n_watch][steps], of this rank's own knowledge */
@@ -101,6 +103,9 @@ fs_status exec_rank_open(exec_world *world, const ir_graph *graph,
                          const exec_options *options, fs_arena *arena,
                          fs_err *err, exec_rank *out);
 void exec_rank_close(exec_rank *rank);
+/* Beside the arena: the state of the runtime, and what libraries (kernels made
+ * at run time, message buffers) may take at most. */
+int64_t exec_rank_workspace(const exec_rank *rank);
 /* Of the arena: whole pages that hold something. */
 int64_t exec_rank_touched_bytes(const exec_rank *rank);
 
