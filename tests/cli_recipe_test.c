@@ -210,16 +210,14 @@ static void test_layers(void)
     tap_ok(make(GPT, "--dp 2/2"), "and so do numbers per stage");
 }
 
-/* Stage i of a pipeline over two groups of devices. */
-static void test_interleaved(void)
+/* Four stages of a pipeline over two groups of devices, in turn or as a V. */
+static void test_stages_of(const char *recipe, const int32_t group[4])
 {
     char path[600];
     size_t i;
     json_t *stage;
-    tap_ok(make("zoo:gpt,layers=4,hidden=16,heads=2,vocab=24,seq=8",
-                "--pp 2 --interleave 2 --dp 2 --micro-batches 4 "
-                "--layers 1/1/1/1"),
-           "--pp 2 --interleave 2");
+    tap_ok(make("zoo:gpt,layers=4,hidden=16,heads=2,vocab=24,seq=8", recipe),
+           "%s", recipe);
     snprintf(path, sizeof path, "%s/plan.json", cli_scratch);
     json_t *root = json_load_file(path, 0, NULL);
     json_t *stages =
@@ -227,8 +225,17 @@ static void test_interleaved(void)
     tap_equal_int((long)json_array_size(stages), 4, "makes four stages");
     json_array_foreach(stages, i, stage) tap_equal_int(
         (long)json_integer_value(json_object_get(stage, "first_device")),
-        2 * (long)(i % 2), "stage %d on its group of devices", (int)i);
+        2 * group[i], "stage %d on its group of devices", (int)i);
     json_decref(root);
+}
+
+static void test_interleaved(void)
+{
+    test_stages_of("--pp 2 --interleave 2 --dp 2 --micro-batches 4 "
+                   "--layers 1/1/1/1",
+                   (const int32_t[]){0, 1, 0, 1});
+    test_stages_of("--pp 2 --schedule zb-v --dp 2 --micro-batches 4",
+                   (const int32_t[]){0, 1, 1, 0});
 }
 
 /* ---- the same numbers ---- */
@@ -303,6 +310,8 @@ static void test_refused(void)
         {GPT " --pp 2 --interleave 2 --schedule gpipe",
          "schedule gpipe runs one stage on a device"},
         {GPT " --pp 2 --interleave 2 --layers 1/1", "with interleave"},
+        {GPT " --pp 2 --interleave 3 --schedule zb-v",
+         "schedule zb-v runs two stages on a device"},
         {GPT " --layers 1/x", "layers=1/x, numbers of blocks as 5/7"},
         {GPT " --layers 1/", "layers=1/, numbers of blocks as 5/7"},
         {GPT " --dp 2/1 --tp 1", "add up to 3 devices, the cluster has 4"},

@@ -163,9 +163,19 @@ static fs_status complete_experts(search_recipe *r, fs_err *err)
     return FS_OK;
 }
 
-/* Several stages of a group need a schedule that places them. */
+/* Several stages of a group need a schedule that places them, and a V has
+ * two. */
 static fs_status complete_schedule(search_recipe *r, fs_err *err)
 {
+    const bool v = r->schedule &&
+                   plan_schedule_find(r->schedule)->placing == PLAN_PLACED_V;
+    if (v && r->interleave == 0)
+        r->interleave = 2;
+    if (v && r->interleave != 2)
+        return fs_fail(err, FS_INVALID,
+                       "recipe: interleave=%d: the schedule %s runs two stages "
+                       "on a device",
+                       r->interleave, r->schedule);
     if (r->interleave <= 1)
         return FS_OK;
     if (!r->schedule)
@@ -174,7 +184,7 @@ static fs_status complete_schedule(search_recipe *r, fs_err *err)
         return FS_OK;
     return fs_fail(err, FS_INVALID,
                    "recipe: interleave=%d: the schedule %s runs one stage on a "
-                   "device; interleaved runs several",
+                   "device; interleaved and zb-v run several",
                    r->interleave, r->schedule);
 }
 
