@@ -2,6 +2,8 @@
 #include "config.h"
 #include "cost/parts.h"
 
+#include "base/hash.h"
+
 #include "tap.h"
 
 static fs_arena *arena;
@@ -226,6 +228,83 @@ static void test_p2p(void)
              "the slowest position counts");
 }
 
+static plan_demand crossing(cost_model *model, const plan_stage *from,
+                            const plan_stage *to, ir_sbp out, ir_sbp in)
+{
+    static const ir_tensor t = {
+        .name = "t", .dtype = IR_F32, .shape = {2, {1024, 1024}}}; /* 4 MiB */
+    const plan_cross cross = {&t, from, to, {{out}}, {{in}}};
+    return cost_cross(model, &cross);
+}
+
+/* Two nodes of four devices, a NIC each: 4 MiB over to the other. */
+static void test_across(void)
+{
+    const ir_sbp whole = IR_SBP_B, rows = IR_SBP_S(0), columns = IR_SBP_S(1);
+    cost_model *model = cost_model_create(make_cluster(2, 4, 4), arena);
+    plan_stage four = stage_of(1, 4, 0), two = stage_of(1, 2, 0), next = four;
+    two.first_device = next.first_device = 4;
+    tap_near(crossing(model, &four, &two, rows, rows).total_s,
+             2 * 50e-6 + 2 * MIB / 20e9, 1e-9,
+             "[4] to [2], cut alike: each receives from two");
+    tap_near(crossing(model, &four, &two, rows, columns).total_s,
+             4 * 50e-6 + 2 * MIB / 20e9, 1e-9, "cut otherwise: from all four");
+    tap_near(crossing(model, &two, &four, whole, rows).total_s,
+             2 * 50e-6 + 2 * MIB / 20e9, 1e-9,
+             "[2] to [4]: each copy is sent in halves");
+    tap_near(crossing(model, &four, &two, IR_SBP_P, rows).total_s,
+             4 * 50e-6 + 8 * MIB / 20e9 + 5 * 2 * MIB / 8e11, 1e-9,
+             "partial sums: four pieces are received and folded");
+    tap_near(crossing(model, &four, &next, rows, rows).total_s,
+             cost_p2p(model, &four, &next, MIB).total_s, 0,
+             "alike on equal meshes: point to point");
+}
+
+static ir_nd_sbp draw_sbp(uint64_t *seed, const ir_mesh *mesh, bool partial)
+{
+    const ir_sbp kinds[] = {IR_SBP_B, IR_SBP_S(0), IR_SBP_S(1), IR_SBP_P};
+    ir_nd_sbp sbp = {0};
+    for (int32_t a = 0; a < mesh->n; a++)
+        sbp.at[a] = kinds[fs_rand_below(seed, partial ? 4 : 3)];
+    return sbp;
+}
+
+/* Quick bounds are bounds; and what is remembered of stages elsewhere is what
+ * a model that remembers nothing says. */
+static void test_across_bounds(void)
+{
+    const hw_cluster *c = make_cluster(6, 4, 2);
+    cost_model *model = cost_model_create(c, arena);
+    uint64_t seed = tap_seed(20261124);
+    const ir_tensor t = {.name = "t", .dtype = IR_F32, .shape = {2, {13, 50}}};
+    int32_t tried = 0, above = 0, other = 0;
+    for (int32_t k = 0; k < 1500; k++) {
+        plan_stage from = stage_of(2, 1 + (int32_t)fs_rand_below(&seed, 3),
+                                   1 + (int32_t)fs_rand_below(&seed, 3));
+        plan_stage to = stage_of(1, 1 + (int32_t)fs_rand_below(&seed, 8), 0);
+        from.first_device = (int32_t)fs_rand_below(&seed, 8);
+        to.first_device = from.first_device + ir_mesh_size(&from.mesh) +
+                          (int32_t)fs_rand_below(&seed, 2) * 4;
+        plan_cross cross = {&t, &from, &to, draw_sbp(&seed, &from.mesh, true),
+                            draw_sbp(&seed, &to.mesh, false)};
+        if (to.first_device + ir_mesh_size(&to.mesh) > c->n_devices ||
+            !plan_cross_is_legal(&cross))
+            continue;
+        const double seconds = cost_cross(model, &cross).total_s;
+        fs_arena *once = fs_arena_create();
+        const double again =
+            cost_cross(cost_model_create(c, once), &cross).total_s;
+        fs_arena_destroy(once);
+        tried++;
+        above +=
+            cost_cross_least(model, &cross).total_s > seconds * (1 + 1e-12);
+        other += seconds < again || seconds > again;
+    }
+    tap_ok(tried > 300, "%d crossings", (int)tried);
+    tap_equal_int(above, 0, "none costs less than its quick bound");
+    tap_equal_int(other, 0, "what is remembered is what was to be said");
+}
+
 static void test_mixed(void)
 {
     hw_cluster *c = make_cluster(1, 4, 1);
@@ -316,6 +395,8 @@ int main(void)
     test_busy();
     test_local();
     test_p2p();
+    test_across();
+    test_across_bounds();
     test_mixed();
     test_halo();
     test_every_row();

@@ -3,7 +3,10 @@
 #include "config.h"
 #include "cost/parts.h"
 
+#include "base/hash.h"
+
 #include <math.h>
+#include <string.h>
 
 /* What goes through one device, out of the sending stage or into the other. */
 typedef struct traffic {
@@ -40,8 +43,9 @@ static void add_messages(const across *x, fs_arena *scratch)
 {
     const plan_exchange exchange = plan_cross_exchange(x->cross);
     double element = (double)ir_dtype_bytes(x->cross->tensor->dtype);
+    plan_shares shares = {0};
     for (int32_t i = 0; i < ir_mesh_size(&exchange.to_mesh); i++) {
-        plan_shares shares = {0};
+        shares.n = 0;
         plan_exchange_takes(&exchange, i, scratch, &shares);
         for (int32_t k = 0; k < shares.n; k++)
             add_message(x, shares.at[k].position, i,
@@ -81,8 +85,6 @@ static plan_demand slowest(const across *x, const plan_stage *stage,
             d.network_s =
                 fmax(d.network_s, at[i].outside_bytes / link.bandwidth_bps);
         }
-        if (d.on_core)
-            d.latency_s += cost_turn_seconds(x->model, x->cross->to_stage);
         d.total_s = d.latency_s + d.network_s;
         if (d.total_s > worst.total_s)
             worst = d;
@@ -114,12 +116,8 @@ static double fold_seconds(const cost_model *model, const plan_cross *cross)
     return (n + 1) * bytes / cost_memory_bps(model, cross->to_stage);
 }
 
-plan_demand cost_cross(const cost_model *model, const plan_cross *cross)
+static plan_demand look_across(const cost_model *model, const plan_cross *cross)
 {
-    if (plan_cross_is_straight(cross))
-        return cost_p2p(model, cross->from_stage, cross->to_stage,
-                        cost_piece_bytes(cross->tensor, &cross->from,
-                                         &cross->from_stage->mesh));
     fs_arena *scratch = fs_arena_create();
     across x = {
         model, cross,
@@ -128,11 +126,103 @@ plan_demand cost_cross(const cost_model *model, const plan_cross *cross)
     add_messages(&x, scratch);
     plan_demand out = slowest(&x, cross->from_stage, x.out);
     plan_demand in = slowest(&x, cross->to_stage, x.in);
-    plan_demand worst = out.total_s > in.total_s ? out : in;
     fs_arena_destroy(scratch);
-    worst.memory_s = fold_seconds(model, cross);
-    worst.total_s += worst.memory_s;
-    return worst;
+    return out.total_s > in.total_s ? out : in;
+}
+
+/* ---- remembered ---- */
+
+enum { CROSSING_SLOTS = 1024 }; /* a power of two */
+
+/* Everything that the traffic depends on, without padding. Stages lie alike on
+ * the nodes of one kind when they begin alike in a node and share none. */
+typedef struct crossing_key {
+    int64_t dim[IR_MAX_RANK];
+    int32_t rank, element, begins[2], apart;
+    int32_t axes[2], mesh[2][IR_MAX_MESH];
+    ir_nd_sbp sbp[2];
+} crossing_key;
+
+typedef struct crossing_slot {
+    bool used;
+    crossing_key key;
+    plan_demand demand;
+} crossing_slot;
+
+/* Direct-mapped: a newcomer takes the place of what was there. */
+struct cost_crossings {
+    crossing_slot slot[CROSSING_SLOTS];
+};
+
+cost_crossings *cost_crossings_create(fs_arena *arena)
+{
+    return fs_new(arena, cost_crossings, 1);
+}
+
+static bool share_node(const hw_cluster *cluster, const plan_stage *a,
+                       const plan_stage *b)
+{
+    const int32_t a_last = a->first_device + ir_mesh_size(&a->mesh) - 1;
+    const int32_t b_last = b->first_device + ir_mesh_size(&b->mesh) - 1;
+    return hw_node_of(cluster, a->first_device) <=
+               hw_node_of(cluster, b_last) &&
+           hw_node_of(cluster, b->first_device) <= hw_node_of(cluster, a_last);
+}
+
+static void place_key(const hw_cluster *cluster, const plan_cross *cross,
+                      crossing_key *key)
+{
+    const plan_stage *from = cross->from_stage, *to = cross->to_stage;
+    const bool alike = cluster->n_groups == 1 && !share_node(cluster, from, to);
+    const int32_t per = cluster->groups[0].devices_per_node;
+    key->apart = alike;
+    key->begins[0] = alike ? from->first_device % per : from->first_device;
+    key->begins[1] = alike ? to->first_device % per : to->first_device;
+}
+
+static crossing_key key_of(const hw_cluster *cluster, const plan_cross *cross)
+{
+    const plan_stage *stage[2] = {cross->from_stage, cross->to_stage};
+    crossing_key key;
+    memset(&key, 0, sizeof key);
+    key.rank = cross->tensor->shape.rank;
+    key.element = (int32_t)ir_dtype_bytes(cross->tensor->dtype);
+    for (int32_t d = 0; d < key.rank; d++)
+        key.dim[d] = cross->tensor->shape.dim[d];
+    for (int32_t k = 0; k < 2; k++) {
+        key.axes[k] = stage[k]->mesh.n;
+        for (int32_t a = 0; a < stage[k]->mesh.n; a++) {
+            key.mesh[k][a] = stage[k]->mesh.dim[a];
+            key.sbp[k].at[a] = (k ? cross->to : cross->from).at[a];
+        }
+    }
+    place_key(cluster, cross, &key);
+    return key;
+}
+
+static plan_demand traffic_of(const cost_model *model, const plan_cross *cross)
+{
+    cost_crossings *known = cost_model_crossings(model);
+    const crossing_key key = key_of(cost_cluster(model), cross);
+    uint64_t hash = fs_hash(0, &key, sizeof key);
+    crossing_slot *slot = &known->slot[hash & (CROSSING_SLOTS - 1)];
+    if (!slot->used || memcmp(&slot->key, &key, sizeof key) != 0)
+        *slot = (crossing_slot){true, key, look_across(model, cross)};
+    return slot->demand;
+}
+
+plan_demand cost_cross(const cost_model *model, const plan_cross *cross)
+{
+    if (plan_cross_is_straight(cross))
+        return cost_p2p(model, cross->from_stage, cross->to_stage,
+                        cost_piece_bytes(cross->tensor, &cross->from,
+                                         &cross->from_stage->mesh));
+    plan_demand out = traffic_of(model, cross);
+    if (out.on_core)
+        out.latency_s += cost_turn_seconds(model, cross->to_stage);
+    out.memory_s = fold_seconds(model, cross);
+    out.total_s = out.latency_s + out.network_s + out.memory_s;
+    return out;
 }
 
 /* ---- quick to say ---- */
@@ -149,31 +239,66 @@ static double best_bps(const cost_model *model, const plan_stage *stage,
     return bps + (outside ? hw_outer_share(cluster, 1, 1).bandwidth_bps : 0);
 }
 
-/* Whoever receives the largest piece receives all its contributions. */
+/* Who receives the largest piece receives at least so many messages: nobody
+ * gives it more than a piece along each dimension. */
+static double least_messages(const plan_cross *cross)
+{
+    const ir_shape from = ir_largest_piece(&cross->tensor->shape, &cross->from,
+                                           &cross->from_stage->mesh);
+    const ir_shape to = ir_largest_piece(&cross->tensor->shape, &cross->to,
+                                         &cross->to_stage->mesh);
+    double n = contributions(cross);
+    for (int32_t d = 0; d < to.rank; d++)
+        n *= (double)((to.dim[d] + from.dim[d] - 1) / from.dim[d]);
+    return n;
+}
+
+static double least_latency(const cost_model *model, const plan_stage *stage,
+                            bool inside, bool outside)
+{
+    const hw_cluster *cluster = cost_cluster(model);
+    cost_groups range = cost_groups_of(model, stage);
+    double least = outside ? cluster->outer.latency_s : INFINITY;
+    for (int32_t g = range.first; inside && g <= range.last; g++)
+        least = fmin(least, cluster->groups[g].inner.latency_s);
+    return least;
+}
+
+/* All on cores, so that sharing stretches it as it does the crossing. */
+static bool surely_on_core(const cost_model *model, const plan_stage *stage,
+                           bool outside)
+{
+    const hw_cluster *cluster = cost_cluster(model);
+    cost_groups range = cost_groups_of(model, stage);
+    bool all = !outside || cluster->outer.on_cores;
+    for (int32_t g = range.first; g <= range.last; g++)
+        all = all && cluster->groups[g].inner.on_cores;
+    return all;
+}
+
 plan_demand cost_cross_least(const cost_model *model, const plan_cross *cross)
 {
     const hw_cluster *cluster = cost_cluster(model);
     const plan_stage *from = cross->from_stage, *to = cross->to_stage;
     if (plan_cross_is_straight(cross))
         return cost_cross(model, cross);
-    int32_t ends[2][2] = {
-        {hw_node_of(cluster, from->first_device),
-         hw_node_of(cluster,
-                    from->first_device + ir_mesh_size(&from->mesh) - 1)},
-        {hw_node_of(cluster, to->first_device),
-         hw_node_of(cluster, to->first_device + ir_mesh_size(&to->mesh) - 1)}};
-    bool inside = ends[0][0] <= ends[1][1] && ends[1][0] <= ends[0][1];
-    bool outside = ends[0][0] != ends[0][1] || ends[1][0] != ends[1][1] ||
-                   ends[0][0] != ends[1][0];
+    const int32_t first = hw_node_of(cluster, from->first_device);
+    const int32_t last = hw_node_of(cluster, to->first_device);
+    bool inside = share_node(cluster, from, to);
+    bool outside =
+        !inside || first != last ||
+        first != hw_node_of(cluster, from->first_device +
+                                         ir_mesh_size(&from->mesh) - 1) ||
+        last !=
+            hw_node_of(cluster, to->first_device + ir_mesh_size(&to->mesh) - 1);
     double bytes =
         (double)cost_piece_bytes(cross->tensor, &cross->to, &to->mesh);
-    plan_demand out = {.network_s = contributions(cross) * bytes /
+    plan_demand out = {.latency_s = least_messages(cross) *
+                                    least_latency(model, to, inside, outside),
+                       .network_s = contributions(cross) * bytes /
                                     best_bps(model, to, inside, outside),
                        .memory_s = fold_seconds(model, cross),
-                       .on_core = !outside &&
-                                  cost_cluster(model)
-                                      ->groups[cost_groups_of(model, to).first]
-                                      .inner.on_cores};
-    out.total_s = out.network_s + out.memory_s;
+                       .on_core = surely_on_core(model, to, outside)};
+    out.total_s = out.latency_s + out.network_s + out.memory_s;
     return out;
 }

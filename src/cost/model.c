@@ -17,6 +17,7 @@ struct cost_model {
     const hw_cluster *cluster;
     point_range (*points)[IR_OP_COUNT]; /* [groups] */
     cost_routes *routes;
+    cost_crossings *crossings;
     cost_paces *paces;
     double busy; /* fraction of the time that a device has work */
 };
@@ -65,6 +66,7 @@ cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
     model->points =
         fs_alloc(arena, (size_t)cluster->n_groups, sizeof *model->points);
     model->routes = cost_routes_create(arena);
+    model->crossings = cost_crossings_create(arena);
     model->paces = cost_paces_create(arena);
     for (int32_t g = 0; g < cluster->n_groups; g++) {
         const hw_device *device = &cluster->groups[g].device;
@@ -108,6 +110,11 @@ double cost_core_share(const cost_model *model, const hw_group *group)
 const hw_cluster *cost_cluster(const cost_model *model)
 {
     return model->cluster;
+}
+
+cost_crossings *cost_model_crossings(const cost_model *model)
+{
+    return model->crossings;
 }
 
 cost_routes *cost_model_routes(const cost_model *model)

@@ -110,7 +110,10 @@ bool cost_sum_edge_at(const cost_sum *sum, int32_t v, int32_t slot,
 double cost_slowest_group(const cost_summary *s, const double *seconds);
 plan_breakdown cost_time_tree(const cost_sum *sum, const cost_summary *s);
 
-/* The remembered routes of a model (route.c). */
+/* The remembered crossings of a model (across.c), and its routes (route.c). */
+typedef struct cost_crossings cost_crossings;
+cost_crossings *cost_crossings_create(fs_arena *arena);
+cost_crossings *cost_model_crossings(const cost_model *model);
 typedef struct cost_routes cost_routes;
 cost_routes *cost_routes_create(fs_arena *arena);
 cost_routes *cost_model_routes(const cost_model *model);

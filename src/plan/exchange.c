@@ -184,16 +184,31 @@ typedef struct givers {
     plan_shares *out;
 } givers;
 
-/* What a giver may hold that has these coordinates up to `axis`. */
-static bool may_hold(const givers *g, const int32_t *at, int32_t axis)
+/* Where a giver with these coordinates up to `axis` may hold something. */
+static ir_piece may_hold(const givers *g, const int32_t *at, int32_t axis)
 {
     plan_exchange cut = *g->x;
-    ir_piece piece, common;
 
     for (int32_t a = axis + 1; a < cut.from_mesh.n; a++)
         cut.from.at[a] = IR_SBP_B;
-    piece = held(&cut, at);
-    return ir_piece_common(&g->wanted, &piece, &common);
+    return held(&cut, at);
+}
+
+/* The first coordinate on `axis` that holds what is not before the wanted. */
+static int32_t first_giver(const givers *g, int32_t *at, int32_t axis)
+{
+    const int32_t d = g->x->from.at[axis].axis;
+    int32_t low = 0, high = g->x->from_mesh.dim[axis] - 1;
+
+    while (low < high) {
+        at[axis] = low + (high - low) / 2;
+        const ir_piece piece = may_hold(g, at, axis);
+        if (piece.offset[d] + piece.shape.dim[d] > g->wanted.offset[d])
+            high = at[axis];
+        else
+            low = at[axis] + 1;
+    }
+    return low;
 }
 
 static void add_giver(const givers *g, const int32_t *fixed)
@@ -220,10 +235,16 @@ static void find_givers(const givers *g, int32_t *at, int32_t axis)
         find_givers(g, at, axis + 1);
         return;
     }
-    for (int32_t c = 0; c < x->from_mesh.dim[axis]; c++) {
+    const bool partial = ir_sbp_is_partial(x->from.at[axis]);
+    for (int32_t c = partial ? 0 : first_giver(g, at, axis);
+         c < x->from_mesh.dim[axis]; c++) {
+        ir_piece common;
         at[axis] = c;
-        if (ir_sbp_is_partial(x->from.at[axis]) || may_hold(g, at, axis))
+        const ir_piece piece = may_hold(g, at, axis);
+        if (ir_piece_common(&g->wanted, &piece, &common))
             find_givers(g, at, axis + 1);
+        else if (!partial)
+            break; /* what comes behind lies behind the wanted */
     }
 }
 
