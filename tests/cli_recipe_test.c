@@ -238,6 +238,25 @@ static void test_interleaved(void)
                    (const int32_t[]){0, 1, 1, 0});
 }
 
+static void test_unequal(void)
+{
+    cli_answer *a =
+        cli("plan zoo:gpt,layers=6,hidden=32,heads=2,vocab=24,seq=16 "
+            "--cluster 1x6:cpu --batch 8 --pp 2 --dp 4/2 -o \"$D/plan.json\"");
+    tap_ok(a->status == 0 && strstr(a->out, "2 stages of mesh 4/2"),
+           "--pp 2 --dp 4/2");
+    tap_equal_int(stage_of("/blocks.3/mlp/proj/add_1"), 0,
+                  "twice as many devices have four blocks of six");
+    tap_equal_int(stage_of("/blocks.4/ln1/layer_norm"), 1,
+                  "and the others two");
+    a = cli("search " GPT " --cluster 1x8:cpu --batch 8 --fix dp=4/2,tp=1/2 "
+            "-o \"$D/plan.json\" --json");
+    const json_t *rows = json_object_get(a->json, "configs");
+    const json_t *mesh = json_object_get(json_array_get(rows, 0), "mesh");
+    tap_equal_text(mesh ? json_string_value(mesh) : "", "4/2x2",
+                   "search --fix dp=4/2,tp=1/2 tells both meshes");
+}
+
 /* ---- the same numbers ---- */
 
 static bool train(const char *spec, int ranks, const char *recipe,
@@ -290,6 +309,40 @@ static void test_losses(void)
     }
 }
 
+/* Of groups of devices that differ in number and in shape. */
+static void test_unequal_losses(void)
+{
+    static const char mlp[] = "zoo:mlp,in=12,hidden=16,layers=3,classes=8";
+    static const struct {
+        const char *spec;
+        int ranks;
+        const char *recipe;
+    } rows[] = {
+        {mlp, 1, ""},
+        {mlp, 3, "--dp 2/1 --micro-batches 2"},
+        {mlp, 6, "--pp 2 --dp 4/2 --zero 1"},
+        {mlp, 8, "--pp 2 --dp 4/2 --tp 1/2 --micro-batches 2"},
+        {GPT, 1, ""},
+        {GPT, 3, "--dp 1/2 --micro-batches 4"},
+        {GPT, 6, "--pp 2 --dp 4/2 --micro-batches 2 --schedule gpipe"},
+        {GPT, 8, "--pp 2 --dp 4/2 --tp 1/2 --micro-batches 2"},
+        {GPT, 6, "--dp 1/2 --tp 2/1 --cp 1/2 --micro-batches 2 --zero 3"},
+    };
+    double one[STEPS] = {0};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        double losses[STEPS];
+        const bool first = rows[r].ranks == 1;
+        const bool did =
+            train(rows[r].spec, rows[r].ranks, rows[r].recipe, losses);
+        if (first)
+            memcpy(one, losses, sizeof one);
+        const double off =
+            did ? cli_losses_off(losses, one, STEPS) : (double)NAN;
+        tap_ok(off <= 1e-6, "%s on %d ranks %s: its losses (off %.1e)",
+               rows[r].spec, rows[r].ranks, rows[r].recipe, off);
+    }
+}
+
 /* ---- what cannot be ---- */
 
 static void test_refused(void)
@@ -318,6 +371,9 @@ static void test_refused(void)
         {GPT " --tp 1/1", "stages that differ need dp"},
         {GPT " --pp 2 --dp 1/1/2", "dp gives numbers to 3 stages, there are 2"},
         {GPT " --dp 1/1 --tp 1", "add up to 2 devices, the cluster has 4"},
+        {GPT " --dp 2/1 --tp 1/2 --micro-batch 2",
+         "stage 0 has 2 and stage 1 has 1; give micro-batches"},
+        {GPT " --dp 1/3", "does not divide over dp=3"},
         {GPT " --dp 2/", "dp=2/, numbers from 1 to"},
         {GPT " --dp 0", "dp=0, a number from 1 to"},
         {GPT " --zero 4", "zero=4, a number from 0 to 3"},
@@ -361,10 +417,12 @@ int main(void)
     test_experts();
     test_layers();
     test_interleaved();
+    test_unequal();
     test_refused();
     test_words();
     cli("calibrate --ranks 4"); /* once: `local` is then known */
     test_losses();
+    test_unequal_losses();
     cli_end_scratch();
     return tap_done();
 }

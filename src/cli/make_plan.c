@@ -78,14 +78,24 @@ static int64_t most_micro_batches(const making *m)
     return PER_STAGE * stages > USUAL ? PER_STAGE * stages : USUAL;
 }
 
+/* Has every data parallel rank of each stage as many of these samples? */
+static bool divide_over_dp(const search_recipe *r, int64_t samples)
+{
+    bool even = r->dp <= 1 || samples % r->dp == 0;
+    for (int32_t i = 0; i < r->dp_each.n; i++)
+        even &= samples % r->dp_each.at[i] == 0;
+    return even;
+}
+
 /* Divisors of the batch, each at least `factor` times the one before. */
 static int32_t divisors(const making *m, int32_t factor, int32_t room,
                         int32_t *counts)
 {
     int64_t batch = m->origin.batch, most = most_micro_batches(m), last = 0;
-    int32_t n = 0, dp = m->recipe.dp > 1 ? m->recipe.dp : 1;
+    int32_t n = 0;
     for (int64_t k = 1; k <= most && k <= batch && n < room; k++)
-        if (batch % k == 0 && batch / k % dp == 0 && k >= factor * last) {
+        if (batch % k == 0 && divide_over_dp(&m->recipe, batch / k) &&
+            k >= factor * last) {
             counts[n++] = (int32_t)k;
             last = k;
         }
@@ -197,6 +207,26 @@ static const char *mesh_text(fs_arena *arena, const ir_mesh *mesh)
     return text.n ? text.at : "1";
 }
 
+/* "2x2", or of stages that differ "4/2". */
+static const char *meshes_text(fs_arena *arena, const ir_mesh *mesh, int32_t n)
+{
+    fs_text text = {.arena = arena};
+    for (int32_t i = 0; i < n; i++)
+        fs_text_add(&text, "%s%s", i ? "/" : "", mesh_text(arena, &mesh[i]));
+    return text.at;
+}
+
+static const char *stage_meshes_text(fs_arena *arena, const plan_strategy *s)
+{
+    ir_mesh *mesh = fs_new(arena, ir_mesh, s->n_stages);
+    bool differ = false;
+    for (int32_t i = 0; i < s->n_stages; i++) {
+        mesh[i] = s->stages[i].mesh;
+        differ |= !plan_same_mesh(&mesh[0], &mesh[i]);
+    }
+    return meshes_text(arena, mesh, differ ? s->n_stages : 1);
+}
+
 static json_t *stages_json(const making *m, const cli_plan *p)
 {
     const plan_strategy *s = p->plan->strategy;
@@ -229,7 +259,7 @@ static json_t *configs_json(const making *m)
         json_t *row = json_pack(
             "{s:i, s:i, s:s, s:s, s:s, s:I, s:f}", "stages", k->n_stages,
             "micro_batches", k->micro_batches, "mesh",
-            mesh_text(m->c->arena, &k->mesh), "schedule",
+            meshes_text(m->c->arena, k->mesh, k->n_meshes), "schedule",
             k->schedule ? k->schedule : "", "status", k->status, "peak_bytes",
             (json_int_t)k->peak_bytes, "seconds", k->seconds);
         set_finite(row, "iteration_s", k->iteration_s);
@@ -279,7 +309,8 @@ static void config_table(const making *m)
     for (int32_t i = 0; i < m->found.n_configs && i < 40; i++) {
         const search_config *k = &m->found.configs[i];
         report_table_cell(&t, "%d", k->n_stages);
-        report_table_cell(&t, "%s", mesh_text(c->arena, &k->mesh));
+        report_table_cell(&t, "%s",
+                          meshes_text(c->arena, k->mesh, k->n_meshes));
         report_table_cell(&t, "%d", k->micro_batches);
         report_table_cell(&t, "%s", k->status);
         report_table_cell(&t, "%s", seconds_text(c->arena, k->iteration_s));
@@ -315,19 +346,6 @@ static void tell_recomputed(const making *m)
                 m->origin.recompute, again, ir_forward_nodes(graph));
 }
 
-/* "2x2", or of stages that differ "4/2". */
-static const char *meshes_text(fs_arena *arena, const plan_strategy *s)
-{
-    const char *text = mesh_text(arena, &s->stages[0].mesh);
-    bool differ = false;
-    for (int32_t i = 1; i < s->n_stages; i++)
-        differ |= !plan_same_mesh(&s->stages[0].mesh, &s->stages[i].mesh);
-    for (int32_t i = 1; differ && i < s->n_stages; i++)
-        text = fs_printf(arena, "%s/%s", text,
-                         mesh_text(arena, &s->stages[i].mesh));
-    return text;
-}
-
 static void describe(const making *m, const cli_plan *p, const sim_result *sim,
                      const plan_report *proof)
 {
@@ -338,8 +356,9 @@ static void describe(const making *m, const cli_plan *p, const sim_result *sim,
     if (!m->by_hand)
         config_table(m);
     cli_say(c, "plan            %d stage%s of mesh %s, %d micro-batch%s, %s\n",
-            s->n_stages, s->n_stages == 1 ? "" : "s", meshes_text(c->arena, s),
-            s->micro_batches, s->micro_batches == 1 ? "" : "es", s->schedule);
+            s->n_stages, s->n_stages == 1 ? "" : "s",
+            stage_meshes_text(c->arena, s), s->micro_batches,
+            s->micro_batches == 1 ? "" : "es", s->schedule);
     cli_tell_statistics(c, chosen_model(m));
     tell_recomputed(m);
     cli_tell_compressed(c, p);

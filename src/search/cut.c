@@ -4,8 +4,9 @@
  * Places for a cut are those that the fewest float activations cross: one at
  * the boundary of a block with a residual stream. Among them a dynamic program
  * finds the cut whose slowest stage is fastest (seconds of forward and
- * backward on one device), and of those the one that moves fewest bytes. Unless
- * it is told how many of the network's repeated blocks each stage has. */
+ * backward on one device, shared by those of the stage), and of those the one
+ * that moves fewest bytes. Unless it is told how many of the network's repeated
+ * blocks each stage has. */
 #include "config.h"
 #include "search/layout.h"
 
@@ -17,6 +18,7 @@
 typedef struct cutter {
     const search_problem *problem;
     const ir_graph *graph;
+    const plan_stage *stages;
     fs_arena *arena;
     ir_uses uses;
     bool *moving;           /* [node] forward, depends on data */
@@ -132,6 +134,13 @@ static bool better(const best_cut *a, const best_cut *b)
            (a->slowest <= b->slowest && a->bytes < b->bytes);
 }
 
+/* Work from place i to place j on that stage's devices. */
+static double share_of(const cutter *c, int32_t stage, int32_t i, int32_t j)
+{
+    return (c->seconds[j] - c->seconds[i]) /
+           (double)ir_mesh_size(&c->stages[stage].mesh);
+}
+
 /* at[0] = 0, at[1 .. n-1] the places, at[n] = the end. */
 static void choose(const cutter *c, const int32_t *at, int32_t n,
                    int32_t n_stages, int32_t *begin)
@@ -146,9 +155,9 @@ static void choose(const cutter *c, const int32_t *at, int32_t n,
         for (int32_t j = p; j <= n; j++)
             for (int32_t i = p - 1; i < j; i++) {
                 const best_cut *before = &best[(p - 1) * (n + 1) + i];
-                best_cut now = {fmax(before->slowest,
-                                     c->seconds[at[j]] - c->seconds[at[i]]),
-                                before->bytes + (i ? c->bytes[at[i]] : 0), i};
+                best_cut now = {
+                    fmax(before->slowest, share_of(c, p - 1, at[i], at[j])),
+                    before->bytes + (i ? c->bytes[at[i]] : 0), i};
                 if (better(&now, &best[p * (n + 1) + j]))
                     best[p * (n + 1) + j] = now;
             }
@@ -358,15 +367,19 @@ static fs_status cut(cutter *c, int32_t n_stages, fs_err *err,
     return FS_OK;
 }
 
-fs_status search_cut(const search_problem *problem, const ir_graph *graph,
-                     int32_t n_stages, fs_err *err, int32_t *stage_of)
+fs_status search_cut(const search_problem *problem, const search_layout *layout,
+                     fs_err *err, int32_t *stage_of)
 {
-    if (n_stages == 1) {
+    const ir_graph *graph = layout->graph;
+    if (layout->n_stages == 1) {
         memset(stage_of, 0, (size_t)graph->nodes.n * sizeof *stage_of);
         return FS_OK;
     }
-    cutter c = {.problem = problem, .graph = graph, .arena = fs_arena_create()};
-    fs_status status = cut(&c, n_stages, err, stage_of);
+    cutter c = {.problem = problem,
+                .graph = graph,
+                .stages = layout->stages,
+                .arena = fs_arena_create()};
+    fs_status status = cut(&c, layout->n_stages, err, stage_of);
     fs_arena_destroy(c.arena);
     return status;
 }

@@ -25,12 +25,13 @@ typedef struct search_rates {
     plan_boxer *boxer[2];
 } search_rates;
 
-/* Cuts the graph into `n_stages` runs of forward nodes: as many repeated blocks
- * each as problem->layers says, or balanced by time on one device, at places
- * that as few activations as possible cross; all other nodes follow. FS_NO when
- * there are not enough places. */
-fs_status search_cut(const search_problem *problem, const ir_graph *graph,
-                     int32_t n_stages, fs_err *err, int32_t *stage_of);
+/* Cuts the graph into runs of forward nodes, one for each stage of the layout:
+ * as many repeated blocks each as problem->layers says, or balanced by time on
+ * one device over the number of the stage's devices, at places that as few
+ * activations as possible cross; all other nodes follow. FS_NO when there are
+ * not enough places. */
+fs_status search_cut(const search_problem *problem, const search_layout *layout,
+                     fs_err *err, int32_t *stage_of);
 
 /* FS_INVALID when the graph does not have as many repeated blocks. */
 fs_status search_cut_check(const ir_graph *graph, const int32_t *layers,

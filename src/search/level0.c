@@ -27,7 +27,8 @@ static void add_candidate(search_level0 *z, const search_graph *graph,
         .graph = graph, .n_stages = n_stages, .mesh = *mesh, .share = 1};
     c->record = (search_config){.n_stages = n_stages,
                                 .micro_batches = graph->micro_batches,
-                                .mesh = *mesh,
+                                .n_meshes = 1,
+                                .mesh = fs_memdup(z->arena, mesh, sizeof *mesh),
                                 .schedule = z->problem->schedule,
                                 .status = "limit",
                                 .iteration_s = INFINITY,
@@ -74,6 +75,9 @@ static void enumerate_stages(search_level0 *z, const search_graph *graph)
     if (problem->stage_mesh) {
         add_candidate(z, graph, problem->fix_stages * depth_of(problem),
                       &problem->stage_mesh[0]);
+        search_config *record = &z->all.at[z->all.n - 1]->record;
+        record->n_meshes = problem->fix_stages;
+        record->mesh = problem->stage_mesh;
         return;
     }
     for (int32_t p = 1; p <= devices; p++) {
@@ -156,7 +160,7 @@ fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
             layout->limit_bytes[i] =
                 (int64_t)(c->share * (double)layout->limit_bytes[i]);
     }
-    return search_cut(problem, graph, p, err, layout->stage_of);
+    return search_cut(problem, layout, err, layout->stage_of);
 }
 
 static void reject(search_candidate *c, const char *status, const char *why)

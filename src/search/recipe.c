@@ -203,18 +203,31 @@ static fs_status complete_stages(search_recipe *r, fs_err *err)
         r->n_layers, r->pp, deep > 1 ? " with interleave has others" : "");
 }
 
+static fs_status check_micro_batch(const search_recipe *r, fs_err *err)
+{
+    if (r->micro_batches > 0)
+        return fs_fail(err, FS_INVALID,
+                       "recipe: micro-batch and micro-batches both say "
+                       "how the batch is divided; give one");
+    if (r->dp == 0)
+        return fs_fail(err, FS_INVALID,
+                       "recipe: micro-batch is a size per data-parallel "
+                       "rank and needs dp");
+    for (int32_t i = 1; i < r->dp_each.n; i++)
+        if (r->dp_each.at[i] != r->dp)
+            return fs_fail(err, FS_INVALID,
+                           "recipe: micro-batch is a size per data-parallel "
+                           "rank, of which stage 0 has %d and stage %d has "
+                           "%d; give micro-batches",
+                           r->dp, i, r->dp_each.at[i]);
+    return FS_OK;
+}
+
 static fs_status complete_micro_batches(search_recipe *r, int64_t batch,
                                         fs_err *err)
 {
     if (r->micro_batch > 0) {
-        if (r->micro_batches > 0)
-            return fs_fail(err, FS_INVALID,
-                           "recipe: micro-batch and micro-batches both say "
-                           "how the batch is divided; give one");
-        if (r->dp == 0)
-            return fs_fail(err, FS_INVALID,
-                           "recipe: micro-batch is a size per data-parallel "
-                           "rank and needs dp");
+        FS_TRY(check_micro_batch(r, err));
         int64_t once;
         if (__builtin_mul_overflow(r->micro_batch, (int64_t)r->dp, &once) ||
             batch % once || batch / once > MOST)

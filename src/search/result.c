@@ -21,14 +21,15 @@ static const char *space_of(const search_level0 *z)
                             z->n_misfits);
     return fs_printf(
         z->arena,
-        "%d configuration%s: stages dividing %d device%s, each stage a mesh of "
+        "%d configuration%s: %s %d device%s, each stage a mesh of "
         "up to %d axes, micro-batch counts %s, schedule %s, one balanced cut "
         "per number of stages; within each every combination of legal "
         "signatures%s, boxing by cheapest paths; "
         "among them all whose lowered plan fits memory%s",
-        z->all.n, z->all.n == 1 ? "" : "s", p->cluster->n_devices,
-        p->cluster->n_devices == 1 ? "" : "s", p->max_mesh_axes,
-        counts.n ? counts.at : "none", p->schedule,
+        z->all.n, z->all.n == 1 ? "" : "s",
+        p->stage_mesh ? "the stages asked for on" : "stages dividing",
+        p->cluster->n_devices, p->cluster->n_devices == 1 ? "" : "s",
+        p->max_mesh_axes, counts.n ? counts.at : "none", p->schedule,
         p->filter.allow ? " that the filter allows" : "", misfits);
 }
 

@@ -134,7 +134,8 @@ typedef struct search_problem {
 /* One configuration as explored, for the record and the report. */
 typedef struct search_config {
     int32_t n_stages, micro_batches;
-    ir_mesh mesh;
+    int32_t n_meshes;    /* 1, or groups of devices that differ */
+    const ir_mesh *mesh; /* [n_meshes] */
     const char *schedule;
     const char *status; /* "optimal", "near" (within problem->gap),
                            "bounded", "pruned", "infeasible", "memory",
