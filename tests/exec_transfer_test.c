@@ -6,6 +6,7 @@
 #include "exec/piece.h"
 #include "exec/transfer.h"
 #include "ir/element.h"
+#include "plan/boxing.h"
 
 #include "tests/exec_ranks.h"
 
@@ -172,6 +173,18 @@ static int64_t fill_piece(const trial *t, bool given, int32_t position,
     return n * ir_dtype_bytes(t->dtype);
 }
 
+/* The scratch that lowering reserves: position 0 has the largest pieces. */
+static int64_t reserved_bytes(const trial *t)
+{
+    const ir_tensor tensor = {.dtype = t->dtype, .shape = t->x.shape};
+    const plan_stage from = {t->x.from_mesh, t->first_giver};
+    const plan_stage to = {t->x.to_mesh, t->first_taker};
+    const plan_cross cross = {&tensor, &from, &to, t->x.from, t->x.to};
+    return t->x.moves ? plan_cross_scratch(&cross)
+                      : fill_piece(t, true, 0, NULL, NULL) +
+                            fill_piece(t, false, 0, NULL, NULL);
+}
+
 static void run_transfer(exec_transfer *transfer, const void *in, void *out,
                          void *scratch, int64_t bytes)
 {
@@ -207,21 +220,20 @@ static int64_t run_trial(exec_world *world, const trial *t, int32_t tag)
                                      .first_taker = t->first_taker,
                                      .tag = tag};
     const int64_t bytes = fill_piece(t, false, takes_at, NULL, NULL);
-    /* What lowering reserves on one mesh: position 0 has the largest pieces. */
-    const int64_t room =
-        (t->x.moves ? 2 : 1) * (fill_piece(t, true, 0, NULL, NULL) +
-                                fill_piece(t, false, 0, NULL, NULL));
+    const int64_t room = fill_piece(t, true, 0, NULL, NULL) +
+                         fill_piece(t, false, 0, NULL, NULL);
+    const int64_t reserved = reserved_bytes(t);
     char *in = fs_new(arena, char, room), *out = fs_new(arena, char, room);
     char *wanted = fs_new(arena, char, room);
-    char *scratch = fs_new(arena, char, room);
+    char *scratch = fs_new(arena, char, reserved);
     fill_piece(t, true, gives_at, hold_element, in);
     fill_piece(t, false, takes_at, expect_value, wanted);
     int64_t wrong = 1;
     if (exec_transfer_make(world, &spec, arena, &err, &transfer) == FS_OK) {
-        FS_ASSERT(exec_transfer_scratch(transfer) <= room); /* others wait */
+        FS_ASSERT(exec_transfer_scratch(transfer) <= reserved);
         for (int again = 0; again < 2; again++) {
             memset(out, 0xa5, (size_t)room);
-            run_transfer(transfer, in, out, scratch, room);
+            run_transfer(transfer, in, out, scratch, reserved);
             wrong = memcmp(out, wanted, (size_t)bytes) != 0;
         }
         exec_transfer_release(transfer);
