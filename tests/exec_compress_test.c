@@ -86,7 +86,7 @@ static plan_strategy *draw(const ir_graph *g, const ir_mesh *mesh,
 {
     plan_strategy *s = plan_strategy_new(g, 1, arena);
     plan_boxer *boxer =
-        plan_boxer_create((plan_boxing_cost){unit_seconds, NULL}, arena);
+        plan_boxer_create((plan_boxing_cost){.seconds = unit_seconds}, arena);
     s->stages[0].mesh = *mesh;
     for (int32_t v = 0; v < g->nodes.n; v++)
         if (!choose(g, s, boxer, v, seed, arena))
