@@ -111,8 +111,7 @@ static void test_chunks(void)
         plan *p = NULL;
         b.g = hand_mlp(8, 8, 8, 3);
         b.c = hand_cluster(b.arena, 1, 2, 0);
-        plan_strategy *s =
-            hand_stages(b.g, 4, (ir_mesh){1, {1}}, b.arena);
+        plan_strategy *s = hand_stages(b.g, 4, (ir_mesh){1, {1}}, b.arena);
         hand_place(s, schedules[k], 2);
         hand_signatures(b.g, s, 0, b.arena);
         b.p = hand_lower(b.g, b.c, s, false, b.arena);
@@ -340,6 +339,37 @@ static int32_t count_accepted(bench *b, json_t *root, json_t *at, int32_t *n)
     return accepted;
 }
 
+/* The boxing of one input twice: the second would take the place of the
+ * first unsaid. */
+static void test_twice(bench *b)
+{
+    fs_err err = {0};
+    json_t *root = NULL, *node;
+    plan *p;
+    size_t v;
+    int32_t tried = 0, refused = 0;
+    char *text = slurp(b->path, b->arena);
+    fs_json_load(b->path, &err, &root);
+    json_array_foreach(
+        json_object_get(json_object_get(root, "strategy"), "nodes"), v, node)
+    {
+        json_t *list = json_object_get(node, "boxing");
+        size_t n = json_array_size(list);
+        if (n == 0 || json_array_size(json_object_get(node, "in")) <= n)
+            continue;
+        json_array_append_new(list, json_deep_copy(json_array_get(list, 0)));
+        refused += read_root(b, root, &err, &p) == FS_INVALID &&
+                   strstr(err.text, "whose boxing stands above");
+        json_array_remove(list, n);
+        tried++;
+    }
+    tap_ok(tried > 0 && refused == tried,
+           "the boxing of one input twice is refused: %d of %d", refused,
+           tried);
+    spill(b->path, text);
+    json_decref(root);
+}
+
 static void test_keys(bench *b)
 {
     fs_err err = {0};
@@ -443,6 +473,7 @@ int main(void)
     test_edits(&b);
     test_ranges(&b);
     test_keys(&b);
+    test_twice(&b);
     test_refusals(&b);
     test_hostile(&b, seed);
     unlink(b.path);

@@ -237,6 +237,9 @@ static fs_status read_boxing(reading *r, const fs_json *in, int32_t v)
         if (ends.tensor == NULL)
             return fs_json_fail(&item, "slot", r->err,
                                 "is of a variable that never changes");
+        if (edge->n > 0)
+            return fs_json_fail(&item, "slot", r->err,
+                                "is %d, whose boxing stands above", slot);
         FS_TRY(read_path(r, &item, &ends, edge));
         if (fs_json_has(&item, "sharing"))
             FS_TRY(read_i32(r, &item, "sharing", 1, INT32_MAX, &edge->sharing));
