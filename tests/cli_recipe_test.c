@@ -14,6 +14,8 @@ enum { STEPS = 3, LAYERS = 2 };
 /* Experts take 60 of 100 tokens: others are dropped. */
 #define MOE                                                                    \
     "zoo:moe,layers=2,hidden=16,heads=2,vocab=11,seq=8,experts=4,capacity=60"
+/* Six channels, which four ranks do not share evenly. */
+#define RESNET "zoo:resnet,depth=18,size=32,classes=10,width=6"
 #define UNET "zoo:unet,depth=2,width=4,channels=1,classes=3,size=16"
 #define WIDE_DEEP "zoo:wide_deep,fields=3,dense=4,rows=40,embedding=8,hidden=16"
 #define FACES "zoo:insightface,depth=18,width=4,embedding=8,classes=64,size=32"
@@ -291,6 +293,7 @@ static void test_losses(void)
           "--dp 2 --cp 2 --ep 2", "--dp 4 --ep 2 --micro-batches 2"},
          1e-6},
         {UNET, {"--dp 1 --cp 4"}, 1e-5},
+        {RESNET, {"--dp 4", "--dp 4 --zero 1"}, 1e-5},
         {WIDE_DEEP, {"--tp 4", "--tp 4 --pin '^deep.weight=S(0)'"}, 1e-6},
         {FACES, {"--tp 4"}, 1e-4},
     };

@@ -458,13 +458,25 @@ static bool is_weight(const slot *s)
     return !s->made && weighs && m->weight[s->tensor] && !m->data[s->tensor];
 }
 
-/* On dp each rank works on its own samples: what depends on them is nowhere
- * whole, or ranks would repeat each other's work. Scalars (the loss) may be. */
+/* Made of what has no samples: a batch norm's deviation of its variance. */
+static bool of_statistics(const slot *s)
+{
+    const search_marks *m = &s->q->f->marks;
+    for (int32_t k = 0; k < s->q->node->n_in; k++)
+        if (m->sample[s->q->node->in[k]] >= 0)
+            return false;
+    return true;
+}
+
+/* On dp each rank works on its own samples: what has them is nowhere whole, or
+ * ranks would repeat each other's work. What they were summed up to (the loss,
+ * statistics of a batch) may be, once it is. */
 static bool allow_samples(const slot *s)
 {
     const search_marks *m = &s->q->f->marks;
     return s->sbp.kind != IR_B || !m->data[s->tensor] ||
-           s->q->graph->tensors.at[s->tensor].shape.rank == 0;
+           s->q->graph->tensors.at[s->tensor].shape.rank == 0 ||
+           (m->sample[s->tensor] < 0 && (!s->made || of_statistics(s)));
 }
 
 /* Experts are used where they lie: tokens go to them. */
