@@ -29,8 +29,10 @@ enum {
 /* Buffers with the same lives by slots; they differ by positions only. The
  * copies of a register are groups in a row. */
 typedef struct group {
-    int32_t first; /* section of the program: of the producer, and of the last */
-    int32_t last, weight; /* consumers but those of WEIGHT, of those; -1: none */
+    int32_t
+        first; /* section of the program: of the producer, and of the last */
+    int32_t last,
+        weight; /* consumers but those of WEIGHT, of those; -1: none */
     bool per_step;
     int32_t count, copy;
 } group;
@@ -106,8 +108,8 @@ static int32_t find_group(lives *x, const plan_register *r)
 
     for (int32_t i = 0; i < x->groups.n; i += x->groups.at[i].count) {
         const group *h = &x->groups.at[i];
-        if (h->first == g.first && h->last == g.last &&
-            h->weight == g.weight && h->per_step == g.per_step && h->count == g.count)
+        if (h->first == g.first && h->last == g.last && h->weight == g.weight &&
+            h->per_step == g.per_step && h->count == g.count)
             return i;
     }
     for (; g.copy < g.count; g.copy++)
@@ -177,8 +179,7 @@ static void mark_group(lives *x, int32_t at, int32_t step)
 
     if (g->per_step) {
         if (step % g->count == g->copy)
-            mark(x, at, base + slot_of(x, g->first, 0),
-                 base + end_of(x, g, 0));
+            mark(x, at, base + slot_of(x, g->first, 0), base + end_of(x, g, 0));
         return;
     }
     for (int32_t mb = 0; mb < x->m; mb++)
@@ -207,8 +208,7 @@ static const uint8_t *row(const lives *x, int32_t slot)
 
 static int32_t area_of(const lives *x, int32_t slot)
 {
-    return plan_slot_section(x->role,
-                             &x->role->slots[slot % x->role->n_slots]);
+    return plan_slot_section(x->role, &x->role->slots[slot % x->role->n_slots]);
 }
 
 /* Is all that is live in slot a also live in slot b? */
@@ -250,7 +250,8 @@ static hashed *distinct_slots(lives *x, int32_t *n)
 
     for (int32_t s = 0; s < slots; s++)
         list[s] = (hashed){
-            fs_hash((uint64_t)area_of(x, s), row(x, s), (size_t)x->groups.n), s};
+            fs_hash((uint64_t)area_of(x, s), row(x, s), (size_t)x->groups.n),
+            s};
     qsort(list, (size_t)slots, sizeof *list, by_hash);
     *n = 0;
     for (int32_t i = 0; i < slots; i++) {
@@ -337,9 +338,9 @@ static void lay_sections(lives *x, plan_packing *p)
 /* Adds to the buffer's spans, the last of which may go on. */
 static void add_span(lives *x, int32_t first, int32_t start, int32_t end)
 {
-    plan_span *last = &x->spans.at[x->spans.n - 1];
+    plan_span *last = x->spans.n > first ? &x->spans.at[x->spans.n - 1] : NULL;
 
-    if (x->spans.n > first && last->end + 1 >= start)
+    if (last && last->end + 1 >= start)
         last->end = end;
     else
         fs_push(x->arena, &x->spans, (plan_span){start, end});
