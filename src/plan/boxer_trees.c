@@ -1,0 +1,352 @@
+#include "config.h"
+
+#include "plan/boxer_parts.h"
+
+#include "base/hash.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- states ---- */
+
+/* Per mesh axis a digit: 0 B, 1..3 P(sum), P(max), P(min), 4 + i S(i). */
+enum { DIGIT_PARTIAL = 1, DIGIT_SPLIT = 4 };
+
+boxer_space boxer_space_of(const ir_tensor *tensor, const plan_stage *stage)
+{
+    boxer_space space = {tensor, stage, DIGIT_SPLIT + tensor->shape.rank,
+                         stage->mesh.n, 1};
+
+    for (int32_t a = 0; a < space.n_axes; a++)
+        space.n_states *= space.base;
+    return space;
+}
+
+static int32_t digit_of(ir_sbp sbp)
+{
+    switch (sbp.kind) {
+    case IR_S:
+        return DIGIT_SPLIT + sbp.axis;
+    case IR_B:
+        return 0;
+    default:
+        return DIGIT_PARTIAL + (sbp.kind - IR_PSUM);
+    }
+}
+
+static ir_sbp sbp_of_digit(int32_t digit)
+{
+    if (digit >= DIGIT_SPLIT)
+        return IR_SBP_S(digit - DIGIT_SPLIT);
+    if (digit >= DIGIT_PARTIAL)
+        return (ir_sbp){.kind = (uint8_t)(IR_PSUM + digit - DIGIT_PARTIAL)};
+    return IR_SBP_B;
+}
+
+int32_t boxer_state_of(const boxer_space *space, const ir_nd_sbp *sbp)
+{
+    int32_t state = 0;
+
+    for (int32_t a = 0; a < space->n_axes; a++)
+        state = state * space->base + digit_of(sbp->at[a]);
+    return state;
+}
+
+ir_nd_sbp boxer_sbp_at(const boxer_space *space, int32_t state)
+{
+    ir_nd_sbp sbp = {0};
+
+    for (int32_t a = space->n_axes - 1; a >= 0; a--) {
+        sbp.at[a] = sbp_of_digit(state % space->base);
+        state /= space->base;
+    }
+    return sbp;
+}
+
+/* ---- cheapest paths ---- */
+
+/* A binary heap of states ordered by (seconds, state): ties must not depend
+ * on the order of insertion. Stale entries are skipped when popped. */
+typedef struct heap_item {
+    double seconds;
+    int32_t state;
+} heap_item;
+typedef FS_VEC(heap_item) state_heap;
+
+static bool item_before(heap_item a, heap_item b)
+{
+    return a.seconds < b.seconds ||
+           (a.seconds == b.seconds && a.state < b.state);
+}
+
+static void heap_push(fs_arena *arena, state_heap *heap, heap_item item)
+{
+    int32_t i = heap->n;
+
+    fs_push(arena, heap, item);
+    while (i > 0 && item_before(item, heap->at[(i - 1) / 2])) {
+        heap->at[i] = heap->at[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    heap->at[i] = item;
+}
+
+static heap_item heap_pop(state_heap *heap)
+{
+    heap_item top = heap->at[0], last = heap->at[--heap->n];
+    int32_t i = 0;
+
+    while (2 * i + 1 < heap->n) {
+        int32_t child = 2 * i + 1;
+        if (child + 1 < heap->n &&
+            item_before(heap->at[child + 1], heap->at[child]))
+            child++;
+        if (!item_before(heap->at[child], last))
+            break;
+        heap->at[i] = heap->at[child];
+        i = child;
+    }
+    heap->at[i] = last;
+    return top;
+}
+
+/* The steps that lead on from a state. */
+typedef struct edge {
+    double seconds;
+    int32_t to;
+} edge;
+typedef FS_VEC(edge) edges;
+
+/* Towards where paths end (backwards), or away from where they start. */
+typedef struct path_walk {
+    const boxer_space *space;
+    const plan_boxing_cost *cost;
+    fs_arena *arena; /* of the heap */
+    edges **leading; /* [n_states], listed when first wanted */
+    edges **coming;  /* [n_states] to walk backwards along; else NULL */
+    fs_arena *kept;  /* of the lists */
+    boxer_tree *tree;
+    state_heap heap;
+} path_walk;
+
+/* Not from one reduction to another, and not from where nothing is to be had:
+ * most pairs of states are no step for a reason seen at a glance. */
+static bool may_be_step(const ir_nd_sbp *from, const ir_nd_sbp *to,
+                        int32_t n_axes)
+{
+    for (int32_t a = 0; a < n_axes; a++)
+        if (ir_sbp_is_partial(to->at[a]) &&
+            !ir_sbp_equal(from->at[a], to->at[a]) &&
+            (to->at[a].kind != IR_PSUM || ir_sbp_is_partial(from->at[a])))
+            return false;
+    return true;
+}
+
+static const edges *edges_from(path_walk *walk, int32_t state)
+{
+    const boxer_space *space = walk->space;
+    const ir_nd_sbp from = boxer_sbp_at(space, state);
+    edges *list;
+
+    if (walk->leading[state] != NULL)
+        return walk->leading[state];
+    list = walk->leading[state] = fs_new(walk->kept, edges, 1);
+    if (!ir_nd_sbp_fits(&from, &space->tensor->shape, &space->stage->mesh))
+        return list;
+    for (int32_t next = 0; next < space->n_states; next++) {
+        const ir_nd_sbp to = boxer_sbp_at(space, next);
+        plan_box_step step;
+        if (next == state || !may_be_step(&from, &to, space->n_axes) ||
+            !plan_box_step_make(space->tensor, &space->stage->mesh, &from, &to,
+                                &step))
+            continue;
+        fs_push(
+            walk->kept, list,
+            (edge){walk->cost->seconds(walk->cost->ctx, space->stage, &step),
+                   next});
+    }
+    return list;
+}
+
+static void expand(path_walk *walk, int32_t state)
+{
+    const edges *list =
+        walk->coming ? walk->coming[state] : edges_from(walk, state);
+    boxer_tree *tree = walk->tree;
+
+    for (int32_t i = 0; i < list->n; i++) {
+        const int32_t next = list->at[i].to;
+        const double seconds = tree->seconds[state] + list->at[i].seconds;
+        if (!(seconds < tree->seconds[next]))
+            continue;
+        tree->seconds[next] = seconds;
+        tree->parent[next] = state;
+        tree->length[next] = tree->length[state] + 1;
+        heap_push(walk->arena, &walk->heap, (heap_item){seconds, next});
+    }
+}
+
+static void list_coming(path_walk *walk)
+{
+    const int32_t n = walk->space->n_states;
+
+    for (int32_t s = 0; s < n; s++)
+        walk->coming[s] = fs_new(walk->kept, edges, 1);
+    for (int32_t s = 0; s < n; s++) {
+        const edges *list = edges_from(walk, s);
+        for (int32_t i = 0; i < list->n; i++)
+            fs_push(walk->kept, walk->coming[list->at[i].to],
+                    (edge){list->at[i].seconds, s});
+    }
+}
+
+static boxer_tree find_paths(path_walk *walk, const ir_nd_sbp *from)
+{
+    const boxer_space *space = walk->space;
+    boxer_tree tree = {fs_new(walk->kept, double, space->n_states),
+                       fs_new(walk->kept, int32_t, space->n_states),
+                       fs_new(walk->kept, int32_t, space->n_states)};
+    const int32_t start = boxer_state_of(space, from);
+
+    for (int32_t s = 0; s < space->n_states; s++) {
+        tree.seconds[s] = INFINITY;
+        tree.parent[s] = -1;
+    }
+    tree.seconds[start] = 0;
+    walk->tree = &tree;
+    heap_push(walk->arena, &walk->heap, (heap_item){0, start});
+    while (walk->heap.n > 0) {
+        heap_item item = heap_pop(&walk->heap);
+        if (item.seconds == tree.seconds[item.state])
+            expand(walk, item.state);
+    }
+    return tree;
+}
+
+/* ---- remembered ---- */
+
+/* Everything that a step and its cost depend on, without padding. */
+typedef struct space_key {
+    int64_t dim[IR_MAX_RANK];
+    int32_t rank, dtype, first_device, n_axes;
+    int32_t mesh[IR_MAX_MESH];
+} space_key;
+
+/* What is known of a tensor's states on a stage. */
+typedef struct space_entry {
+    space_key key;
+    edges **leading, **coming; /* [n_states] */
+    boxer_tree **tree;         /* [n_states] by where paths start, or NULL */
+    boxer_tree **back;         /* [n_states] by where they end */
+    int32_t next;              /* in its bucket, or -1 */
+} space_entry;
+
+struct boxer_spaces {
+    FS_VEC(space_entry) entries;
+    int32_t *bucket;
+    int32_t n_buckets; /* a power of two */
+};
+
+boxer_spaces *boxer_spaces_create(fs_arena *arena)
+{
+    return fs_new(arena, boxer_spaces, 1);
+}
+
+static space_key key_of(const boxer_space *space)
+{
+    const ir_tensor *tensor = space->tensor;
+    const plan_stage *stage = space->stage;
+    space_key key;
+
+    memset(&key, 0, sizeof key);
+    for (int32_t d = 0; d < tensor->shape.rank; d++)
+        key.dim[d] = tensor->shape.dim[d];
+    key.rank = tensor->shape.rank;
+    key.dtype = (int32_t)tensor->dtype;
+    key.first_device = stage->first_device;
+    key.n_axes = stage->mesh.n;
+    for (int32_t a = 0; a < stage->mesh.n; a++)
+        key.mesh[a] = stage->mesh.dim[a];
+    return key;
+}
+
+static int32_t *bucket_of(const boxer_spaces *spaces, const space_key *key)
+{
+    uint64_t hash = fs_hash(0, key, sizeof *key);
+
+    return &spaces->bucket[hash & (uint64_t)(spaces->n_buckets - 1)];
+}
+
+static void grow_buckets(boxer_spaces *spaces, fs_arena *arena)
+{
+    spaces->n_buckets = spaces->n_buckets ? 2 * spaces->n_buckets : 64;
+    spaces->bucket = fs_new(arena, int32_t, spaces->n_buckets);
+    for (int32_t b = 0; b < spaces->n_buckets; b++)
+        spaces->bucket[b] = -1;
+    for (int32_t e = 0; e < spaces->entries.n; e++) {
+        int32_t *bucket = bucket_of(spaces, &spaces->entries.at[e].key);
+        spaces->entries.at[e].next = *bucket;
+        *bucket = e;
+    }
+}
+
+int32_t boxer_number_of(plan_boxer *boxer, const boxer_space *space)
+{
+    boxer_spaces *spaces = boxer->spaces;
+    const space_key key = key_of(space);
+    const int32_t n = space->n_states;
+    int32_t *bucket;
+
+    if (spaces->entries.n >= spaces->n_buckets)
+        grow_buckets(spaces, boxer->arena);
+    bucket = bucket_of(spaces, &key);
+    for (int32_t e = *bucket; e >= 0; e = spaces->entries.at[e].next)
+        if (memcmp(&spaces->entries.at[e].key, &key, sizeof key) == 0)
+            return e;
+    fs_push(boxer->arena, &spaces->entries,
+            (space_entry){.key = key,
+                          .leading = fs_new(boxer->arena, edges *, n),
+                          .tree = fs_new(boxer->arena, boxer_tree *, n),
+                          .back = fs_new(boxer->arena, boxer_tree *, n),
+                          .next = *bucket});
+    *bucket = spaces->entries.n - 1;
+    return *bucket;
+}
+
+const boxer_tree *boxer_tree_of(plan_boxer *boxer, const boxer_space *space,
+                                const ir_nd_sbp *end, bool backwards)
+{
+    const int32_t number = boxer_number_of(boxer, space);
+    space_entry *entry = &boxer->spaces->entries.at[number];
+    boxer_tree **tree =
+        &(backwards ? entry->back : entry->tree)[boxer_state_of(space, end)];
+
+    if (*tree == NULL) {
+        fs_arena *scratch = fs_arena_create();
+        path_walk walk = {.space = space,
+                          .cost = &boxer->cost,
+                          .arena = scratch,
+                          .leading = entry->leading,
+                          .kept = boxer->arena};
+        if (backwards && entry->coming == NULL) {
+            entry->coming = fs_new(boxer->arena, edges *, space->n_states);
+            walk.coming = entry->coming;
+            list_coming(&walk);
+        }
+        walk.coming = backwards ? entry->coming : NULL;
+        *tree = fs_new(boxer->arena, boxer_tree, 1);
+        **tree = find_paths(&walk, end);
+        fs_arena_destroy(scratch);
+    }
+    return *tree;
+}
+
+void boxer_copy_path(const boxer_space *space, const boxer_tree *tree,
+                     int32_t state, plan_boxing *path)
+{
+    const int32_t n = tree->length[state];
+
+    *path = (plan_boxing){.n = n};
+    for (int32_t i = n, s = state; i >= 0; i--, s = tree->parent[s])
+        path->at[i] = boxer_sbp_at(space, s);
+}
