@@ -3,8 +3,6 @@
 #include "config.h"
 #include "cost/parts.h"
 
-#include "base/hash.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -132,8 +130,6 @@ static plan_demand look_across(const cost_model *model, const plan_cross *cross)
 
 /* ---- remembered ---- */
 
-enum { CROSSING_SLOTS = 1024 }; /* a power of two */
-
 /* Everything that the traffic depends on, without padding. Stages lie alike on
  * the nodes of one kind when they begin alike in a node and share none. */
 typedef struct crossing_key {
@@ -143,20 +139,9 @@ typedef struct crossing_key {
     ir_nd_sbp sbp[2];
 } crossing_key;
 
-typedef struct crossing_slot {
-    bool used;
-    crossing_key key;
-    plan_demand demand;
-} crossing_slot;
-
-/* Direct-mapped: a newcomer takes the place of what was there. */
-struct cost_crossings {
-    crossing_slot slot[CROSSING_SLOTS];
-};
-
-cost_crossings *cost_crossings_create(fs_arena *arena)
+cost_memo *cost_crossings_create(fs_arena *arena)
 {
-    return fs_new(arena, cost_crossings, 1);
+    return cost_memo_create(sizeof(crossing_key), sizeof(plan_demand), arena);
 }
 
 static bool share_node(const hw_cluster *cluster, const plan_stage *a,
@@ -202,13 +187,13 @@ static crossing_key key_of(const hw_cluster *cluster, const plan_cross *cross)
 
 static plan_demand traffic_of(const cost_model *model, const plan_cross *cross)
 {
-    cost_crossings *known = cost_model_crossings(model);
     const crossing_key key = key_of(cost_cluster(model), cross);
-    uint64_t hash = fs_hash(0, &key, sizeof key);
-    crossing_slot *slot = &known->slot[hash & (CROSSING_SLOTS - 1)];
-    if (!slot->used || memcmp(&slot->key, &key, sizeof key) != 0)
-        *slot = (crossing_slot){true, key, look_across(model, cross)};
-    return slot->demand;
+    bool known;
+    plan_demand *demand =
+        cost_memo_at(cost_model_crossings(model), &key, &known);
+    if (!known)
+        *demand = look_across(model, cross);
+    return *demand;
 }
 
 plan_demand cost_cross(const cost_model *model, const plan_cross *cross)

@@ -16,8 +16,7 @@ typedef struct point_range {
 struct cost_model {
     const hw_cluster *cluster;
     point_range (*points)[IR_OP_COUNT]; /* [groups] */
-    cost_routes *routes;
-    cost_crossings *crossings;
+    cost_memo *routes, *crossings;
     cost_paces *paces;
     double busy; /* fraction of the time that a device has work */
 };
@@ -112,12 +111,12 @@ const hw_cluster *cost_cluster(const cost_model *model)
     return model->cluster;
 }
 
-cost_crossings *cost_model_crossings(const cost_model *model)
+cost_memo *cost_model_crossings(const cost_model *model)
 {
     return model->crossings;
 }
 
-cost_routes *cost_model_routes(const cost_model *model)
+cost_memo *cost_model_routes(const cost_model *model)
 {
     return model->routes;
 }

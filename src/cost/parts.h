@@ -110,12 +110,18 @@ bool cost_sum_edge_at(const cost_sum *sum, int32_t v, int32_t slot,
 double cost_slowest_group(const cost_summary *s, const double *seconds);
 plan_breakdown cost_time_tree(const cost_sum *sum, const cost_summary *s);
 
-/* The remembered crossings of a model (across.c), and its routes (route.c). */
-typedef struct cost_crossings cost_crossings;
-cost_crossings *cost_crossings_create(fs_arena *arena);
-cost_crossings *cost_model_crossings(const cost_model *model);
-typedef struct cost_routes cost_routes;
-cost_routes *cost_routes_create(fs_arena *arena);
-cost_routes *cost_model_routes(const cost_model *model);
+/* Values by keys without padding. Direct-mapped: a newcomer takes the place of
+ * what was there. */
+typedef struct cost_memo cost_memo;
+cost_memo *cost_memo_create(size_t key_bytes, size_t value_bytes,
+                            fs_arena *arena);
+/* The value of a key; when it was not known the caller fills it. */
+void *cost_memo_at(cost_memo *memo, const void *key, bool *known);
+
+/* What a model remembers: crossings (across.c) and routes (route.c). */
+cost_memo *cost_crossings_create(fs_arena *arena);
+cost_memo *cost_model_crossings(const cost_model *model);
+cost_memo *cost_routes_create(fs_arena *arena);
+cost_memo *cost_model_routes(const cost_model *model);
 
 #endif

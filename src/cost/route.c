@@ -2,11 +2,7 @@
 #include "config.h"
 #include "cost/parts.h"
 
-#include "base/hash.h"
-
 #include <string.h>
-
-enum { ROUTE_SLOTS = 1024 }; /* a power of two */
 
 /* Everything a route depends on, without padding. */
 typedef struct route_key {
@@ -15,20 +11,9 @@ typedef struct route_key {
     int32_t dim[IR_MAX_MESH];
 } route_key;
 
-typedef struct route_slot {
-    bool used;
-    route_key key;
-    cost_route route;
-} route_slot;
-
-/* Direct-mapped: a newcomer takes the place of what was there. */
-struct cost_routes {
-    route_slot slot[ROUTE_SLOTS];
-};
-
-cost_routes *cost_routes_create(fs_arena *arena)
+cost_memo *cost_routes_create(fs_arena *arena)
 {
-    return fs_new(arena, cost_routes, 1);
+    return cost_memo_create(sizeof(route_key), sizeof(cost_route), arena);
 }
 
 /* Communicators of a stage as they lie on the nodes. */
@@ -176,22 +161,18 @@ double cost_memory_bps(const cost_model *model, const plan_stage *stage)
 cost_route cost_route_of(const cost_model *model, const plan_stage *stage,
                          uint32_t axes)
 {
-    cost_routes *routes = cost_model_routes(model);
     route_key key;
+    bool known;
     memset(&key, 0, sizeof key);
     key.first_device = stage->first_device;
     key.axes = axes;
     key.n_axes = stage->mesh.n;
     for (int32_t a = 0; a < stage->mesh.n; a++)
         key.dim[a] = stage->mesh.dim[a];
-    uint64_t hash = fs_hash(0, &key, sizeof key);
-    route_slot *slot = &routes->slot[hash & (ROUTE_SLOTS - 1)];
-    if (!slot->used || memcmp(&slot->key, &key, sizeof key) != 0) {
-        slot->route = make_route(model, stage, axes);
-        slot->key = key;
-        slot->used = true;
-    }
-    return slot->route;
+    cost_route *route = cost_memo_at(cost_model_routes(model), &key, &known);
+    if (!known)
+        *route = make_route(model, stage, axes);
+    return *route;
 }
 
 hw_link cost_route_slowest(const cost_route *route)
