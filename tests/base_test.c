@@ -6,6 +6,7 @@
 #include "tests/tap.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -330,6 +331,27 @@ static void test_printable(void)
     json_decref(value);
 }
 
+/* A pipe of packets: what one write gives is what one read takes. */
+static void test_warning(void)
+{
+    int ends[2];
+    char line[64] = "";
+    const int own = dup(STDERR_FILENO);
+    if (own < 0 || pipe2(ends, O_DIRECT) != 0) {
+        tap_skip("no pipe of packets here", "one write");
+        return;
+    }
+    dup2(ends[1], STDERR_FILENO);
+    fs_warn("rank %d: %s", 3, "no");
+    dup2(own, STDERR_FILENO);
+    const ssize_t n = read(ends[0], line, sizeof line - 1);
+    tap_ok(n > 0 && strcmp(line, "flowsearch: rank 3: no\n") == 0,
+           "a message is one write, so that those of ranks do not mix");
+    close(ends[0]);
+    close(ends[1]);
+    close(own);
+}
+
 int main(void)
 {
     test_arena();
@@ -344,5 +366,6 @@ int main(void)
     test_same_file();
     test_text();
     test_printable();
+    test_warning();
     return tap_done();
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,15 +36,23 @@ double fs_deadline_left(const fs_deadline *deadline)
     return 1e-9 * (double)(wall < cpu ? wall : cpu);
 }
 
+/* One write: the ranks of a job share stderr, and what they say at the same
+ * time must not be mixed within a line. */
 void fs_warn(const char *format, ...)
 {
+    char line[2048] = "flowsearch: ";
+    size_t n = strlen(line);
     va_list args;
     va_start(args, format);
-    fflush(stdout); /* or what was said before comes after, cut in a word */
-    fputs("flowsearch: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    const int more = vsnprintf(line + n, sizeof line - n - 1, format, args);
     va_end(args);
+    if (more > 0)
+        n = strlen(line);
+    line[n++] = '\n';
+    fflush(stdout); /* or what was said before comes after, cut in a word */
+    fflush(stderr);
+    if (write(STDERR_FILENO, line, n) < 0)
+        return; /* nobody is left to be told */
 }
 
 void fs_progress(const char *format, ...)

@@ -49,6 +49,14 @@ static uint64_t digest_settings(const exec_data *data,
     return fs_hash_text(digest, options->kernels ? options->kernels : "");
 }
 
+/* The first rank that has this digest. */
+static int64_t who_has(exec_world *world, uint64_t digest, uint64_t own)
+{
+    int64_t rank = digest == own ? exec_world_rank(world) : INT64_MAX;
+    exec_world_reduce(world, IR_PMIN, IR_I64, &rank, 1);
+    return rank;
+}
+
 /* Ranks that run different plans would wait for each other for ever, and with
  * different settings they would train a mixture. */
 static fs_status compare_plans(exec_world *world, const plan *p,
@@ -61,13 +69,16 @@ static fs_status compare_plans(exec_world *world, const plan *p,
     exec_world_reduce(world, IR_PMIN, IR_I64, low, 3);
     exec_world_reduce(world, IR_PMAX, IR_I64, high, 3);
     if (low[0] != high[0]) {
-        char a[17], b[17];
-        fs_hex(low[0], a);
-        fs_hex(high[0], b);
+        int64_t of[2] = {who_has(world, low[0], p->digest),
+                         who_has(world, high[0], p->digest)};
+        const int first = of[0] < of[1] ? 0 : 1;
+        char hex[2][17];
+        fs_hex(low[0], hex[0]);
+        fs_hex(high[0], hex[1]);
         return fs_fail(err, FS_INVALID,
-                       "the ranks do not run the same plan: their digests are "
-                       "%s, %s",
-                       a, b);
+                       "the ranks do not run the same plan: rank %" PRId64
+                       " has digest %s, rank %" PRId64 " has %s",
+                       of[first], hex[first], of[!first], hex[!first]);
     }
     if (low[1] != high[1])
         return fs_fail(err, FS_INVALID,

@@ -161,16 +161,25 @@ static fs_status read_lists(const fs_json *in, fs_arena *arena, fs_err *err,
     return FS_OK;
 }
 
-/* Seconds, a rate, a decay: finite and not negative; -1 for what has a usual
- * value. */
-static fs_status read_real(const fs_json *in, const char *key, bool usual,
+/* Seconds, a rate, a decay: not negative and below a bound. `usual`: -1 is for
+ * what has a usual value. */
+typedef struct real_range {
+    double below;
+    bool usual;
+} real_range;
+static const real_range any_real = {INFINITY, false};
+static const real_range a_constant = {INFINITY, true};
+static const real_range a_share = {1, true}; /* momentum and betas */
+
+static fs_status read_real(const fs_json *in, const char *key, real_range range,
                            fs_err *err, double *out)
 {
     double value;
     FS_TRY(fs_json_number(in, key, err, &value));
-    if (!(usual && value == -1) && !(isfinite(value) && value >= 0))
-        return fs_json_fail(in, key, err, "is %g, must be at least 0%s", value,
-                            usual ? ", or -1 for the usual one" : "");
+    if (!(range.usual && value == -1) && !(value >= 0 && value < range.below))
+        return fs_json_fail(in, key, err, "is %g, must be at least 0%s%s",
+                            value, range.below <= 1 ? " and below 1" : "",
+                            range.usual ? ", or -1 for the usual one" : "");
     *out = value;
     return FS_OK;
 }
@@ -179,14 +188,14 @@ static fs_status read_training(const fs_json *in, fs_arena *arena, fs_err *err,
                                plan_origin *o)
 {
     FS_TRY(fs_json_strdup(in, "optimizer", arena, err, &o->optimizer));
-    FS_TRY(read_real(in, "lr", true, err, &o->lr));
+    FS_TRY(read_real(in, "lr", a_constant, err, &o->lr));
     FS_TRY(fs_json_strdup(in, "lr_schedule", arena, err, &o->lr_schedule));
-    FS_TRY(read_real(in, "weight_decay", true, err, &o->weight_decay));
-    FS_TRY(read_real(in, "momentum", true, err, &o->momentum));
-    FS_TRY(read_real(in, "beta1", true, err, &o->beta1));
-    FS_TRY(read_real(in, "beta2", true, err, &o->beta2));
-    FS_TRY(read_real(in, "epsilon", true, err, &o->epsilon));
-    return read_real(in, "clip_norm", false, err, &o->clip_norm);
+    FS_TRY(read_real(in, "weight_decay", a_constant, err, &o->weight_decay));
+    FS_TRY(read_real(in, "momentum", a_share, err, &o->momentum));
+    FS_TRY(read_real(in, "beta1", a_share, err, &o->beta1));
+    FS_TRY(read_real(in, "beta2", a_share, err, &o->beta2));
+    FS_TRY(read_real(in, "epsilon", a_constant, err, &o->epsilon));
+    return read_real(in, "clip_norm", any_real, err, &o->clip_norm);
 }
 
 /* Plans of fp32 do not say it, nor those that compress nothing. */
@@ -236,8 +245,8 @@ fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(read_lists(in, arena, err, &o));
     FS_TRY(fs_json_int(in, "seed", INT64_MIN, INT64_MAX, err, &seed));
     o.seed = (uint64_t)seed;
-    FS_TRY(read_real(in, "iteration_s", false, err, &o.iteration_s));
-    FS_TRY(read_real(in, "sim_iteration_s", false, err, &o.sim_iteration_s));
+    FS_TRY(read_real(in, "iteration_s", any_real, err, &o.iteration_s));
+    FS_TRY(read_real(in, "sim_iteration_s", any_real, err, &o.sim_iteration_s));
     *out = o;
     return FS_OK;
 }

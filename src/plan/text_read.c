@@ -274,6 +274,32 @@ static fs_status read_node(reading *r, const fs_json *in, int32_t v)
     return FS_OK;
 }
 
+/* The model is the one that the plan was made for, by its digest: so what makes
+ * another training graph of it is a field of origin, which the first node that
+ * is not the strategy's tells best. */
+static fs_status fail_other_graph(reading *r, const fs_json *list, int32_t n)
+{
+    const ir_graph *graph = r->graph;
+    const char *name = NULL;
+    int32_t v = 0;
+    for (; v < n && v < graph->nodes.n; v++) {
+        const json_t *node = json_array_get(list->value, (size_t)v);
+        name = json_string_value(json_object_get(node, "name"));
+        if (!name || strcmp(name, graph->nodes.at[v].name) != 0)
+            break;
+    }
+    return fs_fail(r->err, FS_INVALID,
+                   "%s: origin makes a training graph of %d nodes, "
+                   "strategy.nodes has %d; at node %d origin has '%.60s', the "
+                   "strategy '%.60s': a field of origin that shapes the graph "
+                   "(optimizer, clip_norm, recompute, rewrite, precision, "
+                   "loss_scale, compress, padding, ..) is not what the plan "
+                   "was made with",
+                   list->file, graph->nodes.n, n, v,
+                   v < graph->nodes.n ? graph->nodes.at[v].name : "none",
+                   v < n && name ? name : "none");
+}
+
 /* Files leave out the paths of edges that need no boxing; these have one SBP
  * all the same. */
 static void complete_edges(reading *r)
@@ -334,9 +360,7 @@ static fs_status read_strategy(reading *r, const fs_json *file)
     r->s->schedule = fs_strdup(r->arena, schedule);
     FS_TRY(read_array(r, &in, "nodes", INT32_MAX - 1, &list, &n));
     if (n != r->graph->nodes.n)
-        return fs_fail(r->err, FS_INVALID,
-                       "%s: the strategy has %d nodes, the graph %s has %d",
-                       in.file, n, r->graph->name, r->graph->nodes.n);
+        return fail_other_graph(r, &list, n);
     for (int32_t v = 0; v < n; v++) {
         FS_TRY(fs_json_item(&list, (size_t)v, r->err, &item));
         FS_TRY(read_node(r, &item, v));
