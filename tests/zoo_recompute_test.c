@@ -156,7 +156,7 @@ static void test_errors(void)
         const char *policy, *why;
     } bad[] = {{"block", "no repeated block"},
                {"(", "--recompute: '('"},
-               {"no such node", "is no policy, and matches no name"},
+               {"no such node", "and matches no name"},
                {"", ""}};
     for (int32_t k = 0; k < 4; k++) {
         fs_err err = {0};

@@ -307,10 +307,16 @@ static const struct {
     const char *name;
     policy_fn *choose;
 } policies[] = {
-#define IR_RECOMPUTE(name) {#name, recompute_##name},
+#define IR_RECOMPUTE(name, function) {#name, recompute_##function},
 #include "ir/recompute.def"
 #undef IR_RECOMPUTE
 };
+
+static const char policy_names[] =
+#define IR_RECOMPUTE(name, ...) #name ", "
+#include "ir/recompute.def"
+#undef IR_RECOMPUTE
+    "none";
 
 static fs_status choose_by(chooser *c, const char *policy, fs_err *err)
 {
@@ -322,12 +328,14 @@ static fs_status choose_by(chooser *c, const char *policy, fs_err *err)
     FS_TRY(choose_all ? choose_all(c, err) : recompute_named(c, policy, err));
     if (c->n)
         return FS_OK;
-    return fs_fail(err, FS_INVALID, "'%.80s' chooses nothing of %s%s", policy,
-                   c->graph->name,
-                   choose_all ? ""
-                              : ": it is no policy, and matches no name of a "
-                                "node (flowsearch show MODEL -o FILE.txt lists "
-                                "them)");
+    if (choose_all)
+        return fs_fail(err, FS_INVALID, "'%.80s' chooses nothing of %s", policy,
+                       c->graph->name);
+    return fs_fail(err, FS_INVALID,
+                   "'%.80s' chooses nothing of %s: it is no policy (%s), and "
+                   "matches no name of a node (flowsearch show MODEL -o "
+                   "FILE.txt lists them)",
+                   policy, c->graph->name, policy_names);
 }
 
 /* Casts come first, as a policy counts what is kept without them; what it

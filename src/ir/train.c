@@ -90,7 +90,9 @@ static fs_status check_options(const ir_train_options *o, fs_err *err)
             return fs_fail(err, FS_INVALID,
                            "an optimizer's constant is not a finite number");
     if (o->beta1 >= 1 || o->beta2 >= 1)
-        return fs_fail(err, FS_INVALID, "betas must be below 1");
+        return fs_fail(err, FS_INVALID,
+                       "beta1 %g, beta2 %g: both must be below 1", o->beta1,
+                       o->beta2);
     if (o->micro_batches < 1)
         return fs_fail(err, FS_INVALID,
                        "%d micro-batches; at least 1 is wanted",
