@@ -210,6 +210,7 @@ static void test_layers(void)
     tap_equal_int(stage_of("/head/matmul"), 3, "the head the last's");
     tap_ok(make(GPT, "--layers 0/2 --tp 2"), "--layers alone says how many");
     tap_ok(make(GPT, "--dp 2/2"), "and so do numbers per stage");
+    tap_ok(make(GPT, "--tp 1/1"), "of which dp is the devices that are left");
 }
 
 /* Four stages of a pipeline over two groups of devices, in turn or as a V. */
@@ -235,6 +236,8 @@ static void test_interleaved(void)
 {
     test_stages_of("--pp 2 --interleave 2 --dp 2 --micro-batches 4 "
                    "--layers 1/1/1/1",
+                   (const int32_t[]){0, 1, 0, 1});
+    test_stages_of("--pp 2 --schedule interleaved --dp 2 --micro-batches 4",
                    (const int32_t[]){0, 1, 0, 1});
     test_stages_of("--pp 2 --schedule zb-v --dp 2 --micro-batches 4",
                    (const int32_t[]){0, 1, 1, 0});
@@ -353,25 +356,30 @@ static void test_refused(void)
     static const struct {
         const char *words, *says;
     } cases[] = {
-        {GPT " --cp 3", "do not multiply to the 4 devices"},
-        {GPT " --cp 2 --dp 4", "dp=4, cp=2, tp=1, pp=1"},
+        {GPT " --cp 3", "cp=3 does not divide the 4 devices"},
+        {GPT " --pp 3", "recipe: pp=3 does not divide the 4 devices"},
+        {GPT " --cp 2 --dp 4", "dp=4 * cp=2 does not make the 4 devices"},
         {GPT " --ep 2", "ep=2: gpt has no experts"},
         {MOE " --ep 3", "ep=3 does not divide dp=4"},
         {"zoo:moe,layers=2,hidden=16,heads=2,seq=8,experts=3 --ep 4",
          "is of 3 experts"},
         {"zoo:mlp --dp 1 --tp 4 --seq-parallel", "has no layer norms"},
         {GPT " --pp 2 --layers 2/1", "3 blocks for 2 stages, gpt has 2"},
-        {GPT " --pp 2 --layers 2", "blocks to 1 stages, pp=2"},
+        {GPT " --pp 2 --layers 2", "1 number of blocks, pp=2 wants 2"},
         {GPT " --pp 4 --layers 1/0/0/1", "stage 1 of gpt is left with nothing"},
         {GPT " --pp 2 --interleave 2 --schedule gpipe",
          "schedule gpipe runs one stage on a device"},
-        {GPT " --pp 2 --interleave 2 --layers 1/1", "with interleave"},
+        {GPT " --pp 2 --interleave 2 --layers 1/1",
+         "2 numbers of blocks, pp=2 * interleave=2 wants 4"},
         {GPT " --pp 2 --interleave 3 --schedule zb-v",
          "schedule zb-v runs two stages on a device"},
         {GPT " --layers 1/x", "layers=1/x, numbers of blocks as 5/7"},
         {GPT " --layers 1/", "layers=1/, numbers of blocks as 5/7"},
         {GPT " --dp 2/1 --tp 1", "add up to 3 devices, the cluster has 4"},
-        {GPT " --tp 1/1", "stages that differ need dp"},
+        {GPT " --tp 2/1",
+         "cp * tp add up to 3 devices, the cluster has 4: no dp"},
+        {GPT " --pp 2 --interleave 1 --schedule interleaved --micro-batches 2",
+         "interleave=1: the schedule interleaved runs several"},
         {GPT " --pp 2 --dp 1/1/2", "dp gives numbers to 3 stages, there are 2"},
         {GPT " --dp 1/1 --tp 1", "add up to 2 devices, the cluster has 4"},
         {GPT " --dp 2/1 --tp 1/2 --micro-batch 2",
@@ -389,6 +397,38 @@ static void test_refused(void)
         tap_ok(a->status == 2 && strstr(a->err, cases[i].says), "%s: %.*s",
                cases[i].words, (int)strcspn(a->err, "\n"), a->err);
     }
+}
+
+/* What would change nothing is no part of a recipe; what says in so many words
+ * that nothing is to change is. */
+static void test_without_effect(void)
+{
+    static const char *const none[] = {
+        GPT " --dp 1 --tp 4 --zero 3",
+        GPT " --dp 1/1 --tp 2 --zero 1",
+        GPT " --dp 4 --seq-parallel",
+        GPT " --interleave 2 --micro-batches 2",
+        GPT " --schedule interleaved --micro-batches 2",
+        GPT " --schedule zb-v --micro-batches 2",
+        GPT " --pp 2 --interleave 2",
+        GPT " --pp 2 --schedule interleaved",
+        "zoo:mlp --cp 2",
+        WIDE_DEEP " --cp 2",
+    };
+    static const char *const some[] = {
+        GPT " --zero 0 --tp 1 --pp 1 --cp 1 --ep 1 --interleave 1",
+        GPT " --dp 1 --cp 4 --zero 1",
+        RESNET " --cp 2",
+    };
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        cli_answer *a = cli("plan %s --cluster 1x4:cpu --batch 8 "
+                            "-o \"$D/none.json\"",
+                            none[i]);
+        tap_ok(a->status == 2 && strstr(a->err, "has no effect"), "%s: %.*s",
+               none[i], (int)strcspn(a->err, "\n"), a->err);
+    }
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        tap_ok(make(some[i], ""), "%s passes", some[i]);
 }
 
 /* Words of the training graph are keys, too. */
@@ -422,6 +462,7 @@ int main(void)
     test_interleaved();
     test_unequal();
     test_refused();
+    test_without_effect();
     test_words();
     cli("calibrate --ranks 4"); /* once: `local` is then known */
     test_losses();

@@ -9,7 +9,8 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/memo.c src/search/build_net.c src/search/cut.c \
   src/search/level0.h src/search/level0.c src/search/narrow.c \
   src/search/result.c src/search/fit.c src/search/lean.c \
-  src/search/recipe.c src/search/recipe_text.c \
+  src/search/recipe.c src/search/recipe_check.c \
+  src/search/recipe_text.c \
   src/search/recipe_keys.def src/search/recipe_parts.h src/search/recipe_marks.c \
   src/search/pins.h src/search/pins.c
 check_PROGRAMS += tests/search_net_test tests/search_graph_test \

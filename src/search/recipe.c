@@ -8,6 +8,8 @@
 #include "search/layout.h"
 #include "search/recipe_parts.h"
 
+#include <stdio.h>
+
 enum { MOST = 1 << 20 };
 
 /* ---- what follows from what is given ---- */
@@ -69,24 +71,31 @@ int64_t search_recipe_ranks(const search_recipe *r)
     return sum;
 }
 
-static fs_status does_not_fit(const search_recipe *r, int32_t devices,
-                              fs_err *err)
+/* Names only what was given. */
+static fs_status does_not_fit(const search_recipe *said, int32_t devices,
+                              bool all, fs_err *err)
 {
-    if (r->cp > 1)
-        return fs_fail(err, FS_INVALID,
-                       "recipe: dp=%d, cp=%d, tp=%d, pp=%d (0: free) do not "
-                       "multiply to the %d devices of the cluster",
-                       r->dp, r->cp, r->tp, r->pp, devices);
+    const struct {
+        const char *key;
+        int32_t value;
+    } parts[] = {
+        {"dp", said->dp}, {"cp", said->cp}, {"tp", said->tp}, {"pp", said->pp}};
+    char text[128] = "";
+    for (size_t k = 0, n = 0; k < sizeof parts / sizeof *parts; k++)
+        if (parts[k].value > 0)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%d",
+                                  n ? " * " : "", parts[k].key, parts[k].value);
     return fs_fail(err, FS_INVALID,
-                   "recipe: dp=%d, tp=%d, pp=%d (0: free) do not multiply to "
-                   "the %d devices of the cluster",
-                   r->dp, r->tp, r->pp, devices);
+                   "recipe: %s does not %s the %d devices of the cluster: dp * "
+                   "cp * tp * pp must be their number",
+                   text, all ? "make" : "divide", devices);
 }
 
 static fs_status complete_parts(search_recipe *r, int32_t devices,
                                 bool complete, fs_err *err)
 {
     int32_t *part[3] = {&r->dp, &r->tp, &r->pp}, n_free = 0;
+    const search_recipe said = *r;
     r->cp = r->cp > 0 ? r->cp : 1;
     for (int32_t k = 2; k >= 0; k--) {
         if (*part[k] == 0 && complete && k > 0)
@@ -96,7 +105,7 @@ static fs_status complete_parts(search_recipe *r, int32_t devices,
     const int64_t product = search_recipe_ranks(r);
     if (product > devices || devices % product ||
         (n_free == 0 && product != devices))
-        return does_not_fit(r, devices, err);
+        return does_not_fit(&said, devices, n_free == 0, err);
     for (int32_t k = 0; n_free == 1 && k < 3; k++)
         if (*part[k] == 0)
             *part[k] = (int32_t)(devices / product);
@@ -113,7 +122,8 @@ static fs_status check_each(const char *key, const search_each *each,
                    each->n, stages);
 }
 
-/* Of stages that differ nothing is left to be completed. */
+/* Of stages that differ only a dp that is the same for all is left to be
+ * completed. */
 static fs_status complete_unequal(search_recipe *r, int32_t devices,
                                   fs_err *err)
 {
@@ -122,20 +132,22 @@ static fs_status complete_unequal(search_recipe *r, int32_t devices,
     FS_TRY(check_each("tp", &r->tp_each, n, err));
     FS_TRY(check_each("cp", &r->cp_each, n, err));
     FS_TRY(check_each("ep", &r->ep_each, n, err));
-    if (r->dp == 0)
-        return fs_fail(err, FS_INVALID,
-                       "recipe: stages that differ need dp, as dp=4/2 or one "
-                       "number for all");
+    const bool free = r->dp == 0;
     r->pp = n;
     r->tp = r->tp ? r->tp : 1;
     r->cp = r->cp ? r->cp : 1;
+    const int64_t ranks = search_recipe_ranks(r);
+    if (free && devices % ranks == 0)
+        r->dp = (int32_t)(devices / ranks);
     if (search_recipe_ranks(r) == devices)
         return FS_OK;
     return fs_fail(
         err, FS_INVALID,
-        "recipe: the %d stages' dp * cp * tp add up to %lld devices, "
-        "the cluster has %d",
-        n, (long long)search_recipe_ranks(r), devices);
+        "recipe: the %d stages' %scp * tp add up to %lld devices, the cluster "
+        "has %d%s",
+        n, free ? "" : "dp * ", (long long)ranks, devices,
+        free ? ": no dp of all stages uses them, give one for each, as dp=4/2"
+             : "");
 }
 
 static fs_status check_experts_of(const search_recipe *r, fs_err *err)
@@ -163,44 +175,61 @@ static fs_status complete_experts(search_recipe *r, fs_err *err)
     return FS_OK;
 }
 
-/* Several stages of a group need a schedule that places them, and a V has
- * two. */
+/* A schedule that places several stages on a group has two unless told, as a V
+ * always has; several stages need such a schedule. */
 static fs_status complete_schedule(search_recipe *r, fs_err *err)
 {
-    const bool v = r->schedule &&
-                   plan_schedule_find(r->schedule)->placing == PLAN_PLACED_V;
-    if (v && r->interleave == 0)
+    if (!r->schedule && r->interleave > 1)
+        r->schedule = "interleaved";
+    if (!r->schedule)
+        return FS_OK;
+    const plan_placing placing = plan_schedule_find(r->schedule)->placing;
+    if (placing == PLAN_PLACED_ONCE && r->interleave > 1)
+        return fs_fail(err, FS_INVALID,
+                       "recipe: interleave=%d: the schedule %s runs one stage "
+                       "on a device; interleaved and zb-v run several",
+                       r->interleave, r->schedule);
+    if (placing == PLAN_PLACED_ONCE)
+        return FS_OK;
+    if (r->interleave == 0)
         r->interleave = 2;
-    if (v && r->interleave != 2)
+    if (r->interleave != 2 && placing == PLAN_PLACED_V)
         return fs_fail(err, FS_INVALID,
                        "recipe: interleave=%d: the schedule %s runs two stages "
                        "on a device",
                        r->interleave, r->schedule);
-    if (r->interleave <= 1)
-        return FS_OK;
-    if (!r->schedule)
-        r->schedule = "interleaved";
-    if (plan_schedule_find(r->schedule)->placing != PLAN_PLACED_ONCE)
+    if (r->interleave > 1)
         return FS_OK;
     return fs_fail(err, FS_INVALID,
-                   "recipe: interleave=%d: the schedule %s runs one stage on a "
-                   "device; interleaved and zb-v run several",
-                   r->interleave, r->schedule);
+                   "recipe: interleave=1: the schedule %s runs several stages "
+                   "on a device; one each is 1f1b",
+                   r->schedule);
 }
 
 static fs_status complete_stages(search_recipe *r, fs_err *err)
 {
-    const int32_t deep = r->interleave > 1 ? r->interleave : 1;
     FS_TRY(complete_schedule(r, err));
+    const int32_t deep = r->interleave > 1 ? r->interleave : 1;
     if (r->n_layers == 0)
         return FS_OK;
     if (r->pp == 0 && r->n_layers % deep == 0)
         r->pp = r->n_layers / deep;
-    if ((int64_t)r->pp * deep == r->n_layers)
+    const int64_t wanted = (int64_t)r->pp * deep;
+    if (wanted == r->n_layers)
         return FS_OK;
-    return fs_fail(
-        err, FS_INVALID, "recipe: layers gives blocks to %d stages, pp=%d%s",
-        r->n_layers, r->pp, deep > 1 ? " with interleave has others" : "");
+    if (r->pp == 0)
+        return fs_fail(err, FS_INVALID,
+                       "recipe: layers gives %d numbers of blocks, "
+                       "interleave=%d wants a multiple of %d",
+                       r->n_layers, deep, deep);
+    char stages[32] = "";
+    if (deep > 1)
+        snprintf(stages, sizeof stages, " * interleave=%d", deep);
+    return fs_fail(err, FS_INVALID,
+                   "recipe: layers gives %d number%s of blocks, pp=%d%s wants "
+                   "%lld, one per stage",
+                   r->n_layers, r->n_layers == 1 ? "" : "s", r->pp, stages,
+                   (long long)wanted);
 }
 
 static fs_status check_micro_batch(const search_recipe *r, fs_err *err)
@@ -283,6 +312,7 @@ fs_status search_recipe_complete(const hw_cluster *cluster, int64_t batch,
         const search_recipe stage = search_recipe_at(&r, i);
         FS_TRY(check_samples(&stage, batch, err));
     }
+    FS_TRY(search_recipe_effects(&r, err));
     *recipe = r;
     return FS_OK;
 }
@@ -601,71 +631,6 @@ static bool allow(void *ctx, const ir_graph *graph, int32_t v, int32_t stage,
         if (!allow_on_axis(&q, a, sig))
             return false;
     return true;
-}
-
-/* ---- what a graph must have ---- */
-
-static fs_status check_experts(const search_recipe *r, const search_marks *m,
-                               fs_err *err)
-{
-    const ir_graph *graph = m->graph;
-    bool found = false;
-    for (int32_t t = 0; t < graph->tensors.n; t++) {
-        const ir_tensor *w = &graph->tensors.at[t];
-        if (!m->expert[t] || w->role != IR_PARAM)
-            continue;
-        found = true;
-        if (w->shape.dim[0] < r->ep)
-            return fs_fail(err, FS_INVALID,
-                           "recipe: ep=%d: %s is of %lld experts", r->ep,
-                           w->name, (long long)w->shape.dim[0]);
-    }
-    return found ? FS_OK
-                 : fs_fail(err, FS_INVALID, "recipe: ep=%d: %s has no experts",
-                           r->ep, graph->name);
-}
-
-static fs_status check_places(const search_recipe *r, const search_marks *m,
-                              fs_err *err)
-{
-    const ir_graph *graph = m->graph;
-    for (int32_t t = 0; t < graph->tensors.n; t++)
-        if (graph->tensors.at[t].role == IR_INPUT && m->place[t] >= 0)
-            return FS_OK;
-    return fs_fail(err, FS_INVALID,
-                   "recipe: cp=%d: no input of %s has an axis of places behind "
-                   "that of its samples",
-                   r->cp, graph->name);
-}
-
-static fs_status check_stream(const search_marks *m, fs_err *err)
-{
-    for (int32_t t = 0; t < m->graph->tensors.n; t++)
-        if (m->stream[t])
-            return FS_OK;
-    return fs_fail(err, FS_INVALID,
-                   "recipe: seq-parallel=1: %s has no layer norms, between "
-                   "which a sequence could be cut",
-                   m->graph->name);
-}
-
-fs_status search_recipe_check(const search_recipe *recipe,
-                              const ir_graph *graph, fs_err *err)
-{
-    search_marks marks;
-    fs_status status = FS_OK;
-    fs_arena *arena = fs_arena_create();
-    search_marks_make(graph, arena, &marks);
-    if (recipe->ep > 1)
-        status = check_experts(recipe, &marks, err);
-    if (status == FS_OK && recipe->cp > 1)
-        status = check_places(recipe, &marks, err);
-    if (status == FS_OK && recipe->seq_parallel == 1 && recipe->tp != 1)
-        status = check_stream(&marks, err);
-    if (status == FS_OK && recipe->n_layers)
-        status = search_cut_check(graph, recipe->layers, recipe->n_layers, err);
-    fs_arena_destroy(arena);
-    return status;
 }
 
 /* ---- the problem ---- */

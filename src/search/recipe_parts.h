@@ -27,4 +27,8 @@ typedef struct search_marks {
 void search_marks_make(const ir_graph *graph, fs_arena *arena,
                        search_marks *out);
 
+/* FS_INVALID: a part that is given changes nothing beside the others. What is
+ * free has any number. */
+fs_status search_recipe_effects(const search_recipe *recipe, fs_err *err);
+
 #endif
