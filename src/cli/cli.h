@@ -143,6 +143,8 @@ void cli_keep(cli *c, const cli_model *model, const hw_cluster *cluster);
 fs_status cli_with_plan(cli *c, fs_status (*body)(cli *c, const cli_plan *p));
 /* plan_check, its findings told and in the result; FS_NO: there are some. */
 fs_status cli_plan_prove(cli *c, const cli_plan *p, plan_report *report);
+/* The same for a command that shows a plan, sound or not. */
+void cli_tell_unsound(cli *c, const cli_plan *p);
 /* How far offsets are from their bound: told and in the result. */
 void cli_tell_offsets(cli *c, const cli_plan *p);
 /* Puts plan_digest into the result; tells it too. */

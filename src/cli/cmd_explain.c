@@ -241,6 +241,7 @@ static fs_status explain_op(cli *c, const cli_plan *p, const char *name)
 
 static fs_status explain(cli *c, const cli_plan *p)
 {
+    cli_tell_unsound(c, p);
     return c->args.op ? explain_op(c, p, c->args.op) : explain_plan(c, p);
 }
 

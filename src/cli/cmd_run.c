@@ -296,6 +296,7 @@ static void final_table(cli *c, const cli_plan *p, const cli_outcome *o,
             o->steps == 1 ? "" : "s", o->ranks, o->ranks == 1 ? "" : "s");
     if (!c->args.json)
         report_table_print(&t, stdout);
+    cli_tell_cores(c, p->cluster);
     hint(c, sim->iteration_s, r->step_median_s);
     cli_say_digest(c, p);
     if (cli_keeps(c))
@@ -479,17 +480,33 @@ static fs_status check_files(cli *c, const cli_plan *p)
     return FS_OK;
 }
 
-/* The proof's own keys answer a dry run or tell what it found: they are no
- * figures of a run. */
+/* A finding is lines of people's text, a message is one. */
+static const char *one_line(cli *c, const char *text)
+{
+    enum { MOST = 400 };
+    char *line = fs_strndup(c->arena, text, MOST);
+    for (char *at = line; (at = strchr(at, '\n')) != NULL;)
+        *at = ';';
+    return strlen(text) > MOST ? fs_printf(c->arena, "%s ..", line) : line;
+}
+
+/* The proof's own keys tell what it found: they are no figures of a run. What
+ * deadlocks or overwrites its own memory is no input to train with. */
 static fs_status prove(cli *c, const cli_plan *p)
 {
     plan_report report = {0};
     fs_status status = cli_plan_prove(c, p, &report);
+    if (status != FS_OK) {
+        c->err = (fs_err){0};
+        return fs_fail(&c->err, FS_INVALID,
+                       "%s: the plan %s: %s (flowsearch check tells all)",
+                       c->args.operands[0],
+                       report.live ? "is not sound" : "deadlocks",
+                       one_line(c, report.findings[0].text));
+    }
     if (c->args.dry_run)
-        return status;
+        return FS_OK;
     json_object_del(c->result, "peak_bytes");
-    if (status != FS_OK)
-        return status;
     json_object_del(c->result, "ok");
     json_object_del(c->result, "live");
     json_object_del(c->result, "findings");
@@ -503,6 +520,7 @@ static fs_status check_all(cli *c, const cli_plan *p)
     FS_TRY(check_backend(c));
     FS_TRY(cli_check_kernels(c));
     FS_TRY(cli_check_tuning(c, p->model.origin.optimizer, " (the plan's)"));
+    FS_TRY(prove(c, p));
     FS_TRY(check_host(c, p));
     FS_TRY(check_steps(c, p));
     if (!c->args.data)
@@ -515,8 +533,7 @@ static fs_status check_all(cli *c, const cli_plan *p)
         fs_warn("%s", data.note);
     if (data.close)
         data.close(data.ctx);
-    FS_TRY(check_files(c, p));
-    return prove(c, p);
+    return check_files(c, p);
 }
 
 static fs_status begin(cli *c, const cli_plan *p)

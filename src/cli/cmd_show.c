@@ -27,6 +27,8 @@ static fs_status show_plan(cli *c, const char *path, report_drawn *drawn)
     FS_TRY(cli_plan_open(c, path, &p));
     fs_status status = cli_begin_plan(c, &p);
     if (status == FS_OK)
+        cli_tell_unsound(c, &p);
+    if (status == FS_OK)
         status = c->args.timeline
                      ? show_timeline(c, &p, drawn)
                      : report_draw_plan(p.model.graph, p.plan, c->args.output,

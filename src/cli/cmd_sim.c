@@ -140,6 +140,7 @@ static fs_status simulate(cli *c, const cli_plan *p)
     FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, timing, &options,
                    c->arena, &c->err, &sim));
     describe(c, p, &sim);
+    cli_tell_cores(c, p->cluster);
     stage_table(c, p, &sim);
     cli_figure(c, "sim_iteration_s", sim.iteration_s, "s");
     cli_figure(c, "bubble", sim.bubble, "");

@@ -15,7 +15,11 @@ flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
 flowsearch_LDADD = $(onnx_libs) $(zoo_libs) $(search_libs) $(sim_libs) \
   $(exec_libs) $(report_libs) $(hw_libs) $(ir_libs)
 EXTRA_DIST += src/cli/README.md
-check_PROGRAMS += tests/cli_faults_test tests/cli_interrupt_test
+check_PROGRAMS += tests/cli_faults_test tests/cli_interrupt_test \
+  tests/cli_messages_test
+tests_cli_messages_test_SOURCES = tests/cli_messages_test.c \
+  tests/run_cli.h tests/tap.h
+tests_cli_messages_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_interrupt_test_SOURCES = tests/cli_interrupt_test.c \
   tests/run_going.h tests/run_cli.h tests/tap.h
 tests_cli_interrupt_test_LDADD = $(JANSSON_LIBS) -lm

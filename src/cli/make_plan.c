@@ -362,6 +362,7 @@ static void describe(const making *m, const cli_plan *p, const sim_result *sim,
     cli_tell_statistics(c, chosen_model(m));
     tell_recomputed(m);
     cli_tell_compressed(c, p);
+    cli_tell_cores(c, m->cluster);
     cli_say(c, "iteration       %s by the formula, %s simulated\n",
             fs_human_seconds(a, f->iteration_s),
             fs_human_seconds(b, sim->iteration_s));

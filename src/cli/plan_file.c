@@ -100,24 +100,39 @@ void cli_tell_offsets(cli *c, const cli_plan *p)
         cli_say(c, "offsets         no byte above what is live at once\n");
 }
 
-fs_status cli_plan_prove(cli *c, const cli_plan *p, plan_report *report)
+static fs_status prove(cli *c, const cli_plan *p, plan_report *report)
 {
     fs_status status =
         plan_check(p->model.graph, p->cluster, p->plan, c->arena, report);
+    json_object_set_new(c->result, "live", json_boolean(report->live));
+    json_object_set_new(c->result, "findings", findings_json(report));
+    for (int32_t i = 0; i < report->n; i++)
+        cli_say(c, "%s: %s\n", plan_finding_name(report->findings[i].kind),
+                report->findings[i].text);
+    return status;
+}
+
+void cli_tell_unsound(cli *c, const cli_plan *p)
+{
+    plan_report report = {0};
+    if (prove(c, p, &report) != FS_OK)
+        cli_say(c, "note: this plan %s, `run` refuses it\n",
+                report.live ? "is not sound" : "deadlocks");
+}
+
+fs_status cli_plan_prove(cli *c, const cli_plan *p, plan_report *report)
+{
+    fs_status status = prove(c, p, report);
     json_t *peaks = json_array();
     for (int32_t r = 0; r < p->plan->n_roles; r++)
         json_array_append_new(peaks,
                               json_integer(p->plan->roles[r].arena_bytes));
     json_object_set_new(c->result, "ok", json_boolean(status == FS_OK));
-    json_object_set_new(c->result, "live", json_boolean(report->live));
-    json_object_set_new(c->result, "findings", findings_json(report));
     json_object_set_new(c->result, "peak_bytes", peaks);
-    for (int32_t i = 0; i < report->n; i++)
-        cli_say(c, "%s: %s\n", plan_finding_name(report->findings[i].kind),
-                report->findings[i].text);
     if (status != FS_OK)
-        return fs_fail(&c->err, FS_NO, "the plan is not sound: %d finding%s",
-                       report->n, report->n == 1 ? "" : "s");
+        return fs_fail(&c->err, FS_NO, "the plan is not sound: %d finding%s%s",
+                       report->n, report->n == 1 ? "" : "s",
+                       report->live ? "" : "; it deadlocks");
     return FS_OK;
 }
 

@@ -13,6 +13,22 @@ fs_status cli_predict(cli *c, const cli_plan *p, plan_trace *trace,
                    c->arena, &c->err, out);
 }
 
+void cli_tell_cores(cli *c, const hw_cluster *cluster)
+{
+    double most = 1;
+    for (int32_t g = 0; g < cluster->n_groups; g++) {
+        const hw_group *group = &cluster->groups[g];
+        const double share = hw_core_share(group, group->devices_per_node);
+        most = fmax(most, share);
+        if (share > 1)
+            cli_say(c,
+                    "cores           %d ranks share the %d cores of a node: "
+                    "where all compute at once, each is %.3g times slower\n",
+                    group->devices_per_node, group->cores_per_node, share);
+    }
+    json_object_set_new(c->result, "ranks_per_core", json_real(most));
+}
+
 /* Flop of the whole training step, unsharded. */
 static double whole_flop(const ir_graph *graph)
 {

@@ -10,6 +10,10 @@
 fs_status cli_predict(cli *c, const cli_plan *p, plan_trace *trace,
                       sim_result *out);
 
+/* Says so where ranks outnumber cores: a prediction for them counts it.
+ * "ranks_per_core": 1 where none share. */
+void cli_tell_cores(cli *c, const hw_cluster *cluster);
+
 typedef struct cli_rates {
     double samples_per_s, tokens_per_s; /* tokens: elements of the first
                                            integer input of rank 2 or more
