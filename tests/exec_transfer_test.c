@@ -70,9 +70,9 @@ static bool becomes_partial(const trial *t, int32_t a)
            !ir_sbp_is_partial(t->x.from.at[a]);
 }
 
-/* Does the taker at `at` have element `index`, or is it zero there? Of what
- * becomes partial each element has one owner on the axis: the first, or who
- * holds it. */
+/* Has the taker at `at` element `index`, or what is neutral? Of what becomes
+ * partial each element has one owner on the axis, the first or who holds it; of
+ * a maximum made of what is whole all are. */
 static bool owns(const trial *t, const int32_t *at, const int64_t *index)
 {
     bool found = false;
@@ -83,7 +83,8 @@ static bool owns(const trial *t, const int32_t *at, const int64_t *index)
         for (int32_t a = 0; a < t->x.from_mesh.n; a++)
             if (becomes_partial(t, a))
                 tied &= giver[a] == at[a] &&
-                        (t->x.from.at[a].kind == IR_S || at[a] == 0);
+                        (t->x.from.at[a].kind == IR_S || at[a] == 0 ||
+                         ir_sbp_is_extreme(t->x.to.at[a]));
         found |= tied && holds(t, giver, index);
     }
     return found;
@@ -115,7 +116,11 @@ static void expect_value(const trial *t, const int32_t *at, int64_t e,
     double sum = 0;
     bool first = true;
     if (!t->x.moves && !owns(t, at, index)) {
-        store(t->dtype, out, i, 0);
+        const ir_sbp_kind kind = plan_exchange_fills(&t->x);
+        store(t->dtype, out, i,
+              kind == IR_PMAX   ? -INFINITY
+              : kind == IR_PMIN ? INFINITY
+                                : 0);
         return;
     }
     for (int32_t p = 0; p < n; p++) {
@@ -279,8 +284,8 @@ static void draw_tensor(uint64_t *seed, trial *t)
         t->x.shape.dim[d] = 1 + fs_rand_below(seed, longest);
 }
 
-/* Any pair on one mesh; what becomes partial is a sum, and nothing that stays
- * partial is of another kind. A halo is only ever gone to. */
+/* Any pair on one mesh with one kind of partial values; whole numbers are not
+ * padded with infinities. A halo is only ever gone to. */
 static void draw_within(uint64_t *seed, int32_t size, trial *t)
 {
     const ir_sbp_kind partial = IR_PSUM + (ir_sbp_kind)fs_rand_below(seed, 3);
@@ -290,9 +295,10 @@ static void draw_within(uint64_t *seed, int32_t size, trial *t)
     for (int32_t a = 0; a < t->x.from_mesh.n; a++) {
         ir_sbp from = draw_sbp(seed, rank, partial);
         ir_sbp to =
-            fs_rand_below(seed, 3) ? draw_sbp(seed, rank, IR_PSUM) : from;
-        if (ir_sbp_is_partial(to) && partial != IR_PSUM)
-            to = ir_sbp_is_partial(from) ? from : IR_SBP_B;
+            fs_rand_below(seed, 3) ? draw_sbp(seed, rank, partial) : from;
+        if (ir_sbp_is_extreme(to) && from.kind == IR_S &&
+            !ir_dtype_is_float(t->dtype))
+            to = IR_SBP_B;
         if (to.kind == IR_S && t->x.from_mesh.n == 1 &&
             (from.kind == IR_B || ir_sbp_same_cut(from, to))) {
             to.before = (uint8_t)fs_rand_below(seed, 3);

@@ -3,6 +3,7 @@
 
 #include "base/half.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Axes that the box fills whole are one run with the axis before them; loops
@@ -249,5 +250,36 @@ void exec_fold(ir_sbp_kind kind, ir_dtype dtype, void *to, const void *from,
         break;
     default:
         FS_ASSERT(exec_can_fold(dtype));
+    }
+}
+
+static void put_infinity(ir_dtype dtype, double sign, void *to)
+{
+    const double wide = sign * INFINITY;
+    const float usual = (float)wide;
+    const fs_half half = fs_to_half(usual);
+    const fs_bfloat bfloat = fs_to_bfloat(usual);
+    const void *from = dtype == IR_F64   ? (const void *)&wide
+                       : dtype == IR_F32 ? (const void *)&usual
+                       : dtype == IR_F16 ? (const void *)&half
+                                         : (const void *)&bfloat;
+    FS_ASSERT(ir_dtype_is_float(dtype));
+    memcpy(to, from, (size_t)ir_dtype_bytes(dtype));
+}
+
+void exec_fill_neutral(ir_sbp_kind kind, ir_dtype dtype, void *to,
+                       int64_t count)
+{
+    const size_t bytes = (size_t)(count * ir_dtype_bytes(dtype));
+    size_t done = (size_t)ir_dtype_bytes(dtype), more;
+    if (kind == IR_PSUM) {
+        memset(to, 0, bytes);
+        return;
+    }
+    if (count > 0)
+        put_infinity(dtype, kind == IR_PMAX ? -1 : 1, to);
+    for (; done < bytes; done += more) {
+        more = done < bytes - done ? done : bytes - done;
+        memcpy((char *)to + done, to, more);
     }
 }

@@ -55,5 +55,9 @@ void exec_piece_cut(const ir_shape *whole, const ir_shape *local,
 bool exec_can_fold(ir_dtype dtype);
 void exec_fold(ir_sbp_kind kind, ir_dtype dtype, void *to, const void *from,
                int64_t count);
+/* Elements that change nothing in a reduction: zeros, or the infinity of a
+ * float that is below or above all. */
+void exec_fill_neutral(ir_sbp_kind kind, ir_dtype dtype, void *to,
+                       int64_t count);
 
 #endif

@@ -39,7 +39,7 @@ struct exec_transfer {
     exec_world *world;
     ir_dtype dtype;
     int tag;
-    bool clears; /* elements that nobody gives are zero */
+    ir_sbp_kind fills; /* whose neutral element nobody gives; IR_B: none */
     int64_t out_bytes;
     int32_t n_rounds;
     round rounds[2]; /* the second gives what the first has left in `out` */
@@ -229,15 +229,6 @@ static void make_all_reduce(exec_transfer *t, const exec_transfer_spec *s,
     t->out_bytes = count * ir_dtype_bytes(t->dtype);
 }
 
-/* Of partial values made of what is not partial. */
-static bool leaves_zeros(const plan_exchange *x)
-{
-    for (int32_t a = 0; a < x->to_mesh.n; a++)
-        if (ir_sbp_is_partial(x->to.at[a]) && !ir_sbp_is_partial(x->from.at[a]))
-            return true;
-    return false;
-}
-
 static int32_t most_messages(const exec_transfer *t)
 {
     int32_t most = 0;
@@ -283,7 +274,7 @@ fs_status exec_transfer_make(exec_world *world, const exec_transfer_spec *s,
         make_all_reduce(t, s, &members, arena);
     else
         make_direct(t, s, arena);
-    t->clears = leaves_zeros(s->exchange);
+    t->fills = plan_exchange_fills(s->exchange);
     make_room(t, arena);
     *out = t;
     return FS_OK;
@@ -405,8 +396,9 @@ void exec_transfer_start(exec_transfer *t, const void *in, void *out,
     t->in = in;
     t->out = out;
     t->at = 0;
-    if (t->clears)
-        memset(out, 0, (size_t)t->out_bytes);
+    if (t->fills != IR_B)
+        exec_fill_neutral(t->fills, t->dtype, out,
+                          t->out_bytes / ir_dtype_bytes(t->dtype));
     start_round(t, scratch, scratch_bytes);
 }
 

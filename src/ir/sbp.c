@@ -16,6 +16,11 @@ bool ir_sbp_is_partial(ir_sbp a)
     return a.kind >= IR_PSUM;
 }
 
+bool ir_sbp_is_extreme(ir_sbp a)
+{
+    return a.kind == IR_PMAX || a.kind == IR_PMIN;
+}
+
 bool ir_sbp_has_halo(ir_sbp a)
 {
     return a.kind == IR_S && (a.before || a.after);

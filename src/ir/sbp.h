@@ -42,6 +42,8 @@ typedef struct ir_mesh {
 
 bool ir_sbp_equal(ir_sbp a, ir_sbp b);
 bool ir_sbp_is_partial(ir_sbp a);
+/* P(max) or P(min). */
+bool ir_sbp_is_extreme(ir_sbp a);
 bool ir_sbp_has_halo(ir_sbp a);
 /* Do both cut the same tensor axis, with or without a halo? */
 bool ir_sbp_same_cut(ir_sbp a, ir_sbp b);

@@ -102,7 +102,10 @@ double plan_boxer_find(plan_boxer *boxer, const ir_tensor *tensor,
                        const plan_stage *stage, const ir_nd_sbp *from,
                        const ir_nd_sbp *to, plan_boxing *path)
 {
-    boxer_space space = boxer_space_of(tensor, stage);
+    const int32_t n_axes = stage->mesh.n;
+    const boxer_space space = boxer_space_of(tensor, stage,
+                                             boxer_reductions(from, n_axes) |
+                                                 boxer_reductions(to, n_axes));
     uint32_t halo = boxer_halo_axes(to, stage->mesh.n);
     double best = INFINITY;
 

@@ -47,10 +47,14 @@ static cross_entry *crossings_of(plan_boxer *boxer, int32_t from, int32_t to,
 
 static crossing_search search_of(plan_boxer *boxer, const plan_ends *ends)
 {
-    crossing_search x = {.boxer = boxer,
-                         .ends = ends,
-                         .from = boxer_space_of(ends->tensor, ends->from_stage),
-                         .to = boxer_space_of(ends->tensor, ends->to_stage)};
+    const uint32_t reductions =
+        boxer_reductions(ends->from, ends->from_stage->mesh.n) |
+        boxer_reductions(ends->to, ends->to_stage->mesh.n);
+    crossing_search x = {
+        .boxer = boxer,
+        .ends = ends,
+        .from = boxer_space_of(ends->tensor, ends->from_stage, reductions),
+        .to = boxer_space_of(ends->tensor, ends->to_stage, reductions)};
     const int32_t from = boxer_number_of(boxer, &x.from);
 
     x.crossings = crossings_of(boxer, from, boxer_number_of(boxer, &x.to),

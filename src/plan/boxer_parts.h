@@ -17,13 +17,18 @@ struct plan_boxer {
 
 /* ---- boxer_trees.c ---- */
 
-/* A tensor's states on a stage: its SBPs without halos. */
+/* A tensor's states on a stage: its SBPs without halos, of some reductions. */
 typedef struct boxer_space {
     const ir_tensor *tensor;
     const plan_stage *stage;
+    uint32_t reductions; /* a bit per ir_sbp_kind */
     int32_t base, n_axes, n_states;
 } boxer_space;
-boxer_space boxer_space_of(const ir_tensor *tensor, const plan_stage *stage);
+boxer_space boxer_space_of(const ir_tensor *tensor, const plan_stage *stage,
+                           uint32_t reductions);
+/* Sums, and what these have: a reduction that neither end of a path has leads
+ * nowhere that sums do not, at the same price. */
+uint32_t boxer_reductions(const ir_nd_sbp *sbp, int32_t n_axes);
 int32_t boxer_state_of(const boxer_space *space, const ir_nd_sbp *sbp);
 ir_nd_sbp boxer_sbp_at(const boxer_space *space, int32_t state);
 

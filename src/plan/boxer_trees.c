@@ -9,38 +9,57 @@
 
 /* ---- states ---- */
 
-/* Per mesh axis a digit: 0 B, 1..3 P(sum), P(max), P(min), 4 + i S(i). */
-enum { DIGIT_PARTIAL = 1, DIGIT_SPLIT = 4 };
-
-boxer_space boxer_space_of(const ir_tensor *tensor, const plan_stage *stage)
+uint32_t boxer_reductions(const ir_nd_sbp *sbp, int32_t n_axes)
 {
-    boxer_space space = {tensor, stage, DIGIT_SPLIT + tensor->shape.rank,
-                         stage->mesh.n, 1};
+    uint32_t kinds = 1u << IR_PSUM;
+
+    for (int32_t a = 0; a < n_axes; a++)
+        if (ir_sbp_is_partial(sbp->at[a]))
+            kinds |= 1u << sbp->at[a].kind;
+    return kinds;
+}
+
+/* Per mesh axis a digit: B, the reductions, S(i). */
+static int32_t first_split(uint32_t reductions)
+{
+    return 1 + __builtin_popcount(reductions);
+}
+
+boxer_space boxer_space_of(const ir_tensor *tensor, const plan_stage *stage,
+                           uint32_t reductions)
+{
+    boxer_space space = {.tensor = tensor,
+                         .stage = stage,
+                         .reductions = reductions,
+                         .base = first_split(reductions) + tensor->shape.rank,
+                         .n_axes = stage->mesh.n,
+                         .n_states = 1};
 
     for (int32_t a = 0; a < space.n_axes; a++)
         space.n_states *= space.base;
     return space;
 }
 
-static int32_t digit_of(ir_sbp sbp)
+static int32_t digit_of(uint32_t reductions, ir_sbp sbp)
 {
-    switch (sbp.kind) {
-    case IR_S:
-        return DIGIT_SPLIT + sbp.axis;
-    case IR_B:
+    if (sbp.kind == IR_B)
         return 0;
-    default:
-        return DIGIT_PARTIAL + (sbp.kind - IR_PSUM);
-    }
+    if (sbp.kind == IR_S)
+        return first_split(reductions) + sbp.axis;
+    return first_split(reductions & ((1u << sbp.kind) - 1));
 }
 
-static ir_sbp sbp_of_digit(int32_t digit)
+static ir_sbp sbp_of_digit(uint32_t reductions, int32_t digit)
 {
-    if (digit >= DIGIT_SPLIT)
-        return IR_SBP_S(digit - DIGIT_SPLIT);
-    if (digit >= DIGIT_PARTIAL)
-        return (ir_sbp){.kind = (uint8_t)(IR_PSUM + digit - DIGIT_PARTIAL)};
-    return IR_SBP_B;
+    const int32_t split = digit - first_split(reductions);
+
+    if (digit == 0)
+        return IR_SBP_B;
+    if (split >= 0)
+        return IR_SBP_S(split);
+    while (--digit > 0)
+        reductions &= reductions - 1;
+    return (ir_sbp){.kind = (uint8_t)__builtin_ctz(reductions)};
 }
 
 int32_t boxer_state_of(const boxer_space *space, const ir_nd_sbp *sbp)
@@ -48,7 +67,7 @@ int32_t boxer_state_of(const boxer_space *space, const ir_nd_sbp *sbp)
     int32_t state = 0;
 
     for (int32_t a = 0; a < space->n_axes; a++)
-        state = state * space->base + digit_of(sbp->at[a]);
+        state = state * space->base + digit_of(space->reductions, sbp->at[a]);
     return state;
 }
 
@@ -57,7 +76,7 @@ ir_nd_sbp boxer_sbp_at(const boxer_space *space, int32_t state)
     ir_nd_sbp sbp = {0};
 
     for (int32_t a = space->n_axes - 1; a >= 0; a--) {
-        sbp.at[a] = sbp_of_digit(state % space->base);
+        sbp.at[a] = sbp_of_digit(space->reductions, state % space->base);
         state /= space->base;
     }
     return sbp;
@@ -129,15 +148,14 @@ typedef struct path_walk {
     state_heap heap;
 } path_walk;
 
-/* Not from one reduction to another, and not from where nothing is to be had:
- * most pairs of states are no step for a reason seen at a glance. */
+/* Not from one reduction to another: a reason seen at a glance why most pairs
+ * of states are no step. */
 static bool may_be_step(const ir_nd_sbp *from, const ir_nd_sbp *to,
                         int32_t n_axes)
 {
     for (int32_t a = 0; a < n_axes; a++)
-        if (ir_sbp_is_partial(to->at[a]) &&
-            !ir_sbp_equal(from->at[a], to->at[a]) &&
-            (to->at[a].kind != IR_PSUM || ir_sbp_is_partial(from->at[a])))
+        if (ir_sbp_is_partial(from->at[a]) && ir_sbp_is_partial(to->at[a]) &&
+            from->at[a].kind != to->at[a].kind)
             return false;
     return true;
 }
@@ -229,6 +247,7 @@ static boxer_tree find_paths(path_walk *walk, const ir_nd_sbp *from)
 typedef struct space_key {
     int64_t dim[IR_MAX_RANK];
     int32_t rank, dtype, first_device, n_axes;
+    uint32_t reductions;
     int32_t mesh[IR_MAX_MESH];
 } space_key;
 
@@ -265,6 +284,7 @@ static space_key key_of(const boxer_space *space)
     key.dtype = (int32_t)tensor->dtype;
     key.first_device = stage->first_device;
     key.n_axes = stage->mesh.n;
+    key.reductions = space->reductions;
     for (int32_t a = 0; a < stage->mesh.n; a++)
         key.mesh[a] = stage->mesh.dim[a];
     return key;

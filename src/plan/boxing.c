@@ -11,7 +11,8 @@ typedef enum sbp_class {
     CLASS_C,
     CLASS_N,
     CLASS_R,
-    CLASS_P
+    CLASS_P,
+    CLASS_X
 } sbp_class;
 
 typedef struct box_row {
@@ -65,6 +66,8 @@ static bool in_class(ir_sbp sbp, sbp_class wanted)
         return ir_sbp_is_partial(sbp);
     case CLASS_P:
         return sbp.kind == IR_PSUM;
+    case CLASS_X:
+        return ir_sbp_is_extreme(sbp);
     }
     return false;
 }
@@ -112,6 +115,30 @@ static bool reduces_in_order(const ir_nd_sbp *sbp, int32_t n_axes,
                 sbp->at[a].kind != sbp->at[b].kind)
                 return false;
     return true;
+}
+
+static bool one_reduction(const ir_nd_sbp *sbp, uint32_t axes)
+{
+    uint32_t kinds = 0;
+
+    for (int32_t a = 0; a < IR_MAX_MESH; a++)
+        if (axes >> a & 1)
+            kinds |= (uint32_t)1 << sbp->at[a].kind;
+    return (kinds & (kinds - 1)) == 0;
+}
+
+/* Reductions are of types that compute: not of flags, nor of narrow numbers.
+ * What is padded has one value to pad with, that of a float: the ends of whole
+ * numbers would wrap where they are added up along another axis. */
+static bool may_become_partial(const box_row *row, const ir_tensor *tensor,
+                               const ir_nd_sbp *to, uint32_t axes)
+{
+    if (row->to != CLASS_P && row->to != CLASS_X)
+        return true;
+    if (tensor->dtype == IR_BOOL || !ir_dtype_computes(tensor->dtype))
+        return false;
+    return row->kind != PLAN_PAD ||
+           (ir_dtype_is_float(tensor->dtype) && one_reduction(to, axes));
 }
 
 static int64_t piece_bytes(const ir_tensor *tensor, const ir_mesh *mesh,
@@ -171,11 +198,8 @@ bool plan_box_step_make(const ir_tensor *tensor, const ir_mesh *mesh,
     row = row_of(from, to, changed, dealing);
     if (row == NULL)
         return false;
-    /* Sums are of types that compute: not of flags, nor of narrow numbers. */
-    if (row->to == CLASS_P &&
-        (tensor->dtype == IR_BOOL || !ir_dtype_computes(tensor->dtype)))
-        return false;
-    if (!reduces_in_order(from, mesh->n, changed) ||
+    if (!may_become_partial(row, tensor, to, changed) ||
+        !reduces_in_order(from, mesh->n, changed) ||
         !ir_nd_sbp_fits(from, &tensor->shape, mesh) ||
         !ir_nd_sbp_fits(to, &tensor->shape, mesh))
         return false;

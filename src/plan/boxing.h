@@ -16,6 +16,8 @@ typedef enum plan_box_kind {
     PLAN_SLICE,          /* B -> S(i), with a halo or without: local */
     PLAN_ZERO_FILL,      /* B -> P(sum): local, all but position 0 clear */
     PLAN_ZERO_PAD,       /* S(i) -> P(sum): local */
+    PLAN_COPY,           /* B -> P(max|min): local, it is what they all hold */
+    PLAN_PAD,            /* S(i) -> P(max|min): local, with infinities */
     PLAN_RESLICE,        /* B and S(i) of several axes to others, at once */
     PLAN_BOX_KINDS
 } plan_box_kind;

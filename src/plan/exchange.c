@@ -31,8 +31,8 @@ static tie tie_of(const plan_exchange *x, int32_t a)
 
     if (ir_sbp_is_partial(from))
         return ir_sbp_equal(from, to) ? TIE_EQUAL : TIE_NONE;
-    if (from.kind == IR_B)
-        return ir_sbp_is_partial(to) ? TIE_FIRST : TIE_EQUAL;
+    if (from.kind == IR_B) /* a sum has it once, an extreme everywhere */
+        return to.kind == IR_PSUM ? TIE_FIRST : TIE_EQUAL;
     if (ir_sbp_is_partial(to) || (ir_sbp_equal(from, to) && cut_alone(x, a)))
         return TIE_EQUAL;
     return TIE_NONE;
@@ -323,6 +323,17 @@ ir_sbp_kind plan_exchange_folds(const plan_exchange *x)
         if (ir_sbp_is_partial(x->from.at[a]) &&
             (all || (!x->moves && !ir_sbp_equal(x->from.at[a], x->to.at[a]))))
             return (ir_sbp_kind)x->from.at[a].kind;
+    return IR_B;
+}
+
+ir_sbp_kind plan_exchange_fills(const plan_exchange *x)
+{
+    for (int32_t a = 0; a < x->to_mesh.n; a++) {
+        const ir_sbp from = x->from.at[a], to = x->to.at[a];
+        if ((to.kind == IR_PSUM && !ir_sbp_is_partial(from)) ||
+            (ir_sbp_is_extreme(to) && from.kind == IR_S))
+            return (ir_sbp_kind)to.kind;
+    }
     return IR_B;
 }
 

@@ -30,7 +30,7 @@ typedef FS_VEC(plan_share) plan_shares;
 
 /* What position `me` of the receiving mesh takes from which positions of the
  * sending one, ascending; itself among them. Elements that nobody gives are
- * zero (those of a partial sum made of what is whole or cut). */
+ * plan_exchange_fills'. */
 void plan_exchange_takes(const plan_exchange *x, int32_t me, fs_arena *arena,
                          plan_shares *out);
 /* What position `me` of the sending mesh gives to which of the receiving one,
@@ -42,6 +42,9 @@ void plan_exchange_gives(const plan_exchange *x, int32_t me, fs_arena *arena,
 uint32_t plan_exchange_axes(const plan_exchange *x);
 /* The reduction that receivers do: a P kind, or IR_B when there is none. */
 ir_sbp_kind plan_exchange_folds(const plan_exchange *x);
+/* Partial values made of what is whole or cut: elements that nobody gives are
+ * the neutral one of this reduction; IR_B when there are none. */
+ir_sbp_kind plan_exchange_fills(const plan_exchange *x);
 /* Elements that change devices, over all positions. */
 int64_t plan_exchange_moved(const plan_exchange *x);
 
