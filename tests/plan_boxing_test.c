@@ -666,8 +666,37 @@ static void test_across(const char *name, plan_stage from_stage,
     fs_arena_destroy(arena);
 }
 
-/* What lies alike on equal meshes moves as it is; a halo is received with its
- * piece; inputs are made where they are read. */
+/* Ten times slower than links within. */
+static double slow_crossing(void *ctx, const plan_cross *cross)
+{
+    return 10 * toy_crossing(ctx, cross);
+}
+
+/* Equal copies of a large tensor need not all cross. */
+static void test_across_slowly(void)
+{
+    fs_arena *arena = fs_arena_create();
+    plan_boxing_cost slow = toys;
+    slow.crossing = slow_crossing;
+    plan_boxer *boxer = plan_boxer_create(slow, arena);
+    plan_stage four = stage_of(1, 4, 0, 0), next = four;
+    ir_tensor large = cube(2, 1024), small = cube(2, 4);
+    ir_nd_sbp b = parse("B", 1);
+    plan_boxing path;
+
+    next.first_device = 4;
+    plan_ends ends = {&large, &four, &next, &b, &b, false};
+    plan_boxer_join(boxer, &ends, &path);
+    tap_ok(path.n == 2 && path.cross == 0 && path.at[1].at[0].kind == IR_S,
+           "copies cross a slow link once: each moves a part, gathered there");
+    ends.tensor = &small;
+    plan_boxer_join(boxer, &ends, &path);
+    tap_ok(path.n == 1, "or each by itself, where messages are what costs");
+    fs_arena_destroy(arena);
+}
+
+/* What lies alike on equal meshes may move as it is; a halo is received with
+ * its piece; inputs are made where they are read. */
 static void test_across_choices(void)
 {
     fs_arena *arena = fs_arena_create();
@@ -726,5 +755,6 @@ int main(void)
     test_across("[3] -> [3]", stage_of(1, 3, 0, 0), stage_of(1, 3, 0, 0));
     test_across("[2,2,2] -> [3]", stage_of(3, 2, 2, 2), stage_of(1, 3, 0, 0));
     test_across_choices();
+    test_across_slowly();
     return tap_done();
 }

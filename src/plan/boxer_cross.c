@@ -273,18 +273,12 @@ static double cross_with_halos(const crossing_search *x, uint32_t halo,
 double boxer_cross(plan_boxer *boxer, const plan_ends *ends, plan_boxing *path)
 {
     const ir_mesh *mesh = &ends->from_stage->mesh;
-    const plan_cross straight = {ends->tensor, ends->from_stage, ends->to_stage,
-                                 *ends->from, *ends->to};
     const uint32_t halo = boxer_halo_axes(ends->to, ends->to_stage->mesh.n);
 
     if (boxer_halo_axes(ends->from, mesh->n) ||
         !ir_nd_sbp_fits(ends->from, &ends->tensor->shape, mesh))
         return INFINITY;
     const crossing_search x = search_of(boxer, ends);
-    if (plan_cross_is_straight(&straight) && plan_cross_is_legal(&straight)) {
-        *path = (plan_boxing){.n = 1, .at = {*ends->from, *ends->to}};
-        return ask(&x, boxer->cost.crossing, &straight);
-    }
     return halo ? cross_with_halos(&x, halo, path)
                 : cross_plain(&x, ends->to, path);
 }

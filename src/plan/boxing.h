@@ -111,9 +111,9 @@ plan_boxer *plan_boxer_create(plan_boxing_cost cost, fs_arena *arena);
 double plan_boxer_find(plan_boxer *boxer, const ir_tensor *tensor,
                        const plan_stage *stage, const ir_nd_sbp *from,
                        const ir_nd_sbp *to, plan_boxing *path);
-/* The same between any two ends. What lies alike on equal meshes moves as it
- * is; else the cheapest of all paths with one crossing. An input or constant on
- * another mesh than its own is made as it is wanted, as far as that goes. */
+/* The same between any two ends: the cheapest of all paths with one crossing.
+ * An input or constant on another mesh than its own is made as it is wanted, as
+ * far as that goes. */
 double plan_boxer_join(plan_boxer *boxer, const plan_ends *ends,
                        plan_boxing *path);
 
