@@ -163,10 +163,33 @@ static lowering start(const ir_graph *graph, const plan_strategy *strategy,
     return l;
 }
 
+/* 0: as low as it goes. */
+static int64_t enough_bytes(const lowering *l, const plan_role *role)
+{
+    int64_t least = 0;
+
+    for (int32_t c = 0; l->options->enough_bytes && c < role->n_chunks; c++) {
+        int64_t bytes = l->options->enough_bytes[role->stages[c]];
+        least = c == 0 || bytes < least ? bytes : least;
+    }
+    return least;
+}
+
 static fs_status assign(lowering *l, plan_role *role)
 {
-    return plan_memory_assign(l->graph, l->options->share_memory, l->arena,
-                              l->err, role);
+    plan_memory_wish wish = {l->options->share_memory, enough_bytes(l, role)};
+
+    return plan_memory_assign(l->graph, wish, l->arena, l->err, role);
+}
+
+/* Low enough, or never. */
+static bool is_settled(const lowering *l, const plan_role *role)
+{
+    int64_t enough = enough_bytes(l, role);
+
+    return plan_memory_is_close(role) ||
+           (enough > 0 &&
+            (role->arena_bytes <= enough || role->bound_bytes > enough));
 }
 
 /* With f > 1 micro-batches in flight, what lives within one phase may get f
@@ -188,7 +211,7 @@ static fs_status assign_lowest(lowering *l, plan_role *role)
     plan_role alone;
 
     FS_TRY(assign(l, role));
-    if (f < 2 || plan_memory_is_close(role) ||
+    if (f < 2 || is_settled(l, role) ||
         (int64_t)f * role->n_registers > MAX_SPREAD)
         return FS_OK;
     alone = *role;

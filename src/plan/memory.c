@@ -186,13 +186,17 @@ static void make_room(plan_role *role, fs_arena *arena)
 
 /* Above what is not shared. */
 static void place_shared(plan_role *role, int32_t m, int32_t unroll,
-                         fs_arena *scratch)
+                         int64_t enough_bytes, fs_arena *scratch)
 {
     plan_packing packing;
     plan_life_of *of;
 
     plan_life_pack(role, m, unroll, scratch, &packing, &of);
     plan_offsets_bound(&packing);
+    if (enough_bytes > 0)
+        packing.enough_bytes =
+            enough_bytes > role->arena_bytes ? enough_bytes - role->arena_bytes
+                                             : 1;
     plan_offsets_place(&packing);
     for (int32_t i = 0; i < packing.n; i++)
         role->registers[of[i].reg].offset[of[i].copy] =
@@ -202,8 +206,8 @@ static void place_shared(plan_role *role, int32_t m, int32_t unroll,
     role->arena_bytes += packing.height_bytes;
 }
 
-fs_status plan_memory_assign(const ir_graph *graph, bool share, fs_arena *arena,
-                             fs_err *err, plan_role *role)
+fs_status plan_memory_assign(const ir_graph *graph, plan_memory_wish wish,
+                             fs_arena *arena, fs_err *err, plan_role *role)
 {
     fs_arena *scratch;
     int32_t unroll;
@@ -211,10 +215,12 @@ fs_status plan_memory_assign(const ir_graph *graph, bool share, fs_arena *arena,
     FS_TRY(check_sizes(role, err));
     scratch = fs_arena_create();
     make_room(role, arena);
-    unroll = choose_shared(role, graph->micro_batches, share, scratch);
+    unroll = choose_shared(role, graph->micro_batches, wish.share,
+                           scratch);
     place_own(graph, role);
     place_scratch(role);
-    place_shared(role, graph->micro_batches, unroll, scratch);
+    place_shared(role, graph->micro_batches, unroll, wish.enough_bytes,
+                 scratch);
     fs_arena_destroy(scratch);
     return FS_OK;
 }

@@ -9,8 +9,12 @@
  * consumers, counts and bytes), streams and slots stand. `share` lets registers
  * that only the compute stream touches share bytes when they are never live at
  * once. Sizes that overflow are FS_INVALID. */
-fs_status plan_memory_assign(const ir_graph *graph, bool share, fs_arena *arena,
-                             fs_err *err, plan_role *role);
+typedef struct plan_memory_wish {
+    bool share;
+    int64_t enough_bytes; /* of the arena, as in plan_lower_options; 0: none */
+} plan_memory_wish;
+fs_status plan_memory_assign(const ir_graph *graph, plan_memory_wish wish,
+                             fs_arena *arena, fs_err *err, plan_role *role);
 /* Are the offsets' bytes so near their bound that more effort is not worth it?
  */
 bool plan_memory_is_close(const plan_role *role);

@@ -138,9 +138,12 @@ static void keep_lower(plan_packing *p, const int64_t *offset)
         p->buffers[i].offset = offset[i];
 }
 
+/* What is wanted may be out of reach; then any placement tells as much. */
 static bool met(const plan_packing *p)
 {
-    return p->height_bytes <= p->bound_bytes;
+    return p->height_bytes <= max64(p->bound_bytes, p->enough_bytes) ||
+           (p->enough_bytes > 0 && p->bound_bytes > p->enough_bytes &&
+            p->height_bytes < INT64_MAX);
 }
 
 static void try_stacks(plan_packing *p, packing_skyline *sky)

@@ -25,6 +25,7 @@ typedef struct plan_packing {
     int32_t n_sections, n;
     plan_buffer *buffers;
     int64_t bound_bytes;  /* no placement is lower */
+    int64_t enough_bytes; /* none lower than this is wanted; 0: as low as can be */
     int64_t height_bytes; /* of the one found */
 } plan_packing;
 

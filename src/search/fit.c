@@ -54,20 +54,32 @@ static double most_bytes(const ir_graph *graph, const plan_strategy *s)
     return sum * (s->micro_batches + 2) + 2 * most * (3 + 4 * s->n_stages);
 }
 
-/* Lowers it; false when that fails. */
+static void tell_bytes(const plan_role *role, const int64_t *limit,
+                       int64_t *bytes)
+{
+    for (int32_t c = 0; c < role->n_chunks; c++) {
+        int32_t stage = role->stages[c];
+        bytes[stage] = role->bound_bytes > limit[stage] ? role->bound_bytes
+                                                        : role->arena_bytes;
+    }
+}
+
+/* Lowers it; false when that fails. Of what cannot fit it tells the least that
+ * it could take. */
 static bool arenas(const search_problem *problem, const ir_graph *graph,
-                   const plan_strategy *strategy, int64_t *bytes)
+                   const int64_t *limit, const plan_strategy *strategy,
+                   int64_t *bytes)
 {
     fs_arena *scratch = fs_arena_create();
     plan_lower_options options = plan_lower_defaults();
     options.refine = false; /* refined it needs no more */
+    options.enough_bytes = limit;
     fs_err err = {0};
     plan *lowered;
     bool good = plan_lower(graph, problem->cluster, strategy, &options, scratch,
                            &err, &lowered) == FS_OK;
     for (int32_t r = 0; good && r < lowered->n_roles; r++)
-        for (int32_t c = 0; c < lowered->roles[r].n_chunks; c++)
-            bytes[lowered->roles[r].stages[c]] = lowered->roles[r].arena_bytes;
+        tell_bytes(&lowered->roles[r], limit, bytes);
     fs_arena_destroy(scratch);
     return good;
 }
@@ -77,7 +89,7 @@ static bool lowered_fits(const search_problem *problem, const ir_graph *graph,
                          const int64_t *limit, const plan_strategy *strategy,
                          int64_t *bytes)
 {
-    if (!arenas(problem, graph, strategy, bytes))
+    if (!arenas(problem, graph, limit, strategy, bytes))
         return true;
     for (int32_t i = 0; i < strategy->n_stages; i++)
         if (bytes[i] > limit[i])
