@@ -1,0 +1,237 @@
+/* A search over the graphs that stand, and a lowered plan that fits. */
+#include "config.h"
+#include "cli/making.h"
+
+#include "base/clock.h"
+
+#include <math.h>
+
+enum { MEMORY_ROUNDS = 6 };
+
+/* Predictions err by more. */
+#define USUAL_GAP 1e-3
+
+static void show_line(void *ctx, const char *line)
+{
+    (void)ctx;
+    fs_progress("%s", line);
+}
+
+static double time_limit(const cli_making *m)
+{
+    double said = m->c->args.time_limit;
+    if (!isnan(said))
+        return said;
+    return m->by_hand ? 1e8 : 60;
+}
+
+double cli_making_gap(const cli_making *m)
+{
+    return isnan(m->c->args.gap) ? USUAL_GAP : m->c->args.gap;
+}
+
+const char *cli_making_engine(const cli_making *m)
+{
+    return m->c->args.engine ? m->c->args.engine : "ilp";
+}
+
+static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
+{
+    cli *c = m->c;
+    *out = (search_problem){
+        .cluster = m->cluster,
+        .cost = cost,
+        .n_graphs = m->n_models,
+        .graphs = m->graphs,
+        .engine = cli_making_engine(m),
+        .schedule = "1f1b",
+        .fix_mesh = {.n = -1},
+        .gap = cli_making_gap(m),
+        .max_mesh_axes = 2,
+        /* A plan by hand claims no bound: proving one would only take time. */
+        .effort_s = m->by_hand ? 2 : 0,
+        .reduce = !c->args.no_reduce,
+        .progress = show_line,
+    };
+    if (c->args.memory)
+        FS_TRY(cli_parse_bytes(c->args.memory, &c->err, &out->memory_bytes));
+    search_recipe_apply(&m->recipe, c->arena, out);
+    return FS_OK;
+}
+
+const cli_model *cli_making_model(const cli_making *m)
+{
+    for (int32_t i = 0; i < m->n_models; i++)
+        if (m->models[i].graph == m->found.graph)
+            return &m->models[i];
+    FS_ASSERT(!"the chosen graph is one of ours");
+    return NULL;
+}
+
+/* Search answers with plans that fit when lowered with the default options.
+ * Streams that overlap and tensors that share nothing take more: while the
+ * arena of the plan so lowered is too large, search is asked again with a
+ * smaller share of the limit. */
+typedef struct hunt {
+    search_problem problem;
+    double low, high;   /* shares: infeasible up to, too large from */
+    double bound_s;     /* proven by the first round, for the whole limit */
+    int64_t smallest;   /* arena found */
+    double limit_bytes; /* that it was held against */
+    int64_t deadline_ns;
+    double search_s; /* of all rounds */
+} hunt;
+
+static double limit_of(const hunt *h, const plan *p, const plan_role *role)
+{
+    double least = h->problem.memory_bytes > 0 ? (double)h->problem.memory_bytes
+                                               : INFINITY;
+    const plan_stage *stage = &p->strategy->stages[role->stages[0]];
+    for (int32_t k = 0; k < ir_mesh_size(&stage->mesh); k++) {
+        int32_t device = stage->first_device + k;
+        least =
+            fmin(least,
+                 hw_group_of(h->problem.cluster, device)->device.memory_bytes);
+    }
+    return least;
+}
+
+/* The fullest role's arena as a fraction of its limit. */
+static double fullness(hunt *h, const plan *p)
+{
+    double worst = 0;
+    for (int32_t r = 0; r < p->n_roles; r++) {
+        const plan_role *role = &p->roles[r];
+        double limit = limit_of(h, p, role);
+        double full = (double)role->arena_bytes / limit;
+        if (full <= worst)
+            continue;
+        worst = full;
+        h->limit_bytes = limit;
+    }
+    return worst;
+}
+
+static int64_t largest_arena(const plan *p)
+{
+    int64_t most = 0;
+    for (int32_t r = 0; r < p->n_roles; r++)
+        if (p->roles[r].arena_bytes > most)
+            most = p->roles[r].arena_bytes;
+    return most;
+}
+
+static fs_status lower(cli_making *m, plan **out)
+{
+    cli *c = m->c;
+    plan_lower_options options = plan_lower_defaults();
+    options.overlap = c->args.overlap;
+    options.share_memory = !c->args.no_sharing;
+    return plan_lower(m->found.graph, m->cluster, m->found.strategy, &options,
+                      c->arena, &c->err, out);
+}
+
+/* One search, one lowering. `*fits` with FS_OK, or the next share to try. Only
+ * the first round's proof is told: later ones get less time. */
+static fs_status hunt_once(cli_making *m, hunt *h, bool first, plan **out,
+                           bool *fits)
+{
+    cli *c = m->c;
+    double left = 1e-9 * (double)(h->deadline_ns - fs_now_ns());
+    double share = h->problem.memory_share;
+    fs_err err = {0};
+    *fits = false;
+    h->problem.time_limit_s = left;
+    if (h->problem.memory_bytes > 0 && !m->by_hand)
+        h->problem.time_limit_s = first ? left / 2 : left / 6;
+    fs_status status = search_run(&h->problem, c->arena, &err, &m->found);
+    h->search_s += m->found.search_s;
+    if (status == FS_NO && !first) {
+        h->low = share;
+        h->problem.memory_share = (h->low + h->high) / 2;
+        return FS_OK;
+    }
+    if (status != FS_OK)
+        return fs_fail(&c->err, status, "%s", err.text);
+    if (first)
+        h->bound_s = m->found.lower_bound_s;
+    FS_TRY(lower(m, out));
+    double full = fullness(h, *out);
+    *fits = full <= 1;
+    if (largest_arena(*out) < h->smallest)
+        h->smallest = largest_arena(*out);
+    h->high = share;
+    h->problem.memory_share = share / full * 0.97;
+    if (h->problem.memory_share <= h->low)
+        h->problem.memory_share = (h->low + h->high) / 2;
+    return FS_OK;
+}
+
+/* What a later round proves holds for its smaller share only. */
+static void bound_by_first(cli_making *m, const hunt *h)
+{
+    search_result *f = &m->found;
+    if (f->lower_bound_s <= h->bound_s)
+        return;
+    f->lower_bound_s = h->bound_s;
+    f->gap = fmax(0, (f->iteration_s - h->bound_s) / f->iteration_s);
+    if (f->gap > 1e-9)
+        f->status = "feasible";
+}
+
+static fs_status too_large(cli_making *m, const hunt *h)
+{
+    char had[32], found[32];
+    bool late = fs_now_ns() >= h->deadline_ns;
+    m->found.status = "limit";
+    return fs_fail(&m->c->err, FS_NO,
+                   "memory: %s within %s per device, which is no proof that "
+                   "there is none; the smallest takes %s; more devices or a "
+                   "smaller batch would help%s",
+                   late ? "time ran out before a plan was found that keeps"
+                        : "no plan was found that keeps",
+                   fs_human_bytes(had, h->limit_bytes),
+                   fs_human_bytes(found, (double)h->smallest),
+                   late ? ", and so would more time" : "");
+}
+
+static fs_status hunt_rounds(cli_making *m, hunt *h, plan **out)
+{
+    bool fits = false;
+    for (int32_t k = 0; k < MEMORY_ROUNDS; k++) {
+        if (k > 0 && fs_now_ns() >= h->deadline_ns)
+            break;
+        FS_TRY(hunt_once(m, h, k == 0, out, &fits));
+        if (fits)
+            break;
+    }
+    if (!fits)
+        return too_large(m, h);
+    bound_by_first(m, h);
+    m->found.search_s = h->search_s;
+    return FS_OK;
+}
+
+static fs_status search_once(cli_making *m, search_problem *problem, plan **out)
+{
+    cli *c = m->c;
+    problem->time_limit_s = time_limit(m);
+    FS_TRY(search_run(problem, c->arena, &c->err, &m->found));
+    return lower(m, out);
+}
+
+fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out)
+{
+    cli *c = m->c;
+    hunt h = {.high = 1,
+              .smallest = INT64_MAX,
+              .deadline_ns =
+                  fs_now_ns() + (int64_t)(1e9 * fmin(time_limit(m), 1e8))};
+    FS_TRY(pose(m, cost, &h.problem));
+    h.problem.memory_share = 1;
+    fs_status status = c->args.overlap || c->args.no_sharing
+                           ? hunt_rounds(m, &h, out)
+                           : search_once(m, &h.problem, out);
+    fs_progress("%s", "");
+    return status;
+}

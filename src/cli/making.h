@@ -1,0 +1,38 @@
+/* Inside make_plan: a plan while it is made, and the parts that make and tell
+ * it. */
+#ifndef FS_CLI_MAKING_H
+#define FS_CLI_MAKING_H
+
+#include "cli/cli.h"
+#include "search/recipe.h"
+#include "sim/sim.h"
+
+enum { CLI_MAX_GRAPHS = 16 };
+
+typedef struct cli_making {
+    cli *c;
+    search_recipe recipe;
+    bool by_hand;
+    plan_origin origin;
+    hw_cluster *cluster;
+    int32_t n_models;
+    cli_model models[CLI_MAX_GRAPHS];
+    search_graph graphs[CLI_MAX_GRAPHS];
+    search_result found;
+} cli_making;
+
+/* ---- hunt.c ---- */
+const char *cli_making_engine(const cli_making *m);
+double cli_making_gap(const cli_making *m); /* that is asked for */
+/* Searches all graphs of `m` (m->found) and lowers what it found. */
+fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out);
+/* Of the graph that was found best. */
+const cli_model *cli_making_model(const cli_making *m);
+
+/* ---- tell_plan.c ---- */
+void cli_making_json(const cli_making *m, const cli_plan *p,
+                     const sim_result *sim);
+void cli_making_tell(const cli_making *m, const cli_plan *p,
+                     const sim_result *sim, const plan_report *proof);
+
+#endif

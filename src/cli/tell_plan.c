@@ -1,0 +1,200 @@
+/* What `search` and `plan` tell of what they made: the object of --json, the
+ * table of configurations, the lines for people. */
+#include "config.h"
+#include "cli/making.h"
+
+#include "base/clock.h"
+#include "cli/predict.h"
+#include "ir/recompute.h"
+#include "report/report.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *mesh_text(fs_arena *arena, const ir_mesh *mesh)
+{
+    fs_text text = {.arena = arena};
+    for (int32_t a = 0; a < mesh->n; a++)
+        fs_text_add(&text, "%s%d", a ? "x" : "", mesh->dim[a]);
+    return text.n ? text.at : "1";
+}
+
+/* "2x2", or of stages that differ "4/2". */
+static const char *meshes_text(fs_arena *arena, const ir_mesh *mesh, int32_t n)
+{
+    fs_text text = {.arena = arena};
+    for (int32_t i = 0; i < n; i++)
+        fs_text_add(&text, "%s%s", i ? "/" : "", mesh_text(arena, &mesh[i]));
+    return text.at;
+}
+
+static const char *stage_meshes_text(fs_arena *arena, const plan_strategy *s)
+{
+    ir_mesh *mesh = fs_new(arena, ir_mesh, s->n_stages);
+    bool differ = false;
+    for (int32_t i = 0; i < s->n_stages; i++) {
+        mesh[i] = s->stages[i].mesh;
+        differ |= !plan_same_mesh(&mesh[0], &mesh[i]);
+    }
+    return meshes_text(arena, mesh, differ ? s->n_stages : 1);
+}
+
+static json_t *stages_json(const cli_making *m, const cli_plan *p)
+{
+    const plan_strategy *s = p->plan->strategy;
+    json_t *list = json_array();
+    for (int32_t i = 0; i < s->n_stages; i++) {
+        int32_t nodes = 0;
+        for (int32_t v = 0; v < s->n_nodes; v++)
+            nodes += s->stage_of[v] == i;
+        json_array_append_new(
+            list,
+            json_pack("{s:i, s:s, s:i, s:i, s:i}", "stage", i, "mesh",
+                      mesh_text(m->c->arena, &s->stages[i].mesh),
+                      "first_device", s->stages[i].first_device, "devices",
+                      ir_mesh_size(&s->stages[i].mesh), "nodes", nodes));
+    }
+    return list;
+}
+
+static void set_finite(json_t *object, const char *key, double value)
+{
+    json_object_set_new(object, key,
+                        isfinite(value) ? json_real(value) : json_null());
+}
+
+static json_t *configs_json(const cli_making *m)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < m->found.n_configs; i++) {
+        const search_config *k = &m->found.configs[i];
+        json_t *row = json_pack(
+            "{s:i, s:i, s:s, s:s, s:s, s:I, s:f}", "stages", k->n_stages,
+            "micro_batches", k->micro_batches, "mesh",
+            meshes_text(m->c->arena, k->mesh, k->n_meshes), "schedule",
+            k->schedule ? k->schedule : "", "status", k->status, "peak_bytes",
+            (json_int_t)k->peak_bytes, "seconds", k->seconds);
+        set_finite(row, "iteration_s", k->iteration_s);
+        set_finite(row, "lower_bound_s", k->lower_bound_s);
+        json_array_append_new(list, row);
+    }
+    return list;
+}
+
+void cli_making_json(const cli_making *m, const cli_plan *p,
+                     const sim_result *sim)
+{
+    const search_result *f = &m->found;
+    json_t *r = m->c->result;
+    json_object_set_new(r, "status", json_string(f->status));
+    json_object_set_new(r, "engine", json_string(cli_making_engine(m)));
+    set_finite(r, "iteration_s", f->iteration_s);
+    if (!m->by_hand) {
+        set_finite(r, "lower_bound_s", f->lower_bound_s);
+        set_finite(r, "gap", f->gap);
+        json_object_set_new(r, "space", json_string(f->space ? f->space : ""));
+        json_object_set_new(r, "configs", configs_json(m));
+    }
+    set_finite(r, "search_s", f->search_s);
+    set_finite(r, "sim_iteration_s", sim->iteration_s);
+    json_object_set_new(r, "micro_batches",
+                        json_integer(p->plan->micro_batches));
+    json_object_set_new(r, "stages", stages_json(m, p));
+    json_object_set_new(r, "plan", fs_json_string(m->c->args.output));
+    cli_plan_digest(m->c, p);
+}
+
+static const char *seconds_text(fs_arena *arena, double seconds)
+{
+    char text[32];
+    if (!isfinite(seconds))
+        return "-";
+    return fs_strdup(arena, fs_human_seconds(text, seconds));
+}
+
+static void config_table(const cli_making *m)
+{
+    static const char *const header[] = {
+        "stages",    "mesh",  "micro-batches", "verdict",
+        "iteration", "bound", "searched"};
+    cli *c = m->c;
+    report_table t = {.arena = c->arena, .n_columns = 7, .header = header};
+    for (int32_t i = 0; i < m->found.n_configs && i < 40; i++) {
+        const search_config *k = &m->found.configs[i];
+        report_table_cell(&t, "%d", k->n_stages);
+        report_table_cell(&t, "%s",
+                          meshes_text(c->arena, k->mesh, k->n_meshes));
+        report_table_cell(&t, "%d", k->micro_batches);
+        report_table_cell(&t, "%s", k->status);
+        report_table_cell(&t, "%s", seconds_text(c->arena, k->iteration_s));
+        report_table_cell(&t, "%s", seconds_text(c->arena, k->lower_bound_s));
+        report_table_cell(&t, "%s", seconds_text(c->arena, k->seconds));
+    }
+    if (!c->args.json)
+        report_table_print(&t, stdout);
+}
+
+/* What the certificate says of the plan. */
+static const char *proof_text(const cli_making *m)
+{
+    const search_result *f = &m->found;
+    double asked = cli_making_gap(m);
+    if (strcmp(f->status, "optimal") == 0)
+        return "optimal: gap 0 %";
+    if (f->gap <= asked + 1e-9)
+        return fs_printf(m->c->arena, "within %g %%: gap %.3g %%", 100 * asked,
+                         100 * f->gap);
+    return fs_printf(m->c->arena, "gap %.3g %%", 100 * f->gap);
+}
+
+static void tell_recomputed(const cli_making *m)
+{
+    const ir_graph *graph = cli_making_model(m)->graph;
+    const int32_t again = ir_count_recomputed(graph);
+    fs_json_set_int(m->c->result, "recomputed_ops", again);
+    if (m->origin.recompute && m->origin.recompute[0])
+        cli_say(m->c,
+                "recompute       %s: %d of %d forward ops once more in the "
+                "backward pass\n",
+                m->origin.recompute, again, ir_forward_nodes(graph));
+}
+
+void cli_making_tell(const cli_making *m, const cli_plan *p,
+                     const sim_result *sim, const plan_report *proof)
+{
+    cli *c = m->c;
+    const search_result *f = &m->found;
+    const plan_strategy *s = p->plan->strategy;
+    char a[32], b[32];
+    if (!m->by_hand)
+        config_table(m);
+    cli_say(c, "plan            %d stage%s of mesh %s, %d micro-batch%s, %s\n",
+            s->n_stages, s->n_stages == 1 ? "" : "s",
+            stage_meshes_text(c->arena, s), s->micro_batches,
+            s->micro_batches == 1 ? "" : "es", s->schedule);
+    cli_tell_statistics(c, cli_making_model(m));
+    tell_recomputed(m);
+    cli_tell_compressed(c, p);
+    cli_tell_cores(c, m->cluster);
+    cli_say(c, "iteration       %s by the formula, %s simulated\n",
+            fs_human_seconds(a, f->iteration_s),
+            fs_human_seconds(b, sim->iteration_s));
+    if (!m->by_hand)
+        cli_say(c, "proof           nothing below %s by the formula (%s)%s%s\n",
+                fs_human_seconds(a, f->lower_bound_s), proof_text(m),
+                f->space ? ": " : "", f->space ? f->space : "");
+    cli_say(c,
+            "                sound and live: %lld transitions, %lld places, "
+            "no token-free cycle\n",
+            (long long)proof->n_transitions, (long long)proof->n_places);
+    cli_say(c, "memory          %s per device at most\n",
+            fs_human_bytes(a, (double)proof->peak_bytes_max));
+    cli_tell_offsets(c, p);
+    cli_say(c,
+            "search          %s, network of %lld nodes and %lld edges, %lld "
+            "left after exact reductions\n",
+            fs_human_seconds(a, f->search_s), (long long)f->net_nodes,
+            (long long)f->net_edges, (long long)f->kernel_nodes);
+    cli_say(c, "written to      %s\n", c->args.output);
+    cli_say_digest(c, p);
+}
