@@ -132,8 +132,6 @@ typedef struct cli_plan {
 /* Reads the file, makes its graph again, checks digests. */
 fs_status cli_plan_open(cli *c, const char *path, cli_plan *out);
 void cli_plan_close(cli_plan *p);
-/* What a plan with --compress compresses, and the bytes that it saves. */
-void cli_tell_compressed(cli *c, const cli_plan *p);
 /* cli_begin, and the row's digests, for a command on a plan. */
 fs_status cli_begin_plan(cli *c, const cli_plan *p);
 /* Keeps what the run is of, each once by digest; either may be NULL. */

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "cli/compressed.h"
 #include "report/report.h"
 
 #include <math.h>
@@ -35,7 +36,7 @@ static fs_status explain_plan(cli *c, const cli_plan *p)
                                   "memory", tree_json(&memory)));
     char text[32];
     cli_tell_statistics(c, &p->model);
-    cli_tell_compressed(c, p);
+    cli_tell_compressed(c, p, NULL);
     cli_say(c, "iteration by the formula: %s\n",
             fs_human_seconds(text, cost.iteration_s));
     cli_tell_offsets(c, p);

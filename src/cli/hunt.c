@@ -20,9 +20,10 @@ static void show_line(void *ctx, const char *line)
 static double time_limit(const cli_making *m)
 {
     double said = m->c->args.time_limit;
+    double share = m->time_share > 0 ? m->time_share : 1;
     if (!isnan(said))
-        return said;
-    return m->by_hand ? 1e8 : 60;
+        return share * said;
+    return share * (m->by_hand ? 1e8 : 60);
 }
 
 double cli_making_gap(const cli_making *m)

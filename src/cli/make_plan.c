@@ -157,13 +157,19 @@ static fs_status write_plan(cli_making *m, const cli_plan *p, plan *lowered,
                       &c->err);
 }
 
+static cli_plan planned(const cli_making *m, cost_model *cost,
+                        const plan *lowered)
+{
+    return (cli_plan){.model = *cli_making_model(m),
+                      .cluster = m->cluster,
+                      .cost = cost,
+                      .plan = lowered};
+}
+
 static fs_status prove_and_tell(cli_making *m, cost_model *cost, plan *lowered)
 {
     cli *c = m->c;
-    cli_plan p = {.model = *cli_making_model(m),
-                  .cluster = m->cluster,
-                  .cost = cost,
-                  .plan = lowered};
+    cli_plan p = planned(m, cost, lowered);
     plan_report proof = {0};
     FS_TRY(cli_plan_prove(c, &p, &proof));
     json_object_del(c->result, "ok");
@@ -232,6 +238,54 @@ static fs_status check_recipe(cli_making *m)
     return FS_OK;
 }
 
+static void close_models(cli_making *m)
+{
+    for (int32_t i = 0; i < m->n_models; i++)
+        cli_model_close(&m->models[i]);
+    m->n_models = 0;
+}
+
+/* A plan of the graphs that m->origin makes. */
+static fs_status attempt(cli_making *m, cost_model **cost, plan **out)
+{
+    close_models(m);
+    FS_TRY(build_graphs(m));
+    FS_TRY(check_recipe(m));
+    FS_TRY(check_pins(m));
+    *cost = cost_model_create(m->cluster, m->c->arena);
+    return cli_making_find(m, *cost, out);
+}
+
+/* Which gradients are reduced over ranks only a plan tells, and what moves for
+ * them compressed another one: first without, then with those that might save
+ * bytes, until all of them do. */
+static fs_status attempt_compressed(cli_making *m, cost_model **cost,
+                                    plan **out)
+{
+    const char *how = m->origin.compress;
+    fs_arena *arena = m->c->arena;
+    m->origin.compress = "";
+    m->time_share = 1.0 / 3; /* few need a fourth search */
+    FS_TRY(attempt(m, cost, out));
+    cli_plan p = planned(m, *cost, *out);
+    cli_compressed_begin(&p, arena, &m->packed);
+    m->origin.compress = how;
+    do {
+        if (cli_compressed_names(&m->packed, arena, &m->origin) == 0)
+            return cli_compressed_refuse(m->c, &m->packed, how, m->recipe.zero);
+        FS_TRY(attempt(m, cost, out));
+        p = planned(m, *cost, *out);
+    } while (cli_compressed_drop(&m->packed, &p, arena));
+    return FS_OK;
+}
+
+static fs_status find(cli_making *m, cost_model **cost, plan **out)
+{
+    const char *how = m->origin.compress;
+    return how && how[0] ? attempt_compressed(m, cost, out)
+                         : attempt(m, cost, out);
+}
+
 static fs_status make(cli_making *m)
 {
     cli *c = m->c;
@@ -239,14 +293,11 @@ static fs_status make(cli_making *m)
     FS_TRY(cli_cluster_open(c, c->args.cluster, &m->cluster));
     FS_TRY(search_recipe_complete(m->cluster, m->origin.batch, m->by_hand,
                                   &c->err, &m->recipe));
-    FS_TRY(build_graphs(m));
-    FS_TRY(check_recipe(m));
-    FS_TRY(check_pins(m));
-    if (m->models[0].notes.n)
-        cli_say(c, "%s", m->models[0].notes.at);
-    cost_model *cost = cost_model_create(m->cluster, c->arena);
+    cost_model *cost = NULL;
     plan *lowered = NULL;
-    fs_status status = cli_making_find(m, cost, &lowered);
+    fs_status status = find(m, &cost, &lowered);
+    if (m->n_models && m->models[0].notes.n)
+        cli_say(c, "%s", m->models[0].notes.at);
     if (status == FS_NO) {
         json_object_set_new(c->result, "status", json_string(m->found.status));
         json_object_set_new(c->result, "engine",
@@ -265,12 +316,6 @@ static fs_status take_pins(cli *c, search_recipe *recipe)
     return status;
 }
 
-static void close_models(cli_making *m)
-{
-    for (int32_t i = 0; i < m->n_models; i++)
-        cli_model_close(&m->models[i]);
-}
-
 static fs_status make_quietly(cli_making *m, const char *file)
 {
     cli *c = m->c;
@@ -279,14 +324,9 @@ static fs_status make_quietly(cli_making *m, const char *file)
     FS_TRY(search_recipe_complete(m->cluster, m->origin.batch, true, &c->err,
                                   &m->recipe));
     FS_TRY(take_words(m));
-    FS_TRY(build_graphs(m));
-    FS_TRY(check_recipe(m));
-    cost_model *cost = cost_model_create(m->cluster, c->arena);
-    FS_TRY(cli_making_find(m, cost, &lowered));
-    cli_plan p = {.model = *cli_making_model(m),
-                  .cluster = m->cluster,
-                  .cost = cost,
-                  .plan = lowered};
+    cost_model *cost = NULL;
+    FS_TRY(find(m, &cost, &lowered));
+    cli_plan p = planned(m, cost, lowered);
     if (plan_check(p.model.graph, m->cluster, lowered, c->arena, &proof) !=
         FS_OK)
         return fs_fail(&c->err, FS_FAULT, "the plan is not sound: %s",

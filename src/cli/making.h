@@ -3,7 +3,7 @@
 #ifndef FS_CLI_MAKING_H
 #define FS_CLI_MAKING_H
 
-#include "cli/cli.h"
+#include "cli/compressed.h"
 #include "search/recipe.h"
 #include "sim/sim.h"
 
@@ -19,6 +19,8 @@ typedef struct cli_making {
     cli_model models[CLI_MAX_GRAPHS];
     search_graph graphs[CLI_MAX_GRAPHS];
     search_result found;
+    double time_share;     /* of the limit, that a search has; 0: all */
+    cli_compressed packed; /* with --compress */
 } cli_making;
 
 /* ---- hunt.c ---- */

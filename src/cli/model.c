@@ -305,6 +305,8 @@ fs_status cli_read_precision(const plan_origin *o, fs_err *err,
         fs_err_prefix(err, "--compress");
         return status;
     }
+    out->compress.n_only = o->n_compressed;
+    out->compress.only = o->compressed;
     if (ir_compress_dtype(&out->compress) == IR_F16)
         narrow = IR_F16;
     return ir_loss_scale_parse(o->loss_scale, narrow, err, &out->loss_scale);

@@ -174,7 +174,7 @@ void cli_making_tell(const cli_making *m, const cli_plan *p,
             s->micro_batches == 1 ? "" : "es", s->schedule);
     cli_tell_statistics(c, cli_making_model(m));
     tell_recomputed(m);
-    cli_tell_compressed(c, p);
+    cli_tell_compressed(c, p, &m->packed);
     cli_tell_cores(c, m->cluster);
     cli_say(c, "iteration       %s by the formula, %s simulated\n",
             fs_human_seconds(a, f->iteration_s),

@@ -201,13 +201,25 @@ static const char *result_name(const ir_graph *graph, int32_t param,
     return fs_printf(arena, "%s" RESULT, graph->tensors.at[param].name);
 }
 
+static bool is_asked(const ir_graph *graph, const ir_compress *how,
+                     const fs_map *only, int32_t param)
+{
+    return how->n_only == 0 ||
+           fs_map_get(only, graph->tensors.at[param].name) >= 0;
+}
+
 int32_t ir_compress_gradients(ir_graph *graph, const ir_compress *how,
                               int32_t n, ir_update_pair *pairs,
                               ir_carried_list *carried)
 {
     int32_t packed = 0;
+    fs_map only = {.arena = graph->arena};
+    for (int32_t k = 0; k < how->n_only; k++)
+        *fs_map_at(&only, how->only[k]) = k;
     for (int32_t k = 0; k < n && graph->err.status == FS_OK; k++) {
         packer p = {graph, how, pairs[k].param, pairs[k].grad, carried};
+        if (!is_asked(graph, how, &only, p.param))
+            continue;
         const char *name = result_name(graph, p.param, graph->arena);
         ir_enter_update(graph, p.param);
         graph->scope = name;

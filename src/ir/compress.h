@@ -32,6 +32,8 @@ typedef enum ir_compress_kind {
 typedef struct ir_compress {
     ir_compress_kind kind;
     double argument;
+    int32_t n_only; /* of the gradients of these parameters only; 0: of all */
+    const char *const *only;
 } ir_compress;
 
 /* "bf16", "topk:0.01", ..; "" and "none" are none. */
@@ -46,8 +48,9 @@ typedef struct ir_carried {
 typedef FS_VEC(ir_carried) ir_carried_list;
 
 /* Turns the gradients of the pairs into what their compressed forms give, named
- * "PARAM.compressed"; lists what errors and bases become. A gradient that
- * compression would not make smaller stays. Returns how many it turned. */
+ * "PARAM.compressed"; lists what errors and bases become. A gradient that is
+ * not asked for, or that no compression makes smaller, stays: which are worth
+ * it on a mesh, who has a plan knows. Returns how many it turned. */
 int32_t ir_compress_gradients(ir_graph *graph, const ir_compress *how,
                               int32_t n, ir_update_pair *pairs,
                               ir_carried_list *carried);

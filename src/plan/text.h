@@ -20,12 +20,14 @@ typedef struct plan_origin {
     const char *lr_schedule; /* --lr-schedule, or "" */
     /* -1: the usual one */
     double lr, weight_decay, momentum, beta1, beta2, epsilon;
-    const char *recompute;  /* --recompute, or "" */
-    double clip_norm;       /* of all gradients together; 0: any */
-    const char *precision;  /* fp32 (also NULL), bf16, fp16 */
-    const char *loss_scale; /* --loss-scale, or "" */
-    const char *compress;   /* --compress, or "" (also NULL) */
-    const char *cluster;    /* spec */
+    const char *recompute;   /* --recompute, or "" */
+    double clip_norm;        /* of all gradients together; 0: any */
+    const char *precision;   /* fp32 (also NULL), bf16, fp16 */
+    const char *loss_scale;  /* --loss-scale, or "" */
+    const char *compress;    /* --compress, or "" (also NULL) */
+    int32_t n_compressed;    /* 0: all that it can make smaller */
+    const char **compressed; /* parameters whose gradients it takes */
+    const char *cluster;     /* spec */
     int64_t batch;
     int32_t micro_batches; /* plan_write fills in the plan's own */
     int32_t n_binds;

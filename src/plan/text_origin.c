@@ -52,6 +52,8 @@ json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
     }
     if (o->compress && o->compress[0])
         fs_json_set_text(out, "compress", o->compress);
+    if (o->n_compressed)
+        set_texts(out, "compressed", o->n_compressed, o->compressed);
     fs_json_set_text(out, "cluster", o->cluster);
     fs_json_set_int(out, "batch", o->batch);
     fs_json_set_int(out, "micro_batches", micro_batches);
@@ -151,9 +153,13 @@ static fs_status read_texts(const fs_json *in, const char *key,
 static fs_status read_lists(const fs_json *in, fs_arena *arena, fs_err *err,
                             plan_origin *o)
 {
-    texts binds, padding;
+    texts binds, padding, compressed = {0};
     FS_TRY(read_texts(in, "binds", "NAME=SIZE", arena, err, &binds));
     FS_TRY(read_texts(in, "padding", "NAME=ROW", arena, err, &padding));
+    if (fs_json_has(in, "compressed"))
+        FS_TRY(read_texts(in, "compressed", "NAME", arena, err, &compressed));
+    o->n_compressed = compressed.n;
+    o->compressed = compressed.at;
     o->n_binds = binds.n;
     o->binds = binds.at;
     o->n_padding = padding.n;
@@ -219,8 +225,8 @@ static fs_status check_keys(const fs_json *in, fs_err *err)
         in, err, "model", "loss", "params", "rewrite", "dropout", "recompute",
         "optimizer", "lr", "lr_schedule", "weight_decay", "momentum", "beta1",
         "beta2", "epsilon", "clip_norm", "precision", "loss_scale", "compress",
-        "cluster", "batch", "micro_batches", "binds", "padding", "seed",
-        "iteration_s", "sim_iteration_s");
+        "compressed", "cluster", "batch", "micro_batches", "binds", "padding",
+        "seed", "iteration_s", "sim_iteration_s");
 }
 
 fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
