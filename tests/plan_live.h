@@ -21,10 +21,12 @@ typedef struct live_set {
     int64_t bytes, most_bytes;
 } live_set;
 
-static inline void live_add(live_set *set, int32_t reg, int64_t piece)
+/* `turn`: the piece's number in its step. */
+static inline void live_add(live_set *set, int32_t reg, int64_t piece,
+                            int32_t turn)
 {
     const plan_register *r = &set->role->registers[reg];
-    int64_t from = r->offset[piece % r->count];
+    int64_t from = r->offset[turn % r->count];
 
     for (int32_t i = 0; i < set->n; i++) {
         const live_piece *p = &set->at[i];
@@ -97,10 +99,10 @@ static inline void live_task(live_set *set, int32_t t, int32_t slot,
 
     for (int32_t o = 0; o < task->n_out; o++) {
         const plan_register *r = &role->registers[task->out[o]];
+        int32_t turn = r->per_step ? 0 : role->slots[slot].micro_batch;
         if (!r->own_memory)
             live_add(set, task->out[o],
-                     r->per_step ? step
-                                 : step * m + role->slots[slot].micro_batch);
+                     r->per_step ? step : step * m + turn, turn);
     }
     for (int32_t i = 0; i < role->n_registers; i++) {
         const plan_register *r = &role->registers[i];

@@ -126,7 +126,7 @@ static const void *find_piece(const exec_rank *rank, int32_t tensor,
         return NULL;
     const plan_register *r = &rank->role->registers[reg];
     int64_t piece = r->producer >= 0 ? rank->steps : 0;
-    return rank->memory + r->offset[piece % r->count];
+    return rank->memory + r->offset[plan_buffer_of(r, piece, 0)];
 }
 
 /* Does this rank's piece count? Of equal replicas only the first does. */

@@ -148,7 +148,9 @@ int64_t plan_actor_offset(const plan_actors *a, int32_t stream, int32_t reg,
                           bool writes)
 {
     const plan_register *r = &a->role->registers[reg];
-    return r->offset[plan_actor_piece(a, stream, reg, writes) % r->count];
+    return r->offset[plan_buffer_of(
+        r, plan_actor_piece(a, stream, reg, writes),
+        r->per_step ? 0 : plan_actor_micro_batch(a, stream))];
 }
 
 static bool may_read(const plan_actors *a, int32_t stream, int32_t reg)

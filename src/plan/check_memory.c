@@ -8,10 +8,8 @@
 
 /* Buffers that share bytes are touched by the compute stream alone, whose
  * program is a total order, so that "live at once" is a question of positions
- * in it. The program is swept over as many steps as it takes until every
- * buffer holds the same micro-batch again; all other buffers are always live.
- */
-enum { MOST_STEPS = 64, MOST_LIVES = 1 << 24, LEVELS = 6 };
+ * in it, the same in every step; all other buffers are always live. */
+enum { LEVELS = 6 };
 /* More than any device has, and far enough from where sums overflow. */
 static const int64_t MOST_BYTES = (int64_t)1 << 61;
 
@@ -30,7 +28,6 @@ typedef struct memory_check {
     plan_checking *c;
     int32_t role;
     const plan_role *r;
-    int32_t steps;
     int32_t compute; /* the stream whose registers may share */
     FS_VEC(life) always, lives;
     int64_t *offsets; /* [n_offsets] where lives begin, ascending */
@@ -151,41 +148,10 @@ static int32_t foreign_task(const memory_check *x, int32_t reg)
     return -1;
 }
 
-static int32_t gcd(int32_t a, int32_t b)
-{
-    return b == 0 ? a : gcd(b, a % b);
-}
-
 static bool may_share(const memory_check *x, int32_t reg)
 {
     const plan_register *g = &x->r->registers[reg];
     return !g->own_memory && !g->persistent;
-}
-
-/* Steps until the shared buffers hold the same micro-batches again; false when
- * that is too long to sweep, and sharing thus not proven. */
-static bool find_period(memory_check *x)
-{
-    int64_t steps = 1, m = x->c->p->micro_batches;
-    for (int32_t i = 0; i < x->r->n_registers; i++) {
-        const plan_register *g = &x->r->registers[i];
-        if (!may_share(x, i))
-            continue;
-        int32_t own = g->per_step
-                          ? g->count
-                          : g->count / gcd(g->count, x->c->p->micro_batches);
-        steps = steps / gcd((int32_t)steps, own) * own;
-        if (steps > MOST_STEPS || steps * m * x->r->n_registers > MOST_LIVES) {
-            WRONG(x->c,
-                  "%s: register %d of %s shares bytes, but its %d "
-                  "buffers repeat too late to prove it harmless",
-                  plan_check_ranks_text(x->c, x->role), i, register_name(x, i),
-                  g->count);
-            return false;
-        }
-    }
-    x->steps = (int32_t)steps;
-    return true;
 }
 
 /* The last firing that touches a piece, of its producer or a consumer. */
@@ -199,18 +165,16 @@ static int32_t end_of(const memory_check *x, const plan_register *g, int32_t mb)
     return end;
 }
 
-static void add_piece(memory_check *x, int32_t reg, int32_t step, int32_t mb)
+static void add_piece(memory_check *x, int32_t reg, int32_t mb)
 {
     const plan_register *g = &x->r->registers[reg];
     int32_t m = x->c->p->micro_batches;
     int32_t first = g->per_step ? 0 : mb, last = g->per_step ? m - 1 : mb;
-    int64_t piece = g->per_step ? step : (int64_t)step * m + mb;
-    int64_t base = (int64_t)step * x->c->n_firings[x->role];
-    int32_t copy = (int32_t)(piece % g->count);
+    int32_t copy = plan_buffer_of(g, mb, mb);
     life l = {
         .offset = g->offset[copy], .bytes = g->bytes, .reg = reg, .copy = copy};
-    l.start = base + plan_check_firing_at(x->c, x->role, g->producer, first);
-    l.end = base + end_of(x, g, last);
+    l.start = plan_check_firing_at(x->c, x->role, g->producer, first);
+    l.end = end_of(x, g, last);
     l.slot = mb;
     fs_push(x->c->scratch, &x->lives, l);
 }
@@ -247,10 +211,8 @@ static bool add_register(memory_check *x, int32_t reg)
         add_always(x, reg);
         return true;
     }
-    for (int32_t step = 0; step < x->steps; step++)
-        for (int32_t mb = 0; mb < x->c->p->micro_batches; mb++)
-            if (mb == 0 || !g->per_step)
-                add_piece(x, reg, step, mb);
+    for (int32_t mb = 0; mb < (g->per_step ? 1 : x->c->p->micro_batches); mb++)
+        add_piece(x, reg, mb);
     return true;
 }
 
@@ -469,7 +431,7 @@ static void check_own(const memory_check *x)
 {
     bool shares = false;
     bool *own = fs_new(x->c->scratch, bool, x->r->n_registers);
-    plan_memory_choose(x->r, x->c->p->micro_batches, own);
+    plan_memory_choose(x->r, own);
     for (int32_t i = 0; i < x->r->n_registers; i++)
         shares = shares || !x->r->registers[i].own_memory;
     for (int32_t i = 0; shares && i < x->r->n_registers; i++)
@@ -576,8 +538,6 @@ static void check_role(plan_checking *c, int32_t role)
            x.r->streams[x.compute].kind != PLAN_STREAM_COMPUTE)
         x.compute++;
     check_task_scratch(&x);
-    if (!find_period(&x))
-        return;
     add_scratch(&x);
     for (int32_t i = 0; i < x.r->n_registers && !plan_check_full(c); i++)
         add_register(&x, i);

@@ -6,12 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Piece q of a register lies in buffer q mod count. Where count does not divide
- * the number of micro-batches, buffers change micro-batches from step to step,
- * so the program is unrolled until all of them repeat; registers for which that
- * takes longer share nothing. */
-enum { MAX_UNROLL = 64 };
-
 /* Branch and bound closes what it can close early, or not at all. */
 enum { REFINE_STEPS = 1 << 22 };
 static const double close_gap = 0.005;
@@ -28,47 +22,21 @@ static bool only_compute(const plan_role *role, const plan_register *r)
     return true;
 }
 
-static int32_t gcd(int32_t a, int32_t b)
+void plan_memory_choose(const plan_role *role, bool *own)
 {
-    return b == 0 ? a : gcd(b, a % b);
-}
-
-/* Steps until a register's buffers hold the same micro-batches again. */
-static int32_t period_of(const plan_register *r, int32_t m)
-{
-    return r->per_step ? 1 : r->count / gcd(r->count, m);
-}
-
-/* Steps until all shared registers repeat; `own`: those that cannot share. */
-static int32_t choose(const plan_role *role, int32_t m, bool *own)
-{
-    int32_t unroll = 1;
     for (int32_t i = 0; i < role->n_registers; i++) {
         const plan_register *r = &role->registers[i];
-        int32_t period = period_of(r, m);
-        int64_t joint = (int64_t)unroll / gcd(unroll, period) * period;
-        own[i] = r->persistent || !only_compute(role, r) || joint > MAX_UNROLL;
-        if (!own[i])
-            unroll = (int32_t)joint;
+        own[i] = r->persistent || !only_compute(role, r);
     }
-    return unroll;
 }
 
-void plan_memory_choose(const plan_role *role, int32_t micro_batches, bool *own)
-{
-    choose(role, micro_batches, own);
-}
-
-/* Marks the registers that share; returns the steps to unroll. */
-static int32_t choose_shared(plan_role *role, int32_t m, bool share,
-                             fs_arena *scratch)
+static void choose_shared(plan_role *role, bool share, fs_arena *scratch)
 {
     bool *own = fs_new(scratch, bool, role->n_registers);
-    int32_t unroll = share ? choose(role, m, own) : 1;
 
+    plan_memory_choose(role, own);
     for (int32_t i = 0; i < role->n_registers; i++)
         role->registers[i].own_memory = !share || own[i];
-    return unroll;
 }
 
 /* ---- the arena ---- */
@@ -185,13 +153,13 @@ static void make_room(plan_role *role, fs_arena *arena)
 }
 
 /* Above what is not shared. */
-static void place_shared(plan_role *role, int32_t m, int32_t unroll,
-                         int64_t enough_bytes, fs_arena *scratch)
+static void place_shared(plan_role *role, int32_t m, int64_t enough_bytes,
+                         fs_arena *scratch)
 {
     plan_packing packing;
     plan_life_of *of;
 
-    plan_life_pack(role, m, unroll, scratch, &packing, &of);
+    plan_life_pack(role, m, scratch, &packing, &of);
     plan_offsets_bound(&packing);
     if (enough_bytes > 0)
         packing.enough_bytes =
@@ -210,17 +178,14 @@ fs_status plan_memory_assign(const ir_graph *graph, plan_memory_wish wish,
                              fs_arena *arena, fs_err *err, plan_role *role)
 {
     fs_arena *scratch;
-    int32_t unroll;
 
     FS_TRY(check_sizes(role, err));
     scratch = fs_arena_create();
     make_room(role, arena);
-    unroll = choose_shared(role, graph->micro_batches, wish.share,
-                           scratch);
+    choose_shared(role, wish.share, scratch);
     place_own(graph, role);
     place_scratch(role);
-    place_shared(role, graph->micro_batches, unroll, wish.enough_bytes,
-                 scratch);
+    place_shared(role, graph->micro_batches, wish.enough_bytes, scratch);
     fs_arena_destroy(scratch);
     return FS_OK;
 }
@@ -261,13 +226,11 @@ void plan_memory_refine(const ir_graph *graph, plan_role *role)
     fs_arena *scratch;
     plan_packing packing;
     plan_life_of *of;
-    int32_t unroll;
 
     if (plan_memory_is_close(role))
         return;
     scratch = fs_arena_create();
-    unroll = choose_shared(role, graph->micro_batches, true, scratch);
-    plan_life_pack(role, graph->micro_batches, unroll, scratch, &packing, &of);
+    plan_life_pack(role, graph->micro_batches, scratch, &packing, &of);
     plan_offsets_bound(&packing);
     base = role->bound_bytes - packing.bound_bytes;
     wanted = (int64_t)((1 + close_gap) * (double)role->bound_bytes) - base;

@@ -26,8 +26,7 @@ void plan_memory_refine(const ir_graph *graph, plan_role *role);
  * must have memory of their own though others share [n_registers]; what kind a
  * register's bytes are; aligned bytes of a stream's scratch; how `height` bytes
  * of the shared region count. */
-void plan_memory_choose(const plan_role *role, int32_t micro_batches,
-                        bool *own);
+void plan_memory_choose(const plan_role *role, bool *own);
 plan_bytes_kind plan_memory_kind(const ir_graph *graph, const plan_role *role,
                                  const plan_register *r);
 int64_t plan_memory_scratch(const plan_role *role, int32_t stream);

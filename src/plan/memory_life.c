@@ -11,11 +11,9 @@
  * compute stream touches run through that program in order, so their bytes may
  * be shared when no two of their lives meet.
  *
- * Piece q of a register lies in buffer q mod count. Where count does not divide
- * the number of micro-batches, buffers change micro-batches from step to step,
- * so the program is unrolled until all of them repeat. Most of its slots then
- * tell the same: what is live in them, was so before. Only slots that no other
- * one covers are kept; m may be large at no cost. */
+ * Most slots of many micro-batches tell the same: what is live in them, was so
+ * before. Only slots that no other one covers are kept; m may be large at no
+ * cost. */
 enum { COVER_WORK = 1 << 26 };
 
 /* How a group of buffers is live in a slot. */
@@ -39,7 +37,7 @@ typedef struct group {
 
 typedef struct lives {
     const plan_role *role;
-    int32_t m, unroll;
+    int32_t m;
     fs_arena *arena;
     fs_arena *scratch;
     int32_t n_areas;    /* sections of the program */
@@ -49,7 +47,7 @@ typedef struct lives {
     FS_VEC(group) groups;
     int32_t *group_of;    /* [registers] its first copy's */
     uint8_t *live;        /* [slots][groups] how */
-    FS_VEC(int32_t) kept; /* slots of the unrolled program */
+    FS_VEC(int32_t) kept; /* slots of the program */
     int32_t *base;        /* [kept] first section */
     int32_t *section;     /* [tasks] of its area */
     int32_t *sections;    /* [areas] how many */
@@ -172,31 +170,23 @@ static void mark(lives *x, int32_t g, int32_t from, int32_t to)
         x->live[(int64_t)s * n + g] |= LIVE_ALL;
 }
 
-static void mark_group(lives *x, int32_t at, int32_t step)
+static void mark_group(lives *x, int32_t at)
 {
     const group *g = &x->groups.at[at];
-    int32_t base = step * x->role->n_slots;
+    int32_t pieces = g->per_step ? 1 : x->m;
 
-    if (g->per_step) {
-        if (step % g->count == g->copy)
-            mark(x, at, base + slot_of(x, g->first, 0), base + end_of(x, g, 0));
-        return;
-    }
-    for (int32_t mb = 0; mb < x->m; mb++)
-        if (((int64_t)step * x->m + mb) % g->count == g->copy)
-            mark(x, at, base + slot_of(x, g->first, mb),
-                 base + end_of(x, g, mb));
+    for (int32_t mb = g->copy; mb < pieces; mb += g->count)
+        mark(x, at, slot_of(x, g->first, mb), end_of(x, g, mb));
 }
 
 static void mark_lives(lives *x)
 {
-    int64_t slots = (int64_t)x->role->n_slots * x->unroll;
+    int64_t slots = x->role->n_slots;
 
     index_slots(x);
     x->live = fs_new(x->scratch, uint8_t, slots * x->groups.n);
-    for (int32_t step = 0; step < x->unroll; step++)
-        for (int32_t g = 0; g < x->groups.n; g++)
-            mark_group(x, g, step);
+    for (int32_t g = 0; g < x->groups.n; g++)
+        mark_group(x, g);
 }
 
 /* ---- the slots that count ---- */
@@ -208,7 +198,7 @@ static const uint8_t *row(const lives *x, int32_t slot)
 
 static int32_t area_of(const lives *x, int32_t slot)
 {
-    return plan_slot_section(x->role, &x->role->slots[slot % x->role->n_slots]);
+    return plan_slot_section(x->role, &x->role->slots[slot]);
 }
 
 /* Is all that is live in slot a also live in slot b? */
@@ -245,7 +235,7 @@ static int by_hash(const void *a, const void *b)
 /* Slots, each the first of those like it. */
 static hashed *distinct_slots(lives *x, int32_t *n)
 {
-    int32_t slots = x->role->n_slots * x->unroll;
+    int32_t slots = x->role->n_slots;
     hashed *list = fs_new(x->scratch, hashed, slots);
 
     for (int32_t s = 0; s < slots; s++)
@@ -415,12 +405,11 @@ static plan_life_of *add_buffers(lives *x, plan_packing *p)
     return of;
 }
 
-void plan_life_pack(const plan_role *role, int32_t m, int32_t unroll,
-                    fs_arena *arena, plan_packing *packing, plan_life_of **of)
+void plan_life_pack(const plan_role *role, int32_t m, fs_arena *arena,
+                    plan_packing *packing, plan_life_of **of)
 {
     lives x = {.role = role,
                .m = m,
-               .unroll = unroll,
                .arena = arena,
                .scratch = fs_arena_create()};
 

@@ -10,10 +10,9 @@ typedef struct plan_life_of {
     int32_t reg, copy;
 } plan_life_of;
 
-/* All copies of the registers that share memory, over `unroll` steps of m
- * micro-batches each: as many as it takes until every buffer holds the same
- * micro-batches again. *of: [packing->n]. Both live in the arena. */
-void plan_life_pack(const plan_role *role, int32_t m, int32_t unroll,
-                    fs_arena *arena, plan_packing *packing, plan_life_of **of);
+/* All copies of the registers that share memory, over a step of m
+ * micro-batches. *of: [packing->n]. Both live in the arena. */
+void plan_life_pack(const plan_role *role, int32_t m, fs_arena *arena,
+                    plan_packing *packing, plan_life_of **of);
 
 #endif

@@ -78,7 +78,7 @@ typedef struct plan_register {
     ir_nd_sbp sbp;
     int64_t bytes; /* largest local piece, rounded up to PLAN_ALIGN */
     int32_t count;
-    int64_t *offset; /* [count] in the role's arena */
+    int64_t *offset; /* [count] in the role's arena; which: plan_buffer_of */
     bool per_step;
     bool persistent;  /* variable or constant: lives across steps */
     bool own_memory;  /* shares its bytes with no other register */
@@ -87,5 +87,14 @@ typedef struct plan_register {
     int32_t *consumers; /* tasks, ascending; not the producer itself; a task
                            that reads it twice stands once */
 } plan_register;
+/* Which of the register's buffers holds piece `in_step` of a step (0 when it is
+ * per step), which is piece `piece` of the run. Where memory is shared, each
+ * step takes the buffers in the same turns, for then the same lives hold in all
+ * of them: the stream that shares it has ended a step before the next. */
+static inline int32_t plan_buffer_of(const plan_register *r, int64_t piece,
+                                     int32_t in_step)
+{
+    return (int32_t)((r->own_memory ? piece : in_step) % r->count);
+}
 
 #endif
