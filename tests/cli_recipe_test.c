@@ -431,6 +431,29 @@ static void test_without_effect(void)
         tap_ok(make(some[i], ""), "%s passes", some[i]);
 }
 
+/* A tp that does not divide the heads is legal, and said. */
+static void test_heads(void)
+{
+    static const struct {
+        const char *words, *says;
+    } rows[] = {{"heads=6 --tp 4", "6 of /blocks.0/attn/matmul_1 over 4 ranks: "
+                                   "some have 2, others 1"},
+                {"heads=2 --tp 4", "2 of /blocks.0/attn/matmul_1 are not cut"},
+                {"heads=4 --tp 4", NULL},
+                {"heads=3 --tp 1", NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const cli_answer *a =
+            cli("plan zoo:gpt,layers=2,hidden=48,vocab=24,seq=8,%s "
+                "--cluster 1x4:cpu --batch 8 -o \"$D/plan.json\"",
+                rows[i].words);
+        tap_ok(a->status == 0 &&
+                   (rows[i].says ? strstr(a->out, rows[i].says) != NULL
+                                 : !strstr(a->out, "heads  ")),
+               "%s: %s", rows[i].words,
+               rows[i].says ? rows[i].says : "nothing to be said of heads");
+    }
+}
+
 /* Words of the training graph are keys, too. */
 static void test_words(void)
 {
@@ -463,6 +486,7 @@ int main(void)
     test_unequal();
     test_refused();
     test_without_effect();
+    test_heads();
     test_words();
     cli("calibrate --ranks 4"); /* once: `local` is then known */
     test_losses();

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "cli/predict.h"
+#include "ir/op.h"
 #include "ir/recompute.h"
 #include "report/report.h"
 
@@ -159,6 +160,62 @@ static void tell_recomputed(const cli_making *m)
                 m->origin.recompute, again, ir_forward_nodes(graph));
 }
 
+enum { HEADS = 1 }; /* the axis of queries (B, heads, T, D) that holds them */
+
+/* On how many ranks a tensor that lies so is cut along the axis. */
+static int32_t ranks_along(const ir_mesh *mesh, const ir_nd_sbp *sbp,
+                           int32_t axis)
+{
+    int32_t n = 1;
+    for (int32_t a = 0; a < mesh->n; a++)
+        if (sbp->at[a].kind == IR_S && sbp->at[a].axis == axis)
+            n *= mesh->dim[a];
+    return n;
+}
+
+/* "4 of NAME over 3 ranks: ..", NULL where the ranks of tp, the last axis of a
+ * mesh, share the heads evenly, or there are none. */
+static const char *heads_text(const cli_making *m, const plan_strategy *s,
+                              int32_t v, int64_t heads)
+{
+    const ir_mesh *mesh = &s->stages[s->stage_of[v]].mesh;
+    const ir_nd_sbp *queries = &s->sig[v].in[0];
+    const long long n = ranks_along(mesh, queries, HEADS);
+    const int32_t tp = search_recipe_at(&m->recipe, s->stage_of[v]).tp;
+    if (heads % n)
+        return fs_printf(m->c->arena,
+                         "over %lld ranks: some have %lld, others %lld and "
+                         "wait for these",
+                         n, heads / n + 1, heads / n);
+    if (tp <= 1 || n > 1)
+        return NULL;
+    const ir_sbp along = queries->at[mesh->n - 1];
+    return fs_printf(m->c->arena, "are not cut by tp=%d: its ranks %s", tp,
+                     along.kind != IR_S   ? "each compute all of them"
+                     : along.axis > HEADS ? "share queries instead"
+                                          : "share samples instead");
+}
+
+/* Heads that ranks do not share evenly are legal, and cost. The first attention
+ * tells for those like it. */
+static void tell_heads(const cli_making *m, const cli_plan *p)
+{
+    const ir_graph *graph = p->model.graph;
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        if (node->op != IR_OP_attention || node->phase != IR_FORWARD)
+            continue;
+        const int64_t heads = graph->tensors.at[node->in[0]].shape.dim[HEADS];
+        const char *text = heads_text(m, p->plan->strategy, v, heads);
+        if (!text)
+            continue;
+        cli_say(m->c, "heads           %lld of %s %s\n", (long long)heads,
+                node->name, text);
+        fs_json_set_text(m->c->result, "heads", text);
+        return;
+    }
+}
+
 void cli_making_tell(const cli_making *m, const cli_plan *p,
                      const sim_result *sim, const plan_report *proof)
 {
@@ -174,6 +231,7 @@ void cli_making_tell(const cli_making *m, const cli_plan *p,
             s->micro_batches == 1 ? "" : "es", s->schedule);
     cli_tell_statistics(c, cli_making_model(m));
     tell_recomputed(m);
+    tell_heads(m, p);
     cli_tell_compressed(c, p, &m->packed);
     cli_tell_cores(c, m->cluster);
     cli_say(c, "iteration       %s by the formula, %s simulated\n",
