@@ -110,16 +110,6 @@ void cli_model_close(cli_model *model);
 bool cli_is_model(const char *spec);
 bool cli_is_cluster(const char *spec);
 
-/* ---- clusters ---- */
-/* `local` is probed once and kept in the database. */
-fs_status cli_cluster_open(cli *c, const char *spec, hw_cluster **out);
-/* Measures this host: its kernels on one rank, its links between two. */
-fs_status cli_probe(cli *c, hw_cluster **out);
-fs_status cli_remember_local(cli *c, const hw_cluster *cluster);
-/* FS_INVALID unless --ranks is absent or a number of ranks for this host. */
-fs_status cli_check_ranks(cli *c);
-/* A probed host as `local` means it: --ranks devices, one per core without. */
-void cli_see_local(const cli *c, hw_cluster *cluster);
 bool cli_am_rank(void); /* that this program, or the user's mpirun, started */
 
 /* ---- plans ---- */

@@ -1,6 +1,6 @@
 /* Clusters: files, strings, and this host, probed once. */
 #include "config.h"
-#include "cli/cli.h"
+#include "cli/cluster.h"
 
 #include "base/clock.h"
 #include "cli/guard.h"

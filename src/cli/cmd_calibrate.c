@@ -1,6 +1,7 @@
 #include "config.h"
 #include "cli/cli.h"
 
+#include "cli/cluster.h"
 #include "exec/exec.h"
 
 #include <string.h>

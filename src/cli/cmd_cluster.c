@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "cli/cluster.h"
 #include "exec/exec.h"
 
 static json_t *device_json(const hw_group *g)

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "cli/cluster.h"
 #include "cli/predict.h"
 #include "report/report.h"
 

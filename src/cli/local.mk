@@ -2,7 +2,7 @@ bin_PROGRAMS += flowsearch
 flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/commands.def src/cli/options.def src/cli/model.c src/cli/compressed.c \
   src/cli/compressed.h \
-  src/cli/cluster.c src/cli/ranks.c src/cli/ranks.h src/cli/guard.c src/cli/mapping.c \
+  src/cli/cluster.c src/cli/cluster.h src/cli/ranks.c src/cli/ranks.h src/cli/guard.c src/cli/mapping.c \
   src/cli/guard.h src/cli/plan_file.c \
   src/cli/places.c src/cli/places.h src/cli/predict.c src/cli/predict.h src/cli/keep.c src/cli/tuning.c src/cli/tuning.h \
   src/cli/outcome.c src/cli/outcome.h src/cli/skipped.c src/cli/data.c src/cli/data.h \

@@ -2,6 +2,7 @@
 #include "cli/make_plan.h"
 
 #include "base/clock.h"
+#include "cli/cluster.h"
 #include "cli/making.h"
 #include "cli/places.h"
 #include "cli/predict.h"
