@@ -251,10 +251,50 @@ static void test_oracle(uint64_t seed)
     tap_ok(stalled > 0 && stalled < n, "%d of %d plans stall", stalled, n);
 }
 
+/* Who has the turn: 'f' or 'b', of streams 0 and 1; '-': both, or none. */
+static char turn_of(const toy *t)
+{
+    bool may[2];
+    for (int32_t s = 0; s < 2; s++)
+        may[s] = plan_actor_head(t->a, s) >= 0 && plan_actor_ready(t->a, s) &&
+                 plan_actor_turn(t->a, s);
+    return may[0] == may[1] ? '-' : may[0] ? 'f' : 'b';
+}
+
+/* Slots F0 F1 B0 B1, a stream for each pass; the backward of a micro-batch
+ * waits for its forward, which has one buffer; a second task backward. */
+static void test_turns(void)
+{
+    toy t = make_toy(3, 1, 2, 2);
+    for (int32_t i = 0; i < 3; i++) {
+        t.role.tasks[i].phase = i < 1 ? PLAN_FORWARD : PLAN_BACKWARD;
+        t.role.tasks[i].stream = i > 0;
+        t.role.tasks[i].comm = t.role.tasks[i].channel = -1;
+    }
+    writes(&t, 0, 0);
+    reads(&t, 1, 0);
+    start(&t, 1);
+    tap_equal_int(turn_of(&t), 'f', "turns: one that alone is ready has it");
+    act(&t, 0);
+    tap_equal_int(turn_of(&t), 'b', "turns: what is late is overtaken");
+    plan_actor_fire(t.a, 1);
+    plan_actor_done(t.a, 1);
+    tap_ok(plan_actor_ready(t.a, 0) && plan_actor_ready(t.a, 1),
+           "turns: both are ready");
+    tap_equal_int(turn_of(&t), 'f', "turns: the earlier slot goes first");
+    plan_actor_fire(t.a, 0);
+    tap_ok(!plan_actor_turn(t.a, 1), "turns: one computes at a time");
+    t.role.tasks[2].kind = PLAN_BOX;
+    t.role.tasks[2].comm = 0;
+    tap_ok(plan_actor_turn(t.a, 1), "turns: a collective needs none");
+    destroy_toy(&t);
+}
+
 int main(void)
 {
     uint64_t seed = tap_seed(3);
     test_credits();
+    test_turns();
     test_steps();
     test_oracle(seed);
     return tap_done();

@@ -419,6 +419,7 @@ static void test_random(uint64_t *seed)
 /* What lowering makes, with buffers taken away from some. */
 static void test_lowered(uint64_t *seed)
 {
+    static const char *const schedules[] = {"1f1b", "gpipe", "dynamic"};
     tally t = {0};
     for (int32_t i = 0; i < N_LOWERED; i++) {
         fs_arena *arena = fs_arena_create();
@@ -428,7 +429,7 @@ static void test_lowered(uint64_t *seed)
         ir_graph *g = hand_mlp(3, 8, 8, m);
         hw_cluster *c = hand_cluster(arena, 1, stages * 2, 0);
         plan_strategy *s = hand_stages(g, stages, mesh, arena);
-        s->schedule = fs_rand_below(seed, 2) ? "1f1b" : "gpipe";
+        s->schedule = schedules[fs_rand_below(seed, 3)];
         hand_signatures(g, s, fs_rand(seed) | 1, arena);
         plan *p = hand_lower(g, c, s, fs_rand_below(seed, 2), arena);
         p = hand_copy(p, arena);

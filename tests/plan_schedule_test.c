@@ -171,6 +171,7 @@ static void test_in_flight(void)
             for (int32_t r = 0; r < p; r++) {
                 int32_t ahead = p - r < m ? p - r : m;
                 bad += in_flight(make("1f1b", p, 1, m), r) != ahead;
+                bad += in_flight(make("dynamic", p, 1, m), r) != ahead;
                 bad += in_flight(make("gpipe", p, 1, m), r) != m;
                 for (int32_t v = 2; v <= MAX_V; v++) {
                     int32_t most = 2 * (p - r - 1) + (v - 1) * p + 1;
@@ -180,8 +181,8 @@ static void test_in_flight(void)
                 }
             }
     tap_equal_int(bad, 0,
-                  "1f1b keeps min(m, p - r) micro-batches in flight, "
-                  "gpipe m");
+                  "1f1b and dynamic keep min(m, p - r) micro-batches in "
+                  "flight, gpipe m");
     tap_equal_int(wide, 0,
                   "interleaved 2 (p - r - 1) + (v - 1) p + 1 chunks, at most "
                   "m v");

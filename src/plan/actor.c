@@ -182,6 +182,30 @@ bool plan_actor_ready(const plan_actors *a, int32_t stream)
     return true;
 }
 
+/* By the place of their heads in the role's program. */
+static bool goes_before(const plan_actors *a, int32_t stream, int32_t other)
+{
+    const plan_cursor *x = &a->cursor[stream], *y = &a->cursor[other];
+    return x->step != y->step ? x->step < y->step : x->slot < y->slot;
+}
+
+bool plan_actor_turn(const plan_actors *a, int32_t stream)
+{
+    const plan_role *role = a->role;
+    if (!plan_task_computes(&role->tasks[a->cursor[stream].task]))
+        return true;
+    for (int32_t s = 0; s < role->n_streams; s++) {
+        int32_t head = a->cursor[s].task;
+        if (s == stream || role->streams[s].kind != PLAN_STREAM_COMPUTE ||
+            head < 0 || !plan_task_computes(&role->tasks[head]))
+            continue;
+        if (a->cursor[s].busy ||
+            (plan_actor_ready(a, s) && goes_before(a, s, stream)))
+            return false;
+    }
+    return true;
+}
+
 void plan_actor_fire(plan_actors *a, int32_t stream)
 {
     FS_ASSERT(plan_actor_ready(a, stream));

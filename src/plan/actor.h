@@ -49,6 +49,11 @@ bool plan_actor_first_firing(const plan_actors *a, int32_t stream);
 bool plan_actor_last_firing(const plan_actors *a, int32_t stream);
 /* May the head fire now? */
 bool plan_actor_ready(const plan_actors *a, int32_t stream);
+/* Of heads that may fire, is it this one's turn to compute? Where several
+ * streams have one, that whose slot stands first in the program goes first;
+ * what computes nothing has its turn at once. Whether a plan is sound does not
+ * hang on it. */
+bool plan_actor_turn(const plan_actors *a, int32_t stream);
 /* The piece of `reg` that the head of `stream` reads or writes, and from it the
  * buffer's offset in the arena. Valid from readiness to completion. */
 int64_t plan_actor_piece(const plan_actors *a, int32_t stream, int32_t reg,

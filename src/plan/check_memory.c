@@ -6,9 +6,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Buffers that share bytes are touched by the compute stream alone, whose
+/* Buffers that share bytes are touched by one compute stream alone, whose
  * program is a total order, so that "live at once" is a question of positions
- * in it, the same in every step; all other buffers are always live. */
+ * in it, the same in every step; all other buffers are always live. What two
+ * compute streams share is apart from each other: nothing orders them. */
 enum { LEVELS = 6 };
 /* More than any device has, and far enough from where sums overflow. */
 static const int64_t MOST_BYTES = (int64_t)1 << 61;
@@ -28,9 +29,8 @@ typedef struct memory_check {
     plan_checking *c;
     int32_t role;
     const plan_role *r;
-    int32_t compute; /* the stream whose registers may share */
-    FS_VEC(life) always, lives;
-    int64_t *offsets; /* [n_offsets] where lives begin, ascending */
+    FS_VEC(life) always, lives; /* lives: of one stream at a time */
+    int64_t *offsets;           /* [n_offsets] where lives begin, ascending */
     int32_t n_offsets;
     const life **active;    /* [n_offsets] none overlaps the next */
     uint64_t *bits[LEVELS]; /* of 64 each, a level below; the lowest: active */
@@ -135,16 +135,23 @@ static void check_task_scratch(const memory_check *x)
     }
 }
 
+/* Of what may share: its producer's, who alone should touch it. */
+static int32_t stream_of(const memory_check *x, int32_t reg)
+{
+    return x->r->tasks[x->r->registers[reg].producer].stream;
+}
+
 /* The first task that touches the register from elsewhere than the compute
- * stream; -1 when there is none. */
+ * stream of its producer; -1 when there is none. */
 static int32_t foreign_task(const memory_check *x, int32_t reg)
 {
     const plan_register *g = &x->r->registers[reg];
-    for (int32_t i = -1; i < g->n_consumers; i++) {
-        int32_t t = i < 0 ? g->producer : g->consumers[i];
-        if (x->r->tasks[t].stream != x->compute)
-            return t;
-    }
+    int32_t stream = stream_of(x, reg);
+    if (x->r->streams[stream].kind != PLAN_STREAM_COMPUTE)
+        return g->producer;
+    for (int32_t i = 0; i < g->n_consumers; i++)
+        if (x->r->tasks[g->consumers[i]].stream != stream)
+            return g->consumers[i];
     return -1;
 }
 
@@ -189,8 +196,8 @@ static void add_always(memory_check *x, int32_t reg)
     }
 }
 
-/* Places one register's buffers; false when they do not lie in the arena. */
-static bool add_register(memory_check *x, int32_t reg)
+/* Do a register's buffers lie in the arena as they should? */
+static void check_placed(memory_check *x, int32_t reg)
 {
     const plan_register *g = &x->r->registers[reg];
     for (int32_t i = 0; i < g->count; i++)
@@ -202,18 +209,26 @@ static bool add_register(memory_check *x, int32_t reg)
                   plan_check_ranks_text(x->c, x->role), i, reg,
                   register_name(x, reg), g->bytes, g->offset[i],
                   x->r->arena_bytes);
-            return false;
+            return;
         }
     for (int32_t i = 0; i < g->count; i++)
         if (g->offset[i] % PLAN_ALIGN)
             misaligned(x, register_name(x, reg), g->offset[i]);
-    if (!may_share(x, reg)) {
+    if (!may_share(x, reg))
         add_always(x, reg);
-        return true;
+}
+
+/* What shares on a stream. */
+static void add_lives(memory_check *x, int32_t stream)
+{
+    x->lives.n = 0;
+    for (int32_t i = 0; i < x->r->n_registers; i++) {
+        bool once = x->r->registers[i].per_step;
+        if (!may_share(x, i) || stream_of(x, i) != stream)
+            continue;
+        for (int32_t mb = 0; mb < (once ? 1 : x->c->p->micro_batches); mb++)
+            add_piece(x, i, mb);
     }
-    for (int32_t mb = 0; mb < (g->per_step ? 1 : x->c->p->micro_batches); mb++)
-        add_piece(x, reg, mb);
-    return true;
 }
 
 /* ---- the sweep ---- */
@@ -362,7 +377,7 @@ static int by_end(const void *a, const void *b)
     return (x->end > y->end) - (x->end < y->end);
 }
 
-/* Stops at the first overlap of a role: what follows from it tells nothing. */
+/* Stops at the first overlap: what follows from it tells nothing. */
 static void sweep(memory_check *x)
 {
     fs_arena *arena = x->c->scratch;
@@ -393,12 +408,81 @@ static void sweep(memory_check *x)
         report_overlap(x, l, other);
 }
 
+/* ---- streams apart ---- */
+
+static int by_offset(const void *a, const void *b)
+{
+    const life *x = a, *y = b;
+    if (x->offset != y->offset)
+        return x->offset < y->offset ? -1 : 1;
+    return x->reg != y->reg ? x->reg - y->reg : x->copy - y->copy;
+}
+
+static void report_unordered(const memory_check *x, const life *a,
+                             const life *b)
+{
+    int32_t ta = x->r->registers[a->reg].producer;
+    int32_t tb = x->r->registers[b->reg].producer;
+    WRONG(x->c,
+          "%s: %s and %s overlap, but %s and %s run on two streams (%d and "
+          "%d), which nothing orders",
+          plan_check_ranks_text(x->c, x->role), life_text(x, a),
+          life_text(x, b), plan_check_task_text(x->c, x->role, -1, ta),
+          plan_check_task_text(x->c, x->role, -1, tb), stream_of(x, a->reg),
+          stream_of(x, b->reg));
+}
+
+/* By ascending offset; per stream what reaches furthest so far. */
+static void check_apart(memory_check *x)
+{
+    const life **far = fs_new(x->c->scratch, const life *, x->r->n_streams);
+    x->lives.n = 0;
+    for (int32_t i = 0; i < x->r->n_registers; i++)
+        for (int32_t k = 0; may_share(x, i) && k < x->r->registers[i].count;
+             k++) {
+            const plan_register *g = &x->r->registers[i];
+            life l = {
+                .offset = g->offset[k], .bytes = g->bytes, .reg = i, .copy = k};
+            fs_push(x->c->scratch, &x->lives, l);
+        }
+    if (x->lives.n > 0)
+        qsort(x->lives.at, (size_t)x->lives.n, sizeof *x->lives.at, by_offset);
+    for (int32_t i = 0; i < x->lives.n; i++) {
+        const life *l = &x->lives.at[i];
+        int32_t own = stream_of(x, l->reg);
+        for (int32_t s = 0; l->bytes > 0 && s < x->r->n_streams; s++)
+            if (s != own && far[s] &&
+                far[s]->offset + far[s]->bytes > l->offset) {
+                report_unordered(x, far[s], l);
+                return;
+            }
+        if (!far[own] ||
+            l->offset + l->bytes > far[own]->offset + far[own]->bytes)
+            far[own] = l;
+    }
+}
+
+/* "another stream than compute", or where it is another pass's. */
+static const char *other_stream_text(const memory_check *x, int32_t reg,
+                                     int32_t task)
+{
+    const plan_task *t = &x->r->tasks[task];
+    if (x->r->streams[t->stream].kind != PLAN_STREAM_COMPUTE)
+        return "another stream than compute";
+    return fs_printf(
+        x->c->scratch, "another stream (%d) than %s (%d)", t->stream,
+        plan_check_task_text(x->c, x->role, -1, x->r->registers[reg].producer),
+        stream_of(x, reg));
+}
+
+/* What is touched from two streams shares with nothing. */
 static void check_foreign(memory_check *x, int32_t reg)
 {
     int32_t t = may_share(x, reg) ? foreign_task(x, reg) : -1;
     if (t < 0)
         return;
     const plan_register *g = &x->r->registers[reg];
+    const char *other = other_stream_text(x, reg, t);
     for (int32_t i = 0; i < x->r->n_registers; i++) {
         const plan_register *h = &x->r->registers[i];
         bool meets = false;
@@ -410,18 +494,17 @@ static void check_foreign(memory_check *x, int32_t reg)
         if (!meets)
             continue;
         WRONG(x->c,
-              "%s: registers %d (%s) and %d (%s) share bytes, but %s "
-              "runs on another stream than compute",
+              "%s: registers %d (%s) and %d (%s) share bytes, but %s runs on "
+              "%s",
               plan_check_ranks_text(x->c, x->role), reg, register_name(x, reg),
               i, register_name(x, i),
-              plan_check_task_text(x->c, x->role, -1, t));
+              plan_check_task_text(x->c, x->role, -1, t), other);
         return;
     }
     WRONG(x->c,
-          "%s: register %d (%s) must have memory of its own, for %s runs "
-          "on another stream than compute",
+          "%s: register %d (%s) must have memory of its own, for %s runs on %s",
           plan_check_ranks_text(x->c, x->role), reg, register_name(x, reg),
-          plan_check_task_text(x->c, x->role, -1, t));
+          plan_check_task_text(x->c, x->role, -1, t), other);
 }
 
 /* ---- the account ---- */
@@ -467,15 +550,16 @@ static void check_kinds(const memory_check *x, int64_t *own_bytes)
                   plan_bytes_kind_name((plan_bytes_kind)k), bytes[k]);
 }
 
-/* Most bytes of shared registers that are live at once in the program. */
-static int64_t live_most(const memory_check *x)
+/* Most bytes of a stream's shared registers that are live at once in its
+ * program. */
+static int64_t live_most(const memory_check *x, int32_t stream)
 {
     int32_t n = x->c->n_firings[x->role], m = x->c->p->micro_batches;
     int64_t *change = fs_new(x->c->scratch, int64_t, n + 1);
     int64_t live = 0, most = 0;
     for (int32_t i = 0; i < x->r->n_registers; i++) {
         const plan_register *g = &x->r->registers[i];
-        if (g->own_memory)
+        if (g->own_memory || stream_of(x, i) != stream)
             continue;
         for (int32_t mb = 0; mb < (g->per_step ? 1 : m); mb++) {
             change[plan_check_firing_at(x->c, x->role, g->producer, mb)] +=
@@ -515,14 +599,17 @@ static void check_top(const memory_check *x)
  * sum exceeds the arena by more than what aligns it. */
 static void check_account(const memory_check *x)
 {
-    int64_t own_bytes;
+    int64_t own_bytes, bound;
     int32_t before = x->c->report->n;
     check_own(x);
     check_top(x);
     if (x->c->report->n != before)
         return;
     check_kinds(x, &own_bytes);
-    int64_t bound = own_bytes + live_most(x);
+    bound = own_bytes;
+    for (int32_t s = 0; s < x->r->n_streams; s++)
+        if (x->r->streams[s].kind == PLAN_STREAM_COMPUTE)
+            bound += live_most(x, s);
     if (bound != x->r->bound_bytes)
         WRONG(x->c,
               "%s: the plan says that no placement takes less than %" PRId64
@@ -534,17 +621,19 @@ static void check_role(plan_checking *c, int32_t role)
 {
     memory_check x = {.c = c, .role = role, .r = &c->p->roles[role]};
     int32_t before = c->report->n;
-    while (x.compute < x.r->n_streams &&
-           x.r->streams[x.compute].kind != PLAN_STREAM_COMPUTE)
-        x.compute++;
     check_task_scratch(&x);
     add_scratch(&x);
     for (int32_t i = 0; i < x.r->n_registers && !plan_check_full(c); i++)
-        add_register(&x, i);
+        check_placed(&x, i);
     for (int32_t i = 0; i < x.r->n_registers && c->report->n == before; i++)
         check_foreign(&x, i);
     if (c->report->n == before)
-        sweep(&x);
+        check_apart(&x);
+    for (int32_t s = 0; s < x.r->n_streams && c->report->n == before; s++)
+        if (s == 0 || x.r->streams[s].kind == PLAN_STREAM_COMPUTE) {
+            add_lives(&x, s);
+            sweep(&x);
+        }
     if (c->report->n == before && x.r->arena_bytes <= MOST_BYTES)
         check_account(&x);
 }

@@ -3,6 +3,8 @@
 #include "plan/schedule.h"
 #include "plan/text_parts.h"
 
+#include <string.h>
+
 /* What a role runs in which order: the program that its schedule names, and
  * streams that are what their tasks need. A stream's kind decides what may
  * share memory and what may wait for what, so it is no ornament. */
@@ -56,7 +58,9 @@ typedef struct stream_check {
     plan_checking *c;
     int32_t role;
     const plan_role *r;
-    int32_t only[N_KINDS];  /* the stream of a kind without channels, or -1 */
+    int32_t *pass;                      /* [streams] of its first task */
+    int32_t only[N_KINDS][PLAN_PASSES]; /* the stream of a kind without
+                                           channels and a pass, or -1 */
     int32_t *sends, *recvs; /* [channels] the stream that serves it, or -1 */
 } stream_check;
 
@@ -70,14 +74,20 @@ static const char *stream_text(const stream_check *x, int32_t stream)
                      kind, s->channel);
 }
 
+static int32_t pass_of(const stream_check *x, const plan_task *task)
+{
+    return plan_schedule_pass(x->c->pipe.schedule, task->phase);
+}
+
 /* Where the stream of this kind and channel is noted; NULL when it has no
  * business in this role. */
-static int32_t *place_of(stream_check *x, const plan_stream *s)
+static int32_t *place_of(stream_check *x, int32_t stream)
 {
     const plan *p = x->c->p;
+    const plan_stream *s = &x->r->streams[stream];
     bool sends = s->kind == PLAN_STREAM_SEND;
     if (!sends && s->kind != PLAN_STREAM_RECV)
-        return s->channel == -1 ? &x->only[s->kind] : NULL;
+        return s->channel == -1 ? &x->only[s->kind][x->pass[stream]] : NULL;
     if (s->channel < 0 || s->channel >= p->n_channels)
         return NULL;
     const plan_channel *ends = &p->channels[s->channel];
@@ -91,7 +101,7 @@ static bool note_streams(stream_check *x)
     int32_t before = x->c->report->n;
     for (int32_t i = 0; i < x->r->n_streams && !plan_check_full(x->c); i++) {
         const plan_stream *s = &x->r->streams[i];
-        int32_t *place = (uint32_t)s->kind < N_KINDS ? place_of(x, s) : NULL;
+        int32_t *place = (uint32_t)s->kind < N_KINDS ? place_of(x, i) : NULL;
         if (!place)
             BAD(x->c,
                 "role %d, stream %d: its kind and channel %d do not fit %s",
@@ -150,6 +160,12 @@ static void check_tasks(const stream_check *x)
         if (!runs_on(task, &x->r->streams[task->stream]))
             BAD(x->c, "role %d, task %d: a %s task on %s", x->role, t,
                 plan_task_kind_name(task->kind), stream_text(x, task->stream));
+        else if (task->channel < 0 && pass_of(x, task) != x->pass[task->stream])
+            BAD(x->c,
+                "role %d, task %d: a task of the %s phase on %s of the other "
+                "pass: the schedule %s leaves their order to credits",
+                x->role, t, plan_phase_name(task->phase),
+                stream_text(x, task->stream), x->c->pipe.schedule->name);
     }
     for (int32_t i = 0; i < x->r->n_streams && !plan_check_full(x->c); i++)
         if (!used[i])
@@ -171,13 +187,17 @@ void plan_check_streams(plan_checking *c, int32_t role)
     stream_check x = {c,
                       role,
                       r,
-                      {-1, -1, -1, -1, -1},
+                      fs_new(c->scratch, int32_t, r->n_streams),
+                      {{0}},
                       nowhere(c, c->p->n_channels),
                       nowhere(c, c->p->n_channels)};
     if (r->n_streams < 1 || r->streams[0].kind != PLAN_STREAM_COMPUTE) {
         BAD(c, "role %d: stream 0 is not the compute stream", role);
         return;
     }
+    memset(x.only, -1, sizeof x.only);
+    for (int32_t t = r->n_tasks - 1; t >= 0; t--)
+        x.pass[r->tasks[t].stream] = pass_of(&x, &r->tasks[t]);
     if (!note_streams(&x))
         return;
     check_channels(&x);

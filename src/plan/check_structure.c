@@ -121,11 +121,14 @@ static bool check_pipeline(plan_checking *c)
 
 /* ---- communicators, channels, the ranks of roles ---- */
 
+/* One per pass of the schedule and axes of a stage. */
 static void check_comms(plan_checking *c)
 {
     const plan *p = c->p;
     const plan_strategy *s = p->strategy;
-    int32_t *first = fs_new(c->scratch, int32_t, s->n_stages << IR_MAX_MESH);
+    int32_t passes = plan_schedule_find(s->schedule)->passes;
+    int32_t *last = fs_new(c->scratch, int32_t, s->n_stages << IR_MAX_MESH);
+    int32_t *alike = fs_new(c->scratch, int32_t, s->n_stages << IR_MAX_MESH);
     for (int32_t i = 0; i < p->n_comms; i++) {
         const int32_t stage = p->comms[i].stage;
         const uint32_t axes = p->comms[i].axes;
@@ -135,11 +138,11 @@ static void check_comms(plan_checking *c)
                 plan_axes_text(axes, c->scratch), stage);
             continue;
         }
-        int32_t *seen = &first[(uint32_t)stage << IR_MAX_MESH | axes];
-        if (*seen)
+        int32_t at = (int32_t)((uint32_t)stage << IR_MAX_MESH | axes);
+        if (++alike[at] > passes)
             BAD(c, "communicators %d and %d are both of axes %s of stage %d",
-                *seen - 1, i, plan_axes_text(axes, c->scratch), stage);
-        *seen = i + 1;
+                last[at], i, plan_axes_text(axes, c->scratch), stage);
+        last[at] = i;
     }
 }
 
@@ -356,6 +359,13 @@ static bool has(const int32_t *list, int32_t n, int32_t value)
     return false;
 }
 
+static const char *task_name(const role_check *x, int32_t t)
+{
+    return t < 0
+               ? "nobody"
+               : plan_task_name(x->c->graph, &x->role->tasks[t], x->c->scratch);
+}
+
 /* Every output has this task as its producer; every input counts as a reader.
  * Rates: what changes per micro-batch is neither made nor read per step. */
 static void check_wires(const role_check *x, int32_t t)
@@ -364,8 +374,10 @@ static void check_wires(const role_check *x, int32_t t)
     for (int32_t i = 0; i < task->n_out; i++) {
         const plan_register *r = &x->role->registers[task->out[i]];
         if (r->producer != t || has(task->out, i, task->out[i]))
-            BAD_TASK(x, t, "writes register %d, whose producer is task %d",
-                     task->out[i], r->producer);
+            BAD_TASK(x, t, "%s writes register %d (%s), which %s makes",
+                     task_name(x, t), task->out[i],
+                     x->c->graph->tensors.at[r->tensor].name,
+                     task_name(x, r->producer));
         if (!r->per_step && !r->persistent && !is_micro(task->phase))
             BAD_TASK(x, t,
                      "writes register %d, which changes per micro-batch, "

@@ -9,6 +9,7 @@ src_plan_libfs_plan_a_SOURCES += src/plan/strategy.c src/plan/strategy.h \
 src_plan_libfs_plan_a_SOURCES += src/plan/schedule.c src/plan/schedule.h \
   src/plan/schedules.def src/plan/schedule_1f1b.c src/plan/schedule_gpipe.c \
   src/plan/schedule_interleaved.c src/plan/schedule_zb.c \
+  src/plan/schedule_dynamic.c \
   src/plan/pipeline.c
 src_plan_libfs_plan_a_SOURCES += src/plan/text.h src/plan/text_parts.h \
   src/plan/text_origin.c src/plan/text_write.c src/plan/text_read.c
@@ -38,6 +39,10 @@ tests_plan_offsets_test_LDADD = $(plan_libs)
 tests_plan_memory_test_SOURCES = tests/plan_memory_test.c tests/plan_live.h \
   tests/tap.h
 tests_plan_memory_test_LDADD = $(plan_libs)
+check_PROGRAMS += tests/plan_dynamic_test
+tests_plan_dynamic_test_SOURCES = tests/plan_dynamic_test.c \
+  tests/plan_hand.h tests/plan_world.h tests/tap.h
+tests_plan_dynamic_test_LDADD = $(plan_libs)
 check_PROGRAMS += tests/plan_lower_test
 tests_plan_lower_test_SOURCES = tests/plan_lower_test.c tests/plan_build.h \
   tests/plan_live.h tests/tap.h

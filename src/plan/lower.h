@@ -28,7 +28,7 @@ typedef struct lower_value {
     plan_phase use_phase; /* first use; PLAN_PHASES: none */
     int32_t use_node, use_stage;
     int32_t at_stage; /* in whose program its task stands */
-    int32_t reg; /* on the stage's role */
+    int32_t reg;      /* on the stage's role */
 } lower_value;
 
 /* A task and its place in the phase: keys in lexicographic order. */
@@ -47,6 +47,12 @@ typedef struct lower_channel {
     bool late; /* carries BACKWARD and END; else BEGIN and FORWARD */
 } lower_channel;
 
+typedef struct lower_comm {
+    int32_t stage;
+    uint32_t axes;
+    int32_t pass; /* whose streams issue on it */
+} lower_comm;
+
 typedef struct lowering {
     const ir_graph *graph;
     const plan_strategy *strategy;
@@ -60,11 +66,11 @@ typedef struct lowering {
                              variable's: what its next value becomes */
     lower_role *roles;    /* [stages] of the first on its devices */
     FS_VEC(lower_channel) channels;
-    FS_VEC(plan_comm) comms;
+    FS_VEC(lower_comm) comms;
     plan_pipeline pipe;
     int32_t *program; /* [nodes] the stage in whose program it runs */
     bool *weight;     /* [nodes] of the backward pass, in WEIGHT */
-    plan_pace pace; /* of the schedule */
+    plan_pace pace;   /* of the schedule */
 } lowering;
 /* Fills `program` and, where the schedule splits, `weight` (of a strategy
  * whose nodes and stages were checked). */

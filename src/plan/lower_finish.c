@@ -1,6 +1,7 @@
 #include "config.h"
 
 #include "plan/lower.h"
+#include "plan/memory.h"
 
 /* ---- tasks, registers, who reads what ---- */
 
@@ -62,18 +63,14 @@ static void link_consumers(lowering *l, plan_role *role)
 
 /* ---- streams ---- */
 
-static bool on_comm_stream(const lowering *l, const plan_task *task)
+static plan_stream_kind stream_kind(const lowering *l, const plan_task *task)
 {
-    return l->options->overlap && task->kind == PLAN_BOX && task->comm >= 0;
-}
-
-static int32_t count_tasks(const plan_role *role, plan_task_kind kind)
-{
-    int32_t n = 0;
-
-    for (int32_t t = 0; t < role->n_tasks; t++)
-        n += role->tasks[t].kind == kind;
-    return n;
+    if (task->kind == PLAN_LOAD)
+        return PLAN_STREAM_LOAD;
+    if (task->channel >= 0)
+        return task->kind == PLAN_SEND ? PLAN_STREAM_SEND : PLAN_STREAM_RECV;
+    return l->options->overlap && task->comm >= 0 ? PLAN_STREAM_COMM
+                                                  : PLAN_STREAM_COMPUTE;
 }
 
 static int32_t add_stream(plan_role *role, plan_stream_kind kind,
@@ -83,31 +80,49 @@ static int32_t add_stream(plan_role *role, plan_stream_kind kind,
     return role->n_streams++;
 }
 
-/* COMPUTE is stream 0; the others exist when something runs on them. */
+/* Tasks of one kind of streams and one pass. */
+static bool runs_on(const lowering *l, const plan_task *task,
+                    plan_stream_kind kind, int32_t pass)
+{
+    return stream_kind(l, task) == kind &&
+           plan_schedule_pass(l->pipe.schedule, task->phase) == pass;
+}
+
+/* Puts them on a stream of their own, if there are any. */
+static void add_stream_of(lowering *l, plan_role *role, plan_stream_kind kind,
+                          int32_t pass)
+{
+    bool always = kind == PLAN_STREAM_COMPUTE && pass == 0;
+    int32_t stream = always ? add_stream(role, kind, -1) : -1;
+
+    for (int32_t t = 0; t < role->n_tasks; t++) {
+        if (!runs_on(l, &role->tasks[t], kind, pass))
+            continue;
+        if (stream < 0)
+            stream = add_stream(role, kind, -1);
+        role->tasks[t].stream = stream;
+    }
+}
+
+/* COMPUTE of the first pass is stream 0; the others exist when something runs
+ * on them. */
 static void make_streams(lowering *l, plan_role *role)
 {
-    int32_t comm = -1, load = -1;
     int32_t *of_channel = fs_new(l->scratch, int32_t, l->channels.n);
 
-    role->streams = fs_new(l->arena, plan_stream, 3 + l->channels.n);
-    add_stream(role, PLAN_STREAM_COMPUTE, -1);
-    for (int32_t t = 0; t < role->n_tasks && comm < 0; t++)
-        if (on_comm_stream(l, &role->tasks[t]))
-            comm = add_stream(role, PLAN_STREAM_COMM, -1);
-    if (count_tasks(role, PLAN_LOAD) > 0)
-        load = add_stream(role, PLAN_STREAM_LOAD, -1);
+    role->streams =
+        fs_new(l->arena, plan_stream, 3 * PLAN_PASSES + l->channels.n);
+    for (int32_t kind = 0; kind <= PLAN_STREAM_LOAD; kind++)
+        for (int32_t pass = 0; pass < l->pipe.schedule->passes; pass++)
+            add_stream_of(l, role, (plan_stream_kind)kind, pass);
     for (int32_t c = 0; c < l->channels.n; c++)
         if (plan_role_has_stage(role, l->channels.at[c].from))
             of_channel[c] = add_stream(role, PLAN_STREAM_SEND, c);
         else if (plan_role_has_stage(role, l->channels.at[c].to))
             of_channel[c] = add_stream(role, PLAN_STREAM_RECV, c);
-    for (int32_t t = 0; t < role->n_tasks; t++) {
-        plan_task *task = &role->tasks[t];
-        task->stream = task->channel >= 0        ? of_channel[task->channel]
-                       : task->kind == PLAN_LOAD ? load
-                       : on_comm_stream(l, task) ? comm
-                                                 : 0;
-    }
+    for (int32_t t = 0; t < role->n_tasks; t++)
+        if (role->tasks[t].channel >= 0)
+            role->tasks[t].stream = of_channel[role->tasks[t].channel];
 }
 
 /* ---- slots and credits ---- */
@@ -119,16 +134,6 @@ static void make_slots(lowering *l, plan_role *role)
     role->n_slots = plan_program_slots(&l->pipe, place);
     role->slots = fs_new(l->arena, plan_slot, role->n_slots);
     plan_program_fill(&l->pipe, place, role->slots);
-}
-
-static bool touched_elsewhere(const plan_role *role, const plan_register *r)
-{
-    if (r->producer >= 0 && role->tasks[r->producer].stream != 0)
-        return true;
-    for (int32_t c = 0; c < r->n_consumers; c++)
-        if (role->tasks[r->consumers[c]].stream != 0)
-            return true;
-    return false;
 }
 
 /* What credits are found from. */
@@ -192,7 +197,7 @@ static int32_t credits(const crediting *x, const plan_register *r)
         return n + prefetch > 2 ? n + prefetch : 2;
     if (producer->kind == PLAN_RECV)
         n += prefetch;
-    else if (!crosses && touched_elsewhere(x->role, r))
+    else if (!crosses && plan_memory_stream(x->role, r) < 0)
         n++;
     return n < m ? n : m;
 }
@@ -226,7 +231,7 @@ void plan_lower_finish(lowering *l, plan *p)
     p->n_comms = l->comms.n;
     p->comms = fs_new(l->arena, plan_comm, l->comms.n);
     for (int32_t c = 0; c < l->comms.n; c++)
-        p->comms[c] = l->comms.at[c];
+        p->comms[c] = (plan_comm){l->comms.at[c].stage, l->comms.at[c].axes};
     p->n_channels = l->channels.n;
     p->channels = fs_new(l->arena, plan_channel, l->channels.n);
     for (int32_t c = 0; c < l->channels.n; c++)

@@ -106,12 +106,17 @@ static int32_t find_channel(lowering *l, int32_t from, int32_t to,
     return l->channels.n - 1;
 }
 
-static int32_t find_comm(lowering *l, int32_t stage, uint32_t axes)
+/* Streams that nothing orders have communicators of their own. */
+static int32_t find_comm(lowering *l, int32_t stage, const plan_task *task)
 {
+    const lower_comm due = {stage, task->box.axes,
+                            plan_schedule_pass(l->pipe.schedule, task->phase)};
+
     for (int32_t c = 0; c < l->comms.n; c++)
-        if (l->comms.at[c].stage == stage && l->comms.at[c].axes == axes)
+        if (l->comms.at[c].stage == due.stage &&
+            l->comms.at[c].axes == due.axes && l->comms.at[c].pass == due.pass)
             return c;
-    fs_push(l->scratch, &l->comms, (plan_comm){stage, axes});
+    fs_push(l->scratch, &l->comms, due);
     return l->comms.n - 1;
 }
 
@@ -147,7 +152,7 @@ static void make_box(lowering *l, int32_t id)
     v->reg = target_register(l, v);
     task.tensor = v->tensor;
     if (plan_box_is_collective(task.box.kind)) {
-        task.comm = find_comm(l, v->at_stage, task.box.axes);
+        task.comm = find_comm(l, v->at_stage, &task);
         task.scratch_bytes = task.box.bytes_in + task.box.bytes_out;
     }
     task.n_in = task.n_out = 1;

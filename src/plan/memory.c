@@ -12,21 +12,23 @@ static const double close_gap = 0.005;
 
 /* ---- which registers share ---- */
 
-static bool only_compute(const plan_role *role, const plan_register *r)
+int32_t plan_memory_stream(const plan_role *role, const plan_register *r)
 {
-    if (r->producer < 0 || role->tasks[r->producer].stream != 0)
-        return false;
+    int32_t stream = r->producer < 0 ? -1 : role->tasks[r->producer].stream;
+
+    if (stream < 0 || role->streams[stream].kind != PLAN_STREAM_COMPUTE)
+        return -1;
     for (int32_t c = 0; c < r->n_consumers; c++)
-        if (role->tasks[r->consumers[c]].stream != 0)
-            return false;
-    return true;
+        if (role->tasks[r->consumers[c]].stream != stream)
+            return -1;
+    return stream;
 }
 
 void plan_memory_choose(const plan_role *role, bool *own)
 {
     for (int32_t i = 0; i < role->n_registers; i++) {
         const plan_register *r = &role->registers[i];
-        own[i] = r->persistent || !only_compute(role, r);
+        own[i] = r->persistent || plan_memory_stream(role, r) < 0;
     }
 }
 
@@ -122,8 +124,8 @@ static void place_scratch(plan_role *role)
     }
 }
 
-/* The shared region is counted as gradients as far as sums of gradients fill
- * it (they are all live at the end of the backward pass), the rest as
+/* The shared regions are counted as gradients as far as sums of gradients fill
+ * them (they are all live at the end of the backward pass), the rest as
  * activations. */
 void plan_memory_count_shared(const plan_role *role, int64_t height,
                               int64_t bytes[PLAN_BYTES_KINDS])
@@ -152,26 +154,69 @@ static void make_room(plan_role *role, fs_arena *arena)
     memset(role->bytes, 0, sizeof role->bytes);
 }
 
-/* Above what is not shared. */
+/* ---- regions: what is shared, a stack of one per compute stream ---- */
+
+typedef struct region {
+    plan_packing packing; /* empty: nothing shares on this stream */
+    plan_life_of *of;
+} region;
+
+/* [n_streams] with their bounds. */
+static region *pack_regions(const plan_role *role, int32_t m, fs_arena *scratch)
+{
+    region *regions = fs_new(scratch, region, role->n_streams);
+
+    for (int32_t s = 0; s < role->n_streams; s++) {
+        const plan_stream_program program = {role, s, m};
+        if (role->streams[s].kind != PLAN_STREAM_COMPUTE)
+            continue;
+        plan_life_pack(&program, scratch, &regions[s].packing, &regions[s].of);
+        plan_offsets_bound(&regions[s].packing);
+    }
+    return regions;
+}
+
+static int64_t bound_of(const plan_role *role, const region *regions)
+{
+    int64_t bytes = 0;
+
+    for (int32_t s = 0; s < role->n_streams; s++)
+        bytes += regions[s].packing.bound_bytes;
+    return bytes;
+}
+
+/* On top of the arena as it stands, which is what is not shared. */
+static void lay_regions(plan_role *role, const region *regions)
+{
+    int64_t base = role->arena_bytes;
+
+    for (int32_t s = 0; s < role->n_streams; s++) {
+        const plan_packing *p = &regions[s].packing;
+        const plan_life_of *of = regions[s].of;
+        for (int32_t i = 0; i < p->n; i++)
+            role->registers[of[i].reg].offset[of[i].copy] =
+                role->arena_bytes + p->buffers[i].offset;
+        role->arena_bytes += p->height_bytes;
+    }
+    plan_memory_count_shared(role, role->arena_bytes - base, role->bytes);
+}
+
 static void place_shared(plan_role *role, int32_t m, int64_t enough_bytes,
                          fs_arena *scratch)
 {
-    plan_packing packing;
-    plan_life_of *of;
+    region *regions = pack_regions(role, m, scratch);
+    int64_t above = 0; /* their bounds, of those placed so far */
 
-    plan_life_pack(role, m, scratch, &packing, &of);
-    plan_offsets_bound(&packing);
-    if (enough_bytes > 0)
-        packing.enough_bytes =
-            enough_bytes > role->arena_bytes ? enough_bytes - role->arena_bytes
-                                             : 1;
-    plan_offsets_place(&packing);
-    for (int32_t i = 0; i < packing.n; i++)
-        role->registers[of[i].reg].offset[of[i].copy] =
-            role->arena_bytes + packing.buffers[i].offset;
-    plan_memory_count_shared(role, packing.height_bytes, role->bytes);
-    role->bound_bytes = role->arena_bytes + packing.bound_bytes;
-    role->arena_bytes += packing.height_bytes;
+    role->bound_bytes = role->arena_bytes + bound_of(role, regions);
+    for (int32_t s = 0; s < role->n_streams; s++) {
+        plan_packing *p = &regions[s].packing;
+        int64_t others = role->bound_bytes - p->bound_bytes + above;
+        if (enough_bytes > 0)
+            p->enough_bytes = enough_bytes > others ? enough_bytes - others : 1;
+        plan_offsets_place(p);
+        above += p->height_bytes - p->bound_bytes;
+    }
+    lay_regions(role, regions);
 }
 
 fs_status plan_memory_assign(const ir_graph *graph, plan_memory_wish wish,
@@ -196,46 +241,63 @@ bool plan_memory_is_close(const plan_role *role)
 }
 
 /* The offsets and the height as they stand, above `base`. */
-static void take_placement(const plan_role *role, const plan_life_of *of,
-                           int64_t base, plan_packing *packing)
+static void take_placement(const plan_role *role, int64_t base, region *of)
 {
-    for (int32_t i = 0; i < packing->n; i++)
-        packing->buffers[i].offset =
-            role->registers[of[i].reg].offset[of[i].copy] - base;
-    packing->height_bytes = role->arena_bytes - base;
+    plan_packing *p = &of->packing;
+
+    p->height_bytes = 0;
+    for (int32_t i = 0; i < p->n; i++) {
+        plan_buffer *b = &p->buffers[i];
+        b->offset =
+            role->registers[of->of[i].reg].offset[of->of[i].copy] - base;
+        if (b->offset + b->bytes > p->height_bytes)
+            p->height_bytes = b->offset + b->bytes;
+    }
 }
 
-static void give_placement(const plan_packing *packing, const plan_life_of *of,
-                           int64_t base, plan_role *role)
+/* Back to what is not shared. */
+static void take_off_regions(plan_role *role, int64_t base)
 {
-    int64_t before[PLAN_BYTES_KINDS] = {0};
+    int64_t shared[PLAN_BYTES_KINDS] = {0};
 
-    plan_memory_count_shared(role, role->arena_bytes - base, before);
+    plan_memory_count_shared(role, role->arena_bytes - base, shared);
     for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
-        role->bytes[k] -= before[k];
-    plan_memory_count_shared(role, packing->height_bytes, role->bytes);
-    for (int32_t i = 0; i < packing->n; i++)
-        role->registers[of[i].reg].offset[of[i].copy] =
-            base + packing->buffers[i].offset;
-    role->arena_bytes = base + packing->height_bytes;
+        role->bytes[k] -= shared[k];
+    role->arena_bytes = base;
+}
+
+/* One after the other, until all that stands on `base` is low enough. */
+static void refine_regions(const plan_role *role, int64_t base, region *regions)
+{
+    int64_t wanted = (int64_t)((1 + close_gap) * (double)role->bound_bytes);
+    int64_t steps = REFINE_STEPS, above = role->arena_bytes - base;
+
+    for (int32_t s = 0; s < role->n_streams; s++) {
+        plan_packing *p = &regions[s].packing;
+        above -= p->height_bytes;
+        plan_offsets_refine(
+            p, (wanted - base - above) / PLAN_ALIGN * PLAN_ALIGN, &steps);
+        above += p->height_bytes;
+    }
 }
 
 void plan_memory_refine(const ir_graph *graph, plan_role *role)
 {
-    int64_t base, steps = REFINE_STEPS, wanted;
+    int64_t base, at;
     fs_arena *scratch;
-    plan_packing packing;
-    plan_life_of *of;
+    region *regions;
 
     if (plan_memory_is_close(role))
         return;
     scratch = fs_arena_create();
-    plan_life_pack(role, graph->micro_batches, scratch, &packing, &of);
-    plan_offsets_bound(&packing);
-    base = role->bound_bytes - packing.bound_bytes;
-    wanted = (int64_t)((1 + close_gap) * (double)role->bound_bytes) - base;
-    take_placement(role, of, base, &packing);
-    plan_offsets_refine(&packing, wanted / PLAN_ALIGN * PLAN_ALIGN, &steps);
-    give_placement(&packing, of, base, role);
+    regions = pack_regions(role, graph->micro_batches, scratch);
+    at = base = role->bound_bytes - bound_of(role, regions);
+    for (int32_t s = 0; s < role->n_streams; s++) {
+        take_placement(role, at, &regions[s]);
+        at += regions[s].packing.height_bytes;
+    }
+    refine_regions(role, base, regions);
+    take_off_regions(role, base);
+    lay_regions(role, regions);
     fs_arena_destroy(scratch);
 }

@@ -7,9 +7,9 @@
 #include <string.h>
 
 /* A buffer is live from its producer's start to its last consumer's end, each
- * at a position (slot, task) of the stage's program. Buffers that only the
- * compute stream touches run through that program in order, so their bytes may
- * be shared when no two of their lives meet.
+ * at a position (slot, task) of the role's program. Buffers that one
+ * compute stream alone touches run through that program in order, so their
+ * bytes may be shared when no two of their lives meet.
  *
  * Most slots of many micro-batches tell the same: what is live in them, was so
  * before. Only slots that no other one covers are kept; m may be large at no
@@ -37,7 +37,7 @@ typedef struct group {
 
 typedef struct lives {
     const plan_role *role;
-    int32_t m;
+    int32_t stream, m;
     fs_arena *arena;
     fs_arena *scratch;
     int32_t n_areas;    /* sections of the program */
@@ -53,6 +53,12 @@ typedef struct lives {
     int32_t *sections;    /* [areas] how many */
     FS_VEC(plan_span) spans;
 } lives;
+
+/* Those that share on the stream are of it alone (plan_memory_stream). */
+static bool shares(const lives *x, const plan_register *r)
+{
+    return !r->own_memory && x->role->tasks[r->producer].stream == x->stream;
+}
 
 /* The last that touches the register in an area, or -1. */
 static int32_t last_in(const lives *x, const plan_register *r, int32_t area)
@@ -119,7 +125,7 @@ static void find_groups(lives *x)
 {
     x->group_of = fs_new(x->scratch, int32_t, x->role->n_registers);
     for (int32_t i = 0; i < x->role->n_registers; i++)
-        if (!x->role->registers[i].own_memory)
+        if (shares(x, &x->role->registers[i]))
             x->group_of[i] = find_group(x, &x->role->registers[i]);
 }
 
@@ -295,7 +301,7 @@ static void cut_areas(lives *x)
     x->section = fs_new(x->scratch, int32_t, role->n_tasks);
     x->sections = fs_new(x->scratch, int32_t, x->n_areas);
     for (int32_t i = 0; i < role->n_registers; i++)
-        if (!role->registers[i].own_memory) {
+        if (shares(x, &role->registers[i])) {
             group g = group_of_register(x, &role->registers[i]);
             starts[role->registers[i].producer] = true;
             if (g.last >= 0)
@@ -377,25 +383,26 @@ static void add_buffer(lives *x, int32_t reg, int32_t copy, plan_packing *p,
                                        .n_spans = x->spans.n - first};
 }
 
-static int32_t count_buffers(const plan_role *role)
+static int32_t count_buffers(const lives *x)
 {
     int32_t n = 0;
 
-    for (int32_t i = 0; i < role->n_registers; i++)
-        n += role->registers[i].own_memory ? 0 : role->registers[i].count;
+    for (int32_t i = 0; i < x->role->n_registers; i++)
+        if (shares(x, &x->role->registers[i]))
+            n += x->role->registers[i].count;
     return n;
 }
 
 static plan_life_of *add_buffers(lives *x, plan_packing *p)
 {
-    int32_t n = count_buffers(x->role);
+    int32_t n = count_buffers(x);
     plan_life_of *of = fs_new(x->arena, plan_life_of, n);
     const plan_span *at;
 
     p->buffers = fs_new(x->arena, plan_buffer, n);
     for (int32_t i = 0; i < x->role->n_registers; i++)
         for (int32_t c = 0; c < x->role->registers[i].count; c++)
-            if (!x->role->registers[i].own_memory)
+            if (shares(x, &x->role->registers[i]))
                 add_buffer(x, i, c, p, of);
     at = x->spans.at;
     for (int32_t i = 0; i < p->n; i++) {
@@ -405,11 +412,12 @@ static plan_life_of *add_buffers(lives *x, plan_packing *p)
     return of;
 }
 
-void plan_life_pack(const plan_role *role, int32_t m, fs_arena *arena,
+void plan_life_pack(const plan_stream_program *program, fs_arena *arena,
                     plan_packing *packing, plan_life_of **of)
 {
-    lives x = {.role = role,
-               .m = m,
+    lives x = {.role = program->role,
+               .stream = program->stream,
+               .m = program->m,
                .arena = arena,
                .scratch = fs_arena_create()};
 

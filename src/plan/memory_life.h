@@ -10,9 +10,15 @@ typedef struct plan_life_of {
     int32_t reg, copy;
 } plan_life_of;
 
-/* All copies of the registers that share memory, over a step of m
- * micro-batches. *of: [packing->n]. Both live in the arena. */
-void plan_life_pack(const plan_role *role, int32_t m, fs_arena *arena,
+/* The program of a compute stream, a step of m micro-batches. */
+typedef struct plan_stream_program {
+    const plan_role *role;
+    int32_t stream, m;
+} plan_stream_program;
+
+/* All copies of the registers that share memory on it. *of: [packing->n]. Both
+ * live in the arena. */
+void plan_life_pack(const plan_stream_program *program, fs_arena *arena,
                     plan_packing *packing, plan_life_of **of);
 
 #endif

@@ -37,6 +37,12 @@ const char *plan_task_name(const ir_graph *graph, const plan_task *task,
                      graph->tensors.at[task->tensor].name);
 }
 
+bool plan_task_computes(const plan_task *task)
+{
+    return task->kind == PLAN_COMPUTE ||
+           (task->kind == PLAN_BOX && task->comm < 0);
+}
+
 double plan_role_gap(const plan_role *role)
 {
     if (role->bound_bytes <= 0)

@@ -73,7 +73,7 @@ typedef struct plan_lower_options {
     bool overlap;      /* collectives on a stream of their own */
     bool share_memory; /* registers of one stream may share bytes */
     int32_t prefetch;  /* extra credits of loaded and received registers */
-    bool refine; /* branch and bound where greedy offsets leave a gap */
+    bool refine;       /* branch and bound where greedy offsets leave a gap */
     /* [stages] bytes of an arena: no lower one is looked for below them, nor
      * where none can be that low; NULL: as low as it goes */
     const int64_t *enough_bytes;
@@ -95,6 +95,8 @@ int32_t plan_n_sections(const plan_role *role);
 int32_t plan_section(const plan_role *role, plan_phase phase, int32_t chunk);
 int32_t plan_task_section(const plan_role *role, const plan_task *task);
 int32_t plan_slot_section(const plan_role *role, const plan_slot *slot);
+/* A kernel or a local boxing step: a device runs one of them at a time. */
+bool plan_task_computes(const plan_task *task);
 /* Does its section run once per step? */
 bool plan_phase_once(plan_phase phase);
 /* The stage that a task belongs to. */

@@ -5,8 +5,8 @@
 #include <string.h>
 
 static const plan_schedule schedule_table[] = {
-#define PLAN_SCHEDULE(id, name, placing, splits)                               \
-    {name, plan_schedule_##id, placing, splits},
+#define PLAN_SCHEDULE(id, name, placing, splits, passes)                       \
+    {name, plan_schedule_##id, placing, splits, passes},
 #include "plan/schedules.def"
 #undef PLAN_SCHEDULE
 };
@@ -36,6 +36,11 @@ int32_t plan_schedule_slots(const plan_schedule *schedule,
                             const plan_turn *turn)
 {
     return (schedule->splits ? 3 : 2) * turn->n_chunks * turn->micro_batches;
+}
+
+int32_t plan_schedule_pass(const plan_schedule *schedule, plan_phase phase)
+{
+    return schedule->passes > 1 && phase >= PLAN_BACKWARD;
 }
 
 int32_t plan_placing_role(plan_placing placing, int32_t n_roles, int32_t stage)

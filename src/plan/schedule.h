@@ -28,7 +28,8 @@ typedef struct plan_schedule {
     const char *name;
     plan_schedule_fn *fill;
     plan_placing placing;
-    bool splits; /* weight gradients have slots of their own */
+    bool splits;    /* weight gradients have slots of their own */
+    int32_t passes; /* with streams of their own, at most PLAN_PASSES */
 } plan_schedule;
 /* NULL when unknown; plan_schedule_names lists them, comma-separated. */
 const plan_schedule *plan_schedule_find(const char *name);
@@ -36,6 +37,10 @@ const char *plan_schedule_names(void);
 /* How many slots it fills. */
 int32_t plan_schedule_slots(const plan_schedule *schedule,
                             const plan_turn *turn);
+/* Whose streams run a phase: with one pass all are in pass 0; with two, the
+ * backward pass and what follows it are in pass 1. */
+enum { PLAN_PASSES = 2 };
+int32_t plan_schedule_pass(const plan_schedule *schedule, plan_phase phase);
 /* The role that stage i of a pipeline over n_roles lies on. */
 int32_t plan_placing_role(plan_placing placing, int32_t n_roles, int32_t stage);
 
