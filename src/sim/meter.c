@@ -18,10 +18,9 @@ void sim_meter_advance(sim_meter *m, int64_t now_ns)
 void sim_meter_count(sim_meter *m, const plan_role *role, const plan_task *task,
                      int32_t change)
 {
-    bool moves = task->comm >= 0 || task->channel >= 0;
-    if (moves)
+    if (task->comm >= 0 || task->channel >= 0)
         m->communicating += change;
-    else if (task->kind != PLAN_LOAD)
+    else if (plan_task_computes(task))
         m->computing += change;
     if (role->streams[task->stream].kind == PLAN_STREAM_COMPUTE)
         m->occupied += change;

@@ -24,6 +24,7 @@ typedef struct sim_job {
 
 typedef struct sim_head {
     int64_t ready_ns; /* -1: not seen ready yet */
+    bool waits;       /* ready, but another stream's turn to compute */
 } sim_head;
 
 /* A communicator or channel: the roles that meet on it, and who has come. */
@@ -385,13 +386,18 @@ static void arrive(simulation *s, int32_t stream)
     sim_line *l = line < 0 ? NULL : &s->lines[line];
     if (l && l->n_arrived == l->n_members)
         return; /* still in use by another stream; comes again when it ends */
-    s->heads[stream].ready_ns = s->now_ns;
+    if (!s->heads[stream].waits)
+        s->heads[stream].ready_ns = s->now_ns;
     if (l) {
         l->arrived[l->n_arrived++] = stream;
         if (l->n_arrived == l->n_members)
             start_meeting(s, line);
         return;
     }
+    s->heads[stream].waits =
+        !plan_actor_turn(s->actors[s->role_of[stream]], s->jobs[stream].stream);
+    if (s->heads[stream].waits)
+        return;
     s->jobs[stream].on_core = demand_on_core(s, stream);
     double seconds = demand_s(s, stream);
     fire(s, stream);
@@ -405,8 +411,9 @@ static void start_ready(simulation *s)
             continue;
         s->touched[r] = false;
         for (int32_t i = s->first_stream[r]; i < s->first_stream[r + 1]; i++)
-            if (s->heads[i].ready_ns < 0 &&
-                plan_actor_ready(s->actors[r], s->jobs[i].stream))
+            if (s->heads[i].waits ||
+                (s->heads[i].ready_ns < 0 &&
+                 plan_actor_ready(s->actors[r], s->jobs[i].stream)))
                 arrive(s, i);
     }
 }
