@@ -84,7 +84,9 @@ static void draw_schedule(uint64_t *seed, equal_case *c)
 #include "plan/schedules.def"
 #undef PLAN_SCHEDULE
     };
+    const char *only = getenv("FS_SCHEDULE");
     c->schedule = names[fs_rand_below(seed, sizeof names / sizeof *names)];
+    c->schedule = only ? only : c->schedule;
     plan_placing placing = plan_schedule_find(c->schedule)->placing;
     c->chunks = placing == PLAN_PLACED_ONCE ? 1
                 : placing == PLAN_PLACED_V  ? 2

@@ -3,7 +3,8 @@
  * with the same micro-batches.
  *
  * Case N hangs on N alone. FS_SEED=N runs case N only; FS_CASES=N runs the
- * cases 0 .. N - 1 (200; `make check-long`: 2,000). Ranks are threads of one
+ * cases 0 .. N - 1 (200; `make check-long`: 2,000), FS_SCHEDULE=NAME all under
+ * that schedule. Ranks are threads of one
  * process per case; under mpirun they are its ranks, and a case that fails
  * there is told by a number that FS_SEED takes without mpirun too. A failing
  * case is made smaller before it is told. */

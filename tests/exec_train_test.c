@@ -9,7 +9,14 @@
 #include "tests/exec_plans.h"
 #include "tests/exec_ranks.h"
 
-enum { MOST_ROLES = 8, STEPS = 5, BATCH = 8, LENGTH = 6, WIDTH = 12, WORDS = 20 };
+enum {
+    MOST_ROLES = 8,
+    STEPS = 5,
+    BATCH = 8,
+    LENGTH = 6,
+    WIDTH = 12,
+    WORDS = 20
+};
 
 /* ---- the network ---- */
 
@@ -408,6 +415,39 @@ static void test_plans(exec_world *world, int32_t n_stages, uint64_t *seed)
              (long long)counted.ran, counted.worst);
 }
 
+/* An order that emerges adds the same numbers in the same order: to the last
+ * bit what 1f1b gives, whose order is fixed. */
+static void test_dynamic(exec_world *world, int32_t n_stages, uint64_t *seed)
+{
+    int64_t ran = 0, differ = 0;
+    for (int32_t k = 0; k < 16; k++) {
+        fs_arena *arena = fs_arena_create();
+        fs_err err = {0};
+        network net = {.micro_batches = 4, .loss = MEAN, .optimizer = IR_ADAMW};
+        ir_mesh meshes[MOST_ROLES];
+        draw_meshes(world->size, n_stages, seed, meshes);
+        ir_graph *g = make_graph(&net, &err);
+        plan_strategy *s = draw_strategy(g, n_stages, meshes, seed, arena);
+        if (s && s->n_stages == n_stages) {
+            s->schedule = "1f1b";
+            outcome fixed = run_plan(world, g, s, arena, &err);
+            s->schedule = "dynamic";
+            outcome free = run_plan(world, g, s, arena, &err);
+            ran += fixed.ran && free.ran;
+            differ += fixed.digest != free.digest ||
+                      memcmp(fixed.loss, free.loss, sizeof free.loss) != 0;
+            if (err.status != FS_OK)
+                printf("# %s\n", err.text);
+        }
+        ir_graph_destroy(g);
+        fs_arena_destroy(arena);
+    }
+    ranks_ok(world, differ + (ran < 4),
+             "dynamic gives the bits of 1f1b: %d stages on %d ranks (%lld "
+             "plans)",
+             n_stages, world->size, (long long)ran);
+}
+
 int main(void)
 {
     exec_world *world = ranks_open();
@@ -418,5 +458,7 @@ int main(void)
         test_settings(world, &seed);
     for (int32_t n_stages = 1; n_stages <= world->size; n_stages++)
         test_plans(world, n_stages, &seed);
+    for (int32_t n_stages = 1; n_stages <= world->size; n_stages++)
+        test_dynamic(world, n_stages, &seed);
     return ranks_done(world);
 }

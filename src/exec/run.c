@@ -243,7 +243,8 @@ static bool serve_stream(exec_rank *rank, int32_t stream)
         return false;
     exec_task *t = &rank->tasks[head];
     if (!rank->actors->cursor[stream].busy) {
-        if (!plan_actor_ready(rank->actors, stream))
+        if (!plan_actor_ready(rank->actors, stream) ||
+            !plan_actor_turn(rank->actors, stream))
             return false;
         fire(rank, stream, t);
         moved = true;
