@@ -106,22 +106,31 @@ static void test_rows(plan *p, fs_arena *arena)
                   "two channels to one stage, early and late, too");
 }
 
-int main(void)
+static plan *lowered(const ir_graph *g, const char *schedule, fs_arena *arena)
 {
-    fs_arena *arena = fs_arena_create();
     build_recipe recipe = {.pp = 3};
     plan_lower_options options = plan_lower_defaults();
     fs_err err = {0};
     plan *p;
-    ir_graph *g = build_mlp(4, 8, true, 2);
     plan_strategy *s = build_strategy(g, &recipe, arena);
+    s->schedule = schedule;
     if (plan_lower(g, build_cluster(3, arena), s, &options, arena, &err, &p) !=
         FS_OK) {
         printf("Bail out! %s\n", err.text);
-        return 1;
+        exit(1);
     }
+    return p;
+}
+
+int main(void)
+{
+    fs_arena *arena = fs_arena_create();
+    ir_graph *g = build_mlp(4, 8, true, 2);
+    plan *p = lowered(g, "1f1b", arena);
     test_waiting(p);
     test_rows(p, arena);
+    tap_equal_int(same_names(lowered(g, "dynamic", arena), arena), 0,
+                  "streams that compute a pass each have names of their own");
     ir_graph_destroy(g);
     fs_arena_destroy(arena);
     return tap_done();

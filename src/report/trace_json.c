@@ -14,7 +14,8 @@ typedef struct writing {
 } writing;
 
 /* Two channels may join two stages in one direction: one for what the forward
- * pass needs, one for the backward pass. */
+ * pass needs, one for the backward pass. Two streams of a rank may compute, a
+ * pass each. */
 static const char *way_of(const plan_role *role, int32_t stream)
 {
     for (int32_t i = 0; i < role->n_tasks; i++)
@@ -22,6 +23,23 @@ static const char *way_of(const plan_role *role, int32_t stream)
             return role->tasks[i].phase < PLAN_BACKWARD ? "forward"
                                                         : "backward";
     return "unused";
+}
+
+static int32_t count_kind(const plan_role *role, plan_stream_kind kind)
+{
+    int32_t n = 0;
+    for (int32_t s = 0; s < role->n_streams; s++)
+        n += role->streams[s].kind == kind;
+    return n;
+}
+
+static int32_t count_alike(const plan *p, const plan_channel *channel)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < p->n_channels; i++)
+        n += p->channels[i].from_stage == channel->from_stage &&
+             p->channels[i].to_stage == channel->to_stage;
+    return n;
 }
 
 const char *report_stream_name(const plan *p, int32_t rank, int32_t stream,
@@ -32,16 +50,16 @@ const char *report_stream_name(const plan *p, int32_t rank, int32_t stream,
     const plan_role *role = plan_role_of_rank(p, rank);
     const plan_stream *s = &role->streams[stream];
     const char *name = names[s->kind];
-    if (s->channel < 0)
-        return name;
-    const plan_channel *c = &p->channels[s->channel];
-    bool sends = s->kind == PLAN_STREAM_SEND;
-    int32_t same = 0;
-    for (int32_t i = 0; i < p->n_channels; i++)
-        same += p->channels[i].from_stage == c->from_stage &&
-                p->channels[i].to_stage == c->to_stage;
-    name = fs_printf(arena, "%s stage %d", name,
-                     sends ? c->to_stage : c->from_stage);
+    int32_t same;
+    if (s->channel < 0) {
+        same = count_kind(role, s->kind);
+    } else {
+        const plan_channel *c = &p->channels[s->channel];
+        bool sends = s->kind == PLAN_STREAM_SEND;
+        same = count_alike(p, c);
+        name = fs_printf(arena, "%s stage %d", name,
+                         sends ? c->to_stage : c->from_stage);
+    }
     return same < 2 ? name
                     : fs_printf(arena, "%s, %s", name, way_of(role, stream));
 }
