@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_BYTES = 64 * 1024, ALIGN = 16 };
+/* Blocks grow with the arena: many are small, and short of life. */
+enum { LEAST_BYTES = 1024, MOST_BYTES = 64 * 1024, ALIGN = 16 };
 
 typedef struct block {
     struct block *next;
@@ -44,9 +45,16 @@ void fs_arena_destroy(fs_arena *arena)
     free(arena);
 }
 
+static size_t usual_room(const fs_arena *arena)
+{
+    size_t room = arena->bytes > LEAST_BYTES ? arena->bytes : LEAST_BYTES;
+    return room < MOST_BYTES ? room : MOST_BYTES;
+}
+
 static block *add_block(fs_arena *arena, size_t bytes)
 {
-    size_t room = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES, total;
+    size_t usual = usual_room(arena), room = bytes > usual ? bytes : usual;
+    size_t total;
     if (__builtin_add_overflow(room, sizeof(block), &total))
         die(room);
     block *b = calloc(1, total);
@@ -54,7 +62,7 @@ static block *add_block(fs_arena *arena, size_t bytes)
         die(total);
     b->room = room;
     /* A large block goes behind the current one, whose room stays in use. */
-    if (bytes > BLOCK_BYTES && arena->head) {
+    if (bytes > usual && arena->head) {
         b->next = arena->head->next;
         arena->head->next = b;
     } else {

@@ -244,36 +244,85 @@ double search_net_improve(const search_net *net, int32_t *value,
     return search_net_cost(net, value);
 }
 
-/* The bytes of one limit in the place of costs. */
-static void load_pair(const search_net *net, const search_net_edge *edge,
-                      int32_t limit, search_cfn *cfn, fs_arena *arena)
+/* ---- the least bytes of a limit ---- */
+
+/* The part of a network that a limit is about: nodes of the stages that load
+ * it, and what edges that load it join. Without the others it is a relaxation.
+ * place[]: in the part, or -1. */
+typedef struct limit_part {
+    const search_net *net;
+    int32_t limit;
+    int32_t n;
+    int32_t *place;
+} limit_part;
+
+static bool loads(const search_load *load, int32_t n, int32_t limit)
 {
-    int64_t n = (int64_t)net->nodes[edge->u].n * net->nodes[edge->v].n;
+    for (int32_t k = 0; k < n; k++)
+        if (load[k].limit == limit)
+            return true;
+    return false;
+}
+
+static limit_part part_of(const search_net *net, int32_t limit,
+                          fs_arena *arena)
+{
+    limit_part part = {net, limit, 0, fs_new(arena, int32_t, net->n_nodes)};
+    bool *stage = fs_new(arena, bool, net->n_stages);
+    bool *wanted = fs_new(arena, bool, net->n_nodes);
+    for (int32_t i = 0; i < net->n_nodes; i++)
+        if (loads(net->nodes[i].loads, net->nodes[i].n_loads, limit))
+            stage[net->nodes[i].stage] = true;
+    for (int32_t e = 0; e < net->n_edges; e++)
+        if (loads(net->edges[e].loads, net->edges[e].n_loads, limit))
+            wanted[net->edges[e].u] = wanted[net->edges[e].v] = true;
+    for (int32_t i = 0; i < net->n_nodes; i++)
+        part.place[i] =
+            wanted[i] || stage[net->nodes[i].stage] ? part.n++ : -1;
+    return part;
+}
+
+/* Bytes of the limit in the place of costs. */
+static void load_node(const limit_part *part, int32_t i, search_cfn *cfn,
+                      fs_arena *arena)
+{
+    const search_net_node *node = &part->net->nodes[i];
+    double *unary = fs_new(arena, double, node->n);
+    for (int32_t s = 0; s < node->n; s++) {
+        unary[s] = isinf(node->cost[s]) ? INFINITY : 0;
+        for (int32_t k = 0; k < node->n_loads; k++)
+            if (node->loads[k].limit == part->limit)
+                unary[s] += (double)node->loads[k].bytes[s];
+    }
+    search_cfn_set(cfn, part->place[i], node->n, unary);
+}
+
+static void load_pair(const limit_part *part, const search_net_edge *edge,
+                      search_cfn *cfn, fs_arena *arena)
+{
+    int64_t n =
+        (int64_t)part->net->nodes[edge->u].n * part->net->nodes[edge->v].n;
     double *cost = fs_new(arena, double, n);
     for (int64_t at = 0; at < n; at++)
         cost[at] = isinf(edge->cost[at]) ? INFINITY : 0;
     for (int32_t k = 0; k < edge->n_loads; k++)
-        for (int64_t at = 0; edge->loads[k].limit == limit && at < n; at++)
+        for (int64_t at = 0; edge->loads[k].limit == part->limit && at < n;
+             at++)
             cost[at] += (double)edge->loads[k].bytes[at];
-    search_cfn_add(cfn, edge->u, edge->v, cost, 1);
+    search_cfn_add(cfn, part->place[edge->u], part->place[edge->v], cost, 1);
 }
 
 static search_cfn *loaded(const search_net *net, int32_t limit, fs_arena *arena)
 {
-    search_cfn *cfn = search_cfn_new(net->n_nodes, arena);
-    for (int32_t i = 0; i < net->n_nodes; i++) {
-        const search_net_node *node = &net->nodes[i];
-        double *unary = fs_new(arena, double, node->n);
-        for (int32_t s = 0; s < node->n; s++) {
-            unary[s] = isinf(node->cost[s]) ? INFINITY : 0;
-            for (int32_t k = 0; k < node->n_loads; k++)
-                if (node->loads[k].limit == limit)
-                    unary[s] += (double)node->loads[k].bytes[s];
-        }
-        search_cfn_set(cfn, i, node->n, unary);
-    }
+    limit_part part = part_of(net, limit, arena);
+    search_cfn *cfn = search_cfn_new(part.n, arena);
+    for (int32_t i = 0; i < net->n_nodes; i++)
+        if (part.place[i] >= 0)
+            load_node(&part, i, cfn, arena);
     for (int32_t e = 0; e < net->n_edges; e++)
-        load_pair(net, &net->edges[e], limit, cfn, arena);
+        if (part.place[net->edges[e].u] >= 0 &&
+            part.place[net->edges[e].v] >= 0)
+            load_pair(&part, &net->edges[e], cfn, arena);
     return cfn;
 }
 

@@ -39,14 +39,32 @@ static bool drop_dead_values(search_cfn *cfn, int32_t node)
     return any;
 }
 
+/* A node is looked at again when a neighbour has lost a value. */
 void search_cfn_arcs(search_cfn *cfn)
 {
-    for (bool again = true; again && !cfn->infeasible;) {
-        again = false;
-        for (int32_t i = 0; i < cfn->n && !cfn->infeasible; i++)
-            if (!cfn->gone[i])
-                again |= drop_dead_values(cfn, i);
+    fs_arena *arena = fs_arena_create();
+    bool *listed = fs_new(arena, bool, cfn->n);
+    FS_VEC(int32_t) list = {0};
+    for (int32_t i = cfn->n; i-- > 0;)
+        if (!cfn->gone[i]) {
+            listed[i] = true;
+            fs_push(arena, &list, i);
+        }
+    while (list.n > 0 && !cfn->infeasible) {
+        int32_t node = list.at[--list.n];
+        const search_incident *at = &cfn->at[node];
+        listed[node] = false;
+        if (!drop_dead_values(cfn, node))
+            continue;
+        for (int32_t k = 0; k < at->pairs.n; k++) {
+            int32_t other =
+                search_pair_other(&cfn->pairs.at[at->pairs.at[k]], node);
+            if (!listed[other])
+                fs_push(arena, &list, other);
+            listed[other] = true;
+        }
     }
+    fs_arena_destroy(arena);
 }
 
 /* Exact for any additive objective: the cost of a pair that is u(a) + v(b)
