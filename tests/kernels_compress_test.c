@@ -26,8 +26,8 @@ static void run(const kernel_call *call)
 
 typedef struct picked {
     int64_t k;
-    double x[N], values[N], rest[N];
-    int32_t places[N];
+    double x[N], rest[N], values[N + 2]; /* room for more than there are */
+    int32_t places[N + 2];
 } picked;
 
 /* Of rows `first` .. of a matrix. */

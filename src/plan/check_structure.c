@@ -318,6 +318,13 @@ static bool registers_sound(const role_check *x, int32_t t)
     return true;
 }
 
+static bool has_section(const role_check *x, int32_t t)
+{
+    const plan_task *task = &x->role->tasks[t];
+    return task->phase < PLAN_PHASES &&
+           within(task->chunk, x->role->n_chunks);
+}
+
 static bool check_task(const role_check *x, int32_t t)
 {
     const plan_task *task = &x->role->tasks[t];
@@ -328,8 +335,9 @@ static bool check_task(const role_check *x, int32_t t)
     else if (task->phase == PLAN_WEIGHT && !x->c->pipe.schedule->splits)
         BAD_TASK(x, t, "the schedule %s has no slots for weights alone",
                  x->c->pipe.schedule->name);
-    else if (t > 0 && plan_task_section(x->role, task) <
-                          plan_task_section(x->role, &x->role->tasks[t - 1]))
+    else if (t > 0 && has_section(x, t - 1) &&
+             plan_task_section(x->role, task) <
+                 plan_task_section(x->role, &x->role->tasks[t - 1]))
         BAD_TASK(x, t, "tasks are not sorted by phase and chunk");
     else if (!within(task->stream, x->role->n_streams))
         BAD_TASK(x, t, "stream %d of %d", task->stream, x->role->n_streams);
