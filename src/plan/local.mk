@@ -8,7 +8,8 @@ src_plan_libfs_plan_a_SOURCES += src/plan/strategy.c src/plan/strategy.h \
   src/plan/exchange.c src/plan/exchange.h src/plan/boxing.def
 src_plan_libfs_plan_a_SOURCES += src/plan/schedule.c src/plan/schedule.h \
   src/plan/schedules.def src/plan/schedule_1f1b.c src/plan/schedule_gpipe.c \
-  src/plan/schedule_interleaved.c src/plan/schedule_zb.c \
+  src/plan/schedule_interleaved.c src/plan/schedule_zb_h1.c \
+  src/plan/schedule_zb_h2.c src/plan/schedule_zb_v.c \
   src/plan/schedule_dynamic.c \
   src/plan/pipeline.c
 src_plan_libfs_plan_a_SOURCES += src/plan/text.h src/plan/text_parts.h \

@@ -23,6 +23,11 @@ typedef void plan_schedule_fn(const plan_turn *turn, plan_slot *slots);
 #define PLAN_SCHEDULE(id, ...) plan_schedule_fn plan_schedule_##id;
 #include "plan/schedules.def"
 #undef PLAN_SCHEDULE
+/* What several of them are: after `ahead` forwards one forward, one backward,
+ * in turns; where weights have slots of their own, each `delay` backwards
+ * behind its own backward; delay -1: they have none. */
+void plan_slots_alternate(const plan_turn *turn, int32_t ahead, int32_t delay,
+                          plan_slot *slots);
 
 typedef struct plan_schedule {
     const char *name;

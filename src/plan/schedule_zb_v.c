@@ -2,47 +2,6 @@
 
 #include "plan/schedule.h"
 
-/* Zero-bubble schedules split the backward pass: gradients of inputs (BACKWARD)
- * go to the stage before at once, those of weights (WEIGHT) fill gaps. f, b and
- * w are the seconds of a role's forward, backward and weight slots.
- *
- * H1 and H2 (Qi et al. 2023, arXiv 2401.10241, section 2): one forward, one
- * backward after `ahead` forwards; each weight slot `delay` backwards behind
- * its own, so that all roles hold the same number of activations: p (H1, as
- * 1f1b's first role) with a bubble of (p - 1) (f + b - w), 2 p - 1 (H2) with
- * one of (p - 1) (f + b - 2 w). */
-static void fill_delayed(const plan_turn *turn, int32_t ahead, int32_t delay,
-                         plan_slot *slots)
-{
-    int32_t m = turn->micro_batches, n = 0, weights = 0;
-
-    ahead = ahead < m ? ahead : m;
-    for (int32_t k = 0; k < ahead; k++)
-        slots[n++] = (plan_slot){PLAN_FORWARD, k, 0};
-    for (int32_t k = 0; k < m; k++) {
-        if (ahead + k < m)
-            slots[n++] = (plan_slot){PLAN_FORWARD, ahead + k, 0};
-        slots[n++] = (plan_slot){PLAN_BACKWARD, k, 0};
-        if (k >= delay)
-            slots[n++] = (plan_slot){PLAN_WEIGHT, weights++, 0};
-    }
-    while (weights < m)
-        slots[n++] = (plan_slot){PLAN_WEIGHT, weights++, 0};
-}
-
-void plan_schedule_zb_h1(const plan_turn *turn, plan_slot *slots)
-{
-    fill_delayed(turn, turn->n_roles - turn->role - 1, turn->role, slots);
-}
-
-void plan_schedule_zb_h2(const plan_turn *turn, plan_slot *slots)
-{
-    fill_delayed(turn, 2 * (turn->n_roles - turn->role - 1), 2 * turn->role,
-                 slots);
-}
-
-/* ---- V ---- */
-
 /* Slots being appended; those of micro-batches beyond m are left out. */
 typedef struct filling {
     plan_slot *slots;
