@@ -20,6 +20,7 @@ typedef struct equal_case {
     int32_t n_ops;
     uint64_t left_out; /* of the random ops, a bit each */
     int32_t samples;   /* of a micro-batch */
+    bool batch_norms;  /* many: the last ones see a pixel of each sample */
     bool wide;         /* in F64 */
     ir_dtype narrow;   /* F32, or what mixed precision computes in */
     bool rewritten, chained;
@@ -27,7 +28,8 @@ typedef struct equal_case {
     int32_t micro_batches;
     ir_optimizer optimizer;
     bool clipped;
-    const char *recompute;
+    const char *recompute; /* a policy, or equal_any_set; NULL: none */
+    ir_compress compress;  /* of gradients, as far as any plan sends the same */
     /* its plan */
     int32_t ranks, n_stages; /* on devices of their own */
     ir_mesh mesh[EQUAL_STAGES];
@@ -52,6 +54,9 @@ typedef enum equal_end {
     EQUAL_ENDS
 } equal_end;
 
+/* Recomputes a set of nodes, each drawn by its name. */
+extern const char equal_any_set[];
+
 /* What a case had in it, to be counted. */
 #define EQUAL_FEATURES(X)                                                      \
     X(random_ops, "random op graphs")                                          \
@@ -68,6 +73,8 @@ typedef enum equal_end {
     X(chunks, "several stages on one device")                                  \
     X(gpipe, "schedule gpipe")                                                 \
     X(recompute, "recomputation")                                              \
+    X(any_set, "any set of nodes recomputed")                                  \
+    X(compress, "compressed gradients")                                        \
     X(overlap, "overlap")                                                      \
     X(adaptive, "Adam, AdamW, LAMB or Adagrad")                                \
     X(momentum, "momentum")                                                    \

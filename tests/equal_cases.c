@@ -42,6 +42,30 @@ static bool is_deep(const char *model)
     return strstr(model, "percent=") || strstr(model, "depth=50");
 }
 
+/* Dozens of batch norms in a row. Each divides by the deviation of its batch,
+ * which is next to nothing where a few samples hardly differ: what rounding
+ * does to the first is magnified by all that follow. So they get more samples,
+ * smaller steps, and no 16-bit floats where they are many. */
+static bool has_batch_norms(const char *model)
+{
+    static const char *const names[] = {"resnet,", "mobilenet,",
+                                        "efficientnet,", "insightface,"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        found |= strncmp(model, names[i], strlen(names[i])) == 0;
+    return found;
+}
+
+static void condition(uint64_t *seed, equal_case *c)
+{
+    c->batch_norms = c->model && has_batch_norms(c->model);
+    if (!c->batch_norms)
+        return;
+    c->samples = between(seed, 9, 14);
+    if (is_deep(c->model))
+        c->narrow = IR_F32;
+}
+
 /* A mesh of its own for each stage. */
 static void draw_unlike(uint64_t *seed, equal_case *c)
 {
@@ -93,13 +117,30 @@ static void draw_schedule(uint64_t *seed, equal_case *c)
                                             : between(seed, 1, 3);
 }
 
+const char equal_any_set[] = "any set";
+
 static const char *draw_recompute(uint64_t *seed)
 {
     static const char *const policies[] = {"selective", "block", "gelu|relu",
                                            ".*"};
-    if (chance(seed, 65))
+    if (chance(seed, 60))
         return NULL;
+    if (chance(seed, 50))
+        return equal_any_set;
     return policies[fs_rand_below(seed, sizeof policies / sizeof *policies)];
+}
+
+/* PowerSGD is linear; casts round as mixed precision does. What top-k sends
+ * hangs on the plan. */
+static ir_compress draw_compress(uint64_t *seed)
+{
+    static const ir_compress hows[] = {{IR_COMPRESS_POWERSGD, 1},
+                                       {IR_COMPRESS_POWERSGD, 2},
+                                       {IR_COMPRESS_BF16, 0},
+                                       {IR_COMPRESS_FP16, 0}};
+    if (chance(seed, 85))
+        return (ir_compress){0};
+    return hows[fs_rand_below(seed, sizeof hows / sizeof *hows)];
 }
 
 static void draw_types(uint64_t *seed, equal_case *c)
@@ -123,6 +164,7 @@ equal_case equal_draw(uint64_t number)
     c.samples = between(&seed, 2, 5);
     c.micro_batches = between(&seed, 1, 4);
     draw_types(&seed, &c);
+    condition(&seed, &c);
     c.rewritten = chance(&seed, 40);
     c.chained = chance(&seed, 40);
     c.optimizer = chance(&seed, 55)
@@ -130,6 +172,7 @@ equal_case equal_draw(uint64_t number)
                       : (ir_optimizer)fs_rand_below(&seed, IR_OPTIMIZER_COUNT);
     c.clipped = chance(&seed, 25);
     c.recompute = draw_recompute(&seed);
+    c.compress = draw_compress(&seed);
     draw_places(&seed, &c);
     draw_schedule(&seed, &c);
     c.overlap = chance(&seed, 40);
@@ -140,6 +183,17 @@ equal_case equal_draw(uint64_t number)
 }
 
 /* ---- text ---- */
+
+static const char *compress_text(const ir_compress *how)
+{
+    static const char *const names[] = {
+        "none",
+#define IR_COMPRESS(id, name, argument) name,
+#include "ir/compress.def"
+#undef IR_COMPRESS
+    };
+    return names[how->kind];
+}
 
 static void print_meshes(const equal_case *c, FILE *to)
 {
@@ -169,6 +223,9 @@ void equal_print(const equal_case *c, const equal_verdict *v, FILE *to)
             c->rewritten ? ", rewritten" : "", c->chained ? ", chains" : "",
             c->clipped ? ", clipped" : "", c->recompute ? ", recompute " : "",
             c->recompute ? c->recompute : "");
+    if (c->compress.kind != IR_COMPRESS_NONE)
+        fprintf(to, "#   gradients compressed as %s\n",
+                compress_text(&c->compress));
     fprintf(to, "#   %s, ranks %d, meshes ", ir_optimizer_name(c->optimizer),
             (int)c->ranks);
     print_meshes(c, to);

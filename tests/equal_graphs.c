@@ -170,26 +170,47 @@ static void find_terms(const equal_case *c, ir_graph *g,
     ir_graph_destroy(whole);
 }
 
+/* Half of the nodes or fewer, of a large network some: a regular expression of
+ * their names. */
+static const char *draw_set(const equal_case *c, const ir_graph *g)
+{
+    const uint64_t seed = fs_mix(c->seed + 6), most = 100;
+    const uint64_t usual = seed % 2 ? 50 : 15;
+    const uint64_t fits = 100 * most / ((uint64_t)g->nodes.n + 1) + 1;
+    const uint64_t share = usual < fits ? usual : fits;
+    fs_text text = {.arena = g->arena};
+    int32_t n = 0;
+    for (int32_t v = 0; v < g->nodes.n; v++) {
+        const char *name = g->nodes.at[v].name;
+        if (fs_hash_text(seed, name) % 100 < share)
+            fs_text_add(&text, "%s%s", n++ ? "|" : "^(", name);
+    }
+    return n ? fs_printf(g->arena, "%s)$", text.at) : NULL;
+}
+
 static ir_train_options train_options(const equal_case *c)
 {
     ir_train_options o = ir_train_defaults();
     o.optimizer = c->optimizer;
     o.lr = c->optimizer == IR_SGD || c->optimizer == IR_MOMENTUM ? 0.05 : 0.003;
+    o.lr *= c->batch_norms ? 0.1 : 1;
     o.micro_batches = c->micro_batches;
     o.clip_norm = c->clipped ? 0.1 : 0;
+    o.compress = c->compress;
     if (c->narrow == IR_F16)
         o.loss_scale = (ir_loss_scale){1024, true, 2};
     return o;
 }
 
-static ir_graph *train_with(const equal_case *c, const char *recompute,
-                            fs_err *err, uint64_t *features)
+static ir_graph *train_with(const equal_case *c, fs_err *err,
+                            uint64_t *features)
 {
     ir_graph *g = equal_forward(c, c->samples, err);
     if (!g)
         return NULL;
     ir_train_options options = train_options(c);
-    options.recompute = recompute;
+    options.recompute =
+        c->recompute == equal_any_set ? draw_set(c, g) : c->recompute;
     find_terms(c, g, &options, features);
     g->batch = (int64_t)c->samples * c->micro_batches;
     if (ir_train(g, &options, err) != FS_OK) {
@@ -204,13 +225,34 @@ static ir_graph *train_with(const equal_case *c, const char *recompute,
     return g;
 }
 
-/* A policy that chooses nothing of this network is refused: then none. */
+/* What finds nothing to do in this network is refused: then without. */
+static bool drop_refused(const fs_err *err, equal_case *c)
+{
+    const bool recompute = c->recompute && strstr(err->text, "--recompute");
+    const bool compress =
+        c->compress.kind != IR_COMPRESS_NONE && strstr(err->text, "--compress");
+    if (recompute)
+        c->recompute = NULL;
+    if (compress)
+        c->compress.kind = IR_COMPRESS_NONE;
+    return recompute || compress;
+}
+
+static void note_feature(uint64_t *features, equal_feature feature, bool has)
+{
+    *features |= (uint64_t)has << feature;
+}
+
 ir_graph *equal_graph(const equal_case *c, fs_err *err, uint64_t *features)
 {
-    ir_graph *g = train_with(c, c->recompute, err, features);
-    if (!g && c->recompute && strstr(err->text, "--recompute"))
-        g = train_with(c, NULL, err, features);
-    else if (g && c->recompute)
-        *features |= (uint64_t)1 << EQUAL_HAS_recompute;
+    equal_case with = *c;
+    ir_graph *g = train_with(&with, err, features);
+    while (!g && drop_refused(err, &with))
+        g = train_with(&with, err, features);
+    note_feature(features, EQUAL_HAS_recompute, g && with.recompute);
+    note_feature(features, EQUAL_HAS_any_set,
+                 g && with.recompute == equal_any_set);
+    note_feature(features, EQUAL_HAS_compress,
+                 g && with.compress.kind != IR_COMPRESS_NONE);
     return g;
 }

@@ -336,9 +336,11 @@ static int32_t end_in(weaving *w, int32_t x)
         false, false);
     int32_t labels = ir_input(w->g, fs_printf(w->g->arena, "labels%d", w->op),
                               IR_I64, rows, rows.dim[0] == w->samples ? 0 : -1);
+    /* Of a few rows all may be ignored: their mean is no number. */
+    const bool many = ir_shape_count(&rows) >= 8;
     const ir_label_loss loss = {.labels = labels,
                                 .weights = -1,
-                                .ignores = below(w, 2),
+                                .ignores = below(w, 2) && many,
                                 .ignored = below(w, classes)};
     return below(w, 2) ? ir_cross_entropy(w->g, logits, labels)
                        : ir_cross_entropy_parts(w->g, logits, &loss);

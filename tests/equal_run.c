@@ -250,9 +250,11 @@ static apart compare(const running *a, const running *b)
 }
 
 /* As stated: fp64 1e-10, fp32 1e-5 for losses. Weights, and all of mixed
- * precision, as far as rounding goes. */
+ * precision and gradients that are cast, as far as rounding goes. */
 static double bound_of(const equal_case *c)
 {
+    if (ir_compress_dtype(&c->compress) != IR_F32)
+        return 0.05;
     return c->wide ? 1e-10 : c->narrow == IR_F32 ? 1e-5 : 0.05;
 }
 

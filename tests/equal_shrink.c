@@ -163,12 +163,13 @@ static bool plainer_options(shrinking *s)
     WITHOUT(recompute, NULL);
     WITHOUT(optimizer, IR_SGD);
     WITHOUT(clipped, false);
+    WITHOUT(compress.kind, IR_COMPRESS_NONE);
     WITHOUT(overlap, false);
     WITHOUT(unshared, false);
     WITHOUT(anew, false);
     WITHOUT(rewritten, false);
     WITHOUT(chained, false);
-    if (strcmp(s->best.schedule, "1f1b") != 0)
+    if (strcmp(s->best.schedule, "1f1b") != 0 && s->best.chunks == 1)
         WITHOUT(schedule, "1f1b");
 #undef WITHOUT
     return less;

@@ -125,6 +125,21 @@ static void place_meshes(const equal_case *c, plan_strategy *s)
     }
 }
 
+/* Where devices have several stages each, a backward pass that waits for an
+ * earlier stage's waits for what its own devices do later: a deadlock, by the
+ * schedule. What is computed again for a later stage is so on that stage. */
+static void run_backwards(const ir_graph *g, plan_strategy *s)
+{
+    for (int32_t v = g->nodes.n - 1; v >= 0; v--)
+        for (int32_t i = 0; i < g->nodes.at[v].n_in; i++) {
+            const int32_t from = g->tensors.at[g->nodes.at[v].in[i]].producer;
+            if (g->nodes.at[v].phase == IR_BACKWARD &&
+                g->nodes.at[from].phase == IR_BACKWARD &&
+                s->stage_of[from] < s->stage_of[v])
+                s->stage_of[from] = s->stage_of[v];
+        }
+}
+
 plan_strategy *equal_strategy(const equal_case *c, const ir_graph *g,
                               fs_arena *arena, fs_err *err)
 {
@@ -136,6 +151,8 @@ plan_strategy *equal_strategy(const equal_case *c, const ir_graph *g,
     d.s->schedule = c->schedule;
     place_meshes(c, d.s);
     place_stages(g, d.s, &seed);
+    if (c->chunks > 1)
+        run_backwards(g, d.s);
     for (int32_t v = 0; v < g->nodes.n; v++)
         if (!choose(&d, v))
             return NULL;
