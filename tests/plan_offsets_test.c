@@ -296,6 +296,22 @@ static void test_full(void)
     }
 }
 
+/* Of a register with more buffers than a step has pieces. */
+static void test_unused(void)
+{
+    static const plan_span spans[] = {{0, 1}, {1, 2}};
+    instance x = make(3);
+    int64_t steps = MOST_STEPS;
+
+    add(&x, 2, 1, &spans[0]);
+    add(&x, 1, 0, spans);
+    add(&x, 3, 1, &spans[1]);
+    tap_ok(plan_offsets_fit(&x.p, 5 * UNIT, &steps) == PLAN_FIT_FOUND &&
+               faults_of(&x.p) == 0,
+           "a buffer that nothing ever fills is placed too");
+    fs_arena_destroy(x.arena);
+}
+
 int main(void)
 {
     uint64_t seed = tap_seed(3);
@@ -303,5 +319,6 @@ int main(void)
     test_small(seed);
     test_larger(seed + 1);
     test_full();
+    test_unused();
     return tap_done();
 }

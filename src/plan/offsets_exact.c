@@ -393,6 +393,7 @@ static search start(const plan_packing *p, int64_t capacity)
     return x;
 }
 
+/* A buffer more than there are pieces lives nowhere: no level holds it. */
 static void open_all(search *x)
 {
     const plan_packing *p = x->p;
@@ -402,10 +403,11 @@ static void open_all(search *x)
     x->open.n = x->trail.n = 0;
     for (int32_t i = 0; i < p->n; i++) {
         const plan_buffer *b = &p->buffers[i];
-        x->offset[i] = -1;
+        x->offset[i] = b->n_spans ? -1 : 0;
         EACH_SECTION(b, k, s)
         x->left[s] += b->bytes;
-        fs_push(x->arena, &x->open, i);
+        if (b->n_spans)
+            fs_push(x->arena, &x->open, i);
     }
 }
 
@@ -433,7 +435,7 @@ plan_fit plan_offsets_fit(plan_packing *p, int64_t capacity, int64_t *steps)
         x.steps = turn;
         rank_buffers(&x, k % ORDERS);
         open_all(&x);
-        fit = solve(&x, (part){0, p->n});
+        fit = solve(&x, (part){0, x.open.n});
         *steps -= turn - x.steps;
     }
     if (fit == PLAN_FIT_FOUND)
