@@ -134,10 +134,11 @@ static const char *draw_recompute(uint64_t *seed)
  * hangs on the plan. */
 static ir_compress draw_compress(uint64_t *seed)
 {
-    static const ir_compress hows[] = {{IR_COMPRESS_POWERSGD, 1},
-                                       {IR_COMPRESS_POWERSGD, 2},
-                                       {IR_COMPRESS_BF16, 0},
-                                       {IR_COMPRESS_FP16, 0}};
+    static const ir_compress hows[] = {
+        {.kind = IR_COMPRESS_POWERSGD, .argument = 1},
+        {.kind = IR_COMPRESS_POWERSGD, .argument = 2},
+        {.kind = IR_COMPRESS_BF16},
+        {.kind = IR_COMPRESS_FP16}};
     if (chance(seed, 85))
         return (ir_compress){0};
     return hows[fs_rand_below(seed, sizeof hows / sizeof *hows)];
