@@ -133,6 +133,7 @@ typedef struct drawing {
     plan *p;
     plan_strategy *s;
     int32_t *count; /* [lines * phases] issues */
+    bool passes;    /* a stream for each pass, as under dynamic */
 } drawing;
 
 static int32_t below(drawing *d, int32_t n)
@@ -234,7 +235,9 @@ static void draw_tasks(drawing *d, plan_role *r)
                 (plan_task){.comm = -1,
                             .channel = -1,
                             .tensor = -1,
-                            .stream = below(d, 1 + (r->n_streams > 1))};
+                            .stream = d->passes && r->n_streams > 1
+                                          ? phase >= PLAN_BACKWARD
+                                          : below(d, 1 + (r->n_streams > 1))};
         for (int32_t i = r->n_tasks - 1; i >= first; i--) {
             int32_t k = first + below(d, i - first + 1);
             t = r->tasks[i];
@@ -318,6 +321,7 @@ static plan *draw_plan(const ir_graph *g, uint64_t *seed, fs_arena *arena)
     draw_ranks(&d, g);
     d.s->micro_batches = d.p->micro_batches;
     draw_lines(&d);
+    d.passes = chance(&d, 33);
     for (int32_t i = 0; i < d.p->n_roles; i++) {
         plan_role *r = &d.p->roles[i];
         draw_slots(&d, r);
@@ -429,11 +433,11 @@ static void test_lowered(uint64_t *seed)
         ir_graph *g = hand_mlp(3, 8, 8, m);
         hw_cluster *c = hand_cluster(arena, 1, stages * 2, 0);
         plan_strategy *s = hand_stages(g, stages, mesh, arena);
-        s->schedule = schedules[fs_rand_below(seed, 3)];
+        s->schedule = schedules[fs_rand_below(seed, 5) / 2];
         hand_signatures(g, s, fs_rand(seed) | 1, arena);
         plan *p = hand_lower(g, c, s, fs_rand_below(seed, 2), arena);
         p = hand_copy(p, arena);
-        for (int32_t cut = 0; cut < 40 && i % 3 > 0; cut++) {
+        for (int32_t cut = 0; cut < 120 && i % 5 > 0; cut++) {
             plan_role *r = &p->roles[fs_rand_below(seed, p->n_roles)];
             plan_register *reg =
                 &r->registers[fs_rand_below(seed, r->n_registers)];
