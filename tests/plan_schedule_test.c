@@ -4,6 +4,8 @@
 
 #include "tap.h"
 
+#include <math.h>
+
 enum { MAX_M = 20, MAX_P = 8, MAX_V = 4, MAX_S = MAX_P * MAX_V };
 
 /* A pipeline over p roles of v chunks each, and its roles' programs. */
@@ -261,11 +263,47 @@ static void test_zero_bubble(void)
                   "of half a role");
 }
 
+/* ---- what shows of fill and drain ---- */
+
+static double fill_of(const char *name, int32_t p, int32_t v, int32_t m)
+{
+    const plan_schedule *schedule = plan_schedule_find(name);
+    fs_arena *arena = fs_arena_create();
+    plan_stage stages[MAX_S];
+    for (int32_t s = 0; s < p * v; s++)
+        stages[s] =
+            (plan_stage){{1, {1}}, plan_placing_role(schedule->placing, p, s)};
+    plan_pipeline pipe = plan_pipeline_of(stages, p * v, name, m, arena);
+    double fill = plan_schedule_fill(&pipe, stages);
+    fs_arena_destroy(arena);
+    return fill;
+}
+
+static void test_fill(void)
+{
+    int32_t wrong = 0;
+    for (int32_t p = 2; p <= MAX_P; p++)
+        for (int32_t m = 2 * p; m <= MAX_M; m += p) {
+            wrong += fill_of("gpipe", p, 1, m) != 1;
+            wrong += fill_of("1f1b", p, 1, m) != 1;
+            wrong += fill_of("dynamic", p, 1, m) != 1;
+            for (int32_t v = 1; v <= MAX_V; v++)
+                wrong +=
+                    fabs(fill_of("interleaved", p, v, m) - 1.0 / v) > 1e-12;
+            wrong += fabs(fill_of("zb-h1", p, 1, m) - 1.0 / 3) > 1e-12;
+            wrong += fill_of("zb-h2", p, 1, m) != 0;
+            wrong += fill_of("zb-v", p, 2, m) != 0;
+        }
+    tap_equal_int(wrong, 0, "fill and drain show as much as is published");
+    tap_ok(fill_of("zb-v", 4, 2, 1) > 0.5, "of one micro-batch much shows");
+}
+
 int main(void)
 {
     test_table();
     test_in_flight();
     test_bubble();
     test_zero_bubble();
+    test_fill();
     return tap_done();
 }

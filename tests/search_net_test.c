@@ -14,6 +14,7 @@ typedef struct recipe {
     int32_t moments;   /* limits per stage */
     double node_loads; /* share of nodes and edges that load a limit */
     double edge_loads;
+    double fill; /* of the formula */
 } recipe;
 
 static double draw_cost(uint64_t *rng, const recipe *shape)
@@ -52,6 +53,7 @@ static search_net *draw_net(uint64_t *rng, const recipe *shape, fs_arena *arena)
     net->n_nodes = n;
     net->n_stages = shape->stages;
     net->micro_batches = shape->micro_batches;
+    net->fill = shape->fill;
     net->nodes = fs_new(arena, search_net_node, n);
     net->edges = fs_new(arena, search_net_edge, n * n);
     net->n_limits = shape->stages * shape->moments;
@@ -129,11 +131,13 @@ static void draw_limits(uint64_t *rng, search_net *net, bool binding)
 static recipe draw_shape(uint64_t *rng)
 {
     static const double forbidden[] = {0, 0, 0.1, 0.3};
+    static const double fill[] = {1, 1, 0.5, 0};
     return (recipe){
         .nodes = 1 + (int32_t)fs_rand_below(rng, MAX_NODES),
         .values = 2 + (int32_t)fs_rand_below(rng, 4),
         .stages = 1 + (int32_t)fs_rand_below(rng, 3),
         .micro_batches = 1 + (int32_t)fs_rand_below(rng, 8),
+        .fill = fill[fs_rand_below(rng, 4)],
         .density = 0.2 + 0.8 * fs_rand_unit(rng),
         .forbidden = forbidden[fs_rand_below(rng, 4)],
         .ties = fs_rand_below(rng, 3) == 0 ? 1 : 0,
@@ -269,7 +273,7 @@ static void agree(uint64_t seed)
     for (int i = 0; i < N; i++) {
         fs_arena *arena = fs_arena_create();
         uint64_t rng = fs_mix(seed + 1000 + (uint64_t)i);
-        recipe shape = {14, 5, 1 + i % 2, 4, 0.25, 0.05, 0, 2, 0.7, 0.5};
+        recipe shape = {14, 5, 1 + i % 2, 4, 0.25, 0.05, 0, 2, 0.7, 0.5, 1};
         search_net *net = draw_net(&rng, &shape, arena);
         draw_limits(&rng, net, i % 3 == 0);
         fs_status with, without;
@@ -295,7 +299,7 @@ static void allow_gap(uint64_t seed)
     for (int i = 0; i < N; i++) {
         fs_arena *arena = fs_arena_create();
         uint64_t rng = fs_mix(seed + 2000 + (uint64_t)i);
-        recipe shape = {14, 5, 2, 4, 0.25, 0.05, 0, 2, 0.7, 0.5};
+        recipe shape = {14, 5, 2, 4, 0.25, 0.05, 0, 2, 0.7, 0.5, 1};
         search_net *net = draw_net(&rng, &shape, arena);
         draw_limits(&rng, net, i % 3 == 0);
         search_budget budget = {fs_deadline_after(20, INT64_MAX), INFINITY, gap,
@@ -326,7 +330,7 @@ static void allow_gap(uint64_t seed)
 static void next_prices(void)
 {
     fs_arena *arena = fs_arena_create();
-    search_net net = {.n_stages = 2, .micro_batches = 1};
+    search_net net = {.n_stages = 2, .micro_batches = 1, .fill = 1};
     search_bundle bundle = {.net = &net,
                             .arena = arena,
                             .centre = search_prices_new(&net, arena),
@@ -351,7 +355,7 @@ static void refuse_giants(uint64_t seed)
 {
     fs_arena *arena = fs_arena_create();
     uint64_t rng = fs_mix(seed + 3000);
-    recipe shape = {60, 5, 2, 4, 0.25, 0.05, 0, 2, 0.7, 0.5};
+    recipe shape = {60, 5, 2, 4, 0.25, 0.05, 0, 2, 0.7, 0.5, 1};
     search_net *net = draw_net(&rng, &shape, arena);
     search_budget budget = {fs_deadline_after(20, INT64_MAX), INFINITY, 0,
                             true};
@@ -381,7 +385,8 @@ static void mix(void)
     search_net net = {.n_nodes = 2 * PAIRS,
                       .n_edges = PAIRS,
                       .n_stages = 2,
-                      .micro_batches = 1};
+                      .micro_batches = 1,
+                      .fill = 1};
     net.nodes = fs_new(arena, search_net_node, 2 * PAIRS);
     net.edges = fs_new(arena, search_net_edge, PAIRS);
     for (int32_t i = 0; i < 2 * PAIRS; i++) {

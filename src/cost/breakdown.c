@@ -159,9 +159,9 @@ static const char *formula_note(const cost_sum *sum, const cost_summary *s)
         micro += s->micro_s[i];
     char fill[32], more[32];
     return fs_printf(sum->arena,
-                     "stages overlap: fill and drain %s, %d more of %s, then "
-                     "the slowest update",
-                     fs_human_seconds(fill, micro), m - 1,
+                     "stages overlap: fill and drain %s, %.4g more of %s, "
+                     "then the slowest update",
+                     fs_human_seconds(fill, s->fill * micro), m - s->fill,
                      fs_human_seconds(more, cost_slowest_group(s, s->micro_s)));
 }
 

@@ -51,13 +51,14 @@ double cost_shared_seconds(const cost_model *model, const plan_stage *stage,
                            const plan_demand *demand);
 
 /* The formula for one iteration of a strategy:
- *   T = sum_i t_i + (m - 1) max_i t_i + max_i u_i
+ *   T = q sum_i t_i + (m - q) max_i t_i + max_i u_i
  * t_i: seconds of group of devices i, which runs a stage or several, per
  * micro-batch (ops, boxing, moves in) under cost_model_for, u_i: its seconds
- * per step (variables' boxing, updates) under `model`. For one: m t + u. That
- * stages of a group fill a pipeline sooner it does not know. */
+ * per step (variables' boxing, updates) under `model`; q: how much of fill and
+ * drain the schedule lets show (plan_schedule_fill). For one: m t + u. */
 typedef struct cost_summary {
     double iteration_s;
+    double fill; /* q */
     int32_t n_stages, n_groups; /* stages; groups of devices that run them */
     int32_t *group_of;          /* [n_stages] */
     double *micro_s, *step_s;   /* [n_stages] */

@@ -25,11 +25,10 @@ bool cost_sum_edge_at(const cost_sum *sum, int32_t v, int32_t slot,
     int32_t tensor = plan_edge_tensor(sum->graph, s, v, slot);
     if (tensor < 0)
         return false;
-    *out =
-        (cost_edge){.ends = plan_edge_ends(sum->graph, s, v, slot),
-                    .path = &s->edge[s->first_edge[v] + slot],
-                    .anew = s->edge[s->first_edge[v] + slot].sharing > 0,
-                    .per_step = plan_edge_per_step(sum->graph, s, v, slot)};
+    *out = (cost_edge){.ends = plan_edge_ends(sum->graph, s, v, slot),
+                       .path = &s->edge[s->first_edge[v] + slot],
+                       .anew = s->edge[s->first_edge[v] + slot].sharing > 0,
+                       .per_step = plan_edge_per_step(sum->graph, s, v, slot)};
     return true;
 }
 
@@ -165,7 +164,8 @@ static double iteration_of(const cost_summary *s, int32_t micro_batches)
     double sum = 0;
     for (int32_t i = 0; i < s->n_stages; i++)
         sum += s->micro_s[i];
-    return sum + (micro_batches - 1) * cost_slowest_group(s, s->micro_s) +
+    return s->fill * sum +
+           (micro_batches - s->fill) * cost_slowest_group(s, s->micro_s) +
            cost_slowest_group(s, s->step_s);
 }
 
@@ -187,6 +187,7 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
                          strategy->schedule, strategy->micro_batches, arena);
     s.n_groups = pipe.n_roles;
     s.group_of = pipe.role_of;
+    s.fill = plan_schedule_fill(&pipe, strategy->stages);
     sum.micro =
         cost_model_for(model, s.n_groups, strategy->micro_batches, arena);
     s.micro_s = fs_new(arena, double, s.n_stages);

@@ -2,6 +2,7 @@
 
 #include "plan/schedule.h"
 
+#include <math.h>
 #include <string.h>
 
 static const plan_schedule schedule_table[] = {
@@ -162,6 +163,40 @@ plan_pace plan_pace_of(const plan_pipeline *pipe, fs_arena *arena)
     }
     fs_arena_destroy(scratch);
     return pace;
+}
+
+/* From a role's first slot to the end of its last. */
+static int32_t span_of(const plan_pace *pace, const plan_pipeline *pipe,
+                       int32_t role)
+{
+    int32_t row = 3 * pace->micro_batches, start = INT32_MAX, end = 0;
+
+    for (int32_t k = pipe->first[role]; k < pipe->first[role + 1]; k++) {
+        const int32_t *ends = &pace->ends[(int64_t)row * pipe->stage[k]];
+        start = start < ends[0] - 1 ? start : ends[0] - 1;
+        for (int32_t i = 0; i < row; i++)
+            end = end > ends[i] ? end : ends[i];
+    }
+    return end - start;
+}
+
+double plan_schedule_fill(const plan_pipeline *pipe, const plan_stage *stages)
+{
+    fs_arena *scratch = fs_arena_create();
+    int32_t m = pipe->micro_batches, p = pipe->n_roles;
+    double fill = p > 1 ? 0 : 1;
+    fs_err err;
+
+    if (!pipe->schedule || plan_pipeline_check(pipe, stages, &err) != FS_OK)
+        p = fill = 1;
+    plan_pace pace = p > 1 ? plan_pace_of(pipe, scratch) : (plan_pace){0};
+    for (int32_t r = 0; p > 1 && r < p; r++) {
+        int32_t work = plan_program_slots(pipe, r) - 2;
+        double shows = span_of(&pace, pipe, r) - work;
+        fill = fmax(fill, shows * m / ((p - 1) * (double)work));
+    }
+    fs_arena_destroy(scratch);
+    return fmin(fill, 1);
 }
 
 /* Most pieces that were begun and are not yet done with. */

@@ -90,6 +90,13 @@ typedef struct plan_pace {
 /* Of a pipeline with a schedule. */
 plan_pace plan_pace_of(const plan_pipeline *pipe, fs_arena *arena);
 
+/* How much of the pipeline's fill and drain shows, step after step, when slots
+ * are equally long: what a role waits, (span - m u) / ((p - 1) u) for p roles
+ * of u slots per micro-batch, of the role that waits most; 0 to 1. 1 of 1f1b, 1
+ * / v of v stages per role, 1/3 of zb-h1, 0 of zb-h2 and zb-v, of few
+ * micro-batches more. 1 where a schedule does not suit its stages. */
+double plan_schedule_fill(const plan_pipeline *pipe, const plan_stage *stages);
+
 /* What is made in one place and read in another. */
 typedef struct plan_crossing {
     int32_t from, to;      /* stages */

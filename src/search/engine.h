@@ -23,7 +23,10 @@ void search_add_loads(int64_t *bytes, const search_load *loads, int32_t n,
                       int64_t at, int32_t sign);
 void search_net_sums(const search_net *net, const int32_t *value,
                      search_sums *out);
-/* The formula, without the memory limit. */
+/* The formula of the stages' sum and maxima, without the memory limit; and of
+ * sums. */
+double search_net_formula(const search_net *net, double total, double slowest,
+                          double step);
 double search_sums_cost(const search_net *net, const search_sums *sums);
 bool search_sums_fit(const search_net *net, const search_sums *sums);
 

@@ -48,7 +48,8 @@ static double weight(const search_net *net, const search_prices *at,
                      int32_t stage, bool per_step)
 {
     return per_step ? at->step[stage]
-                    : 1 + (net->micro_batches - 1) * at->micro[stage];
+                    : net->fill +
+                          (net->micro_batches - net->fill) * at->micro[stage];
 }
 
 /* Adds what an entry's bytes cost. */

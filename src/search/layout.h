@@ -14,6 +14,7 @@ typedef struct search_layout {
     int32_t n_groups;   /* of devices, each of which runs a stage or several */
     int32_t *group_of;  /* [n_stages] */
     const char *schedule;
+    double fill; /* plan_schedule_fill */
     int64_t *limit_bytes;
     struct search_rates *rates;
     int64_t deadline_ns; /* building stops there */

@@ -137,6 +137,15 @@ static void place_stages(const search_problem *problem,
     }
 }
 
+/* Of a schedule that does not suit the stages, which lowering refuses: 1. */
+static double fill_of(search_level0 *z, const search_layout *layout)
+{
+    plan_pipeline pipe =
+        plan_pipeline_of(layout->stages, layout->n_stages, layout->schedule,
+                         layout->graph->micro_batches, z->scratch);
+    return plan_schedule_fill(&pipe, layout->stages);
+}
+
 fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
 {
     const search_problem *problem = z->problem;
@@ -153,6 +162,7 @@ fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
         .group_of = fs_new(c->arena, int32_t, p),
         .rates = rates_for(z, p / depth_of(problem), graph->micro_batches)};
     place_stages(problem, c, layout);
+    layout->fill = fill_of(z, layout);
     for (int32_t i = 0; i < p; i++) {
         layout->limit_bytes[i] =
             search_device_bytes(problem, &layout->stages[i]);

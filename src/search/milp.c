@@ -4,7 +4,7 @@
  * useless relaxation). A variable for each maximum, a row for each memory
  * limit:
  *
- *   min  sum_i A_i + (m - 1) Amax + Bmax
+ *   min  fill sum_i A_i + (m - fill) Amax + Bmax
  *   sum_s x[i,s] = 1                        for each node
  *   sum_t y[e,s,t] = x[u,s], sum_s y[e,s,t] = x[v,t]
  *   A_i <= Amax, B_i <= Bmax                for each stage
@@ -134,7 +134,7 @@ static void add_maxima(milp *p)
     p->b_max = p->a_max + 1;
     glp_set_col_bnds(p->lp, p->a_max, GLP_FR, 0, 0);
     glp_set_col_bnds(p->lp, p->b_max, GLP_FR, 0, 0);
-    glp_set_obj_coef(p->lp, p->a_max, p->net->micro_batches - 1);
+    glp_set_obj_coef(p->lp, p->a_max, p->net->micro_batches - p->net->fill);
     glp_set_obj_coef(p->lp, p->b_max, 1);
 }
 
@@ -149,7 +149,7 @@ static void charge_pair(milp *p, int column, const search_net_edge *edge,
 {
     put(p, stage_row(edge->stage, edge->per_step), column, p->scale * cost);
     if (!edge->per_step)
-        glp_set_obj_coef(p->lp, column, p->scale * cost);
+        glp_set_obj_coef(p->lp, column, p->net->fill * p->scale * cost);
 }
 
 /* A value's cost, which may have several parts. */
@@ -175,7 +175,7 @@ static void add_load(milp *p, int n_values)
             if (r % 2 == 0)
                 micro += cost;
         }
-        glp_set_obj_coef(p->lp, c, micro);
+        glp_set_obj_coef(p->lp, c, p->net->fill * micro);
     }
 }
 
@@ -576,8 +576,9 @@ static void add_plane(const search_bundle *b, const search_sums *sums,
     double fixed = 0;
     entry[c] = 1;
     for (int32_t i = 0; i < n; i++) {
-        entry[++c] = -(net->micro_batches - 1) * sums->micro_s[i] / b->scale;
-        fixed += sums->micro_s[i] / b->scale;
+        entry[++c] =
+            -(net->micro_batches - net->fill) * sums->micro_s[i] / b->scale;
+        fixed += net->fill * sums->micro_s[i] / b->scale;
     }
     for (int32_t i = 0; i < n; i++)
         entry[++c] = -sums->step_s[i] / b->scale;

@@ -63,6 +63,7 @@ static search_net *kernel_net(const search_cfn *cfn, int32_t *node_of,
     net->nodes = fs_new(arena, search_net_node, cfn->n_live);
     net->edges = fs_new(arena, search_net_edge, cfn->pairs.n);
     net->n_stages = net->micro_batches = 1;
+    net->fill = 1;
     for (int32_t i = 0; i < cfn->n; i++) {
         if (cfn->gone[i])
             continue;

@@ -74,6 +74,15 @@ void search_net_sums(const search_net *net, const int32_t *value,
     }
 }
 
+double search_net_formula(const search_net *net, double total, double slowest,
+                          double step)
+{
+    double rest = net->micro_batches - net->fill;
+    /* 0 x INFINITY is not a number: there may be one term only. */
+    return (net->fill > 0 ? net->fill * total : 0) +
+           (rest > 0 ? rest * slowest : 0) + step;
+}
+
 double search_sums_cost(const search_net *net, const search_sums *sums)
 {
     double total = 0, slowest = 0, step = 0;
@@ -82,10 +91,7 @@ double search_sums_cost(const search_net *net, const search_sums *sums)
         slowest = fmax(slowest, sums->micro_s[i]);
         step = fmax(step, sums->step_s[i]);
     }
-    /* 0 x INFINITY is not a number: one micro-batch has no second term. */
-    if (net->micro_batches > 1)
-        total += (net->micro_batches - 1) * slowest;
-    return total + step;
+    return search_net_formula(net, total, slowest, step);
 }
 
 bool search_sums_fit(const search_net *net, const search_sums *sums)
@@ -264,8 +270,7 @@ static bool loads(const search_load *load, int32_t n, int32_t limit)
     return false;
 }
 
-static limit_part part_of(const search_net *net, int32_t limit,
-                          fs_arena *arena)
+static limit_part part_of(const search_net *net, int32_t limit, fs_arena *arena)
 {
     limit_part part = {net, limit, 0, fs_new(arena, int32_t, net->n_nodes)};
     bool *stage = fs_new(arena, bool, net->n_stages);
@@ -277,8 +282,7 @@ static limit_part part_of(const search_net *net, int32_t limit,
         if (loads(net->edges[e].loads, net->edges[e].n_loads, limit))
             wanted[net->edges[e].u] = wanted[net->edges[e].v] = true;
     for (int32_t i = 0; i < net->n_nodes; i++)
-        part.place[i] =
-            wanted[i] || stage[net->nodes[i].stage] ? part.n++ : -1;
+        part.place[i] = wanted[i] || stage[net->nodes[i].stage] ? part.n++ : -1;
     return part;
 }
 

@@ -12,7 +12,7 @@
 #include "cost/cost.h"
 
 /* A cost network: minimise
- *   sum_i a_i + (m - 1) max_i a_i + max_i b_i
+ *   fill sum_i a_i + (m - fill) max_i a_i + max_i b_i
  * where stage i's a_i (b_i) is the sum of its unary and pair costs that count
  * per micro-batch (per step); subject to memory: for each limit, the sum of
  * the bytes that nodes and edges load it with is at most the limit. A stage
@@ -43,6 +43,7 @@ typedef struct search_net_edge {
 
 typedef struct search_net {
     int32_t n_nodes, n_edges, n_stages, micro_batches, n_limits;
+    double fill; /* 0 to 1: plan_schedule_fill; of one stage of no account */
     search_net_node *nodes;
     search_net_edge *edges;
     int64_t *limit_bytes; /* [n_limits] */

@@ -73,7 +73,7 @@ static double cost_of(const building *b, const double *sums)
         slowest = fmax(slowest, sums[i]);
         step = fmax(step, sums[p + i]);
     }
-    return total + (b->net->micro_batches - 1) * slowest + step;
+    return search_net_formula(b->net, total, slowest, step);
 }
 
 static double extreme(const search_load *load, int64_t n, double sign)

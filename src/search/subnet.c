@@ -3,7 +3,7 @@
  * changes stage k's a_k by at most da_k and b_k by at most db_k, whatever the
  * neighbours have (each the sum over the tables of that stage of the largest
  * change). Since max_k (a_k + da_k) <= max_k a_k + max_k da_k,
- *   sum_k da_k + (m - 1) max_k da_k + max_k db_k <= 0
+ *   fill sum_k da_k + (m - fill) max_k da_k + max_k db_k <= 0
  * and no limit loaded more (its bytes changed by at most the node's change and
  * the largest of each edge) mean that s is never needed. */
 #include "config.h"
@@ -168,7 +168,7 @@ static bool dominated(dominance *d, int32_t i, int32_t s, int32_t t)
         slowest = fmax(slowest, sum[0][k]);
         step = fmax(step, sum[1][k]);
     }
-    return total + (net->micro_batches - 1) * slowest + step <= 0 &&
+    return search_net_formula(net, total, slowest, step) <= 0 &&
            no_heavier(d, i, s, t);
 }
 
