@@ -200,14 +200,26 @@ bool exec_can_fold(ir_dtype dtype)
     return ir_dtype_is_number(dtype);
 }
 
-/* One function per dtype; the loops are plain so that they vectorise. get and
- * put are how an element is computed with: 16-bit floats as float. */
-#define FOLD(name, type, get, put)                                             \
+/* Integers wrap around, as they do in kernels. */
+static int32_t wrap_i32(uint64_t sum)
+{
+    return (int32_t)(uint32_t)sum;
+}
+
+static int64_t wrap_i64(uint64_t sum)
+{
+    return (int64_t)sum;
+}
+
+/* One function per dtype; the loops are plain so that they vectorise. `get` is
+ * how an element is compared, `sum` and `put` how two are added: 16-bit floats
+ * as float. */
+#define FOLD(name, type, get, sum, put)                                        \
     static void name(ir_sbp_kind kind, type *to, const type *from, int64_t n)  \
     {                                                                          \
         if (kind == IR_PSUM)                                                   \
             for (int64_t i = 0; i < n; i++)                                    \
-                to[i] = put(get(to[i]) + get(from[i]));                        \
+                to[i] = put(sum(to[i]) + sum(from[i]));                        \
         else if (kind == IR_PMAX)                                              \
             for (int64_t i = 0; i < n; i++)                                    \
                 to[i] = get(from[i]) > get(to[i]) ? from[i] : to[i];           \
@@ -215,13 +227,13 @@ bool exec_can_fold(ir_dtype dtype)
             for (int64_t i = 0; i < n; i++)                                    \
                 to[i] = get(from[i]) < get(to[i]) ? from[i] : to[i];           \
     }
-FOLD(fold_f32, float, , )
-FOLD(fold_f64, double, , )
-FOLD(fold_i32, int32_t, , )
-FOLD(fold_i64, int64_t, , )
-FOLD(fold_u8, uint8_t, , )
-FOLD(fold_f16, fs_half, fs_from_half, fs_to_half)
-FOLD(fold_bf16, fs_bfloat, fs_from_bfloat, fs_to_bfloat)
+FOLD(fold_f32, float, , , )
+FOLD(fold_f64, double, , , )
+FOLD(fold_i32, int32_t, , (uint64_t), wrap_i32)
+FOLD(fold_i64, int64_t, , (uint64_t), wrap_i64)
+FOLD(fold_u8, uint8_t, , , (uint8_t))
+FOLD(fold_f16, fs_half, fs_from_half, fs_from_half, fs_to_half)
+FOLD(fold_bf16, fs_bfloat, fs_from_bfloat, fs_from_bfloat, fs_to_bfloat)
 
 void exec_fold(ir_sbp_kind kind, ir_dtype dtype, void *to, const void *from,
                int64_t count)
