@@ -17,10 +17,12 @@ src_plan_libfs_plan_a_SOURCES += src/plan/text.h src/plan/text_parts.h \
 src_plan_libfs_plan_a_SOURCES += src/plan/plan.h src/plan/task.h \
   src/plan/names.c src/plan/lower.c src/plan/lower.h \
   src/plan/lower_values.c src/plan/lower_tasks.c src/plan/lower_finish.c \
+  src/plan/lower_memory.c \
   src/plan/memory.c src/plan/memory.h src/plan/memory_life.c \
   src/plan/memory_life.h src/plan/offsets.c src/plan/offsets.h \
   src/plan/offsets_parts.h src/plan/offsets_stack.c \
-  src/plan/offsets_gaps.c src/plan/offsets_exact.c
+  src/plan/offsets_gaps.c src/plan/offsets_repair.c \
+  src/plan/offsets_exact.c
 check_PROGRAMS += tests/plan_boxing_test tests/plan_schedule_test
 check_PROGRAMS += tests/plan_skip_test
 tests_plan_boxing_test_SOURCES = tests/plan_boxing_test.c tests/tap.h

@@ -1,13 +1,9 @@
 #include "config.h"
 
 #include "plan/lower.h"
-#include "plan/memory.h"
 #include "plan/text.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-enum { MAX_SPREAD = 1 << 14 }; /* buffers that are worth a second placement */
 
 plan_lower_options plan_lower_defaults(void)
 {
@@ -163,82 +159,6 @@ static lowering start(const ir_graph *graph, const plan_strategy *strategy,
     return l;
 }
 
-/* 0: as low as it goes. */
-static int64_t enough_bytes(const lowering *l, const plan_role *role)
-{
-    int64_t least = 0;
-
-    for (int32_t c = 0; l->options->enough_bytes && c < role->n_chunks; c++) {
-        int64_t bytes = l->options->enough_bytes[role->stages[c]];
-        least = c == 0 || bytes < least ? bytes : least;
-    }
-    return least;
-}
-
-static fs_status assign(lowering *l, plan_role *role)
-{
-    plan_memory_wish wish = {l->options->share_memory, enough_bytes(l, role)};
-
-    return plan_memory_assign(l->graph, wish, l->arena, l->err, role);
-}
-
-/* Low enough, or never. */
-static bool is_settled(const lowering *l, const plan_role *role)
-{
-    int64_t enough = enough_bytes(l, role);
-
-    return plan_memory_is_close(role) ||
-           (enough > 0 &&
-            (role->arena_bytes <= enough || role->bound_bytes > enough));
-}
-
-/* With f > 1 micro-batches in flight, what lives within one phase may get f
- * buffers too: then each can lie where later pieces of its own micro-batch
- * will lie, which one fixed place for all micro-batches cannot. */
-static void spread_temporaries(plan_role *role, int32_t f)
-{
-    for (int32_t i = 0; i < role->n_registers; i++) {
-        plan_register *r = &role->registers[i];
-        if (!r->own_memory && !r->per_step && r->count < f)
-            r->count = f;
-    }
-}
-
-/* With spread temporaries where that is lower. */
-static fs_status assign_lowest(lowering *l, plan_role *role)
-{
-    int32_t f = plan_schedule_in_flight(role->slots + 1, role->n_slots - 2);
-    plan_role alone;
-
-    FS_TRY(assign(l, role));
-    if (f < 2 || is_settled(l, role) ||
-        (int64_t)f * role->n_registers > MAX_SPREAD)
-        return FS_OK;
-    alone = *role;
-    alone.registers =
-        fs_memdup(l->scratch, role->registers,
-                  (size_t)role->n_registers * sizeof *role->registers);
-    spread_temporaries(role, f);
-    FS_TRY(assign(l, role));
-    if (role->arena_bytes < alone.arena_bytes)
-        return FS_OK;
-    memcpy(role->registers, alone.registers,
-           (size_t)role->n_registers * sizeof *role->registers);
-    alone.registers = role->registers;
-    *role = alone;
-    return FS_OK;
-}
-
-static fs_status place_roles(lowering *l, plan *p)
-{
-    for (int32_t r = 0; r < p->n_roles; r++) {
-        FS_TRY(assign_lowest(l, &p->roles[r]));
-        if (l->options->refine)
-            plan_memory_refine(l->graph, &p->roles[r]);
-    }
-    return FS_OK;
-}
-
 /* Ranks without a task would end no step. */
 static fs_status check_work(const lowering *l, const plan *p)
 {
@@ -262,7 +182,7 @@ static fs_status run(lowering *l, plan *p)
     plan_lower_tasks(l);
     plan_lower_finish(l, p);
     FS_TRY(check_work(l, p));
-    return place_roles(l, p);
+    return plan_lower_memory(l, p);
 }
 
 fs_status plan_lower(const ir_graph *graph, const hw_cluster *cluster,

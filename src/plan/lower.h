@@ -1,6 +1,6 @@
-/* Inside lowering. It runs in three steps over one state: values (which
+/* Inside lowering. It runs in four steps over one state: values (which
  * pieces have to lie where: roots, boxed and moved ones), tasks (what makes
- * them, in program order, per role), finish (streams, credits, memory). */
+ * them, in program order, per role), finish (streams, credits), memory. */
 #ifndef FS_PLAN_LOWER_H
 #define FS_PLAN_LOWER_H
 
@@ -93,5 +93,6 @@ plan_phase plan_lower_phase_at(const lowering *l, int32_t node);
 fs_status plan_lower_values(lowering *l);
 void plan_lower_tasks(lowering *l);
 void plan_lower_finish(lowering *l, plan *p);
+fs_status plan_lower_memory(lowering *l, plan *p);
 
 #endif

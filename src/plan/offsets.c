@@ -7,9 +7,11 @@
 #include <string.h>
 
 enum {
-    GAP_WORK = 3 << 24, /* comparisons of placing into gaps */
-    MOST_LIFTS = 40,    /* improvements per order */
-    EXACT_MOST = 1024   /* buffers that branch and bound is asked about */
+    GAP_WORK = 3 << 24,    /* comparisons of placing into gaps */
+    MOST_LIFTS = 40,       /* improvements per order */
+    REPAIRS = 8,           /* capacities that local search is asked about */
+    REPAIR_WORK = 1 << 25, /* buffers that it looks at for each */
+    EXACT_MOST = 1024      /* buffers that branch and bound is asked about */
 };
 
 static int64_t max64(int64_t a, int64_t b)
@@ -215,12 +217,30 @@ void plan_offsets_place(plan_packing *p)
     fs_arena_destroy(scratch);
 }
 
+/* At the wanted height first, then in the middle between what was not found and
+ * the best. */
+static void repair(plan_packing *p, int64_t wanted)
+{
+    fs_arena *scratch = fs_arena_create();
+    packing_gaps gaps;
+    int64_t low = packing_align(wanted), at = low;
+    bool opened = packing_gaps_open(p, scratch, &gaps);
+
+    for (int32_t i = 0; opened && i < REPAIRS && at < p->height_bytes; i++) {
+        int64_t steps = REPAIR_WORK;
+        if (!packing_repair(&gaps, p, at, &steps))
+            low = at + PLAN_ALIGN;
+        at = low + (p->height_bytes - low) / 2 / PLAN_ALIGN * PLAN_ALIGN;
+    }
+    fs_arena_destroy(scratch);
+}
+
 /* At the wanted height first, then in the middle between what was refuted and
  * the best. Where the steps do not do for a capacity, they rarely do for a
  * somewhat larger one. */
-void plan_offsets_refine(plan_packing *p, int64_t wanted, int64_t *steps)
+static void close_exactly(plan_packing *p, int64_t wanted, int64_t *steps)
 {
-    int64_t low = packing_align(max64(wanted, p->bound_bytes)), at = low;
+    int64_t low = packing_align(wanted), at = low;
 
     while (at < p->height_bytes && p->n <= EXACT_MOST) {
         plan_fit fit = plan_offsets_fit(p, at, steps);
@@ -230,4 +250,12 @@ void plan_offsets_refine(plan_packing *p, int64_t wanted, int64_t *steps)
             low = at + PLAN_ALIGN;
         at = low + (p->height_bytes - low) / 2 / PLAN_ALIGN * PLAN_ALIGN;
     }
+}
+
+void plan_offsets_refine(plan_packing *p, int64_t wanted, int64_t *steps)
+{
+    int64_t least = max64(wanted, p->bound_bytes);
+
+    repair(p, least);
+    close_exactly(p, least, steps);
 }

@@ -69,10 +69,17 @@ static void find_conflicts(packing_gaps *g, fs_arena *scratch)
     }
 }
 
-static bool conflict(const packing_gaps *g, int32_t a, int32_t b)
+/* So that either one's row tells. */
+static void mirror_conflicts(packing_gaps *g)
 {
-    return (g->conflict[(int64_t)a * g->words + b / 64] >> (b % 64) & 1) ||
-           (g->conflict[(int64_t)b * g->words + a / 64] >> (a % 64) & 1);
+    for (int32_t a = 0; a < g->p->n; a++)
+        for (int32_t w = 0; w < g->words; w++)
+            for (uint64_t row = g->conflict[(int64_t)a * g->words + w]; row;
+                 row &= row - 1) {
+                int32_t b = w * 64 + __builtin_ctzll(row);
+                g->conflict[(int64_t)b * g->words + a / 64] |= (uint64_t)1
+                                                               << (a % 64);
+            }
 }
 
 bool packing_gaps_open(const plan_packing *p, fs_arena *scratch,
@@ -85,6 +92,7 @@ bool packing_gaps_open(const plan_packing *p, fs_arena *scratch,
     out->placed = fs_new(scratch, int32_t, p->n);
     out->offset = fs_new(scratch, int64_t, p->n);
     find_conflicts(out, scratch);
+    mirror_conflicts(out);
     return true;
 }
 
@@ -100,7 +108,7 @@ static int64_t find_gap(const packing_gaps *g, int32_t b, int32_t n)
 
     for (int32_t i = 0; i <= n; i++) {
         int32_t other = i < n ? g->placed[i] : -1;
-        if (i < n && !conflict(g, b, other))
+        if (i < n && !packing_conflict(g, b, other))
             continue;
         int64_t to = i < n ? g->offset[other] : g->capacity;
         int64_t size = to - from;

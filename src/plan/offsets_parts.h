@@ -47,6 +47,12 @@ typedef struct packing_gaps {
     bool first_fit;
 } packing_gaps;
 
+/* Are both live at once? */
+static inline bool packing_conflict(const packing_gaps *g, int32_t a, int32_t b)
+{
+    return g->conflict[(int64_t)a * g->words + b / 64] >> (b % 64) & 1;
+}
+
 /* False when there are too many buffers for it. */
 bool packing_gaps_open(const plan_packing *p, fs_arena *scratch,
                        packing_gaps *out);
@@ -56,5 +62,9 @@ int64_t packing_fill_gaps(packing_gaps *gaps, const int32_t *order);
  * and Clements 1999, squeaky wheel optimization). */
 void packing_lift_highest(const packing_gaps *gaps, int32_t *order,
                           int64_t height);
+/* Changes the placement that stands into one of at most `capacity`, if it finds
+ * one while *steps (counted down) last; else it stays. */
+bool packing_repair(const packing_gaps *gaps, plan_packing *p, int64_t capacity,
+                    int64_t *steps);
 
 #endif

@@ -1,0 +1,48 @@
+/* Memory offsets within 1 % of their bound: every preset on one device, and
+ * pipelines, whose micro-batches lie beside each other. */
+#include "config.h"
+#include "tests/cli_offsets.h"
+
+static double gap_of(const char *preset, const offsets_recipe *r)
+{
+    cli_answer *a = offsets_plan(preset, r);
+
+    if (a->status == 0)
+        return 100 * cli_number(a, "offset_gap");
+    cli_show(a);
+    return INFINITY;
+}
+
+static void test_presets(void)
+{
+    double most = 0;
+    const char *worst = "";
+
+    for (int i = 0; i < OFFSETS_PRESETS; i++) {
+        double gap = gap_of(offsets_presets[i], &offsets_recipes[0]);
+        worst = gap >= most ? offsets_presets[i] : worst;
+        most = gap >= most ? gap : most;
+    }
+    tap_ok(most <= 1, "%d presets on one device: at most %.2f %% (%s)",
+           (int)OFFSETS_PRESETS, most, worst);
+}
+
+static void test_recipes(const char *preset)
+{
+    for (int i = 1; i < OFFSETS_RECIPES; i++) {
+        double gap = gap_of(preset, &offsets_recipes[i]);
+        tap_ok(gap <= 1, "%s, %s: at most %.2f %%", preset,
+               offsets_recipes[i].name, gap);
+    }
+}
+
+int main(void)
+{
+    if (!offsets_begin("cli_offsets_test"))
+        return 1;
+    test_recipes("gpt2");
+    test_recipes("llama3-8b");
+    test_presets();
+    cli_end_scratch();
+    return tap_done();
+}
