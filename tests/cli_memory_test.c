@@ -146,6 +146,32 @@ static void test_gap(void)
            "no gap: proven to the end");
 }
 
+static json_int_t peak_of(const char *recipe, const char *more)
+{
+    cli_answer *a = cli("plan zoo:gpt,layers=4,hidden=256,heads=4,vocab=1024,"
+                        "seq=64 --cluster 1x4:cpu --batch 16 --micro-batch 2 "
+                        "%s %s -o \"$D/overlap.json\" --json",
+                        recipe, more);
+    return a->status == 0 ? cli_largest_peak(a) : 0;
+}
+
+/* What collectives touch shares bytes too, when they run beside compute: what
+ * they take more is a weight gathered ahead, and pieces in two places at once.
+ */
+static void test_overlap(void)
+{
+    static const char *const recipes[] = {"--dp 4 --zero 2", "--dp 4 --zero 3",
+                                          "--dp 1 --tp 4",
+                                          "--dp 1 --tp 4 --seq-parallel"};
+    for (size_t k = 0; k < sizeof recipes / sizeof recipes[0]; k++) {
+        json_int_t alone = peak_of(recipes[k], "");
+        json_int_t beside = peak_of(recipes[k], "--overlap");
+        tap_ok(alone > 0 && beside <= alone + alone / 8,
+               "%s: %lld bytes, with --overlap %lld: at most an eighth more",
+               recipes[k], (long long)alone, (long long)beside);
+    }
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_memory_test");
@@ -154,6 +180,7 @@ int main(void)
     test_verdicts();
     test_counts();
     test_gap();
+    test_overlap();
     refused("--batch 7 --dp 2 --tp 2", "does not divide over dp=2");
     refused("--batch 2 --dp 4", "does not divide over dp=4");
     refused("--batch 8 --dp 4 --micro-batches 4", "does not divide over dp=4");

@@ -258,13 +258,23 @@ static double bound_of(const equal_case *c)
     return c->wide ? 1e-10 : c->narrow == IR_F32 ? 1e-5 : 0.05;
 }
 
+/* What the numbers of a case are rounded by; a cast gradient's partial sums are
+ * each rounded as the cast type is. */
+static double rounding_of(const equal_case *c)
+{
+    const ir_dtype cast = ir_compress_dtype(&c->compress);
+    if (cast != IR_F32)
+        return cast == IR_F16 ? 0x1p-11 : 0x1p-8;
+    return c->wide ? 1e-14 : 1e-6;
+}
+
 /* One device from first weights that differ in the last digits, all by as much:
  * norms take factors away. Of a network that magnifies those, rounding
  * decides. */
 static apart shake(const equal_case *c, job *alone, ir_graph *g,
                    const running *one)
 {
-    const double by = c->wide ? 1e-14 : 1e-6;
+    const double by = rounding_of(c);
     running other;
     for (int32_t t = 0; t < g->tensors.n; t++) {
         ir_init *init = &g->tensors.at[t].init;

@@ -195,7 +195,9 @@ static void test_bounded(uint64_t *seed)
 static int32_t pass_of(const plan_role *r, int32_t reg)
 {
     const plan_register *g = &r->registers[reg];
-    return g->own_memory || g->bytes == 0 ? -1 : r->tasks[g->producer].stream;
+    return g->own_memory || g->bytes == 0
+               ? -1
+               : r->tasks[g->producer].phase >= PLAN_BACKWARD;
 }
 
 /* Lays a register of the forward pass over one of the backward pass. */

@@ -216,6 +216,9 @@ static void draw_tasks(drawing *d, plan_role *r)
     plan_task t;
     r->n_streams = 1 + below(d, 4);
     r->streams = fs_new(d->arena, plan_stream, r->n_streams);
+    for (int32_t i = 1 + d->passes; i < r->n_streams; i++)
+        if (chance(d, 50))
+            r->streams[i].kind = PLAN_STREAM_COMM;
     r->tasks = fs_new(d->arena, plan_task, MOST_TASKS);
     for (int32_t i = 0; i < n_lines; i++)
         stream[i] = below(d, r->n_streams);

@@ -1,9 +1,11 @@
-/* The slow, obvious check of static offsets: play the compute stream's program
- * for some steps and look whether any two live pieces share a byte. */
+/* The slow, obvious check of static offsets: play a role for some steps through
+ * the actor protocol, its streams in a drawn interleaving, and look whether any
+ * two live pieces share a byte. */
 #ifndef FS_TESTS_PLAN_LIVE_H
 #define FS_TESTS_PLAN_LIVE_H
 
-#include "plan/plan.h"
+#include "base/hash.h"
+#include "plan/actor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,80 +59,90 @@ static inline void live_remove(live_set *set, int32_t reg)
     set->at[oldest] = set->at[--set->n];
 }
 
-static inline int32_t live_section(const plan_role *role, int32_t slot)
+/* The head of the stream starts: it claims what it writes. */
+static inline void live_fire(live_set *set, plan_actors *a, int32_t stream)
 {
-    return plan_slot_section(role, &role->slots[slot]);
+    const plan_task *task = &set->role->tasks[plan_actor_head(a, stream)];
+
+    for (int32_t o = 0; o < task->n_out; o++) {
+        const plan_register *r = &set->role->registers[task->out[o]];
+        if (!r->own_memory)
+            live_add(set, task->out[o],
+                     plan_actor_piece(a, stream, task->out[o], true),
+                     r->per_step ? 0 : plan_actor_micro_batch(a, stream));
+    }
+    plan_actor_fire(a, stream);
 }
 
-/* Will a consumer of the register run later on for this micro-batch (of a
- * per-step one: in this step)? */
-static inline bool live_read_again(const plan_role *role,
-                                   const plan_register *r, int32_t t,
-                                   int32_t slot)
+/* It ends: what nobody else reads is free. */
+static inline void live_done(live_set *set, plan_actors *a, int32_t stream)
 {
-    int32_t mb = role->slots[slot].micro_batch;
+    const plan_task *task = &set->role->tasks[plan_actor_head(a, stream)];
+    int64_t before[IR_MAX_IN + IR_MAX_OUT];
+    int32_t regs[IR_MAX_IN + IR_MAX_OUT], n = 0;
 
-    for (int32_t s = slot; s < role->n_slots; s++)
-        for (int32_t c = -1; c < r->n_consumers; c++) {
-            int32_t reader = c < 0 ? r->producer : r->consumers[c];
-            if (plan_task_section(role, &role->tasks[reader]) ==
-                    live_section(role, s) &&
-                (r->per_step || role->slots[s].micro_batch == mb) &&
-                (s > slot || reader > t))
-                return true;
-        }
+    for (int32_t i = 0; i < task->n_in; i++)
+        regs[n++] = task->in[i];
+    for (int32_t o = 0; o < task->n_out; o++)
+        regs[n++] = task->out[o];
+    for (int32_t i = 0; i < n; i++)
+        before[i] = a->released[regs[i]];
+    plan_actor_done(a, stream);
+    for (int32_t i = 0; i < n; i++) {
+        bool again = false;
+        for (int32_t k = 0; k < i; k++)
+            again = again || regs[k] == regs[i];
+        if (!again && !set->role->registers[regs[i]].own_memory &&
+            a->released[regs[i]] > before[i])
+            live_remove(set, regs[i]);
+    }
+}
+
+/* One move that the protocol allows, drawn by the seed, if there is any of
+ * another stream not that of the slow one; false: there is none. */
+static inline bool live_move(live_set *set, plan_actors *a, int32_t slow,
+                             uint64_t *seed)
+{
+    int32_t n = set->role->n_streams;
+    int32_t first = (int32_t)fs_rand_below(seed, n);
+
+    for (int32_t i = 0; i <= n; i++) {
+        int32_t stream = i == n ? slow : (first + i) % n;
+        if (plan_actor_head(a, stream) < 0 || (i < n && stream == slow))
+            continue;
+        if (a->cursor[stream].busy)
+            live_done(set, a, stream);
+        else if (plan_actor_ready(a, stream))
+            live_fire(set, a, stream);
+        else
+            continue;
+        return true;
+    }
     return false;
 }
 
-static inline bool live_touches(const plan_register *r, int32_t t)
-{
-    bool touches = r->producer == t;
-
-    for (int32_t c = 0; c < r->n_consumers; c++)
-        touches = touches || r->consumers[c] == t;
-    return touches;
-}
-
-static inline void live_task(live_set *set, int32_t t, int32_t slot,
-                             int64_t step, int32_t m)
-{
-    const plan_role *role = set->role;
-    const plan_task *task = &role->tasks[t];
-
-    for (int32_t o = 0; o < task->n_out; o++) {
-        const plan_register *r = &role->registers[task->out[o]];
-        int32_t turn = r->per_step ? 0 : role->slots[slot].micro_batch;
-        if (!r->own_memory)
-            live_add(set, task->out[o],
-                     r->per_step ? step : step * m + turn, turn);
-    }
-    for (int32_t i = 0; i < role->n_registers; i++) {
-        const plan_register *r = &role->registers[i];
-        if (!r->own_memory && live_touches(r, t) &&
-            !live_read_again(role, r, t, slot))
-            live_remove(set, i);
-    }
-}
-
-/* Pieces that clash in `steps` steps; *most_bytes (may be NULL): most shared
- * bytes live at once. */
+/* Pieces that clash in `steps` steps of one interleaving of the role's streams
+ * (what it gets from other roles is there at once); *most_bytes (may be NULL):
+ * most shared bytes live at once. */
 static inline int32_t live_clashes(const plan_role *role, int32_t m,
                                    int64_t steps, int64_t *most_bytes)
 {
     live_set *set = calloc(1, sizeof *set);
-    int32_t clashes;
+    fs_arena *arena = fs_arena_create();
+    plan p = {.micro_batches = m};
+    plan_actors *a = plan_actors_create(&p, role, steps, arena);
+    uint64_t seed = (uint64_t)role->n_tasks;
+    int32_t clashes, slow = 0, moves = 0;
 
     set->role = role;
-    for (int64_t step = 0; step < steps; step++)
-        for (int32_t s = 0; s < role->n_slots; s++)
-            for (int32_t t = 0; t < role->n_tasks; t++)
-                if (plan_task_section(role, &role->tasks[t]) ==
-                        live_section(role, s) &&
-                    role->tasks[t].stream == 0)
-                    live_task(set, t, s, step, m);
-    clashes = set->clashes + set->n; /* nothing may be left over */
+    while (live_move(set, a, slow, &seed))
+        if (moves++ % 64 == 0)
+            slow = (int32_t)fs_rand_below(&seed, role->n_streams);
+    /* All ends, and nothing is left over. */
+    clashes = set->clashes + set->n + !plan_actors_finished(a);
     if (most_bytes)
         *most_bytes = set->most_bytes;
+    fs_arena_destroy(arena);
     free(set);
     return clashes;
 }

@@ -1,5 +1,6 @@
 #include "config.h"
 #include "plan/actor.h"
+#include "plan/places.h"
 
 #include <inttypes.h>
 
@@ -80,6 +81,8 @@ plan_actors *plan_actors_create(const plan *p, const plan_role *role,
     a->released = fs_new(arena, int64_t, role->n_registers);
     a->first_buffer = fs_new(arena, int32_t, role->n_registers);
     a->cursor = fs_new(arena, plan_cursor, role->n_streams);
+    a->leader = fs_new(arena, int32_t, role->n_streams);
+    plan_stream_leaders(role, a->leader);
     a->next_on_stream = fs_new(arena, int32_t, role->n_tasks);
     a->n_sections = plan_n_sections(role);
     a->section = fs_new(arena, int32_t, role->n_slots);
@@ -167,10 +170,23 @@ static bool may_write(const plan_actors *a, int32_t stream, int32_t reg)
     return a->released[reg] >= piece - a->role->registers[reg].count + 1;
 }
 
+/* Has all that the leader runs before it in the program been done? */
+static bool has_place(const plan_actors *a, int32_t stream)
+{
+    const plan_cursor *c = &a->cursor[stream], *ahead;
+    if (!plan_task_keeps_place(a->role, a->leader, c->task))
+        return true;
+    ahead = &a->cursor[a->leader[stream]];
+    if (ahead->task < 0 || ahead->step != c->step)
+        return ahead->task < 0 || ahead->step > c->step;
+    return ahead->slot != c->slot ? ahead->slot > c->slot
+                                  : ahead->task > c->task;
+}
+
 bool plan_actor_ready(const plan_actors *a, int32_t stream)
 {
     const plan_cursor *c = &a->cursor[stream];
-    if (c->task < 0 || c->busy)
+    if (c->task < 0 || c->busy || !has_place(a, stream))
         return false;
     const plan_task *task = &a->role->tasks[c->task];
     for (int32_t i = 0; i < task->n_in; i++)
@@ -313,6 +329,11 @@ void plan_actor_explain(const plan_actors *a, const ir_graph *graph,
         fs_text_add(out, " has fired and not completed");
         return;
     }
+    if (!has_place(a, stream))
+        fs_text_add(out,
+                    "; it keeps its place in the program, where stream %d "
+                    "has not come to yet",
+                    a->leader[stream]);
     for (int32_t i = 0; i < task->n_in; i++)
         if (!may_read(a, stream, task->in[i]))
             explain_input(a, graph, stream, task->in[i], out);

@@ -1,8 +1,9 @@
 /* The actor protocol: pure functions over small dense state. The simulator and
  * the runtime step the same code. An actor (task) may fire when it is its turn
  * on its stream, every in-register has the piece it needs and every
- * out-register a free buffer; firing claims the buffers; completion makes the
- * pieces ready downstream and releases the inputs upstream.
+ * out-register a free buffer; a collective of a micro-batch also keeps its
+ * place in the program (plan/places.h). Firing claims the buffers; completion
+ * makes the pieces ready downstream and releases the inputs upstream.
  *
  * State of one rank (or one role, when ranks are simulated by role). */
 #ifndef FS_PLAN_ACTOR_H
@@ -28,6 +29,7 @@ typedef struct plan_actors {
                                  piece in each buffer */
     int32_t *first_buffer;    /* [registers] index into readers */
     plan_cursor *cursor;      /* [streams] */
+    int32_t *leader;          /* [streams] plan_stream_leaders */
     int32_t *next_on_stream;  /* [tasks] next task of the same stream and
                                  section, or -1 */
     int32_t n_sections;       /* of the role (plan_section) */

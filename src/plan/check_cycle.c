@@ -9,7 +9,13 @@
  * be shorter than what is known; after MOST_STEPS no better one is looked for.
  */
 
-typedef enum reached { BY_WIRE, BY_STREAM, BY_MEETING, N_REACHED } reached;
+typedef enum reached {
+    BY_WIRE,
+    BY_STREAM,
+    BY_MEETING,
+    BY_PLACE,
+    N_REACHED
+} reached;
 
 enum { MOST_STEPS = 1 << 25, MOST_LINES = 60 };
 
@@ -64,6 +70,8 @@ static void expand(cycle_search *y, int32_t state)
     }
     if (x->after[f] >= 0)
         visit(y, state, x->after[f], BY_STREAM, how != BY_STREAM);
+    for (int32_t g = x->led[f]; g; g = x->next_led[g])
+        visit(y, state, g, BY_PLACE, 1);
     for (int32_t g = x->next_met[f]; g != f && how != BY_MEETING;
          g = x->next_met[g])
         visit(y, state, g, BY_MEETING, 1);
@@ -119,6 +127,8 @@ static int32_t find_on_cycle(plan_live *x)
         at = x->meets[f];
         if (x->after[f] >= 0)
             because[x->meets[x->after[f]]] = at;
+        for (int32_t g = x->led[f]; g; g = x->next_led[g])
+            because[x->meets[g]] = at;
         for (int32_t w = x->first_wire[task]; w < x->first_wire[task + 1];
              w++) {
             int32_t to = plan_live_end(x, slot, &x->wires[w]);
@@ -218,6 +228,7 @@ static void tell_wait(const cycle_search *y, int32_t *i, fs_text *text)
     fs_text_add(text, "\n  %s %s %s (%s", firing_text(x, to),
                 how == BY_MEETING ? "meets" : "waits for", firing_text(x, from),
                 how == BY_STREAM    ? "stream order"
+                : how == BY_PLACE   ? "place in the program"
                 : how == BY_MEETING ? meeting_text(x, to)
                                     : wire_text(x, from, to));
     fs_text_add(text, skipped ? ", %d between)" : ")", skipped);

@@ -1,5 +1,6 @@
 #include "config.h"
 #include "plan/check_live.h"
+#include "plan/places.h"
 
 /* Kahn's algorithm on the marked graph: what is left never fires. A step of
  * 10^6 firings has some 4 * 10^6 places, so none is stored: five integers per
@@ -51,6 +52,36 @@ static void order_streams(plan_live *x, int32_t role)
             x->after[*before] = f;
         x->after[f] = -1;
         *before = f;
+    }
+}
+
+/* What keeps its place waits for the last firing of its leader before it; of a
+ * stream's in a row the first alone, for the others stand behind that. One that
+ * no firing of the step leads waits for a step before. */
+static void order_places(plan_live *x, int32_t role)
+{
+    const plan_role *r = &x->c->p->roles[role];
+    int32_t *last = fs_new(x->c->scratch, int32_t, r->n_streams);
+    int32_t *leader = fs_new(x->c->scratch, int32_t, r->n_streams);
+    int32_t *behind = fs_new(x->c->scratch, int32_t, r->n_streams);
+    const plan_task *tasks = r->tasks - x->task_base[role];
+    plan_stream_leaders(r, leader);
+    for (int32_t s = 0; s < r->n_streams; s++)
+        last[s] = behind[s] = -1;
+    for (int32_t f = x->base[role]; f < x->base[role + 1]; f++) {
+        const plan_live_slot *slot = &x->slots[x->slot_of[f]];
+        int32_t task = slot->task + f - slot->first;
+        int32_t stream = tasks[task].stream, ahead;
+        last[stream] = f;
+        if (!plan_task_keeps_place(r, leader, task - x->task_base[role]))
+            continue;
+        ahead = last[leader[stream]];
+        if (ahead < 0 || ahead == behind[stream])
+            continue;
+        behind[stream] = ahead;
+        x->next_led[f] = x->led[ahead];
+        x->led[ahead] = f;
+        x->n_led++;
     }
 }
 
@@ -176,9 +207,12 @@ static void count_waits(plan_live *x)
             }
         }
     }
-    for (int32_t f = 0; f < x->n; f++)
+    for (int32_t f = 0; f < x->n; f++) {
         if (x->after[f] >= 0)
             x->waits[x->meets[x->after[f]]]++;
+        for (int32_t g = x->led[f]; g; g = x->next_led[g])
+            x->waits[x->meets[g]]++;
+    }
 }
 
 static inline void tell(const plan_live *x, int32_t to, int32_t *free,
@@ -197,6 +231,8 @@ static inline void fire(const plan_live *x, int32_t f, int32_t *free,
     for (const plan_live_wire *w = &x->wires[x->first_wire[task]]; w < end; w++)
         tell(x, plan_live_end(x, slot, w), free, n_free);
     tell(x, x->after[f], free, n_free);
+    for (int32_t g = x->led[f]; g; g = x->next_led[g])
+        tell(x, g, free, n_free);
 }
 
 /* waits[t] stays above 0 for the transitions that can never fire. What became
@@ -229,7 +265,7 @@ static bool fire_all(plan_live *x)
 static int64_t count_places(const plan_live *x)
 {
     const plan *p = x->c->p;
-    int64_t n = x->n;
+    int64_t n = x->n + x->n_led;
     for (int32_t role = 0; role < p->n_roles; role++)
         for (int32_t i = 0; i < p->roles[role].n_registers; i++) {
             const plan_register *g = &p->roles[role].registers[i];
@@ -261,6 +297,8 @@ static void lay_roles(plan_live *x)
                      (size_t)x->row_base[n] * (size_t)c->p->micro_batches);
     x->slot_of = fs_new(c->scratch, int32_t, x->n);
     x->after = fs_new(c->scratch, int32_t, x->n);
+    x->led = fs_new(c->scratch, int32_t, x->n);
+    x->next_led = fs_new(c->scratch, int32_t, x->n);
     x->meets = fs_new(c->scratch, int32_t, x->n);
     x->next_met = fs_new(c->scratch, int32_t, x->n);
     x->waits = fs_new(c->scratch, int32_t, x->n);
@@ -274,6 +312,7 @@ void plan_check_live(plan_checking *c)
     for (int32_t r = 0; r < n_roles; r++) {
         fill_slots(&x, r);
         order_streams(&x, r);
+        order_places(&x, r);
     }
     join_meetings(&x);
     lay_wires(&x, x.task_base[n_roles]);

@@ -6,8 +6,9 @@
  * known by its first. A place that leads into a later step holds a token at
  * the start (the first step needs nothing of a step before) and is left out:
  * the graph is live iff what remains has no cycle. No place is stored: those
- * of stream order are `after`, all others follow from the wires of the tasks,
- * which are the same in every slot. */
+ * of stream order are `after`, those from a compute stream to what keeps its
+ * place behind it `led`, all others follow from the wires of the tasks, which
+ * are the same in every slot. */
 #ifndef FS_PLAN_CHECK_LIVE_H
 #define FS_PLAN_CHECK_LIVE_H
 
@@ -41,9 +42,13 @@ typedef struct plan_live {
     int32_t *slot_base;    /* [roles + 1] first slot of a role */
     int32_t *slot_of;      /* [n] */
     int32_t *after;        /* [n] the next firing of its stream, or -1 */
-    int32_t *row_base;     /* [roles + 1] first section of a role */
-    int32_t *rows;         /* [sections of all roles * m] first firing of a
-                              section's slot for a micro-batch */
+    int32_t *led;          /* [n] the first of those that keep their place
+                              right behind it, or 0: firing 0 leads */
+    int32_t *next_led;     /* [n] the next of them, or 0 */
+    int64_t n_led;
+    int32_t *row_base; /* [roles + 1] first section of a role */
+    int32_t *rows;     /* [sections of all roles * m] first firing of a
+                          section's slot for a micro-batch */
     plan_live_wire *wires;
     int32_t *first_wire; /* [tasks + 1] */
     int32_t *meets;      /* [n] the first of those that it meets */

@@ -6,10 +6,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Buffers that share bytes are touched by one compute stream alone, whose
- * program is a total order, so that "live at once" is a question of positions
- * in it, the same in every step; all other buffers are always live. What two
- * compute streams share is apart from each other: nothing orders them. */
+/* Buffers that share bytes are touched only by tasks that keep their place in
+ * the program of one compute stream (plan/places.h), which is a total order, so
+ * that "live at once" is a question of positions in it, the same in every step;
+ * all other buffers are always live. What two compute streams share is apart
+ * from each other: nothing orders them. */
 enum { LEVELS = 6 };
 /* More than any device has, and far enough from where sums overflow. */
 static const int64_t MOST_BYTES = (int64_t)1 << 61;
@@ -29,6 +30,7 @@ typedef struct memory_check {
     plan_checking *c;
     int32_t role;
     const plan_role *r;
+    plan_places places;
     FS_VEC(life) always, lives; /* lives: of one stream at a time */
     int64_t *offsets;           /* [n_offsets] where lives begin, ascending */
     int32_t n_offsets;
@@ -135,22 +137,24 @@ static void check_task_scratch(const memory_check *x)
     }
 }
 
-/* Of what may share: its producer's, who alone should touch it. */
+/* Of what may share: the compute stream in whose program its producer keeps its
+ * place, and so should all that touch it; -1: none. */
 static int32_t stream_of(const memory_check *x, int32_t reg)
 {
-    return x->r->tasks[x->r->registers[reg].producer].stream;
+    return x->places.stream[x->r->registers[reg].producer];
 }
 
-/* The first task that touches the register from elsewhere than the compute
- * stream of its producer; -1 when there is none. */
+/* The first task that touches the register at no place, or to no known end, of
+ * the program of its producer's compute stream; -1 when there is none. */
 static int32_t foreign_task(const memory_check *x, int32_t reg)
 {
     const plan_register *g = &x->r->registers[reg];
     int32_t stream = stream_of(x, reg);
-    if (x->r->streams[stream].kind != PLAN_STREAM_COMPUTE)
+    if (stream < 0 || (g->n_consumers == 0 && x->places.end[g->producer] < 0))
         return g->producer;
     for (int32_t i = 0; i < g->n_consumers; i++)
-        if (x->r->tasks[g->consumers[i]].stream != stream)
+        if (x->places.stream[g->consumers[i]] != stream ||
+            x->places.end[g->consumers[i]] < 0)
             return g->consumers[i];
     return -1;
 }
@@ -161,15 +165,19 @@ static bool may_share(const memory_check *x, int32_t reg)
     return !g->own_memory && !g->persistent;
 }
 
-/* The last firing that touches a piece, of its producer or a consumer. */
+/* The last firing beside which a piece is touched, by its producer or, for then
+ * that is done, by a consumer. */
 static int32_t end_of(const memory_check *x, const plan_register *g, int32_t mb)
 {
-    int32_t end = plan_check_firing_at(x->c, x->role, g->producer, mb);
+    int32_t end = -1;
     for (int32_t i = 0; i < g->n_consumers; i++) {
-        int32_t at = plan_check_firing_at(x->c, x->role, g->consumers[i], mb);
+        int32_t last = x->places.end[g->consumers[i]];
+        int32_t at = plan_check_firing_at(x->c, x->role, last, mb);
         end = at > end ? at : end;
     }
-    return end;
+    return end >= 0 ? end
+                    : plan_check_firing_at(x->c, x->role,
+                                           x->places.end[g->producer], mb);
 }
 
 static void add_piece(memory_check *x, int32_t reg, int32_t mb)
@@ -514,7 +522,7 @@ static void check_own(const memory_check *x)
 {
     bool shares = false;
     bool *own = fs_new(x->c->scratch, bool, x->r->n_registers);
-    plan_memory_choose(x->r, own);
+    plan_memory_choose(x->r, &x->places, own);
     for (int32_t i = 0; i < x->r->n_registers; i++)
         shares = shares || !x->r->registers[i].own_memory;
     for (int32_t i = 0; shares && i < x->r->n_registers; i++)
@@ -619,7 +627,10 @@ static void check_account(const memory_check *x)
 
 static void check_role(plan_checking *c, int32_t role)
 {
-    memory_check x = {.c = c, .role = role, .r = &c->p->roles[role]};
+    memory_check x = {.c = c,
+                      .role = role,
+                      .r = &c->p->roles[role],
+                      .places = plan_places_of(&c->p->roles[role], c->scratch)};
     int32_t before = c->report->n;
     check_task_scratch(&x);
     add_scratch(&x);

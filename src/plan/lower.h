@@ -93,6 +93,9 @@ plan_phase plan_lower_phase_at(const lowering *l, int32_t node);
 fs_status plan_lower_values(lowering *l);
 void plan_lower_tasks(lowering *l);
 void plan_lower_finish(lowering *l, plan *p);
+/* Of collectives on a stream of their own (the producers of registers stand):
+ * those that wait for nothing of their section stand further ahead. */
+void plan_lower_ahead(lowering *l, plan_role *role);
 fs_status plan_lower_memory(lowering *l, plan *p);
 
 #endif

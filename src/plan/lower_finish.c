@@ -140,6 +140,7 @@ static void make_slots(lowering *l, plan_role *role)
 typedef struct crediting {
     const lowering *l;
     const plan_role *role;
+    plan_places places;
     int32_t *held; /* [sections][sections] plan_schedule_held, 0: not known */
 } crediting;
 
@@ -197,7 +198,7 @@ static int32_t credits(const crediting *x, const plan_register *r)
         return n + prefetch > 2 ? n + prefetch : 2;
     if (producer->kind == PLAN_RECV)
         n += prefetch;
-    else if (!crosses && plan_memory_stream(x->role, r) < 0)
+    else if (!crosses && plan_memory_stream(&x->places, r) < 0)
         n++;
     return n < m ? n : m;
 }
@@ -205,7 +206,8 @@ static int32_t credits(const crediting *x, const plan_register *r)
 static void give_credits(lowering *l, plan_role *role)
 {
     int64_t n = plan_n_sections(role);
-    crediting x = {l, role, fs_new(l->scratch, int32_t, n * n)};
+    crediting x = {l, role, plan_places_of(role, l->scratch),
+                   fs_new(l->scratch, int32_t, n * n)};
 
     for (int32_t i = 0; i < role->n_registers; i++) {
         plan_register *r = &role->registers[i];
@@ -223,6 +225,10 @@ void plan_lower_finish(lowering *l, plan *p)
         plan_role *role = &p->roles[r];
         copy_role(l, role);
         link_producers(role);
+        if (l->options->overlap) {
+            plan_lower_ahead(l, role);
+            link_producers(role);
+        }
         link_consumers(l, role);
         make_streams(l, role);
         make_slots(l, role);

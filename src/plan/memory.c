@@ -12,31 +12,34 @@ static const double close_gap = 0.005;
 
 /* ---- which registers share ---- */
 
-int32_t plan_memory_stream(const plan_role *role, const plan_register *r)
+int32_t plan_memory_stream(const plan_places *places, const plan_register *r)
 {
-    int32_t stream = r->producer < 0 ? -1 : role->tasks[r->producer].stream;
+    int32_t stream = r->producer < 0 ? -1 : places->stream[r->producer];
 
-    if (stream < 0 || role->streams[stream].kind != PLAN_STREAM_COMPUTE)
+    if (stream < 0 || (r->n_consumers == 0 && places->end[r->producer] < 0))
         return -1;
     for (int32_t c = 0; c < r->n_consumers; c++)
-        if (role->tasks[r->consumers[c]].stream != stream)
+        if (places->stream[r->consumers[c]] != stream ||
+            places->end[r->consumers[c]] < 0)
             return -1;
     return stream;
 }
 
-void plan_memory_choose(const plan_role *role, bool *own)
+void plan_memory_choose(const plan_role *role, const plan_places *places,
+                        bool *own)
 {
     for (int32_t i = 0; i < role->n_registers; i++) {
         const plan_register *r = &role->registers[i];
-        own[i] = r->persistent || plan_memory_stream(role, r) < 0;
+        own[i] = r->persistent || plan_memory_stream(places, r) < 0;
     }
 }
 
 static void choose_shared(plan_role *role, bool share, fs_arena *scratch)
 {
+    const plan_places places = plan_places_of(role, scratch);
     bool *own = fs_new(scratch, bool, role->n_registers);
 
-    plan_memory_choose(role, own);
+    plan_memory_choose(role, &places, own);
     for (int32_t i = 0; i < role->n_registers; i++)
         role->registers[i].own_memory = !share || own[i];
 }

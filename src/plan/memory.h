@@ -2,13 +2,14 @@
 #ifndef FS_PLAN_MEMORY_H
 #define FS_PLAN_MEMORY_H
 
-#include "plan/plan.h"
+#include "plan/places.h"
 
 /* Fills own_memory and offset of every register, stream_scratch, arena_bytes,
  * bytes and bound_bytes of a role whose tasks, registers (with producers,
  * consumers, counts and bytes), streams and slots stand. `share` lets registers
- * that one compute stream alone touches share bytes when they are never live
- * at once. Sizes that overflow are FS_INVALID. */
+ * whose lives one compute stream's program tells (plan_memory_stream) share
+ * bytes when they are never live at once. Sizes that overflow are FS_INVALID.
+ */
 typedef struct plan_memory_wish {
     bool share;
     int64_t enough_bytes; /* of the arena, as in plan_lower_options; 0: none */
@@ -22,15 +23,18 @@ bool plan_memory_is_close(const plan_role *role);
  * bound, if it finds them with little effort. */
 void plan_memory_refine(const ir_graph *graph, plan_role *role);
 
-/* The compute stream that alone touches a register; -1: there is none. Only
- * then a total order tells when its pieces are live. */
-int32_t plan_memory_stream(const plan_role *role, const plan_register *r);
+/* The compute stream in whose program all that touches a register keeps its
+ * place, to an end that is known; -1: there is none. Only then a total order
+ * tells when its pieces are live: from its producer's position to the last end
+ * of its readers. */
+int32_t plan_memory_stream(const plan_places *places, const plan_register *r);
 
 /* The rules by which it does so, for those who check a plan: which registers
  * must have memory of their own though others share [n_registers]; what kind a
  * register's bytes are; aligned bytes of a stream's scratch; how `height` bytes
  * of the shared regions count. */
-void plan_memory_choose(const plan_role *role, bool *own);
+void plan_memory_choose(const plan_role *role, const plan_places *places,
+                        bool *own);
 plan_bytes_kind plan_memory_kind(const ir_graph *graph, const plan_role *role,
                                  const plan_register *r);
 int64_t plan_memory_scratch(const plan_role *role, int32_t stream);

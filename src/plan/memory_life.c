@@ -7,9 +7,9 @@
 #include <string.h>
 
 /* A buffer is live from its producer's start to its last consumer's end, each
- * at a position (slot, task) of the role's program. Buffers that one
- * compute stream alone touches run through that program in order, so their
- * bytes may be shared when no two of their lives meet.
+ * at a position (slot, task) of the role's program. What touches buffers of a
+ * compute stream's region keeps its place in that program (plan/places.h), so
+ * their bytes may be shared when no two of their lives meet.
  *
  * Most slots of many micro-batches tell the same: what is live in them, was so
  * before. Only slots that no other one covers are kept; m may be large at no
@@ -38,6 +38,7 @@ typedef struct group {
 typedef struct lives {
     const plan_role *role;
     int32_t stream, m;
+    plan_places places;
     fs_arena *arena;
     fs_arena *scratch;
     int32_t n_areas;    /* sections of the program */
@@ -54,19 +55,28 @@ typedef struct lives {
     FS_VEC(plan_span) spans;
 } lives;
 
-/* Those that share on the stream are of it alone (plan_memory_stream). */
+/* Those that share in the stream's region are of it alone
+ * (plan_memory_stream). */
 static bool shares(const lives *x, const plan_register *r)
 {
-    return !r->own_memory && x->role->tasks[r->producer].stream == x->stream;
+    return !r->own_memory && x->places.stream[r->producer] == x->stream;
 }
 
-/* The last that touches the register in an area, or -1. */
+/* The last task of an area beside which the register is still touched, or -1.
+ * A producer that has consumers is done when they start. */
 static int32_t last_in(const lives *x, const plan_register *r, int32_t area)
 {
-    for (int32_t c = r->n_consumers - 1; c >= 0; c--)
-        if (x->area[r->consumers[c]] == area)
-            return r->consumers[c];
-    return x->area[r->producer] == area ? r->producer : -1;
+    int32_t last = -1, at;
+
+    for (int32_t c = 0; c < r->n_consumers; c++) {
+        at = r->consumers[c];
+        if (x->area[at] == area && x->places.end[at] > last)
+            last = x->places.end[at];
+    }
+    if (last >= 0 || x->area[r->producer] != area)
+        return last;
+    at = x->places.end[r->producer];
+    return at < 0 ? r->producer : at;
 }
 
 static void find_areas(lives *x)
@@ -422,6 +432,7 @@ void plan_life_pack(const plan_stream_program *program, fs_arena *arena,
                .scratch = fs_arena_create()};
 
     *packing = (plan_packing){0};
+    x.places = plan_places_of(program->role, x.scratch);
     find_areas(&x);
     find_groups(&x);
     mark_lives(&x);

@@ -3,7 +3,7 @@
 #define FS_PLAN_MEMORY_LIFE_H
 
 #include "plan/offsets.h"
-#include "plan/plan.h"
+#include "plan/places.h"
 
 /* Which copy of which register a buffer of the packing is. */
 typedef struct plan_life_of {
@@ -16,7 +16,7 @@ typedef struct plan_stream_program {
     int32_t stream, m;
 } plan_stream_program;
 
-/* All copies of the registers that share memory on it. *of: [packing->n]. Both
+/* All copies of the registers that share memory in it. *of: [packing->n]. Both
  * live in the arena. */
 void plan_life_pack(const plan_stream_program *program, fs_arena *arena,
                     plan_packing *packing, plan_life_of **of);

@@ -72,7 +72,8 @@ typedef struct plan {
 typedef struct plan_lower_options {
     bool overlap;      /* collectives on a stream of their own */
     bool share_memory; /* registers of one stream may share bytes */
-    int32_t prefetch;  /* extra credits of loaded and received registers */
+    int32_t prefetch;  /* extra credits of loaded and received registers; with
+                          overlap, largest pieces gathered ahead of readers */
     bool refine;       /* branch and bound where greedy offsets leave a gap */
     /* [stages] bytes of an arena: no lower one is looked for below them, nor
      * where none can be that low; NULL: as low as it goes */
