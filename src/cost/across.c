@@ -130,11 +130,11 @@ static plan_demand look_across(const cost_model *model, const plan_cross *cross)
 
 /* ---- remembered ---- */
 
-/* Everything that the traffic depends on, without padding. Stages lie alike on
- * the nodes of one kind when they begin alike in a node and share none. */
+/* Everything that the traffic depends on, without padding. */
 typedef struct crossing_key {
     int64_t dim[IR_MAX_RANK];
-    int32_t rank, element, begins[2], apart;
+    int32_t rank, element;
+    cost_place place;
     int32_t axes[2], mesh[2][IR_MAX_MESH];
     ir_nd_sbp sbp[2];
 } crossing_key;
@@ -154,18 +154,23 @@ static bool share_node(const hw_cluster *cluster, const plan_stage *a,
            hw_node_of(cluster, b->first_device) <= hw_node_of(cluster, a_last);
 }
 
-static void place_key(const hw_cluster *cluster, const plan_cross *cross,
-                      crossing_key *key)
+cost_place cost_place_of(const cost_model *model, const plan_stage *from,
+                         const plan_stage *to)
 {
-    const plan_stage *from = cross->from_stage, *to = cross->to_stage;
-    const bool alike = cluster->n_groups == 1 && !share_node(cluster, from, to);
+    const hw_cluster *cluster = cost_cluster(model);
     const int32_t per = cluster->groups[0].devices_per_node;
-    key->apart = alike;
-    key->begins[0] = alike ? from->first_device % per : from->first_device;
-    key->begins[1] = alike ? to->first_device % per : to->first_device;
+    cost_place place = {{from->first_device, to->first_device}, 0};
+    if (cluster->n_groups > 1)
+        return place;
+    place.apart = !share_node(cluster, from, to);
+    place.begins[1] -= place.begins[0] / per * per;
+    place.begins[0] %= per;
+    if (place.apart)
+        place.begins[1] = to->first_device % per;
+    return place;
 }
 
-static crossing_key key_of(const hw_cluster *cluster, const plan_cross *cross)
+static crossing_key key_of(const cost_model *model, const plan_cross *cross)
 {
     const plan_stage *stage[2] = {cross->from_stage, cross->to_stage};
     crossing_key key;
@@ -181,13 +186,13 @@ static crossing_key key_of(const hw_cluster *cluster, const plan_cross *cross)
             key.sbp[k].at[a] = (k ? cross->to : cross->from).at[a];
         }
     }
-    place_key(cluster, cross, &key);
+    key.place = cost_place_of(model, cross->from_stage, cross->to_stage);
     return key;
 }
 
 static plan_demand traffic_of(const cost_model *model, const plan_cross *cross)
 {
-    const crossing_key key = key_of(cost_cluster(model), cross);
+    const crossing_key key = key_of(model, cross);
     bool known;
     plan_demand *demand =
         cost_memo_at(cost_model_crossings(model), &key, &known);

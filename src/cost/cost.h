@@ -37,6 +37,17 @@ plan_demand cost_p2p(const cost_model *model, const plan_stage *from,
 plan_demand cost_cross(const cost_model *model, const plan_cross *cross);
 /* Not more than that, without looking at who gives what to whom. */
 plan_demand cost_cross_least(const cost_model *model, const plan_cross *cross);
+/* Where two stages lie, as far as crossings between them (or, of one twice,
+ * boxing on it) can tell: pairs of equal meshes and places cost the same. On
+ * nodes of one kind they may lie whole nodes further on, and, where they share
+ * none, any number of nodes from each other. */
+typedef struct cost_place {
+    int32_t begins[2]; /* devices; no padding */
+    int32_t apart;     /* share no node; 0 or 1 */
+} cost_place;
+cost_place cost_place_of(const cost_model *model, const plan_stage *from,
+                         const plan_stage *to);
+
 /* Loading `bytes` of data. */
 plan_demand cost_load(const cost_model *model, const plan_stage *stage,
                       int64_t bytes);
@@ -58,7 +69,7 @@ double cost_shared_seconds(const cost_model *model, const plan_stage *stage,
  * drain the schedule lets show (plan_schedule_fill). For one: m t + u. */
 typedef struct cost_summary {
     double iteration_s;
-    double fill; /* q */
+    double fill;                /* q */
     int32_t n_stages, n_groups; /* stages; groups of devices that run them */
     int32_t *group_of;          /* [n_stages] */
     double *micro_s, *step_s;   /* [n_stages] */

@@ -352,11 +352,11 @@ typedef struct link {
     search_lives lives;
 } link;
 
-/* All that a pair table depends on besides the tensor's shape, which the
- * domains imply; no padding. */
+/* All that a pair table depends on besides the tensor's shape and the meshes,
+ * which the domains imply; no padding. */
 typedef struct edge_key {
-    int32_t domain_u, domain_v, out_slot, in_slot, loop, per_step, from, to;
-    int32_t lives;
+    int32_t domain_u, domain_v, out_slot, in_slot, loop, per_step, lives;
+    cost_place place;
 } edge_key;
 
 typedef struct edge_builder {
@@ -531,15 +531,17 @@ static const int64_t *make_bytes(const edge_builder *b, const link *l,
 
 static edge_key edge_key_of(const search_built *built, const link *l)
 {
+    const search_layout *layout = built->layout;
     return (edge_key){built->domain[l->u],
                       built->domain[l->v],
                       l->out_slot,
                       l->in_slot,
                       l->loop,
                       l->per_step,
-                      built->layout->stage_of[l->u],
-                      built->layout->stage_of[l->v],
-                      l->lives};
+                      l->lives,
+                      cost_place_of(layout->rates->cost[l->per_step],
+                                    &layout->stages[layout->stage_of[l->u]],
+                                    &layout->stages[layout->stage_of[l->v]])};
 }
 
 static double *table_of(edge_builder *b, const link *l)
