@@ -249,13 +249,20 @@ static apart compare(const running *a, const running *b)
     return out;
 }
 
-/* As stated: fp64 1e-10, fp32 1e-5 for losses. Weights, and all of mixed
- * precision and gradients that are cast, as far as rounding goes. */
+/* As stated: fp64 1e-10, fp32 1e-5 for losses. In single precision weights, and
+ * all of mixed precision and gradients that are cast, as far as rounding goes.
+ */
 static double bound_of(const equal_case *c)
 {
     if (ir_compress_dtype(&c->compress) != IR_F32)
         return 0.05;
     return c->wide ? 1e-10 : c->narrow == IR_F32 ? 1e-5 : 0.05;
+}
+
+static double bound_of_weights(const equal_case *c)
+{
+    const bool exact = c->wide && ir_compress_dtype(&c->compress) == IR_F32;
+    return (exact ? 1 : 10) * bound_of(c);
 }
 
 /* What the numbers of a case are rounded by; a cast gradient's partial sums are
@@ -294,10 +301,16 @@ static void judge(const equal_case *c, job *alone, ir_graph *g,
     v->weight_error = is.weight;
     for (int32_t k = 0; k < EQUAL_STEPS; k++)
         if (!isfinite(one->loss[k])) {
-            end_as(v, EQUAL_NO_NUMBER, "one device's loss is %g", one->loss[k]);
+            if (isfinite(all->loss[k]))
+                end_as(v, EQUAL_DIFFERS,
+                       "loss of step %d is %g, one device's %g", (int)k,
+                       all->loss[k], one->loss[k]);
+            else
+                end_as(v, EQUAL_NO_NUMBER, "one device's loss is %g",
+                       one->loss[k]);
             return;
         }
-    if (is.loss <= bound && is.weight <= 10 * bound)
+    if (is.loss <= bound && is.weight <= bound_of_weights(c))
         return;
     if (is.loss <= bound)
         end_as(v, EQUAL_DIFFERS, "weight %s is off by %.3g",
@@ -309,7 +322,7 @@ static void judge(const equal_case *c, job *alone, ir_graph *g,
         return;
     const apart other = shake(c, alone, g, one);
     if (is.loss <= fmax(bound, 10 * other.loss) &&
-        is.weight <= fmax(10 * bound, 10 * other.weight))
+        is.weight <= fmax(bound_of_weights(c), 10 * other.weight))
         v->end = EQUAL_SHAKY;
 }
 
