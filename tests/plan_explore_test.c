@@ -6,7 +6,7 @@
 #include "plan/check_parts.h"
 #include "plan_world.h"
 
-enum { MOST_STATES = 2000, N_PLANS = 2000, N_LOWERED = 150 };
+enum { MOST_STATES = 8000, N_PLANS = 2000, N_LOWERED = 150 };
 
 /* ---- a state, kept and put back ---- */
 
@@ -125,15 +125,17 @@ static int32_t outcome_of(const plan *p, semantics how, int32_t *states,
 
 /* ---- random plans: what the protocol and the marked graph look at ---- */
 
-enum { MOST_TASKS = 24, MOST_REGISTERS = 8, MOST_STREAMS = 8 };
+enum { MOST_TASKS = 256, MOST_REGISTERS = 8, MOST_STREAMS = 8 };
 
 typedef struct drawing {
     fs_arena *arena;
     uint64_t *seed;
     plan *p;
     plan_strategy *s;
-    int32_t *count; /* [lines * phases] issues */
-    bool passes;    /* a stream for each pass, as under dynamic */
+    int32_t *count;           /* [lines * phases] issues */
+    int32_t n_chunks, issues; /* percent of lines that are used in a phase */
+    bool passes;              /* a stream for each pass, as under dynamic */
+    bool splits;              /* weight gradients have slots of their own */
 } drawing;
 
 static int32_t below(drawing *d, int32_t n)
@@ -146,7 +148,8 @@ static bool chance(drawing *d, int32_t percent)
     return below(d, 100) < percent;
 }
 
-/* One rank per role: nothing is symmetric. */
+/* Mostly one rank per role: nothing is symmetric. Stages of several chunks go
+ * round the roles. */
 static void draw_ranks(drawing *d, const ir_graph *g)
 {
     static const struct {
@@ -157,19 +160,22 @@ static void draw_ranks(drawing *d, const ir_graph *g)
                   {1, {2, {2, 2}}}, {2, {1, {2}}}};
     int32_t shape = below(d, sizeof shapes / sizeof *shapes);
     const ir_mesh *mesh = &shapes[shape].mesh;
-    int32_t n = ir_mesh_size(mesh);
-    d->s = plan_strategy_new(g, shapes[shape].stages, d->arena);
+    int32_t n = ir_mesh_size(mesh), places = shapes[shape].stages;
+    int32_t together = chance(d, 25) ? n : 1;
+    d->s = plan_strategy_new(g, places * d->n_chunks, d->arena);
     d->p->strategy = d->s;
-    d->p->n_roles = n * d->s->n_stages;
+    d->p->n_roles = n / together * places;
     d->p->roles = fs_new(d->arena, plan_role, d->p->n_roles);
     for (int32_t i = 0; i < d->s->n_stages; i++)
-        d->s->stages[i] = (plan_stage){*mesh, i * n};
+        d->s->stages[i] = (plan_stage){*mesh, i % places * n};
     for (int32_t r = 0; r < d->p->n_roles; r++) {
-        d->p->roles[r].n_chunks = 1;
-        d->p->roles[r].stages = fs_new(d->arena, int32_t, 1);
-        d->p->roles[r].stages[0] = r / n;
-        d->p->roles[r].first_rank = r;
-        d->p->roles[r].n_ranks = 1;
+        plan_role *role = &d->p->roles[r];
+        role->n_chunks = d->n_chunks;
+        role->stages = fs_new(d->arena, int32_t, d->n_chunks);
+        for (int32_t k = 0; k < d->n_chunks; k++)
+            role->stages[k] = r * together / n + k * places;
+        role->first_rank = r * together;
+        role->n_ranks = together;
     }
 }
 
@@ -185,13 +191,22 @@ static void draw_lines(drawing *d)
             if (chance(d, 70))
                 p->comms[p->n_comms++] = (plan_comm){i, axes};
         for (int32_t k = 0; k < stages; k++)
-            if (k != i && chance(d, 80))
+            if (d->s->stages[k].first_device != d->s->stages[i].first_device &&
+                chance(d, 80 / (d->n_chunks * d->n_chunks)))
                 p->channels[p->n_channels++] = (plan_channel){i, k};
     }
     int32_t n = (p->n_comms + p->n_channels) * PLAN_PHASES;
     d->count = fs_new(d->arena, int32_t, n + 1);
     for (int32_t i = 0; i < n; i++)
-        d->count[i] = chance(d, 35) ? 1 + chance(d, 20) : 0;
+        d->count[i] = chance(d, d->issues) ? 1 + chance(d, 20) : 0;
+}
+
+static int32_t chunk_of(const plan_role *r, int32_t stage)
+{
+    for (int32_t k = 0; k < r->n_chunks; k++)
+        if (r->stages[k] == stage)
+            return k;
+    return -1;
 }
 
 /* A task of this role on a line; false: it has no end there. */
@@ -200,60 +215,85 @@ static bool line_task(const drawing *d, const plan_role *r, int32_t line,
 {
     const plan *p = d->p;
     *t = (plan_task){.kind = PLAN_BOX, .comm = line, .channel = -1, .node = -1};
-    if (line < p->n_comms)
-        return p->comms[line].stage == r->stages[0];
+    if (line < p->n_comms) {
+        t->chunk = chunk_of(r, p->comms[line].stage);
+        return t->chunk >= 0;
+    }
     const plan_channel *c = &p->channels[line - p->n_comms];
-    t->kind = c->from_stage == r->stages[0] ? PLAN_SEND : PLAN_RECV;
+    bool sends = chunk_of(r, c->from_stage) >= 0;
+    t->kind = sends ? PLAN_SEND : PLAN_RECV;
     t->comm = -1;
     t->channel = line - p->n_comms;
-    return c->from_stage == r->stages[0] || c->to_stage == r->stages[0];
+    t->chunk = chunk_of(r, sends ? c->from_stage : c->to_stage);
+    return t->chunk >= 0;
+}
+
+static bool runs_per_micro_batch(plan_phase phase)
+{
+    return !plan_phase_once(phase);
+}
+
+/* The tasks of a section, in any order. */
+static void draw_section(drawing *d, plan_role *r, plan_phase phase,
+                         int32_t chunk, const int32_t *stream)
+{
+    int32_t n_lines = d->p->n_comms + d->p->n_channels, first = r->n_tasks;
+    bool micro = runs_per_micro_batch(phase);
+    plan_task t;
+    for (int32_t line = 0; line < n_lines; line++)
+        for (int32_t i = 0; i < d->count[line * PLAN_PHASES + (int32_t)phase];
+             i++)
+            if (r->n_tasks < MOST_TASKS && line_task(d, r, line, &t) &&
+                (!micro || t.chunk == chunk)) {
+                t.stream = stream[line];
+                r->tasks[r->n_tasks++] = t;
+            }
+    for (int32_t i = below(d, micro ? 3 : 2); i > 0 && r->n_tasks < MOST_TASKS;
+         i--)
+        r->tasks[r->n_tasks++] =
+            (plan_task){.comm = -1,
+                        .channel = -1,
+                        .tensor = -1,
+                        .chunk = chunk,
+                        .stream = d->passes && r->n_streams > 1
+                                      ? phase >= PLAN_BACKWARD
+                                      : below(d, 1 + (r->n_streams > 1))};
+    for (int32_t i = r->n_tasks - 1; i >= first; i--) {
+        int32_t k = first + below(d, i - first + 1);
+        t = r->tasks[i];
+        r->tasks[i] = r->tasks[k];
+        r->tasks[k] = t;
+        r->tasks[i].phase = phase;
+    }
 }
 
 static void draw_tasks(drawing *d, plan_role *r)
 {
     int32_t n_lines = d->p->n_comms + d->p->n_channels;
     int32_t *stream = fs_new(d->arena, int32_t, n_lines + 1);
-    plan_task t;
     r->n_streams = 1 + below(d, 4);
     r->streams = fs_new(d->arena, plan_stream, r->n_streams);
-    for (int32_t i = 1 + d->passes; i < r->n_streams; i++)
+    for (int32_t i = 1 + (int32_t)d->passes; i < r->n_streams; i++)
         if (chance(d, 50))
             r->streams[i].kind = PLAN_STREAM_COMM;
     r->tasks = fs_new(d->arena, plan_task, MOST_TASKS);
     for (int32_t i = 0; i < n_lines; i++)
         stream[i] = below(d, r->n_streams);
     for (int32_t phase = 0; phase < PLAN_PHASES; phase++) {
-        int32_t first = r->n_tasks;
-        bool micro = phase == PLAN_FORWARD || phase == PLAN_BACKWARD;
-        if (phase == PLAN_WEIGHT) /* has no slots in the schedules drawn */
+        bool micro = runs_per_micro_batch((plan_phase)phase);
+        if (phase == PLAN_WEIGHT && !d->splits)
             continue;
-        for (int32_t line = 0; line < n_lines; line++)
-            for (int32_t i = 0; i < d->count[line * PLAN_PHASES + phase]; i++)
-                if (r->n_tasks < MOST_TASKS - 3 && line_task(d, r, line, &t)) {
-                    t.stream = stream[line];
-                    r->tasks[r->n_tasks++] = t;
-                }
-        for (int32_t i = below(d, micro ? 3 : 2); i > 0; i--)
-            r->tasks[r->n_tasks++] =
-                (plan_task){.comm = -1,
-                            .channel = -1,
-                            .tensor = -1,
-                            .stream = d->passes && r->n_streams > 1
-                                          ? phase >= PLAN_BACKWARD
-                                          : below(d, 1 + (r->n_streams > 1))};
-        for (int32_t i = r->n_tasks - 1; i >= first; i--) {
-            int32_t k = first + below(d, i - first + 1);
-            t = r->tasks[i];
-            r->tasks[i] = r->tasks[k];
-            r->tasks[k] = t;
-            r->tasks[i].phase = (plan_phase)phase;
-        }
+        for (int32_t k = 0; k < (micro ? r->n_chunks : 1); k++)
+            draw_section(d, r, (plan_phase)phase,
+                         phase > PLAN_FORWARD && micro ? r->n_chunks - 1 - k
+                                                       : k,
+                         stream);
     }
 }
 
 static bool is_micro(const plan_task *t)
 {
-    return t->phase == PLAN_FORWARD || t->phase == PLAN_BACKWARD;
+    return runs_per_micro_batch(t->phase);
 }
 
 /* Another task that may touch the register; most often what is read was written
@@ -298,29 +338,52 @@ static void draw_register(drawing *d, plan_role *r)
     r->registers[r->n_registers++] = g;
 }
 
-/* Both phases' micro-batches ascend; of which one is next is drawn. */
+/* The micro-batches of each section ascend; of which one is next is drawn, of
+ * those whose micro-batch has come that far. */
+static void draw_slot(drawing *d, const plan_role *r, int32_t *done,
+                      plan_slot *slot)
+{
+    const plan_phase phases[] = {PLAN_FORWARD, PLAN_BACKWARD, PLAN_WEIGHT};
+    int32_t n = (d->splits ? 3 : 2) * r->n_chunks, k;
+    do
+        k = below(d, n);
+    while (done[k] == (k == 0 ? d->p->micro_batches : done[k - 1]));
+    /* Forward by ascending chunk, then backward, then weight by descending. */
+    int32_t phase = k / r->n_chunks, chunk = k % r->n_chunks;
+    *slot = (plan_slot){phases[phase], done[k]++,
+                        phase > 0 ? r->n_chunks - 1 - chunk : chunk};
+}
+
 static void draw_slots(drawing *d, plan_role *r)
 {
-    int32_t m = d->p->micro_batches, forward = 0, backward = 0;
-    r->n_slots = 2 * m + 2;
+    static const char *const names[2][2] = {{"gpipe", "1f1b"},
+                                            {"zb-h1", "zb-h2"}};
+    int32_t m = d->p->micro_batches, n = (d->splits ? 3 : 2) * r->n_chunks * m;
+    int32_t *done = fs_new(d->arena, int32_t, 3 * r->n_chunks);
+    r->n_slots = n + 2;
     r->slots = fs_new(d->arena, plan_slot, r->n_slots);
-    d->s->schedule = chance(d, 50) ? "gpipe" : "1f1b";
-    plan_pipeline pipe = plan_pipeline_of(d->s->stages, d->s->n_stages,
-                                          d->s->schedule, m, d->arena);
-    plan_program_fill(&pipe, pipe.role_of[r->stages[0]], r->slots);
-    if (chance(d, 60))
+    d->s->schedule = names[d->splits][chance(d, 50)];
+    if (d->n_chunks > 1) {
+        d->s->schedule = d->splits ? "zb-v" : "interleaved";
+    } else if (chance(d, 40)) {
+        plan_pipeline pipe = plan_pipeline_of(d->s->stages, d->s->n_stages,
+                                              d->s->schedule, m, d->arena);
+        plan_program_fill(&pipe, pipe.role_of[r->stages[0]], r->slots);
         return;
-    for (int32_t i = 1; i <= 2 * m; i++) {
-        bool next = forward == m || (backward < forward && chance(d, 50));
-        r->slots[i] = next ? (plan_slot){PLAN_BACKWARD, backward++, 0}
-                           : (plan_slot){PLAN_FORWARD, forward++, 0};
     }
+    r->slots[0] = (plan_slot){PLAN_BEGIN, 0, 0};
+    for (int32_t i = 1; i <= n; i++)
+        draw_slot(d, r, done, &r->slots[i]);
+    r->slots[n + 1] = (plan_slot){PLAN_END, m - 1, 0};
 }
 
 static plan *draw_plan(const ir_graph *g, uint64_t *seed, fs_arena *arena)
 {
     drawing d = {.arena = arena, .seed = seed, .p = fs_new(arena, plan, 1)};
     d.p->micro_batches = 1 + below(&d, 5) / 2;
+    d.issues = chance(&d, 60) ? 20 : 35;
+    d.n_chunks = chance(&d, 20) ? 2 : 1;
+    d.splits = chance(&d, 25);
     draw_ranks(&d, g);
     d.s->micro_batches = d.p->micro_batches;
     draw_lines(&d);
