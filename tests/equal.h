@@ -74,6 +74,7 @@ extern const char equal_any_set[];
     X(gpipe, "schedule gpipe")                                                 \
     X(recompute, "recomputation")                                              \
     X(any_set, "any set of nodes recomputed")                                  \
+    X(bound, "copies that other stages alone would read")                      \
     X(compress, "compressed gradients")                                        \
     X(overlap, "overlap")                                                      \
     X(adaptive, "Adam, AdamW, LAMB or Adagrad")                                \
@@ -121,9 +122,10 @@ void equal_draw_ops(const equal_case *c, int32_t samples, ir_graph *g);
 void equal_draw_each(const equal_case *c, int32_t samples, ir_graph *g);
 
 /* ---- equal_strategies.c ---- */
-/* NULL: some edge has no path; err names it. */
+/* And the graph as its stages have it (ir_recompute_bind), in the arena. NULL:
+ * some edge has no path; err names it. */
 plan_strategy *equal_strategy(const equal_case *c, const ir_graph *g,
-                              fs_arena *arena, fs_err *err);
+                              fs_arena *arena, fs_err *err, ir_graph **bound);
 /* On one device. */
 plan_strategy *equal_alone(const ir_graph *g, fs_arena *arena);
 

@@ -258,13 +258,13 @@ void equal_describe(const equal_case *c, FILE *to)
     fs_err err = {0};
     uint64_t features;
     int32_t n = 0;
-    ir_graph *g = equal_graph(c, &err, &features);
-    plan_strategy *s = g ? equal_strategy(c, g, arena, &err) : NULL;
-    for (int32_t v = 0; s && v < g->nodes.n && n < MOST; v++) {
+    ir_graph *g = equal_graph(c, &err, &features), *bound = NULL;
+    plan_strategy *s = g ? equal_strategy(c, g, arena, &err, &bound) : NULL;
+    for (int32_t v = 0; s && v < bound->nodes.n && n < MOST; v++) {
         const ir_nd_sig plain = {0};
         if (memcmp(&s->sig[v], &plain, sizeof plain) == 0)
             continue;
-        print_node(g, s, v, arena, to);
+        print_node(bound, s, v, arena, to);
         n++;
     }
     ir_graph_destroy(g);

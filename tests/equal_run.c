@@ -318,7 +318,7 @@ static void judge(const equal_case *c, job *alone, ir_graph *g,
     else
         end_as(v, EQUAL_DIFFERS, "loss of step %d is %.17g, one device's %.17g",
                (int)is.step, all->loss[is.step], one->loss[is.step]);
-    if (c->planted) /* in the graph itself */
+    if (c->planted) /* never rounding */
         return;
     const apart other = shake(c, alone, g, one);
     if (is.loss <= fmax(bound, 10 * other.loss) &&
@@ -331,12 +331,15 @@ static void try_graph(const equal_case *c, exec_world *world, ir_graph *g,
                       fs_arena *arena, equal_verdict *v)
 {
     fs_err err = {0};
-    job alone = {.graph = g, .arena = arena}, spread = alone;
     running one, all;
-    plan_strategy *s = equal_strategy(c, g, arena, &err);
-    v->n_nodes = g->nodes.n;
-    for (int32_t k = 0; s && k < g->nodes.n; k++)
-        note_node(g, s, k, v);
+    ir_graph *bound;
+    plan_strategy *s = equal_strategy(c, g, arena, &err, &bound);
+    job alone = {.graph = g, .arena = arena};
+    job spread = {.graph = bound, .arena = arena};
+    v->n_nodes = bound->nodes.n;
+    note(v, EQUAL_HAS_bound, bound->nodes.n < g->nodes.n);
+    for (int32_t k = 0; s && k < bound->nodes.n; k++)
+        note_node(bound, s, k, v);
     if (!s || prepare(c, s, c->ranks, &err, &spread) != FS_OK) {
         end_as(v, EQUAL_REFUSED, "%s", err.text);
         return;
@@ -350,7 +353,7 @@ static void try_graph(const equal_case *c, exec_world *world, ir_graph *g,
         return;
     }
     if (c->planted)
-        plant(s, g);
+        plant(s, bound);
     if (run_job(c, &spread, world, c->ranks, &all) != FS_OK)
         end_as(v, EQUAL_FAULT, "%s", all.err.text);
     else if (!world || exec_world_rank(world) == 0)

@@ -4,6 +4,7 @@
 
 #include "equal.h"
 #include "exec_plans.h"
+#include "ir/recompute.h"
 #include "plan/schedule.h"
 
 typedef struct drawing {
@@ -135,38 +136,34 @@ static void place_meshes(const equal_case *c, plan_strategy *s)
     }
 }
 
-/* Where devices have several stages each, a backward pass that waits for an
- * earlier stage's waits for what its own devices do later: a deadlock, by the
- * schedule. What is computed again for a later stage is so on that stage. */
-static void run_backwards(const ir_graph *g, plan_strategy *s)
+/* The graph as stages drawn of it have it, and an empty strategy with them. */
+static ir_graph *bind_stages(const equal_case *c, const ir_graph *g, drawing *d)
 {
-    for (int32_t v = g->nodes.n - 1; v >= 0; v--)
-        for (int32_t i = 0; i < g->nodes.at[v].n_in; i++) {
-            const int32_t from = g->tensors.at[g->nodes.at[v].in[i]].producer;
-            if (g->nodes.at[v].phase == IR_BACKWARD &&
-                g->nodes.at[from].phase == IR_BACKWARD &&
-                s->stage_of[from] < s->stage_of[v])
-                s->stage_of[from] = s->stage_of[v];
-        }
+    uint64_t seed = fs_mix(c->seed + 2);
+    const int32_t n_stages = c->n_stages * c->chunks;
+    plan_strategy *whole = plan_strategy_new(g, n_stages, d->arena);
+    ir_graph *bound = ir_graph_copy(g, d->arena);
+    place_stages(g, whole, &seed);
+    ir_recompute_bind(bound, whole->stage_of);
+    d->g = bound;
+    d->s = plan_strategy_new(bound, n_stages, d->arena);
+    d->s->stage_of = whole->stage_of;
+    return bound;
 }
 
 plan_strategy *equal_strategy(const equal_case *c, const ir_graph *g,
-                              fs_arena *arena, fs_err *err)
+                              fs_arena *arena, fs_err *err, ir_graph **bound)
 {
     plan_boxing_cost cost = {.seconds = unit_seconds};
-    drawing d = {.c = c, .g = g, .arena = arena, .err = err};
-    uint64_t seed = fs_mix(c->seed + 2);
-    d.s = plan_strategy_new(g, c->n_stages * c->chunks, arena);
+    drawing d = {.c = c, .arena = arena, .err = err};
     d.boxer = plan_boxer_create(cost, arena);
+    *bound = bind_stages(c, g, &d);
     d.s->schedule = c->schedule;
     place_meshes(c, d.s);
-    place_stages(g, d.s, &seed);
-    if (c->chunks > 1)
-        run_backwards(g, d.s);
-    for (int32_t v = 0; v < g->nodes.n; v++)
+    for (int32_t v = 0; v < d.g->nodes.n; v++)
         if (!choose(&d, v))
             return NULL;
-    if (close_loops(g, d.s, d.boxer))
+    if (close_loops(d.g, d.s, d.boxer))
         return d.s;
     fs_fail(err, FS_NO, "a loop has no path of boxing");
     return NULL;

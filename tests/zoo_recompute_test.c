@@ -134,6 +134,59 @@ static void test_same(build_fn *build, const char *spec, const char *policy)
     fs_arena_destroy(arena);
 }
 
+/* Forward nodes in order on stages, what belongs to them with them. */
+static int32_t *draw_stages(const ir_graph *g, uint64_t *seed, fs_arena *arena)
+{
+    int32_t *stage_of = fs_new(arena, int32_t, g->nodes.n), stage = 0;
+    for (int32_t v = 0; v < g->nodes.n; v++) {
+        const int32_t forward = g->nodes.at[v].forward;
+        stage += forward < 0 && fs_rand_below(seed, 12) == 0;
+        stage_of[v] = forward < 0 ? stage : stage_of[forward];
+    }
+    return stage_of;
+}
+
+/* Backward nodes whose outputs are nobody's. */
+static int32_t count_idle(const ir_graph *g, fs_arena *arena)
+{
+    const ir_uses uses = ir_graph_uses(g, arena);
+    int32_t n = 0;
+    for (int32_t v = 0; v < g->nodes.n; v++) {
+        const ir_node *node = &g->nodes.at[v];
+        bool idle = node->phase == IR_BACKWARD && node->n_out > 0;
+        for (int32_t o = 0; o < node->n_out; o++)
+            idle &= uses.first[node->out[o]] == uses.first[node->out[o] + 1];
+        n += idle;
+    }
+    return n;
+}
+
+static void test_bound(const char *spec)
+{
+    fs_arena *arena = fs_arena_create();
+    fs_err err = {0};
+    ir_graph *g = build_training(build_zoo, spec, ".");
+    uint64_t seed = tap_seed(5);
+    const int32_t idle = count_idle(g, arena);
+    for (int k = 0; k < 20 && err.status == FS_OK; k++) {
+        ir_graph *bound = ir_graph_copy(g, arena);
+        int32_t *stage_of = draw_stages(g, &seed, arena), n = 0;
+        ir_recompute_bind(bound, stage_of);
+        for (int32_t v = 0; v < bound->nodes.n; v++)
+            n += bound->nodes.at[v].forward >= 0 &&
+                 stage_of[v] != stage_of[bound->nodes.at[v].forward];
+        if (ir_graph_check(bound, &err) == FS_OK &&
+            (n > 0 || ir_recompute_crosses(bound, stage_of) ||
+             count_idle(bound, arena) > idle))
+            fs_fail(&err, FS_NO, "%d nodes off their stage, %d idle", n,
+                    count_idle(bound, arena));
+    }
+    tap_ok(err.status == FS_OK && ir_graph_check(g, &err) == FS_OK,
+           "%s: on any stages nobody reads another's copy %s", spec, err.text);
+    ir_graph_destroy(g);
+    fs_arena_destroy(arena);
+}
+
 /* Only one block's activations live at a time: with many blocks little more
  * than their inputs is held. */
 static void test_one_block_lives(void)
@@ -187,6 +240,8 @@ int main(void)
             test_same(build_zoo, specs[i], policies[k]);
     for (size_t k = 0; k < 3; k++)
         test_same(build_drops, "drops", policies[k]);
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
+        test_bound(specs[i]);
     test_one_block_lives();
     test_errors();
     return tap_done();

@@ -60,13 +60,11 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
     return FS_OK;
 }
 
-const cli_model *cli_making_model(const cli_making *m)
+cli_model cli_making_model(const cli_making *m)
 {
-    for (int32_t i = 0; i < m->n_models; i++)
-        if (m->models[i].graph == m->found.graph)
-            return &m->models[i];
-    FS_ASSERT(!"the chosen graph is one of ours");
-    return NULL;
+    cli_model model = m->models[m->found.of - m->graphs];
+    model.graph = m->found.graph;
+    return model;
 }
 
 /* Search answers with plans that fit when lowered with the default options.

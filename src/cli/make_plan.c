@@ -161,7 +161,7 @@ static fs_status write_plan(cli_making *m, const cli_plan *p, plan *lowered,
 static cli_plan planned(const cli_making *m, cost_model *cost,
                         const plan *lowered)
 {
-    return (cli_plan){.model = *cli_making_model(m),
+    return (cli_plan){.model = cli_making_model(m),
                       .cluster = m->cluster,
                       .cost = cost,
                       .plan = lowered};

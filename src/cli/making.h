@@ -28,8 +28,8 @@ const char *cli_making_engine(const cli_making *m);
 double cli_making_gap(const cli_making *m); /* that is asked for */
 /* Searches all graphs of `m` (m->found) and lowers what it found. */
 fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out);
-/* Of the graph that was found best. */
-const cli_model *cli_making_model(const cli_making *m);
+/* The best, with the graph as the plan has it; not to be closed. */
+cli_model cli_making_model(const cli_making *m);
 
 /* ---- tell_plan.c ---- */
 void cli_making_json(const cli_making *m, const cli_plan *p,

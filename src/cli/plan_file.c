@@ -26,8 +26,10 @@ fs_status cli_plan_open(cli *c, const char *path, cli_plan *out)
     if (status == FS_NO)
         c->err.status = status = FS_INVALID;
     FS_TRY(status);
-    status =
-        plan_read(path, p.model.graph, p.cluster, c->arena, &c->err, &read);
+    status = plan_read_places(path, c->arena, &c->err, p.model.graph);
+    if (status == FS_OK)
+        status =
+            plan_read(path, p.model.graph, p.cluster, c->arena, &c->err, &read);
     if (status != FS_OK) {
         cli_model_close(&p.model);
         return status;

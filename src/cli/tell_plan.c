@@ -150,7 +150,7 @@ static const char *proof_text(const cli_making *m)
 
 static void tell_recomputed(const cli_making *m)
 {
-    const ir_graph *graph = cli_making_model(m)->graph;
+    const ir_graph *graph = m->found.graph;
     const int32_t again = ir_count_recomputed(graph);
     fs_json_set_int(m->c->result, "recomputed_ops", again);
     if (m->origin.recompute && m->origin.recompute[0])
@@ -229,7 +229,7 @@ void cli_making_tell(const cli_making *m, const cli_plan *p,
             s->n_stages, s->n_stages == 1 ? "" : "s",
             stage_meshes_text(c->arena, s), s->micro_batches,
             s->micro_batches == 1 ? "" : "es", s->schedule);
-    cli_tell_statistics(c, cli_making_model(m));
+    cli_tell_statistics(c, &p->model);
     tell_recomputed(m);
     tell_heads(m, p);
     cli_tell_compressed(c, p, &m->packed);

@@ -37,6 +37,32 @@ void ir_graph_destroy(ir_graph *graph)
         fs_arena_destroy(graph->arena);
 }
 
+static void copy_map(fs_map *map, fs_arena *arena)
+{
+    map->arena = arena;
+    map->key = fs_memdup(arena, map->key, (size_t)map->room * sizeof *map->key);
+    map->value =
+        fs_memdup(arena, map->value, (size_t)map->room * sizeof *map->value);
+}
+
+#define COPY_VEC(vec, arena)                                                   \
+    ((vec)->at =                                                               \
+         fs_memdup((arena), (vec)->at, (size_t)(vec)->n * sizeof *(vec)->at),  \
+     (vec)->room = (vec)->n)
+
+ir_graph *ir_graph_copy(const ir_graph *graph, fs_arena *arena)
+{
+    ir_graph *copy = fs_memdup(arena, graph, sizeof *graph);
+    copy->arena = arena;
+    COPY_VEC(&copy->nodes, arena);
+    COPY_VEC(&copy->tensors, arena);
+    COPY_VEC(&copy->outputs, arena);
+    copy_map(&copy->names, arena);
+    copy_map(&copy->node_names, arena);
+    copy_map(&copy->serials, arena);
+    return copy;
+}
+
 int32_t ir_graph_fail(ir_graph *graph, const char *format, ...)
 {
     if (graph->err.status != FS_OK)
@@ -131,6 +157,7 @@ static int32_t add_tensor(ir_graph *graph, const ir_node *node, int32_t slot,
                         .producer = producer,
                         .slot = slot,
                         .next = -1,
+                        .again_of = -1,
                         .batch_axis = -1};
     if (slot > 0)
         tensor.name = free_name(

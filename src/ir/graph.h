@@ -76,6 +76,9 @@ ir_graph *ir_graph_create(const char *name); /* own arena */
  * it costs as much again, and what stays empty takes address space only. */
 void ir_graph_reserve(ir_graph *graph, int32_t n);
 void ir_graph_destroy(ir_graph *graph);
+/* The same nodes and tensors once more, in `arena`, which ends them (not
+ * ir_graph_destroy); names and data are borrowed from the first. */
+ir_graph *ir_graph_copy(const ir_graph *graph, fs_arena *arena);
 
 /* Sets the sticky error (first wins) and returns -1. */
 int32_t ir_graph_fail(ir_graph *graph, const char *format, ...)

@@ -68,6 +68,11 @@ static fs_status check_shapes(const ir_graph *graph, const ir_node *node,
     return FS_OK;
 }
 
+static bool alike(const ir_tensor *a, const ir_tensor *b)
+{
+    return a->dtype == b->dtype && ir_shape_equal(&a->shape, &b->shape);
+}
+
 static fs_status check_tensor(const ir_graph *graph, int32_t t, fs_err *err)
 {
     const ir_tensor *tensor = &graph->tensors.at[t];
@@ -82,11 +87,13 @@ static fs_status check_tensor(const ir_graph *graph, int32_t t, fs_err *err)
     if (tensor->next < -1 || tensor->next >= graph->tensors.n)
         return fs_fail(err, FS_INVALID, "%s: its next value is no tensor",
                        tensor->name);
-    if (tensor->next >= 0 &&
-        (!ir_shape_equal(&tensor->shape,
-                         &graph->tensors.at[tensor->next].shape) ||
-         tensor->dtype != graph->tensors.at[tensor->next].dtype))
+    if (tensor->next >= 0 && !alike(tensor, &graph->tensors.at[tensor->next]))
         return fs_fail(err, FS_INVALID, "%s: its next value has another shape",
+                       tensor->name);
+    if (tensor->again_of < -1 || tensor->again_of >= graph->tensors.n ||
+        (tensor->again_of >= 0 &&
+         !alike(tensor, &graph->tensors.at[tensor->again_of])))
+        return fs_fail(err, FS_INVALID, "%s: is no copy of what it copies",
                        tensor->name);
     return ir_shape_check(&tensor->shape, tensor->name, err);
 }

@@ -44,8 +44,9 @@ static void pack_tensors(ir_graph *graph, const bool *needed,
     }
     graph->tensors.n = n;
     for (int32_t t = 0; t < n; t++) {
-        int32_t *next = &graph->tensors.at[t].next;
-        *next = *next < 0 ? -1 : new_id[*next];
+        ir_tensor *tensor = &graph->tensors.at[t];
+        tensor->next = tensor->next < 0 ? -1 : new_id[tensor->next];
+        tensor->again_of = tensor->again_of < 0 ? -1 : new_id[tensor->again_of];
     }
 }
 

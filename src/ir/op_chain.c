@@ -296,6 +296,7 @@ static void name_values(const ir_graph *g, const ir_node *node, fs_arena *arena,
                                  .dtype = types.dtype[v],
                                  .shape = types.shape[v],
                                  .next = -1,
+                                 .again_of = -1,
                                  .batch_axis = -1};
         if (tensor[v] >= 0)
             continue;

@@ -93,8 +93,11 @@ static void copy_node(copier *c, int32_t v)
         copy.in[k] = c->copy_of[copy.in[k]];
     graph->forward = v;
     int32_t id = ir_graph_add(graph, &copy);
-    for (int32_t k = 0; id >= 0 && k < copy.n_out; k++)
-        c->copy_of[graph->nodes.at[v].out[k]] = graph->nodes.at[id].out[k];
+    for (int32_t k = 0; id >= 0 && k < copy.n_out; k++) {
+        const int32_t of = graph->nodes.at[v].out[k];
+        c->copy_of[of] = graph->nodes.at[id].out[k];
+        graph->tensors.at[c->copy_of[of]].again_of = of;
+    }
 }
 
 static void copy_nodes(copier *c, const bool *wanted)
@@ -196,6 +199,91 @@ fs_status ir_recompute(ir_graph *graph, const char *policy, fs_err *err)
     if (status == FS_OK && graph->err.status != FS_OK)
         status = fs_fail(err, graph->err.status, "%s", graph->err.text);
     return status;
+}
+
+/* ---- stages ---- */
+
+/* What node v reads as tensor t: what is made again on another stage as the
+ * forward pass made it. */
+static int32_t reads_as(const ir_graph *graph, const int32_t *stage_of,
+                        int32_t v, int32_t t)
+{
+    const ir_tensor *tensor = &graph->tensors.at[t];
+    return tensor->again_of >= 0 && stage_of[tensor->producer] != stage_of[v]
+               ? tensor->again_of
+               : t;
+}
+
+bool ir_recompute_crosses(const ir_graph *graph, const int32_t *stage_of)
+{
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        for (int32_t k = 0; k < node->n_in; k++)
+            if (reads_as(graph, stage_of, v, node->in[k]) != node->in[k])
+                return true;
+    }
+    return false;
+}
+
+typedef struct binder {
+    ir_graph *graph;
+    int32_t *readers; /* [tensor] */
+    bool *left;       /* [node] by a reader */
+} binder;
+
+static void rebind(binder *b, const int32_t *stage_of)
+{
+    ir_graph *graph = b->graph;
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        ir_node *node = &graph->nodes.at[v];
+        for (int32_t k = 0; k < node->n_in; k++) {
+            const int32_t was = node->in[k];
+            node->in[k] = reads_as(graph, stage_of, v, was);
+            b->readers[node->in[k]]++;
+            if (node->in[k] != was)
+                b->left[graph->tensors.at[was].producer] = true;
+        }
+    }
+}
+
+static bool is_read(const binder *b, const ir_node *node)
+{
+    bool any = false;
+    for (int32_t o = 0; o < node->n_out; o++)
+        any |= b->readers[node->out[o]] > 0;
+    return any;
+}
+
+/* Readers stand behind what they read: one sweep from the end suffices. */
+static void drop_unread(binder *b, int32_t *stage_of, bool *keep)
+{
+    ir_graph *graph = b->graph;
+    int32_t n = 0;
+    for (int32_t v = graph->nodes.n - 1; v >= 0; v--) {
+        const ir_node *node = &graph->nodes.at[v];
+        keep[v] = node->phase != IR_BACKWARD || !b->left[v] || is_read(b, node);
+        for (int32_t k = 0; !keep[v] && k < node->n_in; k++) {
+            b->readers[node->in[k]]--;
+            b->left[graph->tensors.at[node->in[k]].producer] = true;
+        }
+    }
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        if (keep[v])
+            stage_of[n++] = stage_of[v];
+    ir_graph_keep(graph, keep);
+}
+
+void ir_recompute_bind(ir_graph *graph, int32_t *stage_of)
+{
+    if (!ir_recompute_crosses(graph, stage_of))
+        return;
+    fs_arena *arena = fs_arena_create();
+    binder b = {.graph = graph,
+                .readers = fs_new(arena, int32_t, graph->tensors.n),
+                .left = fs_new(arena, bool, graph->nodes.n)};
+    rebind(&b, stage_of);
+    drop_unread(&b, stage_of, fs_new(arena, bool, graph->nodes.n));
+    fs_arena_destroy(arena);
 }
 
 int32_t ir_count_recomputed(const ir_graph *graph)

@@ -33,6 +33,15 @@ void ir_recompute_casts(const ir_graph *graph, ir_recompute_set *set);
  * FS_INVALID as above. */
 fs_status ir_recompute(ir_graph *graph, const char *policy, fs_err *err);
 
+/* Nodes of a training graph that were placed on stages, stage_of[nodes]: who
+ * reads a copy of another stage would wait for what that stage does later, so
+ * it reads the tensor of the forward pass instead, which crosses on the way
+ * forward. Copies that nobody reads then are dropped: node ids change, and
+ * stage_of[] with them. Bound once more, the graph stays as it is. */
+void ir_recompute_bind(ir_graph *graph, int32_t *stage_of);
+/* Would that change anything? */
+bool ir_recompute_crosses(const ir_graph *graph, const int32_t *stage_of);
+
 /* Bytes that the forward pass leaves for the backward pass, which reads nodes
  * of the set again from copies (NULL: nothing is). */
 int64_t ir_kept_bytes(const ir_graph *graph, const ir_recompute_set *set);

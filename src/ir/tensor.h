@@ -93,6 +93,8 @@ typedef struct ir_tensor {
     ir_init init;       /* variables */
     int32_t next;       /* variables: the tensor whose value it takes after the
                            update (loop-carried edge), or -1 */
+    int32_t again_of;   /* copies: the tensor of the forward pass that is made
+                           again (recompute.h), or -1 */
     int32_t batch_axis; /* inputs: the axis that is cut by samples, or -1 */
 } ir_tensor;
 

@@ -14,7 +14,8 @@ src_plan_libfs_plan_a_SOURCES += src/plan/schedule.c src/plan/schedule.h \
   src/plan/schedule_dynamic.c \
   src/plan/pipeline.c
 src_plan_libfs_plan_a_SOURCES += src/plan/text.h src/plan/text_parts.h \
-  src/plan/text_origin.c src/plan/text_write.c src/plan/text_read.c
+  src/plan/text_origin.c src/plan/text_places.c \
+  src/plan/text_write.c src/plan/text_read.c
 src_plan_libfs_plan_a_SOURCES += src/plan/plan.h src/plan/task.h \
   src/plan/names.c src/plan/lower.c src/plan/lower.h \
   src/plan/lower_values.c src/plan/lower_tasks.c src/plan/lower_finish.c \

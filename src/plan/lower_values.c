@@ -144,8 +144,8 @@ static int32_t as_late(const lowering *l, int32_t stage, int32_t wanted)
 }
 
 /* The backward pass runs the last stage first. What it makes on an earlier
- * stage for a later one (forward computed again; a gradient with several
- * addends) runs with a stage of its devices that is as late. */
+ * stage for a later one (a gradient with several addends) runs with a stage of
+ * its devices that is as late. */
 void plan_lower_programs(lowering *l)
 {
     const ir_graph *graph = l->graph;

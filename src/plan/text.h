@@ -48,7 +48,12 @@ fs_status plan_write(const char *path, const ir_graph *graph, const plan *p,
  * as stored in the file; NULL when it has to be opened by its spec. */
 fs_status plan_read_origin(const char *path, fs_arena *arena, fs_err *err,
                            plan_origin *origin, hw_cluster **cluster);
-/* Second half, against the training graph made from the origin: every index
+/* Then the training graph made from the origin is bound to the stages of its
+ * nodes (ir_recompute_bind). Nodes that the file does not list lie where what
+ * they belong to does; what else is wrong with it plan_read tells. */
+fs_status plan_read_places(const char *path, fs_arena *arena, fs_err *err,
+                           ir_graph *graph);
+/* Second half, against the graph so bound: every index
  * and size is checked against graph and cluster; a plan for another model or
  * cluster is refused. */
 fs_status plan_read(const char *path, const ir_graph *graph,

@@ -206,32 +206,13 @@ static void place_sources(const cutter *c, int32_t *stage_of)
     }
 }
 
-/* A backward node that only weights and constants feed, what is computed again
- * of them mostly: as yet without a stage, like what feeds it. */
-static bool fed_by_weights(const cutter *c, int32_t v, const int32_t *stage_of)
-{
-    const ir_node *node = &c->graph->nodes.at[v];
-    if (node->phase != IR_BACKWARD)
-        return false;
-    for (int32_t k = 0; k < node->n_in; k++) {
-        const int32_t from = c->graph->tensors.at[node->in[k]].producer;
-        const ir_node *maker = &c->graph->nodes.at[from];
-        if (maker->op == IR_OP_input || maker->phase == IR_UPDATE ||
-            (!is_source(maker) && stage_of[from] >= 0))
-            return false;
-    }
-    return true;
-}
-
 /* Updates follow their variable, backward nodes their forward node,
- * accumulation the gradient's producer. What weights alone feed waits for its
- * first reader: made on an earlier stage, that would wait for it. */
+ * accumulation the gradient's producer. */
 static void place_followers(const cutter *c, int32_t *stage_of)
 {
     for (int32_t v = 0; v < c->graph->nodes.n; v++) {
         const ir_node *node = &c->graph->nodes.at[v];
-        if (stage_of[v] >= 0 || is_source(node) ||
-            fed_by_weights(c, v, stage_of))
+        if (stage_of[v] >= 0 || is_source(node))
             continue;
         if (node->op == IR_OP_accumulate)
             stage_of[v] = last_producer(c, v, stage_of);

@@ -7,7 +7,7 @@
 
 /* A configuration: which nodes run on which devices. */
 typedef struct search_layout {
-    const ir_graph *graph;
+    const ir_graph *graph; /* bound to the stages (ir_recompute_bind) */
     int32_t n_stages;
     plan_stage *stages; /* devices in order */
     int32_t *stage_of;  /* [nodes] */

@@ -6,6 +6,7 @@
 #include "search/level0.h"
 
 #include "base/clock.h"
+#include "ir/recompute.h"
 #include "plan/schedule.h"
 
 #include <math.h>
@@ -146,6 +147,30 @@ static double fill_of(search_level0 *z, const search_layout *layout)
     return plan_schedule_fill(&pipe, layout->stages);
 }
 
+/* Who of its stages reads what is computed again. */
+static void bind_graph(search_level0 *z, search_layout *layout)
+{
+    const ir_graph *graph = layout->graph;
+    const size_t bytes = (size_t)graph->nodes.n * sizeof *layout->stage_of;
+    search_bound_graph made = {.from = graph};
+    if (!ir_recompute_crosses(graph, layout->stage_of))
+        return;
+    for (int32_t k = 0; k < z->bound.n && !made.graph; k++)
+        if (z->bound.at[k].from == graph &&
+            memcmp(z->bound.at[k].cut, layout->stage_of, bytes) == 0)
+            made = z->bound.at[k];
+    if (!made.graph) {
+        ir_graph *copy = ir_graph_copy(graph, z->scratch);
+        made.cut = fs_memdup(z->scratch, layout->stage_of, bytes);
+        made.stage_of = fs_memdup(z->scratch, layout->stage_of, bytes);
+        ir_recompute_bind(copy, made.stage_of);
+        made.graph = copy;
+        fs_push(z->scratch, &z->bound, made);
+    }
+    layout->graph = made.graph;
+    layout->stage_of = made.stage_of;
+}
+
 fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
 {
     const search_problem *problem = z->problem;
@@ -170,7 +195,9 @@ fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
             layout->limit_bytes[i] =
                 (int64_t)(c->share * (double)layout->limit_bytes[i]);
     }
-    return search_cut(problem, layout, err, layout->stage_of);
+    FS_TRY(search_cut(problem, layout, err, layout->stage_of));
+    bind_graph(z, layout);
+    return FS_OK;
 }
 
 static void reject(search_candidate *c, const char *status, const char *why)
@@ -198,7 +225,7 @@ static void prepare(search_level0 *z, search_candidate *c)
         return;
     }
     if (c->built.empty >= 0) {
-        const ir_node *node = &c->graph->graph->nodes.at[c->built.empty];
+        const ir_node *node = &c->layout.graph->nodes.at[c->built.empty];
         fs_fail(&err, FS_NO, "what was asked for leaves '%s' no signature",
                 node->name);
         reject(c, "infeasible", err.text);

@@ -28,9 +28,18 @@ typedef struct search_rates_entry {
     search_rates *rates;
 } search_rates_entry;
 
+/* A graph bound to the stages of a cut (ir_recompute_bind); meshes of one
+ * number of stages mostly share the cut. */
+typedef struct search_bound_graph {
+    const ir_graph *from, *graph;
+    int32_t *cut;      /* [nodes of from] */
+    int32_t *stage_of; /* [nodes of graph] */
+} search_bound_graph;
+
 /* The best plan that fits, with its network's figures. */
 typedef struct search_kept {
     search_candidate *from; /* NULL: none yet */
+    const ir_graph *graph;  /* the layout's */
     plan_strategy *strategy;
     double cost_s;
     int32_t net_nodes, net_edges, kernel_nodes;
@@ -42,6 +51,7 @@ typedef struct search_level0 {
     fs_arena *arena; /* of the result */
     fs_arena *scratch;
     FS_VEC(search_rates_entry) rates;
+    FS_VEC(search_bound_graph) bound;
     int64_t start_ns, deadline_ns;
     int64_t half_ns; /* of the round, when memory decides */
     bool memory_decides;

@@ -52,13 +52,10 @@ static void stage_limits(const search_level0 *z, const search_layout *layout,
         limit[i] = search_device_bytes(z->problem, &layout->stages[i]);
 }
 
-static void keep(search_level0 *z, search_candidate *c, plan_strategy *strategy,
-                 double cost_s, int32_t kernel_nodes)
+static void keep(search_level0 *z, const search_kept *found)
 {
-    const search_net *net = &c->built.net;
-    if (!z->kept.from || cost_s < z->kept.cost_s)
-        z->kept = (search_kept){
-            c, strategy, cost_s, net->n_nodes, net->n_edges, kernel_nodes};
+    if (!z->kept.from || found->cost_s < z->kept.cost_s)
+        z->kept = *found;
 }
 
 /* The highest level below `share` of a configuration's limits, as a share. */
@@ -72,18 +69,25 @@ static double level_below(const int64_t *limit, double share)
 static bool judge(search_level0 *z)
 {
     search_candidate *c = z->best;
+    const ir_graph *graph = c->layout.graph;
     int64_t *limit = fs_new(z->scratch, int64_t, c->n_stages);
     int64_t *bytes = fs_new(z->scratch, int64_t, c->n_stages);
     plan_strategy *strategy =
         search_strategy(z->problem, &c->built, z->value, z->arena);
     stage_limits(z, &c->layout, limit);
-    if (search_fits(z->problem, c->graph->graph, limit, strategy, bytes)) {
-        keep(z, c, strategy, z->best_s, z->kernel_nodes);
+    if (search_fits(z->problem, graph, limit, strategy, bytes)) {
+        keep(z, &(search_kept){.from = c,
+                               .graph = graph,
+                               .strategy = strategy,
+                               .cost_s = z->best_s,
+                               .net_nodes = c->built.net.n_nodes,
+                               .net_edges = c->built.net.n_edges,
+                               .kernel_nodes = z->kernel_nodes});
         return true;
     }
     note_misfit(z, c, limit, bytes);
     double taken =
-        search_share_taken(z->problem, c->graph->graph, strategy, limit, bytes);
+        search_share_taken(z->problem, graph, strategy, limit, bytes);
     if (!search_narrowed(c))
         c->proven_s = c->record.lower_bound_s;
     c->share = level_below(limit, fmin(c->share, taken));
@@ -131,11 +135,16 @@ static void keep_lean(search_level0 *z, search_candidate *c,
             continue;
         plan_strategy *strategy =
             search_strategy(z->problem, built, lean_plan->value, z->arena);
-        if (search_fits(z->problem, c->graph->graph, limit, strategy, bytes)) {
-            keep(z, c, strategy, lean_plan->cost, built->net.n_nodes);
+        if (search_fits(z->problem, built->layout->graph, limit, strategy,
+                        bytes)) {
+            keep(z, &(search_kept){.from = c,
+                                   .graph = built->layout->graph,
+                                   .strategy = strategy,
+                                   .cost_s = lean_plan->cost,
+                                   .net_nodes = built->net.n_nodes,
+                                   .net_edges = built->net.n_edges,
+                                   .kernel_nodes = built->net.n_nodes});
             z->lean_s = lean_plan->cost;
-            z->kept.net_nodes = built->net.n_nodes;
-            z->kept.net_edges = built->net.n_edges;
             return;
         }
         note_misfit(z, c, limit, bytes);

@@ -80,7 +80,8 @@ static void fill_configs(search_level0 *z, search_result *out)
 
 void search_fill_best(search_level0 *z, search_result *out)
 {
-    out->graph = z->kept.from->graph->graph;
+    out->of = z->kept.from->graph;
+    out->graph = ir_graph_copy(z->kept.graph, z->arena);
     out->strategy = z->kept.strategy;
     verify(z, out);
     out->net_nodes = z->kept.net_nodes;

@@ -148,9 +148,11 @@ typedef struct search_config {
 } search_config;
 
 typedef struct search_result {
-    const char *status;    /* "optimal" (gap 0 within 1e-9), "feasible",
-                              "infeasible" (proven), "limit" (neither) */
-    const ir_graph *graph; /* the chosen one of problem->graphs */
+    const char *status;     /* "optimal" (gap 0 within 1e-9), "feasible",
+                               "infeasible" (proven), "limit" (neither) */
+    const search_graph *of; /* the chosen one of problem->graphs, */
+    ir_graph *graph;        /* and a copy of it, bound to the strategy's stages
+                               (ir_recompute_bind) */
     plan_strategy *strategy;
     double iteration_s, lower_bound_s, gap, search_s;
     int32_t n_configs;
