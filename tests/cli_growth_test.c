@@ -53,6 +53,14 @@ int main(void)
     runs_as_planned(mlp, "--ranks 2 --dp 2");
     runs_as_planned(gpt, "--ranks 1");
     runs_as_planned(gpt, "--ranks 2 --tp 2");
+    runs_as_planned(mlp, "--ranks 2 --dp 2 --zero 3 --overlap");
+    runs_as_planned("zoo:gpt,layers=2,hidden=1024,heads=8,vocab=512,seq=128 "
+                    "--batch 8",
+                    "--ranks 2 --pp 2 --micro-batches 4 --recompute block");
+    runs_as_planned("zoo:moe,layers=2,hidden=768,heads=8,vocab=512,seq=64,"
+                    "experts=4,active=2 --batch 4",
+                    "--ranks 2 --dp 2 --ep 2");
+    runs_as_planned("zoo:resnet18 --batch 4", "--ranks 2 --dp 2");
     cli_end_scratch();
     return tap_done();
 }

@@ -10,7 +10,8 @@
 #include <time.h>
 
 typedef struct scale_case {
-    int32_t pp, dp;
+    int32_t pp, dp, tp; /* tp 0 counts as 1 */
+    bool cut;           /* variables too, over dp; collectives beside compute */
 } scale_case;
 
 typedef struct scale_figures {
@@ -19,8 +20,8 @@ typedef struct scale_figures {
     double cpu_s;
 } scale_figures;
 
-/* A sample per device and micro-batch. Variables are not cut: some would be too
- * short for all devices, and the strategy another one. */
+/* A sample per replica and micro-batch. Variables are cut only where none is
+ * too short for all devices, for then the strategy would be another one. */
 static inline ir_graph *scale_graph(const scale_case *c)
 {
     ir_train_options options = ir_train_defaults();
@@ -53,10 +54,13 @@ static inline scale_figures scale_lower(const scale_case *c)
 {
     fs_arena *arena = fs_arena_create(), *result = fs_arena_create();
     ir_graph *g = scale_graph(c);
-    build_recipe recipe = {.pp = c->pp, .dp = c->dp};
+    const int32_t tp = c->tp ? c->tp : 1;
+    build_recipe recipe = {
+        .pp = c->pp, .dp = c->dp, .tp = tp, .zero_params = c->cut};
     plan_strategy *s = build_strategy(g, &recipe, arena);
-    hw_cluster *cluster = build_cluster(c->pp * c->dp, arena);
+    hw_cluster *cluster = build_cluster(c->pp * c->dp * tp, arena);
     plan_lower_options options = plan_lower_defaults();
+    options.overlap = c->cut;
     scale_figures f = {0};
     fs_err err = {0};
     plan *p = NULL;
