@@ -96,30 +96,58 @@ static bool is_settled(const lowering *l, const plan_role *role)
             (role->arena_bytes <= enough || role->bound_bytes > enough));
 }
 
-/* Of few and many turns the lowest. Where none will do, those of the most turns
- * are refined: they can lie in most ways. */
+/* With turns as the credits have them, and then with more. */
+typedef struct layouts {
+    layout at[3];
+    int32_t n;
+} layouts;
+
+static const layout *lowest_of(const layouts *all)
+{
+    const layout *lowest = &all->at[0];
+
+    for (int32_t i = 1; i < all->n; i++)
+        if (all->at[i].role.arena_bytes < lowest->role.arena_bytes)
+            lowest = &all->at[i];
+    return lowest;
+}
+
+/* More turns can lie in more ways, but fewer are what a search gets through:
+ * all are tried but those that start more than twice as far from the bound. */
+static void refine(const lowering *l, plan_role *role, layouts *all)
+{
+    double far = 2 * plan_role_gap(&lowest_of(all)->role);
+
+    for (int32_t i = 0; i < all->n; i++) {
+        if (is_settled(l, &lowest_of(all)->role))
+            return;
+        if (plan_role_gap(&all->at[i].role) > far)
+            continue;
+        give_layout(&all->at[i], role);
+        plan_memory_refine(l->graph, role);
+        all->at[i] = take_layout(l, role);
+    }
+}
+
+/* Of few and many turns the lowest. */
 static fs_status place_role(lowering *l, plan_role *role)
 {
     int32_t turns[2], n;
-    layout lowest;
+    layouts all = {.n = 1};
 
     FS_TRY(assign(l, role));
     if (is_settled(l, role))
         return FS_OK;
     n = list_turns(role, l->strategy->micro_batches, turns);
-    lowest = take_layout(l, role);
-    for (int32_t i = 0; i < n && !is_settled(l, &lowest.role); i++) {
+    all.at[0] = take_layout(l, role);
+    for (int32_t i = 0; i < n && !is_settled(l, &lowest_of(&all)->role); i++) {
         spread(role, turns[i]);
         FS_TRY(assign(l, role));
-        if (role->arena_bytes < lowest.role.arena_bytes)
-            lowest = take_layout(l, role);
+        all.at[all.n++] = take_layout(l, role);
     }
-    if (l->options->refine && !is_settled(l, &lowest.role)) {
-        plan_memory_refine(l->graph, role);
-        if (role->arena_bytes < lowest.role.arena_bytes)
-            lowest = take_layout(l, role);
-    }
-    give_layout(&lowest, role);
+    if (l->options->refine)
+        refine(l, role, &all);
+    give_layout(lowest_of(&all), role);
     return FS_OK;
 }
 

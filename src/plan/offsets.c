@@ -9,6 +9,7 @@
 enum {
     GAP_WORK = 3 << 24,    /* comparisons of placing into gaps */
     MOST_LIFTS = 40,       /* improvements per order */
+    STAIR_WORK = 1 << 28,  /* comparisons of placing on stairs and into gaps */
     REPAIRS = 8,           /* capacities that local search is asked about */
     REPAIR_WORK = 1 << 25, /* buffers that it looks at for each */
     EXACT_MOST = 1024      /* buffers that branch and bound is asked about */
@@ -217,22 +218,88 @@ void plan_offsets_place(plan_packing *p)
     fs_arena_destroy(scratch);
 }
 
+/* ---- stairs ---- */
+
+/* What is large and soon gone, as logits are, comes once per micro-batch. Laid
+ * at one place each time, it keeps all that outlives one of them off that place
+ * for good; on a few places in turn, each higher than the last, what lives
+ * across one lies where others do. */
+typedef struct stairs {
+    int32_t *turn;  /* [buffers] by time; -1: not large, or not soon gone */
+    int32_t *first; /* [n] those that have one */
+    int32_t n;
+    int64_t most; /* bytes of one */
+} stairs;
+
+static stairs find_stairs(const plan_packing *p, fs_arena *scratch)
+{
+    enum { LARGE = 16, SOON = 12 }; /* parts of the bound, of the sections */
+    sorted *list = list_buffers(p, scratch);
+    stairs x = {.turn = fs_new(scratch, int32_t, p->n),
+                .first = fs_new(scratch, int32_t, p->n)};
+
+    qsort(list, (size_t)p->n, sizeof *list, by_time);
+    for (int32_t i = 0; i < p->n; i++) {
+        bool has = list[i].bytes * LARGE >= p->bound_bytes &&
+                   list[i].life * SOON < p->n_sections;
+        x.turn[list[i].buffer] = has ? x.n : -1;
+        if (!has)
+            continue;
+        x.first[x.n++] = list[i].buffer;
+        x.most = max64(x.most, list[i].bytes);
+    }
+    return x;
+}
+
+/* An order of the others behind them. */
+static int32_t *order_behind(const plan_packing *p, const stairs *x, int32_t k,
+                             fs_arena *scratch)
+{
+    int32_t *order = sort_buffers(p, k, scratch), n = p->n;
+
+    for (int32_t i = p->n - 1; i >= 0; i--)
+        if (x->turn[order[i]] < 0)
+            order[--n] = order[i];
+    memcpy(order, x->first, (size_t)x->n * sizeof *order);
+    return order;
+}
+
+static void try_stairs(plan_packing *p, packing_gaps *gaps, int64_t wanted,
+                       fs_arena *scratch)
+{
+    enum { FEWEST = 3, MOST = 5, PARTS = 16, LEAST_RISE = 9 };
+    stairs x = find_stairs(p, scratch);
+    int64_t passes = STAIR_WORK / ((int64_t)p->n * p->n);
+
+    gaps->capacity = INT64_MAX;
+    gaps->first_fit = true;
+    gaps->turn = x.turn;
+    for (int32_t k = 0; k < 2 && x.n > 1; k++) {
+        int32_t *order = order_behind(p, &x, k, scratch);
+        for (gaps->n_stairs = FEWEST; gaps->n_stairs <= MOST; gaps->n_stairs++)
+            for (int32_t part = LEAST_RISE; part <= PARTS; part++) {
+                if (passes-- <= 0 || p->height_bytes <= wanted)
+                    break;
+                gaps->rise = packing_align(x.most / PARTS * part);
+                packing_fill_gaps(gaps, order);
+                keep_lower(p, gaps->offset);
+            }
+    }
+    gaps->turn = NULL;
+}
+
 /* At the wanted height first, then in the middle between what was not found and
  * the best. */
-static void repair(plan_packing *p, int64_t wanted)
+static void repair(plan_packing *p, const packing_gaps *gaps, int64_t wanted)
 {
-    fs_arena *scratch = fs_arena_create();
-    packing_gaps gaps;
     int64_t low = packing_align(wanted), at = low;
-    bool opened = packing_gaps_open(p, scratch, &gaps);
 
-    for (int32_t i = 0; opened && i < REPAIRS && at < p->height_bytes; i++) {
+    for (int32_t i = 0; i < REPAIRS && at < p->height_bytes; i++) {
         int64_t steps = REPAIR_WORK;
-        if (!packing_repair(&gaps, p, at, &steps))
+        if (!packing_repair(gaps, p, at, &steps))
             low = at + PLAN_ALIGN;
         at = low + (p->height_bytes - low) / 2 / PLAN_ALIGN * PLAN_ALIGN;
     }
-    fs_arena_destroy(scratch);
 }
 
 /* At the wanted height first, then in the middle between what was refuted and
@@ -255,7 +322,13 @@ static void close_exactly(plan_packing *p, int64_t wanted, int64_t *steps)
 void plan_offsets_refine(plan_packing *p, int64_t wanted, int64_t *steps)
 {
     int64_t least = max64(wanted, p->bound_bytes);
+    fs_arena *scratch = fs_arena_create();
+    packing_gaps gaps;
 
-    repair(p, least);
+    if (p->height_bytes > least && packing_gaps_open(p, scratch, &gaps)) {
+        try_stairs(p, &gaps, least, scratch);
+        repair(p, &gaps, least);
+    }
+    fs_arena_destroy(scratch);
     close_exactly(p, least, steps);
 }

@@ -125,6 +125,37 @@ static int64_t find_gap(const packing_gaps *g, int32_t b, int32_t n)
     return best;
 }
 
+static bool is_free(const packing_gaps *g, int32_t b, int32_t n, int64_t at)
+{
+    int64_t to = at + g->p->buffers[b].bytes;
+
+    for (int32_t i = 0; i < n && g->offset[g->placed[i]] < to; i++) {
+        int32_t other = g->placed[i];
+        if (g->offset[other] + g->p->buffers[other].bytes > at &&
+            packing_conflict(g, b, other))
+            return false;
+    }
+    return true;
+}
+
+/* The stair of its turn, or the next one that is free; -1: none. */
+static int64_t find_stair(const packing_gaps *g, int32_t b, int32_t n)
+{
+    for (int32_t k = 0; k < g->n_stairs; k++) {
+        int64_t at = (g->turn[b] + k) % g->n_stairs * g->rise;
+        if (is_free(g, b, n, at))
+            return at;
+    }
+    return -1;
+}
+
+static int64_t find_place(const packing_gaps *g, int32_t b, int32_t n)
+{
+    int64_t at = g->turn && g->turn[b] >= 0 ? find_stair(g, b, n) : -1;
+
+    return at >= 0 ? at : find_gap(g, b, n);
+}
+
 static void insert_placed(packing_gaps *g, int32_t n, int32_t b)
 {
     while (n > 0 && g->offset[g->placed[n - 1]] > g->offset[b]) {
@@ -140,7 +171,7 @@ int64_t packing_fill_gaps(packing_gaps *g, const int32_t *order)
 
     for (int32_t i = 0; i < g->p->n; i++) {
         int32_t b = order[i];
-        g->offset[b] = find_gap(g, b, i);
+        g->offset[b] = find_place(g, b, i);
         if (g->offset[b] < 0)
             return -1;
         insert_placed(g, i, b);

@@ -45,6 +45,9 @@ typedef struct packing_gaps {
     int64_t *offset;    /* [n] */
     int64_t capacity;   /* INT64_MAX: none */
     bool first_fit;
+    const int32_t *turn; /* [n] on the stairs: when it comes; -1, NULL: not */
+    int32_t n_stairs;    /* places that those on the stairs take in turn ... */
+    int64_t rise;        /* ... each so much higher than the last */
 } packing_gaps;
 
 /* Are both live at once? */
