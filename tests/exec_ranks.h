@@ -16,7 +16,7 @@
                 printf("# %lld wrong over all ranks\n",                        \
                        (long long)ranks_wrong);                                \
         } else {                                                               \
-            tap_failed += ranks_wrong != 0;                                     \
+            tap_failed += ranks_wrong != 0;                                    \
         }                                                                      \
     } while (0)
 

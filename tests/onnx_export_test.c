@@ -415,7 +415,8 @@ static void test_changed(void)
 static void test_checker(const char *name)
 {
     char command[1500];
-    if (system("/usr/bin/python3 -c 'import onnx.checker' >/dev/null 2>&1") != 0) {
+    if (system("/usr/bin/python3 -c 'import onnx.checker' >/dev/null 2>&1") !=
+        0) {
         tap_skip("no python3-onnx", "%s: ONNX's checker", name);
         return;
     }

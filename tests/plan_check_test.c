@@ -498,7 +498,8 @@ static void test_rendezvous(void)
     }
     tap_equal_int(recheck(&b, &p), FS_NO,
                   "liveness: ranks that wait for each other are refused");
-    tap_ok(hand_found(&b.report, PLAN_FINDING_LIVENESS, "(rendezvous on channel ") &&
+    tap_ok(hand_found(&b.report, PLAN_FINDING_LIVENESS,
+                      "(rendezvous on channel ") &&
                b.report.n == 1,
            "liveness: the cycle goes through the meetings, nothing else is "
            "wrong");

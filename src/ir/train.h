@@ -36,8 +36,8 @@ typedef struct ir_train_options {
     double clip_norm;      /* most global norm of the gradients; 0: any */
     ir_loss_scale loss_scale;
     ir_compress compress; /* of gradients, where they move */
-    bool keep_pads; /* leaves gradients of slices as sums of pads */
-    bool keep_dead; /* leaves nodes that nothing needs */
+    bool keep_pads;       /* leaves gradients of slices as sums of pads */
+    bool keep_dead;       /* leaves nodes that nothing needs */
 } ir_train_options;
 
 ir_train_options ir_train_defaults(void);

@@ -234,8 +234,8 @@ static void check_load(const sbp_check *x, int32_t t)
     const plan_task *task = &x->r->tasks[t];
     const ir_node *node = &x->c->graph->nodes.at[task->node];
     const plan_register *g = &x->r->registers[task->out[0]];
-    const bool home = plan_role_has_stage(
-        x->r, x->c->p->strategy->stage_of[task->node]);
+    const bool home =
+        plan_role_has_stage(x->r, x->c->p->strategy->stage_of[task->node]);
     check_writes(x, t, task->out[0], node->out[0],
                  home ? &x->c->p->strategy->sig[task->node].out[0] : &g->sbp);
 }

@@ -321,8 +321,7 @@ static bool registers_sound(const role_check *x, int32_t t)
 static bool has_section(const role_check *x, int32_t t)
 {
     const plan_task *task = &x->role->tasks[t];
-    return task->phase < PLAN_PHASES &&
-           within(task->chunk, x->role->n_chunks);
+    return task->phase < PLAN_PHASES && within(task->chunk, x->role->n_chunks);
 }
 
 static bool check_task(const role_check *x, int32_t t)

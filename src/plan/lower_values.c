@@ -159,8 +159,7 @@ void plan_lower_programs(lowering *l)
         for (int32_t i = 0; i < node->n_in && node->phase == IR_BACKWARD; i++) {
             int32_t from = graph->tensors.at[node->in[i]].producer;
             if (graph->nodes.at[from].phase == IR_BACKWARD)
-                l->program[from] =
-                    as_late(l, l->program[from], l->program[v]);
+                l->program[from] = as_late(l, l->program[from], l->program[v]);
         }
     }
     if (l->pipe.schedule->splits)

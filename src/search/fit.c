@@ -126,7 +126,8 @@ int32_t search_box_again(const ir_graph *graph, bool all, plan_strategy *s)
             const ir_tensor *tensor = &graph->tensors.at[node->in[k]];
             if (plan_lower_base(graph, node->in[k]) != PLAN_FORWARD ||
                 s->stage_of[tensor->producer] != s->stage_of[v] ||
-                path->sharing || !grows(&s->stages[s->stage_of[v]], tensor, path) ||
+                path->sharing ||
+                !grows(&s->stages[s->stage_of[v]], tensor, path) ||
                 !(all || made_of_variables(graph, tensor)))
                 continue;
             path->sharing = search_sharing_of(graph, v);
