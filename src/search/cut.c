@@ -1,12 +1,12 @@
 /* Stages: forward nodes in topological order, cut into runs; everything else
  * follows them.
  *
- * Places for a cut are those that the fewest float activations cross: one at
- * the boundary of a block with a residual stream. Among them a dynamic program
- * finds the cut whose slowest stage is fastest (seconds of forward and
- * backward on one device, shared by those of the stage), and of those the one
- * that moves fewest bytes. Unless it is told how many of the network's repeated
- * blocks each stage has. */
+ * Places for a cut are those that the fewest float activations of weight cross:
+ * one at the boundary of a block with a residual stream. Among them a dynamic
+ * program finds the cut whose slowest stage is fastest (seconds of forward and
+ * backward on one device, shared by those of the stage, and those in which it
+ * receives what crosses), and of those the one that moves fewest bytes. Unless
+ * it is told how many of the network's repeated blocks each stage has. */
 #include "config.h"
 #include "search/layout.h"
 
@@ -14,6 +14,9 @@
 
 #include <math.h>
 #include <string.h>
+
+/* One part in so many of the largest activation is slight. */
+enum { SLIGHT = 100 };
 
 typedef struct cutter {
     const search_problem *problem;
@@ -27,7 +30,9 @@ typedef struct cutter {
     int32_t *rank;          /* [node] place in order, -1 */
     double *seconds;        /* [n + 1] prefix sums */
     int32_t *crossing;      /* [n + 1] activations that cross before place k */
-    int64_t *bytes;         /* [n + 1] and their bytes */
+    int64_t *bytes;         /* [n + 1] all bytes that do, */
+    int64_t *largest;       /* [n + 1] those of the largest activation */
+    bool trains;            /* as many come back, as gradients */
     FS_VEC(int32_t) blocks; /* where each begins, in the order */
     int32_t behind;         /* where the last ends */
 } cutter;
@@ -72,6 +77,7 @@ static void weigh(cutter *c)
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const ir_node *node = &graph->nodes.at[v];
         int32_t owner = node->phase == IR_BACKWARD ? node->forward : v;
+        c->trains |= node->phase == IR_BACKWARD;
         if (owner < 0 || c->rank[owner] < 0)
             continue;
         c->seconds[c->rank[owner] + 1] +=
@@ -91,23 +97,49 @@ static int32_t last_use(const cutter *c, int32_t tensor)
     return last;
 }
 
+/* f(c, t, k) for each place k that a tensor t crosses. */
+static void for_crossings(cutter *c,
+                          void f(cutter *c, const ir_tensor *t, int32_t k))
+{
+    for (int32_t r = 0; r < c->n; r++) {
+        const ir_node *node = &c->graph->nodes.at[c->order[r]];
+        for (int32_t o = 0; o < node->n_out; o++) {
+            const int32_t last = last_use(c, node->out[o]);
+            for (int32_t k = r + 1; k <= last; k++)
+                f(c, &c->graph->tensors.at[node->out[o]], k);
+        }
+    }
+}
+
+static int64_t bytes_of(const ir_tensor *t)
+{
+    return ir_shape_count(&t->shape) * ir_dtype_bytes(t->dtype);
+}
+
+static void add_bytes(cutter *c, const ir_tensor *t, int32_t k)
+{
+    c->bytes[k] += bytes_of(t);
+    if (ir_dtype_is_float(t->dtype) && bytes_of(t) > c->largest[k])
+        c->largest[k] = bytes_of(t);
+}
+
+/* A number alone, or what weighs next to nothing beside the largest that
+ * crosses there, is no reason to cut elsewhere: what each block adds to the
+ * loss crosses all places behind it, more of them the deeper they lie. */
+static void add_count(cutter *c, const ir_tensor *t, int32_t k)
+{
+    const bool slight =
+        ir_shape_count(&t->shape) <= 1 || bytes_of(t) < c->largest[k] / SLIGHT;
+    c->crossing[k] += ir_dtype_is_float(t->dtype) && !slight;
+}
+
 static void count_crossings(cutter *c)
 {
     c->crossing = fs_new(c->arena, int32_t, c->n + 1);
     c->bytes = fs_new(c->arena, int64_t, c->n + 1);
-    for (int32_t r = 0; r < c->n; r++) {
-        const ir_node *node = &c->graph->nodes.at[c->order[r]];
-        for (int32_t o = 0; o < node->n_out; o++) {
-            const ir_tensor *t = &c->graph->tensors.at[node->out[o]];
-            bool real = ir_dtype_is_float(t->dtype);
-            int32_t last = last_use(c, node->out[o]);
-            for (int32_t k = r + 1; k <= last; k++) {
-                c->crossing[k] += real;
-                c->bytes[k] +=
-                    ir_shape_count(&t->shape) * ir_dtype_bytes(t->dtype);
-            }
-        }
-    }
+    c->largest = fs_new(c->arena, int64_t, c->n + 1);
+    for_crossings(c, add_bytes);
+    for_crossings(c, add_count);
 }
 
 /* Places that at most `most` activations cross. */
@@ -141,10 +173,47 @@ static double share_of(const cutter *c, int32_t stage, int32_t i, int32_t j)
            (double)ir_mesh_size(&c->stages[stage].mesh);
 }
 
+/* What crosses place k on its way from one stage to another, as if all of it
+ * were for that one: each device of the smaller deals with one of the other. */
+static double move_of(const cutter *c, int32_t from, int32_t to, int32_t k)
+{
+    plan_stage a = c->stages[from], b = c->stages[to];
+    if (ir_mesh_size(&a.mesh) < ir_mesh_size(&b.mesh))
+        b.mesh = a.mesh;
+    else
+        a.mesh = b.mesh;
+    const plan_demand demand =
+        cost_p2p(c->problem->cost, &a, &b, c->bytes[k] / ir_mesh_size(&a.mesh));
+    return cost_shared_seconds(c->problem->cost, &b, &demand);
+}
+
+/* [stage * (n + 1) + j]: seconds in which that stage receives what crosses
+ * at[j], from the one before when it begins there, and from the one behind when
+ * it ends there. */
+typedef struct cut_moves {
+    double *in, *back;
+} cut_moves;
+
+static cut_moves time_moves(const cutter *c, const int32_t *at, int32_t n,
+                            int32_t n_stages)
+{
+    const size_t size = (size_t)n_stages * (size_t)(n + 1);
+    cut_moves m = {fs_new(c->arena, double, size),
+                   fs_new(c->arena, double, size)};
+    for (int32_t p = 1; p < n_stages; p++)
+        for (int32_t j = 1; j < n; j++) {
+            m.in[p * (n + 1) + j] = move_of(c, p - 1, p, at[j]);
+            if (c->trains)
+                m.back[(p - 1) * (n + 1) + j] = move_of(c, p, p - 1, at[j]);
+        }
+    return m;
+}
+
 /* at[0] = 0, at[1 .. n-1] the places, at[n] = the end. */
 static void choose(const cutter *c, const int32_t *at, int32_t n,
                    int32_t n_stages, int32_t *begin)
 {
+    const cut_moves moves = time_moves(c, at, n, n_stages);
     best_cut *best =
         fs_new(c->arena, best_cut, (size_t)(n_stages + 1) * (size_t)(n + 1));
     for (int32_t p = 0; p <= n_stages; p++)
@@ -155,9 +224,11 @@ static void choose(const cutter *c, const int32_t *at, int32_t n,
         for (int32_t j = p; j <= n; j++)
             for (int32_t i = p - 1; i < j; i++) {
                 const best_cut *before = &best[(p - 1) * (n + 1) + i];
-                best_cut now = {
-                    fmax(before->slowest, share_of(c, p - 1, at[i], at[j])),
-                    before->bytes + (i ? c->bytes[at[i]] : 0), i};
+                best_cut now = {fmax(before->slowest,
+                                     share_of(c, p - 1, at[i], at[j]) +
+                                         moves.in[(p - 1) * (n + 1) + i] +
+                                         moves.back[(p - 1) * (n + 1) + j]),
+                                before->bytes + (i ? c->bytes[at[i]] : 0), i};
                 if (better(&now, &best[p * (n + 1) + j]))
                     best[p * (n + 1) + j] = now;
             }

@@ -27,10 +27,10 @@ typedef struct search_rates {
 } search_rates;
 
 /* Cuts the graph into runs of forward nodes, one for each stage of the layout:
- * as many repeated blocks each as problem->layers says, or balanced by time on
- * one device over the number of the stage's devices, at places that as few
- * activations as possible cross; all other nodes follow. FS_NO when there are
- * not enough places. */
+ * as many repeated blocks each as problem->layers says, or balanced by time (on
+ * one device over the number of the stage's devices, and receiving) at places
+ * that as few activations as possible cross; all other nodes follow. FS_NO when
+ * there are not enough places. */
 fs_status search_cut(const search_problem *problem, const search_layout *layout,
                      fs_err *err, int32_t *stage_of);
 

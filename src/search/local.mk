@@ -14,8 +14,8 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/recipe_keys.def src/search/recipe_parts.h src/search/recipe_marks.c \
   src/search/pins.h src/search/pins.c
 check_PROGRAMS += tests/search_net_test tests/search_graph_test \
-  tests/search_memory_test tests/cli_memory_test tests/cli_pin_test \
-  tests/cli_recipe_test
+  tests/search_memory_test tests/search_cut_test tests/cli_memory_test \
+  tests/cli_pin_test tests/cli_recipe_test
 tests_search_net_test_SOURCES = tests/search_net_test.c tests/tap.h
 tests_search_net_test_LDADD = $(search_libs)
 tests_search_graph_test_SOURCES = tests/search_graph_test.c \
@@ -24,6 +24,9 @@ tests_search_graph_test_LDADD = $(search_libs)
 tests_search_memory_test_SOURCES = tests/search_memory_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_memory_test_LDADD = $(zoo_libs) $(search_libs)
+tests_search_cut_test_SOURCES = tests/search_cut_test.c \
+  tests/search_cluster.h tests/tap.h
+tests_search_cut_test_LDADD = $(zoo_libs) $(search_libs)
 tests_cli_memory_test_SOURCES = tests/cli_memory_test.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_memory_test_LDADD = $(JANSSON_LIBS) -lm
