@@ -81,9 +81,10 @@ static void describe(cli *c, const cli_plan *p, const sim_result *sim)
     cli_say(c, "one iteration   %s\n", fs_human_seconds(a, sim->iteration_s));
     cli_say(c,
             "throughput      %.4g samples/s, %s%sFLOP/s per device (%.1f %% "
-            "of its peak)\n",
+            "of its %s peak)\n",
             rates.samples_per_s, tokens,
-            fs_human_count(b, rates.flops_per_device), 100 * rates.mfu);
+            fs_human_count(b, rates.flops_per_device), 100 * rates.mfu,
+            rates.narrow ? "16-bit" : "fp32");
     cli_say(c,
             "bubble          %.1f %% of compute time; communication not "
             "hidden %s\n",

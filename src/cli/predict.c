@@ -29,18 +29,26 @@ void cli_tell_cores(cli *c, const hw_cluster *cluster)
     json_object_set_new(c->result, "ranks_per_core", json_real(most));
 }
 
-/* Flop of the whole training step, unsharded. */
-static double whole_flop(const ir_graph *graph)
+/* Flop of the whole training step, unsharded; of those in products and
+ * convolutions, which peaks are of, in all and of 16-bit operands. */
+typedef struct step_flop {
+    double all, dense, narrow;
+} step_flop;
+
+static step_flop whole_flop(const ir_graph *graph)
 {
     static const ir_mesh one = {0};
     static const ir_nd_sig whole;
-    double flop = 0;
+    step_flop flop = {0};
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const ir_node *node = &graph->nodes.at[v];
         ir_work work = {0};
         ir_node_work(graph, node, &whole, &one, &work);
         double times = node->phase == IR_UPDATE ? 1 : graph->micro_batches;
-        flop += times * (double)work.flop;
+        const double here = times * (double)work.flop;
+        flop.all += here;
+        flop.dense += ir_op_is_dense(node->op) ? here : 0;
+        flop.narrow += ir_op_is_dense(node->op) && work.narrow ? here : 0;
     }
     return flop;
 }
@@ -58,14 +66,15 @@ static double tokens_per_sample(const ir_graph *graph)
 }
 
 /* Peak of all devices together; those that share cores have as much less. */
-static double peak_flops(const hw_cluster *cluster)
+static double peak_flops(const hw_cluster *cluster, bool narrow)
 {
     double sum = 0;
     for (int32_t g = 0; g < cluster->n_groups; g++) {
         const hw_group *group = &cluster->groups[g];
         double devices = (double)group->nodes * group->devices_per_node;
-        sum += devices * hw_device_flops(&group->device) /
-               hw_core_share(group, group->devices_per_node);
+        const double peak = narrow ? hw_device_narrow_flops(&group->device)
+                                   : hw_device_flops(&group->device);
+        sum += devices * peak / hw_core_share(group, group->devices_per_node);
     }
     return sum;
 }
@@ -73,11 +82,13 @@ static double peak_flops(const hw_cluster *cluster)
 cli_rates cli_rates_of(const cli_plan *p, double iteration_s)
 {
     const ir_graph *graph = p->model.graph;
-    double flops = whole_flop(graph) / iteration_s;
+    const step_flop flop = whole_flop(graph);
+    const double flops = flop.all / iteration_s;
     cli_rates r;
+    r.narrow = 2 * flop.narrow > flop.dense;
     r.samples_per_s = (double)graph->batch / iteration_s;
     r.tokens_per_s = r.samples_per_s * tokens_per_sample(graph);
     r.flops_per_device = flops / p->cluster->n_devices;
-    r.mfu = flops / peak_flops(p->cluster);
+    r.mfu = flops / peak_flops(p->cluster, r.narrow);
     return r;
 }

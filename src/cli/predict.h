@@ -19,8 +19,10 @@ typedef struct cli_rates {
                                            integer input of rank 2 or more
                                            (ids); NAN without one */
     double flops_per_device; /* of the whole network's work, as on one device */
-    double mfu;              /* of the device's fp32 peak (shared cores count
-                                as the share that a device gets) */
+    double mfu;  /* of the device's peak (shared cores count as the share that
+                    a device gets): of 16-bit floats where */
+    bool narrow; /* most flop of products and convolutions take these, else of
+                    fp32 */
 } cli_rates;
 cli_rates cli_rates_of(const cli_plan *p, double iteration_s);
 
