@@ -187,6 +187,21 @@ static double move_of(const cutter *c, int32_t from, int32_t to, int32_t k)
     return cost_shared_seconds(c->problem->cost, &b, &demand);
 }
 
+/* The first stage that lies towards the one before it as this one does. */
+static int32_t first_alike(const cutter *c, int32_t stage)
+{
+    for (int32_t p = 1; p < stage; p++) {
+        const plan_stage *a = &c->stages[p - 1], *b = &c->stages[stage - 1];
+        const cost_place x = cost_place_of(c->problem->cost, a, a + 1);
+        const cost_place y = cost_place_of(c->problem->cost, b, b + 1);
+        if (plan_same_mesh(&a->mesh, &b->mesh) &&
+            plan_same_mesh(&a[1].mesh, &b[1].mesh) &&
+            memcmp(&x, &y, sizeof x) == 0)
+            return p;
+    }
+    return stage;
+}
+
 /* [stage * (n + 1) + j]: seconds in which that stage receives what crosses
  * at[j], from the one before when it begins there, and from the one behind when
  * it ends there. */
@@ -194,18 +209,25 @@ typedef struct cut_moves {
     double *in, *back;
 } cut_moves;
 
+/* Pairs of stages that lie alike take the same. */
 static cut_moves time_moves(const cutter *c, const int32_t *at, int32_t n,
                             int32_t n_stages)
 {
     const size_t size = (size_t)n_stages * (size_t)(n + 1);
     cut_moves m = {fs_new(c->arena, double, size),
                    fs_new(c->arena, double, size)};
-    for (int32_t p = 1; p < n_stages; p++)
+    for (int32_t p = 1; p < n_stages; p++) {
+        const int32_t like = first_alike(c, p);
         for (int32_t j = 1; j < n; j++) {
-            m.in[p * (n + 1) + j] = move_of(c, p - 1, p, at[j]);
+            double *in = &m.in[p * (n + 1) + j];
+            double *back = &m.back[(p - 1) * (n + 1) + j];
+            *in = like < p ? m.in[like * (n + 1) + j]
+                           : move_of(c, p - 1, p, at[j]);
             if (c->trains)
-                m.back[(p - 1) * (n + 1) + j] = move_of(c, p, p - 1, at[j]);
+                *back = like < p ? m.back[(like - 1) * (n + 1) + j]
+                                 : move_of(c, p, p - 1, at[j]);
         }
+    }
     return m;
 }
 
