@@ -38,7 +38,7 @@ static void test_trade(const char *cluster, const char *recipe)
 {
     cost none = cost_of(cluster, recipe, "none");
     cost block = cost_of(cluster, recipe, "block");
-    cost cheap = cost_of(cluster, recipe, "selective");
+    cost cheap = cost_of(cluster, recipe, "cheap");
     tap_ok(block.bytes > 0 && 2 * block.bytes < none.bytes,
            "%s: with blocks less than half, %lld of %lld bytes", recipe,
            (long long)block.bytes, (long long)none.bytes);
@@ -169,7 +169,7 @@ static void test_same_bits(const char *recipe, int ranks)
     tap_ok(none[0], "%s: three steps", recipe);
     tap_equal_text(trained(recipe, ranks, "block"), none,
                    "%s: the same losses and weights with blocks", recipe);
-    tap_equal_text(trained(recipe, ranks, "selective"), none,
+    tap_equal_text(trained(recipe, ranks, "cheap"), none,
                    "%s: and with cheap ops", recipe);
 }
 
@@ -199,7 +199,7 @@ static void test_same_losses(const char *recipe, int ranks)
     const char *none = trained(recipe, ranks, "none");
     double worst = losses_apart(trained(recipe, ranks, "block"), none);
     tap_ok(worst < 1e-6, "%s: the same losses with blocks (%g)", recipe, worst);
-    worst = losses_apart(trained(recipe, ranks, "selective"), none);
+    worst = losses_apart(trained(recipe, ranks, "cheap"), none);
     tap_ok(worst < 1e-6, "%s: and with cheap ops (%g)", recipe, worst);
 }
 

@@ -121,8 +121,8 @@ const char equal_any_set[] = "any set";
 
 static const char *draw_recompute(uint64_t *seed)
 {
-    static const char *const policies[] = {"selective", "block", "gelu|relu",
-                                           ".*"};
+    static const char *const policies[] = {"cheap", "selective", "block",
+                                           "gelu|relu", ".*"};
     if (chance(seed, 60))
         return NULL;
     if (chance(seed, 50))

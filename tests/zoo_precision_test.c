@@ -409,12 +409,12 @@ static void test_held(void)
         const char *spec, *policy;
         double share;
     } nets[] = {{"gpt2", "", 0.65},
-                {"gpt2", "selective", 0.65},
+                {"gpt2", "cheap", 0.65},
                 {"gpt2", "block", 1},
                 {"vit-b16", "", 0.55},
-                {"vit-b16", "selective", 0.65},
+                {"vit-b16", "cheap", 0.65},
                 {"resnet50", "", 0.55},
-                {"resnet50", "selective", 0.55},
+                {"resnet50", "cheap", 0.55},
                 {"resnet50", "block", 0.65}};
     for (size_t k = 0; k < sizeof nets / sizeof *nets; k++) {
         const held full = hold(nets[k].spec, IR_F32, nets[k].policy);

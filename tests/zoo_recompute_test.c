@@ -2,7 +2,9 @@
  * falls. */
 #include "config.h"
 
+#include "ir/op.h"
 #include "ir/recompute.h"
+#include "ir/rewrite.h"
 #include "ir/train.h"
 
 #include "interpret_fill.h"
@@ -203,21 +205,94 @@ static void test_one_block_lives(void)
     fs_arena_destroy(arena);
 }
 
+/* Chosen nodes of an op, or of all of a class. */
+static int32_t count_chosen(const ir_graph *g, const ir_recompute_set *set,
+                            const char *op)
+{
+    int32_t n = 0;
+    for (int32_t v = 0; v < set->n; v++) {
+        const char *name = ir_op_table[g->nodes.at[v].op]->name;
+        n += set->again[v] &&
+             (op ? strcmp(name, op) == 0
+                 : ir_op_class_of(g->nodes.at[v].op) != IR_CLASS_VIEW);
+    }
+    return n;
+}
+
+/* Selective: of each attention two products, a softmax and what stands between
+ * these; of a fused one the op alone. */
+static void test_core(const char *spec, int32_t attentions, bool fused)
+{
+    static const char *const between[] = {"matmul", "softmax", "scale", "where",
+                                          "add",    "dropout", "mul",   "cast"};
+    fs_arena *arena = fs_arena_create();
+    fs_err err = {0};
+    ir_graph *g = build_zoo(spec);
+    ir_rewrite_options options = ir_rewrite_all();
+    ir_train_options train = ir_train_defaults();
+    ir_recompute_set set;
+    if (fused)
+        ir_rewrite(g, &options);
+    fs_status status = ir_train(g, &train, &err);
+    if (status == FS_OK)
+        status = ir_recompute_choose(g, "selective", arena, &err, &set);
+    tap_ok(status == FS_OK, "%s, selective%s: %s", spec, fused ? ", fused" : "",
+           err.text);
+    int32_t in_core = 0;
+    for (size_t k = 0; k < sizeof between / sizeof *between; k++)
+        in_core += count_chosen(g, &set, between[k]);
+    tap_equal_int(count_chosen(g, &set, "attention"), fused ? attentions : 0,
+                  "%s: fused attentions again", spec);
+    tap_equal_int(count_chosen(g, &set, "matmul"), fused ? 0 : 2 * attentions,
+                  "%s: two products of each", spec);
+    tap_equal_int(count_chosen(g, &set, "softmax"), fused ? 0 : attentions,
+                  "%s: and its softmax", spec);
+    tap_ok(count_chosen(g, &set, NULL) == (fused ? attentions : in_core),
+           "%s: and nothing outside", spec);
+    tap_ok(count_chosen(g, &set, NULL) <= 6 * attentions,
+           "%s: %d nodes of %d attentions", spec, count_chosen(g, &set, NULL),
+           attentions);
+    ir_graph_destroy(g);
+    fs_arena_destroy(arena);
+}
+
+static void test_cores(void)
+{
+    static const struct {
+        const char *spec;
+        int32_t attentions;
+    } rows[] = {
+        {"gpt,layers=3,hidden=16,heads=2,vocab=11,seq=16", 3},
+        {"llama,layers=2,hidden=16,heads=4,kv_heads=2,ffn=24,vocab=11,seq=6",
+         2},
+        {"t5,layers=2,hidden=16,heads=2,head=8,ffn=24,vocab=11,seq=6,target=5",
+         6},
+        {"bert,layers=2,hidden=16,heads=2,vocab=11,seq=6", 2},
+        {"moe,layers=4,hidden=16,heads=2,vocab=11,seq=8,experts=4,active=2",
+         4}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        test_same(build_zoo, rows[k].spec, "selective");
+        test_core(rows[k].spec, rows[k].attentions, false);
+        test_core(rows[k].spec, rows[k].attentions, true);
+    }
+}
+
 static void test_errors(void)
 {
     static const struct {
         const char *policy, *why;
     } bad[] = {{"block", "no repeated block"},
+               {"selective", "chooses nothing of"},
                {"(", "--recompute: '('"},
                {"no such node", "and matches no name"},
                {"", ""}};
-    for (int32_t k = 0; k < 4; k++) {
+    for (int32_t k = 0; k < 5; k++) {
         fs_err err = {0};
         ir_train_options options = ir_train_defaults();
         ir_graph *g = build_zoo("mlp,in=4,hidden=4,layers=1,classes=2");
         options.recompute = bad[k].policy;
         fs_status status = ir_train(g, &options, &err);
-        tap_ok(status == (k < 3 ? FS_INVALID : FS_OK) &&
+        tap_ok(status == (k < 4 ? FS_INVALID : FS_OK) &&
                    strstr(err.text, bad[k].why),
                "--recompute '%s': %s", bad[k].policy, err.text);
         ir_graph_destroy(g);
@@ -234,7 +309,7 @@ int main(void)
         "resnet,depth=50,width=2,classes=5,size=32",
         "moe,layers=4,hidden=16,heads=2,vocab=11,seq=8,experts=4,active=2",
     };
-    static const char *const policies[] = {"block", "selective", "."};
+    static const char *const policies[] = {"block", "cheap", "."};
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
         for (size_t k = 0; k < 3; k++)
             test_same(build_zoo, specs[i], policies[k]);
@@ -243,6 +318,7 @@ int main(void)
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
         test_bound(specs[i]);
     test_one_block_lives();
+    test_cores();
     test_errors();
     return tap_done();
 }

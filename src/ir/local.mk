@@ -22,6 +22,7 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/compress.c src/ir/compress.h src/ir/compress.def src/ir/op_compress.c \
   src/ir/rate.c src/ir/rate.h src/ir/clip.c src/ir/clip.h \
   src/ir/recompute.c src/ir/recompute.h src/ir/recompute.def src/ir/recompute_choose.c src/ir/recompute_casts.c \
+  src/ir/recompute_core.h src/ir/recompute_core.c \
   src/ir/rewrite_fold.c \
   src/ir/samples.c src/ir/samples.h src/ir/blocks.c src/ir/blocks.h \
   src/ir/blocks_alike.c src/ir/blocks_parts.h \

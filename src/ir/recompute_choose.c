@@ -6,6 +6,7 @@
 #include "ir/blocks.h"
 #include "ir/op.h"
 #include "ir/op_util.h"
+#include "ir/recompute_core.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ typedef struct chooser {
     ir_blocks blocks;
     int32_t *block; /* [node] which copy of a block it stands in, -1 */
     bool *handed;   /* [node] a copy of a block hands its result on */
-    bool *weak;     /* [node] for selective */
+    bool *weak;     /* [node] for cheap */
     int32_t n;      /* how many the policy chose */
 } chooser;
 
@@ -258,7 +259,7 @@ static void split_kinds(const node_kind *nodes, int32_t n, run_of_kinds *out)
 /* Kinds are taken, cheapest first, when no more is kept with them: a chain
  * from scores to weights of attention pays only as a whole. Then those that
  * saved nothing are given back, dearest first. */
-static fs_status recompute_selective(chooser *c, fs_err *err)
+static fs_status recompute_cheap(chooser *c, fs_err *err)
 {
     (void)err;
     node_kind *nodes = fs_new(c->arena, node_kind, c->set->n);
@@ -285,6 +286,22 @@ static fs_status recompute_selective(chooser *c, fs_err *err)
         }
     for (int32_t k = 0; k < kinds.n; k++)
         c->n += kinds.on[k];
+    return FS_OK;
+}
+
+/* ---- by place ---- */
+
+/* Casts of mixed precision and views follow (ir_recompute_choose). */
+static fs_status recompute_selective(chooser *c, fs_err *err)
+{
+    const ir_graph *g = c->graph;
+    bool *core = fs_new(c->arena, bool, c->set->n);
+    (void)err;
+    ir_attention_core(g, c->set->n, c->arena, core);
+    for (int32_t v = 0; v < c->set->n; v++)
+        if (core[v] && !is_view(&g->nodes.at[v]) &&
+            !ir_changes_precision(g, &g->nodes.at[v]))
+            choose(c, v);
     return FS_OK;
 }
 
