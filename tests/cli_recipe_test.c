@@ -210,6 +210,13 @@ static void test_layers(void)
     tap_equal_int(stage_of("/head/matmul"), 3, "the head the last's");
     tap_ok(make(GPT, "--layers 0/2 --tp 2"), "--layers alone says how many");
     tap_ok(make(GPT, "--dp 2/2"), "and so do numbers per stage");
+    tap_ok(make(GPT, "--dp 2x2 --tp 1"), "which may be told as groups");
+    tap_ok(make("zoo:gpt,layers=6,hidden=16,heads=2,vocab=24,seq=8",
+                "--pp 4 --interleave 2 --micro-batches 4 --layers 0/1x6/0"),
+           "gpt of six blocks --layers 0/1x6/0");
+    tap_ok(stage_of("/blocks.0/ln1/layer_norm") == 1 &&
+               stage_of("/blocks.5/ln1/layer_norm") == 6,
+           "six stages of one between two of none");
     tap_ok(make(GPT, "--tp 1/1"), "of which dp is the devices that are left");
 }
 
@@ -389,6 +396,13 @@ static void test_refused(void)
         {GPT " --dp 0", "dp=0, a number from 1 to"},
         {GPT " --zero 4", "zero=4, a number from 0 to 3"},
         {GPT " --schedule later", "unknown schedule 'later'"},
+        {GPT " --schedule gpipe", "1 micro-batch its order is that of 1f1b"},
+        {GPT " --pp 2 --schedule gpipe", "its order is that of 1f1b"},
+        {GPT " --schedule zb-h1 --micro-batches 2", "no bubble to fill"},
+        {GPT " --schedule zb-h2", "no bubble to fill"},
+        {GPT " --pp 2 --layers 1x3", "layers gives 3 numbers of blocks"},
+        {GPT " --pp 2 --layers 1x0", "layers=1x0, numbers of blocks as 5/7"},
+        {GPT " --pp 2 --layers 1x99999999/0", "one per stage (NxK: K stages"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cli_answer *a = cli("plan %s --cluster 1x4:cpu --batch 8 "

@@ -45,6 +45,51 @@ static fs_status check_interleave(const search_recipe *r, fs_err *err)
     return FS_OK;
 }
 
+/* Of every role of a pipeline; the last one tells most. */
+static bool same_order(const plan_schedule *a, const plan_schedule *b,
+                       int32_t n_roles, int32_t micro_batches)
+{
+    bool same = true;
+    fs_arena *arena = fs_arena_create();
+    for (int32_t r = n_roles - 1; r >= 0 && same; r--) {
+        const plan_turn turn = {r, n_roles, 1, micro_batches};
+        const int32_t n = plan_schedule_slots(a, &turn);
+        plan_slot *of_a = fs_new(arena, plan_slot, n);
+        plan_slot *of_b = fs_new(arena, plan_slot, n);
+        a->fill(&turn, of_a);
+        b->fill(&turn, of_b);
+        for (int32_t i = 0; i < n && same; i++)
+            same = of_a[i].phase == of_b[i].phase &&
+                   of_a[i].micro_batch == of_b[i].micro_batch;
+    }
+    fs_arena_destroy(arena);
+    return same;
+}
+
+static fs_status check_schedule(const search_recipe *r, fs_err *err)
+{
+    const plan_schedule *usual = plan_schedule_find("1f1b"), *s;
+    if (!r->schedule || r->pp == 0)
+        return FS_OK;
+    s = plan_schedule_find(r->schedule);
+    if (s->splits && r->pp == 1)
+        return fs_fail(err, FS_INVALID,
+                       "recipe: schedule=%s has no effect: with pp=1 no stage "
+                       "waits for another, so that there is no bubble to fill; "
+                       "give pp of 2 or more, or leave it out",
+                       s->name);
+    if (s == usual || s->placing != PLAN_PLACED_ONCE || s->splits ||
+        s->passes != usual->passes || r->micro_batches == 0 ||
+        !same_order(s, usual, r->pp, r->micro_batches))
+        return FS_OK;
+    return fs_fail(err, FS_INVALID,
+                   "recipe: schedule=%s has no effect: with pp=%d and %d "
+                   "micro-batch%s its order is that of %s; give micro-batches "
+                   "of 2 or more, or leave it out",
+                   s->name, r->pp, r->micro_batches,
+                   r->micro_batches == 1 ? "" : "es", usual->name);
+}
+
 fs_status search_recipe_effects(const search_recipe *r, fs_err *err)
 {
     if (r->zero > 0 && most(r->dp, &r->dp_each) == 1 &&
@@ -57,7 +102,8 @@ fs_status search_recipe_effects(const search_recipe *r, fs_err *err)
                          "with tp=1 there are no ranks to cut the sequence "
                          "among; give tp of 2 or more, or leave it out (cp "
                          "cuts sequences without tp)");
-    return check_interleave(r, err);
+    FS_TRY(check_interleave(r, err));
+    return check_schedule(r, err);
 }
 
 /* ---- by the graph ---- */

@@ -112,19 +112,32 @@ static fs_status set_text(const recipe_key *key, const char *text,
     return FS_OK;
 }
 
-/* "5/7": a number of each stage. */
+/* "5" is one stage's, "5x3" that of three in a row. */
+static bool read_group(char *text, int32_t low, int32_t *number, int32_t *times)
+{
+    char *cross = strchr(text, 'x');
+    *times = 1;
+    if (cross)
+        *cross++ = '\0';
+    return read_number(text, low, RECIPE_MOST, number) &&
+           (!cross || read_number(cross, 1, RECIPE_MOST, times));
+}
+
+/* "5/7x2": a number of each stage. */
 static bool read_each(const char *text, int32_t low, fs_arena *arena,
                       search_each *out)
 {
     FS_VEC(int32_t) list = {0};
     for (char *at = fs_strdup(arena, text); at;) {
-        int32_t number;
+        int32_t number, times;
         char *slash = strchr(at, '/');
         if (slash)
             *slash++ = '\0';
-        if (!read_number(at, low, RECIPE_MOST, &number))
+        if (!read_group(at, low, &number, &times) ||
+            times > RECIPE_MOST - list.n)
             return false;
-        fs_push(arena, &list, number);
+        for (int32_t i = 0; i < times; i++)
+            fs_push(arena, &list, number);
         at = slash;
     }
     *out = (search_each){list.n, list.at};
@@ -152,8 +165,8 @@ static fs_status set_layers(const char *text, fs_arena *arena, fs_err *err,
     search_each each;
     if (!read_each(text, 0, arena, &each))
         return fs_fail(err, FS_INVALID,
-                       "recipe: layers=%.40s, numbers of blocks as 5/7 are "
-                       "wanted, one per stage",
+                       "recipe: layers=%.40s, numbers of blocks as 5/7 or "
+                       "0/1x6/0 are wanted, one per stage (NxK: K stages of N)",
                        text);
     if (before.n && !same_each(&before, &each))
         return contradict("layers", text, err);
@@ -167,13 +180,13 @@ static fs_status set_part(const recipe_key *key, const char *text,
 {
     search_each *each = (search_each *)(void *)((char *)out + key->each), said;
     int32_t *first = (int32_t *)(void *)((char *)out + key->offset);
-    if (!strchr(text, '/') && each->n == 0)
+    if (!strpbrk(text, "/x") && each->n == 0)
         return set_number(key, text, err, out);
     if (!read_each(text, key->low, arena, &said))
         return fs_fail(
             err, FS_INVALID,
             "recipe: %s=%.40s, numbers from %d to %d are wanted, one "
-            "for all stages or as 4/2 one per stage",
+            "for all stages or as 4/2x3 one per stage (NxK: K stages of N)",
             key->name, text, key->low, key->high);
     if (*first && (each->n == 0 || !same_each(each, &said)))
         return contradict(key->name, text, err);
