@@ -159,6 +159,17 @@ static void test_refused(void)
     }
 }
 
+/* A table of three rows is not cut among four devices. */
+static void test_too_short(void)
+{
+    const cli_answer *a = cli("plan zoo:dlrm --cluster 1x4:l4 --batch 64 --pin "
+                              "'embed=S(0)' -o \"$D/none.json\"");
+    tap_ok(a->status == 1 && strstr(a->err, "'tables.5.embed.weight'") &&
+               strstr(a->err, "variable of 3x128 can do -> B, -> S(1)"),
+           "a pin that leaves nothing says what there is: %.*s",
+           (int)strcspn(a->err, "\n"), a->err);
+}
+
 /* What each of several pins says, and where they hold. */
 static void test_together(void)
 {
@@ -202,6 +213,7 @@ int main(void)
     test_searched();
     test_pinned_whole();
     test_refused();
+    test_too_short();
     test_together();
     cli("export zoo:moe,layers=2,hidden=16,heads=2,vocab=11,seq=8,experts=4 "
         "--batch 8 --to onnx -o \"$D/moe.onnx\"");

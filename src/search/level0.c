@@ -200,6 +200,40 @@ fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
     return FS_OK;
 }
 
+/* The first ways in which a node may lie where nothing was asked for. */
+static const char *list_ways(const ir_graph *graph, const ir_node *node,
+                             const ir_mesh *mesh, fs_arena *arena)
+{
+    enum { FEW = 6 };
+    ir_nd_sig_list all;
+    fs_text text = {.arena = arena};
+    ir_signatures(graph, node, mesh, arena, &all);
+    for (int32_t k = 0; k < all.n && k < FEW; k++)
+        fs_text_add(&text, "%s%s", k ? ", " : "",
+                    ir_signature_text(node, &all.at[k], mesh->n, arena));
+    if (all.n > FEW)
+        fs_text_add(&text, ", .. (%d)", all.n);
+    return text.at;
+}
+
+/* What was asked for and what the node's op can do have nothing in common. */
+static void fail_empty(const search_candidate *c, fs_err *err)
+{
+    const ir_graph *graph = c->layout.graph;
+    const int32_t v = c->built.empty;
+    const ir_node *node = &graph->nodes.at[v];
+    const ir_mesh *mesh = &c->layout.stages[c->layout.stage_of[v]].mesh;
+    const int32_t t = node->n_out ? node->out[0] : node->in[0];
+    char shape[160];
+    fs_fail(err, FS_NO,
+            "what was asked for leaves '%.80s' no signature: %s of %s can do "
+            "%s on a mesh of %d ax%ss, %d ranks",
+            node->name, ir_op_table[node->op]->name,
+            ir_shape_text(shape, &graph->tensors.at[t].shape),
+            list_ways(graph, node, mesh, c->arena), mesh->n,
+            mesh->n == 1 ? "i" : "e", ir_mesh_size(mesh));
+}
+
 static void reject(search_candidate *c, const char *status, const char *why)
 {
     c->record.status = status;
@@ -225,9 +259,7 @@ static void prepare(search_level0 *z, search_candidate *c)
         return;
     }
     if (c->built.empty >= 0) {
-        const ir_node *node = &c->layout.graph->nodes.at[c->built.empty];
-        fs_fail(&err, FS_NO, "what was asked for leaves '%s' no signature",
-                node->name);
+        fail_empty(c, &err);
         reject(c, "infeasible", err.text);
         return;
     }
