@@ -174,7 +174,7 @@ static void test_refused(void)
 {
     static const struct {
         const char *recipe, *says;
-    } rows[] = {{"--dp 1 --tp 4", "36 over no ranks, and for 0"},
+    } rows[] = {{"--dp 1 --tp 4", "ranks add up none of the 36 gradients"},
                 {"--dp 4 --zero 2", "from zero=2 on they are reduced"},
                 {"--dp 4 --zero 3 --micro-batches 2", "has no effect"}};
     static const char *const how[] = {"bf16", "topk:0.02", "powersgd:4"};

@@ -480,16 +480,6 @@ static fs_status check_files(cli *c, const cli_plan *p)
     return FS_OK;
 }
 
-/* A finding is lines of people's text, a message is one. */
-static const char *one_line(cli *c, const char *text)
-{
-    enum { MOST = 400 };
-    char *line = fs_strndup(c->arena, text, MOST);
-    for (char *at = line; (at = strchr(at, '\n')) != NULL;)
-        *at = ';';
-    return strlen(text) > MOST ? fs_printf(c->arena, "%s ..", line) : line;
-}
-
 /* The proof's own keys tell what it found: they are no figures of a run. What
  * deadlocks or overwrites its own memory is no input to train with. */
 static fs_status prove(cli *c, const cli_plan *p)
@@ -497,12 +487,12 @@ static fs_status prove(cli *c, const cli_plan *p)
     plan_report report = {0};
     fs_status status = cli_plan_prove(c, p, &report);
     if (status != FS_OK) {
-        c->err = (fs_err){0};
-        return fs_fail(&c->err, FS_INVALID,
-                       "%s: the plan %s: %s (flowsearch check tells all)",
+        c->err = (fs_err){0}; /* findings were told, but as JSON */
+        return fs_fail(&c->err, FS_INVALID, "%s: the plan %s: %d finding%s%s",
                        c->args.operands[0],
-                       report.live ? "is not sound" : "deadlocks",
-                       one_line(c, report.findings[0].text));
+                       report.live ? "is not sound" : "deadlocks", report.n,
+                       report.n == 1 ? "" : "s",
+                       c->args.json ? " (flowsearch check tells all)" : "");
     }
     if (c->args.dry_run)
         return FS_OK;

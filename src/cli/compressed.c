@@ -179,16 +179,21 @@ static int32_t count(const cli_compressed *k, cli_taken taken)
 fs_status cli_compressed_refuse(cli *c, const cli_compressed *k,
                                 const char *how, int32_t zero)
 {
+    const int32_t large = count(k, CLI_NOT_SMALLER);
+    if (large == 0)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--compress %s has no effect: in this plan ranks add up "
+                       "none of the %d gradients; leave it out",
+                       how, k->n);
     return fs_fail(
         &c->err, FS_INVALID,
-        "--compress %s has no effect: of %d gradients the plan reduces %d over "
-        "no ranks, and for %d no fewer bytes would move in the fastest plan%s; "
+        "--compress %s has no effect: ranks add up %d of the %d gradients, and "
+        "compressed, none of these moves fewer bytes in the fastest plan%s; "
         "leave it out",
-        how, k->n, count(k, CLI_NOT_REDUCED), count(k, CLI_NOT_SMALLER),
-        zero >= 2 && count(k, CLI_NOT_SMALLER)
-            ? " (from zero=2 on they are reduced in each micro-batch, before "
-              "they are compressed)"
-            : "");
+        how, large, k->n,
+        zero >= 2 ? " (from zero=2 on they are reduced in each micro-batch, "
+                    "before they are compressed)"
+                  : "");
 }
 
 /* ---- telling ---- */
@@ -212,9 +217,9 @@ static void tell_others(cli *c, const cli_compressed *k, double plain)
     json_object_set_new(c->result, "not_smaller", names_of(k, CLI_NOT_SMALLER));
     if (apart + large > 0)
         cli_say(c,
-                "                of the others %d are reduced over no ranks, "
-                "for %d no fewer bytes would move\n",
-                apart, large);
+                "                of the others ranks add up %d, which "
+                "compressed move no fewer bytes\n",
+                large);
 }
 
 void cli_tell_compressed(cli *c, const cli_plan *p, const cli_compressed *k)
