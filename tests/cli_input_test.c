@@ -89,6 +89,13 @@ static void test_usage(void)
 
 static void test_clusters(void)
 {
+    refused("a memory that no device has", "24 GiB of a device of 1x2:l4",
+            cli("plan " MLP " --cluster 1x2:l4 --batch 8 --memory 200G "
+                "-o \"$D/bad.json\""));
+    tap_equal_int(cli("plan " MLP " --cluster 1x1:l4+1x1:a100-sxm4-80g "
+                      "--batch 8 --memory 70G -o \"$D/some.json\"")
+                      ->status,
+                  0, "one that some devices have limits these");
     refused("a cluster of zero devices", "0",
             cli("search " MLP " --cluster 1x0:cpu --batch 8 "
                 "-o \"$D/bad.json\""));

@@ -203,12 +203,14 @@ static ir_train_options train_options(const equal_case *c)
 }
 
 static ir_graph *train_with(const equal_case *c, fs_err *err,
-                            uint64_t *features)
+                            uint64_t *features, const char **about)
 {
     ir_graph *g = equal_forward(c, c->samples, err);
+    *about = "";
     if (!g)
         return NULL;
     ir_train_options options = train_options(c);
+    options.about = about;
     options.recompute =
         c->recompute == equal_any_set ? draw_set(c, g) : c->recompute;
     find_terms(c, g, &options, features);
@@ -226,11 +228,11 @@ static ir_graph *train_with(const equal_case *c, fs_err *err,
 }
 
 /* What finds nothing to do in this network is refused: then without. */
-static bool drop_refused(const fs_err *err, equal_case *c)
+static bool drop_refused(const char *about, equal_case *c)
 {
-    const bool recompute = c->recompute && strstr(err->text, "--recompute");
+    const bool recompute = c->recompute && strcmp(about, "recompute") == 0;
     const bool compress =
-        c->compress.kind != IR_COMPRESS_NONE && strstr(err->text, "--compress");
+        c->compress.kind != IR_COMPRESS_NONE && strcmp(about, "compress") == 0;
     if (recompute)
         c->recompute = NULL;
     if (compress)
@@ -246,9 +248,10 @@ static void note_feature(uint64_t *features, equal_feature feature, bool has)
 ir_graph *equal_graph(const equal_case *c, fs_err *err, uint64_t *features)
 {
     equal_case with = *c;
-    ir_graph *g = train_with(&with, err, features);
-    while (!g && drop_refused(err, &with))
-        g = train_with(&with, err, features);
+    const char *about;
+    ir_graph *g = train_with(&with, err, features, &about);
+    while (!g && drop_refused(about, &with))
+        g = train_with(&with, err, features, &about);
     note_feature(features, EQUAL_HAS_recompute, g && with.recompute);
     note_feature(features, EQUAL_HAS_any_set,
                  g && with.recompute == equal_any_set);

@@ -278,12 +278,12 @@ static void test_ranges(bench *b)
 {
     static const char *const edits[][3] = {
         {"\"batch\": 32,\n  \"schedule\"", "\"batch\": 0,\n  \"schedule\"",
-         "strategy.batch is 0, the graph's is 32"},
+         "strategy.batch is 0, origin.batch 32"},
         {"\"batch\": 32,\n  \"schedule\"", "\"batch\": 33,\n  \"schedule\"",
-         "strategy.batch is 33, the graph's is 32"},
+         "strategy.batch is 33, origin.batch 32"},
         {"\"batch\": 32,\n  \"schedule\"",
          "\"batch\": 4611686018427387904,\n  \"schedule\"",
-         "strategy.batch is 4611686018427387904, the graph's is 32"},
+         "strategy.batch is 4611686018427387904, origin.batch 32"},
         {"\"schedule\": \"1f1b\"", "\"schedule\": \"2f2b\"",
          "strategy.schedule is \"2f2b\"; there are: 1f1b"},
         {"\"weight_decay\": 0.0", "\"weight_decay\": -7",
@@ -396,14 +396,14 @@ static void test_refusals(bench *b)
     hw_cluster *cluster;
     b->g->digest++;
     tap_equal_int(reread(b, &err, &p), FS_INVALID, "another model is refused");
-    tap_ok(strstr(err.text, "is for model digest 0000000000001234") &&
-               strstr(err.text, "mlp.onnx now has 0000000000001235"),
+    tap_ok(strstr(err.text, "model_digest 0000000000001234") &&
+               strstr(err.text, "mlp.onnx now has the digest 0000000000001235"),
            "%s", err.text);
     b->g->digest--;
     b->c->digest++;
     tap_equal_int(reread(b, &err, &p), FS_INVALID,
                   "another cluster is refused");
-    tap_ok(strstr(err.text, "cluster digest"), "%s", err.text);
+    tap_ok(strstr(err.text, "cluster_digest"), "%s", err.text);
     b->c->digest--;
     const char *text = slurp(b->path, b->arena);
     char *cut = fs_strdup(b->arena, text);

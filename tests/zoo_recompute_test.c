@@ -283,7 +283,7 @@ static void test_errors(void)
         const char *policy, *why;
     } bad[] = {{"block", "no repeated block"},
                {"selective", "chooses nothing of"},
-               {"(", "--recompute: '('"},
+               {"(", "'('"},
                {"no such node", "and matches no name"},
                {"", ""}};
     for (int32_t k = 0; k < 5; k++) {

@@ -1,6 +1,6 @@
 bin_PROGRAMS += flowsearch
 flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
-  src/cli/commands.def src/cli/options.def src/cli/model.c src/cli/compressed.c \
+  src/cli/commands.def src/cli/options.def src/cli/model.c src/cli/part.c src/cli/part.h src/cli/compressed.c \
   src/cli/compressed.h \
   src/cli/cluster.c src/cli/cluster.h src/cli/ranks.c src/cli/ranks.h src/cli/guard.c src/cli/mapping.c \
   src/cli/guard.h src/cli/plan_file.c \
@@ -18,7 +18,10 @@ flowsearch_LDADD = $(onnx_libs) $(zoo_libs) $(search_libs) $(sim_libs) \
   $(exec_libs) $(report_libs) $(hw_libs) $(ir_libs)
 EXTRA_DIST += src/cli/README.md
 check_PROGRAMS += tests/cli_faults_test tests/cli_interrupt_test \
-  tests/cli_messages_test
+  tests/cli_messages_test tests/cli_origin_test
+tests_cli_origin_test_SOURCES = tests/cli_origin_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_origin_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_messages_test_SOURCES = tests/cli_messages_test.c \
   tests/run_cli.h tests/tap.h
 tests_cli_messages_test_LDADD = $(JANSSON_LIBS) -lm

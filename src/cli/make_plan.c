@@ -28,6 +28,9 @@ static fs_status check_args(cli *c)
     if (a->batch < 1)
         return fs_fail(&c->err, FS_INVALID, "%s wants --batch N of 1 or more",
                        c->command);
+    if (a->batch > PLAN_MAX_BATCH)
+        return fs_fail(&c->err, FS_INVALID, "--batch %lld: at most %lld",
+                       (long long)a->batch, (long long)PLAN_MAX_BATCH);
     if (!isnan(a->time_limit) && a->time_limit <= 0)
         return fs_fail(&c->err, FS_INVALID,
                        "--time-limit %g: more than 0 seconds are wanted",
@@ -287,6 +290,26 @@ static fs_status find(cli_making *m, cost_model **cost, plan **out)
                          : attempt(m, cost, out);
 }
 
+/* A limit above what every device has would limit nothing. */
+static fs_status check_memory(cli_making *m)
+{
+    cli *c = m->c;
+    char said[32], had[32];
+    int64_t bytes;
+    double most = 0;
+    if (!c->args.memory)
+        return FS_OK;
+    FS_TRY(cli_parse_bytes(c->args.memory, &c->err, &bytes));
+    for (int32_t g = 0; g < m->cluster->n_groups; g++)
+        most = fmax(most, m->cluster->groups[g].device.memory_bytes);
+    if ((double)bytes <= most)
+        return FS_OK;
+    return fs_fail(&c->err, FS_INVALID,
+                   "--memory %s: %s is more than the %s of a device of %s",
+                   c->args.memory, fs_human_bytes(said, (double)bytes),
+                   fs_human_bytes(had, most), m->cluster->name);
+}
+
 static fs_status make(cli_making *m)
 {
     cli *c = m->c;
@@ -294,6 +317,7 @@ static fs_status make(cli_making *m)
     FS_TRY(cli_cluster_open(c, c->args.cluster, &m->cluster));
     FS_TRY(search_recipe_complete(m->cluster, m->origin.batch, m->by_hand,
                                   &c->err, &m->recipe));
+    FS_TRY(check_memory(m));
     cost_model *cost = NULL;
     plan *lowered = NULL;
     fs_status status = find(m, &cost, &lowered);

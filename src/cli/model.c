@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include "base/regex.h"
+#include "cli/part.h"
 #include "ir/train.h"
 #include "kernels/evaluate.h"
 #include "onnx/import.h"
@@ -78,11 +79,18 @@ uint64_t cli_seed(const cli *c, const plan_origin *o)
     return c->args.seed < 0 ? o->seed : (uint64_t)c->args.seed;
 }
 
+static fs_status read_rewrites(const plan_origin *o, fs_err *err,
+                               ir_rewrite_options *out)
+{
+    return cli_part(o, "rewrite", err, ir_rewrite_parse(o->rewrite, err, out));
+}
+
 static fs_status open_onnx(const plan_origin *o, int64_t samples, fs_err *err,
                            cli_model *out)
 {
     ir_rewrite_options rewrites;
-    FS_TRY(ir_rewrite_parse(o->rewrite, err, &rewrites));
+    const char *about = "model";
+    FS_TRY(read_rewrites(o, err, &rewrites));
     rewrites.evaluate = kernel_evaluate;
     onnx_options options = {
         .batch = samples,
@@ -93,14 +101,18 @@ static fs_status open_onnx(const plan_origin *o, int64_t samples, fs_err *err,
         .seed = o->seed,
         .rewrites = &rewrites,
         .no_dropout = !o->dropout,
+        .about = &about,
     };
-    return onnx_import(o->model, &options, err, &out->mapping, &out->graph,
-                       &out->notes);
+    fs_status status = onnx_import(o->model, &options, err, &out->mapping,
+                                   &out->graph, &out->notes);
+    return cli_part(o, about, err, status);
 }
 
-static fs_status check_loss(const char *loss, fs_err *err)
+static fs_status check_loss(const plan_origin *o, fs_err *err)
 {
-    return loss[0] ? onnx_loss_check(loss, err) : FS_OK;
+    if (!o->loss[0])
+        return FS_OK;
+    return cli_part(o, "loss", err, onnx_loss_check(o->loss, err));
 }
 
 /* The user meant something by it: what names nothing is a mistake. */
@@ -111,59 +123,61 @@ static fs_status check_params(const plan_origin *o, const ir_graph *graph,
     bool found = false;
     if (!o->params[0])
         return FS_OK;
-    if (fs_regex_compile(o->params, err, &compiled) != FS_OK) {
-        fs_err_prefix(err, "--params");
-        return FS_INVALID;
-    }
+    FS_TRY(cli_part(o, "params", err,
+                    fs_regex_compile(o->params, err, &compiled)));
     for (int32_t i = 0; graph && i < graph->tensors.n && !found; i++) {
         const ir_tensor *x = &graph->tensors.at[i];
         found =
             x->role == IR_PARAM && regexec(&compiled, x->name, 0, NULL, 0) == 0;
     }
     regfree(&compiled);
-    return found || !graph ? FS_OK
-                           : fs_fail(err, FS_INVALID,
-                                     "--params '%s' matches no parameter of %s",
-                                     o->params, o->model);
+    if (found || !graph)
+        return FS_OK;
+    return cli_part_fail(o, "params", err, "'%s' matches no parameter of %s",
+                         o->params, o->model);
 }
 
 static fs_status open_zoo(const plan_origin *o, int64_t samples, fs_err *err,
                           cli_model *out)
 {
     if (o->params[0])
-        return fs_fail(err, FS_INVALID,
-                       "--params '%s' is for .onnx models; %s knows its "
-                       "parameters",
-                       o->params, o->model);
+        return cli_part_fail(o, "params", err,
+                             "'%s' is for .onnx models; %s knows its "
+                             "parameters",
+                             o->params, o->model);
     if (o->n_binds)
-        return fs_fail(err, FS_INVALID,
-                       "--bind %s is for .onnx models; the sizes of %s are "
-                       "its keys",
-                       o->binds[0], o->model);
+        return cli_part_fail(o, "binds", err,
+                             "%s is for .onnx models; the sizes of %s are its "
+                             "keys",
+                             o->binds[0], o->model);
     if (!o->dropout)
-        return fs_fail(err, FS_INVALID,
-                       "--no-dropout is for .onnx models; %s has no dropouts",
-                       o->model);
+        return cli_part_fail(o, "dropout", err,
+                             "to leave dropouts out is for .onnx models; %s "
+                             "has no dropouts",
+                             o->model);
     ir_rewrite_options rewrites;
-    FS_TRY(ir_rewrite_parse(o->rewrite, err, &rewrites));
-    FS_TRY(zoo_build(o->model, samples > 0 ? samples : 1, err, &out->graph));
+    FS_TRY(read_rewrites(o, err, &rewrites));
+    FS_TRY(cli_part(
+        o, "model", err,
+        zoo_build(o->model, samples > 0 ? samples : 1, err, &out->graph)));
     ir_rewrite(out->graph, &rewrites);
     if (out->graph->err.status != FS_OK)
-        return fs_fail(err, FS_INVALID, "%s", out->graph->err.text);
+        return cli_part_fail(o, "model", err, "%s", out->graph->err.text);
     if (!o->loss[0] || out->graph->loss < 0)
         return FS_OK;
-    return fs_fail(err, FS_INVALID, "%s has a loss: leave --loss %s out",
-                   o->model, o->loss);
+    return cli_part_fail(o, "loss", err, "%s has a loss: leave '%s' out",
+                         o->model, o->loss);
 }
 
 static fs_status set_precision(const plan_origin *o, ir_graph *graph,
                                fs_err *err)
 {
     ir_dtype narrow;
-    FS_TRY(ir_precision_parse(o->precision, err, &narrow));
+    FS_TRY(cli_part(o, "precision", err,
+                    ir_precision_parse(o->precision, err, &narrow)));
     ir_rewrite_precision(graph, narrow);
     if (graph->err.status != FS_OK)
-        return fs_fail(err, graph->err.status, "%s", graph->err.text);
+        return cli_part_fail(o, "precision", err, "%s", graph->err.text);
     return FS_OK;
 }
 
@@ -172,7 +186,7 @@ static fs_status note_scans(const plan_origin *o, fs_err *err, cli_model *model)
 {
     ir_rewrite_options rewrites;
     int32_t n = 0;
-    FS_TRY(ir_rewrite_parse(o->rewrite, err, &rewrites));
+    FS_TRY(read_rewrites(o, err, &rewrites));
     for (int32_t v = 0; rewrites.steps && v < model->graph->nodes.n; v++)
         n += model->graph->nodes.at[v].op == IR_OP_recurrent;
     if (n > 0)
@@ -189,16 +203,16 @@ fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
 {
     cli_model model = {.origin = *origin, .notes = {.arena = c->arena}};
     fs_status status;
-    FS_TRY(check_loss(origin->loss, &c->err));
+    FS_TRY(check_loss(origin, &c->err));
     FS_TRY(check_params(origin, NULL, &c->err));
     if (strncmp(origin->model, "zoo:", 4) == 0)
         status = open_zoo(origin, samples, &c->err, &model);
     else if (ends_with(origin->model, ".onnx"))
         status = open_onnx(origin, samples, &c->err, &model);
     else
-        return fs_fail(&c->err, FS_INVALID,
-                       "'%s' is neither a .onnx file nor zoo:NAME",
-                       origin->model);
+        return cli_part_fail(origin, "model", &c->err,
+                             "'%s' is neither a .onnx file nor zoo:NAME",
+                             origin->model);
     if (status == FS_OK)
         status = check_params(origin, model.graph, &c->err);
     if (status == FS_OK)
@@ -266,15 +280,15 @@ static fs_status find_terms(cli *c, const plan_origin *o, int32_t m,
     fs_status status =
         ir_loss_find_form(whole.graph, part->graph, m, &c->err, &form);
     cli_model_close(&whole);
-    if (status != FS_OK)
-        return status;
+    FS_TRY(cli_part(o, "micro_batches", &c->err, status));
     *out = form.terms;
     part->statistics = count_statistics(part->graph, &form);
     return FS_OK;
 }
 
 /* One NAME=ROW; a name may hold = itself. */
-static fs_status set_padding(cli *c, const char *said, ir_graph *graph)
+static fs_status set_padding(cli *c, const plan_origin *o, const char *said,
+                             ir_graph *graph)
 {
     const char *equals = strrchr(said, '=');
     char *end = NULL;
@@ -282,15 +296,28 @@ static fs_status set_padding(cli *c, const char *said, ir_graph *graph)
     errno = 0;
     long long row = equals ? strtoll(equals + 1, &end, 10) : 0;
     if (!equals || end == equals + 1 || *end || errno)
-        return fs_fail(&c->err, FS_INVALID, "--padding %s: not NAME=ROW", said);
+        return cli_part_fail(o, "padding", &c->err, "'%s' is not NAME=ROW",
+                             said);
     int32_t table = ir_graph_find(
         graph, fs_strndup(c->arena, said, (size_t)(equals - said)));
     if (table < 0)
-        return fs_fail(&c->err, FS_INVALID,
-                       "--padding %s: %s has no parameter of that name", said,
-                       graph->name);
+        return cli_part_fail(o, "padding", &c->err,
+                             "%s: %s has no parameter of that name", said,
+                             graph->name);
     if (ir_train_padding(graph, table, row, &why) != FS_OK)
-        return fs_fail(&c->err, FS_INVALID, "--padding %s: %s", said, why.text);
+        return cli_part_fail(o, "padding", &c->err, "%s: %s", said, why.text);
+    return FS_OK;
+}
+
+/* Names that the program found in an earlier graph of the model. */
+static fs_status check_compressed(const plan_origin *o, const ir_graph *graph,
+                                  fs_err *err)
+{
+    for (int32_t i = 0; i < o->n_compressed; i++)
+        if (ir_graph_find(graph, o->compressed[i]) < 0)
+            return cli_part_fail(o, "compressed", err,
+                                 "%s has no parameter '%.80s'", graph->name,
+                                 o->compressed[i]);
     return FS_OK;
 }
 
@@ -299,17 +326,17 @@ fs_status cli_read_precision(const plan_origin *o, fs_err *err,
                              ir_train_options *out)
 {
     ir_dtype narrow;
-    FS_TRY(ir_precision_parse(o->precision, err, &narrow));
-    fs_status status = ir_compress_parse(o->compress, err, &out->compress);
-    if (status != FS_OK) {
-        fs_err_prefix(err, "--compress");
-        return status;
-    }
+    FS_TRY(cli_part(o, "precision", err,
+                    ir_precision_parse(o->precision, err, &narrow)));
+    FS_TRY(cli_part(o, "compress", err,
+                    ir_compress_parse(o->compress, err, &out->compress)));
     out->compress.n_only = o->n_compressed;
     out->compress.only = o->compressed;
     if (ir_compress_dtype(&out->compress) == IR_F16)
         narrow = IR_F16;
-    return ir_loss_scale_parse(o->loss_scale, narrow, err, &out->loss_scale);
+    return cli_part(
+        o, "loss_scale", err,
+        ir_loss_scale_parse(o->loss_scale, narrow, err, &out->loss_scale));
 }
 
 static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
@@ -317,9 +344,13 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
 {
     ir_graph *graph = model->graph;
     ir_train_options options = ir_train_defaults();
-    FS_TRY(cli_read_precision(o, &c->err, &options));
-    FS_TRY(ir_optimizer_parse(o->optimizer, &c->err, &options.optimizer));
-    FS_TRY(ir_rate_parse(o->lr_schedule, &c->err, &options.rate));
+    const char *about = "model";
+    fs_err *err = &c->err;
+    FS_TRY(cli_read_precision(o, err, &options));
+    FS_TRY(cli_part(o, "optimizer", err,
+                    ir_optimizer_parse(o->optimizer, err, &options.optimizer)));
+    FS_TRY(cli_part(o, "lr_schedule", err,
+                    ir_rate_parse(o->lr_schedule, err, &options.rate)));
     options.lr = o->lr;
     options.weight_decay = o->weight_decay;
     options.momentum = o->momentum;
@@ -330,14 +361,17 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
     options.recompute = o->recompute;
     options.micro_batches = m;
     ir_rewrite_options rewrites;
-    FS_TRY(ir_rewrite_parse(o->rewrite, &c->err, &rewrites));
+    FS_TRY(read_rewrites(o, err, &rewrites));
     options.keep_pads = !rewrites.pads;
     options.keep_dead = !rewrites.dead;
     FS_TRY(find_terms(c, o, m, model, &options.terms));
     graph->batch = o->batch;
     for (int32_t i = 0; i < o->n_padding; i++)
-        FS_TRY(set_padding(c, o->padding[i], graph));
-    FS_TRY(ir_train(graph, &options, &c->err));
+        FS_TRY(set_padding(c, o, o->padding[i], graph));
+    FS_TRY(check_compressed(o, graph, err));
+    options.about = &about;
+    fs_status status = ir_train(graph, &options, err);
+    FS_TRY(cli_part(o, about, err, status));
     ir_rewrite_step(graph, &rewrites);
     return FS_OK;
 }
@@ -352,16 +386,17 @@ fs_status cli_model_train(cli *c, const plan_origin *origin, int32_t m,
                           cli_model *out)
 {
     if (origin->batch < 1 || origin->batch % m)
-        return fs_fail(&c->err, FS_INVALID,
-                       "a batch of %lld does not divide into %d micro-batches",
-                       (long long)origin->batch, m);
+        return cli_part_fail(
+            origin, "micro_batches", &c->err,
+            "a batch of %lld does not divide into %d micro-batches",
+            (long long)origin->batch, m);
     cli_model model;
     FS_TRY(cli_model_open(c, origin, origin->batch / m, &model));
     if (model.graph->loss < 0) {
         cli_model_close(&model);
-        return fs_fail(&c->err, FS_INVALID,
-                       "%s has no loss to train: " CLI_ADD_A_LOSS,
-                       origin->model);
+        return cli_part_fail(origin, origin->file ? "loss" : "model", &c->err,
+                             "%s has no loss to train%s", origin->model,
+                             origin->file ? "" : ": " CLI_ADD_A_LOSS);
     }
     fs_status status = add_training(c, origin, m, &model);
     if (status != FS_OK) {

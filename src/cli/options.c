@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stddef.h>
@@ -278,10 +279,12 @@ static fs_status check_rewrites(cli *c)
 static fs_status check_clip_norm(cli *c)
 {
     double most = c->args.clip_norm;
-    if (isnan(most) || (most > 0 && isfinite(most)))
+    if (isnan(most) || (most > 0 && most < FLT_MAX))
         return FS_OK;
     return fs_fail(&c->err, FS_INVALID,
-                   "--clip-norm %g: a norm of more than 0 is wanted", most);
+                   "--clip-norm %g: a norm of more than 0 and below %g is "
+                   "wanted",
+                   most, (double)FLT_MAX);
 }
 
 static fs_status check_precision(cli *c)

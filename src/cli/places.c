@@ -68,8 +68,8 @@ fs_status cli_place_find(cli *c, const char *file, const char *what,
     if ((*spec)[0] == '/') {
         if (access(*spec, F_OK) == 0)
             return FS_OK;
-        return fs_fail(&c->err, FS_INVALID, "%s: its %s %s is not there", file,
-                       what, *spec);
+        return fs_fail(&c->err, FS_INVALID, "%s: origin.%s: %s is not there",
+                       file, what, *spec);
     }
     const char *beside =
         fs_printf(c->arena, "%s%s", folder_of(c->arena, file), *spec);
@@ -77,8 +77,8 @@ fs_status cli_place_find(cli *c, const char *file, const char *what,
         *spec = strncmp(beside, "./", 2) == 0 ? beside + 2 : beside;
     else if (access(*spec, F_OK) != 0)
         return fs_fail(&c->err, FS_INVALID,
-                       "%s: its %s is neither %s nor, from the working "
-                       "directory, %s",
+                       "%s: origin.%s: there is neither %s nor, from the "
+                       "working directory, %s",
                        file, what, beside, *spec);
     return FS_OK;
 }

@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "cli/part.h"
 #include "cli/places.h"
 #include "plan/check.h"
 
@@ -18,8 +19,9 @@ fs_status cli_plan_open(cli *c, const char *path, cli_plan *out)
     if (!p.cluster)
         FS_TRY(cli_place_find(c, path, "cluster", &origin.cluster));
     if (!p.cluster)
-        FS_TRY(hw_cluster_open(origin.cluster, c->data_dir, c->arena, &c->err,
-                               &p.cluster));
+        FS_TRY(cli_part(&origin, "cluster", &c->err,
+                        hw_cluster_open(origin.cluster, c->data_dir, c->arena,
+                                        &c->err, &p.cluster)));
     plan *read;
     fs_status status =
         cli_model_train(c, &origin, origin.micro_batches, &p.model);

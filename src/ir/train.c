@@ -81,6 +81,14 @@ static ir_train_options resolve(const ir_train_options *given)
     return o;
 }
 
+static fs_status about(const ir_train_options *o, const char *field,
+                       fs_status status)
+{
+    if (status != FS_OK && o->about)
+        *o->about = field;
+    return status;
+}
+
 static fs_status check_options(const ir_train_options *o, fs_err *err)
 {
     double all[] = {o->lr,    o->weight_decay, o->momentum, o->beta1,
@@ -348,11 +356,13 @@ static void compress(step *s, bool scaled, int32_t n, ir_update_pair *pairs)
     const bool casts = ir_compress_dtype(how) != IR_F32;
     if (how->kind == IR_COMPRESS_NONE || casts != scaled || n == 0)
         return;
-    if (!ir_compress_gradients(s->graph, how, n, pairs, &s->carried))
-        ir_graph_fail(s->graph,
-                      "--compress: no gradient would be smaller (powersgd "
-                      "wants matrices larger than their factors, topk "
-                      "gradients of which it sends 32 entries or more)");
+    if (ir_compress_gradients(s->graph, how, n, pairs, &s->carried))
+        return;
+    about(s->options, "compress", FS_INVALID);
+    ir_graph_fail(s->graph,
+                  "no gradient would be smaller (powersgd wants matrices "
+                  "larger than their factors, topk gradients of which it sends "
+                  "32 entries or more)");
 }
 
 /* Gradients as the updates read them: without the scale, clipped. */
@@ -484,7 +494,5 @@ fs_status ir_train(ir_graph *graph, const ir_train_options *options,
     ir_rewrite(graph, &(ir_rewrite_options){.pads = !o.keep_pads,
                                             .dead = !o.keep_dead});
     fs_status status = ir_recompute(graph, o.recompute, err);
-    if (status != FS_OK)
-        fs_err_prefix(err, "--recompute");
-    return status;
+    return about(&o, "recompute", status);
 }

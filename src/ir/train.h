@@ -38,6 +38,8 @@ typedef struct ir_train_options {
     ir_compress compress; /* of gradients, where they move */
     bool keep_pads;       /* leaves gradients of slices as sums of pads */
     bool keep_dead;       /* leaves nodes that nothing needs */
+    const char **about;   /* NULL, or takes the field of these that a fault is
+                             about ("recompute"), untouched when it is none */
 } ir_train_options;
 
 ir_train_options ir_train_defaults(void);

@@ -13,6 +13,14 @@
 enum { MAX_FOLDED_ELEMENTS = 64 << 20 };
 static const size_t usual_folded_bytes = (size_t)2 << 30;
 
+fs_status onnx_about(const onnx_options *options, const char *field,
+                     fs_status status)
+{
+    if (status != FS_OK && options->about)
+        *options->about = field;
+    return status;
+}
+
 fs_status onnx_fail(onnx_ctx *c, const char *format, ...)
 {
     char text[600];

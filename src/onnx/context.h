@@ -82,6 +82,9 @@ typedef struct onnx_ints {
     const int64_t *at;
 } onnx_ints;
 
+/* Returns the status; if it is a fault, it is about this field. */
+fs_status onnx_about(const onnx_options *options, const char *field,
+                     fs_status status);
 fs_status onnx_fail(onnx_ctx *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void onnx_note(onnx_ctx *c, const char *format, ...)

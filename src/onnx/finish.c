@@ -130,7 +130,7 @@ fs_status onnx_loss_check(const char *loss, fs_err *err)
     if (is_label_loss(loss) || find_target_loss(loss))
         return FS_OK;
     return fs_fail(err, FS_INVALID,
-                   "--loss %.80s is unknown; there are cross-entropy, margin, "
+                   "'%.80s' is unknown; there are cross-entropy, margin, "
                    "mse, l1, bce and bce-logits",
                    loss);
 }
@@ -171,20 +171,23 @@ static fs_status find_loss(onnx_ctx *c)
         if (n > 1)
             onnx_note(c, "only the loss \"%.80s\" is kept of %d outputs",
                       c->graph->tensors.at[c->graph->loss].name, n);
-        if (c->options->loss)
-            return onnx_fail(c,
-                             "the model has a loss, \"%.80s\": leave --loss "
-                             "%.80s out",
-                             c->graph->tensors.at[c->graph->loss].name,
-                             c->options->loss);
-        return FS_OK;
+        if (!c->options->loss)
+            return FS_OK;
+        return onnx_about(
+            c->options, "loss",
+            onnx_fail(c, "the model has a loss, \"%.80s\": leave '%.80s' out",
+                      c->graph->tensors.at[c->graph->loss].name,
+                      c->options->loss));
     }
     if (c->options->loss && first < 0)
-        return onnx_fail(c, "no float output for a loss");
+        return onnx_about(c->options, "loss",
+                          onnx_fail(c, "no float output for a loss"));
     if (c->options->loss && n > 1)
         onnx_note(c, "--loss is of the output \"%.80s\", the first of %d",
                   c->graph->tensors.at[first].name, n);
-    return c->options->loss ? append_loss(c, first) : FS_OK;
+    return c->options->loss
+               ? onnx_about(c->options, "loss", append_loss(c, first))
+               : FS_OK;
 }
 
 /* Outputs by position: one that is an input, or another's tensor too, is a

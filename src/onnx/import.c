@@ -461,7 +461,7 @@ static fs_status import_rebatched(onnx_ctx *setup, const onnx_batch *batch,
               "the batch of %lld that was fixed at export is changed "
               "to %lld",
               (long long)setup->old_batch, (long long)setup->batch);
-    return import_once(setup, batch, out);
+    return onnx_about(setup->options, "batch", import_once(setup, batch, out));
 }
 
 static fs_status import_model(onnx_ctx *setup, ir_graph **out)

@@ -34,6 +34,8 @@ typedef struct onnx_options {
                         are these, and operators that want a value at import
                         see it */
     const onnx_const *given;
+    const char **about; /* NULL, or takes the field of these that a fault is
+                           about ("binds"), untouched when it is none */
 } onnx_options;
 
 typedef struct onnx_model onnx_model; /* owns the mapping; keep it as long as

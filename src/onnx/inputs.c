@@ -28,14 +28,12 @@ static bool is_bias(const char *name)
            ends_with(name, ".running_mean");
 }
 
-static fs_status matches(const char *regex, const char *name, fs_err *err,
-                         bool *out)
+static fs_status matches(const onnx_options *options, const char *name,
+                         fs_err *err, bool *out)
 {
     regex_t compiled;
-    if (fs_regex_compile(regex, err, &compiled) != FS_OK) {
-        fs_err_prefix(err, "--params");
-        return FS_INVALID;
-    }
+    FS_TRY(onnx_about(options, "params",
+                      fs_regex_compile(options->params, err, &compiled)));
     *out = regexec(&compiled, name, 0, NULL, 0) == 0;
     regfree(&compiled);
     return FS_OK;
@@ -53,7 +51,7 @@ fs_status onnx_is_parameter(const onnx_value_info *info,
         !ir_dtype_is_float(dtype))
         return FS_OK;
     if (options->params)
-        FS_TRY(matches(options->params, info->name, err, out));
+        FS_TRY(matches(options, info->name, err, out));
     *out = *out || ends_with(info->name, "weight") || is_bias(info->name) ||
            ends_with(info->name, ".gamma") ||
            ends_with(info->name, ".running_var");
@@ -64,20 +62,17 @@ static fs_status parse_bind(const char *bind, fs_err *err, int64_t *out)
 {
     const char *equals = strchr(bind, '=');
     if (!equals || equals == bind)
-        return fs_fail(err, FS_INVALID, "--bind \"%.80s\": NAME=SIZE is wanted",
-                       bind);
+        return fs_fail(err, FS_INVALID, "\"%.80s\": NAME=SIZE is wanted", bind);
     char *end;
     errno = 0;
     *out = strtoll(equals + 1, &end, 10);
     if (errno || end == equals + 1 || *end || *out < 1)
         return fs_fail(err, FS_INVALID,
-                       "--bind \"%.80s\": the size must be a "
-                       "positive number",
-                       bind);
+                       "\"%.80s\": the size must be a positive number", bind);
     return FS_OK;
 }
 
-/* --bind name=size; 0 when the name is not bound. */
+/* The size that name=size gives; 0 when the name is not bound. */
 static fs_status find_bind(const onnx_options *options, const char *symbol,
                            fs_err *err, int64_t *out)
 {
@@ -100,7 +95,7 @@ static bool has_symbol(const onnx_value_info *info, const char *name, size_t n)
     return false;
 }
 
-/* Each --bind is NAME=SIZE of a dimension that some input has. */
+/* Each bind is NAME=SIZE of a dimension that some input has. */
 static fs_status check_binds(const onnx_model *model,
                              const onnx_options *options, fs_err *err)
 {
@@ -114,8 +109,7 @@ static fs_status check_binds(const onnx_model *model,
                                         strcspn(bind, "="));
         if (!found)
             return fs_fail(err, FS_INVALID,
-                           "%s: --bind \"%.80s\": no input has "
-                           "such a dimension",
+                           "%s: \"%.80s\": no input has such a dimension",
                            model->path, bind);
     }
     return FS_OK;
@@ -209,7 +203,7 @@ fs_status onnx_find_batch(const onnx_model *model, const onnx_options *options,
 {
     fs_text unbound = {.arena = model->arena};
     bool first = true;
-    FS_TRY(check_binds(model, options, err));
+    FS_TRY(onnx_about(options, "binds", check_binds(model, options, err)));
     *out = (onnx_batch){0};
     for (int32_t i = 0; i < model->proto.inputs.n; i++) {
         const onnx_value_info *info = &model->proto.inputs.at[i];
@@ -230,16 +224,17 @@ fs_status onnx_find_batch(const onnx_model *model, const onnx_options *options,
         first = false;
     }
     if (unbound.n)
-        return fs_fail(err, FS_INVALID,
-                       "%s: dimensions without a size: %s; "
-                       "give --bind NAME=SIZE",
-                       model->path, unbound.at);
+        return onnx_about(options, "binds",
+                          fs_fail(err, FS_INVALID,
+                                  "%s: dimensions without a size: %s; each "
+                                  "wants NAME=SIZE",
+                                  model->path, unbound.at));
     if (out->symbolic)
         out->exported = 0;
     return FS_OK;
 }
 
-/* The size that --bind gives to the batch's symbol; 0: none. */
+/* The size that a bind gives to the batch's symbol; 0: none. */
 static fs_status find_batch_bind(const onnx_ctx *setup, int64_t *out)
 {
     *out = 0;
@@ -251,8 +246,7 @@ static fs_status find_batch_bind(const onnx_ctx *setup, int64_t *out)
                              &size));
         if (size && *out && size != *out)
             return fs_fail(setup->err, FS_INVALID,
-                           "%s: --bind gives the "
-                           "inputs batches of %lld and %lld",
+                           "%s: the inputs get batches of %lld and %lld",
                            setup->model->path, (long long)*out,
                            (long long)size);
         *out = size ? size : *out;
@@ -268,13 +262,15 @@ fs_status onnx_bind_batch(onnx_ctx *setup, const onnx_batch *batch)
         return fs_fail(setup->err, FS_INVALID, "a batch of %lld samples",
                        (long long)setup->batch);
     if (batch->symbolic)
-        FS_TRY(find_batch_bind(setup, &bound));
+        FS_TRY(onnx_about(setup->options, "binds",
+                          find_batch_bind(setup, &bound)));
     if (bound && setup->options->batch && bound != setup->options->batch)
-        return fs_fail(setup->err, FS_INVALID,
-                       "%s: the batch is %lld by "
-                       "--bind and %lld samples per micro-batch",
-                       path, (long long)bound,
-                       (long long)setup->options->batch);
+        return onnx_about(setup->options, "binds",
+                          fs_fail(setup->err, FS_INVALID,
+                                  "%s: the batch is bound to %lld, and %lld "
+                                  "samples per micro-batch are wanted",
+                                  path, (long long)bound,
+                                  (long long)setup->options->batch));
     if (bound)
         setup->batch = bound;
     if (batch->symbolic && !setup->batch) {

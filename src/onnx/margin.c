@@ -31,7 +31,7 @@ static fs_status parse_item(const char *item, fs_err *err, onnx_margin *out)
     if (!field || end == equals + 1 || (*end && *end != ',') ||
         !isfinite(value))
         return fs_fail(err, FS_INVALID,
-                       "--loss margin: '%.40s' is none of m1=, m2=, m3= and "
+                       "margin: '%.40s' is none of m1=, m2=, m3= and "
                        "scale= with a number",
                        item);
     *field = value;
@@ -50,7 +50,7 @@ fs_status onnx_margin_parse(const char *loss, fs_err *err, onnx_margin *out)
         FS_TRY(parse_item(at + 1, err, out));
     if (out->scale > 0)
         return FS_OK;
-    return fs_fail(err, FS_INVALID, "--loss margin: scale=%g is not above 0",
+    return fs_fail(err, FS_INVALID, "margin: scale=%g is not above 0",
                    out->scale);
 }
 
@@ -88,7 +88,7 @@ fs_status onnx_append_margin(onnx_ctx *c, int32_t output, int32_t labels)
     FS_TRY(onnx_margin_parse(c->options->loss, c->err, &m));
     const ir_node *at = find_product(g, output, &bias);
     if (!at)
-        return onnx_fail(c, "--loss margin wants logits that a product of "
+        return onnx_fail(c, "a margin wants logits that a product of "
                             "features and class weights makes (with a bias at "
                             "most)");
     if (bias >= 0) /* it has no place among cosines */

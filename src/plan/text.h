@@ -8,9 +8,11 @@
 #include "plan/plan.h"
 
 enum { PLAN_FORMAT_VERSION = 4, PLAN_MAX_MICRO_BATCHES = 1 << 20 };
+#define PLAN_MAX_BATCH ((int64_t)1 << 40)
 
 /* How the training graph of the plan was made: enough to make it again. */
 typedef struct plan_origin {
+    const char *file;        /* the plan's file that says it; NULL: none */
     const char *model;       /* file or zoo string */
     const char *loss;        /* --loss, or "" */
     const char *params;      /* --params, or "" */

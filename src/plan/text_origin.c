@@ -1,7 +1,7 @@
 #include "config.h"
 #include "plan/text_parts.h"
 
-#include <math.h>
+#include <float.h>
 #include <string.h>
 
 static const char *const stream_names[] = {"compute", "comm", "load", "send",
@@ -173,9 +173,11 @@ typedef struct real_range {
     double below;
     bool usual;
 } real_range;
-static const real_range any_real = {INFINITY, false};
-static const real_range a_constant = {INFINITY, true};
-static const real_range a_share = {1, true}; /* momentum and betas */
+static const real_range a_bound = {FLT_MAX, false};
+static const real_range a_constant = {FLT_MAX, true}; /* kernels take floats */
+static const real_range a_share = {1, true};          /* momentum and betas */
+/* What the nanoseconds of a trace can hold. */
+static const real_range seconds = {(double)INT64_MAX * 1e-9, false};
 
 static fs_status read_real(const fs_json *in, const char *key, real_range range,
                            fs_err *err, double *out)
@@ -183,9 +185,9 @@ static fs_status read_real(const fs_json *in, const char *key, real_range range,
     double value;
     FS_TRY(fs_json_number(in, key, err, &value));
     if (!(range.usual && value == -1) && !(value >= 0 && value < range.below))
-        return fs_json_fail(in, key, err, "is %g, must be at least 0%s%s",
-                            value, range.below <= 1 ? " and below 1" : "",
-                            range.usual ? ", or -1 for the usual one" : "");
+        return fs_json_fail(
+            in, key, err, "is %g, must be at least 0 and below %g%s", value,
+            range.below, range.usual ? ", or -1 for the usual one" : "");
     *out = value;
     return FS_OK;
 }
@@ -201,7 +203,7 @@ static fs_status read_training(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(read_real(in, "beta1", a_share, err, &o->beta1));
     FS_TRY(read_real(in, "beta2", a_share, err, &o->beta2));
     FS_TRY(read_real(in, "epsilon", a_constant, err, &o->epsilon));
-    return read_real(in, "clip_norm", any_real, err, &o->clip_norm);
+    return read_real(in, "clip_norm", a_bound, err, &o->clip_norm);
 }
 
 /* Plans of fp32 do not say it, nor those that compress nothing. */
@@ -244,15 +246,15 @@ fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(read_training(in, arena, err, &o));
     FS_TRY(read_precision(in, arena, err, &o));
     FS_TRY(fs_json_strdup(in, "cluster", arena, err, &o.cluster));
-    FS_TRY(fs_json_int(in, "batch", 1, INT64_MAX, err, &o.batch));
+    FS_TRY(fs_json_int(in, "batch", 1, PLAN_MAX_BATCH, err, &o.batch));
     FS_TRY(fs_json_int(in, "micro_batches", 1, PLAN_MAX_MICRO_BATCHES, err,
                        &micro_batches));
     o.micro_batches = (int32_t)micro_batches;
     FS_TRY(read_lists(in, arena, err, &o));
     FS_TRY(fs_json_int(in, "seed", INT64_MIN, INT64_MAX, err, &seed));
     o.seed = (uint64_t)seed;
-    FS_TRY(read_real(in, "iteration_s", any_real, err, &o.iteration_s));
-    FS_TRY(read_real(in, "sim_iteration_s", any_real, err, &o.sim_iteration_s));
+    FS_TRY(read_real(in, "iteration_s", seconds, err, &o.iteration_s));
+    FS_TRY(read_real(in, "sim_iteration_s", seconds, err, &o.sim_iteration_s));
     *out = o;
     return FS_OK;
 }
@@ -299,6 +301,7 @@ fs_status plan_read_origin(const char *path, fs_arena *arena, fs_err *err,
         status = read_stored(&file, &read, arena, err, &stored);
     json_decref(root);
     if (status == FS_OK) {
+        read.file = path;
         *origin = read;
         *cluster = stored;
     }

@@ -274,6 +274,21 @@ static fs_status read_node(reading *r, const fs_json *in, int32_t v)
     return FS_OK;
 }
 
+/* How many stand where the strategy has a node of another name, or none. One
+ * is an edit of the strategy. */
+static int32_t other_nodes(const ir_graph *graph, const fs_json *list,
+                           int32_t n)
+{
+    const int32_t n_graph = graph->nodes.n;
+    int32_t others = 0;
+    for (int32_t v = 0; v < n && v < n_graph; v++) {
+        const json_t *node = json_array_get(list->value, (size_t)v);
+        const char *name = json_string_value(json_object_get(node, "name"));
+        others += name && strcmp(name, graph->nodes.at[v].name) != 0;
+    }
+    return n == n_graph ? others : INT32_MAX;
+}
+
 /* The model is the one that the plan was made for, by its digest: so what makes
  * another training graph of it is a field of origin, which the first node that
  * is not the strategy's tells best. */
@@ -291,10 +306,11 @@ static fs_status fail_other_graph(reading *r, const fs_json *list, int32_t n)
     return fs_fail(r->err, FS_INVALID,
                    "%s: origin makes a training graph of %d nodes, "
                    "strategy.nodes has %d; at node %d origin has '%.60s', the "
-                   "strategy '%.60s': a field of origin that shapes the graph "
-                   "(optimizer, clip_norm, recompute, rewrite, precision, "
-                   "loss_scale, compress, padding, ..) is not what the plan "
-                   "was made with",
+                   "strategy '%.60s': nodes, or a field of origin that shapes "
+                   "the graph (optimizer, clip_norm, recompute, rewrite, "
+                   "dropout, params, precision, loss_scale, compress, "
+                   "compressed, padding), are not those that the plan was made "
+                   "with",
                    list->file, graph->nodes.n, n, v,
                    v < graph->nodes.n ? graph->nodes.at[v].name : "none",
                    v < n && name ? name : "none");
@@ -343,14 +359,13 @@ static fs_status read_strategy(reading *r, const fs_json *file)
     FS_TRY(read_stages(r, &in));
     FS_TRY(read_i32(r, &in, "micro_batches", 1, PLAN_MAX_MICRO_BATCHES, &m));
     if (m != r->graph->micro_batches)
-        return fs_fail(r->err, FS_INVALID,
-                       "%s: the strategy has %d micro-batches, the graph %d",
-                       in.file, m, r->graph->micro_batches);
+        return fs_json_fail(&in, "micro_batches", r->err,
+                            "is %d, origin.micro_batches %d", m,
+                            r->graph->micro_batches);
     r->s->micro_batches = m;
     FS_TRY(fs_json_int(&in, "batch", 0, INT64_MAX, r->err, &r->s->batch));
     if (r->s->batch != r->graph->batch)
-        return fs_json_fail(&in, "batch", r->err,
-                            "is %lld, the graph's is %lld",
+        return fs_json_fail(&in, "batch", r->err, "is %lld, origin.batch %lld",
                             (long long)r->s->batch, (long long)r->graph->batch);
     FS_TRY(fs_json_text(&in, "schedule", r->err, &schedule));
     if (!plan_schedule_find(schedule))
@@ -359,7 +374,7 @@ static fs_status read_strategy(reading *r, const fs_json *file)
                             plan_schedule_names());
     r->s->schedule = fs_strdup(r->arena, schedule);
     FS_TRY(read_array(r, &in, "nodes", INT32_MAX - 1, &list, &n));
-    if (n != r->graph->nodes.n)
+    if (other_nodes(r->graph, &list, n) > 1)
         return fail_other_graph(r, &list, n);
     for (int32_t v = 0; v < n; v++) {
         FS_TRY(fs_json_item(&list, (size_t)v, r->err, &item));
@@ -696,15 +711,17 @@ static fs_status check_digests(reading *r, const fs_json *file)
         fs_hex(p->model_digest, a);
         fs_hex(r->graph->digest, b);
         return fs_fail(r->err, FS_INVALID,
-                       "plan %s is for model digest %s, but %s now has %s",
-                       file->file, a, r->origin.model, b);
+                       "%s: origin.model: %s now has the digest %s, the plan "
+                       "is for model_digest %s",
+                       file->file, r->origin.model, b, a);
     }
     if (p->cluster_digest != r->cluster->digest) {
         fs_hex(p->cluster_digest, a);
         fs_hex(r->cluster->digest, b);
         return fs_fail(r->err, FS_INVALID,
-                       "plan %s is for cluster digest %s, but %s has %s",
-                       file->file, a, r->origin.cluster, b);
+                       "%s: origin.cluster: %s has the digest %s, the plan is "
+                       "for cluster_digest %s",
+                       file->file, r->origin.cluster, b, a);
     }
     return FS_OK;
 }
