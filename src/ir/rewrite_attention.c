@@ -27,6 +27,21 @@ static bool match_masked(const ir_graph *g, int32_t tensor, ir_node *out,
                           &g->tensors.at[tensor].shape);
 }
 
+/* Constants that were looked at. The layers of a network have one mask, which
+ * may be long: it is read once. */
+typedef struct seen_mask {
+    const void *data;
+    ir_shape shape;
+    ir_dtype dtype;
+    bool hides, causal;
+} seen_mask;
+
+typedef struct matching {
+    ir_graph *g;
+    fs_arena *scratch;
+    FS_VEC(seen_mask) seen;
+} matching;
+
 /* Row `i` of a causal mask of `keys`: `shown` up to the query, then the other.
  * Long masks are read once per layer, so whole rows are compared; bytes that
  * mean true but are not 1 fall back to one by one. */
@@ -42,16 +57,11 @@ static bool is_causal_row(const unsigned char *row, int64_t i, int64_t keys,
 }
 
 /* Does the mask hide just the keys after each query? */
-static bool is_causal(const ir_graph *g, int32_t mask, bool hides)
+static bool is_causal_mask(const ir_tensor *t, bool hides)
 {
-    const ir_tensor *t = &g->tensors.at[mask];
     const unsigned char *data = t->data;
     const int32_t rank = t->shape.rank;
-    if (ir_producer(g, mask)->op != IR_OP_constant || !data || rank < 2)
-        return false;
     const int64_t rows = t->shape.dim[rank - 2], keys = t->shape.dim[rank - 1];
-    if (ir_shape_count(&t->shape) != rows * keys)
-        return false;
     fs_arena *scratch = fs_arena_create();
     unsigned char *pattern = fs_new(scratch, unsigned char, 2 * keys);
     bool causal = true;
@@ -62,18 +72,12 @@ static bool is_causal(const ir_graph *g, int32_t mask, bool hides)
     return causal;
 }
 
-/* Is the tensor a constant that adds nothing to keys up to each query, and
- * enough to hide them to those after it? */
-static bool is_causal_bias(const ir_graph *g, int32_t tensor)
+/* Does it add nothing to keys up to each query, and enough to hide them to
+ * those after it? */
+static bool is_causal_bias(const ir_tensor *t)
 {
-    const ir_tensor *t = &g->tensors.at[tensor];
     const int32_t rank = t->shape.rank;
-    if (ir_producer(g, tensor)->op != IR_OP_constant || !t->data ||
-        t->dtype != IR_F32 || rank < 2)
-        return false;
     const int64_t rows = t->shape.dim[rank - 2], keys = t->shape.dim[rank - 1];
-    if (ir_shape_count(&t->shape) != rows * keys)
-        return false;
     for (int64_t at = 0; at < rows * keys; at++) {
         float bias; /* data borrowed from a file need not be aligned */
         memcpy(&bias, (const char *)t->data + at * (int64_t)sizeof bias,
@@ -82,6 +86,30 @@ static bool is_causal_bias(const ir_graph *g, int32_t tensor)
             return false;
     }
     return true;
+}
+
+/* Is the tensor a constant that hides (a mask of bools: where it is `hides`)
+ * just the keys after each query? */
+static bool is_causal(matching *m, int32_t tensor, ir_dtype dtype, bool hides)
+{
+    const ir_tensor *t = &m->g->tensors.at[tensor];
+    const int32_t rank = t->shape.rank;
+    if (ir_producer(m->g, tensor)->op != IR_OP_constant || !t->data ||
+        t->dtype != dtype || rank < 2 ||
+        ir_shape_count(&t->shape) !=
+            t->shape.dim[rank - 2] * t->shape.dim[rank - 1])
+        return false;
+    for (int32_t i = 0; i < m->seen.n; i++) {
+        const seen_mask *seen = &m->seen.at[i];
+        if (seen->data == t->data && seen->dtype == dtype &&
+            seen->hides == hides && ir_shape_equal(&seen->shape, &t->shape))
+            return seen->causal;
+    }
+    const seen_mask seen = {t->data, t->shape, dtype, hides,
+                            dtype == IR_BOOL ? is_causal_mask(t, hides)
+                                             : is_causal_bias(t)};
+    fs_push(m->scratch, &m->seen, seen);
+    return seen.causal;
 }
 
 static bool is_transpose(const ir_node *node, const int64_t perm[4])
@@ -158,9 +186,9 @@ static bool match_product(const ir_graph *g, int32_t scores, ir_node *out)
 }
 
 /* Takes in what is added to the scores; false when there is no room for it. */
-static bool take_bias(const ir_graph *g, int32_t bias, ir_node *out)
+static bool take_bias(matching *m, int32_t bias, ir_node *out)
 {
-    if (is_causal_bias(g, bias)) {
+    if (is_causal(m, bias, IR_F32, false)) {
         out->i[0] = 1;
         return true;
     }
@@ -173,9 +201,10 @@ static bool take_bias(const ir_graph *g, int32_t bias, ir_node *out)
 enum { MOST_BIASES = 3 };
 
 /* Scores with any number of biases on them, the causal ones constant. */
-static bool match_scores(const ir_graph *g, int32_t scores, int32_t depth,
+static bool match_scores(matching *m, int32_t scores, int32_t depth,
                          ir_node *out)
 {
+    const ir_graph *g = m->g;
     const ir_node *node = ir_producer(g, scores);
     if (match_product(g, scores, out))
         return true;
@@ -184,8 +213,8 @@ static bool match_scores(const ir_graph *g, int32_t scores, int32_t depth,
         ir_node with = *out;
         if (!ir_shape_equal(&g->tensors.at[node->in[k]].shape,
                             &g->tensors.at[scores].shape) ||
-            !match_scores(g, node->in[k], depth + 1, &with) ||
-            !take_bias(g, node->in[1 - k], &with))
+            !match_scores(m, node->in[k], depth + 1, &with) ||
+            !take_bias(m, node->in[1 - k], &with))
             continue;
         *out = with;
         return true;
@@ -209,10 +238,10 @@ static void share_heads(const ir_graph *g, ir_node *out)
 }
 
 /* A mask of bools that hides just what comes later is an attribute. */
-static void take_causal(const ir_graph *g, ir_node *out)
+static void take_causal(matching *m, ir_node *out)
 {
     if (out->n_in < 4 || out->f[1] > lowest ||
-        !is_causal(g, out->in[3], out->i[2] != 0))
+        !is_causal(m, out->in[3], IR_BOOL, out->i[2] != 0))
         return;
     out->n_in = 3;
     out->i[0] = 1;
@@ -220,8 +249,9 @@ static void take_causal(const ir_graph *g, ir_node *out)
     out->f[1] = 0;
 }
 
-void ir_rewrite_attention(ir_graph *g, int32_t v)
+static void rewrite_node(matching *m, int32_t v)
 {
+    ir_graph *g = m->g;
     const ir_node *node = &g->nodes.at[v];
     ir_node attention = {.op = IR_OP_attention, .n_in = 3};
     if (node->op != IR_OP_matmul || node->n_in != 2 || node->i[0] != 0 ||
@@ -234,11 +264,20 @@ void ir_rewrite_attention(ir_graph *g, int32_t v)
     if (ir_producer(g, scores)->op == IR_OP_where) {
         if (!match_masked(g, scores, &attention, &scores))
             return;
-        take_causal(g, &attention);
+        take_causal(m, &attention);
     }
-    if (!match_scores(g, scores, 0, &attention))
+    if (!match_scores(m, scores, 0, &attention))
         return;
     attention.in[2] = node->in[1];
     share_heads(g, &attention);
     ir_graph_replace(g, v, &attention);
+}
+
+void ir_rewrite_attention(ir_graph *g)
+{
+    matching m = {.g = g, .scratch = fs_arena_create()};
+
+    for (int32_t v = 0; v < g->nodes.n && g->err.status == FS_OK; v++)
+        rewrite_node(&m, v);
+    fs_arena_destroy(m.scratch);
 }
