@@ -152,6 +152,77 @@ static void test_classes_and_tables(void)
     lies("deep.weight", "-> S(1)");
 }
 
+/* A pin decides where a recipe would otherwise. */
+static void test_pinned_part(void)
+{
+    tap_ok(make(GPT, "--tp 4 --pin 'fc.weight=S(1)'"),
+           "the first weights of a feed-forward pinned by rows");
+    lies("blocks.0.mlp.fc.weight", "-> S(1)");
+    lies("/blocks.0/mlp/fc/add", "S(2) S(1) P -> P");
+    lies("/blocks.0/mlp/proj/add", "S(2) S(1) P -> P");
+}
+
+/* ---- what persists ---- */
+
+/* Tensors that persist and are whole on some axis of the mesh. */
+static int whole_somewhere(const char *suffix)
+{
+    char path[600];
+    size_t i;
+    json_t *node;
+    int n = 0;
+    snprintf(path, sizeof path, "%s/plan.json", cli_scratch);
+    json_t *root = json_load_file(path, 0, NULL);
+    json_t *nodes = json_object_get(json_object_get(root, "strategy"), "nodes");
+    json_array_foreach(nodes, i, node)
+    {
+        const char *name = json_string_value(json_object_get(node, "name"));
+        const size_t long_ = strlen(name), end = strlen(suffix);
+        const char *lies =
+            json_string_value(json_array_get(json_object_get(node, "out"), 0));
+        n += long_ >= end && strcmp(name + long_ - end, suffix) == 0 &&
+             strchr(lies, 'B') != NULL;
+    }
+    json_decref(root);
+    return n;
+}
+
+/* Every parameter is cut by every rank that there is room for: of a matrix, by
+ * dp along one axis and by tp along the other where one is too short for both.
+ * What is not is counted. */
+static void test_persistent(void)
+{
+    unsigned long long seed = tap_seed(1910);
+    for (int i = 0; i < 12; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        const int tp = 2 << (seed >> 60) % 3, dp = 16 / tp;
+        const int wide = 2 + (int)((seed >> 40) % 15);
+        cli_answer *a =
+            cli("plan zoo:mlp,in=%d,hidden=%d,layers=2,classes=%d --cluster "
+                "2x8:l4 --dp %d --tp %d --zero 3 --batch 16 --json "
+                "-o \"$D/plan.json\"",
+                wide, wide, wide, dp, tp);
+        if (a->status == 2) {
+            tap_ok(wide < tp || wide < dp, "%d: dp=%d tp=%d: %.*s", wide, dp,
+                   tp, (int)strcspn(a->err, "\n"), a->err);
+            continue;
+        }
+        const json_t *uncut = json_object_get(a->json, "uncut");
+        tap_ok(a->status == 0 && wide >= tp && wide >= dp && !uncut &&
+                   whole_somewhere(".weight") == 0,
+               "mlp of %d --dp %d --tp %d --zero 3: all matrices are cut by 16",
+               wide, dp, tp);
+    }
+    cli_answer *a = cli("plan zoo:mlp,in=32,hidden=32,layers=2,classes=4 "
+                        "--cluster 2x8:l4 --dp 16 --zero 3 --batch 16 --json "
+                        "--optimizer sgd -o \"$D/plan.json\"");
+    const json_t *zero =
+        json_object_get(json_object_get(a->json, "uncut"), "zero");
+    tap_equal_int(json_integer_value(json_object_get(zero, "tensors")), 2,
+                  "a bias that is too short is counted, and its gradient");
+    tap_ok(whole_somewhere("head.bias") == 1, "and whole");
+}
+
 /* ---- places ---- */
 
 static void test_places(void)
@@ -427,6 +498,8 @@ static void test_without_effect(void)
         GPT " --pp 2 --interleave 2",
         GPT " --pp 2 --schedule interleaved",
         "zoo:mlp --cp 2",
+        "zoo:mlp,in=3,hidden=3,layers=1,classes=3 --tp 4",
+        "zoo:mlp,in=3,hidden=3,layers=1,classes=3 --dp 4 --zero 1",
         WIDE_DEEP " --cp 2",
     };
     static const char *const some[] = {
@@ -493,6 +566,8 @@ int main(void)
     cli_begin_scratch("recipe");
     test_tensor_parallel();
     test_classes_and_tables();
+    test_pinned_part();
+    test_persistent();
     test_places();
     test_experts();
     test_layers();

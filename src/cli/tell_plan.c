@@ -216,6 +216,37 @@ static void tell_heads(const cli_making *m, const cli_plan *p)
     }
 }
 
+static void tell_uncut_part(const cli_making *m, const char *part,
+                            int32_t degree, const search_uncut *u, json_t *all)
+{
+    char bytes[32];
+    if (u->n == 0)
+        return;
+    json_object_set_new(all, part,
+                        json_pack("{s:i, s:i, s:I, s:o}", "tensors", u->n, "of",
+                                  u->of, "bytes", (json_int_t)u->bytes, "first",
+                                  fs_json_string(u->first)));
+    cli_say(m->c,
+            "not cut         %s=%d: %d of %d tensors that persist (%s), too "
+            "short for so many ranks, as %s\n",
+            part, degree, u->n, u->of, fs_human_bytes(bytes, (double)u->bytes),
+            u->first);
+}
+
+/* What a recipe is to cut and has no room for is whole on those ranks. */
+static void tell_uncut(const cli_making *m, const cli_plan *p)
+{
+    search_uncut zero, tp;
+    json_t *all = json_object();
+    search_recipe_uncut(&m->recipe, p->model.graph, p->plan->strategy, &zero,
+                        &tp);
+    tell_uncut_part(m, "zero", m->recipe.zero, &zero, all);
+    tell_uncut_part(m, "tp", m->recipe.tp, &tp, all);
+    if (json_object_size(all) > 0)
+        json_object_set(m->c->result, "uncut", all);
+    json_decref(all);
+}
+
 void cli_making_tell(const cli_making *m, const cli_plan *p,
                      const sim_result *sim, const plan_report *proof)
 {
@@ -232,6 +263,7 @@ void cli_making_tell(const cli_making *m, const cli_plan *p,
     cli_tell_statistics(c, &p->model);
     tell_recomputed(m);
     tell_heads(m, p);
+    tell_uncut(m, p);
     cli_tell_compressed(c, p, &m->packed);
     cli_tell_cores(c, m->cluster);
     cli_say(c, "iteration       %s by the formula, %s simulated\n",

@@ -12,10 +12,12 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/recipe.c src/search/recipe_check.c \
   src/search/recipe_text.c \
   src/search/recipe_keys.def src/search/recipe_parts.h src/search/recipe_marks.c \
+  src/search/recipe_cuts.c \
   src/search/pins.h src/search/pins.c
 check_PROGRAMS += tests/search_net_test tests/search_graph_test \
   tests/search_memory_test tests/search_cut_test tests/cli_memory_test \
-  tests/cli_pin_test tests/cli_recipe_test
+  tests/cli_pin_test tests/cli_recipe_test tests/cli_tensor_test \
+  tests/search_recipe_test
 tests_search_net_test_SOURCES = tests/search_net_test.c tests/tap.h
 tests_search_net_test_LDADD = $(search_libs)
 tests_search_graph_test_SOURCES = tests/search_graph_test.c \
@@ -36,4 +38,9 @@ tests_cli_pin_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_recipe_test_SOURCES = tests/cli_recipe_test.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_recipe_test_LDADD = $(JANSSON_LIBS) -lm
+tests_search_recipe_test_SOURCES = tests/search_recipe_test.c tests/tap.h
+tests_search_recipe_test_LDADD = $(search_libs)
+tests_cli_tensor_test_SOURCES = tests/cli_tensor_test.c \
+  tests/cli_plans.h tests/run_cli.h tests/tap.h
+tests_cli_tensor_test_LDADD = $(JANSSON_LIBS) -lm
 EXTRA_DIST += src/search/README.md

@@ -35,8 +35,7 @@ search_recipe search_recipe_at(const search_recipe *recipe, int32_t stage)
     return r;
 }
 
-/* Stages that differ; 0: they do not. */
-static int32_t unequal(const search_recipe *r)
+int32_t search_recipe_unequal(const search_recipe *r)
 {
     const search_each *each[4] = {&r->dp_each, &r->tp_each, &r->cp_each,
                                   &r->ep_each};
@@ -59,7 +58,7 @@ static int64_t ranks_of_stage(const search_recipe *r, int32_t stage)
 
 int64_t search_recipe_ranks(const search_recipe *r)
 {
-    const int32_t n = unequal(r);
+    const int32_t n = search_recipe_unequal(r);
     int64_t sum = 0;
     if (n == 0)
         return __builtin_mul_overflow(ranks_of_stage(r, 0), given(r->pp), &sum)
@@ -127,7 +126,7 @@ static fs_status check_each(const char *key, const search_each *each,
 static fs_status complete_unequal(search_recipe *r, int32_t devices,
                                   fs_err *err)
 {
-    const int32_t n = r->pp ? r->pp : unequal(r);
+    const int32_t n = r->pp ? r->pp : search_recipe_unequal(r);
     FS_TRY(check_each("dp", &r->dp_each, n, err));
     FS_TRY(check_each("tp", &r->tp_each, n, err));
     FS_TRY(check_each("cp", &r->cp_each, n, err));
@@ -168,7 +167,7 @@ static fs_status check_experts_of(const search_recipe *r, fs_err *err)
 static fs_status complete_experts(search_recipe *r, fs_err *err)
 {
     r->ep = r->ep ? r->ep : 1;
-    for (int32_t i = 0; i == 0 || i < unequal(r); i++) {
+    for (int32_t i = 0; i == 0 || i < search_recipe_unequal(r); i++) {
         const search_recipe stage = search_recipe_at(r, i);
         FS_TRY(check_experts_of(&stage, err));
     }
@@ -296,7 +295,7 @@ fs_status search_recipe_complete(const hw_cluster *cluster, int64_t batch,
 {
     search_recipe r = *recipe;
     FS_TRY(complete_stages(&r, err));
-    if (unequal(&r))
+    if (search_recipe_unequal(&r))
         FS_TRY(complete_unequal(&r, cluster->n_devices, err));
     else
         FS_TRY(complete_parts(&r, cluster->n_devices, complete, err));
@@ -308,7 +307,7 @@ fs_status search_recipe_complete(const hw_cluster *cluster, int64_t batch,
         r.seq_parallel = 0;
     if (complete && r.micro_batches == 0)
         r.micro_batches = 1;
-    for (int32_t i = 0; i == 0 || i < unequal(&r); i++) {
+    for (int32_t i = 0; i == 0 || i < search_recipe_unequal(&r); i++) {
         const search_recipe stage = search_recipe_at(&r, i);
         FS_TRY(check_samples(&stage, batch, err));
     }
@@ -319,32 +318,16 @@ fs_status search_recipe_complete(const hw_cluster *cluster, int64_t batch,
 
 /* ---- the filter ---- */
 
-/* What an axis of the mesh is to a recipe. */
-typedef enum axis_role {
-    AXIS_FREE,
-    AXIS_DATA,    /* ranks have samples of their own */
-    AXIS_EXPERTS, /* the same, and share the experts */
-    AXIS_PLACES,  /* ranks have places of their own */
-    AXIS_TENSOR   /* ranks have parts of the weights */
-} axis_role;
-
-/* The first axes of a mesh, in order; the rest is free. */
-typedef struct role_axes {
-    int32_t n;
-    axis_role role[IR_MAX_MESH];
-    int32_t length[IR_MAX_MESH];
-} role_axes;
-
 typedef struct recipe_filter {
     search_recipe recipe;
-    role_axes *axes; /* [unequal stages, or 1] */
+    search_roles *axes; /* [unequal stages, or 1] */
     fs_arena *arena;
     /* Of the graph asked about last: many questions, few graphs. */
     search_marks marks;
     const search_pin **pin; /* [tensor] */
 } recipe_filter;
 
-static void add_role(role_axes *axes, axis_role role, int32_t length)
+static void add_role(search_roles *axes, search_role role, int32_t length)
 {
     if (length <= 1)
         return;
@@ -353,23 +336,31 @@ static void add_role(role_axes *axes, axis_role role, int32_t length)
 }
 
 /* Outer to inner: what tensor-parallel ranks say to each other is the most. */
-static role_axes axes_of(const search_recipe *r)
+search_roles search_recipe_roles(const search_recipe *r)
 {
-    role_axes axes = {0};
+    search_roles axes = {0};
     const int32_t ep = r->ep > 1 ? r->ep : 1;
-    add_role(&axes, AXIS_DATA, r->dp / ep);
-    add_role(&axes, AXIS_EXPERTS, ep);
-    add_role(&axes, AXIS_PLACES, r->cp);
-    add_role(&axes, AXIS_TENSOR, r->tp);
+    add_role(&axes, SEARCH_AXIS_DATA, r->dp / ep);
+    add_role(&axes, SEARCH_AXIS_EXPERTS, ep);
+    add_role(&axes, SEARCH_AXIS_PLACES, r->cp);
+    add_role(&axes, SEARCH_AXIS_TENSOR, r->tp);
     return axes;
 }
 
-static axis_role role_of(const role_axes *axes, int32_t axis)
+search_role search_role_of(const search_roles *axes, int32_t axis)
 {
-    return axis < axes->n ? axes->role[axis] : AXIS_FREE;
+    return axis < axes->n ? axes->role[axis] : SEARCH_AXIS_FREE;
 }
 
-static bool mesh_fits(const role_axes *axes, const ir_mesh *mesh)
+ir_mesh search_roles_mesh(const search_roles *axes)
+{
+    ir_mesh mesh = {.n = axes->n};
+    for (int32_t a = 0; a < axes->n; a++)
+        mesh.dim[a] = axes->length[a];
+    return mesh;
+}
+
+bool search_roles_fit(const search_roles *axes, const ir_mesh *mesh)
 {
     if (mesh->n < axes->n)
         return false;
@@ -388,27 +379,21 @@ static void mark(recipe_filter *f, const ir_graph *graph)
     fs_status status =
         search_pins_find(&f->recipe.pins, graph, f->arena, &err, &f->pin);
     FS_ASSERT(status == FS_OK); /* checked by who posed the problem */
-}
-
-/* Is one of the first `rank` dimensions long enough, even when every axis of
- * the mesh cuts the same one? */
-static bool can_cut(const ir_shape *shape, const ir_mesh *mesh, int32_t rank)
-{
-    for (int32_t d = 0; d < shape->rank && d < rank; d++)
-        if (shape->dim[d] >= ir_mesh_size(mesh))
-            return true;
-    return false;
+    for (int32_t t = 0; t < graph->tensors.n; t++)
+        if (f->marks.part[t] >= 0 && f->pin[f->marks.owner[t]])
+            f->marks.part[t] = SEARCH_NO_AXIS; /* the pin says how */
 }
 
 /* One question: node v of a graph with its output so. */
 typedef struct asked {
     const recipe_filter *f;
-    const role_axes *axes;
+    const search_roles *axes;
     const ir_graph *graph;
     const ir_mesh *mesh;
     const ir_node *node;
     const ir_tensor *tensor;
     int32_t v, id;
+    search_cuts cuts; /* of what persists */
 } asked;
 
 static bool cut_along(ir_sbp sbp, int32_t axis)
@@ -423,50 +408,30 @@ static bool lies_along(ir_sbp sbp, int32_t axis)
 
 /* An input is cut by samples on dp, by places on cp. With dp given nothing
  * else cuts it; tp never does. */
-static bool allow_input(const asked *q, axis_role role, ir_sbp sbp)
+static bool allow_input(const asked *q, search_role role, ir_sbp sbp)
 {
     switch (role) {
-    case AXIS_DATA:
-    case AXIS_EXPERTS:
+    case SEARCH_AXIS_DATA:
+    case SEARCH_AXIS_EXPERTS:
         return lies_along(sbp, q->tensor->batch_axis);
-    case AXIS_PLACES:
+    case SEARCH_AXIS_PLACES:
         return lies_along(sbp, q->f->marks.place[q->id]);
-    case AXIS_FREE:
+    case SEARCH_AXIS_FREE:
         return q->f->recipe.dp == 0 || sbp.kind == IR_B;
     default:
         return sbp.kind == IR_B;
     }
 }
 
-/* ZeRO: from which degree on a tensor that persists is cut. */
-static int32_t zero_from(const asked *q)
+static bool allow_persistent(const asked *q, int32_t axis, ir_sbp sbp)
 {
-    if (q->node->op == IR_OP_accumulate)
-        return 2;
-    if (q->node->op != IR_OP_variable)
-        return 4;
-    return q->tensor->role == IR_PARAM   ? 3
-           : q->tensor->role == IR_STATE ? 1
-                                         : 4;
-}
-
-static bool allow_persistent(const asked *q, axis_role role, ir_sbp sbp)
-{
-    int32_t zero = q->f->recipe.zero;
-    const ir_shape *shape = &q->tensor->shape;
+    const int32_t zero = q->f->recipe.zero;
     if (q->node->op == IR_OP_variable && sbp.kind == IR_PSUM)
         return true; /* its op allows it: each device keeps its own part */
-    if (role == AXIS_EXPERTS && q->f->marks.expert[q->id])
-        return cut_along(sbp, 0);
-    if (role == AXIS_TENSOR) {
-        bool cut = q->tensor->role == IR_PARAM && q->f->marks.weight[q->id] &&
-                   shape->rank >= 2 && can_cut(shape, q->mesh, 2);
-        return !cut || (sbp.kind == IR_S && sbp.axis < 2);
-    }
-    if (zero < 0)
+    if (q->cuts.along[axis])
+        return sbp.kind == IR_S && (q->cuts.along[axis] >> sbp.axis & 1);
+    if (zero < 0 || search_role_of(q->axes, axis) == SEARCH_AXIS_TENSOR)
         return true;
-    if (zero >= zero_from(q) && can_cut(shape, q->mesh, shape->rank))
-        return sbp.kind == IR_S;
     /* Below ZeRO-2 gradients may wait as partial sums. */
     return q->node->op == IR_OP_accumulate || sbp.kind == IR_B;
 }
@@ -547,13 +512,23 @@ static bool allow_stream(const slot *s)
 }
 
 /* On tp a weight is used as it lies, cut: gathering it would make every rank
- * compute the whole again. */
-static bool allow_tensor(const slot *s)
+ * compute the whole again. Where it lies by columns or by rows its gradient is
+ * made so. */
+static bool allow_part(const slot *s, int32_t ranks)
 {
     const search_marks *m = &s->q->f->marks;
-    const ir_shape *shape = &s->q->graph->tensors.at[s->tensor].shape;
-    if (is_weight(s) && shape->rank >= 2 && can_cut(shape, s->q->mesh, 2) &&
-        s->sbp.kind != IR_S)
+    const bool told = m->part[s->tensor] >= 0;
+    if (!told && !is_weight(s))
+        return true;
+    const uint32_t along = search_weight_cuts(m, s->tensor, ranks);
+    return !along ||
+           (s->sbp.kind == IR_S && (!told || (along >> s->sbp.axis & 1)));
+}
+
+static bool allow_tensor(const slot *s, int32_t ranks)
+{
+    const search_marks *m = &s->q->f->marks;
+    if (!allow_part(s, ranks))
         return false;
     if (s->q->f->recipe.seq_parallel < 0)
         return true;
@@ -564,34 +539,33 @@ static bool allow_tensor(const slot *s)
             s->sbp.axis != m->place[s->tensor]);
 }
 
-static bool allow_slot(const slot *s, axis_role role)
+static bool allow_slot(const slot *s, int32_t axis)
 {
-    switch (role) {
-    case AXIS_DATA:
+    switch (search_role_of(s->q->axes, axis)) {
+    case SEARCH_AXIS_DATA:
         return allow_samples(s);
-    case AXIS_EXPERTS:
+    case SEARCH_AXIS_EXPERTS:
         return allow_experts(s);
-    case AXIS_PLACES:
+    case SEARCH_AXIS_PLACES:
         return allow_places(s);
-    case AXIS_TENSOR:
-        return allow_tensor(s);
+    case SEARCH_AXIS_TENSOR:
+        return allow_tensor(s, s->q->mesh->dim[axis]);
     default:
         return true;
     }
 }
 
-static bool allow_work(const asked *q, axis_role role, int32_t axis,
-                       const ir_nd_sig *sig)
+static bool allow_work(const asked *q, int32_t axis, const ir_nd_sig *sig)
 {
     const ir_node *node = q->node;
     for (int32_t k = 0; k < node->n_in; k++) {
         const slot s = {q, node->in[k], sig->in[k].at[axis], false};
-        if (!allow_slot(&s, role))
+        if (!allow_slot(&s, axis))
             return false;
     }
     for (int32_t k = 0; k < node->n_out; k++) {
         const slot s = {q, node->out[k], sig->out[k].at[axis], true};
-        if (!allow_slot(&s, role))
+        if (!allow_slot(&s, axis))
             return false;
     }
     return true;
@@ -599,16 +573,16 @@ static bool allow_work(const asked *q, axis_role role, int32_t axis,
 
 static bool allow_on_axis(const asked *q, int32_t axis, const ir_nd_sig *sig)
 {
-    axis_role role = role_of(q->axes, axis);
+    search_role role = search_role_of(q->axes, axis);
     switch (q->node->op) {
     case IR_OP_input:
         return allow_input(q, role, sig->out[0].at[axis]);
     case IR_OP_variable:
     case IR_OP_constant:
     case IR_OP_accumulate:
-        return allow_persistent(q, role, sig->out[0].at[axis]);
+        return allow_persistent(q, axis, sig->out[0].at[axis]);
     default:
-        return q->node->phase == IR_UPDATE || allow_work(q, role, axis, sig);
+        return q->node->phase == IR_UPDATE || allow_work(q, axis, sig);
     }
 }
 
@@ -617,8 +591,9 @@ static bool allow(void *ctx, const ir_graph *graph, int32_t v, int32_t stage,
 {
     recipe_filter *f = ctx;
     const ir_node *node = &graph->nodes.at[v];
-    const role_axes *axes = &f->axes[unequal(&f->recipe) ? stage : 0];
-    if (!mesh_fits(axes, mesh))
+    const search_roles *axes =
+        &f->axes[search_recipe_unequal(&f->recipe) ? stage : 0];
+    if (!search_roles_fit(axes, mesh))
         return false;
     mark(f, graph);
     if (node->n_out == 0)
@@ -626,7 +601,17 @@ static bool allow(void *ctx, const ir_graph *graph, int32_t v, int32_t stage,
     int32_t id = node->out[0];
     if (search_pins_concern(f->pin, node))
         return search_pins_allow(f->pin, node, mesh, sig);
-    asked q = {f, axes, graph, mesh, node, &graph->tensors.at[id], v, id};
+    asked q = {.f = f,
+               .axes = axes,
+               .graph = graph,
+               .mesh = mesh,
+               .node = node,
+               .tensor = &graph->tensors.at[id],
+               .v = v,
+               .id = id};
+    const search_cuts wanted =
+        search_cuts_wanted(&f->recipe, axes, &f->marks, v, mesh);
+    q.cuts = search_cuts_possible(&wanted, &q.tensor->shape, mesh);
     for (int32_t a = 0; a < mesh->n; a++)
         if (!allow_on_axis(&q, a, sig))
             return false;
@@ -635,26 +620,18 @@ static bool allow(void *ctx, const ir_graph *graph, int32_t v, int32_t stage,
 
 /* ---- the problem ---- */
 
-static ir_mesh mesh_of(const role_axes *axes)
-{
-    ir_mesh mesh = {.n = axes->n};
-    for (int32_t a = 0; a < axes->n; a++)
-        mesh.dim[a] = axes->length[a];
-    return mesh;
-}
-
-static void fix_meshes(const search_recipe *r, const role_axes *axes,
+static void fix_meshes(const search_recipe *r, const search_roles *axes,
                        fs_arena *arena, search_problem *problem)
 {
     const bool all = r->dp > 0 && r->tp > 0;
-    const int32_t n = unequal(r);
+    const int32_t n = search_recipe_unequal(r);
     ir_mesh *mesh = fs_new(arena, ir_mesh, n);
     for (int32_t i = 0; i < n; i++)
-        mesh[i] = mesh_of(&axes[i]);
+        mesh[i] = search_roles_mesh(&axes[i]);
     if (n)
         problem->stage_mesh = mesh;
     else if (all)
-        problem->fix_mesh = mesh_of(axes);
+        problem->fix_mesh = search_roles_mesh(axes);
     if (axes->n + !all > problem->max_mesh_axes)
         problem->max_mesh_axes = axes->n + !all;
 }
@@ -663,11 +640,11 @@ void search_recipe_apply(const search_recipe *recipe, fs_arena *arena,
                          search_problem *problem)
 {
     const search_recipe *r = recipe;
-    const int32_t n = unequal(r) ? unequal(r) : 1;
-    role_axes *axes = fs_new(arena, role_axes, n);
+    const int32_t n = search_recipe_unequal(r) ? search_recipe_unequal(r) : 1;
+    search_roles *axes = fs_new(arena, search_roles, n);
     for (int32_t i = 0; i < n; i++) {
         const search_recipe stage = search_recipe_at(r, i);
-        axes[i] = axes_of(&stage);
+        axes[i] = search_recipe_roles(&stage);
     }
     if (r->pp > 0)
         problem->fix_stages = r->pp;

@@ -58,6 +58,16 @@ int64_t search_recipe_ranks(const search_recipe *recipe);
  * network without, sequences of one without. */
 fs_status search_recipe_check(const search_recipe *recipe,
                               const ir_graph *graph, fs_err *err);
+/* Of what zero, or tp, is to cut, what has no axis that is long enough. */
+typedef struct search_uncut {
+    int32_t n, of;     /* tensors that persist; of all that it is to cut */
+    int64_t bytes;     /* theirs, whole */
+    const char *first; /* the name of one; NULL: n is 0 */
+} search_uncut;
+/* On the meshes that a plan gives the stages. */
+void search_recipe_uncut(const search_recipe *recipe, const ir_graph *graph,
+                         const plan_strategy *strategy, search_uncut *zero,
+                         search_uncut *tp);
 /* Fills fix_stages, fix_mesh or stage_mesh (axes dp / ep, ep, cp, tp; those of
  * length 1 dropped), filter, layers, schedule and, of ZeRO-3, lives of the
  * problem. The filter's context lives in the arena. */

@@ -179,6 +179,8 @@ fs_status search_recipe_check(const search_recipe *recipe,
         status = check_places(recipe, &marks, err);
     if (status == FS_OK && recipe->seq_parallel == 1 && recipe->tp != 1)
         status = check_stream(&marks, err);
+    if (status == FS_OK && recipe->dp > 0 && recipe->tp > 0)
+        status = search_recipe_check_cuts(recipe, &marks, err);
     if (status == FS_OK && recipe->n_layers)
         status = search_cut_check(graph, recipe->layers, recipe->n_layers, err);
     fs_arena_destroy(arena);

@@ -16,12 +16,18 @@ static bool reads_as_weight(const ir_node *node, int32_t slot)
     }
 }
 
-/* Its output is its input in another form, or a part of it. */
-static bool is_view(const ir_node *node)
+bool search_is_view(const ir_node *node)
 {
     return ir_op_class_of(node->op) == IR_CLASS_VIEW ||
            node->op == IR_OP_transpose || node->op == IR_OP_cast ||
            node->op == IR_OP_slice;
+}
+
+bool search_reads_weight(const search_marks *m, const ir_node *node,
+                         int32_t slot)
+{
+    return reads_as_weight(node, slot) && m->weight[node->in[slot]] &&
+           !m->data[node->in[slot]];
 }
 
 /* Made of variables or constants: not the zeros that a recurrence starts
@@ -50,7 +56,8 @@ static void mark_weights(search_marks *m, fs_arena *arena)
         const ir_node *node = &graph->nodes.at[v];
         if (node->phase != IR_FORWARD)
             continue;
-        bool passes = is_view(node) && node->n_out && m->weight[node->out[0]];
+        bool passes =
+            search_is_view(node) && node->n_out && m->weight[node->out[0]];
         for (int32_t k = 0; k < node->n_in; k++)
             m->weight[node->in[k]] |=
                 kept[node->in[k]] && (passes || reads_as_weight(node, k));
@@ -79,7 +86,7 @@ static void mark_experts(search_marks *m, fs_arena *arena)
     m->expert = fs_new(arena, bool, graph->tensors.n);
     for (int32_t v = graph->nodes.n - 1; v >= 0; v--) {
         const ir_node *node = &graph->nodes.at[v];
-        if (is_view(node) && node->n_out && m->expert[node->out[0]])
+        if (search_is_view(node) && node->n_out && m->expert[node->out[0]])
             m->expert[node->in[0]] = true;
         if (node->op != IR_OP_matmul || node->phase != IR_FORWARD)
             continue;
@@ -219,10 +226,11 @@ static bool touches(const search_marks *m, const ir_node *node)
     return found;
 }
 
-/* A tensor of the samples that has the shape of the stream there. */
+/* A tensor made of samples that has the shape of the stream there. (No op cuts
+ * along a single sample, so that its axis cannot be traced.) */
 static bool join(search_marks *m, int32_t t, const ir_shape *shape)
 {
-    if (m->stream[t] || m->sample[t] < 0 ||
+    if (m->stream[t] || !m->data[t] ||
         !ir_shape_equal(&m->graph->tensors.at[t].shape, shape))
         return false;
     m->stream[t] = true;
@@ -273,20 +281,42 @@ static void mark_stream(search_marks *m, fs_arena *arena)
         ;
 }
 
-static bool is_product(const search_marks *m, int32_t tensor)
+static bool adds_gradients(const ir_node *node)
 {
-    const int32_t v = m->graph->tensors.at[tensor].producer;
-    return m->sums[v] ||
-           ir_op_class_of(m->graph->nodes.at[v].op) == IR_CLASS_MATMUL;
+    return node->op == IR_OP_add && node->phase == IR_BACKWARD;
 }
 
+/* How many products a tensor is the sum of. */
+static int32_t products_in(const search_marks *m, const int32_t *n, int32_t t)
+{
+    const int32_t v = m->graph->tensors.at[t].producer;
+    const ir_node *node = &m->graph->nodes.at[v];
+    if (adds_gradients(node))
+        return n[v];
+    return ir_op_class_of(node->op) == IR_CLASS_MATMUL;
+}
+
+/* Sums of sums are one: what else is added there, as what came round a block,
+ * may come first or last. */
 static void mark_sums(search_marks *m, fs_arena *arena)
 {
-    m->sums = fs_new(arena, bool, m->graph->nodes.n);
-    for (int32_t v = 0; v < m->graph->nodes.n; v++) {
-        const ir_node *node = &m->graph->nodes.at[v];
-        m->sums[v] = node->op == IR_OP_add && node->phase == IR_BACKWARD &&
-                     is_product(m, node->in[0]) && is_product(m, node->in[1]);
+    const ir_graph *graph = m->graph;
+    int32_t *n = fs_new(arena, int32_t, graph->nodes.n);
+    m->sums = fs_new(arena, bool, graph->nodes.n);
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        for (int32_t k = 0; adds_gradients(node) && k < 2; k++)
+            n[v] += products_in(m, n, node->in[k]);
+    }
+    for (int32_t v = graph->nodes.n - 1; v >= 0; v--) {
+        const ir_node *node = &graph->nodes.at[v];
+        if (!adds_gradients(node) || n[v] == 0)
+            continue;
+        m->sums[v] |= n[v] >= 2;
+        for (int32_t k = 0; m->sums[v] && k < 2; k++) {
+            const int32_t u = graph->tensors.at[node->in[k]].producer;
+            m->sums[u] = n[u] > 0;
+        }
     }
 }
 
@@ -301,4 +331,5 @@ void search_marks_make(const ir_graph *graph, fs_arena *arena,
     out->place = trace(graph, true, arena);
     mark_stream(out, arena);
     mark_sums(out, arena);
+    search_mark_parts(out, arena);
 }
