@@ -408,14 +408,10 @@ static void test_held(void)
     static const struct {
         const char *spec, *policy;
         double share;
-    } nets[] = {{"gpt2", "", 0.65},
-                {"gpt2", "cheap", 0.65},
-                {"gpt2", "block", 1},
-                {"vit-b16", "", 0.55},
-                {"vit-b16", "cheap", 0.65},
-                {"resnet50", "", 0.55},
-                {"resnet50", "cheap", 0.55},
-                {"resnet50", "block", 0.65}};
+    } nets[] = {{"gpt2", "", 0.65},          {"gpt2", "cheap", 0.65},
+                {"gpt2", "block", 1},        {"vit-b16", "", 0.55},
+                {"vit-b16", "cheap", 0.65},  {"resnet50", "", 0.55},
+                {"resnet50", "cheap", 0.55}, {"resnet50", "block", 0.65}};
     for (size_t k = 0; k < sizeof nets / sizeof *nets; k++) {
         const held full = hold(nets[k].spec, IR_F32, nets[k].policy);
         const held half = hold(nets[k].spec, IR_BF16, nets[k].policy);
