@@ -1,5 +1,5 @@
 #include "config.h"
-#include "search/cfn.h"
+#include "search/reduce.h"
 
 #include <math.h>
 #include <string.h>
@@ -31,18 +31,19 @@ void search_cfn_set(search_cfn *cfn, int32_t node, int32_t dom,
         cfn->infeasible = true;
 }
 
-static search_pair *find_pair(search_cfn *cfn, int32_t u, int32_t v)
+/* -1: none. */
+static int32_t find_pair(const search_cfn *cfn, int32_t u, int32_t v)
 {
+    if (cfn->at[v].pairs.n < cfn->at[u].pairs.n)
+        return find_pair(cfn, v, u);
     const search_incident *at = &cfn->at[u];
-    for (int32_t k = 0; k < at->pairs.n; k++) {
-        search_pair *pair = &cfn->pairs.at[at->pairs.at[k]];
-        if (!pair->gone && search_pair_other(pair, u) == v)
-            return pair;
-    }
-    return NULL;
+    for (int32_t k = 0; k < at->pairs.n; k++)
+        if (search_pair_other(&cfn->pairs.at[at->pairs.at[k]], u) == v)
+            return at->pairs.at[k];
+    return -1;
 }
 
-static search_pair *make_pair(search_cfn *cfn, int32_t u, int32_t v)
+static int32_t make_pair(search_cfn *cfn, int32_t u, int32_t v)
 {
     size_t n = (size_t)cfn->dom[u] * (size_t)cfn->dom[v];
     search_pair pair = {.u = u, .v = v, .cost = fs_new(cfn->arena, double, n)};
@@ -50,16 +51,17 @@ static search_pair *make_pair(search_cfn *cfn, int32_t u, int32_t v)
     fs_push(cfn->arena, &cfn->pairs, pair);
     fs_push(cfn->arena, &cfn->at[u].pairs, id);
     fs_push(cfn->arena, &cfn->at[v].pairs, id);
-    return &cfn->pairs.at[id];
+    return id;
 }
 
 void search_cfn_add(search_cfn *cfn, int32_t u, int32_t v, const double *cost,
                     double scale)
 {
     int32_t nu = cfn->dom[u], nv = cfn->dom[v];
-    search_pair *pair = find_pair(cfn, u, v);
-    if (!pair)
-        pair = make_pair(cfn, u, v);
+    int32_t id = find_pair(cfn, u, v);
+    if (id < 0)
+        id = make_pair(cfn, u, v);
+    search_pair *pair = &cfn->pairs.at[id];
     int64_t own, other;
     search_pair_strides(cfn, pair, u, &own, &other);
     for (int64_t s = 0; s < nu; s++)
@@ -67,7 +69,9 @@ void search_cfn_add(search_cfn *cfn, int32_t u, int32_t v, const double *cost,
             double c = cost[s * nv + x];
             /* A price of 0 must not make a forbidden pair legal. */
             pair->cost[s * own + x * other] += isinf(c) ? c : scale * c;
+            pair->forbids |= isinf(c);
         }
+    search_pair_changed(cfn, id);
 }
 
 int32_t search_pair_other(const search_pair *pair, int32_t node)
@@ -99,6 +103,8 @@ void search_cfn_drop_pair(search_cfn *cfn, int32_t pair)
     p->gone = true;
     unlink_pair(&cfn->at[p->u], pair);
     unlink_pair(&cfn->at[p->v], pair);
+    search_degree_fell(cfn, p->u);
+    search_degree_fell(cfn, p->v);
 }
 
 static int32_t shrink(double *at, int32_t n, const bool *keep)
@@ -143,6 +149,7 @@ void search_cfn_keep(search_cfn *cfn, int32_t node, const bool *keep)
     cfn->dom[node] = n;
     if (n == 0)
         cfn->infeasible = true;
+    search_domain_fell(cfn, node);
 }
 
 void search_cfn_record(search_cfn *cfn, int32_t node, const int32_t *scope,

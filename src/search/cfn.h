@@ -16,6 +16,8 @@ typedef struct search_pair {
     double *cost;   /* [dom u * dom v], row u */
     double *msg[2]; /* moved from the pair to u, to v; NULL before the dual */
     bool gone;
+    bool forbids;    /* false: every entry is finite */
+    uint8_t waiting; /* for these reductions */
 } search_pair;
 
 /* An eliminated node: its best value for each choice of the nodes in scope.
@@ -45,6 +47,7 @@ typedef struct search_cfn {
     double offset;
     int64_t steps;
     bool infeasible;
+    struct search_work *work; /* while search_cfn_reduce runs */
 } search_cfn;
 
 search_cfn *search_cfn_new(int32_t n, fs_arena *arena);
@@ -70,11 +73,11 @@ double search_cfn_cost(const search_cfn *cfn, const int32_t *at);
 /* From values of the live nodes to values of all, in place. */
 void search_cfn_finish(const search_cfn *cfn, int32_t *value);
 
-/* Exact reductions of the additive objective to a fixpoint: infinite costs,
- * single values, decomposable pairs, degree <= 2, Goldstein's dominance. */
-void search_cfn_reduce(search_cfn *cfn);
-/* Only infinite costs and what follows from them (exact for any objective). */
-void search_cfn_arcs(search_cfn *cfn);
+/* Reductions of the set `mask` (reductions.def) to a common fixpoint. Each
+ * keeps an optimum of the additive objective; SEARCH_ARCS keeps every finite
+ * assignment, so that it is exact for any objective. Work grows with what
+ * changes, not with the network for each change. */
+void search_cfn_reduce(search_cfn *cfn, uint32_t mask);
 
 /* Eliminates every live node in min-weight order when all tables together
  * have at most `entries` entries; returns false and changes nothing when they
@@ -108,10 +111,11 @@ typedef struct search_minimum {
 } search_minimum;
 typedef struct search_effort {
     fs_deadline deadline;
-    int32_t sweeps; /* of the dual, when elimination is too wide */
-    double cutoff;  /* stop once the bound reaches it, */
-    double gap;     /* or is within this fraction of the cost */
-    bool milp;      /* close what remains with GLPK */
+    int32_t sweeps;   /* of the dual, when elimination is too wide */
+    double cutoff;    /* stop once the bound reaches it, */
+    double gap;       /* or is within this fraction of the cost */
+    bool milp;        /* close what remains with GLPK */
+    uint32_t without; /* reductions not to use */
 } search_effort;
 void search_cfn_minimise(search_cfn *cfn, const search_effort *effort,
                          fs_arena *arena, search_minimum *out);

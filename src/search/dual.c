@@ -277,7 +277,7 @@ static void apply_drops(search_dual *d)
         d->drop[i] = NULL;
     }
     if (any)
-        search_cfn_arcs(cfn);
+        search_cfn_reduce(cfn, SEARCH_ARCS);
     if (cfn->infeasible) {
         d->closed = true;
         return;

@@ -174,8 +174,11 @@ static bool price_round(ilp *s, bool exact)
     fs_arena *scratch = fs_arena_create();
     double over = excess(net, &s->at);
     search_effort effort = {s->budget->deadline,
-                            exact ? INT32_MAX : PRICE_SWEEPS, goal(s) + over,
-                            exact ? s->budget->gap : 0, exact};
+                            exact ? INT32_MAX : PRICE_SWEEPS,
+                            goal(s) + over,
+                            exact ? s->budget->gap : 0,
+                            exact,
+                            s->budget->without};
     search_cfn *cfn = search_net_priced(net, &s->at, scratch);
     search_minimum min;
     search_cfn_minimise(cfn, &effort, scratch, &min);
@@ -297,7 +300,7 @@ static void mix_met(ilp *s)
 static search_cfn *fix(ilp *s)
 {
     search_cfn *cfn = search_net_priced(s->net, &s->bundle.centre, s->arena);
-    search_cfn_arcs(cfn);
+    search_cfn_reduce(cfn, SEARCH_ARCS);
     double most = goal(s);
     if (cfn->infeasible || !isfinite(most))
         return cfn;

@@ -56,7 +56,7 @@ static void add_plan(lean *l, const int32_t *value)
 static bool minimise(lean *l)
 {
     fs_arena *scratch = fs_arena_create();
-    search_effort effort = {l->deadline, SWEEPS, INFINITY, 0, false};
+    search_effort effort = {l->deadline, SWEEPS, INFINITY, 0, false, 0};
     search_minimum min;
     search_cfn_minimise(search_net_priced(&l->net, &l->prices, scratch),
                         &effort, scratch, &min);

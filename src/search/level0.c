@@ -376,7 +376,8 @@ static fs_status solve(search_level0 *z, search_candidate *c, double seconds,
                        fs_err *err)
 {
     search_budget budget = {fs_deadline_after(seconds, round_end(z)), enough(z),
-                            z->problem->gap, z->problem->reduce};
+                            z->problem->gap, z->problem->reduce,
+                            z->problem->without};
     search_solution solution = {0};
     fs_err mine = {0};
     int64_t start_ns = fs_now_ns();

@@ -1,7 +1,11 @@
 noinst_LIBRARIES += src/search/libfs_search.a
 src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/engines.def src/search/engine.h src/search/cfn.h \
-  src/search/layout.h src/search/net.c src/search/cfn.c src/search/reduce.c \
+  src/search/layout.h src/search/net.c src/search/cfn.c \
+  src/search/reductions.def src/search/reductions.h src/search/reductions.c \
+  src/search/reduce.h src/search/reduce.c src/search/reduce_arcs.c \
+  src/search/reduce_split.c src/search/reduce_fold.c \
+  src/search/reduce_goldstein.c \
   src/search/eliminate.c src/search/dual.c src/search/minimise.c \
   src/search/milp.c src/search/bundle.c src/search/cross.c \
   src/search/subnet.c src/search/engine_ilp.c \
@@ -14,12 +18,15 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/recipe_keys.def src/search/recipe_parts.h src/search/recipe_marks.c \
   src/search/recipe_cuts.c \
   src/search/pins.h src/search/pins.c
-check_PROGRAMS += tests/search_net_test tests/search_graph_test \
+check_PROGRAMS += tests/search_net_test tests/search_reduce_test \
+  tests/search_graph_test \
   tests/search_memory_test tests/search_cut_test tests/cli_memory_test \
   tests/cli_pin_test tests/cli_recipe_test tests/cli_tensor_test \
   tests/search_recipe_test
 tests_search_net_test_SOURCES = tests/search_net_test.c tests/tap.h
 tests_search_net_test_LDADD = $(search_libs)
+tests_search_reduce_test_SOURCES = tests/search_reduce_test.c tests/tap.h
+tests_search_reduce_test_LDADD = $(search_libs)
 tests_search_graph_test_SOURCES = tests/search_graph_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_graph_test_LDADD = $(search_libs)

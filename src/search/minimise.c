@@ -164,7 +164,7 @@ void search_cfn_minimise(search_cfn *cfn, const search_effort *effort,
     *out = (search_minimum){.bound = -INFINITY,
                             .cost = INFINITY,
                             .value = fs_new(arena, int32_t, cfn->n)};
-    search_cfn_reduce(cfn);
+    search_cfn_reduce(cfn, SEARCH_REDUCE_ALL & ~effort->without);
     out->kernel_nodes = cfn->n_live;
     if (cfn->infeasible) {
         out->bound = INFINITY;
@@ -172,6 +172,13 @@ void search_cfn_minimise(search_cfn *cfn, const search_effort *effort,
     }
     if (finish_by_elimination(cfn, INFINITY, out))
         return;
+    if (effort->without & SEARCH_ARCS) { /* messages cannot do without */
+        search_cfn_reduce(cfn, SEARCH_ARCS);
+        if (cfn->infeasible) {
+            out->bound = INFINITY;
+            return;
+        }
+    }
     run_dual(cfn, effort, arena, out);
     if (!done(out, effort) && effort->milp && !late(effort))
         finish_by_milp(cfn, effort, arena, out);

@@ -1,327 +1,156 @@
-/* Exact reductions of an additive network. Each keeps at least one optimum;
- * all but search_cfn_arcs need the objective to be a plain sum (one stage, or
- * prices in the place of the maxima and the memory limits). */
+/* The worklist of the reductions: one queue for each, of the nodes or pairs
+ * that it has to look at again. */
 #include "config.h"
-#include "search/cfn.h"
+#include "search/reduce.h"
 
-#include <math.h>
 #include <string.h>
 
-/* Least entry of row s of a pair as `node` sees it. */
-static double row_least(const search_cfn *cfn, const search_pair *pair,
-                        int32_t node, int32_t s)
+typedef struct turn {
+    search_reduction_fn *look;
+    bool at_pairs;
+} turn;
+
+enum { of_node = false, of_pair = true };
+static const turn turns[] = {
+#define SEARCH_REDUCTION(NAME, name, of, what) {search_reduce_##name, of_##of},
+#include "search/reductions.def"
+#undef SEARCH_REDUCTION
+};
+
+typedef struct queue {
+    FS_VEC(int32_t) list;
+    int32_t head;
+} queue;
+
+struct search_work {
+    fs_arena *arena;
+    uint32_t mask;
+    queue queues[SEARCH_N_REDUCTIONS];
+    uint8_t *waiting; /* [node] for these reductions */
+    char *room;
+    size_t n_room;
+};
+
+static uint32_t sort_of(bool pairs)
 {
-    int64_t own, other;
-    search_pair_strides(cfn, pair, node, &own, &other);
-    int32_t n = cfn->dom[search_pair_other(pair, node)];
-    const double *row = pair->cost + s * own;
-    double best = INFINITY;
-    for (int32_t x = 0; x < n; x++)
-        best = row[x * other] < best ? row[x * other] : best;
-    return best;
+    uint32_t mask = 0;
+    for (int32_t k = 0; k < SEARCH_N_REDUCTIONS; k++)
+        if (turns[k].at_pairs == pairs)
+            mask |= 1u << k;
+    return mask;
 }
 
-/* Drops values of infinite cost, or that no value of a neighbour goes with.
- * True when something was dropped. */
-static bool drop_dead_values(search_cfn *cfn, int32_t node)
+static void enlist(struct search_work *work, uint8_t *waiting, int32_t at,
+                   uint32_t reductions)
 {
-    bool keep[UINT16_MAX], any = false;
+    uint32_t fresh = reductions & work->mask & ~(uint32_t)*waiting;
+    *waiting |= (uint8_t)fresh;
+    for (; fresh; fresh &= fresh - 1)
+        fs_push(work->arena, &work->queues[__builtin_ctz(fresh)].list, at);
+}
+
+static void enlist_node(search_cfn *cfn, int32_t node, uint32_t reductions)
+{
+    if (cfn->work && !cfn->gone[node])
+        enlist(cfn->work, &cfn->work->waiting[node], node, reductions);
+}
+
+static void enlist_pair(search_cfn *cfn, int32_t pair, uint32_t reductions)
+{
+    if (cfn->work)
+        enlist(cfn->work, &cfn->pairs.at[pair].waiting, pair, reductions);
+}
+
+/* Dominance weighs costs; a value may have become infinite. */
+void search_unary_changed(search_cfn *cfn, int32_t node)
+{
+    enlist_node(cfn, node, SEARCH_ARCS | SEARCH_GOLDSTEIN);
+}
+
+void search_pair_changed(search_cfn *cfn, int32_t pair)
+{
+    const search_pair *p = &cfn->pairs.at[pair];
+    uint32_t of_ends = SEARCH_GOLDSTEIN | (p->forbids ? SEARCH_ARCS : 0);
+    enlist_pair(cfn, pair, SEARCH_SPLIT);
+    enlist_node(cfn, p->u, of_ends);
+    enlist_node(cfn, p->v, of_ends);
+}
+
+/* Fewer columns: neighbours may have lost what went with a value, and what
+ * kept one value from dominating another. */
+void search_domain_fell(search_cfn *cfn, int32_t node)
+{
     const search_incident *at = &cfn->at[node];
-    for (int32_t s = 0; s < cfn->dom[node]; s++) {
-        keep[s] = isfinite(cfn->unary[node][s]);
-        for (int32_t k = 0; keep[s] && k < at->pairs.n; k++)
-            keep[s] = isfinite(
-                row_least(cfn, &cfn->pairs.at[at->pairs.at[k]], node, s));
-        any |= !keep[s];
-    }
-    if (any)
-        search_cfn_keep(cfn, node, keep);
-    return any;
-}
-
-/* A node is looked at again when a neighbour has lost a value. */
-void search_cfn_arcs(search_cfn *cfn)
-{
-    fs_arena *arena = fs_arena_create();
-    bool *listed = fs_new(arena, bool, cfn->n);
-    FS_VEC(int32_t) list = {0};
-    for (int32_t i = cfn->n; i-- > 0;)
-        if (!cfn->gone[i]) {
-            listed[i] = true;
-            fs_push(arena, &list, i);
-        }
-    while (list.n > 0 && !cfn->infeasible) {
-        int32_t node = list.at[--list.n];
-        const search_incident *at = &cfn->at[node];
-        listed[node] = false;
-        if (!drop_dead_values(cfn, node))
-            continue;
-        for (int32_t k = 0; k < at->pairs.n; k++) {
-            int32_t other =
-                search_pair_other(&cfn->pairs.at[at->pairs.at[k]], node);
-            if (!listed[other])
-                fs_push(arena, &list, other);
-            listed[other] = true;
-        }
-    }
-    fs_arena_destroy(arena);
-}
-
-/* Exact for any additive objective: the cost of a pair that is u(a) + v(b)
- * belongs to its ends. Rounding of the split is below 1e-13 of the entries. */
-static bool split_pair(search_cfn *cfn, int32_t id)
-{
-    search_pair *pair = &cfn->pairs.at[id];
-    int32_t nu = cfn->dom[pair->u], nv = cfn->dom[pair->v];
-    const double *r = pair->cost;
-    for (int32_t x = 0; x < nv; x++)
-        if (!isfinite(r[x]))
-            return false;
-    for (int64_t s = 1; s < nu; s++) {
-        double shift = r[s * nv] - r[0];
-        for (int32_t x = 0; x < nv; x++) {
-            double here = r[s * nv + x];
-            if (!isfinite(here) ||
-                fabs(here - r[x] - shift) > 1e-14 * (fabs(here) + fabs(r[x])))
-                return false;
-        }
-    }
-    for (int64_t s = 0; s < nu; s++)
-        cfn->unary[pair->u][s] += r[s * nv] - r[0];
-    for (int32_t x = 0; x < nv; x++)
-        cfn->unary[pair->v][x] += r[x];
-    search_cfn_drop_pair(cfn, id);
-    return true;
-}
-
-/* Degree 0, or one value: its cost is added to what is next to it. */
-static void fold_single(search_cfn *cfn, int32_t node)
-{
-    const double *unary = cfn->unary[node];
-    uint16_t *best = fs_new(cfn->arena, uint16_t, 1);
-    for (int32_t s = 1; s < cfn->dom[node]; s++)
-        if (unary[s] < unary[*best])
-            *best = (uint16_t)s;
-    cfn->offset += unary[*best];
-    const search_incident *at = &cfn->at[node];
+    if (!cfn->work)
+        return;
+    if (cfn->dom[node] == 1)
+        enlist_node(cfn, node, SEARCH_FOLD);
     for (int32_t k = 0; k < at->pairs.n; k++) {
         const search_pair *pair = &cfn->pairs.at[at->pairs.at[k]];
-        int32_t other = search_pair_other(pair, node);
-        for (int32_t x = 0; x < cfn->dom[other]; x++)
-            cfn->unary[other][x] += pair->cost[x];
-    }
-    search_cfn_record(cfn, node, NULL, 0, best);
-}
-
-/* Rows by the neighbour's value: out[x * n + s]. */
-static const double *rows_by_other(search_cfn *cfn, const search_pair *pair,
-                                   int32_t node)
-{
-    int64_t own, other;
-    search_pair_strides(cfn, pair, node, &own, &other);
-    int32_t n = cfn->dom[node], nx = cfn->dom[search_pair_other(pair, node)];
-    if (own == 1)
-        return pair->cost;
-    double *out = fs_new(cfn->arena, double, (size_t)n *(size_t)nx);
-    for (int64_t x = 0; x < nx; x++)
-        for (int64_t s = 0; s < n; s++)
-            out[x * n + s] = pair->cost[s * own + x * other];
-    return out;
-}
-
-static void fold_leaf(search_cfn *cfn, int32_t node)
-{
-    const search_pair *pair = &cfn->pairs.at[cfn->at[node].pairs.at[0]];
-    int32_t other = search_pair_other(pair, node), n = cfn->dom[node];
-    const double *rows = rows_by_other(cfn, pair, node);
-    uint16_t *best = fs_new(cfn->arena, uint16_t, cfn->dom[other]);
-    for (int32_t x = 0; x < cfn->dom[other]; x++) {
-        double least = INFINITY;
-        for (int32_t s = 0; s < n; s++) {
-            double c = cfn->unary[node][s] + rows[(int64_t)x * n + s];
-            if (c < least) {
-                least = c;
-                best[x] = (uint16_t)s;
-            }
-        }
-        cfn->unary[other][x] += least;
-    }
-    cfn->steps += (int64_t)n * cfn->dom[other];
-    search_cfn_record(cfn, node, &other, 1, best);
-}
-
-/* Min-plus product of the two pairs of a node of degree 2. */
-static void fold_link(search_cfn *cfn, int32_t node)
-{
-    const int32_t *ids = cfn->at[node].pairs.at;
-    const search_pair *p = &cfn->pairs.at[ids[0]], *q = &cfn->pairs.at[ids[1]];
-    int32_t scope[2] = {search_pair_other(p, node), search_pair_other(q, node)};
-    int64_t n = cfn->dom[node], nx = cfn->dom[scope[0]],
-            ny = cfn->dom[scope[1]];
-    const double *left = rows_by_other(cfn, p, node);
-    const double *right = rows_by_other(cfn, q, node);
-    double *cost = fs_new(cfn->arena, double, nx *ny);
-    uint16_t *best = fs_new(cfn->arena, uint16_t, nx * ny);
-    double *sum = fs_new(cfn->arena, double, n);
-    for (int64_t x = 0; x < nx; x++) {
-        for (int64_t s = 0; s < n; s++)
-            sum[s] = cfn->unary[node][s] + left[x * n + s];
-        for (int64_t y = 0; y < ny; y++) {
-            double least = INFINITY;
-            int64_t which = 0;
-            for (int64_t s = 0; s < n; s++) {
-                double c = sum[s] + right[y * n + s];
-                which = c < least ? s : which;
-                least = c < least ? c : least;
-            }
-            cost[x * ny + y] = least;
-            best[x * ny + y] = (uint16_t)which;
-        }
-    }
-    cfn->steps += n * nx * ny;
-    search_cfn_record(cfn, node, scope, 2, best);
-    search_cfn_add(cfn, scope[0], scope[1], cost, 1);
-}
-
-/* One pass over the nodes of degree <= 2; true when one was eliminated. */
-static bool fold_nodes(search_cfn *cfn)
-{
-    bool any = false;
-    for (int32_t i = 0; i < cfn->n; i++) {
-        if (cfn->gone[i])
-            continue;
-        int32_t degree = cfn->at[i].pairs.n;
-        if (cfn->dom[i] == 1 || degree == 0)
-            fold_single(cfn, i);
-        else if (degree == 1)
-            fold_leaf(cfn, i);
-        else if (degree == 2)
-            fold_link(cfn, i);
-        else
-            continue;
-        any = true;
-    }
-    return any;
-}
-
-/* What Goldstein's test needs of one node, made once per visit. */
-typedef struct dominance {
-    search_cfn *cfn;
-    int32_t node, n, n_pairs;
-    const double **row; /* [pair] [s * n_other + x] */
-    double **least;     /* [pair] [s] */
-    int32_t *n_other;
-} dominance;
-
-static void dominance_init(dominance *d, search_cfn *cfn, int32_t node,
-                           fs_arena *arena)
-{
-    const search_incident *at = &cfn->at[node];
-    *d = (dominance){cfn,
-                     node,
-                     cfn->dom[node],
-                     at->pairs.n,
-                     fs_new(arena, const double *, at->pairs.n),
-                     fs_new(arena, double *, at->pairs.n),
-                     fs_new(arena, int32_t, at->pairs.n)};
-    for (int32_t k = 0; k < d->n_pairs; k++) {
-        const search_pair *pair = &cfn->pairs.at[at->pairs.at[k]];
-        int64_t own, other;
-        search_pair_strides(cfn, pair, node, &own, &other);
-        int32_t nx = cfn->dom[search_pair_other(pair, node)];
-        d->n_other[k] = nx;
-        double *row = fs_new(arena, double, (size_t)d->n *(size_t)nx);
-        d->least[k] = fs_new(arena, double, d->n);
-        for (int64_t s = 0; s < d->n; s++) {
-            d->least[k][s] = INFINITY;
-            for (int64_t x = 0; x < nx; x++) {
-                double c = pair->cost[s * own + x * other];
-                row[s * nx + x] = c;
-                if (c < d->least[k][s])
-                    d->least[k][s] = c;
-            }
-        }
-        d->row[k] = row;
+        uint32_t of_other =
+            SEARCH_GOLDSTEIN | (pair->forbids ? SEARCH_ARCS : 0);
+        enlist_node(cfn, search_pair_other(pair, node), of_other);
+        enlist_pair(cfn, at->pairs.at[k], SEARCH_SPLIT);
     }
 }
 
-/* max over x of R(t, x) - R(s, x), over the x that go with s. */
-static double worst_change(const double *s, const double *t, int32_t n)
+void search_degree_fell(search_cfn *cfn, int32_t node)
 {
-    double worst = -INFINITY;
-    for (int32_t x = 0; x < n; x++) {
-        if (!isfinite(s[x]))
-            continue;
-        double change = t[x] - s[x];
-        worst = change > worst ? change : worst;
+    if (cfn->at[node].pairs.n <= 2)
+        enlist_node(cfn, node, SEARCH_FOLD);
+}
+
+void *search_reduce_room(search_cfn *cfn, size_t bytes)
+{
+    struct search_work *work = cfn->work;
+    if (bytes > work->n_room) {
+        work->n_room = bytes > 2 * work->n_room ? bytes : 2 * work->n_room;
+        work->room = fs_alloc(work->arena, work->n_room, 1);
     }
-    return worst;
+    return work->room;
 }
 
-/* Is value s never better than t, whatever the neighbours choose? Exact when
- * c(t) + sum_k max_x [R_k(t, x) - R_k(s, x)] <= c(s) (Goldstein 1994). */
-static bool dominated(const dominance *d, int32_t s, int32_t t)
+static void look(search_cfn *cfn, int32_t reduction, int32_t at)
 {
-    const double *unary = d->cfn->unary[d->node];
-    double gap = unary[t] - unary[s];
-    for (int32_t k = 0; k < d->n_pairs; k++)
-        gap += d->least[k][t] - d->least[k][s];
-    /* `gap` is now a lower bound of the sum; each pair makes it exact. */
-    for (int32_t k = 0; gap <= 0 && k < d->n_pairs; k++) {
-        int64_t n = d->n_other[k];
-        gap +=
-            worst_change(d->row[k] + s * n, d->row[k] + t * n, d->n_other[k]) -
-            (d->least[k][t] - d->least[k][s]);
-    }
-    return gap <= 0;
+    bool pair = turns[reduction].at_pairs;
+    uint8_t *waiting =
+        pair ? &cfn->pairs.at[at].waiting : &cfn->work->waiting[at];
+    *waiting &= (uint8_t) ~(1u << reduction);
+    if (!(pair ? cfn->pairs.at[at].gone : cfn->gone[at]))
+        turns[reduction].look(cfn, at);
 }
 
-static bool drop_dominated(search_cfn *cfn, int32_t node)
+/* One turn: what waits when it begins. What comes up meanwhile waits for the
+ * next one, by when more may have come together: a node of many neighbours is
+ * not looked at once for each of them. False: nothing waited. */
+static bool take_turn(search_cfn *cfn, int32_t reduction)
 {
-    fs_arena *arena = fs_arena_create();
-    dominance d;
-    dominance_init(&d, cfn, node, arena);
-    bool *keep = fs_new(arena, bool, d.n), any = false;
-    memset(keep, true, (size_t)d.n * sizeof *keep);
-    for (int32_t s = 0; s < d.n; s++)
-        for (int32_t t = 0; keep[s] && t < d.n; t++)
-            if (t != s && keep[t] && dominated(&d, s, t)) {
-                keep[s] = false;
-                any = true;
-            }
-    cfn->steps += (int64_t)d.n * d.n;
-    if (any)
-        search_cfn_keep(cfn, node, keep);
-    fs_arena_destroy(arena);
-    return any;
+    queue *q = &cfn->work->queues[reduction];
+    int32_t end = q->list.n;
+    for (; q->head < end && !cfn->infeasible; q->head++)
+        look(cfn, reduction, q->list.at[q->head]);
+    if (q->head == q->list.n)
+        q->head = q->list.n = 0;
+    return end > 0;
 }
 
-static bool drop_all_dominated(search_cfn *cfn)
+void search_cfn_reduce(search_cfn *cfn, uint32_t mask)
 {
-    bool any = false;
-    for (int32_t i = 0; i < cfn->n; i++)
-        if (!cfn->gone[i] && cfn->dom[i] > 1)
-            any |= drop_dominated(cfn, i);
-    return any;
-}
-
-static bool split_pairs(search_cfn *cfn)
-{
-    bool any = false;
-    for (int32_t p = 0; p < cfn->pairs.n; p++)
+    struct search_work work = {.arena = fs_arena_create(), .mask = mask};
+    work.waiting = fs_new(work.arena, uint8_t, cfn->n);
+    cfn->work = &work;
+    for (int32_t p = 0; p < cfn->pairs.n; p++) {
+        cfn->pairs.at[p].waiting = 0;
         if (!cfn->pairs.at[p].gone)
-            any |= split_pair(cfn, p);
-    return any;
-}
-
-void search_cfn_reduce(search_cfn *cfn)
-{
-    for (bool again = true; again;) {
-        search_cfn_arcs(cfn);
-        if (cfn->infeasible)
-            return;
-        again = drop_all_dominated(cfn);
-        again |= split_pairs(cfn);
-        again |= fold_nodes(cfn);
+            enlist_pair(cfn, p, sort_of(true));
     }
+    for (int32_t i = 0; i < cfn->n; i++)
+        enlist_node(cfn, i, sort_of(false));
+    for (bool any = true; any && !cfn->infeasible;) {
+        any = false;
+        for (int32_t k = 0; k < SEARCH_N_REDUCTIONS; k++)
+            any |= take_turn(cfn, k);
+    }
+    cfn->work = NULL;
+    fs_arena_destroy(work.arena);
 }

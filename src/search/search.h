@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "cost/cost.h"
+#include "search/reductions.h"
 
 /* A cost network: minimise
  *   fill sum_i a_i + (m - fill) max_i a_i + max_i b_i
@@ -65,9 +66,10 @@ double search_net_cost(const search_net *net, const int32_t *value);
 
 typedef struct search_budget {
     fs_deadline deadline;
-    double cutoff; /* stop once lower_bound >= cutoff */
-    double gap;    /* or once it is that near to the cost, as a fraction */
-    bool reduce;   /* exact reductions first (ablation switch) */
+    double cutoff;    /* stop once lower_bound >= cutoff */
+    double gap;       /* or once it is that near to the cost, as a fraction */
+    bool reduce;      /* exact reductions first (ablation switch), */
+    uint32_t without; /* but for these (reductions.h) */
 } search_budget;
 
 /* Rows of engines.def: search_exhaustive, search_ilp, search_greedy. Returns
@@ -124,10 +126,11 @@ typedef struct search_problem {
     search_filter filter;
     search_lives lives;
     double time_limit_s;
-    double gap;      /* a bound so near (a fraction) is proof enough */
-    double effort_s; /* most seconds of one attempt at a configuration; 0: no
-                        limit */
-    bool reduce;
+    double gap;       /* a bound so near (a fraction) is proof enough */
+    double effort_s;  /* most seconds of one attempt at a configuration; 0: no
+                         limit */
+    bool reduce;      /* exact reductions first, */
+    uint32_t without; /* but for these (reductions.h) */
     void (*progress)(void *ctx, const char *line);
     void *progress_ctx;
 } search_problem;

@@ -1,0 +1,114 @@
+/* Dead-end elimination (Goldstein 1994): value s is dropped when, whatever the
+ * neighbours choose, value t costs no more,
+ *   c(t) - c(s) + sum_k max_x [R_k(t, x) - R_k(s, x)] <= 0. */
+#include "config.h"
+#include "search/reduce.h"
+
+#include <math.h>
+
+/* A pair as the node sees it: entry (s, x) is cost[s * own + x * other]. */
+typedef struct side {
+    const double *cost;
+    int64_t own, other;
+    int32_t n;           /* values of the neighbour */
+    const double *least; /* [s] least entry of row s */
+} side;
+
+typedef struct dominance {
+    const double *unary;
+    int32_t n, n_sides;
+    side *sides;
+    double *least; /* [s] cost with the least entries of all sides */
+} dominance;
+
+static void find_least(const side *a, int32_t n, double *least)
+{
+    for (int64_t s = 0; s < n; s++)
+        least[s] = INFINITY;
+    for (int64_t x = 0; x < a->n; x++)
+        for (int64_t s = 0; s < n; s++) {
+            double c = a->cost[s * a->own + x * a->other];
+            least[s] = c < least[s] ? c : least[s];
+        }
+}
+
+static void dominance_init(dominance *d, const search_cfn *cfn, int32_t node,
+                           char *room)
+{
+    const search_incident *at = &cfn->at[node];
+    int32_t n = cfn->dom[node];
+    *d = (dominance){cfn->unary[node], n, at->pairs.n, (side *)(void *)room};
+    d->least = (double *)(void *)(d->sides + d->n_sides);
+    double *least = d->least + n;
+    for (int32_t s = 0; s < n; s++)
+        d->least[s] = d->unary[s];
+    for (int32_t k = 0; k < d->n_sides; k++, least += n) {
+        const search_pair *pair = &cfn->pairs.at[at->pairs.at[k]];
+        side *a = &d->sides[k];
+        *a = (side){.cost = pair->cost,
+                    .n = cfn->dom[search_pair_other(pair, node)],
+                    .least = least};
+        search_pair_strides(cfn, pair, node, &a->own, &a->other);
+        find_least(a, n, least);
+        for (int32_t s = 0; s < n; s++)
+            d->least[s] += least[s];
+    }
+}
+
+/* max over x of R(t, x) - R(s, x), over the x that go with s, or something
+ * above `most` as soon as that is clear. An x that does not go with s gives
+ * -INFINITY or NAN, which are never larger. */
+static double worst_change(const side *a, int32_t s, int32_t t, double most)
+{
+    const double *from = a->cost + s * a->own, *to = a->cost + t * a->own;
+    double worst = -INFINITY;
+    for (int32_t x = 0; x < a->n; x++, from += a->other, to += a->other) {
+        double change = *to - *from;
+        if (change > worst) {
+            worst = change;
+            if (worst > most)
+                break;
+        }
+    }
+    return worst;
+}
+
+static bool dominated(const dominance *d, int32_t s, int32_t t)
+{
+    if (!(d->least[t] <= d->least[s])) /* a bound of the sum, at once */
+        return false;
+    double gap = d->unary[t] - d->unary[s];
+    for (int32_t k = 0; k < d->n_sides; k++)
+        gap += d->sides[k].least[t] - d->sides[k].least[s];
+    /* `gap` is now a lower bound of the sum; each pair makes it exact. */
+    for (int32_t k = 0; gap <= 0 && k < d->n_sides; k++) {
+        const side *a = &d->sides[k];
+        double guess = a->least[t] - a->least[s];
+        gap += worst_change(a, s, t, guess - gap) - guess;
+    }
+    return gap <= 0;
+}
+
+void search_reduce_goldstein(search_cfn *cfn, int32_t node)
+{
+    int32_t n = cfn->dom[node], n_sides = cfn->at[node].pairs.n, kept = n;
+    dominance d;
+    if (n == 1)
+        return;
+    size_t bytes = (size_t)n_sides * sizeof(side) +
+                   (size_t)(n_sides + 1) * (size_t)n * sizeof(double);
+    char *room = search_reduce_room(cfn, bytes + (size_t)n);
+    bool *keep = (bool *)(room + bytes);
+    dominance_init(&d, cfn, node, room);
+    for (int32_t s = 0; s < n; s++)
+        keep[s] = true;
+    for (int32_t s = 0; s < n; s++)
+        for (int32_t t = 0; keep[s] && t < n; t++)
+            if (t != s && keep[t] && dominated(&d, s, t)) {
+                keep[s] = false;
+                kept--;
+            }
+    cfn->steps += (int64_t)n * n;
+    if (kept < n)
+        search_cfn_keep(cfn, node, keep);
+}

@@ -1,0 +1,29 @@
+/* The names of the exact reductions, as bits of a mask: each has its switch. */
+#ifndef FS_SEARCH_REDUCTIONS_H
+#define FS_SEARCH_REDUCTIONS_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+#define SEARCH_REDUCTION(NAME, name, of, what) SEARCH_TURN_##NAME,
+#include "search/reductions.def"
+#undef SEARCH_REDUCTION
+    SEARCH_N_REDUCTIONS
+};
+
+enum {
+#define SEARCH_REDUCTION(NAME, name, of, what)                                 \
+    SEARCH_##NAME = 1 << SEARCH_TURN_##NAME,
+#include "search/reductions.def"
+#undef SEARCH_REDUCTION
+    SEARCH_REDUCE_ALL = (1 << SEARCH_N_REDUCTIONS) - 1
+};
+
+/* "arcs,fold" as a mask. FS_INVALID: an unknown name; err lists the known. */
+fs_status search_reductions_parse(const char *names, fs_err *err,
+                                  uint32_t *mask);
+
+#endif

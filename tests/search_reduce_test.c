@@ -1,0 +1,273 @@
+/* Each exact reduction, alone, without, and in random company, against all
+ * assignments of small networks. */
+#include "config.h"
+#include "search/reduce.h"
+
+#include "base/hash.h"
+#include "tap.h"
+
+enum { NETS = 600, SUBSETS = 6, MAX_NODES = 7, MAX_VALUES = 4 };
+
+/* A network as drawn, from which cfns are made. */
+typedef struct drawn {
+    int32_t n, dom[MAX_NODES];
+    double unary[MAX_NODES][MAX_VALUES];
+    bool tied[MAX_NODES][MAX_NODES];
+    double cost[MAX_NODES][MAX_NODES][MAX_VALUES * MAX_VALUES];
+} drawn;
+
+typedef struct manner {
+    double density, forbidden;
+    bool ties; /* few distinct costs */
+} manner;
+
+static double draw_cost(uint64_t *rng, const manner *style)
+{
+    if (fs_rand_unit(rng) < style->forbidden)
+        return INFINITY;
+    return style->ties ? (double)fs_rand_below(rng, 4) : fs_rand_unit(rng);
+}
+
+/* u(a) + v(b), sometimes forbidden in whole rows and columns. */
+static void draw_sum(uint64_t *rng, const manner *style, drawn *net, int32_t u,
+                     int32_t v)
+{
+    double part[2][MAX_VALUES];
+    for (int32_t s = 0; s < MAX_VALUES; s++)
+        for (int32_t k = 0; k < 2; k++)
+            part[k][s] = draw_cost(rng, style);
+    for (int32_t s = 0; s < net->dom[u]; s++)
+        for (int32_t x = 0; x < net->dom[v]; x++)
+            net->cost[u][v][s * net->dom[v] + x] = part[0][s] + part[1][x];
+}
+
+/* The value of v follows from that of u, or the other way round. */
+static void draw_function(uint64_t *rng, drawn *net, int32_t u, int32_t v,
+                          bool other_way)
+{
+    int32_t from = other_way ? net->dom[v] : net->dom[u];
+    int32_t to = other_way ? net->dom[u] : net->dom[v];
+    int32_t shift = (int32_t)fs_rand_below(rng, 4);
+    for (int32_t s = 0; s < from; s++)
+        for (int32_t x = 0; x < to; x++) {
+            int32_t at = other_way ? x * from + s : s * to + x;
+            net->cost[u][v][at] =
+                x == (s + shift) % to ? fs_rand_unit(rng) : INFINITY;
+        }
+}
+
+static void draw_pair(uint64_t *rng, const manner *style, drawn *net, int32_t u,
+                      int32_t v)
+{
+    uint64_t kind = fs_rand_below(rng, 6);
+    net->tied[u][v] = true;
+    if (kind == 0)
+        draw_sum(rng, style, net, u, v);
+    else if (kind <= 2)
+        draw_function(rng, net, u, v, kind == 2);
+    else
+        for (int32_t k = 0; k < net->dom[u] * net->dom[v]; k++)
+            net->cost[u][v][k] = draw_cost(rng, style);
+}
+
+static void draw(uint64_t *rng, drawn *net)
+{
+    static const double forbidden[] = {0, 0, 0.1, 0.3};
+    manner style = {0.2 + 0.6 * fs_rand_unit(rng),
+                    forbidden[fs_rand_below(rng, 4)],
+                    fs_rand_below(rng, 3) == 0};
+    *net = (drawn){.n = 1 + (int32_t)fs_rand_below(rng, MAX_NODES)};
+    for (int32_t i = 0; i < net->n; i++) {
+        net->dom[i] = 1 + (int32_t)fs_rand_below(rng, MAX_VALUES);
+        for (int32_t s = 0; s < net->dom[i]; s++)
+            net->unary[i][s] = draw_cost(rng, &style);
+    }
+    for (int32_t u = 0; u < net->n; u++)
+        for (int32_t v = u + 1; v < net->n; v++)
+            if (fs_rand_unit(rng) < style.density)
+                draw_pair(rng, &style, net, u, v);
+}
+
+static search_cfn *make(const drawn *net, fs_arena *arena)
+{
+    search_cfn *cfn = search_cfn_new(net->n, arena);
+    for (int32_t i = 0; i < net->n; i++)
+        search_cfn_set(cfn, i, net->dom[i], net->unary[i]);
+    for (int32_t u = 0; u < net->n; u++)
+        for (int32_t v = u + 1; v < net->n; v++)
+            if (net->tied[u][v])
+                search_cfn_add(cfn, u, v, net->cost[u][v], 1);
+    return cfn;
+}
+
+/* Next assignment of the live nodes; false after the last. */
+static bool advance(const search_cfn *cfn, int32_t *at)
+{
+    for (int32_t i = 0; i < cfn->n; i++) {
+        if (cfn->gone[i])
+            continue;
+        if (++at[i] < cfn->dom[i])
+            return true;
+        at[i] = 0;
+    }
+    return false;
+}
+
+/* The least cost over all assignments of what is left; value[] of all. */
+static double least(const search_cfn *cfn, int32_t *value)
+{
+    int32_t at[MAX_NODES] = {0};
+    double best = INFINITY;
+    do {
+        double cost = search_cfn_cost(cfn, at);
+        if (!(cost < best))
+            continue;
+        best = cost;
+        for (int32_t i = 0; i < cfn->n; i++)
+            if (!cfn->gone[i])
+                value[i] = cfn->value[i][at[i]];
+    } while (advance(cfn, at));
+    if (isfinite(best))
+        search_cfn_finish(cfn, value);
+    return best;
+}
+
+static bool same(double a, double b)
+{
+    return (isinf(a) && isinf(b)) || fabs(a - b) <= 1e-9 * (1 + fabs(b));
+}
+
+typedef struct tally {
+    int nets, forbidden, bad[SEARCH_N_REDUCTIONS + 1];
+    int64_t live[SEARCH_N_REDUCTIONS + 1], values[SEARCH_N_REDUCTIONS + 1];
+} tally;
+
+static bool keeps_optimum(const drawn *net, uint32_t mask, double wanted,
+                          int64_t size[2])
+{
+    fs_arena *arena = fs_arena_create();
+    int32_t value[MAX_NODES];
+    search_cfn *whole = make(net, arena), *cfn = make(net, arena);
+    search_cfn_reduce(cfn, mask);
+    double got = cfn->infeasible ? INFINITY : least(cfn, value);
+    bool good = same(got, wanted) &&
+                (isinf(got) || same(search_cfn_cost(whole, value), wanted));
+    if (!good)
+        printf("# mask %#x: %.17g, wanted %.17g\n", mask, got, wanted);
+    size[0] += isinf(wanted) ? 0 : cfn->n_live;
+    for (int32_t i = 0; i < cfn->n; i++)
+        size[1] += isinf(wanted) || cfn->gone[i] ? 0 : cfn->dom[i];
+    fs_arena_destroy(arena);
+    return good;
+}
+
+/* Row k: all but reduction k; the last: any subset, all and none included. */
+static void judge(tally *t, const drawn *net, uint64_t *rng)
+{
+    fs_arena *arena = fs_arena_create();
+    int32_t value[MAX_NODES];
+    int64_t size[2] = {0, 0};
+    double wanted = least(make(net, arena), value);
+    t->nets++;
+    t->forbidden += isinf(wanted);
+    for (int32_t k = 0; k < SEARCH_N_REDUCTIONS; k++) {
+        int64_t here[2] = {0, 0};
+        uint32_t mask = SEARCH_REDUCE_ALL & ~(1u << k);
+        t->bad[k] += !keeps_optimum(net, mask, wanted, here);
+        t->live[k] += here[0];
+        t->values[k] += here[1];
+    }
+    for (int32_t k = 0; k < SUBSETS; k++) {
+        uint32_t mask =
+            k == 0 ? SEARCH_REDUCE_ALL
+                   : (uint32_t)fs_rand_below(rng, SEARCH_REDUCE_ALL + 1);
+        t->bad[SEARCH_N_REDUCTIONS] += !keeps_optimum(net, mask, wanted, size);
+        if (k == 0) {
+            t->live[SEARCH_N_REDUCTIONS] += size[0];
+            t->values[SEARCH_N_REDUCTIONS] += size[1];
+        }
+    }
+    fs_arena_destroy(arena);
+}
+
+static void compare(uint64_t seed)
+{
+    static const char *const name[] = {
+#define SEARCH_REDUCTION(NAME, name, of, what) "all but " #name,
+#include "search/reductions.def"
+#undef SEARCH_REDUCTION
+        "all, and random subsets"};
+    tally t = {0};
+    for (int i = 0; i < NETS; i++) {
+        uint64_t rng = fs_mix(seed + (uint64_t)i);
+        drawn net;
+        draw(&rng, &net);
+        judge(&t, &net, &rng);
+    }
+    printf("# %d nets, %d without a finite assignment\n", t.nets, t.forbidden);
+    tap_ok(t.forbidden < NETS / 2, "most nets have a solution");
+    for (int32_t k = 0; k <= SEARCH_N_REDUCTIONS; k++) {
+        printf("# %s: %lld nodes, %lld values left\n", name[k],
+               (long long)t.live[k], (long long)t.values[k]);
+        tap_equal_int(t.bad[k], 0, "%s: the optimum stays", name[k]);
+        tap_ok(t.values[k] >= t.values[SEARCH_N_REDUCTIONS],
+               "%s: no less is left than by all", name[k]);
+    }
+}
+
+/* A long chain of equal links: looks grow with the chain, not its square. */
+static void grow(uint64_t seed)
+{
+    enum { DOM = 6 };
+    int64_t steps[2];
+    for (int32_t k = 0; k < 2; k++) {
+        fs_arena *arena = fs_arena_create();
+        uint64_t rng = fs_mix(seed);
+        int32_t n = k ? 4000 : 400;
+        search_cfn *cfn = search_cfn_new(2 * n, arena);
+        double cost[3][DOM * DOM], unary[DOM];
+        for (int32_t s = 0; s < DOM * DOM; s++)
+            for (int32_t p = 0; p < 3; p++)
+                cost[p][s] = fs_rand_unit(&rng);
+        for (int32_t s = 0; s < DOM; s++)
+            unary[s] = fs_rand_unit(&rng);
+        for (int32_t i = 0; i < 2 * n; i++)
+            search_cfn_set(cfn, i, DOM, unary);
+        for (int32_t i = 0; i + 2 < 2 * n; i += 2) { /* a ladder */
+            search_cfn_add(cfn, i, i + 1, cost[0], 1);
+            search_cfn_add(cfn, i, i + 2, cost[1], 1);
+            search_cfn_add(cfn, i + 1, i + 3, cost[2], 1);
+        }
+        search_cfn_reduce(cfn, SEARCH_REDUCE_ALL);
+        tap_equal_int(cfn->n_live, 0, "a ladder of %d rungs is eliminated", n);
+        steps[k] = cfn->steps;
+        fs_arena_destroy(arena);
+    }
+    printf("# %lld and %lld steps\n", (long long)steps[0], (long long)steps[1]);
+    tap_ok(steps[1] < 12 * steps[0], "ten times the rungs: ten times the work");
+}
+
+static void names(void)
+{
+    uint32_t mask = 0;
+    fs_err err = {0};
+    tap_ok(search_reductions_parse("fold,arcs", &err, &mask) == FS_OK &&
+               mask == (SEARCH_FOLD | SEARCH_ARCS),
+           "reductions are called by their names");
+    tap_equal_int(search_reductions_parse("fold,arc", &err, &mask), FS_INVALID,
+                  "an unknown reduction is refused");
+    tap_ok(strstr(err.text, "'arc'; there are arcs, ") != NULL,
+           "and the known ones are told: %s", err.text);
+    err = (fs_err){0};
+    tap_equal_int(search_reductions_parse("", &err, &mask), FS_INVALID,
+                  "no name is none");
+}
+
+int main(void)
+{
+    uint64_t seed = tap_seed(20261123);
+    compare(seed);
+    grow(seed);
+    names();
+    return tap_done();
+}
