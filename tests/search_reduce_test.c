@@ -7,6 +7,7 @@
 #include "tap.h"
 
 enum { NETS = 600, SUBSETS = 6, MAX_NODES = 7, MAX_VALUES = 4 };
+enum { MAX_LOADS = 3, STEPS = 6 };
 
 /* A network as drawn, from which cfns are made. */
 typedef struct drawn {
@@ -14,6 +15,10 @@ typedef struct drawn {
     double unary[MAX_NODES][MAX_VALUES];
     bool tied[MAX_NODES][MAX_NODES];
     double cost[MAX_NODES][MAX_NODES][MAX_VALUES * MAX_VALUES];
+    int32_t loads[MAX_NODES]; /* of these steps on, for `length` */
+    int32_t from[MAX_NODES][MAX_LOADS], to[MAX_NODES][MAX_LOADS];
+    int64_t bytes[MAX_NODES][MAX_LOADS][MAX_VALUES];
+    int64_t limit; /* at each step; INT64_MAX: nothing has bytes */
 } drawn;
 
 typedef struct manner {
@@ -59,7 +64,7 @@ static void draw_function(uint64_t *rng, drawn *net, int32_t u, int32_t v,
 static void draw_pair(uint64_t *rng, const manner *style, drawn *net, int32_t u,
                       int32_t v)
 {
-    uint64_t kind = fs_rand_below(rng, 6);
+    uint64_t kind = fs_rand_below(rng, 12);
     net->tied[u][v] = true;
     if (kind == 0)
         draw_sum(rng, style, net, u, v);
@@ -70,13 +75,41 @@ static void draw_pair(uint64_t *rng, const manner *style, drawn *net, int32_t u,
             net->cost[u][v][k] = draw_cost(rng, style);
 }
 
+/* Some nodes hold bytes for a while; some of them the same whatever they
+ * choose. The limit is what some assignment needs, or a little less. */
+static void draw_loads(uint64_t *rng, drawn *net)
+{
+    int64_t held[STEPS] = {0}, most = 0;
+    for (int32_t i = 0; i < net->n; i++) {
+        net->loads[i] = (int32_t)fs_rand_below(rng, MAX_LOADS + 1);
+        int32_t value = (int32_t)fs_rand_below(rng, (uint64_t)net->dom[i]);
+        for (int32_t k = 0; k < net->loads[i]; k++) {
+            bool level = fs_rand_below(rng, 4) == 0;
+            net->from[i][k] = (int32_t)fs_rand_below(rng, STEPS);
+            net->to[i][k] = net->from[i][k] +
+                            (int32_t)fs_rand_below(
+                                rng, (uint64_t)(STEPS - net->from[i][k] + 1));
+            for (int32_t s = 0; s < net->dom[i]; s++)
+                net->bytes[i][k][s] = level && s
+                                          ? net->bytes[i][k][0]
+                                          : (int64_t)fs_rand_below(rng, 5);
+            for (int32_t t = net->from[i][k]; t < net->to[i][k]; t++)
+                held[t] += net->bytes[i][k][value];
+        }
+    }
+    for (int32_t t = 0; t < STEPS; t++)
+        most = held[t] > most ? held[t] : most;
+    net->limit = most - (int64_t)fs_rand_below(rng, 3);
+}
+
 static void draw(uint64_t *rng, drawn *net)
 {
     static const double forbidden[] = {0, 0, 0.1, 0.3};
     manner style = {0.2 + 0.6 * fs_rand_unit(rng),
                     forbidden[fs_rand_below(rng, 4)],
                     fs_rand_below(rng, 3) == 0};
-    *net = (drawn){.n = 1 + (int32_t)fs_rand_below(rng, MAX_NODES)};
+    *net = (drawn){.n = 1 + (int32_t)fs_rand_below(rng, MAX_NODES),
+                   .limit = INT64_MAX};
     for (int32_t i = 0; i < net->n; i++) {
         net->dom[i] = 1 + (int32_t)fs_rand_below(rng, MAX_VALUES);
         for (int32_t s = 0; s < net->dom[i]; s++)
@@ -86,13 +119,19 @@ static void draw(uint64_t *rng, drawn *net)
         for (int32_t v = u + 1; v < net->n; v++)
             if (fs_rand_unit(rng) < style.density)
                 draw_pair(rng, &style, net, u, v);
+    if (fs_rand_below(rng, 2))
+        draw_loads(rng, net);
 }
 
 static search_cfn *make(const drawn *net, fs_arena *arena)
 {
     search_cfn *cfn = search_cfn_new(net->n, arena);
-    for (int32_t i = 0; i < net->n; i++)
+    for (int32_t i = 0; i < net->n; i++) {
         search_cfn_set(cfn, i, net->dom[i], net->unary[i]);
+        for (int32_t k = 0; k < net->loads[i]; k++)
+            search_cfn_load(cfn, i, net->from[i][k], net->to[i][k],
+                            net->bytes[i][k]);
+    }
     for (int32_t u = 0; u < net->n; u++)
         for (int32_t v = u + 1; v < net->n; v++)
             if (net->tied[u][v])
@@ -113,14 +152,35 @@ static bool advance(const search_cfn *cfn, int32_t *at)
     return false;
 }
 
-/* The least cost over all assignments of what is left; value[] of all. */
-static double least(const search_cfn *cfn, int32_t *value)
+static void add_held(const search_usages *list, int32_t value, int64_t *held)
+{
+    for (int32_t k = 0; k < list->n; k++)
+        for (int32_t t = list->at[k].from; t < list->at[k].to; t++)
+            held[t] += list->at[k].bytes[value];
+}
+
+static bool fits(const search_cfn *cfn, const int32_t *at, int64_t limit)
+{
+    int64_t held[STEPS] = {0};
+    add_held(&cfn->held, 0, held);
+    for (int32_t i = 0; cfn->usage && i < cfn->n; i++)
+        if (!cfn->gone[i])
+            add_held(&cfn->usage[i], at[i], held);
+    for (int32_t t = 0; t < STEPS; t++)
+        if (held[t] > limit)
+            return false;
+    return true;
+}
+
+/* The least cost over all assignments of what is left that fit; value[] of
+ * all nodes. */
+static double least(const search_cfn *cfn, int64_t limit, int32_t *value)
 {
     int32_t at[MAX_NODES] = {0};
     double best = INFINITY;
     do {
         double cost = search_cfn_cost(cfn, at);
-        if (!(cost < best))
+        if (!(cost < best) || !fits(cfn, at, limit))
             continue;
         best = cost;
         for (int32_t i = 0; i < cfn->n; i++)
@@ -138,7 +198,7 @@ static bool same(double a, double b)
 }
 
 typedef struct tally {
-    int nets, forbidden, bad[SEARCH_N_REDUCTIONS + 1];
+    int nets, forbidden, loaded, bad[SEARCH_N_REDUCTIONS + 1];
     int64_t live[SEARCH_N_REDUCTIONS + 1], values[SEARCH_N_REDUCTIONS + 1];
 } tally;
 
@@ -149,9 +209,10 @@ static bool keeps_optimum(const drawn *net, uint32_t mask, double wanted,
     int32_t value[MAX_NODES];
     search_cfn *whole = make(net, arena), *cfn = make(net, arena);
     search_cfn_reduce(cfn, mask);
-    double got = cfn->infeasible ? INFINITY : least(cfn, value);
+    double got = cfn->infeasible ? INFINITY : least(cfn, net->limit, value);
     bool good = same(got, wanted) &&
-                (isinf(got) || same(search_cfn_cost(whole, value), wanted));
+                (isinf(got) || (same(search_cfn_cost(whole, value), wanted) &&
+                                fits(whole, value, net->limit)));
     if (!good)
         printf("# mask %#x: %.17g, wanted %.17g\n", mask, got, wanted);
     size[0] += isinf(wanted) ? 0 : cfn->n_live;
@@ -167,9 +228,10 @@ static void judge(tally *t, const drawn *net, uint64_t *rng)
     fs_arena *arena = fs_arena_create();
     int32_t value[MAX_NODES];
     int64_t size[2] = {0, 0};
-    double wanted = least(make(net, arena), value);
+    double wanted = least(make(net, arena), net->limit, value);
     t->nets++;
     t->forbidden += isinf(wanted);
+    t->loaded += net->limit < INT64_MAX;
     for (int32_t k = 0; k < SEARCH_N_REDUCTIONS; k++) {
         int64_t here[2] = {0, 0};
         uint32_t mask = SEARCH_REDUCE_ALL & ~(1u << k);
@@ -204,7 +266,8 @@ static void compare(uint64_t seed)
         draw(&rng, &net);
         judge(&t, &net, &rng);
     }
-    printf("# %d nets, %d without a finite assignment\n", t.nets, t.forbidden);
+    printf("# %d nets, %d with bytes, %d without a finite assignment\n", t.nets,
+           t.loaded, t.forbidden);
     tap_ok(t.forbidden < NETS / 2, "most nets have a solution");
     for (int32_t k = 0; k <= SEARCH_N_REDUCTIONS; k++) {
         printf("# %s: %lld nodes, %lld values left\n", name[k],

@@ -31,11 +31,10 @@ void search_cfn_set(search_cfn *cfn, int32_t node, int32_t dom,
         cfn->infeasible = true;
 }
 
-/* -1: none. */
-static int32_t find_pair(const search_cfn *cfn, int32_t u, int32_t v)
+int32_t search_cfn_pair(const search_cfn *cfn, int32_t u, int32_t v)
 {
     if (cfn->at[v].pairs.n < cfn->at[u].pairs.n)
-        return find_pair(cfn, v, u);
+        return search_cfn_pair(cfn, v, u);
     const search_incident *at = &cfn->at[u];
     for (int32_t k = 0; k < at->pairs.n; k++)
         if (search_pair_other(&cfn->pairs.at[at->pairs.at[k]], u) == v)
@@ -58,7 +57,7 @@ void search_cfn_add(search_cfn *cfn, int32_t u, int32_t v, const double *cost,
                     double scale)
 {
     int32_t nu = cfn->dom[u], nv = cfn->dom[v];
-    int32_t id = find_pair(cfn, u, v);
+    int32_t id = search_cfn_pair(cfn, u, v);
     if (id < 0)
         id = make_pair(cfn, u, v);
     search_pair *pair = &cfn->pairs.at[id];
@@ -145,6 +144,7 @@ void search_cfn_keep(search_cfn *cfn, int32_t node, const bool *keep)
         if (keep[s])
             value[n++] = cfn->value[node][s];
     shrink(cfn->unary[node], cfn->dom[node], keep);
+    search_usage_keep(cfn, node, keep);
     cfn->value[node] = value;
     cfn->dom[node] = n;
     if (n == 0)

@@ -34,6 +34,18 @@ typedef struct search_incident {
     FS_VEC(int32_t) pairs;
 } search_incident;
 
+/* Bytes held during steps [from, to), by value. `packed`, as after a
+ * reduction: in order of time without overlap. */
+typedef struct search_usage {
+    int32_t from, to;
+    int64_t *bytes; /* [dom] */
+} search_usage;
+typedef struct search_usages {
+    search_usage *at;
+    int32_t n, room;
+    bool packed;
+} search_usages;
+
 typedef struct search_cfn {
     fs_arena *arena;
     int32_t n, n_live;
@@ -44,6 +56,8 @@ typedef struct search_cfn {
     FS_VEC(search_pair) pairs;
     search_incident *at; /* live pairs of each node */
     FS_VEC(search_record) records;
+    search_usages *usage; /* [n], NULL: costs are all there is */
+    search_usages held;   /* whatever is chosen; one value */
     double offset;
     int64_t steps;
     bool infeasible;
@@ -58,6 +72,11 @@ void search_cfn_set(search_cfn *cfn, int32_t node, int32_t dom,
  * parallel edges are summed. */
 void search_cfn_add(search_cfn *cfn, int32_t u, int32_t v, const double *cost,
                     double scale);
+/* Adds bytes[dom] that the node holds during steps [from, to). */
+void search_cfn_load(search_cfn *cfn, int32_t node, int32_t from, int32_t to,
+                     const int64_t *bytes);
+int32_t search_cfn_pair(const search_cfn *cfn, int32_t u,
+                        int32_t v); /* or -1 */
 int32_t search_pair_other(const search_pair *pair, int32_t node);
 /* Entry (s of node, x of the other) is cost[s * own + x * other]. */
 void search_pair_strides(const search_cfn *cfn, const search_pair *pair,
@@ -74,9 +93,10 @@ double search_cfn_cost(const search_cfn *cfn, const int32_t *at);
 void search_cfn_finish(const search_cfn *cfn, int32_t *value);
 
 /* Reductions of the set `mask` (reductions.def) to a common fixpoint. Each
- * keeps an optimum of the additive objective; SEARCH_ARCS keeps every finite
- * assignment, so that it is exact for any objective. Work grows with what
- * changes, not with the network for each change. */
+ * keeps an optimum of the additive objective under whatever limits the bytes
+ * held at each step; SEARCH_ARCS keeps every finite assignment, so that it is
+ * exact for any objective. Work grows with what changes, not with the network
+ * for each change. */
 void search_cfn_reduce(search_cfn *cfn, uint32_t mask);
 
 /* Eliminates every live node in min-weight order when all tables together

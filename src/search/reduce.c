@@ -71,7 +71,7 @@ void search_pair_changed(search_cfn *cfn, int32_t pair)
 {
     const search_pair *p = &cfn->pairs.at[pair];
     uint32_t of_ends = SEARCH_GOLDSTEIN | (p->forbids ? SEARCH_ARCS : 0);
-    enlist_pair(cfn, pair, SEARCH_SPLIT);
+    enlist_pair(cfn, pair, SEARCH_SPLIT | SEARCH_FOLLOW);
     enlist_node(cfn, p->u, of_ends);
     enlist_node(cfn, p->v, of_ends);
 }
@@ -90,7 +90,7 @@ void search_domain_fell(search_cfn *cfn, int32_t node)
         uint32_t of_other =
             SEARCH_GOLDSTEIN | (pair->forbids ? SEARCH_ARCS : 0);
         enlist_node(cfn, search_pair_other(pair, node), of_other);
-        enlist_pair(cfn, at->pairs.at[k], SEARCH_SPLIT);
+        enlist_pair(cfn, at->pairs.at[k], SEARCH_SPLIT | SEARCH_FOLLOW);
     }
 }
 
@@ -151,6 +151,7 @@ void search_cfn_reduce(search_cfn *cfn, uint32_t mask)
         for (int32_t k = 0; k < SEARCH_N_REDUCTIONS; k++)
             any |= take_turn(cfn, k);
     }
+    search_usage_pack_all(cfn);
     cfn->work = NULL;
     fs_arena_destroy(work.arena);
 }

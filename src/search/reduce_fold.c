@@ -110,10 +110,16 @@ static void fold_link(search_cfn *cfn, int32_t node)
 void search_reduce_fold(search_cfn *cfn, int32_t node)
 {
     int32_t degree = cfn->at[node].pairs.n;
+    if (degree > 2 && cfn->dom[node] > 1)
+        return;
+    /* A minimum over values forgets what each of them holds. */
+    if (!search_usage_level(cfn, node))
+        return;
+    search_usage_hold(cfn, node);
     if (cfn->dom[node] == 1 || degree == 0)
         fold_single(cfn, node);
     else if (degree == 1)
         fold_leaf(cfn, node);
-    else if (degree == 2)
+    else
         fold_link(cfn, node);
 }

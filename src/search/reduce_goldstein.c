@@ -1,6 +1,7 @@
 /* Dead-end elimination (Goldstein 1994): value s is dropped when, whatever the
  * neighbours choose, value t costs no more,
- *   c(t) - c(s) + sum_k max_x [R_k(t, x) - R_k(s, x)] <= 0. */
+ *   c(t) - c(s) + sum_k max_x [R_k(t, x) - R_k(s, x)] <= 0,
+ * and t never holds more bytes. */
 #include "config.h"
 #include "search/reduce.h"
 
@@ -15,8 +16,9 @@ typedef struct side {
 } side;
 
 typedef struct dominance {
+    const search_cfn *cfn;
     const double *unary;
-    int32_t n, n_sides;
+    int32_t node, n, n_sides;
     side *sides;
     double *least; /* [s] cost with the least entries of all sides */
 } dominance;
@@ -37,7 +39,12 @@ static void dominance_init(dominance *d, const search_cfn *cfn, int32_t node,
 {
     const search_incident *at = &cfn->at[node];
     int32_t n = cfn->dom[node];
-    *d = (dominance){cfn->unary[node], n, at->pairs.n, (side *)(void *)room};
+    *d = (dominance){.cfn = cfn,
+                     .unary = cfn->unary[node],
+                     .node = node,
+                     .n = n,
+                     .n_sides = at->pairs.n,
+                     .sides = (side *)(void *)room};
     d->least = (double *)(void *)(d->sides + d->n_sides);
     double *least = d->least + n;
     for (int32_t s = 0; s < n; s++)
@@ -86,7 +93,7 @@ static bool dominated(const dominance *d, int32_t s, int32_t t)
         double guess = a->least[t] - a->least[s];
         gap += worst_change(a, s, t, guess - gap) - guess;
     }
-    return gap <= 0;
+    return gap <= 0 && search_usage_below(d->cfn, d->node, t, s);
 }
 
 void search_reduce_goldstein(search_cfn *cfn, int32_t node)
@@ -100,6 +107,7 @@ void search_reduce_goldstein(search_cfn *cfn, int32_t node)
     char *room = search_reduce_room(cfn, bytes + (size_t)n);
     bool *keep = (bool *)(room + bytes);
     dominance_init(&d, cfn, node, room);
+    search_usage_pack(cfn, node);
     for (int32_t s = 0; s < n; s++)
         keep[s] = true;
     for (int32_t s = 0; s < n; s++)
