@@ -5,6 +5,7 @@
 #include "base/clock.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MEMORY_ROUNDS = 6 };
 
@@ -36,6 +37,15 @@ const char *cli_making_engine(const cli_making *m)
     return m->c->args.engine ? m->c->args.engine : "ilp";
 }
 
+/* Baselines and the oracle run on their own. */
+static const char *start_of(const cli_making *m)
+{
+    const char *said = m->c->args.start;
+    if (m->by_hand || strcmp(cli_making_engine(m), "ilp") != 0)
+        return NULL;
+    return said && strcmp(said, "none") == 0 ? NULL : said ? said : "megatron";
+}
+
 static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
 {
     cli *c = m->c;
@@ -45,7 +55,9 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         .n_graphs = m->n_models,
         .graphs = m->graphs,
         .engine = cli_making_engine(m),
+        .start = start_of(m),
         .schedule = "1f1b",
+        .fix_schedule = m->recipe.schedule != NULL,
         .fix_mesh = {.n = -1},
         .gap = cli_making_gap(m),
         .max_mesh_axes = 2,

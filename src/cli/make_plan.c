@@ -8,6 +8,7 @@
 #include "cli/predict.h"
 #include "cli/tuning.h"
 #include "ir/train.h"
+#include "search/planner.h"
 
 #include <errno.h>
 #include <math.h>
@@ -40,9 +41,14 @@ static fs_status check_args(cli *c)
                        "--gap %g: a fraction from 0 to below 1 is wanted "
                        "(0.001 is 0.1 %%)",
                        a->gap);
-    if (a->engine && !search_engine_find(a->engine))
+    if (a->engine && !search_engine_find(a->engine) &&
+        !search_planner_find(a->engine))
         return fs_fail(&c->err, FS_INVALID, "--engine %s is unknown: %s",
-                       a->engine, search_engine_names());
+                       a->engine, search_way_names());
+    if (a->start && strcmp(a->start, "none") != 0 &&
+        !search_planner_find(a->start))
+        return fs_fail(&c->err, FS_INVALID, "--start %s is unknown: none, %s",
+                       a->start, search_planner_names());
     ir_rate rate;
     FS_TRY(ir_rate_parse(a->lr_schedule ? a->lr_schedule : "", &c->err, &rate));
     FS_TRY(cli_check_tuning(c, a->optimizer ? a->optimizer : "adamw",

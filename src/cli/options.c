@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "ir/rewrite.h"
 #include "ir/train.h"
+#include "search/planner.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,6 +67,17 @@ void cli_usage(FILE *out)
           out);
 }
 
+/* What --engine takes. */
+static void print_ways(FILE *out)
+{
+    const search_way *way;
+    fputs("\nEngines, then planners:\n", out);
+    for (int32_t i = 0; (way = search_way_at(i)) != NULL; i++)
+        fprintf(out, "  %-24s %s%s%s%s\n", way->name, way->what,
+                way->source ? " (" : "", way->source ? way->source : "",
+                way->source ? ")" : "");
+}
+
 void cli_help(const char *name, FILE *out)
 {
     for (int i = 0; i < N_COMMANDS; i++)
@@ -82,6 +94,8 @@ void cli_help(const char *name, FILE *out)
         fprintf(out, "  %-24s %s%s\n", left, o->help,
                 o->kind == LIST ? "; may be repeated" : "");
     }
+    if (strcmp(name, "search") == 0)
+        print_ways(out);
 }
 
 static fs_status set_count(const option *o, const char *value, int64_t *at,

@@ -93,6 +93,7 @@ void cli_making_json(const cli_making *m, const cli_plan *p,
     if (!m->by_hand) {
         set_finite(r, "lower_bound_s", f->lower_bound_s);
         set_finite(r, "gap", f->gap);
+        set_finite(r, "first_s", f->first_s);
         json_object_set_new(r, "space", json_string(f->space ? f->space : ""));
         json_object_set_new(r, "configs", configs_json(m));
     }
@@ -269,7 +270,9 @@ void cli_making_tell(const cli_making *m, const cli_plan *p,
     cli_say(c, "iteration       %s by the formula, %s simulated\n",
             fs_human_seconds(a, f->iteration_s),
             fs_human_seconds(b, sim->iteration_s));
-    if (!m->by_hand)
+    if (!m->by_hand && f->lower_bound_s <= 0)
+        cli_say(c, "proof           none: %s\n", f->space);
+    else if (!m->by_hand)
         cli_say(c, "proof           nothing below %s by the formula (%s)%s%s\n",
                 fs_human_seconds(a, f->lower_bound_s), proof_text(m),
                 f->space ? ": " : "", f->space ? f->space : "");
@@ -280,6 +283,9 @@ void cli_making_tell(const cli_making *m, const cli_plan *p,
     cli_say(c, "memory          %s per device at most\n",
             fs_human_bytes(a, (double)proof->peak_bytes_max));
     cli_tell_offsets(c, p);
+    if (!m->by_hand)
+        cli_say(c, "first plan      after %s\n",
+                fs_human_seconds(a, f->first_s));
     cli_say(c,
             "search          %s, network of %lld nodes and %lld edges, %lld "
             "left after exact reductions\n",

@@ -231,29 +231,50 @@ static cut_moves time_moves(const cutter *c, const int32_t *at, int32_t n,
     return m;
 }
 
-/* at[0] = 0, at[1 .. n-1] the places, at[n] = the end. */
+/* A choice of places: at[0] = 0, at[1 .. n-1] the places, at[n] = the end. */
+typedef struct chooser {
+    const cutter *c;
+    const int32_t *at;
+    int32_t n;
+    cut_moves moves;
+    best_cut *best; /* [stages * (n + 1) + j] */
+} chooser;
+
+/* Where stage p - 1 begins when it ends at place j. From the last place
+ * backwards: once its own work is slower than the best, all before are. Of
+ * equals the first place counts. */
+static void choose_begin(const chooser *h, int32_t p, int32_t j)
+{
+    const cutter *c = h->c;
+    const int32_t n = h->n;
+    best_cut *best = &h->best[p * (n + 1) + j];
+    for (int32_t i = j - 1; i >= p - 1; i--) {
+        const best_cut *before = &h->best[(p - 1) * (n + 1) + i];
+        const double work = share_of(c, p - 1, h->at[i], h->at[j]);
+        if (work > best->slowest)
+            return;
+        const best_cut now = {
+            fmax(before->slowest, work + h->moves.in[(p - 1) * (n + 1) + i] +
+                                      h->moves.back[(p - 1) * (n + 1) + j]),
+            before->bytes + (i ? c->bytes[h->at[i]] : 0), i};
+        if (!better(best, &now))
+            *best = now;
+    }
+}
+
 static void choose(const cutter *c, const int32_t *at, int32_t n,
                    int32_t n_stages, int32_t *begin)
 {
-    const cut_moves moves = time_moves(c, at, n, n_stages);
     best_cut *best =
         fs_new(c->arena, best_cut, (size_t)(n_stages + 1) * (size_t)(n + 1));
+    const chooser h = {c, at, n, time_moves(c, at, n, n_stages), best};
     for (int32_t p = 0; p <= n_stages; p++)
         for (int32_t j = 0; j <= n; j++)
             best[p * (n + 1) + j] = (best_cut){INFINITY, 0, -1};
     best[0].slowest = 0;
     for (int32_t p = 1; p <= n_stages; p++)
         for (int32_t j = p; j <= n; j++)
-            for (int32_t i = p - 1; i < j; i++) {
-                const best_cut *before = &best[(p - 1) * (n + 1) + i];
-                best_cut now = {fmax(before->slowest,
-                                     share_of(c, p - 1, at[i], at[j]) +
-                                         moves.in[(p - 1) * (n + 1) + i] +
-                                         moves.back[(p - 1) * (n + 1) + j]),
-                                before->bytes + (i ? c->bytes[at[i]] : 0), i};
-                if (better(&now, &best[p * (n + 1) + j]))
-                    best[p * (n + 1) + j] = now;
-            }
+            choose_begin(&h, p, j);
     for (int32_t p = n_stages, j = n; p > 0; p--) {
         j = best[p * (n + 1) + j].from;
         begin[p - 1] = at[j];

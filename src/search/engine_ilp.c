@@ -229,8 +229,9 @@ static bool move_prices(ilp *s)
 static bool find_prices(ilp *s)
 {
     bool single = s->net->n_stages == 1;
-    for (int32_t round = 0; round < ROUNDS; round++) {
-        if (!price_round(s, single && round == 0))
+    const int32_t most = s->budget->rounds ? s->budget->rounds : ROUNDS;
+    for (int32_t round = 0; round < most; round++) {
+        if (!price_round(s, single && round == 0 && !s->budget->rounds))
             return false;
         if (done(s) || !move_prices(s))
             return true;
@@ -400,6 +401,8 @@ static bool find_and_close(ilp *s)
 {
     if (!find_prices(s))
         return false;
+    if (s->budget->rounds)
+        return true;
     if (!done(s) && s->n_met)
         mix_met(s);
     return done(s) || close_gap(s);

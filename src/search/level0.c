@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "ir/recompute.h"
 #include "plan/schedule.h"
+#include "search/planner.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -375,9 +376,12 @@ static int64_t round_end(const search_level0 *z)
 static fs_status solve(search_level0 *z, search_candidate *c, double seconds,
                        fs_err *err)
 {
-    search_budget budget = {fs_deadline_after(seconds, round_end(z)), enough(z),
-                            z->problem->gap, z->problem->reduce,
-                            z->problem->without};
+    search_budget budget = {fs_deadline_after(seconds, round_end(z)),
+                            enough(z),
+                            z->problem->gap,
+                            z->problem->reduce,
+                            z->problem->without,
+                            z->problem->rounds};
     search_solution solution = {0};
     fs_err mine = {0};
     int64_t start_ns = fs_now_ns();
@@ -387,7 +391,7 @@ static fs_status solve(search_level0 *z, search_candidate *c, double seconds,
     }
     fs_status status =
         z->engine(&c->built.net, &budget, z->scratch, &mine, &solution);
-    c->settled = !solution.open;
+    c->settled = !solution.open || z->problem->rounds > 0;
     c->record.seconds += search_seconds_since(start_ns);
     if (status == FS_OK)
         take(z, c, &solution);
@@ -448,8 +452,11 @@ static bool worth(search_level0 *z, search_candidate *c, int32_t pass)
 
 static const double effort_s[] = {0.25, 2, 15, 1e9};
 
-static double effort_of(const search_candidate *c, int32_t pass)
+static double effort_of(const search_level0 *z, const search_candidate *c,
+                        int32_t pass)
 {
+    if (z->problem->rounds)
+        return INFINITY;
     double most_s = c->memory_binds ? BINDING_EFFORT_S : INFINITY;
     return fmin(effort_s[pass], most_s);
 }
@@ -474,16 +481,19 @@ fs_status search_explore(search_level0 *z, fs_err *err)
             qsort(z->all.at, (size_t)z->all.n, sizeof *z->all.at, by_bound);
         for (int32_t k = 0; k < z->all.n; k++)
             if (worth(z, z->all.at[k], e))
-                FS_TRY(solve(z, z->all.at[k], effort_of(z->all.at[k], e), err));
+                FS_TRY(
+                    solve(z, z->all.at[k], effort_of(z, z->all.at[k], e), err));
     }
     return FS_OK;
 }
 
 static fs_status check_problem(const search_problem *p, fs_err *err)
 {
-    if (!search_engine_find(p->engine))
+    if (!search_engine_find(p->engine) && !search_planner_find(p->engine))
         return fs_fail(err, FS_INVALID, "unknown engine '%.40s' (%s)",
-                       p->engine, search_engine_names());
+                       p->engine, search_way_names());
+    if (p->start && !search_planner_find(p->start))
+        return fs_fail(err, FS_INVALID, "unknown planner '%.40s'", p->start);
     if (!plan_schedule_find(p->schedule))
         return fs_fail(err, FS_INVALID, "unknown schedule '%.40s' (%s)",
                        p->schedule, plan_schedule_names());
@@ -494,22 +504,66 @@ static fs_status check_problem(const search_problem *p, fs_err *err)
     return FS_OK;
 }
 
+/* The configuration of a planner's plan, which may have more axes than those
+ * that are enumerated. */
+static search_candidate *candidate_of(search_level0 *z,
+                                      const search_result *found)
+{
+    const plan_strategy *s = found->strategy;
+    for (int32_t k = 0; k < z->all.n; k++)
+        if (z->all.at[k]->graph == found->of &&
+            z->all.at[k]->n_stages == s->n_stages &&
+            plan_same_mesh(&z->all.at[k]->mesh, &s->stages[0].mesh))
+            return z->all.at[k];
+    add_candidate(z, found->of, s->n_stages, &s->stages[0].mesh);
+    return z->all.at[z->all.n - 1];
+}
+
+/* The first plan is another's: the search is never worse. */
+static void start_from(search_level0 *z)
+{
+    search_problem one = *z->problem;
+    search_result found = {0};
+    fs_err ignored = {0};
+    if (!one.start)
+        return;
+    one.engine = one.start;
+    one.start = NULL;
+    one.fix_schedule = true;
+    one.time_limit_s = 1e-9 * (double)(z->deadline_ns - z->start_ns) / 2;
+    if (search_run(&one, z->arena, &ignored, &found) != FS_OK)
+        return;
+    search_keep(z, &(search_kept){.from = candidate_of(z, &found),
+                                  .graph = found.graph,
+                                  .strategy = found.strategy,
+                                  .cost_s = found.iteration_s,
+                                  .net_nodes = (int32_t)found.net_nodes,
+                                  .net_edges = (int32_t)found.net_edges,
+                                  .kernel_nodes = (int32_t)found.kernel_nodes});
+    z->first_s = found.first_s;
+    z->best_s = found.iteration_s;
+}
+
 fs_status search_run(const search_problem *problem, fs_arena *arena,
                      fs_err *err, search_result *out)
 {
     FS_TRY(check_problem(problem, err));
+    const search_planner *planner = search_planner_find(problem->engine);
+    if (planner)
+        return planner->run(planner, problem, arena, err, out);
     search_level0 z = {.problem = problem,
                        .arena = arena,
                        .engine = search_engine_find(problem->engine),
                        .scratch = fs_arena_create(),
                        .start_ns = fs_now_ns(),
-                       .best_s = INFINITY,
+                       .best_s = search_wanted(problem),
                        .lean_s = INFINITY};
     double limit = problem->time_limit_s > 0 ? problem->time_limit_s : 1e8;
     z.deadline_ns = z.start_ns + (int64_t)(fmin(limit, 1e8) * 1e9);
     rates_for(&z, 1, 1);
     *out = (search_result){.status = "infeasible"};
     enumerate(&z);
+    start_from(&z);
     fs_status status = search_explore_fitting(&z, err);
     if (status == FS_OK && z.kept.from)
         search_fill_best(&z, out);

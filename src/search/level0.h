@@ -61,6 +61,7 @@ typedef struct search_level0 {
     int32_t *value; /* of the best */
     int32_t kernel_nodes;
     search_kept kept;
+    double first_s;       /* until there was one */
     int32_t n_anchored;   /* asked for lean plans */
     double lean_s;        /* the cheapest of these that was kept */
     int32_t n_misfits;    /* plans that were found and did not fit */
@@ -82,6 +83,11 @@ fs_status search_explore_fitting(search_level0 *z, fs_err *err);
 bool search_narrowed(const search_candidate *c);
 /* What is proven for its whole limits; INFINITY: no plan of it fits. */
 double search_bound(const search_candidate *c);
+
+/* Plans that cost as much are of no interest; INFINITY: all are. */
+double search_wanted(const search_problem *problem);
+/* Keeps a plan that fits if it is the best so far. */
+void search_keep(search_level0 *z, const search_kept *found);
 
 /* What is told in the end (result.c): of a plan, or why there is none. */
 void search_fill_best(search_level0 *z, search_result *out);

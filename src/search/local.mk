@@ -17,12 +17,15 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/recipe_text.c \
   src/search/recipe_keys.def src/search/recipe_parts.h src/search/recipe_marks.c \
   src/search/recipe_cuts.c \
-  src/search/pins.h src/search/pins.c
+  src/search/pins.h src/search/pins.c \
+  src/search/planners.def src/search/families.def src/search/planner.h \
+  src/search/planner.c src/search/planner_recipes.c \
+  src/search/ledger.h src/search/ledger.c
 check_PROGRAMS += tests/search_net_test tests/search_reduce_test \
   tests/search_graph_test \
   tests/search_memory_test tests/search_cut_test tests/cli_memory_test \
   tests/cli_pin_test tests/cli_recipe_test tests/cli_tensor_test \
-  tests/search_recipe_test
+  tests/search_recipe_test tests/search_planner_test
 tests_search_net_test_SOURCES = tests/search_net_test.c tests/tap.h
 tests_search_net_test_LDADD = $(search_libs)
 tests_search_reduce_test_SOURCES = tests/search_reduce_test.c tests/tap.h
@@ -47,7 +50,10 @@ tests_cli_recipe_test_SOURCES = tests/cli_recipe_test.c \
 tests_cli_recipe_test_LDADD = $(JANSSON_LIBS) -lm
 tests_search_recipe_test_SOURCES = tests/search_recipe_test.c tests/tap.h
 tests_search_recipe_test_LDADD = $(search_libs)
+tests_search_planner_test_SOURCES = tests/search_planner_test.c \
+  tests/search_cluster.h tests/tap.h
+tests_search_planner_test_LDADD = $(zoo_libs) $(search_libs)
 tests_cli_tensor_test_SOURCES = tests/cli_tensor_test.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_tensor_test_LDADD = $(JANSSON_LIBS) -lm
-EXTRA_DIST += src/search/README.md
+EXTRA_DIST += src/search/README.md src/search/PLANNERS.md

@@ -19,6 +19,11 @@ bool search_narrowed(const search_candidate *c)
     return c->proven_s > 0;
 }
 
+double search_wanted(const search_problem *problem)
+{
+    return problem->below_s > 0 ? problem->below_s : INFINITY;
+}
+
 double search_bound(const search_candidate *c)
 {
     return search_narrowed(c) ? c->proven_s : c->record.lower_bound_s;
@@ -52,10 +57,13 @@ static void stage_limits(const search_level0 *z, const search_layout *layout,
         limit[i] = search_device_bytes(z->problem, &layout->stages[i]);
 }
 
-static void keep(search_level0 *z, const search_kept *found)
+void search_keep(search_level0 *z, const search_kept *found)
 {
-    if (!z->kept.from || found->cost_s < z->kept.cost_s)
-        z->kept = *found;
+    if (z->kept.from && found->cost_s >= z->kept.cost_s)
+        return;
+    if (!z->kept.from)
+        z->first_s = search_seconds_since(z->start_ns);
+    z->kept = *found;
 }
 
 /* The highest level below `share` of a configuration's limits, as a share. */
@@ -76,13 +84,13 @@ static bool judge(search_level0 *z)
         search_strategy(z->problem, &c->built, z->value, z->arena);
     stage_limits(z, &c->layout, limit);
     if (search_fits(z->problem, graph, limit, strategy, bytes)) {
-        keep(z, &(search_kept){.from = c,
-                               .graph = graph,
-                               .strategy = strategy,
-                               .cost_s = z->best_s,
-                               .net_nodes = c->built.net.n_nodes,
-                               .net_edges = c->built.net.n_edges,
-                               .kernel_nodes = z->kernel_nodes});
+        search_keep(z, &(search_kept){.from = c,
+                                      .graph = graph,
+                                      .strategy = strategy,
+                                      .cost_s = z->best_s,
+                                      .net_nodes = c->built.net.n_nodes,
+                                      .net_edges = c->built.net.n_edges,
+                                      .kernel_nodes = z->kernel_nodes});
         return true;
     }
     note_misfit(z, c, limit, bytes);
@@ -114,7 +122,7 @@ static void reopen(search_level0 *z, search_candidate *c, bool misfit)
 static fs_status next_round(search_level0 *z, bool misfit, fs_err *err)
 {
     z->best = NULL;
-    z->best_s = z->kept.from ? z->kept.cost_s : INFINITY;
+    z->best_s = z->kept.from ? z->kept.cost_s : search_wanted(z->problem);
     for (int32_t k = 0; k < z->all.n; k++)
         reopen(z, z->all.at[k], misfit);
     return search_explore(z, err);
@@ -137,13 +145,13 @@ static void keep_lean(search_level0 *z, search_candidate *c,
             search_strategy(z->problem, built, lean_plan->value, z->arena);
         if (search_fits(z->problem, built->layout->graph, limit, strategy,
                         bytes)) {
-            keep(z, &(search_kept){.from = c,
-                                   .graph = built->layout->graph,
-                                   .strategy = strategy,
-                                   .cost_s = lean_plan->cost,
-                                   .net_nodes = built->net.n_nodes,
-                                   .net_edges = built->net.n_edges,
-                                   .kernel_nodes = built->net.n_nodes});
+            search_keep(z, &(search_kept){.from = c,
+                                          .graph = built->layout->graph,
+                                          .strategy = strategy,
+                                          .cost_s = lean_plan->cost,
+                                          .net_nodes = built->net.n_nodes,
+                                          .net_edges = built->net.n_edges,
+                                          .kernel_nodes = built->net.n_nodes});
             z->lean_s = lean_plan->cost;
             return;
         }
@@ -185,12 +193,22 @@ static bool has_gap(const search_level0 *z)
     return false;
 }
 
+static bool any_solved(const search_level0 *z)
+{
+    for (int32_t k = 0; k < z->all.n; k++)
+        if (isfinite(z->all.at[k]->record.iteration_s))
+            return true;
+    return false;
+}
+
 /* Where the engine's plan did not fit, or is not proven and memory decides,
  * each open configuration is asked for lean plans before better ones are
  * looked for. What it is asked depends neither on the limit nor on time, so
  * that what is found under one limit is found under every larger one. */
 static bool wants_anchor(const search_level0 *z)
 {
+    if (z->problem->rounds)
+        return !z->kept.from && (z->n_misfits || !any_solved(z));
     return !z->kept.from || (z->memory_decides && has_gap(z));
 }
 
@@ -201,7 +219,8 @@ static void anchor(search_level0 *z)
         double bound_s = search_bound(c);
         if (fs_now_ns() >= z->deadline_ns)
             break;
-        if (isfinite(bound_s) && !(z->kept.from && bound_s >= z->kept.cost_s))
+        if (isfinite(bound_s) && bound_s < search_wanted(z->problem) &&
+            !(z->kept.from && bound_s >= z->kept.cost_s))
             anchor_one(z, c);
     }
 }

@@ -655,6 +655,7 @@ void search_recipe_apply(const search_recipe *recipe, fs_arena *arena,
         *f = (recipe_filter){.recipe = *r, .axes = axes, .arena = arena};
         problem->filter = (search_filter){allow, f};
     }
+    problem->recipe = fs_memdup(arena, r, sizeof *r);
     problem->interleave = r->interleave;
     problem->n_layers = r->n_layers;
     problem->layers = r->layers;

@@ -74,6 +74,7 @@ static void fill_configs(search_level0 *z, search_result *out)
     out->lower_bound_s = bound;
     out->anchored = z->n_anchored;
     out->lean_s = z->lean_s;
+    out->first_s = z->first_s;
     out->space = space_of(z);
     out->search_s = search_seconds_since(z->start_ns);
 }

@@ -70,6 +70,8 @@ typedef struct search_budget {
     double gap;       /* or once it is that near to the cost, as a fraction */
     bool reduce;      /* exact reductions first (ablation switch), */
     uint32_t without; /* but for these (reductions.h) */
+    int32_t rounds; /* of prices at most, and no closing: a plan soon, whatever
+                       the clock says; 0: as many as help */
 } search_budget;
 
 /* Rows of engines.def: search_exhaustive, search_ilp, search_greedy. Returns
@@ -105,15 +107,19 @@ typedef enum search_lives {
     SEARCH_ANEW
 } search_lives;
 
+struct search_recipe;
+
 typedef struct search_problem {
     const hw_cluster *cluster;
     const cost_model *cost;
     int32_t n_graphs;
     const search_graph *graphs;
-    int64_t memory_bytes; /* limit per device besides its own; 0: none */
-    double memory_share;  /* of the limits, what plans may take; 0: all */
-    const char *engine;
+    int64_t memory_bytes;      /* limit per device besides its own; 0: none */
+    double memory_share;       /* of the limits, what plans may take; 0: all */
+    const char *engine;        /* or a planner (planner.h) */
+    const char *start;         /* planner whose plan is the first one; NULL */
     const char *schedule;      /* "1f1b" unless fixed */
+    bool fix_schedule;         /* planners too take no other */
     int32_t fix_stages;        /* groups of devices; 0: free */
     int32_t interleave;        /* stages of a group, placed as the schedule has
                                   them; 0: one */
@@ -124,11 +130,15 @@ typedef struct search_problem {
     int32_t n_layers;          /* 0: stages are cut by time */
     const int32_t *layers; /* [n_layers] else: so many repeated blocks each */
     search_filter filter;
+    const struct search_recipe *recipe; /* that made it; NULL: none */
     search_lives lives;
     double time_limit_s;
     double gap;       /* a bound so near (a fraction) is proof enough */
     double effort_s;  /* most seconds of one attempt at a configuration; 0: no
                          limit */
+    int32_t rounds;   /* search_budget's, of the one attempt that each gets; 0:
+                         attempts of growing effort */
+    double below_s;   /* only plans that cost less are of interest; 0: all */
     bool reduce;      /* exact reductions first, */
     uint32_t without; /* but for these (reductions.h) */
     void (*progress)(void *ctx, const char *line);
@@ -163,6 +173,7 @@ typedef struct search_result {
     int32_t anchored;  /* configurations asked for lean plans, */
     double lean_s;     /* and the cheapest of these that became the best plan
                           when they were asked; INFINITY: none */
+    double first_s;    /* until the first plan that fits was there */
     const char *space; /* one sentence: what the certificate covers */
     int64_t net_nodes, net_edges, kernel_nodes; /* of the winning config:
                                                    before and after reduction */

@@ -1,0 +1,378 @@
+/* The usual recipes by enumeration. All of a family, with every degree and
+ * micro-batch count that the problem leaves free, are ranked by a closed form
+ * (ledger.c); the first are costed in full, as the problem with that recipe:
+ * network, engine, lowering where memory may not do. That ends when no recipe
+ * of the last few was better than the best, or none is left. */
+#include "config.h"
+#include "search/planner.h"
+
+#include "base/clock.h"
+#include "search/ledger.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Recipes in a row that are not better: so many, or so many nodes of networks;
+ * prices per recipe. */
+enum { PATIENCE = 8, PATIENCE_NODES = 100000, ROUNDS = 1 };
+
+typedef struct family {
+    const char *name, *axes;
+    int32_t zero_from, zero_to, tables;
+    const char *schedule;
+} family;
+
+static const family families[] = {
+#define SEARCH_FAMILY(name, axes, zero_from, zero_to, tables, schedule)        \
+    {name, axes, zero_from, zero_to, tables, schedule},
+#include "search/families.def"
+#undef SEARCH_FAMILY
+};
+
+enum { N_FAMILIES = sizeof families / sizeof families[0] };
+
+/* A recipe as ranked. */
+typedef struct ranked {
+    search_recipe recipe;
+    const search_graph *graph;
+    search_estimate estimate;
+    int32_t order; /* in which it was listed */
+} ranked;
+
+typedef struct recipes {
+    const search_problem *problem;
+    fs_arena *arena;
+    search_ledger ledger;
+    const family *family;
+    const search_graph *graph;
+    FS_VEC(ranked) all;
+    FS_VEC(search_config) costed;
+    int64_t start_ns, deadline_ns;
+    const ranked *best;
+} recipes;
+
+static bool has(const recipes *p, char axis)
+{
+    return strchr(p->family->axes, axis) != NULL;
+}
+
+/* What the problem's own recipe says, or else may be said. */
+static bool free_to(int32_t given, int32_t free, int32_t wanted)
+{
+    return given == free || given == wanted;
+}
+
+/* ---- tables of embeddings ---- */
+
+static void add_name(fs_text *text, const char *name)
+{
+    for (; *name; name++)
+        fs_text_add(text, strchr("\\^$.[]|()*+?{}", *name) ? "\\%c" : "%c",
+                    *name);
+}
+
+/* Parameters that a look-up reads as they lie, long enough to be cut. */
+static bool pin_tables(recipes *p, search_recipe *r)
+{
+    const ir_graph *graph = p->graph->graph;
+    fs_text names = {.arena = p->arena};
+    bool *seen = fs_new(p->arena, bool, graph->tensors.n);
+    int32_t n = 0;
+    fs_text_add(&names, "^(");
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        if (node->op != IR_OP_gather || node->phase != IR_FORWARD)
+            continue;
+        const int32_t t = node->in[0];
+        const ir_shape *shape = &graph->tensors.at[t].shape;
+        if (graph->tensors.at[t].role != IR_PARAM || seen[t] ||
+            shape->dim[p->family->tables] < p->problem->cluster->n_devices)
+            continue;
+        seen[t] = true;
+        if (n++)
+            fs_text_add(&names, "|");
+        add_name(&names, graph->tensors.at[t].name);
+    }
+    fs_text_add(&names, ")$");
+    search_pin *pin = fs_new(p->arena, search_pin, 1);
+    *pin = (search_pin){
+        names.at, names.at, {.kind = IR_S, .axis = (int8_t)p->family->tables}};
+    r->pins = (search_pins){1, pin};
+    return n > 0;
+}
+
+/* ---- enumeration ---- */
+
+static void add(recipes *p, const search_recipe *recipe)
+{
+    search_recipe r = *recipe;
+    fs_err ignored = {0};
+    if (search_recipe_complete(p->problem->cluster, p->graph->graph->batch,
+                               true, &ignored, &r) != FS_OK)
+        return;
+    const search_roles roles = search_recipe_roles(&r);
+    const ir_mesh mesh = search_roles_mesh(&roles);
+    const ir_mesh *fixed = &p->problem->fix_mesh;
+    if (fixed->n >= 0 && !plan_same_mesh(fixed, &mesh))
+        return;
+    const ranked item = {r, p->graph, search_ledger_ask(&p->ledger, &r),
+                         p->all.n};
+    if (isfinite(item.estimate.iteration_s))
+        fs_push(p->arena, &p->all, item);
+}
+
+static void add_variants(recipes *p, search_recipe r)
+{
+    const search_recipe *given = p->problem->recipe;
+    for (int32_t zero = p->family->zero_from; zero <= p->family->zero_to;
+         zero++)
+        for (int32_t seq = 0; seq <= (r.tp > 1 && has(p, 'S')); seq++) {
+            if (given && (!free_to(given->zero, -1, zero) ||
+                          !free_to(given->seq_parallel, -1, seq)))
+                continue;
+            r.zero = zero;
+            r.seq_parallel = seq;
+            add(p, &r);
+        }
+}
+
+static void add_experts(recipes *p, search_recipe r)
+{
+    const search_recipe *given = p->problem->recipe;
+    for (int32_t ep = 1; ep <= r.dp; ep++) {
+        if (r.dp % ep || (given && !free_to(given->ep, 0, ep)) ||
+            (ep > 1 && !(p->ledger.experts && has(p, 'E'))))
+            continue;
+        r.ep = ep;
+        add_variants(p, r);
+    }
+}
+
+/* The problem's own words, and what a family adds. */
+static search_recipe begin(recipes *p)
+{
+    const search_problem *problem = p->problem;
+    search_recipe r = problem->recipe ? *problem->recipe : search_recipe_free();
+    r.micro_batch = 0;
+    r.micro_batches = p->graph->micro_batches;
+    r.interleave = problem->interleave;
+    r.n_layers = problem->n_layers;
+    r.layers = problem->layers;
+    r.schedule = p->family->schedule ? p->family->schedule : problem->schedule;
+    r.cp = r.cp ? r.cp : 1;
+    return r;
+}
+
+static void add_degrees(recipes *p)
+{
+    const search_problem *problem = p->problem;
+    const search_recipe *given = problem->recipe;
+    const int32_t devices = problem->cluster->n_devices;
+    search_recipe r = begin(p);
+    if (p->family->tables >= 0 && (r.pins.n > 0 || !pin_tables(p, &r)))
+        return;
+    for (int32_t pp = 1; pp <= (has(p, 'P') ? devices : 1); pp++)
+        for (int32_t tp = 1; tp <= (has(p, 'T') ? devices / pp : 1); tp++) {
+            if (devices % (pp * tp * r.cp) ||
+                !free_to(problem->fix_stages, 0, pp) ||
+                (given && !free_to(given->tp, 0, tp)))
+                continue;
+            r.pp = pp;
+            r.tp = tp;
+            r.dp = devices / (pp * tp * r.cp);
+            if (!given || free_to(given->dp, 0, r.dp))
+                add_experts(p, r);
+        }
+}
+
+/* One that others' words rule out is left out. */
+static void add_family(recipes *p, const family *f)
+{
+    p->family = f;
+    if (f->schedule && p->problem->fix_schedule &&
+        strcmp(p->problem->schedule, f->schedule) != 0)
+        return;
+    for (int32_t g = 0; g < p->problem->n_graphs; g++) {
+        p->graph = &p->problem->graphs[g];
+        add_degrees(p);
+    }
+}
+
+/* ---- in full ---- */
+
+static int by_estimate(const void *a, const void *b)
+{
+    const ranked *x = a, *y = b;
+    const bool over_x = x->estimate.fullest > 1,
+               over_y = y->estimate.fullest > 1;
+    if (over_x != over_y)
+        return over_x - over_y;
+    const double dx = over_x ? x->estimate.fullest : x->estimate.iteration_s;
+    const double dy = over_x ? y->estimate.fullest : y->estimate.iteration_s;
+    if (dx < dy || dx > dy)
+        return dx < dy ? -1 : 1;
+    return x->order - y->order;
+}
+
+/* Families overlap. */
+static bool same_recipe(const ranked *a, const ranked *b)
+{
+    const search_recipe *x = &a->recipe, *y = &b->recipe;
+    return a->graph == b->graph && x->dp == y->dp && x->tp == y->tp &&
+           x->pp == y->pp && x->cp == y->cp && x->ep == y->ep &&
+           x->zero == y->zero && x->seq_parallel == y->seq_parallel &&
+           strcmp(x->schedule, y->schedule) == 0 && x->pins.at == y->pins.at;
+}
+
+static bool listed_before(const recipes *p, int32_t k)
+{
+    const ranked *item = &p->all.at[k];
+    for (int32_t j = k - 1; j >= 0; j--) {
+        const ranked *before = &p->all.at[j];
+        if (before->estimate.iteration_s < item->estimate.iteration_s ||
+            before->estimate.fullest < item->estimate.fullest)
+            return false;
+        if (same_recipe(before, item))
+            return true;
+    }
+    return false;
+}
+
+static void keep_records(recipes *p, const search_result *found)
+{
+    for (int32_t c = 0; c < found->n_configs; c++)
+        fs_push(p->arena, &p->costed, found->configs[c]);
+}
+
+/* The problem with this recipe, whose plans are of interest below `best_s`. */
+static fs_status cost_in_full(recipes *p, const ranked *item, double best_s,
+                              fs_err *err, search_result *out)
+{
+    search_problem one = *p->problem;
+    const search_pins *pins = &item->recipe.pins;
+    const search_pin **pin_of;
+    one.engine = "ilp";
+    one.start = NULL;
+    one.n_graphs = 1;
+    one.graphs = item->graph;
+    one.rounds = ROUNDS;
+    one.below_s = best_s;
+    one.time_limit_s =
+        fmax(1e-9, 1e-9 * (double)(p->deadline_ns - fs_now_ns()));
+    FS_TRY(search_recipe_check(&item->recipe, item->graph->graph, err));
+    FS_TRY(search_pins_find(pins, item->graph->graph, p->arena, err, &pin_of));
+    search_recipe_apply(&item->recipe, p->arena, &one);
+    return search_run(&one, p->arena, err, out);
+}
+
+static int32_t patience(const recipes *p)
+{
+    const int32_t nodes = p->problem->graphs[0].graph->nodes.n;
+    const int32_t n = PATIENCE_NODES / (nodes + 1);
+    return n > PATIENCE ? n : PATIENCE;
+}
+
+static void cost_all(recipes *p, fs_err *why, search_result *best)
+{
+    double best_s = p->problem->below_s > 0 ? p->problem->below_s : INFINITY;
+    const int32_t few = patience(p);
+    int32_t idle = 0;
+    for (int32_t k = 0; k < p->all.n && idle < few; k++) {
+        search_result found = {0};
+        fs_err err = {0};
+        if (k && fs_now_ns() >= p->deadline_ns)
+            break;
+        if (listed_before(p, k))
+            continue;
+        const fs_status status =
+            cost_in_full(p, &p->all.at[k], best_s, &err, &found);
+        keep_records(p, &found);
+        idle += best->strategy != NULL;
+        if (status == FS_OK && found.iteration_s < best_s) {
+            found.first_s = best->strategy
+                                ? best->first_s
+                                : 1e-9 * (double)(fs_now_ns() - p->start_ns);
+            *best = found;
+            best_s = found.iteration_s;
+            p->best = &p->all.at[k];
+            idle = 0;
+        } else if (status != FS_OK && !why->text[0]) {
+            *why = err;
+        }
+    }
+}
+
+static const char *best_text(const recipes *p)
+{
+    if (!p->best)
+        return "";
+    const search_recipe *r = &p->best->recipe;
+    fs_text text = {.arena = p->arena};
+    fs_text_add(&text, "; the best: pp=%d,dp=%d,tp=%d", r->pp, r->dp, r->tp);
+    if (r->cp > 1)
+        fs_text_add(&text, ",cp=%d", r->cp);
+    if (r->ep > 1)
+        fs_text_add(&text, ",ep=%d", r->ep);
+    fs_text_add(&text, ",zero=%d%s,micro-batches=%d,schedule=%s", r->zero,
+                r->seq_parallel == 1 ? ",seq-parallel=1" : "", r->micro_batches,
+                r->schedule);
+    if (r->pins.n)
+        fs_text_add(&text, ", pins %s", r->pins.at[0].text);
+    return text.at;
+}
+
+static void fill(recipes *p, const search_planner *self, int64_t start_ns,
+                 search_result *out)
+{
+    out->configs = p->costed.at;
+    out->n_configs = p->costed.n;
+    for (int32_t k = 0; k < p->costed.n; k++)
+        out->configs[k].lower_bound_s = 0;
+    out->lower_bound_s = 0;
+    out->gap = 1;
+    out->search_s = 1e-9 * (double)(fs_now_ns() - start_ns);
+    out->space = fs_printf(
+        p->arena, "%s (%s): %d recipes ranked, %d costed in full%s", self->name,
+        self->source, p->all.n, p->costed.n, best_text(p));
+}
+
+fs_status search_plan_recipes(const search_planner *self,
+                              const search_problem *problem, fs_arena *arena,
+                              fs_err *err, search_result *out)
+{
+    const int64_t start_ns = fs_now_ns();
+    const double limit =
+        problem->time_limit_s > 0 ? problem->time_limit_s : 1e8;
+    recipes p = {.problem = problem,
+                 .arena = arena,
+                 .start_ns = start_ns,
+                 .deadline_ns = start_ns + (int64_t)(fmin(limit, 1e8) * 1e9)};
+    fs_err why = {0};
+    *out = (search_result){.status = "infeasible", .iteration_s = INFINITY};
+    if (problem->stage_mesh || problem->n_graphs == 0 ||
+        (problem->filter.allow && !problem->recipe))
+        return fs_fail(err, FS_NO, "%s plans equal stages, by recipes only",
+                       self->name);
+    fs_arena *scratch = fs_arena_create();
+    search_ledger_make(problem, problem->graphs[problem->n_graphs - 1].graph,
+                       scratch, &p.ledger);
+    for (int32_t f = 0; f < N_FAMILIES; f++)
+        if (strcmp(self->name, families[0].name) == 0 ||
+            strcmp(self->name, families[f].name) == 0)
+            add_family(&p, &families[f]);
+    fs_arena_destroy(scratch);
+    if (p.all.n)
+        qsort(p.all.at, (size_t)p.all.n, sizeof *p.all.at, by_estimate);
+    cost_all(&p, &why, out);
+    fill(&p, self, start_ns, out);
+    if (out->strategy) {
+        out->status = "feasible";
+        return FS_OK;
+    }
+    out->iteration_s = INFINITY;
+    out->status = "limit";
+    return fs_fail(err, FS_NO, "%s: none of %d recipes gave a plan%s%.500s",
+                   self->name, p.all.n, why.text[0] ? "; the first: " : "",
+                   why.text);
+}
