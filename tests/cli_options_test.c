@@ -310,6 +310,29 @@ static void test_exhaustive(void)
     tap_near(cost[1], cost[0], 1e-9, "exhaustive: as fast as ilp's");
 }
 
+/* Each exact reduction has its switch, and none changes the optimum. */
+static void test_reductions(void)
+{
+    static const char *const flags[] = {"", "--no-reduce", "--no-reduce=arcs",
+                                        "--no-reduce=goldstein,split",
+                                        "--no-reduce=fold,follow"};
+    double cost[5];
+    for (int k = 0; k < 5; k++) {
+        cli_answer *a = cli("search zoo:mlp,layers=2,hidden=64 --cluster "
+                            "1x2:a100-sxm4-80g --batch 12 --gap 0 %s -o "
+                            "\"$D/reduced.json\" --json",
+                            flags[k]);
+        cost[k] = cli_number(a, "iteration_s");
+        tap_ok(a->status == 0 && cli_number(a, "gap") <= 1e-9,
+               "a proven plan with '%s'", flags[k]);
+        tap_near(cost[k], cost[0], 1e-9, "the same with '%s'", flags[k]);
+    }
+    refused("a reduction by a name that is none", "'fald'", "goldstein",
+            cli(SEARCH "--no-reduce=fold,fald"));
+    refused("a list with nothing in it", "''", "goldstein",
+            cli(SEARCH "--no-reduce=fold,"));
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_options_test");
@@ -325,6 +348,7 @@ int main(void)
     test_short_data();
     test_separator();
     test_exhaustive();
+    test_reductions();
     test_loss_kinds();
     cli_end_scratch();
     return tap_done();

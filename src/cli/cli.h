@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 typedef const char *cli_TEXT;
+typedef const char *cli_SOME;
 typedef bool cli_FLAG;
 typedef int64_t cli_COUNT;
 typedef double cli_REAL;

@@ -46,6 +46,19 @@ static const char *start_of(const cli_making *m)
     return said && strcmp(said, "none") == 0 ? NULL : said ? said : "megatron";
 }
 
+/* The bare flag leaves them to search_problem.reduce. */
+fs_status cli_parse_no_reduce(cli *c, uint32_t *without)
+{
+    const char *names = c->args.no_reduce;
+    *without = 0;
+    if (!names || !names[0])
+        return FS_OK;
+    fs_status status = search_reductions_parse(names, &c->err, without);
+    if (status != FS_OK)
+        fs_err_prefix(&c->err, "--no-reduce");
+    return status;
+}
+
 static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
 {
     cli *c = m->c;
@@ -63,9 +76,10 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         .max_mesh_axes = 2,
         /* A plan by hand claims no bound: proving one would only take time. */
         .effort_s = m->by_hand ? 2 : 0,
-        .reduce = !c->args.no_reduce,
+        .reduce = !c->args.no_reduce || c->args.no_reduce[0],
         .progress = show_line,
     };
+    FS_TRY(cli_parse_no_reduce(c, &out->without));
     if (c->args.memory)
         FS_TRY(cli_parse_bytes(c->args.memory, &c->err, &out->memory_bytes));
     search_recipe_apply(&m->recipe, c->arena, out);

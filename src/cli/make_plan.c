@@ -49,6 +49,8 @@ static fs_status check_args(cli *c)
         !search_planner_find(a->start))
         return fs_fail(&c->err, FS_INVALID, "--start %s is unknown: none, %s",
                        a->start, search_planner_names());
+    uint32_t without;
+    FS_TRY(cli_parse_no_reduce(c, &without));
     ir_rate rate;
     FS_TRY(ir_rate_parse(a->lr_schedule ? a->lr_schedule : "", &c->err, &rate));
     FS_TRY(cli_check_tuning(c, a->optimizer ? a->optimizer : "adamw",

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef enum kind { FLAG, TEXT, COUNT, REAL, LIST } kind;
+typedef enum kind { FLAG, TEXT, SOME, COUNT, REAL, LIST } kind;
 
 typedef struct option {
     const char *flag;
@@ -89,8 +89,11 @@ void cli_help(const char *name, FILE *out)
         if (!takes(o, name))
             continue;
         char left[64];
-        snprintf(left, sizeof left, "--%s%s%s", o->flag,
-                 o->argument[0] ? " " : "", o->argument);
+        snprintf(left, sizeof left,
+                 o->kind == SOME  ? "--%s[=%s]"
+                 : o->argument[0] ? "--%s %s"
+                                  : "--%s%s",
+                 o->flag, o->argument);
         fprintf(out, "  %-24s %s%s\n", left, o->help,
                 o->kind == LIST ? "; may be repeated" : "");
     }
@@ -134,6 +137,7 @@ static fs_status set(cli *c, const option *o, const char *value)
     case FLAG:
         *(bool *)at = true;
         return FS_OK;
+    case SOME:
     case TEXT:
         *(const char **)at = value;
         return FS_OK;
@@ -198,6 +202,7 @@ static void set_absent(cli_args *args)
 {
 #define CLI_DEFAULT_FLAG(field)
 #define CLI_DEFAULT_TEXT(field)
+#define CLI_DEFAULT_SOME(field)
 #define CLI_DEFAULT_LIST(field)
 #define CLI_DEFAULT_COUNT(field) args->field = -1;
 #define CLI_DEFAULT_REAL(field) args->field = NAN;
@@ -230,6 +235,8 @@ static fs_status parse_flag(cli *c, words *w, int *i)
     const char *value = word[length] ? word + length + 1 : NULL;
     if (o->kind == FLAG && value)
         return fs_fail(&c->err, FS_INVALID, "--%s takes no value", o->flag);
+    if (o->kind == SOME && !value)
+        value = "";
     if (o->kind != FLAG && !value) {
         if (*i + 1 >= w->argc)
             return fs_fail(&c->err, FS_INVALID, "--%s wants %s", o->flag,

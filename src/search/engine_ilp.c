@@ -289,7 +289,8 @@ static void mix_met(ilp *s)
         dom[i] = list_met(s, i, value[i]);
     }
     search_subnet sub = search_subnet_of(net, dom, value, scratch);
-    search_subnet_reduce(&sub, scratch);
+    if (!(s->budget->without & SEARCH_GOLDSTEIN))
+        search_subnet_reduce(&sub, scratch);
     if (search_milp_columns(&sub.net) <= MIXED_COLUMNS)
         mix(s, &sub, scratch);
     fs_arena_destroy(scratch);
@@ -329,7 +330,8 @@ static bool close_gap(ilp *s)
     /* Dominance will not make a giant small. */
     if (search_milp_columns(&sub.net) > 10 * MILP_COLUMNS)
         return true;
-    search_subnet_reduce(&sub, s->arena);
+    if (!(s->budget->without & SEARCH_GOLDSTEIN))
+        search_subnet_reduce(&sub, s->arena);
     search_net *kernel = &sub.net;
     if (search_milp_columns(kernel) > MILP_COLUMNS)
         return true;
