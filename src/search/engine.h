@@ -48,6 +48,21 @@ typedef struct search_incidence {
 search_incidence search_net_incidence(const search_net *net, bool both,
                                       fs_arena *arena);
 
+/* One node at a time, with the sums kept up to date. */
+typedef struct search_moves {
+    const search_net *net;
+    search_incidence at; /* of both ends */
+    search_sums sums;
+    int32_t *value; /* legal */
+} search_moves;
+search_moves search_moves_new(const search_net *net, int32_t *value,
+                              fs_arena *arena);
+/* Puts value s there and returns the cost; INFINITY, and nothing changed, when
+ * that is not legal or does not fit. */
+double search_moves_try(search_moves *moves, int32_t node, int32_t s);
+/* A legal value. */
+void search_moves_put(search_moves *moves, int32_t node, int32_t s);
+
 /* A network with some of the values of another. */
 typedef struct search_subnet {
     search_net net;

@@ -169,15 +169,17 @@ search_incidence search_net_incidence(const search_net *net, bool both,
 
 /* ---- one node at a time ---- */
 
-typedef struct moves {
-    const search_net *net;
-    search_incidence at;
-    search_sums sums;
-    int32_t *value;
-} moves;
+search_moves search_moves_new(const search_net *net, int32_t *value,
+                              fs_arena *arena)
+{
+    search_moves m = {net, search_net_incidence(net, true, arena),
+                      search_sums_new(net, arena), value};
+    search_net_sums(net, value, &m.sums);
+    return m;
+}
 
 /* Adds node i and its edges to the sums, times `sign`. */
-static void count(moves *m, int32_t i, int32_t sign)
+static void count(search_moves *m, int32_t i, int32_t sign)
 {
     const search_net *net = m->net;
     const search_net_node *node = &net->nodes[i];
@@ -193,7 +195,7 @@ static void count(moves *m, int32_t i, int32_t sign)
     }
 }
 
-static bool allowed(const moves *m, int32_t i)
+static bool allowed(const search_moves *m, int32_t i)
 {
     const search_net *net = m->net;
     bool fine = isfinite(net->nodes[i].cost[m->value[i]]);
@@ -206,29 +208,42 @@ static bool allowed(const moves *m, int32_t i)
     return fine;
 }
 
-static bool move(moves *m, int32_t i, double *cost)
+void search_moves_put(search_moves *m, int32_t i, int32_t s)
+{
+    count(m, i, -1);
+    m->value[i] = s;
+    count(m, i, 1);
+}
+
+/* What is not legal is never counted: INFINITY - INFINITY. */
+double search_moves_try(search_moves *m, int32_t i, int32_t s)
+{
+    const int32_t old = m->value[i];
+    m->value[i] = s;
+    const bool legal = allowed(m, i);
+    m->value[i] = old;
+    if (!legal)
+        return INFINITY;
+    search_moves_put(m, i, s);
+    if (search_sums_fit(m->net, &m->sums))
+        return search_sums_cost(m->net, &m->sums);
+    search_moves_put(m, i, old);
+    return INFINITY;
+}
+
+static bool move(search_moves *m, int32_t i, double *cost)
 {
     int32_t best = m->value[i], old = best;
     for (int32_t s = 0; s < m->net->nodes[i].n; s++) {
         if (s == best)
             continue;
-        m->value[i] = s;
-        bool legal = allowed(m, i);
-        m->value[i] = best;
-        if (!legal) /* never counted: INFINITY - INFINITY */
-            continue;
-        count(m, i, -1);
-        m->value[i] = s;
-        count(m, i, 1);
-        double c = search_sums_cost(m->net, &m->sums);
+        const double c = search_moves_try(m, i, s);
         /* A margin against rounding: the sums are kept up to date. */
-        if (search_sums_fit(m->net, &m->sums) && c < *cost * (1 - 1e-12)) {
+        if (c < *cost * (1 - 1e-12)) {
             *cost = c;
             best = s;
-        } else {
-            count(m, i, -1);
-            m->value[i] = best;
-            count(m, i, 1);
+        } else if (isfinite(c)) {
+            search_moves_put(m, i, best);
         }
     }
     return best != old;
@@ -238,9 +253,7 @@ double search_net_improve(const search_net *net, int32_t *value,
                           fs_arena *arena)
 {
     enum { ROUNDS = 20 };
-    moves m = {net, search_net_incidence(net, true, arena),
-               search_sums_new(net, arena), value};
-    search_net_sums(net, value, &m.sums);
+    search_moves m = search_moves_new(net, value, arena);
     double cost = search_sums_cost(net, &m.sums);
     for (int32_t round = 0, any = 1; any && round < ROUNDS; round++) {
         any = 0;
