@@ -61,7 +61,7 @@ static void begin(bench *b, const char *spec, const char *cluster,
         .schedule = "1f1b",
         .fix_mesh = {.n = -1},
         .max_mesh_axes = 2,
-        .time_limit_s = 10,
+        .time_limit_s = 5,
         .gap = 1e-3,
         .reduce = true,
     };

@@ -466,6 +466,11 @@ fs_status search_cut(const search_problem *problem, const search_layout *layout,
                      fs_err *err, int32_t *stage_of)
 {
     const ir_graph *graph = layout->graph;
+    if (problem->stage_of) {
+        memcpy(stage_of, problem->stage_of,
+               (size_t)graph->nodes.n * sizeof *stage_of);
+        return FS_OK;
+    }
     if (layout->n_stages == 1) {
         memset(stage_of, 0, (size_t)graph->nodes.n * sizeof *stage_of);
         return FS_OK;

@@ -221,9 +221,11 @@ void search_ledger_make(const search_problem *problem, const ir_graph *graph,
             fmin(out->launch_s, problem->cluster->groups[g].device.launch_s);
     search_marks_make(graph, arena, &out->marks);
     time_nodes(out);
-    for (int32_t t = 0; t < graph->tensors.n; t++)
+    for (int32_t t = 0; t < graph->tensors.n; t++) {
+        out->streams |= out->marks.stream[t];
         out->experts |=
             out->marks.expert[t] && graph->tensors.at[t].role == IR_PARAM;
+    }
 }
 
 /* ---- a recipe ---- */

@@ -37,7 +37,7 @@ typedef struct search_ledger {
     fs_arena *arena;
     double launch_s;
     bool recomputes;
-    bool experts;
+    bool experts, streams; /* there are some */
     int32_t n_cuts;
     struct search_ledger_cut *cuts;
 } search_ledger;

@@ -20,6 +20,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/pins.h src/search/pins.c \
   src/search/planners.def src/search/families.def src/search/planner.h \
   src/search/planner.c src/search/planner_recipes.c \
+  src/search/planner_alpa.c \
   src/search/ledger.h src/search/ledger.c
 check_PROGRAMS += tests/search_net_test tests/search_reduce_test \
   tests/search_graph_test \

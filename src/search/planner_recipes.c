@@ -15,7 +15,7 @@
 
 /* Recipes in a row that are not better: so many, or so many nodes of networks;
  * prices per recipe. */
-enum { PATIENCE = 8, PATIENCE_NODES = 100000, ROUNDS = 1 };
+enum { PATIENCE = 8, PATIENCE_NODES = 30000, ROUNDS = 1 };
 
 typedef struct family {
     const char *name, *axes;
@@ -127,7 +127,8 @@ static void add_variants(recipes *p, search_recipe r)
     const search_recipe *given = p->problem->recipe;
     for (int32_t zero = p->family->zero_from; zero <= p->family->zero_to;
          zero++)
-        for (int32_t seq = 0; seq <= (r.tp > 1 && has(p, 'S')); seq++) {
+        for (int32_t seq = 0;
+             seq <= (r.tp > 1 && p->ledger.streams && has(p, 'S')); seq++) {
             if (given && (!free_to(given->zero, -1, zero) ||
                           !free_to(given->seq_parallel, -1, seq)))
                 continue;
@@ -170,6 +171,7 @@ static void add_degrees(recipes *p)
     const search_recipe *given = problem->recipe;
     const int32_t devices = problem->cluster->n_devices;
     search_recipe r = begin(p);
+    const char *schedule = r.schedule;
     if (p->family->tables >= 0 && (r.pins.n > 0 || !pin_tables(p, &r)))
         return;
     for (int32_t pp = 1; pp <= (has(p, 'P') ? devices : 1); pp++)
@@ -180,6 +182,7 @@ static void add_degrees(recipes *p)
                 continue;
             r.pp = pp;
             r.tp = tp;
+            r.schedule = pp > 1 ? schedule : problem->schedule;
             r.dp = devices / (pp * tp * r.cp);
             if (!given || free_to(given->dp, 0, r.dp))
                 add_experts(p, r);
@@ -288,7 +291,7 @@ static void cost_all(recipes *p, fs_err *why, search_result *best)
         const fs_status status =
             cost_in_full(p, &p->all.at[k], best_s, &err, &found);
         keep_records(p, &found);
-        idle += best->strategy != NULL;
+        idle += best->strategy && found.n_configs > 0;
         if (status == FS_OK && found.iteration_s < best_s) {
             found.first_s = best->strategy
                                 ? best->first_s

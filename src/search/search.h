@@ -128,7 +128,8 @@ typedef struct search_problem {
                                   do not */
     int32_t max_mesh_axes;     /* 2 */
     int32_t n_layers;          /* 0: stages are cut by time */
-    const int32_t *layers; /* [n_layers] else: so many repeated blocks each */
+    const int32_t *layers;   /* [n_layers] else: so many repeated blocks each */
+    const int32_t *stage_of; /* [nodes] of the only graph: its cut; NULL */
     search_filter filter;
     const struct search_recipe *recipe; /* that made it; NULL: none */
     search_lives lives;
