@@ -27,22 +27,11 @@ static void test_presets(void)
            (int)OFFSETS_PRESETS, most, worst);
 }
 
-/* Neither a better layout is found there, nor a better bound (make
- * bench-offsets lists more of the kind). */
-static bool falls_short(const char *preset, const offsets_recipe *r)
-{
-    return strcmp(preset, "gpt2") == 0 && strcmp(r->name, "zb-v") == 0;
-}
-
 static void test_recipe(const char *preset, const offsets_recipe *r)
 {
     double gap = gap_of(preset, r);
 
-    if (falls_short(preset, r))
-        tap_todo(gap <= 1, "falls short of the bound",
-                 "%s, %s: at most %.2f %%", preset, r->name, gap);
-    else
-        tap_ok(gap <= 1, "%s, %s: at most %.2f %%", preset, r->name, gap);
+    tap_ok(gap <= 1, "%s, %s: at most %.2f %%", preset, r->name, gap);
 }
 
 static void test_recipes(const char *preset)

@@ -124,7 +124,7 @@ typedef struct runner {
 } runner;
 
 /* Runs as far as it can; returns whether it moved. */
-static bool run_role(const plan_pace *pace, runner *r)
+static bool run_role(const plan_pace *pace, const int32_t *units, runner *r)
 {
     int32_t before = r->at;
 
@@ -134,13 +134,18 @@ static bool run_role(const plan_pace *pace, runner *r)
         int32_t end = awaited(pace, stage, slot);
         if (end < 0)
             break;
-        r->now = (r->now > end ? r->now : end) + 1;
+        r->now = r->now > end ? r->now : end;
+        r->now += units
+                      ? units[3 * stage + (int32_t)(slot->phase - PLAN_FORWARD)]
+                      : 1;
         *pace_end(pace, stage, slot->phase, slot->micro_batch) = r->now;
     }
     return r->at > before;
 }
 
-plan_pace plan_pace_of(const plan_pipeline *pipe, fs_arena *arena)
+/* Slots of so many units each, [n_stages][3]; NULL: of one. */
+static plan_pace pace_of(const plan_pipeline *pipe, const int32_t *units,
+                         fs_arena *arena)
 {
     int32_t m = pipe->micro_batches;
     plan_pace pace = {pipe->n_stages, m,
@@ -159,10 +164,35 @@ plan_pace plan_pace_of(const plan_pipeline *pipe, fs_arena *arena)
     for (bool moved = true; moved;) {
         moved = false;
         for (int32_t r = 0; r < pipe->n_roles; r++)
-            moved |= run_role(&pace, &roles[r]);
+            moved |= run_role(&pace, units, &roles[r]);
     }
     fs_arena_destroy(scratch);
     return pace;
+}
+
+plan_pace plan_pace_of(const plan_pipeline *pipe, fs_arena *arena)
+{
+    return pace_of(pipe, NULL, arena);
+}
+
+double plan_schedule_span(const plan_pipeline *pipe, const double *seconds)
+{
+    fs_arena *scratch = fs_arena_create();
+    const int32_t rows = 3 * pipe->n_stages;
+    int32_t *units = fs_new(scratch, int32_t, rows), end = 0;
+    double sum = 0;
+
+    for (int32_t i = 0; i < rows; i++)
+        sum += seconds[i];
+    /* One micro-batch after the other takes half of what an end can be. */
+    const double unit = sum * pipe->micro_batches / (INT32_MAX / 2);
+    for (int32_t i = 0; i < rows; i++)
+        units[i] = (int32_t)fmax(1, seconds[i] / unit);
+    const plan_pace pace = pace_of(pipe, units, scratch);
+    for (int64_t i = 0; i < (int64_t)rows * pipe->micro_batches; i++)
+        end = end > pace.ends[i] ? end : pace.ends[i];
+    fs_arena_destroy(scratch);
+    return end * unit;
 }
 
 /* From a role's first slot to the end of its last. */

@@ -90,6 +90,10 @@ typedef struct plan_pace {
 /* Of a pipeline with a schedule. */
 plan_pace plan_pace_of(const plan_pipeline *pipe, fs_arena *arena);
 
+/* Seconds from the first slot to the end of the last, where slots of a stage
+ * take seconds[3 * stage + (forward, backward, weight)] and wait likewise. */
+double plan_schedule_span(const plan_pipeline *pipe, const double *seconds);
+
 /* How much of the pipeline's fill and drain shows, step after step, when slots
  * are equally long: what a role waits, (span - m u) / ((p - 1) u) for p roles
  * of u slots per micro-batch, of the role that waits most; 0 to 1. 1 of 1f1b, 1

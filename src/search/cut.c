@@ -2,15 +2,18 @@
  * follows them.
  *
  * Places for a cut are those that the fewest float activations of weight cross:
- * one at the boundary of a block with a residual stream. Among them a dynamic
- * program finds the cut whose slowest stage is fastest (seconds of forward and
+ * one at the boundary of a block with a residual stream. Among them the cut is
+ * taken whose slowest device is fastest (all its stages' seconds of forward and
  * backward on one device, shared by those of the stage, and those in which it
- * receives what crosses), and of those the one that moves fewest bytes. Unless
- * it is told how many of the network's repeated blocks each stage has. */
+ * receives what crosses), or one with more even stages, if the schedule is done
+ * sooner with slots so long (split.c). Unless it is told how many of the
+ * network's repeated blocks each stage has. */
 #include "config.h"
 #include "search/layout.h"
+#include "search/split.h"
 
 #include "ir/blocks.h"
+#include "plan/schedule.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,18 +24,20 @@ enum { SLIGHT = 100 };
 typedef struct cutter {
     const search_problem *problem;
     const ir_graph *graph;
-    const plan_stage *stages;
+    const search_layout *layout; /* NULL: none yet */
     fs_arena *arena;
     ir_uses uses;
-    bool *moving;           /* [node] forward, depends on data */
-    int32_t n;              /* moving nodes, in order */
-    int32_t *order;         /* [n] */
-    int32_t *rank;          /* [node] place in order, -1 */
-    double *seconds;        /* [n + 1] prefix sums */
-    int32_t *crossing;      /* [n + 1] activations that cross before place k */
-    int64_t *bytes;         /* [n + 1] all bytes that do, */
-    int64_t *largest;       /* [n + 1] those of the largest activation */
-    bool trains;            /* as many come back, as gradients */
+    bool *moving;      /* [node] forward, depends on data */
+    int32_t n;         /* moving nodes, in order */
+    int32_t *order;    /* [n] */
+    int32_t *rank;     /* [node] place in order, -1 */
+    double *seconds;   /* [n + 1] prefix sums */
+    int32_t *crossing; /* [n + 1] activations that cross before place k */
+    int64_t *bytes;    /* [n + 1] all bytes that do, */
+    int64_t *largest;  /* [n + 1] those of the largest activation */
+    bool trains;       /* as many come back, as gradients */
+    double forward;    /* share of all seconds */
+    const plan_pipeline *pipe;
     FS_VEC(int32_t) blocks; /* where each begins, in the order */
     int32_t behind;         /* where the last ends */
 } cutter;
@@ -80,11 +85,14 @@ static void weigh(cutter *c)
         c->trains |= node->phase == IR_BACKWARD;
         if (owner < 0 || c->rank[owner] < 0)
             continue;
-        c->seconds[c->rank[owner] + 1] +=
+        const double s =
             cost_node_seconds(c->problem->cost, graph, v, &plain, &one);
+        c->seconds[c->rank[owner] + 1] += s;
+        c->forward += owner == v ? s : 0;
     }
     for (int32_t k = 0; k < c->n; k++)
         c->seconds[k + 1] += c->seconds[k];
+    c->forward /= c->seconds[c->n];
 }
 
 /* Last forward consumer of a tensor, in the order; -1. */
@@ -152,32 +160,13 @@ static int32_t places(const cutter *c, int32_t most, int32_t *out)
     return n;
 }
 
-/* cost[j]: slowest stage, then bytes, of the best cut of what lies before
- * place j into the stages so far. */
-typedef struct best_cut {
-    double slowest;
-    int64_t bytes;
-    int32_t from;
-} best_cut;
-
-static bool better(const best_cut *a, const best_cut *b)
-{
-    return a->slowest < b->slowest ||
-           (a->slowest <= b->slowest && a->bytes < b->bytes);
-}
-
-/* Work from place i to place j on that stage's devices. */
-static double share_of(const cutter *c, int32_t stage, int32_t i, int32_t j)
-{
-    return (c->seconds[j] - c->seconds[i]) /
-           (double)ir_mesh_size(&c->stages[stage].mesh);
-}
-
 /* What crosses place k on its way from one stage to another, as if all of it
  * were for that one: each device of the smaller deals with one of the other. */
 static double move_of(const cutter *c, int32_t from, int32_t to, int32_t k)
 {
-    plan_stage a = c->stages[from], b = c->stages[to];
+    plan_stage a = c->layout->stages[from], b = c->layout->stages[to];
+    if (plan_same_place(&a, &b))
+        return 0;
     if (ir_mesh_size(&a.mesh) < ir_mesh_size(&b.mesh))
         b.mesh = a.mesh;
     else
@@ -191,7 +180,8 @@ static double move_of(const cutter *c, int32_t from, int32_t to, int32_t k)
 static int32_t first_alike(const cutter *c, int32_t stage)
 {
     for (int32_t p = 1; p < stage; p++) {
-        const plan_stage *a = &c->stages[p - 1], *b = &c->stages[stage - 1];
+        const plan_stage *a = &c->layout->stages[p - 1],
+                         *b = &c->layout->stages[stage - 1];
         const cost_place x = cost_place_of(c->problem->cost, a, a + 1);
         const cost_place y = cost_place_of(c->problem->cost, b, b + 1);
         if (plan_same_mesh(&a->mesh, &b->mesh) &&
@@ -231,54 +221,57 @@ static cut_moves time_moves(const cutter *c, const int32_t *at, int32_t n,
     return m;
 }
 
-/* A choice of places: at[0] = 0, at[1 .. n-1] the places, at[n] = the end. */
-typedef struct chooser {
-    const cutter *c;
-    const int32_t *at;
-    int32_t n;
-    cut_moves moves;
-    best_cut *best; /* [stages * (n + 1) + j] */
-} chooser;
-
-/* Where stage p - 1 begins when it ends at place j. From the last place
- * backwards: once its own work is slower than the best, all before are. Of
- * equals the first place counts. */
-static void choose_begin(const chooser *h, int32_t p, int32_t j)
+/* As if each stage went forward for the same share of its time. Of what the
+ * schedule has slots of their own for, gradients of weights take half. */
+static double span_of(void *ctx, const double *stage_seconds)
 {
-    const cutter *c = h->c;
-    const int32_t n = h->n;
-    best_cut *best = &h->best[p * (n + 1) + j];
-    for (int32_t i = j - 1; i >= p - 1; i--) {
-        const best_cut *before = &h->best[(p - 1) * (n + 1) + i];
-        const double work = share_of(c, p - 1, h->at[i], h->at[j]);
-        if (work > best->slowest)
-            return;
-        const best_cut now = {
-            fmax(before->slowest, work + h->moves.in[(p - 1) * (n + 1) + i] +
-                                      h->moves.back[(p - 1) * (n + 1) + j]),
-            before->bytes + (i ? c->bytes[h->at[i]] : 0), i};
-        if (!better(best, &now))
-            *best = now;
-    }
+    const cutter *c = ctx;
+    const double back = 1 - c->forward;
+    const double weight = c->pipe->schedule->splits ? back / 2 : 0;
+    const double share[] = {c->forward, back - weight, weight};
+    double *seconds = fs_new(c->arena, double, 3 * c->pipe->n_stages);
+    for (int32_t k = 0; k < 3 * c->pipe->n_stages; k++)
+        seconds[k] = stage_seconds[k / 3] * share[k % 3];
+    return plan_schedule_span(c->pipe, seconds);
 }
 
-static void choose(const cutter *c, const int32_t *at, int32_t n,
-                   int32_t n_stages, int32_t *begin)
+/* at[0] = 0, at[1 .. n-1] the places, at[n] = the end. */
+static void choose(cutter *c, const int32_t *at, int32_t n, int32_t *begin)
 {
-    best_cut *best =
-        fs_new(c->arena, best_cut, (size_t)(n_stages + 1) * (size_t)(n + 1));
-    const chooser h = {c, at, n, time_moves(c, at, n, n_stages), best};
-    for (int32_t p = 0; p <= n_stages; p++)
-        for (int32_t j = 0; j <= n; j++)
-            best[p * (n + 1) + j] = (best_cut){INFINITY, 0, -1};
-    best[0].slowest = 0;
-    for (int32_t p = 1; p <= n_stages; p++)
-        for (int32_t j = p; j <= n; j++)
-            choose_begin(&h, p, j);
-    for (int32_t p = n_stages, j = n; p > 0; p--) {
-        j = best[p * (n + 1) + j].from;
-        begin[p - 1] = at[j];
+    const search_layout *layout = c->layout;
+    const cut_moves moves = time_moves(c, at, n, layout->n_stages);
+    double *seconds = fs_new(c->arena, double, n + 1);
+    double *size = fs_new(c->arena, double, layout->n_groups);
+    int64_t *bytes = fs_new(c->arena, int64_t, n + 1);
+    for (int32_t j = 0; j <= n; j++) {
+        seconds[j] = c->seconds[at[j]];
+        bytes[j] = c->bytes[at[j]];
     }
+    for (int32_t p = 0; p < layout->n_stages; p++)
+        size[layout->group_of[p]] = ir_mesh_size(&layout->stages[p].mesh);
+    fs_err err;
+    const plan_pipeline pipe =
+        plan_pipeline_of(layout->stages, layout->n_stages, layout->schedule,
+                         c->graph->micro_batches, c->arena);
+    const bool runs = c->trains && pipe.schedule &&
+                      plan_pipeline_check(&pipe, layout->stages, &err) == FS_OK;
+    c->pipe = &pipe;
+    const search_chain chain = {.n = n,
+                                .n_stages = layout->n_stages,
+                                .n_groups = layout->n_groups,
+                                .group_of = layout->group_of,
+                                .size = size,
+                                .seconds = seconds,
+                                .in = moves.in,
+                                .back = moves.back,
+                                .bytes = bytes,
+                                .span = runs ? span_of : NULL,
+                                .ctx = c,
+                                .times = pipe.micro_batches};
+    search_split split = {0};
+    search_split_find(&chain, c->arena, &split);
+    for (int32_t p = 0; p < layout->n_stages; p++)
+        begin[p] = at[split.begin[p]];
 }
 
 /* Stage of a node that no rule has placed: that of its first consumer. */
@@ -444,7 +437,7 @@ static fs_status balance(cutter *c, int32_t n_stages, fs_err *err,
                        "%s: %d stages need %d places to cut, it has %d",
                        c->graph->name, n_stages, n_stages - 1, n);
     at[n + 1] = c->n;
-    choose(c, at, n + 1, n_stages, begin);
+    choose(c, at, n + 1, begin);
     return FS_OK;
 }
 
@@ -477,7 +470,7 @@ fs_status search_cut(const search_problem *problem, const search_layout *layout,
     }
     cutter c = {.problem = problem,
                 .graph = graph,
-                .stages = layout->stages,
+                .layout = layout,
                 .arena = fs_arena_create()};
     fs_status status = cut(&c, layout->n_stages, err, stage_of);
     fs_arena_destroy(c.arena);

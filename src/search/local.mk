@@ -11,6 +11,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/subnet.c src/search/engine_ilp.c \
   src/search/states.c src/search/engine_exhaustive.c src/search/engine_greedy.c src/search/engine_mcmc.c \
   src/search/memo.c src/search/build_net.c src/search/cut.c \
+  src/search/split.h src/search/split.c \
   src/search/level0.h src/search/level0.c src/search/narrow.c \
   src/search/result.c src/search/fit.c src/search/lean.c \
   src/search/recipe.c src/search/recipe_check.c \
@@ -26,7 +27,8 @@ check_PROGRAMS += tests/search_net_test tests/search_reduce_test \
   tests/search_graph_test \
   tests/search_memory_test tests/search_cut_test tests/cli_memory_test \
   tests/cli_pin_test tests/cli_recipe_test tests/cli_tensor_test \
-  tests/search_recipe_test tests/search_planner_test
+  tests/search_recipe_test tests/search_planner_test \
+  tests/search_split_test
 tests_search_net_test_SOURCES = tests/search_net_test.c tests/tap.h
 tests_search_net_test_LDADD = $(search_libs)
 tests_search_reduce_test_SOURCES = tests/search_reduce_test.c tests/tap.h
@@ -40,6 +42,8 @@ tests_search_memory_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_cut_test_SOURCES = tests/search_cut_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_cut_test_LDADD = $(zoo_libs) $(search_libs)
+tests_search_split_test_SOURCES = tests/search_split_test.c tests/tap.h
+tests_search_split_test_LDADD = $(search_libs)
 tests_cli_memory_test_SOURCES = tests/cli_memory_test.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_memory_test_LDADD = $(JANSSON_LIBS) -lm
