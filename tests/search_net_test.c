@@ -445,7 +445,7 @@ int main(void)
     mix();
     refuse_giants(seed);
     tap_ok(search_engine_find("none") == NULL, "an unknown engine is NULL");
-    tap_equal_text(search_engine_names(), "ilp, exhaustive, greedy, mcmc",
+    tap_equal_text(search_engine_names(), "ilp, exhaustive, greedy, deduce, mcmc",
                    "the engines are those of engines.def");
     return tap_done();
 }

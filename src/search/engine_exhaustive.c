@@ -202,7 +202,7 @@ static fs_status build_up(const search_net *net, const search_budget *budget,
 {
     search_solution first = {.cost = INFINITY};
     fs_err ignored = {0}, mine = {0};
-    search_greedy(net, budget, arena, &ignored, &first);
+    search_deduce(net, budget, arena, &ignored, &first);
     fs_status status = search_states(net, first.cost, arena, &mine, out);
     if (status != FS_INVALID)
         return status == FS_OK ? FS_OK : fs_fail(err, status, "%s", mine.text);

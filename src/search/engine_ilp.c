@@ -387,7 +387,7 @@ static void start(ilp *s, const search_net *net, const search_budget *budget)
     s->bound = search_net_floor(net, s->arena);
     search_solution first;
     fs_err err = {0};
-    if (search_greedy(net, budget, s->arena, &err, &first) == FS_OK)
+    if (search_deduce(net, budget, s->arena, &err, &first) == FS_OK)
         offer(s, first.value);
     double scale = isfinite(s->cost) ? s->cost : s->bound;
     s->bundle = (search_bundle){

@@ -1,7 +1,7 @@
 /* A baseline: Metropolis over single signatures, as FlexFlow searches (Jia,
  * Zaharia, Aiken, MLSys 2019, arXiv 1807.05358, section 6.2): a node and one of
  * its values are drawn, the change is kept with probability
- * min(1, exp(-(new - old) / t)). It starts from what greedy finds, and ends
+ * min(1, exp(-(new - old) / t)). It starts from what deduce finds, and ends
  * when half of all steps so far brought nothing better, or after so many per
  * node. The draws hang on the network alone. */
 #include "config.h"
@@ -62,7 +62,7 @@ fs_status search_mcmc(const search_net *net, const search_budget *budget,
                       fs_arena *arena, fs_err *err, search_solution *out)
 {
     search_solution first;
-    FS_TRY(search_greedy(net, budget, arena, err, &first));
+    FS_TRY(search_deduce(net, budget, arena, err, &first));
     *out = first;
     if (isinf(first.cost) || net->n_nodes == 0)
         return FS_OK;

@@ -9,7 +9,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/eliminate.c src/search/dual.c src/search/minimise.c \
   src/search/milp.c src/search/bundle.c src/search/cross.c \
   src/search/subnet.c src/search/engine_ilp.c \
-  src/search/states.c src/search/engine_exhaustive.c src/search/engine_greedy.c src/search/engine_mcmc.c \
+  src/search/states.c src/search/engine_exhaustive.c src/search/engine_greedy.c src/search/engine_deduce.c src/search/engine_mcmc.c \
   src/search/memo.c src/search/build_net.c src/search/cut.c \
   src/search/split.h src/search/split.c \
   src/search/level0.h src/search/level0.c src/search/narrow.c \

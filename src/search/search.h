@@ -74,7 +74,7 @@ typedef struct search_budget {
                        the clock says; 0: as many as help */
 } search_budget;
 
-/* Rows of engines.def: search_exhaustive, search_ilp, search_greedy. Returns
+/* Rows of engines.def: search_exhaustive, search_ilp, .. Returns
  * FS_NO when the net is proven infeasible. */
 typedef fs_status search_engine_fn(const search_net *net,
                                    const search_budget *budget, fs_arena *arena,

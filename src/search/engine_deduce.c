@@ -1,0 +1,174 @@
+/* A baseline: nodes in topological order, each takes the value that is
+ * cheapest given those before it, as in the semi-automatic deduction of
+ * signatures in OneFlow (arXiv 2110.15032, section 3.1). A value that leaves
+ * the later nodes too little memory, or that nothing goes with, is passed
+ * over for the next one. */
+#include "config.h"
+#include "search/engine.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_STEPS = 2000000 };
+
+typedef struct greedy {
+    const search_net *net;
+    search_incidence into; /* edges whose later end a node is */
+    int64_t *bytes;        /* [limit] taken so far */
+    int64_t **spare;       /* [node][limit] least that later nodes add */
+    int64_t *more;         /* [limit] scratch, 0 between uses */
+    int32_t *value;
+    int32_t **ranked; /* [node] values, best first */
+    int32_t *n_ranked, *next;
+    int64_t steps;
+} greedy;
+
+static void add_least(int64_t *later, const search_load *loads, int32_t n_loads,
+                      int64_t n)
+{
+    for (int32_t k = 0; k < n_loads; k++) {
+        int64_t least = n ? loads[k].bytes[0] : 0;
+        for (int64_t at = 1; at < n; at++)
+            if (loads[k].bytes[at] < least)
+                least = loads[k].bytes[at];
+        later[loads[k].limit] += least;
+    }
+}
+
+static void reserve_bytes(greedy *g, fs_arena *arena)
+{
+    const search_net *net = g->net;
+    int64_t *later = fs_new(arena, int64_t, net->n_limits);
+    g->spare = fs_new(arena, int64_t *, net->n_nodes);
+    g->more = fs_new(arena, int64_t, net->n_limits);
+    for (int32_t i = net->n_nodes - 1; i >= 0; i--) {
+        const search_net_node *node = &net->nodes[i];
+        g->spare[i] =
+            fs_memdup(arena, later, (size_t)net->n_limits * sizeof *later);
+        add_least(later, node->loads, node->n_loads, node->n);
+        for (int32_t k = g->into.first[i]; k < g->into.first[i + 1]; k++) {
+            const search_net_edge *edge = &net->edges[g->into.edge[k]];
+            add_least(later, edge->loads, edge->n_loads,
+                      (int64_t)net->nodes[edge->u].n * node->n);
+        }
+    }
+}
+
+/* Bytes that value s of node i adds, given earlier nodes, times `sign`. */
+static void add_bytes(const greedy *g, int32_t i, int32_t s, int32_t sign,
+                      int64_t *bytes)
+{
+    const search_net *net = g->net;
+    const search_net_node *node = &net->nodes[i];
+    search_add_loads(bytes, node->loads, node->n_loads, s, sign);
+    for (int32_t k = g->into.first[i]; k < g->into.first[i + 1]; k++) {
+        const search_net_edge *edge = &net->edges[g->into.edge[k]];
+        search_add_loads(bytes, edge->loads, edge->n_loads,
+                         (int64_t)g->value[edge->u] * node->n + s, sign);
+    }
+}
+
+/* Does value s of node i leave the later ones what they need at least? */
+static bool leaves_room(const greedy *g, int32_t i, int32_t s)
+{
+    const search_net *net = g->net;
+    bool fits = true;
+    add_bytes(g, i, s, 1, g->more);
+    for (int32_t k = 0; k < net->n_limits; k++) {
+        fits &=
+            g->bytes[k] + g->more[k] + g->spare[i][k] <= net->limit_bytes[k];
+        g->more[k] = 0;
+    }
+    return fits;
+}
+
+/* Seconds that value s of node i adds to a step, given earlier nodes. */
+static double added(const greedy *g, int32_t i, int32_t s)
+{
+    const search_net *net = g->net;
+    const search_net_node *node = &net->nodes[i];
+    double m = net->micro_batches;
+    double cost = (node->per_step ? 1 : m) * node->cost[s];
+    for (int32_t k = g->into.first[i]; k < g->into.first[i + 1]; k++) {
+        const search_net_edge *edge = &net->edges[g->into.edge[k]];
+        cost += (edge->per_step ? 1 : m) *
+                edge->cost[(int64_t)g->value[edge->u] * node->n + s];
+    }
+    return cost;
+}
+
+/* Values of node i that are possible now, cheapest first. */
+static void rank(greedy *g, int32_t i, double *cost)
+{
+    const search_net_node *node = &g->net->nodes[i];
+    int32_t n = 0;
+    for (int32_t s = 0; s < node->n; s++) {
+        double c = added(g, i, s);
+        if (!isfinite(c) || !leaves_room(g, i, s))
+            continue;
+        int32_t k = n++;
+        for (; k > 0 && cost[k - 1] > c; k--) {
+            cost[k] = cost[k - 1];
+            g->ranked[i][k] = g->ranked[i][k - 1];
+        }
+        cost[k] = c;
+        g->ranked[i][k] = s;
+    }
+    g->steps += node->n;
+    g->n_ranked[i] = n;
+    g->next[i] = 0;
+}
+
+/* Depth first: the first complete assignment is the answer. */
+static bool descend(greedy *g, double *cost)
+{
+    const search_net *net = g->net;
+    int32_t i = 0;
+    if (net->n_nodes)
+        rank(g, 0, cost);
+    while (i < net->n_nodes && g->steps < MAX_STEPS) {
+        if (g->next[i] < g->n_ranked[i]) {
+            g->value[i] = g->ranked[i][g->next[i]++];
+            add_bytes(g, i, g->value[i], 1, g->bytes);
+            if (++i < net->n_nodes)
+                rank(g, i, cost);
+        } else {
+            if (--i < 0)
+                return false;
+            add_bytes(g, i, g->value[i], -1, g->bytes);
+        }
+    }
+    return i == net->n_nodes;
+}
+
+fs_status search_deduce(const search_net *net, const search_budget *budget,
+                        fs_arena *arena, fs_err *err, search_solution *out)
+{
+    (void)budget; /* one pass */
+    greedy g = {.net = net,
+                .into = search_net_incidence(net, false, arena),
+                .bytes = fs_new(arena, int64_t, net->n_limits),
+                .value = fs_new(arena, int32_t, net->n_nodes),
+                .ranked = fs_new(arena, int32_t *, net->n_nodes),
+                .n_ranked = fs_new(arena, int32_t, net->n_nodes),
+                .next = fs_new(arena, int32_t, net->n_nodes)};
+    int32_t widest = 0;
+    for (int32_t i = 0; i < net->n_nodes; i++) {
+        g.ranked[i] = fs_new(arena, int32_t, net->nodes[i].n);
+        widest = net->nodes[i].n > widest ? net->nodes[i].n : widest;
+    }
+    reserve_bytes(&g, arena);
+    bool found = descend(&g, fs_new(arena, double, widest));
+    double cost = found ? search_net_cost(net, g.value) : INFINITY;
+    /* It went through everything, or a stage without nodes has no room. */
+    if (isinf(cost) && g.steps < MAX_STEPS)
+        return fs_fail(err, FS_NO, "no assignment is legal and fits memory");
+    *out = (search_solution){
+        .value = g.value,
+        .cost = cost,
+        .lower_bound = search_net_floor(net, arena),
+        .steps = g.steps,
+        .kernel_nodes = net->n_nodes,
+    };
+    return FS_OK;
+}
