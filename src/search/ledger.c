@@ -187,8 +187,12 @@ static void make_cut(search_ledger *l, int32_t n_groups, ledger_cut *cut)
         cut->group_of[i] = plan_placing_role(schedule->placing, n_groups, i);
         cut->stages[i].first_device = devices * cut->group_of[i];
     }
-    const search_layout layout = {
-        .graph = l->graph, .n_stages = n, .stages = cut->stages};
+    const search_layout layout = {.graph = l->graph,
+                                  .n_stages = n,
+                                  .stages = cut->stages,
+                                  .n_groups = n_groups,
+                                  .group_of = cut->group_of,
+                                  .schedule = problem->schedule};
     cut->possible = search_cut(problem, &layout, &ignored, stage_of) == FS_OK;
     if (!cut->possible)
         return;

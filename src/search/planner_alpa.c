@@ -68,10 +68,16 @@ static void cluster_layers(alpa *a)
     free.stage_of = NULL;
     for (a->n_layers = LAYERS; a->n_layers > 1; a->n_layers--) {
         fs_err ignored = {0};
+        int32_t *group_of = fs_new(a->scratch, int32_t, a->n_layers);
+        for (int32_t k = 0; k < a->n_layers; k++)
+            group_of[k] = k;
         const search_layout layout = {
             .graph = graph,
             .n_stages = a->n_layers,
-            .stages = fs_new(a->scratch, plan_stage, a->n_layers)};
+            .stages = fs_new(a->scratch, plan_stage, a->n_layers),
+            .n_groups = a->n_layers,
+            .group_of = group_of,
+            .schedule = a->problem->schedule};
         if (search_cut(&free, &layout, &ignored, a->layer_of) == FS_OK)
             return;
     }
