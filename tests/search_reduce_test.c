@@ -123,7 +123,7 @@ static void draw(uint64_t *rng, drawn *net)
         draw_loads(rng, net);
 }
 
-static search_cfn *make(const drawn *net, fs_arena *arena)
+static search_cfn *make(drawn *net, fs_arena *arena)
 {
     search_cfn *cfn = search_cfn_new(net->n, arena);
     for (int32_t i = 0; i < net->n; i++) {
@@ -134,8 +134,10 @@ static search_cfn *make(const drawn *net, fs_arena *arena)
     }
     for (int32_t u = 0; u < net->n; u++)
         for (int32_t v = u + 1; v < net->n; v++)
-            if (net->tied[u][v])
+            if (net->tied[u][v] && (u + v) % 2)
                 search_cfn_add(cfn, u, v, net->cost[u][v], 1);
+            else if (net->tied[u][v]) /* by all cfns of the net */
+                search_cfn_share(cfn, u, v, net->cost[u][v]);
     return cfn;
 }
 
@@ -202,7 +204,7 @@ typedef struct tally {
     int64_t live[SEARCH_N_REDUCTIONS + 1], values[SEARCH_N_REDUCTIONS + 1];
 } tally;
 
-static bool keeps_optimum(const drawn *net, uint32_t mask, double wanted,
+static bool keeps_optimum(drawn *net, uint32_t mask, double wanted,
                           int64_t size[2])
 {
     fs_arena *arena = fs_arena_create();
@@ -223,7 +225,7 @@ static bool keeps_optimum(const drawn *net, uint32_t mask, double wanted,
 }
 
 /* Row k: all but reduction k; the last: any subset, all and none included. */
-static void judge(tally *t, const drawn *net, uint64_t *rng)
+static void judge(tally *t, drawn *net, uint64_t *rng)
 {
     fs_arena *arena = fs_arena_create();
     int32_t value[MAX_NODES];

@@ -42,15 +42,26 @@ int32_t search_cfn_pair(const search_cfn *cfn, int32_t u, int32_t v)
     return -1;
 }
 
-static int32_t make_pair(search_cfn *cfn, int32_t u, int32_t v)
+static int32_t push_pair(search_cfn *cfn, search_pair pair)
 {
-    size_t n = (size_t)cfn->dom[u] * (size_t)cfn->dom[v];
-    search_pair pair = {.u = u, .v = v, .cost = fs_new(cfn->arena, double, n)};
     int32_t id = cfn->pairs.n;
     fs_push(cfn->arena, &cfn->pairs, pair);
-    fs_push(cfn->arena, &cfn->at[u].pairs, id);
-    fs_push(cfn->arena, &cfn->at[v].pairs, id);
+    fs_push(cfn->arena, &cfn->at[pair.u].pairs, id);
+    fs_push(cfn->arena, &cfn->at[pair.v].pairs, id);
     return id;
+}
+
+static size_t cells_of(const search_cfn *cfn, int32_t u, int32_t v)
+{
+    return (size_t)cfn->dom[u] * (size_t)cfn->dom[v];
+}
+
+static void own_table(search_cfn *cfn, search_pair *pair)
+{
+    size_t bytes = cells_of(cfn, pair->u, pair->v) * sizeof *pair->cost;
+    if (pair->shared)
+        pair->cost = fs_memdup(cfn->arena, pair->cost, bytes);
+    pair->shared = false;
 }
 
 void search_cfn_add(search_cfn *cfn, int32_t u, int32_t v, const double *cost,
@@ -58,10 +69,14 @@ void search_cfn_add(search_cfn *cfn, int32_t u, int32_t v, const double *cost,
 {
     int32_t nu = cfn->dom[u], nv = cfn->dom[v];
     int32_t id = search_cfn_pair(cfn, u, v);
-    if (id < 0)
-        id = make_pair(cfn, u, v);
+    if (id < 0) {
+        search_pair fresh = {.u = u, .v = v};
+        fresh.cost = fs_new(cfn->arena, double, cells_of(cfn, u, v));
+        id = push_pair(cfn, fresh);
+    }
     search_pair *pair = &cfn->pairs.at[id];
     int64_t own, other;
+    own_table(cfn, pair);
     search_pair_strides(cfn, pair, u, &own, &other);
     for (int64_t s = 0; s < nu; s++)
         for (int64_t x = 0; x < nv; x++) {
@@ -71,6 +86,18 @@ void search_cfn_add(search_cfn *cfn, int32_t u, int32_t v, const double *cost,
             pair->forbids |= isinf(c);
         }
     search_pair_changed(cfn, id);
+}
+
+void search_cfn_share(search_cfn *cfn, int32_t u, int32_t v, double *cost)
+{
+    if (search_cfn_pair(cfn, u, v) >= 0) {
+        search_cfn_add(cfn, u, v, cost, 1);
+        return;
+    }
+    search_pair pair = {.u = u, .v = v, .cost = cost, .shared = true};
+    for (size_t k = 0; k < cells_of(cfn, u, v) && !pair.forbids; k++)
+        pair.forbids = isinf(cost[k]);
+    search_pair_changed(cfn, push_pair(cfn, pair));
 }
 
 int32_t search_pair_other(const search_pair *pair, int32_t node)
@@ -119,14 +146,23 @@ static void keep_in_pair(search_cfn *cfn, search_pair *pair, int32_t node,
                          const bool *keep)
 {
     int32_t nu = cfn->dom[pair->u], nv = cfn->dom[pair->v];
-    double *to = pair->cost;
     bool row = pair->u == node;
+    const double *from = pair->cost;
+    double *to = pair->cost;
+    if (pair->shared) {
+        int64_t kept = 0;
+        for (int32_t s = 0; s < (row ? nu : nv); s++)
+            kept += keep[s];
+        to = fs_new(cfn->arena, double, kept *(row ? nv : nu));
+        pair->cost = to;
+        pair->shared = false;
+    }
     for (int32_t s = 0; s < nu; s++) {
         if (row && !keep[s])
             continue;
         for (int32_t x = 0; x < nv; x++)
             if (row || keep[x])
-                *to++ = pair->cost[(int64_t)s * nv + x];
+                *to++ = from[(int64_t)s * nv + x];
     }
     double *msg = pair->msg[row ? 0 : 1];
     if (msg)

@@ -13,10 +13,11 @@
 
 typedef struct search_pair {
     int32_t u, v;
-    double *cost;   /* [dom u * dom v], row u */
+    double *cost;   /* [dom u * dom v], row u; not changed while shared */
     double *msg[2]; /* moved from the pair to u, to v; NULL before the dual */
     bool gone;
     bool forbids;    /* false: every entry is finite */
+    bool shared;     /* with other pairs: copied before it changes */
     uint8_t waiting; /* for these reductions */
 } search_pair;
 
@@ -77,6 +78,9 @@ void search_cfn_load(search_cfn *cfn, int32_t node, int32_t from, int32_t to,
                      const int64_t *bytes);
 int32_t search_cfn_pair(const search_cfn *cfn, int32_t u,
                         int32_t v); /* or -1 */
+/* The same without a copy: `cost` lives as long as the cfn and is not changed.
+ */
+void search_cfn_share(search_cfn *cfn, int32_t u, int32_t v, double *cost);
 int32_t search_pair_other(const search_pair *pair, int32_t node);
 /* Entry (s of node, x of the other) is cost[s * own + x * other]. */
 void search_pair_strides(const search_cfn *cfn, const search_pair *pair,

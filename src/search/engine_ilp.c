@@ -44,66 +44,6 @@ typedef struct ilp {
     bool memory_binds, open;
 } ilp;
 
-static double weight(const search_net *net, const search_prices *at,
-                     int32_t stage, bool per_step)
-{
-    return per_step ? at->step[stage]
-                    : net->fill +
-                          (net->micro_batches - net->fill) * at->micro[stage];
-}
-
-/* Adds what an entry's bytes cost. */
-static void add_prices(const search_load *loads, int32_t n_loads,
-                       const search_prices *at, int64_t n, double *cost)
-{
-    for (int32_t k = 0; k < n_loads; k++) {
-        double price = at->bytes[loads[k].limit];
-        for (int64_t s = 0; price > 0 && s < n; s++)
-            cost[s] += price * (double)loads[k].bytes[s];
-    }
-}
-
-static bool has_price(const search_net_edge *edge, const search_prices *at)
-{
-    for (int32_t k = 0; k < edge->n_loads; k++)
-        if (at->bytes[edge->loads[k].limit] > 0)
-            return true;
-    return false;
-}
-
-static void add_priced_pair(const search_net *net, const search_net_edge *edge,
-                            const search_prices *at, search_cfn *cfn)
-{
-    int64_t n = (int64_t)net->nodes[edge->u].n * net->nodes[edge->v].n;
-    search_cfn_add(cfn, edge->u, edge->v, edge->cost,
-                   weight(net, at, edge->stage, edge->per_step));
-    if (!has_price(edge, at))
-        return;
-    fs_arena *scratch = fs_arena_create();
-    double *cost = fs_new(scratch, double, n);
-    add_prices(edge->loads, edge->n_loads, at, n, cost);
-    search_cfn_add(cfn, edge->u, edge->v, cost, 1);
-    fs_arena_destroy(scratch);
-}
-
-search_cfn *search_net_priced(const search_net *net, const search_prices *at,
-                              fs_arena *arena)
-{
-    search_cfn *cfn = search_cfn_new(net->n_nodes, arena);
-    for (int32_t i = 0; i < net->n_nodes; i++) {
-        const search_net_node *node = &net->nodes[i];
-        double scale = weight(net, at, node->stage, node->per_step);
-        double *unary = fs_new(arena, double, node->n);
-        for (int32_t s = 0; s < node->n; s++)
-            unary[s] = isinf(node->cost[s]) ? INFINITY : scale * node->cost[s];
-        add_prices(node->loads, node->n_loads, at, node->n, unary);
-        search_cfn_set(cfn, i, node->n, unary);
-    }
-    for (int32_t e = 0; e < net->n_edges; e++)
-        add_priced_pair(net, &net->edges[e], at, cfn);
-    return cfn;
-}
-
 /* Price times limit, which the priced minimum has in excess. */
 static double excess(const search_net *net, const search_prices *at)
 {
