@@ -27,7 +27,7 @@ check_PROGRAMS += tests/search_net_test tests/search_reduce_test \
   tests/search_graph_test \
   tests/search_memory_test tests/search_cut_test tests/cli_memory_test \
   tests/cli_pin_test tests/cli_recipe_test tests/cli_tensor_test \
-  tests/search_recipe_test tests/search_planner_test \
+  tests/search_recipe_test tests/search_planner_test tests/search_baselines_test \
   tests/search_split_test
 tests_search_net_test_SOURCES = tests/search_net_test.c tests/tap.h
 tests_search_net_test_LDADD = $(search_libs)
@@ -55,6 +55,9 @@ tests_cli_recipe_test_SOURCES = tests/cli_recipe_test.c \
 tests_cli_recipe_test_LDADD = $(JANSSON_LIBS) -lm
 tests_search_recipe_test_SOURCES = tests/search_recipe_test.c tests/tap.h
 tests_search_recipe_test_LDADD = $(search_libs)
+tests_search_baselines_test_SOURCES = tests/search_baselines_test.c \
+  tests/search_cluster.h tests/tap.h
+tests_search_baselines_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_planner_test_SOURCES = tests/search_planner_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_planner_test_LDADD = $(zoo_libs) $(search_libs)

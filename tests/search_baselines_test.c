@@ -1,0 +1,224 @@
+/* The search against every baseline, engines and planners, each run on its own
+ * under the same cost model: on random chains and small models of the zoo, with
+ * all memory and with two thirds of what the best recipe takes. Margins are
+ * printed. Baselines whose stages may differ, or that have their own schedules,
+ * are outside the space that the search's proof speaks of. */
+#include "config.h"
+#include "search/planner.h"
+
+#include "base/hash.h"
+#include "ir/losses.h"
+#include "ir/rewrite.h"
+#include "ir/train.h"
+#include "search_cluster.h"
+#include "tap.h"
+#include "zoo/zoo.h"
+
+enum { CHAINS = 12, MOST_WAYS = 32, MOST_GRAPHS = 3, SAMPLES = 32 };
+
+typedef struct bench {
+    fs_arena *arena;
+    const char *name;
+    int32_t n;
+    search_graph graphs[MOST_GRAPHS];
+    search_problem problem;
+} bench;
+
+typedef struct margin {
+    int32_t n, none, worse;
+    double sum, most; /* of the baseline's seconds over the search's, less 1 */
+} margin;
+
+static margin margins[MOST_WAYS];
+
+static ir_graph *train(ir_graph *g, int32_t m)
+{
+    fs_err err = {0};
+    const ir_rewrite_options rewrites = ir_rewrite_usual();
+    ir_train_options options = ir_train_defaults();
+    options.micro_batches = m;
+    options.optimizer = IR_ADAMW;
+    ir_rewrite(g, &rewrites);
+    FS_ASSERT(ir_train(g, &options, &err) == FS_OK);
+    ir_rewrite_step(g, &rewrites);
+    g->batch = SAMPLES;
+    return g;
+}
+
+static ir_graph *from_zoo(const char *spec, int32_t m)
+{
+    fs_err err = {0};
+    ir_graph *g = NULL;
+    FS_ASSERT(zoo_build(spec, SAMPLES / m, &err, &g) == FS_OK);
+    return train(g, m);
+}
+
+/* Layers of unlike widths. */
+static ir_graph *chain(uint64_t seed, int32_t m)
+{
+    static const int64_t widths[] = {32, 64, 200, 512, 2048};
+    uint64_t rng = fs_mix(seed);
+    ir_graph *g = ir_graph_create("chain");
+    const int64_t samples = SAMPLES / m;
+    int64_t wide = widths[fs_rand_below(&rng, 5)];
+    int32_t x = ir_input(g, "x", IR_F32, (ir_shape){2, {samples, wide}}, 0);
+    const int64_t layers = 2 + fs_rand_below(&rng, 3);
+    for (int64_t k = 0; k < layers; k++) {
+        char name[16];
+        const int64_t next =
+            k + 1 < layers ? widths[fs_rand_below(&rng, 5)] : 8;
+        snprintf(name, sizeof name, "w%d", (int)k);
+        const int32_t w =
+            ir_parameter(g, name, IR_F32, (ir_shape){2, {wide, next}},
+                         (ir_init){.kind = IR_INIT_NORMAL, .spread = 0.1});
+        x = ir_matmul(g, x, w, false, false);
+        if (fs_rand_below(&rng, 2))
+            x = ir_unary(g, IR_OP_gelu, x);
+        wide = next;
+    }
+    g->loss = ir_mse(
+        g, x, ir_input(g, "t", IR_F32, (ir_shape){2, {samples, wide}}, 0));
+    return train(g, m);
+}
+
+static void begin(bench *b, const char *name, uint64_t seed,
+                  const char *cluster)
+{
+    *b = (bench){.arena = fs_arena_create(), .name = name};
+    const hw_cluster *opened = open_cluster(cluster, b->arena);
+    for (int32_t m = 1; m <= 4; m *= 2)
+        b->graphs[b->n++] =
+            (search_graph){m, seed ? chain(seed, m) : from_zoo(name, m)};
+    b->problem = (search_problem){
+        .cluster = opened,
+        .cost = cost_model_create(opened, b->arena),
+        .n_graphs = b->n,
+        .graphs = b->graphs,
+        .schedule = "1f1b",
+        .fix_mesh = {.n = -1},
+        .max_mesh_axes = 2,
+        .time_limit_s = 120,
+        .reduce = true,
+    };
+}
+
+static void end(bench *b)
+{
+    for (int32_t k = 0; k < b->n; k++)
+        ir_graph_destroy((ir_graph *)(uintptr_t)b->graphs[k].graph);
+    fs_arena_destroy(b->arena);
+}
+
+static search_result run(const bench *b, const char *way, const char *start)
+{
+    search_result r = {0};
+    fs_err err = {0};
+    search_problem one = b->problem;
+    one.engine = way;
+    one.start = start;
+    if (search_run(&one, b->arena, &err, &r) != FS_OK)
+        r.iteration_s = INFINITY;
+    return r;
+}
+
+static bool inside(const bench *b, const search_result *r)
+{
+    const plan_strategy *s = r->strategy;
+    bool same = strcmp(s->schedule, b->problem.schedule) == 0;
+    for (int32_t i = 1; i < s->n_stages; i++)
+        same &= plan_same_mesh(&s->stages[i].mesh, &s->stages[0].mesh);
+    return same;
+}
+
+static void judge(const bench *b, const search_result *best)
+{
+    const search_way *way;
+    int32_t worse = 0, outside = 0;
+    for (int32_t k = 0; (way = search_way_at(k)) != NULL; k++) {
+        margin *m = &margins[k];
+        if (strcmp(way->name, "ilp") == 0 ||
+            strcmp(way->name, "exhaustive") == 0)
+            continue;
+        const search_result r = run(b, way->name, NULL);
+        if (!r.strategy) {
+            m->none++;
+            continue;
+        }
+        const double more = r.iteration_s / best->iteration_s - 1;
+        m->n++;
+        m->sum += more;
+        m->most = fmax(m->most, more);
+        if (more >= -1e-9)
+            continue;
+        m->worse++;
+        outside += !inside(b, &r);
+        worse += inside(b, &r);
+        printf("# %s: %s %.9g s, search %.9g s (%s), %d stages%s\n", b->name,
+               way->name, r.iteration_s, best->iteration_s, best->status,
+               r.strategy->n_stages, inside(b, &r) ? "" : ", outside");
+    }
+    tap_equal_int(worse, 0, "%s: no baseline in the search's space is better",
+                  b->name);
+    if (outside)
+        printf("# %s: %d better plans outside the space\n", b->name, outside);
+}
+
+static int64_t peak(const bench *b, const search_result *r)
+{
+    cost_summary sum;
+    fs_err err = {0};
+    int64_t most = 0;
+    FS_ASSERT(cost_strategy(b->problem.cost, r->graph, r->strategy, b->arena,
+                            &err, &sum) == FS_OK);
+    for (int32_t i = 0; i < sum.n_stages; i++)
+        most = sum.peak_bytes[i] > most ? sum.peak_bytes[i] : most;
+    return most;
+}
+
+static void test(const char *name, uint64_t seed, const char *cluster,
+                 bool tight)
+{
+    bench b;
+    begin(&b, name, seed, cluster);
+    const search_result best = run(&b, "ilp", "megatron");
+    tap_ok(best.strategy != NULL, "%s: it has a plan", name);
+    if (best.strategy)
+        judge(&b, &best);
+    if (best.strategy && tight) {
+        b.problem.memory_bytes = peak(&b, &best) * 2 / 3;
+        const search_result less = run(&b, "ilp", "megatron");
+        if (less.strategy)
+            judge(&b, &less);
+    }
+    end(&b);
+}
+
+static void report(void)
+{
+    const search_way *way;
+    for (int32_t k = 0; (way = search_way_at(k)) != NULL; k++) {
+        const margin *m = &margins[k];
+        if (m->n + m->none)
+            printf("# %-16s %3d plans, %3d times none; slower than the search "
+                   "by %.2f %% on average, %.2f %% at most; %d times faster\n",
+                   way->name, m->n, m->none, m->n ? 100 * m->sum / m->n : 0,
+                   100 * m->most, m->worse);
+    }
+}
+
+int main(void)
+{
+    static const char *const clusters[] = {"1x2:a100-sxm4-80g", "1x4:cpu",
+                                           "2x2:v100-sxm2-16g"};
+    fs_arena *arena = fs_arena_create();
+    for (int32_t i = 0; i < CHAINS; i++)
+        test(fs_printf(arena, "chain %d", (int)i), 100 + (uint64_t)i,
+             clusters[i % 3], i % 2);
+    test("zoo:mlp", 0, "1x4:a100-sxm4-80g", true);
+    test("zoo:gpt,layers=2,hidden=64,heads=2,vocab=100,seq=16", 0,
+         "2x2:a100-sxm4-80g", true);
+    test("zoo:dlrm,tables=3,rows=20000", 0, "1x4:a100-sxm4-80g", true);
+    report();
+    fs_arena_destroy(arena);
+    return tap_done();
+}
