@@ -80,9 +80,9 @@ tests_cli_cases_test_LDADD = $(JANSSON_LIBS) -lm
 
 # Figures, not verdicts: `make bench`.
 EXTRA_PROGRAMS = tests/bench tests/bench_check tests/bench_lower \
-  tests/bench_models tests/bench_offsets
+  tests/bench_models tests/bench_offsets tests/bench_search
 CLEANFILES += tests/bench tests/bench_check tests/bench_lower \
-  tests/bench_models tests/bench_offsets
+  tests/bench_models tests/bench_offsets tests/bench_search
 tests_bench_lower_SOURCES = tests/bench_lower.c tests/plan_scale.h \
   tests/plan_build.h tests/tap.h
 tests_bench_lower_LDADD = $(zoo_libs) $(plan_libs)
@@ -94,6 +94,8 @@ tests_bench_check_SOURCES = tests/bench_check.c tests/plan_hand.h tests/tap.h
 tests_bench_check_LDADD = $(plan_libs)
 tests_bench_models_SOURCES = tests/bench_models.c tests/run_cli.h tests/tap.h
 tests_bench_models_LDADD = $(JANSSON_LIBS) -lm
+tests_bench_search_SOURCES = tests/bench_search.c tests/run_cli.h tests/tap.h
+tests_bench_search_LDADD = $(JANSSON_LIBS) -lm
 tests_bench_offsets_SOURCES = tests/bench_offsets.c tests/cli_offsets.h \
   tests/run_cli.h tests/tap.h
 tests_bench_offsets_LDADD = $(JANSSON_LIBS) -lm
@@ -104,7 +106,7 @@ tests_cli_offsets_test_LDADD = $(JANSSON_LIBS) -lm
 tests_bench_SOURCES = tests/bench.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_bench_LDADD = $(JANSSON_LIBS) -lm
-.PHONY: bench bench-models bench-offsets
+.PHONY: bench bench-models bench-offsets bench-search
 bench: all tests/bench tests/bench_check tests/bench_lower
 	@$(AM_TESTS_ENVIRONMENT) tests/bench
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_check
@@ -113,6 +115,8 @@ bench-models: all tests/bench_models
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_models
 bench-offsets: all tests/bench_offsets
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_offsets
+bench-search: all tests/bench_search
+	@$(AM_TESTS_ENVIRONMENT) tests/bench_search
 
 # docs/coverage.md from the ONNX backend tests (Debian: libonnx-testdata).
 check_SCRIPTS += tests/coverage_test.sh
