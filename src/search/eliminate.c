@@ -29,6 +29,7 @@ typedef struct bucket {
 
 typedef struct graph {
     int32_t n, words;
+    int32_t *node;  /* [n] the live nodes, by which the rest counts */
     uint64_t *bits; /* [n * words] adjacency */
     double *weight; /* [n] log of the table that eliminating the node makes */
 } graph;
@@ -40,28 +41,35 @@ static uint64_t *row(const graph *g, int32_t i)
 
 static double weight_of(const graph *g, const search_cfn *cfn, int32_t i)
 {
-    double weight = log(cfn->dom[i]);
+    double weight = log(cfn->dom[g->node[i]]);
     for (int32_t w = 0; w < g->words; w++)
         for (uint64_t b = row(g, i)[w]; b; b &= b - 1)
-            weight += log(cfn->dom[64 * w + __builtin_ctzll(b)]);
+            weight += log(cfn->dom[g->node[64 * w + __builtin_ctzll(b)]]);
     return weight;
 }
 
 static void graph_init(graph *g, const search_cfn *cfn, fs_arena *arena)
 {
-    g->n = cfn->n;
-    g->words = (cfn->n + 63) / 64;
+    int32_t *number = fs_new(arena, int32_t, cfn->n);
+    g->node = fs_new(arena, int32_t, cfn->n_live);
+    for (int32_t i = 0; i < cfn->n; i++)
+        if (!cfn->gone[i]) {
+            number[i] = g->n;
+            g->node[g->n++] = i;
+        }
+    g->words = (g->n + 63) / 64;
     g->bits = fs_new(arena, uint64_t, (size_t)g->n * (size_t)g->words);
     g->weight = fs_new(arena, double, g->n);
     for (int32_t p = 0; p < cfn->pairs.n; p++) {
         const search_pair *pair = &cfn->pairs.at[p];
         if (pair->gone)
             continue;
-        row(g, pair->u)[pair->v / 64] |= 1ull << (pair->v % 64);
-        row(g, pair->v)[pair->u / 64] |= 1ull << (pair->u % 64);
+        int32_t u = number[pair->u], v = number[pair->v];
+        row(g, u)[v / 64] |= 1ull << (v % 64);
+        row(g, v)[u / 64] |= 1ull << (u % 64);
     }
     for (int32_t i = 0; i < g->n; i++)
-        g->weight[i] = cfn->gone[i] ? INFINITY : weight_of(g, cfn, i);
+        g->weight[i] = weight_of(g, cfn, i);
 }
 
 static void graph_eliminate(graph *g, const search_cfn *cfn, int32_t v)
@@ -87,7 +95,7 @@ static void graph_eliminate(graph *g, const search_cfn *cfn, int32_t v)
 static bool find_order(bucket *b, int64_t entries)
 {
     search_cfn *cfn = b->cfn;
-    graph g;
+    graph g = {0};
     graph_init(&g, cfn, b->arena);
     double total = 0;
     for (int32_t k = 0; k < cfn->n_live; k++) {
@@ -103,7 +111,7 @@ static bool find_order(bucket *b, int64_t entries)
             width += __builtin_popcountll(row(&g, best)[w]);
         if (width > MAX_SCOPE)
             return false;
-        fs_push(b->arena, &b->order, best);
+        fs_push(b->arena, &b->order, g.node[best]);
         graph_eliminate(&g, cfn, best);
     }
     return true;
@@ -263,7 +271,7 @@ static void eliminate(bucket *b, int32_t node)
 
 bool search_cfn_eliminate(search_cfn *cfn, int64_t entries)
 {
-    if (cfn->n > MAX_NODES)
+    if (cfn->n_live > MAX_NODES)
         return false;
     bucket b = {.cfn = cfn, .arena = fs_arena_create()};
     bool fits = find_order(&b, entries);
