@@ -291,6 +291,51 @@ static void test_layers(void)
     tap_ok(make(GPT, "--tp 1/1"), "of which dp is the devices that are left");
 }
 
+static const char *text_of(const cli_answer *a, const char *key)
+{
+    const char *text = json_string_value(json_object_get(a->json, key));
+    return text ? text : "";
+}
+
+/* Whoever lets devices run several stages is told where that gains little. */
+static void test_interleaving_note(void)
+{
+    const char *plan = "plan zoo:gpt,layers=8,hidden=16,heads=2,vocab=24,seq=8 "
+                       "--cluster 1x4:cpu --batch 8 --pp 4 --interleave 2 "
+                       "--micro-batches %d -o \"$D/a.json\" --json";
+    const cli_answer *a = cli(plan, 2);
+    tap_ok(a->status == 0 &&
+               strstr(text_of(a, "interleaving"), "fewer than the 4 groups"),
+           "2 micro-batches on 4 groups: %s", text_of(a, "interleaving"));
+    a = cli(plan, 4);
+    tap_ok(a->status == 0 && !text_of(a, "interleaving")[0],
+           "4 micro-batches: nothing to say");
+}
+
+/* What is told of a cut cuts there again: between blocks, inside them, and
+ * where nothing repeats. */
+static void test_layers_again(void)
+{
+    static const char *const rows[] = {
+        "zoo:gpt,layers=6,hidden=16,heads=2,vocab=24,seq=8 --schedule zb-v",
+        "zoo:gpt,layers=5,hidden=16,heads=2,vocab=24,seq=8 --interleave 3",
+        "zoo:t5,layers=2,hidden=16,heads=2,vocab=24,seq=8 --interleave 2",
+        "zoo:mlp,layers=3,in=8,hidden=16,classes=4"};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        const char *usual = "--cluster 1x4:cpu --batch 8 --pp 2 "
+                            "--micro-batches 4";
+        const cli_answer *a =
+            cli("plan %s %s -o \"$D/a.json\" --json", rows[r], usual);
+        char said[200], digest[40];
+        snprintf(said, sizeof said, "%s", text_of(a, "layers"));
+        snprintf(digest, sizeof digest, "%s", text_of(a, "plan_digest"));
+        a = cli("plan %s %s --layers '%s' -o \"$D/a.json\" --json", rows[r],
+                usual, said);
+        tap_ok(a->status == 0 && strcmp(text_of(a, "plan_digest"), digest) == 0,
+               "%s: --layers %s gives the same plan", rows[r], said);
+    }
+}
+
 /* Four stages of a pipeline over two groups of devices, in turn or as a V. */
 static void test_stages_of(const char *recipe, const int32_t group[4])
 {
@@ -444,7 +489,9 @@ static void test_refused(void)
         {"zoo:mlp --dp 1 --tp 4 --seq-parallel", "has no layer norms"},
         {GPT " --pp 2 --layers 2/1", "3 blocks for 2 stages, gpt has 2"},
         {GPT " --pp 2 --layers 2", "1 number of blocks, pp=2 wants 2"},
-        {GPT " --pp 4 --layers 1/0/0/1", "stage 1 of gpt is left with nothing"},
+        {GPT " --pp 4 --layers 1/0/0/1",
+         "stage 1 of gpt is left with nothing: 0 blocks work for the first "
+         "and the last stage only"},
         {GPT " --pp 2 --interleave 2 --schedule gpipe",
          "schedule gpipe runs one stage on a device"},
         {GPT " --pp 2 --interleave 2 --layers 1/1",
@@ -571,6 +618,8 @@ int main(void)
     test_places();
     test_experts();
     test_layers();
+    test_layers_again();
+    test_interleaving_note();
     test_interleaved();
     test_unequal();
     test_refused();

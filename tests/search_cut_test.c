@@ -64,7 +64,8 @@ typedef struct bench {
     ir_mesh mesh;
 } bench;
 
-static double seconds(const bench *b, int32_t stages, const int32_t *layers)
+static double seconds(const bench *b, int32_t stages,
+                      const search_layers *layers)
 {
     fs_err err = {0};
     fs_arena *arena = fs_arena_create();
@@ -97,9 +98,9 @@ static double seconds(const bench *b, int32_t stages, const int32_t *layers)
 
 static void compare(const bench *b, int32_t stages, int32_t devices)
 {
-    int32_t even[MOST_STAGES];
+    search_layers even[MOST_STAGES] = {0};
     for (int32_t p = 0; p < stages; p++)
-        even[p] = b->blocks / stages + (p < b->blocks % stages);
+        even[p].blocks = b->blocks / stages + (p < b->blocks % stages);
     const double wanted = seconds(b, stages, even);
     const double got = seconds(b, stages, NULL);
     tap_ok(

@@ -7,6 +7,7 @@
 #include "cli/predict.h"
 #include "ir/op.h"
 #include "ir/recompute.h"
+#include "plan/schedule.h"
 #include "report/report.h"
 
 #include <math.h>
@@ -38,6 +39,15 @@ static const char *stage_meshes_text(fs_arena *arena, const plan_strategy *s)
         differ |= !plan_same_mesh(&mesh[0], &mesh[i]);
     }
     return meshes_text(arena, mesh, differ ? s->n_stages : 1);
+}
+
+/* In the form that --layers takes. */
+static const char *layers_text(const cli_making *m, const cli_plan *p)
+{
+    const plan_strategy *s = p->plan->strategy;
+    search_layers *runs = fs_new(m->c->arena, search_layers, s->n_stages);
+    search_layers_of(p->model.graph, s, runs);
+    return search_layers_text(runs, s->n_stages, m->c->arena);
 }
 
 static json_t *stages_json(const cli_making *m, const cli_plan *p)
@@ -102,6 +112,8 @@ void cli_making_json(const cli_making *m, const cli_plan *p,
     json_object_set_new(r, "micro_batches",
                         json_integer(p->plan->micro_batches));
     json_object_set_new(r, "stages", stages_json(m, p));
+    if (p->plan->strategy->n_stages > 1)
+        json_object_set_new(r, "layers", json_string(layers_text(m, p)));
     json_object_set_new(r, "plan", fs_json_string(m->c->args.output));
     cli_plan_digest(m->c, p);
 }
@@ -159,6 +171,37 @@ static void tell_recomputed(const cli_making *m)
                 "recompute       %s: %d of %d forward ops once more in the "
                 "backward pass\n",
                 m->origin.recompute, again, ir_forward_nodes(graph));
+}
+
+/* What several stages of a device gain depends on how many micro-batches go
+ * round; the bubble counts slots of equal length. */
+static void tell_interleaving(const cli_making *m, const cli_plan *p)
+{
+    const plan_strategy *s = p->plan->strategy;
+    fs_arena *arena = m->c->arena;
+    const plan_pipeline pipe = plan_pipeline_of(
+        s->stages, s->n_stages, s->schedule, s->micro_batches, arena);
+    const double left = plan_schedule_fill(&pipe, s->stages);
+    const char *text = NULL;
+    if (pipe.n_roles == s->n_stages)
+        return;
+    if (left >= 1)
+        text = fs_printf(arena,
+                         "gives nothing: with %d micro-batch%s over %d groups "
+                         "of devices the bubble is that of one stage each",
+                         s->micro_batches, s->micro_batches == 1 ? "" : "es",
+                         pipe.n_roles);
+    else if (s->micro_batches < pipe.n_roles)
+        text = fs_printf(arena,
+                         "gives less than it could: with %d micro-batch%s, "
+                         "fewer than the %d groups of devices, %.0f %% of the "
+                         "bubble of one stage each is left",
+                         s->micro_batches, s->micro_batches == 1 ? "" : "es",
+                         pipe.n_roles, 100 * left);
+    if (!text)
+        return;
+    cli_say(m->c, "note            several stages per device: %s\n", text);
+    fs_json_set_text(m->c->result, "interleaving", text);
 }
 
 enum { HEADS = 1 }; /* the axis of queries (B, heads, T, D) that holds them */
@@ -261,6 +304,9 @@ void cli_making_tell(const cli_making *m, const cli_plan *p,
             s->n_stages, s->n_stages == 1 ? "" : "s",
             stage_meshes_text(c->arena, s), s->micro_batches,
             s->micro_batches == 1 ? "" : "es", s->schedule);
+    if (s->n_stages > 1)
+        cli_say(c, "layers          %s\n", layers_text(m, p));
+    tell_interleaving(m, p);
     cli_tell_statistics(c, &p->model);
     tell_recomputed(m);
     tell_heads(m, p);

@@ -10,6 +10,7 @@
  * network's repeated blocks each stage has. */
 #include "config.h"
 #include "search/layout.h"
+#include "search/recipe.h"
 #include "search/split.h"
 
 #include "ir/blocks.h"
@@ -382,34 +383,76 @@ static void find_blocks(cutter *c)
         add_blocks(c, &blocks, &blocks.repeats.at[k]);
 }
 
-/* What comes before the first block is the first stage's, what comes behind the
- * last the last's. */
-static fs_status count_out(cutter *c, const int32_t *layers, int32_t n_stages,
-                           fs_err *err, int32_t *begin)
+/* Where block number k begins; behind the last one. */
+static int32_t block_begin(const cutter *c, int32_t block)
+{
+    return block < c->blocks.n ? c->blocks.at[block] : c->behind;
+}
+
+/* Nothing but what comes before the first block, or behind the last, is left to
+ * a stage without any. */
+static fs_status fail_empty(const cutter *c, int32_t stage, fs_err *err)
+{
+    const bool head = block_begin(c, 0) > 0, tail = c->behind < c->n;
+    const char *where = head && tail ? "the first and the last stage"
+                        : head       ? "the first stage"
+                        : tail       ? "the last stage"
+                                     : "no stage";
+    return fs_fail(err, FS_INVALID,
+                   "layers: stage %d of %s is left with nothing: 0 blocks work "
+                   "for %s only%s",
+                   stage, c->graph->name, where,
+                   head || tail ? ", which have what lies outside the blocks"
+                                : ", since nothing lies outside the blocks");
+}
+
+static fs_status count_out(cutter *c, const search_layers *layers,
+                           int32_t n_stages, fs_err *err, int32_t *begin)
 {
     int64_t said = 0;
     find_blocks(c);
     for (int32_t p = 0; p < n_stages; p++)
-        said += layers[p];
+        said += layers[p].blocks;
     if (said != c->blocks.n)
         return fs_fail(err, FS_INVALID,
                        "layers: %lld blocks for %d stages, %s has %d that "
                        "repeat",
                        (long long)said, n_stages, c->graph->name, c->blocks.n);
-    for (int32_t p = 0, block = 0; p < n_stages; p++) {
-        begin[p] = block < c->blocks.n ? c->blocks.at[block] : c->behind;
-        block += layers[p];
+    for (int32_t p = 0, block = 0, at = 0; p < n_stages; p++) {
+        begin[p] = at;
+        block += layers[p].blocks;
+        at = layers[p].blocks > 0 || layers[p].nodes == 0
+                 ? block_begin(c, block)
+                 : at;
+        at = p + 1 < n_stages ? at + layers[p].nodes : c->n;
+        if (at <= begin[p] || at > c->n)
+            return fail_empty(c, p, err);
     }
-    begin[0] = 0;
-    for (int32_t p = 0; p < n_stages; p++)
-        if (begin[p] == (p + 1 < n_stages ? begin[p + 1] : c->n))
-            return fs_fail(err, FS_INVALID,
-                           "layers: stage %d of %s is left with nothing", p,
-                           c->graph->name);
     return FS_OK;
 }
 
-fs_status search_cut_check(const ir_graph *graph, const int32_t *layers,
+void search_layers_of(const ir_graph *graph, const plan_strategy *strategy,
+                      search_layers *out)
+{
+    cutter c = {.graph = graph, .arena = fs_arena_create()};
+    find_moving(&c);
+    find_blocks(&c);
+    for (int32_t p = 0, block = 0, at = 0; p < strategy->n_stages; p++) {
+        const int32_t begin = at, before = block;
+        while (at < c.n && strategy->stage_of[c.order[at]] <= p)
+            at++;
+        while (block < c.blocks.n && block_begin(&c, block + 1) <= at)
+            block++;
+        if (p + 1 == strategy->n_stages)
+            block = c.blocks.n;
+        const int32_t from = block > before ? block_begin(&c, block) : begin;
+        const bool even = at == c.n || at == block_begin(&c, block);
+        out[p] = (search_layers){block - before, even ? 0 : at - from};
+    }
+    fs_arena_destroy(c.arena);
+}
+
+fs_status search_cut_check(const ir_graph *graph, const search_layers *layers,
                            int32_t n_stages, fs_err *err)
 {
     cutter c = {.graph = graph, .arena = fs_arena_create()};

@@ -35,7 +35,7 @@ fs_status search_cut(const search_problem *problem, const search_layout *layout,
                      fs_err *err, int32_t *stage_of);
 
 /* FS_INVALID when the graph does not have as many repeated blocks. */
-fs_status search_cut_check(const ir_graph *graph, const int32_t *layers,
+fs_status search_cut_check(const ir_graph *graph, const search_layers *layers,
                            int32_t n_stages, fs_err *err);
 
 /* What each device of a stage may take. */

@@ -28,7 +28,7 @@ typedef struct search_recipe {
     const char *schedule;
     const char *precision, *recompute; /* of the training graph: the caller's */
     int32_t n_layers;
-    const int32_t *layers; /* [n_layers] blocks of each stage */
+    const search_layers *layers; /* [n_layers] of each stage */
     search_pins pins; /* each matches a parameter of the graphs; they decide for
                          whatever makes or takes these */
 } search_recipe;
@@ -73,5 +73,12 @@ void search_recipe_uncut(const search_recipe *recipe, const ir_graph *graph,
  * problem. The filter's context lives in the arena. */
 void search_recipe_apply(const search_recipe *recipe, fs_arena *arena,
                          search_problem *problem);
+
+/* Of the stages of a strategy for the graph: what cuts it there again. */
+void search_layers_of(const ir_graph *graph, const plan_strategy *strategy,
+                      search_layers *out);
+/* "0/2x6/0", as `layers` takes it. */
+const char *search_layers_text(const search_layers *layers, int32_t n,
+                               fs_arena *arena);
 
 #endif

@@ -158,17 +158,81 @@ static fs_status contradict(const char *key, const char *text, fs_err *err)
                    key, text, key);
 }
 
+/* "5", or "5+9": five blocks and nine nodes. */
+static bool read_run(char *text, search_layers *run, int32_t *times)
+{
+    char *plus = strchr(text, '+'), *cross = strchr(text, 'x');
+    *times = 1;
+    run->nodes = 0;
+    if (cross)
+        *cross++ = '\0';
+    if (plus)
+        *plus++ = '\0';
+    return read_number(text, 0, RECIPE_MOST, &run->blocks) &&
+           (!plus || read_number(plus, 0, RECIPE_MOST, &run->nodes)) &&
+           (!cross || read_number(cross, 1, RECIPE_MOST, times));
+}
+
+typedef FS_VEC(search_layers) run_list;
+
+static bool read_runs(const char *text, fs_arena *arena, run_list *out)
+{
+    for (char *at = fs_strdup(arena, text); at;) {
+        search_layers run;
+        int32_t times;
+        char *slash = strchr(at, '/');
+        if (slash)
+            *slash++ = '\0';
+        if (!read_run(at, &run, &times) || times > RECIPE_MOST - out->n)
+            return false;
+        for (int32_t i = 0; i < times; i++)
+            fs_push(arena, out, run);
+        at = slash;
+    }
+    return true;
+}
+
+static bool same_run(search_layers a, search_layers b)
+{
+    return a.blocks == b.blocks && a.nodes == b.nodes;
+}
+
+const char *search_layers_text(const search_layers *layers, int32_t n,
+                               fs_arena *arena)
+{
+    fs_text text = {.arena = arena};
+    for (int32_t p = 0, times; p < n; p += times) {
+        times = 1;
+        while (p + times < n && same_run(layers[p], layers[p + times]))
+            times++;
+        fs_text_add(&text, "%s%d", p ? "/" : "", layers[p].blocks);
+        if (layers[p].nodes)
+            fs_text_add(&text, "+%d", layers[p].nodes);
+        if (times > 1)
+            fs_text_add(&text, "x%d", times);
+    }
+    return text.at;
+}
+
+static bool same_runs(const run_list *a, const search_recipe *b)
+{
+    bool same = a->n == b->n_layers;
+    for (int32_t p = 0; same && p < a->n; p++)
+        same = same_run(a->at[p], b->layers[p]);
+    return same;
+}
+
 static fs_status set_layers(const char *text, fs_arena *arena, fs_err *err,
                             search_recipe *out)
 {
-    const search_each before = {out->n_layers, out->layers};
-    search_each each;
-    if (!read_each(text, 0, arena, &each))
+    run_list each = {0};
+    if (!read_runs(text, arena, &each))
         return fs_fail(err, FS_INVALID,
                        "recipe: layers=%.40s, numbers of blocks as 5/7 or "
-                       "0/1x6/0 are wanted, one per stage (NxK: K stages of N)",
+                       "0/1x6/0 are wanted, one per stage (NxK: K stages of N; "
+                       "N+M: and M forward ops)",
                        text);
-    if (before.n && !same_each(&before, &each))
+    if (out->n_layers && !same_runs(&each, out))
         return contradict("layers", text, err);
     out->n_layers = each.n;
     out->layers = each.at;

@@ -109,6 +109,13 @@ typedef enum search_lives {
 
 struct search_recipe;
 
+/* What a stage has of a network: so many repeated blocks (what comes before the
+ * first is the first stage's, what comes behind the last the last's), then so
+ * many forward nodes. */
+typedef struct search_layers {
+    int32_t blocks, nodes;
+} search_layers;
+
 typedef struct search_problem {
     const hw_cluster *cluster;
     const cost_model *cost;
@@ -128,8 +135,8 @@ typedef struct search_problem {
                                   do not */
     int32_t max_mesh_axes;     /* 2 */
     int32_t n_layers;          /* 0: stages are cut by time */
-    const int32_t *layers;   /* [n_layers] else: so many repeated blocks each */
-    const int32_t *stage_of; /* [nodes] of the only graph: its cut; NULL */
+    const search_layers *layers; /* [n_layers] else: what each has */
+    const int32_t *stage_of;     /* [nodes] of the only graph: its cut; NULL */
     search_filter filter;
     const struct search_recipe *recipe; /* that made it; NULL: none */
     search_lives lives;
