@@ -71,7 +71,6 @@ extern const char equal_any_set[];
     X(unlike, "stages of different meshes")                                    \
     X(micro_batches, "several micro-batches")                                  \
     X(chunks, "several stages on one device")                                  \
-    X(gpipe, "schedule gpipe")                                                 \
     X(recompute, "recomputation")                                              \
     X(any_set, "any set of nodes recomputed")                                  \
     X(bound, "copies that other stages alone would read")                      \
@@ -101,6 +100,9 @@ typedef enum equal_feature {
 #define X(id, text) EQUAL_HAS_##id,
     EQUAL_FEATURES(X)
 #undef X
+#define PLAN_SCHEDULE(id, ...) EQUAL_HAS_schedule_##id,
+#include "plan/schedules.def"
+#undef PLAN_SCHEDULE
         EQUAL_FEATURE_COUNT
 } equal_feature;
 

@@ -87,7 +87,11 @@ static void note_case(const equal_case *c, equal_verdict *v)
     note(v, EQUAL_HAS_stages, c->n_stages > 1);
     note(v, EQUAL_HAS_micro_batches, c->micro_batches > 1);
     note(v, EQUAL_HAS_chunks, c->chunks > 1);
-    note(v, EQUAL_HAS_gpipe, strcmp(c->schedule, "gpipe") == 0);
+#define PLAN_SCHEDULE(id, name, ...)                                           \
+    note(v, EQUAL_HAS_schedule_##id,                                           \
+         c->n_stages > 1 && strcmp(c->schedule, name) == 0);
+#include "plan/schedules.def"
+#undef PLAN_SCHEDULE
     note(v, EQUAL_HAS_overlap, c->overlap);
     note(v, EQUAL_HAS_adaptive, o != IR_SGD && o != IR_MOMENTUM);
     note(v, EQUAL_HAS_momentum, o == IR_MOMENTUM);

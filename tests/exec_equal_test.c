@@ -99,6 +99,9 @@ static void tell_coverage(const tally *t)
 #define X(id, text) text,
         EQUAL_FEATURES(X)
 #undef X
+#define PLAN_SCHEDULE(id, name, ...) "several stages under " name,
+#include "plan/schedules.def"
+#undef PLAN_SCHEDULE
     };
     for (int32_t f = 0; f < EQUAL_FEATURE_COUNT; f++)
         printf("# %4d cases: %s\n", (int)t->features[f], text[f]);
