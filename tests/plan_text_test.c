@@ -152,6 +152,36 @@ static void test_edges(bench *b)
     tap_equal_int(wrong, 0, "every edge lies as it was written");
 }
 
+/* Of what a probe made the cluster that stands in the file. */
+static void test_made_from(bench *b)
+{
+    static const struct {
+        const char *json, *says;
+    } rows[] = {{"7", "cluster.made_from is no text"},
+                {"\"../../x\"", "cluster.made_from is '../../x'"},
+                {NULL, "cluster.made_from is missing"}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        fs_err err = {0};
+        plan_origin o;
+        hw_cluster *cluster;
+        char path[600];
+        snprintf(path, sizeof path, "%s.made", b->path);
+        json_t *root = json_load_file(b->path, 0, NULL);
+        json_t *in = json_object_get(root, "cluster");
+        json_object_del(in, "made_from");
+        if (rows[k].json)
+            json_object_set_new(
+                in, "made_from",
+                json_loads(rows[k].json, JSON_DECODE_ANY, NULL));
+        fs_json_save(root, path, &err);
+        json_decref(root);
+        fs_status status = plan_read_origin(path, b->arena, &err, &o, &cluster);
+        tap_ok(status == FS_INVALID && strstr(err.text, rows[k].says),
+               "refused: %s", err.text);
+        unlink(path);
+    }
+}
+
 static void test_origin(bench *b)
 {
     fs_err err = {0};
@@ -173,12 +203,16 @@ static void test_origin(bench *b)
     tap_ok(cluster == NULL, "a cluster with a spec is not stored");
     plan_origin local = origin;
     local.cluster = "local";
+    const char *name = b->c->name;
     b->c->host = "box";
+    b->c->name = "local";
     plan_write(b->path, b->g, b->p, &local, b->c, &err);
     tap_equal_int(plan_read_origin(b->path, b->arena, &err, &o, &cluster),
                   FS_OK, "the origin of a plan for `local` is read");
     tap_ok(cluster && cluster->digest == b->c->digest,
            "what was probed comes with the plan, digest and all");
+    test_made_from(b);
+    b->c->name = name;
     local.cluster = "box.json";
     plan_write(b->path, b->g, b->p, &local, b->c, &err);
     b->c->host = NULL;

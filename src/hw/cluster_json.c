@@ -195,6 +195,7 @@ static fs_status read_cluster(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "groups",  "outer",     NULL};
     fs_json list;
     int64_t version;
+    const char *made_from; /* for people */
     if (!json_is_object(in->value))
         return fs_fail(err, FS_INVALID, "%s: a cluster must be an object",
                        in->file);
@@ -206,6 +207,8 @@ static fs_status read_cluster(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(fs_json_int(in, "version", HW_FORMAT_VERSION, HW_FORMAT_VERSION, err,
                        &version));
     FS_TRY(fs_json_keys(in, keys, err));
+    if (fs_json_has(in, "made_from"))
+        FS_TRY(fs_json_strdup(in, "made_from", arena, err, &made_from));
     if (fs_json_has(in, "host"))
         FS_TRY(fs_json_strdup(in, "host", arena, err, &out->host));
     FS_TRY(fs_json_array(in, "groups", err, &list));

@@ -259,6 +259,25 @@ fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
     return FS_OK;
 }
 
+/* A probe says of what it made a cluster: what the origin says too. */
+static fs_status check_made_from(const fs_json *file, const plan_origin *origin,
+                                 fs_err *err)
+{
+    const json_t *said =
+        json_object_get(json_object_get(file->value, "cluster"), "made_from");
+    const char *text = json_string_value(said);
+    if ((text && strcmp(text, origin->cluster) == 0) ||
+        !json_is_object(json_object_get(file->value, "cluster")))
+        return FS_OK;
+    return fs_json_fail(file, "cluster.made_from", err,
+                        "is %.200s%s%s: a plan for %.200s holds the cluster "
+                        "made from that",
+                        text   ? "'"
+                        : said ? "no text"
+                               : "missing",
+                        text ? text : "", text ? "'" : "", origin->cluster);
+}
+
 /* The cluster that stands in the file: that of a live probe. */
 static fs_status read_stored(const fs_json *file, const plan_origin *origin,
                              fs_arena *arena, fs_err *err, hw_cluster **out)
@@ -279,6 +298,7 @@ static fs_status read_stored(const fs_json *file, const plan_origin *origin,
                             "is missing: what `local` was when it was probed");
     if (!has)
         return FS_OK;
+    FS_TRY(check_made_from(file, origin, err));
     FS_TRY(hw_cluster_from_json(
         file->file, json_object_get(file->value, "cluster"), arena, err, out));
     (*out)->name = origin->cluster;
