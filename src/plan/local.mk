@@ -23,7 +23,9 @@ src_plan_libfs_plan_a_SOURCES += src/plan/plan.h src/plan/task.h \
   src/plan/memory.c src/plan/memory.h src/plan/memory_life.c \
   src/plan/memory_life.h src/plan/offsets.c src/plan/offsets.h \
   src/plan/offsets_parts.h src/plan/offsets_stack.c \
-  src/plan/offsets_gaps.c src/plan/offsets_repair.c \
+  src/plan/offsets_valley.c src/plan/offsets_gaps.c \
+  src/plan/offsets_calendar.c src/plan/offsets_calendar.h \
+  src/plan/offsets_repair.c \
   src/plan/offsets_exact.c
 check_PROGRAMS += tests/plan_boxing_test tests/plan_schedule_test
 check_PROGRAMS += tests/plan_skip_test

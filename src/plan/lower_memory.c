@@ -3,9 +3,13 @@
 #include "plan/lower.h"
 #include "plan/memory.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SPREAD = 1 << 14 }; /* buffers that are worth a second placement */
+/* Buffers that are worth a second placement; what refining a plan's offsets may
+ * take, in steps: some seconds, however many roles it has. */
+enum { MAX_SPREAD = 1 << 14 };
+static const int64_t refine_steps = (int64_t)1 << 32;
 
 /* A role's buffers, as one number of turns has them. */
 typedef struct layout {
@@ -30,40 +34,78 @@ static void give_layout(const layout *from, plan_role *role)
     role->registers = registers;
 }
 
-static int32_t count_shared(const plan_role *role)
+/* Which registers get how many buffers: of all that share, or of those that
+ * hold pieces of several micro-batches at once and are so large. */
+typedef struct turns {
+    int32_t n;
+    bool all;
+    int64_t bytes;
+} turns;
+
+static bool takes_turns(const plan_register *r, turns t)
 {
-    int32_t n = 0;
+    return !r->own_memory && !r->per_step &&
+           (t.all || (r->count > 1 && r->bytes >= t.bytes));
+}
+
+static int32_t count_buffers(const plan_role *role, turns t)
+{
+    int64_t n = 0;
 
     for (int32_t i = 0; i < role->n_registers; i++)
-        n += !role->registers[i].own_memory && !role->registers[i].per_step;
-    return n;
+        if (!role->registers[i].own_memory)
+            n += takes_turns(&role->registers[i], t) ? t.n
+                                                     : role->registers[i].count;
+    return n > MAX_SPREAD ? MAX_SPREAD + 1 : (int32_t)n;
 }
 
 /* The program of one stream needs no credits to keep its order, so that what it
  * alone touches may have any number of buffers. One that all
  * micro-batches take turns in must lie where it does for each of them; with a
  * buffer per turn each can lie where its own micro-batch leaves room. */
-static void spread(plan_role *role, int32_t turns)
+static void spread(plan_role *role, turns t)
 {
     for (int32_t i = 0; i < role->n_registers; i++) {
         plan_register *r = &role->registers[i];
-        if (!r->own_memory && !r->per_step && r->count < turns)
-            r->count = turns;
+        if (takes_turns(r, t) && r->count < t.n)
+            r->count = t.n;
     }
 }
 
-/* As many as micro-batches are in flight; then as many as there are, or as are
- * not too many buffers. */
-static int32_t list_turns(const plan_role *role, int32_t m, int32_t turns[2])
+/* Of what holds several the largest, down to some bytes. */
+static turns turn_large(const plan_role *role, int32_t m)
 {
-    int32_t most = MAX_SPREAD / (count_shared(role) + 1), n = 0;
-    int32_t f = plan_schedule_in_flight(role->slots + 1, role->n_slots - 2);
+    turns t = {m, false, 0};
 
-    most = m < most ? m : most;
-    if (f > 1 && f < most)
-        turns[n++] = f;
-    if (most > 1)
-        turns[n++] = most;
+    for (int32_t i = 0; i < role->n_registers; i++)
+        if (role->registers[i].bytes > t.bytes)
+            t.bytes = role->registers[i].bytes;
+    while (t.bytes > 0) {
+        turns more = {m, false, t.bytes / 2};
+        if (count_buffers(role, more) > MAX_SPREAD)
+            break;
+        t = more;
+    }
+    return t;
+}
+
+/* As many as there are micro-batches, if not of all, of what weighs most; then
+ * as many as are in flight: of other numbers those lie in other buffers each
+ * time round. Of more buffers than some nothing comes in good time. */
+static int32_t list_turns(const plan_role *role, int32_t m, turns list[2])
+{
+    const turns every = {m, true, 0}, large = turn_large(role, m);
+    const turns flying = {
+        plan_schedule_in_flight(role->slots + 1, role->n_slots - 2), true, 0};
+    int32_t n = 0;
+
+    if (m > 1 && count_buffers(role, every) <= MAX_SPREAD)
+        list[n++] = every;
+    else if (m > 1 && count_buffers(role, large) <= MAX_SPREAD)
+        list[n++] = large;
+    if (flying.n > 1 && flying.n < m &&
+        count_buffers(role, flying) <= MAX_SPREAD)
+        list[n++] = flying;
     return n;
 }
 
@@ -112,41 +154,54 @@ static const layout *lowest_of(const layouts *all)
     return lowest;
 }
 
-/* More turns can lie in more ways, but fewer are what a search gets through:
- * all are tried but those that start more than twice as far from the bound. */
-static void refine(const lowering *l, plan_role *role, layouts *all)
+static int by_arena(const void *a, const void *b)
 {
-    double far = 2 * plan_role_gap(&lowest_of(all)->role);
+    const layout *x = a, *y = b;
 
+    if (x->role.arena_bytes != y->role.arena_bytes)
+        return x->role.arena_bytes < y->role.arena_bytes ? -1 : 1;
+    return 0;
+}
+
+/* What starts lower most often ends lower: each gets half of the steps that are
+ * left, and what starts more than twice as far from the bound none. */
+static void refine(const lowering *l, plan_role *role, int64_t steps,
+                   layouts *all)
+{
+    double far;
+
+    qsort(all->at, (size_t)all->n, sizeof *all->at, by_arena);
+    far = 2 * plan_role_gap(&all->at[0].role);
     for (int32_t i = 0; i < all->n; i++) {
-        if (is_settled(l, &lowest_of(all)->role))
+        if (is_settled(l, &lowest_of(all)->role) ||
+            plan_role_gap(&all->at[i].role) > far)
             return;
-        if (plan_role_gap(&all->at[i].role) > far)
-            continue;
         give_layout(&all->at[i], role);
-        plan_memory_refine(l->graph, role);
+        plan_memory_refine(l->graph, steps /= 2, role);
         all->at[i] = take_layout(l, role);
     }
 }
 
 /* Of few and many turns the lowest. */
-static fs_status place_role(lowering *l, plan_role *role)
+static fs_status place_role(lowering *l, int64_t steps, plan_role *role)
 {
-    int32_t turns[2], n;
+    turns list[2];
+    int32_t n;
     layouts all = {.n = 1};
 
     FS_TRY(assign(l, role));
     if (is_settled(l, role))
         return FS_OK;
-    n = list_turns(role, l->strategy->micro_batches, turns);
+    n = list_turns(role, l->strategy->micro_batches, list);
     all.at[0] = take_layout(l, role);
     for (int32_t i = 0; i < n && !is_settled(l, &lowest_of(&all)->role); i++) {
-        spread(role, turns[i]);
+        give_layout(&all.at[0], role);
+        spread(role, list[i]);
         FS_TRY(assign(l, role));
         all.at[all.n++] = take_layout(l, role);
     }
     if (l->options->refine)
-        refine(l, role, &all);
+        refine(l, role, steps, &all);
     give_layout(lowest_of(&all), role);
     return FS_OK;
 }
@@ -154,6 +209,6 @@ static fs_status place_role(lowering *l, plan_role *role)
 fs_status plan_lower_memory(lowering *l, plan *p)
 {
     for (int32_t r = 0; r < p->n_roles; r++)
-        FS_TRY(place_role(l, &p->roles[r]));
+        FS_TRY(place_role(l, refine_steps / p->n_roles, &p->roles[r]));
     return FS_OK;
 }

@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Branch and bound closes what it can close early, or not at all. */
-enum { REFINE_STEPS = 1 << 22 };
-static const double close_gap = 0.005;
+/* Above the bound: what greedy placing is content with, all else. */
+static const double greedy_gap = 0.005, close_gap = 0.01;
 
 /* ---- which registers share ---- */
 
@@ -209,13 +208,15 @@ static void place_shared(plan_role *role, int32_t m, int64_t enough_bytes,
 {
     region *regions = pack_regions(role, m, scratch);
     int64_t above = 0; /* their bounds, of those placed so far */
+    int64_t enough = enough_bytes;
 
     role->bound_bytes = role->arena_bytes + bound_of(role, regions);
+    if (enough_bytes == 0)
+        enough = (int64_t)((1 + greedy_gap) * (double)role->bound_bytes);
     for (int32_t s = 0; s < role->n_streams; s++) {
         plan_packing *p = &regions[s].packing;
         int64_t others = role->bound_bytes - p->bound_bytes + above;
-        if (enough_bytes > 0)
-            p->enough_bytes = enough_bytes > others ? enough_bytes - others : 1;
+        p->enough_bytes = enough > others ? enough - others : 1;
         plan_offsets_place(p);
         above += p->height_bytes - p->bound_bytes;
     }
@@ -270,21 +271,22 @@ static void take_off_regions(plan_role *role, int64_t base)
 }
 
 /* One after the other, until all that stands on `base` is low enough. */
-static void refine_regions(const plan_role *role, int64_t base, region *regions)
+static void refine_regions(const plan_role *role, int64_t base, int64_t steps,
+                           region *regions)
 {
     int64_t wanted = (int64_t)((1 + close_gap) * (double)role->bound_bytes);
-    int64_t steps = REFINE_STEPS, above = role->arena_bytes - base;
+    int64_t above = role->arena_bytes - base;
 
     for (int32_t s = 0; s < role->n_streams; s++) {
         plan_packing *p = &regions[s].packing;
         above -= p->height_bytes;
         plan_offsets_refine(
-            p, (wanted - base - above) / PLAN_ALIGN * PLAN_ALIGN, &steps);
+            p, (wanted - base - above) / PLAN_ALIGN * PLAN_ALIGN, steps);
         above += p->height_bytes;
     }
 }
 
-void plan_memory_refine(const ir_graph *graph, plan_role *role)
+void plan_memory_refine(const ir_graph *graph, int64_t steps, plan_role *role)
 {
     int64_t base, at;
     fs_arena *scratch;
@@ -299,7 +301,7 @@ void plan_memory_refine(const ir_graph *graph, plan_role *role)
         take_placement(role, at, &regions[s]);
         at += regions[s].packing.height_bytes;
     }
-    refine_regions(role, base, regions);
+    refine_regions(role, base, steps, regions);
     take_off_regions(role, base);
     lay_regions(role, regions);
     fs_arena_destroy(scratch);

@@ -19,9 +19,9 @@ fs_status plan_memory_assign(const ir_graph *graph, plan_memory_wish wish,
 /* Are the offsets' bytes so near their bound that more effort is not worth it?
  */
 bool plan_memory_is_close(const plan_role *role);
-/* Of a role that plan_memory_assign gave offsets, lower ones by branch and
- * bound, if it finds them with little effort. */
-void plan_memory_refine(const ir_graph *graph, plan_role *role);
+/* Of a role that plan_memory_assign gave offsets, lower ones until they are
+ * close, if about `steps` comparisons find them. */
+void plan_memory_refine(const ir_graph *graph, int64_t steps, plan_role *role);
 
 /* The compute stream in whose program all that touches a register keeps its
  * place, to an end that is known; -1: there is none. Only then a total order

@@ -7,17 +7,23 @@
 #include <string.h>
 
 enum {
-    GAP_WORK = 3 << 24,    /* comparisons of placing into gaps */
-    MOST_LIFTS = 40,       /* improvements per order */
-    STAIR_WORK = 1 << 28,  /* comparisons of placing on stairs and into gaps */
-    REPAIRS = 8,           /* capacities that local search is asked about */
-    REPAIR_WORK = 1 << 25, /* buffers that it looks at for each */
-    EXACT_MOST = 1024      /* buffers that branch and bound is asked about */
+    VALLEY_WORK = 1 << 24, /* buffers looked at for valleys, per order */
+    GAP_WORK = 1 << 28,    /* comparisons of placing into gaps, at most ... */
+    GAP_EACH = 1 << 16,    /* ... and per buffer */
+    TRIALS = 8,            /* capacities that a local search is asked about */
+    TRIAL_PARTS = 16,      /* of a local search's steps: for one order */
+    EXACT_MOST = 1024,     /* buffers that branch and bound is asked about */
+    STEPS_EACH = 1 << 19   /* that refining is worth, per buffer */
 };
 
 static int64_t max64(int64_t a, int64_t b)
 {
     return a > b ? a : b;
+}
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
 }
 
 void plan_offsets_bound(plan_packing *p)
@@ -127,13 +133,20 @@ static int32_t *sort_buffers(const plan_packing *p, int32_t k,
 
 /* ---- the whole ---- */
 
-/* Takes a placement over when it is lower than the best so far. */
-static void keep_lower(plan_packing *p, const int64_t *offset)
+static int64_t height_of(const plan_packing *p, const int64_t *offset)
 {
     int64_t height = 0;
 
     for (int32_t i = 0; i < p->n; i++)
         height = max64(height, offset[i] + p->buffers[i].bytes);
+    return height;
+}
+
+/* Takes a placement over when it is lower than the best so far. */
+static void keep_lower(plan_packing *p, const int64_t *offset)
+{
+    int64_t height = height_of(p, offset);
+
     if (height >= p->height_bytes)
         return;
     p->height_bytes = height;
@@ -158,22 +171,33 @@ static void try_stacks(plan_packing *p, packing_skyline *sky)
     }
 }
 
+static void try_valleys(plan_packing *p, packing_skyline *sky)
+{
+    for (int32_t k = 0; k < N_ORDERS && !met(p); k++) {
+        int32_t *order = sort_buffers(p, k, sky->scratch);
+        int64_t steps = VALLEY_WORK;
+        if (packing_fill_valleys(sky, p, order, &steps))
+            keep_lower(p, sky->offset);
+    }
+}
+
 /* The least capacity into which buffers go from both ends, by bisection: on
  * skylines or, with `gaps`, into gaps. */
 static void try_both_ends(plan_packing *p, packing_skyline *sky,
-                          packing_gaps *gaps)
+                          packing_gaps *gaps, int64_t steps)
 {
-    enum { TRIALS = 8 };
     int32_t *order = sort_buffers(p, BY_TURN, sky->scratch);
     int64_t low = p->bound_bytes, high = p->height_bytes, at = low;
 
-    for (int32_t i = 0; i < TRIALS && low < high; i++) {
+    if (gaps)
+        gaps->both_ends = true;
+    for (int32_t i = 0; i < TRIALS && low < high && steps > 0; i++) {
         at = i == 0 ? low : packing_align(low + (high - low) / 2);
         if (at >= high)
             return;
         if (gaps)
             gaps->capacity = at;
-        if (gaps ? packing_fill_gaps(gaps, order) >= 0
+        if (gaps ? packing_fill_gaps(gaps, order, &steps) == p->n
                  : packing_both_ends(sky, p, order, at)) {
             keep_lower(p, gaps ? gaps->offset : sky->offset);
             high = p->height_bytes;
@@ -183,20 +207,26 @@ static void try_both_ends(plan_packing *p, packing_skyline *sky,
     }
 }
 
-/* Orders, best fit and first fit, each improved by what sticks out. */
-static void try_gaps(plan_packing *p, packing_gaps *gaps, fs_arena *scratch)
+/* Lower and lower in turns of the wheel, as long as the steps last. */
+static void go_down(plan_packing *p, packing_gaps *gaps, int32_t *order,
+                    int64_t *steps)
 {
-    int64_t passes = GAP_WORK / ((int64_t)p->n * p->n) / (2 * N_ORDERS);
-
     gaps->capacity = INT64_MAX;
-    for (int32_t k = 0; k < 2 * N_ORDERS && !met(p); k++) {
-        int32_t *order = sort_buffers(p, k % N_ORDERS, scratch);
+    while (!met(p) && packing_turn_wheel(gaps, order, steps)) {
+        keep_lower(p, gaps->offset);
+        gaps->capacity = height_of(p, gaps->offset) - PLAN_ALIGN;
+    }
+}
+
+/* What one order takes too much, by its first turn, the later ones lack. */
+static void try_gaps(plan_packing *p, packing_gaps *gaps, int64_t *steps,
+                     fs_arena *scratch)
+{
+    for (int32_t k = 0; k<2 * N_ORDERS && * steps> 0 && !met(p); k++) {
+        int64_t slice = *steps / (2 * N_ORDERS - k), left = slice;
         gaps->first_fit = k >= N_ORDERS;
-        for (int64_t i = 0; i <= passes && i <= MOST_LIFTS && !met(p); i++) {
-            int64_t height = packing_fill_gaps(gaps, order);
-            keep_lower(p, gaps->offset);
-            packing_lift_highest(gaps, order, height);
-        }
+        go_down(p, gaps, sort_buffers(p, k % N_ORDERS, scratch), &left);
+        *steps -= slice - left;
     }
 }
 
@@ -204,16 +234,19 @@ void plan_offsets_place(plan_packing *p)
 {
     packing_skyline sky;
     packing_gaps gaps;
+    int64_t steps = min64(GAP_WORK, (int64_t)p->n * GAP_EACH);
     fs_arena *scratch = fs_arena_create();
 
     p->height_bytes = p->n ? INT64_MAX : 0;
     packing_skyline_open(p, scratch, &sky);
     try_stacks(p, &sky);
     if (!met(p))
-        try_both_ends(p, &sky, NULL);
+        try_valleys(p, &sky);
+    if (!met(p))
+        try_both_ends(p, &sky, NULL, INT64_MAX);
     if (!met(p) && packing_gaps_open(p, scratch, &gaps)) {
-        try_gaps(p, &gaps, scratch);
-        try_both_ends(p, &sky, &gaps);
+        try_gaps(p, &gaps, &steps, scratch);
+        try_both_ends(p, &sky, &gaps, steps);
     }
     fs_arena_destroy(scratch);
 }
@@ -265,11 +298,10 @@ static int32_t *order_behind(const plan_packing *p, const stairs *x, int32_t k,
 }
 
 static void try_stairs(plan_packing *p, packing_gaps *gaps, int64_t wanted,
-                       fs_arena *scratch)
+                       int64_t steps, fs_arena *scratch)
 {
     enum { FEWEST = 3, MOST = 5, PARTS = 16, LEAST_RISE = 9 };
     stairs x = find_stairs(p, scratch);
-    int64_t passes = STAIR_WORK / ((int64_t)p->n * p->n);
 
     gaps->capacity = INT64_MAX;
     gaps->first_fit = true;
@@ -278,25 +310,63 @@ static void try_stairs(plan_packing *p, packing_gaps *gaps, int64_t wanted,
         int32_t *order = order_behind(p, &x, k, scratch);
         for (gaps->n_stairs = FEWEST; gaps->n_stairs <= MOST; gaps->n_stairs++)
             for (int32_t part = LEAST_RISE; part <= PARTS; part++) {
-                if (passes-- <= 0 || p->height_bytes <= wanted)
+                if (steps <= 0 || p->height_bytes <= wanted)
                     break;
                 gaps->rise = packing_align(x.most / PARTS * part);
-                packing_fill_gaps(gaps, order);
+                packing_fill_gaps(gaps, order, &steps);
                 keep_lower(p, gaps->offset);
             }
     }
     gaps->turn = NULL;
 }
 
+/* ---- local search below a capacity ---- */
+
+/* A placement of at most `capacity`; `slice` steps at most, of *steps. */
+typedef bool local_search(plan_packing *p, packing_gaps *gaps, int64_t capacity,
+                          int64_t slice, int64_t *steps, fs_arena *scratch);
+
+/* Orders, best fit and first fit; what comes first in time first: there the
+ * wheel finds most. */
+static bool wheel(plan_packing *p, packing_gaps *gaps, int64_t capacity,
+                  int64_t slice, int64_t *steps, fs_arena *scratch)
+{
+    gaps->capacity = capacity;
+    for (int32_t k = 2 * N_ORDERS - 1; k >= 0 && *steps > 0; k--) {
+        int64_t left = slice;
+        bool found;
+        gaps->first_fit = k % 2 == 0;
+        found =
+            packing_turn_wheel(gaps, sort_buffers(p, k / 2, scratch), &left);
+        *steps -= slice - left;
+        if (!found)
+            continue;
+        keep_lower(p, gaps->offset);
+        return true;
+    }
+    return false;
+}
+
+static bool repair(plan_packing *p, packing_gaps *gaps, int64_t capacity,
+                   int64_t slice, int64_t *steps, fs_arena *scratch)
+{
+    int64_t left = 2 * slice;
+    bool found = packing_repair(gaps, p, capacity, &left);
+
+    (void)scratch;
+    *steps -= 2 * slice - left;
+    return found;
+}
+
 /* At the wanted height first, then in the middle between what was not found and
  * the best. */
-static void repair(plan_packing *p, const packing_gaps *gaps, int64_t wanted)
+static void bisect(plan_packing *p, packing_gaps *gaps, int64_t wanted,
+                   local_search *find, int64_t steps, fs_arena *scratch)
 {
-    int64_t low = packing_align(wanted), at = low;
+    int64_t low = packing_align(wanted), at = low, slice = steps / TRIAL_PARTS;
 
-    for (int32_t i = 0; i < REPAIRS && at < p->height_bytes; i++) {
-        int64_t steps = REPAIR_WORK;
-        if (!packing_repair(gaps, p, at, &steps))
+    for (int32_t i = 0; i < TRIALS && at < p->height_bytes && steps > 0; i++) {
+        if (!find(p, gaps, at, slice, &steps, scratch))
             low = at + PLAN_ALIGN;
         at = low + (p->height_bytes - low) / 2 / PLAN_ALIGN * PLAN_ALIGN;
     }
@@ -305,12 +375,12 @@ static void repair(plan_packing *p, const packing_gaps *gaps, int64_t wanted)
 /* At the wanted height first, then in the middle between what was refuted and
  * the best. Where the steps do not do for a capacity, they rarely do for a
  * somewhat larger one. */
-static void close_exactly(plan_packing *p, int64_t wanted, int64_t *steps)
+static void close_exactly(plan_packing *p, int64_t wanted, int64_t steps)
 {
     int64_t low = packing_align(wanted), at = low;
 
     while (at < p->height_bytes && p->n <= EXACT_MOST) {
-        plan_fit fit = plan_offsets_fit(p, at, steps);
+        plan_fit fit = plan_offsets_fit(p, at, &steps);
         if (fit == PLAN_FIT_UNKNOWN)
             return;
         if (fit == PLAN_FIT_NONE)
@@ -319,16 +389,19 @@ static void close_exactly(plan_packing *p, int64_t wanted, int64_t *steps)
     }
 }
 
-void plan_offsets_refine(plan_packing *p, int64_t wanted, int64_t *steps)
+void plan_offsets_refine(plan_packing *p, int64_t wanted, int64_t steps)
 {
+    enum { PARTS = 8 };
     int64_t least = max64(wanted, p->bound_bytes);
+    int64_t part = min64(steps, (int64_t)p->n * STEPS_EACH) / PARTS;
     fs_arena *scratch = fs_arena_create();
     packing_gaps gaps;
 
     if (p->height_bytes > least && packing_gaps_open(p, scratch, &gaps)) {
-        try_stairs(p, &gaps, least, scratch);
-        repair(p, &gaps, least);
+        try_stairs(p, &gaps, least, part, scratch);
+        bisect(p, &gaps, least, wheel, 3 * part, scratch);
+        bisect(p, &gaps, least, repair, 3 * part, scratch);
     }
     fs_arena_destroy(scratch);
-    close_exactly(p, least, steps);
+    close_exactly(p, least, part);
 }

@@ -36,9 +36,10 @@ void plan_offsets_bound(plan_packing *packing);
  * bound_bytes. The same packing gets the same offsets: effort is counted in
  * steps. */
 void plan_offsets_place(plan_packing *packing);
-/* Of a placement that stands, a lower one by branch and bound, if there is one,
- * as long as it is higher than `wanted` and *steps (counted down) last. */
-void plan_offsets_refine(plan_packing *packing, int64_t wanted, int64_t *steps);
+/* Of a placement that stands, a lower one by local search and branch
+ * and bound, if there is one,
+ * as long as it is higher than `wanted`, in about `steps` steps at most. */
+void plan_offsets_refine(plan_packing *packing, int64_t wanted, int64_t steps);
 
 /* ---- the parts ---- */
 

@@ -1,5 +1,6 @@
 #include "config.h"
 
+#include "base/hash.h"
 #include "plan/offsets_parts.h"
 
 #include <stdlib.h>
@@ -89,8 +90,8 @@ bool packing_gaps_open(const plan_packing *p, fs_arena *scratch,
         return false;
     *out = (packing_gaps){.p = p, .words = (p->n + 63) / 64};
     out->conflict = fs_new(scratch, uint64_t, (int64_t)p->n * out->words);
-    out->placed = fs_new(scratch, int32_t, p->n);
     out->offset = fs_new(scratch, int64_t, p->n);
+    packing_calendar_open(p, out->offset, scratch, &out->placed);
     find_conflicts(out, scratch);
     mirror_conflicts(out);
     return true;
@@ -100,17 +101,17 @@ bool packing_gaps_open(const plan_packing *p, fs_arena *scratch,
 
 /* The smallest gap that holds `b` among the placed ones, which are sorted by
  * offset, or the lowest; -1: there is none below the capacity. */
-static int64_t find_gap(const packing_gaps *g, int32_t b, int32_t n)
+static int64_t find_gap(const packing_gaps *g, packing_page placed, int32_t b)
 {
     int64_t from = 0, best = -1, best_size = INT64_MAX;
     const plan_buffer *buffer = &g->p->buffers[b];
-    bool hangs = packing_hangs(buffer) && g->capacity < INT64_MAX;
+    bool hangs = g->both_ends && packing_hangs(buffer);
 
-    for (int32_t i = 0; i <= n; i++) {
-        int32_t other = i < n ? g->placed[i] : -1;
-        if (i < n && !packing_conflict(g, b, other))
+    for (int32_t i = 0; i <= placed.n; i++) {
+        int32_t other = i < placed.n ? placed.at[i] : -1;
+        if (other >= 0 && !packing_conflict(g, b, other))
             continue;
-        int64_t to = i < n ? g->offset[other] : g->capacity;
+        int64_t to = other >= 0 ? g->offset[other] : g->capacity;
         int64_t size = to - from;
         if (size >= buffer->bytes &&
             (size < best_size || (hangs && size == best_size) || best < 0)) {
@@ -119,18 +120,19 @@ static int64_t find_gap(const packing_gaps *g, int32_t b, int32_t n)
             if (g->first_fit && !hangs)
                 break;
         }
-        if (i < n)
+        if (other >= 0)
             from = max64(from, to + g->p->buffers[other].bytes);
     }
     return best;
 }
 
-static bool is_free(const packing_gaps *g, int32_t b, int32_t n, int64_t at)
+static bool is_free(const packing_gaps *g, packing_page placed, int32_t b,
+                    int64_t at)
 {
     int64_t to = at + g->p->buffers[b].bytes;
 
-    for (int32_t i = 0; i < n && g->offset[g->placed[i]] < to; i++) {
-        int32_t other = g->placed[i];
+    for (int32_t i = 0; i < placed.n && g->offset[placed.at[i]] < to; i++) {
+        int32_t other = placed.at[i];
         if (g->offset[other] + g->p->buffers[other].bytes > at &&
             packing_conflict(g, b, other))
             return false;
@@ -139,55 +141,60 @@ static bool is_free(const packing_gaps *g, int32_t b, int32_t n, int64_t at)
 }
 
 /* The stair of its turn, or the next one that is free; -1: none. */
-static int64_t find_stair(const packing_gaps *g, int32_t b, int32_t n)
+static int64_t find_stair(const packing_gaps *g, packing_page placed, int32_t b)
 {
     for (int32_t k = 0; k < g->n_stairs; k++) {
         int64_t at = (g->turn[b] + k) % g->n_stairs * g->rise;
-        if (is_free(g, b, n, at))
+        if (is_free(g, placed, b, at))
             return at;
     }
     return -1;
 }
 
-static int64_t find_place(const packing_gaps *g, int32_t b, int32_t n)
+static int64_t find_place(const packing_gaps *g, packing_page placed, int32_t b)
 {
-    int64_t at = g->turn && g->turn[b] >= 0 ? find_stair(g, b, n) : -1;
+    int64_t at = -1;
 
-    return at >= 0 ? at : find_gap(g, b, n);
+    if (g->turn && g->turn[b] >= 0)
+        at = find_stair(g, placed, b);
+    return at >= 0 ? at : find_gap(g, placed, b);
 }
 
-static void insert_placed(packing_gaps *g, int32_t n, int32_t b)
+int32_t packing_fill_gaps(packing_gaps *g, const int32_t *order, int64_t *steps)
 {
-    while (n > 0 && g->offset[g->placed[n - 1]] > g->offset[b]) {
-        g->placed[n] = g->placed[n - 1];
-        n--;
-    }
-    g->placed[n] = b;
-}
-
-int64_t packing_fill_gaps(packing_gaps *g, const int32_t *order)
-{
-    int64_t height = 0;
-
+    packing_calendar_clear(&g->placed);
     for (int32_t i = 0; i < g->p->n; i++) {
         int32_t b = order[i];
-        g->offset[b] = find_place(g, b, i);
+        packing_page placed = packing_calendar_see(&g->placed, b);
+        *steps -= placed.n + packing_calendar_cost(&g->placed, b);
+        g->offset[b] = find_place(g, placed, b);
         if (g->offset[b] < 0)
-            return -1;
-        insert_placed(g, i, b);
-        height = max64(height, g->offset[b] + g->p->buffers[b].bytes);
+            return i;
+        packing_calendar_put(&g->placed, b);
     }
-    return height;
+    return g->p->n;
 }
 
-void packing_lift_highest(const packing_gaps *g, int32_t *order, int64_t height)
+/* To the front, or anywhere before: the front alone soon repeats itself. */
+static void bring_forward(int32_t *order, int32_t from, uint64_t *seed)
 {
-    int32_t i = 0, highest;
+    int32_t b = order[from], to = 0;
 
-    while (i < g->p->n - 1 &&
-           g->offset[order[i]] + g->p->buffers[order[i]].bytes < height)
-        i++;
-    highest = order[i];
-    memmove(&order[1], &order[0], (size_t)i * sizeof *order);
-    order[0] = highest;
+    if (fs_rand_below(seed, 2) > 0)
+        to = (int32_t)fs_rand_below(seed, from + 1);
+    memmove(&order[to + 1], &order[to], (size_t)(from - to) * sizeof *order);
+    order[to] = b;
+}
+
+bool packing_turn_wheel(packing_gaps *g, int32_t *order, int64_t *steps)
+{
+    uint64_t seed = 1;
+
+    while (*steps > 0) {
+        int32_t n = packing_fill_gaps(g, order, steps);
+        if (n == g->p->n)
+            return true;
+        bring_forward(order, n, &seed);
+    }
+    return false;
 }

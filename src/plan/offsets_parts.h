@@ -3,6 +3,7 @@
 #define FS_PLAN_OFFSETS_PARTS_H
 
 #include "plan/offsets.h"
+#include "plan/offsets_calendar.h"
 #include "plan/task.h"
 
 static inline int64_t packing_align(int64_t bytes)
@@ -28,6 +29,9 @@ typedef struct packing_skyline {
 
 void packing_skyline_open(const plan_packing *p, fs_arena *scratch,
                           packing_skyline *out);
+void packing_skyline_clear(packing_skyline *sky);
+int64_t packing_highest(const packing_skyline *sky, plan_span at);
+void packing_raise(packing_skyline *sky, plan_span at, int64_t to);
 /* Each buffer on top of those before it; the height. O(spans log sections). */
 int64_t packing_stack(packing_skyline *sky, const plan_packing *p,
                       const int32_t *order);
@@ -35,16 +39,21 @@ int64_t packing_stack(packing_skyline *sky, const plan_packing *p,
 bool packing_both_ends(packing_skyline *sky, const plan_packing *p,
                        const int32_t *order, int64_t capacity);
 
-/* Each buffer in the smallest gap that holds it, or the lowest; second copies
- * at its upper end when there is a capacity. O(n^2). */
+/* Each buffer where the skyline is lowest, of those that fit there the first of
+ * the order. False: *steps (counted down) are spent. */
+bool packing_fill_valleys(packing_skyline *sky, const plan_packing *p,
+                          const int32_t *order, int64_t *steps);
+
+/* Each buffer in the smallest gap that holds it, or the lowest. O(n^2). */
 typedef struct packing_gaps {
     const plan_packing *p;
-    int32_t words;      /* of a row of bits */
-    uint64_t *conflict; /* [n][words] */
-    int32_t *placed;    /* by offset */
-    int64_t *offset;    /* [n] */
-    int64_t capacity;   /* INT64_MAX: none */
+    int32_t words;           /* of a row of bits */
+    uint64_t *conflict;      /* [n][words] */
+    packing_calendar placed; /* by offset */
+    int64_t *offset;         /* [n] */
+    int64_t capacity;        /* INT64_MAX: none */
     bool first_fit;
+    bool both_ends;      /* second copies at the upper end of theirs */
     const int32_t *turn; /* [n] on the stairs: when it comes; -1, NULL: not */
     int32_t n_stairs;    /* places that those on the stairs take in turn ... */
     int64_t rise;        /* ... each so much higher than the last */
@@ -59,12 +68,15 @@ static inline bool packing_conflict(const packing_gaps *g, int32_t a, int32_t b)
 /* False when there are too many buffers for it. */
 bool packing_gaps_open(const plan_packing *p, fs_arena *scratch,
                        packing_gaps *out);
-/* The height; -1: more than the capacity. */
-int64_t packing_fill_gaps(packing_gaps *gaps, const int32_t *order);
-/* The first buffer that reaches the top goes to the front of the order (Joslin
- * and Clements 1999, squeaky wheel optimization). */
-void packing_lift_highest(const packing_gaps *gaps, int32_t *order,
-                          int64_t height);
+/* How many have a place, in their order, when the next finds none. Takes the
+ * comparisons made from *steps. */
+int32_t packing_fill_gaps(packing_gaps *gaps, const int32_t *order,
+                          int64_t *steps);
+/* Fills gaps below the capacity again and again: what finds none comes earlier
+ * in the order from then on. True once all have a place; false when *steps
+ * (counted down) are spent. After D. Joslin and D. Clements, "Squeaky Wheel
+ * Optimization", JAIR 10, 1999. */
+bool packing_turn_wheel(packing_gaps *gaps, int32_t *order, int64_t *steps);
 /* Changes the placement that stands into one of at most `capacity`, if it finds
  * one while *steps (counted down) last; else it stays. */
 bool packing_repair(const packing_gaps *gaps, plan_packing *p, int64_t capacity,

@@ -11,9 +11,9 @@
  * not drive each other out for ever (P. Morris, "The breakout method for
  * escaping from local minima", AAAI 1993).
  *
- * A step looks at every buffer once: placed ones stand sorted by offset and by
- * end, so that what is in the way of a candidate is the difference of two sums.
- */
+ * A step looks once at what is placed and may be live with the buffer, sorted
+ * by offset and by end: what is in the way of a candidate is the difference of
+ * two sums. */
 
 static const double rise = 1.25, most_weight = 1e200;
 
@@ -26,63 +26,51 @@ typedef struct repair {
     const packing_gaps *gaps;
     const plan_packing *p;
     int64_t capacity;
-    int64_t *offset; /* [n]; -1: no place */
+    int64_t *offset, *end; /* [n]; offset -1: no place */
     double *volume, *weight;
-    int32_t n_placed, n_out, n_near;
-    int32_t *by_offset, *by_end, *out; /* [n] placed, placed, without place */
+    packing_calendar by_offset, by_end; /* what is placed */
+    int32_t n_out, n_near;
+    int32_t *out;        /* [n] without place */
     edge *starts, *ends; /* [n_near] of what is placed and live with it */
     uint64_t seed;
 } repair;
 
 /* ---- what is placed, in two orders ---- */
 
-static int64_t end_of(const repair *x, int32_t b)
-{
-    return x->offset[b] + x->p->buffers[b].bytes;
-}
-
 static void put(repair *x, int32_t b, int64_t at)
 {
-    int32_t i = x->n_placed, k = x->n_placed++;
-
     x->offset[b] = at;
-    for (; i > 0 && x->offset[x->by_offset[i - 1]] > at; i--)
-        x->by_offset[i] = x->by_offset[i - 1];
-    x->by_offset[i] = b;
-    for (; k > 0 && end_of(x, x->by_end[k - 1]) > end_of(x, b); k--)
-        x->by_end[k] = x->by_end[k - 1];
-    x->by_end[k] = b;
+    x->end[b] = at + x->p->buffers[b].bytes;
+    packing_calendar_put(&x->by_offset, b);
+    packing_calendar_put(&x->by_end, b);
 }
 
-/* Takes those without offset out of a list of placed ones. */
-static int32_t close_up(const repair *x, int32_t *list)
+static void leave_out(repair *x, int32_t b)
 {
-    int32_t n = 0;
-
-    for (int32_t i = 0; i < x->n_placed; i++)
-        if (x->offset[list[i]] >= 0)
-            list[n++] = list[i];
-    return n;
+    x->offset[b] = -1;
+    x->out[x->n_out++] = b;
 }
 
 static void take_out(repair *x, int32_t b)
 {
-    x->offset[b] = -1;
-    x->out[x->n_out++] = b;
+    packing_calendar_take_out(&x->by_offset, b);
+    packing_calendar_take_out(&x->by_end, b);
+    leave_out(x, b);
 }
 
 /* ---- a place ---- */
 
 static void find_near(repair *x, int32_t b)
 {
+    packing_page low = packing_calendar_see(&x->by_offset, b);
+    packing_page high = packing_calendar_see(&x->by_end, b);
     int32_t n = 0, k = 0;
 
-    for (int32_t i = 0; i < x->n_placed; i++) {
-        int32_t low = x->by_offset[i], high = x->by_end[i];
-        if (packing_conflict(x->gaps, b, low))
-            x->starts[n++] = (edge){x->offset[low], x->weight[low]};
-        if (packing_conflict(x->gaps, b, high))
-            x->ends[k++] = (edge){end_of(x, high), x->weight[high]};
+    for (int32_t i = 0; i < low.n; i++) {
+        if (packing_conflict(x->gaps, b, low.at[i]))
+            x->starts[n++] = (edge){x->offset[low.at[i]], x->weight[low.at[i]]};
+        if (packing_conflict(x->gaps, b, high.at[i]))
+            x->ends[k++] = (edge){x->end[high.at[i]], x->weight[high.at[i]]};
     }
     x->n_near = n;
 }
@@ -144,19 +132,16 @@ static int64_t cheapest_place(repair *x, int32_t b)
 static void eject(repair *x, int32_t b, int64_t at)
 {
     int64_t end = at + x->p->buffers[b].bytes;
-    int32_t before = x->n_out;
+    packing_page page = packing_calendar_see(&x->by_offset, b);
+    int32_t first = x->n_out;
 
-    for (int32_t i = 0; i < x->n_placed; i++) {
-        int32_t other = x->by_offset[i];
-        if (x->offset[other] >= end)
-            break;
-        if (end_of(x, other) > at && packing_conflict(x->gaps, b, other))
-            take_out(x, other);
+    for (int32_t i = 0; i < page.n && x->offset[page.at[i]] < end; i++)
+        if (x->end[page.at[i]] > at && packing_conflict(x->gaps, b, page.at[i]))
+            x->out[x->n_out++] = page.at[i];
+    for (int32_t i = first, last = x->n_out; i < last; i++) {
+        x->n_out = i;
+        take_out(x, x->out[i]);
     }
-    if (x->n_out == before)
-        return;
-    close_up(x, x->by_end);
-    x->n_placed = close_up(x, x->by_offset);
 }
 
 /* ---- the whole ---- */
@@ -191,8 +176,9 @@ static repair open_repair(const packing_gaps *gaps, int64_t capacity,
     x.offset = fs_new(scratch, int64_t, p->n);
     x.volume = fs_new(scratch, double, p->n);
     x.weight = fs_new(scratch, double, p->n);
-    x.by_offset = fs_new(scratch, int32_t, p->n);
-    x.by_end = fs_new(scratch, int32_t, p->n);
+    x.end = fs_new(scratch, int64_t, p->n);
+    packing_calendar_open(p, x.offset, scratch, &x.by_offset);
+    packing_calendar_open(p, x.end, scratch, &x.by_end);
     x.out = fs_new(scratch, int32_t, p->n);
     x.starts = fs_new(scratch, edge, p->n);
     x.ends = fs_new(scratch, edge, p->n);
@@ -205,7 +191,7 @@ static repair open_repair(const packing_gaps *gaps, int64_t capacity,
         if (b->offset + b->bytes <= capacity)
             put(&x, i, b->offset);
         else
-            take_out(&x, i);
+            leave_out(&x, i);
     }
     return x;
 }
@@ -215,9 +201,20 @@ static void take_over(const repair *x, plan_packing *p)
     p->height_bytes = 0;
     for (int32_t i = 0; i < p->n; i++) {
         p->buffers[i].offset = x->offset[i];
-        if (end_of(x, i) > p->height_bytes)
-            p->height_bytes = end_of(x, i);
+        if (x->end[i] > p->height_bytes)
+            p->height_bytes = x->end[i];
     }
+}
+
+/* Of giving it a place: what it looked at, put and took out. */
+static int64_t cost_of(const repair *x, int32_t b, int32_t before)
+{
+    int64_t cost = 2 * packing_calendar_see(&x->by_offset, b).n + x->n_out;
+
+    cost += 2 * packing_calendar_cost(&x->by_offset, b);
+    for (int32_t i = before; i < x->n_out; i++)
+        cost += 2 * packing_calendar_cost(&x->by_offset, x->out[i]);
+    return cost;
 }
 
 bool packing_repair(const packing_gaps *gaps, plan_packing *p, int64_t capacity,
@@ -226,14 +223,17 @@ bool packing_repair(const packing_gaps *gaps, plan_packing *p, int64_t capacity,
     fs_arena *scratch = fs_arena_create();
     repair x = open_repair(gaps, capacity, scratch);
 
-    for (; x.n_out > 0 && *steps > 0; *steps -= p->n) {
-        int32_t b = next_out(&x);
+    for (int32_t i = 0; i < p->n; i++)
+        *steps -= 2 * packing_calendar_cost(&x.by_offset, i);
+    while (x.n_out > 0 && *steps > 0) {
+        int32_t b = next_out(&x), before = x.n_out;
         int64_t at;
         find_near(&x, b);
         at = cheapest_place(&x, b);
         eject(&x, b, at);
         put(&x, b, at);
         gain_weight(&x, b);
+        *steps -= cost_of(&x, b, before);
     }
     if (x.n_out == 0)
         take_over(&x, p);

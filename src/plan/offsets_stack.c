@@ -69,7 +69,7 @@ void packing_skyline_open(const plan_packing *p, fs_arena *scratch,
                              .offset = fs_new(scratch, int64_t, p->n)};
 }
 
-static void clear(packing_skyline *sky)
+void packing_skyline_clear(packing_skyline *sky)
 {
     size_t bytes = 2 * (size_t)sky->n * sizeof *sky->most;
 
@@ -79,13 +79,23 @@ static void clear(packing_skyline *sky)
     memset(sky->all_down, 0, bytes);
 }
 
+int64_t packing_highest(const packing_skyline *sky, plan_span at)
+{
+    return highest(sky->most, sky->all, sky->n, at);
+}
+
+void packing_raise(packing_skyline *sky, plan_span at, int64_t to)
+{
+    raise(sky->most, sky->all, sky->n, at, to);
+}
+
 /* The two stacks' tops over the buffer's life, each its highest. */
 static void tops(const packing_skyline *sky, const plan_buffer *b, int64_t *up,
                  int64_t *down)
 {
     *up = *down = 0;
     for (int32_t k = 0; k < b->n_spans; k++) {
-        *up = max64(*up, highest(sky->most, sky->all, sky->n, b->spans[k]));
+        *up = max64(*up, packing_highest(sky, b->spans[k]));
         *down = max64(
             *down, highest(sky->most_down, sky->all_down, sky->n, b->spans[k]));
     }
@@ -96,16 +106,16 @@ int64_t packing_stack(packing_skyline *sky, const plan_packing *p,
 {
     int64_t height = 0;
 
-    clear(sky);
+    packing_skyline_clear(sky);
     for (int32_t i = 0; i < p->n; i++) {
         const plan_buffer *b = &p->buffers[order[i]];
         int64_t up = 0;
         for (int32_t k = 0; k < b->n_spans; k++)
-            up = max64(up, highest(sky->most, sky->all, sky->n, b->spans[k]));
+            up = max64(up, packing_highest(sky, b->spans[k]));
         sky->offset[order[i]] = up;
         height = max64(height, up + b->bytes);
         for (int32_t k = 0; k < b->n_spans; k++)
-            raise(sky->most, sky->all, sky->n, b->spans[k], up + b->bytes);
+            packing_raise(sky, b->spans[k], up + b->bytes);
     }
     return height;
 }
@@ -116,7 +126,7 @@ static bool meets(const packing_skyline *sky, const plan_buffer *b,
                   int64_t from, int64_t to, int64_t capacity)
 {
     for (int32_t k = 0; k < b->n_spans; k++)
-        if (highest(sky->most, sky->all, sky->n, b->spans[k]) > from ||
+        if (packing_highest(sky, b->spans[k]) > from ||
             capacity - highest(sky->most_down, sky->all_down, sky->n,
                                b->spans[k]) <
                 to)
@@ -127,7 +137,7 @@ static bool meets(const packing_skyline *sky, const plan_buffer *b,
 bool packing_both_ends(packing_skyline *sky, const plan_packing *p,
                        const int32_t *order, int64_t capacity)
 {
-    clear(sky);
+    packing_skyline_clear(sky);
     for (int32_t i = 0; i < p->n; i++) {
         const plan_buffer *b = &p->buffers[order[i]];
         bool hangs = packing_hangs(b);
@@ -146,7 +156,7 @@ bool packing_both_ends(packing_skyline *sky, const plan_packing *p,
                 raise(sky->most_down, sky->all_down, sky->n, b->spans[k],
                       capacity - at);
             else
-                raise(sky->most, sky->all, sky->n, b->spans[k], at + b->bytes);
+                packing_raise(sky, b->spans[k], at + b->bytes);
     }
     return true;
 }
