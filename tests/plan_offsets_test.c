@@ -125,7 +125,7 @@ static void test_small(uint64_t seed)
         instance x = draw(&seed, 4 + (int32_t)fs_rand_below(&seed, 4), 7, 4);
         int64_t least = least_ref(&x.p), steps = INT32_MAX;
         plan_offsets_place(&x.p);
-        plan_offsets_refine(&x.p, 0, steps);
+        plan_offsets_refine(&x.p, 0, (plan_effort){steps, 1});
         faults += faults_of(&x.p);
         higher += x.p.height_bytes != least;
         gaps += least > x.p.bound_bytes;
@@ -144,7 +144,7 @@ static void test_small(uint64_t seed)
 static void place(plan_packing *p)
 {
     plan_offsets_place(p);
-    plan_offsets_refine(p, 0, 1 << 26);
+    plan_offsets_refine(p, 0, (plan_effort){1 << 26, 1});
 }
 
 static void test_larger(uint64_t seed)

@@ -9,7 +9,7 @@
 /* Buffers that are worth a second placement; what refining a plan's offsets may
  * take, in steps: some seconds, however many roles it has. */
 enum { MAX_SPREAD = 1 << 14 };
-static const int64_t refine_steps = (int64_t)1 << 32;
+static const int64_t refine_steps = (int64_t)1 << 33;
 
 /* A role's buffers, as one number of turns has them. */
 typedef struct layout {
@@ -144,9 +144,9 @@ typedef struct layouts {
     int32_t n;
 } layouts;
 
-static const layout *lowest_of(const layouts *all)
+static layout *lowest_of(layouts *all)
 {
-    const layout *lowest = &all->at[0];
+    layout *lowest = &all->at[0];
 
     for (int32_t i = 1; i < all->n; i++)
         if (all->at[i].role.arena_bytes < lowest->role.arena_bytes)
@@ -163,22 +163,32 @@ static int by_arena(const void *a, const void *b)
     return 0;
 }
 
-/* What starts lower most often ends lower: each gets half of the steps that are
- * left, and what starts more than twice as far from the bound none. */
+static void refine_one(const lowering *l, plan_effort effort, plan_role *role,
+                       layout *at)
+{
+    give_layout(at, role);
+    plan_memory_refine(l->graph, effort, role);
+    *at = take_layout(l, role);
+}
+
+/* First what is not more than twice as far from the bound as the lowest: which
+ * of them a search gets through, none tells before. Then the lowest, with twice
+ * the steps each time. */
 static void refine(const lowering *l, plan_role *role, int64_t steps,
                    layouts *all)
 {
-    double far;
+    enum { AGAIN = 3 };
+    double far = 2 * plan_role_gap(&lowest_of(all)->role);
+    plan_effort effort = {steps / (all->n + (2 << AGAIN) - 2), 1};
 
     qsort(all->at, (size_t)all->n, sizeof *all->at, by_arena);
-    far = 2 * plan_role_gap(&all->at[0].role);
-    for (int32_t i = 0; i < all->n; i++) {
-        if (is_settled(l, &lowest_of(all)->role) ||
-            plan_role_gap(&all->at[i].role) > far)
-            return;
-        give_layout(&all->at[i], role);
-        plan_memory_refine(l->graph, steps /= 2, role);
-        all->at[i] = take_layout(l, role);
+    for (int32_t i = 0; i < all->n && !is_settled(l, &lowest_of(all)->role);
+         i++)
+        if (plan_role_gap(&all->at[i].role) <= far)
+            refine_one(l, effort, role, &all->at[i]);
+    while (effort.seed++ <= AGAIN && !is_settled(l, &lowest_of(all)->role)) {
+        effort.steps *= 2;
+        refine_one(l, effort, role, lowest_of(all));
     }
 }
 

@@ -271,8 +271,8 @@ static void take_off_regions(plan_role *role, int64_t base)
 }
 
 /* One after the other, until all that stands on `base` is low enough. */
-static void refine_regions(const plan_role *role, int64_t base, int64_t steps,
-                           region *regions)
+static void refine_regions(const plan_role *role, int64_t base,
+                           plan_effort effort, region *regions)
 {
     int64_t wanted = (int64_t)((1 + close_gap) * (double)role->bound_bytes);
     int64_t above = role->arena_bytes - base;
@@ -281,12 +281,13 @@ static void refine_regions(const plan_role *role, int64_t base, int64_t steps,
         plan_packing *p = &regions[s].packing;
         above -= p->height_bytes;
         plan_offsets_refine(
-            p, (wanted - base - above) / PLAN_ALIGN * PLAN_ALIGN, steps);
+            p, (wanted - base - above) / PLAN_ALIGN * PLAN_ALIGN, effort);
         above += p->height_bytes;
     }
 }
 
-void plan_memory_refine(const ir_graph *graph, int64_t steps, plan_role *role)
+void plan_memory_refine(const ir_graph *graph, plan_effort effort,
+                        plan_role *role)
 {
     int64_t base, at;
     fs_arena *scratch;
@@ -301,7 +302,7 @@ void plan_memory_refine(const ir_graph *graph, int64_t steps, plan_role *role)
         take_placement(role, at, &regions[s]);
         at += regions[s].packing.height_bytes;
     }
-    refine_regions(role, base, steps, regions);
+    refine_regions(role, base, effort, regions);
     take_off_regions(role, base);
     lay_regions(role, regions);
     fs_arena_destroy(scratch);

@@ -2,6 +2,7 @@
 #ifndef FS_PLAN_MEMORY_H
 #define FS_PLAN_MEMORY_H
 
+#include "plan/offsets.h"
 #include "plan/places.h"
 
 /* Fills own_memory and offset of every register, stream_scratch, arena_bytes,
@@ -20,8 +21,9 @@ fs_status plan_memory_assign(const ir_graph *graph, plan_memory_wish wish,
  */
 bool plan_memory_is_close(const plan_role *role);
 /* Of a role that plan_memory_assign gave offsets, lower ones until they are
- * close, if about `steps` comparisons find them. */
-void plan_memory_refine(const ir_graph *graph, int64_t steps, plan_role *role);
+ * close, as far as the effort goes. */
+void plan_memory_refine(const ir_graph *graph, plan_effort effort,
+                        plan_role *role);
 
 /* The compute stream in whose program all that touches a register keeps its
  * place, to an end that is known; -1: there is none. Only then a total order

@@ -389,15 +389,16 @@ static void close_exactly(plan_packing *p, int64_t wanted, int64_t steps)
     }
 }
 
-void plan_offsets_refine(plan_packing *p, int64_t wanted, int64_t steps)
+void plan_offsets_refine(plan_packing *p, int64_t wanted, plan_effort effort)
 {
     enum { PARTS = 8 };
     int64_t least = max64(wanted, p->bound_bytes);
-    int64_t part = min64(steps, (int64_t)p->n * STEPS_EACH) / PARTS;
+    int64_t part = min64(effort.steps, (int64_t)p->n * STEPS_EACH) / PARTS;
     fs_arena *scratch = fs_arena_create();
     packing_gaps gaps;
 
     if (p->height_bytes > least && packing_gaps_open(p, scratch, &gaps)) {
+        gaps.seed = effort.seed;
         try_stairs(p, &gaps, least, part, scratch);
         bisect(p, &gaps, least, wheel, 3 * part, scratch);
         bisect(p, &gaps, least, repair, 3 * part, scratch);

@@ -38,8 +38,13 @@ void plan_offsets_bound(plan_packing *packing);
 void plan_offsets_place(plan_packing *packing);
 /* Of a placement that stands, a lower one by local search and branch
  * and bound, if there is one,
- * as long as it is higher than `wanted`, in about `steps` steps at most. */
-void plan_offsets_refine(plan_packing *packing, int64_t wanted, int64_t steps);
+ * as long as it is higher than `wanted`; other seeds find others. */
+typedef struct plan_effort {
+    int64_t steps; /* about so many at most */
+    uint64_t seed;
+} plan_effort;
+void plan_offsets_refine(plan_packing *packing, int64_t wanted,
+                         plan_effort effort);
 
 /* ---- the parts ---- */
 

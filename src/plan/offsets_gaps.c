@@ -188,7 +188,7 @@ static void bring_forward(int32_t *order, int32_t from, uint64_t *seed)
 
 bool packing_turn_wheel(packing_gaps *g, int32_t *order, int64_t *steps)
 {
-    uint64_t seed = 1;
+    uint64_t seed = g->seed;
 
     while (*steps > 0) {
         int32_t n = packing_fill_gaps(g, order, steps);

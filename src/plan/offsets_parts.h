@@ -57,6 +57,7 @@ typedef struct packing_gaps {
     const int32_t *turn; /* [n] on the stairs: when it comes; -1, NULL: not */
     int32_t n_stairs;    /* places that those on the stairs take in turn ... */
     int64_t rise;        /* ... each so much higher than the last */
+    uint64_t seed;       /* of what is drawn */
 } packing_gaps;
 
 /* Are both live at once? */

@@ -171,7 +171,7 @@ static repair open_repair(const packing_gaps *gaps, int64_t capacity,
                           fs_arena *scratch)
 {
     const plan_packing *p = gaps->p;
-    repair x = {.gaps = gaps, .p = p, .capacity = capacity, .seed = 1};
+    repair x = {.gaps = gaps, .p = p, .capacity = capacity, .seed = gaps->seed};
 
     x.offset = fs_new(scratch, int64_t, p->n);
     x.volume = fs_new(scratch, double, p->n);
