@@ -172,6 +172,33 @@ static void test_overlap(void)
     }
 }
 
+/* Of a recipe: where, what of, and only what it does not use yet. */
+static void test_recipe(void)
+{
+    static const struct {
+        const char *recipe, *says, *never;
+    } rows[] = {
+        {"--pp 2 --micro-batches 2 --schedule zb-v --memory 420K",
+         "more micro-batches (4), --recompute block", "--zero"},
+        {"--dp 2 --zero 1 --micro-batches 4 --recompute block --memory 100K",
+         "not in use: --zero 2", "micro-batches ("},
+        {"--tp 2 --micro-batches 8 --recompute block --memory 100K",
+         "not in use: --seq-parallel", "--zero"},
+        {"--tp 2 --micro-batches 8 --recompute block --seq-parallel "
+         "--memory 100K",
+         "the recipe uses all that takes less", "not in use"}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        const cli_answer *a =
+            cli("plan zoo:gpt,layers=4,hidden=32,heads=2,vocab=64,seq=16 "
+                "--cluster 1x2:cpu --batch 8 %s -o \"$D/none.json\"",
+                rows[k].recipe);
+        tap_ok(a->status == 1 && strstr(a->err, "the recipe does not fit") &&
+                   strstr(a->err, rows[k].says) &&
+                   !strstr(a->err, rows[k].never),
+               "%s: %s", rows[k].recipe, a->err);
+    }
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_memory_test");
@@ -186,6 +213,7 @@ int main(void)
     refused("--batch 8 --dp 4 --micro-batches 4", "does not divide over dp=4");
     refused("--batch 8 --dp 4 --time-limit 0", "--time-limit 0");
     refused("--batch 8 --dp 4 --time-limit -1", "--time-limit");
+    test_recipe();
     cli_end_scratch();
     return tap_done();
 }

@@ -257,6 +257,8 @@ fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out)
     fs_status status = c->args.overlap || c->args.no_sharing
                            ? hunt_rounds(m, &h, out)
                            : search_once(m, &h.problem, out);
+    if (status == FS_NO && m->by_hand)
+        status = cli_making_misfit(m);
     fs_progress("%s", "");
     return status;
 }

@@ -33,6 +33,11 @@ fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out);
 /* The best, with the graph as the plan has it; not to be closed. */
 cli_model cli_making_model(const cli_making *m);
 
+/* ---- misfit.c ---- */
+/* A search of a recipe said FS_NO: where memory is why, the message becomes
+ * one of the recipe. */
+fs_status cli_making_misfit(cli_making *m);
+
 /* ---- tell_plan.c ---- */
 void cli_making_json(const cli_making *m, const cli_plan *p,
                      const sim_result *sim);

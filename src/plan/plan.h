@@ -104,6 +104,7 @@ bool plan_phase_once(plan_phase phase);
 int32_t plan_task_stage(const plan_role *role, const plan_task *task);
 bool plan_role_has_stage(const plan_role *role, int32_t stage);
 /* "stage 1", "stages 1 and 3". */
+const char *plan_bytes_kind_name(plan_bytes_kind kind);
 const char *plan_role_stages_text(const plan_role *role, fs_arena *arena);
 /* The mesh of all its stages. */
 const ir_mesh *plan_role_mesh(const plan *p, const plan_role *role);

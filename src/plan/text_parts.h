@@ -8,7 +8,6 @@
 #define PLAN_FORMAT_NAME "flowsearch-plan"
 
 const char *plan_stream_kind_name(plan_stream_kind kind);
-const char *plan_bytes_kind_name(plan_bytes_kind kind);
 
 json_t *plan_origin_to_json(const plan_origin *origin, int32_t micro_batches);
 /* `in`: the object "origin". */

@@ -61,12 +61,14 @@ typedef struct search_level0 {
     int32_t *value; /* of the best */
     int32_t kernel_nodes;
     search_kept kept;
-    double first_s;       /* until there was one */
-    int32_t n_anchored;   /* asked for lean plans */
-    double lean_s;        /* the cheapest of these that was kept */
-    int32_t n_misfits;    /* plans that were found and did not fit */
-    int64_t misfit_bytes; /* the smallest of their arenas, */
-    int64_t misfit_limit; /* and what it was held against */
+    double first_s;               /* until there was one */
+    int32_t n_anchored;           /* asked for lean plans */
+    double lean_s;                /* the cheapest of these that was kept */
+    int32_t n_misfits;            /* plans that were found and did not fit */
+    int64_t misfit_bytes;         /* the smallest of their arenas, */
+    int64_t misfit_limit;         /* what it was held against, */
+    const ir_graph *misfit_graph; /* and the plan */
+    const plan_strategy *misfit;
 } search_level0;
 
 double search_seconds_since(int64_t start_ns);

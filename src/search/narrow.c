@@ -35,9 +35,10 @@ static bool still_open(const search_level0 *z, const search_candidate *c)
            c->proven_s < search_near(z->kept.cost_s, z->problem->gap);
 }
 
-static void note_misfit(search_level0 *z, const search_candidate *c,
+static void note_misfit(search_level0 *z, const search_kept *found,
                         const int64_t *limit, const int64_t *bytes)
 {
+    const plan_strategy *c = found->strategy;
     int64_t most = 0, had = 0;
     for (int32_t i = 0; i < c->n_stages; i++)
         if (bytes[i] > limit[i] && bytes[i] > most) {
@@ -48,6 +49,8 @@ static void note_misfit(search_level0 *z, const search_candidate *c,
         return;
     z->misfit_bytes = most;
     z->misfit_limit = had;
+    z->misfit_graph = found->graph;
+    z->misfit = found->strategy;
 }
 
 static void stage_limits(const search_level0 *z, const search_layout *layout,
@@ -93,7 +96,8 @@ static bool judge(search_level0 *z)
                                       .kernel_nodes = z->kernel_nodes});
         return true;
     }
-    note_misfit(z, c, limit, bytes);
+    note_misfit(z, &(search_kept){.graph = graph, .strategy = strategy}, limit,
+                bytes);
     double taken =
         search_share_taken(z->problem, graph, strategy, limit, bytes);
     if (!search_narrowed(c))
@@ -155,7 +159,10 @@ static void keep_lean(search_level0 *z, search_candidate *c,
             z->lean_s = lean_plan->cost;
             return;
         }
-        note_misfit(z, c, limit, bytes);
+        note_misfit(
+            z,
+            &(search_kept){.graph = built->layout->graph, .strategy = strategy},
+            limit, bytes);
     }
 }
 

@@ -123,6 +123,11 @@ static fs_status give_up(const search_level0 *z, int32_t open, fs_err *err,
                             fs_human_bytes(text[0], (double)z->misfit_bytes),
                             fs_human_bytes(text[1], (double)z->misfit_limit));
     out->status = "limit";
+    if (z->misfit) {
+        out->misfit_graph = ir_graph_copy(z->misfit_graph, z->arena);
+        out->misfit = z->misfit;
+        out->misfit_limit = z->misfit_limit;
+    }
     return fs_fail(err, FS_NO,
                    "memory: %s before a plan that fits was found, which is no "
                    "proof that there is none: %d of %d configurations are "
@@ -135,7 +140,7 @@ static fs_status give_up(const search_level0 *z, int32_t open, fs_err *err,
 }
 
 /* The reason why every configuration is out. */
-static fs_status refuse(const search_level0 *z, fs_err *err)
+static fs_status refuse(const search_level0 *z, fs_err *err, search_result *out)
 {
     int64_t need = INT64_MAX;
     char wanted[32], had[32];
@@ -151,6 +156,7 @@ static fs_status refuse(const search_level0 *z, fs_err *err)
                        z->problem->cluster->n_devices);
     if (need == INT64_MAX)
         return fs_fail(err, FS_NO, "%s", z->all.at[0]->why);
+    out->need_bytes = need;
     plan_stage all = {.mesh = {1, {z->problem->cluster->n_devices}}};
     return fs_fail(
         err, FS_NO,
@@ -167,5 +173,5 @@ fs_status search_fill_none(search_level0 *z, fs_err *err, search_result *out)
     out->iteration_s = INFINITY;
     out->gap = INFINITY;
     out->status = "infeasible";
-    return open ? give_up(z, open, err, out) : refuse(z, err);
+    return open ? give_up(z, open, err, out) : refuse(z, err, out);
 }

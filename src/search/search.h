@@ -185,6 +185,13 @@ typedef struct search_result {
     const char *space; /* one sentence: what the certificate covers */
     int64_t net_nodes, net_edges, kernel_nodes; /* of the winning config:
                                                    before and after reduction */
+    /* When nothing fits: what every plan takes at least of a device, proven (0:
+     * nothing is), and the plan looked at that is smallest (NULL: none was),
+     * with what its fullest device may take */
+    int64_t need_bytes;
+    const ir_graph *misfit_graph;
+    const plan_strategy *misfit;
+    int64_t misfit_limit;
 } search_result;
 
 /* FS_NO: nothing fits or was found (by result->status); err says what helps. */
