@@ -79,6 +79,7 @@ static void weigh(cutter *c)
     const ir_graph *graph = c->graph;
     plan_stage one = {.mesh = {0}, .first_device = 0};
     ir_nd_sig plain = {0};
+    const double *known = c->layout->plain_s;
     c->seconds = fs_new(c->arena, double, c->n + 1);
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const ir_node *node = &graph->nodes.at[v];
@@ -87,7 +88,8 @@ static void weigh(cutter *c)
         if (owner < 0 || c->rank[owner] < 0)
             continue;
         const double s =
-            cost_node_seconds(c->problem->cost, graph, v, &plain, &one);
+            known ? known[v]
+                  : cost_node_seconds(c->problem->cost, graph, v, &plain, &one);
         c->seconds[c->rank[owner] + 1] += s;
         c->forward += owner == v ? s : 0;
     }

@@ -54,6 +54,15 @@ static double excess(const search_net *net, const search_prices *at)
     return sum;
 }
 
+/* Better than all so far? */
+static void take(ilp *s, const int32_t *value, double cost)
+{
+    if (!(cost < s->cost))
+        return;
+    s->cost = cost;
+    memcpy(s->value, value, (size_t)s->net->n_nodes * sizeof *value);
+}
+
 static void offer(ilp *s, const int32_t *value)
 {
     const search_net *net = s->net;
@@ -62,11 +71,7 @@ static void offer(ilp *s, const int32_t *value)
     fs_arena *scratch = fs_arena_create();
     int32_t *try =
         fs_memdup(scratch, value, (size_t)net->n_nodes * sizeof *value);
-    double cost = search_net_improve(net, try, scratch);
-    if (cost < s->cost) {
-        s->cost = cost;
-        memcpy(s->value, try, (size_t)net->n_nodes * sizeof *value);
-    }
+    take(s, try, search_net_improve(net, try, scratch));
     fs_arena_destroy(scratch);
 }
 
@@ -327,7 +332,11 @@ static void start(ilp *s, const search_net *net, const search_budget *budget)
     s->bound = search_net_floor(net, s->arena);
     search_solution first;
     fs_err err = {0};
-    if (search_deduce(net, budget, s->arena, &err, &first) == FS_OK)
+    if (search_deduce(net, budget, s->arena, &err, &first) != FS_OK)
+        first.cost = INFINITY;
+    if (isfinite(first.cost) && budget->rounds)
+        take(s, first.value, first.cost); /* soon, so improved later */
+    else if (isfinite(first.cost))
         offer(s, first.value);
     double scale = isfinite(s->cost) ? s->cost : s->bound;
     s->bundle = (search_bundle){
@@ -341,10 +350,14 @@ static void start(ilp *s, const search_net *net, const search_budget *budget)
 /* False: proven infeasible. */
 static bool find_and_close(ilp *s)
 {
+    const double first = s->cost;
     if (!find_prices(s))
         return false;
-    if (s->budget->rounds)
+    if (s->budget->rounds) {
+        if (isfinite(first) && s->cost >= first)
+            offer(s, s->value);
         return true;
+    }
     if (!done(s) && s->n_met)
         mix_met(s);
     return done(s) || close_gap(s);

@@ -17,7 +17,8 @@ typedef struct search_layout {
     double fill; /* plan_schedule_fill */
     int64_t *limit_bytes;
     struct search_rates *rates;
-    int64_t deadline_ns; /* building stops there */
+    int64_t deadline_ns;   /* building stops there */
+    const double *plain_s; /* [nodes] on one device; NULL: not known */
 } search_layout;
 
 /* What seconds are counted with: [0] per micro-batch, [1] per step. */

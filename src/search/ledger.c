@@ -192,7 +192,8 @@ static void make_cut(search_ledger *l, int32_t n_groups, ledger_cut *cut)
                                   .stages = cut->stages,
                                   .n_groups = n_groups,
                                   .group_of = cut->group_of,
-                                  .schedule = problem->schedule};
+                                  .schedule = problem->schedule,
+                                  .plain_s = l->seconds};
     cut->possible = search_cut(problem, &layout, &ignored, stage_of) == FS_OK;
     if (!cut->possible)
         return;
