@@ -21,6 +21,8 @@
 enum { LAYERS = 8, RUN_ROUNDS = 1, PLAN_ROUNDS = 4, TRIES = 4, NOWHERE = -1 };
 /* Values of the slowest stage nearer than that, as a share, are one. */
 #define NEAR 1e-3
+/* Of the time, that runs have. */
+#define RUNS_SHARE 0.7
 
 typedef struct run_cost {
     double s; /* per micro-batch, with its part of the step */
@@ -41,7 +43,7 @@ typedef struct alpa {
     fs_arena *scratch; /* of one graph */
     const search_graph *graph;
     search_rates rates;
-    int64_t deadline_ns;
+    int64_t deadline_ns, runs_end_ns;
     int32_t n_layers;
     int32_t *layer_of; /* [node] */
     int32_t n_sizes;
@@ -178,7 +180,7 @@ static double solve_part(whole *w, const search_net *part, fs_arena *arena)
 {
     const search_problem *problem = w->a->problem;
     const search_budget budget = {
-        fs_deadline_after(INFINITY, w->a->deadline_ns),
+        fs_deadline_after(INFINITY, w->a->runs_end_ns),
         INFINITY,
         problem->gap,
         true,
@@ -214,7 +216,7 @@ static void time_runs(whole *w)
     for (int32_t first = 0; first < a->n_layers; first++)
         for (int32_t last = first; last < a->n_layers; last++) {
             run_cost *best = run_at(a, w->k, first, last);
-            if (fs_now_ns() >= a->deadline_ns)
+            if (fs_now_ns() >= a->runs_end_ns)
                 return;
             const double s = run_seconds(w, first, last);
             if (s < best->s)
@@ -243,7 +245,7 @@ static void try_mesh(alpa *a, int32_t k, const ir_mesh *mesh)
                         .fill = 1,
                         .limit_bytes = &limit,
                         .rates = &a->rates,
-                        .deadline_ns = a->deadline_ns};
+                        .deadline_ns = a->runs_end_ns};
     if ((fixed->n < 0 || plan_same_mesh(fixed, mesh)) &&
         search_build_nodes(a->problem, &w.layout, arena, &w.built) &&
         w.built.empty < 0 && search_build_edges(arena, &w.built))
@@ -454,6 +456,11 @@ static void plan_graph(alpa *a, const search_graph *graph, fs_err *why,
 {
     ir_mesh mesh = {0};
     const double best_s = best->strategy ? best->iteration_s : 0;
+    const int64_t now_ns = fs_now_ns();
+    /* Large sub-meshes first: when time runs out there is a plan of few
+     * stages, and time to look at it in full. */
+    a->runs_end_ns =
+        now_ns + (int64_t)(RUNS_SHARE * (double)(a->deadline_ns - now_ns));
     a->scratch = fs_arena_create();
     a->graph = graph;
     a->found.n = a->found.room = 0;
@@ -467,7 +474,7 @@ static void plan_graph(alpa *a, const search_graph *graph, fs_err *why,
     a->run = fs_new(a->scratch, run_cost, a->n_sizes * LAYERS * LAYERS);
     for (int32_t i = 0; i < a->n_sizes * LAYERS * LAYERS; i++)
         a->run[i].s = INFINITY;
-    for (int32_t k = 0; k < a->n_sizes; k++)
+    for (int32_t k = a->n_sizes - 1; k >= 0; k--)
         try_meshes(a, k, a->size[k], &mesh);
     partition(a);
     cost_found(a, best_s, why, best);
