@@ -246,7 +246,8 @@ static void try_mesh(alpa *a, int32_t k, const ir_mesh *mesh)
                         .limit_bytes = &limit,
                         .rates = &a->rates,
                         .deadline_ns = a->runs_end_ns};
-    if ((fixed->n < 0 || plan_same_mesh(fixed, mesh)) &&
+    if (fs_now_ns() < a->runs_end_ns &&
+        (fixed->n < 0 || plan_same_mesh(fixed, mesh)) &&
         search_build_nodes(a->problem, &w.layout, arena, &w.built) &&
         w.built.empty < 0 && search_build_edges(arena, &w.built))
         time_runs(&w);
@@ -517,6 +518,8 @@ fs_status search_plan_alpa(const search_planner *self,
     for (int32_t g = 0; g < problem->n_graphs; g++) {
         const double share = limit * (g + 1) / problem->n_graphs;
         a.deadline_ns = start_ns + (int64_t)(share * 1e9);
+        if (fs_now_ns() >= a.deadline_ns) /* graphs before it were late */
+            continue;
         plan_graph(&a, &problem->graphs[g], &why, out);
         if (out->strategy && first_s <= 0)
             first_s = 1e-9 * (double)(fs_now_ns() - start_ns);
