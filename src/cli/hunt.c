@@ -150,6 +150,8 @@ static fs_status lower(cli_making *m, plan **out)
 {
     cli *c = m->c;
     plan_lower_options options = plan_lower_defaults();
+
+    options.progress = show_line;
     options.overlap = c->args.overlap;
     options.share_memory = !c->args.no_sharing;
     return plan_lower(m->found.graph, m->cluster, m->found.strategy, &options,

@@ -3,6 +3,7 @@
 #include "plan/lower.h"
 #include "plan/memory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,6 +193,17 @@ static void refine(const lowering *l, plan_role *role, int64_t steps,
     }
 }
 
+static void tell(const lowering *l, const plan_role *role)
+{
+    char line[64];
+
+    if (!l->options->progress)
+        return;
+    snprintf(line, sizeof line, "placing the memory of stage %d",
+             (int)role->stages[0]);
+    l->options->progress(l->options->progress_ctx, line);
+}
+
 /* Of few and many turns the lowest. */
 static fs_status place_role(lowering *l, int64_t steps, plan_role *role)
 {
@@ -210,8 +222,10 @@ static fs_status place_role(lowering *l, int64_t steps, plan_role *role)
         FS_TRY(assign(l, role));
         all.at[all.n++] = take_layout(l, role);
     }
-    if (l->options->refine)
+    if (l->options->refine) {
+        tell(l, role);
         refine(l, role, steps, &all);
+    }
     give_layout(lowest_of(&all), role);
     return FS_OK;
 }

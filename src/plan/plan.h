@@ -74,10 +74,12 @@ typedef struct plan_lower_options {
     bool share_memory; /* registers of one stream may share bytes */
     int32_t prefetch;  /* extra credits of loaded and received registers; with
                           overlap, largest pieces gathered ahead of readers */
-    bool refine;       /* branch and bound where greedy offsets leave a gap */
+    bool refine;       /* more effort where greedy offsets leave a gap */
     /* [stages] bytes of an arena: no lower one is looked for below them, nor
      * where none can be that low; NULL: as low as it goes */
     const int64_t *enough_bytes;
+    void (*progress)(void *ctx, const char *line); /* NULL: silent */
+    void *progress_ctx;
 } plan_lower_options;
 plan_lower_options plan_lower_defaults(void);
 
