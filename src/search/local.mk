@@ -22,17 +22,23 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/planners.def src/search/families.def src/search/planner.h \
   src/search/planner.c src/search/planner_recipes.c \
   src/search/planner_alpa.c \
-  src/search/ledger.h src/search/ledger.c
+  src/search/ledger.h src/search/ledger.c \
+  src/search/iopddl.h src/search/iopddl.c \
+  src/search/kernel.h src/search/kernel.c \
+  src/search/limit.h src/search/limit.c \
+  src/search/ration.h src/search/pricing.c src/search/ration.c
 check_PROGRAMS += tests/search_net_test tests/search_reduce_test \
   tests/search_graph_test \
   tests/search_memory_test tests/search_cut_test tests/cli_memory_test \
   tests/cli_pin_test tests/cli_recipe_test tests/cli_tensor_test \
   tests/search_recipe_test tests/search_planner_test tests/search_baselines_test \
-  tests/search_split_test
+  tests/search_split_test tests/search_ration_test
 tests_search_net_test_SOURCES = tests/search_net_test.c tests/tap.h
 tests_search_net_test_LDADD = $(search_libs)
 tests_search_reduce_test_SOURCES = tests/search_reduce_test.c tests/tap.h
 tests_search_reduce_test_LDADD = $(search_libs)
+tests_search_ration_test_SOURCES = tests/search_ration_test.c tests/tap.h
+tests_search_ration_test_LDADD = $(search_libs)
 tests_search_graph_test_SOURCES = tests/search_graph_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_graph_test_LDADD = $(search_libs)
@@ -64,4 +70,4 @@ tests_search_planner_test_LDADD = $(zoo_libs) $(search_libs)
 tests_cli_tensor_test_SOURCES = tests/cli_tensor_test.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_tensor_test_LDADD = $(JANSSON_LIBS) -lm
-EXTRA_DIST += src/search/README.md src/search/PLANNERS.md
+EXTRA_DIST += src/search/README.md src/search/PLANNERS.md src/search/LIMITS.md

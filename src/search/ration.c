@@ -1,0 +1,346 @@
+/* Branch and bound over what nodes hold. A part of the choices is a set of
+ * values for each node of the kernel; its bound is that of prices after the
+ * exact reductions of that part. Parts are split where the choices that prices
+ * mix differ most in what they hold, so that few splits settle what memory
+ * allows, and what is left is additive. */
+#include "config.h"
+#include "search/ration.h"
+
+#include "base/clock.h"
+#include "search/engine.h"
+#include "search/limit.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROOT_ROUNDS = 100, PART_ROUNDS = 12 };
+
+typedef struct part {
+    double bound;
+    int64_t number;
+    const bool *keep; /* [n_values] of the root */
+    int32_t n_rows;
+    const int32_t *step; /* [n_rows] of the root */
+    const double *w;
+} part;
+
+typedef struct tree {
+    const search_ration_effort *effort;
+    search_kernel *root;
+    int64_t limit;
+    fs_arena *arena;
+    search_ration *out;
+    double upper;
+    double dropped; /* least bound of the parts that were not split */
+    int32_t *best;  /* [n] of the root */
+    FS_VEC(part) parts;
+    int64_t n_made;
+} tree;
+
+static void reduce_all(search_cfn *cfn, int64_t limit, uint32_t without)
+{
+    do
+        search_cfn_reduce(cfn, SEARCH_REDUCE_ALL & ~without);
+    while (search_cfn_limit(cfn, limit));
+}
+
+/* What is held whatever is chosen is what the steps of the root lack. */
+static void load(const tree *t, search_cfn *cfn)
+{
+    const search_kernel *k = t->root;
+    int64_t *held = fs_new(cfn->arena, int64_t, k->n_steps);
+    for (int32_t i = 0; i < k->n; i++)
+        for (int32_t p = k->first_piece[i]; p < k->first_piece[i + 1]; p++)
+            search_cfn_load(cfn, i, k->pieces[p].from, k->pieces[p].to,
+                            k->pieces[p].bytes);
+    for (int32_t s = 0; s < k->n_steps; s++) {
+        held[s] = t->limit - k->room[s];
+        fs_push(cfn->arena, &cfn->held, (search_usage){s, s + 1, held + s});
+    }
+}
+
+/* The root's kernel with the values of a part. */
+static search_cfn *cfn_of(const tree *t, const part *of, fs_arena *arena)
+{
+    const search_kernel *k = t->root;
+    search_cfn *cfn = search_cfn_new(k->n, arena);
+    cfn->offset = k->offset;
+    for (int32_t i = 0; i < k->n; i++)
+        search_cfn_set(cfn, i, k->dom[i], k->unary + k->first[i]);
+    for (int32_t e = 0; e < k->n_links; e++)
+        search_cfn_share(cfn, k->links[e].u, k->links[e].v, k->links[e].cost);
+    if (k->n_steps)
+        load(t, cfn);
+    for (int32_t i = 0; i < k->n; i++)
+        search_cfn_keep(cfn, i, of->keep + k->first[i]);
+    return cfn;
+}
+
+/* ---- candidates ---- */
+
+static double goal(const tree *t)
+{
+    return search_near(t->upper, t->effort->gap);
+}
+
+/* `at`: a choice of the root. */
+static void take(tree *t, const int32_t *at)
+{
+    const double cost = search_kernel_cost(t->root, at);
+    if (!(cost < t->upper) || search_kernel_over(t->root, at, 0) > 0)
+        return;
+    t->upper = cost;
+    memcpy(t->best, at, (size_t)t->root->n * sizeof *at);
+}
+
+static void take_of_part(tree *t, const search_kernel *k, const int32_t *at,
+                         fs_arena *arena)
+{
+    int32_t *value = fs_new(arena, int32_t, t->root->n);
+    search_kernel_finish(k, at, value);
+    take(t, value);
+}
+
+/* ---- splitting ---- */
+
+typedef struct split {
+    int32_t node; /* of the part's kernel */
+    bool *low;    /* [dom] values of the first half */
+    double score;
+} split;
+
+typedef struct view {
+    const search_pricing *p;
+    double *share; /* [n_values] of a value in the mixture */
+    double *held;  /* [n_values] what it holds, at the prices */
+} view;
+
+static view view_of(const search_pricing *p, fs_arena *arena)
+{
+    const search_kernel *k = p->k;
+    view v = {p, fs_new(arena, double, k->n_values),
+              fs_new(arena, double, k->n_values)};
+    double sum = 0;
+    for (int32_t j = 0; j < p->n_planes; j++)
+        sum += p->planes[j].weight;
+    for (int32_t j = 0; j < p->n_planes; j++) {
+        const double weight =
+            sum > 0 ? p->planes[j].weight / sum : j == p->n_planes - 1;
+        for (int32_t i = 0; i < k->n; i++)
+            v.share[k->first[i] + p->planes[j].at[i]] += weight;
+    }
+    for (int32_t r = 0; r < k->rows.n; r++)
+        for (int32_t s = 0; p->w[r] > 0 && s < k->n_values; s++)
+            v.held[s] += p->w[r] * k->rows.at[r].load[s];
+    return v;
+}
+
+/* By what is held: below the mixture's mean, and above. */
+static void try_held(const view *v, int32_t node, split *best)
+{
+    const search_kernel *k = v->p->k;
+    const double *share = v->share + k->first[node];
+    const double *held = v->held + k->first[node];
+    double mean = 0, spread = 0;
+    for (int32_t s = 0; s < k->dom[node]; s++)
+        mean += share[s] * held[s];
+    for (int32_t s = 0; s < k->dom[node]; s++)
+        spread += share[s] * fabs(held[s] - mean);
+    if (!(spread > best->score + 1e-12 * fabs(v->p->bound)))
+        return;
+    best->node = node;
+    best->score = spread;
+    for (int32_t s = 0; s < k->dom[node]; s++)
+        best->low[s] = held[s] <= mean;
+}
+
+/* The value that the mixture likes best, and the others. */
+static void try_value(const view *v, int32_t node, split *best)
+{
+    const search_kernel *k = v->p->k;
+    const double *share = v->share + k->first[node];
+    int32_t like = 0;
+    for (int32_t s = 1; s < k->dom[node]; s++)
+        like = share[s] > share[like] ? s : like;
+    const double score = (1 - share[like]) * 1e6 + k->dom[node];
+    if (k->dom[node] < 2 || !(score > best->score))
+        return;
+    best->node = node;
+    best->score = score;
+    for (int32_t s = 0; s < k->dom[node]; s++)
+        best->low[s] = s == like;
+}
+
+static split choose(const search_pricing *p, fs_arena *arena)
+{
+    const search_kernel *k = p->k;
+    const view v = view_of(p, arena);
+    split best = {.node = -1, .low = fs_new(arena, bool, k->n_values)};
+    for (int32_t i = 0; i < k->n; i++)
+        try_held(&v, i, &best);
+    if (best.node < 0)
+        for (int32_t i = 0; i < k->n; i++)
+            try_value(&v, i, &best);
+    return best;
+}
+
+/* ---- parts ---- */
+
+static void add_part(tree *t, const part *of, const search_pricing *p,
+                     const split *at, bool low)
+{
+    const search_kernel *root = t->root, *k = p->k;
+    bool *keep = fs_memdup(t->arena, of->keep, (size_t)root->n_values);
+    for (int32_t i = 0; i < k->n; i++) {
+        const int32_t node = k->node[i];
+        bool *mine = keep + root->first[node];
+        memset(mine, 0, (size_t)root->dom[node]);
+        for (int32_t s = 0; s < k->dom[i]; s++)
+            mine[k->cfn->value[node][s]] = i != at->node || at->low[s] == low;
+    }
+    int32_t *step = fs_new(t->arena, int32_t, k->rows.n), n = 0;
+    double *w = fs_new(t->arena, double, k->rows.n);
+    for (int32_t r = 0; r < k->rows.n; r++)
+        if (p->w[r] > 0) {
+            step[n] = k->origin[k->rows.at[r].step];
+            w[n++] = p->w[r];
+        }
+    part made = {fmax(of->bound, p->bound), t->n_made++, keep, n, step, w};
+    fs_push(t->arena, &t->parts, made);
+}
+
+static void start_prices(const part *of, search_pricing *p)
+{
+    for (int32_t j = 0; j < of->n_rows; j++) {
+        const int32_t r = search_kernel_row(p->k, of->step[j]);
+        if (r >= 0 && r < SEARCH_MAX_ROWS)
+            p->w[r] += of->w[j];
+    }
+}
+
+/* Where the mixture mostly is comes last, to be looked at next. */
+static double split_part(tree *t, const part *of, const search_pricing *p,
+                         fs_arena *arena)
+{
+    const split at = choose(p, arena);
+    if (at.node < 0) { /* one choice: it is the best, or does not fit */
+        FS_ASSERT(p->k->n_values == p->k->n);
+        return INFINITY;
+    }
+    add_part(t, of, p, &at, false);
+    add_part(t, of, p, &at, true);
+    return INFINITY;
+}
+
+/* Returns what no choice of the part undercuts, when it needs no split. */
+static double price_part(tree *t, const part *of, search_kernel *k,
+                         fs_arena *arena)
+{
+    search_pricing *p = search_pricing_new(k, arena);
+    p->upper = goal(t);
+    p->deadline = t->effort->deadline;
+    p->without = t->effort->without;
+    start_prices(of, p);
+    search_pricing_run(p, of->number ? PART_ROUNDS : ROOT_ROUNDS);
+    t->out->steps += p->steps + k->steps;
+    if (isfinite(p->cost))
+        take_of_part(t, k, p->best, arena);
+    const double bound = fmin(fmax(p->bound, of->bound), p->cost);
+    if (p->infeasible)
+        return INFINITY;
+    return bound < goal(t) ? split_part(t, of, p, arena) : bound;
+}
+
+static void look_into(tree *t, const part *of)
+{
+    fs_arena *arena = fs_arena_create();
+    search_cfn *cfn = cfn_of(t, of, arena);
+    search_kernel *k;
+    reduce_all(cfn, t->limit, t->effort->without);
+    t->out->steps += cfn->steps;
+    if (!cfn->infeasible &&
+        search_kernel_new(cfn, t->limit, arena, &k) == FS_OK)
+        t->dropped = fmin(t->dropped, price_part(t, of, k, arena));
+    fs_arena_destroy(arena);
+}
+
+static double least_bound(const tree *t)
+{
+    double bound = fmin(t->upper, t->dropped);
+    for (int32_t j = 0; j < t->parts.n; j++)
+        bound = fmin(bound, t->parts.at[j].bound);
+    return bound;
+}
+
+/* The part that was made last while it lasts, else that of least bound. */
+static part next_part(tree *t, bool dive)
+{
+    int32_t best = t->parts.n - 1;
+    for (int32_t j = 0; !dive && j < t->parts.n; j++)
+        if (t->parts.at[j].bound < t->parts.at[best].bound)
+            best = j;
+    const part chosen = t->parts.at[best];
+    for (int32_t j = best; j + 1 < t->parts.n; j++)
+        t->parts.at[j] = t->parts.at[j + 1];
+    t->parts.n--;
+    return chosen;
+}
+
+static void explore(tree *t)
+{
+    search_ration *out = t->out;
+    bool dive = false;
+    while (t->parts.n) {
+        out->bound = fmax(out->bound, least_bound(t));
+        if (t->effort->progress)
+            t->effort->progress(t->effort->ctx, t->upper, out->bound);
+        if (fs_deadline_left(&t->effort->deadline) <= 0 ||
+            (t->effort->parts && out->parts == t->effort->parts)) {
+            out->open = true;
+            return;
+        }
+        const part of = next_part(t, dive);
+        const int64_t made = t->n_made;
+        if (of.bound >= goal(t)) {
+            t->dropped = fmin(t->dropped, of.bound);
+            continue;
+        }
+        look_into(t, &of);
+        out->parts++;
+        dive = t->n_made > made;
+    }
+    out->bound = fmax(out->bound, least_bound(t));
+}
+
+void search_cfn_ration(search_cfn *cfn, int64_t limit,
+                       const search_ration_effort *effort, fs_arena *arena,
+                       search_ration *out)
+{
+    *out = (search_ration){.cost = INFINITY,
+                           .bound = -INFINITY,
+                           .value = fs_new(arena, int32_t, cfn->n)};
+    tree t = {.effort = effort,
+              .limit = limit,
+              .out = out,
+              .upper = INFINITY,
+              .dropped = INFINITY};
+    reduce_all(cfn, limit, effort->without);
+    out->kernel_nodes = cfn->n_live;
+    if (cfn->infeasible ||
+        search_kernel_new(cfn, limit, arena, &t.root) != FS_OK) {
+        out->bound = INFINITY;
+        return;
+    }
+    t.arena = fs_arena_create();
+    t.best = fs_new(t.arena, int32_t, t.root->n);
+    bool *keep = fs_new(t.arena, bool, t.root->n_values);
+    memset(keep, true, (size_t)t.root->n_values);
+    part all = {.bound = -INFINITY, .keep = keep};
+    t.n_made = 1;
+    fs_push(t.arena, &t.parts, all);
+    explore(&t);
+    if (isfinite(t.upper))
+        search_kernel_finish(t.root, t.best, out->value);
+    out->cost = t.upper;
+    fs_arena_destroy(t.arena);
+}

@@ -1,0 +1,213 @@
+/* Cost networks under a limit on what nodes hold over time: against all
+ * assignments of small ones, and the same each time. */
+#include "config.h"
+#include "search/limit.h"
+#include "search/ration.h"
+#include "search/reduce.h"
+
+#include "base/hash.h"
+#include "tap.h"
+
+enum { NETS = 500, MAX_NODES = 8, MAX_VALUES = 4, STEPS = 7, MAX_LOADS = 2 };
+
+typedef struct drawn {
+    int32_t n, dom[MAX_NODES];
+    double unary[MAX_NODES][MAX_VALUES];
+    bool tied[MAX_NODES][MAX_NODES];
+    double cost[MAX_NODES][MAX_NODES][MAX_VALUES * MAX_VALUES];
+    int32_t loads[MAX_NODES];
+    int32_t from[MAX_NODES][MAX_LOADS], to[MAX_NODES][MAX_LOADS];
+    int64_t bytes[MAX_NODES][MAX_LOADS][MAX_VALUES];
+    int64_t limit;
+} drawn;
+
+static void add_held(const drawn *net, const int32_t *at, int64_t *held)
+{
+    for (int32_t i = 0; i < net->n; i++)
+        for (int32_t k = 0; k < net->loads[i]; k++)
+            for (int32_t t = net->from[i][k]; t < net->to[i][k]; t++)
+                held[t] += net->bytes[i][k][at[i]];
+}
+
+static int64_t peak_of(const drawn *net, const int32_t *at)
+{
+    int64_t held[STEPS] = {0}, peak = 0;
+    add_held(net, at, held);
+    for (int32_t t = 0; t < STEPS; t++)
+        peak = held[t] > peak ? held[t] : peak;
+    return peak;
+}
+
+static double draw_cost(uint64_t *rng, double forbidden)
+{
+    return fs_rand_unit(rng) < forbidden ? INFINITY
+                                         : (double)fs_rand_below(rng, 100);
+}
+
+/* Values that hold little cost much; the limit is what a random choice needs,
+ * or a little less. */
+static void draw(uint64_t *rng, drawn *net)
+{
+    const double density = 0.2 + 0.6 * fs_rand_unit(rng);
+    const double forbidden = fs_rand_below(rng, 2) ? 0.1 : 0;
+    int32_t at[MAX_NODES];
+    *net = (drawn){.n = 2 + (int32_t)fs_rand_below(rng, MAX_NODES - 1)};
+    for (int32_t i = 0; i < net->n; i++) {
+        net->dom[i] = 1 + (int32_t)fs_rand_below(rng, MAX_VALUES);
+        net->loads[i] = (int32_t)fs_rand_below(rng, MAX_LOADS + 1);
+        at[i] = (int32_t)fs_rand_below(rng, (uint64_t)net->dom[i]);
+        for (int32_t s = 0; s < net->dom[i]; s++)
+            net->unary[i][s] = draw_cost(rng, forbidden);
+        for (int32_t k = 0; k < net->loads[i]; k++) {
+            const int32_t from = (int32_t)fs_rand_below(rng, STEPS);
+            net->from[i][k] = from;
+            net->to[i][k] =
+                from + 1 +
+                (int32_t)fs_rand_below(rng, (uint64_t)(STEPS - from));
+            for (int32_t s = 0; s < net->dom[i]; s++)
+                net->bytes[i][k][s] = isinf(net->unary[i][s])
+                                          ? (int64_t)fs_rand_below(rng, 60)
+                                          : 60 - (int64_t)net->unary[i][s] / 2 +
+                                                (int64_t)fs_rand_below(rng, 9);
+        }
+    }
+    for (int32_t u = 0; u < net->n; u++)
+        for (int32_t v = u + 1; v < net->n; v++) {
+            net->tied[u][v] = fs_rand_unit(rng) < density;
+            for (int32_t k = 0; k < net->dom[u] * net->dom[v]; k++)
+                net->cost[u][v][k] = draw_cost(rng, forbidden);
+        }
+    net->limit = peak_of(net, at);
+    net->limit -= net->limit ? (int64_t)fs_rand_below(rng, 3) : 0;
+}
+
+static search_cfn *make(drawn *net, fs_arena *arena)
+{
+    search_cfn *cfn = search_cfn_new(net->n, arena);
+    for (int32_t i = 0; i < net->n; i++) {
+        search_cfn_set(cfn, i, net->dom[i], net->unary[i]);
+        for (int32_t k = 0; k < net->loads[i]; k++)
+            search_cfn_load(cfn, i, net->from[i][k], net->to[i][k],
+                            net->bytes[i][k]);
+    }
+    for (int32_t u = 0; u < net->n; u++)
+        for (int32_t v = u + 1; v < net->n; v++)
+            if (net->tied[u][v])
+                search_cfn_share(cfn, u, v, net->cost[u][v]);
+    return cfn;
+}
+
+/* The least cost of what fits, by looking at everything. */
+static double least(const drawn *net, const search_cfn *whole)
+{
+    int32_t at[MAX_NODES] = {0}, i = 0;
+    double best = INFINITY;
+    while (i < net->n) {
+        const double cost = search_cfn_cost(whole, at);
+        if (cost < best && peak_of(net, at) <= net->limit)
+            best = cost;
+        for (i = 0; i < net->n && ++at[i] == net->dom[i]; i++)
+            at[i] = 0;
+    }
+    return best;
+}
+
+typedef struct tally {
+    int infeasible, wrong_cost, wrong_bound, wrong_value, split, differs;
+} tally;
+
+static bool same(double a, double b)
+{
+    return isinf(a) || isinf(b) ? isinf(a) && isinf(b)
+                                : fabs(a - b) <= 1e-6 * (1 + fabs(b));
+}
+
+/* In so many parts at most; 0: to the end. */
+static search_ration solve(drawn *net, int32_t parts, uint32_t without,
+                           fs_arena *arena)
+{
+    const search_ration_effort effort = {.deadline =
+                                             fs_deadline_after(1e6, INT64_MAX),
+                                         .parts = parts,
+                                         .without = without};
+    search_ration out;
+    search_cfn_ration(make(net, arena), net->limit, &effort, arena, &out);
+    return out;
+}
+
+static void judge(tally *t, drawn *net, uint64_t *rng)
+{
+    fs_arena *arena = fs_arena_create();
+    search_cfn *whole = make(net, arena);
+    const double wanted = least(net, whole);
+    const uint32_t without =
+        fs_rand_below(rng, 3)
+            ? 0
+            : (uint32_t)fs_rand_below(rng, SEARCH_REDUCE_ALL + 1);
+    const search_ration got = solve(net, 0, without, arena);
+    const search_ration again = solve(net, 0, without, arena);
+    const search_ration early = solve(net, 1, without, arena);
+    t->infeasible += isinf(wanted);
+    t->split += got.parts > 1;
+    t->wrong_cost += !same(got.cost, wanted) || !same(got.bound, wanted);
+    t->wrong_bound += early.bound > wanted + 1e-6 || early.cost < wanted - 1e-6;
+    if (isfinite(got.cost)) {
+        t->wrong_value += !same(search_cfn_cost(whole, got.value), got.cost) ||
+                          peak_of(net, got.value) > net->limit;
+        t->differs += memcmp(got.value, again.value,
+                             sizeof *got.value * (size_t)net->n) != 0;
+    }
+    fs_arena_destroy(arena);
+}
+
+static void test_exhaustive(uint64_t seed)
+{
+    tally t = {0};
+    for (int i = 0; i < NETS; i++) {
+        uint64_t rng = fs_mix(seed + (uint64_t)i);
+        drawn net;
+        draw(&rng, &net);
+        judge(&t, &net, &rng);
+    }
+    printf("# %d networks, %d infeasible, %d took more than one part\n", NETS,
+           t.infeasible, t.split);
+    tap_ok(t.infeasible > 0 && t.infeasible < NETS / 2,
+           "some networks have no choice that fits, most have one");
+    tap_ok(t.split > NETS / 50, "some are split into parts");
+    tap_equal_int(t.wrong_cost, 0, "the optimum is found and proven");
+    tap_equal_int(t.wrong_value, 0, "the choice costs that and fits");
+    tap_equal_int(t.wrong_bound, 0, "a bound of one part is one");
+    tap_equal_int(t.differs, 0, "the same network gives the same choice");
+}
+
+/* Two values a node, one of them larger than the limit; then a pair. */
+static void test_limit(void)
+{
+    fs_arena *arena = fs_arena_create();
+    search_cfn *cfn = search_cfn_new(3, arena);
+    const double unary[2] = {0, 5};
+    double cost[4] = {1, 1, 1, 1};
+    const int64_t bytes[3][2] = {{11, 3}, {7, 2}, {6, 1}};
+    for (int32_t i = 0; i < 3; i++) {
+        search_cfn_set(cfn, i, 2, unary);
+        search_cfn_load(cfn, i, 0, 4, bytes[i]);
+    }
+    search_cfn_add(cfn, 1, 2, cost, 1);
+    search_usage_pack_all(cfn);
+    tap_ok(search_cfn_limit(cfn, 12), "something breaks the limit");
+    tap_equal_int(cfn->dom[0], 1, "a value that fits with nothing goes");
+    tap_ok(isinf(cfn->pairs.at[0].cost[0]) &&
+               isfinite(cfn->pairs.at[0].cost[1]),
+           "a pair that fits with nothing is forbidden");
+    tap_ok(!search_cfn_limit(cfn, 12), "the rest may fit");
+    tap_ok(!search_cfn_limit(cfn, 5) && cfn->infeasible,
+           "what everything holds at least may be too much");
+    fs_arena_destroy(arena);
+}
+
+int main(void)
+{
+    test_limit();
+    test_exhaustive(tap_seed(20261124));
+    return tap_done();
+}
