@@ -23,7 +23,7 @@ fuzz/%.o: %.c config.h
 	  -c -o $@ $<
 $(fuzz_programs): fuzz/fuzz_%: fuzz/tests/fuzz_%.o $(fuzz_objects)
 	$(AM_V_CCLD)$(FUZZ_CC) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ \
-	  $(HWLOC_LIBS) $(JANSSON_LIBS) -lm
+	  $(HWLOC_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) -lm
 -include $(fuzz_objects:.o=.d) $(fuzz_mains:.o=.d)
 
 .PHONY: fuzz

@@ -10,16 +10,44 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
+
+/* What a file holds, unpacked on the way when it is gzip. */
+typedef struct source {
+    gzFile file;
+    bool broken;
+} source;
+
+static size_t read_part(void *to, size_t bytes, void *from)
+{
+    source *s = from;
+    int n = gzread(s->file, to, (unsigned)bytes);
+    s->broken |= n < 0;
+    return n < 0 ? (size_t)-1 : (size_t)n;
+}
+
+/* zlib tells of a file that ends too early when it is closed. */
+static bool close_source(source *s)
+{
+    int code = gzclose_r(s->file);
+    return !s->broken && code == Z_OK;
+}
 
 fs_status fs_json_load(const char *path, fs_err *err, json_t **root)
 {
     json_error_t why;
     int opened;
     FS_TRY(fs_input_open(path, err, &opened));
-    FILE *file = fdopen(opened, "rb");
-    FS_ASSERT(file);
-    json_t *value = json_loadf(file, JSON_REJECT_DUPLICATES, &why);
-    fclose(file);
+    source from = {.file = gzdopen(opened, "rb")};
+    FS_ASSERT(from.file);
+    json_t *value =
+        json_load_callback(read_part, &from, JSON_REJECT_DUPLICATES, &why);
+    const bool whole = close_source(&from);
+    if (!whole) {
+        json_decref(value);
+        return fs_fail(err, FS_INVALID, "%s: its gzip data is broken or cut",
+                       path);
+    }
     if (!value)
         return fs_fail(err, FS_INVALID, "%s:%d:%d: %s", path, why.line,
                        why.column, why.text);

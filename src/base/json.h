@@ -14,7 +14,8 @@
 /* Flags of every JSON file we write: insertion order, indented. */
 #define FS_JSON_FORMAT (JSON_INDENT(1) | JSON_REAL_PRECISION(17))
 
-/* The caller owns *root (json_decref). Duplicate keys are refused. */
+/* The caller owns *root (json_decref). Duplicate keys are refused. A file may
+ * be gzip. */
 fs_status fs_json_load(const char *path, fs_err *err, json_t **root);
 
 /* Writes a temporary file beside it, then renames: never a half-written file.

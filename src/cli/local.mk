@@ -13,12 +13,15 @@ flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/cmd_run.c src/cli/cmd_show.c src/cli/cmd_calibrate.c \
   src/cli/conformance.h src/cli/conformance_train.c \
   src/cli/conformance_plan.c src/cli/conformance_infer.c src/cli/conformance_ops.c src/cli/cmd_conformance.c src/cli/cmd_runs.c \
-  src/cli/cmd_export.c
+  src/cli/cmd_export.c src/cli/cmd_solve.c
 flowsearch_LDADD = $(onnx_libs) $(zoo_libs) $(search_libs) $(sim_libs) \
   $(exec_libs) $(report_libs) $(hw_libs) $(ir_libs)
 EXTRA_DIST += src/cli/README.md
-check_PROGRAMS += tests/cli_faults_test tests/cli_interrupt_test \
+check_PROGRAMS += tests/cli_solve_test tests/cli_faults_test tests/cli_interrupt_test \
   tests/cli_messages_test tests/cli_origin_test
+tests_cli_solve_test_SOURCES = tests/cli_solve_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_solve_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_origin_test_SOURCES = tests/cli_origin_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_origin_test_LDADD = $(JANSSON_LIBS) -lm
@@ -31,3 +34,4 @@ tests_cli_interrupt_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_faults_test_SOURCES = tests/cli_faults_test.c tests/run_going.h \
   tests/run_cli.h tests/tap.h
 tests_cli_faults_test_LDADD = $(JANSSON_LIBS) -lm
+EXTRA_DIST += datasets/iopddl

@@ -1,0 +1,152 @@
+#include "config.h"
+#include "cli/cli.h"
+
+#include "base/clock.h"
+#include "search/iopddl.h"
+#include "search/ration.h"
+
+#include <math.h>
+
+/* A bound holds to this fraction: sums are of doubles. */
+#define ROUNDING 1e-9
+
+static void show(void *ctx, double cost, double bound)
+{
+    (void)ctx;
+    if (!isfinite(cost))
+        fs_progress("no solution yet, none below %.0f", fmax(0, bound));
+    else
+        fs_progress("cost %.0f, none below %.0f, gap %.3f %%", cost,
+                    fmax(0, bound), 100 * (cost - bound) / fmax(1, cost));
+}
+
+/* Costs are whole numbers, so the least of them is one. */
+static int64_t whole_bound(double bound)
+{
+    bound = ceil(bound - ROUNDING * fabs(bound));
+    return bound > 0 ? (int64_t)bound : 0;
+}
+
+static fs_status no_solution(cli *c, const search_ration *found,
+                             const search_iopddl *problem)
+{
+    if (!found->open)
+        return fs_fail(&c->err, FS_NO,
+                       "%s is infeasible: no choice of strategies is allowed "
+                       "and stays within its usage limit of %lld",
+                       c->args.operands[0], (long long)problem->limit_bytes);
+    return fs_fail(&c->err, FS_NO,
+                   "no solution of %s was found in the time limit, and none is "
+                   "below %lld; give it more with --time-limit",
+                   c->args.operands[0], (long long)whole_bound(found->bound));
+}
+
+typedef struct answer {
+    int64_t cost, peak, bound;
+    double gap, seconds;
+} answer;
+
+static json_t *solution_json(const search_iopddl *problem, const int32_t *value)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < problem->n_nodes; i++)
+        json_array_append_new(list, json_integer(value[i]));
+    return list;
+}
+
+static fs_status tell(cli *c, const search_iopddl *problem,
+                      const search_ration *found, const answer *a)
+{
+    json_t *r = c->result;
+    const bool limited = problem->limit_bytes < INT64_MAX;
+    char text[32];
+    fs_json_set_text(r, "name", problem->name);
+    fs_json_set_int(r, "cost", a->cost);
+    fs_json_set_int(r, "lower_bound", a->bound);
+    fs_json_set_real(r, "gap", a->gap);
+    fs_json_set_int(r, "usage_peak", a->peak);
+    if (limited)
+        fs_json_set_int(r, "usage_limit", problem->limit_bytes);
+    else
+        json_object_set_new(r, "usage_limit", json_null());
+    fs_json_set_int(r, "nodes", problem->n_nodes);
+    fs_json_set_int(r, "edges", problem->n_edges);
+    fs_json_set_int(r, "nodes_left", found->kernel_nodes);
+    fs_json_set_int(r, "parts", found->parts);
+    fs_json_set_real(r, "solve_s", a->seconds);
+    json_object_set_new(r, "solution", solution_json(problem, found->value));
+    cli_figure(c, "cost", (double)a->cost, "");
+    cli_figure(c, "lower_bound", (double)a->bound, "");
+    cli_figure(c, "solve_s", a->seconds, "s");
+    cli_say(c,
+            "problem         %d nodes, %d edges; %d nodes left after exact "
+            "reductions\n",
+            problem->n_nodes, problem->n_edges, found->kernel_nodes);
+    cli_say(c, "cost            %lld\n", (long long)a->cost);
+    cli_say(c, "lower bound     %lld, proven: gap %.4g %%\n",
+            (long long)a->bound, 100 * a->gap);
+    if (limited)
+        cli_say(c, "usage           %lld at its peak, of %lld\n",
+                (long long)a->peak, (long long)problem->limit_bytes);
+    else
+        cli_say(c, "usage           %lld at its peak, no limit\n",
+                (long long)a->peak);
+    cli_say(c, "solved in       %s with reading, %d part%s\n",
+            fs_human_seconds(text, a->seconds), found->parts,
+            found->parts == 1 ? "" : "s");
+    if (c->args.output) {
+        FS_TRY(fs_json_save(r, c->args.output, &c->err));
+        cli_say(c, "written to      %s\n", c->args.output);
+    }
+    return FS_OK;
+}
+
+static fs_status check_args(cli *c)
+{
+    const cli_args *a = &c->args;
+    if (a->n_operands != 1)
+        return fs_fail(&c->err, FS_INVALID,
+                       "solve takes one PROBLEM.json (or .json.gz)");
+    if (!isnan(a->time_limit) && !(a->time_limit > 0))
+        return fs_fail(&c->err, FS_INVALID,
+                       "--time-limit wants seconds above 0");
+    if (!isnan(a->gap) && !(a->gap >= 0 && a->gap < 1))
+        return fs_fail(&c->err, FS_INVALID,
+                       "--gap wants a fraction from 0 to below 1");
+    return a->output ? cli_check_writable(c, a->output) : FS_OK;
+}
+
+static search_ration_effort effort_of(const cli *c, int64_t began)
+{
+    const double limit = isnan(c->args.time_limit) ? 60 : c->args.time_limit;
+    const double most = fmin(limit, 1e8);
+    const int64_t end = began + (int64_t)(1e9 * most);
+    return (search_ration_effort){.deadline = fs_deadline_after(most, end),
+                                  .gap =
+                                      isnan(c->args.gap) ? 0.001 : c->args.gap,
+                                  .progress = show};
+}
+
+fs_status cli_cmd_solve(cli *c)
+{
+    const int64_t began = fs_now_ns();
+    search_iopddl problem;
+    search_ration found;
+    FS_TRY(check_args(c));
+    FS_TRY(cli_begin(c, NULL, NULL));
+    FS_TRY(
+        search_iopddl_read(c->args.operands[0], c->arena, &c->err, &problem));
+    const search_ration_effort effort = effort_of(c, began);
+    search_cfn *cfn = search_iopddl_cfn(&problem, c->arena);
+    search_cfn_ration(cfn, problem.limit_bytes, &effort, c->arena, &found);
+    fs_progress("%s", "");
+    if (!isfinite(found.cost))
+        return no_solution(c, &found, &problem);
+    answer a = {.seconds = 1e-9 * (double)(fs_now_ns() - began)};
+    FS_ASSERT(search_iopddl_cost(&problem, found.value, &a.cost, &a.peak) ==
+              FS_OK);
+    a.bound = whole_bound(found.bound);
+    a.bound = a.bound < a.cost ? a.bound : a.cost;
+    a.gap = a.cost ? (double)(a.cost - a.bound) / (double)a.cost : 0;
+    return tell(c, &problem, &found, &a);
+}

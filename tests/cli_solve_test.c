@@ -1,0 +1,129 @@
+/* flowsearch solve: public instances at their best known costs, and bad input
+ * in one clear line. */
+#include "config.h"
+#include "tests/run_cli.h"
+
+#define NODES "\"nodes\":{\"intervals\":[[0,2],[1,3]],"
+#define EDGES "\"edges\":{\"nodes\":[[0,1]],\"costs\":[[0,1,2,0]]}"
+#define GOOD                                                                   \
+    "{\"problem\":{" NODES "\"costs\":[[1,2],[3,4]],"                          \
+    "\"usages\":[[5,6],[7,8]]}," EDGES ",\"usage_limit\":%s}}"
+
+static void put(const char *name, const char *text)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/%s", cli_scratch, name);
+    FILE *file = fopen(path, "wb");
+    fputs(text, file);
+    fclose(file);
+}
+
+static int64_t whole(const cli_answer *a, const char *key)
+{
+    return json_integer_value(json_object_get(a->json, key));
+}
+
+static void instance(const char *name, int64_t cost)
+{
+    const cli_answer *a =
+        cli("solve \"$S/datasets/iopddl/%s\" --json --db none", name);
+    tap_equal_int(a->status, 0, "%s is solved", name);
+    tap_equal_int(whole(a, "cost"), cost, "%s: at the best known cost", name);
+    tap_ok(whole(a, "lower_bound") <= cost &&
+               (double)whole(a, "lower_bound") >= 0.998 * (double)cost,
+           "%s: with a bound near it", name);
+    tap_ok(whole(a, "usage_peak") <= whole(a, "usage_limit"),
+           "%s: within the usage limit", name);
+    tap_equal_int(json_array_size(json_object_get(a->json, "solution")),
+                  whole(a, "nodes"), "%s: a strategy for each node", name);
+    if (a->status)
+        cli_show(a);
+}
+
+static void refused(const char *fact, const char *text, const char *word)
+{
+    put("bad.json", text);
+    const cli_answer *a = cli("solve \"$D/bad.json\" --db none");
+    tap_ok(a->status == 2 && strstr(a->err, word), "%s", fact);
+    if (a->status != 2 || !strstr(a->err, word))
+        cli_show(a);
+}
+
+static void test_bad_input(void)
+{
+    refused("a node without strategies",
+            "{\"problem\":{" NODES "\"costs\":[[1,2],[]],"
+            "\"usages\":[[5,6],[]]}," EDGES "}}",
+            "problem.nodes.costs[1] is empty: a node without strategies");
+    refused("usages of other nodes",
+            "{\"problem\":{" NODES "\"costs\":[[1,2],[3,4]],"
+            "\"usages\":[[5,6]]}," EDGES "}}",
+            "problem.nodes.usages has 1 items, problem.nodes.costs 2");
+    refused("usages of other strategies",
+            "{\"problem\":{" NODES "\"costs\":[[1,2],[3,4]],"
+            "\"usages\":[[5,6],[7]]}," EDGES "}}",
+            "problem.nodes.usages[1] must have a whole number for each");
+    refused("a table too small",
+            "{\"problem\":{" NODES "\"costs\":[[1,2],[3,4,5]],"
+            "\"usages\":[[5,6],[7,8,9]]}," EDGES "}}",
+            "problem.edges.costs[0] must have a whole number for each pair");
+    refused("an edge to nowhere",
+            "{\"problem\":{" NODES "\"costs\":[[1,2],[3,4]],"
+            "\"usages\":[[5,6],[7,8]]},"
+            "\"edges\":{\"nodes\":[[0,2]],\"costs\":[[0,1,2,0]]}}}",
+            "problem.edges.nodes[0] must name two different nodes");
+    refused("an interval that ends first",
+            "{\"problem\":{\"nodes\":{\"intervals\":[[0,2],[3,1]],"
+            "\"costs\":[[1,2],[3,4]],\"usages\":[[5,6],[7,8]]}," EDGES "}}",
+            "problem.nodes.intervals[1] must be two times");
+    refused("no problem", "{}", "problem is missing (an object wanted)");
+    refused("a fraction",
+            "{\"problem\":{" NODES "\"costs\":[[1,2.5],[3,4]],"
+            "\"usages\":[[5,6],[7,8]]}," EDGES "}}",
+            "problem.nodes.costs[0] must be a list of whole numbers");
+    refused("what is cut", "{\"problem\":", "bad.json:1:");
+    const cli_answer *a =
+        cli("solve \"$S/datasets/iopddl/G.json.gz\" --time-limit 0 --db none");
+    tap_ok(a->status == 2 && strstr(a->err, "--time-limit wants seconds"),
+           "no time");
+    if (system("head -c 20000 \"$S/datasets/iopddl/G.json.gz\" "
+               ">\"$D/cut.json.gz\"") == 0)
+        a = cli("solve \"$D/cut.json.gz\" --db none");
+    tap_ok(a->status == 2 && strstr(a->err, "its gzip data is broken or cut"),
+           "gzip data that is cut");
+}
+
+static void test_limits(void)
+{
+    char text[600];
+    snprintf(text, sizeof text, GOOD, "12");
+    put("least.json", text);
+    const cli_answer *a = cli("solve \"$D/least.json\" --db none --json "
+                              "-o \"$D/solution.json\"");
+    tap_ok(a->status == 0 && whole(a, "cost") == 4 &&
+               whole(a, "lower_bound") == 4 && whole(a, "usage_peak") == 12,
+           "what just fits is found");
+    snprintf(text, sizeof text, GOOD, "11");
+    put("no.json", text);
+    a = cli("solve \"$D/no.json\" --db none");
+    tap_ok(a->status == 1 && strstr(a->err, "is infeasible"),
+           "a limit below everything is infeasible");
+    snprintf(text, sizeof text, GOOD, "null");
+    put("free.json", text);
+    a = cli("solve \"$D/free.json\" --db none --json");
+    tap_ok(a->status == 0 && whole(a, "cost") == 4 &&
+               json_is_null(json_object_get(a->json, "usage_limit")),
+           "no limit");
+}
+
+int main(void)
+{
+    cli_begin_scratch("cli_solve");
+    instance("example.json", 445);
+    instance("G.json.gz", 217039);
+    instance("B.json.gz", 532843);
+    test_limits();
+    test_bad_input();
+    cli_end_scratch();
+    return tap_done();
+}
