@@ -60,6 +60,13 @@ static inline kernel_call interpret_call(const interpreter *in,
     return call;
 }
 
+/* To be freed. */
+static inline void *interpret_workspace(const kernel *k, const void *state)
+{
+    const int64_t bytes = kernel_workspace(k, state);
+    return bytes ? aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64) : NULL;
+}
+
 /* Runs a call with the op's reference kernel; a view copies its bytes. */
 static inline fs_status interpret_run_call(const kernel_call *call, fs_err *err)
 {
@@ -76,8 +83,10 @@ static inline fs_status interpret_run_call(const kernel_call *call, fs_err *err)
     kernel_call with = *call;
     int64_t bytes = reference->scratch ? reference->scratch(call) : 0;
     with.scratch = bytes ? aligned_alloc(64, (size_t)bytes) : NULL;
+    with.workspace = interpret_workspace(reference, state);
     fs_status status = reference->run(state, &with, err);
     free(with.scratch);
+    free(with.workspace);
     if (reference->release)
         reference->release(state);
     return status;

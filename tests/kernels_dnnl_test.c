@@ -40,8 +40,10 @@ static double variant_error(const kernel_call *reference, const char *variant,
     kernel_call call = with_own_outputs(reference, arena);
     if (kernel_choose(&call, variant, err, &chosen, &state) != FS_OK)
         return INFINITY;
+    call.workspace = interpret_workspace(chosen, state);
     if (chosen->run(state, &call, err) == FS_OK)
         chosen->run(state, &call, err);
+    free(call.workspace);
     if (chosen->release)
         chosen->release(state);
     double worst = 0;

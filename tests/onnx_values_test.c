@@ -34,9 +34,8 @@ static size_t tensor_bytes(const ir_tensor *t)
     return (size_t)(ir_shape_count(&t->shape) * ir_dtype_bytes(t->dtype));
 }
 
-static void *scratch_for(network *n, const kernel *k, const kernel_call *call)
+static void *scratch_room(network *n, int64_t bytes)
 {
-    int64_t bytes = k->scratch ? k->scratch(call) : 0;
     char *at = fs_alloc(n->arena, (size_t)bytes + 64, 1);
     return at + (64 - (uintptr_t)at % 64) % 64;
 }
@@ -68,9 +67,10 @@ static fs_status run_node(network *n, const ir_node *node, int64_t step)
     }
     void *state = NULL;
     call.step = step;
-    call.scratch = scratch_for(n, k, &call);
+    call.scratch = scratch_room(n, k->scratch ? k->scratch(&call) : 0);
     if (k->prepare)
         FS_TRY(k->prepare(&call, &n->err, &state));
+    call.workspace = scratch_room(n, kernel_workspace(k, state));
     fs_status status = k->run(state, &call, &n->err);
     if (k->release)
         k->release(state);

@@ -61,6 +61,7 @@ static void fill_arg(kernel_arg *arg)
 typedef struct placed_call {
     kernel_call call;
     int64_t in_at[IR_MAX_IN], out_at[IR_MAX_OUT], scratch_at, stride;
+    int64_t workspace; /* bytes before the first copy: one room, as in a run */
     int32_t copies, next;
 } placed_call;
 
@@ -86,16 +87,18 @@ static void shape_call(const ir_graph *g, const ir_node *node,
 
 static void turn_to_copy(const probing *p, placed_call *c, int32_t copy)
 {
-    char *base = p->pool + copy * c->stride;
+    char *base = p->pool + c->workspace + copy * c->stride;
     for (int32_t i = 0; i < c->call.n_in; i++)
         c->call.in[i].data = base + c->in_at[i];
     for (int32_t i = 0; i < c->call.n_out; i++)
         c->call.out[i].data = base + c->out_at[i];
     c->call.scratch = base + c->scratch_at;
+    c->call.workspace = p->pool;
 }
 
 /* Optimizers write in place, as they do in a run. False: too big. */
-static bool place_call(const probing *p, const kernel *k, placed_call *c)
+static bool place_call(const probing *p, const kernel *k, const void *state,
+                       placed_call *c)
 {
     kernel_call *call = &c->call;
     int64_t at = 0, scratch = k->scratch ? k->scratch(call) : 0;
@@ -112,14 +115,16 @@ static bool place_call(const probing *p, const kernel *k, placed_call *c)
     }
     c->scratch_at = at;
     c->stride = at + (scratch + 255) / 256 * 256;
-    if (c->stride > POOL_BYTES)
-        return false;
+    c->workspace = (kernel_workspace(k, state) + 255) / 256 * 256;
     c->copies = (int32_t)(SPREAD_BYTES / c->stride) + 1;
+    if (c->workspace + c->copies * c->stride > POOL_BYTES)
+        return false;
     turn_to_copy(p, c, 0);
     for (int32_t i = 0; i < call->n_in; i++)
         fill_arg(&call->in[i]);
     for (int32_t i = 1; i < c->copies; i++)
-        memcpy(p->pool + i * c->stride, p->pool, (size_t)at);
+        memcpy(p->pool + c->workspace + i * c->stride, p->pool + c->workspace,
+               (size_t)at);
     return true;
 }
 
@@ -202,7 +207,7 @@ static fs_status probe_node(probing *p, const ir_graph *g, const ir_node *node,
         return FS_OK;
     FS_TRY(kernel_choose(&c.call, "auto", err, &k, &state));
     fs_status status = FS_OK;
-    if (place_call(p, k, &c)) {
+    if (place_call(p, k, state, &c)) {
         status = time_kernel(p, k, state, &c, err, &seconds);
         hw_point point = {ir_op_table[node->op]->name, work, seconds};
         if (status == FS_OK)

@@ -179,6 +179,26 @@ static fs_status map_memory(exec_rank *rank, fs_err *err)
     return FS_OK;
 }
 
+/* Kernels run one at a time: the room of the one that wants most. */
+static void share_workspace(exec_rank *rank)
+{
+    enum { ALIGN = 64 };
+    const int32_t n = rank->role->n_tasks;
+    int64_t most = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const exec_task *t = &rank->tasks[i];
+        const int64_t bytes =
+            t->kernel ? kernel_workspace(t->kernel, t->state) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    if (most == 0)
+        return;
+    char *room = fs_alloc(rank->arena, (size_t)most + ALIGN, 1);
+    room += (ALIGN - (uintptr_t)room % ALIGN) % ALIGN;
+    for (int32_t i = 0; i < n; i++)
+        rank->tasks[i].call.workspace = room;
+}
+
 static int64_t count_firings(const exec_rank *rank)
 {
     int64_t n = 0;
@@ -255,6 +275,7 @@ fs_status exec_rank_open(exec_world *world, const ir_graph *graph,
         rank->tasks[i].task = &rank->role->tasks[i];
         FS_TRY(prepare_task(rank, &rank->tasks[i], err));
     }
+    share_workspace(rank);
     plan_captures(rank);
     exec_rank_place_variables(rank);
     rank->state_bytes += (int64_t)fs_arena_bytes(arena);

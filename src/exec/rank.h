@@ -103,8 +103,8 @@ fs_status exec_rank_open(exec_world *world, const ir_graph *graph,
                          const exec_options *options, fs_arena *arena,
                          fs_err *err, exec_rank *out);
 void exec_rank_close(exec_rank *rank);
-/* Beside the arena: the state of the runtime, and what libraries (kernels made
- * at run time, message buffers) may take at most. */
+/* Beside the arena: the state of the runtime, the workspace of its kernels, and
+ * what libraries (kernels made at run time, message buffers) may take. */
 int64_t exec_rank_workspace(const exec_rank *rank);
 /* Of the arena: whole pages that hold something. */
 int64_t exec_rank_touched_bytes(const exec_rank *rank);

@@ -26,7 +26,7 @@ typedef struct chain_state {
     ir_shape space;
     int64_t stride[IR_CHAIN_VALUES][IR_MAX_RANK]; /* by axes of the space */
     int32_t leaves[IR_CHAIN_VALUES]; /* which output a value is, or -1 */
-    char *scratch; /* of any step on a tile: 16-bit floats are widened there */
+    int64_t scratch; /* of any step on a tile, to widen 16-bit floats in */
     int32_t n_steps;
     chain_step step[];
 } chain_state;
@@ -128,12 +128,10 @@ static void chain_release(void *state)
     for (int32_t k = 0; c && k < c->n_steps; k++)
         if (c->step[k].kernel && c->step[k].kernel->release)
             c->step[k].kernel->release(c->step[k].state);
-    if (c)
-        free(c->scratch);
     free(c);
 }
 
-static fs_status reserve_scratch(chain_state *c, fs_err *err)
+static int64_t step_scratch(const chain_state *c)
 {
     int64_t most = 0;
     for (int32_t k = 0; k < c->n_steps; k++) {
@@ -142,13 +140,12 @@ static fs_status reserve_scratch(chain_state *c, fs_err *err)
             chosen->scratch ? chosen->scratch(&c->step[k].call) : 0;
         most = bytes > most ? bytes : most;
     }
-    if (most == 0)
-        return FS_OK;
-    c->scratch = aligned_alloc(64, (size_t)(most + 63) / 64 * 64);
-    for (int32_t k = 0; k < c->n_steps; k++)
-        c->step[k].call.scratch = c->scratch;
-    return c->scratch ? FS_OK
-                      : fs_fail(err, FS_FAULT, "out of memory for a chain");
+    return most;
+}
+
+static int64_t chain_workspace(const void *state)
+{
+    return ((const chain_state *)state)->scratch;
 }
 
 static fs_status chain_prepare(const kernel_call *shapes, fs_err *err,
@@ -170,12 +167,11 @@ static fs_status chain_prepare(const kernel_call *shapes, fs_err *err,
     for (int32_t k = 0; k < c->n_steps && status == FS_OK; k++)
         status = kernel_choose(&c->step[k].call, "reference", err,
                                &c->step[k].kernel, &c->step[k].state);
-    if (status == FS_OK)
-        status = reserve_scratch(c, err);
     if (status != FS_OK) {
         chain_release(c);
         return status;
     }
+    c->scratch = step_scratch(c);
     *state = c;
     return FS_OK;
 }
@@ -252,10 +248,12 @@ static fs_status chain_run(void *state, const kernel_call *call, fs_err *err)
     _Alignas(64) char inner[IR_CHAIN_STEPS][TILE_BYTES];
     chain_state *c = state;
     chain_tile tile = {.inner = inner};
+    FS_ASSERT(c->scratch == 0 || call->workspace);
     for (int32_t k = 0; k < c->n_steps; k++) {
         kernel_call *on = &c->step[k].call;
         on->step = call->step;
         on->micro_batch = call->micro_batch;
+        on->scratch = call->workspace;
         for (int32_t i = 0; i < c->space.rank; i++)
             on->out[0].offset[i] = call->out[0].offset[i];
     }
@@ -273,4 +271,5 @@ static fs_status chain_run(void *state, const kernel_call *call, fs_err *err)
 const kernel kernel_cpu_chain = {.variant = "reference",
                                  .prepare = chain_prepare,
                                  .run = chain_run,
-                                 .release = chain_release};
+                                 .release = chain_release,
+                                 .workspace = chain_workspace};

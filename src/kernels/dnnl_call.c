@@ -32,6 +32,37 @@ bool kernel_dnnl_takes(const kernel_call *shapes)
            shapes->out[0].dtype == IR_F32;
 }
 
+/* The scratchpad is the caller's. */
+static dnnl_status_t describe_primitive(const kernel_dnnl *state,
+                                        const kernel_dnnl_op *op,
+                                        dnnl_primitive_desc_t forward,
+                                        dnnl_primitive_desc_t *out)
+{
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_status_t status = dnnl_primitive_attr_create(&attr);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_scratchpad_mode(
+            attr, dnnl_scratchpad_mode_user);
+    if (status == dnnl_success)
+        status = dnnl_primitive_desc_create(out, op->desc, attr, state->engine,
+                                            forward);
+    dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+static dnnl_status_t create_workspace(kernel_dnnl *state,
+                                      const_dnnl_primitive_desc_t desc)
+{
+    const dnnl_memory_desc_t *room =
+        dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
+    const size_t bytes = room ? dnnl_memory_desc_get_size(room) : 0;
+    state->workspace_bytes = (int64_t)bytes;
+    if (bytes == 0)
+        return dnnl_success;
+    return dnnl_memory_create(&state->workspace, room, state->engine,
+                              DNNL_MEMORY_NONE);
+}
+
 static fs_status create_primitive(kernel_dnnl *state, const kernel_dnnl_op *op,
                                   fs_err *err)
 {
@@ -41,10 +72,11 @@ static fs_status create_primitive(kernel_dnnl *state, const kernel_dnnl_op *op,
         status = dnnl_primitive_desc_create(&forward, op->forward, NULL,
                                             state->engine, NULL);
     if (status == dnnl_success)
-        status = dnnl_primitive_desc_create(&desc, op->desc, NULL,
-                                            state->engine, forward);
+        status = describe_primitive(state, op, forward, &desc);
     if (status == dnnl_success)
         status = dnnl_primitive_create(&state->primitive, desc);
+    if (status == dnnl_success)
+        status = create_workspace(state, desc);
     dnnl_primitive_desc_destroy(desc);
     dnnl_primitive_desc_destroy(forward);
     if (status == dnnl_unimplemented || status == dnnl_invalid_arguments)
@@ -95,18 +127,24 @@ fs_status kernel_dnnl_create(const kernel_dnnl_op *op, fs_err *err,
 fs_status kernel_dnnl_run(void *state, const kernel_call *call, fs_err *err)
 {
     kernel_dnnl *p = state;
-    dnnl_exec_arg_t args[KERNEL_DNNL_ARGS];
+    dnnl_exec_arg_t args[KERNEL_DNNL_ARGS + 1];
     dnnl_status_t status = dnnl_success;
-    for (int i = 0; i < p->n; i++) {
+    int n = p->n;
+    for (int i = 0; i < n; i++) {
         const bool last = i == p->n - 1;
         if (status == dnnl_success)
             status = dnnl_memory_set_data_handle(
                 p->memory[i], last ? call->out[0].data : call->in[i].data);
         args[i] = (dnnl_exec_arg_t){p->arg[i], p->memory[i]};
     }
+    if (p->workspace && status == dnnl_success) {
+        FS_ASSERT(call->workspace);
+        status = dnnl_memory_set_data_handle(p->workspace, call->workspace);
+        args[n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, p->workspace};
+    }
     kernel_dnnl_take_threads(p->threads);
     if (status == dnnl_success)
-        status = dnnl_primitive_execute(p->primitive, p->stream, p->n, args);
+        status = dnnl_primitive_execute(p->primitive, p->stream, n, args);
     if (status == dnnl_success)
         status = dnnl_stream_wait(p->stream);
     if (status != dnnl_success)
@@ -114,11 +152,17 @@ fs_status kernel_dnnl_run(void *state, const kernel_call *call, fs_err *err)
     return FS_OK;
 }
 
+int64_t kernel_dnnl_workspace(const void *state)
+{
+    return ((const kernel_dnnl *)state)->workspace_bytes;
+}
+
 void kernel_dnnl_release(void *state)
 {
     kernel_dnnl *p = state;
     if (!p)
         return;
+    dnnl_memory_destroy(p->workspace);
     for (int i = 0; i < p->n; i++)
         dnnl_memory_destroy(p->memory[i]);
     dnnl_primitive_destroy(p->primitive);

@@ -1,9 +1,9 @@
 /* A prepared oneDNN primitive with two inputs, or three, and one output in
  * row-major layouts; what matmul and the convolutions share.
  *
- * Scratch: the library's own (scratchpad mode "library"). oneDNN keeps one
- * scratchpad per thread, as large as the largest primitive needs, so memory
- * does not grow with the number of primitives; it is outside the plan. */
+ * Scratch: the call's workspace (scratchpad mode "user"). Left to itself oneDNN
+ * shares scratchpads among primitives only where it calls its general product;
+ * others (matmul with AVX-512) keep one each, and memory grows with depth. */
 #ifndef FS_KERNELS_DNNL_CALL_H
 #define FS_KERNELS_DNNL_CALL_H
 
@@ -20,6 +20,8 @@ typedef struct kernel_dnnl {
     int n;                                  /* inputs and the output */
     dnnl_memory_t memory[KERNEL_DNNL_ARGS]; /* in order, the output last */
     int arg[KERNEL_DNNL_ARGS];              /* DNNL_ARG_... of each */
+    dnnl_memory_t workspace;                /* NULL: it needs none */
+    int64_t workspace_bytes;
     int threads;
 } kernel_dnnl;
 
@@ -38,6 +40,7 @@ fs_status kernel_dnnl_create(const kernel_dnnl_op *op, fs_err *err,
                              void **state);
 fs_status kernel_dnnl_run(void *state, const kernel_call *call, fs_err *err);
 void kernel_dnnl_release(void *state);
+int64_t kernel_dnnl_workspace(const void *state);
 
 /* The number of threads is the calling thread's: what prepared a kernel says
  * which it is, what runs it takes it up. */

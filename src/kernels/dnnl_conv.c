@@ -157,12 +157,16 @@ static fs_status filter_prepare(const kernel_call *shapes, fs_err *err,
 const kernel kernel_dnnl_conv = {.variant = "dnnl",
                                  .prepare = forward_prepare,
                                  .run = kernel_dnnl_run,
-                                 .release = kernel_dnnl_release};
+                                 .release = kernel_dnnl_release,
+                                 .workspace = kernel_dnnl_workspace};
 const kernel kernel_dnnl_conv_data_grad = {.variant = "dnnl",
                                            .prepare = data_prepare,
                                            .run = kernel_dnnl_run,
-                                           .release = kernel_dnnl_release};
+                                           .release = kernel_dnnl_release,
+                                           .workspace = kernel_dnnl_workspace};
 const kernel kernel_dnnl_conv_filter_grad = {.variant = "dnnl",
                                              .prepare = filter_prepare,
                                              .run = kernel_dnnl_run,
-                                             .release = kernel_dnnl_release};
+                                             .release = kernel_dnnl_release,
+                                             .workspace =
+                                                 kernel_dnnl_workspace};

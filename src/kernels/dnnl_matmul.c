@@ -66,8 +66,10 @@ static fs_status weight_grad_prepare(const kernel_call *shapes, fs_err *err,
 const kernel kernel_dnnl_matmul = {.variant = "dnnl",
                                    .prepare = matmul_prepare,
                                    .run = kernel_dnnl_run,
-                                   .release = kernel_dnnl_release};
+                                   .release = kernel_dnnl_release,
+                                   .workspace = kernel_dnnl_workspace};
 const kernel kernel_dnnl_weight_grad = {.variant = "dnnl",
                                         .prepare = weight_grad_prepare,
                                         .run = kernel_dnnl_run,
-                                        .release = kernel_dnnl_release};
+                                        .release = kernel_dnnl_release,
+                                        .workspace = kernel_dnnl_workspace};

@@ -12,19 +12,25 @@ static kernel_arg arg_of(const ir_graph *graph, int32_t tensor,
         .data = (void *)(uintptr_t)data, .dtype = t->dtype, .shape = t->shape};
 }
 
-static fs_status run(kernel_call *call, fs_err *err)
+static void *room_for(int64_t bytes)
 {
     enum { ALIGN = 64 };
+    return aligned_alloc(ALIGN, ((size_t)bytes / ALIGN + 1) * ALIGN);
+}
+
+static fs_status run(kernel_call *call, fs_err *err)
+{
     const kernel *k;
     void *state = NULL;
     FS_TRY(kernel_choose(call, "reference", err, &k, &state));
-    const int64_t bytes = k->scratch ? k->scratch(call) : 0;
-    const size_t whole = ((size_t)bytes / ALIGN + 1) * ALIGN;
-    call->scratch = aligned_alloc(ALIGN, whole);
+    call->scratch = room_for(k->scratch ? k->scratch(call) : 0);
+    call->workspace = room_for(kernel_workspace(k, state));
     const fs_status status =
-        call->scratch ? k->run(state, call, err)
-                      : fs_fail(err, FS_INVALID, "no memory for scratch");
+        call->scratch && call->workspace
+            ? k->run(state, call, err)
+            : fs_fail(err, FS_INVALID, "no memory for scratch");
     free(call->scratch);
+    free(call->workspace);
     if (k->release)
         k->release(state);
     return status;

@@ -61,6 +61,11 @@ static fs_status choose_variant(const kernel_call *shapes, const char *variant,
     return FS_NO;
 }
 
+int64_t kernel_workspace(const kernel *k, const void *state)
+{
+    return k->workspace ? k->workspace(state) : 0;
+}
+
 fs_status kernel_choose(const kernel_call *shapes, const char *variant,
                         fs_err *err, const kernel **out, void **state)
 {

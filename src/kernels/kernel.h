@@ -21,6 +21,7 @@ typedef struct kernel_call {
     int32_t n_in, n_out;
     kernel_arg in[IR_MAX_IN], out[IR_MAX_OUT];
     void *scratch;       /* kernel->scratch bytes, 64-byte aligned */
+    void *workspace;     /* kernel_workspace bytes, 64-byte aligned */
     int64_t step;        /* 0-based; adam's bias correction */
     int32_t micro_batch; /* accumulate: 0 starts the sum */
 } kernel_call;
@@ -38,6 +39,8 @@ typedef struct kernel {
     fs_status (*prepare)(const kernel_call *shapes, fs_err *err, void **state);
     fs_status (*run)(void *state, const kernel_call *call, fs_err *err);
     void (*release)(void *state);
+    /* Of a prepared kernel; see kernel_workspace. NULL: none. */
+    int64_t (*workspace)(const void *state);
     bool keeps; /* what stands in its outputs before is part of the result */
 } kernel;
 
@@ -51,6 +54,11 @@ const kernel *const *kernel_variants(ir_op_kind op, int32_t *n);
 fs_status kernel_choose(const kernel_call *shapes, const char *variant,
                         fs_err *err, const kernel **out, void **state);
 const kernel *kernel_reference(ir_op_kind op);
+/* Bytes that a chosen kernel writes to while it runs, beside the scratch that
+ * the plan reserves: how many is known only here, where it is prepared (oneDNN
+ * picks its algorithm by the processor). They hold nothing between calls, so
+ * that kernels that run one after the other share the room of the largest. */
+int64_t kernel_workspace(const kernel *k, const void *state);
 
 /* Threads of oneDNN's kernels (matmul, convolution); all others run on the
  * caller's thread. OpenMP keeps the number per calling thread, so each thread

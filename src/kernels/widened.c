@@ -319,6 +319,17 @@ static int64_t scratch_bytes(const kernel_call *shapes)
     return tiling.bytes + (reference->scratch ? reference->scratch(&tile) : 0);
 }
 
+static int64_t workspace_bytes(const void *state)
+{
+    const widened *w = state;
+    int64_t most = 0;
+    for (int32_t k = 0; k < w->n; k++) {
+        const int64_t bytes = kernel_workspace(w->of[k].inner, w->of[k].state);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 static fs_status run(void *state, const kernel_call *call, fs_err *err)
 {
     const widened *w = state;
@@ -340,4 +351,5 @@ static fs_status run(void *state, const kernel_call *call, fs_err *err)
 const kernel kernel_widened = {.variant = "widened",
                                .scratch = scratch_bytes,
                                .run = run,
-                               .release = release};
+                               .release = release,
+                               .workspace = workspace_bytes};
