@@ -1,6 +1,7 @@
 /* What a rank takes is what was planned: its arena to the byte, its process
  * within 3 % of arena and stated workspace. Plans of 200 to 400 MB, so that 3 %
- * are less than what one forgotten copy would be. */
+ * are less than what one forgotten copy would be, some of them of many layers,
+ * so that they are less than what something kept per op would be. */
 #include "config.h"
 #include "tests/cli_plans.h"
 
@@ -47,6 +48,8 @@ int main(void)
     static const char mlp[] = "zoo:mlp,hidden=3072,layers=3 --batch 16";
     static const char gpt[] = "zoo:gpt,layers=2,hidden=1024,heads=8,vocab=512,"
                               "seq=32 --batch 2";
+    static const char deep[] =
+        "zoo:gpt,layers=16,hidden=256,heads=8,vocab=256 --batch 16";
     cli_begin_scratch("memory");
     runs_as_planned(mlp, "--ranks 1");
     runs_as_planned(mlp, "--ranks 2 --pp 2 --micro-batches 2");
@@ -61,6 +64,17 @@ int main(void)
                     "experts=4,active=2 --batch 4",
                     "--ranks 2 --dp 2 --ep 2");
     runs_as_planned("zoo:resnet18 --batch 4", "--ranks 2 --dp 2");
+    runs_as_planned(deep, "--ranks 1 --micro-batches 4");
+    runs_as_planned(deep, "--ranks 1 --micro-batches 4 --precision bf16");
+    runs_as_planned(deep, "--ranks 2 --tp 2 --micro-batches 4");
+    runs_as_planned("zoo:bert,layers=12,hidden=256,heads=8,seq=64 --batch 8",
+                    "--ranks 1 --micro-batches 2");
+    runs_as_planned("zoo:llama,layers=16,hidden=256,heads=8,ffn=688,seq=64 "
+                    "--batch 8",
+                    "--ranks 1 --micro-batches 2");
+    runs_as_planned("zoo:vit,layers=16,hidden=256,heads=8,ffn=1024,size=64 "
+                    "--batch 16",
+                    "--ranks 1 --micro-batches 4");
     cli_end_scratch();
     return tap_done();
 }
