@@ -9,11 +9,14 @@
 #include "base/clock.h"
 #include "search/engine.h"
 #include "search/limit.h"
+#include "search/nearby.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { ROOT_ROUNDS = 100, PART_ROUNDS = 12 };
+/* Neighbourhoods: parts of one at most; nodes of the first, and at least. */
+enum { NEARBY_PARTS = 20, NEARBY_FIRST = 24, NEARBY_LEAST = 8 };
 
 typedef struct part {
     double bound;
@@ -35,6 +38,11 @@ typedef struct tree {
     int32_t *best;  /* [n] of the root */
     FS_VEC(part) parts;
     int64_t n_made;
+    part priced; /* has the prices of the whole */
+    uint64_t rng;
+    double nearby; /* nodes of the next neighbourhood */
+    int64_t nearby_steps;
+    bool is_nearby; /* itself in a neighbourhood */
 } tree;
 
 static void reduce_all(search_cfn *cfn, int64_t limit, uint32_t without)
@@ -186,6 +194,21 @@ static split choose(const search_pricing *p, fs_arena *arena)
 
 /* ---- parts ---- */
 
+static void keep_prices(tree *t, const search_pricing *p, part *of)
+{
+    const search_kernel *k = p->k;
+    int32_t *step = fs_new(t->arena, int32_t, k->rows.n), n = 0;
+    double *w = fs_new(t->arena, double, k->rows.n);
+    for (int32_t r = 0; r < k->rows.n; r++)
+        if (p->w[r] > 0) {
+            step[n] = k->origin[k->rows.at[r].step];
+            w[n++] = p->w[r];
+        }
+    of->n_rows = n;
+    of->step = step;
+    of->w = w;
+}
+
 static void add_part(tree *t, const part *of, const search_pricing *p,
                      const split *at, bool low)
 {
@@ -198,14 +221,10 @@ static void add_part(tree *t, const part *of, const search_pricing *p,
         for (int32_t s = 0; s < k->dom[i]; s++)
             mine[k->cfn->value[node][s]] = i != at->node || at->low[s] == low;
     }
-    int32_t *step = fs_new(t->arena, int32_t, k->rows.n), n = 0;
-    double *w = fs_new(t->arena, double, k->rows.n);
-    for (int32_t r = 0; r < k->rows.n; r++)
-        if (p->w[r] > 0) {
-            step[n] = k->origin[k->rows.at[r].step];
-            w[n++] = p->w[r];
-        }
-    part made = {fmax(of->bound, p->bound), t->n_made++, keep, n, step, w};
+    part made = {.bound = fmax(of->bound, p->bound),
+                 .number = t->n_made++,
+                 .keep = keep};
+    keep_prices(t, p, &made);
     fs_push(t->arena, &t->parts, made);
 }
 
@@ -245,6 +264,8 @@ static double price_part(tree *t, const part *of, search_kernel *k,
     t->out->steps += p->steps + k->steps;
     if (isfinite(p->cost))
         take_of_part(t, k, p->best, arena);
+    if (!of->number)
+        keep_prices(t, p, &t->priced);
     const double bound = fmin(fmax(p->bound, of->bound), p->cost);
     if (p->infeasible)
         return INFINITY;
@@ -286,6 +307,47 @@ static part next_part(tree *t, bool dive)
     return chosen;
 }
 
+static bool stopped(tree *t)
+{
+    const search_ration_effort *effort = t->effort;
+    t->out->open = fs_deadline_left(&effort->deadline) <= 0 ||
+                   (effort->parts && t->out->parts >= effort->parts);
+    return t->out->open;
+}
+
+static void explore(tree *t);
+
+/* The best choice but for some nodes, by the same means. What is done in few
+ * parts makes the next neighbourhood larger, what is not smaller. */
+static void look_nearby(tree *t)
+{
+    search_ration_effort effort = *t->effort;
+    search_ration out = {.bound = -INFINITY};
+    tree near = *t;
+    effort.parts = NEARBY_PARTS;
+    effort.progress = NULL;
+    near.arena = fs_arena_create();
+    near.effort = &effort;
+    near.out = &out;
+    near.dropped = INFINITY;
+    near.parts.at = NULL;
+    near.parts.n = near.parts.room = 0;
+    near.is_nearby = true;
+    bool *keep = fs_new(near.arena, bool, t->root->n_values);
+    search_nearby(t->root, t->best, (int32_t)t->nearby, &t->rng, keep);
+    part all = t->priced;
+    all.bound = -INFINITY;
+    all.number = 1;
+    all.keep = keep;
+    fs_push(near.arena, &near.parts, all);
+    explore(&near);
+    t->upper = near.upper; /* best[] is shared */
+    t->nearby_steps += out.steps + t->root->n_values;
+    t->nearby = out.open ? fmax(NEARBY_LEAST, t->nearby / 1.25)
+                         : fmin(t->root->n, t->nearby * 1.1);
+    fs_arena_destroy(near.arena);
+}
+
 static void explore(tree *t)
 {
     search_ration *out = t->out;
@@ -294,10 +356,12 @@ static void explore(tree *t)
         out->bound = fmax(out->bound, least_bound(t));
         if (t->effort->progress)
             t->effort->progress(t->effort->ctx, t->upper, out->bound);
-        if (fs_deadline_left(&t->effort->deadline) <= 0 ||
-            (t->effort->parts && out->parts == t->effort->parts)) {
-            out->open = true;
+        if (stopped(t))
             return;
+        if (!t->is_nearby && isfinite(t->upper) &&
+            t->nearby_steps < t->out->steps) {
+            look_nearby(t);
+            continue;
         }
         const part of = next_part(t, dive);
         const int64_t made = t->n_made;
@@ -337,6 +401,7 @@ void search_cfn_ration(search_cfn *cfn, int64_t limit,
     memset(keep, true, (size_t)t.root->n_values);
     part all = {.bound = -INFINITY, .keep = keep};
     t.n_made = 1;
+    t.nearby = NEARBY_FIRST;
     fs_push(t.arena, &t.parts, all);
     explore(&t);
     if (isfinite(t.upper))
