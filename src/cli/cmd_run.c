@@ -490,7 +490,7 @@ static fs_status prove(cli *c, const cli_plan *p)
         c->err = (fs_err){0}; /* findings were told, but as JSON */
         return fs_fail(&c->err, FS_INVALID, "%s: the plan %s: %d finding%s%s",
                        c->args.operands[0],
-                       report.live ? "is not sound" : "deadlocks", report.n,
+                       report.deadlocks ? "deadlocks" : "is not sound", report.n,
                        report.n == 1 ? "" : "s",
                        c->args.json ? " (flowsearch check tells all)" : "");
     }

@@ -121,7 +121,7 @@ void cli_tell_unsound(cli *c, const cli_plan *p)
     plan_report report = {0};
     if (prove(c, p, &report) != FS_OK)
         cli_say(c, "note: this plan %s, `run` refuses it\n",
-                report.live ? "is not sound" : "deadlocks");
+                report.deadlocks ? "deadlocks" : "is not sound");
 }
 
 fs_status cli_plan_prove(cli *c, const cli_plan *p, plan_report *report)
@@ -136,7 +136,7 @@ fs_status cli_plan_prove(cli *c, const cli_plan *p, plan_report *report)
     if (status != FS_OK)
         return fs_fail(&c->err, FS_NO, "the plan is not sound: %d finding%s%s",
                        report->n, report->n == 1 ? "" : "s",
-                       report->live ? "" : "; it deadlocks");
+                       report->deadlocks ? "; it deadlocks" : "");
     return FS_OK;
 }
 

@@ -46,7 +46,7 @@ static const char *layers_text(const cli_making *m, const cli_plan *p)
 {
     const plan_strategy *s = p->plan->strategy;
     search_layers *runs = fs_new(m->c->arena, search_layers, s->n_stages);
-    search_layers_of(p->model.graph, s, runs);
+    search_layers_of(m->found.of->graph, p->model.graph, s, runs);
     return search_layers_text(runs, s->n_stages, m->c->arena);
 }
 

@@ -196,7 +196,7 @@ bool plan_check_unroll(plan_checking *c)
         if (!number_firings(c, r, &total)) {
             plan_check_add(c, PLAN_FINDING_STRUCTURE,
                            "too large to check: a step has more than %d "
-                           "firings",
+                           "firings; fewer micro-batches have fewer",
                            MOST_FIRINGS);
             return false;
         }

@@ -29,6 +29,7 @@ typedef struct plan_report {
     int32_t n;
     plan_finding *findings; /* at most 20 */
     bool live;
+    bool deadlocks; /* a cycle was found; neither: it was not looked for */
     int64_t n_transitions, n_places; /* size of the marked graph */
     int64_t peak_bytes_max;          /* over roles */
     double seconds;

@@ -319,6 +319,7 @@ void plan_check_live(plan_checking *c)
     count_waits(&x);
     c->report->n_places = count_places(&x);
     c->report->live = fire_all(&x);
+    c->report->deadlocks = !c->report->live;
     if (!c->report->live)
         plan_check_cycle(&x);
 }

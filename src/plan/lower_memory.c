@@ -130,11 +130,11 @@ static fs_status assign(lowering *l, plan_role *role)
 }
 
 /* Low enough, or never. */
-static bool is_settled(const lowering *l, const plan_role *role)
+static bool is_settled(const lowering *l, const plan_role *role, double gap)
 {
     int64_t enough = enough_bytes(l, role);
 
-    return !l->options->share_memory || plan_memory_is_close(role) ||
+    return !l->options->share_memory || plan_role_gap(role) <= gap ||
            (enough > 0 &&
             (role->arena_bytes <= enough || role->bound_bytes > enough));
 }
@@ -183,11 +183,13 @@ static void refine(const lowering *l, plan_role *role, int64_t steps,
     plan_effort effort = {steps / (all->n + (2 << AGAIN) - 2), 1};
 
     qsort(all->at, (size_t)all->n, sizeof *all->at, by_arena);
-    for (int32_t i = 0; i < all->n && !is_settled(l, &lowest_of(all)->role);
+    for (int32_t i = 0;
+         i < all->n && !is_settled(l, &lowest_of(all)->role, PLAN_CLOSE_GAP);
          i++)
         if (plan_role_gap(&all->at[i].role) <= far)
             refine_one(l, effort, role, &all->at[i]);
-    while (effort.seed++ <= AGAIN && !is_settled(l, &lowest_of(all)->role)) {
+    while (effort.seed++ <= AGAIN &&
+           !is_settled(l, &lowest_of(all)->role, PLAN_CLOSE_GAP)) {
         effort.steps *= 2;
         refine_one(l, effort, role, lowest_of(all));
     }
@@ -212,11 +214,13 @@ static fs_status place_role(lowering *l, int64_t steps, plan_role *role)
     layouts all = {.n = 1};
 
     FS_TRY(assign(l, role));
-    if (is_settled(l, role))
+    if (is_settled(l, role, PLAN_GREEDY_GAP))
         return FS_OK;
     n = list_turns(role, l->strategy->micro_batches, list);
     all.at[0] = take_layout(l, role);
-    for (int32_t i = 0; i < n && !is_settled(l, &lowest_of(&all)->role); i++) {
+    for (int32_t i = 0;
+         i < n && !is_settled(l, &lowest_of(&all)->role, PLAN_GREEDY_GAP);
+         i++) {
         give_layout(&all.at[0], role);
         spread(role, list[i]);
         FS_TRY(assign(l, role));

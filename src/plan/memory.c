@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Above the bound: what greedy placing is content with, all else. */
-static const double greedy_gap = 0.005, close_gap = 0.01;
-
 /* ---- which registers share ---- */
 
 int32_t plan_memory_stream(const plan_places *places, const plan_register *r)
@@ -212,7 +209,7 @@ static void place_shared(plan_role *role, int32_t m, int64_t enough_bytes,
 
     role->bound_bytes = role->arena_bytes + bound_of(role, regions);
     if (enough_bytes == 0)
-        enough = (int64_t)((1 + greedy_gap) * (double)role->bound_bytes);
+        enough = (int64_t)((1 + PLAN_GREEDY_GAP) * (double)role->bound_bytes);
     for (int32_t s = 0; s < role->n_streams; s++) {
         plan_packing *p = &regions[s].packing;
         int64_t others = role->bound_bytes - p->bound_bytes + above;
@@ -237,11 +234,6 @@ fs_status plan_memory_assign(const ir_graph *graph, plan_memory_wish wish,
     place_shared(role, graph->micro_batches, wish.enough_bytes, scratch);
     fs_arena_destroy(scratch);
     return FS_OK;
-}
-
-bool plan_memory_is_close(const plan_role *role)
-{
-    return plan_role_gap(role) <= close_gap;
 }
 
 /* The offsets and the height as they stand, above `base`. */
@@ -274,7 +266,8 @@ static void take_off_regions(plan_role *role, int64_t base)
 static void refine_regions(const plan_role *role, int64_t base,
                            plan_effort effort, region *regions)
 {
-    int64_t wanted = (int64_t)((1 + close_gap) * (double)role->bound_bytes);
+    int64_t wanted =
+        (int64_t)((1 + PLAN_CLOSE_GAP) * (double)role->bound_bytes);
     int64_t above = role->arena_bytes - base;
 
     for (int32_t s = 0; s < role->n_streams; s++) {
@@ -293,7 +286,7 @@ void plan_memory_refine(const ir_graph *graph, plan_effort effort,
     fs_arena *scratch;
     region *regions;
 
-    if (plan_memory_is_close(role))
+    if (plan_role_gap(role) <= PLAN_CLOSE_GAP)
         return;
     scratch = fs_arena_create();
     regions = pack_regions(role, graph->micro_batches, scratch);

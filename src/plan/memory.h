@@ -17,9 +17,10 @@ typedef struct plan_memory_wish {
 } plan_memory_wish;
 fs_status plan_memory_assign(const ir_graph *graph, plan_memory_wish wish,
                              fs_arena *arena, fs_err *err, plan_role *role);
-/* Are the offsets' bytes so near their bound that more effort is not worth it?
- */
-bool plan_memory_is_close(const plan_role *role);
+/* So near their bound, as a fraction, offsets are worth no more greedy placing,
+ * and no refining. */
+#define PLAN_GREEDY_GAP 0.005
+#define PLAN_CLOSE_GAP 0.01
 /* Of a role that plan_memory_assign gave offsets, lower ones until they are
  * close, as far as the effort goes. */
 void plan_memory_refine(const ir_graph *graph, plan_effort effort,

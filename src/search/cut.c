@@ -433,15 +433,18 @@ static fs_status count_out(cutter *c, const search_layers *layers,
     return FS_OK;
 }
 
-void search_layers_of(const ir_graph *graph, const plan_strategy *strategy,
-                      search_layers *out)
+void search_layers_of(const ir_graph *graph, const ir_graph *bound,
+                      const plan_strategy *strategy, search_layers *out)
 {
-    cutter c = {.graph = graph, .arena = fs_arena_create()};
+    fs_arena *arena = fs_arena_create();
+    cutter c = {.graph = graph, .arena = arena};
+    cutter placed = {.graph = bound, .arena = arena};
     find_moving(&c);
+    find_moving(&placed); /* the same nodes: what is dropped is backward */
     find_blocks(&c);
     for (int32_t p = 0, block = 0, at = 0; p < strategy->n_stages; p++) {
         const int32_t begin = at, before = block;
-        while (at < c.n && strategy->stage_of[c.order[at]] <= p)
+        while (at < c.n && strategy->stage_of[placed.order[at]] <= p)
             at++;
         while (block < c.blocks.n && block_begin(&c, block + 1) <= at)
             block++;
@@ -451,7 +454,7 @@ void search_layers_of(const ir_graph *graph, const plan_strategy *strategy,
         const bool even = at == c.n || at == block_begin(&c, block);
         out[p] = (search_layers){block - before, even ? 0 : at - from};
     }
-    fs_arena_destroy(c.arena);
+    fs_arena_destroy(arena);
 }
 
 fs_status search_cut_check(const ir_graph *graph, const search_layers *layers,

@@ -74,9 +74,10 @@ void search_recipe_uncut(const search_recipe *recipe, const ir_graph *graph,
 void search_recipe_apply(const search_recipe *recipe, fs_arena *arena,
                          search_problem *problem);
 
-/* Of the stages of a strategy for the graph: what cuts it there again. */
-void search_layers_of(const ir_graph *graph, const plan_strategy *strategy,
-                      search_layers *out);
+/* Of the stages of a strategy for the graph as it was bound to them
+ * (ir_recompute_bind): what cuts the graph there again. */
+void search_layers_of(const ir_graph *graph, const ir_graph *bound,
+                      const plan_strategy *strategy, search_layers *out);
 /* "0/2x6/0", as `layers` takes it. */
 const char *search_layers_text(const search_layers *layers, int32_t n,
                                fs_arena *arena);
