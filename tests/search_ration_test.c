@@ -164,7 +164,7 @@ static void test_exhaustive(uint64_t seed)
 {
     tally t = {0};
     for (int i = 0; i < NETS; i++) {
-        uint64_t rng = fs_mix(seed + (uint64_t)i);
+        uint64_t rng = fs_mix(fs_mix(seed) + (uint64_t)i);
         drawn net;
         draw(&rng, &net);
         judge(&t, &net, &rng);

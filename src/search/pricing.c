@@ -244,3 +244,29 @@ void search_pricing_run(search_pricing *p, int32_t rounds)
         stalls = share > 0.01 ? 0 : stalls + 1;
     }
 }
+
+int32_t search_pricing_fix(search_pricing *p, int32_t sweeps, bool *keep)
+{
+    const search_kernel *k = p->k;
+    fs_arena *scratch = fs_arena_create();
+    search_cfn *cfn = priced(k, p->w, scratch);
+    const double goal = fmin(p->upper, p->cost);
+    int32_t kept = 0;
+    search_cfn_reduce(cfn, SEARCH_ARCS);
+    search_dual *dual = cfn->infeasible ? NULL : search_dual_new(cfn, scratch);
+    for (int32_t n = 0; dual && n < sweeps && !dual->closed; n++) {
+        dual->upper = n ? goal : INFINITY;
+        search_dual_sweep(dual);
+    }
+    p->steps += cfn->steps;
+    memset(keep, 0, (size_t)k->n_values);
+    p->infeasible |= !dual;
+    const bool closed_now = dual && dual->closed;
+    if (dual)
+        p->bound = fmax(p->bound, closed_now ? goal : dual->bound);
+    for (int32_t i = 0; dual && !closed_now && i < k->n; i++)
+        for (int32_t s = 0; s < cfn->dom[i]; s++, kept++)
+            keep[k->first[i] + cfn->value[i][s]] = true;
+    fs_arena_destroy(scratch);
+    return k->n_values - kept;
+}

@@ -14,7 +14,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROOT_ROUNDS = 100, PART_ROUNDS = 12 };
+enum { ROOT_ROUNDS = 100, PART_ROUNDS = 12, FIX_SWEEPS = 60 };
+/* A part that loses this share of its values is looked into again, unsplit. */
+#define MANY 0.05
 /* Neighbourhoods: parts of one at most; nodes of the first, and at least. */
 enum { NEARBY_PARTS = 20, NEARBY_FIRST = 24, NEARBY_LEAST = 8 };
 
@@ -209,8 +211,9 @@ static void keep_prices(tree *t, const search_pricing *p, part *of)
     of->w = w;
 }
 
+/* The values of `fix`; of node at->node one half of them. */
 static void add_part(tree *t, const part *of, const search_pricing *p,
-                     const split *at, bool low)
+                     const bool *fix, const split *at, bool low)
 {
     const search_kernel *root = t->root, *k = p->k;
     bool *keep = fs_memdup(t->arena, of->keep, (size_t)root->n_values);
@@ -219,7 +222,9 @@ static void add_part(tree *t, const part *of, const search_pricing *p,
         bool *mine = keep + root->first[node];
         memset(mine, 0, (size_t)root->dom[node]);
         for (int32_t s = 0; s < k->dom[i]; s++)
-            mine[k->cfn->value[node][s]] = i != at->node || at->low[s] == low;
+            mine[k->cfn->value[node][s]] =
+                fix[k->first[i] + s] &&
+                (!at || i != at->node || at->low[s] == low);
     }
     part made = {.bound = fmax(of->bound, p->bound),
                  .number = t->n_made++,
@@ -238,20 +243,38 @@ static void start_prices(const part *of, search_pricing *p)
 }
 
 /* Where the mixture mostly is comes last, to be looked at next. */
-static double split_part(tree *t, const part *of, const search_pricing *p,
+static double split_part(tree *t, const part *of, search_pricing *p,
                          fs_arena *arena)
 {
+    const search_kernel *k = p->k;
+    bool *fix = fs_new(arena, bool, k->n_values);
+    memset(fix, true, (size_t)k->n_values);
+    p->upper = goal(t);
+    int32_t fixed = 0;
+    if (isfinite(p->upper)) {
+        fixed = search_pricing_fix(p, FIX_SWEEPS, fix);
+        if (p->infeasible)
+            return INFINITY;
+        if (p->bound >= p->upper)
+            return p->upper;
+    }
+    const double cut = fixed ? p->upper : INFINITY;
     const split at = choose(p, arena);
+    if (fixed > MANY * (k->n_values - k->n)) {
+        add_part(t, of, p, fix, NULL, false);
+        return cut;
+    }
     if (at.node < 0) { /* one choice: it is the best, or does not fit */
-        FS_ASSERT(p->k->n_values == p->k->n);
+        FS_ASSERT(k->n_values == k->n);
         return INFINITY;
     }
-    add_part(t, of, p, &at, false);
-    add_part(t, of, p, &at, true);
-    return INFINITY;
+    add_part(t, of, p, fix, &at, false);
+    add_part(t, of, p, fix, &at, true);
+    return cut;
 }
 
-/* Returns what no choice of the part undercuts, when it needs no split. */
+/* Returns what no choice of the part undercuts that is in no part made of it.
+ */
 static double price_part(tree *t, const part *of, search_kernel *k,
                          fs_arena *arena)
 {
@@ -261,15 +284,16 @@ static double price_part(tree *t, const part *of, search_kernel *k,
     p->without = t->effort->without;
     start_prices(of, p);
     search_pricing_run(p, of->number ? PART_ROUNDS : ROOT_ROUNDS);
-    t->out->steps += p->steps + k->steps;
     if (isfinite(p->cost))
         take_of_part(t, k, p->best, arena);
     if (!of->number)
         keep_prices(t, p, &t->priced);
-    const double bound = fmin(fmax(p->bound, of->bound), p->cost);
-    if (p->infeasible)
-        return INFINITY;
-    return bound < goal(t) ? split_part(t, of, p, arena) : bound;
+    double bound =
+        p->infeasible ? INFINITY : fmin(fmax(p->bound, of->bound), p->cost);
+    if (bound < goal(t))
+        bound = split_part(t, of, p, arena);
+    t->out->steps += p->steps + k->steps;
+    return bound;
 }
 
 static void look_into(tree *t, const part *of)

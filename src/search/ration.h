@@ -43,6 +43,10 @@ search_pricing *search_pricing_new(search_kernel *k, fs_arena *arena);
 /* Raises the bound, `rounds` times at most. */
 void search_pricing_run(search_pricing *p, int32_t rounds);
 
+/* Clears the flag of each value of the kernel with which, at these prices,
+ * nothing costs less than what is of interest; returns how many those are. */
+int32_t search_pricing_fix(search_pricing *p, int32_t sweeps, bool *keep);
+
 typedef struct search_ration_effort {
     fs_deadline deadline;
     double gap;    /* a bound so near is proof enough */
