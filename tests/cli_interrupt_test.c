@@ -3,6 +3,10 @@
 #include "config.h"
 #include "tests/run_going.h"
 
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+
 #define MLP "zoo:mlp,in=16,hidden=32,layers=2,classes=4"
 #define LONG_RUN                                                               \
     "run \"$D/p.json\" --data synthetic --steps 5000000 --db \"$D/test.db\" "  \
@@ -81,20 +85,130 @@ static void test_stopped_rank(void)
 
 /* ---- commands of one process ---- */
 
-static void test_interrupted_search(void)
+/* Minutes of proof, a plan within a second. */
+#define LONG_SEARCH                                                            \
+    "search zoo:bert --cluster 2x8:a100-sxm4-80g --batch 64 --memory 4G "      \
+    "--gap 0 --time-limit 600 --db \"$D/test.db\" --json -o "
+
+/* A command whose errors go to a terminal of its own. */
+typedef struct on_terminal {
+    pid_t child;
+    int master;
+    char said[1 << 16];
+    size_t n;
+} on_terminal;
+
+static void begin_child(const char *slave, const char *command)
 {
-    pid_t child =
-        start("search zoo:gpt,layers=96 --cluster 16x8:h100-sxm5-80g --batch "
-              "512 -o \"$D/never.json\" --db \"$D/test.db\" --json");
-    tap_ok(wait_row(), "a search that takes a minute");
-    kill(child, SIGINT);
-    const cli_answer *a = finish(child);
-    tap_ok(says(a, 3, "interrupted by signal 2 (SIGINT)") &&
-               json_object_get(a->json, "fault") != NULL,
-           "is ended by SIGINT with status 3 and a message");
+    heed_interrupts();
+    setsid();
+    const int terminal = open(slave, O_RDWR); /* the controlling one */
+    if (terminal < 0 || dup2(terminal, STDERR_FILENO) < 0)
+        _exit(127);
+    execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+    _exit(127);
+}
+
+static void start_on_terminal(const char *words, on_terminal *t)
+{
+    char command[2048];
+    snprintf(command, sizeof command,
+             "exec '%s/flowsearch' %s >\"$D/goes.out\"",
+             cli_env("FS_BUILDDIR", "."), words);
+    shell(": >\"$D/goes.err\"");
+    cli_watch_leaks(words);
+    t->n = 0;
+    t->said[0] = '\0';
+    t->master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (t->master < 0 || grantpt(t->master) || unlockpt(t->master))
+        printf("Bail out! no terminal can be had\n");
+    fflush(NULL);
+    t->child = fork();
+    if (t->child == 0)
+        begin_child(ptsname(t->master), command);
+}
+
+/* Reads until the command has said it; false when it ended before. */
+static int wait_said(on_terminal *t, const char *word)
+{
+    while (!strstr(t->said, word)) {
+        if (t->n + 1 >= sizeof t->said) /* keep the end of it */
+            t->n = 0;
+        const ssize_t n =
+            read(t->master, t->said + t->n, sizeof t->said - t->n - 1);
+        if (n <= 0)
+            return 0;
+        t->n += (size_t)n;
+        t->said[t->n] = '\0';
+    }
+    return 1;
+}
+
+static const cli_answer *finish_on_terminal(on_terminal *t)
+{
+    char rest[4096];
+    while (read(t->master, rest, sizeof rest) > 0)
+        ;
+    close(t->master);
+    return finish(t->child);
+}
+
+static void test_stopped_search(int number, const char *name)
+{
+    on_terminal t;
+    start_on_terminal(LONG_SEARCH "\"$D/best.json\"", &t);
+    tap_ok(wait_said(&t, ", gap "),
+           "a search shows its best plan, its bound and its gap");
+    tap_ok(strstr(t.said, ": best ") && strstr(t.said, ", bound "),
+           "with the time that it has taken");
+    if (number == SIGINT)
+        tap_ok(write(t.master, "\003", 1) == 1, "Ctrl-C");
+    else
+        tap_ok(kill(t.child, number) == 0, "%s", name);
+    const cli_answer *a = finish_on_terminal(&t);
+    const char *stopped =
+        json_string_value(json_object_get(a->json, "stopped"));
+    const double s = cli_number(a, "iteration_s"), gap = cli_number(a, "gap");
+    const double bound_s = cli_number(a, "lower_bound_s");
+    tap_ok(a->status == 0 && stopped && strcmp(stopped, name) == 0,
+           "ends it with status 0, and is told");
+    tap_ok(bound_s > 0 && gap > 0 && fabs(gap - (s - bound_s) / s) < 1e-9,
+           "the gap is that of the plan to the bound that is proven");
+    a = cli("check \"$D/best.json\" --json");
+    tap_ok(a->status == 0, "the plan is there, and sound");
+    shell("rm \"$D/best.json\"");
+}
+
+static void test_stopped_too_early(void)
+{
+    on_terminal t;
+    start_on_terminal("search zoo:gpt,layers=48 --cluster 16x8:h100-sxm5-80g "
+                      "--batch 512 --start none -o \"$D/never.json\" --db none "
+                      "--json",
+                      &t);
+    tap_ok(wait_said(&t, "best none yet"), "a search that has no plan yet");
+    tap_ok(write(t.master, "\003", 1) == 1, "Ctrl-C");
+    tap_ok(wait_said(&t, "before a plan was found"), "says so");
+    const cli_answer *a = finish_on_terminal(&t);
+    tap_ok(a->status == 3 && json_object_get(a->json, "fault"),
+           "and ends with status 3");
+    tap_ok(files_with(cli_scratch, "never.json") == 0, "nothing is left");
+}
+
+static void test_interrupted_twice(void)
+{
+    on_terminal t;
+    start_on_terminal(LONG_SEARCH "\"$D/never.json\"", &t);
+    tap_ok(wait_said(&t, "best "), "a search");
+    kill(t.child, SIGINT);
+    kill(t.child, SIGTERM); /* another signal: two of one may be taken as one */
+    tap_ok(wait_said(&t, "interrupted by signal"), "interrupted twice");
+    const cli_answer *a = finish_on_terminal(&t);
+    tap_ok(a->status == 3 && json_object_get(a->json, "fault"),
+           "ends at once, with status 3");
     a = cli("runs --json --sql \"SELECT status || ' ' || message AS row FROM "
             "runs WHERE ended IS NOT NULL ORDER BY id DESC LIMIT 1\"");
-    tap_ok(strstr(a->out, "3 interrupted by signal 2 (SIGINT)") != NULL,
+    tap_ok(strstr(a->out, "3 interrupted by signal") != NULL,
            "its row is ended");
     tap_ok(files_with(cli_scratch, "never.json") == 0, "nothing is left");
 }
@@ -265,7 +379,10 @@ int main(void)
     const cli_answer *a = cli("plan " MLP " --cluster local --ranks 2 --dp 2 "
                               "--batch 8 -o \"$D/p.json\"");
     tap_ok(a->status == 0, "a plan for two ranks");
-    test_interrupted_search();
+    test_stopped_search(SIGINT, "SIGINT");
+    test_stopped_search(SIGTERM, "SIGTERM");
+    test_stopped_too_early();
+    test_interrupted_twice();
     test_interrupted_outputs();
     test_own_ranks_interrupted();
     test_interrupt(SIGTERM, "interrupted by signal 15 (SIGTERM)");

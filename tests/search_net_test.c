@@ -163,8 +163,12 @@ typedef struct tally {
 static search_solution run(const char *engine, const search_net *net,
                            bool reduce, fs_arena *arena, fs_status *status)
 {
-    search_budget budget = {
-        fs_deadline_after(20, INT64_MAX), INFINITY, 0, reduce, 0, 0};
+    search_budget budget = {fs_deadline_after(20, (fs_end){INT64_MAX, NULL}),
+                            INFINITY,
+                            0,
+                            reduce,
+                            0,
+                            0};
     search_solution out = {.cost = INFINITY, .lower_bound = -INFINITY};
     fs_err err = {0};
     *status = search_engine_find(engine)(net, &budget, arena, &err, &out);
@@ -326,7 +330,12 @@ static void allow_gap(uint64_t seed)
         search_net *net = draw_net(&rng, &shape, arena);
         draw_limits(&rng, net, i % 3 == 0);
         search_budget budget = {
-            fs_deadline_after(20, INT64_MAX), INFINITY, gap, true, 0, 0};
+            fs_deadline_after(20, (fs_end){INT64_MAX, NULL}),
+            INFINITY,
+            gap,
+            true,
+            0,
+            0};
         search_solution near = {.cost = INFINITY};
         fs_err err = {0};
         fs_status whole;
@@ -380,8 +389,12 @@ static void refuse_giants(uint64_t seed)
     uint64_t rng = fs_mix(seed + 3000);
     recipe shape = {60, 5, 2, 4, 0.25, 0.05, 0, 2, 0.7, 0.5, 1};
     search_net *net = draw_net(&rng, &shape, arena);
-    search_budget budget = {
-        fs_deadline_after(20, INT64_MAX), INFINITY, 0, true, 0, 0};
+    search_budget budget = {fs_deadline_after(20, (fs_end){INT64_MAX, NULL}),
+                            INFINITY,
+                            0,
+                            true,
+                            0,
+                            0};
     search_solution out = {.steps = -1};
     fs_err err = {0};
     tap_equal_int(search_exhaustive(net, &budget, arena, &err, &out), FS_NO,
@@ -445,7 +458,8 @@ int main(void)
     mix();
     refuse_giants(seed);
     tap_ok(search_engine_find("none") == NULL, "an unknown engine is NULL");
-    tap_equal_text(search_engine_names(), "ilp, exhaustive, greedy, deduce, mcmc",
+    tap_equal_text(search_engine_names(),
+                   "ilp, exhaustive, greedy, deduce, mcmc",
                    "the engines are those of engines.def");
     return tap_done();
 }

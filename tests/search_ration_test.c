@@ -126,10 +126,10 @@ static bool same(double a, double b)
 static search_ration solve(drawn *net, int32_t parts, uint32_t without,
                            fs_arena *arena)
 {
-    const search_ration_effort effort = {.deadline =
-                                             fs_deadline_after(1e6, INT64_MAX),
-                                         .parts = parts,
-                                         .without = without};
+    const search_ration_effort effort = {
+        .deadline = fs_deadline_after(1e6, (fs_end){INT64_MAX, NULL}),
+        .parts = parts,
+        .without = without};
     search_ration out;
     search_cfn_ration(make(net, arena), net->limit, &effort, arena, &out);
     return out;

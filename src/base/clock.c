@@ -22,18 +22,45 @@ int64_t fs_cpu_ns(void)
     return (int64_t)spent.tv_sec * 1000000000 + spent.tv_nsec;
 }
 
-fs_deadline fs_deadline_after(double effort_s, int64_t end_ns)
+#define MOST_S 1e8 /* years; in ns it fits */
+
+fs_end fs_end_after(int64_t start_ns, double seconds, const atomic_bool *stop)
 {
-    const double most_s = 1e8; /* years; in ns it fits */
-    return (fs_deadline){end_ns,
-                         fs_cpu_ns() + (int64_t)(fmin(effort_s, most_s) * 1e9)};
+    return (fs_end){start_ns + (int64_t)(fmin(seconds, MOST_S) * 1e9), stop};
+}
+
+bool fs_end_stopped(const fs_end *end)
+{
+    return end->stop && atomic_load_explicit(end->stop, memory_order_relaxed);
+}
+
+bool fs_end_reached(const fs_end *end)
+{
+    return fs_end_stopped(end) || fs_now_ns() >= end->wall_ns;
+}
+
+double fs_end_left(const fs_end *end)
+{
+    return fs_end_stopped(end) ? 0
+                               : 1e-9 * (double)(end->wall_ns - fs_now_ns());
+}
+
+fs_end fs_end_half(const fs_end *end)
+{
+    const int64_t now_ns = fs_now_ns();
+    return (fs_end){now_ns + (end->wall_ns - now_ns) / 2, end->stop};
+}
+
+fs_deadline fs_deadline_after(double effort_s, fs_end end)
+{
+    return (fs_deadline){end,
+                         fs_cpu_ns() + (int64_t)(fmin(effort_s, MOST_S) * 1e9)};
 }
 
 double fs_deadline_left(const fs_deadline *deadline)
 {
-    const int64_t wall = deadline->wall_ns - fs_now_ns();
-    const int64_t cpu = deadline->cpu_ns - fs_cpu_ns();
-    return 1e-9 * (double)(wall < cpu ? wall : cpu);
+    const double cpu_s = 1e-9 * (double)(deadline->cpu_ns - fs_cpu_ns());
+    return fmin(fs_end_left(&deadline->end), cpu_s);
 }
 
 /* One write: the ranks of a job share stderr, and what they say at the same

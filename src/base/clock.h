@@ -2,20 +2,37 @@
 #ifndef FS_BASE_CLOCK_H
 #define FS_BASE_CLOCK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 int64_t fs_now_ns(void); /* monotonic */
 int64_t fs_cpu_ns(void); /* CPU time of this thread */
 
-/* When to stop: at a time, or after so much work (CPU time), whichever comes
+/* When to end at the latest: at a time of fs_now_ns, or as soon as somebody,
+ * from another thread, says so. */
+typedef struct fs_end {
+    int64_t wall_ns;
+    const atomic_bool *stop; /* NULL: nobody does */
+} fs_end;
+/* `seconds` after `start_ns`; no more than about three years. */
+fs_end fs_end_after(int64_t start_ns, double seconds, const atomic_bool *stop);
+bool fs_end_stopped(const fs_end *end);
+bool fs_end_reached(const fs_end *end);
+/* Seconds left; 0 or less when it is reached. */
+double fs_end_left(const fs_end *end);
+/* At half of the time that is left from now on. */
+fs_end fs_end_half(const fs_end *end);
+
+/* When to stop: at an end, or after so much work (CPU time), whichever comes
  * first. What is told to end after an effort does the same on a busy machine as
  * on an idle one. */
 typedef struct fs_deadline {
-    int64_t wall_ns, cpu_ns;
+    fs_end end;
+    int64_t cpu_ns;
 } fs_deadline;
-/* `effort_s` from now, but not after `end_ns` of fs_now_ns. */
-fs_deadline fs_deadline_after(double effort_s, int64_t end_ns);
+/* `effort_s` from now, but not after the end. */
+fs_deadline fs_deadline_after(double effort_s, fs_end end);
 /* Seconds left; 0 or less when it is over. */
 double fs_deadline_left(const fs_deadline *deadline);
 

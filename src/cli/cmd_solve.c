@@ -121,10 +121,10 @@ static search_ration_effort effort_of(const cli *c, int64_t began)
     const double limit = isnan(c->args.time_limit) ? 60 : c->args.time_limit;
     const double most = fmin(limit, 1e8);
     const int64_t end = began + (int64_t)(1e9 * most);
-    return (search_ration_effort){.deadline = fs_deadline_after(most, end),
-                                  .gap =
-                                      isnan(c->args.gap) ? 0.001 : c->args.gap,
-                                  .progress = show};
+    return (search_ration_effort){
+        .deadline = fs_deadline_after(most, (fs_end){end, NULL}),
+        .gap = isnan(c->args.gap) ? 0.001 : c->args.gap,
+        .progress = show};
 }
 
 fs_status cli_cmd_solve(cli *c)

@@ -15,6 +15,8 @@ struct cli_guard {
     pid_t process;
     bool running;
     atomic_bool stopping;
+    atomic_bool asks_first, stop; /* what the first one does; did it? */
+    atomic_int asked;             /* which */
     sigset_t held, before;
     const cli *of;
 };
@@ -70,14 +72,31 @@ static int wait_interrupt(const struct cli_guard *g)
     return number;
 }
 
+/* Is it the one that only asks? */
+static bool ask(struct cli_guard *g, int number)
+{
+    if (number <= 0 || number == SIGHUP || !atomic_load(&g->asks_first) ||
+        atomic_load(&g->asked))
+        return false;
+    atomic_store(&g->asked, number);
+    atomic_store(&g->stop, true);
+    fs_progress("%s", "");
+    fs_warn("SIG%s: taking the best plan so far; once more ends at once",
+            sigabbrev_np(number));
+    return true;
+}
+
 /* Touches nothing that the command may be changing. Under mpirun the job has
  * one message, and an interrupt there often follows another rank's fault. */
 static void *watch(void *arg)
 {
-    const struct cli_guard *g = arg;
+    struct cli_guard *g = arg;
     const cli *c = g->of;
     char text[64];
-    int number = wait_interrupt(g);
+    int number;
+    do
+        number = wait_interrupt(g);
+    while (ask(g, number));
     if (number < 0)
         return NULL;
     cli_guard_text(number, text, sizeof text);
@@ -115,6 +134,22 @@ void cli_guard_start(cli *c)
     if (!g->running) /* as without a guard */
         pthread_sigmask(SIG_SETMASK, &g->before, NULL);
     atomic_store(&on_guard, g->running ? g : NULL);
+}
+
+void cli_guard_ask_first(cli *c)
+{
+    if (c->guard)
+        atomic_store(&c->guard->asks_first, true);
+}
+
+const atomic_bool *cli_guard_stop_flag(const cli *c)
+{
+    return c->guard ? &c->guard->stop : NULL;
+}
+
+int cli_guard_asked(const cli *c)
+{
+    return c->guard ? atomic_load(&c->guard->asked) : 0;
 }
 
 void cli_guard_stop(cli *c)

@@ -6,12 +6,20 @@
 #include "cli/cli.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 
 /* From here on an interrupt ends this process with status 3, one message, its
  * row in the database ended, its scratch folder and outputs that are not whole
  * gone. A thread of its own waits for it: the command may be anywhere, in a
  * library too. Reads what `c` says now: stop it before that changes. */
 void cli_guard_start(cli *c);
+/* From here on the first INT or TERM ends nothing, it sets a flag that the
+ * command polls; a second one ends it at once. */
+void cli_guard_ask_first(cli *c);
+/* That flag; NULL without a guard. */
+const atomic_bool *cli_guard_stop_flag(const cli *c);
+/* The signal that set it; 0: none did. */
+int cli_guard_asked(const cli *c);
 /* Interrupts stay held back until somebody takes them. */
 void cli_guard_stop(cli *c);
 /* The interrupts that our parent did not tell us to ignore (nohup). */

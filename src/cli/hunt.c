@@ -3,6 +3,7 @@
 #include "cli/making.h"
 
 #include "base/clock.h"
+#include "cli/guard.h"
 
 #include <math.h>
 #include <string.h>
@@ -78,6 +79,7 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         .effort_s = m->by_hand ? 2 : 0,
         .reduce = !c->args.no_reduce || c->args.no_reduce[0],
         .progress = show_line,
+        .stop = m->stop,
     };
     FS_TRY(cli_parse_no_reduce(c, &out->without));
     if (c->args.memory)
@@ -103,7 +105,7 @@ typedef struct hunt {
     double bound_s;     /* proven by the first round, for the whole limit */
     int64_t smallest;   /* arena found */
     double limit_bytes; /* that it was held against */
-    int64_t deadline_ns;
+    fs_end end;
     double search_s; /* of all rounds */
 } hunt;
 
@@ -158,13 +160,19 @@ static fs_status lower(cli_making *m, plan **out)
                       c->arena, &c->err, out);
 }
 
+/* An interrupt that comes later, while the plan is lowered, stops no search. */
+static void note_stop(cli_making *m)
+{
+    m->stopped = cli_guard_asked(m->c);
+}
+
 /* One search, one lowering. `*fits` with FS_OK, or the next share to try. Only
  * the first round's proof is told: later ones get less time. */
 static fs_status hunt_once(cli_making *m, hunt *h, bool first, plan **out,
                            bool *fits)
 {
     cli *c = m->c;
-    double left = 1e-9 * (double)(h->deadline_ns - fs_now_ns());
+    double left = fs_end_left(&h->end);
     double share = h->problem.memory_share;
     fs_err err = {0};
     *fits = false;
@@ -180,6 +188,7 @@ static fs_status hunt_once(cli_making *m, hunt *h, bool first, plan **out,
     }
     if (status != FS_OK)
         return fs_fail(&c->err, status, "%s", err.text);
+    note_stop(m);
     if (first)
         h->bound_s = m->found.lower_bound_s;
     FS_TRY(lower(m, out));
@@ -209,7 +218,7 @@ static void bound_by_first(cli_making *m, const hunt *h)
 static fs_status too_large(cli_making *m, const hunt *h)
 {
     char had[32], found[32];
-    bool late = fs_now_ns() >= h->deadline_ns;
+    bool late = fs_end_reached(&h->end);
     m->found.status = "limit";
     return fs_fail(&m->c->err, FS_NO,
                    "memory: %s within %s per device, which is no proof that "
@@ -226,7 +235,7 @@ static fs_status hunt_rounds(cli_making *m, hunt *h, plan **out)
 {
     bool fits = false;
     for (int32_t k = 0; k < MEMORY_ROUNDS; k++) {
-        if (k > 0 && fs_now_ns() >= h->deadline_ns)
+        if (k > 0 && fs_end_reached(&h->end))
             break;
         FS_TRY(hunt_once(m, h, k == 0, out, &fits));
         if (fits)
@@ -244,16 +253,33 @@ static fs_status search_once(cli_making *m, search_problem *problem, plan **out)
     cli *c = m->c;
     problem->time_limit_s = time_limit(m);
     FS_TRY(search_run(problem, c->arena, &c->err, &m->found));
+    note_stop(m);
     return lower(m, out);
+}
+
+/* Was it an interrupt that ended the search before there was a plan? */
+static fs_status none_yet(cli_making *m, int64_t start_ns)
+{
+    char text[64], after[32];
+    const int number = cli_guard_asked(m->c);
+    if (!number)
+        return FS_NO;
+    cli_guard_text(number, text, sizeof text);
+    fs_human_seconds(after, 1e-9 * (double)(fs_now_ns() - start_ns));
+    m->c->err = (fs_err){0};
+    fs_fail(&m->c->err, FS_FAULT,
+            "%s after %s of search, before a plan was found", text, after);
+    json_object_set_new(m->c->result, "fault", json_string(m->c->err.text));
+    return FS_FAULT;
 }
 
 fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out)
 {
     cli *c = m->c;
+    const int64_t start_ns = fs_now_ns();
     hunt h = {.high = 1,
               .smallest = INT64_MAX,
-              .deadline_ns =
-                  fs_now_ns() + (int64_t)(1e9 * fmin(time_limit(m), 1e8))};
+              .end = fs_end_after(fs_now_ns(), time_limit(m), m->stop)};
     FS_TRY(pose(m, cost, &h.problem));
     h.problem.memory_share = 1;
     fs_status status = c->args.overlap || c->args.no_sharing
@@ -262,5 +288,7 @@ fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out)
     if (status == FS_NO && m->by_hand)
         status = cli_making_misfit(m);
     fs_progress("%s", "");
+    if (status == FS_NO && strcmp(m->found.status, "limit") == 0)
+        status = none_yet(m, start_ns);
     return status;
 }

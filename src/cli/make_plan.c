@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "cli/cluster.h"
+#include "cli/guard.h"
 #include "cli/making.h"
 #include "cli/places.h"
 #include "cli/predict.h"
@@ -265,6 +266,8 @@ static fs_status attempt(cli_making *m, cost_model **cost, plan **out)
     FS_TRY(check_recipe(m));
     FS_TRY(check_pins(m));
     *cost = cost_model_create(m->cluster, m->c->arena);
+    if (m->stop)
+        cli_guard_ask_first(m->c);
     return cli_making_find(m, *cost, out);
 }
 
@@ -386,6 +389,8 @@ fs_status cli_make_plan(cli *c, search_recipe recipe, bool by_hand)
     FS_TRY(check_args(c));
     FS_TRY(take_pins(c, &recipe));
     cli_making m = {.c = c, .recipe = recipe, .by_hand = by_hand};
+    if (!by_hand)
+        m.stop = cli_guard_stop_flag(c);
     m.origin = cli_origin(c, c->args.operands[0],
                           c->args.cluster ? c->args.cluster : "");
     FS_TRY(take_words(&m));

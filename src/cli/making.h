@@ -3,6 +3,7 @@
 #ifndef FS_CLI_MAKING_H
 #define FS_CLI_MAKING_H
 
+#include "base/clock.h"
 #include "cli/compressed.h"
 #include "search/recipe.h"
 #include "sim/sim.h"
@@ -19,8 +20,10 @@ typedef struct cli_making {
     cli_model models[CLI_MAX_GRAPHS];
     search_graph graphs[CLI_MAX_GRAPHS];
     search_result found;
-    double time_share;     /* of the limit, that a search has; 0: all */
-    cli_compressed packed; /* with --compress */
+    const atomic_bool *stop; /* set: a plan now, as good as it is; NULL */
+    int stopped;             /* the signal that ended the search; 0: none */
+    double time_share;       /* of the limit, that a search has; 0: all */
+    cli_compressed packed;   /* with --compress */
 } cli_making;
 
 /* ---- hunt.c ---- */
@@ -39,6 +42,11 @@ cli_model cli_making_model(const cli_making *m);
 fs_status cli_making_misfit(cli_making *m);
 
 /* ---- tell_plan.c ---- */
+/* "2x2", or of stages that differ "4/2". */
+const char *cli_stage_meshes_text(fs_arena *arena, const plan_strategy *s);
+/* Of a graph that was bound to the stages, in the form that --layers takes. */
+const char *cli_layers_text(fs_arena *arena, const ir_graph *graph,
+                            const ir_graph *bound, const plan_strategy *s);
 void cli_making_json(const cli_making *m, const cli_plan *p,
                      const sim_result *sim);
 void cli_making_tell(const cli_making *m, const cli_plan *p,

@@ -21,7 +21,6 @@ static const char *mesh_text(fs_arena *arena, const ir_mesh *mesh)
     return text.n ? text.at : "1";
 }
 
-/* "2x2", or of stages that differ "4/2". */
 static const char *meshes_text(fs_arena *arena, const ir_mesh *mesh, int32_t n)
 {
     fs_text text = {.arena = arena};
@@ -30,7 +29,7 @@ static const char *meshes_text(fs_arena *arena, const ir_mesh *mesh, int32_t n)
     return text.at;
 }
 
-static const char *stage_meshes_text(fs_arena *arena, const plan_strategy *s)
+const char *cli_stage_meshes_text(fs_arena *arena, const plan_strategy *s)
 {
     ir_mesh *mesh = fs_new(arena, ir_mesh, s->n_stages);
     bool differ = false;
@@ -41,13 +40,18 @@ static const char *stage_meshes_text(fs_arena *arena, const plan_strategy *s)
     return meshes_text(arena, mesh, differ ? s->n_stages : 1);
 }
 
-/* In the form that --layers takes. */
+const char *cli_layers_text(fs_arena *arena, const ir_graph *graph,
+                            const ir_graph *bound, const plan_strategy *s)
+{
+    search_layers *runs = fs_new(arena, search_layers, s->n_stages);
+    search_layers_of(graph, bound, s, runs);
+    return search_layers_text(runs, s->n_stages, arena);
+}
+
 static const char *layers_text(const cli_making *m, const cli_plan *p)
 {
-    const plan_strategy *s = p->plan->strategy;
-    search_layers *runs = fs_new(m->c->arena, search_layers, s->n_stages);
-    search_layers_of(m->found.of->graph, p->model.graph, s, runs);
-    return search_layers_text(runs, s->n_stages, m->c->arena);
+    return cli_layers_text(m->c->arena, m->found.of->graph, p->model.graph,
+                           p->plan->strategy);
 }
 
 static json_t *stages_json(const cli_making *m, const cli_plan *p)
@@ -74,6 +78,14 @@ static void set_finite(json_t *object, const char *key, double value)
                         isfinite(value) ? json_real(value) : json_null());
 }
 
+/* NAN where there is no plan, or none worth a proof. */
+static double gap_of(const search_config *k)
+{
+    if (!isfinite(k->iteration_s) || !isfinite(k->lower_bound_s))
+        return NAN;
+    return fmax(0, 1 - k->lower_bound_s / k->iteration_s);
+}
+
 static json_t *configs_json(const cli_making *m)
 {
     json_t *list = json_array();
@@ -87,6 +99,7 @@ static json_t *configs_json(const cli_making *m)
             (json_int_t)k->peak_bytes, "seconds", k->seconds);
         set_finite(row, "iteration_s", k->iteration_s);
         set_finite(row, "lower_bound_s", k->lower_bound_s);
+        set_finite(row, "gap", gap_of(k));
         json_array_append_new(list, row);
     }
     return list;
@@ -126,14 +139,22 @@ static const char *seconds_text(fs_arena *arena, double seconds)
     return fs_strdup(arena, fs_human_seconds(text, seconds));
 }
 
+static const char *gap_text(fs_arena *arena, double gap)
+{
+    return isnan(gap) ? "-" : fs_printf(arena, "%.3g %%", 100 * gap);
+}
+
+enum { MOST_ROWS = 40 };
+
 static void config_table(const cli_making *m)
 {
     static const char *const header[] = {
         "stages",    "mesh",  "micro-batches", "verdict",
-        "iteration", "bound", "searched"};
+        "iteration", "bound", "gap",           "searched"};
     cli *c = m->c;
-    report_table t = {.arena = c->arena, .n_columns = 7, .header = header};
-    for (int32_t i = 0; i < m->found.n_configs && i < 40; i++) {
+    report_table t = {.arena = c->arena, .n_columns = 8, .header = header};
+    const int32_t n = m->found.n_configs;
+    for (int32_t i = 0; i < n && i < MOST_ROWS; i++) {
         const search_config *k = &m->found.configs[i];
         report_table_cell(&t, "%d", k->n_stages);
         report_table_cell(&t, "%s",
@@ -142,10 +163,30 @@ static void config_table(const cli_making *m)
         report_table_cell(&t, "%s", k->status);
         report_table_cell(&t, "%s", seconds_text(c->arena, k->iteration_s));
         report_table_cell(&t, "%s", seconds_text(c->arena, k->lower_bound_s));
+        report_table_cell(&t, "%s", gap_text(c->arena, gap_of(k)));
         report_table_cell(&t, "%s", seconds_text(c->arena, k->seconds));
     }
     if (!c->args.json)
         report_table_print(&t, stdout);
+    if (n > MOST_ROWS)
+        cli_say(c, "(and %d more configurations, all in --json)\n",
+                n - MOST_ROWS);
+}
+
+static void tell_stop(const cli_making *m)
+{
+    const search_result *f = &m->found;
+    const char *name = sigabbrev_np(m->stopped);
+    char after[32], best[32];
+    if (!m->stopped)
+        return;
+    name = fs_printf(m->c->arena, "SIG%s", name ? name : "?");
+    json_object_set_new(m->c->result, "stopped", json_string(name));
+    cli_say(m->c, "stopped by %s after %s: best so far %s, gap %s\n", name,
+            fs_human_seconds(after, f->search_s),
+            fs_human_seconds(best, f->iteration_s),
+            f->lower_bound_s > 0 ? gap_text(m->c->arena, f->gap)
+                                 : "unknown (no bound yet)");
 }
 
 /* What the certificate says of the plan. */
@@ -300,9 +341,10 @@ void cli_making_tell(const cli_making *m, const cli_plan *p,
     char a[32], b[32];
     if (!m->by_hand)
         config_table(m);
+    tell_stop(m);
     cli_say(c, "plan            %d stage%s of mesh %s, %d micro-batch%s, %s\n",
             s->n_stages, s->n_stages == 1 ? "" : "s",
-            stage_meshes_text(c->arena, s), s->micro_batches,
+            cli_stage_meshes_text(c->arena, s), s->micro_batches,
             s->micro_batches == 1 ? "" : "es", s->schedule);
     if (s->n_stages > 1)
         cli_say(c, "layers          %s\n", layers_text(m, p));

@@ -333,7 +333,7 @@ bool search_build_nodes(const search_problem *problem,
                           .empty = -1};
     build_limits(&b);
     for (int32_t v = 0; v < n; v++) {
-        if (fs_now_ns() >= layout->deadline_ns)
+        if (fs_end_reached(&layout->end))
             return false;
         build_node(&b, v);
     }
@@ -642,7 +642,7 @@ bool search_build_edges(fs_arena *arena, search_built *built)
     built->net.n_edges = 0;
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const ir_node *node = &graph->nodes.at[v];
-        if (fs_now_ns() >= built->layout->deadline_ns)
+        if (fs_end_reached(&built->layout->end))
             return false;
         for (int32_t k = 0; k < node->n_in; k++)
             build_edge(&b, v, k, node->in[k]);

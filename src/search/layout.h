@@ -17,7 +17,7 @@ typedef struct search_layout {
     double fill; /* plan_schedule_fill */
     int64_t *limit_bytes;
     struct search_rates *rates;
-    int64_t deadline_ns;   /* building stops there */
+    fs_end end;            /* building stops there */
     const double *plain_s; /* [nodes] on one device; NULL: not known */
 } search_layout;
 
@@ -90,7 +90,7 @@ typedef struct search_lean_plan {
 typedef struct search_lean {
     FS_VEC(search_lean_plan) plans;
 } search_lean;
-void search_lean_plans(const search_net *net, int64_t end_ns, fs_arena *arena,
+void search_lean_plans(const search_net *net, fs_end end, fs_arena *arena,
                        search_lean *out);
 
 /* Nodes only: enough for a bound. Both return false when time ran out. */

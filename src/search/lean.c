@@ -91,12 +91,12 @@ static int by_cost(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-void search_lean_plans(const search_net *net, int64_t end_ns, fs_arena *arena,
+void search_lean_plans(const search_net *net, fs_end end, fs_arena *arena,
                        search_lean *out)
 {
     int32_t n = net->n_limits;
     lean l = {*net,
-              fs_deadline_after(INFINITY, end_ns),
+              fs_deadline_after(INFINITY, end),
               arena,
               search_prices_new(net, arena),
               fs_new(arena, double, n),
@@ -115,7 +115,7 @@ void search_lean_plans(const search_net *net, int64_t end_ns, fs_arena *arena,
             shift(&l);
             for (int32_t k = 0; k < n; k++)
                 l.prices.bytes[k] = weight * l.part[k];
-            if (fs_now_ns() >= end_ns || !minimise(&l))
+            if (fs_end_reached(&end) || !minimise(&l))
                 break;
         }
     qsort(out->plans.at, (size_t)out->plans.n, sizeof *out->plans.at, by_cost);

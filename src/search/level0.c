@@ -243,18 +243,55 @@ static void reject(search_candidate *c, const char *status, const char *why)
     snprintf(c->why, sizeof c->why, "%s", why);
 }
 
+/* What is proven of the whole space so far; 0: nothing yet. */
+static double bound_so_far(const search_level0 *z)
+{
+    double bound = z->best_s;
+    for (int32_t k = 0; k < z->all.n; k++)
+        bound = fmin(bound, search_bound(z->all.at[k]));
+    return isfinite(bound) ? fmax(bound, 0) : 0;
+}
+
+/* "12.3 s: best 1.2 s, bound 1.1 s, gap 8.3 %; 2 stages of 4x2, .." */
+static void say(const search_level0 *z, const search_candidate *c,
+                const char *what)
+{
+    char spent[32], best[32], bound[32], mesh[64] = "", line[256];
+    const double bound_s = bound_so_far(z);
+    const bool any = isfinite(z->best_s), proof = any && bound_s > 0;
+    size_t n = 0;
+    if (!z->problem->progress)
+        return;
+    for (int32_t a = 0; a < c->mesh.n && n < sizeof mesh; a++)
+        n += (size_t)snprintf(mesh + n, sizeof mesh - n, "%s%d", a ? "x" : "",
+                              c->mesh.dim[a]);
+    fs_human_seconds(spent, search_seconds_since(z->start_ns));
+    fs_human_seconds(best, z->best_s);
+    fs_human_seconds(bound, bound_s);
+    n = (size_t)snprintf(line, sizeof line, "%s: best %s, bound %s", spent,
+                         any ? best : "none yet",
+                         bound_s > 0 ? bound : "none yet");
+    if (proof)
+        n += (size_t)snprintf(line + n, sizeof line - n, ", gap %.3g %%",
+                              100 * fmax(0, 1 - bound_s / z->best_s));
+    snprintf(line + n, sizeof line - n, "; %d x (%s), m %d %s", c->n_stages,
+             mesh, c->graph->micro_batches, what);
+    z->problem->progress(z->problem->progress_ctx, line);
+}
+
 /* Tables of the nodes, and a bound from them. */
 static void prepare(search_level0 *z, search_candidate *c)
 {
     fs_err err = {0};
     if (c->arena || c->settled)
         return;
+    say(z, c, "tables");
     c->arena = fs_arena_create();
     if (search_lay_out(z, c, &err) != FS_OK) {
         reject(c, "infeasible", err.text);
         return;
     }
-    c->layout.deadline_ns = z->deadline_ns;
+    c->layout.end = z->end;
     if (!search_build_nodes(z->problem, &c->layout, c->arena, &c->built)) {
         c->settled = true; /* its bound stays 0 */
         return;
@@ -266,25 +303,6 @@ static void prepare(search_level0 *z, search_candidate *c)
     }
     c->record.lower_bound_s = fmax(c->record.lower_bound_s,
                                    search_net_floor(&c->built.net, c->arena));
-}
-
-static void say(const search_level0 *z, const search_candidate *c)
-{
-    char line[160], mesh[64] = "", best[32], bound[32];
-    size_t n = 0;
-    if (!z->problem->progress)
-        return;
-    for (int32_t a = 0; a < c->mesh.n && n < sizeof mesh; a++)
-        n += (size_t)snprintf(mesh + n, sizeof mesh - n, "%s%d", a ? "x" : "",
-                              c->mesh.dim[a]);
-    snprintf(line, sizeof line,
-             "%d stage%s of (%s), %d micro-batch%s: %s, "
-             "bound %s, best %s",
-             c->n_stages, c->n_stages == 1 ? "" : "s", mesh,
-             c->graph->micro_batches, c->graph->micro_batches == 1 ? "" : "es",
-             c->record.status, fs_human_seconds(bound, c->record.lower_bound_s),
-             fs_human_seconds(best, z->best_s));
-    z->problem->progress(z->problem->progress_ctx, line);
 }
 
 /* Did memory make it infeasible? Then how much would do. */
@@ -367,16 +385,16 @@ static void take(search_level0 *z, search_candidate *c,
 }
 
 /* Plans that do not fit want further rounds, which want time. */
-static int64_t round_end(const search_level0 *z)
+static const fs_end *round_end(const search_level0 *z)
 {
-    return z->memory_decides ? z->half_ns : z->deadline_ns;
+    return z->memory_decides ? &z->half : &z->end;
 }
 
 /* One attempt of `seconds` of work. */
 static fs_status solve(search_level0 *z, search_candidate *c, double seconds,
                        fs_err *err)
 {
-    search_budget budget = {fs_deadline_after(seconds, round_end(z)),
+    search_budget budget = {fs_deadline_after(seconds, *round_end(z)),
                             enough(z),
                             z->problem->gap,
                             z->problem->reduce,
@@ -385,6 +403,7 @@ static fs_status solve(search_level0 *z, search_candidate *c, double seconds,
     search_solution solution = {0};
     fs_err mine = {0};
     int64_t start_ns = fs_now_ns();
+    say(z, c, "..");
     if (!c->built.net.edges && !search_build_edges(c->arena, &c->built)) {
         c->settled = true;
         return FS_OK;
@@ -400,7 +419,7 @@ static fs_status solve(search_level0 *z, search_candidate *c, double seconds,
         z->memory_decides |= strcmp(c->record.status, "memory") == 0;
     } else
         return fs_fail(err, status, "%s", mine.text);
-    say(z, c);
+    say(z, c, c->record.status);
     release(z, c);
     return FS_OK;
 }
@@ -439,7 +458,7 @@ static bool near_enough(const search_level0 *z, const search_candidate *c,
 
 static bool worth(search_level0 *z, search_candidate *c, int32_t pass)
 {
-    if (c->settled || fs_now_ns() >= round_end(z) || !c->arena ||
+    if (c->settled || fs_end_reached(round_end(z)) || !c->arena ||
         near_enough(z, c, pass) || (pass > QUICK_PASSES && c->memory_binds))
         return false;
     if (!search_proven(c->record.lower_bound_s, enough(z)))
@@ -467,15 +486,13 @@ static double effort_of(const search_level0 *z, const search_candidate *c,
 fs_status search_explore(search_level0 *z, fs_err *err)
 {
     double most_s = z->problem->effort_s > 0 ? z->problem->effort_s : 1e9;
-    int64_t now_ns = fs_now_ns();
-    int64_t half_ns = now_ns + (z->deadline_ns - now_ns) / 2;
-    z->half_ns = half_ns;
+    z->half = fs_end_half(&z->end);
     for (int32_t e = 0; e < (int32_t)(sizeof effort_s / sizeof *effort_s);
          e++) {
         if (e && (effort_s[e - 1] >= most_s || (z->n_misfits && z->best)))
             break;
         for (int32_t k = 0; k < z->all.n; k++)
-            if (fs_now_ns() < (e ? round_end(z) : half_ns))
+            if (!fs_end_reached(e ? round_end(z) : &z->half))
                 prepare(z, z->all.at[k]);
         if (z->all.n)
             qsort(z->all.at, (size_t)z->all.n, sizeof *z->all.at, by_bound);
@@ -530,7 +547,7 @@ static void start_from(search_level0 *z)
     one.engine = one.start;
     one.start = NULL;
     one.fix_schedule = true;
-    one.time_limit_s = 1e-9 * (double)(z->deadline_ns - z->start_ns) / 2;
+    one.time_limit_s = 1e-9 * (double)(z->end.wall_ns - z->start_ns) / 2;
     if (search_run(&one, z->arena, &ignored, &found) != FS_OK)
         return;
     search_keep(z, &(search_kept){.from = candidate_of(z, &found),
@@ -559,7 +576,7 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
                        .best_s = search_wanted(problem),
                        .lean_s = INFINITY};
     double limit = problem->time_limit_s > 0 ? problem->time_limit_s : 1e8;
-    z.deadline_ns = z.start_ns + (int64_t)(fmin(limit, 1e8) * 1e9);
+    z.end = fs_end_after(z.start_ns, limit, problem->stop);
     rates_for(&z, 1, 1);
     *out = (search_result){.status = "infeasible"};
     enumerate(&z);

@@ -52,8 +52,9 @@ typedef struct search_level0 {
     fs_arena *scratch;
     FS_VEC(search_rates_entry) rates;
     FS_VEC(search_bound_graph) bound;
-    int64_t start_ns, deadline_ns;
-    int64_t half_ns; /* of the round, when memory decides */
+    int64_t start_ns;
+    fs_end end;
+    fs_end half; /* of the round, when memory decides */
     bool memory_decides;
     FS_VEC(search_candidate *) all;
     search_candidate *best; /* NULL: none yet */

@@ -387,6 +387,11 @@ static void watch(glp_tree *tree, void *info)
 {
     milp *p = info;
     const search_milp_task *task = p->task;
+    if (fs_end_stopped(&task->deadline.end)) { /* of time GLPK knows itself */
+        p->open = true;
+        glp_ios_terminate(tree);
+        return;
+    }
     if (glp_ios_reason(tree) == GLP_IHEUR && !p->offered && task->start) {
         p->offered = true;
         glp_ios_heur_sol(tree, columns_of(p, task->start));

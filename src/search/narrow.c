@@ -178,13 +178,13 @@ static void anchor_one(search_level0 *z, search_candidate *c)
     search_lean lean;
     fs_err err = {0};
     bool good = search_lay_out(z, &anew, &err) == FS_OK;
-    layout->deadline_ns = z->deadline_ns;
+    layout->end = z->end;
     for (int32_t i = 0; good && i < c->n_stages; i++)
         layout->limit_bytes[i] = 0;
     if (good && search_build_nodes(z->problem, layout, anew.arena, &built) &&
         built.empty < 0 && search_build_edges(anew.arena, &built)) {
         z->n_anchored++;
-        search_lean_plans(&built.net, z->deadline_ns, anew.arena, &lean);
+        search_lean_plans(&built.net, z->end, anew.arena, &lean);
         keep_lean(z, c, &built, &lean);
     }
     fs_arena_destroy(anew.arena);
@@ -224,7 +224,7 @@ static void anchor(search_level0 *z)
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
         double bound_s = search_bound(c);
-        if (fs_now_ns() >= z->deadline_ns)
+        if (fs_end_reached(&z->end))
             break;
         if (isfinite(bound_s) && bound_s < search_wanted(z->problem) &&
             !(z->kept.from && bound_s >= z->kept.cost_s))
@@ -239,7 +239,7 @@ fs_status search_explore_fitting(search_level0 *z, fs_err *err)
         bool misfit = z->best && !judge(z);
         if (round == 0 && wants_anchor(z))
             anchor(z);
-        if (!misfit || fs_now_ns() >= z->deadline_ns)
+        if (!misfit || fs_end_reached(&z->end))
             return FS_OK;
         FS_TRY(next_round(z, misfit, err));
     }

@@ -347,8 +347,12 @@ int64_t search_net_least_bytes(const search_net *net, int32_t limit)
 {
     fs_arena *arena = fs_arena_create();
     search_cfn *cfn = loaded(net, limit, arena);
-    search_effort effort = {
-        fs_deadline_after(1, INT64_MAX), 50, INFINITY, 0, false, 0};
+    search_effort effort = {fs_deadline_after(1, (fs_end){INT64_MAX, NULL}),
+                            50,
+                            INFINITY,
+                            0,
+                            false,
+                            0};
     search_minimum min;
     search_cfn_minimise(cfn, &effort, arena, &min);
     fs_arena_destroy(arena);

@@ -43,7 +43,7 @@ typedef struct alpa {
     fs_arena *scratch; /* of one graph */
     const search_graph *graph;
     search_rates rates;
-    int64_t deadline_ns, runs_end_ns;
+    fs_end end, runs_end;
     int32_t n_layers;
     int32_t *layer_of; /* [node] */
     int32_t n_sizes;
@@ -179,13 +179,12 @@ static uint64_t look_of(const search_net *net)
 static double solve_part(whole *w, const search_net *part, fs_arena *arena)
 {
     const search_problem *problem = w->a->problem;
-    const search_budget budget = {
-        fs_deadline_after(INFINITY, w->a->runs_end_ns),
-        INFINITY,
-        problem->gap,
-        true,
-        problem->without,
-        RUN_ROUNDS};
+    const search_budget budget = {fs_deadline_after(INFINITY, w->a->runs_end),
+                                  INFINITY,
+                                  problem->gap,
+                                  true,
+                                  problem->without,
+                                  RUN_ROUNDS};
     search_solution solution = {.cost = INFINITY};
     fs_err ignored = {0};
     w->a->n_networks++;
@@ -216,7 +215,7 @@ static void time_runs(whole *w)
     for (int32_t first = 0; first < a->n_layers; first++)
         for (int32_t last = first; last < a->n_layers; last++) {
             run_cost *best = run_at(a, w->k, first, last);
-            if (fs_now_ns() >= a->runs_end_ns)
+            if (fs_end_reached(&a->runs_end))
                 return;
             const double s = run_seconds(w, first, last);
             if (s < best->s)
@@ -245,8 +244,8 @@ static void try_mesh(alpa *a, int32_t k, const ir_mesh *mesh)
                         .fill = 1,
                         .limit_bytes = &limit,
                         .rates = &a->rates,
-                        .deadline_ns = a->runs_end_ns};
-    if (fs_now_ns() < a->runs_end_ns &&
+                        .end = a->runs_end};
+    if (!fs_end_reached(&a->runs_end) &&
         (fixed->n < 0 || plan_same_mesh(fixed, mesh)) &&
         search_build_nodes(a->problem, &w.layout, arena, &w.built) &&
         w.built.empty < 0 && search_build_edges(arena, &w.built))
@@ -384,7 +383,7 @@ static void partition(alpa *a)
     double best = INFINITY;
     for (double slowest = next_slowest(a, 0); isfinite(slowest);
          slowest = next_slowest(a, slowest * (1 + NEAR))) {
-        if (m * slowest >= best || fs_now_ns() >= a->deadline_ns)
+        if (m * slowest >= best || fs_end_reached(&a->end))
             return;
         fill_cells(&p, slowest);
         for (int32_t s = fixed ? fixed : 1; s <= p.most; s++) {
@@ -427,8 +426,8 @@ static fs_status cost_in_full(alpa *a, const pipeline *pipe, double best_s,
     one.stage_of = stage_of;
     one.rounds = PLAN_ROUNDS;
     one.below_s = best_s;
-    one.time_limit_s =
-        fmax(1e-9, 1e-9 * (double)(a->deadline_ns - fs_now_ns()));
+    one.progress = NULL; /* its bounds are of one pipeline */
+    one.time_limit_s = fmax(1e-9, fs_end_left(&a->end));
     return search_run(&one, a->arena, err, out);
 }
 
@@ -457,11 +456,10 @@ static void plan_graph(alpa *a, const search_graph *graph, fs_err *why,
 {
     ir_mesh mesh = {0};
     const double best_s = best->strategy ? best->iteration_s : 0;
-    const int64_t now_ns = fs_now_ns();
     /* Large sub-meshes first: when time runs out there is a plan of few
      * stages, and time to look at it in full. */
-    a->runs_end_ns =
-        now_ns + (int64_t)(RUNS_SHARE * (double)(a->deadline_ns - now_ns));
+    a->runs_end = fs_end_after(fs_now_ns(), RUNS_SHARE * fs_end_left(&a->end),
+                               a->end.stop);
     a->scratch = fs_arena_create();
     a->graph = graph;
     a->found.n = a->found.room = 0;
@@ -517,8 +515,8 @@ fs_status search_plan_alpa(const search_planner *self,
     double first_s = 0;
     for (int32_t g = 0; g < problem->n_graphs; g++) {
         const double share = limit * (g + 1) / problem->n_graphs;
-        a.deadline_ns = start_ns + (int64_t)(share * 1e9);
-        if (fs_now_ns() >= a.deadline_ns) /* graphs before it were late */
+        a.end = fs_end_after(start_ns, share, problem->stop);
+        if (fs_end_reached(&a.end)) /* graphs before it were late */
             continue;
         plan_graph(&a, &problem->graphs[g], &why, out);
         if (out->strategy && first_s <= 0)

@@ -48,7 +48,8 @@ typedef struct recipes {
     const search_graph *graph;
     FS_VEC(ranked) all;
     FS_VEC(search_config) costed;
-    int64_t start_ns, deadline_ns;
+    int64_t start_ns;
+    fs_end end;
     const ranked *best;
 } recipes;
 
@@ -261,8 +262,8 @@ static fs_status cost_in_full(recipes *p, const ranked *item, double best_s,
     one.graphs = item->graph;
     one.rounds = ROUNDS;
     one.below_s = best_s;
-    one.time_limit_s =
-        fmax(1e-9, 1e-9 * (double)(p->deadline_ns - fs_now_ns()));
+    one.progress = NULL; /* its bounds are of one recipe */
+    one.time_limit_s = fmax(1e-9, fs_end_left(&p->end));
     FS_TRY(search_recipe_check(&item->recipe, item->graph->graph, err));
     FS_TRY(search_pins_find(pins, item->graph->graph, p->arena, err, &pin_of));
     search_recipe_apply(&item->recipe, p->arena, &one);
@@ -276,6 +277,19 @@ static int32_t patience(const recipes *p)
     return n > PATIENCE ? n : PATIENCE;
 }
 
+static void say(const recipes *p, int32_t k, double best_s)
+{
+    char line[160], spent[32], best[32];
+    if (!p->problem->progress)
+        return;
+    snprintf(
+        line, sizeof line, "%s: best %s; recipe %d of %d",
+        fs_human_seconds(spent, 1e-9 * (double)(fs_now_ns() - p->start_ns)),
+        isfinite(best_s) ? fs_human_seconds(best, best_s) : "none yet", k + 1,
+        p->all.n);
+    p->problem->progress(p->problem->progress_ctx, line);
+}
+
 static void cost_all(recipes *p, fs_err *why, search_result *best)
 {
     double best_s = p->problem->below_s > 0 ? p->problem->below_s : INFINITY;
@@ -284,10 +298,11 @@ static void cost_all(recipes *p, fs_err *why, search_result *best)
     for (int32_t k = 0; k < p->all.n && idle < few; k++) {
         search_result found = {0};
         fs_err err = {0};
-        if (k && fs_now_ns() >= p->deadline_ns)
+        if (k && fs_end_reached(&p->end))
             break;
         if (listed_before(p, k))
             continue;
+        say(p, k, best_s);
         const fs_status status =
             cost_in_full(p, &p->all.at[k], best_s, &err, &found);
         keep_records(p, &found);
@@ -350,7 +365,7 @@ fs_status search_plan_recipes(const search_planner *self,
     recipes p = {.problem = problem,
                  .arena = arena,
                  .start_ns = start_ns,
-                 .deadline_ns = start_ns + (int64_t)(fmin(limit, 1e8) * 1e9)};
+                 .end = fs_end_after(start_ns, limit, problem->stop)};
     fs_err why = {0};
     *out = (search_result){.status = "infeasible", .iteration_s = INFINITY};
     if (problem->stage_mesh || problem->n_graphs == 0 ||

@@ -141,7 +141,8 @@ typedef struct search_problem {
     const struct search_recipe *recipe; /* that made it; NULL: none */
     search_lives lives;
     double time_limit_s;
-    double gap;       /* a bound so near (a fraction) is proof enough */
+    const atomic_bool *stop; /* set: as when time is over; NULL: it never is */
+    double gap;              /* a bound so near (a fraction) is proof enough */
     double effort_s;  /* most seconds of one attempt at a configuration; 0: no
                          limit */
     int32_t rounds;   /* search_budget's, of the one attempt that each gets; 0:
