@@ -118,8 +118,9 @@ typedef struct search_dual {
     double best;    /* cost of value[] in the cfn, INFINITY: none yet */
     int32_t *value; /* [n] best decoding, of the live nodes */
     int32_t *place; /* [n] decoding at work */
-    double **hat, *least, sum;
+    double **hat, *least, sum, *room;
     bool **drop;
+    bool *stale; /* [n] a neighbour changed since it was improved */
 } search_dual;
 search_dual *search_dual_new(search_cfn *cfn, fs_arena *arena);
 /* One sweep forth and back, and a decoding. */

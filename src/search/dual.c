@@ -23,24 +23,35 @@ static double *message(const search_pair *pair, int32_t node)
     return pair->msg[pair->u == node ? 0 : 1];
 }
 
-/* Sets the message to `node` to the least that the pair has left for each of
- * its values. */
-static void pull(search_dual *d, const search_pair *pair, int32_t node)
+/* Least of cost[x] - from[x]; four at a time, as each waits for its own. */
+static double least_rest(const double *cost, const double *from, int32_t n)
+{
+    double least[4] = {INFINITY, INFINITY, INFINITY, INFINITY};
+    int32_t x = 0;
+    for (; x + 4 <= n; x += 4)
+        for (int32_t k = 0; k < 4; k++) {
+            const double c = cost[x + k] - from[x + k];
+            least[k] = c < least[k] ? c : least[k];
+        }
+    for (; x < n; x++) {
+        const double c = cost[x] - from[x];
+        least[0] = c < least[0] ? c : least[0];
+    }
+    least[0] = least[1] < least[0] ? least[1] : least[0];
+    least[2] = least[3] < least[2] ? least[3] : least[2];
+    return least[2] < least[0] ? least[2] : least[0];
+}
+
+/* Sets to[] to the least that the pair has left for each value of `node`. */
+static void pull(search_dual *d, const search_pair *pair, int32_t node,
+                 double *to)
 {
     search_cfn *cfn = d->cfn;
     int32_t nu = cfn->dom[pair->u], nv = cfn->dom[pair->v];
-    double *to = message(pair, node);
     const double *from = message(pair, search_pair_other(pair, node));
     if (node == pair->u) {
-        for (int64_t s = 0; s < nu; s++) {
-            const double *cost = pair->cost + s * nv;
-            double least = INFINITY;
-            for (int32_t x = 0; x < nv; x++) {
-                double c = cost[x] - from[x];
-                least = c < least ? c : least;
-            }
-            to[s] = least;
-        }
+        for (int64_t s = 0; s < nu; s++)
+            to[s] = least_rest(pair->cost + s * nv, from, nv);
     } else {
         for (int32_t x = 0; x < nv; x++)
             to[x] = INFINITY;
@@ -63,6 +74,13 @@ static double least_of(const double *at, int32_t n)
     return best;
 }
 
+static void set_least(search_dual *d, int32_t node)
+{
+    const double least = least_of(d->hat[node], d->cfn->dom[node]);
+    d->sum += least - d->least[node];
+    d->least[node] = least;
+}
+
 static void collect(search_dual *d, int32_t node)
 {
     const search_cfn *cfn = d->cfn;
@@ -75,9 +93,7 @@ static void collect(search_dual *d, int32_t node)
         for (int32_t s = 0; s < n; s++)
             hat[s] += msg[s];
     }
-    double least = least_of(hat, n);
-    d->sum += least - d->least[node];
-    d->least[node] = least;
+    set_least(d, node);
 }
 
 /* The sum afresh: running sums drift. */
@@ -101,49 +117,68 @@ search_dual *search_dual_new(search_cfn *cfn, fs_arena *arena)
     d->value = fs_new(arena, int32_t, cfn->n);
     d->place = fs_new(arena, int32_t, cfn->n);
     d->drop = fs_new(arena, bool *, cfn->n);
+    d->stale = fs_new(arena, bool, cfn->n);
+    int32_t most = 0;
     for (int32_t p = 0; p < cfn->pairs.n; p++) {
         search_pair *pair = &cfn->pairs.at[p];
         if (pair->gone)
             continue;
         pair->msg[0] = fs_new(arena, double, cfn->dom[pair->u]);
         pair->msg[1] = fs_new(arena, double, cfn->dom[pair->v]);
-        pull(d, pair, pair->v);
+        pull(d, pair, pair->v, pair->msg[1]);
     }
     for (int32_t i = 0; i < cfn->n; i++) {
+        most = cfn->dom[i] > most ? cfn->dom[i] : most;
         d->hat[i] = fs_new(arena, double, cfn->dom[i]);
         if (!cfn->gone[i])
             collect(d, i);
     }
+    d->room = fs_new(arena, double, most);
     d->bound = d->sum = total(d);
     return d;
 }
 
 /* ---- decoding ---- */
 
+/* d->room += what the pair costs with each value of `node`, given the other's
+ * place. */
+static void add_given(search_dual *d, const search_pair *pair, int32_t node)
+{
+    const int32_t n = d->cfn->dom[node],
+                  place = d->place[search_pair_other(pair, node)];
+    int64_t own, step;
+    search_pair_strides(d->cfn, pair, node, &own, &step);
+    const double *cost = pair->cost + place * step;
+    for (int32_t s = 0; s < n; s++)
+        d->room[s] += cost[s * own];
+}
+
+static int32_t place_of_least(const double *at, int32_t n)
+{
+    int32_t best = 0;
+    for (int32_t s = 1; s < n; s++)
+        best = at[s] < at[best] ? s : best;
+    return best;
+}
+
 /* Best value of a node given the nodes before it, with the messages standing
  * for those after it. */
-static int32_t decode(const search_dual *d, int32_t node)
+static int32_t decode(search_dual *d, int32_t node)
 {
     const search_cfn *cfn = d->cfn;
     const search_incident *at = &cfn->at[node];
-    double least = INFINITY;
-    int32_t best = 0;
-    for (int64_t s = 0; s < cfn->dom[node]; s++) {
-        double c = cfn->unary[node][s];
-        for (int32_t k = 0; k < at->pairs.n; k++) {
-            const search_pair *pair = &cfn->pairs.at[at->pairs.at[k]];
-            int32_t other = search_pair_other(pair, node);
-            int64_t own, step;
-            search_pair_strides(cfn, pair, node, &own, &step);
-            c += other < node ? pair->cost[s * own + d->place[other] * step]
-                              : message(pair, node)[s];
-        }
-        if (c < least) {
-            least = c;
-            best = (int32_t)s;
-        }
+    const int32_t n = cfn->dom[node];
+    memcpy(d->room, cfn->unary[node], (size_t)n * sizeof *d->room);
+    for (int32_t k = 0; k < at->pairs.n; k++) {
+        const search_pair *pair = &cfn->pairs.at[at->pairs.at[k]];
+        const double *msg = message(pair, node);
+        if (search_pair_other(pair, node) < node)
+            add_given(d, pair, node);
+        else
+            for (int32_t s = 0; s < n; s++)
+                d->room[s] += msg[s];
     }
-    return best;
+    return place_of_least(d->room, n);
 }
 
 /* One value at a time, given all neighbours; true when something changed. */
@@ -151,39 +186,33 @@ static bool improve(search_dual *d, int32_t node)
 {
     const search_cfn *cfn = d->cfn;
     const search_incident *at = &cfn->at[node];
-    double least = INFINITY, here = INFINITY;
-    int32_t best = d->place[node];
-    for (int64_t s = 0; s < cfn->dom[node]; s++) {
-        double c = cfn->unary[node][s];
-        for (int32_t k = 0; k < at->pairs.n; k++) {
-            const search_pair *pair = &cfn->pairs.at[at->pairs.at[k]];
-            int64_t own, step;
-            search_pair_strides(cfn, pair, node, &own, &step);
-            int32_t other = search_pair_other(pair, node);
-            c += pair->cost[s * own + d->place[other] * step];
-        }
-        if (s == d->place[node])
-            here = c;
-        if (c < least) {
-            least = c;
-            best = (int32_t)s;
-        }
-    }
-    bool better = least < here;
-    if (better)
-        d->place[node] = best;
-    return better;
+    const int32_t n = cfn->dom[node];
+    memcpy(d->room, cfn->unary[node], (size_t)n * sizeof *d->room);
+    for (int32_t k = 0; k < at->pairs.n; k++)
+        add_given(d, &cfn->pairs.at[at->pairs.at[k]], node);
+    const int32_t best = place_of_least(d->room, n);
+    if (!(d->room[best] < d->room[d->place[node]]))
+        return false;
+    d->place[node] = best;
+    for (int32_t k = 0; k < at->pairs.n; k++)
+        d->stale[search_pair_other(&cfn->pairs.at[at->pairs.at[k]], node)] =
+            true;
+    return true;
 }
 
 static void take_decoded(search_dual *d)
 {
     const search_cfn *cfn = d->cfn;
     enum { ROUNDS = 10 };
+    memset(d->stale, true, (size_t)cfn->n);
     for (int32_t round = 0, any = 1; any && round < ROUNDS; round++) {
         any = 0;
-        for (int32_t i = 0; i < cfn->n; i++)
-            if (!cfn->gone[i])
-                any |= improve(d, i);
+        for (int32_t i = 0; i < cfn->n; i++) {
+            if (cfn->gone[i] || !d->stale[i])
+                continue;
+            d->stale[i] = false;
+            any |= improve(d, i);
+        }
     }
     double cost = search_cfn_cost(cfn, d->place);
     if (cost < d->best) {
@@ -207,6 +236,19 @@ static void count_sides(const search_dual *d, int32_t node, int32_t *before,
     }
 }
 
+/* Pulls to `node`; its hat changes by what the message does, so that a node of
+ * many pairs is not summed up for each of them. */
+static void pass_on(search_dual *d, const search_pair *pair, int32_t node)
+{
+    double *msg = message(pair, node), *hat = d->hat[node];
+    pull(d, pair, node, d->room);
+    for (int32_t s = 0; s < d->cfn->dom[node]; s++) {
+        hat[s] += d->room[s] - msg[s];
+        msg[s] = d->room[s];
+    }
+    set_least(d, node);
+}
+
 /* Hands the node's hat to the pairs ahead of it and lets them pass it on. */
 static void push(search_dual *d, int32_t node, bool forth)
 {
@@ -227,8 +269,7 @@ static void push(search_dual *d, int32_t node, bool forth)
         double *msg = message(pair, node);
         for (int32_t s = 0; s < cfn->dom[node]; s++)
             msg[s] -= share * hat[s];
-        pull(d, pair, other);
-        collect(d, other);
+        pass_on(d, pair, other);
     }
     collect(d, node);
 }

@@ -61,7 +61,8 @@ typedef struct times {
     search_kernel *k;
     int32_t n;       /* steps of the cfn */
     int64_t *room;   /* [n] */
-    int64_t *most;   /* [n] what choices may hold at most */
+    int64_t *most;   /* [n + 1] what choices may hold at most: changes, then
+                        sums */
     bool *up, *down; /* [n + 1] something grows, shrinks from t - 1 to t */
     int32_t *row;    /* [n + 1] steps kept before t */
 } times;
@@ -86,8 +87,8 @@ static void note_node(times *t, const search_usages *list, int32_t dom)
         int64_t most = 0;
         for (int32_t s = 0; s < dom; s++)
             most = u->bytes[s] > most ? u->bytes[s] : most;
-        for (int32_t at = u->from; at < u->to; at++)
-            t->most[at] += most;
+        t->most[u->from] += most;
+        t->most[u->to] -= most;
         if (p == 0 || u[-1].to < u->from)
             note_change(t, u->from, NULL, u->bytes, dom);
         note_change(t, u->to, u->bytes, touches ? next->bytes : NULL, dom);
@@ -99,6 +100,7 @@ static void note_node(times *t, const search_usages *list, int32_t dom)
 static void choose_steps(times *t)
 {
     for (int32_t at = 1; at < t->n; at++) {
+        t->most[at] += t->most[at - 1];
         t->up[at] |= t->room[at] < t->room[at - 1];
         t->down[at] |= t->room[at] > t->room[at - 1];
     }
@@ -141,7 +143,7 @@ static fs_status pack_time(search_kernel *k, int64_t limit)
     times t = {.k = k, .n = search_usage_steps(cfn)};
     fs_status status = FS_OK;
     t.room = fs_new(scratch, int64_t, t.n);
-    t.most = fs_new(scratch, int64_t, t.n);
+    t.most = fs_new(scratch, int64_t, t.n + 1);
     t.up = fs_new(scratch, bool, t.n + 1);
     t.down = fs_new(scratch, bool, t.n + 1);
     t.row = fs_new(scratch, int32_t, t.n + 1);

@@ -7,11 +7,14 @@
 #include <math.h>
 #include <string.h>
 
+enum { LEVELS = 32 };
+
 typedef struct slack {
     search_cfn *cfn;
     fs_arena *arena;
     int32_t n;
-    int64_t *left; /* [n] limit - what is held at least */
+    int64_t *left[LEVELS]; /* [level][step] the least, over 2^level steps, of
+                              limit - what is held at least */
     bool any;
 } slack;
 
@@ -23,10 +26,11 @@ static int64_t least_of(const search_usage *u, int32_t dom)
     return least;
 }
 
+/* While these are changes from step to step. */
 static void take(slack *k, const search_usage *u, int64_t bytes)
 {
-    for (int32_t t = u->from; t < u->to; t++)
-        k->left[t] -= bytes;
+    k->left[0][u->from] -= bytes;
+    k->left[0][u->to] += bytes;
 }
 
 int32_t search_usage_steps(const search_cfn *cfn)
@@ -40,12 +44,21 @@ int32_t search_usage_steps(const search_cfn *cfn)
     return n;
 }
 
+static void fill_level(slack *k, int32_t level)
+{
+    const int32_t half = 1 << (level - 1), n = k->n - 2 * half + 1;
+    const int64_t *below = k->left[level - 1];
+    int64_t *left = k->left[level] = fs_new(k->arena, int64_t, n);
+    for (int32_t t = 0; t < n; t++)
+        left[t] = below[t] < below[t + half] ? below[t] : below[t + half];
+}
+
 /* False: some step is too full whatever is chosen. */
 static bool fill(slack *k, int64_t limit)
 {
     const search_cfn *cfn = k->cfn;
-    for (int32_t t = 0; t < k->n; t++)
-        k->left[t] = limit;
+    k->left[0] = fs_new(k->arena, int64_t, k->n + 1);
+    k->left[0][0] = limit;
     for (int32_t h = 0; h < cfn->held.n; h++)
         take(k, &cfn->held.at[h], cfn->held.at[h].bytes[0]);
     for (int32_t i = 0; i < cfn->n; i++)
@@ -53,18 +66,22 @@ static bool fill(slack *k, int64_t limit)
             const search_usage *u = &cfn->usage[i].at[p];
             take(k, u, least_of(u, cfn->dom[i]));
         }
-    for (int32_t t = 0; t < k->n; t++)
-        if (k->left[t] < 0)
+    for (int32_t t = 0; t < k->n; t++) {
+        if (k->left[0][t] < 0)
             return false;
+        k->left[0][t + 1] += k->left[0][t];
+    }
+    for (int32_t level = 1; 1 << level <= k->n; level++)
+        fill_level(k, level);
     return true;
 }
 
 static int64_t least_left(const slack *k, int32_t from, int32_t to)
 {
-    int64_t least = INT64_MAX;
-    for (int32_t t = from; t < to; t++)
-        least = k->left[t] < least ? k->left[t] : least;
-    return least;
+    const int32_t level = 31 - __builtin_clz((unsigned)(to - from));
+    const int64_t a = k->left[level][from];
+    const int64_t b = k->left[level][to - (1 << level)];
+    return a < b ? a : b;
 }
 
 /* The node's own least counts for what it takes: each value against it. */
@@ -150,7 +167,6 @@ bool search_cfn_limit(search_cfn *cfn, int64_t limit)
     if (!cfn->usage || cfn->infeasible)
         return false;
     k.arena = fs_arena_create();
-    k.left = fs_new(k.arena, int64_t, k.n);
     if (!fill(&k, limit))
         cfn->infeasible = true;
     for (int32_t i = 0; i < cfn->n && !cfn->infeasible; i++)
