@@ -1,9 +1,11 @@
 /* make bench-search: seconds of search, memory, step time and gap of the search
- * and of the baselines, each on its own, as a table. BENCH_SEARCH=TEXT: only
- * models with that in their name; BENCH_LIMIT=S: seconds each has (20). Nothing
- * here passes or fails. `first`: seconds until the first plan that fits, but
- * for building graphs; `wall`: of the whole command, with lowering, proof and
- * simulation. */
+ * and of the baselines, each on its own, as a table; then what `solve` makes of
+ * public cost networks. BENCH_SEARCH=TEXT: only models with that in their name,
+ * or networks where it is `solve`; BENCH_LIMIT=S: seconds each has (20,
+ * networks 60); BENCH_IOPDDL=DIR: where to look for networks (datasets/iopddl).
+ * Nothing here passes or fails. `first`: seconds until the first plan that
+ * fits, but for building graphs; `wall`: of the whole command, with lowering,
+ * proof and simulation. */
 #include "config.h"
 #include "tests/run_cli.h"
 
@@ -122,17 +124,73 @@ static void bench(size_t problem, const char *limit)
         row(problem, ways[k], &all[k], best);
 }
 
+/* ---- public cost networks ---- */
+
+static void solve(const char *dir, const char *name, double best,
+                  const char *limit)
+{
+    char command[2048], path[600], out[600];
+    double mib = NAN;
+    snprintf(path, sizeof path, "%s/%s.json.gz", dir, name);
+    snprintf(out, sizeof out, "%s/out", cli_scratch);
+    if (access(path, R_OK) != 0)
+        return;
+    snprintf(command, sizeof command,
+             "'%s/flowsearch' solve '%s' --time-limit %s --db none --json "
+             ">'%s' 2>/dev/null",
+             cli_env("FS_BUILDDIR", "."), path, limit, out);
+    start(command, &mib);
+    json_t *answer = json_load_file(out, 0, NULL);
+    const double cost = figure(answer, "cost");
+    printf("| %s | %.0f | %.0f | %.0f |", name, figure(answer, "nodes"),
+           figure(answer, "nodes_left"), cost);
+    cell("%+.4f", 100 * (cost / best - 1));
+    cell("%.0f", figure(answer, "lower_bound"));
+    cell("%.3f", 100 * figure(answer, "gap"));
+    cell("%.2f", figure(answer, "solve_s"));
+    cell("%.0f", mib);
+    printf("\n");
+    fflush(stdout);
+    json_decref(answer);
+}
+
+/* Those that best_known.csv names, as far as they are there. */
+static void solve_all(const char *limit)
+{
+    char path[600], line[200];
+    const char *home = cli_env("FS_SRCDIR", ".");
+    snprintf(path, sizeof path, "%s/datasets/iopddl", home);
+    const char *dir = cli_env("BENCH_IOPDDL", path);
+    char list[700];
+    snprintf(list, sizeof list, "%s/best_known.csv", dir);
+    FILE *file = fopen(list, "r");
+    if (!file)
+        return;
+    printf(
+        "\n| network | nodes | left | cost | over best known %% | bound | "
+        "gap %% | s | MiB |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
+    while (fgets(line, sizeof line, file)) {
+        char name[20];
+        double best;
+        if (sscanf(line, "%19[^,],%lf", name, &best) == 2)
+            solve(dir, name, best, limit);
+    }
+    fclose(file);
+}
+
 int main(void)
 {
     const char *only = cli_env("BENCH_SEARCH", "");
-    const char *limit = cli_env("BENCH_LIMIT", "20");
+    const char *limit = cli_env("BENCH_LIMIT", NULL);
     cli_begin_scratch("bench_search");
     printf("| model      | cluster             | way                       | "
            "first s | search s | wall s | MiB | step s | gap %% | over best %% "
            "|\n|---|---|---|---:|---:|---:|---:|---:|---:|---:|\n");
     for (size_t p = 0; p < sizeof problems / sizeof *problems; p++)
         if (strstr(problems[p].model, only))
-            bench(p, limit);
+            bench(p, limit ? limit : "20");
+    if (strstr("solve", only))
+        solve_all(limit ? limit : "60");
     cli_end_scratch();
     return 0;
 }
