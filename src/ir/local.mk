@@ -26,6 +26,8 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/rewrite_fold.c \
   src/ir/samples.c src/ir/samples.h src/ir/blocks.c src/ir/blocks.h \
   src/ir/blocks_alike.c src/ir/blocks_parts.h \
+  src/ir/layers.c src/ir/layers.h src/ir/layers_parts.h \
+  src/ir/layers_check.c src/ir/fold.c \
   src/ir/rewrite.c src/ir/rewrite.h src/ir/rewrites.def \
   src/ir/rewrite_match.c src/ir/rewrite_match.h src/ir/rewrite_common.c src/ir/rewrite_shared.c \
   src/ir/rewrite_attention.c src/ir/rewrite_precision.c \
@@ -73,4 +75,8 @@ check_PROGRAMS += tests/ir_losses_test
 tests_ir_losses_test_SOURCES = tests/ir_losses_test.c tests/interpret.h \
   tests/tap.h
 tests_ir_losses_test_LDADD = $(kernels_libs) $(ir_libs)
+check_PROGRAMS += tests/ir_fold_test
+tests_ir_fold_test_SOURCES = tests/ir_fold_test.c tests/fold_check.h \
+  tests/zoo_build.h tests/tap.h
+tests_ir_fold_test_LDADD = $(zoo_libs) $(ir_libs)
 EXTRA_DIST += src/ir/README.md
