@@ -20,17 +20,21 @@ typedef struct how {
     ir_dtype narrow;
     double clip_norm;
     int32_t micro_batches;
+    bool usual; /* rewrites, with chains of pointwise nodes */
 } how;
 
 static const how hows[] = {
-    {"sgd", NULL, IR_SGD, IR_F32, 0, 1},
-    {"adam", NULL, IR_ADAM, IR_F32, 0, 2},
-    {"adam, clipped", NULL, IR_ADAM, IR_F32, 1, 1},
-    {"lamb, all again", "full", IR_LAMB, IR_F32, 0, 1},
-    {"momentum, attention again", "selective", IR_MOMENTUM, IR_F32, 0, 1},
-    {"adam, bf16", NULL, IR_ADAM, IR_BF16, 0, 1},
-    {"adam, fp16, clipped", NULL, IR_ADAM, IR_F16, 1, 2},
-    {"adam, fp16, clipped, all again", "full", IR_ADAM, IR_F16, 1, 1},
+    {"sgd", NULL, IR_SGD, IR_F32, 0, 1, false},
+    {"adam", NULL, IR_ADAM, IR_F32, 0, 2, false},
+    {"adam, clipped", NULL, IR_ADAM, IR_F32, 1, 1, false},
+    {"lamb, all again", "full", IR_LAMB, IR_F32, 0, 1, false},
+    {"momentum, attention again", "selective", IR_MOMENTUM, IR_F32, 0, 1,
+     false},
+    {"adam, bf16", NULL, IR_ADAM, IR_BF16, 0, 1, false},
+    {"adam, fp16, clipped", NULL, IR_ADAM, IR_F16, 1, 2, false},
+    {"adam, fp16, clipped, all again", "full", IR_ADAM, IR_F16, 1, 1, false},
+    {"adam, clipped, rewritten", NULL, IR_ADAM, IR_F32, 1, 1, true},
+    {"adam, fp16, rewritten, all again", "full", IR_ADAM, IR_F16, 0, 1, true},
 };
 
 /* NULL, and said why, when it does not train. */
@@ -45,11 +49,15 @@ static ir_graph *trained(const char *spec, const how *h)
     o.recompute = h->recompute;
     o.clip_norm = h->clip_norm;
     o.micro_batches = h->micro_batches;
-    ir_rewrite(g, &(ir_rewrite_options){.common = true});
+    const ir_rewrite_options rewrites =
+        h->usual ? ir_rewrite_usual() : (ir_rewrite_options){.common = true};
+    ir_rewrite(g, &rewrites);
     ir_rewrite_precision(g, h->narrow);
     if (ir_loss_scale_parse("", h->narrow, &err, &o.loss_scale) == FS_OK &&
-        ir_train(g, &o, &err) == FS_OK)
+        ir_train(g, &o, &err) == FS_OK) {
+        ir_rewrite_step(g, &rewrites);
         return g;
+    }
     printf("# %s, %s: %s\n", spec, h->name, err.text);
     ir_graph_destroy(g);
     return NULL;

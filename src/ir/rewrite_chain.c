@@ -9,6 +9,7 @@
 #include "ir/op_util.h"
 
 #include "ir/blocks.h"
+#include "ir/layers.h"
 #include "ir/rewrite_match.h"
 
 #include <string.h>
@@ -16,6 +17,7 @@
 /* A value that is read more often is a chain's end: each attempt looks at all
  * of its readers. */
 enum { MOST_READERS = 64, FAR_APART = 64, SWEEP = 256 };
+enum { PHASES = IR_UPDATE + 1 };
 
 typedef struct group {
     int32_t n, member[IR_CHAIN_STEPS]; /* rising */
@@ -59,6 +61,51 @@ static void find_zones(chainer *c, const ir_blocks *blocks)
     }
 }
 
+/* Zones of what lies between blocks that hold nodes of several layers, as the
+ * terms of a sum over all of them. */
+static bool *find_mixed(const chainer *c, const ir_layers *layers,
+                        const bool *stands)
+{
+    const int32_t n = c->graph->nodes.n;
+    bool *mixed = fs_new(c->arena, bool, n);
+    int32_t *one = fs_new(c->arena, int32_t, n); /* [zone] 1 + a node of it */
+    for (int32_t v = 0; v < n; v++) {
+        const int32_t zone = c->zone[v];
+        if (zone < 0 || stands[v] || layers->run[v] < 0)
+            continue;
+        const int32_t u = one[zone] ? one[zone] - 1 : v;
+        one[zone] = u + 1;
+        mixed[zone] |= layers->run[u] == layers->run[v] &&
+                       layers->copy[u] != layers->copy[v];
+    }
+    return mixed;
+}
+
+/* There each layer's nodes are a zone: joined, layers would not be equal any
+ * more. */
+static void part_layers(chainer *c, const ir_blocks *blocks)
+{
+    const ir_graph *g = c->graph;
+    ir_layers layers;
+    bool *stands = fs_new(c->arena, bool, g->nodes.n); /* in a block */
+    ir_find_layers(g, c->arena, &layers);
+    int32_t *first = fs_new(c->arena, int32_t, layers.runs.n + 1);
+    first[0] = g->nodes.n; /* zones so far are fewer */
+    for (int32_t r = 0; r < layers.runs.n; r++)
+        first[r + 1] = first[r] + PHASES * layers.runs.at[r].copies;
+    for (int32_t r = 0; r < blocks->repeats.n; r++) {
+        const ir_repeat *repeat = &blocks->repeats.at[r];
+        for (int32_t k = 0; k < repeat->copies * repeat->length; k++)
+            stands[blocks->node[repeat->first + k]] = true;
+    }
+    const bool *mixed = find_mixed(c, &layers, stands);
+    for (int32_t v = 0; v < g->nodes.n; v++)
+        if (c->zone[v] >= 0 && mixed[c->zone[v]] && !stands[v] &&
+            layers.run[v] >= 0)
+            c->zone[v] = first[layers.run[v]] + PHASES * layers.copy[v] +
+                         (int32_t)g->nodes.at[v].phase;
+}
+
 static void find_leaving(chainer *c)
 {
     const ir_graph *g = c->graph;
@@ -100,6 +147,7 @@ static void survey(chainer *c)
     ir_blocks blocks;
     ir_find_blocks(c->graph, c->arena, &blocks);
     find_zones(c, &blocks);
+    part_layers(c, &blocks);
     find_leaving(c);
     for (int32_t r = 0; r < blocks.repeats.n; r++)
         for (int32_t j = 0; j < blocks.repeats.at[r].length; j++)
