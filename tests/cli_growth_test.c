@@ -11,18 +11,8 @@ static json_int_t of_rank(const cli_answer *a, const char *key, size_t rank)
         json_array_get(json_object_get(a->json, key), rank));
 }
 
-static void runs_as_planned(const char *model, const char *recipe)
+static double growth(const cli_answer *a)
 {
-    cli_answer *a = cli("plan %s --cluster local %s -o \"$D/plan.json\" --json",
-                        model, recipe);
-    json_int_t planned = a->status == 0 ? cli_largest_peak(a) : -1;
-    if (a->status == 0)
-        a = cli("run \"$D/plan.json\" --data synthetic --steps 3 --json");
-    if (a->status != 0)
-        cli_show(a);
-    tap_ok(planned > 100 << 20 && cli_largest_peak(a) == planned,
-           "%s %s: the arena is the planned peak, %lld bytes", model, recipe,
-           (long long)planned);
     size_t ranks = json_array_size(json_object_get(a->json, "peak_bytes"));
     double most = ranks ? 0 : INFINITY;
     for (size_t r = 0; r < ranks; r++) {
@@ -34,13 +24,37 @@ static void runs_as_planned(const char *model, const char *recipe)
         printf("# rank %zu: arena and workspace %.0f, grown by %.0f bytes\n", r,
                stated, grown);
     }
+    return most;
+}
+
+static void always_runs_as_planned(const char *model, const char *recipe,
+                                   int times)
+{
+    double most = 0;
+    cli_answer *a = cli("plan %s --cluster local %s -o \"$D/plan.json\" --json",
+                        model, recipe);
+    json_int_t planned = a->status == 0 ? cli_largest_peak(a) : -1;
+    for (; times > 0 && a->status == 0; times--) {
+        a = cli("run \"$D/plan.json\" --data synthetic --steps 3 --json");
+        most = fmax(most, growth(a));
+    }
+    if (a->status != 0)
+        cli_show(a);
+    tap_ok(planned > 100 << 20 && cli_largest_peak(a) == planned,
+           "%s %s: the arena is the planned peak, %lld bytes", model, recipe,
+           (long long)planned);
 #ifdef __SANITIZE_ADDRESS__
     printf("# growth is not asked of a sanitizer\n");
 #else
-    tap_ok(most <= 1.03,
+    tap_ok(most > 0 && most <= 1.03,
            "%s %s: the process grows by %.3f of arena and workspace", model,
            recipe, most);
 #endif
+}
+
+static void runs_as_planned(const char *model, const char *recipe)
+{
+    always_runs_as_planned(model, recipe, 1);
 }
 
 int main(void)
@@ -75,6 +89,11 @@ int main(void)
     runs_as_planned("zoo:vit,layers=16,hidden=256,heads=8,ffn=1024,size=64 "
                     "--batch 16",
                     "--ranks 1 --micro-batches 4");
+    /* Operands that oneDNN packs: where they lie changed from run to run. */
+    always_runs_as_planned("zoo:vgg,hidden=64,classes=10 --batch 1",
+                           "--ranks 1", 3);
+    always_runs_as_planned("zoo:unet,depth=2,width=32 --batch 1", "--ranks 1",
+                           3);
     cli_end_scratch();
     return tap_done();
 }

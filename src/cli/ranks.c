@@ -18,12 +18,17 @@
 enum { MAX_WORDS = 96 };
 
 /* What Open MPI must be told on a workstation: root is allowed where the user
- * is root, more ranks than cores too, and nobody is bound to one core. Values
- * that the user has set stay. */
+ * is root, more ranks than cores too, and nobody is bound to one core. And
+ * malloc: the scraps beside an aligned block, which glibc keeps in its cache
+ * and merges with nothing, keep the next block as large out of the place of
+ * the last, so that a rank's heap would hold oneDNN's packed operands several
+ * times. Nothing on a rank's path asks malloc often. Values that the user has
+ * set stay. */
 static void set_environment(void)
 {
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
     setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0);
+    setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 0);
     if (geteuid() == 0) {
         setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
         setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);

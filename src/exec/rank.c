@@ -179,7 +179,8 @@ static fs_status map_memory(exec_rank *rank, fs_err *err)
     return FS_OK;
 }
 
-/* Kernels run one at a time: the room of the one that wants most. */
+/* Kernels run one at a time: the room of the one that wants most, and of what
+ * libraries take for one, the most. */
 static void share_workspace(exec_rank *rank)
 {
     enum { ALIGN = 64 };
@@ -189,7 +190,11 @@ static void share_workspace(exec_rank *rank)
         const exec_task *t = &rank->tasks[i];
         const int64_t bytes =
             t->kernel ? kernel_workspace(t->kernel, t->state) : 0;
+        const int64_t packing =
+            t->kernel ? kernel_packing(t->kernel, t->state) : 0;
         most = bytes > most ? bytes : most;
+        if (packing > rank->packing_bytes)
+            rank->packing_bytes = packing;
     }
     if (most == 0)
         return;
@@ -289,7 +294,8 @@ int64_t exec_rank_workspace(const exec_rank *rank)
         PER_PEER = 2 << 20    /* message queues of MPI */
     };
     int32_t peers = rank->world->size - 1;
-    return rank->state_bytes + LIBRARIES + (int64_t)peers * PER_PEER;
+    return rank->state_bytes + rank->packing_bytes + LIBRARIES +
+           (int64_t)peers * PER_PEER;
 }
 
 int64_t exec_rank_touched_bytes(const exec_rank *rank)

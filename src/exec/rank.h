@@ -62,7 +62,8 @@ typedef struct exec_rank {
     int64_t *made_ns, *freed_ns; /* [role->n_registers] last piece completed,
                                     last read */
     exec_loader *loader;
-    int64_t state_bytes;             /* of the runtime, before the first step */
+    int64_t state_bytes;   /* of the runtime, before the first step */
+    int64_t packing_bytes; /* most that a library takes for a kernel */
     int64_t rss_before, most_before; /* of the process, before it was made */
     int32_t n_captures;
     exec_capture *captures;
@@ -104,7 +105,8 @@ fs_status exec_rank_open(exec_world *world, const ir_graph *graph,
                          fs_err *err, exec_rank *out);
 void exec_rank_close(exec_rank *rank);
 /* Beside the arena: the state of the runtime, the workspace of its kernels, and
- * what libraries (kernels made at run time, message buffers) may take. */
+ * what libraries (packed operands, kernels made at run time, message buffers)
+ * may take. */
 int64_t exec_rank_workspace(const exec_rank *rank);
 /* Of the arena: whole pages that hold something. */
 int64_t exec_rank_touched_bytes(const exec_rank *rank);

@@ -3,6 +3,7 @@
 #include "kernels/dnnl_call.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* oneDNN's C interface has no call for its thread count; it uses OpenMP's. The
  * two functions are declared here and not by omp.h because clang has none. */
@@ -63,6 +64,47 @@ static dnnl_status_t create_workspace(kernel_dnnl *state,
                               DNNL_MEMORY_NONE);
 }
 
+/* What the general product writes of the blocks that it packs (oneDNN 2.6,
+ * cpu/x64/gemm/gemm_driver.cpp and gemm_info.cpp, the largest over AVX2 and
+ * AVX-512): of the right operand at most COLUMNS columns, of the left one a
+ * strip of rows at a time; all rows of the block only if more columns follow,
+ * which need them again. Each of its PARTS begins a page. */
+static int64_t packed_bytes(int64_t m, int64_t n, int64_t k)
+{
+    enum {
+        ROWS = 10000,
+        COLUMNS = 384,
+        TERMS = 384,
+        STRIP = 48,
+        FEW_TERMS = 48,
+        COLUMNS_OF_FEW = 24,
+        PARTS = 4,
+        PAGE = 4096
+    };
+    const int64_t terms = k < TERMS ? k : TERMS;
+    const int64_t most = k < FEW_TERMS ? COLUMNS_OF_FEW : COLUMNS;
+    const int64_t block = m < ROWS ? m : ROWS;
+    const int64_t rows = n > most ? (block + STRIP - 1) / STRIP * STRIP : STRIP;
+    const int64_t columns = n < most ? n : most;
+    return (rows + columns) * terms * (int64_t)sizeof(float) + PARTS * PAGE;
+}
+
+/* Which operand is the left one is up to the primitive; each thread packs its
+ * own. */
+static int64_t find_packing(const kernel_dnnl *state, const kernel_dnnl_op *op,
+                            const_dnnl_primitive_desc_t desc)
+{
+    const char *name = NULL;
+    const int64_t *p = op->product;
+    if (dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) !=
+            dnnl_success ||
+        !name || !strstr(name, "gemm"))
+        return 0;
+    const int64_t one = packed_bytes(p[0], p[1], p[2]);
+    const int64_t other = packed_bytes(p[1], p[0], p[2]);
+    return (one > other ? one : other) * state->threads;
+}
+
 static fs_status create_primitive(kernel_dnnl *state, const kernel_dnnl_op *op,
                                   fs_err *err)
 {
@@ -77,6 +119,8 @@ static fs_status create_primitive(kernel_dnnl *state, const kernel_dnnl_op *op,
         status = dnnl_primitive_create(&state->primitive, desc);
     if (status == dnnl_success)
         status = create_workspace(state, desc);
+    if (status == dnnl_success)
+        state->packing_bytes = find_packing(state, op, desc);
     dnnl_primitive_desc_destroy(desc);
     dnnl_primitive_desc_destroy(forward);
     if (status == dnnl_unimplemented || status == dnnl_invalid_arguments)
@@ -155,6 +199,11 @@ fs_status kernel_dnnl_run(void *state, const kernel_call *call, fs_err *err)
 int64_t kernel_dnnl_workspace(const void *state)
 {
     return ((const kernel_dnnl *)state)->workspace_bytes;
+}
+
+int64_t kernel_dnnl_packing(const void *state)
+{
+    return ((const kernel_dnnl *)state)->packing_bytes;
 }
 
 void kernel_dnnl_release(void *state)

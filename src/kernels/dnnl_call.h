@@ -3,7 +3,8 @@
  *
  * Scratch: the call's workspace (scratchpad mode "user"). Left to itself oneDNN
  * shares scratchpads among primitives only where it calls its general product;
- * others (matmul with AVX-512) keep one each, and memory grows with depth. */
+ * others (matmul with AVX-512) keep one each, and memory grows with depth. The
+ * blocks that its general product packs are no scratchpad: it mallocs them. */
 #ifndef FS_KERNELS_DNNL_CALL_H
 #define FS_KERNELS_DNNL_CALL_H
 
@@ -22,6 +23,7 @@ typedef struct kernel_dnnl {
     int arg[KERNEL_DNNL_ARGS];              /* DNNL_ARG_... of each */
     dnnl_memory_t workspace;                /* NULL: it needs none */
     int64_t workspace_bytes;
+    int64_t packing_bytes;
     int threads;
 } kernel_dnnl;
 
@@ -33,6 +35,9 @@ typedef struct kernel_dnnl_op {
     int n;                        /* as above */
     dnnl_memory_desc_t tensor[KERNEL_DNNL_ARGS];
     int arg[KERNEL_DNNL_ARGS];
+    int64_t product[3]; /* m, n, k of the largest product (m, k) (k, n) that it
+                           is made of where oneDNN works it out by its general
+                           product */
 } kernel_dnnl_op;
 
 /* FS_NO when oneDNN does not do it. */
@@ -41,6 +46,7 @@ fs_status kernel_dnnl_create(const kernel_dnnl_op *op, fs_err *err,
 fs_status kernel_dnnl_run(void *state, const kernel_call *call, fs_err *err);
 void kernel_dnnl_release(void *state);
 int64_t kernel_dnnl_workspace(const void *state);
+int64_t kernel_dnnl_packing(const void *state);
 
 /* The number of threads is the calling thread's: what prepared a kernel says
  * which it is, what runs it takes it up. */

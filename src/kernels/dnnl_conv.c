@@ -102,6 +102,21 @@ static dnnl_status_t init_desc(const kernel_conv *p, dnnl_prop_kind_t kind,
         out, kind, how, x, w, NULL, y, step, wide, before, after);
 }
 
+/* As products of one sample: y's positions are rows, what each window holds is
+ * spread out. */
+static void describe_product(const kernel_conv *p, dnnl_prop_kind_t kind,
+                             int64_t product[3])
+{
+    const int64_t positions = kernel_volume(p->window.out);
+    const int64_t channels = p->m / p->groups;
+    const int64_t spread = p->c / p->groups * kernel_volume(p->window.size);
+    product[0] = kind == dnnl_backward_weights ? spread : positions;
+    product[1] = kind == dnnl_backward_data ? spread : channels;
+    product[2] = kind == dnnl_forward_training ? spread
+                 : kind == dnnl_backward_data  ? channels
+                                               : positions;
+}
+
 static fs_status prepare(const kernel_call *shapes, dnnl_prop_kind_t kind,
                          places at, fs_err *err, void **state)
 {
@@ -122,6 +137,7 @@ static fs_status prepare(const kernel_call *shapes, dnnl_prop_kind_t kind,
             dnnl_success ||
         init_desc(&p, kind, tensor, &desc) != dnnl_success)
         return FS_NO;
+    describe_product(&p, kind, op.product);
     op.tensor[at.x] = tensor[0];
     op.arg[at.x] =
         kind == dnnl_backward_data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC;
@@ -158,15 +174,17 @@ const kernel kernel_dnnl_conv = {.variant = "dnnl",
                                  .prepare = forward_prepare,
                                  .run = kernel_dnnl_run,
                                  .release = kernel_dnnl_release,
-                                 .workspace = kernel_dnnl_workspace};
+                                 .workspace = kernel_dnnl_workspace,
+                                 .packing = kernel_dnnl_packing};
 const kernel kernel_dnnl_conv_data_grad = {.variant = "dnnl",
                                            .prepare = data_prepare,
                                            .run = kernel_dnnl_run,
                                            .release = kernel_dnnl_release,
-                                           .workspace = kernel_dnnl_workspace};
+                                           .workspace = kernel_dnnl_workspace,
+                                           .packing = kernel_dnnl_packing};
 const kernel kernel_dnnl_conv_filter_grad = {.variant = "dnnl",
                                              .prepare = filter_prepare,
                                              .run = kernel_dnnl_run,
                                              .release = kernel_dnnl_release,
-                                             .workspace =
-                                                 kernel_dnnl_workspace};
+                                             .workspace = kernel_dnnl_workspace,
+                                             .packing = kernel_dnnl_packing};

@@ -24,7 +24,9 @@ static fs_status prepare(const kernel_matmul *p, fs_err *err, void **state)
     const int64_t a[2] = {p->m, p->k}, b[2] = {p->k, p->n};
     const int64_t c[2] = {p->m, p->n}, row[2] = {1, p->n};
     const bool flat = p->batch == 1;
-    kernel_dnnl_op op = {.n = 2, .arg = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS}};
+    kernel_dnnl_op op = {.n = 2,
+                         .arg = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS},
+                         .product = {p->m, p->n, p->k}};
     dnnl_memory_desc_t *tensor = op.tensor, *bias = NULL, *to;
     dnnl_matmul_desc_t desc;
     if (p->biased) {
@@ -67,9 +69,11 @@ const kernel kernel_dnnl_matmul = {.variant = "dnnl",
                                    .prepare = matmul_prepare,
                                    .run = kernel_dnnl_run,
                                    .release = kernel_dnnl_release,
-                                   .workspace = kernel_dnnl_workspace};
+                                   .workspace = kernel_dnnl_workspace,
+                                   .packing = kernel_dnnl_packing};
 const kernel kernel_dnnl_weight_grad = {.variant = "dnnl",
                                         .prepare = weight_grad_prepare,
                                         .run = kernel_dnnl_run,
                                         .release = kernel_dnnl_release,
-                                        .workspace = kernel_dnnl_workspace};
+                                        .workspace = kernel_dnnl_workspace,
+                                        .packing = kernel_dnnl_packing};

@@ -66,6 +66,11 @@ int64_t kernel_workspace(const kernel *k, const void *state)
     return k->workspace ? k->workspace(state) : 0;
 }
 
+int64_t kernel_packing(const kernel *k, const void *state)
+{
+    return k->packing ? k->packing(state) : 0;
+}
+
 fs_status kernel_choose(const kernel_call *shapes, const char *variant,
                         fs_err *err, const kernel **out, void **state)
 {

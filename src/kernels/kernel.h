@@ -41,6 +41,7 @@ typedef struct kernel {
     void (*release)(void *state);
     /* Of a prepared kernel; see kernel_workspace. NULL: none. */
     int64_t (*workspace)(const void *state);
+    int64_t (*packing)(const void *state); /* see kernel_packing */
     bool keeps; /* what stands in its outputs before is part of the result */
 } kernel;
 
@@ -59,6 +60,10 @@ const kernel *kernel_reference(ir_op_kind op);
  * picks its algorithm by the processor). They hold nothing between calls, so
  * that kernels that run one after the other share the room of the largest. */
 int64_t kernel_workspace(const kernel *k, const void *state);
+/* Bytes at most that a library writes to in blocks that it mallocs itself and
+ * frees each time that a chosen kernel runs (packed operands of a product):
+ * nobody can hand it a room for them. */
+int64_t kernel_packing(const kernel *k, const void *state);
 
 /* Threads of oneDNN's kernels (matmul, convolution); all others run on the
  * caller's thread. OpenMP keeps the number per calling thread, so each thread

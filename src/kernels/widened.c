@@ -330,6 +330,17 @@ static int64_t workspace_bytes(const void *state)
     return most;
 }
 
+static int64_t packing_bytes(const void *state)
+{
+    const widened *w = state;
+    int64_t most = 0;
+    for (int32_t k = 0; k < w->n; k++) {
+        const int64_t bytes = kernel_packing(w->of[k].inner, w->of[k].state);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 static fs_status run(void *state, const kernel_call *call, fs_err *err)
 {
     const widened *w = state;
@@ -352,4 +363,5 @@ const kernel kernel_widened = {.variant = "widened",
                                .scratch = scratch_bytes,
                                .run = run,
                                .release = release,
-                               .workspace = workspace_bytes};
+                               .workspace = workspace_bytes,
+                               .packing = packing_bytes};
