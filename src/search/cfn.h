@@ -113,6 +113,7 @@ typedef struct search_dual {
     search_cfn *cfn;
     fs_arena *arena;
     double bound;   /* best proven so far */
+    double now;     /* what the last sweep proved */
     double upper;   /* values that cannot lead below it are dropped */
     bool closed;    /* no assignment costs less than upper */
     double best;    /* cost of value[] in the cfn, INFINITY: none yet */
@@ -125,6 +126,8 @@ typedef struct search_dual {
 search_dual *search_dual_new(search_cfn *cfn, fs_arena *arena);
 /* One sweep forth and back, and a decoding. */
 void search_dual_sweep(search_dual *dual);
+/* After unary costs or the offset changed; `bound` and `best` are of others. */
+void search_dual_recollect(search_dual *dual);
 
 /* Minimum of an additive network. */
 typedef struct search_minimum {

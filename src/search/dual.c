@@ -303,7 +303,8 @@ static void sweep(search_dual *d, bool forth)
         }
         push(d, i, forth);
     }
-    d->bound = fmax(d->bound, total(d));
+    d->now = total(d);
+    d->bound = fmax(d->bound, d->now);
 }
 
 static void apply_drops(search_dual *d)
@@ -339,4 +340,11 @@ void search_dual_sweep(search_dual *d)
         sweep(d, false);
     if (d->bound >= d->upper)
         d->closed = true;
+}
+
+void search_dual_recollect(search_dual *d)
+{
+    for (int32_t i = 0; i < d->cfn->n; i++)
+        if (!d->cfn->gone[i])
+            collect(d, i);
 }

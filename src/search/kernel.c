@@ -265,19 +265,27 @@ double search_kernel_over(search_kernel *k, const int32_t *at, int32_t most)
     return over == INT64_MIN ? -1 : (double)over / k->unit;
 }
 
-int32_t search_kernel_row(search_kernel *k, int32_t origin)
+int32_t search_kernel_step(const search_kernel *k, int32_t origin)
 {
-    int32_t step = 0;
-    while (step + 1 < k->n_steps && k->origin[step] < origin)
-        step++;
-    if (k->n_steps == 0)
-        return -1;
+    int32_t low = 0, high = k->n_steps - 1;
+    while (low < high) {
+        const int32_t mid = (low + high) / 2;
+        if (k->origin[mid] < origin)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return high < 0 ? -1 : low;
+}
+
+int32_t search_kernel_row(search_kernel *k, int32_t step)
+{
     if (!k->has_row[step])
         add_row(k, step);
-    for (int32_t r = 0; r < k->rows.n; r++)
-        if (k->rows.at[r].step == step)
-            return r;
-    return -1;
+    int32_t r = 0;
+    while (k->rows.at[r].step != step)
+        r++;
+    return r;
 }
 
 void search_kernel_loads(const search_kernel *k, const int32_t *at,

@@ -60,8 +60,10 @@ double search_kernel_over(search_kernel *k, const int32_t *at, int32_t most);
 /* What a choice takes beyond the room of each row. */
 void search_kernel_loads(const search_kernel *k, const int32_t *at,
                          double *over);
-/* The row of the step that stands for `origin`, a step of the cfn; -1: none. */
-int32_t search_kernel_row(search_kernel *k, int32_t origin);
+/* The step that stands for `origin`, one of the cfn; -1: none. And the row of a
+ * step. */
+int32_t search_kernel_step(const search_kernel *k, int32_t origin);
+int32_t search_kernel_row(search_kernel *k, int32_t step);
 /* Choice of the kernel -> values of the whole network that was reduced. */
 void search_kernel_finish(const search_kernel *k, const int32_t *at,
                           int32_t *value);

@@ -26,6 +26,10 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/iopddl.h src/search/iopddl.c \
   src/search/kernel.h src/search/kernel.c \
   src/search/limit.h src/search/limit.c \
+  src/search/confine.h src/search/confine.c \
+  src/search/slack.h src/search/slack.c \
+  src/search/settle.h src/search/settle.c \
+  src/search/ascent.h src/search/ascent.c \
   src/search/nearby.h src/search/nearby.c \
   src/search/ration.h src/search/pricing.c src/search/ration.c
 check_PROGRAMS += tests/search_net_test tests/search_reduce_test \

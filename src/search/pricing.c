@@ -2,6 +2,7 @@
 #include "search/ration.h"
 
 #include "base/clock.h"
+#include "search/engine.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,6 +18,7 @@ search_pricing *search_pricing_new(search_kernel *k, fs_arena *arena)
     p->upper = p->cost = INFINITY;
     p->bound = -INFINITY;
     p->best = fs_new(arena, int32_t, k->n);
+    p->price = fs_new(arena, double, k->n_steps);
     return p;
 }
 
@@ -106,6 +108,8 @@ static double ask(search_pricing *p, const double *w)
     p->steps += cfn->steps + p->k->n_values;
     if (isfinite(found.cost))
         add_plane(p, found.value, search_kernel_cost(p->k, found.value));
+    p->loose |= isfinite(found.bound) &&
+                !search_proven(found.bound, fmin(found.cost, effort.cutoff));
     fs_arena_destroy(scratch);
     return found.bound;
 }
@@ -227,7 +231,7 @@ void search_pricing_run(search_pricing *p, int32_t rounds)
     int32_t stalls = 0;
     for (int32_t k = 0; k < rounds && stalls < STALLS; k++) {
         double w[SEARCH_MAX_ROWS] = {0};
-        if (closed(p) || !p->n_planes || !p->k->rows.n ||
+        if (p->loose || closed(p) || !p->n_planes || !p->k->rows.n ||
             fs_deadline_left(&p->deadline) <= 0)
             return;
         const double model = next_prices(p, w), before = p->bound;

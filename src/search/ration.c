@@ -7,14 +7,19 @@
 #include "search/ration.h"
 
 #include "base/clock.h"
+#include "search/ascent.h"
+#include "search/confine.h"
 #include "search/engine.h"
 #include "search/limit.h"
 #include "search/nearby.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ROOT_ROUNDS = 100, PART_ROUNDS = 12, FIX_SWEEPS = 60 };
+/* Sweeps of an ascent before something else has its turn. */
+enum { RISE_SWEEPS = 20 };
 /* A part that loses this share of its values is looked into again, unsplit. */
 #define MANY 0.05
 /* Neighbourhoods: parts of one at most; nodes of the first, and at least. */
@@ -29,6 +34,15 @@ typedef struct part {
     const double *w;
 } part;
 
+/* A part that is looked into: at once, or by and by. */
+typedef struct look {
+    part of;
+    fs_arena *arena; /* NULL: no part is */
+    search_kernel *k;
+    search_pricing *p;
+    search_ascent *ascent; /* NULL: prices had exact minima */
+} look;
+
 typedef struct tree {
     const search_ration_effort *effort;
     search_kernel *root;
@@ -39,6 +53,7 @@ typedef struct tree {
     double dropped; /* least bound of the parts that were not split */
     int32_t *best;  /* [n] of the root */
     FS_VEC(part) parts;
+    look now;
     int64_t n_made;
     part priced; /* has the prices of the whole */
     uint64_t rng;
@@ -52,38 +67,6 @@ static void reduce_all(search_cfn *cfn, int64_t limit, uint32_t without)
     do
         search_cfn_reduce(cfn, SEARCH_REDUCE_ALL & ~without);
     while (search_cfn_limit(cfn, limit));
-}
-
-/* What is held whatever is chosen is what the steps of the root lack. */
-static void load(const tree *t, search_cfn *cfn)
-{
-    const search_kernel *k = t->root;
-    int64_t *held = fs_new(cfn->arena, int64_t, k->n_steps);
-    for (int32_t i = 0; i < k->n; i++)
-        for (int32_t p = k->first_piece[i]; p < k->first_piece[i + 1]; p++)
-            search_cfn_load(cfn, i, k->pieces[p].from, k->pieces[p].to,
-                            k->pieces[p].bytes);
-    for (int32_t s = 0; s < k->n_steps; s++) {
-        held[s] = t->limit - k->room[s];
-        fs_push(cfn->arena, &cfn->held, (search_usage){s, s + 1, held + s});
-    }
-}
-
-/* The root's kernel with the values of a part. */
-static search_cfn *cfn_of(const tree *t, const part *of, fs_arena *arena)
-{
-    const search_kernel *k = t->root;
-    search_cfn *cfn = search_cfn_new(k->n, arena);
-    cfn->offset = k->offset;
-    for (int32_t i = 0; i < k->n; i++)
-        search_cfn_set(cfn, i, k->dom[i], k->unary + k->first[i]);
-    for (int32_t e = 0; e < k->n_links; e++)
-        search_cfn_share(cfn, k->links[e].u, k->links[e].v, k->links[e].cost);
-    if (k->n_steps)
-        load(t, cfn);
-    for (int32_t i = 0; i < k->n; i++)
-        search_cfn_keep(cfn, i, of->keep + k->first[i]);
-    return cfn;
 }
 
 /* ---- candidates ---- */
@@ -125,11 +108,10 @@ typedef struct view {
     double *held;  /* [n_values] what it holds, at the prices */
 } view;
 
-static view view_of(const search_pricing *p, fs_arena *arena)
+/* Of the planes' mixture; shares that an ascent counted are there. */
+static void mix_shares(const search_pricing *p, double *share)
 {
     const search_kernel *k = p->k;
-    view v = {p, fs_new(arena, double, k->n_values),
-              fs_new(arena, double, k->n_values)};
     double sum = 0;
     for (int32_t j = 0; j < p->n_planes; j++)
         sum += p->planes[j].weight;
@@ -137,8 +119,36 @@ static view view_of(const search_pricing *p, fs_arena *arena)
         const double weight =
             sum > 0 ? p->planes[j].weight / sum : j == p->n_planes - 1;
         for (int32_t i = 0; i < k->n; i++)
-            v.share[k->first[i] + p->planes[j].at[i]] += weight;
+            share[k->first[i] + p->planes[j].at[i]] += weight;
     }
+}
+
+/* held[n_values] += what values hold at p->price. */
+static void add_priced(const search_pricing *p, double *held, fs_arena *arena)
+{
+    const search_kernel *k = p->k;
+    double *sum = fs_new(arena, double, k->n_steps + 1);
+    for (int32_t t = 0; t < k->n_steps; t++)
+        sum[t + 1] = sum[t] + p->price[t];
+    for (int32_t i = 0; i < k->n; i++)
+        for (int32_t q = k->first_piece[i]; q < k->first_piece[i + 1]; q++) {
+            const search_piece *piece = &k->pieces[q];
+            const double price = (sum[piece->to] - sum[piece->from]) / k->unit;
+            for (int32_t s = 0; s < k->dom[i]; s++)
+                held[k->first[i] + s] += price * (double)piece->bytes[s];
+        }
+}
+
+static view view_of(const search_pricing *p, fs_arena *arena)
+{
+    const search_kernel *k = p->k;
+    view v = {p, p->share, fs_new(arena, double, k->n_values)};
+    if (v.share) {
+        add_priced(p, v.held, arena);
+        return v;
+    }
+    v.share = fs_new(arena, double, k->n_values);
+    mix_shares(p, v.share);
     for (int32_t r = 0; r < k->rows.n; r++)
         for (int32_t s = 0; p->w[r] > 0 && s < k->n_values; s++)
             v.held[s] += p->w[r] * k->rows.at[r].load[s];
@@ -196,17 +206,29 @@ static split choose(const search_pricing *p, fs_arena *arena)
 
 /* ---- parts ---- */
 
+/* Those of rows become prices of steps. */
+static void price_steps(search_pricing *p)
+{
+    const search_kernel *k = p->k;
+    memset(p->price, 0, (size_t)k->n_steps * sizeof *p->price);
+    for (int32_t r = 0; r < k->rows.n; r++)
+        p->price[k->rows.at[r].step] = p->w[r];
+}
+
 static void keep_prices(tree *t, const search_pricing *p, part *of)
 {
     const search_kernel *k = p->k;
-    int32_t *step = fs_new(t->arena, int32_t, k->rows.n), n = 0;
-    double *w = fs_new(t->arena, double, k->rows.n);
-    for (int32_t r = 0; r < k->rows.n; r++)
-        if (p->w[r] > 0) {
-            step[n] = k->origin[k->rows.at[r].step];
-            w[n++] = p->w[r];
+    int32_t n = 0;
+    for (int32_t s = 0; s < k->n_steps; s++)
+        n += p->price[s] > 0;
+    int32_t *step = fs_new(t->arena, int32_t, n);
+    double *w = fs_new(t->arena, double, n);
+    of->n_rows = 0;
+    for (int32_t s = 0; s < k->n_steps; s++)
+        if (p->price[s] > 0) {
+            step[of->n_rows] = k->origin[s];
+            w[of->n_rows++] = p->price[s];
         }
-    of->n_rows = n;
     of->step = step;
     of->w = w;
 }
@@ -233,80 +255,133 @@ static void add_part(tree *t, const part *of, const search_pricing *p,
     fs_push(t->arena, &t->parts, made);
 }
 
-static void start_prices(const part *of, search_pricing *p)
+static int by_size(const void *a, const void *b)
 {
-    for (int32_t j = 0; j < of->n_rows; j++) {
-        const int32_t r = search_kernel_row(p->k, of->step[j]);
-        if (r >= 0 && r < SEARCH_MAX_ROWS)
-            p->w[r] += of->w[j];
-    }
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x < y) - (x > y);
 }
 
-/* Where the mixture mostly is comes last, to be looked at next. */
-static double split_part(tree *t, const part *of, search_pricing *p,
-                         fs_arena *arena)
+/* The highest prices are of rows: as many as there is room for. */
+static void start_prices(const part *of, search_pricing *p, fs_arena *arena)
 {
-    const search_kernel *k = p->k;
-    bool *fix = fs_new(arena, bool, k->n_values);
+    search_kernel *k = p->k;
+    double *size = fs_new(arena, double, k->n_steps);
+    for (int32_t j = 0; j < of->n_rows && k->n_steps; j++)
+        p->price[search_kernel_step(k, of->step[j])] += of->w[j];
+    memcpy(size, p->price, (size_t)k->n_steps * sizeof *size);
+    qsort(size, (size_t)k->n_steps, sizeof *size, by_size);
+    const double least =
+        k->n_steps > SEARCH_MAX_ROWS / 2 ? size[SEARCH_MAX_ROWS / 2] : 0;
+    for (int32_t s = 0; s < k->n_steps; s++)
+        if (p->price[s] > least)
+            p->w[search_kernel_row(k, s)] = p->price[s];
+}
+
+/* Where the mixture mostly is comes last, to be looked at next. Returns what no
+ * choice of the part undercuts that is in no part made of it. */
+static double split_part(tree *t, look *l)
+{
+    search_pricing *p = l->p;
+    const search_kernel *k = l->k;
+    bool *fix = fs_new(l->arena, bool, k->n_values);
     memset(fix, true, (size_t)k->n_values);
     p->upper = goal(t);
     int32_t fixed = 0;
-    if (isfinite(p->upper)) {
+    if (l->ascent)
+        fixed = search_ascent_end(l->ascent, fix);
+    else if (isfinite(p->upper))
         fixed = search_pricing_fix(p, FIX_SWEEPS, fix);
-        if (p->infeasible)
-            return INFINITY;
-        if (p->bound >= p->upper)
-            return p->upper;
-    }
+    if (p->infeasible)
+        return INFINITY;
+    if (p->bound >= p->upper)
+        return p->upper;
     const double cut = fixed ? p->upper : INFINITY;
-    const split at = choose(p, arena);
+    const split at = choose(p, l->arena);
     if (fixed > MANY * (k->n_values - k->n)) {
-        add_part(t, of, p, fix, NULL, false);
+        add_part(t, &l->of, p, fix, NULL, false);
         return cut;
     }
     if (at.node < 0) { /* one choice: it is the best, or does not fit */
         FS_ASSERT(k->n_values == k->n);
         return INFINITY;
     }
-    add_part(t, of, p, fix, &at, false);
-    add_part(t, of, p, fix, &at, true);
+    add_part(t, &l->of, p, fix, &at, false);
+    add_part(t, &l->of, p, fix, &at, true);
     return cut;
 }
 
-/* Returns what no choice of the part undercuts that is in no part made of it.
- */
-static double price_part(tree *t, const part *of, search_kernel *k,
-                         fs_arena *arena)
+static double bound_of(const look *l)
 {
-    search_pricing *p = search_pricing_new(k, arena);
+    return l->p->infeasible ? INFINITY : fmax(l->p->bound, l->of.bound);
+}
+
+static void end_look(tree *t)
+{
+    look *l = &t->now;
+    double bound = INFINITY;
+    if (l->p) {
+        if (!l->ascent)
+            price_steps(l->p);
+        if (!l->of.number)
+            keep_prices(t, l->p, &t->priced);
+        bound = fmin(bound_of(l), l->p->cost);
+        if (bound < goal(t))
+            bound = split_part(t, l);
+        t->out->steps += l->p->steps + l->k->steps;
+    }
+    t->dropped = fmin(t->dropped, bound);
+    fs_arena_destroy(l->arena);
+    *l = (look){.arena = NULL};
+}
+
+static void take_found(tree *t)
+{
+    const look *l = &t->now;
+    if (isfinite(l->p->cost))
+        take_of_part(t, l->k, l->p->best, l->arena);
+}
+
+static void rise(tree *t)
+{
+    look *l = &t->now;
+    l->p->upper = goal(t);
+    const bool goes_on = search_ascent_rise(l->ascent, RISE_SWEEPS);
+    take_found(t);
+    t->out->steps += l->p->steps;
+    l->p->steps = 0;
+    t->out->parts += t->is_nearby;
+    if (!l->of.number)
+        keep_prices(t, l->p, &t->priced);
+    if (!goes_on || bound_of(l) >= goal(t))
+        end_look(t);
+}
+
+static void begin_look(tree *t, const part *of)
+{
+    look *l = &t->now;
+    *l = (look){.of = *of, .arena = fs_arena_create()};
+    search_cfn *cfn =
+        search_kernel_confined(t->root, t->limit, of->keep, l->arena);
+    reduce_all(cfn, t->limit, t->effort->without);
+    t->out->steps += cfn->steps;
+    if (cfn->infeasible ||
+        search_kernel_new(cfn, t->limit, l->arena, &l->k) != FS_OK) {
+        end_look(t);
+        return;
+    }
+    search_pricing *p = l->p = search_pricing_new(l->k, l->arena);
     p->upper = goal(t);
     p->deadline = t->effort->deadline;
     p->without = t->effort->without;
-    start_prices(of, p);
+    start_prices(of, p, l->arena);
     search_pricing_run(p, of->number ? PART_ROUNDS : ROOT_ROUNDS);
-    if (isfinite(p->cost))
-        take_of_part(t, k, p->best, arena);
-    if (!of->number)
-        keep_prices(t, p, &t->priced);
-    double bound =
-        p->infeasible ? INFINITY : fmin(fmax(p->bound, of->bound), p->cost);
-    if (bound < goal(t))
-        bound = split_part(t, of, p, arena);
-    t->out->steps += p->steps + k->steps;
-    return bound;
-}
-
-static void look_into(tree *t, const part *of)
-{
-    fs_arena *arena = fs_arena_create();
-    search_cfn *cfn = cfn_of(t, of, arena);
-    search_kernel *k;
-    reduce_all(cfn, t->limit, t->effort->without);
-    t->out->steps += cfn->steps;
-    if (!cfn->infeasible &&
-        search_kernel_new(cfn, t->limit, arena, &k) == FS_OK)
-        t->dropped = fmin(t->dropped, price_part(t, of, k, arena));
-    fs_arena_destroy(arena);
+    take_found(t);
+    if (p->loose && bound_of(l) < goal(t)) {
+        price_steps(p);
+        l->ascent = search_ascent_new(p, l->arena);
+    } else {
+        end_look(t);
+    }
 }
 
 static double least_bound(const tree *t)
@@ -314,6 +389,8 @@ static double least_bound(const tree *t)
     double bound = fmin(t->upper, t->dropped);
     for (int32_t j = 0; j < t->parts.n; j++)
         bound = fmin(bound, t->parts.at[j].bound);
+    if (t->now.p)
+        bound = fmin(bound, bound_of(&t->now));
     return bound;
 }
 
@@ -354,6 +431,7 @@ static void look_nearby(tree *t)
     near.effort = &effort;
     near.out = &out;
     near.dropped = INFINITY;
+    near.now = (look){.arena = NULL};
     near.parts.at = NULL;
     near.parts.n = near.parts.room = 0;
     near.is_nearby = true;
@@ -365,6 +443,8 @@ static void look_nearby(tree *t)
     all.keep = keep;
     fs_push(near.arena, &near.parts, all);
     explore(&near);
+    if (near.now.arena)
+        fs_arena_destroy(near.now.arena);
     t->upper = near.upper; /* best[] is shared */
     t->nearby_steps += out.steps + t->root->n_values;
     t->nearby = out.open ? fmax(NEARBY_LEAST, t->nearby / 1.25)
@@ -376,7 +456,8 @@ static void explore(tree *t)
 {
     search_ration *out = t->out;
     bool dive = false;
-    while (t->parts.n) {
+    int64_t made = t->n_made;
+    while (t->parts.n || t->now.arena) {
         out->bound = fmax(out->bound, least_bound(t));
         if (t->effort->progress)
             t->effort->progress(t->effort->ctx, t->upper, out->bound);
@@ -387,13 +468,18 @@ static void explore(tree *t)
             look_nearby(t);
             continue;
         }
+        if (t->now.arena) {
+            rise(t);
+            dive = !t->now.arena && t->n_made > made;
+            continue;
+        }
+        made = t->n_made;
         const part of = next_part(t, dive);
-        const int64_t made = t->n_made;
         if (of.bound >= goal(t)) {
             t->dropped = fmin(t->dropped, of.bound);
             continue;
         }
-        look_into(t, &of);
+        begin_look(t, &of);
         out->parts++;
         dive = t->n_made > made;
     }
@@ -428,6 +514,8 @@ void search_cfn_ration(search_cfn *cfn, int64_t limit,
     t.nearby = NEARBY_FIRST;
     fs_push(t.arena, &t.parts, all);
     explore(&t);
+    if (t.now.arena)
+        fs_arena_destroy(t.now.arena);
     if (isfinite(t.upper))
         search_kernel_finish(t.root, t.best, out->value);
     out->cost = t.upper;

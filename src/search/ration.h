@@ -31,6 +31,9 @@ typedef struct search_pricing {
     int32_t n_planes;
     search_plane planes[SEARCH_MAX_PLANES];
     double w[SEARCH_MAX_ROWS]; /* the best known */
+    bool loose;                /* minima at prices are out of reach: ascent.h */
+    double *price;             /* [n_steps] then these */
+    double *share; /* [n_values] and how often a value was chosen lately */
     double reach;
     double bound;
     double cost;   /* of the best choice that fits, INFINITY */
