@@ -183,6 +183,77 @@ static inline bool fold_layers_sound(const ir_layers *layers)
     return sound && covered == 0;
 }
 
+/* Where input k of position p of copy c comes from: a place of its own copy
+ * (kind 0), a tensor outside (1), of another copy (2). */
+static inline void fold_origin(const ir_layers *l, int32_t v, int32_t tensor,
+                               int32_t out[3])
+{
+    const ir_tensor *t = &l->graph->tensors.at[tensor];
+    const bool inside = l->run[t->producer] == l->run[v];
+    out[0] = !inside ? 1 : l->copy[t->producer] == l->copy[v] ? 0 : 2;
+    out[1] = inside ? l->position[t->producer] : tensor;
+    out[2] = inside ? t->slot : 0;
+}
+
+/* Position p of all copies of a run, held against each other without a look at
+ * how they were found: inputs come from the same place, or by the chain that
+ * `enter` tells of from as many different copies as there are, less one. */
+static inline bool fold_position_exact(const ir_layers *l, int32_t r, int32_t p)
+{
+    const ir_layer_run *run = &l->runs.at[r];
+    const ir_graph *g = l->graph;
+    const ir_node *first = &g->nodes.at[run->node[p]];
+    bool exact = true;
+    for (int32_t c = 1; c < run->copies; c++) {
+        const ir_node *node = &g->nodes.at[run->node[c * run->length + p]];
+        exact &= fold_look(g, first) == fold_look(g, node) &&
+                 first->n_in == node->n_in;
+    }
+    for (int32_t k = 0; exact && k < first->n_in; k++) {
+        int32_t links = 0, same = 0, at[3], is[3];
+        bool linked = false;
+        fold_origin(l, run->node[p], first->in[k], at);
+        for (int32_t c = 0; c < run->copies; c++) {
+            const int32_t v = run->node[c * run->length + p];
+            fold_origin(l, v, g->nodes.at[v].in[k], is);
+            same += memcmp(at, is, sizeof at) == 0;
+            if (is[0] != 2)
+                continue;
+            const int32_t by = run->enter[is[1] * IR_MAX_OUT + is[2]];
+            const int32_t q = by < 0 ? 0 : by / IR_MAX_IN;
+            links +=
+                by >= 0 && g->nodes.at[run->node[l->copy[v] * run->length + q]]
+                                   .in[by % IR_MAX_IN] == g->nodes.at[v].in[k];
+            linked = true;
+        }
+        exact = linked ? links >= run->copies - 1 : same == run->copies;
+    }
+    return exact;
+}
+
+/* Who reads removable copies from outside, by anything but the end of a chain,
+ * would have stopped them from being one run. */
+static inline bool fold_runs_exact(const ir_layers *l)
+{
+    bool exact = true;
+    for (int32_t r = 0; r < l->runs.n; r++)
+        for (int32_t p = 0; exact && p < l->runs.at[r].length; p++)
+            exact = fold_position_exact(l, r, p);
+    for (int32_t v = 0; v < l->graph->nodes.n; v++) {
+        const ir_node *node = &l->graph->nodes.at[v];
+        for (int32_t k = 0; k < node->n_in; k++) {
+            const ir_tensor *t = &l->graph->tensors.at[node->in[k]];
+            const int32_t r = l->run[t->producer], c = l->copy[t->producer];
+            if (r < 0 || r == l->run[v] || c == 0 ||
+                c == l->runs.at[r].copies - 1)
+                continue;
+            exact &= l->runs.at[r].enter[l->position[t->producer] * IR_MAX_OUT +
+                                         t->slot] >= 0;
+        }
+    }
+    return exact;
+}
+
 /* from, rep and times are each other's; names and nodes those of before. */
 static inline bool fold_maps_sound(const ir_layers *layers, const ir_folded *f,
                                    const bool *const *keep)

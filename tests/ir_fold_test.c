@@ -153,7 +153,8 @@ static void test_sizes(const sizes *of, const how *h, uint64_t *seed)
         ir_find_layers(large, arena, &a);
         ir_find_layers(small, arena, &b);
         print_layers(&a);
-        tap_ok(fold_layers_sound(&a) && fold_layers_sound(&b),
+        tap_ok(fold_layers_sound(&a) && fold_layers_sound(&b) &&
+                   fold_runs_exact(&a),
                "%s: of each node where it belongs", what);
         tap_ok(a.runs.n == of->runs && b.runs.n == of->runs,
                "%s: %d runs, and %d of the smaller", what, (int)a.runs.n,

@@ -75,7 +75,10 @@ check_PROGRAMS += tests/ir_losses_test
 tests_ir_losses_test_SOURCES = tests/ir_losses_test.c tests/interpret.h \
   tests/tap.h
 tests_ir_losses_test_LDADD = $(kernels_libs) $(ir_libs)
-check_PROGRAMS += tests/ir_fold_test
+check_PROGRAMS += tests/ir_fold_test tests/ir_layers_test
+tests_ir_layers_test_SOURCES = tests/ir_layers_test.c tests/fold_check.h \
+  tests/tap.h
+tests_ir_layers_test_LDADD = $(ir_libs)
 tests_ir_fold_test_SOURCES = tests/ir_fold_test.c tests/fold_check.h \
   tests/zoo_build.h tests/tap.h
 tests_ir_fold_test_LDADD = $(zoo_libs) $(ir_libs)

@@ -62,3 +62,8 @@ tests_onnx_forms_test_SOURCES = tests/onnx_forms_test.c \
   tests/onnx_imported.h tests/onnx_make.h tests/interpret.h $(op_cases) \
   tests/tap.h
 tests_onnx_forms_test_LDADD = $(onnx_libs) $(kernels_libs) $(ir_libs)
+
+check_PROGRAMS += tests/onnx_fold_test
+tests_onnx_fold_test_SOURCES = tests/onnx_fold_test.c tests/fold_check.h \
+  tests/onnx_imported.h tests/onnx_make.h tests/tap.h
+tests_onnx_fold_test_LDADD = $(onnx_libs) $(ir_libs)
