@@ -21,20 +21,24 @@ typedef struct how {
     double clip_norm;
     int32_t micro_batches;
     bool usual; /* rewrites, with chains of pointwise nodes */
+    const char *compress;
 } how;
 
 static const how hows[] = {
-    {"sgd", NULL, IR_SGD, IR_F32, 0, 1, false},
-    {"adam", NULL, IR_ADAM, IR_F32, 0, 2, false},
-    {"adam, clipped", NULL, IR_ADAM, IR_F32, 1, 1, false},
-    {"lamb, all again", "full", IR_LAMB, IR_F32, 0, 1, false},
-    {"momentum, attention again", "selective", IR_MOMENTUM, IR_F32, 0, 1,
-     false},
-    {"adam, bf16", NULL, IR_ADAM, IR_BF16, 0, 1, false},
-    {"adam, fp16, clipped", NULL, IR_ADAM, IR_F16, 1, 2, false},
-    {"adam, fp16, clipped, all again", "full", IR_ADAM, IR_F16, 1, 1, false},
-    {"adam, clipped, rewritten", NULL, IR_ADAM, IR_F32, 1, 1, true},
-    {"adam, fp16, rewritten, all again", "full", IR_ADAM, IR_F16, 0, 1, true},
+    {"sgd", NULL, IR_SGD, IR_F32, 0, 1, false, "none"},
+    {"adam", NULL, IR_ADAM, IR_F32, 0, 2, false, "none"},
+    {"adam, clipped", NULL, IR_ADAM, IR_F32, 1, 1, false, "none"},
+    {"lamb, all again", "full", IR_LAMB, IR_F32, 0, 1, false, "none"},
+    {"momentum, attention again", "selective", IR_MOMENTUM, IR_F32, 0, 1, false,
+     "none"},
+    {"adam, bf16", NULL, IR_ADAM, IR_BF16, 0, 1, false, "none"},
+    {"adam, fp16, clipped", NULL, IR_ADAM, IR_F16, 1, 2, false, "none"},
+    {"adam, fp16, clipped, all again", "full", IR_ADAM, IR_F16, 1, 1, false,
+     "none"},
+    {"adam, clipped, rewritten", NULL, IR_ADAM, IR_F32, 1, 1, true, "none"},
+    {"adam, fp16, rewritten, all again", "full", IR_ADAM, IR_F16, 0, 1, true,
+     "none"},
+    {"adam, powersgd", NULL, IR_ADAM, IR_F32, 0, 1, true, "powersgd:2"},
 };
 
 /* NULL, and said why, when it does not train. */
@@ -54,6 +58,7 @@ static ir_graph *trained(const char *spec, const how *h)
     ir_rewrite(g, &rewrites);
     ir_rewrite_precision(g, h->narrow);
     if (ir_loss_scale_parse("", h->narrow, &err, &o.loss_scale) == FS_OK &&
+        ir_compress_parse(h->compress, &err, &o.compress) == FS_OK &&
         ir_train(g, &o, &err) == FS_OK) {
         ir_rewrite_step(g, &rewrites);
         return g;
@@ -195,12 +200,45 @@ static void test_keep(void)
     fs_arena_destroy(arena);
 }
 
+/* Networks as published: how much of them are layers, and a legal fold. */
+static void test_preset(const zoo_preset *preset, uint64_t *seed)
+{
+    static const how usual = {
+        "adam, clipped, rewritten", NULL, IR_ADAM, IR_F32, 1, 1, true, "none"};
+    ir_graph *g = trained(preset->name, &usual);
+    fs_arena *arena = fs_arena_create();
+    fs_err err = {0};
+    ir_layers l;
+    ir_folded folded;
+    int32_t most[RUNS];
+    tap_ok(g, "%s: built", preset->name);
+    if (g) {
+        ir_find_layers(g, arena, &l);
+        printf("# %s: %d nodes, %d of them in layers\n", preset->name,
+               (int)g->nodes.n, (int)l.covered);
+        print_layers(&l);
+        for (int32_t r = 0; r < RUNS; r++)
+            most[r] = 2 + (int32_t)fs_rand_below(seed, 3);
+        const bool *const *keep =
+            l.runs.n <= RUNS ? fold_choose(&l, most, seed, arena) : NULL;
+        tap_ok(keep && fold_layers_sound(&l) && fold_runs_exact(&l) &&
+                   ir_fold(&l, keep, arena, &err, &folded) == FS_OK &&
+                   ir_graph_check(folded.graph, &err) == FS_OK &&
+                   fold_maps_sound(&l, &folded, keep),
+               "%s: its layers %s", preset->name, err.text);
+    }
+    ir_graph_destroy(g);
+    fs_arena_destroy(arena);
+}
+
 int main(void)
 {
     uint64_t seed = tap_seed(5);
     for (size_t k = 0; k < sizeof all_sizes / sizeof *all_sizes; k++)
         for (size_t h = 0; h < sizeof hows / sizeof *hows; h++)
             test_sizes(&all_sizes[k], &hows[h], &seed);
+    for (const zoo_preset *p = zoo_presets; p->name; p++)
+        test_preset(p, &seed);
     test_keep();
     return tap_done();
 }
