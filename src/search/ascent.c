@@ -135,6 +135,7 @@ search_ascent *search_ascent_new(search_pricing *p, fs_arena *arena)
         return a;
     memcpy(a->best, p->price, (size_t)k->n_steps * sizeof *a->best);
     a->dual = search_dual_new(a->cfn, arena);
+    a->dual->plain = true; /* as steps, they are as good: settle.c improves */
     set_prices(a);
     return a;
 }

@@ -13,7 +13,7 @@
  * a value whose bound reaches the best known cost is dropped (exact for what
  * could still be better). */
 #include "config.h"
-#include "search/cfn.h"
+#include "search/dual.h"
 
 #include <math.h>
 #include <string.h>
@@ -204,7 +204,7 @@ static void take_decoded(search_dual *d)
 {
     const search_cfn *cfn = d->cfn;
     enum { ROUNDS = 10 };
-    memset(d->stale, true, (size_t)cfn->n);
+    memset(d->stale, !d->plain, (size_t)cfn->n);
     for (int32_t round = 0, any = 1; any && round < ROUNDS; round++) {
         any = 0;
         for (int32_t i = 0; i < cfn->n; i++) {

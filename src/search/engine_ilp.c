@@ -10,6 +10,7 @@
  * 2. What a gap leaves open goes to GLPK, after the values whose reduced cost
  *    reaches the best known cost were dropped. */
 #include "config.h"
+#include "search/dual.h"
 #include "search/engine.h"
 
 #include "base/clock.h"

@@ -2,6 +2,7 @@
 #include "search/iopddl.h"
 
 #include "base/json.h"
+#include "search/intern.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,6 +13,9 @@ typedef struct reader {
     fs_err *err;
     search_iopddl *out;
     fs_json problem, nodes, edges;
+    search_intern tables;
+    int64_t *room; /* for a table, until it is known to be new */
+    size_t n_room;
 } reader;
 
 /* "nodes.costs[12]": of messages; item `at` of a list, or of an item of it. */
@@ -164,6 +168,27 @@ static fs_status read_intervals(reader *r)
 
 /* ---- edges ---- */
 
+static bool read_table(reader *r, const json_t *list, size_t cells,
+                       const int64_t **out)
+{
+    const size_t bytes = cells * sizeof *r->room;
+    if (!json_is_array(list) || json_array_size(list) != cells)
+        return false;
+    if (cells > r->n_room) {
+        r->n_room = 2 * cells;
+        r->room = fs_new(r->arena, int64_t, r->n_room);
+    }
+    for (size_t k = 0; k < cells; k++)
+        if (!number_of(json_array_get(list, k), &r->room[k]))
+            return false;
+    *out = search_intern_find(&r->tables, r->room, bytes);
+    if (!*out) {
+        *out = fs_memdup(r->arena, r->room, bytes);
+        search_intern_add(&r->tables, *out, bytes);
+    }
+    return true;
+}
+
 static fs_status read_edges(reader *r)
 {
     search_iopddl *p = r->out;
@@ -179,13 +204,14 @@ static fs_status read_edges(reader *r)
     p->edges = fs_new(r->arena, search_iopddl_edge, n);
     for (int32_t e = 0; e < p->n_edges; e++) {
         const json_t *table = json_array_get(costs.value, (size_t)e);
-        int64_t two[2], *cost;
+        int64_t two[2];
+        const int64_t *cost;
         if (!read_two(json_array_get(ends.value, (size_t)e), 0, p->n_nodes - 1,
                       two) ||
             two[0] == two[1])
             return wrong(r, &ends, e, "must name two different nodes");
         const size_t cells = (size_t)p->dom[two[0]] * (size_t)p->dom[two[1]];
-        if (!read_numbers(r, table, &cost) || json_array_size(table) != cells)
+        if (!read_table(r, table, cells, &cost))
             return wrong(
                 r, &costs, e,
                 "must have a whole number for each pair of strategies");
@@ -230,7 +256,8 @@ fs_status search_iopddl_read(const char *path, fs_arena *arena, fs_err *err,
     FS_TRY(fs_json_load(path, err, &root));
     const fs_json file = fs_json_root(path, root);
     search_iopddl found = {0};
-    reader r = {.arena = arena, .err = err, .out = &found};
+    reader r = {
+        .arena = arena, .err = err, .out = &found, .tables = {.arena = arena}};
     const fs_status status = read_problem(&r, &file);
     json_decref(root);
     if (status == FS_OK)
@@ -256,6 +283,35 @@ static bool any_of(const int64_t *bytes, int32_t n)
     return false;
 }
 
+static int by_table(const void *a, const void *b)
+{
+    const search_iopddl_edge *const *x = a, *const *y = b;
+    const uintptr_t p = (uintptr_t)(*x)->cost, q = (uintptr_t)(*y)->cost;
+    return (p > q) - (p < q);
+}
+
+/* Edges of one table share its costs as numbers too. */
+static void share_edges(const search_iopddl *p, search_cfn *cfn,
+                        fs_arena *scratch)
+{
+    const int32_t n = p->n_edges;
+    const search_iopddl_edge **order =
+        fs_new(scratch, const search_iopddl_edge *, n);
+    double **cost = fs_new(scratch, double *, n);
+    for (int32_t e = 0; e < n; e++)
+        order[e] = &p->edges[e];
+    qsort(order, (size_t)n, sizeof *order, by_table);
+    for (int32_t k = 0; k < n; k++) {
+        const search_iopddl_edge *edge = order[k];
+        const bool again = k > 0 && order[k - 1]->cost == edge->cost;
+        const size_t cells = (size_t)p->dom[edge->u] * (size_t)p->dom[edge->v];
+        cost[edge - p->edges] = again ? cost[order[k - 1] - p->edges]
+                                      : costs_of(edge->cost, cells, cfn->arena);
+    }
+    for (int32_t e = 0; e < n; e++)
+        search_cfn_share(cfn, p->edges[e].u, p->edges[e].v, cost[e]);
+}
+
 search_cfn *search_iopddl_cfn(const search_iopddl *p, fs_arena *arena)
 {
     search_cfn *cfn = search_cfn_new(p->n_nodes, arena);
@@ -266,12 +322,7 @@ search_cfn *search_iopddl_cfn(const search_iopddl *p, fs_arena *arena)
         if (p->limit_bytes < INT64_MAX && any_of(p->bytes[i], p->dom[i]))
             search_cfn_load(cfn, i, p->from[i], p->to[i], p->bytes[i]);
     }
-    for (int32_t e = 0; e < p->n_edges; e++) {
-        const search_iopddl_edge *edge = &p->edges[e];
-        const size_t cells = (size_t)p->dom[edge->u] * (size_t)p->dom[edge->v];
-        search_cfn_share(cfn, edge->u, edge->v,
-                         costs_of(edge->cost, cells, arena));
-    }
+    share_edges(p, cfn, scratch);
     fs_arena_destroy(scratch);
     return cfn;
 }

@@ -6,7 +6,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/reduce.h src/search/reduce.c src/search/reduce_arcs.c \
   src/search/reduce_split.c src/search/reduce_fold.c \
   src/search/reduce_goldstein.c src/search/reduce_follow.c src/search/usage.c \
-  src/search/eliminate.c src/search/dual.c src/search/minimise.c \
+  src/search/eliminate.c src/search/dual.h src/search/dual.c src/search/minimise.c \
   src/search/milp.c src/search/bundle.c src/search/cross.c \
   src/search/subnet.c src/search/engine_ilp.c \
   src/search/states.c src/search/engine_exhaustive.c src/search/engine_greedy.c src/search/engine_deduce.c src/search/engine_mcmc.c \
@@ -27,6 +27,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/kernel.h src/search/kernel.c \
   src/search/limit.h src/search/limit.c \
   src/search/confine.h src/search/confine.c \
+  src/search/intern.h src/search/intern.c \
   src/search/slack.h src/search/slack.c \
   src/search/settle.h src/search/settle.c \
   src/search/ascent.h src/search/ascent.c \

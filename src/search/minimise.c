@@ -6,6 +6,7 @@
 #include "search/cfn.h"
 
 #include "base/clock.h"
+#include "search/dual.h"
 #include "search/engine.h"
 
 #include <math.h>

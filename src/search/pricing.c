@@ -2,12 +2,13 @@
 #include "search/ration.h"
 
 #include "base/clock.h"
+#include "search/dual.h"
 #include "search/engine.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { SWEEPS = 100, NEW_ROWS = 4, QP_STEPS = 2000, STALLS = 8 };
+enum { SWEEPS = 10, NEW_ROWS = 4, QP_STEPS = 2000, STALLS = 8 };
 #define EXACT 1e-9
 
 search_pricing *search_pricing_new(search_kernel *k, fs_arena *arena)

@@ -3,6 +3,7 @@
 #ifndef FS_SEARCH_SETTLE_H
 #define FS_SEARCH_SETTLE_H
 
+#include "search/dual.h"
 #include "search/kernel.h"
 
 /* at[n]: values of the kernel whose costs with the messages of `dual` (of the
