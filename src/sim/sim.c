@@ -513,12 +513,11 @@ static void add_role(const plan *p, const plan_role *role, const sim_stage *one,
 static void fill_result(const simulation *s, fs_arena *arena, sim_result *out)
 {
     const plan *p = s->p;
-    int64_t k = s->measured_step, last = s->steps - 1;
+    int64_t k = s->measured_step;
     double window_s =
         (double)(s->end_ns[k] - (k ? s->end_ns[k - 1] : 0)) * 1e-9;
     double ranks = 0, idle_s = 0, exposed_s = 0;
-    out->iteration_s =
-        (double)(s->end_ns[last] - (last ? s->end_ns[last - 1] : 0)) * 1e-9;
+    out->iteration_s = window_s;
     out->n_stages = p->strategy->n_stages;
     out->stages = fs_new(arena, sim_stage, out->n_stages);
     for (int32_t r = 0; r < p->n_roles; r++) {

@@ -8,7 +8,7 @@
 #include "plan/timing.h"
 
 typedef struct sim_options {
-    int64_t steps;     /* iterations played; the last ones are steady */
+    int64_t steps;     /* iterations played; the last but one is steady */
     plan_trace *trace; /* NULL: none. Filled for the last step played */
     double straggler;  /* 1.0; > 1 slows rank 0's compute */
 } sim_options;
@@ -20,7 +20,8 @@ typedef struct sim_stage {
                            figures */
 
 typedef struct sim_result {
-    double iteration_s; /* steady state: between ends of the last two steps */
+    double iteration_s; /* steady state: between ends of the steps before the
+                           last */
     double bubble;      /* idle fraction of the compute streams */
     double exposed_comm_s;
     int32_t n_stages;
