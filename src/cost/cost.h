@@ -81,6 +81,12 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
                         const plan_strategy *strategy, fs_arena *arena,
                         fs_err *err, cost_summary *out);
 
+/* Seconds of an iteration that no simulation of the strategy's plan goes below,
+ * step after step (least.c). The schedule is a known one; `overlap`:
+ * plan_lower_options. */
+double cost_least(const cost_model *model, const ir_graph *graph,
+                  const plan_strategy *strategy, bool overlap);
+
 /* Additive pieces of the formula, so that search adds the same numbers:
  * node (a stage's compute, per firing), edge (its path; INFINITY when it is
  * none), both under the model that their kind wants (cost_model_for), whether

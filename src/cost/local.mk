@@ -4,7 +4,7 @@ src_cost_libfs_cost_a_SOURCES = src/cost/cost.h src/cost/parts.h \
   src/cost/route.c src/cost/coll_ring.c src/cost/coll_tree.c \
   src/cost/coll_hierarchical.c src/cost/coll_direct.c src/cost/coll_neighbour.c \
   src/cost/pieces.c src/cost/memo.c \
-  src/cost/strategy.c src/cost/memory.h \
+  src/cost/strategy.c src/cost/least.c src/cost/memory.h \
   src/cost/memory.c src/cost/breakdown.c src/cost/timing.c
 
 check_PROGRAMS += tests/cost_collectives_test tests/cost_op_test \

@@ -1,5 +1,6 @@
 #include "config.h"
 
+#include "plan/boxing.h"
 #include "plan/lower.h"
 
 bool plan_same_mesh(const ir_mesh *a, const ir_mesh *b)
@@ -84,4 +85,82 @@ bool plan_edge_per_step(const ir_graph *graph, const plan_strategy *strategy,
 
     return plan_tensor_per_step(graph, tensor) &&
            !(sharing && (phase == PLAN_FORWARD || phase == PLAN_BACKWARD));
+}
+
+/* ---- boxing that readers share: equal prefixes (lower_values.c) ---- */
+
+typedef struct reader {
+    int32_t node, slot;
+} reader;
+
+static const plan_boxing *path_of(const plan_strategy *s, const reader *r)
+{
+    return &s->edge[s->first_edge[r->node] + r->slot];
+}
+
+/* Made anew for readers of the forward or backward pass. */
+static bool made_anew(const ir_graph *graph, const plan_strategy *s,
+                      const reader *r)
+{
+    const ir_node *node = &graph->nodes.at[r->node];
+
+    return path_of(s, r)->sharing && node->op != IR_OP_variable &&
+           !plan_phase_once(plan_lower_phase(graph, node));
+}
+
+static bool same_step(const plan_ends *a, const plan_boxing *of_a,
+                      const plan_ends *b, const plan_boxing *of_b, int32_t k)
+{
+    const bool crosses = plan_ends_cross(a) && of_a->cross == k;
+    const plan_stage *stage = plan_path_stage(a, of_a, k + 1);
+
+    return crosses == (plan_ends_cross(b) && of_b->cross == k) &&
+           plan_same_place(stage, plan_path_stage(b, of_b, k + 1)) &&
+           ir_nd_sbp_equal(&of_a->at[k + 1], &of_b->at[k + 1], stage->mesh.n);
+}
+
+static int32_t steps_shared(const ir_graph *graph, const plan_strategy *s,
+                            const reader *a, const reader *b)
+{
+    const plan_boxing *of_a = path_of(s, a), *of_b = path_of(s, b);
+    const plan_ends at_a = plan_edge_ends(graph, s, a->node, a->slot);
+    const plan_ends at_b = plan_edge_ends(graph, s, b->node, b->slot);
+    const plan_stage *stage = plan_path_stage(&at_a, of_a, 0);
+    /* The last step of a loop writes its variable. */
+    const int32_t n = of_a->n - (graph->nodes.at[a->node].op == IR_OP_variable);
+    int32_t k = 0;
+
+    if (of_a->sharing != of_b->sharing ||
+        made_anew(graph, s, a) != made_anew(graph, s, b) ||
+        !plan_same_place(stage, plan_path_stage(&at_b, of_b, 0)) ||
+        !ir_nd_sbp_equal(&of_a->at[0], &of_b->at[0], stage->mesh.n))
+        return 0;
+    while (k < n && k < of_b->n && same_step(&at_a, of_a, &at_b, of_b, k))
+        k++;
+    return k;
+}
+
+int32_t plan_edge_steps_made(const ir_graph *graph, const ir_uses *uses,
+                             const plan_strategy *s, int32_t v, int32_t slot)
+{
+    const reader self = {v, slot};
+    const bool loop = graph->nodes.at[v].op == IR_OP_variable;
+    const int32_t tensor = plan_edge_tensor(graph, s, v, slot);
+    int32_t made = 0;
+
+    if (!path_of(s, &self)->n)
+        return 0;
+    for (int32_t u = uses->first[tensor]; u < uses->first[tensor + 1]; u++) {
+        reader other = {uses->list[u], 0};
+        const ir_node *at = &graph->nodes.at[other.node];
+        if (!loop && other.node > v)
+            break;
+        for (; other.slot < (other.node == v ? slot : at->n_in); other.slot++) {
+            if (at->in[other.slot] != tensor)
+                continue;
+            const int32_t k = steps_shared(graph, s, &self, &other);
+            made = k > made ? k : made;
+        }
+    }
+    return made;
 }

@@ -71,5 +71,10 @@ bool plan_tensor_per_step(const ir_graph *graph, int32_t tensor);
  * reader of the forward or backward pass. */
 bool plan_edge_per_step(const ir_graph *graph, const plan_strategy *strategy,
                         int32_t v, int32_t slot);
+/* How many leading steps of an edge's path lowering makes for a reader before
+ * it (in the order of `uses`, loops last, then of slots) and so not again. */
+int32_t plan_edge_steps_made(const ir_graph *graph, const ir_uses *uses,
+                             const plan_strategy *strategy, int32_t v,
+                             int32_t slot);
 
 #endif
