@@ -4,6 +4,7 @@
 #include "search/limit.h"
 #include "search/ration.h"
 #include "search/reduce.h"
+#include "search/slack.h"
 
 #include "base/hash.h"
 #include "tap.h"
@@ -124,18 +125,19 @@ static bool same(double a, double b)
 
 /* In so many parts at most; 0: to the end. */
 static search_ration solve(drawn *net, int32_t parts, uint32_t without,
-                           fs_arena *arena)
+                           bool ascend, fs_arena *arena)
 {
     const search_ration_effort effort = {
         .deadline = fs_deadline_after(1e6, (fs_end){INT64_MAX, NULL}),
         .parts = parts,
-        .without = without};
+        .without = without,
+        .ascend = ascend};
     search_ration out;
     search_cfn_ration(make(net, arena), net->limit, &effort, arena, &out);
     return out;
 }
 
-static void judge(tally *t, drawn *net, uint64_t *rng)
+static void judge(tally *t, drawn *net, bool ascend, uint64_t *rng)
 {
     fs_arena *arena = fs_arena_create();
     search_cfn *whole = make(net, arena);
@@ -144,9 +146,9 @@ static void judge(tally *t, drawn *net, uint64_t *rng)
         fs_rand_below(rng, 3)
             ? 0
             : (uint32_t)fs_rand_below(rng, SEARCH_REDUCE_ALL + 1);
-    const search_ration got = solve(net, 0, without, arena);
-    const search_ration again = solve(net, 0, without, arena);
-    const search_ration early = solve(net, 1, without, arena);
+    const search_ration got = solve(net, 0, without, ascend, arena);
+    const search_ration again = solve(net, 0, without, ascend, arena);
+    const search_ration early = solve(net, 1, without, ascend, arena);
     t->infeasible += isinf(wanted);
     t->split += got.parts > 1;
     t->wrong_cost += !same(got.cost, wanted) || !same(got.bound, wanted);
@@ -160,24 +162,27 @@ static void judge(tally *t, drawn *net, uint64_t *rng)
     fs_arena_destroy(arena);
 }
 
-static void test_exhaustive(uint64_t seed)
+/* By minima at prices, or by prices and messages at once. */
+static void test_exhaustive(uint64_t seed, bool ascend)
 {
+    const char *how = ascend ? "ascending" : "at prices";
     tally t = {0};
     for (int i = 0; i < NETS; i++) {
         uint64_t rng = fs_mix(fs_mix(seed) + (uint64_t)i);
         drawn net;
         draw(&rng, &net);
-        judge(&t, &net, &rng);
+        judge(&t, &net, ascend, &rng);
     }
     printf("# %d networks, %d infeasible, %d took more than one part\n", NETS,
            t.infeasible, t.split);
     tap_ok(t.infeasible > 0 && t.infeasible < NETS / 2,
            "some networks have no choice that fits, most have one");
-    tap_ok(t.split > NETS / 50, "some are split into parts");
-    tap_equal_int(t.wrong_cost, 0, "the optimum is found and proven");
-    tap_equal_int(t.wrong_value, 0, "the choice costs that and fits");
-    tap_equal_int(t.wrong_bound, 0, "a bound of one part is one");
-    tap_equal_int(t.differs, 0, "the same network gives the same choice");
+    tap_ok(t.split > 0, "%s: some are split into parts", how);
+    tap_equal_int(t.wrong_cost, 0, "%s: the optimum is found and proven", how);
+    tap_equal_int(t.wrong_value, 0, "%s: the choice costs that and fits", how);
+    tap_equal_int(t.wrong_bound, 0, "%s: a bound of one part is one", how);
+    tap_equal_int(t.differs, 0, "%s: the same network gives the same choice",
+                  how);
 }
 
 /* Two values a node, one of them larger than the limit; then a pair. */
@@ -205,9 +210,46 @@ static void test_limit(void)
     fs_arena_destroy(arena);
 }
 
+/* Against a list of the steps. */
+static void test_slack(uint64_t seed)
+{
+    enum { MAX_STEPS = 40, CHANGES = 2000 };
+    int wrong = 0;
+    for (int32_t n = 1; n <= MAX_STEPS; n++) {
+        fs_arena *arena = fs_arena_create();
+        uint64_t rng = fs_mix(seed + (uint64_t)n);
+        int64_t room[MAX_STEPS];
+        for (int32_t t = 0; t < n; t++)
+            room[t] = fs_rand_below(&rng, 100);
+        search_slack slack = search_slack_new(n, arena);
+        search_slack_set(&slack, room);
+        for (int k = 0; k < CHANGES; k++) {
+            const int32_t from = (int32_t)fs_rand_below(&rng, n);
+            const int32_t to =
+                from + 1 + (int32_t)fs_rand_below(&rng, n - from);
+            const int64_t bytes = fs_rand_below(&rng, 41) - 20;
+            int64_t least = INT64_MAX;
+            if (fs_rand_below(&rng, 2)) {
+                search_slack_add(&slack, from, to, bytes);
+                for (int32_t t = from; t < to; t++)
+                    room[t] += bytes;
+                continue;
+            }
+            for (int32_t t = from; t < to; t++)
+                least = room[t] < least ? room[t] : least;
+            wrong += search_slack_least(&slack, from, to) != least;
+        }
+        fs_arena_destroy(arena);
+    }
+    tap_equal_int(wrong, 0, "the least room of an interval is as of a list");
+}
+
 int main(void)
 {
     test_limit();
-    test_exhaustive(tap_seed(20261124));
+    test_slack(20261125);
+    const uint64_t seed = tap_seed(20261124);
+    test_exhaustive(seed, false);
+    test_exhaustive(seed, true);
     return tap_done();
 }

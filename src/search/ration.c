@@ -320,8 +320,6 @@ static void end_look(tree *t)
     look *l = &t->now;
     double bound = INFINITY;
     if (l->p) {
-        if (!l->ascent)
-            price_steps(l->p);
         if (!l->of.number)
             keep_prices(t, l->p, &t->priced);
         bound = fmin(bound_of(l), l->p->cost);
@@ -374,10 +372,13 @@ static void begin_look(tree *t, const part *of)
     p->deadline = t->effort->deadline;
     p->without = t->effort->without;
     start_prices(of, p, l->arena);
-    search_pricing_run(p, of->number ? PART_ROUNDS : ROOT_ROUNDS);
-    take_found(t);
-    if (p->loose && bound_of(l) < goal(t)) {
+    p->loose = t->effort->ascend;
+    if (!p->loose) {
+        search_pricing_run(p, of->number ? PART_ROUNDS : ROOT_ROUNDS);
+        take_found(t);
         price_steps(p);
+    }
+    if (p->loose && bound_of(l) < goal(t)) {
         l->ascent = search_ascent_new(p, l->arena);
     } else {
         end_look(t);

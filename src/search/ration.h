@@ -55,6 +55,7 @@ typedef struct search_ration_effort {
     double gap;    /* a bound so near is proof enough */
     int32_t parts; /* to look into at most; 0: as many as it takes */
     uint32_t without;
+    bool ascend; /* ask for no minimum at prices: messages and prices rise */
     void (*progress)(void *ctx, double cost, double bound);
     void *ctx;
 } search_ration_effort;
