@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/json.h"
+#include "base/json_lists.h"
 #include "tests/tap.h"
 
 #include <errno.h>
@@ -352,6 +352,113 @@ static void test_warning(void)
     close(own);
 }
 
+/* ---- lists of whole numbers ---- */
+
+typedef struct fed {
+    const char *text;
+    size_t n, part; /* bytes a read */
+    fs_json_lists *lists;
+} fed;
+
+static size_t feed(void *to, size_t bytes, void *from)
+{
+    fed *f = from;
+    size_t n = f->n < f->part ? f->n : f->part;
+    n = n < bytes ? n : bytes;
+    memcpy(to, f->text, n);
+    f->text += n;
+    f->n -= n;
+    return n;
+}
+
+static size_t feed_lists(void *to, size_t bytes, void *from)
+{
+    fed *f = from;
+    return fs_json_lists_read(f->lists, feed, f, to, bytes);
+}
+
+/* Lists of the tree and those kept apart say the same. */
+static bool same_tree(fs_json_lists *lists, const json_t *a, const json_t *b)
+{
+    fs_numbers numbers;
+    if (json_is_string(b) && !json_is_string(a)) {
+        if (!fs_json_numbers(lists, b, &numbers) ||
+            numbers.n != json_array_size(a))
+            return false;
+        for (size_t k = 0; k < numbers.n; k++)
+            if (!json_is_integer(json_array_get(a, k)) ||
+                json_integer_value(json_array_get(a, k)) != numbers.at[k])
+                return false;
+        return true;
+    }
+    if (!json_is_array(a))
+        return json_equal(a, b);
+    bool same = json_array_size(a) == json_array_size(b);
+    for (size_t k = 0; same && k < json_array_size(a); k++)
+        same = same_tree(lists, json_array_get(a, k), json_array_get(b, k));
+    return same;
+}
+
+/* With and without: the same tree, or a fault in the same line. */
+static bool reads_alike(const char *text, size_t part)
+{
+    fs_arena *arena = fs_arena_create();
+    json_error_t why_a = {0}, why_b = {0};
+    fed plain = {text, strlen(text), part, NULL};
+    fed packed = {text, strlen(text), part, fs_json_lists_new(arena)};
+    json_t *a = json_load_callback(feed, &plain, 0, &why_a);
+    json_t *b = json_load_callback(feed_lists, &packed, 0, &why_b);
+    const bool same = !a || !b ? !a && !b && why_a.line == why_b.line
+                               : same_tree(packed.lists, a, b);
+    if (!same)
+        printf("# %s: line %d, line %d\n", text, why_a.line, why_b.line);
+    json_decref(a);
+    json_decref(b);
+    fs_arena_destroy(arena);
+    return same;
+}
+
+static void test_lists(void)
+{
+    static const char *const words[] = {"[",
+                                        "]",
+                                        ",",
+                                        ",",
+                                        "[",
+                                        "],[",
+                                        "1",
+                                        "-7",
+                                        "0",
+                                        "01",
+                                        "-",
+                                        " ",
+                                        "\n",
+                                        "2.5",
+                                        "1e18",
+                                        "{}",
+                                        "\"[\"",
+                                        "\"\\\"[1\"",
+                                        "12345678901234567890",
+                                        "null",
+                                        "[]",
+                                        "[1, 2]",
+                                        "[3]"};
+    enum { TEXTS = 20000, WORDS = sizeof words / sizeof *words };
+    uint64_t rng = 7;
+    int wrong = 0;
+    for (int k = 0; k < TEXTS; k++) {
+        char text[400] = "[[";
+        const int64_t n = fs_rand_below(&rng, 14);
+        for (int64_t w = 0; w < n; w++)
+            strcat(text, words[fs_rand_below(&rng, WORDS)]);
+        strcat(text, fs_rand_below(&rng, 8) ? "]]" : "");
+        wrong += !reads_alike(text, 1 + (size_t)fs_rand_below(&rng, 9));
+    }
+    wrong += !reads_alike("[[[1,2],\n[3,4 , -5],[[6]],[7,\n8],[1,2]]]", 3);
+    wrong += !reads_alike("[[9223372036854775807],[-1],[1,2", 100);
+    tap_equal_int(wrong, 0, "lists of numbers are read as Jansson reads them");
+}
+
 int main(void)
 {
     test_arena();
@@ -359,6 +466,7 @@ int main(void)
     test_draws();
     test_json();
     test_json_fields();
+    test_lists();
     test_places();
     test_planted_link();
     test_no_room();

@@ -2,6 +2,7 @@
 #include "base/json.h"
 
 #include "base/file.h"
+#include "base/json_lists.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -16,6 +17,7 @@
 typedef struct source {
     gzFile file;
     bool broken;
+    fs_json_lists *lists; /* or NULL: all is the parser's */
 } source;
 
 static size_t read_part(void *to, size_t bytes, void *from)
@@ -33,15 +35,27 @@ static bool close_source(source *s)
     return !s->broken && code == Z_OK;
 }
 
+static size_t read_filtered(void *to, size_t bytes, void *from)
+{
+    source *s = from;
+    return fs_json_lists_read(s->lists, read_part, s, to, bytes);
+}
+
 fs_status fs_json_load(const char *path, fs_err *err, json_t **root)
+{
+    return fs_json_load_lists(path, NULL, err, root);
+}
+
+fs_status fs_json_load_lists(const char *path, fs_json_lists *lists,
+                             fs_err *err, json_t **root)
 {
     json_error_t why;
     int opened;
     FS_TRY(fs_input_open(path, err, &opened));
-    source from = {.file = gzdopen(opened, "rb")};
+    source from = {.file = gzdopen(opened, "rb"), .lists = lists};
     FS_ASSERT(from.file);
-    json_t *value =
-        json_load_callback(read_part, &from, JSON_REJECT_DUPLICATES, &why);
+    json_t *value = json_load_callback(lists ? read_filtered : read_part, &from,
+                                       JSON_REJECT_DUPLICATES, &why);
     const bool whole = close_source(&from);
     if (!whole) {
         json_decref(value);

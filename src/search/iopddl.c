@@ -1,8 +1,7 @@
 #include "config.h"
 #include "search/iopddl.h"
 
-#include "base/json.h"
-#include "search/intern.h"
+#include "base/json_lists.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,9 +12,7 @@ typedef struct reader {
     fs_err *err;
     search_iopddl *out;
     fs_json problem, nodes, edges;
-    search_intern tables;
-    int64_t *room; /* for a table, until it is known to be new */
-    size_t n_room;
+    fs_json_lists *lists;
 } reader;
 
 /* "nodes.costs[12]": of messages; item `at` of a list, or of an item of it. */
@@ -26,40 +23,18 @@ static fs_status wrong(reader *r, const fs_json *list, int64_t at,
                    list->where, (long long)at, what);
 }
 
-/* An integer of the file. Costs beyond what forbids may be written as 1e18. */
-static bool number_of(const json_t *value, int64_t *out)
-{
-    if (json_is_real(value)) {
-        const double real = json_real_value(value);
-        if (!(fabs(real) <= 9e18) || real != floor(real))
-            return false;
-        *out = (int64_t)real;
-        return true;
-    }
-    *out = json_integer_value(value);
-    return json_is_integer(value);
-}
-
-static bool read_numbers(reader *r, const json_t *list, int64_t **out)
-{
-    const size_t n = json_array_size(list);
-    *out = fs_new(r->arena, int64_t, n);
-    for (size_t k = 0; k < n; k++)
-        if (!number_of(json_array_get(list, k), &(*out)[k]))
-            return false;
-    return json_is_array(list);
-}
-
 /* Two whole numbers, each in [low, high]. */
-static bool read_two(const json_t *list, int64_t low, int64_t high,
+static bool read_two(reader *r, const json_t *list, int64_t low, int64_t high,
                      int64_t out[2])
 {
-    if (!json_is_array(list) || json_array_size(list) != 2)
+    fs_numbers two;
+    if (!fs_json_numbers(r->lists, list, &two) || two.n != 2)
         return false;
-    for (size_t k = 0; k < 2; k++)
-        if (!number_of(json_array_get(list, k), &out[k]) || out[k] < low ||
-            out[k] > high)
+    for (size_t k = 0; k < 2; k++) {
+        out[k] = two.at[k];
+        if (out[k] < low || out[k] > high)
             return false;
+    }
     return true;
 }
 
@@ -79,16 +54,16 @@ static fs_status read_costs(reader *r)
     p->cost = fs_new(r->arena, const int64_t *, n);
     for (int32_t i = 0; i < p->n_nodes; i++) {
         const json_t *costs = json_array_get(list.value, (size_t)i);
-        int64_t *cost;
-        if (!read_numbers(r, costs, &cost))
+        fs_numbers cost;
+        if (!fs_json_numbers(r->lists, costs, &cost))
             return wrong(r, &list, i, "must be a list of whole numbers");
-        if (json_array_size(costs) == 0)
+        if (cost.n == 0)
             return wrong(r, &list, i,
                          "is empty: a node without strategies has no solution");
-        if (json_array_size(costs) >= UINT16_MAX)
+        if (cost.n >= UINT16_MAX)
             return wrong(r, &list, i, "has more than 65534 strategies");
-        p->dom[i] = (int32_t)json_array_size(costs);
-        p->cost[i] = cost;
+        p->dom[i] = (int32_t)cost.n;
+        p->cost[i] = cost.at;
     }
     return FS_OK;
 }
@@ -112,16 +87,16 @@ static fs_status read_usages(reader *r)
     p->bytes = fs_new(r->arena, const int64_t *, p->n_nodes);
     for (int32_t i = 0; i < p->n_nodes; i++) {
         const json_t *usages = json_array_get(list.value, (size_t)i);
-        int64_t *bytes;
-        if (!read_numbers(r, usages, &bytes) ||
-            json_array_size(usages) != (size_t)p->dom[i])
+        fs_numbers bytes;
+        if (!fs_json_numbers(r->lists, usages, &bytes) ||
+            bytes.n != (size_t)p->dom[i])
             return wrong(r, &list, i,
                          "must have a whole number for each strategy");
         for (int32_t s = 0; s < p->dom[i]; s++)
-            if (bytes[s] < 0 ||
-                bytes[s] > INT64_MAX / (4 * (int64_t)p->n_nodes))
+            if (bytes.at[s] < 0 ||
+                bytes.at[s] > INT64_MAX / (4 * (int64_t)p->n_nodes))
                 return wrong(r, &list, i, "is negative or too large");
-        p->bytes[i] = bytes;
+        p->bytes[i] = bytes.at;
     }
     return FS_OK;
 }
@@ -148,7 +123,7 @@ static fs_status read_intervals(reader *r)
     int64_t *ends = fs_new(r->arena, int64_t, 2 * n);
     int64_t *times = fs_new(r->arena, int64_t, 2 * n);
     for (int32_t i = 0; i < n; i++)
-        if (!read_two(json_array_get(list.value, (size_t)i), 0, INT64_MAX,
+        if (!read_two(r, json_array_get(list.value, (size_t)i), 0, INT64_MAX,
                       ends + 2 * i) ||
             ends[2 * i] > ends[2 * i + 1])
             return wrong(r, &list, i, "must be two times, [from, to)");
@@ -168,27 +143,6 @@ static fs_status read_intervals(reader *r)
 
 /* ---- edges ---- */
 
-static bool read_table(reader *r, const json_t *list, size_t cells,
-                       const int64_t **out)
-{
-    const size_t bytes = cells * sizeof *r->room;
-    if (!json_is_array(list) || json_array_size(list) != cells)
-        return false;
-    if (cells > r->n_room) {
-        r->n_room = 2 * cells;
-        r->room = fs_new(r->arena, int64_t, r->n_room);
-    }
-    for (size_t k = 0; k < cells; k++)
-        if (!number_of(json_array_get(list, k), &r->room[k]))
-            return false;
-    *out = search_intern_find(&r->tables, r->room, bytes);
-    if (!*out) {
-        *out = fs_memdup(r->arena, r->room, bytes);
-        search_intern_add(&r->tables, *out, bytes);
-    }
-    return true;
-}
-
 static fs_status read_edges(reader *r)
 {
     search_iopddl *p = r->out;
@@ -205,18 +159,18 @@ static fs_status read_edges(reader *r)
     for (int32_t e = 0; e < p->n_edges; e++) {
         const json_t *table = json_array_get(costs.value, (size_t)e);
         int64_t two[2];
-        const int64_t *cost;
-        if (!read_two(json_array_get(ends.value, (size_t)e), 0, p->n_nodes - 1,
-                      two) ||
+        fs_numbers cost;
+        if (!read_two(r, json_array_get(ends.value, (size_t)e), 0,
+                      p->n_nodes - 1, two) ||
             two[0] == two[1])
             return wrong(r, &ends, e, "must name two different nodes");
         const size_t cells = (size_t)p->dom[two[0]] * (size_t)p->dom[two[1]];
-        if (!read_table(r, table, cells, &cost))
+        if (!fs_json_numbers(r->lists, table, &cost) || cost.n != cells)
             return wrong(
                 r, &costs, e,
                 "must have a whole number for each pair of strategies");
         p->edges[e] =
-            (search_iopddl_edge){(int32_t)two[0], (int32_t)two[1], cost};
+            (search_iopddl_edge){(int32_t)two[0], (int32_t)two[1], cost.at};
     }
     return FS_OK;
 }
@@ -227,7 +181,7 @@ static fs_status read_limit(reader *r)
     r->out->limit_bytes = INT64_MAX;
     if (!limit || json_is_null(limit))
         return FS_OK;
-    if (!number_of(limit, &r->out->limit_bytes) || r->out->limit_bytes < 0)
+    if (!fs_json_whole(limit, &r->out->limit_bytes) || r->out->limit_bytes < 0)
         return fs_json_fail(&r->problem, "usage_limit", r->err,
                             "must be a whole number");
     return FS_OK;
@@ -252,12 +206,12 @@ static fs_status read_problem(reader *r, const fs_json *file)
 fs_status search_iopddl_read(const char *path, fs_arena *arena, fs_err *err,
                              search_iopddl *out)
 {
+    fs_json_lists *lists = fs_json_lists_new(arena);
     json_t *root;
-    FS_TRY(fs_json_load(path, err, &root));
+    FS_TRY(fs_json_load_lists(path, lists, err, &root));
     const fs_json file = fs_json_root(path, root);
     search_iopddl found = {0};
-    reader r = {
-        .arena = arena, .err = err, .out = &found, .tables = {.arena = arena}};
+    reader r = {.arena = arena, .err = err, .out = &found, .lists = lists};
     const fs_status status = read_problem(&r, &file);
     json_decref(root);
     if (status == FS_OK)

@@ -1,7 +1,7 @@
 #include "config.h"
 #include "search/kernel.h"
 
-#include "search/intern.h"
+#include "base/intern.h"
 #include "search/limit.h"
 
 #include <math.h>
@@ -33,21 +33,21 @@ static void pack_nodes(search_kernel *k, int32_t *number)
 
 /* The pair's costs, or equal ones of a pair before: what is swept again and
  * again is better small. */
-static double *one_of(search_intern *intern, const search_cfn *cfn,
+static double *one_of(fs_intern *intern, const search_cfn *cfn,
                       const search_pair *pair)
 {
     const size_t bytes = (size_t)cfn->dom[pair->u] * (size_t)cfn->dom[pair->v] *
                          sizeof *pair->cost;
-    const void *found = search_intern_find(intern, pair->cost, bytes);
+    const void *found = fs_intern_find(intern, pair->cost, bytes);
     if (!found)
-        search_intern_add(intern, pair->cost, bytes);
+        fs_intern_add(intern, pair->cost, bytes);
     return found ? (double *)found : pair->cost;
 }
 
 static void pack_links(search_kernel *k, const int32_t *number)
 {
     const search_cfn *cfn = k->cfn;
-    search_intern intern = {.arena = k->arena};
+    fs_intern intern = {.arena = k->arena};
     k->links = fs_new(k->arena, search_link, cfn->pairs.n);
     k->first_link = fs_new(k->arena, int32_t, k->n + 1);
     for (int32_t p = 0; p < cfn->pairs.n; p++) {

@@ -27,7 +27,6 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/kernel.h src/search/kernel.c \
   src/search/limit.h src/search/limit.c \
   src/search/confine.h src/search/confine.c \
-  src/search/intern.h src/search/intern.c \
   src/search/slack.h src/search/slack.c \
   src/search/settle.h src/search/settle.c \
   src/search/ascent.h src/search/ascent.c \
