@@ -43,7 +43,11 @@ static void test_main_job(void)
                         "-o \"$D/plan.json\" --json");
     has_keys("search", a,
              "status engine iteration_s lower_bound_s gap "
-             "search_s peak_bytes stages plan plan_digest");
+             "search_s peak_bytes stages plan plan_digest sim_gap "
+             "sim_floor_s");
+    tap_ok(cli_number(a, "sim_floor_s") <=
+               cli_number(a, "sim_iteration_s") * (1 + 1e-9),
+           "search: what is said of simulations is not above this one");
     tap_ok(cli_number(a, "lower_bound_s") <=
                cli_number(a, "iteration_s") * (1 + 1e-9),
            "search: the bound is not above the plan");
