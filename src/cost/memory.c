@@ -24,7 +24,22 @@ struct cost_memory {
     int32_t **received; /* [n_stages][tensors] edges that cross to a stage, */
     int32_t **kept;     /* and those of them that the backward pass reads */
     FS_VEC(cost_moment) moments;
+    double *most; /* [moment] 0: not known yet */
 };
+
+/* How many nodes of its stage it stands for. */
+static int32_t times(const cost_memory *mem, int32_t v)
+{
+    const cost_standing *standing = mem->program->standing;
+    return standing ? standing->times[v] : 1;
+}
+
+/* Which stage of the pipeline. */
+static int32_t place(const cost_memory *mem, int32_t stage)
+{
+    const cost_standing *standing = mem->program->standing;
+    return standing ? standing->stage[stage] : stage;
+}
 
 static const ir_node *producer_of(const cost_memory *mem, int32_t tensor)
 {
@@ -63,25 +78,25 @@ static int64_t aligned(const ir_tensor *tensor, const ir_nd_sbp *sbp,
  * one of the fullest has: then all sums of gradients are there too. */
 static bool goes_on(const cost_memory *mem, int32_t stage)
 {
-    return mem->slot[stage].goes_on;
+    return mem->slot[place(mem, stage)].goes_on;
 }
 
 static int32_t in_flight(const cost_memory *mem, int32_t stage)
 {
-    return mem->slot[stage].in_flight;
+    return mem->slot[place(mem, stage)].in_flight;
 }
 
 /* Stages that share devices have nothing to move between them. */
 static bool same_role(const cost_memory *mem, int32_t a, int32_t b)
 {
-    return mem->pipe.role_of[a] == mem->pipe.role_of[b];
+    return mem->pipe.role_of[place(mem, a)] == mem->pipe.role_of[place(mem, b)];
 }
 
 /* Copies of a variable or constant for the step, made when it begins. */
 static void hold_for_step(const cost_memory *mem, const cost_moment *at,
                           int32_t v, plan_phase phase, cost_holding *out)
 {
-    const cost_fullest *slot = &mem->slot[at->stage];
+    const cost_fullest *slot = &mem->slot[place(mem, at->stage)];
     bool held = false;
     if (at->phase == PLAN_BACKWARD && phase == PLAN_FORWARD)
         held = slot->forwards > 0;
@@ -195,7 +210,9 @@ static int32_t received_for(const cost_memory *mem, int32_t tensor, int32_t v)
     bool kept = kept_by(mem, tensor, v);
     int32_t least = kept ? in_flight(mem, to) : 1;
     plan_phase made = plan_lower_base(graph, tensor);
-    plan_crossing crossing = {home_of(mem, tensor, v), to, made,
+    /* Between those that stages stand for there may be others. */
+    int32_t apart = home_of(mem, tensor, v) - to;
+    plan_crossing crossing = {place(mem, to) + apart, place(mem, to), made,
                               kept ? PLAN_BACKWARD : made};
     return plan_pace_buffers(&mem->pace, &crossing, least) + mem->prefetch;
 }
@@ -226,6 +243,15 @@ static bool holds(const cost_holding *h)
     return h->straight || h->before || h->after || h->next || h->least;
 }
 
+static void multiply(cost_holding *h, int32_t n)
+{
+    h->straight *= n;
+    h->before *= n;
+    h->after *= n;
+    h->next *= n;
+    h->least *= n;
+}
+
 /* Copies, without how many share them. */
 static void hold(const cost_memory *mem, const cost_moment *at,
                  cost_reader reader, cost_holding *out)
@@ -243,6 +269,7 @@ static void hold(const cost_memory *mem, const cost_moment *at,
         hold_here(mem, at, tensor, v, out);
     if (reader.anew && home == to && node->phase != IR_UPDATE)
         hold_anew(mem, at, tensor, v, out);
+    multiply(out, times(mem, v));
 }
 
 bool cost_memory_edge(const cost_memory *mem, int32_t moment,
@@ -358,32 +385,31 @@ int32_t cost_memory_copies(const cost_memory *mem, int32_t moment, int32_t v)
         return 0;
     switch (node->op) {
     case IR_OP_variable:
-        return 1;
+        return times(mem, v);
     case IR_OP_constant:
-        return read_on(mem, node->out[0], at->stage);
+        return times(mem, v) * read_on(mem, node->out[0], at->stage);
     case IR_OP_input: /* ahead by a piece; more for who keeps it */
-        return 2 * read_on(mem, node->out[0], at->stage);
+        return 2 * times(mem, v) * read_on(mem, node->out[0], at->stage);
     case IR_OP_accumulate:
         if (at->phase == PLAN_END)
-            return mem->last_end[node->out[0]] >= at->node;
-        return !mem->pipe.schedule->splits &&
-               (goes_on(mem, at->stage) || v <= at->node);
+            return times(mem, v) * (mem->last_end[node->out[0]] >= at->node);
+        return times(mem, v) * (!mem->pipe.schedule->splits &&
+                                (goes_on(mem, at->stage) || v <= at->node));
     default:
         return 0;
     }
 }
 
 int64_t cost_memory_node(const cost_memory *mem, int32_t moment, int32_t v,
-                         const ir_nd_sig *sig)
+                         const ir_mesh *mesh, const ir_nd_sig *sig)
 {
-    const cost_moment *at = &mem->moments.at[moment];
     const cost_program *p = mem->program;
     const ir_node *node = &p->graph->nodes.at[v];
     int64_t bytes = 0;
     int32_t copies = cost_memory_copies(mem, moment, v);
     for (int32_t o = 0; copies && o < node->n_out; o++)
         bytes += copies * aligned(&p->graph->tensors.at[node->out[o]],
-                                  &sig->out[o], &p->stages[at->stage].mesh);
+                                  &sig->out[o], mesh);
     return bytes;
 }
 
@@ -393,10 +419,12 @@ static double whole_bytes(const cost_memory *mem, int32_t tensor)
     return (double)ir_shape_count(&t->shape) * (double)ir_dtype_bytes(t->dtype);
 }
 
-double cost_memory_most(const cost_memory *mem, int32_t moment)
+double cost_memory_most(cost_memory *mem, int32_t moment)
 {
     const ir_graph *graph = mem->program->graph;
     double most = 0;
+    if (mem->most[moment] > 0)
+        return mem->most[moment];
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const ir_node *node = &graph->nodes.at[v];
         int32_t copies = cost_memory_copies(mem, moment, v);
@@ -412,6 +440,7 @@ double cost_memory_most(const cost_memory *mem, int32_t moment)
                      2 * h.scratch);
         }
     }
+    mem->most[moment] = most;
     return most;
 }
 
@@ -430,7 +459,7 @@ static void add_tides(const cost_memory *mem, int32_t stage, tide *t)
         if (mem->program->stage_of[made] != stage || mem->viewed[x] != x)
             continue;
         plan_phase base = plan_lower_base(graph, x);
-        double bytes = whole_bytes(mem, x);
+        double bytes = times(mem, made) * whole_bytes(mem, x);
         if (graph->nodes.at[made].op == IR_OP_accumulate) {
             t->sums[goes_on(mem, stage) ? 0 : made] += bytes;
         } else if (mem->last[x] >= 0 &&
@@ -463,7 +492,8 @@ static int32_t fullest(const cost_memory *mem, int32_t stage, double parts,
         kept += t.kept[v];
         sums += t.sums[v] + (copies ? t.gathered[v] : 0);
         if (mem->program->stage_of[v] != stage || node->phase != IR_BACKWARD ||
-            plan_lower_is_view(node) || kept / parts + sums <= most)
+            times(mem, v) > 1 || plan_lower_is_view(node) ||
+            kept / parts + sums <= most)
             continue;
         most = kept / parts + sums;
         best = v;
@@ -503,6 +533,7 @@ static int32_t largest_update(const cost_memory *mem, int32_t stage)
     for (int32_t x = 0; x < p->graph->tensors.n; x++) {
         int32_t reader = mem->last_end[x];
         if (reader < 0 || p->stage_of[reader] != stage ||
+            times(mem, reader) > 1 ||
             producer_of(mem, x)->op != IR_OP_accumulate ||
             whole_bytes(mem, x) <= most)
             continue;
@@ -602,6 +633,14 @@ static void count_sharing(cost_memory *mem, int32_t moment)
         }
 }
 
+static plan_pipeline pipe_of(const cost_program *p, fs_arena *arena)
+{
+    if (p->standing)
+        return *p->standing->pipe;
+    return plan_pipeline_of(p->stages, p->n_stages, p->schedule,
+                            p->micro_batches, arena);
+}
+
 cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena)
 {
     cost_memory *mem = fs_new(arena, cost_memory, 1);
@@ -611,9 +650,7 @@ cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena)
                       .arena = arena,
                       .uses = ir_graph_uses(program->graph, arena),
                       .prefetch = plan_lower_defaults().prefetch,
-                      .pipe = plan_pipeline_of(
-                          program->stages, program->n_stages, program->schedule,
-                          program->micro_batches, arena),
+                      .pipe = pipe_of(program, arena),
                       .viewed = fs_new(arena, int32_t, n),
                       .last = fs_new(arena, int32_t, n),
                       .last_end = fs_new(arena, int32_t, n),
@@ -627,6 +664,7 @@ cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena)
     for (int32_t i = 0; i < program->n_stages; i++)
         choose_moments(mem, i);
     mem->sharing = fs_new(arena, int32_t *, mem->moments.n);
+    mem->most = fs_new(arena, double, mem->moments.n);
     for (int32_t k = 0; k < mem->moments.n; k++)
         count_sharing(mem, k);
     return mem;

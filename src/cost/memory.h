@@ -9,6 +9,17 @@
 #define FS_COST_MEMORY_H
 
 #include "plan/plan.h"
+#include "plan/schedule.h"
+
+/* Of a graph in which some stages and nodes stand for several that are alike:
+ * the pipeline that is meant, which of its stages each stage is, and how many
+ * nodes of that stage a node is. Of a run of equal layers three stand for all,
+ * the middle one for those between the first and the last. */
+typedef struct cost_standing {
+    const plan_pipeline *pipe;
+    const int32_t *stage; /* [n_stages] */
+    const int32_t *times; /* [nodes] */
+} cost_standing;
 
 /* A strategy without its signatures. */
 typedef struct cost_program {
@@ -17,6 +28,7 @@ typedef struct cost_program {
     const char *schedule;
     const plan_stage *stages;
     const int32_t *stage_of;
+    const cost_standing *standing; /* NULL: each stage and node is one */
 } cost_program;
 
 typedef struct cost_moment {
@@ -26,7 +38,8 @@ typedef struct cost_moment {
     int32_t scratch_node, scratch_slot; /* the edge; -1: none */
 } cost_moment;
 
-/* Holds the program, which must outlive it. */
+/* Holds the program, which must outlive it. Of meshes it knows the size only:
+ * programs whose stages have as many devices each share it. */
 typedef struct cost_memory cost_memory;
 cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena);
 int32_t cost_memory_moments(const cost_memory *memory, const cost_moment **out);
@@ -37,7 +50,7 @@ int32_t cost_memory_moments(const cost_memory *memory, const cost_moment **out);
 int32_t cost_memory_copies(const cost_memory *memory, int32_t moment,
                            int32_t v);
 int64_t cost_memory_node(const cost_memory *memory, int32_t moment, int32_t v,
-                         const ir_nd_sig *sig);
+                         const ir_mesh *mesh, const ir_nd_sig *sig);
 
 /* What edge `slot` of node v makes the moment's stage hold: numbers of
  * copies, divided by the edges that may share them. Plain data without
@@ -62,6 +75,6 @@ int64_t cost_holding_bytes(const cost_holding *holding, const plan_ends *ends,
                            const plan_boxing *path);
 
 /* No strategy makes the moment's sum larger than this. */
-double cost_memory_most(const cost_memory *memory, int32_t moment);
+double cost_memory_most(cost_memory *memory, int32_t moment);
 
 #endif

@@ -248,7 +248,10 @@ plan_demand cost_op_on(const cost_model *model, int32_t g,
     const ir_op_kind op = piece->node->op;
     point_range points = model->points[g][op];
     ir_work work;
-    ir_node_work(piece->graph, piece->node, piece->sig, piece->mesh, &work);
+    if (group->device.bf16_flops > 0) /* what floats are copied to: no matter */
+        ir_node_flow(piece->graph, piece->node, piece->sig, piece->mesh, &work);
+    else
+        ir_node_work(piece->graph, piece->node, piece->sig, piece->mesh, &work);
     plan_demand demand = !points.n ? roofline(&group->device, op, &work)
                          : piece->node->chain
                              ? measured_chain(model, g, piece, &work)

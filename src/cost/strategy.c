@@ -122,7 +122,8 @@ static int64_t moment_bytes(const cost_sum *sum, int32_t moment)
     const plan_strategy *s = sum->strategy;
     int64_t total = 0;
     for (int32_t v = 0; v < s->n_nodes; v++) {
-        total += cost_memory_node(sum->memory, moment, v, &s->sig[v]);
+        total += cost_memory_node(sum->memory, moment, v,
+                                  &s->stages[s->stage_of[v]].mesh, &s->sig[v]);
         for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
             total += edge_bytes(sum, moment, v, e - s->first_edge[v]);
     }
@@ -180,7 +181,8 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
                             strategy->micro_batches,
                             strategy->schedule,
                             strategy->stages,
-                            strategy->stage_of};
+                            strategy->stage_of,
+                            NULL};
     FS_TRY(check_stages(&sum, err));
     const plan_pipeline pipe =
         plan_pipeline_of(strategy->stages, strategy->n_stages,

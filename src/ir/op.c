@@ -113,17 +113,34 @@ static int64_t copy_bytes(const ir_node *node, const ir_io *io)
     return tiling.bytes;
 }
 
+static void work_of(const ir_graph *graph, const ir_node *node,
+                    const ir_nd_sig *sig, const ir_mesh *mesh, ir_io *io,
+                    ir_io *widened, ir_work *out)
+{
+    ir_node_local_io(graph, node, sig, mesh, io);
+    ir_op_table[node->op]->work(node, io, out);
+    *widened = *io;
+    out->narrow = widen_all(node, widened);
+}
+
+void ir_node_flow(const ir_graph *graph, const ir_node *node,
+                  const ir_nd_sig *sig, const ir_mesh *mesh, ir_work *out)
+{
+    ir_io io, widened;
+    *out = (ir_work){0};
+    if (ir_op_table[node->op]->work)
+        work_of(graph, node, sig, mesh, &io, &widened, out);
+    out->scratch_bytes = 0;
+}
+
 void ir_node_work(const ir_graph *graph, const ir_node *node,
                   const ir_nd_sig *sig, const ir_mesh *mesh, ir_work *out)
 {
-    ir_io io;
+    ir_io io, widened;
     *out = (ir_work){0};
     if (!ir_op_table[node->op]->work)
         return;
-    ir_node_local_io(graph, node, sig, mesh, &io);
-    ir_op_table[node->op]->work(node, &io, out);
-    ir_io widened = io;
-    out->narrow = widen_all(node, &widened);
+    work_of(graph, node, sig, mesh, &io, &widened, out);
     if (ir_op_table[node->op]->moves || !out->narrow)
         return;
     ir_work wide = {0};

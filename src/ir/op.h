@@ -109,7 +109,10 @@ void ir_node_local_io(const ir_graph *graph, const ir_node *node,
 /* Bytes of a float copy of a tensor of 16-bit floats, in multiples of 64; 0 for
  * any other type. */
 int64_t ir_widened_bytes(const ir_shape *shape, ir_dtype dtype);
-/* Work on the largest local piece. */
+/* Work on the largest local piece; all of it but scratch, which is harder to
+ * say. */
+void ir_node_flow(const ir_graph *graph, const ir_node *node,
+                  const ir_nd_sig *sig, const ir_mesh *mesh, ir_work *out);
 void ir_node_work(const ir_graph *graph, const ir_node *node,
                   const ir_nd_sig *sig, const ir_mesh *mesh, ir_work *out);
 
