@@ -23,6 +23,7 @@ void search_add_loads(int64_t *bytes, const search_load *loads, int32_t n,
                       int64_t at, int32_t sign);
 void search_net_sums(const search_net *net, const int32_t *value,
                      search_sums *out);
+int32_t search_net_like(const search_net *net, int32_t stage);
 /* The formula of the stages' sum and maxima, without the memory limit; and of
  * sums. */
 double search_net_formula(const search_net *net, double total, double slowest,
@@ -103,6 +104,15 @@ void search_prices_copy(const search_net *net, search_prices *to,
                         const search_prices *from);
 bool search_prices_equal(const search_net *net, const search_prices *a,
                          const search_prices *b);
+
+/* What a second of a stage's counts at these prices, and what the bytes of a
+ * table cost, which are added. */
+double search_price_of(const search_net *net, const search_prices *at,
+                       int32_t stage, bool per_step);
+void search_add_prices(const search_load *loads, int32_t n_loads,
+                       const search_prices *at, int64_t n, double *cost);
+/* Price times limit, which the priced minimum has in excess. */
+double search_price_excess(const search_net *net, const search_prices *at);
 
 /* The additive network of these prices (cfn.h). */
 struct search_cfn *search_net_priced(const search_net *net,

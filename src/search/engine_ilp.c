@@ -45,16 +45,6 @@ typedef struct ilp {
     bool memory_binds, open;
 } ilp;
 
-/* Price times limit, which the priced minimum has in excess. */
-static double excess(const search_net *net, const search_prices *at)
-{
-    double sum = 0;
-    for (int32_t k = 0; k < net->n_limits; k++)
-        if (at->bytes[k] > 0)
-            sum += at->bytes[k] * (double)net->limit_bytes[k];
-    return sum;
-}
-
 /* Better than all so far? */
 static void take(ilp *s, const int32_t *value, double cost)
 {
@@ -118,7 +108,7 @@ static bool price_round(ilp *s, bool exact)
 {
     const search_net *net = s->net;
     fs_arena *scratch = fs_arena_create();
-    double over = excess(net, &s->at);
+    double over = search_price_excess(net, &s->at);
     search_effort effort = {s->budget->deadline,
                             exact ? INT32_MAX : PRICE_SWEEPS,
                             goal(s) + over,
@@ -253,7 +243,7 @@ static search_cfn *fix(ilp *s)
     if (cfn->infeasible || !isfinite(most))
         return cfn;
     search_dual *dual = search_dual_new(cfn, s->arena);
-    double over = excess(s->net, &s->bundle.centre);
+    double over = search_price_excess(s->net, &s->bundle.centre);
     dual->upper = most + over;
     for (int32_t k = 0; k < FIX_SWEEPS && !done(s) && !dual->closed; k++) {
         search_dual_sweep(dual);
@@ -386,6 +376,9 @@ fs_status search_ilp(const search_net *net, const search_budget *budget,
         status = FS_NO;
     if (isinf(s.bound) && s.bound > 0) /* no finite assignment at all */
         status = FS_NO;
+    search_prices *prices = fs_new(arena, search_prices, 1);
+    *prices = search_prices_new(net, arena);
+    search_prices_copy(net, prices, &s.bundle.centre);
     if (status == FS_OK)
         *out = (search_solution){
             fs_memdup(arena, s.value, (size_t)net->n_nodes * sizeof *s.value),
@@ -394,7 +387,8 @@ fs_status search_ilp(const search_net *net, const search_budget *budget,
             s.steps,
             s.kernel_nodes,
             s.memory_binds,
-            s.open || fs_deadline_left(&budget->deadline) <= 0};
+            s.open || fs_deadline_left(&budget->deadline) <= 0,
+            prices};
     fs_arena_destroy(s.arena);
     if (status == FS_NO)
         fs_fail(err, FS_NO, "no assignment is legal and fits memory");

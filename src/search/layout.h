@@ -9,14 +9,21 @@
 typedef struct search_layout {
     const ir_graph *graph; /* bound to the stages (ir_recompute_bind) */
     int32_t n_stages;
-    plan_stage *stages; /* devices in order */
-    int32_t *stage_of;  /* [nodes] */
-    int32_t n_groups;   /* of devices, each of which runs a stage or several */
-    int32_t *group_of;  /* [n_stages] */
+    plan_stage *stages;      /* devices in order */
+    const int32_t *stage_of; /* [nodes] */
+    int32_t n_groups;  /* of devices, each of which runs a stage or several */
+    int32_t *group_of; /* [n_stages] */
     const char *schedule;
     double fill; /* plan_schedule_fill */
     int64_t *limit_bytes;
     struct search_rates *rates;
+    const cost_standing *standing;  /* NULL: each stage and node is one */
+    const int32_t *like;            /* [n_groups] search_net's */
+    const struct search_view *view; /* NULL: it is the whole graph */
+    cost_memory *memory;            /* of this and alike ones; NULL: none yet */
+    const int32_t *equal;  /* [nodes] one before it, or itself, that is to have
+                              the same value; NULL: itself */
+    bool seconds_only;     /* no limits: enough for a first bound */
     fs_end end;            /* building stops there */
     const double *plain_s; /* [nodes] on one device; NULL: not known */
 } search_layout;
@@ -66,18 +73,46 @@ typedef struct search_memo {
  * the next key is added. */
 int32_t *search_memo_at(search_memo *memo, const void *key, size_t bytes);
 
-/* The network of a layout. Value k of node i is signature sig[i][k]; from
- * kept[i] on, with copies of what changes once per step made anew for it. */
+/* The network of a layout. Value k of node i of the graph is signature
+ * sig[i][k]; from kept[i] on, with copies of what changes once per step made
+ * anew for it. `loose` has a variable per node; in `net`, which engines solve,
+ * those that are to be equal are one: node i is variable var[i]. */
 typedef struct search_built {
     const search_layout *layout;
-    search_net net;
+    search_net loose, net;
+    int32_t *var;
     ir_nd_sig **sig;
     int32_t *kept;
-    int32_t *domain; /* [node] nodes of one number have equal tables */
+    int32_t *domain;   /* [node] nodes of one number have equal tables */
+    int32_t *out_slot; /* [loose.n_edges] which output of u v reads; -1: v's
+                          next value is u's */
     cost_memory *memory;
     int32_t *moment; /* [net.n_limits] which of memory's */
     int32_t empty;   /* a node that the filter leaves nothing, or -1 */
 } search_built;
+
+/* From loose to net (tie.c); nodes before edges. */
+void search_tie_nodes(search_built *built, fs_arena *arena);
+void search_tie_edges(search_built *built, fs_arena *arena);
+
+/* A bound for the whole network that a folded one stands for, in which layers
+ * and stages may differ, at given prices (lift.c): one that reaches `enough`,
+ * or as near to `upper`, which no bound at these prices exceeds (INFINITY: not
+ * known), as it comes. 0 where nothing is known. */
+double search_lift(const search_built *built, const struct search_prices *at,
+                   double upper, double enough, fs_deadline deadline);
+/* Bytes that every assignment of it loads a limit with, likewise; 0. */
+double search_lift_bytes(const search_built *built, int32_t limit,
+                         fs_deadline deadline);
+
+/* Tables of nodes that stand for several, made once each. */
+typedef struct search_scaler {
+    fs_arena *arena;
+    search_memo known;
+    FS_VEC(double *) made;
+} search_scaler;
+double *search_scaled(search_scaler *scaler, double *table, int64_t n,
+                      int32_t times);
 
 /* Assignments between the fastest and the leanest, cheapest first: a fixed
  * number of weights of bytes against seconds. Limits are not looked at, so that
@@ -99,6 +134,13 @@ bool search_build_nodes(const search_problem *problem,
                         search_built *out);
 bool search_build_edges(fs_arena *arena, search_built *built);
 
+int32_t search_group_of(const search_layout *layout, int32_t v);
+/* How many nodes of its stage it stands for. */
+int32_t search_times(const search_layout *layout, int32_t v);
+/* Is a copy of that tensor, which changes once per step and lies on the
+ * reader's stage, to be kept or made anew? */
+bool search_copy_lives(const search_layout *layout, int32_t v, int32_t tensor);
+
 /* Boxing made anew for node v (plan_boxing) is for one pass of one forward
  * node and what belongs to it: what is computed again, the backward nodes. */
 int32_t search_sharing_of(const ir_graph *graph, int32_t v);
@@ -108,9 +150,11 @@ int32_t search_sharing_of(const ir_graph *graph, int32_t v);
  * variables alone. Returns how many. */
 int32_t search_box_again(const ir_graph *graph, bool all, plan_strategy *s);
 
-/* Solution -> strategy, with its boxing paths. */
+/* Solution -> strategy, with its boxing paths: of the network's own layout, or
+ * of another one, whose node v is what rep[v] is of the network. */
 plan_strategy *search_strategy(const search_problem *problem,
-                               const search_built *built, const int32_t *value,
-                               fs_arena *arena);
+                               const search_built *built,
+                               const search_layout *layout, const int32_t *rep,
+                               const int32_t *value, fs_arena *arena);
 
 #endif

@@ -6,9 +6,9 @@
 #include "search/level0.h"
 
 #include "base/clock.h"
-#include "ir/recompute.h"
 #include "plan/schedule.h"
 #include "search/planner.h"
+#include "search/recipe.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -38,11 +38,6 @@ static void add_candidate(search_level0 *z, const search_graph *graph,
     fs_push(z->scratch, &z->all, c);
 }
 
-static int32_t depth_of(const search_problem *problem)
-{
-    return problem->interleave > 1 ? problem->interleave : 1;
-}
-
 /* All ordered factorisations of `devices` into at most `room` more axes. Both
  * orders count: an inner axis has other neighbours and other legal boxing. */
 static void add_meshes(search_level0 *z, const search_graph *graph,
@@ -52,7 +47,7 @@ static void add_meshes(search_level0 *z, const search_graph *graph,
     int32_t most = z->problem->max_mesh_axes;
     if (devices == 1) {
         if (fixed->n < 0 || plan_same_mesh(fixed, mesh))
-            add_candidate(z, graph, n_stages * depth_of(z->problem), mesh);
+            add_candidate(z, graph, n_stages * search_depth(z->problem), mesh);
         return;
     }
     if (fixed->n > most)
@@ -75,7 +70,7 @@ static void enumerate_stages(search_level0 *z, const search_graph *graph)
     const search_problem *problem = z->problem;
     int32_t devices = problem->cluster->n_devices;
     if (problem->stage_mesh) {
-        add_candidate(z, graph, problem->fix_stages * depth_of(problem),
+        add_candidate(z, graph, problem->fix_stages * search_depth(problem),
                       &problem->stage_mesh[0]);
         search_config *record = &z->all.at[z->all.n - 1]->record;
         record->n_meshes = problem->fix_stages;
@@ -98,109 +93,6 @@ static void enumerate(search_level0 *z)
 
 /* ---- one candidate ---- */
 
-/* The first entry is that of what happens per step. */
-static search_rates *rates_for(search_level0 *z, int32_t n_stages, int32_t m)
-{
-    const cost_model *cost = z->problem->cost;
-    const cost_model *micro = cost_model_for(cost, n_stages, m, z->scratch);
-    const search_rates *step = z->rates.n ? z->rates.at[0].rates : NULL;
-    for (int32_t k = 0; k < z->rates.n; k++) {
-        const search_rates_entry *known = &z->rates.at[k];
-        if (micro == known->rates->cost[0] ||
-            (known->n_stages == n_stages && known->micro_batches == m))
-            return known->rates;
-    }
-    search_rates *rates = fs_new(z->scratch, search_rates, 1);
-    plan_boxer *boxer = plan_boxer_create(cost_boxing(micro), z->scratch);
-    *rates =
-        (search_rates){{micro, cost}, {boxer, step ? step->boxer[1] : boxer}};
-    search_rates_entry entry = {n_stages, m, rates};
-    fs_push(z->scratch, &z->rates, entry);
-    return rates;
-}
-
-/* Groups of devices in order, stages on them as the schedule wants it. */
-static void place_stages(const search_problem *problem,
-                         const search_candidate *c, search_layout *layout)
-{
-    const plan_schedule *schedule = plan_schedule_find(problem->schedule);
-    const plan_placing placing =
-        schedule ? schedule->placing : PLAN_PLACED_ONCE;
-    layout->n_groups = c->n_stages / depth_of(problem);
-    for (int32_t i = 0; i < c->n_stages; i++) {
-        const int32_t group = plan_placing_role(placing, layout->n_groups, i);
-        int32_t first = 0;
-        for (int32_t g = 0; g < group; g++)
-            first += ir_mesh_size(problem->stage_mesh ? &problem->stage_mesh[g]
-                                                      : &c->mesh);
-        layout->group_of[i] = group;
-        layout->stages[i] = (plan_stage){
-            problem->stage_mesh ? problem->stage_mesh[group] : c->mesh, first};
-    }
-}
-
-/* Of a schedule that does not suit the stages, which lowering refuses: 1. */
-static double fill_of(search_level0 *z, const search_layout *layout)
-{
-    plan_pipeline pipe =
-        plan_pipeline_of(layout->stages, layout->n_stages, layout->schedule,
-                         layout->graph->micro_batches, z->scratch);
-    return plan_schedule_fill(&pipe, layout->stages);
-}
-
-/* Who of its stages reads what is computed again. */
-static void bind_graph(search_level0 *z, search_layout *layout)
-{
-    const ir_graph *graph = layout->graph;
-    const size_t bytes = (size_t)graph->nodes.n * sizeof *layout->stage_of;
-    search_bound_graph made = {.from = graph};
-    if (!ir_recompute_crosses(graph, layout->stage_of))
-        return;
-    for (int32_t k = 0; k < z->bound.n && !made.graph; k++)
-        if (z->bound.at[k].from == graph &&
-            memcmp(z->bound.at[k].cut, layout->stage_of, bytes) == 0)
-            made = z->bound.at[k];
-    if (!made.graph) {
-        ir_graph *copy = ir_graph_copy(graph, z->scratch);
-        made.cut = fs_memdup(z->scratch, layout->stage_of, bytes);
-        made.stage_of = fs_memdup(z->scratch, layout->stage_of, bytes);
-        ir_recompute_bind(copy, made.stage_of);
-        made.graph = copy;
-        fs_push(z->scratch, &z->bound, made);
-    }
-    layout->graph = made.graph;
-    layout->stage_of = made.stage_of;
-}
-
-fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
-{
-    const search_problem *problem = z->problem;
-    const ir_graph *graph = c->graph->graph;
-    search_layout *layout = &c->layout;
-    int32_t p = c->n_stages;
-    *layout = (search_layout){
-        .graph = graph,
-        .n_stages = p,
-        .stages = fs_new(c->arena, plan_stage, p),
-        .stage_of = fs_new(c->arena, int32_t, graph->nodes.n),
-        .schedule = problem->schedule,
-        .limit_bytes = fs_new(c->arena, int64_t, p),
-        .group_of = fs_new(c->arena, int32_t, p),
-        .rates = rates_for(z, p / depth_of(problem), graph->micro_batches)};
-    place_stages(problem, c, layout);
-    layout->fill = fill_of(z, layout);
-    for (int32_t i = 0; i < p; i++) {
-        layout->limit_bytes[i] =
-            search_device_bytes(problem, &layout->stages[i]);
-        if (c->share < 1)
-            layout->limit_bytes[i] =
-                (int64_t)(c->share * (double)layout->limit_bytes[i]);
-    }
-    FS_TRY(search_cut(problem, layout, err, layout->stage_of));
-    bind_graph(z, layout);
-    return FS_OK;
-}
-
 /* The first ways in which a node may lie where nothing was asked for. */
 static const char *list_ways(const ir_graph *graph, const ir_node *node,
                              const ir_mesh *mesh, fs_arena *arena)
@@ -220,10 +112,10 @@ static const char *list_ways(const ir_graph *graph, const ir_node *node,
 /* What was asked for and what the node's op can do have nothing in common. */
 static void fail_empty(const search_candidate *c, fs_err *err)
 {
-    const ir_graph *graph = c->layout.graph;
+    const ir_graph *graph = c->shown.graph;
     const int32_t v = c->built.empty;
     const ir_node *node = &graph->nodes.at[v];
-    const ir_mesh *mesh = &c->layout.stages[c->layout.stage_of[v]].mesh;
+    const ir_mesh *mesh = &c->shown.stages[c->shown.stage_of[v]].mesh;
     const int32_t t = node->n_out ? node->out[0] : node->in[0];
     char shape[160];
     fs_fail(err, FS_NO,
@@ -279,30 +171,127 @@ static void say(const search_level0 *z, const search_candidate *c,
     z->problem->progress(z->problem->progress_ctx, line);
 }
 
-/* Tables of the nodes, and a bound from them. */
-static void prepare(search_level0 *z, search_candidate *c)
+/* Tables of the nodes. False: there is nothing to solve, or no time. */
+static bool node_tables(search_level0 *z, search_candidate *c)
 {
     fs_err err = {0};
-    if (c->arena || c->settled)
-        return;
-    say(z, c, "tables");
-    c->arena = fs_arena_create();
-    if (search_lay_out(z, c, &err) != FS_OK) {
-        reject(c, "infeasible", err.text);
-        return;
-    }
-    c->layout.end = z->end;
-    if (!search_build_nodes(z->problem, &c->layout, c->arena, &c->built)) {
-        c->settled = true; /* its bound stays 0 */
-        return;
+    c->shown.end = z->end;
+    if (!search_build_nodes(z->problem, &c->shown, c->arena, &c->built)) {
+        c->settled = true; /* its bound stays as it is */
+        return false;
     }
     if (c->built.empty >= 0) {
         fail_empty(c, &err);
         reject(c, "infeasible", err.text);
-        return;
+        return false;
     }
-    c->record.lower_bound_s = fmax(c->record.lower_bound_s,
-                                   search_net_floor(&c->built.net, c->arena));
+    return true;
+}
+
+static void drop_tables(search_candidate *c)
+{
+    fs_arena_destroy(c->arena);
+    c->arena = NULL;
+    c->built = (search_built){0};
+}
+
+static void raise_bound(search_candidate *c, double bound_s)
+{
+    c->record.lower_bound_s = fmax(c->record.lower_bound_s, bound_s);
+}
+
+/* A bound that reaches this needs no further proof. */
+static double enough(const search_level0 *z)
+{
+    return search_near(z->best_s, z->problem->gap);
+}
+
+/* Where its devices may differ there are no even stages. */
+static bool may_be_even(const search_level0 *z)
+{
+    return !z->problem->stage_mesh && z->problem->cluster->n_groups == 1;
+}
+
+/* The prices of search_lay_out_even: of one stage of p. */
+static search_prices even_prices(const search_level0 *z,
+                                 const search_candidate *c, fs_arena *arena)
+{
+    search_prices even = search_prices_new(&c->built.net, arena);
+    even.micro[0] = even.step[0] =
+        1.0 / (c->n_stages / search_depth(z->problem));
+    return even;
+}
+
+static double even_floor(const search_level0 *z, const search_candidate *c)
+{
+    const search_net *net = &c->built.net;
+    const search_prices even = even_prices(z, c, c->arena);
+    double floor = 0;
+    for (int32_t i = 0; i < net->n_nodes; i++) {
+        double least = INFINITY;
+        for (int32_t s = 0; s < net->nodes[i].n; s++)
+            least = fmin(least, net->nodes[i].cost[s]);
+        floor += search_price_of(net, &even, 0, net->nodes[i].per_step) * least;
+    }
+    return floor;
+}
+
+/* A bound from the seconds of nodes alone. */
+static void look(search_level0 *z, search_candidate *c)
+{
+    c->looked = true;
+    if (!may_be_even(z))
+        return;
+    c->arena = fs_arena_create();
+    search_lay_out_even(z, c, &c->shown);
+    c->shown.seconds_only = true;
+    if (node_tables(z, c))
+        raise_bound(c, even_floor(z, c));
+    drop_tables(c);
+    say(z, c, "looked at");
+}
+
+/* A bound from all tables but those of memory, whatever the cut. */
+static void weigh(search_level0 *z, search_candidate *c)
+{
+    c->weighed = true;
+    if (!may_be_even(z))
+        return;
+    c->arena = fs_arena_create();
+    search_lay_out_even(z, c, &c->shown);
+    c->shown.seconds_only = true;
+    if (c->shown.view && node_tables(z, c) &&
+        search_build_edges(c->arena, &c->built)) {
+        const search_prices even = even_prices(z, c, c->arena);
+        raise_bound(c, search_lift(&c->built, &even, INFINITY, enough(z),
+                                   fs_deadline_after(1e9, z->end)));
+    }
+    drop_tables(c);
+    say(z, c, "weighed");
+}
+
+/* All tables; false as above. */
+static bool prepare(search_level0 *z, search_candidate *c)
+{
+    fs_err err = {0};
+    if (c->settled)
+        return false;
+    if (c->arena)
+        return true;
+    say(z, c, "tables");
+    c->arena = fs_arena_create();
+    if (search_lay_out(z, c, &err) != FS_OK) {
+        reject(c, "infeasible", err.text);
+        return false;
+    }
+    if (!node_tables(z, c))
+        return false;
+    raise_bound(c, search_net_floor(&c->built.loose, c->arena));
+    if (!search_build_edges(c->arena, &c->built)) {
+        c->settled = true;
+        return false;
+    }
+    return true;
 }
 
 /* Did memory make it infeasible? Then how much would do. */
@@ -329,6 +318,26 @@ static void explain_infeasible(search_candidate *c)
     c->need_bytes = need > limit ? need : limit + 1;
 }
 
+/* Layers that are equal do not fit. Does memory forbid all others too? If not,
+ * the network is looked at unfolded. */
+static void refuse_folded(search_level0 *z, search_candidate *c)
+{
+    const search_net *net = &c->built.net;
+    const fs_deadline deadline = fs_deadline_after(1e9, z->end);
+    for (int32_t k = 0; k < net->n_limits && c->share == 1; k++) {
+        const double least = search_lift_bytes(&c->built, k, deadline);
+        if (least <= (double)net->limit_bytes[k])
+            continue;
+        reject(c, "memory", "memory");
+        c->need_bytes = (int64_t)least;
+        z->memory_decides = true;
+        return;
+    }
+    c->whole = true;
+    c->tried = c->settled = false;
+    drop_tables(c);
+}
+
 /* Tables of what is settled and not the best are not needed any more. */
 static void release(const search_level0 *z, search_candidate *c)
 {
@@ -336,12 +345,6 @@ static void release(const search_level0 *z, search_candidate *c)
         return;
     fs_arena_destroy(c->arena);
     c->arena = NULL;
-}
-
-/* A bound that reaches this needs no further proof. */
-static double enough(const search_level0 *z)
-{
-    return search_near(z->best_s, z->problem->gap);
 }
 
 static bool proven(const search_level0 *z, const search_config *record)
@@ -404,21 +407,25 @@ static fs_status solve(search_level0 *z, search_candidate *c, double seconds,
     fs_err mine = {0};
     int64_t start_ns = fs_now_ns();
     say(z, c, "..");
-    if (!c->built.net.edges && !search_build_edges(c->arena, &c->built)) {
-        c->settled = true;
-        return FS_OK;
-    }
     fs_status status =
         z->engine(&c->built.net, &budget, z->scratch, &mine, &solution);
     c->settled = !solution.open || z->problem->rounds > 0;
     c->record.seconds += search_seconds_since(start_ns);
+    if (status == FS_OK && c->view)
+        solution.lower_bound =
+            search_lift(&c->built, solution.prices, solution.cost,
+                        search_near(solution.cost, 0.25 * z->problem->gap),
+                        budget.deadline);
     if (status == FS_OK)
         take(z, c, &solution);
-    else if (status == FS_NO) {
+    else if (status != FS_NO)
+        return fs_fail(err, status, "%s", mine.text);
+    else if (c->view)
+        refuse_folded(z, c);
+    else {
         explain_infeasible(c);
         z->memory_decides |= strcmp(c->record.status, "memory") == 0;
-    } else
-        return fs_fail(err, status, "%s", mine.text);
+    }
     say(z, c, c->record.status);
     release(z, c);
     return FS_OK;
@@ -458,8 +465,8 @@ static bool near_enough(const search_level0 *z, const search_candidate *c,
 
 static bool worth(search_level0 *z, search_candidate *c, int32_t pass)
 {
-    if (c->settled || fs_end_reached(round_end(z)) || !c->arena ||
-        near_enough(z, c, pass) || (pass > QUICK_PASSES && c->memory_binds))
+    if (c->settled || fs_end_reached(round_end(z)) || near_enough(z, c, pass) ||
+        (pass > QUICK_PASSES && c->memory_binds))
         return false;
     if (!search_proven(c->record.lower_bound_s, enough(z)))
         return !proven(z, &c->record);
@@ -480,6 +487,39 @@ static double effort_of(const search_level0 *z, const search_candidate *c,
     return fmin(effort_s[pass], most_s);
 }
 
+/* The next one that is not solved yet, by bound. */
+static search_candidate *least_bound(const search_level0 *z)
+{
+    search_candidate *least = NULL;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k];
+        if (!c->settled && !c->tried && (!least || by_bound(&c, &least) < 0))
+            least = c;
+    }
+    return least;
+}
+
+/* Each is looked at only as long as its bound is the least: from seconds of its
+ * nodes, from its tables, by a first attempt. */
+static fs_status first_pass(search_level0 *z, fs_err *err)
+{
+    search_candidate *c;
+    while ((c = least_bound(z)) && !fs_end_reached(&z->half)) {
+        if (!worth(z, c, 0)) {
+            c->tried = true;
+        } else if (!c->looked) {
+            look(z, c);
+        } else if (!c->weighed) {
+            weigh(z, c);
+        } else {
+            c->tried = true;
+            if (prepare(z, c))
+                FS_TRY(solve(z, c, effort_of(z, c, 0), err));
+        }
+    }
+    return FS_OK;
+}
+
 /* Best bound first, in passes of growing effort: a configuration that is hard
  * to close is often pruned by an easier one. The bound is that of the first
  * round: later ones only look for plans that fit. */
@@ -487,19 +527,23 @@ fs_status search_explore(search_level0 *z, fs_err *err)
 {
     double most_s = z->problem->effort_s > 0 ? z->problem->effort_s : 1e9;
     z->half = fs_end_half(&z->end);
+    for (int32_t k = 0; k < z->all.n; k++)
+        z->all.at[k]->tried = false;
     for (int32_t e = 0; e < (int32_t)(sizeof effort_s / sizeof *effort_s);
          e++) {
         if (e && (effort_s[e - 1] >= most_s || (z->n_misfits && z->best)))
             break;
-        for (int32_t k = 0; k < z->all.n; k++)
-            if (!fs_end_reached(e ? round_end(z) : &z->half))
-                prepare(z, z->all.at[k]);
+        if (e == 0) {
+            FS_TRY(first_pass(z, err));
+            continue;
+        }
         if (z->all.n)
             qsort(z->all.at, (size_t)z->all.n, sizeof *z->all.at, by_bound);
-        for (int32_t k = 0; k < z->all.n; k++)
-            if (worth(z, z->all.at[k], e))
-                FS_TRY(
-                    solve(z, z->all.at[k], effort_of(z, z->all.at[k], e), err));
+        for (int32_t k = 0; k < z->all.n; k++) {
+            search_candidate *c = z->all.at[k];
+            if (worth(z, c, e) && prepare(z, c))
+                FS_TRY(solve(z, c, effort_of(z, c, e), err));
+        }
     }
     return FS_OK;
 }
@@ -577,7 +621,7 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
                        .lean_s = INFINITY};
     double limit = problem->time_limit_s > 0 ? problem->time_limit_s : 1e8;
     z.end = fs_end_after(z.start_ns, limit, problem->stop);
-    rates_for(&z, 1, 1);
+    search_rates_for(&z, 1, 1);
     *out = (search_result){.status = "infeasible"};
     enumerate(&z);
     start_from(&z);

@@ -2,20 +2,24 @@
 #ifndef FS_SEARCH_LEVEL0_H
 #define FS_SEARCH_LEVEL0_H
 
-#include "search/layout.h"
+#include "search/view.h"
 
 /* A configuration on its way. */
 typedef struct search_candidate {
     const search_graph *graph;
     int32_t n_stages;
     ir_mesh mesh;
-    search_layout layout;
+    search_layout layout;    /* of the whole graph */
+    search_layout shown;     /* what its network is built on: the same, or */
+    const search_view *view; /* this view of it */
     search_built built;
     fs_arena *arena; /* its tables */
     search_config record;
-    bool memory_binds;  /* as the engine saw it */
-    bool settled;       /* no further effort would change its record */
-    double share;       /* of the limits that its network has, */
+    bool looked, weighed, tried; /* how far the first pass came with it */
+    bool whole;                  /* its network is not to be folded */
+    bool memory_binds;           /* as the engine saw it */
+    bool settled;                /* no further effort would change its record */
+    double share;                /* of the limits that its network has, */
     double proven_s;    /* bound for the whole limits; 0: the record's */
     int64_t need_bytes; /* least memory, when that is what it lacks */
     char why[1024];     /* it is infeasible */
@@ -36,6 +40,33 @@ typedef struct search_bound_graph {
     int32_t *stage_of; /* [nodes of graph] */
 } search_bound_graph;
 
+/* A graph with its runs of equal layers. */
+typedef struct search_layered {
+    const ir_graph *graph;
+    ir_layers layers;
+} search_layered;
+
+/* A graph cut into stages, folded; no view where that leaves nothing out. */
+typedef struct search_folded {
+    const ir_graph *graph;
+    const int32_t *stage_of;
+    search_view *view;
+    cost_standing standing;
+    cost_program program;
+    plan_stage *stages;
+    cost_memory *memory;
+} search_folded;
+
+/* A graph cut into so many stages. */
+typedef struct search_cut_made {
+    const ir_graph *graph;
+    int32_t n_stages;
+    fs_status status;
+    const char *why;
+    int32_t *stage_of;
+    double fill;
+} search_cut_made;
+
 /* The best plan that fits, with its network's figures. */
 typedef struct search_kept {
     search_candidate *from; /* NULL: none yet */
@@ -52,6 +83,9 @@ typedef struct search_level0 {
     fs_arena *scratch;
     FS_VEC(search_rates_entry) rates;
     FS_VEC(search_bound_graph) bound;
+    FS_VEC(search_layered *) layered;
+    FS_VEC(search_folded *) folded;
+    FS_VEC(search_cut_made *) cuts;
     int64_t start_ns;
     fs_end end;
     fs_end half; /* of the round, when memory decides */
@@ -74,9 +108,26 @@ typedef struct search_level0 {
 
 double search_seconds_since(int64_t start_ns);
 
+/* Stages of a group of devices. */
+int32_t search_depth(const search_problem *problem);
+/* Those made first are those of what happens per step. */
+struct search_rates *search_rates_for(search_level0 *z, int32_t n_stages,
+                                      int32_t micro_batches);
 /* Stages, limits (times the candidate's share) and cut of a configuration;
  * its arena holds them. */
 fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err);
+/* All of its graph on the devices of one of its stages, with the schedule's
+ * fill and drain: p stages take q sum_i a_i + (m - q) max_i a_i + max_i b_i >=
+ * (q + (m - q) / p) a + b / p for a, b of the whole, however it is cut. Without
+ * limits. */
+void search_lay_out_even(search_level0 *z, search_candidate *c,
+                         search_layout *out);
+/* The strategy of values of the candidate's network `built`, for the whole
+ * graph, and what the formula says of it: *cost is that of the network when
+ * called, whose layers and stages may stand for others. */
+plan_strategy *search_whole_strategy(search_level0 *z, search_candidate *c,
+                                     const search_built *built,
+                                     const int32_t *value, double *cost);
 /* Solves configurations, best bound first, until no bound is below the best
  * or time runs out. */
 fs_status search_explore(search_level0 *z, fs_err *err);

@@ -149,7 +149,9 @@ static void charge_pair(milp *p, int column, const search_net_edge *edge,
 {
     put(p, stage_row(edge->stage, edge->per_step), column, p->scale * cost);
     if (!edge->per_step)
-        glp_set_obj_coef(p->lp, column, p->net->fill * p->scale * cost);
+        glp_set_obj_coef(p->lp, column,
+                         p->net->fill * search_net_like(p->net, edge->stage) *
+                             p->scale * cost);
 }
 
 /* A value's cost, which may have several parts. */
@@ -173,7 +175,7 @@ static void add_load(milp *p, int n_values)
             double cost = p->load[(c - 1) * rows + r];
             put(p, r + 1, c, cost);
             if (r % 2 == 0)
-                micro += cost;
+                micro += search_net_like(p->net, r / 2) * cost;
         }
         glp_set_obj_coef(p->lp, c, p->net->fill * micro);
     }
@@ -583,7 +585,8 @@ static void add_plane(const search_bundle *b, const search_sums *sums,
     for (int32_t i = 0; i < n; i++) {
         entry[++c] =
             -(net->micro_batches - net->fill) * sums->micro_s[i] / b->scale;
-        fixed += net->fill * sums->micro_s[i] / b->scale;
+        fixed +=
+            net->fill * search_net_like(net, i) * sums->micro_s[i] / b->scale;
     }
     for (int32_t i = 0; i < n; i++)
         entry[++c] = -sums->step_s[i] / b->scale;

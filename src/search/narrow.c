@@ -80,17 +80,18 @@ static double level_below(const int64_t *limit, double share)
 static bool judge(search_level0 *z)
 {
     search_candidate *c = z->best;
-    const ir_graph *graph = c->layout.graph;
     int64_t *limit = fs_new(z->scratch, int64_t, c->n_stages);
     int64_t *bytes = fs_new(z->scratch, int64_t, c->n_stages);
+    double cost_s = z->best_s;
     plan_strategy *strategy =
-        search_strategy(z->problem, &c->built, z->value, z->arena);
+        search_whole_strategy(z, c, &c->built, z->value, &cost_s);
+    const ir_graph *graph = c->layout.graph;
     stage_limits(z, &c->layout, limit);
     if (search_fits(z->problem, graph, limit, strategy, bytes)) {
         search_keep(z, &(search_kept){.from = c,
                                       .graph = graph,
                                       .strategy = strategy,
-                                      .cost_s = z->best_s,
+                                      .cost_s = cost_s,
                                       .net_nodes = c->built.net.n_nodes,
                                       .net_edges = c->built.net.n_edges,
                                       .kernel_nodes = z->kernel_nodes});
@@ -134,34 +135,36 @@ static fs_status next_round(search_level0 *z, bool misfit, fs_err *err)
 
 /* Keeps the cheapest of the plans that fits, or none. */
 static void keep_lean(search_level0 *z, search_candidate *c,
-                      const search_built *built, const search_lean *lean)
+                      search_candidate *anew, const search_built *built,
+                      const search_lean *lean)
 {
     int64_t *limit = fs_new(z->scratch, int64_t, c->n_stages);
     int64_t *bytes = fs_new(z->scratch, int64_t, c->n_stages);
-    stage_limits(z, built->layout, limit);
+    stage_limits(z, &anew->layout, limit);
     for (int32_t k = 0; k < lean->plans.n; k++) {
         const search_lean_plan *lean_plan = &lean->plans.at[k];
         if (z->kept.from && lean_plan->cost >= z->kept.cost_s)
             return;
         if (lean_plan->bytes > limit[0])
             continue;
+        double cost_s = lean_plan->cost;
         plan_strategy *strategy =
-            search_strategy(z->problem, built, lean_plan->value, z->arena);
-        if (search_fits(z->problem, built->layout->graph, limit, strategy,
+            search_whole_strategy(z, anew, built, lean_plan->value, &cost_s);
+        if (search_fits(z->problem, anew->layout.graph, limit, strategy,
                         bytes)) {
             search_keep(z, &(search_kept){.from = c,
-                                          .graph = built->layout->graph,
+                                          .graph = anew->layout.graph,
                                           .strategy = strategy,
-                                          .cost_s = lean_plan->cost,
+                                          .cost_s = cost_s,
                                           .net_nodes = built->net.n_nodes,
                                           .net_edges = built->net.n_edges,
                                           .kernel_nodes = built->net.n_nodes});
-            z->lean_s = lean_plan->cost;
+            z->lean_s = cost_s;
             return;
         }
         note_misfit(
             z,
-            &(search_kept){.graph = built->layout->graph, .strategy = strategy},
+            &(search_kept){.graph = anew->layout.graph, .strategy = strategy},
             limit, bytes);
     }
 }
@@ -173,19 +176,19 @@ static void anchor_one(search_level0 *z, search_candidate *c)
                              .n_stages = c->n_stages,
                              .mesh = c->mesh,
                              .arena = fs_arena_create()};
-    search_layout *layout = &anew.layout;
+    search_layout *layout = &anew.shown;
     search_built built;
     search_lean lean;
     fs_err err = {0};
     bool good = search_lay_out(z, &anew, &err) == FS_OK;
     layout->end = z->end;
-    for (int32_t i = 0; good && i < c->n_stages; i++)
+    for (int32_t i = 0; good && i < layout->n_stages; i++)
         layout->limit_bytes[i] = 0;
     if (good && search_build_nodes(z->problem, layout, anew.arena, &built) &&
         built.empty < 0 && search_build_edges(anew.arena, &built)) {
         z->n_anchored++;
         search_lean_plans(&built.net, z->end, anew.arena, &lean);
-        keep_lean(z, c, &built, &lean);
+        keep_lean(z, c, &anew, &built, &lean);
     }
     fs_arena_destroy(anew.arena);
 }

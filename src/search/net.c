@@ -74,6 +74,11 @@ void search_net_sums(const search_net *net, const int32_t *value,
     }
 }
 
+int32_t search_net_like(const search_net *net, int32_t stage)
+{
+    return net->like ? net->like[stage] : 1;
+}
+
 double search_net_formula(const search_net *net, double total, double slowest,
                           double step)
 {
@@ -87,7 +92,7 @@ double search_sums_cost(const search_net *net, const search_sums *sums)
 {
     double total = 0, slowest = 0, step = 0;
     for (int32_t i = 0; i < net->n_stages; i++) {
-        total += sums->micro_s[i];
+        total += search_net_like(net, i) * sums->micro_s[i];
         slowest = fmax(slowest, sums->micro_s[i]);
         step = fmax(step, sums->step_s[i]);
     }

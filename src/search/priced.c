@@ -16,16 +16,15 @@ typedef struct pricing {
     FS_VEC(double *) tables;
 } pricing;
 
-static double weight(const pricing *p, int32_t stage, bool per_step)
+double search_price_of(const search_net *net, const search_prices *at,
+                       int32_t stage, bool per_step)
 {
-    const search_net *net = p->net;
-    return per_step ? p->at->step[stage]
-                    : net->fill + (net->micro_batches - net->fill) *
-                                      p->at->micro[stage];
+    return per_step ? at->step[stage]
+                    : net->fill * search_net_like(net, stage) +
+                          (net->micro_batches - net->fill) * at->micro[stage];
 }
 
-/* Adds what an entry's bytes cost. */
-static void add_prices(const search_load *loads, int32_t n_loads,
+void search_add_prices(const search_load *loads, int32_t n_loads,
                        const search_prices *at, int64_t n, double *cost)
 {
     for (int32_t k = 0; k < n_loads; k++) {
@@ -39,11 +38,11 @@ static void price_node(const pricing *p, int32_t i)
 {
     const search_net_node *node = &p->net->nodes[i];
     fs_arena *scratch = fs_arena_create();
-    double scale = weight(p, node->stage, node->per_step);
+    double scale = search_price_of(p->net, p->at, node->stage, node->per_step);
     double *unary = fs_new(scratch, double, node->n);
     for (int32_t s = 0; s < node->n; s++)
         unary[s] = isinf(node->cost[s]) ? INFINITY : scale * node->cost[s];
-    add_prices(node->loads, node->n_loads, p->at, node->n, unary);
+    search_add_prices(node->loads, node->n_loads, p->at, node->n, unary);
     search_cfn_set(p->cfn, i, node->n, unary);
     fs_arena_destroy(scratch);
 }
@@ -63,7 +62,7 @@ static double *make_table(const pricing *p, const search_net_edge *edge,
     /* A price of 0 must not make a forbidden pair legal. */
     for (int64_t s = 0; s < n; s++)
         cost[s] = isinf(edge->cost[s]) ? INFINITY : scale * edge->cost[s];
-    add_prices(edge->loads, edge->n_loads, p->at, n, cost);
+    search_add_prices(edge->loads, edge->n_loads, p->at, n, cost);
     return cost;
 }
 
@@ -72,7 +71,8 @@ static void price_edge(pricing *p, const search_net_edge *edge)
     fs_arena *scratch = fs_arena_create();
     part *key = fs_new(scratch, part, edge->n_loads + 1);
     int32_t n = 1;
-    key[0] = (part){edge->cost, weight(p, edge->stage, edge->per_step)};
+    key[0] = (part){edge->cost, search_price_of(p->net, p->at, edge->stage,
+                                                edge->per_step)};
     for (int32_t k = 0; k < edge->n_loads; k++) {
         double price = p->at->bytes[edge->loads[k].limit];
         if (price > 0)
@@ -85,6 +85,15 @@ static void price_edge(pricing *p, const search_net_edge *edge)
     }
     search_cfn_share(p->cfn, edge->u, edge->v, p->tables.at[*known]);
     fs_arena_destroy(scratch);
+}
+
+double search_price_excess(const search_net *net, const search_prices *at)
+{
+    double sum = 0;
+    for (int32_t k = 0; k < net->n_limits; k++)
+        if (at->bytes[k] > 0)
+            sum += at->bytes[k] * (double)net->limit_bytes[k];
+    return sum;
 }
 
 search_cfn *search_net_priced(const search_net *net, const search_prices *at,

@@ -19,7 +19,9 @@ enum {
     SEARCH_##NAME = 1 << SEARCH_TURN_##NAME,
 #include "search/reductions.def"
 #undef SEARCH_REDUCTION
-    SEARCH_REDUCE_ALL = (1 << SEARCH_N_REDUCTIONS) - 1
+    SEARCH_REDUCE_ALL = (1 << SEARCH_N_REDUCTIONS) - 1,
+    /* Not of an additive network: equal layers and stages are one (view.h). */
+    SEARCH_LAYERS = 1 << SEARCH_N_REDUCTIONS
 };
 
 /* "arcs,fold" as a mask. FS_INVALID: an unknown name; err lists the known. */

@@ -13,12 +13,13 @@
 #include "search/reductions.h"
 
 /* A cost network: minimise
- *   fill sum_i a_i + (m - fill) max_i a_i + max_i b_i
+ *   fill sum_i like_i a_i + (m - fill) max_i a_i + max_i b_i
  * where stage i's a_i (b_i) is the sum of its unary and pair costs that count
- * per micro-batch (per step); subject to memory: for each limit, the sum of
- * the bytes that nodes and edges load it with is at most the limit. A stage
- * has a limit for each moment at which it may be fullest. The pure mathematics
- * of a configuration; engines see no more. */
+ * per micro-batch (per step), and like_i how many stages it stands for; subject
+ * to memory: for each limit, the sum of the bytes that nodes and edges load it
+ * with is at most the limit. A stage has a limit for each moment at which it
+ * may be fullest. The pure mathematics of a configuration; engines see no more.
+ */
 typedef struct search_load {
     int32_t limit;        /* which */
     const int64_t *bytes; /* of a node: [n]; of an edge: [n_u * n_v], row u */
@@ -45,6 +46,7 @@ typedef struct search_net_edge {
 typedef struct search_net {
     int32_t n_nodes, n_edges, n_stages, micro_batches, n_limits;
     double fill; /* 0 to 1: plan_schedule_fill; of one stage of no account */
+    const int32_t *like; /* [n_stages] stages that one stands for; NULL: 1 */
     search_net_node *nodes;
     search_net_edge *edges;
     int64_t *limit_bytes; /* [n_limits] */
@@ -58,6 +60,8 @@ typedef struct search_solution {
     int32_t kernel_nodes; /* left by the reductions; all without them */
     bool memory_binds;    /* a memory limit had a price */
     bool open;            /* time ended it: with more it may say more */
+    const struct search_prices *prices; /* that prove the bound but for what a
+                                           MILP closed; NULL */
 } search_solution;
 
 /* Cost of an assignment by the formula above, INFINITY when it breaks memory.

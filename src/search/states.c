@@ -69,7 +69,7 @@ static double cost_of(const building *b, const double *sums)
     if (p == 1)
         return sums[0];
     for (int32_t i = 0; i < p; i++) {
-        total += sums[i];
+        total += search_net_like(b->net, i) * sums[i];
         slowest = fmax(slowest, sums[i]);
         step = fmax(step, sums[p + i]);
     }

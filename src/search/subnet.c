@@ -164,7 +164,7 @@ static bool dominated(dominance *d, int32_t i, int32_t s, int32_t t)
     }
     double total = 0, slowest = -INFINITY, step = -INFINITY;
     for (int32_t k = 0; k < net->n_stages; k++) {
-        total += sum[0][k];
+        total += search_net_like(net, k) * sum[0][k];
         slowest = fmax(slowest, sum[0][k]);
         step = fmax(step, sum[1][k]);
     }

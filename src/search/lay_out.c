@@ -1,0 +1,295 @@
+/* Where a configuration's nodes run, and what its network is built on. */
+#include "config.h"
+#include "search/level0.h"
+
+#include "ir/recompute.h"
+#include "plan/schedule.h"
+#include "search/recipe.h"
+
+#include <string.h>
+
+int32_t search_depth(const search_problem *problem)
+{
+    return problem->interleave > 1 ? problem->interleave : 1;
+}
+
+search_rates *search_rates_for(search_level0 *z, int32_t n_stages, int32_t m)
+{
+    const cost_model *cost = z->problem->cost;
+    const cost_model *micro = cost_model_for(cost, n_stages, m, z->scratch);
+    const search_rates *step = z->rates.n ? z->rates.at[0].rates : NULL;
+    for (int32_t k = 0; k < z->rates.n; k++) {
+        const search_rates_entry *known = &z->rates.at[k];
+        if (micro == known->rates->cost[0] ||
+            (known->n_stages == n_stages && known->micro_batches == m))
+            return known->rates;
+    }
+    search_rates *rates = fs_new(z->scratch, search_rates, 1);
+    plan_boxer *boxer = plan_boxer_create(cost_boxing(micro), z->scratch);
+    *rates =
+        (search_rates){{micro, cost}, {boxer, step ? step->boxer[1] : boxer}};
+    search_rates_entry entry = {n_stages, m, rates};
+    fs_push(z->scratch, &z->rates, entry);
+    return rates;
+}
+
+/* Groups of devices in order, stages on them as the schedule wants it. */
+static void place_stages(const search_problem *problem,
+                         const search_candidate *c, search_layout *layout)
+{
+    const plan_schedule *schedule = plan_schedule_find(problem->schedule);
+    const plan_placing placing =
+        schedule ? schedule->placing : PLAN_PLACED_ONCE;
+    layout->n_groups = c->n_stages / search_depth(problem);
+    for (int32_t i = 0; i < c->n_stages; i++) {
+        const int32_t group = plan_placing_role(placing, layout->n_groups, i);
+        int32_t first = 0;
+        for (int32_t g = 0; g < group; g++)
+            first += ir_mesh_size(problem->stage_mesh ? &problem->stage_mesh[g]
+                                                      : &c->mesh);
+        layout->group_of[i] = group;
+        layout->stages[i] = (plan_stage){
+            problem->stage_mesh ? problem->stage_mesh[group] : c->mesh, first};
+    }
+}
+
+/* Of a schedule that does not suit the stages, which lowering refuses: 1. */
+static double fill_of(search_level0 *z, const search_layout *layout)
+{
+    plan_pipeline pipe =
+        plan_pipeline_of(layout->stages, layout->n_stages, layout->schedule,
+                         layout->graph->micro_batches, z->scratch);
+    return plan_schedule_fill(&pipe, layout->stages);
+}
+
+/* Who of its stages reads what is computed again. */
+static void bind_graph(search_level0 *z, search_layout *layout)
+{
+    const ir_graph *graph = layout->graph;
+    const size_t bytes = (size_t)graph->nodes.n * sizeof *layout->stage_of;
+    search_bound_graph made = {.from = graph};
+    if (!ir_recompute_crosses(graph, layout->stage_of))
+        return;
+    for (int32_t k = 0; k < z->bound.n && !made.graph; k++)
+        if (z->bound.at[k].from == graph &&
+            memcmp(z->bound.at[k].cut, layout->stage_of, bytes) == 0)
+            made = z->bound.at[k];
+    if (!made.graph) {
+        ir_graph *copy = ir_graph_copy(graph, z->scratch);
+        made.cut = fs_memdup(z->scratch, layout->stage_of, bytes);
+        made.stage_of = fs_memdup(z->scratch, layout->stage_of, bytes);
+        ir_recompute_bind(copy, made.stage_of);
+        made.graph = copy;
+        fs_push(z->scratch, &z->bound, made);
+    }
+    layout->graph = made.graph;
+    layout->stage_of = made.stage_of;
+}
+
+/* ---- folding ---- */
+
+/* Where stages and layers are told apart by the problem they are not equal;
+ * engines that are baselines see every layer. */
+static bool may_fold(const search_problem *problem)
+{
+    const bool known = !problem->filter.allow || problem->recipe;
+    return known && problem->reduce && !(problem->without & SEARCH_LAYERS) &&
+           strcmp(problem->engine, "ilp") == 0 &&
+           problem->cluster->n_groups == 1 && !problem->stage_of &&
+           !problem->stage_mesh && search_depth(problem) == 1 &&
+           !(problem->recipe && problem->recipe->pins.n);
+}
+
+static const ir_layers *layers_of(search_level0 *z, const ir_graph *graph)
+{
+    for (int32_t k = 0; k < z->layered.n; k++)
+        if (z->layered.at[k]->graph == graph)
+            return &z->layered.at[k]->layers;
+    search_layered *made = fs_new(z->scratch, search_layered, 1);
+    made->graph = graph;
+    ir_find_layers(graph, z->scratch, &made->layers);
+    fs_push(z->scratch, &z->layered, made);
+    return &made->layers;
+}
+
+/* The pipeline that a view shows, and what its stages hold: of every mesh of
+ * as many devices. */
+static void describe(const search_candidate *c, const search_layout *whole,
+                     fs_arena *arena, search_folded *of)
+{
+    const search_fold *fold = of->view->fold;
+    plan_pipeline *pipe = fs_new(arena, plan_pipeline, 1);
+    *pipe = plan_pipeline_of(whole->stages, whole->n_stages, whole->schedule,
+                             whole->graph->micro_batches, arena);
+    of->standing = (cost_standing){pipe, fold->stage, of->view->times};
+    of->stages = fs_new(arena, plan_stage, fold->n_stages);
+    for (int32_t i = 0; i < fold->n_stages; i++)
+        of->stages[i] = (plan_stage){c->mesh, i * ir_mesh_size(&c->mesh)};
+    of->program = (cost_program){
+        of->view->graph, fold->n_stages, whole->graph->micro_batches,
+        whole->schedule, of->stages,     of->view->stage_of,
+        &of->standing};
+    of->memory = cost_memory_create(&of->program, arena);
+}
+
+/* NULL: the whole graph is as small. */
+static const search_folded *folded_of(search_level0 *z,
+                                      const search_candidate *c,
+                                      const search_layout *layout)
+{
+    if (c->whole || !may_fold(z->problem))
+        return NULL;
+    for (int32_t k = 0; k < z->folded.n; k++) {
+        const search_folded *known = z->folded.at[k];
+        if (known->graph == layout->graph &&
+            known->stage_of == layout->stage_of)
+            return known->view ? known : NULL;
+    }
+    search_folded *made = fs_new(z->scratch, search_folded, 1);
+    made->graph = layout->graph;
+    made->stage_of = layout->stage_of;
+    search_fold *fold = fs_new(z->scratch, search_fold, 1);
+    if (search_fold_find(layers_of(z, layout->graph), made->stage_of,
+                         layout->n_stages, z->scratch, fold)) {
+        made->view = fs_new(z->scratch, search_view, 1);
+        search_view_make(fold, z->scratch, made->view);
+        describe(c, layout, z->scratch, made);
+    }
+    fs_push(z->scratch, &z->folded, made);
+    return made->view ? made : NULL;
+}
+
+/* The layout of a view. Its stages lie side by side, where neighbours are as
+ * near to each other as any. */
+static void show(const search_candidate *c, const search_layout *whole,
+                 const search_folded *folded, search_layout *layout)
+{
+    const search_view *view = folded->view;
+    const search_fold *fold = view->fold;
+    const int32_t n = fold->n_stages;
+    *layout = *whole;
+    layout->limit_bytes = fs_new(c->arena, int64_t, n);
+    layout->graph = view->graph;
+    layout->stage_of = view->stage_of;
+    layout->n_stages = layout->n_groups = n;
+    layout->stages = fs_new(c->arena, plan_stage, n);
+    layout->group_of = fs_new(c->arena, int32_t, n);
+    layout->standing = &folded->standing;
+    layout->memory = folded->memory;
+    layout->like = fold->like;
+    layout->view = view;
+    layout->equal = view->equal;
+    for (int32_t i = 0; i < n; i++) {
+        layout->stages[i] = (plan_stage){c->mesh, i * ir_mesh_size(&c->mesh)};
+        layout->group_of[i] = i;
+        layout->limit_bytes[i] = whole->limit_bytes[fold->stage[i]];
+    }
+}
+
+/* The cut of a graph into so many stages, and how much of fill and drain its
+ * schedule lets show: once for all meshes, unless stages have each their own.
+ */
+static const search_cut_made *cut_of(search_level0 *z, search_layout *layout)
+{
+    for (int32_t k = 0; k < z->cuts.n; k++)
+        if (z->cuts.at[k]->graph == layout->graph &&
+            z->cuts.at[k]->n_stages == layout->n_stages)
+            return z->cuts.at[k];
+    fs_err err = {0};
+    search_cut_made *made = fs_new(z->scratch, search_cut_made, 1);
+    *made = (search_cut_made){
+        .graph = layout->graph,
+        .n_stages = layout->n_stages,
+        .stage_of = fs_new(z->scratch, int32_t, layout->graph->nodes.n)};
+    layout->fill = made->fill = fill_of(z, layout);
+    made->status = search_cut(z->problem, layout, &err, made->stage_of);
+    made->why = fs_strdup(z->scratch, err.text);
+    fs_push(z->scratch, &z->cuts, made);
+    return made;
+}
+
+fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
+{
+    const search_problem *problem = z->problem;
+    const ir_graph *graph = c->graph->graph;
+    search_layout *layout = &c->layout;
+    int32_t p = c->n_stages;
+    *layout =
+        (search_layout){.graph = graph,
+                        .n_stages = p,
+                        .stages = fs_new(c->arena, plan_stage, p),
+                        .schedule = problem->schedule,
+                        .limit_bytes = fs_new(c->arena, int64_t, p),
+                        .group_of = fs_new(c->arena, int32_t, p),
+                        .rates = search_rates_for(z, p / search_depth(problem),
+                                                  graph->micro_batches)};
+    place_stages(problem, c, layout);
+    for (int32_t i = 0; i < p; i++) {
+        layout->limit_bytes[i] =
+            search_device_bytes(problem, &layout->stages[i]);
+        if (c->share < 1)
+            layout->limit_bytes[i] =
+                (int64_t)(c->share * (double)layout->limit_bytes[i]);
+    }
+    const search_cut_made *cut = cut_of(z, layout);
+    if (cut->status != FS_OK)
+        return fs_fail(err, cut->status, "%s", cut->why);
+    layout->stage_of = cut->stage_of;
+    layout->fill = cut->fill;
+    const search_folded *folded = folded_of(z, c, layout);
+    c->view = folded ? folded->view : NULL;
+    if (folded) {
+        show(c, layout, folded, &c->shown);
+        return FS_OK;
+    }
+    bind_graph(z, layout);
+    c->shown = *layout;
+    return FS_OK;
+}
+
+void search_lay_out_even(search_level0 *z, search_candidate *c,
+                         search_layout *out)
+{
+    const search_problem *problem = z->problem;
+    const int32_t p = c->n_stages / search_depth(problem);
+    search_layout whole = {.graph = c->graph->graph,
+                           .n_stages = c->n_stages,
+                           .stages = fs_new(c->arena, plan_stage, c->n_stages),
+                           .schedule = problem->schedule,
+                           .limit_bytes = fs_new(c->arena, int64_t, 1),
+                           .group_of = fs_new(c->arena, int32_t, c->n_stages),
+                           .rates =
+                               search_rates_for(z, p, c->graph->micro_batches)};
+    place_stages(problem, c, &whole);
+    const double fill = fill_of(z, &whole);
+    whole.n_stages = whole.n_groups = 1;
+    const search_cut_made *cut = cut_of(z, &whole);
+    whole.stage_of = cut->stage_of;
+    whole.fill = fill;
+    const search_folded *folded = folded_of(z, c, &whole);
+    if (folded)
+        show(c, &whole, folded, out);
+    else
+        *out = whole;
+}
+
+plan_strategy *search_whole_strategy(search_level0 *z, search_candidate *c,
+                                     const search_built *built,
+                                     const int32_t *value, double *cost)
+{
+    if (!c->view)
+        return search_strategy(z->problem, built, &c->layout, NULL, value,
+                               z->arena);
+    fs_arena *scratch = fs_arena_create();
+    bind_graph(z, &c->layout);
+    const int32_t *rep = search_view_nodes(c->view, c->layout.graph, scratch);
+    plan_strategy *whole =
+        search_strategy(z->problem, built, &c->layout, rep, value, z->arena);
+    cost_summary summary;
+    fs_err err = {0};
+    FS_ASSERT(cost_strategy(z->problem->cost, c->layout.graph, whole, scratch,
+                            &err, &summary) == FS_OK);
+    *cost = summary.iteration_s;
+    fs_arena_destroy(scratch);
+    return whole;
+}
