@@ -34,6 +34,19 @@ static int32_t times(const cost_memory *mem, int32_t v)
     return standing ? standing->times[v] : 1;
 }
 
+/* Readers like v of one copy of a tensor: layers read what is of none of them
+ * all together, and each what the one before it made. */
+static int32_t readers_like(const cost_memory *mem, int32_t tensor, int32_t v)
+{
+    const cost_standing *standing = mem->program->standing;
+    const ir_tensor *root =
+        &mem->program->graph->tensors.at[mem->viewed[tensor]];
+    if (!standing || standing->run[v] < 0 ||
+        standing->run[v] == standing->run[root->producer])
+        return 1;
+    return standing->times[v];
+}
+
 /* Which stage of the pipeline. */
 static int32_t place(const cost_memory *mem, int32_t stage)
 {
@@ -146,15 +159,18 @@ static void hold_anew(const cost_memory *mem, const cost_moment *at,
                       int32_t tensor, int32_t v, cost_holding *out)
 {
     const int32_t held = out->least + out->before + out->after;
+    const int32_t n = out->times;
     if (plan_lower_base(mem->program->graph, tensor) == PLAN_BEGIN)
-        *out = (cost_holding){.share = 1, .after = at->node == v};
+        *out = (cost_holding){.share = 1, .times = n, .after = at->node == v};
     else if (plan_lower_base(mem->program->graph, tensor) == PLAN_FORWARD)
         *out = (cost_holding){
-            .share = 1, .straight = out->straight, .before = held};
+            .share = 1, .times = n, .straight = out->straight, .before = held};
     else if (out->straight && at->node == v)
-        *out = (cost_holding){.share = 1, .straight = 1, .after = 1};
+        *out =
+            (cost_holding){.share = 1, .times = n, .straight = 1, .after = 1};
     else if (out->straight)
-        *out = (cost_holding){.share = 1, .straight = 1, .before = 1};
+        *out =
+            (cost_holding){.share = 1, .times = n, .straight = 1, .before = 1};
 }
 
 /* A reader on the stage where the tensor is made. */
@@ -243,15 +259,6 @@ static bool holds(const cost_holding *h)
     return h->straight || h->before || h->after || h->next || h->least;
 }
 
-static void multiply(cost_holding *h, int32_t n)
-{
-    h->straight *= n;
-    h->before *= n;
-    h->after *= n;
-    h->next *= n;
-    h->least *= n;
-}
-
 /* Copies, without how many share them. */
 static void hold(const cost_memory *mem, const cost_moment *at,
                  cost_reader reader, cost_holding *out)
@@ -259,7 +266,7 @@ static void hold(const cost_memory *mem, const cost_moment *at,
     const int32_t v = reader.node;
     const ir_node *node = &mem->program->graph->nodes.at[v];
     int32_t tensor = edge_tensor(mem, v, reader.slot);
-    *out = (cost_holding){.share = 1};
+    *out = (cost_holding){.share = 1, .times = times(mem, v)};
     if (tensor < 0 || node->op == IR_OP_variable)
         return;
     int32_t home = home_of(mem, tensor, v), to = mem->program->stage_of[v];
@@ -269,7 +276,6 @@ static void hold(const cost_memory *mem, const cost_moment *at,
         hold_here(mem, at, tensor, v, out);
     if (reader.anew && home == to && node->phase != IR_UPDATE)
         hold_anew(mem, at, tensor, v, out);
-    multiply(out, times(mem, v));
 }
 
 bool cost_memory_edge(const cost_memory *mem, int32_t moment,
@@ -278,7 +284,7 @@ bool cost_memory_edge(const cost_memory *mem, int32_t moment,
     const cost_moment *at = &mem->moments.at[moment];
     const int32_t v = reader.node, slot = reader.slot;
     int32_t tensor = edge_tensor(mem, v, slot);
-    *out = (cost_holding){.share = 1};
+    *out = (cost_holding){.share = 1, .times = times(mem, v)};
     if (tensor < 0)
         return false;
     int32_t home = home_of(mem, tensor, v), to = mem->program->stage_of[v];
@@ -361,7 +367,7 @@ int64_t cost_holding_bytes(const cost_holding *h, const plan_ends *ends,
                               : &ends->from_stage->mesh;
     int64_t bytes = h->arrives ? arrived_bytes(h, tensor, mesh, &part)
                                : held_bytes(h, tensor, mesh, &part);
-    bytes /= h->share;
+    bytes = bytes / h->share * h->times;
     return bytes + (h->scratch ? scratch_of(tensor, mesh, &part) : 0);
 }
 
@@ -436,7 +442,8 @@ double cost_memory_most(cost_memory *mem, int32_t moment)
             if (cost_memory_edge(mem, moment, (cost_reader){v, k, false}, &h))
                 most +=
                     (whole_bytes(mem, edge_tensor(mem, v, k)) + PLAN_ALIGN) *
-                    (h.straight + h.before + h.after + h.next + h.least +
+                    (h.times *
+                         (h.straight + h.before + h.after + h.next + h.least) +
                      2 * h.scratch);
         }
     }
@@ -612,8 +619,9 @@ static void count_received(cost_memory *mem)
             int32_t x = p->graph->nodes.at[v].in[k];
             if (same_role(mem, home_of(mem, x, v), p->stage_of[v]))
                 continue;
-            mem->received[p->stage_of[v]][x]++;
-            mem->kept[p->stage_of[v]][x] += kept_by(mem, x, v);
+            const int32_t n = readers_like(mem, x, v);
+            mem->received[p->stage_of[v]][x] += n;
+            mem->kept[p->stage_of[v]][x] += n * kept_by(mem, x, v);
         }
 }
 
@@ -629,7 +637,8 @@ static void count_sharing(cost_memory *mem, int32_t moment)
             if (home_of(mem, x, v) != at->stage)
                 continue;
             hold(mem, at, (cost_reader){v, k, false}, &held);
-            mem->sharing[moment][mem->viewed[x]] += holds(&held);
+            mem->sharing[moment][mem->viewed[x]] +=
+                holds(&held) * readers_like(mem, x, v);
         }
 }
 

@@ -19,6 +19,7 @@ typedef struct cost_standing {
     const plan_pipeline *pipe;
     const int32_t *stage; /* [n_stages] */
     const int32_t *times; /* [nodes] */
+    const int32_t *run;   /* [nodes] of which layers it is; -1: of none */
 } cost_standing;
 
 /* A strategy without its signatures. */
@@ -62,6 +63,7 @@ typedef struct cost_holding {
     int32_t next;     /* of what the first step makes */
     int32_t least;    /* of the smallest on the way */
     int32_t share;
+    int32_t times;   /* edges that are alike, each with all of that */
     int32_t scratch; /* the collectives' packing buffers count */
     int32_t arrives; /* from another stage: of the path, what lies here */
 } cost_holding;
