@@ -30,6 +30,8 @@ enum { ROUNDS = 60, SWEEPS = 20 };
 #define UNKNOWN 0.02
 /* Steps shrink when they lead to no better bound; not below this. */
 #define SLOWEST 0.05
+/* Of sums of some ten thousand terms, relative to their size. */
+#define ROUNDING 1e-12
 
 /* A tensor on its way between parts: what makes it, with how many copies, and
  * the hubs that stand for it, with as many. */
@@ -293,7 +295,8 @@ static search_cfn *take_apart(const lifting *l, const tables *t,
 /* ---- potentials ---- */
 
 /* How often hubs have a state beyond makers, per copy. Returns the sum of the
- * squares. */
+ * squares. Counts are added up before they are divided: what cancels is 0, not
+ * what rounding leaves of it, which would make a step of any length. */
 static double find_slopes(lifting *l, const int32_t *value)
 {
     double squares = 0;
@@ -304,16 +307,32 @@ static double find_slopes(lifting *l, const int32_t *value)
             continue;
         for (int32_t j = 0; j < k->hubs.n; j++) {
             const hub *h = &l->hubs.at[k->hubs.at[j]];
-            k->slope[value[h->node]] += h->times / k->read;
+            k->slope[value[h->node]] += h->times;
         }
         for (int32_t j = 0; j < k->makers.n; j++) {
             const int32_t u = k->makers.at[j];
-            k->slope[k->state_of[value[u]]] -= paid_by(l, k, u) / k->read;
+            k->slope[k->state_of[value[u]]] -= paid_by(l, k, u);
         }
-        for (int32_t s = 0; s < k->n_states; s++)
+        for (int32_t s = 0; s < k->n_states; s++) {
+            k->slope[s] /= k->read;
             squares += k->slope[s] * k->slope[s];
+        }
     }
     return squares;
+}
+
+/* What sums in which potentials cancel may be off by. */
+static double rounding(const lifting *l)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < l->kinds.n; i++) {
+        const kind *k = &l->kinds.at[i];
+        double most = 0;
+        for (int32_t s = 0; s < k->n_states; s++)
+            most = fmax(most, fabs(k->phi[s]));
+        sum += k->read * most;
+    }
+    return ROUNDING * sum;
 }
 
 static void move(lifting *l, double step)
@@ -353,7 +372,7 @@ static double raise(lifting *l, double upper, double enough,
         search_effort effort = {deadline, SWEEPS, INFINITY, 0, false, 0};
         search_minimum min;
         search_cfn_minimise(cfn, &effort, scratch, &min);
-        const double bound = min.bound - l->over;
+        const double bound = min.bound - l->over - rounding(l);
         double squares = 0;
         if (isfinite(min.cost))
             squares = find_slopes(l, min.value);
