@@ -88,6 +88,9 @@ static void bind_graph(search_level0 *z, search_layout *layout)
 
 /* ---- folding ---- */
 
+/* Less is not worth what is lost: layers of a stage have one plan. */
+enum { MUCH = 2 };
+
 /* Where stages and layers are told apart by the problem they are not equal;
  * engines that are baselines see every layer. */
 static bool may_fold(const search_problem *problem)
@@ -151,7 +154,8 @@ static const search_folded *folded_of(search_level0 *z,
     made->stage_of = layout->stage_of;
     search_fold *fold = fs_new(z->scratch, search_fold, 1);
     if (search_fold_find(layers_of(z, layout->graph), made->stage_of,
-                         layout->n_stages, z->scratch, fold)) {
+                         layout->n_stages, z->scratch, fold) &&
+        MUCH * fold->folded.graph->nodes.n <= layout->graph->nodes.n) {
         made->view = fs_new(z->scratch, search_view, 1);
         search_view_make(fold, z->scratch, made->view);
         describe(c, layout, z->scratch, made);

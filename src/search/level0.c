@@ -3,7 +3,7 @@
  * is what its tables alone allow, of one that was what the engine proved. The
  * smallest of all bounds is the certificate for the whole space. */
 #include "config.h"
-#include "search/level0.h"
+#include "search/crew.h"
 
 #include "base/clock.h"
 #include "plan/schedule.h"
@@ -248,7 +248,6 @@ static void look(search_level0 *z, search_candidate *c)
     if (node_tables(z, c))
         raise_bound(c, even_floor(z, c));
     drop_tables(c);
-    say(z, c, "looked at");
 }
 
 /* A bound from all tables but those of memory, whatever the cut. */
@@ -267,7 +266,8 @@ static void weigh(search_level0 *z, search_candidate *c)
                                    fs_deadline_after(1e9, z->end)));
     }
     drop_tables(c);
-    say(z, c, "weighed");
+    /* Once more, when more is wanted. */
+    c->weighed = !search_proven(c->record.lower_bound_s, enough(z));
 }
 
 /* All tables; false as above. */
@@ -410,6 +410,7 @@ static fs_status solve(search_level0 *z, search_candidate *c, double seconds,
     fs_status status =
         z->engine(&c->built.net, &budget, z->scratch, &mine, &solution);
     c->settled = !solution.open || z->problem->rounds > 0;
+    c->solved = true;
     c->record.seconds += search_seconds_since(start_ns);
     if (status == FS_OK && c->view)
         solution.lower_bound =
@@ -454,7 +455,7 @@ static int by_bound(const void *a, const void *b)
  * limit binds, what is this near to the best is not tried for long. */
 #define NEAR 1e-4
 #define BINDING_EFFORT_S 3
-enum { QUICK_PASSES = 2 };
+enum { QUICK_PASSES = 2, BATCH = 16 };
 
 static bool near_enough(const search_level0 *z, const search_candidate *c,
                         int32_t pass)
@@ -499,18 +500,38 @@ static search_candidate *least_bound(const search_level0 *z)
     return least;
 }
 
+/* Those that are to be weighed (or, `look`ing, looked at) by bound, as many as
+ * one batch has: the same whatever the number of threads. */
+static int32_t next_batch(search_level0 *z, bool looking,
+                          search_candidate **batch)
+{
+    int32_t n = 0;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k];
+        if (c->settled || c->tried || (looking ? c->looked : c->weighed) ||
+            search_proven(c->record.lower_bound_s, enough(z)))
+            continue;
+        batch[n++] = c;
+    }
+    qsort(batch, (size_t)n, sizeof(*batch), by_bound);
+    return looking || n < BATCH ? n : BATCH;
+}
+
 /* Each is looked at only as long as its bound is the least: from seconds of its
  * nodes, from its tables, by a first attempt. */
 static fs_status first_pass(search_level0 *z, fs_err *err)
 {
-    search_candidate *c;
+    search_candidate *c,
+        **batch = fs_new(z->scratch, search_candidate *, z->all.n);
     while ((c = least_bound(z)) && !fs_end_reached(&z->half)) {
         if (!worth(z, c, 0)) {
             c->tried = true;
         } else if (!c->looked) {
-            look(z, c);
+            say(z, c, "looked at");
+            search_crew_run(z, look, batch, next_batch(z, true, batch));
         } else if (!c->weighed) {
-            weigh(z, c);
+            say(z, c, "weighed");
+            search_crew_run(z, weigh, batch, next_batch(z, false, batch));
         } else {
             c->tried = true;
             if (prepare(z, c))
@@ -533,13 +554,11 @@ fs_status search_explore(search_level0 *z, fs_err *err)
          e++) {
         if (e && (effort_s[e - 1] >= most_s || (z->n_misfits && z->best)))
             break;
-        if (e == 0) {
+        if (e == 0)
             FS_TRY(first_pass(z, err));
-            continue;
-        }
         if (z->all.n)
             qsort(z->all.at, (size_t)z->all.n, sizeof *z->all.at, by_bound);
-        for (int32_t k = 0; k < z->all.n; k++) {
+        for (int32_t k = 0; e > 0 && k < z->all.n; k++) {
             search_candidate *c = z->all.at[k];
             if (worth(z, c, e) && prepare(z, c))
                 FS_TRY(solve(z, c, effort_of(z, c, e), err));
@@ -632,6 +651,7 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
         status = search_fill_none(&z, err, out);
     for (int32_t k = 0; k < z.all.n; k++)
         fs_arena_destroy(z.all.at[k]->arena);
+    search_crew_dismiss(&z);
     fs_arena_destroy(z.scratch);
     return status;
 }

@@ -16,6 +16,7 @@ typedef struct search_candidate {
     fs_arena *arena; /* its tables */
     search_config record;
     bool looked, weighed, tried; /* how far the first pass came with it */
+    bool solved;                 /* an engine was asked */
     bool whole;                  /* its network is not to be folded */
     bool memory_binds;           /* as the engine saw it */
     bool settled;                /* no further effort would change its record */
@@ -86,6 +87,7 @@ typedef struct search_level0 {
     FS_VEC(search_layered *) layered;
     FS_VEC(search_folded *) folded;
     FS_VEC(search_cut_made *) cuts;
+    struct search_crew *crew; /* NULL: not needed yet */
     int64_t start_ns;
     fs_end end;
     fs_end half; /* of the round, when memory decides */

@@ -210,7 +210,15 @@ static void match(lifting *l)
 
 /* ---- the network in parts ---- */
 
-static void set_nodes(const lifting *l, search_cfn *cfn)
+/* Does it go into the network? If only the core does, what stands for itself
+ * alone is left out. */
+static bool taken(const lifting *l, int32_t v, bool core)
+{
+    return !core || l->part[v] > 0;
+}
+
+/* What is left out counts with the least of its own: one value, its pairs 0. */
+static void set_nodes(const lifting *l, search_cfn *cfn, bool core)
 {
     const search_net *loose = &l->loose;
     fs_arena *scratch = fs_arena_create();
@@ -235,8 +243,12 @@ static void set_nodes(const lifting *l, search_cfn *cfn)
                 unary[u][s] -= times * k->phi[k->state_of[s]];
         }
     }
-    for (int32_t v = 0; v < loose->n_nodes; v++)
-        search_cfn_set(cfn, v, loose->nodes[v].n, unary[v]);
+    for (int32_t v = 0; v < loose->n_nodes; v++) {
+        const int32_t n = loose->nodes[v].n;
+        for (int32_t s = 1; s < n && !taken(l, v, core); s++)
+            unary[v][0] = fmin(unary[v][0], unary[v][s]);
+        search_cfn_set(cfn, v, taken(l, v, core) ? n : 1, unary[v]);
+    }
     for (int32_t h = 0; h < l->hubs.n; h++) {
         const kind *k = &l->kinds.at[l->hubs.at[h].kind];
         double *phi = fs_new(scratch, double, k->n_states);
@@ -275,15 +287,19 @@ static double *price_edge(const lifting *l, int32_t e, fs_arena *scratch)
     return by_state;
 }
 
-static search_cfn *take_apart(const lifting *l, const tables *t,
+static search_cfn *take_apart(const lifting *l, const tables *t, bool core,
                               fs_arena *scratch)
 {
     const search_net *loose = &l->loose;
     search_cfn *cfn = search_cfn_new(loose->n_nodes + l->hubs.n, scratch);
-    set_nodes(l, cfn);
+    set_nodes(l, cfn, core);
     for (int32_t e = 0; e < loose->n_edges; e++) {
         const search_net_edge *edge = &loose->edges[e];
         const int32_t h = l->hub[e];
+        if (!taken(l, edge->v, core) || (h < 0 && !taken(l, edge->u, core)))
+            continue;
+        if (!t->at[e])
+            t->at[e] = price_edge(l, e, l->arena);
         if (h < 0)
             search_cfn_share(cfn, edge->u, edge->v, t->at[e]);
         else
@@ -357,29 +373,37 @@ static void drop_prices(lifting *l)
             l->at.bytes[k] = 0;
 }
 
-/* Until the bound reaches `enough` or comes no nearer to `upper`. */
+/* One minimum at the potentials as they are. */
+static double least(lifting *l, const tables *t, bool core, double enough,
+                    fs_deadline deadline, double *squares)
+{
+    fs_arena *scratch = fs_arena_create();
+    search_cfn *cfn = take_apart(l, t, core, scratch);
+    search_effort effort = {deadline, SWEEPS, enough + l->over, 0, false, 0};
+    search_minimum min;
+    search_cfn_minimise(cfn, &effort, scratch, &min);
+    *squares = 0;
+    if (isfinite(min.cost) && !core)
+        *squares = find_slopes(l, min.value);
+    fs_arena_destroy(scratch);
+    return min.bound - l->over - rounding(l);
+}
+
+/* Until the bound reaches `enough` or comes no nearer to `upper`. What stands
+ * for many may do alone. */
 static double raise(lifting *l, double upper, double enough,
                     fs_deadline deadline)
 {
-    const search_net *loose = &l->loose;
-    tables t = {fs_new(l->arena, double *, loose->n_edges)};
-    double best = 0, pace = 1;
-    for (int32_t e = 0; e < loose->n_edges; e++)
-        t.at[e] = price_edge(l, e, l->arena);
+    const tables t = {fs_new(l->arena, double *, l->loose.n_edges)};
+    double pace = 1, squares;
+    double best = least(l, &t, true, enough, deadline, &squares);
     for (int32_t round = 0; round < ROUNDS && pace > SLOWEST; round++) {
-        fs_arena *scratch = fs_arena_create();
-        search_cfn *cfn = take_apart(l, &t, scratch);
-        search_effort effort = {deadline, SWEEPS, INFINITY, 0, false, 0};
-        search_minimum min;
-        search_cfn_minimise(cfn, &effort, scratch, &min);
-        const double bound = min.bound - l->over - rounding(l);
-        double squares = 0;
-        if (isfinite(min.cost))
-            squares = find_slopes(l, min.value);
-        fs_arena_destroy(scratch);
+        if (best >= enough || fs_deadline_left(&deadline) <= 0)
+            break;
+        const double bound = least(l, &t, false, enough, deadline, &squares);
         pace *= bound > best ? 1 : 0.7;
         best = fmax(best, bound);
-        if (squares <= 0 || best >= enough || fs_deadline_left(&deadline) <= 0)
+        if (squares <= 0)
             break;
         const double far =
             (isfinite(upper) ? upper : best + UNKNOWN * fabs(best)) - bound;

@@ -212,8 +212,8 @@ static bool any_solved(const search_level0 *z)
 }
 
 /* Where the engine's plan did not fit, or is not proven and memory decides,
- * each open configuration is asked for lean plans before better ones are
- * looked for. What it is asked depends neither on the limit nor on time, so
+ * each open configuration that was solved (or, while there is no plan, each) is
+ * asked for lean plans before better ones are looked for. What it is asked depends neither on the limit nor on time, so
  * that what is found under one limit is found under every larger one. */
 static bool wants_anchor(const search_level0 *z)
 {
@@ -230,7 +230,7 @@ static void anchor(search_level0 *z)
         if (fs_end_reached(&z->end))
             break;
         if (isfinite(bound_s) && bound_s < search_wanted(z->problem) &&
-            !(z->kept.from && bound_s >= z->kept.cost_s))
+            !(z->kept.from && (bound_s >= z->kept.cost_s || !c->solved)))
             anchor_one(z, c);
     }
 }
