@@ -147,7 +147,7 @@ static void adapt(search_ascent *a, double before)
     search_pricing *p = a->p;
     const double gain = p->bound - before;
     if (gain > 0.5 * a->hope)
-        a->hope *= 1.1;
+        a->hope *= 1.02;
     if (gain > 0.1 * a->hope) {
         a->since = 0;
         return;
