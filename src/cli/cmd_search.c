@@ -1,6 +1,7 @@
 #include "config.h"
 #include "cli/cli.h"
 
+#include "cli/making.h"
 #include "cli/make_plan.h"
 
 #include <string.h>
@@ -25,7 +26,7 @@ static fs_status add_flags(cli *c, search_recipe *recipe)
                        schedule, recipe->schedule);
     if (count > 0)
         recipe->micro_batches = (int32_t)count;
-    if (schedule)
+    if (schedule && !cli_several_schedules(schedule))
         recipe->schedule = schedule;
     return FS_OK;
 }

@@ -5,6 +5,8 @@
 #include "base/clock.h"
 #include "cli/guard.h"
 
+#include "plan/schedule.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -60,6 +62,52 @@ fs_status cli_parse_no_reduce(cli *c, uint32_t *without)
     return status;
 }
 
+/* What "any" is: gpipe takes as long as 1f1b and holds more. */
+#define ANY_SCHEDULE "1f1b,zb-h1,zb-h2"
+
+bool cli_several_schedules(const char *schedule)
+{
+    return strchr(schedule, ',') || strcmp(schedule, "any") == 0;
+}
+
+/* Of one stage per group of devices, so that each suits every pipeline. */
+static fs_status parse_schedules(cli *c, search_problem *out)
+{
+    enum { MOST = 8 };
+    const char *said = c->args.schedule;
+    const char **names = fs_new(c->arena, const char *, MOST);
+    if (strcmp(said, "any") == 0)
+        said = ANY_SCHEDULE;
+    for (const char *at = said;; at++) {
+        const size_t length = strcspn(at, ",");
+        const char *name = fs_strndup(c->arena, at, length);
+        const plan_schedule *known = plan_schedule_find(name);
+        if (!known)
+            return fs_fail(&c->err, FS_INVALID,
+                           "--schedule: unknown schedule '%.40s' (%s, any)",
+                           name, plan_schedule_names());
+        if (known->placing != PLAN_PLACED_ONCE || known->passes > 1)
+            return fs_fail(&c->err, FS_INVALID,
+                           "--schedule: %s is not one of several: give it "
+                           "alone",
+                           name);
+        for (int32_t k = 0; k < out->n_schedules; k++)
+            if (strcmp(names[k], name) == 0)
+                return fs_fail(&c->err, FS_INVALID,
+                               "--schedule: %s is named twice", name);
+        if (out->n_schedules == MOST)
+            return fs_fail(&c->err, FS_INVALID, "--schedule: more than %d",
+                           MOST);
+        names[out->n_schedules++] = name;
+        at += length;
+        if (!*at)
+            break;
+    }
+    out->schedules = names;
+    out->schedule = names[0];
+    return FS_OK;
+}
+
 static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
 {
     cli *c = m->c;
@@ -85,6 +133,8 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
     if (c->args.memory)
         FS_TRY(cli_parse_bytes(c->args.memory, &c->err, &out->memory_bytes));
     search_recipe_apply(&m->recipe, c->arena, out);
+    if (!m->by_hand && !m->recipe.schedule && c->args.schedule)
+        FS_TRY(parse_schedules(c, out));
     return FS_OK;
 }
 

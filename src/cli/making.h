@@ -31,6 +31,8 @@ const char *cli_making_engine(const cli_making *m);
 double cli_making_gap(const cli_making *m); /* that is asked for */
 /* The reductions that --no-reduce names; none with the bare flag. */
 fs_status cli_parse_no_reduce(cli *c, uint32_t *without);
+/* A list, or any. */
+bool cli_several_schedules(const char *schedule);
 /* Searches all graphs of `m` (m->found) and lowers what it found. */
 fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out);
 /* The best, with the graph as the plan has it; not to be closed. */

@@ -37,7 +37,7 @@ plan_strategy *search_strategy(const search_problem *problem,
 {
     const ir_graph *graph = layout->graph;
     plan_strategy *s = plan_strategy_new(graph, layout->n_stages, arena);
-    s->schedule = fs_strdup(arena, problem->schedule);
+    s->schedule = fs_strdup(arena, layout->schedule);
     memcpy(s->stages, layout->stages,
            (size_t)layout->n_stages * sizeof *s->stages);
     memcpy(s->stage_of, layout->stage_of,

@@ -6,6 +6,7 @@
 #include "plan/schedule.h"
 #include "search/recipe.h"
 
+#include <math.h>
 #include <string.h>
 
 int32_t search_depth(const search_problem *problem)
@@ -33,11 +34,17 @@ search_rates *search_rates_for(search_level0 *z, int32_t n_stages, int32_t m)
     return rates;
 }
 
+static const char *schedule_of(const search_problem *problem,
+                               const search_candidate *c)
+{
+    return c->schedule ? c->schedule : problem->schedule;
+}
+
 /* Groups of devices in order, stages on them as the schedule wants it. */
 static void place_stages(const search_problem *problem,
                          const search_candidate *c, search_layout *layout)
 {
-    const plan_schedule *schedule = plan_schedule_find(problem->schedule);
+    const plan_schedule *schedule = plan_schedule_find(schedule_of(problem, c));
     const plan_placing placing =
         schedule ? schedule->placing : PLAN_PLACED_ONCE;
     layout->n_groups = c->n_stages / search_depth(problem);
@@ -53,13 +60,25 @@ static void place_stages(const search_problem *problem,
     }
 }
 
-/* Of a schedule that does not suit the stages, which lowering refuses: 1. */
+/* Of a schedule that does not suit the stages, which lowering refuses: 1. Equal
+ * for all meshes, unless stages have each their own. */
 static double fill_of(search_level0 *z, const search_layout *layout)
 {
-    plan_pipeline pipe =
-        plan_pipeline_of(layout->stages, layout->n_stages, layout->schedule,
-                         layout->graph->micro_batches, z->scratch);
-    return plan_schedule_fill(&pipe, layout->stages);
+    const int32_t m = layout->graph->micro_batches;
+    for (int32_t k = 0; k < z->fills.n; k++) {
+        const search_fill_made *known = &z->fills.at[k];
+        if (known->n_stages == layout->n_stages && known->micro_batches == m &&
+            strcmp(known->schedule, layout->schedule) == 0)
+            return known->fill;
+    }
+    fs_arena *scratch = fs_arena_create();
+    plan_pipeline pipe = plan_pipeline_of(layout->stages, layout->n_stages,
+                                          layout->schedule, m, scratch);
+    search_fill_made made = {layout->n_stages, m, layout->schedule,
+                             plan_schedule_fill(&pipe, layout->stages)};
+    fs_arena_destroy(scratch);
+    fs_push(z->scratch, &z->fills, made);
+    return made.fill;
 }
 
 /* Who of its stages reads what is computed again. */
@@ -198,13 +217,15 @@ static const search_cut_made *cut_of(search_level0 *z, search_layout *layout)
 {
     for (int32_t k = 0; k < z->cuts.n; k++)
         if (z->cuts.at[k]->graph == layout->graph &&
-            z->cuts.at[k]->n_stages == layout->n_stages)
+            z->cuts.at[k]->n_stages == layout->n_stages &&
+            strcmp(z->cuts.at[k]->schedule, layout->schedule) == 0)
             return z->cuts.at[k];
     fs_err err = {0};
     search_cut_made *made = fs_new(z->scratch, search_cut_made, 1);
     *made = (search_cut_made){
         .graph = layout->graph,
         .n_stages = layout->n_stages,
+        .schedule = layout->schedule,
         .stage_of = fs_new(z->scratch, int32_t, layout->graph->nodes.n)};
     layout->fill = made->fill = fill_of(z, layout);
     made->status = search_cut(z->problem, layout, &err, made->stage_of);
@@ -223,7 +244,7 @@ fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
         (search_layout){.graph = graph,
                         .n_stages = p,
                         .stages = fs_new(c->arena, plan_stage, p),
-                        .schedule = problem->schedule,
+                        .schedule = schedule_of(problem, c),
                         .limit_bytes = fs_new(c->arena, int64_t, p),
                         .group_of = fs_new(c->arena, int32_t, p),
                         .rates = search_rates_for(z, p / search_depth(problem),
@@ -252,6 +273,19 @@ fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
     return FS_OK;
 }
 
+/* Of all schedules that it may have. */
+static double least_fill(search_level0 *z, const search_candidate *c,
+                         const search_layout *whole)
+{
+    search_layout one = *whole;
+    double least = fill_of(z, whole);
+    for (int32_t k = 0; !c->schedule && k < z->problem->n_schedules; k++) {
+        one.schedule = z->problem->schedules[k];
+        least = fmin(least, fill_of(z, &one));
+    }
+    return least;
+}
+
 void search_lay_out_even(search_level0 *z, search_candidate *c,
                          search_layout *out)
 {
@@ -260,13 +294,13 @@ void search_lay_out_even(search_level0 *z, search_candidate *c,
     search_layout whole = {.graph = c->graph->graph,
                            .n_stages = c->n_stages,
                            .stages = fs_new(c->arena, plan_stage, c->n_stages),
-                           .schedule = problem->schedule,
+                           .schedule = schedule_of(problem, c),
                            .limit_bytes = fs_new(c->arena, int64_t, 1),
                            .group_of = fs_new(c->arena, int32_t, c->n_stages),
                            .rates =
                                search_rates_for(z, p, c->graph->micro_batches)};
     place_stages(problem, c, &whole);
-    const double fill = fill_of(z, &whole);
+    const double fill = least_fill(z, c, &whole);
     whole.n_stages = whole.n_groups = 1;
     const search_cut_made *cut = cut_of(z, &whole);
     whole.stage_of = cut->stage_of;

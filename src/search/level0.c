@@ -24,9 +24,12 @@ double search_seconds_since(int64_t start_ns)
 static void add_candidate(search_level0 *z, const search_graph *graph,
                           int32_t n_stages, const ir_mesh *mesh)
 {
+    const search_problem *problem = z->problem;
     search_candidate *c = fs_new(z->scratch, search_candidate, 1);
     *c = (search_candidate){
         .graph = graph, .n_stages = n_stages, .mesh = *mesh, .share = 1};
+    if (problem->n_schedules == 0 || n_stages == 1)
+        c->schedule = problem->schedule;
     c->record = (search_config){.n_stages = n_stages,
                                 .micro_batches = graph->micro_batches,
                                 .n_meshes = 1,
@@ -448,7 +451,8 @@ static int by_bound(const void *a, const void *b)
     for (int32_t k = 0; k < IR_MAX_MESH; k++)
         if (x->mesh.dim[k] != y->mesh.dim[k])
             return y->mesh.dim[k] - x->mesh.dim[k];
-    return 0;
+    return strcmp(x->schedule ? x->schedule : "",
+                  y->schedule ? y->schedule : "");
 }
 
 /* A gap that prices leave under a tight limit can cost GLPK minutes. Where the
@@ -517,21 +521,43 @@ static int32_t next_batch(search_level0 *z, bool looking,
     return looking || n < BATCH ? n : BATCH;
 }
 
+static void run_batch(search_level0 *z, search_job *job, bool looking)
+{
+    fs_arena *scratch = fs_arena_create();
+    search_candidate **batch = fs_new(scratch, search_candidate *, z->all.n);
+    search_crew_run(z, job, batch, next_batch(z, looking, batch));
+    fs_arena_destroy(scratch);
+}
+
+/* One for each schedule in the place of one for all. */
+static void tell_schedules_apart(search_level0 *z, search_candidate *c)
+{
+    for (int32_t k = 1; k < z->problem->n_schedules; k++) {
+        search_candidate *one = fs_memdup(z->scratch, c, sizeof *c);
+        one->schedule = z->problem->schedules[k];
+        one->weighed = false;
+        fs_push(z->scratch, &z->all, one);
+    }
+    c->schedule = z->problem->schedules[0];
+    c->weighed = false;
+}
+
 /* Each is looked at only as long as its bound is the least: from seconds of its
  * nodes, from its tables, by a first attempt. */
 static fs_status first_pass(search_level0 *z, fs_err *err)
 {
-    search_candidate *c,
-        **batch = fs_new(z->scratch, search_candidate *, z->all.n);
+    search_candidate *c;
     while ((c = least_bound(z)) && !fs_end_reached(&z->half)) {
         if (!worth(z, c, 0)) {
             c->tried = true;
         } else if (!c->looked) {
             say(z, c, "looked at");
-            search_crew_run(z, look, batch, next_batch(z, true, batch));
+            run_batch(z, look, true);
         } else if (!c->weighed) {
             say(z, c, "weighed");
-            search_crew_run(z, weigh, batch, next_batch(z, false, batch));
+            run_batch(z, weigh, false);
+        } else if (!c->schedule) {
+            tell_schedules_apart(z, c);
         } else {
             c->tried = true;
             if (prepare(z, c))
@@ -584,6 +610,11 @@ static fs_status check_problem(const search_problem *p, fs_err *err)
     return FS_OK;
 }
 
+static bool has_schedule(const search_candidate *c, const char *schedule)
+{
+    return c->schedule && strcmp(c->schedule, schedule) == 0;
+}
+
 /* The configuration of a planner's plan, which may have more axes than those
  * that are enumerated. */
 static search_candidate *candidate_of(search_level0 *z,
@@ -593,9 +624,11 @@ static search_candidate *candidate_of(search_level0 *z,
     for (int32_t k = 0; k < z->all.n; k++)
         if (z->all.at[k]->graph == found->of &&
             z->all.at[k]->n_stages == s->n_stages &&
+            has_schedule(z->all.at[k], s->schedule) &&
             plan_same_mesh(&z->all.at[k]->mesh, &s->stages[0].mesh))
             return z->all.at[k];
     add_candidate(z, found->of, s->n_stages, &s->stages[0].mesh);
+    z->all.at[z->all.n - 1]->schedule = s->schedule;
     return z->all.at[z->all.n - 1];
 }
 
@@ -610,6 +643,7 @@ static void start_from(search_level0 *z)
     one.engine = one.start;
     one.start = NULL;
     one.fix_schedule = true;
+    one.n_schedules = 0;
     one.time_limit_s = 1e-9 * (double)(z->end.wall_ns - z->start_ns) / 2;
     if (search_run(&one, z->arena, &ignored, &found) != FS_OK)
         return;

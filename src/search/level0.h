@@ -9,6 +9,7 @@ typedef struct search_candidate {
     const search_graph *graph;
     int32_t n_stages;
     ir_mesh mesh;
+    const char *schedule;    /* NULL: all that are to choose from */
     search_layout layout;    /* of the whole graph */
     search_layout shown;     /* what its network is built on: the same, or */
     const search_view *view; /* this view of it */
@@ -58,10 +59,18 @@ typedef struct search_folded {
     cost_memory *memory;
 } search_folded;
 
+/* plan_schedule_fill of a number of stages. */
+typedef struct search_fill_made {
+    int32_t n_stages, micro_batches;
+    const char *schedule;
+    double fill;
+} search_fill_made;
+
 /* A graph cut into so many stages. */
 typedef struct search_cut_made {
     const ir_graph *graph;
     int32_t n_stages;
+    const char *schedule;
     fs_status status;
     const char *why;
     int32_t *stage_of;
@@ -87,6 +96,7 @@ typedef struct search_level0 {
     FS_VEC(search_layered *) layered;
     FS_VEC(search_folded *) folded;
     FS_VEC(search_cut_made *) cuts;
+    FS_VEC(search_fill_made) fills;
     struct search_crew *crew; /* NULL: not needed yet */
     int64_t start_ns;
     fs_end end;

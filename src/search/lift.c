@@ -28,6 +28,9 @@
 enum { ROUNDS = 60, SWEEPS = 20 };
 /* Where no upper bound is known it is taken to be so much higher. */
 #define UNKNOWN 0.02
+/* Every few rounds: would as many times what they gained do? If not, no more
+ * are tried. */
+enum { LOOK = 4, HOPE = 8 };
 /* Steps shrink when they lead to no better bound; not below this. */
 #define SLOWEST 0.05
 /* Of sums of some ten thousand terms, relative to their size. */
@@ -395,11 +398,16 @@ static double raise(lifting *l, double upper, double enough,
                     fs_deadline deadline)
 {
     const tables t = {fs_new(l->arena, double *, l->loose.n_edges)};
-    double pace = 1, squares;
+    double pace = 1, squares, before = -INFINITY;
     double best = least(l, &t, true, enough, deadline, &squares);
     for (int32_t round = 0; round < ROUNDS && pace > SLOWEST; round++) {
         if (best >= enough || fs_deadline_left(&deadline) <= 0)
             break;
+        if (round % LOOK == LOOK - 1) {
+            if (HOPE * (best - before) < enough - best)
+                break;
+            before = best;
+        }
         const double bound = least(l, &t, false, enough, deadline, &squares);
         pace *= bound > best ? 1 : 0.7;
         best = fmax(best, bound);

@@ -175,6 +175,8 @@ static void anchor_one(search_level0 *z, search_candidate *c)
     search_candidate anew = {.graph = c->graph,
                              .n_stages = c->n_stages,
                              .mesh = c->mesh,
+                             .schedule = c->schedule,
+                             .whole = c->whole,
                              .arena = fs_arena_create()};
     search_layout *layout = &anew.shown;
     search_built built;

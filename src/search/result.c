@@ -12,6 +12,9 @@ static const char *space_of(const search_level0 *z)
     fs_text counts = {.arena = z->arena};
     for (int32_t g = 0; g < p->n_graphs; g++)
         fs_text_add(&counts, "%s%d", g ? ", " : "", p->graphs[g].micro_batches);
+    fs_text schedules = {.arena = z->arena};
+    for (int32_t k = 0; k < p->n_schedules; k++)
+        fs_text_add(&schedules, "%s%s", k ? ", " : "", p->schedules[k]);
     const char *misfits = "";
     if (z->n_misfits)
         misfits = fs_printf(z->arena,
@@ -22,14 +25,15 @@ static const char *space_of(const search_level0 *z)
     return fs_printf(
         z->arena,
         "%d configuration%s: %s %d device%s, each stage a mesh of "
-        "up to %d axes, micro-batch counts %s, schedule %s, one balanced cut "
+        "up to %d axes, micro-batch counts %s, schedule%s %s, one balanced cut "
         "per number of stages; within each every combination of legal "
         "signatures%s, boxing by cheapest paths; "
         "among them all whose lowered plan fits memory%s",
         z->all.n, z->all.n == 1 ? "" : "s",
         p->stage_mesh ? "the stages asked for on" : "stages dividing",
         p->cluster->n_devices, p->cluster->n_devices == 1 ? "" : "s",
-        p->max_mesh_axes, counts.n ? counts.at : "none", p->schedule,
+        p->max_mesh_axes, counts.n ? counts.at : "none", schedules.n ? "s" : "",
+        schedules.n ? schedules.at : p->schedule,
         p->filter.allow ? " that the filter allows" : "", misfits);
 }
 
@@ -64,7 +68,8 @@ static void fill_configs(search_level0 *z, search_result *out)
         const search_candidate *c = z->all.at[k];
         search_config *record = &out->configs[k];
         *record = c->record;
-        record->schedule = fs_strdup(z->arena, z->problem->schedule);
+        record->schedule =
+            c->schedule ? fs_strdup(z->arena, c->schedule) : "any";
         record->lower_bound_s = search_bound(c);
         if (search_narrowed(c))
             record->status =

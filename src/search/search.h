@@ -125,13 +125,16 @@ typedef struct search_problem {
     const cost_model *cost;
     int32_t n_graphs;
     const search_graph *graphs;
-    int64_t memory_bytes;      /* limit per device besides its own; 0: none */
-    double memory_share;       /* of the limits, what plans may take; 0: all */
-    const char *engine;        /* or a planner (planner.h) */
-    const char *start;         /* planner whose plan is the first one; NULL */
-    const char *schedule;      /* "1f1b" unless fixed */
-    bool fix_schedule;         /* planners too take no other */
-    int32_t fix_stages;        /* groups of devices; 0: free */
+    int64_t memory_bytes; /* limit per device besides its own; 0: none */
+    double memory_share;  /* of the limits, what plans may take; 0: all */
+    const char *engine;   /* or a planner (planner.h) */
+    const char *start;    /* planner whose plan is the first one; NULL */
+    const char *schedule; /* "1f1b" unless fixed */
+    bool fix_schedule;    /* planners too take no other */
+    int32_t n_schedules;  /* 0: that one; else */
+    const char *const *schedules; /* these are to choose from, of one stage per
+                                     group of devices; that one is the first */
+    int32_t fix_stages;           /* groups of devices; 0: free */
     int32_t interleave;        /* stages of a group, placed as the schedule has
                                   them; 0: one */
     ir_mesh fix_mesh;          /* n = -1: free; of one stage */
