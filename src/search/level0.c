@@ -396,9 +396,9 @@ static const fs_end *round_end(const search_level0 *z)
     return z->memory_decides ? &z->half : &z->end;
 }
 
-/* One attempt of `seconds` of work. */
-static fs_status solve(search_level0 *z, search_candidate *c, double seconds,
-                       fs_err *err)
+/* What an engine says of the candidate's network, in `seconds` of work. */
+static fs_status ask(search_level0 *z, search_candidate *c, double seconds,
+                     fs_err *err, search_solution *out)
 {
     search_budget budget = {fs_deadline_after(seconds, *round_end(z)),
                             enough(z),
@@ -406,30 +406,81 @@ static fs_status solve(search_level0 *z, search_candidate *c, double seconds,
                             z->problem->reduce,
                             z->problem->without,
                             z->problem->rounds};
-    search_solution solution = {0};
-    fs_err mine = {0};
     int64_t start_ns = fs_now_ns();
     say(z, c, "..");
-    fs_status status =
-        z->engine(&c->built.net, &budget, z->scratch, &mine, &solution);
-    c->settled = !solution.open || z->problem->rounds > 0;
+    fs_status status = z->engine(&c->built.net, &budget, z->scratch, err, out);
+    c->settled = !out->open || z->problem->rounds > 0;
     c->solved = true;
-    c->record.seconds += search_seconds_since(start_ns);
     if (status == FS_OK && c->view)
-        solution.lower_bound =
-            search_lift(&c->built, solution.prices, solution.cost,
-                        search_near(solution.cost, 0.25 * z->problem->gap),
-                        budget.deadline);
-    if (status == FS_OK)
+        out->lower_bound = search_lift(
+            &c->built, out->prices, out->cost,
+            search_near(out->cost, 0.25 * z->problem->gap), budget.deadline);
+    c->record.seconds += search_seconds_since(start_ns);
+    return status;
+}
+
+/* A gap that folding leaves, where memory does not, is closed without. */
+static void note_unfolding(const search_level0 *z, search_candidate *c)
+{
+    c->unfolds = c->view && c->settled && !z->problem->rounds &&
+                 !c->memory_binds && !proven(z, &c->record) &&
+                 !search_proven(c->record.lower_bound_s, enough(z));
+    c->settled = c->settled && !c->unfolds;
+}
+
+/* One attempt. */
+static fs_status solve(search_level0 *z, search_candidate *c, double seconds,
+                       fs_err *err)
+{
+    search_solution solution = {0};
+    fs_err mine = {0};
+    fs_status status = ask(z, c, seconds, &mine, &solution);
+    if (status == FS_OK) {
         take(z, c, &solution);
-    else if (status != FS_NO)
+        note_unfolding(z, c);
+    } else if (status != FS_NO) {
         return fs_fail(err, status, "%s", mine.text);
-    else if (c->view)
+    } else if (c->view) {
         refuse_folded(z, c);
-    else {
+    } else {
         explain_infeasible(c);
         z->memory_decides |= strcmp(c->record.status, "memory") == 0;
     }
+    say(z, c, c->record.status);
+    release(z, c);
+    return FS_OK;
+}
+
+/* An attempt at its whole network. Its tables stay those of the folded one,
+ * which may have the best plan, unless this has a better one. */
+static fs_status solve_whole(search_level0 *z, search_candidate *c,
+                             double seconds, fs_err *err)
+{
+    search_candidate *whole = fs_memdup(z->scratch, c, sizeof *c);
+    search_solution solution = {0};
+    fs_err mine = {0};
+    whole->arena = NULL;
+    whole->whole = true;
+    whole->unfolds = false;
+    if (!prepare(z, whole)) {
+        fs_arena_destroy(whole->arena);
+        return FS_OK;
+    }
+    fs_status status = ask(z, whole, seconds, &mine, &solution);
+    if (status != FS_OK) { /* the folded one has a plan */
+        fs_arena_destroy(whole->arena);
+        return fs_fail(err, FS_INVALID, "%s", mine.text);
+    }
+    if (solution.cost < z->best_s) {
+        fs_arena_destroy(c->arena);
+        *c = *whole;
+        c->built.layout = &c->shown;
+    } else {
+        fs_arena_destroy(whole->arena);
+        solution.cost = INFINITY;
+    }
+    c->settled = whole->settled;
+    take(z, c, &solution);
     say(z, c, c->record.status);
     release(z, c);
     return FS_OK;
@@ -586,7 +637,11 @@ fs_status search_explore(search_level0 *z, fs_err *err)
             qsort(z->all.at, (size_t)z->all.n, sizeof *z->all.at, by_bound);
         for (int32_t k = 0; e > 0 && k < z->all.n; k++) {
             search_candidate *c = z->all.at[k];
-            if (worth(z, c, e) && prepare(z, c))
+            if (!worth(z, c, e))
+                continue;
+            if (c->unfolds)
+                FS_TRY(solve_whole(z, c, effort_of(z, c, e), err));
+            else if (prepare(z, c))
                 FS_TRY(solve(z, c, effort_of(z, c, e), err));
         }
     }

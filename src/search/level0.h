@@ -18,7 +18,8 @@ typedef struct search_candidate {
     search_config record;
     bool looked, weighed, tried; /* how far the first pass came with it */
     bool solved;                 /* an engine was asked */
-    bool whole;                  /* its network is not to be folded */
+    bool whole;                  /* its network is not to be folded, */
+    bool unfolds;                /* or not any more */
     bool memory_binds;           /* as the engine saw it */
     bool settled;                /* no further effort would change its record */
     double share;                /* of the limits that its network has, */
