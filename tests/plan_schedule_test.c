@@ -283,7 +283,7 @@ static void test_fill(void)
 {
     int32_t wrong = 0;
     for (int32_t p = 2; p <= MAX_P; p++)
-        for (int32_t m = 2 * p; m <= MAX_M; m += p) {
+        for (int32_t m = 2 * p; m <= 12 * p; m += p) {
             wrong += fill_of("gpipe", p, 1, m) != 1;
             wrong += fill_of("1f1b", p, 1, m) != 1;
             wrong += fill_of("dynamic", p, 1, m) != 1;

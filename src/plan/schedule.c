@@ -210,9 +210,22 @@ static int32_t span_of(const plan_pace *pace, const plan_pipeline *pipe,
     return end - start;
 }
 
-double plan_schedule_fill(const plan_pipeline *pipe, const plan_stage *stages)
+/* Fill and drain are those of any more micro-batches when there are so many
+ * that all roles are busy in between; schedules may go by groups of p. */
+static int32_t enough_to_fill(const plan_pipeline *pipe)
+{
+    enum { TIMES = 4 };
+    const int32_t p = pipe->n_stages, most = TIMES * p;
+    const int32_t m = pipe->micro_batches;
+    return m > most + p ? most + m % p : m;
+}
+
+double plan_schedule_fill(const plan_pipeline *of, const plan_stage *stages)
 {
     fs_arena *scratch = fs_arena_create();
+    plan_pipeline few = *of;
+    const plan_pipeline *pipe = &few;
+    few.micro_batches = enough_to_fill(of);
     int32_t m = pipe->micro_batches, p = pipe->n_roles;
     double fill = p > 1 ? 0 : 1;
     fs_err err;

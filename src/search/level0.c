@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "plan/schedule.h"
+#include "search/cfn.h"
 #include "search/planner.h"
 #include "search/recipe.h"
 
@@ -67,6 +68,16 @@ static void add_meshes(search_level0 *z, const search_graph *graph,
     mesh->n--;
 }
 
+/* No stage is without any. */
+static int32_t forward_work(const ir_graph *graph)
+{
+    int32_t n = 0;
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        n += graph->nodes.at[v].phase == IR_FORWARD &&
+             ir_op_class_of(graph->nodes.at[v].op) != IR_CLASS_SOURCE;
+    return n;
+}
+
 /* Stages are equal meshes, unless the problem gives each its own. */
 static void enumerate_stages(search_level0 *z, const search_graph *graph)
 {
@@ -80,8 +91,10 @@ static void enumerate_stages(search_level0 *z, const search_graph *graph)
         record->mesh = problem->stage_mesh;
         return;
     }
+    const int32_t most = forward_work(graph->graph);
     for (int32_t p = 1; p <= devices; p++) {
-        if (devices % p || (problem->fix_stages && p != problem->fix_stages))
+        if (devices % p || (problem->fix_stages && p != problem->fix_stages) ||
+            (!problem->fix_stages && p > most))
             continue;
         ir_mesh mesh = {0};
         add_meshes(z, graph, p, devices / p, &mesh);
@@ -253,6 +266,21 @@ static void look(search_level0 *z, search_candidate *c)
     drop_tables(c);
 }
 
+static double even_bound(const search_level0 *z, const search_candidate *c)
+{
+    enum { SWEEPS = 20 };
+    const search_prices even = even_prices(z, c, c->arena);
+    const fs_deadline deadline = fs_deadline_after(1e9, z->end);
+    search_effort effort = {deadline, SWEEPS, enough(z),
+                            0,        false,  z->problem->without};
+    search_minimum min;
+    if (c->shown.view)
+        return search_lift(&c->built, &even, INFINITY, enough(z), deadline);
+    search_cfn_minimise(search_net_priced(&c->built.net, &even, c->arena),
+                        &effort, c->arena, &min);
+    return min.bound;
+}
+
 /* A bound from all tables but those of memory, whatever the cut. */
 static void weigh(search_level0 *z, search_candidate *c)
 {
@@ -262,12 +290,8 @@ static void weigh(search_level0 *z, search_candidate *c)
     c->arena = fs_arena_create();
     search_lay_out_even(z, c, &c->shown);
     c->shown.seconds_only = true;
-    if (c->shown.view && node_tables(z, c) &&
-        search_build_edges(c->arena, &c->built)) {
-        const search_prices even = even_prices(z, c, c->arena);
-        raise_bound(c, search_lift(&c->built, &even, INFINITY, enough(z),
-                                   fs_deadline_after(1e9, z->end)));
-    }
+    if (node_tables(z, c) && search_build_edges(c->arena, &c->built))
+        raise_bound(c, even_bound(z, c));
     drop_tables(c);
     /* Once more, when more is wanted. */
     c->weighed = !search_proven(c->record.lower_bound_s, enough(z));
