@@ -252,8 +252,7 @@ static double even_floor(const search_level0 *z, const search_candidate *c)
     return floor;
 }
 
-/* A bound from the seconds of nodes alone. */
-static void look(search_level0 *z, search_candidate *c)
+void search_look(search_level0 *z, search_candidate *c)
 {
     c->looked = true;
     if (!may_be_even(z))
@@ -281,8 +280,7 @@ static double even_bound(const search_level0 *z, const search_candidate *c)
     return min.bound;
 }
 
-/* A bound from all tables but those of memory, whatever the cut. */
-static void weigh(search_level0 *z, search_candidate *c)
+void search_weigh(search_level0 *z, search_candidate *c)
 {
     c->weighed = true;
     if (!may_be_even(z))
@@ -627,10 +625,10 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
             c->tried = true;
         } else if (!c->looked) {
             say(z, c, "looked at");
-            run_batch(z, look, true);
+            run_batch(z, search_look, true);
         } else if (!c->weighed) {
             say(z, c, "weighed");
-            run_batch(z, weigh, false);
+            run_batch(z, search_weigh, false);
         } else if (!c->schedule) {
             tell_schedules_apart(z, c);
         } else {

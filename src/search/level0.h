@@ -141,6 +141,9 @@ void search_lay_out_even(search_level0 *z, search_candidate *c,
 plan_strategy *search_whole_strategy(search_level0 *z, search_candidate *c,
                                      const search_built *built,
                                      const int32_t *value, double *cost);
+/* Bounds whatever the cut: from seconds of nodes, from all tables but bytes. */
+void search_look(search_level0 *z, search_candidate *c);
+void search_weigh(search_level0 *z, search_candidate *c);
 /* Solves configurations, best bound first, until no bound is below the best
  * or time runs out. */
 fs_status search_explore(search_level0 *z, fs_err *err);
