@@ -1,12 +1,20 @@
 /* Pair tables of a configuration's cost network. Edges between alike domains
  * share one: a deep network has few different ones. */
 #include "config.h"
-#include "search/layout.h"
+#include "search/view.h"
 
 #include "plan/lower.h"
 
 #include <math.h>
 #include <string.h>
+
+/* Where an edge leaves from and to. Stages that one stands for lie at several
+ * places in their nodes and towards their neighbours: so does what they read.
+ * Seconds are the least of all, so that bounds hold for all. */
+typedef struct way {
+    const plan_stage *from, *to;
+} way;
+typedef FS_VEC(way) way_list;
 
 /* One edge of the graph: a tensor on its way from node u's output to node
  * v's input; for a variable's loop v is the variable. Copies that are kept and
@@ -16,12 +24,14 @@ typedef struct link {
     int32_t tensor, u, v, out_slot, in_slot;
     bool loop, per_step;
     search_lives lives;
+    const way_list *ways; /* first the one on which u's own stage sends it */
 } link;
 
 /* All that a pair table depends on besides the tensor's shape and the meshes,
  * which the domains imply; no padding. */
 typedef struct edge_key {
     int32_t domain_u, domain_v, out_slot, in_slot, loop, per_step, lives;
+    int32_t ways; /* which, where there are several */
     cost_place place;
 } edge_key;
 
@@ -33,6 +43,7 @@ typedef struct edge_builder {
     search_scaler scaler;
     search_memo loads; /* bytes_key -> bytes */
     FS_VEC(const int64_t *) bytes;
+    way_list *ways; /* [from stage * n_stages + to stage][is it a chain's] */
 } edge_builder;
 
 static const ir_nd_sbp *leaves(const search_built *built, const link *l,
@@ -48,14 +59,85 @@ static const ir_nd_sbp *arrives(const search_built *built, const link *l,
     return l->loop ? &sig->out[0] : &sig->in[l->in_slot];
 }
 
-static plan_ends ends_of(const edge_builder *b, const link *l,
+/* ---- ways ---- */
+
+static const plan_stage *meant_at(const search_layout *layout, int32_t stage)
+{
+    return layout->meant ? &layout->meant[stage] : &layout->stages[stage];
+}
+
+static search_span span_at(const search_layout *layout, int32_t stage)
+{
+    return layout->span ? layout->span[stage] : (search_span){stage, stage};
+}
+
+static void add_way(edge_builder *b, int32_t from, int32_t to, way_list *list)
+{
+    const search_layout *layout = b->built->layout;
+    const cost_model *cost = layout->rates->cost[0];
+    const way new = {meant_at(layout, from), meant_at(layout, to)};
+    const cost_place place = cost_place_of(cost, new.from, new.to);
+    for (int32_t k = 0; k < list->n; k++) {
+        const cost_place known =
+            cost_place_of(cost, list->at[k].from, list->at[k].to);
+        if (memcmp(&known, &place, sizeof place) == 0)
+            return;
+    }
+    fs_push(b->arena, list, new);
+}
+
+/* To stage `to` of the pipeline: of a chain from its neighbour on that side,
+ * else from any that `from` stands for. */
+static void add_ways_to(edge_builder *b, const link *l, bool chain, int32_t to,
+                        way_list *list)
+{
+    const search_layout *layout = b->built->layout;
+    const int32_t u = layout->stage_of[l->u], v = layout->stage_of[l->v];
+    const search_span from = span_at(layout, u);
+    if (u == v)
+        add_way(b, to, to, list);
+    else if (chain && u < v)
+        add_way(b, to - 1, to, list);
+    else if (chain)
+        add_way(b, to + 1, to, list);
+    else
+        for (int32_t k = from.first; k <= from.last; k++)
+            add_way(b, k, to, list);
+}
+
+/* Do layers hand it from one to the next? */
+static bool is_chain(const search_layout *layout, const link *l)
+{
+    const search_view *view = layout->view;
+    const int32_t apart = layout->stage_of[l->v] - layout->stage_of[l->u];
+    return view && view->run[l->u] >= 0 && view->run[l->u] == view->run[l->v] &&
+           (apart == 1 || apart == -1);
+}
+
+static const way_list *ways_of(edge_builder *b, const link *l)
+{
+    const search_layout *layout = b->built->layout;
+    const int32_t u = layout->stage_of[l->u], v = layout->stage_of[l->v];
+    const bool chain = is_chain(layout, l);
+    way_list *list = &b->ways[2 * (u * layout->n_stages + v) + chain];
+    const search_span to = span_at(layout, v);
+    if (list->n)
+        return list;
+    for (int32_t k = 0; k <= to.last - to.first; k++)
+        add_ways_to(b, l, chain, u > v ? to.last - k : to.first + k, list);
+    return list;
+}
+
+/* ---- seconds ---- */
+
+static plan_ends ends_of(const edge_builder *b, const link *l, way w,
                          const ir_nd_sbp *from, const ir_nd_sbp *to)
 {
     const search_layout *layout = b->built->layout;
     const ir_op_kind maker = layout->graph->nodes.at[l->u].op;
     return (plan_ends){.tensor = &layout->graph->tensors.at[l->tensor],
-                       .from_stage = &layout->stages[layout->stage_of[l->u]],
-                       .to_stage = &layout->stages[layout->stage_of[l->v]],
+                       .from_stage = w.from,
+                       .to_stage = w.to,
                        .from = from,
                        .to = to,
                        .anywhere =
@@ -65,9 +147,14 @@ static plan_ends ends_of(const edge_builder *b, const link *l,
 static double pair_seconds(const edge_builder *b, const link *l,
                            const ir_nd_sbp *from, const ir_nd_sbp *to)
 {
-    const plan_ends ends = ends_of(b, l, from, to);
-    return plan_boxer_join(b->built->layout->rates->boxer[l->per_step], &ends,
-                           NULL);
+    double least = INFINITY;
+    for (int32_t k = 0; k < l->ways->n; k++) {
+        const plan_ends ends = ends_of(b, l, l->ways->at[k], from, to);
+        least = fmin(
+            least, plan_boxer_join(b->built->layout->rates->boxer[l->per_step],
+                                   &ends, NULL));
+    }
+    return least;
 }
 
 typedef const ir_nd_sbp *sbp_at(const search_built *built, const link *l,
@@ -160,7 +247,7 @@ static int64_t pair_bytes(const edge_builder *b, const link *l,
                           const cost_holding *held, const ir_nd_sbp *from,
                           const ir_nd_sbp *to)
 {
-    const plan_ends ends = ends_of(b, l, from, to);
+    const plan_ends ends = ends_of(b, l, l->ways->at[0], from, to);
     plan_boxing path;
     double seconds = plan_boxer_join(
         b->built->layout->rates->boxer[l->per_step], &ends, &path);
@@ -196,9 +283,10 @@ static const int64_t *make_bytes(const edge_builder *b, const link *l,
     return bytes;
 }
 
-static edge_key edge_key_of(const search_built *built, const link *l)
+static edge_key edge_key_of(const edge_builder *b, const link *l)
 {
-    const search_layout *layout = built->layout;
+    const search_built *built = b->built;
+    const way first = l->ways->at[0];
     return (edge_key){built->domain[l->u],
                       built->domain[l->v],
                       l->out_slot,
@@ -206,14 +294,14 @@ static edge_key edge_key_of(const search_built *built, const link *l)
                       l->loop,
                       l->per_step,
                       l->lives,
-                      cost_place_of(layout->rates->cost[l->per_step],
-                                    &layout->stages[layout->stage_of[l->u]],
-                                    &layout->stages[layout->stage_of[l->v]])};
+                      l->ways->n > 1 ? 1 + (int32_t)(l->ways - b->ways) : 0,
+                      cost_place_of(built->layout->rates->cost[l->per_step],
+                                    first.from, first.to)};
 }
 
 static double *table_of(edge_builder *b, const link *l)
 {
-    edge_key key = edge_key_of(b->built, l);
+    edge_key key = edge_key_of(b, l);
     int32_t *known = search_memo_at(&b->alike, &key, sizeof key);
     if (*known < 0) {
         *known = b->tables.n;
@@ -231,7 +319,7 @@ typedef struct bytes_key {
 static const int64_t *bytes_of(edge_builder *b, const link *l,
                                const holdings *held)
 {
-    bytes_key key = {edge_key_of(b->built, l), *held};
+    bytes_key key = {edge_key_of(b, l), *held};
     int32_t *known = search_memo_at(&b->loads, &key, sizeof key);
     if (*known < 0) {
         *known = b->bytes.n;
@@ -287,8 +375,9 @@ static void build_edge(edge_builder *b, int32_t v, int32_t slot, int32_t tensor)
     bool per_step = plan_tensor_per_step(graph, tensor);
     bool anew = !loop && search_copy_lives(built->layout, v, tensor) &&
                 built->kept[v] < built->loose.nodes[v].n;
-    link l = {tensor, t->producer, v,        t->slot,
-              slot,   loop,        per_step, SEARCH_CHOOSES};
+    link l = {tensor,   t->producer,    v,   t->slot, slot, loop,
+              per_step, SEARCH_CHOOSES, NULL};
+    l.ways = ways_of(b, &l);
     if (anew && built->kept[v] > 0) {
         l.lives = SEARCH_KEEPS;
         add_edge(b, &l);
@@ -308,7 +397,9 @@ bool search_build_edges(fs_arena *arena, search_built *built)
                       .alike = {.arena = arena},
                       .scaler = {.arena = arena, .known = {.arena = arena}},
                       .loads = {.arena = arena}};
+    const int32_t stages = built->layout->n_stages;
     int32_t n = 0;
+    b.ways = fs_new(arena, way_list, 2 * (size_t)stages * (size_t)stages);
     for (int32_t v = 0; v < graph->nodes.n; v++)
         n += 2 * graph->nodes.at[v].n_in + 1;
     built->loose.edges = fs_new(arena, search_net_edge, n);

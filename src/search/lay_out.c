@@ -165,12 +165,14 @@ static const search_folded *folded_of(search_level0 *z,
     for (int32_t k = 0; k < z->folded.n; k++) {
         const search_folded *known = z->folded.at[k];
         if (known->graph == layout->graph &&
-            known->stage_of == layout->stage_of)
+            known->stage_of == layout->stage_of &&
+            known->devices == ir_mesh_size(&c->mesh))
             return known->view ? known : NULL;
     }
     search_folded *made = fs_new(z->scratch, search_folded, 1);
     made->graph = layout->graph;
     made->stage_of = layout->stage_of;
+    made->devices = ir_mesh_size(&c->mesh);
     search_fold *fold = fs_new(z->scratch, search_fold, 1);
     if (search_fold_find(layers_of(z, layout->graph), made->stage_of,
                          layout->n_stages, z->scratch, fold) &&
@@ -183,8 +185,20 @@ static const search_folded *folded_of(search_level0 *z,
     return made->view ? made : NULL;
 }
 
-/* The layout of a view. Its stages lie side by side, where neighbours are as
- * near to each other as any. */
+/* Of one stage that all of the graph is looked at on: all stages. */
+static search_span *spans_of(const search_candidate *c,
+                             const search_layout *whole,
+                             const search_fold *fold)
+{
+    search_span *span = fs_new(c->arena, search_span, fold->n_stages);
+    for (int32_t i = 0; i < fold->n_stages; i++)
+        span[i] = whole->n_stages < c->n_stages
+                      ? (search_span){0, c->n_stages - 1}
+                      : (search_span){fold->stage[i], fold->last[i]};
+    return span;
+}
+
+/* The layout of a view. */
 static void show(const search_candidate *c, const search_layout *whole,
                  const search_folded *folded, search_layout *layout)
 {
@@ -198,13 +212,15 @@ static void show(const search_candidate *c, const search_layout *whole,
     layout->n_stages = layout->n_groups = n;
     layout->stages = fs_new(c->arena, plan_stage, n);
     layout->group_of = fs_new(c->arena, int32_t, n);
+    layout->meant = whole->stages;
+    layout->span = spans_of(c, whole, fold);
     layout->standing = &folded->standing;
     layout->memory = folded->memory;
     layout->like = fold->like;
     layout->view = view;
     layout->equal = view->equal;
     for (int32_t i = 0; i < n; i++) {
-        layout->stages[i] = (plan_stage){c->mesh, i * ir_mesh_size(&c->mesh)};
+        layout->stages[i] = whole->stages[fold->stage[i]];
         layout->group_of[i] = i;
         layout->limit_bytes[i] = whole->limit_bytes[fold->stage[i]];
     }

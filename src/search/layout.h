@@ -5,6 +5,10 @@
 #include "cost/memory.h"
 #include "search/engine.h"
 
+typedef struct search_span {
+    int32_t first, last;
+} search_span;
+
 /* A configuration: which nodes run on which devices. */
 typedef struct search_layout {
     const ir_graph *graph; /* bound to the stages (ir_recompute_bind) */
@@ -20,7 +24,9 @@ typedef struct search_layout {
     const cost_standing *standing;  /* NULL: each stage and node is one */
     const int32_t *like;            /* [n_groups] search_net's */
     const struct search_view *view; /* NULL: it is the whole graph */
-    cost_memory *memory;            /* of this and alike ones; NULL: none yet */
+    const plan_stage *meant; /* the stages of the pipeline; NULL: these */
+    const search_span *span; /* [n_stages] of meant's, those it stands for */
+    cost_memory *memory;     /* of this and alike ones; NULL: none yet */
     const int32_t *equal;  /* [nodes] one before it, or itself, that is to have
                               the same value; NULL: itself */
     bool seconds_only;     /* no limits: enough for a first bound */

@@ -53,6 +53,7 @@ typedef struct search_layered {
 typedef struct search_folded {
     const ir_graph *graph;
     const int32_t *stage_of;
+    int32_t devices; /* of a stage */
     search_view *view;
     cost_standing standing;
     cost_program program;
