@@ -20,7 +20,10 @@ struct cost_memory {
     int32_t *viewed;    /* [tensors] what its register was made for */
     int32_t *last;      /* [tensors] of those: last backward reader, or -1 */
     int32_t *last_end;  /* and last reader of the updates */
-    int32_t **sharing;  /* [moment][tensors] edges that hold a copy */
+    int32_t *between;   /* [tensors] that of a layer between the first and the
+                           last for one that layers hand on; else itself */
+    int32_t **sharing;  /* [moment][tensors] edges that hold a copy, */
+    int32_t **among;    /* and of such a layer, those of layers like it */
     int32_t **received; /* [n_stages][tensors] edges that cross to a stage, */
     int32_t **kept;     /* and those of them that the backward pass reads */
     FS_VEC(cost_moment) moments;
@@ -34,17 +37,21 @@ static int32_t times(const cost_memory *mem, int32_t v)
     return standing ? standing->times[v] : 1;
 }
 
-/* Readers like v of one copy of a tensor: layers read what is of none of them
- * all together, and each what the one before it made. */
-static int32_t readers_like(const cost_memory *mem, int32_t tensor, int32_t v)
+/* Is it handed on from the layer before? */
+static bool is_link(const cost_memory *mem, int32_t tensor, int32_t v)
 {
     const cost_standing *standing = mem->program->standing;
     const ir_tensor *root =
         &mem->program->graph->tensors.at[mem->viewed[tensor]];
-    if (!standing || standing->run[v] < 0 ||
-        standing->run[v] == standing->run[root->producer])
-        return 1;
-    return standing->times[v];
+    return standing && standing->run[v] >= 0 &&
+           standing->run[v] == standing->run[root->producer];
+}
+
+/* Readers like v of one copy of a tensor: layers read what is of none of them
+ * all together, and each what the one before it made. */
+static int32_t readers_like(const cost_memory *mem, int32_t tensor, int32_t v)
+{
+    return is_link(mem, tensor, v) ? 1 : times(mem, v);
 }
 
 /* Which stage of the pipeline. */
@@ -151,6 +158,9 @@ static void hold_backward(const cost_memory *mem, const cost_moment *at,
     out->straight = home_of(mem, mem->viewed[tensor], v) == at->stage;
     out->after = at->node > boxed_behind;
     out->before = !out->after;
+    /* Of layers that hand it on, only the first has been handed it. */
+    if (is_link(mem, tensor, v) && times(mem, made) == 1)
+        out->times = 1;
 }
 
 /* What is boxed anew for a reader is there while that runs; until then what it
@@ -278,6 +288,20 @@ static void hold(const cost_memory *mem, const cost_moment *at,
         hold_anew(mem, at, tensor, v, out);
 }
 
+/* Of what layers hand on, those that the first of them reads with may be more
+ * than those that all others read with, or fewer: the most. */
+static int32_t share_of(const cost_memory *mem, int32_t moment, int32_t tensor,
+                        int32_t v)
+{
+    const int32_t root = mem->viewed[tensor], inner = mem->between[root];
+    int32_t share = mem->sharing[moment][root];
+    if (times(mem, v) > 1 && is_link(mem, tensor, v)) {
+        const int32_t among = mem->among[moment][inner];
+        share = among > share ? among : share;
+    }
+    return share;
+}
+
 bool cost_memory_edge(const cost_memory *mem, int32_t moment,
                       cost_reader reader, cost_holding *out)
 {
@@ -296,7 +320,7 @@ bool cost_memory_edge(const cost_memory *mem, int32_t moment,
         out->share = mem->kept[to][tensor] ? mem->kept[to][tensor]
                                            : mem->received[to][tensor];
     else if (holds(out) && !(reader.anew && out->after))
-        out->share = mem->sharing[moment][mem->viewed[tensor]];
+        out->share = share_of(mem, moment, tensor, v);
     out->scratch = at->scratch_node == v && at->scratch_slot == slot;
     return holds(out) || out->scratch;
 }
@@ -625,21 +649,52 @@ static void count_received(cost_memory *mem)
         }
 }
 
+static void count_reader(cost_memory *mem, int32_t moment, int32_t v,
+                         int32_t slot)
+{
+    const int32_t x = mem->program->graph->nodes.at[v].in[slot];
+    const int32_t root = mem->viewed[x];
+    cost_holding held;
+    hold(mem, &mem->moments.at[moment], (cost_reader){v, slot, false}, &held);
+    if (!holds(&held))
+        return;
+    mem->sharing[moment][root] += readers_like(mem, x, v);
+    if (times(mem, v) > 1 && is_link(mem, x, v))
+        mem->among[moment][mem->between[root]]++;
+}
+
 static void count_sharing(cost_memory *mem, int32_t moment)
 {
     const cost_program *p = mem->program;
     const cost_moment *at = &mem->moments.at[moment];
     mem->sharing[moment] = fs_new(mem->arena, int32_t, p->graph->tensors.n);
+    mem->among[moment] = mem->sharing[moment];
+    if (p->standing)
+        mem->among[moment] = fs_new(mem->arena, int32_t, p->graph->tensors.n);
     for (int32_t v = 0; v < p->graph->nodes.n; v++)
-        for (int32_t k = 0; k < p->graph->nodes.at[v].n_in; k++) {
-            int32_t x = p->graph->nodes.at[v].in[k];
-            cost_holding held;
-            if (home_of(mem, x, v) != at->stage)
-                continue;
-            hold(mem, at, (cost_reader){v, k, false}, &held);
-            mem->sharing[moment][mem->viewed[x]] +=
-                holds(&held) * readers_like(mem, x, v);
-        }
+        for (int32_t k = 0; k < p->graph->nodes.at[v].n_in; k++)
+            if (home_of(mem, p->graph->nodes.at[v].in[k], v) == at->stage)
+                count_reader(mem, moment, v, k);
+}
+
+static void find_between(cost_memory *mem)
+{
+    const cost_standing *standing = mem->program->standing;
+    const ir_graph *graph = mem->program->graph;
+    fs_arena *scratch = fs_arena_create();
+    int32_t *inner = fs_new(scratch, int32_t, graph->nodes.n);
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        inner[v] = v;
+    for (int32_t v = 0; standing && v < graph->nodes.n; v++)
+        if (standing->times[v] > 1)
+            inner[standing->equal[v]] = v;
+    for (int32_t x = 0; x < graph->tensors.n; x++) {
+        const ir_tensor *t = &graph->tensors.at[x];
+        const int32_t first =
+            standing ? standing->equal[t->producer] : t->producer;
+        mem->between[x] = graph->nodes.at[inner[first]].out[t->slot];
+    }
+    fs_arena_destroy(scratch);
 }
 
 static plan_pipeline pipe_of(const cost_program *p, fs_arena *arena)
@@ -661,6 +716,7 @@ cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena)
                       .prefetch = plan_lower_defaults().prefetch,
                       .pipe = pipe_of(program, arena),
                       .viewed = fs_new(arena, int32_t, n),
+                      .between = fs_new(arena, int32_t, n),
                       .last = fs_new(arena, int32_t, n),
                       .last_end = fs_new(arena, int32_t, n),
                       .received = fs_new(arena, int32_t *, program->n_stages),
@@ -668,11 +724,13 @@ cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena)
     mem->pace = plan_pace_of(&mem->pipe, arena);
     mem->slot = cost_fullest_of(&mem->pipe, arena);
     fill_viewed(mem);
+    find_between(mem);
     fill_last(mem);
     count_received(mem);
     for (int32_t i = 0; i < program->n_stages; i++)
         choose_moments(mem, i);
     mem->sharing = fs_new(arena, int32_t *, mem->moments.n);
+    mem->among = fs_new(arena, int32_t *, mem->moments.n);
     mem->most = fs_new(arena, double, mem->moments.n);
     for (int32_t k = 0; k < mem->moments.n; k++)
         count_sharing(mem, k);

@@ -20,6 +20,7 @@ typedef struct cost_standing {
     const int32_t *stage; /* [n_stages] */
     const int32_t *times; /* [nodes] */
     const int32_t *run;   /* [nodes] of which layers it is; -1: of none */
+    const int32_t *equal; /* [nodes] the first of its place in its layers */
 } cost_standing;
 
 /* A strategy without its signatures. */

@@ -143,8 +143,8 @@ static void describe(const search_candidate *c, const search_layout *whole,
     plan_pipeline *pipe = fs_new(arena, plan_pipeline, 1);
     *pipe = plan_pipeline_of(whole->stages, whole->n_stages, whole->schedule,
                              whole->graph->micro_batches, arena);
-    of->standing =
-        (cost_standing){pipe, fold->stage, of->view->times, of->view->run};
+    of->standing = (cost_standing){pipe, fold->stage, of->view->times,
+                                   of->view->run, of->view->equal};
     of->stages = fs_new(arena, plan_stage, fold->n_stages);
     for (int32_t i = 0; i < fold->n_stages; i++)
         of->stages[i] = (plan_stage){c->mesh, i * ir_mesh_size(&c->mesh)};
