@@ -16,14 +16,14 @@
 #include "tap.h"
 #include "zoo/zoo.h"
 
-enum { CASES = 60, MOST_STAGES = 8 };
+enum { CASES = 48, MOST_STAGES = 16 };
 #define TOLERANCE 1e-9
 
 typedef struct fold_case {
     uint64_t seed;
     const char *model, *cluster, *precision, *recompute, *schedule, *recipe;
-    bool clips, again; /* `again`: with a loss scale, where it is fp16 */
-    int64_t samples;   /* of a micro-batch */
+    bool clips;
+    int64_t samples; /* of a micro-batch */
     int32_t m, stages, axes, interleave;
     ir_mesh mesh;
     double share; /* of the peak: a memory limit; 0: none */
@@ -56,9 +56,20 @@ static const char *one_of(uint64_t *rng, const char *const *list, int64_t n)
 
 /* ---- a case ---- */
 
-static const char *draw_model(uint64_t *rng, fs_arena *arena)
+/* Enough for most to be folded (lay_out.c, MUCH): three of each stage's are
+ * kept, or four of many stages of one. */
+static int draw_layers(uint64_t *rng, int32_t stages)
 {
-    const int layers = 3 + (int)below(rng, below(rng, 2) ? 6 : 14);
+    if (stages > 8)
+        return stages + (int)below(rng, 3);
+    if (stages > 3)
+        return 3 + (int)below(rng, 10);
+    return stages * (8 - stages + (int)below(rng, 4));
+}
+
+static const char *draw_model(uint64_t *rng, int32_t stages, fs_arena *arena)
+{
+    const int layers = draw_layers(rng, stages);
     const int hidden = 32 << below(rng, 2);
     const int heads = 2 << below(rng, 2);
     const int seq = 16 << below(rng, 2);
@@ -82,7 +93,7 @@ static const char *draw_model(uint64_t *rng, fs_arena *arena)
         return fs_printf(arena,
                          "zoo:t5,layers=%d,hidden=%d,heads=2,head=16,ffn=%d,"
                          "vocab=64,seq=16,target=16",
-                         3 + (int)below(rng, 3), hidden, 2 * hidden);
+                         stages < 3 ? 8 : 4, hidden, 2 * hidden);
     case 6:
         return fs_printf(arena,
                          "zoo:vit,layers=%d,hidden=%d,heads=%d,ffn=%d,patch=8,"
@@ -92,10 +103,10 @@ static const char *draw_model(uint64_t *rng, fs_arena *arena)
         return fs_printf(arena,
                          "zoo:moe,layers=%d,hidden=%d,heads=2,vocab=64,seq=16,"
                          "experts=4,every=%d",
-                         6, hidden, 1 + (int)below(rng, 2));
+                         8, hidden, 1 + (int)below(rng, 2));
     case 8:
         return ONE_OF(rng, "zoo:resnet,depth=34,width=8,classes=8,size=32",
-                      "zoo:resnet,depth=50,width=8,classes=8,size=32");
+                      "zoo:resnet,depth=101,width=8,classes=8,size=32");
     case 9:
         return fs_printf(arena, "zoo:unet,depth=%d,width=8,size=32",
                          2 + (int)below(rng, 2));
@@ -139,27 +150,53 @@ static void draw_place(uint64_t *rng, fs_arena *arena, fold_case *c)
         arena, "%dx%d:%s", (int)sizes[k].nodes, (int)sizes[k].per,
         ONE_OF(rng, "cpu", "a100-sxm4-80g", "h100-sxm5-80g", "l4", "l40s"));
     c->stages = draw_divisor(rng, devices, MOST_STAGES);
-    c->axes = 1 + (int32_t)below(rng, 3);
+    c->axes = 1 + (int32_t)below(rng, devices / c->stages > 8 ? 2 : 3);
     c->mesh = draw_mesh(rng, devices / c->stages, c->axes);
+}
+
+/* What a recipe says of a mesh of one axis. */
+static const char *draw_recipe(uint64_t *rng, fs_arena *arena,
+                               const fold_case *c)
+{
+    const int d = c->mesh.dim[0];
+    const char *way = ONE_OF(rng, "dp=%d", "tp=%d", "dp=%d,zero=1",
+                             "dp=%d,zero=3", "tp=%d,seq-parallel=1");
+    return fs_printf(arena, "%s=%d%s,pp=%d,micro-batches=%d",
+                     way[0] == 'd' ? "dp" : "tp", d, way + 5, (int)c->stages,
+                     (int)c->m);
 }
 
 static fold_case draw_case(uint64_t seed, fs_arena *arena)
 {
     uint64_t rng = fs_mix(seed);
-    fold_case c = {.seed = seed, .model = draw_model(&rng, arena)};
+    fold_case c = {.seed = seed};
     draw_place(&rng, arena, &c);
+    c.model = draw_model(&rng, c.stages, arena);
+    const bool blocks = !strstr(c.model, "unet") && !strstr(c.model, "mlp");
+    const bool heads = blocks && !strstr(c.model, "resnet");
     c.m = 1 << below(&rng, 4);
     c.samples = 4 << below(&rng, 2);
     c.precision = ONE_OF(&rng, "fp32", "fp32", "bf16", "fp16");
-    c.recompute = ONE_OF(&rng, "", "", "block", "selective", "cheap");
+    c.recompute = ONE_OF(&rng, "", "", "cheap");
+    if (heads)
+        c.recompute = ONE_OF(&rng, "", "", "block", "selective", "cheap");
     c.schedule =
         ONE_OF(&rng, "1f1b", "1f1b", "gpipe", "zb-h1", "zb-h2", "dynamic");
     c.clips = below(&rng, 3) == 0;
     c.cut = c.stages > 1 && below(&rng, 3) == 0;
-    if (below(&rng, 2))
+    c.interleave = 1;
+    if (c.mesh.n == 1 && below(&rng, 3) == 0) {
+        c.recipe = draw_recipe(&rng, arena, &c);
+    } else if (c.stages > 1 && c.stages <= 4 && below(&rng, 6) == 0) {
+        c.interleave = 2;
+        c.schedule = "interleaved";
+        c.m = 2 * c.stages;
+        c.cut = false;
+    }
+    /* Small enough for limits that bind. */
+    const int64_t size = ir_mesh_size(&c.mesh);
+    if (below(&rng, 2) && size <= 4 && c.mesh.n < 3 && heads)
         c.share = 0.3 + 0.75 * fs_rand_unit(&rng);
-    if (c.stages == 1 && c.mesh.n == 1)
-        c.recipe = ONE_OF(&rng, NULL, "dp", "tp", "zero");
     return c;
 }
 
@@ -171,13 +208,16 @@ static const char *case_text(const fold_case *c, fs_arena *arena)
         fs_text_add(&mesh, "%s%d", a ? "x" : "", (int)c->mesh.dim[a]);
     return fs_printf(arena,
                      "seed %llu: %s on %s, %d x (%s), m %d of %d, %s, %s%s%s%s"
-                     "%s%s, share %.2f",
+                     "%s, share %.2f",
                      (unsigned long long)c->seed, c->model, c->cluster,
                      (int)c->stages, mesh.at, (int)c->m, (int)c->samples,
                      c->schedule, c->precision, c->clips ? ", clipped" : "",
                      *c->recompute ? ", recompute " : "", c->recompute,
-                     c->cut ? ", cut at random" : "",
-                     c->recipe ? c->recipe : "", c->share);
+                     c->cut              ? ", cut at random"
+                     : c->interleave > 1 ? ", interleaved"
+                     : c->recipe         ? fs_printf(arena, ", %s", c->recipe)
+                                         : "",
+                     c->share);
 }
 
 static fs_status build(const fold_case *c, fs_err *err, ir_graph **out)
@@ -208,11 +248,14 @@ typedef struct asked {
     hw_cluster *cluster;
     search_graph graph;
     search_problem problem;
+    search_recipe recipe;
     search_layers layers[MOST_STAGES];
 } asked;
 
-static void open_problem(asked *a, const fold_case *c, const ir_graph *graph)
+static fs_status open_problem(asked *a, const fold_case *c,
+                              const ir_graph *graph, fs_err *err)
 {
+    const int32_t rounds = c->share > 0 ? 6 : 0;
     a->graph = (search_graph){graph->micro_batches, graph};
     a->problem =
         (search_problem){.cluster = a->cluster,
@@ -224,10 +267,23 @@ static void open_problem(asked *a, const fold_case *c, const ir_graph *graph)
                          .fix_stages = c->stages,
                          .fix_mesh = c->mesh,
                          .max_mesh_axes = c->axes,
-                         .time_limit_s = 20,
+                         .time_limit_s = 3,
                          .effort_s = 0.25,
+                         .rounds = rounds,
                          .gap = 1e-3,
+                         .interleave = c->interleave,
                          .reduce = true};
+    search_recipe recipe = search_recipe_free();
+    if (!c->recipe)
+        return FS_OK;
+    FS_TRY(search_recipe_parse(c->recipe, a->arena, err, &recipe));
+    FS_TRY(
+        search_recipe_complete(a->cluster, graph->batch, true, err, &recipe));
+    FS_TRY(search_recipe_check(&recipe, graph, err));
+    a->recipe = recipe;
+    search_recipe_apply(&a->recipe, a->arena, &a->problem);
+    a->problem.schedule = c->schedule;
+    return FS_OK;
 }
 
 static int32_t count_blocks(const ir_graph *graph)
@@ -387,8 +443,10 @@ static search_level0 level0_of(const asked *a)
 
 static search_candidate candidate_of(const asked *a, const fold_case *c)
 {
-    return (search_candidate){
-        .graph = &a->graph, .n_stages = c->stages, .mesh = c->mesh, .share = 1};
+    return (search_candidate){.graph = &a->graph,
+                              .n_stages = c->stages * c->interleave,
+                              .mesh = c->mesh,
+                              .share = 1};
 }
 
 /* The bounds of `look` and `weigh` (level0.c). */
@@ -474,24 +532,26 @@ static void compare_bytes(const fold_case *c, asked *a,
     plan *lowered;
     fs_err err = {0};
     const int32_t n = cost_memory_moments(memory, &whole);
+    /* Readers on fewer stages lose less to shares being whole bytes. */
+    const int64_t lost = of->view->fold->n_stages < of->view->fold->n_whole
+                             ? s->first_edge[s->n_nodes]
+                             : 0;
     cost_memory_moments(of->built.memory, &at);
     for (int32_t k = 0; k < of->built.net.n_limits; k++)
         for (int32_t w = 0; w < n; w++) {
             const cost_moment *here = &at[of->built.moment[k]];
-            if (!same_moment(of->view, here, graph, &whole[w]))
+            /* Those of stages that stand for several prove nothing. */
+            if (of->view->fold->like[here->stage] > 1 ||
+                !same_moment(of->view, here, graph, &whole[w]))
                 continue;
             const int64_t all = moment_bytes(memory, w, graph, s);
             t->moments++;
-            if (bytes[k] > all) {
+            if (bytes[k] > all + lost) {
                 complain(c, a, "bytes of a moment, of the whole",
                          (double)bytes[k], (double)all);
-                printf("# at %s of stage %d (like %d)\n",
-                       graph->nodes.at[whole[w].node].name, whole[w].stage,
-                       of->view->fold->like[here->stage]);
+                printf("# at %s of stage %d\n",
+                       graph->nodes.at[whole[w].node].name, whole[w].stage);
                 t->bad_bytes++;
-            } else if (bytes[k] < all && getenv("FS_LESS")) {
-                complain(c, a, "fewer bytes of a moment, of the whole",
-                         (double)bytes[k], (double)all);
             }
         }
     if (plan_lower(graph, a->cluster, s, &options, a->arena, &err, &lowered) !=
@@ -570,7 +630,6 @@ static void run_case(const fold_case *c, fs_arena *arena, tally *t)
     fs_err err = {0};
     search_result folded, whole;
     uint64_t rng = fs_mix(c->seed + 77);
-    const int64_t start_ns = fs_now_ns();
     a.cluster = open_cluster(c->cluster, arena);
     if (build(c, &err, &graph) != FS_OK) {
         printf("# %s: %s\n", case_text(c, arena), err.text);
@@ -578,8 +637,13 @@ static void run_case(const fold_case *c, fs_arena *arena, tally *t)
         ir_graph_destroy(graph);
         return;
     }
+    if (open_problem(&a, c, graph, &err) != FS_OK) {
+        printf("# %s: %s\n", case_text(c, arena), err.text);
+        t->refused++;
+        ir_graph_destroy(graph);
+        return;
+    }
     t->cases++;
-    open_problem(&a, c, graph);
     if (c->cut)
         t->cuts += draw_cut(&a, &rng, c->stages);
     if (c->share > 0) {
@@ -594,7 +658,7 @@ static void run_case(const fold_case *c, fs_arena *arena, tally *t)
     const double even = even_bound(&a, c);
     compare_even(c, &a, even, &whole, t);
     check_memory(c, &a, t);
-    if (c->stages > 1) {
+    if (c->stages > 1 && c->interleave == 1) {
         search_problem all = a.problem;
         a.problem.memory_bytes = 0;
         if (draw_cut(&a, &rng, c->stages)) {
@@ -603,13 +667,10 @@ static void run_case(const fold_case *c, fs_arena *arena, tally *t)
         }
         a.problem = all;
     }
-    if (getenv("FS_SAY"))
-        printf("# %s: %d nodes, %.3g s\n", case_text(c, arena), graph->nodes.n,
-               search_seconds_since(start_ns));
-    fflush(stdout);
     ir_graph_destroy(graph);
 }
 
+/* FS_CASE=SEED: one case alone; FS_CASES=N: so many. */
 int main(void)
 {
     const uint64_t seed = tap_seed(11);
