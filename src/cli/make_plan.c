@@ -261,8 +261,10 @@ static void close_models(cli_making *m)
 /* A plan of the graphs that m->origin makes. */
 static fs_status attempt(cli_making *m, cost_model **cost, plan **out)
 {
+    const int64_t start_ns = fs_now_ns();
     close_models(m);
     FS_TRY(build_graphs(m));
+    m->graphs_s += 1e-9 * (double)(fs_now_ns() - start_ns);
     FS_TRY(check_recipe(m));
     FS_TRY(check_pins(m));
     *cost = cost_model_create(m->cluster, m->c->arena);

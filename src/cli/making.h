@@ -19,6 +19,7 @@ typedef struct cli_making {
     int32_t n_models;
     cli_model models[CLI_MAX_GRAPHS];
     search_graph graphs[CLI_MAX_GRAPHS];
+    double graphs_s; /* spent on building them */
     search_result found;
     const atomic_bool *stop; /* set: a plan now, as good as it is; NULL */
     int stopped;             /* the signal that ended the search; 0: none */

@@ -134,6 +134,7 @@ void cli_making_json(const cli_making *m, const cli_plan *p,
         json_object_set_new(r, "space", json_string(f->space ? f->space : ""));
         json_object_set_new(r, "configs", configs_json(m));
     }
+    set_finite(r, "graphs_s", m->graphs_s);
     set_finite(r, "search_s", f->search_s);
     set_finite(r, "sim_iteration_s", sim->iteration_s);
     set_finite(r, "sim_floor_s", sim_floor(m, p));
