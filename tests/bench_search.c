@@ -1,40 +1,21 @@
-/* make bench-search: seconds of search, memory, step time and gap of the search
- * and of the baselines, each on its own, as a table; then what `solve` makes of
- * public cost networks. BENCH_SEARCH=TEXT: only models with that in their name,
- * or networks where it is `solve`; BENCH_LIMIT=S: seconds each has (20,
- * networks 60); BENCH_IOPDDL=DIR: where to look for networks (datasets/iopddl).
- * Nothing here passes or fails. `first`: seconds until the first plan that
- * fits, but for building graphs; `wall`: of the whole command, with lowering,
- * proof and simulation. */
+/* make bench-search: tables of what the search takes and proves, beside what it
+ * should, in one run. Figures, and `holds` or `FAILS` beside each row; it ends
+ * with status 0 either way. A row is the command in its last column, run in a
+ * process of its own; `wall` is all of it, with reading, lowering, proof and
+ * simulation, `CPU` of all its threads. In the environment:
+ *   BENCH_SEARCH=TEXT  only tables (targets, plain, published, growth,
+ *                      baselines, solve) or rows with that in their name
+ *   BENCH_ALL=1        baselines on the whole zoo, and on 16x8 too
+ *   BENCH_LIMIT=S      seconds each search has (its own usual limit)
+ *   BENCH_IOPDDL=DIR   where to look for networks (datasets/iopddl) */
 #include "config.h"
+#include "tests/bench_search.h"
+
 #include "tests/run_cli.h"
 
 #include <sys/resource.h>
 #include <sys/time.h>
-
-static const struct {
-    const char *model, *cluster;
-    int batch;
-    const char *more;
-} problems[] = {
-    {"gpt2", "1x8:a100-sxm4-80g", 64, ""},
-    {"wide-deep", "4x8:a100-sxm4-80g", 16384, ""},
-    {"resnet50", "4x8:a100-sxm4-80g", 1024, "--precision bf16"},
-    {"bert-large", "4x8:a100-sxm4-80g", 512, "--precision bf16"},
-    {"llama3-8b", "8x8:h100-sxm5-80g", 256, "--precision bf16"},
-    {"moe-52b", "8x8:a100-sxm4-80g", 512, "--precision bf16"},
-    {"gpt3-175b", "128x8:a100-sxm4-80g", 1536,
-     "--precision bf16 --recompute block"},
-};
-
-static const char *const ways[] = {
-    "--engine ilp",  "--engine ilp --start none", "--engine megatron",
-    "--engine alpa", "--engine greedy",           "--engine mcmc"};
-enum { WAYS = sizeof ways / sizeof *ways };
-
-typedef struct figures {
-    double first_s, search_s, wall_s, mib, step_s, gap;
-} figures;
+#include <time.h>
 
 static double now_s(void)
 {
@@ -43,154 +24,216 @@ static double now_s(void)
     return (double)at.tv_sec + 1e-6 * (double)at.tv_usec;
 }
 
-/* Its peak memory too, so not by cli(). */
-static int start(const char *command, double *mib)
+static double seconds_of(struct timeval t)
+{
+    return (double)t.tv_sec + 1e-6 * (double)t.tv_usec;
+}
+
+/* Its memory and processor time too, so not by cli(). */
+static void start(const char *command, bench_run *r)
 {
     struct rusage usage = {0};
     int raw = 0;
+    r->status = -1;
+    const double began_s = now_s();
     const pid_t child = fork();
     if (child == 0) {
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
     }
     if (child < 0 || wait4(child, &raw, 0, &usage) != child)
-        return -1;
-    *mib = (double)usage.ru_maxrss / 1024;
-    return WIFEXITED(raw) ? WEXITSTATUS(raw) : -1;
+        return;
+    r->wall_s = now_s() - began_s;
+    r->cpu_s = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+    r->megabytes = (double)usage.ru_maxrss * 1024 / 1e6;
+    r->status = WIFEXITED(raw) ? WEXITSTATUS(raw) : -1;
 }
 
-static double figure(const json_t *from, const char *key)
+double bench_figure(const json_t *from, const char *key)
 {
     const json_t *value = json_object_get(from, key);
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 
-static figures measure(size_t problem, const char *way, const char *limit)
+json_t *bench_answer(void)
 {
-    char command[2048], out[600];
-    figures f = {NAN, NAN, NAN, NAN, NAN, NAN};
-    snprintf(out, sizeof out, "%s/out", cli_scratch);
-    snprintf(command, sizeof command,
-             "'%s/flowsearch' search zoo:%s --cluster %s --batch %d %s %s "
-             "--time-limit %s --db none --json -o '%s/plan.json' >'%s' "
-             "2>/dev/null",
-             cli_env("FS_BUILDDIR", "."), problems[problem].model,
-             problems[problem].cluster, problems[problem].batch,
-             problems[problem].more, way, limit, cli_scratch, out);
-    const double began_s = now_s();
-    start(command, &f.mib);
-    f.wall_s = now_s() - began_s;
-    json_t *answer = json_load_file(out, 0, NULL);
-    f.first_s = figure(answer, "first_s");
-    f.search_s = figure(answer, "search_s");
-    f.step_s = figure(answer, "iteration_s");
-    f.gap = figure(answer, "gap");
-    json_decref(answer);
-    return f;
+    return json_load_file(bench_scratch("out"), 0, NULL);
 }
 
-static void cell(const char *format, double value)
+static void read_configs(bench_run *r, const json_t *list)
+{
+    size_t k;
+    const json_t *row;
+    json_array_foreach(list, k, row)
+    {
+        const char *status = json_string_value(json_object_get(row, "status"));
+        r->configs++;
+        r->open += status && strcmp(status, "pruned") != 0;
+    }
+}
+
+static void read_answer(bench_run *r)
+{
+    json_t *answer = bench_answer();
+    const char *status = json_string_value(json_object_get(answer, "status"));
+    size_t k;
+    json_t *peak;
+    r->graphs_s = bench_figure(answer, "graphs_s");
+    r->first_s = bench_figure(answer, "first_s");
+    r->search_s = bench_figure(answer, "search_s");
+    r->step_s = bench_figure(answer, "iteration_s");
+    r->gap = bench_figure(answer, "gap");
+    r->sim_gap = bench_figure(answer, "sim_gap");
+    r->peak_bytes = 0;
+    json_array_foreach(json_object_get(answer, "peak_bytes"), k, peak)
+        r->peak_bytes = fmax(r->peak_bytes, json_number_value(peak));
+    snprintf(r->answer, sizeof r->answer, "%s", status ? status : "");
+    read_configs(r, json_object_get(answer, "configs"));
+    json_decref(answer);
+}
+
+static void read_message(bench_run *r)
+{
+    cli_slurp("err", r->why, sizeof r->why);
+    r->why[strcspn(r->why, "\n")] = '\0';
+    if (r->status == 0) /* hints and notes */
+        r->why[0] = '\0';
+}
+
+bench_run bench_do(const char *format, ...)
+{
+    bench_run r = {0};
+    char command[2048];
+    va_list args;
+    va_start(args, format);
+    const int n = snprintf(r.command, sizeof r.command, "flowsearch ");
+    vsnprintf(r.command + n, sizeof r.command - (size_t)n, format, args);
+    va_end(args);
+    snprintf(command, sizeof command,
+             "'%s'/%s --db none --json >'%s/out' 2>'%s/err'",
+             cli_env("FS_BUILDDIR", "."), r.command, cli_scratch, cli_scratch);
+    r.wall_s = r.cpu_s = r.megabytes = (double)NAN;
+    start(command, &r);
+    read_answer(&r);
+    read_message(&r);
+    return r;
+}
+
+bench_run bench_search(double limit_s, const char *words)
+{
+    char limit[60] = "";
+    const char *asked = bench_env("BENCH_LIMIT", "");
+    if (*asked)
+        snprintf(limit, sizeof limit, " --time-limit %.40s", asked);
+    else if (limit_s > 0)
+        snprintf(limit, sizeof limit, " --time-limit %g", limit_s);
+    bench_run r = bench_do("search %s%s -o '%s'", words, limit,
+                           bench_scratch("plan.json"));
+    char *output = strstr(r.command, " -o ");
+    if (output)
+        *output = '\0';
+    return r;
+}
+
+bool bench_wants(const char *table, const char *row)
+{
+    const char *only = bench_env("BENCH_SEARCH", "");
+    return strstr(table, only) || strstr(row, only);
+}
+
+const char *bench_env(const char *name, const char *usual)
+{
+    return cli_env(name, usual);
+}
+
+const char *bench_home(const char *below)
+{
+    static char path[1024];
+    snprintf(path, sizeof path, "%s/%s", cli_env("FS_SRCDIR", "."), below);
+    return path;
+}
+
+const char *bench_scratch(const char *below)
+{
+    static char path[1024];
+    snprintf(path, sizeof path, "%s/%s", cli_scratch, below);
+    return path;
+}
+
+/* ---- tables ---- */
+
+void bench_table(const char *title, const char *target, const char *columns)
+{
+    double load = (double)NAN;
+    if (getloadavg(&load, 1) != 1)
+        load = (double)NAN;
+    printf("\n## %s\n\n%s Load when it began: %.1f.\n\n%s\n|", title, target,
+           load, columns);
+    for (const char *at = strchr(columns + 1, '|'); at;
+         at = strchr(at + 1, '|'))
+        printf("---|");
+    printf("\n");
+    fflush(stdout);
+}
+
+void bench_cell(const char *format, double value)
 {
     char text[32] = "-";
-    if (!isnan(value))
+    if (isfinite(value))
         snprintf(text, sizeof text, format, value);
-    printf(" %9s |", text);
+    printf(" %s |", text);
 }
 
-static void row(size_t problem, const char *way, const figures *f, double best)
+double bench_first(const bench_run *r)
 {
-    printf("| %-10s | %-19s | %-25s |", problems[problem].model,
-           problems[problem].cluster, way);
-    cell("%.2f", f->first_s);
-    cell("%.2f", f->search_s);
-    cell("%.2f", f->wall_s);
-    cell("%.0f", f->mib);
-    cell("%.5g", f->step_s);
-    cell("%.3g", 100 * f->gap);
-    cell("%+.2f", 100 * (f->step_s / best - 1));
-    printf("\n");
+    return r->graphs_s + r->first_s;
+}
+
+void bench_must(bench_verdict *verdict, bool holds, const char *what)
+{
+    const size_t n = strlen(verdict->text);
+    if (!holds)
+        snprintf(verdict->text + n, sizeof verdict->text - n, "%s%s",
+                 n ? ", " : "FAILS: ", what);
+}
+
+void bench_tell(const bench_verdict *verdict)
+{
+    printf(" %s |", verdict->text[0] ? verdict->text : "holds");
+}
+
+void bench_tell_command(const bench_run *r)
+{
+    printf(" `%s`%s%s |\n", r->command, r->why[0] ? " " : "", r->why);
     fflush(stdout);
 }
 
-static void bench(size_t problem, const char *limit)
+static void tell_machine(void)
 {
-    figures all[WAYS];
-    double best = (double)NAN;
-    for (size_t k = 0; k < WAYS; k++) {
-        all[k] = measure(problem, ways[k], limit);
-        best = fmin(best, all[k].step_s);
-    }
-    for (size_t k = 0; k < WAYS; k++)
-        row(problem, ways[k], &all[k], best);
-}
-
-/* ---- public cost networks ---- */
-
-static void solve(const char *dir, const char *name, double best,
-                  const char *limit)
-{
-    char command[2048], path[600], out[600];
-    double mib = NAN;
-    snprintf(path, sizeof path, "%s/%s.json.gz", dir, name);
-    snprintf(out, sizeof out, "%s/out", cli_scratch);
-    if (access(path, R_OK) != 0)
-        return;
-    snprintf(command, sizeof command,
-             "'%s/flowsearch' solve '%s' --time-limit %s --db none --json "
-             ">'%s' 2>/dev/null",
-             cli_env("FS_BUILDDIR", "."), path, limit, out);
-    start(command, &mib);
-    json_t *answer = json_load_file(out, 0, NULL);
-    const double cost = figure(answer, "cost");
-    printf("| %s | %.0f | %.0f | %.0f |", name, figure(answer, "nodes"),
-           figure(answer, "nodes_left"), cost);
-    cell("%+.4f", 100 * (cost / best - 1));
-    cell("%.0f", figure(answer, "lower_bound"));
-    cell("%.3f", 100 * figure(answer, "gap"));
-    cell("%.2f", figure(answer, "solve_s"));
-    cell("%.0f", mib);
-    printf("\n");
-    fflush(stdout);
-    json_decref(answer);
-}
-
-/* Those that best_known.csv names, as far as they are there. */
-static void solve_all(const char *limit)
-{
-    char path[600], line[200];
-    const char *home = cli_env("FS_SRCDIR", ".");
-    snprintf(path, sizeof path, "%s/datasets/iopddl", home);
-    const char *dir = cli_env("BENCH_IOPDDL", path);
-    char list[700];
-    snprintf(list, sizeof list, "%s/best_known.csv", dir);
-    FILE *file = fopen(list, "r");
-    if (!file)
-        return;
-    printf(
-        "\n| network | nodes | left | cost | over best known %% | bound | "
-        "gap %% | s | MiB |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
-    while (fgets(line, sizeof line, file)) {
-        char name[20];
-        double best;
-        if (sscanf(line, "%19[^,],%lf", name, &best) == 2)
-            solve(dir, name, best, limit);
-    }
-    fclose(file);
+    char line[200], name[200] = "", date[40];
+    const time_t now = time(NULL);
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "model name : %199[^\n]", name) == 1)
+            break;
+    if (file)
+        fclose(file);
+    strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", gmtime(&now));
+    printf("# make bench-search, %s\n\n%ld cores, %s. Seconds of the wall "
+           "clock but where CPU is said.\n",
+           date, sysconf(_SC_NPROCESSORS_ONLN), name);
 }
 
 int main(void)
 {
-    const char *only = cli_env("BENCH_SEARCH", "");
-    const char *limit = cli_env("BENCH_LIMIT", NULL);
     cli_begin_scratch("bench_search");
-    printf("| model      | cluster             | way                       | "
-           "first s | search s | wall s | MiB | step s | gap %% | over best %% "
-           "|\n|---|---|---|---:|---:|---:|---:|---:|---:|---:|\n");
-    for (size_t p = 0; p < sizeof problems / sizeof *problems; p++)
-        if (strstr(problems[p].model, only))
-            bench(p, limit ? limit : "20");
-    if (strstr("solve", only))
-        solve_all(limit ? limit : "60");
+    tell_machine();
+    bench_targets();
+    bench_plain();
+    bench_published();
+    bench_growth();
+    bench_baselines();
+    bench_solve();
     cli_end_scratch();
     return 0;
 }

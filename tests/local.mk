@@ -83,9 +83,9 @@ tests_cli_cases_test_LDADD = $(JANSSON_LIBS) -lm
 
 # Figures, not verdicts: `make bench`.
 EXTRA_PROGRAMS = tests/bench tests/bench_check tests/bench_lower \
-  tests/bench_models tests/bench_offsets tests/bench_search
+  tests/bench_models tests/bench_offsets tests/bench_search tests/make_plain
 CLEANFILES += tests/bench tests/bench_check tests/bench_lower \
-  tests/bench_models tests/bench_offsets tests/bench_search
+  tests/bench_models tests/bench_offsets tests/bench_search tests/make_plain
 tests_bench_lower_SOURCES = tests/bench_lower.c tests/plan_scale.h \
   tests/plan_build.h tests/tap.h
 tests_bench_lower_LDADD = $(zoo_libs) $(plan_libs)
@@ -97,8 +97,13 @@ tests_bench_check_SOURCES = tests/bench_check.c tests/plan_hand.h tests/tap.h
 tests_bench_check_LDADD = $(plan_libs)
 tests_bench_models_SOURCES = tests/bench_models.c tests/run_cli.h tests/tap.h
 tests_bench_models_LDADD = $(JANSSON_LIBS) -lm
-tests_bench_search_SOURCES = tests/bench_search.c tests/run_cli.h tests/tap.h
+tests_bench_search_SOURCES = tests/bench_search.c tests/bench_search.h \
+  tests/bench_search_baselines.c tests/bench_search_published.c \
+  tests/bench_search_solve.c tests/bench_search_targets.c tests/run_cli.h \
+  tests/tap.h
 tests_bench_search_LDADD = $(JANSSON_LIBS) -lm
+tests_make_plain_SOURCES = tests/make_plain.c
+tests_make_plain_LDADD = $(onnx_libs) $(ir_libs)
 tests_bench_offsets_SOURCES = tests/bench_offsets.c tests/cli_offsets.h \
   tests/run_cli.h tests/tap.h
 tests_bench_offsets_LDADD = $(JANSSON_LIBS) -lm
@@ -118,7 +123,7 @@ bench-models: all tests/bench_models
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_models
 bench-offsets: all tests/bench_offsets
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_offsets
-bench-search: all tests/bench_search
+bench-search: all tests/bench_search tests/make_plain
 	@$(AM_TESTS_ENVIRONMENT) tests/bench_search
 
 # docs/coverage.md from the ONNX backend tests (Debian: libonnx-testdata).
