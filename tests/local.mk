@@ -102,6 +102,7 @@ tests_bench_search_SOURCES = tests/bench_search.c tests/bench_search.h \
   tests/bench_search_solve.c tests/bench_search_targets.c tests/run_cli.h \
   tests/tap.h
 tests_bench_search_LDADD = $(JANSSON_LIBS) -lm
+EXTRA_DIST += datasets/search_times.csv
 tests_make_plain_SOURCES = tests/make_plain.c
 tests_make_plain_LDADD = $(onnx_libs) $(ir_libs)
 tests_bench_offsets_SOURCES = tests/bench_offsets.c tests/cli_offsets.h \
