@@ -576,8 +576,12 @@ static void check_memory(const fold_case *c, asked *a, tally *t)
     a->problem.without = 0;
     search_level0 z = level0_of(a);
     search_candidate of = candidate_of(a, c);
-    search_budget budget = {
-        fs_deadline_after(1, z.end), INFINITY, 1e-2, true, 0, 2};
+    search_budget budget = {fs_deadline_after(FS_STEPS_PER_S, &of.steps, z.end),
+                            INFINITY,
+                            1e-2,
+                            true,
+                            0,
+                            2};
     search_solution found;
     fs_err err = {0};
     of.arena = a->arena;

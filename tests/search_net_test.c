@@ -163,7 +163,7 @@ typedef struct tally {
 static search_solution run(const char *engine, const search_net *net,
                            bool reduce, fs_arena *arena, fs_status *status)
 {
-    search_budget budget = {fs_deadline_after(20, (fs_end){INT64_MAX, NULL}),
+    search_budget budget = {fs_deadline_at((fs_end){INT64_MAX, NULL}, NULL),
                             INFINITY,
                             0,
                             reduce,
@@ -329,13 +329,12 @@ static void allow_gap(uint64_t seed)
         recipe shape = {14, 5, 2, 4, 0.25, 0.05, 0, 2, 0.7, 0.5, 1};
         search_net *net = draw_net(&rng, &shape, arena);
         draw_limits(&rng, net, i % 3 == 0);
-        search_budget budget = {
-            fs_deadline_after(20, (fs_end){INT64_MAX, NULL}),
-            INFINITY,
-            gap,
-            true,
-            0,
-            0};
+        search_budget budget = {fs_deadline_at((fs_end){INT64_MAX, NULL}, NULL),
+                                INFINITY,
+                                gap,
+                                true,
+                                0,
+                                0};
         search_solution near = {.cost = INFINITY};
         fs_err err = {0};
         fs_status whole;
@@ -372,11 +371,12 @@ static void next_prices(void)
     double zero[2] = {0}, left[2] = {120, 0}, right[2] = {0, 40};
     search_bundle_add(&bundle, &(search_sums){zero, left, NULL});
     search_bundle_add(&bundle, &(search_sums){zero, right, NULL});
-    double most = search_bundle_next(&bundle, &next);
+    int64_t steps = 0;
+    double most = search_bundle_next(&bundle, &next, &steps);
     tap_ok(same(most, 30) && same(next.step[0], 0.25),
            "prices: where a stage costs what the other saves");
     bundle.reach = 0.1;
-    most = search_bundle_next(&bundle, &next);
+    most = search_bundle_next(&bundle, &next, &steps);
     tap_ok(same(most, 24) && same(next.step[0], 0.4),
            "prices: no further than the reach");
     fs_arena_destroy(arena);
@@ -389,7 +389,7 @@ static void refuse_giants(uint64_t seed)
     uint64_t rng = fs_mix(seed + 3000);
     recipe shape = {60, 5, 2, 4, 0.25, 0.05, 0, 2, 0.7, 0.5, 1};
     search_net *net = draw_net(&rng, &shape, arena);
-    search_budget budget = {fs_deadline_after(20, (fs_end){INT64_MAX, NULL}),
+    search_budget budget = {fs_deadline_at((fs_end){INT64_MAX, NULL}, NULL),
                             INFINITY,
                             0,
                             true,
@@ -438,11 +438,12 @@ static void mix(void)
                                   .cost = fs_memdup(arena, tied, sizeof tied)};
     }
     int32_t none[2 * PAIRS] = {0}, all[2 * PAIRS];
+    int64_t steps = 0;
     for (int32_t i = 0; i < 2 * PAIRS; i++)
         all[i] = 1;
-    tap_ok(same(search_net_improve(&net, none, arena), PAIRS),
+    tap_ok(same(search_net_improve(&net, none, arena, &steps), PAIRS),
            "mixtures: no single node helps");
-    tap_ok(same(search_net_cross(&net, none, all, arena), PAIRS / 2),
+    tap_ok(same(search_net_cross(&net, none, all, arena, &steps), PAIRS / 2),
            "mixtures: half of the pairs change sides");
     fs_arena_destroy(arena);
 }

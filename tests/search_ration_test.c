@@ -128,7 +128,7 @@ static search_ration solve(drawn *net, int32_t parts, uint32_t without,
                            bool ascend, fs_arena *arena)
 {
     const search_ration_effort effort = {
-        .deadline = fs_deadline_after(1e6, (fs_end){INT64_MAX, NULL}),
+        .deadline = fs_deadline_at((fs_end){INT64_MAX, NULL}, NULL),
         .parts = parts,
         .without = without,
         .ascend = ascend};

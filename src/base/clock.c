@@ -15,13 +15,6 @@ int64_t fs_now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-int64_t fs_cpu_ns(void)
-{
-    struct timespec spent;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
-    return (int64_t)spent.tv_sec * 1000000000 + spent.tv_nsec;
-}
-
 #define MOST_S 1e8 /* years; in ns it fits */
 
 fs_end fs_end_after(int64_t start_ns, double seconds, const atomic_bool *stop)
@@ -45,22 +38,44 @@ double fs_end_left(const fs_end *end)
                                : 1e-9 * (double)(end->wall_ns - fs_now_ns());
 }
 
-fs_end fs_end_half(const fs_end *end)
+fs_end fs_end_share(const fs_end *end, double share)
 {
     const int64_t now_ns = fs_now_ns();
-    return (fs_end){now_ns + (end->wall_ns - now_ns) / 2, end->stop};
+    const double left_ns = (double)(end->wall_ns - now_ns);
+    return (fs_end){now_ns + (int64_t)(share * left_ns), end->stop};
 }
 
-fs_deadline fs_deadline_after(double effort_s, fs_end end)
+fs_deadline fs_deadline_at(fs_end end, int64_t *done)
 {
-    return (fs_deadline){end,
-                         fs_cpu_ns() + (int64_t)(fmin(effort_s, MOST_S) * 1e9)};
+    return (fs_deadline){end, done, INT64_MAX};
 }
 
-double fs_deadline_left(const fs_deadline *deadline)
+fs_deadline fs_deadline_after(double steps, int64_t *done, fs_end end)
 {
-    const double cpu_s = 1e-9 * (double)(deadline->cpu_ns - fs_cpu_ns());
-    return fmin(fs_end_left(&deadline->end), cpu_s);
+    fs_deadline deadline = fs_deadline_at(end, done);
+    if (steps < MOST_S * FS_STEPS_PER_S)
+        deadline.most = *done + (int64_t)fmax(steps, 0);
+    return deadline;
+}
+
+void fs_deadline_spend(const fs_deadline *deadline, int64_t steps)
+{
+    if (deadline->done)
+        *deadline->done += steps;
+}
+
+bool fs_deadline_over(const fs_deadline *deadline)
+{
+    return (deadline->done && *deadline->done >= deadline->most) ||
+           fs_end_reached(&deadline->end);
+}
+
+int64_t fs_deadline_steps_left(const fs_deadline *deadline)
+{
+    if (!deadline->done || deadline->most == INT64_MAX)
+        return INT64_MAX;
+    const int64_t left = deadline->most - *deadline->done;
+    return left > 0 ? left : 0;
 }
 
 /* One write: the ranks of a job share stderr, and what they say at the same

@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 int64_t fs_now_ns(void); /* monotonic */
-int64_t fs_cpu_ns(void); /* CPU time of this thread */
 
 /* When to end at the latest: at a time of fs_now_ns, or as soon as somebody,
  * from another thread, says so. */
@@ -21,20 +20,29 @@ bool fs_end_stopped(const fs_end *end);
 bool fs_end_reached(const fs_end *end);
 /* Seconds left; 0 or less when it is reached. */
 double fs_end_left(const fs_end *end);
-/* At half of the time that is left from now on. */
-fs_end fs_end_half(const fs_end *end);
+/* When this share of the time that is left from now on is over. */
+fs_end fs_end_share(const fs_end *end, double share);
 
-/* When to stop: at an end, or after so much work (CPU time), whichever comes
- * first. What is told to end after an effort does the same on a busy machine as
- * on an idle one. */
+/* About a second's worth of steps: a step of work is about a nanosecond, as
+ * long as a look at one entry of a table takes. */
+#define FS_STEPS_PER_S 1e9
+
+/* When to stop: at an end, or after so many steps of work, whichever comes
+ * first. Who works counts; no clock does. What is told to end after an effort
+ * does the same on every machine, under any load. */
 typedef struct fs_deadline {
     fs_end end;
-    int64_t cpu_ns;
+    int64_t *done; /* steps, which go on growing; NULL: nobody counts */
+    int64_t most;
 } fs_deadline;
-/* `effort_s` from now, but not after the end. */
-fs_deadline fs_deadline_after(double effort_s, fs_end end);
-/* Seconds left; 0 or less when it is over. */
-double fs_deadline_left(const fs_deadline *deadline);
+/* No effort ends it. */
+fs_deadline fs_deadline_at(fs_end end, int64_t *done);
+/* `steps` (INFINITY: any number) from now, but not after the end. */
+fs_deadline fs_deadline_after(double steps, int64_t *done, fs_end end);
+void fs_deadline_spend(const fs_deadline *deadline, int64_t steps);
+bool fs_deadline_over(const fs_deadline *deadline);
+/* Steps left; INT64_MAX: any number. */
+int64_t fs_deadline_steps_left(const fs_deadline *deadline);
 
 /* One line on stderr, "flowsearch: ..." */
 void fs_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));

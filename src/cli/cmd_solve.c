@@ -122,7 +122,7 @@ static search_ration_effort effort_of(const cli *c, int64_t began)
     const double most = fmin(limit, 1e8);
     const int64_t end = began + (int64_t)(1e9 * most);
     return (search_ration_effort){
-        .deadline = fs_deadline_after(most, (fs_end){end, NULL}),
+        .deadline = fs_deadline_at((fs_end){end, NULL}, NULL),
         .gap = isnan(c->args.gap) ? 0.001 : c->args.gap,
         .progress = show};
 }

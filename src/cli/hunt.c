@@ -216,19 +216,26 @@ static void note_stop(cli_making *m)
     m->stopped = cli_guard_asked(m->c);
 }
 
+/* By work; the clock has a say where that takes much longer than it should. */
+static void limit_round(hunt *h, bool first, double limit_s)
+{
+    const double share = first ? 1.0 / 2 : 1.0 / 6;
+    h->problem.most_steps = FS_STEPS_PER_S * share * limit_s;
+    h->problem.time_limit_s = (first ? 1.5 : 2) * share * limit_s;
+}
+
 /* One search, one lowering. `*fits` with FS_OK, or the next share to try. Only
  * the first round's proof is told: later ones get less time. */
 static fs_status hunt_once(cli_making *m, hunt *h, bool first, plan **out,
                            bool *fits)
 {
     cli *c = m->c;
-    double left = fs_end_left(&h->end);
     double share = h->problem.memory_share;
     fs_err err = {0};
     *fits = false;
-    h->problem.time_limit_s = left;
+    h->problem.time_limit_s = time_limit(m);
     if (h->problem.memory_bytes > 0 && !m->by_hand)
-        h->problem.time_limit_s = first ? left / 2 : left / 6;
+        limit_round(h, first, time_limit(m));
     fs_status status = search_run(&h->problem, c->arena, &err, &m->found);
     h->search_s += m->found.search_s;
     if (status == FS_NO && !first) {
@@ -332,6 +339,7 @@ fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out)
               .end = fs_end_after(fs_now_ns(), time_limit(m), m->stop)};
     FS_TRY(pose(m, cost, &h.problem));
     h.problem.memory_share = 1;
+    h.problem.end = c->args.overlap || c->args.no_sharing ? &h.end : NULL;
     fs_status status = c->args.overlap || c->args.no_sharing
                            ? hunt_rounds(m, &h, out)
                            : search_once(m, &h.problem, out);

@@ -131,6 +131,7 @@ void cli_making_json(const cli_making *m, const cli_plan *p,
         set_finite(r, "lower_bound_s", f->lower_bound_s);
         set_finite(r, "gap", f->gap);
         set_finite(r, "first_s", f->first_s);
+        json_object_set_new(r, "late", json_boolean(f->late));
         json_object_set_new(r, "space", json_string(f->space ? f->space : ""));
         json_object_set_new(r, "configs", configs_json(m));
     }

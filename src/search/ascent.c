@@ -198,7 +198,7 @@ bool search_ascent_rise(search_ascent *a, int32_t sweeps)
     for (int32_t n = 0; n < sweeps; n++) {
         if (p->infeasible || a->dual->closed || stalled(a))
             return false;
-        if (fs_deadline_left(&p->deadline) <= 0)
+        if (fs_deadline_over(&p->deadline))
             return true;
         sweep(a);
         if (a->dual->closed)

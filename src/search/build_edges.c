@@ -8,6 +8,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Of a boxing path. */
+enum { PATH_STEPS = 350 };
+
 /* Where an edge leaves from and to. Stages that one stands for lie at several
  * places in their nodes and towards their neighbours: so does what they read.
  * Seconds are the least of all, so that bounds hold for all. */
@@ -224,6 +227,7 @@ static double *make_table(const edge_builder *b, const link *l)
     fs_arena *scratch = fs_arena_create();
     spread p = spread_of(b, l, scratch);
     double *pair = fs_new(scratch, double, (size_t)p.du *(size_t)p.dv);
+    b->built->steps += (int64_t)PATH_STEPS * p.du * p.dv + (int64_t)p.nu * p.nv;
     for (int32_t s = 0; s < p.du; s++)
         for (int32_t t = 0; t < p.dv; t++)
             pair[s * p.dv + t] =

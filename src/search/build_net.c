@@ -10,6 +10,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Of a signature and its seconds. */
+enum { SIGNATURE_STEPS = 650 };
+
 /* Signatures and seconds of all nodes that look alike. From value `kept` on
  * copies of what changes once per step are made anew for the node. */
 typedef struct domain {
@@ -140,6 +143,7 @@ static int32_t add_domain(builder *b, int32_t v)
                 .seconds = fs_new(b->arena, double, all.n)};
     for (int32_t k = 0; k < all.n; k++)
         d.seconds[k] = cost_node_seconds(cost, graph, v, &d.sig[k], stage);
+    b->out->steps += (int64_t)SIGNATURE_STEPS * all.n;
     fs_push(b->arena, &b->domains, d);
     return b->domains.n - 1;
 }

@@ -78,6 +78,7 @@ void search_cfn_add(search_cfn *cfn, int32_t u, int32_t v, const double *cost,
     int64_t own, other;
     own_table(cfn, pair);
     search_pair_strides(cfn, pair, u, &own, &other);
+    cfn->steps += (int64_t)nu * nv;
     for (int64_t s = 0; s < nu; s++)
         for (int64_t x = 0; x < nv; x++) {
             double c = cost[s * nv + x];
@@ -95,6 +96,7 @@ void search_cfn_share(search_cfn *cfn, int32_t u, int32_t v, double *cost)
         return;
     }
     search_pair pair = {.u = u, .v = v, .cost = cost, .shared = true};
+    cfn->steps += (int64_t)cells_of(cfn, u, v);
     for (size_t k = 0; k < cells_of(cfn, u, v) && !pair.forbids; k++)
         pair.forbids = isinf(cost[k]);
     search_pair_changed(cfn, push_pair(cfn, pair));
@@ -149,6 +151,7 @@ static void keep_in_pair(search_cfn *cfn, search_pair *pair, int32_t node,
     bool row = pair->u == node;
     const double *from = pair->cost;
     double *to = pair->cost;
+    cfn->steps += (int64_t)nu * nv;
     if (pair->shared) {
         int64_t kept = 0;
         for (int32_t s = 0; s < (row ? nu : nv); s++)

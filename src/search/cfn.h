@@ -60,7 +60,7 @@ typedef struct search_cfn {
     search_usages *usage; /* [n], NULL: costs are all there is */
     search_usages held;   /* whatever is chosen; one value */
     double offset;
-    int64_t steps;
+    int64_t steps, told; /* work done; of it what a deadline knows */
     bool infeasible;
     struct search_work *work; /* while search_cfn_reduce runs */
 } search_cfn;
@@ -124,6 +124,8 @@ typedef struct search_effort {
     bool milp;        /* close what remains with GLPK */
     uint32_t without; /* reductions not to use */
 } search_effort;
+/* Tells the deadline what was done since it was told last. Is it over? */
+bool search_cfn_late(search_cfn *cfn, const fs_deadline *deadline);
 void search_cfn_minimise(search_cfn *cfn, const search_effort *effort,
                          fs_arena *arena, search_minimum *out);
 

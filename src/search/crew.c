@@ -45,7 +45,8 @@ static void hire(search_level0 *z)
                                .scratch = fs_arena_create(),
                                .arena = fs_arena_create(),
                                .start_ns = z->start_ns,
-                               .end = z->end};
+                               .end = z->end,
+                               .most_steps = INT64_MAX};
         h->problem.cost = cost_model_create(z->problem->cluster, h->z.scratch);
         search_rates_for(&h->z, 1, 1);
     }

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+enum { TRIED_STEPS = 20, ISLAND_STEPS = 20 };
 enum { MAX_ISLANDS = 400, PAIRS_BELOW = 120, ROUNDS = 200 };
 
 typedef struct islands {
@@ -18,6 +19,7 @@ typedef struct islands {
     int32_t n;
     search_sums *change; /* [n] what taking it over adds */
     bool *legal, *taken; /* [n] */
+    int64_t steps;
     search_sums sums, trial;
 } islands;
 
@@ -109,6 +111,7 @@ static double tried(islands *s, int32_t x, int32_t y)
 {
     const search_net *net = s->net;
     size_t stages = (size_t)net->n_stages * sizeof(double);
+    s->steps += TRIED_STEPS + 6 * net->n_stages + 2 * net->n_limits;
     memcpy(s->trial.micro_s, s->sums.micro_s, stages);
     memcpy(s->trial.step_s, s->sums.step_s, stages);
     memcpy(s->trial.bytes, s->sums.bytes,
@@ -151,7 +154,7 @@ static bool step(islands *s, bool pairs, double *cost)
 }
 
 double search_net_cross(const search_net *net, int32_t *value,
-                        const int32_t *other, fs_arena *arena)
+                        const int32_t *other, fs_arena *arena, int64_t *steps)
 {
     islands s = {.net = net,
                  .at = search_net_incidence(net, true, arena),
@@ -178,5 +181,6 @@ double search_net_cross(const search_net *net, int32_t *value,
     for (int32_t i = 0; i < net->n_nodes; i++)
         if (s.of[i] >= 0 && s.taken[s.of[i]])
             value[i] = other[i];
+    *steps += s.steps + (int64_t)ISLAND_STEPS * (net->n_nodes + net->n_edges);
     return search_net_cost(net, value);
 }

@@ -55,6 +55,7 @@ typedef struct search_moves {
     search_incidence at; /* of both ends */
     search_sums sums;
     int32_t *value; /* legal */
+    int64_t steps;
 } search_moves;
 search_moves search_moves_new(const search_net *net, int32_t *value,
                               fs_arena *arena);
@@ -71,8 +72,9 @@ typedef struct search_subnet {
 } search_subnet;
 search_subnet search_subnet_of(const search_net *net, const int32_t *dom,
                                int32_t *const *value, fs_arena *arena);
-/* Drops dominated values of the whole objective, to a fixpoint. */
-void search_subnet_reduce(search_subnet *sub, fs_arena *arena);
+/* Drops dominated values of the whole objective, to a fixpoint. Returns the
+ * steps that took. */
+int64_t search_subnet_reduce(search_subnet *sub, fs_arena *arena);
 
 /* The optimum by dynamic programming over sets of nodes (states.c): exact, and
  * by other means than the reductions. `upper`: a cost that is possible, or
@@ -85,14 +87,15 @@ bool search_proven(double bound, double cost);
 double search_near(double cost, double gap);
 
 /* Changes single nodes of `value` as long as that lowers the cost (memory
- * respected). `value` must be feasible. Returns the cost. */
+ * respected). `value` must be feasible. Returns the cost; adds to *steps. */
 double search_net_improve(const search_net *net, int32_t *value,
-                          fs_arena *arena);
+                          fs_arena *arena, int64_t *steps);
 
 /* Takes parts of `other` over into `value` as long as that lowers the cost.
- * Both have finite costs; bytes may exceed limits before. Returns the cost. */
+ * Both have finite costs; bytes may exceed limits before. Returns the cost;
+ * adds to *steps. */
 double search_net_cross(const search_net *net, int32_t *value,
-                        const int32_t *other, fs_arena *arena);
+                        const int32_t *other, fs_arena *arena, int64_t *steps);
 
 /* Prices of stages, in the simplex, and of bytes. */
 typedef struct search_prices {
@@ -129,8 +132,9 @@ typedef struct search_bundle {
 } search_bundle;
 void search_bundle_add(search_bundle *bundle, const search_sums *sums);
 /* The most that prices within reach could prove; INFINITY when that could not
- * be computed. */
-double search_bundle_next(const search_bundle *bundle, search_prices *out);
+ * be computed. Adds to *steps. */
+double search_bundle_next(const search_bundle *bundle, search_prices *out,
+                          int64_t *steps);
 
 /* A mixed integer program for GLPK. `start` (or NULL) is a known assignment
  * of cost `upper` (else INFINITY); `cutoff`: stop once the bound reaches it. */

@@ -20,7 +20,8 @@ enum {
     RING = 4,             /* groups chosen at once */
     RING_STEPS = 20000,   /* of the search among their values */
     VISITS_PER_GROUP = 8, /* then it is enough */
-    DOUBLINGS = 10
+    DOUBLINGS = 10,
+    PAIR_STEPS = 5
 };
 /* The first price of all bytes together, of the cost. */
 #define FIRST_PRICE (1.0 / 16)
@@ -168,13 +169,14 @@ static void put(greedy *g, int32_t id, int32_t s)
  * ring before it (`within`), or with what is not in the ring and its own. */
 static double group_cost(const greedy *g, int32_t k, bool within)
 {
-    const search_cfn *cfn = g->cfn;
+    search_cfn *cfn = g->cfn;
     const group *at = &g->groups.at[g->r.group[k]];
     double cost = 0;
     for (int32_t m = 0; m < at->n; m++) {
         const int32_t u = at->node[m];
         if (!within)
             cost += cfn->unary[u][g->place[u]];
+        cfn->steps += PAIR_STEPS * cfn->at[u].pairs.n;
         for (int32_t e = 0; e < cfn->at[u].pairs.n; e++) {
             const search_pair *pair = &cfn->pairs.at[cfn->at[u].pairs.at[e]];
             const int32_t v = search_pair_other(pair, u);
@@ -287,7 +289,7 @@ static void sweep(greedy *g, const search_budget *budget)
             g->groups.at[k].queued = false;
             waiting--;
             visit++;
-            if (fs_deadline_left(&budget->deadline) <= 0)
+            if (search_cfn_late(g->cfn, &budget->deadline))
                 return;
             if (!improve_ring(g, k))
                 continue;
@@ -354,7 +356,7 @@ fs_status search_greedy(const search_net *net, const search_budget *budget,
             out->cost = cost;
             out->value = value;
         }
-        if (isfinite(cost) || fs_deadline_left(&budget->deadline) <= 0)
+        if (isfinite(cost) || fs_deadline_over(&budget->deadline))
             break;
         for (int32_t k = 0; k < net->n_limits; k++)
             at.bytes[k] = price;

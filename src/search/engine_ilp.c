@@ -25,7 +25,8 @@ enum {
     FIX_SWEEPS = 300,
     MIXED = 4,
     MIXED_COLUMNS = 4000,
-    MILP_COLUMNS = 60000
+    MILP_COLUMNS = 60000,
+    DEDUCE_STEPS = 20 /* of one value, besides its limits */
 };
 /* Share of the gap that prices have to promise to close. */
 #define LITTLE 0.02
@@ -54,6 +55,13 @@ static void take(ilp *s, const int32_t *value, double cost)
     memcpy(s->value, value, (size_t)s->net->n_nodes * sizeof *value);
 }
 
+/* Work that nobody told the deadline of. */
+static void count(ilp *s, int64_t steps)
+{
+    s->steps += steps;
+    fs_deadline_spend(&s->budget->deadline, steps);
+}
+
 static void offer(ilp *s, const int32_t *value)
 {
     const search_net *net = s->net;
@@ -62,7 +70,9 @@ static void offer(ilp *s, const int32_t *value)
     fs_arena *scratch = fs_arena_create();
     int32_t *try =
         fs_memdup(scratch, value, (size_t)net->n_nodes * sizeof *value);
-    take(s, try, search_net_improve(net, try, scratch));
+    int64_t steps = 0;
+    take(s, try, search_net_improve(net, try, scratch, &steps));
+    count(s, steps);
     fs_arena_destroy(scratch);
 }
 
@@ -79,18 +89,20 @@ static void offer_mixtures(ilp *s, const int32_t *value)
     const search_net *net = s->net;
     size_t bytes = (size_t)net->n_nodes * sizeof *value;
     fs_arena *scratch = fs_arena_create();
+    int64_t steps = 0;
     if (s->budget->reduce && isfinite(s->cost)) {
         int32_t *best = fs_memdup(scratch, s->value, bytes);
-        if (search_net_cross(net, best, value, scratch) < s->cost)
+        if (search_net_cross(net, best, value, scratch, &steps) < s->cost)
             offer(s, best);
     }
     for (int32_t k = 0; k < MIXED; k++) {
         if (!s->met[k])
             continue;
         int32_t *mixed = fs_memdup(scratch, value, bytes);
-        if (search_net_cross(net, mixed, s->met[k], scratch) < s->cost)
+        if (search_net_cross(net, mixed, s->met[k], scratch, &steps) < s->cost)
             offer(s, mixed);
     }
+    count(s, steps);
     s->met[s->n_met++ % MIXED] = fs_memdup(s->arena, value, bytes);
     fs_arena_destroy(scratch);
 }
@@ -99,7 +111,7 @@ static bool done(const ilp *s)
 {
     return search_proven(s->bound, s->cost) ||
            search_proven(s->bound, goal(s)) ||
-           fs_deadline_left(&s->budget->deadline) <= 0;
+           fs_deadline_over(&s->budget->deadline);
 }
 
 /* Minimises at the current prices. False when nothing is legal. On return
@@ -150,7 +162,9 @@ static bool move_prices(ilp *s)
     search_prices_copy(s->net, &tried, &s->at);
     double most = isfinite(s->cost) ? s->cost : 1.05 * fabs(s->bound) + 1e-12;
     while (b->reach <= 1) {
-        double hope = search_bundle_next(b, &s->at);
+        int64_t steps = 0;
+        double hope = search_bundle_next(b, &s->at, &steps);
+        count(s, steps);
         if (isinf(hope))
             return false;
         if (hope - s->bound > LITTLE * (most - s->bound))
@@ -226,7 +240,7 @@ static void mix_met(ilp *s)
     }
     search_subnet sub = search_subnet_of(net, dom, value, scratch);
     if (!(s->budget->without & SEARCH_GOLDSTEIN))
-        search_subnet_reduce(&sub, scratch);
+        count(s, search_subnet_reduce(&sub, scratch));
     if (search_milp_columns(&sub.net) <= MIXED_COLUMNS)
         mix(s, &sub, scratch);
     fs_arena_destroy(scratch);
@@ -247,6 +261,7 @@ static search_cfn *fix(ilp *s)
     dual->upper = most + over;
     for (int32_t k = 0; k < FIX_SWEEPS && !done(s) && !dual->closed; k++) {
         search_dual_sweep(dual);
+        search_cfn_late(cfn, &s->budget->deadline);
         s->bound = fmax(s->bound, fmin(most, dual->bound - over));
     }
     if (dual->closed)
@@ -267,7 +282,7 @@ static bool close_gap(ilp *s)
     if (search_milp_columns(&sub.net) > 10 * MILP_COLUMNS)
         return true;
     if (!(s->budget->without & SEARCH_GOLDSTEIN))
-        search_subnet_reduce(&sub, s->arena);
+        count(s, search_subnet_reduce(&sub, s->arena));
     search_net *kernel = &sub.net;
     if (search_milp_columns(kernel) > MILP_COLUMNS)
         return true;
@@ -324,7 +339,8 @@ static void start(ilp *s, const search_net *net, const search_budget *budget)
     search_solution first;
     fs_err err = {0};
     if (search_deduce(net, budget, s->arena, &err, &first) != FS_OK)
-        first.cost = INFINITY;
+        first = (search_solution){.cost = INFINITY};
+    count(s, first.steps * (DEDUCE_STEPS + net->n_limits));
     if (isfinite(first.cost) && budget->rounds)
         take(s, first.value, first.cost); /* soon, so improved later */
     else if (isfinite(first.cost))
@@ -387,7 +403,7 @@ fs_status search_ilp(const search_net *net, const search_budget *budget,
             s.steps,
             s.kernel_nodes,
             s.memory_binds,
-            s.open || fs_deadline_left(&budget->deadline) <= 0,
+            s.open || fs_deadline_over(&budget->deadline),
             prices};
     fs_arena_destroy(s.arena);
     if (status == FS_NO)

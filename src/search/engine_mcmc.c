@@ -58,6 +58,13 @@ static bool done(const chain *c)
            (c->steps >= LEAST_PER_NODE * n && c->best_at < c->steps / 2);
 }
 
+static bool late(chain *c, const fs_deadline *deadline)
+{
+    fs_deadline_spend(deadline, c->moves.steps);
+    c->moves.steps = 0;
+    return fs_deadline_over(deadline);
+}
+
 fs_status search_mcmc(const search_net *net, const search_budget *budget,
                       fs_arena *arena, fs_err *err, search_solution *out)
 {
@@ -73,8 +80,7 @@ fs_status search_mcmc(const search_net *net, const search_budget *budget,
                .rng = fs_mix((uint64_t)net->n_nodes)};
     c.best = fs_memdup(arena, first.value,
                        (size_t)net->n_nodes * sizeof *first.value);
-    while (!done(&c) &&
-           (c.steps % LOOK || fs_deadline_left(&budget->deadline) > 0))
+    while (!done(&c) && (c.steps % LOOK || !late(&c, &budget->deadline)))
         step(&c);
     out->value = c.best;
     out->cost = search_net_cost(net, c.best);

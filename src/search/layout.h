@@ -95,6 +95,7 @@ typedef struct search_built {
     cost_memory *memory;
     int32_t *moment; /* [net.n_limits] which of memory's */
     int32_t empty;   /* a node that the filter leaves nothing, or -1 */
+    int64_t steps;   /* of work that its tables took */
 } search_built;
 
 /* From loose to net (tie.c); nodes before edges. */
@@ -131,8 +132,8 @@ typedef struct search_lean_plan {
 typedef struct search_lean {
     FS_VEC(search_lean_plan) plans;
 } search_lean;
-void search_lean_plans(const search_net *net, fs_end end, fs_arena *arena,
-                       search_lean *out);
+void search_lean_plans(const search_net *net, fs_deadline deadline,
+                       fs_arena *arena, search_lean *out);
 
 /* Nodes only: enough for a bound. Both return false when time ran out. */
 bool search_build_nodes(const search_problem *problem,

@@ -44,7 +44,9 @@ static void add_plan(lean *l, const int32_t *value)
     found.bytes = fullest(net, &l->sums);
     for (int32_t k = 0; k < net->n_limits; k++)
         net->limit_bytes[k] = found.bytes;
-    found.cost = search_net_improve(net, found.value, l->arena);
+    int64_t steps = 0;
+    found.cost = search_net_improve(net, found.value, l->arena, &steps);
+    fs_deadline_spend(&l->deadline, steps);
     for (int32_t k = 0; k < l->out->plans.n; k++)
         if (l->out->plans.at[k].cost <= found.cost &&
             l->out->plans.at[k].bytes <= found.bytes)
@@ -91,12 +93,12 @@ static int by_cost(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-void search_lean_plans(const search_net *net, fs_end end, fs_arena *arena,
-                       search_lean *out)
+void search_lean_plans(const search_net *net, fs_deadline deadline,
+                       fs_arena *arena, search_lean *out)
 {
     int32_t n = net->n_limits;
     lean l = {*net,
-              fs_deadline_after(INFINITY, end),
+              deadline,
               arena,
               search_prices_new(net, arena),
               fs_new(arena, double, n),
@@ -115,7 +117,7 @@ void search_lean_plans(const search_net *net, fs_end end, fs_arena *arena,
             shift(&l);
             for (int32_t k = 0; k < n; k++)
                 l.prices.bytes[k] = weight * l.part[k];
-            if (fs_end_reached(&end) || !minimise(&l))
+            if (fs_deadline_over(&deadline) || !minimise(&l))
                 break;
         }
     qsort(out->plans.at, (size_t)out->plans.n, sizeof *out->plans.at, by_cost);

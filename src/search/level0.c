@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "plan/schedule.h"
 #include "search/cfn.h"
+#include "search/effort.h"
 #include "search/planner.h"
 #include "search/recipe.h"
 
@@ -196,12 +197,21 @@ static bool node_tables(search_level0 *z, search_candidate *c)
         c->settled = true; /* its bound stays as it is */
         return false;
     }
+    c->steps += c->built.steps;
     if (c->built.empty >= 0) {
         fail_empty(c, &err);
         reject(c, "infeasible", err.text);
         return false;
     }
     return true;
+}
+
+static bool edge_tables(search_candidate *c)
+{
+    const int64_t before = c->built.steps;
+    const bool good = search_build_edges(c->arena, &c->built);
+    c->steps += c->built.steps - before;
+    return good;
 }
 
 static void drop_tables(search_candidate *c)
@@ -265,11 +275,11 @@ void search_look(search_level0 *z, search_candidate *c)
     drop_tables(c);
 }
 
-static double even_bound(const search_level0 *z, const search_candidate *c)
+static double even_bound(const search_level0 *z, search_candidate *c)
 {
     enum { SWEEPS = 20 };
     const search_prices even = even_prices(z, c, c->arena);
-    const fs_deadline deadline = fs_deadline_after(1e9, z->end);
+    const fs_deadline deadline = fs_deadline_at(z->end, &c->steps);
     search_effort effort = {deadline, SWEEPS, enough(z),
                             0,        false,  z->problem->without};
     search_minimum min;
@@ -288,7 +298,7 @@ void search_weigh(search_level0 *z, search_candidate *c)
     c->arena = fs_arena_create();
     search_lay_out_even(z, c, &c->shown);
     c->shown.seconds_only = true;
-    if (node_tables(z, c) && search_build_edges(c->arena, &c->built))
+    if (node_tables(z, c) && edge_tables(c))
         raise_bound(c, even_bound(z, c));
     drop_tables(c);
     /* Once more, when more is wanted. */
@@ -312,7 +322,7 @@ static bool prepare(search_level0 *z, search_candidate *c)
     if (!node_tables(z, c))
         return false;
     raise_bound(c, search_net_floor(&c->built.loose, c->arena));
-    if (!search_build_edges(c->arena, &c->built)) {
+    if (!edge_tables(c)) {
         c->settled = true;
         return false;
     }
@@ -348,7 +358,7 @@ static void explain_infeasible(search_candidate *c)
 static void refuse_folded(search_level0 *z, search_candidate *c)
 {
     const search_net *net = &c->built.net;
-    const fs_deadline deadline = fs_deadline_after(1e9, z->end);
+    const fs_deadline deadline = search_rest(z, c);
     for (int32_t k = 0; k < net->n_limits && c->share == 1; k++) {
         const double least = search_lift_bytes(&c->built, k, deadline);
         if (least <= (double)net->limit_bytes[k])
@@ -412,17 +422,11 @@ static void take(search_level0 *z, search_candidate *c,
     }
 }
 
-/* Plans that do not fit want further rounds, which want time. */
-static const fs_end *round_end(const search_level0 *z)
-{
-    return z->memory_decides ? &z->half : &z->end;
-}
-
 /* What an engine says of the candidate's network, in `seconds` of work. */
 static fs_status ask(search_level0 *z, search_candidate *c, double seconds,
                      fs_err *err, search_solution *out)
 {
-    search_budget budget = {fs_deadline_after(seconds, *round_end(z)),
+    search_budget budget = {search_attempt(z, c, seconds),
                             enough(z),
                             z->problem->gap,
                             z->problem->reduce,
@@ -433,10 +437,12 @@ static fs_status ask(search_level0 *z, search_candidate *c, double seconds,
     fs_status status = z->engine(&c->built.net, &budget, z->scratch, err, out);
     c->settled = !out->open || z->problem->rounds > 0;
     c->solved = true;
+    /* As much again: an engine that was stopped leaves nothing. */
     if (status == FS_OK && c->view)
-        out->lower_bound = search_lift(
-            &c->built, out->prices, out->cost,
-            search_near(out->cost, 0.25 * z->problem->gap), budget.deadline);
+        out->lower_bound =
+            search_lift(&c->built, out->prices, out->cost,
+                        search_near(out->cost, 0.25 * z->problem->gap),
+                        search_attempt(z, c, seconds));
     c->record.seconds += search_seconds_since(start_ns);
     return status;
 }
@@ -484,11 +490,14 @@ static fs_status solve_whole(search_level0 *z, search_candidate *c,
     whole->arena = NULL;
     whole->whole = true;
     whole->unfolds = false;
-    if (!prepare(z, whole)) {
+    const bool ready = prepare(z, whole);
+    c->steps = whole->steps;
+    if (!ready) {
         fs_arena_destroy(whole->arena);
         return FS_OK;
     }
     fs_status status = ask(z, whole, seconds, &mine, &solution);
+    c->steps = whole->steps;
     if (status != FS_OK) { /* the folded one has a plan */
         fs_arena_destroy(whole->arena);
         return fs_fail(err, FS_INVALID, "%s", mine.text);
@@ -543,8 +552,9 @@ static bool near_enough(const search_level0 *z, const search_candidate *c,
 
 static bool worth(search_level0 *z, search_candidate *c, int32_t pass)
 {
-    if (c->settled || fs_end_reached(round_end(z)) || near_enough(z, c, pass) ||
-        (pass > QUICK_PASSES && c->memory_binds))
+    if (c->settled ||
+        (z->memory_decides ? search_round_over(z) : search_over(z)) ||
+        near_enough(z, c, pass) || (pass > QUICK_PASSES && c->memory_binds))
         return false;
     if (!search_proven(c->record.lower_bound_s, enough(z)))
         return !proven(z, &c->record);
@@ -620,7 +630,7 @@ static void tell_schedules_apart(search_level0 *z, search_candidate *c)
 static fs_status first_pass(search_level0 *z, fs_err *err)
 {
     search_candidate *c;
-    while ((c = least_bound(z)) && !fs_end_reached(&z->half)) {
+    while ((c = least_bound(z)) && !search_round_over(z)) {
         if (!worth(z, c, 0)) {
             c->tried = true;
         } else if (!c->looked) {
@@ -646,7 +656,7 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
 fs_status search_explore(search_level0 *z, fs_err *err)
 {
     double most_s = z->problem->effort_s > 0 ? z->problem->effort_s : 1e9;
-    z->half = fs_end_half(&z->end);
+    search_begin_round(z);
     for (int32_t k = 0; k < z->all.n; k++)
         z->all.at[k]->tried = false;
     for (int32_t e = 0; e < (int32_t)(sizeof effort_s / sizeof *effort_s);
@@ -721,8 +731,12 @@ static void start_from(search_level0 *z)
     one.start = NULL;
     one.fix_schedule = true;
     one.n_schedules = 0;
-    one.time_limit_s = 1e-9 * (double)(z->end.wall_ns - z->start_ns) / 2;
-    if (search_run(&one, z->arena, &ignored, &found) != FS_OK)
+    const fs_end end = search_start_end(z, &one.most_steps);
+    one.end = &end;
+    const fs_status status = search_run(&one, z->arena, &ignored, &found);
+    z->other_steps += found.steps;
+    z->late |= found.late;
+    if (status != FS_OK)
         return;
     search_keep(z, &(search_kept){.from = candidate_of(z, &found),
                                   .graph = found.graph,
@@ -749,8 +763,7 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
                        .start_ns = fs_now_ns(),
                        .best_s = search_wanted(problem),
                        .lean_s = INFINITY};
-    double limit = problem->time_limit_s > 0 ? problem->time_limit_s : 1e8;
-    z.end = fs_end_after(z.start_ns, limit, problem->stop);
+    search_limit(&z);
     search_rates_for(&z, 1, 1);
     *out = (search_result){.status = "infeasible"};
     enumerate(&z);
@@ -760,6 +773,8 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
         search_fill_best(&z, out);
     else if (status == FS_OK)
         status = search_fill_none(&z, err, out);
+    out->steps = search_steps(&z);
+    out->late = z.late || fs_end_reached(&z.end);
     for (int32_t k = 0; k < z.all.n; k++)
         fs_arena_destroy(z.all.at[k]->arena);
     search_crew_dismiss(&z);

@@ -16,6 +16,7 @@ typedef struct search_candidate {
     search_built built;
     fs_arena *arena; /* its tables */
     search_config record;
+    int64_t steps;               /* of work done */
     bool looked, weighed, tried; /* how far the first pass came with it */
     bool solved;                 /* an engine was asked */
     bool whole;                  /* its network is not to be folded, */
@@ -102,7 +103,10 @@ typedef struct search_level0 {
     struct search_crew *crew; /* NULL: not needed yet */
     int64_t start_ns;
     fs_end end;
-    fs_end half; /* of the round, when memory decides */
+    fs_end round_end; /* of the round, when memory decides: time for others */
+    int64_t most_steps, round_steps; /* the same in steps of work */
+    int64_t other_steps;             /* done, besides the candidates' */
+    bool late;                       /* a clock had a say */
     bool memory_decides;
     FS_VEC(search_candidate *) all;
     search_candidate *best; /* NULL: none yet */

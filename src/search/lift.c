@@ -401,7 +401,7 @@ static double raise(lifting *l, double upper, double enough,
     double pace = 1, squares, before = -INFINITY;
     double best = least(l, &t, true, enough, deadline, &squares);
     for (int32_t round = 0; round < ROUNDS && pace > SLOWEST; round++) {
-        if (best >= enough || fs_deadline_left(&deadline) <= 0)
+        if (best >= enough || fs_deadline_over(&deadline))
             break;
         if (round % LOOK == LOOK - 1) {
             if (HOPE * (best - before) < enough - best)

@@ -6,6 +6,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/reduce.h src/search/reduce.c src/search/reduce_arcs.c \
   src/search/reduce_split.c src/search/reduce_fold.c \
   src/search/reduce_goldstein.c src/search/reduce_follow.c src/search/usage.c \
+  src/search/effort.h src/search/effort.c \
   src/search/eliminate.c src/search/dual.h src/search/dual.c src/search/minimise.c \
   src/search/milp.c src/search/bundle.c src/search/cross.c \
   src/search/subnet.c src/search/engine_ilp.c \
@@ -37,7 +38,7 @@ check_PROGRAMS += tests/search_net_test tests/search_reduce_test \
   tests/search_memory_test tests/search_cut_test tests/cli_memory_test \
   tests/cli_pin_test tests/cli_recipe_test tests/cli_tensor_test \
   tests/search_recipe_test tests/search_planner_test tests/search_baselines_test \
-  tests/search_split_test tests/search_ration_test
+  tests/search_split_test tests/search_ration_test tests/search_steps_test
 tests_search_net_test_SOURCES = tests/search_net_test.c tests/tap.h
 tests_search_net_test_LDADD = $(search_libs)
 tests_search_reduce_test_SOURCES = tests/search_reduce_test.c tests/tap.h
@@ -53,6 +54,9 @@ tests_search_fold_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_memory_test_SOURCES = tests/search_memory_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_memory_test_LDADD = $(zoo_libs) $(search_libs)
+tests_search_steps_test_SOURCES = tests/search_steps_test.c \
+  tests/search_cluster.h tests/tap.h
+tests_search_steps_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_cut_test_SOURCES = tests/search_cut_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_cut_test_LDADD = $(zoo_libs) $(search_libs)

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 
 #include <glpk.h>
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -40,8 +41,9 @@ typedef struct milp {
     int *row, *column;
     double *entry;
     bool offered, open;
-    double bound; /* best proven, in objective units */
-    int64_t nodes;
+    double bound;  /* best proven, in objective units */
+    int64_t steps; /* of work */
+    int pivots;    /* of which these were counted */
 } milp;
 
 static bool has_pairs(const search_net *net, const search_net_edge *edge)
@@ -383,13 +385,53 @@ static double *columns_of(const milp *p, const int32_t *value)
     return x;
 }
 
+/* ---- what GLPK does, in steps ---- */
+
+/* Of one iteration of the simplex method, or one look at a row of its tableau:
+ * for each row and column, and for each entry of the matrix. */
+enum { LINE_STEPS = 7, ENTRY_STEPS = 2 };
+
+static int64_t pivot_steps(glp_prob *lp)
+{
+    const int64_t lines = (int64_t)glp_get_num_rows(lp) + glp_get_num_cols(lp);
+    return LINE_STEPS * lines + ENTRY_STEPS * (int64_t)glp_get_num_nz(lp) + 1;
+}
+
+static void spend(milp *p, int64_t steps)
+{
+    p->steps += steps;
+    fs_deadline_spend(&p->task->deadline, steps);
+}
+
+/* Iterations since it was counted last. */
+static void count_pivots(milp *p, glp_prob *lp)
+{
+    const int now = glp_get_it_cnt(lp);
+    spend(p, (now - p->pivots) * pivot_steps(lp));
+    p->pivots = now;
+}
+
+/* Before GLPK branches it looks at the row of each column that is no whole
+ * number. */
+static void count_branching(milp *p, glp_tree *tree, glp_prob *lp)
+{
+    int64_t n = 0;
+    for (int c = glp_get_num_cols(lp); c > 0; c--)
+        n += glp_ios_can_branch(tree, c);
+    spend(p, n * pivot_steps(lp));
+}
+
 /* GLPK calls this at each node: the bound of the whole tree is that of its
  * best active node; a known assignment is offered once. */
 static void watch(glp_tree *tree, void *info)
 {
     milp *p = info;
     const search_milp_task *task = p->task;
-    if (fs_end_stopped(&task->deadline.end)) { /* of time GLPK knows itself */
+    glp_prob *lp = glp_ios_get_prob(tree);
+    count_pivots(p, lp);
+    if (glp_ios_reason(tree) == GLP_IBRANCH)
+        count_branching(p, tree, lp);
+    if (fs_deadline_over(&task->deadline)) {
         p->open = true;
         glp_ios_terminate(tree);
         return;
@@ -400,7 +442,6 @@ static void watch(glp_tree *tree, void *info)
     }
     if (glp_ios_reason(tree) != GLP_ISELECT)
         return;
-    p->nodes++;
     int best = glp_ios_best_node(tree);
     if (best == 0)
         return;
@@ -416,7 +457,13 @@ static void watch(glp_tree *tree, void *info)
 
 static int millis_left(const milp *p)
 {
-    return (int)fmax(1, fmin(1e3 * fs_deadline_left(&p->task->deadline), 1e9));
+    return (int)fmax(1, fmin(1e3 * fs_end_left(&p->task->deadline.end), 1e9));
+}
+
+static int pivots_left(const milp *p)
+{
+    const int64_t left = fs_deadline_steps_left(&p->task->deadline);
+    return (int)fmin((double)(left / pivot_steps(p->lp)), INT_MAX);
 }
 
 /* Returns GLPK's status of the relaxation. */
@@ -427,8 +474,10 @@ static int solve_relaxation(milp *p)
     parm.msg_lev = GLP_MSG_OFF;
     parm.presolve = GLP_ON;
     parm.tm_lim = millis_left(p);
+    parm.it_lim = pivots_left(p);
     int code = glp_simplex(p->lp, &parm);
-    p->open |= code == GLP_ETMLIM;
+    p->open |= code == GLP_ETMLIM || code == GLP_EITLIM;
+    count_pivots(p, p->lp);
     if (code == GLP_ENOPFS)
         return GLP_NOFEAS;
     return code == 0 ? glp_get_status(p->lp) : GLP_UNDEF;
@@ -517,7 +566,7 @@ fs_status search_milp(const search_milp_task *task, fs_arena *arena,
     p.lp = glp_create_prob();
     p.scale = objective_scale(&p);
     bool feasible = solve(&p, out);
-    out->steps = p.nodes;
+    out->steps = p.steps;
     out->open = p.open;
     glp_delete_prob(p.lp);
     glp_term_out(talk);
@@ -621,7 +670,8 @@ static void read_prices(const search_bundle *b, glp_prob *lp,
     }
 }
 
-double search_bundle_next(const search_bundle *b, search_prices *out)
+double search_bundle_next(const search_bundle *b, search_prices *out,
+                          int64_t *steps)
 {
     const search_net *net = b->net;
     int n = 1 + 2 * net->n_stages + net->n_limits;
@@ -642,6 +692,7 @@ double search_bundle_next(const search_bundle *b, search_prices *out)
         bound = glp_get_obj_val(lp) * b->scale;
         read_prices(b, lp, out);
     }
+    *steps += (glp_get_it_cnt(lp) + glp_get_num_rows(lp)) * pivot_steps(lp);
     glp_delete_prob(lp);
     glp_term_out(talk);
     glp_free_env();

@@ -19,9 +19,11 @@ enum { MILP_COLUMNS = 60000 };
 enum { PATIENCE = 50 };
 #define LITTLE 0.02
 
-static bool late(const search_effort *effort)
+bool search_cfn_late(search_cfn *cfn, const fs_deadline *deadline)
 {
-    return fs_deadline_left(&effort->deadline) <= 0;
+    fs_deadline_spend(deadline, cfn->steps - cfn->told);
+    cfn->told = cfn->steps;
+    return fs_deadline_over(deadline);
 }
 
 /* Takes `value` (live nodes) as the best so far when it is. */
@@ -107,6 +109,7 @@ static void finish_by_milp(search_cfn *cfn, const search_effort *effort,
     if (status != FS_OK)
         return;
     cfn->steps += found.steps;
+    cfn->told += found.steps; /* by search_milp */
     if (isfinite(found.cost)) {
         int32_t *value = fs_new(arena, int32_t, cfn->n);
         for (int32_t k = 0; k < net->n_nodes; k++)
@@ -148,7 +151,7 @@ static void run_dual(search_cfn *cfn, const search_effort *effort,
             out->bound = fmin(dual->upper, out->cost);
         dual->upper = fmin(dual->upper, goal(out, effort));
         out->bound = fmax(out->bound, fmin(dual->bound, out->cost));
-        out->open = late(effort);
+        out->open = search_cfn_late(cfn, &effort->deadline);
         if (done(out, effort) || out->open)
             return;
         if (k % SWEEPS_BETWEEN == 0 &&
@@ -159,8 +162,8 @@ static void run_dual(search_cfn *cfn, const search_effort *effort,
     }
 }
 
-void search_cfn_minimise(search_cfn *cfn, const search_effort *effort,
-                         fs_arena *arena, search_minimum *out)
+static void minimise(search_cfn *cfn, const search_effort *effort,
+                     fs_arena *arena, search_minimum *out)
 {
     *out = (search_minimum){.bound = -INFINITY,
                             .cost = INFINITY,
@@ -181,6 +184,14 @@ void search_cfn_minimise(search_cfn *cfn, const search_effort *effort,
         }
     }
     run_dual(cfn, effort, arena, out);
-    if (!done(out, effort) && effort->milp && !late(effort))
+    if (!done(out, effort) && effort->milp &&
+        !search_cfn_late(cfn, &effort->deadline))
         finish_by_milp(cfn, effort, arena, out);
+}
+
+void search_cfn_minimise(search_cfn *cfn, const search_effort *effort,
+                         fs_arena *arena, search_minimum *out)
+{
+    minimise(cfn, effort, arena, out);
+    search_cfn_late(cfn, &effort->deadline);
 }

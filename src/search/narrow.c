@@ -4,6 +4,7 @@
 #include "search/level0.h"
 
 #include "base/clock.h"
+#include "search/effort.h"
 
 #include <math.h>
 
@@ -189,7 +190,9 @@ static void anchor_one(search_level0 *z, search_candidate *c)
     if (good && search_build_nodes(z->problem, layout, anew.arena, &built) &&
         built.empty < 0 && search_build_edges(anew.arena, &built)) {
         z->n_anchored++;
-        search_lean_plans(&built.net, z->end, anew.arena, &lean);
+        anew.steps = built.steps;
+        search_lean_plans(&built.net, search_rest(z, &anew), anew.arena, &lean);
+        c->steps += anew.steps;
         keep_lean(z, c, &anew, &built, &lean);
     }
     fs_arena_destroy(anew.arena);
@@ -215,8 +218,9 @@ static bool any_solved(const search_level0 *z)
 
 /* Where the engine's plan did not fit, or is not proven and memory decides,
  * each open configuration that was solved (or, while there is no plan, each) is
- * asked for lean plans before better ones are looked for. What it is asked depends neither on the limit nor on time, so
- * that what is found under one limit is found under every larger one. */
+ * asked for lean plans before better ones are looked for. What it is asked
+ * depends neither on the limit nor on time, so that what is found under one
+ * limit is found under every larger one. */
 static bool wants_anchor(const search_level0 *z)
 {
     if (z->problem->rounds)
@@ -229,7 +233,7 @@ static void anchor(search_level0 *z)
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
         double bound_s = search_bound(c);
-        if (fs_end_reached(&z->end))
+        if (search_over(z))
             break;
         if (isfinite(bound_s) && bound_s < search_wanted(z->problem) &&
             !(z->kept.from && (bound_s >= z->kept.cost_s || !c->solved)))
@@ -244,7 +248,7 @@ fs_status search_explore_fitting(search_level0 *z, fs_err *err)
         bool misfit = z->best && !judge(z);
         if (round == 0 && wants_anchor(z))
             anchor(z);
-        if (!misfit || fs_end_reached(&z->end))
+        if (!misfit || search_over(z))
             return FS_OK;
         FS_TRY(next_round(z, misfit, err));
     }

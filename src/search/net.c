@@ -7,6 +7,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Of one value of a node, for each of its edges. */
+enum { TRY_STEPS = 10 };
+
 static const struct {
     const char *name;
     search_engine_fn *run;
@@ -178,7 +181,7 @@ search_moves search_moves_new(const search_net *net, int32_t *value,
                               fs_arena *arena)
 {
     search_moves m = {net, search_net_incidence(net, true, arena),
-                      search_sums_new(net, arena), value};
+                      search_sums_new(net, arena), value, 0};
     search_net_sums(net, value, &m.sums);
     return m;
 }
@@ -227,8 +230,10 @@ double search_moves_try(search_moves *m, int32_t i, int32_t s)
     m->value[i] = s;
     const bool legal = allowed(m, i);
     m->value[i] = old;
+    m->steps += TRY_STEPS * (m->at.first[i + 1] - m->at.first[i] + 1);
     if (!legal)
         return INFINITY;
+    m->steps += 2 * m->net->n_stages + m->net->n_limits;
     search_moves_put(m, i, s);
     if (search_sums_fit(m->net, &m->sums))
         return search_sums_cost(m->net, &m->sums);
@@ -255,7 +260,7 @@ static bool move(search_moves *m, int32_t i, double *cost)
 }
 
 double search_net_improve(const search_net *net, int32_t *value,
-                          fs_arena *arena)
+                          fs_arena *arena, int64_t *steps)
 {
     enum { ROUNDS = 20 };
     search_moves m = search_moves_new(net, value, arena);
@@ -265,6 +270,7 @@ double search_net_improve(const search_net *net, int32_t *value,
         for (int32_t i = 0; i < net->n_nodes; i++)
             any |= move(&m, i, &cost);
     }
+    *steps += m.steps;
     return search_net_cost(net, value);
 }
 
@@ -352,12 +358,14 @@ int64_t search_net_least_bytes(const search_net *net, int32_t limit)
 {
     fs_arena *arena = fs_arena_create();
     search_cfn *cfn = loaded(net, limit, arena);
-    search_effort effort = {fs_deadline_after(1, (fs_end){INT64_MAX, NULL}),
-                            50,
-                            INFINITY,
-                            0,
-                            false,
-                            0};
+    int64_t steps = 0;
+    search_effort effort = {
+        fs_deadline_after(FS_STEPS_PER_S, &steps, (fs_end){INT64_MAX, NULL}),
+        50,
+        INFINITY,
+        0,
+        false,
+        0};
     search_minimum min;
     search_cfn_minimise(cfn, &effort, arena, &min);
     fs_arena_destroy(arena);

@@ -23,6 +23,9 @@ enum { LAYERS = 8, RUN_ROUNDS = 1, PLAN_ROUNDS = 4, TRIES = 4, NOWHERE = -1 };
 #define NEAR 1e-3
 /* Of the time, that runs have. */
 #define RUNS_SHARE 0.7
+/* Of the time limit, as work: on a machine that is not slow no clock ends it.
+ */
+#define WORK_SHARE 0.7
 
 typedef struct run_cost {
     double s; /* per micro-batch, with its part of the step */
@@ -44,6 +47,9 @@ typedef struct alpa {
     const search_graph *graph;
     search_rates rates;
     fs_end end, runs_end;
+    int64_t steps;                 /* of work done */
+    double most_steps, runs_steps; /* by when it ends, like end and runs_end */
+    bool late;                     /* a clock had a say */
     int32_t n_layers;
     int32_t *layer_of; /* [node] */
     int32_t n_sizes;
@@ -53,6 +59,20 @@ typedef struct alpa {
     FS_VEC(search_config) costed;
     int64_t n_networks; /* of runs */
 } alpa;
+
+static bool reached(alpa *a, const fs_end *end, double steps)
+{
+    if ((double)a->steps >= steps)
+        return true;
+    const bool late = fs_end_reached(end);
+    a->late |= late;
+    return late;
+}
+
+static bool runs_over(alpa *a)
+{
+    return reached(a, &a->runs_end, a->runs_steps);
+}
 
 static run_cost *run_at(const alpa *a, int32_t k, int32_t first, int32_t last)
 {
@@ -179,7 +199,7 @@ static uint64_t look_of(const search_net *net)
 static double solve_part(whole *w, const search_net *part, fs_arena *arena)
 {
     const search_problem *problem = w->a->problem;
-    const search_budget budget = {fs_deadline_after(INFINITY, w->a->runs_end),
+    const search_budget budget = {fs_deadline_at(w->a->runs_end, &w->a->steps),
                                   INFINITY,
                                   problem->gap,
                                   true,
@@ -215,7 +235,7 @@ static void time_runs(whole *w)
     for (int32_t first = 0; first < a->n_layers; first++)
         for (int32_t last = first; last < a->n_layers; last++) {
             run_cost *best = run_at(a, w->k, first, last);
-            if (fs_end_reached(&a->runs_end))
+            if (runs_over(a))
                 return;
             const double s = run_seconds(w, first, last);
             if (s < best->s)
@@ -245,11 +265,11 @@ static void try_mesh(alpa *a, int32_t k, const ir_mesh *mesh)
                         .limit_bytes = &limit,
                         .rates = &a->rates,
                         .end = a->runs_end};
-    if (!fs_end_reached(&a->runs_end) &&
-        (fixed->n < 0 || plan_same_mesh(fixed, mesh)) &&
+    if (!runs_over(a) && (fixed->n < 0 || plan_same_mesh(fixed, mesh)) &&
         search_build_nodes(a->problem, &w.layout, arena, &w.built) &&
         w.built.empty < 0 && search_build_edges(arena, &w.built))
         time_runs(&w);
+    a->steps += w.built.steps;
     fs_arena_destroy(arena);
 }
 
@@ -383,7 +403,7 @@ static void partition(alpa *a)
     double best = INFINITY;
     for (double slowest = next_slowest(a, 0); isfinite(slowest);
          slowest = next_slowest(a, slowest * (1 + NEAR))) {
-        if (m * slowest >= best || fs_end_reached(&a->end))
+        if (m * slowest >= best || reached(a, &a->end, INFINITY))
             return;
         fill_cells(&p, slowest);
         for (int32_t s = fixed ? fixed : 1; s <= p.most; s++) {
@@ -427,7 +447,8 @@ static fs_status cost_in_full(alpa *a, const pipeline *pipe, double best_s,
     one.rounds = PLAN_ROUNDS;
     one.below_s = best_s;
     one.progress = NULL; /* its bounds are of one pipeline */
-    one.time_limit_s = fmax(1e-9, fs_end_left(&a->end));
+    one.end = &a->end;
+    one.most_steps = 0;
     return search_run(&one, a->arena, err, out);
 }
 
@@ -439,6 +460,8 @@ static void cost_found(alpa *a, double best_s, fs_err *why, search_result *best)
         fs_err err = {0};
         const fs_status status =
             cost_in_full(a, &a->found.at[i], best_s, &err, &now);
+        a->steps += now.steps;
+        a->late |= now.late;
         for (int32_t c = 0; c < now.n_configs; c++)
             fs_push(a->arena, &a->costed, now.configs[c]);
         if (status == FS_OK) {
@@ -460,6 +483,8 @@ static void plan_graph(alpa *a, const search_graph *graph, fs_err *why,
      * stages, and time to look at it in full. */
     a->runs_end = fs_end_after(fs_now_ns(), RUNS_SHARE * fs_end_left(&a->end),
                                a->end.stop);
+    const double done = (double)a->steps;
+    a->runs_steps = done + RUNS_SHARE * fmax(0, a->most_steps - done);
     a->scratch = fs_arena_create();
     a->graph = graph;
     a->found.n = a->found.room = 0;
@@ -489,6 +514,8 @@ static void fill(alpa *a, const search_planner *self, int64_t start_ns,
         out->configs[k].lower_bound_s = 0;
     out->lower_bound_s = 0;
     out->gap = 1;
+    out->steps = a->steps;
+    out->late = a->late;
     out->search_s = 1e-9 * (double)(fs_now_ns() - start_ns);
     out->space =
         fs_printf(a->arena,
@@ -505,6 +532,8 @@ fs_status search_plan_alpa(const search_planner *self,
     const int64_t start_ns = fs_now_ns();
     const double limit =
         problem->time_limit_s > 0 ? fmin(problem->time_limit_s, 1e8) : 1e8;
+    const double most_steps =
+        problem->most_steps > 0 ? problem->most_steps : FS_STEPS_PER_S * limit;
     alpa a = {.problem = problem, .arena = arena};
     fs_err why = {0};
     *out = (search_result){.status = "infeasible", .iteration_s = INFINITY};
@@ -516,7 +545,10 @@ fs_status search_plan_alpa(const search_planner *self,
     for (int32_t g = 0; g < problem->n_graphs; g++) {
         const double share = limit * (g + 1) / problem->n_graphs;
         a.end = fs_end_after(start_ns, share, problem->stop);
-        if (fs_end_reached(&a.end)) /* graphs before it were late */
+        if (problem->end && problem->end->wall_ns < a.end.wall_ns)
+            a.end = *problem->end;
+        a.most_steps = WORK_SHARE * most_steps * (g + 1) / problem->n_graphs;
+        if (reached(&a, &a.end, INFINITY)) /* graphs before it were late */
             continue;
         plan_graph(&a, &problem->graphs[g], &why, out);
         if (out->strategy && first_s <= 0)

@@ -50,6 +50,8 @@ typedef struct recipes {
     FS_VEC(search_config) costed;
     int64_t start_ns;
     fs_end end;
+    int64_t steps; /* of work done */
+    bool late;     /* a clock had a say */
     const ranked *best;
 } recipes;
 
@@ -263,11 +265,24 @@ static fs_status cost_in_full(recipes *p, const ranked *item, double best_s,
     one.rounds = ROUNDS;
     one.below_s = best_s;
     one.progress = NULL; /* its bounds are of one recipe */
-    one.time_limit_s = fmax(1e-9, fs_end_left(&p->end));
+    one.end = &p->end;
+    if (one.most_steps > 0)
+        one.most_steps -= (double)p->steps;
     FS_TRY(search_recipe_check(&item->recipe, item->graph->graph, err));
     FS_TRY(search_pins_find(pins, item->graph->graph, p->arena, err, &pin_of));
     search_recipe_apply(&item->recipe, p->arena, &one);
     return search_run(&one, p->arena, err, out);
+}
+
+/* The first recipe has what there is. */
+static bool over(recipes *p, int32_t k)
+{
+    const double most = p->problem->most_steps;
+    if (most > 0 && (double)p->steps >= most)
+        return true;
+    const bool late = k > 0 && fs_end_reached(&p->end);
+    p->late |= late;
+    return late;
 }
 
 static int32_t patience(const recipes *p)
@@ -298,7 +313,7 @@ static void cost_all(recipes *p, fs_err *why, search_result *best)
     for (int32_t k = 0; k < p->all.n && idle < few; k++) {
         search_result found = {0};
         fs_err err = {0};
-        if (k && fs_end_reached(&p->end))
+        if (over(p, k))
             break;
         if (listed_before(p, k))
             continue;
@@ -306,6 +321,8 @@ static void cost_all(recipes *p, fs_err *why, search_result *best)
         const fs_status status =
             cost_in_full(p, &p->all.at[k], best_s, &err, &found);
         keep_records(p, &found);
+        p->steps += found.steps;
+        p->late |= found.late;
         idle += best->strategy && found.n_configs > 0;
         if (status == FS_OK && found.iteration_s < best_s) {
             found.first_s = best->strategy
@@ -349,6 +366,8 @@ static void fill(recipes *p, const search_planner *self, int64_t start_ns,
         out->configs[k].lower_bound_s = 0;
     out->lower_bound_s = 0;
     out->gap = 1;
+    out->steps = p->steps;
+    out->late = p->late;
     out->search_s = 1e-9 * (double)(fs_now_ns() - start_ns);
     out->space = fs_printf(
         p->arena, "%s (%s): %d recipes ranked, %d costed in full%s", self->name,
@@ -366,6 +385,8 @@ fs_status search_plan_recipes(const search_planner *self,
                  .arena = arena,
                  .start_ns = start_ns,
                  .end = fs_end_after(start_ns, limit, problem->stop)};
+    if (problem->end && problem->end->wall_ns < p.end.wall_ns)
+        p.end = *problem->end;
     fs_err why = {0};
     *out = (search_result){.status = "infeasible", .iteration_s = INFINITY};
     if (problem->stage_mesh || problem->n_graphs == 0 ||

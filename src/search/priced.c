@@ -59,6 +59,7 @@ static double *make_table(const pricing *p, const search_net_edge *edge,
     const search_net_node *nodes = p->net->nodes;
     int64_t n = (int64_t)nodes[edge->u].n * nodes[edge->v].n;
     double *cost = fs_new(p->cfn->arena, double, n);
+    p->cfn->steps += n * (1 + edge->n_loads);
     /* A price of 0 must not make a forbidden pair legal. */
     for (int64_t s = 0; s < n; s++)
         cost[s] = isinf(edge->cost[s]) ? INFINITY : scale * edge->cost[s];

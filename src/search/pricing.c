@@ -233,7 +233,7 @@ void search_pricing_run(search_pricing *p, int32_t rounds)
     for (int32_t k = 0; k < rounds && stalls < STALLS; k++) {
         double w[SEARCH_MAX_ROWS] = {0};
         if (p->loose || closed(p) || !p->n_planes || !p->k->rows.n ||
-            fs_deadline_left(&p->deadline) <= 0)
+            fs_deadline_over(&p->deadline))
             return;
         const double model = next_prices(p, w), before = p->bound;
         const double gap = fmin(p->upper, p->cost) - before;

@@ -412,7 +412,7 @@ static part next_part(tree *t, bool dive)
 static bool stopped(tree *t)
 {
     const search_ration_effort *effort = t->effort;
-    t->out->open = fs_deadline_left(&effort->deadline) <= 0 ||
+    t->out->open = fs_deadline_over(&effort->deadline) ||
                    (effort->parts && t->out->parts >= effort->parts);
     return t->out->open;
 }

@@ -36,6 +36,7 @@ void search_reduce_arcs(search_cfn *cfn, int32_t node)
     for (int32_t k = 0; k < at->pairs.n; k++) {
         const search_pair *pair = &cfn->pairs.at[at->pairs.at[k]];
         int32_t nx = cfn->dom[search_pair_other(pair, node)];
+        cfn->steps += pair->forbids ? (int64_t)n * nx : 0;
         if (pair->forbids)
             (pair->u == node ? keep_rows : keep_columns)(pair->cost, n, nx,
                                                          keep);

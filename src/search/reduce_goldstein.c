@@ -23,6 +23,7 @@ typedef struct dominance {
     int32_t node, n, n_sides;
     side *sides;
     double *least; /* [s] cost with the least entries of all sides */
+    int64_t cells; /* of the sides */
 } dominance;
 
 static void find_least(const side *a, int32_t n)
@@ -71,6 +72,7 @@ static void dominance_init(dominance *d, const search_cfn *cfn, int32_t node,
                     .where = where};
         search_pair_strides(cfn, pair, node, &a->own, &a->other);
         find_least(a, n);
+        d->cells += (int64_t)n * a->n;
         for (int32_t s = 0; s < n; s++)
             d->least[s] += a->least[s];
     }
@@ -147,7 +149,7 @@ void search_reduce_goldstein(search_cfn *cfn, int32_t node)
             keep[s] = false;
             kept--;
         }
-    cfn->steps += (int64_t)n * n;
+    cfn->steps += (int64_t)n * n + 2 * d.cells;
     if (kept < n)
         search_cfn_keep(cfn, node, keep);
 }

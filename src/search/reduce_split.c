@@ -46,6 +46,7 @@ void search_reduce_split(search_cfn *cfn, int32_t id)
     int32_t u = pair->u, v = pair->v, nu = cfn->dom[u], nv = cfn->dom[v];
     const double *r = pair->cost;
     int32_t base = first_row(r, nu, nv);
+    cfn->steps += (int64_t)nu * nv;
     double *shift = search_reduce_room(cfn, (size_t)nu * sizeof *shift);
     if (base == nu) {
         cfn->infeasible = true;

@@ -115,7 +115,7 @@ static fs_status give_up(const search_level0 *z, int32_t open, fs_err *err,
                          search_result *out)
 {
     char text[3][32];
-    bool late = fs_end_reached(&z->end);
+    bool late = z->late || fs_end_reached(&z->end);
     const char *misfits = "", *how = "the search has no more to try";
     if (late)
         how = fs_printf(z->arena, "time ran out after %.2g s",

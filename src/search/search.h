@@ -56,10 +56,10 @@ typedef struct search_solution {
     int32_t *value;       /* [n_nodes] */
     double cost;          /* INFINITY: none found */
     double lower_bound;   /* proven: no solution costs less */
-    int64_t steps;        /* work done: nodes, pivots; per engine */
+    int64_t steps;        /* of work done (FS_STEPS_PER_S) */
     int32_t kernel_nodes; /* left by the reductions; all without them */
     bool memory_binds;    /* a memory limit had a price */
-    bool open;            /* time ended it: with more it may say more */
+    bool open;            /* the deadline ended it: with more it may say more */
     const struct search_prices *prices; /* that prove the bound but for what a
                                            MILP closed; NULL */
 } search_solution;
@@ -147,11 +147,14 @@ typedef struct search_problem {
     search_filter filter;
     const struct search_recipe *recipe; /* that made it; NULL: none */
     search_lives lives;
-    double time_limit_s;
+    double time_limit_s;     /* of a clock; of steps of work, too, half of it
+                                is for the first round */
+    double most_steps;       /* of work, which end it as time does; 0: any */
+    const fs_end *end;       /* of what it is a part of; NULL: none */
     const atomic_bool *stop; /* set: as when time is over; NULL: it never is */
     double gap;              /* a bound so near (a fraction) is proof enough */
-    double effort_s;  /* most seconds of one attempt at a configuration; 0: no
-                         limit */
+    double effort_s;         /* most work of one attempt at a configuration, in
+                                seconds (FS_STEPS_PER_S); 0: no limit */
     int32_t rounds;   /* search_budget's, of the one attempt that each gets; 0:
                          attempts of growing effort */
     double below_s;   /* only plans that cost less are of interest; 0: all */
@@ -190,6 +193,9 @@ typedef struct search_result {
     double lean_s;     /* and the cheapest of these that became the best plan
                           when they were asked; INFINITY: none */
     double first_s;    /* until the first plan that fits was there */
+    int64_t steps;     /* of work done */
+    bool late;         /* a clock had a say: not late, the same problem has the
+                          same answer always, to the last bit */
     const char *space; /* one sentence: what the certificate covers */
     int64_t net_nodes, net_edges, kernel_nodes; /* of the winning config:
                                                    before and after reduction */

@@ -81,18 +81,20 @@ typedef struct dominance {
     search_incidence at;
     bool **keep;    /* [node][value] */
     search_sums by; /* largest changes, per stage */
+    int64_t steps;
 } dominance;
 
 /* Largest change of an edge when node i goes from s to t; INFINITY when that
  * may forbid the pair. */
-static double edge_change(const dominance *d, const search_net_edge *edge,
-                          int32_t i, int32_t s, int32_t t)
+static double edge_change(dominance *d, const search_net_edge *edge, int32_t i,
+                          int32_t s, int32_t t)
 {
     const search_net *net = d->net;
     bool row = edge->u == i;
     int32_t other = row ? edge->v : edge->u;
     int64_t nv = net->nodes[edge->v].n;
     double worst = -INFINITY;
+    d->steps += net->nodes[other].n;
     for (int32_t x = 0; x < net->nodes[other].n; x++) {
         if (!d->keep[other][x])
             continue;
@@ -116,6 +118,7 @@ static void add_load_changes(dominance *d, const search_net_edge *edge,
     for (int32_t k = 0; k < edge->n_loads; k++) {
         const int64_t *bytes = edge->loads[k].bytes;
         int64_t worst = INT64_MIN;
+        d->steps += net->nodes[other].n;
         for (int32_t x = 0; x < net->nodes[other].n; x++) {
             int64_t from = row ? s * nv + x : x * nv + s;
             int64_t to = row ? t * nv + x : x * nv + t;
@@ -150,6 +153,7 @@ static bool dominated(dominance *d, int32_t i, int32_t s, int32_t t)
     const search_net *net = d->net;
     const search_net_node *node = &net->nodes[i];
     double *sum[2] = {d->by.micro_s, d->by.step_s};
+    d->steps += 4 * net->n_stages + net->n_limits;
     if (!isfinite(node->cost[t]))
         return false;
     for (int32_t k = 0; k < net->n_stages; k++)
@@ -185,12 +189,12 @@ static bool drop_dominated(dominance *d, int32_t i)
     return any;
 }
 
-void search_subnet_reduce(search_subnet *sub, fs_arena *arena)
+int64_t search_subnet_reduce(search_subnet *sub, fs_arena *arena)
 {
     const search_net *net = &sub->net;
     dominance d = {net, search_net_incidence(net, true, arena),
                    fs_new(arena, bool *, net->n_nodes),
-                   search_sums_new(net, arena)};
+                   search_sums_new(net, arena), 0};
     int32_t *dom = fs_new(arena, int32_t, net->n_nodes);
     int32_t **kept = fs_new(arena, int32_t *, net->n_nodes);
     for (int32_t i = 0; i < net->n_nodes; i++) {
@@ -213,4 +217,5 @@ void search_subnet_reduce(search_subnet *sub, fs_arena *arena)
         for (int32_t s = 0; s < dom[i]; s++)
             small.value[i][s] = sub->value[i][small.value[i][s]];
     *sub = small;
+    return d.steps;
 }

@@ -1,0 +1,108 @@
+/* When a search ends: what ends it is work, counted in steps, so that it does
+ * the same wherever and beside whatever it runs. A clock has a say only where
+ * the limit on time is reached, or where steps take so much longer than they
+ * should that nothing would be left for what comes later. */
+#include "config.h"
+#include "search/effort.h"
+
+#include "base/clock.h"
+
+#include <math.h>
+
+/* Of the limit: after that much work, when memory decides, plans that fit are
+ * looked for; after that much time in any case. */
+#define ROUND_WORK 0.5
+#define ROUND_TIME 0.75
+/* Later rounds have at least that much of it, where steps took less long than
+ * they should. */
+#define LATER_WORK 0.125
+/* What the planner that it starts from gets. */
+#define START_WORK 0.25
+#define START_TIME 0.5
+
+static int64_t whole(double steps)
+{
+    return steps < 9e18 ? (int64_t)steps : INT64_MAX;
+}
+
+/* What the limit on time allows if steps take as long as they should. */
+static double steps_of_limit(const search_problem *problem)
+{
+    const double s = problem->time_limit_s > 0 ? problem->time_limit_s : 1e8;
+    const double most =
+        problem->most_steps > 0 ? problem->most_steps : INFINITY;
+    return fmin(FS_STEPS_PER_S * s, most);
+}
+
+void search_limit(search_level0 *z)
+{
+    const search_problem *problem = z->problem;
+    const double s = problem->time_limit_s > 0 ? problem->time_limit_s : 1e8;
+    z->end = fs_end_after(z->start_ns, s, problem->stop);
+    if (problem->end && problem->end->wall_ns < z->end.wall_ns)
+        z->end = *problem->end;
+    z->most_steps =
+        problem->most_steps > 0 ? whole(problem->most_steps) : INT64_MAX;
+}
+
+fs_end search_start_end(const search_level0 *z, double *most_steps)
+{
+    *most_steps = START_WORK * steps_of_limit(z->problem);
+    return fs_end_share(&z->end, START_TIME);
+}
+
+int64_t search_steps(const search_level0 *z)
+{
+    int64_t steps = z->other_steps;
+    for (int32_t k = 0; k < z->all.n; k++)
+        steps += z->all.at[k]->steps;
+    return steps;
+}
+
+static bool reached(search_level0 *z, const fs_end *end)
+{
+    const bool is = fs_end_reached(end);
+    z->late |= is;
+    return is;
+}
+
+bool search_over(search_level0 *z)
+{
+    return search_steps(z) >= z->most_steps || reached(z, &z->end);
+}
+
+void search_begin_round(search_level0 *z)
+{
+    const double all = steps_of_limit(z->problem),
+                 done = (double)search_steps(z);
+    const double left = fmax(all - done, LATER_WORK * all);
+    z->round_end = fs_end_share(&z->end, ROUND_TIME);
+    z->round_steps = whole(done + ROUND_WORK * left);
+}
+
+bool search_round_over(search_level0 *z)
+{
+    return search_steps(z) >= z->round_steps || reached(z, &z->round_end) ||
+           search_over(z);
+}
+
+fs_deadline search_rest(const search_level0 *z, search_candidate *c)
+{
+    double left = INFINITY;
+    if (z->most_steps < INT64_MAX)
+        left = (double)(z->most_steps - search_steps(z));
+    return fs_deadline_after(left, &c->steps, z->end);
+}
+
+fs_deadline search_attempt(const search_level0 *z, search_candidate *c,
+                           double seconds)
+{
+    const bool by_round = z->memory_decides;
+    int64_t most = z->most_steps;
+    if (by_round && z->round_steps < most)
+        most = z->round_steps;
+    const double left =
+        most < INT64_MAX ? (double)(most - search_steps(z)) : INFINITY;
+    return fs_deadline_after(fmin(FS_STEPS_PER_S * seconds, left), &c->steps,
+                             by_round ? z->round_end : z->end);
+}

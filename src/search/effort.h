@@ -1,0 +1,26 @@
+/* When a search ends: by work first, which is the same everywhere. Internal to
+ * this folder. */
+#ifndef FS_SEARCH_EFFORT_H
+#define FS_SEARCH_EFFORT_H
+
+#include "search/level0.h"
+
+/* The limits of the problem; */
+void search_limit(search_level0 *z);
+/* those of the planner that it starts from. */
+fs_end search_start_end(const search_level0 *z, double *most_steps);
+/* Steps of work done so far. */
+int64_t search_steps(const search_level0 *z);
+/* Is time, or the work that is allowed, over? */
+bool search_over(search_level0 *z);
+/* A round leaves some of both for plans that fit. */
+void search_begin_round(search_level0 *z);
+bool search_round_over(search_level0 *z);
+/* For work on a candidate that ends with the search only, */
+fs_deadline search_rest(const search_level0 *z, search_candidate *c);
+/* and for one attempt of `seconds` of work; where memory decides the round ends
+ * it, too. */
+fs_deadline search_attempt(const search_level0 *z, search_candidate *c,
+                           double seconds);
+
+#endif
