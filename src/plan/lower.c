@@ -1,7 +1,6 @@
 #include "config.h"
 
 #include "plan/lower.h"
-#include "plan/text.h"
 
 #include <stdlib.h>
 
@@ -205,7 +204,6 @@ fs_status plan_lower(const ir_graph *graph, const hw_cluster *cluster,
     fs_arena_destroy(l.scratch);
     if (status != FS_OK)
         return status;
-    p->digest = plan_digest_of(graph, p, NULL);
     *out = p;
     return FS_OK;
 }

@@ -65,7 +65,8 @@ typedef struct plan {
     plan_comm *comms;
     plan_channel *channels;
     uint64_t model_digest, cluster_digest;
-    uint64_t digest; /* plan_digest_of */
+    uint64_t digest; /* plan_digest_of, of a plan that was written or read; else
+                        0: it takes as long as all of lowering */
     bool edited;     /* the file it was read from bears another one, or none */
 } plan;
 
