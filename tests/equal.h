@@ -138,7 +138,9 @@ void equal_try(const equal_case *c, exec_world *world, equal_verdict *out);
 void equal_try_apart(const equal_case *c, equal_verdict *out);
 
 /* ---- equal_cases.c ---- */
-/* Case `number` % 1,000,000; the rest of it are the ranks, 0: drawn too. */
+/* Case `number` % EQUAL_RANKS_AT; the rest of it are the ranks, 0: drawn too.
+ */
+enum { EQUAL_RANKS_AT = 1000000 };
 equal_case equal_draw(uint64_t number);
 void equal_print(const equal_case *c, const equal_verdict *v, FILE *to);
 /* The nodes that do not have all B. */

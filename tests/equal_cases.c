@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-enum { RANKS_AT = 1000000 }; /* number = ranks * RANKS_AT + case */
-
 static bool chance(uint64_t *seed, int32_t percent)
 {
     return fs_rand_below(seed, 100) < percent;
@@ -154,7 +152,7 @@ static void draw_types(uint64_t *seed, equal_case *c)
 
 equal_case equal_draw(uint64_t number)
 {
-    equal_case c = {.ranks = (int32_t)(number / RANKS_AT)};
+    equal_case c = {.ranks = (int32_t)(number / EQUAL_RANKS_AT)};
     uint64_t seed = c.seed = fs_mix(number + 1);
     const int32_t wild[] = {5, 15, 40, 100};
     const int32_t models = (int32_t)(sizeof zoo_tiny / sizeof *zoo_tiny);

@@ -44,10 +44,20 @@ tests_sim_bound_test_SOURCES = tests/sim_bound_test.c tests/equal.h \
   tests/equal_strategies.c tests/exec_plans.h tests/zoo_tiny.h tests/tap.h
 tests_sim_bound_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_sim_bound_test_LDADD = $(zoo_libs) $(cost_libs) $(sim_libs) $(exec_libs)
+# 1,000 like them, under several stages per role, are not lowered into a
+# deadlock; 5,000 in `make check-long`.
+check_PROGRAMS += tests/plan_live_test
+tests_plan_live_test_SOURCES = tests/plan_live_test.c tests/equal.h \
+  tests/equal_cases.c tests/equal_graphs.c tests/equal_ops.c \
+  tests/equal_ops.h tests/equal_ops_move.c tests/equal_each.c $(op_cases) \
+  tests/equal_strategies.c tests/exec_plans.h tests/zoo_tiny.h tests/tap.h
+tests_plan_live_test_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+tests_plan_live_test_LDADD = $(zoo_libs) $(exec_libs)
 .PHONY: check-long
 check-long: all tests/exec_equal_test tests/plan_explore_test \
-  tests/plan_fuzz_test
+  tests/plan_fuzz_test tests/plan_live_test
 	@$(AM_TESTS_ENVIRONMENT) FS_CASES=2000 tests/exec_equal_test
+	@$(AM_TESTS_ENVIRONMENT) FS_CASES=5000 tests/plan_live_test
 	@$(AM_TESTS_ENVIRONMENT) FS_LONG=1 tests/plan_explore_test
 	@$(AM_TESTS_ENVIRONMENT) FS_LONG=1 tests/plan_fuzz_test
 

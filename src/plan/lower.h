@@ -12,6 +12,12 @@ typedef enum lower_kind {
     LOWER_MOVE  /* what its parent holds, on another stage */
 } lower_kind;
 
+/* Where a value is wanted: in a phase of a stage, in front of a node. */
+typedef struct lower_use {
+    plan_phase phase;
+    int32_t node, stage;
+} lower_use;
+
 /* A tensor lying on a stage in some SBP. The values of a tensor form trees:
  * equal prefixes of boxing paths are shared. */
 typedef struct lower_value {
@@ -25,8 +31,7 @@ typedef struct lower_value {
     int32_t view_of;  /* root of a view's output: the value viewed; else -1 */
     int32_t variable; /* its register is this variable node's; else -1 */
     int32_t next;     /* next value of the same tensor, or -1 */
-    plan_phase use_phase; /* first use; PLAN_PHASES: none */
-    int32_t use_node, use_stage;
+    lower_use use;    /* before all who want it; phase PLAN_PHASES: none */
     int32_t at_stage; /* in whose program its task stands */
     int32_t reg;      /* on the stage's role */
 } lower_value;

@@ -76,15 +76,15 @@ static void key_at(int32_t node, int32_t key[3])
 static plan_phase box_place(const lowering *l, lower_value *v, int32_t *before)
 {
     plan_phase base = plan_lower_base_at(l, v->tensor);
-    bool later = (base == PLAN_BEGIN && v->use_phase == PLAN_END) ||
-                 (base == PLAN_FORWARD && (v->use_phase == PLAN_BACKWARD ||
-                                           v->use_phase == PLAN_WEIGHT)) ||
-                 (base == PLAN_BACKWARD && v->use_phase == PLAN_WEIGHT);
+    bool later = (base == PLAN_BEGIN && v->use.phase == PLAN_END) ||
+                 (base == PLAN_FORWARD && (v->use.phase == PLAN_BACKWARD ||
+                                           v->use.phase == PLAN_WEIGHT)) ||
+                 (base == PLAN_BACKWARD && v->use.phase == PLAN_WEIGHT);
 
     if (v->sharing || later || (base == PLAN_END && !l->options->overlap)) {
-        *before = v->use_node;
-        v->at_stage = v->use_stage;
-        return v->use_phase;
+        *before = v->use.node;
+        v->at_stage = v->use.stage;
+        return v->use.phase;
     }
     v->at_stage = l->values.at[v->parent].at_stage;
     *before = l->graph->tensors.at[v->tensor].producer + 1;
@@ -176,7 +176,7 @@ static void make_move(lowering *l, int32_t id)
         &l->strategy->stages[v->stage], parent->sbp, v->sbp};
 
     v->reg = target_register(l, v);
-    v->at_stage = v->use_stage;
+    v->at_stage = v->use.stage;
     send.tensor = v->tensor;
     send.sbp = parent->sbp;
     send.peer_sbp = v->sbp;
@@ -218,7 +218,7 @@ static void make_root(lowering *l, int32_t id)
     const ir_node *node = &l->graph->nodes.at[producer];
     bool on_demand = node->op == IR_OP_input || node->op == IR_OP_constant;
 
-    v->at_stage = on_demand ? v->use_stage : l->program[producer];
+    v->at_stage = on_demand ? v->use.stage : l->program[producer];
     if (v->view_of >= 0)
         v->reg = l->values.at[v->view_of].reg;
     else if (node->op == IR_OP_input)

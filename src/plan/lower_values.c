@@ -178,8 +178,7 @@ static int32_t add_value(lowering *l, lower_value value)
     int32_t id = l->values.n;
 
     value.next = l->first_value[value.tensor];
-    value.use_phase = PLAN_PHASES;
-    value.use_node = l->graph->nodes.n;
+    value.use = (lower_use){PLAN_PHASES, l->graph->nodes.n, 0};
     value.reg = -1;
     l->first_value[value.tensor] = id;
     fs_push(l->scratch, &l->values, value);
@@ -235,20 +234,29 @@ static int32_t root_value(lowering *l, int32_t tensor, int32_t stage,
     return add_value(l, value);
 }
 
-/* Where a value is wanted: in a phase of a stage, in front of a node. */
-typedef struct lower_use {
-    plan_phase phase;
-    int32_t node, stage;
-} lower_use;
-
 /* In the order of sections, then of nodes. */
-static bool comes_before(const lower_use *use, const lower_value *v)
+static bool comes_before(const lower_use *a, const lower_use *b)
 {
-    if (use->phase != v->use_phase)
-        return use->phase < v->use_phase;
-    if (use->stage != v->use_stage && !plan_phase_once(use->phase))
-        return (use->stage < v->use_stage) == (use->phase == PLAN_FORWARD);
-    return use->node < v->use_node;
+    if (a->phase != b->phase)
+        return a->phase < b->phase;
+    if (a->stage != b->stage && !plan_phase_once(a->phase))
+        return (a->stage < b->stage) == (a->phase == PLAN_FORWARD);
+    return a->node < b->node;
+}
+
+/* The last place before both. Of a role's stages the later one's WEIGHT and the
+ * earlier one's BACKWARD have no order that holds in each schedule for each
+ * micro-batch; before both is the end of the later one's BACKWARD. */
+static lower_use before_both(const lowering *l, const lower_use *a,
+                             const lower_use *b)
+{
+    const bool in_order = comes_before(a, b);
+    const lower_use *first = in_order ? a : b, *second = in_order ? b : a;
+
+    if (first->phase == PLAN_BACKWARD && second->phase == PLAN_WEIGHT &&
+        first->stage < second->stage)
+        return (lower_use){PLAN_BACKWARD, l->graph->nodes.n, second->stage};
+    return *first;
 }
 
 /* Notes a use of a value, for it and what it is made from. What moves is sent
@@ -257,11 +265,7 @@ static void note_use(lowering *l, int32_t id, lower_use use)
 {
     while (id >= 0) {
         lower_value *v = &l->values.at[id];
-        if (comes_before(&use, v)) {
-            v->use_phase = use.phase;
-            v->use_node = use.node;
-            v->use_stage = use.stage;
-        }
+        v->use = before_both(l, &use, &v->use);
         if (v->kind == LOWER_MOVE) {
             const int32_t producer = l->graph->tensors.at[v->tensor].producer;
             use = (lower_use){plan_lower_base_at(l, v->tensor), producer + 1,
@@ -422,7 +426,7 @@ static fs_status lower_loop(lowering *l, int32_t v)
         return lower_one_edge(l, &e, &l->edge_value[s->first_edge[v]]);
     FS_TRY(check_edge(l, &e));
     root = root_value(l, next, s->stage_of[producer], NULL);
-    if (l->values.at[root].use_phase != PLAN_PHASES)
+    if (l->values.at[root].use.phase != PLAN_PHASES)
         return edge_fail(l, &e,
                          "a value that replaces its variable in place "
                          "cannot be read by others");
