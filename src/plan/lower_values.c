@@ -143,9 +143,52 @@ static int32_t as_late(const lowering *l, int32_t stage, int32_t wanted)
     return pipe->stage[at];
 }
 
+/* The last stage on the same devices that is no later than `wanted`, or else
+ * the first. */
+static int32_t as_early(const lowering *l, int32_t stage, int32_t wanted)
+{
+    const plan_pipeline *pipe = &l->pipe;
+    int32_t role = pipe->role_of[stage], at = pipe->first[role + 1] - 1;
+
+    while (at > pipe->first[role] && pipe->stage[at] > wanted)
+        at--;
+    return pipe->stage[at];
+}
+
+static bool is_backward(const lowering *l, int32_t node)
+{
+    return l->graph->nodes.at[node].phase == IR_BACKWARD;
+}
+
+static int32_t input_from(const lowering *l, int32_t v, int32_t i)
+{
+    return l->graph->tensors.at[l->graph->nodes.at[v].in[i]].producer;
+}
+
+/* What is read runs with as late a stage as who reads it. */
+static void make_late(lowering *l, int32_t v)
+{
+    for (int32_t i = 0; i < l->graph->nodes.at[v].n_in; i++) {
+        int32_t from = input_from(l, v, i);
+        if (is_backward(l, from))
+            l->program[from] = as_late(l, l->program[from], l->program[v]);
+    }
+}
+
+/* Who reads what runs with an earlier stage, for its devices have none as late,
+ * runs with as early a one. */
+static void make_early(lowering *l, int32_t v)
+{
+    for (int32_t i = 0; i < l->graph->nodes.at[v].n_in; i++) {
+        int32_t from = input_from(l, v, i);
+        if (is_backward(l, from) && l->program[from] < l->program[v])
+            l->program[v] = as_early(l, l->program[v], l->program[from]);
+    }
+}
+
 /* The backward pass runs the last stage first. What it makes on an earlier
  * stage for a later one (a gradient with several addends) runs with a stage of
- * its devices that is as late. */
+ * its devices that is as late; are they of none, its reader as early. */
 void plan_lower_programs(lowering *l)
 {
     const ir_graph *graph = l->graph;
@@ -154,14 +197,12 @@ void plan_lower_programs(lowering *l)
     l->weight = fs_new(l->scratch, bool, graph->nodes.n);
     for (int32_t v = 0; v < graph->nodes.n; v++)
         l->program[v] = l->strategy->stage_of[v];
-    for (int32_t v = graph->nodes.n - 1; v >= 0; v--) {
-        const ir_node *node = &graph->nodes.at[v];
-        for (int32_t i = 0; i < node->n_in && node->phase == IR_BACKWARD; i++) {
-            int32_t from = graph->tensors.at[node->in[i]].producer;
-            if (graph->nodes.at[from].phase == IR_BACKWARD)
-                l->program[from] = as_late(l, l->program[from], l->program[v]);
-        }
-    }
+    for (int32_t v = graph->nodes.n - 1; v >= 0; v--)
+        if (is_backward(l, v))
+            make_late(l, v);
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        if (is_backward(l, v))
+            make_early(l, v);
     if (l->pipe.schedule->splits)
         find_weights(l);
 }
