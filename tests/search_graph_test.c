@@ -7,83 +7,10 @@
 #include "ir/losses.h"
 #include "ir/train.h"
 #include "search_cluster.h"
+#include "search_draw.h"
 #include "tap.h"
 
-enum { GRAPHS = 240, MAX_TENSORS = 32 };
-
-/* ---- random graphs ---- */
-
-static ir_shape shape2(int64_t rows, int64_t columns)
-{
-    return (ir_shape){2, {rows, columns}};
-}
-
-static int32_t new_weight(ir_graph *g, int64_t rows, int64_t columns)
-{
-    char name[32];
-    snprintf(name, sizeof name, "w%d", g->tensors.n);
-    return ir_parameter(g, name, IR_F32, shape2(rows, columns),
-                        (ir_init){.kind = IR_INIT_NORMAL, .spread = 0.1});
-}
-
-static int32_t pick(uint64_t *rng, const int32_t *list, int32_t n)
-{
-    return list[fs_rand_below(rng, n)];
-}
-
-/* One op on an earlier tensor (all have rank 2). */
-static int32_t draw_op(ir_graph *g, uint64_t *rng, const int32_t *made,
-                       int32_t n)
-{
-    int32_t x = pick(rng, made, n), y = pick(rng, made, n);
-    ir_shape sx = ir_shape_of(g, x), sy = ir_shape_of(g, y);
-    static const int64_t widths[] = {64, 96, 256, 3};
-    switch (fs_rand_below(rng, 6)) {
-    case 0:
-    case 1:
-        return ir_matmul(
-            g, x, new_weight(g, sx.dim[1], widths[fs_rand_below(rng, 4)]),
-            false, false);
-    case 2:
-        return ir_unary(g, IR_OP_gelu, x);
-    case 3:
-        return ir_softmax(g, x);
-    case 4:
-        return ir_transpose(g, x, (const int32_t[]){1, 0});
-    default:
-        return ir_binary(g, IR_OP_add, x, ir_shape_equal(&sx, &sy) ? y : x);
-    }
-}
-
-/* At most `most` ops; a training graph has two or three forward ones. */
-static ir_graph *draw_graph(uint64_t *rng, bool train, int most)
-{
-    ir_graph *g = ir_graph_create("random");
-    int32_t made[MAX_TENSORS], n = 0;
-    made[n++] = ir_input(g, "x", IR_F32, shape2(64, 128), 0);
-    if (train) {
-        int32_t target = ir_input(g, "t", IR_F32, shape2(64, 32), 0);
-        int32_t y = ir_matmul(g, made[0], new_weight(g, 128, 32), false, false);
-        if (fs_rand_below(rng, 2))
-            y = ir_unary(g, IR_OP_tanh, y);
-        g->loss = ir_mse(g, y, target);
-        ir_train_options options = ir_train_defaults();
-        fs_err err = {0};
-        options.micro_batches = 1 + (int32_t)fs_rand_below(rng, 4);
-        if (ir_train(g, &options, &err) != FS_OK)
-            printf("# %s\n", err.text);
-    } else {
-        int64_t ops = 1 + fs_rand_below(rng, most);
-        for (int64_t k = 0; k < ops; k++) {
-            made[n] = draw_op(g, rng, made, n);
-            n++;
-        }
-        ir_mark_output(g, made[n - 1]);
-        ir_graph_prune(g);
-    }
-    g->batch = 64 * g->micro_batches;
-    return g;
-}
+enum { GRAPHS = 240 };
 
 /* ---- searches ---- */
 
@@ -182,7 +109,9 @@ static void test_engines(uint64_t seed, fs_arena *arena)
         uint64_t rng = fs_mix(seed + (uint64_t)i);
         int which = i % 4;
         bool train = i % 8 >= 4 && (which == 0 || which == 3);
-        ir_graph *graph = draw_graph(&rng, train, settings[which].most);
+        const search_draw draw = {train, train ? 0 : settings[which].most, 64,
+                                  0};
+        ir_graph *graph = search_draw_graph(&rng, &draw);
         FS_ASSERT(graph->err.status == FS_OK);
         /* Two stages need enough forward nodes. */
         int32_t stages = graph->nodes.n > 6 ? settings[which].stages : 1;
@@ -206,11 +135,11 @@ static void test_engines(uint64_t seed, fs_arena *arena)
 static ir_graph *mlp(int32_t micro_batches)
 {
     ir_graph *g = ir_graph_create("mlp");
-    int32_t x = ir_input(g, "x", IR_F32, shape2(64, 128), 0);
-    int32_t t = ir_input(g, "t", IR_F32, shape2(64, 32), 0);
-    int32_t h = ir_matmul(g, x, new_weight(g, 128, 256), false, false);
+    int32_t x = ir_input(g, "x", IR_F32, search_shape2(64, 128), 0);
+    int32_t t = ir_input(g, "t", IR_F32, search_shape2(64, 32), 0);
+    int32_t h = ir_matmul(g, x, search_new_weight(g, 128, 256), false, false);
     h = ir_unary(g, IR_OP_gelu, h);
-    int32_t y = ir_matmul(g, h, new_weight(g, 256, 32), false, false);
+    int32_t y = ir_matmul(g, h, search_new_weight(g, 256, 32), false, false);
     g->loss = ir_mse(g, y, t);
     ir_train_options options = ir_train_defaults();
     fs_err err = {0};
@@ -407,9 +336,10 @@ static void test_large_classes(fs_arena *arena)
 {
     bench b;
     ir_graph *g = ir_graph_create("head");
-    int32_t x = ir_input(g, "x", IR_F32, shape2(64, 128), 0);
+    int32_t x = ir_input(g, "x", IR_F32, search_shape2(64, 128), 0);
     int32_t labels = ir_input(g, "y", IR_I64, (ir_shape){1, {64}}, 0);
-    int32_t logits = ir_matmul(g, x, new_weight(g, 128, 40000), false, false);
+    int32_t logits =
+        ir_matmul(g, x, search_new_weight(g, 128, 40000), false, false);
     const ir_label_loss of = {.labels = labels, .weights = -1};
     g->loss = ir_cross_entropy_parts(g, logits, &of);
     ir_train_options options = ir_train_defaults();
