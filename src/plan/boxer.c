@@ -103,21 +103,21 @@ double plan_boxer_find(plan_boxer *boxer, const ir_tensor *tensor,
                        const ir_nd_sbp *to, plan_boxing *path)
 {
     const int32_t n_axes = stage->mesh.n;
-    const boxer_space space = boxer_space_of(tensor, stage,
-                                             boxer_reductions(from, n_axes) |
-                                                 boxer_reductions(to, n_axes));
-    uint32_t halo = boxer_halo_axes(to, stage->mesh.n);
+    const uint32_t halo = boxer_halo_axes(to, n_axes);
     double best = INFINITY;
 
-    if (ir_nd_sbp_equal(from, to, stage->mesh.n)) {
+    if (ir_nd_sbp_equal(from, to, n_axes)) {
         if (path != NULL)
             *path = (plan_boxing){.n = 0, .at = {*from}};
         return 0;
     }
-    if (boxer_halo_axes(from, stage->mesh.n) ||
+    if (boxer_halo_axes(from, n_axes) ||
         !ir_nd_sbp_fits(from, &tensor->shape, &stage->mesh) ||
         !ir_nd_sbp_fits(to, &tensor->shape, &stage->mesh))
         return INFINITY;
+    const boxer_space space = boxer_space_of(boxer, tensor, stage,
+                                             boxer_reductions(from, n_axes) |
+                                                 boxer_reductions(to, n_axes));
     /* Each set of the axes with a halo, the empty one last. */
     for (uint32_t whole = halo, more = 1; more;
          more = whole, whole = (whole - 1) & halo) {

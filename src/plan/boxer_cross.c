@@ -53,12 +53,12 @@ static crossing_search search_of(plan_boxer *boxer, const plan_ends *ends)
     crossing_search x = {
         .boxer = boxer,
         .ends = ends,
-        .from = boxer_space_of(ends->tensor, ends->from_stage, reductions),
-        .to = boxer_space_of(ends->tensor, ends->to_stage, reductions)};
-    const int32_t from = boxer_number_of(boxer, &x.from);
+        .from =
+            boxer_space_of(boxer, ends->tensor, ends->from_stage, reductions),
+        .to = boxer_space_of(boxer, ends->tensor, ends->to_stage, reductions)};
 
-    x.crossings = crossings_of(boxer, from, boxer_number_of(boxer, &x.to),
-                               x.from.n_states);
+    x.crossings =
+        crossings_of(boxer, x.from.number, x.to.number, x.from.n_states);
     return x;
 }
 

@@ -23,9 +23,10 @@ typedef struct boxer_space {
     const plan_stage *stage;
     uint32_t reductions; /* a bit per ir_sbp_kind */
     int32_t base, n_axes, n_states;
+    int32_t number; /* under which it is remembered */
 } boxer_space;
-boxer_space boxer_space_of(const ir_tensor *tensor, const plan_stage *stage,
-                           uint32_t reductions);
+boxer_space boxer_space_of(plan_boxer *boxer, const ir_tensor *tensor,
+                           const plan_stage *stage, uint32_t reductions);
 /* Sums, and what these have: a reduction that neither end of a path has leads
  * nowhere that sums do not, at the same price. */
 uint32_t boxer_reductions(const ir_nd_sbp *sbp, int32_t n_axes);
@@ -33,8 +34,6 @@ int32_t boxer_state_of(const boxer_space *space, const ir_nd_sbp *sbp);
 ir_nd_sbp boxer_sbp_at(const boxer_space *space, int32_t state);
 
 boxer_spaces *boxer_spaces_create(fs_arena *arena);
-/* The number under which a space is remembered. */
-int32_t boxer_number_of(plan_boxer *boxer, const boxer_space *space);
 
 /* Cheapest paths from one SBP to all others, or from all others to one. */
 typedef struct boxer_tree {

@@ -25,21 +25,6 @@ static int32_t first_split(uint32_t reductions)
     return 1 + __builtin_popcount(reductions);
 }
 
-boxer_space boxer_space_of(const ir_tensor *tensor, const plan_stage *stage,
-                           uint32_t reductions)
-{
-    boxer_space space = {.tensor = tensor,
-                         .stage = stage,
-                         .reductions = reductions,
-                         .base = first_split(reductions) + tensor->shape.rank,
-                         .n_axes = stage->mesh.n,
-                         .n_states = 1};
-
-    for (int32_t a = 0; a < space.n_axes; a++)
-        space.n_states *= space.base;
-    return space;
-}
-
 static int32_t digit_of(uint32_t reductions, ir_sbp sbp)
 {
     if (sbp.kind == IR_B)
@@ -310,7 +295,7 @@ static void grow_buckets(boxer_spaces *spaces, fs_arena *arena)
     }
 }
 
-int32_t boxer_number_of(plan_boxer *boxer, const boxer_space *space)
+static int32_t number_of(plan_boxer *boxer, const boxer_space *space)
 {
     boxer_spaces *spaces = boxer->spaces;
     const space_key key = key_of(space);
@@ -333,11 +318,26 @@ int32_t boxer_number_of(plan_boxer *boxer, const boxer_space *space)
     return *bucket;
 }
 
+boxer_space boxer_space_of(plan_boxer *boxer, const ir_tensor *tensor,
+                           const plan_stage *stage, uint32_t reductions)
+{
+    boxer_space space = {.tensor = tensor,
+                         .stage = stage,
+                         .reductions = reductions,
+                         .base = first_split(reductions) + tensor->shape.rank,
+                         .n_axes = stage->mesh.n,
+                         .n_states = 1};
+
+    for (int32_t a = 0; a < space.n_axes; a++)
+        space.n_states *= space.base;
+    space.number = number_of(boxer, &space);
+    return space;
+}
+
 const boxer_tree *boxer_tree_of(plan_boxer *boxer, const boxer_space *space,
                                 const ir_nd_sbp *end, bool backwards)
 {
-    const int32_t number = boxer_number_of(boxer, space);
-    space_entry *entry = &boxer->spaces->entries.at[number];
+    space_entry *entry = &boxer->spaces->entries.at[space->number];
     boxer_tree **tree =
         &(backwards ? entry->back : entry->tree)[boxer_state_of(space, end)];
 

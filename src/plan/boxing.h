@@ -116,5 +116,15 @@ double plan_boxer_find(plan_boxer *boxer, const ir_tensor *tensor,
  * far as that goes. */
 double plan_boxer_join(plan_boxer *boxer, const plan_ends *ends,
                        plan_boxing *path);
+/* Seconds between each of some SBPs where an edge begins and each of some where
+ * it ends, in one go: (n_from, n_to). What `ends` says of SBPs is of no
+ * account. */
+typedef struct plan_pairs {
+    plan_ends ends;
+    int32_t n_from, n_to;
+    const ir_nd_sbp *const *from, *const *to; /* [n_from], [n_to] */
+} plan_pairs;
+void plan_boxer_join_all(plan_boxer *boxer, const plan_pairs *pairs,
+                         double *seconds);
 
 #endif

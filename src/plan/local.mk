@@ -5,7 +5,8 @@ src_plan_libfs_plan_a_SOURCES += src/plan/actor.c src/plan/actor.h \
   src/plan/timing.c src/plan/timing.h src/plan/arrivals.c
 src_plan_libfs_plan_a_SOURCES += src/plan/strategy.c src/plan/strategy.h \
   src/plan/boxing.c src/plan/boxing.h src/plan/boxer.c src/plan/boxer_parts.h \
-  src/plan/boxer_trees.c src/plan/boxer_cross.c src/plan/path.c \
+  src/plan/boxer_trees.c src/plan/boxer_cross.c src/plan/boxer_pairs.c \
+  src/plan/path.c \
   src/plan/exchange.c src/plan/exchange.h src/plan/boxing.def
 src_plan_libfs_plan_a_SOURCES += src/plan/schedule.c src/plan/schedule.h \
   src/plan/schedules.def src/plan/schedule_1f1b.c src/plan/schedule_gpipe.c \
@@ -28,9 +29,11 @@ src_plan_libfs_plan_a_SOURCES += src/plan/plan.h src/plan/task.h \
   src/plan/offsets_repair.c \
   src/plan/offsets_exact.c
 check_PROGRAMS += tests/plan_boxing_test tests/plan_schedule_test
-check_PROGRAMS += tests/plan_skip_test
+check_PROGRAMS += tests/plan_skip_test tests/plan_boxer_pairs_test
 tests_plan_boxing_test_SOURCES = tests/plan_boxing_test.c tests/tap.h
 tests_plan_boxing_test_LDADD = $(plan_libs)
+tests_plan_boxer_pairs_test_SOURCES = tests/plan_boxer_pairs_test.c tests/tap.h
+tests_plan_boxer_pairs_test_LDADD = $(plan_libs)
 tests_plan_skip_test_SOURCES = tests/plan_skip_test.c tests/plan_build.h \
 	tests/tap.h
 tests_plan_skip_test_LDADD = $(plan_libs)

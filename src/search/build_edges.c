@@ -147,19 +147,6 @@ static plan_ends ends_of(const edge_builder *b, const link *l, way w,
                            maker == IR_OP_input || maker == IR_OP_constant};
 }
 
-static double pair_seconds(const edge_builder *b, const link *l,
-                           const ir_nd_sbp *from, const ir_nd_sbp *to)
-{
-    double least = INFINITY;
-    for (int32_t k = 0; k < l->ways->n; k++) {
-        const plan_ends ends = ends_of(b, l, l->ways->at[k], from, to);
-        least = fmin(
-            least, plan_boxer_join(b->built->layout->rates->boxer[l->per_step],
-                                   &ends, NULL));
-    }
-    return least;
-}
-
 typedef const ir_nd_sbp *sbp_at(const search_built *built, const link *l,
                                 int32_t value);
 
@@ -222,17 +209,36 @@ static double only_for(double seconds, bool counts)
     return counts || isinf(seconds) ? seconds : 0;
 }
 
+/* [du * dv] by the cheapest of its ways. */
+static double *fill_seconds(const edge_builder *b, const spread *p,
+                            fs_arena *arena)
+{
+    const link *l = p->l;
+    const int32_t n = p->du * p->dv;
+    double *least = fs_new(arena, double, n), *one = fs_new(arena, double, n);
+    const ir_nd_sbp **from = fs_new(arena, const ir_nd_sbp *, p->du);
+    const ir_nd_sbp **to = fs_new(arena, const ir_nd_sbp *, p->dv);
+    for (int32_t s = 0; s < p->du; s++)
+        from[s] = leaves(b->built, l, p->fu[s]);
+    for (int32_t t = 0; t < p->dv; t++)
+        to[t] = arrives(b->built, l, p->fv[t]);
+    for (int32_t k = 0; k < l->ways->n; k++) {
+        const plan_pairs pairs = {ends_of(b, l, l->ways->at[k], NULL, NULL),
+                                  p->du, p->dv, from, to};
+        plan_boxer_join_all(b->built->layout->rates->boxer[l->per_step], &pairs,
+                            k ? one : least);
+        for (int32_t s = 0; k && s < n; s++)
+            least[s] = fmin(least[s], one[s]);
+    }
+    return least;
+}
+
 static double *make_table(const edge_builder *b, const link *l)
 {
     fs_arena *scratch = fs_arena_create();
     spread p = spread_of(b, l, scratch);
-    double *pair = fs_new(scratch, double, (size_t)p.du *(size_t)p.dv);
+    const double *pair = fill_seconds(b, &p, scratch);
     b->built->steps += (int64_t)PATH_STEPS * p.du * p.dv + (int64_t)p.nu * p.nv;
-    for (int32_t s = 0; s < p.du; s++)
-        for (int32_t t = 0; t < p.dv; t++)
-            pair[s * p.dv + t] =
-                pair_seconds(b, l, leaves(b->built, l, p.fu[s]),
-                             arrives(b->built, l, p.fv[t]));
     double *table = fs_new(b->arena, double, (size_t)p.nu *(size_t)p.nv);
     for (int64_t s = 0; s < p.nu; s++)
         for (int64_t t = 0; t < p.nv; t++)

@@ -1,0 +1,161 @@
+/* Seconds of many pairs of SBPs at once: what pairs have in common (the space,
+ * the tree of one SBP, the ways in which another is reached) is looked up
+ * once. */
+#include "config.h"
+
+#include "plan/boxer_parts.h"
+
+#include <math.h>
+
+/* A way to end at an SBP: from a state without halos, by more steps. */
+typedef struct ending {
+    int32_t state, steps;
+    double seconds;
+} ending;
+
+typedef struct target {
+    int32_t n;
+    ending at[1 << IR_MAX_MESH];
+} target;
+
+/* All pairs of one stage. */
+typedef struct pair_table {
+    plan_boxer *boxer;
+    const plan_pairs *pairs;
+    const plan_stage *stage;
+    uint32_t *from_reductions, *to_reductions;
+    fs_arena *scratch;
+    double *seconds;
+} pair_table;
+
+static target target_of(const pair_table *t, const boxer_space *space,
+                        const ir_nd_sbp *to)
+{
+    const ir_shape *shape = &space->tensor->shape;
+    const ir_mesh *mesh = &t->stage->mesh;
+    const uint32_t halo = boxer_halo_axes(to, mesh->n);
+    target out = {0};
+
+    if (!ir_nd_sbp_fits(to, shape, mesh))
+        return out;
+    for (uint32_t whole = halo, more = 1; more;
+         more = whole, whole = (whole - 1) & halo) {
+        const ir_nd_sbp plain = boxer_without_halos(to, whole, mesh->n);
+        plan_boxing path = {.at = {plain}};
+        if (!ir_nd_sbp_fits(&plain, shape, mesh))
+            continue;
+        const double seconds =
+            halo ? boxer_end_halos(t->boxer, space, to, &path) : 0;
+        if (!isinf(seconds))
+            out.at[out.n++] =
+                (ending){boxer_state_of(space, &plain), path.n, seconds};
+    }
+    return out;
+}
+
+static double seconds_to(const boxer_tree *tree, const target *to)
+{
+    double best = INFINITY;
+
+    for (int32_t k = 0; k < to->n; k++) {
+        const ending *end = &to->at[k];
+        const double seconds = tree->seconds[end->state] + end->seconds;
+        if (seconds < best &&
+            tree->length[end->state] + end->steps <= PLAN_MAX_BOXING)
+            best = seconds;
+    }
+    return best;
+}
+
+static void fill_row(const pair_table *t, const boxer_space *space,
+                     const target *targets, int32_t f)
+{
+    const plan_pairs *pairs = t->pairs;
+    const ir_nd_sbp *from = pairs->from[f];
+    const ir_mesh *mesh = &t->stage->mesh;
+    const bool leads = !boxer_halo_axes(from, mesh->n) &&
+                       ir_nd_sbp_fits(from, &space->tensor->shape, mesh);
+    const boxer_tree *tree =
+        leads ? boxer_tree_of(t->boxer, space, from, false) : NULL;
+
+    for (int32_t k = 0; k < pairs->n_to; k++) {
+        double *out = &t->seconds[f * pairs->n_to + k];
+        if ((t->from_reductions[f] | t->to_reductions[k]) != space->reductions)
+            continue;
+        if (ir_nd_sbp_equal(from, pairs->to[k], mesh->n))
+            *out = 0;
+        else
+            *out = tree ? seconds_to(tree, &targets[k]) : INFINITY;
+    }
+}
+
+/* Pairs that have just these reductions. */
+static void fill_reductions(const pair_table *t, uint32_t reductions)
+{
+    const plan_pairs *pairs = t->pairs;
+    const boxer_space space =
+        boxer_space_of(t->boxer, pairs->ends.tensor, t->stage, reductions);
+    target *targets = fs_new(t->scratch, target, pairs->n_to);
+
+    for (int32_t k = 0; k < pairs->n_to; k++)
+        if ((t->to_reductions[k] & ~reductions) == 0)
+            targets[k] = target_of(t, &space, pairs->to[k]);
+    for (int32_t f = 0; f < pairs->n_from; f++)
+        if ((t->from_reductions[f] & ~reductions) == 0)
+            fill_row(t, &space, targets, f);
+}
+
+static uint32_t *reductions_of(const pair_table *t, int32_t n,
+                               const ir_nd_sbp *const *sbp, uint32_t *all)
+{
+    uint32_t *each = fs_new(t->scratch, uint32_t, n);
+
+    for (int32_t k = 0; k < n; k++)
+        *all |= each[k] = boxer_reductions(sbp[k], t->stage->mesh.n);
+    return each;
+}
+
+static void join_on_stage(plan_boxer *boxer, const plan_pairs *pairs,
+                          double *seconds)
+{
+    uint32_t all = 0;
+    pair_table t = {.boxer = boxer,
+                    .pairs = pairs,
+                    .stage = pairs->ends.to_stage,
+                    .scratch = fs_arena_create(),
+                    .seconds = seconds};
+
+    t.from_reductions = reductions_of(&t, pairs->n_from, pairs->from, &all);
+    t.to_reductions = reductions_of(&t, pairs->n_to, pairs->to, &all);
+    const uint32_t sums = 1u << IR_PSUM, others = all & ~sums;
+    for (uint32_t some = others, more = 1; more;
+         more = some, some = (some - 1) & others)
+        fill_reductions(&t, sums | some);
+    fs_arena_destroy(t.scratch);
+}
+
+static void join_each(plan_boxer *boxer, const plan_pairs *pairs,
+                      double *seconds)
+{
+    plan_ends ends = pairs->ends;
+
+    for (int32_t f = 0; f < pairs->n_from; f++)
+        for (int32_t k = 0; k < pairs->n_to; k++) {
+            ends.from = pairs->from[f];
+            ends.to = pairs->to[k];
+            seconds[f * pairs->n_to + k] = plan_boxer_join(boxer, &ends, NULL);
+        }
+}
+
+void plan_boxer_join_all(plan_boxer *boxer, const plan_pairs *pairs,
+                         double *seconds)
+{
+    const plan_ends *ends = &pairs->ends;
+    const bool one_mesh =
+        plan_same_mesh(&ends->from_stage->mesh, &ends->to_stage->mesh);
+
+    if (plan_ends_cross(ends) || (ends->anywhere && !one_mesh))
+        join_each(boxer, pairs, seconds);
+    else
+        join_on_stage(boxer, pairs, seconds);
+}
