@@ -125,6 +125,12 @@ static double recomputed(const asked *a, const search_result *r)
     return status == FS_OK ? summary.iteration_s : -1;
 }
 
+static bool exact(const asked *a, const search_result *r)
+{
+    const double s = recomputed(a, r);
+    return !(s < r->iteration_s) && !(s > r->iteration_s);
+}
+
 static int64_t peak_of(const search_result *r)
 {
     int64_t peak = 0;
@@ -174,8 +180,7 @@ static void judge(tally *t, const oracle_case *c, const asked *a,
     }
     t->staged += ilp->strategy->n_stages > 1;
     t->split += ilp->strategy->micro_batches > 1;
-    t->bad_claim += recomputed(a, oracle) != oracle->iteration_s;
-    t->bad_claim += recomputed(a, ilp) != ilp->iteration_s;
+    t->bad_claim += !exact(a, oracle) || !exact(a, ilp);
     const double by = ilp->iteration_s / oracle->iteration_s - 1;
     if (misfit) {
         t->worse += by > ROUNDING;

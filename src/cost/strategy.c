@@ -2,6 +2,8 @@
 #include "config.h"
 #include "cost/parts.h"
 
+#include "base/sum.h"
+
 #include <math.h>
 
 const cost_model *cost_sum_model(const cost_sum *sum, bool per_step)
@@ -65,8 +67,9 @@ static fs_status check_stages(const cost_sum *sum, fs_err *err)
     return FS_OK;
 }
 
+/* stage_s[2 * stage]: per micro-batch, the next one per step. */
 static fs_status add_edges(const cost_sum *sum, int32_t v, fs_err *err,
-                           cost_summary *out)
+                           fs_sum *stage_s)
 {
     const plan_strategy *s = sum->strategy;
     int32_t stage = s->stage_of[v];
@@ -82,10 +85,7 @@ static fs_status add_edges(const cost_sum *sum, int32_t v, fs_err *err,
                            "the table",
                            edge.ends.tensor->name,
                            sum->graph->nodes.at[v].name);
-        if (edge.per_step)
-            out->step_s[stage] += seconds;
-        else
-            out->micro_s[stage] += seconds;
+        fs_sum_add(&stage_s[2 * stage + edge.per_step], seconds);
     }
     return FS_OK;
 }
@@ -93,13 +93,16 @@ static fs_status add_edges(const cost_sum *sum, int32_t v, fs_err *err,
 static fs_status add_nodes(const cost_sum *sum, fs_err *err, cost_summary *out)
 {
     const plan_strategy *s = sum->strategy;
+    fs_sum *stage_s = fs_new(sum->arena, fs_sum, 2 * s->n_stages);
     for (int32_t v = 0; v < s->n_nodes; v++) {
-        double seconds = cost_sum_node(sum, v);
-        if (cost_node_per_step(sum->graph, v))
-            out->step_s[s->stage_of[v]] += seconds;
-        else
-            out->micro_s[s->stage_of[v]] += seconds;
-        FS_TRY(add_edges(sum, v, err, out));
+        const bool per_step = cost_node_per_step(sum->graph, v);
+        fs_sum_add(&stage_s[2 * s->stage_of[v] + per_step],
+                   cost_sum_node(sum, v));
+        FS_TRY(add_edges(sum, v, err, stage_s));
+    }
+    for (int32_t i = 0; i < s->n_stages; i++) {
+        out->micro_s[i] = fs_sum_value(&stage_s[2 * i]);
+        out->step_s[i] = fs_sum_value(&stage_s[2 * i + 1]);
     }
     return FS_OK;
 }

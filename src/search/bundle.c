@@ -54,6 +54,7 @@ void search_bundle_add(search_bundle *b, const search_sums *sums)
     search_sums copy = {fs_memdup(b->arena, sums->micro_s, stages),
                         fs_memdup(b->arena, sums->step_s, stages),
                         fs_memdup(b->arena, sums->bytes,
-                                  (size_t)net->n_limits * sizeof(int64_t))};
+                                  (size_t)net->n_limits * sizeof(int64_t)),
+                        NULL};
     fs_push(b->arena, &b->planes, copy);
 }

@@ -16,11 +16,14 @@
 typedef struct search_sums {
     double *micro_s, *step_s;
     int64_t *bytes;
+    struct fs_sum *exact; /* [2 * n_stages] scratch of search_net_sums */
 } search_sums;
 search_sums search_sums_new(const search_net *net, fs_arena *arena);
 /* Adds `sign` times what entry `at` of a node or an edge loads. */
 void search_add_loads(int64_t *bytes, const search_load *loads, int32_t n,
                       int64_t at, int32_t sign);
+/* Rounded once: cost_strategy's own, whatever the order of nodes. `out` is of
+ * search_sums_new. */
 void search_net_sums(const search_net *net, const int32_t *value,
                      search_sums *out);
 int32_t search_net_like(const search_net *net, int32_t stage);

@@ -2,6 +2,7 @@
 #include "search/engine.h"
 
 #include "base/clock.h"
+#include "base/sum.h"
 #include "search/cfn.h"
 
 #include <math.h>
@@ -41,7 +42,8 @@ search_sums search_sums_new(const search_net *net, fs_arena *arena)
 {
     return (search_sums){fs_new(arena, double, net->n_stages),
                          fs_new(arena, double, net->n_stages),
-                         fs_new(arena, int64_t, net->n_limits)};
+                         fs_new(arena, int64_t, net->n_limits),
+                         fs_new(arena, fs_sum, 2 * net->n_stages)};
 }
 
 void search_add_loads(int64_t *bytes, const search_load *loads, int32_t n,
@@ -59,21 +61,27 @@ static void add(search_sums *sums, int32_t stage, bool per_step, double cost)
 void search_net_sums(const search_net *net, const int32_t *value,
                      search_sums *out)
 {
-    for (int32_t i = 0; i < net->n_stages; i++)
-        out->micro_s[i] = out->step_s[i] = 0;
+    fs_sum *seconds = out->exact; /* per micro-batch and per step, by stage */
+    for (int32_t i = 0; i < 2 * net->n_stages; i++)
+        seconds[i] = (fs_sum){0};
     for (int32_t k = 0; k < net->n_limits; k++)
         out->bytes[k] = 0;
     for (int32_t i = 0; i < net->n_nodes; i++) {
         const search_net_node *node = &net->nodes[i];
-        add(out, node->stage, node->per_step, node->cost[value[i]]);
+        fs_sum_add(&seconds[2 * node->stage + node->per_step],
+                   node->cost[value[i]]);
         search_add_loads(out->bytes, node->loads, node->n_loads, value[i], 1);
     }
     for (int32_t e = 0; e < net->n_edges; e++) {
         const search_net_edge *edge = &net->edges[e];
         int64_t at =
             (int64_t)value[edge->u] * net->nodes[edge->v].n + value[edge->v];
-        add(out, edge->stage, edge->per_step, edge->cost[at]);
+        fs_sum_add(&seconds[2 * edge->stage + edge->per_step], edge->cost[at]);
         search_add_loads(out->bytes, edge->loads, edge->n_loads, at, 1);
+    }
+    for (int32_t i = 0; i < net->n_stages; i++) {
+        out->micro_s[i] = fs_sum_value(&seconds[2 * i]);
+        out->step_s[i] = fs_sum_value(&seconds[2 * i + 1]);
     }
 }
 

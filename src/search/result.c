@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 
+#include <float.h>
 #include <math.h>
 
 static const char *space_of(const search_level0 *z)
@@ -37,7 +38,12 @@ static const char *space_of(const search_level0 *z)
         p->filter.allow ? " that the filter allows" : "", misfits);
 }
 
-/* Engines are not trusted: the claim is computed afresh from the strategy. */
+/* Both sum up the same numbers, rounded once; stages of a group, and groups,
+ * are added in another order. */
+#define CLAIM_TOLERANCE (16 * DBL_EPSILON)
+
+/* Engines are not trusted: the claim is computed afresh from the strategy, and
+ * what is told is that figure. */
 static void verify(search_level0 *z, search_result *out)
 {
     search_candidate *c = z->kept.from;
@@ -47,14 +53,14 @@ static void verify(search_level0 *z, search_result *out)
     FS_ASSERT(cost_strategy(z->problem->cost, out->graph, out->strategy,
                             scratch, &err, &summary) == FS_OK);
     FS_ASSERT(fabs(summary.iteration_s - z->kept.cost_s) <=
-              SEARCH_TOLERANCE * z->kept.cost_s);
+              CLAIM_TOLERANCE * summary.iteration_s);
     for (int32_t i = 0; i < c->n_stages; i++) {
         FS_ASSERT(summary.peak_bytes[i] <=
                   search_device_bytes(z->problem, &out->strategy->stages[i]));
         if (summary.peak_bytes[i] > c->record.peak_bytes)
             c->record.peak_bytes = summary.peak_bytes[i];
     }
-    out->iteration_s = summary.iteration_s;
+    out->iteration_s = z->kept.cost_s = summary.iteration_s;
     c->record.iteration_s = summary.iteration_s;
     fs_arena_destroy(scratch);
 }

@@ -4,7 +4,7 @@
  * each becomes a cost network (one variable per node, one value per signature,
  * pair costs per edge); an engine solves the networks, best bound first, until
  * no bound is below the incumbent: that is the proof for the whole space.
- * No engine is trusted: cost_strategy recomputes its claim. */
+ * No engine is trusted: a claim is cost_strategy's own figure. */
 #ifndef FS_SEARCH_SEARCH_H
 #define FS_SEARCH_SEARCH_H
 
