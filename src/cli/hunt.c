@@ -123,6 +123,7 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         .fix_mesh = {.n = -1},
         .gap = cli_making_gap(m),
         .max_mesh_axes = 2,
+        .smallest = true,
         /* A plan by hand claims no bound: proving one would only take time. */
         .effort_s = m->by_hand ? 2 : 0,
         .reduce = !c->args.no_reduce || c->args.no_reduce[0],
@@ -343,7 +344,7 @@ fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out)
     fs_status status = c->args.overlap || c->args.no_sharing
                            ? hunt_rounds(m, &h, out)
                            : search_once(m, &h.problem, out);
-    if (status == FS_NO && m->by_hand)
+    if (status == FS_NO)
         status = cli_making_misfit(m);
     fs_progress("%s", "");
     if (status == FS_NO && strcmp(m->found.status, "limit") == 0)

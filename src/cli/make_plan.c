@@ -340,6 +340,8 @@ static fs_status make(cli_making *m)
         json_object_set_new(c->result, "status", json_string(m->found.status));
         json_object_set_new(c->result, "engine",
                             json_string(cli_making_engine(m)));
+        if (!m->by_hand)
+            cli_making_question(m);
     }
     return status == FS_OK ? prove_and_tell(m, cost, lowered) : status;
 }

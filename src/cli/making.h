@@ -40,16 +40,19 @@ fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out);
 cli_model cli_making_model(const cli_making *m);
 
 /* ---- misfit.c ---- */
-/* A search of a recipe said FS_NO: where memory is why, the message becomes
- * one of the recipe. */
+/* A search said FS_NO: where memory is why, tells how much would do and what of
+ * the smallest plan is over; of a recipe the message becomes its own. */
 fs_status cli_making_misfit(cli_making *m);
 
 /* ---- tell_plan.c ---- */
 /* "2x2", or of stages that differ "4/2". */
+const char *cli_meshes_text(fs_arena *arena, const ir_mesh *mesh, int32_t n);
 const char *cli_stage_meshes_text(fs_arena *arena, const plan_strategy *s);
 /* Of a graph that was bound to the stages, in the form that --layers takes. */
 const char *cli_layers_text(fs_arena *arena, const ir_graph *graph,
                             const ir_graph *bound, const plan_strategy *s);
+/* Configurations and how far each was proven, digests of what was asked. */
+void cli_making_question(const cli_making *m);
 void cli_making_json(const cli_making *m, const cli_plan *p,
                      const sim_result *sim);
 void cli_making_tell(const cli_making *m, const cli_plan *p,

@@ -4,6 +4,7 @@
 #include "cli/making.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "cli/predict.h"
 #include "ir/op.h"
 #include "ir/recompute.h"
@@ -21,7 +22,7 @@ static const char *mesh_text(fs_arena *arena, const ir_mesh *mesh)
     return text.n ? text.at : "1";
 }
 
-static const char *meshes_text(fs_arena *arena, const ir_mesh *mesh, int32_t n)
+const char *cli_meshes_text(fs_arena *arena, const ir_mesh *mesh, int32_t n)
 {
     fs_text text = {.arena = arena};
     for (int32_t i = 0; i < n; i++)
@@ -37,7 +38,7 @@ const char *cli_stage_meshes_text(fs_arena *arena, const plan_strategy *s)
         mesh[i] = s->stages[i].mesh;
         differ |= !plan_same_mesh(&mesh[0], &mesh[i]);
     }
-    return meshes_text(arena, mesh, differ ? s->n_stages : 1);
+    return cli_meshes_text(arena, mesh, differ ? s->n_stages : 1);
 }
 
 const char *cli_layers_text(fs_arena *arena, const ir_graph *graph,
@@ -94,15 +95,54 @@ static json_t *configs_json(const cli_making *m)
         json_t *row = json_pack(
             "{s:i, s:i, s:s, s:s, s:s, s:I, s:f}", "stages", k->n_stages,
             "micro_batches", k->micro_batches, "mesh",
-            meshes_text(m->c->arena, k->mesh, k->n_meshes), "schedule",
+            cli_meshes_text(m->c->arena, k->mesh, k->n_meshes), "schedule",
             k->schedule ? k->schedule : "", "status", k->status, "peak_bytes",
             (json_int_t)k->peak_bytes, "seconds", k->seconds);
         set_finite(row, "iteration_s", k->iteration_s);
         set_finite(row, "lower_bound_s", k->lower_bound_s);
         set_finite(row, "gap", gap_of(k));
+        if (k->need_bytes > 0)
+            fs_json_set_int(row, "need_bytes", k->need_bytes);
         json_array_append_new(list, row);
     }
     return list;
+}
+
+static void set_digest(json_t *object, const char *key, uint64_t digest)
+{
+    char hex[17];
+    fs_hex(digest, hex);
+    json_object_set_new(object, key, json_string(hex));
+}
+
+void cli_making_question(const cli_making *m)
+{
+    const search_result *f = &m->found;
+    json_t *r = m->c->result;
+    json_object_set_new(r, "configs", configs_json(m));
+    if (!f->space_digest)
+        return;
+    json_object_set_new(r, "bounded", json_integer(f->n_bounded));
+    json_object_set_new(r, "expanded", json_integer(f->n_expanded));
+    json_object_set_new(r, "closed", json_integer(f->n_closed));
+    set_digest(r, "space_digest", f->space_digest);
+    set_digest(r, "cost_digest", f->cost_digest);
+}
+
+/* What was asked, and how far it was answered. */
+static void tell_question(const cli_making *m)
+{
+    const search_result *f = &m->found;
+    char space[17], cost[17];
+    if (m->by_hand || !f->space_digest)
+        return;
+    fs_hex(f->space_digest, space);
+    fs_hex(f->cost_digest, cost);
+    cli_say(m->c,
+            "                %d of %d configurations bounded, %d expanded, %d "
+            "closed; of space %s under cost model %s\n",
+            f->n_bounded, f->n_configs, f->n_expanded, f->n_closed, space,
+            cost);
 }
 
 /* No simulation of the plan goes below it. */
@@ -133,7 +173,7 @@ void cli_making_json(const cli_making *m, const cli_plan *p,
         set_finite(r, "first_s", f->first_s);
         json_object_set_new(r, "late", json_boolean(f->late));
         json_object_set_new(r, "space", json_string(f->space ? f->space : ""));
-        json_object_set_new(r, "configs", configs_json(m));
+        cli_making_question(m);
     }
     set_finite(r, "graphs_s", m->graphs_s);
     set_finite(r, "search_s", f->search_s);
@@ -177,7 +217,7 @@ static void config_table(const cli_making *m)
         const search_config *k = &m->found.configs[i];
         report_table_cell(&t, "%d", k->n_stages);
         report_table_cell(&t, "%s",
-                          meshes_text(c->arena, k->mesh, k->n_meshes));
+                          cli_meshes_text(c->arena, k->mesh, k->n_meshes));
         report_table_cell(&t, "%d", k->micro_batches);
         report_table_cell(&t, "%s", k->status);
         report_table_cell(&t, "%s", seconds_text(c->arena, k->iteration_s));
@@ -401,6 +441,7 @@ void cli_making_tell(const cli_making *m, const cli_plan *p,
         cli_say(c, "proof           nothing below %s by the formula (%s)%s%s\n",
                 fs_human_seconds(a, f->lower_bound_s), proof_text(m),
                 f->space ? ": " : "", f->space ? f->space : "");
+    tell_question(m);
     cli_say(c,
             "                sound and live: %lld transitions, %lld places, "
             "no token-free cycle\n",

@@ -123,7 +123,8 @@ double *search_scaled(search_scaler *scaler, double *table, int64_t n,
 
 /* Assignments between the fastest and the leanest, cheapest first: a fixed
  * number of weights of bytes against seconds. Limits are not looked at, so that
- * a network has the same ones under every limit. */
+ * a network has the same ones under every limit. `leanest`: only those in which
+ * bytes weigh most. */
 typedef struct search_lean_plan {
     double cost;
     int64_t bytes; /* of the fullest moment */
@@ -132,8 +133,8 @@ typedef struct search_lean_plan {
 typedef struct search_lean {
     FS_VEC(search_lean_plan) plans;
 } search_lean;
-void search_lean_plans(const search_net *net, fs_deadline deadline,
-                       fs_arena *arena, search_lean *out);
+void search_lean_plans(const search_net *net, bool leanest,
+                       fs_deadline deadline, fs_arena *arena, search_lean *out);
 
 /* Nodes only: enough for a bound. Both return false when time ran out. */
 bool search_build_nodes(const search_problem *problem,

@@ -15,7 +15,7 @@
 
 /* Weights: LIGHTEST * 2^j of the fastest plan's seconds per byte. */
 #define LIGHTEST (1.0 / 16)
-enum { WEIGHTS = 10, ROUNDS = 4, SWEEPS = 20, SHARPNESS = 20 };
+enum { WEIGHTS = 10, HEAVY = 8, ROUNDS = 4, SWEEPS = 20, SHARPNESS = 20 };
 
 typedef struct lean {
     search_net net; /* its limits are what the plan at work takes */
@@ -93,8 +93,8 @@ static int by_cost(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-void search_lean_plans(const search_net *net, fs_deadline deadline,
-                       fs_arena *arena, search_lean *out)
+void search_lean_plans(const search_net *net, bool leanest,
+                       fs_deadline deadline, fs_arena *arena, search_lean *out)
 {
     int32_t n = net->n_limits;
     lean l = {*net,
@@ -113,7 +113,7 @@ void search_lean_plans(const search_net *net, fs_deadline deadline,
     double weight = LIGHTEST * search_sums_cost(net, &l.sums) /
                     (double)fullest(net, &l.sums);
     for (int32_t j = 0; j < WEIGHTS; j++, weight *= 2)
-        for (int32_t r = 0; r < ROUNDS; r++) {
+        for (int32_t r = 0; r < ROUNDS && (!leanest || j >= HEAVY); r++) {
             shift(&l);
             for (int32_t k = 0; k < n; k++)
                 l.prices.bytes[k] = weight * l.part[k];

@@ -754,8 +754,11 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
 {
     FS_TRY(check_problem(problem, err));
     const search_planner *planner = search_planner_find(problem->engine);
-    if (planner)
-        return planner->run(planner, problem, arena, err, out);
+    if (planner) {
+        search_problem many = *problem; /* each of its searches is but one */
+        many.smallest = false;
+        return planner->run(planner, &many, arena, err, out);
+    }
     search_level0 z = {.problem = problem,
                        .arena = arena,
                        .engine = search_engine_find(problem->engine),

@@ -164,6 +164,10 @@ double search_wanted(const search_problem *problem);
 /* Keeps a plan that fits if it is the best so far. */
 void search_keep(search_level0 *z, const search_kept *found);
 
+/* Where memory forbids every configuration: the smallest plan of those that may
+ * have it, least need first, as a misfit. */
+void search_find_leanest(search_level0 *z);
+
 /* What is told in the end (result.c): of a plan, or why there is none. */
 void search_fill_best(search_level0 *z, search_result *out);
 fs_status search_fill_none(search_level0 *z, fs_err *err, search_result *out);

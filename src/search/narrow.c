@@ -7,6 +7,7 @@
 #include "search/effort.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* The network binds a lower bound of what a lowered plan allocates, so that a
  * bound of the whole search is one for all plans that fit. The plan found may
@@ -170,32 +171,103 @@ static void keep_lean(search_level0 *z, search_candidate *c,
     }
 }
 
-/* Plans of its own tables, which bind every moment, whatever the limit. */
-static void anchor_one(search_level0 *z, search_candidate *c)
+/* Lean plans of its own tables, which bind every moment, whatever the limit.
+ * They live in the arena of `anew`, which is made; false: there are none. */
+static bool lean_plans_of(search_level0 *z, search_candidate *c, bool leanest,
+                          search_candidate *anew, search_built *built,
+                          search_lean *lean)
 {
-    search_candidate anew = {.graph = c->graph,
-                             .n_stages = c->n_stages,
-                             .mesh = c->mesh,
-                             .schedule = c->schedule,
-                             .whole = c->whole,
-                             .arena = fs_arena_create()};
-    search_layout *layout = &anew.shown;
-    search_built built;
-    search_lean lean;
+    *anew = (search_candidate){.graph = c->graph,
+                               .n_stages = c->n_stages,
+                               .mesh = c->mesh,
+                               .schedule = c->schedule,
+                               .whole = c->whole,
+                               .arena = fs_arena_create()};
+    search_layout *layout = &anew->shown;
     fs_err err = {0};
-    bool good = search_lay_out(z, &anew, &err) == FS_OK;
+    bool good = search_lay_out(z, anew, &err) == FS_OK;
     layout->end = z->end;
     for (int32_t i = 0; good && i < layout->n_stages; i++)
         layout->limit_bytes[i] = 0;
-    if (good && search_build_nodes(z->problem, layout, anew.arena, &built) &&
-        built.empty < 0 && search_build_edges(anew.arena, &built)) {
-        z->n_anchored++;
-        anew.steps = built.steps;
-        search_lean_plans(&built.net, search_rest(z, &anew), anew.arena, &lean);
-        c->steps += anew.steps;
+    if (!good || !search_build_nodes(z->problem, layout, anew->arena, built) ||
+        built->empty >= 0 || !search_build_edges(anew->arena, built))
+        return false;
+    z->n_anchored++;
+    anew->steps = built->steps;
+    search_lean_plans(&built->net, leanest, search_rest(z, anew), anew->arena,
+                      lean);
+    c->steps += anew->steps;
+    return true;
+}
+
+static void anchor_one(search_level0 *z, search_candidate *c)
+{
+    search_candidate anew;
+    search_built built;
+    search_lean lean;
+    if (lean_plans_of(z, c, false, &anew, &built, &lean))
         keep_lean(z, c, &anew, &built, &lean);
-    }
     fs_arena_destroy(anew.arena);
+}
+
+/* ---- where nothing fits ---- */
+
+static int by_need(const void *a, const void *b)
+{
+    const search_candidate *x = *(search_candidate *const *)a,
+                           *y = *(search_candidate *const *)b;
+    if (x->need_bytes != y->need_bytes)
+        return x->need_bytes < y->need_bytes ? -1 : 1;
+    return x->mesh.n - y->mesh.n; /* networks of fewer axes are smaller */
+}
+
+static void note_plan(search_level0 *z, search_candidate *c,
+                      const search_built *built, const search_lean_plan *lean)
+{
+    int64_t *limit = fs_new(z->scratch, int64_t, c->n_stages);
+    int64_t *bytes = fs_new(z->scratch, int64_t, c->n_stages);
+    double cost_s = lean->cost;
+    stage_limits(z, &c->layout, limit);
+    plan_strategy *strategy =
+        search_whole_strategy(z, c, built, lean->value, &cost_s);
+    const search_kept found = {.graph = c->layout.graph, .strategy = strategy};
+    if (!search_fits(z->problem, found.graph, limit, strategy, bytes))
+        note_misfit(z, &found, limit, bytes);
+}
+
+/* The leanest plan of a configuration that memory forbids, and the fastest,
+ * which may be leaner when it is lowered. */
+static void note_leanest(search_level0 *z, search_candidate *c)
+{
+    search_candidate anew;
+    search_built built;
+    search_lean lean = {0};
+    int32_t least = 0;
+    const bool found = lean_plans_of(z, c, true, &anew, &built, &lean);
+    for (int32_t k = 1; found && k < lean.plans.n; k++)
+        if (lean.plans.at[k].bytes < lean.plans.at[least].bytes)
+            least = k;
+    if (found && lean.plans.n)
+        note_plan(z, &anew, &built, &lean.plans.at[least]);
+    if (found && least > 0)
+        note_plan(z, &anew, &built, &lean.plans.at[0]);
+    fs_arena_destroy(anew.arena);
+}
+
+void search_find_leanest(search_level0 *z)
+{
+    enum { FEW = 16 };
+    search_candidate **list =
+        fs_new(z->scratch, search_candidate *, z->all.n + 1);
+    int32_t n = 0;
+    for (int32_t k = 0; k < z->all.n; k++)
+        if (z->all.at[k]->need_bytes > 0)
+            list[n++] = z->all.at[k];
+    if (n > 0)
+        qsort(list, (size_t)n, sizeof *list, by_need);
+    for (int32_t k = 0; k < n && k < FEW && !search_over(z); k++)
+        if (!z->n_misfits || list[k]->need_bytes < z->misfit_bytes)
+            note_leanest(z, list[k]);
 }
 
 /* Does the bound leave room for a better plan than the one kept? */

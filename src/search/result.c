@@ -3,6 +3,7 @@
 #include "search/level0.h"
 
 #include "base/clock.h"
+#include "search/digest.h"
 
 #include <float.h>
 #include <math.h>
@@ -65,6 +66,21 @@ static void verify(search_level0 *z, search_result *out)
     fs_arena_destroy(scratch);
 }
 
+/* How far the proof came with each, once `bound` and the best plan stand. */
+static void count_configs(const search_level0 *z, search_result *out)
+{
+    const double best = z->kept.from ? z->kept.cost_s : INFINITY;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        const search_candidate *c = z->all.at[k];
+        const double bound = search_bound(c);
+        out->n_bounded += bound > 0;
+        out->n_expanded += c->solved;
+        out->n_closed +=
+            isinf(bound) ||
+            search_proven(bound, search_near(best, z->problem->gap));
+    }
+}
+
 static void fill_configs(search_level0 *z, search_result *out)
 {
     double bound = z->kept.from ? z->kept.cost_s : INFINITY;
@@ -77,6 +93,7 @@ static void fill_configs(search_level0 *z, search_result *out)
         record->schedule =
             c->schedule ? fs_strdup(z->arena, c->schedule) : "any";
         record->lower_bound_s = search_bound(c);
+        record->need_bytes = c->need_bytes;
         if (search_narrowed(c))
             record->status =
                 isfinite(record->iteration_s) ? "bounded" : "misfit";
@@ -87,6 +104,9 @@ static void fill_configs(search_level0 *z, search_result *out)
     out->lean_s = z->lean_s;
     out->first_s = z->first_s;
     out->space = space_of(z);
+    out->space_digest = search_space_digest(z->problem);
+    out->cost_digest = search_cost_digest(z->problem);
+    count_configs(z, out);
     out->search_s = search_seconds_since(z->start_ns);
 }
 
@@ -115,6 +135,18 @@ static int32_t count_open(const search_level0 *z)
     return open;
 }
 
+static void tell_misfit(const search_level0 *z, search_result *out)
+{
+    if (!z->misfit)
+        return;
+    out->misfit_graph = ir_graph_copy(z->misfit_graph, z->arena);
+    out->misfit = z->misfit;
+    out->misfit_limit = fs_new(z->arena, int64_t, z->misfit->n_stages);
+    for (int32_t i = 0; i < z->misfit->n_stages; i++)
+        out->misfit_limit[i] =
+            search_device_bytes(z->problem, &z->misfit->stages[i]);
+}
+
 /* Nothing was found, but some configurations are open: what is known all the
  * same, and whether time is what is missing. */
 static fs_status give_up(const search_level0 *z, int32_t open, fs_err *err,
@@ -134,11 +166,7 @@ static fs_status give_up(const search_level0 *z, int32_t open, fs_err *err,
                             fs_human_bytes(text[0], (double)z->misfit_bytes),
                             fs_human_bytes(text[1], (double)z->misfit_limit));
     out->status = "limit";
-    if (z->misfit) {
-        out->misfit_graph = ir_graph_copy(z->misfit_graph, z->arena);
-        out->misfit = z->misfit;
-        out->misfit_limit = z->misfit_limit;
-    }
+    tell_misfit(z, out);
     return fs_fail(err, FS_NO,
                    "memory: %s before a plan that fits was found, which is no "
                    "proof that there is none: %d of %d configurations are "
@@ -151,7 +179,7 @@ static fs_status give_up(const search_level0 *z, int32_t open, fs_err *err,
 }
 
 /* The reason why every configuration is out. */
-static fs_status refuse(const search_level0 *z, fs_err *err, search_result *out)
+static fs_status refuse(search_level0 *z, fs_err *err, search_result *out)
 {
     int64_t need = INT64_MAX;
     char wanted[32], had[32];
@@ -168,6 +196,10 @@ static fs_status refuse(const search_level0 *z, fs_err *err, search_result *out)
     if (need == INT64_MAX)
         return fs_fail(err, FS_NO, "%s", z->all.at[0]->why);
     out->need_bytes = need;
+    if (z->problem->smallest)
+        search_find_leanest(z);
+    tell_misfit(z, out);
+    out->search_s = search_seconds_since(z->start_ns);
     plan_stage all = {.mesh = {1, {z->problem->cluster->n_devices}}};
     return fs_fail(
         err, FS_NO,

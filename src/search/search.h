@@ -158,6 +158,7 @@ typedef struct search_problem {
     int32_t rounds;   /* search_budget's, of the one attempt that each gets; 0:
                          attempts of growing effort */
     double below_s;   /* only plans that cost less are of interest; 0: all */
+    bool smallest;    /* where memory forbids all, its smallest plan is told */
     bool reduce;      /* exact reductions first, */
     uint32_t without; /* but for these (reductions.h) */
     void (*progress)(void *ctx, const char *line);
@@ -176,6 +177,8 @@ typedef struct search_config {
     double iteration_s; /* INFINITY when none */
     double lower_bound_s;
     int64_t peak_bytes;
+    int64_t need_bytes; /* "memory": what each of its plans takes of some device
+                           at least; else 0 */
     double seconds;
 } search_config;
 
@@ -196,16 +199,22 @@ typedef struct search_result {
     int64_t steps;     /* of work done */
     bool late;         /* a clock had a say: not late, the same problem has the
                           same answer always, to the last bit */
-    const char *space; /* one sentence: what the certificate covers */
+    const char *space; /* one sentence: what the certificate covers; of what: */
+    uint64_t space_digest,
+        cost_digest;    /* equal ones, equal questions (digest.h)
+                         */
+    int32_t n_bounded;  /* configurations with a bound, */
+    int32_t n_expanded; /* those of them that an engine was asked about, */
+    int32_t n_closed;   /* and those that can have no plan that is better */
     int64_t net_nodes, net_edges, kernel_nodes; /* of the winning config:
                                                    before and after reduction */
     /* When nothing fits: what every plan takes at least of a device, proven (0:
      * nothing is), and the plan looked at that is smallest (NULL: none was),
-     * with what its fullest device may take */
+     * with what a device of each of its stages may take */
     int64_t need_bytes;
     const ir_graph *misfit_graph;
     const plan_strategy *misfit;
-    int64_t misfit_limit;
+    int64_t *misfit_limit;
 } search_result;
 
 /* FS_NO: nothing fits or was found (by result->status); err says what helps. */

@@ -1,0 +1,176 @@
+/* Where a role's program is fullest. Firings are numbered in the order of the
+ * program; a register that shares bytes is live from its producer's to the last
+ * beside which a reader may run (plan/places.h), any other always. */
+#include "config.h"
+#include "plan/fullest.h"
+
+#include "plan/memory.h"
+
+typedef struct walk {
+    const ir_graph *graph;
+    const plan_role *role;
+    plan_places places;
+    fs_arena *scratch;
+    int32_t m, n_firings;
+    int32_t *first;  /* [sections + 1] first task of a section */
+    int32_t *before; /* [section * m + micro-batch] firings before its slot */
+} walk;
+
+const char *plan_term_name(plan_term term)
+{
+    static const char *const names[PLAN_TERMS] = {
+        "parameters",  "optimizer state", "constants", "gradients",
+        "activations", "copies",          "scratch",   "gaps"};
+    return names[term];
+}
+
+static plan_term term_of(const walk *w, const plan_register *r)
+{
+    const plan_bytes_kind kind = plan_memory_kind(w->graph, w->role, r);
+    const plan_task *maker =
+        r->producer < 0 ? NULL : &w->role->tasks[r->producer];
+    if (r->persistent)
+        return kind == PLAN_BYTES_STATE   ? PLAN_TERM_STATE
+               : kind == PLAN_BYTES_CONST ? PLAN_TERM_CONSTANTS
+                                          : PLAN_TERM_PARAMETERS;
+    if (kind == PLAN_BYTES_GRADIENT)
+        return PLAN_TERM_GRADIENTS;
+    if (kind == PLAN_BYTES_PARAM || maker->kind == PLAN_BOX ||
+        maker->kind == PLAN_RECV)
+        return PLAN_TERM_COPIES;
+    return PLAN_TERM_ACTIVATIONS;
+}
+
+/* Where the firings of a section begin; those of BEGIN and END are one slot. */
+static int32_t *begin_of(const walk *w, int32_t section, plan_phase phase,
+                         int32_t micro_batch)
+{
+    return &w->before[section * w->m +
+                      (plan_phase_once(phase) ? 0 : micro_batch)];
+}
+
+static void number_firings(walk *w)
+{
+    const plan_role *role = w->role;
+    const int32_t sections = plan_n_sections(role);
+    w->first = fs_new(w->scratch, int32_t, sections + 1);
+    w->before = fs_new(w->scratch, int32_t, sections * w->m);
+    for (int32_t t = 0; t < role->n_tasks; t++)
+        w->first[plan_task_section(role, &role->tasks[t]) + 1]++;
+    for (int32_t k = 0; k < sections; k++)
+        w->first[k + 1] += w->first[k];
+    for (int32_t s = 0; s < role->n_slots; s++) {
+        const plan_slot *slot = &role->slots[s];
+        const int32_t k = plan_slot_section(role, slot);
+        *begin_of(w, k, slot->phase, slot->micro_batch) = w->n_firings;
+        w->n_firings += w->first[k + 1] - w->first[k];
+    }
+}
+
+static int32_t firing(const walk *w, int32_t task, int32_t micro_batch)
+{
+    const plan_task *t = &w->role->tasks[task];
+    const int32_t k = plan_task_section(w->role, t);
+    return *begin_of(w, k, t->phase, micro_batch) + task - w->first[k];
+}
+
+/* Of a piece, as plan_check has it. */
+static int32_t last_use(const walk *w, const plan_register *r, int32_t mb)
+{
+    int32_t last = -1;
+    for (int32_t c = 0; c < r->n_consumers; c++) {
+        const int32_t at = firing(w, w->places.end[r->consumers[c]], mb);
+        last = at > last ? at : last;
+    }
+    return last >= 0 ? last : firing(w, w->places.end[r->producer], mb);
+}
+
+/* Bytes that come and go, by term. */
+typedef int64_t change[PLAN_TERMS];
+
+static void add_shared(const walk *w, const plan_register *r, change *changes)
+{
+    const plan_term term = term_of(w, r);
+    for (int32_t mb = 0; mb < (r->per_step ? 1 : w->m); mb++) {
+        const int32_t last = r->per_step ? w->m - 1 : mb;
+        changes[firing(w, r->producer, mb)][term] += r->bytes;
+        changes[last_use(w, r, last) + 1][term] -= r->bytes;
+    }
+}
+
+/* Fills bytes[] with what is live at the fullest firing, which it returns. */
+static int32_t find_peak(const walk *w, change *changes,
+                         int64_t bytes[PLAN_TERMS])
+{
+    int64_t now[PLAN_TERMS] = {0}, most = -1;
+    int32_t peak = -1;
+    for (int32_t i = 0; i < w->n_firings; i++) {
+        int64_t live = 0;
+        for (int32_t k = 0; k < PLAN_TERMS; k++)
+            live += now[k] += changes[i][k];
+        if (live <= most)
+            continue;
+        most = live;
+        peak = i;
+        for (int32_t k = 0; k < PLAN_TERMS; k++)
+            bytes[k] = now[k];
+    }
+    return peak;
+}
+
+static void name_firing(const walk *w, int32_t at, plan_fullest *out)
+{
+    for (int32_t s = 0; s < w->role->n_slots; s++) {
+        const plan_slot *slot = &w->role->slots[s];
+        const int32_t k = plan_slot_section(w->role, slot);
+        const int32_t first = *begin_of(w, k, slot->phase, slot->micro_batch);
+        if (at < first || at >= first + w->first[k + 1] - w->first[k])
+            continue;
+        out->task = w->first[k] + at - first;
+        out->micro_batch = slot->micro_batch;
+    }
+}
+
+plan_fullest plan_fullest_of(const ir_graph *graph, const plan *p, int32_t role)
+{
+    const plan_role *r = &p->roles[role];
+    plan_fullest out = {.task = -1, .micro_batch = -1};
+    walk w = {.graph = graph,
+              .role = r,
+              .scratch = fs_arena_create(),
+              .m = p->micro_batches};
+    bool shares = false;
+    w.places = plan_places_of(r, w.scratch);
+    number_firings(&w);
+    change *changes = fs_new(w.scratch, change, w.n_firings + 1);
+    for (int32_t i = 0; i < r->n_registers; i++)
+        if (!r->registers[i].own_memory) {
+            add_shared(&w, &r->registers[i], changes);
+            shares = true;
+        }
+    const int32_t peak = find_peak(&w, changes, out.bytes);
+    if (shares && peak >= 0)
+        name_firing(&w, peak, &out);
+    int64_t rest = r->arena_bytes;
+    for (int32_t i = 0; i < r->n_registers; i++)
+        if (r->registers[i].own_memory)
+            out.bytes[term_of(&w, &r->registers[i])] +=
+                r->registers[i].count * r->registers[i].bytes;
+    out.bytes[PLAN_TERM_SCRATCH] += r->bytes[PLAN_BYTES_SCRATCH];
+    for (int32_t k = 0; k < PLAN_TERM_GAPS; k++)
+        rest -= out.bytes[k];
+    out.bytes[PLAN_TERM_GAPS] = rest;
+    fs_arena_destroy(w.scratch);
+    return out;
+}
+
+plan_term plan_fullest_over(const plan_fullest *fullest, int64_t limit_bytes)
+{
+    int64_t sum = 0;
+    for (int32_t k = 0; k < PLAN_TERMS; k++) {
+        sum += fullest->bytes[k];
+        if (sum > limit_bytes)
+            return (plan_term)k;
+    }
+    return PLAN_TERMS;
+}

@@ -1,0 +1,185 @@
+/* What does not fit is explained: how much would do, and which bytes of the
+ * smallest plan are too many. The proven least and the smallest plan found hold
+ * each other: below the one there is no plan, at the other there is one. */
+#include "config.h"
+#include "tests/cli_plans.h"
+
+#include <stdint.h>
+
+#define GPT "zoo:gpt,layers=2,hidden=64,heads=4,vocab=256,seq=32"
+#define MLP "zoo:mlp,layers=4,hidden=64"
+#define QUICK "--time-limit 20 -o \"$D/p.json\" --json"
+
+static json_int_t whole(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+/* Terms add up to what plan_check counts, and the term that is said to be over
+ * is the first with which they exceed the limit. */
+static bool adds_up(const json_t *stage)
+{
+    static const char *const terms[] = {
+        "parameters",  "optimizer_state", "constants", "gradients",
+        "activations", "copies",          "scratch",   "gaps"};
+    const json_t *bytes = json_object_get(stage, "bytes");
+    const char *said = json_string_value(json_object_get(stage, "over"));
+    const char *over = NULL;
+    json_int_t sum = 0;
+    for (size_t k = 0; k < sizeof terms / sizeof *terms; k++) {
+        if (whole(bytes, terms[k]) < 0)
+            return false;
+        sum += whole(bytes, terms[k]);
+        if (!over && sum > whole(stage, "limit_bytes"))
+            over = terms[k];
+    }
+    return sum == whole(stage, "arena_bytes") &&
+           json_object_size(bytes) == sizeof terms / sizeof *terms &&
+           (over ? said && strcmp(said, over) == 0 : !said) &&
+           (over != NULL) == (whole(stage, "over_bytes") > 0);
+}
+
+/* Of an answer that says no: the largest arena of its stages, 0 when a figure
+ * is wrong. */
+static json_int_t largest(const cli_answer *a)
+{
+    const json_t *stages = json_object_get(a->json, "stages");
+    json_int_t most = 0;
+    for (size_t i = 0; i < json_array_size(stages); i++) {
+        const json_t *stage = json_array_get(stages, i);
+        if (!adds_up(stage))
+            return 0;
+        if (whole(stage, "arena_bytes") > most)
+            most = whole(stage, "arena_bytes");
+    }
+    return most;
+}
+
+static void test_search(const char *words, json_int_t limit)
+{
+    cli_answer *a =
+        cli("search %s --memory %lld " QUICK, words, (long long)limit);
+    const json_int_t needed = whole(a->json, "needed_bytes");
+    const json_int_t smallest = whole(a->json, "smallest_bytes");
+    printf("# %lld bytes: needed %lld, smallest %lld\n", (long long)limit,
+           (long long)needed, (long long)smallest);
+    tap_ok(a->status == 1 && limit < needed && needed <= smallest &&
+               largest(a) == smallest,
+           "%s in %lld bytes: terms of the smallest plan add up", words,
+           (long long)limit);
+    a = cli("search %s --memory %lld " QUICK, words, (long long)(needed - 1));
+    tap_ok(a->status == 1, "a byte less than what is needed is too little");
+    a = cli("search %s --memory %lld " QUICK, words, (long long)smallest);
+    tap_ok(a->status == 0 && cli_largest_peak(a) <= smallest,
+           "the smallest plan's bytes are enough");
+}
+
+/* The least that configurations need is that of all. */
+static void test_configs(void)
+{
+    cli_answer *a =
+        cli("search " MLP " --cluster 1x4:cpu --batch 16 --memory 4K " QUICK);
+    const json_t *configs = json_object_get(a->json, "configs");
+    json_int_t least = INT64_MAX;
+    for (size_t k = 0; k < json_array_size(configs); k++) {
+        const json_int_t need = whole(json_array_get(configs, k), "need_bytes");
+        if (need > 0 && need < least)
+            least = need;
+    }
+    tap_equal_int(least, whole(a->json, "needed_bytes"),
+                  "what is needed is the least of all configurations");
+}
+
+static void test_recipes(void)
+{
+    static const char *const recipes[] = {
+        "--dp 4", "--dp 2 --tp 2", "--dp 2 --pp 2 --micro-batches 4 --zero 1",
+        "--pp 4 --micro-batches 8 --schedule zb-h1 --dp 1",
+        "--dp 2 --pp 2 --interleave 2 --micro-batches 4"};
+    for (size_t k = 0; k < sizeof recipes / sizeof *recipes; k++) {
+        cli_answer *a = cli("plan " GPT " --cluster 1x4:cpu --batch 16 %s "
+                            "-o \"$D/p.json\" --json",
+                            recipes[k]);
+        const json_int_t peak = cli_largest_peak(a);
+        a = cli("plan " GPT " --cluster 1x4:cpu --batch 16 %s --memory %lld "
+                "-o \"$D/p.json\" --json",
+                recipes[k], (long long)peak / 2);
+        const json_int_t smallest = largest(a);
+        printf("# free %lld, smallest %lld\n", (long long)peak,
+               (long long)smallest);
+        tap_ok(a->status == 1 && smallest > peak / 2 &&
+                   smallest == whole(a->json, "smallest_bytes"),
+               "%s in half of its bytes: terms add up", recipes[k]);
+        if (a->status != 1)
+            cli_show(a);
+    }
+}
+
+/* Golden text (FS_GOLDEN=rewrite). */
+static void test_golden(void)
+{
+    static char all[1 << 16];
+    static const char *const words[] = {
+        "search " GPT " --cluster 1x4:a100-sxm4-80g --batch 8 --memory 300K",
+        "plan " GPT " --cluster 1x4:a100-sxm4-80g --batch 16 --dp 2 --pp 2 "
+        "--micro-batches 4 --zero 1 --memory 1M"};
+    size_t n = 0;
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
+        cli_answer *a = cli("%s -o \"$D/p.json\"", words[k]);
+        n += (size_t)snprintf(all + n, sizeof all - n, "%s\n%s%s\n", words[k],
+                              a->out, a->err);
+    }
+    tap_ok(cli_is_golden("infeasible.txt", all),
+           "the tables are those of tests/golden/infeasible.txt");
+}
+
+/* The digest of a question is that of what is asked, not of how. */
+static void digest_of(const char *words, char out[17])
+{
+    cli_answer *a = cli("search " GPT " --cluster 1x4:cpu %s " QUICK, words);
+    const char *text =
+        json_string_value(json_object_get(a->json, "space_digest"));
+    snprintf(out, 17, "%s", text ? text : "");
+    const json_int_t n =
+        (json_int_t)json_array_size(json_object_get(a->json, "configs"));
+    tap_ok(n > 0 && whole(a->json, "closed") == n &&
+               whole(a->json, "bounded") == n &&
+               whole(a->json, "expanded") > 0 &&
+               whole(a->json, "expanded") <= n,
+           "%s: all %lld configurations are bounded and closed", words,
+           (long long)n);
+}
+
+static void test_digests(void)
+{
+    static const char *const others[] = {"--batch 16",
+                                         "--batch 8 --memory 1G",
+                                         "--batch 8 --fix zero=1",
+                                         "--batch 8 --optimizer sgd",
+                                         "--batch 8 --schedule any",
+                                         "--batch 8 --pin tok=B"};
+    char first[17], again[17], other[17];
+    digest_of("--batch 8", first);
+    digest_of("--batch 8 --start none --no-reduce=goldstein --gap 0.01", again);
+    tap_ok(first[0] && strcmp(first, again) == 0,
+           "another way to the answer is the same question: %s, %s", first,
+           again);
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
+        digest_of(others[k], other);
+        tap_ok(strcmp(first, other) != 0, "%s is another question", others[k]);
+    }
+}
+
+int main(void)
+{
+    cli_begin_scratch("cli_infeasible_test");
+    test_search(MLP " --cluster 1x4:cpu --batch 16", 8192);
+    test_search(GPT " --cluster 1x4:a100-sxm4-80g --batch 8", 300000);
+    test_search(GPT " --cluster 1x2:cpu --batch 8 --fix pp=2", 300000);
+    test_configs();
+    test_recipes();
+    test_golden();
+    test_digests();
+    cli_end_scratch();
+    return tap_done();
+}
