@@ -228,6 +228,39 @@ static void test_p2p(void)
              "the slowest position counts");
 }
 
+/* Nodes of one kind, told as two groups of them: each position is looked at. */
+static void test_p2p_of_many(void)
+{
+    uint64_t rng = tap_seed(77);
+    int32_t wrong = 0;
+    for (int32_t k = 0; k < 300; k++) {
+        const int32_t per = 1 + (int32_t)fs_rand_below(&rng, 5);
+        hw_cluster *one = make_cluster(16, per, 2),
+                   *two = make_cluster(16, per, 2);
+        const int32_t size =
+            1 + (int32_t)fs_rand_below(&rng, one->n_devices / 2);
+        hw_group halves[2] = {one->groups[0], one->groups[0]};
+        halves[0].nodes = halves[1].nodes = 8;
+        two->n_groups = 2;
+        two->groups = halves;
+        plan_stage from = stage_of(1, size, 0), to = from;
+        from.first_device =
+            (int32_t)fs_rand_below(&rng, one->n_devices - 2 * size + 1);
+        to.first_device =
+            from.first_device + size +
+            (int32_t)fs_rand_below(&rng, one->n_devices - from.first_device -
+                                             2 * size + 1);
+        const bool back = fs_rand_below(&rng, 2);
+        wrong += cost_p2p(cost_model_create(one, arena), back ? &to : &from,
+                          back ? &from : &to, MIB)
+                     .total_s != cost_p2p(cost_model_create(two, arena),
+                                          back ? &to : &from,
+                                          back ? &from : &to, MIB)
+                                     .total_s;
+    }
+    tap_equal_int(wrong, 0, "of many equal nodes the first and the last tell");
+}
+
 static plan_demand crossing(cost_model *model, const plan_stage *from,
                             const plan_stage *to, ir_sbp out, ir_sbp in)
 {
@@ -395,6 +428,7 @@ int main(void)
     test_busy();
     test_local();
     test_p2p();
+    test_p2p_of_many();
     test_across();
     test_across_bounds();
     test_mixed();

@@ -139,12 +139,24 @@ static plan_demand move_at(const cost_model *model, const plan_stage *from,
     return out;
 }
 
+/* The next position that may fare otherwise than those before: on nodes of one
+ * kind a whole node's devices fare as the next one's, so that of whole nodes
+ * the first one tells. The ends may have parts of nodes. */
+static int32_t next_unlike(const cost_model *model, int32_t size, int32_t i)
+{
+    const hw_cluster *cluster = cost_cluster(model);
+    const int32_t per = cluster->groups[0].devices_per_node;
+    if (cluster->n_groups == 1 && i + 1 == 2 * per && size - per > i)
+        return size - per;
+    return i + 1;
+}
+
 plan_demand cost_p2p(const cost_model *model, const plan_stage *from,
                      const plan_stage *to, int64_t bytes)
 {
     plan_demand worst = {0};
     int32_t size = ir_mesh_size(&from->mesh);
-    for (int32_t i = 0; i < size; i++) {
+    for (int32_t i = 0; i < size; i = next_unlike(model, size, i)) {
         plan_demand demand = move_at(model, from, to, i, (double)bytes);
         if (i == 0 || demand.total_s > worst.total_s)
             worst = demand;

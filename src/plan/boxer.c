@@ -8,10 +8,8 @@ plan_boxer *plan_boxer_create(plan_boxing_cost cost, fs_arena *arena)
 {
     plan_boxer *boxer = fs_new(arena, plan_boxer, 1);
 
-    *boxer = (plan_boxer){.cost = cost,
-                          .arena = arena,
-                          .spaces = boxer_spaces_create(arena),
-                          .crossings = boxer_crossings_create(arena)};
+    *boxer = (plan_boxer){
+        .cost = cost, .arena = arena, .spaces = boxer_spaces_create(arena)};
     return boxer;
 }
 
@@ -155,7 +153,11 @@ double plan_boxer_join(plan_boxer *boxer, const plan_ends *ends,
     double seconds;
 
     if (plan_ends_cross(ends)) {
-        seconds = boxer_cross(boxer, ends, &found);
+        const boxer_crossing x = boxer_crossing_of(
+            boxer, ends,
+            boxer_reductions(ends->from, ends->from_stage->mesh.n) |
+                boxer_reductions(ends->to, ends->to_stage->mesh.n));
+        seconds = boxer_cross(&x, ends->from, ends->to, &found);
     } else {
         const ir_nd_sbp from = ends->anywhere ? made_for(ends) : *ends->from;
         seconds = plan_boxer_find(boxer, ends->tensor, ends->to_stage, &from,

@@ -18,11 +18,9 @@ typedef struct target {
     ending at[1 << IR_MAX_MESH];
 } target;
 
-/* All pairs of one stage. */
 typedef struct pair_table {
     plan_boxer *boxer;
     const plan_pairs *pairs;
-    const plan_stage *stage;
     uint32_t *from_reductions, *to_reductions;
     fs_arena *scratch;
     double *seconds;
@@ -32,7 +30,7 @@ static target target_of(const pair_table *t, const boxer_space *space,
                         const ir_nd_sbp *to)
 {
     const ir_shape *shape = &space->tensor->shape;
-    const ir_mesh *mesh = &t->stage->mesh;
+    const ir_mesh *mesh = &space->stage->mesh;
     const uint32_t halo = boxer_halo_axes(to, mesh->n);
     target out = {0};
 
@@ -72,7 +70,7 @@ static void fill_row(const pair_table *t, const boxer_space *space,
 {
     const plan_pairs *pairs = t->pairs;
     const ir_nd_sbp *from = pairs->from[f];
-    const ir_mesh *mesh = &t->stage->mesh;
+    const ir_mesh *mesh = &space->stage->mesh;
     const bool leads = !boxer_halo_axes(from, mesh->n) &&
                        ir_nd_sbp_fits(from, &space->tensor->shape, mesh);
     const boxer_tree *tree =
@@ -89,12 +87,12 @@ static void fill_row(const pair_table *t, const boxer_space *space,
     }
 }
 
-/* Pairs that have just these reductions. */
-static void fill_reductions(const pair_table *t, uint32_t reductions)
+/* Pairs that have just these reductions, on one stage. */
+static void fill_on_stage(const pair_table *t, uint32_t reductions)
 {
     const plan_pairs *pairs = t->pairs;
-    const boxer_space space =
-        boxer_space_of(t->boxer, pairs->ends.tensor, t->stage, reductions);
+    const boxer_space space = boxer_space_of(t->boxer, pairs->ends.tensor,
+                                             pairs->ends.to_stage, reductions);
     target *targets = fs_new(t->scratch, target, pairs->n_to);
 
     for (int32_t k = 0; k < pairs->n_to; k++)
@@ -105,35 +103,57 @@ static void fill_reductions(const pair_table *t, uint32_t reductions)
             fill_row(t, &space, targets, f);
 }
 
-static uint32_t *reductions_of(const pair_table *t, int32_t n,
-                               const ir_nd_sbp *const *sbp, uint32_t *all)
+/* The same from one stage to another. */
+static void fill_across(const pair_table *t, uint32_t reductions)
+{
+    const plan_pairs *pairs = t->pairs;
+    const boxer_crossing x =
+        boxer_crossing_of(t->boxer, &pairs->ends, reductions);
+
+    for (int32_t f = 0; f < pairs->n_from; f++)
+        for (int32_t k = 0; k < pairs->n_to; k++)
+            if ((t->from_reductions[f] | t->to_reductions[k]) == reductions)
+                t->seconds[f * pairs->n_to + k] =
+                    boxer_cross(&x, pairs->from[f], pairs->to[k], NULL);
+}
+
+static uint32_t *reductions_of(const pair_table *t, const plan_stage *stage,
+                               int32_t n, const ir_nd_sbp *const *sbp)
 {
     uint32_t *each = fs_new(t->scratch, uint32_t, n);
 
     for (int32_t k = 0; k < n; k++)
-        *all |= each[k] = boxer_reductions(sbp[k], t->stage->mesh.n);
+        each[k] = boxer_reductions(sbp[k], stage->mesh.n);
     return each;
 }
 
-static void join_on_stage(plan_boxer *boxer, const plan_pairs *pairs,
-                          double *seconds)
+typedef void fill_fn(const pair_table *t, uint32_t reductions);
+
+static void join_by_reductions(plan_boxer *boxer, const plan_pairs *pairs,
+                               fill_fn *fill, double *seconds)
 {
-    uint32_t all = 0;
+    const uint32_t sums = 1u << IR_PSUM;
+    uint32_t others = 0;
     pair_table t = {.boxer = boxer,
                     .pairs = pairs,
-                    .stage = pairs->ends.to_stage,
                     .scratch = fs_arena_create(),
                     .seconds = seconds};
 
-    t.from_reductions = reductions_of(&t, pairs->n_from, pairs->from, &all);
-    t.to_reductions = reductions_of(&t, pairs->n_to, pairs->to, &all);
-    const uint32_t sums = 1u << IR_PSUM, others = all & ~sums;
+    t.from_reductions =
+        reductions_of(&t, pairs->ends.from_stage, pairs->n_from, pairs->from);
+    t.to_reductions =
+        reductions_of(&t, pairs->ends.to_stage, pairs->n_to, pairs->to);
+    for (int32_t f = 0; f < pairs->n_from; f++)
+        others |= t.from_reductions[f] & ~sums;
+    for (int32_t k = 0; k < pairs->n_to; k++)
+        others |= t.to_reductions[k] & ~sums;
     for (uint32_t some = others, more = 1; more;
          more = some, some = (some - 1) & others)
-        fill_reductions(&t, sums | some);
+        fill(&t, sums | some);
     fs_arena_destroy(t.scratch);
 }
 
+/* Inputs and constants, made for each. */
 static void join_each(plan_boxer *boxer, const plan_pairs *pairs,
                       double *seconds)
 {
@@ -154,8 +174,10 @@ void plan_boxer_join_all(plan_boxer *boxer, const plan_pairs *pairs,
     const bool one_mesh =
         plan_same_mesh(&ends->from_stage->mesh, &ends->to_stage->mesh);
 
-    if (plan_ends_cross(ends) || (ends->anywhere && !one_mesh))
+    if (plan_ends_cross(ends))
+        join_by_reductions(boxer, pairs, fill_across, seconds);
+    else if (ends->anywhere && !one_mesh)
         join_each(boxer, pairs, seconds);
     else
-        join_on_stage(boxer, pairs, seconds);
+        join_by_reductions(boxer, pairs, fill_on_stage, seconds);
 }

@@ -12,7 +12,6 @@ struct plan_boxer {
     plan_boxing_cost cost;
     fs_arena *arena;
     boxer_spaces *spaces;
-    boxer_crossings *crossings;
 };
 
 /* ---- boxer_trees.c ---- */
@@ -34,6 +33,10 @@ int32_t boxer_state_of(const boxer_space *space, const ir_nd_sbp *sbp);
 ir_nd_sbp boxer_sbp_at(const boxer_space *space, int32_t state);
 
 boxer_spaces *boxer_spaces_create(fs_arena *arena);
+
+/* What is known of crossings from there (boxer_cross.c); NULL: nothing. */
+boxer_crossings **boxer_crossings_from(plan_boxer *boxer,
+                                       const boxer_space *from);
 
 /* Cheapest paths from one SBP to all others, or from all others to one. */
 typedef struct boxer_tree {
@@ -61,8 +64,18 @@ double boxer_end_halos(const plan_boxer *boxer, const boxer_space *space,
 
 /* ---- boxer_cross.c ---- */
 
-boxer_crossings *boxer_crossings_create(fs_arena *arena);
-/* Seconds of the cheapest path with one crossing; INFINITY: there is none. */
-double boxer_cross(plan_boxer *boxer, const plan_ends *ends, plan_boxing *path);
+/* From one stage's states to another's. */
+typedef struct boxer_crossing {
+    plan_boxer *boxer;
+    boxer_space from, to;
+    boxer_crossings *known;
+} boxer_crossing;
+/* Of the tensor and the stages of `ends`. */
+boxer_crossing boxer_crossing_of(plan_boxer *boxer, const plan_ends *ends,
+                                 uint32_t reductions);
+/* Seconds of the cheapest path with one crossing; INFINITY: there is none.
+ * `path` may be NULL. */
+double boxer_cross(const boxer_crossing *x, const ir_nd_sbp *from,
+                   const ir_nd_sbp *to, plan_boxing *path);
 
 #endif

@@ -239,10 +239,11 @@ typedef struct space_key {
 /* What is known of a tensor's states on a stage. */
 typedef struct space_entry {
     space_key key;
-    edges **leading, **coming; /* [n_states] */
-    boxer_tree **tree;         /* [n_states] by where paths start, or NULL */
-    boxer_tree **back;         /* [n_states] by where they end */
-    int32_t next;              /* in its bucket, or -1 */
+    edges **leading, **coming;  /* [n_states] */
+    boxer_tree **tree;          /* [n_states] by where paths start, or NULL */
+    boxer_tree **back;          /* [n_states] by where they end */
+    boxer_crossings *crossings; /* from here */
+    int32_t next;               /* in its bucket, or -1 */
 } space_entry;
 
 struct boxer_spaces {
@@ -332,6 +333,12 @@ boxer_space boxer_space_of(plan_boxer *boxer, const ir_tensor *tensor,
         space.n_states *= space.base;
     space.number = number_of(boxer, &space);
     return space;
+}
+
+boxer_crossings **boxer_crossings_from(plan_boxer *boxer,
+                                       const boxer_space *from)
+{
+    return &boxer->spaces->entries.at[from->number].crossings;
 }
 
 const boxer_tree *boxer_tree_of(plan_boxer *boxer, const boxer_space *space,

@@ -94,24 +94,63 @@ static int64_t distance(const plan_exchange *x, int32_t giver, int32_t taker)
     return d < 0 ? -d : d;
 }
 
+/* Who is nearest to a taker of those whose coordinates are `fixed` where that
+ * is not -1. */
+typedef struct nearness {
+    const plan_exchange *x;
+    const int32_t *fixed;
+    int32_t taker, best;
+    int64_t least;
+} nearness;
+
+static void meet(nearness *n, int32_t giver)
+{
+    const int64_t far = distance(n->x, giver, n->taker);
+
+    if (n->best >= 0 && far >= n->least)
+        return;
+    n->best = giver;
+    n->least = far;
+}
+
+/* Coordinates on an axis are runs of positions one behind the other, from
+ * `begin` on: of the last that does not begin behind the taker's place and the
+ * next one is the nearest. */
+static void look_on(nearness *n, int32_t axis, int32_t begin)
+{
+    const ir_mesh *from = &n->x->from_mesh;
+    int32_t stride = 1;
+
+    while (axis < from->n && n->fixed[axis] >= 0)
+        axis++;
+    if (axis == from->n) {
+        meet(n, begin);
+        return;
+    }
+    for (int32_t a = axis + 1; a < from->n; a++)
+        stride *= from->dim[a];
+    const int64_t place =
+        (int64_t)n->taker * ir_mesh_size(from) / ir_mesh_size(&n->x->to_mesh) -
+        begin;
+    const int64_t run = place < 0 ? 0 : place / stride;
+    const int32_t last = from->dim[axis] - 1;
+    const int32_t c = run < last ? (int32_t)run : last;
+    look_on(n, axis + 1, begin + c * stride);
+    if (c < last)
+        look_on(n, axis + 1, begin + (c + 1) * stride);
+}
+
 /* Of those that hold the same (`fixed` is -1 on axes of B) who is nearest; of
  * two the first. */
 static int32_t nearest(const plan_exchange *x, const int32_t *fixed,
                        int32_t taker)
 {
-    int32_t at[IR_MAX_MESH], best = -1;
-    int64_t least = 0;
+    nearness n = {x, fixed, taker, -1, 0};
+    int32_t at[IR_MAX_MESH];
 
     first_partner(&x->from_mesh, fixed, at);
-    do {
-        const int32_t giver = ir_mesh_rank(&x->from_mesh, at);
-        const int64_t far = distance(x, giver, taker);
-        if (best < 0 || far < least) {
-            best = giver;
-            least = far;
-        }
-    } while (next_partner(&x->from_mesh, fixed, at));
-    return best;
+    look_on(&n, 0, ir_mesh_rank(&x->from_mesh, at));
+    return n.best;
 }
 
 static bool is_nearest(const plan_exchange *x, int32_t giver, int32_t taker)
@@ -175,7 +214,8 @@ static bool stays_partial(const plan_exchange *x)
     return false;
 }
 
-/* Givers on another mesh, found by their coordinates one by one. */
+/* Givers on another mesh, which have no halos, found by their coordinates one
+ * by one. */
 typedef struct givers {
     const plan_exchange *x;
     int32_t taker;
@@ -184,67 +224,70 @@ typedef struct givers {
     plan_shares *out;
 } givers;
 
-/* Where a giver with these coordinates up to `axis` may hold something. */
-static ir_piece may_hold(const givers *g, const int32_t *at, int32_t axis)
+/* The first of `n` pieces of a length that ends behind `at`; or the last. */
+static int32_t first_behind(int64_t length, int32_t n, int64_t at)
 {
-    plan_exchange cut = *g->x;
+    const int64_t base = length / n, longer = length % n;
+    const int64_t split = longer * (base + 1);
+    int64_t piece;
 
-    for (int32_t a = axis + 1; a < cut.from_mesh.n; a++)
-        cut.from.at[a] = IR_SBP_B;
-    return held(&cut, at);
+    if (at < split)
+        piece = at / (base + 1);
+    else
+        piece = base ? longer + (at - split) / base : n - 1;
+    return piece < 0 ? 0 : piece < n ? (int32_t)piece : n - 1;
 }
 
-/* The first coordinate on `axis` that holds what is not before the wanted. */
-static int32_t first_giver(const givers *g, int32_t *at, int32_t axis)
+static void add_giver(const givers *g, const int32_t *fixed,
+                      const ir_piece *theirs)
 {
-    const int32_t d = g->x->from.at[axis].axis;
-    int32_t low = 0, high = g->x->from_mesh.dim[axis] - 1;
+    add_share(&g->wanted, theirs, nearest(g->x, fixed, g->taker), g->arena,
+              g->out);
+}
 
-    while (low < high) {
-        at[axis] = low + (high - low) / 2;
-        const ir_piece piece = may_hold(g, at, axis);
-        if (piece.offset[d] + piece.shape.dim[d] > g->wanted.offset[d])
-            high = at[axis];
-        else
-            low = at[axis] + 1;
+static void find_givers(const givers *g, int32_t *at, int32_t axis,
+                        const ir_piece *left);
+
+/* Axis `axis` cuts what the ones before leave, `left`: those of its pieces that
+ * have something wanted lie one behind the other. */
+static void find_along(const givers *g, int32_t *at, int32_t axis,
+                       const ir_piece *left)
+{
+    const int32_t d = g->x->from.at[axis].axis, n = g->x->from_mesh.dim[axis];
+    const int64_t whole = left->shape.dim[d];
+    const int64_t begin = g->wanted.offset[d] - left->offset[d];
+    const int64_t end = begin + g->wanted.shape.dim[d];
+
+    for (int32_t c = first_behind(whole, n, begin); c < n; c++) {
+        ir_piece piece = *left;
+        int64_t start;
+        ir_split(whole, n, c, &start, &piece.shape.dim[d]);
+        if (start >= end)
+            break;
+        if (start + piece.shape.dim[d] <= begin)
+            continue;
+        piece.offset[d] += start;
+        at[axis] = c;
+        find_givers(g, at, axis + 1, &piece);
     }
-    return low;
-}
-
-static void add_giver(const givers *g, const int32_t *fixed)
-{
-    const int32_t giver = nearest(g->x, fixed, g->taker);
-    int32_t at[IR_MAX_MESH];
-
-    ir_mesh_coords(&g->x->from_mesh, giver, at);
-    const ir_piece theirs = held(g->x, at);
-    add_share(&g->wanted, &theirs, giver, g->arena, g->out);
 }
 
 /* at[a] of axes before `axis` are fixed; -1 on axes of B. */
-static void find_givers(const givers *g, int32_t *at, int32_t axis)
+static void find_givers(const givers *g, int32_t *at, int32_t axis,
+                        const ir_piece *left)
 {
     const plan_exchange *x = g->x;
 
     if (axis == x->from_mesh.n) {
-        add_giver(g, at);
-        return;
-    }
-    if (x->from.at[axis].kind == IR_B) {
+        add_giver(g, at, left);
+    } else if (x->from.at[axis].kind == IR_B) {
         at[axis] = -1;
-        find_givers(g, at, axis + 1);
-        return;
-    }
-    const bool partial = ir_sbp_is_partial(x->from.at[axis]);
-    for (int32_t c = partial ? 0 : first_giver(g, at, axis);
-         c < x->from_mesh.dim[axis]; c++) {
-        ir_piece common;
-        at[axis] = c;
-        const ir_piece piece = may_hold(g, at, axis);
-        if (ir_piece_common(&g->wanted, &piece, &common))
-            find_givers(g, at, axis + 1);
-        else if (!partial)
-            break; /* what comes behind lies behind the wanted */
+        find_givers(g, at, axis + 1, left);
+    } else if (x->from.at[axis].kind == IR_S) {
+        find_along(g, at, axis, left);
+    } else {
+        for (at[axis] = 0; at[axis] < x->from_mesh.dim[axis]; at[axis]++)
+            find_givers(g, at, axis + 1, left);
     }
 }
 
@@ -273,7 +316,8 @@ static void takes_across(const plan_exchange *x, int32_t me, fs_arena *arena,
 
     ir_mesh_coords(&x->to_mesh, me, at);
     const givers g = {x, me, wanted(x, at), arena, out};
-    find_givers(&g, at, 0);
+    const ir_piece whole = {.shape = x->shape};
+    find_givers(&g, at, 0, &whole);
     if (out->n > 0)
         qsort(out->at, (size_t)out->n, sizeof *out->at, compare_shares);
 }

@@ -30,6 +30,9 @@ src_plan_libfs_plan_a_SOURCES += src/plan/plan.h src/plan/task.h \
   src/plan/offsets_exact.c
 check_PROGRAMS += tests/plan_boxing_test tests/plan_schedule_test
 check_PROGRAMS += tests/plan_skip_test tests/plan_boxer_pairs_test
+check_PROGRAMS += tests/plan_exchange_test
+tests_plan_exchange_test_SOURCES = tests/plan_exchange_test.c tests/tap.h
+tests_plan_exchange_test_LDADD = $(plan_libs)
 tests_plan_boxing_test_SOURCES = tests/plan_boxing_test.c tests/tap.h
 tests_plan_boxing_test_LDADD = $(plan_libs)
 tests_plan_boxer_pairs_test_SOURCES = tests/plan_boxer_pairs_test.c tests/tap.h
