@@ -34,7 +34,8 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/nearby.h src/search/nearby.c \
   src/search/ration.h src/search/pricing.c src/search/ration.c
 check_PROGRAMS += tests/search_net_test tests/search_reduce_test \
-  tests/search_graph_test tests/search_oracle_test tests/search_fold_test \
+  tests/search_graph_test tests/search_oracle_test tests/search_every_test \
+  tests/search_fold_test \
   tests/search_memory_test tests/search_cut_test tests/cli_memory_test \
   tests/cli_pin_test tests/cli_recipe_test tests/cli_tensor_test \
   tests/search_recipe_test tests/search_planner_test tests/search_baselines_test \
@@ -51,6 +52,9 @@ tests_search_graph_test_LDADD = $(search_libs)
 tests_search_oracle_test_SOURCES = tests/search_oracle_test.c \
   tests/search_draw.c tests/search_draw.h tests/search_cluster.h tests/tap.h
 tests_search_oracle_test_LDADD = $(search_libs)
+tests_search_every_test_SOURCES = tests/search_every_test.c \
+  tests/search_draw.c tests/search_draw.h tests/search_cluster.h tests/tap.h
+tests_search_every_test_LDADD = $(sim_libs) $(search_libs)
 tests_search_fold_test_SOURCES = tests/search_fold_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_fold_test_LDADD = $(zoo_libs) $(search_libs)
