@@ -81,6 +81,10 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
                         const plan_strategy *strategy, fs_arena *arena,
                         fs_err *err, cost_summary *out);
 
+/* Its iteration_s alone, of a strategy that cost_strategy takes. */
+double cost_strategy_seconds(const cost_model *model, const ir_graph *graph,
+                             const plan_strategy *strategy);
+
 /* Seconds of an iteration that no simulation of the strategy's plan goes below,
  * step after step (least.c). The schedule is a known one; `overlap`:
  * plan_lower_options. */

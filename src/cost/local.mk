@@ -4,6 +4,7 @@ src_cost_libfs_cost_a_SOURCES = src/cost/cost.h src/cost/parts.h \
   src/cost/route.c src/cost/coll_ring.c src/cost/coll_tree.c \
   src/cost/coll_hierarchical.c src/cost/coll_direct.c src/cost/coll_neighbour.c \
   src/cost/pieces.c src/cost/memo.c \
+  src/cost/constants.def src/cost/regret.h src/cost/regret.c \
   src/cost/strategy.c src/cost/least.c src/cost/memory.h \
   src/cost/memory.c src/cost/breakdown.c src/cost/timing.c
 
@@ -16,4 +17,7 @@ tests_cost_op_test_LDADD = $(cost_libs)
 tests_cost_strategy_test_SOURCES = tests/cost_strategy_test.c tests/tap.h
 tests_cost_strategy_test_LDADD = $(cost_libs)
 
-EXTRA_DIST += src/cost/README.md
+datasetsdir = $(pkgdatadir)
+dist_datasets_DATA = datasets/uncertainty.json
+
+EXTRA_DIST += src/cost/README.md src/cost/REGRET.md

@@ -173,12 +173,33 @@ static double iteration_of(const cost_summary *s, int32_t micro_batches)
            cost_slowest_group(s, s->step_s);
 }
 
+/* All of a summary but bytes and the tree. */
+static fs_status add_seconds(cost_sum *sum, fs_err *err, cost_summary *s)
+{
+    const plan_strategy *strategy = sum->strategy;
+    FS_TRY(check_stages(sum, err));
+    const plan_pipeline pipe = plan_pipeline_of(
+        strategy->stages, strategy->n_stages, strategy->schedule,
+        strategy->micro_batches, sum->arena);
+    s->n_stages = strategy->n_stages;
+    s->n_groups = pipe.n_roles;
+    s->group_of = pipe.role_of;
+    s->fill = plan_schedule_fill(&pipe, strategy->stages);
+    sum->micro = cost_model_for(sum->model, s->n_groups,
+                                strategy->micro_batches, sum->arena);
+    s->micro_s = fs_new(sum->arena, double, s->n_stages);
+    s->step_s = fs_new(sum->arena, double, s->n_stages);
+    FS_TRY(add_nodes(sum, err, s));
+    s->iteration_s = iteration_of(s, strategy->micro_batches);
+    return FS_OK;
+}
+
 fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
                         const plan_strategy *strategy, fs_arena *arena,
                         fs_err *err, cost_summary *out)
 {
     cost_sum sum = {model, model, graph, strategy, arena, NULL};
-    cost_summary s = {.n_stages = strategy->n_stages};
+    cost_summary s = {0};
     cost_program program = {graph,
                             strategy->n_stages,
                             strategy->micro_batches,
@@ -186,22 +207,22 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
                             strategy->stages,
                             strategy->stage_of,
                             NULL};
-    FS_TRY(check_stages(&sum, err));
-    const plan_pipeline pipe =
-        plan_pipeline_of(strategy->stages, strategy->n_stages,
-                         strategy->schedule, strategy->micro_batches, arena);
-    s.n_groups = pipe.n_roles;
-    s.group_of = pipe.role_of;
-    s.fill = plan_schedule_fill(&pipe, strategy->stages);
-    sum.micro =
-        cost_model_for(model, s.n_groups, strategy->micro_batches, arena);
-    s.micro_s = fs_new(arena, double, s.n_stages);
-    s.step_s = fs_new(arena, double, s.n_stages);
+    FS_TRY(add_seconds(&sum, err, &s));
     s.peak_bytes = fs_new(arena, int64_t, s.n_stages);
-    FS_TRY(add_nodes(&sum, err, &s));
     add_bytes(&sum, &program, &s);
-    s.iteration_s = iteration_of(&s, strategy->micro_batches);
     s.time = cost_time_tree(&sum, &s);
     *out = s;
     return FS_OK;
+}
+
+double cost_strategy_seconds(const cost_model *model, const ir_graph *graph,
+                             const plan_strategy *strategy)
+{
+    fs_arena *scratch = fs_arena_create();
+    cost_sum sum = {model, model, graph, strategy, scratch, NULL};
+    cost_summary s = {0};
+    fs_err err = {0};
+    FS_ASSERT(add_seconds(&sum, &err, &s) == FS_OK);
+    fs_arena_destroy(scratch);
+    return s.iteration_s;
 }

@@ -129,3 +129,37 @@ void hw_cluster_finish(hw_cluster *cluster)
     free(text);
     json_decref(figures);
 }
+
+static void scale_link(hw_link *link, double bytes, double latency)
+{
+    link->bandwidth_bps /= bytes;
+    link->latency_s *= latency;
+}
+
+static void scale_group(hw_group *group, const hw_scale *by, fs_arena *arena)
+{
+    hw_device *device = &group->device;
+    device->matmul_efficiency /= by->compute;
+    device->memory_efficiency /= by->memory;
+    device->launch_s *= by->launch;
+    device->points = fs_memdup(arena, device->points,
+                               (size_t)device->n_points * sizeof(hw_point));
+    for (int32_t i = 0; i < device->n_points; i++)
+        device->points[i].seconds *= by->compute;
+    group->turn_s *= by->latency;
+    scale_link(&group->memory, by->memory, by->launch);
+    scale_link(&group->inner, by->inner, by->latency);
+}
+
+hw_cluster *hw_cluster_scaled(const hw_cluster *cluster, const hw_scale *by,
+                              fs_arena *arena)
+{
+    hw_cluster *out = fs_memdup(arena, cluster, sizeof *cluster);
+    out->groups = fs_memdup(arena, cluster->groups,
+                            (size_t)cluster->n_groups * sizeof(hw_group));
+    for (int32_t g = 0; g < out->n_groups; g++)
+        scale_group(&out->groups[g], by, arena);
+    scale_link(&out->outer, by->outer, by->latency);
+    hw_cluster_finish(out);
+    return out;
+}

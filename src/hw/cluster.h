@@ -115,6 +115,18 @@ int32_t hw_core_pool(const hw_cluster *cluster, int32_t device, int32_t *cores);
 hw_link hw_outer_share(const hw_cluster *cluster, int32_t flows,
                        int32_t devices);
 
+/* By how much longer things take than a cluster's figures say; 1: as they say.
+ */
+typedef struct hw_scale {
+    double compute, memory, launch; /* of devices: what is computed (measured
+                                       points too), bytes moved, ops begun */
+    double inner, outer, latency;   /* of links: bytes within a node, between
+                                       nodes, messages begun */
+} hw_scale;
+/* A copy with these figures. */
+hw_cluster *hw_cluster_scaled(const hw_cluster *cluster, const hw_scale *by,
+                              fs_arena *arena);
+
 /* Sorts points, recomputes n_devices, n_nodes, digest after fields were
  * filled. */
 void hw_cluster_finish(hw_cluster *cluster);
