@@ -413,6 +413,7 @@ static void take(search_level0 *z, search_candidate *c,
         fmin(record->iteration_s,
              fmax(record->lower_bound_s, solution->lower_bound));
     record->status = status_of(z, record);
+    search_offer_values(z, c, &c->built, solution);
     if (solution->cost < z->best_s) {
         z->best = c;
         z->best_s = solution->cost;
@@ -729,6 +730,7 @@ static void start_from(search_level0 *z)
         return;
     one.engine = one.start;
     one.start = NULL;
+    one.ranking = NULL;
     one.fix_schedule = true;
     one.n_schedules = 0;
     const fs_end end = search_start_end(z, &one.most_steps);
@@ -742,6 +744,7 @@ static void start_from(search_level0 *z)
                                   .graph = found.graph,
                                   .strategy = found.strategy,
                                   .cost_s = found.iteration_s,
+                                  .fits = true,
                                   .net_nodes = (int32_t)found.net_nodes,
                                   .net_edges = (int32_t)found.net_edges,
                                   .kernel_nodes = (int32_t)found.kernel_nodes});
@@ -754,11 +757,8 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
 {
     FS_TRY(check_problem(problem, err));
     const search_planner *planner = search_planner_find(problem->engine);
-    if (planner) {
-        search_problem many = *problem; /* each of its searches is but one */
-        many.smallest = false;
-        return planner->run(planner, &many, arena, err, out);
-    }
+    if (planner)
+        return search_by_planner(planner, problem, arena, err, out);
     search_level0 z = {.problem = problem,
                        .arena = arena,
                        .engine = search_engine_find(problem->engine),
@@ -772,6 +772,9 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
     enumerate(&z);
     start_from(&z);
     fs_status status = search_explore_fitting(&z, err);
+    z.proof_s = search_seconds_since(z.start_ns);
+    if (status == FS_OK)
+        search_more_plans(&z);
     if (status == FS_OK && z.kept.from)
         search_fill_best(&z, out);
     else if (status == FS_OK)

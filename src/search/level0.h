@@ -80,12 +80,13 @@ typedef struct search_cut_made {
     double fill;
 } search_cut_made;
 
-/* The best plan that fits, with its network's figures. */
+/* A plan, the best one that fits say, with its network's figures. */
 typedef struct search_kept {
     search_candidate *from; /* NULL: none yet */
     const ir_graph *graph;  /* the layout's */
     plan_strategy *strategy;
     double cost_s;
+    bool fits; /* it was looked at when lowered */
     int32_t net_nodes, net_edges, kernel_nodes;
 } search_kept;
 
@@ -114,7 +115,9 @@ typedef struct search_level0 {
     int32_t *value; /* of the best */
     int32_t kernel_nodes;
     search_kept kept;
-    double first_s;               /* until there was one */
+    FS_VEC(search_kept) offers;   /* others, cheapest first (plans.c) */
+    double first_s;               /* until there was one, */
+    double proof_s;               /* and until no more was to be proven */
     int32_t n_anchored;           /* asked for lean plans */
     double lean_s;                /* the cheapest of these that was kept */
     int32_t n_misfits;            /* plans that were found and did not fit */
@@ -167,6 +170,31 @@ void search_keep(search_level0 *z, const search_kept *found);
 /* Where memory forbids every configuration: the smallest plan of those that may
  * have it, least need first, as a misfit. */
 void search_find_leanest(search_level0 *z);
+
+/* Where there is a ranking, plans of configurations (plans.c). Is one of that
+ * cost among those to keep? It may not fit; the first of them is the one kept.
+ */
+bool search_wants(const search_level0 *z, const search_candidate *c,
+                  double cost_s);
+void search_offer(search_level0 *z, const search_kept *found);
+/* That of values of its network. */
+void search_offer_values(search_level0 *z, search_candidate *c,
+                         const search_built *built,
+                         const search_solution *solution);
+void search_withdraw(search_level0 *z, const search_candidate *c);
+/* Plans of configurations that were not solved, as long as there are not as
+ * many as are wanted. */
+void search_more_plans(search_level0 *z);
+/* result->plans: of the offers those that fit, with what cost_strategy says. */
+void search_list_plans(search_level0 *z, search_result *out);
+/* Their gaps and scores; which one is chosen. */
+void search_rank_plans(const struct search_ranking *ranking,
+                       search_result *out);
+/* search_run by a planner. */
+struct search_planner;
+fs_status search_by_planner(const struct search_planner *planner,
+                            const search_problem *problem, fs_arena *arena,
+                            fs_err *err, search_result *out);
 
 /* What is told in the end (result.c): of a plan, or why there is none. */
 void search_fill_best(search_level0 *z, search_result *out);

@@ -14,7 +14,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/view.h src/search/view.c src/search/memo.c src/search/build_edges.c src/search/build_net.c src/search/build_strategy.c src/search/tie.c src/search/lift.c src/search/cut.c \
   src/search/split.h src/search/split.c \
   src/search/level0.h src/search/lay_out.c src/search/crew.h src/search/crew.c src/search/level0.c src/search/narrow.c \
-  src/search/digest.h src/search/digest.c src/search/result.c src/search/fit.c src/search/lean.c \
+  src/search/digest.h src/search/digest.c src/search/plans.h src/search/plans.c src/search/result.c src/search/fit.c src/search/lean.c \
   src/search/recipe.c src/search/recipe_check.c \
   src/search/recipe_text.c \
   src/search/recipe_keys.def src/search/recipe_parts.h src/search/recipe_marks.c \
@@ -39,7 +39,8 @@ check_PROGRAMS += tests/search_net_test tests/search_reduce_test \
   tests/search_memory_test tests/search_cut_test tests/cli_memory_test \
   tests/cli_pin_test tests/cli_recipe_test tests/cli_tensor_test \
   tests/search_recipe_test tests/search_planner_test tests/search_baselines_test \
-  tests/search_split_test tests/search_ration_test tests/search_steps_test
+  tests/search_split_test tests/search_ration_test tests/search_steps_test \
+  tests/search_plans_test
 tests_search_net_test_SOURCES = tests/search_net_test.c tests/tap.h
 tests_search_net_test_LDADD = $(search_libs)
 tests_search_reduce_test_SOURCES = tests/search_reduce_test.c tests/tap.h
@@ -64,6 +65,9 @@ tests_search_memory_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_steps_test_SOURCES = tests/search_steps_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_steps_test_LDADD = $(zoo_libs) $(search_libs)
+tests_search_plans_test_SOURCES = tests/search_plans_test.c \
+  tests/search_cluster.h tests/tap.h
+tests_search_plans_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_cut_test_SOURCES = tests/search_cut_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_cut_test_LDADD = $(zoo_libs) $(search_libs)
@@ -89,4 +93,4 @@ tests_search_planner_test_LDADD = $(zoo_libs) $(search_libs)
 tests_cli_tensor_test_SOURCES = tests/cli_tensor_test.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_tensor_test_LDADD = $(JANSSON_LIBS) -lm
-EXTRA_DIST += src/search/README.md src/search/PLANNERS.md src/search/LIMITS.md
+EXTRA_DIST += src/search/README.md src/search/PLANNERS.md src/search/PLANS.md src/search/LIMITS.md

@@ -64,6 +64,7 @@ static void stage_limits(const search_level0 *z, const search_layout *layout,
 
 void search_keep(search_level0 *z, const search_kept *found)
 {
+    search_offer(z, found);
     if (z->kept.from && found->cost_s >= z->kept.cost_s)
         return;
     if (!z->kept.from)
@@ -94,6 +95,7 @@ static bool judge(search_level0 *z)
                                       .graph = graph,
                                       .strategy = strategy,
                                       .cost_s = cost_s,
+                                      .fits = true,
                                       .net_nodes = c->built.net.n_nodes,
                                       .net_edges = c->built.net.n_edges,
                                       .kernel_nodes = z->kernel_nodes});
@@ -101,6 +103,7 @@ static bool judge(search_level0 *z)
     }
     note_misfit(z, &(search_kept){.graph = graph, .strategy = strategy}, limit,
                 bytes);
+    search_withdraw(z, c);
     double taken =
         search_share_taken(z->problem, graph, strategy, limit, bytes);
     if (!search_narrowed(c))
@@ -158,6 +161,7 @@ static void keep_lean(search_level0 *z, search_candidate *c,
                                           .graph = anew->layout.graph,
                                           .strategy = strategy,
                                           .cost_s = cost_s,
+                                          .fits = true,
                                           .net_nodes = built->net.n_nodes,
                                           .net_edges = built->net.n_edges,
                                           .kernel_nodes = built->net.n_nodes});

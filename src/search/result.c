@@ -1,6 +1,7 @@
 /* What level 0 tells: of the plan that it found, or why there is none. */
 #include "config.h"
 #include "search/level0.h"
+#include "search/plans.h"
 
 #include "base/clock.h"
 #include "search/digest.h"
@@ -107,19 +108,35 @@ static void fill_configs(search_level0 *z, search_result *out)
     out->space_digest = search_space_digest(z->problem);
     out->cost_digest = search_cost_digest(z->problem);
     count_configs(z, out);
-    out->search_s = search_seconds_since(z->start_ns);
+    out->search_s = z->proof_s;
+}
+
+/* The ranking's choice among several plans. */
+static void choose(search_level0 *z, search_result *out)
+{
+    search_rank_plans(z->problem->ranking, out);
+    const search_plan *chosen = &out->plans[out->chosen];
+    out->of = chosen->of;
+    out->graph = chosen->graph;
+    out->strategy = chosen->strategy;
+    out->iteration_s = chosen->iteration_s;
 }
 
 void search_fill_best(search_level0 *z, search_result *out)
 {
+    search_list_plans(z, out);
     out->of = z->kept.from->graph;
-    out->graph = ir_graph_copy(z->kept.graph, z->arena);
+    out->graph = out->n_plans ? out->plans[0].graph
+                              : ir_graph_copy(z->kept.graph, z->arena);
     out->strategy = z->kept.strategy;
     verify(z, out);
     out->net_nodes = z->kept.net_nodes;
     out->net_edges = z->kept.net_edges;
     out->kernel_nodes = z->kept.kernel_nodes;
     fill_configs(z, out);
+    out->plans_s = search_seconds_since(z->start_ns) - z->proof_s;
+    if (out->n_plans)
+        choose(z, out);
     out->gap =
         fmax(0, (out->iteration_s - out->lower_bound_s) / out->iteration_s);
     out->status = search_proven(out->lower_bound_s, out->iteration_s)

@@ -112,6 +112,8 @@ typedef enum search_lives {
 } search_lives;
 
 struct search_recipe;
+struct search_ranking;
+struct search_plan;
 
 /* What a stage has of a network: so many repeated blocks (what comes before the
  * first is the first stage's, what comes behind the last the last's), then so
@@ -161,6 +163,7 @@ typedef struct search_problem {
     bool smallest;    /* where memory forbids all, its smallest plan is told */
     bool reduce;      /* exact reductions first, */
     uint32_t without; /* but for these (reductions.h) */
+    const struct search_ranking *ranking; /* plans.h; NULL: one plan will do */
     void (*progress)(void *ctx, const char *line);
     void *progress_ctx;
 } search_problem;
@@ -190,6 +193,9 @@ typedef struct search_result {
                                (ir_recompute_bind) */
     plan_strategy *strategy;
     double iteration_s, lower_bound_s, gap, search_s;
+    int32_t n_plans, chosen; /* with a ranking: plans, cheapest first, */
+    const struct search_plan *plans; /* and which of them this is; */
+    double plans_s; /* spent on them behind search_s, but for scores */
     int32_t n_configs;
     search_config *configs;
     int32_t anchored;  /* configurations asked for lean plans, */

@@ -1,0 +1,267 @@
+/* Plans in the place of one. Each configuration that was solved offers the plan
+ * that it found; where these are fewer than are wanted, configurations that a
+ * bound had pruned are solved after all, best bound first, with little effort:
+ * they prove nothing. In the end those that fit are ranked. */
+#include "config.h"
+#include "search/plans.h"
+
+#include "base/clock.h"
+#include "search/effort.h"
+#include "search/level0.h"
+#include "search/planner.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Some offers do not fit. Of the work done until then, plans that nobody needs
+ * for a proof may take so much more, and some where that was little. */
+enum { SPARE = 2, FEW_PRICES = 1 };
+#define MORE_WORK 0.25
+#define LEAST_WORK_S 0.25
+
+static int32_t room(const search_level0 *z)
+{
+    return z->problem->ranking ? SPARE * z->problem->ranking->keep : 0;
+}
+
+/* Plans that cost more are of no interest. */
+static double most_s(const search_level0 *z, int32_t n)
+{
+    const search_ranking *ranking = z->problem->ranking;
+    double most = z->offers.n >= n ? z->offers.at[n - 1].cost_s : INFINITY;
+    if (z->kept.from)
+        most = fmin(most, (1 + ranking->within) * z->kept.cost_s);
+    return most;
+}
+
+static int32_t find_offer(const search_level0 *z, const search_candidate *c)
+{
+    int32_t k = 0;
+    while (k < z->offers.n && z->offers.at[k].from != c)
+        k++;
+    return k;
+}
+
+bool search_wants(const search_level0 *z, const search_candidate *c,
+                  double cost_s)
+{
+    if (room(z) == 0 || !isfinite(cost_s))
+        return false;
+    const int32_t k = find_offer(z, c);
+    if (k < z->offers.n)
+        return cost_s < z->offers.at[k].cost_s;
+    return z->offers.n < room(z) || cost_s < most_s(z, room(z));
+}
+
+static void remove_at(search_level0 *z, int32_t k)
+{
+    z->offers.n--;
+    memmove(&z->offers.at[k], &z->offers.at[k + 1],
+            (size_t)(z->offers.n - k) * sizeof *z->offers.at);
+}
+
+void search_withdraw(search_level0 *z, const search_candidate *c)
+{
+    const int32_t k = find_offer(z, c);
+    if (k < z->offers.n)
+        remove_at(z, k);
+}
+
+void search_offer(search_level0 *z, const search_kept *found)
+{
+    if (!search_wants(z, found->from, found->cost_s))
+        return;
+    search_withdraw(z, found->from);
+    if (z->offers.n == room(z))
+        z->offers.n--;
+    fs_push(z->scratch, &z->offers, *found);
+    int32_t k = z->offers.n - 1;
+    for (; k > 0 && z->offers.at[k - 1].cost_s > found->cost_s; k--)
+        z->offers.at[k] = z->offers.at[k - 1];
+    z->offers.at[k] = *found;
+}
+
+/* `at` has the layout of c's configuration. */
+static void offer_of(search_level0 *z, search_candidate *c,
+                     search_candidate *at, const search_built *built,
+                     const search_solution *solution)
+{
+    double cost_s = solution->cost;
+    if (!search_wants(z, c, cost_s))
+        return;
+    plan_strategy *strategy =
+        search_whole_strategy(z, at, built, solution->value, &cost_s);
+    search_offer(z, &(search_kept){.from = c,
+                                   .graph = at->layout.graph,
+                                   .strategy = strategy,
+                                   .cost_s = cost_s,
+                                   .net_nodes = built->net.n_nodes,
+                                   .net_edges = built->net.n_edges,
+                                   .kernel_nodes = solution->kernel_nodes});
+}
+
+void search_offer_values(search_level0 *z, search_candidate *c,
+                         const search_built *built,
+                         const search_solution *solution)
+{
+    offer_of(z, c, c, built, solution);
+}
+
+/* ---- configurations that were not solved ---- */
+
+/* Of those without an offer that may have a plan of interest, the one with the
+ * least bound. */
+static search_candidate *next_open(const search_level0 *z,
+                                   const search_candidate *const *asked,
+                                   int32_t n_asked)
+{
+    const int32_t keep = z->problem->ranking->keep;
+    search_candidate *least = NULL;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k];
+        const double bound_s = search_bound(c);
+        bool had = find_offer(z, c) < z->offers.n || search_narrowed(c);
+        for (int32_t i = 0; i < n_asked && !had; i++)
+            had = asked[i] == c;
+        if (!had && bound_s < most_s(z, keep) &&
+            (!least || bound_s < search_bound(least)))
+            least = c;
+    }
+    return least;
+}
+
+static void solve_soon(search_level0 *z, search_candidate *c, double most_steps)
+{
+    search_candidate anew = {.graph = c->graph,
+                             .n_stages = c->n_stages,
+                             .mesh = c->mesh,
+                             .schedule = c->schedule ? c->schedule
+                                                     : z->problem->schedule,
+                             .arena = fs_arena_create()};
+    search_built *built = &anew.built;
+    search_solution solution = {0};
+    fs_err ignored = {0};
+    bool good = search_lay_out(z, &anew, &ignored) == FS_OK;
+    anew.shown.end = z->end;
+    if (good &&
+        search_build_nodes(z->problem, &anew.shown, anew.arena, built) &&
+        built->empty < 0 && search_build_edges(anew.arena, built)) {
+        anew.steps = built->steps;
+        const search_budget budget = {
+            .deadline = fs_deadline_after(most_steps, &anew.steps, z->end),
+            .cutoff = INFINITY,
+            .gap = z->problem->gap,
+            .reduce = z->problem->reduce,
+            .without = z->problem->without,
+            .rounds = FEW_PRICES};
+        if (z->engine(&built->net, &budget, z->scratch, &ignored, &solution) ==
+            FS_OK)
+            offer_of(z, c, &anew, built, &solution);
+    }
+    z->other_steps += anew.steps;
+    fs_arena_destroy(anew.arena);
+}
+
+void search_more_plans(search_level0 *z)
+{
+    if (room(z) == 0 || !z->kept.from)
+        return;
+    const double done = (double)search_steps(z);
+    const double most =
+        done + fmax(MORE_WORK * done, LEAST_WORK_S * FS_STEPS_PER_S);
+    const search_candidate **asked =
+        fs_new(z->scratch, const search_candidate *, z->all.n);
+    int32_t n = 0;
+    search_candidate *c;
+    while (n < room(z) && !search_over(z) && (c = next_open(z, asked, n))) {
+        const double left = most - (double)search_steps(z);
+        if (left <= 0)
+            break;
+        asked[n++] = c;
+        solve_soon(z, c, left);
+    }
+}
+
+/* ---- what they are worth ---- */
+
+static bool fits(search_level0 *z, search_kept *offer)
+{
+    const plan_strategy *s = offer->strategy;
+    int64_t *limit = fs_new(z->scratch, int64_t, s->n_stages);
+    int64_t *bytes = fs_new(z->scratch, int64_t, s->n_stages);
+    for (int32_t i = 0; i < s->n_stages; i++)
+        limit[i] = search_device_bytes(z->problem, &s->stages[i]);
+    return offer->fits ||
+           search_fits(z->problem, offer->graph, limit, offer->strategy, bytes);
+}
+
+static void add_plan(const search_level0 *z, const search_kept *offer,
+                     search_result *out)
+{
+    search_plan *plans = (search_plan *)out->plans;
+    plans[out->n_plans++] =
+        (search_plan){.of = offer->from->graph,
+                      .graph = ir_graph_copy(offer->graph, z->arena),
+                      .strategy = offer->strategy,
+                      /* an engine's claim is not trusted, here as anywhere */
+                      .iteration_s = cost_strategy_seconds(
+                          z->problem->cost, offer->graph, offer->strategy)};
+}
+
+void search_list_plans(search_level0 *z, search_result *out)
+{
+    if (room(z) == 0)
+        return;
+    const int32_t keep = z->problem->ranking->keep;
+    out->plans = fs_new(z->arena, search_plan, keep);
+    for (int32_t k = 0; k < z->offers.n && out->n_plans < keep; k++) {
+        search_kept *offer = &z->offers.at[k];
+        if (offer->cost_s > most_s(z, INT32_MAX) || !fits(z, offer))
+            continue;
+        if (out->n_plans == 0 && offer->cost_s < z->kept.cost_s)
+            z->kept = *offer;
+        add_plan(z, offer, out);
+    }
+    if (out->n_plans == 0)
+        add_plan(z, &z->kept, out);
+}
+
+/* Whatever a planner searches on its way ranks nothing; it has one plan. */
+fs_status search_by_planner(const search_planner *planner,
+                            const search_problem *problem, fs_arena *arena,
+                            fs_err *err, search_result *out)
+{
+    search_problem one = *problem;
+    one.ranking = NULL;
+    one.smallest = false;
+    FS_TRY(planner->run(planner, &one, arena, err, out));
+    if (!problem->ranking)
+        return FS_OK;
+    const search_plan only = {.of = out->of,
+                              .graph = out->graph,
+                              .strategy = out->strategy,
+                              .iteration_s = out->iteration_s};
+    out->plans = fs_memdup(arena, &only, sizeof only);
+    out->n_plans = 1;
+    search_rank_plans(problem->ranking, out);
+    return FS_OK;
+}
+
+static double gap_of(double seconds, double bound_s)
+{
+    return fmax(0, (seconds - bound_s) / seconds);
+}
+
+void search_rank_plans(const search_ranking *ranking, search_result *out)
+{
+    search_plan *plans = (search_plan *)out->plans;
+    for (int32_t k = 0; k < out->n_plans; k++) {
+        search_plan *p = &plans[k];
+        p->gap = gap_of(p->iteration_s, out->lower_bound_s);
+        p->score_s = ranking->score ? ranking->score(ranking->ctx, k, p)
+                                    : p->iteration_s;
+        if (p->score_s < plans[out->chosen].score_s &&
+            p->gap <= fmax(ranking->promise, plans[0].gap))
+            out->chosen = k;
+    }
+}
