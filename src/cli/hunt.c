@@ -131,6 +131,8 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         .stop = m->stop,
     };
     FS_TRY(cli_parse_no_reduce(c, &out->without));
+    FS_TRY(cli_ranks_begin(m, cost));
+    out->ranking = m->by_hand ? NULL : &m->ranks.asked;
     if (c->args.memory)
         FS_TRY(cli_parse_bytes(c->args.memory, &c->err, &out->memory_bytes));
     search_recipe_apply(&m->recipe, c->arena, out);
@@ -199,16 +201,24 @@ static int64_t largest_arena(const plan *p)
     return most;
 }
 
-static fs_status lower(cli_making *m, plan **out)
+fs_status cli_making_lower(const cli_making *m, const search_plan *p,
+                           fs_arena *arena, fs_err *err, plan **out)
 {
-    cli *c = m->c;
+    const cli_args *a = &m->c->args;
     plan_lower_options options = plan_lower_defaults();
 
     options.progress = show_line;
-    options.overlap = c->args.overlap;
-    options.share_memory = !c->args.no_sharing;
-    return plan_lower(m->found.graph, m->cluster, m->found.strategy, &options,
-                      c->arena, &c->err, out);
+    options.overlap = a->overlap;
+    options.share_memory = !a->no_sharing;
+    return plan_lower(p->graph, m->cluster, p->strategy, &options, arena, err,
+                      out);
+}
+
+static fs_status lower(cli_making *m, plan **out)
+{
+    const search_plan best = {.graph = m->found.graph,
+                              .strategy = m->found.strategy};
+    return cli_making_lower(m, &best, m->c->arena, &m->c->err, out);
 }
 
 /* An interrupt that comes later, while the plan is lowered, stops no search. */

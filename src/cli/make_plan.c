@@ -50,6 +50,9 @@ static fs_status check_args(cli *c)
         !search_planner_find(a->start))
         return fs_fail(&c->err, FS_INVALID, "--start %s is unknown: none, %s",
                        a->start, search_planner_names());
+    if (a->keep == 0 || a->keep > CLI_MAX_PLANS)
+        return fs_fail(&c->err, FS_INVALID, "--keep must be 1 to %d",
+                       CLI_MAX_PLANS);
     uint32_t without;
     FS_TRY(cli_parse_no_reduce(c, &without));
     ir_rate rate;
@@ -198,6 +201,7 @@ static fs_status prove_and_tell(cli_making *m, cost_model *cost, plan *lowered)
     cli_figure(c, "lower_bound_s", m->found.lower_bound_s, "s");
     cli_figure(c, "sim_iteration_s", sim.iteration_s, "s");
     cli_figure(c, "search_s", m->found.search_s, "s");
+    cli_ranks_finish(m);
     cli_making_json(m, &p, &sim);
     cli_making_tell(m, &p, &sim, &proof);
     return FS_OK;

@@ -5,10 +5,23 @@
 
 #include "base/clock.h"
 #include "cli/compressed.h"
+#include "cost/regret.h"
+#include "search/plans.h"
 #include "search/recipe.h"
 #include "sim/sim.h"
 
-enum { CLI_MAX_GRAPHS = 16 };
+enum { CLI_MAX_GRAPHS = 16, CLI_MAX_PLANS = 64 };
+
+/* Plans that were kept beside the best (rank.c). */
+typedef struct cli_ranks {
+    search_ranking asked;
+    const cost_model *cost;
+    cost_uncertainty within;
+    int32_t least; /* the plan of least regret */
+    cost_regret regret[CLI_MAX_PLANS];
+    int64_t peak_bytes[CLI_MAX_PLANS]; /* -1: not lowered */
+    double rank_s; /* spent on all that, behind the search */
+} cli_ranks;
 
 typedef struct cli_making {
     cli *c;
@@ -25,6 +38,7 @@ typedef struct cli_making {
     int stopped;             /* the signal that ended the search; 0: none */
     double time_share;       /* of the limit, that a search has; 0: all */
     cli_compressed packed;   /* with --compress */
+    cli_ranks ranks;
 } cli_making;
 
 /* ---- hunt.c ---- */
@@ -36,8 +50,19 @@ fs_status cli_parse_no_reduce(cli *c, uint32_t *without);
 bool cli_several_schedules(const char *schedule);
 /* Searches all graphs of `m` (m->found) and lowers what it found. */
 fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out);
+/* One of its plans; options as the command has them. */
+fs_status cli_making_lower(const cli_making *m, const search_plan *p,
+                           fs_arena *arena, fs_err *err, plan **out);
 /* The best, with the graph as the plan has it; not to be closed. */
 cli_model cli_making_model(const cli_making *m);
+
+/* ---- rank.c ---- */
+/* --keep and the data that the choice hangs on; nothing for a plan by hand. */
+fs_status cli_ranks_begin(cli_making *m, const cost_model *cost);
+/* Regrets of the plans that were found. */
+void cli_ranks_finish(cli_making *m);
+void cli_ranks_json(const cli_making *m);
+void cli_ranks_tell(const cli_making *m);
 
 /* ---- misfit.c ---- */
 /* A search said FS_NO: where memory is why, tells how much would do and what of

@@ -8,7 +8,7 @@ fs_status cli_predict(cli *c, const cli_plan *p, plan_trace *trace,
 {
     plan_timing *timing =
         cost_timing(p->cost, p->model.graph, p->plan, c->arena);
-    sim_options options = {.steps = 4, .trace = trace, .straggler = 1.0};
+    sim_options options = {.steps = CLI_SIM_STEPS, .trace = trace, .straggler = 1.0};
     return sim_run(p->model.graph, p->plan, p->cluster, timing, &options,
                    c->arena, &c->err, out);
 }

@@ -6,6 +6,8 @@
 #include "cli/cli.h"
 #include "sim/sim.h"
 
+/* Steps that a simulation has unless another number is said. */
+enum { CLI_SIM_STEPS = 4 };
 /* Simulates with the predicted timing. trace may be NULL. */
 fs_status cli_predict(cli *c, const cli_plan *p, plan_trace *trace,
                       sim_result *out);

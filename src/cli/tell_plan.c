@@ -186,6 +186,7 @@ void cli_making_json(const cli_making *m, const cli_plan *p,
     json_object_set_new(r, "stages", stages_json(m, p));
     if (p->plan->strategy->n_stages > 1)
         json_object_set_new(r, "layers", json_string(layers_text(m, p)));
+    cli_ranks_json(m);
     json_object_set_new(r, "plan", fs_json_string(m->c->args.output));
     cli_plan_digest(m->c, p);
 }
@@ -460,4 +461,5 @@ void cli_making_tell(const cli_making *m, const cli_plan *p,
             (long long)f->net_edges, (long long)f->kernel_nodes);
     cli_say(c, "written to      %s\n", c->args.output);
     cli_say_digest(c, p);
+    cli_ranks_tell(m);
 }

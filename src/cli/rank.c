@@ -1,0 +1,230 @@
+/* Several plans in the place of one: the best by the formula are lowered and
+ * simulated, which decides among those that are proven well enough, and held
+ * against each other over all that is uncertain in the model. */
+#include "config.h"
+#include "cli/making.h"
+
+#include "base/clock.h"
+#include "cli/predict.h"
+#include "report/report.h"
+
+#include <math.h>
+
+/* What a plan is proven to when nothing was said. */
+#define USUAL_PROMISE 1e-2
+enum { USUAL_PLANS = 8 };
+
+static int64_t largest_arena(const plan *p)
+{
+    int64_t most = 0;
+    for (int32_t r = 0; r < p->n_roles; r++)
+        if (p->roles[r].arena_bytes > most)
+            most = p->roles[r].arena_bytes;
+    return most;
+}
+
+static bool stopped(const cli_making *m)
+{
+    return m->stop && atomic_load(m->stop);
+}
+
+/* Lowered and simulated as the plan that is chosen will be. */
+static double simulate(cli_making *m, int32_t place, const search_plan *p)
+{
+    fs_arena *scratch = fs_arena_create();
+    fs_err ignored = {0};
+    plan *lowered;
+    sim_result sim = {.iteration_s = INFINITY};
+    if (cli_making_lower(m, p, scratch, &ignored, &lowered) == FS_OK) {
+        plan_timing *timing =
+            cost_timing(m->ranks.cost, p->graph, lowered, scratch);
+        const sim_options options = {.steps = CLI_SIM_STEPS, .straggler = 1};
+        m->ranks.peak_bytes[place] = largest_arena(lowered);
+        if (sim_run(p->graph, lowered, m->cluster, timing, &options, scratch,
+                    &ignored, &sim) != FS_OK)
+            sim.iteration_s = INFINITY;
+    }
+    fs_arena_destroy(scratch);
+    return sim.iteration_s;
+}
+
+static double score(void *ctx, int32_t place, const search_plan *p)
+{
+    cli_making *m = ctx;
+    const int64_t start_ns = fs_now_ns();
+    m->ranks.peak_bytes[place] = -1;
+    if (m->ranks.asked.keep == 1 || stopped(m))
+        return INFINITY;
+    fs_progress("simulating plan %d", place + 1);
+    const double seconds = simulate(m, place, p);
+    m->ranks.rank_s += 1e-9 * (double)(fs_now_ns() - start_ns);
+    return seconds;
+}
+
+fs_status cli_ranks_begin(cli_making *m, const cost_model *cost)
+{
+    cli *c = m->c;
+    cli_ranks *ranks = &m->ranks;
+    if (m->by_hand)
+        return FS_OK;
+    FS_TRY(cost_uncertainty_read(
+        fs_printf(c->arena, "%s/uncertainty.json", c->data_dir), c->arena,
+        &c->err, &ranks->within));
+    ranks->cost = cost;
+    ranks->asked = (search_ranking){
+        .keep = c->args.keep > 0 ? (int32_t)c->args.keep : USUAL_PLANS,
+        .within = ranks->within.iteration,
+        .promise = isnan(c->args.gap) ? USUAL_PROMISE : c->args.gap,
+        .score = score,
+        .ctx = m,
+    };
+    return FS_OK;
+}
+
+void cli_ranks_finish(cli_making *m)
+{
+    cli_ranks *ranks = &m->ranks;
+    const int32_t n = m->found.n_plans;
+    const int64_t start_ns = fs_now_ns();
+    cost_option options[CLI_MAX_PLANS];
+    ranks->rank_s += m->found.plans_s;
+    ranks->least = m->found.chosen;
+    if (n < 2)
+        return;
+    for (int32_t k = 0; k < n; k++)
+        options[k] =
+            (cost_option){m->found.plans[k].graph, m->found.plans[k].strategy};
+    cost_regrets(m->cluster, &ranks->within, n, options, ranks->regret);
+    for (int32_t k = 0; k < n; k++)
+        if (ranks->regret[k].most < ranks->regret[ranks->least].most)
+            ranks->least = k;
+    ranks->rank_s += 1e-9 * (double)(fs_now_ns() - start_ns);
+}
+
+static double gap_of(const cli_making *m, int32_t k)
+{
+    const double seconds = m->found.plans[k].iteration_s;
+    return fmax(0, (seconds - m->found.lower_bound_s) / seconds);
+}
+
+static void set_finite(json_t *object, const char *key, double value)
+{
+    json_object_set_new(object, key,
+                        isfinite(value) ? json_real(value) : json_null());
+}
+
+static json_t *plan_json(const cli_making *m, int32_t k)
+{
+    const search_plan *p = &m->found.plans[k];
+    const plan_strategy *s = p->strategy;
+    const cost_regret *regret = &m->ranks.regret[k];
+    json_t *row = json_pack("{s:i, s:s, s:i, s:s, s:b}", "stages", s->n_stages,
+                            "mesh", cli_stage_meshes_text(m->c->arena, s),
+                            "micro_batches", s->micro_batches, "schedule",
+                            s->schedule, "chosen", k == m->found.chosen);
+    set_finite(row, "iteration_s", p->iteration_s);
+    set_finite(row, "gap", gap_of(m, k));
+    set_finite(row, "sim_iteration_s", p->score_s);
+    if (m->ranks.peak_bytes[k] >= 0)
+        fs_json_set_int(row, "peak_bytes", m->ranks.peak_bytes[k]);
+    if (m->found.n_plans > 1) {
+        set_finite(row, "low_s", regret->low_s);
+        set_finite(row, "high_s", regret->high_s);
+        set_finite(row, "max_regret", regret->most);
+        set_finite(row, "mean_regret", regret->mean);
+        fs_json_set_bool(row, "least_regret", k == m->ranks.least);
+    }
+    return row;
+}
+
+void cli_ranks_json(const cli_making *m)
+{
+    json_t *list = json_array();
+    if (m->by_hand) {
+        json_decref(list);
+        return;
+    }
+    for (int32_t k = 0; k < m->found.n_plans; k++)
+        json_array_append_new(list, plan_json(m, k));
+    json_object_set_new(m->c->result, "plans", list);
+    set_finite(m->c->result, "rank_s", m->ranks.rank_s);
+}
+
+static void plan_row(const cli_making *m, int32_t k, report_table *t)
+{
+    const search_plan *p = &m->found.plans[k];
+    const plan_strategy *s = p->strategy;
+    const cost_regret *regret = &m->ranks.regret[k];
+    char text[32];
+    report_table_cell(t, "%d%s%s", k + 1, k == m->found.chosen ? " *" : "",
+                      k == m->ranks.least ? " r" : "");
+    report_table_cell(t, "%d of %s, m %d, %s", s->n_stages,
+                      cli_stage_meshes_text(m->c->arena, s), s->micro_batches,
+                      s->schedule);
+    report_table_cell(t, "%s", fs_human_seconds(text, p->iteration_s));
+    report_table_cell(t, "%.3g %%", 100 * gap_of(m, k));
+    report_table_cell(t, "%s",
+                      isfinite(p->score_s) ? fs_human_seconds(text, p->score_s)
+                                           : "-");
+    report_table_cell(
+        t, "%s",
+        m->ranks.peak_bytes[k] < 0
+            ? "-"
+            : fs_human_bytes(text, (double)m->ranks.peak_bytes[k]));
+    report_table_cell(t, "%.3g %%", 100 * regret->most);
+    report_table_cell(t, "%.3g %%", 100 * regret->mean);
+}
+
+/* Why this one, and what another would have been. */
+static void tell_choice(const cli_making *m)
+{
+    const search_result *f = &m->found;
+    const search_plan *chosen = &f->plans[f->chosen];
+    int32_t fastest = f->chosen;
+    for (int32_t k = 0; k < f->n_plans; k++)
+        if (f->plans[k].score_s < f->plans[fastest].score_s)
+            fastest = k;
+    if (f->chosen > 0)
+        cli_say(m->c,
+                "chosen          plan %d, %.3g %% slower by the formula than "
+                "plan 1 and %.3g %% faster simulated\n",
+                f->chosen + 1,
+                100 * (chosen->iteration_s / f->plans[0].iteration_s - 1),
+                100 * (1 - chosen->score_s / f->plans[0].score_s));
+    if (fastest != f->chosen)
+        cli_say(m->c,
+                "not chosen      plan %d, %.3g %% faster simulated, is proven "
+                "to %.3g %% only: --gap %.2g allows it\n",
+                fastest + 1,
+                100 * (1 - f->plans[fastest].score_s / chosen->score_s),
+                100 * gap_of(m, fastest), 1.01 * gap_of(m, fastest));
+}
+
+void cli_ranks_tell(const cli_making *m)
+{
+    static const char *const header[] = {"plan",        "stages",    "formula",
+                                         "gap",         "simulated", "memory",
+                                         "most regret", "mean"};
+    const cli_ranks *ranks = &m->ranks;
+    const cost_regret *least = &ranks->regret[ranks->least];
+    char low[32], high[32];
+    if (m->by_hand || m->found.n_plans < 2)
+        return;
+    report_table t = {.arena = m->c->arena, .n_columns = 8, .header = header};
+    cli_say(
+        m->c,
+        "\nplans           the best of %d configurations, none more than "
+        "%.3g %% above the best by the formula (* chosen, r least regret)\n",
+        m->found.n_plans, 100 * ranks->within.iteration);
+    for (int32_t k = 0; k < m->found.n_plans; k++)
+        plan_row(m, k, &t);
+    if (!m->c->args.json)
+        report_table_print(&t, stdout);
+    tell_choice(m);
+    cli_say(m->c,
+            "least regret    plan %d: %s to %s within what is uncertain "
+            "(datasets/uncertainty.json), at most %.3g %% behind the best of "
+            "them there\n",
+            ranks->least + 1, fs_human_seconds(low, least->low_s),
+            fs_human_seconds(high, least->high_s), 100 * least->most);
+}
