@@ -217,6 +217,9 @@ plan_demand cost_cross(const cost_model *model, const plan_cross *cross)
 
 /* ---- quick to say ---- */
 
+/* Of a mean, so that it does not lift a bound above what it bounds. */
+#define ROUNDING 1e-12
+
 /* The fastest that a device of a stage reaches the other stage. */
 static double best_bps(const cost_model *model, const plan_stage *stage,
                        bool inside, bool outside)
@@ -266,15 +269,36 @@ static bool surely_on_core(const cost_model *model, const plan_stage *stage,
     return all;
 }
 
-plan_demand cost_cross_least(const cost_model *model, const plan_cross *cross)
+/* Between stages that share no node all goes from node to node. */
+static bool all_outside(const cost_model *model, const plan_cross *cross)
+{
+    return !share_node(cost_cluster(model), cross->from_stage, cross->to_stage);
+}
+
+/* The fewest devices that a stage has on one of its nodes, which share its way
+ * in: each of them receives. */
+static int32_t least_beside(const hw_cluster *cluster, const plan_stage *stage)
+{
+    const int32_t end = stage->first_device + ir_mesh_size(&stage->mesh);
+    int32_t least = ir_mesh_size(&stage->mesh), n = 0;
+    for (int32_t i = stage->first_device; i < end; i++) {
+        n++;
+        if (i + 1 < end && hw_node_of(cluster, i) == hw_node_of(cluster, i + 1))
+            continue;
+        least = n < least ? n : least;
+        n = 0;
+    }
+    return least;
+}
+
+/* Who receives the largest piece. */
+static plan_demand least_in(const cost_model *model, const plan_cross *cross)
 {
     const hw_cluster *cluster = cost_cluster(model);
     const plan_stage *from = cross->from_stage, *to = cross->to_stage;
-    if (plan_cross_is_straight(cross))
-        return cost_cross(model, cross);
     const int32_t first = hw_node_of(cluster, from->first_device);
     const int32_t last = hw_node_of(cluster, to->first_device);
-    bool inside = share_node(cluster, from, to);
+    bool inside = !all_outside(model, cross);
     bool outside =
         !inside || first != last ||
         first != hw_node_of(cluster, from->first_device +
@@ -283,12 +307,48 @@ plan_demand cost_cross_least(const cost_model *model, const plan_cross *cross)
             hw_node_of(cluster, to->first_device + ir_mesh_size(&to->mesh) - 1);
     double bytes =
         (double)cost_piece_bytes(cross->tensor, &cross->to, &to->mesh);
-    plan_demand out = {.latency_s = least_messages(cross) *
-                                    least_latency(model, to, inside, outside),
-                       .network_s = contributions(cross) * bytes /
-                                    best_bps(model, to, inside, outside),
-                       .memory_s = fold_seconds(model, cross),
-                       .on_core = surely_on_core(model, to, outside)};
+    double bps = inside ? best_bps(model, to, inside, outside)
+                        : hw_outer_share(cluster, least_beside(cluster, to), 1)
+                              .bandwidth_bps;
+    return (plan_demand){.latency_s = least_messages(cross) *
+                                      least_latency(model, to, inside, outside),
+                         .network_s = contributions(cross) * bytes / bps,
+                         .on_core = surely_on_core(model, to, outside)};
+}
+
+/* What all positions receive together; of the nodes that send it one sends the
+ * mean at least, by its way out. */
+static plan_demand least_out(const cost_model *model, const plan_cross *cross)
+{
+    const hw_cluster *cluster = cost_cluster(model);
+    const plan_stage *from = cross->from_stage;
+    const ir_mesh *mesh = &cross->to_stage->mesh;
+    double nodes =
+        1 - hw_node_of(cluster, from->first_device) +
+        hw_node_of(cluster, from->first_device + ir_mesh_size(&from->mesh) - 1);
+    double bytes = contributions(cross) *
+                   (double)ir_shape_count(&cross->tensor->shape) *
+                   (double)ir_dtype_bytes(cross->tensor->dtype);
+    for (int32_t a = 0; a < mesh->n; a++)
+        if (cross->to.at[a].kind == IR_B)
+            bytes *= mesh->dim[a];
+    return (plan_demand){.latency_s = cluster->outer.latency_s,
+                         .network_s = (1 - ROUNDING) * bytes / nodes /
+                                      cluster->outer.bandwidth_bps,
+                         .on_core = surely_on_core(model, from, true)};
+}
+
+plan_demand cost_cross_least(const cost_model *model, const plan_cross *cross)
+{
+    if (plan_cross_is_straight(cross))
+        return cost_cross(model, cross);
+    plan_demand out = least_in(model, cross);
+    if (all_outside(model, cross)) {
+        const plan_demand sent = least_out(model, cross);
+        if (sent.latency_s + sent.network_s > out.latency_s + out.network_s)
+            out = sent;
+    }
+    out.memory_s = fold_seconds(model, cross);
     out.total_s = out.latency_s + out.network_s + out.memory_s;
     return out;
 }
