@@ -77,23 +77,41 @@ double *search_scaled(search_scaler *scaler, double *table, int64_t n,
     return scaler->made.at[*known];
 }
 
-/* All that signatures and seconds depend on; no padding. */
+/* All that signatures and seconds depend on, in as many words as that takes:
+ * most of the places for attributes and tensors are empty. */
+enum {
+    MOST_WORDS = 3 + IR_MAX_ATTR + IR_MAX_REAL +
+                 (IR_MAX_IN + IR_MAX_OUT) * (1 + IR_MAX_RANK)
+};
 typedef struct node_key {
-    double f[IR_MAX_REAL];
-    int64_t i[IR_MAX_ATTR];
-    int64_t dim[IR_MAX_IN + IR_MAX_OUT][IR_MAX_RANK];
-    int32_t rank[IR_MAX_IN + IR_MAX_OUT];
-    int32_t dtype[IR_MAX_IN + IR_MAX_OUT];
-    int32_t op, n_in, n_out, stage, per_step;
+    int32_t n;
+    int64_t word[MOST_WORDS];
 } node_key;
 
-static void put_tensor(node_key *key, int32_t at, const ir_shape *shape,
-                       ir_dtype dtype)
+static void put_pair(node_key *key, int32_t high, int32_t low)
 {
-    key->rank[at] = shape->rank;
-    key->dtype[at] = (int32_t)dtype;
+    key->word[key->n++] = (int64_t)high << 32 | (uint32_t)low;
+}
+
+static void put_tensor(node_key *key, const ir_shape *shape, ir_dtype dtype)
+{
+    put_pair(key, (int32_t)dtype, shape->rank);
     for (int32_t d = 0; d < shape->rank; d++)
-        key->dim[at][d] = shape->dim[d];
+        key->word[key->n++] = shape->dim[d];
+}
+
+/* Those behind the last that is not 0 are left out. */
+static void put_attributes(node_key *key, const ir_node *node)
+{
+    int64_t at[IR_MAX_ATTR + IR_MAX_REAL];
+    int32_t n = IR_MAX_ATTR + IR_MAX_REAL;
+    ir_structural_attrs(node, at);
+    memcpy(at + IR_MAX_ATTR, node->f, sizeof node->f);
+    while (n > 0 && at[n - 1] == 0)
+        n--;
+    key->word[key->n++] = n;
+    memcpy(key->word + key->n, at, (size_t)n * sizeof *at);
+    key->n += n;
 }
 
 /* Stages of one machine kind and mesh are alike: the first of them. */
@@ -112,20 +130,16 @@ static void key_of(const builder *b, int32_t v, node_key *key)
 {
     const ir_graph *graph = b->layout->graph;
     const ir_node *node = &graph->nodes.at[v];
-    ir_io io;
-    memset(key, 0, sizeof *key);
-    memcpy(key->f, node->f, sizeof key->f);
-    ir_structural_attrs(node, key->i);
-    key->op = (int32_t)node->op;
-    key->n_in = node->n_in;
-    key->n_out = node->n_out;
-    key->stage = alike_stage(b, b->layout->stage_of[v]);
-    key->per_step = cost_node_per_step(graph, v);
-    ir_node_io(graph, node, &io);
-    for (int32_t k = 0; k < node->n_in; k++)
-        put_tensor(key, k, &io.in[k], io.in_dtype[k]);
-    for (int32_t k = 0; k < node->n_out; k++)
-        put_tensor(key, IR_MAX_IN + k, &io.out[k], io.out_dtype[k]);
+    key->n = 0;
+    put_pair(key, (int32_t)node->op, alike_stage(b, b->layout->stage_of[v]));
+    put_pair(key, node->n_in << 8 | node->n_out, cost_node_per_step(graph, v));
+    put_attributes(key, node);
+    for (int32_t k = 0; k < node->n_in + node->n_out; k++) {
+        const int32_t tensor =
+            k < node->n_in ? node->in[k] : node->out[k - node->n_in];
+        const ir_tensor *t = &graph->tensors.at[tensor];
+        put_tensor(key, &t->shape, t->dtype);
+    }
 }
 
 static int32_t add_domain(builder *b, int32_t v)
@@ -264,7 +278,8 @@ static int32_t domain_of(builder *b, int32_t v)
 {
     node_key key;
     key_of(b, v, &key);
-    int32_t *known = search_memo_at(&b->alike, &key, sizeof key);
+    int32_t *known =
+        search_memo_at(&b->alike, key.word, (size_t)key.n * sizeof *key.word);
     if (*known < 0)
         *known = add_domain(b, v);
     return with_lives(b, v, filter_domain(b, v, *known));
