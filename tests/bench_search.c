@@ -4,7 +4,7 @@
  * process of its own; `wall` is all of it, with reading, lowering, proof and
  * simulation, `CPU` of all its threads. In the environment:
  *   BENCH_SEARCH=TEXT  only tables (targets, plain, published, growth,
- *                      baselines, solve) or rows with that in their name
+ *                      baselines, ranks, solve) or rows with that in their name
  *   BENCH_ALL=1        baselines on the whole zoo, and on 16x8 too
  *   BENCH_LIMIT=S      seconds each search has (its own usual limit)
  *   BENCH_IOPDDL=DIR   where to look for networks (datasets/iopddl) */
@@ -100,22 +100,33 @@ static void read_message(bench_run *r)
         r->why[0] = '\0';
 }
 
+static char database[600] = "none";
+
+void bench_use_database(const char *name)
+{
+    snprintf(database, sizeof database, "%s", name);
+}
+
 bench_run bench_do(const char *format, ...)
 {
     bench_run r = {0};
-    char command[2048];
+    char command[3072];
     va_list args;
     va_start(args, format);
     const int n = snprintf(r.command, sizeof r.command, "flowsearch ");
     vsnprintf(r.command + n, sizeof r.command - (size_t)n, format, args);
     va_end(args);
     snprintf(command, sizeof command,
-             "'%s'/%s --db none --json >'%s/out' 2>'%s/err'",
-             cli_env("FS_BUILDDIR", "."), r.command, cli_scratch, cli_scratch);
+             "'%s'/%s --db '%s' --json >'%s/out' 2>'%s/err'",
+             cli_env("FS_BUILDDIR", "."), r.command, database, cli_scratch,
+             cli_scratch);
     r.wall_s = r.cpu_s = r.megabytes = (double)NAN;
     start(command, &r);
     read_answer(&r);
     read_message(&r);
+    char *output = strstr(r.command, " -o ");
+    if (output)
+        *output = '\0';
     return r;
 }
 
@@ -127,12 +138,8 @@ bench_run bench_search(double limit_s, const char *words)
         snprintf(limit, sizeof limit, " --time-limit %.40s", asked);
     else if (limit_s > 0)
         snprintf(limit, sizeof limit, " --time-limit %g", limit_s);
-    bench_run r = bench_do("search %s%s -o '%s'", words, limit,
-                           bench_scratch("plan.json"));
-    char *output = strstr(r.command, " -o ");
-    if (output)
-        *output = '\0';
-    return r;
+    return bench_do("search %s%s -o '%s'", words, limit,
+                    bench_scratch("plan.json"));
 }
 
 bool bench_wants(const char *table, const char *row)
@@ -233,6 +240,7 @@ int main(void)
     bench_published();
     bench_growth();
     bench_baselines();
+    bench_ranks();
     bench_solve();
     cli_end_scratch();
     return 0;

@@ -23,7 +23,8 @@ typedef struct bench_run {
     char answer[16];       /* optimal, feasible, infeasible, limit */
 } bench_run;
 
-/* `flowsearch WORDS`, with --db none and --json. */
+/* `flowsearch WORDS`, with --json and --db none, or this one. */
+void bench_use_database(const char *name);
 bench_run bench_do(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 /* The same for `search`, with BENCH_LIMIT or `limit_s` (0: the usual one). */
@@ -56,6 +57,7 @@ void bench_plain(void);
 void bench_growth(void);
 void bench_published(void);
 void bench_baselines(void);
+void bench_ranks(void);
 void bench_solve(void);
 
 #endif

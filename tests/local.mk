@@ -101,7 +101,8 @@ tests_bench_check_LDADD = $(plan_libs)
 tests_bench_models_SOURCES = tests/bench_models.c tests/run_cli.h tests/tap.h
 tests_bench_models_LDADD = $(JANSSON_LIBS) -lm
 tests_bench_search_SOURCES = tests/bench_search.c tests/bench_search.h \
-  tests/bench_search_baselines.c tests/bench_search_published.c \
+  tests/bench_search_baselines.c tests/bench_search_ranks.c \
+  tests/bench_search_published.c \
   tests/bench_search_solve.c tests/bench_search_targets.c tests/run_cli.h \
   tests/tap.h
 tests_bench_search_LDADD = $(JANSSON_LIBS) -lm
