@@ -1,6 +1,8 @@
 #include "config.h"
 #include "base/arena.h"
 
+#include <limits.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +45,14 @@ void fs_arena_destroy(fs_arena *arena)
         b = next;
     }
     free(arena);
+}
+
+/* Pages that go back to the system and come again cost more than their work. */
+void fs_keep_freed(void)
+{
+    enum { AT_ONCE = 16 * 1024 * 1024 };
+    mallopt(M_TRIM_THRESHOLD, INT_MAX);
+    mallopt(M_TOP_PAD, AT_ONCE);
 }
 
 static size_t usual_room(const fs_arena *arena)

@@ -133,6 +133,7 @@ fs_status cli_cmd_solve(cli *c)
     search_iopddl problem;
     search_ration found;
     FS_TRY(check_args(c));
+    fs_keep_freed();
     FS_TRY(cli_begin(c, NULL, NULL));
     FS_TRY(
         search_iopddl_read(c->args.operands[0], c->arena, &c->err, &problem));

@@ -402,6 +402,7 @@ fs_status cli_make_plan(cli *c, search_recipe recipe, bool by_hand)
     m.origin = cli_origin(c, c->args.operands[0],
                           c->args.cluster ? c->args.cluster : "");
     FS_TRY(take_words(&m));
+    fs_keep_freed();
     fs_status status = make(&m);
     close_models(&m);
     return status;
