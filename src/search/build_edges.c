@@ -253,44 +253,75 @@ typedef struct holdings {
     cost_holding kept, anew;
 } holdings;
 
-static int64_t pair_bytes(const edge_builder *b, const link *l,
-                          const cost_holding *held, const ir_nd_sbp *from,
-                          const ir_nd_sbp *to)
+/* Holdings that one edge has at several moments: each once, and for each pair
+ * of SBPs, whose path is found once for all. */
+typedef struct holding_list {
+    int32_t n;
+    cost_holding *at;
+    int64_t **pair; /* [n][du * dv] */
+} holding_list;
+
+static int32_t list_holding(holding_list *list, const cost_holding *one)
 {
-    const plan_ends ends = ends_of(b, l, l->ways->at[0], from, to);
-    plan_boxing path;
-    double seconds = plan_boxer_join(
-        b->built->layout->rates->boxer[l->per_step], &ends, &path);
-    return isinf(seconds) ? 0 : cost_holding_bytes(held, &ends, &path);
+    int32_t k = 0;
+    while (k < list->n && memcmp(&list->at[k], one, sizeof *one) != 0)
+        k++;
+    list->at[k] = *one;
+    list->n += k == list->n;
+    return k;
 }
 
-static int64_t *fill_pairs(const edge_builder *b, const spread *p,
-                           const cost_holding *held, fs_arena *arena)
+static void fill_holdings(const edge_builder *b, const spread *p,
+                          holding_list *list, fs_arena *arena)
 {
-    int64_t *pair = fs_new(arena, int64_t, (size_t)p->du * (size_t)p->dv);
-    for (int32_t s = 0; s < p->du; s++)
-        for (int32_t t = 0; t < p->dv; t++)
-            pair[s * p->dv + t] =
-                pair_bytes(b, p->l, held, leaves(b->built, p->l, p->fu[s]),
-                           arrives(b->built, p->l, p->fv[t]));
-    return pair;
+    const link *l = p->l;
+    plan_boxer *boxer = b->built->layout->rates->boxer[l->per_step];
+    for (int32_t k = 0; k < list->n; k++)
+        list->pair[k] = fs_new(arena, int64_t, p->du * p->dv);
+    for (int32_t i = 0; i < p->du * p->dv; i++) {
+        const plan_ends ends =
+            ends_of(b, l, l->ways->at[0], leaves(b->built, l, p->fu[i / p->dv]),
+                    arrives(b->built, l, p->fv[i % p->dv]));
+        plan_boxing path;
+        if (isinf(plan_boxer_join(boxer, &ends, &path)))
+            continue;
+        for (int32_t k = 0; k < list->n; k++)
+            list->pair[k][i] = cost_holding_bytes(&list->at[k], &ends, &path);
+    }
 }
 
-static const int64_t *make_bytes(const edge_builder *b, const link *l,
-                                 const holdings *held)
+/* Spread over values: those that keep a copy, and those that make it anew. */
+static const int64_t *spread_bytes(const edge_builder *b, const spread *p,
+                                   const int64_t *kept, const int64_t *anew)
+{
+    int64_t *bytes = fs_new(b->arena, int64_t, (size_t)p->nu * (size_t)p->nv);
+    for (int64_t s = 0; s < p->nu; s++)
+        for (int64_t t = 0; t < p->nv; t++)
+            bytes[spread_place(p, s, t)] =
+                (t < b->built->kept[p->l->v]
+                     ? kept
+                     : anew)[p->wu[s] * p->dv + p->wv[t]];
+    return bytes;
+}
+
+static void make_bytes(edge_builder *b, const link *l, const holdings *held,
+                       int32_t n)
 {
     fs_arena *scratch = fs_arena_create();
-    spread p = spread_of(b, l, scratch);
-    const int64_t *kept = fill_pairs(b, &p, &held->kept, scratch);
-    const int64_t *anew = fill_pairs(b, &p, &held->anew, scratch);
-    int64_t *bytes = fs_new(b->arena, int64_t, (size_t)p.nu * (size_t)p.nv);
-    for (int64_t s = 0; s < p.nu; s++)
-        for (int64_t t = 0; t < p.nv; t++)
-            bytes[spread_place(&p, s, t)] =
-                (t < b->built->kept[l->v] ? kept
-                                          : anew)[p.wu[s] * p.dv + p.wv[t]];
+    const spread p = spread_of(b, l, scratch);
+    holding_list list = {.at = fs_new(scratch, cost_holding, 2 * n),
+                         .pair = fs_new(scratch, int64_t *, 2 * n)};
+    int32_t *kept = fs_new(scratch, int32_t, n);
+    int32_t *anew = fs_new(scratch, int32_t, n);
+    for (int32_t k = 0; k < n; k++) {
+        kept[k] = list_holding(&list, &held[k].kept);
+        anew[k] = list_holding(&list, &held[k].anew);
+    }
+    fill_holdings(b, &p, &list, scratch);
+    for (int32_t k = 0; k < n; k++)
+        fs_push(b->arena, &b->bytes,
+                spread_bytes(b, &p, list.pair[kept[k]], list.pair[anew[k]]));
     fs_arena_destroy(scratch);
-    return bytes;
 }
 
 static edge_key edge_key_of(const edge_builder *b, const link *l)
@@ -326,35 +357,45 @@ typedef struct bytes_key {
     holdings held;
 } bytes_key;
 
-static const int64_t *bytes_of(edge_builder *b, const link *l,
-                               const holdings *held)
+/* What an edge holds at a moment; false: nothing. */
+static bool held_at(const edge_builder *b, const link *l, int32_t moment,
+                    holdings *out)
 {
-    bytes_key key = {edge_key_of(b, l), *held};
-    int32_t *known = search_memo_at(&b->loads, &key, sizeof key);
-    if (*known < 0) {
-        *known = b->bytes.n;
-        fs_push(b->arena, &b->bytes, make_bytes(b, l, held));
-    }
-    return b->bytes.at[*known];
+    const cost_memory *memory = b->built->memory;
+    cost_reader reader = {l->v, l->in_slot, false};
+    bool holds = cost_memory_edge(memory, moment, reader, &out->kept);
+    reader.anew = l->lives == SEARCH_ANEW;
+    return cost_memory_edge(memory, moment, reader, &out->anew) || holds;
 }
 
 static void load_edge(edge_builder *b, const link *l, search_net_edge *edge)
 {
     const search_built *built = b->built;
-    search_load loads[built->loose.n_limits + 1];
-    for (int32_t k = 0; k < built->loose.n_limits; k++) {
-        cost_reader reader = {l->v, l->in_slot, false};
-        holdings held;
-        bool holds = cost_memory_edge(built->memory, built->moment[k], reader,
-                                      &held.kept);
-        reader.anew = l->lives == SEARCH_ANEW;
-        holds |= cost_memory_edge(built->memory, built->moment[k], reader,
-                                  &held.anew);
-        if (holds)
-            loads[edge->n_loads++] = (search_load){k, bytes_of(b, l, &held)};
+    const int32_t n = built->loose.n_limits;
+    if (n == 0)
+        return;
+    fs_arena *scratch = fs_arena_create();
+    holdings *fresh = fs_new(scratch, holdings, n);
+    int32_t *limit = fs_new(scratch, int32_t, n);
+    int32_t *which = fs_new(scratch, int32_t, n), n_fresh = 0;
+    bytes_key key = {.edge = edge_key_of(b, l)};
+    for (int32_t k = 0; k < n; k++) {
+        if (!held_at(b, l, built->moment[k], &key.held))
+            continue;
+        int32_t *known = search_memo_at(&b->loads, &key, sizeof key);
+        if (*known < 0) {
+            *known = b->bytes.n + n_fresh;
+            fresh[n_fresh++] = key.held;
+        }
+        limit[edge->n_loads] = k;
+        which[edge->n_loads++] = *known;
     }
-    edge->loads =
-        fs_memdup(b->arena, loads, (size_t)edge->n_loads * sizeof *loads);
+    if (n_fresh)
+        make_bytes(b, l, fresh, n_fresh);
+    edge->loads = fs_new(b->arena, search_load, edge->n_loads);
+    for (int32_t k = 0; k < edge->n_loads; k++)
+        edge->loads[k] = (search_load){limit[k], b->bytes.at[which[k]]};
+    fs_arena_destroy(scratch);
 }
 
 static search_net_edge *add_edge(edge_builder *b, const link *l)
