@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#define ROUNDING 1e-12
+
 /* A way over: what it costs, or costs at least, and which states it leaves from
  * and arrives at; from < 0: there is none. */
 typedef struct way {
@@ -18,6 +20,8 @@ typedef FS_VEC(way) ways;
 typedef struct cross_row {
     double *seconds, *least; /* [n_states] of arrival */
     way *best;
+    double *reach; /* [n_states] at least so much by any path from this one;
+                      NULL: not known yet */
 } cross_row;
 
 struct boxer_crossings {
@@ -122,6 +126,7 @@ static int compare_ways(const void *a, const void *b)
 
 typedef struct two_trees {
     const boxer_tree *there, *back; /* from the one end, to the other */
+    const double *reach;            /* reach_of's */
 } two_trees;
 
 /* Of what lies on both sides of the crossing; INFINITY: no way. */
@@ -148,13 +153,35 @@ static double way_seconds(const boxer_crossing *x, const two_trees *t,
     return rest_seconds(t, w) + cross_seconds(x, w->from, w->to);
 }
 
+/* What a path takes at least to arrive at each state. Added up in another order
+ * than ways are, so that a little is taken off. */
+static const double *reach_of(const boxer_crossing *x, const boxer_tree *there,
+                              int32_t from)
+{
+    cross_row *row = row_of(x, from);
+    const int32_t n = x->to.n_states;
+
+    if (row->reach != NULL)
+        return row->reach;
+    row->reach = fs_new(x->boxer->arena, double, n);
+    for (int32_t u = 0; u < n; u++) {
+        double least = INFINITY;
+        for (int32_t s = 0; s < x->from.n_states; s++)
+            if (there->seconds[s] < least)
+                least = fmin(least, there->seconds[s] + least_seconds(x, s, u));
+        row->reach[u] = (1 - ROUNDING) * least;
+    }
+    return row->reach;
+}
+
 /* All ways with a bound below `most`. */
 static void list_ways(const boxer_crossing *x, const two_trees *t, double most,
                       fs_arena *arena, ways *out)
 {
-    for (int32_t s = 0; s < x->from.n_states; s++)
-        for (int32_t u = 0; t->there->seconds[s] < most && u < x->to.n_states;
-             u++) {
+    for (int32_t u = 0; u < x->to.n_states; u++)
+        for (int32_t s = 0;
+             t->reach[u] + t->back->seconds[u] < most && s < x->from.n_states;
+             s++) {
             way w = {0, s, u};
             w.bound = way_bound(x, t, &w, most);
             if (w.bound < most)
@@ -162,16 +189,18 @@ static void list_ways(const boxer_crossing *x, const two_trees *t, double most,
         }
 }
 
+/* The one of least bound, of equal ones the first. */
 static way first_way(const boxer_crossing *x, const two_trees *t)
 {
     way best = {INFINITY, -1, -1};
 
-    for (int32_t s = 0; s < x->from.n_states; s++)
-        for (int32_t u = 0;
-             t->there->seconds[s] < best.bound && u < x->to.n_states; u++) {
+    for (int32_t u = 0; u < x->to.n_states; u++)
+        for (int32_t s = 0; t->reach[u] + t->back->seconds[u] < best.bound &&
+                            s < x->from.n_states;
+             s++) {
             way w = {0, s, u};
             w.bound = way_bound(x, t, &w, best.bound);
-            if (w.bound < best.bound)
+            if (compare_ways(&w, &best) < 0)
                 best = w;
         }
     return best;
@@ -210,12 +239,13 @@ static double cross_plain(const boxer_crossing *x, const ir_nd_sbp *from,
 
     if (!ir_nd_sbp_fits(to, &x->to.tensor->shape, &x->to.stage->mesh))
         return INFINITY;
-    way *best = &row_of(x, boxer_state_of(&x->from, from))
-                     ->best[boxer_state_of(&x->to, to)];
+    const int32_t begin = boxer_state_of(&x->from, from);
+    way *best = &row_of(x, begin)->best[boxer_state_of(&x->to, to)];
     if (best->bound >= 0 && path == NULL)
         return best->bound;
-    const two_trees t = {boxer_tree_of(boxer, &x->from, from, false),
-                         boxer_tree_of(boxer, &x->to, to, true)};
+    two_trees t = {boxer_tree_of(boxer, &x->from, from, false),
+                   boxer_tree_of(boxer, &x->to, to, true), NULL};
+    t.reach = reach_of(x, t.there, begin);
     if (best->bound < 0)
         *best = best_way(x, &t);
     const way w = *best;
