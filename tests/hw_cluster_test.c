@@ -146,6 +146,8 @@ static void refuse_figure(const char *figure, const char *value)
     hw_point points[] = {{"matmul", 1e6, 1e-5}};
     c->groups[0].device.points = points;
     c->groups[0].device.n_points = 1;
+    c->groups[0].device.usd_per_h = 1;
+    c->groups[0].device.price_source = "somebody";
     json_t *root = hw_cluster_to_json(c);
     char *text = json_dumps(root, JSON_COMPACT);
     char *at = strstr(text, fs_printf(arena, "\"%s\":", figure));
@@ -164,8 +166,8 @@ static void test_figures(void)
                                             "turn_s",     "fp32_flops",
                                             "tf32_flops", "bf16_flops"};
     static const char *const others[] = {
-        "bandwidth_bps",     "memory_bytes", "memory_bps",       "work",
-        "matmul_efficiency", "seconds",      "memory_efficiency"};
+        "bandwidth_bps",     "memory_bytes", "memory_bps",        "work",
+        "matmul_efficiency", "seconds",      "memory_efficiency", "usd_per_h"};
     for (size_t i = 0; i < sizeof from_zero / sizeof *from_zero; i++) {
         refuse_figure(from_zero[i], "1e+308");
         refuse_figure(from_zero[i], "-1");
@@ -200,6 +202,41 @@ static void test_device_figures(void)
     unlink(file);
     rmdir(folder);
     rmdir(base);
+}
+
+/* What a device costs travels with it and is no figure of the machine. */
+static void test_price(void)
+{
+    hw_cluster *c = open_good("2x4:cpu"), *again;
+    const uint64_t digest = c->digest;
+    fs_err err = {0};
+    c->groups[0].device.usd_per_h = 1.5;
+    c->groups[0].device.price_source = "somebody, on some day";
+    hw_cluster_finish(c);
+    tap_ok(c->digest == digest, "a price does not change the digest");
+    json_t *root = hw_cluster_to_json(c);
+    hw_cluster_from_json("price.json", root, arena, &err, &again);
+    tap_ok(again->groups[0].device.usd_per_h == 1.5 &&
+               strcmp(again->groups[0].device.price_source,
+                      "somebody, on some day") == 0,
+           "a price is read as it was written");
+    json_object_del(
+        json_object_get(json_array_get(json_object_get(root, "groups"), 0),
+                        "device"),
+        "price_source");
+    tap_ok(hw_cluster_from_json("price.json", root, arena, &err, &again) ==
+                   FS_INVALID &&
+               strstr(err.text, "price_source"),
+           "a price without its source is refused: %s", err.text);
+    json_decref(root);
+    c = open_good("3x4:a100-sxm4-80g");
+    tap_ok(c->groups[0].device.usd_per_h > 0 &&
+               c->groups[0].device.price_source,
+           "device files have prices");
+    again = hw_cluster_part(c, 1, 2, "1x2:a100-sxm4-80g", arena);
+    tap_ok(again->n_devices == 2 &&
+               again->digest == open_good("1x2:a100-sxm4-80g")->digest,
+           "a part is the cluster of so many");
 }
 
 static void test_round_trip(void)
@@ -355,6 +392,7 @@ int main(void)
     test_files();
     test_figures();
     test_device_figures();
+    test_price();
     test_round_trip();
     test_every_device();
     test_readme();

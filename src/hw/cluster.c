@@ -163,3 +163,16 @@ hw_cluster *hw_cluster_scaled(const hw_cluster *cluster, const hw_scale *by,
     hw_cluster_finish(out);
     return out;
 }
+
+hw_cluster *hw_cluster_part(const hw_cluster *cluster, int32_t nodes,
+                            int32_t devices, const char *name, fs_arena *arena)
+{
+    FS_ASSERT(cluster->n_groups == 1);
+    hw_cluster *out = fs_memdup(arena, cluster, sizeof *cluster);
+    out->groups = fs_memdup(arena, cluster->groups, sizeof *out->groups);
+    out->groups[0].nodes = nodes;
+    out->groups[0].devices_per_node = devices;
+    out->name = name;
+    hw_cluster_finish(out);
+    return out;
+}

@@ -36,6 +36,9 @@ typedef struct hw_device {
     double memory_efficiency; /* likewise for memory_bps */
     double launch_s;          /* fixed cost of one op */
     const char *source;       /* where the figures come from */
+    double usd_per_h;         /* what it costs, with its share of a node; 0: no
+                                 price is known. No figure of the machine */
+    const char *price_source; /* where that is from, and when; NULL */
     hw_point *points;         /* sorted by what, then work; may be empty */
     int32_t n_points;
 } hw_device;
@@ -126,6 +129,11 @@ typedef struct hw_scale {
 /* A copy with these figures. */
 hw_cluster *hw_cluster_scaled(const hw_cluster *cluster, const hw_scale *by,
                               fs_arena *arena);
+
+/* The first `nodes` nodes with `devices` devices each, of a cluster of one
+ * group. */
+hw_cluster *hw_cluster_part(const hw_cluster *cluster, int32_t nodes,
+                            int32_t devices, const char *name, fs_arena *arena);
 
 /* Sorts points, recomputes n_devices, n_nodes, digest after fields were
  * filled. */

@@ -19,6 +19,7 @@ static const range size_bytes = {1, 1e18, false};
 static const range fraction = {1e-3, 1, false};
 static const range point_work = {1, 1e24, false};
 static const range point_s = {1e-12, 1e6, false};
+static const range price = {1e-6, 1e6, false};
 
 static fs_status read_figure(const fs_json *in, const char *key,
                              const range *within, fs_err *err, double *out)
@@ -105,6 +106,16 @@ static fs_status read_points(const fs_json *in, fs_arena *arena, fs_err *err,
     return FS_OK;
 }
 
+/* Both or none. */
+static fs_status read_price(const fs_json *in, fs_arena *arena, fs_err *err,
+                            hw_device *out)
+{
+    if (!fs_json_has(in, "usd_per_h") && !fs_json_has(in, "price_source"))
+        return FS_OK;
+    FS_TRY(read_figure(in, "usd_per_h", &price, err, &out->usd_per_h));
+    return fs_json_strdup(in, "price_source", arena, err, &out->price_source);
+}
+
 fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
                          hw_device *out)
 {
@@ -119,6 +130,8 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "source",
                                        "memory_efficiency",
                                        "points",
+                                       "usd_per_h",
+                                       "price_source",
                                        NULL};
     fs_json dev;
     FS_TRY(fs_json_object(in, "device", err, &dev));
@@ -136,6 +149,7 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
                        &out->memory_efficiency));
     FS_TRY(read_figure(&dev, "launch_s", &wait_s, err, &out->launch_s));
     FS_TRY(fs_json_strdup(&dev, "source", arena, err, &out->source));
+    FS_TRY(read_price(&dev, arena, err, out));
     if (out->fp32_flops + out->tf32_flops + out->bf16_flops <= 0)
         return fs_fail(err, FS_INVALID,
                        "%s: %s has no peak: one of fp32_flops, tf32_flops, "
@@ -265,7 +279,7 @@ static json_t *link_json(const hw_link *link)
     return out;
 }
 
-static json_t *device_json(const hw_device *device)
+static json_t *device_json(const hw_device *device, bool figures)
 {
     json_t *out = json_object(), *points = json_array();
     fs_json_set_text(out, "name", device->name);
@@ -279,6 +293,10 @@ static json_t *device_json(const hw_device *device)
     fs_json_set_real(out, "memory_efficiency", device->memory_efficiency);
     fs_json_set_real(out, "launch_s", device->launch_s);
     fs_json_set_text(out, "source", device->source);
+    if (device->usd_per_h > 0 && !figures) {
+        fs_json_set_real(out, "usd_per_h", device->usd_per_h);
+        fs_json_set_text(out, "price_source", device->price_source);
+    }
     for (int32_t i = 0; i < device->n_points; i++) {
         json_t *point = json_object();
         fs_json_set_text(point, "what", device->points[i].what);
@@ -290,14 +308,14 @@ static json_t *device_json(const hw_device *device)
     return out;
 }
 
-static json_t *group_json(const hw_group *group)
+static json_t *group_json(const hw_group *group, bool figures)
 {
     json_t *out = json_object();
     fs_json_set_int(out, "nodes", group->nodes);
     fs_json_set_int(out, "devices_per_node", group->devices_per_node);
     fs_json_set_int(out, "cores_per_node", group->cores_per_node);
     fs_json_set_real(out, "turn_s", group->turn_s);
-    json_object_set_new(out, "device", device_json(&group->device));
+    json_object_set_new(out, "device", device_json(&group->device, figures));
     json_object_set_new(out, "inner", link_json(&group->inner));
     json_object_set_new(out, "memory", link_json(&group->memory));
     return out;
@@ -313,7 +331,7 @@ json_t *hw_cluster_json(const hw_cluster *cluster, bool figures)
             fs_json_set_text(out, "host", cluster->host);
     }
     for (int32_t g = 0; g < cluster->n_groups; g++)
-        json_array_append_new(groups, group_json(&cluster->groups[g]));
+        json_array_append_new(groups, group_json(&cluster->groups[g], figures));
     json_object_set_new(out, "groups", groups);
     json_t *outer = link_json(&cluster->outer);
     int32_t nics = cluster->nics_per_node > 0 ? cluster->nics_per_node : 1;
