@@ -1,5 +1,6 @@
 /* Several plans of one search, and how sure a choice among them is. */
 #include "config.h"
+#include "search/front.h"
 #include "search/plans.h"
 
 #include "cost/regret.h"
@@ -189,6 +190,51 @@ static void test_limit(void)
     end(&b);
 }
 
+/* Time against memory. */
+static void test_front(const char *model, const char *cluster)
+{
+    bench b;
+    search_front f;
+    fs_err err = {0};
+    begin(&b, model, cluster);
+    b.problem.ranking = NULL;
+    const search_result first = answer(&b);
+    b.problem.time_limit_s = 6;
+    FS_ASSERT(search_front_run(&b.problem, &first, 6, b.arena, &err, &f) ==
+              FS_OK);
+    int32_t order = 0, over = 0, unsound = 0, unproven = 0, claims = 0;
+    for (int32_t k = 0; k < f.n; k++) {
+        const search_front_point *p = &f.points[k], *last = p - (k > 0);
+        const search_plan it = {.graph = p->found.graph,
+                                .strategy = p->found.strategy};
+        printf("# %lld of %lld bytes: %.6g s, not below %.6g s\n",
+               (long long)p->peak_bytes, (long long)p->limit_bytes,
+               p->found.iteration_s, p->found.lower_bound_s);
+        order += k > 0 && (p->found.iteration_s <= last->found.iteration_s ||
+                           p->peak_bytes >= last->peak_bytes);
+        over += p->peak_bytes > p->limit_bytes;
+        unsound += !keeps(&b, &it, p->peak_bytes);
+        unproven += p->found.lower_bound_s > p->found.iteration_s ||
+                    p->found.lower_bound_s < last->found.lower_bound_s;
+        claims +=
+            p->found.iteration_s !=
+            cost_strategy_seconds(b.problem.cost, it.graph, it.strategy);
+    }
+    tap_ok(f.n >= 2, "%s: a front of %d points", model, f.n);
+    tap_equal_int(order, 0, "each takes longer than the last, and less memory");
+    tap_equal_int(over, 0, "each keeps its limit");
+    tap_equal_int(unsound, 0, "each is sound and takes what is told");
+    tap_equal_int(unproven, 0, "bounds rise and are below their plans");
+    tap_equal_int(claims, 0, "each claim is cost_strategy's");
+    for (int32_t i = 0; i < f.n; i++)
+        for (int32_t k = 0; k < f.n; k++)
+            if (f.points[k].peak_bytes <= f.points[i].limit_bytes &&
+                f.points[k].found.iteration_s < f.points[i].found.lower_bound_s)
+                unproven++;
+    tap_equal_int(unproven, 0, "no plan within a limit is below its bound");
+    end(&b);
+}
+
 /* ---- regrets ---- */
 
 static cost_uncertainty read_shipped(fs_arena *arena)
@@ -286,6 +332,9 @@ int main(void)
                "2x4:a100-sxm4-80g");
     test_plans("zoo:mlp,layers=4,hidden=256", "1x8:v100-sxm2-16g");
     test_limit();
+    test_front("zoo:gpt,layers=2,hidden=64,heads=4,vocab=256,seq=32",
+               "1x4:cpu");
+    test_front("zoo:mlp,layers=2,hidden=64", "1x4:a100-sxm4-80g");
     test_regrets();
     test_scale();
     refuse("{}", "iteration");

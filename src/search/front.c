@@ -1,0 +1,111 @@
+#include "config.h"
+#include "search/front.h"
+
+#include "base/clock.h"
+#include "plan/lower.h"
+#include "search/layout.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Of the last plan's memory. */
+#define NEXT_LIMIT 0.8
+
+/* A search may take so much longer than its work should. */
+#define SLOW 2
+
+static fs_status peak_of(const search_problem *problem,
+                         const search_result *found, fs_err *err, int64_t *out)
+{
+    const plan_lower_options options = plan_lower_defaults();
+    fs_arena *scratch = fs_arena_create();
+    plan *lowered;
+    *out = 0;
+    const fs_status status =
+        plan_lower(found->graph, problem->cluster, found->strategy, &options,
+                   scratch, err, &lowered);
+    for (int32_t r = 0; status == FS_OK && r < lowered->n_roles; r++)
+        if (lowered->roles[r].arena_bytes > *out)
+            *out = lowered->roles[r].arena_bytes;
+    fs_arena_destroy(scratch);
+    return status;
+}
+
+/* What no plan within more memory undercuts none within less does. */
+static void inherit_bound(const search_front *front, search_result *found)
+{
+    if (front->n > 0)
+        found->lower_bound_s =
+            fmax(found->lower_bound_s,
+                 front->points[front->n - 1].found.lower_bound_s);
+    found->lower_bound_s = fmin(found->lower_bound_s, found->iteration_s);
+    found->gap = 1 - found->lower_bound_s / found->iteration_s;
+}
+
+/* Those before it that are no faster are not of the front: they take more. */
+static fs_status add_point(const search_problem *problem, int64_t limit,
+                           const search_result *found, fs_err *err,
+                           search_front *front)
+{
+    search_front_point point = {.limit_bytes = limit, .found = *found};
+    FS_TRY(peak_of(problem, found, err, &point.peak_bytes));
+    inherit_bound(front, &point.found);
+    while (front->n > 0 &&
+           front->points[front->n - 1].found.iteration_s >= found->iteration_s)
+        front->n--;
+    front->points[front->n++] = point;
+    return FS_OK;
+}
+
+static int64_t whole_limit(const search_problem *problem)
+{
+    const plan_stage all = {.mesh = {1, {problem->cluster->n_devices}}};
+    return search_device_bytes(problem, &all);
+}
+
+/* One rung down. FS_NO: nothing was found. */
+static fs_status descend(const search_problem *one, fs_arena *arena,
+                         fs_err *err, search_front *front)
+{
+    search_result found = {0};
+    fs_err none = {0};
+    const fs_status status = search_run(one, arena, &none, &found);
+    if (status == FS_OK)
+        return add_point(one, one->memory_bytes, &found, err, front);
+    if (status != FS_NO)
+        return fs_fail(err, status, "%s", none.text);
+    front->end_bytes = one->memory_bytes;
+    front->none = strcmp(found.status, "infeasible") == 0;
+    front->need_bytes = found.need_bytes;
+    return FS_NO;
+}
+
+static bool is_over(const search_problem *problem, const fs_end *end)
+{
+    return fs_end_reached(end) || (problem->stop && atomic_load(problem->stop));
+}
+
+fs_status search_front_run(const search_problem *problem,
+                           const search_result *first, int32_t most,
+                           fs_arena *arena, fs_err *err, search_front *out)
+{
+    search_problem one = *problem;
+    const double limit_s =
+        problem->time_limit_s > 0 ? problem->time_limit_s : 1e8;
+    const fs_end end = fs_end_after(fs_now_ns(), SLOW * limit_s, problem->stop);
+    *out = (search_front){.points = fs_new(arena, search_front_point, most)};
+    FS_TRY(add_point(problem, whole_limit(problem), first, err, out));
+    one.ranking = NULL;
+    one.smallest = false;
+    one.end = &end;
+    one.most_steps = FS_STEPS_PER_S * limit_s / most;
+    one.time_limit_s = SLOW * limit_s / most;
+    for (int32_t k = 1; k < most && !is_over(problem, &end); k++) {
+        const search_front_point *last = &out->points[out->n - 1];
+        one.memory_bytes = (int64_t)(NEXT_LIMIT * (double)last->peak_bytes);
+        const fs_status status = descend(&one, arena, err, out);
+        if (status != FS_OK)
+            return status == FS_NO ? FS_OK : status;
+    }
+    return FS_OK;
+}
