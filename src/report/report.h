@@ -35,6 +35,24 @@ fs_status report_draw_cluster(const hw_cluster *cluster, const char *file,
 fs_status report_draw_timeline(const plan *p, const plan_trace *trace,
                                const char *title, const char *file, fs_err *err,
                                report_drawn *out);
+/* FS_INVALID: of another ending. */
+fs_status report_check_picture(const char *file, fs_err *err);
+
+/* Points of a front, fastest first, with what is proven of each. */
+typedef struct report_front_point {
+    double x, seconds, bound_s;
+    const char *label;
+} report_front_point;
+typedef enum report_unit { REPORT_BYTES, REPORT_USD } report_unit;
+typedef struct report_front {
+    const char *title, *x_name;
+    report_unit what; /* x is */
+    int32_t n;
+    const report_front_point *points;
+} report_front;
+/* Each front a panel. */
+fs_status report_draw_fronts(const report_front *fronts, int32_t n,
+                             const char *file, fs_err *err, report_drawn *out);
 /* "compute", "send to stage 1": a name for each stream of a rank. */
 const char *report_stream_name(const plan *p, int32_t rank, int32_t stream,
                                fs_arena *arena);
