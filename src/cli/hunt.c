@@ -321,6 +321,7 @@ static fs_status search_once(cli_making *m, search_problem *problem, plan **out)
     cli *c = m->c;
     problem->time_limit_s = time_limit(m);
     FS_TRY(search_run(problem, c->arena, &c->err, &m->found));
+    FS_TRY(cli_front_find(m, problem));
     note_stop(m);
     return lower(m, out);
 }

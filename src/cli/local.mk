@@ -7,7 +7,7 @@ flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/places.c src/cli/places.h src/cli/predict.c src/cli/predict.h src/cli/keep.c src/cli/tuning.c src/cli/tuning.h \
   src/cli/outcome.c src/cli/outcome.h src/cli/skipped.c src/cli/data.c src/cli/data.h \
   src/cli/make_plan.c src/cli/make_plan.h src/cli/making.h \
-  src/cli/hunt.c src/cli/rank.c src/cli/misfit.c src/cli/tell_plan.c src/cli/cmd_model.c \
+  src/cli/hunt.c src/cli/rank.c src/cli/front.c src/cli/misfit.c src/cli/tell_plan.c src/cli/cmd_model.c \
   src/cli/cmd_cluster.c src/cli/cmd_search.c src/cli/cmd_plan.c \
   src/cli/cmd_check.c src/cli/cmd_explain.c src/cli/cmd_compare.c \
   src/cli/compare.h src/cli/compare_costs.c src/cli/compare_ops.c src/cli/cmd_sim.c \
@@ -19,7 +19,11 @@ flowsearch_LDADD = $(onnx_libs) $(zoo_libs) $(search_libs) $(sim_libs) \
   $(exec_libs) $(report_libs) $(hw_libs) $(ir_libs)
 EXTRA_DIST += src/cli/README.md
 check_PROGRAMS += tests/cli_solve_test tests/cli_faults_test tests/cli_interrupt_test \
-  tests/cli_messages_test tests/cli_origin_test
+  tests/cli_messages_test tests/cli_origin_test \
+  tests/cli_front_test
+tests_cli_front_test_SOURCES = tests/cli_front_test.c tests/cli_plans.h \
+  tests/run_cli.h tests/tap.h
+tests_cli_front_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_solve_test_SOURCES = tests/cli_solve_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_solve_test_LDADD = $(JANSSON_LIBS) -lm

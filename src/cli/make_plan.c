@@ -53,6 +53,7 @@ static fs_status check_args(cli *c)
     if (a->keep == 0 || a->keep > CLI_MAX_PLANS)
         return fs_fail(&c->err, FS_INVALID, "--keep must be 1 to %d",
                        CLI_MAX_PLANS);
+    FS_TRY(cli_front_check(c));
     uint32_t without;
     FS_TRY(cli_parse_no_reduce(c, &without));
     ir_rate rate;
@@ -204,7 +205,7 @@ static fs_status prove_and_tell(cli_making *m, cost_model *cost, plan *lowered)
     cli_ranks_finish(m);
     cli_making_json(m, &p, &sim);
     cli_making_tell(m, &p, &sim, &proof);
-    return FS_OK;
+    return cli_front_draw(m);
 }
 
 /* Said where the user's words still are: later all pins match. */

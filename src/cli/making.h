@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "cli/compressed.h"
 #include "cost/regret.h"
+#include "search/front.h"
 #include "search/plans.h"
 #include "search/recipe.h"
 #include "sim/sim.h"
@@ -39,6 +40,7 @@ typedef struct cli_making {
     double time_share;       /* of the limit, that a search has; 0: all */
     cli_compressed packed;   /* with --compress */
     cli_ranks ranks;
+    struct cli_front *front; /* with --pareto */
 } cli_making;
 
 /* ---- hunt.c ---- */
@@ -63,6 +65,16 @@ fs_status cli_ranks_begin(cli_making *m, const cost_model *cost);
 void cli_ranks_finish(cli_making *m);
 void cli_ranks_json(const cli_making *m);
 void cli_ranks_tell(const cli_making *m);
+
+/* ---- front.c ---- */
+/* Options of --pareto; before anything is computed. */
+fs_status cli_front_check(cli *c);
+/* With --pareto: the fronts of what m->found is the answer to, which becomes
+ * that of the point picked. */
+fs_status cli_front_find(cli_making *m, const search_problem *problem);
+void cli_front_json(const cli_making *m);
+void cli_front_tell(const cli_making *m);
+fs_status cli_front_draw(const cli_making *m);
 
 /* ---- misfit.c ---- */
 /* A search said FS_NO: where memory is why, tells how much would do and what of

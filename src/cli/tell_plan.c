@@ -187,6 +187,7 @@ void cli_making_json(const cli_making *m, const cli_plan *p,
     if (p->plan->strategy->n_stages > 1)
         json_object_set_new(r, "layers", json_string(layers_text(m, p)));
     cli_ranks_json(m);
+    cli_front_json(m);
     json_object_set_new(r, "plan", fs_json_string(m->c->args.output));
     cli_plan_digest(m->c, p);
 }
@@ -462,4 +463,5 @@ void cli_making_tell(const cli_making *m, const cli_plan *p,
     cli_say(c, "written to      %s\n", c->args.output);
     cli_say_digest(c, p);
     cli_ranks_tell(m);
+    cli_front_tell(m);
 }
