@@ -662,12 +662,14 @@ fs_status search_explore(search_level0 *z, fs_err *err)
         z->all.at[k]->tried = false;
     for (int32_t e = 0; e < (int32_t)(sizeof effort_s / sizeof *effort_s);
          e++) {
-        if (e && (effort_s[e - 1] >= most_s || (z->n_misfits && z->best)))
+        if (e && (effort_s[e - 1] >= most_s || (z->round && z->best)))
             break;
         if (e == 0)
             FS_TRY(first_pass(z, err));
         if (z->all.n)
             qsort(z->all.at, (size_t)z->all.n, sizeof *z->all.at, by_bound);
+        if (e == 0 && z->round == 0)
+            search_anchor_early(z);
         for (int32_t k = 0; e > 0 && k < z->all.n; k++) {
             search_candidate *c = z->all.at[k];
             if (!worth(z, c, e))

@@ -19,6 +19,7 @@ typedef struct search_candidate {
     int64_t steps;               /* of work done */
     bool looked, weighed, tried; /* how far the first pass came with it */
     bool solved;                 /* an engine was asked */
+    bool anchored;               /* asked for lean plans */
     bool whole;                  /* its network is not to be folded, */
     bool unfolds;                /* or not any more */
     bool memory_binds;           /* as the engine saw it */
@@ -115,14 +116,15 @@ typedef struct search_level0 {
     int32_t *value; /* of the best */
     int32_t kernel_nodes;
     search_kept kept;
-    FS_VEC(search_kept) offers;   /* others, cheapest first (plans.c) */
-    double first_s;               /* until there was one, */
-    double proof_s;               /* and until no more was to be proven */
-    int32_t n_anchored;           /* asked for lean plans */
-    double lean_s;                /* the cheapest of these that was kept */
-    int32_t n_misfits;            /* plans that were found and did not fit */
-    int64_t misfit_bytes;         /* the smallest of their arenas, */
-    int64_t misfit_limit;         /* what it was held against, */
+    FS_VEC(search_kept) offers; /* others, cheapest first (plans.c) */
+    double first_s;             /* until there was one, */
+    double proof_s;             /* and until no more was to be proven */
+    int32_t n_anchored;         /* asked for lean plans */
+    double lean_s;              /* the cheapest of these that was kept */
+    int32_t round;        /* of explore: 0, then after each misfit one more */
+    int32_t n_misfits;    /* plans that were found and did not fit */
+    int64_t misfit_bytes; /* the smallest of their arenas, */
+    int64_t misfit_limit; /* what it was held against, */
     const ir_graph *misfit_graph; /* and the plan */
     const plan_strategy *misfit;
 } search_level0;
@@ -157,6 +159,9 @@ void search_weigh(search_level0 *z, search_candidate *c);
 fs_status search_explore(search_level0 *z, fs_err *err);
 /* The same, until the best plan fits when it is lowered (narrow.c). */
 fs_status search_explore_fitting(search_level0 *z, fs_err *err);
+/* After a first look at all: where the best plan does not fit, others are asked
+ * for before more is proven of it. */
+void search_anchor_early(search_level0 *z);
 /* Has it been given less than its limits? */
 bool search_narrowed(const search_candidate *c);
 /* What is proven for its whole limits; INFINITY: no plan of it fits. */

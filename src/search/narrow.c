@@ -79,36 +79,52 @@ static double level_below(const int64_t *limit, double share)
     return pow(LEVEL, level) / (double)limit[0];
 }
 
+/* A plan with its limits and, where it exceeds these, what it takes. */
+typedef struct lowered_best {
+    plan_strategy *strategy;
+    int64_t *limit, *bytes; /* [n_stages] */
+} lowered_best;
+
+/* Keeps the best plan, if it fits. */
+static bool keep_best(search_level0 *z, lowered_best *out)
+{
+    search_candidate *c = z->best;
+    double cost_s = z->best_s;
+    *out = (lowered_best){
+        search_whole_strategy(z, c, &c->built, z->value, &cost_s),
+        fs_new(z->scratch, int64_t, c->n_stages),
+        fs_new(z->scratch, int64_t, c->n_stages)};
+    const ir_graph *graph = c->layout.graph;
+    stage_limits(z, &c->layout, out->limit);
+    if (!search_fits(z->problem, graph, out->limit, out->strategy, out->bytes))
+        return false;
+    search_keep(z, &(search_kept){.from = c,
+                                  .graph = graph,
+                                  .strategy = out->strategy,
+                                  .cost_s = cost_s,
+                                  .fits = true,
+                                  .net_nodes = c->built.net.n_nodes,
+                                  .net_edges = c->built.net.n_edges,
+                                  .kernel_nodes = z->kernel_nodes});
+    return true;
+}
+
 /* Keeps the best plan, or narrows its configuration. */
 static bool judge(search_level0 *z)
 {
     search_candidate *c = z->best;
-    int64_t *limit = fs_new(z->scratch, int64_t, c->n_stages);
-    int64_t *bytes = fs_new(z->scratch, int64_t, c->n_stages);
-    double cost_s = z->best_s;
-    plan_strategy *strategy =
-        search_whole_strategy(z, c, &c->built, z->value, &cost_s);
-    const ir_graph *graph = c->layout.graph;
-    stage_limits(z, &c->layout, limit);
-    if (search_fits(z->problem, graph, limit, strategy, bytes)) {
-        search_keep(z, &(search_kept){.from = c,
-                                      .graph = graph,
-                                      .strategy = strategy,
-                                      .cost_s = cost_s,
-                                      .fits = true,
-                                      .net_nodes = c->built.net.n_nodes,
-                                      .net_edges = c->built.net.n_edges,
-                                      .kernel_nodes = z->kernel_nodes});
+    lowered_best best;
+    if (keep_best(z, &best))
         return true;
-    }
-    note_misfit(z, &(search_kept){.graph = graph, .strategy = strategy}, limit,
-                bytes);
+    const ir_graph *graph = c->layout.graph;
+    note_misfit(z, &(search_kept){.graph = graph, .strategy = best.strategy},
+                best.limit, best.bytes);
     search_withdraw(z, c);
-    double taken =
-        search_share_taken(z->problem, graph, strategy, limit, bytes);
+    double taken = search_share_taken(z->problem, graph, best.strategy,
+                                      best.limit, best.bytes);
     if (!search_narrowed(c))
         c->proven_s = c->record.lower_bound_s;
-    c->share = level_below(limit, fmin(c->share, taken));
+    c->share = level_below(best.limit, fmin(c->share, taken));
     return false;
 }
 
@@ -209,6 +225,7 @@ static void anchor_one(search_level0 *z, search_candidate *c)
     search_candidate anew;
     search_built built;
     search_lean lean;
+    c->anchored = true;
     if (lean_plans_of(z, c, false, &anew, &built, &lean))
         keep_lean(z, c, &anew, &built, &lean);
     fs_arena_destroy(anew.arena);
@@ -312,17 +329,27 @@ static void anchor(search_level0 *z)
         if (search_over(z))
             break;
         if (isfinite(bound_s) && bound_s < search_wanted(z->problem) &&
-            !(z->kept.from && (bound_s >= z->kept.cost_s || !c->solved)))
+            !(z->kept.from && (bound_s >= z->kept.cost_s || !c->solved)) &&
+            !c->anchored)
             anchor_one(z, c);
     }
+}
+
+/* A plan that does not fit need not be proven first. */
+void search_anchor_early(search_level0 *z)
+{
+    lowered_best best;
+    if (z->best && z->memory_decides && !z->problem->rounds &&
+        !keep_best(z, &best))
+        anchor(z);
 }
 
 fs_status search_explore_fitting(search_level0 *z, fs_err *err)
 {
     FS_TRY(search_explore(z, err));
-    for (int32_t round = 0; round < FIT_ROUNDS; round++) {
+    while (z->round < FIT_ROUNDS) {
         bool misfit = z->best && !judge(z);
-        if (round == 0 && wants_anchor(z))
+        if (z->round++ == 0 && wants_anchor(z))
             anchor(z);
         if (!misfit || search_over(z))
             return FS_OK;
