@@ -354,7 +354,7 @@ static bool may_swap(const plan_role *r, int32_t t)
 }
 
 /* Through the text form and back: what `flowsearch check FILE` is given. */
-static const plan *through_text(bench *b, const plan *p)
+static const plan *through_text(bench *b, plan *p)
 {
     fs_err err = {0};
     plan *q = NULL;

@@ -166,7 +166,6 @@ static fs_status write_plan(cli_making *m, const cli_plan *p, plan *lowered,
     cli *c = m->c;
     m->origin.iteration_s = m->found.iteration_s;
     m->origin.micro_batches = lowered->micro_batches;
-    lowered->digest = plan_digest_of(p->model.graph, lowered, &m->origin);
     plan_origin stored = m->origin;
     stored.model = cli_place_stored(c, file, stored.model);
     stored.cluster = cli_place_stored(c, file, stored.cluster);

@@ -41,8 +41,9 @@ typedef struct plan_origin {
     double sim_iteration_s; /* 0 when not simulated */
 } plan_origin;
 
-/* `graph` gives names to nodes and tensors (the file can be read by people). */
-fs_status plan_write(const char *path, const ir_graph *graph, const plan *p,
+/* `graph` gives names to nodes and tensors (the file can be read by people).
+ * The plan gets the digest that its file has (plan_digest_of). */
+fs_status plan_write(const char *path, const ir_graph *graph, plan *p,
                      const plan_origin *origin, const hw_cluster *cluster,
                      fs_err *err);
 

@@ -264,19 +264,18 @@ static json_t *physical_of(const writing *w)
     return out;
 }
 
-static uint64_t hash_json(uint64_t seed, json_t *value)
+static uint64_t hash_json(uint64_t seed, const json_t *value)
 {
     char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(17));
     uint64_t digest = text ? fs_hash_text(seed, text) : 0;
     free(text);
-    json_decref(value);
     return digest;
 }
 
-uint64_t plan_digest_of(const ir_graph *graph, const plan *p,
-                        const plan_origin *origin)
+/* A plan's parts in JSON; the caller owns both. */
+static uint64_t digest_parts(const plan *p, const plan_origin *origin,
+                             const json_t *strategy, const json_t *physical)
 {
-    writing w = {graph, p};
     uint64_t both[2] = {p->model_digest, p->cluster_digest};
     uint64_t digest = fs_hash(0, both, sizeof both);
     if (origin) {
@@ -284,9 +283,21 @@ uint64_t plan_digest_of(const ir_graph *graph, const plan *p,
         json_object_del(said, "model");
         json_object_del(said, "cluster");
         digest = hash_json(digest, said);
+        json_decref(said);
     }
-    digest = hash_json(digest, strategy_of(&w));
-    return hash_json(digest, physical_of(&w));
+    digest = hash_json(digest, strategy);
+    return hash_json(digest, physical);
+}
+
+uint64_t plan_digest_of(const ir_graph *graph, const plan *p,
+                        const plan_origin *origin)
+{
+    writing w = {graph, p};
+    json_t *strategy = strategy_of(&w), *physical = physical_of(&w);
+    uint64_t digest = digest_parts(p, origin, strategy, physical);
+    json_decref(strategy);
+    json_decref(physical);
+    return digest;
 }
 
 /* JSON holds UTF-8 only; a name that is not cannot be written. */
@@ -309,23 +320,25 @@ static fs_status check_names(const char *path, const ir_graph *graph,
     return FS_OK;
 }
 
-fs_status plan_write(const char *path, const ir_graph *graph, const plan *p,
+fs_status plan_write(const char *path, const ir_graph *graph, plan *p,
                      const plan_origin *origin, const hw_cluster *cluster,
                      fs_err *err)
 {
     writing w = {graph, p};
     FS_TRY(check_names(path, graph, err));
-    json_t *root = json_object();
+    json_t *root = json_object(), *strategy = strategy_of(&w);
+    json_t *physical = physical_of(&w);
+    p->digest = digest_parts(p, origin, strategy, physical);
     fs_json_set_text(root, "format", PLAN_FORMAT_NAME);
     fs_json_set_int(root, "version", PLAN_FORMAT_VERSION);
     set_hex(root, "model_digest", p->model_digest);
     set_hex(root, "cluster_digest", p->cluster_digest);
-    set_hex(root, "plan_digest", plan_digest_of(graph, p, origin));
+    set_hex(root, "plan_digest", p->digest);
     set(root, "origin", plan_origin_to_json(origin, p->micro_batches));
     if (plan_origin_is_local(origin))
         set(root, "cluster", hw_cluster_to_json(cluster));
-    set(root, "strategy", strategy_of(&w));
-    set(root, "plan", physical_of(&w));
+    set(root, "strategy", strategy);
+    set(root, "plan", physical);
     fs_status status = fs_json_save(root, path, err);
     json_decref(root);
     return status;
