@@ -3,6 +3,8 @@
 #include "config.h"
 #include "tests/cli_plans.h"
 
+#include <math.h>
+
 typedef struct plan_case {
     const char *name, *words;
 } plan_case;
@@ -56,14 +58,160 @@ static void test_bytes(const plan_case *c)
     tap_ok(adds_up(memory), "%s: its kinds add up", c->name);
 }
 
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= 2e-3 * fabs(b); /* twice what a search leaves open */
+}
+
+/* Every branch is the sum of its own. */
+static bool tree_adds_up(const json_t *tree)
+{
+    const json_t *children = json_object_get(tree, "children");
+    double sum = 0;
+    for (size_t i = 0; i < json_array_size(children); i++) {
+        if (!tree_adds_up(json_array_get(children, i)))
+            return false;
+        sum += value_of(json_array_get(children, i));
+    }
+    return !json_array_size(children) ||
+           fabs(sum - value_of(tree)) <= 1e-9 * sum;
+}
+
+static const char *kind_of(const json_t *binds, size_t i)
+{
+    return json_string_value(json_object_get(json_array_get(binds, i), "kind"));
+}
+
+static bool binds(const cli_answer *a, const char *kind)
+{
+    const json_t *list = json_object_get(a->json, "binds");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (strcmp(kind_of(list, i), kind) == 0)
+            return true;
+    return false;
+}
+
+static double number_in(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+/* Of a searched plan: no other signature is better, and all else chosen anew is
+ * no worse than all else as planned. */
+static void test_op(const char *name)
+{
+    cli_answer *a = cli("explain \"$D/best.json\" --op %s --json", name);
+    const json_t *tree = json_object_get(a->json, "tree");
+    const json_t *list = json_object_get(tree, "signatures");
+    const json_t *anew = json_object_get(a->json, "anew");
+    const json_t *next = json_object_get(anew, "next_best");
+    const double iteration_s = cli_number(a, "iteration_s");
+    const double found = number_in(next, "iteration_s");
+    double listed = NAN;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *row = json_array_get(list, i);
+        if (json_is_true(json_object_get(row, "next_best")))
+            listed = number_in(row, "iteration_s");
+    }
+    printf("# %s: %.6g s, next %.6g s, listed %.6g s\n", name, iteration_s,
+           found, listed);
+    tap_ok(a->status == 0 && tree_adds_up(json_object_get(tree, "cost")),
+           "%s: its cost adds up", name);
+    tap_ok(found >= iteration_s * (1 - 1e-3) && found <= listed &&
+               number_in(next, "lower_bound_s") <= found,
+           "%s: the next best is no better, all else as planned no cheaper",
+           name);
+    tap_ok(near(number_in(json_object_get(anew, "chosen"), "iteration_s"),
+                iteration_s) &&
+               !binds(a, "told"),
+           "%s: with its own signature the plan is as good as it was", name);
+}
+
+static void test_ops(void)
+{
+    static const char *const names[] = {"/blocks.0/mlp/fc/gelu", "tok.weight",
+                                        "/blocks.1/attn/q/add", "blocks.1.mlp.proj.weight"};
+    cli("search " GPT " --cluster 1x4:a100-sxm4-80g --batch 8 --gap 0 "
+        "-o \"$D/best.json\"");
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        test_op(names[k]);
+}
+
+/* A layer more or less is what search finds when it is told so. */
+static void test_layers(void)
+{
+    cli("search zoo:gpt,layers=4,hidden=64,heads=4,vocab=256,seq=32 --cluster "
+        "1x4:a100-sxm4-80g --batch 16 --fix pp=2,micro-batches=4 "
+        "-o \"$D/four.json\"");
+    cli_answer *a = cli("explain \"$D/four.json\" --stage 0 --json");
+    const double planned = cli_number(a, "iteration_s");
+    const double anew =
+        number_in(json_object_get(a->json, "anew"), "iteration_s");
+    const json_t *others = json_object_get(a->json, "others");
+    const double next =
+        number_in(json_object_get(a->json, "next_best"), "iteration_s");
+    double at[2] = {NAN, NAN}, least = INFINITY;
+    for (size_t i = 0; i < json_array_size(others) && i < 2; i++) {
+        at[i] = number_in(json_array_get(others, i), "iteration_s");
+        least = fmin(least, at[i]);
+    }
+    tap_ok(near(anew, planned) && binds(a, "memory") && binds(a, "pace"),
+           "a stage of a searched plan as it is: %g s of %g s", anew, planned);
+    tap_ok(next >= least && next <= least, "the least of the others is next");
+    for (int k = 0; k < 2; k++) {
+        a = cli("search zoo:gpt,layers=4,hidden=64,heads=4,vocab=256,seq=32 "
+                "--cluster 1x4:a100-sxm4-80g --batch 16 "
+                "--fix pp=2,micro-batches=4,layers=%s -o \"$D/l.json\" --json",
+                k ? "1/3" : "3/1");
+        tap_ok(near(cli_number(a, "iteration_s"), at[k]),
+               "layers %s: %g s, search says %g s", k ? "1/3" : "3/1", at[k],
+               cli_number(a, "iteration_s"));
+    }
+}
+
+/* Below what a plan takes memory is what binds. */
+static void test_memory(void)
+{
+    cli_answer *a = cli("check \"$D/best.json\" --json");
+    const long long half = (long long)cli_largest_peak(a) * 3 / 4;
+    a = cli("explain \"$D/best.json\" --stage 0 --memory %lld --json", half);
+    const json_t *anew = json_object_get(a->json, "anew");
+    tap_ok(a->status == 0 && json_object_get(anew, "over") &&
+               number_in(anew, "any_memory_s") <=
+                   cli_number(a, "iteration_s") * (1 + 1e-3),
+           "three quarters of its bytes: what would not fit is said");
+    a = cli("explain \"$D/best.json\" --op tok.weight --memory %lld --json",
+            half);
+    tap_ok(a->status == 0 && binds(a, "memory"), "and binds an op's signature");
+}
+
+static void test_refusals(void)
+{
+    cli_answer *a = cli("explain \"$D/best.json\" --stage 9");
+    tap_ok(a->status == 2 && strstr(a->err, "stages 0 to"), "no such stage");
+    a = cli("explain \"$D/best.json\" --stage 0 --op tok.weight");
+    tap_ok(a->status == 2 && strstr(a->err, "not both"), "one of the two");
+    a = cli("explain \"$D/best.json\" --op nothing");
+    tap_ok(a->status == 2 && strstr(a->err, "'nothing'"), "no such op");
+}
+
 static void test_golden(void)
 {
     static char all[1 << 16];
+    static const char *const more[] = {
+        "gpt-dp2-tp2.json\" --op /blocks.1/mlp/fc/gelu",
+        "gpt-pp2.json\" --stage 0"};
     size_t n = 0;
     for (int32_t i = 0; i < CASES; i++) {
         cli_answer *a = cli("explain \"$D/%s.json\"", cases[i].name);
         n += (size_t)snprintf(all + n, sizeof all - n, "%s\n%s\n",
                               cases[i].words, a->out);
+    }
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        cli_answer *a = cli("explain \"$D/%s", more[i]);
+        n += (size_t)snprintf(all + n, sizeof all - n, "%s\n%s\n", more[i],
+                              a->out);
     }
     tap_ok(cli_is_golden("explain.txt", all),
            "the trees are those of tests/golden/explain.txt");
@@ -75,6 +223,10 @@ int main(void)
     for (int32_t i = 0; i < CASES; i++)
         test_bytes(&cases[i]);
     test_golden();
+    test_ops();
+    test_layers();
+    test_memory();
+    test_refusals();
     cli_end_scratch();
     return tap_done();
 }

@@ -114,15 +114,8 @@ static void lower_smallest(const cli_making *m, smallest *out)
 
 static const char *moment_text(const cli_making *m, const holding *h)
 {
-    fs_arena *arena = m->c->arena;
-    if (h->full.task < 0)
-        return "always";
-    const plan_task *task = &h->role->tasks[h->full.task];
-    const char *name = plan_task_name(m->found.misfit_graph, task, arena);
-    if (plan_phase_once(task->phase))
-        return fs_printf(arena, "%s, %s", name, plan_phase_name(task->phase));
-    return fs_printf(arena, "%s, %s of micro-batch %d", name,
-                     plan_phase_name(task->phase), h->full.micro_batch);
+    return plan_fullest_text(m->found.misfit_graph, h->role, &h->full,
+                             m->c->arena);
 }
 
 static json_t *holding_json(const cli_making *m, const holding *h)

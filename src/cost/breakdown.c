@@ -185,3 +185,133 @@ plan_breakdown cost_time_tree(const cost_sum *sum, const cost_summary *s)
         out.child[i] = stage_tree(sum, &stages[i], i);
     return out;
 }
+
+/* ---- one node ---- */
+
+static double times_of(const cost_sum *sum, bool per_step)
+{
+    return per_step ? 1 : sum->strategy->micro_batches;
+}
+
+/* "bound by memory: 3 us compute, 5 us memory, 2 us launch", as often as it
+ * runs in a step. */
+static const char *demand_note(const plan_demand *d, double times,
+                               fs_arena *arena)
+{
+    static const char *const names[BOUNDS] = {"compute", "memory", "network",
+                                              "latency", "launch"};
+    const double figure[BOUNDS] = {d->compute_s, d->memory_s, d->network_s,
+                                   d->latency_s, d->launch_s};
+    fs_text text = {.arena = arena};
+    char seconds[32];
+    fs_text_add(&text, "bound by %s:", names[bound_of(d)]);
+    for (int32_t b = 0; b < BOUNDS; b++)
+        if (figure[b] > 0)
+            fs_text_add(&text, " %s %s", names[b],
+                        fs_human_seconds(seconds, times * figure[b]));
+    return text.at;
+}
+
+static plan_breakdown kernel_tree(const cost_sum *sum, int32_t v)
+{
+    const plan_strategy *s = sum->strategy;
+    const plan_stage *stage = &s->stages[s->stage_of[v]];
+    const bool per_step = cost_node_per_step(sum->graph, v);
+    const cost_model *model = cost_sum_model(sum, per_step);
+    const double times = times_of(sum, per_step);
+    const plan_demand demand =
+        cost_op(model, sum->graph, &sum->graph->nodes.at[v], &s->sig[v], stage);
+    return (plan_breakdown){.name = "kernel",
+                            .value = times *
+                                     cost_shared_seconds(model, stage, &demand),
+                            .note = demand_note(&demand, times, sum->arena)};
+}
+
+/* The steps of an edge's path. */
+static plan_breakdown edge_tree(const cost_sum *sum, const cost_edge *edge)
+{
+    const cost_model *model = cost_sum_model(sum, edge->per_step);
+    const double times = times_of(sum, edge->per_step);
+    plan_breakdown out = {
+        .child = fs_new(sum->arena, plan_breakdown, edge->path->n)};
+    for (int32_t i = 0; i < edge->path->n; i++) {
+        plan_path_step step;
+        if (!plan_path_step_make(&edge->ends, edge->path, i, &step))
+            continue;
+        const plan_stage *stage =
+            step.crosses ? edge->ends.to_stage : step.stage;
+        const plan_demand demand = step.crosses
+                                       ? cost_cross(model, &step.cross)
+                                       : cost_box_step(model, stage, &step.box);
+        const double seconds =
+            times * cost_shared_seconds(model, stage, &demand);
+        out.value += seconds;
+        out.child[out.n++] = (plan_breakdown){
+            .name =
+                step.crosses ? "point-to-point" : plan_box_name(step.box.kind),
+            .value = seconds,
+            .note = demand_note(&demand, times, sum->arena)};
+    }
+    return out;
+}
+
+typedef FS_VEC(plan_breakdown) tree_list;
+
+/* What boxes the tensor for slot `slot` of node `reader`, if anything does. */
+static void add_edge_tree(const cost_sum *sum, int32_t reader, int32_t slot,
+                          const char *what, tree_list *list)
+{
+    cost_edge edge;
+    char from[64], to[64];
+    if (!cost_sum_edge_at(sum, reader, slot, &edge) || edge.path->n == 0)
+        return;
+    plan_breakdown tree = edge_tree(sum, &edge);
+    tree.name = fs_printf(
+        sum->arena, "%s, %s to %s", what,
+        ir_nd_sbp_text(from, edge.ends.from, edge.ends.from_stage->mesh.n),
+        ir_nd_sbp_text(to, edge.ends.to, edge.ends.to_stage->mesh.n));
+    fs_push(sum->arena, list, tree);
+}
+
+/* Readers' edges of what v makes, a variable's loop too. */
+static void add_readers(const cost_sum *sum, int32_t v, tree_list *list)
+{
+    const plan_strategy *s = sum->strategy;
+    for (int32_t u = 0; u < s->n_nodes; u++)
+        for (int32_t e = s->first_edge[u]; e < s->first_edge[u + 1]; e++) {
+            const int32_t slot = e - s->first_edge[u];
+            const int32_t t = plan_edge_tensor(sum->graph, s, u, slot);
+            if (u != v && t >= 0 && sum->graph->tensors.at[t].producer == v)
+                add_edge_tree(sum, u, slot,
+                              fs_printf(sum->arena, "for %s",
+                                        sum->graph->nodes.at[u].name),
+                              list);
+        }
+}
+
+plan_breakdown cost_node_tree(const cost_model *model, const ir_graph *graph,
+                              const plan_strategy *s, int32_t v,
+                              fs_arena *arena)
+{
+    cost_sum sum = {model, model, graph, s, arena, NULL};
+    const plan_pipeline pipe = plan_pipeline_of(
+        s->stages, s->n_stages, s->schedule, s->micro_batches, arena);
+    plan_breakdown out = {.name = graph->nodes.at[v].name};
+    tree_list list = {0};
+    sum.micro = cost_model_for(model, pipe.n_roles, s->micro_batches, arena);
+    fs_push(arena, &list, kernel_tree(&sum, v));
+    for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++) {
+        const int32_t slot = e - s->first_edge[v];
+        const int32_t t = plan_edge_tensor(graph, s, v, slot);
+        if (t >= 0)
+            add_edge_tree(&sum, v, slot,
+                          fs_printf(arena, "of %s", graph->tensors.at[t].name),
+                          &list);
+    }
+    add_readers(&sum, v, &list);
+    for (int32_t k = 0; k < list.n; k++)
+        out.value += list.at[k].value;
+    out.n = list.n;
+    out.child = list.at;
+    return out;
+}

@@ -84,6 +84,14 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
 /* Its iteration_s alone, of a strategy that cost_strategy takes. */
 double cost_strategy_seconds(const cost_model *model, const ir_graph *graph,
                              const plan_strategy *strategy);
+/* The most seconds of a group of devices; seconds: [n_stages]. */
+double cost_slowest_group(const cost_summary *s, const double *seconds);
+/* Seconds per step of one node: its kernel, the boxing of what it reads ("of
+ * ..") and of what is read of it ("for .."). The strategy is one that
+ * cost_strategy takes. */
+plan_breakdown cost_node_tree(const cost_model *model, const ir_graph *graph,
+                              const plan_strategy *strategy, int32_t node,
+                              fs_arena *arena);
 
 /* Seconds of an iteration that no simulation of the strategy's plan goes below,
  * step after step (least.c). The schedule is a known one; `overlap`:

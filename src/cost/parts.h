@@ -106,8 +106,6 @@ bool cost_sum_edge_at(const cost_sum *sum, int32_t v, int32_t slot,
                       cost_edge *out);
 
 /* The tree of a summary whose figures are filled in. */
-/* The most seconds of a group of devices; seconds: [n_stages]. */
-double cost_slowest_group(const cost_summary *s, const double *seconds);
 plan_breakdown cost_time_tree(const cost_sum *sum, const cost_summary *s);
 
 /* Values by keys without padding. Direct-mapped: a newcomer takes the place of

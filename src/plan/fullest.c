@@ -174,3 +174,16 @@ plan_term plan_fullest_over(const plan_fullest *fullest, int64_t limit_bytes)
     }
     return PLAN_TERMS;
 }
+
+const char *plan_fullest_text(const ir_graph *graph, const plan_role *role,
+                              const plan_fullest *fullest, fs_arena *arena)
+{
+    if (fullest->task < 0)
+        return "always";
+    const plan_task *task = &role->tasks[fullest->task];
+    const char *name = plan_task_name(graph, task, arena);
+    if (plan_phase_once(task->phase))
+        return fs_printf(arena, "%s, %s", name, plan_phase_name(task->phase));
+    return fs_printf(arena, "%s, %s of micro-batch %d", name,
+                     plan_phase_name(task->phase), fullest->micro_batch);
+}

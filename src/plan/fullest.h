@@ -27,6 +27,9 @@ typedef struct plan_fullest {
 } plan_fullest;
 plan_fullest plan_fullest_of(const ir_graph *graph, const plan *p,
                              int32_t role);
+/* "matmul h, backward of micro-batch 1". */
+const char *plan_fullest_text(const ir_graph *graph, const plan_role *role,
+                              const plan_fullest *fullest, fs_arena *arena);
 /* The first term that does not fit, when they are asked for one after the
  * other; PLAN_TERMS: all do. */
 plan_term plan_fullest_over(const plan_fullest *fullest, int64_t limit_bytes);

@@ -14,7 +14,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/view.h src/search/view.c src/search/memo.c src/search/build_edges.c src/search/build_net.c src/search/build_strategy.c src/search/tie.c src/search/lift.c src/search/cut.c \
   src/search/split.h src/search/split.c \
   src/search/level0.h src/search/lay_out.c src/search/crew.h src/search/crew.c src/search/level0.c src/search/narrow.c \
-  src/search/digest.h src/search/digest.c src/search/plans.h src/search/plans.c src/search/front.h src/search/front.c src/search/result.c src/search/fit.c src/search/lean.c \
+  src/search/digest.h src/search/digest.c src/search/variant.h src/search/variant.c src/search/plans.h src/search/plans.c src/search/front.h src/search/front.c src/search/result.c src/search/fit.c src/search/lean.c \
   src/search/recipe.c src/search/recipe_check.c \
   src/search/recipe_text.c \
   src/search/recipe_keys.def src/search/recipe_parts.h src/search/recipe_marks.c \
@@ -34,7 +34,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/nearby.h src/search/nearby.c \
   src/search/ration.h src/search/pricing.c src/search/ration.c
 check_PROGRAMS += tests/search_net_test tests/search_reduce_test \
-  tests/search_graph_test tests/search_oracle_test tests/search_every_test \
+  tests/search_graph_test tests/search_oracle_test tests/search_variant_test tests/search_every_test \
   tests/search_fold_test \
   tests/search_memory_test tests/search_cut_test tests/cli_memory_test \
   tests/cli_pin_test tests/cli_recipe_test tests/cli_tensor_test \
@@ -50,6 +50,9 @@ tests_search_ration_test_LDADD = $(search_libs)
 tests_search_graph_test_SOURCES = tests/search_graph_test.c \
   tests/search_draw.c tests/search_draw.h tests/search_cluster.h tests/tap.h
 tests_search_graph_test_LDADD = $(search_libs)
+tests_search_variant_test_SOURCES = tests/search_variant_test.c \
+  tests/search_draw.c tests/search_draw.h tests/search_cluster.h tests/tap.h
+tests_search_variant_test_LDADD = $(search_libs)
 tests_search_oracle_test_SOURCES = tests/search_oracle_test.c \
   tests/search_draw.c tests/search_draw.h tests/search_cluster.h tests/tap.h
 tests_search_oracle_test_LDADD = $(search_libs)
