@@ -7,7 +7,7 @@
 #include <stdalign.h>
 #include <string.h>
 
-enum { MEMO_SLOTS = 1024 }; /* a power of two */
+enum { MEMO_SLOTS = 16384 }; /* a power of two */
 
 struct cost_memo {
     size_t key_bytes, value_bytes, slot_bytes, value_at;

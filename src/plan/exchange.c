@@ -220,6 +220,8 @@ typedef struct givers {
     const plan_exchange *x;
     int32_t taker;
     ir_piece wanted;
+    ir_piece left;           /* by the cuts of the axes so far */
+    int32_t at[IR_MAX_MESH]; /* coordinates so far; -1 on axes of B */
     fs_arena *arena;
     plan_shares *out;
 } givers;
@@ -238,56 +240,50 @@ static int32_t first_behind(int64_t length, int32_t n, int64_t at)
     return piece < 0 ? 0 : piece < n ? (int32_t)piece : n - 1;
 }
 
-static void add_giver(const givers *g, const int32_t *fixed,
-                      const ir_piece *theirs)
-{
-    add_share(&g->wanted, theirs, nearest(g->x, fixed, g->taker), g->arena,
-              g->out);
-}
+static void find_givers(givers *g, int32_t axis);
 
-static void find_givers(const givers *g, int32_t *at, int32_t axis,
-                        const ir_piece *left);
-
-/* Axis `axis` cuts what the ones before leave, `left`: those of its pieces that
- * have something wanted lie one behind the other. */
-static void find_along(const givers *g, int32_t *at, int32_t axis,
-                       const ir_piece *left)
+/* Axis `axis` cuts what the ones before leave: those of its pieces that have
+ * something wanted lie one behind the other. */
+static void find_along(givers *g, int32_t axis)
 {
     const int32_t d = g->x->from.at[axis].axis, n = g->x->from_mesh.dim[axis];
-    const int64_t whole = left->shape.dim[d];
-    const int64_t begin = g->wanted.offset[d] - left->offset[d];
+    const int64_t whole = g->left.shape.dim[d], offset = g->left.offset[d];
+    const int64_t begin = g->wanted.offset[d] - offset;
     const int64_t end = begin + g->wanted.shape.dim[d];
 
     for (int32_t c = first_behind(whole, n, begin); c < n; c++) {
-        ir_piece piece = *left;
-        int64_t start;
-        ir_split(whole, n, c, &start, &piece.shape.dim[d]);
+        int64_t start, length;
+        ir_split(whole, n, c, &start, &length);
         if (start >= end)
             break;
-        if (start + piece.shape.dim[d] <= begin)
+        if (start + length <= begin)
             continue;
-        piece.offset[d] += start;
-        at[axis] = c;
-        find_givers(g, at, axis + 1, &piece);
+        g->left.offset[d] = offset + start;
+        g->left.shape.dim[d] = length;
+        g->at[axis] = c;
+        find_givers(g, axis + 1);
     }
+    g->left.offset[d] = offset;
+    g->left.shape.dim[d] = whole;
 }
 
-/* at[a] of axes before `axis` are fixed; -1 on axes of B. */
-static void find_givers(const givers *g, int32_t *at, int32_t axis,
-                        const ir_piece *left)
+static void find_givers(givers *g, int32_t axis)
 {
     const plan_exchange *x = g->x;
 
     if (axis == x->from_mesh.n) {
-        add_giver(g, at, left);
+        add_share(&g->wanted, &g->left, nearest(x, g->at, g->taker), g->arena,
+                  g->out);
     } else if (x->from.at[axis].kind == IR_B) {
-        at[axis] = -1;
-        find_givers(g, at, axis + 1, left);
+        g->at[axis] = -1;
+        find_givers(g, axis + 1);
     } else if (x->from.at[axis].kind == IR_S) {
-        find_along(g, at, axis, left);
+        find_along(g, axis);
     } else {
-        for (at[axis] = 0; at[axis] < x->from_mesh.dim[axis]; at[axis]++)
-            find_givers(g, at, axis + 1, left);
+        for (int32_t c = 0; c < x->from_mesh.dim[axis]; c++) {
+            g->at[axis] = c;
+            find_givers(g, axis + 1);
+        }
     }
 }
 
@@ -309,16 +305,28 @@ static void add_straight(const plan_exchange *x, int32_t me, fs_arena *arena,
     add_share(&from, &to, me, arena, out);
 }
 
+/* Most come in order. */
+static bool in_order(const plan_shares *shares)
+{
+    for (int32_t k = 1; k < shares->n; k++)
+        if (shares->at[k].position < shares->at[k - 1].position)
+            return false;
+    return true;
+}
+
 static void takes_across(const plan_exchange *x, int32_t me, fs_arena *arena,
                          plan_shares *out)
 {
-    int32_t at[IR_MAX_MESH] = {0};
+    givers g = {.x = x,
+                .taker = me,
+                .left = {.shape = x->shape},
+                .arena = arena,
+                .out = out};
 
-    ir_mesh_coords(&x->to_mesh, me, at);
-    const givers g = {x, me, wanted(x, at), arena, out};
-    const ir_piece whole = {.shape = x->shape};
-    find_givers(&g, at, 0, &whole);
-    if (out->n > 0)
+    ir_mesh_coords(&x->to_mesh, me, g.at);
+    g.wanted = wanted(x, g.at);
+    find_givers(&g, 0);
+    if (!in_order(out))
         qsort(out->at, (size_t)out->n, sizeof *out->at, compare_shares);
 }
 
