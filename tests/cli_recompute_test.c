@@ -205,21 +205,43 @@ static void test_same_losses(const char *recipe, int ranks)
 
 /* ---- what commands make of it ---- */
 
+/* A plan's file that says what is kept of it says so of nodes that are. */
+static void test_kept(void)
+{
+    if (system("sed 's/\"kept\": *\\[/&\"nobody\", /' \"$D/found.json\" "
+               ">\"$D/kept.json\"") != 0)
+        return;
+    cli_answer *a = cli("check \"$D/kept.json\"");
+    tap_ok(a->status == 2 && strstr(a->err, "kept.json: origin.kept") &&
+               strstr(a->err, "nobody"),
+           "a node that is computed nowhere again is named: %.80s", a->err);
+    a = cli("plan " DEEP " --cluster 1x1:cpu --batch 8 --recompute any -o "
+            "\"$D/x.json\"");
+    tap_ok(a->status == 2 && strstr(a->err, "--recompute any"),
+           "plan by hand chooses nothing");
+}
+
 static void test_search(void)
 {
     const char *rest = "--cluster 1x1:cpu --batch 8 --fix micro-batches=1 "
                        "--memory 24M --time-limit 20 -o \"$D/found.json\"";
-    cli_answer *a = cli("search " DEEP " %s", rest);
+    cli_answer *a = cli("search " DEEP " %s --recompute none", rest);
     tap_ok(a->status == 1 && strstr(a->err, "memory"),
            "24 MiB are too few for any plan");
     a = cli("search " DEEP " %s --recompute block --json", rest);
+    const double block_s = cli_number(a, "iteration_s");
     tap_ok(a->status == 0 && cli_largest_peak(a) <= 24 << 20,
            "but not when blocks are computed again: %lld bytes",
            (long long)cli_largest_peak(a));
+    a = cli("search " DEEP " %s --json", rest);
+    tap_ok(a->status == 0 && cli_largest_peak(a) <= 24 << 20 &&
+               cli_number(a, "iteration_s") <= block_s,
+           "nor when search chooses what is, which takes no longer");
     a = cli("check \"$D/found.json\" --json");
     tap_ok(a->status == 0, "the plan's file makes the same graph again");
     a = cli("explain \"$D/found.json\"");
     tap_ok(a->status == 0, "and can be explained");
+    test_kept();
 }
 
 static void test_model(void)

@@ -490,7 +490,8 @@ static int64_t moment_bytes(const cost_memory *memory, int32_t moment,
             if (plan_edge_tensor(graph, s, v, slot) < 0 ||
                 !cost_memory_edge(
                     memory, moment,
-                    (cost_reader){v, slot, s->edge[e].sharing > 0}, &held))
+                    (cost_reader){v, slot, s->edge[e].sharing > 0, false},
+                    &held))
                 continue;
             const plan_ends ends = plan_edge_ends(graph, s, v, slot);
             sum += cost_holding_bytes(&held, &ends, &s->edge[e]);
@@ -525,7 +526,7 @@ static void compare_bytes(const fold_case *c, asked *a,
     const ir_graph *graph = of->layout.graph;
     const cost_program program = {graph,       s->n_stages, s->micro_batches,
                                   s->schedule, s->stages,   s->stage_of,
-                                  NULL};
+                                  NULL,        false};
     cost_memory *memory = cost_memory_create(&program, a->arena);
     const cost_moment *whole, *at;
     plan_lower_options options = plan_lower_defaults();
@@ -603,9 +604,10 @@ static void check_memory(const fold_case *c, asked *a, tally *t)
                                    &found) != FS_OK ||
         isinf(found.cost))
         return;
-    double cost = found.cost;
-    const plan_strategy *s =
-        search_whole_strategy(&z, &of, &of.built, found.value, &cost);
+    const search_kept whole =
+        search_whole_plan(&z, &of, &of.built, found.value, found.cost);
+    const plan_strategy *s = whole.strategy;
+    const double cost = whole.cost_s;
     /* What a network says is not more than what it stands for. */
     if (beyond(found.cost, cost)) {
         complain(c, a, "network, its plan", found.cost, cost);

@@ -50,7 +50,7 @@ static const char *layers(cli *c, const cli_side *s)
     const plan_strategy *strategy = s->p.plan->strategy;
     const plan_origin *o = &s->p.model.origin;
     cli_model whole;
-    if (!o->recompute || !o->recompute[0])
+    if (!(o->recompute && o->recompute[0]) && !(o->again && o->again[0]))
         return cli_layers_text(c->arena, bound, bound, strategy);
     if (cli_model_train(c, o, strategy->micro_batches, &whole) != FS_OK) {
         c->err = (fs_err){0};
@@ -64,6 +64,13 @@ static const char *layers(cli *c, const cli_side *s)
 static const char *meshes(const cli_side *s, fs_arena *arena)
 {
     return cli_stage_meshes_text(arena, s->p.plan->strategy);
+}
+
+static const char *recomputed(const plan_origin *o, fs_arena *arena)
+{
+    if (o->again && o->again[0])
+        return fs_printf(arena, "chosen from %s, %d kept", o->again, o->n_kept);
+    return o->recompute && o->recompute[0] ? o->recompute : "none";
 }
 
 static const char *compression(const plan_origin *o, fs_arena *arena)
@@ -112,7 +119,7 @@ static void add_training(const cli_comparing *k, settings *list)
     add(list, "precision", a->precision ? a->precision : "fp32",
         b->precision ? b->precision : "fp32");
     add(list, "loss-scale", or_none(a->loss_scale), or_none(b->loss_scale));
-    add(list, "recompute", or_none(a->recompute), or_none(b->recompute));
+    add(list, "recompute", recomputed(a, arena), recomputed(b, arena));
     add(list, "compress", compression(a, arena), compression(b, arena));
     add(list, "clip-norm", fs_printf(arena, "%g", a->clip_norm),
         fs_printf(arena, "%g", b->clip_norm));

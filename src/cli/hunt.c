@@ -129,6 +129,8 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         .reduce = !c->args.no_reduce || c->args.no_reduce[0],
         .progress = show_line,
         .stop = m->stop,
+        .again = cli_making_chooses(m) ? cli_making_again : NULL,
+        .again_ctx = m,
     };
     FS_TRY(cli_parse_no_reduce(c, &out->without));
     FS_TRY(cli_ranks_begin(m, cost));
@@ -358,6 +360,7 @@ fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out)
     if (status == FS_NO)
         status = cli_making_misfit(m);
     fs_progress("%s", "");
+    cli_making_take_again(m);
     if (status == FS_NO && strcmp(m->found.status, "limit") == 0)
         status = none_yet(m, start_ns);
     return status;

@@ -242,6 +242,14 @@ static fs_status join_word(cli_making *m, const char *key, const char *flag,
 static fs_status take_words(cli_making *m)
 {
     const cli_args *a = &m->c->args;
+    if (a->recompute && strcmp(a->recompute, "any") == 0) {
+        if (m->by_hand)
+            return fs_fail(&m->c->err, FS_INVALID,
+                           "--recompute any is for search, which chooses; "
+                           "plan wants block, selective, cheap, a REGEX of "
+                           "nodes or none");
+        m->origin.recompute = "";
+    }
     FS_TRY(join_word(m, "precision", a->precision, m->recipe.precision,
                      &m->origin.precision));
     return join_word(m, "recompute", a->recompute, m->recipe.recompute,
@@ -259,6 +267,7 @@ static void close_models(cli_making *m)
 {
     for (int32_t i = 0; i < m->n_models; i++)
         cli_model_close(&m->models[i]);
+    cli_making_close_again(m);
     m->n_models = 0;
 }
 

@@ -33,7 +33,12 @@ typedef struct cli_making {
     int32_t n_models;
     cli_model models[CLI_MAX_GRAPHS];
     search_graph graphs[CLI_MAX_GRAPHS];
-    double graphs_s; /* spent on building them */
+    cli_model again[CLI_MAX_GRAPHS]; /* of the same counts, with copies of what
+                                        may be computed again, if wanted; */
+    bool has_again[CLI_MAX_GRAPHS];
+    const char *policy; /* that chose these; NULL: none was wanted, "": none
+                           suits the network */
+    double graphs_s;    /* spent on building them */
     search_result found;
     const atomic_bool *stop; /* set: a plan now, as good as it is; NULL */
     int stopped;             /* the signal that ended the search; 0: none */
@@ -50,6 +55,13 @@ double cli_making_gap(const cli_making *m); /* that is asked for */
 fs_status cli_parse_no_reduce(cli *c, uint32_t *without);
 /* A list, or any. */
 bool cli_several_schedules(const char *schedule);
+/* problem->again (again.c): ctx is the making. */
+search_again_fn cli_making_again;
+void cli_making_close_again(cli_making *m);
+/* Is what is computed again to be chosen? */
+bool cli_making_chooses(const cli_making *m);
+/* The origin says how the found plan's graph is made. */
+void cli_making_take_again(cli_making *m);
 /* Searches all graphs of `m` (m->found) and lowers what it found. */
 fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out);
 /* One of its plans; options as the command has them. */

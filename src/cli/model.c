@@ -4,6 +4,7 @@
 
 #include "base/regex.h"
 #include "cli/part.h"
+#include "ir/recompute.h"
 #include "ir/train.h"
 #include "kernels/evaluate.h"
 #include "onnx/import.h"
@@ -339,6 +340,33 @@ fs_status cli_read_precision(const plan_origin *o, fs_err *err,
         ir_loss_scale_parse(o->loss_scale, narrow, err, &out->loss_scale));
 }
 
+/* What is computed again by choice: chosen from the graph as it runs, whose
+ * forward nodes make what the backward pass would read without. */
+static fs_status choose_again(const plan_origin *o, ir_graph *graph,
+                              fs_err *err)
+{
+    if (!o->again || !o->again[0])
+        return FS_OK;
+    FS_TRY(cli_part(o, "again", err, ir_recompute(graph, o->again, err)));
+    fs_status status = FS_OK;
+    fs_arena *scratch = fs_arena_create();
+    bool *copies = fs_new(scratch, bool, graph->nodes.n);
+    int32_t *of = fs_new(scratch, int32_t, graph->nodes.n);
+    for (int32_t i = 0; i < o->n_kept && status == FS_OK; i++) {
+        const int32_t v = ir_graph_find_again(graph, o->kept[i]);
+        if (v < 0)
+            status = cli_part_fail(o, "kept", err,
+                                   "%s computes no node '%.80s' again",
+                                   graph->name, o->kept[i]);
+        else
+            copies[v] = true;
+    }
+    if (status == FS_OK)
+        ir_recompute_keep(graph, copies, of);
+    fs_arena_destroy(scratch);
+    return status;
+}
+
 static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
                               cli_model *model)
 {
@@ -373,7 +401,7 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
     fs_status status = ir_train(graph, &options, err);
     FS_TRY(cli_part(o, about, err, status));
     ir_rewrite_step(graph, &rewrites);
-    return FS_OK;
+    return choose_again(o, graph, err);
 }
 
 fs_status cli_model_gradients(cli *c, cli_model *model)

@@ -291,6 +291,11 @@ static void tell_recomputed(const cli_making *m)
                 "recompute       %s: %d of %d forward ops once more in the "
                 "backward pass\n",
                 m->origin.recompute, again, ir_forward_nodes(graph));
+    else if (m->origin.again && m->origin.again[0])
+        cli_say(m->c,
+                "recompute       chosen op by op from '%s': %d of %d forward "
+                "ops once more in the backward pass\n",
+                m->origin.again, again, ir_forward_nodes(graph));
 }
 
 /* What several stages of a device gain depends on how many micro-batches go

@@ -4,34 +4,13 @@
  * that are live then and may read the same copy: never too much, since the
  * bytes of different copies are at least their mean. */
 #include "config.h"
-#include "cost/memory.h"
+#include "cost/memory_parts.h"
 
-#include "cost/parts.h"
+#include "ir/recompute.h"
 #include "plan/lower.h"
 
-struct cost_memory {
-    const cost_program *program;
-    fs_arena *arena;
-    ir_uses uses;
-    int32_t prefetch;
-    plan_pipeline pipe;
-    cost_fullest *slot; /* [n_stages] */
-    plan_pace pace;
-    int32_t *viewed;    /* [tensors] what its register was made for */
-    int32_t *last;      /* [tensors] of those: last backward reader, or -1 */
-    int32_t *last_end;  /* and last reader of the updates */
-    int32_t *between;   /* [tensors] that of a layer between the first and the
-                           last for one that layers hand on; else itself */
-    int32_t **sharing;  /* [moment][tensors] edges that hold a copy, */
-    int32_t **among;    /* and of such a layer, those of layers like it */
-    int32_t **received; /* [n_stages][tensors] edges that cross to a stage, */
-    int32_t **kept;     /* and those of them that the backward pass reads */
-    FS_VEC(cost_moment) moments;
-    double *most; /* [moment] 0: not known yet */
-};
-
 /* How many nodes of its stage it stands for. */
-static int32_t times(const cost_memory *mem, int32_t v)
+int32_t cost_times(const cost_memory *mem, int32_t v)
 {
     const cost_standing *standing = mem->program->standing;
     return standing ? standing->times[v] : 1;
@@ -51,7 +30,7 @@ static bool is_link(const cost_memory *mem, int32_t tensor, int32_t v)
  * all together, and each what the one before it made. */
 static int32_t readers_like(const cost_memory *mem, int32_t tensor, int32_t v)
 {
-    return is_link(mem, tensor, v) ? 1 : times(mem, v);
+    return is_link(mem, tensor, v) ? 1 : cost_times(mem, v);
 }
 
 /* Which stage of the pipeline. */
@@ -61,20 +40,26 @@ static int32_t place(const cost_memory *mem, int32_t stage)
     return standing ? standing->stage[stage] : stage;
 }
 
-static const ir_node *producer_of(const cost_memory *mem, int32_t tensor)
+const ir_node *cost_producer_of(const cost_memory *mem, int32_t tensor)
 {
     const ir_graph *graph = mem->program->graph;
     return &graph->nodes.at[graph->tensors.at[tensor].producer];
 }
 
 /* Inputs and constants are made anew on each stage that reads them. */
-static int32_t home_of(const cost_memory *mem, int32_t tensor, int32_t reader)
+int32_t cost_home_of(const cost_memory *mem, int32_t tensor, int32_t reader)
 {
-    const ir_node *node = producer_of(mem, tensor);
+    const ir_node *node = cost_producer_of(mem, tensor);
     if (node->op == IR_OP_input || node->op == IR_OP_constant)
         return mem->program->stage_of[reader];
     return mem->program
         ->stage_of[mem->program->graph->tensors.at[tensor].producer];
+}
+
+/* May it be left out? */
+bool cost_is_loose(const cost_memory *mem, int32_t v)
+{
+    return mem->program->chooses && ir_computes_again(mem->program->graph, v);
 }
 
 static int32_t edge_tensor(const cost_memory *mem, int32_t v, int32_t slot)
@@ -96,7 +81,7 @@ static int64_t aligned(const ir_tensor *tensor, const ir_nd_sbp *sbp,
 
 /* The slot of the backward pass that is looked at has another before it, when
  * one of the fullest has: then all sums of gradients are there too. */
-static bool goes_on(const cost_memory *mem, int32_t stage)
+bool cost_goes_on(const cost_memory *mem, int32_t stage)
 {
     return mem->slot[place(mem, stage)].goes_on;
 }
@@ -125,6 +110,14 @@ static void hold_for_step(const cost_memory *mem, const cost_moment *at,
     out->after = held;
 }
 
+/* Readers of the backward pass that keep what a stage received: those that are
+ * there in any case, or else those that may be. */
+static int32_t kept_on(const cost_memory *mem, int32_t stage, int32_t tensor)
+{
+    const int32_t sure = mem->kept[0][stage][tensor];
+    return sure ? sure : mem->kept[1][stage][tensor];
+}
+
 /* A forward tensor for a backward reader: one per micro-batch in flight. What
  * is boxed may have been boxed for forward already, or wait unboxed. */
 static void hold_forward(const cost_memory *mem, const cost_moment *at,
@@ -138,10 +131,10 @@ static void hold_forward(const cost_memory *mem, const cost_moment *at,
     int32_t beyond = n > 2 ? n - 2 : 0;
     /* Of what is loaded or received two are counted already; what is boxed
      * may be one of them. */
-    if (producer_of(mem, root)->op == IR_OP_input)
+    if (cost_producer_of(mem, root)->op == IR_OP_input)
         out->straight = in_flight(mem, at->stage) - 1;
-    else if (home_of(mem, root, v) != at->stage)
-        out->straight = mem->kept[at->stage][root] ? 0 : beyond;
+    else if (cost_home_of(mem, root, v) != at->stage)
+        out->straight = kept_on(mem, at->stage, root) ? 0 : beyond;
     else
         out->straight = out->least = n;
 }
@@ -155,11 +148,11 @@ static void hold_backward(const cost_memory *mem, const cost_moment *at,
     if (at->phase != PLAN_BACKWARD || at->node < made || at->node > v ||
         mem->pipe.schedule->splits) /* it may run later */
         return;
-    out->straight = home_of(mem, mem->viewed[tensor], v) == at->stage;
+    out->straight = cost_home_of(mem, mem->viewed[tensor], v) == at->stage;
     out->after = at->node > boxed_behind;
     out->before = !out->after;
     /* Of layers that hand it on, only the first has been handed it. */
-    if (is_link(mem, tensor, v) && times(mem, made) == 1)
+    if (is_link(mem, tensor, v) && cost_times(mem, made) == 1)
         out->times = 1;
 }
 
@@ -237,7 +230,7 @@ static int32_t received_for(const cost_memory *mem, int32_t tensor, int32_t v)
     int32_t least = kept ? in_flight(mem, to) : 1;
     plan_phase made = plan_lower_base(graph, tensor);
     /* Between those that stages stand for there may be others. */
-    int32_t apart = home_of(mem, tensor, v) - to;
+    int32_t apart = cost_home_of(mem, tensor, v) - to;
     plan_crossing crossing = {place(mem, to) + apart, place(mem, to), made,
                               kept ? PLAN_BACKWARD : made};
     return plan_pace_buffers(&mem->pace, &crossing, least) + mem->prefetch;
@@ -256,7 +249,9 @@ static void hold_moved(const cost_memory *mem, const cost_moment *at,
         n = 1;
     else if (to != at->stage)
         n = backward_reads(mem, mem->viewed[tensor], at->stage) ? 1 : 2;
-    else if (!mem->kept[to][tensor] || kept_by(mem, tensor, v))
+    else if (cost_is_loose(mem, v) && mem->kept[0][to][tensor])
+        n = 0;
+    else if (!kept_on(mem, to, tensor) || kept_by(mem, tensor, v))
         n = received_for(mem, tensor, v);
     else
         n = 0;
@@ -269,17 +264,26 @@ static bool holds(const cost_holding *h)
     return h->straight || h->before || h->after || h->next || h->least;
 }
 
+/* What it reads. */
+static int32_t read_by(const cost_memory *mem, cost_reader reader)
+{
+    const int32_t tensor = edge_tensor(mem, reader.node, reader.slot);
+    return tensor >= 0 && reader.kept
+               ? mem->program->graph->tensors.at[tensor].again_of
+               : tensor;
+}
+
 /* Copies, without how many share them. */
 static void hold(const cost_memory *mem, const cost_moment *at,
                  cost_reader reader, cost_holding *out)
 {
     const int32_t v = reader.node;
     const ir_node *node = &mem->program->graph->nodes.at[v];
-    int32_t tensor = edge_tensor(mem, v, reader.slot);
-    *out = (cost_holding){.share = 1, .times = times(mem, v)};
+    int32_t tensor = read_by(mem, reader);
+    *out = (cost_holding){.share = 1, .times = cost_times(mem, v)};
     if (tensor < 0 || node->op == IR_OP_variable)
         return;
-    int32_t home = home_of(mem, tensor, v), to = mem->program->stage_of[v];
+    int32_t home = cost_home_of(mem, tensor, v), to = mem->program->stage_of[v];
     if (!same_role(mem, home, to))
         hold_moved(mem, at, tensor, v, out);
     else if (home == to && !plan_lower_is_view(node))
@@ -290,16 +294,29 @@ static void hold(const cost_memory *mem, const cost_moment *at,
 
 /* Of what layers hand on, those that the first of them reads with may be more
  * than those that all others read with, or fewer: the most. */
-static int32_t share_of(const cost_memory *mem, int32_t moment, int32_t tensor,
-                        int32_t v)
+static int32_t share_of(const cost_memory *mem, int32_t moment,
+                        const cost_sharers *sharers, int32_t tensor, int32_t v)
 {
     const int32_t root = mem->viewed[tensor], inner = mem->between[root];
-    int32_t share = mem->sharing[moment][root];
-    if (times(mem, v) > 1 && is_link(mem, tensor, v)) {
-        const int32_t among = mem->among[moment][inner];
+    int32_t share = sharers->all[moment][root];
+    if (cost_times(mem, v) > 1 && is_link(mem, tensor, v)) {
+        const int32_t among = sharers->among[moment][inner];
         share = among > share ? among : share;
     }
     return share;
+}
+
+/* How many edges hold what this one does. Those that are there in any case
+ * hold it among them; 0: they do, and this one may be left out. */
+static int32_t sharing(const cost_memory *mem, int32_t moment,
+                       cost_reader reader)
+{
+    const int32_t v = reader.node, tensor = read_by(mem, reader);
+    const cost_sharers *by = mem->share[reader.kept];
+    const int32_t sure = share_of(mem, moment, &by[0], tensor, v);
+    if (!cost_is_loose(mem, v))
+        return sure;
+    return sure ? 0 : share_of(mem, moment, &by[1], tensor, v);
 }
 
 bool cost_memory_edge(const cost_memory *mem, int32_t moment,
@@ -307,20 +324,22 @@ bool cost_memory_edge(const cost_memory *mem, int32_t moment,
 {
     const cost_moment *at = &mem->moments.at[moment];
     const int32_t v = reader.node, slot = reader.slot;
-    int32_t tensor = edge_tensor(mem, v, slot);
-    *out = (cost_holding){.share = 1, .times = times(mem, v)};
+    int32_t tensor = read_by(mem, reader);
+    *out = (cost_holding){.share = 1, .times = cost_times(mem, v)};
     if (tensor < 0)
         return false;
-    int32_t home = home_of(mem, tensor, v), to = mem->program->stage_of[v];
+    int32_t home = cost_home_of(mem, tensor, v), to = mem->program->stage_of[v];
     if (home != at->stage && to != at->stage)
         return false;
     hold(mem, at, reader, out);
     out->arrives = home != at->stage;
     if (holds(out) && home != at->stage)
-        out->share = mem->kept[to][tensor] ? mem->kept[to][tensor]
-                                           : mem->received[to][tensor];
+        out->share = kept_on(mem, to, tensor) ? kept_on(mem, to, tensor)
+                                              : mem->received[to][tensor];
     else if (holds(out) && !(reader.anew && out->after))
-        out->share = share_of(mem, moment, tensor, v);
+        out->share = sharing(mem, moment, reader);
+    if (out->share == 0)
+        *out = (cost_holding){.share = 1, .times = cost_times(mem, v)};
     out->scratch = at->scratch_node == v && at->scratch_slot == slot;
     return holds(out) || out->scratch;
 }
@@ -415,16 +434,18 @@ int32_t cost_memory_copies(const cost_memory *mem, int32_t moment, int32_t v)
         return 0;
     switch (node->op) {
     case IR_OP_variable:
-        return times(mem, v);
+        return cost_times(mem, v);
     case IR_OP_constant:
-        return times(mem, v) * read_on(mem, node->out[0], at->stage);
+        return cost_times(mem, v) * read_on(mem, node->out[0], at->stage);
     case IR_OP_input: /* ahead by a piece; more for who keeps it */
-        return 2 * times(mem, v) * read_on(mem, node->out[0], at->stage);
+        return 2 * cost_times(mem, v) * read_on(mem, node->out[0], at->stage);
     case IR_OP_accumulate:
         if (at->phase == PLAN_END)
-            return times(mem, v) * (mem->last_end[node->out[0]] >= at->node);
-        return times(mem, v) * (!mem->pipe.schedule->splits &&
-                                (goes_on(mem, at->stage) || v <= at->node));
+            return cost_times(mem, v) *
+                   (mem->last_end[node->out[0]] >= at->node);
+        return cost_times(mem, v) *
+               (!mem->pipe.schedule->splits &&
+                (cost_goes_on(mem, at->stage) || v <= at->node));
     default:
         return 0;
     }
@@ -443,10 +464,28 @@ int64_t cost_memory_node(const cost_memory *mem, int32_t moment, int32_t v,
     return bytes;
 }
 
-static double whole_bytes(const cost_memory *mem, int32_t tensor)
+double cost_whole_bytes(const cost_memory *mem, int32_t tensor)
 {
     const ir_tensor *t = &mem->program->graph->tensors.at[tensor];
     return (double)ir_shape_count(&t->shape) * (double)ir_dtype_bytes(t->dtype);
+}
+
+/* Is what it reads made by a node that may be left out? */
+static bool may_be_kept(const cost_memory *mem, int32_t v, int32_t slot)
+{
+    const int32_t tensor = edge_tensor(mem, v, slot);
+    return tensor >= 0 &&
+           cost_is_loose(mem, mem->program->graph->tensors.at[tensor].producer);
+}
+
+static int32_t held_most(const cost_memory *mem, int32_t moment,
+                         cost_reader reader)
+{
+    cost_holding h;
+    if (!cost_memory_edge(mem, moment, reader, &h))
+        return 0;
+    return h.times * (h.straight + h.before + h.after + h.next + h.least) +
+           2 * h.scratch;
 }
 
 double cost_memory_most(cost_memory *mem, int32_t moment)
@@ -458,145 +497,24 @@ double cost_memory_most(cost_memory *mem, int32_t moment)
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const ir_node *node = &graph->nodes.at[v];
         int32_t copies = cost_memory_copies(mem, moment, v);
-        int32_t slots = node->op == IR_OP_variable ? 1 : node->n_in;
+        const int32_t slots = node->op == IR_OP_variable ? 1 : node->n_in;
         for (int32_t o = 0; copies && o < node->n_out; o++)
-            most += copies * (whole_bytes(mem, node->out[o]) + PLAN_ALIGN);
+            most += copies * (cost_whole_bytes(mem, node->out[o]) + PLAN_ALIGN);
         for (int32_t k = 0; k < slots; k++) {
-            cost_holding h;
-            if (cost_memory_edge(mem, moment, (cost_reader){v, k, false}, &h))
-                most +=
-                    (whole_bytes(mem, edge_tensor(mem, v, k)) + PLAN_ALIGN) *
-                    (h.times *
-                         (h.straight + h.before + h.after + h.next + h.least) +
-                     2 * h.scratch);
+            const int32_t x = edge_tensor(mem, v, k);
+            if (x < 0)
+                continue;
+            int32_t held =
+                held_most(mem, moment, (cost_reader){v, k, false, false});
+            int32_t kept = 0;
+            if (may_be_kept(mem, v, k))
+                kept = held_most(mem, moment, (cost_reader){v, k, false, true});
+            most += (kept > held ? kept : held) *
+                    (cost_whole_bytes(mem, x) + PLAN_ALIGN);
         }
     }
     mem->most[moment] = most;
     return most;
-}
-
-/* ---- which moments ---- */
-
-/* Whole bytes that come and go at nodes of a stage's backward pass. */
-typedef struct tide {
-    double *kept, *sums, *gathered; /* [nodes + 1] change before node v */
-} tide;
-
-static void add_tides(const cost_memory *mem, int32_t stage, tide *t)
-{
-    const ir_graph *graph = mem->program->graph;
-    for (int32_t x = 0; x < graph->tensors.n; x++) {
-        int32_t made = graph->tensors.at[x].producer;
-        if (mem->program->stage_of[made] != stage || mem->viewed[x] != x)
-            continue;
-        plan_phase base = plan_lower_base(graph, x);
-        double bytes = times(mem, made) * whole_bytes(mem, x);
-        if (graph->nodes.at[made].op == IR_OP_accumulate) {
-            t->sums[goes_on(mem, stage) ? 0 : made] += bytes;
-        } else if (mem->last[x] >= 0 &&
-                   (base == PLAN_FORWARD || base == PLAN_BACKWARD)) {
-            t->kept[base == PLAN_FORWARD ? 0 : made] += bytes;
-            t->kept[mem->last[x] + 1] -= bytes;
-        } else if (mem->last[x] >= 0 && base == PLAN_BEGIN) {
-            t->gathered[0] += bytes;
-            t->gathered[mem->last[x] + 1] -= bytes;
-        }
-    }
-}
-
-/* The node of the stage's backward pass at which most is held, if what is
- * kept of a micro-batch is cut into `parts` and sums of gradients are not;
- * with or without copies of variables. */
-static int32_t fullest(const cost_memory *mem, int32_t stage, double parts,
-                       bool copies)
-{
-    const ir_graph *graph = mem->program->graph;
-    fs_arena *scratch = fs_arena_create();
-    tide t = {fs_new(scratch, double, graph->nodes.n + 1),
-              fs_new(scratch, double, graph->nodes.n + 1),
-              fs_new(scratch, double, graph->nodes.n + 1)};
-    double kept = 0, sums = 0, most = -1;
-    int32_t best = -1;
-    add_tides(mem, stage, &t);
-    for (int32_t v = 0; v < graph->nodes.n; v++) {
-        const ir_node *node = &graph->nodes.at[v];
-        kept += t.kept[v];
-        sums += t.sums[v] + (copies ? t.gathered[v] : 0);
-        if (mem->program->stage_of[v] != stage || node->phase != IR_BACKWARD ||
-            times(mem, v) > 1 || plan_lower_is_view(node) ||
-            kept / parts + sums <= most)
-            continue;
-        most = kept / parts + sums;
-        best = v;
-    }
-    fs_arena_destroy(scratch);
-    return best;
-}
-
-/* The edge of the stage with the largest tensor: into the sums of gradients,
- * or else of what is there per micro-batch. */
-static void choose_scratch(const cost_memory *mem, bool sums, cost_moment *at)
-{
-    const ir_graph *graph = mem->program->graph;
-    double most = 0;
-    at->scratch_node = at->scratch_slot = -1;
-    for (int32_t v = 0; v < graph->nodes.n; v++)
-        for (int32_t k = 0; k < graph->nodes.at[v].n_in; k++) {
-            int32_t x = graph->nodes.at[v].in[k];
-            const ir_node *made = producer_of(mem, x);
-            bool summed = graph->nodes.at[v].op == IR_OP_accumulate;
-            if (summed != sums || made->op == IR_OP_input ||
-                plan_tensor_per_step(graph, x) ||
-                home_of(mem, x, v) != at->stage || whole_bytes(mem, x) <= most)
-                continue;
-            most = whole_bytes(mem, x);
-            at->scratch_node = v;
-            at->scratch_slot = k;
-        }
-}
-
-/* The update that reads the largest sum of gradients, or -1. */
-static int32_t largest_update(const cost_memory *mem, int32_t stage)
-{
-    const cost_program *p = mem->program;
-    int32_t best = -1;
-    double most = 0;
-    for (int32_t x = 0; x < p->graph->tensors.n; x++) {
-        int32_t reader = mem->last_end[x];
-        if (reader < 0 || p->stage_of[reader] != stage ||
-            times(mem, reader) > 1 ||
-            producer_of(mem, x)->op != IR_OP_accumulate ||
-            whole_bytes(mem, x) <= most)
-            continue;
-        most = whole_bytes(mem, x);
-        best = reader;
-    }
-    return best;
-}
-
-static void add_moment(cost_memory *mem, int32_t stage, plan_phase phase,
-                       int32_t node, bool sums)
-{
-    cost_moment at = {.stage = stage, .phase = phase, .node = node};
-    choose_scratch(mem, sums, &at);
-    fs_push(mem->arena, &mem->moments, at);
-}
-
-/* Where a data-parallel, a tensor-parallel and a gathering strategy are
- * fullest, each with either scratch; and the largest update. */
-static void choose_moments(cost_memory *mem, int32_t stage)
-{
-    int32_t size = ir_mesh_size(&mem->program->stages[stage].mesh);
-    int32_t at[3] = {fullest(mem, stage, size, false),
-                     fullest(mem, stage, 1, false),
-                     fullest(mem, stage, 1, size > 1)};
-    for (int32_t k = 0; k < 3; k++) {
-        if (at[k] < 0 || (k > 0 && at[k] == at[0]) || (k > 1 && at[k] == at[1]))
-            continue;
-        add_moment(mem, stage, PLAN_BACKWARD, at[k], true);
-        add_moment(mem, stage, PLAN_BACKWARD, at[k], false);
-    }
-    add_moment(mem, stage, PLAN_END, largest_update(mem, stage), true);
 }
 
 /* ---- making ---- */
@@ -636,45 +554,64 @@ static void count_received(cost_memory *mem)
     const cost_program *p = mem->program;
     for (int32_t i = 0; i < p->n_stages; i++) {
         mem->received[i] = fs_new(mem->arena, int32_t, p->graph->tensors.n);
-        mem->kept[i] = fs_new(mem->arena, int32_t, p->graph->tensors.n);
+        for (int32_t loose = 0; loose < 2; loose++)
+            mem->kept[loose][i] =
+                fs_new(mem->arena, int32_t, p->graph->tensors.n);
     }
     for (int32_t v = 0; v < p->graph->nodes.n; v++)
         for (int32_t k = 0; k < p->graph->nodes.at[v].n_in; k++) {
             int32_t x = p->graph->nodes.at[v].in[k];
-            if (same_role(mem, home_of(mem, x, v), p->stage_of[v]))
+            if (same_role(mem, cost_home_of(mem, x, v), p->stage_of[v]))
                 continue;
             const int32_t n = readers_like(mem, x, v);
             mem->received[p->stage_of[v]][x] += n;
-            mem->kept[p->stage_of[v]][x] += n * kept_by(mem, x, v);
+            mem->kept[cost_is_loose(mem, v)][p->stage_of[v]][x] +=
+                n * kept_by(mem, x, v);
         }
 }
 
-static void count_reader(cost_memory *mem, int32_t moment, int32_t v,
-                         int32_t slot)
+static void count_reader(cost_memory *mem, int32_t moment, cost_reader reader)
 {
-    const int32_t x = mem->program->graph->nodes.at[v].in[slot];
+    const int32_t v = reader.node, x = read_by(mem, reader);
     const int32_t root = mem->viewed[x];
+    const cost_sharers *by = &mem->share[reader.kept][cost_is_loose(mem, v)];
     cost_holding held;
-    hold(mem, &mem->moments.at[moment], (cost_reader){v, slot, false}, &held);
+    hold(mem, &mem->moments.at[moment], reader, &held);
     if (!holds(&held))
         return;
-    mem->sharing[moment][root] += readers_like(mem, x, v);
-    if (times(mem, v) > 1 && is_link(mem, x, v))
-        mem->among[moment][mem->between[root]]++;
+    by->all[moment][root] += readers_like(mem, x, v);
+    if (cost_times(mem, v) > 1 && is_link(mem, x, v))
+        by->among[moment][mem->between[root]]++;
+}
+
+static void count_readers(cost_memory *mem, int32_t moment, int32_t v,
+                          int32_t slot)
+{
+    count_reader(mem, moment, (cost_reader){v, slot, false, false});
+    if (may_be_kept(mem, v, slot))
+        count_reader(mem, moment, (cost_reader){v, slot, false, true});
+}
+
+static void make_sharers(cost_memory *mem, int32_t moment, cost_sharers *out)
+{
+    const cost_program *p = mem->program;
+    out->all[moment] = fs_new(mem->arena, int32_t, p->graph->tensors.n);
+    out->among[moment] = out->all[moment];
+    if (p->standing)
+        out->among[moment] = fs_new(mem->arena, int32_t, p->graph->tensors.n);
 }
 
 static void count_sharing(cost_memory *mem, int32_t moment)
 {
     const cost_program *p = mem->program;
     const cost_moment *at = &mem->moments.at[moment];
-    mem->sharing[moment] = fs_new(mem->arena, int32_t, p->graph->tensors.n);
-    mem->among[moment] = mem->sharing[moment];
-    if (p->standing)
-        mem->among[moment] = fs_new(mem->arena, int32_t, p->graph->tensors.n);
+    for (int32_t kept = 0; kept <= p->chooses; kept++)
+        for (int32_t loose = 0; loose <= p->chooses; loose++)
+            make_sharers(mem, moment, &mem->share[kept][loose]);
     for (int32_t v = 0; v < p->graph->nodes.n; v++)
         for (int32_t k = 0; k < p->graph->nodes.at[v].n_in; k++)
-            if (home_of(mem, p->graph->nodes.at[v].in[k], v) == at->stage)
-                count_reader(mem, moment, v, k);
+            if (cost_home_of(mem, p->graph->nodes.at[v].in[k], v) == at->stage)
+                count_readers(mem, moment, v, k);
 }
 
 static void find_between(cost_memory *mem)
@@ -720,7 +657,8 @@ cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena)
                       .last = fs_new(arena, int32_t, n),
                       .last_end = fs_new(arena, int32_t, n),
                       .received = fs_new(arena, int32_t *, program->n_stages),
-                      .kept = fs_new(arena, int32_t *, program->n_stages)};
+                      .kept = {fs_new(arena, int32_t *, program->n_stages),
+                               fs_new(arena, int32_t *, program->n_stages)}};
     mem->pace = plan_pace_of(&mem->pipe, arena);
     mem->slot = cost_fullest_of(&mem->pipe, arena);
     fill_viewed(mem);
@@ -728,9 +666,12 @@ cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena)
     fill_last(mem);
     count_received(mem);
     for (int32_t i = 0; i < program->n_stages; i++)
-        choose_moments(mem, i);
-    mem->sharing = fs_new(arena, int32_t *, mem->moments.n);
-    mem->among = fs_new(arena, int32_t *, mem->moments.n);
+        cost_choose_moments(mem, i);
+    for (int32_t k = 0; k < 4; k++) {
+        cost_sharers *by = &mem->share[k / 2][k % 2];
+        by->all = fs_new(arena, int32_t *, mem->moments.n);
+        by->among = fs_new(arena, int32_t *, mem->moments.n);
+    }
     mem->most = fs_new(arena, double, mem->moments.n);
     for (int32_t k = 0; k < mem->moments.n; k++)
         count_sharing(mem, k);

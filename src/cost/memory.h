@@ -31,6 +31,9 @@ typedef struct cost_program {
     const plan_stage *stages;
     const int32_t *stage_of;
     const cost_standing *standing; /* NULL: each stage and node is one */
+    bool chooses; /* a node that computes another again (ir_computes_again) may
+                     be left out: who reads it then reads what the forward pass
+                     made */
 } cost_program;
 
 typedef struct cost_moment {
@@ -71,6 +74,7 @@ typedef struct cost_holding {
 typedef struct cost_reader {
     int32_t node, slot;
     bool anew; /* its boxing is: plan_boxing */
+    bool kept; /* what makes its input again is left out */
 } cost_reader;
 bool cost_memory_edge(const cost_memory *memory, int32_t moment,
                       cost_reader reader, cost_holding *out);

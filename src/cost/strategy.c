@@ -114,7 +114,7 @@ static int64_t edge_bytes(const cost_sum *sum, int32_t moment, int32_t v,
     cost_holding held;
     if (!cost_sum_edge_at(sum, v, slot, &edge) ||
         !cost_memory_edge(sum->memory, moment,
-                          (cost_reader){v, slot, edge.anew}, &held))
+                          (cost_reader){v, slot, edge.anew, false}, &held))
         return 0;
     return cost_holding_bytes(&held, &edge.ends, edge.path);
 }
@@ -206,7 +206,8 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
                             strategy->schedule,
                             strategy->stages,
                             strategy->stage_of,
-                            NULL};
+                            NULL,
+                            false};
     FS_TRY(add_seconds(&sum, err, &s));
     s.peak_bytes = fs_new(arena, int64_t, s.n_stages);
     add_bytes(&sum, &program, &s);

@@ -28,7 +28,8 @@ bool ir_changes_precision(const ir_graph *graph, const ir_node *node);
 void ir_recompute_casts(const ir_graph *graph, ir_recompute_set *set);
 
 /* Of a training graph (ir_train calls it): backward nodes read copies of the
- * nodes of the set, each placed before the first that needs it.
+ * nodes of the set, each placed before the first that needs it. Copies that are
+ * there already stay; once more, it adds to them.
  * Draws are the same again: they hang on the seed, which a copy has too.
  * FS_INVALID as above. */
 fs_status ir_recompute(ir_graph *graph, const char *policy, fs_err *err);
@@ -41,6 +42,16 @@ fs_status ir_recompute(ir_graph *graph, const char *policy, fs_err *err);
 void ir_recompute_bind(ir_graph *graph, int32_t *stage_of);
 /* Would that change anything? */
 bool ir_recompute_crosses(const ir_graph *graph, const int32_t *stage_of);
+
+/* Nodes that compute others again, copies[nodes], do so no more: who reads them
+ * reads what the forward pass made, which is kept for it, and copies that
+ * nobody reads then are dropped. of[nodes]: any numbers of nodes, which follow
+ * them. */
+void ir_recompute_keep(ir_graph *graph, const bool *copies, int32_t *of);
+/* Is it a copy, which makes all that its node of the forward pass makes? */
+bool ir_computes_again(const ir_graph *graph, int32_t v);
+/* The copy of a node of that name; -1: there is none. */
+int32_t ir_graph_find_again(const ir_graph *graph, const char *name);
 
 /* Bytes that the forward pass leaves for the backward pass, which reads nodes
  * of the set again from copies (NULL: nothing is). */

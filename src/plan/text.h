@@ -23,6 +23,10 @@ typedef struct plan_origin {
     /* -1: the usual one */
     double lr, weight_decay, momentum, beta1, beta2, epsilon;
     const char *recompute;   /* --recompute, or "" */
+    const char *again;       /* what was to choose from, a policy; "" (also
+                                NULL): nothing was */
+    int32_t n_kept;          /* of this not computed again, but kept: what */
+    const char **kept;       /* these nodes make */
     double clip_norm;        /* of all gradients together; 0: any */
     const char *precision;   /* fp32 (also NULL), bf16, fp16 */
     const char *loss_scale;  /* --loss-scale, or "" */

@@ -37,6 +37,10 @@ json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
     fs_json_set_text(out, "rewrite", o->rewrite);
     fs_json_set_bool(out, "dropout", o->dropout);
     fs_json_set_text(out, "recompute", o->recompute ? o->recompute : "");
+    if (o->again && o->again[0])
+        fs_json_set_text(out, "again", o->again);
+    if (o->n_kept)
+        set_texts(out, "kept", o->n_kept, o->kept);
     fs_json_set_text(out, "optimizer", o->optimizer);
     fs_json_set_real(out, "lr", o->lr);
     fs_json_set_text(out, "lr_schedule", o->lr_schedule);
@@ -153,11 +157,15 @@ static fs_status read_texts(const fs_json *in, const char *key,
 static fs_status read_lists(const fs_json *in, fs_arena *arena, fs_err *err,
                             plan_origin *o)
 {
-    texts binds, padding, compressed = {0};
+    texts binds, padding, compressed = {0}, kept = {0};
     FS_TRY(read_texts(in, "binds", "NAME=SIZE", arena, err, &binds));
     FS_TRY(read_texts(in, "padding", "NAME=ROW", arena, err, &padding));
     if (fs_json_has(in, "compressed"))
         FS_TRY(read_texts(in, "compressed", "NAME", arena, err, &compressed));
+    if (fs_json_has(in, "kept"))
+        FS_TRY(read_texts(in, "kept", "NAME", arena, err, &kept));
+    o->n_kept = kept.n;
+    o->kept = kept.at;
     o->n_compressed = compressed.n;
     o->compressed = compressed.at;
     o->n_binds = binds.n;
@@ -223,12 +231,13 @@ static fs_status read_precision(const fs_json *in, fs_arena *arena, fs_err *err,
 
 static fs_status check_keys(const fs_json *in, fs_err *err)
 {
-    return PLAN_TEXT_KEYS(
-        in, err, "model", "loss", "params", "rewrite", "dropout", "recompute",
-        "optimizer", "lr", "lr_schedule", "weight_decay", "momentum", "beta1",
-        "beta2", "epsilon", "clip_norm", "precision", "loss_scale", "compress",
-        "compressed", "cluster", "batch", "micro_batches", "binds", "padding",
-        "seed", "iteration_s", "sim_iteration_s");
+    return PLAN_TEXT_KEYS(in, err, "model", "loss", "params", "rewrite",
+                          "dropout", "recompute", "again", "kept", "optimizer",
+                          "lr", "lr_schedule", "weight_decay", "momentum",
+                          "beta1", "beta2", "epsilon", "clip_norm", "precision",
+                          "loss_scale", "compress", "compressed", "cluster",
+                          "batch", "micro_batches", "binds", "padding", "seed",
+                          "iteration_s", "sim_iteration_s");
 }
 
 fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
@@ -243,6 +252,8 @@ fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(fs_json_strdup(in, "rewrite", arena, err, &o.rewrite));
     FS_TRY(fs_json_bool(in, "dropout", err, &o.dropout));
     FS_TRY(fs_json_strdup(in, "recompute", arena, err, &o.recompute));
+    if (fs_json_has(in, "again"))
+        FS_TRY(fs_json_strdup(in, "again", arena, err, &o.again));
     FS_TRY(read_training(in, arena, err, &o));
     FS_TRY(read_precision(in, arena, err, &o));
     FS_TRY(fs_json_strdup(in, "cluster", arena, err, &o.cluster));

@@ -3,6 +3,7 @@
 #include "config.h"
 #include "search/view.h"
 
+#include "ir/recompute.h"
 #include "plan/lower.h"
 
 #include <math.h>
@@ -233,6 +234,37 @@ static double *fill_seconds(const edge_builder *b, const spread *p,
     return least;
 }
 
+/* By that value, is node v left out? */
+static bool is_left(const edge_builder *b, int32_t v, int64_t value)
+{
+    return value >= b->built->left[v];
+}
+
+/* And does nobody read what it stands for? */
+static bool is_unread(const edge_builder *b, int32_t v, int64_t value)
+{
+    return is_left(b, v, value) && value == b->built->loose.nodes[v].n - 1;
+}
+
+static bool may_be_left(const edge_builder *b, int32_t v)
+{
+    return b->built->left[v] < b->built->loose.nodes[v].n;
+}
+
+/* Seconds where nodes may be left out: who is reads nothing, and a view of what
+ * is left out is so too. */
+static double left_seconds(const edge_builder *b, const link *l, int64_t s,
+                           int64_t t, double seconds)
+{
+    const ir_graph *graph = b->built->layout->graph;
+    if (is_left(b, l->v, t))
+        return 0;
+    if (is_unread(b, l->u, s) || (is_left(b, l->u, s) && may_be_left(b, l->v) &&
+                                  plan_lower_is_view(&graph->nodes.at[l->v])))
+        return INFINITY;
+    return seconds;
+}
+
 static double *make_table(const edge_builder *b, const link *l)
 {
     fs_arena *scratch = fs_arena_create();
@@ -242,15 +274,17 @@ static double *make_table(const edge_builder *b, const link *l)
     double *table = fs_new(b->arena, double, (size_t)p.nu *(size_t)p.nv);
     for (int64_t s = 0; s < p.nu; s++)
         for (int64_t t = 0; t < p.nv; t++)
-            table[spread_place(&p, s, t)] =
-                only_for(pair[p.wu[s] * p.dv + p.wv[t]], counts_for(b, l, t));
+            table[spread_place(&p, s, t)] = left_seconds(
+                b, l, s, t,
+                only_for(pair[p.wu[s] * p.dv + p.wv[t]], counts_for(b, l, t)));
     fs_arena_destroy(scratch);
     return table;
 }
 
-/* What an edge holds of a copy that is kept, and of one made anew. */
+/* What an edge holds of a copy that is kept, of one made anew, and where its
+ * maker is left out. */
 typedef struct holdings {
-    cost_holding kept, anew;
+    cost_holding kept, anew, left;
 } holdings;
 
 /* Holdings that one edge has at several moments: each once, and for each pair
@@ -290,17 +324,31 @@ static void fill_holdings(const edge_builder *b, const spread *p,
     }
 }
 
-/* Spread over values: those that keep a copy, and those that make it anew. */
+/* Of pairs of SBPs: where values keep a copy, where they make it anew, and
+ * where the maker is left out. */
+typedef struct spread_pairs {
+    const int64_t *kept, *anew, *left;
+} spread_pairs;
+
+static int64_t bytes_at(const edge_builder *b, const spread *p,
+                        const spread_pairs *of, int64_t s, int64_t t)
+{
+    const link *l = p->l;
+    const int64_t at = p->wu[s] * p->dv + p->wv[t];
+    if (is_left(b, l->v, t) || is_unread(b, l->u, s))
+        return 0;
+    if (is_left(b, l->u, s))
+        return of->left[at];
+    return (t < b->built->kept[l->v] ? of->kept : of->anew)[at];
+}
+
 static const int64_t *spread_bytes(const edge_builder *b, const spread *p,
-                                   const int64_t *kept, const int64_t *anew)
+                                   spread_pairs of)
 {
     int64_t *bytes = fs_new(b->arena, int64_t, (size_t)p->nu * (size_t)p->nv);
     for (int64_t s = 0; s < p->nu; s++)
         for (int64_t t = 0; t < p->nv; t++)
-            bytes[spread_place(p, s, t)] =
-                (t < b->built->kept[p->l->v]
-                     ? kept
-                     : anew)[p->wu[s] * p->dv + p->wv[t]];
+            bytes[spread_place(p, s, t)] = bytes_at(b, p, &of, s, t);
     return bytes;
 }
 
@@ -309,18 +357,23 @@ static void make_bytes(edge_builder *b, const link *l, const holdings *held,
 {
     fs_arena *scratch = fs_arena_create();
     const spread p = spread_of(b, l, scratch);
-    holding_list list = {.at = fs_new(scratch, cost_holding, 2 * n),
-                         .pair = fs_new(scratch, int64_t *, 2 * n)};
+    holding_list list = {.at = fs_new(scratch, cost_holding, 3 * n),
+                         .pair = fs_new(scratch, int64_t *, 3 * n)};
     int32_t *kept = fs_new(scratch, int32_t, n);
     int32_t *anew = fs_new(scratch, int32_t, n);
+    int32_t *left = fs_new(scratch, int32_t, n);
     for (int32_t k = 0; k < n; k++) {
         kept[k] = list_holding(&list, &held[k].kept);
         anew[k] = list_holding(&list, &held[k].anew);
+        left[k] = list_holding(&list, &held[k].left);
     }
     fill_holdings(b, &p, &list, scratch);
     for (int32_t k = 0; k < n; k++)
-        fs_push(b->arena, &b->bytes,
-                spread_bytes(b, &p, list.pair[kept[k]], list.pair[anew[k]]));
+        fs_push(
+            b->arena, &b->bytes,
+            spread_bytes(b, &p,
+                         (spread_pairs){list.pair[kept[k]], list.pair[anew[k]],
+                                        list.pair[left[k]]}));
     fs_arena_destroy(scratch);
 }
 
@@ -362,10 +415,15 @@ static bool held_at(const edge_builder *b, const link *l, int32_t moment,
                     holdings *out)
 {
     const cost_memory *memory = b->built->memory;
-    cost_reader reader = {l->v, l->in_slot, false};
+    cost_reader reader = {l->v, l->in_slot, false, false};
     bool holds = cost_memory_edge(memory, moment, reader, &out->kept);
     reader.anew = l->lives == SEARCH_ANEW;
-    return cost_memory_edge(memory, moment, reader, &out->anew) || holds;
+    holds |= cost_memory_edge(memory, moment, reader, &out->anew);
+    reader.kept = may_be_left(b, l->u);
+    out->left = out->kept;
+    if (reader.kept)
+        holds |= cost_memory_edge(memory, moment, reader, &out->left);
+    return holds;
 }
 
 static void load_edge(edge_builder *b, const link *l, search_net_edge *edge)
@@ -440,6 +498,46 @@ static void build_edge(edge_builder *b, int32_t v, int32_t slot, int32_t tensor)
     load_edge(b, &l, add_edge(b, &l));
 }
 
+/* What is left out the node made that it would compute again. */
+static double *same_table(edge_builder *b, int32_t u, int32_t v)
+{
+    const search_built *built = b->built;
+    const ir_node *node = &built->layout->graph->nodes.at[v];
+    const int32_t axes =
+        built->layout->stages[built->layout->stage_of[v]].mesh.n;
+    const int64_t nu = built->loose.nodes[u].n, nv = built->loose.nodes[v].n;
+    double *table = fs_new(b->arena, double, nu *nv);
+    for (int64_t s = 0; s < nu; s++)
+        for (int64_t t = built->left[v]; t < nv - 1; t++)
+            for (int32_t o = 0; o < node->n_out; o++)
+                if (!ir_nd_sbp_equal(&built->sig[u][s].out[o],
+                                     &built->sig[v][t].out[o], axes))
+                    table[s * nv + t] = INFINITY;
+    return table;
+}
+
+static void build_same(edge_builder *b, int32_t v)
+{
+    search_built *built = b->built;
+    const ir_graph *graph = built->layout->graph;
+    if (!may_be_left(b, v))
+        return;
+    const int32_t t = graph->nodes.at[v].out[0];
+    const int32_t u = graph->tensors.at[graph->tensors.at[t].again_of].producer;
+    const int32_t key[3] = {-1, built->domain[u], built->domain[v]};
+    int32_t *known = search_memo_at(&b->alike, key, sizeof key);
+    if (*known < 0) {
+        *known = b->tables.n;
+        fs_push(b->arena, &b->tables, same_table(b, u, v));
+    }
+    built->out_slot[built->loose.n_edges] = -1;
+    built->loose.edges[built->loose.n_edges++] =
+        (search_net_edge){.u = u,
+                          .v = v,
+                          .stage = search_group_of(built->layout, v),
+                          .cost = b->tables.at[*known]};
+}
+
 bool search_build_edges(fs_arena *arena, search_built *built)
 {
     const ir_graph *graph = built->layout->graph;
@@ -452,7 +550,7 @@ bool search_build_edges(fs_arena *arena, search_built *built)
     int32_t n = 0;
     b.ways = fs_new(arena, way_list, 2 * (size_t)stages * (size_t)stages);
     for (int32_t v = 0; v < graph->nodes.n; v++)
-        n += 2 * graph->nodes.at[v].n_in + 1;
+        n += 2 * graph->nodes.at[v].n_in + 2;
     built->loose.edges = fs_new(arena, search_net_edge, n);
     built->loose.n_edges = 0;
     built->out_slot = fs_new(arena, int32_t, n);
@@ -467,6 +565,7 @@ bool search_build_edges(fs_arena *arena, search_built *built)
                            : -1;
         if (next >= 0)
             build_edge(&b, v, 0, next);
+        build_same(&b, v);
     }
     search_tie_edges(built, arena);
     return true;

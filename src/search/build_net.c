@@ -5,6 +5,7 @@
 #include "search/layout.h"
 
 #include "base/clock.h"
+#include "ir/recompute.h"
 #include "plan/lower.h"
 
 #include <math.h>
@@ -14,9 +15,10 @@
 enum { SIGNATURE_STEPS = 650 };
 
 /* Signatures and seconds of all nodes that look alike. From value `kept` on
- * copies of what changes once per step are made anew for the node. */
+ * copies of what changes once per step are made anew for the node, from `left`
+ * on it is left out. */
 typedef struct domain {
-    int32_t n, kept;
+    int32_t n, kept, left;
     ir_nd_sig *sig;
     double *seconds;
 } domain;
@@ -29,6 +31,7 @@ typedef struct builder {
     search_memo alike;    /* node_key -> domain */
     search_memo filtered; /* domain and mask -> domain */
     search_memo lasting;  /* domain_lives -> domain */
+    search_memo loose;    /* domain -> domain */
     search_memo loads;    /* load_key -> load */
     FS_VEC(const int64_t *) load;
     FS_VEC(domain) domains;
@@ -153,6 +156,7 @@ static int32_t add_domain(builder *b, int32_t v)
     ir_signatures(graph, node, &stage->mesh, b->arena, &all);
     domain d = {.n = all.n,
                 .kept = all.n,
+                .left = all.n,
                 .sig = all.at,
                 .seconds = fs_new(b->arena, double, all.n)};
     for (int32_t k = 0; k < all.n; k++)
@@ -172,7 +176,7 @@ static int32_t keep_allowed(builder *b, int32_t from, const bool *keep)
             d.sig[d.n] = all.sig[k];
             d.seconds[d.n++] = all.seconds[k];
         }
-    d.kept = d.n;
+    d.kept = d.left = d.n;
     fs_push(b->arena, &b->domains, d);
     return b->domains.n - 1;
 }
@@ -252,6 +256,7 @@ static int32_t add_lives(builder *b, domain_lives from)
     const domain all = b->domains.at[from.domain];
     const int32_t times = from.lives == SEARCH_CHOOSES ? 2 : 1;
     domain d = {.n = times * all.n,
+                .left = times * all.n,
                 .kept = from.lives == SEARCH_CHOOSES ? all.n : 0,
                 .sig = fs_new(b->arena, ir_nd_sig, times * all.n),
                 .seconds = fs_new(b->arena, double, times *all.n)};
@@ -274,6 +279,53 @@ static int32_t with_lives(builder *b, int32_t v, int32_t id)
     return *known;
 }
 
+/* ---- nodes that may be left out ---- */
+
+static bool leave_alike(const ir_nd_sig *a, const ir_nd_sig *b,
+                        const ir_node *node, int32_t axes)
+{
+    bool alike = true;
+    for (int32_t o = 0; o < node->n_out; o++)
+        alike &= ir_nd_sbp_equal(&a->out[o], &b->out[o], axes);
+    return alike;
+}
+
+/* One value for each way in which the node may make its outputs, and one. */
+static int32_t add_loose(builder *b, int32_t v, int32_t from)
+{
+    const ir_node *node = &b->layout->graph->nodes.at[v];
+    const int32_t axes = b->layout->stages[b->layout->stage_of[v]].mesh.n;
+    const domain all = b->domains.at[from];
+    domain d = {.n = all.n,
+                .kept = all.kept,
+                .left = all.n,
+                .sig = fs_new(b->arena, ir_nd_sig, 2 * all.n + 1),
+                .seconds = fs_new(b->arena, double, 2 * all.n + 1)};
+    memcpy(d.sig, all.sig, (size_t)all.n * sizeof *d.sig);
+    memcpy(d.seconds, all.seconds, (size_t)all.n * sizeof *d.seconds);
+    for (int32_t k = 0; k < all.n; k++) {
+        int32_t at = d.left;
+        while (at < d.n && !leave_alike(&d.sig[at], &all.sig[k], node, axes))
+            at++;
+        if (at == d.n)
+            d.sig[d.n++] = all.sig[k];
+    }
+    if (all.n)
+        d.sig[d.n++] = all.sig[0];
+    fs_push(b->arena, &b->domains, d);
+    return b->domains.n - 1;
+}
+
+static int32_t with_loose(builder *b, int32_t v, int32_t id)
+{
+    if (!b->layout->chooses || !ir_computes_again(b->layout->graph, v))
+        return id;
+    int32_t *known = search_memo_at(&b->loose, &id, sizeof id);
+    if (*known < 0)
+        *known = add_loose(b, v, id);
+    return *known;
+}
+
 static int32_t domain_of(builder *b, int32_t v)
 {
     node_key key;
@@ -282,7 +334,7 @@ static int32_t domain_of(builder *b, int32_t v)
         search_memo_at(&b->alike, key.word, (size_t)key.n * sizeof *key.word);
     if (*known < 0)
         *known = add_domain(b, v);
-    return with_lives(b, v, filter_domain(b, v, *known));
+    return with_loose(b, v, with_lives(b, v, filter_domain(b, v, *known)));
 }
 
 /* What the bytes of a node depend on; no padding. */
@@ -338,6 +390,7 @@ static void build_node(builder *b, int32_t v)
                           .per_step = cost_node_per_step(layout->graph, v)};
     out->sig[v] = d->sig;
     out->kept[v] = d->kept;
+    out->left[v] = d->left;
     out->domain[v] = id;
     load_node(b, v, node);
     if (d->n == 0 && out->empty < 0)
@@ -352,7 +405,7 @@ static cost_memory *memory_of(const search_layout *layout, fs_arena *arena)
     *program = (cost_program){
         layout->graph,    layout->n_stages, layout->graph->micro_batches,
         layout->schedule, layout->stages,   layout->stage_of,
-        layout->standing};
+        layout->standing, layout->chooses};
     return cost_memory_create(program, arena);
 }
 
@@ -387,6 +440,7 @@ bool search_build_nodes(const search_problem *problem,
                  .alike = {.arena = arena},
                  .filtered = {.arena = arena},
                  .lasting = {.arena = arena},
+                 .loose = {.arena = arena},
                  .loads = {.arena = arena},
                  .scaler = {.arena = arena, .known = {.arena = arena}}};
     *out =
@@ -399,6 +453,7 @@ bool search_build_nodes(const search_problem *problem,
                                  .nodes = fs_new(arena, search_net_node, n)},
                        .sig = fs_new(arena, ir_nd_sig *, n),
                        .kept = fs_new(arena, int32_t, n),
+                       .left = fs_new(arena, int32_t, n),
                        .domain = fs_new(arena, int32_t, n),
                        .empty = -1};
     if (!layout->seconds_only)

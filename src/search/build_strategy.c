@@ -2,6 +2,8 @@
 #include "config.h"
 #include "search/layout.h"
 
+#include "ir/recompute.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -30,6 +32,62 @@ static void set_path(const search_layout *layout, plan_strategy *s, int32_t v,
         s->edge[s->first_edge[v] + slot].sharing = search_sharing_of(graph, v);
 }
 
+static int32_t leaves_as(const search_built *built, int32_t v, int32_t value)
+{
+    if (value < built->left[v])
+        return 0;
+    return value == built->loose.nodes[v].n - 1 ? 2 : 1;
+}
+
+bool search_leaves_alike(const search_built *built, int32_t maker, int32_t slot,
+                         int32_t a, int32_t b)
+{
+    const search_layout *layout = built->layout;
+    const int32_t axes = layout->stages[layout->stage_of[maker]].mesh.n;
+    return leaves_as(built, maker, a) == leaves_as(built, maker, b) &&
+           ir_nd_sbp_equal(&built->sig[maker][a].out[slot],
+                           &built->sig[maker][b].out[slot], axes);
+}
+
+bool *search_left_out(const search_built *built, const search_layout *layout,
+                      const int32_t *rep, const int32_t *value, fs_arena *arena)
+{
+    const int32_t n = layout->graph->nodes.n;
+    bool *out = fs_new(arena, bool, n), any = false;
+    for (int32_t v = 0; v < n; v++) {
+        const int32_t of = rep ? rep[v] : v;
+        out[v] = value[built->var[of]] >= built->left[of];
+        any |= out[v];
+    }
+    return any ? out : NULL;
+}
+
+const ir_graph *search_leave_out(const search_layout *layout, const bool *out,
+                                 plan_strategy **strategy, fs_arena *arena)
+{
+    ir_graph *graph = ir_graph_copy(layout->graph, arena);
+    const plan_strategy *all = *strategy;
+    int32_t *was = fs_new(arena, int32_t, graph->nodes.n);
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        was[v] = v;
+    ir_recompute_keep(graph, out, was);
+    plan_strategy *s = plan_strategy_new(graph, all->n_stages, arena);
+    s->schedule = all->schedule;
+    memcpy(s->stages, all->stages, (size_t)s->n_stages * sizeof *s->stages);
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        s->stage_of[v] = all->stage_of[was[v]];
+        s->sig[v] = all->sig[was[v]];
+        for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++) {
+            s->edge[e] =
+                all->edge[all->first_edge[was[v]] + e - s->first_edge[v]];
+            if (s->edge[e].sharing)
+                s->edge[e].sharing = search_sharing_of(graph, v);
+        }
+    }
+    *strategy = s;
+    return graph;
+}
+
 plan_strategy *search_strategy(const search_problem *problem,
                                const search_built *built,
                                const search_layout *layout, const int32_t *rep,
@@ -48,6 +106,8 @@ plan_strategy *search_strategy(const search_problem *problem,
     }
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const int32_t of = rep ? rep[v] : v;
+        if (value[built->var[of]] >= built->left[of])
+            continue;
         for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
             set_path(layout, s, v, e - s->first_edge[v],
                      value[built->var[of]] >= built->kept[of]);

@@ -81,6 +81,20 @@ static double fill_of(search_level0 *z, const search_layout *layout)
     return made.fill;
 }
 
+const ir_graph *search_graph_of(search_level0 *z, const search_candidate *c)
+{
+    const search_problem *problem = z->problem;
+    const int64_t k = c->graph - problem->graphs;
+    if (!c->again)
+        return c->graph->graph;
+    if (!z->again)
+        z->again = fs_new(z->scratch, const ir_graph *, problem->n_graphs);
+    if (!z->again[k])
+        z->again[k] =
+            problem->again(problem->again_ctx, c->graph->micro_batches);
+    return z->again[k] ? z->again[k] : c->graph->graph;
+}
+
 /* Who of its stages reads what is computed again. */
 static void bind_graph(search_level0 *z, search_layout *layout)
 {
@@ -151,7 +165,7 @@ static void describe(const search_candidate *c, const search_layout *whole,
     of->program = (cost_program){
         of->view->graph, fold->n_stages, whole->graph->micro_batches,
         whole->schedule, of->stages,     of->view->stage_of,
-        &of->standing};
+        &of->standing,   whole->chooses};
     of->memory = cost_memory_create(&of->program, arena);
 }
 
@@ -253,7 +267,7 @@ static const search_cut_made *cut_of(search_level0 *z, search_layout *layout)
 fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
 {
     const search_problem *problem = z->problem;
-    const ir_graph *graph = c->graph->graph;
+    const ir_graph *graph = search_graph_of(z, c);
     search_layout *layout = &c->layout;
     int32_t p = c->n_stages;
     *layout =
@@ -261,6 +275,7 @@ fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
                         .n_stages = p,
                         .stages = fs_new(c->arena, plan_stage, p),
                         .schedule = schedule_of(problem, c),
+                        .chooses = c->again,
                         .limit_bytes = fs_new(c->arena, int64_t, p),
                         .group_of = fs_new(c->arena, int32_t, p),
                         .rates = search_rates_for(z, p / search_depth(problem),
@@ -328,23 +343,43 @@ void search_lay_out_even(search_level0 *z, search_candidate *c,
         *out = whole;
 }
 
-plan_strategy *search_whole_strategy(search_level0 *z, search_candidate *c,
-                                     const search_built *built,
-                                     const int32_t *value, double *cost)
+/* For each node of the whole graph the one of the view; NULL: itself. */
+static const int32_t *stands_for(search_level0 *z, search_candidate *c,
+                                 fs_arena *arena)
 {
     if (!c->view)
-        return search_strategy(z->problem, built, &c->layout, NULL, value,
-                               z->arena);
-    fs_arena *scratch = fs_arena_create();
+        return NULL;
     bind_graph(z, &c->layout);
-    const int32_t *rep = search_view_nodes(c->view, c->layout.graph, scratch);
-    plan_strategy *whole =
+    return search_view_nodes(c->view, c->layout.graph, arena);
+}
+
+search_kept search_whole_plan(search_level0 *z, search_candidate *c,
+                              const search_built *built, const int32_t *value,
+                              double cost_s)
+{
+    fs_arena *scratch = fs_arena_create();
+    const int32_t *rep = stands_for(z, c, scratch);
+    search_kept found = {.from = c, .cost_s = cost_s};
+    found.graph = c->layout.graph;
+    found.strategy =
         search_strategy(z->problem, built, &c->layout, rep, value, z->arena);
+    const bool *out = search_left_out(built, &c->layout, rep, value, scratch);
+    if (out) {
+        found.left = fs_memdup(z->arena, out, (size_t)found.graph->nodes.n);
+        found.all = found.graph;
+        found.graph =
+            search_leave_out(&c->layout, out, &found.strategy, z->arena);
+    }
     cost_summary summary;
     fs_err err = {0};
-    FS_ASSERT(cost_strategy(z->problem->cost, c->layout.graph, whole, scratch,
-                            &err, &summary) == FS_OK);
-    *cost = summary.iteration_s;
+    /* Copies that nobody reads cost nothing any more. */
+    if (c->view || out) {
+        FS_ASSERT(cost_strategy(z->problem->cost, found.graph, found.strategy,
+                                scratch, &err, &summary) == FS_OK);
+        FS_ASSERT(c->view ||
+                  summary.iteration_s <= cost_s * (1 + SEARCH_TOLERANCE));
+        found.cost_s = summary.iteration_s;
+    }
     fs_arena_destroy(scratch);
-    return whole;
+    return found;
 }

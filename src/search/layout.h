@@ -32,6 +32,7 @@ typedef struct search_layout {
     bool seconds_only;     /* no limits: enough for a first bound */
     fs_end end;            /* building stops there */
     const double *plain_s; /* [nodes] on one device; NULL: not known */
+    bool chooses;          /* nodes that compute again may be left out */
 } search_layout;
 
 /* What seconds are counted with: [0] per micro-batch, [1] per step. */
@@ -81,17 +82,20 @@ int32_t *search_memo_at(search_memo *memo, const void *key, size_t bytes);
 
 /* The network of a layout. Value k of node i of the graph is signature
  * sig[i][k]; from kept[i] on, with copies of what changes once per step made
- * anew for it. `loose` has a variable per node; in `net`, which engines solve,
- * those that are to be equal are one: node i is variable var[i]. */
+ * anew for it. From left[i] on node i, which computes another again, is left
+ * out: sig[i][k] says how that one made what its readers read, and by the last
+ * value there are none. `loose` has a variable per node; in `net`, which
+ * engines solve, those that are to be equal are one: node i is variable var[i].
+ */
 typedef struct search_built {
     const search_layout *layout;
     search_net loose, net;
     int32_t *var;
     ir_nd_sig **sig;
-    int32_t *kept;
+    int32_t *kept, *left;
     int32_t *domain;   /* [node] nodes of one number have equal tables */
     int32_t *out_slot; /* [loose.n_edges] which output of u v reads; -1: v's
-                          next value is u's */
+                          next value is u's, or v computes u again */
     cost_memory *memory;
     int32_t *moment; /* [net.n_limits] which of memory's */
     int32_t empty;   /* a node that the filter leaves nothing, or -1 */
@@ -160,6 +164,17 @@ int32_t search_box_again(const ir_graph *graph, bool all, plan_strategy *s);
 
 /* Solution -> strategy, with its boxing paths: of the network's own layout, or
  * of another one, whose node v is what rep[v] is of the network. */
+/* Of two values of the maker of an edge between nodes: are they one to all
+ * readers of that output? */
+bool search_leaves_alike(const search_built *built, int32_t maker, int32_t slot,
+                         int32_t a, int32_t b);
+/* Which nodes of the layout's graph are left out: NULL, none is. */
+bool *search_left_out(const search_built *built, const search_layout *layout,
+                      const int32_t *rep, const int32_t *value,
+                      fs_arena *arena);
+/* The graph without them, and the strategy for it. */
+const ir_graph *search_leave_out(const search_layout *layout, const bool *out,
+                                 plan_strategy **strategy, fs_arena *arena);
 plan_strategy *search_strategy(const search_problem *problem,
                                const search_built *built,
                                const search_layout *layout, const int32_t *rep,

@@ -21,93 +21,6 @@ double search_seconds_since(int64_t start_ns)
 {
     return 1e-9 * (double)(fs_now_ns() - start_ns);
 }
-/* ---- enumeration ---- */
-
-static void add_candidate(search_level0 *z, const search_graph *graph,
-                          int32_t n_stages, const ir_mesh *mesh)
-{
-    const search_problem *problem = z->problem;
-    search_candidate *c = fs_new(z->scratch, search_candidate, 1);
-    *c = (search_candidate){
-        .graph = graph, .n_stages = n_stages, .mesh = *mesh, .share = 1};
-    if (problem->n_schedules == 0 || n_stages == 1)
-        c->schedule = problem->schedule;
-    c->record = (search_config){.n_stages = n_stages,
-                                .micro_batches = graph->micro_batches,
-                                .n_meshes = 1,
-                                .mesh = fs_memdup(z->arena, mesh, sizeof *mesh),
-                                .schedule = z->problem->schedule,
-                                .status = "limit",
-                                .iteration_s = INFINITY,
-                                .lower_bound_s = 0};
-    fs_push(z->scratch, &z->all, c);
-}
-
-/* All ordered factorisations of `devices` into at most `room` more axes. Both
- * orders count: an inner axis has other neighbours and other legal boxing. */
-static void add_meshes(search_level0 *z, const search_graph *graph,
-                       int32_t n_stages, int32_t devices, ir_mesh *mesh)
-{
-    const ir_mesh *fixed = &z->problem->fix_mesh;
-    int32_t most = z->problem->max_mesh_axes;
-    if (devices == 1) {
-        if (fixed->n < 0 || plan_same_mesh(fixed, mesh))
-            add_candidate(z, graph, n_stages * search_depth(z->problem), mesh);
-        return;
-    }
-    if (fixed->n > most)
-        most = fixed->n;
-    if (mesh->n >= most || mesh->n >= IR_MAX_MESH)
-        return;
-    int32_t axis = mesh->n++;
-    for (int32_t d = devices; d >= 2; d--)
-        if (devices % d == 0) {
-            mesh->dim[axis] = d;
-            add_meshes(z, graph, n_stages, devices / d, mesh);
-        }
-    mesh->dim[axis] = 0;
-    mesh->n--;
-}
-
-/* No stage is without any. */
-static int32_t forward_work(const ir_graph *graph)
-{
-    int32_t n = 0;
-    for (int32_t v = 0; v < graph->nodes.n; v++)
-        n += graph->nodes.at[v].phase == IR_FORWARD &&
-             ir_op_class_of(graph->nodes.at[v].op) != IR_CLASS_SOURCE;
-    return n;
-}
-
-/* Stages are equal meshes, unless the problem gives each its own. */
-static void enumerate_stages(search_level0 *z, const search_graph *graph)
-{
-    const search_problem *problem = z->problem;
-    int32_t devices = problem->cluster->n_devices;
-    if (problem->stage_mesh) {
-        add_candidate(z, graph, problem->fix_stages * search_depth(problem),
-                      &problem->stage_mesh[0]);
-        search_config *record = &z->all.at[z->all.n - 1]->record;
-        record->n_meshes = problem->fix_stages;
-        record->mesh = problem->stage_mesh;
-        return;
-    }
-    const int32_t most = forward_work(graph->graph);
-    for (int32_t p = 1; p <= devices; p++) {
-        if (devices % p || (problem->fix_stages && p != problem->fix_stages) ||
-            (!problem->fix_stages && p > most))
-            continue;
-        ir_mesh mesh = {0};
-        add_meshes(z, graph, p, devices / p, &mesh);
-    }
-}
-
-static void enumerate(search_level0 *z)
-{
-    for (int32_t g = 0; g < z->problem->n_graphs; g++)
-        enumerate_stages(z, &z->problem->graphs[g]);
-}
-
 /* ---- one candidate ---- */
 
 /* The first ways in which a node may lie where nothing was asked for. */
@@ -301,6 +214,7 @@ void search_weigh(search_level0 *z, search_candidate *c)
     if (node_tables(z, c) && edge_tables(c))
         raise_bound(c, even_bound(z, c));
     drop_tables(c);
+    c->weighed_s = c->record.lower_bound_s;
     /* Once more, when more is wanted. */
     c->weighed = !search_proven(c->record.lower_bound_s, enough(z));
 }
@@ -477,6 +391,8 @@ static fs_status solve(search_level0 *z, search_candidate *c, double seconds,
     }
     say(z, c, c->record.status);
     release(z, c);
+    if (c->memory_binds || strcmp(c->record.status, "memory") == 0)
+        search_ask_again(z, c);
     return FS_OK;
 }
 
@@ -534,6 +450,8 @@ static int by_bound(const void *a, const void *b)
     for (int32_t k = 0; k < IR_MAX_MESH; k++)
         if (x->mesh.dim[k] != y->mesh.dim[k])
             return y->mesh.dim[k] - x->mesh.dim[k];
+    if (x->again != y->again)
+        return x->again - y->again;
     return strcmp(x->schedule ? x->schedule : "",
                   y->schedule ? y->schedule : "");
 }
@@ -613,19 +531,6 @@ static void run_batch(search_level0 *z, search_job *job, bool looking)
     fs_arena_destroy(scratch);
 }
 
-/* One for each schedule in the place of one for all. */
-static void tell_schedules_apart(search_level0 *z, search_candidate *c)
-{
-    for (int32_t k = 1; k < z->problem->n_schedules; k++) {
-        search_candidate *one = fs_memdup(z->scratch, c, sizeof *c);
-        one->schedule = z->problem->schedules[k];
-        one->weighed = false;
-        fs_push(z->scratch, &z->all, one);
-    }
-    c->schedule = z->problem->schedules[0];
-    c->weighed = false;
-}
-
 /* Each is looked at only as long as its bound is the least: from seconds of its
  * nodes, from its tables, by a first attempt. */
 static fs_status first_pass(search_level0 *z, fs_err *err)
@@ -641,7 +546,7 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
             say(z, c, "weighed");
             run_batch(z, search_weigh, false);
         } else if (!c->schedule) {
-            tell_schedules_apart(z, c);
+            search_tell_schedules_apart(z, c);
         } else {
             c->tried = true;
             if (prepare(z, c))
@@ -700,28 +605,6 @@ static fs_status check_problem(const search_problem *p, fs_err *err)
     return FS_OK;
 }
 
-static bool has_schedule(const search_candidate *c, const char *schedule)
-{
-    return c->schedule && strcmp(c->schedule, schedule) == 0;
-}
-
-/* The configuration of a planner's plan, which may have more axes than those
- * that are enumerated. */
-static search_candidate *candidate_of(search_level0 *z,
-                                      const search_result *found)
-{
-    const plan_strategy *s = found->strategy;
-    for (int32_t k = 0; k < z->all.n; k++)
-        if (z->all.at[k]->graph == found->of &&
-            z->all.at[k]->n_stages == s->n_stages &&
-            has_schedule(z->all.at[k], s->schedule) &&
-            plan_same_mesh(&z->all.at[k]->mesh, &s->stages[0].mesh))
-            return z->all.at[k];
-    add_candidate(z, found->of, s->n_stages, &s->stages[0].mesh);
-    z->all.at[z->all.n - 1]->schedule = s->schedule;
-    return z->all.at[z->all.n - 1];
-}
-
 /* The first plan is another's: the search is never worse. */
 static void start_from(search_level0 *z)
 {
@@ -742,7 +625,7 @@ static void start_from(search_level0 *z)
     z->late |= found.late;
     if (status != FS_OK)
         return;
-    search_keep(z, &(search_kept){.from = candidate_of(z, &found),
+    search_keep(z, &(search_kept){.from = search_candidate_of(z, &found),
                                   .graph = found.graph,
                                   .strategy = found.strategy,
                                   .cost_s = found.iteration_s,
@@ -771,7 +654,7 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
     search_limit(&z);
     search_rates_for(&z, 1, 1);
     *out = (search_result){.status = "infeasible"};
-    enumerate(&z);
+    search_enumerate(&z);
     start_from(&z);
     fs_status status = search_explore_fitting(&z, err);
     z.proof_s = search_seconds_since(z.start_ns);

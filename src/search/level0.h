@@ -20,6 +20,9 @@ typedef struct search_candidate {
     bool looked, weighed, tried; /* how far the first pass came with it */
     bool solved;                 /* an engine was asked */
     bool anchored;               /* asked for lean plans */
+    bool again;                  /* what is computed again is chosen, */
+    bool asked_again;            /* or there is one for which it is */
+    double weighed_s;            /* bound whatever the limits */
     bool whole;                  /* its network is not to be folded, */
     bool unfolds;                /* or not any more */
     bool memory_binds;           /* as the engine saw it */
@@ -84,7 +87,9 @@ typedef struct search_cut_made {
 /* A plan, the best one that fits say, with its network's figures. */
 typedef struct search_kept {
     search_candidate *from; /* NULL: none yet */
-    const ir_graph *graph;  /* the layout's */
+    const ir_graph *graph;  /* the layout's, but for copies left out: */
+    const ir_graph *all;    /* of this one, with all of them, */
+    const bool *left;       /* [its nodes] these; NULL: none */
     plan_strategy *strategy;
     double cost_s;
     bool fits; /* it was looked at when lowered */
@@ -102,6 +107,7 @@ typedef struct search_level0 {
     FS_VEC(search_folded *) folded;
     FS_VEC(search_cut_made *) cuts;
     FS_VEC(search_fill_made) fills;
+    const ir_graph **again;   /* [n_graphs] problem->again's so far; NULL */
     struct search_crew *crew; /* NULL: not needed yet */
     int64_t start_ns;
     fs_end end;
@@ -131,6 +137,18 @@ typedef struct search_level0 {
 
 double search_seconds_since(int64_t start_ns);
 
+/* The space (configs.c): all configurations, and those that come of others. */
+void search_enumerate(search_level0 *z);
+/* One for each schedule in the place of one for all. */
+void search_tell_schedules_apart(search_level0 *z, search_candidate *c);
+/* Memory had a say: with what is computed again chosen, there may be better
+ * ones. */
+void search_ask_again(search_level0 *z, search_candidate *c);
+/* The configuration of a planner's plan, which may have more axes than those
+ * that are enumerated. */
+search_candidate *search_candidate_of(search_level0 *z,
+                                      const search_result *found);
+
 /* Stages of a group of devices. */
 int32_t search_depth(const search_problem *problem);
 /* Those made first are those of what happens per step. */
@@ -145,12 +163,14 @@ fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err);
  * limits. */
 void search_lay_out_even(search_level0 *z, search_candidate *c,
                          search_layout *out);
+/* The graph that a configuration is laid out with. */
+const ir_graph *search_graph_of(search_level0 *z, const search_candidate *c);
 /* The strategy of values of the candidate's network `built`, for the whole
- * graph, and what the formula says of it: *cost is that of the network when
- * called, whose layers and stages may stand for others. */
-plan_strategy *search_whole_strategy(search_level0 *z, search_candidate *c,
-                                     const search_built *built,
-                                     const int32_t *value, double *cost);
+ * graph, and what the formula says of it; cost_s is that of the network, whose
+ * layers and stages may stand for others. */
+search_kept search_whole_plan(search_level0 *z, search_candidate *c,
+                              const search_built *built, const int32_t *value,
+                              double cost_s);
 /* Bounds whatever the cut: from seconds of nodes, from all tables but bytes. */
 void search_look(search_level0 *z, search_candidate *c);
 void search_weigh(search_level0 *z, search_candidate *c);
@@ -192,14 +212,8 @@ void search_withdraw(search_level0 *z, const search_candidate *c);
 void search_more_plans(search_level0 *z);
 /* result->plans: of the offers those that fit, with what cost_strategy says. */
 void search_list_plans(search_level0 *z, search_result *out);
-/* Their gaps and scores; which one is chosen. */
-void search_rank_plans(const struct search_ranking *ranking,
-                       search_result *out);
-/* search_run by a planner. */
-struct search_planner;
-fs_status search_by_planner(const struct search_planner *planner,
-                            const search_problem *problem, fs_arena *arena,
-                            fs_err *err, search_result *out);
+/* How its graph comes of problem->again's. */
+search_again search_again_of(const search_level0 *z, const search_kept *kept);
 
 /* What is told in the end (result.c): of a plan, or why there is none. */
 void search_fill_best(search_level0 *z, search_result *out);

@@ -110,17 +110,14 @@ typedef struct hub_key {
 static void find_states(lifting *l, kind *k, int32_t maker)
 {
     const search_built *built = l->built;
-    const search_layout *layout = built->layout;
     const int32_t n = built->loose.nodes[maker].n;
-    const int32_t axes = layout->stages[layout->stage_of[maker]].mesh.n;
     k->state_of = fs_new(l->arena, int32_t, n);
     k->value_of = fs_new(l->arena, int32_t, n);
     for (int32_t s = 0; s < n; s++) {
         int32_t at = 0;
-        while (at < k->n_states &&
-               !ir_nd_sbp_equal(
-                   &built->sig[maker][k->value_of[at]].out[k->out_slot],
-                   &built->sig[maker][s].out[k->out_slot], axes))
+        while (
+            at < k->n_states &&
+            !search_leaves_alike(built, maker, k->out_slot, k->value_of[at], s))
             at++;
         if (at == k->n_states)
             k->value_of[k->n_states++] = s;

@@ -81,7 +81,7 @@ static double level_below(const int64_t *limit, double share)
 
 /* A plan with its limits and, where it exceeds these, what it takes. */
 typedef struct lowered_best {
-    plan_strategy *strategy;
+    search_kept plan;
     int64_t *limit, *bytes; /* [n_stages] */
 } lowered_best;
 
@@ -89,23 +89,20 @@ typedef struct lowered_best {
 static bool keep_best(search_level0 *z, lowered_best *out)
 {
     search_candidate *c = z->best;
-    double cost_s = z->best_s;
-    *out = (lowered_best){
-        search_whole_strategy(z, c, &c->built, z->value, &cost_s),
-        fs_new(z->scratch, int64_t, c->n_stages),
-        fs_new(z->scratch, int64_t, c->n_stages)};
-    const ir_graph *graph = c->layout.graph;
+    *out =
+        (lowered_best){search_whole_plan(z, c, &c->built, z->value, z->best_s),
+                       fs_new(z->scratch, int64_t, c->n_stages),
+                       fs_new(z->scratch, int64_t, c->n_stages)};
+    search_kept *best = &out->plan;
     stage_limits(z, &c->layout, out->limit);
-    if (!search_fits(z->problem, graph, out->limit, out->strategy, out->bytes))
+    if (!search_fits(z->problem, best->graph, out->limit, best->strategy,
+                     out->bytes))
         return false;
-    search_keep(z, &(search_kept){.from = c,
-                                  .graph = graph,
-                                  .strategy = out->strategy,
-                                  .cost_s = cost_s,
-                                  .fits = true,
-                                  .net_nodes = c->built.net.n_nodes,
-                                  .net_edges = c->built.net.n_edges,
-                                  .kernel_nodes = z->kernel_nodes});
+    best->fits = true;
+    best->net_nodes = c->built.net.n_nodes;
+    best->net_edges = c->built.net.n_edges;
+    best->kernel_nodes = z->kernel_nodes;
+    search_keep(z, best);
     return true;
 }
 
@@ -116,12 +113,12 @@ static bool judge(search_level0 *z)
     lowered_best best;
     if (keep_best(z, &best))
         return true;
-    const ir_graph *graph = c->layout.graph;
-    note_misfit(z, &(search_kept){.graph = graph, .strategy = best.strategy},
-                best.limit, best.bytes);
+    note_misfit(z, &best.plan, best.limit, best.bytes);
     search_withdraw(z, c);
-    double taken = search_share_taken(z->problem, graph, best.strategy,
-                                      best.limit, best.bytes);
+    search_ask_again(z, c);
+    double taken =
+        search_share_taken(z->problem, best.plan.graph, best.plan.strategy,
+                           best.limit, best.bytes);
     if (!search_narrowed(c))
         c->proven_s = c->record.lower_bound_s;
     c->share = level_below(best.limit, fmin(c->share, taken));
@@ -168,26 +165,19 @@ static void keep_lean(search_level0 *z, search_candidate *c,
             return;
         if (lean_plan->bytes > limit[0])
             continue;
-        double cost_s = lean_plan->cost;
-        plan_strategy *strategy =
-            search_whole_strategy(z, anew, built, lean_plan->value, &cost_s);
-        if (search_fits(z->problem, anew->layout.graph, limit, strategy,
+        search_kept found = search_whole_plan(z, anew, built, lean_plan->value,
+                                              lean_plan->cost);
+        if (search_fits(z->problem, found.graph, limit, found.strategy,
                         bytes)) {
-            search_keep(z, &(search_kept){.from = c,
-                                          .graph = anew->layout.graph,
-                                          .strategy = strategy,
-                                          .cost_s = cost_s,
-                                          .fits = true,
-                                          .net_nodes = built->net.n_nodes,
-                                          .net_edges = built->net.n_edges,
-                                          .kernel_nodes = built->net.n_nodes});
-            z->lean_s = cost_s;
+            found.from = c;
+            found.fits = true;
+            found.net_nodes = found.kernel_nodes = built->net.n_nodes;
+            found.net_edges = built->net.n_edges;
+            search_keep(z, &found);
+            z->lean_s = found.cost_s;
             return;
         }
-        note_misfit(
-            z,
-            &(search_kept){.graph = anew->layout.graph, .strategy = strategy},
-            limit, bytes);
+        note_misfit(z, &found, limit, bytes);
     }
 }
 
@@ -202,6 +192,7 @@ static bool lean_plans_of(search_level0 *z, search_candidate *c, bool leanest,
                                .mesh = c->mesh,
                                .schedule = c->schedule,
                                .whole = c->whole,
+                               .again = c->again,
                                .arena = fs_arena_create()};
     search_layout *layout = &anew->shown;
     fs_err err = {0};
@@ -247,12 +238,10 @@ static void note_plan(search_level0 *z, search_candidate *c,
 {
     int64_t *limit = fs_new(z->scratch, int64_t, c->n_stages);
     int64_t *bytes = fs_new(z->scratch, int64_t, c->n_stages);
-    double cost_s = lean->cost;
     stage_limits(z, &c->layout, limit);
-    plan_strategy *strategy =
-        search_whole_strategy(z, c, built, lean->value, &cost_s);
-    const search_kept found = {.graph = c->layout.graph, .strategy = strategy};
-    if (!search_fits(z->problem, found.graph, limit, strategy, bytes))
+    const search_kept found =
+        search_whole_plan(z, c, built, lean->value, lean->cost);
+    if (!search_fits(z->problem, found.graph, limit, found.strategy, bytes))
         note_misfit(z, &found, limit, bytes);
 }
 

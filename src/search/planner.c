@@ -2,6 +2,7 @@
 #include "search/planner.h"
 
 #include "search/engine.h"
+#include "search/plans.h"
 
 #include <string.h>
 
@@ -20,6 +21,89 @@ const search_planner *search_planner_find(const char *name)
         if (strcmp(planners[k].name, name) == 0)
             return &planners[k];
     return NULL;
+}
+
+static bool refused_by_memory(const search_result *found)
+{
+    bool any = !found->strategy;
+    for (int32_t k = 0; k < found->n_configs; k++)
+        any |= strcmp(found->configs[k].status, "memory") == 0 ||
+               strcmp(found->configs[k].status, "misfit") == 0;
+    return any;
+}
+
+/* False: there are none. */
+static bool take_again(const search_problem *problem, search_graph *graphs)
+{
+    for (int32_t k = 0; k < problem->n_graphs; k++) {
+        graphs[k] = problem->graphs[k];
+        graphs[k].graph =
+            problem->again(problem->again_ctx, graphs[k].micro_batches);
+        if (!graphs[k].graph)
+            return false;
+    }
+    return true;
+}
+
+/* Plain, and where memory refused some or all, with copies of all. */
+static fs_status run_both(const search_planner *planner,
+                          const search_problem *problem, fs_arena *arena,
+                          fs_err *err, search_result *out)
+{
+    search_problem one = *problem;
+    search_result more = {0};
+    fs_err ignored = {0};
+    one.again = NULL;
+    const fs_status status = planner->run(planner, &one, arena, err, out);
+    search_graph *graphs = fs_new(arena, search_graph, problem->n_graphs);
+    if ((status != FS_OK && status != FS_NO) || !problem->again ||
+        !refused_by_memory(out) || !take_again(problem, graphs))
+        return status;
+    one.graphs = graphs;
+    if (status == FS_OK)
+        one.below_s = out->iteration_s;
+    const fs_status second =
+        planner->run(planner, &one, arena, &ignored, &more);
+    more.steps += out->steps;
+    more.late |= out->late;
+    more.search_s += out->search_s;
+    if (second != FS_OK) {
+        out->steps = more.steps;
+        out->late = more.late;
+        out->search_s = more.search_s;
+        return status;
+    }
+    if (status == FS_OK)
+        more.first_s = out->first_s;
+    else
+        more.first_s += out->search_s;
+    more.of = problem->graphs + (more.of - graphs);
+    more.again.chosen = true;
+    *err = (fs_err){0};
+    *out = more;
+    return FS_OK;
+}
+
+/* Whatever a planner searches on its way ranks nothing; it has one plan. */
+fs_status search_by_planner(const search_planner *planner,
+                            const search_problem *problem, fs_arena *arena,
+                            fs_err *err, search_result *out)
+{
+    search_problem one = *problem;
+    one.ranking = NULL;
+    one.smallest = false;
+    FS_TRY(run_both(planner, &one, arena, err, out));
+    if (!problem->ranking)
+        return FS_OK;
+    const search_plan only = {.of = out->of,
+                              .graph = out->graph,
+                              .strategy = out->strategy,
+                              .again = out->again,
+                              .iteration_s = out->iteration_s};
+    out->plans = fs_memdup(arena, &only, sizeof only);
+    out->n_plans = 1;
+    search_rank_plans(problem->ranking, out);
+    return FS_OK;
 }
 
 const char *search_planner_names(void)

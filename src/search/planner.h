@@ -33,6 +33,12 @@ typedef struct search_planner {
 const search_planner *search_planner_find(const char *name);
 const char *search_planner_names(void); /* comma-separated */
 
+/* Runs it; where memory refused some, or all, also with all computed again that
+ * problem->again has copies of. */
+fs_status search_by_planner(const search_planner *planner,
+                            const search_problem *problem, fs_arena *arena,
+                            fs_err *err, search_result *out);
+
 /* What search_problem.engine may be: engines, then planners. */
 typedef struct search_way {
     const char *name, *what;

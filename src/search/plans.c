@@ -86,18 +86,15 @@ static void offer_of(search_level0 *z, search_candidate *c,
                      search_candidate *at, const search_built *built,
                      const search_solution *solution)
 {
-    double cost_s = solution->cost;
-    if (!search_wants(z, c, cost_s))
+    if (!search_wants(z, c, solution->cost))
         return;
-    plan_strategy *strategy =
-        search_whole_strategy(z, at, built, solution->value, &cost_s);
-    search_offer(z, &(search_kept){.from = c,
-                                   .graph = at->layout.graph,
-                                   .strategy = strategy,
-                                   .cost_s = cost_s,
-                                   .net_nodes = built->net.n_nodes,
-                                   .net_edges = built->net.n_edges,
-                                   .kernel_nodes = solution->kernel_nodes});
+    search_kept found =
+        search_whole_plan(z, at, built, solution->value, solution->cost);
+    found.from = c;
+    found.net_nodes = built->net.n_nodes;
+    found.net_edges = built->net.n_edges;
+    found.kernel_nodes = solution->kernel_nodes;
+    search_offer(z, &found);
 }
 
 void search_offer_values(search_level0 *z, search_candidate *c,
@@ -137,6 +134,7 @@ static void solve_soon(search_level0 *z, search_candidate *c, double most_steps)
                              .mesh = c->mesh,
                              .schedule = c->schedule ? c->schedule
                                                      : z->problem->schedule,
+                             .again = c->again,
                              .arena = fs_arena_create()};
     search_built *built = &anew.built;
     search_solution solution = {0};
@@ -195,6 +193,21 @@ static bool fits(search_level0 *z, search_kept *offer)
            search_fits(z->problem, offer->graph, limit, offer->strategy, bytes);
 }
 
+search_again search_again_of(const search_level0 *z, const search_kept *kept)
+{
+    search_again again = {.chosen = kept->from->again};
+    if (!kept->left)
+        return again;
+    again.left = fs_new(z->arena, const char *, kept->all->nodes.n);
+    for (int32_t v = 0; v < kept->all->nodes.n; v++) {
+        const ir_node *node = &kept->all->nodes.at[v];
+        if (kept->left[v])
+            again.left[again.n_left++] =
+                fs_strdup(z->arena, kept->all->nodes.at[node->forward].name);
+    }
+    return again;
+}
+
 static void add_plan(const search_level0 *z, const search_kept *offer,
                      search_result *out)
 {
@@ -203,6 +216,7 @@ static void add_plan(const search_level0 *z, const search_kept *offer,
         (search_plan){.of = offer->from->graph,
                       .graph = ir_graph_copy(offer->graph, z->arena),
                       .strategy = offer->strategy,
+                      .again = search_again_of(z, offer),
                       /* an engine's claim is not trusted, here as anywhere */
                       .iteration_s = cost_strategy_seconds(
                           z->problem->cost, offer->graph, offer->strategy)};
@@ -218,33 +232,16 @@ void search_list_plans(search_level0 *z, search_result *out)
         search_kept *offer = &z->offers.at[k];
         if (offer->cost_s > most_s(z, INT32_MAX) || !fits(z, offer))
             continue;
-        if (out->n_plans == 0 && offer->cost_s < z->kept.cost_s)
-            z->kept = *offer;
-        add_plan(z, offer, out);
+        if (out->n_plans == 0) { /* the best one is the first */
+            if (offer->cost_s < z->kept.cost_s)
+                z->kept = *offer;
+            add_plan(z, &z->kept, out);
+        }
+        if (offer->from != z->kept.from && out->n_plans < keep)
+            add_plan(z, offer, out);
     }
     if (out->n_plans == 0)
         add_plan(z, &z->kept, out);
-}
-
-/* Whatever a planner searches on its way ranks nothing; it has one plan. */
-fs_status search_by_planner(const search_planner *planner,
-                            const search_problem *problem, fs_arena *arena,
-                            fs_err *err, search_result *out)
-{
-    search_problem one = *problem;
-    one.ranking = NULL;
-    one.smallest = false;
-    FS_TRY(planner->run(planner, &one, arena, err, out));
-    if (!problem->ranking)
-        return FS_OK;
-    const search_plan only = {.of = out->of,
-                              .graph = out->graph,
-                              .strategy = out->strategy,
-                              .iteration_s = out->iteration_s};
-    out->plans = fs_memdup(arena, &only, sizeof only);
-    out->n_plans = 1;
-    search_rank_plans(problem->ranking, out);
-    return FS_OK;
 }
 
 static double gap_of(double seconds, double bound_s)

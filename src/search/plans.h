@@ -10,6 +10,7 @@ typedef struct search_plan {
     const search_graph *of; /* one of problem->graphs, */
     ir_graph *graph;        /* and a copy of it, bound to the stages */
     plan_strategy *strategy;
+    search_again again;
     double iteration_s; /* cost_strategy's */
     double gap;         /* to the bound of the whole space */
     double score_s;     /* the ranking's; INFINITY without one */
@@ -26,5 +27,8 @@ typedef struct search_ranking {
     double (*score)(void *ctx, int32_t place, const search_plan *plan);
     void *ctx;
 } search_ranking;
+
+/* Gaps and scores of out's plans; which one is chosen. */
+void search_rank_plans(const search_ranking *ranking, search_result *out);
 
 #endif

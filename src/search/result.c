@@ -118,6 +118,7 @@ static void choose(search_level0 *z, search_result *out)
     const search_plan *chosen = &out->plans[out->chosen];
     out->of = chosen->of;
     out->graph = chosen->graph;
+    out->again = chosen->again;
     out->strategy = chosen->strategy;
     out->iteration_s = chosen->iteration_s;
 }
@@ -129,6 +130,7 @@ void search_fill_best(search_level0 *z, search_result *out)
     out->graph = out->n_plans ? out->plans[0].graph
                               : ir_graph_copy(z->kept.graph, z->arena);
     out->strategy = z->kept.strategy;
+    out->again = search_again_of(z, &z->kept);
     verify(z, out);
     out->net_nodes = z->kept.net_nodes;
     out->net_edges = z->kept.net_edges;

@@ -94,6 +94,11 @@ typedef struct search_graph {
     const ir_graph *graph;
 } search_graph;
 
+/* Where memory decides, what is computed again in the backward pass is chosen,
+ * node by node: the graph of that micro-batch count with copies
+ * (ir_recompute_set) of all that may be. NULL: it has none. */
+typedef const ir_graph *search_again_fn(void *ctx, int32_t micro_batches);
+
 /* A one-axis choice a user or a recipe insists on: false forbids `sig` for
  * this node. NULL: everything legal is allowed. */
 typedef struct search_filter {
@@ -113,6 +118,13 @@ typedef enum search_lives {
 
 struct search_recipe;
 struct search_ranking;
+/* Of a plan's graph. */
+typedef struct search_again {
+    bool chosen;       /* it is problem->again's, but that n_left */
+    int32_t n_left;    /* nodes of the forward pass are not computed again, */
+    const char **left; /* these */
+} search_again;
+
 struct search_plan;
 
 /* What a stage has of a network: so many repeated blocks (what comes before the
@@ -149,6 +161,8 @@ typedef struct search_problem {
     search_filter filter;
     const struct search_recipe *recipe; /* that made it; NULL: none */
     search_lives lives;
+    search_again_fn *again; /* NULL: graphs are as they are */
+    void *again_ctx;
     double time_limit_s;     /* of a clock; of steps of work, too, half of it
                                 is for the first round */
     double most_steps;       /* of work, which end it as time does; 0: any */
@@ -174,6 +188,7 @@ typedef struct search_config {
     int32_t n_meshes;    /* 1, or groups of devices that differ */
     const ir_mesh *mesh; /* [n_meshes] */
     const char *schedule;
+    bool again;         /* what is computed again was chosen */
     const char *status; /* "optimal", "near" (within problem->gap),
                            "bounded", "pruned", "infeasible", "memory",
                            "misfit" (its plans did not fit), "limit" */
@@ -191,6 +206,7 @@ typedef struct search_result {
     const search_graph *of; /* the chosen one of problem->graphs, */
     ir_graph *graph;        /* and a copy of it, bound to the strategy's stages
                                (ir_recompute_bind) */
+    search_again again;
     plan_strategy *strategy;
     double iteration_s, lower_bound_s, gap, search_s;
     int32_t n_plans, chosen; /* with a ranking: plans, cheapest first, */

@@ -1,0 +1,64 @@
+/* Graphs with copies of all that may be computed again, made when search wants
+ * them, and what a plan that chose from them says of its graph. */
+#include "config.h"
+#include "cli/making.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+
+bool cli_making_chooses(const cli_making *m)
+{
+    const char *said = m->c->args.recompute;
+    const bool any = said ? strcmp(said, "any") == 0 : !m->recipe.recompute;
+    return !m->by_hand && any &&
+           strcmp(cli_making_engine(m), "exhaustive") != 0;
+}
+
+/* Of networks without repeated blocks, what is cheap. */
+static fs_status build(cli_making *m, int32_t count, cli_model *out)
+{
+    static const char *const policies[] = {"block", "cheap"};
+    plan_origin origin = m->origin;
+    fs_status status = FS_INVALID;
+    for (int32_t k = 0; k < 2 && status != FS_OK; k++) {
+        origin.again = m->policy ? m->policy : policies[k];
+        status = cli_model_train(m->c, &origin, count, out);
+        m->c->err = (fs_err){0};
+    }
+    m->policy = status == FS_OK ? origin.again : "";
+    return status;
+}
+
+const ir_graph *cli_making_again(void *ctx, int32_t micro_batches)
+{
+    cli_making *m = ctx;
+    const int64_t start_ns = fs_now_ns();
+    int32_t k = 0;
+    while (m->graphs[k].micro_batches != micro_batches)
+        k++;
+    if (m->policy && !m->policy[0])
+        return NULL;
+    if (!m->has_again[k])
+        m->has_again[k] = build(m, micro_batches, &m->again[k]) == FS_OK;
+    m->graphs_s += 1e-9 * (double)(fs_now_ns() - start_ns);
+    return m->has_again[k] ? m->again[k].graph : NULL;
+}
+
+void cli_making_close_again(cli_making *m)
+{
+    for (int32_t k = 0; k < CLI_MAX_GRAPHS; k++)
+        if (m->has_again[k])
+            cli_model_close(&m->again[k]);
+    memset(m->has_again, 0, sizeof m->has_again);
+    m->policy = NULL;
+}
+
+void cli_making_take_again(cli_making *m)
+{
+    if (!m->found.again.chosen)
+        return;
+    m->origin.again = m->policy;
+    m->origin.n_kept = m->found.again.n_left;
+    m->origin.kept = m->found.again.left;
+}

@@ -1,0 +1,52 @@
+/* Inside cost/memory: what its files share. */
+#ifndef FS_COST_MEMORY_PARTS_H
+#define FS_COST_MEMORY_PARTS_H
+
+#include "cost/memory.h"
+#include "cost/parts.h"
+
+/* [moment][tensors] Edges that hold a copy, and of a layer between the first
+ * and the last those of layers like it. */
+typedef struct cost_sharers {
+    int32_t **all, **among;
+} cost_sharers;
+
+struct cost_memory {
+    const cost_program *program;
+    fs_arena *arena;
+    ir_uses uses;
+    int32_t prefetch;
+    plan_pipeline pipe;
+    cost_fullest *slot; /* [n_stages] */
+    plan_pace pace;
+    int32_t *viewed;   /* [tensors] what its register was made for */
+    int32_t *last;     /* [tensors] of those: last backward reader, or -1 */
+    int32_t *last_end; /* and last reader of the updates */
+    int32_t *between;  /* [tensors] that of a layer between the first and the
+                          last for one that layers hand on; else itself */
+    cost_sharers share[2][2]; /* [of what is kept for want of a copy][of readers
+                            that may be left out] */
+    int32_t **received; /* [n_stages][tensors] edges that cross to a stage, */
+    int32_t **kept[2];  /* and those of them that the backward pass reads: [by
+                           readers that may be left out] */
+    FS_VEC(cost_moment) moments;
+    double *most; /* [moment] 0: not known yet */
+};
+
+/* How many nodes of its stage it stands for. */
+int32_t cost_times(const cost_memory *mem, int32_t v);
+/* May it be left out? */
+bool cost_is_loose(const cost_memory *mem, int32_t v);
+/* The stage on which a reader finds it: inputs and constants are made anew on
+ * each that reads them. */
+int32_t cost_home_of(const cost_memory *mem, int32_t tensor, int32_t reader);
+/* The slot of the backward pass that is looked at has another before it, when
+ * one of the fullest has: then all sums of gradients are there too. */
+bool cost_goes_on(const cost_memory *mem, int32_t stage);
+const ir_node *cost_producer_of(const cost_memory *mem, int32_t tensor);
+double cost_whole_bytes(const cost_memory *mem, int32_t tensor);
+
+/* The moments of a stage (moments.c). */
+void cost_choose_moments(cost_memory *mem, int32_t stage);
+
+#endif

@@ -1,0 +1,144 @@
+/* The space of level 0: configurations (stages, mesh, micro-batches), and those
+ * that one becomes when it is looked at closer. */
+#include "config.h"
+#include "search/level0.h"
+
+#include <math.h>
+#include <string.h>
+
+static void add_candidate(search_level0 *z, const search_graph *graph,
+                          int32_t n_stages, const ir_mesh *mesh)
+{
+    const search_problem *problem = z->problem;
+    search_candidate *c = fs_new(z->scratch, search_candidate, 1);
+    *c = (search_candidate){
+        .graph = graph, .n_stages = n_stages, .mesh = *mesh, .share = 1};
+    if (problem->n_schedules == 0 || n_stages == 1)
+        c->schedule = problem->schedule;
+    c->record = (search_config){.n_stages = n_stages,
+                                .micro_batches = graph->micro_batches,
+                                .n_meshes = 1,
+                                .mesh = fs_memdup(z->arena, mesh, sizeof *mesh),
+                                .schedule = z->problem->schedule,
+                                .status = "limit",
+                                .iteration_s = INFINITY,
+                                .lower_bound_s = 0};
+    fs_push(z->scratch, &z->all, c);
+}
+
+/* All ordered factorisations of `devices` into at most `room` more axes. Both
+ * orders count: an inner axis has other neighbours and other legal boxing. */
+static void add_meshes(search_level0 *z, const search_graph *graph,
+                       int32_t n_stages, int32_t devices, ir_mesh *mesh)
+{
+    const ir_mesh *fixed = &z->problem->fix_mesh;
+    int32_t most = z->problem->max_mesh_axes;
+    if (devices == 1) {
+        if (fixed->n < 0 || plan_same_mesh(fixed, mesh))
+            add_candidate(z, graph, n_stages * search_depth(z->problem), mesh);
+        return;
+    }
+    if (fixed->n > most)
+        most = fixed->n;
+    if (mesh->n >= most || mesh->n >= IR_MAX_MESH)
+        return;
+    int32_t axis = mesh->n++;
+    for (int32_t d = devices; d >= 2; d--)
+        if (devices % d == 0) {
+            mesh->dim[axis] = d;
+            add_meshes(z, graph, n_stages, devices / d, mesh);
+        }
+    mesh->dim[axis] = 0;
+    mesh->n--;
+}
+
+/* No stage is without any. */
+static int32_t forward_work(const ir_graph *graph)
+{
+    int32_t n = 0;
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        n += graph->nodes.at[v].phase == IR_FORWARD &&
+             ir_op_class_of(graph->nodes.at[v].op) != IR_CLASS_SOURCE;
+    return n;
+}
+
+/* Stages are equal meshes, unless the problem gives each its own. */
+static void enumerate_stages(search_level0 *z, const search_graph *graph)
+{
+    const search_problem *problem = z->problem;
+    int32_t devices = problem->cluster->n_devices;
+    if (problem->stage_mesh) {
+        add_candidate(z, graph, problem->fix_stages * search_depth(problem),
+                      &problem->stage_mesh[0]);
+        search_config *record = &z->all.at[z->all.n - 1]->record;
+        record->n_meshes = problem->fix_stages;
+        record->mesh = problem->stage_mesh;
+        return;
+    }
+    const int32_t most = forward_work(graph->graph);
+    for (int32_t p = 1; p <= devices; p++) {
+        if (devices % p || (problem->fix_stages && p != problem->fix_stages) ||
+            (!problem->fix_stages && p > most))
+            continue;
+        ir_mesh mesh = {0};
+        add_meshes(z, graph, p, devices / p, &mesh);
+    }
+}
+
+void search_enumerate(search_level0 *z)
+{
+    for (int32_t g = 0; g < z->problem->n_graphs; g++)
+        enumerate_stages(z, &z->problem->graphs[g]);
+}
+
+void search_tell_schedules_apart(search_level0 *z, search_candidate *c)
+{
+    for (int32_t k = 1; k < z->problem->n_schedules; k++) {
+        search_candidate *one = fs_memdup(z->scratch, c, sizeof *c);
+        one->schedule = z->problem->schedules[k];
+        one->weighed = false;
+        fs_push(z->scratch, &z->all, one);
+    }
+    c->schedule = z->problem->schedules[0];
+    c->weighed = false;
+}
+
+/* Its bound is what holds however much memory there is. */
+void search_ask_again(search_level0 *z, search_candidate *c)
+{
+    const search_problem *problem = z->problem;
+    if (!problem->again || c->again || c->asked_again || problem->rounds)
+        return;
+    c->asked_again = true;
+    add_candidate(z, c->graph, c->n_stages, &c->mesh);
+    search_candidate *one = z->all.at[z->all.n - 1];
+    one->again = one->record.again = true;
+    one->schedule = c->schedule;
+    one->looked = one->weighed = true;
+    one->weighed_s = one->record.lower_bound_s = c->weighed_s;
+    one->record.n_meshes = c->record.n_meshes;
+    one->record.mesh = c->record.mesh;
+}
+
+static bool has_schedule(const search_candidate *c, const char *schedule)
+{
+    return c->schedule && strcmp(c->schedule, schedule) == 0;
+}
+
+search_candidate *search_candidate_of(search_level0 *z,
+                                      const search_result *found)
+{
+    const plan_strategy *s = found->strategy;
+    for (int32_t k = 0; k < z->all.n; k++)
+        if (z->all.at[k]->graph == found->of &&
+            z->all.at[k]->n_stages == s->n_stages &&
+            z->all.at[k]->again == found->again.chosen &&
+            has_schedule(z->all.at[k], s->schedule) &&
+            plan_same_mesh(&z->all.at[k]->mesh, &s->stages[0].mesh))
+            return z->all.at[k];
+    add_candidate(z, found->of, s->n_stages, &s->stages[0].mesh);
+    search_candidate *c = z->all.at[z->all.n - 1];
+    c->schedule = s->schedule;
+    c->again = c->record.again = found->again.chosen;
+    return c;
+}

@@ -1,0 +1,378 @@
+/* What is computed again in the backward pass, chosen node by node: on random
+ * networks, clusters and limits the bound holds for every other choice, what is
+ * claimed is what the plan costs, and no moment holds more than its arena. */
+#include "config.h"
+#include "search/level0.h"
+
+#include "base/hash.h"
+#include "ir/recompute.h"
+#include "ir/rewrite.h"
+#include "ir/train.h"
+#include "plan/check.h"
+#include "plan/lower.h"
+#include "search_cluster.h"
+#include "tap.h"
+#include "zoo/zoo.h"
+
+enum { CASES = 10, OTHERS = 2 };
+
+typedef struct again_case {
+    uint64_t seed;
+    const char *model, *cluster, *schedule, *policy;
+    int64_t samples; /* of a micro-batch */
+    int32_t m, stages;
+    double share; /* of what a plan without takes: the limit */
+    fs_arena *arena;
+    search_graph graph;
+    ir_graph *all; /* with copies of all that may be computed again */
+    search_problem problem;
+} again_case;
+
+typedef struct tally {
+    int32_t cases, limited, chose, some, plans, others, moments;
+    int32_t bad_bound, bad_claim, bad_graph, bad_arena, bad_check, worse;
+    double worst, best;
+} tally;
+
+#define ONE_OF(rng, ...)                                                       \
+    ((const char *const[]){__VA_ARGS__})[fs_rand_below(                        \
+        rng, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))]
+
+static const char *draw_model(uint64_t *rng, fs_arena *arena)
+{
+    const int layers = 2 + (int)fs_rand_below(rng, 7);
+    const int hidden = 32 << fs_rand_below(rng, 2);
+    const int seq = 16 << fs_rand_below(rng, 3);
+    switch (fs_rand_below(rng, 6)) {
+    case 0:
+        return fs_printf(arena,
+                         "zoo:llama,layers=%d,hidden=%d,heads=4,kv_heads=2,ffn="
+                         "%d,vocab=128,seq=%d",
+                         layers, hidden, 2 * hidden, seq);
+    case 1:
+        return fs_printf(arena,
+                         "zoo:bert,layers=%d,hidden=%d,heads=4,vocab=96,seq=%d",
+                         layers, hidden, seq);
+    case 2:
+        return "zoo:resnet,depth=34,width=8,classes=8,size=32";
+    case 3:
+        return "zoo:unet,depth=2,width=8,size=32";
+    default:
+        return fs_printf(arena,
+                         "zoo:gpt,layers=%d,hidden=%d,heads=4,vocab=%d,seq=%d",
+                         layers, hidden, 64 << fs_rand_below(rng, 3), seq);
+    }
+}
+
+static again_case draw_case(uint64_t seed, fs_arena *arena)
+{
+    uint64_t rng = fs_mix(seed);
+    again_case c = {.seed = seed, .arena = arena};
+    c.model = draw_model(&rng, arena);
+    c.cluster = ONE_OF(&rng, "1x1:l4", "1x2:a100-sxm4-80g", "1x4:cpu",
+                       "2x2:h100-sxm5-80g");
+    const int32_t devices = c.cluster[0] == '2' ? 4 : c.cluster[2] - '0';
+    c.stages = devices > 1 ? 1 << fs_rand_below(&rng, 2) : 1;
+    c.m = c.stages << fs_rand_below(&rng, 2);
+    c.samples = 4 << fs_rand_below(&rng, 2);
+    c.schedule = ONE_OF(&rng, "1f1b", "1f1b", "gpipe", "zb-h1");
+    c.share = 0.5 + 0.48 * fs_rand_unit(&rng);
+    return c;
+}
+
+static const char *case_text(const again_case *c)
+{
+    return fs_printf(c->arena, "seed %llu: %s on %s, %d stages, m %d, %s, %.2f",
+                     (unsigned long long)c->seed, c->model, c->cluster,
+                     (int)c->stages, (int)c->m, c->schedule, c->share);
+}
+
+static fs_status build(const again_case *c, const char *recompute,
+                       const char *again, fs_err *err, ir_graph **out)
+{
+    ir_train_options options = ir_train_defaults();
+    ir_rewrite_options rewrites;
+    FS_TRY(zoo_build(c->model, c->samples, err, out));
+    FS_TRY(ir_rewrite_parse("usual", err, &rewrites));
+    ir_rewrite(*out, &rewrites);
+    options.optimizer = IR_ADAMW;
+    options.micro_batches = c->m;
+    options.recompute = recompute;
+    FS_TRY(ir_train(*out, &options, err));
+    ir_rewrite_step(*out, &rewrites);
+    (*out)->batch = c->samples * c->m;
+    return again[0] ? ir_recompute(*out, again, err) : FS_OK;
+}
+
+static const ir_graph *again_of(void *ctx, int32_t micro_batches)
+{
+    (void)micro_batches;
+    return ((again_case *)ctx)->all;
+}
+
+/* Of one graph, with the choice or without. */
+static fs_status ask(again_case *c, const ir_graph *graph, bool chooses,
+                     search_result *out)
+{
+    fs_err err = {0};
+    c->graph = (search_graph){graph->micro_batches, graph};
+    c->problem.again = chooses ? again_of : NULL;
+    c->problem.again_ctx = c;
+    *out = (search_result){.iteration_s = INFINITY};
+    return search_run(&c->problem, c->arena, &err, out);
+}
+
+static int64_t peak_of(const search_result *r)
+{
+    int64_t peak = 0;
+    for (int32_t k = 0; k < r->n_configs; k++)
+        if (r->configs[k].peak_bytes > peak)
+            peak = r->configs[k].peak_bytes;
+    return peak;
+}
+
+/* Some of the copies are left out. */
+static ir_graph *draw_other(const again_case *c, uint64_t *rng)
+{
+    ir_graph *graph = ir_graph_copy(c->all, c->arena);
+    bool *out = fs_new(c->arena, bool, graph->nodes.n);
+    int32_t *of = fs_new(c->arena, int32_t, graph->nodes.n);
+    const uint64_t salt = fs_rand_below(rng, 1000);
+    for (int32_t v = 0; v < graph->nodes.n; v++) /* alike in all layers */
+        out[v] = ir_computes_again(graph, v) &&
+                 fs_mix(salt + (uint64_t)graph->nodes.at[v].op) % 2;
+    ir_recompute_keep(graph, out, of);
+    return graph;
+}
+
+static void hold_bound(const again_case *c, const search_result *chosen,
+                       const search_result *other, tally *t)
+{
+    if (!other->strategy)
+        return;
+    t->others++;
+    if (chosen->lower_bound_s <= other->iteration_s * (1 + 1e-9) &&
+        strcmp(chosen->status, "infeasible") != 0)
+        return;
+    printf("# %s: bound %.12g (%s), a plan of %.12g\n", case_text(c),
+           chosen->lower_bound_s, chosen->status, other->iteration_s);
+    t->bad_bound++;
+}
+
+/* The graph that its words make again is the plan's. */
+static bool same_graph(const again_case *c, const search_result *r)
+{
+    ir_graph *graph = ir_graph_copy(c->all, c->arena);
+    const int32_t n = graph->nodes.n;
+    bool *out = fs_new(c->arena, bool, n), same = true;
+    int32_t *of = fs_new(c->arena, int32_t, n);
+    for (int32_t k = 0; k < r->again.n_left; k++) {
+        const int32_t v = ir_graph_find_again(graph, r->again.left[k]);
+        if (v < 0)
+            return false;
+        out[v] = true;
+    }
+    ir_recompute_keep(graph, out, of);
+    if (c->stages > 1) /* bound to its stages there are fewer */
+        return graph->nodes.n >= r->graph->nodes.n;
+    for (int32_t v = 0; same && v < r->graph->nodes.n; v++)
+        same = v < graph->nodes.n &&
+               strcmp(graph->nodes.at[v].name, r->graph->nodes.at[v].name) == 0;
+    return same && graph->nodes.n == r->graph->nodes.n;
+}
+
+static void check_plan(const again_case *c, const hw_cluster *cluster,
+                       const search_result *r, tally *t)
+{
+    plan_lower_options options = plan_lower_defaults();
+    cost_summary summary;
+    plan_report proof = {0};
+    plan *lowered;
+    fs_err err = {0};
+    t->chose += r->again.chosen;
+    t->some += r->again.chosen && r->again.n_left > 0;
+    if (cost_strategy(c->problem.cost, r->graph, r->strategy, c->arena, &err,
+                      &summary) != FS_OK ||
+        fabs(summary.iteration_s / r->iteration_s - 1) > 1e-12)
+        t->bad_claim++;
+    if (r->again.chosen && !same_graph(c, r)) {
+        printf("# %s: another graph\n", case_text(c));
+        t->bad_graph++;
+    }
+    if (plan_lower(r->graph, cluster, r->strategy, &options, c->arena, &err,
+                   &lowered) != FS_OK ||
+        plan_check(r->graph, cluster, lowered, c->arena, &proof) != FS_OK) {
+        printf("# %s: %s\n", case_text(c), err.text);
+        t->bad_check++;
+        return;
+    }
+    for (int32_t k = 0; k < lowered->n_roles; k++)
+        if (lowered->roles[k].arena_bytes > c->problem.memory_bytes)
+            t->bad_arena++;
+}
+
+/* ---- bytes of a network's assignments ---- */
+
+static void check_arenas(again_case *c, const hw_cluster *cluster,
+                         search_level0 *z, search_candidate *of,
+                         const search_lean_plan *lean, tally *t)
+{
+    const search_net *net = &of->built.net;
+    const cost_moment *at;
+    plan_lower_options options = plan_lower_defaults();
+    plan *lowered;
+    fs_err err = {0};
+    const search_kept whole =
+        search_whole_plan(z, of, &of->built, lean->value, lean->cost);
+    search_sums sums = search_sums_new(net, c->arena);
+    search_net_sums(net, lean->value, &sums);
+    cost_memory_moments(of->built.memory, &at);
+    if (plan_lower(whole.graph, cluster, whole.strategy, &options, c->arena,
+                   &err, &lowered) != FS_OK)
+        return;
+    for (int32_t k = 0; k < net->n_limits; k++)
+        for (int32_t r = 0; r < lowered->n_roles; r++) {
+            const cost_moment *here = &at[of->built.moment[k]];
+            if (lowered->roles[r].stages[0] != here->stage)
+                continue;
+            t->moments++;
+            if (sums.bytes[k] <= lowered->roles[r].arena_bytes)
+                continue;
+            printf("# %s: %lld bytes at %s, arena %lld\n", case_text(c),
+                   (long long)sums.bytes[k],
+                   of->layout.graph->nodes.at[here->node].name,
+                   (long long)lowered->roles[r].arena_bytes);
+            t->bad_arena++;
+        }
+}
+
+static void check_memory(again_case *c, const hw_cluster *cluster, tally *t)
+{
+    search_level0 z = {.problem = &c->problem,
+                       .arena = c->arena,
+                       .scratch = c->arena,
+                       .start_ns = fs_now_ns(),
+                       .best_s = INFINITY};
+    search_candidate of = {.graph = &c->graph,
+                           .n_stages = c->stages,
+                           .mesh = {.n = 1},
+                           .share = 1,
+                           .again = true,
+                           .whole = true,
+                           .arena = c->arena};
+    search_lean lean = {0};
+    fs_err err = {0};
+    of.mesh.dim[0] = cluster->n_devices / c->stages;
+    of.mesh.n = of.mesh.dim[0] > 1;
+    z.end = fs_end_after(z.start_ns, 1e8, NULL);
+    c->problem.again = again_of;
+    search_rates_for(&z, 1, 1);
+    if (search_lay_out(&z, &of, &err) != FS_OK)
+        return;
+    of.shown.end = z.end;
+    for (int32_t i = 0; i < of.shown.n_stages; i++)
+        of.shown.limit_bytes[i] = 0;
+    if (!search_build_nodes(&c->problem, &of.shown, c->arena, &of.built) ||
+        of.built.empty >= 0 || !search_build_edges(c->arena, &of.built))
+        return;
+    search_lean_plans(&of.built.net, false,
+                      fs_deadline_after(FS_STEPS_PER_S, &of.steps, z.end),
+                      c->arena, &lean);
+    for (int32_t k = 0; k < lean.plans.n; k += 1 + lean.plans.n / 6)
+        check_arenas(c, cluster, &z, &of, &lean.plans.at[k], t);
+}
+
+/* ---- all of a case ---- */
+
+static void compare(again_case *c, const hw_cluster *cluster,
+                    const ir_graph *plain, uint64_t *rng, tally *t)
+{
+    search_result none, chosen, other;
+    ask(c, plain, false, &none);
+    ask(c, c->all, false, &other);
+    ask(c, plain, true, &chosen);
+    t->plans += chosen.strategy != NULL;
+    if (chosen.strategy)
+        check_plan(c, cluster, &chosen, t);
+    hold_bound(c, &chosen, &none, t);
+    hold_bound(c, &chosen, &other, t);
+    const double best = fmin(none.iteration_s, other.iteration_s);
+    if (isfinite(best)) {
+        const double by = chosen.iteration_s / best - 1;
+        t->worse += by > 1e-3;
+        t->worst = fmax(t->worst, by);
+        t->best = fmin(t->best, by);
+        if (by > 1e-3)
+            printf("# %s: %.6g, without %.6g, with all %.6g\n", case_text(c),
+                   chosen.iteration_s, none.iteration_s, other.iteration_s);
+    }
+    for (int32_t k = 0; k < OTHERS; k++) {
+        ask(c, draw_other(c, rng), false, &other);
+        hold_bound(c, &chosen, &other, t);
+    }
+    c->graph = (search_graph){plain->micro_batches, plain};
+}
+
+static void run_case(uint64_t seed, tally *t)
+{
+    fs_arena *arena = fs_arena_create();
+    again_case c = draw_case(seed, arena);
+    hw_cluster *cluster = open_cluster(c.cluster, arena);
+    uint64_t rng = fs_mix(seed + 99);
+    ir_graph *plain = NULL;
+    fs_err err = {0};
+    search_result free;
+    if (build(&c, "", "", &err, &plain) == FS_OK &&
+        (build(&c, "", "block", &err, &c.all) == FS_OK ||
+         build(&c, "", "cheap", &err, &c.all) == FS_OK)) {
+        c.problem = (search_problem){.cluster = cluster,
+                                     .cost = cost_model_create(cluster, arena),
+                                     .n_graphs = 1,
+                                     .graphs = &c.graph,
+                                     .engine = "ilp",
+                                     .schedule = c.schedule,
+                                     .fix_stages = c.stages,
+                                     .fix_mesh = {.n = -1},
+                                     .max_mesh_axes = 1,
+                                     .time_limit_s = 20,
+                                     .effort_s = 0.25,
+                                     .gap = 1e-3,
+                                     .reduce = true};
+        t->cases++;
+        if (ask(&c, plain, false, &free) == FS_OK) {
+            c.problem.memory_bytes =
+                (int64_t)(c.share * (double)peak_of(&free));
+            t->limited++;
+            compare(&c, cluster, plain, &rng, t);
+            check_memory(&c, cluster, t);
+        }
+        ir_graph_destroy(c.all);
+    }
+    ir_graph_destroy(plain);
+    fs_arena_destroy(arena);
+}
+
+int main(void)
+{
+    tally t = {0};
+    const char *cases = getenv("FS_CASES"), *only = getenv("FS_SEED");
+    const int32_t n = only ? 1 : cases ? atoi(cases) : CASES;
+    const uint64_t first = only ? strtoull(only, NULL, 10) : 1;
+    printf("# seeds from %llu (FS_SEED=n runs one)\n",
+           (unsigned long long)first);
+    for (int32_t k = 0; k < n; k++)
+        run_case(first + (uint64_t)k, &t);
+    printf(
+        "# %d cases, %d limited, %d plans, %d of them with a choice (%d of "
+        "some), %d others, %d moments; against none and all %.3g to %.3g %%, "
+        "%d worse by 0.1 %%\n",
+        t.cases, t.limited, t.plans, t.chose, t.some, t.others, t.moments,
+        100 * t.best, 100 * t.worst, t.worse);
+    tap_ok(t.limited > 0 && t.plans > 0, "plans were found");
+    tap_ok(t.bad_bound == 0, "no other choice has a plan below the bound");
+    tap_ok(t.bad_claim == 0, "what is claimed is what cost_strategy says");
+    tap_ok(t.bad_graph == 0, "the names told make the plan's graph again");
+    tap_ok(t.bad_check == 0, "plans are sound");
+    tap_ok(t.bad_arena == 0, "no moment holds more than the arena");
+    return tap_done();
+}
