@@ -152,20 +152,21 @@ typedef const ir_nd_sbp *sbp_at(const search_built *built, const link *l,
                                 int32_t value);
 
 /* Different SBPs among a node's values: which[value] counts them, first[]
- * gives one of each. Returns how many. */
+ * gives one of each. Returns how many. Equal SBPs are equal to the byte. */
 static int32_t distinct(const edge_builder *b, const link *l, sbp_at *at,
                         int32_t n, int32_t *which, int32_t *first)
 {
-    const search_layout *layout = b->built->layout;
-    const int32_t node = at == leaves ? l->u : l->v;
-    int32_t axes = layout->stages[layout->stage_of[node]].mesh.n, found = 0;
+    const ir_nd_sbp *seen[n + 1];
+    int32_t found = 0;
     for (int32_t s = 0; s < n; s++) {
+        const ir_nd_sbp *sbp = at(b->built, l, s);
         int32_t k = 0;
-        while (k < found && !ir_nd_sbp_equal(at(b->built, l, first[k]),
-                                             at(b->built, l, s), axes))
+        while (k < found && memcmp(seen[k], sbp, sizeof *sbp) != 0)
             k++;
-        if (k == found)
+        if (k == found) {
+            seen[found] = sbp;
             first[found++] = s;
+        }
         which[s] = k;
     }
     return found;
@@ -272,11 +273,15 @@ static double *make_table(const edge_builder *b, const link *l)
     const double *pair = fill_seconds(b, &p, scratch);
     b->built->steps += (int64_t)PATH_STEPS * p.du * p.dv + (int64_t)p.nu * p.nv;
     double *table = fs_new(b->arena, double, (size_t)p.nu *(size_t)p.nv);
-    for (int64_t s = 0; s < p.nu; s++)
+    bool *counts = fs_new(scratch, bool, p.nv);
+    for (int32_t t = 0; t < p.nv; t++)
+        counts[t] = counts_for(b, l, t);
+    for (int64_t s = 0; s < p.nu; s++) {
+        const double *row = pair + p.wu[s] * p.dv;
         for (int64_t t = 0; t < p.nv; t++)
-            table[spread_place(&p, s, t)] = left_seconds(
-                b, l, s, t,
-                only_for(pair[p.wu[s] * p.dv + p.wv[t]], counts_for(b, l, t)));
+            table[spread_place(&p, s, t)] =
+                left_seconds(b, l, s, t, only_for(row[p.wv[t]], counts[t]));
+    }
     fs_arena_destroy(scratch);
     return table;
 }
