@@ -18,10 +18,13 @@ typedef struct table {
     bool used;
 } table;
 
+typedef FS_VEC(int32_t) table_list;
+
 typedef struct bucket {
     search_cfn *cfn;
     fs_arena *arena;
     FS_VEC(table) tables;
+    table_list *of; /* [nodes] the tables that mention it, ascending */
     FS_VEC(int32_t) order;
 } bucket;
 
@@ -119,28 +122,28 @@ static bool find_order(bucket *b, int64_t entries)
 
 /* ---- the tables ---- */
 
+static void add_table(bucket *b, table t)
+{
+    for (int32_t k = 0; k < t.n; k++)
+        fs_push(b->arena, &b->of[t.node[k]], b->tables.n);
+    fs_push(b->arena, &b->tables, t);
+}
+
 static void make_tables(bucket *b)
 {
     search_cfn *cfn = b->cfn;
+    b->of = fs_new(b->arena, table_list, cfn->n);
     for (int32_t p = 0; p < cfn->pairs.n; p++) {
         const search_pair *pair = &cfn->pairs.at[p];
         table t = {.n = 2, .node = {pair->u, pair->v}, .cost = pair->cost};
         if (!pair->gone)
-            fs_push(b->arena, &b->tables, t);
+            add_table(b, t);
     }
     for (int32_t i = 0; i < cfn->n; i++) {
         table t = {.n = 1, .node = {i}, .cost = cfn->unary[i]};
         if (!cfn->gone[i])
-            fs_push(b->arena, &b->tables, t);
+            add_table(b, t);
     }
-}
-
-static bool mentions(const table *t, int32_t node)
-{
-    for (int32_t k = 0; k < t->n; k++)
-        if (t->node[k] == node)
-            return true;
-    return false;
 }
 
 /* The tables of one elimination, read in step with a counter over the scope:
@@ -184,25 +187,20 @@ static void join_table(join *j, const bucket *b, const table *t, int32_t node)
 
 static void join_init(join *j, bucket *b, int32_t node)
 {
-    int32_t n = 0;
+    const table_list *of = &b->of[node];
     memset(j, 0, sizeof *j);
     j->dom = b->cfn->dom[node];
-    for (int32_t f = 0; f < b->tables.n; f++) {
-        const table *t = &b->tables.at[f];
-        if (!t->used && mentions(t, node)) {
-            join_scope(j, b, t, node);
-            n++;
-        }
-    }
-    j->cost = fs_new(b->arena, const double *, n);
-    j->stride = fs_alloc(b->arena, (size_t)n, sizeof *j->stride);
-    j->own = fs_new(b->arena, int64_t, n);
-    for (int32_t f = 0; f < b->tables.n; f++) {
-        table *t = &b->tables.at[f];
-        if (!t->used && mentions(t, node)) {
+    for (int32_t f = 0; f < of->n; f++)
+        if (!b->tables.at[of->at[f]].used)
+            join_scope(j, b, &b->tables.at[of->at[f]], node);
+    j->cost = fs_new(b->arena, const double *, of->n);
+    j->stride = fs_alloc(b->arena, (size_t)of->n, sizeof *j->stride);
+    j->own = fs_new(b->arena, int64_t, of->n);
+    for (int32_t f = 0; f < of->n; f++) {
+        table *t = &b->tables.at[of->at[f]];
+        if (!t->used)
             join_table(j, b, t, node);
-            t->used = true;
-        }
+        t->used = true;
     }
     j->cells = 1;
     for (int32_t k = 0; k < j->n_scope; k++)
@@ -266,7 +264,7 @@ static void eliminate(bucket *b, int32_t node)
     }
     table t = {.n = j.n_scope, .cost = cost};
     memcpy(t.node, j.scope, sizeof j.scope);
-    fs_push(b->arena, &b->tables, t);
+    add_table(b, t);
 }
 
 bool search_cfn_eliminate(search_cfn *cfn, int64_t entries)
