@@ -151,8 +151,8 @@ void cli_bind_pace(cli_binds *binds, int32_t stage)
     const double own = seconds_of_group(cost, cost->group_of[stage]);
     const double slowest = cost_slowest_group(cost, cost->micro_s);
     char a[32], b[32], more[32];
-    if (cost->n_groups == 1)
-        return;
+    if (cost->n_groups == 1 || cost->fill >= m)
+        return; /* all that a stage takes counts */
     fs_human_seconds(a, own);
     if (own >= slowest * (1 - SAME))
         cli_bind(binds, "pace",

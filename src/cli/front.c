@@ -111,7 +111,7 @@ static void search_part(cli_making *m, const search_problem *problem, part *p)
     one.cluster = p->cluster;
     one.cost = cost_model_create(p->cluster, m->c->arena);
     one.ranking = NULL;
-    one.smallest = false;
+    one.in_full = false;
     p->status = search_run(&one, m->c->arena, &err, &p->found);
     if (p->status != FS_OK)
         p->why = strcmp(p->found.status, "infeasible") == 0

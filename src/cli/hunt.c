@@ -123,7 +123,7 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         .fix_mesh = {.n = -1},
         .gap = cli_making_gap(m),
         .max_mesh_axes = 2,
-        .smallest = true,
+        .in_full = true,
         /* A plan by hand claims no bound: proving one would only take time. */
         .effort_s = m->by_hand ? 2 : 0,
         .reduce = !c->args.no_reduce || c->args.no_reduce[0],

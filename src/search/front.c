@@ -96,7 +96,7 @@ fs_status search_front_run(const search_problem *problem,
     *out = (search_front){.points = fs_new(arena, search_front_point, most)};
     FS_TRY(add_point(problem, whole_limit(problem), first, err, out));
     one.ranking = NULL;
-    one.smallest = false;
+    one.in_full = false;
     one.end = &end;
     one.most_steps = FS_STEPS_PER_S * limit_s / most;
     one.time_limit_s = SLOW * limit_s / most;

@@ -91,7 +91,7 @@ fs_status search_by_planner(const search_planner *planner,
 {
     search_problem one = *problem;
     one.ranking = NULL;
-    one.smallest = false;
+    one.in_full = false;
     FS_TRY(run_both(planner, &one, arena, err, out));
     if (!problem->ranking)
         return FS_OK;

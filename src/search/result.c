@@ -105,8 +105,10 @@ static void fill_configs(search_level0 *z, search_result *out)
     out->lean_s = z->lean_s;
     out->first_s = z->first_s;
     out->space = space_of(z);
-    out->space_digest = search_space_digest(z->problem);
-    out->cost_digest = search_cost_digest(z->problem);
+    if (z->problem->in_full) {
+        out->space_digest = search_space_digest(z->problem);
+        out->cost_digest = search_cost_digest(z->problem);
+    }
     count_configs(z, out);
     out->search_s = z->proof_s;
 }
@@ -215,7 +217,7 @@ static fs_status refuse(search_level0 *z, fs_err *err, search_result *out)
     if (need == INT64_MAX)
         return fs_fail(err, FS_NO, "%s", z->all.at[0]->why);
     out->need_bytes = need;
-    if (z->problem->smallest)
+    if (z->problem->in_full)
         search_find_leanest(z);
     tell_misfit(z, out);
     out->search_s = search_seconds_since(z->start_ns);

@@ -174,7 +174,8 @@ typedef struct search_problem {
     int32_t rounds;   /* search_budget's, of the one attempt that each gets; 0:
                          attempts of growing effort */
     double below_s;   /* only plans that cost less are of interest; 0: all */
-    bool smallest;    /* where memory forbids all, its smallest plan is told */
+    bool in_full;     /* told are digests of the question and, where memory
+                         forbids all, the smallest plan */
     bool reduce;      /* exact reductions first, */
     uint32_t without; /* but for these (reductions.h) */
     const struct search_ranking *ranking; /* plans.h; NULL: one plan will do */
@@ -222,10 +223,10 @@ typedef struct search_result {
     bool late;         /* a clock had a say: not late, the same problem has the
                           same answer always, to the last bit */
     const char *space; /* one sentence: what the certificate covers; of what: */
-    uint64_t space_digest,
-        cost_digest;    /* equal ones, equal questions (digest.h)
-                         */
-    int32_t n_bounded;  /* configurations with a bound, */
+    uint64_t space_digest, cost_digest; /* equal ones, equal questions
+                                           (digest.h); 0: not told
+                                         */
+    int32_t n_bounded;                  /* configurations with a bound, */
     int32_t n_expanded; /* those of them that an engine was asked about, */
     int32_t n_closed;   /* and those that can have no plan that is better */
     int64_t net_nodes, net_edges, kernel_nodes; /* of the winning config:
