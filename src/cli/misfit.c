@@ -238,12 +238,12 @@ static void print_needs(const cli_making *m)
 {
     enum { FEW = 8 };
     static const char *const header[] = {"stages", "mesh", "micro-batches",
-                                         "needs at least"};
+                                         "recompute", "needs at least"};
     const search_result *f = &m->found;
     fs_arena *arena = m->c->arena;
     const search_config **list =
         fs_new(arena, const search_config *, f->n_configs + 1);
-    report_table t = {.arena = arena, .n_columns = 4, .header = header};
+    report_table t = {.arena = arena, .n_columns = 5, .header = header};
     int32_t n = 0;
     for (int32_t k = 0; k < f->n_configs; k++)
         if (f->configs[k].need_bytes > 0)
@@ -256,6 +256,7 @@ static void print_needs(const cli_making *m)
         report_table_cell(
             &t, "%s", cli_meshes_text(arena, list[k]->mesh, list[k]->n_meshes));
         report_table_cell(&t, "%d", list[k]->micro_batches);
+        report_table_cell(&t, "%s", list[k]->again ? "chosen" : "as asked");
         bytes_cell(&t, list[k]->need_bytes);
     }
     report_table_print(&t, stdout);

@@ -101,6 +101,8 @@ static json_t *configs_json(const cli_making *m)
         set_finite(row, "iteration_s", k->iteration_s);
         set_finite(row, "lower_bound_s", k->lower_bound_s);
         set_finite(row, "gap", gap_of(k));
+        if (k->again)
+            json_object_set_new(row, "recompute_chosen", json_true());
         if (k->need_bytes > 0)
             fs_json_set_int(row, "need_bytes", k->need_bytes);
         json_array_append_new(list, row);

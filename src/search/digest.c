@@ -125,6 +125,7 @@ uint64_t search_space_digest(const search_problem *p)
             fs_hash(digest, p->stage_of,
                     (size_t)p->graphs[0].graph->nodes.n * sizeof *p->stage_of);
     add(&digest, (int64_t)p->lives);
+    add(&digest, p->again != NULL);
     if (p->recipe)
         add_recipe(&digest, p->recipe);
     return digest;

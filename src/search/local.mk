@@ -34,7 +34,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/nearby.h src/search/nearby.c \
   src/search/ration.h src/search/pricing.c src/search/ration.c
 check_PROGRAMS += tests/search_net_test tests/search_reduce_test \
-  tests/search_graph_test tests/search_oracle_test tests/search_variant_test tests/search_every_test \
+  tests/search_graph_test tests/search_oracle_test tests/search_variant_test tests/search_again_test tests/search_every_test \
   tests/search_fold_test \
   tests/search_memory_test tests/search_cut_test tests/cli_memory_test \
   tests/cli_pin_test tests/cli_recipe_test tests/cli_tensor_test \
