@@ -135,6 +135,7 @@ static json_t *holding_json(const cli_making *m, const holding *h)
                   (json_int_t)h->role->arena_bytes, "over_bytes",
                   (json_int_t)(more > 0 ? more : 0), "bytes", bytes,
                   "fullest_at", moment_text(m, h));
+    fs_json_set_int(row, "bound_bytes", h->role->bound_bytes);
     json_object_set_new(row, "over",
                         over < PLAN_TERMS ? json_string(term_key(over, arena))
                                           : json_null());
