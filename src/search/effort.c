@@ -13,6 +13,9 @@
  * looked for; after that much time in any case. */
 #define ROUND_WORK 0.5
 #define ROUND_TIME 0.75
+/* The same where the best plan does not fit: its cost is no plan's, so that
+ * proving more of it is worth less. */
+#define MISFIT_WORK 0.125
 /* Later rounds have at least that much of it, where steps took less long than
  * they should. */
 #define LATER_WORK 0.125
@@ -78,6 +81,14 @@ void search_begin_round(search_level0 *z)
     const double left = fmax(all - done, LATER_WORK * all);
     z->round_end = fs_end_share(&z->end, ROUND_TIME);
     z->round_steps = whole(done + ROUND_WORK * left);
+}
+
+void search_shorten_round(search_level0 *z)
+{
+    const double all = steps_of_limit(z->problem),
+                 done = (double)search_steps(z);
+    const int64_t steps = whole(done + MISFIT_WORK * fmax(all - done, 0));
+    z->round_steps = steps < z->round_steps ? steps : z->round_steps;
 }
 
 bool search_round_over(search_level0 *z)

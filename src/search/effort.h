@@ -13,8 +13,10 @@ fs_end search_start_end(const search_level0 *z, double *most_steps);
 int64_t search_steps(const search_level0 *z);
 /* Is time, or the work that is allowed, over? */
 bool search_over(search_level0 *z);
-/* A round leaves some of both for plans that fit. */
+/* A round leaves some of both for plans that fit; */
 void search_begin_round(search_level0 *z);
+/* more, where its best plan does not. */
+void search_shorten_round(search_level0 *z);
 bool search_round_over(search_level0 *z);
 /* For work on a candidate that ends with the search only, */
 fs_deadline search_rest(const search_level0 *z, search_candidate *c);

@@ -337,6 +337,8 @@ static void take(search_level0 *z, search_candidate *c,
     }
 }
 
+enum { NARROW_ROUNDS = 6 };
+
 /* What an engine says of the candidate's network, in `seconds` of work. */
 static fs_status ask(search_level0 *z, search_candidate *c, double seconds,
                      fs_err *err, search_solution *out)
@@ -347,10 +349,12 @@ static fs_status ask(search_level0 *z, search_candidate *c, double seconds,
                             z->problem->reduce,
                             z->problem->without,
                             z->problem->rounds};
+    if (search_narrowed(c) && !budget.rounds) /* a plan; nothing to prove */
+        budget.rounds = NARROW_ROUNDS;
     int64_t start_ns = fs_now_ns();
     say(z, c, "..");
     fs_status status = z->engine(&c->built.net, &budget, z->scratch, err, out);
-    c->settled = !out->open || z->problem->rounds > 0;
+    c->settled = !out->open || budget.rounds > 0;
     c->solved = true;
     /* As much again: an engine that was stopped leaves nothing. */
     if (status == FS_OK && c->view)

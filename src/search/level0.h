@@ -28,6 +28,10 @@ typedef struct search_candidate {
     bool memory_binds;           /* as the engine saw it */
     bool settled;                /* no further effort would change its record */
     double share;                /* of the limits that its network has, */
+    int32_t level, tried_level;  /* where narrowed: that in steps (narrow.c), */
+    int32_t top, under;          /* the highest; up to here nothing is better */
+    bool fitted, exhausted;      /* there is such a level; no other is left */
+    uint64_t levels;             /* that were tried, from the top on */
     double proven_s;    /* bound for the whole limits; 0: the record's */
     int64_t need_bytes; /* least memory, when that is what it lacks */
     char why[1024];     /* it is infeasible */

@@ -12,9 +12,10 @@
 /* The network binds a lower bound of what a lowered plan allocates, so that a
  * bound of the whole search is one for all plans that fit. The plan found may
  * still be too large: then its configuration gets less than its limits, at
- * levels that do not depend on them (powers of LEVEL), until a plan fits. */
+ * levels that do not depend on them (powers of LEVEL): less and less until one
+ * fits, then what was left out above that. */
 #define LEVEL 1.03
-enum { FIT_ROUNDS = 16 };
+enum { FIT_ROUNDS = 64, LEVELS = 64 };
 
 bool search_narrowed(const search_candidate *c)
 {
@@ -72,11 +73,28 @@ void search_keep(search_level0 *z, const search_kept *found)
     z->kept = *found;
 }
 
-/* The highest level below `share` of a configuration's limits, as a share. */
-static double level_below(const int64_t *limit, double share)
+/* The highest level below so many bytes. */
+static int32_t level_below(double bytes)
 {
-    double level = floor(log(share * (double)limit[0]) / log(LEVEL) - 1e-6);
-    return pow(LEVEL, level) / (double)limit[0];
+    return (int32_t)floor(log(bytes) / log(LEVEL) - 1e-6);
+}
+
+static void put_level(search_candidate *c, const int64_t *limit, int32_t level)
+{
+    c->exhausted = level == INT32_MAX;
+    if (c->exhausted)
+        return;
+    c->level = level;
+    c->share = fmin(1, pow(LEVEL, level) / (double)limit[0]);
+}
+
+/* The least above `under` that was not tried; INT32_MAX: there is none. */
+static int32_t next_level(const search_candidate *c)
+{
+    for (int32_t level = c->under + 1; level <= c->top; level++)
+        if (c->top - level < LEVELS && !(c->levels >> (c->top - level) & 1))
+            return level;
+    return INT32_MAX;
 }
 
 /* A plan with its limits and, where it exceeds these, what it takes. */
@@ -85,14 +103,14 @@ typedef struct lowered_best {
     int64_t *limit, *bytes; /* [n_stages] */
 } lowered_best;
 
-/* Keeps the best plan, if it fits. */
-static bool keep_best(search_level0 *z, lowered_best *out)
+/* Keeps the plan of these values of the best configuration, if it fits. */
+static bool keep_values(search_level0 *z, const int32_t *value, double cost_s,
+                        lowered_best *out)
 {
     search_candidate *c = z->best;
-    *out =
-        (lowered_best){search_whole_plan(z, c, &c->built, z->value, z->best_s),
-                       fs_new(z->scratch, int64_t, c->n_stages),
-                       fs_new(z->scratch, int64_t, c->n_stages)};
+    *out = (lowered_best){search_whole_plan(z, c, &c->built, value, cost_s),
+                          fs_new(z->scratch, int64_t, c->n_stages),
+                          fs_new(z->scratch, int64_t, c->n_stages)};
     search_kept *best = &out->plan;
     stage_limits(z, &c->layout, out->limit);
     if (!search_fits(z->problem, best->graph, out->limit, best->strategy,
@@ -106,6 +124,60 @@ static bool keep_best(search_level0 *z, lowered_best *out)
     return true;
 }
 
+static bool keep_best(search_level0 *z, lowered_best *out)
+{
+    return keep_values(z, z->value, z->best_s, out);
+}
+
+/* What is best by the network leaves nothing of the limits for what the network
+ * does not count; another engine's plan may. */
+static void keep_other(search_level0 *z)
+{
+    search_candidate *c = z->best;
+    const double wanted_s =
+        z->kept.from ? z->kept.cost_s : search_wanted(z->problem);
+    const search_budget budget = {
+        search_rest(z, c),   INFINITY, 0, z->problem->reduce,
+        z->problem->without, 1};
+    search_solution other = {.cost = INFINITY};
+    lowered_best best;
+    fs_err err = {0};
+    if (z->engine == search_ilp &&
+        search_greedy(&c->built.net, &budget, z->scratch, &err, &other) ==
+            FS_OK &&
+        other.cost < wanted_s)
+        keep_values(z, other.value, other.cost, &best);
+}
+
+/* Less than what the plan at hand takes of its limits by the network, `taken`:
+ * as much less as it exceeds them when lowered, until one fits. */
+static void narrow(search_candidate *c, const lowered_best *best, double taken)
+{
+    const double whole = (double)best->limit[0];
+    double excess = 1;
+    for (int32_t i = 0; i < c->n_stages; i++)
+        excess = fmin(excess, (double)best->limit[i] / (double)best->bytes[i]);
+    taken = fmin(c->share, taken);
+    if (!search_narrowed(c)) {
+        c->proven_s = c->record.lower_bound_s;
+        c->top = level_below(taken * whole);
+        c->under = c->top - LEVELS;
+        c->fitted = false;
+    }
+    put_level(c, best->limit,
+              c->fitted ? next_level(c) : level_below(taken * excess * whole));
+}
+
+/* What it was given has no better plan than the one that is kept: more. */
+static void widen(search_level0 *z, search_candidate *c)
+{
+    const plan_stage first = {c->mesh, 0};
+    const int64_t limit = search_device_bytes(z->problem, &first);
+    c->fitted = true;
+    c->under = c->level;
+    put_level(c, &limit, next_level(c));
+}
+
 /* Keeps the best plan, or narrows its configuration. */
 static bool judge(search_level0 *z)
 {
@@ -116,28 +188,30 @@ static bool judge(search_level0 *z)
     note_misfit(z, &best.plan, best.limit, best.bytes);
     search_withdraw(z, c);
     search_ask_again(z, c);
-    double taken =
-        search_share_taken(z->problem, best.plan.graph, best.plan.strategy,
-                           best.limit, best.bytes);
-    if (!search_narrowed(c))
-        c->proven_s = c->record.lower_bound_s;
-    c->share = level_below(best.limit, fmin(c->share, taken));
+    narrow(c, &best,
+           search_share_taken(z->problem, best.plan.graph, best.plan.strategy,
+                              best.limit, best.bytes));
+    keep_other(z);
     return false;
 }
 
-/* Looks at a configuration anew, with the tables of its share. After a misfit
- * the others' plans count again, which were worse. */
+/* Looks at a configuration anew, with the tables of its share, if that is
+ * another than before. After a misfit the others' plans count again, which were
+ * worse. */
 static void reopen(search_level0 *z, search_candidate *c, bool misfit)
 {
-    bool anew = search_narrowed(c);
-    if (!anew && (!misfit || isinf(c->record.lower_bound_s)))
-        return;
-    if (anew) {
+    const bool narrowed = search_narrowed(c);
+    if (narrowed && c->level != c->tried_level) {
+        c->tried_level = c->level;
+        c->levels |=
+            c->top - c->level < LEVELS ? 1ULL << (c->top - c->level) : 0;
         c->record.lower_bound_s = c->proven_s;
         fs_arena_destroy(c->arena);
         c->arena = NULL;
+    } else if (!misfit || isinf(c->record.lower_bound_s)) {
+        return;
     }
-    c->settled = anew && !still_open(z, c);
+    c->settled = narrowed && (!still_open(z, c) || c->exhausted);
     c->record.iteration_s = INFINITY;
     c->record.status = "limit";
 }
@@ -329,18 +403,35 @@ void search_anchor_early(search_level0 *z)
 {
     lowered_best best;
     if (z->best && z->memory_decides && !z->problem->rounds &&
-        !keep_best(z, &best))
+        !keep_best(z, &best)) {
         anchor(z);
+        search_shorten_round(z);
+    }
+}
+
+/* Where nothing better was found, or it fits, each narrowed configuration gets
+ * more. Returns how many have levels left to try. */
+static int32_t widen_all(search_level0 *z)
+{
+    int32_t n = 0;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k];
+        if (!search_narrowed(c) || !still_open(z, c) || c->exhausted)
+            continue;
+        widen(z, c);
+        n += !c->exhausted;
+    }
+    return n;
 }
 
 fs_status search_explore_fitting(search_level0 *z, fs_err *err)
 {
     FS_TRY(search_explore(z, err));
     while (z->round < FIT_ROUNDS) {
-        bool misfit = z->best && !judge(z);
+        const bool misfit = z->best && !judge(z);
         if (z->round++ == 0 && wants_anchor(z))
             anchor(z);
-        if (!misfit || search_over(z))
+        if (search_over(z) || (!misfit && !widen_all(z)))
             return FS_OK;
         FS_TRY(next_round(z, misfit, err));
     }
