@@ -5,7 +5,7 @@
  * simulation, `CPU` of all its threads. In the environment:
  *   BENCH_SEARCH=TEXT  only tables (targets, plain, published, growth,
  *                      baselines, ranks, solve) or rows with that in their name
- *   BENCH_ALL=1        baselines on the whole zoo, and on 16x8 too
+ *   BENCH_ALL=1        all baselines: every family of recipes by itself too
  *   BENCH_LIMIT=S      seconds each search has (its own usual limit)
  *   BENCH_IOPDDL=DIR   where to look for networks (datasets/iopddl) */
 #include "config.h"
