@@ -491,10 +491,12 @@ static int32_t held_most(const cost_memory *mem, int32_t moment,
 double cost_memory_most(cost_memory *mem, int32_t moment)
 {
     const ir_graph *graph = mem->program->graph;
+    const cost_nodes *nodes = &mem->nodes_of[mem->moments.at[moment].stage];
     double most = 0;
     if (mem->most[moment] > 0)
         return mem->most[moment];
-    for (int32_t v = 0; v < graph->nodes.n; v++) {
+    for (int32_t i = 0; i < nodes->n; i++) {
+        const int32_t v = nodes->at[i];
         const ir_node *node = &graph->nodes.at[v];
         int32_t copies = cost_memory_copies(mem, moment, v);
         const int32_t slots = node->op == IR_OP_variable ? 1 : node->n_in;
@@ -518,6 +520,29 @@ double cost_memory_most(cost_memory *mem, int32_t moment)
 }
 
 /* ---- making ---- */
+
+static void note_node(cost_memory *mem, int32_t stage, int32_t v)
+{
+    cost_nodes *nodes = &mem->nodes_of[stage];
+    if (nodes->n == 0 || nodes->at[nodes->n - 1] != v)
+        fs_push(mem->arena, nodes, v);
+}
+
+static void list_nodes(cost_memory *mem)
+{
+    const cost_program *p = mem->program;
+    mem->nodes_of = fs_new(mem->arena, cost_nodes, p->n_stages);
+    for (int32_t v = 0; v < p->graph->nodes.n; v++) {
+        const ir_node *node = &p->graph->nodes.at[v];
+        const int32_t slots = node->op == IR_OP_variable ? 1 : node->n_in;
+        note_node(mem, p->stage_of[v], v);
+        for (int32_t k = 0; k < slots; k++) {
+            const int32_t x = edge_tensor(mem, v, k);
+            if (x >= 0)
+                note_node(mem, cost_home_of(mem, x, v), v);
+        }
+    }
+}
 
 static void fill_viewed(cost_memory *mem)
 {
@@ -608,10 +633,14 @@ static void count_sharing(cost_memory *mem, int32_t moment)
     for (int32_t kept = 0; kept <= p->chooses; kept++)
         for (int32_t loose = 0; loose <= p->chooses; loose++)
             make_sharers(mem, moment, &mem->share[kept][loose]);
-    for (int32_t v = 0; v < p->graph->nodes.n; v++)
-        for (int32_t k = 0; k < p->graph->nodes.at[v].n_in; k++)
-            if (cost_home_of(mem, p->graph->nodes.at[v].in[k], v) == at->stage)
+    const cost_nodes *nodes = &mem->nodes_of[at->stage];
+    for (int32_t i = 0; i < nodes->n; i++) {
+        const int32_t v = nodes->at[i];
+        const ir_node *node = &p->graph->nodes.at[v];
+        for (int32_t k = 0; k < node->n_in; k++)
+            if (cost_home_of(mem, node->in[k], v) == at->stage)
                 count_readers(mem, moment, v, k);
+    }
 }
 
 static void find_between(cost_memory *mem)
@@ -661,6 +690,7 @@ cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena)
                                fs_new(arena, int32_t *, program->n_stages)}};
     mem->pace = plan_pace_of(&mem->pipe, arena);
     mem->slot = cost_fullest_of(&mem->pipe, arena);
+    list_nodes(mem);
     fill_viewed(mem);
     find_between(mem);
     fill_last(mem);

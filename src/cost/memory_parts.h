@@ -11,6 +11,8 @@ typedef struct cost_sharers {
     int32_t **all, **among;
 } cost_sharers;
 
+typedef FS_VEC(int32_t) cost_nodes;
+
 struct cost_memory {
     const cost_program *program;
     fs_arena *arena;
@@ -19,11 +21,14 @@ struct cost_memory {
     plan_pipeline pipe;
     cost_fullest *slot; /* [n_stages] */
     plan_pace pace;
-    int32_t *viewed;   /* [tensors] what its register was made for */
-    int32_t *last;     /* [tensors] of those: last backward reader, or -1 */
-    int32_t *last_end; /* and last reader of the updates */
-    int32_t *between;  /* [tensors] that of a layer between the first and the
-                          last for one that layers hand on; else itself */
+    cost_nodes *nodes_of; /* [n_stages] ascending: those that run there, and who
+                            reads what is made there: nobody else's edges and
+                            outputs are held there */
+    int32_t *viewed;      /* [tensors] what its register was made for */
+    int32_t *last;        /* [tensors] of those: last backward reader, or -1 */
+    int32_t *last_end;    /* and last reader of the updates */
+    int32_t *between;     /* [tensors] that of a layer between the first and the
+                             last for one that layers hand on; else itself */
     cost_sharers share[2][2]; /* [of what is kept for want of a copy][of readers
                             that may be left out] */
     int32_t **received; /* [n_stages][tensors] edges that cross to a stage, */

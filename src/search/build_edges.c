@@ -39,6 +39,8 @@ typedef struct edge_key {
     cost_place place;
 } edge_key;
 
+typedef FS_VEC(int32_t) limit_list;
+
 typedef struct edge_builder {
     fs_arena *arena;
     search_built *built;
@@ -47,6 +49,7 @@ typedef struct edge_builder {
     search_scaler scaler;
     search_memo loads; /* bytes_key -> bytes */
     FS_VEC(const int64_t *) bytes;
+    limit_list *limits; /* [n_stages] at moments of the stage, ascending */
     way_list *ways; /* [from stage * n_stages + to stage][is it a chain's] */
 } edge_builder;
 
@@ -431,26 +434,55 @@ static bool held_at(const edge_builder *b, const link *l, int32_t moment,
     return holds;
 }
 
+static void list_limits(edge_builder *b)
+{
+    const search_built *built = b->built;
+    const cost_moment *at;
+    b->limits = fs_new(b->arena, limit_list, built->layout->n_stages);
+    if (built->loose.n_limits == 0)
+        return;
+    cost_memory_moments(built->memory, &at);
+    for (int32_t k = 0; k < built->loose.n_limits; k++)
+        fs_push(b->arena, &b->limits[at[built->moment[k]].stage], k);
+}
+
+/* The limits of an edge's stages, ascending: on no other it holds anything. */
+static int32_t limits_of(const edge_builder *b, const link *l, int32_t *out)
+{
+    const int32_t *stage_of = b->built->layout->stage_of;
+    const limit_list *of = &b->limits[stage_of[l->u]];
+    const limit_list *others = &b->limits[stage_of[l->v]];
+    int32_t n = 0;
+    for (int32_t i = 0, k = 0; i < of->n || k < others->n; n++) {
+        const bool first =
+            k == others->n || (i < of->n && of->at[i] <= others->at[k]);
+        out[n] = first ? of->at[i] : others->at[k];
+        i += i < of->n && of->at[i] == out[n];
+        k += k < others->n && others->at[k] == out[n];
+    }
+    return n;
+}
+
 static void load_edge(edge_builder *b, const link *l, search_net_edge *edge)
 {
     const search_built *built = b->built;
-    const int32_t n = built->loose.n_limits;
-    if (n == 0)
+    if (built->loose.n_limits == 0)
         return;
     fs_arena *scratch = fs_arena_create();
+    int32_t *limit = fs_new(scratch, int32_t, built->loose.n_limits);
+    const int32_t n = limits_of(b, l, limit);
     holdings *fresh = fs_new(scratch, holdings, n);
-    int32_t *limit = fs_new(scratch, int32_t, n);
     int32_t *which = fs_new(scratch, int32_t, n), n_fresh = 0;
     bytes_key key = {.edge = edge_key_of(b, l)};
     for (int32_t k = 0; k < n; k++) {
-        if (!held_at(b, l, built->moment[k], &key.held))
+        if (!held_at(b, l, built->moment[limit[k]], &key.held))
             continue;
         int32_t *known = search_memo_at(&b->loads, &key, sizeof key);
         if (*known < 0) {
             *known = b->bytes.n + n_fresh;
             fresh[n_fresh++] = key.held;
         }
-        limit[edge->n_loads] = k;
+        limit[edge->n_loads] = limit[k];
         which[edge->n_loads++] = *known;
     }
     if (n_fresh)
@@ -553,6 +585,7 @@ bool search_build_edges(fs_arena *arena, search_built *built)
                       .loads = {.arena = arena}};
     const int32_t stages = built->layout->n_stages;
     int32_t n = 0;
+    list_limits(&b);
     b.ways = fs_new(arena, way_list, 2 * (size_t)stages * (size_t)stages);
     for (int32_t v = 0; v < graph->nodes.n; v++)
         n += 2 * graph->nodes.at[v].n_in + 2;
