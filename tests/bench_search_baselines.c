@@ -118,7 +118,10 @@ static double ask(tally *t, int b, const char *words, const bench_run *ours)
 /* `words` without an engine. Returns what ours found. */
 static bench_run problem(tally *t, const char *name, const char *words)
 {
-    const bench_run ours = bench_search(5, words);
+    char each[700];
+    /* the best by the formula, which is what they are compared by */
+    snprintf(each, sizeof each, "%s --keep 1", words);
+    const bench_run ours = bench_search(5, each);
     for (int b = 0; b < t->n_baselines; b++)
         t->margin[b][t->problems] = ask(t, b, words, &ours);
     tell_problem(t, name, &ours);

@@ -70,6 +70,7 @@ static search_result first_of(const cli_making *m)
         first.of = first.plans[0].of;
         first.graph = first.plans[0].graph;
         first.strategy = first.plans[0].strategy;
+        first.again = first.plans[0].again;
         first.iteration_s = first.plans[0].iteration_s;
     }
     first.n_plans = 0;

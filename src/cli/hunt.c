@@ -133,8 +133,7 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         .again_ctx = m,
     };
     FS_TRY(cli_parse_no_reduce(c, &out->without));
-    FS_TRY(cli_ranks_begin(m, cost));
-    out->ranking = m->by_hand ? NULL : &m->ranks.asked;
+    FS_TRY(cli_ranks_begin(m, out));
     if (c->args.memory)
         FS_TRY(cli_parse_bytes(c->args.memory, &c->err, &out->memory_bytes));
     search_recipe_apply(&m->recipe, c->arena, out);
@@ -164,18 +163,28 @@ typedef struct hunt {
     double search_s; /* of all rounds */
 } hunt;
 
-static double limit_of(const hunt *h, const plan *p, const plan_role *role)
+/* What each device of a role may take. */
+static double limit_of(const search_problem *problem, const plan *p,
+                       const plan_role *role)
 {
-    double least = h->problem.memory_bytes > 0 ? (double)h->problem.memory_bytes
-                                               : INFINITY;
+    double least =
+        problem->memory_bytes > 0 ? (double)problem->memory_bytes : INFINITY;
     const plan_stage *stage = &p->strategy->stages[role->stages[0]];
     for (int32_t k = 0; k < ir_mesh_size(&stage->mesh); k++) {
         int32_t device = stage->first_device + k;
-        least =
-            fmin(least,
-                 hw_group_of(h->problem.cluster, device)->device.memory_bytes);
+        least = fmin(
+            least, hw_group_of(problem->cluster, device)->device.memory_bytes);
     }
     return least;
+}
+
+bool cli_making_fits(const search_problem *problem, const plan *p)
+{
+    for (int32_t r = 0; r < p->n_roles; r++)
+        if ((double)p->roles[r].arena_bytes >
+            limit_of(problem, p, &p->roles[r]))
+            return false;
+    return true;
 }
 
 /* The fullest role's arena as a fraction of its limit. */
@@ -184,7 +193,7 @@ static double fullness(hunt *h, const plan *p)
     double worst = 0;
     for (int32_t r = 0; r < p->n_roles; r++) {
         const plan_role *role = &p->roles[r];
-        double limit = limit_of(h, p, role);
+        double limit = limit_of(&h->problem, p, role);
         double full = (double)role->arena_bytes / limit;
         if (full <= worst)
             continue;

@@ -16,7 +16,7 @@ enum { CLI_MAX_GRAPHS = 16, CLI_MAX_PLANS = 64 };
 /* Plans that were kept beside the best (rank.c). */
 typedef struct cli_ranks {
     search_ranking asked;
-    const cost_model *cost;
+    const search_problem *problem;
     cost_uncertainty within;
     int32_t least; /* the plan of least regret */
     cost_regret regret[CLI_MAX_PLANS];
@@ -67,12 +67,15 @@ fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out);
 /* One of its plans; options as the command has them. */
 fs_status cli_making_lower(const cli_making *m, const search_plan *p,
                            fs_arena *arena, fs_err *err, plan **out);
+/* Does it keep the problem's limits? */
+bool cli_making_fits(const search_problem *problem, const plan *p);
 /* The best, with the graph as the plan has it; not to be closed. */
 cli_model cli_making_model(const cli_making *m);
 
 /* ---- rank.c ---- */
-/* --keep and the data that the choice hangs on; nothing for a plan by hand. */
-fs_status cli_ranks_begin(cli_making *m, const cost_model *cost);
+/* problem->ranking, by --keep and the data that the choice hangs on; none for a
+ * plan by hand. */
+fs_status cli_ranks_begin(cli_making *m, search_problem *problem);
 /* Regrets of the plans that were found. */
 void cli_ranks_finish(cli_making *m);
 void cli_ranks_json(const cli_making *m);

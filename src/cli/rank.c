@@ -37,10 +37,11 @@ static double simulate(cli_making *m, int32_t place, const search_plan *p)
     sim_result sim = {.iteration_s = INFINITY};
     if (cli_making_lower(m, p, scratch, &ignored, &lowered) == FS_OK) {
         plan_timing *timing =
-            cost_timing(m->ranks.cost, p->graph, lowered, scratch);
+            cost_timing(m->ranks.problem->cost, p->graph, lowered, scratch);
         const sim_options options = {.steps = CLI_SIM_STEPS, .straggler = 1};
         m->ranks.peak_bytes[place] = largest_arena(lowered);
-        if (sim_run(p->graph, lowered, m->cluster, timing, &options, scratch,
+        if (!cli_making_fits(m->ranks.problem, lowered) ||
+            sim_run(p->graph, lowered, m->cluster, timing, &options, scratch,
                     &ignored, &sim) != FS_OK)
             sim.iteration_s = INFINITY;
     }
@@ -51,17 +52,14 @@ static double simulate(cli_making *m, int32_t place, const search_plan *p)
 static double score(void *ctx, int32_t place, const search_plan *p)
 {
     cli_making *m = ctx;
-    const int64_t start_ns = fs_now_ns();
     m->ranks.peak_bytes[place] = -1;
-    if (m->ranks.asked.keep == 1 || stopped(m))
+    if (stopped(m))
         return INFINITY;
     fs_progress("simulating plan %d", place + 1);
-    const double seconds = simulate(m, place, p);
-    m->ranks.rank_s += 1e-9 * (double)(fs_now_ns() - start_ns);
-    return seconds;
+    return simulate(m, place, p);
 }
 
-fs_status cli_ranks_begin(cli_making *m, const cost_model *cost)
+fs_status cli_ranks_begin(cli_making *m, search_problem *problem)
 {
     cli *c = m->c;
     cli_ranks *ranks = &m->ranks;
@@ -70,7 +68,8 @@ fs_status cli_ranks_begin(cli_making *m, const cost_model *cost)
     FS_TRY(cost_uncertainty_read(
         fs_printf(c->arena, "%s/uncertainty.json", c->data_dir), c->arena,
         &c->err, &ranks->within));
-    ranks->cost = cost;
+    ranks->problem = problem;
+    ranks->peak_bytes[0] = -1;
     ranks->asked = (search_ranking){
         .keep = c->args.keep > 0 ? (int32_t)c->args.keep : USUAL_PLANS,
         .within = ranks->within.iteration,
@@ -78,6 +77,9 @@ fs_status cli_ranks_begin(cli_making *m, const cost_model *cost)
         .score = score,
         .ctx = m,
     };
+    if (ranks->asked.keep == 1) /* nothing to choose from */
+        ranks->asked.score = NULL;
+    problem->ranking = &ranks->asked;
     return FS_OK;
 }
 
@@ -107,10 +109,27 @@ static double gap_of(const cli_making *m, int32_t k)
     return fmax(0, (seconds - m->found.lower_bound_s) / seconds);
 }
 
+/* Configurations without a plan here whose bound is as near to the best. */
+static int32_t count_open(const cli_making *m)
+{
+    const search_result *f = &m->found;
+    const double most =
+        (1 + m->ranks.within.iteration) * f->plans[0].iteration_s;
+    int32_t open = -f->n_plans;
+    for (int32_t k = 0; k < f->n_configs; k++)
+        open += f->configs[k].lower_bound_s < most;
+    return open > 0 ? open : 0;
+}
+
 static void set_finite(json_t *object, const char *key, double value)
 {
     json_object_set_new(object, key,
                         isfinite(value) ? json_real(value) : json_null());
+}
+
+static bool is_simulated(const cli_making *m, const search_plan *p)
+{
+    return m->ranks.asked.score && isfinite(p->score_s);
 }
 
 static json_t *plan_json(const cli_making *m, int32_t k)
@@ -124,7 +143,8 @@ static json_t *plan_json(const cli_making *m, int32_t k)
                             s->schedule, "chosen", k == m->found.chosen);
     set_finite(row, "iteration_s", p->iteration_s);
     set_finite(row, "gap", gap_of(m, k));
-    set_finite(row, "sim_iteration_s", p->score_s);
+    set_finite(row, "sim_iteration_s",
+               is_simulated(m, p) ? p->score_s : (double)NAN);
     if (m->ranks.peak_bytes[k] >= 0)
         fs_json_set_int(row, "peak_bytes", m->ranks.peak_bytes[k]);
     if (m->found.n_plans > 1) {
@@ -147,6 +167,8 @@ void cli_ranks_json(const cli_making *m)
     for (int32_t k = 0; k < m->found.n_plans; k++)
         json_array_append_new(list, plan_json(m, k));
     json_object_set_new(m->c->result, "plans", list);
+    if (m->found.n_plans)
+        fs_json_set_int(m->c->result, "plans_open", count_open(m));
     set_finite(m->c->result, "rank_s", m->ranks.rank_s);
 }
 
@@ -163,9 +185,8 @@ static void plan_row(const cli_making *m, int32_t k, report_table *t)
                       s->schedule);
     report_table_cell(t, "%s", fs_human_seconds(text, p->iteration_s));
     report_table_cell(t, "%.3g %%", 100 * gap_of(m, k));
-    report_table_cell(t, "%s",
-                      isfinite(p->score_s) ? fs_human_seconds(text, p->score_s)
-                                           : "-");
+    report_table_cell(
+        t, "%s", is_simulated(m, p) ? fs_human_seconds(text, p->score_s) : "-");
     report_table_cell(
         t, "%s",
         m->ranks.peak_bytes[k] < 0
@@ -220,6 +241,10 @@ void cli_ranks_tell(const cli_making *m)
         plan_row(m, k, &t);
     if (!m->c->args.json)
         report_table_print(&t, stdout);
+    if (count_open(m) > 0)
+        cli_say(m->c,
+                "(%d more configurations may have plans as near: --keep)\n",
+                count_open(m));
     tell_choice(m);
     cli_say(m->c,
             "least regret    plan %d: %s to %s within what is uncertain "

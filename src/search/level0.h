@@ -214,7 +214,8 @@ void search_withdraw(search_level0 *z, const search_candidate *c);
 /* Plans of configurations that were not solved, as long as there are not as
  * many as are wanted. */
 void search_more_plans(search_level0 *z);
-/* result->plans: of the offers those that fit, with what cost_strategy says. */
+/* result->plans: of the offers those that fit, with what cost_strategy and the
+ * ranking say. */
 void search_list_plans(search_level0 *z, search_result *out);
 /* How its graph comes of problem->again's. */
 search_again search_again_of(const search_level0 *z, const search_kept *kept);

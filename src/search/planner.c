@@ -95,14 +95,15 @@ fs_status search_by_planner(const search_planner *planner,
     FS_TRY(run_both(planner, &one, arena, err, out));
     if (!problem->ranking)
         return FS_OK;
-    const search_plan only = {.of = out->of,
-                              .graph = out->graph,
-                              .strategy = out->strategy,
-                              .again = out->again,
-                              .iteration_s = out->iteration_s};
+    search_plan only = {.of = out->of,
+                        .graph = out->graph,
+                        .strategy = out->strategy,
+                        .again = out->again,
+                        .iteration_s = out->iteration_s};
+    only.score_s = search_score_plan(problem->ranking, 0, &only);
     out->plans = fs_memdup(arena, &only, sizeof only);
     out->n_plans = 1;
-    search_rank_plans(problem->ranking, out);
+    search_choose_plan(problem->ranking, out);
     return FS_OK;
 }
 

@@ -67,9 +67,17 @@ void search_withdraw(search_level0 *z, const search_candidate *c)
         remove_at(z, k);
 }
 
+/* One that is known to fit is the one to keep of two as cheap. */
+static bool confirms(const search_level0 *z, const search_kept *found)
+{
+    const int32_t k = find_offer(z, found->from);
+    return found->fits && k < z->offers.n &&
+           found->cost_s <= z->offers.at[k].cost_s;
+}
+
 void search_offer(search_level0 *z, const search_kept *found)
 {
-    if (!search_wants(z, found->from, found->cost_s))
+    if (!confirms(z, found) && !search_wants(z, found->from, found->cost_s))
         return;
     search_withdraw(z, found->from);
     if (z->offers.n == room(z))
@@ -141,6 +149,7 @@ static void solve_soon(search_level0 *z, search_candidate *c, double most_steps)
     fs_err ignored = {0};
     bool good = search_lay_out(z, &anew, &ignored) == FS_OK;
     anew.shown.end = z->end;
+    anew.shown.seconds_only = true; /* who lists it sees whether it fits */
     if (good &&
         search_build_nodes(z->problem, &anew.shown, anew.arena, built) &&
         built->empty < 0 && search_build_edges(anew.arena, built)) {
@@ -162,7 +171,7 @@ static void solve_soon(search_level0 *z, search_candidate *c, double most_steps)
 
 void search_more_plans(search_level0 *z)
 {
-    if (room(z) == 0 || !z->kept.from)
+    if (room(z) == 0 || z->problem->ranking->keep == 1 || !z->kept.from)
         return;
     const double done = (double)search_steps(z);
     const double most =
@@ -208,18 +217,33 @@ search_again search_again_of(const search_level0 *z, const search_kept *kept)
     return again;
 }
 
-static void add_plan(const search_level0 *z, const search_kept *offer,
-                     search_result *out)
+/* Who scores plans lowers them, which tells whether they fit. */
+double search_score_plan(const search_ranking *ranking, int32_t place,
+                         const search_plan *p)
 {
-    search_plan *plans = (search_plan *)out->plans;
-    plans[out->n_plans++] =
-        (search_plan){.of = offer->from->graph,
-                      .graph = ir_graph_copy(offer->graph, z->arena),
-                      .strategy = offer->strategy,
-                      .again = search_again_of(z, offer),
-                      /* an engine's claim is not trusted, here as anywhere */
-                      .iteration_s = cost_strategy_seconds(
-                          z->problem->cost, offer->graph, offer->strategy)};
+    return ranking->score ? ranking->score(ranking->ctx, place, p)
+                          : p->iteration_s;
+}
+
+/* The next of them, where it is of any use. */
+static void add_plan(search_level0 *z, search_kept *offer, search_result *out)
+{
+    const search_ranking *ranking = z->problem->ranking;
+    search_plan *p = (search_plan *)&out->plans[out->n_plans];
+    if (!ranking->score && !fits(z, offer))
+        return;
+    *p = (search_plan){.of = offer->from->graph,
+                       .graph = ir_graph_copy(offer->graph, z->arena),
+                       .strategy = offer->strategy,
+                       .again = search_again_of(z, offer),
+                       /* a claim is not trusted, here as anywhere */
+                       .iteration_s = cost_strategy_seconds(
+                           z->problem->cost, offer->graph, offer->strategy)};
+    p->score_s = search_score_plan(ranking, out->n_plans, p);
+    if (isinf(p->score_s) && !offer->fits)
+        return;
+    if (out->n_plans++ == 0 && offer->cost_s <= z->kept.cost_s)
+        z->kept = *offer;
 }
 
 void search_list_plans(search_level0 *z, search_result *out)
@@ -228,18 +252,9 @@ void search_list_plans(search_level0 *z, search_result *out)
         return;
     const int32_t keep = z->problem->ranking->keep;
     out->plans = fs_new(z->arena, search_plan, keep);
-    for (int32_t k = 0; k < z->offers.n && out->n_plans < keep; k++) {
-        search_kept *offer = &z->offers.at[k];
-        if (offer->cost_s > most_s(z, INT32_MAX) || !fits(z, offer))
-            continue;
-        if (out->n_plans == 0) { /* the best one is the first */
-            if (offer->cost_s < z->kept.cost_s)
-                z->kept = *offer;
-            add_plan(z, &z->kept, out);
-        }
-        if (offer->from != z->kept.from && out->n_plans < keep)
-            add_plan(z, offer, out);
-    }
+    for (int32_t k = 0; k < z->offers.n && out->n_plans < keep; k++)
+        if (z->offers.at[k].cost_s <= most_s(z, INT32_MAX))
+            add_plan(z, &z->offers.at[k], out);
     if (out->n_plans == 0)
         add_plan(z, &z->kept, out);
 }
@@ -249,14 +264,12 @@ static double gap_of(double seconds, double bound_s)
     return fmax(0, (seconds - bound_s) / seconds);
 }
 
-void search_rank_plans(const search_ranking *ranking, search_result *out)
+void search_choose_plan(const search_ranking *ranking, search_result *out)
 {
     search_plan *plans = (search_plan *)out->plans;
     for (int32_t k = 0; k < out->n_plans; k++) {
         search_plan *p = &plans[k];
         p->gap = gap_of(p->iteration_s, out->lower_bound_s);
-        p->score_s = ranking->score ? ranking->score(ranking->ctx, k, p)
-                                    : p->iteration_s;
         if (p->score_s < plans[out->chosen].score_s &&
             p->gap <= fmax(ranking->promise, plans[0].gap))
             out->chosen = k;

@@ -23,12 +23,16 @@ typedef struct search_ranking {
                        than the best */
     double promise; /* the plan returned is the best or has no larger gap */
     /* Seconds of a plan, the `place`-th by the formula, as another model than
-     * the formula has it; INFINITY: it is of no use. NULL: the formula's. */
+     * the formula has it; INFINITY: it does not fit, or is of no use. NULL: the
+     * formula's. */
     double (*score)(void *ctx, int32_t place, const search_plan *plan);
     void *ctx;
 } search_ranking;
 
-/* Gaps and scores of out's plans; which one is chosen. */
-void search_rank_plans(const search_ranking *ranking, search_result *out);
+/* What the ranking, or else the formula, says of one. */
+double search_score_plan(const search_ranking *ranking, int32_t place,
+                         const search_plan *p);
+/* Gaps of out's plans, which have scores; which one is chosen. */
+void search_choose_plan(const search_ranking *ranking, search_result *out);
 
 #endif

@@ -116,7 +116,7 @@ static void fill_configs(search_level0 *z, search_result *out)
 /* The ranking's choice among several plans. */
 static void choose(search_level0 *z, search_result *out)
 {
-    search_rank_plans(z->problem->ranking, out);
+    search_choose_plan(z->problem->ranking, out);
     const search_plan *chosen = &out->plans[out->chosen];
     out->of = chosen->of;
     out->graph = chosen->graph;
@@ -128,6 +128,7 @@ static void choose(search_level0 *z, search_result *out)
 void search_fill_best(search_level0 *z, search_result *out)
 {
     search_list_plans(z, out);
+    out->plans_s = search_seconds_since(z->start_ns) - z->proof_s;
     out->of = z->kept.from->graph;
     out->graph = out->n_plans ? out->plans[0].graph
                               : ir_graph_copy(z->kept.graph, z->arena);
@@ -138,7 +139,6 @@ void search_fill_best(search_level0 *z, search_result *out)
     out->net_edges = z->kept.net_edges;
     out->kernel_nodes = z->kept.kernel_nodes;
     fill_configs(z, out);
-    out->plans_s = search_seconds_since(z->start_ns) - z->proof_s;
     if (out->n_plans)
         choose(z, out);
     out->gap =

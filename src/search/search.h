@@ -212,7 +212,7 @@ typedef struct search_result {
     double iteration_s, lower_bound_s, gap, search_s;
     int32_t n_plans, chosen; /* with a ranking: plans, cheapest first, */
     const struct search_plan *plans; /* and which of them this is; */
-    double plans_s; /* spent on them behind search_s, but for scores */
+    double plans_s; /* spent on them, behind search_s */
     int32_t n_configs;
     search_config *configs;
     int32_t anchored;  /* configurations asked for lean plans, */
