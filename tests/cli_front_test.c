@@ -48,6 +48,21 @@ static void test_plans(const char *words)
            "the figures are those of the plan returned");
 }
 
+/* Where memory binds cheaper offers do not fit: the best plan stays in. */
+static void test_within(const char *more)
+{
+    cli_answer *a = cli("search zoo:gpt2 --cluster 1x8:a100-sxm4-80g --batch "
+                        "32 --memory 3G --time-limit 5 %s -o \"$D/p.json\" "
+                        "--json",
+                        more);
+    const json_t *first = json_array_get(json_object_get(a->json, "plans"), 0);
+    tap_ok(a->status == 0 && first &&
+               real_of(first, "iteration_s") <= cli_number(a, "iteration_s"),
+           "3 GiB %s: %s", more, a->err);
+    tap_ok((double)cli_largest_peak(a) <= 3 * 1073741824.0,
+           "the plan returned keeps them");
+}
+
 static void test_keep(void)
 {
     cli_answer *a = cli("search " MLP " " CPU " --keep 1 -o \"$D/p.json\" "
@@ -103,8 +118,9 @@ static void test_fronts(void)
 
 static void test_pick(void)
 {
-    cli_answer *a = cli("search " TINY " " CPU " --time-limit 8 --json --pareto "
-                        "--pick 2 -o \"$D/picked.json\"");
+    cli_answer *a =
+        cli("search " TINY " " CPU " --time-limit 8 --json --pareto "
+            "--pick 2 -o \"$D/picked.json\"");
     const json_t *row = json_array_get(json_object_get(a->json, "pareto"), 1);
     const double peak = real_of(row, "peak_bytes");
     tap_ok(a->status == 0 && peak > 0 &&
@@ -166,6 +182,8 @@ int main(void)
     cli_begin_scratch("cli_front_test");
     test_plans(GPT " " GPU);
     test_plans(GPT " --cluster 2x4:a100-sxm4-80g --batch 16");
+    test_within("");
+    test_within("--overlap");
     test_keep();
     test_fronts();
     test_pick();

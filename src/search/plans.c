@@ -75,10 +75,9 @@ static bool confirms(const search_level0 *z, const search_kept *found)
            found->cost_s <= z->offers.at[k].cost_s;
 }
 
-void search_offer(search_level0 *z, const search_kept *found)
+/* In the place of what its configuration had. */
+static void put(search_level0 *z, const search_kept *found)
 {
-    if (!confirms(z, found) && !search_wants(z, found->from, found->cost_s))
-        return;
     search_withdraw(z, found->from);
     if (z->offers.n == room(z))
         z->offers.n--;
@@ -87,6 +86,12 @@ void search_offer(search_level0 *z, const search_kept *found)
     for (; k > 0 && z->offers.at[k - 1].cost_s > found->cost_s; k--)
         z->offers.at[k] = z->offers.at[k - 1];
     z->offers.at[k] = *found;
+}
+
+void search_offer(search_level0 *z, const search_kept *found)
+{
+    if (confirms(z, found) || search_wants(z, found->from, found->cost_s))
+        put(z, found);
 }
 
 /* `at` has the layout of c's configuration. */
@@ -230,7 +235,9 @@ static void add_plan(search_level0 *z, search_kept *offer, search_result *out)
 {
     const search_ranking *ranking = z->problem->ranking;
     search_plan *p = (search_plan *)&out->plans[out->n_plans];
-    if (!ranking->score && !fits(z, offer))
+    /* who scores knows of no share */
+    const double share = z->problem->memory_share;
+    if ((!ranking->score || (share > 0 && share < 1)) && !fits(z, offer))
         return;
     *p = (search_plan){.of = offer->from->graph,
                        .graph = ir_graph_copy(offer->graph, z->arena),
@@ -252,11 +259,11 @@ void search_list_plans(search_level0 *z, search_result *out)
         return;
     const int32_t keep = z->problem->ranking->keep;
     out->plans = fs_new(z->arena, search_plan, keep);
+    z->kept.fits = true; /* whatever cheaper ones did not */
+    put(z, &z->kept);
     for (int32_t k = 0; k < z->offers.n && out->n_plans < keep; k++)
         if (z->offers.at[k].cost_s <= most_s(z, INT32_MAX))
             add_plan(z, &z->offers.at[k], out);
-    if (out->n_plans == 0)
-        add_plan(z, &z->kept, out);
 }
 
 static double gap_of(double seconds, double bound_s)
