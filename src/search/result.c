@@ -127,11 +127,15 @@ static void choose(search_level0 *z, search_result *out)
 
 void search_fill_best(search_level0 *z, search_result *out)
 {
+    /* A misfit of its configuration, found later, may have taken its place. */
+    search_withdraw(z, z->kept.from);
+    search_offer(z, &z->kept);
     search_list_plans(z, out);
     out->plans_s = search_seconds_since(z->start_ns) - z->proof_s;
     out->of = z->kept.from->graph;
-    out->graph = out->n_plans ? out->plans[0].graph
-                              : ir_graph_copy(z->kept.graph, z->arena);
+    out->graph = out->n_plans && out->plans[0].strategy == z->kept.strategy
+                     ? out->plans[0].graph
+                     : ir_graph_copy(z->kept.graph, z->arena);
     out->strategy = z->kept.strategy;
     out->again = search_again_of(z, &z->kept);
     verify(z, out);
