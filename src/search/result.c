@@ -127,9 +127,6 @@ static void choose(search_level0 *z, search_result *out)
 
 void search_fill_best(search_level0 *z, search_result *out)
 {
-    /* A misfit of its configuration, found later, may have taken its place. */
-    search_withdraw(z, z->kept.from);
-    search_offer(z, &z->kept);
     search_list_plans(z, out);
     out->plans_s = search_seconds_since(z->start_ns) - z->proof_s;
     out->of = z->kept.from->graph;
