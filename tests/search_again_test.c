@@ -222,8 +222,8 @@ static void check_arenas(again_case *c, const hw_cluster *cluster,
     plan_lower_options options = plan_lower_defaults();
     plan *lowered;
     fs_err err = {0};
-    const search_kept whole =
-        search_whole_plan(z, of, &of->built, lean->value, lean->cost);
+    const search_kept whole = search_whole_plan(
+        z, of, &of->built, &(search_mix){.value = lean->value}, lean->cost);
     search_sums sums = search_sums_new(net, c->arena);
     search_net_sums(net, lean->value, &sums);
     cost_memory_moments(of->built.memory, &at);

@@ -604,8 +604,8 @@ static void check_memory(const fold_case *c, asked *a, tally *t)
                                    &found) != FS_OK ||
         isinf(found.cost))
         return;
-    const search_kept whole =
-        search_whole_plan(&z, &of, &of.built, found.value, found.cost);
+    const search_kept whole = search_whole_plan(
+        &z, &of, &of.built, &(search_mix){.value = found.value}, found.cost);
     const plan_strategy *s = whole.strategy;
     const double cost = whole.cost_s;
     /* What a network says is not more than what it stands for. */

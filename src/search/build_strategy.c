@@ -14,22 +14,23 @@ int32_t search_sharing_of(const ir_graph *graph, int32_t v)
     return 1 + 2 * forward + (node->phase == IR_BACKWARD);
 }
 
-static void set_path(const search_layout *layout, plan_strategy *s, int32_t v,
+/* False: there is none. */
+static bool set_path(const search_layout *layout, plan_strategy *s, int32_t v,
                      int32_t slot, bool anew)
 {
     const ir_graph *graph = layout->graph;
     int32_t tensor = plan_edge_tensor(graph, s, v, slot);
     if (tensor < 0)
-        return;
+        return true;
     const plan_ends ends = plan_edge_ends(graph, s, v, slot);
     anew &= search_copy_lives(layout, v, tensor);
     plan_boxer *boxer =
         layout->rates->boxer[plan_tensor_per_step(graph, tensor) && !anew];
     double seconds =
         plan_boxer_join(boxer, &ends, &s->edge[s->first_edge[v] + slot]);
-    FS_ASSERT(isfinite(seconds));
     if (anew)
         s->edge[s->first_edge[v] + slot].sharing = search_sharing_of(graph, v);
+    return isfinite(seconds);
 }
 
 static int32_t leaves_as(const search_built *built, int32_t v, int32_t value)
@@ -50,13 +51,13 @@ bool search_leaves_alike(const search_built *built, int32_t maker, int32_t slot,
 }
 
 bool *search_left_out(const search_built *built, const search_layout *layout,
-                      const int32_t *rep, const int32_t *value, fs_arena *arena)
+                      const int32_t *rep, const int32_t *pick, fs_arena *arena)
 {
     const int32_t n = layout->graph->nodes.n;
     bool *out = fs_new(arena, bool, n), any = false;
     for (int32_t v = 0; v < n; v++) {
         const int32_t of = rep ? rep[v] : v;
-        out[v] = value[built->var[of]] >= built->left[of];
+        out[v] = pick[v] >= built->left[of];
         any |= out[v];
     }
     return any ? out : NULL;
@@ -91,7 +92,7 @@ const ir_graph *search_leave_out(const search_layout *layout, const bool *out,
 plan_strategy *search_strategy(const search_problem *problem,
                                const search_built *built,
                                const search_layout *layout, const int32_t *rep,
-                               const int32_t *value, fs_arena *arena)
+                               const int32_t *pick, fs_arena *arena)
 {
     const ir_graph *graph = layout->graph;
     plan_strategy *s = plan_strategy_new(graph, layout->n_stages, arena);
@@ -102,16 +103,19 @@ plan_strategy *search_strategy(const search_problem *problem,
            (size_t)graph->nodes.n * sizeof *s->stage_of);
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const int32_t of = rep ? rep[v] : v;
-        s->sig[v] = built->sig[of][value[built->var[of]]];
+        s->sig[v] = built->sig[of][pick[v]];
     }
+    bool joined = true;
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const int32_t of = rep ? rep[v] : v;
-        if (value[built->var[of]] >= built->left[of])
+        if (pick[v] >= built->left[of])
             continue;
         for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
-            set_path(layout, s, v, e - s->first_edge[v],
-                     value[built->var[of]] >= built->kept[of]);
+            joined &= set_path(layout, s, v, e - s->first_edge[v],
+                               pick[v] >= built->kept[of]);
     }
+    if (!joined)
+        return NULL;
     if (problem->lives == SEARCH_ANEW)
         search_box_again(graph, false, s);
     return s;

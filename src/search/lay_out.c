@@ -343,35 +343,93 @@ void search_lay_out_even(search_level0 *z, search_candidate *c,
         *out = whole;
 }
 
-/* For each node of the whole graph the one of the view; NULL: itself. */
-static const int32_t *stands_for(search_level0 *z, search_candidate *c,
-                                 fs_arena *arena)
+/* The values of the nodes of the whole graph, each of the view's node that
+ * stands for it, or its own. */
+typedef struct whole_values {
+    const int32_t *rep; /* NULL: its own */
+    int32_t *pick;
+} whole_values;
+
+/* In a stage the first layers of each run, `share` of them, have the values of
+ * `other`. */
+static bool is_other(const search_view *view, const int32_t *stage_of,
+                     const int32_t *first, int32_t v, int32_t was, double share)
 {
-    if (!c->view)
-        return NULL;
-    bind_graph(z, &c->layout);
-    return search_view_nodes(c->view, c->layout.graph, arena);
+    const ir_layers *layers = view->fold->layers;
+    const int32_t run = layers->run[was];
+    if (run < 0)
+        return share >= 1;
+    const int32_t *at = &first[2 * (stage_of[v] * layers->runs.n + run)];
+    return layers->copy[was] - at[0] < (int32_t)(share * (at[1] - at[0]));
+}
+
+/* [stage][run] The first of its copies there, and the one behind the last. */
+static int32_t *copies_of(const search_candidate *c, const int32_t *before,
+                          fs_arena *arena)
+{
+    const ir_layers *layers = c->view->fold->layers;
+    const search_layout *layout = &c->layout;
+    int32_t *at =
+        fs_new(arena, int32_t,
+               2 * (size_t)layout->n_stages * (size_t)(layers->runs.n + 1));
+    for (int32_t v = layout->graph->nodes.n - 1; v >= 0; v--) {
+        const int32_t run = layers->run[before[v]],
+                      c1 = layers->copy[before[v]];
+        if (run < 0)
+            continue;
+        int32_t *one = &at[2 * (layout->stage_of[v] * layers->runs.n + run)];
+        const bool met = one[1] > 0;
+        one[0] = met && one[0] < c1 ? one[0] : c1;
+        one[1] = met && one[1] > c1 + 1 ? one[1] : c1 + 1;
+    }
+    return at;
+}
+
+static whole_values values_of(search_level0 *z, search_candidate *c,
+                              const search_built *built, const search_mix *mix,
+                              fs_arena *arena)
+{
+    whole_values all = {0};
+    const int32_t *before = NULL, *first = NULL;
+    if (c->view) {
+        bind_graph(z, &c->layout);
+        all.rep = search_view_nodes(c->view, c->layout.graph, arena);
+        before = search_view_before(c->view, c->layout.graph, arena);
+        first = copies_of(c, before, arena);
+    }
+    const int32_t n = c->layout.graph->nodes.n;
+    all.pick = fs_new(arena, int32_t, n);
+    for (int32_t v = 0; v < n; v++) {
+        const int32_t of = all.rep ? all.rep[v] : v;
+        const bool other =
+            mix->other && is_other(c->view, c->layout.stage_of, first, v,
+                                   before[v], mix->share);
+        all.pick[v] = (other ? mix->other : mix->value)[built->var[of]];
+    }
+    return all;
 }
 
 search_kept search_whole_plan(search_level0 *z, search_candidate *c,
-                              const search_built *built, const int32_t *value,
+                              const search_built *built, const search_mix *mix,
                               double cost_s)
 {
     fs_arena *scratch = fs_arena_create();
-    const int32_t *rep = stands_for(z, c, scratch);
+    const whole_values all = values_of(z, c, built, mix, scratch);
     search_kept found = {.from = c, .cost_s = cost_s};
     found.graph = c->layout.graph;
-    found.strategy =
-        search_strategy(z->problem, built, &c->layout, rep, value, z->arena);
-    const bool *out = search_left_out(built, &c->layout, rep, value, scratch);
-    if (out) {
+    found.strategy = search_strategy(z->problem, built, &c->layout, all.rep,
+                                     all.pick, z->arena);
+    const bool *out =
+        search_left_out(built, &c->layout, all.rep, all.pick, scratch);
+    FS_ASSERT(found.strategy || mix->other);
+    if (out && found.strategy) {
         found.left = fs_memdup(z->arena, out, (size_t)found.graph->nodes.n);
         found.all = found.graph;
         found.graph =
             search_leave_out(&c->layout, out, &found.strategy, z->arena);
     }
     /* Copies that nobody reads cost nothing any more. */
-    if (c->view || out) {
+    if (found.strategy && (c->view || out)) {
         found.cost_s = cost_strategy_seconds(z->problem->cost, found.graph,
                                              found.strategy);
         FS_ASSERT(c->view || found.cost_s <= cost_s * (1 + SEARCH_TOLERANCE));

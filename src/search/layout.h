@@ -170,7 +170,7 @@ bool search_leaves_alike(const search_built *built, int32_t maker, int32_t slot,
                          int32_t a, int32_t b);
 /* Which nodes of the layout's graph are left out: NULL, none is. */
 bool *search_left_out(const search_built *built, const search_layout *layout,
-                      const int32_t *rep, const int32_t *value,
+                      const int32_t *rep, const int32_t *pick,
                       fs_arena *arena);
 /* The graph without them, and the strategy for it. */
 const ir_graph *search_leave_out(const search_layout *layout, const bool *out,
@@ -178,6 +178,6 @@ const ir_graph *search_leave_out(const search_layout *layout, const bool *out,
 plan_strategy *search_strategy(const search_problem *problem,
                                const search_built *built,
                                const search_layout *layout, const int32_t *rep,
-                               const int32_t *value, fs_arena *arena);
+                               const int32_t *pick, fs_arena *arena);
 
 #endif

@@ -384,6 +384,8 @@ static fs_status solve(search_level0 *z, search_candidate *c, double seconds,
     fs_status status = ask(z, c, seconds, &mine, &solution);
     if (status == FS_OK) {
         take(z, c, &solution);
+        if (c->view && c->memory_binds && !z->problem->rounds)
+            search_splice(z, c, solution.prices);
         note_unfolding(z, c);
     } else if (status != FS_NO) {
         return fs_fail(err, status, "%s", mine.text);

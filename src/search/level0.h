@@ -100,6 +100,13 @@ typedef struct search_kept {
     int32_t net_nodes, net_edges, kernel_nodes;
 } search_kept;
 
+/* Values of a folded network's variables for the whole graph: of the layers of a
+ * stage the first, this share of them, have other ones. */
+typedef struct search_mix {
+    const int32_t *value, *other; /* NULL: all layers are alike */
+    double share;
+} search_mix;
+
 typedef struct search_level0 {
     const search_problem *problem;
     search_engine_fn *engine;
@@ -173,8 +180,12 @@ const ir_graph *search_graph_of(search_level0 *z, const search_candidate *c);
  * graph, and what the formula says of it; cost_s is that of the network, whose
  * layers and stages may stand for others. */
 search_kept search_whole_plan(search_level0 *z, search_candidate *c,
-                              const search_built *built, const int32_t *value,
+                              const search_built *built, const search_mix *mix,
                               double cost_s);
+/* Where memory has a price: a plan in which layers of a stage differ (splice.c).
+ */
+void search_splice(search_level0 *z, search_candidate *c,
+                   const search_prices *at);
 /* Bounds whatever the cut: from seconds of nodes, from all tables but bytes. */
 void search_look(search_level0 *z, search_candidate *c);
 void search_weigh(search_level0 *z, search_candidate *c);

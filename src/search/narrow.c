@@ -108,9 +108,11 @@ static bool keep_values(search_level0 *z, const int32_t *value, double cost_s,
                         lowered_best *out)
 {
     search_candidate *c = z->best;
-    *out = (lowered_best){search_whole_plan(z, c, &c->built, value, cost_s),
-                          fs_new(z->scratch, int64_t, c->n_stages),
-                          fs_new(z->scratch, int64_t, c->n_stages)};
+    *out =
+        (lowered_best){search_whole_plan(z, c, &c->built,
+                                         &(search_mix){.value = value}, cost_s),
+                       fs_new(z->scratch, int64_t, c->n_stages),
+                       fs_new(z->scratch, int64_t, c->n_stages)};
     search_kept *best = &out->plan;
     stage_limits(z, &c->layout, out->limit);
     if (!search_fits(z->problem, best->graph, out->limit, best->strategy,
@@ -239,8 +241,9 @@ static void keep_lean(search_level0 *z, search_candidate *c,
             return;
         if (lean_plan->bytes > limit[0])
             continue;
-        search_kept found = search_whole_plan(z, anew, built, lean_plan->value,
-                                              lean_plan->cost);
+        search_kept found = search_whole_plan(
+            z, anew, built, &(search_mix){.value = lean_plan->value},
+            lean_plan->cost);
         if (search_fits(z->problem, found.graph, limit, found.strategy,
                         bytes)) {
             found.from = c;
@@ -313,8 +316,8 @@ static void note_plan(search_level0 *z, search_candidate *c,
     int64_t *limit = fs_new(z->scratch, int64_t, c->n_stages);
     int64_t *bytes = fs_new(z->scratch, int64_t, c->n_stages);
     stage_limits(z, &c->layout, limit);
-    const search_kept found =
-        search_whole_plan(z, c, built, lean->value, lean->cost);
+    const search_kept found = search_whole_plan(
+        z, c, built, &(search_mix){.value = lean->value}, lean->cost);
     if (!search_fits(z->problem, found.graph, limit, found.strategy, bytes))
         note_misfit(z, &found, limit, bytes);
 }

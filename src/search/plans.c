@@ -101,8 +101,8 @@ static void offer_of(search_level0 *z, search_candidate *c,
 {
     if (!search_wants(z, c, solution->cost))
         return;
-    search_kept found =
-        search_whole_plan(z, at, built, solution->value, solution->cost);
+    search_kept found = search_whole_plan(
+        z, at, built, &(search_mix){.value = solution->value}, solution->cost);
     found.from = c;
     found.net_nodes = built->net.n_nodes;
     found.net_edges = built->net.n_edges;

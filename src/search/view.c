@@ -307,11 +307,16 @@ void search_view_make(const search_fold *fold, fs_arena *arena,
         out->rep[v] = behind[fold->rep[v]];
 }
 
+int32_t *search_view_before(const search_view *view, const ir_graph *bound,
+                            fs_arena *arena)
+{
+    return nodes_before(view->fold->layers->graph, bound, arena);
+}
+
 int32_t *search_view_nodes(const search_view *view, const ir_graph *bound,
                            fs_arena *arena)
 {
-    const int32_t *before =
-        nodes_before(view->fold->layers->graph, bound, arena);
+    const int32_t *before = search_view_before(view, bound, arena);
     int32_t *rep = fs_new(arena, int32_t, bound->nodes.n);
     for (int32_t i = 0; i < bound->nodes.n; i++)
         rep[i] = view->rep[before[i]];

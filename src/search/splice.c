@@ -1,0 +1,177 @@
+/* Layers of a stage need not be alike. Where memory has a price, the bound of a
+ * folded network mixes assignments that take more than there is and less, and
+ * no single one comes near it; a stage whose first layers have the values of
+ * one and whose rest has those of the other does (a primal spliced of the
+ * dual's minimisers). Where they meet, the boxing that they need is paid for.
+ */
+#include "config.h"
+#include "search/level0.h"
+
+#include "search/cfn.h"
+#include "search/effort.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The prices of bytes are scaled by powers of this, so often, until there are
+ * assignments of both kinds; then they are brought near each other. */
+#define SPREAD 1.3
+enum { FAR = 8, NEARER = 6, SWEEPS = 20, TRIES = 2 };
+
+typedef struct splicing {
+    search_level0 *z;
+    search_candidate *c;
+    const search_prices *at;
+    fs_arena *arena;
+    search_prices scaled;
+} splicing;
+
+/* An assignment with its sums. */
+typedef struct end {
+    int32_t *value; /* NULL: none */
+    search_sums sums;
+} end;
+
+static bool keeps_within(const search_net *net, const search_sums *sums)
+{
+    bool within = true;
+    for (int32_t k = 0; k < net->n_limits; k++)
+        within &= sums->bytes[k] <= net->limit_bytes[k];
+    return within;
+}
+
+static end minimiser(splicing *s, double scale)
+{
+    const search_net *net = &s->c->built.net;
+    fs_arena *scratch = fs_arena_create();
+    const search_effort effort = {
+        search_rest(s->z, s->c), SWEEPS, INFINITY, 0, false,
+        s->z->problem->without};
+    search_minimum min;
+    end found = {0};
+    search_prices_copy(net, &s->scaled, s->at);
+    for (int32_t k = 0; k < net->n_limits; k++)
+        s->scaled.bytes[k] *= scale;
+    search_cfn_minimise(search_net_priced(net, &s->scaled, scratch), &effort,
+                        scratch, &min);
+    if (isfinite(min.cost)) {
+        found.value = fs_memdup(s->arena, min.value,
+                                (size_t)net->n_nodes * sizeof *min.value);
+        found.sums = search_sums_new(net, s->arena);
+        search_net_sums(net, found.value, &found.sums);
+    }
+    fs_arena_destroy(scratch);
+    return found;
+}
+
+/* One that takes too much and one that does not, at prices as near as they
+ * were found. False: there are not both. */
+static bool find_ends(splicing *s, end *fast, end *lean)
+{
+    const search_net *net = &s->c->built.net;
+    double low = 1, high = 1;
+    end at = minimiser(s, 1);
+    *fast = *lean = (end){0};
+    for (int32_t k = 0; at.value && k <= FAR; k++) {
+        const bool within = keeps_within(net, &at.sums);
+        *(within ? lean : fast) = at;
+        if (lean->value && fast->value)
+            break;
+        *(within ? &low : &high) *= within ? 1 / SPREAD : SPREAD;
+        at = minimiser(s, within ? low : high);
+    }
+    if (!lean->value || !fast->value)
+        return false;
+    if (high <= 1)
+        high = low * SPREAD;
+    else
+        low = high / SPREAD;
+    for (int32_t k = 0; k < NEARER; k++) {
+        const double scale = sqrt(low * high);
+        at = minimiser(s, scale);
+        if (!at.value)
+            break;
+        const bool within = keeps_within(net, &at.sums);
+        *(within ? lean : fast) = at;
+        *(within ? &high : &low) = scale;
+    }
+    return true;
+}
+
+/* How much of the fast one all limits have room for. */
+static double room_for(const search_net *net, const end *fast, const end *lean)
+{
+    double share = 1;
+    for (int32_t k = 0; k < net->n_limits; k++) {
+        const double more = (double)(fast->sums.bytes[k] - lean->sums.bytes[k]);
+        const double room = (double)(net->limit_bytes[k] - lean->sums.bytes[k]);
+        if (more > room)
+            share = fmin(share, room / more);
+    }
+    return share;
+}
+
+static double mixed_cost(const search_net *net, const end *fast,
+                         const end *lean, double share, fs_arena *arena)
+{
+    search_sums sums = search_sums_new(net, arena);
+    for (int32_t i = 0; i < net->n_stages; i++) {
+        sums.micro_s[i] =
+            share * fast->sums.micro_s[i] + (1 - share) * lean->sums.micro_s[i];
+        sums.step_s[i] =
+            share * fast->sums.step_s[i] + (1 - share) * lean->sums.step_s[i];
+    }
+    return search_sums_cost(net, &sums);
+}
+
+static bool fits(const splicing *s, search_kept *found)
+{
+    const plan_strategy *p = found->strategy;
+    int64_t *limit = fs_new(s->arena, int64_t, p->n_stages);
+    int64_t *bytes = fs_new(s->arena, int64_t, p->n_stages);
+    for (int32_t i = 0; i < p->n_stages; i++)
+        limit[i] = search_device_bytes(s->z->problem, &p->stages[i]);
+    return search_fits(s->z->problem, found->graph, limit, found->strategy,
+                       bytes);
+}
+
+static void keep_spliced(const splicing *s, search_kept *found)
+{
+    search_level0 *z = s->z;
+    search_candidate *c = s->c;
+    found->fits = true;
+    found->net_nodes = found->kernel_nodes = c->built.net.n_nodes;
+    found->net_edges = c->built.net.n_edges;
+    search_keep(z, found);
+    if (found->cost_s < z->best_s) {
+        z->best = NULL; /* it has been looked at */
+        z->best_s = found->cost_s;
+    }
+    c->record.iteration_s = fmin(c->record.iteration_s, found->cost_s);
+}
+
+void search_splice(search_level0 *z, search_candidate *c,
+                   const search_prices *at)
+{
+    const search_net *net = &c->built.net;
+    splicing s = {.z = z, .c = c, .at = at, .arena = fs_arena_create()};
+    end fast, lean;
+    s.scaled = search_prices_new(net, s.arena);
+    double share =
+        find_ends(&s, &fast, &lean) ? room_for(net, &fast, &lean) : 0;
+    for (int32_t k = 0; k < TRIES && share > 0; k++) {
+        if (mixed_cost(net, &fast, &lean, share, s.arena) >= z->best_s)
+            break;
+        search_kept found = search_whole_plan(
+            z, c, &c->built, &(search_mix){lean.value, fast.value, share},
+            INFINITY);
+        if (!found.strategy || found.cost_s >= z->best_s)
+            break;
+        if (fits(&s, &found)) {
+            keep_spliced(&s, &found);
+            break;
+        }
+        share -= 0.05 * (k + 1);
+    }
+    fs_arena_destroy(s.arena);
+}
