@@ -306,15 +306,23 @@ static int32_t share_of(const cost_memory *mem, int32_t moment,
     return share;
 }
 
-/* How many edges hold what this one does. Those that are there in any case
- * hold it among them; 0: they do, and this one may be left out. */
+/* Does it hold nothing where readers that are there in any case hold what the
+ * forward pass made? Of other tensors each reader may hold a copy of its own. */
+static bool stands_back(const cost_memory *mem, int32_t v, int32_t tensor)
+{
+    return cost_is_loose(mem, v) &&
+           plan_lower_base(mem->program->graph, tensor) == PLAN_FORWARD;
+}
+
+/* How many edges hold what this one does; 0: others do, and this one may be left
+ * out. */
 static int32_t sharing(const cost_memory *mem, int32_t moment,
                        cost_reader reader)
 {
     const int32_t v = reader.node, tensor = read_by(mem, reader);
     const cost_sharers *by = mem->share[reader.kept];
     const int32_t sure = share_of(mem, moment, &by[0], tensor, v);
-    if (!cost_is_loose(mem, v))
+    if (!stands_back(mem, v, tensor))
         return sure;
     return sure ? 0 : share_of(mem, moment, &by[1], tensor, v);
 }
@@ -599,7 +607,7 @@ static void count_reader(cost_memory *mem, int32_t moment, cost_reader reader)
 {
     const int32_t v = reader.node, x = read_by(mem, reader);
     const int32_t root = mem->viewed[x];
-    const cost_sharers *by = &mem->share[reader.kept][cost_is_loose(mem, v)];
+    const cost_sharers *by = &mem->share[reader.kept][stands_back(mem, v, x)];
     cost_holding held;
     hold(mem, &mem->moments.at[moment], reader, &held);
     if (!holds(&held))

@@ -107,9 +107,9 @@ void search_tell_schedules_apart(search_level0 *z, search_candidate *c)
 void search_ask_again(search_level0 *z, search_candidate *c)
 {
     const search_problem *problem = z->problem;
-    if (!problem->again || c->again || c->asked_again || problem->rounds)
+    if (!problem->again || c->again || c->covered || problem->rounds)
         return;
-    c->asked_again = true;
+    c->covered = c->settled = true;
     add_candidate(z, c->graph, c->n_stages, &c->mesh);
     search_candidate *one = z->all.at[z->all.n - 1];
     one->again = one->record.again = true;

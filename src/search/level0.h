@@ -21,7 +21,7 @@ typedef struct search_candidate {
     bool solved;                 /* an engine was asked */
     bool anchored;               /* asked for lean plans */
     bool again;                  /* what is computed again is chosen, */
-    bool asked_again;            /* or there is one for which it is */
+    bool covered;                /* or there is one for which it is, too */
     double weighed_s;            /* bound whatever the limits */
     bool whole;                  /* its network is not to be folded, */
     bool unfolds;                /* or not any more */

@@ -29,6 +29,8 @@ double search_wanted(const search_problem *problem)
 
 double search_bound(const search_candidate *c)
 {
+    if (c->covered) /* by the bound of another one */
+        return INFINITY;
     return search_narrowed(c) ? c->proven_s : c->record.lower_bound_s;
 }
 
@@ -203,6 +205,8 @@ static bool judge(search_level0 *z)
 static void reopen(search_level0 *z, search_candidate *c, bool misfit)
 {
     const bool narrowed = search_narrowed(c);
+    if (c->covered)
+        return;
     if (narrowed && c->level != c->tried_level) {
         c->tried_level = c->level;
         c->levels |=

@@ -25,7 +25,7 @@ const search_planner *search_planner_find(const char *name)
 
 static bool refused_by_memory(const search_result *found)
 {
-    bool any = !found->strategy;
+    bool any = !found->strategy || found->memory_decides;
     for (int32_t k = 0; k < found->n_configs; k++)
         any |= strcmp(found->configs[k].status, "memory") == 0 ||
                strcmp(found->configs[k].status, "misfit") == 0;

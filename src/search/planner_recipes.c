@@ -323,7 +323,8 @@ static void cost_all(recipes *p, fs_err *why, search_result *best)
         keep_records(p, &found);
         p->steps += found.steps;
         p->late |= found.late;
-        idle += best->strategy && found.n_configs > 0;
+        idle += (best->strategy || p->problem->below_s > 0) &&
+                found.n_configs > 0;
         if (status == FS_OK && found.iteration_s < best_s) {
             found.first_s = best->strategy
                                 ? best->first_s
@@ -357,6 +358,18 @@ static const char *best_text(const recipes *p)
     return text.at;
 }
 
+/* Has memory, by the closed form, no room for one that would be faster? */
+static bool memory_decides(const recipes *p, const search_result *out)
+{
+    bool any = !out->strategy;
+    for (int32_t k = 0; k < p->all.n; k++) {
+        const search_estimate *e = &p->all.at[k].estimate;
+        any |= e->fullest > 1 && p->best &&
+               e->iteration_s < p->best->estimate.iteration_s;
+    }
+    return any;
+}
+
 static void fill(recipes *p, const search_planner *self, int64_t start_ns,
                  search_result *out)
 {
@@ -366,6 +379,7 @@ static void fill(recipes *p, const search_planner *self, int64_t start_ns,
         out->configs[k].lower_bound_s = 0;
     out->lower_bound_s = 0;
     out->gap = 1;
+    out->memory_decides = memory_decides(p, out);
     out->steps = p->steps;
     out->late = p->late;
     out->search_s = 1e-9 * (double)(fs_now_ns() - start_ns);

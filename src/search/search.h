@@ -219,7 +219,8 @@ typedef struct search_result {
     double lean_s;     /* and the cheapest of these that became the best plan
                           when they were asked; INFINITY: none */
     double first_s;    /* until the first plan that fits was there */
-    int64_t steps;     /* of work done */
+    bool memory_decides; /* it ruled out what might be better: of planners */
+    int64_t steps;       /* of work done */
     bool late;         /* a clock had a say: not late, the same problem has the
                           same answer always, to the last bit */
     const char *space; /* one sentence: what the certificate covers; of what: */
