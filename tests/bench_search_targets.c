@@ -18,11 +18,19 @@ typedef struct target {
 static const target targets[] = {
     {"gpt3-175b",
      "zoo:gpt3-175b --cluster 128x8:a100-sxm4-80g --batch 1536 "
+     "--precision bf16 --gap 0.01",
+     1, 10, 1000},
+    {"gpt3-175b, blocks again",
+     "zoo:gpt3-175b --cluster 128x8:a100-sxm4-80g --batch 1536 "
      "--precision bf16 --recompute block --gap 0.01",
      1, 10, 1000},
     {"llama3-8b",
      "zoo:llama3-8b --cluster 8x8:h100-sxm5-80g --batch 256 "
      "--precision bf16 --gap 0.01",
+     INFINITY, 5, INFINITY},
+    {"llama3-8b, nothing again",
+     "zoo:llama3-8b --cluster 8x8:h100-sxm5-80g --batch 256 "
+     "--precision bf16 --recompute none --gap 0.01",
      INFINITY, 5, INFINITY},
     {"bert-large",
      "zoo:bert-large --cluster 4x8:a100-sxm4-80g --batch 512 "
