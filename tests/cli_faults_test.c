@@ -300,6 +300,8 @@ static void diverges(const char *plan, const char *fact)
     char word[64];
     snprintf(word, sizeof word, "the loss of step %lld of 100000",
              (long long)step);
+    if (!says(a, 1, word) || count(a->err, "\n") != 1)
+        cli_show(a);
     tap_ok(says(a, 1, word) && count(a->err, "\n") == 1,
            "%s: a loss that is not finite is told once, with status 1", fact);
     tap_ok(step > 1 && n >= (size_t)step && n < (size_t)step + 1000,
@@ -336,8 +338,12 @@ static void test_diverged_pictures(void)
 static void test_diverged(void)
 {
     diverges("p.json", "two replicas");
-    cli("plan " MLP " --cluster local --ranks 3 --pp 3 --batch 8 "
-        "--micro-batches 4 --optimizer sgd -o \"$D/pp.json\"");
+    const cli_answer *made =
+        cli("plan " MLP " --cluster local --ranks 3 --pp 3 --batch 8 "
+            "--micro-batches 4 --optimizer sgd -o \"$D/pp.json\"");
+    if (made->status != 0)
+        cli_show(made);
+    tap_ok(made->status == 0, "a plan of three stages");
     diverges("pp.json", "three stages");
     cli("plan " MLP " --cluster local --ranks 1 --batch 8 -o \"$D/1.json\"");
     diverges("1.json", "one rank");

@@ -513,6 +513,7 @@ static bool same_moment(const search_view *view, const cost_moment *at,
 {
     return view->fold->stage[at->stage] == of->stage &&
            at->phase == of->phase && at->scratch_slot == of->scratch_slot &&
+           at->first == of->first &&
            same_node(view->graph, at->node, graph, of->node) &&
            same_node(view->graph, at->scratch_node, graph, of->scratch_node);
 }

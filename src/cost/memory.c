@@ -81,14 +81,21 @@ static int64_t aligned(const ir_tensor *tensor, const ir_nd_sbp *sbp,
 
 /* The slot of the backward pass that is looked at has another before it, when
  * one of the fullest has: then all sums of gradients are there too. */
-bool cost_goes_on(const cost_memory *mem, int32_t stage)
+bool cost_goes_on(const cost_memory *mem, int32_t stage, bool first)
 {
-    return mem->slot[place(mem, stage)].goes_on;
+    return mem->slot[first][place(mem, stage)].goes_on;
 }
 
 static int32_t in_flight(const cost_memory *mem, int32_t stage)
 {
-    return mem->slot[place(mem, stage)].in_flight;
+    return mem->slot[false][place(mem, stage)].in_flight;
+}
+
+bool cost_first_differs(const cost_memory *mem, int32_t stage)
+{
+    const int32_t at = place(mem, stage);
+    return mem->slot[true][at].forwards > 0 &&
+           mem->slot[false][at].forwards == 0;
 }
 
 /* Stages that share devices have nothing to move between them. */
@@ -101,7 +108,7 @@ static bool same_role(const cost_memory *mem, int32_t a, int32_t b)
 static void hold_for_step(const cost_memory *mem, const cost_moment *at,
                           int32_t v, plan_phase phase, cost_holding *out)
 {
-    const cost_fullest *slot = &mem->slot[place(mem, at->stage)];
+    const cost_fullest *slot = &mem->slot[at->first][place(mem, at->stage)];
     bool held = false;
     if (at->phase == PLAN_BACKWARD && phase == PLAN_FORWARD)
         held = slot->forwards > 0;
@@ -307,15 +314,16 @@ static int32_t share_of(const cost_memory *mem, int32_t moment,
 }
 
 /* Does it hold nothing where readers that are there in any case hold what the
- * forward pass made? Of other tensors each reader may hold a copy of its own. */
+ * forward pass made? Of other tensors each reader may hold a copy of its own.
+ */
 static bool stands_back(const cost_memory *mem, int32_t v, int32_t tensor)
 {
     return cost_is_loose(mem, v) &&
            plan_lower_base(mem->program->graph, tensor) == PLAN_FORWARD;
 }
 
-/* How many edges hold what this one does; 0: others do, and this one may be left
- * out. */
+/* How many edges hold what this one does; 0: others do, and this one may be
+ * left out. */
 static int32_t sharing(const cost_memory *mem, int32_t moment,
                        cost_reader reader)
 {
@@ -453,7 +461,7 @@ int32_t cost_memory_copies(const cost_memory *mem, int32_t moment, int32_t v)
                    (mem->last_end[node->out[0]] >= at->node);
         return cost_times(mem, v) *
                (!mem->pipe.schedule->splits &&
-                (cost_goes_on(mem, at->stage) || v <= at->node));
+                (cost_goes_on(mem, at->stage, at->first) || v <= at->node));
     default:
         return 0;
     }
@@ -697,7 +705,8 @@ cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena)
                       .kept = {fs_new(arena, int32_t *, program->n_stages),
                                fs_new(arena, int32_t *, program->n_stages)}};
     mem->pace = plan_pace_of(&mem->pipe, arena);
-    mem->slot = cost_fullest_of(&mem->pipe, arena);
+    mem->slot[false] = cost_fullest_of(&mem->pipe, false, arena);
+    mem->slot[true] = cost_fullest_of(&mem->pipe, true, arena);
     list_nodes(mem);
     fill_viewed(mem);
     find_between(mem);

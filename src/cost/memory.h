@@ -2,7 +2,7 @@
  * edges, so that search can bind them. Each moment's sum is meant to be at
  * most the arena of the lowered plan: what is counted is live there at once.
  *
- * A moment is a task of a stage (a node of the backward pass at the fullest
+ * A moment is a task of a stage (a node of the backward pass at a fullest
  * slot, or the start of the updates) and one boxing whose scratch is counted;
  * none of it depends on signatures. */
 #ifndef FS_COST_MEMORY_H
@@ -41,6 +41,7 @@ typedef struct cost_moment {
     plan_phase phase; /* BACKWARD or END */
     int32_t node;     /* the one that runs, or whose inputs are boxed */
     int32_t scratch_node, scratch_slot; /* the edge; -1: none */
+    bool first; /* of the fullest slots the first; else one behind it */
 } cost_moment;
 
 /* Holds the program, which must outlive it. Of meshes it knows the size only:

@@ -19,7 +19,7 @@ struct cost_memory {
     ir_uses uses;
     int32_t prefetch;
     plan_pipeline pipe;
-    cost_fullest *slot; /* [n_stages] */
+    cost_fullest *slot[2]; /* [is it the first][n_stages] */
     plan_pace pace;
     cost_nodes *nodes_of; /* [n_stages] ascending: those that run there, and who
                             reads what is made there: nobody else's edges and
@@ -47,7 +47,9 @@ bool cost_is_loose(const cost_memory *mem, int32_t v);
 int32_t cost_home_of(const cost_memory *mem, int32_t tensor, int32_t reader);
 /* The slot of the backward pass that is looked at has another before it, when
  * one of the fullest has: then all sums of gradients are there too. */
-bool cost_goes_on(const cost_memory *mem, int32_t stage);
+bool cost_goes_on(const cost_memory *mem, int32_t stage, bool first);
+/* Has the first of the fullest slots what the other one lacks? */
+bool cost_first_differs(const cost_memory *mem, int32_t stage);
 const ir_node *cost_producer_of(const cost_memory *mem, int32_t tensor);
 double cost_whole_bytes(const cost_memory *mem, int32_t tensor);
 

@@ -5,13 +5,21 @@
 
 #include "plan/lower.h"
 
+/* What of the sizes of a stage's memory counts in full. */
+typedef struct scene {
+    double parts; /* that what is kept of a micro-batch is cut into; sums of
+                     gradients are not */
+    bool copies;  /* of variables */
+    bool keeps;   /* of nothing that may be left out there is a copy */
+    bool first;   /* cost_moment */
+} scene;
+
 /* Whole bytes that come and go at nodes of a stage's backward pass. */
 typedef struct tide {
     double *kept, *sums, *gathered; /* [nodes + 1] change before node v */
 } tide;
 
-/* `keeps`: of nothing that may be left out there is a copy. */
-static void add_tides(const cost_memory *mem, int32_t stage, bool keeps,
+static void add_tides(const cost_memory *mem, int32_t stage, const scene *in,
                       tide *t)
 {
     const ir_graph *graph = mem->program->graph;
@@ -22,10 +30,10 @@ static void add_tides(const cost_memory *mem, int32_t stage, bool keeps,
         plan_phase base = plan_lower_base(graph, x);
         double bytes = cost_times(mem, made) * cost_whole_bytes(mem, x);
         if (graph->nodes.at[made].op == IR_OP_accumulate) {
-            t->sums[cost_goes_on(mem, stage) ? 0 : made] += bytes;
+            t->sums[cost_goes_on(mem, stage, in->first) ? 0 : made] += bytes;
         } else if (mem->last[x] >= 0 &&
                    (base == PLAN_FORWARD || base == PLAN_BACKWARD)) {
-            const bool waits = keeps && cost_is_loose(mem, made);
+            const bool waits = in->keeps && cost_is_loose(mem, made);
             t->kept[base == PLAN_FORWARD || waits ? 0 : made] += bytes;
             t->kept[mem->last[x] + 1] -= bytes;
         } else if (mem->last[x] >= 0 && base == PLAN_BEGIN) {
@@ -34,14 +42,6 @@ static void add_tides(const cost_memory *mem, int32_t stage, bool keeps,
         }
     }
 }
-
-/* What of the sizes of a stage's memory counts in full. */
-typedef struct scene {
-    double parts; /* that what is kept of a micro-batch is cut into; sums of
-                     gradients are not */
-    bool copies;  /* of variables */
-    bool keeps;   /* add_tides */
-} scene;
 
 /* The node of the stage's backward pass at which most is held. */
 static int32_t fullest(const cost_memory *mem, int32_t stage, scene in)
@@ -53,7 +53,7 @@ static int32_t fullest(const cost_memory *mem, int32_t stage, scene in)
               fs_new(scratch, double, graph->nodes.n + 1)};
     double kept = 0, sums = 0, most = -1;
     int32_t best = -1;
-    add_tides(mem, stage, in.keeps, &t);
+    add_tides(mem, stage, &in, &t);
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const ir_node *node = &graph->nodes.at[v];
         kept += t.kept[v];
@@ -112,22 +112,22 @@ static int32_t largest_update(const cost_memory *mem, int32_t stage)
     return best;
 }
 
-static void add_moment(cost_memory *mem, int32_t stage, plan_phase phase,
-                       int32_t node, bool sums)
+static void add_moment(cost_memory *mem, const cost_moment *of, bool sums)
 {
-    cost_moment at = {.stage = stage, .phase = phase, .node = node};
+    cost_moment at = *of;
     choose_scratch(mem, sums, &at);
     fs_push(mem->arena, &mem->moments, at);
 }
 
-/* Where a data-parallel, a tensor-parallel and a gathering strategy are
- * fullest, each with either scratch, and with copies and without where these
- * are to choose from; and the largest update. */
-void cost_choose_moments(cost_memory *mem, int32_t stage)
+/* Of one of the fullest slots: where a data-parallel, a tensor-parallel and a
+ * gathering strategy are fullest, each with either scratch, and with copies and
+ * without where these are to choose from. */
+static void choose_of_slot(cost_memory *mem, int32_t stage, bool first)
 {
     const int32_t size = ir_mesh_size(&mem->program->stages[stage].mesh);
-    const scene scenes[3] = {
-        {size, false, false}, {1, false, false}, {1, size > 1, false}};
+    const scene scenes[3] = {{size, false, false, first},
+                             {1, false, false, first},
+                             {1, size > 1, false, first}};
     int32_t at[6], n = 0;
     for (int32_t k = 0; k < (mem->program->chooses ? 6 : 3); k++) {
         scene one = scenes[k % 3];
@@ -138,9 +138,22 @@ void cost_choose_moments(cost_memory *mem, int32_t stage)
             known++;
         if (at[n] < 0 || known < n)
             continue;
-        add_moment(mem, stage, PLAN_BACKWARD, at[n], true);
-        add_moment(mem, stage, PLAN_BACKWARD, at[n], false);
+        const cost_moment here = {.stage = stage,
+                                  .phase = PLAN_BACKWARD,
+                                  .node = at[n],
+                                  .first = first};
+        add_moment(mem, &here, true);
+        add_moment(mem, &here, false);
         n++;
     }
-    add_moment(mem, stage, PLAN_END, largest_update(mem, stage), true);
+}
+
+void cost_choose_moments(cost_memory *mem, int32_t stage)
+{
+    const cost_moment end = {
+        .stage = stage, .phase = PLAN_END, .node = largest_update(mem, stage)};
+    choose_of_slot(mem, stage, false);
+    if (cost_first_differs(mem, stage))
+        choose_of_slot(mem, stage, true);
+    add_moment(mem, &end, true);
 }

@@ -71,15 +71,18 @@ cost_paces *cost_model_paces(const cost_model *model);
 int64_t cost_piece_bytes(const ir_tensor *tensor, const ir_nd_sbp *sbp,
                          const ir_mesh *mesh);
 
-/* A backward slot of a stage with the most of its micro-batches in flight, if
- * possible one that has another before it. */
+/* A backward slot of a stage with the most of its micro-batches in flight: the
+ * first, behind which forward passes may come that read copies kept for the
+ * step, or if possible one that has another before it, so that all sums of
+ * gradients are there. */
 typedef struct cost_fullest {
     int32_t in_flight;
     int32_t forwards, backwards; /* of the stage, behind it */
     bool goes_on;                /* there is one before it */
 } cost_fullest;
 /* [n_stages] of a pipeline with a schedule. */
-cost_fullest *cost_fullest_of(const plan_pipeline *pipe, fs_arena *arena);
+cost_fullest *cost_fullest_of(const plan_pipeline *pipe, bool first,
+                              fs_arena *arena);
 
 /* One strategy being summed. */
 typedef struct cost_sum {

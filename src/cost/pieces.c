@@ -20,9 +20,10 @@ bool cost_node_per_step(const ir_graph *graph, int32_t node)
            n->op == IR_OP_constant;
 }
 
-/* The fullest backward slot of a stage in its role's program. */
+/* The fullest backward slot of a stage in its role's program: the first, or
+ * one behind it. */
 static cost_fullest fullest_of(const plan_slot *slots, int32_t n, int32_t chunk,
-                               int32_t m)
+                               int32_t m, bool first)
 {
     cost_fullest best = {0};
     int32_t begun = 0, ended = 0;
@@ -33,14 +34,16 @@ static cost_fullest fullest_of(const plan_slot *slots, int32_t n, int32_t chunk,
         if (slots[i].phase != PLAN_BACKWARD)
             continue;
         int32_t held = begun - ended;
-        if (held > best.in_flight || (held == best.in_flight && !best.goes_on))
+        if (held > best.in_flight ||
+            (held == best.in_flight && !best.goes_on && !first))
             best = (cost_fullest){held, m - begun, m - ended - 1, ended > 0};
         ended++;
     }
     return best;
 }
 
-cost_fullest *cost_fullest_of(const plan_pipeline *pipe, fs_arena *arena)
+cost_fullest *cost_fullest_of(const plan_pipeline *pipe, bool first,
+                              fs_arena *arena)
 {
     int32_t m = pipe->micro_batches;
     cost_fullest *out = fs_new(arena, cost_fullest, pipe->n_stages);
@@ -51,7 +54,7 @@ cost_fullest *cost_fullest_of(const plan_pipeline *pipe, fs_arena *arena)
         plan_program_fill(pipe, r, slots);
         for (int32_t k = pipe->first[r]; k < pipe->first[r + 1]; k++)
             out[pipe->stage[k]] =
-                fullest_of(slots, n, pipe->chunk_of[pipe->stage[k]], m);
+                fullest_of(slots, n, pipe->chunk_of[pipe->stage[k]], m, first);
     }
     fs_arena_destroy(scratch);
     return out;
