@@ -203,7 +203,7 @@ static double fullness(hunt *h, const plan *p)
     return worst;
 }
 
-static int64_t largest_arena(const plan *p)
+int64_t cli_largest_arena(const plan *p)
 {
     int64_t most = 0;
     for (int32_t r = 0; r < p->n_roles; r++)
@@ -273,8 +273,8 @@ static fs_status hunt_once(cli_making *m, hunt *h, bool first, plan **out,
     FS_TRY(lower(m, out));
     double full = fullness(h, *out);
     *fits = full <= 1;
-    if (largest_arena(*out) < h->smallest)
-        h->smallest = largest_arena(*out);
+    if (cli_largest_arena(*out) < h->smallest)
+        h->smallest = cli_largest_arena(*out);
     h->high = share;
     h->problem.memory_share = share / full * 0.97;
     if (h->problem.memory_share <= h->low)

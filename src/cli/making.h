@@ -49,6 +49,8 @@ typedef struct cli_making {
 } cli_making;
 
 /* ---- hunt.c ---- */
+/* Bytes of the role that takes most. */
+int64_t cli_largest_arena(const plan *p);
 const char *cli_making_engine(const cli_making *m);
 double cli_making_gap(const cli_making *m); /* that is asked for */
 /* The reductions that --no-reduce names; none with the bare flag. */

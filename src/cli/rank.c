@@ -14,15 +14,6 @@
 #define USUAL_PROMISE 1e-2
 enum { USUAL_PLANS = 8 };
 
-static int64_t largest_arena(const plan *p)
-{
-    int64_t most = 0;
-    for (int32_t r = 0; r < p->n_roles; r++)
-        if (p->roles[r].arena_bytes > most)
-            most = p->roles[r].arena_bytes;
-    return most;
-}
-
 static bool stopped(const cli_making *m)
 {
     return m->stop && atomic_load(m->stop);
@@ -39,7 +30,7 @@ static double simulate(cli_making *m, int32_t place, const search_plan *p)
         plan_timing *timing =
             cost_timing(m->ranks.problem->cost, p->graph, lowered, scratch);
         const sim_options options = {.steps = CLI_SIM_STEPS, .straggler = 1};
-        m->ranks.peak_bytes[place] = largest_arena(lowered);
+        m->ranks.peak_bytes[place] = cli_largest_arena(lowered);
         if (!cli_making_fits(m->ranks.problem, lowered) ||
             sim_run(p->graph, lowered, m->cluster, timing, &options, scratch,
                     &ignored, &sim) != FS_OK)
