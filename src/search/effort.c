@@ -105,15 +105,18 @@ fs_deadline search_rest(const search_level0 *z, search_candidate *c)
     return fs_deadline_after(left, &c->steps, z->end);
 }
 
+double search_attempt_left(const search_level0 *z)
+{
+    int64_t most = z->most_steps;
+    if (z->memory_decides && z->round_steps < most)
+        most = z->round_steps;
+    return most < INT64_MAX ? (double)(most - search_steps(z)) : INFINITY;
+}
+
 fs_deadline search_attempt(const search_level0 *z, search_candidate *c,
                            double seconds)
 {
-    const bool by_round = z->memory_decides;
-    int64_t most = z->most_steps;
-    if (by_round && z->round_steps < most)
-        most = z->round_steps;
-    const double left =
-        most < INT64_MAX ? (double)(most - search_steps(z)) : INFINITY;
-    return fs_deadline_after(fmin(FS_STEPS_PER_S * seconds, left), &c->steps,
-                             by_round ? z->round_end : z->end);
+    return fs_deadline_after(
+        fmin(FS_STEPS_PER_S * seconds, search_attempt_left(z)), &c->steps,
+        z->memory_decides ? z->round_end : z->end);
 }

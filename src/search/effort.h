@@ -22,6 +22,8 @@ bool search_round_over(search_level0 *z);
 fs_deadline search_rest(const search_level0 *z, search_candidate *c);
 /* and for one attempt of `seconds` of work; where memory decides the round ends
  * it, too. */
+/* steps that all attempts together have left: INFINITY, any. */
+double search_attempt_left(const search_level0 *z);
 fs_deadline search_attempt(const search_level0 *z, search_candidate *c,
                            double seconds);
 

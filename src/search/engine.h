@@ -43,6 +43,9 @@ double search_net_floor(const search_net *net, fs_arena *arena);
  * INT64_MAX when the network has no finite assignment. Exact where
  * elimination is possible, else a lower bound. */
 int64_t search_net_least_bytes(const search_net *net, int32_t limit);
+/* Is a limit proven to be below what all assignments load it with? One that is
+ * found to fit one limit is tried for the next. */
+bool search_net_too_small(const search_net *net);
 
 /* Edges of each node: edge[first[i] .. first[i + 1]); of both ends, or only
  * of the later one (v). */

@@ -370,21 +370,13 @@ static bool find_and_close(ilp *s)
     return done(s) || close_gap(s);
 }
 
-static bool limit_too_small(ilp *s)
-{
-    for (int32_t k = 0; k < s->net->n_limits; k++)
-        if (search_net_least_bytes(s->net, k) > s->net->limit_bytes[k])
-            return true;
-    return false;
-}
-
 fs_status search_ilp(const search_net *net, const search_budget *budget,
                      fs_arena *arena, fs_err *err, search_solution *out)
 {
     ilp s = {.arena = fs_arena_create()};
     start(&s, net, budget);
     fs_status status = FS_OK;
-    if (!isfinite(s.cost) && limit_too_small(&s))
+    if (!isfinite(s.cost) && search_net_too_small(net))
         status = FS_NO;
     else if (!budget->reduce)
         status = done(&s) ? FS_OK : solve_plainly(&s, err);

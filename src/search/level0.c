@@ -331,7 +331,8 @@ static void take(search_level0 *z, search_candidate *c,
     if (solution->cost < z->best_s) {
         z->best = c;
         z->best_s = solution->cost;
-        z->value = solution->value;
+        z->value = fs_memdup(z->scratch, solution->value,
+                             (size_t)c->built.net.n_nodes * sizeof *z->value);
         z->kernel_nodes = solution->kernel_nodes;
         release(z, old);
     }
@@ -339,31 +340,54 @@ static void take(search_level0 *z, search_candidate *c,
 
 enum { NARROW_ROUNDS = 6 };
 
-/* What an engine says of the candidate's network, in `seconds` of work. */
-static fs_status ask(search_level0 *z, search_candidate *c, double seconds,
-                     fs_err *err, search_solution *out)
+/* What an engine is to say of the candidate's network, in `seconds` of work. */
+static void pose(search_level0 *z, search_candidate *c, double seconds)
 {
-    search_budget budget = {search_attempt(z, c, seconds),
-                            enough(z),
-                            z->problem->gap,
-                            z->problem->reduce,
-                            z->problem->without,
-                            z->problem->rounds};
-    if (search_narrowed(c) && !budget.rounds) /* a plan; nothing to prove */
-        budget.rounds = NARROW_ROUNDS;
-    int64_t start_ns = fs_now_ns();
+    search_asked *asked = fs_new(c->arena, search_asked, 1);
+    asked->budget = (search_budget){search_attempt(z, c, seconds),
+                                    enough(z),
+                                    z->problem->gap,
+                                    z->problem->reduce,
+                                    z->problem->without,
+                                    z->problem->rounds};
+    if (search_narrowed(c) && !asked->budget.rounds)
+        asked->budget.rounds = NARROW_ROUNDS; /* a plan; nothing to prove */
+    asked->seconds = seconds;
+    asked->left = search_attempt_left(z);
+    asked->begun = c->steps;
+    c->asked = asked;
     say(z, c, "..");
-    fs_status status = z->engine(&c->built.net, &budget, z->scratch, err, out);
-    c->settled = !out->open || budget.rounds > 0;
+}
+
+/* As much work again as the engine had: one that was stopped leaves nothing. A
+ * bound that needs no further proof is enough, and one as near as that to the
+ * candidate's own plan. */
+static double lifted(search_candidate *c, const search_solution *found)
+{
+    const search_asked *asked = c->asked;
+    const search_budget *budget = &asked->budget;
+    const double left = asked->left - (double)(c->steps - asked->begun);
+    const fs_deadline deadline =
+        fs_deadline_after(fmin(FS_STEPS_PER_S * asked->seconds, left),
+                          &c->steps, budget->deadline.end);
+    return search_lift(
+        &c->built, found->prices, found->lower_bound,
+        fmin(search_near(found->cost, 0.25 * budget->gap), budget->cutoff),
+        deadline);
+}
+
+/* A crew's job: asks. */
+static void answer(search_level0 *z, search_candidate *c)
+{
+    search_asked *asked = c->asked;
+    const int64_t start_ns = fs_now_ns();
+    asked->status = search_engine_find(z->problem->engine)(
+        &c->built.net, &asked->budget, c->arena, &asked->err, &asked->solution);
+    c->settled = !asked->solution.open || asked->budget.rounds > 0;
     c->solved = true;
-    /* As much again: an engine that was stopped leaves nothing. */
-    if (status == FS_OK && c->view)
-        out->lower_bound =
-            search_lift(&c->built, out->prices, out->cost,
-                        search_near(out->cost, 0.25 * z->problem->gap),
-                        search_attempt(z, c, seconds));
+    if (asked->status == FS_OK && c->view)
+        asked->solution.lower_bound = lifted(c, &asked->solution);
     c->record.seconds += search_seconds_since(start_ns);
-    return status;
 }
 
 /* A gap that folding leaves, where memory does not, is closed without. */
@@ -375,20 +399,18 @@ static void note_unfolding(const search_level0 *z, search_candidate *c)
     c->settled = c->settled && !c->unfolds;
 }
 
-/* One attempt. */
-static fs_status solve(search_level0 *z, search_candidate *c, double seconds,
-                       fs_err *err)
+/* What follows from an answer. */
+static fs_status conclude(search_level0 *z, search_candidate *c, fs_err *err)
 {
-    search_solution solution = {0};
-    fs_err mine = {0};
-    fs_status status = ask(z, c, seconds, &mine, &solution);
-    if (status == FS_OK) {
-        take(z, c, &solution);
+    const search_asked *asked = c->asked;
+    const search_solution *solution = &asked->solution;
+    if (asked->status == FS_OK) {
+        take(z, c, solution);
         if (c->view && c->memory_binds && !z->problem->rounds)
-            search_splice(z, c, solution.prices);
+            search_splice(z, c, solution->prices);
         note_unfolding(z, c);
-    } else if (status != FS_NO) {
-        return fs_fail(err, status, "%s", mine.text);
+    } else if (asked->status != FS_NO) {
+        return fs_fail(err, asked->status, "%s", asked->err.text);
     } else if (c->view) {
         refuse_folded(z, c);
     } else {
@@ -408,8 +430,6 @@ static fs_status solve_whole(search_level0 *z, search_candidate *c,
                              double seconds, fs_err *err)
 {
     search_candidate *whole = fs_memdup(z->scratch, c, sizeof *c);
-    search_solution solution = {0};
-    fs_err mine = {0};
     whole->arena = NULL;
     whole->whole = true;
     whole->unfolds = false;
@@ -419,11 +439,14 @@ static fs_status solve_whole(search_level0 *z, search_candidate *c,
         fs_arena_destroy(whole->arena);
         return FS_OK;
     }
-    fs_status status = ask(z, whole, seconds, &mine, &solution);
+    pose(z, whole, seconds);
+    answer(z, whole);
+    search_solution solution = whole->asked->solution;
     c->steps = whole->steps;
-    if (status != FS_OK) { /* the folded one has a plan */
+    if (whole->asked->status != FS_OK) { /* the folded one has a plan */
+        fs_fail(err, FS_INVALID, "%s", whole->asked->err.text);
         fs_arena_destroy(whole->arena);
-        return fs_fail(err, FS_INVALID, "%s", mine.text);
+        return FS_INVALID;
     }
     if (solution.cost < z->best_s) {
         fs_arena_destroy(c->arena);
@@ -500,6 +523,24 @@ static double effort_of(const search_level0 *z, const search_candidate *c,
     return fmin(effort_s[pass], most_s);
 }
 
+/* Attempts that are made at once, with the same bound to reach. */
+enum { AT_ONCE = 2 };
+
+static fs_status solve(search_level0 *z, search_candidate **list, int32_t n,
+                       int32_t pass, fs_err *err)
+{
+    int32_t n_ready = 0;
+    for (int32_t k = 0; k < n; k++)
+        if (prepare(z, list[k]))
+            list[n_ready++] = list[k];
+    for (int32_t k = 0; k < n_ready; k++)
+        pose(z, list[k], effort_of(z, list[k], pass));
+    search_crew_run(z, answer, list, n_ready);
+    for (int32_t k = 0; k < n_ready; k++)
+        FS_TRY(conclude(z, list[k], err));
+    return FS_OK;
+}
+
 /* The next one that is not solved yet, by bound. */
 static search_candidate *least_bound(const search_level0 *z)
 {
@@ -537,6 +578,32 @@ static void run_batch(search_level0 *z, search_job *job, bool looking)
     fs_arena_destroy(scratch);
 }
 
+static bool ready(const search_candidate *c)
+{
+    return c->looked && c->weighed && c->schedule;
+}
+
+/* The next attempts: the least bounds of those that are ready. */
+static int32_t next_attempts(search_level0 *z, search_candidate **list)
+{
+    int32_t n = 0;
+    while (n < AT_ONCE) {
+        search_candidate *least = NULL;
+        for (int32_t k = 0; k < z->all.n; k++) {
+            search_candidate *c = z->all.at[k];
+            if (!c->settled && !c->tried && ready(c) &&
+                (!least || by_bound(&c, &least) < 0))
+                least = c;
+        }
+        if (!least)
+            break;
+        least->tried = true;
+        if (worth(z, least, 0))
+            list[n++] = least;
+    }
+    return n;
+}
+
 /* Each is looked at only as long as its bound is the least: from seconds of its
  * nodes, from its tables, by a first attempt. */
 static fs_status first_pass(search_level0 *z, fs_err *err)
@@ -554,9 +621,8 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
         } else if (!c->schedule) {
             search_tell_schedules_apart(z, c);
         } else {
-            c->tried = true;
-            if (prepare(z, c))
-                FS_TRY(solve(z, c, effort_of(z, c, 0), err));
+            search_candidate *list[AT_ONCE];
+            FS_TRY(solve(z, list, next_attempts(z, list), 0, err));
         }
     }
     return FS_OK;
@@ -581,15 +647,23 @@ fs_status search_explore(search_level0 *z, fs_err *err)
             qsort(z->all.at, (size_t)z->all.n, sizeof *z->all.at, by_bound);
         if (e == 0 && z->round == 0)
             search_anchor_early(z);
+        search_candidate *list[AT_ONCE];
+        int32_t n = 0;
         for (int32_t k = 0; e > 0 && k < z->all.n; k++) {
             search_candidate *c = z->all.at[k];
             if (!worth(z, c, e))
                 continue;
-            if (c->unfolds)
+            if (c->unfolds) {
                 FS_TRY(solve_whole(z, c, effort_of(z, c, e), err));
-            else if (prepare(z, c))
-                FS_TRY(solve(z, c, effort_of(z, c, e), err));
+                continue;
+            }
+            list[n++] = c;
+            if (n < AT_ONCE)
+                continue;
+            FS_TRY(solve(z, list, n, e, err));
+            n = 0;
         }
+        FS_TRY(solve(z, list, n, e, err));
     }
     return FS_OK;
 }

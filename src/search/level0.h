@@ -4,6 +4,17 @@
 
 #include "search/view.h"
 
+/* What an engine is asked about a configuration, and what it answers. */
+typedef struct search_asked {
+    search_budget budget;
+    double seconds; /* of work, and as much again for what follows; but */
+    double left;    /* no more steps than that in all, */
+    int64_t begun;  /* from here on */
+    fs_status status;
+    search_solution solution; /* in the configuration's arena */
+    fs_err err;
+} search_asked;
+
 /* A configuration on its way. */
 typedef struct search_candidate {
     const search_graph *graph;
@@ -17,6 +28,7 @@ typedef struct search_candidate {
     fs_arena *arena; /* its tables */
     search_config record;
     int64_t steps;               /* of work done */
+    search_asked *asked;         /* the last time; NULL: never */
     bool looked, weighed, tried; /* how far the first pass came with it */
     bool solved;                 /* an engine was asked */
     bool anchored;               /* asked for lean plans */
@@ -100,8 +112,8 @@ typedef struct search_kept {
     int32_t net_nodes, net_edges, kernel_nodes;
 } search_kept;
 
-/* Values of a folded network's variables for the whole graph: of the layers of a
- * stage the first, this share of them, have other ones. */
+/* Values of a folded network's variables for the whole graph: of the layers of
+ * a stage the first, this share of them, have other ones. */
 typedef struct search_mix {
     const int32_t *value, *other; /* NULL: all layers are alike */
     double share;
@@ -182,7 +194,8 @@ const ir_graph *search_graph_of(search_level0 *z, const search_candidate *c);
 search_kept search_whole_plan(search_level0 *z, search_candidate *c,
                               const search_built *built, const search_mix *mix,
                               double cost_s);
-/* Where memory has a price: a plan in which layers of a stage differ (splice.c).
+/* Where memory has a price: a plan in which layers of a stage differ
+ * (splice.c).
  */
 void search_splice(search_level0 *z, search_candidate *c,
                    const search_prices *at);

@@ -348,24 +348,25 @@ static void load_pair(const limit_part *part, const search_net_edge *edge,
     search_cfn_add(cfn, part->place[edge->u], part->place[edge->v], cost, 1);
 }
 
-static search_cfn *loaded(const search_net *net, int32_t limit, fs_arena *arena)
+static search_cfn *loaded(const limit_part *part, fs_arena *arena)
 {
-    limit_part part = part_of(net, limit, arena);
-    search_cfn *cfn = search_cfn_new(part.n, arena);
+    const search_net *net = part->net;
+    search_cfn *cfn = search_cfn_new(part->n, arena);
     for (int32_t i = 0; i < net->n_nodes; i++)
-        if (part.place[i] >= 0)
-            load_node(&part, i, cfn, arena);
+        if (part->place[i] >= 0)
+            load_node(part, i, cfn, arena);
     for (int32_t e = 0; e < net->n_edges; e++)
-        if (part.place[net->edges[e].u] >= 0 &&
-            part.place[net->edges[e].v] >= 0)
-            load_pair(&part, &net->edges[e], cfn, arena);
+        if (part->place[net->edges[e].u] >= 0 &&
+            part->place[net->edges[e].v] >= 0)
+            load_pair(part, &net->edges[e], cfn, arena);
     return cfn;
 }
 
-int64_t search_net_least_bytes(const search_net *net, int32_t limit)
+/* value[]: of the part's nodes with the fewest bytes that were found, if any.
+ */
+static int64_t least_bytes(const limit_part *part, int32_t *value,
+                           fs_arena *arena)
 {
-    fs_arena *arena = fs_arena_create();
-    search_cfn *cfn = loaded(net, limit, arena);
     int64_t steps = 0;
     search_effort effort = {
         fs_deadline_after(FS_STEPS_PER_S, &steps, (fs_end){INT64_MAX, NULL}),
@@ -375,9 +376,71 @@ int64_t search_net_least_bytes(const search_net *net, int32_t limit)
         false,
         0};
     search_minimum min;
-    search_cfn_minimise(cfn, &effort, arena, &min);
-    fs_arena_destroy(arena);
+    search_cfn_minimise(loaded(part, arena), &effort, arena, &min);
+    for (int32_t i = 0; i < part->net->n_nodes && isfinite(min.cost); i++)
+        if (part->place[i] >= 0)
+            value[i] = min.value[part->place[i]];
     /* Sums of bytes are exact in a double; a bound of the dual is not. */
     return isfinite(min.bound) ? (int64_t)ceil(min.bound * (1 - 1e-12))
                                : INT64_MAX;
+}
+
+int64_t search_net_least_bytes(const search_net *net, int32_t limit)
+{
+    fs_arena *arena = fs_arena_create();
+    const limit_part part = part_of(net, limit, arena);
+    int32_t *value = fs_new(arena, int32_t, net->n_nodes);
+    const int64_t least = least_bytes(&part, value, arena);
+    fs_arena_destroy(arena);
+    return least;
+}
+
+static int64_t bytes_at(const search_load *loads, int32_t n, int32_t limit,
+                        int64_t at)
+{
+    int64_t bytes = 0;
+    for (int32_t k = 0; k < n; k++)
+        bytes += loads[k].limit == limit ? loads[k].bytes[at] : 0;
+    return bytes;
+}
+
+/* Do the values fit the limit? -1: not known. */
+static bool fits_part(const limit_part *part, const int32_t *value)
+{
+    const search_net *net = part->net;
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < net->n_nodes; i++) {
+        const search_net_node *node = &net->nodes[i];
+        if (part->place[i] >= 0 && value[i] < 0)
+            return false;
+        if (part->place[i] >= 0)
+            bytes +=
+                bytes_at(node->loads, node->n_loads, part->limit, value[i]);
+    }
+    for (int32_t e = 0; e < net->n_edges; e++) {
+        const search_net_edge *edge = &net->edges[e];
+        if (edge->n_loads && part->place[edge->u] >= 0)
+            bytes += bytes_at(edge->loads, edge->n_loads, part->limit,
+                              (int64_t)value[edge->u] * net->nodes[edge->v].n +
+                                  value[edge->v]);
+    }
+    return bytes <= net->limit_bytes[part->limit];
+}
+
+bool search_net_too_small(const search_net *net)
+{
+    fs_arena *arena = fs_arena_create();
+    int32_t *value = fs_new(arena, int32_t, net->n_nodes);
+    bool too_small = false;
+    for (int32_t i = 0; i < net->n_nodes; i++)
+        value[i] = -1;
+    for (int32_t k = 0; k < net->n_limits && !too_small; k++) {
+        fs_arena *scratch = fs_arena_create();
+        const limit_part part = part_of(net, k, scratch);
+        too_small = !fits_part(&part, value) &&
+                    least_bytes(&part, value, scratch) > net->limit_bytes[k];
+        fs_arena_destroy(scratch);
+    }
+    fs_arena_destroy(arena);
+    return too_small;
 }
