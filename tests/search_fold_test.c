@@ -34,10 +34,11 @@ typedef struct fold_case {
 typedef struct tally {
     int32_t cases, folded, left_out, bounds, even, cuts, refused, plans,
         moments;
+    int32_t pressed, bad_press;
     int32_t bad_bound, bad_config, bad_claim, bad_below, bad_even, bad_refusal,
         bad_need, bad_bytes, bad_arena, bad_cost;
     int32_t worse, better, lost;
-    double worst, even_gap;
+    double worst, even_gap, press_gap;
     const char *worst_case;
 } tally;
 
@@ -583,7 +584,8 @@ static void check_memory(const fold_case *c, asked *a, tally *t)
                             1e-2,
                             true,
                             0,
-                            2};
+                            2,
+                            NULL};
     search_solution found;
     fs_err err = {0};
     of.arena = a->arena;
@@ -617,6 +619,35 @@ static void check_memory(const fold_case *c, asked *a, tally *t)
     search_sums sums = search_sums_new(&of.built.net, a->arena);
     search_net_sums(&of.built.net, found.value, &sums);
     compare_bytes(c, a, &of, sums.bytes, s, t);
+}
+
+/* ---- at prices that are found ---- */
+
+/* As high as it comes: of the whole network, so below all its plans. */
+static void compare_pressed(const fold_case *c, asked *a,
+                            const search_result *whole, tally *t)
+{
+    search_level0 z = level0_of(a);
+    search_candidate of = candidate_of(a, c);
+    search_prices prices;
+    fs_err err = {0};
+    of.arena = a->arena;
+    if (!whole->strategy || search_lay_out(&z, &of, &err) != FS_OK || !of.view)
+        return;
+    of.shown.end = z.end;
+    if (!search_build_nodes(&a->problem, &of.shown, a->arena, &of.built) ||
+        of.built.empty >= 0 || !search_build_edges(a->arena, &of.built))
+        return;
+    prices = search_prices_new(&of.built.net, a->arena);
+    const double bound = search_press(
+        &of.built, true, (t->pressed % 2 ? 1.001 : 2) * whole->iteration_s,
+        fs_deadline_after(5 * FS_STEPS_PER_S, &of.steps, z.end), &prices);
+    t->pressed++;
+    t->press_gap += 1 - bound / whole->iteration_s;
+    if (beyond(bound, whole->iteration_s)) {
+        complain(c, a, "pressed bound, whole plan", bound, whole->iteration_s);
+        t->bad_press++;
+    }
 }
 
 /* ---- all of a case ---- */
@@ -664,6 +695,7 @@ static void run_case(const fold_case *c, fs_arena *arena, tally *t)
     compare_bounds(c, &a, &folded, &whole, t);
     const double even = even_bound(&a, c);
     compare_even(c, &a, even, &whole, t);
+    compare_pressed(c, &a, &whole, t);
     check_memory(c, &a, t);
     if (c->stages > 1 && c->interleave == 1) {
         search_problem all = a.problem;
@@ -703,6 +735,9 @@ int main(void)
            t.lost, 100 * t.worst, t.worst_case);
     printf("# %d bounds of all cuts, %.3g %% below in the mean; %d moments\n",
            t.even, 100 * t.even_gap / (t.even ? t.even : 1), t.moments);
+    printf("# %d pressed bounds, %.3g %% below in the mean\n", t.pressed,
+           100 * t.press_gap / (t.pressed ? t.pressed : 1));
+    tap_equal_int(t.bad_press, 0, "no pressed bound is above a whole plan");
     tap_equal_int(t.bad_bound, 0, "no folded bound is above a whole plan");
     tap_equal_int(t.bad_config, 0,
                   "no folded bound of a configuration is above its network");

@@ -168,7 +168,8 @@ static search_solution run(const char *engine, const search_net *net,
                             0,
                             reduce,
                             0,
-                            0};
+                            0,
+                            NULL};
     search_solution out = {.cost = INFINITY, .lower_bound = -INFINITY};
     fs_err err = {0};
     *status = search_engine_find(engine)(net, &budget, arena, &err, &out);
@@ -334,7 +335,8 @@ static void allow_gap(uint64_t seed)
                                 gap,
                                 true,
                                 0,
-                                0};
+                                0,
+                                NULL};
         search_solution near = {.cost = INFINITY};
         fs_err err = {0};
         fs_status whole;
@@ -394,7 +396,8 @@ static void refuse_giants(uint64_t seed)
                             0,
                             true,
                             0,
-                            0};
+                            0,
+                            NULL};
     search_solution out = {.steps = -1};
     fs_err err = {0};
     tap_equal_int(search_exhaustive(net, &budget, arena, &err, &out), FS_NO,

@@ -178,7 +178,7 @@ static bool move_prices(ilp *s)
 
 static bool find_prices(ilp *s)
 {
-    bool single = s->net->n_stages == 1;
+    bool single = s->net->n_stages == 1 && !s->budget->prices;
     const int32_t most = s->budget->rounds ? s->budget->rounds : ROUNDS;
     for (int32_t round = 0; round < most; round++) {
         if (!price_round(s, single && round == 0 && !s->budget->rounds))
@@ -331,6 +331,8 @@ static void start(ilp *s, const search_net *net, const search_budget *budget)
     s->net = net;
     s->budget = budget;
     s->at = search_prices_new(net, s->arena);
+    if (budget->prices)
+        search_prices_copy(net, &s->at, budget->prices);
     s->sums = search_sums_new(net, s->arena);
     s->value = fs_new(s->arena, int32_t, net->n_nodes);
     s->cost = INFINITY;

@@ -112,6 +112,11 @@ void search_tie_edges(search_built *built, fs_arena *arena);
  * known), as it comes. 0 where nothing is known. */
 double search_lift(const search_built *built, const struct search_prices *at,
                    double upper, double enough, fs_deadline deadline);
+/* The same where only a bound that reaches `enough` (finite) is of use, at prices
+ * that it finds: of bytes, if `memory` may have any. Written to `prices` are the
+ * best. */
+double search_press(const search_built *built, bool memory, double enough,
+                    fs_deadline deadline, struct search_prices *prices);
 /* Bytes that every assignment of it loads a limit with, likewise; 0. */
 double search_lift_bytes(const search_built *built, int32_t limit,
                          fs_deadline deadline);

@@ -349,7 +349,8 @@ static void pose(search_level0 *z, search_candidate *c, double seconds)
                                     z->problem->gap,
                                     z->problem->reduce,
                                     z->problem->without,
-                                    z->problem->rounds};
+                                    z->problem->rounds,
+                                    NULL};
     if (search_narrowed(c) && !asked->budget.rounds)
         asked->budget.rounds = NARROW_ROUNDS; /* a plan; nothing to prove */
     asked->seconds = seconds;
@@ -359,21 +360,57 @@ static void pose(search_level0 *z, search_candidate *c, double seconds)
     say(z, c, "..");
 }
 
-/* As much work again as the engine had: one that was stopped leaves nothing. A
- * bound that needs no further proof is enough, and one as near as that to the
+/* As much work for each part of the answer: one that was stopped leaves
+ * nothing. */
+static fs_deadline next_deadline(search_candidate *c)
+{
+    const search_asked *asked = c->asked;
+    const double left = asked->left - (double)(c->steps - asked->begun);
+    return fs_deadline_after(fmin(FS_STEPS_PER_S * asked->seconds, left),
+                             &c->steps, asked->budget.deadline.end);
+}
+
+/* A bound that needs no further proof is enough, and one as near as that to the
  * candidate's own plan. */
 static double lifted(search_candidate *c, const search_solution *found)
 {
-    const search_asked *asked = c->asked;
-    const search_budget *budget = &asked->budget;
-    const double left = asked->left - (double)(c->steps - asked->begun);
-    const fs_deadline deadline =
-        fs_deadline_after(fmin(FS_STEPS_PER_S * asked->seconds, left),
-                          &c->steps, budget->deadline.end);
+    const search_budget *budget = &c->asked->budget;
     return search_lift(
         &c->built, found->prices, found->lower_bound,
         fmin(search_near(found->cost, 0.25 * budget->gap), budget->cutoff),
-        deadline);
+        next_deadline(c));
+}
+
+/* Where only a plan below the bound to reach is of interest, most
+ * configurations are proven to have none sooner than an engine finds their
+ * best. Memory has a say, unless what is computed again is chosen in another.
+ */
+static bool pressed(search_level0 *z, search_candidate *c)
+{
+    search_asked *asked = c->asked;
+    search_budget *budget = &asked->budget;
+    const bool memory =
+        c->built.net.n_limits > 0 && (c->again || !z->problem->again);
+    if (!c->view || isinf(budget->cutoff) || budget->rounds || c->pressed ||
+        (c->n_stages == 1 && !memory))
+        return false;
+    search_prices *prices = fs_new(c->arena, search_prices, 1);
+    *prices = search_prices_new(&c->built.net, c->arena);
+    const double bound_s = search_press(&c->built, memory, budget->cutoff,
+                                        budget->deadline, prices);
+    bool priced = false;
+    for (int32_t k = 0; k < c->built.net.n_limits; k++)
+        priced |= prices->bytes[k] > 0;
+    if (priced)
+        budget->prices = prices;
+    c->pressed = true;
+    raise_bound(c, bound_s);
+    asked->status = FS_OK;
+    asked->solution = (search_solution){.cost = INFINITY,
+                                        .lower_bound = bound_s,
+                                        .memory_binds = priced,
+                                        .prices = prices};
+    return search_proven(c->record.lower_bound_s, budget->cutoff);
 }
 
 /* A crew's job: asks. */
@@ -381,6 +418,12 @@ static void answer(search_level0 *z, search_candidate *c)
 {
     search_asked *asked = c->asked;
     const int64_t start_ns = fs_now_ns();
+    if (pressed(z, c)) {
+        c->settled = c->solved = true;
+        c->record.seconds += search_seconds_since(start_ns);
+        return;
+    }
+    asked->budget.deadline = next_deadline(c);
     asked->status = search_engine_find(z->problem->engine)(
         &c->built.net, &asked->budget, c->arena, &asked->err, &asked->solution);
     c->settled = !asked->solution.open || asked->budget.rounds > 0;
@@ -406,7 +449,8 @@ static fs_status conclude(search_level0 *z, search_candidate *c, fs_err *err)
     const search_solution *solution = &asked->solution;
     if (asked->status == FS_OK) {
         take(z, c, solution);
-        if (c->view && c->memory_binds && !z->problem->rounds)
+        if (c->view && c->memory_binds && isfinite(solution->cost) &&
+            !z->problem->rounds)
             search_splice(z, c, solution->prices);
         note_unfolding(z, c);
     } else if (asked->status != FS_NO) {

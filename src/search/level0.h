@@ -30,6 +30,7 @@ typedef struct search_candidate {
     int64_t steps;               /* of work done */
     search_asked *asked;         /* the last time; NULL: never */
     bool looked, weighed, tried; /* how far the first pass came with it */
+    bool pressed;                /* its bound was, by prices alone */
     bool solved;                 /* an engine was asked */
     bool anchored;               /* asked for lean plans */
     bool again;                  /* what is computed again is chosen, */

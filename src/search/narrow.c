@@ -141,8 +141,8 @@ static void keep_other(search_level0 *z)
     const double wanted_s =
         z->kept.from ? z->kept.cost_s : search_wanted(z->problem);
     const search_budget budget = {
-        search_rest(z, c),   INFINITY, 0, z->problem->reduce,
-        z->problem->without, 1};
+        search_rest(z, c),   INFINITY, 0,   z->problem->reduce,
+        z->problem->without, 1,        NULL};
     search_solution other = {.cost = INFINITY};
     lowered_best best;
     fs_err err = {0};

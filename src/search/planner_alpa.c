@@ -204,7 +204,8 @@ static double solve_part(whole *w, const search_net *part, fs_arena *arena)
                                   problem->gap,
                                   true,
                                   problem->without,
-                                  RUN_ROUNDS};
+                                  RUN_ROUNDS,
+                                  NULL};
     search_solution solution = {.cost = INFINITY};
     fs_err ignored = {0};
     w->a->n_networks++;

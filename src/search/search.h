@@ -76,6 +76,7 @@ typedef struct search_budget {
     uint32_t without; /* but for these (reductions.h) */
     int32_t rounds; /* of prices at most, and no closing: a plan soon, whatever
                        the clock says; 0: as many as help */
+    const struct search_prices *prices; /* to begin with; NULL: none are known */
 } search_budget;
 
 /* Rows of engines.def: search_exhaustive, search_ilp, .. Returns
