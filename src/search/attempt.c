@@ -1,0 +1,463 @@
+/* One configuration: its bounds, its tables, attempts to solve it (attempt.h).
+ */
+#include "config.h"
+#include "search/attempt.h"
+
+#include "base/clock.h"
+#include "search/cfn.h"
+#include "search/crew.h"
+#include "search/effort.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- tables ---- */
+
+/* The first ways in which a node may lie where nothing was asked for. */
+static const char *list_ways(const ir_graph *graph, const ir_node *node,
+                             const ir_mesh *mesh, fs_arena *arena)
+{
+    enum { FEW = 6 };
+    ir_nd_sig_list all;
+    fs_text text = {.arena = arena};
+    ir_signatures(graph, node, mesh, arena, &all);
+    for (int32_t k = 0; k < all.n && k < FEW; k++)
+        fs_text_add(&text, "%s%s", k ? ", " : "",
+                    ir_signature_text(node, &all.at[k], mesh->n, arena));
+    if (all.n > FEW)
+        fs_text_add(&text, ", .. (%d)", all.n);
+    return text.at;
+}
+
+/* What was asked for and what the node's op can do have nothing in common. */
+static void fail_empty(const search_candidate *c, fs_err *err)
+{
+    const ir_graph *graph = c->shown.graph;
+    const int32_t v = c->built.empty;
+    const ir_node *node = &graph->nodes.at[v];
+    const ir_mesh *mesh = &c->shown.stages[c->shown.stage_of[v]].mesh;
+    const int32_t t = node->n_out ? node->out[0] : node->in[0];
+    char shape[160];
+    fs_fail(err, FS_NO,
+            "what was asked for leaves '%.80s' no signature: %s of %s can do "
+            "%s on a mesh of %d ax%ss, %d ranks",
+            node->name, ir_op_table[node->op]->name,
+            ir_shape_text(shape, &graph->tensors.at[t].shape),
+            list_ways(graph, node, mesh, c->arena), mesh->n,
+            mesh->n == 1 ? "i" : "e", ir_mesh_size(mesh));
+}
+
+static void reject(search_candidate *c, const char *status, const char *why)
+{
+    c->record.status = status;
+    c->record.lower_bound_s = INFINITY;
+    c->settled = true;
+    snprintf(c->why, sizeof c->why, "%s", why);
+}
+/* Tables of the nodes. False: there is nothing to solve, or no time. */
+static bool node_tables(search_level0 *z, search_candidate *c)
+{
+    fs_err err = {0};
+    c->shown.end = z->end;
+    if (!search_build_nodes(z->problem, &c->shown, c->arena, &c->built)) {
+        c->settled = true; /* its bound stays as it is */
+        return false;
+    }
+    c->steps += c->built.steps;
+    if (c->built.empty >= 0) {
+        fail_empty(c, &err);
+        reject(c, "infeasible", err.text);
+        return false;
+    }
+    return true;
+}
+
+static bool edge_tables(search_candidate *c)
+{
+    const int64_t before = c->built.steps;
+    const bool good = search_build_edges(c->arena, &c->built);
+    c->steps += c->built.steps - before;
+    return good;
+}
+
+static void drop_tables(search_candidate *c)
+{
+    fs_arena_destroy(c->arena);
+    c->arena = NULL;
+    c->built = (search_built){0};
+}
+
+static void raise_bound(search_candidate *c, double bound_s)
+{
+    c->record.lower_bound_s = fmax(c->record.lower_bound_s, bound_s);
+}
+
+/* A bound that reaches this needs no further proof. */
+double search_enough(const search_level0 *z)
+{
+    return search_near(z->best_s, z->problem->gap);
+}
+
+/* Where its devices may differ there are no even stages. */
+static bool may_be_even(const search_level0 *z)
+{
+    return !z->problem->stage_mesh && z->problem->cluster->n_groups == 1;
+}
+
+/* The prices of search_lay_out_even: of one stage of p. */
+static search_prices even_prices(const search_level0 *z,
+                                 const search_candidate *c, fs_arena *arena)
+{
+    search_prices even = search_prices_new(&c->built.net, arena);
+    even.micro[0] = even.step[0] =
+        1.0 / (c->n_stages / search_depth(z->problem));
+    return even;
+}
+
+static double even_floor(const search_level0 *z, const search_candidate *c)
+{
+    const search_net *net = &c->built.net;
+    const search_prices even = even_prices(z, c, c->arena);
+    double floor = 0;
+    for (int32_t i = 0; i < net->n_nodes; i++) {
+        double least = INFINITY;
+        for (int32_t s = 0; s < net->nodes[i].n; s++)
+            least = fmin(least, net->nodes[i].cost[s]);
+        floor += search_price_of(net, &even, 0, net->nodes[i].per_step) * least;
+    }
+    return floor;
+}
+
+void search_look(search_level0 *z, search_candidate *c)
+{
+    c->looked = true;
+    if (!may_be_even(z))
+        return;
+    c->arena = fs_arena_create();
+    search_lay_out_even(z, c, &c->shown);
+    c->shown.seconds_only = true;
+    if (node_tables(z, c))
+        raise_bound(c, even_floor(z, c));
+    drop_tables(c);
+}
+
+static double even_bound(const search_level0 *z, search_candidate *c)
+{
+    enum { SWEEPS = 20 };
+    const search_prices even = even_prices(z, c, c->arena);
+    const fs_deadline deadline = fs_deadline_at(z->end, &c->steps);
+    search_effort effort = {deadline, SWEEPS, search_enough(z),
+                            0,        false,  z->problem->without};
+    search_minimum min;
+    if (c->shown.view)
+        return search_lift(&c->built, &even, INFINITY, search_enough(z),
+                           deadline);
+    search_cfn_minimise(search_net_priced(&c->built.net, &even, c->arena),
+                        &effort, c->arena, &min);
+    return min.bound;
+}
+
+void search_weigh(search_level0 *z, search_candidate *c)
+{
+    c->weighed = true;
+    if (!may_be_even(z))
+        return;
+    c->arena = fs_arena_create();
+    search_lay_out_even(z, c, &c->shown);
+    c->shown.seconds_only = true;
+    if (node_tables(z, c) && edge_tables(c))
+        raise_bound(c, even_bound(z, c));
+    drop_tables(c);
+    c->weighed_s = c->record.lower_bound_s;
+    /* Once more, when more is wanted. */
+    c->weighed = !search_proven(c->record.lower_bound_s, search_enough(z));
+}
+
+/* All tables; false as above. */
+bool search_prepare(search_level0 *z, search_candidate *c)
+{
+    fs_err err = {0};
+    if (c->settled)
+        return false;
+    if (c->arena)
+        return true;
+    search_say(z, c, "tables");
+    c->arena = fs_arena_create();
+    if (search_lay_out(z, c, &err) != FS_OK) {
+        reject(c, "infeasible", err.text);
+        return false;
+    }
+    if (!node_tables(z, c))
+        return false;
+    raise_bound(c, search_net_floor(&c->built.loose, c->arena));
+    if (!edge_tables(c)) {
+        c->settled = true;
+        return false;
+    }
+    return true;
+}
+
+/* Did memory make it infeasible? Then how much would do. */
+static void explain_infeasible(search_candidate *c)
+{
+    const search_net *net = &c->built.net;
+    int64_t need = 0, limit = INT64_MAX;
+    if (c->share < 1) {
+        reject(c, "memory", "memory");
+        return;
+    }
+    for (int32_t k = 0; k < net->n_limits; k++) {
+        int64_t least = search_net_least_bytes(net, k);
+        need = least > need ? least : need;
+        if (net->limit_bytes[k] < limit)
+            limit = net->limit_bytes[k];
+    }
+    if (need == INT64_MAX || net->n_limits == 0) {
+        reject(c, "infeasible", "no legal combination of signatures fits");
+        return;
+    }
+    reject(c, "memory", "memory");
+    /* No single limit is too small for all: every plan exceeds one of them. */
+    c->need_bytes = need > limit ? need : limit + 1;
+}
+
+/* Layers that are equal do not fit. Does memory forbid all others too? If not,
+ * the network is looked at unfolded. */
+static void refuse_folded(search_level0 *z, search_candidate *c)
+{
+    const search_net *net = &c->built.net;
+    const fs_deadline deadline = search_rest(z, c);
+    for (int32_t k = 0; k < net->n_limits && c->share == 1; k++) {
+        const double least = search_lift_bytes(&c->built, k, deadline);
+        if (least <= (double)net->limit_bytes[k])
+            continue;
+        reject(c, "memory", "memory");
+        c->need_bytes = (int64_t)least;
+        z->memory_decides = true;
+        return;
+    }
+    c->whole = true;
+    c->tried = c->settled = false;
+    drop_tables(c);
+}
+
+/* Tables of what is settled and not the best are not needed any more. */
+void search_release(const search_level0 *z, search_candidate *c)
+{
+    if (!c || c == z->best || !c->settled)
+        return;
+    fs_arena_destroy(c->arena);
+    c->arena = NULL;
+}
+
+bool search_closed(const search_level0 *z, const search_config *record)
+{
+    return search_proven(record->lower_bound_s, record->iteration_s) ||
+           search_proven(record->lower_bound_s,
+                         search_near(record->iteration_s, z->problem->gap));
+}
+
+const char *search_status_of(const search_level0 *z,
+                             const search_config *record)
+{
+    if (search_proven(record->lower_bound_s, record->iteration_s))
+        return "optimal";
+    if (search_closed(z, record))
+        return "near";
+    if (search_proven(record->lower_bound_s, search_enough(z)))
+        return "pruned";
+    return isfinite(record->iteration_s) ? "bounded" : "limit";
+}
+
+static void take(search_level0 *z, search_candidate *c,
+                 const search_solution *solution)
+{
+    search_config *record = &c->record;
+    search_candidate *old = z->best;
+    c->memory_binds = solution->memory_binds;
+    z->memory_decides |= solution->memory_binds;
+    record->iteration_s = fmin(record->iteration_s, solution->cost);
+    record->lower_bound_s =
+        fmin(record->iteration_s,
+             fmax(record->lower_bound_s, solution->lower_bound));
+    record->status = search_status_of(z, record);
+    search_offer_values(z, c, &c->built, solution);
+    if (solution->cost < z->best_s) {
+        z->best = c;
+        z->best_s = solution->cost;
+        z->value = fs_memdup(z->scratch, solution->value,
+                             (size_t)c->built.net.n_nodes * sizeof *z->value);
+        z->kernel_nodes = solution->kernel_nodes;
+        search_release(z, old);
+    }
+}
+
+enum { NARROW_ROUNDS = 6 };
+
+/* What an engine is to say of the candidate's network, in `seconds` of work. */
+void search_pose(search_level0 *z, search_candidate *c, double seconds)
+{
+    search_asked *asked = fs_new(c->arena, search_asked, 1);
+    asked->budget = (search_budget){search_attempt(z, c, seconds),
+                                    search_enough(z),
+                                    z->problem->gap,
+                                    z->problem->reduce,
+                                    z->problem->without,
+                                    z->problem->rounds,
+                                    NULL};
+    if (search_narrowed(c) && !asked->budget.rounds)
+        asked->budget.rounds = NARROW_ROUNDS; /* a plan; nothing to prove */
+    asked->seconds = seconds;
+    asked->left = search_attempt_left(z);
+    asked->begun = c->steps;
+    c->asked = asked;
+    search_say(z, c, "..");
+}
+
+/* As much work for each part of the answer: one that was stopped leaves
+ * nothing. */
+static fs_deadline next_deadline(search_candidate *c)
+{
+    const search_asked *asked = c->asked;
+    const double left = asked->left - (double)(c->steps - asked->begun);
+    return fs_deadline_after(fmin(FS_STEPS_PER_S * asked->seconds, left),
+                             &c->steps, asked->budget.deadline.end);
+}
+
+/* A bound that needs no further proof is enough, and one as near as that to the
+ * candidate's own plan. */
+static double lifted(search_candidate *c, const search_solution *found)
+{
+    const search_budget *budget = &c->asked->budget;
+    return search_lift(
+        &c->built, found->prices, found->lower_bound,
+        fmin(search_near(found->cost, 0.25 * budget->gap), budget->cutoff),
+        next_deadline(c));
+}
+
+/* Where only a plan below the bound to reach is of interest, most
+ * configurations are proven to have none sooner than an engine finds their
+ * best. Memory has a say, unless what is computed again is chosen in another.
+ */
+static bool pressed(search_level0 *z, search_candidate *c)
+{
+    search_asked *asked = c->asked;
+    search_budget *budget = &asked->budget;
+    const bool memory =
+        c->built.net.n_limits > 0 && (c->again || !z->problem->again);
+    if (!c->view || isinf(budget->cutoff) || budget->rounds || c->pressed ||
+        (c->n_stages == 1 && !memory))
+        return false;
+    search_prices *prices = fs_new(c->arena, search_prices, 1);
+    *prices = search_prices_new(&c->built.net, c->arena);
+    const double bound_s = search_press(&c->built, memory, budget->cutoff,
+                                        budget->deadline, prices);
+    bool priced = false;
+    for (int32_t k = 0; k < c->built.net.n_limits; k++)
+        priced |= prices->bytes[k] > 0;
+    if (priced)
+        budget->prices = prices;
+    c->pressed = true;
+    raise_bound(c, bound_s);
+    asked->status = FS_OK;
+    asked->solution = (search_solution){.cost = INFINITY,
+                                        .lower_bound = bound_s,
+                                        .memory_binds = priced,
+                                        .prices = prices};
+    return search_proven(c->record.lower_bound_s, budget->cutoff);
+}
+
+/* A crew's job: asks. */
+void search_answer(search_level0 *z, search_candidate *c)
+{
+    search_asked *asked = c->asked;
+    const int64_t start_ns = fs_now_ns();
+    if (pressed(z, c)) {
+        c->settled = c->solved = true;
+        c->record.seconds += search_seconds_since(start_ns);
+        return;
+    }
+    asked->budget.deadline = next_deadline(c);
+    asked->status = search_engine_find(z->problem->engine)(
+        &c->built.net, &asked->budget, c->arena, &asked->err, &asked->solution);
+    c->settled = !asked->solution.open || asked->budget.rounds > 0;
+    c->solved = true;
+    if (asked->status == FS_OK && c->view)
+        asked->solution.lower_bound = lifted(c, &asked->solution);
+    c->record.seconds += search_seconds_since(start_ns);
+}
+
+/* A gap that folding leaves, where memory does not, is closed without. */
+static void note_unfolding(const search_level0 *z, search_candidate *c)
+{
+    c->unfolds = c->view && c->settled && !z->problem->rounds &&
+                 !c->memory_binds && !search_closed(z, &c->record) &&
+                 !search_proven(c->record.lower_bound_s, search_enough(z));
+    c->settled = c->settled && !c->unfolds;
+}
+
+/* What follows from an answer. */
+fs_status search_conclude(search_level0 *z, search_candidate *c, fs_err *err)
+{
+    const search_asked *asked = c->asked;
+    const search_solution *solution = &asked->solution;
+    if (asked->status == FS_OK) {
+        take(z, c, solution);
+        if (c->view && c->memory_binds && isfinite(solution->cost) &&
+            !z->problem->rounds)
+            search_splice(z, c, solution->prices);
+        note_unfolding(z, c);
+    } else if (asked->status != FS_NO) {
+        return fs_fail(err, asked->status, "%s", asked->err.text);
+    } else if (c->view) {
+        refuse_folded(z, c);
+    } else {
+        explain_infeasible(c);
+        z->memory_decides |= strcmp(c->record.status, "memory") == 0;
+    }
+    search_say(z, c, c->record.status);
+    search_release(z, c);
+    if (c->memory_binds || strcmp(c->record.status, "memory") == 0)
+        search_ask_again(z, c);
+    return FS_OK;
+}
+
+/* An attempt at its whole network. Its tables stay those of the folded one,
+ * which may have the best plan, unless this has a better one. */
+fs_status search_solve_whole(search_level0 *z, search_candidate *c,
+                             double seconds, fs_err *err)
+{
+    search_candidate *whole = fs_memdup(z->scratch, c, sizeof *c);
+    whole->arena = NULL;
+    whole->whole = true;
+    whole->unfolds = false;
+    const bool ready = search_prepare(z, whole);
+    c->steps = whole->steps;
+    if (!ready) {
+        fs_arena_destroy(whole->arena);
+        return FS_OK;
+    }
+    search_pose(z, whole, seconds);
+    search_answer(z, whole);
+    search_solution solution = whole->asked->solution;
+    c->steps = whole->steps;
+    if (whole->asked->status != FS_OK) { /* the folded one has a plan */
+        fs_fail(err, FS_INVALID, "%s", whole->asked->err.text);
+        fs_arena_destroy(whole->arena);
+        return FS_INVALID;
+    }
+    if (solution.cost < z->best_s) {
+        fs_arena_destroy(c->arena);
+        *c = *whole;
+        c->built.layout = &c->shown;
+    } else {
+        fs_arena_destroy(whole->arena);
+        solution.cost = INFINITY;
+    }
+    c->settled = whole->settled;
+    take(z, c, &solution);
+    search_say(z, c, c->record.status);
+    search_release(z, c);
+    return FS_OK;
+}

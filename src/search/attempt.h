@@ -1,0 +1,34 @@
+/* Attempts at one configuration. Internal to this folder. */
+#ifndef FS_SEARCH_ATTEMPT_H
+#define FS_SEARCH_ATTEMPT_H
+
+#include "search/level0.h"
+
+/* A bound (seconds) that reaches this needs no further proof. */
+double search_enough(const search_level0 *z);
+/* Is its own plan the best one, or as near as is wanted? */
+bool search_closed(const search_level0 *z, const search_config *record);
+const char *search_status_of(const search_level0 *z,
+                             const search_config *record);
+/* Progress, if anybody looks: what is done with a configuration. */
+void search_say(const search_level0 *z, const search_candidate *c,
+                const char *what);
+
+/* All tables; false: there is nothing to solve, or no time. */
+bool search_prepare(search_level0 *z, search_candidate *c);
+/* Tables of what is settled and not the best are not needed any more. */
+void search_release(const search_level0 *z, search_candidate *c);
+
+/* An attempt, in three parts: what an engine is to say of the candidate's
+ * network, in `seconds` of work; */
+void search_pose(search_level0 *z, search_candidate *c, double seconds);
+/* its answer, a crew's job; */
+void search_answer(search_level0 *z, search_candidate *c);
+/* and what follows from it. */
+fs_status search_conclude(search_level0 *z, search_candidate *c, fs_err *err);
+/* An attempt at its whole network. Its tables stay those of the folded one,
+ * which may have the best plan, unless this has a better one. */
+fs_status search_solve_whole(search_level0 *z, search_candidate *c,
+                             double seconds, fs_err *err);
+
+#endif
