@@ -20,6 +20,10 @@ check_PROGRAMS += tests/cli_recompute_test
 tests_cli_recompute_test_SOURCES = tests/cli_recompute_test.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_recompute_test_LDADD = $(base_libs) $(JANSSON_LIBS) -lm
+check_PROGRAMS += tests/cli_schedules_test
+tests_cli_schedules_test_SOURCES = tests/cli_schedules_test.c \
+  tests/cli_plans.h tests/run_cli.h tests/tap.h
+tests_cli_schedules_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_losses_test_SOURCES = tests/cli_losses_test.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_losses_test_LDADD = $(JANSSON_LIBS) -lm

@@ -255,6 +255,7 @@ static void check_memory(again_case *c, const hw_cluster *cluster, tally *t)
                        .best_s = INFINITY};
     search_candidate of = {.graph = &c->graph,
                            .n_stages = c->stages,
+                           .depth = 1,
                            .mesh = {.n = 1},
                            .share = 1,
                            .again = true,

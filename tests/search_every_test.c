@@ -266,8 +266,10 @@ static seen look_at_space(asked *a, const every_case *c,
     search_rates_for(&z, 1, 1);
     for (int32_t k = 0; k < found->n_configs; k++) {
         const search_config *config = &found->configs[k];
-        search_candidate of = {
-            .n_stages = config->n_stages, .mesh = config->mesh[0], .share = 1};
+        search_candidate of = {.n_stages = config->n_stages,
+                               .depth = config->depth,
+                               .mesh = config->mesh[0],
+                               .share = 1};
         for (int32_t g = 0; g < c->n_graphs; g++)
             if (a->graphs[g].micro_batches == config->micro_batches)
                 of.graph = &a->graphs[g];

@@ -446,6 +446,7 @@ static search_candidate candidate_of(const asked *a, const fold_case *c)
 {
     return (search_candidate){.graph = &a->graph,
                               .n_stages = c->stages * c->interleave,
+                              .depth = c->interleave,
                               .mesh = c->mesh,
                               .share = 1};
 }

@@ -22,11 +22,15 @@ typedef struct oracle_case {
     int32_t most, n_graphs, axes, stages, n_schedules;
     int64_t rows;
     const char *const *schedules;
+    const int32_t *depths; /* of these; NULL: 1 */
     double share; /* of the peak of the best plan: a memory limit; 0: none */
 } oracle_case;
 
 static const char *const all_schedules[] = {"1f1b", "gpipe", "zb-h1",
                                             "dynamic"};
+
+static const char *const deep_schedules[] = {"1f1b", "interleaved", "zb-v"};
+static const int32_t deep[] = {1, 2, 2};
 
 /* Small enough for the oracle: training graphs have about four nodes for a
  * forward one, two axes square the values of a node. */
@@ -61,6 +65,11 @@ static oracle_case draw_case(uint64_t seed)
     }
     if (c.n_schedules)
         c.n_graphs = 1;
+    if (c.n_schedules && fs_rand_below(&rng, 2)) {
+        c.schedules = deep_schedules;
+        c.depths = deep;
+        c.n_schedules = 3;
+    }
     return c;
 }
 
@@ -91,6 +100,7 @@ static void open_case(asked *a, const oracle_case *c)
                          .schedule = c->schedules[0],
                          .n_schedules = c->n_schedules,
                          .schedules = c->n_schedules ? c->schedules : NULL,
+                         .depths = c->depths,
                          .fix_stages = c->stages,
                          .fix_mesh = {.n = -1},
                          .max_mesh_axes = c->axes,
@@ -151,7 +161,7 @@ static bool beyond(double bound, double cost)
 }
 
 typedef struct tally {
-    int cases, refused, infeasible, staged, limited, misfits, split, ops;
+    int cases, refused, infeasible, staged, deep, limited, misfits, split, ops;
     int bad_status, bad_cost, bad_bound, bad_claim, bad_proof;
     int worse; /* of those with misfits */
     double worst;
@@ -179,6 +189,8 @@ static void judge(tally *t, const oracle_case *c, const asked *a,
         t->bad_bound++;
     }
     t->staged += ilp->strategy->n_stages > 1;
+    t->deep += strcmp(ilp->strategy->schedule, "interleaved") == 0 ||
+               strcmp(ilp->strategy->schedule, "zb-v") == 0;
     t->split += ilp->strategy->micro_batches > 1;
     t->bad_claim += !exact(a, oracle) || !exact(a, ilp);
     const double by = ilp->iteration_s / oracle->iteration_s - 1;
@@ -238,15 +250,18 @@ static void test_engines(uint64_t seed, int32_t n, bool one)
     }
     const int compared = t.cases - t.refused - t.infeasible;
     printf("# %d networks of %d nodes in the mean (%d too large, %d without a "
-           "plan): %d plans of several stages, %d of several micro-batches, "
-           "%d under limits; %d where plans do not fit, ilp worse in %d of "
+           "plan): %d plans of several stages, %d of several on a group, %d of "
+           "several micro-batches, %d under limits; %d where plans do not fit, "
+           "ilp worse in %d of "
            "these, by %.3g %% at most\n",
            compared, compared ? t.ops / compared : 0, t.refused, t.infeasible,
-           t.staged, t.split, t.limited, t.misfits, t.worse, 100 * t.worst);
+           t.staged, t.deep, t.split, t.limited, t.misfits, t.worse,
+           100 * t.worst);
     tap_ok(one || compared >= n * 2 / 3, "at least %d networks were compared",
            n * 2 / 3);
-    tap_ok(one || (t.staged > 20 && t.split > 20 && t.limited > n / 4),
-           "stages, micro-batches and limits occur");
+    tap_ok(one || (t.staged > 20 && t.split > 20 && t.limited > n / 4 &&
+                   t.deep > 0),
+           "stages, several on a group, micro-batches and limits occur");
     tap_equal_int(t.bad_cost, 0, "ilp equals exhaustive");
     tap_equal_int(t.bad_proof, 0, "both prove it");
     tap_equal_int(t.bad_bound, 0, "no bound is above a plan of the other");

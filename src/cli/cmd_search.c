@@ -24,6 +24,14 @@ static fs_status add_flags(cli *c, search_recipe *recipe)
                        "--schedule %s and --fix schedule=%s contradict each "
                        "other; give one",
                        schedule, recipe->schedule);
+    if (schedule && cli_several_schedules(schedule) &&
+        (recipe->schedule || recipe->interleave > 0))
+        return fs_fail(
+            &c->err, FS_INVALID,
+            "--schedule %s chooses the schedule, and how many stages "
+            "a group of devices has; --fix fixes one of these "
+            "(--schedule 1f1b,interleaved:4 names some)",
+            schedule);
     if (count > 0)
         recipe->micro_batches = (int32_t)count;
     if (schedule && !cli_several_schedules(schedule))

@@ -5,8 +5,6 @@
 #include "base/clock.h"
 #include "cli/guard.h"
 
-#include "plan/schedule.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -62,52 +60,6 @@ fs_status cli_parse_no_reduce(cli *c, uint32_t *without)
     return status;
 }
 
-/* What "any" is: gpipe takes as long as 1f1b and holds more. */
-#define ANY_SCHEDULE "1f1b,zb-h1,zb-h2"
-
-bool cli_several_schedules(const char *schedule)
-{
-    return strchr(schedule, ',') || strcmp(schedule, "any") == 0;
-}
-
-/* Of one stage per group of devices, so that each suits every pipeline. */
-static fs_status parse_schedules(cli *c, search_problem *out)
-{
-    enum { MOST = 8 };
-    const char *said = c->args.schedule;
-    const char **names = fs_new(c->arena, const char *, MOST);
-    if (strcmp(said, "any") == 0)
-        said = ANY_SCHEDULE;
-    for (const char *at = said;; at++) {
-        const size_t length = strcspn(at, ",");
-        const char *name = fs_strndup(c->arena, at, length);
-        const plan_schedule *known = plan_schedule_find(name);
-        if (!known)
-            return fs_fail(&c->err, FS_INVALID,
-                           "--schedule: unknown schedule '%.40s' (%s, any)",
-                           name, plan_schedule_names());
-        if (known->placing != PLAN_PLACED_ONCE || known->passes > 1)
-            return fs_fail(&c->err, FS_INVALID,
-                           "--schedule: %s is not one of several: give it "
-                           "alone",
-                           name);
-        for (int32_t k = 0; k < out->n_schedules; k++)
-            if (strcmp(names[k], name) == 0)
-                return fs_fail(&c->err, FS_INVALID,
-                               "--schedule: %s is named twice", name);
-        if (out->n_schedules == MOST)
-            return fs_fail(&c->err, FS_INVALID, "--schedule: more than %d",
-                           MOST);
-        names[out->n_schedules++] = name;
-        at += length;
-        if (!*at)
-            break;
-    }
-    out->schedules = names;
-    out->schedule = names[0];
-    return FS_OK;
-}
-
 static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
 {
     cli *c = m->c;
@@ -138,7 +90,7 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         FS_TRY(cli_parse_bytes(c->args.memory, &c->err, &out->memory_bytes));
     search_recipe_apply(&m->recipe, c->arena, out);
     if (!m->by_hand && !m->recipe.schedule && c->args.schedule)
-        FS_TRY(parse_schedules(c, out));
+        FS_TRY(cli_parse_schedules(c, out));
     return FS_OK;
 }
 
@@ -163,19 +115,24 @@ typedef struct hunt {
     double search_s; /* of all rounds */
 } hunt;
 
-/* What each device of a role may take. */
-static double limit_of(const search_problem *problem, const plan *p,
-                       const plan_role *role)
+/* What each device of a stage may take. */
+static double limit_of_stage(const search_problem *problem,
+                             const plan_stage *stage)
 {
     double least =
         problem->memory_bytes > 0 ? (double)problem->memory_bytes : INFINITY;
-    const plan_stage *stage = &p->strategy->stages[role->stages[0]];
     for (int32_t k = 0; k < ir_mesh_size(&stage->mesh); k++) {
         int32_t device = stage->first_device + k;
         least = fmin(
             least, hw_group_of(problem->cluster, device)->device.memory_bytes);
     }
     return least;
+}
+
+static double limit_of(const search_problem *problem, const plan *p,
+                       const plan_role *role)
+{
+    return limit_of_stage(problem, &p->strategy->stages[role->stages[0]]);
 }
 
 bool cli_making_fits(const search_problem *problem, const plan *p)
@@ -212,8 +169,9 @@ int64_t cli_largest_arena(const plan *p)
     return most;
 }
 
-fs_status cli_making_lower(const cli_making *m, const search_plan *p,
-                           fs_arena *arena, fs_err *err, plan **out)
+static fs_status lower_with(const cli_making *m, const search_plan *p,
+                            const int64_t *enough, fs_arena *arena, fs_err *err,
+                            plan **out)
 {
     const cli_args *a = &m->c->args;
     plan_lower_options options = plan_lower_defaults();
@@ -221,15 +179,27 @@ fs_status cli_making_lower(const cli_making *m, const search_plan *p,
     options.progress = show_line;
     options.overlap = a->overlap;
     options.share_memory = !a->no_sharing;
+    options.enough_bytes = enough;
     return plan_lower(p->graph, m->cluster, p->strategy, &options, arena, err,
                       out);
+}
+
+fs_status cli_making_try(const cli_making *m, const search_problem *problem,
+                         const search_plan *p, fs_arena *arena, fs_err *err,
+                         plan **out)
+{
+    const plan_strategy *s = p->strategy;
+    int64_t *enough = fs_new(arena, int64_t, s->n_stages);
+    for (int32_t i = 0; i < s->n_stages; i++)
+        enough[i] = (int64_t)limit_of_stage(problem, &s->stages[i]);
+    return lower_with(m, p, enough, arena, err, out);
 }
 
 static fs_status lower(cli_making *m, plan **out)
 {
     const search_plan best = {.graph = m->found.graph,
                               .strategy = m->found.strategy};
-    return cli_making_lower(m, &best, m->c->arena, &m->c->err, out);
+    return lower_with(m, &best, NULL, m->c->arena, &m->c->err, out);
 }
 
 /* An interrupt that comes later, while the plan is lowered, stops no search. */

@@ -48,6 +48,13 @@ typedef struct cli_making {
     struct cli_front *front; /* with --pareto */
 } cli_making;
 
+/* ---- schedules.c ---- */
+/* Is it a list, or any? */
+bool cli_several_schedules(const char *schedule);
+/* --schedule's list: of schedules, with how many stages each has on a group of
+ * devices. FS_INVALID: there is no such one, or none for a single group. */
+fs_status cli_parse_schedules(cli *c, search_problem *out);
+
 /* ---- hunt.c ---- */
 /* Bytes of the role that takes most. */
 int64_t cli_largest_arena(const plan *p);
@@ -55,8 +62,6 @@ const char *cli_making_engine(const cli_making *m);
 double cli_making_gap(const cli_making *m); /* that is asked for */
 /* The reductions that --no-reduce names; none with the bare flag. */
 fs_status cli_parse_no_reduce(cli *c, uint32_t *without);
-/* A list, or any. */
-bool cli_several_schedules(const char *schedule);
 /* problem->again (again.c): ctx is the making. */
 search_again_fn cli_making_again;
 void cli_making_close_again(cli_making *m);
@@ -66,9 +71,11 @@ bool cli_making_chooses(const cli_making *m);
 void cli_making_take_again(cli_making *m);
 /* Searches all graphs of `m` (m->found) and lowers what it found. */
 fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out);
-/* One of its plans; options as the command has them. */
-fs_status cli_making_lower(const cli_making *m, const search_plan *p,
-                           fs_arena *arena, fs_err *err, plan **out);
+/* One of its plans, lowered with the command's options, whose arenas are looked
+ * at until they keep the problem's limits, no further. */
+fs_status cli_making_try(const cli_making *m, const search_problem *problem,
+                         const search_plan *p, fs_arena *arena, fs_err *err,
+                         plan **out);
 /* Does it keep the problem's limits? */
 bool cli_making_fits(const search_problem *problem, const plan *p);
 /* The best, with the graph as the plan has it; not to be closed. */

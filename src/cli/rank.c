@@ -19,14 +19,16 @@ static bool stopped(const cli_making *m)
     return m->stop && atomic_load(m->stop);
 }
 
-/* Lowered and simulated as the plan that is chosen will be. */
+/* Lowered, but for arenas, which may be larger, and simulated as the plan that
+ * is chosen will be. */
 static double simulate(cli_making *m, int32_t place, const search_plan *p)
 {
     fs_arena *scratch = fs_arena_create();
     fs_err ignored = {0};
     plan *lowered;
     sim_result sim = {.iteration_s = INFINITY};
-    if (cli_making_lower(m, p, scratch, &ignored, &lowered) == FS_OK) {
+    if (cli_making_try(m, m->ranks.problem, p, scratch, &ignored, &lowered) ==
+        FS_OK) {
         plan_timing *timing =
             cost_timing(m->ranks.problem->cost, p->graph, lowered, scratch);
         const sim_options options = {.steps = CLI_SIM_STEPS, .straggler = 1};

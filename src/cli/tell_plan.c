@@ -101,6 +101,7 @@ static json_t *configs_json(const cli_making *m)
         set_finite(row, "iteration_s", k->iteration_s);
         set_finite(row, "lower_bound_s", k->lower_bound_s);
         set_finite(row, "gap", gap_of(k));
+        fs_json_set_int(row, "interleave", k->depth);
         if (k->again)
             json_object_set_new(row, "recompute_chosen", json_true());
         if (k->need_bytes > 0)

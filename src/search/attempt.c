@@ -106,19 +106,17 @@ static bool may_be_even(const search_level0 *z)
 }
 
 /* The prices of search_lay_out_even: of one stage of p. */
-static search_prices even_prices(const search_level0 *z,
-                                 const search_candidate *c, fs_arena *arena)
+static search_prices even_prices(const search_candidate *c, fs_arena *arena)
 {
     search_prices even = search_prices_new(&c->built.net, arena);
-    even.micro[0] = even.step[0] =
-        1.0 / (c->n_stages / search_depth(z->problem));
+    even.micro[0] = even.step[0] = 1.0 / search_groups(c);
     return even;
 }
 
-static double even_floor(const search_level0 *z, const search_candidate *c)
+static double even_floor(const search_candidate *c)
 {
     const search_net *net = &c->built.net;
-    const search_prices even = even_prices(z, c, c->arena);
+    const search_prices even = even_prices(c, c->arena);
     double floor = 0;
     for (int32_t i = 0; i < net->n_nodes; i++) {
         double least = INFINITY;
@@ -138,14 +136,14 @@ void search_look(search_level0 *z, search_candidate *c)
     search_lay_out_even(z, c, &c->shown);
     c->shown.seconds_only = true;
     if (node_tables(z, c))
-        raise_bound(c, even_floor(z, c));
+        raise_bound(c, even_floor(c));
     drop_tables(c);
 }
 
 static double even_bound(const search_level0 *z, search_candidate *c)
 {
     enum { SWEEPS = 20 };
-    const search_prices even = even_prices(z, c, c->arena);
+    const search_prices even = even_prices(c, c->arena);
     const fs_deadline deadline = fs_deadline_at(z->end, &c->steps);
     search_effort effort = {deadline, SWEEPS, search_enough(z),
                             0,        false,  z->problem->without};

@@ -3,19 +3,25 @@
 #include "config.h"
 #include "search/level0.h"
 
+#include "plan/schedule.h"
+
 #include <math.h>
 #include <string.h>
 
 static void add_candidate(search_level0 *z, const search_graph *graph,
-                          int32_t n_stages, const ir_mesh *mesh)
+                          int32_t n_stages, int32_t depth, const ir_mesh *mesh)
 {
     const search_problem *problem = z->problem;
     search_candidate *c = fs_new(z->scratch, search_candidate, 1);
-    *c = (search_candidate){
-        .graph = graph, .n_stages = n_stages, .mesh = *mesh, .share = 1};
+    *c = (search_candidate){.graph = graph,
+                            .n_stages = n_stages,
+                            .depth = depth,
+                            .mesh = *mesh,
+                            .share = 1};
     if (problem->n_schedules == 0 || n_stages == 1)
         c->schedule = problem->schedule;
     c->record = (search_config){.n_stages = n_stages,
+                                .depth = depth,
                                 .micro_batches = graph->micro_batches,
                                 .n_meshes = 1,
                                 .mesh = fs_memdup(z->arena, mesh, sizeof *mesh),
@@ -32,10 +38,11 @@ static void add_meshes(search_level0 *z, const search_graph *graph,
                        int32_t n_stages, int32_t devices, ir_mesh *mesh)
 {
     const ir_mesh *fixed = &z->problem->fix_mesh;
+    const int32_t depth = search_depth(z->problem);
     int32_t most = z->problem->max_mesh_axes;
     if (devices == 1) {
         if (fixed->n < 0 || plan_same_mesh(fixed, mesh))
-            add_candidate(z, graph, n_stages * search_depth(z->problem), mesh);
+            add_candidate(z, graph, n_stages * depth, depth, mesh);
         return;
     }
     if (fixed->n > most)
@@ -68,7 +75,8 @@ static void enumerate_stages(search_level0 *z, const search_graph *graph)
     const search_problem *problem = z->problem;
     int32_t devices = problem->cluster->n_devices;
     if (problem->stage_mesh) {
-        add_candidate(z, graph, problem->fix_stages * search_depth(problem),
+        const int32_t depth = search_depth(problem);
+        add_candidate(z, graph, problem->fix_stages * depth, depth,
                       &problem->stage_mesh[0]);
         search_config *record = &z->all.at[z->all.n - 1]->record;
         record->n_meshes = problem->fix_stages;
@@ -91,11 +99,23 @@ void search_enumerate(search_level0 *z)
         enumerate_stages(z, &z->problem->graphs[g]);
 }
 
+/* Enough nodes for its stages, and as many as are asked for. */
+static bool suits(const search_level0 *z, const search_candidate *c, int32_t k)
+{
+    const search_problem *problem = z->problem;
+    const int32_t n_stages = search_groups(c) * search_depth_of(problem, k);
+    if (problem->n_layers || problem->stage_of)
+        return n_stages == c->n_stages;
+    return n_stages == c->n_stages || n_stages <= forward_work(c->graph->graph);
+}
+
 void search_tell_schedules_apart(search_level0 *z, search_candidate *c)
 {
     for (int32_t k = 1; k < z->problem->n_schedules; k++) {
+        if (!suits(z, c, k))
+            continue;
         search_candidate *one = fs_memdup(z->scratch, c, sizeof *c);
-        one->schedule = z->problem->schedules[k];
+        search_set_schedule(z->problem, k, one);
         one->weighed = false;
         fs_push(z->scratch, &z->all, one);
     }
@@ -110,7 +130,7 @@ void search_ask_again(search_level0 *z, search_candidate *c)
     if (!problem->again || c->again || c->covered || problem->rounds)
         return;
     c->covered = c->settled = true;
-    add_candidate(z, c->graph, c->n_stages, &c->mesh);
+    add_candidate(z, c->graph, c->n_stages, c->depth, &c->mesh);
     search_candidate *one = z->all.at[z->all.n - 1];
     one->again = one->record.again = true;
     one->schedule = c->schedule;
@@ -125,19 +145,39 @@ static bool has_schedule(const search_candidate *c, const char *schedule)
     return c->schedule && strcmp(c->schedule, schedule) == 0;
 }
 
+/* Those of any schedule are told apart where one of them is meant. */
+static search_candidate *known_candidate(search_level0 *z,
+                                         const search_result *found)
+{
+    const plan_strategy *s = found->strategy;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k];
+        if (c->graph != found->of || c->again != found->again.chosen ||
+            c->n_stages != s->n_stages ||
+            !plan_same_mesh(&c->mesh, &s->stages[0].mesh))
+            continue;
+        if (!c->schedule)
+            search_tell_schedules_apart(z, c);
+        if (has_schedule(c, s->schedule))
+            return c;
+    }
+    return NULL;
+}
+
 search_candidate *search_candidate_of(search_level0 *z,
                                       const search_result *found)
 {
     const plan_strategy *s = found->strategy;
-    for (int32_t k = 0; k < z->all.n; k++)
-        if (z->all.at[k]->graph == found->of &&
-            z->all.at[k]->n_stages == s->n_stages &&
-            z->all.at[k]->again == found->again.chosen &&
-            has_schedule(z->all.at[k], s->schedule) &&
-            plan_same_mesh(&z->all.at[k]->mesh, &s->stages[0].mesh))
-            return z->all.at[k];
-    add_candidate(z, found->of, s->n_stages, &s->stages[0].mesh);
-    search_candidate *c = z->all.at[z->all.n - 1];
+    search_candidate *c = known_candidate(z, found);
+    if (c)
+        return c;
+    fs_arena *scratch = fs_arena_create();
+    const plan_pipeline pipe = plan_pipeline_of(
+        s->stages, s->n_stages, s->schedule, s->micro_batches, scratch);
+    add_candidate(z, found->of, s->n_stages, s->n_stages / pipe.n_roles,
+                  &s->stages[0].mesh);
+    fs_arena_destroy(scratch);
+    c = z->all.at[z->all.n - 1];
     c->schedule = s->schedule;
     c->again = c->record.again = found->again.chosen;
     return c;

@@ -113,6 +113,8 @@ uint64_t search_space_digest(const search_problem *p)
     add(&digest, p->n_schedules);
     for (int32_t k = 0; k < p->n_schedules; k++)
         add_text(&digest, p->schedules[k]);
+    for (int32_t k = 0; p->depths && k < p->n_schedules; k++)
+        add(&digest, p->depths[k]);
     add(&digest, p->fix_stages);
     add(&digest, search_depth(p));
     add_mesh(&digest, &p->fix_mesh);

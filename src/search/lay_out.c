@@ -14,6 +14,25 @@ int32_t search_depth(const search_problem *problem)
     return problem->interleave > 1 ? problem->interleave : 1;
 }
 
+int32_t search_depth_of(const search_problem *problem, int32_t k)
+{
+    return problem->depths ? problem->depths[k] : search_depth(problem);
+}
+
+int32_t search_groups(const search_candidate *c)
+{
+    return c->n_stages / c->depth;
+}
+
+void search_set_schedule(const search_problem *problem, int32_t k,
+                         search_candidate *c)
+{
+    const int32_t groups = search_groups(c);
+    c->schedule = problem->schedules[k];
+    c->depth = c->record.depth = search_depth_of(problem, k);
+    c->n_stages = c->record.n_stages = groups * c->depth;
+}
+
 search_rates *search_rates_for(search_level0 *z, int32_t n_stages, int32_t m)
 {
     const cost_model *cost = z->problem->cost;
@@ -47,7 +66,7 @@ static void place_stages(const search_problem *problem,
     const plan_schedule *schedule = plan_schedule_find(schedule_of(problem, c));
     const plan_placing placing =
         schedule ? schedule->placing : PLAN_PLACED_ONCE;
-    layout->n_groups = c->n_stages / search_depth(problem);
+    layout->n_groups = search_groups(c);
     for (int32_t i = 0; i < c->n_stages; i++) {
         const int32_t group = plan_placing_role(placing, layout->n_groups, i);
         int32_t first = 0;
@@ -67,14 +86,16 @@ static double fill_of(search_level0 *z, const search_layout *layout)
     const int32_t m = layout->graph->micro_batches;
     for (int32_t k = 0; k < z->fills.n; k++) {
         const search_fill_made *known = &z->fills.at[k];
-        if (known->n_stages == layout->n_stages && known->micro_batches == m &&
+        if (known->n_stages == layout->n_stages &&
+            known->n_groups == layout->n_groups && known->micro_batches == m &&
             strcmp(known->schedule, layout->schedule) == 0)
             return known->fill;
     }
     fs_arena *scratch = fs_arena_create();
     plan_pipeline pipe = plan_pipeline_of(layout->stages, layout->n_stages,
                                           layout->schedule, m, scratch);
-    search_fill_made made = {layout->n_stages, m, layout->schedule,
+    search_fill_made made = {layout->n_stages, layout->n_groups, m,
+                             layout->schedule,
                              plan_schedule_fill(&pipe, layout->stages)};
     fs_arena_destroy(scratch);
     fs_push(z->scratch, &z->fills, made);
@@ -132,7 +153,7 @@ static bool may_fold(const search_problem *problem)
     return known && problem->reduce && !(problem->without & SEARCH_LAYERS) &&
            strcmp(problem->engine, "ilp") == 0 &&
            problem->cluster->n_groups == 1 && !problem->stage_of &&
-           !problem->stage_mesh && search_depth(problem) == 1 &&
+           !problem->stage_mesh &&
            !(problem->recipe && problem->recipe->pins.n);
 }
 
@@ -174,7 +195,8 @@ static const search_folded *folded_of(search_level0 *z,
                                       const search_candidate *c,
                                       const search_layout *layout)
 {
-    if (c->whole || !may_fold(z->problem))
+    if (c->whole || layout->n_stages > layout->n_groups ||
+        !may_fold(z->problem))
         return NULL;
     for (int32_t k = 0; k < z->folded.n; k++) {
         const search_folded *known = z->folded.at[k];
@@ -248,6 +270,7 @@ static const search_cut_made *cut_of(search_level0 *z, search_layout *layout)
     for (int32_t k = 0; k < z->cuts.n; k++)
         if (z->cuts.at[k]->graph == layout->graph &&
             z->cuts.at[k]->n_stages == layout->n_stages &&
+            z->cuts.at[k]->n_groups == layout->n_groups &&
             strcmp(z->cuts.at[k]->schedule, layout->schedule) == 0)
             return z->cuts.at[k];
     fs_err err = {0};
@@ -255,6 +278,7 @@ static const search_cut_made *cut_of(search_level0 *z, search_layout *layout)
     *made = (search_cut_made){
         .graph = layout->graph,
         .n_stages = layout->n_stages,
+        .n_groups = layout->n_groups,
         .schedule = layout->schedule,
         .stage_of = fs_new(z->scratch, int32_t, layout->graph->nodes.n)};
     layout->fill = made->fill = fill_of(z, layout);
@@ -270,16 +294,15 @@ fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
     const ir_graph *graph = search_graph_of(z, c);
     search_layout *layout = &c->layout;
     int32_t p = c->n_stages;
-    *layout =
-        (search_layout){.graph = graph,
-                        .n_stages = p,
-                        .stages = fs_new(c->arena, plan_stage, p),
-                        .schedule = schedule_of(problem, c),
-                        .chooses = c->again,
-                        .limit_bytes = fs_new(c->arena, int64_t, p),
-                        .group_of = fs_new(c->arena, int32_t, p),
-                        .rates = search_rates_for(z, p / search_depth(problem),
-                                                  graph->micro_batches)};
+    *layout = (search_layout){
+        .graph = graph,
+        .n_stages = p,
+        .stages = fs_new(c->arena, plan_stage, p),
+        .schedule = schedule_of(problem, c),
+        .chooses = c->again,
+        .limit_bytes = fs_new(c->arena, int64_t, p),
+        .group_of = fs_new(c->arena, int32_t, p),
+        .rates = search_rates_for(z, search_groups(c), graph->micro_batches)};
     place_stages(problem, c, layout);
     for (int32_t i = 0; i < p; i++) {
         layout->limit_bytes[i] =
@@ -304,15 +327,29 @@ fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
     return FS_OK;
 }
 
-/* Of all schedules that it may have. */
-static double least_fill(search_level0 *z, const search_candidate *c,
-                         const search_layout *whole)
+/* What of fill and drain shows of a configuration with its schedule. */
+static double fill_of_candidate(search_level0 *z, const search_candidate *c)
 {
-    search_layout one = *whole;
-    double least = fill_of(z, whole);
+    fs_arena *scratch = fs_arena_create();
+    search_layout one = {.graph = c->graph->graph,
+                         .n_stages = c->n_stages,
+                         .stages = fs_new(scratch, plan_stage, c->n_stages),
+                         .schedule = schedule_of(z->problem, c),
+                         .group_of = fs_new(scratch, int32_t, c->n_stages)};
+    place_stages(z->problem, c, &one);
+    const double fill = fill_of(z, &one);
+    fs_arena_destroy(scratch);
+    return fill;
+}
+
+/* Of all schedules that it may have. */
+static double least_fill(search_level0 *z, const search_candidate *c)
+{
+    double least = fill_of_candidate(z, c);
     for (int32_t k = 0; !c->schedule && k < z->problem->n_schedules; k++) {
-        one.schedule = z->problem->schedules[k];
-        least = fmin(least, fill_of(z, &one));
+        search_candidate one = *c;
+        search_set_schedule(z->problem, k, &one);
+        least = fmin(least, fill_of_candidate(z, &one));
     }
     return least;
 }
@@ -321,7 +358,7 @@ void search_lay_out_even(search_level0 *z, search_candidate *c,
                          search_layout *out)
 {
     const search_problem *problem = z->problem;
-    const int32_t p = c->n_stages / search_depth(problem);
+    const int32_t p = search_groups(c);
     search_layout whole = {.graph = c->graph->graph,
                            .n_stages = c->n_stages,
                            .stages = fs_new(c->arena, plan_stage, c->n_stages),
@@ -331,11 +368,12 @@ void search_lay_out_even(search_level0 *z, search_candidate *c,
                            .rates =
                                search_rates_for(z, p, c->graph->micro_batches)};
     place_stages(problem, c, &whole);
-    const double fill = least_fill(z, c, &whole);
     whole.n_stages = whole.n_groups = 1;
+    if (c->depth > 1) /* does not suit one stage */
+        whole.schedule = "1f1b";
     const search_cut_made *cut = cut_of(z, &whole);
     whole.stage_of = cut->stage_of;
-    whole.fill = fill;
+    whole.fill = least_fill(z, c);
     const search_folded *folded = folded_of(z, c, &whole);
     if (folded)
         show(c, &whole, folded, out);

@@ -19,6 +19,7 @@ typedef struct search_asked {
 typedef struct search_candidate {
     const search_graph *graph;
     int32_t n_stages;
+    int32_t depth; /* of these on a group of devices */
     ir_mesh mesh;
     const char *schedule;    /* NULL: all that are to choose from */
     search_layout layout;    /* of the whole graph */
@@ -85,7 +86,7 @@ typedef struct search_folded {
 
 /* plan_schedule_fill of a number of stages. */
 typedef struct search_fill_made {
-    int32_t n_stages, micro_batches;
+    int32_t n_stages, n_groups, micro_batches;
     const char *schedule;
     double fill;
 } search_fill_made;
@@ -93,7 +94,7 @@ typedef struct search_fill_made {
 /* A graph cut into so many stages. */
 typedef struct search_cut_made {
     const ir_graph *graph;
-    int32_t n_stages;
+    int32_t n_stages, n_groups;
     const char *schedule;
     fs_status status;
     const char *why;
@@ -173,8 +174,15 @@ void search_ask_again(search_level0 *z, search_candidate *c);
 search_candidate *search_candidate_of(search_level0 *z,
                                       const search_result *found);
 
-/* Stages of a group of devices. */
+/* Stages of a group of devices, where schedules do not each have their own, and
+ * of the k-th of those. */
 int32_t search_depth(const search_problem *problem);
+int32_t search_depth_of(const search_problem *problem, int32_t k);
+/* A candidate of another schedule: of as many groups of devices. */
+void search_set_schedule(const search_problem *problem, int32_t k,
+                         search_candidate *c);
+/* Groups of devices. */
+int32_t search_groups(const search_candidate *c);
 /* Those made first are those of what happens per step. */
 struct search_rates *search_rates_for(search_level0 *z, int32_t n_stages,
                                       int32_t micro_batches);

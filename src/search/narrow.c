@@ -270,6 +270,7 @@ static bool lean_plans_of(search_level0 *z, search_candidate *c, bool leanest,
 {
     *anew = (search_candidate){.graph = c->graph,
                                .n_stages = c->n_stages,
+                               .depth = c->depth,
                                .mesh = c->mesh,
                                .schedule = c->schedule,
                                .whole = c->whole,

@@ -144,6 +144,7 @@ static void solve_soon(search_level0 *z, search_candidate *c, double most_steps)
 {
     search_candidate anew = {.graph = c->graph,
                              .n_stages = c->n_stages,
+                             .depth = c->depth,
                              .mesh = c->mesh,
                              .schedule = c->schedule ? c->schedule
                                                      : z->problem->schedule,

@@ -9,6 +9,15 @@
 #include <float.h>
 #include <math.h>
 
+/* "zb-h1", "interleaved of 2 stages per group of devices" */
+static void add_schedule(const search_problem *p, int32_t k, fs_text *text)
+{
+    const int32_t depth = search_depth_of(p, k);
+    fs_text_add(text, "%s%s", k ? ", " : "", p->schedules[k]);
+    if (depth > 1)
+        fs_text_add(text, " of %d stages per group of devices", depth);
+}
+
 static const char *space_of(const search_level0 *z)
 {
     const search_problem *p = z->problem;
@@ -17,7 +26,7 @@ static const char *space_of(const search_level0 *z)
         fs_text_add(&counts, "%s%d", g ? ", " : "", p->graphs[g].micro_batches);
     fs_text schedules = {.arena = z->arena};
     for (int32_t k = 0; k < p->n_schedules; k++)
-        fs_text_add(&schedules, "%s%s", k ? ", " : "", p->schedules[k]);
+        add_schedule(p, k, &schedules);
     const char *misfits = "";
     if (z->n_misfits)
         misfits = fs_printf(z->arena,

@@ -147,12 +147,14 @@ typedef struct search_problem {
     const char *schedule; /* "1f1b" unless fixed */
     bool fix_schedule;    /* planners too take no other */
     int32_t n_schedules;  /* 0: that one; else */
-    const char *const *schedules; /* these are to choose from, of one stage per
-                                     group of devices; that one is the first */
-    int32_t fix_stages;           /* groups of devices; 0: free */
-    int32_t interleave;        /* stages of a group, placed as the schedule has
-                                  them; 0: one */
-    ir_mesh fix_mesh;          /* n = -1: free; of one stage */
+    const char *const *schedules; /* these are to choose from; that one is the
+                                     first, and that of one group of devices */
+    const int32_t *depths; /* [n_schedules] stages of a group under each, where
+                              there are several groups; NULL: interleave says */
+    int32_t fix_stages;    /* groups of devices; 0: free */
+    int32_t interleave;    /* stages of a group, placed as the schedule has
+                              them; 0: one */
+    ir_mesh fix_mesh;      /* n = -1: free; of one stage */
     const ir_mesh *stage_mesh; /* [fix_stages] of groups that differ; NULL: they
                                   do not */
     int32_t max_mesh_axes;     /* 2 */
@@ -187,6 +189,7 @@ typedef struct search_problem {
 /* One configuration as explored, for the record and the report. */
 typedef struct search_config {
     int32_t n_stages, micro_batches;
+    int32_t depth;       /* stages of a group of devices */
     int32_t n_meshes;    /* 1, or groups of devices that differ */
     const ir_mesh *mesh; /* [n_meshes] */
     const char *schedule;
@@ -213,13 +216,13 @@ typedef struct search_result {
     double iteration_s, lower_bound_s, gap, search_s;
     int32_t n_plans, chosen; /* with a ranking: plans, cheapest first, */
     const struct search_plan *plans; /* and which of them this is; */
-    double plans_s; /* spent on them, behind search_s */
+    double plans_s;                  /* spent on them, behind search_s */
     int32_t n_configs;
     search_config *configs;
-    int32_t anchored;  /* configurations asked for lean plans, */
-    double lean_s;     /* and the cheapest of these that became the best plan
-                          when they were asked; INFINITY: none */
-    double first_s;    /* until the first plan that fits was there */
+    int32_t anchored;    /* configurations asked for lean plans, */
+    double lean_s;       /* and the cheapest of these that became the best plan
+                            when they were asked; INFINITY: none */
+    double first_s;      /* until the first plan that fits was there */
     bool memory_decides; /* it ruled out what might be better: of planners */
     int64_t steps;       /* of work done */
     bool late;         /* a clock had a say: not late, the same problem has the
