@@ -81,10 +81,11 @@ static bool edge_tables(search_candidate *c)
     return good;
 }
 
-static void drop_tables(search_candidate *c)
+void search_drop_tables(search_candidate *c)
 {
     fs_arena_destroy(c->arena);
     c->arena = NULL;
+    c->prices = NULL;
     c->built = (search_built){0};
 }
 
@@ -137,7 +138,7 @@ void search_look(search_level0 *z, search_candidate *c)
     c->shown.seconds_only = true;
     if (node_tables(z, c))
         raise_bound(c, even_floor(c));
-    drop_tables(c);
+    search_drop_tables(c);
 }
 
 static double even_bound(const search_level0 *z, search_candidate *c)
@@ -166,7 +167,7 @@ void search_weigh(search_level0 *z, search_candidate *c)
     c->shown.seconds_only = true;
     if (node_tables(z, c) && edge_tables(c))
         raise_bound(c, even_bound(z, c));
-    drop_tables(c);
+    search_drop_tables(c);
     c->weighed_s = c->record.lower_bound_s;
     /* Once more, when more is wanted. */
     c->weighed = !search_proven(c->record.lower_bound_s, search_enough(z));
@@ -237,7 +238,7 @@ static void refuse_folded(search_level0 *z, search_candidate *c)
     }
     c->whole = true;
     c->tried = c->settled = false;
-    drop_tables(c);
+    search_drop_tables(c);
 }
 
 /* Tables of what is settled and not the best are not needed any more. */
@@ -247,6 +248,7 @@ void search_release(const search_level0 *z, search_candidate *c)
         return;
     fs_arena_destroy(c->arena);
     c->arena = NULL;
+    c->prices = NULL;
 }
 
 bool search_closed(const search_level0 *z, const search_config *record)
@@ -334,49 +336,43 @@ static double lifted(search_candidate *c, const search_solution *found)
         next_deadline(c));
 }
 
-/* Where only a plan below the bound to reach is of interest, most
- * configurations are proven to have none sooner than an engine finds their
- * best. Memory has a say, unless what is computed again is chosen in another.
- */
-static bool pressed(search_level0 *z, search_candidate *c)
+/* Memory has a say in what it is pressed for, unless what is computed again is
+ * chosen in another configuration. */
+static bool has_say(const search_level0 *z, const search_candidate *c)
+{
+    return c->built.net.n_limits > 0 && (c->again || !z->problem->again);
+}
+
+bool search_may_press(const search_level0 *z, const search_candidate *c)
+{
+    return !c->pressed && isfinite(z->best_s) && !z->problem->rounds &&
+           !search_narrowed(c) &&
+           (c->n_stages > 1 || c->again || !z->problem->again);
+}
+
+void search_press_one(search_level0 *z, search_candidate *c)
 {
     search_asked *asked = c->asked;
     search_budget *budget = &asked->budget;
-    const bool memory =
-        c->built.net.n_limits > 0 && (c->again || !z->problem->again);
-    if (!c->view || isinf(budget->cutoff) || budget->rounds || c->pressed ||
-        (c->n_stages == 1 && !memory))
-        return false;
+    const int64_t start_ns = fs_now_ns();
+    c->pressed = true;
+    if (!c->view || (c->n_stages == 1 && !has_say(z, c)))
+        return;
     search_prices *prices = fs_new(c->arena, search_prices, 1);
     *prices = search_prices_new(&c->built.net, c->arena);
-    const double bound_s = search_press(&c->built, memory, budget->cutoff,
-                                        budget->deadline, prices);
-    bool priced = false;
+    raise_bound(c, search_press(&c->built, has_say(z, c), budget->cutoff,
+                                budget->deadline, prices));
     for (int32_t k = 0; k < c->built.net.n_limits; k++)
-        priced |= prices->bytes[k] > 0;
-    if (priced)
-        budget->prices = prices;
-    c->pressed = true;
-    raise_bound(c, bound_s);
-    asked->status = FS_OK;
-    asked->solution = (search_solution){.cost = INFINITY,
-                                        .lower_bound = bound_s,
-                                        .memory_binds = priced,
-                                        .prices = prices};
-    return search_proven(c->record.lower_bound_s, budget->cutoff);
+        if (prices->bytes[k] > 0)
+            c->prices = prices;
+    c->record.seconds += search_seconds_since(start_ns);
 }
 
-/* A crew's job: asks. */
 void search_answer(search_level0 *z, search_candidate *c)
 {
     search_asked *asked = c->asked;
     const int64_t start_ns = fs_now_ns();
-    if (pressed(z, c)) {
-        c->settled = c->solved = true;
-        c->record.seconds += search_seconds_since(start_ns);
-        return;
-    }
-    asked->budget.deadline = next_deadline(c);
+    asked->budget.prices = c->prices;
     asked->status = search_engine_find(z->problem->engine)(
         &c->built.net, &asked->budget, c->arena, &asked->err, &asked->solution);
     c->settled = !asked->solution.open || asked->budget.rounds > 0;
@@ -428,6 +424,7 @@ fs_status search_solve_whole(search_level0 *z, search_candidate *c,
 {
     search_candidate *whole = fs_memdup(z->scratch, c, sizeof *c);
     whole->arena = NULL;
+    whole->prices = NULL;
     whole->whole = true;
     whole->unfolds = false;
     const bool ready = search_prepare(z, whole);

@@ -16,8 +16,17 @@ void search_say(const search_level0 *z, const search_candidate *c,
 
 /* All tables; false: there is nothing to solve, or no time. */
 bool search_prepare(search_level0 *z, search_candidate *c);
+/* And what was found with them. */
+void search_drop_tables(search_candidate *c);
 /* Tables of what is settled and not the best are not needed any more. */
 void search_release(const search_level0 *z, search_candidate *c);
+
+/* Where a plan is known, most configurations are proven to have none that is
+ * better sooner than an engine finds their best: has it not been tried yet? */
+bool search_may_press(const search_level0 *z, const search_candidate *c);
+/* A crew's job for one that is posed: raises its bound by prices alone, at
+ * which an engine may begin. */
+void search_press_one(search_level0 *z, search_candidate *c);
 
 /* An attempt, in three parts: what an engine is to say of the candidate's
  * network, in `seconds` of work; */

@@ -121,8 +121,8 @@ static double effort_of(const search_level0 *z, const search_candidate *c,
 /* Attempts that are made at once, with the same bound to reach. */
 enum { AT_ONCE = 2 };
 
-static fs_status solve(search_level0 *z, search_candidate **list, int32_t n,
-                       int32_t pass, fs_err *err)
+static int32_t prepare_all(search_level0 *z, search_candidate **list, int32_t n,
+                           int32_t pass)
 {
     int32_t n_ready = 0;
     for (int32_t k = 0; k < n; k++)
@@ -130,8 +130,15 @@ static fs_status solve(search_level0 *z, search_candidate **list, int32_t n,
             list[n_ready++] = list[k];
     for (int32_t k = 0; k < n_ready; k++)
         search_pose(z, list[k], effort_of(z, list[k], pass));
-    search_crew_run(z, search_answer, list, n_ready);
-    for (int32_t k = 0; k < n_ready; k++)
+    return n_ready;
+}
+
+static fs_status solve(search_level0 *z, search_candidate **list, int32_t n,
+                       int32_t pass, fs_err *err)
+{
+    n = prepare_all(z, list, n, pass);
+    search_crew_run(z, search_answer, list, n);
+    for (int32_t k = 0; k < n; k++)
         FS_TRY(search_conclude(z, list[k], err));
     return FS_OK;
 }
@@ -173,34 +180,52 @@ static void run_batch(search_level0 *z, search_job *job, bool looking)
     fs_arena_destroy(scratch);
 }
 
-static bool ready(const search_candidate *c)
-{
-    return c->looked && c->weighed && c->schedule;
-}
-
-/* The next attempts: the least bounds of those that are ready. */
-static int32_t next_attempts(search_level0 *z, search_candidate **list)
+/* The least bounds of those that are next to be attempted, or pressed. */
+static int32_t next_few(search_level0 *z, bool pressing,
+                        search_candidate **list)
 {
     int32_t n = 0;
     while (n < AT_ONCE) {
         search_candidate *least = NULL;
         for (int32_t k = 0; k < z->all.n; k++) {
             search_candidate *c = z->all.at[k];
-            if (!c->settled && !c->tried && ready(c) &&
+            const bool listed = n > 0 && list[0] == c;
+            if (!c->settled && !c->tried && !listed && c->looked &&
+                c->weighed && c->schedule &&
+                search_may_press(z, c) == pressing &&
+                !search_proven(c->record.lower_bound_s, search_enough(z)) &&
                 (!least || by_bound(&c, &least) < 0))
                 least = c;
         }
         if (!least)
             break;
-        least->tried = true;
-        if (worth(z, least, 0))
-            list[n++] = least;
+        list[n++] = least;
     }
     return n;
 }
 
+static fs_status attempt_few(search_level0 *z, fs_err *err)
+{
+    search_candidate *list[AT_ONCE];
+    const int32_t n = next_few(z, false, list);
+    int32_t n_worth = 0;
+    for (int32_t k = 0; k < n; k++) {
+        list[k]->tried = true;
+        if (worth(z, list[k], 0))
+            list[n_worth++] = list[k];
+    }
+    return solve(z, list, n_worth, 0, err);
+}
+
+static void press_few(search_level0 *z)
+{
+    search_candidate *list[AT_ONCE];
+    const int32_t n = next_few(z, true, list);
+    search_crew_run(z, search_press_one, list, prepare_all(z, list, n, 0));
+}
+
 /* Each is looked at only as long as its bound is the least: from seconds of its
- * nodes, from its tables, by a first attempt. */
+ * nodes, from its tables, by prices, by a first attempt. */
 static fs_status first_pass(search_level0 *z, fs_err *err)
 {
     search_candidate *c;
@@ -215,9 +240,10 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
             run_batch(z, search_weigh, false);
         } else if (!c->schedule) {
             search_tell_schedules_apart(z, c);
+        } else if (search_may_press(z, c)) {
+            press_few(z);
         } else {
-            search_candidate *list[AT_ONCE];
-            FS_TRY(solve(z, list, next_attempts(z, list), 0, err));
+            FS_TRY(attempt_few(z, err));
         }
     }
     return FS_OK;

@@ -31,21 +31,22 @@ typedef struct search_candidate {
     int64_t steps;               /* of work done */
     search_asked *asked;         /* the last time; NULL: never */
     bool looked, weighed, tried; /* how far the first pass came with it */
-    bool pressed;                /* its bound was, by prices alone */
-    bool solved;                 /* an engine was asked */
-    bool anchored;               /* asked for lean plans */
-    bool again;                  /* what is computed again is chosen, */
-    bool covered;                /* or there is one for which it is, too */
-    double weighed_s;            /* bound whatever the limits */
-    bool whole;                  /* its network is not to be folded, */
-    bool unfolds;                /* or not any more */
-    bool memory_binds;           /* as the engine saw it */
-    bool settled;                /* no further effort would change its record */
-    double share;                /* of the limits that its network has, */
-    int32_t level, tried_level;  /* where narrowed: that in steps (narrow.c), */
-    int32_t top, under;          /* the highest; up to here nothing is better */
-    bool fitted, exhausted;      /* there is such a level; no other is left */
-    uint64_t levels;             /* that were tried, from the top on */
+    bool pressed;                /* its bound was raised by prices alone, */
+    const struct search_prices *prices; /* these; NULL: of no byte */
+    bool solved;                        /* an engine was asked */
+    bool anchored;                      /* asked for lean plans */
+    bool again;                         /* what is computed again is chosen, */
+    bool covered;               /* or there is one for which it is, too */
+    double weighed_s;           /* bound whatever the limits */
+    bool whole;                 /* its network is not to be folded, */
+    bool unfolds;               /* or not any more */
+    bool memory_binds;          /* as the engine saw it */
+    bool settled;               /* no further effort would change its record */
+    double share;               /* of the limits that its network has, */
+    int32_t level, tried_level; /* where narrowed: that in steps (narrow.c), */
+    int32_t top, under;         /* the highest; up to here nothing is better */
+    bool fitted, exhausted;     /* there is such a level; no other is left */
+    uint64_t levels;            /* that were tried, from the top on */
     double proven_s;    /* bound for the whole limits; 0: the record's */
     int64_t need_bytes; /* least memory, when that is what it lacks */
     char why[1024];     /* it is infeasible */

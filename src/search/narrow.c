@@ -1,7 +1,7 @@
 /* Plans that fit: configurations whose plans do not are narrowed, and lean
  * plans are looked for. */
 #include "config.h"
-#include "search/level0.h"
+#include "search/attempt.h"
 
 #include "base/clock.h"
 #include "search/effort.h"
@@ -212,8 +212,7 @@ static void reopen(search_level0 *z, search_candidate *c, bool misfit)
         c->levels |=
             c->top - c->level < LEVELS ? 1ULL << (c->top - c->level) : 0;
         c->record.lower_bound_s = c->proven_s;
-        fs_arena_destroy(c->arena);
-        c->arena = NULL;
+        search_drop_tables(c);
     } else if (!misfit || isinf(c->record.lower_bound_s)) {
         return;
     }
