@@ -78,6 +78,7 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         .in_full = true,
         /* A plan by hand claims no bound: proving one would only take time. */
         .effort_s = m->by_hand ? 2 : 0,
+        .recut = !m->by_hand,
         .reduce = !c->args.no_reduce || c->args.no_reduce[0],
         .progress = show_line,
         .stop = m->stop,

@@ -138,6 +138,7 @@ void search_look(search_level0 *z, search_candidate *c)
     c->shown.seconds_only = true;
     if (node_tables(z, c))
         raise_bound(c, even_floor(c));
+    c->any_cut_s = c->record.lower_bound_s;
     search_drop_tables(c);
 }
 
@@ -168,7 +169,7 @@ void search_weigh(search_level0 *z, search_candidate *c)
     if (node_tables(z, c) && edge_tables(c))
         raise_bound(c, even_bound(z, c));
     search_drop_tables(c);
-    c->weighed_s = c->record.lower_bound_s;
+    c->weighed_s = c->any_cut_s = c->record.lower_bound_s;
     /* Once more, when more is wanted. */
     c->weighed = !search_proven(c->record.lower_bound_s, search_enough(z));
 }
@@ -283,6 +284,7 @@ static void take(search_level0 *z, search_candidate *c,
              fmax(record->lower_bound_s, solution->lower_bound));
     record->status = search_status_of(z, record);
     search_offer_values(z, c, &c->built, solution);
+    search_measure(z, c, solution);
     if (solution->cost < z->best_s) {
         z->best = c;
         z->best_s = solution->cost;

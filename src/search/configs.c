@@ -135,9 +135,30 @@ void search_ask_again(search_level0 *z, search_candidate *c)
     one->again = one->record.again = true;
     one->schedule = c->schedule;
     one->looked = one->weighed = true;
+    one->part = c->part;
+    one->any_cut_s = c->any_cut_s;
     one->weighed_s = one->record.lower_bound_s = c->weighed_s;
     one->record.n_meshes = c->record.n_meshes;
     one->record.mesh = c->record.mesh;
+}
+
+search_candidate *search_add_part(search_level0 *z, const search_candidate *of,
+                                  const search_part *part)
+{
+    const ir_mesh *mesh = part->mesh ? part->mesh : &of->mesh;
+    add_candidate(z, of->graph, of->n_stages, of->depth, mesh);
+    search_candidate *one = z->all.at[z->all.n - 1];
+    one->part = part;
+    one->schedule = of->schedule;
+    one->again = one->record.again = of->again;
+    one->looked = one->weighed = true;
+    if (part->mesh) {
+        one->record.n_meshes = of->n_stages;
+        one->record.mesh = part->mesh;
+    } else {
+        one->weighed_s = one->record.lower_bound_s = of->weighed_s;
+    }
+    return one;
 }
 
 static bool has_schedule(const search_candidate *c, const char *schedule)

@@ -344,6 +344,14 @@ static void place_rest(const cutter *c, int32_t *stage_of)
             stage_of[v] = 0;
 }
 
+/* What no rule for moving nodes has placed, -1 so far. */
+static void place_others(const cutter *c, int32_t *stage_of)
+{
+    place_sources(c, stage_of);
+    place_followers(c, stage_of);
+    place_rest(c, stage_of);
+}
+
 static void place(const cutter *c, const int32_t *begin, int32_t n_stages,
                   int32_t *stage_of)
 {
@@ -353,9 +361,7 @@ static void place(const cutter *c, const int32_t *begin, int32_t n_stages,
             if (c->rank[v] >= begin[p])
                 stage_of[v] = p;
     }
-    place_sources(c, stage_of);
-    place_followers(c, stage_of);
-    place_rest(c, stage_of);
+    place_others(c, stage_of);
 }
 
 /* ---- so many blocks each ---- */
@@ -495,6 +501,10 @@ static fs_status cut(cutter *c, int32_t n_stages, fs_err *err,
     int32_t *begin = fs_new(c->arena, int32_t, n_stages);
     c->uses = ir_graph_uses(c->graph, c->arena);
     find_moving(c);
+    if (c->layout->begin) {
+        place(c, c->layout->begin, n_stages, stage_of);
+        return FS_OK;
+    }
     if (c->problem->n_layers)
         FS_TRY(count_out(c, c->problem->layers, n_stages, err, begin));
     else
@@ -523,4 +533,60 @@ fs_status search_cut(const search_problem *problem, const search_layout *layout,
     fs_status status = cut(&c, layout->n_stages, err, stage_of);
     fs_arena_destroy(c.arena);
     return status;
+}
+
+/* ---- for cuts that others choose ---- */
+
+void search_find_ranks(const ir_graph *graph, fs_arena *arena,
+                       search_ranks *out)
+{
+    fs_arena *scratch = fs_arena_create();
+    cutter c = {.graph = graph, .arena = scratch};
+    c.uses = ir_graph_uses(graph, scratch);
+    find_moving(&c);
+    const size_t bytes = (size_t)graph->nodes.n * sizeof *c.rank;
+    *out = (search_ranks){.graph = graph,
+                          .n = c.n,
+                          .rank = fs_memdup(arena, c.rank, bytes),
+                          .order = fs_memdup(arena, c.order, bytes)};
+    place_others(&c, out->rank);
+    fs_arena_destroy(scratch);
+}
+
+/* As many as there may be, those that fewest activations cross. */
+static int32_t list_places(const cutter *c, int32_t least, int32_t most,
+                           int32_t *out)
+{
+    int32_t widest = 0, level = 1;
+    for (int32_t k = 1; k < c->n; k++)
+        widest = c->crossing[k] > widest ? c->crossing[k] : widest;
+    int32_t n = places(c, level, out);
+    while (level < widest) {
+        const int32_t more = places(c, ++level, out);
+        if (more > most && n >= least)
+            return places(c, level - 1, out);
+        n = more;
+    }
+    return n;
+}
+
+void search_find_places(const search_problem *problem,
+                        const search_layout *layout, int32_t most,
+                        fs_arena *arena, search_places *out)
+{
+    cutter c = {.problem = problem,
+                .graph = layout->graph,
+                .layout = layout,
+                .arena = arena};
+    c.uses = ir_graph_uses(layout->graph, arena);
+    find_moving(&c);
+    count_crossings(&c);
+    for (int32_t v = 0; v < layout->graph->nodes.n; v++)
+        c.trains |= layout->graph->nodes.at[v].phase == IR_BACKWARD;
+    out->at = fs_new(arena, int32_t, c.n + 2);
+    out->n = 1 + list_places(&c, layout->n_stages - 1, most, out->at + 1);
+    out->at[out->n] = c.n;
+    const cut_moves moves = time_moves(&c, out->at, out->n, layout->n_stages);
+    out->in = moves.in;
+    out->back = moves.back;
 }

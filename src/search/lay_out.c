@@ -59,11 +59,19 @@ static const char *schedule_of(const search_problem *problem,
     return c->schedule ? c->schedule : problem->schedule;
 }
 
+/* NULL: all have the candidate's. */
+static const ir_mesh *meshes_of(const search_problem *problem,
+                                const search_candidate *c)
+{
+    return c->part && c->part->mesh ? c->part->mesh : problem->stage_mesh;
+}
+
 /* Groups of devices in order, stages on them as the schedule wants it. */
 static void place_stages(const search_problem *problem,
                          const search_candidate *c, search_layout *layout)
 {
     const plan_schedule *schedule = plan_schedule_find(schedule_of(problem, c));
+    const ir_mesh *each = meshes_of(problem, c);
     const plan_placing placing =
         schedule ? schedule->placing : PLAN_PLACED_ONCE;
     layout->n_groups = search_groups(c);
@@ -71,12 +79,21 @@ static void place_stages(const search_problem *problem,
         const int32_t group = plan_placing_role(placing, layout->n_groups, i);
         int32_t first = 0;
         for (int32_t g = 0; g < group; g++)
-            first += ir_mesh_size(problem->stage_mesh ? &problem->stage_mesh[g]
-                                                      : &c->mesh);
+            first += ir_mesh_size(each ? &each[g] : &c->mesh);
         layout->group_of[i] = group;
-        layout->stages[i] = (plan_stage){
-            problem->stage_mesh ? problem->stage_mesh[group] : c->mesh, first};
+        layout->stages[i] = (plan_stage){each ? each[group] : c->mesh, first};
     }
+}
+
+static double fill_anew(const search_layout *layout)
+{
+    fs_arena *scratch = fs_arena_create();
+    plan_pipeline pipe =
+        plan_pipeline_of(layout->stages, layout->n_stages, layout->schedule,
+                         layout->graph->micro_batches, scratch);
+    const double fill = plan_schedule_fill(&pipe, layout->stages);
+    fs_arena_destroy(scratch);
+    return fill;
 }
 
 /* Of a schedule that does not suit the stages, which lowering refuses: 1. Equal
@@ -91,13 +108,8 @@ static double fill_of(search_level0 *z, const search_layout *layout)
             strcmp(known->schedule, layout->schedule) == 0)
             return known->fill;
     }
-    fs_arena *scratch = fs_arena_create();
-    plan_pipeline pipe = plan_pipeline_of(layout->stages, layout->n_stages,
-                                          layout->schedule, m, scratch);
     search_fill_made made = {layout->n_stages, layout->n_groups, m,
-                             layout->schedule,
-                             plan_schedule_fill(&pipe, layout->stages)};
-    fs_arena_destroy(scratch);
+                             layout->schedule, fill_anew(layout)};
     fs_push(z->scratch, &z->fills, made);
     return made.fill;
 }
@@ -196,7 +208,7 @@ static const search_folded *folded_of(search_level0 *z,
                                       const search_layout *layout)
 {
     if (c->whole || layout->n_stages > layout->n_groups ||
-        !may_fold(z->problem))
+        (c->part && c->part->mesh) || !may_fold(z->problem))
         return NULL;
     for (int32_t k = 0; k < z->folded.n; k++) {
         const search_folded *known = z->folded.at[k];
@@ -265,10 +277,12 @@ static void show(const search_candidate *c, const search_layout *whole,
 /* The cut of a graph into so many stages, and how much of fill and drain its
  * schedule lets show: once for all meshes, unless stages have each their own.
  */
-static const search_cut_made *cut_of(search_level0 *z, search_layout *layout)
+static const search_cut_made *cut_of(search_level0 *z, const search_part *part,
+                                     search_layout *layout)
 {
     for (int32_t k = 0; k < z->cuts.n; k++)
         if (z->cuts.at[k]->graph == layout->graph &&
+            z->cuts.at[k]->part == part &&
             z->cuts.at[k]->n_stages == layout->n_stages &&
             z->cuts.at[k]->n_groups == layout->n_groups &&
             strcmp(z->cuts.at[k]->schedule, layout->schedule) == 0)
@@ -280,8 +294,10 @@ static const search_cut_made *cut_of(search_level0 *z, search_layout *layout)
         .n_stages = layout->n_stages,
         .n_groups = layout->n_groups,
         .schedule = layout->schedule,
+        .part = part,
         .stage_of = fs_new(z->scratch, int32_t, layout->graph->nodes.n)};
-    layout->fill = made->fill = fill_of(z, layout);
+    layout->fill = made->fill =
+        part && part->mesh ? fill_anew(layout) : fill_of(z, layout);
     made->status = search_cut(z->problem, layout, &err, made->stage_of);
     made->why = fs_strdup(z->scratch, err.text);
     fs_push(z->scratch, &z->cuts, made);
@@ -303,6 +319,8 @@ fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
         .limit_bytes = fs_new(c->arena, int64_t, p),
         .group_of = fs_new(c->arena, int32_t, p),
         .rates = search_rates_for(z, search_groups(c), graph->micro_batches)};
+    if (c->part)
+        layout->begin = c->part->begin;
     place_stages(problem, c, layout);
     for (int32_t i = 0; i < p; i++) {
         layout->limit_bytes[i] =
@@ -311,7 +329,7 @@ fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
             layout->limit_bytes[i] =
                 (int64_t)(c->share * (double)layout->limit_bytes[i]);
     }
-    const search_cut_made *cut = cut_of(z, layout);
+    const search_cut_made *cut = cut_of(z, c->part, layout);
     if (cut->status != FS_OK)
         return fs_fail(err, cut->status, "%s", cut->why);
     layout->stage_of = cut->stage_of;
@@ -371,7 +389,7 @@ void search_lay_out_even(search_level0 *z, search_candidate *c,
     whole.n_stages = whole.n_groups = 1;
     if (c->depth > 1) /* does not suit one stage */
         whole.schedule = "1f1b";
-    const search_cut_made *cut = cut_of(z, &whole);
+    const search_cut_made *cut = cut_of(z, NULL, &whole);
     whole.stage_of = cut->stage_of;
     whole.fill = least_fill(z, c);
     const search_folded *folded = folded_of(z, c, &whole);

@@ -15,6 +15,8 @@ typedef struct search_layout {
     int32_t n_stages;
     plan_stage *stages;      /* devices in order */
     const int32_t *stage_of; /* [nodes] */
+    const int32_t *begin;    /* [n_stages] where each is to begin, of the nodes
+                                that search_ranks orders; NULL: search_cut says */
     int32_t n_groups;  /* of devices, each of which runs a stage or several */
     int32_t *group_of; /* [n_stages] */
     const char *schedule;
@@ -48,6 +50,31 @@ typedef struct search_rates {
  * there are not enough places. */
 fs_status search_cut(const search_problem *problem, const search_layout *layout,
                      fs_err *err, int32_t *stage_of);
+
+/* The forward nodes that compute with data, in the order in which stages have
+ * them; each other node is of the stage of one of these. The same nodes have
+ * the same ranks when the graph is bound to stages, and with copies. */
+typedef struct search_ranks {
+    const ir_graph *graph;
+    int32_t n;
+    int32_t *order; /* [n] nodes */
+    int32_t *rank;  /* [nodes] theirs, or that of the one that is followed */
+} search_ranks;
+void search_find_ranks(const ir_graph *graph, fs_arena *arena,
+                       search_ranks *out);
+
+/* Where a layout's graph may be cut: at[0] = 0, at[1 .. n - 1] ranks that few
+ * activations cross (fewest first, at most `most`, but not fewer than stages
+ * need), at[n] = all ranks. [stage * (n + 1) + place] seconds in which a stage
+ * receives what crosses there: from the one before when it begins there, from
+ * the one behind when it ends there. */
+typedef struct search_places {
+    int32_t n, *at;
+    double *in, *back;
+} search_places;
+void search_find_places(const search_problem *problem,
+                        const search_layout *layout, int32_t most,
+                        fs_arena *arena, search_places *out);
 
 /* FS_INVALID when the graph does not have as many repeated blocks. */
 fs_status search_cut_check(const ir_graph *graph, const search_layers *layers,
@@ -175,8 +202,7 @@ bool search_leaves_alike(const search_built *built, int32_t maker, int32_t slot,
                          int32_t a, int32_t b);
 /* Which nodes of the layout's graph are left out: NULL, none is. */
 bool *search_left_out(const search_built *built, const search_layout *layout,
-                      const int32_t *rep, const int32_t *pick,
-                      fs_arena *arena);
+                      const int32_t *rep, const int32_t *pick, fs_arena *arena);
 /* The graph without them, and the strategy for it. */
 const ir_graph *search_leave_out(const search_layout *layout, const bool *out,
                                  plan_strategy **strategy, fs_arena *arena);

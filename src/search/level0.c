@@ -76,6 +76,10 @@ static int by_bound(const void *a, const void *b)
             return y->mesh.dim[k] - x->mesh.dim[k];
     if (x->again != y->again)
         return x->again - y->again;
+    const int32_t a_part = x->part ? x->part->number : 0,
+                  b_part = y->part ? y->part->number : 0;
+    if (a_part != b_part)
+        return a_part - b_part;
     return strcmp(x->schedule ? x->schedule : "",
                   y->schedule ? y->schedule : "");
 }
@@ -141,6 +145,12 @@ static fs_status solve(search_level0 *z, search_candidate **list, int32_t n,
     for (int32_t k = 0; k < n; k++)
         FS_TRY(search_conclude(z, list[k], err));
     return FS_OK;
+}
+
+fs_status search_solve_one(search_level0 *z, search_candidate *c, int32_t pass,
+                           fs_err *err)
+{
+    return solve(z, &c, 1, pass, err);
 }
 
 /* The next one that is not solved yet, by bound. */
@@ -353,11 +363,14 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
                        .best_s = search_wanted(problem),
                        .lean_s = INFINITY};
     search_limit(&z);
+    search_reserve(&z);
     search_rates_for(&z, 1, 1);
     *out = (search_result){.status = "infeasible"};
     search_enumerate(&z);
     start_from(&z);
     fs_status status = search_explore_fitting(&z, err);
+    if (status == FS_OK)
+        status = search_recut(&z, err);
     z.proof_s = search_seconds_since(z.start_ns);
     if (status == FS_OK)
         search_more_plans(&z);

@@ -15,12 +15,30 @@ typedef struct search_asked {
     fs_err err;
 } search_asked;
 
+/* Stages that are cut otherwise than all others of their number (recut.c). */
+typedef struct search_part {
+    int32_t number;       /* of those of the search */
+    const int32_t *begin; /* [stages] as search_ranks counts; NULL: by time */
+    const ir_mesh *mesh;  /* [stages] each has its own; NULL: all have one */
+} search_part;
+
+/* What a plan's pieces take where they run, by rank (search_ranks). */
+typedef struct search_measured {
+    const search_ranks *ranks;
+    double *micro_s, *step_s; /* [ranks] without moves between stages */
+    int32_t *stage;           /* [ranks] */
+    double cost_s;            /* of the plan */
+} search_measured;
+
 /* A configuration on its way. */
 typedef struct search_candidate {
     const search_graph *graph;
     int32_t n_stages;
-    int32_t depth; /* of these on a group of devices */
-    ir_mesh mesh;
+    int32_t depth;             /* of these on a group of devices */
+    ir_mesh mesh;              /* of the first stage */
+    const search_part *part;   /* NULL: equal meshes, cut by time */
+    search_measured *measured; /* NULL: not */
+    double any_cut_s; /* bound however these stages are cut; 0: none is known */
     const char *schedule;    /* NULL: all that are to choose from */
     search_layout layout;    /* of the whole graph */
     search_layout shown;     /* what its network is built on: the same, or */
@@ -97,6 +115,7 @@ typedef struct search_cut_made {
     const ir_graph *graph;
     int32_t n_stages, n_groups;
     const char *schedule;
+    const search_part *part;
     fs_status status;
     const char *why;
     int32_t *stage_of;
@@ -133,6 +152,7 @@ typedef struct search_level0 {
     FS_VEC(search_folded *) folded;
     FS_VEC(search_cut_made *) cuts;
     FS_VEC(search_fill_made) fills;
+    FS_VEC(search_ranks *) ranks;
     const ir_graph **again;   /* [n_graphs] problem->again's so far; NULL */
     struct search_crew *crew; /* NULL: not needed yet */
     int64_t start_ns;
@@ -153,6 +173,7 @@ typedef struct search_level0 {
     double proof_s;             /* and until no more was to be proven */
     int32_t n_anchored;         /* asked for lean plans */
     double lean_s;              /* the cheapest of these that was kept */
+    int32_t n_recuts;           /* other cuts that were looked at */
     int32_t round;        /* of explore: 0, then after each misfit one more */
     int32_t n_misfits;    /* plans that were found and did not fit */
     int64_t misfit_bytes; /* the smallest of their arenas, */
@@ -170,10 +191,32 @@ void search_tell_schedules_apart(search_level0 *z, search_candidate *c);
 /* Memory had a say: with what is computed again chosen, there may be better
  * ones. */
 void search_ask_again(search_level0 *z, search_candidate *c);
+/* That of `of`, its stages cut as `part` says. */
+search_candidate *search_add_part(search_level0 *z, const search_candidate *of,
+                                  const search_part *part);
 /* The configuration of a planner's plan, which may have more axes than those
  * that are enumerated. */
 search_candidate *search_candidate_of(search_level0 *z,
                                       const search_result *found);
+
+/* Keeps the best plan, if it fits; else it is as if it had not been found. */
+bool search_keep_fitting(search_level0 *z);
+/* Asks a configuration for lean plans. */
+void search_anchor_one(search_level0 *z, search_candidate *c);
+/* An attempt at one configuration, with the effort of that pass. */
+fs_status search_solve_one(search_level0 *z, search_candidate *c, int32_t pass,
+                           fs_err *err);
+
+/* Other cuts (recut.c): what a plan found for a configuration takes, piece by
+ * piece, */
+void search_measure(search_level0 *z, search_candidate *c,
+                    const search_solution *solution);
+/* something of the limits kept for them, */
+void search_reserve(search_level0 *z);
+/* and configurations cut again by that, as long as they promise something. They
+ * join those that the proof speaks of, but for what is neither better nor
+ * closed. */
+fs_status search_recut(search_level0 *z, fs_err *err);
 
 /* Stages of a group of devices, where schedules do not each have their own, and
  * of the k-th of those. */

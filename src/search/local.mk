@@ -13,6 +13,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/states.c src/search/engine_exhaustive.c src/search/engine_greedy.c src/search/engine_deduce.c src/search/engine_mcmc.c \
   src/search/view.h src/search/view.c src/search/memo.c src/search/build_edges.c src/search/build_net.c src/search/build_strategy.c src/search/tie.c src/search/lift.c src/search/cut.c \
   src/search/split.h src/search/split.c \
+  src/search/deal.h src/search/deal.c src/search/recut.c \
   src/search/level0.h src/search/lay_out.c src/search/crew.h src/search/crew.c src/search/attempt.h src/search/attempt.c src/search/level0.c src/search/configs.c src/search/splice.c src/search/narrow.c \
   src/search/digest.h src/search/digest.c src/search/variant.h src/search/variant.c src/search/plans.h src/search/plans.c src/search/front.h src/search/front.c src/search/result.c src/search/fit.c src/search/lean.c \
   src/search/recipe.c src/search/recipe_check.c \
@@ -99,4 +100,4 @@ tests_search_planner_test_LDADD = $(zoo_libs) $(search_libs)
 tests_cli_tensor_test_SOURCES = tests/cli_tensor_test.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_tensor_test_LDADD = $(JANSSON_LIBS) -lm
-EXTRA_DIST += src/search/README.md src/search/AGAIN.md src/search/LAYERS.md src/search/PLANNERS.md src/search/PLANS.md src/search/LIMITS.md
+EXTRA_DIST += src/search/README.md src/search/CUTS.md src/search/AGAIN.md src/search/LAYERS.md src/search/PLANNERS.md src/search/PLANS.md src/search/LIMITS.md

@@ -133,6 +133,19 @@ static bool keep_best(search_level0 *z, lowered_best *out)
     return keep_values(z, z->value, z->best_s, out);
 }
 
+bool search_keep_fitting(search_level0 *z)
+{
+    lowered_best best;
+    const bool fits = keep_best(z, &best);
+    if (!fits) {
+        note_misfit(z, &best.plan, best.limit, best.bytes);
+        search_withdraw(z, z->best);
+    }
+    z->best = NULL;
+    z->best_s = z->kept.from ? z->kept.cost_s : search_wanted(z->problem);
+    return fits;
+}
+
 /* What is best by the network leaves nothing of the limits for what the network
  * does not count; another engine's plan may. */
 static void keep_other(search_level0 *z)
@@ -271,6 +284,7 @@ static bool lean_plans_of(search_level0 *z, search_candidate *c, bool leanest,
                                .n_stages = c->n_stages,
                                .depth = c->depth,
                                .mesh = c->mesh,
+                               .part = c->part,
                                .schedule = c->schedule,
                                .whole = c->whole,
                                .again = c->again,
@@ -292,7 +306,7 @@ static bool lean_plans_of(search_level0 *z, search_candidate *c, bool leanest,
     return true;
 }
 
-static void anchor_one(search_level0 *z, search_candidate *c)
+void search_anchor_one(search_level0 *z, search_candidate *c)
 {
     search_candidate anew;
     search_built built;
@@ -401,7 +415,7 @@ static void anchor(search_level0 *z)
         if (isfinite(bound_s) && bound_s < search_wanted(z->problem) &&
             !(z->kept.from && (bound_s >= z->kept.cost_s || !c->solved)) &&
             !c->anchored)
-            anchor_one(z, c);
+            search_anchor_one(z, c);
     }
 }
 

@@ -146,6 +146,7 @@ static void solve_soon(search_level0 *z, search_candidate *c, double most_steps)
                              .n_stages = c->n_stages,
                              .depth = c->depth,
                              .mesh = c->mesh,
+                             .part = c->part,
                              .schedule = c->schedule ? c->schedule
                                                      : z->problem->schedule,
                              .again = c->again,

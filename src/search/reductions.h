@@ -21,7 +21,11 @@ enum {
 #undef SEARCH_REDUCTION
     SEARCH_REDUCE_ALL = (1 << SEARCH_N_REDUCTIONS) - 1,
     /* Not of an additive network: equal layers and stages are one (view.h). */
-    SEARCH_LAYERS = 1 << SEARCH_N_REDUCTIONS
+    SEARCH_LAYERS = 1 << SEARCH_N_REDUCTIONS,
+    /* Nor are these of the proof of a configuration: other cuts are looked at,
+     * and stages that have meshes of their own (recut.c). */
+    SEARCH_CUTS = 1 << (SEARCH_N_REDUCTIONS + 1),
+    SEARCH_SUBMESHES = 1 << (SEARCH_N_REDUCTIONS + 2)
 };
 
 /* "arcs,fold" as a mask. FS_INVALID: an unknown name; err lists the known. */

@@ -18,7 +18,45 @@ static void add_schedule(const search_problem *p, int32_t k, fs_text *text)
         fs_text_add(text, " of %d stages per group of devices", depth);
 }
 
-static const char *space_of(const search_level0 *z)
+/* However stages of equal meshes are cut. */
+static double any_cut_bound(const search_level0 *z)
+{
+    const search_problem *p = z->problem;
+    double bound = z->kept.from ? z->kept.cost_s : INFINITY;
+    if (p->stage_of || p->n_layers || p->stage_mesh)
+        return 0;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        const search_candidate *c = z->all.at[k];
+        if (!c->part)
+            bound =
+                fmin(bound, c->n_stages == 1 ? search_bound(c) : c->any_cut_s);
+    }
+    return isfinite(bound) ? bound : 0;
+}
+
+/* Of which cuts the proof speaks. */
+static const char *cuts_of(const search_level0 *z, const search_result *out)
+{
+    const search_problem *p = z->problem;
+    char text[32];
+    fs_text cuts = {.arena = z->arena};
+    if (p->n_layers || p->stage_of)
+        return "the cut asked for";
+    fs_text_add(&cuts, "one balanced cut per number of stages");
+    if (z->n_recuts)
+        fs_text_add(&cuts, " and %d other%s, by what plans took", z->n_recuts,
+                    z->n_recuts == 1 ? "" : "s");
+    if (out->any_cut_s <= 0)
+        return cuts.at;
+    if (search_proven(out->any_cut_s, out->lower_bound_s))
+        fs_text_add(&cuts, " (the bound holds however equal stages are cut)");
+    else
+        fs_text_add(&cuts, " (nothing below %s however equal stages are cut)",
+                    fs_human_seconds(text, out->any_cut_s));
+    return cuts.at;
+}
+
+static const char *space_of(const search_level0 *z, const search_result *out)
 {
     const search_problem *p = z->problem;
     fs_text counts = {.arena = z->arena};
@@ -37,15 +75,15 @@ static const char *space_of(const search_level0 *z)
     return fs_printf(
         z->arena,
         "%d configuration%s: %s %d device%s, each stage a mesh of "
-        "up to %d axes, micro-batch counts %s, schedule%s %s, one balanced cut "
-        "per number of stages; within each every combination of legal "
+        "up to %d axes, micro-batch counts %s, schedule%s %s, %s; within each "
+        "every combination of legal "
         "signatures%s, boxing by cheapest paths; "
         "among them all whose lowered plan fits memory%s",
         z->all.n, z->all.n == 1 ? "" : "s",
         p->stage_mesh ? "the stages asked for on" : "stages dividing",
         p->cluster->n_devices, p->cluster->n_devices == 1 ? "" : "s",
         p->max_mesh_axes, counts.n ? counts.at : "none", schedules.n ? "s" : "",
-        schedules.n ? schedules.at : p->schedule,
+        schedules.n ? schedules.at : p->schedule, cuts_of(z, out),
         p->filter.allow ? " that the filter allows" : "", misfits);
 }
 
@@ -113,7 +151,9 @@ static void fill_configs(search_level0 *z, search_result *out)
     out->anchored = z->n_anchored;
     out->lean_s = z->lean_s;
     out->first_s = z->first_s;
-    out->space = space_of(z);
+    out->any_cut_s = any_cut_bound(z);
+    out->n_recuts = z->n_recuts;
+    out->space = space_of(z, out);
     if (z->problem->in_full) {
         out->space_digest = search_space_digest(z->problem);
         out->cost_digest = search_cost_digest(z->problem);

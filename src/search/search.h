@@ -161,6 +161,8 @@ typedef struct search_problem {
     int32_t n_layers;          /* 0: stages are cut by time */
     const search_layers *layers; /* [n_layers] else: what each has */
     const int32_t *stage_of;     /* [nodes] of the only graph: its cut; NULL */
+    bool recut; /* stages that are cut by time are cut again by what plans take
+                   (recut.c), but for what `without` says */
     search_filter filter;
     const struct search_recipe *recipe; /* that made it; NULL: none */
     search_lives lives;
@@ -227,6 +229,9 @@ typedef struct search_result {
     int64_t steps;       /* of work done */
     bool late;         /* a clock had a say: not late, the same problem has the
                           same answer always, to the last bit */
+    int32_t n_recuts;  /* cuts besides the balanced ones, of the proof */
+    double any_cut_s;  /* however stages of equal meshes are cut no plan takes
+                          less; 0: nothing is known */
     const char *space; /* one sentence: what the certificate covers; of what: */
     uint64_t space_digest, cost_digest; /* equal ones, equal questions
                                            (digest.h); 0: not told

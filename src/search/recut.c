@@ -1,0 +1,375 @@
+/* Stages cut again. The cut of a configuration balances seconds on one device,
+ * since nothing else is known before its network is solved. Afterwards it is:
+ * what each piece takes with the signatures that were chosen, boxing included,
+ * with what memory made dearer. The best cuts by that (deal.c) become
+ * configurations of their own, which engines solve like all others; what they
+ * turn out to take is what the next ones are found by. */
+#include "config.h"
+#include "search/attempt.h"
+
+#include "search/deal.h"
+#include "search/effort.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Of the work done so far, cuts may take so much more, and some where that was
+ * little. */
+#define MORE_WORK 0.1
+#define LEAST_WORK_S 0.25
+/* Of the limits on work and time, what is left for them at least. */
+#define RESERVE 0.1
+/* Configurations whose plans are dearer than the best by more are not cut
+ * again: between two cuts of one there is rarely as much. */
+#define NEAR 0.25
+/* What a cut is said to take may be off by so much of it. */
+#define SLACK 0.02
+/* Cuts told of a configuration at a time; without a better plan in so many
+ * attempts in a row there is an end; steps of finding cuts. */
+enum { DEALS = 16, IN_A_ROW = 8, DEAL_WORK = 1 << 22 };
+
+/* ---- what pieces take ---- */
+
+static const search_ranks *ranks_of(search_level0 *z, const ir_graph *graph)
+{
+    for (int32_t k = 0; k < z->ranks.n; k++)
+        if (z->ranks.at[k]->graph == graph)
+            return z->ranks.at[k];
+    search_ranks *made = fs_new(z->scratch, search_ranks, 1);
+    search_find_ranks(graph, z->scratch, made);
+    fs_push(z->scratch, &z->ranks, made);
+    return made;
+}
+
+static bool wants_cuts(const search_level0 *z)
+{
+    const search_problem *p = z->problem;
+    return p->recut && !(p->without & SEARCH_CUTS) && !p->rounds &&
+           !p->stage_of && !p->n_layers;
+}
+
+/* [2 * node] per micro-batch, then per step: of one such node. */
+static double *seconds_of_nodes(const search_candidate *c, const int32_t *value,
+                                fs_arena *arena)
+{
+    const search_built *b = &c->built;
+    const search_net *net = &b->loose;
+    const search_layout *layout = &c->shown;
+    double *s = fs_new(arena, double, 2 * net->n_nodes);
+    for (int32_t v = 0; v < net->n_nodes; v++)
+        s[2 * v + net->nodes[v].per_step] +=
+            net->nodes[v].cost[value[b->var[v]]] / search_times(layout, v);
+    for (int32_t e = 0; e < net->n_edges; e++) {
+        const search_net_edge *edge = &net->edges[e];
+        const int32_t u = edge->u, v = edge->v;
+        const int64_t at =
+            (int64_t)value[b->var[u]] * net->nodes[v].n + value[b->var[v]];
+        if (layout->stage_of[u] == layout->stage_of[v])
+            s[2 * v + edge->per_step] +=
+                edge->cost[at] / search_times(layout, v);
+    }
+    return s;
+}
+
+void search_measure(search_level0 *z, search_candidate *c,
+                    const search_solution *solution)
+{
+    if (!wants_cuts(z) || c->n_stages == 1 || c->depth > 1 ||
+        !(solution->cost < (1 + NEAR) * z->best_s) ||
+        (c->measured && c->measured->cost_s <= solution->cost))
+        return;
+    fs_arena *scratch = fs_arena_create();
+    const ir_graph *whole =
+        c->view ? c->view->fold->layers->graph : c->shown.graph;
+    const search_ranks *ranks = ranks_of(z, whole);
+    const search_ranks *placed = ranks_of(z, c->layout.graph);
+    const double *s = seconds_of_nodes(c, solution->value, scratch);
+    search_measured *m = fs_new(z->scratch, search_measured, 1);
+    *m = (search_measured){ranks, fs_new(z->scratch, double, ranks->n),
+                           fs_new(z->scratch, double, ranks->n),
+                           fs_new(z->scratch, int32_t, ranks->n),
+                           solution->cost};
+    for (int32_t v = 0; v < whole->nodes.n; v++) {
+        const int32_t of = c->view ? c->view->rep[v] : v;
+        m->micro_s[ranks->rank[v]] += of < 0 ? 0 : s[2 * of];
+        m->step_s[ranks->rank[v]] += of < 0 ? 0 : s[2 * of + 1];
+    }
+    for (int32_t r = 0; r < ranks->n; r++)
+        m->stage[r] = c->layout.stage_of[placed->order[r]];
+    c->measured = m;
+    fs_arena_destroy(scratch);
+}
+
+/* ---- cuts by that ---- */
+
+typedef struct proposal {
+    search_candidate *of;
+    int32_t *begin; /* [its stages] ranks */
+    double cost_s;
+} proposal;
+
+typedef struct recutter {
+    search_level0 *z;
+    fs_arena *arena;
+    search_memo met; /* cuts */
+    FS_VEC(proposal) open;
+    int32_t n_parts;
+    int64_t end; /* steps of all work */
+} recutter;
+
+/* As if it had not been solved: its layout was let go with its tables. */
+static bool lay_out_anew(search_level0 *z, const search_candidate *c,
+                         search_candidate *anew)
+{
+    fs_err ignored = {0};
+    *anew = (search_candidate){.graph = c->graph,
+                               .n_stages = c->n_stages,
+                               .depth = c->depth,
+                               .mesh = c->mesh,
+                               .part = c->part,
+                               .schedule = c->schedule,
+                               .again = c->again,
+                               .share = 1,
+                               .whole = true,
+                               .arena = fs_arena_create()};
+    return search_lay_out(z, anew, &ignored) == FS_OK;
+}
+
+/* Sums of what each stage would take, had it the pieces before a place. */
+static double *sums_of(const search_layout *layout, const search_measured *m,
+                       const search_places *places, const double *seconds,
+                       fs_arena *arena)
+{
+    const int32_t row = places->n + 1;
+    double *sums = fs_new(arena, double, (size_t)layout->n_stages *(size_t)row);
+    for (int32_t k = 0; k < layout->n_stages; k++) {
+        const double size = ir_mesh_size(&layout->stages[k].mesh);
+        double sum = 0;
+        for (int32_t j = 0, r = 0; j <= places->n; j++) {
+            for (; r < places->at[j]; r++)
+                sum += seconds[r] / size *
+                       ir_mesh_size(&layout->stages[m->stage[r]].mesh);
+            sums[k * row + j] = sum;
+        }
+    }
+    return sums;
+}
+
+/* A key of all that tells a cut from others. */
+static bool is_new(recutter *r, const search_candidate *c, const int32_t *begin)
+{
+    FS_VEC(int32_t) key = {0};
+    fs_push(r->arena, &key, c->record.micro_batches);
+    fs_push(r->arena, &key, c->n_stages);
+    fs_push(r->arena, &key, c->again);
+    fs_push(r->arena, &key, (int32_t)fs_hash_text(0, c->schedule));
+    for (int32_t k = 0; k < c->n_stages; k++) {
+        const bool own = c->part && c->part->mesh;
+        const ir_mesh *mesh = own ? &c->part->mesh[k] : &c->mesh;
+        for (int32_t a = 0; a < mesh->n; a++)
+            fs_push(r->arena, &key, mesh->dim[a]);
+        fs_push(r->arena, &key, -begin[k]);
+    }
+    int32_t *at =
+        search_memo_at(&r->met, key.at, (size_t)key.n * sizeof *key.at);
+    const bool is = *at < 0;
+    *at = 1;
+    return is;
+}
+
+/* Where its own stages begin, as places; false: not at places. */
+static bool own_begin(const search_measured *m, const search_places *places,
+                      int32_t *begin)
+{
+    for (int32_t j = 0, k = 0, r = 0; j < places->n; j++) {
+        r = places->at[j];
+        if (m->stage[r] == k && (r == 0 || m->stage[r - 1] < k))
+            begin[k++] = j;
+        if (j + 1 == places->n)
+            return k == m->stage[m->ranks->n - 1] + 1;
+    }
+    return false;
+}
+
+/* What its own plan takes, by the same sums, says how far these are off. */
+static void propose(recutter *r, search_candidate *c,
+                    const search_layout *layout, const search_places *places,
+                    const search_deal_chain *chain)
+{
+    search_deal deals[DEALS];
+    int32_t *own = fs_new(r->arena, int32_t, c->n_stages);
+    if (!own_begin(c->measured, places, own))
+        return;
+    const double scale = c->measured->cost_s / search_deal_cost(chain, own);
+    const int32_t n =
+        search_deal_best(chain, DEALS, r->arena, &r->z->other_steps, deals);
+    for (int32_t k = 0; k < layout->n_stages; k++)
+        own[k] = places->at[own[k]];
+    is_new(r, c, own);
+    for (int32_t i = 0; i < n; i++) {
+        proposal p = {c, deals[i].begin, scale * deals[i].cost};
+        for (int32_t k = 0; k < layout->n_stages; k++)
+            p.begin[k] = places->at[p.begin[k]];
+        if (is_new(r, c, p.begin))
+            fs_push(r->arena, &r->open, p);
+    }
+}
+
+static void propose_for(recutter *r, search_candidate *c)
+{
+    search_candidate anew;
+    search_places places;
+    if (!c->measured || c->measured->cost_s > (1 + NEAR) * r->z->best_s)
+        return;
+    if (lay_out_anew(r->z, c, &anew)) {
+        const search_layout *layout = &anew.layout;
+        const int32_t most =
+            (int32_t)sqrt(2.0 * DEAL_WORK / (DEALS * c->n_stages));
+        search_find_places(r->z->problem, layout, most, anew.arena, &places);
+        const search_measured *m = c->measured;
+        const search_deal_chain chain = {
+            .n = places.n,
+            .n_stages = c->n_stages,
+            .micro_batches = c->record.micro_batches,
+            .fill = layout->fill,
+            .micro = sums_of(layout, m, &places, m->micro_s, anew.arena),
+            .step = sums_of(layout, m, &places, m->step_s, anew.arena),
+            .in = places.in,
+            .back = places.back};
+        propose(r, c, layout, &places, &chain);
+    }
+    fs_arena_destroy(anew.arena);
+}
+
+/* ---- attempts ---- */
+
+static bool over(const recutter *r)
+{
+    return search_over(r->z) || search_steps(r->z) >= r->end;
+}
+
+/* The one that promises most, if that is enough; it is no proposal any more. */
+static bool next_proposal(recutter *r, proposal *out)
+{
+    const double enough_s = search_enough(r->z);
+    int32_t best = -1;
+    for (int32_t k = 0; k < r->open.n; k++) {
+        const proposal *p = &r->open.at[k];
+        if (p->cost_s < (1 + SLACK) * enough_s &&
+            !search_proven(p->of->weighed_s, enough_s) &&
+            (best < 0 || p->cost_s < r->open.at[best].cost_s))
+            best = k;
+    }
+    if (best < 0)
+        return false;
+    *out = r->open.at[best];
+    r->open.at[best] = r->open.at[--r->open.n];
+    return true;
+}
+
+/* Closed; or the best plan is of this cut. */
+static bool is_of_use(const search_level0 *z, const search_candidate *c)
+{
+    return z->kept.from->part == c->part ||
+           (!c->covered && search_proven(search_bound(c), search_enough(z)));
+}
+
+/* Those behind the first `n` that are of no use are as if they had not been. */
+static void drop_useless(search_level0 *z, int32_t n)
+{
+    int32_t kept = n;
+    for (int32_t k = n; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k];
+        if (is_of_use(z, c)) {
+            z->all.at[kept++] = c;
+            continue;
+        }
+        search_withdraw(z, c);
+        z->other_steps += c->steps;
+        fs_arena_destroy(c->arena);
+        c->arena = NULL;
+    }
+    z->all.n = kept;
+}
+
+/* With growing effort, while it is the best or may be. */
+static fs_status attempt(recutter *r, search_candidate *c, fs_err *err)
+{
+    enum { PASSES = 4 };
+    search_level0 *z = r->z;
+    for (int32_t pass = 0; pass < PASSES && !c->settled && !over(r); pass++) {
+        if (pass > 1 && z->best != c)
+            break;
+        if (search_proven(c->record.lower_bound_s, search_enough(z)))
+            break;
+        FS_TRY(search_solve_one(z, c, pass, err));
+    }
+    if (z->best == c && !search_keep_fitting(z) && !over(r))
+        search_anchor_one(z, c);
+    z->best_s = z->kept.cost_s;
+    return FS_OK;
+}
+
+/* Memory may have asked for another one, with what is computed again chosen. */
+static fs_status try_cut(recutter *r, const proposal *p, fs_err *err)
+{
+    search_level0 *z = r->z;
+    const int32_t n = z->all.n;
+    search_part *part = fs_new(z->scratch, search_part, 1);
+    *part = (search_part){++r->n_parts,
+                          fs_memdup(z->scratch, p->begin,
+                                    (size_t)p->of->n_stages * sizeof(int32_t)),
+                          p->of->part ? p->of->part->mesh : NULL};
+    search_add_part(z, p->of, part);
+    for (int32_t k = n; k < z->all.n; k++) {
+        FS_TRY(attempt(r, z->all.at[k], err));
+        propose_for(r, z->all.at[k]);
+    }
+    return FS_OK;
+}
+
+void search_reserve(search_level0 *z)
+{
+    if (!wants_cuts(z))
+        return;
+    z->end = fs_end_share(&z->end, 1 - RESERVE);
+    if (z->most_steps < INT64_MAX)
+        z->most_steps = (int64_t)((1 - RESERVE) * (double)z->most_steps);
+}
+
+fs_status search_recut(search_level0 *z, fs_err *err)
+{
+    if (!wants_cuts(z))
+        return FS_OK;
+    z->late |= fs_end_reached(&z->end);
+    search_limit(z);
+    if (!z->kept.from || search_over(z))
+        return FS_OK;
+    const int64_t most_steps = z->most_steps;
+    const double done = (double)search_steps(z);
+    recutter r = {.z = z, .arena = fs_arena_create()};
+    const int32_t n = z->all.n;
+    proposal p;
+    r.met.arena = r.arena;
+    r.end =
+        (int64_t)(done + fmax(MORE_WORK * done, LEAST_WORK_S * FS_STEPS_PER_S));
+    z->most_steps = r.end < most_steps ? r.end : most_steps;
+    z->round_steps = z->most_steps;
+    z->round_end = z->end;
+    z->best = NULL;
+    z->best_s = z->kept.cost_s;
+    for (int32_t k = 0; k < n; k++)
+        propose_for(&r, z->all.at[k]);
+    fs_status status = FS_OK;
+    for (int32_t idle = 0; status == FS_OK && idle < IN_A_ROW && !over(&r) &&
+                           next_proposal(&r, &p);) {
+        const double best_s = z->best_s;
+        status = try_cut(&r, &p, err);
+        idle = z->best_s < best_s ? 0 : idle + 1;
+    }
+    drop_useless(z, n);
+    z->n_recuts = z->all.n - n;
+    z->most_steps = most_steps;
+    fs_arena_destroy(r.arena);
+    return status;
+}
