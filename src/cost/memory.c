@@ -689,6 +689,12 @@ static plan_pipeline pipe_of(const cost_program *p, fs_arena *arena)
 
 cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena)
 {
+    return cost_memory_create_with(program, &(cost_moments){0}, arena);
+}
+
+cost_memory *cost_memory_create_with(const cost_program *program,
+                                     const cost_moments *more, fs_arena *arena)
+{
     cost_memory *mem = fs_new(arena, cost_memory, 1);
     int32_t n = program->graph->tensors.n;
     *mem =
@@ -714,6 +720,8 @@ cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena)
     count_received(mem);
     for (int32_t i = 0; i < program->n_stages; i++)
         cost_choose_moments(mem, i);
+    for (int32_t k = 0; k < more->list.n; k++)
+        fs_push(arena, &mem->moments, more->list.at[k]);
     for (int32_t k = 0; k < 4; k++) {
         cost_sharers *by = &mem->share[k / 2][k % 2];
         by->all = fs_new(arena, int32_t *, mem->moments.n);

@@ -48,6 +48,13 @@ typedef struct cost_moment {
  * programs whose stages have as many devices each share it. */
 typedef struct cost_memory cost_memory;
 cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena);
+/* The same with these moments behind its own. */
+typedef struct cost_moments {
+    FS_VEC(cost_moment) list;
+} cost_moments;
+cost_memory *cost_memory_create_with(const cost_program *program,
+                                     const cost_moments *more, fs_arena *arena);
+bool cost_moment_equal(const cost_moment *a, const cost_moment *b);
 int32_t cost_memory_moments(const cost_memory *memory, const cost_moment **out);
 
 /* What a node's own outputs take at a moment: variables, constants, loaded
@@ -81,6 +88,13 @@ bool cost_memory_edge(const cost_memory *memory, int32_t moment,
                       cost_reader reader, cost_holding *out);
 int64_t cost_holding_bytes(const cost_holding *holding, const plan_ends *ends,
                            const plan_boxing *path);
+
+/* Where a stage of a strategy holds more than at the moments of
+ * cost_memory_create: the fullest of these and of `node` (of the stage; -1:
+ * none), beside the boxing that takes most scratch there. Returns the bytes
+ * counted then. */
+int64_t cost_fuller_moment(const ir_graph *graph, const plan_strategy *strategy,
+                           int32_t stage, int32_t node, cost_moment *out);
 
 /* No strategy makes the moment's sum larger than this. */
 double cost_memory_most(cost_memory *memory, int32_t moment);

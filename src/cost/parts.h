@@ -108,6 +108,9 @@ typedef struct cost_edge {
 bool cost_sum_edge_at(const cost_sum *sum, int32_t v, int32_t slot,
                       cost_edge *out);
 
+/* What a moment of sum->memory makes its stage hold. */
+int64_t cost_sum_bytes(const cost_sum *sum, int32_t moment);
+
 /* The tree of a summary whose figures are filled in. */
 plan_breakdown cost_time_tree(const cost_sum *sum, const cost_summary *s);
 

@@ -119,8 +119,7 @@ static int64_t edge_bytes(const cost_sum *sum, int32_t moment, int32_t v,
     return cost_holding_bytes(&held, &edge.ends, edge.path);
 }
 
-/* What a moment's stage holds. */
-static int64_t moment_bytes(const cost_sum *sum, int32_t moment)
+int64_t cost_sum_bytes(const cost_sum *sum, int32_t moment)
 {
     const plan_strategy *s = sum->strategy;
     int64_t total = 0;
@@ -140,7 +139,7 @@ static void add_bytes(cost_sum *sum, const cost_program *program,
     sum->memory = cost_memory_create(program, sum->arena);
     int32_t n = cost_memory_moments(sum->memory, &at);
     for (int32_t k = 0; k < n; k++) {
-        int64_t bytes = moment_bytes(sum, k);
+        int64_t bytes = cost_sum_bytes(sum, k);
         if (bytes > out->peak_bytes[at[k].stage])
             out->peak_bytes[at[k].stage] = bytes;
     }

@@ -397,15 +397,20 @@ static void build_node(builder *b, int32_t v)
         out->empty = v;
 }
 
+cost_program search_program_of(const search_layout *layout)
+{
+    return (cost_program){
+        layout->graph,    layout->n_stages, layout->graph->micro_batches,
+        layout->schedule, layout->stages,   layout->stage_of,
+        layout->standing, layout->chooses};
+}
+
 static cost_memory *memory_of(const search_layout *layout, fs_arena *arena)
 {
     if (layout->memory)
         return layout->memory;
     cost_program *program = fs_new(arena, cost_program, 1);
-    *program = (cost_program){
-        layout->graph,    layout->n_stages, layout->graph->micro_batches,
-        layout->schedule, layout->stages,   layout->stage_of,
-        layout->standing, layout->chooses};
+    *program = search_program_of(layout);
     return cost_memory_create(program, arena);
 }
 

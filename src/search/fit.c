@@ -3,6 +3,7 @@
 #include "config.h"
 #include "search/layout.h"
 
+#include "plan/fullest.h"
 #include "plan/lower.h"
 
 #include <math.h>
@@ -147,6 +148,46 @@ bool search_fits(const search_problem *problem, const ir_graph *graph,
            lowered_fits(problem, graph, limit, strategy, bytes) ||
            (search_box_again(graph, true, strategy) > 0 &&
             lowered_fits(problem, graph, limit, strategy, bytes));
+}
+
+/* The one that runs, or the next in front of which something is boxed. */
+static int32_t node_at(const plan_role *role, int32_t task)
+{
+    const plan_phase phase = role->tasks[task].phase;
+    int32_t at = task;
+    while (at < role->n_tasks && role->tasks[at].phase == phase &&
+           role->tasks[at].node < 0)
+        at++;
+    if (at == role->n_tasks || role->tasks[at].phase != phase)
+        for (at = task; at > 0 && role->tasks[at].node < 0; at--)
+            ;
+    return role->tasks[at].node;
+}
+
+void search_fullest_nodes(const search_problem *problem, const ir_graph *graph,
+                          const plan_strategy *strategy, int32_t *node)
+{
+    fs_arena *scratch = fs_arena_create();
+    plan_lower_options options = plan_lower_defaults();
+    int64_t *any = fs_new(scratch, int64_t, strategy->n_stages);
+    fs_err err = {0};
+    plan *lowered;
+    for (int32_t i = 0; i < strategy->n_stages; i++) {
+        any[i] = INT64_MAX; /* when it is fullest does not depend on offsets */
+        node[i] = -1;
+    }
+    options.refine = false;
+    options.enough_bytes = any;
+    if (plan_lower(graph, problem->cluster, strategy, &options, scratch, &err,
+                   &lowered) == FS_OK)
+        for (int32_t r = 0; r < lowered->n_roles; r++) {
+            const plan_fullest full = plan_fullest_of(graph, lowered, r);
+            const int32_t v =
+                full.task < 0 ? -1 : node_at(&lowered->roles[r], full.task);
+            if (v >= 0)
+                node[strategy->stage_of[v]] = v;
+        }
+    fs_arena_destroy(scratch);
 }
 
 double search_share_taken(const search_problem *problem, const ir_graph *graph,

@@ -338,10 +338,11 @@ fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
     c->view = folded ? folded->view : NULL;
     if (folded) {
         show(c, layout, folded, &c->shown);
-        return FS_OK;
+    } else {
+        bind_graph(z, layout);
+        c->shown = *layout;
     }
-    bind_graph(z, layout);
-    c->shown = *layout;
+    search_add_missing(z, c, &c->shown);
     return FS_OK;
 }
 

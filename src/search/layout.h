@@ -91,6 +91,11 @@ int64_t search_device_bytes(const search_problem *problem,
 bool search_fits(const search_problem *problem, const ir_graph *graph,
                  const int64_t *limit, plan_strategy *strategy, int64_t *bytes);
 
+/* [n_stages] A node that runs when the arena of the stage's role is fullest, on
+ * the stage that this one is; -1 on others. */
+void search_fullest_nodes(const search_problem *problem, const ir_graph *graph,
+                          const plan_strategy *strategy, int32_t *node);
+
 /* What a plan that does not fit takes of its limits, by the network. */
 double search_share_taken(const search_problem *problem, const ir_graph *graph,
                           const plan_strategy *strategy, const int64_t *limit,
@@ -172,6 +177,8 @@ typedef struct search_lean {
 void search_lean_plans(const search_net *net, bool leanest,
                        fs_deadline deadline, fs_arena *arena, search_lean *out);
 
+/* The program of a layout. */
+cost_program search_program_of(const search_layout *layout);
 /* Nodes only: enough for a bound. Both return false when time ran out. */
 bool search_build_nodes(const search_problem *problem,
                         const search_layout *layout, fs_arena *arena,

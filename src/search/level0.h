@@ -54,13 +54,15 @@ typedef struct search_candidate {
     bool solved;                        /* an engine was asked */
     bool anchored;                      /* asked for lean plans */
     bool again;                         /* what is computed again is chosen, */
-    bool covered;               /* or there is one for which it is, too */
-    double weighed_s;           /* bound whatever the limits */
-    bool whole;                 /* its network is not to be folded, */
-    bool unfolds;               /* or not any more */
-    bool memory_binds;          /* as the engine saw it */
-    bool settled;               /* no further effort would change its record */
-    double share;               /* of the limits that its network has, */
+    bool covered;      /* or there is one for which it is, too */
+    double weighed_s;  /* bound whatever the limits */
+    bool whole;        /* its network is not to be folded, */
+    bool unfolds;      /* or not any more */
+    bool memory_binds; /* as the engine saw it */
+    bool settled;      /* no further effort would change its record */
+    bool bare;         /* moments as for any plan, whatever z->missing */
+    bool anew;         /* there are moments that its tables lack */
+    double share;      /* of the limits that its network has, */
     int32_t level, tried_level; /* where narrowed: that in steps (narrow.c), */
     int32_t top, under;         /* the highest; up to here nothing is better */
     bool fitted, exhausted;     /* there is such a level; no other is left */
@@ -141,6 +143,12 @@ typedef struct search_mix {
     double share;
 } search_mix;
 
+/* A moment at which plans of a graph are fuller than at those of its memory. */
+typedef struct search_missing {
+    const ir_graph *graph; /* that networks are built on */
+    cost_moment at;
+} search_missing;
+
 typedef struct search_level0 {
     const search_problem *problem;
     search_engine_fn *engine;
@@ -153,6 +161,7 @@ typedef struct search_level0 {
     FS_VEC(search_cut_made *) cuts;
     FS_VEC(search_fill_made) fills;
     FS_VEC(search_ranks *) ranks;
+    FS_VEC(search_missing) missing;
     const ir_graph **again;   /* [n_graphs] problem->again's so far; NULL */
     struct search_crew *crew; /* NULL: not needed yet */
     int64_t start_ns;
@@ -263,6 +272,17 @@ fs_status search_explore_fitting(search_level0 *z, fs_err *err);
 /* After a first look at all: where the best plan does not fit, others are asked
  * for before more is proven of it. */
 void search_anchor_early(search_level0 *z);
+/* Moments that misfits show to be missing (missing.c). Of a plan of the
+ * candidate's built network whose arenas are bytes[]: is there one at which
+ * what is counted exceeds the limits? Then tables that are made from now on
+ * have it.
+ */
+bool search_note_missing(search_level0 *z, search_candidate *c,
+                         const search_kept *found, const int64_t *limit,
+                         const int64_t *bytes);
+/* A layout's memory with them, where its graph has any. */
+void search_add_missing(const search_level0 *z, const search_candidate *c,
+                        search_layout *layout);
 /* Has it been given less than its limits? */
 bool search_narrowed(const search_candidate *c);
 /* What is proven for its whole limits; INFINITY: no plan of it fits. */

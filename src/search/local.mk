@@ -15,7 +15,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/split.h src/search/split.c \
   src/search/deal.h src/search/deal.c src/search/recut.c \
   src/search/level0.h src/search/lay_out.c src/search/crew.h src/search/crew.c src/search/attempt.h src/search/attempt.c src/search/level0.c src/search/configs.c src/search/splice.c src/search/narrow.c \
-  src/search/digest.h src/search/digest.c src/search/variant.h src/search/variant.c src/search/plans.h src/search/plans.c src/search/front.h src/search/front.c src/search/result.c src/search/fit.c src/search/lean.c \
+  src/search/digest.h src/search/digest.c src/search/variant.h src/search/variant.c src/search/plans.h src/search/plans.c src/search/front.h src/search/front.c src/search/result.c src/search/fit.c src/search/missing.c src/search/lean.c \
   src/search/recipe.c src/search/recipe_check.c \
   src/search/recipe_text.c \
   src/search/recipe_keys.def src/search/recipe_parts.h src/search/recipe_marks.c \
@@ -100,4 +100,4 @@ tests_search_planner_test_LDADD = $(zoo_libs) $(search_libs)
 tests_cli_tensor_test_SOURCES = tests/cli_tensor_test.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_tensor_test_LDADD = $(JANSSON_LIBS) -lm
-EXTRA_DIST += src/search/README.md src/search/CUTS.md src/search/AGAIN.md src/search/LAYERS.md src/search/PLANNERS.md src/search/PLANS.md src/search/LIMITS.md
+EXTRA_DIST += src/search/README.md src/search/CUTS.md src/search/AGAIN.md src/search/MISFITS.md src/search/LAYERS.md src/search/PLANNERS.md src/search/PLANS.md src/search/LIMITS.md

@@ -205,22 +205,28 @@ static bool judge(search_level0 *z)
     note_misfit(z, &best.plan, best.limit, best.bytes);
     search_withdraw(z, c);
     search_ask_again(z, c);
-    narrow(c, &best,
-           search_share_taken(z->problem, best.plan.graph, best.plan.strategy,
-                              best.limit, best.bytes));
+    if (search_note_missing(z, c, &best.plan, best.limit, best.bytes))
+        c->anew = true;
+    else
+        narrow(c, &best,
+               search_share_taken(z->problem, best.plan.graph,
+                                  best.plan.strategy, best.limit, best.bytes));
     keep_other(z);
     return false;
 }
 
-/* Looks at a configuration anew, with the tables of its share, if that is
- * another than before. After a misfit the others' plans count again, which were
- * worse. */
+/* Looks at a configuration anew, with the tables of its share or of moments
+ * that were missing, if these are others than before. After a misfit the
+ * others' plans count again, which were worse. */
 static void reopen(search_level0 *z, search_candidate *c, bool misfit)
 {
     const bool narrowed = search_narrowed(c);
     if (c->covered)
         return;
-    if (narrowed && c->level != c->tried_level) {
+    if (c->anew) {
+        c->anew = c->pressed = false;
+        search_drop_tables(c);
+    } else if (narrowed && c->level != c->tried_level) {
         c->tried_level = c->level;
         c->levels |=
             c->top - c->level < LEVELS ? 1ULL << (c->top - c->level) : 0;
@@ -288,6 +294,7 @@ static bool lean_plans_of(search_level0 *z, search_candidate *c, bool leanest,
                                .schedule = c->schedule,
                                .whole = c->whole,
                                .again = c->again,
+                               .bare = true,
                                .arena = fs_arena_create()};
     search_layout *layout = &anew->shown;
     fs_err err = {0};
