@@ -1,6 +1,7 @@
 /* search --schedule any, or a list: schedules, and how many stages a group of
- * devices has under each, are chosen; what is chosen is faster when simulated,
- * and trains as one device does. */
+ * devices has under each, are chosen; --registers any: how far streams run
+ * ahead, too; --axes: more axes of meshes. What is chosen is faster when
+ * simulated, and trains as one device does. */
 #include "config.h"
 #include "cli_plans.h"
 
@@ -90,6 +91,55 @@ static void test_training(void)
     test_losses("--schedule 1f1b,interleaved,zb-v --fix pp=4,micro-batches=4",
                 wanted);
     test_losses("--fix pp=2,micro-batches=4,interleave=4", wanted);
+    test_losses("--fix dp=4,zero=3 --overlap --registers any", wanted);
+}
+
+/* ---- registers ---- */
+
+static int64_t whole(const cli_answer *a, const char *key)
+{
+    return json_integer_value(json_object_get(a->json, key));
+}
+
+static void test_registers(void)
+{
+    const char *words = "plan " LARGER " --cluster 2x4:v100-sxm2-16g --batch "
+                        "32 --dp 8 --zero 3 --overlap --registers";
+    const cli_answer *a = cli("%s usual" OUT, words);
+    const double usual_s = cli_number(a, "sim_iteration_s");
+    const int64_t peak = cli_largest_peak(a);
+    tap_equal_int(whole(a, "ahead"), 1, "usually one more of what is gathered");
+    a = cli("%s any" OUT, words);
+    const double any_s = cli_number(a, "sim_iteration_s");
+    tap_ok(whole(a, "ahead") > 1 && any_s < 0.99 * usual_s,
+           "any: %lld, simulated %.3g %% faster", (long long)whole(a, "ahead"),
+           100 * (1 - any_s / usual_s));
+    a = cli("check \"$D/plan.json\" --json");
+    tap_ok(a->status == 0, "and sound");
+    a = cli("%s any --memory %lld" OUT, words, (long long)peak);
+    tap_ok(a->status == 0 && cli_largest_peak(a) <= peak,
+           "where memory allows: %lld with %lld bytes",
+           (long long)whole(a, "ahead"), (long long)peak);
+}
+
+/* ---- axes ---- */
+
+static void test_axes(void)
+{
+    const char *words = "search " TINY " --cluster 2x4:v100-sxm2-16g --batch "
+                        "16 --fix micro-batches=1,pp=1";
+    const cli_answer *a = cli("%s" OUT, words);
+    const double two_s = cli_number(a, "lower_bound_s");
+    a = cli("%s --axes 3" OUT, words);
+    const json_t *configs = json_object_get(a->json, "configs");
+    bool seen = false;
+    for (size_t k = 0; k < json_array_size(configs); k++)
+        seen |=
+            strcmp(text_of(json_array_get(configs, k), "mesh"), "2x2x2") == 0;
+    tap_ok(seen && strstr(text_of(a->json, "space"), "up to 3 axes"),
+           "--axes 3: meshes of three axes");
+    tap_ok(cli_number(a, "lower_bound_s") <= two_s * (1 + 1e-9),
+           "in the larger space no bound is higher");
 }
 
 /* ---- refusals ---- */
@@ -112,6 +162,8 @@ int main(void)
     test_gain(TINY " --cluster 4x1:cpu --batch 16", "1f1b,zb-v", 0.1);
     test_space();
     test_training();
+    test_registers();
+    test_axes();
     test_refusal("interleaved:2,interleaved:4", "", "for plans that have one");
     test_refusal("1f1b,interleaved:x", "", "behind the colon");
     test_refusal("1f1b,interleaved:1", "", "several stages");
@@ -120,6 +172,8 @@ int main(void)
     test_refusal("1f1b,interleaved,interleaved:2", "", "named twice");
     test_refusal("1f1b,dynamic", "", "give it alone");
     test_refusal("any", "--fix interleave=2", "--fix fixes one of these");
+    test_refusal("1f1b", "--axes 5", "--axes must be");
+    test_refusal("1f1b", "--registers 3", "usual or any");
     cli_end_scratch();
     return tap_done();
 }

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MEMORY_ROUNDS = 6 };
+enum { MEMORY_ROUNDS = 6, USUAL_AXES = 2 };
 
 /* Predictions err by more. */
 #define USUAL_GAP 1e-3
@@ -74,7 +74,7 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         .fix_schedule = m->recipe.schedule != NULL,
         .fix_mesh = {.n = -1},
         .gap = cli_making_gap(m),
-        .max_mesh_axes = 2,
+        .max_mesh_axes = c->args.axes > 0 ? (int32_t)c->args.axes : USUAL_AXES,
         .in_full = true,
         /* A plan by hand claims no bound: proving one would only take time. */
         .effort_s = m->by_hand ? 2 : 0,
@@ -171,8 +171,8 @@ int64_t cli_largest_arena(const plan *p)
 }
 
 static fs_status lower_with(const cli_making *m, const search_plan *p,
-                            const int64_t *enough, fs_arena *arena, fs_err *err,
-                            plan **out)
+                            int32_t ahead, const int64_t *enough,
+                            fs_arena *arena, fs_err *err, plan **out)
 {
     const cli_args *a = &m->c->args;
     plan_lower_options options = plan_lower_defaults();
@@ -181,26 +181,28 @@ static fs_status lower_with(const cli_making *m, const search_plan *p,
     options.overlap = a->overlap;
     options.share_memory = !a->no_sharing;
     options.enough_bytes = enough;
+    options.prefetch = ahead;
     return plan_lower(p->graph, m->cluster, p->strategy, &options, arena, err,
                       out);
 }
 
 fs_status cli_making_try(const cli_making *m, const search_problem *problem,
-                         const search_plan *p, fs_arena *arena, fs_err *err,
-                         plan **out)
+                         const search_plan *p, int32_t ahead, fs_arena *arena,
+                         fs_err *err, plan **out)
 {
     const plan_strategy *s = p->strategy;
     int64_t *enough = fs_new(arena, int64_t, s->n_stages);
     for (int32_t i = 0; i < s->n_stages; i++)
         enough[i] = (int64_t)limit_of_stage(problem, &s->stages[i]);
-    return lower_with(m, p, enough, arena, err, out);
+    return lower_with(m, p, ahead, enough, arena, err, out);
 }
 
-static fs_status lower(cli_making *m, plan **out)
+static fs_status lower(cli_making *m, const search_problem *problem, plan **out)
 {
     const search_plan best = {.graph = m->found.graph,
                               .strategy = m->found.strategy};
-    return lower_with(m, &best, NULL, m->c->arena, &m->c->err, out);
+    m->ahead = cli_ahead_of(m, problem, &best);
+    return lower_with(m, &best, m->ahead, NULL, m->c->arena, &m->c->err, out);
 }
 
 /* An interrupt that comes later, while the plan is lowered, stops no search. */
@@ -241,7 +243,7 @@ static fs_status hunt_once(cli_making *m, hunt *h, bool first, plan **out,
     note_stop(m);
     if (first)
         h->bound_s = m->found.lower_bound_s;
-    FS_TRY(lower(m, out));
+    FS_TRY(lower(m, &h->problem, out));
     double full = fullness(h, *out);
     *fits = full <= 1;
     if (cli_largest_arena(*out) < h->smallest)
@@ -305,7 +307,7 @@ static fs_status search_once(cli_making *m, search_problem *problem, plan **out)
     FS_TRY(search_run(problem, c->arena, &c->err, &m->found));
     FS_TRY(cli_front_find(m, problem));
     note_stop(m);
-    return lower(m, out);
+    return lower(m, problem, out);
 }
 
 /* Was it an interrupt that ended the search before there was a plan? */

@@ -50,6 +50,10 @@ static fs_status check_args(cli *c)
         !search_planner_find(a->start))
         return fs_fail(&c->err, FS_INVALID, "--start %s is unknown: none, %s",
                        a->start, search_planner_names());
+    if (a->axes == 0 || a->axes > IR_MAX_MESH)
+        return fs_fail(&c->err, FS_INVALID, "--axes must be 1 to %d",
+                       IR_MAX_MESH);
+    FS_TRY(cli_check_registers(c));
     if (a->keep == 0 || a->keep > CLI_MAX_PLANS)
         return fs_fail(&c->err, FS_INVALID, "--keep must be 1 to %d",
                        CLI_MAX_PLANS);

@@ -41,6 +41,7 @@ typedef struct cli_making {
     double graphs_s;    /* spent on building them */
     search_result found;
     const atomic_bool *stop; /* set: a plan now, as good as it is; NULL */
+    int32_t ahead;           /* plan_lower_options.prefetch of what is made */
     int stopped;             /* the signal that ended the search; 0: none */
     double time_share;       /* of the limit, that a search has; 0: all */
     cli_compressed packed;   /* with --compress */
@@ -54,6 +55,17 @@ bool cli_several_schedules(const char *schedule);
 /* --schedule's list: of schedules, with how many stages each has on a group of
  * devices. FS_INVALID: there is no such one, or none for a single group. */
 fs_status cli_parse_schedules(cli *c, search_problem *out);
+
+/* ---- ahead.c ---- */
+fs_status cli_check_registers(cli *c);
+/* Simulated seconds of a plan with the command's registers: usual, or as many
+ * (*ahead, unless NULL: plan_lower_options.prefetch) as make it fastest within
+ * the problem's limits; *bytes: its largest arena, -1: not lowered. INFINITY: it
+ * does not fit. */
+double cli_simulate_ahead(const cli_making *m, const search_problem *problem,
+                          const search_plan *p, int32_t *ahead, int64_t *bytes);
+int32_t cli_ahead_of(const cli_making *m, const search_problem *problem,
+                     const search_plan *p);
 
 /* ---- hunt.c ---- */
 /* Bytes of the role that takes most. */
@@ -74,8 +86,8 @@ fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out);
 /* One of its plans, lowered with the command's options, whose arenas are looked
  * at until they keep the problem's limits, no further. */
 fs_status cli_making_try(const cli_making *m, const search_problem *problem,
-                         const search_plan *p, fs_arena *arena, fs_err *err,
-                         plan **out);
+                         const search_plan *p, int32_t ahead, fs_arena *arena,
+                         fs_err *err, plan **out);
 /* Does it keep the problem's limits? */
 bool cli_making_fits(const search_problem *problem, const plan *p);
 /* The best, with the graph as the plan has it; not to be closed. */

@@ -5,7 +5,6 @@
 #include "cli/making.h"
 
 #include "base/clock.h"
-#include "cli/predict.h"
 #include "report/report.h"
 
 #include <math.h>
@@ -19,29 +18,6 @@ static bool stopped(const cli_making *m)
     return m->stop && atomic_load(m->stop);
 }
 
-/* Lowered, but for arenas, which may be larger, and simulated as the plan that
- * is chosen will be. */
-static double simulate(cli_making *m, int32_t place, const search_plan *p)
-{
-    fs_arena *scratch = fs_arena_create();
-    fs_err ignored = {0};
-    plan *lowered;
-    sim_result sim = {.iteration_s = INFINITY};
-    if (cli_making_try(m, m->ranks.problem, p, scratch, &ignored, &lowered) ==
-        FS_OK) {
-        plan_timing *timing =
-            cost_timing(m->ranks.problem->cost, p->graph, lowered, scratch);
-        const sim_options options = {.steps = CLI_SIM_STEPS, .straggler = 1};
-        m->ranks.peak_bytes[place] = cli_largest_arena(lowered);
-        if (!cli_making_fits(m->ranks.problem, lowered) ||
-            sim_run(p->graph, lowered, m->cluster, timing, &options, scratch,
-                    &ignored, &sim) != FS_OK)
-            sim.iteration_s = INFINITY;
-    }
-    fs_arena_destroy(scratch);
-    return sim.iteration_s;
-}
-
 static double score(void *ctx, int32_t place, const search_plan *p)
 {
     cli_making *m = ctx;
@@ -49,7 +25,8 @@ static double score(void *ctx, int32_t place, const search_plan *p)
     if (stopped(m))
         return INFINITY;
     fs_progress("simulating plan %d", place + 1);
-    return simulate(m, place, p);
+    return cli_simulate_ahead(m, m->ranks.problem, p, NULL,
+                              &m->ranks.peak_bytes[place]);
 }
 
 fs_status cli_ranks_begin(cli_making *m, search_problem *problem)

@@ -193,6 +193,7 @@ void cli_making_json(const cli_making *m, const cli_plan *p,
     if (p->plan->strategy->n_stages > 1)
         json_object_set_new(r, "layers", json_string(layers_text(m, p)));
     cli_ranks_json(m);
+    fs_json_set_int(m->c->result, "ahead", m->ahead);
     cli_front_json(m);
     json_object_set_new(r, "plan", fs_json_string(m->c->args.output));
     cli_plan_digest(m->c, p);
@@ -439,6 +440,9 @@ void cli_making_tell(const cli_making *m, const cli_plan *p,
     if (s->n_stages > 1)
         cli_say(c, "layers          %s\n", layers_text(m, p));
     tell_interleaving(m, p);
+    if (m->ahead > 1)
+        cli_say(c, "registers       up to %d more than the schedule needs\n",
+                m->ahead);
     cli_tell_statistics(c, &p->model);
     tell_recomputed(m);
     tell_heads(m, p);
