@@ -238,6 +238,45 @@ static double span_of(void *ctx, const double *stage_seconds)
     return plan_schedule_span(c->pipe, seconds);
 }
 
+/* Seconds of all of the graph on one device; known: [group of the cluster], 0
+ * what is not. */
+static double plain_seconds(const search_problem *problem,
+                            const ir_graph *graph, int32_t device,
+                            double *known)
+{
+    const hw_cluster *cluster = problem->cluster;
+    const plan_stage one = {{0}, device};
+    const ir_nd_sig plain = {0};
+    double *sum = &known[hw_group_of(cluster, device) - cluster->groups];
+    if (*sum > 0)
+        return *sum;
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        *sum += cost_node_seconds(problem->cost, graph, v, &plain, &one);
+    return *sum;
+}
+
+double *search_find_speeds(const search_problem *problem,
+                           const search_layout *layout, fs_arena *arena)
+{
+    const hw_cluster *cluster = problem->cluster;
+    const ir_graph *graph = layout->graph;
+    double *speed = fs_new(arena, double, layout->n_stages);
+    double *known = fs_new(arena, double, cluster->n_groups);
+    for (int32_t k = 0; k < layout->n_stages; k++) {
+        const plan_stage *stage = &layout->stages[k];
+        const int32_t size = ir_mesh_size(&stage->mesh);
+        double slowest = 0;
+        for (int32_t d = 0; cluster->n_groups > 1 && d < size; d++)
+            slowest =
+                fmax(slowest, plain_seconds(problem, graph,
+                                            stage->first_device + d, known));
+        speed[k] = size;
+        if (slowest > 0)
+            speed[k] *= plain_seconds(problem, graph, 0, known) / slowest;
+    }
+    return speed;
+}
+
 /* at[0] = 0, at[1 .. n-1] the places, at[n] = the end. */
 static void choose(cutter *c, const int32_t *at, int32_t n, int32_t *begin)
 {
@@ -245,13 +284,14 @@ static void choose(cutter *c, const int32_t *at, int32_t n, int32_t *begin)
     const cut_moves moves = time_moves(c, at, n, layout->n_stages);
     double *seconds = fs_new(c->arena, double, n + 1);
     double *size = fs_new(c->arena, double, layout->n_groups);
+    const double *speed = search_find_speeds(c->problem, layout, c->arena);
     int64_t *bytes = fs_new(c->arena, int64_t, n + 1);
     for (int32_t j = 0; j <= n; j++) {
         seconds[j] = c->seconds[at[j]];
         bytes[j] = c->bytes[at[j]];
     }
     for (int32_t p = 0; p < layout->n_stages; p++)
-        size[layout->group_of[p]] = ir_mesh_size(&layout->stages[p].mesh);
+        size[layout->group_of[p]] = speed[p];
     fs_err err;
     const plan_pipeline pipe =
         plan_pipeline_of(layout->stages, layout->n_stages, layout->schedule,

@@ -63,6 +63,11 @@ typedef struct search_ranks {
 void search_find_ranks(const ir_graph *graph, fs_arena *arena,
                        search_ranks *out);
 
+/* [stages] How many of the first device each stage's devices are as fast as, by
+ * seconds of the whole graph on one; the slowest of a stage counts. */
+double *search_find_speeds(const search_problem *problem,
+                           const search_layout *layout, fs_arena *arena);
+
 /* Where a layout's graph may be cut: at[0] = 0, at[1 .. n - 1] ranks that few
  * activations cross (fewest first, at most `most`, but not fewer than stages
  * need), at[n] = all ranks. [stage * (n + 1) + place] seconds in which a stage
@@ -144,9 +149,9 @@ void search_tie_edges(search_built *built, fs_arena *arena);
  * known), as it comes. 0 where nothing is known. */
 double search_lift(const search_built *built, const struct search_prices *at,
                    double upper, double enough, fs_deadline deadline);
-/* The same where only a bound that reaches `enough` (finite) is of use, at prices
- * that it finds: of bytes, if `memory` may have any. Written to `prices` are the
- * best. */
+/* The same where only a bound that reaches `enough` (finite) is of use, at
+ * prices that it finds: of bytes, if `memory` may have any. Written to `prices`
+ * are the best. */
 double search_press(const search_built *built, bool memory, double enough,
                     fs_deadline deadline, struct search_prices *prices);
 /* Bytes that every assignment of it loads a limit with, likewise; 0. */

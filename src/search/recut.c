@@ -9,6 +9,7 @@
 
 #include "search/deal.h"
 #include "search/effort.h"
+#include "search/runs.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,6 +18,10 @@
  * little. */
 #define MORE_WORK 0.1
 #define LEAST_WORK_S 0.25
+/* The same for stages of different meshes where devices are of several kinds:
+ * there equal ones are rarely best. */
+#define MIXED_WORK 1
+#define LEAST_MIXED_S 1
 /* Of the limits on work and time, what is left for them at least. */
 #define RESERVE 0.1
 /* Configurations whose plans are dearer than the best by more are not cut
@@ -103,8 +108,9 @@ void search_measure(search_level0 *z, search_candidate *c,
 /* ---- cuts by that ---- */
 
 typedef struct proposal {
-    search_candidate *of;
-    int32_t *begin; /* [its stages] ranks */
+    const search_candidate *of;
+    const ir_mesh *mesh; /* [its stages]; NULL: all have its own */
+    int32_t *begin;      /* [its stages] ranks */
     double cost_s;
 } proposal;
 
@@ -114,7 +120,8 @@ typedef struct recutter {
     search_memo met; /* cuts */
     FS_VEC(proposal) open;
     int32_t n_parts;
-    int64_t end; /* steps of all work */
+    int64_t most_steps; /* of the search */
+    int64_t end;        /* of what is done at the time */
 } recutter;
 
 /* As if it had not been solved: its layout was let go with its tables. */
@@ -138,17 +145,15 @@ static bool lay_out_anew(search_level0 *z, const search_candidate *c,
 /* Sums of what each stage would take, had it the pieces before a place. */
 static double *sums_of(const search_layout *layout, const search_measured *m,
                        const search_places *places, const double *seconds,
-                       fs_arena *arena)
+                       const double *speed, fs_arena *arena)
 {
     const int32_t row = places->n + 1;
     double *sums = fs_new(arena, double, (size_t)layout->n_stages *(size_t)row);
     for (int32_t k = 0; k < layout->n_stages; k++) {
-        const double size = ir_mesh_size(&layout->stages[k].mesh);
         double sum = 0;
         for (int32_t j = 0, r = 0; j <= places->n; j++) {
             for (; r < places->at[j]; r++)
-                sum += seconds[r] / size *
-                       ir_mesh_size(&layout->stages[m->stage[r]].mesh);
+                sum += seconds[r] * speed[m->stage[r]] / speed[k];
             sums[k * row + j] = sum;
         }
     }
@@ -156,7 +161,8 @@ static double *sums_of(const search_layout *layout, const search_measured *m,
 }
 
 /* A key of all that tells a cut from others. */
-static bool is_new(recutter *r, const search_candidate *c, const int32_t *begin)
+static bool is_new(recutter *r, const search_candidate *c, const ir_mesh *each,
+                   const int32_t *begin)
 {
     FS_VEC(int32_t) key = {0};
     fs_push(r->arena, &key, c->record.micro_batches);
@@ -164,8 +170,7 @@ static bool is_new(recutter *r, const search_candidate *c, const int32_t *begin)
     fs_push(r->arena, &key, c->again);
     fs_push(r->arena, &key, (int32_t)fs_hash_text(0, c->schedule));
     for (int32_t k = 0; k < c->n_stages; k++) {
-        const bool own = c->part && c->part->mesh;
-        const ir_mesh *mesh = own ? &c->part->mesh[k] : &c->mesh;
+        const ir_mesh *mesh = each ? &each[k] : &c->mesh;
         for (int32_t a = 0; a < mesh->n; a++)
             fs_push(r->arena, &key, mesh->dim[a]);
         fs_push(r->arena, &key, -begin[k]);
@@ -205,12 +210,13 @@ static void propose(recutter *r, search_candidate *c,
         search_deal_best(chain, DEALS, r->arena, &r->z->other_steps, deals);
     for (int32_t k = 0; k < layout->n_stages; k++)
         own[k] = places->at[own[k]];
-    is_new(r, c, own);
+    const ir_mesh *mesh = c->part ? c->part->mesh : NULL;
+    is_new(r, c, mesh, own);
     for (int32_t i = 0; i < n; i++) {
-        proposal p = {c, deals[i].begin, scale * deals[i].cost};
+        proposal p = {c, mesh, deals[i].begin, scale * deals[i].cost};
         for (int32_t k = 0; k < layout->n_stages; k++)
             p.begin[k] = places->at[p.begin[k]];
-        if (is_new(r, c, p.begin))
+        if (is_new(r, c, mesh, p.begin))
             fs_push(r->arena, &r->open, p);
     }
 }
@@ -227,13 +233,15 @@ static void propose_for(recutter *r, search_candidate *c)
             (int32_t)sqrt(2.0 * DEAL_WORK / (DEALS * c->n_stages));
         search_find_places(r->z->problem, layout, most, anew.arena, &places);
         const search_measured *m = c->measured;
+        const double *speed =
+            search_find_speeds(r->z->problem, layout, anew.arena);
         const search_deal_chain chain = {
             .n = places.n,
             .n_stages = c->n_stages,
             .micro_batches = c->record.micro_batches,
             .fill = layout->fill,
-            .micro = sums_of(layout, m, &places, m->micro_s, anew.arena),
-            .step = sums_of(layout, m, &places, m->step_s, anew.arena),
+            .micro = sums_of(layout, m, &places, m->micro_s, speed, anew.arena),
+            .step = sums_of(layout, m, &places, m->step_s, speed, anew.arena),
             .in = places.in,
             .back = places.back};
         propose(r, c, layout, &places, &chain);
@@ -319,12 +327,167 @@ static fs_status try_cut(recutter *r, const proposal *p, fs_err *err)
     *part = (search_part){++r->n_parts,
                           fs_memdup(z->scratch, p->begin,
                                     (size_t)p->of->n_stages * sizeof(int32_t)),
-                          p->of->part ? p->of->part->mesh : NULL};
+                          p->mesh};
     search_add_part(z, p->of, part);
     for (int32_t k = n; k < z->all.n; k++) {
         FS_TRY(attempt(r, z->all.at[k], err));
         propose_for(r, z->all.at[k]);
     }
+    return FS_OK;
+}
+
+/* ---- stages of different meshes ---- */
+
+/* Pipelines told of a number of micro-batches; of the work, what finding them
+ * may take; and what a node of a network takes at least, in steps: where that
+ * is more than there is, it is not begun. */
+enum { PIPELINES = 4, NODE_STEPS = 100000 };
+#define RUNS_SHARE 0.7
+
+static bool wants_meshes(const search_level0 *z)
+{
+    const search_problem *p = z->problem;
+    return !(p->without & SEARCH_SUBMESHES) && !p->stage_mesh &&
+           !p->filter.allow && p->fix_mesh.n < 0 && search_depth(p) == 1 &&
+           p->cluster->n_devices > 1;
+}
+
+static bool all_equal(const search_pipeline *pipe)
+{
+    for (int32_t i = 1; i < pipe->n; i++)
+        if (!plan_same_mesh(&pipe->mesh[0], &pipe->mesh[i]))
+            return false;
+    return true;
+}
+
+static void propose_pipeline(recutter *r, const search_runs *runs,
+                             const search_pipeline *pipe)
+{
+    search_level0 *z = r->z;
+    const search_ranks *ranks = ranks_of(z, runs->graph->graph);
+    search_candidate *of = fs_new(r->arena, search_candidate, 1);
+    *of = (search_candidate){.graph = runs->graph,
+                             .n_stages = pipe->n,
+                             .depth = 1,
+                             .mesh = pipe->mesh[0],
+                             .schedule = z->problem->schedule};
+    of->record.micro_batches = runs->graph->micro_batches;
+    proposal p = {of, NULL, fs_new(r->arena, int32_t, pipe->n), pipe->cost};
+    if (!all_equal(pipe))
+        p.mesh = fs_memdup(z->arena, pipe->mesh,
+                           (size_t)pipe->n * sizeof *pipe->mesh);
+    for (int32_t i = ranks->n - 1; i >= 0; i--)
+        p.begin[search_pipeline_stage(pipe, runs->layer_of[ranks->order[i]])] =
+            i;
+    if (pipe->n > 1 && is_new(r, of, p.mesh, p.begin))
+        fs_push(r->arena, &r->open, p);
+}
+
+static void propose_pipelines(recutter *r, const search_graph *graph,
+                              double most_steps)
+{
+    search_level0 *z = r->z;
+    search_runs runs = {.problem = z->problem,
+                        .graph = graph,
+                        .keep = PIPELINES,
+                        .several = true,
+                        .scratch = fs_arena_create(),
+                        .end = z->end,
+                        .runs_end = z->end,
+                        .runs_steps = most_steps};
+    search_runs_find(&runs);
+    for (int32_t k = 0; k < runs.found.n; k++)
+        propose_pipeline(r, &runs, &runs.found.at[k]);
+    z->other_steps += runs.steps;
+    z->late |= runs.late;
+    fs_arena_destroy(runs.scratch);
+}
+
+/* The cheapest plan of several stages with so many micro-batches. */
+static double best_with(const search_level0 *z, const search_graph *graph)
+{
+    double best = INFINITY;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        const search_candidate *c = z->all.at[k];
+        if (c->graph == graph && c->measured)
+            best = fmin(best, c->measured->cost_s);
+    }
+    return best;
+}
+
+/* Numbers of micro-batches whose pipelines are best first. */
+static void propose_meshes(recutter *r)
+{
+    const search_problem *p = r->z->problem;
+    bool *done = fs_new(r->arena, bool, p->n_graphs);
+    const double end = (double)search_steps(r->z) +
+                       RUNS_SHARE * (double)(r->end - search_steps(r->z));
+    for (int32_t n = 0; n < p->n_graphs; n++) {
+        int32_t next = -1;
+        double least = INFINITY;
+        for (int32_t g = 0; g < p->n_graphs; g++) {
+            const double s =
+                done[g] ? INFINITY : best_with(r->z, &p->graphs[g]);
+            if (!done[g] && (next < 0 || s < least)) {
+                next = g;
+                least = s;
+            }
+        }
+        done[next] = true;
+        const double left = end - (double)search_steps(r->z);
+        if ((double)p->graphs[next].graph->nodes.n * NODE_STEPS < left)
+            propose_pipelines(r, &p->graphs[next], left);
+    }
+}
+
+/* ---- all of it ---- */
+
+static void begin_work(recutter *r, double steps)
+{
+    search_level0 *z = r->z;
+    const int64_t now = search_steps(z);
+    r->end = now + (int64_t)steps;
+    if (r->most_steps < r->end)
+        r->end = r->most_steps;
+    z->most_steps = z->round_steps = r->end;
+}
+
+static fs_status try_proposals(recutter *r, fs_err *err)
+{
+    search_level0 *z = r->z;
+    proposal p;
+    for (int32_t idle = 0;
+         idle < IN_A_ROW && !over(r) && next_proposal(r, &p);) {
+        const double best_s = z->best_s;
+        FS_TRY(try_cut(r, &p, err));
+        idle = z->best_s < best_s ? 0 : idle + 1;
+    }
+    return FS_OK;
+}
+
+static fs_status recut(recutter *r, fs_err *err)
+{
+    search_level0 *z = r->z;
+    const double done = (double)search_steps(z);
+    const int32_t n = z->all.n;
+    const double usual = fmax(MORE_WORK * done, LEAST_WORK_S * FS_STEPS_PER_S);
+    begin_work(r, usual);
+    z->round_end = z->end;
+    z->best = NULL;
+    z->best_s = z->kept.cost_s;
+    for (int32_t k = 0; k < n; k++)
+        propose_for(r, z->all.at[k]);
+    FS_TRY(try_proposals(r, err));
+    if (wants_meshes(z)) {
+        const bool mixed = z->problem->cluster->n_groups > 1;
+        begin_work(
+            r, mixed ? fmax(MIXED_WORK * done, LEAST_MIXED_S * FS_STEPS_PER_S)
+                     : usual);
+        propose_meshes(r);
+        FS_TRY(try_proposals(r, err));
+    }
+    drop_useless(z, n);
+    z->n_recuts = z->all.n - n;
     return FS_OK;
 }
 
@@ -345,31 +508,11 @@ fs_status search_recut(search_level0 *z, fs_err *err)
     search_limit(z);
     if (!z->kept.from || search_over(z))
         return FS_OK;
-    const int64_t most_steps = z->most_steps;
-    const double done = (double)search_steps(z);
-    recutter r = {.z = z, .arena = fs_arena_create()};
-    const int32_t n = z->all.n;
-    proposal p;
+    recutter r = {
+        .z = z, .arena = fs_arena_create(), .most_steps = z->most_steps};
     r.met.arena = r.arena;
-    r.end =
-        (int64_t)(done + fmax(MORE_WORK * done, LEAST_WORK_S * FS_STEPS_PER_S));
-    z->most_steps = r.end < most_steps ? r.end : most_steps;
-    z->round_steps = z->most_steps;
-    z->round_end = z->end;
-    z->best = NULL;
-    z->best_s = z->kept.cost_s;
-    for (int32_t k = 0; k < n; k++)
-        propose_for(&r, z->all.at[k]);
-    fs_status status = FS_OK;
-    for (int32_t idle = 0; status == FS_OK && idle < IN_A_ROW && !over(&r) &&
-                           next_proposal(&r, &p);) {
-        const double best_s = z->best_s;
-        status = try_cut(&r, &p, err);
-        idle = z->best_s < best_s ? 0 : idle + 1;
-    }
-    drop_useless(z, n);
-    z->n_recuts = z->all.n - n;
-    z->most_steps = most_steps;
+    const fs_status status = recut(&r, err);
+    z->most_steps = r.most_steps;
     fs_arena_destroy(r.arena);
     return status;
 }

@@ -1,0 +1,467 @@
+#include "config.h"
+#include "search/runs.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Rounds of prices for a run. */
+enum { RUN_ROUNDS = 1, NOWHERE = -1 };
+/* Values of the slowest stage nearer than that, as a share, are one. */
+#define NEAR 1e-3
+
+bool search_runs_over(search_runs *a, const fs_end *end, double steps)
+{
+    if ((double)a->steps >= steps)
+        return true;
+    const bool late = fs_end_reached(end);
+    a->late |= late;
+    return late;
+}
+
+static bool runs_over(search_runs *a)
+{
+    return search_runs_over(a, &a->runs_end, a->runs_steps);
+}
+
+static search_run_cost *run_at(const search_runs *a, int32_t place,
+                               int32_t first, int32_t last)
+{
+    return &a->run[(place * SEARCH_MOST_LAYERS + first) * SEARCH_MOST_LAYERS +
+                   last];
+}
+
+/* ---- layers and sub-meshes ---- */
+
+static void cluster_layers(search_runs *a)
+{
+    const ir_graph *graph = a->graph->graph;
+    a->layer_of = fs_new(a->scratch, int32_t, graph->nodes.n);
+    search_problem free = *a->problem;
+    free.n_layers = 0;
+    free.stage_of = NULL;
+    for (a->n_layers = SEARCH_MOST_LAYERS; a->n_layers > 1; a->n_layers--) {
+        fs_err ignored = {0};
+        int32_t *group_of = fs_new(a->scratch, int32_t, a->n_layers);
+        for (int32_t k = 0; k < a->n_layers; k++)
+            group_of[k] = k;
+        const search_layout layout = {
+            .graph = graph,
+            .n_stages = a->n_layers,
+            .stages = fs_new(a->scratch, plan_stage, a->n_layers),
+            .n_groups = a->n_layers,
+            .group_of = group_of,
+            .schedule = a->problem->schedule};
+        if (search_cut(&free, &layout, &ignored, a->layer_of) == FS_OK)
+            return;
+    }
+    memset(a->layer_of, 0, (size_t)graph->nodes.n * sizeof *a->layer_of);
+}
+
+static void add_size(search_runs *a, int32_t devices)
+{
+    a->size[a->n_sizes++] = devices;
+}
+
+static void list_sizes(search_runs *a)
+{
+    const hw_cluster *cluster = a->problem->cluster;
+    const int32_t within = cluster->groups[0].devices_per_node;
+    const ir_mesh *fixed = &a->problem->fix_mesh;
+    a->size = fs_new(a->scratch, int32_t, 32 + cluster->n_nodes);
+    if (fixed->n >= 0) {
+        add_size(a, ir_mesh_size(fixed));
+        return;
+    }
+    for (int32_t d = 1; d < within && d <= cluster->n_devices; d *= 2)
+        add_size(a, d);
+    for (int64_t n = 1; n * within <= cluster->n_devices; n *= 2)
+        add_size(a, (int32_t)n * within);
+    if (a->size[a->n_sizes - 1] < cluster->n_devices)
+        add_size(a, cluster->n_devices);
+}
+
+static int32_t *place_at(const search_runs *a, int32_t k, int32_t first)
+{
+    return &a->place_of[k * a->problem->cluster->n_devices + first];
+}
+
+/* Of which kinds the devices of a sub-mesh are: from that group on, so many of
+ * it, up to that one. */
+typedef struct place_kinds {
+    int32_t from, n, to;
+} place_kinds;
+
+static place_kinds kinds_of(const hw_cluster *cluster, int32_t first,
+                            int32_t size)
+{
+    const hw_group *from = hw_group_of(cluster, first);
+    int32_t n = 1;
+    while (n < size && hw_group_of(cluster, first + n) == from)
+        n++;
+    return (place_kinds){
+        (int32_t)(from - cluster->groups), n,
+        (int32_t)(hw_group_of(cluster, first + size - 1) - cluster->groups)};
+}
+
+/* Sub-meshes of a size wherever they begin; those of the same kinds are one. */
+static void list_places(search_runs *a)
+{
+    const hw_cluster *cluster = a->problem->cluster;
+    const int32_t devices = cluster->n_devices;
+    search_memo known = {.arena = a->scratch};
+    a->n_places = 0;
+    a->place_of = fs_new(a->scratch, int32_t, a->n_sizes * devices);
+    for (int32_t k = 0; k < a->n_sizes; k++)
+        for (int32_t first = 0; first + a->size[k] <= devices; first++) {
+            const place_kinds kinds = kinds_of(cluster, first, a->size[k]);
+            const int32_t key[] = {k, kinds.from, kinds.n, kinds.to};
+            int32_t *place = search_memo_at(&known, key, sizeof key);
+            if (*place < 0)
+                *place = a->n_places++;
+            *place_at(a, k, first) = *place;
+        }
+}
+
+/* ---- the level below: signatures of a run on a mesh ---- */
+
+typedef struct whole {
+    search_runs *a;
+    int32_t place;
+    search_layout layout;
+    search_built built;
+    fs_arena *arena;
+    search_memo known; /* networks that look alike -> seconds */
+    FS_VEC(double) seconds;
+} whole;
+
+/* What of the network lies in a run. */
+static search_net part_of(const whole *w, int32_t first, int32_t last,
+                          fs_arena *arena)
+{
+    const search_net *net = &w->built.net;
+    search_net part = *net;
+    int32_t *place = fs_new(arena, int32_t, net->n_nodes);
+    part.nodes = fs_new(arena, search_net_node, net->n_nodes);
+    part.edges = fs_new(arena, search_net_edge, net->n_edges);
+    part.n_nodes = part.n_edges = 0;
+    for (int32_t v = 0; v < net->n_nodes; v++) {
+        const int32_t layer = w->a->layer_of[v];
+        place[v] = NOWHERE;
+        if (layer < first || layer > last)
+            continue;
+        place[v] = part.n_nodes;
+        part.nodes[part.n_nodes++] = net->nodes[v];
+    }
+    for (int32_t e = 0; e < net->n_edges; e++) {
+        search_net_edge edge = net->edges[e];
+        edge.u = place[edge.u];
+        edge.v = place[edge.v];
+        if (edge.u != NOWHERE && edge.v != NOWHERE)
+            part.edges[part.n_edges++] = edge;
+    }
+    return part;
+}
+
+static uint64_t look_of_load(uint64_t hash, const search_load *load)
+{
+    hash = fs_hash(hash, &load->limit, sizeof load->limit);
+    return fs_hash(hash, &load->bytes, sizeof load->bytes);
+}
+
+/* Tables are shared by what looks alike: equal places are equal tables. */
+static uint64_t look_of(const search_net *net)
+{
+    uint64_t hash = fs_hash(0, &net->n_nodes, sizeof net->n_nodes);
+    for (int32_t v = 0; v < net->n_nodes; v++) {
+        const search_net_node *node = &net->nodes[v];
+        hash = fs_hash(hash, &node->cost, sizeof node->cost);
+        for (int32_t k = 0; k < node->n_loads; k++)
+            hash = look_of_load(hash, &node->loads[k]);
+    }
+    for (int32_t e = 0; e < net->n_edges; e++) {
+        const search_net_edge *edge = &net->edges[e];
+        hash = fs_hash(hash, &edge->u, sizeof edge->u);
+        hash = fs_hash(hash, &edge->v, sizeof edge->v);
+        hash = fs_hash(hash, &edge->cost, sizeof edge->cost);
+        for (int32_t k = 0; k < edge->n_loads; k++)
+            hash = look_of_load(hash, &edge->loads[k]);
+    }
+    return hash;
+}
+
+static double solve_part(whole *w, const search_net *part, fs_arena *arena)
+{
+    const search_problem *problem = w->a->problem;
+    const search_budget budget = {fs_deadline_at(w->a->runs_end, &w->a->steps),
+                                  INFINITY,
+                                  problem->gap,
+                                  true,
+                                  problem->without,
+                                  RUN_ROUNDS,
+                                  NULL};
+    search_solution solution = {.cost = INFINITY};
+    fs_err ignored = {0};
+    w->a->n_networks++;
+    if (search_ilp(part, &budget, arena, &ignored, &solution) != FS_OK)
+        return INFINITY;
+    return solution.cost / part->micro_batches;
+}
+
+static double run_seconds(whole *w, int32_t first, int32_t last)
+{
+    fs_arena *scratch = fs_arena_create();
+    const search_net part = part_of(w, first, last, scratch);
+    const uint64_t look = look_of(&part);
+    int32_t *known = search_memo_at(&w->known, &look, sizeof look);
+    if (*known < 0) {
+        const int32_t id = w->seconds.n;
+        fs_push(w->arena, &w->seconds, solve_part(w, &part, scratch));
+        *known = id;
+    }
+    const double s = w->seconds.at[*known];
+    fs_arena_destroy(scratch);
+    return s;
+}
+
+static void time_runs(whole *w)
+{
+    search_runs *a = w->a;
+    for (int32_t first = 0; first < a->n_layers; first++)
+        for (int32_t last = first; last < a->n_layers; last++) {
+            search_run_cost *best = run_at(a, w->place, first, last);
+            if (runs_over(a))
+                return;
+            const double s = run_seconds(w, first, last);
+            if (s < best->s)
+                *best = (search_run_cost){s, w->layout.stages[0].mesh};
+        }
+}
+
+typedef struct sub_mesh {
+    int32_t place, first, devices;
+} sub_mesh;
+
+/* One logical shape of a sub-mesh. */
+static void try_mesh(search_runs *a, const sub_mesh *at, const ir_mesh *mesh)
+{
+    const ir_graph *graph = a->graph->graph;
+    const ir_mesh *fixed = &a->problem->fix_mesh;
+    fs_arena *arena = fs_arena_create();
+    plan_stage stage = {*mesh, at->first};
+    int32_t group = 0;
+    int64_t limit = search_device_bytes(a->problem, &stage);
+    whole w = {
+        .a = a, .place = at->place, .arena = arena, .known = {.arena = arena}};
+    w.layout =
+        (search_layout){.graph = graph,
+                        .n_stages = 1,
+                        .stages = &stage,
+                        .stage_of = fs_new(arena, int32_t, graph->nodes.n),
+                        .n_groups = 1,
+                        .group_of = &group,
+                        .schedule = a->problem->schedule,
+                        .fill = 1,
+                        .limit_bytes = &limit,
+                        .rates = &a->rates,
+                        .end = a->runs_end};
+    if (!runs_over(a) && (fixed->n < 0 || plan_same_mesh(fixed, mesh)) &&
+        search_build_nodes(a->problem, &w.layout, arena, &w.built) &&
+        w.built.empty < 0 && search_build_edges(arena, &w.built))
+        time_runs(&w);
+    a->steps += w.built.steps;
+    fs_arena_destroy(arena);
+}
+
+static void try_meshes(search_runs *a, const sub_mesh *at, int32_t devices,
+                       ir_mesh *mesh)
+{
+    if (devices == 1) {
+        try_mesh(a, at, mesh);
+        return;
+    }
+    const int32_t most = a->problem->fix_mesh.n > a->problem->max_mesh_axes
+                             ? a->problem->fix_mesh.n
+                             : a->problem->max_mesh_axes;
+    if (mesh->n >= most)
+        return;
+    for (int32_t d = devices; d >= 2; d--) {
+        if (devices % d || (mesh->n + 1 == most && d != devices))
+            continue;
+        mesh->dim[mesh->n++] = d;
+        try_meshes(a, at, devices / d, mesh);
+        mesh->dim[--mesh->n] = 0;
+    }
+}
+
+/* ---- the level above: runs and sub-meshes ---- */
+
+typedef struct cell {
+    double s; /* of the layers from here on, INFINITY: not possible */
+    int32_t next, k;
+} cell;
+
+typedef struct program {
+    const search_runs *a;
+    int32_t devices, most; /* stages */
+    cell *cell;            /* [(stages * (layers + 1) + layer) * (devices + 1) +
+                              devices left] */
+} program;
+
+static cell *cell_at(const program *p, int32_t stages, int32_t layer,
+                     int32_t devices)
+{
+    const size_t row =
+        (size_t)stages * (size_t)(p->a->n_layers + 1) + (size_t)layer;
+    return &p->cell[row * (size_t)(p->devices + 1) + (size_t)devices];
+}
+
+static void fill_cell(const program *p, int32_t stages, int32_t layer,
+                      int32_t devices, double slowest)
+{
+    const search_runs *a = p->a;
+    cell *best = cell_at(p, stages, layer, devices);
+    *best = (cell){.s = INFINITY};
+    for (int32_t k = 0; k < a->n_sizes && a->size[k] <= devices; k++)
+        for (int32_t last = layer; last < a->n_layers; last++) {
+            const int32_t place = *place_at(a, k, p->devices - devices);
+            const double s = run_at(a, place, layer, last)->s;
+            const double rest =
+                cell_at(p, stages - 1, last + 1, devices - a->size[k])->s;
+            if (s <= slowest && s + rest < best->s)
+                *best = (cell){s + rest, last + 1, k};
+        }
+}
+
+/* Of no stage: done where no layer and no device is left. */
+static void fill_cells(const program *p, double slowest)
+{
+    const search_runs *a = p->a;
+    for (int32_t s = 0; s <= p->most; s++)
+        for (int32_t layer = 0; layer <= a->n_layers; layer++)
+            for (int32_t d = 0; d <= p->devices; d++) {
+                if (s > 0 && layer < a->n_layers)
+                    fill_cell(p, s, layer, d, slowest);
+                else
+                    cell_at(p, s, layer, d)->s =
+                        s == 0 && layer == a->n_layers && d == 0 ? 0 : INFINITY;
+            }
+}
+
+static search_pipeline read_back(const program *p, int32_t stages, double cost)
+{
+    const search_runs *a = p->a;
+    search_pipeline out = {.n = stages, .cost = cost};
+    for (int32_t i = 0, layer = 0, d = p->devices; i < stages; i++) {
+        const cell *at = cell_at(p, stages - i, layer, d);
+        out.first[i] = layer;
+        out.mesh[i] =
+            run_at(a, *place_at(a, at->k, p->devices - d), layer, at->next - 1)
+                ->mesh;
+        d -= a->size[at->k];
+        layer = at->next;
+    }
+    return out;
+}
+
+static void keep_best(search_runs *a, const search_pipeline *now)
+{
+    for (int32_t i = 0; i < a->found.n; i++)
+        if (a->found.at[i].cost <= now->cost &&
+            memcmp(a->found.at[i].first, now->first, sizeof now->first) == 0 &&
+            memcmp(a->found.at[i].mesh, now->mesh, sizeof now->mesh) == 0)
+            return;
+    fs_push(a->scratch, &a->found, *now);
+    for (int32_t i = a->found.n - 1;
+         i > 0 && a->found.at[i - 1].cost > a->found.at[i].cost; i--) {
+        const search_pipeline swap = a->found.at[i];
+        a->found.at[i] = a->found.at[i - 1];
+        a->found.at[i - 1] = swap;
+    }
+    if (a->found.n > a->keep)
+        a->found.n = a->keep;
+}
+
+/* The next value of the slowest stage; INFINITY: there is none. */
+static double next_slowest(const search_runs *a, double above)
+{
+    double next = INFINITY;
+    for (int32_t i = 0;
+         i < a->n_places * SEARCH_MOST_LAYERS * SEARCH_MOST_LAYERS; i++)
+        if (a->run[i].s > above && a->run[i].s < next)
+            next = a->run[i].s;
+    return next;
+}
+
+static void partition(search_runs *a)
+{
+    const int32_t fixed = a->problem->fix_stages;
+    const int32_t m = a->graph->micro_batches;
+    program p = {.a = a,
+                 .devices = a->problem->cluster->n_devices,
+                 .most = fixed ? fixed : a->n_layers};
+    if (p.most > a->n_layers)
+        return;
+    p.cell = fs_new(a->scratch, cell,
+                    (size_t)(p.most + 1) * (size_t)(a->n_layers + 1) *
+                        (size_t)(p.devices + 1));
+    double best = INFINITY;
+    for (double slowest = next_slowest(a, 0); isfinite(slowest);
+         slowest = next_slowest(a, slowest * (1 + NEAR))) {
+        if (m * slowest >= best || search_runs_over(a, &a->end, INFINITY))
+            return;
+        fill_cells(&p, slowest);
+        for (int32_t s = fixed ? fixed : 1; s <= p.most; s++) {
+            const double sum = cell_at(&p, s, 0, p.devices)->s;
+            if (isinf(sum))
+                continue;
+            const search_pipeline now =
+                read_back(&p, s, sum + (m - 1) * slowest);
+            best = fmin(best, now.cost);
+            keep_best(a, &now);
+        }
+    }
+}
+
+int32_t search_pipeline_stage(const search_pipeline *pipe, int32_t layer)
+{
+    int32_t stage = 0;
+    while (stage + 1 < pipe->n && pipe->first[stage + 1] <= layer)
+        stage++;
+    return stage;
+}
+
+/* Large sub-meshes first: when time runs out there is a plan of few stages. */
+static void time_places(search_runs *a)
+{
+    const int32_t devices = a->problem->cluster->n_devices;
+    ir_mesh mesh = {0};
+    bool *done = fs_new(a->scratch, bool, a->n_places);
+    for (int32_t k = a->n_sizes - 1; k >= 0; k--) {
+        if (a->several && a->size[k] == devices)
+            continue;
+        for (int32_t first = 0; first + a->size[k] <= devices; first++) {
+            const sub_mesh at = {*place_at(a, k, first), first, a->size[k]};
+            if (!done[at.place])
+                try_meshes(a, &at, at.devices, &mesh);
+            done[at.place] = true;
+        }
+    }
+}
+
+void search_runs_find(search_runs *a)
+{
+    const cost_model *cost = a->problem->cost;
+    plan_boxer *boxer = plan_boxer_create(cost_boxing(cost), a->scratch);
+    a->rates = (search_rates){{cost, cost}, {boxer, boxer}};
+    a->found.n = a->found.room = a->n_sizes = 0;
+    a->found.at = NULL;
+    cluster_layers(a);
+    list_sizes(a);
+    list_places(a);
+    const int32_t n = a->n_places * SEARCH_MOST_LAYERS * SEARCH_MOST_LAYERS;
+    a->run = fs_new(a->scratch, search_run_cost, n);
+    for (int32_t i = 0; i < n; i++)
+        a->run[i].s = INFINITY;
+    time_places(a);
+    partition(a);
+}
