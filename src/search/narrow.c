@@ -412,6 +412,16 @@ static bool wants_anchor(const search_level0 *z)
     return !z->kept.from || (z->memory_decides && has_gap(z));
 }
 
+/* A lean plan costs more than the engine's, which need not have fitted. */
+static bool may_be_leaner(const search_level0 *z, const search_candidate *c)
+{
+    if (!z->kept.from)
+        return true;
+    return c->solved && search_bound(c) < z->kept.cost_s &&
+           !(isfinite(c->record.iteration_s) &&
+             c->record.iteration_s >= z->kept.cost_s);
+}
+
 static void anchor(search_level0 *z)
 {
     for (int32_t k = 0; k < z->all.n; k++) {
@@ -420,8 +430,7 @@ static void anchor(search_level0 *z)
         if (search_over(z))
             break;
         if (isfinite(bound_s) && bound_s < search_wanted(z->problem) &&
-            !(z->kept.from && (bound_s >= z->kept.cost_s || !c->solved)) &&
-            !c->anchored)
+            may_be_leaner(z, c) && !c->anchored)
             search_anchor_one(z, c);
     }
 }
