@@ -345,10 +345,14 @@ static bool has_say(const search_level0 *z, const search_candidate *c)
     return c->built.net.n_limits > 0 && (c->again || !z->problem->again);
 }
 
+/* What was pressed for more may come to so much less. */
+#define LOWER 0.03
+
 bool search_may_press(const search_level0 *z, const search_candidate *c)
 {
-    return !c->pressed && isfinite(z->best_s) && !z->problem->rounds &&
-           !search_narrowed(c) &&
+    return (c->pressed_s <= 0 ||
+            search_enough(z) < (1 - LOWER) * c->pressed_s) &&
+           isfinite(z->best_s) && !z->problem->rounds && !search_narrowed(c) &&
            (c->n_stages > 1 || c->again || !z->problem->again);
 }
 
@@ -357,7 +361,7 @@ void search_press_one(search_level0 *z, search_candidate *c)
     search_asked *asked = c->asked;
     search_budget *budget = &asked->budget;
     const int64_t start_ns = fs_now_ns();
-    c->pressed = true;
+    c->pressed_s = budget->cutoff;
     if (!c->view || (c->n_stages == 1 && !has_say(z, c)))
         return;
     search_prices *prices = fs_new(c->arena, search_prices, 1);

@@ -49,7 +49,8 @@ typedef struct search_candidate {
     int64_t steps;               /* of work done */
     search_asked *asked;         /* the last time; NULL: never */
     bool looked, weighed, tried; /* how far the first pass came with it */
-    bool pressed;                /* its bound was raised by prices alone, */
+    double pressed_s; /* bound that it was pressed for by prices alone (0:
+                         none), */
     const struct search_prices *prices; /* these; NULL: of no byte */
     bool solved;                        /* an engine was asked */
     bool anchored;                      /* asked for lean plans */

@@ -37,6 +37,9 @@
 enum { ROUNDS = 60, SWEEPS = 20 };
 /* Where no upper bound is known it is taken to be so much higher. */
 #define UNKNOWN 0.02
+/* Potentials that drift cost twice as much: what is missing by more than this
+ * share is not looked for there. */
+#define FAR 0.04
 /* Where only so much is wanted, so much more is aimed at. */
 #define BEYOND 0.005
 /* Every few rounds: would as many times what they gained do? If not, no more
@@ -711,8 +714,8 @@ static double raise(lifting *l, double upper, double enough,
                     fs_deadline deadline, search_prices *prices)
 {
     const double best = climb(l, -INFINITY, upper, enough, deadline, prices);
-    if (best >= enough || isinf(upper) || fs_deadline_over(&deadline) ||
-        !let_drift(l))
+    if (best >= enough || isinf(upper) || enough - best > FAR * enough ||
+        fs_deadline_over(&deadline) || !let_drift(l))
         return best;
     return climb(l, best, upper, enough, deadline, prices);
 }

@@ -224,7 +224,8 @@ static void reopen(search_level0 *z, search_candidate *c, bool misfit)
     if (c->covered)
         return;
     if (c->anew) {
-        c->anew = c->pressed = false;
+        c->anew = false;
+        c->pressed_s = 0;
         search_drop_tables(c);
     } else if (narrowed && c->level != c->tried_level) {
         c->tried_level = c->level;
