@@ -7,6 +7,10 @@
  *                      baselines, ranks, solve) or rows with that in their name
  *   BENCH_ALL=1        all baselines: every family of recipes by itself too
  *   BENCH_LIMIT=S      seconds each search has (its own usual limit)
+ *   BENCH_CSV=FILE     baselines: answers are added to it, what it has is not
+ *                      asked again
+ *   BENCH_MODELS=A,B   baselines: of these only
+ *   BENCH_CLUSTERS=A,B baselines: on these only
  *   BENCH_IOPDDL=DIR   where to look for networks (datasets/iopddl) */
 #include "config.h"
 #include "tests/bench_search.h"
@@ -84,6 +88,7 @@ static void read_answer(bench_run *r)
     r->step_s = bench_figure(answer, "iteration_s");
     r->gap = bench_figure(answer, "gap");
     r->sim_gap = bench_figure(answer, "sim_gap");
+    r->late = json_is_true(json_object_get(answer, "late"));
     r->peak_bytes = 0;
     json_array_foreach(json_object_get(answer, "peak_bytes"), k, peak)
         r->peak_bytes = fmax(r->peak_bytes, json_number_value(peak));

@@ -21,6 +21,7 @@ typedef struct bench_run {
     double peak_bytes;     /* of the fullest device */
     int32_t configs, open; /* in the space; of these, not pruned */
     char answer[16];       /* optimal, feasible, infeasible, limit */
+    bool late;             /* a clock had a say */
 } bench_run;
 
 /* `flowsearch WORDS`, with --json and --db none, or this one. */

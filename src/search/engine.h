@@ -9,6 +9,12 @@
 #include "search/engines.def"
 #undef SEARCH_ENGINE
 
+/* What `deduce` finds while it looks at no more values than this many times all
+ * of the network: more only goes back on what it chose first. cost INFINITY:
+ * nothing; `open`: for lack of steps. No bound. */
+void search_deduce_first(const search_net *net, double passes, fs_arena *arena,
+                         search_solution *out);
+
 /* Two costs within this relative distance count as equal. */
 #define SEARCH_TOLERANCE 1e-9
 

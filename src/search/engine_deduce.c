@@ -120,13 +120,13 @@ static void rank(greedy *g, int32_t i, double *cost)
 }
 
 /* Depth first: the first complete assignment is the answer. */
-static bool descend(greedy *g, double *cost)
+static bool descend(greedy *g, int64_t most, double *cost)
 {
     const search_net *net = g->net;
     int32_t i = 0;
     if (net->n_nodes)
         rank(g, 0, cost);
-    while (i < net->n_nodes && g->steps < MAX_STEPS) {
+    while (i < net->n_nodes && g->steps < most) {
         if (g->next[i] < g->n_ranked[i]) {
             g->value[i] = g->ranked[i][g->next[i]++];
             add_bytes(g, i, g->value[i], 1, g->bytes);
@@ -141,10 +141,9 @@ static bool descend(greedy *g, double *cost)
     return i == net->n_nodes;
 }
 
-fs_status search_deduce(const search_net *net, const search_budget *budget,
-                        fs_arena *arena, fs_err *err, search_solution *out)
+void search_deduce_first(const search_net *net, double passes, fs_arena *arena,
+                         search_solution *out)
 {
-    (void)budget; /* one pass */
     greedy g = {.net = net,
                 .into = search_net_incidence(net, false, arena),
                 .bytes = fs_new(arena, int64_t, net->n_limits),
@@ -153,22 +152,35 @@ fs_status search_deduce(const search_net *net, const search_budget *budget,
                 .n_ranked = fs_new(arena, int32_t, net->n_nodes),
                 .next = fs_new(arena, int32_t, net->n_nodes)};
     int32_t widest = 0;
+    double values = 0;
     for (int32_t i = 0; i < net->n_nodes; i++) {
         g.ranked[i] = fs_new(arena, int32_t, net->nodes[i].n);
         widest = net->nodes[i].n > widest ? net->nodes[i].n : widest;
+        values += net->nodes[i].n;
     }
     reserve_bytes(&g, arena);
-    bool found = descend(&g, fs_new(arena, double, widest));
-    double cost = found ? search_net_cost(net, g.value) : INFINITY;
-    /* It went through everything, or a stage without nodes has no room. */
-    if (isinf(cost) && g.steps < MAX_STEPS)
-        return fs_fail(err, FS_NO, "no assignment is legal and fits memory");
+    const int64_t most = (int64_t)fmin(MAX_STEPS, passes * values);
+    const bool found = descend(&g, most, fs_new(arena, double, widest));
     *out = (search_solution){
         .value = g.value,
-        .cost = cost,
-        .lower_bound = search_net_floor(net, arena),
+        .cost = found ? search_net_cost(net, g.value) : INFINITY,
         .steps = g.steps,
+        .open = !found && g.steps >= most,
         .kernel_nodes = net->n_nodes,
     };
+}
+
+fs_status search_deduce(const search_net *net, const search_budget *budget,
+                        fs_arena *arena, fs_err *err, search_solution *out)
+{
+    (void)budget; /* one pass */
+    search_solution first;
+    search_deduce_first(net, INFINITY, arena, &first);
+    /* It went through everything, or a stage without nodes has no room. */
+    if (isinf(first.cost) && !first.open)
+        return fs_fail(err, FS_NO, "no assignment is legal and fits memory");
+    first.open = false; /* it has no more to say */
+    first.lower_bound = search_net_floor(net, arena);
+    *out = first;
     return FS_OK;
 }

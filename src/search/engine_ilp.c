@@ -26,6 +26,7 @@ enum {
     MIXED = 4,
     MIXED_COLUMNS = 4000,
     MILP_COLUMNS = 60000,
+    DEDUCE_PASSES = 50,
     DEDUCE_STEPS = 20 /* of one value, besides its limits */
 };
 /* Share of the gap that prices have to promise to close. */
@@ -339,9 +340,7 @@ static void start(ilp *s, const search_net *net, const search_budget *budget)
     s->kernel_nodes = net->n_nodes;
     s->bound = search_net_floor(net, s->arena);
     search_solution first;
-    fs_err err = {0};
-    if (search_deduce(net, budget, s->arena, &err, &first) != FS_OK)
-        first = (search_solution){.cost = INFINITY};
+    search_deduce_first(net, DEDUCE_PASSES, s->arena, &first);
     count(s, first.steps * (DEDUCE_STEPS + net->n_limits));
     if (isfinite(first.cost) && budget->rounds)
         take(s, first.value, first.cost); /* soon, so improved later */
