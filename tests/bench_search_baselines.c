@@ -121,7 +121,8 @@ static void read_row(char *cells, bench_run *r)
     r->peak_bytes = fmax(0, figure_of(cell[4]));
     r->wall_s = figure_of(cell[5]);
     r->cpu_s = figure_of(cell[6]);
-    snprintf(r->command, sizeof r->command, "%.*s", (int)strcspn(cells, "\n"),
+    cells += *cells == '"'; /* it has commas */
+    snprintf(r->command, sizeof r->command, "%.*s", (int)strcspn(cells, "\"\n"),
              cells);
 }
 
@@ -172,7 +173,7 @@ static void keep_row(const question *q, const char *engine, const bench_run *r)
     put_figure(file, "%.0f", r->peak_bytes > 0 ? r->peak_bytes : (double)NAN);
     put_figure(file, "%.2f", r->wall_s);
     put_figure(file, "%.2f", r->cpu_s);
-    fprintf(file, "%s\n", r->command);
+    fprintf(file, "\"%s\"\n", r->command);
     fclose(file);
 }
 

@@ -219,6 +219,14 @@ static void limit_round(hunt *h, bool first, double limit_s)
     h->problem.time_limit_s = (first ? 1.5 : 2) * share * limit_s;
 }
 
+/* The search keeps what fits when it is lowered as usual: other rounds are for
+ * other options. */
+static bool may_not_fit(const cli_making *m)
+{
+    const cli_args *a = &m->c->args;
+    return !m->by_hand && (a->overlap || a->no_sharing);
+}
+
 /* One search, one lowering. `*fits` with FS_OK, or the next share to try. Only
  * the first round's proof is told: later ones get less time. */
 static fs_status hunt_once(cli_making *m, hunt *h, bool first, plan **out,
@@ -229,7 +237,7 @@ static fs_status hunt_once(cli_making *m, hunt *h, bool first, plan **out,
     fs_err err = {0};
     *fits = false;
     h->problem.time_limit_s = time_limit(m);
-    if (h->problem.memory_bytes > 0 && !m->by_hand)
+    if (h->problem.memory_bytes > 0 && may_not_fit(m))
         limit_round(h, first, time_limit(m));
     fs_status status = search_run(&h->problem, c->arena, &err, &m->found);
     h->search_s += m->found.search_s;

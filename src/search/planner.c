@@ -1,6 +1,7 @@
 #include "config.h"
 #include "search/planner.h"
 
+#include "base/clock.h"
 #include "search/engine.h"
 #include "search/plans.h"
 
@@ -45,6 +46,23 @@ static bool take_again(const search_problem *problem, search_graph *graphs)
     return true;
 }
 
+/* What there is for two runs: half of it for the first where a limit of memory
+ * was said, then the rest. */
+typedef struct budget {
+    fs_end end;
+    double most_steps; /* 0: any */
+} budget;
+
+static budget budget_of(const search_problem *problem)
+{
+    const double s = problem->time_limit_s > 0 ? problem->time_limit_s : 1e8;
+    budget all = {fs_end_after(fs_now_ns(), s, problem->stop),
+                  problem->most_steps};
+    if (problem->end && problem->end->wall_ns < all.end.wall_ns)
+        all.end = *problem->end;
+    return all;
+}
+
 /* Plain, and where memory refused some or all, with copies of all. */
 static fs_status run_both(const search_planner *planner,
                           const search_problem *problem, fs_arena *arena,
@@ -53,13 +71,22 @@ static fs_status run_both(const search_planner *planner,
     search_problem one = *problem;
     search_result more = {0};
     fs_err ignored = {0};
+    const budget all = budget_of(problem);
+    const fs_end half = fs_end_share(&all.end, 0.5);
     one.again = NULL;
+    if (problem->again && problem->memory_bytes > 0) {
+        one.end = &half;
+        one.most_steps = all.most_steps / 2;
+    }
     const fs_status status = planner->run(planner, &one, arena, err, out);
     search_graph *graphs = fs_new(arena, search_graph, problem->n_graphs);
     if ((status != FS_OK && status != FS_NO) || !problem->again ||
         !refused_by_memory(out) || !take_again(problem, graphs))
         return status;
     one.graphs = graphs;
+    one.end = &all.end;
+    if (all.most_steps > 0)
+        one.most_steps = all.most_steps - (double)out->steps;
     if (status == FS_OK)
         one.below_s = out->iteration_s;
     const fs_status second =
