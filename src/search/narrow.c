@@ -221,8 +221,6 @@ static bool judge(search_level0 *z)
 static void reopen(search_level0 *z, search_candidate *c, bool misfit)
 {
     const bool narrowed = search_narrowed(c);
-    if (c->covered)
-        return;
     if (c->anew) {
         c->anew = false;
         c->pressed_s = 0;
