@@ -88,7 +88,7 @@ static int by_bound(const void *a, const void *b)
  * limit binds, what is this near to the best is not tried for long. */
 #define NEAR 1e-4
 #define BINDING_EFFORT_S 3
-enum { QUICK_PASSES = 2, BATCH = 16 };
+enum { QUICK_PASSES = 3, BATCH = 16 };
 
 static bool near_enough(const search_level0 *z, const search_candidate *c,
                         int32_t pass)
@@ -111,15 +111,28 @@ static bool worth(search_level0 *z, search_candidate *c, int32_t pass)
     return false;
 }
 
-static const double effort_s[] = {0.25, 2, 15, 1e9};
+static const double effort_s[] = {0.25, 0.25, 2, 15, 1e9};
+/* Where memory decides attempts stop before they are done: so that each
+ * configuration has one before any has more. */
+#define GLANCE_S 0.05
 
 static double effort_of(const search_level0 *z, const search_candidate *c,
                         int32_t pass)
 {
     if (z->problem->rounds)
         return INFINITY;
+    if (pass == 0 && z->memory_decides)
+        return GLANCE_S;
     double most_s = c->memory_binds ? BINDING_EFFORT_S : INFINITY;
     return fmin(effort_s[pass], most_s);
+}
+
+/* It would be the same again. */
+static bool had_as_much(const search_level0 *z, const search_candidate *c,
+                        int32_t pass)
+{
+    return pass > 0 && !c->unfolds && c->asked_in == z->round &&
+           c->asked_s >= effort_of(z, c, pass);
 }
 
 /* Attempts that are made at once, with the same bound to reach. */
@@ -141,6 +154,10 @@ static fs_status solve(search_level0 *z, search_candidate **list, int32_t n,
                        int32_t pass, fs_err *err)
 {
     n = prepare_all(z, list, n, pass);
+    for (int32_t k = 0; k < n; k++) {
+        list[k]->asked_in = z->round;
+        list[k]->asked_s = effort_of(z, list[k], pass);
+    }
     search_crew_run(z, search_answer, list, n);
     for (int32_t k = 0; k < n; k++)
         FS_TRY(search_conclude(z, list[k], err));
@@ -227,6 +244,47 @@ static fs_status attempt_few(search_level0 *z, fs_err *err)
     return solve(z, list, n_worth, 0, err);
 }
 
+static int32_t attempts_of(const search_level0 *z, int32_t n_stages)
+{
+    int32_t n = 0;
+    for (int32_t k = 0; k < z->all.n; k++)
+        n += z->all.at[k]->n_stages == n_stages && z->all.at[k]->tried;
+    return n;
+}
+
+/* Of those of which fewest with that number of stages were tried. */
+static search_candidate *next_probe(const search_level0 *z)
+{
+    search_candidate *next = NULL;
+    int32_t fewest = INT32_MAX;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k];
+        if (c->settled || c->tried || !c->looked || !c->weighed ||
+            !c->schedule ||
+            search_proven(c->record.lower_bound_s, search_enough(z)))
+            continue;
+        const int32_t tried = attempts_of(z, c->n_stages);
+        if (tried > fewest || (tried == fewest && by_bound(&c, &next) > 0))
+            continue;
+        fewest = tried;
+        next = c;
+    }
+    return next;
+}
+
+/* Attempts out of turn: bounds of many stages are weaker, so that by bound
+ * alone the best plan of few comes last. */
+static fs_status probe(search_level0 *z, fs_err *err)
+{
+    search_candidate *list[AT_ONCE], *next;
+    int32_t n = 0;
+    while (n < AT_ONCE && (next = next_probe(z))) {
+        next->tried = true;
+        list[n++] = next;
+    }
+    return solve(z, list, n, 0, err);
+}
+
 static void press_few(search_level0 *z)
 {
     search_candidate *list[AT_ONCE];
@@ -235,10 +293,12 @@ static void press_few(search_level0 *z)
 }
 
 /* Each is looked at only as long as its bound is the least: from seconds of its
- * nodes, from its tables, by prices, by a first attempt. */
+ * nodes, from its tables, by prices, by a first attempt. After batches 1, 2, 4,
+ * .. of those weighed there are attempts out of turn. */
 static fs_status first_pass(search_level0 *z, fs_err *err)
 {
     search_candidate *c;
+    int32_t n_batches = 0;
     while ((c = least_bound(z)) && !search_round_over(z)) {
         if (!worth(z, c, 0)) {
             c->tried = true;
@@ -248,6 +308,9 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
         } else if (!c->weighed) {
             search_say(z, c, "weighed");
             run_batch(z, search_weigh, false);
+            n_batches++;
+            if ((n_batches & (n_batches - 1)) == 0)
+                FS_TRY(probe(z, err));
         } else if (!c->schedule) {
             search_tell_schedules_apart(z, c);
         } else if (search_may_press(z, c)) {
@@ -282,7 +345,7 @@ fs_status search_explore(search_level0 *z, fs_err *err)
         int32_t n = 0;
         for (int32_t k = 0; e > 0 && k < z->all.n; k++) {
             search_candidate *c = z->all.at[k];
-            if (!worth(z, c, e))
+            if (!worth(z, c, e) || had_as_much(z, c, e))
                 continue;
             if (c->unfolds) {
                 FS_TRY(search_solve_whole(z, c, effort_of(z, c, e), err));

@@ -48,6 +48,8 @@ typedef struct search_candidate {
     search_config record;
     int64_t steps;               /* of work done */
     search_asked *asked;         /* the last time; NULL: never */
+    int32_t asked_in;            /* this round, */
+    double asked_s;              /* with so much work; 0: never */
     bool looked, weighed, tried; /* how far the first pass came with it */
     double pressed_s; /* bound that it was pressed for by prices alone (0:
                          none), */
