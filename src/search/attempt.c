@@ -317,14 +317,16 @@ void search_pose(search_level0 *z, search_candidate *c, double seconds)
     search_say(z, c, "..");
 }
 
-/* As much work for each part of the answer: one that was stopped leaves
- * nothing. */
+/* As much work for each part of the answer, and no less than this: one that was
+ * stopped leaves nothing, and is not asked again if the engine was not. */
+#define LEAST_S 0.25
 static fs_deadline next_deadline(search_candidate *c)
 {
     const search_asked *asked = c->asked;
     const double left = asked->left - (double)(c->steps - asked->begun);
-    return fs_deadline_after(fmin(FS_STEPS_PER_S * asked->seconds, left),
-                             &c->steps, asked->budget.deadline.end);
+    const double seconds = fmax(asked->seconds, LEAST_S);
+    return fs_deadline_after(fmin(FS_STEPS_PER_S * seconds, left), &c->steps,
+                             asked->budget.deadline.end);
 }
 
 /* A bound that needs no further proof is enough, and one as near as that to the

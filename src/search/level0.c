@@ -112,8 +112,9 @@ static bool worth(search_level0 *z, search_candidate *c, int32_t pass)
 }
 
 static const double effort_s[] = {0.25, 0.25, 2, 15, 1e9};
-/* Where memory decides attempts stop before they are done: so that each
- * configuration has one before any has more. */
+/* Where memory decides attempts stop before they are done, so that each
+ * configuration has one before any has more; but for folded networks, whose
+ * bounds need more. */
 #define GLANCE_S 0.05
 
 static double effort_of(const search_level0 *z, const search_candidate *c,
@@ -121,7 +122,7 @@ static double effort_of(const search_level0 *z, const search_candidate *c,
 {
     if (z->problem->rounds)
         return INFINITY;
-    if (pass == 0 && z->memory_decides)
+    if (pass == 0 && z->memory_decides && !c->view)
         return GLANCE_S;
     double most_s = c->memory_binds ? BINDING_EFFORT_S : INFINITY;
     return fmin(effort_s[pass], most_s);
@@ -260,7 +261,7 @@ static search_candidate *next_probe(const search_level0 *z)
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
         if (c->settled || c->tried || !c->looked || !c->weighed ||
-            !c->schedule ||
+            !c->schedule || search_may_press(z, c) ||
             search_proven(c->record.lower_bound_s, search_enough(z)))
             continue;
         const int32_t tried = attempts_of(z, c->n_stages);
@@ -273,7 +274,7 @@ static search_candidate *next_probe(const search_level0 *z)
 }
 
 /* Attempts out of turn: bounds of many stages are weaker, so that by bound
- * alone the best plan of few comes last. */
+ * alone the best plan of few comes last. What is to be pressed waits for it. */
 static fs_status probe(search_level0 *z, fs_err *err)
 {
     search_candidate *list[AT_ONCE], *next;
@@ -289,7 +290,7 @@ static void press_few(search_level0 *z)
 {
     search_candidate *list[AT_ONCE];
     const int32_t n = next_few(z, true, list);
-    search_crew_run(z, search_press_one, list, prepare_all(z, list, n, 0));
+    search_crew_run(z, search_press_one, list, prepare_all(z, list, n, 1));
 }
 
 /* Each is looked at only as long as its bound is the least: from seconds of its
