@@ -52,7 +52,7 @@ static void test_plans(const char *words)
 static void test_within(const char *more)
 {
     cli_answer *a = cli("search zoo:gpt2 --cluster 1x8:a100-sxm4-80g --batch "
-                        "32 --memory 3G --time-limit 5 %s -o \"$D/p.json\" "
+                        "32 --memory 3G --time-limit 10 %s -o \"$D/p.json\" "
                         "--json",
                         more);
     const json_t *first = json_array_get(json_object_get(a->json, "plans"), 0);

@@ -79,12 +79,18 @@ static bool same_configuration(const search_plan *a, const search_plan *b)
 }
 
 /* Sound when lowered, and within the limit. */
-static bool keeps(const bench *b, const search_plan *p, int64_t limit)
+/* As usual, or packed until it fits. */
+static bool keeps_with(const bench *b, const search_plan *p, int64_t limit,
+                       bool until_fits)
 {
     fs_err err = {0};
     plan *lowered;
     plan_report report;
-    const plan_lower_options options = plan_lower_defaults();
+    plan_lower_options options = plan_lower_defaults();
+    int64_t *enough = fs_new(b->arena, int64_t, p->strategy->n_stages);
+    for (int32_t i = 0; i < p->strategy->n_stages; i++)
+        enough[i] = limit;
+    options.enough_bytes = until_fits ? enough : NULL;
     bool good = plan_lower(p->graph, b->problem.cluster, p->strategy, &options,
                            b->arena, &err, &lowered) == FS_OK &&
                 plan_check(p->graph, b->problem.cluster, lowered, b->arena,
@@ -92,6 +98,12 @@ static bool keeps(const bench *b, const search_plan *p, int64_t limit)
     for (int32_t r = 0; good && limit && r < lowered->n_roles; r++)
         good = lowered->roles[r].arena_bytes <= limit;
     return good;
+}
+
+static bool keeps(const bench *b, const search_plan *p, int64_t limit)
+{
+    return keeps_with(b, p, limit, false) ||
+           (limit && keeps_with(b, p, limit, true));
 }
 
 /* Under a limit there may be but one. */

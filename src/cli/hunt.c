@@ -202,7 +202,12 @@ static fs_status lower(cli_making *m, const search_problem *problem, plan **out)
     const search_plan best = {.graph = m->found.graph,
                               .strategy = m->found.strategy};
     m->ahead = cli_ahead_of(m, problem, &best);
-    return lower_with(m, &best, m->ahead, NULL, m->c->arena, &m->c->err, out);
+    FS_TRY(lower_with(m, &best, m->ahead, NULL, m->c->arena, &m->c->err, out));
+    /* Offsets stop at what is little above the bound; a limit may be nearer. */
+    if (cli_making_fits(problem, *out))
+        return FS_OK;
+    return cli_making_try(m, problem, &best, m->ahead, m->c->arena, &m->c->err,
+                          out);
 }
 
 /* An interrupt that comes later, while the plan is lowered, stops no search. */

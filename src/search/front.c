@@ -14,19 +14,39 @@
 /* A search may take so much longer than its work should. */
 #define SLOW 2
 
-static fs_status peak_of(const search_problem *problem,
-                         const search_result *found, fs_err *err, int64_t *out)
+/* `enough`: of each stage, as in plan_lower_options. */
+static fs_status largest_arena(const search_problem *problem,
+                               const search_result *found,
+                               const int64_t *enough, fs_err *err, int64_t *out)
 {
-    const plan_lower_options options = plan_lower_defaults();
+    plan_lower_options options = plan_lower_defaults();
     fs_arena *scratch = fs_arena_create();
     plan *lowered;
     *out = 0;
+    options.enough_bytes = enough;
     const fs_status status =
         plan_lower(found->graph, problem->cluster, found->strategy, &options,
                    scratch, err, &lowered);
     for (int32_t r = 0; status == FS_OK && r < lowered->n_roles; r++)
         if (lowered->roles[r].arena_bytes > *out)
             *out = lowered->roles[r].arena_bytes;
+    fs_arena_destroy(scratch);
+    return status;
+}
+
+/* Offsets stop at what is little above the bound; the limit may be nearer. */
+static fs_status peak_of(const search_problem *problem, int64_t limit,
+                         const search_result *found, fs_err *err, int64_t *out)
+{
+    const int32_t n = found->strategy->n_stages;
+    FS_TRY(largest_arena(problem, found, NULL, err, out));
+    if (*out <= limit)
+        return FS_OK;
+    fs_arena *scratch = fs_arena_create();
+    int64_t *enough = fs_new(scratch, int64_t, n);
+    for (int32_t i = 0; i < n; i++)
+        enough[i] = limit;
+    const fs_status status = largest_arena(problem, found, enough, err, out);
     fs_arena_destroy(scratch);
     return status;
 }
@@ -48,7 +68,7 @@ static fs_status add_point(const search_problem *problem, int64_t limit,
                            search_front *front)
 {
     search_front_point point = {.limit_bytes = limit, .found = *found};
-    FS_TRY(peak_of(problem, found, err, &point.peak_bytes));
+    FS_TRY(peak_of(problem, limit, found, err, &point.peak_bytes));
     inherit_bound(front, &point.found);
     while (front->n > 0 &&
            front->points[front->n - 1].found.iteration_s >= found->iteration_s)
