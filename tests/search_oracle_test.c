@@ -287,7 +287,7 @@ static int32_t count_blocks(const ir_graph *graph, fs_arena *arena)
 
 typedef struct cut_tally {
     int problems, cuts, balanced, best, much, recuts;
-    int bad_bound, bad_claim, bad_worse;
+    int bad_bound, bad_claim, bad_worse, bad_status;
     double before, sum, worst;
     uint64_t worst_seed;
 } cut_tally;
@@ -389,7 +389,92 @@ static void test_cuts(uint64_t seed, int32_t n)
         tap_equal_int(t.bad_bound, 0, "no cut is below the bound of all cuts");
         tap_equal_int(t.bad_claim, 0, "claims are cost_strategy's");
         tap_equal_int(t.bad_worse, 0, "no plan is worse than without");
+        tap_ok(t.sum <= 0.02 * many,
+               "in the mean within 2 %% of the best of all cuts");
     }
+}
+
+/* ---- stages of different meshes ---- */
+
+static bool is_power(int32_t n)
+{
+    return (n & (n - 1)) == 0;
+}
+
+/* Every way to give two stages all devices, in sub-meshes of powers of two, and
+ * every cut. */
+static double best_of_pairs(cut_tally *t, asked *a)
+{
+    const int32_t devices = a->cluster->n_devices;
+    double best = INFINITY;
+    for (int32_t first = 1; first < devices; first++) {
+        ir_mesh mesh[] = {
+            {first > 1, {first > 1 ? first : 0}},
+            {devices - first > 1, {devices - first > 1 ? devices - first : 0}}};
+        if (!is_power(first) || !is_power(devices - first))
+            continue;
+        a->problem.stage_mesh = mesh;
+        best = fmin(best, best_of_cuts(t, a, 2));
+        a->problem.stage_mesh = NULL;
+    }
+    return best;
+}
+
+static void try_pairs(cut_tally *t, const oracle_case *c, asked *a)
+{
+    search_result found;
+    a->problem.fix_stages = 2;
+    a->problem.recut = true;
+    const fs_status status = ask(a, "ilp", &found);
+    a->problem.recut = false;
+    const double best = best_of_pairs(t, a);
+    if (isinf(best))
+        return;
+    t->problems++;
+    t->bad_status += status != FS_OK;
+    if (status != FS_OK)
+        return;
+    const double by = found.iteration_s / best - 1;
+    t->recuts += found.n_recuts;
+    t->best += by < 1e-9;
+    t->much += by > 0.01;
+    t->sum += fmax(by, 0);
+    t->bad_claim += !exact(a, &found);
+    if (by > t->worst) {
+        t->worst = by;
+        t->worst_seed = c->seed;
+    }
+}
+
+static void test_pairs(uint64_t seed, int32_t n)
+{
+    static const char *const clusters[] = {
+        "1x1:h100-sxm5-80g+1x2:l4", "1x2:a100-sxm4-80g+1x1:l4", "1x4:cpu",
+        "1x1:a100-sxm4-80g+1x4:l4"};
+    cut_tally t = {0};
+    for (int32_t i = 0; i < n; i++) {
+        oracle_case c = draw_case(seed + (uint64_t)i);
+        asked a;
+        c.train = true;
+        c.cluster = clusters[i % 4];
+        c.n_graphs = c.axes = 1;
+        c.n_schedules = 0;
+        c.most = 3 + i % 3;
+        open_case(&a, &c);
+        try_pairs(&t, &c, &a);
+        close_case(&a, &c);
+    }
+    printf(
+        "# %d networks in 2 stages of any meshes, %d cuts: with %d looked at "
+        "the best is found in %d, over 1 %% off in %d, %.3g %% in the mean "
+        "and %.3g %% at most (seed %llu)\n",
+        t.problems, t.cuts, t.recuts, t.best, t.much,
+        100 * t.sum / (t.problems ? t.problems : 1), 100 * t.worst,
+        (unsigned long long)t.worst_seed);
+    tap_equal_int(t.bad_status, 0, "there is a plan where stages are unequal");
+    tap_equal_int(t.bad_claim, 0, "claims are cost_strategy's");
+    tap_ok(t.sum <= 0.05 * (t.problems + 1),
+           "in the mean within 5 %% of the best of all meshes and cuts");
 }
 
 /* FS_CASE=SEED: one case; FS_CASES=N: so many. */
@@ -401,5 +486,6 @@ int main(void)
     if (!getenv("FS_CUTS"))
         test_engines(seed, n, one);
     test_cuts(seed, one ? 1 : CUT_CASES);
+    test_pairs(seed, one ? 1 : CUT_CASES);
     return tap_done();
 }

@@ -21,7 +21,7 @@
 /* The same for stages of different meshes where devices are of several kinds:
  * there equal ones are rarely best. */
 #define MIXED_WORK 1
-#define LEAST_MIXED_S 1
+#define LEAST_MIXED_S 2
 /* Of the limits on work and time, what is left for them at least. */
 #define RESERVE 0.1
 /* Configurations whose plans are dearer than the best by more are not cut
@@ -278,7 +278,7 @@ static bool next_proposal(recutter *r, proposal *out)
 /* Closed; or the best plan is of this cut. */
 static bool is_of_use(const search_level0 *z, const search_candidate *c)
 {
-    return z->kept.from->part == c->part ||
+    return (z->kept.from && z->kept.from->part == c->part) ||
            (!c->covered && search_proven(search_bound(c), search_enough(z)));
 }
 
@@ -300,6 +300,11 @@ static void drop_useless(search_level0 *z, int32_t n)
     z->all.n = kept;
 }
 
+static double best_known(const search_level0 *z)
+{
+    return z->kept.from ? z->kept.cost_s : search_wanted(z->problem);
+}
+
 /* With growing effort, while it is the best or may be. */
 static fs_status attempt(recutter *r, search_candidate *c, fs_err *err)
 {
@@ -314,7 +319,7 @@ static fs_status attempt(recutter *r, search_candidate *c, fs_err *err)
     }
     if (z->best == c && !search_keep_fitting(z) && !over(r))
         search_anchor_one(z, c);
-    z->best_s = z->kept.cost_s;
+    z->best_s = best_known(z);
     return FS_OK;
 }
 
@@ -332,6 +337,19 @@ static fs_status try_cut(recutter *r, const proposal *p, fs_err *err)
     for (int32_t k = n; k < z->all.n; k++) {
         FS_TRY(attempt(r, z->all.at[k], err));
         propose_for(r, z->all.at[k]);
+    }
+    return FS_OK;
+}
+
+static fs_status try_proposals(recutter *r, fs_err *err)
+{
+    search_level0 *z = r->z;
+    proposal p;
+    for (int32_t idle = 0;
+         idle < IN_A_ROW && !over(r) && next_proposal(r, &p);) {
+        const double best_s = z->best_s;
+        FS_TRY(try_cut(r, &p, err));
+        idle = z->best_s < best_s ? 0 : idle + 1;
     }
     return FS_OK;
 }
@@ -403,20 +421,21 @@ static void propose_pipelines(recutter *r, const search_graph *graph,
     fs_arena_destroy(runs.scratch);
 }
 
-/* The cheapest plan of several stages with so many micro-batches. */
+/* The cheapest plan with so many micro-batches. */
 static double best_with(const search_level0 *z, const search_graph *graph)
 {
     double best = INFINITY;
     for (int32_t k = 0; k < z->all.n; k++) {
         const search_candidate *c = z->all.at[k];
-        if (c->graph == graph && c->measured)
-            best = fmin(best, c->measured->cost_s);
+        if (c->graph == graph)
+            best = fmin(best, c->record.iteration_s);
     }
     return best;
 }
 
-/* Numbers of micro-batches whose pipelines are best first. */
-static void propose_meshes(recutter *r)
+/* Numbers of micro-batches whose plans are best first; what is promised of
+ * one is not to be compared with another's, since moves are not counted. */
+static fs_status try_meshes(recutter *r, fs_err *err)
 {
     const search_problem *p = r->z->problem;
     bool *done = fs_new(r->arena, bool, p->n_graphs);
@@ -435,9 +454,13 @@ static void propose_meshes(recutter *r)
         }
         done[next] = true;
         const double left = end - (double)search_steps(r->z);
-        if ((double)p->graphs[next].graph->nodes.n * NODE_STEPS < left)
-            propose_pipelines(r, &p->graphs[next], left);
+        if ((double)p->graphs[next].graph->nodes.n * NODE_STEPS >= left)
+            continue;
+        r->open.n = 0;
+        propose_pipelines(r, &p->graphs[next], left);
+        FS_TRY(try_proposals(r, err));
     }
+    return FS_OK;
 }
 
 /* ---- all of it ---- */
@@ -452,19 +475,6 @@ static void begin_work(recutter *r, double steps)
     z->most_steps = z->round_steps = r->end;
 }
 
-static fs_status try_proposals(recutter *r, fs_err *err)
-{
-    search_level0 *z = r->z;
-    proposal p;
-    for (int32_t idle = 0;
-         idle < IN_A_ROW && !over(r) && next_proposal(r, &p);) {
-        const double best_s = z->best_s;
-        FS_TRY(try_cut(r, &p, err));
-        idle = z->best_s < best_s ? 0 : idle + 1;
-    }
-    return FS_OK;
-}
-
 static fs_status recut(recutter *r, fs_err *err)
 {
     search_level0 *z = r->z;
@@ -474,7 +484,7 @@ static fs_status recut(recutter *r, fs_err *err)
     begin_work(r, usual);
     z->round_end = z->end;
     z->best = NULL;
-    z->best_s = z->kept.cost_s;
+    z->best_s = best_known(z);
     for (int32_t k = 0; k < n; k++)
         propose_for(r, z->all.at[k]);
     FS_TRY(try_proposals(r, err));
@@ -483,8 +493,7 @@ static fs_status recut(recutter *r, fs_err *err)
         begin_work(
             r, mixed ? fmax(MIXED_WORK * done, LEAST_MIXED_S * FS_STEPS_PER_S)
                      : usual);
-        propose_meshes(r);
-        FS_TRY(try_proposals(r, err));
+        FS_TRY(try_meshes(r, err));
     }
     drop_useless(z, n);
     z->n_recuts = z->all.n - n;
@@ -506,7 +515,7 @@ fs_status search_recut(search_level0 *z, fs_err *err)
         return FS_OK;
     z->late |= fs_end_reached(&z->end);
     search_limit(z);
-    if (!z->kept.from || search_over(z))
+    if ((!z->kept.from && z->all.n > 0) || search_over(z))
         return FS_OK;
     recutter r = {
         .z = z, .arena = fs_arena_create(), .most_steps = z->most_steps};

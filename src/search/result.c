@@ -23,7 +23,7 @@ static double any_cut_bound(const search_level0 *z)
 {
     const search_problem *p = z->problem;
     double bound = z->kept.from ? z->kept.cost_s : INFINITY;
-    if (p->stage_of || p->n_layers || p->stage_mesh)
+    if (p->stage_of || p->n_layers || p->stage_mesh || z->all.n <= z->n_recuts)
         return 0;
     for (int32_t k = 0; k < z->all.n; k++) {
         const search_candidate *c = z->all.at[k];

@@ -363,8 +363,33 @@ static search_pipeline read_back(const program *p, int32_t stages, double cost)
     return out;
 }
 
+static void remove_at(search_runs *a, int32_t k)
+{
+    a->found.n--;
+    memmove(&a->found.at[k], &a->found.at[k + 1],
+            (size_t)(a->found.n - k) * sizeof *a->found.at);
+}
+
+/* Who cuts stages again wants each choice of sub-meshes once. */
+static bool is_dearer(search_runs *a, const search_pipeline *now)
+{
+    for (int32_t i = 0; i < a->found.n; i++) {
+        const search_pipeline *known = &a->found.at[i];
+        if (known->n != now->n ||
+            memcmp(known->mesh, now->mesh, sizeof now->mesh) != 0)
+            continue;
+        if (known->cost <= now->cost)
+            return true;
+        remove_at(a, i);
+        return false;
+    }
+    return false;
+}
+
 static void keep_best(search_runs *a, const search_pipeline *now)
 {
+    if (a->several && is_dearer(a, now))
+        return;
     for (int32_t i = 0; i < a->found.n; i++)
         if (a->found.at[i].cost <= now->cost &&
             memcmp(a->found.at[i].first, now->first, sizeof now->first) == 0 &&
