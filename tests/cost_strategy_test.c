@@ -220,8 +220,10 @@ static bool fuller_below(const ir_graph *g, const plan_strategy *s,
     for (int32_t v = -1; v < g->nodes.n; v++) {
         if (v >= 0 && s->stage_of[v] != role->stages[0])
             continue;
-        cost_moment at;
-        const int64_t bytes = cost_fuller_moment(g, s, role->stages[0], v, &at);
+        fs_arena *scratch = fs_arena_create();
+        const int64_t bytes =
+            cost_fuller_moment(g, s, role->stages[0], v, scratch).bytes;
+        fs_arena_destroy(scratch);
         below &= bytes <= role->bound_bytes;
         if (bytes > role->bound_bytes)
             printf("# stage %d of %d, %d micro-batches, %s, while %s runs: "

@@ -82,11 +82,12 @@ static int64_t fullest_of(const ir_graph *graph, const plan_strategy *s,
     enum { APART = 5 };
     int64_t most = 0;
     for (int32_t v = 0; v < graph->nodes.n; v += APART) {
-        cost_moment at;
         if (s->stage_of[v] != role->stages[0])
             continue;
+        fs_arena *scratch = fs_arena_create();
         const int64_t bytes =
-            cost_fuller_moment(graph, s, role->stages[0], v, &at);
+            cost_fuller_moment(graph, s, role->stages[0], v, scratch).bytes;
+        fs_arena_destroy(scratch);
         t->fuller_above += bytes > role->bound_bytes;
         most = bytes > most ? bytes : most;
     }

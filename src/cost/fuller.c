@@ -2,15 +2,30 @@
  * knowing it: of tasks that its lowered plan is fullest at, and of the scratch
  * that its boxing takes. */
 #include "config.h"
-#include "cost/parts.h"
+#include "cost/memory_parts.h"
 
 #include "plan/lower.h"
+
+#include <string.h>
+
+static bool payers_equal(const cost_payers *a, const cost_payers *b)
+{
+    if (!a || !b || a == b || a->n_tensors != b->n_tensors)
+        return a == b;
+    const size_t size = (size_t)a->n_tensors * sizeof *a->node[0];
+    bool equal = true;
+    for (int32_t k = 0; k < 2; k++)
+        equal = equal && memcmp(a->node[k], b->node[k], size) == 0 &&
+                memcmp(a->slot[k], b->slot[k], size) == 0;
+    return equal;
+}
 
 bool cost_moment_equal(const cost_moment *a, const cost_moment *b)
 {
     return a->stage == b->stage && a->phase == b->phase && a->node == b->node &&
            a->scratch_node == b->scratch_node &&
-           a->scratch_slot == b->scratch_slot && a->first == b->first;
+           a->scratch_slot == b->scratch_slot && a->first == b->first &&
+           payers_equal(a->payers, b->payers);
 }
 
 /* A stream's scratch is that of its largest task, whatever runs. */
@@ -87,8 +102,68 @@ static cost_moments list_moments(const cost_sum *sum, int32_t stage,
     return list;
 }
 
-int64_t cost_fuller_moment(const ir_graph *graph, const plan_strategy *strategy,
-                           int32_t stage, int32_t node, cost_moment *out)
+/* What a reader holds by itself, apart from scratch. False: of that nobody
+ * else has a share. */
+static bool holds_alone(const cost_sum *sum, const cost_holding *held,
+                        const cost_edge *edge, int32_t v, int32_t stage,
+                        int64_t *bytes)
+{
+    const int32_t tensor =
+        (int32_t)(edge->ends.tensor - sum->graph->tensors.at);
+    cost_holding one = *held;
+    one.share = 1;
+    one.scratch = 0;
+    *bytes = cost_holding_bytes(&one, &edge->ends, edge->path);
+    return cost_home_of(sum->memory, tensor, v) == stage &&
+           !(edge->anew && held->after);
+}
+
+/* An edge of a moment: what it adds by itself, and to what its readers share.
+ */
+static int64_t count_edge(const cost_sum *sum, int32_t moment, int32_t v,
+                          int32_t slot, int64_t *most, int64_t *alone)
+{
+    const cost_moment *at;
+    cost_edge edge;
+    cost_holding held;
+    int64_t bytes;
+    cost_memory_moments(sum->memory, &at);
+    if (!cost_sum_edge_at(sum, v, slot, &edge) ||
+        !cost_memory_edge(sum->memory, moment,
+                          (cost_reader){v, slot, edge.anew, false}, &held))
+        return 0;
+    const int64_t all = cost_holding_bytes(&held, &edge.ends, edge.path);
+    if (!holds_alone(sum, &held, &edge, v, at[moment].stage, &bytes))
+        return all;
+    const int32_t tensor = (int32_t)(edge.ends.tensor - sum->graph->tensors.at);
+    const int32_t root = cost_memory_root(sum->memory, tensor);
+    *alone = bytes;
+    most[root] = bytes > most[root] ? bytes : most[root];
+    return all - bytes / held.share;
+}
+
+static int64_t count_most(const cost_sum *sum, int32_t moment, int64_t *alone)
+{
+    const plan_strategy *s = sum->strategy;
+    fs_arena *scratch = fs_arena_create();
+    int64_t *most = fs_new(scratch, int64_t, sum->graph->tensors.n), total = 0;
+    memset(alone, 0, (size_t)s->first_edge[s->n_nodes] * sizeof *alone);
+    for (int32_t v = 0; v < s->n_nodes; v++) {
+        total += cost_memory_node(sum->memory, moment, v,
+                                  &s->stages[s->stage_of[v]].mesh, &s->sig[v]);
+        for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
+            total += count_edge(sum, moment, v, e - s->first_edge[v], most,
+                                &alone[e]);
+    }
+    for (int32_t x = 0; x < sum->graph->tensors.n; x++)
+        total += most[x];
+    fs_arena_destroy(scratch);
+    return total;
+}
+
+cost_fuller cost_fuller_moment(const ir_graph *graph,
+                               const plan_strategy *strategy, int32_t stage,
+                               int32_t node, fs_arena *arena)
 {
     fs_arena *scratch = fs_arena_create();
     cost_sum sum = {NULL, NULL, graph, strategy, scratch, NULL};
@@ -98,21 +173,22 @@ int64_t cost_fuller_moment(const ir_graph *graph, const plan_strategy *strategy,
                                   .schedule = strategy->schedule,
                                   .stages = strategy->stages,
                                   .stage_of = strategy->stage_of};
-    int64_t most = -1;
+    const int32_t n_edges = strategy->first_edge[strategy->n_nodes];
+    cost_fuller out = {.bytes = -1, .alone = fs_new(arena, int64_t, n_edges)};
+    int64_t *alone = fs_new(scratch, int64_t, n_edges);
     sum.memory = cost_memory_create(&program, scratch);
     const cost_moments more = list_moments(&sum, stage, node);
-    const cost_memory *memory =
-        cost_memory_create_with(&program, &more, scratch);
     const cost_moment *at;
-    const int32_t n = cost_memory_moments(memory, &at);
-    sum.memory = memory;
+    sum.memory = cost_memory_create_with(&program, &more, scratch);
+    const int32_t n = cost_memory_moments(sum.memory, &at);
     for (int32_t k = n - more.list.n; k < n; k++) {
-        const int64_t bytes = cost_sum_bytes(&sum, k);
-        if (bytes <= most)
+        const int64_t bytes = count_most(&sum, k, alone);
+        if (bytes <= out.bytes)
             continue;
-        most = bytes;
-        *out = at[k];
+        out.bytes = bytes;
+        out.at = at[k];
+        memcpy(out.alone, alone, (size_t)n_edges * sizeof *alone);
     }
     fs_arena_destroy(scratch);
-    return most;
+    return out;
 }

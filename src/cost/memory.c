@@ -335,6 +335,42 @@ static int32_t sharing(const cost_memory *mem, int32_t moment,
     return sure ? 0 : share_of(mem, moment, &by[1], tensor, v);
 }
 
+/* ---- who pays, where that is said ---- */
+
+static int32_t first_like(const cost_memory *mem, int32_t v)
+{
+    const cost_standing *standing = mem->program->standing;
+    return standing ? standing->equal[v] : v;
+}
+
+static bool is_payer(const cost_memory *mem, const cost_moment *at,
+                     cost_reader reader, int32_t root)
+{
+    const cost_payers *by = at->payers;
+    return by->node[reader.kept][root] == first_like(mem, reader.node) &&
+           by->slot[reader.kept][root] == reader.slot;
+}
+
+/* How many share what it is charged with; 0: it is not. Where no payer is left
+ * all share, but of what layers hand on: there other copies' readers pay for
+ * tensors that this one stands for. */
+static int32_t paid_by(const cost_memory *mem, int32_t moment,
+                       cost_reader reader)
+{
+    const cost_moment *at = &mem->moments.at[moment];
+    const cost_paying *paying = &mem->paying[reader.kept];
+    const int32_t root = mem->viewed[read_by(mem, reader)];
+    const ir_graph *graph = mem->program->graph;
+    if (!at->payers || at->payers->node[reader.kept][root] < 0)
+        return sharing(mem, moment, reader);
+    const int32_t n = paying->payers[moment][root];
+    if (is_payer(mem, at, reader, root))
+        return n;
+    const bool apart = cost_times(mem, graph->tensors.at[root].producer) == 1 &&
+                       !paying->handed_on[moment][root];
+    return n == 0 && apart ? sharing(mem, moment, reader) : 0;
+}
+
 bool cost_memory_edge(const cost_memory *mem, int32_t moment,
                       cost_reader reader, cost_holding *out)
 {
@@ -353,7 +389,7 @@ bool cost_memory_edge(const cost_memory *mem, int32_t moment,
         out->share = kept_on(mem, to, tensor) ? kept_on(mem, to, tensor)
                                               : mem->received[to][tensor];
     else if (holds(out) && !(reader.anew && out->after))
-        out->share = sharing(mem, moment, reader);
+        out->share = paid_by(mem, moment, reader);
     if (out->share == 0)
         *out = (cost_holding){.share = 1, .times = cost_times(mem, v)};
     out->scratch = at->scratch_node == v && at->scratch_slot == slot;
@@ -611,6 +647,18 @@ static void count_received(cost_memory *mem)
         }
 }
 
+static void count_payer(cost_memory *mem, int32_t moment, cost_reader reader,
+                        int32_t root)
+{
+    const cost_paying *paying = &mem->paying[reader.kept];
+    const int32_t v = reader.node;
+    if (is_payer(mem, &mem->moments.at[moment], reader, root))
+        paying->payers[moment][root] +=
+            readers_like(mem, read_by(mem, reader), v);
+    paying->handed_on[moment][root] |=
+        cost_times(mem, v) > 1 && is_link(mem, read_by(mem, reader), v);
+}
+
 static void count_reader(cost_memory *mem, int32_t moment, cost_reader reader)
 {
     const int32_t v = reader.node, x = read_by(mem, reader);
@@ -623,6 +671,8 @@ static void count_reader(cost_memory *mem, int32_t moment, cost_reader reader)
     by->all[moment][root] += readers_like(mem, x, v);
     if (cost_times(mem, v) > 1 && is_link(mem, x, v))
         by->among[moment][mem->between[root]]++;
+    if (mem->moments.at[moment].payers)
+        count_payer(mem, moment, reader, root);
 }
 
 static void count_readers(cost_memory *mem, int32_t moment, int32_t v,
@@ -642,13 +692,24 @@ static void make_sharers(cost_memory *mem, int32_t moment, cost_sharers *out)
         out->among[moment] = fs_new(mem->arena, int32_t, p->graph->tensors.n);
 }
 
+static void make_paying(cost_memory *mem, int32_t moment, cost_paying *out)
+{
+    const int32_t n = mem->program->graph->tensors.n;
+    if (!mem->moments.at[moment].payers)
+        return;
+    out->payers[moment] = fs_new(mem->arena, int32_t, n);
+    out->handed_on[moment] = fs_new(mem->arena, bool, n);
+}
+
 static void count_sharing(cost_memory *mem, int32_t moment)
 {
     const cost_program *p = mem->program;
     const cost_moment *at = &mem->moments.at[moment];
-    for (int32_t kept = 0; kept <= p->chooses; kept++)
+    for (int32_t kept = 0; kept <= p->chooses; kept++) {
         for (int32_t loose = 0; loose <= p->chooses; loose++)
             make_sharers(mem, moment, &mem->share[kept][loose]);
+        make_paying(mem, moment, &mem->paying[kept]);
+    }
     const cost_nodes *nodes = &mem->nodes_of[at->stage];
     for (int32_t i = 0; i < nodes->n; i++) {
         const int32_t v = nodes->at[i];
@@ -727,6 +788,10 @@ cost_memory *cost_memory_create_with(const cost_program *program,
         by->all = fs_new(arena, int32_t *, mem->moments.n);
         by->among = fs_new(arena, int32_t *, mem->moments.n);
     }
+    for (int32_t kept = 0; kept < 2; kept++)
+        mem->paying[kept] =
+            (cost_paying){fs_new(arena, int32_t *, mem->moments.n),
+                          fs_new(arena, bool *, mem->moments.n)};
     mem->most = fs_new(arena, double, mem->moments.n);
     for (int32_t k = 0; k < mem->moments.n; k++)
         count_sharing(mem, k);
@@ -737,4 +802,9 @@ int32_t cost_memory_moments(const cost_memory *mem, const cost_moment **out)
 {
     *out = mem->moments.at;
     return mem->moments.n;
+}
+
+int32_t cost_memory_root(const cost_memory *mem, int32_t tensor)
+{
+    return mem->viewed[tensor];
 }

@@ -36,12 +36,23 @@ typedef struct cost_program {
                      made */
 } cost_program;
 
+/* Who is charged with a tensor that several readers may share: of all copies of
+ * a layer the same reader, alone. That it holds so much is as true as that the
+ * mean of them do, and more where it holds the most. [Reads what the forward
+ * pass made in the place of a copy][tensors of the program's graph]: the reader
+ * (of equal ones the first) and its slot; -1: all, by their mean. */
+typedef struct cost_payers {
+    int32_t n_tensors;
+    int32_t *node[2], *slot[2];
+} cost_payers;
+
 typedef struct cost_moment {
     int32_t stage;
     plan_phase phase; /* BACKWARD or END */
     int32_t node;     /* the one that runs, or whose inputs are boxed */
     int32_t scratch_node, scratch_slot; /* the edge; -1: none */
     bool first; /* of the fullest slots the first; else one behind it */
+    const cost_payers *payers; /* NULL: readers share all */
 } cost_moment;
 
 /* Holds the program, which must outlive it. Of meshes it knows the size only:
@@ -56,6 +67,8 @@ cost_memory *cost_memory_create_with(const cost_program *program,
                                      const cost_moments *more, fs_arena *arena);
 bool cost_moment_equal(const cost_moment *a, const cost_moment *b);
 int32_t cost_memory_moments(const cost_memory *memory, const cost_moment **out);
+/* What readers of the tensor share copies of: that which a view shows. */
+int32_t cost_memory_root(const cost_memory *memory, int32_t tensor);
 
 /* What a node's own outputs take at a moment: variables, constants, loaded
  * inputs, sums of gradients; each so many copies. All else is counted by who
@@ -91,10 +104,17 @@ int64_t cost_holding_bytes(const cost_holding *holding, const plan_ends *ends,
 
 /* Where a stage of a strategy holds more than at the moments of
  * cost_memory_create: the fullest of these and of `node` (of the stage; -1:
- * none), beside the boxing that takes most scratch there. Returns the bytes
- * counted then. */
-int64_t cost_fuller_moment(const ir_graph *graph, const plan_strategy *strategy,
-                           int32_t stage, int32_t node, cost_moment *out);
+ * none), beside the boxing that takes most scratch there, when of each tensor
+ * the reader that holds most is charged. */
+typedef struct cost_fuller {
+    cost_moment at;
+    int64_t bytes;
+    int64_t *alone; /* [edges of the strategy] what the reader of a tensor made
+                       there needs held of it, whoever shares that */
+} cost_fuller;
+cost_fuller cost_fuller_moment(const ir_graph *graph,
+                               const plan_strategy *strategy, int32_t stage,
+                               int32_t node, fs_arena *arena);
 
 /* No strategy makes the moment's sum larger than this. */
 double cost_memory_most(cost_memory *memory, int32_t moment);

@@ -11,6 +11,13 @@ typedef struct cost_sharers {
     int32_t **all, **among;
 } cost_sharers;
 
+/* [moment][tensors] Where who pays is said: how many do, and whether copies of
+ * a layer read what the one before made. NULL: readers share all. */
+typedef struct cost_paying {
+    int32_t **payers;
+    bool **handed_on;
+} cost_paying;
+
 typedef FS_VEC(int32_t) cost_nodes;
 
 struct cost_memory {
@@ -31,6 +38,7 @@ struct cost_memory {
                              last for one that layers hand on; else itself */
     cost_sharers share[2][2]; /* [of what is kept for want of a copy][of readers
                             that may be left out] */
+    cost_paying paying[2];    /* [of what is kept for want of a copy] */
     int32_t **received; /* [n_stages][tensors] edges that cross to a stage, */
     int32_t **kept[2];  /* and those of them that the backward pass reads: [by
                            readers that may be left out] */

@@ -46,31 +46,150 @@ static int32_t by_name(const search_candidate *c, const search_kept *found,
     return -1;
 }
 
-/* A moment of the plan's graph as one of the graph of the network. */
-static bool place_moment(const search_candidate *c, const search_kept *found,
-                         cost_moment *at)
+/* Which nodes of the network's graph the plan's are. */
+typedef struct mapping {
+    const search_candidate *c;
+    const search_kept *found;
+    int32_t *to; /* [nodes of the plan's graph]; -1: none */
+} mapping;
+
+static mapping map_nodes(const search_candidate *c, const search_kept *found,
+                         fs_arena *arena)
 {
-    int32_t *const node[2] = {&at->node, &at->scratch_node};
-    fs_arena *scratch = fs_arena_create();
+    const ir_graph *graph = found->graph;
     const int32_t *rep =
-        c->view ? search_view_nodes(c->view, c->layout.graph, scratch) : NULL;
-    bool good = true;
-    for (int32_t k = 0; k < 2 && good; k++) {
-        if (*node[k] < 0)
-            continue;
-        *node[k] = by_name(c, found, *node[k]);
-        if (rep && *node[k] >= 0)
-            *node[k] = rep[*node[k]];
-        good = *node[k] >= 0;
+        c->view ? search_view_nodes(c->view, c->layout.graph, arena) : NULL;
+    mapping map = {c, found, fs_new(arena, int32_t, graph->nodes.n)};
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const int32_t w = by_name(c, found, v);
+        map.to[v] = rep && w >= 0 ? rep[w] : w;
     }
-    if (good && rep)
-        at->node = alone(c->view, at->node);
-    good = good && at->node >= 0;
-    if (good)
-        at->stage = c->shown.stage_of[at->node];
-    fs_arena_destroy(scratch);
-    return good;
+    return map;
 }
+
+/* A moment of the plan's graph as one of the graph of the network. */
+static bool place_moment(const mapping *map, cost_moment *at)
+{
+    const search_candidate *c = map->c;
+    at->node = map->to[at->node];
+    if (c->view && at->node >= 0)
+        at->node = alone(c->view, at->node);
+    if (at->scratch_node >= 0) {
+        at->scratch_node = map->to[at->scratch_node];
+        if (at->scratch_node < 0)
+            return false;
+    }
+    if (at->node < 0)
+        return false;
+    at->stage = c->shown.stage_of[at->node];
+    return true;
+}
+
+/* ---- who is charged with what readers share ---- */
+
+/* What readers alike hold of tensors alike, in all. */
+typedef struct bill {
+    int32_t root, node, slot;
+    bool kept;
+    int64_t bytes;
+    int32_t next; /* of that tensor */
+} bill;
+
+typedef struct bills {
+    FS_VEC(bill) list;
+    int32_t *first; /* [tensors] -1: none */
+} bills;
+
+static int32_t first_like(const search_candidate *c, int32_t v)
+{
+    return c->view ? c->view->equal[v] : v;
+}
+
+/* That of the first of equal layers for a tensor of each. */
+static int32_t tensor_like(const search_candidate *c, int32_t x)
+{
+    const ir_graph *graph = c->shown.graph;
+    const ir_tensor *t = &graph->tensors.at[x];
+    return graph->nodes.at[first_like(c, t->producer)].out[t->slot];
+}
+
+static bill *bill_of(bills *b, const bill *key, fs_arena *arena)
+{
+    for (int32_t k = b->first[key->root]; k >= 0; k = b->list.at[k].next) {
+        bill *known = &b->list.at[k];
+        if (known->node == key->node && known->slot == key->slot &&
+            known->kept == key->kept)
+            return known;
+    }
+    bill made = *key;
+    made.next = b->first[key->root];
+    b->first[key->root] = b->list.n;
+    fs_push(arena, &b->list, made);
+    return &b->list.at[b->list.n - 1];
+}
+
+/* The plan reads what the forward pass made where the network's graph reads a
+ * copy, if that is left out. */
+static void add_bill(bills *b, const mapping *map, int32_t v, int32_t slot,
+                     int64_t bytes, fs_arena *arena)
+{
+    const search_candidate *c = map->c;
+    const ir_graph *graph = c->shown.graph, *plan_graph = map->found->graph;
+    const int32_t w = map->to[v];
+    if (w < 0 || graph->nodes.at[w].n_in <= slot)
+        return;
+    const ir_tensor *read =
+        &plan_graph->tensors.at[plan_graph->nodes.at[v].in[slot]];
+    int32_t x = graph->nodes.at[w].in[slot];
+    const int32_t original = graph->tensors.at[x].again_of;
+    const bool kept = original >= 0 && read->again_of < 0;
+    x = tensor_like(c, cost_memory_root(c->built.memory, kept ? original : x));
+    const bill key = {
+        .root = x, .node = first_like(c, w), .slot = slot, .kept = kept};
+    bill_of(b, &key, arena)->bytes += bytes;
+}
+
+static const bill *largest(const bills *b, int32_t root, bool kept)
+{
+    const bill *most = NULL;
+    for (int32_t k = b->first[root]; k >= 0; k = b->list.at[k].next) {
+        const bill *one = &b->list.at[k];
+        if (one->kept == kept && (!most || one->bytes > most->bytes))
+            most = one;
+    }
+    return most;
+}
+
+/* Of each tensor those readers pay who hold the most of it in this plan. */
+static const cost_payers *choose_payers(const mapping *map,
+                                        const int64_t *alone, fs_arena *arena)
+{
+    const ir_graph *graph = map->c->shown.graph;
+    const plan_strategy *s = map->found->strategy;
+    fs_arena *scratch = fs_arena_create();
+    const int32_t n = graph->tensors.n;
+    bills b = {.first = fs_new(scratch, int32_t, n)};
+    cost_payers *out = fs_new(arena, cost_payers, 1);
+    out->n_tensors = n;
+    memset(b.first, -1, (size_t)n * sizeof *b.first);
+    for (int32_t v = 0; v < s->n_nodes; v++)
+        for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
+            if (alone[e] > 0)
+                add_bill(&b, map, v, e - s->first_edge[v], alone[e], scratch);
+    for (int32_t kept = 0; kept < 2; kept++) {
+        out->node[kept] = fs_new(arena, int32_t, n);
+        out->slot[kept] = fs_new(arena, int32_t, n);
+        for (int32_t x = 0; x < n; x++) {
+            const bill *most = largest(&b, tensor_like(map->c, x), kept);
+            out->node[kept][x] = most ? most->node : -1;
+            out->slot[kept][x] = most ? most->slot : -1;
+        }
+    }
+    fs_arena_destroy(scratch);
+    return out;
+}
+
+/* ---- limits of other networks ---- */
 
 static bool is_known(const search_candidate *c, const cost_moment *at)
 {
@@ -97,24 +216,37 @@ static bool add_moment(search_level0 *z, const search_candidate *c,
     return true;
 }
 
+/* The stage's fullest moment, if more is counted there than it may hold. */
+static bool note_stage(search_level0 *z, const mapping *map, int32_t stage,
+                       int32_t node, int64_t limit)
+{
+    const search_candidate *c = map->c;
+    const search_kept *found = map->found;
+    fs_arena *scratch = fs_arena_create();
+    cost_fuller fuller =
+        cost_fuller_moment(found->graph, found->strategy, stage, node, scratch);
+    bool noted = (double)fuller.bytes > c->share * (double)limit &&
+                 place_moment(map, &fuller.at);
+    if (noted) {
+        fuller.at.payers = choose_payers(map, fuller.alone, z->scratch);
+        noted = !is_known(c, &fuller.at) && add_moment(z, c, &fuller.at);
+    }
+    fs_arena_destroy(scratch);
+    return noted;
+}
+
 bool search_note_missing(search_level0 *z, search_candidate *c,
                          const search_kept *found, const int64_t *limit,
                          const int64_t *bytes)
 {
     fs_arena *scratch = fs_arena_create();
     int32_t *node = fs_new(scratch, int32_t, c->n_stages);
+    const mapping map = map_nodes(c, found, scratch);
     bool any = false;
     search_fullest_nodes(z->problem, found->graph, found->strategy, node);
-    for (int32_t i = 0; i < c->n_stages; i++) {
-        cost_moment at;
-        if (bytes[i] <= limit[i] ||
-            (double)cost_fuller_moment(found->graph, found->strategy, i,
-                                       node[i],
-                                       &at) <= c->share * (double)limit[i] ||
-            !place_moment(c, found, &at) || is_known(c, &at))
-            continue;
-        any |= add_moment(z, c, &at);
-    }
+    for (int32_t i = 0; i < c->n_stages; i++)
+        if (bytes[i] > limit[i])
+            any |= note_stage(z, &map, i, node[i], limit[i]);
     fs_arena_destroy(scratch);
     return any;
 }
