@@ -354,3 +354,9 @@ void search_dual_recollect(search_dual *d)
         if (!d->cfn->gone[i])
             collect(d, i);
 }
+
+void search_dual_pull(search_dual *d, int32_t pair)
+{
+    const search_pair *p = &d->cfn->pairs.at[pair];
+    pull(d, p, p->v, p->msg[1]);
+}

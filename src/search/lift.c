@@ -26,88 +26,18 @@
  * (affine for each assignment), so all n together are no less than n / 2 times
  * the first and n / 2 times the last: twins, in the place of one. */
 #include "config.h"
-#include "search/view.h"
-
-#include "search/cfn.h"
-#include "search/engine.h"
+#include "search/lift.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { ROUNDS = 60, SWEEPS = 20 };
-/* Where no upper bound is known it is taken to be so much higher. */
-#define UNKNOWN 0.02
-/* Potentials that drift cost twice as much: what is missing by more than this
- * share is not looked for there. */
-#define FAR 0.04
-/* Where only so much is wanted, so much more is aimed at. */
-#define BEYOND 0.005
-/* Every few rounds: would as many times what they gained do? If not, no more
- * are tried. */
-enum { LOOK = 4, HOPE = 8 };
-/* Steps shrink when they lead to no better bound; not below this. */
-#define SLOWEST 0.05
-/* Of sums of some ten thousand terms, relative to their size. */
-#define ROUNDING 1e-12
-
-/* A tensor on its way between parts: what makes it, with how many copies, and
- * the hubs that stand for it, with as many. */
-typedef struct kind {
-    int32_t out_slot, domain;
-    int32_t n_states;
-    int32_t *state_of; /* [values of a maker] */
-    int32_t *value_of; /* [n_states] one of its values */
-    FS_VEC(int32_t) makers, hubs;
-    double made, read; /* copies of each in all */
-    bool free;         /* makers and readers do not match: no potential */
-    bool chain;        /* from each copy of a run in a stage to the next, */
-    bool forth;        /* in the order of copies; */
-    int32_t mid;       /* that copy stands for so many: */
-    double n_mid;
-    double *phi, *delta; /* [n_states] */
-    double *slope, *tilt;
-} kind;
-
-typedef struct hub {
-    int32_t kind, node; /* of the additive network */
-    int32_t reader;
-    double times;
-} hub;
-
-/* What a node of the additive network pays of a kind's potentials: in value s
- * weight (phi[t] + drift delta[t]) with t the state of s. */
-typedef struct term {
-    int32_t node, kind;
-    double weight, drift;
-    const int32_t *state_of; /* NULL: its values are states */
-} term;
-
-typedef struct lifting {
-    const search_built *built;
-    search_net loose; /* built's */
-    const search_view *view;
-    search_prices at;
-    fs_arena *arena;
-    int32_t *part; /* [graph node] */
-    int32_t *hub;  /* [edge] whose reader has one; -1: the edge stays */
-    FS_VEC(kind) kinds;
-    FS_VEC(hub) hubs;
-    FS_VEC(term) terms;
-    int32_t n;     /* nodes of the additive network */
-    int32_t *twin; /* [loose.n_nodes + hubs] there; -1: none. NULL: nothing
-                      drifts */
-    double over;
-    double *excess; /* [limits] (bytes - limit) / limit; NULL: prices stay */
-    bool *priced;   /* [limits] may have a price */
-} lifting;
-
-static int32_t like_of(const lifting *l, int32_t v)
+static int32_t like_of(const search_lifting *l, int32_t v)
 {
     return l->view->fold->like[l->view->stage_of[v]];
 }
 
 /* Nodes of the whole network that it stands for. */
-static double copies_of(const lifting *l, int32_t v)
+static double copies_of(const search_lifting *l, int32_t v)
 {
     return (double)l->view->times[v] * like_of(l, v);
 }
@@ -116,7 +46,7 @@ static double copies_of(const lifting *l, int32_t v)
 
 /* All that stands for itself alone is one part; the rest of a stage that stands
  * for several is one; so is every run of layers that one stands for. */
-static void find_parts(lifting *l)
+static void find_parts(search_lifting *l)
 {
     const search_view *view = l->view;
     const int32_t n_runs = view->fold->layers->runs.n;
@@ -140,7 +70,7 @@ typedef struct hub_key {
     int32_t kind, run, copy, stage;
 } hub_key;
 
-static void find_states(lifting *l, kind *k, int32_t maker)
+static void find_states(search_lifting *l, search_lift_kind *k, int32_t maker)
 {
     const search_built *built = l->built;
     const int32_t n = built->loose.nodes[maker].n;
@@ -162,7 +92,7 @@ static void find_states(lifting *l, kind *k, int32_t maker)
     k->tilt = fs_new(l->arena, double, k->n_states);
 }
 
-static int32_t kind_of(lifting *l, search_memo *known,
+static int32_t kind_of(search_lifting *l, search_memo *known,
                        const search_net_edge *edge, int32_t out_slot)
 {
     const search_view *view = l->view;
@@ -173,14 +103,15 @@ static int32_t kind_of(lifting *l, search_memo *known,
     int32_t *at = search_memo_at(known, &key, sizeof key);
     if (*at < 0) {
         *at = l->kinds.n;
-        kind made = {.out_slot = out_slot, .domain = l->built->domain[u]};
+        search_lift_kind made = {.out_slot = out_slot,
+                                 .domain = l->built->domain[u]};
         find_states(l, &made, u);
         fs_push(l->arena, &l->kinds, made);
     }
     return *at;
 }
 
-static void add_maker(lifting *l, kind *k, int32_t u)
+static void add_maker(search_lifting *l, search_lift_kind *k, int32_t u)
 {
     for (int32_t i = 0; i < k->makers.n; i++)
         if (k->makers.at[i] == u)
@@ -190,7 +121,7 @@ static void add_maker(lifting *l, kind *k, int32_t u)
 }
 
 /* Hubs of edges between parts. False: makers of one kind differ. */
-static bool find_hubs(lifting *l)
+static bool find_hubs(search_lifting *l)
 {
     const search_net *loose = &l->loose;
     const search_view *view = l->view;
@@ -205,7 +136,7 @@ static bool find_hubs(lifting *l)
         if (l->built->out_slot[e] < 0)
             return false;
         const int32_t of = kind_of(l, &kinds, edge, l->built->out_slot[e]);
-        kind *k = &l->kinds.at[of];
+        search_lift_kind *k = &l->kinds.at[of];
         if (k->domain != l->built->domain[u])
             return false;
         add_maker(l, k, u);
@@ -215,7 +146,8 @@ static bool find_hubs(lifting *l)
         int32_t *at = search_memo_at(&hubs, &key, sizeof key);
         if (*at < 0) {
             *at = l->hubs.n;
-            hub made = {of, loose->n_nodes + l->hubs.n, v, copies_of(l, v)};
+            search_lift_hub made = {of, loose->n_nodes + l->hubs.n, v,
+                                    copies_of(l, v)};
             fs_push(l->arena, &k->hubs, l->hubs.n);
             fs_push(l->arena, &l->hubs, made);
             k->read += made.times;
@@ -226,17 +158,18 @@ static bool find_hubs(lifting *l)
 }
 
 /* One that is read by many copies pays for each. */
-static double paid_by(const lifting *l, const kind *k, int32_t maker)
+static double paid_by(const search_lifting *l, const search_lift_kind *k,
+                      int32_t maker)
 {
     if (k->makers.n == 1 && copies_of(l, maker) == 1)
         return k->read;
     return copies_of(l, maker);
 }
 
-static void match(lifting *l)
+static void match(search_lifting *l)
 {
     for (int32_t i = 0; i < l->kinds.n; i++) {
-        kind *k = &l->kinds.at[i];
+        search_lift_kind *k = &l->kinds.at[i];
         const bool one = k->makers.n == 1 && k->made == 1;
         k->free = !one && k->made != k->read;
     }
@@ -246,7 +179,8 @@ static void match(lifting *l)
 
 /* Makers and readers of a chain are copies of one run in one stage, of which
  * one stands for several, makes and reads. */
-static bool on_chain(const lifting *l, const kind *k, int32_t v)
+static bool on_chain(const search_lifting *l, const search_lift_kind *k,
+                     int32_t v)
 {
     const search_view *view = l->view;
     const int32_t u = k->makers.at[0];
@@ -255,7 +189,7 @@ static bool on_chain(const lifting *l, const kind *k, int32_t v)
            (view->times[v] == 1) == (view->copy[v] != k->mid);
 }
 
-static void find_chain(lifting *l, kind *k)
+static void find_chain(search_lifting *l, search_lift_kind *k)
 {
     const search_view *view = l->view;
     bool forth = false, back = false, reads = false, all = !k->free;
@@ -286,7 +220,8 @@ static void find_chain(lifting *l, kind *k)
 
 /* c of the tensor that a copy makes or reads: it lies between copy l and the
  * next, l from 0 (the copy before those in the middle) to n_mid. */
-static double drift_of(const kind *k, int32_t copy, bool makes, bool late)
+static double drift_of(const search_lift_kind *k, int32_t copy, bool makes,
+                       bool late)
 {
     if (!k->chain)
         return 0;
@@ -296,15 +231,15 @@ static double drift_of(const kind *k, int32_t copy, bool makes, bool late)
     return 2 * at / k->n_mid - 1;
 }
 
-static void add_term(lifting *l, int32_t of, int32_t node, int32_t v,
+static void add_term(search_lifting *l, int32_t of, int32_t node, int32_t v,
                      double weight, const int32_t *state_of)
 {
-    const kind *k = &l->kinds.at[of];
+    const search_lift_kind *k = &l->kinds.at[of];
     const bool makes = state_of != NULL;
     const int32_t copy = l->view->copy[v], twin = l->twin ? l->twin[node] : -1;
     const double share = twin < 0 ? 1 : 0.5;
-    term one = {node, of, share * weight, drift_of(k, copy, makes, false),
-                state_of};
+    search_lift_term one = {node, of, share * weight,
+                            drift_of(k, copy, makes, false), state_of};
     fs_push(l->arena, &l->terms, one);
     one.node = twin;
     one.drift = drift_of(k, copy, makes, true);
@@ -312,30 +247,30 @@ static void add_term(lifting *l, int32_t of, int32_t node, int32_t v,
         fs_push(l->arena, &l->terms, one);
 }
 
-static void find_terms(lifting *l)
+static void find_terms(search_lifting *l)
 {
     l->terms.n = 0;
     for (int32_t i = 0; i < l->kinds.n; i++) {
-        const kind *k = &l->kinds.at[i];
+        const search_lift_kind *k = &l->kinds.at[i];
         for (int32_t j = 0; j < k->makers.n && !k->free; j++) {
             const int32_t u = k->makers.at[j];
             add_term(l, i, u, u, -paid_by(l, k, u), k->state_of);
         }
         for (int32_t j = 0; j < k->hubs.n && !k->free; j++) {
-            const hub *h = &l->hubs.at[k->hubs.at[j]];
+            const search_lift_hub *h = &l->hubs.at[k->hubs.at[j]];
             add_term(l, i, h->node, h->reader, h->times, NULL);
         }
     }
 }
 
 /* Twins for the parts that a chain goes through. False: there are none. */
-static bool let_drift(lifting *l)
+bool search_lift_drift(search_lifting *l)
 {
     const search_net *loose = &l->loose;
     const int32_t n = loose->n_nodes + l->hubs.n;
     bool *drifts = fs_new(l->arena, bool, n), any = false;
     for (int32_t i = 0; i < l->kinds.n; i++) {
-        kind *k = &l->kinds.at[i];
+        search_lift_kind *k = &l->kinds.at[i];
         find_chain(l, k);
         for (int32_t j = 0; j < k->makers.n && k->chain; j++)
             if (l->view->times[k->makers.at[j]] > 1)
@@ -358,27 +293,27 @@ static bool let_drift(lifting *l)
 
 /* Does it go into the network? If only the core does, what stands for itself
  * alone is left out. */
-static bool taken(const lifting *l, int32_t v, bool core)
+static bool taken(const search_lifting *l, int32_t v, bool core)
 {
     return !core || l->part[v] > 0;
 }
 
 /* Each of two twins has half. */
-static double share_of(const lifting *l, int32_t v)
+double search_lift_share(const search_lifting *l, int32_t v)
 {
     return l->twin && l->twin[v] >= 0 ? 0.5 : 1;
 }
 
-static int32_t twin_of(const lifting *l, int32_t v)
+int32_t search_lift_twin(const search_lifting *l, int32_t v)
 {
     return l->twin ? l->twin[v] : -1;
 }
 
-static double *price_node(const lifting *l, int32_t v, fs_arena *scratch)
+static double *price_node(const search_lifting *l, int32_t v, fs_arena *scratch)
 {
     const search_net *loose = &l->loose;
     const search_net_node *node = &loose->nodes[v];
-    const double share = share_of(l, v);
+    const double share = search_lift_share(l, v);
     const double price =
         search_price_of(loose, &l->at, node->stage, node->per_step);
     double *unary = fs_new(scratch, double, node->n);
@@ -391,86 +326,86 @@ static double *price_node(const lifting *l, int32_t v, fs_arena *scratch)
 }
 
 /* Values of a node of the additive network. */
-static int32_t values_of(const lifting *l, int32_t i)
+static int32_t values_of(const search_lifting *l, int32_t i)
 {
     const int32_t n = l->loose.n_nodes;
     return i < n ? l->loose.nodes[i].n
                  : l->kinds.at[l->hubs.at[i - n].kind].n_states;
 }
 
-/* What is left out counts with the least of its own: one value, its pairs 0. */
-static void set_nodes(const lifting *l, search_cfn *cfn, bool core)
+double **search_lift_unaries(const search_lifting *l, fs_arena *arena)
 {
     const int32_t n = l->loose.n_nodes, all = n + l->hubs.n;
-    fs_arena *scratch = fs_arena_create();
-    double **unary = fs_new(scratch, double *, l->n);
-    int32_t *dom = fs_new(scratch, int32_t, l->n);
+    double **unary = fs_new(arena, double *, l->n);
     for (int32_t i = 0; i < all; i++) {
-        const int32_t twin = twin_of(l, i);
-        dom[i] = values_of(l, i);
-        unary[i] =
-            i < n ? price_node(l, i, scratch) : fs_new(scratch, double, dom[i]);
-        if (twin < 0)
-            continue;
-        dom[twin] = dom[i];
-        unary[twin] =
-            fs_memdup(scratch, unary[i], (size_t)dom[i] * sizeof **unary);
+        const int32_t twin = search_lift_twin(l, i), dom = values_of(l, i);
+        unary[i] = i < n ? price_node(l, i, arena) : fs_new(arena, double, dom);
+        if (twin >= 0)
+            unary[twin] =
+                fs_memdup(arena, unary[i], (size_t)dom * sizeof **unary);
     }
     for (int32_t j = 0; j < l->terms.n; j++) {
-        const term *t = &l->terms.at[j];
-        const kind *k = &l->kinds.at[t->kind];
-        for (int32_t s = 0; s < dom[t->node]; s++) {
+        const search_lift_term *t = &l->terms.at[j];
+        const search_lift_kind *k = &l->kinds.at[t->kind];
+        const int32_t n_values =
+            t->state_of ? l->loose.nodes[k->makers.at[0]].n : k->n_states;
+        for (int32_t s = 0; s < n_values; s++) {
             const int32_t state = t->state_of ? t->state_of[s] : s;
             unary[t->node][s] +=
                 t->weight * (k->phi[state] + t->drift * k->delta[state]);
         }
     }
-    for (int32_t v = 0; v < n; v++) {
-        if (taken(l, v, core))
-            continue;
-        for (int32_t s = 1; s < dom[v]; s++)
-            unary[v][0] = fmin(unary[v][0], unary[v][s]);
-        dom[v] = 1;
+    return unary;
+}
+
+/* What is left out counts with the least of its own: one value, its pairs 0. */
+static void set_nodes(const search_lifting *l, search_cfn *cfn, bool core)
+{
+    fs_arena *scratch = fs_arena_create();
+    double **unary = search_lift_unaries(l, scratch);
+    for (int32_t i = 0; i < l->loose.n_nodes + l->hubs.n; i++) {
+        const int32_t twin = search_lift_twin(l, i);
+        int32_t dom = values_of(l, i);
+        if (i < l->loose.n_nodes && !taken(l, i, core)) {
+            for (int32_t s = 1; s < dom; s++)
+                unary[i][0] = fmin(unary[i][0], unary[i][s]);
+            dom = 1;
+        }
+        search_cfn_set(cfn, i, dom, unary[i]);
+        if (twin >= 0)
+            search_cfn_set(cfn, twin, dom, unary[twin]);
     }
-    for (int32_t i = 0; i < l->n; i++)
-        search_cfn_set(cfn, i, dom[i], unary[i]);
     fs_arena_destroy(scratch);
 }
 
-/* Priced tables of the edges, by hub where there is one: they do not depend on
- * potentials. */
-typedef struct tables {
-    double **at;   /* [loose.n_edges] */
-    bool *current; /* [loose.n_edges] at the prices as they are */
-} tables;
-
-static tables new_tables(const lifting *l)
+search_lift_tables search_lift_tables_new(const search_lifting *l)
 {
-    return (tables){fs_new(l->arena, double *, l->loose.n_edges),
-                    fs_new(l->arena, bool, l->loose.n_edges)};
+    return (search_lift_tables){fs_new(l->arena, double *, l->loose.n_edges),
+                                fs_new(l->arena, bool, l->loose.n_edges)};
 }
 
 /* The row of the edge's table that a value of what its reader reads stands for:
  * a hub's is a state. */
-static int32_t row_of(const lifting *l, int32_t e, int32_t value)
+int32_t search_lift_row(const search_lifting *l, int32_t e, int32_t value)
 {
     if (l->hub[e] < 0)
         return value;
     return l->kinds.at[l->hubs.at[l->hub[e]].kind].value_of[value];
 }
 
-static int32_t source_of(const lifting *l, int32_t e)
+int32_t search_lift_source(const search_lifting *l, int32_t e)
 {
     return l->hub[e] < 0 ? l->loose.edges[e].u : l->hubs.at[l->hub[e]].node;
 }
 
-static const double *price_edge(const lifting *l, const tables *t, int32_t e)
+const double *search_lift_table(const search_lifting *l,
+                                const search_lift_tables *t, int32_t e)
 {
     const search_net *loose = &l->loose;
     const search_net_edge *edge = &loose->edges[e];
-    const int32_t rows = values_of(l, source_of(l, e)),
+    const int32_t rows = values_of(l, search_lift_source(l, e)),
                   columns = loose->nodes[edge->v].n;
-    const double share = share_of(l, edge->v);
+    const double share = search_lift_share(l, edge->v);
     const double price =
         search_price_of(loose, &l->at, edge->stage, edge->per_step);
     if (t->current[e])
@@ -479,7 +414,7 @@ static const double *price_edge(const lifting *l, const tables *t, int32_t e)
     if (!t->at[e])
         t->at[e] = fs_new(l->arena, double, (int64_t)rows *columns);
     for (int32_t r = 0; r < rows; r++) {
-        const int64_t from = (int64_t)row_of(l, e, r) * columns;
+        const int64_t from = (int64_t)search_lift_row(l, e, r) * columns;
         double *row = &t->at[e][(int64_t)r * columns];
         for (int32_t s = 0; s < columns; s++)
             row[s] = isinf(edge->cost[from + s]) ? INFINITY
@@ -505,7 +440,8 @@ static void add_edge(search_cfn *cfn, int32_t u, int32_t v, const double *cost,
         search_cfn_add(cfn, u, v, cost, 1);
 }
 
-static search_cfn *take_apart(const lifting *l, const tables *t, bool core,
+search_cfn *search_lift_apart(const search_lifting *l,
+                              const search_lift_tables *t, bool core,
                               fs_arena *scratch)
 {
     const search_net *loose = &l->loose;
@@ -513,11 +449,11 @@ static search_cfn *take_apart(const lifting *l, const tables *t, bool core,
     set_nodes(l, cfn, core);
     for (int32_t e = 0; e < loose->n_edges; e++) {
         const search_net_edge *edge = &loose->edges[e];
-        const int32_t h = l->hub[e], v = edge->v, twin = twin_of(l, v);
+        const int32_t h = l->hub[e], v = edge->v, twin = search_lift_twin(l, v);
         if (!taken(l, v, core) || (h < 0 && !taken(l, edge->u, core)))
             continue;
-        const double *cost = price_edge(l, t, e);
-        const int32_t u = source_of(l, e);
+        const double *cost = search_lift_table(l, t, e);
+        const int32_t u = search_lift_source(l, e);
         add_edge(cfn, u, v, cost, h < 0);
         if (twin >= 0)
             add_edge(cfn, l->twin[u], twin, cost, h < 0);
@@ -525,207 +461,12 @@ static search_cfn *take_apart(const lifting *l, const tables *t, bool core,
     return cfn;
 }
 
-/* ---- potentials ---- */
-
-/* How often hubs have a state beyond makers, per copy, and how far along the
- * chain. Returns the sum of the squares. Counts are added up before they are
- * divided: what cancels is 0, not what rounding leaves of it, which would make
- * a step of any length. */
-static double find_slopes(lifting *l, const int32_t *value)
+bool search_lift_begin(search_lifting *l, const search_built *built)
 {
-    double squares = 0;
-    for (int32_t i = 0; i < l->kinds.n; i++) {
-        kind *k = &l->kinds.at[i];
-        memset(k->slope, 0, (size_t)k->n_states * sizeof *k->slope);
-        memset(k->tilt, 0, (size_t)k->n_states * sizeof *k->tilt);
-    }
-    for (int32_t j = 0; j < l->terms.n; j++) {
-        const term *t = &l->terms.at[j];
-        const kind *k = &l->kinds.at[t->kind];
-        const int32_t s = value[t->node];
-        const int32_t state = t->state_of ? t->state_of[s] : s;
-        k->slope[state] += t->weight;
-        /* In parts of 1 / n_mid, which are whole numbers. */
-        if (l->twin && k->chain)
-            k->tilt[state] += 2 * t->weight * rint(k->n_mid * t->drift);
-    }
-    for (int32_t i = 0; i < l->kinds.n; i++) {
-        kind *k = &l->kinds.at[i];
-        for (int32_t s = 0; s < k->n_states; s++) {
-            k->slope[s] /= k->read;
-            k->tilt[s] /= k->chain ? 2 * k->n_mid * sqrt(k->read) : 1;
-            squares += k->slope[s] * k->slope[s] + k->tilt[s] * k->tilt[s];
-        }
-    }
-    return squares;
-}
-
-/* ---- prices of bytes ---- */
-
-/* What values hold of each limit, beyond it, as a share of it, tamed: far
- * beyond it says no more of the price than beyond it. Adds the squares, but of
- * what has no price and no need of one. */
-static double find_excess(lifting *l, const int32_t *value)
-{
-    const search_net *loose = &l->loose;
-    double squares = 0;
-    memset(l->excess, 0, (size_t)loose->n_limits * sizeof *l->excess);
-    for (int32_t v = 0; v < loose->n_nodes; v++) {
-        const search_net_node *node = &loose->nodes[v];
-        for (int32_t i = v; i >= 0; i = i == v ? twin_of(l, v) : -1)
-            for (int32_t k = 0; k < node->n_loads; k++)
-                l->excess[node->loads[k].limit] +=
-                    share_of(l, v) * (double)node->loads[k].bytes[value[i]];
-    }
-    for (int32_t e = 0; e < loose->n_edges; e++) {
-        const search_net_edge *edge = &loose->edges[e];
-        const int32_t v = edge->v, u = source_of(l, e);
-        for (int32_t i = v; edge->n_loads && i >= 0;
-             i = i == v ? twin_of(l, v) : -1) {
-            const int32_t from = value[i == v ? u : l->twin[u]];
-            const int64_t at =
-                (int64_t)row_of(l, e, from) * loose->nodes[v].n + value[i];
-            for (int32_t k = 0; k < edge->n_loads; k++)
-                l->excess[edge->loads[k].limit] +=
-                    share_of(l, v) * (double)edge->loads[k].bytes[at];
-        }
-    }
-    for (int32_t k = 0; k < loose->n_limits; k++) {
-        const double limit = (double)loose->limit_bytes[k];
-        const double over = l->excess[k] / limit - 1;
-        const bool idle = !l->priced[k] || (over < 0 && l->at.bytes[k] <= 0);
-        l->excess[k] = idle ? 0 : over > 0 ? over / (1 + over) : over;
-        squares += l->excess[k] * l->excess[k];
-    }
-    return squares;
-}
-
-static void move_prices(lifting *l, const tables *t, double step)
-{
-    const search_net *loose = &l->loose;
-    bool moved = false;
-    for (int32_t k = 0; k < loose->n_limits; k++) {
-        const double by = step * l->excess[k] / (double)loose->limit_bytes[k];
-        moved |= by != 0;
-        l->at.bytes[k] = fmax(0, l->at.bytes[k] + by);
-    }
-    for (int32_t e = 0; e < loose->n_edges && moved; e++)
-        t->current[e] = t->current[e] && loose->edges[e].n_loads == 0;
-    l->over = search_price_excess(loose, &l->at);
-}
-
-/* What sums in which potentials cancel may be off by. */
-static double rounding(const lifting *l)
-{
-    double sum = 0;
-    for (int32_t i = 0; i < l->kinds.n; i++) {
-        const kind *k = &l->kinds.at[i];
-        double most = 0;
-        for (int32_t s = 0; s < k->n_states; s++)
-            most = fmax(most, fabs(k->phi[s]) + fabs(k->delta[s]));
-        sum += k->read * most;
-    }
-    return ROUNDING * sum;
-}
-
-static void move(lifting *l, double step)
-{
-    for (int32_t i = 0; i < l->kinds.n; i++) {
-        kind *k = &l->kinds.at[i];
-        for (int32_t s = 0; s < k->n_states; s++) {
-            k->phi[s] += step * k->slope[s] / k->read;
-            k->delta[s] += step * k->tilt[s] / sqrt(k->read);
-        }
-    }
-}
-
-/* Prices of stages that stand for others bind bytes that those do not hold. */
-static void drop_prices(lifting *l)
-{
-    const search_built *built = l->built;
-    const cost_moment *at;
-    if (built->loose.n_limits == 0)
-        return;
-    l->priced = fs_new(l->arena, bool, built->loose.n_limits);
-    cost_memory_moments(built->memory, &at);
-    for (int32_t k = 0; k < built->loose.n_limits; k++) {
-        l->priced[k] = l->view->fold->like[at[built->moment[k]].stage] == 1;
-        if (!l->priced[k])
-            l->at.bytes[k] = 0;
-    }
-}
-
-/* One minimum at the potentials as they are. */
-static double least(lifting *l, const tables *t, bool core, double enough,
-                    fs_deadline deadline, double *squares)
-{
-    fs_arena *scratch = fs_arena_create();
-    search_cfn *cfn = take_apart(l, t, core, scratch);
-    search_effort effort = {deadline, SWEEPS, enough + l->over, 0, false, 0};
-    search_minimum min;
-    search_cfn_minimise(cfn, &effort, scratch, &min);
-    *squares = 0;
-    if (isfinite(min.cost) && !core) {
-        *squares = find_slopes(l, min.value);
-        if (l->excess)
-            *squares += find_excess(l, min.value);
-    }
-    fs_arena_destroy(scratch);
-    return min.bound - l->over - rounding(l);
-}
-
-/* Rounds of one kind of potentials. Prices, where they move, are the best in
- * the end. */
-static double climb(lifting *l, double best, double upper, double enough,
-                    fs_deadline deadline, search_prices *prices)
-{
-    const tables t = new_tables(l);
-    double pace = 1, squares, before = -INFINITY;
-    if (isinf(best))
-        best = least(l, &t, true, enough, deadline, &squares);
-    for (int32_t round = 0; round < ROUNDS && pace > SLOWEST; round++) {
-        if (best >= enough || fs_deadline_over(&deadline))
-            break;
-        if (round % LOOK == LOOK - 1) {
-            if (HOPE * (best - before) < enough - best)
-                break;
-            before = best;
-        }
-        const double bound = least(l, &t, false, enough, deadline, &squares);
-        pace *= bound > best ? 1 : 0.7;
-        if (bound > best && prices)
-            search_prices_copy(&l->loose, prices, &l->at);
-        best = fmax(best, bound);
-        if (squares <= 0)
-            break;
-        const double far =
-            (isfinite(upper) ? upper : best + UNKNOWN * fabs(best)) - bound;
-        const double step = pace * fmax(far, 0) / squares;
-        move(l, step);
-        if (l->excess)
-            move_prices(l, &t, step);
-    }
-    return best;
-}
-
-/* Until the bound reaches `enough` or comes no nearer to `upper`. What stands
- * for many may do alone. */
-static double raise(lifting *l, double upper, double enough,
-                    fs_deadline deadline, search_prices *prices)
-{
-    const double best = climb(l, -INFINITY, upper, enough, deadline, prices);
-    if (best >= enough || isinf(upper) || enough - best > FAR * enough ||
-        fs_deadline_over(&deadline) || !let_drift(l))
-        return best;
-    return climb(l, best, upper, enough, deadline, prices);
-}
-
-static bool begin(lifting *l, const search_built *built)
-{
-    *l = (lifting){.built = built,
-                   .loose = built->loose,
-                   .view = built->layout->view,
-                   .arena = fs_arena_create()};
+    *l = (search_lifting){.built = built,
+                          .loose = built->loose,
+                          .view = built->layout->view,
+                          .arena = fs_arena_create()};
     l->at = search_prices_new(&built->loose, l->arena);
     find_parts(l);
     if (!find_hubs(l))
@@ -734,57 +475,4 @@ static bool begin(lifting *l, const search_built *built)
     l->n = l->loose.n_nodes + l->hubs.n;
     find_terms(l);
     return true;
-}
-
-double search_lift(const search_built *built, const search_prices *at,
-                   double upper, double enough, fs_deadline deadline)
-{
-    lifting l;
-    double bound = 0;
-    if (!built->layout->view)
-        return upper;
-    if (begin(&l, built)) {
-        search_prices_copy(&built->loose, &l.at, at);
-        drop_prices(&l);
-        l.over = search_price_excess(&built->loose, &l.at);
-        bound = raise(&l, upper, enough, deadline, NULL);
-    }
-    fs_arena_destroy(l.arena);
-    return bound;
-}
-
-double search_press(const search_built *built, bool memory, double enough,
-                    fs_deadline deadline, search_prices *prices)
-{
-    /* Aimed at is a little more, so that enough is reached. */
-    const double upper = enough * (1 + BEYOND);
-    lifting l;
-    double bound = 0;
-    if (begin(&l, built)) {
-        drop_prices(&l);
-        if (memory && built->loose.n_limits)
-            l.excess = fs_new(l.arena, double, built->loose.n_limits);
-        bound = raise(&l, upper, enough, deadline, prices);
-    }
-    fs_arena_destroy(l.arena);
-    return bound;
-}
-
-double search_lift_bytes(const search_built *built, int32_t limit,
-                         fs_deadline deadline)
-{
-    lifting l;
-    double bytes = 0;
-    const int32_t n = built->loose.n_stages;
-    if (begin(&l, built)) {
-        l.loose.fill = 0; /* no second counts */
-        for (int32_t i = 0; i < n; i++)
-            l.at.micro[i] = l.at.step[i] = 0;
-        l.at.bytes[limit] = 1;
-        drop_prices(&l);
-        bytes = raise(&l, INFINITY, 1 + (double)l.loose.limit_bytes[limit],
-                      deadline, NULL);
-    }
-    fs_arena_destroy(l.arena);
-    return bytes;
 }

@@ -1,0 +1,307 @@
+/* Where the least of a network that was taken apart is out of reach (too wide
+ * for elimination), it is not asked for at each price: messages stay (dual.c),
+ * and between two sweeps of them potentials and prices take a step. The bound
+ *
+ *   sum_i min_s hat_i(s) - sum_k w_k limit_k
+ *
+ * is proven for any messages, potentials and w >= 0, so that none has to be at
+ * its best before the others move (as in ascent.c). The way is the mean of what
+ * recent decodings have too much; a step as long as raises the bound by what is
+ * hoped for, which grows when it does and shrinks, from the best point again,
+ * when it does not. No value is ever dropped: what a node of many copies pays
+ * says nothing of one of them. */
+#include "config.h"
+#include "search/lift.h"
+
+#include "base/clock.h"
+#include "search/dual.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PATIENCE = 5, LOOK = 16, HOPE = 6 };
+/* Of what is missing, what a first step is to bring; the least one. */
+#define FIRST 0.25
+#define LAST 0.01
+/* Of the way, the last decoding's part. */
+#define FRESH 0.25
+
+/* An edge of the network in one of its pairs. */
+typedef struct rise_edge {
+    int32_t edge, next;
+    bool turned; /* the pair begins where the edge ends */
+} rise_edge;
+
+/* A pair whose edges hold bytes: its costs follow their prices. */
+typedef struct rise_pair {
+    int32_t pair, first;
+} rise_pair;
+
+typedef struct rise {
+    search_lifting *l;
+    const search_lift_tables *t;
+    fs_arena *arena;
+    search_cfn *cfn;
+    search_dual *dual;
+    FS_VEC(rise_edge) edges;
+    FS_VEC(rise_pair) pairs;
+    int32_t n;     /* variables: potentials, then prices */
+    double *way;   /* [n] */
+    double *point; /* [n] the best known */
+    double hope;
+    int32_t since; /* the last step that kept its promise, sweeps */
+} rise;
+
+/* ---- variables as one vector ---- */
+
+typedef enum vector { POINT, SLOPES } vector;
+
+/* The kind's numbers of that vector: of phi or of delta. */
+static double *numbers(const search_lift_kind *k, vector of, bool drift)
+{
+    if (of == POINT)
+        return drift ? k->delta : k->phi;
+    return drift ? k->tilt : k->slope;
+}
+
+/* Copies all to `flat`, or back. */
+static void copy(rise *r, vector of, double *flat, bool back)
+{
+    search_lifting *l = r->l;
+    double *at = flat;
+    for (int32_t i = 0; i < l->kinds.n; i++) {
+        const search_lift_kind *k = &l->kinds.at[i];
+        for (int32_t drift = 0; drift < 2; drift++, at += k->n_states) {
+            double *own = numbers(k, of, drift);
+            memcpy(back ? own : at, back ? at : own,
+                   (size_t)k->n_states * sizeof *own);
+        }
+    }
+    if (!l->excess)
+        return;
+    double *own = of == POINT ? l->at.bytes : l->excess;
+    memcpy(back ? own : at, back ? at : own,
+           (size_t)l->loose.n_limits * sizeof *own);
+}
+
+static int32_t count_variables(const search_lifting *l)
+{
+    int32_t n = l->excess ? l->loose.n_limits : 0;
+    for (int32_t i = 0; i < l->kinds.n; i++)
+        n += 2 * l->kinds.at[i].n_states;
+    return n;
+}
+
+/* ---- costs that follow ---- */
+
+static void set_unaries(rise *r)
+{
+    search_cfn *cfn = r->cfn;
+    fs_arena *scratch = fs_arena_create();
+    double **unary = search_lift_unaries(r->l, scratch);
+    for (int32_t i = 0; i < cfn->n; i++)
+        for (int32_t s = 0; s < cfn->dom[i] && !cfn->gone[i]; s++)
+            cfn->unary[i][s] = unary[i][cfn->value[i][s]];
+    fs_arena_destroy(scratch);
+}
+
+/* Tables have the values that a pair's ends had before any was dropped. */
+static void add_table(rise *r, const search_pair *pair, const rise_edge *of)
+{
+    search_cfn *cfn = r->cfn;
+    const double *table = search_lift_table(r->l, r->t, of->edge);
+    const int64_t columns = r->l->loose.nodes[r->l->loose.edges[of->edge].v].n;
+    const int32_t *u = cfn->value[pair->u], *v = cfn->value[pair->v];
+    double *cost = pair->cost;
+    for (int32_t a = 0; a < cfn->dom[pair->u]; a++)
+        for (int32_t b = 0; b < cfn->dom[pair->v]; b++)
+            *cost++ += of->turned ? table[v[b] * columns + u[a]]
+                                  : table[u[a] * columns + v[b]];
+}
+
+static void set_pairs(rise *r)
+{
+    search_cfn *cfn = r->cfn;
+    for (int32_t k = 0; k < r->pairs.n; k++) {
+        const search_pair *pair = &cfn->pairs.at[r->pairs.at[k].pair];
+        const int64_t n = (int64_t)cfn->dom[pair->u] * cfn->dom[pair->v];
+        memset(pair->cost, 0, (size_t)n * sizeof *pair->cost);
+        cfn->steps += n;
+        for (int32_t e = r->pairs.at[k].first; e >= 0; e = r->edges.at[e].next)
+            add_table(r, pair, &r->edges.at[e]);
+        search_dual_pull(r->dual, r->pairs.at[k].pair);
+    }
+}
+
+/* After potentials moved, and prices where they do. */
+static void follow(rise *r, bool prices)
+{
+    set_unaries(r);
+    if (prices)
+        set_pairs(r);
+    search_dual_recollect(r->dual);
+}
+
+/* ---- the network ---- */
+
+typedef struct listing {
+    int32_t *first; /* [pairs] of r->edges */
+    bool *holds;    /* [pairs] bytes */
+} listing;
+
+static void list_edge(rise *r, listing *list, int32_t e, int32_t u, int32_t v)
+{
+    const int32_t p = search_cfn_pair(r->cfn, u, v);
+    if (p < 0)
+        return;
+    const rise_edge one = {e, list->first[p], r->cfn->pairs.at[p].u != u};
+    list->first[p] = r->edges.n;
+    list->holds[p] |= r->l->loose.edges[e].n_loads > 0;
+    fs_push(r->arena, &r->edges, one);
+}
+
+/* Of pairs whose costs will change each has a table of its own. */
+static void list_pairs(rise *r)
+{
+    const search_lifting *l = r->l;
+    search_cfn *cfn = r->cfn;
+    listing list = {fs_new(r->arena, int32_t, cfn->pairs.n),
+                    fs_new(r->arena, bool, cfn->pairs.n)};
+    memset(list.first, -1, (size_t)cfn->pairs.n * sizeof *list.first);
+    for (int32_t e = 0; e < l->loose.n_edges; e++) {
+        const int32_t u = search_lift_source(l, e), v = l->loose.edges[e].v;
+        list_edge(r, &list, e, u, v);
+        if (search_lift_twin(l, v) >= 0)
+            list_edge(r, &list, e, l->twin[u], l->twin[v]);
+    }
+    for (int32_t p = 0; p < cfn->pairs.n; p++) {
+        search_pair *pair = &cfn->pairs.at[p];
+        if (pair->gone || !list.holds[p])
+            continue;
+        const size_t n = (size_t)cfn->dom[pair->u] * (size_t)cfn->dom[pair->v];
+        pair->cost = fs_memdup(r->arena, pair->cost, n * sizeof *pair->cost);
+        pair->shared = false;
+        fs_push(r->arena, &r->pairs, ((rise_pair){p, list.first[p]}));
+    }
+}
+
+/* False: no assignment is legal. */
+static bool begin(rise *r, search_lifting *l, const search_lift_tables *t)
+{
+    *r = (rise){.l = l, .t = t, .arena = fs_arena_create()};
+    r->cfn = search_lift_apart(l, t, false, r->arena);
+    search_cfn_reduce(r->cfn, SEARCH_ARCS);
+    if (r->cfn->infeasible)
+        return false;
+    if (l->excess)
+        list_pairs(r);
+    r->n = count_variables(l);
+    r->way = fs_new(r->arena, double, r->n);
+    r->point = fs_new(r->arena, double, r->n);
+    copy(r, POINT, r->point, false);
+    r->dual = search_dual_new(r->cfn, r->arena);
+    r->dual->plain = true; /* as a way, decodings are as good */
+    return true;
+}
+
+/* ---- steps ---- */
+
+/* The mean way, and the sum of its squares. */
+static double find_way(rise *r)
+{
+    search_lifting *l = r->l;
+    fs_arena *scratch = fs_arena_create();
+    double *now = fs_new(scratch, double, r->n), squares = 0;
+    search_lift_slopes(l, r->dual->value);
+    if (l->excess)
+        search_lift_excess(l, r->dual->value);
+    copy(r, SLOPES, now, false);
+    for (int32_t i = 0; i < r->n; i++) {
+        r->way[i] += FRESH * (now[i] - r->way[i]);
+        squares += r->way[i] * r->way[i];
+    }
+    copy(r, SLOPES, r->way, true);
+    fs_arena_destroy(scratch);
+    return squares;
+}
+
+static void move(rise *r)
+{
+    const double squares = find_way(r);
+    if (!(squares > 0))
+        return;
+    search_lift_move(r->l, r->t, r->hope / squares);
+    follow(r, r->l->excess != NULL);
+}
+
+static void go_back(rise *r)
+{
+    search_lifting *l = r->l;
+    copy(r, POINT, r->point, true);
+    search_lift_stale(l, r->t);
+    follow(r, l->excess != NULL);
+}
+
+/* A step that keeps its promise is tried larger; when steps have not for long,
+ * smaller ones are, from the best point. */
+static void adapt(rise *r, double gain)
+{
+    if (gain > 0.5 * r->hope)
+        r->hope *= 1.1;
+    if (gain > 0.1 * r->hope) {
+        r->since = 0;
+        return;
+    }
+    if (++r->since < PATIENCE)
+        return;
+    r->since = 0;
+    r->hope *= 0.6;
+    go_back(r);
+}
+
+static double sweep(rise *r)
+{
+    r->dual->best = INFINITY; /* prices were others */
+    search_dual_sweep(r->dual);
+    return r->dual->now - r->l->over - search_lift_rounding(r->l);
+}
+
+static double run(rise *r, const search_lift_aim *aim, double best)
+{
+    double before = best;
+    const double upper =
+        fmin(aim->upper, best + SEARCH_LIFT_UNKNOWN * fabs(best));
+    r->hope = FIRST * (upper - best);
+    for (int32_t n = 1; best < aim->enough && r->hope > 0; n++) {
+        const double bound = sweep(r), gain = bound - best;
+        if (gain > 0) {
+            best = bound;
+            copy(r, POINT, r->point, false);
+            if (aim->prices)
+                search_prices_copy(&r->l->loose, aim->prices, &r->l->at);
+        }
+        if (search_cfn_late(r->cfn, &aim->deadline) ||
+            r->hope < LAST * (aim->enough - best))
+            break;
+        if (n % LOOK == 0) {
+            if (HOPE * (best - before) < aim->enough - best)
+                break;
+            before = best;
+        }
+        adapt(r, gain);
+        move(r);
+    }
+    return best;
+}
+
+double search_lift_rise(search_lifting *l, const search_lift_tables *t,
+                        const search_lift_aim *aim, double best)
+{
+    rise r;
+    if (begin(&r, l, t)) {
+        best = run(&r, aim, best);
+        go_back(&r);
+    }
+    fs_arena_destroy(r.arena);
+    return best;
+}
