@@ -350,10 +350,14 @@ static bool has_say(const search_level0 *z, const search_candidate *c)
 /* What was pressed for more may come to so much less. */
 #define LOWER 0.03
 
+bool search_pressed_for_more(const search_level0 *z, const search_candidate *c)
+{
+    return search_enough(z) < (1 - LOWER) * c->pressed_s;
+}
+
 bool search_may_press(const search_level0 *z, const search_candidate *c)
 {
-    return (c->pressed_s <= 0 ||
-            search_enough(z) < (1 - LOWER) * c->pressed_s) &&
+    return (c->pressed_s <= 0 || search_pressed_for_more(z, c)) &&
            isfinite(z->best_s) && !z->problem->rounds && !search_narrowed(c) &&
            (c->n_stages > 1 || c->again || !z->problem->again);
 }
@@ -364,6 +368,7 @@ void search_press_one(search_level0 *z, search_candidate *c)
     search_budget *budget = &asked->budget;
     const int64_t start_ns = fs_now_ns();
     c->pressed_s = budget->cutoff;
+    c->pressed_with_s = asked->seconds;
     if (!c->view || (c->n_stages == 1 && !has_say(z, c)))
         return;
     search_prices *prices = fs_new(c->arena, search_prices, 1);

@@ -24,6 +24,8 @@ void search_release(const search_level0 *z, search_candidate *c);
 /* Where a plan is known, most configurations are proven to have none that is
  * better sooner than an engine finds their best: has it not been tried yet? */
 bool search_may_press(const search_level0 *z, const search_candidate *c);
+/* Was it pressed for much more than what is enough now? */
+bool search_pressed_for_more(const search_level0 *z, const search_candidate *c);
 /* A crew's job for one that is posed: raises its bound by prices alone, at
  * which an engine may begin. */
 void search_press_one(search_level0 *z, search_candidate *c);

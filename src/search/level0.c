@@ -112,6 +112,7 @@ static bool worth(search_level0 *z, search_candidate *c, int32_t pass)
 }
 
 static const double effort_s[] = {0.25, 0.25, 2, 15, 1e9};
+enum { N_EFFORTS = sizeof effort_s / sizeof *effort_s };
 /* Where memory decides attempts stop before they are done, so that each
  * configuration has one before any has more; but for folded networks, whose
  * bounds need more. */
@@ -286,11 +287,87 @@ static fs_status probe(search_level0 *z, fs_err *err)
     return solve(z, list, n, 0, err);
 }
 
-static void press_few(search_level0 *z)
+/* What promises so much more than the best plan is tried at once: a better plan
+ * makes less enough of all others. */
+#define MUCH 0.03
+
+static fs_status press_few(search_level0 *z, fs_err *err)
 {
     search_candidate *list[AT_ONCE];
-    const int32_t n = next_few(z, true, list);
-    search_crew_run(z, search_press_one, list, prepare_all(z, list, n, 1));
+    int32_t n = next_few(z, true, list), n_worth = 0;
+    n = prepare_all(z, list, n, 1);
+    search_crew_run(z, search_press_one, list, n);
+    for (int32_t k = 0; k < n; k++) {
+        if (list[k]->record.lower_bound_s >= (1 - MUCH) * z->best_s ||
+            !worth(z, list[k], 0))
+            continue;
+        list[k]->tried = true;
+        list[n_worth++] = list[k];
+    }
+    return solve(z, list, n_worth, 0, err);
+}
+
+/* The least bounds below what is enough. */
+static int32_t least_few(const search_level0 *z, search_candidate **list)
+{
+    int32_t n = 0;
+    while (n < AT_ONCE) {
+        search_candidate *least = NULL;
+        for (int32_t k = 0; k < z->all.n; k++) {
+            search_candidate *c = z->all.at[k];
+            if (!(n > 0 && list[0] == c) && !c->covered &&
+                !search_proven(search_bound(c), search_enough(z)) &&
+                (!least || by_bound(&c, &least) < 0))
+                least = c;
+        }
+        if (!least)
+            break;
+        list[n++] = least;
+    }
+    return n;
+}
+
+/* What was enough when a configuration was pressed may be more than what is
+ * now, or a pass gives it more work; settled or not, a bound by prices is had
+ * for less than an engine's. */
+static bool may_press_again(const search_level0 *z, const search_candidate *c,
+                            int32_t pass)
+{
+    const bool more = effort_of(z, c, pass) > 2 * c->pressed_with_s;
+    return c->solved && c->pressed_s > 0 && c->view && !z->problem->rounds &&
+           !search_narrowed(c) && (more || search_pressed_for_more(z, c));
+}
+
+static int32_t list_again(const search_level0 *z, int32_t pass,
+                          search_candidate **list)
+{
+    int32_t n = least_few(z, list);
+    if (n == 0 || !may_press_again(z, list[0], pass))
+        return 0;
+    return n > 1 && may_press_again(z, list[1], pass) ? n : 1;
+}
+
+/* Where the least bound of all is not to be raised, others need not be. */
+static void press_again(search_level0 *z, int32_t pass)
+{
+    search_candidate *list[AT_ONCE], *ready[AT_ONCE];
+    bool settled[AT_ONCE];
+    int32_t n;
+    while (!search_round_over(z) && (n = list_again(z, pass, list)) > 0) {
+        for (int32_t k = 0; k < n; k++) {
+            ready[k] = list[k];
+            settled[k] = list[k]->settled;
+            list[k]->settled = false;
+        }
+        const int32_t n_ready = prepare_all(z, ready, n, pass);
+        search_crew_run(z, search_press_one, ready, n_ready);
+        for (int32_t k = 0; k < n; k++) {
+            list[k]->settled |= settled[k];
+            search_release(z, list[k]);
+        }
+        if (n_ready < n)
+            return;
+    }
 }
 
 /* Each is looked at only as long as its bound is the least: from seconds of its
@@ -315,7 +392,7 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
         } else if (!c->schedule) {
             search_tell_schedules_apart(z, c);
         } else if (search_may_press(z, c)) {
-            press_few(z);
+            FS_TRY(press_few(z, err));
         } else {
             FS_TRY(attempt_few(z, err));
         }
@@ -332,8 +409,7 @@ fs_status search_explore(search_level0 *z, fs_err *err)
     search_begin_round(z);
     for (int32_t k = 0; k < z->all.n; k++)
         z->all.at[k]->tried = false;
-    for (int32_t e = 0; e < (int32_t)(sizeof effort_s / sizeof *effort_s);
-         e++) {
+    for (int32_t e = 0; e < N_EFFORTS; e++) {
         if (e && (effort_s[e - 1] >= most_s || (z->round && z->best)))
             break;
         if (e == 0)
@@ -359,6 +435,7 @@ fs_status search_explore(search_level0 *z, fs_err *err)
             n = 0;
         }
         FS_TRY(solve(z, list, n, e, err));
+        press_again(z, e + 1 < N_EFFORTS ? e + 1 : e);
     }
     return FS_OK;
 }

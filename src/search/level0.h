@@ -51,8 +51,9 @@ typedef struct search_candidate {
     int32_t asked_in;            /* this round, */
     double asked_s;              /* with so much work; 0: never */
     bool looked, weighed, tried; /* how far the first pass came with it */
-    double pressed_s; /* bound that it was pressed for by prices alone (0:
-                         none), */
+    double pressed_s;      /* bound that it was pressed for by prices alone (0:
+                              none), */
+    double pressed_with_s; /* so much work, at */
     const struct search_prices *prices; /* these; NULL: of no byte */
     bool solved;                        /* an engine was asked */
     bool anchored;                      /* asked for lean plans */
