@@ -7,10 +7,12 @@
 #include "config.h"
 #include "search/level0.h"
 
+#include "plan/lower.h"
+
 #include <string.h>
 
 /* Of one graph; each is a limit more to search under. */
-enum { MOST_MISSING = 12 };
+enum { MOST_MISSING = 16 };
 
 static int32_t count_missing(const search_level0 *z, const ir_graph *graph)
 {
@@ -216,6 +218,43 @@ static bool add_moment(search_level0 *z, const search_candidate *c,
     return true;
 }
 
+static double whole_bytes(const ir_graph *graph, int32_t v, int32_t slot)
+{
+    const ir_node *node = &graph->nodes.at[v];
+    const int32_t x = node->op == IR_OP_variable
+                          ? graph->tensors.at[node->out[0]].next
+                          : node->in[slot];
+    if (x < 0 || plan_lower_is_view(node))
+        return 0;
+    const ir_tensor *t = &graph->tensors.at[x];
+    return (double)ir_shape_count(&t->shape) * (double)ir_dtype_bytes(t->dtype);
+}
+
+/* A plan that has to box no less somewhere can do so on the next edge as well:
+ * the same moment beside the scratch of other tensors as large. */
+static void add_beside(search_level0 *z, const search_candidate *c,
+                       const cost_moment *of)
+{
+    enum { BESIDE = 3 };
+    const ir_graph *graph = c->shown.graph;
+    const double least = whole_bytes(graph, of->scratch_node, of->scratch_slot);
+    int32_t left = BESIDE;
+    for (int32_t v = 0; v < graph->nodes.n && left > 0; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        const int32_t slots = node->op == IR_OP_variable ? 1 : node->n_in;
+        for (int32_t k = 0; k < slots && left > 0; k++) {
+            cost_moment at = *of;
+            at.scratch_node = v;
+            at.scratch_slot = k;
+            if (c->shown.stage_of[v] != of->stage ||
+                whole_bytes(graph, v, k) < least || is_known(c, &at))
+                continue;
+            left--;
+            add_moment(z, c, &at);
+        }
+    }
+}
+
 /* The stage's fullest moment, if more is counted there than it may hold. */
 static bool note_stage(search_level0 *z, const mapping *map, int32_t stage,
                        int32_t node, int64_t limit)
@@ -231,6 +270,8 @@ static bool note_stage(search_level0 *z, const mapping *map, int32_t stage,
         fuller.at.payers = choose_payers(map, fuller.alone, z->scratch);
         noted = !is_known(c, &fuller.at) && add_moment(z, c, &fuller.at);
     }
+    if (noted && fuller.at.scratch_node >= 0)
+        add_beside(z, c, &fuller.at);
     fs_arena_destroy(scratch);
     return noted;
 }
