@@ -221,15 +221,16 @@ static bool fuller_below(const ir_graph *g, const plan_strategy *s,
         if (v >= 0 && s->stage_of[v] != role->stages[0])
             continue;
         fs_arena *scratch = fs_arena_create();
-        const int64_t bytes =
-            cost_fuller_moment(g, s, role->stages[0], v, scratch).bytes;
+        const cost_fuller full =
+            cost_fuller_moment(g, s, role->stages[0], v, scratch);
         fs_arena_destroy(scratch);
+        const int64_t bytes = full.bytes;
         below &= bytes <= role->bound_bytes;
         if (bytes > role->bound_bytes)
             printf("# stage %d of %d, %d micro-batches, %s, while %s runs: "
                    "%lld of %lld\n",
                    role->stages[0], s->n_stages, s->micro_batches, s->schedule,
-                   g->nodes.at[at.node].name, (long long)bytes,
+                   g->nodes.at[full.at.node].name, (long long)bytes,
                    (long long)role->bound_bytes);
     }
     return below;

@@ -29,7 +29,7 @@ typedef struct again_case {
 } again_case;
 
 typedef struct tally {
-    int32_t cases, limited, chose, some, plans, others, moments;
+    int32_t cases, limited, chose, some, plans, others, moments, missing;
     int32_t bad_bound, bad_claim, bad_graph, bad_arena, bad_check, worse;
     double worst, best;
 } tally;
@@ -246,6 +246,41 @@ static void check_arenas(again_case *c, const hw_cluster *cluster,
         }
 }
 
+/* Its network, all of whose moments are limits, none of which binds. */
+static bool build_bare(again_case *c, search_level0 *z, search_candidate *of)
+{
+    fs_err err = {0};
+    if (search_lay_out(z, of, &err) != FS_OK)
+        return false;
+    of->shown.end = z->end;
+    for (int32_t i = 0; i < of->shown.n_stages; i++)
+        of->shown.limit_bytes[i] = 0;
+    return search_build_nodes(&c->problem, &of->shown, c->arena, &of->built) &&
+           of->built.empty < 0 && search_build_edges(c->arena, &of->built);
+}
+
+/* Moments at which readers pay that hold most in one plan: of others too. */
+static void check_payers(again_case *c, const hw_cluster *cluster,
+                         search_level0 *z, search_candidate *of,
+                         const search_lean *lean, tally *t)
+{
+    search_candidate again = *of;
+    int64_t *limit = fs_new(c->arena, int64_t, of->n_stages);
+    int64_t *bytes = fs_new(c->arena, int64_t, of->n_stages);
+    const search_lean_plan *first = &lean->plans.at[0];
+    const search_kept whole = search_whole_plan(
+        z, of, &of->built, &(search_mix){.value = first->value}, first->cost);
+    for (int32_t i = 0; i < of->n_stages; i++)
+        bytes[i] = 1;
+    again.built = (search_built){0};
+    if (!search_note_missing(z, of, &whole, limit, bytes) ||
+        !build_bare(c, z, &again))
+        return;
+    t->missing += z->missing.n;
+    for (int32_t k = 0; k < lean->plans.n; k += 1 + lean->plans.n / 3)
+        check_arenas(c, cluster, z, &again, &lean->plans.at[k], t);
+}
+
 static void check_memory(again_case *c, const hw_cluster *cluster, tally *t)
 {
     search_level0 z = {.problem = &c->problem,
@@ -262,25 +297,20 @@ static void check_memory(again_case *c, const hw_cluster *cluster, tally *t)
                            .whole = true,
                            .arena = c->arena};
     search_lean lean = {0};
-    fs_err err = {0};
     of.mesh.dim[0] = cluster->n_devices / c->stages;
     of.mesh.n = of.mesh.dim[0] > 1;
     z.end = fs_end_after(z.start_ns, 1e8, NULL);
     c->problem.again = again_of;
     search_rates_for(&z, 1, 1);
-    if (search_lay_out(&z, &of, &err) != FS_OK)
-        return;
-    of.shown.end = z.end;
-    for (int32_t i = 0; i < of.shown.n_stages; i++)
-        of.shown.limit_bytes[i] = 0;
-    if (!search_build_nodes(&c->problem, &of.shown, c->arena, &of.built) ||
-        of.built.empty >= 0 || !search_build_edges(c->arena, &of.built))
+    if (!build_bare(c, &z, &of))
         return;
     search_lean_plans(&of.built.net, false,
                       fs_deadline_after(FS_STEPS_PER_S, &of.steps, z.end),
                       c->arena, &lean);
     for (int32_t k = 0; k < lean.plans.n; k += 1 + lean.plans.n / 6)
         check_arenas(c, cluster, &z, &of, &lean.plans.at[k], t);
+    if (lean.plans.n)
+        check_payers(c, cluster, &z, &of, &lean, t);
 }
 
 /* ---- all of a case ---- */
@@ -363,12 +393,11 @@ int main(void)
            (unsigned long long)first);
     for (int32_t k = 0; k < n; k++)
         run_case(first + (uint64_t)k, &t);
-    printf(
-        "# %d cases, %d limited, %d plans, %d of them with a choice (%d of "
-        "some), %d others, %d moments; against none and all %.3g to %.3g %%, "
-        "%d worse by 0.1 %%\n",
-        t.cases, t.limited, t.plans, t.chose, t.some, t.others, t.moments,
-        100 * t.best, 100 * t.worst, t.worse);
+    printf("# %d cases, %d limited, %d plans, %d of them with a choice (%d of "
+           "some), %d others, %d moments, %d of misfits; against none and all "
+           "%.3g to %.3g %%, %d worse by 0.1 %%\n",
+           t.cases, t.limited, t.plans, t.chose, t.some, t.others, t.moments,
+           t.missing, 100 * t.best, 100 * t.worst, t.worse);
     tap_ok(t.limited > 0 && t.plans > 0, "plans were found");
     tap_ok(t.bad_bound == 0, "no other choice has a plan below the bound");
     tap_ok(t.bad_claim == 0, "what is claimed is what cost_strategy says");
