@@ -38,33 +38,30 @@ void fs_hex(uint64_t digest, char out[17])
     snprintf(out, 17, "%016llx", (unsigned long long)digest);
 }
 
-static int32_t home_slot(const fs_map *map, const char *key)
+static uint32_t hash_of(const char *key)
 {
-    return (int32_t)(fs_hash_text(0, key) & (uint64_t)(map->room - 1));
+    return (uint32_t)fs_hash_text(0, key);
 }
 
-static int32_t find_slot(const fs_map *map, const char *key)
+/* Keys are told apart by their hashes first: texts lie far apart. */
+static int32_t find_slot(const fs_map *map, const char *key, uint32_t hash)
 {
-    int32_t mask = map->room - 1;
-    int32_t slot = home_slot(map, key);
-    while (map->key[slot] && strcmp(map->key[slot], key) != 0)
-        slot = (slot + 1) & mask;
-    return slot;
+    const int32_t mask = map->room - 1;
+    int32_t at = (int32_t)(hash & (uint32_t)mask);
+    while (map->slot[at].key && (map->slot[at].hash != hash ||
+                                 strcmp(map->slot[at].key, key) != 0))
+        at = (at + 1) & mask;
+    return at;
 }
 
-static void grow_map(fs_map *map, int32_t room)
+/* A key that is in none of the map's slots. */
+static void put_new(fs_map *map, const fs_map_slot *slot)
 {
-    fs_map old = *map;
-    map->room = room;
-    map->key = fs_new(map->arena, const char *, map->room);
-    map->value = fs_new(map->arena, int32_t, map->room);
-    for (int32_t i = 0; i < old.room; i++) {
-        if (!old.key[i])
-            continue;
-        int32_t slot = find_slot(map, old.key[i]);
-        map->key[slot] = old.key[i];
-        map->value[slot] = old.value[i];
-    }
+    const int32_t mask = map->room - 1;
+    int32_t at = (int32_t)(slot->hash & (uint32_t)mask);
+    while (map->slot[at].key)
+        at = (at + 1) & mask;
+    map->slot[at] = *slot;
 }
 
 /* At most half of the slots are taken. */
@@ -73,54 +70,80 @@ void fs_map_reserve(fs_map *map, int32_t n)
     int32_t room = map->room ? map->room : 64;
     while (room / 2 < n)
         room *= 2;
-    if (room > map->room)
-        grow_map(map, room);
+    if (room <= map->room)
+        return;
+    const fs_map old = *map;
+    map->room = room;
+    map->slot = fs_new(map->arena, fs_map_slot, room);
+    for (int32_t k = 0; k < old.room; k++)
+        if (old.slot[k].key)
+            put_new(map, &old.slot[k]);
 }
 
-void fs_map_clear(fs_map *map)
+fs_map fs_map_copy(const fs_map *map, fs_arena *arena)
 {
+    fs_map copy = *map;
+    copy.arena = arena;
+    copy.slot =
+        fs_memdup(arena, map->slot, (size_t)map->room * sizeof *map->slot);
+    return copy;
+}
+
+void fs_map_renumber(fs_map *map, const int32_t *to)
+{
+    fs_arena *scratch = fs_arena_create();
+    const fs_map old = fs_map_copy(map, scratch);
     if (map->room)
-        memset(map->key, 0, (size_t)map->room * sizeof *map->key);
+        memset(map->slot, 0, (size_t)map->room * sizeof *map->slot);
     map->n = 0;
+    for (int32_t k = 0; k < old.room; k++) {
+        fs_map_slot slot = old.slot[k];
+        if (!slot.key || to[slot.value] < 0)
+            continue;
+        slot.value = to[slot.value];
+        put_new(map, &slot);
+        map->n++;
+    }
+    fs_arena_destroy(scratch);
 }
 
 /* What stands behind the gap and looked for its slot before it moves up. */
 void fs_map_remove(fs_map *map, const char *key)
 {
     const int32_t mask = map->room - 1;
-    int32_t gap = map->room ? find_slot(map, key) : 0;
-    if (!map->room || !map->key[gap])
+    int32_t gap = map->room ? find_slot(map, key, hash_of(key)) : 0;
+    if (!map->room || !map->slot[gap].key)
         return;
-    for (int32_t at = (gap + 1) & mask; map->key[at]; at = (at + 1) & mask) {
-        const int32_t home = home_slot(map, map->key[at]);
+    for (int32_t at = (gap + 1) & mask; map->slot[at].key;
+         at = (at + 1) & mask) {
+        const int32_t home = (int32_t)(map->slot[at].hash & (uint32_t)mask);
         if (((at - home) & mask) < ((at - gap) & mask))
             continue;
-        map->key[gap] = map->key[at];
-        map->value[gap] = map->value[at];
+        map->slot[gap] = map->slot[at];
         gap = at;
     }
-    map->key[gap] = NULL;
+    map->slot[gap].key = NULL;
     map->n--;
 }
 
 int32_t *fs_map_at(fs_map *map, const char *key)
 {
+    const uint32_t hash = hash_of(key);
     fs_map_reserve(map, map->n + 1);
-    int32_t slot = find_slot(map, key);
-    if (!map->key[slot]) {
-        map->key[slot] = key;
-        map->value[slot] = -1;
+    fs_map_slot *slot = &map->slot[find_slot(map, key, hash)];
+    if (!slot->key) {
+        *slot = (fs_map_slot){key, hash, -1};
         map->n++;
     }
-    return &map->value[slot];
+    return &slot->value;
 }
 
 int32_t fs_map_get(const fs_map *map, const char *key)
 {
     if (!map->room)
         return -1;
-    int32_t slot = find_slot(map, key);
-    return map->key[slot] ? map->value[slot] : -1;
+    const fs_map_slot *slot = &map->slot[find_slot(map, key, hash_of(key))];
+    return slot->key ? slot->value : -1;
 }
 
 uint64_t fs_rand(uint64_t *state)

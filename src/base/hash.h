@@ -13,10 +13,15 @@ uint64_t fs_hash_text(uint64_t seed, const char *text);
 void fs_hex(uint64_t digest, char out[17]);
 
 /* Map from text to int32_t; keys are borrowed. */
+typedef struct fs_map_slot {
+    const char *key; /* NULL: free */
+    uint32_t hash;
+    int32_t value;
+} fs_map_slot;
+
 typedef struct fs_map {
     fs_arena *arena;
-    const char **key;
-    int32_t *value;
+    fs_map_slot *slot; /* [room] */
     int32_t n, room;
 } fs_map;
 /* The value's place, made and set to -1 when the key is new. */
@@ -24,8 +29,11 @@ int32_t *fs_map_at(fs_map *map, const char *key);
 /* -1 when the key is missing. */
 int32_t fs_map_get(const fs_map *map, const char *key);
 void fs_map_remove(fs_map *map, const char *key); /* if it is there */
-void fs_map_clear(fs_map *map);                   /* keeps the room */
 void fs_map_reserve(fs_map *map, int32_t n);      /* for n keys in all */
+/* The value v becomes to[v], keys for which that is -1 go. */
+void fs_map_renumber(fs_map *map, const int32_t *to);
+/* The same keys and values in `arena`. */
+fs_map fs_map_copy(const fs_map *map, fs_arena *arena);
 
 /* Sequential generator: the seed is the state. */
 uint64_t fs_rand(uint64_t *state);

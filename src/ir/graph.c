@@ -37,14 +37,6 @@ void ir_graph_destroy(ir_graph *graph)
         fs_arena_destroy(graph->arena);
 }
 
-static void copy_map(fs_map *map, fs_arena *arena)
-{
-    map->arena = arena;
-    map->key = fs_memdup(arena, map->key, (size_t)map->room * sizeof *map->key);
-    map->value =
-        fs_memdup(arena, map->value, (size_t)map->room * sizeof *map->value);
-}
-
 #define COPY_VEC(vec, arena)                                                   \
     ((vec)->at =                                                               \
          fs_memdup((arena), (vec)->at, (size_t)(vec)->n * sizeof *(vec)->at),  \
@@ -57,9 +49,9 @@ ir_graph *ir_graph_copy(const ir_graph *graph, fs_arena *arena)
     COPY_VEC(&copy->nodes, arena);
     COPY_VEC(&copy->tensors, arena);
     COPY_VEC(&copy->outputs, arena);
-    copy_map(&copy->names, arena);
-    copy_map(&copy->node_names, arena);
-    copy_map(&copy->serials, arena);
+    copy->names = fs_map_copy(&graph->names, arena);
+    copy->node_names = fs_map_copy(&graph->node_names, arena);
+    copy->serials = fs_map_copy(&graph->serials, arena);
     return copy;
 }
 
@@ -265,8 +257,8 @@ void ir_graph_reorder(ir_graph *graph, const int32_t *order)
         *node = old[order[v]];
         if (node->forward >= 0)
             node->forward = place[node->forward];
-        *fs_map_at(&graph->node_names, node->name) = v;
     }
+    fs_map_renumber(&graph->node_names, place);
     for (int32_t t = 0; t < graph->tensors.n; t++)
         graph->tensors.at[t].producer = place[graph->tensors.at[t].producer];
     if (graph->forward >= 0)

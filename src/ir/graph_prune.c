@@ -81,16 +81,6 @@ static void renumber(ir_graph *graph, const int32_t *new_node,
         graph->forward = new_node[graph->forward];
 }
 
-static void rename_all(ir_graph *graph)
-{
-    fs_map_clear(&graph->names);
-    fs_map_clear(&graph->node_names);
-    for (int32_t t = 0; t < graph->tensors.n; t++)
-        *fs_map_at(&graph->names, graph->tensors.at[t].name) = t;
-    for (int32_t v = 0; v < graph->nodes.n; v++)
-        *fs_map_at(&graph->node_names, graph->nodes.at[v].name) = v;
-}
-
 void ir_graph_keep(ir_graph *graph, const bool *keep)
 {
     fs_arena *arena = fs_arena_create();
@@ -99,7 +89,10 @@ void ir_graph_keep(ir_graph *graph, const bool *keep)
     pack_nodes(graph, keep, new_node);
     pack_tensors(graph, keep, new_node, new_id);
     renumber(graph, new_node, new_id);
-    rename_all(graph);
+    fs_map_renumber(&graph->names, new_id);
+    fs_map_renumber(&graph->node_names, new_node);
+    FS_ASSERT(graph->names.n == graph->tensors.n);
+    FS_ASSERT(graph->node_names.n == graph->nodes.n);
     fs_arena_destroy(arena);
 }
 
