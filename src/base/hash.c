@@ -48,8 +48,8 @@ static int32_t find_slot(const fs_map *map, const char *key, uint32_t hash)
 {
     const int32_t mask = map->room - 1;
     int32_t at = (int32_t)(hash & (uint32_t)mask);
-    while (map->slot[at].key && (map->slot[at].hash != hash ||
-                                 strcmp(map->slot[at].key, key) != 0))
+    while (map->slot[at].key &&
+           (map->slot[at].hash != hash || strcmp(map->slot[at].key, key) != 0))
         at = (at + 1) & mask;
     return at;
 }

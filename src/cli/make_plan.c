@@ -131,21 +131,17 @@ static fs_status leave_out_micro_batches(cli_making *m)
 static fs_status build_graphs(cli_making *m)
 {
     int32_t counts[CLI_MAX_GRAPHS];
-    int32_t n = micro_batch_counts(m, counts);
-    for (int32_t i = 0; i < n; i++) {
-        fs_progress("building the training graph for %d micro-batches",
-                    counts[i]);
-        fs_status status =
-            cli_model_train(m->c, &m->origin, counts[i], &m->models[i]);
-        if (status == FS_NO && i > 0)
-            return leave_out_micro_batches(m);
-        if (status == FS_NO) /* what was asked for is not possible */
-            m->c->err.status = status = FS_INVALID;
-        FS_TRY(status);
-        m->graphs[i] = (search_graph){counts[i], m->models[i].graph};
-        m->n_models = i + 1;
-    }
-    return FS_OK;
+    const int32_t n = micro_batch_counts(m, counts);
+    fs_progress("building the training graphs");
+    const fs_status status = cli_model_train_all(m->c, &m->origin, n, counts,
+                                                 &m->n_models, m->models);
+    for (int32_t k = 0; k < m->n_models; k++)
+        m->graphs[k] = (search_graph){counts[k], m->models[k].graph};
+    if (status == FS_NO && m->n_models > 0)
+        return leave_out_micro_batches(m);
+    if (status == FS_NO) /* what was asked for is not possible */
+        return m->c->err.status = FS_INVALID;
+    return status;
 }
 
 static fs_status keep_plan(cli *c, const plan *p, fs_err *err)

@@ -2,6 +2,7 @@
 #include "config.h"
 #include "cli/cli.h"
 
+#include "base/crew.h"
 #include "base/regex.h"
 #include "cli/part.h"
 #include "ir/recompute.h"
@@ -202,18 +203,19 @@ static fs_status note_scans(const plan_origin *o, fs_err *err, cli_model *model)
 fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
                          cli_model *out)
 {
-    cli_model model = {.origin = *origin, .notes = {.arena = c->arena}};
+    cli_model model = {.origin = *origin};
     fs_status status;
     FS_TRY(check_loss(origin, &c->err));
     FS_TRY(check_params(origin, NULL, &c->err));
+    model.arena = model.notes.arena = fs_arena_create();
     if (strncmp(origin->model, "zoo:", 4) == 0)
         status = open_zoo(origin, samples, &c->err, &model);
     else if (ends_with(origin->model, ".onnx"))
         status = open_onnx(origin, samples, &c->err, &model);
     else
-        return cli_part_fail(origin, "model", &c->err,
-                             "'%s' is neither a .onnx file nor zoo:NAME",
-                             origin->model);
+        status = cli_part_fail(origin, "model", &c->err,
+                               "'%s' is neither a .onnx file nor zoo:NAME",
+                               origin->model);
     if (status == FS_OK)
         status = check_params(origin, model.graph, &c->err);
     if (status == FS_OK)
@@ -271,16 +273,18 @@ void cli_tell_statistics(cli *c, const cli_model *model)
 
 /* The same network with the whole batch tells what the loss is to it. */
 static fs_status find_terms(cli *c, const plan_origin *o, int32_t m,
-                            cli_model *part, ir_loss_terms *out)
+                            const cli_model *whole, cli_model *part,
+                            ir_loss_terms *out)
 {
-    cli_model whole;
+    cli_model opened = {0};
     ir_loss_form form;
     if (m == 1)
         return FS_OK;
-    FS_TRY(cli_model_open(c, o, o->batch, &whole));
-    fs_status status =
-        ir_loss_find_form(whole.graph, part->graph, m, &c->err, &form);
-    cli_model_close(&whole);
+    if (!whole)
+        FS_TRY(cli_model_open(c, o, o->batch, &opened));
+    fs_status status = ir_loss_find_form(whole ? whole->graph : opened.graph,
+                                         part->graph, m, &c->err, &form);
+    cli_model_close(&opened);
     FS_TRY(cli_part(o, "micro_batches", &c->err, status));
     *out = form.terms;
     part->statistics = count_statistics(part->graph, &form);
@@ -300,7 +304,7 @@ static fs_status set_padding(cli *c, const plan_origin *o, const char *said,
         return cli_part_fail(o, "padding", &c->err, "'%s' is not NAME=ROW",
                              said);
     int32_t table = ir_graph_find(
-        graph, fs_strndup(c->arena, said, (size_t)(equals - said)));
+        graph, fs_strndup(graph->arena, said, (size_t)(equals - said)));
     if (table < 0)
         return cli_part_fail(o, "padding", &c->err,
                              "%s: %s has no parameter of that name", said,
@@ -367,8 +371,9 @@ static fs_status choose_again(const plan_origin *o, ir_graph *graph,
     return status;
 }
 
+/* `whole` may be NULL. */
 static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
-                              cli_model *model)
+                              const cli_model *whole, cli_model *model)
 {
     ir_graph *graph = model->graph;
     ir_train_options options = ir_train_defaults();
@@ -392,7 +397,7 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
     FS_TRY(read_rewrites(o, err, &rewrites));
     options.keep_pads = !rewrites.pads;
     options.keep_dead = !rewrites.dead;
-    FS_TRY(find_terms(c, o, m, model, &options.terms));
+    FS_TRY(find_terms(c, o, m, whole, model, &options.terms));
     graph->batch = o->batch;
     for (int32_t i = 0; i < o->n_padding; i++)
         FS_TRY(set_padding(c, o, o->padding[i], graph));
@@ -407,11 +412,11 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
 fs_status cli_model_gradients(cli *c, cli_model *model)
 {
     plan_origin origin = model->origin;
-    return add_training(c, &origin, 1, model);
+    return add_training(c, &origin, 1, NULL, model);
 }
 
-fs_status cli_model_train(cli *c, const plan_origin *origin, int32_t m,
-                          cli_model *out)
+static fs_status train(cli *c, const plan_origin *origin, int32_t m,
+                       const cli_model *whole, cli_model *out)
 {
     if (origin->batch < 1 || origin->batch % m)
         return cli_part_fail(
@@ -426,7 +431,7 @@ fs_status cli_model_train(cli *c, const plan_origin *origin, int32_t m,
                              "%s has no loss to train%s", origin->model,
                              origin->file ? "" : ": " CLI_ADD_A_LOSS);
     }
-    fs_status status = add_training(c, origin, m, &model);
+    fs_status status = add_training(c, origin, m, whole, &model);
     if (status != FS_OK) {
         cli_model_close(&model);
         return status;
@@ -435,12 +440,88 @@ fs_status cli_model_train(cli *c, const plan_origin *origin, int32_t m,
     return FS_OK;
 }
 
+fs_status cli_model_train(cli *c, const plan_origin *origin, int32_t m,
+                          cli_model *out)
+{
+    return train(c, origin, m, NULL, out);
+}
+
+/* ---- of several micro-batch counts ---- */
+
+typedef struct part {
+    fs_status status;
+    fs_err err;
+    cli_model model;
+} part;
+
+typedef struct parts {
+    cli *c;
+    const plan_origin *origin;
+    const int32_t *counts;
+    const cli_model *whole; /* NULL: each opens it, which fails */
+    part *at;
+} parts;
+
+static void train_part(void *ctx, int32_t hand, int32_t k)
+{
+    const parts *all = ctx;
+    cli own = *all->c; /* for a message of its own */
+    (void)hand;
+    own.err = (fs_err){0};
+    all->at[k].status =
+        train(&own, all->origin, all->counts[k], all->whole, &all->at[k].model);
+    all->at[k].err = own.err;
+}
+
+static fs_status take_parts(const parts *all, int32_t n, int32_t *n_made,
+                            cli_model *out)
+{
+    fs_status status = FS_OK;
+    for (int32_t k = 0; k < n; k++) {
+        part *p = &all->at[k];
+        if (status == FS_OK && p->status == FS_OK) {
+            out[(*n_made)++] = p->model;
+        } else if (p->status == FS_OK) {
+            cli_model_close(&p->model);
+        } else if (status == FS_OK) {
+            all->c->err = p->err;
+            status = p->status;
+        }
+    }
+    return status;
+}
+
+/* The first alone: what is wrong with one mostly is with all. */
+fs_status cli_model_train_all(cli *c, const plan_origin *origin, int32_t n,
+                              const int32_t *counts, int32_t *n_made,
+                              cli_model *out)
+{
+    *n_made = 0;
+    FS_TRY(train(c, origin, counts[0], NULL, &out[0]));
+    *n_made = 1;
+    if (n == 1)
+        return FS_OK;
+    fs_arena *scratch = fs_arena_create();
+    cli_model whole = {0};
+    parts all = {c, origin, counts + 1, NULL, fs_new(scratch, part, n - 1)};
+    cli own = *c;
+    if (cli_model_open(&own, origin, origin->batch, &whole) == FS_OK)
+        all.whole = &whole;
+    fs_crew_run(train_part, &all, fs_crew_hands(), n - 1);
+    const fs_status status = take_parts(&all, n - 1, n_made, out);
+    cli_model_close(&whole);
+    fs_arena_destroy(scratch);
+    return status;
+}
+
 void cli_model_close(cli_model *model)
 {
     ir_graph_destroy(model->graph);
     if (model->mapping)
         onnx_model_close(model->mapping);
     json_decref(model->statistics);
+    fs_arena_destroy(model->arena);
+    model->arena = NULL;
     model->graph = NULL;
     model->mapping = NULL;
     model->statistics = NULL;
