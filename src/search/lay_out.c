@@ -4,6 +4,7 @@
 
 #include "ir/recompute.h"
 #include "plan/schedule.h"
+#include "search/known.h"
 #include "search/recipe.h"
 
 #include <math.h>
@@ -154,9 +155,6 @@ static void bind_graph(search_level0 *z, search_layout *layout)
 
 /* ---- folding ---- */
 
-/* Less is not worth what is lost: layers of a stage have one plan. */
-enum { MUCH = 2 };
-
 /* Where stages and layers are told apart by the problem they are not equal;
  * engines that are baselines see every layer. */
 static bool may_fold(const search_problem *problem)
@@ -167,18 +165,6 @@ static bool may_fold(const search_problem *problem)
            problem->cluster->n_groups == 1 && !problem->stage_of &&
            !problem->stage_mesh &&
            !(problem->recipe && problem->recipe->pins.n);
-}
-
-static const ir_layers *layers_of(search_level0 *z, const ir_graph *graph)
-{
-    for (int32_t k = 0; k < z->layered.n; k++)
-        if (z->layered.at[k]->graph == graph)
-            return &z->layered.at[k]->layers;
-    search_layered *made = fs_new(z->scratch, search_layered, 1);
-    made->graph = graph;
-    ir_find_layers(graph, z->scratch, &made->layers);
-    fs_push(z->scratch, &z->layered, made);
-    return &made->layers;
 }
 
 /* The pipeline that a view shows, and what its stages hold: of every mesh of
@@ -221,14 +207,10 @@ static const search_folded *folded_of(search_level0 *z,
     made->graph = layout->graph;
     made->stage_of = layout->stage_of;
     made->devices = ir_mesh_size(&c->mesh);
-    search_fold *fold = fs_new(z->scratch, search_fold, 1);
-    if (search_fold_find(layers_of(z, layout->graph), made->stage_of,
-                         layout->n_stages, z->scratch, fold) &&
-        MUCH * fold->folded.graph->nodes.n <= layout->graph->nodes.n) {
-        made->view = fs_new(z->scratch, search_view, 1);
-        search_view_make(fold, z->scratch, made->view);
+    made->view = search_known_view(z->problem->known, made->graph,
+                                   made->stage_of, layout->n_stages);
+    if (made->view)
         describe(c, layout, z->scratch, made);
-    }
     fs_push(z->scratch, &z->folded, made);
     return made->view ? made : NULL;
 }

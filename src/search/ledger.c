@@ -3,6 +3,7 @@
 
 #include "ir/recompute.h"
 #include "plan/schedule.h"
+#include "search/known.h"
 
 #include <math.h>
 #include <string.h>
@@ -224,7 +225,7 @@ void search_ledger_make(const search_problem *problem, const ir_graph *graph,
     for (int32_t g = 0; g < problem->cluster->n_groups; g++)
         out->launch_s =
             fmin(out->launch_s, problem->cluster->groups[g].device.launch_s);
-    search_marks_make(graph, arena, &out->marks);
+    out->marks = *search_known_marks(problem->known, graph);
     time_nodes(out);
     for (int32_t t = 0; t < graph->tensors.n; t++) {
         out->streams |= out->marks.stream[t];

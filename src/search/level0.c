@@ -10,6 +10,7 @@
 #include "plan/schedule.h"
 #include "search/cfn.h"
 #include "search/effort.h"
+#include "search/known.h"
 #include "search/planner.h"
 #include "search/recipe.h"
 
@@ -489,10 +490,9 @@ static void start_from(search_level0 *z)
     z->best_s = found.iteration_s;
 }
 
-fs_status search_run(const search_problem *problem, fs_arena *arena,
+static fs_status run(const search_problem *problem, fs_arena *arena,
                      fs_err *err, search_result *out)
 {
-    FS_TRY(check_problem(problem, err));
     const search_planner *planner = search_planner_find(problem->engine);
     if (planner)
         return search_by_planner(planner, problem, arena, err, out);
@@ -525,5 +525,19 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
         fs_arena_destroy(z.all.at[k]->arena);
     search_crew_dismiss(&z);
     fs_arena_destroy(z.scratch);
+    return status;
+}
+
+/* Searches within this one know what it knows. */
+fs_status search_run(const search_problem *problem, fs_arena *arena,
+                     fs_err *err, search_result *out)
+{
+    FS_TRY(check_problem(problem, err));
+    search_problem one = *problem;
+    if (!problem->known)
+        one.known = search_known_create();
+    const fs_status status = run(&one, arena, err, out);
+    if (!problem->known)
+        search_known_destroy(one.known);
     return status;
 }

@@ -91,18 +91,12 @@ typedef struct search_bound_graph {
     int32_t *stage_of; /* [nodes of graph] */
 } search_bound_graph;
 
-/* A graph with its runs of equal layers. */
-typedef struct search_layered {
-    const ir_graph *graph;
-    ir_layers layers;
-} search_layered;
-
 /* A graph cut into stages, folded; no view where that leaves nothing out. */
 typedef struct search_folded {
     const ir_graph *graph;
     const int32_t *stage_of;
     int32_t devices; /* of a stage */
-    search_view *view;
+    const search_view *view;
     cost_standing standing;
     cost_program program;
     plan_stage *stages;
@@ -160,7 +154,6 @@ typedef struct search_level0 {
     fs_arena *scratch;
     FS_VEC(search_rates_entry) rates;
     FS_VEC(search_bound_graph) bound;
-    FS_VEC(search_layered *) layered;
     FS_VEC(search_folded *) folded;
     FS_VEC(search_cut_made *) cuts;
     FS_VEC(search_fill_made) fills;

@@ -7,6 +7,7 @@
 #include "search/planner.h"
 
 #include "base/clock.h"
+#include "search/known.h"
 #include "search/ledger.h"
 
 #include <math.h>
@@ -268,7 +269,9 @@ static fs_status cost_in_full(recipes *p, const ranked *item, double best_s,
     one.end = &p->end;
     if (one.most_steps > 0)
         one.most_steps -= (double)p->steps;
-    FS_TRY(search_recipe_check(&item->recipe, item->graph->graph, err));
+    const search_marks *marks =
+        search_known_marks(p->problem->known, item->graph->graph);
+    FS_TRY(search_recipe_check_marked(&item->recipe, marks, err));
     FS_TRY(search_pins_find(pins, item->graph->graph, p->arena, err, &pin_of));
     search_recipe_apply(&item->recipe, p->arena, &one);
     return search_run(&one, p->arena, err, out);
@@ -323,8 +326,8 @@ static void cost_all(recipes *p, fs_err *why, search_result *best)
         keep_records(p, &found);
         p->steps += found.steps;
         p->late |= found.late;
-        idle += (best->strategy || p->problem->below_s > 0) &&
-                found.n_configs > 0;
+        idle +=
+            (best->strategy || p->problem->below_s > 0) && found.n_configs > 0;
         if (status == FS_OK && found.iteration_s < best_s) {
             found.first_s = best->strategy
                                 ? best->first_s

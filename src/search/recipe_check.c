@@ -166,23 +166,39 @@ static fs_status check_stream(const search_marks *m, fs_err *err)
                    m->graph->name);
 }
 
+fs_status search_recipe_check_marked(const search_recipe *recipe,
+                                     const search_marks *marks, fs_err *err)
+{
+    fs_status status = FS_OK;
+    if (recipe->ep > 1)
+        status = check_experts(recipe, marks, err);
+    if (status == FS_OK && recipe->cp > 1)
+        status = check_places(recipe, marks, err);
+    if (status == FS_OK && recipe->seq_parallel == 1 && recipe->tp != 1)
+        status = check_stream(marks, err);
+    if (status == FS_OK && recipe->dp > 0 && recipe->tp > 0)
+        status = search_recipe_check_cuts(recipe, marks, err);
+    if (status == FS_OK && recipe->n_layers)
+        status = search_cut_check(marks->graph, recipe->layers,
+                                  recipe->n_layers, err);
+    return status;
+}
+
+/* One that leaves all that open says nothing of any graph. */
+static bool asks_marks(const search_recipe *r)
+{
+    return r->ep > 1 || r->cp > 1 || r->seq_parallel == 1 ||
+           (r->dp > 0 && r->tp > 0);
+}
+
 fs_status search_recipe_check(const search_recipe *recipe,
                               const ir_graph *graph, fs_err *err)
 {
-    search_marks marks;
-    fs_status status = FS_OK;
+    search_marks marks = {.graph = graph};
     fs_arena *arena = fs_arena_create();
-    search_marks_make(graph, arena, &marks);
-    if (recipe->ep > 1)
-        status = check_experts(recipe, &marks, err);
-    if (status == FS_OK && recipe->cp > 1)
-        status = check_places(recipe, &marks, err);
-    if (status == FS_OK && recipe->seq_parallel == 1 && recipe->tp != 1)
-        status = check_stream(&marks, err);
-    if (status == FS_OK && recipe->dp > 0 && recipe->tp > 0)
-        status = search_recipe_check_cuts(recipe, &marks, err);
-    if (status == FS_OK && recipe->n_layers)
-        status = search_cut_check(graph, recipe->layers, recipe->n_layers, err);
+    if (asks_marks(recipe))
+        search_marks_make(graph, arena, &marks);
+    const fs_status status = search_recipe_check_marked(recipe, &marks, err);
     fs_arena_destroy(arena);
     return status;
 }

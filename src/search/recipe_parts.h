@@ -90,6 +90,10 @@ search_cuts search_cuts_possible(const search_cuts *wanted,
 uint32_t search_weight_cuts(const search_marks *marks, int32_t tensor,
                             int32_t ranks);
 
+/* search_recipe_check of the graph of the marks. */
+fs_status search_recipe_check_marked(const search_recipe *recipe,
+                                     const search_marks *marks, fs_err *err);
+
 /* FS_INVALID: of all that zero or tp is to cut, nothing can be. */
 fs_status search_recipe_check_cuts(const search_recipe *recipe,
                                    const search_marks *marks, fs_err *err);

@@ -76,7 +76,8 @@ typedef struct search_budget {
     uint32_t without; /* but for these (reductions.h) */
     int32_t rounds; /* of prices at most, and no closing: a plan soon, whatever
                        the clock says; 0: as many as help */
-    const struct search_prices *prices; /* to begin with; NULL: none are known */
+    const struct search_prices
+        *prices; /* to begin with; NULL: none are known */
 } search_budget;
 
 /* Rows of engines.def: search_exhaustive, search_ilp, .. Returns
@@ -184,6 +185,7 @@ typedef struct search_problem {
     bool reduce;      /* exact reductions first, */
     uint32_t without; /* but for these (reductions.h) */
     const struct search_ranking *ranking; /* plans.h; NULL: one plan will do */
+    struct search_known *known;           /* of the graphs; NULL: nothing yet */
     void (*progress)(void *ctx, const char *line);
     void *progress_ctx;
 } search_problem;

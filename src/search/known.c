@@ -1,0 +1,126 @@
+#include "config.h"
+#include "search/known.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* Of a placed graph; of the graph alone where there are no stages. */
+typedef struct entry {
+    struct entry *next;
+    const ir_graph *graph;
+    int32_t n_stages;
+    int32_t *stage_of; /* [nodes] */
+    pthread_mutex_t busy;
+    fs_arena *arena;     /* of what is found */
+    ir_layers *layers;   /* NULL: nobody has asked */
+    search_marks *marks; /* likewise */
+    bool folded;         /* a view was looked for: */
+    search_view *view;   /* NULL: it is not worth it */
+} entry;
+
+struct search_known {
+    pthread_mutex_t list;
+    fs_arena *arena;
+    entry *first;
+};
+
+search_known *search_known_create(void)
+{
+    fs_arena *arena = fs_arena_create();
+    search_known *known = fs_new(arena, search_known, 1);
+    known->arena = arena;
+    pthread_mutex_init(&known->list, NULL);
+    return known;
+}
+
+void search_known_destroy(search_known *known)
+{
+    for (entry *e = known->first; e; e = e->next) {
+        pthread_mutex_destroy(&e->busy);
+        fs_arena_destroy(e->arena);
+    }
+    pthread_mutex_destroy(&known->list);
+    fs_arena_destroy(known->arena);
+}
+
+static bool is_of(const entry *e, const ir_graph *graph,
+                  const int32_t *stage_of, int32_t n_stages)
+{
+    const size_t bytes = (size_t)graph->nodes.n * sizeof *stage_of;
+    return e->graph == graph && e->n_stages == n_stages &&
+           (n_stages == 0 || memcmp(e->stage_of, stage_of, bytes) == 0);
+}
+
+/* Locked; made where there is none. */
+static entry *open_entry(search_known *known, const ir_graph *graph,
+                         const int32_t *stage_of, int32_t n_stages)
+{
+    pthread_mutex_lock(&known->list);
+    entry *e = known->first;
+    while (e && !is_of(e, graph, stage_of, n_stages))
+        e = e->next;
+    if (!e) {
+        e = fs_new(known->arena, entry, 1);
+        *e = (entry){.next = known->first,
+                     .graph = graph,
+                     .n_stages = n_stages,
+                     .arena = fs_arena_create()};
+        if (n_stages > 0)
+            e->stage_of = fs_memdup(known->arena, stage_of,
+                                    (size_t)graph->nodes.n * sizeof *stage_of);
+        pthread_mutex_init(&e->busy, NULL);
+        known->first = e;
+    }
+    pthread_mutex_unlock(&known->list);
+    pthread_mutex_lock(&e->busy);
+    return e;
+}
+
+const ir_layers *search_known_layers(search_known *known, const ir_graph *graph)
+{
+    entry *e = open_entry(known, graph, NULL, 0);
+    if (!e->layers) {
+        e->layers = fs_new(e->arena, ir_layers, 1);
+        ir_find_layers(graph, e->arena, e->layers);
+    }
+    pthread_mutex_unlock(&e->busy);
+    return e->layers;
+}
+
+const search_marks *search_known_marks(search_known *known,
+                                       const ir_graph *graph)
+{
+    entry *e = open_entry(known, graph, NULL, 0);
+    if (!e->marks) {
+        e->marks = fs_new(e->arena, search_marks, 1);
+        search_marks_make(graph, e->arena, e->marks);
+    }
+    pthread_mutex_unlock(&e->busy);
+    return e->marks;
+}
+
+/* Less is not worth what is lost: layers of a stage have one plan. */
+enum { MUCH = 2 };
+
+static search_view *find_view(const entry *e, const ir_layers *layers)
+{
+    search_fold *fold = fs_new(e->arena, search_fold, 1);
+    if (!search_fold_find(layers, e->stage_of, e->n_stages, e->arena, fold) ||
+        MUCH * fold->folded.graph->nodes.n > e->graph->nodes.n)
+        return NULL;
+    search_view *view = fs_new(e->arena, search_view, 1);
+    search_view_make(fold, e->arena, view);
+    return view;
+}
+
+const search_view *search_known_view(search_known *known, const ir_graph *graph,
+                                     const int32_t *stage_of, int32_t n_stages)
+{
+    const ir_layers *layers = search_known_layers(known, graph);
+    entry *e = open_entry(known, graph, stage_of, n_stages);
+    if (!e->folded)
+        e->view = find_view(e, layers);
+    e->folded = true;
+    pthread_mutex_unlock(&e->busy);
+    return e->view;
+}

@@ -1,0 +1,25 @@
+/* What is found once of a graph, for all searches that one search is made of
+ * (its planner's, recipe by recipe) and all their threads. Internal to this
+ * folder. */
+#ifndef FS_SEARCH_KNOWN_H
+#define FS_SEARCH_KNOWN_H
+
+#include "search/recipe_parts.h"
+#include "search/view.h"
+
+typedef struct search_known search_known;
+
+search_known *search_known_create(void);
+void search_known_destroy(search_known *known);
+
+/* Results live as long as `known`; so must the graph. Any thread may ask: who
+ * is first finds it, others wait for that. */
+const ir_layers *search_known_layers(search_known *known,
+                                     const ir_graph *graph);
+/* The graph in stages, folded; NULL: that leaves out too little. */
+const search_view *search_known_view(search_known *known, const ir_graph *graph,
+                                     const int32_t *stage_of, int32_t n_stages);
+const search_marks *search_known_marks(search_known *known,
+                                       const ir_graph *graph);
+
+#endif
