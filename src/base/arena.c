@@ -53,6 +53,7 @@ void fs_keep_freed(void)
     enum { AT_ONCE = 16 * 1024 * 1024 };
     mallopt(M_TRIM_THRESHOLD, INT_MAX);
     mallopt(M_TOP_PAD, AT_ONCE);
+    mallopt(M_MMAP_THRESHOLD, 2 * AT_ONCE);
 }
 
 static size_t usual_room(const fs_arena *arena)
