@@ -98,7 +98,7 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
 cli_model cli_making_model(const cli_making *m)
 {
     cli_model model = m->models[m->found.of - m->graphs];
-    model.graph = m->found.graph;
+    model.graph = (ir_graph *)m->found.graph; /* who has it only reads */
     return model;
 }
 

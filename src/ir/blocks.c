@@ -328,9 +328,24 @@ static ir_repeat try_length(ir_block_finder *f, int32_t first, int32_t end,
     return best;
 }
 
+/* Lengths that were tried already of what is looked at. */
+typedef struct trials {
+    int32_t n, length[WINDOWS * CANDIDATES];
+} trials;
+
+static bool tried(trials *t, int32_t length)
+{
+    for (int32_t k = 0; k < t->n; k++)
+        if (t->length[k] == length)
+            return true;
+    t->length[t->n++] = length;
+    return false;
+}
+
 static ir_repeat best_repeat(ir_block_finder *f, int32_t first, int32_t end)
 {
     ir_repeat best = {0};
+    trials so_far = {0};
     for (int w = 0; w < WINDOWS; w++) {
         int32_t length[CANDIDATES];
         if (end - first < 2 * windows[w].width ||
@@ -339,6 +354,8 @@ static ir_repeat best_repeat(ir_block_finder *f, int32_t first, int32_t end)
         vote(f, first, end, w);
         int32_t n = list_candidates(f, length);
         for (int32_t k = 0; k < n; k++) {
+            if (tried(&so_far, length[k]))
+                continue;
             ir_repeat r = try_length(f, first, end, length[k]);
             if (covered(&r) > covered(&best) ||
                 (covered(&r) == covered(&best) && r.length < best.length))

@@ -23,7 +23,7 @@ ir_graph *ir_graph_create(const char *name)
 
 void ir_graph_reserve(ir_graph *graph, int32_t n)
 {
-    enum { OF_STEP = 4 }; /* nodes of a training step per node, or fewer */
+    enum { OF_STEP = 5 }; /* nodes of a training step per node, or fewer */
     const int32_t most = n < INT32_MAX / OF_STEP ? OF_STEP * n : n;
     fs_reserve(graph->arena, &graph->nodes, most);
     fs_reserve(graph->arena, &graph->tensors, most);

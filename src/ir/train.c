@@ -483,6 +483,7 @@ fs_status ir_train(ir_graph *graph, const ir_train_options *options,
     FS_TRY(check_options(&o, err));
     if (graph->err.status != FS_OK)
         return fs_fail(err, graph->err.status, "%s", graph->err.text);
+    ir_graph_reserve(graph, graph->nodes.n);
     step s = {.graph = graph, .options = &o};
     ir_loss_group_terms(graph, &o, &s.groups);
     FS_TRY(differentiate(&s, err));

@@ -153,6 +153,14 @@ static void bind_graph(search_level0 *z, search_layout *layout)
     layout->stage_of = made.stage_of;
 }
 
+const ir_graph *search_lasting(const search_level0 *z, const ir_graph *graph)
+{
+    for (int32_t k = 0; k < z->bound.n; k++)
+        if (z->bound.at[k].graph == graph)
+            return ir_graph_copy(graph, z->arena);
+    return graph;
+}
+
 /* ---- folding ---- */
 
 /* Where stages and layers are told apart by the problem they are not equal;

@@ -247,6 +247,9 @@ void search_lay_out_even(search_level0 *z, search_candidate *c,
                          search_layout *out);
 /* The graph that a configuration is laid out with. */
 const ir_graph *search_graph_of(search_level0 *z, const search_candidate *c);
+/* The graph of a plan, as the result has it: what is bound to stages only lives
+ * as long as the search. */
+const ir_graph *search_lasting(const search_level0 *z, const ir_graph *graph);
 /* The strategy of values of the candidate's network `built`, for the whole
  * graph, and what the formula says of it; cost_s is that of the network, whose
  * layers and stages may stand for others. */

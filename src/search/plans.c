@@ -242,7 +242,7 @@ static void add_plan(search_level0 *z, search_kept *offer, search_result *out)
     if ((!ranking->score || (share > 0 && share < 1)) && !fits(z, offer))
         return;
     *p = (search_plan){.of = offer->from->graph,
-                       .graph = ir_graph_copy(offer->graph, z->arena),
+                       .graph = search_lasting(z, offer->graph),
                        .strategy = offer->strategy,
                        .again = search_again_of(z, offer),
                        /* a claim is not trusted, here as anywhere */

@@ -8,7 +8,7 @@
 /* A plan that fits. */
 typedef struct search_plan {
     const search_graph *of; /* one of problem->graphs, */
-    ir_graph *graph;        /* and a copy of it, bound to the stages */
+    const ir_graph *graph;  /* its graph, or a copy bound to the stages */
     plan_strategy *strategy;
     search_again again;
     double iteration_s; /* cost_strategy's */

@@ -181,7 +181,7 @@ void search_fill_best(search_level0 *z, search_result *out)
     out->of = z->kept.from->graph;
     out->graph = out->n_plans && out->plans[0].strategy == z->kept.strategy
                      ? out->plans[0].graph
-                     : ir_graph_copy(z->kept.graph, z->arena);
+                     : search_lasting(z, z->kept.graph);
     out->strategy = z->kept.strategy;
     out->again = search_again_of(z, &z->kept);
     verify(z, out);
@@ -210,7 +210,7 @@ static void tell_misfit(const search_level0 *z, search_result *out)
 {
     if (!z->misfit)
         return;
-    out->misfit_graph = ir_graph_copy(z->misfit_graph, z->arena);
+    out->misfit_graph = search_lasting(z, z->misfit_graph);
     out->misfit = z->misfit;
     out->misfit_limit = fs_new(z->arena, int64_t, z->misfit->n_stages);
     for (int32_t i = 0; i < z->misfit->n_stages; i++)

@@ -213,8 +213,8 @@ typedef struct search_result {
     const char *status;     /* "optimal" (gap 0 within 1e-9), "feasible",
                                "infeasible" (proven), "limit" (neither) */
     const search_graph *of; /* the chosen one of problem->graphs, */
-    ir_graph *graph;        /* and a copy of it, bound to the strategy's stages
-                               (ir_recompute_bind) */
+    const ir_graph *graph;  /* its graph, or a copy that is bound to the
+                               strategy's stages (ir_recompute_bind) */
     search_again again;
     plan_strategy *strategy;
     double iteration_s, lower_bound_s, gap, search_s;
