@@ -13,6 +13,8 @@
 
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -457,27 +459,58 @@ typedef struct part {
 typedef struct parts {
     cli *c;
     const plan_origin *origin;
+    int32_t n;
     const int32_t *counts;
-    const cli_model *whole; /* NULL: each opens it, which fails */
     part *at;
+    atomic_int failed; /* the first so far; n */
+    pthread_mutex_t opening;
+    bool opened; /* the whole batch's network: */
+    cli_model whole;
 } parts;
+
+/* Once for all. NULL: it cannot be, which each is told by itself. */
+static const cli_model *open_whole(parts *all, cli *own)
+{
+    pthread_mutex_lock(&all->opening);
+    if (!all->opened)
+        cli_model_open(own, all->origin, all->origin->batch, &all->whole);
+    all->opened = true;
+    pthread_mutex_unlock(&all->opening);
+    own->err = (fs_err){0};
+    return all->whole.graph ? &all->whole : NULL;
+}
+
+static void note_failed(parts *all, int32_t k)
+{
+    int before = atomic_load(&all->failed);
+    while (k < before &&
+           !atomic_compare_exchange_weak(&all->failed, &before, k))
+        ;
+}
 
 static void train_part(void *ctx, int32_t hand, int32_t k)
 {
-    const parts *all = ctx;
+    parts *all = ctx;
+    part *p = &all->at[k];
     cli own = *all->c; /* for a message of its own */
     (void)hand;
+    p->status = FS_NO;
+    if (k > atomic_load(&all->failed))
+        return; /* nobody asks for it any more */
     own.err = (fs_err){0};
-    all->at[k].status =
-        train(&own, all->origin, all->counts[k], all->whole, &all->at[k].model);
-    all->at[k].err = own.err;
+    const cli_model *whole =
+        all->counts[k] > 1 && all->n > 1 ? open_whole(all, &own) : NULL;
+    p->status = train(&own, all->origin, all->counts[k], whole, &p->model);
+    p->err = own.err;
+    if (p->status != FS_OK)
+        note_failed(all, k);
 }
 
-static fs_status take_parts(const parts *all, int32_t n, int32_t *n_made,
-                            cli_model *out)
+static fs_status take_parts(const parts *all, int32_t *n_made, cli_model *out)
 {
     fs_status status = FS_OK;
-    for (int32_t k = 0; k < n; k++) {
+    *n_made = 0;
+    for (int32_t k = 0; k < all->n; k++) {
         part *p = &all->at[k];
         if (status == FS_OK && p->status == FS_OK) {
             out[(*n_made)++] = p->model;
@@ -491,25 +524,19 @@ static fs_status take_parts(const parts *all, int32_t n, int32_t *n_made,
     return status;
 }
 
-/* The first alone: what is wrong with one mostly is with all. */
 fs_status cli_model_train_all(cli *c, const plan_origin *origin, int32_t n,
                               const int32_t *counts, int32_t *n_made,
                               cli_model *out)
 {
-    *n_made = 0;
-    FS_TRY(train(c, origin, counts[0], NULL, &out[0]));
-    *n_made = 1;
-    if (n == 1)
-        return FS_OK;
     fs_arena *scratch = fs_arena_create();
-    cli_model whole = {0};
-    parts all = {c, origin, counts + 1, NULL, fs_new(scratch, part, n - 1)};
-    cli own = *c;
-    if (cli_model_open(&own, origin, origin->batch, &whole) == FS_OK)
-        all.whole = &whole;
-    fs_crew_run(train_part, &all, fs_crew_hands(), n - 1);
-    const fs_status status = take_parts(&all, n - 1, n_made, out);
-    cli_model_close(&whole);
+    parts all = {.c = c, .origin = origin, .n = n, .counts = counts};
+    all.at = fs_new(scratch, part, n);
+    atomic_init(&all.failed, n);
+    pthread_mutex_init(&all.opening, NULL);
+    fs_crew_run(train_part, &all, fs_crew_hands(), n);
+    pthread_mutex_destroy(&all.opening);
+    const fs_status status = take_parts(&all, n_made, out);
+    cli_model_close(&all.whole);
     fs_arena_destroy(scratch);
     return status;
 }

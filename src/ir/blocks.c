@@ -19,28 +19,13 @@ static const struct {
     bool told; /* by what is read again, where looks leave much uncovered */
 } windows[WINDOWS] = {{1, false}, {4, false}, {16, false}, {4, true}};
 
-static uint64_t hash_tensor(const ir_block_finder *f, uint64_t h,
-                            int32_t tensor)
-{
-    const ir_tensor *t = &f->graph->tensors.at[tensor];
-    int64_t small[3] = {t->shape.rank, (int64_t)t->dtype,
-                        (int64_t)ir_blocks_role(t)};
-    h = fs_hash(h, small, sizeof small);
-    return fs_hash(h, t->shape.dim,
-                   (size_t)t->shape.rank * sizeof *t->shape.dim);
-}
-
 static uint64_t look_of(const ir_block_finder *f, const ir_node *node)
 {
-    int64_t small[4] = {(int64_t)node->op, (int64_t)node->phase, node->n_in,
-                        node->n_out};
-    int64_t attr[IR_MAX_ATTR];
-    uint64_t h = fs_hash(0, small, sizeof small);
-    ir_structural_attrs(node, attr);
-    h = fs_hash(h, attr, sizeof attr);
-    h = fs_hash(h, node->f, sizeof node->f);
-    for (int32_t k = 0; k < node->n_in; k++)
-        h = hash_tensor(f, h, node->in[k]);
+    uint64_t h = ir_node_look(node);
+    for (int32_t k = 0; k < node->n_in; k++) {
+        const ir_tensor *t = &f->graph->tensors.at[node->in[k]];
+        h = ir_tensor_look(t, h ^ ((uint64_t)ir_blocks_role(t) << 40));
+    }
     return h;
 }
 

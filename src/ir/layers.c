@@ -18,29 +18,15 @@
 
 /* ---- what is known of every node ---- */
 
-static uint64_t hash_tensor(uint64_t h, const ir_tensor *t)
-{
-    const int64_t small[2] = {t->shape.rank, (int64_t)t->dtype};
-    h = fs_hash(h, small, sizeof small);
-    return fs_hash(h, t->shape.dim,
-                   (size_t)t->shape.rank * sizeof *t->shape.dim);
-}
-
 static uint64_t look_of(const ir_graph *g, const ir_node *node)
 {
-    const int64_t small[4] = {(int64_t)node->op, (int64_t)node->phase,
-                              node->n_in, node->n_out};
-    int64_t attr[IR_MAX_ATTR];
-    uint64_t h = fs_hash(0, small, sizeof small);
-    ir_structural_attrs(node, attr);
-    h = fs_hash(h, attr, sizeof attr);
-    h = fs_hash(h, node->f, sizeof node->f);
+    uint64_t h = ir_node_look(node);
     for (int32_t k = 0; k < node->n_in; k++)
-        h = hash_tensor(h, &g->tensors.at[node->in[k]]);
+        h = ir_tensor_look(&g->tensors.at[node->in[k]], h);
     for (int32_t k = 0; k < node->n_out; k++) {
         const ir_tensor *t = &g->tensors.at[node->out[k]];
-        const int64_t is[2] = {(int64_t)t->role, t->batch_axis};
-        h = fs_hash(hash_tensor(h, t), is, sizeof is);
+        h = ir_tensor_look(t, h) ^ ((uint64_t)t->role << 32);
+        h = fs_mix(h ^ (uint64_t)(t->batch_axis + 1));
     }
     return h;
 }

@@ -1,4 +1,5 @@
 #include "config.h"
+#include "base/hash.h"
 #include "ir/op_util.h"
 #include "ir/tiles.h"
 
@@ -154,4 +155,33 @@ void ir_structural_attrs(const ir_node *node, int64_t out[IR_MAX_ATTR])
     memcpy(out, node->i, sizeof node->i);
     if (op->draws)
         out[op->seed_attr] = 0;
+}
+
+/* Most are zero. */
+static uint64_t mix_words(uint64_t h, const void *words, int32_t n)
+{
+    for (int32_t k = 0; k < n; k++) {
+        uint64_t word;
+        memcpy(&word, (const char *)words + 8 * k, 8);
+        if (word)
+            h = fs_mix(h ^ word) + (uint64_t)k;
+    }
+    return h;
+}
+
+uint64_t ir_node_look(const ir_node *node)
+{
+    int64_t attr[IR_MAX_ATTR];
+    ir_structural_attrs(node, attr);
+    const uint64_t h =
+        fs_mix((uint64_t)node->op << 32 | (uint64_t)node->phase << 16 |
+               (uint64_t)(node->n_in << 8) | (uint64_t)node->n_out);
+    return mix_words(mix_words(h, attr, IR_MAX_ATTR), node->f, IR_MAX_REAL);
+}
+
+uint64_t ir_tensor_look(const ir_tensor *t, uint64_t seed)
+{
+    const uint64_t h =
+        seed ^ ((uint64_t)t->shape.rank << 32 | (uint64_t)t->dtype);
+    return mix_words(fs_mix(h), t->shape.dim, t->shape.rank);
 }

@@ -97,6 +97,11 @@ bool ir_op_is_dense(ir_op_kind kind);
 int32_t ir_op_outputs(const ir_node *node);
 /* The whole attributes of a node but for the seed of its draws, which is 0. */
 void ir_structural_attrs(const ir_node *node, int64_t out[IR_MAX_ATTR]);
+/* Hashes of a node but for what it reads and makes (op, phase, numbers of
+ * these, structural attributes), and of a tensor's shape and type: for tables
+ * within a run, in no file. */
+uint64_t ir_node_look(const ir_node *node);
+uint64_t ir_tensor_look(const ir_tensor *tensor, uint64_t seed);
 const char *ir_op_class_name(ir_op_class op_class);
 /* IR_OP_COUNT when unknown. */
 ir_op_kind ir_op_by_name(const char *name);
