@@ -16,7 +16,7 @@
 
 /* A value that is read more often is a chain's end: each attempt looks at all
  * of its readers. */
-enum { MOST_READERS = 64, FAR_APART = 64, SWEEP = 256 };
+enum { MOST_READERS = 64, FAR_APART = 64 };
 enum { PHASES = IR_UPDATE + 1 };
 
 typedef struct group {
@@ -29,6 +29,7 @@ typedef struct chainer {
     ir_uses uses;
     int32_t *zone; /* [node] the copy of a block, or what lies between two, of
                       one phase; -1: a source */
+    int32_t *like; /* [node] of the first copy, at its position; itself */
     bool *leaves;  /* [tensor] read outside its zone, or asked for */
     bool *partial; /* [tensor] may be a partial sum */
     group **of;    /* [node] NULL: no step */
@@ -142,10 +143,24 @@ static void share_leaving(chainer *c, const ir_blocks *blocks,
     }
 }
 
+static void find_first_copies(chainer *c, const ir_blocks *blocks)
+{
+    for (int32_t v = 0; v < c->graph->nodes.n; v++)
+        c->like[v] = v;
+    for (int32_t r = 0; r < blocks->repeats.n; r++) {
+        const ir_repeat *repeat = &blocks->repeats.at[r];
+        const int32_t *node = &blocks->node[repeat->first];
+        for (int32_t i = repeat->length; i < repeat->copies * repeat->length;
+             i++)
+            c->like[node[i]] = c->like[node[i - repeat->length]];
+    }
+}
+
 static void survey(chainer *c)
 {
     ir_blocks blocks;
     ir_find_blocks(c->graph, c->arena, &blocks);
+    find_first_copies(c, &blocks);
     find_zones(c, &blocks);
     part_layers(c, &blocks);
     find_leaving(c);
@@ -165,23 +180,22 @@ static bool makes_partial(const chainer *c, const ir_node *node,
     return partial;
 }
 
+/* Copies have the signatures of the first. */
 static void find_partial(chainer *c)
 {
     fs_arena *scratch = fs_arena_create();
+    ir_sig_list *known = fs_new(scratch, ir_sig_list, c->graph->nodes.n);
     for (int32_t v = 0; v < c->graph->nodes.n; v++) {
         const ir_node *node = &c->graph->nodes.at[v];
-        ir_sig_list list;
-        if (v % SWEEP == SWEEP - 1) {
-            fs_arena_destroy(scratch);
-            scratch = fs_arena_create();
-        }
         if (ir_op_class_of(node->op) == IR_CLASS_SOURCE)
             continue;
-        ir_signatures_1d(c->graph, node, scratch, &list);
-        for (int32_t s = 0; s < list.n; s++)
+        if (c->like[v] == v)
+            ir_signatures_1d(c->graph, node, scratch, &known[v]);
+        const ir_sig_list *list = &known[c->like[v]];
+        for (int32_t s = 0; s < list->n; s++)
             for (int32_t k = 0; k < node->n_out; k++)
                 c->partial[node->out[k]] |=
-                    makes_partial(c, node, &list.at[s], k);
+                    makes_partial(c, node, &list->at[s], k);
     }
     fs_arena_destroy(scratch);
 }
@@ -464,6 +478,7 @@ void ir_rewrite_chain(ir_graph *g)
                  .arena = arena,
                  .uses = ir_graph_uses(g, arena),
                  .zone = fs_new(arena, int32_t, g->nodes.n),
+                 .like = fs_new(arena, int32_t, g->nodes.n),
                  .leaves = fs_new(arena, bool, g->tensors.n),
                  .partial = fs_new(arena, bool, g->tensors.n),
                  .of = fs_new(arena, group *, g->nodes.n)};
