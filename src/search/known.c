@@ -1,6 +1,8 @@
 #include "config.h"
 #include "search/known.h"
 
+#include "plan/schedule.h"
+
 #include <pthread.h>
 #include <string.h>
 
@@ -18,10 +20,18 @@ typedef struct entry {
     search_view *view;   /* NULL: it is not worth it */
 } entry;
 
+/* plan_schedule_fill of a number of stages. */
+typedef struct known_fill {
+    int32_t n_stages, n_groups, micro_batches;
+    const char *schedule;
+    double fill;
+} known_fill;
+
 struct search_known {
-    pthread_mutex_t list;
+    pthread_mutex_t list; /* of the entries and the fills */
     fs_arena *arena;
     entry *first;
+    FS_VEC(known_fill) fills;
 };
 
 search_known *search_known_create(void)
@@ -123,4 +133,49 @@ const search_view *search_known_view(search_known *known, const ir_graph *graph,
     e->folded = true;
     pthread_mutex_unlock(&e->busy);
     return e->view;
+}
+
+double search_fill_of(const search_layout *layout, int32_t micro_batches)
+{
+    fs_arena *scratch = fs_arena_create();
+    const plan_pipeline pipe =
+        plan_pipeline_of(layout->stages, layout->n_stages, layout->schedule,
+                         micro_batches, scratch);
+    const double fill = plan_schedule_fill(&pipe, layout->stages);
+    fs_arena_destroy(scratch);
+    return fill;
+}
+
+static const known_fill *find_fill(const search_known *known,
+                                   const known_fill *wanted)
+{
+    for (int32_t k = 0; k < known->fills.n; k++) {
+        const known_fill *f = &known->fills.at[k];
+        if (f->n_stages == wanted->n_stages &&
+            f->n_groups == wanted->n_groups &&
+            f->micro_batches == wanted->micro_batches &&
+            strcmp(f->schedule, wanted->schedule) == 0)
+            return f;
+    }
+    return NULL;
+}
+
+/* Two who ask at once both find it. */
+double search_known_fill(search_known *known, const search_layout *layout,
+                         int32_t micro_batches)
+{
+    known_fill one = {layout->n_stages, layout->n_groups, micro_batches,
+                      layout->schedule, -1};
+    pthread_mutex_lock(&known->list);
+    const known_fill *had = find_fill(known, &one);
+    one.fill = had ? had->fill : -1;
+    pthread_mutex_unlock(&known->list);
+    if (one.fill >= 0)
+        return one.fill;
+    one.fill = search_fill_of(layout, micro_batches);
+    pthread_mutex_lock(&known->list);
+    one.schedule = fs_strdup(known->arena, one.schedule);
+    fs_push(known->arena, &known->fills, one);
+    pthread_mutex_unlock(&known->list);
+    return one.fill;
 }

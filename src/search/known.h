@@ -1,6 +1,6 @@
-/* What is found once of a graph, for all searches that one search is made of
- * (its planner's, recipe by recipe) and all their threads. Internal to this
- * folder. */
+/* What is found once, of a graph mostly, for all searches that one search is
+ * made of (its planner's, recipe by recipe) and all their threads. Internal to
+ * this folder. */
 #ifndef FS_SEARCH_KNOWN_H
 #define FS_SEARCH_KNOWN_H
 
@@ -21,5 +21,10 @@ const search_view *search_known_view(search_known *known, const ir_graph *graph,
                                      const int32_t *stage_of, int32_t n_stages);
 const search_marks *search_known_marks(search_known *known,
                                        const ir_graph *graph);
+/* plan_schedule_fill of stages on groups of devices, of so many micro-batches:
+ * equal for all meshes, unless stages have each their own. */
+double search_known_fill(search_known *known, const search_layout *layout,
+                         int32_t micro_batches);
+double search_fill_of(const search_layout *layout, int32_t micro_batches);
 
 #endif

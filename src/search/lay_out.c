@@ -86,35 +86,6 @@ static void place_stages(const search_problem *problem,
     }
 }
 
-static double fill_anew(const search_layout *layout)
-{
-    fs_arena *scratch = fs_arena_create();
-    plan_pipeline pipe =
-        plan_pipeline_of(layout->stages, layout->n_stages, layout->schedule,
-                         layout->graph->micro_batches, scratch);
-    const double fill = plan_schedule_fill(&pipe, layout->stages);
-    fs_arena_destroy(scratch);
-    return fill;
-}
-
-/* Of a schedule that does not suit the stages, which lowering refuses: 1. Equal
- * for all meshes, unless stages have each their own. */
-static double fill_of(search_level0 *z, const search_layout *layout)
-{
-    const int32_t m = layout->graph->micro_batches;
-    for (int32_t k = 0; k < z->fills.n; k++) {
-        const search_fill_made *known = &z->fills.at[k];
-        if (known->n_stages == layout->n_stages &&
-            known->n_groups == layout->n_groups && known->micro_batches == m &&
-            strcmp(known->schedule, layout->schedule) == 0)
-            return known->fill;
-    }
-    search_fill_made made = {layout->n_stages, layout->n_groups, m,
-                             layout->schedule, fill_anew(layout)};
-    fs_push(z->scratch, &z->fills, made);
-    return made.fill;
-}
-
 const ir_graph *search_graph_of(search_level0 *z, const search_candidate *c)
 {
     const search_problem *problem = z->problem;
@@ -278,6 +249,7 @@ static const search_cut_made *cut_of(search_level0 *z, const search_part *part,
             strcmp(z->cuts.at[k]->schedule, layout->schedule) == 0)
             return z->cuts.at[k];
     fs_err err = {0};
+    const int32_t m = layout->graph->micro_batches;
     search_cut_made *made = fs_new(z->scratch, search_cut_made, 1);
     *made = (search_cut_made){
         .graph = layout->graph,
@@ -287,7 +259,8 @@ static const search_cut_made *cut_of(search_level0 *z, const search_part *part,
         .part = part,
         .stage_of = fs_new(z->scratch, int32_t, layout->graph->nodes.n)};
     layout->fill = made->fill =
-        part && part->mesh ? fill_anew(layout) : fill_of(z, layout);
+        part && part->mesh ? search_fill_of(layout, m)
+                           : search_known_fill(z->problem->known, layout, m);
     made->status = search_cut(z->problem, layout, &err, made->stage_of);
     made->why = fs_strdup(z->scratch, err.text);
     fs_push(z->scratch, &z->cuts, made);
@@ -346,7 +319,8 @@ static double fill_of_candidate(search_level0 *z, const search_candidate *c)
                          .schedule = schedule_of(z->problem, c),
                          .group_of = fs_new(scratch, int32_t, c->n_stages)};
     place_stages(z->problem, c, &one);
-    const double fill = fill_of(z, &one);
+    const double fill =
+        search_known_fill(z->problem->known, &one, one.graph->micro_batches);
     fs_arena_destroy(scratch);
     return fill;
 }

@@ -8,13 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-/* plan_schedule_fill of so many micro-batches. */
-typedef struct known_fill {
-    int32_t micro_batches;
-    const char *schedule;
-    double fill;
-} known_fill;
-
 /* A cut into stages, which differ in how many they are alone. */
 typedef struct search_ledger_cut {
     int32_t n_groups, n_stages;
@@ -22,7 +15,6 @@ typedef struct search_ledger_cut {
     int32_t *group_of;   /* [n_stages] */
     plan_stage *stages;  /* [n_stages] of one device each */
     search_entry *entry; /* [n_stages] */
-    FS_VEC(known_fill) fills;
 } ledger_cut;
 
 static int64_t bytes_of(const ir_tensor *t)
@@ -341,21 +333,27 @@ static double stage_bytes(const question *q, int32_t in_flight)
                 (double)e->kept_bytes[SEARCH_SHARE_STREAM] / stream);
 }
 
-static double fill_of(search_ledger *l, const search_recipe *r, ledger_cut *cut)
+static double fill_of(const search_ledger *l, const search_recipe *r,
+                      const ledger_cut *cut)
 {
-    const char *schedule = r->schedule ? r->schedule : l->problem->schedule;
-    known_fill now = {r->micro_batches, schedule, 0};
-    for (int32_t k = 0; k < cut->fills.n; k++)
-        if (cut->fills.at[k].micro_batches == now.micro_batches &&
-            strcmp(cut->fills.at[k].schedule, schedule) == 0)
-            return cut->fills.at[k].fill;
-    fs_arena *scratch = fs_arena_create();
-    const plan_pipeline pipe = plan_pipeline_of(
-        cut->stages, cut->n_stages, schedule, r->micro_batches, scratch);
-    now.fill = plan_schedule_fill(&pipe, cut->stages);
-    fs_arena_destroy(scratch);
-    fs_push(l->arena, &cut->fills, now);
-    return now.fill;
+    const search_layout layout = {
+        .n_stages = cut->n_stages,
+        .n_groups = cut->n_groups,
+        .stages = cut->stages,
+        .schedule = r->schedule ? r->schedule : l->problem->schedule};
+    return search_known_fill(l->problem->known, &layout, r->micro_batches);
+}
+
+bool search_ledger_open(search_ledger *l, const search_recipe *r)
+{
+    return cut_of(l, r->pp)->possible;
+}
+
+void search_ledger_pace(const search_ledger *l, const search_recipe *r)
+{
+    for (int32_t k = 0; k < l->n_cuts; k++)
+        if (l->cuts[k].n_groups == r->pp)
+            fill_of(l, r, &l->cuts[k]);
 }
 
 static bool same_entry(const search_entry *a, const search_entry *b)

@@ -50,6 +50,12 @@ typedef struct search_estimate {
     double fullest;     /* of the limits of the stages, what it takes: above 1
                            it may not fit */
 } search_estimate;
+/* Before a recipe is asked about: can the graph be cut so? */
+bool search_ledger_open(search_ledger *ledger, const search_recipe *recipe);
+/* What takes longest of an answer, in any thread; of a recipe that was opened.
+ */
+void search_ledger_pace(const search_ledger *ledger,
+                        const search_recipe *recipe);
 /* Of a complete recipe on stages that do not differ. */
 search_estimate search_ledger_ask(search_ledger *ledger,
                                   const search_recipe *recipe);

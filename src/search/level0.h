@@ -103,13 +103,6 @@ typedef struct search_folded {
     cost_memory *memory;
 } search_folded;
 
-/* plan_schedule_fill of a number of stages. */
-typedef struct search_fill_made {
-    int32_t n_stages, n_groups, micro_batches;
-    const char *schedule;
-    double fill;
-} search_fill_made;
-
 /* A graph cut into so many stages. */
 typedef struct search_cut_made {
     const ir_graph *graph;
@@ -156,7 +149,6 @@ typedef struct search_level0 {
     FS_VEC(search_bound_graph) bound;
     FS_VEC(search_folded *) folded;
     FS_VEC(search_cut_made *) cuts;
-    FS_VEC(search_fill_made) fills;
     FS_VEC(search_ranks *) ranks;
     FS_VEC(search_missing) missing;
     const ir_graph **again;   /* [n_graphs] problem->again's so far; NULL */

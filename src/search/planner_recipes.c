@@ -7,6 +7,7 @@
 #include "search/planner.h"
 
 #include "base/clock.h"
+#include "base/crew.h"
 #include "search/known.h"
 #include "search/ledger.h"
 
@@ -120,10 +121,9 @@ static void add(recipes *p, const search_recipe *recipe)
     const ir_mesh *fixed = &p->problem->fix_mesh;
     if (fixed->n >= 0 && !plan_same_mesh(fixed, &mesh))
         return;
-    const ranked item = {r, p->graph, search_ledger_ask(&p->ledger, &r),
-                         p->all.n};
-    if (isfinite(item.estimate.iteration_s))
-        fs_push(p->arena, &p->all, item);
+    if (search_ledger_open(&p->ledger, &r))
+        fs_push(p->arena, &p->all,
+                (ranked){.recipe = r, .graph = p->graph, .order = p->all.n});
 }
 
 static void add_variants(recipes *p, search_recipe r)
@@ -204,6 +204,53 @@ static void add_family(recipes *p, const family *f)
         p->graph = &p->problem->graphs[g];
         add_degrees(p);
     }
+}
+
+/* ---- ranking ---- */
+
+/* Recipes of different paces. */
+typedef struct paces {
+    const search_ledger *ledger;
+    FS_VEC(const search_recipe *) of;
+} paces;
+
+static bool same_pace(const search_recipe *a, const search_recipe *b)
+{
+    return a->pp == b->pp && a->micro_batches == b->micro_batches &&
+           strcmp(a->schedule, b->schedule) == 0;
+}
+
+static void pace_one(void *ctx, int32_t hand, int32_t k)
+{
+    const paces *all = ctx;
+    (void)hand;
+    search_ledger_pace(all->ledger, all->of.at[k]);
+}
+
+static void pace_all(recipes *p, fs_arena *scratch)
+{
+    paces all = {.ledger = &p->ledger};
+    for (int32_t k = 0; k < p->all.n; k++) {
+        const search_recipe *r = &p->all.at[k].recipe;
+        int32_t had = 0;
+        while (had < all.of.n && !same_pace(all.of.at[had], r))
+            had++;
+        if (had == all.of.n)
+            fs_push(scratch, &all.of, r);
+    }
+    fs_crew_run(pace_one, &all, fs_crew_hands(), all.of.n);
+}
+
+static void estimate_all(recipes *p)
+{
+    int32_t n = 0;
+    for (int32_t k = 0; k < p->all.n; k++) {
+        ranked item = p->all.at[k];
+        item.estimate = search_ledger_ask(&p->ledger, &item.recipe);
+        if (isfinite(item.estimate.iteration_s))
+            p->all.at[n++] = item;
+    }
+    p->all.n = n;
 }
 
 /* ---- in full ---- */
@@ -417,6 +464,8 @@ fs_status search_plan_recipes(const search_planner *self,
         if (strcmp(self->name, families[0].name) == 0 ||
             strcmp(self->name, families[f].name) == 0)
             add_family(&p, &families[f]);
+    pace_all(&p, scratch);
+    estimate_all(&p);
     fs_arena_destroy(scratch);
     if (p.all.n)
         qsort(p.all.at, (size_t)p.all.n, sizeof *p.all.at, by_estimate);
