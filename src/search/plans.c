@@ -15,7 +15,7 @@
 
 /* Some offers do not fit. Of the work done until then, plans that nobody needs
  * for a proof may take so much more, and some where that was little. */
-enum { SPARE = 2, FEW_PRICES = 1 };
+enum { SPARE = 2, LOOKS = 4, FEW_PRICES = 1 };
 #define MORE_WORK 0.25
 #define LEAST_WORK_S 0.25
 
@@ -48,6 +48,8 @@ bool search_wants(const search_level0 *z, const search_candidate *c,
     if (room(z) == 0 || !isfinite(cost_s))
         return false;
     const int32_t k = find_offer(z, c);
+    if (cost_s > most_s(z, INT32_MAX))
+        return false;
     if (k < z->offers.n)
         return cost_s < z->offers.at[k].cost_s;
     return z->offers.n < room(z) || cost_s < most_s(z, room(z));
@@ -119,61 +121,109 @@ void search_offer_values(search_level0 *z, search_candidate *c,
 
 /* ---- configurations that were not solved ---- */
 
-/* Of those without an offer that may have a plan of interest, the one with the
- * least bound. */
-static search_candidate *next_open(const search_level0 *z,
-                                   const search_candidate *const *asked,
-                                   int32_t n_asked)
+/* One of those, with the least that a plan of its cut costs: its own bound, or,
+ * where that was looked at, what its nodes take, whatever the limits. */
+typedef struct open_one {
+    search_candidate *c;
+    double least_s;
+    bool looked;
+} open_one;
+
+/* Those that have no offer. */
+static int32_t list_open(const search_level0 *z, open_one *list)
 {
-    const int32_t keep = z->problem->ranking->keep;
-    search_candidate *least = NULL;
+    int32_t n = 0;
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
-        const double bound_s = search_bound(c);
-        bool had = find_offer(z, c) < z->offers.n || search_narrowed(c);
-        for (int32_t i = 0; i < n_asked && !had; i++)
-            had = asked[i] == c;
-        if (!had && bound_s < most_s(z, keep) &&
-            (!least || bound_s < search_bound(least)))
-            least = c;
+        if (find_offer(z, c) == z->offers.n && !search_narrowed(c))
+            list[n++] = (open_one){c, search_bound(c), false};
     }
+    return n;
+}
+
+/* The least of those that may have a plan of interest; NULL: none may. */
+static open_one *next_open(const search_level0 *z, open_one *list, int32_t n)
+{
+    double least_s = most_s(z, z->problem->ranking->keep);
+    open_one *least = NULL;
+    for (int32_t k = 0; k < n; k++)
+        if (list[k].least_s < least_s) {
+            least = &list[k];
+            least_s = least->least_s;
+        }
     return least;
+}
+
+/* One to be solved in the place of c, with tables of its nodes, in an arena of
+ * its own; false: there is nothing to solve. */
+static bool make_anew(search_level0 *z, const search_candidate *c,
+                      search_candidate *anew)
+{
+    *anew = (search_candidate){.graph = c->graph,
+                               .n_stages = c->n_stages,
+                               .depth = c->depth,
+                               .mesh = c->mesh,
+                               .part = c->part,
+                               .schedule = c->schedule ? c->schedule
+                                                       : z->problem->schedule,
+                               .again = c->again,
+                               .arena = fs_arena_create()};
+    fs_err ignored = {0};
+    if (search_lay_out(z, anew, &ignored) != FS_OK)
+        return false;
+    anew->shown.end = z->end;
+    anew->shown.seconds_only = true; /* who lists it sees whether it fits */
+    return search_build_nodes(z->problem, &anew->shown, anew->arena,
+                              &anew->built) &&
+           anew->built.empty < 0;
+}
+
+static void drop_anew(search_level0 *z, search_candidate *anew)
+{
+    z->other_steps += anew->steps;
+    fs_arena_destroy(anew->arena);
+}
+
+static void look_soon(search_level0 *z, open_one *open)
+{
+    search_candidate anew;
+    double least_s = INFINITY;
+    if (make_anew(z, open->c, &anew))
+        least_s = search_net_floor(&anew.built.loose, anew.arena);
+    open->looked = true;
+    open->least_s = fmax(open->least_s, least_s);
+    anew.steps = anew.built.steps;
+    drop_anew(z, &anew);
+}
+
+/* What costs less than its bound exceeds a limit. */
+static bool may_fit(const search_candidate *c, double cost_s)
+{
+    const double bound_s = search_bound(c);
+    return cost_s >= bound_s || search_proven(cost_s, bound_s);
 }
 
 static void solve_soon(search_level0 *z, search_candidate *c, double most_steps)
 {
-    search_candidate anew = {.graph = c->graph,
-                             .n_stages = c->n_stages,
-                             .depth = c->depth,
-                             .mesh = c->mesh,
-                             .part = c->part,
-                             .schedule = c->schedule ? c->schedule
-                                                     : z->problem->schedule,
-                             .again = c->again,
-                             .arena = fs_arena_create()};
+    search_candidate anew;
     search_built *built = &anew.built;
     search_solution solution = {0};
     fs_err ignored = {0};
-    bool good = search_lay_out(z, &anew, &ignored) == FS_OK;
-    anew.shown.end = z->end;
-    anew.shown.seconds_only = true; /* who lists it sees whether it fits */
-    if (good &&
-        search_build_nodes(z->problem, &anew.shown, anew.arena, built) &&
-        built->empty < 0 && search_build_edges(anew.arena, built)) {
+    if (make_anew(z, c, &anew) && search_build_edges(anew.arena, built)) {
         anew.steps = built->steps;
         const search_budget budget = {
             .deadline = fs_deadline_after(most_steps, &anew.steps, z->end),
-            .cutoff = INFINITY,
+            .cutoff = most_s(z, z->problem->ranking->keep),
             .gap = z->problem->gap,
             .reduce = z->problem->reduce,
             .without = z->problem->without,
             .rounds = FEW_PRICES};
         if (z->engine(&built->net, &budget, z->scratch, &ignored, &solution) ==
-            FS_OK)
+                FS_OK &&
+            may_fit(c, solution.cost))
             offer_of(z, c, &anew, built, &solution);
     }
-    z->other_steps += anew.steps;
-    fs_arena_destroy(anew.arena);
+    drop_anew(z, &anew);
 }
 
 void search_more_plans(search_level0 *z)
@@ -183,16 +233,22 @@ void search_more_plans(search_level0 *z)
     const double done = (double)search_steps(z);
     const double most =
         done + fmax(MORE_WORK * done, LEAST_WORK_S * FS_STEPS_PER_S);
-    const search_candidate **asked =
-        fs_new(z->scratch, const search_candidate *, z->all.n);
-    int32_t n = 0;
-    search_candidate *c;
-    while (n < room(z) && !search_over(z) && (c = next_open(z, asked, n))) {
+    open_one *list = fs_new(z->scratch, open_one, z->all.n), *open;
+    const int32_t n = list_open(z, list);
+    int32_t solved = 0, looked = 0;
+    while (solved < room(z) && looked < LOOKS * room(z) && !search_over(z) &&
+           (open = next_open(z, list, n))) {
         const double left = most - (double)search_steps(z);
         if (left <= 0)
             break;
-        asked[n++] = c;
-        solve_soon(z, c, left);
+        if (!open->looked) {
+            look_soon(z, open);
+            looked++;
+            continue;
+        }
+        open->least_s = INFINITY;
+        solve_soon(z, open->c, left);
+        solved++;
     }
 }
 
