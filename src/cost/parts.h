@@ -108,6 +108,34 @@ typedef struct cost_edge {
 bool cost_sum_edge_at(const cost_sum *sum, int32_t v, int32_t slot,
                       cost_edge *out);
 
+/* What of a strategy's formula is the same under all models of one cluster's
+ * shape: its terms, in the order in which they are summed, with equal ones told
+ * once, and its pipeline. */
+typedef struct cost_term {
+    int32_t node, slot; /* of the first such one; -1: the node itself */
+    bool per_step;
+} cost_term;
+typedef struct cost_counted {
+    int32_t term, sum; /* 2 stage, and 1 per step */
+} cost_counted;
+typedef struct cost_formula {
+    const ir_graph *graph;
+    const plan_strategy *strategy;
+    plan_pipeline pipe;
+    double fill; /* plan_schedule_fill */
+    int32_t n_terms, n_counted;
+    cost_term *terms;
+    cost_counted *counted;
+} cost_formula;
+/* The strategy is one that cost_strategy takes. */
+cost_formula cost_formula_of(const cost_model *model, const ir_graph *graph,
+                             const plan_strategy *strategy, fs_arena *arena);
+double cost_formula_seconds(const cost_formula *formula,
+                            const cost_model *model);
+/* Terms alone (terms.c). */
+void cost_list_terms(const cost_model *model, fs_arena *arena,
+                     cost_formula *formula);
+
 /* What a moment of sum->memory makes its stage hold. */
 int64_t cost_sum_bytes(const cost_sum *sum, int32_t moment);
 

@@ -2,6 +2,7 @@
 #include "cost/regret.h"
 
 #include "base/json.h"
+#include "cost/parts.h"
 
 #include <math.h>
 
@@ -88,13 +89,12 @@ static hw_scale scale_of(const cost_uncertainty *within, int32_t corner)
 }
 
 static void cost_all(const hw_cluster *cluster, int32_t n,
-                     const cost_option *options, double *seconds)
+                     const cost_formula *formulas, double *seconds)
 {
     fs_arena *scratch = fs_arena_create();
     const cost_model *model = cost_model_create(cluster, scratch);
     for (int32_t k = 0; k < n; k++)
-        seconds[k] =
-            cost_strategy_seconds(model, options[k].graph, options[k].strategy);
+        seconds[k] = cost_formula_seconds(&formulas[k], model);
     fs_arena_destroy(scratch);
 }
 
@@ -117,12 +117,18 @@ void cost_regrets(const hw_cluster *cluster, const cost_uncertainty *within,
 {
     fs_arena *arena = fs_arena_create();
     double *seconds = fs_new(arena, double, n);
-    for (int32_t k = 0; k < n; k++)
+    const cost_model *model = cost_model_create(cluster, arena);
+    cost_formula *formulas = fs_new(arena, cost_formula, n);
+    for (int32_t k = 0; k < n; k++) {
         out[k] = (cost_regret){.low_s = INFINITY};
+        formulas[k] = cost_formula_of(model, options[k].graph,
+                                      options[k].strategy, arena);
+    }
     for (int32_t corner = 0; corner < COST_CORNERS; corner++) {
         fs_arena *scratch = fs_arena_create();
         const hw_scale by = scale_of(within, corner);
-        cost_all(hw_cluster_scaled(cluster, &by, scratch), n, options, seconds);
+        cost_all(hw_cluster_scaled(cluster, &by, scratch), n, formulas,
+                 seconds);
         add_corner(n, seconds, out);
         fs_arena_destroy(scratch);
     }

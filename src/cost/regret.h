@@ -43,7 +43,7 @@ typedef struct cost_regret {
 
 enum { COST_CORNERS = 1 << COST_CONSTANTS };
 
-/* out: [n]. Work: n cost_strategy a corner. */
+/* out: [n]. Work a corner: different terms of each. */
 void cost_regrets(const hw_cluster *cluster, const cost_uncertainty *within,
                   int32_t n, const cost_option *options, cost_regret *out);
 

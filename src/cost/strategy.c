@@ -67,40 +67,35 @@ static fs_status check_stages(const cost_sum *sum, fs_err *err)
     return FS_OK;
 }
 
-/* stage_s[2 * stage]: per micro-batch, the next one per step. */
-static fs_status add_edges(const cost_sum *sum, int32_t v, fs_err *err,
-                           fs_sum *stage_s)
+static fs_status check_term(const cost_sum *sum, const cost_term *term,
+                            double seconds, fs_err *err)
 {
-    const plan_strategy *s = sum->strategy;
-    int32_t stage = s->stage_of[v];
-    for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++) {
-        cost_edge edge;
-        int32_t slot = e - s->first_edge[v];
-        if (!cost_sum_edge_at(sum, v, slot, &edge))
-            continue;
-        double seconds = cost_sum_edge(sum, v, slot);
-        if (isinf(seconds))
-            return fs_fail(err, FS_INVALID,
-                           "tensor '%s' to '%s': its boxing is no path of "
-                           "the table",
-                           edge.ends.tensor->name,
-                           sum->graph->nodes.at[v].name);
-        fs_sum_add(&stage_s[2 * stage + edge.per_step], seconds);
-    }
-    return FS_OK;
+    cost_edge edge;
+    if (term->slot < 0 || isfinite(seconds) ||
+        !cost_sum_edge_at(sum, term->node, term->slot, &edge))
+        return FS_OK;
+    return fs_fail(err, FS_INVALID,
+                   "tensor '%s' to '%s': its boxing is no path of the table",
+                   edge.ends.tensor->name,
+                   sum->graph->nodes.at[term->node].name);
 }
 
-static fs_status add_nodes(const cost_sum *sum, fs_err *err, cost_summary *out)
+static fs_status add_terms(const cost_sum *sum, const cost_formula *formula,
+                           fs_err *err, cost_summary *out)
 {
-    const plan_strategy *s = sum->strategy;
-    fs_sum *stage_s = fs_new(sum->arena, fs_sum, 2 * s->n_stages);
-    for (int32_t v = 0; v < s->n_nodes; v++) {
-        const bool per_step = cost_node_per_step(sum->graph, v);
-        fs_sum_add(&stage_s[2 * s->stage_of[v] + per_step],
-                   cost_sum_node(sum, v));
-        FS_TRY(add_edges(sum, v, err, stage_s));
+    double *seconds = fs_new(sum->arena, double, formula->n_terms);
+    fs_sum *stage_s = fs_new(sum->arena, fs_sum, 2 * out->n_stages);
+    for (int32_t k = 0; k < formula->n_terms; k++) {
+        const cost_term *term = &formula->terms[k];
+        seconds[k] = term->slot < 0
+                         ? cost_sum_node(sum, term->node)
+                         : cost_sum_edge(sum, term->node, term->slot);
+        FS_TRY(check_term(sum, term, seconds[k], err));
     }
-    for (int32_t i = 0; i < s->n_stages; i++) {
+    for (int32_t k = 0; k < formula->n_counted; k++)
+        fs_sum_add(&stage_s[formula->counted[k].sum],
+                   seconds[formula->counted[k].term]);
+    for (int32_t i = 0; i < out->n_stages; i++) {
         out->micro_s[i] = fs_sum_value(&stage_s[2 * i]);
         out->step_s[i] = fs_sum_value(&stage_s[2 * i + 1]);
     }
@@ -172,23 +167,34 @@ static double iteration_of(const cost_summary *s, int32_t micro_batches)
            cost_slowest_group(s, s->step_s);
 }
 
-/* All of a summary but bytes and the tree. */
-static fs_status add_seconds(cost_sum *sum, fs_err *err, cost_summary *s)
+cost_formula cost_formula_of(const cost_model *model, const ir_graph *graph,
+                             const plan_strategy *strategy, fs_arena *arena)
 {
-    const plan_strategy *strategy = sum->strategy;
-    FS_TRY(check_stages(sum, err));
-    const plan_pipeline pipe = plan_pipeline_of(
-        strategy->stages, strategy->n_stages, strategy->schedule,
-        strategy->micro_batches, sum->arena);
+    cost_formula formula = {
+        .graph = graph,
+        .strategy = strategy,
+        .pipe = plan_pipeline_of(strategy->stages, strategy->n_stages,
+                                 strategy->schedule, strategy->micro_batches,
+                                 arena)};
+    formula.fill = plan_schedule_fill(&formula.pipe, strategy->stages);
+    cost_list_terms(model, arena, &formula);
+    return formula;
+}
+
+/* All of a summary but bytes and the tree. */
+static fs_status add_seconds(cost_sum *sum, const cost_formula *formula,
+                             fs_err *err, cost_summary *s)
+{
+    const plan_strategy *strategy = formula->strategy;
     s->n_stages = strategy->n_stages;
-    s->n_groups = pipe.n_roles;
-    s->group_of = pipe.role_of;
-    s->fill = plan_schedule_fill(&pipe, strategy->stages);
+    s->n_groups = formula->pipe.n_roles;
+    s->group_of = formula->pipe.role_of;
+    s->fill = formula->fill;
     sum->micro = cost_model_for(sum->model, s->n_groups,
                                 strategy->micro_batches, sum->arena);
     s->micro_s = fs_new(sum->arena, double, s->n_stages);
     s->step_s = fs_new(sum->arena, double, s->n_stages);
-    FS_TRY(add_nodes(sum, err, s));
+    FS_TRY(add_terms(sum, formula, err, s));
     s->iteration_s = iteration_of(s, strategy->micro_batches);
     return FS_OK;
 }
@@ -207,7 +213,9 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
                             strategy->stage_of,
                             NULL,
                             false};
-    FS_TRY(add_seconds(&sum, err, &s));
+    FS_TRY(check_stages(&sum, err));
+    const cost_formula formula = cost_formula_of(model, graph, strategy, arena);
+    FS_TRY(add_seconds(&sum, &formula, err, &s));
     s.peak_bytes = fs_new(arena, int64_t, s.n_stages);
     add_bytes(&sum, &program, &s);
     s.time = cost_time_tree(&sum, &s);
@@ -215,14 +223,26 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
     return FS_OK;
 }
 
+double cost_formula_seconds(const cost_formula *formula,
+                            const cost_model *model)
+{
+    fs_arena *scratch = fs_arena_create();
+    cost_sum sum = {model,   model, formula->graph, formula->strategy,
+                    scratch, NULL};
+    cost_summary s = {0};
+    fs_err err = {0};
+    FS_ASSERT(add_seconds(&sum, formula, &err, &s) == FS_OK);
+    fs_arena_destroy(scratch);
+    return s.iteration_s;
+}
+
 double cost_strategy_seconds(const cost_model *model, const ir_graph *graph,
                              const plan_strategy *strategy)
 {
     fs_arena *scratch = fs_arena_create();
-    cost_sum sum = {model, model, graph, strategy, scratch, NULL};
-    cost_summary s = {0};
-    fs_err err = {0};
-    FS_ASSERT(add_seconds(&sum, &err, &s) == FS_OK);
+    const cost_formula formula =
+        cost_formula_of(model, graph, strategy, scratch);
+    const double seconds = cost_formula_seconds(&formula, model);
     fs_arena_destroy(scratch);
-    return s.iteration_s;
+    return seconds;
 }
