@@ -47,6 +47,16 @@ void fs_arena_destroy(fs_arena *arena)
     free(arena);
 }
 
+void fs_arena_join(fs_arena *arena, fs_arena *other)
+{
+    block **end = &arena->head;
+    while (*end)
+        end = &(*end)->next;
+    *end = other->head;
+    arena->bytes += other->bytes;
+    free(other);
+}
+
 /* Pages that go back to the system and come again cost more than their work. */
 void fs_keep_freed(void)
 {

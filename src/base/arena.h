@@ -12,6 +12,9 @@ typedef struct fs_arena fs_arena;
 fs_arena *fs_arena_create(void);
 void fs_arena_destroy(fs_arena *arena); /* NULL is allowed */
 
+/* All of `other` becomes part of `arena`; `other` is no more. */
+void fs_arena_join(fs_arena *arena, fs_arena *other);
+
 /* Zeroed memory aligned to 16 bytes; never NULL (out of memory, or a size
  * that overflows, ends the program with status 3). `fs_new` is the usual way.
  */

@@ -73,7 +73,7 @@ const ir_graph *search_leave_out(const search_layout *layout, const bool *out,
         was[v] = v;
     ir_recompute_keep(graph, out, was);
     plan_strategy *s = plan_strategy_new(graph, all->n_stages, arena);
-    s->schedule = all->schedule;
+    s->schedule = fs_strdup(arena, all->schedule);
     memcpy(s->stages, all->stages, (size_t)s->n_stages * sizeof *s->stages);
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         s->stage_of[v] = all->stage_of[was[v]];

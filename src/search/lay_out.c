@@ -434,20 +434,19 @@ search_kept search_whole_plan(search_level0 *z, search_candidate *c,
                               const search_built *built, const search_mix *mix,
                               double cost_s)
 {
-    fs_arena *scratch = fs_arena_create();
+    fs_arena *scratch = fs_arena_create(), *arena = search_plan_arena(z);
     const whole_values all = values_of(z, c, built, mix, scratch);
     search_kept found = {.from = c, .cost_s = cost_s};
-    found.graph = c->layout.graph;
-    found.strategy = search_strategy(z->problem, built, &c->layout, all.rep,
-                                     all.pick, z->arena);
     const bool *out =
         search_left_out(built, &c->layout, all.rep, all.pick, scratch);
+    found.graph = c->layout.graph;
+    found.strategy = search_strategy(z->problem, built, &c->layout, all.rep,
+                                     all.pick, out ? scratch : arena);
     FS_ASSERT(found.strategy || mix->other);
     if (out && found.strategy) {
-        found.left = fs_memdup(z->arena, out, (size_t)found.graph->nodes.n);
+        found.left = fs_memdup(arena, out, (size_t)found.graph->nodes.n);
         found.all = found.graph;
-        found.graph =
-            search_leave_out(&c->layout, out, &found.strategy, z->arena);
+        found.graph = search_leave_out(&c->layout, out, &found.strategy, arena);
     }
     /* Copies that nobody reads cost nothing any more. */
     if (found.strategy && (c->view || out)) {
@@ -455,6 +454,7 @@ search_kept search_whole_plan(search_level0 *z, search_candidate *c,
                                              found.strategy);
         FS_ASSERT(c->view || found.cost_s <= cost_s * (1 + SEARCH_TOLERANCE));
     }
+    search_plan_made(z, arena, found.strategy);
     fs_arena_destroy(scratch);
     return found;
 }

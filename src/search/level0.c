@@ -490,6 +490,15 @@ static void start_from(search_level0 *z)
     z->best_s = found.iteration_s;
 }
 
+/* Plans, and whatever is told, need no tables. */
+static void end_proof(search_level0 *z)
+{
+    for (int32_t k = 0; k < z->all.n; k++)
+        search_drop_tables(z->all.at[k]);
+    search_crew_dismiss(z);
+    z->proof_s = search_seconds_since(z->start_ns);
+}
+
 static fs_status run(const search_problem *problem, fs_arena *arena,
                      fs_err *err, search_result *out)
 {
@@ -512,7 +521,7 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
     fs_status status = search_explore_fitting(&z, err);
     if (status == FS_OK)
         status = search_recut(&z, err);
-    z.proof_s = search_seconds_since(z.start_ns);
+    end_proof(&z);
     if (status == FS_OK)
         search_more_plans(&z);
     if (status == FS_OK && z.kept.from)
@@ -521,9 +530,7 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
         status = search_fill_none(&z, err, out);
     out->steps = search_steps(&z);
     out->late = z.late || fs_end_reached(&z.end);
-    for (int32_t k = 0; k < z.all.n; k++)
-        fs_arena_destroy(z.all.at[k]->arena);
-    search_crew_dismiss(&z);
+    search_drop_plans(&z);
     fs_arena_destroy(z.scratch);
     return status;
 }

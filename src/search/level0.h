@@ -127,6 +127,12 @@ typedef struct search_kept {
     int32_t net_nodes, net_edges, kernel_nodes;
 } search_kept;
 
+/* A plan that search_whole_plan made, and all that it is made of. */
+typedef struct search_whole {
+    fs_arena *arena;
+    const plan_strategy *strategy; /* NULL: there was none */
+} search_whole;
+
 /* Values of a folded network's variables for the whole graph: of the layers of
  * a stage the first, this share of them, have other ones. */
 typedef struct search_mix {
@@ -151,6 +157,7 @@ typedef struct search_level0 {
     FS_VEC(search_cut_made *) cuts;
     FS_VEC(search_ranks *) ranks;
     FS_VEC(search_missing) missing;
+    FS_VEC(search_whole) whole;
     const ir_graph **again;   /* [n_graphs] problem->again's so far; NULL */
     struct search_crew *crew; /* NULL: not needed yet */
     int64_t start_ns;
@@ -244,10 +251,18 @@ const ir_graph *search_graph_of(search_level0 *z, const search_candidate *c);
 const ir_graph *search_lasting(const search_level0 *z, const ir_graph *graph);
 /* The strategy of values of the candidate's network `built`, for the whole
  * graph, and what the formula says of it; cost_s is that of the network, whose
- * layers and stages may stand for others. */
+ * layers and stages may stand for others. It stays while it is kept, offered,
+ * or the misfit that is told of; others only until the next one is made. */
 search_kept search_whole_plan(search_level0 *z, search_candidate *c,
                               const search_built *built, const search_mix *mix,
                               double cost_s);
+/* Their memory (kept.c): an arena for the next one, in which it was made; */
+fs_arena *search_plan_arena(search_level0 *z);
+void search_plan_made(search_level0 *z, fs_arena *arena,
+                      const plan_strategy *strategy);
+/* of one that is told, which becomes the result's; all others' in the end. */
+void search_plan_told(search_level0 *z, const plan_strategy *strategy);
+void search_drop_plans(search_level0 *z);
 /* Where memory has a price: a plan in which layers of a stage differ
  * (splice.c).
  */

@@ -28,7 +28,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/planner_alpa.c \
   src/search/ledger.h src/search/ledger.c \
   src/search/iopddl.h src/search/iopddl.c \
-  src/search/kernel.h src/search/kernel.c \
+  src/search/kernel.h src/search/kernel.c src/search/kept.c \
   src/search/limit.h src/search/limit.c \
   src/search/confine.h src/search/confine.c \
   src/search/slack.h src/search/slack.c \

@@ -307,6 +307,7 @@ static void add_plan(search_level0 *z, search_kept *offer, search_result *out)
     p->score_s = search_score_plan(ranking, out->n_plans, p);
     if (isinf(p->score_s) && !offer->fits)
         return;
+    search_plan_told(z, offer->strategy);
     if (out->n_plans++ == 0 && offer->cost_s <= z->kept.cost_s)
         z->kept = *offer;
 }

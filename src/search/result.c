@@ -184,6 +184,7 @@ void search_fill_best(search_level0 *z, search_result *out)
                      : search_lasting(z, z->kept.graph);
     out->strategy = z->kept.strategy;
     out->again = search_again_of(z, &z->kept);
+    search_plan_told(z, z->kept.strategy);
     verify(z, out);
     out->net_nodes = z->kept.net_nodes;
     out->net_edges = z->kept.net_edges;
@@ -206,12 +207,13 @@ static int32_t count_open(const search_level0 *z)
     return open;
 }
 
-static void tell_misfit(const search_level0 *z, search_result *out)
+static void tell_misfit(search_level0 *z, search_result *out)
 {
     if (!z->misfit)
         return;
     out->misfit_graph = search_lasting(z, z->misfit_graph);
     out->misfit = z->misfit;
+    search_plan_told(z, z->misfit);
     out->misfit_limit = fs_new(z->arena, int64_t, z->misfit->n_stages);
     for (int32_t i = 0; i < z->misfit->n_stages; i++)
         out->misfit_limit[i] =
@@ -220,7 +222,7 @@ static void tell_misfit(const search_level0 *z, search_result *out)
 
 /* Nothing was found, but some configurations are open: what is known all the
  * same, and whether time is what is missing. */
-static fs_status give_up(const search_level0 *z, int32_t open, fs_err *err,
+static fs_status give_up(search_level0 *z, int32_t open, fs_err *err,
                          search_result *out)
 {
     char text[3][32];
