@@ -8,7 +8,8 @@
 
 /* What goes through one device, out of the sending stage or into the other. */
 typedef struct traffic {
-    double inside_s, outside_bytes, latency_s;
+    double inside_s, outside_bytes, latency_s; /* inside; and outside */
+    int64_t outside;                           /* so many messages */
     bool on_core;
 } traffic;
 
@@ -17,6 +18,14 @@ typedef struct across {
     const plan_cross *cross;
     traffic *out, *in; /* [positions] */
 } across;
+
+static void add_outside(const across *x, traffic *end, int64_t messages,
+                        double bytes)
+{
+    end->outside += messages;
+    end->outside_bytes += bytes;
+    end->on_core |= cost_cluster(x->model)->outer.on_cores;
+}
 
 static void add_message(const across *x, int32_t giver, int32_t taker,
                         double bytes)
@@ -28,23 +37,24 @@ static void add_message(const across *x, int32_t giver, int32_t taker,
     bool outside = hw_node_of(cluster, a) != hw_node_of(cluster, b);
     traffic *ends[2] = {&x->out[giver], &x->in[taker]};
     for (int32_t k = 0; k < 2; k++) {
+        if (outside) {
+            add_outside(x, ends[k], 1, bytes);
+            continue;
+        }
         ends[k]->latency_s += link->latency_s;
         ends[k]->on_core |= link->on_cores;
-        if (outside)
-            ends[k]->outside_bytes += bytes;
-        else
-            ends[k]->inside_s += bytes / link->bandwidth_bps;
+        ends[k]->inside_s += bytes / link->bandwidth_bps;
     }
 }
 
-static void add_messages(const across *x, fs_arena *scratch)
+static void list_messages(const across *x, const plan_exchange *exchange,
+                          fs_arena *scratch)
 {
-    const plan_exchange exchange = plan_cross_exchange(x->cross);
     double element = (double)ir_dtype_bytes(x->cross->tensor->dtype);
     plan_shares shares = {0};
-    for (int32_t i = 0; i < ir_mesh_size(&exchange.to_mesh); i++) {
+    for (int32_t i = 0; i < ir_mesh_size(&exchange->to_mesh); i++) {
         shares.n = 0;
-        plan_exchange_takes(&exchange, i, scratch, &shares);
+        plan_exchange_takes(exchange, i, scratch, &shares);
         for (int32_t k = 0; k < shares.n; k++)
             add_message(x, shares.at[k].position, i,
                         element *
@@ -52,40 +62,69 @@ static void add_messages(const across *x, fs_arena *scratch)
     }
 }
 
-/* How many devices of position i's node use its way out. */
-static int32_t users_beside(const across *x, const plan_stage *stage,
-                            const traffic *at, int32_t i)
+/* All of them go from node to node: who deals with whom does not matter. */
+static void count_messages(const across *x, const plan_exchange *exchange,
+                           fs_arena *scratch)
 {
-    const hw_cluster *cluster = cost_cluster(x->model);
-    int32_t size = ir_mesh_size(&stage->mesh), n = 0;
-    int32_t node = hw_node_of(cluster, stage->first_device + i);
-    while (i > 0 && hw_node_of(cluster, stage->first_device + i - 1) == node)
-        i--;
-    for (; i < size && hw_node_of(cluster, stage->first_device + i) == node;
-         i++)
-        n += at[i].outside_bytes > 0;
-    return n;
+    const double element = (double)ir_dtype_bytes(x->cross->tensor->dtype);
+    const int32_t n = ir_mesh_size(&exchange->from_mesh),
+                  m = ir_mesh_size(&exchange->to_mesh);
+    cost_tally *out = fs_new(scratch, cost_tally, n),
+               *in = fs_new(scratch, cost_tally, m);
+    cost_tally_move(exchange, out, in);
+    for (int32_t i = 0; i < n; i++)
+        if (out[i].messages)
+            add_outside(x, &x->out[i], out[i].messages,
+                        element * (double)out[i].elements);
+    for (int32_t i = 0; i < m; i++)
+        add_outside(x, &x->in[i], in[i].messages,
+                    element * (double)in[i].elements);
 }
 
-/* The slowest position of one side; what goes inside the node and out of it
- * goes at once. */
+/* Where the node of position i ends. */
+static int32_t node_end(const across *x, const plan_stage *stage, int32_t i)
+{
+    const hw_cluster *cluster = cost_cluster(x->model);
+    const int32_t size = ir_mesh_size(&stage->mesh);
+    const int32_t node = hw_node_of(cluster, stage->first_device + i);
+    while (++i < size && hw_node_of(cluster, stage->first_device + i) == node)
+        ;
+    return i;
+}
+
+/* What goes inside the node and out of it, whose way out so many share, goes at
+ * once. */
+static plan_demand demand_of(const across *x, const traffic *at,
+                             int32_t sharing)
+{
+    const hw_cluster *cluster = cost_cluster(x->model);
+    plan_demand d = {.latency_s = at->latency_s + (double)at->outside *
+                                                      cluster->outer.latency_s,
+                     .network_s = at->inside_s,
+                     .on_core = at->on_core};
+    if (at->outside_bytes > 0)
+        d.network_s = fmax(
+            d.network_s, at->outside_bytes /
+                             hw_outer_share(cluster, sharing, 1).bandwidth_bps);
+    d.total_s = d.latency_s + d.network_s;
+    return d;
+}
+
+/* The slowest position of one side. */
 static plan_demand slowest(const across *x, const plan_stage *stage,
                            const traffic *at)
 {
     plan_demand worst = {0};
-    for (int32_t i = 0; i < ir_mesh_size(&stage->mesh); i++) {
-        plan_demand d = {.latency_s = at[i].latency_s,
-                         .network_s = at[i].inside_s,
-                         .on_core = at[i].on_core};
-        if (at[i].outside_bytes > 0) {
-            int32_t n = users_beside(x, stage, at, i);
-            hw_link link = hw_outer_share(cost_cluster(x->model), n, 1);
-            d.network_s =
-                fmax(d.network_s, at[i].outside_bytes / link.bandwidth_bps);
+    for (int32_t i = 0, end; i < ir_mesh_size(&stage->mesh); i = end) {
+        int32_t sharing = 0;
+        end = node_end(x, stage, i);
+        for (int32_t k = i; k < end; k++)
+            sharing += at[k].outside_bytes > 0;
+        for (int32_t k = i; k < end; k++) {
+            const plan_demand d = demand_of(x, &at[k], sharing);
+            if (d.total_s > worst.total_s)
+                worst = d;
         }
-        d.total_s = d.latency_s + d.network_s;
-        if (d.total_s > worst.total_s)
-            worst = d;
     }
     return worst;
 }
@@ -114,6 +153,30 @@ static double fold_seconds(const cost_model *model, const plan_cross *cross)
     return (n + 1) * bytes / cost_memory_bps(model, cross->to_stage);
 }
 
+static bool share_node(const hw_cluster *cluster, const plan_stage *a,
+                       const plan_stage *b)
+{
+    const int32_t a_last = a->first_device + ir_mesh_size(&a->mesh) - 1;
+    const int32_t b_last = b->first_device + ir_mesh_size(&b->mesh) - 1;
+    return hw_node_of(cluster, a->first_device) <=
+               hw_node_of(cluster, b_last) &&
+           hw_node_of(cluster, b->first_device) <= hw_node_of(cluster, a_last);
+}
+
+/* Between stages that share no node all goes from node to node. */
+static bool all_outside(const cost_model *model, const plan_cross *cross)
+{
+    return !share_node(cost_cluster(model), cross->from_stage, cross->to_stage);
+}
+
+static bool has_halo(const plan_cross *cross)
+{
+    for (int32_t a = 0; a < cross->to_stage->mesh.n; a++)
+        if (ir_sbp_has_halo(cross->to.at[a]))
+            return true;
+    return false;
+}
+
 static plan_demand look_across(const cost_model *model, const plan_cross *cross)
 {
     fs_arena *scratch = fs_arena_create();
@@ -121,7 +184,11 @@ static plan_demand look_across(const cost_model *model, const plan_cross *cross)
         model, cross,
         fs_new(scratch, traffic, ir_mesh_size(&cross->from_stage->mesh)),
         fs_new(scratch, traffic, ir_mesh_size(&cross->to_stage->mesh))};
-    add_messages(&x, scratch);
+    const plan_exchange exchange = plan_cross_exchange(cross);
+    if (all_outside(model, cross) && !has_halo(cross))
+        count_messages(&x, &exchange, scratch);
+    else
+        list_messages(&x, &exchange, scratch);
     plan_demand out = slowest(&x, cross->from_stage, x.out);
     plan_demand in = slowest(&x, cross->to_stage, x.in);
     fs_arena_destroy(scratch);
@@ -142,16 +209,6 @@ typedef struct crossing_key {
 cost_memo *cost_crossings_create(fs_arena *arena)
 {
     return cost_memo_create(sizeof(crossing_key), sizeof(plan_demand), arena);
-}
-
-static bool share_node(const hw_cluster *cluster, const plan_stage *a,
-                       const plan_stage *b)
-{
-    const int32_t a_last = a->first_device + ir_mesh_size(&a->mesh) - 1;
-    const int32_t b_last = b->first_device + ir_mesh_size(&b->mesh) - 1;
-    return hw_node_of(cluster, a->first_device) <=
-               hw_node_of(cluster, b_last) &&
-           hw_node_of(cluster, b->first_device) <= hw_node_of(cluster, a_last);
 }
 
 cost_place cost_place_of(const cost_model *model, const plan_stage *from,
@@ -267,12 +324,6 @@ static bool surely_on_core(const cost_model *model, const plan_stage *stage,
     for (int32_t g = range.first; g <= range.last; g++)
         all = all && cluster->groups[g].inner.on_cores;
     return all;
-}
-
-/* Between stages that share no node all goes from node to node. */
-static bool all_outside(const cost_model *model, const plan_cross *cross)
-{
-    return !share_node(cost_cluster(model), cross->from_stage, cross->to_stage);
 }
 
 /* The fewest devices that a stage has on one of its nodes, which share its way

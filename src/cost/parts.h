@@ -4,6 +4,7 @@
 
 #include "cost/cost.h"
 #include "cost/memory.h"
+#include "plan/exchange.h"
 #include "plan/schedule.h"
 
 /* How the members of a communicator (some mesh axes of a stage) reach each
@@ -66,6 +67,15 @@ int32_t cost_pace_of(const cost_model *model, const ir_graph *graph,
 typedef struct cost_paces cost_paces;
 cost_paces *cost_paces_create(fs_arena *arena);
 cost_paces *cost_model_paces(const cost_model *model);
+
+/* Messages and elements that a position of a move between two meshes (x->moves)
+ * gives, [positions of the one mesh], and takes, [of the other]: as
+ * plan_exchange_gives and plan_exchange_takes list them. No halos, and nothing
+ * stays partial. */
+typedef struct cost_tally {
+    int64_t messages, elements;
+} cost_tally;
+void cost_tally_move(const plan_exchange *x, cost_tally *out, cost_tally *in);
 
 /* Bytes of the largest piece. */
 int64_t cost_piece_bytes(const ir_tensor *tensor, const ir_nd_sbp *sbp,
