@@ -106,28 +106,6 @@ static bool may_be_even(const search_level0 *z)
     return !z->problem->stage_mesh && z->problem->cluster->n_groups == 1;
 }
 
-/* The prices of search_lay_out_even: of one stage of p. */
-static search_prices even_prices(const search_candidate *c, fs_arena *arena)
-{
-    search_prices even = search_prices_new(&c->built.net, arena);
-    even.micro[0] = even.step[0] = 1.0 / search_groups(c);
-    return even;
-}
-
-static double even_floor(const search_candidate *c)
-{
-    const search_net *net = &c->built.net;
-    const search_prices even = even_prices(c, c->arena);
-    double floor = 0;
-    for (int32_t i = 0; i < net->n_nodes; i++) {
-        double least = INFINITY;
-        for (int32_t s = 0; s < net->nodes[i].n; s++)
-            least = fmin(least, net->nodes[i].cost[s]);
-        floor += search_price_of(net, &even, 0, net->nodes[i].per_step) * least;
-    }
-    return floor;
-}
-
 void search_look(search_level0 *z, search_candidate *c)
 {
     c->looked = true;
@@ -137,7 +115,7 @@ void search_look(search_level0 *z, search_candidate *c)
     search_lay_out_even(z, c, &c->shown);
     c->shown.seconds_only = true;
     if (node_tables(z, c))
-        raise_bound(c, even_floor(c));
+        raise_bound(c, search_even_floor(&c->built, search_groups(c)));
     c->any_cut_s = c->record.lower_bound_s;
     search_drop_tables(c);
 }
@@ -145,7 +123,8 @@ void search_look(search_level0 *z, search_candidate *c)
 static double even_bound(const search_level0 *z, search_candidate *c)
 {
     enum { SWEEPS = 20 };
-    const search_prices even = even_prices(c, c->arena);
+    const search_prices even =
+        search_even_prices(&c->built, search_groups(c), c->arena);
     const fs_deadline deadline = fs_deadline_at(z->end, &c->steps);
     search_effort effort = {deadline, SWEEPS, search_enough(z),
                             0,        false,  z->problem->without};
@@ -166,8 +145,11 @@ void search_weigh(search_level0 *z, search_candidate *c)
     c->arena = fs_arena_create();
     search_lay_out_even(z, c, &c->shown);
     c->shown.seconds_only = true;
-    if (node_tables(z, c) && edge_tables(c))
-        raise_bound(c, even_bound(z, c));
+    if (node_tables(z, c)) {
+        search_part_heaviest(&c->built, &c->shown, search_groups(c));
+        if (edge_tables(c))
+            raise_bound(c, even_bound(z, c));
+    }
     search_drop_tables(c);
     c->weighed_s = c->any_cut_s = c->record.lower_bound_s;
     /* Once more, when more is wanted. */

@@ -503,7 +503,7 @@ static search_net_edge *add_edge(edge_builder *b, const link *l)
     *edge = (search_net_edge){
         .u = l->loop ? l->v : l->u,
         .v = l->loop ? l->u : l->v,
-        .stage = search_group_of(built->layout, l->v),
+        .stage = search_bearer_of(built->layout, l->v, l->per_step),
         .per_step = l->per_step,
         .cost = search_scaled(&b->scaler, table_of(b, l), n,
                               search_times(built->layout, l->v))};

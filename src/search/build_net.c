@@ -43,6 +43,15 @@ int32_t search_group_of(const search_layout *layout, int32_t v)
     return layout->group_of[layout->stage_of[v]];
 }
 
+int32_t search_bearer_of(const search_layout *layout, int32_t v, bool per_step)
+{
+    const search_pieces *pieces = layout->pieces;
+    const int32_t heaviest = layout->heaviest[per_step];
+    if (!pieces || heaviest < 0 || pieces->of[v] != heaviest)
+        return search_group_of(layout, v);
+    return 1;
+}
+
 /* Of the pipeline that is meant. */
 static int32_t whole_group(const search_layout *layout, int32_t v)
 {

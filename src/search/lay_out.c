@@ -362,6 +362,11 @@ void search_lay_out_even(search_level0 *z, search_candidate *c,
         show(c, &whole, folded, out);
     else
         *out = whole;
+    static const int32_t once[] = {1, 1};
+    out->pieces = search_pieces_of(z, &whole, folded ? folded->view : NULL);
+    out->heaviest[0] = out->heaviest[1] = -1;
+    out->n_groups = 2; /* the heaviest piece apart */
+    out->like = once;
 }
 
 /* The values of the nodes of the whole graph, each of the view's node that

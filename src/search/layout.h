@@ -35,7 +35,20 @@ typedef struct search_layout {
     fs_end end;            /* building stops there */
     const double *plain_s; /* [nodes] on one device; NULL: not known */
     bool chooses;          /* nodes that compute again may be left out */
+    const struct search_pieces
+        *pieces;         /* of the graph; NULL: not known. What */
+    int32_t heaviest[2]; /* that piece takes per micro-batch, per step counts as
+                            if a second group of devices had it; -1: no piece's
+                            does */
 } search_layout;
+
+/* Pieces of a graph that no cut divides (pieces.c), numbered by one node each;
+ * of a view those that stand for `times` pieces of the whole graph. */
+typedef struct search_pieces {
+    const ir_graph *graph;
+    int32_t *of;    /* [nodes] its piece; negative: it is not of one */
+    int32_t *times; /* [nodes] of the piece of that number; 0: there is none */
+} search_pieces;
 
 /* What seconds are counted with: [0] per micro-batch, [1] per step. */
 typedef struct search_rates {
@@ -139,6 +152,16 @@ typedef struct search_built {
     int64_t steps;   /* of work that its tables took */
 } search_built;
 
+/* Of all of a graph on the devices of one stage of p, with its nodes' tables: a
+ * bound of what p stages take. */
+double search_even_floor(const search_built *built, int32_t p);
+/* Which pieces are the heaviest; what follows counts them apart, */
+void search_part_heaviest(search_built *built, search_layout *layout,
+                          int32_t p);
+/* at prices that prove a bound for p stages. */
+struct search_prices search_even_prices(const search_built *built, int32_t p,
+                                        fs_arena *arena);
+
 /* From loose to net (tie.c); nodes before edges. */
 void search_tie_nodes(search_built *built, fs_arena *arena);
 void search_tie_edges(search_built *built, fs_arena *arena);
@@ -191,6 +214,8 @@ bool search_build_nodes(const search_problem *problem,
 bool search_build_edges(fs_arena *arena, search_built *built);
 
 int32_t search_group_of(const search_layout *layout, int32_t v);
+/* Whose time what node v takes, or what it reads, counts as. */
+int32_t search_bearer_of(const search_layout *layout, int32_t v, bool per_step);
 /* How many nodes of its stage it stands for. */
 int32_t search_times(const search_layout *layout, int32_t v);
 /* Is a copy of that tensor, which changes once per step and lies on the

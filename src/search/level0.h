@@ -156,6 +156,7 @@ typedef struct search_level0 {
     FS_VEC(search_folded *) folded;
     FS_VEC(search_cut_made *) cuts;
     FS_VEC(search_ranks *) ranks;
+    FS_VEC(search_pieces *) pieces;
     FS_VEC(search_missing) missing;
     FS_VEC(search_whole) whole;
     const ir_graph **again;   /* [n_graphs] problem->again's so far; NULL */
@@ -244,6 +245,12 @@ fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err);
  * limits. */
 void search_lay_out_even(search_level0 *z, search_candidate *c,
                          search_layout *out);
+/* Of a graph, once each; and the pieces of a layout's graph, or of a view of it
+ * (NULL: there is none). */
+const search_ranks *search_ranks_of(search_level0 *z, const ir_graph *graph);
+const search_pieces *search_pieces_of(search_level0 *z,
+                                      const search_layout *whole,
+                                      const search_view *view);
 /* The graph that a configuration is laid out with. */
 const ir_graph *search_graph_of(search_level0 *z, const search_candidate *c);
 /* The graph of a plan, as the result has it: what is bound to stages only lives

@@ -35,17 +35,6 @@ enum { DEALS = 16, IN_A_ROW = 8, DEAL_WORK = 1 << 22 };
 
 /* ---- what pieces take ---- */
 
-static const search_ranks *ranks_of(search_level0 *z, const ir_graph *graph)
-{
-    for (int32_t k = 0; k < z->ranks.n; k++)
-        if (z->ranks.at[k]->graph == graph)
-            return z->ranks.at[k];
-    search_ranks *made = fs_new(z->scratch, search_ranks, 1);
-    search_find_ranks(graph, z->scratch, made);
-    fs_push(z->scratch, &z->ranks, made);
-    return made;
-}
-
 static bool wants_cuts(const search_level0 *z)
 {
     const search_problem *p = z->problem;
@@ -86,8 +75,8 @@ void search_measure(search_level0 *z, search_candidate *c,
     fs_arena *scratch = fs_arena_create();
     const ir_graph *whole =
         c->view ? c->view->fold->layers->graph : c->shown.graph;
-    const search_ranks *ranks = ranks_of(z, whole);
-    const search_ranks *placed = ranks_of(z, c->layout.graph);
+    const search_ranks *ranks = search_ranks_of(z, whole);
+    const search_ranks *placed = search_ranks_of(z, c->layout.graph);
     const double *s = seconds_of_nodes(c, solution->value, scratch);
     search_measured *m = fs_new(z->scratch, search_measured, 1);
     *m = (search_measured){ranks, fs_new(z->scratch, double, ranks->n),
@@ -382,7 +371,7 @@ static void propose_pipeline(recutter *r, const search_runs *runs,
                              const search_pipeline *pipe)
 {
     search_level0 *z = r->z;
-    const search_ranks *ranks = ranks_of(z, runs->graph->graph);
+    const search_ranks *ranks = search_ranks_of(z, runs->graph->graph);
     search_candidate *of = fs_new(r->arena, search_candidate, 1);
     *of = (search_candidate){.graph = runs->graph,
                              .n_stages = pipe->n,
