@@ -82,14 +82,14 @@ static void count_messages(const across *x, const plan_exchange *exchange,
 }
 
 /* Where the node of position i ends. */
-static int32_t node_end(const across *x, const plan_stage *stage, int32_t i)
+static int32_t node_end(const hw_cluster *cluster, const plan_stage *stage,
+                        int32_t i)
 {
-    const hw_cluster *cluster = cost_cluster(x->model);
     const int32_t size = ir_mesh_size(&stage->mesh);
-    const int32_t node = hw_node_of(cluster, stage->first_device + i);
-    while (++i < size && hw_node_of(cluster, stage->first_device + i) == node)
-        ;
-    return i;
+    int32_t first, end;
+    hw_node_range(cluster, stage->first_device + i, &first, &end);
+    end -= stage->first_device;
+    return end < size ? end : size;
 }
 
 /* What goes inside the node and out of it, whose way out so many share, goes at
@@ -117,7 +117,7 @@ static plan_demand slowest(const across *x, const plan_stage *stage,
     plan_demand worst = {0};
     for (int32_t i = 0, end; i < ir_mesh_size(&stage->mesh); i = end) {
         int32_t sharing = 0;
-        end = node_end(x, stage, i);
+        end = node_end(cost_cluster(x->model), stage, i);
         for (int32_t k = i; k < end; k++)
             sharing += at[k].outside_bytes > 0;
         for (int32_t k = i; k < end; k++) {
@@ -330,14 +330,11 @@ static bool surely_on_core(const cost_model *model, const plan_stage *stage,
  * in: each of them receives. */
 static int32_t least_beside(const hw_cluster *cluster, const plan_stage *stage)
 {
-    const int32_t end = stage->first_device + ir_mesh_size(&stage->mesh);
-    int32_t least = ir_mesh_size(&stage->mesh), n = 0;
-    for (int32_t i = stage->first_device; i < end; i++) {
-        n++;
-        if (i + 1 < end && hw_node_of(cluster, i) == hw_node_of(cluster, i + 1))
-            continue;
-        least = n < least ? n : least;
-        n = 0;
+    const int32_t size = ir_mesh_size(&stage->mesh);
+    int32_t least = size;
+    for (int32_t i = 0, end; i < size; i = end) {
+        end = node_end(cluster, stage, i);
+        least = end - i < least ? end - i : least;
     }
     return least;
 }

@@ -225,6 +225,28 @@ static cost_tally given_at(const tallying *t, int32_t me, const int32_t *at)
     return tally;
 }
 
+/* Do all pieces of a side meet as many of the other, and are as large? */
+static bool are_alike(const side *s, const meeting *met, int32_t rank)
+{
+    for (int32_t d = 0; d < rank; d++) {
+        const int64_t *start = s->rows[d].start;
+        const int32_t *first = met[d].first, *last = met[d].last;
+        for (int32_t k = 1; k < s->rows[d].n; k++)
+            if (start[k + 1] - start[k] != start[1] ||
+                last[k] - first[k] != last[0] - first[0])
+                return false;
+    }
+    return true;
+}
+
+static bool holds_copies(const side *s)
+{
+    for (int32_t a = 0; a < s->mesh->n; a++)
+        if (s->sbp->at[a].kind == IR_B)
+            return true;
+    return false;
+}
+
 void cost_tally_move(const plan_exchange *x, cost_tally *out, cost_tally *in)
 {
     fs_arena *arena = fs_arena_create();
@@ -236,13 +258,16 @@ void cost_tally_move(const plan_exchange *x, cost_tally *out, cost_tally *in)
         t.given[d] = meet(&t.from.rows[d], &t.to.rows[d], arena);
         t.taken[d] = meet(&t.to.rows[d], &t.from.rows[d], arena);
     }
+    const bool takers = are_alike(&t.to, t.taken, t.rank),
+               givers = !holds_copies(&t.from) &&
+                        are_alike(&t.from, t.given, t.rank);
     for (int32_t i = 0; i < ir_mesh_size(&x->to_mesh); i++) {
         ir_mesh_coords(&x->to_mesh, i, at);
-        in[i] = taken_at(&t, at);
+        in[i] = i && takers ? in[0] : taken_at(&t, at);
     }
     for (int32_t i = 0; i < ir_mesh_size(&x->from_mesh); i++) {
         ir_mesh_coords(&x->from_mesh, i, at);
-        out[i] = given_at(&t, i, at);
+        out[i] = i && givers ? out[0] : given_at(&t, i, at);
     }
     fs_arena_destroy(arena);
 }

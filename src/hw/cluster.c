@@ -42,6 +42,13 @@ const hw_group *hw_group_of(const hw_cluster *cluster, int32_t device)
     return locate(cluster, device, &local);
 }
 
+int32_t hw_group_left(const hw_cluster *cluster, int32_t device)
+{
+    int32_t local;
+    const hw_group *group = locate(cluster, device, &local);
+    return group->nodes * group->devices_per_node - local;
+}
+
 int32_t hw_node_of(const hw_cluster *cluster, int32_t device)
 {
     FS_ASSERT(device >= 0 && device < cluster->n_devices);
@@ -55,6 +62,15 @@ int32_t hw_node_of(const hw_cluster *cluster, int32_t device)
         node += group->nodes;
     }
     return -1;
+}
+
+void hw_node_range(const hw_cluster *cluster, int32_t device, int32_t *first,
+                   int32_t *end)
+{
+    int32_t local;
+    const int32_t per = locate(cluster, device, &local)->devices_per_node;
+    *first = device - local % per;
+    *end = *first + per;
 }
 
 const hw_link *hw_link_between(const hw_cluster *cluster, int32_t a, int32_t b)

@@ -96,6 +96,11 @@ double hw_device_flops(const hw_device *device);
 double hw_device_narrow_flops(const hw_device *device);
 const hw_group *hw_group_of(const hw_cluster *cluster, int32_t device);
 int32_t hw_node_of(const hw_cluster *cluster, int32_t device);
+/* Of devices from this one on those of its group. */
+int32_t hw_group_left(const hw_cluster *cluster, int32_t device);
+/* The first device of its node, and the first behind it. */
+void hw_node_range(const hw_cluster *cluster, int32_t device, int32_t *first,
+                   int32_t *end);
 /* The link between two devices (memory when a == b). */
 const hw_link *hw_link_between(const hw_cluster *cluster, int32_t a, int32_t b);
 /* By how much a device's compute slows when `active` devices of its node

@@ -14,10 +14,10 @@ int64_t search_device_bytes(const search_problem *problem,
     double share = problem->memory_share > 0 ? problem->memory_share : 1;
     double least =
         problem->memory_bytes > 0 ? (double)problem->memory_bytes : INFINITY;
-    for (int32_t k = 0; k < ir_mesh_size(&stage->mesh); k++)
-        least =
-            fmin(least, hw_group_of(problem->cluster, stage->first_device + k)
-                            ->device.memory_bytes);
+    const int32_t last = stage->first_device + ir_mesh_size(&stage->mesh) - 1;
+    const hw_group *group = hw_group_of(problem->cluster, stage->first_device);
+    for (; group <= hw_group_of(problem->cluster, last); group++)
+        least = fmin(least, group->device.memory_bytes);
     return least < 9e18 ? (int64_t)(share * least) : INT64_MAX;
 }
 

@@ -94,13 +94,12 @@ typedef struct place_kinds {
 static place_kinds kinds_of(const hw_cluster *cluster, int32_t first,
                             int32_t size)
 {
-    const hw_group *from = hw_group_of(cluster, first);
-    int32_t n = 1;
-    while (n < size && hw_group_of(cluster, first + n) == from)
-        n++;
+    const hw_group *groups = cluster->groups;
+    const int32_t left = hw_group_left(cluster, first);
     return (place_kinds){
-        (int32_t)(from - cluster->groups), n,
-        (int32_t)(hw_group_of(cluster, first + size - 1) - cluster->groups)};
+        (int32_t)(hw_group_of(cluster, first) - groups),
+        left < size ? left : size,
+        (int32_t)(hw_group_of(cluster, first + size - 1) - groups)};
 }
 
 /* Sub-meshes of a size wherever they begin; those of the same kinds are one. */
@@ -111,15 +110,22 @@ static void list_places(search_runs *a)
     search_memo known = {.arena = a->scratch};
     a->n_places = 0;
     a->place_of = fs_new(a->scratch, int32_t, a->n_sizes * devices);
-    for (int32_t k = 0; k < a->n_sizes; k++)
+    for (int32_t k = 0; k < a->n_sizes; k++) {
+        place_kinds before = {-1, 0, 0};
         for (int32_t first = 0; first + a->size[k] <= devices; first++) {
             const place_kinds kinds = kinds_of(cluster, first, a->size[k]);
+            if (memcmp(&kinds, &before, sizeof kinds) == 0) {
+                *place_at(a, k, first) = *place_at(a, k, first - 1);
+                continue;
+            }
             const int32_t key[] = {k, kinds.from, kinds.n, kinds.to};
             int32_t *place = search_memo_at(&known, key, sizeof key);
             if (*place < 0)
                 *place = a->n_places++;
             *place_at(a, k, first) = *place;
+            before = kinds;
         }
+    }
 }
 
 /* ---- the level below: signatures of a run on a mesh ---- */
@@ -303,8 +309,9 @@ typedef struct cell {
 typedef struct program {
     const search_runs *a;
     int32_t devices, most; /* stages */
-    cell *cell;            /* [(stages * (layers + 1) + layer) * (devices + 1) +
-                              devices left] */
+    int32_t n_left, *left; /* ascending: how many devices may be left */
+    int32_t *number;       /* [devices + 1] in it; -1: so many never are */
+    cell *cell; /* [(stages * (layers + 1) + layer) * n_left + number] */
 } program;
 
 static cell *cell_at(const program *p, int32_t stages, int32_t layer,
@@ -312,7 +319,39 @@ static cell *cell_at(const program *p, int32_t stages, int32_t layer,
 {
     const size_t row =
         (size_t)stages * (size_t)(p->a->n_layers + 1) + (size_t)layer;
-    return &p->cell[row * (size_t)(p->devices + 1) + (size_t)devices];
+    return &p->cell[row * (size_t)p->n_left + (size_t)p->number[devices]];
+}
+
+/* [devices + 1] The fewest sub-meshes that so many devices are, where `most`
+ * are enough. */
+static int32_t *count_meshes(const program *p, fs_arena *arena)
+{
+    const search_runs *a = p->a;
+    int32_t *fewest = fs_new(arena, int32_t, p->devices + 1);
+    for (int32_t d = 1; d <= p->devices; d++) {
+        fewest[d] = p->most + 1;
+        for (int32_t k = 0; k < a->n_sizes && a->size[k] <= d; k++)
+            if (fewest[d - a->size[k]] + 1 < fewest[d])
+                fewest[d] = fewest[d - a->size[k]] + 1;
+    }
+    return fewest;
+}
+
+/* Both what is left and what is gone are made of sub-meshes, `most` in all: few
+ * of many devices are. */
+static void list_left(program *p, fs_arena *arena)
+{
+    fs_arena *scratch = fs_arena_create();
+    const int32_t *fewest = count_meshes(p, scratch);
+    p->left = fs_new(arena, int32_t, p->devices + 1);
+    p->number = fs_new(arena, int32_t, p->devices + 1);
+    for (int32_t d = 0; d <= p->devices; d++) {
+        const bool may = fewest[d] + fewest[p->devices - d] <= p->most;
+        p->number[d] = may ? p->n_left : -1;
+        if (may)
+            p->left[p->n_left++] = d;
+    }
+    fs_arena_destroy(scratch);
 }
 
 static void fill_cell(const program *p, int32_t stages, int32_t layer,
@@ -321,15 +360,18 @@ static void fill_cell(const program *p, int32_t stages, int32_t layer,
     const search_runs *a = p->a;
     cell *best = cell_at(p, stages, layer, devices);
     *best = (cell){.s = INFINITY};
-    for (int32_t k = 0; k < a->n_sizes && a->size[k] <= devices; k++)
+    for (int32_t k = 0; k < a->n_sizes && a->size[k] <= devices; k++) {
+        if (p->number[devices - a->size[k]] < 0)
+            continue;
+        const int32_t place = *place_at(a, k, p->devices - devices);
         for (int32_t last = layer; last < a->n_layers; last++) {
-            const int32_t place = *place_at(a, k, p->devices - devices);
             const double s = run_at(a, place, layer, last)->s;
             const double rest =
                 cell_at(p, stages - 1, last + 1, devices - a->size[k])->s;
             if (s <= slowest && s + rest < best->s)
                 *best = (cell){s + rest, last + 1, k};
         }
+    }
 }
 
 /* Of no stage: done where no layer and no device is left. */
@@ -338,7 +380,8 @@ static void fill_cells(const program *p, double slowest)
     const search_runs *a = p->a;
     for (int32_t s = 0; s <= p->most; s++)
         for (int32_t layer = 0; layer <= a->n_layers; layer++)
-            for (int32_t d = 0; d <= p->devices; d++) {
+            for (int32_t i = 0; i < p->n_left; i++) {
+                const int32_t d = p->left[i];
                 if (s > 0 && layer < a->n_layers)
                     fill_cell(p, s, layer, d, slowest);
                 else
@@ -426,9 +469,10 @@ static void partition(search_runs *a)
                  .most = fixed ? fixed : a->n_layers};
     if (p.most > a->n_layers)
         return;
+    list_left(&p, a->scratch);
     p.cell = fs_new(a->scratch, cell,
                     (size_t)(p.most + 1) * (size_t)(a->n_layers + 1) *
-                        (size_t)(p.devices + 1));
+                        (size_t)p.n_left);
     double best = INFINITY;
     for (double slowest = next_slowest(a, 0); isfinite(slowest);
          slowest = next_slowest(a, slowest * (1 + NEAR))) {
