@@ -239,12 +239,63 @@ static bool are_alike(const side *s, const meeting *met, int32_t rank)
     return true;
 }
 
+static bool is_even(const row *r)
+{
+    for (int32_t k = 1; k < r->n; k++)
+        if (r->start[k + 1] - r->start[k] != r->start[1])
+            return false;
+    return true;
+}
+
+/* Givers one step apart along the first axis have takers that are one step
+ * apart. Do they give the same? Then what the first ones give is given by all:
+ * of copies those that lie between others. Returns how many steps tell. */
+static int32_t steps_to_tell(const tallying *t)
+{
+    const ir_mesh *mesh = t->from.mesh, *other = t->to.mesh;
+    const int32_t n = mesh->n ? mesh->dim[0] : 1;
+    if (mesh->n == 0 || other->n == 0 || other->dim[0] != n)
+        return n;
+    const ir_sbp from = t->from.sbp->at[0], to = t->to.sbp->at[0];
+    const int32_t d = to.axis;
+    if (to.kind == IR_S && !is_even(&t->to.rows[d]))
+        return n;
+    if (from.kind == IR_B && (to.kind == IR_B || t->from.rows[d].n == 1))
+        return 2;
+    if (ir_sbp_same_cut(from, to) && is_even(&t->from.rows[d]))
+        return 1;
+    return n;
+}
+
 static bool holds_copies(const side *s)
 {
     for (int32_t a = 0; a < s->mesh->n; a++)
         if (s->sbp->at[a].kind == IR_B)
             return true;
     return false;
+}
+
+static void tally_givers(const tallying *t, cost_tally *out)
+{
+    const side *from = &t->from;
+    const int32_t size = ir_mesh_size(from->mesh);
+    const int32_t stride = from->mesh->n ? size / from->mesh->dim[0] : 1;
+    const bool alike =
+        !holds_copies(from) && are_alike(from, t->given, t->rank);
+    const int32_t told = steps_to_tell(t);
+    for (int32_t i = 0; i < size; i++) {
+        const int32_t step = i / stride;
+        const bool ends = told == 2 && (step + 1) * stride == size;
+        int32_t at[IR_MAX_MESH];
+        if (alike && i > 0) {
+            out[i] = out[0];
+        } else if (step >= told && !ends) {
+            out[i] = out[i - stride];
+        } else {
+            ir_mesh_coords(from->mesh, i, at);
+            out[i] = given_at(t, i, at);
+        }
+    }
 }
 
 void cost_tally_move(const plan_exchange *x, cost_tally *out, cost_tally *in)
@@ -258,16 +309,11 @@ void cost_tally_move(const plan_exchange *x, cost_tally *out, cost_tally *in)
         t.given[d] = meet(&t.from.rows[d], &t.to.rows[d], arena);
         t.taken[d] = meet(&t.to.rows[d], &t.from.rows[d], arena);
     }
-    const bool takers = are_alike(&t.to, t.taken, t.rank),
-               givers = !holds_copies(&t.from) &&
-                        are_alike(&t.from, t.given, t.rank);
+    const bool alike = are_alike(&t.to, t.taken, t.rank);
     for (int32_t i = 0; i < ir_mesh_size(&x->to_mesh); i++) {
         ir_mesh_coords(&x->to_mesh, i, at);
-        in[i] = i && takers ? in[0] : taken_at(&t, at);
+        in[i] = alike && i > 0 ? in[0] : taken_at(&t, at);
     }
-    for (int32_t i = 0; i < ir_mesh_size(&x->from_mesh); i++) {
-        ir_mesh_coords(&x->from_mesh, i, at);
-        out[i] = i && givers ? out[0] : given_at(&t, i, at);
-    }
+    tally_givers(&t, out);
     fs_arena_destroy(arena);
 }
