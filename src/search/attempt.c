@@ -156,6 +156,19 @@ void search_weigh(search_level0 *z, search_candidate *c)
     c->weighed = !search_proven(c->record.lower_bound_s, search_enough(z));
 }
 
+/* Does the least of each table say that no more of it is of use? */
+static bool is_out(search_level0 *z, search_candidate *c)
+{
+    raise_bound(c, search_net_floor(&c->built.loose, c->arena));
+    if (c->whole || search_narrowed(c) || isinf(c->record.lower_bound_s) ||
+        !search_proven(c->record.lower_bound_s, search_enough(z)))
+        return false;
+    c->record.status = search_status_of(z, &c->record);
+    c->settled = true;
+    search_drop_tables(c);
+    return true;
+}
+
 /* All tables; false as above. */
 bool search_prepare(search_level0 *z, search_candidate *c)
 {
@@ -172,12 +185,13 @@ bool search_prepare(search_level0 *z, search_candidate *c)
     }
     if (!node_tables(z, c))
         return false;
-    raise_bound(c, search_net_floor(&c->built.loose, c->arena));
+    if (is_out(z, c))
+        return false;
     if (!edge_tables(c)) {
         c->settled = true;
         return false;
     }
-    return true;
+    return !is_out(z, c);
 }
 
 /* Did memory make it infeasible? Then how much would do. */
