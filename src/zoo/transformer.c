@@ -39,8 +39,7 @@ void zoo_transformer_causal(zoo_transformer *t)
 {
     unsigned char *mask = fs_alloc(t->g->arena, (size_t)t->seq, (size_t)t->seq);
     for (int64_t i = 0; i < t->seq; i++)
-        for (int64_t j = i + 1; j < t->seq; j++)
-            mask[i * t->seq + j] = 1;
+        memset(mask + i * t->seq + i + 1, 1, (size_t)(t->seq - i - 1));
     float *low = fs_new(t->g->arena, float, 1);
     *low = -INFINITY;
     t->mask = mask;
