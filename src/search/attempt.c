@@ -330,10 +330,12 @@ static fs_deadline next_deadline(search_candidate *c)
 static double lifted(search_candidate *c, const search_solution *found)
 {
     const search_budget *budget = &c->asked->budget;
-    return search_lift(
-        &c->built, found->prices, found->lower_bound,
-        fmin(search_near(found->cost, 0.25 * budget->gap), budget->cutoff),
-        next_deadline(c));
+    const double enough =
+        fmin(search_near(found->cost, 0.25 * budget->gap), budget->cutoff);
+    if (search_proven(c->record.lower_bound_s, enough)) /* by pressing */
+        return fmin(found->lower_bound, c->record.lower_bound_s);
+    return search_lift(&c->built, found->prices, found->lower_bound, enough,
+                       next_deadline(c));
 }
 
 /* Memory has a say in what it is pressed for, unless what is computed again is
@@ -369,6 +371,8 @@ void search_press_one(search_level0 *z, search_candidate *c)
         return;
     search_prices *prices = fs_new(c->arena, search_prices, 1);
     *prices = search_prices_new(&c->built.net, c->arena);
+    if (c->prices)
+        search_prices_copy(&c->built.net, prices, c->prices);
     raise_bound(c, search_press(&c->built, has_say(z, c), budget->cutoff,
                                 budget->deadline, prices));
     for (int32_t k = 0; k < c->built.net.n_limits; k++)

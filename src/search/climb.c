@@ -272,7 +272,9 @@ double search_press(const search_built *built, bool memory, double enough,
     search_lifting l;
     double bound = 0;
     if (search_lift_begin(&l, built)) {
+        search_prices_copy(&built->loose, &l.at, prices);
         drop_prices(&l);
+        l.over = search_price_excess(&built->loose, &l.at);
         if (memory && built->loose.n_limits)
             l.excess = fs_new(l.arena, double, built->loose.n_limits);
         bound = raise(&l, &aim);
