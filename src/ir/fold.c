@@ -138,7 +138,7 @@ static void note_reps(const folder *f, ir_folded *out)
 static ir_graph *empty_copy(const ir_graph *of, fs_arena *arena)
 {
     ir_graph *graph = fs_memdup(arena, of, sizeof *of);
-    graph->arena = arena;
+    graph->arena = graph->tables = arena;
     graph->nodes.n = graph->nodes.room = 0;
     graph->tensors.n = graph->tensors.room = 0;
     graph->outputs.n = graph->outputs.room = 0;

@@ -10,31 +10,16 @@ ir_graph *ir_graph_create(const char *name)
     fs_arena *arena = fs_arena_create();
     ir_graph *graph = fs_new(arena, ir_graph, 1);
     graph->arena = arena;
+    graph->tables = fs_arena_create();
     graph->name = fs_strdup(arena, name);
     graph->loss = -1;
     graph->forward = -1;
     graph->micro_batches = 1;
     graph->loss_share = 1;
-    graph->names.arena = arena;
-    graph->node_names.arena = arena;
-    graph->serials.arena = arena;
+    graph->names.arena = graph->tables;
+    graph->node_names.arena = graph->tables;
+    graph->serials.arena = graph->tables;
     return graph;
-}
-
-void ir_graph_reserve(ir_graph *graph, int32_t n)
-{
-    enum { OF_STEP = 5 }; /* nodes of a training step per node, or fewer */
-    const int32_t most = n < INT32_MAX / OF_STEP ? OF_STEP * n : n;
-    fs_reserve(graph->arena, &graph->nodes, most);
-    fs_reserve(graph->arena, &graph->tensors, most);
-    fs_map_reserve(&graph->names, n);
-    fs_map_reserve(&graph->node_names, n);
-}
-
-void ir_graph_destroy(ir_graph *graph)
-{
-    if (graph)
-        fs_arena_destroy(graph->arena);
 }
 
 #define COPY_VEC(vec, arena)                                                   \
@@ -42,10 +27,43 @@ void ir_graph_destroy(ir_graph *graph)
          fs_memdup((arena), (vec)->at, (size_t)(vec)->n * sizeof *(vec)->at),  \
      (vec)->room = (vec)->n)
 
+static void move_map(fs_map *map, fs_arena *arena, int32_t n)
+{
+    *map = fs_map_copy(map, arena);
+    fs_map_reserve(map, n);
+}
+
+void ir_graph_reserve(ir_graph *graph, int32_t n)
+{
+    enum { OF_STEP = 5 }; /* nodes of a training step per node, or fewer */
+    const int32_t most = n < INT32_MAX / OF_STEP ? OF_STEP * n : n;
+    fs_arena *before = graph->tables, *arena = fs_arena_create();
+    FS_ASSERT(before != graph->arena); /* a copy's do not grow */
+    graph->nodes.room = graph->tensors.room = 0;
+    fs_reserve(arena, &graph->nodes,
+               most > graph->nodes.n ? most : graph->nodes.n);
+    fs_reserve(arena, &graph->tensors,
+               most > graph->tensors.n ? most : graph->tensors.n);
+    move_map(&graph->names, arena, most);
+    move_map(&graph->node_names, arena, most);
+    move_map(&graph->serials, arena, 0);
+    graph->tables = arena;
+    fs_arena_destroy(before);
+}
+
+void ir_graph_destroy(ir_graph *graph)
+{
+    if (!graph)
+        return;
+    if (graph->tables != graph->arena)
+        fs_arena_destroy(graph->tables);
+    fs_arena_destroy(graph->arena);
+}
+
 ir_graph *ir_graph_copy(const ir_graph *graph, fs_arena *arena)
 {
     ir_graph *copy = fs_memdup(arena, graph, sizeof *graph);
-    copy->arena = arena;
+    copy->arena = copy->tables = arena;
     COPY_VEC(&copy->nodes, arena);
     COPY_VEC(&copy->tensors, arena);
     COPY_VEC(&copy->outputs, arena);
@@ -155,7 +173,7 @@ static int32_t add_tensor(ir_graph *graph, const ir_node *node, int32_t slot,
         tensor.name = free_name(
             graph, fs_printf(graph->arena, "%s:%d", node->name, slot));
     int32_t id = graph->tensors.n;
-    fs_push(graph->arena, &graph->tensors, tensor);
+    fs_push(graph->tables, &graph->tensors, tensor);
     *fs_map_at(&graph->names, tensor.name) = id;
     return id;
 }
@@ -216,7 +234,7 @@ int32_t ir_graph_add(ir_graph *graph, const ir_node *node)
     int32_t id = graph->nodes.n;
     for (int32_t i = 0; i < added.n_out; i++)
         added.out[i] = add_tensor(graph, &added, i, id, &io);
-    fs_push(graph->arena, &graph->nodes, added);
+    fs_push(graph->tables, &graph->nodes, added);
     *fs_map_at(&graph->node_names, added.name) = id;
     return id;
 }

@@ -49,8 +49,10 @@ typedef fs_status ir_evaluator(const struct ir_graph *graph,
                                void *const *out, fs_err *err);
 
 typedef struct ir_graph {
-    fs_arena *arena; /* owns everything the graph points to, but mapped data */
-    fs_err err;      /* sticky, see above */
+    fs_arena *arena;  /* owns everything the graph points to, but mapped data */
+    fs_arena *tables; /* of nodes, tensors and maps of names, which move when
+                         they grow; the same in a copy */
+    fs_err err;       /* sticky, see above */
     const char *name;
     FS_VEC(ir_node) nodes;
     FS_VEC(ir_tensor) tensors;
@@ -73,7 +75,8 @@ typedef struct ir_graph {
 
 ir_graph *ir_graph_create(const char *name); /* own arena */
 /* Room for n nodes and tensors and for what training adds to them: growing to
- * it costs as much again, and what stays empty takes address space only. */
+ * it costs as much again, and what stays empty takes address space only. What
+ * they took before is given back: pointers into arrays and maps end. */
 void ir_graph_reserve(ir_graph *graph, int32_t n);
 void ir_graph_destroy(ir_graph *graph);
 /* The same nodes and tensors once more, in `arena`, which ends them (not

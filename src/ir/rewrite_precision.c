@@ -197,7 +197,7 @@ static void move_node(caster *c, const ir_node *old, ir_dtype to)
         node.in[i] = c->cast[kind][old->in[i]];
     }
     const int32_t v = g->nodes.n;
-    fs_push(g->arena, &g->nodes, node);
+    fs_push(g->tables, &g->nodes, node);
     *fs_map_at(&g->node_names, node.name) = v;
     for (int32_t i = 0; i < node.n_out; i++) {
         g->tensors.at[node.out[i]].producer = v;
