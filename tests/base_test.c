@@ -1,5 +1,6 @@
 #include "config.h"
 #include "base/clock.h"
+#include "base/crew.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json_lists.h"
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -80,6 +82,26 @@ static void test_map(void)
     tap_ok(right && copy.n == n, "map: values renumbered, in a copy");
     fs_arena_destroy(other);
     fs_arena_destroy(arena);
+}
+
+static void count_job(void *ctx, int32_t hand, int32_t k)
+{
+    atomic_int *times = ctx;
+    if (hand >= 0 && hand < fs_crew_hands())
+        atomic_fetch_add(&times[k], 1);
+}
+
+static void test_crew(void)
+{
+    enum { N = 1000 };
+    static atomic_int times[N];
+    int right = fs_crew_hands() >= 1;
+    fs_crew_run(count_job, times, fs_crew_hands(), N);
+    fs_crew_run(count_job, times, 1, N);
+    fs_crew_run(count_job, times, fs_crew_hands(), 0);
+    for (int i = 0; i < N; i++)
+        right &= atomic_load(&times[i]) == 2;
+    tap_ok(right, "crew: each job is done once, by one of its hands");
 }
 
 static void test_draws(void)
@@ -475,6 +497,7 @@ int main(void)
 {
     test_arena();
     test_map();
+    test_crew();
     test_draws();
     test_json();
     test_json_fields();
