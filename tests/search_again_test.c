@@ -2,6 +2,7 @@
  * networks, clusters and limits the bound holds for every other choice, what is
  * claimed is what the plan costs, and no moment holds more than its arena. */
 #include "config.h"
+#include "search/known.h"
 #include "search/level0.h"
 
 #include "base/hash.h"
@@ -281,7 +282,7 @@ static void check_payers(again_case *c, const hw_cluster *cluster,
         check_arenas(c, cluster, z, &again, &lean->plans.at[k], t);
 }
 
-static void check_memory(again_case *c, const hw_cluster *cluster, tally *t)
+static void check_lean(again_case *c, const hw_cluster *cluster, tally *t)
 {
     search_level0 z = {.problem = &c->problem,
                        .arena = c->arena,
@@ -311,6 +312,14 @@ static void check_memory(again_case *c, const hw_cluster *cluster, tally *t)
         check_arenas(c, cluster, &z, &of, &lean.plans.at[k], t);
     if (lean.plans.n)
         check_payers(c, cluster, &z, &of, &lean, t);
+}
+
+static void check_memory(again_case *c, const hw_cluster *cluster, tally *t)
+{
+    c->problem.known = search_known_create();
+    check_lean(c, cluster, t);
+    search_known_destroy(c->problem.known);
+    c->problem.known = NULL;
 }
 
 /* ---- all of a case ---- */

@@ -2,6 +2,7 @@
  * or, lowered and simulated, takes less than what is said of all. Of problems
  * too large for that some strategies are drawn. */
 #include "config.h"
+#include "search/known.h"
 #include "search/level0.h"
 
 #include "base/hash.h"
@@ -262,6 +263,7 @@ static seen look_at_space(asked *a, const every_case *c,
                        .scratch = a->arena,
                        .start_ns = fs_now_ns(),
                        .best_s = INFINITY};
+    a->problem.known = search_known_create();
     z.end = fs_end_after(z.start_ns, 1e8, NULL);
     search_rates_for(&z, 1, 1);
     for (int32_t k = 0; k < found->n_configs; k++) {
@@ -276,6 +278,8 @@ static seen look_at_space(asked *a, const every_case *c,
         place p = {a, c, &z, &of, found, t, &all, 0};
         look_at_configuration(&p);
     }
+    search_known_destroy(a->problem.known);
+    a->problem.known = NULL;
     return all;
 }
 

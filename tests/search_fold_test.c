@@ -2,6 +2,7 @@
  * equal layers, clusters, stages, limits and cuts: what a folded search claims
  * holds for the whole graph. */
 #include "config.h"
+#include "search/known.h"
 #include "search/level0.h"
 #include "search/recipe.h"
 
@@ -732,6 +733,7 @@ static void run_case(const fold_case *c, fs_arena *arena, tally *t)
         return;
     }
     t->cases++;
+    a.problem.known = search_known_create();
     if (c->cut)
         t->cuts += draw_cut(&a, &rng, c->stages);
     if (c->share > 0) {
@@ -756,6 +758,7 @@ static void run_case(const fold_case *c, fs_arena *arena, tally *t)
         }
         a.problem = all;
     }
+    search_known_destroy(a.problem.known);
     ir_graph_destroy(graph);
 }
 
