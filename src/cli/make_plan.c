@@ -182,11 +182,31 @@ static cli_plan planned(const cli_making *m, cost_model *cost,
                       .plan = lowered};
 }
 
+/* A plan's file takes as much memory as its graphs: those that no plan is of
+ * make room for it. */
+static void close_unused(cli_making *m)
+{
+    const search_result *found = &m->found;
+    for (int32_t k = 0; k < m->n_models; k++) {
+        bool used = found->of == &m->graphs[k];
+        for (int32_t i = 0; i < found->n_plans; i++)
+            used |= found->plans[i].of == &m->graphs[k];
+        if (used)
+            continue;
+        cli_model_close(&m->models[k]);
+        m->graphs[k].graph = NULL;
+        if (m->has_again[k])
+            cli_model_close(&m->again[k]);
+        m->has_again[k] = false;
+    }
+}
+
 static fs_status prove_and_tell(cli_making *m, cost_model *cost, plan *lowered)
 {
     cli *c = m->c;
     cli_plan p = planned(m, cost, lowered);
     plan_report proof = {0};
+    close_unused(m);
     FS_TRY(cli_plan_prove(c, &p, &proof));
     json_object_del(c->result, "ok");
     json_object_del(c->result, "live");
