@@ -111,6 +111,53 @@ static void test_names(void)
     }
 }
 
+/* Constants of the same name have the same bytes; `here`: at one place. */
+static int32_t equal_constants(const ir_graph *a, const ir_graph *b, bool here)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < a->tensors.n; i++) {
+        const ir_tensor *x = &a->tensors.at[i];
+        const int32_t k = ir_graph_find(b, x->name);
+        if (x->role != IR_CONST || k < 0)
+            continue;
+        const int64_t bytes =
+            ir_shape_count(&x->shape) * ir_dtype_bytes(x->dtype);
+        const void *other = b->tensors.at[k].data;
+        n += memcmp(x->data, other, (size_t)bytes) == 0 &&
+             (!here || x->data == other || bytes <= 4);
+    }
+    return n;
+}
+
+static int32_t count_constants(const ir_graph *g)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < g->tensors.n; i++)
+        n += g->tensors.at[i].role == IR_CONST;
+    return n;
+}
+
+/* Graphs of two numbers of samples, and one that shares with none. */
+static void test_shared(const char *spec)
+{
+    ir_tables tables = ir_tables_in(fs_arena_create());
+    ir_graph *of[2] = {NULL}, *alone = zoo_built(spec, 2);
+    fs_err err = {0};
+    for (int32_t k = 0; k < 2; k++)
+        FS_ASSERT(zoo_build_sharing(spec, 1 + k, &tables, &err, &of[k]) ==
+                  FS_OK);
+    const int32_t n = count_constants(alone);
+    tap_ok(n > 0 && tables.all.n > 0, "%s has %d constants", spec, n);
+    tap_equal_int(equal_constants(of[0], of[1], true), n,
+                  "graphs of several numbers of samples share them");
+    tap_equal_int(equal_constants(of[0], alone, false), n,
+                  "which are those of a graph that shares none");
+    for (int32_t k = 0; k < 2; k++)
+        ir_graph_destroy(of[k]);
+    ir_graph_destroy(alone);
+    fs_arena_destroy(tables.arena);
+}
+
 int main(void)
 {
     test_sound("zoo:gpt", gpt_parameters(4, 128, 256, 128));
@@ -123,5 +170,7 @@ int main(void)
     test_large();
     test_refusals();
     test_names();
+    test_shared("zoo:llama,layers=2,hidden=32,heads=4,seq=8,vocab=50");
+    test_shared("zoo:gpt,layers=1,hidden=24,heads=3,vocab=50,seq=7");
     return tap_done();
 }

@@ -31,6 +31,7 @@ typedef struct cli {
     const char *data_dir; /* datasets: FS_DATA, or where it was installed */
     cli_args args;
     fs_arena *arena;
+    ir_tables *tables; /* that graphs of the zoo share */
     fs_err err;
     fs_err late;              /* of a database that failed after the answer */
     store_db *db;             /* NULL with --db none */

@@ -302,7 +302,9 @@ int main(int argc, char **argv)
              .command = chosen->name,
              .mute = mute,
              .scratch = ""};
+    ir_tables tables = ir_tables_in(fs_arena_create());
     c.arena = fs_arena_create();
+    c.tables = &tables;
     c.result = json_object();
     c.command_line = join_words(c.arena, argc, argv);
     c.data_dir = find_data_dir(c.arena);

@@ -141,8 +141,8 @@ static fs_status check_params(const plan_origin *o, const ir_graph *graph,
                          o->params, o->model);
 }
 
-static fs_status open_zoo(const plan_origin *o, int64_t samples, fs_err *err,
-                          cli_model *out)
+static fs_status open_zoo(const plan_origin *o, int64_t samples,
+                          ir_tables *tables, fs_err *err, cli_model *out)
 {
     if (o->params[0])
         return cli_part_fail(o, "params", err,
@@ -161,9 +161,9 @@ static fs_status open_zoo(const plan_origin *o, int64_t samples, fs_err *err,
                              o->model);
     ir_rewrite_options rewrites;
     FS_TRY(read_rewrites(o, err, &rewrites));
-    FS_TRY(cli_part(
-        o, "model", err,
-        zoo_build(o->model, samples > 0 ? samples : 1, err, &out->graph)));
+    FS_TRY(cli_part(o, "model", err,
+                    zoo_build_sharing(o->model, samples > 0 ? samples : 1,
+                                      tables, err, &out->graph)));
     ir_rewrite(out->graph, &rewrites);
     if (out->graph->err.status != FS_OK)
         return cli_part_fail(o, "model", err, "%s", out->graph->err.text);
@@ -211,7 +211,7 @@ fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
     FS_TRY(check_params(origin, NULL, &c->err));
     model.arena = model.notes.arena = fs_arena_create();
     if (strncmp(origin->model, "zoo:", 4) == 0)
-        status = open_zoo(origin, samples, &c->err, &model);
+        status = open_zoo(origin, samples, c->tables, &c->err, &model);
     else if (ends_with(origin->model, ".onnx"))
         status = open_onnx(origin, samples, &c->err, &model);
     else

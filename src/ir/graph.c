@@ -11,6 +11,8 @@ ir_graph *ir_graph_create(const char *name)
     ir_graph *graph = fs_new(arena, ir_graph, 1);
     graph->arena = arena;
     graph->tables = fs_arena_create();
+    graph->shared = fs_new(arena, ir_tables, 1);
+    *graph->shared = ir_tables_in(arena);
     graph->name = fs_strdup(arena, name);
     graph->loss = -1;
     graph->forward = -1;
@@ -20,6 +22,33 @@ ir_graph *ir_graph_create(const char *name)
     graph->node_names.arena = graph->tables;
     graph->serials.arena = graph->tables;
     return graph;
+}
+
+ir_tables ir_tables_in(fs_arena *arena)
+{
+    return (ir_tables){.arena = arena, .lock = PTHREAD_MUTEX_INITIALIZER};
+}
+
+static const void *find_table(const ir_tables *tables, const char *name)
+{
+    for (int32_t k = 0; k < tables->all.n; k++)
+        if (strcmp(tables->all.at[k].name, name) == 0)
+            return tables->all.at[k].data;
+    return NULL;
+}
+
+const void *ir_table_of(ir_tables *tables, const char *name,
+                        ir_table_maker *make, const void *ctx)
+{
+    pthread_mutex_lock(&tables->lock);
+    const void *data = find_table(tables, name);
+    if (!data) {
+        data = make(ctx, tables->arena);
+        fs_push(tables->arena, &tables->all,
+                (ir_table){fs_strdup(tables->arena, name), data});
+    }
+    pthread_mutex_unlock(&tables->lock);
+    return data;
 }
 
 #define COPY_VEC(vec, arena)                                                   \

@@ -11,6 +11,8 @@
 #include "base/hash.h"
 #include "ir/sbp.h"
 
+#include <pthread.h>
+
 enum { IR_MAX_IN = 8, IR_MAX_OUT = 4, IR_MAX_ATTR = 16, IR_MAX_REAL = 8 };
 
 /* One value per row of ops.def: IR_OP_matmul, ... */
@@ -48,11 +50,25 @@ typedef fs_status ir_evaluator(const struct ir_graph *graph,
                                const ir_node *node, const void *const *in,
                                void *const *out, fs_err *err);
 
+/* Data of constants, by a name that says how it is made: graphs of one network
+ * may share it. */
+typedef struct ir_table {
+    const char *name;
+    const void *data;
+} ir_table;
+typedef struct ir_tables {
+    fs_arena *arena; /* nobody else's while graphs are built by threads */
+    FS_VEC(ir_table) all;
+    pthread_mutex_t lock;
+} ir_tables;
+
 typedef struct ir_graph {
-    fs_arena *arena;  /* owns everything the graph points to, but mapped data */
-    fs_arena *tables; /* of nodes, tensors and maps of names, which move when
-                         they grow; the same in a copy */
-    fs_err err;       /* sticky, see above */
+    fs_arena *arena;   /* owns everything the graph points to, but mapped data
+                          and what it shares */
+    fs_arena *tables;  /* of nodes, tensors and maps of names, which move when
+                          they grow; the same in a copy */
+    ir_tables *shared; /* data of constants: its own, or others' too */
+    fs_err err;        /* sticky, see above */
     const char *name;
     FS_VEC(ir_node) nodes;
     FS_VEC(ir_tensor) tensors;
@@ -82,6 +98,12 @@ void ir_graph_destroy(ir_graph *graph);
 /* The same nodes and tensors once more, in `arena`, which ends them (not
  * ir_graph_destroy); names and data are borrowed from the first. */
 ir_graph *ir_graph_copy(const ir_graph *graph, fs_arena *arena);
+
+ir_tables ir_tables_in(fs_arena *arena);
+/* The data of that name, made in the tables' arena when first asked for. */
+typedef const void *ir_table_maker(const void *ctx, fs_arena *arena);
+const void *ir_table_of(ir_tables *tables, const char *name,
+                        ir_table_maker *make, const void *ctx);
 
 /* Sets the sticky error (first wins) and returns -1. */
 int32_t ir_graph_fail(ir_graph *graph, const char *format, ...)

@@ -2,6 +2,7 @@
 #include "zoo/transformer.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MOST_ANGLES = 1 << 26 }; /* elements of a table of them */
 
@@ -35,20 +36,51 @@ bool zoo_transformer_open(zoo_transformer *t)
     return true;
 }
 
+static const void *make_causal(const void *ctx, fs_arena *arena)
+{
+    const int64_t seq = ((const zoo_transformer *)ctx)->seq;
+    unsigned char *mask = fs_alloc(arena, (size_t)seq, (size_t)seq);
+    for (int64_t i = 0; i < seq; i++)
+        memset(mask + i * seq + i + 1, 1, (size_t)(seq - i - 1));
+    return mask;
+}
+
 void zoo_transformer_causal(zoo_transformer *t)
 {
-    unsigned char *mask = fs_alloc(t->g->arena, (size_t)t->seq, (size_t)t->seq);
-    for (int64_t i = 0; i < t->seq; i++)
-        memset(mask + i * t->seq + i + 1, 1, (size_t)(t->seq - i - 1));
+    const char *name = fs_printf(t->g->arena, "causal %lld", (long long)t->seq);
     float *low = fs_new(t->g->arena, float, 1);
     *low = -INFINITY;
-    t->mask = mask;
+    t->mask = ir_table_of(t->g->shared, name, make_causal, t);
     t->minus_infinity = low;
+}
+
+typedef struct angles {
+    const zoo_transformer *t;
+    double base;
+} angles;
+
+/* Cosines, then sines. */
+static const void *make_angles(const void *ctx, fs_arena *arena)
+{
+    const angles *of = ctx;
+    const zoo_transformer *t = of->t;
+    const int64_t n = t->seq * t->head, half = t->head / 2;
+    float *cosine = fs_new(arena, float, 2 * n);
+    float *sine = cosine + n;
+    for (int64_t i = 0; i < half; i++) {
+        const double speed = pow(of->base, -(double)i / (double)half);
+        for (int64_t k = 0; k < t->seq; k++) {
+            const int64_t at = k * t->head + i;
+            cosine[at] = cosine[at + half] = (float)cos((double)k * speed);
+            sine[at] = sine[at + half] = (float)sin((double)k * speed);
+        }
+    }
+    return cosine;
 }
 
 void zoo_transformer_rotate(zoo_transformer *t, double base)
 {
-    const int64_t n = t->seq * t->head, half = t->head / 2;
+    const int64_t n = t->seq * t->head;
     if (t->head % 2 != 0 || n > MOST_ANGLES) {
         ir_graph_fail(t->g,
                       "a head of %lld does not divide into pairs, or seq=%lld "
@@ -56,18 +88,11 @@ void zoo_transformer_rotate(zoo_transformer *t, double base)
                       (long long)t->head, (long long)t->seq);
         return;
     }
-    float *cosine = fs_new(t->g->arena, float, n);
-    float *sine = fs_new(t->g->arena, float, n);
-    for (int64_t i = 0; i < half; i++) {
-        const double speed = pow(base, -(double)i / (double)half);
-        for (int64_t k = 0; k < t->seq; k++) {
-            const int64_t at = k * t->head + i;
-            cosine[at] = cosine[at + half] = (float)cos((double)k * speed);
-            sine[at] = sine[at + half] = (float)sin((double)k * speed);
-        }
-    }
-    t->cosine = cosine;
-    t->sine = sine;
+    const char *name = fs_printf(t->g->arena, "angles %lld %lld %.17g",
+                                 (long long)t->seq, (long long)t->head, base);
+    t->cosine =
+        ir_table_of(t->g->shared, name, make_angles, &(angles){t, base});
+    t->sine = t->cosine + n;
 }
 
 int32_t zoo_norm(const zoo_transformer *t, int32_t x, zoo_part part)

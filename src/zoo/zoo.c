@@ -290,11 +290,19 @@ static fs_status find(const char *name, int64_t samples, fs_err *err,
 fs_status zoo_build(const char *spec, int64_t samples, fs_err *err,
                     ir_graph **out)
 {
+    return zoo_build_sharing(spec, samples, NULL, err, out);
+}
+
+fs_status zoo_build_sharing(const char *spec, int64_t samples,
+                            ir_tables *tables, fs_err *err, ir_graph **out)
+{
     const char *name = strncmp(spec, "zoo:", 4) == 0 ? spec + 4 : spec;
     request r;
     FS_TRY(find(name, samples, err, &r));
     ir_graph *graph = ir_graph_create(r.name);
     graph->digest = fs_hash_text(0, name);
+    if (tables)
+        graph->shared = tables;
     fs_status status = build(&r, graph, err);
     if (status != FS_OK)
         ir_graph_destroy(graph);

@@ -10,6 +10,10 @@
  * known ones. */
 fs_status zoo_build(const char *spec, int64_t samples, fs_err *err,
                     ir_graph **out);
+/* The same with `tables`, which outlive it, in the place of its own: graphs of
+ * other numbers of samples have the same masks and angles. */
+fs_status zoo_build_sharing(const char *spec, int64_t samples,
+                            ir_tables *tables, fs_err *err, ir_graph **out);
 const char *zoo_names(void);
 
 /* Rows of presets.def; the last has no name. */
