@@ -4,16 +4,16 @@
 #include "config.h"
 #include "cost/parts.h"
 
-#include "base/intern.h"
+#include "ir/works.h"
 
 #include <stddef.h>
 #include <string.h>
 
 /* All that the seconds of a term depend on. */
 enum {
-    MOST_WORDS = 8 + IR_MAX_ATTR + IR_MAX_REAL + 2 * (1 + IR_MAX_MESH) +
-                 (IR_MAX_IN + IR_MAX_OUT) * (1 + IR_MAX_RANK + IR_MAX_MESH) +
-                 (PLAN_MAX_BOXING + 1) * IR_MAX_MESH
+    OF_EDGE = 3 + 2 * (1 + IR_MAX_MESH) + 1 + IR_MAX_RANK +
+              (PLAN_MAX_BOXING + 1) * IR_MAX_MESH,
+    MOST_WORDS = 2 + (IR_WORK_WORDS > OF_EDGE ? IR_WORK_WORDS : OF_EDGE)
 };
 typedef struct term_key {
     int32_t n;
@@ -68,38 +68,16 @@ static void put_sbp(term_key *key, const ir_nd_sbp *sbp, int32_t n)
     }
 }
 
-/* Those behind the last that is not 0 are left out. */
-static void put_attributes(term_key *key, const ir_node *node)
-{
-    int64_t at[IR_MAX_ATTR + IR_MAX_REAL];
-    int32_t n = IR_MAX_ATTR + IR_MAX_REAL;
-    ir_structural_attrs(node, at);
-    memcpy(at + IR_MAX_ATTR, node->f, sizeof node->f);
-    while (n > 0 && at[n - 1] == 0)
-        n--;
-    put(key, n);
-    for (int32_t k = 0; k < n; k++)
-        put(key, at[k]);
-}
-
 static void put_node(const lister *l, int32_t v, term_key *key)
 {
-    const ir_node *node = &l->graph->nodes.at[v];
-    const ir_nd_sig *sig = &l->strategy->sig[v];
     const plan_stage *stage = &l->strategy->stages[l->strategy->stage_of[v]];
     const cost_groups groups = cost_groups_of(l->model, stage);
-    put_pair(key, (int32_t)node->op, node->n_in << 8 | node->n_out);
+    ir_work_key work;
+    ir_work_key_of(l->graph, &l->graph->nodes.at[v], &l->strategy->sig[v],
+                   &stage->mesh, &work);
     put_pair(key, groups.first, groups.last);
-    put_mesh(key, &stage->mesh);
-    put_attributes(key, node);
-    for (int32_t k = 0; k < node->n_in; k++) {
-        put_tensor(key, &l->graph->tensors.at[node->in[k]]);
-        put_sbp(key, &sig->in[k], stage->mesh.n);
-    }
-    for (int32_t k = 0; k < node->n_out; k++) {
-        put_tensor(key, &l->graph->tensors.at[node->out[k]]);
-        put_sbp(key, &sig->out[k], stage->mesh.n);
-    }
+    memcpy(key->word + key->n, work.word, (size_t)work.n * sizeof *work.word);
+    key->n += work.n;
 }
 
 static void put_edge(const lister *l, const cost_edge *edge, term_key *key)

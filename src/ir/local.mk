@@ -8,6 +8,7 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/graph_text.c src/ir/graph_check.c src/ir/graph_prune.c \
   src/ir/op.c src/ir/op.h src/ir/ops.def src/ir/functions.def \
   src/ir/op_util.c src/ir/op_util.h src/ir/signatures.c src/ir/tiles.c src/ir/tiles.h \
+  src/ir/works.c src/ir/works.h \
   src/ir/op_source.c src/ir/op_view.c src/ir/op_matmul.c \
   src/ir/op_random.c src/ir/op_unary.c src/ir/op_binary.c src/ir/op_reduce.c \
   src/ir/op_copy.c src/ir/op_gather.c src/ir/op_softmax.c \
@@ -83,3 +84,7 @@ tests_ir_fold_test_SOURCES = tests/ir_fold_test.c tests/fold_check.h \
   tests/zoo_build.h tests/tap.h
 tests_ir_fold_test_LDADD = $(zoo_libs) $(ir_libs)
 EXTRA_DIST += src/ir/README.md
+check_PROGRAMS += tests/ir_works_test
+tests_ir_works_test_SOURCES = tests/ir_works_test.c tests/zoo_build.h \
+  tests/zoo_tiny.h tests/tap.h
+tests_ir_works_test_LDADD = $(zoo_libs) $(ir_libs)

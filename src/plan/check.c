@@ -302,7 +302,7 @@ fs_status plan_check(const ir_graph *graph, const hw_cluster *cluster,
                        .arena = arena,
                        .report = &report};
     report.findings = fs_new(arena, plan_finding, MOST_FINDINGS);
-    c.scratch = fs_arena_create();
+    c.scratch = c.works.arena = fs_arena_create();
     plan_check_structure(&c);
     if (report.n == 0 && plan_check_unroll(&c)) {
         plan_check_strategy(&c);

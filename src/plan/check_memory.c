@@ -109,7 +109,6 @@ static void add_scratch(memory_check *x)
 static int64_t scratch_needed(const memory_check *x, const plan_task *task)
 {
     const plan_strategy *s = x->c->p->strategy;
-    ir_work work;
     if (task->kind == PLAN_BOX && plan_box_is_collective(task->box.kind))
         return task->box.bytes_in + task->box.bytes_out;
     if (task->kind == PLAN_RECV) {
@@ -118,9 +117,10 @@ static int64_t scratch_needed(const memory_check *x, const plan_task *task)
     }
     if (task->kind != PLAN_COMPUTE)
         return 0;
-    ir_node_work(x->c->graph, &x->c->graph->nodes.at[task->node],
-                 &s->sig[task->node], plan_role_mesh(x->c->p, x->r), &work);
-    return work.scratch_bytes;
+    return ir_work_of(&x->c->works, x->c->graph,
+                      &x->c->graph->nodes.at[task->node], &s->sig[task->node],
+                      plan_role_mesh(x->c->p, x->r))
+        ->scratch_bytes;
 }
 
 /* A task that is given less scratch than it needs writes elsewhere. */

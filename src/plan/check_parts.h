@@ -3,6 +3,7 @@
 #ifndef FS_PLAN_CHECK_PARTS_H
 #define FS_PLAN_CHECK_PARTS_H
 
+#include "ir/works.h"
 #include "plan/check.h"
 #include "plan/schedule.h"
 #include "plan/text.h"
@@ -19,6 +20,7 @@ typedef struct plan_checking {
     const plan *p;
     fs_arena *arena, *scratch; /* of the report, of the check */
     plan_report *report;
+    ir_works works;
     plan_pipeline pipe; /* once the strategy is sound; and */
     /* Filled once the structure is sound: */
     int32_t *role_of_rank;

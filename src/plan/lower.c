@@ -147,6 +147,7 @@ static lowering start(const ir_graph *graph, const plan_strategy *strategy,
                   .options = options,
                   .arena = arena,
                   .scratch = scratch,
+                  .works = {.arena = scratch},
                   .err = err};
 
     l.first_value = filled(scratch, graph->tensors.n, -1);

@@ -4,6 +4,7 @@
 #ifndef FS_PLAN_LOWER_H
 #define FS_PLAN_LOWER_H
 
+#include "ir/works.h"
 #include "plan/schedule.h"
 
 typedef enum lower_kind {
@@ -65,6 +66,7 @@ typedef struct lowering {
     fs_arena *arena;   /* of the result */
     fs_arena *scratch; /* of this lowering */
     fs_err *err;
+    ir_works works;
     FS_VEC(lower_value) values;
     int32_t *first_value; /* [tensors] head of its values, or -1 */
     int32_t *edge_value;  /* [edges] value that the consumer reads; a

@@ -239,13 +239,12 @@ static void make_compute(lowering *l, int32_t v)
     const ir_node *node = &l->graph->nodes.at[v];
     const plan_strategy *s = l->strategy;
     plan_task task = blank_task(PLAN_COMPUTE, plan_lower_phase_at(l, v));
-    ir_work work = {0};
     int32_t key[3];
 
-    ir_node_work(l->graph, node, &s->sig[v], &s->stages[s->stage_of[v]].mesh,
-                 &work);
     task.node = v;
-    task.scratch_bytes = work.scratch_bytes;
+    task.scratch_bytes = ir_work_of(&l->works, l->graph, node, &s->sig[v],
+                                    &s->stages[s->stage_of[v]].mesh)
+                             ->scratch_bytes;
     task.n_in = node->n_in;
     task.n_out = node->n_out;
     for (int32_t i = 0; i < node->n_in; i++)
