@@ -74,8 +74,8 @@ static fs_status toy_assign(toy *y, bool share)
 {
     fs_err err = {0};
 
-    return plan_memory_assign(y->graph, (plan_memory_wish){share, 0}, y->arena,
-                              &err, &y->role);
+    return plan_memory_assign(y->graph, (plan_memory_wish){share, 0, NULL},
+                              y->arena, &err, &y->role);
 }
 
 /* Forward tasks that read the last few, backward ones that read both kinds,

@@ -310,6 +310,51 @@ static void test_unused(void)
     fs_arena_destroy(x.arena);
 }
 
+/* ---- found before ---- */
+
+static plan_packing copy_of(const instance *x, fs_arena *arena)
+{
+    plan_packing p = x->p;
+
+    p.buffers = fs_memdup(arena, p.buffers, (size_t)p.n * sizeof *p.buffers);
+    return p;
+}
+
+static bool same_placement(const plan_packing *a, const plan_packing *b)
+{
+    bool same = a->height_bytes == b->height_bytes;
+
+    for (int32_t i = 0; i < a->n; i++)
+        same = same && a->buffers[i].offset == b->buffers[i].offset;
+    return same;
+}
+
+/* Whatever was asked before, of this packing or another one. */
+static void test_known(uint64_t seed)
+{
+    enum { PACKINGS = 6, ASKED = 12, BUFFERS = 300, SECTIONS = 40 };
+    fs_arena *arena = fs_arena_create();
+    plan_known *known = plan_known_create(arena);
+    int32_t other = 0;
+
+    for (int32_t k = 0; k < PACKINGS; k++) {
+        instance x = draw(&seed, BUFFERS, SECTIONS, 9);
+        plan_offsets_bound(&x.p);
+        for (int32_t i = 0; i < ASKED; i++) {
+            plan_packing anew = copy_of(&x, arena), told = copy_of(&x, arena);
+            const int64_t percent = 98 + fs_rand_below(&seed, 40);
+            anew.enough_bytes = told.enough_bytes =
+                i == 0 ? 1 : x.p.bound_bytes / 100 * percent;
+            plan_offsets_place(&anew);
+            plan_offsets_place_known(&told, known);
+            other += !same_placement(&anew, &told);
+        }
+        fs_arena_destroy(x.arena);
+    }
+    tap_equal_int(other, 0, "what was found before is what would be found");
+    fs_arena_destroy(arena);
+}
+
 int main(void)
 {
     uint64_t seed = tap_seed(3);
@@ -318,5 +363,6 @@ int main(void)
     test_larger(seed + 1);
     test_full();
     test_unused();
+    test_known(seed);
     return tap_done();
 }

@@ -41,6 +41,7 @@ typedef struct cli_making {
     double graphs_s;    /* spent on building them */
     search_result found;
     const atomic_bool *stop; /* set: a plan now, as good as it is; NULL */
+    plan_known *known;       /* placements that search and ranking found */
     int32_t ahead;           /* plan_lower_options.prefetch of what is made */
     int stopped;             /* the signal that ended the search; 0: none */
     double time_share;       /* of the limit, that a search has; 0: all */
@@ -60,8 +61,8 @@ fs_status cli_parse_schedules(cli *c, search_problem *out);
 fs_status cli_check_registers(cli *c);
 /* Simulated seconds of a plan with the command's registers: usual, or as many
  * (*ahead, unless NULL: plan_lower_options.prefetch) as make it fastest within
- * the problem's limits; *bytes: its largest arena, -1: not lowered. INFINITY: it
- * does not fit. */
+ * the problem's limits; *bytes: its largest arena, -1: not lowered. INFINITY:
+ * it does not fit. */
 double cli_simulate_ahead(const cli_making *m, const search_problem *problem,
                           const search_plan *p, int32_t *ahead, int64_t *bytes);
 int32_t cli_ahead_of(const cli_making *m, const search_problem *problem,

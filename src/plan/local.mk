@@ -25,6 +25,7 @@ src_plan_libfs_plan_a_SOURCES += src/plan/plan.h src/plan/task.h \
   src/plan/memory_life.h src/plan/offsets.c src/plan/offsets.h \
   src/plan/offsets_parts.h src/plan/offsets_stack.c \
   src/plan/offsets_valley.c src/plan/offsets_gaps.c \
+  src/plan/offsets_known.c \
   src/plan/offsets_calendar.c src/plan/offsets_calendar.h \
   src/plan/offsets_repair.c \
   src/plan/offsets_exact.c

@@ -124,7 +124,8 @@ static int64_t enough_bytes(const lowering *l, const plan_role *role)
 
 static fs_status assign(lowering *l, plan_role *role)
 {
-    plan_memory_wish wish = {l->options->share_memory, enough_bytes(l, role)};
+    plan_memory_wish wish = {l->options->share_memory, enough_bytes(l, role),
+                             l->options->known};
 
     return plan_memory_assign(l->graph, wish, l->arena, l->err, role);
 }

@@ -200,21 +200,21 @@ static void lay_regions(plan_role *role, const region *regions)
     plan_memory_count_shared(role, role->arena_bytes - base, role->bytes);
 }
 
-static void place_shared(plan_role *role, int32_t m, int64_t enough_bytes,
+static void place_shared(plan_role *role, int32_t m, plan_memory_wish wish,
                          fs_arena *scratch)
 {
     region *regions = pack_regions(role, m, scratch);
     int64_t above = 0; /* their bounds, of those placed so far */
-    int64_t enough = enough_bytes;
+    int64_t enough = wish.enough_bytes;
 
     role->bound_bytes = role->arena_bytes + bound_of(role, regions);
-    if (enough_bytes == 0)
+    if (wish.enough_bytes == 0)
         enough = (int64_t)((1 + PLAN_GREEDY_GAP) * (double)role->bound_bytes);
     for (int32_t s = 0; s < role->n_streams; s++) {
         plan_packing *p = &regions[s].packing;
         int64_t others = role->bound_bytes - p->bound_bytes + above;
         p->enough_bytes = enough > others ? enough - others : 1;
-        plan_offsets_place(p);
+        plan_offsets_place_known(p, wish.known);
         above += p->height_bytes - p->bound_bytes;
     }
     lay_regions(role, regions);
@@ -231,7 +231,7 @@ fs_status plan_memory_assign(const ir_graph *graph, plan_memory_wish wish,
     choose_shared(role, wish.share, scratch);
     place_own(graph, role);
     place_scratch(role);
-    place_shared(role, graph->micro_batches, wish.enough_bytes, scratch);
+    place_shared(role, graph->micro_batches, wish, scratch);
     fs_arena_destroy(scratch);
     return FS_OK;
 }

@@ -6,7 +6,7 @@
 #ifndef FS_PLAN_OFFSETS_H
 #define FS_PLAN_OFFSETS_H
 
-#include "base/arena.h"
+#include "plan/plan.h"
 
 #include <stdbool.h>
 
@@ -24,8 +24,9 @@ typedef struct plan_buffer {
 typedef struct plan_packing {
     int32_t n_sections, n;
     plan_buffer *buffers;
-    int64_t bound_bytes;  /* no placement is lower */
-    int64_t enough_bytes; /* none lower than this is wanted; 0: as low as can be */
+    int64_t bound_bytes; /* no placement is lower */
+    int64_t
+        enough_bytes; /* none lower than this is wanted; 0: as low as can be */
     int64_t height_bytes; /* of the one found */
 } plan_packing;
 
@@ -36,6 +37,8 @@ void plan_offsets_bound(plan_packing *packing);
  * bound_bytes. The same packing gets the same offsets: effort is counted in
  * steps. */
 void plan_offsets_place(plan_packing *packing);
+/* The same where `known` (plan.h; NULL: nothing is) remembers placements. */
+void plan_offsets_place_known(plan_packing *packing, plan_known *known);
 /* Of a placement that stands, a lower one by local search and branch
  * and bound, if there is one,
  * as long as it is higher than `wanted`; other seeds find others. */

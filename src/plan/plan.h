@@ -70,6 +70,11 @@ typedef struct plan {
     bool edited;     /* the file it was read from bears another one, or none */
 } plan;
 
+/* Placements of memory that were found: lowering that has them finds the same
+ * ones, sooner. One thread at a time. */
+typedef struct plan_known plan_known;
+plan_known *plan_known_create(fs_arena *arena);
+
 typedef struct plan_lower_options {
     bool overlap;      /* collectives on a stream of their own */
     bool share_memory; /* registers of one stream may share bytes */
@@ -79,6 +84,7 @@ typedef struct plan_lower_options {
     /* [stages] bytes of an arena: no lower one is looked for below them, nor
      * where none can be that low; NULL: as low as it goes */
     const int64_t *enough_bytes;
+    plan_known *known; /* NULL: nothing is remembered */
     void (*progress)(void *ctx, const char *line); /* NULL: silent */
     void *progress_ctx;
 } plan_lower_options;

@@ -169,6 +169,7 @@ typedef struct search_problem {
     search_lives lives;
     search_again_fn *again; /* NULL: graphs are as they are */
     void *again_ctx;
+    plan_known *known;       /* what lowering plans finds is kept there; NULL */
     double time_limit_s;     /* of a clock; of steps of work, too, half of it
                                 is for the first round */
     double most_steps;       /* of work, which end it as time does; 0: any */
