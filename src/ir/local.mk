@@ -19,6 +19,7 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/op_resample.c src/ir/op_grid.c \
   src/ir/build.c src/ir/build.h \
   src/ir/backward.c src/ir/backward.h src/ir/train.c src/ir/train.h src/ir/optimizers.def \
+  src/ir/narrow_states.c src/ir/narrow_states.h src/ir/states.def \
   src/ir/loss_groups.c src/ir/loss_groups.h \
   src/ir/compress.c src/ir/compress.h src/ir/compress.def src/ir/op_compress.c \
   src/ir/rate.c src/ir/rate.h src/ir/clip.c src/ir/clip.h \

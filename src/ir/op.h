@@ -60,6 +60,8 @@ typedef struct ir_op {
     bool picks;    /* outputs hang on how the inputs lie (each device picks of
                       what it holds): pieces do not give the whole */
     bool commutes; /* inputs 0 and 1 may be swapped */
+    int32_t states; /* inputs from 2 on that are states of an optimizer, whose
+                       next values are outputs from 1 on */
     /* Input k holds ids that must be below the result; 0: it holds none, or
      * nobody says. NULL: none does. */
     int64_t (*ids_below)(const ir_node *node, const ir_io *io, int32_t k);

@@ -12,7 +12,11 @@
  *
  * LAMB is three kinds of nodes: the direction, two sum_squares (P where the
  * tensor is cut: the norms of a shard add up like any partial value), the
- * step. */
+ * step.
+ *
+ * States may be held in another float type than w, that of their next values
+ * (narrow_states.h): where it has fewer digits, w' is made of what was
+ * computed, and the state is that rounded. */
 #include "config.h"
 #include "ir/op_util.h"
 
@@ -88,19 +92,38 @@ static void sbp_sum_squares(const ir_node *node, const ir_io *io,
     }
 }
 
-/* w, g, m, v, alike, and how many steps were left out. */
-static fs_status infer_counted(const ir_node *node, ir_io *io, fs_err *err)
+/* Of w's shape; computed with like w. */
+static fs_status need_state(const ir_io *io, int32_t in, fs_err *err)
 {
-    const ir_shape scalar = {0};
-    ir_node alike = *node;
-    alike.n_in = 4;
-    FS_TRY(ir_infer_alike(&alike, io, err));
-    if (node->n_in < 5)
+    char a[160], b[160];
+    const ir_dtype w = io->in_dtype[0], s = io->in_dtype[in];
+    if (!ir_dtype_is_float(s) || ir_dtype_widened(s) != ir_dtype_widened(w))
+        return fs_fail(err, FS_INVALID, "input %d is %s, input 0 is %s", in,
+                       ir_dtype_name(s), ir_dtype_name(w));
+    if (ir_shape_equal(&io->in[in], &io->in[0]))
         return FS_OK;
-    if (io->in_dtype[4] != IR_F32)
-        return fs_fail(err, FS_INVALID, "input 4 is %s, not f32",
-                       ir_dtype_name(io->in_dtype[4]));
-    return ir_io_need_shape(io, 4, &scalar, err);
+    return fs_fail(err, FS_INVALID, "input %d is %s, input 0 is %s", in,
+                   ir_shape_text(a, &io->in[in]), ir_shape_text(b, &io->in[0]));
+}
+
+/* w, g, alike, states, and how many steps were left out. */
+static fs_status infer_update(const ir_node *node, ir_io *io, fs_err *err)
+{
+    const int32_t n = 2 + ir_op_table[node->op]->states;
+    const ir_shape scalar = {0};
+    FS_TRY(ir_io_need_float(io, 0, err));
+    FS_TRY(ir_io_need_alike(io, 1, err));
+    ir_io_copy(io, 0, 0);
+    for (int32_t k = 2; k < n; k++) {
+        FS_TRY(need_state(io, k, err));
+        ir_io_copy(io, k, k - 1);
+    }
+    if (node->n_in == n)
+        return FS_OK;
+    if (io->in_dtype[n] != IR_F32)
+        return fs_fail(err, FS_INVALID, "input %d is %s, not f32", n,
+                       ir_dtype_name(io->in_dtype[n]));
+    return ir_io_need_shape(io, n, &scalar, err);
 }
 
 static void sbp_counted(const ir_node *node, const ir_io *io, fs_arena *arena,
@@ -110,27 +133,20 @@ static void sbp_counted(const ir_node *node, const ir_io *io, fs_arena *arena,
     ir_sig_add_splits(arena, out, 15, 7, io->in[0].rank);
 }
 
-#define COUNTED(op)                                                            \
+#define UPDATE(op, n_states, left_out, signatures)                             \
     const ir_op ir_op_##op = {.name = #op,                                     \
-                              .min_in = 4,                                     \
-                              .max_in = 5,                                     \
-                              .n_out = 3,                                      \
-                              .infer = infer_counted,                          \
-                              .sbp = sbp_counted,                              \
+                              .min_in = (n_states) + 2,                        \
+                              .max_in = (n_states) + 2 + (left_out),           \
+                              .n_out = (n_states) + 1,                         \
+                              .states = n_states,                              \
+                              .infer = infer_update,                           \
+                              .sbp = signatures,                               \
                               .work = work_##op}
-#define UPDATE(op, n)                                                          \
-    const ir_op ir_op_##op = {.name = #op,                                     \
-                              .min_in = (n) + 1,                               \
-                              .max_in = (n) + 1,                               \
-                              .n_out = (n),                                    \
-                              .infer = ir_infer_alike,                         \
-                              .sbp = ir_sbp_alike,                             \
-                              .work = work_##op}
-UPDATE(sgd, 1);
-UPDATE(momentum, 2);
-COUNTED(adam);
-UPDATE(adagrad, 2);
-COUNTED(lamb_direction);
+UPDATE(sgd, 0, 0, ir_sbp_alike);
+UPDATE(momentum, 1, 0, ir_sbp_alike);
+UPDATE(adam, 2, 1, sbp_counted);
+UPDATE(adagrad, 1, 0, ir_sbp_alike);
+UPDATE(lamb_direction, 2, 1, sbp_counted);
 
 const ir_op ir_op_lamb_step = {.name = "lamb_step",
                                .min_in = 4,

@@ -44,7 +44,7 @@ tests_kernels_compress_test_SOURCES = tests/kernels_compress_test.c \
   tests/tap.h
 tests_kernels_compress_test_LDADD = $(kernels_libs) $(ir_libs)
 check_PROGRAMS += tests/kernels_math_test tests/kernels_dnnl_test \
-  tests/kernels_update_test
+  tests/kernels_update_test tests/kernels_states_test
 tests_kernels_math_test_SOURCES = tests/kernels_math_test.c tests/tap.h
 tests_kernels_math_test_LDADD = -lm
 tests_kernels_dnnl_test_SOURCES = tests/kernels_dnnl_test.c tests/tap.h \
@@ -52,6 +52,8 @@ tests_kernels_dnnl_test_SOURCES = tests/kernels_dnnl_test.c tests/tap.h \
 tests_kernels_dnnl_test_LDADD = $(kernels_libs) $(ir_libs)
 tests_kernels_update_test_SOURCES = tests/kernels_update_test.c tests/tap.h
 tests_kernels_update_test_LDADD = $(kernels_libs) $(ir_libs)
+tests_kernels_states_test_SOURCES = tests/kernels_states_test.c tests/tap.h
+tests_kernels_states_test_LDADD = $(kernels_libs) $(ir_libs)
 check_PROGRAMS += tests/kernels_chain_test
 tests_kernels_chain_test_SOURCES = tests/kernels_chain_test.c $(op_cases) \
   tests/interpret.h tests/tap.h
