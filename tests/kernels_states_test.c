@@ -102,7 +102,7 @@ static double worst_of(const kernel_arg *a, const kernel_arg *exact, int64_t n)
         const double x = ir_element_real(a->dtype, a->data, i);
         const double y = ir_element_real(exact->dtype, exact->data, i);
         const double off = fabs(x - y) - half * fabs(y);
-        worst = fmax(worst, isnan(off) ? INFINITY : off);
+        worst = fmax(worst, isnan(off) ? INFINITY : off / (1 + fabs(y)));
     }
     return worst;
 }

@@ -105,9 +105,9 @@ static fs_status build(const again_case *c, const char *recompute,
     return again[0] ? ir_recompute(*out, again, err) : FS_OK;
 }
 
-static const ir_graph *again_of(void *ctx, int32_t micro_batches)
+static const ir_graph *again_of(void *ctx, const search_graph *of)
 {
-    (void)micro_batches;
+    (void)of;
     return ((again_case *)ctx)->all;
 }
 
@@ -116,7 +116,7 @@ static fs_status ask(again_case *c, const ir_graph *graph, bool chooses,
                      search_result *out)
 {
     fs_err err = {0};
-    c->graph = (search_graph){graph->micro_batches, graph};
+    c->graph = (search_graph){graph->micro_batches, graph, NULL};
     c->problem.again = chooses ? again_of : NULL;
     c->problem.again_ctx = c;
     *out = (search_result){.iteration_s = INFINITY};
@@ -350,7 +350,7 @@ static void compare(again_case *c, const hw_cluster *cluster,
         ask(c, draw_other(c, rng), false, &other);
         hold_bound(c, &chosen, &other, t);
     }
-    c->graph = (search_graph){plain->micro_batches, plain};
+    c->graph = (search_graph){plain->micro_batches, plain, NULL};
 }
 
 static void run_case(uint64_t seed, tally *t)

@@ -88,7 +88,7 @@ static void begin(bench *b, const char *name, uint64_t seed,
     const hw_cluster *opened = open_cluster(cluster, b->arena);
     for (int32_t m = 1; m <= 4; m *= 2)
         b->graphs[b->n++] =
-            (search_graph){m, seed ? chain(seed, m) : from_zoo(name, m)};
+            (search_graph){m, seed ? chain(seed, m) : from_zoo(name, m), NULL};
     b->problem = (search_problem){
         .cluster = opened,
         .cost = cost_model_create(opened, b->arena),

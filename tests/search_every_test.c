@@ -69,7 +69,8 @@ static void open_case(asked *a, const every_case *c)
         uint64_t rng = fs_mix(c->seed + 1);
         const search_draw draw = {c->train, c->ops, c->rows, 1 << k};
         a->graph[k] = search_draw_graph(&rng, &draw);
-        a->graphs[k] = (search_graph){a->graph[k]->micro_batches, a->graph[k]};
+        a->graphs[k] =
+            (search_graph){a->graph[k]->micro_batches, a->graph[k], NULL};
     }
     a->problem =
         (search_problem){.cluster = a->cluster,

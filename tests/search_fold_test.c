@@ -258,7 +258,7 @@ static fs_status open_problem(asked *a, const fold_case *c,
                               const ir_graph *graph, fs_err *err)
 {
     const int32_t rounds = c->share > 0 ? 6 : 0;
-    a->graph = (search_graph){graph->micro_batches, graph};
+    a->graph = (search_graph){graph->micro_batches, graph, NULL};
     a->problem =
         (search_problem){.cluster = a->cluster,
                          .cost = cost_model_create(a->cluster, a->arena),

@@ -24,7 +24,7 @@ static void open_bench(bench *b, const hw_cluster *cluster, ir_graph *graph,
                        const char *engine)
 {
     b->arena = fs_arena_create();
-    b->graph = (search_graph){graph->micro_batches, graph};
+    b->graph = (search_graph){graph->micro_batches, graph, NULL};
     b->problem = (search_problem){
         .cluster = cluster,
         .cost = cost_model_create(cluster, b->arena),

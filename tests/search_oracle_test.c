@@ -90,7 +90,8 @@ static void open_case(asked *a, const oracle_case *c)
         const search_draw draw = {c->train, c->most, c->rows, 1 << k};
         a->graph[k] = search_draw_graph(&rng, &draw);
         FS_ASSERT(a->graph[k]->err.status == FS_OK);
-        a->graphs[k] = (search_graph){a->graph[k]->micro_batches, a->graph[k]};
+        a->graphs[k] =
+            (search_graph){a->graph[k]->micro_batches, a->graph[k], NULL};
     }
     a->problem =
         (search_problem){.cluster = a->cluster,

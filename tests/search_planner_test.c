@@ -49,7 +49,7 @@ static void begin(bench *b, const char *spec, const char *cluster,
     const hw_cluster *opened = open_cluster(cluster, b->arena);
     for (int32_t m = 1; m <= 4; m *= 2) {
         b->made[b->n] = training(spec, batch, m);
-        b->graphs[b->n] = (search_graph){m, b->made[b->n]};
+        b->graphs[b->n] = (search_graph){m, b->made[b->n], NULL};
         b->n++;
     }
     b->problem = (search_problem){

@@ -37,7 +37,7 @@ static void begin(bench *b, const char *model, const char *cluster)
         FS_ASSERT(zoo_build(model, 16 >> i, &err, &b->graph[i]) == FS_OK);
         FS_ASSERT(ir_train(b->graph[i], &options, &err) == FS_OK);
         b->graph[i]->batch = 16;
-        b->graphs[i] = (search_graph){1 << i, b->graph[i]};
+        b->graphs[i] = (search_graph){1 << i, b->graph[i], NULL};
     }
     hw_cluster *hw = open_cluster(cluster, b->arena);
     b->ranking = (search_ranking){.keep = KEEP, .within = 0.5, .promise = 1};

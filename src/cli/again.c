@@ -30,19 +30,20 @@ static fs_status build(cli_making *m, int32_t count, cli_model *out)
     return status;
 }
 
-const ir_graph *cli_making_again(void *ctx, int32_t micro_batches)
+const ir_graph *cli_making_again(void *ctx, const search_graph *of)
 {
     cli_making *m = ctx;
     const int64_t start_ns = fs_now_ns();
-    int32_t k = 0;
-    while (m->graphs[k].micro_batches != micro_batches)
-        k++;
+    const int32_t k = (int32_t)(of - m->graphs) % m->n_models;
     if (m->policy && !m->policy[0])
         return NULL;
     if (!m->has_again[k])
-        m->has_again[k] = build(m, micro_batches, &m->again[k]) == FS_OK;
+        m->has_again[k] = build(m, of->micro_batches, &m->again[k]) == FS_OK;
+    const ir_graph *graph = m->has_again[k] ? m->again[k].graph : NULL;
+    if (graph)
+        graph = cli_making_with_states(m, graph, of);
     m->graphs_s += 1e-9 * (double)(fs_now_ns() - start_ns);
-    return m->has_again[k] ? m->again[k].graph : NULL;
+    return graph;
 }
 
 void cli_making_close_again(cli_making *m)
@@ -56,6 +57,8 @@ void cli_making_close_again(cli_making *m)
 
 void cli_making_take_again(cli_making *m)
 {
+    if (m->found.of && m->found.of->states)
+        m->origin.states = m->found.of->states;
     if (!m->found.again.chosen)
         return;
     m->origin.again = m->policy;

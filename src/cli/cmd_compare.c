@@ -118,6 +118,8 @@ static void add_training(const cli_comparing *k, settings *list)
     add(list, "optimizer", a->optimizer, b->optimizer);
     add(list, "precision", a->precision ? a->precision : "fp32",
         b->precision ? b->precision : "fp32");
+    add(list, "states", a->states ? a->states : "fp32",
+        b->states ? b->states : "fp32");
     add(list, "loss-scale", or_none(a->loss_scale), or_none(b->loss_scale));
     add(list, "recompute", recomputed(a, arena), recomputed(b, arena));
     add(list, "compress", compression(a, arena), compression(b, arena));

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "cli/compressed.h"
+#include "cli/states.h"
 #include "report/report.h"
 
 json_t *cli_tree_json(const plan_breakdown *tree)
@@ -33,6 +34,7 @@ static fs_status explain_plan(const cli_explaining *e)
                                   cli_tree_json(&memory)));
     char text[32];
     cli_tell_statistics(c, &p->model);
+    cli_tell_states(c, p->model.origin.states, p->model.graph);
     cli_tell_compressed(c, p, NULL);
     cli_say(c, "iteration by the formula: %s\n",
             fs_human_seconds(text, e->cost.iteration_s));

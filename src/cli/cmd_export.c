@@ -131,7 +131,7 @@ typedef struct flag {
     bool said, trains;
 } flag;
 
-enum { N_FLAGS = 21 };
+enum { N_FLAGS = 22 };
 
 static void list_flags(const cli_args *a, flag out[N_FLAGS])
 {
@@ -145,6 +145,7 @@ static void list_flags(const cli_args *a, flag out[N_FLAGS])
                                {"rewrite", a->rewrite != NULL, false},
                                {"no-rewrite", a->no_rewrite, false},
                                {"no-dropout", a->no_dropout, false},
+                               {"states", a->states != NULL, true},
                                {"optimizer", a->optimizer != NULL, true},
                                {"lr", !isnan(a->lr), true},
                                {"lr-schedule", a->lr_schedule != NULL, true},

@@ -66,7 +66,7 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
     *out = (search_problem){
         .cluster = m->cluster,
         .cost = cost,
-        .n_graphs = m->n_models,
+        .n_graphs = m->n_graphs,
         .graphs = m->graphs,
         .engine = cli_making_engine(m),
         .start = start_of(m),
@@ -98,7 +98,7 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
 
 cli_model cli_making_model(const cli_making *m)
 {
-    cli_model model = m->models[m->found.of - m->graphs];
+    cli_model model = m->models[(m->found.of - m->graphs) % m->n_models];
     model.graph = (ir_graph *)m->found.graph; /* who has it only reads */
     return model;
 }

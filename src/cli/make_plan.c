@@ -136,7 +136,7 @@ static fs_status build_graphs(cli_making *m)
     const fs_status status = cli_model_train_all(m->c, &m->origin, n, counts,
                                                  &m->n_models, m->models);
     for (int32_t k = 0; k < m->n_models; k++)
-        m->graphs[k] = (search_graph){counts[k], m->models[k].graph};
+        m->graphs[k] = (search_graph){counts[k], m->models[k].graph, NULL};
     if (status == FS_NO && m->n_models > 0)
         return leave_out_micro_batches(m);
     if (status == FS_NO) /* what was asked for is not possible */
@@ -182,23 +182,31 @@ static cli_plan planned(const cli_making *m, cost_model *cost,
                       .plan = lowered};
 }
 
+/* Is a plan of that model, or of its graph with other states? */
+static bool is_used(const cli_making *m, int32_t model)
+{
+    const search_result *found = &m->found;
+    bool used = (found->of - m->graphs) % m->n_models == model;
+    for (int32_t i = 0; i < found->n_plans; i++)
+        used |= (found->plans[i].of - m->graphs) % m->n_models == model;
+    return used;
+}
+
 /* A plan's file takes as much memory as its graphs: those that no plan is of
  * make room for it. */
 static void close_unused(cli_making *m)
 {
-    const search_result *found = &m->found;
     for (int32_t k = 0; k < m->n_models; k++) {
-        bool used = found->of == &m->graphs[k];
-        for (int32_t i = 0; i < found->n_plans; i++)
-            used |= found->plans[i].of == &m->graphs[k];
-        if (used)
+        if (is_used(m, k))
             continue;
         cli_model_close(&m->models[k]);
-        m->graphs[k].graph = NULL;
         if (m->has_again[k])
             cli_model_close(&m->again[k]);
         m->has_again[k] = false;
     }
+    for (int32_t k = 0; k < m->n_graphs; k++)
+        if (!is_used(m, k % m->n_models))
+            m->graphs[k].graph = NULL;
 }
 
 static fs_status prove_and_tell(cli_making *m, cost_model *cost, plan *lowered)
@@ -270,6 +278,9 @@ static fs_status take_words(cli_making *m)
                            "nodes or none");
         m->origin.recompute = "";
     }
+    FS_TRY(
+        join_word(m, "states", a->states, m->recipe.states, &m->origin.states));
+    FS_TRY(cli_making_take_states(m));
     FS_TRY(join_word(m, "precision", a->precision, m->recipe.precision,
                      &m->origin.precision));
     return join_word(m, "recompute", a->recompute, m->recipe.recompute,
@@ -288,6 +299,7 @@ static void close_models(cli_making *m)
     for (int32_t i = 0; i < m->n_models; i++)
         cli_model_close(&m->models[i]);
     cli_making_close_again(m);
+    cli_making_close_states(m);
     m->n_models = 0;
 }
 
@@ -297,6 +309,7 @@ static fs_status attempt(cli_making *m, cost_model **cost, plan **out)
     const int64_t start_ns = fs_now_ns();
     close_models(m);
     FS_TRY(build_graphs(m));
+    cli_making_add_states(m);
     m->graphs_s += 1e-9 * (double)(fs_now_ns() - start_ns);
     FS_TRY(check_recipe(m));
     FS_TRY(check_pins(m));

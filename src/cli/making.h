@@ -11,7 +11,7 @@
 #include "search/recipe.h"
 #include "sim/sim.h"
 
-enum { CLI_MAX_GRAPHS = 16, CLI_MAX_PLANS = 64 };
+enum { CLI_MAX_GRAPHS = 16, CLI_MAX_STATES = 2, CLI_MAX_PLANS = 64 };
 
 /* Plans that were kept beside the best (rank.c). */
 typedef struct cli_ranks {
@@ -32,7 +32,10 @@ typedef struct cli_making {
     hw_cluster *cluster;
     int32_t n_models;
     cli_model models[CLI_MAX_GRAPHS];
-    search_graph graphs[CLI_MAX_GRAPHS];
+    int32_t n_graphs; /* of the models; n_models of each kind of states: */
+    search_graph graphs[CLI_MAX_GRAPHS * CLI_MAX_STATES];
+    bool any_states;  /* their precision is to be chosen */
+    fs_arena *narrow; /* of graphs that are not a model's; NULL */
     cli_model again[CLI_MAX_GRAPHS]; /* of the same counts, with copies of what
                                         may be computed again, if wanted; */
     bool has_again[CLI_MAX_GRAPHS];
@@ -67,6 +70,17 @@ double cli_simulate_ahead(const cli_making *m, const search_problem *problem,
                           const search_plan *p, int32_t *ahead, int64_t *bytes);
 int32_t cli_ahead_of(const cli_making *m, const search_problem *problem,
                      const search_plan *p);
+
+/* ---- states.c ---- */
+/* What the origin says of states, checked; any: for the search to say. */
+fs_status cli_making_take_states(cli_making *m);
+/* m->graphs, of those that the models have, in each precision of states that is
+ * to choose from. */
+void cli_making_add_states(cli_making *m);
+void cli_making_close_states(cli_making *m);
+/* A graph with the states of `of`, one of m->graphs, but else as `graph`. */
+const ir_graph *cli_making_with_states(cli_making *m, const ir_graph *graph,
+                                       const search_graph *of);
 
 /* ---- hunt.c ---- */
 /* Bytes of the role that takes most. */

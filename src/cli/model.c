@@ -5,6 +5,7 @@
 #include "base/crew.h"
 #include "base/regex.h"
 #include "cli/part.h"
+#include "cli/states.h"
 #include "ir/recompute.h"
 #include "ir/train.h"
 #include "kernels/evaluate.h"
@@ -66,6 +67,7 @@ plan_origin cli_origin(const cli *c, const char *model, const char *cluster)
         .clip_norm = isnan(a->clip_norm) ? 0 : a->clip_norm,
         .precision = a->precision ? a->precision : "fp32",
         .loss_scale = a->loss_scale ? a->loss_scale : "",
+        .states = a->states ? a->states : "fp32",
         .compress =
             a->compress && strcmp(a->compress, "none") != 0 ? a->compress : "",
         .cluster = cluster,
@@ -408,7 +410,8 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
     fs_status status = ir_train(graph, &options, err);
     FS_TRY(cli_part(o, about, err, status));
     ir_rewrite_step(graph, &rewrites);
-    return choose_again(o, graph, err);
+    FS_TRY(choose_again(o, graph, err));
+    return cli_model_states(o, graph, err);
 }
 
 fs_status cli_model_gradients(cli *c, cli_model *model)

@@ -13,7 +13,7 @@ static const char *flag_of(const char *field)
     } flags[] = {{"loss", "--loss"},          {"params", "--params"},
                  {"dropout", "--no-dropout"}, {"recompute", "--recompute"},
                  {"compress", "--compress"},  {"binds", "--bind"},
-                 {"padding", "--padding"}};
+                 {"padding", "--padding"},    {"states", "--states"}};
     for (size_t k = 0; k < sizeof flags / sizeof *flags; k++)
         if (strcmp(flags[k].field, field) == 0)
             return flags[k].flag;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "cli/predict.h"
+#include "cli/states.h"
 #include "ir/op.h"
 #include "ir/recompute.h"
 #include "plan/schedule.h"
@@ -102,6 +103,8 @@ static json_t *configs_json(const cli_making *m)
         set_finite(row, "lower_bound_s", k->lower_bound_s);
         set_finite(row, "gap", gap_of(k));
         fs_json_set_int(row, "interleave", k->depth);
+        if (k->states)
+            fs_json_set_text(row, "states", k->states);
         if (k->again)
             json_object_set_new(row, "recompute_chosen", json_true());
         if (k->need_bytes > 0)
@@ -217,10 +220,12 @@ enum { MOST_ROWS = 40 };
 static void config_table(const cli_making *m)
 {
     static const char *const header[] = {
-        "stages",    "mesh",  "micro-batches", "verdict",
-        "iteration", "bound", "gap",           "searched"};
+        "stages", "mesh", "micro-batches", "verdict", "iteration",
+        "bound",  "gap",  "searched",      "states"};
     cli *c = m->c;
-    report_table t = {.arena = c->arena, .n_columns = 8, .header = header};
+    report_table t = {.arena = c->arena,
+                      .n_columns = m->any_states ? 9 : 8,
+                      .header = header};
     const int32_t n = m->found.n_configs;
     for (int32_t i = 0; i < n && i < MOST_ROWS; i++) {
         const search_config *k = &m->found.configs[i];
@@ -233,6 +238,8 @@ static void config_table(const cli_making *m)
         report_table_cell(&t, "%s", seconds_text(c->arena, k->lower_bound_s));
         report_table_cell(&t, "%s", gap_text(c->arena, gap_of(k)));
         report_table_cell(&t, "%s", seconds_text(c->arena, k->seconds));
+        if (m->any_states)
+            report_table_cell(&t, "%s", k->states);
     }
     if (!c->args.json)
         report_table_print(&t, stdout);
@@ -447,6 +454,7 @@ void cli_making_tell(const cli_making *m, const cli_plan *p,
     tell_recomputed(m);
     tell_heads(m, p);
     tell_uncut(m, p);
+    cli_tell_states(c, m->origin.states, p->model.graph);
     cli_tell_compressed(c, p, &m->packed);
     cli_tell_cores(c, m->cluster);
     cli_say(c, "iteration       %s by the formula, %s simulated\n",

@@ -41,6 +41,11 @@ const char *ir_optimizer_name(ir_optimizer optimizer)
     return optimizers[optimizer].name;
 }
 
+bool ir_optimizer_has_states(ir_optimizer optimizer)
+{
+    return optimizers[optimizer].states[0] != '\0';
+}
+
 int ir_optimizer_uses(ir_optimizer optimizer)
 {
     return optimizers[optimizer].uses;

@@ -45,6 +45,8 @@ typedef struct ir_train_options {
 ir_train_options ir_train_defaults(void);
 const char *ir_optimizer_name(ir_optimizer optimizer);
 fs_status ir_optimizer_parse(const char *text, fs_err *err, ir_optimizer *out);
+/* Does it keep states per element of a parameter? */
+bool ir_optimizer_has_states(ir_optimizer optimizer);
 /* IR_USES_...: which constants beside lr and weight decay it has. */
 int ir_optimizer_uses(ir_optimizer optimizer);
 

@@ -30,6 +30,7 @@ typedef struct plan_origin {
     double clip_norm;        /* of all gradients together; 0: any */
     const char *precision;   /* fp32 (also NULL), bf16, fp16 */
     const char *loss_scale;  /* --loss-scale, or "" */
+    const char *states;      /* of the optimizer: fp32 (also NULL), bf16 */
     const char *compress;    /* --compress, or "" (also NULL) */
     int32_t n_compressed;    /* 0: all that it can make smaller */
     const char **compressed; /* parameters whose gradients it takes */

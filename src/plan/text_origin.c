@@ -54,6 +54,8 @@ json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
         fs_json_set_text(out, "precision", o->precision);
         fs_json_set_text(out, "loss_scale", o->loss_scale);
     }
+    if (o->states && strcmp(o->states, "fp32") != 0)
+        fs_json_set_text(out, "states", o->states);
     if (o->compress && o->compress[0])
         fs_json_set_text(out, "compress", o->compress);
     if (o->n_compressed)
@@ -214,13 +216,16 @@ static fs_status read_training(const fs_json *in, fs_arena *arena, fs_err *err,
     return read_real(in, "clip_norm", a_bound, err, &o->clip_norm);
 }
 
-/* Plans of fp32 do not say it, nor those that compress nothing. */
+/* Plans of fp32 do not say it, nor those that compress or narrow nothing. */
 static fs_status read_precision(const fs_json *in, fs_arena *arena, fs_err *err,
                                 plan_origin *o)
 {
     o->precision = "fp32";
     o->loss_scale = "";
     o->compress = "";
+    o->states = "fp32";
+    if (fs_json_has(in, "states"))
+        FS_TRY(fs_json_strdup(in, "states", arena, err, &o->states));
     if (fs_json_has(in, "compress"))
         FS_TRY(fs_json_strdup(in, "compress", arena, err, &o->compress));
     if (!fs_json_has(in, "precision"))
@@ -235,9 +240,9 @@ static fs_status check_keys(const fs_json *in, fs_err *err)
                           "dropout", "recompute", "again", "kept", "optimizer",
                           "lr", "lr_schedule", "weight_decay", "momentum",
                           "beta1", "beta2", "epsilon", "clip_norm", "precision",
-                          "loss_scale", "compress", "compressed", "cluster",
-                          "batch", "micro_batches", "binds", "padding", "seed",
-                          "iteration_s", "sim_iteration_s");
+                          "loss_scale", "states", "compress", "compressed",
+                          "cluster", "batch", "micro_batches", "binds",
+                          "padding", "seed", "iteration_s", "sim_iteration_s");
 }
 
 fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,

@@ -303,17 +303,18 @@ static fs_status fail_other_graph(reading *r, const fs_json *list, int32_t n)
         if (!name || strcmp(name, graph->nodes.at[v].name) != 0)
             break;
     }
-    return fs_fail(r->err, FS_INVALID,
-                   "%s: origin makes a training graph of %d nodes, "
-                   "strategy.nodes has %d; at node %d origin has '%.60s', the "
-                   "strategy '%.60s': nodes, or a field of origin that shapes "
-                   "the graph (optimizer, clip_norm, recompute, rewrite, "
-                   "dropout, params, precision, loss_scale, compress, "
-                   "compressed, padding), are not those that the plan was made "
-                   "with",
-                   list->file, graph->nodes.n, n, v,
-                   v < graph->nodes.n ? graph->nodes.at[v].name : "none",
-                   v < n && name ? name : "none");
+    return fs_fail(
+        r->err, FS_INVALID,
+        "%s: origin makes a training graph of %d nodes, "
+        "strategy.nodes has %d; at node %d origin has '%.60s', the "
+        "strategy '%.60s': nodes, or a field of origin that shapes "
+        "the graph (optimizer, clip_norm, recompute, rewrite, "
+        "dropout, params, precision, loss_scale, states, "
+        "compress, compressed, padding), are not those that the plan was made "
+        "with",
+        list->file, graph->nodes.n, n, v,
+        v < graph->nodes.n ? graph->nodes.at[v].name : "none",
+        v < n && name ? name : "none");
 }
 
 /* Files leave out the paths of edges that need no boxing; these have one SBP

@@ -95,8 +95,7 @@ const ir_graph *search_graph_of(search_level0 *z, const search_candidate *c)
     if (!z->again)
         z->again = fs_new(z->scratch, const ir_graph *, problem->n_graphs);
     if (!z->again[k])
-        z->again[k] =
-            problem->again(problem->again_ctx, c->graph->micro_batches);
+        z->again[k] = problem->again(problem->again_ctx, c->graph);
     return z->again[k] ? z->again[k] : c->graph->graph;
 }
 

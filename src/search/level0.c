@@ -72,6 +72,8 @@ static int by_bound(const void *a, const void *b)
         return x->n_stages - y->n_stages;
     if (x->record.micro_batches != y->record.micro_batches)
         return x->record.micro_batches - y->record.micro_batches;
+    if (x->graph != y->graph)
+        return x->graph < y->graph ? -1 : 1;
     for (int32_t k = 0; k < IR_MAX_MESH; k++)
         if (x->mesh.dim[k] != y->mesh.dim[k])
             return y->mesh.dim[k] - x->mesh.dim[k];

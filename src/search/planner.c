@@ -39,7 +39,7 @@ static bool take_again(const search_problem *problem, search_graph *graphs)
     for (int32_t k = 0; k < problem->n_graphs; k++) {
         graphs[k] = problem->graphs[k];
         graphs[k].graph =
-            problem->again(problem->again_ctx, graphs[k].micro_batches);
+            problem->again(problem->again_ctx, &problem->graphs[k]);
         if (!graphs[k].graph)
             return false;
     }

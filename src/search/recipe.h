@@ -26,7 +26,8 @@ typedef struct search_recipe {
     int32_t seq_parallel; /* 1: on tp what lies between blocks is cut along the
                              sequence; 0: it is whole */
     const char *schedule;
-    const char *precision, *recompute; /* of the training graph: the caller's */
+    /* Of the training graph: the caller's */
+    const char *precision, *states, *recompute;
     int32_t n_layers;
     const search_layers *layers; /* [n_layers] of each stage */
     search_pins pins; /* each matches a parameter of the graphs; they decide for

@@ -8,6 +8,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 /* "zb-h1", "interleaved of 2 stages per group of devices" */
 static void add_schedule(const search_problem *p, int32_t k, fs_text *text)
@@ -56,12 +57,33 @@ static const char *cuts_of(const search_level0 *z, const search_result *out)
     return cuts.at;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* "1, 2, 4", and where their states differ "; optimizer states in fp32, bf16":
+ * graphs are listed count by count for each kind of these. */
+static const char *graphs_of(const search_level0 *z)
+{
+    const search_problem *p = z->problem;
+    fs_text text = {.arena = z->arena};
+    for (int32_t g = 0; g < p->n_graphs; g++)
+        if (same_text(p->graphs[g].states, p->graphs[0].states))
+            fs_text_add(&text, "%s%d", g ? ", " : "",
+                        p->graphs[g].micro_batches);
+    for (int32_t g = 0; g < p->n_graphs; g++)
+        if (p->graphs[g].states &&
+            (g == 0 ||
+             !same_text(p->graphs[g].states, p->graphs[g - 1].states)))
+            fs_text_add(&text, "%s%s", g ? ", " : ", optimizer states in ",
+                        p->graphs[g].states);
+    return text.n ? text.at : "none";
+}
+
 static const char *space_of(const search_level0 *z, const search_result *out)
 {
     const search_problem *p = z->problem;
-    fs_text counts = {.arena = z->arena};
-    for (int32_t g = 0; g < p->n_graphs; g++)
-        fs_text_add(&counts, "%s%d", g ? ", " : "", p->graphs[g].micro_batches);
     fs_text schedules = {.arena = z->arena};
     for (int32_t k = 0; k < p->n_schedules; k++)
         add_schedule(p, k, &schedules);
@@ -82,7 +104,7 @@ static const char *space_of(const search_level0 *z, const search_result *out)
         z->all.n, z->all.n == 1 ? "" : "s",
         p->stage_mesh ? "the stages asked for on" : "stages dividing",
         p->cluster->n_devices, p->cluster->n_devices == 1 ? "" : "s",
-        p->max_mesh_axes, counts.n ? counts.at : "none", schedules.n ? "s" : "",
+        p->max_mesh_axes, graphs_of(z), schedules.n ? "s" : "",
         schedules.n ? schedules.at : p->schedule, cuts_of(z, out),
         p->filter.allow ? " that the filter allows" : "", misfits);
 }

@@ -90,16 +90,19 @@ const char *search_engine_names(void);
 
 /* ---- the planning problem ---- */
 
-/* For one micro-batch count: its inputs hold batch / m samples. */
+/* For one micro-batch count: its inputs hold batch / m samples. Where the
+ * precision of the optimizer's states is searched there is one of each count
+ * for each of them. */
 typedef struct search_graph {
     int32_t micro_batches;
     const ir_graph *graph;
+    const char *states; /* their precision; NULL: there is but one */
 } search_graph;
 
 /* Where memory decides, what is computed again in the backward pass is chosen,
- * node by node: the graph of that micro-batch count with copies
- * (ir_recompute_set) of all that may be. NULL: it has none. */
-typedef const ir_graph *search_again_fn(void *ctx, int32_t micro_batches);
+ * node by node: that one of problem->graphs with copies (ir_recompute_set) of
+ * all that may be. NULL: it has none. */
+typedef const ir_graph *search_again_fn(void *ctx, const search_graph *of);
 
 /* A one-axis choice a user or a recipe insists on: false forbids `sig` for
  * this node. NULL: everything legal is allowed. */
@@ -194,6 +197,7 @@ typedef struct search_problem {
 /* One configuration as explored, for the record and the report. */
 typedef struct search_config {
     int32_t n_stages, micro_batches;
+    const char *states;  /* its search_graph's */
     int32_t depth;       /* stages of a group of devices */
     int32_t n_meshes;    /* 1, or groups of devices that differ */
     const ir_mesh *mesh; /* [n_meshes] */

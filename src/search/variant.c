@@ -97,7 +97,7 @@ fs_status search_variant_run(const search_variant *v, fs_arena *arena,
     const plan_strategy *s = v->strategy;
     const plan_pipeline pipe = plan_pipeline_of(
         s->stages, s->n_stages, s->schedule, s->micro_batches, arena);
-    const search_graph graph = {s->micro_batches, v->graph};
+    const search_graph graph = {s->micro_batches, v->graph, NULL};
     search_problem problem = {.cluster = v->cluster,
                               .cost = v->cost,
                               .n_graphs = 1,
