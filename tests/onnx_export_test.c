@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include "ir/rewrite.h"
+#include "ir/narrow_states.h"
 #include "ir/train.h"
 #include "onnx/export.h"
 #include "onnx/file.h"
@@ -254,22 +255,26 @@ static void check_bound(const char *path, bool wanted, const char *what)
 }
 
 /* Forward, backward and updates: every op comes back, and the new weights. */
-static void test_training(const char *spec)
+static void test_training(const char *spec, ir_optimizer optimizer,
+                          ir_dtype states)
 {
     ir_graph *g;
     fs_err err = {0};
     onnx_options infer = {.infer = true, .no_rewrite = true};
     ir_train_options train = ir_train_defaults();
+    train.optimizer = optimizer;
     if (zoo_build(spec, 2, &err, &g) != FS_OK ||
         ir_train(g, &train, &err) != FS_OK ||
+        (ir_narrow_states(g, states), g->err.status) != FS_OK ||
         write_out(g, file_in("train.onnx"), false, &err) != FS_OK) {
         tap_ok(0, "%s: %s", spec, err.text);
         return;
     }
     check_names(file_in("train.onnx"), spec);
     imported b = import(file_in("train.onnx"), &infer);
-    tap_ok(b.graph != NULL, "%s: its training step is read again %s", spec,
-           b.err.text);
+    tap_ok(b.graph != NULL,
+           "%s, %s, states %s: its training step is read again %s", spec,
+           ir_optimizer_name(optimizer), ir_dtype_name(states), b.err.text);
     int32_t checked = 0;
     for (int32_t t = 0; t < g->tensors.n && b.graph && checked < 3; t++)
         if (g->tensors.at[t].role == IR_PARAM && ++checked)
@@ -447,9 +452,12 @@ int main(void)
     test_model("train_cases/mlp/model.onnx", false);
     test_carried("train_cases/mlp/model.onnx", false);
     test_carried("train_cases/mlp/model.onnx", true);
-    test_training("zoo:mlp");
+    test_training("zoo:mlp", IR_SGD, IR_F32);
     test_changed();
-    test_training("zoo:gpt,layers=1");
+    for (int32_t k = 0; k < IR_OPTIMIZER_COUNT; k++)
+        if (ir_optimizer_has_states((ir_optimizer)k))
+            test_training("zoo:mlp", (ir_optimizer)k, IR_BF16);
+    test_training("zoo:gpt,layers=1", IR_SGD, IR_F32);
     test_checker("train.onnx");
     test_full(false);
     test_full(true);

@@ -450,6 +450,44 @@ bool onnx_out_formula(onnx_writer *w, const char *text)
     return true;
 }
 
+static const char *cast(onnx_writer *w, const char *x, ir_dtype dtype,
+                        const char *to)
+{
+    onnx_line line = onnx_line_step(w, "Cast", x);
+    line.out[0] = to ? to : line.out[0];
+    onnx_line_int(&line, "to", onnx_dtype_number(dtype));
+    return onnx_write_line(w, &line);
+}
+
+/* Formulas are of one type: states of another one (ir/narrow_states.h) are cast
+ * to it and, when their next values were made, back. */
+bool onnx_out_update(onnx_writer *w, const char *text)
+{
+    const ir_node *node = w->node;
+    const int32_t n = ir_op_table[node->op]->states;
+    const ir_dtype own = onnx_out_tensor(w, 0)->dtype;
+    const char *before[IR_MAX_OUT], *after[IR_MAX_OUT];
+    for (int32_t k = 0; k < n; k++) {
+        const char **in = &w->name[node->in[k + 2]];
+        const char **out = &w->name[node->out[k + 1]];
+        before[k] = *in;
+        after[k] = *out;
+        if (onnx_in_tensor(w, k + 2)->dtype != own)
+            *in = cast(w, *in, own, NULL);
+        if (onnx_out_tensor(w, k + 1)->dtype != own)
+            *out = onnx_new_name(w, "wide");
+    }
+    onnx_out_formula(w, text);
+    for (int32_t k = 0; k < n; k++) {
+        w->name[node->in[k + 2]] = before[k];
+        const char *made = w->name[node->out[k + 1]];
+        w->name[node->out[k + 1]] = after[k];
+        if (made != after[k])
+            cast(w, made, onnx_out_tensor(w, k + 1)->dtype, after[k]);
+    }
+    return true;
+}
+
 void onnx_text_ints(fs_text *text, int32_t n, const int64_t *values)
 {
     fs_text_add(text, "[");
