@@ -52,14 +52,14 @@ typedef struct ir_op {
     const char *name;
     int32_t min_in, max_in, n_out;
     bool moves; /* 16-bit floats need no float copies: elements of any type by
-                   their size, without arithmetic; casts; chains, whose steps
-                   widen a tile at a time */
+                   their size, without arithmetic; casts; chains and updates,
+                   which widen a tile at a time */
     bool draws; /* i[seed_attr] seeds its draws: a name, which changes
                    neither shapes, signatures nor work */
     int32_t seed_attr;
-    bool picks;    /* outputs hang on how the inputs lie (each device picks of
-                      what it holds): pieces do not give the whole */
-    bool commutes; /* inputs 0 and 1 may be swapped */
+    bool picks;     /* outputs hang on how the inputs lie (each device picks of
+                       what it holds): pieces do not give the whole */
+    bool commutes;  /* inputs 0 and 1 may be swapped */
     int32_t states; /* inputs from 2 on that are states of an optimizer, whose
                        next values are outputs from 1 on */
     /* Input k holds ids that must be below the result; 0: it holds none, or

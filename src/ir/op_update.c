@@ -138,6 +138,7 @@ static void sbp_counted(const ir_node *node, const ir_io *io, fs_arena *arena,
                               .min_in = (n_states) + 2,                        \
                               .max_in = (n_states) + 2 + (left_out),           \
                               .n_out = (n_states) + 1,                         \
+                              .moves = true,                                   \
                               .states = n_states,                              \
                               .infer = infer_update,                           \
                               .sbp = signatures,                               \

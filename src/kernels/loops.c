@@ -4,6 +4,8 @@
 
 #include "kernels/widened.h"
 
+#include <string.h>
+
 void kernel_strides(const ir_shape *shape, int64_t stride[IR_MAX_RANK])
 {
     int64_t step = 1;
@@ -114,6 +116,20 @@ int64_t kernel_rows(const ir_shape *shape)
 int64_t kernel_columns(const ir_shape *shape)
 {
     return shape->rank > 0 ? shape->dim[shape->rank - 1] : 1;
+}
+
+void kernel_convert(void *to, ir_dtype to_type, const void *from,
+                    ir_dtype from_type, int64_t n)
+{
+    kernel_call cast = {.n_in = 1, .n_out = 1};
+    if (from_type == to_type) {
+        memcpy(to, from, (size_t)(n * ir_dtype_bytes(to_type)));
+        return;
+    }
+    cast.in[0] = (kernel_arg){.data = (void *)from, .dtype = from_type};
+    cast.out[0] = (kernel_arg){.data = to, .dtype = to_type};
+    cast.in[0].shape = cast.out[0].shape = (ir_shape){.rank = 1, .dim = {n}};
+    kernel_cpu_cast.run(NULL, &cast, NULL);
 }
 
 fs_status kernel_prepare_real(const kernel_call *shapes, fs_err *err,

@@ -55,6 +55,10 @@ int64_t kernel_columns(const ir_shape *shape);
 /* Product of dim[from .. to). */
 int64_t kernel_span(const ir_shape *shape, int32_t from, int32_t to);
 
+/* n elements of one type as another. */
+void kernel_convert(void *to, ir_dtype to_type, const void *from,
+                    ir_dtype from_type, int64_t n);
+
 /* FS_NO unless the first output is F32 or F64. */
 fs_status kernel_prepare_real(const kernel_call *shapes, fs_err *err,
                               void **state);

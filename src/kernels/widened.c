@@ -137,20 +137,6 @@ static kernel_call tile_call(const tiler *t, char *scratch)
 
 /* ---- between the tile and the whole ---- */
 
-static void convert(void *to, ir_dtype to_type, const void *from,
-                    ir_dtype from_type, int64_t n)
-{
-    kernel_call cast = {.n_in = 1, .n_out = 1};
-    if (from_type == to_type) {
-        memcpy(to, from, (size_t)(n * ir_dtype_bytes(to_type)));
-        return;
-    }
-    cast.in[0] = (kernel_arg){.data = (void *)from, .dtype = from_type};
-    cast.out[0] = (kernel_arg){.data = to, .dtype = to_type};
-    cast.in[0].shape = cast.out[0].shape = (ir_shape){.rank = 1, .dim = {n}};
-    kernel_cpu_cast.run(NULL, &cast, NULL);
-}
-
 /* By rows that go on in both; single elements where the last axis is cut to
  * one. */
 static void transfer(const operand *o, const kernel_arg *tile, char *copy,
@@ -174,9 +160,9 @@ static void transfer(const operand *o, const kernel_arg *tile, char *copy,
             char *here = copy + (w.at[0] + k) * wide;
             char *there = whole + (w.at[1] + k * step) * own;
             if (store)
-                convert(there, o->whole->dtype, here, tile->dtype, n);
+                kernel_convert(there, o->whole->dtype, here, tile->dtype, n);
             else
-                convert(here, tile->dtype, there, o->whole->dtype, n);
+                kernel_convert(here, tile->dtype, there, o->whole->dtype, n);
         }
     while (kernel_next(&loop, &w));
 }
