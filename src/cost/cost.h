@@ -107,6 +107,9 @@ double cost_node_seconds(const cost_model *model, const ir_graph *graph,
                          int32_t node, const ir_nd_sig *sig,
                          const plan_stage *stage);
 bool cost_node_per_step(const ir_graph *graph, int32_t node);
+/* Would the node take no longer, however it is cut and wherever it runs, if
+ * some of its operands were 16-bit floats in the place of floats? */
+bool cost_narrow_is_no_slower(const cost_model *model, const ir_node *node);
 /* Each step of `path`, the crossing too, as cost_shared_seconds. */
 double cost_edge_seconds(const cost_model *model, const plan_ends *ends,
                          const plan_boxing *path);

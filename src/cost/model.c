@@ -260,6 +260,17 @@ plan_demand cost_op_on(const cost_model *model, int32_t g,
     return demand;
 }
 
+/* The rest of an op's seconds grows with its bytes: make_monotone, and rates
+ * and latencies that are not below 0. Which kind of device sets the pace hangs
+ * on the graph, where there are several. */
+bool cost_narrow_is_no_slower(const cost_model *model, const ir_node *node)
+{
+    const hw_device *device = &model->cluster->groups[0].device;
+    return model->cluster->n_groups == 1 && ir_op_table[node->op]->moves &&
+           !node->chain &&
+           hw_device_narrow_flops(device) >= hw_device_flops(device);
+}
+
 plan_demand cost_op(const cost_model *model, const ir_graph *graph,
                     const ir_node *node, const ir_nd_sig *sig,
                     const plan_stage *stage)

@@ -51,6 +51,8 @@ static void add_graphs(uint64_t *digest, const search_problem *p)
         add(digest, p->graphs[g].micro_batches);
         add(digest, p->graphs[g].graph->batch);
         add(digest, p->graphs[g].graph->nodes.n);
+        if (p->graphs[g].states)
+            add_text(digest, p->graphs[g].states);
     }
     if (p->n_graphs == 0)
         return;

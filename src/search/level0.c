@@ -505,9 +505,14 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
                      fs_err *err, search_result *out)
 {
     const search_planner *planner = search_planner_find(problem->engine);
+    search_problem looked_at = *problem;
+    const int32_t wider = search_wider_graphs(problem);
+    looked_at.graphs += wider;
+    looked_at.n_graphs -= wider;
     if (planner)
-        return search_by_planner(planner, problem, arena, err, out);
-    search_level0 z = {.problem = problem,
+        return search_by_planner(planner, &looked_at, arena, err, out);
+    search_level0 z = {.asked = problem,
+                       .problem = &looked_at,
                        .arena = arena,
                        .engine = search_engine_find(problem->engine),
                        .scratch = fs_arena_create(),

@@ -147,7 +147,8 @@ typedef struct search_missing {
 } search_missing;
 
 typedef struct search_level0 {
-    const search_problem *problem;
+    const search_problem *asked;   /* what was asked, */
+    const search_problem *problem; /* without graphs that need no look */
     search_engine_fn *engine;
     fs_arena *arena; /* of the result */
     fs_arena *scratch;
@@ -189,6 +190,10 @@ typedef struct search_level0 {
 } search_level0;
 
 double search_seconds_since(int64_t start_ns);
+
+/* Of problem->graphs, kind of states by kind, how many of the first need not be
+ * looked at (wider.c): with the narrower ones that follow no plan is worse. */
+int32_t search_wider_graphs(const search_problem *problem);
 
 /* The space (configs.c): all configurations, and those that come of others. */
 void search_enumerate(search_level0 *z);

@@ -66,7 +66,7 @@ static bool same_text(const char *a, const char *b)
  * graphs are listed count by count for each kind of these. */
 static const char *graphs_of(const search_level0 *z)
 {
-    const search_problem *p = z->problem;
+    const search_problem *p = z->asked;
     fs_text text = {.arena = z->arena};
     for (int32_t g = 0; g < p->n_graphs; g++)
         if (same_text(p->graphs[g].states, p->graphs[0].states))
@@ -78,6 +78,9 @@ static const char *graphs_of(const search_level0 *z)
              !same_text(p->graphs[g].states, p->graphs[g - 1].states)))
             fs_text_add(&text, "%s%s", g ? ", " : ", optimizer states in ",
                         p->graphs[g].states);
+    if (z->problem->n_graphs < p->n_graphs)
+        fs_text_add(&text, " (the last alone looked at: with wider ones no "
+                           "plan is faster or smaller)");
     return text.n ? text.at : "none";
 }
 
@@ -177,8 +180,8 @@ static void fill_configs(search_level0 *z, search_result *out)
     out->n_recuts = z->n_recuts;
     out->space = space_of(z, out);
     if (z->problem->in_full) {
-        out->space_digest = search_space_digest(z->problem);
-        out->cost_digest = search_cost_digest(z->problem);
+        out->space_digest = search_space_digest(z->asked);
+        out->cost_digest = search_cost_digest(z->asked);
     }
     count_configs(z, out);
     out->search_s = z->proof_s;
