@@ -136,12 +136,13 @@ static void try_range(trial *t, const char *field)
 }
 
 static const char *const fields[] = {
-    "model",       "loss",           "params",   "rewrite",     "dropout",
-    "recompute",   "optimizer",      "lr",       "lr_schedule", "weight_decay",
-    "momentum",    "beta1",          "beta2",    "epsilon",     "clip_norm",
-    "precision",   "loss_scale",     "compress", "compressed",  "cluster",
-    "batch",       "micro_batches",  "binds",    "padding",     "seed",
-    "iteration_s", "sim_iteration_s"};
+    "model",       "loss",         "params",        "rewrite",
+    "dropout",     "recompute",    "optimizer",     "lr",
+    "lr_schedule", "weight_decay", "momentum",      "beta1",
+    "beta2",       "epsilon",      "clip_norm",     "precision",
+    "loss_scale",  "states",       "compress",      "compressed",
+    "cluster",     "batch",        "micro_batches", "binds",
+    "padding",     "seed",         "iteration_s",   "sim_iteration_s"};
 enum { N_FIELDS = sizeof fields / sizeof *fields };
 
 /* Values that are right elsewhere, as JSON. */
@@ -175,6 +176,9 @@ static void try_others(trial *t)
         {"precision", "\"bf16\""},
         {"loss_scale", "\"128\""},
         {"loss_scale", "\"dynamic,steps=7\""},
+        {"states", "\"fp32\""},
+        {"states", "\"bf16\""},
+        {"states", "\"any\""},
         {"compress", "\"bf16\""},
         {"compress", "\"powersgd:1\""},
         {"compress", "\"powersgd:4096\""},
@@ -232,7 +236,8 @@ int main(void)
     test_plan("mlp", "zoo:mlp,in=8,hidden=16,layers=4,classes=4 --cluster "
                      "1x4:l4 --batch 16 --pp 2 --dp 2 --micro-batches 2 "
                      "--recompute block --clip-norm 1 --precision fp16 "
-                     "--lr-schedule linear,steps=9 --optimizer adam");
+                     "--lr-schedule linear,steps=9 --optimizer adam "
+                     "--states bf16");
     test_plan("gpt", "\"$S/datasets/models/gpt_bytes.dyn.onnx\" "
                      "--cluster 1x2:cpu --batch 16 --dp 2 --micro-batches 2 "
                      "--padding tok.weight=3");

@@ -39,4 +39,8 @@ tests_cli_interrupt_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_faults_test_SOURCES = tests/cli_faults_test.c tests/run_going.h \
   tests/run_cli.h tests/tap.h
 tests_cli_faults_test_LDADD = $(JANSSON_LIBS) -lm
+check_PROGRAMS += tests/cli_states_test
+tests_cli_states_test_SOURCES = tests/cli_states_test.c tests/cli_plans.h \
+  tests/run_cli.h tests/tap.h
+tests_cli_states_test_LDADD = $(JANSSON_LIBS) -lm
 EXTRA_DIST += datasets/iopddl datasets/measurements
