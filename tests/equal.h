@@ -27,6 +27,7 @@ typedef struct equal_case {
     /* its training */
     int32_t micro_batches;
     ir_optimizer optimizer;
+    bool narrow_states; /* of the optimizer, in bf16 */
     bool clipped;
     const char *recompute; /* a policy, or equal_any_set; NULL: none */
     ir_compress compress;  /* of gradients, as far as any plan sends the same */
@@ -78,6 +79,7 @@ extern const char equal_any_set[];
     X(overlap, "overlap")                                                      \
     X(adaptive, "Adam, AdamW, LAMB or Adagrad")                                \
     X(momentum, "momentum")                                                    \
+    X(narrow_states, "optimizer states in bf16")                               \
     X(clipped, "clipping")                                                     \
     X(dropout, "dropout")                                                      \
     X(batch_norm, "batch norm")                                                \

@@ -178,6 +178,7 @@ equal_case equal_draw(uint64_t number)
     c.unshared = chance(&seed, 10);
     c.anew = chance(&seed, 50);
     c.wild = wild[fs_rand_below(&seed, 4)];
+    c.narrow_states = chance(&seed, 60);
     return c;
 }
 
@@ -225,8 +226,8 @@ void equal_print(const equal_case *c, const equal_verdict *v, FILE *to)
     if (c->compress.kind != IR_COMPRESS_NONE)
         fprintf(to, "#   gradients compressed as %s\n",
                 compress_text(&c->compress));
-    fprintf(to, "#   %s, ranks %d, meshes ", ir_optimizer_name(c->optimizer),
-            (int)c->ranks);
+    fprintf(to, "#   %s%s, ranks %d, meshes ", ir_optimizer_name(c->optimizer),
+            c->narrow_states ? " of bf16 states" : "", (int)c->ranks);
     print_meshes(c, to);
     fprintf(to, ", %s of %d%s%s%s, %d nodes not all B\n", c->schedule,
             (int)c->chunks, c->overlap ? ", overlap" : "",

@@ -3,6 +3,7 @@
 
 #include "equal.h"
 
+#include "ir/narrow_states.h"
 #include "ir/rewrite.h"
 #include "zoo/zoo.h"
 
@@ -223,6 +224,8 @@ static ir_graph *train_with(const equal_case *c, fs_err *err,
         const ir_rewrite_options usual = ir_rewrite_usual();
         ir_rewrite_step(g, &usual);
     }
+    if (c->narrow_states && ir_narrow_states(g, IR_BF16) > 0)
+        *features |= (uint64_t)1 << EQUAL_HAS_narrow_states;
     *features |= ops_in(g);
     return g;
 }

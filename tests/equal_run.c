@@ -253,12 +253,18 @@ static apart compare(const running *a, const running *b)
     return out;
 }
 
+/* States of what computes in double are not narrowed. */
+static bool rounds_states(const equal_case *c)
+{
+    return c->narrow_states && !c->wide;
+}
+
 /* As stated: fp64 1e-10, fp32 1e-5 for losses. In single precision weights, and
- * all of mixed precision and gradients that are cast, as far as rounding goes.
- */
+ * all of mixed precision, gradients that are cast and states of 16 bits, as far
+ * as rounding goes. */
 static double bound_of(const equal_case *c)
 {
-    if (ir_compress_dtype(&c->compress) != IR_F32)
+    if (ir_compress_dtype(&c->compress) != IR_F32 || rounds_states(c))
         return 0.05;
     return c->wide ? 1e-10 : c->narrow == IR_F32 ? 1e-5 : 0.05;
 }

@@ -164,6 +164,7 @@ static bool plainer_options(shrinking *s)
     WITHOUT(optimizer, IR_SGD);
     WITHOUT(clipped, false);
     WITHOUT(compress.kind, IR_COMPRESS_NONE);
+    WITHOUT(narrow_states, false);
     WITHOUT(overlap, false);
     WITHOUT(unshared, false);
     WITHOUT(anew, false);

@@ -53,7 +53,7 @@ static void count_case(const equal_case *c, const equal_verdict *v, tally *t)
     if (c->wide) {
         t->wide = fmax(t->wide, v->loss_error);
         t->weights = fmax(t->weights, v->weight_error);
-    } else if (c->narrow == IR_F32) {
+    } else if (c->narrow == IR_F32 && !c->narrow_states) {
         t->single = fmax(t->single, v->loss_error);
     }
 }
