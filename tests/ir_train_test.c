@@ -2,6 +2,8 @@
  * differences where the kernels are tested. */
 #include "config.h"
 
+#include "ir/narrow_states.h"
+#include "ir/op.h"
 #include "ir/train.h"
 #include "tap.h"
 
@@ -108,6 +110,61 @@ static void test_golden(void)
     tap_equal_int(ir_graph_check(g, &err), FS_OK, "the graph is sound");
     tap_equal_int(g->micro_batches, 4, "the graph knows its micro-batches");
     ir_graph_destroy(g);
+}
+
+/* Is every state that an update keeps, before and after, of the type, and all
+ * else of F32? */
+static bool states_are(const ir_graph *g, ir_dtype dtype, int32_t n)
+{
+    int32_t found = 0;
+    bool *is_state = fs_new(g->arena, bool, g->tensors.n);
+    for (int32_t v = 0; v < g->nodes.n; v++)
+        for (int32_t k = 0; k < ir_op_table[g->nodes.at[v].op]->states; k++) {
+            const ir_tensor *t = &g->tensors.at[g->nodes.at[v].in[k + 2]];
+            is_state[g->nodes.at[v].in[k + 2]] = is_state[t->next] = true;
+            is_state[g->nodes.at[v].out[k + 1]] = true;
+            found++;
+        }
+    for (int32_t t = 0; t < g->tensors.n; t++)
+        if (ir_dtype_is_float(g->tensors.at[t].dtype) &&
+            g->tensors.at[t].dtype != (is_state[t] ? dtype : IR_F32))
+            return false;
+    return found == n;
+}
+
+/* A loss scale chooses between the old and the new, and counts steps. */
+static void test_states(ir_optimizer optimizer, bool scaled)
+{
+    ir_graph *g = mlp(), *wide;
+    ir_train_options o = ir_train_defaults();
+    fs_err err = {0};
+    o.optimizer = optimizer;
+    if (scaled)
+        o.loss_scale = (ir_loss_scale){1024, true, 2};
+    ir_train(g, &o, &err);
+    wide = ir_graph_copy(g, g->arena);
+    const int32_t n = ir_narrow_states(g, IR_BF16);
+    tap_ok(err.status == FS_OK &&
+               (n > 0) == ir_optimizer_has_states(optimizer) &&
+               states_are(g, IR_BF16, n) && states_are(wide, IR_F32, n),
+           "%s%s: %d states are bf16, nothing else, and not those of a copy",
+           ir_optimizer_name(optimizer), scaled ? ", scaled" : "", (int)n);
+    tap_ok(ir_graph_check(g, &err) == FS_OK, "the graph is sound %s", err.text);
+    tap_equal_int(ir_narrow_states(g, IR_BF16), 0, "once more changes nothing");
+    ir_graph_destroy(g);
+}
+
+static void test_words_of_states(void)
+{
+    ir_dtype dtype = IR_I32;
+    fs_err err = {0};
+    tap_ok(ir_states_parse("bf16", &err, &dtype) == FS_OK && dtype == IR_BF16,
+           "bf16 is known");
+    tap_ok(ir_states_parse("fp32", &err, &dtype) == FS_OK && dtype == IR_F32,
+           "fp32 narrows nothing");
+    tap_ok(ir_states_parse("fp16", &err, &dtype) == FS_INVALID &&
+               strstr(err.text, "(fp32, bf16)"),
+           "fp16 is not: %s", err.text);
 }
 
 static void test_forward_links(void)
@@ -392,6 +449,11 @@ int main(void)
 {
     test_golden();
     test_padding_twice();
+    for (int32_t k = 0; k < IR_OPTIMIZER_COUNT; k++) {
+        test_states((ir_optimizer)k, false);
+        test_states((ir_optimizer)k, true);
+    }
+    test_words_of_states();
     test_forward_links();
     test_optimizers();
     test_tied();
