@@ -43,7 +43,7 @@ check_PROGRAMS += tests/search_net_test tests/search_reduce_test \
   tests/cli_pin_test tests/cli_recipe_test tests/cli_tensor_test \
   tests/search_recipe_test tests/search_planner_test tests/search_baselines_test \
   tests/search_split_test tests/search_ration_test tests/search_steps_test \
-  tests/search_plans_test tests/search_again_test
+  tests/search_plans_test tests/search_again_test tests/search_states_test
 tests_search_net_test_SOURCES = tests/search_net_test.c tests/tap.h
 tests_search_net_test_LDADD = $(search_libs)
 tests_search_reduce_test_SOURCES = tests/search_reduce_test.c tests/tap.h
@@ -68,6 +68,9 @@ tests_search_fold_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_again_test_SOURCES = tests/search_again_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_again_test_LDADD = $(zoo_libs) $(search_libs)
+tests_search_states_test_SOURCES = tests/search_states_test.c \
+  tests/search_cluster.h tests/tap.h
+tests_search_states_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_memory_test_SOURCES = tests/search_memory_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_memory_test_LDADD = $(zoo_libs) $(search_libs)
