@@ -299,7 +299,7 @@ static void close_models(cli_making *m)
     for (int32_t i = 0; i < m->n_models; i++)
         cli_model_close(&m->models[i]);
     cli_making_close_again(m);
-    cli_making_close_states(m);
+    cli_making_end_states(m);
     m->n_models = 0;
 }
 
@@ -308,8 +308,9 @@ static fs_status attempt(cli_making *m, cost_model **cost, plan **out)
 {
     const int64_t start_ns = fs_now_ns();
     close_models(m);
+    cli_making_begin_states(m);
     FS_TRY(build_graphs(m));
-    cli_making_add_states(m);
+    FS_TRY(cli_making_add_states(m));
     m->graphs_s += 1e-9 * (double)(fs_now_ns() - start_ns);
     FS_TRY(check_recipe(m));
     FS_TRY(check_pins(m));

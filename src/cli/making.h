@@ -74,10 +74,12 @@ int32_t cli_ahead_of(const cli_making *m, const search_problem *problem,
 /* ---- states.c ---- */
 /* What the origin says of states, checked; any: for the search to say. */
 fs_status cli_making_take_states(cli_making *m);
+/* Before the models are made, */
+void cli_making_begin_states(cli_making *m);
 /* m->graphs, of those that the models have, in each precision of states that is
- * to choose from. */
-void cli_making_add_states(cli_making *m);
-void cli_making_close_states(cli_making *m);
+ * to choose from, */
+fs_status cli_making_add_states(cli_making *m);
+void cli_making_end_states(cli_making *m);
 /* A graph with the states of `of`, one of m->graphs, but else as `graph`. */
 const ir_graph *cli_making_with_states(cli_making *m, const ir_graph *graph,
                                        const search_graph *of);

@@ -111,6 +111,8 @@ static json_t *plan_json(const cli_making *m, int32_t k)
                             "mesh", cli_stage_meshes_text(m->c->arena, s),
                             "micro_batches", s->micro_batches, "schedule",
                             s->schedule, "chosen", k == m->found.chosen);
+    if (p->of->states)
+        fs_json_set_text(row, "states", p->of->states);
     set_finite(row, "iteration_s", p->iteration_s);
     set_finite(row, "gap", gap_of(m, k));
     set_finite(row, "sim_iteration_s",

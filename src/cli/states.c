@@ -32,10 +32,11 @@ static fs_status check(const plan_origin *o, fs_err *err)
     if (!is_any(o->states))
         FS_TRY(cli_part(o, "states", err,
                         ir_states_parse(o->states, err, &dtype)));
+    if (!is_any(o->states) && dtype == IR_F32)
+        return FS_OK;
     FS_TRY(cli_part(o, "optimizer", err,
                     ir_optimizer_parse(o->optimizer, err, &optimizer)));
-    if ((dtype == IR_F32 && !is_any(o->states)) ||
-        ir_optimizer_has_states(optimizer))
+    if (ir_optimizer_has_states(optimizer))
         return FS_OK;
     return cli_part_fail(o, "states", err,
                          "%s has no effect: optimizer %s keeps no states",
@@ -54,27 +55,32 @@ fs_status cli_making_take_states(cli_making *m)
         return cli_part_fail(o, "states", err,
                              "any is for search, which chooses; plan wants "
                              "fp32 or bf16");
-    o->states = kinds[0];
     return FS_OK;
 }
 
-fs_status cli_model_states(const plan_origin *o, ir_graph *graph, fs_err *err)
+static fs_status narrow(const plan_origin *o, const char *kind, ir_graph *graph,
+                        fs_err *err)
 {
     ir_dtype dtype;
-    if (!o->states)
-        return FS_OK;
-    FS_TRY(check(o, err));
-    FS_TRY(cli_part(o, "states", err, ir_states_parse(o->states, err, &dtype)));
+    FS_TRY(cli_part(o, "states", err, ir_states_parse(kind, err, &dtype)));
     if (dtype == IR_F32)
         return FS_OK;
     if (ir_narrow_states(graph, dtype) == 0)
         return cli_part_fail(o, "states", err,
                              "%s has no effect: %s has no states that take "
                              "more bytes",
-                             o->states, graph->name);
+                             kind, graph->name);
     return graph->err.status == FS_OK
                ? FS_OK
                : cli_part_fail(o, "states", err, "%s", graph->err.text);
+}
+
+fs_status cli_model_states(const plan_origin *o, ir_graph *graph, fs_err *err)
+{
+    if (!o->states)
+        return FS_OK;
+    FS_TRY(check(o, err));
+    return narrow(o, o->states, graph, err);
 }
 
 void cli_tell_states(cli *c, const char *states, const ir_graph *graph)
@@ -95,46 +101,52 @@ void cli_tell_states(cli *c, const char *states, const ir_graph *graph)
 
 /* ---- all of them ---- */
 
-/* A copy of it; what is not states is that of the other. */
-static ir_graph *narrowed(cli_making *m, const ir_graph *graph, int32_t kind)
+/* All else is as in the graph, whose states are of the first kind. */
+static fs_status with_kind(cli_making *m, const ir_graph *graph, int32_t kind,
+                           const ir_graph **out)
 {
-    ir_dtype dtype = IR_F32;
+    *out = graph;
+    if (kind == 0)
+        return FS_OK;
     ir_graph *copy = ir_graph_copy(graph, m->narrow);
-    FS_ASSERT(ir_states_parse(kinds[kind], NULL, &dtype) == FS_OK);
-    ir_narrow_states(copy, dtype);
-    FS_ASSERT(copy->err.status == FS_OK);
-    return copy;
+    *out = copy;
+    return narrow(&m->origin, kinds[kind], copy, &m->c->err);
 }
 
-void cli_making_add_states(cli_making *m)
+void cli_making_begin_states(cli_making *m)
+{
+    if (!m->any_states)
+        return;
+    m->narrow = fs_arena_create();
+    m->origin.states = kinds[0];
+}
+
+fs_status cli_making_add_states(cli_making *m)
 {
     const int32_t n = m->n_models;
     m->n_graphs = n;
     if (!m->any_states)
-        return;
-    if (!m->narrow)
-        m->narrow = fs_arena_create();
-    for (int32_t kind = 0; kind < N_KINDS; kind++)
-        for (int32_t i = 0; i < n; i++) {
-            search_graph *g = &m->graphs[kind * n + i];
-            *g = (search_graph){m->graphs[i].micro_batches, m->graphs[i].graph,
-                                kinds[kind]};
-            if (kind > 0)
-                g->graph = narrowed(m, g->graph, kind);
-        }
+        return FS_OK;
     m->n_graphs = N_KINDS * n;
+    for (int32_t k = 0; k < m->n_graphs; k++) {
+        const search_graph *of = &m->graphs[k % n];
+        const ir_graph *graph;
+        FS_TRY(with_kind(m, of->graph, k / n, &graph));
+        m->graphs[k] = (search_graph){of->micro_batches, graph, kinds[k / n]};
+    }
+    return FS_OK;
 }
 
 const ir_graph *cli_making_with_states(cli_making *m, const ir_graph *graph,
                                        const search_graph *of)
 {
     const int32_t kind = (int32_t)(of - m->graphs) / m->n_models;
-    return kind > 0 ? narrowed(m, graph, kind) : graph;
+    const ir_graph *made;
+    return with_kind(m, graph, kind, &made) == FS_OK ? made : NULL;
 }
 
-void cli_making_close_states(cli_making *m)
+void cli_making_end_states(cli_making *m)
 {
-    if (m->narrow)
-        fs_arena_destroy(m->narrow);
+    fs_arena_destroy(m->narrow);
     m->narrow = NULL;
 }

@@ -92,7 +92,7 @@ const char *search_engine_names(void);
 
 /* For one micro-batch count: its inputs hold batch / m samples. Where the
  * precision of the optimizer's states is searched there is one of each count
- * for each of them. */
+ * for each of them, kind by kind, the widest first. */
 typedef struct search_graph {
     int32_t micro_batches;
     const ir_graph *graph;
