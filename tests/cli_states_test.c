@@ -186,6 +186,20 @@ static void test_same(void)
     free(digest);
 }
 
+/* Both choices of graph at once: the file makes the plan's graph again. */
+static void test_again(void)
+{
+    const cli_answer *a =
+        cli("search zoo:gpt,layers=4,hidden=64,seq=64 --cluster "
+            "1x2:a100-sxm4-80g --batch 32 --memory 16M --states any "
+            "-o \"$D/again.json\" --json");
+    tap_ok(a->status == 0 && strcmp(text_of(a, "states"), "bf16") == 0 &&
+               cli_number(a, "recomputed_ops") > 0,
+           "some is computed again beside narrow states");
+    a = cli("check \"$D/again.json\"");
+    tap_ok(a->status == 0, "its file makes that graph: %s", a->err);
+}
+
 static void test_words(void)
 {
     static const struct {
@@ -225,6 +239,7 @@ int main(void)
     test_bytes();
     test_origin();
     test_same();
+    test_again();
     test_any();
     test_losses("adamw", 5e-3);
     test_losses("momentum", 5e-3);

@@ -72,7 +72,7 @@ static double seconds(const bench *b, int32_t stages,
     search_result result = {0};
     hw_cluster *cluster = open_cluster(b->cluster, arena);
     cluster->groups[0].device.memory_bytes = (int64_t)1 << 55;
-    search_graph graph = {MICRO_BATCHES, b->graph};
+    search_graph graph = {MICRO_BATCHES, b->graph, NULL};
     search_problem problem = {
         .cluster = cluster,
         .cost = cost_model_create(cluster, arena),

@@ -128,7 +128,7 @@ static fs_status plan_case_run(const plan_case *c, fs_arena *arena, fs_err *err,
     FS_TRY(search_recipe_parse(c->recipe, arena, err, &recipe));
     FS_TRY(search_recipe_complete(cluster, c->batch, true, err, &recipe));
     FS_TRY(build(c, &recipe, err, graph));
-    search_graph one = {(*graph)->micro_batches, *graph};
+    search_graph one = {(*graph)->micro_batches, *graph, NULL};
     search_problem problem = {.cluster = cluster,
                               .cost = cost_model_create(cluster, arena),
                               .n_graphs = 1,
@@ -186,7 +186,7 @@ static void test_misfits(void)
     fs_err err = {0};
     int32_t found_some = 0, wrong = 0, bound = 0, anchored = 0;
     tap_ok(build(&mlp, &free_recipe, &err, &graph) == FS_OK, "a graph");
-    search_graph one = {1, graph};
+    search_graph one = {1, graph, NULL};
     for (int64_t limit = 84000; limit < 140000; limit += 8000) {
         search_problem problem = {.cluster = cluster,
                                   .cost = cost_model_create(cluster, arena),
@@ -261,7 +261,7 @@ static void test_growing(void)
     fs_err err = {0};
     promise p = {.best_s = INFINITY, .lean_s = INFINITY};
     tap_ok(build(&gpt, &free_recipe, &err, &graph) == FS_OK, "a graph");
-    search_graph one = {1, graph};
+    search_graph one = {1, graph, NULL};
     search_problem problem = {.cluster = cluster,
                               .cost = cost_model_create(cluster, arena),
                               .n_graphs = 1,

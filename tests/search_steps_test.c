@@ -151,7 +151,7 @@ static answer ask(const steps_case *c, const machine *on, double limit_s)
         ir_train(graph, &options, &err) != FS_OK)
         printf("Bail out! %s\n", err.text);
     graph->batch = c->batch;
-    const search_graph one = {1, graph};
+    const search_graph one = {1, graph, NULL};
     const search_problem problem = {.cluster = cluster,
                                     .cost = cost_model_create(cluster, arena),
                                     .n_graphs = 1,

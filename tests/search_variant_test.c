@@ -99,7 +99,7 @@ static void test_graph(tally *t, uint64_t seed, int32_t stages,
     const search_draw draw = {.most = 8, .rows = 64};
     ir_graph *ir = search_draw_graph(&rng, &draw);
     fs_arena *arena = fs_arena_create();
-    const search_graph graph = {ir->micro_batches, ir};
+    const search_graph graph = {ir->micro_batches, ir, NULL};
     const search_problem problem = {.cluster = cluster,
                                     .cost = cost_model_create(cluster, arena),
                                     .n_graphs = 1,
