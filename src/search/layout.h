@@ -190,10 +190,14 @@ typedef struct search_scaler {
 double *search_scaled(search_scaler *scaler, double *table, int64_t n,
                       int32_t times);
 
-/* Assignments between the fastest and the leanest, cheapest first: a fixed
- * number of weights of bytes against seconds. Limits are not looked at, so that
- * a network has the same ones under every limit. `leanest`: only those in which
- * bytes weigh most. */
+/* Assignments between the leanest and the fastest, cheapest first: a fixed
+ * number of weights of bytes against seconds, but for those too light for any
+ * to fit, or to be wanted. So what fits is a part of what there is for every
+ * larger limit. */
+typedef struct search_lean_wish {
+    int64_t limit;  /* of each moment; 0: the leanest will do */
+    double below_s; /* what costs more is not wanted */
+} search_lean_wish;
 typedef struct search_lean_plan {
     double cost;
     int64_t bytes; /* of the fullest moment */
@@ -202,7 +206,7 @@ typedef struct search_lean_plan {
 typedef struct search_lean {
     FS_VEC(search_lean_plan) plans;
 } search_lean;
-void search_lean_plans(const search_net *net, bool leanest,
+void search_lean_plans(const search_net *net, const search_lean_wish *wish,
                        fs_deadline deadline, fs_arena *arena, search_lean *out);
 
 /* The program of a layout. */

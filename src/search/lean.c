@@ -1,8 +1,9 @@
 /* Plans that trade seconds for bytes. The sum of seconds and of weighted bytes
  * of all moments is additive; its minimisers for a fixed series of weights
- * lead from the fastest plan to the leanest. Within a weight the fuller
+ * lead from the leanest plan to the fastest. Within a weight the fuller
  * moments get more of it (multiplicative weights; Arora, Hazan, Kale, Theory
- * of Computing 8, 2012). */
+ * of Computing 8, 2012). The series ends early where nothing fits: what is met
+ * under a limit is met under every larger one. */
 #include "config.h"
 #include "search/layout.h"
 
@@ -11,19 +12,26 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
-/* Weights: LIGHTEST * 2^j of the fastest plan's seconds per byte. */
-#define LIGHTEST (1.0 / 16)
-enum { WEIGHTS = 10, HEAVY = 8, ROUNDS = 4, SWEEPS = 20, SHARPNESS = 20 };
+/* Weights: HEAVIEST / 2^j of the fastest plan's seconds per byte. */
+#define HEAVIEST 32.0
+/* So many of them in a row that nothing fits with are enough. The first one
+ * has no shares of moments to begin with. */
+enum { WEIGHTS = 10, TOO_LIGHT = 2, SWEEPS = 20, SHARPNESS = 20 };
+enum { ROUNDS = 4, FIRST_ROUNDS = 16 };
 
 typedef struct lean {
     search_net net; /* its limits are what the plan at work takes */
+    search_lean_wish wish;
     fs_deadline deadline;
     fs_arena *arena;
     search_prices prices;
     double *part; /* [limit] of the weight, sum 1 */
     search_sums sums;
+    int32_t *value; /* of the last minimiser; */
+    bool met;       /* it was the one before it, too */
     search_lean *out;
 } lean;
 
@@ -55,17 +63,20 @@ static void add_plan(lean *l, const int32_t *value)
 }
 
 /* Seconds when bytes have these prices; false when nothing was found. */
-static bool minimise(lean *l)
+static bool minimise(lean *l, search_minimum *min)
 {
     fs_arena *scratch = fs_arena_create();
     search_effort effort = {l->deadline, SWEEPS, INFINITY, 0, false, 0};
-    search_minimum min;
     search_cfn_minimise(search_net_priced(&l->net, &l->prices, scratch),
-                        &effort, scratch, &min);
-    bool found = isfinite(min.cost);
+                        &effort, scratch, min);
+    bool found = isfinite(min->cost);
     if (found) {
-        search_net_sums(&l->net, min.value, &l->sums);
-        add_plan(l, min.value);
+        const size_t bytes = (size_t)l->net.n_nodes * sizeof *l->value;
+        l->met = memcmp(l->value, min->value, bytes) == 0;
+        memcpy(l->value, min->value, bytes);
+        search_net_sums(&l->net, min->value, &l->sums);
+        if (!l->met)
+            add_plan(l, min->value);
     }
     fs_arena_destroy(scratch);
     return found;
@@ -93,32 +104,62 @@ static int by_cost(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-void search_lean_plans(const search_net *net, bool leanest,
+typedef enum verdict { FITS, TOO_FULL, OVER } verdict;
+
+/* Minimisers at one weight: does one of them fit? One that does and is met
+ * again is enough. It is over when nothing that fits can cost as little as is
+ * wanted. */
+static verdict weigh(lean *l, double weight, int32_t rounds)
+{
+    verdict v = TOO_FULL;
+    for (int32_t r = 0; r < rounds; r++) {
+        search_minimum min;
+        shift(l);
+        for (int32_t k = 0; k < l->net.n_limits; k++)
+            l->prices.bytes[k] = weight * l->part[k];
+        const bool known = !fs_deadline_over(&l->deadline) && minimise(l, &min);
+        if (!known ||
+            min.bound - weight * (double)l->wish.limit > l->wish.below_s)
+            return OVER;
+        if (fullest(&l->net, &l->sums) > l->wish.limit)
+            continue;
+        v = FITS;
+        if (l->met)
+            break;
+    }
+    return v;
+}
+
+void search_lean_plans(const search_net *net, const search_lean_wish *wish,
                        fs_deadline deadline, fs_arena *arena, search_lean *out)
 {
     int32_t n = net->n_limits;
-    lean l = {*net,
-              deadline,
-              arena,
-              search_prices_new(net, arena),
-              fs_new(arena, double, n),
-              search_sums_new(net, arena),
-              out};
+    search_minimum fastest;
+    lean l = {.net = *net,
+              .wish = *wish,
+              .deadline = deadline,
+              .arena = arena,
+              .prices = search_prices_new(net, arena),
+              .part = fs_new(arena, double, n),
+              .sums = search_sums_new(net, arena),
+              .value = fs_new(arena, int32_t, net->n_nodes),
+              .out = out};
+    for (int32_t i = 0; i < net->n_nodes; i++)
+        l.value[i] = -1;
     l.net.limit_bytes = fs_new(arena, int64_t, n);
     *out = (search_lean){0};
     for (int32_t k = 0; k < n; k++)
         l.part[k] = 1.0 / n;
-    if (!minimise(&l) || n == 0 || fullest(net, &l.sums) == 0)
+    if (!minimise(&l, &fastest) || n == 0 || fullest(net, &l.sums) == 0)
         return;
-    double weight = LIGHTEST * search_sums_cost(net, &l.sums) /
+    double weight = HEAVIEST * search_sums_cost(net, &l.sums) /
                     (double)fullest(net, &l.sums);
-    for (int32_t j = 0; j < WEIGHTS; j++, weight *= 2)
-        for (int32_t r = 0; r < ROUNDS && (!leanest || j >= HEAVY); r++) {
-            shift(&l);
-            for (int32_t k = 0; k < n; k++)
-                l.prices.bytes[k] = weight * l.part[k];
-            if (fs_deadline_over(&deadline) || !minimise(&l))
-                break;
-        }
+    int32_t light = 0;
+    for (int32_t j = 0; j < WEIGHTS && light < TOO_LIGHT; j++, weight /= 2) {
+        const verdict v = weigh(&l, weight, j ? ROUNDS : FIRST_ROUNDS);
+        if (v == OVER)
+            break;
+        light = v == FITS ? 0 : light + 1;
+    }
     qsort(out->plans.at, (size_t)out->plans.n, sizeof *out->plans.at, by_cost);
 }

@@ -205,12 +205,13 @@ static bool judge(search_level0 *z)
     note_misfit(z, &best.plan, best.limit, best.bytes);
     search_withdraw(z, c);
     search_ask_again(z, c);
-    if (search_note_missing(z, c, &best.plan, best.limit, best.bytes))
-        c->anew = true;
-    else
-        narrow(c, &best,
-               search_share_taken(z->problem, best.plan.graph,
-                                  best.plan.strategy, best.limit, best.bytes));
+    if (search_note_missing(z, c, &best.plan, best.limit, best.bytes)) {
+        c->anew = true; /* they tell all engines more */
+        return false;
+    }
+    narrow(c, &best,
+           search_share_taken(z->problem, best.plan.graph, best.plan.strategy,
+                              best.limit, best.bytes));
     keep_other(z);
     return false;
 }
@@ -248,6 +249,14 @@ static fs_status next_round(search_level0 *z, bool misfit, fs_err *err)
     return search_explore(z, err);
 }
 
+static int64_t largest(const int64_t *limit, int32_t n)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < n; i++)
+        most = limit[i] > most ? limit[i] : most;
+    return most;
+}
+
 /* Keeps the cheapest of the plans that fits, or none. */
 static void keep_lean(search_level0 *z, search_candidate *c,
                       search_candidate *anew, const search_built *built,
@@ -260,7 +269,7 @@ static void keep_lean(search_level0 *z, search_candidate *c,
         const search_lean_plan *lean_plan = &lean->plans.at[k];
         if (z->kept.from && lean_plan->cost >= z->kept.cost_s)
             return;
-        if (lean_plan->bytes > limit[0])
+        if (lean_plan->bytes > largest(limit, c->n_stages))
             continue;
         search_kept found = search_whole_plan(
             z, anew, built, &(search_mix){.value = lean_plan->value},
@@ -293,11 +302,15 @@ static bool lean_plans_of(search_level0 *z, search_candidate *c, bool leanest,
                                .schedule = c->schedule,
                                .whole = c->whole,
                                .again = c->again,
+                               .share = 1,
                                .bare = true,
                                .arena = fs_arena_create()};
     search_layout *layout = &anew->shown;
     fs_err err = {0};
     bool good = search_lay_out(z, anew, &err) == FS_OK;
+    const search_lean_wish wish = {
+        good && !leanest ? largest(layout->limit_bytes, layout->n_stages) : 0,
+        z->kept.from ? z->kept.cost_s : INFINITY};
     layout->end = z->end;
     for (int32_t i = 0; good && i < layout->n_stages; i++)
         layout->limit_bytes[i] = 0;
@@ -306,7 +319,7 @@ static bool lean_plans_of(search_level0 *z, search_candidate *c, bool leanest,
         return false;
     z->n_anchored++;
     anew->steps = built->steps;
-    search_lean_plans(&built->net, leanest, search_rest(z, anew), anew->arena,
+    search_lean_plans(&built->net, &wish, search_rest(z, anew), anew->arena,
                       lean);
     c->steps += anew->steps;
     return true;
