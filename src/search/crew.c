@@ -27,6 +27,7 @@ static void hire(search_level0 *z)
         hand *h = &crew->hands[k];
         h->problem = *z->problem;
         h->problem.progress = NULL;
+        h->problem.book = NULL;
         h->z = &h->own;
         h->own = (search_level0){.problem = &h->problem,
                                  .scratch = fs_arena_create(),

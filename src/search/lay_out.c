@@ -37,20 +37,25 @@ void search_set_schedule(const search_problem *problem, int32_t k,
 search_rates *search_rates_for(search_level0 *z, int32_t n_stages, int32_t m)
 {
     const cost_model *cost = z->problem->cost;
-    const cost_model *micro = cost_model_for(cost, n_stages, m, z->scratch);
-    const search_rates *step = z->rates.n ? z->rates.at[0].rates : NULL;
-    for (int32_t k = 0; k < z->rates.n; k++) {
-        const search_rates_entry *known = &z->rates.at[k];
+    if (!z->book) {
+        z->book = fs_new(z->scratch, search_book, 1);
+        z->book->arena = z->scratch;
+    }
+    search_book *book = z->book;
+    const cost_model *micro = cost_model_for(cost, n_stages, m, book->arena);
+    const search_rates *step = book->rates.n ? book->rates.at[0].rates : NULL;
+    for (int32_t k = 0; k < book->rates.n; k++) {
+        const search_rates_entry *known = &book->rates.at[k];
         if (micro == known->rates->cost[0] ||
             (known->n_stages == n_stages && known->micro_batches == m))
             return known->rates;
     }
-    search_rates *rates = fs_new(z->scratch, search_rates, 1);
-    plan_boxer *boxer = plan_boxer_create(cost_boxing(micro), z->scratch);
+    search_rates *rates = fs_new(book->arena, search_rates, 1);
+    plan_boxer *boxer = plan_boxer_create(cost_boxing(micro), book->arena);
     *rates =
         (search_rates){{micro, cost}, {boxer, step ? step->boxer[1] : boxer}};
     search_rates_entry entry = {n_stages, m, rates};
-    fs_push(z->scratch, &z->rates, entry);
+    fs_push(book->arena, &book->rates, entry);
     return rates;
 }
 

@@ -12,15 +12,15 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <stdio.h>
 #include <string.h>
 
-/* Weights: HEAVIEST / 2^j of the fastest plan's seconds per byte. */
-#define HEAVIEST 32.0
-/* So many of them in a row that nothing fits with are enough. The first one
- * has no shares of moments to begin with. */
-enum { WEIGHTS = 10, TOO_LIGHT = 2, SWEEPS = 20, SHARPNESS = 20 };
-enum { ROUNDS = 4, FIRST_ROUNDS = 16 };
+/* Weights, of the fastest plan's seconds per byte. The first one has no shares
+ * of moments to begin with. */
+static const double weights[] = {32, 8, 2, 1, 0.5, 0.25, 0.125, 0.0625};
+/* Rounds of a weight, unless a minimiser is met so often in a row; so many
+ * weights in a row that nothing fits with are enough. */
+enum { ROUNDS = 4, FIRST_ROUNDS = 16, STUCK = 3, TOO_LIGHT = 2 };
+enum { SWEEPS = 20, SHARPNESS = 20 };
 
 typedef struct lean {
     search_net net; /* its limits are what the plan at work takes */
@@ -30,8 +30,8 @@ typedef struct lean {
     search_prices prices;
     double *part; /* [limit] of the weight, sum 1 */
     search_sums sums;
-    int32_t *value; /* of the last minimiser; */
-    bool met;       /* it was the one before it, too */
+    int32_t *value; /* of the last minimiser, */
+    int32_t met;    /* which was met so often in a row */
     search_lean *out;
 } lean;
 
@@ -72,10 +72,11 @@ static bool minimise(lean *l, search_minimum *min)
     bool found = isfinite(min->cost);
     if (found) {
         const size_t bytes = (size_t)l->net.n_nodes * sizeof *l->value;
-        l->met = memcmp(l->value, min->value, bytes) == 0;
+        const bool again = memcmp(l->value, min->value, bytes) == 0;
+        l->met = again ? l->met + 1 : 1;
         memcpy(l->value, min->value, bytes);
         search_net_sums(&l->net, min->value, &l->sums);
-        if (!l->met)
+        if (!again)
             add_plan(l, min->value);
     }
     fs_arena_destroy(scratch);
@@ -106,13 +107,13 @@ static int by_cost(const void *a, const void *b)
 
 typedef enum verdict { FITS, TOO_FULL, OVER } verdict;
 
-/* Minimisers at one weight: does one of them fit? One that does and is met
- * again is enough. It is over when nothing that fits can cost as little as is
- * wanted. */
+/* Minimisers at one weight: does one of them fit? It is over when nothing that
+ * fits can cost as little as is wanted. */
 static verdict weigh(lean *l, double weight, int32_t rounds)
 {
     verdict v = TOO_FULL;
-    for (int32_t r = 0; r < rounds; r++) {
+    l->met = 0;
+    for (int32_t r = 0; r < rounds && l->met < STUCK; r++) {
         search_minimum min;
         shift(l);
         for (int32_t k = 0; k < l->net.n_limits; k++)
@@ -121,11 +122,8 @@ static verdict weigh(lean *l, double weight, int32_t rounds)
         if (!known ||
             min.bound - weight * (double)l->wish.limit > l->wish.below_s)
             return OVER;
-        if (fullest(&l->net, &l->sums) > l->wish.limit)
-            continue;
-        v = FITS;
-        if (l->met)
-            break;
+        if (fullest(&l->net, &l->sums) <= l->wish.limit)
+            v = FITS;
     }
     return v;
 }
@@ -152,11 +150,13 @@ void search_lean_plans(const search_net *net, const search_lean_wish *wish,
         l.part[k] = 1.0 / n;
     if (!minimise(&l, &fastest) || n == 0 || fullest(net, &l.sums) == 0)
         return;
-    double weight = HEAVIEST * search_sums_cost(net, &l.sums) /
-                    (double)fullest(net, &l.sums);
+    const double per_byte =
+        search_sums_cost(net, &l.sums) / (double)fullest(net, &l.sums);
     int32_t light = 0;
-    for (int32_t j = 0; j < WEIGHTS && light < TOO_LIGHT; j++, weight /= 2) {
-        const verdict v = weigh(&l, weight, j ? ROUNDS : FIRST_ROUNDS);
+    for (size_t j = 0;
+         j < sizeof weights / sizeof *weights && light < TOO_LIGHT; j++) {
+        const verdict v =
+            weigh(&l, weights[j] * per_byte, j ? ROUNDS : FIRST_ROUNDS);
         if (v == OVER)
             break;
         light = v == FITS ? 0 : light + 1;

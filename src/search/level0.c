@@ -373,6 +373,16 @@ static void press_again(search_level0 *z, int32_t pass)
     }
 }
 
+/* Bounds serve to choose by, and to beat a plan: one configuration without is
+ * attempted in any case. */
+static bool is_alone(const search_level0 *z)
+{
+    int32_t n = 0;
+    for (int32_t k = 0; k < z->all.n; k++)
+        n += !z->all.at[k]->settled;
+    return n == 1 && isinf(z->best_s);
+}
+
 /* Each is looked at only as long as its bound is the least: from seconds of its
  * nodes, from its tables, by prices, by a first attempt. After batches 1, 2, 4,
  * .. of those weighed there are attempts out of turn. */
@@ -383,6 +393,9 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
     while ((c = least_bound(z)) && !search_round_over(z)) {
         if (!worth(z, c, 0)) {
             c->tried = true;
+        } else if (is_alone(z) && c->schedule) {
+            c->looked = c->weighed = c->tried = true;
+            FS_TRY(search_solve_one(z, c, 0, err));
         } else if (!c->looked) {
             search_say(z, c, "looked at");
             run_batch(z, search_look, true);
@@ -468,6 +481,7 @@ static void start_from(search_level0 *z)
     fs_err ignored = {0};
     if (!one.start)
         return;
+    one.book = z->book;
     one.engine = one.start;
     one.start = NULL;
     one.ranking = NULL;
@@ -516,6 +530,7 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
                        .arena = arena,
                        .engine = search_engine_find(problem->engine),
                        .scratch = fs_arena_create(),
+                       .book = problem->book,
                        .start_ns = fs_now_ns(),
                        .best_s = search_wanted(problem),
                        .lean_s = INFINITY};

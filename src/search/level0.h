@@ -77,11 +77,16 @@ typedef struct search_candidate {
 } search_candidate;
 
 /* Configurations of equal p and m, or on cores enough for all, share the
- * boxing paths that were looked for. */
+ * boxing paths that were looked for; so do searches that are parts of one. */
 typedef struct search_rates_entry {
     int32_t n_stages, micro_batches;
     search_rates *rates;
 } search_rates_entry;
+
+typedef struct search_book {
+    fs_arena *arena;
+    FS_VEC(search_rates_entry) rates;
+} search_book;
 
 /* A graph bound to the stages of a cut (ir_recompute_bind); meshes of one
  * number of stages mostly share the cut. */
@@ -152,7 +157,7 @@ typedef struct search_level0 {
     search_engine_fn *engine;
     fs_arena *arena; /* of the result */
     fs_arena *scratch;
-    FS_VEC(search_rates_entry) rates;
+    search_book *book; /* the problem's, or its own */
     FS_VEC(search_bound_graph) bound;
     FS_VEC(search_folded *) folded;
     FS_VEC(search_cut_made *) cuts;

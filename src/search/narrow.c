@@ -27,11 +27,14 @@ double search_wanted(const search_problem *problem)
     return problem->below_s > 0 ? problem->below_s : INFINITY;
 }
 
+static double own_bound(const search_candidate *c)
+{
+    return search_narrowed(c) ? c->proven_s : c->record.lower_bound_s;
+}
+
 double search_bound(const search_candidate *c)
 {
-    if (c->covered) /* by the bound of another one */
-        return INFINITY;
-    return search_narrowed(c) ? c->proven_s : c->record.lower_bound_s;
+    return c->covered ? INFINITY : own_bound(c); /* another one's */
 }
 
 static bool still_open(const search_level0 *z, const search_candidate *c)
@@ -429,7 +432,7 @@ static bool may_be_leaner(const search_level0 *z, const search_candidate *c)
 {
     if (!z->kept.from)
         return true;
-    return c->solved && search_bound(c) < z->kept.cost_s &&
+    return c->solved && own_bound(c) < z->kept.cost_s &&
            !(isfinite(c->record.iteration_s) &&
              c->record.iteration_s >= z->kept.cost_s);
 }
@@ -438,7 +441,7 @@ static void anchor(search_level0 *z)
 {
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
-        double bound_s = search_bound(c);
+        const double bound_s = own_bound(c);
         if (search_over(z))
             break;
         if (isfinite(bound_s) && bound_s < search_wanted(z->problem) &&
@@ -478,8 +481,9 @@ fs_status search_explore_fitting(search_level0 *z, fs_err *err)
     FS_TRY(search_explore(z, err));
     while (z->round < FIT_ROUNDS) {
         const bool misfit = z->best && !judge(z);
-        if (z->round++ == 0 && wants_anchor(z))
+        if (wants_anchor(z))
             anchor(z);
+        z->round++;
         if (search_over(z) || (!misfit && !widen_all(z)))
             return FS_OK;
         FS_TRY(next_round(z, misfit, err));

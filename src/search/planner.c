@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "search/engine.h"
+#include "search/level0.h"
 #include "search/plans.h"
 
 #include <string.h>
@@ -119,7 +120,12 @@ fs_status search_by_planner(const search_planner *planner,
     search_problem one = *problem;
     one.ranking = NULL;
     one.in_full = false;
-    FS_TRY(run_both(planner, &one, arena, err, out));
+    search_book book = {.arena = fs_arena_create()};
+    if (!one.book)
+        one.book = &book;
+    const fs_status status = run_both(planner, &one, arena, err, out);
+    fs_arena_destroy(book.arena);
+    FS_TRY(status);
     if (!problem->ranking)
         return FS_OK;
     search_plan only = {.of = out->of,

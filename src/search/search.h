@@ -172,15 +172,17 @@ typedef struct search_problem {
     search_lives lives;
     search_again_fn *again; /* NULL: graphs are as they are */
     void *again_ctx;
-    plan_known *known;       /* what lowering plans finds is kept there; NULL */
-    double time_limit_s;     /* of a clock; of steps of work, too, half of it
-                                is for the first round */
-    double most_steps;       /* of work, which end it as time does; 0: any */
-    const fs_end *end;       /* of what it is a part of; NULL: none */
-    const atomic_bool *stop; /* set: as when time is over; NULL: it never is */
-    double gap;              /* a bound so near (a fraction) is proof enough */
-    double effort_s;         /* most work of one attempt at a configuration, in
-                                seconds (FS_STEPS_PER_S); 0: no limit */
+    plan_known *known;   /* what lowering plans finds is kept there; NULL */
+    double time_limit_s; /* of a clock; of steps of work, too, half of it
+                            is for the first round */
+    double most_steps;   /* of work, which end it as time does; 0: any */
+    const fs_end *end;   /* of what it is a part of; NULL: none */
+    struct search_book *book; /* tables that parts of it share (level0.h); NULL:
+                                 its own */
+    const atomic_bool *stop;  /* set: as when time is over; NULL: it never is */
+    double gap;               /* a bound so near (a fraction) is proof enough */
+    double effort_s;          /* most work of one attempt at a configuration, in
+                                 seconds (FS_STEPS_PER_S); 0: no limit */
     int32_t rounds;   /* search_budget's, of the one attempt that each gets; 0:
                          attempts of growing effort */
     double below_s;   /* only plans that cost less are of interest; 0: all */
