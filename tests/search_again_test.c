@@ -305,9 +305,9 @@ static void check_lean(again_case *c, const hw_cluster *cluster, tally *t)
     search_rates_for(&z, 1, 1);
     if (!build_bare(c, &z, &of))
         return;
-    search_lean_plans(&of.built.net, &(search_lean_wish){INT64_MAX, INFINITY},
-                      fs_deadline_after(FS_STEPS_PER_S, &of.steps, z.end),
-                      c->arena, &lean);
+    search_lean_plans(
+        &of.built.net, &(search_lean_wish){INT64_MAX, INFINITY, NULL, NULL},
+        fs_deadline_after(FS_STEPS_PER_S, &of.steps, z.end), c->arena, &lean);
     for (int32_t k = 0; k < lean.plans.n; k += 1 + lean.plans.n / 6)
         check_arenas(c, cluster, &z, &of, &lean.plans.at[k], t);
     if (lean.plans.n)

@@ -16,10 +16,10 @@
 
 /* Weights, of the fastest plan's seconds per byte. The first one has no shares
  * of moments to begin with. */
-static const double weights[] = {32, 8, 2, 1, 0.5, 0.25, 0.125, 0.0625};
+static const double weights[] = {8, 2, 1, 0.5, 0.25, 0.125, 0.0625};
 /* Rounds of a weight, unless a minimiser is met so often in a row; so many
  * weights in a row that nothing fits with are enough. */
-enum { ROUNDS = 4, FIRST_ROUNDS = 16, STUCK = 3, TOO_LIGHT = 2 };
+enum { ROUNDS = 4, FIRST_ROUNDS = 8, STUCK = 3, TOO_LIGHT = 3 };
 enum { SWEEPS = 20, SHARPNESS = 20 };
 
 typedef struct lean {
@@ -32,6 +32,7 @@ typedef struct lean {
     search_sums sums;
     int32_t *value; /* of the last minimiser, */
     int32_t met;    /* which was met so often in a row */
+    bool fits;      /* it does, or a better one */
     search_lean *out;
 } lean;
 
@@ -43,7 +44,27 @@ static int64_t fullest(const search_net *net, const search_sums *sums)
     return most;
 }
 
-static void add_plan(lean *l, const int32_t *value)
+/* One that is neither slower nor fuller. */
+static const search_lean_plan *find_better(const lean *l,
+                                           const search_lean_plan *found)
+{
+    for (int32_t k = 0; k < l->out->plans.n; k++) {
+        const search_lean_plan *known = &l->out->plans.at[k];
+        if (known->cost <= found->cost && known->bytes <= found->bytes)
+            return known;
+    }
+    return NULL;
+}
+
+static bool fits(lean *l, const search_lean_plan *found)
+{
+    const search_lean_wish *wish = &l->wish;
+    return found->bytes <= wish->limit &&
+           (!wish->fits || wish->fits(wish->ctx, found));
+}
+
+/* Does it, or a better one, fit? */
+static bool add_plan(lean *l, const int32_t *value)
 {
     search_net *net = &l->net;
     search_lean_plan found = {
@@ -55,11 +76,14 @@ static void add_plan(lean *l, const int32_t *value)
     int64_t steps = 0;
     found.cost = search_net_improve(net, found.value, l->arena, &steps);
     fs_deadline_spend(&l->deadline, steps);
-    for (int32_t k = 0; k < l->out->plans.n; k++)
-        if (l->out->plans.at[k].cost <= found.cost &&
-            l->out->plans.at[k].bytes <= found.bytes)
-            return;
+    const search_lean_plan *better = find_better(l, &found);
+    if (better)
+        return better->fits;
+    found.fits = fits(l, &found);
+    if (found.fits)
+        l->wish.below_s = fmin(l->wish.below_s, found.cost);
     fs_push(l->arena, &l->out->plans, found);
+    return found.fits;
 }
 
 /* Seconds when bytes have these prices; false when nothing was found. */
@@ -77,7 +101,7 @@ static bool minimise(lean *l, search_minimum *min)
         memcpy(l->value, min->value, bytes);
         search_net_sums(&l->net, min->value, &l->sums);
         if (!again)
-            add_plan(l, min->value);
+            l->fits = add_plan(l, min->value);
     }
     fs_arena_destroy(scratch);
     return found;
@@ -122,7 +146,7 @@ static verdict weigh(lean *l, double weight, int32_t rounds)
         if (!known ||
             min.bound - weight * (double)l->wish.limit > l->wish.below_s)
             return OVER;
-        if (fullest(&l->net, &l->sums) <= l->wish.limit)
+        if (l->fits)
             v = FITS;
     }
     return v;

@@ -260,43 +260,47 @@ static int64_t largest(const int64_t *limit, int32_t n)
     return most;
 }
 
-/* Keeps the cheapest of the plans that fits, or none. */
-static void keep_lean(search_level0 *z, search_candidate *c,
-                      search_candidate *anew, const search_built *built,
-                      const search_lean *lean)
+/* A configuration's lean plans on their way: of the tables of `anew`. */
+typedef struct leaning {
+    search_level0 *z;
+    search_candidate *c, anew;
+    search_built built;
+    int64_t *limit, *bytes; /* [stages] */
+    search_lean lean;
+} leaning;
+
+/* Lowers a plan, and keeps it if it is the best that fits. */
+static bool look_at(void *ctx, const search_lean_plan *lean)
 {
-    int64_t *limit = fs_new(z->scratch, int64_t, c->n_stages);
-    int64_t *bytes = fs_new(z->scratch, int64_t, c->n_stages);
-    stage_limits(z, &anew->layout, limit);
-    for (int32_t k = 0; k < lean->plans.n; k++) {
-        const search_lean_plan *lean_plan = &lean->plans.at[k];
-        if (z->kept.from && lean_plan->cost >= z->kept.cost_s)
-            return;
-        if (lean_plan->bytes > largest(limit, c->n_stages))
-            continue;
-        search_kept found = search_whole_plan(
-            z, anew, built, &(search_mix){.value = lean_plan->value},
-            lean_plan->cost);
-        if (search_fits(z->problem, found.graph, limit, found.strategy,
-                        bytes)) {
-            found.from = c;
-            found.fits = true;
-            found.net_nodes = found.kernel_nodes = built->net.n_nodes;
-            found.net_edges = built->net.n_edges;
-            search_keep(z, &found);
-            z->lean_s = found.cost_s;
-            return;
-        }
-        note_misfit(z, &found, limit, bytes);
+    leaning *l = ctx;
+    search_level0 *z = l->z;
+    search_kept found =
+        search_whole_plan(z, &l->anew, &l->built,
+                          &(search_mix){.value = lean->value}, lean->cost);
+    if (!search_fits(z->problem, found.graph, l->limit, found.strategy,
+                     l->bytes)) {
+        note_misfit(z, &found, l->limit, l->bytes);
+        return false;
     }
+    if (z->kept.from && found.cost_s >= z->kept.cost_s)
+        return true;
+    found.from = l->c;
+    found.fits = true;
+    found.net_nodes = found.kernel_nodes = l->built.net.n_nodes;
+    found.net_edges = l->built.net.n_edges;
+    search_keep(z, &found);
+    z->lean_s = found.cost_s;
+    return true;
 }
 
 /* Lean plans of its own tables, which bind every moment, whatever the limit.
- * They live in the arena of `anew`, which is made; false: there are none. */
+ * They live in the arena of l->anew, which is made; false: there are none. */
 static bool lean_plans_of(search_level0 *z, search_candidate *c, bool leanest,
-                          search_candidate *anew, search_built *built,
-                          search_lean *lean)
+                          leaning *l)
 {
+    search_candidate *anew = &l->anew;
+    search_built *built = &l->built;
+    *l = (leaning){.z = z, .c = c};
     *anew = (search_candidate){.graph = c->graph,
                                .n_stages = c->n_stages,
                                .depth = c->depth,
@@ -310,33 +314,37 @@ static bool lean_plans_of(search_level0 *z, search_candidate *c, bool leanest,
                                .arena = fs_arena_create()};
     search_layout *layout = &anew->shown;
     fs_err err = {0};
-    bool good = search_lay_out(z, anew, &err) == FS_OK;
-    const search_lean_wish wish = {
-        good && !leanest ? largest(layout->limit_bytes, layout->n_stages) : 0,
-        z->kept.from ? z->kept.cost_s : INFINITY};
+    if (search_lay_out(z, anew, &err) != FS_OK)
+        return false;
+    l->limit = fs_new(anew->arena, int64_t, c->n_stages);
+    l->bytes = fs_new(anew->arena, int64_t, c->n_stages);
+    stage_limits(z, &anew->layout, l->limit);
     layout->end = z->end;
-    for (int32_t i = 0; good && i < layout->n_stages; i++)
+    for (int32_t i = 0; i < layout->n_stages; i++)
         layout->limit_bytes[i] = 0;
-    if (!good || !search_build_nodes(z->problem, layout, anew->arena, built) ||
+    if (!search_build_nodes(z->problem, layout, anew->arena, built) ||
         built->empty >= 0 || !search_build_edges(anew->arena, built))
         return false;
     z->n_anchored++;
     anew->steps = built->steps;
-    search_lean_plans(&built->net, &wish, search_rest(z, anew), anew->arena,
-                      lean);
+    const search_lean_wish leanest_will_do = {.below_s = INFINITY};
+    const search_lean_wish wish = {.limit = largest(l->limit, c->n_stages),
+                                   .below_s =
+                                       z->kept.from ? z->kept.cost_s : INFINITY,
+                                   .fits = look_at,
+                                   .ctx = l};
+    search_lean_plans(&built->net, leanest ? &leanest_will_do : &wish,
+                      search_rest(z, anew), anew->arena, &l->lean);
     c->steps += anew->steps;
     return true;
 }
 
 void search_anchor_one(search_level0 *z, search_candidate *c)
 {
-    search_candidate anew;
-    search_built built;
-    search_lean lean;
+    leaning l;
     c->anchored = true;
-    if (lean_plans_of(z, c, false, &anew, &built, &lean))
-        keep_lean(z, c, &anew, &built, &lean);
-    fs_arena_destroy(anew.arena);
+    lean_plans_of(z, c, false, &l);
+    fs_arena_destroy(l.anew.arena);
 }
 
 /* ---- where nothing fits ---- */
@@ -350,35 +358,32 @@ static int by_need(const void *a, const void *b)
     return x->mesh.n - y->mesh.n; /* networks of fewer axes are smaller */
 }
 
-static void note_plan(search_level0 *z, search_candidate *c,
-                      const search_built *built, const search_lean_plan *lean)
+static void note_plan(leaning *l, const search_lean_plan *lean)
 {
-    int64_t *limit = fs_new(z->scratch, int64_t, c->n_stages);
-    int64_t *bytes = fs_new(z->scratch, int64_t, c->n_stages);
-    stage_limits(z, &c->layout, limit);
-    const search_kept found = search_whole_plan(
-        z, c, built, &(search_mix){.value = lean->value}, lean->cost);
-    if (!search_fits(z->problem, found.graph, limit, found.strategy, bytes))
-        note_misfit(z, &found, limit, bytes);
+    const search_kept found =
+        search_whole_plan(l->z, &l->anew, &l->built,
+                          &(search_mix){.value = lean->value}, lean->cost);
+    if (!search_fits(l->z->problem, found.graph, l->limit, found.strategy,
+                     l->bytes))
+        note_misfit(l->z, &found, l->limit, l->bytes);
 }
 
 /* The leanest plan of a configuration that memory forbids, and the fastest,
  * which may be leaner when it is lowered. */
 static void note_leanest(search_level0 *z, search_candidate *c)
 {
-    search_candidate anew;
-    search_built built;
-    search_lean lean = {0};
+    leaning l;
     int32_t least = 0;
-    const bool found = lean_plans_of(z, c, true, &anew, &built, &lean);
-    for (int32_t k = 1; found && k < lean.plans.n; k++)
-        if (lean.plans.at[k].bytes < lean.plans.at[least].bytes)
+    const bool found = lean_plans_of(z, c, true, &l);
+    const search_lean_plan *plans = l.lean.plans.at;
+    for (int32_t k = 1; found && k < l.lean.plans.n; k++)
+        if (plans[k].bytes < plans[least].bytes)
             least = k;
-    if (found && lean.plans.n)
-        note_plan(z, &anew, &built, &lean.plans.at[least]);
+    if (found && l.lean.plans.n)
+        note_plan(&l, &plans[least]);
     if (found && least > 0)
-        note_plan(z, &anew, &built, &lean.plans.at[0]);
-    fs_arena_destroy(anew.arena);
+        note_plan(&l, &plans[0]);
+    fs_arena_destroy(l.anew.arena);
 }
 
 void search_find_leanest(search_level0 *z)
