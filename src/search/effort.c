@@ -19,8 +19,9 @@
 /* Later rounds have at least that much of it, where steps took less long than
  * they should. */
 #define LATER_WORK 0.125
-/* What the planner that it starts from gets. */
+/* What the planner that it starts from gets; more of it until it has a plan. */
 #define START_WORK 0.25
+#define START_MOST 0.5
 #define START_TIME 0.5
 
 static int64_t whole(double steps)
@@ -48,9 +49,11 @@ void search_limit(search_level0 *z)
         problem->most_steps > 0 ? whole(problem->most_steps) : INT64_MAX;
 }
 
-fs_end search_start_end(const search_level0 *z, double *most_steps)
+fs_end search_start_end(const search_level0 *z, search_problem *one)
 {
-    *most_steps = START_WORK * steps_of_limit(z->problem);
+    const double steps = steps_of_limit(z->problem);
+    one->soon_steps = START_WORK * steps;
+    one->most_steps = START_MOST * steps;
     return fs_end_share(&z->end, START_TIME);
 }
 

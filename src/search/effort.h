@@ -8,7 +8,7 @@
 /* The limits of the problem; */
 void search_limit(search_level0 *z);
 /* those of the planner that it starts from. */
-fs_end search_start_end(const search_level0 *z, double *most_steps);
+fs_end search_start_end(const search_level0 *z, search_problem *one);
 /* Steps of work done so far. */
 int64_t search_steps(const search_level0 *z);
 /* Is time, or the work that is allowed, over? */

@@ -487,7 +487,7 @@ static void start_from(search_level0 *z)
     one.ranking = NULL;
     one.fix_schedule = true;
     one.n_schedules = 0;
-    const fs_end end = search_start_end(z, &one.most_steps);
+    const fs_end end = search_start_end(z, &one);
     one.end = &end;
     const fs_status status = search_run(&one, z->arena, &ignored, &found);
     z->other_steps += found.steps;

@@ -78,6 +78,7 @@ static fs_status run_both(const search_planner *planner,
     if (problem->again && problem->memory_bytes > 0) {
         one.end = &half;
         one.most_steps = all.most_steps / 2;
+        one.soon_steps = problem->soon_steps / 2;
     }
     const fs_status status = planner->run(planner, &one, arena, err, out);
     search_graph *graphs = fs_new(arena, search_graph, problem->n_graphs);

@@ -40,6 +40,7 @@ typedef struct ranked {
     const search_graph *graph;
     search_estimate estimate;
     int32_t order; /* in which it was listed */
+    bool done;     /* costed in full, or not needed */
 } ranked;
 
 typedef struct recipes {
@@ -55,6 +56,9 @@ typedef struct recipes {
     int64_t steps; /* of work done */
     bool late;     /* a clock had a say */
     const ranked *best;
+    int32_t n_more;          /* that did not fit, */
+    double more, least_more; /* and were so much fuller than estimated, in the
+                                mean, and at least */
 } recipes;
 
 static bool has(const recipes *p, char axis)
@@ -325,12 +329,14 @@ static fs_status cost_in_full(recipes *p, const ranked *item, double best_s,
 }
 
 /* The first recipe has what there is. */
-static bool over(recipes *p, int32_t k)
+static bool over(recipes *p)
 {
-    const double most = p->problem->most_steps;
-    if (most > 0 && (double)p->steps >= most)
+    const double most = p->problem->most_steps, soon = p->problem->soon_steps;
+    const bool any = p->best || p->problem->below_s > 0;
+    if ((most > 0 && (double)p->steps >= most) ||
+        (any && soon > 0 && (double)p->steps >= soon))
         return true;
-    const bool late = k > 0 && fs_end_reached(&p->end);
+    const bool late = p->costed.n > 0 && fs_end_reached(&p->end);
     p->late |= late;
     return late;
 }
@@ -340,6 +346,43 @@ static int32_t patience(const recipes *p)
     const int32_t nodes = p->problem->graphs[0].graph->nodes.n;
     const int32_t n = PATIENCE_NODES / (nodes + 1);
     return n > PATIENCE ? n : PATIENCE;
+}
+
+/* What did not fit, or could not, says how much fuller plans are than their
+ * estimates. */
+static void learn(recipes *p, const ranked *item, const search_result *found)
+{
+    const double estimate = item->estimate.fullest;
+    if (found->strategy || !(found->fullness > 0) || !(estimate > 0))
+        return;
+    const double more = found->fullness / estimate;
+    p->least_more = p->n_more ? fmin(p->least_more, more) : more;
+    p->more += (more - p->more) / ++p->n_more;
+}
+
+/* A plan is wanted first, then the fastest. */
+static bool seems_to_fit(const recipes *p, const ranked *item)
+{
+    const double more = p->best ? p->least_more : p->more;
+    return fmax(1, more) * item->estimate.fullest <= 1;
+}
+
+/* The first in rank that seems to fit by what was learnt, or the one that
+ * exceeds least; -1: none is left. */
+static int32_t next_ranked(const recipes *p)
+{
+    int32_t least = -1;
+    for (int32_t k = 0; k < p->all.n; k++) {
+        const ranked *item = &p->all.at[k];
+        if (item->done)
+            continue;
+        if (seems_to_fit(p, item))
+            return k;
+        if (least < 0 ||
+            item->estimate.fullest < p->all.at[least].estimate.fullest)
+            least = k;
+    }
+    return least;
 }
 
 static void say(const recipes *p, int32_t k, double best_s)
@@ -359,17 +402,19 @@ static void cost_all(recipes *p, fs_err *why, search_result *best)
 {
     double best_s = p->problem->below_s > 0 ? p->problem->below_s : INFINITY;
     const int32_t few = patience(p);
-    int32_t idle = 0;
-    for (int32_t k = 0; k < p->all.n && idle < few; k++) {
+    int32_t idle = 0, k;
+    while (idle < few && (k = next_ranked(p)) >= 0) {
+        ranked *item = &p->all.at[k];
         search_result found = {0};
         fs_err err = {0};
-        if (over(p, k))
+        if (over(p))
             break;
+        item->done = true;
         if (listed_before(p, k))
             continue;
         say(p, k, best_s);
-        const fs_status status =
-            cost_in_full(p, &p->all.at[k], best_s, &err, &found);
+        const fs_status status = cost_in_full(p, item, best_s, &err, &found);
+        learn(p, item, &found);
         keep_records(p, &found);
         p->steps += found.steps;
         p->late |= found.late;
@@ -381,7 +426,7 @@ static void cost_all(recipes *p, fs_err *why, search_result *best)
                                 : 1e-9 * (double)(fs_now_ns() - p->start_ns);
             *best = found;
             best_s = found.iteration_s;
-            p->best = &p->all.at[k];
+            p->best = item;
             idle = 0;
         } else if (status != FS_OK && !why->text[0]) {
             *why = err;

@@ -239,6 +239,7 @@ static void tell_misfit(search_level0 *z, search_result *out)
     out->misfit_graph = search_lasting(z, z->misfit_graph);
     out->misfit = z->misfit;
     search_plan_told(z, z->misfit);
+    out->fullness = (double)z->misfit_bytes / (double)z->misfit_limit;
     out->misfit_limit = fs_new(z->arena, int64_t, z->misfit->n_stages);
     for (int32_t i = 0; i < z->misfit->n_stages; i++)
         out->misfit_limit[i] =
@@ -299,12 +300,15 @@ static fs_status refuse(search_level0 *z, fs_err *err, search_result *out)
     tell_misfit(z, out);
     out->search_s = search_seconds_since(z->start_ns);
     plan_stage all = {.mesh = {1, {z->problem->cluster->n_devices}}};
+    const int64_t limit = search_device_bytes(z->problem, &all);
+    if (!z->misfit)
+        out->fullness = (double)need / (double)limit;
     return fs_fail(
         err, FS_NO,
         "memory: every plan needs at least %s per device, a device has %s; "
         "more devices or a smaller batch would help",
         fs_human_bytes(wanted, (double)need),
-        fs_human_bytes(had, (double)search_device_bytes(z->problem, &all)));
+        fs_human_bytes(had, (double)limit));
 }
 
 fs_status search_fill_none(search_level0 *z, fs_err *err, search_result *out)

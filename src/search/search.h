@@ -176,6 +176,8 @@ typedef struct search_problem {
     double time_limit_s; /* of a clock; of steps of work, too, half of it
                             is for the first round */
     double most_steps;   /* of work, which end it as time does; 0: any */
+    double soon_steps;   /* of a planner: after that much work any plan is
+                            enough; 0: not before it ends */
     const fs_end *end;   /* of what it is a part of; NULL: none */
     struct search_book *book; /* tables that parts of it share (level0.h); NULL:
                                  its own */
@@ -257,6 +259,7 @@ typedef struct search_result {
     const ir_graph *misfit_graph;
     const plan_strategy *misfit;
     int64_t *misfit_limit;
+    double fullness; /* that, of its limit; where none was, need_bytes is; 0 */
 } search_result;
 
 /* FS_NO: nothing fits or was found (by result->status); err says what helps. */
