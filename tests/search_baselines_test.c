@@ -1,8 +1,10 @@
 /* The search against every baseline, engines and planners, each run on its own
  * under the same cost model: on random chains and small models of the zoo, with
- * all memory and with two thirds of what the best recipe takes. Margins are
- * printed. Baselines whose stages may differ, or that have their own schedules,
- * are outside the space that the search's proof speaks of. */
+ * all memory and with two thirds of what the best recipe takes; then on random
+ * chains under tighter limits with little work, as much for each (FS_SEED=n for
+ * others, FS_CASE=n for one, FS_CASES=n for so many). Margins are printed.
+ * Baselines whose stages may differ, or that have their own schedules, are
+ * outside the space that the search's proof speaks of. */
 #include "config.h"
 #include "search/planner.h"
 
@@ -14,7 +16,16 @@
 #include "tap.h"
 #include "zoo/zoo.h"
 
-enum { CHAINS = 12, MOST_WAYS = 32, MOST_GRAPHS = 3, SAMPLES = 32 };
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CHAINS = 12,
+    PRESSED = 16,
+    MOST_WAYS = 32,
+    MOST_GRAPHS = 3,
+    SAMPLES = 32
+};
 
 typedef struct bench {
     fs_arena *arena;
@@ -144,7 +155,9 @@ static void judge(const bench *b, const search_result *best)
             m->none++;
             continue;
         }
-        const double more = r.iteration_s / best->iteration_s - 1;
+        /* -1: it has a plan and the search has none. */
+        const double more =
+            best->strategy ? r.iteration_s / best->iteration_s - 1 : -1;
         m->n++;
         m->sum += more;
         m->most = fmax(m->most, more);
@@ -193,6 +206,32 @@ static void test(const char *name, uint64_t seed, const char *cluster,
     end(&b);
 }
 
+/* Little memory, of what the fastest plan takes, and little work. */
+static void test_pressed(uint64_t seed)
+{
+    static const char *const clusters[] = {"1x2:a100-sxm4-80g", "1x4:cpu",
+                                           "2x2:v100-sxm2-16g",
+                                           "1x8:a100-sxm4-80g"};
+    static const double steps[] = {1e7, 3e7, 1e8, 3e8};
+    uint64_t rng = fs_mix(seed);
+    const char *cluster = clusters[fs_rand_below(&rng, 4)];
+    const double share = 0.3 + 0.01 * (double)fs_rand_below(&rng, 60);
+    char name[100];
+    bench b;
+    begin(&b, name, seed, cluster);
+    b.problem.most_steps = steps[fs_rand_below(&rng, 4)];
+    b.problem.recut = true;
+    const search_result all = run(&b, "ilp", "megatron");
+    snprintf(name, sizeof name, "FS_CASE=%llu, %s, %.2f, %.0e steps",
+             (unsigned long long)seed, cluster, share, b.problem.most_steps);
+    if (all.strategy) {
+        b.problem.memory_bytes = (int64_t)(share * (double)peak(&b, &all));
+        const search_result less = run(&b, "ilp", "megatron");
+        judge(&b, &less);
+    }
+    end(&b);
+}
+
 static void report(void)
 {
     const search_way *way;
@@ -210,14 +249,23 @@ int main(void)
 {
     static const char *const clusters[] = {"1x2:a100-sxm4-80g", "1x4:cpu",
                                            "2x2:v100-sxm2-16g"};
+    const char *one = getenv("FS_CASE"), *many = getenv("FS_CASES");
+    const uint64_t seed = one ? strtoull(one, NULL, 10) : 1000 * tap_seed(3);
+    const int32_t n = one ? 1 : many ? atoi(many) : PRESSED;
     fs_arena *arena = fs_arena_create();
-    for (int32_t i = 0; i < CHAINS; i++)
+    for (int32_t i = 0; i < n; i++)
+        test_pressed(seed + (uint64_t)i);
+    report();
+    memset(margins, 0, sizeof margins);
+    for (int32_t i = 0; i < CHAINS && !one && !many; i++)
         test(fs_printf(arena, "chain %d", (int)i), 100 + (uint64_t)i,
              clusters[i % 3], i % 2);
-    test("zoo:mlp", 0, "1x4:a100-sxm4-80g", true);
-    test("zoo:gpt,layers=2,hidden=64,heads=2,vocab=100,seq=16", 0,
-         "2x2:a100-sxm4-80g", true);
-    test("zoo:dlrm,tables=3,rows=20000", 0, "1x4:a100-sxm4-80g", true);
+    if (!one && !many) {
+        test("zoo:mlp", 0, "1x4:a100-sxm4-80g", true);
+        test("zoo:gpt,layers=2,hidden=64,heads=2,vocab=100,seq=16", 0,
+             "2x2:a100-sxm4-80g", true);
+        test("zoo:dlrm,tables=3,rows=20000", 0, "1x4:a100-sxm4-80g", true);
+    }
     report();
     fs_arena_destroy(arena);
     return tap_done();

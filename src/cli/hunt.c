@@ -85,7 +85,7 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         .again = cli_making_chooses(m) ? cli_making_again : NULL,
         .again_ctx = m,
     };
-    out->known = m->known = plan_known_create(c->arena);
+    out->placements = m->known = plan_known_create(c->arena);
     FS_TRY(cli_parse_no_reduce(c, &out->without));
     FS_TRY(cli_ranks_begin(m, out));
     if (c->args.memory)

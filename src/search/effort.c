@@ -23,6 +23,11 @@
 #define START_WORK 0.25
 #define START_MOST 0.5
 #define START_TIME 0.5
+/* And its best configurations, without recipes. */
+#define FREEING_WORK 0.15
+#define FREEING_TIME 0.3
+/* A first attempt gets no more of it than that. */
+#define FIRST_WORK 0.05
 
 static int64_t whole(double steps)
 {
@@ -52,9 +57,22 @@ void search_limit(search_level0 *z)
 fs_end search_start_end(const search_level0 *z, search_problem *one)
 {
     const double steps = steps_of_limit(z->problem);
-    one->soon_steps = START_WORK * steps;
+    if (!(z->problem->memory_bytes > 0)) /* else it is two */
+        one->soon_steps = START_WORK * steps;
     one->most_steps = START_MOST * steps;
     return fs_end_share(&z->end, START_TIME);
+}
+
+fs_end search_freeing_end(const search_level0 *z, double *most_steps)
+{
+    *most_steps =
+        (double)search_steps(z) + FREEING_WORK * steps_of_limit(z->problem);
+    return fs_end_share(&z->end, FREEING_TIME);
+}
+
+double search_first_effort(const search_level0 *z)
+{
+    return FIRST_WORK * steps_of_limit(z->problem) / FS_STEPS_PER_S;
 }
 
 int64_t search_steps(const search_level0 *z)

@@ -9,6 +9,10 @@
 void search_limit(search_level0 *z);
 /* those of the planner that it starts from. */
 fs_end search_start_end(const search_level0 *z, search_problem *one);
+/* So many steps in all, and that end, for what follows from it. */
+fs_end search_freeing_end(const search_level0 *z, double *most_steps);
+/* Seconds of work that a first attempt at a configuration takes at most. */
+double search_first_effort(const search_level0 *z);
 /* Steps of work done so far. */
 int64_t search_steps(const search_level0 *z);
 /* Is time, or the work that is allowed, over? */

@@ -126,8 +126,9 @@ static double effort_of(const search_level0 *z, const search_candidate *c,
 {
     if (z->problem->rounds)
         return INFINITY;
-    if (pass == 0 && z->memory_decides && !c->view)
-        return GLANCE_S;
+    if (pass == 0)
+        return fmin(search_first_effort(z),
+                    z->memory_decides && !c->view ? GLANCE_S : effort_s[pass]);
     double most_s = c->memory_binds ? BINDING_EFFORT_S : INFINITY;
     return fmin(effort_s[pass], most_s);
 }
@@ -473,39 +474,6 @@ static fs_status check_problem(const search_problem *p, fs_err *err)
     return FS_OK;
 }
 
-/* The first plan is another's: the search is never worse. */
-static void start_from(search_level0 *z)
-{
-    search_problem one = *z->problem;
-    search_result found = {0};
-    fs_err ignored = {0};
-    if (!one.start)
-        return;
-    one.book = z->book;
-    one.engine = one.start;
-    one.start = NULL;
-    one.ranking = NULL;
-    one.fix_schedule = true;
-    one.n_schedules = 0;
-    const fs_end end = search_start_end(z, &one);
-    one.end = &end;
-    const fs_status status = search_run(&one, z->arena, &ignored, &found);
-    z->other_steps += found.steps;
-    z->late |= found.late;
-    if (status != FS_OK)
-        return;
-    search_keep(z, &(search_kept){.from = search_candidate_of(z, &found),
-                                  .graph = found.graph,
-                                  .strategy = found.strategy,
-                                  .cost_s = found.iteration_s,
-                                  .fits = true,
-                                  .net_nodes = (int32_t)found.net_nodes,
-                                  .net_edges = (int32_t)found.net_edges,
-                                  .kernel_nodes = (int32_t)found.kernel_nodes});
-    z->first_s = found.first_s;
-    z->best_s = found.iteration_s;
-}
-
 /* Plans, and whatever is told, need no tables. */
 static void end_proof(search_level0 *z)
 {
@@ -539,7 +507,7 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
     search_rates_for(&z, 1, 1);
     *out = (search_result){.status = "infeasible"};
     search_enumerate(&z);
-    start_from(&z);
+    search_start(&z);
     fs_status status = search_explore_fitting(&z, err);
     if (status == FS_OK)
         status = search_recut(&z, err);

@@ -215,6 +215,8 @@ search_candidate *search_add_part(search_level0 *z, const search_candidate *of,
 search_candidate *search_candidate_of(search_level0 *z,
                                       const search_result *found);
 
+/* The first plan (start.c), by problem->start. */
+void search_start(search_level0 *z);
 /* Keeps the best plan, if it fits; else it is as if it had not been found. */
 bool search_keep_fitting(search_level0 *z);
 /* Asks a configuration for lean plans. */

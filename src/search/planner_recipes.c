@@ -456,7 +456,7 @@ static const char *best_text(const recipes *p)
 /* Has memory, by the closed form, no room for one that would be faster? */
 static bool memory_decides(const recipes *p, const search_result *out)
 {
-    bool any = !out->strategy;
+    bool any = !out->strategy || p->n_more > 0;
     for (int32_t k = 0; k < p->all.n; k++) {
         const search_estimate *e = &p->all.at[k].estimate;
         any |= e->fullest > 1 && p->best &&

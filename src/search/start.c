@@ -1,0 +1,137 @@
+/* The first plan is another's: the search is never worse. Where memory refuses
+ * plans, the configurations that its best recipes led to are then looked at as
+ * they are, without recipes: which fit is known by then, which is what bounds
+ * do not tell. */
+#include "config.h"
+#include "search/level0.h"
+
+#include "search/effort.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Configurations, and prices for each. */
+enum { FREED = 4, ROUNDS = 4 };
+
+static void keep_first(search_level0 *z, const search_result *found)
+{
+    search_keep(z,
+                &(search_kept){.from = search_candidate_of(z, found),
+                               .graph = found->graph,
+                               .strategy = found->strategy,
+                               .cost_s = found->iteration_s,
+                               .fits = true,
+                               .net_nodes = (int32_t)found->net_nodes,
+                               .net_edges = (int32_t)found->net_edges,
+                               .kernel_nodes = (int32_t)found->kernel_nodes});
+    z->best_s = found->iteration_s;
+}
+
+/* One that is a part of it: a plan, no proof. */
+static search_problem part_of(const search_level0 *z)
+{
+    search_problem one = *z->problem;
+    one.book = z->book;
+    one.start = NULL;
+    one.ranking = NULL;
+    one.in_full = false;
+    one.recut = false;
+    one.fix_schedule = true;
+    one.n_schedules = 0;
+    return one;
+}
+
+static bool run_part(search_level0 *z, const search_problem *one,
+                     search_result *found)
+{
+    fs_err ignored = {0};
+    const fs_status status = search_run(one, z->arena, &ignored, found);
+    z->other_steps += found->steps;
+    z->late |= found->late;
+    return status == FS_OK;
+}
+
+static bool same_place(const search_config *a, const search_config *b)
+{
+    return a->n_stages == b->n_stages && a->depth == b->depth &&
+           a->micro_batches == b->micro_batches &&
+           strcmp(a->schedule, b->schedule) == 0 &&
+           plan_same_mesh(a->mesh, b->mesh);
+}
+
+/* The configuration of the best plan behind those listed; NULL. */
+static const search_config *next_best(const search_result *found,
+                                      const search_config *const *listed,
+                                      int32_t n)
+{
+    const search_config *best = NULL;
+    for (int32_t k = 0; k < found->n_configs; k++) {
+        const search_config *c = &found->configs[k];
+        bool known = !isfinite(c->iteration_s) || c->depth > 1;
+        for (int32_t i = 0; i < n && !known; i++)
+            known = same_place(listed[i], c);
+        if (!known && (!best || c->iteration_s < best->iteration_s))
+            best = c;
+    }
+    return best;
+}
+
+static const search_graph *graph_of(const search_problem *problem, int32_t m)
+{
+    for (int32_t k = 0; k < problem->n_graphs; k++)
+        if (problem->graphs[k].micro_batches == m)
+            return &problem->graphs[k];
+    return NULL;
+}
+
+/* The search of one configuration, whatever lies how. */
+static void free_one(search_level0 *z, const search_config *c,
+                     const fs_end *end, double most_steps)
+{
+    search_problem one = part_of(z);
+    search_result found = {0};
+    one.graphs = graph_of(z->problem, c->micro_batches);
+    one.n_graphs = 1;
+    one.fix_stages = c->n_stages;
+    one.fix_mesh = *c->mesh;
+    one.schedule = c->schedule;
+    one.rounds = ROUNDS;
+    one.below_s = z->best_s;
+    one.progress = NULL;
+    one.end = end;
+    one.most_steps = most_steps;
+    if (one.graphs && run_part(z, &one, &found) &&
+        found.iteration_s < z->best_s)
+        keep_first(z, &found);
+}
+
+static void free_best(search_level0 *z, const search_result *found)
+{
+    const search_config *listed[FREED];
+    double most;
+    const fs_end end = search_freeing_end(z, &most);
+    for (int32_t n = 0; n < FREED; n++) {
+        const double left = most - (double)search_steps(z);
+        listed[n] = next_best(found, listed, n);
+        if (!listed[n] || left <= 0 || fs_end_reached(&end))
+            return;
+        free_one(z, listed[n], &end, left);
+    }
+}
+
+void search_start(search_level0 *z)
+{
+    search_problem one = part_of(z);
+    search_result found = {0};
+    if (!z->problem->start)
+        return;
+    one.engine = z->problem->start;
+    const fs_end end = search_start_end(z, &one);
+    one.end = &end;
+    if (!run_part(z, &one, &found))
+        return;
+    keep_first(z, &found);
+    z->first_s = found.first_s;
+    if (found.memory_decides)
+        free_best(z, &found);
+}
