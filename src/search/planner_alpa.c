@@ -55,7 +55,8 @@ static fs_status cost_in_full(alpa *a, const search_pipeline *pipe,
     one.below_s = best_s;
     one.progress = NULL; /* its bounds are of one pipeline */
     one.end = &a->runs.end;
-    one.most_steps = 0;
+    if (one.most_steps > 0)
+        one.most_steps = fmax(1, one.most_steps - (double)a->runs.steps);
     return search_run(&one, a->arena, err, out);
 }
 

@@ -1,7 +1,7 @@
 /* The first plan is another's: the search is never worse. Where memory refuses
  * plans, the configurations that its best recipes led to are then looked at as
- * they are, without recipes: which fit is known by then, which is what bounds
- * do not tell. */
+ * they are, without recipes: which of them fit is known by then, and bounds do
+ * not tell. */
 #include "config.h"
 #include "search/level0.h"
 
@@ -132,6 +132,6 @@ void search_start(search_level0 *z)
         return;
     keep_first(z, &found);
     z->first_s = found.first_s;
-    if (found.memory_decides)
+    if (found.memory_decides && z->problem->memory_bytes > 0)
         free_best(z, &found);
 }
