@@ -19,7 +19,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { PATIENCE = 5, LOOK = 16, HOPE = 6 };
+enum { PATIENCE = 5, LOOK = 16, HOPE = 6, WARM_SWEEPS = 20 };
+/* Of what is missing, what a sweep has to bring for another. */
+#define WARM 0.05
 /* Of what is missing, what a first step is to bring; the least one. */
 #define FIRST 0.25
 #define LAST 0.01
@@ -266,8 +268,24 @@ static double sweep(rise *r)
     return r->dual->now - r->l->over - search_lift_rounding(r->l);
 }
 
+/* Messages begin at nothing: until sweeps bring little more where they are, no
+ * step tells anything. */
+static double warm_up(rise *r, const search_lift_aim *aim)
+{
+    double bound = sweep(r), before = -INFINITY;
+    for (int32_t n = 1; n < WARM_SWEEPS && bound < aim->enough &&
+                        bound - before > WARM * (aim->enough - bound) &&
+                        !search_cfn_late(r->cfn, &aim->deadline);
+         n++) {
+        before = bound;
+        bound = sweep(r);
+    }
+    return bound;
+}
+
 static double run(rise *r, const search_lift_aim *aim, double best)
 {
+    best = fmax(best, warm_up(r, aim));
     double before = best;
     const double upper =
         fmin(aim->upper, best + SEARCH_LIFT_UNKNOWN * fabs(best));
