@@ -85,7 +85,7 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         .again = cli_making_chooses(m) ? cli_making_again : NULL,
         .again_ctx = m,
     };
-    out->placements = m->known = plan_known_create(c->arena);
+    out->placed = m->placed = plan_known_create(c->arena);
     FS_TRY(cli_parse_no_reduce(c, &out->without));
     FS_TRY(cli_ranks_begin(m, out));
     if (c->args.memory)
@@ -183,7 +183,7 @@ static fs_status lower_with(const cli_making *m, const search_plan *p,
     options.share_memory = !a->no_sharing;
     options.enough_bytes = enough;
     options.prefetch = ahead;
-    options.known = m->known;
+    options.known = m->placed;
     return plan_lower(p->graph, m->cluster, p->strategy, &options, arena, err,
                       out);
 }

@@ -44,7 +44,7 @@ typedef struct cli_making {
     double graphs_s;    /* spent on building them */
     search_result found;
     const atomic_bool *stop; /* set: a plan now, as good as it is; NULL */
-    plan_known *known;       /* placements that search and ranking found */
+    plan_known *placed;      /* placements that search and ranking found */
     int32_t ahead;           /* plan_lower_options.prefetch of what is made */
     int stopped;             /* the signal that ended the search; 0: none */
     double time_share;       /* of the limit, that a search has; 0: all */

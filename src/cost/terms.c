@@ -43,7 +43,7 @@ static void put(term_key *key, int64_t word)
 
 static void put_pair(term_key *key, int32_t high, int32_t low)
 {
-    put(key, (int64_t)high << 32 | (uint32_t)low);
+    put(key, (int64_t)((uint64_t)(uint32_t)high << 32 | (uint32_t)low));
 }
 
 static void put_tensor(term_key *key, const ir_tensor *t)

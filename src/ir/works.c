@@ -11,7 +11,7 @@ static void put(ir_work_key *key, int64_t word)
 
 static void put_pair(ir_work_key *key, int32_t high, int32_t low)
 {
-    put(key, (int64_t)high << 32 | (uint32_t)low);
+    put(key, (int64_t)((uint64_t)(uint32_t)high << 32 | (uint32_t)low));
 }
 
 /* Those behind the last that is not 0 are left out. */

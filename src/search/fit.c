@@ -75,7 +75,7 @@ static bool arenas(const search_problem *problem, const ir_graph *graph,
     plan_lower_options options = plan_lower_defaults();
     options.refine = false; /* refined it needs no more */
     options.enough_bytes = limit;
-    options.known = problem->placements;
+    options.known = problem->placed;
     fs_err err = {0};
     plan *lowered;
     bool good = plan_lower(graph, problem->cluster, strategy, &options, scratch,

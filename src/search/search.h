@@ -172,13 +172,13 @@ typedef struct search_problem {
     search_lives lives;
     search_again_fn *again; /* NULL: graphs are as they are */
     void *again_ctx;
-    plan_known *placements; /* what lowering plans finds is kept there; NULL */
-    double time_limit_s;    /* of a clock; of steps of work, too, half of it
-                               is for the first round */
-    double most_steps;      /* of work, which end it as time does; 0: any */
-    double soon_steps;      /* of a planner: after that much work any plan is
-                               enough; 0: not before it ends */
-    const fs_end *end;      /* of what it is a part of; NULL: none */
+    plan_known *placed;  /* what lowering plans finds is kept there; NULL */
+    double time_limit_s; /* of a clock; of steps of work, too, half of it
+                            is for the first round */
+    double most_steps;   /* of work, which end it as time does; 0: any */
+    double soon_steps;   /* of a planner: after that much work any plan is
+                            enough; 0: not before it ends */
+    const fs_end *end;   /* of what it is a part of; NULL: none */
     struct search_book *book; /* tables that parts of it share (level0.h); NULL:
                                  its own */
     const atomic_bool *stop;  /* set: as when time is over; NULL: it never is */
