@@ -252,6 +252,74 @@ static void test_mixture(const net *n)
              "a mixture is as slow as the slower kind alone, not slower");
 }
 
+/* w, g and states of an update, whose node is returned. */
+static int32_t add_update(ir_graph *g, ir_op_kind op, ir_dtype states,
+                          int64_t rows)
+{
+    const ir_shape shape = {2, {rows, 512}};
+    ir_node node = {.op = op, .n_in = 2 + ir_op_table[op]->states};
+    for (int32_t k = 0; k < node.n_in; k++)
+        node.in[k] =
+            ir_input(g,
+                     fs_printf(g->arena, "%s %d of %s", ir_op_table[op]->name,
+                               k, ir_dtype_name(states)),
+                     k < 2 ? IR_F32 : states, shape, 0);
+    const int32_t v = ir_graph_add(g, &node);
+    FS_ASSERT(v >= 0);
+    return v;
+}
+
+static bool narrow_is_slower(const hw_cluster *c, ir_op_kind op, int64_t rows)
+{
+    net n = {.graph = ir_graph_create("updates")};
+    ir_nd_sig split = {0};
+    for (int32_t k = 0; k < IR_MAX_IN; k++)
+        split.in[k].at[0] = split.out[k % IR_MAX_OUT].at[0] = IR_SBP_S(0);
+    const int32_t wide = add_update(n.graph, op, IR_F32, rows);
+    const int32_t narrow = add_update(n.graph, op, IR_BF16, rows);
+    const bool slower = demand_of(c, &n, narrow, &split, 2).total_s >
+                        demand_of(c, &n, wide, &split, 2).total_s;
+    FS_ASSERT(cost_narrow_is_no_slower(cost_model_create(c, arena),
+                                       &n.graph->nodes.at[wide]) ==
+              (c->n_groups == 1));
+    ir_graph_destroy(n.graph);
+    return slower;
+}
+
+static int32_t count_slower(const hw_cluster *c)
+{
+    int32_t slower = 0;
+    for (int32_t op = 0; op < IR_OP_COUNT; op++)
+        for (int64_t rows = 2; rows <= 4096 && ir_op_table[op]->states;
+             rows *= 2)
+            slower += narrow_is_slower(c, (ir_op_kind)op, rows);
+    return slower;
+}
+
+/* Where it is said of an op. */
+static void test_narrow(const net *n)
+{
+    hw_point points[] = {{"update", 1e4, 3e-5},
+                         {"update", 1e5, 2e-5},
+                         {"update", 1e6, 9e-4},
+                         {"update", 2e6, 4e-4}};
+    hw_cluster *plain = make_cluster(), *fast = make_cluster();
+    hw_cluster *measured = with_points(points, 4), *two = make_cluster();
+    fast->groups[0].device.bf16_flops = 8e12;
+    tap_equal_int(count_slower(plain) + count_slower(fast) +
+                      count_slower(measured),
+                  0, "no update takes longer with narrower states");
+    two->n_groups = 2;
+    two->groups = fs_new(arena, hw_group, 2);
+    two->groups[0] = plain->groups[0];
+    two->groups[1] = fast->groups[0];
+    hw_cluster_finish(two);
+    const cost_model *one = cost_model_create(plain, arena);
+    tap_ok(count_slower(two) == 0 &&
+               !cost_narrow_is_no_slower(one, &n->graph->nodes.at[n->matmul]),
+           "not said of two kinds of devices, nor of what copies its operands");
+}
+
 int main(void)
 {
     arena = fs_arena_create();
@@ -264,6 +332,7 @@ int main(void)
     test_chain();
     test_share(&n);
     test_mixture(&n);
+    test_narrow(&n);
     ir_graph_destroy(n.graph);
     fs_arena_destroy(arena);
     return tap_done();
