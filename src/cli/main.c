@@ -323,5 +323,7 @@ int main(int argc, char **argv)
     else if (status == FS_OK)
         status = chosen->run(&c);
     c.args.json = c.args.json && !help;
-    return end_output(finish(&c, status));
+    const int code = end_output(finish(&c, status));
+    fs_arena_destroy(tables.arena);
+    return code;
 }

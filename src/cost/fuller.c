@@ -28,6 +28,11 @@ bool cost_moment_equal(const cost_moment *a, const cost_moment *b)
            payers_equal(a->payers, b->payers);
 }
 
+int32_t cost_memory_root(const cost_memory *mem, int32_t tensor)
+{
+    return mem->viewed[tensor];
+}
+
 /* A stream's scratch is that of its largest task, whatever runs. */
 static int64_t scratch_of(const cost_sum *sum, int32_t stage, int32_t v,
                           int32_t slot)

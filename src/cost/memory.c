@@ -797,14 +797,3 @@ cost_memory *cost_memory_create_with(const cost_program *program,
         count_sharing(mem, k);
     return mem;
 }
-
-int32_t cost_memory_moments(const cost_memory *mem, const cost_moment **out)
-{
-    *out = mem->moments.at;
-    return mem->moments.n;
-}
-
-int32_t cost_memory_root(const cost_memory *mem, int32_t tensor)
-{
-    return mem->viewed[tensor];
-}

@@ -157,3 +157,9 @@ void cost_choose_moments(cost_memory *mem, int32_t stage)
         choose_of_slot(mem, stage, true);
     add_moment(mem, &end, true);
 }
+
+int32_t cost_memory_moments(const cost_memory *mem, const cost_moment **out)
+{
+    *out = mem->moments.at;
+    return mem->moments.n;
+}
