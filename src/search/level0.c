@@ -213,8 +213,10 @@ static void run_batch(search_level0 *z, search_job *job, bool looking)
     fs_arena_destroy(scratch);
 }
 
-/* The least bounds of those that are next to be attempted, or pressed. */
-static int32_t next_few(search_level0 *z, bool pressing,
+typedef bool choice(const search_level0 *z, const search_candidate *c);
+
+/* The least bounds of those that are to be chosen from. */
+static int32_t least_of(const search_level0 *z, choice *is_choice,
                         search_candidate **list)
 {
     int32_t n = 0;
@@ -222,11 +224,7 @@ static int32_t next_few(search_level0 *z, bool pressing,
         search_candidate *least = NULL;
         for (int32_t k = 0; k < z->all.n; k++) {
             search_candidate *c = z->all.at[k];
-            const bool listed = n > 0 && list[0] == c;
-            if (!c->settled && !c->tried && !listed && c->looked &&
-                c->weighed && c->schedule &&
-                search_may_press(z, c) == pressing &&
-                !search_proven(c->record.lower_bound_s, search_enough(z)) &&
+            if (!(n > 0 && list[0] == c) && is_choice(z, c) &&
                 (!least || by_bound(&c, &least) < 0))
                 least = c;
         }
@@ -237,10 +235,31 @@ static int32_t next_few(search_level0 *z, bool pressing,
     return n;
 }
 
+static bool is_next(const search_level0 *z, const search_candidate *c)
+{
+    return !c->settled && !c->tried && c->looked && c->weighed && c->schedule &&
+           !search_proven(c->record.lower_bound_s, search_enough(z));
+}
+
+static bool is_to_press(const search_level0 *z, const search_candidate *c)
+{
+    return is_next(z, c) && search_may_press(z, c);
+}
+
+static bool is_to_attempt(const search_level0 *z, const search_candidate *c)
+{
+    return is_next(z, c) && !search_may_press(z, c);
+}
+
+static bool is_open(const search_level0 *z, const search_candidate *c)
+{
+    return !c->covered && !search_proven(search_bound(c), search_enough(z));
+}
+
 static fs_status attempt_few(search_level0 *z, fs_err *err)
 {
     search_candidate *list[AT_ONCE];
-    const int32_t n = next_few(z, false, list);
+    const int32_t n = least_of(z, is_to_attempt, list);
     int32_t n_worth = 0;
     for (int32_t k = 0; k < n; k++) {
         list[k]->tried = true;
@@ -298,7 +317,7 @@ static fs_status probe(search_level0 *z, fs_err *err)
 static fs_status press_few(search_level0 *z, fs_err *err)
 {
     search_candidate *list[AT_ONCE];
-    int32_t n = next_few(z, true, list), n_worth = 0;
+    int32_t n = least_of(z, is_to_press, list), n_worth = 0;
     n = prepare_all(z, list, n, 1);
     search_crew_run(z, search_press_one, list, n);
     for (int32_t k = 0; k < n; k++) {
@@ -309,26 +328,6 @@ static fs_status press_few(search_level0 *z, fs_err *err)
         list[n_worth++] = list[k];
     }
     return solve(z, list, n_worth, 0, err);
-}
-
-/* The least bounds below what is enough. */
-static int32_t least_few(const search_level0 *z, search_candidate **list)
-{
-    int32_t n = 0;
-    while (n < AT_ONCE) {
-        search_candidate *least = NULL;
-        for (int32_t k = 0; k < z->all.n; k++) {
-            search_candidate *c = z->all.at[k];
-            if (!(n > 0 && list[0] == c) && !c->covered &&
-                !search_proven(search_bound(c), search_enough(z)) &&
-                (!least || by_bound(&c, &least) < 0))
-                least = c;
-        }
-        if (!least)
-            break;
-        list[n++] = least;
-    }
-    return n;
 }
 
 /* What was enough when a configuration was pressed may be more than what is
@@ -345,7 +344,7 @@ static bool may_press_again(const search_level0 *z, const search_candidate *c,
 static int32_t list_again(const search_level0 *z, int32_t pass,
                           search_candidate **list)
 {
-    int32_t n = least_few(z, list);
+    int32_t n = least_of(z, is_open, list);
     if (n == 0 || !may_press_again(z, list[0], pass))
         return 0;
     return n > 1 && may_press_again(z, list[1], pass) ? n : 1;
