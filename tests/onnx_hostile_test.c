@@ -374,6 +374,18 @@ static void test_bombs(void)
         refused(finish(graph, pb_node("add", "Add", "x,c", "y")), cases[i].says,
                 "a constant of an absurd shape");
     }
+    /* No element, so nothing was allocated, and still no product to take. */
+    static const int64_t none[] = {0},
+                         shape[] = {INT64_C(1) << 40, INT64_C(1) << 40, 0};
+    pb *seen = pb_new();
+    pb *node = pb_node("view", "Reshape", "none,shape", "c");
+    pb_attr_int(node, "allowzero", 1);
+    pb_take(seen, 5, pb_ints("n", 1, none));
+    pb_take(seen, 1, pb_node("fill", "ConstantOfShape", "n", "none"));
+    pb_take(seen, 5, pb_ints("shape", 3, shape));
+    pb_take(seen, 1, node);
+    refused(finish(seen, pb_node("add", "Add", "x,c", "y")), "overflow",
+            "an empty constant seen in an absurd shape");
     /* Doubling: forty nodes that each join what they got with itself; from
      * some size on in the graph, not in memory. */
     static const int64_t one[] = {1};
@@ -383,9 +395,9 @@ static void test_bombs(void)
         char in[32], out[32];
         snprintf(in, sizeof in, "v%d,v%d", i, i);
         snprintf(out, sizeof out, "v%d", i + 1);
-        pb *node = pb_node(out, "Concat", in, out);
-        pb_attr_int(node, "axis", 0);
-        pb_take(graph, 1, node);
+        pb *join = pb_node(out, "Concat", in, out);
+        pb_attr_int(join, "axis", 0);
+        pb_take(graph, 1, join);
     }
     refused(finish(graph, pb_node("add", "Add", "x,v40", "y")), "is i64",
             "constants that double forty times");

@@ -362,6 +362,12 @@ fs_status onnx_set(onnx_ctx *c, int32_t i, int32_t tensor)
 
 fs_status onnx_set_known(onnx_ctx *c, int32_t i, const onnx_const *known)
 {
+    /* An empty value need not have been allocated: its other dimensions are
+     * held here to what counting and strides can multiply. */
+    int64_t count;
+    size_t bytes;
+    FS_TRY(onnx_shape_size(&known->shape, known->dtype, "a known value", c->err,
+                           &count, &bytes));
     onnx_value value = {.tensor = -1, .is_known = true, .known = *known};
     return add_value(c, i, value);
 }
