@@ -338,6 +338,18 @@ static double lifted(search_candidate *c, const search_solution *found)
                        next_deadline(c));
 }
 
+/* Where layers that differ may make a better plan. */
+static search_ends *ends_of(const search_level0 *z, search_candidate *c)
+{
+    const search_asked *asked = c->asked;
+    const search_solution *found = &asked->solution;
+    if (!found->memory_binds || !isfinite(found->cost) || z->problem->rounds ||
+        search_proven(found->lower_bound, asked->budget.cutoff))
+        return NULL;
+    return search_splice_ends(&c->built.net, found->prices, next_deadline(c),
+                              z->problem->without, c->arena);
+}
+
 /* Memory has a say in what it is pressed for, unless what is computed again is
  * chosen in another configuration. */
 static bool has_say(const search_level0 *z, const search_candidate *c)
@@ -390,8 +402,10 @@ void search_answer(search_level0 *z, search_candidate *c)
         &c->built.net, &asked->budget, c->arena, &asked->err, &asked->solution);
     c->settled = !asked->solution.open || asked->budget.rounds > 0;
     c->solved = true;
-    if (asked->status == FS_OK && c->view)
+    if (asked->status == FS_OK && c->view) {
         asked->solution.lower_bound = lifted(c, &asked->solution);
+        asked->ends = ends_of(z, c);
+    }
     c->record.seconds += search_seconds_since(start_ns);
 }
 
@@ -411,9 +425,8 @@ fs_status search_conclude(search_level0 *z, search_candidate *c, fs_err *err)
     const search_solution *solution = &asked->solution;
     if (asked->status == FS_OK) {
         take(z, c, solution);
-        if (c->view && c->memory_binds && isfinite(solution->cost) &&
-            !z->problem->rounds)
-            search_splice(z, c, solution->prices);
+        if (asked->ends)
+            search_splice(z, c, asked->ends);
         note_unfolding(z, c);
     } else if (asked->status != FS_NO) {
         return fs_fail(err, asked->status, "%s", asked->err.text);

@@ -4,6 +4,9 @@
 
 #include "search/view.h"
 
+/* Two assignments that are to be spliced (splice.c). */
+typedef struct search_ends search_ends;
+
 /* What an engine is asked about a configuration, and what it answers. */
 typedef struct search_asked {
     search_budget budget;
@@ -12,6 +15,7 @@ typedef struct search_asked {
     int64_t begun;  /* from here on */
     fs_status status;
     search_solution solution; /* in the configuration's arena */
+    search_ends *ends;        /* NULL: none, or not needed */
     fs_err err;
 } search_asked;
 
@@ -283,10 +287,14 @@ void search_plan_made(search_level0 *z, fs_arena *arena,
 void search_plan_told(search_level0 *z, const plan_strategy *strategy);
 void search_drop_plans(search_level0 *z);
 /* Where memory has a price: a plan in which layers of a stage differ
- * (splice.c).
- */
+ * (splice.c), of two assignments near those prices, one that takes too much and
+ * one that does not (NULL: there are not both). */
+search_ends *search_splice_ends(const search_net *net,
+                                const struct search_prices *at,
+                                fs_deadline deadline, uint32_t without,
+                                fs_arena *arena);
 void search_splice(search_level0 *z, search_candidate *c,
-                   const search_prices *at);
+                   const search_ends *ends);
 /* Bounds whatever the cut: from seconds of nodes, from all tables but bytes. */
 void search_look(search_level0 *z, search_candidate *c);
 void search_weigh(search_level0 *z, search_candidate *c);

@@ -19,10 +19,11 @@
 enum { FAR = 8, NEARER = 6, SWEEPS = 20, TRIES = 2 };
 
 typedef struct splicing {
-    search_level0 *z;
-    search_candidate *c;
+    const search_net *net;
     const search_prices *at;
-    fs_arena *arena;
+    fs_deadline deadline;
+    uint32_t without;
+    fs_arena *arena; /* of what is found */
     search_prices scaled;
 } splicing;
 
@@ -31,6 +32,10 @@ typedef struct end {
     int32_t *value; /* NULL: none */
     search_sums sums;
 } end;
+
+struct search_ends {
+    end fast, lean; /* one takes more than there is, the other does not */
+};
 
 static bool keeps_within(const search_net *net, const search_sums *sums)
 {
@@ -42,11 +47,10 @@ static bool keeps_within(const search_net *net, const search_sums *sums)
 
 static end minimiser(splicing *s, double scale)
 {
-    const search_net *net = &s->c->built.net;
+    const search_net *net = s->net;
     fs_arena *scratch = fs_arena_create();
-    const search_effort effort = {
-        search_rest(s->z, s->c), SWEEPS, INFINITY, 0, false,
-        s->z->problem->without};
+    const search_effort effort = {s->deadline, SWEEPS, INFINITY,
+                                  0,           false,  s->without};
     search_minimum min;
     end found = {0};
     search_prices_copy(net, &s->scaled, s->at);
@@ -68,7 +72,7 @@ static end minimiser(splicing *s, double scale)
  * were found. False: there are not both. */
 static bool find_ends(splicing *s, end *fast, end *lean)
 {
-    const search_net *net = &s->c->built.net;
+    const search_net *net = s->net;
     double low = 1, high = 1;
     end at = minimiser(s, 1);
     *fast = *lean = (end){0};
@@ -124,21 +128,33 @@ static double mixed_cost(const search_net *net, const end *fast,
     return search_sums_cost(net, &sums);
 }
 
-static bool fits(const splicing *s, search_kept *found)
+search_ends *search_splice_ends(const search_net *net, const search_prices *at,
+                                fs_deadline deadline, uint32_t without,
+                                fs_arena *arena)
 {
-    const plan_strategy *p = found->strategy;
-    int64_t *limit = fs_new(s->arena, int64_t, p->n_stages);
-    int64_t *bytes = fs_new(s->arena, int64_t, p->n_stages);
-    for (int32_t i = 0; i < p->n_stages; i++)
-        limit[i] = search_device_bytes(s->z->problem, &p->stages[i]);
-    return search_fits(s->z->problem, found->graph, limit, found->strategy,
-                       bytes);
+    splicing s = {.net = net,
+                  .at = at,
+                  .deadline = deadline,
+                  .without = without,
+                  .arena = arena,
+                  .scaled = search_prices_new(net, arena)};
+    search_ends *ends = fs_new(arena, search_ends, 1);
+    return find_ends(&s, &ends->fast, &ends->lean) ? ends : NULL;
 }
 
-static void keep_spliced(const splicing *s, search_kept *found)
+static bool fits(const search_level0 *z, search_kept *found, fs_arena *arena)
 {
-    search_level0 *z = s->z;
-    search_candidate *c = s->c;
+    const plan_strategy *p = found->strategy;
+    int64_t *limit = fs_new(arena, int64_t, p->n_stages);
+    int64_t *bytes = fs_new(arena, int64_t, p->n_stages);
+    for (int32_t i = 0; i < p->n_stages; i++)
+        limit[i] = search_device_bytes(z->problem, &p->stages[i]);
+    return search_fits(z->problem, found->graph, limit, found->strategy, bytes);
+}
+
+static void keep_spliced(search_level0 *z, search_candidate *c,
+                         search_kept *found)
+{
     found->fits = true;
     found->net_nodes = found->kernel_nodes = c->built.net.n_nodes;
     found->net_edges = c->built.net.n_edges;
@@ -151,27 +167,25 @@ static void keep_spliced(const splicing *s, search_kept *found)
 }
 
 void search_splice(search_level0 *z, search_candidate *c,
-                   const search_prices *at)
+                   const search_ends *ends)
 {
     const search_net *net = &c->built.net;
-    splicing s = {.z = z, .c = c, .at = at, .arena = fs_arena_create()};
-    end fast, lean;
-    s.scaled = search_prices_new(net, s.arena);
-    double share =
-        find_ends(&s, &fast, &lean) ? room_for(net, &fast, &lean) : 0;
+    const end *fast = &ends->fast, *lean = &ends->lean;
+    fs_arena *scratch = fs_arena_create();
+    double share = room_for(net, fast, lean);
     for (int32_t k = 0; k < TRIES && share > 0; k++) {
-        if (mixed_cost(net, &fast, &lean, share, s.arena) >= z->best_s)
+        if (mixed_cost(net, fast, lean, share, scratch) >= z->best_s)
             break;
         search_kept found = search_whole_plan(
-            z, c, &c->built, &(search_mix){lean.value, fast.value, share},
+            z, c, &c->built, &(search_mix){lean->value, fast->value, share},
             INFINITY);
         if (!found.strategy || found.cost_s >= z->best_s)
             break;
-        if (fits(&s, &found)) {
-            keep_spliced(&s, &found);
+        if (fits(z, &found, scratch)) {
+            keep_spliced(z, c, &found);
             break;
         }
         share -= 0.05 * (k + 1);
     }
-    fs_arena_destroy(s.arena);
+    fs_arena_destroy(scratch);
 }
