@@ -416,6 +416,44 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
     return FS_OK;
 }
 
+/* What had the best plan but for moments that its network lacked. */
+static fs_status attempt_first(search_level0 *z, fs_err *err)
+{
+    search_candidate *list[AT_ONCE];
+    int32_t n = 0;
+    for (int32_t k = 0; k < z->all.n && n < AT_ONCE; k++) {
+        search_candidate *c = z->all.at[k];
+        if (!c->is_first)
+            continue;
+        c->is_first = false;
+        if (worth(z, c, 0))
+            list[n++] = c;
+    }
+    return solve(z, list, n, 0, err);
+}
+
+static fs_status first_look(search_level0 *z, fs_err *err)
+{
+    for (int32_t k = 0; k < z->all.n; k++)
+        z->all.at[k]->tried = false;
+    FS_TRY(attempt_first(z, err));
+    return first_pass(z, err);
+}
+
+/* So often plans that do not fit tell of moments before more is proven. */
+enum { LEARNT_EARLY = 4 };
+
+static fs_status look_first(search_level0 *z, fs_err *err)
+{
+    FS_TRY(first_look(z, err));
+    for (int32_t k = 0; k < LEARNT_EARLY && z->round == 0; k++) {
+        if (!search_learn_early(z))
+            break;
+        FS_TRY(first_look(z, err));
+    }
+    return FS_OK;
+}
+
 /* Best bound first, in passes of growing effort: a configuration that is hard
  * to close is often pruned by an easier one. The bound is that of the first
  * round: later ones only look for plans that fit. */
@@ -423,17 +461,13 @@ fs_status search_explore(search_level0 *z, fs_err *err)
 {
     double most_s = z->problem->effort_s > 0 ? z->problem->effort_s : 1e9;
     search_begin_round(z);
-    for (int32_t k = 0; k < z->all.n; k++)
-        z->all.at[k]->tried = false;
     for (int32_t e = 0; e < N_EFFORTS; e++) {
         if (e && (effort_s[e - 1] >= most_s || (z->round && z->best)))
             break;
         if (e == 0)
-            FS_TRY(first_pass(z, err));
+            FS_TRY(look_first(z, err));
         if (z->all.n)
             qsort(z->all.at, (size_t)z->all.n, sizeof *z->all.at, by_bound);
-        if (e == 0 && z->round == 0)
-            search_anchor_early(z);
         search_candidate *list[AT_ONCE];
         int32_t n = 0;
         for (int32_t k = 0; e > 0 && k < z->all.n; k++) {

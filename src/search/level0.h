@@ -69,7 +69,8 @@ typedef struct search_candidate {
     bool memory_binds; /* as the engine saw it */
     bool settled;      /* no further effort would change its record */
     bool bare;         /* moments as for any plan, whatever z->missing */
-    bool anew;         /* there are moments that its tables lack */
+    bool anew;         /* there are moments that its tables lack, */
+    bool is_first;     /* or had lacked, and it is to be attempted first */
     double share;      /* of the limits that its network has, */
     int32_t level, tried_level; /* where narrowed: that in steps (narrow.c), */
     int32_t top, under;         /* the highest; up to here nothing is better */
@@ -181,7 +182,8 @@ typedef struct search_level0 {
     FS_VEC(search_candidate *) all;
     search_candidate *best; /* NULL: none yet */
     double best_s;
-    int32_t *value; /* of the best */
+    int32_t *value;         /* of the best */
+    const int32_t *fitting; /* those of the last one that was kept */
     int32_t kernel_nodes;
     search_kept kept;
     FS_VEC(search_kept) offers; /* others, cheapest first (plans.c) */
@@ -303,9 +305,10 @@ void search_weigh(search_level0 *z, search_candidate *c);
 fs_status search_explore(search_level0 *z, fs_err *err);
 /* The same, until the best plan fits when it is lowered (narrow.c). */
 fs_status search_explore_fitting(search_level0 *z, fs_err *err);
-/* After a first look at all: where the best plan does not fit, others are asked
- * for before more is proven of it. */
-void search_anchor_early(search_level0 *z);
+/* After a first look at all, where the best plan does not fit, others are asked
+ * for before more is proven of it. True: moments were missing, and
+ * configurations are open again with them. */
+bool search_learn_early(search_level0 *z);
 /* Moments that misfits show to be missing (missing.c). Of a plan of the
  * candidate's built network whose arenas are bytes[]: is there one at which
  * what is counted exceeds the limits? Then tables that are made from now on

@@ -131,9 +131,12 @@ static bool keep_values(search_level0 *z, const int32_t *value, double cost_s,
     return true;
 }
 
+/* Once each: of a plan that fits there is nothing to tell. */
 static bool keep_best(search_level0 *z, lowered_best *out)
 {
-    return keep_values(z, z->value, z->best_s, out);
+    if (z->fitting != z->value && keep_values(z, z->value, z->best_s, out))
+        z->fitting = z->value;
+    return z->fitting == z->value;
 }
 
 bool search_keep_fitting(search_level0 *z)
@@ -198,6 +201,22 @@ static void widen(search_level0 *z, search_candidate *c)
     put_level(c, &limit, next_level(c));
 }
 
+/* The best plan does not fit. */
+static void note_best(search_level0 *z, const lowered_best *best)
+{
+    note_misfit(z, &best->plan, best->limit, best->bytes);
+    search_withdraw(z, z->best);
+    search_ask_again(z, z->best);
+}
+
+/* Are there moments that its network lacked? They tell all engines more. */
+static bool lacks_moments(search_level0 *z, const lowered_best *best)
+{
+    z->best->anew =
+        search_note_missing(z, z->best, &best->plan, best->limit, best->bytes);
+    return z->best->anew;
+}
+
 /* Keeps the best plan, or narrows its configuration. */
 static bool judge(search_level0 *z)
 {
@@ -205,13 +224,9 @@ static bool judge(search_level0 *z)
     lowered_best best;
     if (keep_best(z, &best))
         return true;
-    note_misfit(z, &best.plan, best.limit, best.bytes);
-    search_withdraw(z, c);
-    search_ask_again(z, c);
-    if (search_note_missing(z, c, &best.plan, best.limit, best.bytes)) {
-        c->anew = true; /* they tell all engines more */
+    note_best(z, &best);
+    if (lacks_moments(z, &best))
         return false;
-    }
     narrow(c, &best,
            search_share_taken(z->problem, best.plan.graph, best.plan.strategy,
                               best.limit, best.bytes));
@@ -220,13 +235,15 @@ static bool judge(search_level0 *z)
 }
 
 /* Looks at a configuration anew, with the tables of its share or of moments
- * that were missing, if these are others than before. After a misfit the
- * others' plans count again, which were worse. */
+ * that were missing, if these are others than before; in this case before all
+ * others, as its plan was the best but for them. After a misfit the others'
+ * plans count again, which were worse. */
 static void reopen(search_level0 *z, search_candidate *c, bool misfit)
 {
     const bool narrowed = search_narrowed(c);
     if (c->anew) {
         c->anew = false;
+        c->is_first = true;
         c->pressed_s = 0;
         search_drop_tables(c);
     } else if (narrowed && c->level != c->tried_level) {
@@ -243,12 +260,17 @@ static void reopen(search_level0 *z, search_candidate *c, bool misfit)
     c->record.status = "limit";
 }
 
-static fs_status next_round(search_level0 *z, bool misfit, fs_err *err)
+static void reopen_all(search_level0 *z, bool misfit)
 {
     z->best = NULL;
     z->best_s = z->kept.from ? z->kept.cost_s : search_wanted(z->problem);
     for (int32_t k = 0; k < z->all.n; k++)
         reopen(z, z->all.at[k], misfit);
+}
+
+static fs_status next_round(search_level0 *z, bool misfit, fs_err *err)
+{
+    reopen_all(z, misfit);
     return search_explore(z, err);
 }
 
@@ -455,15 +477,22 @@ static void anchor(search_level0 *z)
     }
 }
 
-/* A plan that does not fit need not be proven first. */
-void search_anchor_early(search_level0 *z)
+/* A plan that does not fit need not be proven first: with the moments that it
+ * lacked its configuration mostly has one that does. */
+bool search_learn_early(search_level0 *z)
 {
     lowered_best best;
-    if (z->best && z->memory_decides && !z->problem->rounds &&
-        !keep_best(z, &best)) {
-        anchor(z);
-        search_shorten_round(z);
+    if (!z->best || !z->memory_decides || z->problem->rounds ||
+        keep_best(z, &best))
+        return false;
+    if (lacks_moments(z, &best)) {
+        note_best(z, &best);
+        reopen_all(z, true);
+        return true;
     }
+    anchor(z);
+    search_shorten_round(z);
+    return false;
 }
 
 /* Where nothing better was found, or it fits, each narrowed configuration gets
