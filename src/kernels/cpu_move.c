@@ -12,7 +12,7 @@ typedef struct block {
 } block;
 
 #define COPY_BLOCK(name, type)                                                 \
-    KERNEL_CLONES static void name(void *restrict to,                          \
+    FS_CLONES static void name(void *restrict to,                          \
                                    const void *restrict from, const block *b)  \
     {                                                                          \
         for (int64_t r = 0; r < b->rows; r++) {                                \

@@ -7,18 +7,18 @@
 /* Rows of `where` by size of element; step[] of c, a, b is 0 or 1. The output
  * may be a or b: a variable that keeps its value. */
 #define WHERE_ROW(name, type)                                                  \
-    KERNEL_CLONES static void name(void *out, const uint8_t *restrict c,       \
+    FS_CLONES static void name(void *out, const uint8_t *restrict c,       \
                                    const void *in[2], const int64_t row[4])    \
     {                                                                          \
         const type *a = in[0], *b = in[1];                                     \
         type *to = out;                                                        \
         const int64_t n = row[0];                                              \
         if (row[1] && row[2] && row[3]) {                                      \
-            KERNEL_IVDEP                                                       \
+            FS_IVDEP                                                       \
             for (int64_t i = 0; i < n; i++)                                    \
                 to[i] = c[i] ? a[i] : b[i];                                    \
         } else {                                                               \
-            KERNEL_IVDEP                                                       \
+            FS_IVDEP                                                       \
             for (int64_t i = 0; i < n; i++)                                    \
                 to[i] = c[row[1] * i] ? a[row[2] * i] : b[row[3] * i];         \
         }                                                                      \

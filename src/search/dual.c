@@ -15,37 +15,15 @@
 #include "config.h"
 #include "search/dual.h"
 
+#include "base/wide.h"
+#include "search/minplus.h"
+
 #include <math.h>
 #include <string.h>
-
-/* Sweeps are these loops: they vectorise whatever -O the user gives. Least
- * values and differences are the same in any order and width. */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3,no-math-errno,no-trapping-math,fp-contract=off")
-#endif
 
 static double *message(const search_pair *pair, int32_t node)
 {
     return pair->msg[pair->u == node ? 0 : 1];
-}
-
-/* Least of cost[x] - from[x]; four at a time, as each waits for its own. */
-static double least_rest(const double *cost, const double *from, int32_t n)
-{
-    double least[4] = {INFINITY, INFINITY, INFINITY, INFINITY};
-    int32_t x = 0;
-    for (; x + 4 <= n; x += 4)
-        for (int32_t k = 0; k < 4; k++) {
-            const double c = cost[x + k] - from[x + k];
-            least[k] = c < least[k] ? c : least[k];
-        }
-    for (; x < n; x++) {
-        const double c = cost[x] - from[x];
-        least[0] = c < least[0] ? c : least[0];
-    }
-    least[0] = least[1] < least[0] ? least[1] : least[0];
-    least[2] = least[3] < least[2] ? least[3] : least[2];
-    return least[2] < least[0] ? least[2] : least[0];
 }
 
 /* Sets to[] to the least that the pair has left for each value of `node`. */
@@ -55,20 +33,8 @@ static void pull(search_dual *d, const search_pair *pair, int32_t node,
     search_cfn *cfn = d->cfn;
     int32_t nu = cfn->dom[pair->u], nv = cfn->dom[pair->v];
     const double *from = message(pair, search_pair_other(pair, node));
-    if (node == pair->u) {
-        for (int64_t s = 0; s < nu; s++)
-            to[s] = least_rest(pair->cost + s * nv, from, nv);
-    } else {
-        for (int32_t x = 0; x < nv; x++)
-            to[x] = INFINITY;
-        for (int64_t s = 0; s < nu; s++) {
-            const double *cost = pair->cost + s * nv;
-            for (int32_t x = 0; x < nv; x++) {
-                double c = cost[x] - from[s];
-                to[x] = c < to[x] ? c : to[x];
-            }
-        }
-    }
+    (node == pair->u ? search_rows_less : search_columns_less)(pair->cost, from,
+                                                               nu, nv, to);
     cfn->steps += (int64_t)nu * nv;
 }
 

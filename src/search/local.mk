@@ -5,6 +5,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/reductions.def src/search/reductions.h src/search/reductions.c \
   src/search/reduce.h src/search/reduce.c src/search/reduce_arcs.c \
   src/search/reduce_split.c src/search/reduce_fold.c \
+  src/search/minplus.h src/search/minplus.c \
   src/search/reduce_goldstein.c src/search/reduce_follow.c src/search/usage.c \
   src/search/effort.h src/search/effort.c \
   src/search/eliminate.c src/search/dual.h src/search/dual.c src/search/minimise.c \

@@ -1,6 +1,7 @@
 /* Nodes of degree 0, 1, 2 and nodes of one value: eliminated by the minimum
  * over their values for each choice of the neighbours. */
 #include "config.h"
+#include "search/minplus.h"
 #include "search/reduce.h"
 
 #include <math.h>
@@ -28,17 +29,14 @@ static void fold_single(search_cfn *cfn, int32_t node)
     search_cfn_record(cfn, node, NULL, 0, best);
 }
 
-/* Rows by the neighbour's value: out[x * n + s]; made in `room` if need be. */
-static const double *rows_by_other(const search_cfn *cfn,
-                                   const search_pair *pair, int32_t node,
-                                   double *room)
+/* Rows by the node's own value: out[s * nx + x]; made in `room` if need be. */
+static const double *rows_by_own(const search_cfn *cfn, const search_pair *pair,
+                                 int32_t node, double *room)
 {
     int32_t n = cfn->dom[node], nx = cfn->dom[search_pair_other(pair, node)];
-    if (pair->v == node)
+    if (pair->u == node)
         return pair->cost;
-    for (int64_t x = 0; x < nx; x++)
-        for (int64_t s = 0; s < n; s++)
-            room[x * n + s] = pair->cost[s * nx + x];
+    search_transpose(pair->cost, nx, n, room);
     return room;
 }
 
@@ -46,41 +44,31 @@ static void fold_leaf(search_cfn *cfn, int32_t node)
 {
     const search_pair *pair = &cfn->pairs.at[cfn->at[node].pairs.at[0]];
     int32_t other = search_pair_other(pair, node), n = cfn->dom[node];
-    int64_t cells = (int64_t)n * cfn->dom[other];
-    double *room = search_reduce_room(cfn, (size_t)cells * sizeof *room);
-    const double *rows = rows_by_other(cfn, pair, node, room);
-    uint16_t *best = fs_new(cfn->arena, uint16_t, cfn->dom[other]);
-    for (int32_t x = 0; x < cfn->dom[other]; x++) {
-        double least = INFINITY;
-        for (int32_t s = 0; s < n; s++) {
-            double c = cfn->unary[node][s] + rows[(int64_t)x * n + s];
-            if (c < least) {
-                least = c;
-                best[x] = (uint16_t)s;
-            }
-        }
-        cfn->unary[other][x] += least;
-    }
+    int32_t nx = cfn->dom[other];
+    int64_t cells = (int64_t)n * nx;
+    double *room = search_reduce_room(cfn, (size_t)(cells + nx) * sizeof *room);
+    double *least = room + cells;
+    uint16_t *best = fs_new(cfn->arena, uint16_t, nx);
+    search_min_plus(cfn->unary[node], rows_by_own(cfn, pair, node, room), 1, n,
+                    nx, least, best);
+    for (int32_t x = 0; x < nx; x++)
+        cfn->unary[other][x] += least[x];
     cfn->steps += cells;
     search_cfn_record(cfn, node, &other, 1, best);
     search_unary_changed(cfn, other);
 }
 
-/* One row of the product: least over s of sum[s] + right[y][s]. */
-static void least_sums(const double *sum, const double *right, int64_t n,
-                       int64_t ny, double *cost, uint16_t *best)
+/* Rows by the neighbour's value, with the node's own costs. */
+static void sum_by_other(const search_cfn *cfn, const search_pair *pair,
+                         int32_t node, double *sum)
 {
-    for (int64_t y = 0; y < ny; y++, right += n) {
-        double least = INFINITY;
-        int64_t which = 0;
-        for (int64_t s = 0; s < n; s++) {
-            double c = sum[s] + right[s];
-            which = c < least ? s : which;
-            least = c < least ? c : least;
-        }
-        cost[y] = least;
-        best[y] = (uint16_t)which;
-    }
+    int32_t n = cfn->dom[node], nx = cfn->dom[search_pair_other(pair, node)];
+    const double *unary = cfn->unary[node], *from = pair->cost;
+    if (pair->u == node)
+        search_transpose(pair->cost, n, nx, sum);
+    for (int64_t x = 0; x < nx; x++, sum += n, from += n)
+        for (int64_t s = 0; s < n; s++)
+            sum[s] = unary[s] + (pair->u == node ? sum : from)[s];
 }
 
 /* Min-plus product of the two pairs of a node of degree 2. */
@@ -91,17 +79,13 @@ static void fold_link(search_cfn *cfn, int32_t node)
     int32_t scope[2] = {search_pair_other(p, node), search_pair_other(q, node)};
     int64_t n = cfn->dom[node], nx = cfn->dom[scope[0]],
             ny = cfn->dom[scope[1]];
-    double *room = search_reduce_room(
-        cfn, (size_t)(n * nx + n * ny + nx * ny + n) * sizeof *room);
-    double *cost = room + n * nx + n * ny, *sum = cost + nx * ny;
-    const double *left = rows_by_other(cfn, p, node, room);
-    const double *right = rows_by_other(cfn, q, node, room + n * nx);
+    double *room = search_reduce_room(cfn, (size_t)(n * nx + n * ny + nx * ny) *
+                                               sizeof *room);
+    double *sum = room + n * ny, *cost = sum + n * nx;
+    const double *right = rows_by_own(cfn, q, node, room);
     uint16_t *best = fs_new(cfn->arena, uint16_t, nx * ny);
-    for (int64_t x = 0; x < nx; x++) {
-        for (int64_t s = 0; s < n; s++)
-            sum[s] = cfn->unary[node][s] + left[x * n + s];
-        least_sums(sum, right, n, ny, cost + x * ny, best + x * ny);
-    }
+    sum_by_other(cfn, p, node, sum);
+    search_min_plus(sum, right, nx, n, ny, cost, best);
     cfn->steps += n * nx * ny;
     search_cfn_record(cfn, node, scope, 2, best);
     search_cfn_add(cfn, scope[0], scope[1], cost, 1);

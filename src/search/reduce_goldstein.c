@@ -3,6 +3,7 @@
  *   c(t) - c(s) + sum_k max_x [R_k(t, x) - R_k(s, x)] <= 0,
  * and t never holds more bytes. */
 #include "config.h"
+#include "search/minplus.h"
 #include "search/reduce.h"
 
 #include <math.h>
@@ -13,8 +14,10 @@ typedef struct side {
     int64_t own, other;
     int32_t n;      /* values of the neighbour */
     double *least;  /* [s] least entry of row s, */
-    int32_t *where; /* [s] and the x that has it */
-    int32_t tried;  /* an x at which the value in question does well */
+    int64_t *where; /* [s] and an x that has it */
+    int64_t tried;  /* an x at which the value in question does well */
+    double *room;   /* of n rows, where these are not rows of the table, */
+    bool turned;    /* and if they were needed */
 } side;
 
 typedef struct dominance {
@@ -28,23 +31,34 @@ typedef struct dominance {
 
 static void find_least(const side *a, int32_t n)
 {
-    for (int64_t s = 0; s < n; s++) {
-        a->least[s] = INFINITY;
-        a->where[s] = 0;
-    }
-    for (int64_t x = 0; x < a->n; x++)
-        for (int64_t s = 0; s < n; s++) {
-            double c = a->cost[s * a->own + x * a->other];
-            a->where[s] = c < a->least[s] ? (int32_t)x : a->where[s];
-            a->least[s] = c < a->least[s] ? c : a->least[s];
-        }
+    if (a->other == 1)
+        search_rows_least(a->cost, n, a->n, a->least, a->where);
+    else
+        search_columns_least(a->cost, a->n, n, a->least, a->where);
 }
 
-static size_t room_of(int32_t n, int32_t n_sides)
+/* Row s, one entry after the other. */
+static const double *row_of(side *a, int32_t n, int64_t s)
 {
-    size_t numbers = (size_t)(n_sides + 1) * (size_t)n;
-    return (size_t)n_sides * sizeof(side) +
-           numbers * (sizeof(double) + sizeof(int32_t));
+    if (a->other == 1)
+        return a->cost + s * a->n;
+    if (!a->turned)
+        search_transpose(a->cost, a->n, n, a->room);
+    a->turned = true;
+    return a->room + s * a->n;
+}
+
+static size_t room_of(const search_cfn *cfn, int32_t node)
+{
+    const search_incident *at = &cfn->at[node];
+    const int64_t n = cfn->dom[node];
+    int64_t numbers = n;
+    for (int32_t k = 0; k < at->pairs.n; k++) {
+        const search_pair *pair = &cfn->pairs.at[at->pairs.at[k]];
+        numbers += 2 * n + (pair->u == node ? 0 : n * cfn->dom[pair->u]);
+    }
+    return (size_t)at->pairs.n * sizeof(side) +
+           (size_t)numbers * sizeof(double);
 }
 
 static void dominance_init(dominance *d, const search_cfn *cfn, int32_t node,
@@ -58,18 +72,20 @@ static void dominance_init(dominance *d, const search_cfn *cfn, int32_t node,
                      .n = n,
                      .n_sides = at->pairs.n,
                      .sides = (side *)(void *)room};
-    double *least = (double *)(void *)(d->sides + d->n_sides);
-    int32_t *where = (int32_t *)(void *)(least + (d->n_sides + 1) * (int64_t)n);
-    d->least = least;
+    double *next = (double *)(void *)(d->sides + d->n_sides);
+    d->least = next;
+    next += n;
     for (int32_t s = 0; s < n; s++)
         d->least[s] = d->unary[s];
-    for (int32_t k = 0; k < d->n_sides; k++, where += n) {
+    for (int32_t k = 0; k < d->n_sides; k++) {
         const search_pair *pair = &cfn->pairs.at[at->pairs.at[k]];
         side *a = &d->sides[k];
         *a = (side){.cost = pair->cost,
                     .n = cfn->dom[search_pair_other(pair, node)],
-                    .least = least += n,
-                    .where = where};
+                    .least = next,
+                    .where = (int64_t *)(void *)(next + n),
+                    .room = next + 2 * n};
+        next += 2 * n + (pair->u == node ? 0 : (int64_t)n * a->n);
         search_pair_strides(cfn, pair, node, &a->own, &a->other);
         find_least(a, n);
         d->cells += (int64_t)n * a->n;
@@ -85,26 +101,6 @@ static double change_at(const side *a, int32_t s, int32_t t)
     return column[t * a->own] - column[s * a->own];
 }
 
-/* max over x of R(t, x) - R(s, x), over the x that go with s, or something
- * above `most` as soon as that is clear; its x is tried first for the next t.
- * An x that does not go with s gives -INFINITY or NAN, never larger. */
-static double worst_change(side *a, int32_t s, int32_t t, double most)
-{
-    const double *from = a->cost + s * a->own, *to = a->cost + t * a->own;
-    double worst = -INFINITY;
-    for (int32_t x = 0; x < a->n; x++, from += a->other, to += a->other) {
-        double change = *to - *from;
-        if (change > worst) {
-            worst = change;
-            if (worst > most) {
-                a->tried = x;
-                break;
-            }
-        }
-    }
-    return worst;
-}
-
 static bool dominated(dominance *d, int32_t s, int32_t t)
 {
     if (!(d->least[t] <= d->least[s])) /* a bound of the sum, at once */
@@ -115,8 +111,12 @@ static bool dominated(dominance *d, int32_t s, int32_t t)
     /* `gap` is now a better bound; each pair makes it exact. */
     for (int32_t k = 0; gap <= 0 && k < d->n_sides; k++) {
         side *a = &d->sides[k];
-        double guess = change_at(a, s, t);
-        gap += worst_change(a, s, t, guess - gap) - guess;
+        const double guess = change_at(a, s, t);
+        /* An x that does not go with s gives -INFINITY or NAN, never larger;
+         * the x of what is too large is tried first for the next t. */
+        gap += search_largest_rise(row_of(a, d->n, s), row_of(a, d->n, t), a->n,
+                                   guess - gap, &a->tried) -
+               guess;
     }
     return gap <= 0 && search_usage_below(d->cfn, d->node, t, s);
 }
@@ -133,11 +133,11 @@ static bool dominated_by_any(dominance *d, int32_t s, const bool *keep)
 
 void search_reduce_goldstein(search_cfn *cfn, int32_t node)
 {
-    int32_t n = cfn->dom[node], n_sides = cfn->at[node].pairs.n, kept = n;
+    int32_t n = cfn->dom[node], kept = n;
     dominance d;
     if (n == 1)
         return;
-    size_t bytes = room_of(n, n_sides);
+    size_t bytes = room_of(cfn, node);
     char *room = search_reduce_room(cfn, bytes + (size_t)n);
     bool *keep = (bool *)(room + bytes);
     dominance_init(&d, cfn, node, room);
