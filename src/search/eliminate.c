@@ -4,6 +4,7 @@
  * space grow with the product of the neighbours' domains. */
 #include "config.h"
 #include "search/cfn.h"
+#include "search/minplus.h"
 
 #include <math.h>
 #include <string.h>
@@ -32,9 +33,10 @@ typedef struct bucket {
 
 typedef struct graph {
     int32_t n, words;
-    int32_t *node;  /* [n] the live nodes, by which the rest counts */
-    uint64_t *bits; /* [n * words] adjacency */
-    double *weight; /* [n] log of the table that eliminating the node makes */
+    int32_t *node;   /* [n] the live nodes, by which the rest counts */
+    uint64_t *bits;  /* [n * words] adjacency */
+    double *log_dom; /* [n] */
+    double *weight;  /* [n] log of the table that eliminating the node makes */
 } graph;
 
 static uint64_t *row(const graph *g, int32_t i)
@@ -42,12 +44,12 @@ static uint64_t *row(const graph *g, int32_t i)
     return g->bits + (size_t)i * (size_t)g->words;
 }
 
-static double weight_of(const graph *g, const search_cfn *cfn, int32_t i)
+static double weight_of(const graph *g, int32_t i)
 {
-    double weight = log(cfn->dom[g->node[i]]);
+    double weight = g->log_dom[i];
     for (int32_t w = 0; w < g->words; w++)
         for (uint64_t b = row(g, i)[w]; b; b &= b - 1)
-            weight += log(cfn->dom[g->node[64 * w + __builtin_ctzll(b)]]);
+            weight += g->log_dom[64 * w + __builtin_ctzll(b)];
     return weight;
 }
 
@@ -62,7 +64,10 @@ static void graph_init(graph *g, const search_cfn *cfn, fs_arena *arena)
         }
     g->words = (g->n + 63) / 64;
     g->bits = fs_new(arena, uint64_t, (size_t)g->n * (size_t)g->words);
+    g->log_dom = fs_new(arena, double, g->n);
     g->weight = fs_new(arena, double, g->n);
+    for (int32_t i = 0; i < g->n; i++)
+        g->log_dom[i] = log(cfn->dom[g->node[i]]);
     for (int32_t p = 0; p < cfn->pairs.n; p++) {
         const search_pair *pair = &cfn->pairs.at[p];
         if (pair->gone)
@@ -72,10 +77,10 @@ static void graph_init(graph *g, const search_cfn *cfn, fs_arena *arena)
         row(g, v)[u / 64] |= 1ull << (u % 64);
     }
     for (int32_t i = 0; i < g->n; i++)
-        g->weight[i] = weight_of(g, cfn, i);
+        g->weight[i] = weight_of(g, i);
 }
 
-static void graph_eliminate(graph *g, const search_cfn *cfn, int32_t v)
+static void graph_eliminate(graph *g, int32_t v)
 {
     for (int32_t w = 0; w < g->words; w++)
         for (uint64_t b = row(g, v)[w]; b; b &= b - 1) {
@@ -88,7 +93,7 @@ static void graph_eliminate(graph *g, const search_cfn *cfn, int32_t v)
     for (int32_t w = 0; w < g->words; w++)
         for (uint64_t b = row(g, v)[w]; b; b &= b - 1) {
             int32_t i = 64 * w + __builtin_ctzll(b);
-            g->weight[i] = weight_of(g, cfn, i);
+            g->weight[i] = weight_of(g, i);
         }
     g->weight[v] = INFINITY;
 }
@@ -115,7 +120,7 @@ static bool find_order(bucket *b, int64_t entries)
         if (width > MAX_SCOPE)
             return false;
         fs_push(b->arena, &b->order, g.node[best]);
-        graph_eliminate(&g, cfn, best);
+        graph_eliminate(&g, best);
     }
     return true;
 }
@@ -146,14 +151,16 @@ static void make_tables(bucket *b)
     }
 }
 
-/* The tables of one elimination, read in step with a counter over the scope:
- * stride[f][k] is how far table f moves when scope node k goes up by one. */
+/* The tables of one elimination, read in step with a counter over the scope but
+ * for its last node, whose values are next to each other: stride[f][k] is how
+ * far table f moves when scope node k goes up by one. */
 typedef struct join {
     int32_t n_scope, n_tables, dom;
     int32_t scope[MAX_SCOPE], size[MAX_SCOPE];
     const double **cost;
     int64_t (*stride)[MAX_SCOPE];
     int64_t *own; /* stride of the node itself */
+    bool *flat;   /* [table] the last of the scope is not in it */
     int64_t cells;
 } join;
 
@@ -170,19 +177,62 @@ static void join_scope(join *j, const bucket *b, const table *t, int32_t node)
     }
 }
 
-static void join_table(join *j, const bucket *b, const table *t, int32_t node)
+/* Strides of a table of those nodes. */
+static void set_strides(join *j, const bucket *b, int32_t f, int32_t n,
+                        const int32_t *nodes, int32_t node)
 {
-    int32_t f = j->n_tables++;
     int64_t stride = 1;
-    j->cost[f] = t->cost;
-    for (int32_t k = t->n - 1; k >= 0; k--) {
+    memset(j->stride[f], 0, sizeof j->stride[f]);
+    for (int32_t k = n - 1; k >= 0; k--) {
         for (int32_t s = 0; s < j->n_scope; s++)
-            if (j->scope[s] == t->node[k])
+            if (j->scope[s] == nodes[k])
                 j->stride[f][s] = stride;
-        if (t->node[k] == node)
+        if (nodes[k] == node)
             j->own[f] = stride;
-        stride *= b->cfn->dom[t->node[k]];
+        stride *= b->cfn->dom[nodes[k]];
     }
+}
+
+/* The same entries with the node's values slowest, then as the scope counts. */
+static void turn_table(join *j, bucket *b, const table *t, int32_t f,
+                       int32_t node)
+{
+    int32_t n = 0, order[MAX_SCOPE], count[MAX_SCOPE] = {0};
+    int64_t from[MAX_SCOPE], size[MAX_SCOPE], cells = 1, at = 0;
+    order[0] = node;
+    from[n] = j->own[f];
+    size[n++] = j->dom;
+    for (int32_t s = 0; s < j->n_scope; s++)
+        if (j->stride[f][s] > 0) {
+            order[n] = j->scope[s];
+            from[n] = j->stride[f][s];
+            size[n++] = j->size[s];
+        }
+    for (int32_t k = 0; k < n; k++)
+        cells *= size[k];
+    double *to = fs_new(b->arena, double, cells);
+    for (int64_t c = 0; c < cells; c++) {
+        to[c] = t->cost[at];
+        for (int32_t k = n - 1; k >= 0; k--) {
+            const bool wraps = ++count[k] == size[k];
+            at += (wraps ? 1 - size[k] : 1) * from[k];
+            if (!wraps)
+                break;
+            count[k] = 0;
+        }
+    }
+    j->cost[f] = to;
+    set_strides(j, b, f, n, order, node);
+}
+
+static void join_table(join *j, bucket *b, const table *t, int32_t node)
+{
+    const int32_t f = j->n_tables++, last = j->n_scope - 1;
+    j->cost[f] = t->cost;
+    set_strides(j, b, f, t->n, t->node, node);
+    if (last >= 0 && j->stride[f][last] > 1)
+        turn_table(j, b, t, f, node);
+    j->flat[f] = last < 0 || j->stride[f][last] == 0;
 }
 
 static void join_init(join *j, bucket *b, int32_t node)
@@ -196,6 +246,7 @@ static void join_init(join *j, bucket *b, int32_t node)
     j->cost = fs_new(b->arena, const double *, of->n);
     j->stride = fs_alloc(b->arena, (size_t)of->n, sizeof *j->stride);
     j->own = fs_new(b->arena, int64_t, of->n);
+    j->flat = fs_new(b->arena, bool, of->n);
     for (int32_t f = 0; f < of->n; f++) {
         table *t = &b->tables.at[of->at[f]];
         if (!t->used)
@@ -207,35 +258,19 @@ static void join_init(join *j, bucket *b, int32_t node)
         j->cells *= j->size[k];
 }
 
-/* Minimum over the node's values with every table standing at `at`. */
-static double join_least(const join *j, const int64_t *at, double *sum,
-                         uint16_t *best)
-{
-    memset(sum, 0, (size_t)j->dom * sizeof *sum);
-    for (int32_t f = 0; f < j->n_tables; f++) {
-        const double *cost = j->cost[f] + at[f];
-        int64_t own = j->own[f];
-        for (int32_t s = 0; s < j->dom; s++)
-            sum[s] += cost[s * own];
-    }
-    double least = INFINITY;
-    for (int32_t s = 0; s < j->dom; s++)
-        if (sum[s] < least) {
-            least = sum[s];
-            *best = (uint16_t)s;
-        }
-    return least;
-}
-
+/* Minima over the node's values, for each cell of the scope. */
 static void join_run(const join *j, fs_arena *arena, double *cost,
                      uint16_t *best)
 {
+    const int32_t last = j->n_scope - 1;
+    const int64_t n = last < 0 ? 1 : j->size[last];
     int32_t count[MAX_SCOPE] = {0};
-    int64_t *at = fs_new(arena, int64_t, j->n_tables);
-    double *sum = fs_new(arena, double, j->dom);
-    for (int64_t c = 0; c < j->cells; c++) {
-        cost[c] = join_least(j, at, sum, &best[c]);
-        for (int32_t k = j->n_scope - 1; k >= 0; k--) {
+    const double **at =
+        fs_memdup(arena, j->cost, (size_t)j->n_tables * sizeof *j->cost);
+    for (int64_t c = 0; c < j->cells; c += n) {
+        search_least_sums(at, j->own, j->flat, j->n_tables, j->dom, n, cost + c,
+                          best + c);
+        for (int32_t k = last - 1; k >= 0; k--) {
             bool wraps = ++count[k] == j->size[k];
             int64_t move = wraps ? 1 - j->size[k] : 1;
             for (int32_t f = 0; f < j->n_tables; f++)

@@ -211,6 +211,15 @@ double search_largest_rise(const double *from, const double *to, int64_t n,
 
 /* ---- products ---- */
 
+INLINE void begin_least(int64_t n, double *restrict cost,
+                        int64_t *restrict which)
+{
+    for (int64_t y = 0; y < n; y++) {
+        cost[y] = INFINITY;
+        which[y] = 0;
+    }
+}
+
 INLINE void take_less(double sum, const double *right, int64_t n, int64_t s,
                       double *restrict cost, int64_t *restrict which)
 {
@@ -233,15 +242,44 @@ void search_min_plus(const double *sum, const double *right, int64_t nx,
         for (int64_t y = 0; y < ny; y += BLOCK) {
             const int64_t many = ny - y < BLOCK ? ny - y : BLOCK;
             double *to = cost + x * ny + y;
-            for (int64_t k = 0; k < many; k++) {
-                to[k] = INFINITY;
-                which[k] = 0;
-            }
+            begin_least(many, to, which);
             for (int64_t s = 0; s < n; s++)
                 take_less(sum[s], right + s * ny + y, many, s, to, which);
             for (int64_t k = 0; k < many; k++)
                 best[x * ny + y + k] = (uint16_t)which[k];
         }
+}
+
+INLINE void add_row(const double *row, bool flat, int64_t n,
+                    double *restrict sum)
+{
+    const double same = *row;
+    for (int64_t y = 0; flat && y < n; y++)
+        sum[y] += same;
+    for (int64_t y = 0; !flat && y < n; y++)
+        sum[y] += row[y];
+}
+
+FS_CLONES
+void search_least_sums(const double *const *at, const int64_t *own,
+                       const bool *flat, int32_t tables, int64_t dom, int64_t n,
+                       double *cost, uint16_t *best)
+{
+    int64_t which[BLOCK];
+    double sum[BLOCK];
+    for (int64_t y = 0; y < n; y += BLOCK) {
+        const int64_t many = n - y < BLOCK ? n - y : BLOCK;
+        begin_least(many, cost + y, which);
+        for (int64_t s = 0; s < dom; s++) {
+            memset(sum, 0, (size_t)many * sizeof *sum);
+            for (int32_t f = 0; f < tables; f++)
+                add_row(at[f] + s * own[f] + (flat[f] ? 0 : y), flat[f], many,
+                        sum);
+            take_less(0, sum, many, s, cost + y, which);
+        }
+        for (int64_t k = 0; k < many; k++)
+            best[y + k] = (uint16_t)which[k];
+    }
 }
 
 FS_CLONES

@@ -7,6 +7,7 @@
 #ifndef FS_SEARCH_MINPLUS_H
 #define FS_SEARCH_MINPLUS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* to[s] = min_x cost[s][x] - from[x]; */
@@ -32,6 +33,13 @@ double search_largest_rise(const double *from, const double *to, int64_t n,
  * none is finite): rows x of n sums, n rows of ny. */
 void search_min_plus(const double *sum, const double *right, int64_t nx,
                      int64_t n, int64_t ny, double *cost, uint16_t *best);
+
+/* The same of sums of `tables` in that order, of which each is read from at[f]
+ * on, its row s own[f] * s further: n entries, or (flat) one for all.
+ * cost[y] = min_s sum_f at[f][own[f] * s + (flat[f] ? 0 : y)]. */
+void search_least_sums(const double *const *at, const int64_t *own,
+                       const bool *flat, int32_t tables, int64_t dom, int64_t n,
+                       double *cost, uint16_t *best);
 
 /* out[x][s] = in[s][x]. */
 void search_transpose(const double *in, int64_t n, int64_t nx, double *out);
