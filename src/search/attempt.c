@@ -86,6 +86,7 @@ void search_drop_tables(search_candidate *c)
     fs_arena_destroy(c->arena);
     c->arena = NULL;
     c->prices = NULL;
+    c->reached = NULL;
     c->built = (search_built){0};
 }
 
@@ -130,7 +131,7 @@ static double even_bound(const search_level0 *z, search_candidate *c)
                             0,        false,  z->problem->without};
     search_minimum min;
     if (c->shown.view)
-        return search_lift(&c->built, &even, INFINITY, search_enough(z),
+        return search_lift(&c->built, &even, NULL, INFINITY, search_enough(z),
                            deadline);
     search_cfn_minimise(search_net_priced(&c->built.net, &even, c->arena),
                         &effort, c->arena, &min);
@@ -246,6 +247,7 @@ void search_release(const search_level0 *z, search_candidate *c)
     fs_arena_destroy(c->arena);
     c->arena = NULL;
     c->prices = NULL;
+    c->reached = NULL;
 }
 
 bool search_closed(const search_level0 *z, const search_config *record)
@@ -334,8 +336,8 @@ static double lifted(search_candidate *c, const search_solution *found)
         fmin(search_near(found->cost, 0.25 * budget->gap), budget->cutoff);
     if (search_proven(c->record.lower_bound_s, enough)) /* by pressing */
         return fmin(found->lower_bound, c->record.lower_bound_s);
-    return search_lift(&c->built, found->prices, found->lower_bound, enough,
-                       next_deadline(c));
+    return search_lift(&c->built, found->prices, c->reached, found->lower_bound,
+                       enough, next_deadline(c));
 }
 
 /* Where layers that differ may make a better plan. */
@@ -385,8 +387,9 @@ void search_press_one(search_level0 *z, search_candidate *c)
     *prices = search_prices_new(&c->built.net, c->arena);
     if (c->prices)
         search_prices_copy(&c->built.net, prices, c->prices);
-    raise_bound(c, search_press(&c->built, has_say(z, c), budget->cutoff,
-                                budget->deadline, prices));
+    raise_bound(c,
+                search_press(&c->built, has_say(z, c), budget->cutoff,
+                             budget->deadline, c->arena, prices, &c->reached));
     for (int32_t k = 0; k < c->built.net.n_limits; k++)
         if (prices->bytes[k] > 0)
             c->prices = prices;
@@ -451,6 +454,7 @@ fs_status search_solve_whole(search_level0 *z, search_candidate *c,
     search_candidate *whole = fs_memdup(z->scratch, c, sizeof *c);
     whole->arena = NULL;
     whole->prices = NULL;
+    whole->reached = NULL;
     whole->whole = true;
     whole->unfolds = false;
     const bool ready = search_prepare(z, whole);

@@ -56,6 +56,36 @@ double search_lift_slopes(search_lifting *l, const int32_t *value)
     return squares;
 }
 
+int32_t search_lift_n_phi(const search_lifting *l)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < l->kinds.n; i++)
+        n += 2 * l->kinds.at[i].n_states;
+    return n;
+}
+
+void search_lift_get(const search_lifting *l, bool slopes, double *flat)
+{
+    for (int32_t i = 0; i < l->kinds.n; i++) {
+        const search_lift_kind *k = &l->kinds.at[i];
+        const size_t bytes = (size_t)k->n_states * sizeof *flat;
+        memcpy(flat, slopes ? k->slope : k->phi, bytes);
+        memcpy(flat + k->n_states, slopes ? k->tilt : k->delta, bytes);
+        flat += 2 * k->n_states;
+    }
+}
+
+void search_lift_set(search_lifting *l, bool slopes, const double *flat)
+{
+    for (int32_t i = 0; i < l->kinds.n; i++) {
+        const search_lift_kind *k = &l->kinds.at[i];
+        const size_t bytes = (size_t)k->n_states * sizeof *flat;
+        memcpy(slopes ? k->slope : k->phi, flat, bytes);
+        memcpy(slopes ? k->tilt : k->delta, flat + k->n_states, bytes);
+        flat += 2 * k->n_states;
+    }
+}
+
 /* ---- prices of bytes ---- */
 
 /* What values hold of each limit, beyond it, as a share of it, tamed: far
@@ -202,6 +232,13 @@ static double hoped_for(const search_lift_aim *aim, double best)
                                 : best + SEARCH_LIFT_UNKNOWN * fabs(best);
 }
 
+static void note_best(search_lifting *l, const search_lift_aim *aim)
+{
+    search_lift_get(l, false, aim->phi);
+    if (aim->prices)
+        search_prices_copy(&l->loose, aim->prices, &l->at);
+}
+
 /* Rounds of one kind of potentials. Where minima are out of reach, messages do
  * for them. */
 static double climb(search_lifting *l, double best, const search_lift_aim *aim)
@@ -220,11 +257,14 @@ static double climb(search_lifting *l, double best, const search_lift_aim *aim)
         }
         const look at = look_at(l, &t, false, aim);
         pace *= at.bound > best ? 1 : 0.7;
-        if (at.bound > best && aim->prices)
-            search_prices_copy(&l->loose, aim->prices, &l->at);
+        if (at.bound > best)
+            note_best(l, aim);
         best = fmax(best, at.bound);
-        if (best < aim->enough && at.vague)
-            return search_lift_rise(l, &t, aim, best);
+        if (best < aim->enough && at.vague) {
+            best = search_lift_rise(l, &t, aim, best);
+            note_best(l, aim); /* it comes back to where it was best */
+            return best;
+        }
         if (at.squares <= 0)
             break;
         const double far = hoped_for(aim, best) - at.bound;
@@ -245,16 +285,25 @@ static double raise(search_lifting *l, const search_lift_aim *aim)
     return climb(l, best, aim);
 }
 
-double search_lift(const search_built *built, const search_prices *at,
-                   double upper, double enough, fs_deadline deadline)
+static double *numbers(const search_lifting *l)
 {
-    const search_lift_aim aim = {upper, enough, deadline, NULL};
+    return fs_new(l->arena, double, search_lift_n_phi(l));
+}
+
+double search_lift(const search_built *built, const search_prices *at,
+                   const double *from, double upper, double enough,
+                   fs_deadline deadline)
+{
     search_lifting l;
     double bound = 0;
     if (!built->layout->view)
         return upper;
     if (search_lift_begin(&l, built)) {
+        const search_lift_aim aim = {upper, enough, deadline, NULL,
+                                     numbers(&l)};
         search_prices_copy(&built->loose, &l.at, at);
+        if (from)
+            search_lift_set(&l, false, from);
         drop_prices(&l);
         l.over = search_price_excess(&built->loose, &l.at);
         bound = raise(&l, &aim);
@@ -264,20 +313,24 @@ double search_lift(const search_built *built, const search_prices *at,
 }
 
 double search_press(const search_built *built, bool memory, double enough,
-                    fs_deadline deadline, search_prices *prices)
+                    fs_deadline deadline, fs_arena *arena,
+                    search_prices *prices, double **reached)
 {
-    /* Aimed at is a little more, so that enough is reached. */
-    const search_lift_aim aim = {enough * (1 + BEYOND), enough, deadline,
-                                 prices};
     search_lifting l;
     double bound = 0;
+    *reached = NULL;
     if (search_lift_begin(&l, built)) {
+        /* Aimed at is a little more, so that enough is reached. */
+        const search_lift_aim aim = {enough * (1 + BEYOND), enough, deadline,
+                                     prices, numbers(&l)};
         search_prices_copy(&built->loose, &l.at, prices);
         drop_prices(&l);
         l.over = search_price_excess(&built->loose, &l.at);
         if (memory && built->loose.n_limits)
             l.excess = fs_new(l.arena, double, built->loose.n_limits);
         bound = raise(&l, &aim);
+        *reached = fs_memdup(arena, aim.phi,
+                             (size_t)search_lift_n_phi(&l) * sizeof *aim.phi);
     }
     fs_arena_destroy(l.arena);
     return bound;
@@ -290,8 +343,9 @@ double search_lift_bytes(const search_built *built, int32_t limit,
     double bytes = 0;
     const int32_t n = built->loose.n_stages;
     if (search_lift_begin(&l, built)) {
-        const search_lift_aim aim = {
-            INFINITY, 1 + (double)l.loose.limit_bytes[limit], deadline, NULL};
+        const search_lift_aim aim = {INFINITY,
+                                     1 + (double)l.loose.limit_bytes[limit],
+                                     deadline, NULL, numbers(&l)};
         l.loose.fill = 0; /* no second counts */
         for (int32_t i = 0; i < n; i++)
             l.at.micro[i] = l.at.step[i] = 0;

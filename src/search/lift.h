@@ -102,6 +102,10 @@ void search_lift_move(search_lifting *l, const search_lift_tables *t,
                       double step);
 /* After prices were set. */
 void search_lift_stale(search_lifting *l, const search_lift_tables *t);
+/* Numbers of all potentials, and these or their slopes one after the other. */
+int32_t search_lift_n_phi(const search_lifting *l);
+void search_lift_get(const search_lifting *l, bool slopes, double *flat);
+void search_lift_set(search_lifting *l, bool slopes, const double *flat);
 /* What sums in which potentials cancel may be off by. */
 double search_lift_rounding(const search_lifting *l);
 
@@ -114,6 +118,7 @@ typedef struct search_lift_aim {
     double enough; /* no more is wanted */
     fs_deadline deadline;
     search_prices *prices; /* where they move: those of the best bound */
+    double *phi;           /* and its potentials */
 } search_lift_aim;
 /* By messages that stay while prices and potentials move (rise.c). */
 double search_lift_rise(search_lifting *l, const search_lift_tables *t,

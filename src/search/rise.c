@@ -58,40 +58,31 @@ typedef struct rise {
 
 typedef enum vector { POINT, SLOPES } vector;
 
-/* The kind's numbers of that vector: of phi or of delta. */
-static double *numbers(const search_lift_kind *k, vector of, bool drift)
+/* Copies all to `flat`, */
+static void get(const rise *r, vector of, double *flat)
 {
-    if (of == POINT)
-        return drift ? k->delta : k->phi;
-    return drift ? k->tilt : k->slope;
+    const search_lifting *l = r->l;
+    search_lift_get(l, of == SLOPES, flat);
+    if (l->excess)
+        memcpy(flat + search_lift_n_phi(l),
+               of == POINT ? l->at.bytes : l->excess,
+               (size_t)l->loose.n_limits * sizeof *flat);
 }
 
-/* Copies all to `flat`, or back. */
-static void copy(rise *r, vector of, double *flat, bool back)
+/* or back. */
+static void set(rise *r, vector of, const double *flat)
 {
     search_lifting *l = r->l;
-    double *at = flat;
-    for (int32_t i = 0; i < l->kinds.n; i++) {
-        const search_lift_kind *k = &l->kinds.at[i];
-        for (int32_t drift = 0; drift < 2; drift++, at += k->n_states) {
-            double *own = numbers(k, of, drift);
-            memcpy(back ? own : at, back ? at : own,
-                   (size_t)k->n_states * sizeof *own);
-        }
-    }
-    if (!l->excess)
-        return;
-    double *own = of == POINT ? l->at.bytes : l->excess;
-    memcpy(back ? own : at, back ? at : own,
-           (size_t)l->loose.n_limits * sizeof *own);
+    search_lift_set(l, of == SLOPES, flat);
+    if (l->excess)
+        memcpy(of == POINT ? l->at.bytes : l->excess,
+               flat + search_lift_n_phi(l),
+               (size_t)l->loose.n_limits * sizeof *flat);
 }
 
 static int32_t count_variables(const search_lifting *l)
 {
-    int32_t n = l->excess ? l->loose.n_limits : 0;
-    for (int32_t i = 0; i < l->kinds.n; i++)
-        n += 2 * l->kinds.at[i].n_states;
-    return n;
+    return search_lift_n_phi(l) + (l->excess ? l->loose.n_limits : 0);
 }
 
 /* ---- costs that follow ---- */
@@ -200,7 +191,7 @@ static bool begin(rise *r, search_lifting *l, const search_lift_tables *t)
     r->n = count_variables(l);
     r->way = fs_new(r->arena, double, r->n);
     r->point = fs_new(r->arena, double, r->n);
-    copy(r, POINT, r->point, false);
+    get(r, POINT, r->point);
     r->dual = search_dual_new(r->cfn, r->arena);
     r->dual->plain = true; /* as a way, decodings are as good */
     return true;
@@ -217,12 +208,12 @@ static double find_way(rise *r)
     search_lift_slopes(l, r->dual->value);
     if (l->excess)
         search_lift_excess(l, r->dual->value);
-    copy(r, SLOPES, now, false);
+    get(r, SLOPES, now);
     for (int32_t i = 0; i < r->n; i++) {
         r->way[i] += FRESH * (now[i] - r->way[i]);
         squares += r->way[i] * r->way[i];
     }
-    copy(r, SLOPES, r->way, true);
+    set(r, SLOPES, r->way);
     fs_arena_destroy(scratch);
     return squares;
 }
@@ -239,7 +230,7 @@ static void move(rise *r)
 static void go_back(rise *r)
 {
     search_lifting *l = r->l;
-    copy(r, POINT, r->point, true);
+    set(r, POINT, r->point);
     search_lift_stale(l, r->t);
     follow(r, l->excess != NULL);
 }
@@ -294,7 +285,7 @@ static double run(rise *r, const search_lift_aim *aim, double best)
         const double bound = sweep(r), gain = bound - best;
         if (gain > 0) {
             best = bound;
-            copy(r, POINT, r->point, false);
+            get(r, POINT, r->point);
             if (aim->prices)
                 search_prices_copy(&r->l->loose, aim->prices, &r->l->at);
         }
