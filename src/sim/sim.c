@@ -6,58 +6,10 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { MOST_DEMAND_S = 1000000, PS_PER_NS = 1000 };
+enum { MOST_DEMAND_S = 1000000, PS_PER_NS = 1000, LOOK_AT_CLOCK = 1024 };
 
 /* A demand in picoseconds times a fixed-point share. */
 __extension__ typedef __int128 wide;
-
-/* What runs on a stream: from the firing of its head to its completion. A
- * transfer or collective of several roles is the job of one of its streams. */
-typedef struct sim_job {
-    int64_t left_ps; /* of the demand, at `updated_ns` */
-    int64_t updated_ns, start_ns;
-    int64_t rate;               /* fixed-point; 0: not set yet */
-    int32_t role, stream, line; /* line -1: of this role alone */
-    int32_t version, place;     /* place in `running` */
-    bool on_core, on_link;
-} sim_job;
-
-typedef struct sim_head {
-    int64_t ready_ns; /* -1: not seen ready yet */
-    bool waits;       /* ready, but another stream's turn to compute */
-} sim_head;
-
-/* A communicator or channel: the roles that meet on it, and who has come. */
-typedef struct sim_line {
-    int32_t n_members, n_arrived;
-    int32_t *arrived; /* [n_members] stream numbers over all roles */
-} sim_line;
-
-typedef struct simulation {
-    const ir_graph *graph;
-    const plan *p;
-    const plan_timing *timing;
-    const sim_options *options;
-    fs_arena *arena; /* of this run */
-    int64_t steps, now_ns, sequence, n_events;
-    plan_actors **actors;    /* [roles] */
-    int32_t *first_stream;   /* [roles + 1] */
-    int32_t *role_of;        /* [streams] */
-    sim_job *jobs;           /* [streams] */
-    sim_head *heads;         /* [streams] */
-    sim_line *lines;         /* communicators, then channels */
-    FS_VEC(int32_t) running; /* streams whose job shares something */
-    bool *touched;           /* [roles] whose heads may have become ready */
-    sim_resources resources;
-    sim_heap heap;
-    sim_meter *meters; /* [roles] */
-    int64_t *left;     /* [steps] firings to come */
-    int64_t *end_ns;   /* [steps] */
-    /* The meters are read over one step, from the end of the one before. */
-    int64_t measured_step;
-    sim_meter *before;
-    sim_meter *after;
-} simulation;
 
 /* ---- making ---- */
 
@@ -533,6 +485,7 @@ static void fill_result(const simulation *s, fs_arena *arena, sim_result *out)
     out->bubble = window_s > 0 ? idle_s / (ranks * window_s) : 0;
     out->exposed_comm_s = exposed_s / ranks;
     out->events = s->n_events;
+    out->skipped = s->n_skipped;
 }
 
 /* Times of the trace count from the first thing it shows. */
@@ -549,13 +502,22 @@ static void shift_trace(plan_trace *trace, int32_t first)
     }
 }
 
+static bool is_late(const simulation *s)
+{
+    return s->options->end && fs_end_reached(s->options->end);
+}
+
 static fs_status play(simulation *s, fs_err *err)
 {
     start_ready(s);
     set_rates(s);
-    while (end_next(s)) {
+    for (int64_t k = 0; end_next(s); k++) {
         start_ready(s);
         set_rates(s);
+        sim_repeats_skip(s->repeats, s);
+        if (k % LOOK_AT_CLOCK == 0 && is_late(s))
+            return fs_fail(err, FS_NO, "the simulation was ended after %.9f s",
+                           (double)s->now_ns * 1e-9);
     }
     return finished(s) ? FS_OK : stalled(s, err);
 }
@@ -585,6 +547,7 @@ fs_status sim_run(const ir_graph *graph, const plan *p,
         make_roles(&s);
         make_streams(&s);
         make_lines(&s);
+        s.repeats = sim_repeats_create(&s);
         status = play(&s, err);
     }
     if (status == FS_OK) {
