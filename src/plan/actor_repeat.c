@@ -41,6 +41,21 @@ static bool moved(const plan_actors *a, const plan_actors_mark *mark,
            x->busy != y->busy;
 }
 
+static plan_shift shift_of(const plan_actors *a, const plan_cursor *from,
+                           const plan_cursor *to)
+{
+    const plan_slot *slots = a->role->slots;
+    return (plan_shift){(int32_t)(to->step - from->step), to->slot - from->slot,
+                        slots[to->slot].micro_batch -
+                            slots[from->slot].micro_batch};
+}
+
+/* By a step, or within one. */
+static bool is_shift(const plan_shift *s)
+{
+    return s->steps ? s->steps == 1 && s->slots == 0 : s->slots > 0;
+}
+
 /* All that moved have come equally far. */
 static bool cursor_repeats(const plan_actors *a, const plan_actors_mark *mark,
                            int32_t stream, plan_shift *shift)
@@ -48,15 +63,25 @@ static bool cursor_repeats(const plan_actors *a, const plan_actors_mark *mark,
     const plan_cursor *x = &mark->cursor[stream], *y = &a->cursor[stream];
     if (!moved(a, mark, stream))
         return true;
-    if (x->step != y->step || x->task != y->task || x->busy != y->busy)
+    if (x->task != y->task || x->busy != y->busy)
         return false;
-    const plan_shift its = {y->slot - x->slot,
-                            a->role->slots[y->slot].micro_batch -
-                                a->role->slots[x->slot].micro_batch};
-    if (shift->slots == 0)
+    const plan_shift its = shift_of(a, x, y);
+    if (!shift->steps && !shift->slots)
         *shift = its;
-    return its.slots == shift->slots &&
+    return is_shift(&its) && its.steps == shift->steps &&
+           its.slots == shift->slots &&
            its.micro_batches == shift->micro_batches;
+}
+
+/* Pieces of a register since the mark. */
+static bool is_due(const plan_actors *a, const plan_register *r, int64_t by,
+                   const plan_shift *shift)
+{
+    if (!shift->steps)
+        return by == 0 || by == shift->micro_batches;
+    if (r->producer < 0)
+        return by == 0;
+    return by == (r->per_step || r->persistent ? 1 : a->plan->micro_batches);
 }
 
 /* Buffers are used in turn: a piece that is as many later lies as many
@@ -69,7 +94,7 @@ static bool register_repeats(const plan_actors *a, const plan_actors_mark *mark,
     const int32_t *is = a->readers + a->first_buffer[reg];
     const int64_t by = a->produced[reg] - mark->produced[reg];
     if (a->released[reg] - mark->released[reg] != by ||
-        (by != 0 && by != shift.micro_batches))
+        !is_due(a, &a->role->registers[reg], by, &shift))
         return false;
     for (int32_t i = 0; i < count; i++)
         if (is[(i + by) % count] != was[i])
@@ -80,9 +105,12 @@ static bool register_repeats(const plan_actors *a, const plan_actors_mark *mark,
 bool plan_actors_repeat(const plan_actors *a, const plan_actors_mark *mark,
                         plan_shift *shift)
 {
-    *shift = (plan_shift){0, 0};
+    *shift = (plan_shift){0};
     for (int32_t s = 0; s < a->role->n_streams; s++)
         if (!cursor_repeats(a, mark, s, shift))
+            return false;
+    for (int32_t s = 0; s < a->role->n_streams && shift->steps; s++)
+        if (a->cursor[s].task >= 0 && !moved(a, mark, s))
             return false;
     for (int32_t r = 0; r < a->role->n_registers; r++)
         if (!register_repeats(a, mark, r, *shift))
@@ -143,10 +171,22 @@ static int32_t end_of(const plan_actors *a, const plan_actors_mark *mark,
     return end;
 }
 
+/* Nobody begins a step that is none of these. */
+static int32_t steps_left(const plan_actors *a)
+{
+    int64_t last = 0;
+    for (int32_t s = 0; s < a->role->n_streams; s++)
+        if (a->cursor[s].task >= 0 && a->cursor[s].step > last)
+            last = a->cursor[s].step;
+    return (int32_t)(a->steps - 1 - last);
+}
+
 int32_t plan_actors_repeats_left(const plan_actors *a,
                                  const plan_actors_mark *mark, plan_shift shift)
 {
-    if (shift.slots == 0)
+    if (shift.steps)
+        return steps_left(a);
+    if (!shift.slots)
         return INT32_MAX;
     const range r = passed(a, mark);
     const int32_t end = end_of(a, mark, &r);
@@ -177,8 +217,10 @@ void plan_actors_skip(plan_actors *a, const plan_actors_mark *mark,
                       plan_shift shift, int32_t times)
 {
     for (int32_t s = 0; s < a->role->n_streams; s++)
-        if (moved(a, mark, s))
+        if (moved(a, mark, s)) {
+            a->cursor[s].step += times * shift.steps;
             a->cursor[s].slot += times * shift.slots;
+        }
     for (int32_t r = 0; r < a->role->n_registers; r++) {
         const int64_t by = times * (a->produced[r] - mark->produced[r]);
         a->produced[r] += by;

@@ -1,7 +1,7 @@
-/* Micro-batches in the middle of a step are alike: where all actors of a plan
- * stand as they stood before, but for micro-batches that have passed, they will
- * do the same once more, as often as their programs repeat. So whoever steps
- * them may leave repetitions out, exactly. */
+/* Steps are alike, and so are micro-batches in the middle of a step: where all
+ * actors of a plan stand as they stood before, but for what has passed, they
+ * will do the same once more, as often as their programs repeat. So whoever
+ * steps them may leave repetitions out, exactly. */
 #ifndef FS_PLAN_ACTOR_REPEAT_H
 #define FS_PLAN_ACTOR_REPEAT_H
 
@@ -15,10 +15,10 @@ typedef struct plan_actors_mark {
     plan_cursor *cursor;          /* [streams] */
 } plan_actors_mark;
 
-/* How far they have come from there, in those streams and registers that have
- * moved at all; 0: none has. */
+/* How far they have come from there: all by a step, or, in those streams and
+ * registers that have moved at all, by slots; 0: none has. */
 typedef struct plan_shift {
-    int32_t slots, micro_batches;
+    int32_t steps, slots, micro_batches;
 } plan_shift;
 
 plan_actors_mark *plan_actors_mark_create(const plan_actors *a,

@@ -122,12 +122,12 @@ typedef struct simulation {
     sim_resources resources;
     sim_heap heap;
     sim_meter *meters; /* [roles] */
+    int64_t firings;   /* of a step */
     int64_t *left;     /* [steps] firings to come */
     int64_t *end_ns;   /* [steps] */
     /* The meters are read over one step, from the end of the one before. */
     int64_t measured_step;
-    sim_meter *before;
-    sim_meter *after;
+    sim_meter **at_end;   /* [steps][roles] */
     sim_repeats *repeats; /* NULL: everything is played */
 } simulation;
 

@@ -1,9 +1,9 @@
-/* Micro-batches in the middle of a step are alike: when everything stands as it
- * stood some time before (what runs is as far from its end, whoever waits does
- * so in the same order, actors have moved on by whole micro-batches), the same
- * will happen again in the same time, as often as the programs repeat. These
- * repetitions are left out: times, counts and meters are what they would be if
- * they had been played. */
+/* Steps are alike, and so are micro-batches in the middle of a step: when
+ * everything stands as it stood some time before (what runs is as far from its
+ * end, whoever waits does so in the same order, actors have moved on by a step,
+ * or by whole micro-batches), the same will happen again in the same time, as
+ * often as the programs repeat. These repetitions are left out: times, counts
+ * and meters are what they would be if they had been played. */
 #include "config.h"
 #include "sim/parts.h"
 
@@ -27,13 +27,17 @@ typedef struct mark {
 } mark;
 
 /* One is of the last time, which finds what repeats with every micro-batch; one
- * is renewed less and less often, which finds all periods (Brent 1980). */
+ * is renewed less and less often, which finds all periods (Brent 1980); one is
+ * of the middle of the step before. */
 struct sim_repeats {
     fs_arena *arena;
     int32_t lead, slot; /* a stream, and the slot where it was */
     int64_t step;
     int64_t n_looks, renew; /* in this step, and at which the old is renewed */
     mark *last, *old, *now;
+    mark *middle; /* with the lead in this slot: */
+    int32_t middle_slot;
+    int64_t middle_step;
     plan_shift *shift; /* [roles] */
 };
 
@@ -79,6 +83,8 @@ sim_repeats *sim_repeats_create(const simulation *s)
     r->last = make_mark(s);
     r->old = make_mark(s);
     r->now = make_mark(s);
+    r->middle = make_mark(s);
+    r->middle_step = -1;
     r->shift = fs_new(s->arena, plan_shift, s->p->n_roles);
     return r;
 }
@@ -172,12 +178,17 @@ static bool same_heads(const simulation *s, const mark *was, const mark *is)
     return true;
 }
 
-/* The end of a step is no repetition. */
+/* Steps that ended meanwhile. */
+static int32_t n_ended(const simulation *s, const mark *was, const mark *is)
+{
+    int32_t n = 0;
+    for (int64_t k = 0; k < s->steps; k++)
+        n += was->left[k] > 0 && is->left[k] == 0;
+    return n;
+}
+
 static bool same_counts(const simulation *s, const mark *was, const mark *is)
 {
-    for (int64_t k = 0; k < s->steps; k++)
-        if (was->left[k] > 0 && is->left[k] == 0)
-            return false;
     for (int32_t r = 0; r < s->p->n_roles; r++) {
         const sim_meter *x = &was->meters[r], *y = &is->meters[r];
         if (x->computing != y->computing || x->occupied != y->occupied ||
@@ -188,19 +199,22 @@ static bool same_counts(const simulation *s, const mark *was, const mark *is)
     return true;
 }
 
-/* How often what happened since `was` will come again. */
+/* How often what happened since `was`, in which so many steps ended, will come
+ * again. */
 static int32_t times_again(sim_repeats *r, const simulation *s, const mark *was,
-                           const mark *is)
+                           int32_t steps)
 {
+    const mark *is = r->now;
     int32_t times = INT32_MAX;
     if (!was->set || !same_jobs(was, is) || !same_heads(s, was, is) ||
         !same_list(was->running, was->n_running, is->running, is->n_running) ||
         !same_list(was->arrivals, was->n_arrivals, is->arrivals,
                    is->n_arrivals) ||
-        !same_counts(s, was, is))
+        !same_counts(s, was, is) || n_ended(s, was, is) != steps)
         return 0;
     for (int32_t i = 0; i < s->p->n_roles && times > 0; i++) {
-        if (!plan_actors_repeat(s->actors[i], was->actors[i], &r->shift[i]))
+        if (!plan_actors_repeat(s->actors[i], was->actors[i], &r->shift[i]) ||
+            r->shift[i].steps != steps)
             return 0;
         const int32_t its =
             plan_actors_repeats_left(s->actors[i], was->actors[i], r->shift[i]);
@@ -234,8 +248,47 @@ static void skip_streams(simulation *s, const mark *was, int64_t passed_ns)
         s->heap.events.at[i].time_ns += passed_ns;
 }
 
+/* Meters as they are read at the end of a step. */
+static void copy_reading(simulation *s, int64_t from, int64_t times,
+                         const mark *was)
+{
+    for (int32_t i = 0; i < s->p->n_roles; i++) {
+        sim_meter *m = &s->at_end[from + times][i];
+        const sim_meter *now = &s->meters[i], *then = &was->meters[i];
+        *m = s->at_end[from][i];
+        m->busy_ns += times * (now->busy_ns - then->busy_ns);
+        m->comm_ns += times * (now->comm_ns - then->comm_ns);
+        m->exposed_ns += times * (now->exposed_ns - then->exposed_ns);
+        m->occupied_ns += times * (now->occupied_ns - then->occupied_ns);
+    }
+}
+
+/* The step that ended since `was` ends so often again. */
+static void skip_steps(simulation *s, const mark *was, int64_t times)
+{
+    int64_t ended = 0;
+    while (was->left[ended] == 0)
+        ended++;
+    for (int64_t k = 1; k <= times; k++) {
+        s->end_ns[ended + k] = s->end_ns[ended] + k * (s->now_ns - was->now_ns);
+        copy_reading(s, ended, k, was);
+    }
+    for (int64_t k = s->steps - 1; k >= 0; k--)
+        s->left[k] = k < times ? 0 : s->left[k - times];
+}
+
+static void skip_micro_batches(simulation *s, const mark *was, int64_t times)
+{
+    for (int64_t k = 0; k < s->steps; k++)
+        s->left[k] -= times * (was->left[k] - s->left[k]);
+}
+
 static void skip(sim_repeats *r, simulation *s, const mark *was, int64_t times)
 {
+    if (r->shift[0].steps)
+        skip_steps(s, was, times);
+    else
+        skip_micro_batches(s, was, times);
     const int64_t passed_ns = times * (s->now_ns - was->now_ns);
     for (int32_t i = 0; i < s->p->n_roles; i++) {
         plan_actors_skip(s->actors[i], was->actors[i], r->shift[i],
@@ -243,8 +296,6 @@ static void skip(sim_repeats *r, simulation *s, const mark *was, int64_t times)
         skip_meter(&s->meters[i], &was->meters[i], times, passed_ns);
     }
     skip_streams(s, was, passed_ns);
-    for (int64_t k = 0; k < s->steps; k++)
-        s->left[k] -= times * (was->left[k] - s->left[k]);
     s->n_skipped += times * (s->n_events - was->n_events);
     s->n_events += times * (s->n_events - was->n_events);
     s->now_ns += passed_ns;
@@ -252,25 +303,32 @@ static void skip(sim_repeats *r, simulation *s, const mark *was, int64_t times)
 
 /* ---- when that is looked for ---- */
 
+static const plan_cursor *lead_of(const sim_repeats *r, const simulation *s)
+{
+    return &s->actors[s->role_of[r->lead]]->cursor[s->jobs[r->lead].stream];
+}
+
+static void forget(sim_repeats *r)
+{
+    r->last->set = r->old->set = false;
+    r->n_looks = 0;
+    r->renew = 1;
+}
+
 /* The lead has come to another micro-batch, in a slot like the one before or of
  * the backward pass: once per micro-batch in most schedules. */
 static bool may_repeat(sim_repeats *r, const simulation *s)
 {
     const plan_actors *a = s->actors[s->role_of[r->lead]];
-    const plan_cursor *c = &a->cursor[s->jobs[r->lead].stream];
+    const plan_cursor *c = lead_of(r, s);
     if (c->task < 0 || (c->step == r->step && c->slot == r->slot))
         return false;
-    if (c->step != r->step) {
-        r->last->set = r->old->set = false;
-        r->n_looks = 0;
-        r->renew = 1;
-    }
+    if (c->step != r->step)
+        forget(r);
     r->step = c->step;
     r->slot = c->slot;
-    const bool traced = s->options->trace && c->step == s->steps - 1;
-    return !traced && c->slot > 0 &&
-           (a->role->slots[c->slot].phase == PLAN_BACKWARD ||
-            a->section[c->slot] == a->section[c->slot - 1]);
+    return c->slot > 0 && (a->role->slots[c->slot].phase == PLAN_BACKWARD ||
+                           a->section[c->slot] == a->section[c->slot - 1]);
 }
 
 static void swap(mark **a, mark **b)
@@ -280,26 +338,63 @@ static void swap(mark **a, mark **b)
     *b = was;
 }
 
+/* The last step, when it is traced, is played: none of it may be skipped. */
+static bool is_seen(const simulation *s, int64_t steps)
+{
+    return s->options->trace &&
+           (s->steps <= steps || s->left[s->steps - 1 - steps] < s->firings);
+}
+
+static bool skip_times(sim_repeats *r, simulation *s, const mark *was,
+                       int32_t times)
+{
+    if (times <= 0)
+        return false;
+    skip(r, s, was, times);
+    const plan_cursor *c = lead_of(r, s);
+    r->step = c->step;
+    r->slot = c->slot;
+    forget(r);
+    return true;
+}
+
+/* Once in the middle of each step. */
+static bool try_step(sim_repeats *r, simulation *s)
+{
+    const plan_actors *a = s->actors[s->role_of[r->lead]];
+    if (r->middle_step == r->step || 2 * r->slot < a->role->n_slots)
+        return false;
+    int32_t times = 0;
+    if (r->middle_slot == r->slot && r->middle_step == r->step - 1)
+        times = times_again(r, s, r->middle, 1);
+    while (times > 0 && is_seen(s, times))
+        times--;
+    if (skip_times(r, s, r->middle, times)) {
+        r->middle_step = r->step;
+        r->middle_slot = -1;
+        return true;
+    }
+    r->middle_step = r->step;
+    r->middle_slot = r->slot;
+    swap(&r->middle, &r->now);
+    set_mark(s, r->now);
+    return false;
+}
+
+static bool try_micro_batches(sim_repeats *r, simulation *s)
+{
+    return skip_times(r, s, r->last, times_again(r, s, r->last, 0)) ||
+           skip_times(r, s, r->old, times_again(r, s, r->old, 0));
+}
+
 /* All that is due at this instant has begun. */
 void sim_repeats_skip(sim_repeats *r, simulation *s)
 {
     if (!r || !may_repeat(r, s))
         return;
     set_mark(s, r->now);
-    const mark *was = r->last;
-    int32_t times = times_again(r, s, was, r->now);
-    if (times == 0) {
-        was = r->old;
-        times = times_again(r, s, was, r->now);
-    }
-    if (times > 0) {
-        skip(r, s, was, times);
-        r->slot = s->actors[s->role_of[r->lead]]
-                      ->cursor[s->jobs[r->lead].stream]
-                      .slot;
-        r->last->set = r->old->set = false;
+    if (try_step(r, s) || is_seen(s, 0) || try_micro_batches(r, s))
         return;
-    }
     swap(&r->now, &r->last);
     if (++r->n_looks < r->renew)
         return;

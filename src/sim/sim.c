@@ -50,7 +50,6 @@ static int64_t firings_of(const plan_role *role, int32_t micro_batches)
 static void make_roles(simulation *s)
 {
     const plan *p = s->p;
-    int64_t firings = 0;
     s->actors = fs_new(s->arena, plan_actors *, p->n_roles);
     s->first_stream = fs_new(s->arena, int32_t, p->n_roles + 1);
     s->touched = fs_new(s->arena, bool, p->n_roles);
@@ -62,12 +61,15 @@ static void make_roles(simulation *s)
         s->touched[r] = true;
         s->meters[r].live_bytes = sim_standing_bytes(role);
         s->meters[r].peak_bytes = s->meters[r].live_bytes;
-        firings += firings_of(role, p->micro_batches);
+        s->firings += firings_of(role, p->micro_batches);
     }
     s->left = fs_new(s->arena, int64_t, s->steps);
     s->end_ns = fs_new(s->arena, int64_t, s->steps);
-    for (int64_t k = 0; k < s->steps; k++)
-        s->left[k] = firings;
+    s->at_end = fs_new(s->arena, sim_meter *, s->steps);
+    for (int64_t k = 0; k < s->steps; k++) {
+        s->left[k] = s->firings;
+        s->at_end[k] = fs_new(s->arena, sim_meter, p->n_roles);
+    }
 }
 
 static void make_streams(simulation *s)
@@ -213,10 +215,7 @@ static void complete(simulation *s, int32_t stream, int64_t start_ns)
     if (--s->left[step] > 0)
         return;
     s->end_ns[step] = s->now_ns;
-    if (step == s->measured_step - 1)
-        read_meters(s, s->before);
-    if (step == s->measured_step)
-        read_meters(s, s->after);
+    read_meters(s, s->at_end[step]);
 }
 
 /* ---- jobs ---- */
@@ -441,7 +440,10 @@ static fs_status check_timing(const plan *p, const plan_timing *timing,
 static void fill_stage(const simulation *s, int32_t r, double window_s,
                        sim_stage *out)
 {
-    const sim_meter *a = &s->before[r], *b = &s->after[r];
+    static const sim_meter none;
+    const int64_t k = s->measured_step;
+    const sim_meter *a = k ? &s->at_end[k - 1][r] : &none;
+    const sim_meter *b = &s->at_end[k][r];
     out->busy_s += (double)(b->busy_ns - a->busy_ns) * 1e-9;
     out->comm_s += (double)(b->comm_ns - a->comm_ns) * 1e-9;
     out->exposed_comm_s += (double)(b->exposed_ns - a->exposed_ns) * 1e-9;
@@ -541,8 +543,6 @@ fs_status sim_run(const ir_graph *graph, const plan *p,
         /* The last step but one, if there are three: in the last, what the
          * next would have begun early is missing. */
         s.measured_step = s.steps >= 3 ? s.steps - 2 : s.steps - 1;
-        s.before = fs_new(s.arena, sim_meter, p->n_roles);
-        s.after = fs_new(s.arena, sim_meter, p->n_roles);
         sim_resources_make(&s.resources, p, cluster, s.arena);
         make_roles(&s);
         make_streams(&s);
