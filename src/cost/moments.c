@@ -200,6 +200,13 @@ void cost_choose_moments(cost_memory *mem)
     fs_arena_destroy(scratch);
 }
 
+int32_t cost_memory_nodes(const cost_memory *mem, int32_t stage,
+                          const int32_t **out)
+{
+    *out = mem->nodes_of[stage].at;
+    return mem->nodes_of[stage].n;
+}
+
 int32_t cost_memory_moments(const cost_memory *mem, const cost_moment **out)
 {
     *out = mem->moments.at;

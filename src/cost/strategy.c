@@ -103,35 +103,52 @@ static fs_status add_terms(const cost_sum *sum, const cost_formula *formula,
     return FS_OK;
 }
 
-/* Adds what an edge holds at each of so many moments. */
+typedef FS_VEC(int32_t) stage_moments;
+
+/* Adds what an edge holds at each of a stage's moments. */
 static void add_edge_bytes(const cost_sum *sum, int32_t v, int32_t slot,
-                           int32_t n, int64_t *bytes)
+                           const stage_moments *of, int64_t *bytes)
 {
     cost_edge edge;
     if (!cost_sum_edge_at(sum, v, slot, &edge))
         return;
-    for (int32_t k = 0; k < n; k++) {
+    for (int32_t i = 0; i < of->n; i++) {
         cost_holding held;
-        if (cost_memory_edge(sum->memory, k,
+        if (cost_memory_edge(sum->memory, of->at[i],
                              (cost_reader){v, slot, edge.anew, false}, &held))
-            bytes[k] += cost_holding_bytes(&held, &edge.ends, edge.path);
+            bytes[of->at[i]] +=
+                cost_holding_bytes(&held, &edge.ends, edge.path);
+    }
+}
+
+static void add_stage_bytes(const cost_sum *sum, int32_t stage,
+                            const stage_moments *of, int64_t *bytes)
+{
+    const plan_strategy *s = sum->strategy;
+    const int32_t *nodes;
+    const int32_t n = cost_memory_nodes(sum->memory, stage, &nodes);
+    for (int32_t k = 0; k < n; k++) {
+        const int32_t v = nodes[k];
+        const ir_mesh *mesh = &s->stages[s->stage_of[v]].mesh;
+        for (int32_t i = 0; i < of->n; i++)
+            bytes[of->at[i]] +=
+                cost_memory_node(sum->memory, of->at[i], v, mesh, &s->sig[v]);
+        for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
+            add_edge_bytes(sum, v, e - s->first_edge[v], of, bytes);
     }
 }
 
 /* What its moments make their stages hold. */
 static void sum_bytes(const cost_sum *sum, int64_t *bytes)
 {
-    const plan_strategy *s = sum->strategy;
     const cost_moment *at;
     const int32_t n = cost_memory_moments(sum->memory, &at);
-    memset(bytes, 0, (size_t)n * sizeof *bytes);
-    for (int32_t v = 0; v < s->n_nodes; v++) {
-        for (int32_t k = 0; k < n; k++)
-            bytes[k] += cost_memory_node(
-                sum->memory, k, v, &s->stages[s->stage_of[v]].mesh, &s->sig[v]);
-        for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
-            add_edge_bytes(sum, v, e - s->first_edge[v], n, bytes);
-    }
+    stage_moments *of =
+        fs_new(sum->arena, stage_moments, sum->strategy->n_stages);
+    for (int32_t k = 0; k < n; k++)
+        fs_push(sum->arena, &of[at[k].stage], k);
+    for (int32_t i = 0; i < sum->strategy->n_stages; i++)
+        add_stage_bytes(sum, i, &of[i], bytes);
 }
 
 void cost_strategy_bytes(const ir_graph *graph, const plan_strategy *strategy,
