@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json_lists.h"
+#include "base/json_out.h"
 #include "tests/tap.h"
 
 #include <errno.h>
@@ -493,6 +494,94 @@ static void test_lists(void)
     tap_equal_int(wrong, 0, "lists of numbers are read as Jansson reads them");
 }
 
+/* A drawn value, as a tree and, value by value, as text. */
+static json_t *draw_value(fs_json_out *out, const char *key, int32_t deep,
+                          uint64_t *seed)
+{
+    static const char *const texts[] = {"", "a", "\"q\" \\ /",
+                                        "\b\f\n\r\t\x01\x1f\x7f",
+                                        "\xc3\xa4 \xf0\x9f\x98\x80"};
+    const int64_t kind = fs_rand_below(seed, deep ? 6 : 3);
+    if (kind == 0) {
+        const int64_t value = (int64_t)fs_rand(seed) >> fs_rand_below(seed, 64);
+        fs_json_out_int(out, key, value);
+        return json_integer(value);
+    }
+    if (kind == 1) {
+        const bool value = fs_rand_below(seed, 2);
+        fs_json_out_bool(out, key, value);
+        return json_boolean(value);
+    }
+    if (kind == 2) {
+        const char *text = texts[fs_rand_below(seed, 5)];
+        fs_json_out_text(out, key, text);
+        return json_string(text);
+    }
+    if (kind == 3) {
+        json_t *value = json_pack("{s:[f, {}, []], s:n}", "r", 0.1, "n");
+        fs_json_out_value(out, key, value);
+        return value;
+    }
+    json_t *all = kind == 4 ? json_object() : json_array();
+    fs_json_out_begin(out, key, kind == 4 ? '{' : '[');
+    for (int64_t k = fs_rand_below(seed, 4); k > 0; k--) {
+        const char name[2] = {(char)('a' + k), 0};
+        if (kind == 4)
+            json_object_set_new(all, name,
+                                draw_value(out, name, deep - 1, seed));
+        else
+            json_array_append_new(all, draw_value(out, NULL, deep - 1, seed));
+    }
+    fs_json_out_end(out, kind == 4 ? '}' : ']');
+    return all;
+}
+
+static char *read_all(const char *path)
+{
+    char *text = calloc(1, 1 << 20);
+    FILE *file = fopen(path, "r");
+    if (file && fread(text, 1, (1 << 20) - 1, file) == 0)
+        text[0] = '\0';
+    if (file)
+        fclose(file);
+    return text;
+}
+
+static void test_json_out(uint64_t seed)
+{
+    int32_t wrong = 0;
+    char dir[FS_PATH_MAX], path[FS_PATH_MAX + 8];
+    fs_err err = {0};
+    fs_scratch_open(&err, dir);
+    snprintf(path, sizeof path, "%s/out", dir);
+    for (int32_t i = 0; i < 100; i++) {
+        const uint64_t from = seed;
+        fs_json_out compact = fs_json_out_to(NULL);
+        json_t *tree = draw_value(&compact, NULL, 5, &seed);
+        uint64_t again = from;
+        fs_output file;
+        wrong += fs_output_open(&file, path, &err) != FS_OK;
+        fs_json_out lines = fs_json_out_to(&file);
+        json_decref(draw_value(&lines, NULL, 5, &again));
+        fs_json_out_flush(&lines);
+        fs_output_close(&file, &err);
+        char *one = json_dumps(tree, JSON_COMPACT | JSON_REAL_PRECISION(17) |
+                                         JSON_ENCODE_ANY);
+        char *two = json_dumps(tree, FS_JSON_FORMAT | JSON_ENCODE_ANY);
+        char *text = read_all(path);
+        wrong += strlen(one) != compact.n ||
+                 memcmp(one, compact.text, compact.n) != 0 ||
+                 strcmp(two, text) != 0;
+        json_decref(tree);
+        free(one);
+        free(two);
+        free(text);
+        free(compact.text);
+    }
+    fs_scratch_remove(dir);
+    tap_equal_int(wrong, 0, "json: written value by value as from a tree");
+}
+
 int main(void)
 {
     test_arena();
@@ -510,5 +599,6 @@ int main(void)
     test_text();
     test_printable();
     test_warning();
+    test_json_out(tap_seed(5));
     return tap_done();
 }

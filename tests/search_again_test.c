@@ -266,16 +266,16 @@ static void check_payers(again_case *c, const hw_cluster *cluster,
                          const search_lean *lean, tally *t)
 {
     search_candidate again = *of;
-    int64_t *limit = fs_new(c->arena, int64_t, of->n_stages);
-    int64_t *bytes = fs_new(c->arena, int64_t, of->n_stages);
+    const search_lowered as = {fs_new(c->arena, int64_t, of->n_stages),
+                               fs_new(c->arena, int64_t, of->n_stages),
+                               fs_new(c->arena, int32_t, of->n_stages)};
     const search_lean_plan *first = &lean->plans.at[0];
     const search_kept whole = search_whole_plan(
         z, of, &of->built, &(search_mix){.value = first->value}, first->cost);
-    for (int32_t i = 0; i < of->n_stages; i++)
-        bytes[i] = 1;
     again.built = (search_built){0};
-    if (!search_note_missing(z, of, &whole, limit, bytes) ||
-        !build_bare(c, z, &again))
+    if (search_fits_or(&c->problem, whole.graph, as.limit, whole.strategy,
+                       as.bytes, as.fullest) ||
+        !search_note_missing(z, of, &whole, &as) || !build_bare(c, z, &again))
         return;
     t->missing += z->missing.n;
     for (int32_t k = 0; k < lean->plans.n; k += 1 + lean->plans.n / 3)

@@ -633,14 +633,14 @@ static void check_payers(const fold_case *c, asked *a, search_level0 *z,
                          const search_solution *found, tally *t)
 {
     static const char *const engines[] = {"deduce", "mcmc", "ilp"};
-    int64_t *limit = fs_new(a->arena, int64_t, of->n_stages);
-    int64_t *bytes = fs_new(a->arena, int64_t, of->n_stages);
+    const search_lowered as = {fs_new(a->arena, int64_t, of->n_stages),
+                               fs_new(a->arena, int64_t, of->n_stages),
+                               fs_new(a->arena, int32_t, of->n_stages)};
     search_candidate again = candidate_of(a, c);
     search_solution other;
-    for (int32_t i = 0; i < of->n_stages; i++)
-        bytes[i] = 1;
-    if (!search_note_missing(z, of, whole, limit, bytes) ||
-        !build_folded(a, z, &again))
+    if (search_fits_or(&a->problem, whole->graph, as.limit, whole->strategy,
+                       as.bytes, as.fullest) ||
+        !search_note_missing(z, of, whole, &as) || !build_folded(a, z, &again))
         return;
     const cost_moment *at;
     cost_memory_moments(again.built.memory, &at);

@@ -616,6 +616,107 @@ static void test_random(uint64_t seed)
     tap_equal_int(same, n, "the same plan gives the same trace to the byte");
 }
 
+/* ---- micro-batches that are alike ---- */
+
+static bool same_result(const sim_result *a, const sim_result *b)
+{
+    return a->iteration_s == b->iteration_s && a->bubble == b->bubble &&
+           a->exposed_comm_s == b->exposed_comm_s && a->events == b->events &&
+           memcmp(a->stages, b->stages,
+                  (size_t)a->n_stages * sizeof *a->stages) == 0;
+}
+
+static bool same_events(const plan_trace *a, const plan_trace *b)
+{
+    return a->events.n == b->events.n &&
+           (a->events.n == 0 ||
+            memcmp(a->events.at, b->events.at,
+                   (size_t)a->events.n * sizeof *a->events.at) == 0);
+}
+
+/* Times of few values meet at the same instants, those of many never do. */
+static void draw_times(bench *b, int64_t values, uint64_t *seed)
+{
+    for (int32_t r = 0; r < b->p->n_roles; r++)
+        for (int32_t t = 0; t < b->p->roles[r].n_tasks; t++) {
+            b->timing->demand[r][t].total_s =
+                (double)fs_rand_below(seed, values) * 1e-6;
+            b->timing->demand[r][t].on_core = fs_rand_below(seed, 2);
+        }
+}
+
+/* Which share of what happens is left out; NAN: what comes out is not the same
+ * to the last bit. */
+static double left_out(bench *b)
+{
+    sim_result all, few;
+    plan_trace in_all = {.arena = b->arena}, in_few = {.arena = b->arena};
+    b->options.in_full = true;
+    simulate(b);
+    all = b->result;
+    b->options.in_full = false;
+    simulate(b);
+    few = b->result;
+    bool same = same_result(&all, &few) && all.skipped == 0;
+    b->options.trace = &in_few;
+    simulate(b);
+    same = same && same_result(&all, &b->result);
+    b->options.in_full = true;
+    b->options.trace = &in_all;
+    simulate(b);
+    b->options.trace = NULL;
+    same = same && same_events(&in_all, &in_few);
+    return same ? (double)few.skipped / (double)few.events : (double)NAN;
+}
+
+static void test_repeats(uint64_t seed)
+{
+    static const struct {
+        const char *name;
+        int32_t chunks;
+        bool steady;
+    } of[] = {{"gpipe", 1, false},      {"1f1b", 1, true},
+              {"interleaved", 2, true}, {"zb-h1", 1, true},
+              {"zb-h2", 1, true},       {"zb-v", 2, true},
+              {"dynamic", 1, false}};
+    for (int32_t k = 0; k < 7; k++) {
+        double sum = 0, most = 0;
+        int32_t wrong = 0, n = 0;
+        for (int32_t i = 0; i < 40; i++, n++) {
+            const int32_t p = 1 + (int32_t)fs_rand_below(&seed, 4);
+            const int32_t m = p * (1 + (int32_t)fs_rand_below(&seed, 16));
+            bench b = chunked(p, of[k].chunks, m, of[k].name);
+            draw_times(&b, i % 2 ? 3 : 100000, &seed);
+            if (i % 3 == 0) /* cores are shared */
+                b.c = hand_cluster(b.arena, 1, p, 1 + i % 2);
+            const double part = left_out(&b);
+            wrong += isnan(part);
+            sum += isnan(part) ? 0 : part;
+            most = fmax(most, part);
+            destroy(&b);
+        }
+        tap_equal_int(wrong, 0,
+                      "%s: %d plans simulated without what repeats, to the "
+                      "last bit as in full",
+                      of[k].name, n);
+        printf("# %.3g %% left out in the mean, %.3g %% at most\n",
+               100 * sum / n, 100 * most);
+        /* Where loading runs ahead of all, pieces that wait grow fewer. */
+        tap_ok(most > 0.5 || !of[k].steady,
+               "and most is left out of long ones");
+    }
+}
+
+static void test_ended(void)
+{
+    bench b = lowered(2, single, 4, 0, "1f1b");
+    const fs_end at_once = {.wall_ns = 0};
+    b.options.end = &at_once;
+    tap_equal_int(simulate(&b), FS_NO, "a simulation ends when it shall");
+    tap_ok(strstr(b.err.text, "was ended"), "and says so");
+    destroy(&b);
+}
+
 static void test_faults(void)
 {
     bench b = lowered(2, single, 4, 0, "1f1b");
@@ -648,6 +749,8 @@ int main(void)
     test_meeting();
     test_links();
     test_random(seed);
+    test_repeats(seed);
+    test_ended();
     test_faults();
     return tap_done();
 }

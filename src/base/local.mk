@@ -7,6 +7,7 @@ src_base_libfs_base_a_SOURCES = src/base/status.c src/base/status.h \
   src/base/file.c src/base/file.h src/base/half.h src/base/sum.h \
   src/base/intern.c src/base/intern.h \
   src/base/json_lists.c src/base/json_lists.h \
+  src/base/json_out.c src/base/json_out.h \
   src/base/regex.c src/base/regex.h \
   src/base/wire.c src/base/wire.h src/base/wire_out.c src/base/wire_out.h
 

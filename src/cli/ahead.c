@@ -41,7 +41,8 @@ static double simulate(const cli_making *m, const search_problem *problem,
         FS_OK) {
         plan_timing *timing =
             cost_timing(problem->cost, p->graph, lowered, scratch);
-        const sim_options options = {.steps = CLI_SIM_STEPS, .straggler = 1};
+        const sim_options options = {
+            .steps = CLI_SIM_STEPS, .straggler = 1, .end = cli_ranks_end(m)};
         *bytes = cli_largest_arena(lowered);
         if (!cli_making_fits(problem, lowered) ||
             sim_run(p->graph, lowered, m->cluster, timing, &options, scratch,

@@ -247,6 +247,7 @@ static fs_status hunt_once(cli_making *m, hunt *h, bool first, plan **out,
     if (h->problem.memory_bytes > 0 && may_not_fit(m))
         limit_round(h, first, time_limit(m));
     fs_status status = search_run(&h->problem, c->arena, &err, &m->found);
+    m->ranks.begun = false;
     h->search_s += m->found.search_s;
     if (status == FS_NO && !first) {
         h->low = share;
@@ -320,6 +321,7 @@ static fs_status search_once(cli_making *m, search_problem *problem, plan **out)
     cli *c = m->c;
     problem->time_limit_s = time_limit(m);
     FS_TRY(search_run(problem, c->arena, &c->err, &m->found));
+    m->ranks.begun = false;
     FS_TRY(cli_front_find(m, problem));
     note_stop(m);
     return lower(m, problem, out);
@@ -349,6 +351,7 @@ fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out)
               .smallest = INT64_MAX,
               .end = fs_end_after(fs_now_ns(), time_limit(m), m->stop)};
     FS_TRY(pose(m, cost, &h.problem));
+    m->ranks.search_end = h.end;
     h.problem.memory_share = 1;
     h.problem.end = c->args.overlap || c->args.no_sharing ? &h.end : NULL;
     fs_status status = c->args.overlap || c->args.no_sharing

@@ -21,7 +21,12 @@ typedef struct cli_ranks {
     int32_t least; /* the plan of least regret */
     cost_regret regret[CLI_MAX_PLANS];
     int64_t peak_bytes[CLI_MAX_PLANS]; /* -1: not lowered */
+    double sim_s[CLI_MAX_PLANS];       /* INFINITY: not simulated */
     double rank_s; /* spent on all that, behind the search */
+    fs_end search_end; /* when the search's time is over */
+    fs_end end;        /* and the ranking's; */
+    bool begun;        /* which has begun, */
+    int32_t n_late;    /* and did not come to so many plans */
 } cli_ranks;
 
 typedef struct cli_making {
@@ -114,8 +119,12 @@ cli_model cli_making_model(const cli_making *m);
 /* problem->ranking, by --keep and the data that the choice hangs on; none for a
  * plan by hand. */
 fs_status cli_ranks_begin(cli_making *m, search_problem *problem);
-/* Regrets of the plans that were found. */
-void cli_ranks_finish(cli_making *m);
+/* When it ends at the latest; NULL: it has not begun. */
+const fs_end *cli_ranks_end(const cli_making *m);
+/* Regrets of the plans that were found; one alone was not ranked: what is
+ * known of it lowered and simulated. */
+void cli_ranks_finish(cli_making *m, const plan *lowered,
+                      const sim_result *sim);
 void cli_ranks_json(const cli_making *m);
 void cli_ranks_tell(const cli_making *m);
 

@@ -13,20 +13,43 @@
 #define USUAL_PROMISE 1e-2
 enum { USUAL_PLANS = 8 };
 
-static bool stopped(const cli_making *m)
+/* The ranking ends with the search's time, but has a part of that where the
+ * search took it all. */
+#define LEAST_SHARE 0.1
+
+static void begin(cli_making *m)
 {
-    return m->stop && atomic_load(m->stop);
+    cli_ranks *ranks = &m->ranks;
+    const int64_t now_ns = fs_now_ns();
+    const double share_s = LEAST_SHARE * ranks->problem->time_limit_s;
+    if (ranks->begun)
+        return;
+    ranks->begun = true;
+    ranks->n_late = 0;
+    ranks->end = fs_end_after(now_ns, share_s, m->stop);
+    if (ranks->end.wall_ns < ranks->search_end.wall_ns)
+        ranks->end.wall_ns = ranks->search_end.wall_ns;
+}
+
+const fs_end *cli_ranks_end(const cli_making *m)
+{
+    return m->ranks.begun ? &m->ranks.end : NULL;
 }
 
 static double score(void *ctx, int32_t place, const search_plan *p)
 {
     cli_making *m = ctx;
     m->ranks.peak_bytes[place] = -1;
-    if (stopped(m))
+    begin(m);
+    if (fs_end_reached(&m->ranks.end)) {
+        m->ranks.n_late++;
         return INFINITY;
+    }
     fs_progress("simulating plan %d", place + 1);
-    return cli_simulate_ahead(m, m->ranks.problem, p, NULL,
-                              &m->ranks.peak_bytes[place]);
+    const double seconds = cli_simulate_ahead(m, m->ranks.problem, p, NULL,
+                                              &m->ranks.peak_bytes[place]);
+    m->ranks.n_late += isinf(seconds) && fs_end_reached(&m->ranks.end);
+    return seconds;
 }
 
 fs_status cli_ranks_begin(cli_making *m, search_problem *problem)
@@ -53,7 +76,16 @@ fs_status cli_ranks_begin(cli_making *m, search_problem *problem)
     return FS_OK;
 }
 
-void cli_ranks_finish(cli_making *m)
+static void note_alone(cli_making *m, const plan *lowered,
+                       const sim_result *sim)
+{
+    if (!m->ranks.asked.score)
+        return;
+    m->ranks.peak_bytes[0] = cli_largest_arena(lowered);
+    m->ranks.sim_s[0] = sim->iteration_s;
+}
+
+void cli_ranks_finish(cli_making *m, const plan *lowered, const sim_result *sim)
 {
     cli_ranks *ranks = &m->ranks;
     const int32_t n = m->found.n_plans;
@@ -61,6 +93,11 @@ void cli_ranks_finish(cli_making *m)
     cost_option options[CLI_MAX_PLANS];
     ranks->rank_s += m->found.plans_s;
     ranks->least = m->found.chosen;
+    for (int32_t k = 0; k < n; k++)
+        ranks->sim_s[k] =
+            ranks->asked.score ? m->found.plans[k].score_s : INFINITY;
+    if (n == 1)
+        note_alone(m, lowered, sim);
     if (n < 2)
         return;
     for (int32_t k = 0; k < n; k++)
@@ -97,11 +134,6 @@ static void set_finite(json_t *object, const char *key, double value)
                         isfinite(value) ? json_real(value) : json_null());
 }
 
-static bool is_simulated(const cli_making *m, const search_plan *p)
-{
-    return m->ranks.asked.score && isfinite(p->score_s);
-}
-
 static json_t *plan_json(const cli_making *m, int32_t k)
 {
     const search_plan *p = &m->found.plans[k];
@@ -115,8 +147,7 @@ static json_t *plan_json(const cli_making *m, int32_t k)
         fs_json_set_text(row, "states", p->of->states);
     set_finite(row, "iteration_s", p->iteration_s);
     set_finite(row, "gap", gap_of(m, k));
-    set_finite(row, "sim_iteration_s",
-               is_simulated(m, p) ? p->score_s : (double)NAN);
+    set_finite(row, "sim_iteration_s", m->ranks.sim_s[k]);
     if (m->ranks.peak_bytes[k] >= 0)
         fs_json_set_int(row, "peak_bytes", m->ranks.peak_bytes[k]);
     if (m->found.n_plans > 1) {
@@ -142,6 +173,8 @@ void cli_ranks_json(const cli_making *m)
     if (m->found.n_plans)
         fs_json_set_int(m->c->result, "plans_open", count_open(m));
     set_finite(m->c->result, "rank_s", m->ranks.rank_s);
+    if (m->ranks.n_late > 0)
+        fs_json_set_int(m->c->result, "plans_late", m->ranks.n_late);
 }
 
 static void plan_row(const cli_making *m, int32_t k, report_table *t)
@@ -157,8 +190,9 @@ static void plan_row(const cli_making *m, int32_t k, report_table *t)
                       s->schedule);
     report_table_cell(t, "%s", fs_human_seconds(text, p->iteration_s));
     report_table_cell(t, "%.3g %%", 100 * gap_of(m, k));
-    report_table_cell(
-        t, "%s", is_simulated(m, p) ? fs_human_seconds(text, p->score_s) : "-");
+    const double sim_s = m->ranks.sim_s[k];
+    report_table_cell(t, "%s",
+                      isfinite(sim_s) ? fs_human_seconds(text, sim_s) : "-");
     report_table_cell(
         t, "%s",
         m->ranks.peak_bytes[k] < 0
@@ -201,7 +235,14 @@ void cli_ranks_tell(const cli_making *m)
     const cli_ranks *ranks = &m->ranks;
     const cost_regret *least = &ranks->regret[ranks->least];
     char low[32], high[32];
-    if (m->by_hand || m->found.n_plans < 2)
+    if (m->by_hand)
+        return;
+    if (ranks->n_late > 0)
+        cli_say(m->c,
+                "ranking         time was over before %d of the plans found "
+                "were simulated\n",
+                ranks->n_late);
+    if (m->found.n_plans < 2)
         return;
     report_table t = {.arena = m->c->arena, .n_columns = 8, .header = header};
     cli_say(

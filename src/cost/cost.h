@@ -81,9 +81,12 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
                         const plan_strategy *strategy, fs_arena *arena,
                         fs_err *err, cost_summary *out);
 
-/* Its iteration_s alone, of a strategy that cost_strategy takes. */
+/* Its iteration_s, and its peak_bytes, alone, of a strategy that cost_strategy
+ * takes. */
 double cost_strategy_seconds(const cost_model *model, const ir_graph *graph,
                              const plan_strategy *strategy);
+void cost_strategy_bytes(const ir_graph *graph, const plan_strategy *strategy,
+                         int64_t *bytes);
 /* The most seconds of a group of devices; seconds: [n_stages]. */
 double cost_slowest_group(const cost_summary *s, const double *seconds);
 /* Seconds per step of one node: its kernel, the boxing of what it reads ("of

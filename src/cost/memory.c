@@ -779,8 +779,7 @@ cost_memory *cost_memory_create_with(const cost_program *program,
     find_between(mem);
     fill_last(mem);
     count_received(mem);
-    for (int32_t i = 0; i < program->n_stages; i++)
-        cost_choose_moments(mem, i);
+    cost_choose_moments(mem);
     for (int32_t k = 0; k < more->list.n; k++)
         fs_push(arena, &mem->moments, more->list.at[k]);
     for (int32_t k = 0; k < 4; k++) {

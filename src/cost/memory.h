@@ -67,6 +67,10 @@ cost_memory *cost_memory_create_with(const cost_program *program,
                                      const cost_moments *more, fs_arena *arena);
 bool cost_moment_equal(const cost_moment *a, const cost_moment *b);
 int32_t cost_memory_moments(const cost_memory *memory, const cost_moment **out);
+/* Nodes that hold anything at moments of a stage, by themselves or as readers;
+ * returns how many. */
+int32_t cost_memory_nodes(const cost_memory *memory, int32_t stage,
+                          const int32_t **out);
 /* What readers of the tensor share copies of: that which a view shows. */
 int32_t cost_memory_root(const cost_memory *memory, int32_t tensor);
 

@@ -61,7 +61,7 @@ bool cost_first_differs(const cost_memory *mem, int32_t stage);
 const ir_node *cost_producer_of(const cost_memory *mem, int32_t tensor);
 double cost_whole_bytes(const cost_memory *mem, int32_t tensor);
 
-/* The moments of a stage (moments.c). */
-void cost_choose_moments(cost_memory *mem, int32_t stage);
+/* The moments of all stages (moments.c). */
+void cost_choose_moments(cost_memory *mem);
 
 #endif

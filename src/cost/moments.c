@@ -14,32 +14,60 @@ typedef struct scene {
     bool first;   /* cost_moment */
 } scene;
 
-/* Whole bytes that come and go at nodes of a stage's backward pass. */
+/* Whole bytes that come and go at nodes of a stage's backward pass, by their
+ * places in mem->nodes_of. */
 typedef struct tide {
+    const cost_nodes *nodes;
     double *kept, *sums, *gathered; /* [nodes + 1] change before node v */
 } tide;
+
+/* The place of the first node from v on. */
+static int32_t place_of(const tide *t, int32_t v)
+{
+    int32_t low = 0, high = t->nodes->n;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (t->nodes->at[middle] < v)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Of a tensor that the node at place k makes. */
+static void add_tide(const cost_memory *mem, int32_t stage, const scene *in,
+                     int32_t k, int32_t x, tide *t)
+{
+    const ir_graph *graph = mem->program->graph;
+    const int32_t made = t->nodes->at[k];
+    const plan_phase base = plan_lower_base(graph, x);
+    const double bytes = cost_times(mem, made) * cost_whole_bytes(mem, x);
+    if (mem->viewed[x] != x)
+        return;
+    if (graph->nodes.at[made].op == IR_OP_accumulate) {
+        t->sums[cost_goes_on(mem, stage, in->first) ? 0 : k] += bytes;
+    } else if (mem->last[x] >= 0 &&
+               (base == PLAN_FORWARD || base == PLAN_BACKWARD)) {
+        const bool waits = in->keeps && cost_is_loose(mem, made);
+        t->kept[base == PLAN_FORWARD || waits ? 0 : k] += bytes;
+        t->kept[place_of(t, mem->last[x] + 1)] -= bytes;
+    } else if (mem->last[x] >= 0 && base == PLAN_BEGIN) {
+        t->gathered[0] += bytes;
+        t->gathered[place_of(t, mem->last[x] + 1)] -= bytes;
+    }
+}
 
 static void add_tides(const cost_memory *mem, int32_t stage, const scene *in,
                       tide *t)
 {
     const ir_graph *graph = mem->program->graph;
-    for (int32_t x = 0; x < graph->tensors.n; x++) {
-        int32_t made = graph->tensors.at[x].producer;
-        if (mem->program->stage_of[made] != stage || mem->viewed[x] != x)
+    for (int32_t k = 0; k < t->nodes->n; k++) {
+        const ir_node *node = &graph->nodes.at[t->nodes->at[k]];
+        if (mem->program->stage_of[t->nodes->at[k]] != stage)
             continue;
-        plan_phase base = plan_lower_base(graph, x);
-        double bytes = cost_times(mem, made) * cost_whole_bytes(mem, x);
-        if (graph->nodes.at[made].op == IR_OP_accumulate) {
-            t->sums[cost_goes_on(mem, stage, in->first) ? 0 : made] += bytes;
-        } else if (mem->last[x] >= 0 &&
-                   (base == PLAN_FORWARD || base == PLAN_BACKWARD)) {
-            const bool waits = in->keeps && cost_is_loose(mem, made);
-            t->kept[base == PLAN_FORWARD || waits ? 0 : made] += bytes;
-            t->kept[mem->last[x] + 1] -= bytes;
-        } else if (mem->last[x] >= 0 && base == PLAN_BEGIN) {
-            t->gathered[0] += bytes;
-            t->gathered[mem->last[x] + 1] -= bytes;
-        }
+        for (int32_t o = 0; o < node->n_out; o++)
+            add_tide(mem, stage, in, k, node->out[o], t);
     }
 }
 
@@ -47,17 +75,19 @@ static void add_tides(const cost_memory *mem, int32_t stage, const scene *in,
 static int32_t fullest(const cost_memory *mem, int32_t stage, scene in)
 {
     const ir_graph *graph = mem->program->graph;
+    const cost_nodes *nodes = &mem->nodes_of[stage];
     fs_arena *scratch = fs_arena_create();
-    tide t = {fs_new(scratch, double, graph->nodes.n + 1),
-              fs_new(scratch, double, graph->nodes.n + 1),
-              fs_new(scratch, double, graph->nodes.n + 1)};
+    tide t = {nodes, fs_new(scratch, double, nodes->n + 1),
+              fs_new(scratch, double, nodes->n + 1),
+              fs_new(scratch, double, nodes->n + 1)};
     double kept = 0, sums = 0, most = -1;
     int32_t best = -1;
     add_tides(mem, stage, &in, &t);
-    for (int32_t v = 0; v < graph->nodes.n; v++) {
+    for (int32_t k = 0; k < nodes->n; k++) {
+        const int32_t v = nodes->at[k];
         const ir_node *node = &graph->nodes.at[v];
-        kept += t.kept[v];
-        sums += t.sums[v] + (in.copies ? t.gathered[v] : 0);
+        kept += t.kept[k];
+        sums += t.sums[k] + (in.copies ? t.gathered[k] : 0);
         if (mem->program->stage_of[v] != stage || node->phase != IR_BACKWARD ||
             cost_times(mem, v) > 1 || plan_lower_is_view(node) ||
             (in.keeps && cost_is_loose(mem, v)) ||
@@ -75,13 +105,16 @@ static int32_t fullest(const cost_memory *mem, int32_t stage, scene in)
 static void choose_scratch(const cost_memory *mem, bool sums, cost_moment *at)
 {
     const ir_graph *graph = mem->program->graph;
+    const cost_nodes *nodes = &mem->nodes_of[at->stage];
     double most = 0;
     at->scratch_node = at->scratch_slot = -1;
-    for (int32_t v = 0; v < graph->nodes.n; v++)
-        for (int32_t k = 0; k < graph->nodes.at[v].n_in; k++) {
-            int32_t x = graph->nodes.at[v].in[k];
+    for (int32_t i = 0; i < nodes->n; i++) {
+        const int32_t v = nodes->at[i];
+        const ir_node *node = &graph->nodes.at[v];
+        for (int32_t k = 0; k < node->n_in; k++) {
+            const int32_t x = node->in[k];
             const ir_node *made = cost_producer_of(mem, x);
-            bool summed = graph->nodes.at[v].op == IR_OP_accumulate;
+            const bool summed = node->op == IR_OP_accumulate;
             if (summed != sums || made->op == IR_OP_input ||
                 plan_tensor_per_step(graph, x) ||
                 cost_home_of(mem, x, v) != at->stage ||
@@ -91,23 +124,27 @@ static void choose_scratch(const cost_memory *mem, bool sums, cost_moment *at)
             at->scratch_node = v;
             at->scratch_slot = k;
         }
+    }
 }
 
-/* The update that reads the largest sum of gradients, or -1. */
-static int32_t largest_update(const cost_memory *mem, int32_t stage)
+/* [n_stages] The update that reads the largest sum of gradients, or -1. */
+static int32_t *largest_updates(const cost_memory *mem, fs_arena *arena)
 {
     const cost_program *p = mem->program;
-    int32_t best = -1;
-    double most = 0;
+    int32_t *best = fs_new(arena, int32_t, p->n_stages);
+    double *most = fs_new(arena, double, p->n_stages);
+    for (int32_t i = 0; i < p->n_stages; i++)
+        best[i] = -1;
     for (int32_t x = 0; x < p->graph->tensors.n; x++) {
-        int32_t reader = mem->last_end[x];
-        if (reader < 0 || p->stage_of[reader] != stage ||
-            cost_times(mem, reader) > 1 ||
-            cost_producer_of(mem, x)->op != IR_OP_accumulate ||
-            cost_whole_bytes(mem, x) <= most)
+        const int32_t reader = mem->last_end[x];
+        if (reader < 0 || cost_times(mem, reader) > 1 ||
+            cost_producer_of(mem, x)->op != IR_OP_accumulate)
             continue;
-        most = cost_whole_bytes(mem, x);
-        best = reader;
+        const int32_t stage = p->stage_of[reader];
+        if (cost_whole_bytes(mem, x) <= most[stage])
+            continue;
+        most[stage] = cost_whole_bytes(mem, x);
+        best[stage] = reader;
     }
     return best;
 }
@@ -148,14 +185,26 @@ static void choose_of_slot(cost_memory *mem, int32_t stage, bool first)
     }
 }
 
-void cost_choose_moments(cost_memory *mem, int32_t stage)
+void cost_choose_moments(cost_memory *mem)
 {
-    const cost_moment end = {
-        .stage = stage, .phase = PLAN_END, .node = largest_update(mem, stage)};
-    choose_of_slot(mem, stage, false);
-    if (cost_first_differs(mem, stage))
-        choose_of_slot(mem, stage, true);
-    add_moment(mem, &end, true);
+    fs_arena *scratch = fs_arena_create();
+    const int32_t *update = largest_updates(mem, scratch);
+    for (int32_t i = 0; i < mem->program->n_stages; i++) {
+        const cost_moment end = {
+            .stage = i, .phase = PLAN_END, .node = update[i]};
+        choose_of_slot(mem, i, false);
+        if (cost_first_differs(mem, i))
+            choose_of_slot(mem, i, true);
+        add_moment(mem, &end, true);
+    }
+    fs_arena_destroy(scratch);
+}
+
+int32_t cost_memory_nodes(const cost_memory *mem, int32_t stage,
+                          const int32_t **out)
+{
+    *out = mem->nodes_of[stage].at;
+    return mem->nodes_of[stage].n;
 }
 
 int32_t cost_memory_moments(const cost_memory *mem, const cost_moment **out)

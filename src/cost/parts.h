@@ -146,9 +146,6 @@ double cost_formula_seconds(const cost_formula *formula,
 void cost_list_terms(const cost_model *model, fs_arena *arena,
                      cost_formula *formula);
 
-/* What a moment of sum->memory makes its stage hold. */
-int64_t cost_sum_bytes(const cost_sum *sum, int32_t moment);
-
 /* The tree of a summary whose figures are filled in. */
 plan_breakdown cost_time_tree(const cost_sum *sum, const cost_summary *s);
 

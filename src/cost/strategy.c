@@ -5,6 +5,7 @@
 #include "base/sum.h"
 
 #include <math.h>
+#include <string.h>
 
 const cost_model *cost_sum_model(const cost_sum *sum, bool per_step)
 {
@@ -102,42 +103,75 @@ static fs_status add_terms(const cost_sum *sum, const cost_formula *formula,
     return FS_OK;
 }
 
-static int64_t edge_bytes(const cost_sum *sum, int32_t moment, int32_t v,
-                          int32_t slot)
+typedef FS_VEC(int32_t) stage_moments;
+
+/* Adds what an edge holds at each of a stage's moments. */
+static void add_edge_bytes(const cost_sum *sum, int32_t v, int32_t slot,
+                           const stage_moments *of, int64_t *bytes)
 {
     cost_edge edge;
-    cost_holding held;
-    if (!cost_sum_edge_at(sum, v, slot, &edge) ||
-        !cost_memory_edge(sum->memory, moment,
-                          (cost_reader){v, slot, edge.anew, false}, &held))
-        return 0;
-    return cost_holding_bytes(&held, &edge.ends, edge.path);
+    if (!cost_sum_edge_at(sum, v, slot, &edge))
+        return;
+    for (int32_t i = 0; i < of->n; i++) {
+        cost_holding held;
+        if (cost_memory_edge(sum->memory, of->at[i],
+                             (cost_reader){v, slot, edge.anew, false}, &held))
+            bytes[of->at[i]] +=
+                cost_holding_bytes(&held, &edge.ends, edge.path);
+    }
 }
 
-int64_t cost_sum_bytes(const cost_sum *sum, int32_t moment)
+static void add_stage_bytes(const cost_sum *sum, int32_t stage,
+                            const stage_moments *of, int64_t *bytes)
 {
     const plan_strategy *s = sum->strategy;
-    int64_t total = 0;
-    for (int32_t v = 0; v < s->n_nodes; v++) {
-        total += cost_memory_node(sum->memory, moment, v,
-                                  &s->stages[s->stage_of[v]].mesh, &s->sig[v]);
+    const int32_t *nodes;
+    const int32_t n = cost_memory_nodes(sum->memory, stage, &nodes);
+    for (int32_t k = 0; k < n; k++) {
+        const int32_t v = nodes[k];
+        const ir_mesh *mesh = &s->stages[s->stage_of[v]].mesh;
+        for (int32_t i = 0; i < of->n; i++)
+            bytes[of->at[i]] +=
+                cost_memory_node(sum->memory, of->at[i], v, mesh, &s->sig[v]);
         for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
-            total += edge_bytes(sum, moment, v, e - s->first_edge[v]);
+            add_edge_bytes(sum, v, e - s->first_edge[v], of, bytes);
     }
-    return total;
 }
 
-static void add_bytes(cost_sum *sum, const cost_program *program,
-                      cost_summary *out)
+/* What its moments make their stages hold. */
+static void sum_bytes(const cost_sum *sum, int64_t *bytes)
 {
     const cost_moment *at;
-    sum->memory = cost_memory_create(program, sum->arena);
-    int32_t n = cost_memory_moments(sum->memory, &at);
-    for (int32_t k = 0; k < n; k++) {
-        int64_t bytes = cost_sum_bytes(sum, k);
-        if (bytes > out->peak_bytes[at[k].stage])
-            out->peak_bytes[at[k].stage] = bytes;
-    }
+    const int32_t n = cost_memory_moments(sum->memory, &at);
+    stage_moments *of =
+        fs_new(sum->arena, stage_moments, sum->strategy->n_stages);
+    for (int32_t k = 0; k < n; k++)
+        fs_push(sum->arena, &of[at[k].stage], k);
+    for (int32_t i = 0; i < sum->strategy->n_stages; i++)
+        add_stage_bytes(sum, i, &of[i], bytes);
+}
+
+void cost_strategy_bytes(const ir_graph *graph, const plan_strategy *strategy,
+                         int64_t *bytes)
+{
+    fs_arena *scratch = fs_arena_create();
+    cost_sum sum = {NULL, NULL, graph, strategy, scratch, NULL};
+    const cost_program program = {.graph = graph,
+                                  .n_stages = strategy->n_stages,
+                                  .micro_batches = strategy->micro_batches,
+                                  .schedule = strategy->schedule,
+                                  .stages = strategy->stages,
+                                  .stage_of = strategy->stage_of};
+    const cost_moment *at;
+    sum.memory = cost_memory_create(&program, scratch);
+    const int32_t n = cost_memory_moments(sum.memory, &at);
+    int64_t *at_moment = fs_new(scratch, int64_t, n);
+    sum_bytes(&sum, at_moment);
+    memset(bytes, 0, (size_t)strategy->n_stages * sizeof *bytes);
+    for (int32_t k = 0; k < n; k++)
+        if (at_moment[k] > bytes[at[k].stage])
+            bytes[at[k].stage] = at_moment[k];
+    fs_arena_destroy(scratch);
 }
 
 static double of_group(const cost_summary *s, const double *seconds,
@@ -205,19 +239,11 @@ fs_status cost_strategy(const cost_model *model, const ir_graph *graph,
 {
     cost_sum sum = {model, model, graph, strategy, arena, NULL};
     cost_summary s = {0};
-    cost_program program = {graph,
-                            strategy->n_stages,
-                            strategy->micro_batches,
-                            strategy->schedule,
-                            strategy->stages,
-                            strategy->stage_of,
-                            NULL,
-                            false};
     FS_TRY(check_stages(&sum, err));
     const cost_formula formula = cost_formula_of(model, graph, strategy, arena);
     FS_TRY(add_seconds(&sum, &formula, err, &s));
     s.peak_bytes = fs_new(arena, int64_t, s.n_stages);
-    add_bytes(&sum, &program, &s);
+    cost_strategy_bytes(graph, strategy, s.peak_bytes);
     s.time = cost_time_tree(&sum, &s);
     *out = s;
     return FS_OK;

@@ -1,6 +1,7 @@
 noinst_LIBRARIES += src/plan/libfs_plan.a
 src_plan_libfs_plan_a_SOURCES =
 src_plan_libfs_plan_a_SOURCES += src/plan/actor.c src/plan/actor.h \
+  src/plan/actor_repeat.c src/plan/actor_repeat.h \
   src/plan/places.c src/plan/places.h \
   src/plan/timing.c src/plan/timing.h src/plan/arrivals.c
 src_plan_libfs_plan_a_SOURCES += src/plan/strategy.c src/plan/strategy.h \

@@ -65,38 +65,74 @@ static void tell_bytes(const plan_role *role, const int64_t *limit,
     }
 }
 
-/* Lowers it; false when that fails. Of what cannot fit it tells the least that
- * it could take. */
-static bool arenas(const search_problem *problem, const ir_graph *graph,
-                   const int64_t *limit, const plan_strategy *strategy,
-                   int64_t *bytes)
+/* The one that runs, or the next in front of which something is boxed. */
+static int32_t node_at(const plan_role *role, int32_t task)
+{
+    const plan_phase phase = role->tasks[task].phase;
+    int32_t at = task;
+    while (at < role->n_tasks && role->tasks[at].phase == phase &&
+           role->tasks[at].node < 0)
+        at++;
+    if (at == role->n_tasks || role->tasks[at].phase != phase)
+        for (at = task; at > 0 && role->tasks[at].node < 0; at--)
+            ;
+    return role->tasks[at].node;
+}
+
+/* When a role is fullest does not depend on offsets. */
+static void tell_fullest(const ir_graph *graph, const plan *lowered,
+                         int32_t *node)
+{
+    const plan_strategy *strategy = lowered->strategy;
+    for (int32_t i = 0; i < strategy->n_stages; i++)
+        node[i] = -1;
+    for (int32_t r = 0; r < lowered->n_roles; r++) {
+        const plan_fullest full = plan_fullest_of(graph, lowered, r);
+        const int32_t v =
+            full.task < 0 ? -1 : node_at(&lowered->roles[r], full.task);
+        if (v >= 0)
+            node[strategy->stage_of[v]] = v;
+    }
+}
+
+/* What it is held against, and what comes out. */
+typedef struct looked {
+    const int64_t *limit;
+    int64_t *bytes;
+    int32_t *fullest; /* of what does not fit; NULL: nobody asks */
+} looked;
+
+static bool keeps(const plan_strategy *strategy, const looked *look)
+{
+    for (int32_t i = 0; i < strategy->n_stages; i++)
+        if (look->bytes[i] > look->limit[i])
+            return false;
+    return true;
+}
+
+/* What cannot be lowered is its user's to tell. Of what cannot fit the least
+ * that it could take is told. */
+static bool lowered_fits(const search_problem *problem, const ir_graph *graph,
+                         const plan_strategy *strategy, const looked *look)
 {
     fs_arena *scratch = fs_arena_create();
     plan_lower_options options = plan_lower_defaults();
     options.refine = false; /* refined it needs no more */
-    options.enough_bytes = limit;
+    options.enough_bytes = look->limit;
     options.known = problem->placed;
     fs_err err = {0};
     plan *lowered;
-    bool good = plan_lower(graph, problem->cluster, strategy, &options, scratch,
-                           &err, &lowered) == FS_OK;
-    for (int32_t r = 0; good && r < lowered->n_roles; r++)
-        tell_bytes(&lowered->roles[r], limit, bytes);
+    bool fits = true;
+    if (plan_lower(graph, problem->cluster, strategy, &options, scratch, &err,
+                   &lowered) == FS_OK) {
+        for (int32_t r = 0; r < lowered->n_roles; r++)
+            tell_bytes(&lowered->roles[r], look->limit, look->bytes);
+        fits = keeps(strategy, look);
+        if (!fits && look->fullest)
+            tell_fullest(graph, lowered, look->fullest);
+    }
     fs_arena_destroy(scratch);
-    return good;
-}
-
-/* What cannot be lowered is its user's to tell. */
-static bool lowered_fits(const search_problem *problem, const ir_graph *graph,
-                         const int64_t *limit, const plan_strategy *strategy,
-                         int64_t *bytes)
-{
-    if (!arenas(problem, graph, limit, strategy, bytes))
-        return true;
-    for (int32_t i = 0; i < strategy->n_stages; i++)
-        if (bytes[i] > limit[i])
-            return false;
-    return true;
+    return fits;
 }
 
 static bool grows(const plan_stage *stage, const ir_tensor *tensor,
@@ -139,72 +175,37 @@ int32_t search_box_again(const ir_graph *graph, bool all, plan_strategy *s)
     return n;
 }
 
-bool search_fits(const search_problem *problem, const ir_graph *graph,
-                 const int64_t *limit, plan_strategy *strategy, int64_t *bytes)
+bool search_fits_or(const search_problem *problem, const ir_graph *graph,
+                    const int64_t *limit, plan_strategy *strategy,
+                    int64_t *bytes, int32_t *fullest)
 {
+    const looked look = {limit, bytes, fullest};
     double least = INFINITY;
     for (int32_t i = 0; i < strategy->n_stages; i++)
         least = fmin(least, (double)limit[i]);
     return most_bytes(graph, strategy) <= least ||
-           lowered_fits(problem, graph, limit, strategy, bytes) ||
+           lowered_fits(problem, graph, strategy, &look) ||
            (search_box_again(graph, true, strategy) > 0 &&
-            lowered_fits(problem, graph, limit, strategy, bytes));
+            lowered_fits(problem, graph, strategy, &look));
 }
 
-/* The one that runs, or the next in front of which something is boxed. */
-static int32_t node_at(const plan_role *role, int32_t task)
+bool search_fits(const search_problem *problem, const ir_graph *graph,
+                 const int64_t *limit, plan_strategy *strategy, int64_t *bytes)
 {
-    const plan_phase phase = role->tasks[task].phase;
-    int32_t at = task;
-    while (at < role->n_tasks && role->tasks[at].phase == phase &&
-           role->tasks[at].node < 0)
-        at++;
-    if (at == role->n_tasks || role->tasks[at].phase != phase)
-        for (at = task; at > 0 && role->tasks[at].node < 0; at--)
-            ;
-    return role->tasks[at].node;
+    return search_fits_or(problem, graph, limit, strategy, bytes, NULL);
 }
 
-void search_fullest_nodes(const search_problem *problem, const ir_graph *graph,
-                          const plan_strategy *strategy, int32_t *node)
+double search_share_taken(const ir_graph *graph, const plan_strategy *strategy,
+                          const int64_t *limit, const int64_t *bytes)
 {
     fs_arena *scratch = fs_arena_create();
-    plan_lower_options options = plan_lower_defaults();
-    int64_t *any = fs_new(scratch, int64_t, strategy->n_stages);
-    fs_err err = {0};
-    plan *lowered;
-    for (int32_t i = 0; i < strategy->n_stages; i++) {
-        any[i] = INT64_MAX; /* when it is fullest does not depend on offsets */
-        node[i] = -1;
-    }
-    options.refine = false;
-    options.enough_bytes = any;
-    if (plan_lower(graph, problem->cluster, strategy, &options, scratch, &err,
-                   &lowered) == FS_OK)
-        for (int32_t r = 0; r < lowered->n_roles; r++) {
-            const plan_fullest full = plan_fullest_of(graph, lowered, r);
-            const int32_t v =
-                full.task < 0 ? -1 : node_at(&lowered->roles[r], full.task);
-            if (v >= 0)
-                node[strategy->stage_of[v]] = v;
-        }
-    fs_arena_destroy(scratch);
-}
-
-double search_share_taken(const search_problem *problem, const ir_graph *graph,
-                          const plan_strategy *strategy, const int64_t *limit,
-                          const int64_t *bytes)
-{
-    fs_arena *scratch = fs_arena_create();
-    cost_summary summary = {0};
-    fs_err err = {0};
+    int64_t *by_net_bytes = fs_new(scratch, int64_t, strategy->n_stages);
     double taken = 1;
-    FS_ASSERT(cost_strategy(problem->cost, graph, strategy, scratch, &err,
-                            &summary) == FS_OK);
+    cost_strategy_bytes(graph, strategy, by_net_bytes);
     for (int32_t i = 0; i < strategy->n_stages; i++) {
         if (bytes[i] <= limit[i])
             continue;
-        double by_net = (double)summary.peak_bytes[i];
+        const double by_net = (double)by_net_bytes[i];
         taken = fmin(taken, by_net / (double)limit[i]);
     }
     fs_arena_destroy(scratch);

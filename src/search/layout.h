@@ -109,15 +109,16 @@ int64_t search_device_bytes(const search_problem *problem,
 bool search_fits(const search_problem *problem, const ir_graph *graph,
                  const int64_t *limit, plan_strategy *strategy, int64_t *bytes);
 
-/* [n_stages] A node that runs when the arena of the stage's role is fullest, on
- * the stage that this one is; -1 on others. */
-void search_fullest_nodes(const search_problem *problem, const ir_graph *graph,
-                          const plan_strategy *strategy, int32_t *node);
+/* The same; fullest[n_stages] of what does not fit: a node that runs when the
+ * arena of the stage's role is fullest, on the stage that this one is; -1 on
+ * others. */
+bool search_fits_or(const search_problem *problem, const ir_graph *graph,
+                    const int64_t *limit, plan_strategy *strategy,
+                    int64_t *bytes, int32_t *fullest);
 
 /* What a plan that does not fit takes of its limits, by the network. */
-double search_share_taken(const search_problem *problem, const ir_graph *graph,
-                          const plan_strategy *strategy, const int64_t *limit,
-                          const int64_t *bytes);
+double search_share_taken(const ir_graph *graph, const plan_strategy *strategy,
+                          const int64_t *limit, const int64_t *bytes);
 
 /* Table from a key of any bytes to a number. */
 typedef struct search_memo {

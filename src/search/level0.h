@@ -310,14 +310,18 @@ fs_status search_explore_fitting(search_level0 *z, fs_err *err);
  * for before more is proven of it. True: moments were missing, and
  * configurations are open again with them. */
 bool search_learn_early(search_level0 *z);
+/* A plan as it is lowered: arenas beside limits and, where it exceeds these,
+ * search_fits_or's nodes. */
+typedef struct search_lowered {
+    int64_t *limit, *bytes; /* [n_stages] */
+    int32_t *fullest;       /* [n_stages] */
+} search_lowered;
 /* Moments that misfits show to be missing (missing.c). Of a plan of the
- * candidate's built network whose arenas are bytes[]: is there one at which
- * what is counted exceeds the limits? Then tables that are made from now on
- * have it.
+ * candidate's built network that does not fit: is there one at which what is
+ * counted exceeds the limits? Then tables that are made from now on have it.
  */
 bool search_note_missing(search_level0 *z, search_candidate *c,
-                         const search_kept *found, const int64_t *limit,
-                         const int64_t *bytes);
+                         const search_kept *found, const search_lowered *as);
 /* A layout's memory with them, where its graph has any. */
 void search_add_missing(const search_level0 *z, const search_candidate *c,
                         search_layout *layout);

@@ -277,17 +277,14 @@ static bool note_stage(search_level0 *z, const mapping *map, int32_t stage,
 }
 
 bool search_note_missing(search_level0 *z, search_candidate *c,
-                         const search_kept *found, const int64_t *limit,
-                         const int64_t *bytes)
+                         const search_kept *found, const search_lowered *as)
 {
     fs_arena *scratch = fs_arena_create();
-    int32_t *node = fs_new(scratch, int32_t, c->n_stages);
     const mapping map = map_nodes(c, found, scratch);
     bool any = false;
-    search_fullest_nodes(z->problem, found->graph, found->strategy, node);
     for (int32_t i = 0; i < c->n_stages; i++)
-        if (bytes[i] > limit[i])
-            any |= note_stage(z, &map, i, node[i], limit[i]);
+        if (as->bytes[i] > as->limit[i])
+            any |= note_stage(z, &map, i, as->fullest[i], as->limit[i]);
     fs_arena_destroy(scratch);
     return any;
 }

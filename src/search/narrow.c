@@ -102,10 +102,9 @@ static int32_t next_level(const search_candidate *c)
     return INT32_MAX;
 }
 
-/* A plan with its limits and, where it exceeds these, what it takes. */
 typedef struct lowered_best {
     search_kept plan;
-    int64_t *limit, *bytes; /* [n_stages] */
+    search_lowered as;
 } lowered_best;
 
 /* Keeps the plan of these values of the best configuration, if it fits. */
@@ -116,12 +115,13 @@ static bool keep_values(search_level0 *z, const int32_t *value, double cost_s,
     *out =
         (lowered_best){search_whole_plan(z, c, &c->built,
                                          &(search_mix){.value = value}, cost_s),
-                       fs_new(z->scratch, int64_t, c->n_stages),
-                       fs_new(z->scratch, int64_t, c->n_stages)};
+                       {fs_new(z->scratch, int64_t, c->n_stages),
+                        fs_new(z->scratch, int64_t, c->n_stages),
+                        fs_new(z->scratch, int32_t, c->n_stages)}};
     search_kept *best = &out->plan;
-    stage_limits(z, &c->layout, out->limit);
-    if (!search_fits(z->problem, best->graph, out->limit, best->strategy,
-                     out->bytes))
+    stage_limits(z, &c->layout, out->as.limit);
+    if (!search_fits_or(z->problem, best->graph, out->as.limit, best->strategy,
+                        out->as.bytes, out->as.fullest))
         return false;
     best->fits = true;
     best->net_nodes = c->built.net.n_nodes;
@@ -144,7 +144,7 @@ bool search_keep_fitting(search_level0 *z)
     lowered_best best;
     const bool fits = keep_best(z, &best);
     if (!fits) {
-        note_misfit(z, &best.plan, best.limit, best.bytes);
+        note_misfit(z, &best.plan, best.as.limit, best.as.bytes);
         search_withdraw(z, z->best);
     }
     z->best = NULL;
@@ -176,10 +176,11 @@ static void keep_other(search_level0 *z)
  * as much less as it exceeds them when lowered, until one fits. */
 static void narrow(search_candidate *c, const lowered_best *best, double taken)
 {
-    const double whole = (double)best->limit[0];
+    const double whole = (double)best->as.limit[0];
     double excess = 1;
     for (int32_t i = 0; i < c->n_stages; i++)
-        excess = fmin(excess, (double)best->limit[i] / (double)best->bytes[i]);
+        excess =
+            fmin(excess, (double)best->as.limit[i] / (double)best->as.bytes[i]);
     taken = fmin(c->share, taken);
     if (!search_narrowed(c)) {
         c->proven_s = c->record.lower_bound_s;
@@ -187,7 +188,7 @@ static void narrow(search_candidate *c, const lowered_best *best, double taken)
         c->under = c->top - LEVELS;
         c->fitted = false;
     }
-    put_level(c, best->limit,
+    put_level(c, best->as.limit,
               c->fitted ? next_level(c) : level_below(taken * excess * whole));
 }
 
@@ -204,7 +205,7 @@ static void widen(search_level0 *z, search_candidate *c)
 /* The best plan does not fit. */
 static void note_best(search_level0 *z, const lowered_best *best)
 {
-    note_misfit(z, &best->plan, best->limit, best->bytes);
+    note_misfit(z, &best->plan, best->as.limit, best->as.bytes);
     search_withdraw(z, z->best);
     search_ask_again(z, z->best);
 }
@@ -212,8 +213,7 @@ static void note_best(search_level0 *z, const lowered_best *best)
 /* Are there moments that its network lacked? They tell all engines more. */
 static bool lacks_moments(search_level0 *z, const lowered_best *best)
 {
-    z->best->anew =
-        search_note_missing(z, z->best, &best->plan, best->limit, best->bytes);
+    z->best->anew = search_note_missing(z, z->best, &best->plan, &best->as);
     return z->best->anew;
 }
 
@@ -228,8 +228,8 @@ static bool judge(search_level0 *z)
     if (lacks_moments(z, &best))
         return false;
     narrow(c, &best,
-           search_share_taken(z->problem, best.plan.graph, best.plan.strategy,
-                              best.limit, best.bytes));
+           search_share_taken(best.plan.graph, best.plan.strategy,
+                              best.as.limit, best.as.bytes));
     keep_other(z);
     return false;
 }

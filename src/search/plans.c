@@ -288,6 +288,13 @@ double search_score_plan(const search_ranking *ranking, int32_t place,
                           : p->iteration_s;
 }
 
+/* Nothing is to choose from. */
+static bool is_alone(const search_level0 *z, const search_kept *offer)
+{
+    return offer->fits && offer == &z->offers.at[0] &&
+           (z->offers.n == 1 || z->offers.at[1].cost_s > most_s(z, INT32_MAX));
+}
+
 /* The next of them, where it is of any use. */
 static void add_plan(search_level0 *z, search_kept *offer, search_result *out)
 {
@@ -304,7 +311,9 @@ static void add_plan(search_level0 *z, search_kept *offer, search_result *out)
                        /* a claim is not trusted, here as anywhere */
                        .iteration_s = cost_strategy_seconds(
                            z->problem->cost, offer->graph, offer->strategy)};
-    p->score_s = search_score_plan(ranking, out->n_plans, p);
+    p->score_s = is_alone(z, offer)
+                     ? INFINITY
+                     : search_score_plan(ranking, out->n_plans, p);
     if (isinf(p->score_s) && !offer->fits)
         return;
     search_plan_told(z, offer->strategy);

@@ -13,7 +13,7 @@ typedef struct search_plan {
     search_again again;
     double iteration_s; /* cost_strategy's */
     double gap;         /* to the bound of the whole space */
-    double score_s;     /* the ranking's; INFINITY without one */
+    double score_s;     /* the ranking's; INFINITY: it was not asked */
 } search_plan;
 
 /* Who asks for several plans. */

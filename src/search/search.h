@@ -179,6 +179,7 @@ typedef struct search_problem {
     double soon_steps;   /* of a planner: after that much work any plan is
                             enough; 0: not before it ends */
     const fs_end *end;   /* of what it is a part of; NULL: none */
+    bool claims;         /* a part whose plan the whole proves, if it is best */
     struct search_book *book; /* tables that parts of it share (level0.h); NULL:
                                  its own */
     const atomic_bool *stop;  /* set: as when time is over; NULL: it never is */

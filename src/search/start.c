@@ -35,6 +35,7 @@ static search_problem part_of(const search_level0 *z)
     one.start = NULL;
     one.ranking = NULL;
     one.in_full = false;
+    one.claims = true;
     one.recut = false;
     one.fix_schedule = true;
     one.n_schedules = 0;

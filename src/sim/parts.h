@@ -2,6 +2,7 @@
 #ifndef FS_SIM_PARTS_H
 #define FS_SIM_PARTS_H
 
+#include "plan/actor_repeat.h"
 #include "sim/sim.h"
 
 /* ---- resources: who slows whom ---- */
@@ -75,5 +76,66 @@ typedef struct sim_heap {
 } sim_heap;
 void sim_heap_push(sim_heap *heap, sim_event event);
 sim_event sim_heap_pop(sim_heap *heap);
+
+/* ---- a run ---- */
+
+/* What runs on a stream: from the firing of its head to its completion. A
+ * transfer or collective of several roles is the job of one of its streams. */
+typedef struct sim_job {
+    int64_t left_ps; /* of the demand, at `updated_ns` */
+    int64_t updated_ns, start_ns;
+    int64_t rate;               /* fixed-point; 0: not set yet */
+    int32_t role, stream, line; /* line -1: of this role alone */
+    int32_t version, place;     /* place in `running` */
+    bool on_core, on_link;
+} sim_job;
+
+typedef struct sim_head {
+    int64_t ready_ns; /* -1: not seen ready yet */
+    bool waits;       /* ready, but another stream's turn to compute */
+} sim_head;
+
+/* A communicator or channel: the roles that meet on it, and who has come. */
+typedef struct sim_line {
+    int32_t n_members, n_arrived;
+    int32_t *arrived; /* [n_members] stream numbers over all roles */
+} sim_line;
+
+typedef struct sim_repeats sim_repeats;
+
+typedef struct simulation {
+    const ir_graph *graph;
+    const plan *p;
+    const plan_timing *timing;
+    const sim_options *options;
+    fs_arena *arena; /* of this run */
+    int64_t steps, now_ns, sequence;
+    int64_t n_events, n_skipped; /* of those, not played */
+    plan_actors **actors;        /* [roles] */
+    int32_t *first_stream;       /* [roles + 1] */
+    int32_t *role_of;            /* [streams] */
+    sim_job *jobs;               /* [streams] */
+    sim_head *heads;             /* [streams] */
+    sim_line *lines;             /* communicators, then channels */
+    FS_VEC(int32_t) running;     /* streams whose job shares something */
+    bool *touched;               /* [roles] whose heads may have become ready */
+    sim_resources resources;
+    sim_heap heap;
+    sim_meter *meters; /* [roles] */
+    int64_t firings;   /* of a step */
+    int64_t *left;     /* [steps] firings to come */
+    int64_t *end_ns;   /* [steps] */
+    /* The meters are read over one step, from the end of the one before. */
+    int64_t measured_step;
+    sim_meter **at_end;   /* [steps][roles] */
+    sim_repeats *repeats; /* NULL: everything is played */
+} simulation;
+
+/* ---- micro-batches that are alike (repeat.c) ---- */
+
+/* NULL: they are to be played. In the simulation's arena. */
+sim_repeats *sim_repeats_create(const simulation *s);
+/* Between two instants: goes on to where what happens stops repeating. */
+void sim_repeats_skip(sim_repeats *r, simulation *s);
 
 #endif

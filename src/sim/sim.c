@@ -6,58 +6,10 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { MOST_DEMAND_S = 1000000, PS_PER_NS = 1000 };
+enum { MOST_DEMAND_S = 1000000, PS_PER_NS = 1000, LOOK_AT_CLOCK = 1024 };
 
 /* A demand in picoseconds times a fixed-point share. */
 __extension__ typedef __int128 wide;
-
-/* What runs on a stream: from the firing of its head to its completion. A
- * transfer or collective of several roles is the job of one of its streams. */
-typedef struct sim_job {
-    int64_t left_ps; /* of the demand, at `updated_ns` */
-    int64_t updated_ns, start_ns;
-    int64_t rate;               /* fixed-point; 0: not set yet */
-    int32_t role, stream, line; /* line -1: of this role alone */
-    int32_t version, place;     /* place in `running` */
-    bool on_core, on_link;
-} sim_job;
-
-typedef struct sim_head {
-    int64_t ready_ns; /* -1: not seen ready yet */
-    bool waits;       /* ready, but another stream's turn to compute */
-} sim_head;
-
-/* A communicator or channel: the roles that meet on it, and who has come. */
-typedef struct sim_line {
-    int32_t n_members, n_arrived;
-    int32_t *arrived; /* [n_members] stream numbers over all roles */
-} sim_line;
-
-typedef struct simulation {
-    const ir_graph *graph;
-    const plan *p;
-    const plan_timing *timing;
-    const sim_options *options;
-    fs_arena *arena; /* of this run */
-    int64_t steps, now_ns, sequence, n_events;
-    plan_actors **actors;    /* [roles] */
-    int32_t *first_stream;   /* [roles + 1] */
-    int32_t *role_of;        /* [streams] */
-    sim_job *jobs;           /* [streams] */
-    sim_head *heads;         /* [streams] */
-    sim_line *lines;         /* communicators, then channels */
-    FS_VEC(int32_t) running; /* streams whose job shares something */
-    bool *touched;           /* [roles] whose heads may have become ready */
-    sim_resources resources;
-    sim_heap heap;
-    sim_meter *meters; /* [roles] */
-    int64_t *left;     /* [steps] firings to come */
-    int64_t *end_ns;   /* [steps] */
-    /* The meters are read over one step, from the end of the one before. */
-    int64_t measured_step;
-    sim_meter *before;
-    sim_meter *after;
-} simulation;
 
 /* ---- making ---- */
 
@@ -98,7 +50,6 @@ static int64_t firings_of(const plan_role *role, int32_t micro_batches)
 static void make_roles(simulation *s)
 {
     const plan *p = s->p;
-    int64_t firings = 0;
     s->actors = fs_new(s->arena, plan_actors *, p->n_roles);
     s->first_stream = fs_new(s->arena, int32_t, p->n_roles + 1);
     s->touched = fs_new(s->arena, bool, p->n_roles);
@@ -110,12 +61,15 @@ static void make_roles(simulation *s)
         s->touched[r] = true;
         s->meters[r].live_bytes = sim_standing_bytes(role);
         s->meters[r].peak_bytes = s->meters[r].live_bytes;
-        firings += firings_of(role, p->micro_batches);
+        s->firings += firings_of(role, p->micro_batches);
     }
     s->left = fs_new(s->arena, int64_t, s->steps);
     s->end_ns = fs_new(s->arena, int64_t, s->steps);
-    for (int64_t k = 0; k < s->steps; k++)
-        s->left[k] = firings;
+    s->at_end = fs_new(s->arena, sim_meter *, s->steps);
+    for (int64_t k = 0; k < s->steps; k++) {
+        s->left[k] = s->firings;
+        s->at_end[k] = fs_new(s->arena, sim_meter, p->n_roles);
+    }
 }
 
 static void make_streams(simulation *s)
@@ -261,10 +215,7 @@ static void complete(simulation *s, int32_t stream, int64_t start_ns)
     if (--s->left[step] > 0)
         return;
     s->end_ns[step] = s->now_ns;
-    if (step == s->measured_step - 1)
-        read_meters(s, s->before);
-    if (step == s->measured_step)
-        read_meters(s, s->after);
+    read_meters(s, s->at_end[step]);
 }
 
 /* ---- jobs ---- */
@@ -489,7 +440,10 @@ static fs_status check_timing(const plan *p, const plan_timing *timing,
 static void fill_stage(const simulation *s, int32_t r, double window_s,
                        sim_stage *out)
 {
-    const sim_meter *a = &s->before[r], *b = &s->after[r];
+    static const sim_meter none;
+    const int64_t k = s->measured_step;
+    const sim_meter *a = k ? &s->at_end[k - 1][r] : &none;
+    const sim_meter *b = &s->at_end[k][r];
     out->busy_s += (double)(b->busy_ns - a->busy_ns) * 1e-9;
     out->comm_s += (double)(b->comm_ns - a->comm_ns) * 1e-9;
     out->exposed_comm_s += (double)(b->exposed_ns - a->exposed_ns) * 1e-9;
@@ -533,6 +487,7 @@ static void fill_result(const simulation *s, fs_arena *arena, sim_result *out)
     out->bubble = window_s > 0 ? idle_s / (ranks * window_s) : 0;
     out->exposed_comm_s = exposed_s / ranks;
     out->events = s->n_events;
+    out->skipped = s->n_skipped;
 }
 
 /* Times of the trace count from the first thing it shows. */
@@ -549,13 +504,22 @@ static void shift_trace(plan_trace *trace, int32_t first)
     }
 }
 
+static bool is_late(const simulation *s)
+{
+    return s->options->end && fs_end_reached(s->options->end);
+}
+
 static fs_status play(simulation *s, fs_err *err)
 {
     start_ready(s);
     set_rates(s);
-    while (end_next(s)) {
+    for (int64_t k = 0; end_next(s); k++) {
         start_ready(s);
         set_rates(s);
+        sim_repeats_skip(s->repeats, s);
+        if (k % LOOK_AT_CLOCK == 0 && is_late(s))
+            return fs_fail(err, FS_NO, "the simulation was ended after %.9f s",
+                           (double)s->now_ns * 1e-9);
     }
     return finished(s) ? FS_OK : stalled(s, err);
 }
@@ -579,12 +543,11 @@ fs_status sim_run(const ir_graph *graph, const plan *p,
         /* The last step but one, if there are three: in the last, what the
          * next would have begun early is missing. */
         s.measured_step = s.steps >= 3 ? s.steps - 2 : s.steps - 1;
-        s.before = fs_new(s.arena, sim_meter, p->n_roles);
-        s.after = fs_new(s.arena, sim_meter, p->n_roles);
         sim_resources_make(&s.resources, p, cluster, s.arena);
         make_roles(&s);
         make_streams(&s);
         make_lines(&s);
+        s.repeats = sim_repeats_create(&s);
         status = play(&s, err);
     }
     if (status == FS_OK) {

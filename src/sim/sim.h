@@ -4,6 +4,7 @@
 #ifndef FS_SIM_SIM_H
 #define FS_SIM_SIM_H
 
+#include "base/clock.h"
 #include "plan/actor.h"
 #include "plan/timing.h"
 
@@ -11,6 +12,9 @@ typedef struct sim_options {
     int64_t steps;     /* iterations played; the last but one is steady */
     plan_trace *trace; /* NULL: none. Filled for the last step played */
     double straggler;  /* 1.0; > 1 slows rank 0's compute */
+    bool in_full;      /* micro-batches that are alike are played one by one:
+                          slow, and the same to the last bit */
+    const fs_end *end; /* gives up then; NULL: never */
 } sim_options;
 
 typedef struct sim_stage {
@@ -26,11 +30,12 @@ typedef struct sim_result {
     double exposed_comm_s;
     int32_t n_stages;
     sim_stage *stages;
-    int64_t events;
+    int64_t events;  /* in all, */
+    int64_t skipped; /* and of these not played, for they repeat others */
     double wall_s;
 } sim_result;
 
-/* FS_NO with the stalled heads when the plan deadlocks. */
+/* FS_NO with the stalled heads when the plan deadlocks, or at options->end. */
 fs_status sim_run(const ir_graph *graph, const plan *p,
                   const hw_cluster *cluster, const plan_timing *timing,
                   const sim_options *options, fs_arena *arena, fs_err *err,
