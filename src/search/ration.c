@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "search/ascent.h"
+#include "search/binding.h"
 #include "search/confine.h"
 #include "search/engine.h"
 #include "search/limit.h"
@@ -66,7 +67,7 @@ static void reduce_all(search_cfn *cfn, int64_t limit, uint32_t without)
 {
     do
         search_cfn_reduce(cfn, SEARCH_REDUCE_ALL & ~without);
-    while (search_cfn_limit(cfn, limit));
+    while (search_cfn_limit(cfn, limit) | search_cfn_clip(cfn, limit));
 }
 
 /* ---- candidates ---- */
