@@ -8,6 +8,11 @@
 #include <math.h>
 #include <string.h>
 
+/* Sums and least values are these loops (dual.c says why that is safe). */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3,no-math-errno,no-trapping-math,fp-contract=off")
+#endif
+
 enum { MAX_SCOPE = 24, MAX_NODES = 20000 };
 
 /* A table over live nodes, last node of the scope fastest. */
@@ -147,13 +152,13 @@ static void make_tables(bucket *b)
 }
 
 /* The tables of one elimination, read in step with a counter over the scope:
- * stride[f][k] is how far table f moves when scope node k goes up by one. */
+ * stride[f][k] is how far table f moves when scope node k goes up by one. The
+ * node itself is last in each of them, so that its values lie together. */
 typedef struct join {
     int32_t n_scope, n_tables, dom;
     int32_t scope[MAX_SCOPE], size[MAX_SCOPE];
     const double **cost;
     int64_t (*stride)[MAX_SCOPE];
-    int64_t *own; /* stride of the node itself */
     int64_t cells;
 } join;
 
@@ -170,19 +175,42 @@ static void join_scope(join *j, const bucket *b, const table *t, int32_t node)
     }
 }
 
+/* The table with node t->node[k] last: (before, node, after) becomes (before,
+ * after, node). */
+static const double *node_last(const bucket *b, const table *t, int32_t k)
+{
+    const int32_t *dom = b->cfn->dom;
+    int64_t before = 1, after = 1;
+    const int64_t n = dom[t->node[k]];
+    for (int32_t j = 0; j < k; j++)
+        before *= dom[t->node[j]];
+    for (int32_t j = k + 1; j < t->n; j++)
+        after *= dom[t->node[j]];
+    if (after == 1)
+        return t->cost;
+    double *out = fs_new(b->arena, double, before *n *after);
+    for (int64_t x = 0; x < before; x++)
+        for (int64_t s = 0; s < n; s++)
+            for (int64_t y = 0; y < after; y++)
+                out[(x * after + y) * n + s] = t->cost[(x * n + s) * after + y];
+    return out;
+}
+
 static void join_table(join *j, const bucket *b, const table *t, int32_t node)
 {
-    int32_t f = j->n_tables++;
-    int64_t stride = 1;
-    j->cost[f] = t->cost;
+    int32_t f = j->n_tables++, own = 0;
+    int64_t stride = b->cfn->dom[node];
     for (int32_t k = t->n - 1; k >= 0; k--) {
+        if (t->node[k] == node) {
+            own = k;
+            continue;
+        }
         for (int32_t s = 0; s < j->n_scope; s++)
             if (j->scope[s] == t->node[k])
                 j->stride[f][s] = stride;
-        if (t->node[k] == node)
-            j->own[f] = stride;
         stride *= b->cfn->dom[t->node[k]];
     }
+    j->cost[f] = node_last(b, t, own);
 }
 
 static void join_init(join *j, bucket *b, int32_t node)
@@ -195,7 +223,6 @@ static void join_init(join *j, bucket *b, int32_t node)
             join_scope(j, b, &b->tables.at[of->at[f]], node);
     j->cost = fs_new(b->arena, const double *, of->n);
     j->stride = fs_alloc(b->arena, (size_t)of->n, sizeof *j->stride);
-    j->own = fs_new(b->arena, int64_t, of->n);
     for (int32_t f = 0; f < of->n; f++) {
         table *t = &b->tables.at[of->at[f]];
         if (!t->used)
@@ -214,16 +241,16 @@ static double join_least(const join *j, const int64_t *at, double *sum,
     memset(sum, 0, (size_t)j->dom * sizeof *sum);
     for (int32_t f = 0; f < j->n_tables; f++) {
         const double *cost = j->cost[f] + at[f];
-        int64_t own = j->own[f];
         for (int32_t s = 0; s < j->dom; s++)
-            sum[s] += cost[s * own];
+            sum[s] += cost[s];
     }
     double least = INFINITY;
+    int32_t which = 0;
     for (int32_t s = 0; s < j->dom; s++)
-        if (sum[s] < least) {
-            least = sum[s];
-            *best = (uint16_t)s;
-        }
+        least = sum[s] < least ? sum[s] : least;
+    while (which + 1 < j->dom && sum[which] > least)
+        which++;
+    *best = (uint16_t)which;
     return least;
 }
 
