@@ -23,10 +23,12 @@ enum { ROOT_ROUNDS = 100, PART_ROUNDS = 12, FIX_SWEEPS = 60 };
 enum { RISE_SWEEPS = 20 };
 /* A part that loses this share of its values is looked into again, unsplit. */
 #define MANY 0.05
+/* As much work as in parts goes into neighbourhoods, less when those that cover
+ * the whole bring nothing. */
+#define NEARBY_LEAST_SHARE 0.2
 /* Neighbourhoods: parts of one at most; nodes of the first, and at least. */
 /* Splits that are tried until none is better, and work at each half. */
 enum { PROBES = 4, PROBE_SWEEPS = 10, PROBE_ROUNDS = 4 };
-#define NEARBY_SHARE 0.2
 enum { NEARBY_PARTS = 20, NEARBY_FIRST = 24, NEARBY_LEAST = 8 };
 
 typedef struct part {
@@ -376,20 +378,20 @@ static void split_best(tree *t, look *l, const bool *fix, const split *at,
 {
     part best[2];
     double most = -INFINITY;
-    for (int32_t j = 0, last = 0; j < n && j < last + PROBES; j++) {
+    bool out = false;
+    for (int32_t j = 0, last = 0; !out && j < n && j < last + PROBES; j++) {
         part half[2];
         for (int32_t low = 0; low < 2; low++) {
             half[low] = make_part(t, l, fix, &at[j], low, l->arena);
             probe(t, &half[low], l->arena);
+            out |= half[low].bound >= goal(t);
         }
         const double now = gain(t, l, half);
-        if (now > most || j == 0) {
+        if (j == 0 || now > most) {
             most = now;
             memcpy(best, half, sizeof best);
             last = j;
         }
-        if (half[0].bound >= goal(t) || half[1].bound >= goal(t))
-            break;
     }
     for (int32_t low = 0; low < 2; low++) {
         if (best[low].bound < goal(t))
@@ -535,7 +537,10 @@ static void look_nearby(tree *t)
     if (near.now.arena)
         fs_arena_destroy(near.now.arena);
     t->nearby_share =
-        near.upper < t->upper ? 1 : fmax(NEARBY_SHARE, 0.97 * t->nearby_share);
+        near.upper < t->upper
+            ? 1
+            : fmax(NEARBY_LEAST_SHARE,
+                   t->nearby_share * (1 - t->nearby / (2 * t->root->n)));
     t->upper = near.upper; /* best[] is shared */
     t->nearby_steps += out.steps + t->root->n_values;
     t->nearby = out.open ? fmax(NEARBY_LEAST, t->nearby / 1.25)
@@ -611,5 +616,6 @@ void search_cfn_ration(search_cfn *cfn, int64_t limit,
     if (isfinite(t.upper))
         search_kernel_finish(t.root, t.best, out->value);
     out->cost = t.upper;
+    out->steps += t.nearby_steps;
     fs_arena_destroy(t.arena);
 }
