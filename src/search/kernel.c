@@ -2,7 +2,7 @@
 #include "search/kernel.h"
 
 #include "base/intern.h"
-#include "search/limit.h"
+#include "search/binding.h"
 
 #include <math.h>
 #include <string.h>
@@ -73,68 +73,8 @@ static void pack_links(search_kernel *k, const int32_t *number)
 
 /* ---- time ---- */
 
-typedef struct times {
-    search_kernel *k;
-    int32_t n;       /* steps of the cfn */
-    int64_t *room;   /* [n] */
-    int64_t *most;   /* [n + 1] what choices may hold at most: changes, then
-                        sums */
-    bool *up, *down; /* [n + 1] something grows, shrinks from t - 1 to t */
-    int32_t *row;    /* [n + 1] steps kept before t */
-} times;
-
-/* What node i holds before and after a boundary; NULL: nothing. */
-static void note_change(times *t, int32_t at, const int64_t *before,
-                        const int64_t *after, int32_t dom)
+static void pack_pieces(search_kernel *k, const int32_t *before)
 {
-    for (int32_t s = 0; s < dom; s++) {
-        const int64_t a = before ? before[s] : 0, b = after ? after[s] : 0;
-        t->up[at] |= b > a;
-        t->down[at] |= b < a;
-    }
-}
-
-static void note_node(times *t, const search_usages *list, int32_t dom)
-{
-    for (int32_t p = 0; p < list->n; p++) {
-        const search_usage *u = &list->at[p];
-        const search_usage *next = p + 1 < list->n ? u + 1 : NULL;
-        const bool touches = next && next->from == u->to;
-        int64_t most = 0;
-        for (int32_t s = 0; s < dom; s++)
-            most = u->bytes[s] > most ? u->bytes[s] : most;
-        t->most[u->from] += most;
-        t->most[u->to] -= most;
-        if (p == 0 || u[-1].to < u->from)
-            note_change(t, u->from, NULL, u->bytes, dom);
-        note_change(t, u->to, u->bytes, touches ? next->bytes : NULL, dom);
-    }
-}
-
-/* A step is left out when the one before or behind it always holds as much
- * with as little room, or when nothing can fill it. */
-static void choose_steps(times *t)
-{
-    for (int32_t at = 1; at < t->n; at++) {
-        t->most[at] += t->most[at - 1];
-        t->up[at] |= t->room[at] < t->room[at - 1];
-        t->down[at] |= t->room[at] > t->room[at - 1];
-    }
-    for (int32_t at = 0; at < t->n; at++) {
-        const bool by_next = at + 1 < t->n && !t->down[at + 1];
-        const bool by_last = at > 0 && !t->up[at] && t->down[at];
-        const bool kept = !by_next && !by_last && t->most[at] > t->room[at];
-        t->row[at + 1] = t->row[at] + kept;
-        if (kept) {
-            t->k->origin[t->k->n_steps] = at;
-            t->k->room[t->k->n_steps++] = t->room[at];
-        }
-    }
-}
-
-static void pack_pieces(times *t)
-{
-    search_kernel *k = t->k;
     int32_t n = 0;
     for (int32_t i = 0; i < k->n; i++)
         n += k->cfn->usage[k->node[i]].n;
@@ -144,9 +84,9 @@ static void pack_pieces(times *t)
         const search_usages *list = &k->cfn->usage[k->node[i]];
         for (int32_t p = 0; p < list->n; p++) {
             const search_usage *u = &list->at[p];
-            if (t->row[u->from] < t->row[u->to])
+            if (before[u->from] < before[u->to])
                 k->pieces[at++] =
-                    (search_piece){t->row[u->from], t->row[u->to], u->bytes};
+                    (search_piece){before[u->from], before[u->to], u->bytes};
         }
         k->first_piece[i + 1] = at;
     }
@@ -154,31 +94,18 @@ static void pack_pieces(times *t)
 
 static fs_status pack_time(search_kernel *k, int64_t limit)
 {
-    const search_cfn *cfn = k->cfn;
     fs_arena *scratch = fs_arena_create();
-    times t = {.k = k, .n = search_usage_steps(cfn)};
-    fs_status status = FS_OK;
-    t.room = fs_new(scratch, int64_t, t.n);
-    t.most = fs_new(scratch, int64_t, t.n + 1);
-    t.up = fs_new(scratch, bool, t.n + 1);
-    t.down = fs_new(scratch, bool, t.n + 1);
-    t.row = fs_new(scratch, int32_t, t.n + 1);
-    for (int32_t at = 0; at < t.n; at++)
-        t.room[at] = limit;
-    for (int32_t h = 0; h < cfn->held.n; h++)
-        for (int32_t at = cfn->held.at[h].from; at < cfn->held.at[h].to; at++)
-            t.room[at] -= cfn->held.at[h].bytes[0];
-    for (int32_t at = 0; at < t.n; at++)
-        if (t.room[at] < 0)
-            status = FS_NO;
-    for (int32_t i = 0; i < k->n; i++)
-        note_node(&t, &cfn->usage[k->node[i]], k->dom[i]);
-    k->room = fs_new(k->arena, int64_t, t.n);
-    k->origin = fs_new(k->arena, int32_t, t.n);
-    choose_steps(&t);
-    pack_pieces(&t);
+    const search_binding b = search_binding_find(k->cfn, limit, scratch);
+    k->room = fs_new(k->arena, int64_t, b.before[b.n]);
+    k->origin = fs_new(k->arena, int32_t, b.before[b.n]);
+    for (int32_t t = 0; t < b.n; t++)
+        if (b.before[t + 1] > b.before[t]) {
+            k->origin[k->n_steps] = t;
+            k->room[k->n_steps++] = b.room[t];
+        }
+    pack_pieces(k, b.before);
     fs_arena_destroy(scratch);
-    return status;
+    return b.full ? FS_NO : FS_OK;
 }
 
 fs_status search_kernel_new(const search_cfn *cfn, int64_t limit,

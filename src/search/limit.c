@@ -4,6 +4,8 @@
 #include "config.h"
 #include "search/limit.h"
 
+#include "search/binding.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -31,17 +33,6 @@ static void take(slack *k, const search_usage *u, int64_t bytes)
 {
     k->left[0][u->from] -= bytes;
     k->left[0][u->to] += bytes;
-}
-
-int32_t search_usage_steps(const search_cfn *cfn)
-{
-    int32_t n = 0;
-    for (int32_t h = 0; h < cfn->held.n; h++)
-        n = cfn->held.at[h].to > n ? cfn->held.at[h].to : n;
-    for (int32_t i = 0; cfn->usage && i < cfn->n; i++)
-        for (int32_t p = 0; !cfn->gone[i] && p < cfn->usage[i].n; p++)
-            n = cfn->usage[i].at[p].to > n ? cfn->usage[i].at[p].to : n;
-    return n;
 }
 
 static void fill_level(slack *k, int32_t level)

@@ -9,7 +9,5 @@
  * rest chooses; exact for any objective. Usages are packed (as after
  * search_cfn_reduce). True when something changed: reduce again. */
 bool search_cfn_limit(search_cfn *cfn, int64_t limit);
-/* Steps of time that the network speaks of. */
-int32_t search_usage_steps(const search_cfn *cfn);
 
 #endif

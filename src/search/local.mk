@@ -31,6 +31,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/iopddl.h src/search/iopddl.c \
   src/search/kernel.h src/search/kernel.c src/search/kept.c \
   src/search/limit.h src/search/limit.c \
+  src/search/binding.h src/search/binding.c \
   src/search/confine.h src/search/confine.c \
   src/search/slack.h src/search/slack.c \
   src/search/settle.h src/search/settle.c \

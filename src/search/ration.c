@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "search/ascent.h"
+#include "search/binding.h"
 #include "search/confine.h"
 #include "search/engine.h"
 #include "search/limit.h"
@@ -22,7 +23,12 @@ enum { ROOT_ROUNDS = 100, PART_ROUNDS = 12, FIX_SWEEPS = 60 };
 enum { RISE_SWEEPS = 20 };
 /* A part that loses this share of its values is looked into again, unsplit. */
 #define MANY 0.05
+/* As much work as in parts goes into neighbourhoods, less when those that cover
+ * the whole bring nothing. */
+#define NEARBY_LEAST_SHARE 0.2
 /* Neighbourhoods: parts of one at most; nodes of the first, and at least. */
+/* Splits that are tried until none is better, and work at each half. */
+enum { PROBES = 4, PROBE_SWEEPS = 10, PROBE_ROUNDS = 4 };
 enum { NEARBY_PARTS = 20, NEARBY_FIRST = 24, NEARBY_LEAST = 8 };
 
 typedef struct part {
@@ -57,7 +63,8 @@ typedef struct tree {
     int64_t n_made;
     part priced; /* has the prices of the whole */
     uint64_t rng;
-    double nearby; /* nodes of the next neighbourhood */
+    double nearby;       /* nodes of the next neighbourhood */
+    double nearby_share; /* of the work in parts that these have */
     int64_t nearby_steps;
     bool is_nearby; /* itself in a neighbourhood */
 } tree;
@@ -66,7 +73,7 @@ static void reduce_all(search_cfn *cfn, int64_t limit, uint32_t without)
 {
     do
         search_cfn_reduce(cfn, SEARCH_REDUCE_ALL & ~without);
-    while (search_cfn_limit(cfn, limit));
+    while (search_cfn_limit(cfn, limit) | search_cfn_clip(cfn, limit));
 }
 
 /* ---- candidates ---- */
@@ -156,52 +163,62 @@ static view view_of(const search_pricing *p, fs_arena *arena)
 }
 
 /* By what is held: below the mixture's mean, and above. */
-static void try_held(const view *v, int32_t node, split *best)
+static void try_held(const view *v, split *at)
 {
     const search_kernel *k = v->p->k;
-    const double *share = v->share + k->first[node];
-    const double *held = v->held + k->first[node];
+    const double *share = v->share + k->first[at->node];
+    const double *held = v->held + k->first[at->node];
+    const int32_t dom = k->dom[at->node];
     double mean = 0, spread = 0;
-    for (int32_t s = 0; s < k->dom[node]; s++)
+    for (int32_t s = 0; s < dom; s++)
         mean += share[s] * held[s];
-    for (int32_t s = 0; s < k->dom[node]; s++)
+    for (int32_t s = 0; s < dom; s++) {
         spread += share[s] * fabs(held[s] - mean);
-    if (!(spread > best->score + 1e-12 * fabs(v->p->bound)))
-        return;
-    best->node = node;
-    best->score = spread;
-    for (int32_t s = 0; s < k->dom[node]; s++)
-        best->low[s] = held[s] <= mean;
+        at->low[s] = held[s] <= mean;
+    }
+    at->score = spread > 1e-12 * fabs(v->p->bound) ? spread : 0;
 }
 
 /* The value that the mixture likes best, and the others. */
-static void try_value(const view *v, int32_t node, split *best)
+static void try_value(const view *v, split *at)
 {
     const search_kernel *k = v->p->k;
-    const double *share = v->share + k->first[node];
+    const double *share = v->share + k->first[at->node];
+    const int32_t dom = k->dom[at->node];
     int32_t like = 0;
-    for (int32_t s = 1; s < k->dom[node]; s++)
+    for (int32_t s = 1; s < dom; s++)
         like = share[s] > share[like] ? s : like;
-    const double score = (1 - share[like]) * 1e6 + k->dom[node];
-    if (k->dom[node] < 2 || !(score > best->score))
-        return;
-    best->node = node;
-    best->score = score;
-    for (int32_t s = 0; s < k->dom[node]; s++)
-        best->low[s] = s == like;
+    for (int32_t s = 0; s < dom; s++)
+        at->low[s] = s == like;
+    at->score = dom < 2 ? 0 : (1 - share[like]) * 1e6 + dom;
 }
 
-static split choose(const search_pricing *p, fs_arena *arena)
+static int by_score(const void *a, const void *b)
+{
+    const split *x = a, *y = b;
+    if (x->score < y->score || x->score > y->score)
+        return x->score < y->score ? 1 : -1;
+    return (x->node > y->node) - (x->node < y->node);
+}
+
+/* Those of positive score, best first; returns how many. */
+static int32_t rank_splits(const search_pricing *p, split **out,
+                           fs_arena *arena)
 {
     const search_kernel *k = p->k;
     const view v = view_of(p, arena);
-    split best = {.node = -1, .low = fs_new(arena, bool, k->n_values)};
-    for (int32_t i = 0; i < k->n; i++)
-        try_held(&v, i, &best);
-    if (best.node < 0)
-        for (int32_t i = 0; i < k->n; i++)
-            try_value(&v, i, &best);
-    return best;
+    bool *low = fs_new(arena, bool, k->n_values);
+    split *at = *out = fs_new(arena, split, k->n);
+    int32_t n = 0;
+    for (int32_t way = 0; way < 2 && n == 0; way++) {
+        for (int32_t i = 0; i < k->n; i++) {
+            at[i] = (split){.node = i, .low = low + k->first[i]};
+            (way ? try_value : try_held)(&v, &at[i]);
+            n += at[i].score > 0;
+        }
+        qsort(at, (size_t)k->n, sizeof *at, by_score);
+    }
+    return n;
 }
 
 /* ---- parts ---- */
@@ -215,14 +232,14 @@ static void price_steps(search_pricing *p)
         p->price[k->rows.at[r].step] = p->w[r];
 }
 
-static void keep_prices(tree *t, const search_pricing *p, part *of)
+static void keep_prices(const search_pricing *p, part *of, fs_arena *arena)
 {
     const search_kernel *k = p->k;
     int32_t n = 0;
     for (int32_t s = 0; s < k->n_steps; s++)
         n += p->price[s] > 0;
-    int32_t *step = fs_new(t->arena, int32_t, n);
-    double *w = fs_new(t->arena, double, n);
+    int32_t *step = fs_new(arena, int32_t, n);
+    double *w = fs_new(arena, double, n);
     of->n_rows = 0;
     for (int32_t s = 0; s < k->n_steps; s++)
         if (p->price[s] > 0) {
@@ -234,11 +251,11 @@ static void keep_prices(tree *t, const search_pricing *p, part *of)
 }
 
 /* The values of `fix`; of node at->node one half of them. */
-static void add_part(tree *t, const part *of, const search_pricing *p,
-                     const bool *fix, const split *at, bool low)
+static part make_part(const tree *t, const look *l, const bool *fix,
+                      const split *at, bool low, fs_arena *arena)
 {
-    const search_kernel *root = t->root, *k = p->k;
-    bool *keep = fs_memdup(t->arena, of->keep, (size_t)root->n_values);
+    const search_kernel *root = t->root, *k = l->k;
+    bool *keep = fs_memdup(arena, l->of.keep, (size_t)root->n_values);
     for (int32_t i = 0; i < k->n; i++) {
         const int32_t node = k->node[i];
         bool *mine = keep + root->first[node];
@@ -248,10 +265,19 @@ static void add_part(tree *t, const part *of, const search_pricing *p,
                 fix[k->first[i] + s] &&
                 (!at || i != at->node || at->low[s] == low);
     }
-    part made = {.bound = fmax(of->bound, p->bound),
-                 .number = t->n_made++,
-                 .keep = keep};
-    keep_prices(t, p, &made);
+    part made = {.bound = fmax(l->of.bound, l->p->bound), .keep = keep};
+    keep_prices(l->p, &made, arena);
+    return made;
+}
+
+static void add_part(tree *t, const part *of)
+{
+    part made = *of;
+    made.number = t->n_made++;
+    made.keep = fs_memdup(t->arena, of->keep, (size_t)t->root->n_values);
+    made.step =
+        fs_memdup(t->arena, of->step, (size_t)of->n_rows * sizeof *of->step);
+    made.w = fs_memdup(t->arena, of->w, (size_t)of->n_rows * sizeof *of->w);
     fs_push(t->arena, &t->parts, made);
 }
 
@@ -277,6 +303,104 @@ static void start_prices(const part *of, search_pricing *p, fs_arena *arena)
             p->w[search_kernel_row(k, s)] = p->price[s];
 }
 
+static double bound_of(const look *l)
+{
+    return l->p->infeasible ? INFINITY : fmax(l->p->bound, l->of.bound);
+}
+
+static void take_found(tree *t, const look *l)
+{
+    if (isfinite(l->p->cost))
+        take_of_part(t, l->k, l->p->best, l->arena);
+}
+
+/* False: there is nothing in it. */
+static bool open_look(tree *t, look *l, const part *of, int32_t rounds)
+{
+    *l = (look){.of = *of, .arena = fs_arena_create()};
+    search_cfn *cfn =
+        search_kernel_confined(t->root, t->limit, of->keep, l->arena);
+    reduce_all(cfn, t->limit, t->effort->without);
+    t->out->steps += cfn->steps;
+    if (cfn->infeasible ||
+        search_kernel_new(cfn, t->limit, l->arena, &l->k) != FS_OK)
+        return false;
+    search_pricing *p = l->p = search_pricing_new(l->k, l->arena);
+    p->upper = goal(t);
+    p->deadline = t->effort->deadline;
+    p->without = t->effort->without;
+    start_prices(of, p, l->arena);
+    p->loose = t->effort->ascend;
+    if (!p->loose) {
+        search_pricing_run(p, rounds);
+        take_found(t, l);
+        price_steps(p);
+    }
+    if (p->loose && bound_of(l) < goal(t))
+        l->ascent = search_ascent_new(p, l->arena);
+    return true;
+}
+
+/* ---- splitting a part ---- */
+
+/* What little work says of a part that may be made. */
+static void probe(tree *t, part *of, fs_arena *arena)
+{
+    look l;
+    if (!open_look(t, &l, of, PROBE_ROUNDS)) {
+        of->bound = INFINITY;
+    } else {
+        if (l.ascent) {
+            search_ascent_rise(l.ascent, PROBE_SWEEPS);
+            take_found(t, &l);
+        }
+        of->bound = bound_of(&l);
+        t->out->steps += l.p->steps + l.k->steps;
+        keep_prices(l.p, of, arena);
+    }
+    fs_arena_destroy(l.arena);
+}
+
+/* Both halves gain: the least of what they do counts most. */
+static double gain(const tree *t, const look *l, const part half[2])
+{
+    const double from = l->p->bound, most = goal(t) - from;
+    const double a = fmin(half[0].bound - from, most);
+    const double b = fmin(half[1].bound - from, most);
+    return fmin(a, b) + 0.1 * fmax(a, b);
+}
+
+/* Looks at the halves of the most promising splits; pushes those of the best
+ * one. Half of a split that holds nothing of interest leaves the other alone
+ * to be looked at again. */
+static void split_best(tree *t, look *l, const bool *fix, const split *at,
+                       int32_t n)
+{
+    part best[2];
+    double most = -INFINITY;
+    bool out = false;
+    for (int32_t j = 0, last = 0; !out && j < n && j < last + PROBES; j++) {
+        part half[2];
+        for (int32_t low = 0; low < 2; low++) {
+            half[low] = make_part(t, l, fix, &at[j], low, l->arena);
+            probe(t, &half[low], l->arena);
+            out |= half[low].bound >= goal(t);
+        }
+        const double now = gain(t, l, half);
+        if (j == 0 || now > most) {
+            most = now;
+            memcpy(best, half, sizeof best);
+            last = j;
+        }
+    }
+    for (int32_t low = 0; low < 2; low++) {
+        if (best[low].bound < goal(t))
+            add_part(t, &best[low]);
+        else
+            t->dropped = fmin(t->dropped, best[low].bound);
+    }
+}
+
 /* Where the mixture mostly is comes last, to be looked at next. Returns what no
  * choice of the part undercuts that is in no part made of it. */
 static double split_part(tree *t, look *l)
@@ -296,23 +420,19 @@ static double split_part(tree *t, look *l)
     if (p->bound >= p->upper)
         return p->upper;
     const double cut = fixed ? p->upper : INFINITY;
-    const split at = choose(p, l->arena);
     if (fixed > MANY * (k->n_values - k->n)) {
-        add_part(t, &l->of, p, fix, NULL, false);
+        const part rest = make_part(t, l, fix, NULL, false, l->arena);
+        add_part(t, &rest);
         return cut;
     }
-    if (at.node < 0) { /* one choice: it is the best, or does not fit */
+    split *at;
+    const int32_t n = rank_splits(p, &at, l->arena);
+    if (n == 0) { /* one choice: it is the best, or does not fit */
         FS_ASSERT(k->n_values == k->n);
         return INFINITY;
     }
-    add_part(t, &l->of, p, fix, &at, false);
-    add_part(t, &l->of, p, fix, &at, true);
+    split_best(t, l, fix, at, n);
     return cut;
-}
-
-static double bound_of(const look *l)
-{
-    return l->p->infeasible ? INFINITY : fmax(l->p->bound, l->of.bound);
 }
 
 static void end_look(tree *t)
@@ -321,7 +441,7 @@ static void end_look(tree *t)
     double bound = INFINITY;
     if (l->p) {
         if (!l->of.number)
-            keep_prices(t, l->p, &t->priced);
+            keep_prices(l->p, &t->priced, t->arena);
         bound = fmin(bound_of(l), l->p->cost);
         if (bound < goal(t))
             bound = split_part(t, l);
@@ -332,24 +452,17 @@ static void end_look(tree *t)
     *l = (look){.arena = NULL};
 }
 
-static void take_found(tree *t)
-{
-    const look *l = &t->now;
-    if (isfinite(l->p->cost))
-        take_of_part(t, l->k, l->p->best, l->arena);
-}
-
 static void rise(tree *t)
 {
     look *l = &t->now;
     l->p->upper = goal(t);
     const bool goes_on = search_ascent_rise(l->ascent, RISE_SWEEPS);
-    take_found(t);
+    take_found(t, l);
     t->out->steps += l->p->steps;
     l->p->steps = 0;
     t->out->parts += t->is_nearby;
     if (!l->of.number)
-        keep_prices(t, l->p, &t->priced);
+        keep_prices(l->p, &t->priced, t->arena);
     if (!goes_on || bound_of(l) >= goal(t))
         end_look(t);
 }
@@ -357,32 +470,9 @@ static void rise(tree *t)
 static void begin_look(tree *t, const part *of)
 {
     look *l = &t->now;
-    *l = (look){.of = *of, .arena = fs_arena_create()};
-    search_cfn *cfn =
-        search_kernel_confined(t->root, t->limit, of->keep, l->arena);
-    reduce_all(cfn, t->limit, t->effort->without);
-    t->out->steps += cfn->steps;
-    if (cfn->infeasible ||
-        search_kernel_new(cfn, t->limit, l->arena, &l->k) != FS_OK) {
+    if (!open_look(t, l, of, of->number ? PART_ROUNDS : ROOT_ROUNDS) ||
+        !l->ascent)
         end_look(t);
-        return;
-    }
-    search_pricing *p = l->p = search_pricing_new(l->k, l->arena);
-    p->upper = goal(t);
-    p->deadline = t->effort->deadline;
-    p->without = t->effort->without;
-    start_prices(of, p, l->arena);
-    p->loose = t->effort->ascend;
-    if (!p->loose) {
-        search_pricing_run(p, of->number ? PART_ROUNDS : ROOT_ROUNDS);
-        take_found(t);
-        price_steps(p);
-    }
-    if (p->loose && bound_of(l) < goal(t)) {
-        l->ascent = search_ascent_new(p, l->arena);
-    } else {
-        end_look(t);
-    }
 }
 
 static double least_bound(const tree *t)
@@ -446,6 +536,11 @@ static void look_nearby(tree *t)
     explore(&near);
     if (near.now.arena)
         fs_arena_destroy(near.now.arena);
+    t->nearby_share =
+        near.upper < t->upper
+            ? 1
+            : fmax(NEARBY_LEAST_SHARE,
+                   t->nearby_share * (1 - t->nearby / (2 * t->root->n)));
     t->upper = near.upper; /* best[] is shared */
     t->nearby_steps += out.steps + t->root->n_values;
     t->nearby = out.open ? fmax(NEARBY_LEAST, t->nearby / 1.25)
@@ -465,7 +560,7 @@ static void explore(tree *t)
         if (stopped(t))
             return;
         if (!t->is_nearby && isfinite(t->upper) &&
-            t->nearby_steps < t->out->steps) {
+            (double)t->nearby_steps < t->nearby_share * (double)t->out->steps) {
             look_nearby(t);
             continue;
         }
@@ -513,6 +608,7 @@ void search_cfn_ration(search_cfn *cfn, int64_t limit,
     part all = {.bound = -INFINITY, .keep = keep};
     t.n_made = 1;
     t.nearby = NEARBY_FIRST;
+    t.nearby_share = 1;
     fs_push(t.arena, &t.parts, all);
     explore(&t);
     if (t.now.arena)
@@ -520,5 +616,6 @@ void search_cfn_ration(search_cfn *cfn, int64_t limit,
     if (isfinite(t.upper))
         search_kernel_finish(t.root, t.best, out->value);
     out->cost = t.upper;
+    out->steps += t.nearby_steps;
     fs_arena_destroy(t.arena);
 }
