@@ -172,6 +172,42 @@ static void test_overlap(void)
     }
 }
 
+static cli_answer *work_on(const char *seconds)
+{
+    return cli("search zoo:gpt,layers=2,hidden=64,heads=2,vocab=100,seq=16 "
+               "--cluster 2x2:a100-sxm4-80g --batch 16 --gap 0 --memory 1M "
+               "--work-limit %s -o \"$D/work.json\" --json",
+               seconds);
+}
+
+static const char *digest_of(const cli_answer *a)
+{
+    const char *digest =
+        json_string_value(json_object_get(a->json, "plan_digest"));
+    return digest ? digest : "";
+}
+
+/* Work that is allowed is done, and not much more; no clock has a say. */
+static void test_work(void)
+{
+    static const char *const seconds[] = {"0.1", "0.3"};
+    for (size_t k = 0; k < sizeof seconds / sizeof *seconds; k++) {
+        char first[80];
+        cli_answer *a = work_on(seconds[k]);
+        const double most = atof(seconds[k]),
+                     done = json_real_value(json_object_get(a->json, "work_s"));
+        tap_ok(a->status == 0 && done > 0.5 * most && done < 1.5 * most &&
+                   json_is_false(json_object_get(a->json, "late")),
+               "%g s of work were allowed, %g done", most, done);
+        snprintf(first, sizeof first, "%s", digest_of(a));
+        tap_ok(first[0] && strcmp(first, digest_of(work_on(seconds[k]))) == 0,
+               "as much work, the same plan: %s", first);
+    }
+    const cli_answer *a = work_on("1e-4");
+    tap_ok(a->status == 1 && strstr(a->err, "allow more work"),
+           "with too little there is none: %s", a->err);
+}
+
 /* Of a recipe: where, what of, and only what it does not use yet. */
 static void test_recipe(void)
 {
@@ -208,11 +244,15 @@ int main(void)
     test_counts();
     test_gap();
     test_overlap();
+    test_work();
     refused("--batch 7 --dp 2 --tp 2", "does not divide over dp=2");
     refused("--batch 2 --dp 4", "does not divide over dp=4");
     refused("--batch 8 --dp 4 --micro-batches 4", "does not divide over dp=4");
     refused("--batch 8 --dp 4 --time-limit 0", "--time-limit 0");
     refused("--batch 8 --dp 4 --time-limit -1", "--time-limit");
+    refused("--batch 8 --dp 4 --work-limit 0", "--work-limit 0");
+    refused("--batch 8 --dp 4 --work-limit -1", "--work-limit");
+    refused("--batch 8 --dp 4 --work-limit x", "--work-limit");
     test_recipe();
     cli_end_scratch();
     return tap_done();

@@ -145,7 +145,7 @@ static void search_parts(cli_making *m, const search_problem *problem)
     struct cli_front *f = m->front;
     search_problem one = *problem;
     list_parts(m);
-    one.most_steps = FS_STEPS_PER_S * problem->time_limit_s / f->n_parts;
+    one.most_steps = search_most_steps(problem) / f->n_parts;
     one.time_limit_s = 2 * problem->time_limit_s / f->n_parts;
     for (int32_t k = 0; k < f->n_parts; k++) {
         part *p = &f->parts[k];
@@ -183,6 +183,7 @@ fs_status cli_front_find(cli_making *m, const search_problem *problem)
     struct cli_front *f = m->front = fs_new(c->arena, struct cli_front, 1);
     const search_result first = first_of(m);
     search_problem half = *problem;
+    half.most_steps = search_most_steps(problem) / 2;
     half.time_limit_s /= 2;
     half.gap = m->ranks.asked.promise;
     FS_TRY(search_front_run(&half, &first, MEMORY_POINTS, c->arena, &c->err,

@@ -19,13 +19,25 @@ static void show_line(void *ctx, const char *line)
     fs_progress("%s", line);
 }
 
+/* Of a limit, what one of several searches has. */
+static double share_of(const cli_making *m)
+{
+    return m->time_share > 0 ? m->time_share : 1;
+}
+
 static double time_limit(const cli_making *m)
 {
-    double said = m->c->args.time_limit;
-    double share = m->time_share > 0 ? m->time_share : 1;
-    if (!isnan(said))
-        return share * said;
-    return share * (m->by_hand ? 1e8 : 60);
+    const cli_args *a = &m->c->args;
+    if (!isnan(a->time_limit))
+        return share_of(m) * a->time_limit;
+    return share_of(m) * (m->by_hand || !isnan(a->work_limit) ? 1e8 : 60);
+}
+
+/* In steps; 0: as much as there is time for. */
+static double work_limit(const cli_making *m)
+{
+    const double said = m->c->args.work_limit;
+    return isnan(said) ? 0 : fmax(1, share_of(m) * said * FS_STEPS_PER_S);
 }
 
 double cli_making_gap(const cli_making *m)
@@ -82,6 +94,8 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         .reduce = !c->args.no_reduce || c->args.no_reduce[0],
         .progress = show_line,
         .stop = m->stop,
+        .time_limit_s = time_limit(m),
+        .most_steps = work_limit(m),
         .again = cli_making_chooses(m) ? cli_making_again : NULL,
         .again_ctx = m,
     };
@@ -219,10 +233,12 @@ static void note_stop(cli_making *m)
 }
 
 /* By work; the clock has a say where that takes much longer than it should. */
-static void limit_round(hunt *h, bool first, double limit_s)
+static void limit_round(const cli_making *m, hunt *h, bool first)
 {
-    const double share = first ? 1.0 / 2 : 1.0 / 6;
-    h->problem.most_steps = FS_STEPS_PER_S * share * limit_s;
+    const double share = first ? 1.0 / 2 : 1.0 / 6, limit_s = time_limit(m);
+    h->problem.time_limit_s = limit_s;
+    h->problem.most_steps = work_limit(m);
+    h->problem.most_steps = share * search_most_steps(&h->problem);
     h->problem.time_limit_s = (first ? 1.5 : 2) * share * limit_s;
 }
 
@@ -243,12 +259,14 @@ static fs_status hunt_once(cli_making *m, hunt *h, bool first, plan **out,
     double share = h->problem.memory_share;
     fs_err err = {0};
     *fits = false;
-    h->problem.time_limit_s = time_limit(m);
     if (h->problem.memory_bytes > 0 && may_not_fit(m))
-        limit_round(h, first, time_limit(m));
+        limit_round(m, h, first);
     fs_status status = search_run(&h->problem, c->arena, &err, &m->found);
     m->ranks.begun = false;
     h->search_s += m->found.search_s;
+    if (h->problem.most_steps > 0)
+        h->problem.most_steps =
+            fmax(1, h->problem.most_steps - (double)m->found.steps);
     if (status == FS_NO && !first) {
         h->low = share;
         h->problem.memory_share = (h->low + h->high) / 2;
@@ -319,7 +337,6 @@ static fs_status hunt_rounds(cli_making *m, hunt *h, plan **out)
 static fs_status search_once(cli_making *m, search_problem *problem, plan **out)
 {
     cli *c = m->c;
-    problem->time_limit_s = time_limit(m);
     FS_TRY(search_run(problem, c->arena, &c->err, &m->found));
     m->ranks.begun = false;
     FS_TRY(cli_front_find(m, problem));

@@ -37,6 +37,11 @@ static fs_status check_args(cli *c)
         return fs_fail(&c->err, FS_INVALID,
                        "--time-limit %g: more than 0 seconds are wanted",
                        a->time_limit);
+    if (!isnan(a->work_limit) && !(a->work_limit > 0))
+        return fs_fail(&c->err, FS_INVALID,
+                       "--work-limit %g: more than 0 seconds of work are "
+                       "wanted",
+                       a->work_limit);
     if (!isnan(a->gap) && !(a->gap >= 0 && a->gap < 1))
         return fs_fail(&c->err, FS_INVALID,
                        "--gap %g: a fraction from 0 to below 1 is wanted "

@@ -186,6 +186,7 @@ void cli_making_json(const cli_making *m, const cli_plan *p,
     }
     set_finite(r, "graphs_s", m->graphs_s);
     set_finite(r, "search_s", f->search_s);
+    set_finite(r, "work_s", (double)f->steps / FS_STEPS_PER_S);
     set_finite(r, "sim_iteration_s", sim->iteration_s);
     set_finite(r, "sim_floor_s", sim_floor(m, p));
     if (!m->by_hand && f->lower_bound_s > 0)
@@ -293,6 +294,16 @@ static void tell_simulated(const cli_making *m, const cli_plan *p,
                 "simulated       %.3g %% %s what is proven by the formula; "
                 "this plan in no less than %s\n",
                 100 * fabs(gap), gap < 0 ? "below" : "above", text);
+}
+
+/* Where that is what was limited. */
+static const char *work_text(const cli_making *m)
+{
+    const double most = m->c->args.work_limit;
+    if (isnan(most))
+        return "";
+    return fs_printf(m->c->arena, " (%.3g of %g s of work)",
+                     (double)m->found.steps / FS_STEPS_PER_S, most);
 }
 
 static void tell_recomputed(const cli_making *m)
@@ -479,10 +490,12 @@ void cli_making_tell(const cli_making *m, const cli_plan *p,
         cli_say(c, "first plan      after %s\n",
                 fs_human_seconds(a, f->first_s));
     cli_say(c,
-            "search          %s, network of %lld nodes and %lld edges, %lld "
+            "search          %s%s, network of %lld nodes and "
+            "%lld edges, %lld "
             "left after exact reductions\n",
-            fs_human_seconds(a, f->search_s), (long long)f->net_nodes,
-            (long long)f->net_edges, (long long)f->kernel_nodes);
+            fs_human_seconds(a, f->search_s), work_text(m),
+            (long long)f->net_nodes, (long long)f->net_edges,
+            (long long)f->kernel_nodes);
     cli_say(c, "written to      %s\n", c->args.output);
     cli_say_digest(c, p);
     cli_ranks_tell(m);

@@ -34,8 +34,7 @@ static int64_t whole(double steps)
     return steps < 9e18 ? (int64_t)steps : INT64_MAX;
 }
 
-/* What the limit on time allows if steps take as long as they should. */
-static double steps_of_limit(const search_problem *problem)
+double search_most_steps(const search_problem *problem)
 {
     const double s = problem->time_limit_s > 0 ? problem->time_limit_s : 1e8;
     const double most =
@@ -56,7 +55,7 @@ void search_limit(search_level0 *z)
 
 fs_end search_start_end(const search_level0 *z, search_problem *one)
 {
-    const double steps = steps_of_limit(z->problem);
+    const double steps = search_most_steps(z->problem);
     if (!(z->problem->memory_bytes > 0)) /* else it is two */
         one->soon_steps = START_WORK * steps;
     one->most_steps = START_MOST * steps;
@@ -66,13 +65,13 @@ fs_end search_start_end(const search_level0 *z, search_problem *one)
 fs_end search_freeing_end(const search_level0 *z, double *most_steps)
 {
     *most_steps =
-        (double)search_steps(z) + FREEING_WORK * steps_of_limit(z->problem);
+        (double)search_steps(z) + FREEING_WORK * search_most_steps(z->problem);
     return fs_end_share(&z->end, FREEING_TIME);
 }
 
 double search_first_effort(const search_level0 *z)
 {
-    return FIRST_WORK * steps_of_limit(z->problem) / FS_STEPS_PER_S;
+    return FIRST_WORK * search_most_steps(z->problem) / FS_STEPS_PER_S;
 }
 
 int64_t search_steps(const search_level0 *z)
@@ -97,7 +96,7 @@ bool search_over(search_level0 *z)
 
 void search_begin_round(search_level0 *z)
 {
-    const double all = steps_of_limit(z->problem),
+    const double all = search_most_steps(z->problem),
                  done = (double)search_steps(z);
     const double left = fmax(all - done, LATER_WORK * all);
     z->round_end = fs_end_share(&z->end, ROUND_TIME);
@@ -106,7 +105,7 @@ void search_begin_round(search_level0 *z)
 
 void search_shorten_round(search_level0 *z)
 {
-    const double all = steps_of_limit(z->problem),
+    const double all = search_most_steps(z->problem),
                  done = (double)search_steps(z);
     const int64_t steps = whole(done + MISFIT_WORK * fmax(all - done, 0));
     z->round_steps = steps < z->round_steps ? steps : z->round_steps;

@@ -9,7 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_STEPS = 2000000 };
+/* Values that are looked at; steps of one, besides its limits. */
+enum { MAX_VALUES = 2000000, VALUE_STEPS = 20 };
 
 typedef struct greedy {
     const search_net *net;
@@ -20,7 +21,7 @@ typedef struct greedy {
     int32_t *value;
     int32_t **ranked; /* [node] values, best first */
     int32_t *n_ranked, *next;
-    int64_t steps;
+    int64_t n_seen;
 } greedy;
 
 static void add_least(int64_t *later, const search_load *loads, int32_t n_loads,
@@ -114,7 +115,7 @@ static void rank(greedy *g, int32_t i, double *cost)
         cost[k] = c;
         g->ranked[i][k] = s;
     }
-    g->steps += node->n;
+    g->n_seen += node->n;
     g->n_ranked[i] = n;
     g->next[i] = 0;
 }
@@ -126,7 +127,7 @@ static bool descend(greedy *g, int64_t most, double *cost)
     int32_t i = 0;
     if (net->n_nodes)
         rank(g, 0, cost);
-    while (i < net->n_nodes && g->steps < most) {
+    while (i < net->n_nodes && g->n_seen < most) {
         if (g->next[i] < g->n_ranked[i]) {
             g->value[i] = g->ranked[i][g->next[i]++];
             add_bytes(g, i, g->value[i], 1, g->bytes);
@@ -159,13 +160,13 @@ void search_deduce_first(const search_net *net, double passes, fs_arena *arena,
         values += net->nodes[i].n;
     }
     reserve_bytes(&g, arena);
-    const int64_t most = (int64_t)fmin(MAX_STEPS, passes * values);
+    const int64_t most = (int64_t)fmin(MAX_VALUES, passes * values);
     const bool found = descend(&g, most, fs_new(arena, double, widest));
     *out = (search_solution){
         .value = g.value,
         .cost = found ? search_net_cost(net, g.value) : INFINITY,
-        .steps = g.steps,
-        .open = !found && g.steps >= most,
+        .steps = g.n_seen * (VALUE_STEPS + net->n_limits),
+        .open = !found && g.n_seen >= most,
         .kernel_nodes = net->n_nodes,
     };
 }
@@ -173,9 +174,9 @@ void search_deduce_first(const search_net *net, double passes, fs_arena *arena,
 fs_status search_deduce(const search_net *net, const search_budget *budget,
                         fs_arena *arena, fs_err *err, search_solution *out)
 {
-    (void)budget; /* one pass */
     search_solution first;
-    search_deduce_first(net, INFINITY, arena, &first);
+    search_deduce_first(net, INFINITY, arena, &first); /* one pass */
+    fs_deadline_spend(&budget->deadline, first.steps);
     /* It went through everything, or a stage without nodes has no room. */
     if (isinf(first.cost) && !first.open)
         return fs_fail(err, FS_NO, "no assignment is legal and fits memory");

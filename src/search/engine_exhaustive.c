@@ -11,6 +11,8 @@
 #include <string.h>
 
 #define MAX_STEPS 10000000
+/* Of work, for one partial assignment, besides its limits. */
+enum { VALUE_STEPS = 20 };
 /* Beyond so many decimal digits of assignments it does not walk. */
 #define MOST_DIGITS 10
 
@@ -204,6 +206,8 @@ static fs_status build_up(const search_net *net, const search_budget *budget,
     fs_err ignored = {0}, mine = {0};
     search_deduce(net, budget, arena, &ignored, &first);
     fs_status status = search_states(net, first.cost, arena, &mine, out);
+    if (status == FS_OK)
+        fs_deadline_spend(&budget->deadline, out->steps);
     if (status != FS_INVALID)
         return status == FS_OK ? FS_OK : fs_fail(err, status, "%s", mine.text);
     return fs_fail(err, FS_INVALID,
@@ -214,8 +218,8 @@ static fs_status build_up(const search_net *net, const search_budget *budget,
                    digits, net->n_nodes, mine.text);
 }
 
-static fs_status walk_all(const search_net *net, fs_arena *arena, fs_err *err,
-                          search_solution *out)
+static fs_status walk_all(const search_net *net, const search_budget *budget,
+                          fs_arena *arena, fs_err *err, search_solution *out)
 {
     walk w = {.net = net,
               .into = search_net_incidence(net, false, arena),
@@ -226,6 +230,8 @@ static fs_status walk_all(const search_net *net, fs_arena *arena, fs_err *err,
               .prune = never_negative(net)};
     sum_rest(&w, arena);
     visit(&w, 0);
+    fs_deadline_spend(&budget->deadline,
+                      w.steps * (VALUE_STEPS + net->n_limits));
     if (w.steps > MAX_STEPS)
         return fs_fail(err, FS_INVALID,
                        "more than %d partial assignments of %d nodes",
@@ -241,7 +247,8 @@ static fs_status walk_all(const search_net *net, fs_arena *arena, fs_err *err,
     return FS_OK;
 }
 
-/* An oracle has no half answers: the budget's time is not looked at. */
+/* An oracle has no half answers: what it does is counted, but does not end it.
+ */
 fs_status search_exhaustive(const search_net *net, const search_budget *budget,
                             fs_arena *arena, fs_err *err, search_solution *out)
 {
@@ -252,8 +259,9 @@ fs_status search_exhaustive(const search_net *net, const search_budget *budget,
                        net->n_nodes);
     double digits = choices(net);
     fs_err mine = {0};
-    fs_status status =
-        digits > MOST_DIGITS ? FS_INVALID : walk_all(net, arena, &mine, out);
+    fs_status status = digits > MOST_DIGITS
+                           ? FS_INVALID
+                           : walk_all(net, budget, arena, &mine, out);
     if (status == FS_INVALID)
         return build_up(net, budget, digits, arena, err, out);
     return status == FS_OK ? FS_OK : fs_fail(err, status, "%s", mine.text);

@@ -26,8 +26,7 @@ enum {
     MIXED = 4,
     MIXED_COLUMNS = 4000,
     MILP_COLUMNS = 60000,
-    DEDUCE_PASSES = 50,
-    DEDUCE_STEPS = 20 /* of one value, besides its limits */
+    DEDUCE_PASSES = 50
 };
 /* Share of the gap that prices have to promise to close. */
 #define LITTLE 0.02
@@ -341,7 +340,7 @@ static void start(ilp *s, const search_net *net, const search_budget *budget)
     s->bound = search_net_floor(net, s->arena);
     search_solution first;
     search_deduce_first(net, DEDUCE_PASSES, s->arena, &first);
-    count(s, first.steps * (DEDUCE_STEPS + net->n_limits));
+    count(s, first.steps);
     if (isfinite(first.cost) && budget->rounds)
         take(s, first.value, first.cost); /* soon, so improved later */
     else if (isfinite(first.cost))

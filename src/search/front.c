@@ -118,7 +118,7 @@ fs_status search_front_run(const search_problem *problem,
     one.ranking = NULL;
     one.in_full = false;
     one.end = &end;
-    one.most_steps = FS_STEPS_PER_S * limit_s / most;
+    one.most_steps = search_most_steps(problem) / most;
     one.time_limit_s = SLOW * limit_s / most;
     for (int32_t k = 1; k < most && !is_over(problem, &end); k++) {
         const search_front_point *last = &out->points[out->n - 1];

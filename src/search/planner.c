@@ -6,6 +6,7 @@
 #include "search/level0.h"
 #include "search/plans.h"
 
+#include <math.h>
 #include <string.h>
 
 static const search_planner planners[] = {
@@ -88,7 +89,7 @@ static fs_status run_both(const search_planner *planner,
     one.graphs = graphs;
     one.end = &all.end;
     if (all.most_steps > 0)
-        one.most_steps = all.most_steps - (double)out->steps;
+        one.most_steps = fmax(1, all.most_steps - (double)out->steps);
     if (status == FS_OK)
         one.below_s = out->iteration_s;
     const fs_status second =

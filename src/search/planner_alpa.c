@@ -125,8 +125,6 @@ fs_status search_plan_alpa(const search_planner *self,
     const int64_t start_ns = fs_now_ns();
     const double limit =
         problem->time_limit_s > 0 ? fmin(problem->time_limit_s, 1e8) : 1e8;
-    const double most_steps =
-        problem->most_steps > 0 ? problem->most_steps : FS_STEPS_PER_S * limit;
     alpa a = {.problem = problem,
               .arena = arena,
               .runs = {.problem = problem, .keep = TRIES}};
@@ -142,7 +140,8 @@ fs_status search_plan_alpa(const search_planner *self,
         a.runs.end = fs_end_after(start_ns, share, problem->stop);
         if (problem->end && problem->end->wall_ns < a.runs.end.wall_ns)
             a.runs.end = *problem->end;
-        a.most_steps = WORK_SHARE * most_steps * (g + 1) / problem->n_graphs;
+        a.most_steps = WORK_SHARE * search_most_steps(problem) * (g + 1) /
+                       problem->n_graphs;
         if (search_runs_over(&a.runs, &a.runs.end,
                              INFINITY)) /* graphs before it were late */
             continue;

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "search/digest.h"
+#include "search/effort.h"
 
 #include <float.h>
 #include <math.h>
@@ -255,8 +256,13 @@ static fs_status give_up(search_level0 *z, int32_t open, fs_err *err,
                          search_result *out)
 {
     char text[3][32];
-    bool late = z->late || fs_end_reached(&z->end);
+    const bool late = z->late || fs_end_reached(&z->end);
+    const bool done = search_steps(z) >= z->most_steps;
     const char *misfits = "", *how = "the search has no more to try";
+    if (done)
+        how =
+            fs_printf(z->arena, "the work of %.3g s that was allowed was done",
+                      (double)z->most_steps / FS_STEPS_PER_S);
     if (late)
         how = fs_printf(z->arena, "time ran out after %.2g s",
                         search_seconds_since(z->start_ns));
@@ -276,8 +282,10 @@ static fs_status give_up(search_level0 *z, int32_t open, fs_err *err,
                    how, open, z->all.n,
                    fs_human_seconds(text[2], out->lower_bound_s), misfits,
                    late ? "allow more time"
-                        : "more memory, more devices or a smaller batch would "
-                          "help, more time would not");
+                   : done
+                       ? "allow more work"
+                       : "more memory, more devices or a smaller batch would "
+                         "help, more time would not");
 }
 
 /* The reason why every configuration is out. */

@@ -263,6 +263,8 @@ typedef struct search_result {
     double fullness; /* that, of its limit; where none was, need_bytes is; 0 */
 } search_result;
 
+/* Steps of work that its limits allow, if steps take as long as they should. */
+double search_most_steps(const search_problem *problem);
 /* FS_NO: nothing fits or was found (by result->status); err says what helps. */
 fs_status search_run(const search_problem *problem, fs_arena *arena,
                      fs_err *err, search_result *out);
