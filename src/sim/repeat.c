@@ -30,7 +30,6 @@ typedef struct mark {
  * is renewed less and less often, which finds all periods (Brent 1980); one is
  * of the middle of the step before. */
 struct sim_repeats {
-    fs_arena *arena;
     int32_t lead, slot; /* a stream, and the slot where it was */
     int64_t step;
     int64_t n_looks, renew; /* in this step, and at which the old is renewed */
