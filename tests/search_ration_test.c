@@ -1,6 +1,8 @@
 /* Cost networks under a limit on what nodes hold over time: against all
  * assignments of small ones, and the same each time. */
 #include "config.h"
+#include "search/binding.h"
+#include "search/iopddl.h"
 #include "search/limit.h"
 #include "search/ration.h"
 #include "search/reduce.h"
@@ -8,6 +10,9 @@
 
 #include "base/hash.h"
 #include "tap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 
 enum { NETS = 500, MAX_NODES = 8, MAX_VALUES = 4, STEPS = 7, MAX_LOADS = 2 };
 
@@ -210,6 +215,69 @@ static void test_limit(void)
     fs_arena_destroy(arena);
 }
 
+/* Of three steps the middle one alone can be filled; nodes 0 and 1 hold
+ * something then, node 2 only before, and node 3 the same with each value. */
+static void test_clip(void)
+{
+    fs_arena *arena = fs_arena_create();
+    search_cfn *cfn = search_cfn_new(4, arena);
+    const double unary[2] = {0, 5};
+    const int64_t bytes[4][2] = {{9, 3}, {7, 2}, {6, 1}, {1, 1}};
+    const int32_t from[4] = {0, 1, 0, 1}, to[4] = {2, 3, 1, 2};
+    for (int32_t i = 0; i < 4; i++) {
+        search_cfn_set(cfn, i, 2, unary);
+        search_cfn_load(cfn, i, from[i], to[i], bytes[i]);
+    }
+    search_usage_pack_all(cfn);
+    const search_binding b = search_binding_find(cfn, 16, arena);
+    tap_ok(b.n == 3 && b.before[1] == 0 && b.before[2] == 1 && b.before[3] == 1,
+           "a step binds where it can be filled and none beside it is fuller");
+    tap_ok(search_cfn_clip(cfn, 16), "something is held while nothing binds");
+    tap_equal_int(cfn->usage[2].n, 0, "what is held only then is forgotten");
+    tap_equal_int(cfn->usage[3].n, 0, "and what each value holds");
+    tap_ok(cfn->usage[0].n == 1 && cfn->usage[0].at[0].from == 1 &&
+               cfn->usage[0].at[0].to == 2 && cfn->usage[0].at[0].bytes[0] == 6,
+           "the rest is what a value holds more, while something binds");
+    tap_ok(!search_cfn_clip(cfn, 16), "nothing else is");
+    tap_ok(!search_cfn_clip(cfn, 5) && cfn->infeasible,
+           "what all hold at least may be too much");
+    fs_arena_destroy(arena);
+}
+
+/* A public network of few, large lumps under a limit, in parts and no clock:
+ * what is tried before a split decides how many there are. */
+static void test_lumps(void)
+{
+    fs_arena *arena = fs_arena_create();
+    char path[1000];
+    fs_err err = {0};
+    search_iopddl problem;
+    const char *dir = getenv("FS_SRCDIR");
+    snprintf(path, sizeof path, "%s/datasets/iopddl/V.json.gz",
+             dir ? dir : "..");
+    if (search_iopddl_read(path, arena, &err, &problem) != FS_OK) {
+        tap_ok(false, "%s", err.text);
+        fs_arena_destroy(arena);
+        return;
+    }
+    const search_ration_effort effort = {
+        .deadline = fs_deadline_at((fs_end){INT64_MAX, NULL}, NULL),
+        .gap = 0.001,
+        .parts = 80};
+    search_ration out;
+    search_cfn_ration(search_iopddl_cfn(&problem, arena), problem.limit_bytes,
+                      &effort, arena, &out);
+    printf("# V: cost %g, bound %g, %d parts, %.3g steps, %d nodes left\n",
+           out.cost, out.bound, out.parts, (double)out.steps, out.kernel_nodes);
+    tap_ok(!out.open && out.bound >= 0.998 * out.cost,
+           "V is proven in few parts: %d", out.parts);
+    tap_ok(out.steps < 2e10, "and few steps: %.3g", (double)out.steps);
+    tap_ok(out.kernel_nodes < 200,
+           "what holds nothing while it matters is eliminated before: %d left",
+           out.kernel_nodes);
+    fs_arena_destroy(arena);
+}
+
 /* Against a list of the steps. */
 static void test_slack(uint64_t seed)
 {
@@ -247,6 +315,8 @@ static void test_slack(uint64_t seed)
 int main(void)
 {
     test_limit();
+    test_clip();
+    test_lumps();
     test_slack(20261125);
     const uint64_t seed = tap_seed(20261124);
     test_exhaustive(seed, false);
