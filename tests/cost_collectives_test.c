@@ -310,7 +310,7 @@ static void test_across_bounds(void)
     cost_model *model = cost_model_create(c, arena);
     uint64_t seed = tap_seed(20261124);
     const ir_tensor t = {.name = "t", .dtype = IR_F32, .shape = {2, {13, 50}}};
-    int32_t tried = 0, above = 0, other = 0;
+    int32_t tried = 0, above = 0, low = 0, other = 0;
     for (int32_t k = 0; k < 1500; k++) {
         plan_stage from = stage_of(2, 1 + (int32_t)fs_rand_below(&seed, 3),
                                    1 + (int32_t)fs_rand_below(&seed, 3));
@@ -331,10 +331,12 @@ static void test_across_bounds(void)
         tried++;
         above +=
             cost_cross_least(model, &cross).total_s > seconds * (1 + 1e-12);
+        low += cost_cross_floor(model, &t, &from, &to) > seconds * (1 + 1e-12);
         other += seconds < again || seconds > again;
     }
     tap_ok(tried > 300, "%d crossings", (int)tried);
     tap_equal_int(above, 0, "none costs less than its quick bound");
+    tap_equal_int(low, 0, "or than any crossing between the stages must");
     tap_equal_int(other, 0, "what is remembered is what was to be said");
 }
 

@@ -27,8 +27,14 @@ static double toy_crossing(void *ctx, const plan_cross *cross)
     return 1e-5 + 4e-9 * (double)ir_shape_count(&piece);
 }
 
+static double toy_crossing_least(void *ctx, const plan_cross *cross)
+{
+    return 0.9 * toy_crossing(ctx, cross);
+}
+
 static const plan_boxing_cost toys = {.seconds = toy_seconds,
-                                      .crossing = toy_crossing};
+                                      .crossing = toy_crossing,
+                                      .crossing_least = toy_crossing_least};
 
 static ir_sbp draw_sbp(uint64_t *rng, int32_t rank, bool halo)
 {
@@ -70,13 +76,17 @@ static plan_stage draw_stage(uint64_t *rng, int32_t first)
     return stage;
 }
 
-static int32_t differences(uint64_t *rng, plan_boxer *boxer,
-                           const plan_ends *ends, int32_t *reached)
+typedef struct tally {
+    int32_t wrong, reached;
+    int32_t above, low; /* of least seconds; below half of what it is */
+} tally;
+
+static void compare(uint64_t *rng, plan_boxer *boxer, const plan_ends *ends,
+                    tally *n)
 {
     ir_nd_sbp from[MOST], to[MOST];
     const ir_nd_sbp *from_at[MOST], *to_at[MOST];
-    double seconds[MOST * MOST];
-    int32_t wrong = 0;
+    double seconds[MOST * MOST], least[MOST * MOST];
     plan_pairs pairs = {*ends, draw_list(rng, ends, ends->from_stage, from),
                         draw_list(rng, ends, ends->to_stage, to), from_at,
                         to_at};
@@ -85,6 +95,7 @@ static int32_t differences(uint64_t *rng, plan_boxer *boxer,
         from_at[k] = &from[k];
         to_at[k] = &to[k];
     }
+    plan_boxer_join_least(boxer, &pairs, least);
     plan_boxer_join_all(boxer, &pairs, seconds);
     for (int32_t f = 0; f < pairs.n_from; f++)
         for (int32_t t = 0; t < pairs.n_to; t++) {
@@ -93,10 +104,12 @@ static int32_t differences(uint64_t *rng, plan_boxer *boxer,
             one.from = &from[f];
             one.to = &to[t];
             const double wanted = plan_boxer_join(boxer, &one, NULL);
-            wrong += isinf(wanted) ? !isinf(got) : got != wanted;
-            *reached += !isinf(wanted);
+            const double at_least = least[f * pairs.n_to + t];
+            n->wrong += isinf(wanted) ? !isinf(got) : got != wanted;
+            n->above += at_least > wanted * (1 + 1e-12);
+            n->low += isfinite(wanted) && at_least < 0.5 * wanted;
+            n->reached += !isinf(wanted);
         }
-    return wrong;
 }
 
 int main(void)
@@ -104,7 +117,7 @@ int main(void)
     uint64_t seed = tap_seed(511), rng = seed;
     fs_arena *arena = fs_arena_create();
     plan_boxer *boxer = plan_boxer_create(toys, arena);
-    int32_t wrong = 0, reached = 0;
+    tally n = {0};
 
     for (int32_t k = 0; k < ROUNDS; k++) {
         ir_tensor t = {.name = "x", .dtype = IR_F32};
@@ -118,10 +131,14 @@ int main(void)
                                 .from_stage = &here,
                                 .to_stage = &there,
                                 .anywhere = fs_rand_below(&rng, 4) == 0};
-        wrong += differences(&rng, boxer, &ends, &reached);
+        compare(&rng, boxer, &ends, &n);
     }
-    tap_equal_int(wrong, 0, "pairs in one go cost what each costs, to the bit");
-    tap_ok(reached > 20 * ROUNDS, "most are reached (%d)", (int)reached);
+    tap_equal_int(n.wrong, 0,
+                  "pairs in one go cost what each costs, to the bit");
+    tap_ok(n.reached > 20 * ROUNDS, "most are reached (%d)", (int)n.reached);
+    tap_equal_int(n.above, 0, "none costs less than its bound");
+    tap_ok(10 * n.low < 3 * n.reached, "few bounds say little (%d)",
+           (int)n.low);
     fs_arena_destroy(arena);
     return tap_done();
 }

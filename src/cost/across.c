@@ -328,40 +328,72 @@ static bool surely_on_core(const cost_model *model, const plan_stage *stage,
 
 /* The fewest devices that a stage has on one of its nodes, which share its way
  * in: each of them receives. */
-static int32_t least_beside(const hw_cluster *cluster, const plan_stage *stage)
+static int32_t least_beside(const cost_model *model, const plan_stage *stage)
 {
-    const int32_t size = ir_mesh_size(&stage->mesh);
-    int32_t least = size;
-    for (int32_t i = 0, end; i < size; i = end) {
-        end = node_end(cluster, stage, i);
-        least = end - i < least ? end - i : least;
+    const hw_cluster *cluster = cost_cluster(model);
+    const cost_groups range = cost_groups_of(model, stage);
+    const int32_t behind = stage->first_device + ir_mesh_size(&stage->mesh);
+    int32_t first, end, least = node_end(cluster, stage, 0);
+    hw_node_range(cluster, behind - 1, &first, &end);
+    least = behind - first < least ? behind - first : least;
+    /* Between those two nodes are whole ones. */
+    for (int32_t g = range.first; g <= range.last; g++) {
+        const int32_t whole = cluster->groups[g].devices_per_node;
+        least = whole < least ? whole : least;
     }
     return least;
 }
 
-/* Who receives the largest piece. */
-static plan_demand least_in(const cost_model *model, const plan_cross *cross)
+/* What one device takes at least to receive so much from the other stage, where
+ * so many share their node's way in. */
+static plan_demand least_to_receive(const cost_model *model,
+                                    const plan_stage *from,
+                                    const plan_stage *to, int32_t beside,
+                                    double messages, double bytes)
 {
     const hw_cluster *cluster = cost_cluster(model);
-    const plan_stage *from = cross->from_stage, *to = cross->to_stage;
     const int32_t first = hw_node_of(cluster, from->first_device);
     const int32_t last = hw_node_of(cluster, to->first_device);
-    bool inside = !all_outside(model, cross);
+    bool inside = share_node(cluster, from, to);
     bool outside =
         !inside || first != last ||
         first != hw_node_of(cluster, from->first_device +
                                          ir_mesh_size(&from->mesh) - 1) ||
         last !=
             hw_node_of(cluster, to->first_device + ir_mesh_size(&to->mesh) - 1);
-    double bytes =
-        (double)cost_piece_bytes(cross->tensor, &cross->to, &to->mesh);
     double bps = inside ? best_bps(model, to, inside, outside)
-                        : hw_outer_share(cluster, least_beside(cluster, to), 1)
-                              .bandwidth_bps;
-    return (plan_demand){.latency_s = least_messages(cross) *
+                        : hw_outer_share(cluster, beside, 1).bandwidth_bps;
+    return (plan_demand){.latency_s = messages *
                                       least_latency(model, to, inside, outside),
-                         .network_s = contributions(cross) * bytes / bps,
+                         .network_s = bytes / bps,
                          .on_core = surely_on_core(model, to, outside)};
+}
+
+/* Who receives the largest piece. */
+static plan_demand least_in(const cost_model *model, const plan_cross *cross)
+{
+    const plan_stage *to = cross->to_stage;
+    const double bytes =
+        (double)cost_piece_bytes(cross->tensor, &cross->to, &to->mesh);
+    return least_to_receive(model, cross->from_stage, to,
+                            least_beside(model, to), least_messages(cross),
+                            contributions(cross) * bytes);
+}
+
+/* Of the largest of as many pieces as there are devices; where positions hand
+ * on to their like, those beside the sender share the way. */
+double cost_cross_floor(const cost_model *model, const ir_tensor *tensor,
+                        const plan_stage *from, const plan_stage *to)
+{
+    const int32_t out = least_beside(model, from), in = least_beside(model, to);
+    const double bytes = (double)ir_shape_count(&tensor->shape) *
+                         (double)ir_dtype_bytes(tensor->dtype);
+    const double pieces =
+        fmax(ir_mesh_size(&from->mesh), ir_mesh_size(&to->mesh));
+    plan_demand least = least_to_receive(model, from, to, out < in ? out : in,
+                                         1, (1 - ROUNDING) * bytes / pieces);
+    least.total_s = least.latency_s + least.network_s;
+    return cost_shared_seconds(model, to, &least);
 }
 
 /* What all positions receive together; of the nodes that send it one sends the

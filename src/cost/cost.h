@@ -37,6 +37,9 @@ plan_demand cost_p2p(const cost_model *model, const plan_stage *from,
 plan_demand cost_cross(const cost_model *model, const plan_cross *cross);
 /* Not more than that, without looking at who gives what to whom. */
 plan_demand cost_cross_least(const cost_model *model, const plan_cross *cross);
+/* Nor more than that, in seconds, whatever the SBPs at both ends. */
+double cost_cross_floor(const cost_model *model, const ir_tensor *tensor,
+                        const plan_stage *from, const plan_stage *to);
 /* Where two stages lie, as far as crossings between them (or, of one twice,
  * boxing on it) can tell: pairs of equal meshes and places cost the same. On
  * nodes of one kind they may lie whole nodes further on, and, where they share
@@ -110,6 +113,9 @@ double cost_node_seconds(const cost_model *model, const ir_graph *graph,
                          int32_t node, const ir_nd_sig *sig,
                          const plan_stage *stage);
 bool cost_node_per_step(const ir_graph *graph, int32_t node);
+/* No more than a node's seconds, however it is cut and wherever it runs. */
+double cost_node_least(const cost_model *model, const ir_graph *graph,
+                       int32_t node);
 /* Would the node take no longer, however it is cut and wherever it runs, if
  * some of its operands were 16-bit floats in the place of floats? */
 bool cost_narrow_is_no_slower(const cost_model *model, const ir_node *node);

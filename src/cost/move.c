@@ -119,17 +119,17 @@ static int32_t senders_beside(const hw_cluster *cluster, const plan_stage *from,
     return n;
 }
 
+/* `senders`: beside it. */
 static plan_demand move_at(const cost_model *model, const plan_stage *from,
-                           const plan_stage *to, int32_t position, double bytes)
+                           const plan_stage *to, int32_t position,
+                           int32_t senders, double bytes)
 {
     const hw_cluster *cluster = cost_cluster(model);
     int32_t a = from->first_device + position;
     int32_t b = to->first_device + position;
     hw_link link = *hw_link_between(cluster, a, b);
-    if (hw_node_of(cluster, a) != hw_node_of(cluster, b)) {
-        int32_t n = senders_beside(cluster, from, to, position);
-        link = hw_outer_share(cluster, n, 1);
-    }
+    if (hw_node_of(cluster, a) != hw_node_of(cluster, b))
+        link = hw_outer_share(cluster, senders, 1);
     plan_demand out = {.latency_s = link.latency_s,
                        .network_s = bytes / link.bandwidth_bps,
                        .on_core = link.on_cores};
@@ -154,10 +154,16 @@ static int32_t next_unlike(const cost_model *model, int32_t size, int32_t i)
 plan_demand cost_p2p(const cost_model *model, const plan_stage *from,
                      const plan_stage *to, int64_t bytes)
 {
+    const hw_cluster *cluster = cost_cluster(model);
     plan_demand worst = {0};
-    int32_t size = ir_mesh_size(&from->mesh);
+    int32_t size = ir_mesh_size(&from->mesh), last = -1, senders = 0;
     for (int32_t i = 0; i < size; i = next_unlike(model, size, i)) {
-        plan_demand demand = move_at(model, from, to, i, (double)bytes);
+        const int32_t node = hw_node_of(cluster, from->first_device + i);
+        if (node != last)
+            senders = senders_beside(cluster, from, to, i);
+        last = node;
+        plan_demand demand =
+            move_at(model, from, to, i, senders, (double)bytes);
         if (i == 0 || demand.total_s > worst.total_s)
             worst = demand;
     }

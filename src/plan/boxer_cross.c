@@ -258,6 +258,28 @@ static double cross_plain(const boxer_crossing *x, const ir_nd_sbp *from,
     return w.bound;
 }
 
+/* Whatever is known of the way by now: so that it is always the same. */
+double boxer_cross_least(const boxer_crossing *x, const ir_nd_sbp *from,
+                         const ir_nd_sbp *to)
+{
+    plan_boxer *boxer = x->boxer;
+    double least = INFINITY;
+
+    if (boxer_halo_axes(from, x->from.n_axes) ||
+        !ir_nd_sbp_fits(from, &x->from.tensor->shape, &x->from.stage->mesh) ||
+        !ir_nd_sbp_fits(to, &x->to.tensor->shape, &x->to.stage->mesh))
+        return INFINITY;
+    if (boxer_halo_axes(to, x->to.n_axes))
+        return 0;
+    const boxer_tree *back = boxer_tree_of(boxer, &x->to, to, true);
+    const double *reach =
+        reach_of(x, boxer_tree_of(boxer, &x->from, from, false),
+                 boxer_state_of(&x->from, from));
+    for (int32_t u = 0; u < x->to.n_states; u++)
+        least = fmin(least, reach[u] + back->seconds[u]);
+    return least;
+}
+
 /* Straight to a target with halos. */
 static double cross_to_halos(const boxer_crossing *x, const ir_nd_sbp *from,
                              const ir_nd_sbp *to, plan_boxing *path)

@@ -117,6 +117,20 @@ static void fill_across(const pair_table *t, uint32_t reductions)
                     boxer_cross(&x, pairs->from[f], pairs->to[k], NULL);
 }
 
+/* At least so much. */
+static void fill_across_least(const pair_table *t, uint32_t reductions)
+{
+    const plan_pairs *pairs = t->pairs;
+    const boxer_crossing x =
+        boxer_crossing_of(t->boxer, &pairs->ends, reductions);
+
+    for (int32_t f = 0; f < pairs->n_from; f++)
+        for (int32_t k = 0; k < pairs->n_to; k++)
+            if ((t->from_reductions[f] | t->to_reductions[k]) == reductions)
+                t->seconds[f * pairs->n_to + k] =
+                    boxer_cross_least(&x, pairs->from[f], pairs->to[k]);
+}
+
 static uint32_t *reductions_of(const pair_table *t, const plan_stage *stage,
                                int32_t n, const ir_nd_sbp *const *sbp)
 {
@@ -180,4 +194,13 @@ void plan_boxer_join_all(plan_boxer *boxer, const plan_pairs *pairs,
         join_each(boxer, pairs, seconds);
     else
         join_by_reductions(boxer, pairs, fill_on_stage, seconds);
+}
+
+void plan_boxer_join_least(plan_boxer *boxer, const plan_pairs *pairs,
+                           double *seconds)
+{
+    if (plan_ends_cross(&pairs->ends))
+        join_by_reductions(boxer, pairs, fill_across_least, seconds);
+    else
+        plan_boxer_join_all(boxer, pairs, seconds);
 }

@@ -77,5 +77,8 @@ boxer_crossing boxer_crossing_of(plan_boxer *boxer, const plan_ends *ends,
  * `path` may be NULL. */
 double boxer_cross(const boxer_crossing *x, const ir_nd_sbp *from,
                    const ir_nd_sbp *to, plan_boxing *path);
+/* No more than that, by what crossings take at least. */
+double boxer_cross_least(const boxer_crossing *x, const ir_nd_sbp *from,
+                         const ir_nd_sbp *to);
 
 #endif

@@ -126,5 +126,9 @@ typedef struct plan_pairs {
 } plan_pairs;
 void plan_boxer_join_all(plan_boxer *boxer, const plan_pairs *pairs,
                          double *seconds);
+/* No more than these, from one stage to another: by what crossings take at
+ * least. */
+void plan_boxer_join_least(plan_boxer *boxer, const plan_pairs *pairs,
+                           double *seconds);
 
 #endif

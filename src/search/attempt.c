@@ -107,17 +107,36 @@ static bool may_be_even(const search_level0 *z)
     return !z->problem->stage_mesh && z->problem->cluster->n_groups == 1;
 }
 
+/* What launching its nodes takes: many micro-batches are out by that. */
+static double launch_floor(search_level0 *z, const search_candidate *c)
+{
+    const ir_graph *graph = c->graph->graph;
+    const double m = graph->micro_batches, p = search_groups(c);
+    const double fill = search_least_fill(z, c);
+    double all[2] = {0};
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        all[cost_node_per_step(graph, v)] +=
+            cost_node_least(z->problem->cost, graph, v);
+    return fill * all[0] + (m - fill) * all[0] / p + all[1] / p;
+}
+
 void search_look(search_level0 *z, search_candidate *c)
 {
     c->looked = true;
     if (!may_be_even(z))
         return;
+    raise_bound(c, launch_floor(z, c));
+    c->weighed_s = c->any_cut_s = c->record.lower_bound_s;
+    if (search_proven(c->record.lower_bound_s, search_enough(z))) {
+        c->looked = false; /* once more, when more is wanted */
+        return;
+    }
     c->arena = fs_arena_create();
     search_lay_out_even(z, c, &c->shown);
     c->shown.seconds_only = true;
     if (node_tables(z, c))
         raise_bound(c, search_even_floor(&c->built, search_groups(c)));
-    c->any_cut_s = c->record.lower_bound_s;
+    c->weighed_s = c->any_cut_s = c->record.lower_bound_s;
     search_drop_tables(c);
 }
 
@@ -155,6 +174,43 @@ void search_weigh(search_level0 *z, search_candidate *c)
     c->weighed_s = c->any_cut_s = c->record.lower_bound_s;
     /* Once more, when more is wanted. */
     c->weighed = !search_proven(c->record.lower_bound_s, search_enough(z));
+}
+
+bool search_lay_out_own(search_level0 *z, search_candidate *c)
+{
+    fs_err err = {0};
+    const int32_t level = c->cut + 1;
+    c->cut = SEARCH_CUT;
+    if (c->n_stages == 1 || c->arena || search_narrowed(c))
+        return false;
+    c->arena = fs_arena_create();
+    if (search_lay_out_cut(z, c, &err) != FS_OK)
+        reject(c, "infeasible", err.text);
+    if (c->settled || c->view) {
+        search_drop_tables(c);
+        return false;
+    }
+    c->cut = level;
+    c->weighed = true;
+    return true;
+}
+
+void search_weigh_own(search_level0 *z, search_candidate *c)
+{
+    search_layout *shown = &c->shown;
+    shown->rates =
+        search_rates_for(z, search_groups(c), shown->graph->micro_batches);
+    shown->seconds_only = shown->least_moves = true;
+    const bool made = node_tables(z, c);
+    if (made)
+        raise_bound(c, search_cut_floor(&c->built, c->arena));
+    if (made && !search_proven(c->record.lower_bound_s, search_enough(z)) &&
+        edge_tables(c))
+        raise_bound(c,
+                    search_net_press(&c->built.net, c->cut < SEARCH_CUT ? 1 : 0,
+                                     search_enough(z),
+                                     fs_deadline_at(z->end, &c->steps)));
+    search_drop_tables(c);
 }
 
 /* Does the least of each table say that no more of it is of use? */

@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Of a boxing path. */
-enum { PATH_STEPS = 350 };
+/* Of a boxing path; of one between stages, and of what that takes at least. */
+enum { PATH_STEPS = 350, CROSS_STEPS = 6000, LEAST_STEPS = 1500 };
 
 /* Where an edge leaves from and to. Stages that one stands for lie at several
  * places in their nodes and towards their neighbours: so does what they read.
@@ -137,18 +137,22 @@ static const way_list *ways_of(edge_builder *b, const link *l)
 
 /* ---- seconds ---- */
 
+static bool is_made_anywhere(const ir_graph *graph, int32_t maker)
+{
+    const ir_op_kind op = graph->nodes.at[maker].op;
+    return op == IR_OP_input || op == IR_OP_constant;
+}
+
 static plan_ends ends_of(const edge_builder *b, const link *l, way w,
                          const ir_nd_sbp *from, const ir_nd_sbp *to)
 {
     const search_layout *layout = b->built->layout;
-    const ir_op_kind maker = layout->graph->nodes.at[l->u].op;
     return (plan_ends){.tensor = &layout->graph->tensors.at[l->tensor],
                        .from_stage = w.from,
                        .to_stage = w.to,
                        .from = from,
                        .to = to,
-                       .anywhere =
-                           maker == IR_OP_input || maker == IR_OP_constant};
+                       .anywhere = is_made_anywhere(layout->graph, l->u)};
 }
 
 typedef const ir_nd_sbp *sbp_at(const search_built *built, const link *l,
@@ -227,11 +231,15 @@ static double *fill_seconds(const edge_builder *b, const spread *p,
         from[s] = leaves(b->built, l, p->fu[s]);
     for (int32_t t = 0; t < p->dv; t++)
         to[t] = arrives(b->built, l, p->fv[t]);
+    const search_layout *layout = b->built->layout;
+    plan_boxer *boxer = layout->rates->boxer[l->per_step];
     for (int32_t k = 0; k < l->ways->n; k++) {
         const plan_pairs pairs = {ends_of(b, l, l->ways->at[k], NULL, NULL),
                                   p->du, p->dv, from, to};
-        plan_boxer_join_all(b->built->layout->rates->boxer[l->per_step], &pairs,
-                            k ? one : least);
+        if (layout->least_moves)
+            plan_boxer_join_least(boxer, &pairs, k ? one : least);
+        else
+            plan_boxer_join_all(boxer, &pairs, k ? one : least);
         for (int32_t s = 0; k && s < n; s++)
             least[s] = fmin(least[s], one[s]);
     }
@@ -269,12 +277,21 @@ static double left_seconds(const edge_builder *b, const link *l, int64_t s,
     return seconds;
 }
 
+static int32_t path_steps(const edge_builder *b, const link *l)
+{
+    const search_layout *layout = b->built->layout;
+    if (layout->stage_of[l->u] == layout->stage_of[l->v])
+        return PATH_STEPS;
+    return layout->least_moves ? LEAST_STEPS : CROSS_STEPS;
+}
+
 static double *make_table(const edge_builder *b, const link *l)
 {
     fs_arena *scratch = fs_arena_create();
     spread p = spread_of(b, l, scratch);
     const double *pair = fill_seconds(b, &p, scratch);
-    b->built->steps += (int64_t)PATH_STEPS * p.du * p.dv + (int64_t)p.nu * p.nv;
+    b->built->steps +=
+        (int64_t)path_steps(b, l) * p.du * p.dv + (int64_t)p.nu * p.nv;
     double *table = fs_new(b->arena, double, (size_t)p.nu *(size_t)p.nv);
     bool *counts = fs_new(scratch, bool, p.nv);
     for (int32_t t = 0; t < p.nv; t++)
@@ -573,6 +590,46 @@ static void build_same(edge_builder *b, int32_t v)
                           .v = v,
                           .stage = search_group_of(built->layout, v),
                           .cost = b->tables.at[*known]};
+}
+
+/* Inputs and constants are made where they are read. */
+static double crossing_floor(const search_built *built, int32_t v,
+                             int32_t tensor, bool per_step)
+{
+    const search_layout *layout = built->layout;
+    const ir_tensor *t = &layout->graph->tensors.at[tensor];
+    const plan_stage *from = &layout->stages[layout->stage_of[t->producer]];
+    const plan_stage *to = &layout->stages[layout->stage_of[v]];
+    const plan_ends ends = {.from_stage = from,
+                            .to_stage = to,
+                            .anywhere =
+                                is_made_anywhere(layout->graph, t->producer)};
+    return plan_ends_cross(&ends)
+               ? cost_cross_floor(layout->rates->cost[per_step], t, from, to)
+               : 0;
+}
+
+double search_cut_floor(const search_built *built, fs_arena *arena)
+{
+    const search_net *net = &built->loose;
+    const ir_graph *graph = built->layout->graph;
+    search_sums sums = search_sums_new(net, arena);
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const search_net_node *node = &net->nodes[v];
+        double least = INFINITY;
+        for (int32_t s = 0; s < node->n; s++)
+            least = fmin(least, node->cost[s]);
+        (node->per_step ? sums.step_s : sums.micro_s)[node->stage] += least;
+        for (int32_t k = 0; k < graph->nodes.at[v].n_in; k++) {
+            const int32_t tensor = graph->nodes.at[v].in[k];
+            const bool per_step = plan_tensor_per_step(graph, tensor);
+            if (built->left[v] < node->n) /* and then reads nothing */
+                continue;
+            (per_step ? sums.step_s : sums.micro_s)[node->stage] +=
+                crossing_floor(built, v, tensor, per_step);
+        }
+    }
+    return search_sums_cost(net, &sums);
 }
 
 bool search_build_edges(fs_arena *arena, search_built *built)

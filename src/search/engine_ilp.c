@@ -44,6 +44,7 @@ typedef struct ilp {
     int64_t steps;
     int32_t kernel_nodes; /* the fewest of any round */
     bool memory_binds, open;
+    bool proves; /* a bound, no plan */
 } ilp;
 
 /* Better than all so far? */
@@ -143,8 +144,10 @@ static bool price_round(ilp *s, bool exact)
         s->bundle.reach *= 0.7;
     }
     if (isfinite(min.cost)) {
-        offer(s, min.value);
-        offer_mixtures(s, min.value);
+        if (!s->proves) {
+            offer(s, min.value);
+            offer_mixtures(s, min.value);
+        }
         search_net_sums(net, min.value, &s->sums);
         search_bundle_add(&s->bundle, &s->sums);
     }
@@ -326,7 +329,7 @@ static fs_status solve_plainly(ilp *s, fs_err *err)
     return FS_OK;
 }
 
-static void start(ilp *s, const search_net *net, const search_budget *budget)
+static void begin(ilp *s, const search_net *net, const search_budget *budget)
 {
     s->net = net;
     s->budget = budget;
@@ -338,20 +341,29 @@ static void start(ilp *s, const search_net *net, const search_budget *budget)
     s->cost = INFINITY;
     s->kernel_nodes = net->n_nodes;
     s->bound = search_net_floor(net, s->arena);
+    s->bundle = (search_bundle){.net = net,
+                                .arena = s->arena,
+                                .centre = search_prices_new(net, s->arena),
+                                .reach = 0.25};
+}
+
+static void set_scale(ilp *s)
+{
+    const double scale = isfinite(s->cost) ? s->cost : s->bound;
+    s->bundle.scale = isfinite(scale) && scale != 0 ? fabs(scale) : 1;
+}
+
+static void start(ilp *s, const search_net *net, const search_budget *budget)
+{
     search_solution first;
+    begin(s, net, budget);
     search_deduce_first(net, DEDUCE_PASSES, s->arena, &first);
     count(s, first.steps);
     if (isfinite(first.cost) && budget->rounds)
         take(s, first.value, first.cost); /* soon, so improved later */
     else if (isfinite(first.cost))
         offer(s, first.value);
-    double scale = isfinite(s->cost) ? s->cost : s->bound;
-    s->bundle = (search_bundle){
-        .net = net,
-        .arena = s->arena,
-        .centre = search_prices_new(net, s->arena),
-        .reach = 0.25,
-        .scale = isfinite(scale) && scale != 0 ? fabs(scale) : 1};
+    set_scale(s);
 }
 
 /* False: proven infeasible. */
@@ -368,6 +380,24 @@ static bool find_and_close(ilp *s)
     if (!done(s) && s->n_met)
         mix_met(s);
     return done(s) || close_gap(s);
+}
+
+/* Dominance makes kernels smaller that are too wide for elimination all the
+ * same: messages say as much without. */
+double search_net_press(const search_net *net, int32_t rounds, double enough,
+                        fs_deadline deadline)
+{
+    const search_budget budget = {.deadline = deadline,
+                                  .cutoff = enough,
+                                  .reduce = true,
+                                  .without = SEARCH_GOLDSTEIN,
+                                  .rounds = rounds};
+    ilp s = {.arena = fs_arena_create(), .proves = true};
+    begin(&s, net, &budget);
+    set_scale(&s);
+    const bool legal = done(&s) || find_prices(&s);
+    fs_arena_destroy(s.arena);
+    return legal ? s.bound : INFINITY;
 }
 
 fs_status search_ilp(const search_net *net, const search_budget *budget,

@@ -168,19 +168,25 @@ static void describe(const search_candidate *c, const search_layout *whole,
         of->view->graph, fold->n_stages, whole->graph->micro_batches,
         whole->schedule, of->stages,     of->view->stage_of,
         &of->standing,   whole->chooses};
-    of->memory = cost_memory_create(&of->program, arena);
+}
+
+/* What it holds, as soon as limits are asked for. */
+static cost_memory *memory_of(search_level0 *z, search_folded *folded)
+{
+    if (!folded->memory)
+        folded->memory = cost_memory_create(&folded->program, z->scratch);
+    return folded->memory;
 }
 
 /* NULL: the whole graph is as small. */
-static const search_folded *folded_of(search_level0 *z,
-                                      const search_candidate *c,
-                                      const search_layout *layout)
+static search_folded *folded_of(search_level0 *z, const search_candidate *c,
+                                const search_layout *layout)
 {
     if (c->whole || layout->n_stages > layout->n_groups ||
         (c->part && c->part->mesh) || !may_fold(z->problem))
         return NULL;
     for (int32_t k = 0; k < z->folded.n; k++) {
-        const search_folded *known = z->folded.at[k];
+        search_folded *known = z->folded.at[k];
         if (known->graph == layout->graph &&
             known->stage_of == layout->stage_of &&
             known->devices == ir_mesh_size(&c->mesh))
@@ -228,7 +234,6 @@ static void show(const search_candidate *c, const search_layout *whole,
     layout->meant = whole->stages;
     layout->span = spans_of(c, whole, fold);
     layout->standing = &folded->standing;
-    layout->memory = folded->memory;
     layout->like = fold->like;
     layout->view = view;
     layout->equal = view->equal;
@@ -271,7 +276,8 @@ static const search_cut_made *cut_of(search_level0 *z, const search_part *part,
     return made;
 }
 
-fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
+static fs_status lay_out(search_level0 *z, search_candidate *c, bool limits,
+                         fs_err *err)
 {
     const search_problem *problem = z->problem;
     const ir_graph *graph = search_graph_of(z, c);
@@ -301,16 +307,28 @@ fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
         return fs_fail(err, cut->status, "%s", cut->why);
     layout->stage_of = cut->stage_of;
     layout->fill = cut->fill;
-    const search_folded *folded = folded_of(z, c, layout);
+    search_folded *folded = folded_of(z, c, layout);
     c->view = folded ? folded->view : NULL;
     if (folded) {
         show(c, layout, folded, &c->shown);
+        c->shown.memory = limits ? memory_of(z, folded) : NULL;
     } else {
         bind_graph(z, layout);
         c->shown = *layout;
     }
-    search_add_missing(z, c, &c->shown);
+    if (limits)
+        search_add_missing(z, c, &c->shown);
     return FS_OK;
+}
+
+fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
+{
+    return lay_out(z, c, true, err);
+}
+
+fs_status search_lay_out_cut(search_level0 *z, search_candidate *c, fs_err *err)
+{
+    return lay_out(z, c, false, err);
 }
 
 /* What of fill and drain shows of a configuration with its schedule. */
@@ -330,7 +348,7 @@ static double fill_of_candidate(search_level0 *z, const search_candidate *c)
 }
 
 /* Of all schedules that it may have. */
-static double least_fill(search_level0 *z, const search_candidate *c)
+double search_least_fill(search_level0 *z, const search_candidate *c)
 {
     double least = fill_of_candidate(z, c);
     for (int32_t k = 0; !c->schedule && k < z->problem->n_schedules; k++) {
@@ -360,7 +378,7 @@ void search_lay_out_even(search_level0 *z, search_candidate *c,
         whole.schedule = "1f1b";
     const search_cut_made *cut = cut_of(z, NULL, &whole);
     whole.stage_of = cut->stage_of;
-    whole.fill = least_fill(z, c);
+    whole.fill = search_least_fill(z, c);
     const search_folded *folded = folded_of(z, c, &whole);
     if (folded)
         show(c, &whole, folded, out);

@@ -32,6 +32,8 @@ typedef struct search_layout {
     const int32_t *equal;  /* [nodes] one before it, or itself, that is to have
                               the same value; NULL: itself */
     bool seconds_only;     /* no limits: enough for a first bound */
+    bool least_moves;      /* between stages what these take at least: for one,
+                              too */
     fs_end end;            /* building stops there */
     const double *plain_s; /* [nodes] on one device; NULL: not known */
     bool chooses;          /* nodes that compute again may be left out */
@@ -225,6 +227,9 @@ bool search_build_nodes(const search_problem *problem,
                         const search_layout *layout, fs_arena *arena,
                         search_built *out);
 bool search_build_edges(fs_arena *arena, search_built *built);
+/* Of a network that is not folded, with its nodes' tables, by what any move
+ * between its stages takes at least: a bound. */
+double search_cut_floor(const search_built *built, fs_arena *arena);
 
 int32_t search_group_of(const search_layout *layout, int32_t v);
 /* Whose time what node v takes, or what it reads, counts as. */

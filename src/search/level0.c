@@ -66,6 +66,8 @@ static int by_bound(const void *a, const void *b)
     const search_candidate *x = *(search_candidate *const *)a,
                            *y = *(search_candidate *const *)b;
     double dx = x->record.lower_bound_s, dy = y->record.lower_bound_s;
+    if (x->first != y->first)
+        return y->first - x->first;
     if (dx < dy || dx > dy)
         return dx < dy ? -1 : 1;
     if (x->n_stages != y->n_stages)
@@ -188,32 +190,80 @@ static search_candidate *least_bound(const search_level0 *z)
     return least;
 }
 
-/* Those that are to be weighed (or, `look`ing, looked at) by bound, as many as
- * one batch has: the same whatever the number of threads. */
-static int32_t next_batch(search_level0 *z, bool looking,
+typedef bool choice(const search_level0 *z, const search_candidate *c);
+
+static bool is_open_yet(const search_level0 *z, const search_candidate *c)
+{
+    return !c->settled && !c->tried &&
+           !search_proven(c->record.lower_bound_s, search_enough(z));
+}
+
+static bool is_to_look_at(const search_level0 *z, const search_candidate *c)
+{
+    return is_open_yet(z, c) && !c->looked;
+}
+
+static bool is_to_weigh(const search_level0 *z, const search_candidate *c)
+{
+    return is_open_yet(z, c) && c->looked && !c->weighed &&
+           (c->cut || !c->schedule);
+}
+
+/* What promises so much more than the best plan is tried at once: a better plan
+ * makes less enough of all others. */
+#define MUCH 0.03
+
+static bool promises_much(const search_level0 *z, const search_candidate *c)
+{
+    return c->record.lower_bound_s < (1 - MUCH) * z->best_s;
+}
+
+static bool is_cut(const search_level0 *z, const search_candidate *c)
+{
+    return c->cut == SEARCH_CUT || (c->cut > 0 && promises_much(z, c));
+}
+
+static bool is_to_cut(const search_level0 *z, const search_candidate *c)
+{
+    return is_open_yet(z, c) && c->looked && c->schedule && !is_cut(z, c);
+}
+
+/* The first `most` of those by bound, as many as one batch has: the same
+ * whatever the number of threads. */
+static int32_t next_batch(search_level0 *z, choice *is_choice, int32_t most,
                           search_candidate **batch)
 {
     int32_t n = 0;
-    for (int32_t k = 0; k < z->all.n; k++) {
-        search_candidate *c = z->all.at[k];
-        if (c->settled || c->tried || (looking ? c->looked : c->weighed) ||
-            search_proven(c->record.lower_bound_s, search_enough(z)))
-            continue;
-        batch[n++] = c;
-    }
+    for (int32_t k = 0; k < z->all.n; k++)
+        if (is_choice(z, z->all.at[k]))
+            batch[n++] = z->all.at[k];
     qsort(batch, (size_t)n, sizeof(*batch), by_bound);
-    return looking || n < BATCH ? n : BATCH;
+    return n < most ? n : most;
 }
 
-static void run_batch(search_level0 *z, search_job *job, bool looking)
+static void run_batch(search_level0 *z, search_job *job, choice *is_choice,
+                      int32_t most)
 {
     fs_arena *scratch = fs_arena_create();
     search_candidate **batch = fs_new(scratch, search_candidate *, z->all.n);
-    search_crew_run(z, job, batch, next_batch(z, looking, batch));
+    search_crew_run(z, job, batch, next_batch(z, is_choice, most, batch));
     fs_arena_destroy(scratch);
 }
 
-typedef bool choice(const search_level0 *z, const search_candidate *c);
+static void run_cuts(search_level0 *z)
+{
+    enum { CUTS = 8 };
+    search_candidate *batch[CUTS];
+    fs_arena *scratch = fs_arena_create();
+    search_candidate **all = fs_new(scratch, search_candidate *, z->all.n);
+    const int32_t n = next_batch(z, is_to_cut, CUTS, all);
+    int32_t n_laid = 0;
+    for (int32_t k = 0; k < n; k++)
+        if (search_lay_out_own(z, all[k]))
+            batch[n_laid++] = all[k];
+    search_crew_run(z, search_weigh_own, batch, n_laid);
+    fs_arena_destroy(scratch);
+}
 
 /* The least bounds of those that are to be chosen from. */
 static int32_t least_of(const search_level0 *z, choice *is_choice,
@@ -237,8 +287,8 @@ static int32_t least_of(const search_level0 *z, choice *is_choice,
 
 static bool is_next(const search_level0 *z, const search_candidate *c)
 {
-    return !c->settled && !c->tried && c->looked && c->weighed && c->schedule &&
-           !search_proven(c->record.lower_bound_s, search_enough(z));
+    return is_open_yet(z, c) && c->looked && c->weighed && c->schedule &&
+           is_cut(z, c);
 }
 
 static bool is_to_press(const search_level0 *z, const search_candidate *c)
@@ -310,10 +360,6 @@ static fs_status probe(search_level0 *z, fs_err *err)
     return solve(z, list, n, 0, err);
 }
 
-/* What promises so much more than the best plan is tried at once: a better plan
- * makes less enough of all others. */
-#define MUCH 0.03
-
 static fs_status press_few(search_level0 *z, fs_err *err)
 {
     search_candidate *list[AT_ONCE];
@@ -321,8 +367,7 @@ static fs_status press_few(search_level0 *z, fs_err *err)
     n = prepare_all(z, list, n, 1);
     search_crew_run(z, search_press_one, list, n);
     for (int32_t k = 0; k < n; k++) {
-        if (list[k]->record.lower_bound_s >= (1 - MUCH) * z->best_s ||
-            !worth(z, list[k], 0))
+        if (!promises_much(z, list[k]) || !worth(z, list[k], 0))
             continue;
         list[k]->tried = true;
         list[n_worth++] = list[k];
@@ -383,6 +428,18 @@ static bool is_alone(const search_level0 *z)
     return n == 1 && isinf(z->best_s);
 }
 
+/* Where there is a plan to begin with, those that differ from its configuration
+ * by their mesh alone come first: the recipes that it is of know few meshes. */
+static void put_first(search_level0 *z, bool first)
+{
+    const search_candidate *from = z->kept.from;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k];
+        c->first = first && from && z->round == 0 && c->graph == from->graph &&
+                   c->n_stages == from->n_stages;
+    }
+}
+
 /* Each is looked at only as long as its bound is the least: from seconds of its
  * nodes, from its tables, by prices, by a first attempt. After batches 1, 2, 4,
  * .. of those weighed there are attempts out of turn. */
@@ -390,7 +447,14 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
 {
     search_candidate *c;
     int32_t n_batches = 0;
+    double best_s = z->best_s;
+    put_first(z, true);
     while ((c = least_bound(z)) && !search_round_over(z)) {
+        if (z->best_s < best_s) {
+            FS_TRY(search_recut_best(z, err));
+            put_first(z, false);
+        }
+        best_s = z->best_s;
         if (!worth(z, c, 0)) {
             c->tried = true;
         } else if (is_alone(z) && c->schedule) {
@@ -398,10 +462,13 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
             FS_TRY(search_solve_one(z, c, 0, err));
         } else if (!c->looked) {
             search_say(z, c, "looked at");
-            run_batch(z, search_look, true);
+            run_batch(z, search_look, is_to_look_at, z->all.n);
+        } else if (c->schedule && !is_cut(z, c)) {
+            search_say(z, c, "cut");
+            run_cuts(z);
         } else if (!c->weighed) {
             search_say(z, c, "weighed");
-            run_batch(z, search_weigh, false);
+            run_batch(z, search_weigh, is_to_weigh, BATCH);
             n_batches++;
             if ((n_batches & (n_batches - 1)) == 0)
                 FS_TRY(probe(z, err));
@@ -413,6 +480,7 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
             FS_TRY(attempt_few(z, err));
         }
     }
+    put_first(z, false);
     return FS_OK;
 }
 

@@ -34,6 +34,9 @@ typedef struct search_measured {
     double cost_s;            /* of the plan */
 } search_measured;
 
+/* Bounds of a cut: at even prices first. */
+enum { SEARCH_CUT = 2 };
+
 /* A configuration on its way. */
 typedef struct search_candidate {
     const search_graph *graph;
@@ -54,7 +57,10 @@ typedef struct search_candidate {
     search_asked *asked;         /* the last time; NULL: never */
     int32_t asked_in;            /* this round, */
     double asked_s;              /* with so much work; 0: never */
-    bool looked, weighed, tried; /* how far the first pass came with it */
+    bool looked, weighed, tried; /* how far the first pass came with it, */
+    int32_t cut;                 /* and with its own cut: SEARCH_CUT, all the
+                                    way */
+    bool first;                  /* before all others, whatever their bounds */
     double pressed_s;      /* bound that it was pressed for by prices alone (0:
                               none), */
     double pressed_with_s; /* so much work, at */
@@ -187,12 +193,13 @@ typedef struct search_level0 {
     const int32_t *fitting; /* those of the last one that was kept */
     int32_t kernel_nodes;
     search_kept kept;
-    FS_VEC(search_kept) offers; /* others, cheapest first (plans.c) */
-    double first_s;             /* until there was one, */
-    double proof_s;             /* and until no more was to be proven */
-    int32_t n_anchored;         /* asked for lean plans */
-    double lean_s;              /* the cheapest of these that was kept */
-    int32_t n_recuts;           /* other cuts that were looked at */
+    FS_VEC(search_kept) offers;       /* others, cheapest first (plans.c) */
+    double first_s;                   /* until there was one, */
+    double proof_s;                   /* and until no more was to be proven */
+    int32_t n_anchored;               /* asked for lean plans */
+    double lean_s;                    /* the cheapest of these that was kept */
+    struct search_recutter *recutter; /* NULL: nothing was cut again yet */
+    int32_t n_recuts;                 /* other cuts that were looked at */
     int32_t round;        /* of explore: 0, then after each misfit one more */
     int32_t n_misfits;    /* plans that were found and did not fit */
     int64_t misfit_bytes; /* the smallest of their arenas, */
@@ -232,6 +239,9 @@ void search_anchor_one(search_level0 *z, search_candidate *c);
 fs_status search_solve_one(search_level0 *z, search_candidate *c, int32_t pass,
                            fs_err *err);
 
+/* Keeps the best plan, if it fits; else nothing happens. */
+bool search_keep_best(search_level0 *z);
+
 /* Other cuts (recut.c): what a plan found for a configuration takes, piece by
  * piece, */
 void search_measure(search_level0 *z, search_candidate *c,
@@ -242,6 +252,9 @@ void search_reserve(search_level0 *z);
  * join those that the proof speaks of, but for what is neither better nor
  * closed. */
 fs_status search_recut(search_level0 *z, fs_err *err);
+/* The same of the best plan alone, as soon as it is found: a better one makes
+ * less enough of all others. */
+fs_status search_recut_best(search_level0 *z, fs_err *err);
 
 /* Stages of a group of devices, where schedules do not each have their own, and
  * of the k-th of those. */
@@ -258,12 +271,17 @@ struct search_rates *search_rates_for(search_level0 *z, int32_t n_stages,
 /* Stages, limits (times the candidate's share) and cut of a configuration;
  * its arena holds them. */
 fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err);
+/* Without what its stages hold: enough for seconds. */
+fs_status search_lay_out_cut(search_level0 *z, search_candidate *c,
+                             fs_err *err);
 /* All of its graph on the devices of one of its stages, with the schedule's
  * fill and drain: p stages take q sum_i a_i + (m - q) max_i a_i + max_i b_i >=
  * (q + (m - q) / p) a + b / p for a, b of the whole, however it is cut. Without
  * limits. */
 void search_lay_out_even(search_level0 *z, search_candidate *c,
                          search_layout *out);
+/* How much of fill and drain shows, by any schedule that it may have. */
+double search_least_fill(search_level0 *z, const search_candidate *c);
 /* Of a graph, once each; and the pieces of a layout's graph, or of a view of it
  * (NULL: there is none). */
 const search_ranks *search_ranks_of(search_level0 *z, const ir_graph *graph);
@@ -298,9 +316,16 @@ search_ends *search_splice_ends(const search_net *net,
                                 fs_arena *arena);
 void search_splice(search_level0 *z, search_candidate *c,
                    const search_ends *ends);
-/* Bounds whatever the cut: from seconds of nodes, from all tables but bytes. */
+/* Bounds whatever the cut: from launches alone, from seconds of nodes, from all
+ * tables but bytes. */
 void search_look(search_level0 *z, search_candidate *c);
 void search_weigh(search_level0 *z, search_candidate *c);
+/* Bounds of the candidate's own cut, from all tables but bytes and by what
+ * moves between stages take at least, where its network is not folded: that of
+ * one which is pressed. First its layout, which is the search's; false: it is
+ * of no use. */
+bool search_lay_out_own(search_level0 *z, search_candidate *c);
+void search_weigh_own(search_level0 *z, search_candidate *c);
 /* Solves configurations, best bound first, until no bound is below the best
  * or time runs out. */
 fs_status search_explore(search_level0 *z, fs_err *err);

@@ -139,6 +139,12 @@ static bool keep_best(search_level0 *z, lowered_best *out)
     return z->fitting == z->value;
 }
 
+bool search_keep_best(search_level0 *z)
+{
+    lowered_best best;
+    return keep_best(z, &best);
+}
+
 bool search_keep_fitting(search_level0 *z)
 {
     lowered_best best;

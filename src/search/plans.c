@@ -169,7 +169,7 @@ static bool make_anew(search_level0 *z, const search_candidate *c,
                                .again = c->again,
                                .arena = fs_arena_create()};
     fs_err ignored = {0};
-    if (search_lay_out(z, anew, &ignored) != FS_OK)
+    if (search_lay_out_cut(z, anew, &ignored) != FS_OK)
         return false;
     anew->shown.end = z->end;
     anew->shown.seconds_only = true; /* who lists it sees whether it fits */

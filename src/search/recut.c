@@ -103,7 +103,7 @@ typedef struct proposal {
     double cost_s;
 } proposal;
 
-typedef struct recutter {
+typedef struct search_recutter {
     search_level0 *z;
     fs_arena *arena;
     search_memo met; /* cuts */
@@ -128,7 +128,7 @@ static bool lay_out_anew(search_level0 *z, const search_candidate *c,
                                .share = 1,
                                .whole = true,
                                .arena = fs_arena_create()};
-    return search_lay_out(z, anew, &ignored) == FS_OK;
+    return search_lay_out_cut(z, anew, &ignored) == FS_OK;
 }
 
 /* Sums of what each stage would take, had it the pieces before a place. */
@@ -330,12 +330,12 @@ static fs_status try_cut(recutter *r, const proposal *p, fs_err *err)
     return FS_OK;
 }
 
-static fs_status try_proposals(recutter *r, fs_err *err)
+static fs_status try_proposals(recutter *r, int32_t in_a_row, fs_err *err)
 {
     search_level0 *z = r->z;
     proposal p;
     for (int32_t idle = 0;
-         idle < IN_A_ROW && !over(r) && next_proposal(r, &p);) {
+         idle < in_a_row && !over(r) && next_proposal(r, &p);) {
         const double best_s = z->best_s;
         FS_TRY(try_cut(r, &p, err));
         idle = z->best_s < best_s ? 0 : idle + 1;
@@ -447,12 +447,37 @@ static fs_status try_meshes(recutter *r, fs_err *err)
             continue;
         r->open.n = 0;
         propose_pipelines(r, &p->graphs[next], left);
-        FS_TRY(try_proposals(r, err));
+        FS_TRY(try_proposals(r, IN_A_ROW, err));
     }
     return FS_OK;
 }
 
 /* ---- all of it ---- */
+
+static recutter *recutter_of(search_level0 *z)
+{
+    if (!z->recutter) {
+        z->recutter = fs_new(z->scratch, recutter, 1);
+        *z->recutter = (recutter){
+            .z = z, .arena = z->scratch, .met = {.arena = z->scratch}};
+    }
+    z->recutter->open.n = 0;
+    z->recutter->most_steps = z->most_steps;
+    return z->recutter;
+}
+
+static void count_parts(search_level0 *z)
+{
+    z->n_recuts = 0;
+    for (int32_t k = 0; k < z->all.n; k++)
+        z->n_recuts += z->all.at[k]->part != NULL;
+}
+
+static double usual_work(const search_level0 *z)
+{
+    return fmax(MORE_WORK * (double)search_steps(z),
+                LEAST_WORK_S * FS_STEPS_PER_S);
+}
 
 static void begin_work(recutter *r, double steps)
 {
@@ -469,14 +494,14 @@ static fs_status recut(recutter *r, fs_err *err)
     search_level0 *z = r->z;
     const double done = (double)search_steps(z);
     const int32_t n = z->all.n;
-    const double usual = fmax(MORE_WORK * done, LEAST_WORK_S * FS_STEPS_PER_S);
+    const double usual = usual_work(z);
     begin_work(r, usual);
     z->round_end = z->end;
     z->best = NULL;
     z->best_s = best_known(z);
     for (int32_t k = 0; k < n; k++)
         propose_for(r, z->all.at[k]);
-    FS_TRY(try_proposals(r, err));
+    FS_TRY(try_proposals(r, IN_A_ROW, err));
     if (wants_meshes(z)) {
         const bool mixed = z->problem->cluster->n_groups > 1;
         begin_work(
@@ -485,7 +510,31 @@ static fs_status recut(recutter *r, fs_err *err)
         FS_TRY(try_meshes(r, err));
     }
     drop_useless(z, n);
-    z->n_recuts = z->all.n - n;
+    return FS_OK;
+}
+
+fs_status search_recut_best(search_level0 *z, fs_err *err)
+{
+    enum { SOON = 2 };
+    search_candidate *c = z->best;
+    if (!wants_cuts(z) || !c || !c->measured || z->memory_decides ||
+        search_narrowed(c) || z->round > 0 || !search_keep_best(z))
+        return FS_OK;
+    z->best = NULL;
+    z->best_s = best_known(z);
+    search_release(z, c);
+    recutter *r = recutter_of(z);
+    const int32_t n = z->all.n;
+    r->end = search_steps(z) + (int64_t)usual_work(z);
+    propose_for(r, c);
+    FS_TRY(try_proposals(r, SOON, err));
+    for (int32_t k = n; k < z->all.n; k++) {
+        search_candidate *part = z->all.at[k];
+        part->looked = part->weighed = part->tried = true;
+        part->cut = SEARCH_CUT;
+    }
+    drop_useless(z, n);
+    count_parts(z);
     return FS_OK;
 }
 
@@ -506,11 +555,9 @@ fs_status search_recut(search_level0 *z, fs_err *err)
     search_limit(z);
     if ((!z->kept.from && z->all.n > 0) || search_over(z))
         return FS_OK;
-    recutter r = {
-        .z = z, .arena = fs_arena_create(), .most_steps = z->most_steps};
-    r.met.arena = r.arena;
-    const fs_status status = recut(&r, err);
-    z->most_steps = r.most_steps;
-    fs_arena_destroy(r.arena);
+    recutter *r = recutter_of(z);
+    const fs_status status = recut(r, err);
+    z->most_steps = r->most_steps;
+    count_parts(z);
     return status;
 }
