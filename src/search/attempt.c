@@ -176,12 +176,24 @@ void search_weigh(search_level0 *z, search_candidate *c)
     c->weighed = !search_proven(c->record.lower_bound_s, search_enough(z));
 }
 
+/* Is one of as many stages known to fold? Then this one is not cut to see that
+ * it does. */
+static bool folds(const search_level0 *z, const search_candidate *c)
+{
+    for (int32_t k = 0; k < z->all.n; k++) {
+        const search_candidate *one = z->all.at[k];
+        if (one->view && one->n_stages == c->n_stages && one->cut > 0)
+            return true;
+    }
+    return false;
+}
+
 bool search_lay_out_own(search_level0 *z, search_candidate *c)
 {
     fs_err err = {0};
     const int32_t level = c->cut + 1;
     c->cut = SEARCH_CUT;
-    if (c->n_stages == 1 || c->arena || search_narrowed(c))
+    if (c->n_stages == 1 || c->arena || search_narrowed(c) || folds(z, c))
         return false;
     c->arena = fs_arena_create();
     if (search_lay_out_cut(z, c, &err) != FS_OK)
