@@ -382,8 +382,8 @@ static bool may_press_again(const search_level0 *z, const search_candidate *c,
                             int32_t pass)
 {
     const bool more = effort_of(z, c, pass) > 2 * c->pressed_with_s;
-    return c->solved && c->pressed_s > 0 && c->view && !z->problem->rounds &&
-           !search_narrowed(c) && (more || search_pressed_for_more(z, c));
+    return c->solved && c->view && !z->problem->rounds && !search_narrowed(c) &&
+           (search_may_press(z, c) || (c->pressed_s > 0 && more));
 }
 
 static int32_t list_again(const search_level0 *z, int32_t pass,
