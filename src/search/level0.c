@@ -139,7 +139,7 @@ static double effort_of(const search_level0 *z, const search_candidate *c,
 static bool had_as_much(const search_level0 *z, const search_candidate *c,
                         int32_t pass)
 {
-    return pass > 0 && !c->unfolds && c->asked_in == z->round &&
+    return c->solved && !c->unfolds && c->asked_in == z->round &&
            c->asked_s >= effort_of(z, c, pass);
 }
 
@@ -313,7 +313,7 @@ static fs_status attempt_few(search_level0 *z, fs_err *err)
     int32_t n_worth = 0;
     for (int32_t k = 0; k < n; k++) {
         list[k]->tried = true;
-        if (worth(z, list[k], 0))
+        if (worth(z, list[k], 0) && !had_as_much(z, list[k], 0))
             list[n_worth++] = list[k];
     }
     return solve(z, list, n_worth, 0, err);
@@ -355,7 +355,8 @@ static fs_status probe(search_level0 *z, fs_err *err)
     int32_t n = 0;
     while (n < AT_ONCE && (next = next_probe(z))) {
         next->tried = true;
-        list[n++] = next;
+        if (!had_as_much(z, next, 0))
+            list[n++] = next;
     }
     return solve(z, list, n, 0, err);
 }
@@ -367,7 +368,8 @@ static fs_status press_few(search_level0 *z, fs_err *err)
     n = prepare_all(z, list, n, 1);
     search_crew_run(z, search_press_one, list, n);
     for (int32_t k = 0; k < n; k++) {
-        if (!promises_much(z, list[k]) || !worth(z, list[k], 0))
+        if (!promises_much(z, list[k]) || !worth(z, list[k], 0) ||
+            had_as_much(z, list[k], 0))
             continue;
         list[k]->tried = true;
         list[n_worth++] = list[k];

@@ -243,16 +243,18 @@ static bool judge(search_level0 *z)
 /* Looks at a configuration anew, with the tables of its share or of moments
  * that were missing, if these are others than before; in this case before all
  * others, as its plan was the best but for them. After a misfit the others'
- * plans count again, which were worse. */
+ * plans count again, which were worse than it and better than the one kept. */
 static void reopen(search_level0 *z, search_candidate *c, bool misfit)
 {
     const bool narrowed = search_narrowed(c);
+    bool asked = true; /* what an engine said of it is still so */
     if (c->anew) {
-        c->anew = false;
+        c->anew = asked = false;
         c->is_first = true;
         c->pressed_s = 0;
         search_drop_tables(c);
     } else if (narrowed && c->level != c->tried_level) {
+        asked = false;
         c->tried_level = c->level;
         c->levels |=
             c->top - c->level < LEVELS ? 1ULL << (c->top - c->level) : 0;
@@ -262,6 +264,11 @@ static void reopen(search_level0 *z, search_candidate *c, bool misfit)
         return;
     }
     c->settled = narrowed && (!still_open(z, c) || c->exhausted);
+    /* A plan that is better than the one kept was not kept itself. */
+    if (asked && isfinite(c->record.iteration_s) &&
+        c->record.iteration_s >= z->best_s)
+        return;
+    c->asked_s = 0;
     c->record.iteration_s = INFINITY;
     c->record.status = "limit";
 }
