@@ -3,7 +3,7 @@
  * too large for that some strategies are drawn. */
 #include "config.h"
 #include "search/known.h"
-#include "search/level0.h"
+#include "search/lay_out.h"
 
 #include "base/hash.h"
 #include "plan/check.h"

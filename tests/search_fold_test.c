@@ -2,8 +2,11 @@
  * equal layers, clusters, stages, limits and cuts: what a folded search claims
  * holds for the whole graph. */
 #include "config.h"
+#include "search/attempt.h"
+#include "search/kept.h"
 #include "search/known.h"
-#include "search/level0.h"
+#include "search/lay_out.h"
+#include "search/narrow.h"
 #include "search/recipe.h"
 
 #include "base/hash.h"

@@ -7,6 +7,11 @@
 #include "search/cfn.h"
 #include "search/crew.h"
 #include "search/effort.h"
+#include "search/lay_out.h"
+#include "search/narrow.h"
+#include "search/offers.h"
+#include "search/recut.h"
+#include "search/space.h"
 
 #include <math.h>
 #include <stdio.h>

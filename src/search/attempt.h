@@ -42,4 +42,27 @@ fs_status search_conclude(search_level0 *z, search_candidate *c, fs_err *err);
 fs_status search_solve_whole(search_level0 *z, search_candidate *c,
                              double seconds, fs_err *err);
 
+/* Bounds whatever the cut: from launches alone, from seconds of nodes, from all
+ * tables but bytes. */
+void search_look(search_level0 *z, search_candidate *c);
+void search_weigh(search_level0 *z, search_candidate *c);
+/* Bounds of the candidate's own cut, from all tables but bytes and by what
+ * moves between stages take at least, where its network is not folded: that of
+ * one which is pressed. First its layout, which is the search's; false: it is
+ * of no use. */
+bool search_lay_out_own(search_level0 *z, search_candidate *c);
+void search_weigh_own(search_level0 *z, search_candidate *c);
+/* Where memory has a price: a plan in which layers of a stage differ
+ * (splice.c), of two assignments near those prices, one that takes too much and
+ * one that does not (NULL: there are not both). */
+search_ends *search_splice_ends(const search_net *net,
+                                const struct search_prices *at,
+                                fs_deadline deadline, uint32_t without,
+                                fs_arena *arena);
+void search_splice(search_level0 *z, search_candidate *c,
+                   const search_ends *ends);
+/* An attempt at one configuration, with the effort of that pass. */
+fs_status search_solve_one(search_level0 *z, search_candidate *c, int32_t pass,
+                           fs_err *err);
+
 #endif

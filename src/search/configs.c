@@ -1,7 +1,8 @@
 /* The space of level 0: configurations (stages, mesh, micro-batches), and those
  * that one becomes when it is looked at closer. */
 #include "config.h"
-#include "search/level0.h"
+#include "search/lay_out.h"
+#include "search/space.h"
 
 #include "plan/schedule.h"
 

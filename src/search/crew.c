@@ -1,5 +1,6 @@
 #include "config.h"
 #include "search/crew.h"
+#include "search/lay_out.h"
 
 #include "base/crew.h"
 

@@ -2,7 +2,7 @@
 #include "config.h"
 #include "search/digest.h"
 
-#include "search/level0.h"
+#include "search/lay_out.h"
 #include "search/recipe.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
  * makes many and few stay: each has an arena of its own, and what nothing
  * refers to any more goes when the next one is made. */
 #include "config.h"
-#include "search/level0.h"
+#include "search/kept.h"
 
 static bool is_used(const search_level0 *z, const plan_strategy *strategy)
 {

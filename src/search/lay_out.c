@@ -1,11 +1,14 @@
 /* Where a configuration's nodes run, and what its network is built on. */
 #include "config.h"
-#include "search/level0.h"
+#include "search/lay_out.h"
+
+#include "search/kept.h"
+#include "search/known.h"
+#include "search/narrow.h"
+#include "search/recipe.h"
 
 #include "ir/recompute.h"
 #include "plan/schedule.h"
-#include "search/known.h"
-#include "search/recipe.h"
 
 #include <math.h>
 #include <string.h>

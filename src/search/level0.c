@@ -4,15 +4,21 @@
  * smallest of all bounds is the certificate for the whole space. */
 #include "config.h"
 #include "search/attempt.h"
+#include "search/cfn.h"
 #include "search/crew.h"
+#include "search/effort.h"
+#include "search/kept.h"
+#include "search/known.h"
+#include "search/lay_out.h"
+#include "search/narrow.h"
+#include "search/offers.h"
+#include "search/planner.h"
+#include "search/recipe.h"
+#include "search/recut.h"
+#include "search/space.h"
 
 #include "base/clock.h"
 #include "plan/schedule.h"
-#include "search/cfn.h"
-#include "search/effort.h"
-#include "search/known.h"
-#include "search/planner.h"
-#include "search/recipe.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -493,9 +499,9 @@ static fs_status attempt_first(search_level0 *z, fs_err *err)
     int32_t n = 0;
     for (int32_t k = 0; k < z->all.n && n < AT_ONCE; k++) {
         search_candidate *c = z->all.at[k];
-        if (!c->is_first)
+        if (!c->retry)
             continue;
-        c->is_first = false;
+        c->retry = false;
         if (worth(z, c, 0))
             list[n++] = c;
     }

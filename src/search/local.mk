@@ -1,5 +1,6 @@
 noinst_LIBRARIES += src/search/libfs_search.a
-src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
+src_search_libfs_search_a_SOURCES = src/search/search.h src/search/net.h \
+  src/search/problem.h src/search/recipe.h \
   src/search/engines.def src/search/engine.h src/search/cfn.h \
   src/search/layout.h src/search/net.c src/search/cfn.c src/search/priced.c \
   src/search/reductions.def src/search/reductions.h src/search/reductions.c \
@@ -17,7 +18,10 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/recipe.h \
   src/search/deal.h src/search/deal.c src/search/recut.c \
   src/search/runs.h src/search/runs.c \
   src/search/known.h src/search/known.c \
-  src/search/level0.h src/search/lay_out.c src/search/crew.h src/search/crew.c src/search/attempt.h src/search/attempt.c src/search/level0.c src/search/configs.c src/search/wider.c src/search/splice.c src/search/narrow.c \
+  src/search/level0.h src/search/candidate.h src/search/space.h \
+  src/search/recut.h src/search/lay_out.h src/search/kept.h \
+  src/search/narrow.h src/search/offers.h \
+  src/search/lay_out.c src/search/crew.h src/search/crew.c src/search/attempt.h src/search/attempt.c src/search/level0.c src/search/configs.c src/search/wider.c src/search/splice.c src/search/narrow.c \
   src/search/digest.h src/search/digest.c src/search/variant.h src/search/variant.c src/search/plans.h src/search/plans.c src/search/front.h src/search/front.c src/search/result.c src/search/fit.c src/search/missing.c src/search/lean.c src/search/start.c \
   src/search/recipe.c src/search/recipe_check.c \
   src/search/recipe_text.c \

@@ -5,7 +5,7 @@
  * by every lowered plan (cost/memory.h), so that bounds stay bounds, and each
  * plan that fits stays one of the network. */
 #include "config.h"
-#include "search/level0.h"
+#include "search/narrow.h"
 
 #include "plan/lower.h"
 

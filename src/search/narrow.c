@@ -1,10 +1,16 @@
 /* Plans that fit: configurations whose plans do not are narrowed, and lean
  * plans are looked for. */
 #include "config.h"
+#include "search/narrow.h"
+
 #include "search/attempt.h"
+#include "search/effort.h"
+#include "search/kept.h"
+#include "search/lay_out.h"
+#include "search/offers.h"
+#include "search/space.h"
 
 #include "base/clock.h"
-#include "search/effort.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -250,7 +256,7 @@ static void reopen(search_level0 *z, search_candidate *c, bool misfit)
     bool asked = true; /* what an engine said of it is still so */
     if (c->anew) {
         c->anew = asked = false;
-        c->is_first = true;
+        c->retry = true;
         c->pressed_s = 0;
         search_drop_tables(c);
     } else if (narrowed && c->level != c->tried_level) {

@@ -8,7 +8,7 @@
  * a twelfth of a network whose vocabulary takes a quarter of its time has that
  * quarter all the same. */
 #include "config.h"
-#include "search/level0.h"
+#include "search/lay_out.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,7 +7,10 @@
 
 #include "base/clock.h"
 #include "search/effort.h"
-#include "search/level0.h"
+#include "search/kept.h"
+#include "search/lay_out.h"
+#include "search/narrow.h"
+#include "search/offers.h"
 #include "search/planner.h"
 
 #include <math.h>

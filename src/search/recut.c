@@ -5,11 +5,16 @@
  * configurations of their own, which engines solve like all others; what they
  * turn out to take is what the next ones are found by. */
 #include "config.h"
-#include "search/attempt.h"
+#include "search/recut.h"
 
+#include "search/attempt.h"
 #include "search/deal.h"
 #include "search/effort.h"
+#include "search/lay_out.h"
+#include "search/narrow.h"
+#include "search/offers.h"
 #include "search/runs.h"
+#include "search/space.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,11 +1,14 @@
 /* What level 0 tells: of the plan that it found, or why there is none. */
 #include "config.h"
-#include "search/level0.h"
+#include "search/digest.h"
+#include "search/effort.h"
+#include "search/kept.h"
+#include "search/lay_out.h"
+#include "search/narrow.h"
+#include "search/offers.h"
 #include "search/plans.h"
 
 #include "base/clock.h"
-#include "search/digest.h"
-#include "search/effort.h"
 
 #include <float.h>
 #include <math.h>

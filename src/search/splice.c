@@ -5,10 +5,11 @@
  * dual's minimisers). Where they meet, the boxing that they need is paid for.
  */
 #include "config.h"
-#include "search/level0.h"
-
+#include "search/attempt.h"
 #include "search/cfn.h"
 #include "search/effort.h"
+#include "search/kept.h"
+#include "search/narrow.h"
 
 #include <math.h>
 #include <string.h>

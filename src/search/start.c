@@ -3,9 +3,9 @@
  * they are, without recipes: which of them fit is known by then, and bounds do
  * not tell. */
 #include "config.h"
-#include "search/level0.h"
-
 #include "search/effort.h"
+#include "search/narrow.h"
+#include "search/space.h"
 
 #include <math.h>
 #include <string.h>

@@ -41,8 +41,8 @@ typedef struct search_view {
 void search_view_make(const search_fold *fold, fs_arena *arena,
                       search_view *out);
 
-/* For each node of the whole graph, bound to its stages or not, which one it was
- * before, */
+/* For each node of the whole graph, bound to its stages or not, which one it
+ * was before, */
 int32_t *search_view_before(const search_view *view, const ir_graph *bound,
                             fs_arena *arena);
 /* and the one of the view that stands for it. */

@@ -4,7 +4,7 @@
  * (moves never do), neither does the strategy, at no moment does it hold more,
  * and a bound for the narrower graph is one for both. */
 #include "config.h"
-#include "search/level0.h"
+#include "search/space.h"
 
 #include <string.h>
 

@@ -1,0 +1,55 @@
+/* Plans that fit: rounds, misfits, lean plans, what is kept (narrow.c,
+ * missing.c, start.c). Internal to this folder. */
+#ifndef FS_SEARCH_NARROW_H
+#define FS_SEARCH_NARROW_H
+
+#include "search/level0.h"
+
+/* The first plan (start.c), by problem->start. */
+void search_start(search_level0 *z);
+/* Keeps the best plan, if it fits; else it is as if it had not been found. */
+bool search_keep_fitting(search_level0 *z);
+/* Asks a configuration for lean plans. */
+void search_anchor_one(search_level0 *z, search_candidate *c);
+/* Keeps the best plan, if it fits; else nothing happens. */
+bool search_keep_best(search_level0 *z);
+
+/* Solves configurations, best bound first, until no bound is below the best
+ * or time runs out. */
+fs_status search_explore(search_level0 *z, fs_err *err);
+/* The same, until the best plan fits when it is lowered (narrow.c). */
+fs_status search_explore_fitting(search_level0 *z, fs_err *err);
+/* After a first look at all, where the best plan does not fit, others are asked
+ * for before more is proven of it. True: moments were missing, and
+ * configurations are open again with them. */
+bool search_learn_early(search_level0 *z);
+/* A plan as it is lowered: arenas beside limits and, where it exceeds these,
+ * search_fits_or's nodes. */
+typedef struct search_lowered {
+    int64_t *limit, *bytes; /* [n_stages] */
+    int32_t *fullest;       /* [n_stages] */
+} search_lowered;
+/* Moments that misfits show to be missing (missing.c). Of a plan of the
+ * candidate's built network that does not fit: is there one at which what is
+ * counted exceeds the limits? Then tables that are made from now on have it.
+ */
+bool search_note_missing(search_level0 *z, search_candidate *c,
+                         const search_kept *found, const search_lowered *as);
+/* A layout's memory with them, where its graph has any. */
+void search_add_missing(const search_level0 *z, const search_candidate *c,
+                        search_layout *layout);
+/* Has it been given less than its limits? */
+bool search_narrowed(const search_candidate *c);
+/* What is proven for its whole limits; INFINITY: no plan of it fits. */
+double search_bound(const search_candidate *c);
+
+/* Plans that cost as much are of no interest; INFINITY: all are. */
+double search_wanted(const search_problem *problem);
+/* Keeps a plan that fits if it is the best so far. */
+void search_keep(search_level0 *z, const search_kept *found);
+
+/* Where memory forbids every configuration: the smallest plan of those that may
+ * have it, least need first, as a misfit. */
+void search_find_leanest(search_level0 *z);
+
+#endif

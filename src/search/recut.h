@@ -1,0 +1,21 @@
+/* Cuts by what plans take. Internal to this folder. */
+#ifndef FS_SEARCH_RECUT_H
+#define FS_SEARCH_RECUT_H
+
+#include "search/level0.h"
+
+/* Other cuts (recut.c): what a plan found for a configuration takes, piece by
+ * piece, */
+void search_measure(search_level0 *z, search_candidate *c,
+                    const search_solution *solution);
+/* something of the limits kept for them, */
+void search_reserve(search_level0 *z);
+/* and configurations cut again by that, as long as they promise something. They
+ * join those that the proof speaks of, but for what is neither better nor
+ * closed. */
+fs_status search_recut(search_level0 *z, fs_err *err);
+/* The same of the best plan alone, as soon as it is found: a better one makes
+ * less enough of all others. */
+fs_status search_recut_best(search_level0 *z, fs_err *err);
+
+#endif
