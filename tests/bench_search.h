@@ -60,5 +60,7 @@ void bench_published(void);
 void bench_baselines(void);
 void bench_ranks(void);
 void bench_solve(void);
+/* A cost network of about so many nodes; false: it could not be written. */
+bool bench_draw_network(const char *path, int32_t n, uint64_t seed);
 
 #endif

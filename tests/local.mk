@@ -107,9 +107,10 @@ tests_bench_models_LDADD = $(JANSSON_LIBS) -lm
 tests_bench_search_SOURCES = tests/bench_search.c tests/bench_search.h \
   tests/bench_search_baselines.c tests/bench_search_ranks.c \
   tests/bench_search_published.c \
-  tests/bench_search_solve.c tests/bench_search_targets.c tests/run_cli.h \
+  tests/bench_search_solve.c tests/bench_search_draw.c \
+  tests/bench_search_targets.c tests/run_cli.h \
   tests/tap.h
-tests_bench_search_LDADD = $(JANSSON_LIBS) -lm
+tests_bench_search_LDADD = src/base/libfs_base.a $(JANSSON_LIBS) -lm
 EXTRA_DIST += datasets/search_times.csv
 tests_make_plain_SOURCES = tests/make_plain.c
 tests_make_plain_LDADD = $(onnx_libs) $(ir_libs)
