@@ -171,6 +171,8 @@ typedef struct search_level0 {
     fs_end end;
     fs_end round_end; /* of the round, when memory decides: time for others */
     int64_t most_steps, round_steps; /* the same in steps of work */
+    int64_t rivals_steps;            /* of these, what is kept for rivals */
+    int64_t begun_steps;             /* done before all this */
     int64_t other_steps;             /* done, besides the candidates' */
     bool late;                       /* a clock had a say */
     bool memory_decides;
@@ -185,7 +187,8 @@ typedef struct search_level0 {
     double proof_s;             /* and until no more was to be proven */
     int32_t n_anchored;         /* asked for lean plans */
     double lean_s;              /* the cheapest of these that was kept */
-    int32_t n_recuts;           /* other cuts that were looked at */
+    int32_t n_recuts;           /* other cuts that were looked at, */
+    int32_t n_parts;            /* and those that were numbered */
     int32_t round;        /* of explore: 0, then after each misfit one more */
     int32_t n_misfits;    /* plans that were found and did not fit */
     int64_t misfit_bytes; /* the smallest of their arenas, */
@@ -217,6 +220,16 @@ search_candidate *search_candidate_of(search_level0 *z,
 
 /* The first plan (start.c), by problem->start. */
 void search_start(search_level0 *z);
+/* One that is a part of it: a plan, no proof. Its work is counted; false: there
+ * is none. */
+search_problem search_part_of(const search_level0 *z);
+bool search_run_part(search_level0 *z, const search_problem *one,
+                     search_result *found);
+/* Keeps its plan, as that of this configuration, and what is to be beaten. */
+void search_keep_found(search_level0 *z, search_candidate *from,
+                       const search_result *found);
+/* Other engines (rivals.c), where memory decides. */
+void search_try_rivals(search_level0 *z);
 /* Keeps the best plan, if it fits; else it is as if it had not been found. */
 bool search_keep_fitting(search_level0 *z);
 /* Asks a configuration for lean plans. */
@@ -251,6 +264,10 @@ struct search_rates *search_rates_for(search_level0 *z, int32_t n_stages,
 /* Stages, limits (times the candidate's share) and cut of a configuration;
  * its arena holds them. */
 fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err);
+/* As if it had not been solved, since its layout was let go with its tables:
+ * `anew`, whose arena is made. */
+bool search_lay_out_anew(search_level0 *z, const search_candidate *c,
+                         search_candidate *anew);
 /* All of its graph on the devices of one of its stages, with the schedule's
  * fill and drain: p stages take q sum_i a_i + (m - q) max_i a_i + max_i b_i >=
  * (q + (m - q) / p) a + b / p for a, b of the whole, however it is cut. Without
