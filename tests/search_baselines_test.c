@@ -24,7 +24,8 @@ enum {
     PRESSED = 16,
     MOST_WAYS = 32,
     MOST_GRAPHS = 3,
-    SAMPLES = 32
+    SAMPLES = 32,
+    MANY_SAMPLES = 256
 };
 
 typedef struct bench {
@@ -42,7 +43,7 @@ typedef struct margin {
 
 static margin margins[MOST_WAYS];
 
-static ir_graph *train(ir_graph *g, int32_t m)
+static ir_graph *train(ir_graph *g, int32_t m, int64_t samples)
 {
     fs_err err = {0};
     const ir_rewrite_options rewrites = ir_rewrite_usual();
@@ -52,16 +53,16 @@ static ir_graph *train(ir_graph *g, int32_t m)
     ir_rewrite(g, &rewrites);
     FS_ASSERT(ir_train(g, &options, &err) == FS_OK);
     ir_rewrite_step(g, &rewrites);
-    g->batch = SAMPLES;
+    g->batch = samples;
     return g;
 }
 
-static ir_graph *from_zoo(const char *spec, int32_t m)
+static ir_graph *from_zoo(const char *spec, int32_t m, int64_t samples)
 {
     fs_err err = {0};
     ir_graph *g = NULL;
-    FS_ASSERT(zoo_build(spec, SAMPLES / m, &err, &g) == FS_OK);
-    return train(g, m);
+    FS_ASSERT(zoo_build(spec, samples / m, &err, &g) == FS_OK);
+    return train(g, m, samples);
 }
 
 /* Layers of unlike widths. */
@@ -89,17 +90,17 @@ static ir_graph *chain(uint64_t seed, int32_t m)
     }
     g->loss = ir_mse(
         g, x, ir_input(g, "t", IR_F32, (ir_shape){2, {samples, wide}}, 0));
-    return train(g, m);
+    return train(g, m, SAMPLES);
 }
 
-static void begin(bench *b, const char *name, uint64_t seed,
+static void begin(bench *b, const char *name, uint64_t seed, int64_t samples,
                   const char *cluster)
 {
     *b = (bench){.arena = fs_arena_create(), .name = name};
     const hw_cluster *opened = open_cluster(cluster, b->arena);
     for (int32_t m = 1; m <= 4; m *= 2)
-        b->graphs[b->n++] =
-            (search_graph){m, seed ? chain(seed, m) : from_zoo(name, m), NULL};
+        b->graphs[b->n++] = (search_graph){
+            m, seed ? chain(seed, m) : from_zoo(name, m, samples), NULL};
     b->problem = (search_problem){
         .cluster = opened,
         .cost = cost_model_create(opened, b->arena),
@@ -146,7 +147,7 @@ static bool inside(const bench *b, const search_result *r)
  * which has all of it for one may be better by so much; planners may not, nor
  * may any have a plan where the search has none. */
 #define ENOUGH_STEPS 3e8
-#define LUCK 0.2
+#define LUCK 0.12
 
 static bool is_pressed(const bench *b)
 {
@@ -188,7 +189,8 @@ static void judge(const bench *b, const search_result *best)
                r.strategy->n_stages, inside(b, &r) ? "" : ", outside");
     }
     if (is_pressed(b) && b->problem.most_steps < ENOUGH_STEPS)
-        printf("# %s: %d baselines are better by more than that\n", b->name, (int)worse);
+        printf("# %s: %d baselines are better by more than that\n", b->name,
+               (int)worse);
     else
         tap_equal_int(worse, 0,
                       "%s: no baseline in the search's space is better",
@@ -213,7 +215,7 @@ static void test(const char *name, uint64_t seed, const char *cluster,
                  bool tight)
 {
     bench b;
-    begin(&b, name, seed, cluster);
+    begin(&b, name, seed, SAMPLES, cluster);
     const search_result best = run(&b, "ilp", "megatron");
     tap_ok(best.strategy != NULL, "%s: it has a plan", name);
     if (best.strategy)
@@ -239,7 +241,7 @@ static void test_pressed(uint64_t seed)
     const double share = 0.3 + 0.01 * (double)fs_rand_below(&rng, 60);
     char name[100];
     bench b;
-    begin(&b, name, seed, cluster);
+    begin(&b, name, seed, SAMPLES, cluster);
     b.problem.most_steps = steps[fs_rand_below(&rng, 4)];
     b.problem.recut = true;
     const search_result all = run(&b, "ilp", "megatron");
@@ -250,6 +252,18 @@ static void test_pressed(uint64_t seed)
         const search_result less = run(&b, "ilp", "megatron");
         judge(&b, &less);
     }
+    end(&b);
+}
+
+/* Balanced by seconds on one device its two stages make a plan that is far from
+ * the best: what it says of the better cut is off by an eighth. */
+static void test_cut(void)
+{
+    bench b;
+    begin(&b, "zoo:lstm,layers=1", 0, MANY_SAMPLES, "1x8:a100-sxm4-80g");
+    b.problem.recut = true;
+    const search_result best = run(&b, "ilp", "megatron");
+    judge(&b, &best);
     end(&b);
 }
 
@@ -282,6 +296,7 @@ int main(void)
         test(fs_printf(arena, "chain %d", (int)i), 100 + (uint64_t)i,
              clusters[i % 3], i % 2);
     if (!one && !many) {
+        test_cut();
         test("zoo:mlp", 0, "1x4:a100-sxm4-80g", true);
         test("zoo:gpt,layers=2,hidden=64,heads=2,vocab=100,seq=16", 0,
              "2x2:a100-sxm4-80g", true);

@@ -175,8 +175,8 @@ static search_candidate *known_candidate(search_level0 *z,
     const plan_strategy *s = found->strategy;
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
-        if (c->graph != found->of || c->again != found->again.chosen ||
-            c->n_stages != s->n_stages ||
+        if (c->part || c->graph != found->of ||
+            c->again != found->again.chosen || c->n_stages != s->n_stages ||
             !plan_same_mesh(&c->mesh, &s->stages[0].mesh))
             continue;
         if (!c->schedule)

@@ -23,6 +23,10 @@ fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err);
 /* Without what its stages hold: enough for seconds. */
 fs_status search_lay_out_cut(search_level0 *z, search_candidate *c,
                              fs_err *err);
+/* As if it had not been solved, since its layout was let go with its tables:
+ * `anew`, whose arena is made. */
+bool search_lay_out_anew(search_level0 *z, const search_candidate *c,
+                         search_candidate *anew);
 /* All of its graph on the devices of one of its stages, with the schedule's
  * fill and drain: p stages take q sum_i a_i + (m - q) max_i a_i + max_i b_i >=
  * (q + (m - q) / p) a + b / p for a, b of the whole, however it is cut. Without

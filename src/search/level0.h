@@ -99,6 +99,8 @@ typedef struct search_level0 {
     fs_end end;
     fs_end round_end; /* of the round, when memory decides: time for others */
     int64_t most_steps, round_steps; /* the same in steps of work */
+    int64_t rivals_steps;            /* of these, what is kept for rivals */
+    int64_t begun_steps;             /* done before all this */
     int64_t other_steps;             /* done, besides the candidates' */
     bool late;                       /* a clock had a say */
     bool memory_decides;
@@ -115,7 +117,8 @@ typedef struct search_level0 {
     int32_t n_anchored;               /* asked for lean plans */
     double lean_s;                    /* the cheapest of these that was kept */
     struct search_recutter *recutter; /* NULL: nothing was cut again yet */
-    int32_t n_recuts;                 /* other cuts that were looked at */
+    int32_t n_recuts;                 /* other cuts that were looked at, */
+    int32_t n_parts;                  /* and those that were numbered */
     int32_t round;        /* of explore: 0, then after each misfit one more */
     int32_t n_misfits;    /* plans that were found and did not fit */
     int64_t misfit_bytes; /* the smallest of their arenas, */

@@ -473,13 +473,14 @@ static bool wants_anchor(const search_level0 *z)
     return !z->kept.from || (z->memory_decides && has_gap(z));
 }
 
-/* A lean plan costs more than the engine's, which need not have fitted. */
+/* A lean plan costs more than the engine's, which need not have fitted, or is
+ * what there was when its work was over. */
 static bool may_be_leaner(const search_level0 *z, const search_candidate *c)
 {
     if (!z->kept.from)
         return true;
     return c->solved && own_bound(c) < z->kept.cost_s &&
-           !(isfinite(c->record.iteration_s) &&
+           !(c->settled && isfinite(c->record.iteration_s) &&
              c->record.iteration_s >= z->kept.cost_s);
 }
 
@@ -514,6 +515,13 @@ bool search_learn_early(search_level0 *z)
     return false;
 }
 
+/* What a search within this one, or a baseline, does is its own. */
+static bool wants_rivals(const search_level0 *z)
+{
+    return z->problem->start && !z->problem->rounds && z->memory_decides &&
+           (!z->kept.from || has_gap(z));
+}
+
 /* Where nothing better was found, or it fits, each narrowed configuration gets
  * more. Returns how many have levels left to try. */
 static int32_t widen_all(search_level0 *z)
@@ -529,7 +537,7 @@ static int32_t widen_all(search_level0 *z)
     return n;
 }
 
-fs_status search_explore_fitting(search_level0 *z, fs_err *err)
+static fs_status explore_rounds(search_level0 *z, fs_err *err)
 {
     FS_TRY(search_explore(z, err));
     while (z->round < FIT_ROUNDS) {
@@ -543,5 +551,13 @@ fs_status search_explore_fitting(search_level0 *z, fs_err *err)
     }
     if (z->best)
         judge(z);
+    return FS_OK;
+}
+
+fs_status search_explore_fitting(search_level0 *z, fs_err *err)
+{
+    FS_TRY(explore_rounds(z, err));
+    if (wants_rivals(z))
+        search_try_rivals(z);
     return FS_OK;
 }

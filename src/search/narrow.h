@@ -7,6 +7,16 @@
 
 /* The first plan (start.c), by problem->start. */
 void search_start(search_level0 *z);
+/* One that is a part of it: a plan, no proof. Its work is counted; false: there
+ * is none. */
+search_problem search_part_of(const search_level0 *z);
+bool search_run_part(search_level0 *z, const search_problem *one,
+                     search_result *found);
+/* Keeps its plan, as that of this configuration, and what is to be beaten. */
+void search_keep_found(search_level0 *z, search_candidate *from,
+                       const search_result *found);
+/* Other engines (rivals.c), where memory decides. */
+void search_try_rivals(search_level0 *z);
 /* Keeps the best plan, if it fits; else it is as if it had not been found. */
 bool search_keep_fitting(search_level0 *z);
 /* Asks a configuration for lean plans. */

@@ -32,8 +32,10 @@
 /* Configurations whose plans are dearer than the best by more are not cut
  * again: between two cuts of one there is rarely as much. */
 #define NEAR 0.25
-/* What a cut is said to take may be off by so much of it. */
+/* What a cut is said to take may be off by so much of it; and what is looked at
+ * while little work was done. */
 #define SLACK 0.02
+#define LOOSE 0.15
 /* Cuts told of a configuration at a time; without a better plan in so many
  * attempts in a row there is an end; steps of finding cuts. */
 enum { DEALS = 16, IN_A_ROW = 8, DEAL_WORK = 1 << 22 };
@@ -113,13 +115,12 @@ typedef struct search_recutter {
     fs_arena *arena;
     search_memo met; /* cuts */
     FS_VEC(proposal) open;
-    int32_t n_parts;
     int64_t most_steps; /* of the search */
-    int64_t end;        /* of what is done at the time */
+    int64_t end;        /* of what is done at the time; */
+    int64_t loose;      /* so far it was little */
 } recutter;
 
-/* As if it had not been solved: its layout was let go with its tables. */
-static bool lay_out_anew(search_level0 *z, const search_candidate *c,
+bool search_lay_out_anew(search_level0 *z, const search_candidate *c,
                          search_candidate *anew)
 {
     fs_err ignored = {0};
@@ -221,7 +222,7 @@ static void propose_for(recutter *r, search_candidate *c)
     search_places places;
     if (!c->measured || c->measured->cost_s > (1 + NEAR) * r->z->best_s)
         return;
-    if (lay_out_anew(r->z, c, &anew)) {
+    if (search_lay_out_anew(r->z, c, &anew)) {
         const search_layout *layout = &anew.layout;
         const int32_t most =
             (int32_t)sqrt(2.0 * DEAL_WORK / (DEALS * c->n_stages));
@@ -253,11 +254,12 @@ static bool over(const recutter *r)
 /* The one that promises most, if that is enough; it is no proposal any more. */
 static bool next_proposal(recutter *r, proposal *out)
 {
-    const double enough_s = search_enough(r->z);
+    const double enough_s = search_enough(r->z),
+                 slack = search_steps(r->z) < r->loose ? LOOSE : SLACK;
     int32_t best = -1;
     for (int32_t k = 0; k < r->open.n; k++) {
         const proposal *p = &r->open.at[k];
-        if (p->cost_s < (1 + SLACK) * enough_s &&
+        if (p->cost_s < (1 + slack) * enough_s &&
             !search_proven(p->of->weighed_s, enough_s) &&
             (best < 0 || p->cost_s < r->open.at[best].cost_s))
             best = k;
@@ -276,13 +278,15 @@ static bool is_of_use(const search_level0 *z, const search_candidate *c)
            (!c->covered && search_proven(search_bound(c), search_enough(z)));
 }
 
-/* Those behind the first `n` that are of no use are as if they had not been. */
-static void drop_useless(search_level0 *z, int32_t n)
+/* Other cuts that are of no use are as if they had not been. */
+static void drop_useless(search_level0 *z)
 {
-    int32_t kept = n;
-    for (int32_t k = n; k < z->all.n; k++) {
+    int32_t kept = 0;
+    z->n_recuts = 0;
+    for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
-        if (is_of_use(z, c)) {
+        if (!c->part || is_of_use(z, c)) {
+            z->n_recuts += c->part != NULL;
             z->all.at[kept++] = c;
             continue;
         }
@@ -323,7 +327,7 @@ static fs_status try_cut(recutter *r, const proposal *p, fs_err *err)
     search_level0 *z = r->z;
     const int32_t n = z->all.n;
     search_part *part = fs_new(z->scratch, search_part, 1);
-    *part = (search_part){++r->n_parts,
+    *part = (search_part){++z->n_parts,
                           fs_memdup(z->scratch, p->begin,
                                     (size_t)p->of->n_stages * sizeof(int32_t)),
                           p->mesh};
@@ -471,13 +475,6 @@ static recutter *recutter_of(search_level0 *z)
     return z->recutter;
 }
 
-static void count_parts(search_level0 *z)
-{
-    z->n_recuts = 0;
-    for (int32_t k = 0; k < z->all.n; k++)
-        z->n_recuts += z->all.at[k]->part != NULL;
-}
-
 static double usual_work(const search_level0 *z)
 {
     return fmax(MORE_WORK * (double)search_steps(z),
@@ -489,6 +486,7 @@ static void begin_work(recutter *r, double steps)
     search_level0 *z = r->z;
     const int64_t now = search_steps(z);
     r->end = now + (int64_t)steps;
+    r->loose = now + (int64_t)(LEAST_WORK_S * FS_STEPS_PER_S);
     if (r->most_steps < r->end)
         r->end = r->most_steps;
     z->most_steps = z->round_steps = r->end;
@@ -514,7 +512,7 @@ static fs_status recut(recutter *r, fs_err *err)
                      : usual);
         FS_TRY(try_meshes(r, err));
     }
-    drop_useless(z, n);
+    drop_useless(z);
     return FS_OK;
 }
 
@@ -538,8 +536,7 @@ fs_status search_recut_best(search_level0 *z, fs_err *err)
         part->looked = part->weighed = part->tried = true;
         part->cut = SEARCH_CUT;
     }
-    drop_useless(z, n);
-    count_parts(z);
+    drop_useless(z);
     return FS_OK;
 }
 
@@ -563,6 +560,5 @@ fs_status search_recut(search_level0 *z, fs_err *err)
     recutter *r = recutter_of(z);
     const fs_status status = recut(r, err);
     z->most_steps = r->most_steps;
-    count_parts(z);
     return status;
 }

@@ -13,10 +13,11 @@
 /* Configurations, and prices for each. */
 enum { FREED = 4, ROUNDS = 4 };
 
-static void keep_first(search_level0 *z, const search_result *found)
+void search_keep_found(search_level0 *z, search_candidate *from,
+                       const search_result *found)
 {
     search_keep(z,
-                &(search_kept){.from = search_candidate_of(z, found),
+                &(search_kept){.from = from,
                                .graph = found->graph,
                                .strategy = found->strategy,
                                .cost_s = found->iteration_s,
@@ -27,8 +28,12 @@ static void keep_first(search_level0 *z, const search_result *found)
     z->best_s = found->iteration_s;
 }
 
-/* One that is a part of it: a plan, no proof. */
-static search_problem part_of(const search_level0 *z)
+static void keep_first(search_level0 *z, const search_result *found)
+{
+    search_keep_found(z, search_candidate_of(z, found), found);
+}
+
+search_problem search_part_of(const search_level0 *z)
 {
     search_problem one = *z->problem;
     one.book = z->book;
@@ -42,7 +47,7 @@ static search_problem part_of(const search_level0 *z)
     return one;
 }
 
-static bool run_part(search_level0 *z, const search_problem *one,
+bool search_run_part(search_level0 *z, const search_problem *one,
                      search_result *found)
 {
     fs_err ignored = {0};
@@ -89,7 +94,7 @@ static const search_graph *graph_of(const search_problem *problem, int32_t m)
 static void free_one(search_level0 *z, const search_config *c,
                      const fs_end *end, double most_steps)
 {
-    search_problem one = part_of(z);
+    search_problem one = search_part_of(z);
     search_result found = {0};
     one.graphs = graph_of(z->problem, c->micro_batches);
     one.n_graphs = 1;
@@ -101,7 +106,7 @@ static void free_one(search_level0 *z, const search_config *c,
     one.progress = NULL;
     one.end = end;
     one.most_steps = most_steps;
-    if (one.graphs && run_part(z, &one, &found) &&
+    if (one.graphs && search_run_part(z, &one, &found) &&
         found.iteration_s < z->best_s)
         keep_first(z, &found);
 }
@@ -122,14 +127,14 @@ static void free_best(search_level0 *z, const search_result *found)
 
 void search_start(search_level0 *z)
 {
-    search_problem one = part_of(z);
+    search_problem one = search_part_of(z);
     search_result found = {0};
     if (!z->problem->start)
         return;
     one.engine = z->problem->start;
     const fs_end end = search_start_end(z, &one);
     one.end = &end;
-    if (!run_part(z, &one, &found))
+    if (!search_run_part(z, &one, &found))
         return;
     keep_first(z, &found);
     z->first_s = found.first_s;

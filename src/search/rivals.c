@@ -1,0 +1,111 @@
+/* Other engines' ways to a plan. Where memory decides the plan that is best by
+ * the network need not fit, and which one does hangs on what an engine happens
+ * to choose, as does how stages are cut again by it. So while a gap is left
+ * engines without proof (rivals.def) get a part of the work, each to search the
+ * whole problem as if on its own: what they find in that the search is not
+ * worse than. */
+#include "config.h"
+#include "search/lay_out.h"
+#include "search/narrow.h"
+#include "search/space.h"
+
+#include "search/effort.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const rivals[] = {
+#define SEARCH_RIVAL(engine) #engine,
+#include "search/rivals.def"
+#undef SEARCH_RIVAL
+};
+
+enum { N_RIVALS = sizeof rivals / sizeof *rivals };
+
+/* The ranks that the stages of a plan begin at; NULL: they are no runs. */
+static int32_t *begins_of(search_level0 *z, const ir_graph *graph,
+                          const plan_strategy *s)
+{
+    const search_ranks *ranks = search_ranks_of(z, graph);
+    int32_t *begin = fs_new(z->scratch, int32_t, s->n_stages);
+    for (int32_t r = 0, k = -1; r < ranks->n; r++) {
+        const int32_t stage = s->stage_of[ranks->order[r]];
+        if (stage == k)
+            continue;
+        if (stage != k + 1)
+            return NULL;
+        begin[++k] = r;
+    }
+    return begin;
+}
+
+/* Its stages as those of a configuration that balances seconds? */
+static bool is_cut_so(search_level0 *z, const search_candidate *c,
+                      const int32_t *begin)
+{
+    search_candidate anew;
+    bool same = search_lay_out_anew(z, c, &anew);
+    if (same) {
+        const search_ranks *ranks = search_ranks_of(z, anew.layout.graph);
+        for (int32_t k = 0; k < c->n_stages; k++)
+            same &= anew.layout.stage_of[ranks->order[begin[k]]] == k &&
+                    (k == 0 ||
+                     anew.layout.stage_of[ranks->order[begin[k] - 1]] == k - 1);
+    }
+    fs_arena_destroy(anew.arena);
+    return same;
+}
+
+static const ir_mesh *own_meshes(search_level0 *z, const plan_strategy *s)
+{
+    ir_mesh *mesh = fs_new(z->arena, ir_mesh, s->n_stages);
+    bool differ = false;
+    for (int32_t i = 0; i < s->n_stages; i++) {
+        mesh[i] = s->stages[i].mesh;
+        differ |= !plan_same_mesh(&mesh[0], &mesh[i]);
+    }
+    return differ ? mesh : NULL;
+}
+
+/* The configuration of a rival's plan, whose stages may be cut otherwise than
+ * those of all others. */
+static search_candidate *place_of(search_level0 *z, const search_result *found)
+{
+    const plan_strategy *s = found->strategy;
+    search_candidate *c = search_candidate_of(z, found);
+    const int32_t *begin = begins_of(z, found->graph, s);
+    const ir_mesh *mesh = own_meshes(z, s);
+    if (!begin || z->problem->stage_of || z->problem->n_layers ||
+        (!mesh && is_cut_so(z, c, begin)))
+        return c;
+    search_part *part = fs_new(z->scratch, search_part, 1);
+    *part = (search_part){++z->n_parts, begin, mesh};
+    return search_add_part(z, c, part);
+}
+
+static void try_rival(search_level0 *z, const char *engine, double most_steps)
+{
+    search_problem one = search_part_of(z);
+    search_result found = {0};
+    one.engine = engine;
+    one.recut = z->problem->recut;
+    one.fix_schedule = z->problem->fix_schedule;
+    one.n_schedules = z->problem->n_schedules;
+    one.progress = NULL; /* it proves nothing */
+    one.end = &z->end;
+    one.most_steps = most_steps;
+    if (search_run_part(z, &one, &found) &&
+        (!z->kept.from || found.iteration_s < z->kept.cost_s))
+        search_keep_found(z, place_of(z, &found), &found);
+}
+
+void search_try_rivals(search_level0 *z)
+{
+    const double end = search_rivals_end(z);
+    for (int32_t k = 0; k < N_RIVALS && !search_over(z); k++) {
+        const double left = end - (double)search_steps(z);
+        if (left > 1)
+            try_rival(z, rivals[k],
+                      fmax(1, k + 1 < N_RIVALS ? left / 2 : left));
+    }
+}
