@@ -71,9 +71,11 @@ typedef struct tree {
 
 static void reduce_all(search_cfn *cfn, int64_t limit, uint32_t without)
 {
-    do
+    for (bool any = true; any;) {
         search_cfn_reduce(cfn, SEARCH_REDUCE_ALL & ~without);
-    while (search_cfn_limit(cfn, limit) | search_cfn_clip(cfn, limit));
+        any = search_cfn_limit(cfn, limit);
+        any |= search_cfn_clip(cfn, limit);
+    }
 }
 
 /* ---- candidates ---- */
