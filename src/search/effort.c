@@ -26,13 +26,6 @@
 /* And its best configurations, without recipes. */
 #define FREEING_WORK 0.15
 #define FREEING_TIME 0.3
-/* Where memory decides that much of what there is above this is kept for
- * rivals, but no more than so many times what a first look at everything took,
- * about what they need. They have what is left, too, but no more than was done.
- */
-#define RIVALS_WORK 0.2
-#define RIVALS_FROM 5e8
-#define RIVALS_LOOKS 3
 /* A first attempt gets no more of it than that. */
 #define FIRST_WORK 0.05
 
@@ -58,65 +51,6 @@ void search_limit(search_level0 *z)
         z->end = *problem->end;
     z->most_steps =
         problem->most_steps > 0 ? whole(problem->most_steps) : INT64_MAX;
-    z->rivals_steps = 0;
-}
-
-/* Steps of work until it is over. */
-static int64_t steps_left(const search_level0 *z)
-{
-    return z->most_steps - (z->memory_decides ? z->rivals_steps : 0) -
-           search_steps(z);
-}
-
-static bool reached(search_level0 *z, const fs_end *end)
-{
-    const bool is = fs_end_reached(end);
-    z->late |= is;
-    return is;
-}
-
-bool search_over(search_level0 *z)
-{
-    return steps_left(z) <= 0 || reached(z, &z->end);
-}
-
-void search_begin_round(search_level0 *z)
-{
-    const double all = search_most_steps(z->problem),
-                 done = (double)search_steps(z);
-    const double left = fmax(all - done, LATER_WORK * all);
-    z->round_end = fs_end_share(&z->end, ROUND_TIME);
-    z->round_steps = whole(done + ROUND_WORK * left);
-}
-
-void search_shorten_round(search_level0 *z)
-{
-    const double all = search_most_steps(z->problem),
-                 done = (double)search_steps(z);
-    const int64_t steps = whole(done + MISFIT_WORK * fmax(all - done, 0));
-    z->round_steps = steps < z->round_steps ? steps : z->round_steps;
-}
-
-bool search_round_over(search_level0 *z)
-{
-    return search_steps(z) >= z->round_steps || reached(z, &z->round_end) ||
-           search_over(z);
-}
-
-void search_reserve_rivals(search_level0 *z)
-{
-    const double most = (double)z->most_steps - RIVALS_FROM,
-                 looks =
-                     RIVALS_LOOKS * (double)(search_steps(z) - z->begun_steps);
-    if (z->problem->start && z->most_steps < INT64_MAX && !search_round_over(z))
-        z->rivals_steps = whole(fmax(0, fmin(RIVALS_WORK * most, looks)));
-}
-
-double search_rivals_end(search_level0 *z)
-{
-    const double done = (double)search_steps(z);
-    z->rivals_steps = 0;
-    return fmin(2 * done, (double)z->most_steps);
 }
 
 fs_end search_start_end(const search_level0 *z, search_problem *one)
@@ -148,20 +82,61 @@ int64_t search_steps(const search_level0 *z)
     return steps;
 }
 
+static bool reached(search_level0 *z, const fs_end *end)
+{
+    const bool is = fs_end_reached(end);
+    z->late |= is;
+    return is;
+}
+
+bool search_over(search_level0 *z)
+{
+    return search_steps(z) >= z->most_steps || reached(z, &z->end);
+}
+
+void search_begin_round(search_level0 *z)
+{
+    const double all = search_most_steps(z->problem),
+                 done = (double)search_steps(z);
+    const double left = fmax(all - done, LATER_WORK * all);
+    z->round_end = fs_end_share(&z->end, ROUND_TIME);
+    z->round_steps = whole(done + ROUND_WORK * left);
+}
+
+void search_shorten_round(search_level0 *z)
+{
+    const double all = search_most_steps(z->problem),
+                 done = (double)search_steps(z);
+    const int64_t steps = whole(done + MISFIT_WORK * fmax(all - done, 0));
+    z->round_steps = steps < z->round_steps ? steps : z->round_steps;
+}
+
+bool search_round_over(search_level0 *z)
+{
+    return search_steps(z) >= z->round_steps || reached(z, &z->round_end) ||
+           search_over(z);
+}
+
+double search_rivals_end(const search_level0 *z)
+{
+    const double done = (double)search_steps(z);
+    return fmin(2 * done, (double)z->most_steps);
+}
+
 fs_deadline search_rest(const search_level0 *z, search_candidate *c)
 {
     double left = INFINITY;
     if (z->most_steps < INT64_MAX)
-        left = (double)steps_left(z);
+        left = (double)(z->most_steps - search_steps(z));
     return fs_deadline_after(left, &c->steps, z->end);
 }
 
 double search_attempt_left(const search_level0 *z)
 {
-    double left = z->most_steps < INT64_MAX ? (double)steps_left(z) : INFINITY;
-    if (z->memory_decides && z->round_steps < z->most_steps)
-        left = fmin(left, (double)(z->round_steps - search_steps(z)));
-    return left;
+    int64_t most = z->most_steps;
+    if (z->memory_decides && z->round_steps < most)
+        most = z->round_steps;
+    return most < INT64_MAX ? (double)(most - search_steps(z)) : INFINITY;
 }
 
 fs_deadline search_attempt(const search_level0 *z, search_candidate *c,

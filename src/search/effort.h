@@ -11,11 +11,9 @@ void search_limit(search_level0 *z);
 fs_end search_start_end(const search_level0 *z, search_problem *one);
 /* So many steps in all, and that end, for what follows from it. */
 fs_end search_freeing_end(const search_level0 *z, double *most_steps);
-/* After a first look at everything, if all of it was looked at: of limited work
- * a part for rivals, which nobody else has where memory decides; by when (steps
- * done) they are to end: it is theirs then. */
-void search_reserve_rivals(search_level0 *z);
-double search_rivals_end(search_level0 *z);
+/* By when (steps done) rivals are to end: they have what is left of the work,
+ * but no more than was done. */
+double search_rivals_end(const search_level0 *z);
 /* Seconds of work that a first attempt at a configuration takes at most. */
 double search_first_effort(const search_level0 *z);
 /* Steps of work done so far. */

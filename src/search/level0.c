@@ -542,8 +542,6 @@ fs_status search_explore(search_level0 *z, fs_err *err)
             break;
         if (e == 0)
             FS_TRY(look_first(z, err));
-        if (e == 0 && z->round == 0)
-            search_reserve_rivals(z);
         if (z->all.n)
             qsort(z->all.at, (size_t)z->all.n, sizeof *z->all.at, by_bound);
         search_candidate *list[AT_ONCE];
@@ -619,7 +617,6 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
     *out = (search_result){.status = "infeasible"};
     search_enumerate(&z);
     search_start(&z);
-    z.begun_steps = search_steps(&z);
     fs_status status = search_explore_fitting(&z, err);
     if (status == FS_OK)
         status = search_recut(&z, err);

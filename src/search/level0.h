@@ -99,8 +99,6 @@ typedef struct search_level0 {
     fs_end end;
     fs_end round_end; /* of the round, when memory decides: time for others */
     int64_t most_steps, round_steps; /* the same in steps of work */
-    int64_t rivals_steps;            /* of these, what is kept for rivals */
-    int64_t begun_steps;             /* done before all this */
     int64_t other_steps;             /* done, besides the candidates' */
     bool late;                       /* a clock had a say */
     bool memory_decides;
