@@ -24,8 +24,7 @@ enum {
     PRESSED = 16,
     MOST_WAYS = 32,
     MOST_GRAPHS = 3,
-    SAMPLES = 32,
-    MANY_SAMPLES = 256
+    SAMPLES = 32
 };
 
 typedef struct bench {
@@ -255,18 +254,6 @@ static void test_pressed(uint64_t seed)
     end(&b);
 }
 
-/* Balanced by seconds on one device its two stages make a plan that is far from
- * the best: what it says of the better cut is off by an eighth. */
-static void test_cut(void)
-{
-    bench b;
-    begin(&b, "zoo:lstm,layers=1", 0, MANY_SAMPLES, "1x8:a100-sxm4-80g");
-    b.problem.recut = true;
-    const search_result best = run(&b, "ilp", "megatron");
-    judge(&b, &best);
-    end(&b);
-}
-
 static void report(void)
 {
     const search_way *way;
@@ -296,7 +283,6 @@ int main(void)
         test(fs_printf(arena, "chain %d", (int)i), 100 + (uint64_t)i,
              clusters[i % 3], i % 2);
     if (!one && !many) {
-        test_cut();
         test("zoo:mlp", 0, "1x4:a100-sxm4-80g", true);
         test("zoo:gpt,layers=2,hidden=64,heads=2,vocab=100,seq=16", 0,
              "2x2:a100-sxm4-80g", true);
