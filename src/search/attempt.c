@@ -312,10 +312,12 @@ static void refuse_folded(search_level0 *z, search_candidate *c)
     search_drop_tables(c);
 }
 
-/* Tables of what is settled and not the best are not needed any more. */
+/* Tables of what is settled and not the best are not needed any more. Of two
+ * that answered at once the first may take the place of the second as the best,
+ * whose answer lies in its own. */
 void search_release(const search_level0 *z, search_candidate *c)
 {
-    if (!c || c == z->best || !c->settled)
+    if (!c || c == z->best || !c->settled || c->answered)
         return;
     fs_arena_destroy(c->arena);
     c->arena = NULL;
@@ -477,7 +479,7 @@ void search_answer(search_level0 *z, search_candidate *c)
     asked->status = search_engine_find(z->problem->engine)(
         &c->built.net, &asked->budget, c->arena, &asked->err, &asked->solution);
     c->settled = !asked->solution.open || asked->budget.rounds > 0;
-    c->solved = true;
+    c->solved = c->answered = true;
     if (asked->status == FS_OK && c->view) {
         asked->solution.lower_bound = lifted(c, &asked->solution);
         asked->ends = ends_of(z, c);
@@ -513,6 +515,7 @@ fs_status search_conclude(search_level0 *z, search_candidate *c, fs_err *err)
         z->memory_decides |= strcmp(c->record.status, "memory") == 0;
     }
     search_say(z, c, c->record.status);
+    c->answered = false;
     search_release(z, c);
     if (c->memory_binds || strcmp(c->record.status, "memory") == 0)
         search_ask_again(z, c);
@@ -538,6 +541,7 @@ fs_status search_solve_whole(search_level0 *z, search_candidate *c,
     }
     search_pose(z, whole, seconds);
     search_answer(z, whole);
+    whole->answered = false;
     search_solution solution = whole->asked->solution;
     c->steps = whole->steps;
     if (whole->asked->status != FS_OK) { /* the folded one has a plan */

@@ -55,6 +55,7 @@ typedef struct search_candidate {
     search_config record;
     int64_t steps;               /* of work done */
     search_asked *asked;         /* the last time; NULL: never */
+    bool answered;               /* and nothing was concluded yet */
     int32_t asked_in;            /* this round, */
     double asked_s;              /* with so much work; 0: never */
     bool looked, weighed, tried; /* how far the first pass came with it, */
