@@ -142,6 +142,23 @@ static void test_axes(void)
            "in the larger space no bound is higher");
 }
 
+/* Ended at any time, also before configurations were told apart by schedule. */
+static void test_limits(void)
+{
+    static const char *const works[] = {"0.03", "0.1", "0.2", "0.3", "1"};
+    for (size_t k = 0; k < sizeof works / sizeof *works; k++) {
+        const cli_answer *a =
+            cli("search zoo:gpt,layers=4,hidden=256,heads=4,seq=128 --cluster "
+                "2x4:a100-sxm4-80g --batch 32 --schedule any --work-limit "
+                "%s" OUT,
+                works[k]);
+        tap_ok(a->status == 0 || a->status == 1,
+               "any schedule, %s s of work: it ends", works[k]);
+        if (a->status > 1)
+            cli_show(a);
+    }
+}
+
 /* ---- refusals ---- */
 
 static void test_refusal(const char *list, const char *fix, const char *why)
@@ -164,6 +181,9 @@ int main(void)
     test_training();
     test_registers();
     test_axes();
+    test_limits();
+    test_refusal("later", "", "unknown schedule 'later'");
+    test_refusal("any,1f1b", "", "any, alone");
     test_refusal("interleaved:2,interleaved:4", "", "for plans that have one");
     test_refusal("1f1b,interleaved:x", "", "behind the colon");
     test_refusal("1f1b,interleaved:1", "", "several stages");

@@ -34,9 +34,10 @@ static fs_status add_flags(cli *c, search_recipe *recipe)
             schedule);
     if (count > 0)
         recipe->micro_batches = (int32_t)count;
-    if (schedule && !cli_several_schedules(schedule))
-        recipe->schedule = schedule;
-    return FS_OK;
+    return schedule && !cli_several_schedules(schedule)
+               ? search_recipe_set("schedule", schedule, c->arena, &c->err,
+                                   recipe)
+               : FS_OK;
 }
 
 fs_status cli_cmd_search(cli *c)

@@ -43,7 +43,7 @@ static fs_status parse_schedule(cli *c, const char *said, schedule_list *out)
     const plan_schedule *known = plan_schedule_find(name);
     if (!known)
         return fs_fail(&c->err, FS_INVALID,
-                       "--schedule: unknown schedule '%.40s' (%s, any)", name,
+                       "--schedule: unknown schedule '%.40s' (%s; any, alone)", name,
                        plan_schedule_names());
     if (known->passes > 1)
         return fs_fail(&c->err, FS_INVALID,

@@ -550,6 +550,8 @@ fs_status search_explore(search_level0 *z, fs_err *err)
             search_candidate *c = z->all.at[k];
             if (!worth(z, c, e) || had_as_much(z, c, e))
                 continue;
+            if (!c->schedule) /* the first pass did not come so far */
+                search_tell_schedules_apart(z, c);
             if (c->unfolds) {
                 FS_TRY(search_solve_whole(z, c, effort_of(z, c, e), err));
                 continue;
