@@ -172,12 +172,7 @@ cost_fuller cost_fuller_moment(const ir_graph *graph,
 {
     fs_arena *scratch = fs_arena_create();
     cost_sum sum = {NULL, NULL, graph, strategy, scratch, NULL};
-    const cost_program program = {.graph = graph,
-                                  .n_stages = strategy->n_stages,
-                                  .micro_batches = strategy->micro_batches,
-                                  .schedule = strategy->schedule,
-                                  .stages = strategy->stages,
-                                  .stage_of = strategy->stage_of};
+    const cost_program program = cost_program_of(graph, strategy);
     const int32_t n_edges = strategy->first_edge[strategy->n_nodes];
     cost_fuller out = {.bytes = -1, .alone = fs_new(arena, int64_t, n_edges)};
     int64_t *alone = fs_new(scratch, int64_t, n_edges);

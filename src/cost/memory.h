@@ -35,6 +35,9 @@ typedef struct cost_program {
                      be left out: who reads it then reads what the forward pass
                      made */
 } cost_program;
+/* That of a strategy, which stays where it is. */
+cost_program cost_program_of(const ir_graph *graph,
+                             const plan_strategy *strategy);
 
 /* Who is charged with a tensor that several readers may share: of all copies of
  * a layer the same reader, alone. That it holds so much is as true as that the

@@ -151,17 +151,23 @@ static void sum_bytes(const cost_sum *sum, int64_t *bytes)
         add_stage_bytes(sum, i, &of[i], bytes);
 }
 
+cost_program cost_program_of(const ir_graph *graph,
+                             const plan_strategy *strategy)
+{
+    return (cost_program){.graph = graph,
+                          .n_stages = strategy->n_stages,
+                          .micro_batches = strategy->micro_batches,
+                          .schedule = strategy->schedule,
+                          .stages = strategy->stages,
+                          .stage_of = strategy->stage_of};
+}
+
 void cost_strategy_bytes(const ir_graph *graph, const plan_strategy *strategy,
                          int64_t *bytes)
 {
     fs_arena *scratch = fs_arena_create();
     cost_sum sum = {NULL, NULL, graph, strategy, scratch, NULL};
-    const cost_program program = {.graph = graph,
-                                  .n_stages = strategy->n_stages,
-                                  .micro_batches = strategy->micro_batches,
-                                  .schedule = strategy->schedule,
-                                  .stages = strategy->stages,
-                                  .stage_of = strategy->stage_of};
+    const cost_program program = cost_program_of(graph, strategy);
     const cost_moment *at;
     sum.memory = cost_memory_create(&program, scratch);
     const int32_t n = cost_memory_moments(sum.memory, &at);

@@ -103,8 +103,17 @@ static void fill_on_stage(const pair_table *t, uint32_t reductions)
             fill_row(t, &space, targets, f);
 }
 
-/* The same from one stage to another. */
-static void fill_across(const pair_table *t, uint32_t reductions)
+/* Seconds of one pair from one stage to another. */
+typedef double cross_fn(const boxer_crossing *x, const ir_nd_sbp *from,
+                        const ir_nd_sbp *to);
+
+static double cross_by_path(const boxer_crossing *x, const ir_nd_sbp *from,
+                            const ir_nd_sbp *to)
+{
+    return boxer_cross(x, from, to, NULL);
+}
+
+static void fill_with(const pair_table *t, uint32_t reductions, cross_fn *cross)
 {
     const plan_pairs *pairs = t->pairs;
     const boxer_crossing x =
@@ -114,21 +123,18 @@ static void fill_across(const pair_table *t, uint32_t reductions)
         for (int32_t k = 0; k < pairs->n_to; k++)
             if ((t->from_reductions[f] | t->to_reductions[k]) == reductions)
                 t->seconds[f * pairs->n_to + k] =
-                    boxer_cross(&x, pairs->from[f], pairs->to[k], NULL);
+                    cross(&x, pairs->from[f], pairs->to[k]);
+}
+
+static void fill_across(const pair_table *t, uint32_t reductions)
+{
+    fill_with(t, reductions, cross_by_path);
 }
 
 /* At least so much. */
 static void fill_across_least(const pair_table *t, uint32_t reductions)
 {
-    const plan_pairs *pairs = t->pairs;
-    const boxer_crossing x =
-        boxer_crossing_of(t->boxer, &pairs->ends, reductions);
-
-    for (int32_t f = 0; f < pairs->n_from; f++)
-        for (int32_t k = 0; k < pairs->n_to; k++)
-            if ((t->from_reductions[f] | t->to_reductions[k]) == reductions)
-                t->seconds[f * pairs->n_to + k] =
-                    boxer_cross_least(&x, pairs->from[f], pairs->to[k]);
+    fill_with(t, reductions, boxer_cross_least);
 }
 
 static uint32_t *reductions_of(const pair_table *t, const plan_stage *stage,

@@ -70,7 +70,8 @@ tests_search_every_test_SOURCES = tests/search_every_test.c \
   tests/search_draw.c tests/search_draw.h tests/search_cluster.h tests/tap.h
 tests_search_every_test_LDADD = $(sim_libs) $(search_libs)
 tests_search_fold_test_SOURCES = tests/search_fold_test.c \
-  tests/search_cluster.h tests/tap.h
+  tests/search_fold_case.c tests/search_fold_case.h tests/search_cluster.h \
+  tests/tap.h
 tests_search_fold_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_again_test_SOURCES = tests/search_again_test.c \
   tests/search_cluster.h tests/tap.h
