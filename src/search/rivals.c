@@ -5,11 +5,10 @@
  * whole problem as if on its own: what they find in that the search is not
  * worse than. */
 #include "config.h"
+#include "search/effort.h"
 #include "search/lay_out.h"
 #include "search/narrow.h"
 #include "search/space.h"
-
-#include "search/effort.h"
 
 #include <math.h>
 #include <string.h>
