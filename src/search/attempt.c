@@ -456,7 +456,7 @@ void search_press_one(search_level0 *z, search_candidate *c)
     const int64_t start_ns = fs_now_ns();
     c->pressed_s = budget->cutoff;
     c->pressed_with_s = asked->seconds;
-    if (!c->view || (c->n_stages == 1 && !has_say(z, c)))
+    if (!c->view || (c->weighed && c->n_stages == 1 && !has_say(z, c)))
         return;
     search_prices *prices = fs_new(c->arena, search_prices, 1);
     *prices = search_prices_new(&c->built.net, c->arena);

@@ -209,9 +209,17 @@ static bool is_to_look_at(const search_level0 *z, const search_candidate *c)
     return is_open_yet(z, c) && !c->looked;
 }
 
+/* A configuration of one stage is the network that it would be weighed by:
+ * where a plan is known it is pressed at once, with what bytes cost. */
+static bool is_weighed(const search_level0 *z, const search_candidate *c)
+{
+    return c->weighed ||
+           (c->n_stages == 1 && (c->pressed_s > 0 || search_may_press(z, c)));
+}
+
 static bool is_to_weigh(const search_level0 *z, const search_candidate *c)
 {
-    return is_open_yet(z, c) && c->looked && !c->weighed &&
+    return is_open_yet(z, c) && c->looked && !is_weighed(z, c) &&
            (c->cut || !c->schedule);
 }
 
@@ -293,7 +301,7 @@ static int32_t least_of(const search_level0 *z, choice *is_choice,
 
 static bool is_next(const search_level0 *z, const search_candidate *c)
 {
-    return is_open_yet(z, c) && c->looked && c->weighed && c->schedule &&
+    return is_open_yet(z, c) && c->looked && is_weighed(z, c) && c->schedule &&
            is_cut(z, c);
 }
 
@@ -340,7 +348,7 @@ static search_candidate *next_probe(const search_level0 *z)
     int32_t fewest = INT32_MAX;
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
-        if (c->settled || c->tried || !c->looked || !c->weighed ||
+        if (c->settled || c->tried || !c->looked || !is_weighed(z, c) ||
             !c->schedule || search_may_press(z, c) ||
             search_proven(c->record.lower_bound_s, search_enough(z)))
             continue;
@@ -448,6 +456,32 @@ static void put_first(search_level0 *z, bool first)
     }
 }
 
+/* What had the best plan but for moments that its network lacked. */
+static fs_status attempt_first(search_level0 *z, fs_err *err)
+{
+    search_candidate *list[AT_ONCE];
+    int32_t n = 0;
+    for (int32_t k = 0; k < z->all.n && n < AT_ONCE; k++) {
+        search_candidate *c = z->all.at[k];
+        if (!c->retry)
+            continue;
+        c->retry = false;
+        if (worth(z, c, 0))
+            list[n++] = c;
+    }
+    return solve(z, list, n, 0, err);
+}
+
+/* There is a better plan: what follows from it at once, as it says what is
+ * enough of all others. */
+static fs_status take_better(search_level0 *z, fs_err *err)
+{
+    while (z->round == 0 && search_learn_early(z))
+        FS_TRY(attempt_first(z, err));
+    put_first(z, false);
+    return search_recut_best(z, err);
+}
+
 /* Each is looked at only as long as its bound is the least: from seconds of its
  * nodes, from its tables, by prices, by a first attempt. After batches 1, 2, 4,
  * .. of those weighed there are attempts out of turn. */
@@ -458,10 +492,8 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
     double best_s = z->best_s;
     put_first(z, true);
     while ((c = least_bound(z)) && !search_round_over(z)) {
-        if (z->best_s < best_s) {
-            FS_TRY(search_recut_best(z, err));
-            put_first(z, false);
-        }
+        if (z->best_s < best_s)
+            FS_TRY(take_better(z, err));
         best_s = z->best_s;
         if (!worth(z, c, 0)) {
             c->tried = true;
@@ -474,7 +506,7 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
         } else if (c->schedule && !is_cut(z, c)) {
             search_say(z, c, "cut");
             run_cuts(z);
-        } else if (!c->weighed) {
+        } else if (!is_weighed(z, c)) {
             search_say(z, c, "weighed");
             run_batch(z, search_weigh, is_to_weigh, BATCH);
             n_batches++;
@@ -492,22 +524,6 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
     return FS_OK;
 }
 
-/* What had the best plan but for moments that its network lacked. */
-static fs_status attempt_first(search_level0 *z, fs_err *err)
-{
-    search_candidate *list[AT_ONCE];
-    int32_t n = 0;
-    for (int32_t k = 0; k < z->all.n && n < AT_ONCE; k++) {
-        search_candidate *c = z->all.at[k];
-        if (!c->retry)
-            continue;
-        c->retry = false;
-        if (worth(z, c, 0))
-            list[n++] = c;
-    }
-    return solve(z, list, n, 0, err);
-}
-
 static fs_status first_look(search_level0 *z, fs_err *err)
 {
     for (int32_t k = 0; k < z->all.n; k++)
@@ -516,17 +532,13 @@ static fs_status first_look(search_level0 *z, fs_err *err)
     return first_pass(z, err);
 }
 
-/* So often plans that do not fit tell of moments before more is proven. */
-enum { LEARNT_EARLY = 4 };
-
 static fs_status look_first(search_level0 *z, fs_err *err)
 {
     FS_TRY(first_look(z, err));
-    for (int32_t k = 0; k < LEARNT_EARLY && z->round == 0; k++) {
-        if (!search_learn_early(z))
-            break;
+    while (z->round == 0 && search_learn_early(z))
         FS_TRY(first_look(z, err));
-    }
+    if (z->round == 0)
+        search_anchor_early(z);
     return FS_OK;
 }
 

@@ -119,6 +119,7 @@ typedef struct search_level0 {
     int32_t n_parts;                  /* and those that were numbered */
     int32_t round;        /* of explore: 0, then after each misfit one more */
     int32_t n_misfits;    /* plans that were found and did not fit */
+    int32_t n_learnt;     /* of these told of moments early */
     int64_t misfit_bytes; /* the smallest of their arenas, */
     int64_t misfit_limit; /* what it was held against, */
     const ir_graph *misfit_graph; /* and the plan */

@@ -22,6 +22,8 @@
  * fits, then what was left out above that. */
 #define LEVEL 1.03
 enum { FIT_ROUNDS = 64, LEVELS = 64 };
+/* So often plans that do not fit tell of moments before more is proven. */
+enum { LEARNT_EARLY = 4 };
 
 bool search_narrowed(const search_candidate *c)
 {
@@ -274,6 +276,7 @@ static void reopen(search_level0 *z, search_candidate *c, bool misfit)
     if (asked && isfinite(c->record.iteration_s) &&
         c->record.iteration_s >= z->best_s)
         return;
+    c->tried = false;
     c->asked_s = 0;
     c->record.iteration_s = INFINITY;
     c->record.status = "limit";
@@ -474,14 +477,16 @@ static bool wants_anchor(const search_level0 *z)
 }
 
 /* A lean plan costs more than the engine's, which need not have fitted, or is
- * what there was when its work was over. */
+ * what there was when its work was over. What it may win is to be more than
+ * what nobody asks for. */
 static bool may_be_leaner(const search_level0 *z, const search_candidate *c)
 {
     if (!z->kept.from)
         return true;
-    return c->solved && own_bound(c) < z->kept.cost_s &&
+    const double enough_s = search_near(z->kept.cost_s, z->problem->gap);
+    return c->solved && !search_proven(own_bound(c), enough_s) &&
            !(c->settled && isfinite(c->record.iteration_s) &&
-             c->record.iteration_s >= z->kept.cost_s);
+             c->record.iteration_s >= enough_s);
 }
 
 static void anchor(search_level0 *z)
@@ -497,22 +502,34 @@ static void anchor(search_level0 *z)
     }
 }
 
+/* Is the best plan one that does not fit, where that is to be mended soon? */
+static bool misses(search_level0 *z, lowered_best *best)
+{
+    return z->best && z->memory_decides && !z->problem->rounds &&
+           !keep_best(z, best);
+}
+
 /* A plan that does not fit need not be proven first: with the moments that it
  * lacked its configuration mostly has one that does. */
 bool search_learn_early(search_level0 *z)
 {
     lowered_best best;
-    if (!z->best || !z->memory_decides || z->problem->rounds ||
-        keep_best(z, &best))
+    if (z->n_learnt >= LEARNT_EARLY || !misses(z, &best) ||
+        !lacks_moments(z, &best))
         return false;
-    if (lacks_moments(z, &best)) {
-        note_best(z, &best);
-        reopen_all(z, true);
-        return true;
-    }
+    z->n_learnt++;
+    note_best(z, &best);
+    reopen_all(z, true);
+    return true;
+}
+
+void search_anchor_early(search_level0 *z)
+{
+    lowered_best best;
+    if (!misses(z, &best))
+        return;
     anchor(z);
     search_shorten_round(z);
-    return false;
 }
 
 /* What a search within this one, or a baseline, does is its own. */

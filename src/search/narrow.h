@@ -29,10 +29,11 @@ bool search_keep_best(search_level0 *z);
 fs_status search_explore(search_level0 *z, fs_err *err);
 /* The same, until the best plan fits when it is lowered (narrow.c). */
 fs_status search_explore_fitting(search_level0 *z, fs_err *err);
-/* After a first look at all, where the best plan does not fit, others are asked
- * for before more is proven of it. True: moments were missing, and
- * configurations are open again with them. */
+/* Where a better plan does not fit, and tells of moments that were missing,
+ * before more is proven of it: true, and configurations are open again with
+ * them. Where it tells of none others are asked for. */
 bool search_learn_early(search_level0 *z);
+void search_anchor_early(search_level0 *z);
 /* A plan as it is lowered: arenas beside limits and, where it exceeds these,
  * search_fits_or's nodes. */
 typedef struct search_lowered {
