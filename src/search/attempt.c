@@ -370,13 +370,14 @@ static void take(search_level0 *z, search_candidate *c,
 
 enum { NARROW_ROUNDS = 6 };
 
-/* What an engine is to say of the candidate's network, in `seconds` of work. */
+/* What an engine is to say of the candidate's network, in `seconds` of work. Of
+ * one whose plans did not fit no plan that it finds says what is enough. */
 void search_pose(search_level0 *z, search_candidate *c, double seconds)
 {
     search_asked *asked = fs_new(c->arena, search_asked, 1);
     asked->budget = (search_budget){search_attempt(z, c, seconds),
                                     search_enough(z),
-                                    z->problem->gap,
+                                    c->missed ? 0 : z->problem->gap,
                                     z->problem->reduce,
                                     z->problem->without,
                                     z->problem->rounds,

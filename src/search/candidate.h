@@ -78,8 +78,9 @@ typedef struct search_candidate {
     bool settled;      /* no further effort would change its record */
     bool bare;         /* moments as for any plan, whatever z->missing */
     bool anew;         /* there are moments that its tables lack, */
-    bool retry;        /* or had lacked, and it is to be attempted first */
-    double share;      /* of the limits that its network has, */
+    bool missed;  /* a plan of it was better than the best, and did not fit */
+    bool retry;   /* or had lacked, and it is to be attempted first */
+    double share; /* of the limits that its network has, */
     int32_t level, tried_level; /* where narrowed: that in steps (narrow.c), */
     int32_t top, under;         /* the highest; up to here nothing is better */
     bool fitted, exhausted;     /* there is such a level; no other is left */

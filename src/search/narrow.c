@@ -220,6 +220,7 @@ static void widen(search_level0 *z, search_candidate *c)
 static void note_best(search_level0 *z, const lowered_best *best)
 {
     note_misfit(z, &best->plan, best->as.limit, best->as.bytes);
+    z->best->missed = z->memory_decides = true;
     search_withdraw(z, z->best);
     search_ask_again(z, z->best);
 }
