@@ -4,6 +4,7 @@
  * smallest of all bounds is the certificate for the whole space. */
 #include "config.h"
 #include "search/attempt.h"
+#include "search/carry.h"
 #include "search/cfn.h"
 #include "search/crew.h"
 #include "search/effort.h"
@@ -380,7 +381,11 @@ static fs_status press_few(search_level0 *z, fs_err *err)
     search_candidate *list[AT_ONCE];
     int32_t n = least_of(z, is_to_press, list), n_worth = 0;
     n = prepare_all(z, list, n, 1);
+    for (int32_t k = 0; k < n; k++)
+        search_carry_to(z, list[k]);
     search_crew_run(z, search_press_one, list, n);
+    for (int32_t k = 0; k < n; k++)
+        search_carry_from(z, list[k]);
     for (int32_t k = 0; k < n; k++) {
         if (!promises_much(z, list[k]) || !worth(z, list[k], 0) ||
             had_as_much(z, list[k], 0))

@@ -79,6 +79,14 @@ typedef struct search_missing {
     cost_moment at;
 } search_missing;
 
+/* Prices that bytes had where a configuration was pressed (carry.c). */
+typedef struct search_carried {
+    const search_graph *graph;
+    int32_t n_stages, n_moments;
+    bool again;
+    double *bytes; /* [n_moments]; NULL: none yet */
+} search_carried;
+
 typedef struct search_level0 {
     const search_problem *asked;   /* what was asked, */
     const search_problem *problem; /* without graphs that need no look */
@@ -117,11 +125,12 @@ typedef struct search_level0 {
     struct search_recutter *recutter; /* NULL: nothing was cut again yet */
     int32_t n_recuts;                 /* other cuts that were looked at, */
     int32_t n_parts;                  /* and those that were numbered */
-    int32_t round;        /* of explore: 0, then after each misfit one more */
-    int32_t n_misfits;    /* plans that were found and did not fit */
-    int32_t n_learnt;     /* of these told of moments early */
-    int64_t misfit_bytes; /* the smallest of their arenas, */
-    int64_t misfit_limit; /* what it was held against, */
+    int32_t round;     /* of explore: 0, then after each misfit one more */
+    int32_t n_misfits; /* plans that were found and did not fit */
+    FS_VEC(search_carried) carried;
+    int32_t n_learnt;             /* of these told of moments early */
+    int64_t misfit_bytes;         /* the smallest of their arenas, */
+    int64_t misfit_limit;         /* what it was held against, */
     const ir_graph *misfit_graph; /* and the plan */
     const plan_strategy *misfit;
 } search_level0;
