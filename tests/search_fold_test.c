@@ -493,11 +493,10 @@ static void compare_pressed(const fold_case *c, asked *a,
         of.built.empty >= 0 || !search_build_edges(a->arena, &of.built))
         return;
     prices = search_prices_new(&of.built.net, a->arena);
-    double *reached;
     const double bound = search_press(
         &of.built, true, (t->pressed % 2 ? 1.001 : 2) * whole->iteration_s,
         fs_deadline_after(5 * FS_STEPS_PER_S, &of.steps, z.end), a->arena,
-        &prices, &reached);
+        &prices, NULL);
     t->pressed++;
     t->press_gap += 1 - bound / whole->iteration_s;
     if (beyond(bound, whole->iteration_s)) {

@@ -92,6 +92,7 @@ void search_drop_tables(search_candidate *c)
     c->arena = NULL;
     c->prices = NULL;
     c->reached = NULL;
+    c->reached_s = 0;
     c->built = (search_built){0};
 }
 
@@ -155,8 +156,8 @@ static double even_bound(const search_level0 *z, search_candidate *c)
                             0,        false,  z->problem->without};
     search_minimum min;
     if (c->shown.view)
-        return search_lift(&c->built, &even, NULL, INFINITY, search_enough(z),
-                           deadline);
+        return search_lift(&c->built, &even, INFINITY, search_enough(z),
+                           deadline, c->arena, NULL);
     search_cfn_minimise(search_net_priced(&c->built.net, &even, c->arena),
                         &effort, c->arena, &min);
     return min.bound;
@@ -323,6 +324,7 @@ void search_release(const search_level0 *z, search_candidate *c)
     c->arena = NULL;
     c->prices = NULL;
     c->reached = NULL;
+    c->reached_s = 0;
 }
 
 bool search_closed(const search_level0 *z, const search_config *record)
@@ -403,6 +405,19 @@ static fs_deadline next_deadline(search_candidate *c)
                              asked->budget.deadline.end);
 }
 
+/* The next bound begins where the best one was proven. */
+static void note_reached(search_candidate *c, const search_prices *prices,
+                         double *phi, double bound)
+{
+    bool bytes = false;
+    for (int32_t k = 0; k < c->built.net.n_limits; k++)
+        bytes |= prices->bytes[k] > 0;
+    if (bytes)
+        c->prices = prices;
+    c->reached = phi;
+    c->reached_s = bound;
+}
+
 /* A bound that needs no further proof is enough, and one as near as that to the
  * candidate's own plan. */
 static double lifted(search_candidate *c, const search_solution *found)
@@ -412,8 +427,13 @@ static double lifted(search_candidate *c, const search_solution *found)
         fmin(search_near(found->cost, 0.25 * budget->gap), budget->cutoff);
     if (search_proven(c->record.lower_bound_s, enough)) /* by pressing */
         return fmin(found->lower_bound, c->record.lower_bound_s);
-    return search_lift(&c->built, found->prices, c->reached, found->lower_bound,
-                       enough, next_deadline(c));
+    double *phi = c->reached;
+    const double bound =
+        search_lift(&c->built, found->prices, found->lower_bound, enough,
+                    next_deadline(c), c->arena, &phi);
+    if (bound > c->reached_s)
+        note_reached(c, found->prices, phi, bound);
+    return bound;
 }
 
 /* Where layers that differ may make a better plan. */
@@ -463,12 +483,12 @@ void search_press_one(search_level0 *z, search_candidate *c)
     *prices = search_prices_new(&c->built.net, c->arena);
     if (c->prices)
         search_prices_copy(&c->built.net, prices, c->prices);
-    raise_bound(c,
-                search_press(&c->built, has_say(z, c), budget->cutoff,
-                             budget->deadline, c->arena, prices, &c->reached));
-    for (int32_t k = 0; k < c->built.net.n_limits; k++)
-        if (prices->bytes[k] > 0)
-            c->prices = prices;
+    double *phi = c->reached;
+    const double bound = search_press(&c->built, has_say(z, c), budget->cutoff,
+                                      budget->deadline, c->arena, prices, &phi);
+    raise_bound(c, bound);
+    if (bound > c->reached_s)
+        note_reached(c, prices, phi, bound);
     c->record.seconds += search_seconds_since(start_ns);
 }
 

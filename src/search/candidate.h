@@ -66,7 +66,9 @@ typedef struct search_candidate {
                               none), */
     double pressed_with_s; /* so much work, at */
     const struct search_prices *prices; /* these; NULL: of no byte */
-    double *reached;                    /* potentials; NULL: it was not */
+    double *reached;                    /* potentials that prove, with them,
+                                           (NULL: none do) */
+    double reached_s;                   /* this bound */
     bool solved;                        /* an engine was asked */
     bool anchored;                      /* asked for lean plans */
     bool again;                         /* what is computed again is chosen, */

@@ -290,9 +290,24 @@ static double *numbers(const search_lifting *l)
     return fs_new(l->arena, double, search_lift_n_phi(l));
 }
 
+/* From the potentials at hand, if there are any, to the best. */
+static double raise_from(search_lifting *l, const search_lift_aim *aim,
+                         fs_arena *arena, double **phi)
+{
+    if (phi && *phi)
+        search_lift_set(l, false, *phi);
+    search_lift_get(l, false, aim->phi);
+    l->over = search_price_excess(&l->loose, &l->at);
+    const double bound = raise(l, aim);
+    if (phi)
+        *phi = fs_memdup(arena, aim->phi,
+                         (size_t)search_lift_n_phi(l) * sizeof *aim->phi);
+    return bound;
+}
+
 double search_lift(const search_built *built, const search_prices *at,
-                   const double *from, double upper, double enough,
-                   fs_deadline deadline)
+                   double upper, double enough, fs_deadline deadline,
+                   fs_arena *arena, double **phi)
 {
     search_lifting l;
     double bound = 0;
@@ -302,11 +317,8 @@ double search_lift(const search_built *built, const search_prices *at,
         const search_lift_aim aim = {upper, enough, deadline, NULL,
                                      numbers(&l)};
         search_prices_copy(&built->loose, &l.at, at);
-        if (from)
-            search_lift_set(&l, false, from);
         drop_prices(&l);
-        l.over = search_price_excess(&built->loose, &l.at);
-        bound = raise(&l, &aim);
+        bound = raise_from(&l, &aim, arena, phi);
     }
     fs_arena_destroy(l.arena);
     return bound;
@@ -314,23 +326,19 @@ double search_lift(const search_built *built, const search_prices *at,
 
 double search_press(const search_built *built, bool memory, double enough,
                     fs_deadline deadline, fs_arena *arena,
-                    search_prices *prices, double **reached)
+                    search_prices *prices, double **phi)
 {
     search_lifting l;
     double bound = 0;
-    *reached = NULL;
     if (search_lift_begin(&l, built)) {
         /* Aimed at is a little more, so that enough is reached. */
         const search_lift_aim aim = {enough * (1 + BEYOND), enough, deadline,
                                      prices, numbers(&l)};
         search_prices_copy(&built->loose, &l.at, prices);
         drop_prices(&l);
-        l.over = search_price_excess(&built->loose, &l.at);
         if (memory && built->loose.n_limits)
             l.excess = fs_new(l.arena, double, built->loose.n_limits);
-        bound = raise(&l, &aim);
-        *reached = fs_memdup(arena, aim.phi,
-                             (size_t)search_lift_n_phi(&l) * sizeof *aim.phi);
+        bound = raise_from(&l, &aim, arena, phi);
     }
     fs_arena_destroy(l.arena);
     return bound;

@@ -172,17 +172,18 @@ void search_tie_edges(search_built *built, fs_arena *arena);
 /* A bound for the whole network that a folded one stands for, in which layers
  * and stages may differ, at given prices (lift.c): one that reaches `enough`,
  * or as near to `upper`, which no bound at these prices exceeds (INFINITY: not
- * known), as it comes, from potentials that it was pressed to (NULL: from
- * nothing). 0 where nothing is known. */
+ * known), as it comes. 0 where nothing is known. It begins at the potentials
+ * *phi (NULL: at nothing), which become those of the bound, in the arena; NULL:
+ * nobody wants them. */
 double search_lift(const search_built *built, const struct search_prices *at,
-                   const double *from, double upper, double enough,
-                   fs_deadline deadline);
+                   double upper, double enough, fs_deadline deadline,
+                   fs_arena *arena, double **phi);
 /* The same where only a bound that reaches `enough` (finite) is of use, at
  * prices that it finds: of bytes, if `memory` may have any. Written to `prices`
- * are the best; `reached` (in the arena; NULL: none) their potentials. */
+ * are the best. */
 double search_press(const search_built *built, bool memory, double enough,
                     fs_deadline deadline, fs_arena *arena,
-                    struct search_prices *prices, double **reached);
+                    struct search_prices *prices, double **phi);
 /* Bytes that every assignment of it loads a limit with, likewise; 0. */
 double search_lift_bytes(const search_built *built, int32_t limit,
                          fs_deadline deadline);
