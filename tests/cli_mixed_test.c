@@ -88,12 +88,116 @@ static void test_groups(void)
                   "cluster: a level between nodes, one inside each kind");
 }
 
+/* ---- which devices stages get ---- */
+
+#define BERT "zoo:bert,layers=4,hidden=256,heads=4,vocab=512,seq=64"
+#define OLD "1x2:v100-sxm2-16g"
+#define NEW "1x2:" A100
+#define GAP 0.001
+
+static cli_answer *search(const char *model, const char *cluster,
+                          const char *more)
+{
+    cli_answer *a = cli("search %s --cluster %s --batch 64 --gap %g %s "
+                        "-o \"$D/plan.json\" --json",
+                        model, cluster, GAP, more);
+    tap_equal_int(a->status, 0, "%s %s", cluster, more);
+    if (a->status)
+        cli_show(a);
+    return a;
+}
+
+static json_int_t first_of(const cli_answer *a, size_t stage)
+{
+    const json_t *stages = json_object_get(a->json, "stages");
+    return whole_of(json_array_get(stages, stage), "first_device");
+}
+
+static bool any_groups(const cli_answer *a)
+{
+    size_t k;
+    json_t *row;
+    json_array_foreach(json_object_get(a->json, "configs"), k,
+                       row) if (json_object_get(row, "groups")) return true;
+    return false;
+}
+
+/* How a cluster is written down is not what the plan depends on. */
+static void test_orders(void)
+{
+    cli_answer *a = search(BERT, OLD "+" NEW, "");
+    const double one = cli_number(a, "iteration_s");
+    tap_ok(first_of(a, 0) == 2 && first_of(a, 1) == 0,
+           "the faster devices are the first stage's, though written last");
+    tap_ok(any_groups(a), "configurations say which groups come first");
+    a = cli("check \"$D/plan.json\"");
+    tap_equal_int(a->status, 0, "such a plan is sound");
+    const double other =
+        cli_number(search(BERT, NEW "+" OLD, ""), "iteration_s");
+    tap_near(one, other, 2 * GAP, "the same in either order");
+    a = search(BERT, OLD "+" NEW, "--no-reduce=orders");
+    tap_ok(cli_number(a, "iteration_s") > 1.05 * one && !any_groups(a),
+           "in the cluster's own order alone %g s, not %g",
+           cli_number(a, "iteration_s"), one);
+}
+
+static void put_cluster(double slower)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/two.json", cli_scratch);
+    FILE *file = fopen(path, "w");
+    const char *link = "{\"name\": \"shared memory\", \"latency_s\": 1e-6, "
+                       "\"bandwidth_bps\": 6e9, \"source\": \"a test\"}";
+    fprintf(file, "{\"version\": 1, \"groups\": [");
+    for (int32_t k = 0; k < 2; k++)
+        fprintf(file,
+                "%s{\"nodes\": 1, \"devices_per_node\": 1, "
+                "\"cores_per_node\": 1, \"inner\": %s, \"memory\": %s, "
+                "\"device\": {\"name\": \"%s\", \"memory_bytes\": "
+                "2147483648, \"memory_bps\": %g, \"fp32_flops\": %g, "
+                "\"tf32_flops\": 0, \"bf16_flops\": 0, "
+                "\"matmul_efficiency\": 1, \"memory_efficiency\": 1, "
+                "\"launch_s\": 1e-6, \"source\": \"a test\"}}",
+                k ? ", " : "", link, link, k ? "cpu" : "slow",
+                1e10 / (k ? 1 : slower), 1e10 / (k ? 1 : slower));
+    fprintf(file, "], \"outer\": %s}", link);
+    fclose(file);
+}
+
+static double loss_of(const cli_answer *a, size_t step)
+{
+    const json_t *losses = json_object_get(a->json, "losses");
+    return json_number_value(json_array_get(losses, step));
+}
+
+/* Ranks of this host, of which the first is told to be slower. */
+static void test_run(void)
+{
+    enum { STEPS = 3 };
+    double alone[STEPS];
+    put_cluster(6);
+    search(GPT, "local --ranks 1", "");
+    cli_answer *a =
+        cli("run \"$D/plan.json\" --data synthetic --steps 3 --json");
+    for (size_t k = 0; k < STEPS; k++)
+        alone[k] = loss_of(a, k);
+    a = search(GPT, "\"$D/two.json\"", "--fix pp=2,micro-batches=16");
+    tap_ok(first_of(a, 0) == 1 && first_of(a, 1) == 0,
+           "the second rank is the first stage");
+    a = cli("run \"$D/plan.json\" --data synthetic --steps 3 --json");
+    tap_equal_int(a->status, 0, "it runs");
+    for (size_t k = 0; k < STEPS; k++)
+        tap_near(loss_of(a, k), alone[k], 1e-5, "step %zu: one rank's loss", k);
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_mixed_test");
     test_rates();
     test_precisions();
     test_groups();
+    test_orders();
+    test_run();
     cli_end_scratch();
     return tap_done();
 }

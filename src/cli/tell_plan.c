@@ -88,6 +88,25 @@ static double gap_of(const search_config *k)
     return fmax(0, 1 - k->lower_bound_s / k->iteration_s);
 }
 
+/* "2x2"; where stages take groups of devices in another order than the
+ * cluster's "2x2, groups 1, 0". */
+static const char *stages_text(fs_arena *arena, const search_config *k)
+{
+    fs_text text = {.arena = arena};
+    fs_text_add(&text, "%s", cli_meshes_text(arena, k->mesh, k->n_meshes));
+    for (int32_t g = 0; g < k->n_groups; g++)
+        fs_text_add(&text, "%s %d", g ? "," : ", groups", k->groups[g]);
+    return text.at;
+}
+
+static json_t *groups_json(const search_config *k)
+{
+    json_t *list = json_array();
+    for (int32_t g = 0; g < k->n_groups; g++)
+        json_array_append_new(list, json_integer(k->groups[g]));
+    return list;
+}
+
 static json_t *configs_json(const cli_making *m)
 {
     json_t *list = json_array();
@@ -103,6 +122,8 @@ static json_t *configs_json(const cli_making *m)
         set_finite(row, "lower_bound_s", k->lower_bound_s);
         set_finite(row, "gap", gap_of(k));
         fs_json_set_int(row, "interleave", k->depth);
+        if (k->n_groups)
+            json_object_set_new(row, "groups", groups_json(k));
         if (k->states)
             fs_json_set_text(row, "states", k->states);
         if (k->again)
@@ -231,8 +252,7 @@ static void config_table(const cli_making *m)
     for (int32_t i = 0; i < n && i < MOST_ROWS; i++) {
         const search_config *k = &m->found.configs[i];
         report_table_cell(&t, "%d", k->n_stages);
-        report_table_cell(&t, "%s",
-                          cli_meshes_text(c->arena, k->mesh, k->n_meshes));
+        report_table_cell(&t, "%s", stages_text(c->arena, k));
         report_table_cell(&t, "%d", k->micro_batches);
         report_table_cell(&t, "%s", k->status);
         report_table_cell(&t, "%s", seconds_text(c->arena, k->iteration_s));
@@ -441,6 +461,22 @@ static void tell_uncut(const cli_making *m, const cli_plan *p)
     json_decref(all);
 }
 
+/* Which devices stages have, where they do not have them in order. */
+static void tell_devices(cli *c, const plan_strategy *s)
+{
+    fs_text text = {.arena = c->arena};
+    bool in_order = true;
+    for (int32_t i = 0; i < s->n_stages; i++) {
+        const int32_t first = s->stages[i].first_device,
+                      last = first + ir_mesh_size(&s->stages[i].mesh) - 1;
+        in_order &= i == 0 || first >= s->stages[i - 1].first_device;
+        fs_text_add(&text, first == last ? "%s%d" : "%s%d-%d", i ? ", " : "",
+                    first, last);
+    }
+    if (!in_order && s->n_stages <= MOST_ROWS)
+        cli_say(c, "devices         %s: stage by stage\n", text.at);
+}
+
 void cli_making_tell(const cli_making *m, const cli_plan *p,
                      const sim_result *sim, const plan_report *proof)
 {
@@ -457,6 +493,7 @@ void cli_making_tell(const cli_making *m, const cli_plan *p,
             s->micro_batches == 1 ? "" : "es", s->schedule);
     if (s->n_stages > 1)
         cli_say(c, "layers          %s\n", layers_text(m, p));
+    tell_devices(c, s);
     tell_interleaving(m, p);
     if (m->ahead > 1)
         cli_say(c, "registers       up to %d more than the schedule needs\n",

@@ -2,6 +2,7 @@
 #ifndef FS_SEARCH_CANDIDATE_H
 #define FS_SEARCH_CANDIDATE_H
 
+#include "search/order.h"
 #include "search/view.h"
 
 /* Two assignments that are to be spliced (splice.c). */
@@ -43,6 +44,7 @@ typedef struct search_candidate {
     int32_t n_stages;
     int32_t depth;             /* of these on a group of devices */
     ir_mesh mesh;              /* of the first stage */
+    const search_order *order; /* of groups of devices; NULL: the cluster's */
     const search_part *part;   /* NULL: equal meshes, cut by time */
     search_measured *measured; /* NULL: not */
     double any_cut_s; /* bound however these stages are cut; 0: none is known */

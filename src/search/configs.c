@@ -34,6 +34,43 @@ static void add_candidate(search_level0 *z, const search_graph *graph,
     fs_push(z->scratch, &z->all, c);
 }
 
+static void set_order(search_candidate *c, const search_order *order)
+{
+    c->order = order;
+    c->record.groups = order ? order->group : NULL;
+    c->record.n_groups = order ? order->n : 0;
+}
+
+/* Each stage has devices that are one after the other. */
+static bool suits_order(const search_candidate *c, const ir_mesh *each,
+                        const search_order *order)
+{
+    for (int32_t g = 0, at = 0; g < search_groups(c); g++) {
+        const int32_t n = ir_mesh_size(each ? &each[g] : &c->mesh);
+        if (search_order_place(order, at, n) < 0)
+            return false;
+        at += n;
+    }
+    return true;
+}
+
+/* And with groups of devices in other orders. */
+static void add_orders(search_level0 *z, const ir_mesh *each)
+{
+    const search_candidate *c = z->all.at[z->all.n - 1];
+    if (search_groups(c) == 1)
+        return;
+    for (int32_t k = 0; k < z->orders.list.n; k++) {
+        if (!suits_order(c, each, z->orders.list.at[k]))
+            continue;
+        add_candidate(z, c->graph, c->n_stages, c->depth, &c->mesh);
+        search_candidate *one = z->all.at[z->all.n - 1];
+        set_order(one, z->orders.list.at[k]);
+        one->record.n_meshes = c->record.n_meshes;
+        one->record.mesh = c->record.mesh;
+    }
+}
+
 /* All ordered factorisations of `devices` into at most `room` more axes. Both
  * orders count: an inner axis has other neighbours and other legal boxing. */
 static void add_meshes(search_level0 *z, const search_graph *graph,
@@ -43,8 +80,10 @@ static void add_meshes(search_level0 *z, const search_graph *graph,
     const int32_t depth = search_depth(z->problem);
     int32_t most = z->problem->max_mesh_axes;
     if (devices == 1) {
-        if (fixed->n < 0 || plan_same_mesh(fixed, mesh))
+        if (fixed->n < 0 || plan_same_mesh(fixed, mesh)) {
             add_candidate(z, graph, n_stages * depth, depth, mesh);
+            add_orders(z, NULL);
+        }
         return;
     }
     if (fixed->n > most)
@@ -83,6 +122,7 @@ static void enumerate_stages(search_level0 *z, const search_graph *graph)
         search_config *record = &z->all.at[z->all.n - 1]->record;
         record->n_meshes = problem->fix_stages;
         record->mesh = problem->stage_mesh;
+        add_orders(z, problem->stage_mesh);
         return;
     }
     const int32_t most = forward_work(graph->graph);
@@ -95,8 +135,18 @@ static void enumerate_stages(search_level0 *z, const search_graph *graph)
     }
 }
 
+/* What a baseline does, or a search within this one, keeps to the cluster's. */
+static void list_orders(search_level0 *z)
+{
+    const search_problem *problem = z->problem;
+    if (problem->recut && !problem->rounds &&
+        !(problem->without & SEARCH_ORDERS))
+        z->orders = search_orders_of(problem->cluster, z->arena);
+}
+
 void search_enumerate(search_level0 *z)
 {
+    list_orders(z);
     for (int32_t g = 0; g < z->problem->n_graphs; g++)
         enumerate_stages(z, &z->problem->graphs[g]);
 }
@@ -138,6 +188,7 @@ void search_ask_again(search_level0 *z, search_candidate *c)
     one->schedule = c->schedule;
     one->looked = one->weighed = true;
     one->part = c->part;
+    set_order(one, c->order);
     one->any_cut_s = c->any_cut_s;
     one->weighed_s = one->record.lower_bound_s = c->weighed_s;
     one->record.n_meshes = c->record.n_meshes;
@@ -151,6 +202,7 @@ search_candidate *search_add_part(search_level0 *z, const search_candidate *of,
     add_candidate(z, of->graph, of->n_stages, of->depth, mesh);
     search_candidate *one = z->all.at[z->all.n - 1];
     one->part = part;
+    set_order(one, of->order);
     one->schedule = of->schedule;
     one->again = one->record.again = of->again;
     one->looked = one->weighed = true;
@@ -175,7 +227,7 @@ static search_candidate *known_candidate(search_level0 *z,
     const plan_strategy *s = found->strategy;
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
-        if (c->part || c->graph != found->of ||
+        if (c->part || c->order || c->graph != found->of ||
             c->again != found->again.chosen || c->n_stages != s->n_stages ||
             !plan_same_mesh(&c->mesh, &s->stages[0].mesh))
             continue;

@@ -90,7 +90,9 @@ static void place_stages(const search_problem *problem,
         for (int32_t g = 0; g < group; g++)
             first += ir_mesh_size(each ? &each[g] : &c->mesh);
         layout->group_of[i] = group;
-        layout->stages[i] = (plan_stage){each ? each[group] : c->mesh, first};
+        layout->stages[i].mesh = each ? each[group] : c->mesh;
+        layout->stages[i].first_device = search_order_place(
+            c->order, first, ir_mesh_size(&layout->stages[i].mesh));
     }
 }
 
@@ -251,11 +253,12 @@ static void show(const search_candidate *c, const search_layout *whole,
  * schedule lets show: once for all meshes, unless stages have each their own.
  */
 static const search_cut_made *cut_of(search_level0 *z, const search_part *part,
+                                     const search_order *order,
                                      search_layout *layout)
 {
     for (int32_t k = 0; k < z->cuts.n; k++)
         if (z->cuts.at[k]->graph == layout->graph &&
-            z->cuts.at[k]->part == part &&
+            z->cuts.at[k]->part == part && z->cuts.at[k]->order == order &&
             z->cuts.at[k]->n_stages == layout->n_stages &&
             z->cuts.at[k]->n_groups == layout->n_groups &&
             strcmp(z->cuts.at[k]->schedule, layout->schedule) == 0)
@@ -269,6 +272,7 @@ static const search_cut_made *cut_of(search_level0 *z, const search_part *part,
         .n_groups = layout->n_groups,
         .schedule = layout->schedule,
         .part = part,
+        .order = order,
         .stage_of = fs_new(z->scratch, int32_t, layout->graph->nodes.n)};
     layout->fill = made->fill =
         part && part->mesh ? search_fill_of(layout, m)
@@ -305,7 +309,7 @@ static fs_status lay_out(search_level0 *z, search_candidate *c, bool limits,
             layout->limit_bytes[i] =
                 (int64_t)(c->share * (double)layout->limit_bytes[i]);
     }
-    const search_cut_made *cut = cut_of(z, c->part, layout);
+    const search_cut_made *cut = cut_of(z, c->part, c->order, layout);
     if (cut->status != FS_OK)
         return fs_fail(err, cut->status, "%s", cut->why);
     layout->stage_of = cut->stage_of;
@@ -379,7 +383,7 @@ void search_lay_out_even(search_level0 *z, search_candidate *c,
     whole.n_stages = whole.n_groups = 1;
     if (c->depth > 1) /* does not suit one stage */
         whole.schedule = "1f1b";
-    const search_cut_made *cut = cut_of(z, NULL, &whole);
+    const search_cut_made *cut = cut_of(z, NULL, NULL, &whole);
     whole.stage_of = cut->stage_of;
     whole.fill = search_least_fill(z, c);
     const search_folded *folded = folded_of(z, c, &whole);

@@ -92,6 +92,10 @@ static int by_bound(const void *a, const void *b)
                   b_part = y->part ? y->part->number : 0;
     if (a_part != b_part)
         return a_part - b_part;
+    const int32_t a_order = x->order ? x->order->number : 0,
+                  b_order = y->order ? y->order->number : 0;
+    if (a_order != b_order)
+        return a_order - b_order;
     return strcmp(x->schedule ? x->schedule : "",
                   y->schedule ? y->schedule : "");
 }

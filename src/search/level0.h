@@ -42,6 +42,7 @@ typedef struct search_cut_made {
     int32_t n_stages, n_groups;
     const char *schedule;
     const search_part *part;
+    const search_order *order;
     fs_status status;
     const char *why;
     int32_t *stage_of;
@@ -128,9 +129,10 @@ typedef struct search_level0 {
     int32_t round;     /* of explore: 0, then after each misfit one more */
     int32_t n_misfits; /* plans that were found and did not fit */
     FS_VEC(search_carried) carried;
-    int32_t n_learnt;             /* of these told of moments early */
-    int64_t misfit_bytes;         /* the smallest of their arenas, */
-    int64_t misfit_limit;         /* what it was held against, */
+    search_orders orders; /* of groups of devices, besides the cluster's */
+    int32_t n_learnt;     /* of these told of moments early */
+    int64_t misfit_bytes; /* the smallest of their arenas, */
+    int64_t misfit_limit; /* what it was held against, */
     const ir_graph *misfit_graph; /* and the plan */
     const plan_strategy *misfit;
 } search_level0;

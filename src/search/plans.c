@@ -166,6 +166,7 @@ static bool make_anew(search_level0 *z, const search_candidate *c,
                                .n_stages = c->n_stages,
                                .depth = c->depth,
                                .mesh = c->mesh,
+                               .order = c->order,
                                .part = c->part,
                                .schedule = c->schedule ? c->schedule
                                                        : z->problem->schedule,

@@ -128,6 +128,7 @@ bool search_lay_out_anew(search_level0 *z, const search_candidate *c,
                                .n_stages = c->n_stages,
                                .depth = c->depth,
                                .mesh = c->mesh,
+                               .order = c->order,
                                .part = c->part,
                                .schedule = c->schedule,
                                .again = c->again,
@@ -163,6 +164,7 @@ static bool is_new(recutter *r, const search_candidate *c, const ir_mesh *each,
     fs_push(r->arena, &key, c->record.micro_batches);
     fs_push(r->arena, &key, c->n_stages);
     fs_push(r->arena, &key, c->again);
+    fs_push(r->arena, &key, c->order ? c->order->number : 0);
     fs_push(r->arena, &key, (int32_t)fs_hash_text(0, c->schedule));
     for (int32_t k = 0; k < c->n_stages; k++) {
         const ir_mesh *mesh = each ? &each[k] : &c->mesh;
@@ -386,6 +388,7 @@ static void propose_pipeline(recutter *r, const search_runs *runs,
                              .n_stages = pipe->n,
                              .depth = 1,
                              .mesh = pipe->mesh[0],
+                             .order = pipe->order,
                              .schedule = z->problem->schedule};
     of->record.micro_batches = runs->graph->micro_batches;
     proposal p = {of, NULL, fs_new(r->arena, int32_t, pipe->n), pipe->cost};
@@ -407,6 +410,7 @@ static void propose_pipelines(recutter *r, const search_graph *graph,
                         .graph = graph,
                         .keep = PIPELINES,
                         .several = true,
+                        .orders = &z->orders,
                         .scratch = fs_arena_create(),
                         .end = z->end,
                         .runs_end = z->end,

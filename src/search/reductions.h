@@ -25,7 +25,9 @@ enum {
     /* Nor are these of the proof of a configuration: other cuts are looked at,
      * and stages that have meshes of their own (recut.c). */
     SEARCH_CUTS = 1 << (SEARCH_N_REDUCTIONS + 1),
-    SEARCH_SUBMESHES = 1 << (SEARCH_N_REDUCTIONS + 2)
+    SEARCH_SUBMESHES = 1 << (SEARCH_N_REDUCTIONS + 2),
+    /* Or stages that take groups of devices in other orders (order.h). */
+    SEARCH_ORDERS = 1 << (SEARCH_N_REDUCTIONS + 3)
 };
 
 /* "arcs,fold" as a mask. FS_INVALID: an unknown name; err lists the known. */

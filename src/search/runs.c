@@ -80,9 +80,22 @@ static void list_sizes(search_runs *a)
         add_size(a, cluster->n_devices);
 }
 
-static int32_t *place_at(const search_runs *a, int32_t k, int32_t first)
+/* The cluster's own, and others. */
+static int32_t count_orders(const search_runs *a)
 {
-    return &a->place_of[k * a->problem->cluster->n_devices + first];
+    return 1 + (a->orders ? a->orders->list.n : 0);
+}
+
+static const search_order *order_at(const search_runs *a, int32_t o)
+{
+    return o ? a->orders->list.at[o - 1] : NULL;
+}
+
+static int32_t *place_at(const search_runs *a, int32_t o, int32_t k,
+                         int32_t first)
+{
+    return &a->place_of[(o * a->n_sizes + k) * a->problem->cluster->n_devices +
+                        first];
 }
 
 /* Of which kinds the devices of a sub-mesh are: from that group on, so many of
@@ -103,29 +116,43 @@ static place_kinds kinds_of(const hw_cluster *cluster, int32_t first,
 }
 
 /* Sub-meshes of a size wherever they begin; those of the same kinds are one. */
-static void list_places(search_runs *a)
+static void list_row(search_runs *a, search_memo *known, int32_t o, int32_t k)
 {
     const hw_cluster *cluster = a->problem->cluster;
-    const int32_t devices = cluster->n_devices;
+    place_kinds before = {-1, 0, 0};
+    for (int32_t at = 0; at + a->size[k] <= cluster->n_devices; at++) {
+        const int32_t first =
+            search_order_place(order_at(a, o), at, a->size[k]);
+        if (first < 0) {
+            *place_at(a, o, k, at) = NOWHERE;
+            before.from = -1;
+            continue;
+        }
+        const place_kinds kinds = kinds_of(cluster, first, a->size[k]);
+        if (memcmp(&kinds, &before, sizeof kinds) == 0) {
+            *place_at(a, o, k, at) = *place_at(a, o, k, at - 1);
+            continue;
+        }
+        const int32_t key[] = {k, kinds.from, kinds.n, kinds.to};
+        int32_t *place = search_memo_at(known, key, sizeof key);
+        if (*place < 0)
+            *place = a->n_places++;
+        *place_at(a, o, k, at) = *place;
+        before = kinds;
+    }
+}
+
+static void list_places(search_runs *a)
+{
+    const int32_t n_orders = count_orders(a);
     search_memo known = {.arena = a->scratch};
     a->n_places = 0;
-    a->place_of = fs_new(a->scratch, int32_t, a->n_sizes * devices);
-    for (int32_t k = 0; k < a->n_sizes; k++) {
-        place_kinds before = {-1, 0, 0};
-        for (int32_t first = 0; first + a->size[k] <= devices; first++) {
-            const place_kinds kinds = kinds_of(cluster, first, a->size[k]);
-            if (memcmp(&kinds, &before, sizeof kinds) == 0) {
-                *place_at(a, k, first) = *place_at(a, k, first - 1);
-                continue;
-            }
-            const int32_t key[] = {k, kinds.from, kinds.n, kinds.to};
-            int32_t *place = search_memo_at(&known, key, sizeof key);
-            if (*place < 0)
-                *place = a->n_places++;
-            *place_at(a, k, first) = *place;
-            before = kinds;
-        }
-    }
+    a->place_of =
+        fs_new(a->scratch, int32_t,
+               n_orders * a->n_sizes * a->problem->cluster->n_devices);
+    for (int32_t o = 0; o < n_orders; o++)
+        for (int32_t k = 0; k < a->n_sizes; k++)
+            list_row(a, &known, o, k);
 }
 
 /* ---- the level below: signatures of a run on a mesh ---- */
@@ -308,6 +335,7 @@ typedef struct cell {
 
 typedef struct program {
     const search_runs *a;
+    int32_t order;
     int32_t devices, most; /* stages */
     int32_t n_left, *left; /* ascending: how many devices may be left */
     int32_t *number;       /* [devices + 1] in it; -1: so many never are */
@@ -363,7 +391,9 @@ static void fill_cell(const program *p, int32_t stages, int32_t layer,
     for (int32_t k = 0; k < a->n_sizes && a->size[k] <= devices; k++) {
         if (p->number[devices - a->size[k]] < 0)
             continue;
-        const int32_t place = *place_at(a, k, p->devices - devices);
+        const int32_t place = *place_at(a, p->order, k, p->devices - devices);
+        if (place == NOWHERE)
+            continue;
         for (int32_t last = layer; last < a->n_layers; last++) {
             const double s = run_at(a, place, layer, last)->s;
             const double rest =
@@ -393,13 +423,14 @@ static void fill_cells(const program *p, double slowest)
 static search_pipeline read_back(const program *p, int32_t stages, double cost)
 {
     const search_runs *a = p->a;
-    search_pipeline out = {.n = stages, .cost = cost};
+    search_pipeline out = {
+        .n = stages, .order = order_at(a, p->order), .cost = cost};
     for (int32_t i = 0, layer = 0, d = p->devices; i < stages; i++) {
         const cell *at = cell_at(p, stages - i, layer, d);
         out.first[i] = layer;
-        out.mesh[i] =
-            run_at(a, *place_at(a, at->k, p->devices - d), layer, at->next - 1)
-                ->mesh;
+        out.mesh[i] = run_at(a, *place_at(a, p->order, at->k, p->devices - d),
+                             layer, at->next - 1)
+                          ->mesh;
         d -= a->size[at->k];
         layer = at->next;
     }
@@ -418,7 +449,7 @@ static bool is_dearer(search_runs *a, const search_pipeline *now)
 {
     for (int32_t i = 0; i < a->found.n; i++) {
         const search_pipeline *known = &a->found.at[i];
-        if (known->n != now->n ||
+        if (known->n != now->n || known->order != now->order ||
             memcmp(known->mesh, now->mesh, sizeof now->mesh) != 0)
             continue;
         if (known->cost <= now->cost)
@@ -435,6 +466,7 @@ static void keep_best(search_runs *a, const search_pipeline *now)
         return;
     for (int32_t i = 0; i < a->found.n; i++)
         if (a->found.at[i].cost <= now->cost &&
+            a->found.at[i].order == now->order &&
             memcmp(a->found.at[i].first, now->first, sizeof now->first) == 0 &&
             memcmp(a->found.at[i].mesh, now->mesh, sizeof now->mesh) == 0)
             return;
@@ -460,11 +492,12 @@ static double next_slowest(const search_runs *a, double above)
     return next;
 }
 
-static void partition(search_runs *a)
+static void partition(search_runs *a, int32_t order)
 {
     const int32_t fixed = a->problem->fix_stages;
     const int32_t m = a->graph->micro_batches;
     program p = {.a = a,
+                 .order = order,
                  .devices = a->problem->cluster->n_devices,
                  .most = fixed ? fixed : a->n_layers};
     if (p.most > a->n_layers)
@@ -508,10 +541,17 @@ static void time_places(search_runs *a)
     for (int32_t k = a->n_sizes - 1; k >= 0; k--) {
         if (a->several && a->size[k] == devices)
             continue;
-        for (int32_t first = 0; first + a->size[k] <= devices; first++) {
-            const sub_mesh at = {*place_at(a, k, first), first, a->size[k]};
-            if (!done[at.place])
-                try_meshes(a, &at, at.devices, &mesh);
+        for (int32_t i = 0; i < count_orders(a) * devices; i++) {
+            const int32_t o = i / devices, before = i % devices;
+            if (before + a->size[k] > devices)
+                continue;
+            const sub_mesh at = {
+                *place_at(a, o, k, before),
+                search_order_place(order_at(a, o), before, a->size[k]),
+                a->size[k]};
+            if (at.place == NOWHERE || done[at.place])
+                continue;
+            try_meshes(a, &at, at.devices, &mesh);
             done[at.place] = true;
         }
     }
@@ -532,5 +572,6 @@ void search_runs_find(search_runs *a)
     for (int32_t i = 0; i < n; i++)
         a->run[i].s = INFINITY;
     time_places(a);
-    partition(a);
+    for (int32_t o = 0; o < count_orders(a); o++)
+        partition(a, o);
 }

@@ -6,6 +6,7 @@
 #define FS_SEARCH_RUNS_H
 
 #include "search/layout.h"
+#include "search/order.h"
 
 #include "base/clock.h"
 
@@ -19,7 +20,8 @@ typedef struct search_run_cost {
 
 /* All layers dealt out to stages that use all devices, in order. */
 typedef struct search_pipeline {
-    int32_t n; /* stages */
+    int32_t n;                 /* stages */
+    const search_order *order; /* of groups of devices; NULL: the cluster's */
     double cost;
     int32_t first[SEARCH_MOST_LAYERS]; /* layer */
     ir_mesh mesh[SEARCH_MOST_LAYERS];
@@ -28,10 +30,11 @@ typedef struct search_pipeline {
 typedef struct search_runs {
     const search_problem *problem;
     const search_graph *graph;
-    int32_t keep;      /* pipelines at most */
-    bool several;      /* only those of several stages are wanted */
-    fs_arena *scratch; /* of what follows */
-    fs_end end;        /* of all, and of runs: */
+    int32_t keep;                /* pipelines at most */
+    bool several;                /* only those of several stages are wanted */
+    const search_orders *orders; /* besides the cluster's; NULL: none */
+    fs_arena *scratch;           /* of what follows */
+    fs_end end;                  /* of all, and of runs: */
     fs_end runs_end;
     double runs_steps; /* by when no more are solved */
     int64_t steps;     /* of work done */
@@ -42,7 +45,8 @@ typedef struct search_runs {
     int32_t n_sizes;
     int32_t *size;        /* [n_sizes] devices of a sub-mesh, ascending */
     int32_t n_places;     /* sub-meshes of different devices */
-    int32_t *place_of;    /* [size * devices + first device] */
+    int32_t *place_of;    /* [(order * sizes + size) * devices + how many come
+                             before] which; -1: devices not in a row */
     search_run_cost *run; /* [(place * LAYERS + first) * LAYERS + last] */
     FS_VEC(search_pipeline) found; /* cheapest first */
     int64_t n_networks;            /* that were solved */

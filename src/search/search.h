@@ -18,6 +18,9 @@ typedef struct search_config {
     int32_t depth;       /* stages of a group of devices */
     int32_t n_meshes;    /* 1, or groups of devices that differ */
     const ir_mesh *mesh; /* [n_meshes] */
+    int32_t n_groups;    /* of the cluster's devices, where stages take them */
+    const int32_t *groups; /* [n_groups] in another order than it: the first
+                              first */
     const char *schedule;
     bool again;         /* what is computed again was chosen */
     const char *status; /* "optimal", "near" (within problem->gap),
