@@ -123,6 +123,8 @@ uint64_t search_space_digest(const search_problem *p)
     for (int32_t i = 0; p->stage_mesh && i < p->fix_stages; i++)
         add_mesh(&digest, &p->stage_mesh[i]);
     add(&digest, p->max_mesh_axes);
+    if (p->cluster->n_groups > 1)
+        add(&digest, (p->without & SEARCH_ORDERS) == 0);
     add_layers(&digest, p->n_layers, p->layers);
     if (p->stage_of && p->n_graphs)
         digest =

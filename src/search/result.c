@@ -88,6 +88,13 @@ static const char *graphs_of(const search_level0 *z)
     return text.n ? text.at : "none";
 }
 
+static const char *ordered(const hw_cluster *cluster)
+{
+    return cluster->n_groups <= SEARCH_ORDERED_GROUPS
+               ? ", their groups in every order"
+               : ", their groups in order and back to front";
+}
+
 static const char *space_of(const search_level0 *z, const search_result *out)
 {
     const search_problem *p = z->problem;
@@ -103,7 +110,7 @@ static const char *space_of(const search_level0 *z, const search_result *out)
                             z->n_misfits);
     return fs_printf(
         z->arena,
-        "%d configuration%s: %s %d device%s, each stage a mesh of "
+        "%d configuration%s: %s %d device%s%s, each stage a mesh of "
         "up to %d axes, micro-batch counts %s, schedule%s %s, %s; within each "
         "every combination of legal "
         "signatures%s, boxing by cheapest paths; "
@@ -111,7 +118,8 @@ static const char *space_of(const search_level0 *z, const search_result *out)
         z->all.n, z->all.n == 1 ? "" : "s",
         p->stage_mesh ? "the stages asked for on" : "stages dividing",
         p->cluster->n_devices, p->cluster->n_devices == 1 ? "" : "s",
-        p->max_mesh_axes, graphs_of(z), schedules.n ? "s" : "",
+        z->orders.list.n ? ordered(p->cluster) : "", p->max_mesh_axes,
+        graphs_of(z), schedules.n ? "s" : "",
         schedules.n ? schedules.at : p->schedule, cuts_of(z, out),
         p->filter.allow ? " that the filter allows" : "", misfits);
 }
