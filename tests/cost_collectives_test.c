@@ -340,10 +340,17 @@ static void test_across_bounds(void)
     tap_equal_int(other, 0, "what is remembered is what was to be said");
 }
 
-static bool same_tally(const cost_tally *counted, const cost_tally *listed)
+/* Positions of which more or less is counted than is listed. */
+static int32_t count_wrong(const cost_tallies *counted,
+                           const cost_tally *listed)
 {
-    return counted->messages == listed->messages &&
-           counted->elements == listed->elements;
+    int32_t wrong = 0;
+    for (int32_t i = 0; i < counted->positions; i++) {
+        const cost_tally *at = &counted->at[cost_tally_place(counted, i)];
+        wrong += at->messages != listed[i].messages ||
+                 at->elements != listed[i].elements;
+    }
+    return wrong;
 }
 
 /* What positions give and take, as it is listed. */
@@ -397,21 +404,73 @@ static void test_tallies(void)
         if (!plan_cross_is_legal(&cross))
             continue;
         const plan_exchange x = plan_cross_exchange(&cross);
-        cost_tally out[MOST], in[MOST], gives[MOST] = {{0}},
-                                        takes[MOST] = {{0}};
-        cost_tally_move(&x, out, in);
+        cost_tally gives[MOST] = {{0}}, takes[MOST] = {{0}};
+        const cost_tallied moved = cost_tally_move(&x, arena);
         list_tallies(&x, gives, takes);
         tried++;
         for (int32_t a = 0; a < from.mesh.n; a++)
             copies += cross.from.at[a].kind == IR_B;
-        for (int32_t i = 0; i < ir_mesh_size(&from.mesh); i++)
-            wrong += !same_tally(&out[i], &gives[i]);
-        for (int32_t i = 0; i < ir_mesh_size(&to.mesh); i++)
-            wrong += !same_tally(&in[i], &takes[i]);
+        wrong += count_wrong(&moved.given, gives);
+        wrong += count_wrong(&moved.taken, takes);
     }
     tap_ok(tried > 1000 && copies > 500, "%d moves, %d axes of copies",
            (int)tried, (int)copies);
     tap_equal_int(wrong, 0, "each position gives and takes what is listed");
+}
+
+/* The slowest of all positions, one by one. */
+static double slowest_of(const hw_cluster *c, const plan_stage *stage,
+                         const cost_tally *each)
+{
+    double worst = 0;
+    const int32_t n = ir_mesh_size(&stage->mesh), d = stage->first_device;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t sharing = 0;
+        for (int32_t k = 0; k < n; k++)
+            sharing += each[k].elements > 0 &&
+                       hw_node_of(c, d + k) == hw_node_of(c, d + i);
+        const double bytes = 4.0 * (double)each[i].elements;
+        double s = (double)each[i].messages * c->outer.latency_s;
+        if (bytes > 0)
+            s += bytes / hw_outer_share(c, sharing, 1).bandwidth_bps;
+        worst = fmax(worst, s);
+    }
+    return worst;
+}
+
+/* Stages of many positions on nodes of four, whole or astride, apart. */
+static void test_slowest(void)
+{
+    enum { MOST = 512 };
+    const hw_cluster *c = make_cluster(300, 4, 2);
+    cost_model *model = cost_model_create(c, arena);
+    uint64_t seed = tap_seed(20261126);
+    int32_t tried = 0, wrong = 0;
+    for (int32_t k = 0; k < 1500; k++) {
+        const bool even = k % 3 != 0;
+        const ir_tensor t = {.dtype = IR_F32,
+                             .shape = {2, {even ? 16 : 13, even ? 32 : 50}}};
+        const plan_stage from = {.mesh = draw_mesh(&seed, even),
+                                 .first_device =
+                                     (int32_t)fs_rand_below(&seed, 5)};
+        const plan_stage to = {.mesh = draw_mesh(&seed, even),
+                               .first_device =
+                                   600 + (int32_t)fs_rand_below(&seed, 5)};
+        const plan_cross cross = {&t, &from, &to,
+                                  draw_sbp(&seed, &from.mesh, false),
+                                  draw_sbp(&seed, &to.mesh, false)};
+        if (!plan_cross_is_legal(&cross) || plan_cross_is_straight(&cross))
+            continue;
+        const plan_exchange x = plan_cross_exchange(&cross);
+        cost_tally gives[MOST] = {{0}}, takes[MOST] = {{0}};
+        list_tallies(&x, gives, takes);
+        const double want =
+            fmax(slowest_of(c, &from, gives), slowest_of(c, &to, takes));
+        tried++;
+        wrong += fabs(cost_cross(model, &cross).total_s - want) > 1e-12 * want;
+    }
+    tap_ok(tried > 500, "%d moves between stages apart", (int)tried);
+    tap_equal_int(wrong, 0, "each takes what its slowest position does");
 }
 
 static void test_mixed(void)
@@ -508,6 +567,7 @@ int main(void)
     test_across();
     test_across_bounds();
     test_tallies();
+    test_slowest();
     test_mixed();
     test_halo();
     test_every_row();
