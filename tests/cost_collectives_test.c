@@ -228,11 +228,32 @@ static void test_p2p(void)
              "the slowest position counts");
 }
 
-/* Nodes of one kind, told as two groups of them: each position is looked at. */
+/* From position to position, one by one. */
+static double p2p_of(const hw_cluster *c, const plan_stage *from,
+                     const plan_stage *to, double bytes)
+{
+    const int32_t size = ir_mesh_size(&from->mesh);
+    double worst = 0;
+    for (int32_t i = 0; i < size; i++) {
+        const int32_t a = from->first_device + i, b = to->first_device + i;
+        hw_link link = *hw_link_between(c, a, b);
+        int32_t senders = 0;
+        for (int32_t k = 0; k < size; k++)
+            senders +=
+                hw_node_of(c, from->first_device + k) == hw_node_of(c, a) &&
+                hw_node_of(c, to->first_device + k) != hw_node_of(c, a);
+        if (hw_node_of(c, a) != hw_node_of(c, b))
+            link = hw_outer_share(c, senders, 1);
+        worst = fmax(worst, link.latency_s + bytes / link.bandwidth_bps);
+    }
+    return worst;
+}
+
+/* Nodes of one kind, told as two groups of them: each node is looked at. */
 static void test_p2p_of_many(void)
 {
     uint64_t rng = tap_seed(77);
-    int32_t wrong = 0;
+    int32_t wrong = 0, off = 0;
     for (int32_t k = 0; k < 300; k++) {
         const int32_t per = 1 + (int32_t)fs_rand_below(&rng, 5);
         hw_cluster *one = make_cluster(16, per, 2),
@@ -251,6 +272,12 @@ static void test_p2p_of_many(void)
             (int32_t)fs_rand_below(&rng, one->n_devices - from.first_device -
                                              2 * size + 1);
         const bool back = fs_rand_below(&rng, 2);
+        const double each =
+            p2p_of(one, back ? &to : &from, back ? &from : &to, MIB);
+        off += fabs(cost_p2p(cost_model_create(one, arena), back ? &to : &from,
+                             back ? &from : &to, MIB)
+                        .total_s -
+                    each) > 1e-12 * each;
         wrong += cost_p2p(cost_model_create(one, arena), back ? &to : &from,
                           back ? &from : &to, MIB)
                      .total_s != cost_p2p(cost_model_create(two, arena),
@@ -259,6 +286,33 @@ static void test_p2p_of_many(void)
                                      .total_s;
     }
     tap_equal_int(wrong, 0, "of many equal nodes the first and the last tell");
+    tap_equal_int(off, 0, "and each position takes no longer");
+}
+
+/* Where else on nodes of one kind a stage lies does not matter. */
+static void test_routes_elsewhere(void)
+{
+    hw_cluster *c = make_cluster(12, 4, 2);
+    cost_model *model = cost_model_create(c, arena);
+    uint64_t rng = tap_seed(78);
+    int32_t wrong = 0;
+    for (int32_t k = 0; k < 400; k++) {
+        plan_stage s = stage_of(2, 1 + (int32_t)fs_rand_below(&rng, 4),
+                                2 + (int32_t)fs_rand_below(&rng, 4));
+        s.first_device =
+            (int32_t)fs_rand_below(&rng, 48 - ir_mesh_size(&s.mesh) + 1);
+        const plan_box_step step = {.kind = PLAN_ALL_GATHER,
+                                    .axes = 2,
+                                    .bytes_in = MIB,
+                                    .bytes_out = 4 * MIB};
+        fs_arena *once = fs_arena_create();
+        const double fresh =
+            cost_box_step(cost_model_create(c, once), &s, &step).total_s;
+        fs_arena_destroy(once);
+        wrong += fabs(cost_box_step(model, &s, &step).total_s - fresh) > 0;
+    }
+    tap_equal_int(wrong, 0,
+                  "a stage's routes are those of one that lies alike");
 }
 
 static plan_demand crossing(cost_model *model, const plan_stage *from,
@@ -564,6 +618,7 @@ int main(void)
     test_local();
     test_p2p();
     test_p2p_of_many();
+    test_routes_elsewhere();
     test_across();
     test_across_bounds();
     test_tallies();

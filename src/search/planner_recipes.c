@@ -183,7 +183,9 @@ static void add_degrees(recipes *p)
     if (p->family->tables >= 0 && (r.pins.n > 0 || !pin_tables(p, &r)))
         return;
     for (int32_t pp = 1; pp <= (has(p, 'P') ? devices : 1); pp++)
-        for (int32_t tp = 1; tp <= (has(p, 'T') ? devices / pp : 1); tp++) {
+        for (int32_t tp = 1;
+             devices % pp == 0 && tp <= (has(p, 'T') ? devices / pp : 1);
+             tp++) {
             if (devices % (pp * tp * r.cp) ||
                 !free_to(problem->fix_stages, 0, pp) ||
                 (given && !free_to(given->tp, 0, tp)))
