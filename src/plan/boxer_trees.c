@@ -125,10 +125,11 @@ typedef FS_VEC(edge) edges;
 typedef struct path_walk {
     const boxer_space *space;
     const plan_boxing_cost *cost;
-    fs_arena *arena; /* of the heap */
-    edges **leading; /* [n_states], listed when first wanted */
-    edges **coming;  /* [n_states] to walk backwards along; else NULL */
-    fs_arena *kept;  /* of the lists */
+    fs_arena *arena;  /* of the heap */
+    const bool *fits; /* [n_states] may the tensor lie so? */
+    edges **leading;  /* [n_states], listed when first wanted */
+    edges **coming;   /* [n_states] to walk backwards along; else NULL */
+    fs_arena *kept;   /* of the lists */
     boxer_tree *tree;
     state_heap heap;
 } path_walk;
@@ -154,12 +155,12 @@ static const edges *edges_from(path_walk *walk, int32_t state)
     if (walk->leading[state] != NULL)
         return walk->leading[state];
     list = walk->leading[state] = fs_new(walk->kept, edges, 1);
-    if (!ir_nd_sbp_fits(&from, &space->tensor->shape, &space->stage->mesh))
-        return list;
-    for (int32_t next = 0; next < space->n_states; next++) {
+    for (int32_t next = 0; walk->fits[state] && next < space->n_states;
+         next++) {
         const ir_nd_sbp to = boxer_sbp_at(space, next);
         plan_box_step step;
-        if (next == state || !may_be_step(&from, &to, space->n_axes) ||
+        if (next == state || !walk->fits[next] ||
+            !may_be_step(&from, &to, space->n_axes) ||
             !plan_box_step_make(space->tensor, &space->stage->mesh, &from, &to,
                                 &step))
             continue;
@@ -239,6 +240,7 @@ typedef struct space_key {
 /* What is known of a tensor's states on a stage. */
 typedef struct space_entry {
     space_key key;
+    bool *fits;                 /* [n_states] or NULL */
     edges **leading, **coming;  /* [n_states] */
     boxer_tree **tree;          /* [n_states] by where paths start, or NULL */
     boxer_tree **back;          /* [n_states] by where they end */
@@ -341,6 +343,20 @@ boxer_crossings **boxer_crossings_from(plan_boxer *boxer,
     return &boxer->spaces->entries.at[from->number].crossings;
 }
 
+static const bool *list_fits(plan_boxer *boxer, const boxer_space *space,
+                             space_entry *entry)
+{
+    if (entry->fits != NULL)
+        return entry->fits;
+    entry->fits = fs_new(boxer->arena, bool, space->n_states);
+    for (int32_t s = 0; s < space->n_states; s++) {
+        const ir_nd_sbp sbp = boxer_sbp_at(space, s);
+        entry->fits[s] =
+            ir_nd_sbp_fits(&sbp, &space->tensor->shape, &space->stage->mesh);
+    }
+    return entry->fits;
+}
+
 const boxer_tree *boxer_tree_of(plan_boxer *boxer, const boxer_space *space,
                                 const ir_nd_sbp *end, bool backwards)
 {
@@ -353,6 +369,7 @@ const boxer_tree *boxer_tree_of(plan_boxer *boxer, const boxer_space *space,
         path_walk walk = {.space = space,
                           .cost = &boxer->cost,
                           .arena = scratch,
+                          .fits = list_fits(boxer, space, entry),
                           .leading = entry->leading,
                           .kept = boxer->arena};
         if (backwards && entry->coming == NULL) {
