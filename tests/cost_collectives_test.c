@@ -427,6 +427,46 @@ static void list_tallies(const plan_exchange *x, cost_tally *out,
     fs_arena_destroy(scratch);
 }
 
+/* Paths of stages that lie alike are found once. */
+static void test_places(void)
+{
+    const hw_cluster *c = make_cluster(6, 4, 2);
+    plan_boxing_cost cost = cost_boxing(cost_model_create(c, arena));
+    plan_boxer *alike = plan_boxer_create(cost, arena);
+    cost.place = NULL;
+    plan_boxer *each = plan_boxer_create(cost, arena);
+    uint64_t seed = tap_seed(20261127);
+    const ir_tensor t = {.name = "t", .dtype = IR_F32, .shape = {2, {12, 40}}};
+    int32_t tried = 0, crossed = 0, wrong = 0;
+    for (int32_t k = 0; k < 1500; k++) {
+        plan_stage from = stage_of(2, 1 + (int32_t)fs_rand_below(&seed, 2),
+                                   1 + (int32_t)fs_rand_below(&seed, 3));
+        plan_stage to = from;
+        from.first_device = (int32_t)fs_rand_below(&seed, 19);
+        to.first_device = (int32_t)fs_rand_below(&seed, 19);
+        if (fs_rand_below(&seed, 3) == 0)
+            to.first_device = from.first_device;
+        const ir_nd_sbp out = draw_sbp(&seed, &from.mesh, true),
+                        in = draw_sbp(&seed, &to.mesh, false);
+        const plan_ends ends = {.tensor = &t,
+                                .from_stage = &from,
+                                .to_stage = &to,
+                                .from = &out,
+                                .to = &in};
+        const int32_t apart = abs(to.first_device - from.first_device);
+        if (apart && apart < ir_mesh_size(&from.mesh)) /* no two stages */
+            continue;
+        const double a = plan_boxer_join(alike, &ends, NULL),
+                     b = plan_boxer_join(each, &ends, NULL);
+        tried += isfinite(a);
+        crossed += isfinite(a) && apart > 0;
+        wrong += a < b || a > b;
+    }
+    tap_ok(tried > 500 && crossed > 200, "%d paths, %d from stage to stage",
+           (int)tried, (int)crossed);
+    tap_equal_int(wrong, 0, "one is as long wherever its stages lie alike");
+}
+
 /* Up to three axes; `even`: of few lengths, which mostly divide the tensor. */
 static ir_mesh draw_mesh(uint64_t *seed, bool even)
 {
@@ -623,6 +663,7 @@ int main(void)
     test_across_bounds();
     test_tallies();
     test_slowest();
+    test_places();
     test_mixed();
     test_halo();
     test_every_row();

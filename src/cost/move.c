@@ -215,12 +215,22 @@ static double crossing_least_seconds(void *ctx, const plan_cross *cross)
     return cost_shared_seconds(ctx, cross->to_stage, &demand);
 }
 
+/* Nodes of one kind are alike. */
+static int32_t place_of(void *ctx, const plan_stage *stage)
+{
+    const hw_cluster *cluster = cost_cluster(ctx);
+    return cluster->n_groups > 1
+               ? stage->first_device
+               : stage->first_device % cluster->groups[0].devices_per_node;
+}
+
 plan_boxing_cost cost_boxing(const cost_model *model)
 {
     return (plan_boxing_cost){.seconds = boxing_seconds,
                               .ctx = (void *)(uintptr_t)model,
                               .crossing = crossing_seconds,
-                              .crossing_least = crossing_least_seconds};
+                              .crossing_least = crossing_least_seconds,
+                              .place = place_of};
 }
 
 double cost_edge_seconds(const cost_model *model, const plan_ends *ends,

@@ -232,7 +232,7 @@ static boxer_tree find_paths(path_walk *walk, const ir_nd_sbp *from)
 /* Everything that a step and its cost depend on, without padding. */
 typedef struct space_key {
     int64_t dim[IR_MAX_RANK];
-    int32_t rank, dtype, first_device, n_axes;
+    int32_t rank, dtype, place, n_axes;
     uint32_t reductions;
     int32_t mesh[IR_MAX_MESH];
 } space_key;
@@ -259,7 +259,7 @@ boxer_spaces *boxer_spaces_create(fs_arena *arena)
     return fs_new(arena, boxer_spaces, 1);
 }
 
-static space_key key_of(const boxer_space *space)
+static space_key key_of(const plan_boxing_cost *cost, const boxer_space *space)
 {
     const ir_tensor *tensor = space->tensor;
     const plan_stage *stage = space->stage;
@@ -270,7 +270,8 @@ static space_key key_of(const boxer_space *space)
         key.dim[d] = tensor->shape.dim[d];
     key.rank = tensor->shape.rank;
     key.dtype = (int32_t)tensor->dtype;
-    key.first_device = stage->first_device;
+    key.place =
+        cost->place ? cost->place(cost->ctx, stage) : stage->first_device;
     key.n_axes = stage->mesh.n;
     key.reductions = space->reductions;
     for (int32_t a = 0; a < stage->mesh.n; a++)
@@ -301,7 +302,7 @@ static void grow_buckets(boxer_spaces *spaces, fs_arena *arena)
 static int32_t number_of(plan_boxer *boxer, const boxer_space *space)
 {
     boxer_spaces *spaces = boxer->spaces;
-    const space_key key = key_of(space);
+    const space_key key = key_of(&boxer->cost, space);
     const int32_t n = space->n_states;
     int32_t *bucket;
 
