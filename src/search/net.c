@@ -2,6 +2,7 @@
 #include "search/engine.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/sum.h"
 #include "search/cfn.h"
 
@@ -10,6 +11,8 @@
 
 /* Of one value of a node, for each of its edges. */
 enum { TRY_STEPS = 10 };
+/* Tables whose least is remembered at once. */
+enum { KNOWN = 512 };
 
 static const struct {
     const char *name;
@@ -137,9 +140,25 @@ static double least(const double *at, int64_t n)
     return best;
 }
 
+/* The least of a table, which edges that are alike share: looked for once for
+ * those that come near to each other. */
+typedef struct known_least {
+    const double *table;
+    double least;
+} known_least;
+
+static double least_of(const double *table, int64_t n, known_least *known)
+{
+    const uint64_t slot = fs_mix((uint64_t)(uintptr_t)table) % KNOWN;
+    if (known[slot].table != table)
+        known[slot] = (known_least){table, least(table, n)};
+    return known[slot].least;
+}
+
 double search_net_floor(const search_net *net, fs_arena *arena)
 {
     search_sums sums = search_sums_new(net, arena);
+    known_least *known = fs_new(arena, known_least, KNOWN);
     for (int32_t i = 0; i < net->n_nodes; i++) {
         const search_net_node *node = &net->nodes[i];
         add(&sums, node->stage, node->per_step, least(node->cost, node->n));
@@ -147,7 +166,7 @@ double search_net_floor(const search_net *net, fs_arena *arena)
     for (int32_t e = 0; e < net->n_edges; e++) {
         const search_net_edge *edge = &net->edges[e];
         int64_t n = (int64_t)net->nodes[edge->u].n * net->nodes[edge->v].n;
-        add(&sums, edge->stage, edge->per_step, least(edge->cost, n));
+        add(&sums, edge->stage, edge->per_step, least_of(edge->cost, n, known));
     }
     return search_sums_cost(net, &sums);
 }
