@@ -228,11 +228,32 @@ static void test_p2p(void)
              "the slowest position counts");
 }
 
-/* Nodes of one kind, told as two groups of them: each position is looked at. */
+/* From position to position, one by one. */
+static double p2p_of(const hw_cluster *c, const plan_stage *from,
+                     const plan_stage *to, double bytes)
+{
+    const int32_t size = ir_mesh_size(&from->mesh);
+    double worst = 0;
+    for (int32_t i = 0; i < size; i++) {
+        const int32_t a = from->first_device + i, b = to->first_device + i;
+        hw_link link = *hw_link_between(c, a, b);
+        int32_t senders = 0;
+        for (int32_t k = 0; k < size; k++)
+            senders +=
+                hw_node_of(c, from->first_device + k) == hw_node_of(c, a) &&
+                hw_node_of(c, to->first_device + k) != hw_node_of(c, a);
+        if (hw_node_of(c, a) != hw_node_of(c, b))
+            link = hw_outer_share(c, senders, 1);
+        worst = fmax(worst, link.latency_s + bytes / link.bandwidth_bps);
+    }
+    return worst;
+}
+
+/* Nodes of one kind, told as two groups of them: each node is looked at. */
 static void test_p2p_of_many(void)
 {
     uint64_t rng = tap_seed(77);
-    int32_t wrong = 0;
+    int32_t wrong = 0, off = 0;
     for (int32_t k = 0; k < 300; k++) {
         const int32_t per = 1 + (int32_t)fs_rand_below(&rng, 5);
         hw_cluster *one = make_cluster(16, per, 2),
@@ -251,6 +272,12 @@ static void test_p2p_of_many(void)
             (int32_t)fs_rand_below(&rng, one->n_devices - from.first_device -
                                              2 * size + 1);
         const bool back = fs_rand_below(&rng, 2);
+        const double each =
+            p2p_of(one, back ? &to : &from, back ? &from : &to, MIB);
+        off += fabs(cost_p2p(cost_model_create(one, arena), back ? &to : &from,
+                             back ? &from : &to, MIB)
+                        .total_s -
+                    each) > 1e-12 * each;
         wrong += cost_p2p(cost_model_create(one, arena), back ? &to : &from,
                           back ? &from : &to, MIB)
                      .total_s != cost_p2p(cost_model_create(two, arena),
@@ -259,6 +286,33 @@ static void test_p2p_of_many(void)
                                      .total_s;
     }
     tap_equal_int(wrong, 0, "of many equal nodes the first and the last tell");
+    tap_equal_int(off, 0, "and each position takes no longer");
+}
+
+/* Where else on nodes of one kind a stage lies does not matter. */
+static void test_routes_elsewhere(void)
+{
+    hw_cluster *c = make_cluster(12, 4, 2);
+    cost_model *model = cost_model_create(c, arena);
+    uint64_t rng = tap_seed(78);
+    int32_t wrong = 0;
+    for (int32_t k = 0; k < 400; k++) {
+        plan_stage s = stage_of(2, 1 + (int32_t)fs_rand_below(&rng, 4),
+                                2 + (int32_t)fs_rand_below(&rng, 4));
+        s.first_device =
+            (int32_t)fs_rand_below(&rng, 48 - ir_mesh_size(&s.mesh) + 1);
+        const plan_box_step step = {.kind = PLAN_ALL_GATHER,
+                                    .axes = 2,
+                                    .bytes_in = MIB,
+                                    .bytes_out = 4 * MIB};
+        fs_arena *once = fs_arena_create();
+        const double fresh =
+            cost_box_step(cost_model_create(c, once), &s, &step).total_s;
+        fs_arena_destroy(once);
+        wrong += fabs(cost_box_step(model, &s, &step).total_s - fresh) > 0;
+    }
+    tap_equal_int(wrong, 0,
+                  "a stage's routes are those of one that lies alike");
 }
 
 static plan_demand crossing(cost_model *model, const plan_stage *from,
@@ -340,10 +394,17 @@ static void test_across_bounds(void)
     tap_equal_int(other, 0, "what is remembered is what was to be said");
 }
 
-static bool same_tally(const cost_tally *counted, const cost_tally *listed)
+/* Positions of which more or less is counted than is listed. */
+static int32_t count_wrong(const cost_tallies *counted,
+                           const cost_tally *listed)
 {
-    return counted->messages == listed->messages &&
-           counted->elements == listed->elements;
+    int32_t wrong = 0;
+    for (int32_t i = 0; i < counted->positions; i++) {
+        const cost_tally *at = &counted->at[cost_tally_place(counted, i)];
+        wrong += at->messages != listed[i].messages ||
+                 at->elements != listed[i].elements;
+    }
+    return wrong;
 }
 
 /* What positions give and take, as it is listed. */
@@ -364,6 +425,46 @@ static void list_tallies(const plan_exchange *x, cost_tally *out,
         }
     }
     fs_arena_destroy(scratch);
+}
+
+/* Paths of stages that lie alike are found once. */
+static void test_places(void)
+{
+    const hw_cluster *c = make_cluster(6, 4, 2);
+    plan_boxing_cost cost = cost_boxing(cost_model_create(c, arena));
+    plan_boxer *alike = plan_boxer_create(cost, arena);
+    cost.place = NULL;
+    plan_boxer *each = plan_boxer_create(cost, arena);
+    uint64_t seed = tap_seed(20261127);
+    const ir_tensor t = {.name = "t", .dtype = IR_F32, .shape = {2, {12, 40}}};
+    int32_t tried = 0, crossed = 0, wrong = 0;
+    for (int32_t k = 0; k < 1500; k++) {
+        plan_stage from = stage_of(2, 1 + (int32_t)fs_rand_below(&seed, 2),
+                                   1 + (int32_t)fs_rand_below(&seed, 3));
+        plan_stage to = from;
+        from.first_device = (int32_t)fs_rand_below(&seed, 19);
+        to.first_device = (int32_t)fs_rand_below(&seed, 19);
+        if (fs_rand_below(&seed, 3) == 0)
+            to.first_device = from.first_device;
+        const ir_nd_sbp out = draw_sbp(&seed, &from.mesh, true),
+                        in = draw_sbp(&seed, &to.mesh, false);
+        const plan_ends ends = {.tensor = &t,
+                                .from_stage = &from,
+                                .to_stage = &to,
+                                .from = &out,
+                                .to = &in};
+        const int32_t apart = abs(to.first_device - from.first_device);
+        if (apart && apart < ir_mesh_size(&from.mesh)) /* no two stages */
+            continue;
+        const double a = plan_boxer_join(alike, &ends, NULL),
+                     b = plan_boxer_join(each, &ends, NULL);
+        tried += isfinite(a);
+        crossed += isfinite(a) && apart > 0;
+        wrong += a < b || a > b;
+    }
+    tap_ok(tried > 500 && crossed > 200, "%d paths, %d from stage to stage",
+           (int)tried, (int)crossed);
+    tap_equal_int(wrong, 0, "one is as long wherever its stages lie alike");
 }
 
 /* Up to three axes; `even`: of few lengths, which mostly divide the tensor. */
@@ -397,21 +498,73 @@ static void test_tallies(void)
         if (!plan_cross_is_legal(&cross))
             continue;
         const plan_exchange x = plan_cross_exchange(&cross);
-        cost_tally out[MOST], in[MOST], gives[MOST] = {{0}},
-                                        takes[MOST] = {{0}};
-        cost_tally_move(&x, out, in);
+        cost_tally gives[MOST] = {{0}}, takes[MOST] = {{0}};
+        const cost_tallied moved = cost_tally_move(&x, arena);
         list_tallies(&x, gives, takes);
         tried++;
         for (int32_t a = 0; a < from.mesh.n; a++)
             copies += cross.from.at[a].kind == IR_B;
-        for (int32_t i = 0; i < ir_mesh_size(&from.mesh); i++)
-            wrong += !same_tally(&out[i], &gives[i]);
-        for (int32_t i = 0; i < ir_mesh_size(&to.mesh); i++)
-            wrong += !same_tally(&in[i], &takes[i]);
+        wrong += count_wrong(&moved.given, gives);
+        wrong += count_wrong(&moved.taken, takes);
     }
     tap_ok(tried > 1000 && copies > 500, "%d moves, %d axes of copies",
            (int)tried, (int)copies);
     tap_equal_int(wrong, 0, "each position gives and takes what is listed");
+}
+
+/* The slowest of all positions, one by one. */
+static double slowest_of(const hw_cluster *c, const plan_stage *stage,
+                         const cost_tally *each)
+{
+    double worst = 0;
+    const int32_t n = ir_mesh_size(&stage->mesh), d = stage->first_device;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t sharing = 0;
+        for (int32_t k = 0; k < n; k++)
+            sharing += each[k].elements > 0 &&
+                       hw_node_of(c, d + k) == hw_node_of(c, d + i);
+        const double bytes = 4.0 * (double)each[i].elements;
+        double s = (double)each[i].messages * c->outer.latency_s;
+        if (bytes > 0)
+            s += bytes / hw_outer_share(c, sharing, 1).bandwidth_bps;
+        worst = fmax(worst, s);
+    }
+    return worst;
+}
+
+/* Stages of many positions on nodes of four, whole or astride, apart. */
+static void test_slowest(void)
+{
+    enum { MOST = 512 };
+    const hw_cluster *c = make_cluster(300, 4, 2);
+    cost_model *model = cost_model_create(c, arena);
+    uint64_t seed = tap_seed(20261126);
+    int32_t tried = 0, wrong = 0;
+    for (int32_t k = 0; k < 1500; k++) {
+        const bool even = k % 3 != 0;
+        const ir_tensor t = {.dtype = IR_F32,
+                             .shape = {2, {even ? 16 : 13, even ? 32 : 50}}};
+        const plan_stage from = {.mesh = draw_mesh(&seed, even),
+                                 .first_device =
+                                     (int32_t)fs_rand_below(&seed, 5)};
+        const plan_stage to = {.mesh = draw_mesh(&seed, even),
+                               .first_device =
+                                   600 + (int32_t)fs_rand_below(&seed, 5)};
+        const plan_cross cross = {&t, &from, &to,
+                                  draw_sbp(&seed, &from.mesh, false),
+                                  draw_sbp(&seed, &to.mesh, false)};
+        if (!plan_cross_is_legal(&cross) || plan_cross_is_straight(&cross))
+            continue;
+        const plan_exchange x = plan_cross_exchange(&cross);
+        cost_tally gives[MOST] = {{0}}, takes[MOST] = {{0}};
+        list_tallies(&x, gives, takes);
+        const double want =
+            fmax(slowest_of(c, &from, gives), slowest_of(c, &to, takes));
+        tried++;
+        wrong += fabs(cost_cross(model, &cross).total_s - want) > 1e-12 * want;
+    }
+    tap_ok(tried > 500, "%d moves between stages apart", (int)tried);
+    tap_equal_int(wrong, 0, "each takes what its slowest position does");
 }
 
 static void test_mixed(void)
@@ -505,9 +658,12 @@ int main(void)
     test_local();
     test_p2p();
     test_p2p_of_many();
+    test_routes_elsewhere();
     test_across();
     test_across_bounds();
     test_tallies();
+    test_slowest();
+    test_places();
     test_mixed();
     test_halo();
     test_every_row();

@@ -1,6 +1,7 @@
 /* Each exact reduction, alone, without, and in random company, against all
  * assignments of small networks. */
 #include "config.h"
+#include "search/minplus.h"
 #include "search/reduce.h"
 
 #include "base/hash.h"
@@ -328,10 +329,92 @@ static void names(void)
                   "no name is none");
 }
 
+/* ---- products of rows ---- */
+
+enum { MOST_ROWS = 12, MOST_COLUMNS = 70, MOST_TABLES = 4 };
+
+static void draw_table(uint64_t *rng, int32_t n, double *out)
+{
+    const manner style = {.forbidden = 0.2, .ties = fs_rand_below(rng, 2)};
+    for (int32_t k = 0; k < n; k++)
+        out[k] = draw_cost(rng, &style);
+}
+
+/* min_s of what s takes in each column, and the first s that has it. */
+typedef double of_column(const void *ctx, int32_t s, int32_t y);
+static int32_t count_off(of_column *of, const void *ctx, int32_t n, int32_t ny,
+                         const double *cost, const uint16_t *best)
+{
+    int32_t off = 0;
+    for (int32_t y = 0; y < ny; y++) {
+        double least = INFINITY;
+        int32_t at = 0;
+        for (int32_t s = 0; s < n; s++)
+            if (of(ctx, s, y) < least) {
+                least = of(ctx, s, y);
+                at = s;
+            }
+        off += best[y] != at || cost[y] < least || cost[y] > least;
+    }
+    return off;
+}
+
+typedef struct tables {
+    int32_t n, ny, n_tables;
+    double at[MOST_TABLES][MOST_ROWS * MOST_COLUMNS];
+    bool flat[MOST_TABLES];
+} tables;
+
+static double product_at(const void *ctx, int32_t s, int32_t y)
+{
+    const tables *t = ctx;
+    return t->at[0][s] + t->at[1][s * t->ny + y];
+}
+
+static double sum_at(const void *ctx, int32_t s, int32_t y)
+{
+    const tables *t = ctx;
+    double sum = 0;
+    for (int32_t f = 0; f < t->n_tables; f++)
+        sum += t->flat[f] ? t->at[f][s] : t->at[f][s * t->ny + y];
+    return sum;
+}
+
+/* Of rows of any length, with ties and what is forbidden. */
+static void products(uint64_t seed)
+{
+    enum { TIMES = 2000 };
+    static tables t;
+    static double cost[MOST_COLUMNS];
+    static uint16_t best[MOST_COLUMNS];
+    uint64_t rng = seed;
+    int32_t off[2] = {0};
+    for (int32_t k = 0; k < TIMES; k++) {
+        const double *at[MOST_TABLES];
+        int64_t own[MOST_TABLES];
+        t.n = 1 + (int32_t)fs_rand_below(&rng, MOST_ROWS);
+        t.ny = 1 + (int32_t)fs_rand_below(&rng, MOST_COLUMNS);
+        t.n_tables = 1 + (int32_t)fs_rand_below(&rng, MOST_TABLES);
+        for (int32_t f = 0; f < MOST_TABLES; f++) {
+            t.flat[f] = fs_rand_below(&rng, 3) == 0;
+            at[f] = t.at[f];
+            own[f] = t.flat[f] ? 1 : t.ny;
+            draw_table(&rng, t.n * t.ny, t.at[f]);
+        }
+        search_min_plus(t.at[0], t.at[1], 1, t.n, t.ny, cost, best);
+        off[0] += count_off(product_at, &t, t.n, t.ny, cost, best);
+        search_least_sums(at, own, t.flat, t.n_tables, t.n, t.ny, cost, best);
+        off[1] += count_off(sum_at, &t, t.n, t.ny, cost, best);
+    }
+    tap_equal_int(off[0], 0, "a min-plus product is that of its entries");
+    tap_equal_int(off[1], 0, "and the least of sums that of theirs");
+}
+
 int main(void)
 {
     uint64_t seed = tap_seed(20261123);
     compare(seed);
+    products(seed);
     grow(seed);
     names();
     return tap_done();

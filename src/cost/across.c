@@ -13,10 +13,16 @@ typedef struct traffic {
     bool on_core;
 } traffic;
 
+/* Of the positions of a stage; most are alike (cost_tallies). */
+typedef struct traffics {
+    cost_tallies which; /* NULL at: each is told */
+    traffic *at;
+} traffics;
+
 typedef struct across {
     const cost_model *model;
     const plan_cross *cross;
-    traffic *out, *in; /* [positions] */
+    traffics out, in;
 } across;
 
 static void add_outside(const across *x, traffic *end, int64_t messages,
@@ -35,7 +41,7 @@ static void add_message(const across *x, int32_t giver, int32_t taker,
     int32_t b = x->cross->to_stage->first_device + taker;
     const hw_link *link = hw_link_between(cluster, a, b);
     bool outside = hw_node_of(cluster, a) != hw_node_of(cluster, b);
-    traffic *ends[2] = {&x->out[giver], &x->in[taker]};
+    traffic *ends[2] = {&x->out.at[giver], &x->in.at[taker]};
     for (int32_t k = 0; k < 2; k++) {
         if (outside) {
             add_outside(x, ends[k], 1, bytes);
@@ -47,9 +53,22 @@ static void add_message(const across *x, int32_t giver, int32_t taker,
     }
 }
 
-static void list_messages(const across *x, const plan_exchange *exchange,
+static const traffic *at_position(const traffics *side, int32_t position)
+{
+    return &side->at[cost_tally_place(&side->which, position)];
+}
+
+static traffics each_told(const plan_stage *stage, fs_arena *scratch)
+{
+    const int32_t n = ir_mesh_size(&stage->mesh);
+    return (traffics){{n, n, 1, 0, NULL}, fs_new(scratch, traffic, n)};
+}
+
+static void list_messages(across *x, const plan_exchange *exchange,
                           fs_arena *scratch)
 {
+    x->out = each_told(x->cross->from_stage, scratch);
+    x->in = each_told(x->cross->to_stage, scratch);
     double element = (double)ir_dtype_bytes(x->cross->tensor->dtype);
     plan_shares shares = {0};
     for (int32_t i = 0; i < ir_mesh_size(&exchange->to_mesh); i++) {
@@ -62,23 +81,26 @@ static void list_messages(const across *x, const plan_exchange *exchange,
     }
 }
 
-/* All of them go from node to node: who deals with whom does not matter. */
-static void count_messages(const across *x, const plan_exchange *exchange,
-                           fs_arena *scratch)
+static traffics traffics_of(const across *x, const cost_tallies *tallies,
+                            fs_arena *scratch)
 {
     const double element = (double)ir_dtype_bytes(x->cross->tensor->dtype);
-    const int32_t n = ir_mesh_size(&exchange->from_mesh),
-                  m = ir_mesh_size(&exchange->to_mesh);
-    cost_tally *out = fs_new(scratch, cost_tally, n),
-               *in = fs_new(scratch, cost_tally, m);
-    cost_tally_move(exchange, out, in);
+    const int32_t n = tallies->told + tallies->ends;
+    const traffics out = {*tallies, fs_new(scratch, traffic, n)};
     for (int32_t i = 0; i < n; i++)
-        if (out[i].messages)
-            add_outside(x, &x->out[i], out[i].messages,
-                        element * (double)out[i].elements);
-    for (int32_t i = 0; i < m; i++)
-        add_outside(x, &x->in[i], in[i].messages,
-                    element * (double)in[i].elements);
+        if (tallies->at[i].messages)
+            add_outside(x, &out.at[i], tallies->at[i].messages,
+                        element * (double)tallies->at[i].elements);
+    return out;
+}
+
+/* All of them go from node to node: who deals with whom does not matter. */
+static void count_messages(across *x, const plan_exchange *exchange,
+                           fs_arena *scratch)
+{
+    const cost_tallied moved = cost_tally_move(exchange, scratch);
+    x->out = traffics_of(x, &moved.given, scratch);
+    x->in = traffics_of(x, &moved.taken, scratch);
 }
 
 /* Where the node of position i ends. */
@@ -110,18 +132,40 @@ static plan_demand demand_of(const across *x, const traffic *at,
     return d;
 }
 
+/* Nodes of a stage that have so many of its positions each, one behind the
+ * other, from `first` on. */
+typedef struct node_row {
+    int32_t first, n;
+} node_row;
+
+/* Is each position of the node that begins there as one of a node before it in
+ * the row? */
+static bool is_told(const cost_tallies *which, node_row row, int32_t begin)
+{
+    const int32_t back = which->period > 1 ? which->period : row.n;
+    return begin >= which->told &&
+           begin - back >= which->told - which->period &&
+           begin + row.n <= which->positions - which->ends &&
+           begin - back >= row.first && back % row.n == 0;
+}
+
 /* The slowest position of one side. */
 static plan_demand slowest(const across *x, const plan_stage *stage,
-                           const traffic *at)
+                           const traffics *side)
 {
     plan_demand worst = {0};
-    for (int32_t i = 0, end; i < ir_mesh_size(&stage->mesh); i = end) {
+    node_row row = {0, 0};
+    for (int32_t i = 0, end; i < side->which.positions; i = end) {
         int32_t sharing = 0;
         end = node_end(cost_cluster(x->model), stage, i);
+        if (end - i != row.n)
+            row = (node_row){i, end - i};
+        if (is_told(&side->which, row, i))
+            continue;
         for (int32_t k = i; k < end; k++)
-            sharing += at[k].outside_bytes > 0;
+            sharing += at_position(side, k)->outside_bytes > 0;
         for (int32_t k = i; k < end; k++) {
-            const plan_demand d = demand_of(x, &at[k], sharing);
+            const plan_demand d = demand_of(x, at_position(side, k), sharing);
             if (d.total_s > worst.total_s)
                 worst = d;
         }
@@ -180,17 +224,14 @@ static bool has_halo(const plan_cross *cross)
 static plan_demand look_across(const cost_model *model, const plan_cross *cross)
 {
     fs_arena *scratch = fs_arena_create();
-    across x = {
-        model, cross,
-        fs_new(scratch, traffic, ir_mesh_size(&cross->from_stage->mesh)),
-        fs_new(scratch, traffic, ir_mesh_size(&cross->to_stage->mesh))};
+    across x = {.model = model, .cross = cross};
     const plan_exchange exchange = plan_cross_exchange(cross);
     if (all_outside(model, cross) && !has_halo(cross))
         count_messages(&x, &exchange, scratch);
     else
         list_messages(&x, &exchange, scratch);
-    plan_demand out = slowest(&x, cross->from_stage, x.out);
-    plan_demand in = slowest(&x, cross->to_stage, x.in);
+    plan_demand out = slowest(&x, cross->from_stage, &x.out);
+    plan_demand in = slowest(&x, cross->to_stage, &x.in);
     fs_arena_destroy(scratch);
     return out.total_s > in.total_s ? out : in;
 }

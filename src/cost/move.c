@@ -102,24 +102,32 @@ plan_demand cost_box_step(const cost_model *model, const plan_stage *stage,
     return local_copy(model, stage, (double)step->bytes_out);
 }
 
-/* How many devices of position i's node send to another node at once. */
-static int32_t senders_beside(const hw_cluster *cluster, const plan_stage *from,
-                              const plan_stage *to, int32_t position)
+/* Positions on one node of the stage that sends, [begin, end); of these
+ * [stay, go) send to that same node. */
+typedef struct beside {
+    int32_t begin, end, stay, go;
+} beside;
+
+static int32_t within(int32_t at, const beside *b)
 {
-    int32_t size = ir_mesh_size(&from->mesh), n = 0;
-    int32_t node = hw_node_of(cluster, from->first_device + position);
-    int32_t i = position;
-    while (i > 0 && hw_node_of(cluster, from->first_device + i - 1) == node)
-        i--;
-    for (; i < size; i++) {
-        if (hw_node_of(cluster, from->first_device + i) != node)
-            break;
-        n += hw_node_of(cluster, to->first_device + i) != node;
-    }
-    return n;
+    return at < b->begin ? b->begin : at > b->end ? b->end : at;
 }
 
-/* `senders`: beside it. */
+static beside beside_of(const hw_cluster *cluster, const plan_stage *from,
+                        const plan_stage *to, int32_t position)
+{
+    int32_t first, end;
+    hw_node_range(cluster, from->first_device + position, &first, &end);
+    beside b = {first - from->first_device, end - from->first_device, 0, 0};
+    const int32_t size = ir_mesh_size(&from->mesh);
+    b.begin = b.begin > 0 ? b.begin : 0;
+    b.end = b.end < size ? b.end : size;
+    b.stay = within(first - to->first_device, &b);
+    b.go = within(end - to->first_device, &b);
+    return b;
+}
+
+/* `senders`: so many of the node's devices send to another one at once. */
 static plan_demand move_at(const cost_model *model, const plan_stage *from,
                            const plan_stage *to, int32_t position,
                            int32_t senders, double bytes)
@@ -139,33 +147,40 @@ static plan_demand move_at(const cost_model *model, const plan_stage *from,
     return out;
 }
 
-/* The next position that may fare otherwise than those before: on nodes of one
- * kind a whole node's devices fare as the next one's, so that of whole nodes
- * the first one tells. The ends may have parts of nodes. */
-static int32_t next_unlike(const cost_model *model, int32_t size, int32_t i)
+/* Those of a node that stay fare alike, and those that leave: the first of each
+ * tell. */
+static plan_demand move_beside(const cost_model *model, const plan_stage *from,
+                               const plan_stage *to, const beside *b,
+                               double bytes)
 {
-    const hw_cluster *cluster = cost_cluster(model);
-    const int32_t per = cluster->groups[0].devices_per_node;
-    if (cluster->n_groups == 1 && i + 1 == 2 * per && size - per > i)
-        return size - per;
-    return i + 1;
+    const int32_t senders = b->end - b->begin - (b->go - b->stay);
+    const int32_t next = b->stay > b->begin ? b->stay : b->go;
+    plan_demand worst = move_at(model, from, to, b->begin, senders, bytes);
+    if (next > b->begin && next < b->end) {
+        const plan_demand d = move_at(model, from, to, next, senders, bytes);
+        if (d.total_s > worst.total_s)
+            worst = d;
+    }
+    return worst;
 }
 
+/* On nodes of one kind a whole node's devices fare as the next one's: of a
+ * stage's nodes the first two and the last tell, as its ends may have parts of
+ * nodes. */
 plan_demand cost_p2p(const cost_model *model, const plan_stage *from,
                      const plan_stage *to, int64_t bytes)
 {
     const hw_cluster *cluster = cost_cluster(model);
+    const int32_t size = ir_mesh_size(&from->mesh);
     plan_demand worst = {0};
-    int32_t size = ir_mesh_size(&from->mesh), last = -1, senders = 0;
-    for (int32_t i = 0; i < size; i = next_unlike(model, size, i)) {
-        const int32_t node = hw_node_of(cluster, from->first_device + i);
-        if (node != last)
-            senders = senders_beside(cluster, from, to, i);
-        last = node;
-        plan_demand demand =
-            move_at(model, from, to, i, senders, (double)bytes);
-        if (i == 0 || demand.total_s > worst.total_s)
-            worst = demand;
+    for (int32_t i = 0, n = 1; i < size; n++) {
+        const beside b = beside_of(cluster, from, to, i);
+        const plan_demand d = move_beside(model, from, to, &b, (double)bytes);
+        if (i == 0 || d.total_s > worst.total_s)
+            worst = d;
+        i = b.end;
+        if (n == 2 && i < size && cluster->n_groups == 1)
+            i = beside_of(cluster, from, to, size - 1).begin;
     }
     return worst;
 }
@@ -200,12 +215,22 @@ static double crossing_least_seconds(void *ctx, const plan_cross *cross)
     return cost_shared_seconds(ctx, cross->to_stage, &demand);
 }
 
+/* Nodes of one kind are alike. */
+static int32_t place_of(void *ctx, const plan_stage *stage)
+{
+    const hw_cluster *cluster = cost_cluster(ctx);
+    return cluster->n_groups > 1
+               ? stage->first_device
+               : stage->first_device % cluster->groups[0].devices_per_node;
+}
+
 plan_boxing_cost cost_boxing(const cost_model *model)
 {
     return (plan_boxing_cost){.seconds = boxing_seconds,
                               .ctx = (void *)(uintptr_t)model,
                               .crossing = crossing_seconds,
-                              .crossing_least = crossing_least_seconds};
+                              .crossing_least = crossing_least_seconds,
+                              .place = place_of};
 }
 
 double cost_edge_seconds(const cost_model *model, const plan_ends *ends,

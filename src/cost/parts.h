@@ -69,13 +69,23 @@ cost_paces *cost_paces_create(fs_arena *arena);
 cost_paces *cost_model_paces(const cost_model *model);
 
 /* Messages and elements that a position of a move between two meshes (x->moves)
- * gives, [positions of the one mesh], and takes, [of the other]: as
- * plan_exchange_gives and plan_exchange_takes list them. No halos, and nothing
- * stays partial. */
+ * gives, or takes: as plan_exchange_gives and plan_exchange_takes list them. No
+ * halos, and nothing stays partial. Most positions are alike: those before
+ * `told` and the last `ends` are told, each of the others is as the one
+ * `period` before it. */
 typedef struct cost_tally {
     int64_t messages, elements;
 } cost_tally;
-void cost_tally_move(const plan_exchange *x, cost_tally *out, cost_tally *in);
+typedef struct cost_tallies {
+    int32_t positions, told, period, ends;
+    cost_tally *at; /* [told + ends] */
+} cost_tallies;
+typedef struct cost_tallied {
+    cost_tallies given, taken; /* of the one mesh and of the other */
+} cost_tallied;
+cost_tallied cost_tally_move(const plan_exchange *x, fs_arena *arena);
+/* Of a position, where it is told. */
+int32_t cost_tally_place(const cost_tallies *all, int32_t position);
 
 /* Bytes of the largest piece. */
 int64_t cost_piece_bytes(const ir_tensor *tensor, const ir_nd_sbp *sbp,

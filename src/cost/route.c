@@ -4,9 +4,10 @@
 
 #include <string.h>
 
-/* Everything a route depends on, without padding. */
+/* Everything a route depends on, without padding. On nodes of one kind stages
+ * that begin at the same place of a node have the same routes. */
 typedef struct route_key {
-    int32_t first_device, n_axes;
+    int32_t begins, n_axes;
     uint32_t axes;
     int32_t dim[IR_MAX_MESH];
 } route_key;
@@ -161,10 +162,13 @@ double cost_memory_bps(const cost_model *model, const plan_stage *stage)
 cost_route cost_route_of(const cost_model *model, const plan_stage *stage,
                          uint32_t axes)
 {
+    const hw_cluster *cluster = cost_cluster(model);
     route_key key;
     bool known;
     memset(&key, 0, sizeof key);
-    key.first_device = stage->first_device;
+    key.begins = stage->first_device;
+    if (cluster->n_groups == 1)
+        key.begins %= cluster->groups[0].devices_per_node;
     key.axes = axes;
     key.n_axes = stage->mesh.n;
     for (int32_t a = 0; a < stage->mesh.n; a++)

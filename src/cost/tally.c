@@ -33,6 +33,7 @@ typedef struct tallying {
     int32_t rank;
     side from, to;
     meeting given[IR_MAX_RANK], taken[IR_MAX_RANK];
+    struct last_border *last; /* [pieces of from] */
 } tallying;
 
 static void cut_row(row *r, int32_t n, fs_arena *arena)
@@ -207,6 +208,21 @@ static int32_t border(const tallying *t, int64_t one, int64_t other)
            1;
 }
 
+/* Of takers before a border, of the last copy of a piece that was looked at:
+ * where its takers end those of the next begin. */
+typedef struct last_border {
+    int32_t end; /* 0: none was */
+    cost_tally before;
+} last_border;
+
+static last_border *border_of(const tallying *t, const int32_t *piece)
+{
+    int32_t at = 0;
+    for (int32_t d = 0; d < t->rank; d++)
+        at = at * t->from.rows[d].n + piece[d];
+    return &t->last[at];
+}
+
 static cost_tally given_at(const tallying *t, int32_t me, const int32_t *at)
 {
     int32_t piece[IR_MAX_RANK] = {0};
@@ -214,14 +230,18 @@ static cost_tally given_at(const tallying *t, int32_t me, const int32_t *at)
                   behind = next_copy(&t->from, at, 1),
                   all = ir_mesh_size(t->to.mesh);
     find_pieces(&t->from, at, piece);
-    const int32_t end = behind < 0 ? all : border(t, me, behind);
-    cost_tally tally = given_before(t, piece, (int32_t)least(end, all));
-    if (before >= 0) {
-        const cost_tally other =
-            given_before(t, piece, (int32_t)least(border(t, before, me), all));
-        tally.messages -= other.messages;
-        tally.elements -= other.elements;
-    }
+    last_border *last = border_of(t, piece);
+    const int32_t begin =
+        before < 0 ? 0 : (int32_t)least(border(t, before, me), all);
+    const int32_t end =
+        behind < 0 ? all : (int32_t)least(border(t, me, behind), all);
+    cost_tally tally = given_before(t, piece, end), other = {0, 0};
+    if (before >= 0)
+        other =
+            last->end == begin ? last->before : given_before(t, piece, begin);
+    *last = (last_border){end, tally};
+    tally.messages -= other.messages;
+    tally.elements -= other.elements;
     return tally;
 }
 
@@ -275,45 +295,73 @@ static bool holds_copies(const side *s)
     return false;
 }
 
-static void tally_givers(const tallying *t, cost_tally *out)
+static cost_tallies told_of(const ir_mesh *mesh, int32_t told, int32_t period,
+                            int32_t ends, fs_arena *arena)
+{
+    return (cost_tallies){ir_mesh_size(mesh), told, period, ends,
+                          fs_new(arena, cost_tally, told + ends)};
+}
+
+static cost_tallies tally_givers(const tallying *t, fs_arena *arena)
 {
     const side *from = &t->from;
     const int32_t size = ir_mesh_size(from->mesh);
     const int32_t stride = from->mesh->n ? size / from->mesh->dim[0] : 1;
+    const int32_t steps = steps_to_tell(t);
     const bool alike =
         !holds_copies(from) && are_alike(from, t->given, t->rank);
-    const int32_t told = steps_to_tell(t);
-    for (int32_t i = 0; i < size; i++) {
-        const int32_t step = i / stride;
-        const bool ends = told == 2 && (step + 1) * stride == size;
+    const bool ends = steps == 2 && size > 2 * stride;
+    cost_tallies out =
+        alike ? told_of(from->mesh, 1, 1, 0, arena)
+              : told_of(from->mesh, (int32_t)least(steps * stride, size),
+                        stride, ends ? stride : 0, arena);
+    for (int32_t k = 0; k < out.told + out.ends; k++) {
+        const int32_t i = k < out.told ? k : k - out.told + size - out.ends;
         int32_t at[IR_MAX_MESH];
-        if (alike && i > 0) {
-            out[i] = out[0];
-        } else if (step >= told && !ends) {
-            out[i] = out[i - stride];
-        } else {
-            ir_mesh_coords(from->mesh, i, at);
-            out[i] = given_at(t, i, at);
-        }
+        ir_mesh_coords(from->mesh, i, at);
+        out.at[k] = given_at(t, i, at);
     }
+    return out;
 }
 
-void cost_tally_move(const plan_exchange *x, cost_tally *out, cost_tally *in)
+static cost_tallies tally_takers(const tallying *t, fs_arena *arena)
 {
-    fs_arena *arena = fs_arena_create();
+    const ir_mesh *mesh = t->to.mesh;
+    const bool alike = are_alike(&t->to, t->taken, t->rank);
+    cost_tallies in =
+        told_of(mesh, alike ? 1 : ir_mesh_size(mesh), 1, 0, arena);
+    for (int32_t i = 0; i < in.told; i++) {
+        int32_t at[IR_MAX_MESH];
+        ir_mesh_coords(mesh, i, at);
+        in.at[i] = taken_at(t, at);
+    }
+    return in;
+}
+
+int32_t cost_tally_place(const cost_tallies *all, int32_t position)
+{
+    const int32_t last = all->positions - all->ends;
+    if (position < all->told)
+        return position;
+    if (position >= last)
+        return all->told + position - last;
+    return all->told - all->period + (position - all->told) % all->period;
+}
+
+cost_tallied cost_tally_move(const plan_exchange *x, fs_arena *arena)
+{
+    fs_arena *scratch = fs_arena_create();
     tallying t = {.rank = x->shape.rank,
-                  .from = cut_side(&x->shape, &x->from_mesh, &x->from, arena),
-                  .to = cut_side(&x->shape, &x->to_mesh, &x->to, arena)};
-    int32_t at[IR_MAX_MESH];
+                  .from = cut_side(&x->shape, &x->from_mesh, &x->from, scratch),
+                  .to = cut_side(&x->shape, &x->to_mesh, &x->to, scratch)};
+    int32_t pieces = 1;
     for (int32_t d = 0; d < t.rank; d++) {
-        t.given[d] = meet(&t.from.rows[d], &t.to.rows[d], arena);
-        t.taken[d] = meet(&t.to.rows[d], &t.from.rows[d], arena);
+        t.given[d] = meet(&t.from.rows[d], &t.to.rows[d], scratch);
+        t.taken[d] = meet(&t.to.rows[d], &t.from.rows[d], scratch);
+        pieces *= t.from.rows[d].n;
     }
-    const bool alike = are_alike(&t.to, t.taken, t.rank);
-    for (int32_t i = 0; i < ir_mesh_size(&x->to_mesh); i++) {
-        ir_mesh_coords(&x->to_mesh, i, at);
-        in[i] = alike && i > 0 ? in[0] : taken_at(&t, at);
-    }
-    tally_givers(&t, out);
-    fs_arena_destroy(arena);
+    t.last = fs_new(scratch, last_border, pieces);
+    const cost_tallied out = {tally_givers(&t, arena), tally_takers(&t, arena)};
+    fs_arena_destroy(scratch);
+    return out;
 }

@@ -25,7 +25,8 @@ typedef struct cross_row {
 } cross_row;
 
 struct boxer_crossings {
-    int32_t to;            /* number of the space of arrival */
+    int32_t to;            /* number of the space of arrival, */
+    int32_t apart;         /* whose stage begins so many devices behind */
     cross_row **row;       /* [n_states] of departure, or NULL */
     boxer_crossings *next; /* from the same space */
 };
@@ -35,12 +36,14 @@ static boxer_crossings *crossings_of(fs_arena *arena, const boxer_space *from,
                                      const boxer_space *to,
                                      boxer_crossings **list)
 {
+    const int32_t apart = to->stage->first_device - from->stage->first_device;
+
     for (boxer_crossings *known = *list; known; known = known->next)
-        if (known->to == to->number)
+        if (known->to == to->number && known->apart == apart)
             return known;
     boxer_crossings *made = fs_new(arena, boxer_crossings, 1);
     *made = (boxer_crossings){
-        to->number, fs_new(arena, cross_row *, from->n_states), *list};
+        to->number, apart, fs_new(arena, cross_row *, from->n_states), *list};
     return *list = made;
 }
 

@@ -125,10 +125,11 @@ typedef FS_VEC(edge) edges;
 typedef struct path_walk {
     const boxer_space *space;
     const plan_boxing_cost *cost;
-    fs_arena *arena; /* of the heap */
-    edges **leading; /* [n_states], listed when first wanted */
-    edges **coming;  /* [n_states] to walk backwards along; else NULL */
-    fs_arena *kept;  /* of the lists */
+    fs_arena *arena;  /* of the heap */
+    const bool *fits; /* [n_states] may the tensor lie so? */
+    edges **leading;  /* [n_states], listed when first wanted */
+    edges **coming;   /* [n_states] to walk backwards along; else NULL */
+    fs_arena *kept;   /* of the lists */
     boxer_tree *tree;
     state_heap heap;
 } path_walk;
@@ -154,12 +155,12 @@ static const edges *edges_from(path_walk *walk, int32_t state)
     if (walk->leading[state] != NULL)
         return walk->leading[state];
     list = walk->leading[state] = fs_new(walk->kept, edges, 1);
-    if (!ir_nd_sbp_fits(&from, &space->tensor->shape, &space->stage->mesh))
-        return list;
-    for (int32_t next = 0; next < space->n_states; next++) {
+    for (int32_t next = 0; walk->fits[state] && next < space->n_states;
+         next++) {
         const ir_nd_sbp to = boxer_sbp_at(space, next);
         plan_box_step step;
-        if (next == state || !may_be_step(&from, &to, space->n_axes) ||
+        if (next == state || !walk->fits[next] ||
+            !may_be_step(&from, &to, space->n_axes) ||
             !plan_box_step_make(space->tensor, &space->stage->mesh, &from, &to,
                                 &step))
             continue;
@@ -231,7 +232,7 @@ static boxer_tree find_paths(path_walk *walk, const ir_nd_sbp *from)
 /* Everything that a step and its cost depend on, without padding. */
 typedef struct space_key {
     int64_t dim[IR_MAX_RANK];
-    int32_t rank, dtype, first_device, n_axes;
+    int32_t rank, dtype, place, n_axes;
     uint32_t reductions;
     int32_t mesh[IR_MAX_MESH];
 } space_key;
@@ -239,6 +240,7 @@ typedef struct space_key {
 /* What is known of a tensor's states on a stage. */
 typedef struct space_entry {
     space_key key;
+    bool *fits;                 /* [n_states] or NULL */
     edges **leading, **coming;  /* [n_states] */
     boxer_tree **tree;          /* [n_states] by where paths start, or NULL */
     boxer_tree **back;          /* [n_states] by where they end */
@@ -257,7 +259,7 @@ boxer_spaces *boxer_spaces_create(fs_arena *arena)
     return fs_new(arena, boxer_spaces, 1);
 }
 
-static space_key key_of(const boxer_space *space)
+static space_key key_of(const plan_boxing_cost *cost, const boxer_space *space)
 {
     const ir_tensor *tensor = space->tensor;
     const plan_stage *stage = space->stage;
@@ -268,7 +270,8 @@ static space_key key_of(const boxer_space *space)
         key.dim[d] = tensor->shape.dim[d];
     key.rank = tensor->shape.rank;
     key.dtype = (int32_t)tensor->dtype;
-    key.first_device = stage->first_device;
+    key.place =
+        cost->place ? cost->place(cost->ctx, stage) : stage->first_device;
     key.n_axes = stage->mesh.n;
     key.reductions = space->reductions;
     for (int32_t a = 0; a < stage->mesh.n; a++)
@@ -299,7 +302,7 @@ static void grow_buckets(boxer_spaces *spaces, fs_arena *arena)
 static int32_t number_of(plan_boxer *boxer, const boxer_space *space)
 {
     boxer_spaces *spaces = boxer->spaces;
-    const space_key key = key_of(space);
+    const space_key key = key_of(&boxer->cost, space);
     const int32_t n = space->n_states;
     int32_t *bucket;
 
@@ -341,6 +344,20 @@ boxer_crossings **boxer_crossings_from(plan_boxer *boxer,
     return &boxer->spaces->entries.at[from->number].crossings;
 }
 
+static const bool *list_fits(plan_boxer *boxer, const boxer_space *space,
+                             space_entry *entry)
+{
+    if (entry->fits != NULL)
+        return entry->fits;
+    entry->fits = fs_new(boxer->arena, bool, space->n_states);
+    for (int32_t s = 0; s < space->n_states; s++) {
+        const ir_nd_sbp sbp = boxer_sbp_at(space, s);
+        entry->fits[s] =
+            ir_nd_sbp_fits(&sbp, &space->tensor->shape, &space->stage->mesh);
+    }
+    return entry->fits;
+}
+
 const boxer_tree *boxer_tree_of(plan_boxer *boxer, const boxer_space *space,
                                 const ir_nd_sbp *end, bool backwards)
 {
@@ -353,6 +370,7 @@ const boxer_tree *boxer_tree_of(plan_boxer *boxer, const boxer_space *space,
         path_walk walk = {.space = space,
                           .cost = &boxer->cost,
                           .arena = scratch,
+                          .fits = list_fits(boxer, space, entry),
                           .leading = entry->leading,
                           .kept = boxer->arena};
         if (backwards && entry->coming == NULL) {

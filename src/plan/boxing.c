@@ -49,33 +49,37 @@ const char *plan_axes_text(uint32_t axes, fs_arena *arena)
     return text.at ? text.at : "none";
 }
 
-static bool in_class(ir_sbp sbp, sbp_class wanted)
+/* The classes that an SBP is of, a bit each. */
+static uint32_t classes_of(ir_sbp sbp)
 {
-    switch (wanted) {
-    case CLASS_B:
-        return sbp.kind == IR_B;
-    case CLASS_S:
-        return sbp.kind == IR_S && !ir_sbp_has_halo(sbp);
-    case CLASS_H:
-        return ir_sbp_has_halo(sbp);
-    case CLASS_C:
-        return sbp.kind == IR_S;
-    case CLASS_N:
-        return sbp.kind == IR_B || (sbp.kind == IR_S && !ir_sbp_has_halo(sbp));
-    case CLASS_R:
-        return ir_sbp_is_partial(sbp);
-    case CLASS_P:
-        return sbp.kind == IR_PSUM;
-    case CLASS_X:
-        return ir_sbp_is_extreme(sbp);
+    const bool halo = ir_sbp_has_halo(sbp), split = sbp.kind == IR_S;
+    const bool whole = sbp.kind == IR_B, plain = split && !halo;
+    return (uint32_t)whole << CLASS_B | (uint32_t)plain << CLASS_S |
+           (uint32_t)halo << CLASS_H | (uint32_t)split << CLASS_C |
+           (uint32_t)(whole || plain) << CLASS_N |
+           (uint32_t)ir_sbp_is_partial(sbp) << CLASS_R |
+           (uint32_t)(sbp.kind == IR_PSUM) << CLASS_P |
+           (uint32_t)ir_sbp_is_extreme(sbp) << CLASS_X;
+}
+
+/* The rows that lead from one to the other, a bit each. */
+static uint32_t rows_between(ir_sbp from, ir_sbp to)
+{
+    const uint32_t of = classes_of(from), wanted = classes_of(to);
+    uint32_t rows = 0;
+
+    for (int32_t k = 0; k < PLAN_BOX_KINDS; k++) {
+        const box_row *row = &box_table[k];
+        rows |= (of >> row->from & wanted >> row->to & 1) << k;
+        if (row->to == CLASS_H && !ir_sbp_same_cut(from, to))
+            rows &= ~((uint32_t)1 << k);
     }
-    return false;
+    return rows;
 }
 
 static bool fits_row(const box_row *row, ir_sbp from, ir_sbp to)
 {
-    return in_class(from, row->from) && in_class(to, row->to) &&
-           (row->to != CLASS_H || ir_sbp_same_cut(from, to));
+    return rows_between(from, to) >> row->kind & 1;
 }
 
 static uint32_t changed_axes(const ir_nd_sbp *from, const ir_nd_sbp *to,
@@ -92,15 +96,12 @@ static uint32_t changed_axes(const ir_nd_sbp *from, const ir_nd_sbp *to,
 static const box_row *find_row(const ir_nd_sbp *from, const ir_nd_sbp *to,
                                uint32_t axes)
 {
-    for (int32_t k = 0; k < PLAN_BOX_KINDS; k++) {
-        bool fits = true;
-        for (int32_t a = 0; a < IR_MAX_MESH; a++)
-            fits &= !(axes >> a & 1) ||
-                    fits_row(&box_table[k], from->at[a], to->at[a]);
-        if (fits)
-            return &box_table[k];
-    }
-    return NULL;
+    uint32_t rows = ((uint32_t)1 << PLAN_BOX_KINDS) - 1;
+
+    for (int32_t a = 0; rows && a < IR_MAX_MESH; a++)
+        if (axes >> a & 1)
+            rows &= rows_between(from->at[a], to->at[a]);
+    return rows ? &box_table[__builtin_ctz(rows)] : NULL;
 }
 
 /* Partial values that are reduced are of one kind; and different reductions do
@@ -167,15 +168,16 @@ static bool mesh_has(const ir_mesh *mesh, uint32_t axes)
     return axes != 0;
 }
 
-/* The row of a step whose ranks deal with each other along `dealing`. Where
- * those are not just the axes that change, pieces are cut anew under them. */
-static const box_row *row_of(const ir_nd_sbp *from, const ir_nd_sbp *to,
-                             uint32_t changed, uint32_t dealing)
+/* The row of a step, found by the axes that change, whose ranks deal with each
+ * other along `dealing`. Where those are not just these, pieces are cut anew
+ * under them. */
+static const box_row *row_of(const box_row *row, const ir_nd_sbp *from,
+                             const ir_nd_sbp *to, uint32_t changed,
+                             uint32_t dealing)
 {
-    const box_row *row = find_row(from, to, changed);
     const box_row *reslice = &box_table[PLAN_RESLICE];
 
-    if (row == NULL || dealing == (row->collective ? changed : 0))
+    if (dealing == (row->collective ? changed : 0))
         return row;
     for (int32_t a = 0; a < IR_MAX_MESH; a++)
         if (((changed | dealing) >> a & 1) &&
@@ -189,13 +191,14 @@ bool plan_box_step_make(const ir_tensor *tensor, const ir_mesh *mesh,
                         plan_box_step *out)
 {
     const uint32_t changed = changed_axes(from, to, mesh->n);
+    const box_row *row =
+        mesh_has(mesh, changed) ? find_row(from, to, changed) : NULL;
+
+    if (row == NULL) /* most pairs are no step: before anything dear */
+        return false;
     const plan_exchange x = plan_box_exchange(tensor, mesh, from, to);
     const uint32_t dealing = plan_exchange_axes(&x);
-    const box_row *row;
-
-    if (!mesh_has(mesh, changed))
-        return false;
-    row = row_of(from, to, changed, dealing);
+    row = row_of(row, from, to, changed, dealing);
     if (row == NULL)
         return false;
     if (!may_become_partial(row, tensor, to, changed) ||

@@ -98,6 +98,10 @@ typedef struct plan_boxing_cost {
      * NULL: nothing. */
     double (*crossing)(void *ctx, const plan_cross *cross);
     double (*crossing_least)(void *ctx, const plan_cross *cross);
+    /* Where a stage lies, as far as it matters: on stages of equal meshes that
+     * have the same number steps take as long, and between two of them and two
+     * others as far apart crossings do. NULL: its first device. */
+    int32_t (*place)(void *ctx, const plan_stage *stage);
 } plan_boxing_cost;
 
 /* Finds cheapest paths by Dijkstra over the SBPs of a tensor on a stage's

@@ -213,21 +213,42 @@ bool search_lay_out_own(search_level0 *z, search_candidate *c)
     return true;
 }
 
+/* Its tables are built here, by this hand's model. */
+static bool own_nodes(search_level0 *z, search_candidate *c)
+{
+    c->shown.rates =
+        search_rates_for(z, search_groups(c), c->shown.graph->micro_batches);
+    return node_tables(z, c);
+}
+
+bool search_floor_own(search_level0 *z, search_candidate *c)
+{
+    c->shown.seconds_only = true;
+    if (!own_nodes(z, c))
+        return false;
+    raise_bound(c, c->view ? search_net_floor(&c->built.loose, c->arena)
+                           : search_cut_floor(&c->built, c->arena));
+    return true;
+}
+
+void search_press_own(search_level0 *z, search_candidate *c, int32_t rounds,
+                      double enough)
+{
+    c->shown.least_moves = true;
+    if (search_floor_own(z, c) &&
+        !search_proven(c->record.lower_bound_s, enough) && edge_tables(c))
+        raise_bound(c, search_net_press(&c->built.net, rounds, enough,
+                                        fs_deadline_at(z->end, &c->steps)));
+}
+
+bool search_build_own(search_level0 *z, search_candidate *c)
+{
+    return own_nodes(z, c) && edge_tables(c);
+}
+
 void search_weigh_own(search_level0 *z, search_candidate *c)
 {
-    search_layout *shown = &c->shown;
-    shown->rates =
-        search_rates_for(z, search_groups(c), shown->graph->micro_batches);
-    shown->seconds_only = shown->least_moves = true;
-    const bool made = node_tables(z, c);
-    if (made)
-        raise_bound(c, search_cut_floor(&c->built, c->arena));
-    if (made && !search_proven(c->record.lower_bound_s, search_enough(z)) &&
-        edge_tables(c))
-        raise_bound(c,
-                    search_net_press(&c->built.net, c->cut < SEARCH_CUT ? 1 : 0,
-                                     search_enough(z),
-                                     fs_deadline_at(z->end, &c->steps)));
+    search_press_own(z, c, c->cut < SEARCH_CUT ? 1 : 0, search_enough(z));
     search_drop_tables(c);
 }
 

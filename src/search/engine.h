@@ -67,6 +67,17 @@ typedef struct search_incidence {
 search_incidence search_net_incidence(const search_net *net, bool both,
                                       fs_arena *arena);
 
+/* A table of a node or of one of its edges, as the node sees it while the
+ * others keep their values: for its value s entry s * stride counts for that
+ * sum. */
+typedef struct search_tied {
+    const double *cost;
+    double *sum;
+    int64_t stride, place; /* of entry 0 in the table */
+    const search_load *loads;
+    int32_t n_loads;
+} search_tied;
+
 /* One node at a time, with the sums kept up to date. */
 typedef struct search_moves {
     const search_net *net;
@@ -74,6 +85,8 @@ typedef struct search_moves {
     search_sums sums;
     int32_t *value; /* legal */
     int64_t steps;
+    search_tied *tied; /* [n_tied] of the node looked at last */
+    int32_t n_tied;
 } search_moves;
 search_moves search_moves_new(const search_net *net, int32_t *value,
                               fs_arena *arena);

@@ -611,7 +611,6 @@ static void end_proof(search_level0 *z)
 {
     for (int32_t k = 0; k < z->all.n; k++)
         search_drop_tables(z->all.at[k]);
-    search_crew_dismiss(z);
     z->proof_s = search_seconds_since(z->start_ns);
 }
 
@@ -646,6 +645,7 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
     end_proof(&z);
     if (status == FS_OK)
         search_more_plans(&z);
+    search_crew_dismiss(&z);
     if (status == FS_OK && z.kept.from)
         search_fill_best(&z, out);
     else if (status == FS_OK)

@@ -1,6 +1,8 @@
 #include "config.h"
 #include "search/layout.h"
 
+#include "base/hash.h"
+
 #include <string.h>
 
 typedef struct search_memo_entry {
@@ -9,6 +11,21 @@ typedef struct search_memo_entry {
     uint64_t hash;
     int32_t value, next;
 } entry;
+
+/* Keys are compared: one step a word will do. */
+static uint64_t hash_of(const void *key, size_t bytes)
+{
+    const unsigned char *at = key;
+    uint64_t h = bytes, word = 0;
+    for (; bytes >= sizeof word; at += sizeof word, bytes -= sizeof word) {
+        memcpy(&word, at, sizeof word);
+        h = (h ^ word) * 0x9e3779b97f4a7c15u;
+        h ^= h >> 32;
+    }
+    word = 0;
+    memcpy(&word, at, bytes);
+    return fs_mix(h ^ word);
+}
 
 static void grow(search_memo *memo)
 {
@@ -29,7 +46,7 @@ static void grow(search_memo *memo)
 
 int32_t *search_memo_at(search_memo *memo, const void *key, size_t bytes)
 {
-    uint64_t hash = fs_hash(0, key, bytes);
+    const uint64_t hash = hash_of(key, bytes);
     if (memo->n == memo->n_buckets)
         grow(memo);
     int32_t *bucket = &memo->bucket[hash & (uint64_t)(memo->n_buckets - 1)];

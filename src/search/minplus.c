@@ -211,53 +211,185 @@ double search_largest_rise(const double *from, const double *to, int64_t n,
 
 /* ---- products ---- */
 
-INLINE void begin_least(int64_t n, double *restrict cost,
-                        int64_t *restrict which)
+/* Least sums of some columns, and which value has them, in registers while all
+ * values are gone through: half as wide, as that is a register of most machines
+ * and comparisons of more are done one by one there. The last columns overlap
+ * those before them: they find the same. */
+enum { HALF = 4, LANES = 4 };
+typedef double half __attribute__((vector_size(8 * HALF)));
+typedef int64_t half_int __attribute__((vector_size(8 * HALF)));
+
+INLINE half load_half(const double *at)
 {
-    for (int64_t y = 0; y < n; y++) {
-        cost[y] = INFINITY;
-        which[y] = 0;
+    half x;
+    memcpy(&x, at, sizeof x);
+    return x;
+}
+
+typedef struct lane {
+    half least;
+    half_int at;
+} lane;
+
+INLINE void take_lane(lane *l, half c, half_int s)
+{
+    const half_int is = c < l->least;
+    l->at = (s & is) | (l->at & ~is);
+    l->least = (half)(((half_int)c & is) | ((half_int)l->least & ~is));
+}
+
+INLINE void end_lane(lane l, double *cost, uint16_t *best)
+{
+    memcpy(cost, &l.least, sizeof l.least);
+    for (int32_t i = 0; i < HALF; i++)
+        best[i] = (uint16_t)l.at[i];
+}
+
+INLINE lane new_lane(void)
+{
+    const double most = INFINITY;
+    return (lane){{most, most, most, most}, {0, 0, 0, 0}};
+}
+
+INLINE void four_lanes(const double *sum, const double *right, int64_t n,
+                       int64_t ny, double *cost, uint16_t *best)
+{
+    lane a = new_lane(), b = a, c = a, d = a;
+    half_int s = {0, 0, 0, 0};
+    for (int64_t k = 0; k < n; k++, right += ny, s += 1) {
+        const half own = {sum[k], sum[k], sum[k], sum[k]};
+        take_lane(&a, own + load_half(right), s);
+        take_lane(&b, own + load_half(right + HALF), s);
+        take_lane(&c, own + load_half(right + 2 * HALF), s);
+        take_lane(&d, own + load_half(right + 3 * HALF), s);
+    }
+    end_lane(a, cost, best);
+    end_lane(b, cost + HALF, best + HALF);
+    end_lane(c, cost + 2 * HALF, best + 2 * HALF);
+    end_lane(d, cost + 3 * HALF, best + 3 * HALF);
+}
+
+INLINE void one_lane(const double *sum, const double *right, int64_t n,
+                     int64_t ny, double *cost, uint16_t *best)
+{
+    lane a = new_lane();
+    half_int s = {0, 0, 0, 0};
+    for (int64_t k = 0; k < n; k++, right += ny, s += 1) {
+        const half own = {sum[k], sum[k], sum[k], sum[k]};
+        take_lane(&a, own + load_half(right), s);
+    }
+    end_lane(a, cost, best);
+}
+
+INLINE void short_product(const double *sum, const double *right, int64_t n,
+                          int64_t ny, double *cost, uint16_t *best)
+{
+    for (int64_t y = 0; y < ny; y++) {
+        double least = INFINITY;
+        int64_t at = 0;
+        for (int64_t s = 0; s < n; s++) {
+            const double c = sum[s] + right[s * ny + y];
+            at = c < least ? s : at;
+            least = c < least ? c : least;
+        }
+        cost[y] = least;
+        best[y] = (uint16_t)at;
     }
 }
 
-INLINE void take_less(double sum, const double *right, int64_t n, int64_t s,
-                      double *restrict cost, int64_t *restrict which)
+INLINE void row_product(const double *sum, const double *right, int64_t n,
+                        int64_t ny, double *cost, uint16_t *best)
 {
-    for (int64_t y = 0; y < n; y++) {
-        const double c = sum + right[y];
-        which[y] = c < cost[y] ? s : which[y];
-        cost[y] = c < cost[y] ? c : cost[y];
-    }
+    int64_t y = 0;
+    for (; y + LANES * HALF <= ny; y += LANES * HALF)
+        four_lanes(sum, right + y, n, ny, cost + y, best + y);
+    for (; y + HALF <= ny; y += HALF)
+        one_lane(sum, right + y, n, ny, cost + y, best + y);
+    if (y < ny)
+        one_lane(sum, right + ny - HALF, n, ny, cost + ny - HALF,
+                 best + ny - HALF);
 }
-
-/* Columns at once, as places are kept beside them. */
-enum { BLOCK = 256 };
 
 FS_CLONES
 void search_min_plus(const double *sum, const double *right, int64_t nx,
                      int64_t n, int64_t ny, double *cost, uint16_t *best)
 {
-    int64_t which[BLOCK];
-    for (int64_t x = 0; x < nx; x++, sum += n)
-        for (int64_t y = 0; y < ny; y += BLOCK) {
-            const int64_t many = ny - y < BLOCK ? ny - y : BLOCK;
-            double *to = cost + x * ny + y;
-            begin_least(many, to, which);
-            for (int64_t s = 0; s < n; s++)
-                take_less(sum[s], right + s * ny + y, many, s, to, which);
-            for (int64_t k = 0; k < many; k++)
-                best[x * ny + y + k] = (uint16_t)which[k];
-        }
+    for (int64_t x = 0; x < nx; x++, sum += n, cost += ny, best += ny)
+        if (ny < HALF)
+            short_product(sum, right, n, ny, cost, best);
+        else
+            row_product(sum, right, n, ny, cost, best);
 }
 
-INLINE void add_row(const double *row, bool flat, int64_t n,
-                    double *restrict sum)
+/* Tables in the same place: the sum of one entry of each, or of rows. */
+typedef struct summands {
+    const double *const *at;
+    const int64_t *own;
+    const bool *flat;
+    int32_t n;
+} summands;
+
+INLINE half add_row(half sum, const double *row, bool flat)
 {
-    const double same = *row;
-    for (int64_t y = 0; flat && y < n; y++)
-        sum[y] += same;
-    for (int64_t y = 0; !flat && y < n; y++)
-        sum[y] += row[y];
+    return sum + (flat ? (half){*row, *row, *row, *row} : load_half(row));
+}
+
+INLINE void four_sums(const summands *t, int64_t dom, int64_t y, double *cost,
+                      uint16_t *best)
+{
+    lane a = new_lane(), b = a, c = a, d = a;
+    half_int place = {0, 0, 0, 0};
+    for (int64_t s = 0; s < dom; s++, place += 1) {
+        half of_a = {0, 0, 0, 0}, of_b = of_a, of_c = of_a, of_d = of_a;
+        for (int32_t f = 0; f < t->n; f++) {
+            const bool flat = t->flat[f];
+            const int64_t next = flat ? 0 : HALF;
+            const double *row = t->at[f] + s * t->own[f] + (flat ? 0 : y);
+            of_a = add_row(of_a, row, flat);
+            of_b = add_row(of_b, row + next, flat);
+            of_c = add_row(of_c, row + 2 * next, flat);
+            of_d = add_row(of_d, row + 3 * next, flat);
+        }
+        take_lane(&a, of_a, place);
+        take_lane(&b, of_b, place);
+        take_lane(&c, of_c, place);
+        take_lane(&d, of_d, place);
+    }
+    end_lane(a, cost + y, best + y);
+    end_lane(b, cost + y + HALF, best + y + HALF);
+    end_lane(c, cost + y + 2 * HALF, best + y + 2 * HALF);
+    end_lane(d, cost + y + 3 * HALF, best + y + 3 * HALF);
+}
+
+INLINE void one_sum(const summands *t, int64_t dom, int64_t y, double *cost,
+                    uint16_t *best)
+{
+    lane a = new_lane();
+    half_int place = {0, 0, 0, 0};
+    for (int64_t s = 0; s < dom; s++, place += 1) {
+        half sum = {0, 0, 0, 0};
+        for (int32_t f = 0; f < t->n; f++)
+            sum = add_row(sum, t->at[f] + s * t->own[f] + (t->flat[f] ? 0 : y),
+                          t->flat[f]);
+        take_lane(&a, sum, place);
+    }
+    end_lane(a, cost + y, best + y);
+}
+
+INLINE void short_sums(const summands *t, int64_t dom, int64_t n, double *cost,
+                       uint16_t *best)
+{
+    for (int64_t y = 0; y < n; y++) {
+        cost[y] = INFINITY;
+        best[y] = 0;
+        for (int64_t s = 0; s < dom; s++) {
+            double sum = 0;
+            for (int32_t f = 0; f < t->n; f++)
+                sum += t->at[f][s * t->own[f] + (t->flat[f] ? 0 : y)];
+            best[y] = sum < cost[y] ? (uint16_t)s : best[y];
+            cost[y] = sum < cost[y] ? sum : cost[y];
+        }
+    }
 }
 
 FS_CLONES
@@ -265,21 +397,18 @@ void search_least_sums(const double *const *at, const int64_t *own,
                        const bool *flat, int32_t tables, int64_t dom, int64_t n,
                        double *cost, uint16_t *best)
 {
-    int64_t which[BLOCK];
-    double sum[BLOCK];
-    for (int64_t y = 0; y < n; y += BLOCK) {
-        const int64_t many = n - y < BLOCK ? n - y : BLOCK;
-        begin_least(many, cost + y, which);
-        for (int64_t s = 0; s < dom; s++) {
-            memset(sum, 0, (size_t)many * sizeof *sum);
-            for (int32_t f = 0; f < tables; f++)
-                add_row(at[f] + s * own[f] + (flat[f] ? 0 : y), flat[f], many,
-                        sum);
-            take_less(0, sum, many, s, cost + y, which);
-        }
-        for (int64_t k = 0; k < many; k++)
-            best[y + k] = (uint16_t)which[k];
+    const summands t = {at, own, flat, tables};
+    int64_t y = 0;
+    if (n < HALF) {
+        short_sums(&t, dom, n, cost, best);
+        return;
     }
+    for (; y + LANES * HALF <= n; y += LANES * HALF)
+        four_sums(&t, dom, y, cost, best);
+    for (; y + HALF <= n; y += HALF)
+        one_sum(&t, dom, y, cost, best);
+    if (y < n)
+        one_sum(&t, dom, n - HALF, cost, best);
 }
 
 FS_CLONES

@@ -2,6 +2,7 @@
 #include "search/engine.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/sum.h"
 #include "search/cfn.h"
 
@@ -10,6 +11,8 @@
 
 /* Of one value of a node, for each of its edges. */
 enum { TRY_STEPS = 10 };
+/* Tables whose least is remembered at once. */
+enum { KNOWN = 512 };
 
 static const struct {
     const char *name;
@@ -137,9 +140,25 @@ static double least(const double *at, int64_t n)
     return best;
 }
 
+/* The least of a table, which edges that are alike share: looked for once for
+ * those that come near to each other. */
+typedef struct known_least {
+    const double *table;
+    double least;
+} known_least;
+
+static double least_of(const double *table, int64_t n, known_least *known)
+{
+    const uint64_t slot = fs_mix((uint64_t)(uintptr_t)table) % KNOWN;
+    if (known[slot].table != table)
+        known[slot] = (known_least){table, least(table, n)};
+    return known[slot].least;
+}
+
 double search_net_floor(const search_net *net, fs_arena *arena)
 {
     search_sums sums = search_sums_new(net, arena);
+    known_least *known = fs_new(arena, known_least, KNOWN);
     for (int32_t i = 0; i < net->n_nodes; i++) {
         const search_net_node *node = &net->nodes[i];
         add(&sums, node->stage, node->per_step, least(node->cost, node->n));
@@ -147,7 +166,7 @@ double search_net_floor(const search_net *net, fs_arena *arena)
     for (int32_t e = 0; e < net->n_edges; e++) {
         const search_net_edge *edge = &net->edges[e];
         int64_t n = (int64_t)net->nodes[edge->u].n * net->nodes[edge->v].n;
-        add(&sums, edge->stage, edge->per_step, least(edge->cost, n));
+        add(&sums, edge->stage, edge->per_step, least_of(edge->cost, n, known));
     }
     return search_sums_cost(net, &sums);
 }
@@ -188,80 +207,119 @@ search_incidence search_net_incidence(const search_net *net, bool both,
 search_moves search_moves_new(const search_net *net, int32_t *value,
                               fs_arena *arena)
 {
-    search_moves m = {net, search_net_incidence(net, true, arena),
-                      search_sums_new(net, arena), value, 0};
+    search_moves m = {.net = net,
+                      .at = search_net_incidence(net, true, arena),
+                      .sums = search_sums_new(net, arena),
+                      .value = value};
+    int32_t most = 0;
+    for (int32_t i = 0; i < net->n_nodes; i++) {
+        const int32_t n = m.at.first[i + 1] - m.at.first[i];
+        most = n > most ? n : most;
+    }
+    m.tied = fs_new(arena, search_tied, most + 1);
     search_net_sums(net, value, &m.sums);
     return m;
 }
 
-/* Adds node i and its edges to the sums, times `sign`. */
-static void count(search_moves *m, int32_t i, int32_t sign)
+static double *sum_of(search_moves *m, int32_t stage, bool per_step)
+{
+    return &(per_step ? m->sums.step_s : m->sums.micro_s)[stage];
+}
+
+/* Node i and its edges. */
+static void look_at(search_moves *m, int32_t i)
 {
     const search_net *net = m->net;
     const search_net_node *node = &net->nodes[i];
-    int32_t s = m->value[i];
-    add(&m->sums, node->stage, node->per_step, sign * node->cost[s]);
-    search_add_loads(m->sums.bytes, node->loads, node->n_loads, s, sign);
+    search_tied *tied = m->tied;
+    *tied++ = (search_tied){node->cost,  sum_of(m, node->stage, node->per_step),
+                            1,           0,
+                            node->loads, node->n_loads};
     for (int32_t k = m->at.first[i]; k < m->at.first[i + 1]; k++) {
         const search_net_edge *edge = &net->edges[m->at.edge[k]];
-        int64_t at = (int64_t)m->value[edge->u] * net->nodes[edge->v].n +
-                     m->value[edge->v];
-        add(&m->sums, edge->stage, edge->per_step, sign * edge->cost[at]);
-        search_add_loads(m->sums.bytes, edge->loads, edge->n_loads, at, sign);
+        const int64_t row = net->nodes[edge->v].n;
+        const bool u = edge->u == i, v = edge->v == i;
+        const int64_t place =
+            (u ? 0 : m->value[edge->u] * row) + (v ? 0 : m->value[edge->v]);
+        *tied++ = (search_tied){edge->cost + place,
+                                sum_of(m, edge->stage, edge->per_step),
+                                (u ? row : 0) + (v ? 1 : 0),
+                                place,
+                                edge->loads,
+                                edge->n_loads};
+    }
+    m->n_tied = (int32_t)(tied - m->tied);
+}
+
+/* Adds its value s to the sums, times `sign`. */
+static void count(search_moves *m, int32_t s, int32_t sign)
+{
+    for (int32_t k = 0; k < m->n_tied; k++) {
+        const search_tied *tied = &m->tied[k];
+        const int64_t at = s * tied->stride;
+        *tied->sum += sign * tied->cost[at];
+        search_add_loads(m->sums.bytes, tied->loads, tied->n_loads,
+                         tied->place + at, sign);
     }
 }
 
-static bool allowed(const search_moves *m, int32_t i)
+static bool allowed(const search_moves *m, int32_t s)
 {
-    const search_net *net = m->net;
-    bool fine = isfinite(net->nodes[i].cost[m->value[i]]);
-    for (int32_t k = m->at.first[i]; k < m->at.first[i + 1]; k++) {
-        const search_net_edge *edge = &net->edges[m->at.edge[k]];
-        fine &= isfinite(
-            edge->cost[(int64_t)m->value[edge->u] * net->nodes[edge->v].n +
-                       m->value[edge->v]]);
-    }
+    bool fine = true;
+    for (int32_t k = 0; k < m->n_tied; k++)
+        fine &= isfinite(m->tied[k].cost[s * m->tied[k].stride]) != 0;
     return fine;
+}
+
+static void put(search_moves *m, int32_t i, int32_t s)
+{
+    count(m, m->value[i], -1);
+    m->value[i] = s;
+    count(m, s, 1);
+}
+
+/* What is not legal is never counted: INFINITY - INFINITY. */
+static double try(search_moves *m, int32_t i, int32_t s)
+{
+    const int32_t old = m->value[i];
+    m->steps += TRY_STEPS * m->n_tied;
+    if (!allowed(m, s))
+        return INFINITY;
+    m->steps += 2 * m->net->n_stages + m->net->n_limits;
+    put(m, i, s);
+    if (search_sums_fit(m->net, &m->sums))
+        return search_sums_cost(m->net, &m->sums);
+    put(m, i, old);
+    return INFINITY;
 }
 
 void search_moves_put(search_moves *m, int32_t i, int32_t s)
 {
-    count(m, i, -1);
-    m->value[i] = s;
-    count(m, i, 1);
+    look_at(m, i);
+    put(m, i, s);
 }
 
-/* What is not legal is never counted: INFINITY - INFINITY. */
 double search_moves_try(search_moves *m, int32_t i, int32_t s)
 {
-    const int32_t old = m->value[i];
-    m->value[i] = s;
-    const bool legal = allowed(m, i);
-    m->value[i] = old;
-    m->steps += TRY_STEPS * (m->at.first[i + 1] - m->at.first[i] + 1);
-    if (!legal)
-        return INFINITY;
-    m->steps += 2 * m->net->n_stages + m->net->n_limits;
-    search_moves_put(m, i, s);
-    if (search_sums_fit(m->net, &m->sums))
-        return search_sums_cost(m->net, &m->sums);
-    search_moves_put(m, i, old);
-    return INFINITY;
+    look_at(m, i);
+    return try(m, i, s);
 }
 
 static bool move(search_moves *m, int32_t i, double *cost)
 {
     int32_t best = m->value[i], old = best;
+    if (m->net->nodes[i].n > 1)
+        look_at(m, i);
     for (int32_t s = 0; s < m->net->nodes[i].n; s++) {
         if (s == best)
             continue;
-        const double c = search_moves_try(m, i, s);
+        const double c = try(m, i, s);
         /* A margin against rounding: the sums are kept up to date. */
         if (c < *cost * (1 - 1e-12)) {
             *cost = c;
             best = s;
         } else if (isfinite(c)) {
-            search_moves_put(m, i, best);
+            put(m, i, best);
         }
     }
     return best != old;

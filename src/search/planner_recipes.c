@@ -183,7 +183,9 @@ static void add_degrees(recipes *p)
     if (p->family->tables >= 0 && (r.pins.n > 0 || !pin_tables(p, &r)))
         return;
     for (int32_t pp = 1; pp <= (has(p, 'P') ? devices : 1); pp++)
-        for (int32_t tp = 1; tp <= (has(p, 'T') ? devices / pp : 1); tp++) {
+        for (int32_t tp = 1;
+             devices % pp == 0 && tp <= (has(p, 'T') ? devices / pp : 1);
+             tp++) {
             if (devices % (pp * tp * r.cp) ||
                 !free_to(problem->fix_stages, 0, pp) ||
                 (given && !free_to(given->tp, 0, tp)))
@@ -245,15 +247,44 @@ static void pace_all(recipes *p, fs_arena *scratch)
     fs_crew_run(pace_one, &all, fs_crew_hands(), all.of.n);
 }
 
-static void estimate_all(recipes *p)
+/* Recipes are estimated by several hands, some at a time: each has a cost model
+ * of its own, which remembers. */
+enum { AT_A_TIME = 64 };
+typedef struct estimating {
+    recipes *p;
+    search_problem *problem; /* [hands] */
+    search_ledger *ledger;
+} estimating;
+
+static void estimate_some(void *ctx, int32_t hand, int32_t k)
 {
-    int32_t n = 0;
-    for (int32_t k = 0; k < p->all.n; k++) {
-        ranked item = p->all.at[k];
-        item.estimate = search_ledger_ask(&p->ledger, &item.recipe);
-        if (isfinite(item.estimate.iteration_s))
-            p->all.at[n++] = item;
+    const estimating *all = ctx;
+    recipes *p = all->p;
+    for (int32_t i = k * AT_A_TIME; i < (k + 1) * AT_A_TIME && i < p->all.n;
+         i++)
+        p->all.at[i].estimate =
+            search_ledger_ask(&all->ledger[hand], &p->all.at[i].recipe);
+}
+
+static void estimate_all(recipes *p, fs_arena *scratch)
+{
+    const int32_t times = (p->all.n + AT_A_TIME - 1) / AT_A_TIME,
+                  most = fs_crew_hands(), hands = times < most ? times : most;
+    estimating all = {p, fs_new(scratch, search_problem, hands),
+                      fs_new(scratch, search_ledger, hands)};
+    for (int32_t h = 0; h < hands; h++) {
+        all.problem[h] = *p->problem;
+        all.ledger[h] = p->ledger;
+        all.ledger[h].problem = &all.problem[h];
+        if (h > 0)
+            all.problem[h].cost =
+                cost_model_create(p->problem->cluster, scratch);
     }
+    fs_crew_run(estimate_some, &all, hands, times);
+    int32_t n = 0;
+    for (int32_t k = 0; k < p->all.n; k++)
+        if (isfinite(p->all.at[k].estimate.iteration_s))
+            p->all.at[n++] = p->all.at[k];
     p->all.n = n;
 }
 
@@ -510,7 +541,7 @@ fs_status search_plan_recipes(const search_planner *self,
             strcmp(self->name, families[f].name) == 0)
             add_family(&p, &families[f]);
     pace_all(&p, scratch);
-    estimate_all(&p);
+    estimate_all(&p, scratch);
     fs_arena_destroy(scratch);
     if (p.all.n)
         qsort(p.all.at, (size_t)p.all.n, sizeof *p.all.at, by_estimate);

@@ -6,6 +6,8 @@
 #include "search/plans.h"
 
 #include "base/clock.h"
+#include "search/attempt.h"
+#include "search/crew.h"
 #include "search/effort.h"
 #include "search/kept.h"
 #include "search/lay_out.h"
@@ -18,7 +20,7 @@
 
 /* Some offers do not fit. Of the work done until then, plans that nobody needs
  * for a proof may take so much more, and some where that was little. */
-enum { SPARE = 2, LOOKS = 4, FEW_PRICES = 1 };
+enum { SPARE = 2, LOOKS = 4, FEW_PRICES = 1, AT_ONCE = 2 };
 #define MORE_WORK 0.25
 #define LEAST_WORK_S 0.25
 
@@ -124,12 +126,20 @@ void search_offer_values(search_level0 *z, search_candidate *c,
 
 /* ---- configurations that were not solved ---- */
 
-/* One of those, with the least that a plan of its cut costs: its own bound, or,
- * where that was looked at, what its nodes take, whatever the limits. */
+/* One of those, with the least that a plan of its cut costs: its own bound, or
+ * what its nodes take; where stages hand on to each other then what its network
+ * takes with quick bounds of moves, by prices that rise: exact tables of moves,
+ * and an engine, are for what is left. Limits have no say. */
+typedef enum open_step {
+    OPEN_UNKNOWN,
+    OPEN_LOOKED,
+    OPEN_PRESSED,
+    OPEN_SOLVED
+} open_step;
 typedef struct open_one {
     search_candidate *c;
     double least_s;
-    bool looked;
+    open_step step; /* how far it came */
 } open_one;
 
 /* Those that have no offer. */
@@ -139,29 +149,34 @@ static int32_t list_open(const search_level0 *z, open_one *list)
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
         if (find_offer(z, c) == z->offers.n && !search_narrowed(c))
-            list[n++] = (open_one){c, search_bound(c), false};
+            list[n++] = (open_one){c, search_bound(c), OPEN_UNKNOWN};
     }
     return n;
 }
 
-/* The least of those that may have a plan of interest; NULL: none may. */
-static open_one *next_open(const search_level0 *z, open_one *list, int32_t n)
+/* The least of those that may have a plan of interest, but for one; NULL: no
+ * other may. */
+static open_one *next_open(const search_level0 *z, open_one *list, int32_t n,
+                           const open_one *but)
 {
     double least_s = most_s(z, z->problem->ranking->keep);
     open_one *least = NULL;
     for (int32_t k = 0; k < n; k++)
-        if (list[k].least_s < least_s) {
+        if (&list[k] != but && list[k].step < OPEN_SOLVED &&
+            list[k].least_s < least_s) {
             least = &list[k];
             least_s = least->least_s;
         }
     return least;
 }
 
-/* One to be solved in the place of c, with tables of its nodes, in an arena of
- * its own; false: there is nothing to solve. */
-static bool make_anew(search_level0 *z, const search_candidate *c,
-                      search_candidate *anew)
+/* One to be looked at in the place of c, laid out in an arena of its own;
+ * NULL: there is nothing to look at. */
+static search_candidate *make_anew(search_level0 *z, const search_candidate *c,
+                                   double most_steps)
 {
+    search_candidate *anew = fs_new(z->scratch, search_candidate, 1);
+    fs_err ignored = {0};
     *anew = (search_candidate){.graph = c->graph,
                                .n_stages = c->n_stages,
                                .depth = c->depth,
@@ -171,33 +186,46 @@ static bool make_anew(search_level0 *z, const search_candidate *c,
                                .schedule = c->schedule ? c->schedule
                                                        : z->problem->schedule,
                                .again = c->again,
+                               .share = 1,
                                .arena = fs_arena_create()};
-    fs_err ignored = {0};
-    if (search_lay_out_cut(z, anew, &ignored) != FS_OK)
-        return false;
-    anew->shown.end = z->end;
+    if (search_lay_out_cut(z, anew, &ignored) != FS_OK) {
+        fs_arena_destroy(anew->arena);
+        return NULL;
+    }
     anew->shown.seconds_only = true; /* who lists it sees whether it fits */
-    return search_build_nodes(z->problem, &anew->shown, anew->arena,
-                              &anew->built) &&
-           anew->built.empty < 0;
+    anew->asked = fs_new(anew->arena, search_asked, 1);
+    anew->asked->status = FS_NO;
+    anew->asked->left = most_steps;
+    anew->asked->budget =
+        (search_budget){.cutoff = most_s(z, z->problem->ranking->keep),
+                        .gap = z->problem->gap,
+                        .reduce = z->problem->reduce,
+                        .without = z->problem->without,
+                        .rounds = FEW_PRICES};
+    return anew;
 }
 
-static void drop_anew(search_level0 *z, search_candidate *anew)
+/* Crew's jobs. */
+static void look_soon(search_level0 *z, search_candidate *anew)
 {
-    z->other_steps += anew->steps;
-    fs_arena_destroy(anew->arena);
+    search_floor_own(z, anew);
 }
 
-static void look_soon(search_level0 *z, open_one *open)
+static void press_soon(search_level0 *z, search_candidate *anew)
 {
-    search_candidate anew;
-    double least_s = INFINITY;
-    if (make_anew(z, open->c, &anew))
-        least_s = search_net_floor(&anew.built.loose, anew.arena);
-    open->looked = true;
-    open->least_s = fmax(open->least_s, least_s);
-    anew.steps = anew.built.steps;
-    drop_anew(z, &anew);
+    search_press_own(z, anew, 0, anew->asked->budget.cutoff);
+}
+
+static void solve_soon(search_level0 *z, search_candidate *anew)
+{
+    search_asked *asked = anew->asked;
+    if (!search_build_own(z, anew))
+        return;
+    asked->budget.deadline =
+        fs_deadline_after(asked->left, &anew->steps, z->end);
+    asked->status = search_engine_find(z->problem->engine)(
+        &anew->built.net, &asked->budget, anew->arena, &asked->err,
+        &asked->solution);
 }
 
 /* What costs less than its bound exceeds a limit. */
@@ -207,27 +235,51 @@ static bool may_fit(const search_candidate *c, double cost_s)
     return cost_s >= bound_s || search_proven(cost_s, bound_s);
 }
 
-static void solve_soon(search_level0 *z, search_candidate *c, double most_steps)
+static search_job *const job_to[] = {[OPEN_LOOKED] = look_soon,
+                                     [OPEN_PRESSED] = press_soon,
+                                     [OPEN_SOLVED] = solve_soon};
+
+static open_step next_step(const open_one *open)
 {
-    search_candidate anew;
-    search_built *built = &anew.built;
-    search_solution solution = {0};
-    fs_err ignored = {0};
-    if (make_anew(z, c, &anew) && search_build_edges(anew.arena, built)) {
-        anew.steps = built->steps;
-        const search_budget budget = {
-            .deadline = fs_deadline_after(most_steps, &anew.steps, z->end),
-            .cutoff = most_s(z, z->problem->ranking->keep),
-            .gap = z->problem->gap,
-            .reduce = z->problem->reduce,
-            .without = z->problem->without,
-            .rounds = FEW_PRICES};
-        if (z->engine(&built->net, &budget, z->scratch, &ignored, &solution) ==
-                FS_OK &&
-            may_fit(c, solution.cost))
-            offer_of(z, c, &anew, built, &solution);
+    const bool moves = open->c->n_stages > 1;
+    return open->step == OPEN_LOOKED && !moves ? OPEN_SOLVED : open->step + 1;
+}
+
+static void conclude_soon(search_level0 *z, open_one *open,
+                          search_candidate *anew)
+{
+    const search_solution *found = &anew->asked->solution;
+    open->least_s = fmax(open->least_s, anew->record.lower_bound_s);
+    if (anew->asked->status == FS_OK && may_fit(open->c, found->cost))
+        offer_of(z, open->c, anew, &anew->built, found);
+    z->other_steps += anew->steps;
+    fs_arena_destroy(anew->arena);
+}
+
+/* A step of some at once. */
+static void go_on_soon(search_level0 *z, open_one **list, int32_t n,
+                       open_step step, double most_steps)
+{
+    search_candidate *anew[AT_ONCE];
+    open_one *laid[AT_ONCE];
+    int32_t n_laid = 0;
+    for (int32_t k = 0; k < n; k++) {
+        anew[n_laid] = make_anew(z, list[k]->c, most_steps);
+        list[k]->step = anew[n_laid] ? step : OPEN_SOLVED;
+        laid[n_laid] = list[k];
+        n_laid += anew[n_laid] != NULL;
     }
-    drop_anew(z, &anew);
+    search_crew_run(z, job_to[step], anew, n_laid);
+    for (int32_t k = 0; k < n_laid; k++)
+        conclude_soon(z, laid[k], anew[k]);
+}
+
+/* How many more may be brought to that step, each of which takes longer. */
+static int32_t room_for(const search_level0 *z, const int32_t *count,
+                        open_step step)
+{
+    const int32_t most = step == OPEN_LOOKED ? LOOKS * room(z) : room(z);
+    return most - count[step] < AT_ONCE ? most - count[step] : AT_ONCE;
 }
 
 void search_more_plans(search_level0 *z)
@@ -235,24 +287,22 @@ void search_more_plans(search_level0 *z)
     if (room(z) == 0 || z->problem->ranking->keep == 1 || !z->kept.from)
         return;
     const double done = (double)search_steps(z);
-    const double most =
-        done + fmax(MORE_WORK * done, LEAST_WORK_S * FS_STEPS_PER_S);
-    open_one *list = fs_new(z->scratch, open_one, z->all.n), *open;
-    const int32_t n = list_open(z, list);
-    int32_t solved = 0, looked = 0;
-    while (solved < room(z) && looked < LOOKS * room(z) && !search_over(z) &&
-           (open = next_open(z, list, n))) {
+    double most = done + fmax(MORE_WORK * done, LEAST_WORK_S * FS_STEPS_PER_S);
+    open_one *all = fs_new(z->scratch, open_one, z->all.n), *few[AT_ONCE];
+    const int32_t n = list_open(z, all);
+    int32_t count[OPEN_SOLVED + 1] = {0};
+    while (!search_over(z) && (few[0] = next_open(z, all, n, NULL))) {
+        const open_step step = next_step(few[0]);
+        const int32_t most_few = room_for(z, count, step);
         const double left = most - (double)search_steps(z);
-        if (left <= 0)
+        if (left <= 0 || most_few <= 0)
             break;
-        if (!open->looked) {
-            look_soon(z, open);
-            looked++;
-            continue;
-        }
-        open->least_s = INFINITY;
-        solve_soon(z, open->c, left);
-        solved++;
+        few[1] = next_open(z, all, n, few[0]);
+        const bool both = most_few > 1 && few[1] && next_step(few[1]) == step;
+        count[step] += 1 + both;
+        go_on_soon(z, few, 1 + both, step, left);
+        if (step == OPEN_PRESSED) /* it is less than what it spares */
+            most = left + (double)search_steps(z);
     }
 }
 

@@ -1,6 +1,8 @@
 #include "config.h"
 #include "search/runs.h"
 
+#include "base/crew.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -222,10 +224,23 @@ static uint64_t look_of(const search_net *net)
     return hash;
 }
 
-static double solve_part(whole *w, const search_net *part, fs_arena *arena)
+/* A run on its way: its network and what it takes. */
+typedef struct run_job {
+    const search_runs *a;
+    int32_t first, last;
+    fs_arena *arena;
+    search_net part;
+    uint64_t look;
+    bool solves; /* none that looks alike is known */
+    int64_t steps;
+    double s;
+} run_job;
+
+static void solve_run(void *ctx, int32_t hand, int32_t k)
 {
-    const search_problem *problem = w->a->problem;
-    const search_budget budget = {fs_deadline_at(w->a->runs_end, &w->a->steps),
+    run_job *job = (run_job *)ctx + k;
+    const search_problem *problem = job->a->problem;
+    const search_budget budget = {fs_deadline_at(job->a->runs_end, &job->steps),
                                   INFINITY,
                                   problem->gap,
                                   true,
@@ -234,40 +249,65 @@ static double solve_part(whole *w, const search_net *part, fs_arena *arena)
                                   NULL};
     search_solution solution = {.cost = INFINITY};
     fs_err ignored = {0};
-    w->a->n_networks++;
-    if (search_ilp(part, &budget, arena, &ignored, &solution) != FS_OK)
-        return INFINITY;
-    return solution.cost / part->micro_batches;
+    (void)hand;
+    if (job->solves && search_ilp(&job->part, &budget, job->arena, &ignored,
+                                  &solution) == FS_OK)
+        job->s = solution.cost / job->part.micro_batches;
 }
 
-static double run_seconds(whole *w, int32_t first, int32_t last)
+static run_job job_of(whole *w, int32_t first, int32_t last)
 {
-    fs_arena *scratch = fs_arena_create();
-    const search_net part = part_of(w, first, last, scratch);
-    const uint64_t look = look_of(&part);
-    int32_t *known = search_memo_at(&w->known, &look, sizeof look);
-    if (*known < 0) {
-        const int32_t id = w->seconds.n;
-        fs_push(w->arena, &w->seconds, solve_part(w, &part, scratch));
-        *known = id;
-    }
-    const double s = w->seconds.at[*known];
-    fs_arena_destroy(scratch);
-    return s;
+    run_job job = {.a = w->a,
+                   .first = first,
+                   .last = last,
+                   .arena = fs_arena_create(),
+                   .s = INFINITY};
+    job.part = part_of(w, first, last, job.arena);
+    job.look = look_of(&job.part);
+    job.solves = *search_memo_at(&w->known, &job.look, sizeof job.look) < 0;
+    return job;
 }
 
-static void time_runs(whole *w)
+/* What a run takes counts as if it had been solved after those before it. */
+static void conclude_run(whole *w, const run_job *job)
 {
     search_runs *a = w->a;
-    for (int32_t first = 0; first < a->n_layers; first++)
-        for (int32_t last = first; last < a->n_layers; last++) {
-            search_run_cost *best = run_at(a, w->place, first, last);
-            if (runs_over(a))
-                return;
-            const double s = run_seconds(w, first, last);
-            if (s < best->s)
-                *best = (search_run_cost){s, w->layout.stages[0].mesh};
+    int32_t *known = search_memo_at(&w->known, &job->look, sizeof job->look);
+    if (*known < 0) {
+        *known = w->seconds.n;
+        fs_push(w->arena, &w->seconds, job->s);
+        a->n_networks++;
+        a->steps += job->steps;
+    }
+    const double s = w->seconds.at[*known];
+    search_run_cost *best = run_at(a, w->place, job->first, job->last);
+    if (s < best->s)
+        *best = (search_run_cost){s, w->layout.stages[0].mesh};
+}
+
+/* Runs in order, some at once; what was solved when there was no work left for
+ * it is not used. */
+static void time_runs(whole *w)
+{
+    enum { AT_ONCE = 2 };
+    search_runs *a = w->a;
+    int32_t first = 0, last = 0;
+    while (first < a->n_layers && !runs_over(a)) {
+        run_job jobs[AT_ONCE];
+        int32_t n = 0;
+        for (; n < AT_ONCE && first < a->n_layers; n++) {
+            jobs[n] = job_of(w, first, last);
+            jobs[n].solves &= n == 0 || jobs[n].look != jobs[0].look;
+            first += ++last == a->n_layers;
+            last = last == a->n_layers ? first : last;
         }
+        fs_crew_run(solve_run, jobs, fs_crew_hands(), n);
+        for (int32_t k = 0; k < n; k++) {
+            if (k == 0 || !runs_over(a))
+                conclude_run(w, &jobs[k]);
+            fs_arena_destroy(jobs[k].arena);
+        }
+    }
 }
 
 typedef struct sub_mesh {
