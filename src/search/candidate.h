@@ -44,7 +44,8 @@ typedef struct search_candidate {
     int32_t depth;             /* of these on a group of devices */
     ir_mesh mesh;              /* of the first stage */
     const search_part *part;   /* NULL: equal meshes, cut by time */
-    search_measured *measured; /* NULL: not */
+    search_measured *measured; /* NULL: not, */
+    bool dealt;                /* but cut again by what no plan takes */
     double any_cut_s; /* bound however these stages are cut; 0: none is known */
     const char *schedule;    /* NULL: all that are to choose from */
     search_layout layout;    /* of the whole graph */
