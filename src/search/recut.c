@@ -642,12 +642,11 @@ static void begin_loose(recutter *r, double steps)
     r->loose = search_steps(r->z) + (int64_t)(LEAST_WORK_S * FS_STEPS_PER_S);
 }
 
-static fs_status recut(recutter *r, fs_err *err)
+/* Of equal meshes. */
+static fs_status recut_equal(recutter *r, double usual, fs_err *err)
 {
     search_level0 *z = r->z;
-    const double done = (double)search_steps(z);
     const int32_t n = z->all.n;
-    const double usual = usual_work(z);
     begin_loose(r, usual);
     z->round_end = z->end;
     z->best = NULL;
@@ -657,6 +656,14 @@ static fs_status recut(recutter *r, fs_err *err)
     FS_TRY(try_proposals(r, IN_A_ROW, err));
     begin_work(r, usual);
     FS_TRY(try_unmeasured(r, err));
+    return FS_OK;
+}
+
+static fs_status recut(recutter *r, fs_err *err)
+{
+    search_level0 *z = r->z;
+    const double done = (double)search_steps(z), usual = usual_work(z);
+    FS_TRY(recut_equal(r, usual, err));
     if (wants_meshes(z)) {
         const bool mixed = z->problem->cluster->n_groups > 1;
         begin_loose(
@@ -692,6 +699,21 @@ fs_status search_recut_best(search_level0 *z, fs_err *err)
     }
     drop_useless(z);
     return FS_OK;
+}
+
+fs_status search_recut_early(search_level0 *z, fs_err *err)
+{
+    if (!wants_cuts(z) || !z->memory_decides || !z->kept.from || search_over(z))
+        return FS_OK;
+    recutter *r = recutter_of(z);
+    const fs_end round_end = z->round_end;
+    const int64_t round_steps = z->round_steps;
+    const fs_status status = recut_equal(r, usual_work(z), err);
+    drop_useless(z);
+    z->most_steps = r->most_steps;
+    z->round_end = round_end;
+    z->round_steps = round_steps;
+    return status;
 }
 
 void search_reserve(search_level0 *z)
