@@ -182,6 +182,25 @@ void search_weigh(search_level0 *z, search_candidate *c)
     c->weighed = !search_proven(c->record.lower_bound_s, search_enough(z));
 }
 
+const int32_t *search_even_values(search_level0 *z, search_candidate *c)
+{
+    enum { SWEEPS = 20 };
+    search_minimum min;
+    if (!may_be_even(z))
+        return NULL;
+    search_lay_out_even(z, c, &c->shown);
+    c->shown.seconds_only = true;
+    if (!node_tables(z, c) || !edge_tables(c))
+        return NULL;
+    const search_prices even =
+        search_even_prices(&c->built, search_groups(c), c->arena);
+    const search_effort effort = {
+        search_rest(z, c), SWEEPS, INFINITY, 0, false, z->problem->without};
+    search_cfn_minimise(search_net_priced(&c->built.net, &even, c->arena),
+                        &effort, c->arena, &min);
+    return isfinite(min.cost) ? min.value : NULL;
+}
+
 /* Is one of as many stages known to fold? Then this one is not cut to see that
  * it does. */
 static bool folds(const search_level0 *z, const search_candidate *c)

@@ -46,7 +46,8 @@ typedef struct search_candidate {
     ir_mesh mesh;              /* of the first stage */
     const search_order *order; /* of groups of devices; NULL: the cluster's */
     const search_part *part;   /* NULL: equal meshes, cut by time */
-    search_measured *measured; /* NULL: not */
+    search_measured *measured; /* NULL: not, */
+    bool dealt;                /* but cut again by what no plan takes */
     double any_cut_s; /* bound however these stages are cut; 0: none is known */
     const char *schedule;    /* NULL: all that are to choose from */
     search_layout layout;    /* of the whole graph */

@@ -19,12 +19,13 @@
 /* Later rounds have at least that much of it, where steps took less long than
  * they should. */
 #define LATER_WORK 0.125
-/* What the planner that it starts from gets; more of it until it has a plan. */
-#define START_WORK 0.25
+/* What the planner that it starts from gets; more of it until it has a plan.
+ * Its recipes say little of what is best where memory decides. */
+#define START_WORK 0.1
 #define START_MOST 0.5
 #define START_TIME 0.5
 /* And its best configurations, without recipes. */
-#define FREEING_WORK 0.15
+#define FREEING_WORK 0.05
 #define FREEING_TIME 0.3
 /* A first attempt gets no more of it than that. */
 #define FIRST_WORK 0.05
@@ -56,8 +57,7 @@ void search_limit(search_level0 *z)
 fs_end search_start_end(const search_level0 *z, search_problem *one)
 {
     const double steps = search_most_steps(z->problem);
-    if (!(z->problem->memory_bytes > 0)) /* else it is two */
-        one->soon_steps = START_WORK * steps;
+    one->soon_steps = START_WORK * steps;
     one->most_steps = START_MOST * steps;
     return fs_end_share(&z->end, START_TIME);
 }

@@ -19,7 +19,7 @@
 static const double weights[] = {8, 2, 1, 0.5, 0.25, 0.125, 0.0625};
 /* Rounds of a weight, unless a minimiser is met so often in a row; so many
  * weights in a row that nothing fits with are enough. */
-enum { ROUNDS = 4, FIRST_ROUNDS = 8, STUCK = 3, TOO_LIGHT = 3 };
+enum { ROUNDS = 4, FIRST_ROUNDS = 8, STUCK = 2, TOO_LIGHT = 3 };
 enum { SWEEPS = 20, SHARPNESS = 20 };
 
 typedef struct lean {

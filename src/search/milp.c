@@ -670,6 +670,29 @@ static void read_prices(const search_bundle *b, glp_prob *lp,
     }
 }
 
+/* GLPK's simplex method may go round in circles where planes are nearly the
+ * same, and looks at no clock for long: so many pivots for each row and column
+ * are more than it otherwise takes, and the other way round has other ties. */
+enum { LINE_PIVOTS = 20 };
+
+static bool solve_bundle(glp_prob *lp)
+{
+    static const int methods[] = {GLP_PRIMAL, GLP_DUALP};
+    for (size_t k = 0; k < sizeof methods / sizeof *methods; k++) {
+        glp_smcp parm;
+        glp_init_smcp(&parm);
+        parm.msg_lev = GLP_MSG_OFF;
+        parm.meth = methods[k];
+        parm.it_lim =
+            LINE_PIVOTS * (glp_get_num_rows(lp) + glp_get_num_cols(lp));
+        glp_std_basis(lp);
+        const int code = glp_simplex(lp, &parm);
+        if (code == 0)
+            return glp_get_status(lp) == GLP_OPT;
+    }
+    return false;
+}
+
 double search_bundle_next(const search_bundle *b, search_prices *out,
                           int64_t *steps)
 {
@@ -685,10 +708,7 @@ double search_bundle_next(const search_bundle *b, search_prices *out,
     add_simplex(b, lp, 2 + net->n_stages, column, entry);
     for (int32_t k = 0; k < b->planes.n; k++)
         add_plane(b, &b->planes.at[k], lp, column, entry);
-    glp_smcp parm;
-    glp_init_smcp(&parm);
-    parm.msg_lev = GLP_MSG_OFF;
-    if (glp_simplex(lp, &parm) == 0 && glp_get_status(lp) == GLP_OPT) {
+    if (solve_bundle(lp)) {
         bound = glp_get_obj_val(lp) * b->scale;
         read_prices(b, lp, out);
     }

@@ -8,6 +8,7 @@
 #include "search/kept.h"
 #include "search/lay_out.h"
 #include "search/offers.h"
+#include "search/recut.h"
 #include "search/space.h"
 
 #include "base/clock.h"
@@ -563,6 +564,8 @@ static fs_status explore_rounds(search_level0 *z, fs_err *err)
         const bool misfit = z->best && !judge(z);
         if (wants_anchor(z))
             anchor(z);
+        if (z->round == 0)
+            FS_TRY(search_recut_early(z, err));
         z->round++;
         if (search_over(z) || (!misfit && !widen_all(z)))
             return FS_OK;

@@ -36,9 +36,10 @@
  * while little work was done. */
 #define SLACK 0.02
 #define LOOSE 0.15
-/* Cuts told of a configuration at a time; without a better plan in so many
- * attempts in a row there is an end; steps of finding cuts. */
-enum { DEALS = 16, IN_A_ROW = 8, DEAL_WORK = 1 << 22 };
+/* Cuts told of a configuration at a time, and of one without a plan; without a
+ * better plan in so many attempts in a row there is an end; steps of finding
+ * cuts. */
+enum { DEALS = 16, FEW_DEALS = 2, IN_A_ROW = 8, DEAL_WORK = 1 << 22 };
 
 /* ---- what pieces take ---- */
 
@@ -72,6 +73,27 @@ static double *seconds_of_nodes(const search_candidate *c, const int32_t *value,
     return s;
 }
 
+static search_measured *measure(search_level0 *z, const search_candidate *c,
+                                const search_view *view, const int32_t *value,
+                                fs_arena *arena)
+{
+    fs_arena *scratch = fs_arena_create();
+    const ir_graph *whole = view ? view->fold->layers->graph : c->shown.graph;
+    const search_ranks *ranks = search_ranks_of(z, whole);
+    const double *s = seconds_of_nodes(c, value, scratch);
+    search_measured *m = fs_new(arena, search_measured, 1);
+    *m = (search_measured){ranks, fs_new(arena, double, ranks->n),
+                           fs_new(arena, double, ranks->n),
+                           fs_new(arena, int32_t, ranks->n), 0};
+    for (int32_t v = 0; v < whole->nodes.n; v++) {
+        const int32_t of = view ? view->rep[v] : v;
+        m->micro_s[ranks->rank[v]] += of < 0 ? 0 : s[2 * of];
+        m->step_s[ranks->rank[v]] += of < 0 ? 0 : s[2 * of + 1];
+    }
+    fs_arena_destroy(scratch);
+    return m;
+}
+
 void search_measure(search_level0 *z, search_candidate *c,
                     const search_solution *solution)
 {
@@ -79,26 +101,12 @@ void search_measure(search_level0 *z, search_candidate *c,
         !(solution->cost < (1 + NEAR) * z->best_s) ||
         (c->measured && c->measured->cost_s <= solution->cost))
         return;
-    fs_arena *scratch = fs_arena_create();
-    const ir_graph *whole =
-        c->view ? c->view->fold->layers->graph : c->shown.graph;
-    const search_ranks *ranks = search_ranks_of(z, whole);
     const search_ranks *placed = search_ranks_of(z, c->layout.graph);
-    const double *s = seconds_of_nodes(c, solution->value, scratch);
-    search_measured *m = fs_new(z->scratch, search_measured, 1);
-    *m = (search_measured){ranks, fs_new(z->scratch, double, ranks->n),
-                           fs_new(z->scratch, double, ranks->n),
-                           fs_new(z->scratch, int32_t, ranks->n),
-                           solution->cost};
-    for (int32_t v = 0; v < whole->nodes.n; v++) {
-        const int32_t of = c->view ? c->view->rep[v] : v;
-        m->micro_s[ranks->rank[v]] += of < 0 ? 0 : s[2 * of];
-        m->step_s[ranks->rank[v]] += of < 0 ? 0 : s[2 * of + 1];
-    }
-    for (int32_t r = 0; r < ranks->n; r++)
+    search_measured *m = measure(z, c, c->view, solution->value, z->scratch);
+    m->cost_s = solution->cost;
+    for (int32_t r = 0; r < m->ranks->n; r++)
         m->stage[r] = c->layout.stage_of[placed->order[r]];
     c->measured = m;
-    fs_arena_destroy(scratch);
 }
 
 /* ---- cuts by that ---- */
@@ -108,6 +116,8 @@ typedef struct proposal {
     const ir_mesh *mesh; /* [its stages]; NULL: all have its own */
     int32_t *begin;      /* [its stages] ranks */
     double cost_s;
+    double slack; /* what is promised may be off by so much; 0: as any */
+    bool even;    /* it is a relaxation: of no plan */
 } proposal;
 
 typedef struct search_recutter {
@@ -116,7 +126,8 @@ typedef struct search_recutter {
     search_memo met; /* cuts */
     FS_VEC(proposal) open;
     int64_t most_steps; /* of the search */
-    int64_t end;        /* of what is done at the time; */
+    double steps;       /* without a better plan, of what is done at the */
+    int64_t end;        /* time; its end; */
     int64_t loose;      /* so far it was little */
 } recutter;
 
@@ -193,43 +204,74 @@ static bool own_begin(const search_measured *m, const search_places *places,
     return false;
 }
 
-/* What its own plan takes, by the same sums, says how far these are off. */
-static void propose(recutter *r, search_candidate *c,
-                    const search_layout *layout, const search_places *places,
-                    const search_deal_chain *chain)
+/* Beside the best cut, one stage a place longer and the next one shorter: what
+ * is said of them may be off, since signatures change where a stage ends. */
+static void propose_moves(recutter *r, const proposal *own, int32_t n,
+                          const search_deal_chain *chain, const int32_t *at)
+{
+    const int32_t p = own->of->n_stages;
+    for (int32_t i = 2; i < 2 * p; i++) {
+        const int32_t k = i / 2, end = k + 1 < p ? own->begin[k + 1] : n;
+        int32_t *begin =
+            fs_memdup(r->arena, own->begin, (size_t)p * sizeof *begin);
+        begin[k] += i % 2 ? 1 : -1;
+        if (begin[k] <= begin[k - 1] || begin[k] >= end)
+            continue;
+        proposal move = *own;
+        move.cost_s *= search_deal_cost(chain, begin);
+        move.begin = begin;
+        for (int32_t j = 0; j < p; j++)
+            begin[j] = at[begin[j]];
+        if (is_new(r, own->of, own->mesh, begin))
+            fs_push(r->arena, &r->open, move);
+    }
+}
+
+/* The cuts that come to least by what was measured; its own is none. What its
+ * own plan takes, by the same sums, says how far these are off. */
+static void propose(recutter *r, search_candidate *c, const search_measured *m,
+                    const search_places *places, const search_deal_chain *chain)
 {
     search_deal deals[DEALS];
-    int32_t *own = fs_new(r->arena, int32_t, c->n_stages);
-    if (!own_begin(c->measured, places, own))
-        return;
-    const double scale = c->measured->cost_s / search_deal_cost(chain, own);
-    const int32_t n =
-        search_deal_best(chain, DEALS, r->arena, &r->z->other_steps, deals);
-    for (int32_t k = 0; k < layout->n_stages; k++)
-        own[k] = places->at[own[k]];
+    double scale = 1;
     const ir_mesh *mesh = c->part ? c->part->mesh : NULL;
-    is_new(r, c, mesh, own);
+    if (m->cost_s > 0) {
+        int32_t *own = fs_new(r->arena, int32_t, c->n_stages);
+        if (!own_begin(m, places, own))
+            return;
+        scale = m->cost_s / search_deal_cost(chain, own);
+        if (m->cost_s <= r->z->best_s)
+            propose_moves(r, &(proposal){c, mesh, own, scale, NEAR, false},
+                          places->n, chain, places->at);
+        for (int32_t k = 0; k < c->n_stages; k++)
+            own[k] = places->at[own[k]];
+        is_new(r, c, mesh, own);
+    }
+    const int32_t n = search_deal_best(chain, m->cost_s > 0 ? DEALS : FEW_DEALS,
+                                       r->arena, &r->z->other_steps, deals);
     for (int32_t i = 0; i < n; i++) {
-        proposal p = {c, mesh, deals[i].begin, scale * deals[i].cost};
-        for (int32_t k = 0; k < layout->n_stages; k++)
+        proposal p = {.of = c,
+                      .mesh = mesh,
+                      .begin = deals[i].begin,
+                      .cost_s = scale * deals[i].cost,
+                      .even = m->cost_s <= 0};
+        for (int32_t k = 0; k < c->n_stages; k++)
             p.begin[k] = places->at[p.begin[k]];
         if (is_new(r, c, mesh, p.begin))
             fs_push(r->arena, &r->open, p);
     }
 }
 
-static void propose_for(recutter *r, search_candidate *c)
+static void propose_by(recutter *r, search_candidate *c,
+                       const search_measured *m)
 {
     search_candidate anew;
     search_places places;
-    if (!c->measured || c->measured->cost_s > (1 + NEAR) * r->z->best_s)
-        return;
     if (search_lay_out_anew(r->z, c, &anew)) {
         const search_layout *layout = &anew.layout;
         const int32_t most =
             (int32_t)sqrt(2.0 * DEAL_WORK / (DEALS * c->n_stages));
         search_find_places(r->z->problem, layout, most, anew.arena, &places);
-        const search_measured *m = c->measured;
         const double *speed =
             search_find_speeds(r->z->problem, layout, anew.arena);
         const search_deal_chain chain = {
@@ -241,9 +283,20 @@ static void propose_for(recutter *r, search_candidate *c)
             .step = sums_of(layout, m, &places, m->step_s, speed, anew.arena),
             .in = places.in,
             .back = places.back};
-        propose(r, c, layout, &places, &chain);
+        propose(r, c, m, &places, &chain);
     }
     fs_arena_destroy(anew.arena);
+}
+
+static bool is_near(const search_level0 *z, const search_candidate *c)
+{
+    return c->measured && c->measured->cost_s <= (1 + NEAR) * z->best_s;
+}
+
+static void propose_for(recutter *r, search_candidate *c)
+{
+    if (is_near(r->z, c))
+        propose_by(r, c, c->measured);
 }
 
 /* ---- attempts ---- */
@@ -261,7 +314,8 @@ static bool next_proposal(recutter *r, proposal *out)
     int32_t best = -1;
     for (int32_t k = 0; k < r->open.n; k++) {
         const proposal *p = &r->open.at[k];
-        if (p->cost_s < (1 + slack) * enough_s &&
+        const double off = p->even ? 0 : fmax(p->slack, slack);
+        if (p->cost_s < (1 + off) * enough_s &&
             !search_proven(p->of->weighed_s, enough_s) &&
             (best < 0 || p->cost_s < r->open.at[best].cost_s))
             best = k;
@@ -323,6 +377,27 @@ static fs_status attempt(recutter *r, search_candidate *c, fs_err *err)
     return FS_OK;
 }
 
+/* Where a cut makes the best plan it mostly does so on other meshes of as many
+ * stages: these take about as much, unless it is known better. */
+static void propose_beside(recutter *r, const proposal *p)
+{
+    const search_level0 *z = r->z;
+    for (int32_t k = 0; k < z->all.n && !p->mesh; k++) {
+        search_candidate *c = z->all.at[k];
+        if (c->part || c->covered || c->graph != p->of->graph ||
+            c->n_stages != p->of->n_stages || c->again != p->of->again ||
+            !c->schedule || strcmp(c->schedule, p->of->schedule) != 0 ||
+            !is_new(r, c, NULL, p->begin))
+            continue;
+        const proposal beside = {
+            .of = c,
+            .begin = fs_memdup(r->arena, p->begin,
+                               (size_t)c->n_stages * sizeof *p->begin),
+            .cost_s = z->best_s};
+        fs_push(r->arena, &r->open, beside);
+    }
+}
+
 /* Memory may have asked for another one, with what is computed again chosen. */
 static fs_status try_cut(recutter *r, const proposal *p, fs_err *err)
 {
@@ -341,6 +416,16 @@ static fs_status try_cut(recutter *r, const proposal *p, fs_err *err)
     return FS_OK;
 }
 
+/* As much work from here on. */
+static void go_on(recutter *r)
+{
+    search_level0 *z = r->z;
+    r->end = search_steps(z) + (int64_t)r->steps;
+    if (r->most_steps < r->end)
+        r->end = r->most_steps;
+    z->most_steps = z->round_steps = r->end;
+}
+
 static fs_status try_proposals(recutter *r, int32_t in_a_row, fs_err *err)
 {
     search_level0 *z = r->z;
@@ -350,16 +435,76 @@ static fs_status try_proposals(recutter *r, int32_t in_a_row, fs_err *err)
         const double best_s = z->best_s;
         FS_TRY(try_cut(r, &p, err));
         idle = z->best_s < best_s ? 0 : idle + 1;
+        if (idle > 0)
+            continue;
+        propose_beside(r, &p);
+        go_on(r);
     }
     return FS_OK;
+}
+
+/* ---- cuts of what has no plan ---- */
+
+/* What a node of a network takes at least, in steps: where that is more than
+ * there is, it is not begun. */
+enum { NODE_STEPS = 100000, SOON = 2 };
+
+/* Its own cut was ruled out before there was a plan worth measuring, and no
+ * bound rules out others; that of the least such bound first. */
+static search_candidate *next_unmeasured(const search_level0 *z)
+{
+    search_candidate *next = NULL;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k];
+        if (!c->dealt && !is_near(z, c) && !c->part && !c->covered &&
+            c->schedule && c->n_stages > 1 && c->depth == 1 &&
+            !search_proven(c->weighed_s, search_enough(z)) &&
+            (!next || c->weighed_s < next->weighed_s))
+            next = c;
+    }
+    return next;
+}
+
+/* By what its pieces take where all of them are on one stage's devices, which
+ * is said of no cut. */
+static void propose_unmeasured(recutter *r, search_candidate *c)
+{
+    search_level0 *z = r->z;
+    search_candidate even = {.graph = c->graph,
+                             .n_stages = c->n_stages,
+                             .depth = c->depth,
+                             .mesh = c->mesh,
+                             .schedule = c->schedule,
+                             .again = c->again,
+                             .share = 1,
+                             .arena = fs_arena_create()};
+    const int32_t *value = search_even_values(z, &even);
+    if (value)
+        propose_by(r, c, measure(z, &even, even.shown.view, value, even.arena));
+    z->other_steps += even.steps;
+    fs_arena_destroy(even.arena);
+}
+
+static fs_status try_unmeasured(recutter *r, fs_err *err)
+{
+    search_level0 *z = r->z;
+    search_candidate *c;
+    while (!over(r) && (c = next_unmeasured(z))) {
+        const double left = (double)(r->end - search_steps(z));
+        c->dealt = true;
+        if ((double)c->graph->graph->nodes.n * NODE_STEPS >= left)
+            continue;
+        propose_unmeasured(r, c);
+        FS_TRY(try_proposals(r, SOON, err));
+    }
+    return try_proposals(r, IN_A_ROW, err);
 }
 
 /* ---- stages of different meshes ---- */
 
 /* Pipelines told of a number of micro-batches; of the work, what finding them
- * may take; and what a node of a network takes at least, in steps: where that
- * is more than there is, it is not begun. */
-enum { PIPELINES = 4, NODE_STEPS = 100000 };
+ * may take. */
+enum { PIPELINES = 4 };
 #define RUNS_SHARE 0.7
 
 static bool wants_meshes(const search_level0 *z)
@@ -391,7 +536,9 @@ static void propose_pipeline(recutter *r, const search_runs *runs,
                              .order = pipe->order,
                              .schedule = z->problem->schedule};
     of->record.micro_batches = runs->graph->micro_batches;
-    proposal p = {of, NULL, fs_new(r->arena, int32_t, pipe->n), pipe->cost};
+    proposal p = {.of = of,
+                  .begin = fs_new(r->arena, int32_t, pipe->n),
+                  .cost_s = pipe->cost};
     if (!all_equal(pipe))
         p.mesh = fs_memdup(z->arena, pipe->mesh,
                            (size_t)pipe->n * sizeof *pipe->mesh);
@@ -474,7 +621,6 @@ static recutter *recutter_of(search_level0 *z)
         *z->recutter = (recutter){
             .z = z, .arena = z->scratch, .met = {.arena = z->scratch}};
     }
-    z->recutter->open.n = 0;
     z->recutter->most_steps = z->most_steps;
     return z->recutter;
 }
@@ -485,33 +631,46 @@ static double usual_work(const search_level0 *z)
                 LEAST_WORK_S * FS_STEPS_PER_S);
 }
 
+/* Until so many steps are done without a better plan. */
 static void begin_work(recutter *r, double steps)
 {
-    search_level0 *z = r->z;
-    const int64_t now = search_steps(z);
-    r->end = now + (int64_t)steps;
-    r->loose = now + (int64_t)(LEAST_WORK_S * FS_STEPS_PER_S);
-    if (r->most_steps < r->end)
-        r->end = r->most_steps;
-    z->most_steps = z->round_steps = r->end;
+    r->steps = steps;
+    r->loose = 0;
+    go_on(r);
 }
 
-static fs_status recut(recutter *r, fs_err *err)
+/* So far little was done. */
+static void begin_loose(recutter *r, double steps)
+{
+    begin_work(r, steps);
+    r->loose = search_steps(r->z) + (int64_t)(LEAST_WORK_S * FS_STEPS_PER_S);
+}
+
+/* Of equal meshes. */
+static fs_status recut_equal(recutter *r, double usual, fs_err *err)
 {
     search_level0 *z = r->z;
-    const double done = (double)search_steps(z);
     const int32_t n = z->all.n;
-    const double usual = usual_work(z);
-    begin_work(r, usual);
+    begin_loose(r, usual);
     z->round_end = z->end;
     z->best = NULL;
     z->best_s = best_known(z);
     for (int32_t k = 0; k < n; k++)
         propose_for(r, z->all.at[k]);
     FS_TRY(try_proposals(r, IN_A_ROW, err));
+    begin_work(r, usual);
+    FS_TRY(try_unmeasured(r, err));
+    return FS_OK;
+}
+
+static fs_status recut(recutter *r, fs_err *err)
+{
+    search_level0 *z = r->z;
+    const double done = (double)search_steps(z), usual = usual_work(z);
+    FS_TRY(recut_equal(r, usual, err));
     if (wants_meshes(z)) {
         const bool mixed = z->problem->cluster->n_groups > 1;
-        begin_work(
+        begin_loose(
             r, mixed ? fmax(MIXED_WORK * done, LEAST_MIXED_S * FS_STEPS_PER_S)
                      : usual);
         FS_TRY(try_meshes(r, err));
@@ -522,7 +681,6 @@ static fs_status recut(recutter *r, fs_err *err)
 
 fs_status search_recut_best(search_level0 *z, fs_err *err)
 {
-    enum { SOON = 2 };
     search_candidate *c = z->best;
     if (!wants_cuts(z) || !c || !c->measured || z->memory_decides ||
         search_narrowed(c) || z->round > 0 || !search_keep_best(z))
@@ -532,9 +690,12 @@ fs_status search_recut_best(search_level0 *z, fs_err *err)
     search_release(z, c);
     recutter *r = recutter_of(z);
     const int32_t n = z->all.n;
-    r->end = search_steps(z) + (int64_t)usual_work(z);
+    const int64_t round_steps = z->round_steps;
+    begin_work(r, usual_work(z));
     propose_for(r, c);
     FS_TRY(try_proposals(r, SOON, err));
+    z->most_steps = r->most_steps;
+    z->round_steps = round_steps;
     for (int32_t k = n; k < z->all.n; k++) {
         search_candidate *part = z->all.at[k];
         part->looked = part->weighed = part->tried = true;
@@ -542,6 +703,21 @@ fs_status search_recut_best(search_level0 *z, fs_err *err)
     }
     drop_useless(z);
     return FS_OK;
+}
+
+fs_status search_recut_early(search_level0 *z, fs_err *err)
+{
+    if (!wants_cuts(z) || !z->memory_decides || !z->kept.from || search_over(z))
+        return FS_OK;
+    recutter *r = recutter_of(z);
+    const fs_end round_end = z->round_end;
+    const int64_t round_steps = z->round_steps;
+    const fs_status status = recut_equal(r, usual_work(z), err);
+    drop_useless(z);
+    z->most_steps = r->most_steps;
+    z->round_end = round_end;
+    z->round_steps = round_steps;
+    return status;
 }
 
 void search_reserve(search_level0 *z)

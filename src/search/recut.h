@@ -17,5 +17,8 @@ fs_status search_recut(search_level0 *z, fs_err *err);
 /* The same of the best plan alone, as soon as it is found: a better one makes
  * less enough of all others. */
 fs_status search_recut_best(search_level0 *z, fs_err *err);
+/* Where memory decides, cuts come before what is nearly closed takes all work;
+ * of equal meshes. */
+fs_status search_recut_early(search_level0 *z, fs_err *err);
 
 #endif
