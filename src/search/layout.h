@@ -34,6 +34,10 @@ typedef struct search_layout {
     bool seconds_only;     /* no limits: enough for a first bound */
     bool least_moves;      /* between stages what these take at least: for one,
                               too */
+    int32_t any_cut;       /* pieces may be of different ones of meant, which
+                              lie alike in their nodes after so many: an edge
+                              between them takes the least of what it does on
+                              one and across; 0: they may not */
     fs_end end;            /* building stops there */
     const double *plain_s; /* [nodes] on one device; NULL: not known */
     bool chooses;          /* nodes that compute again may be left out */
