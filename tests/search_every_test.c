@@ -144,7 +144,9 @@ static bool beyond(double bound, double cost)
     return bound > cost * (1 + ROUNDING);
 }
 
-/* Lowered, proven sound and played, it takes at least what cost_least says. */
+/* Lowered, proven sound and played, it takes at least what cost_least says.
+ * What trains: stages that only go forward run ahead of the last one by several
+ * steps, so that before the end of a run none of its steps is like another. */
 static void simulate(place *p, const plan_strategy *s)
 {
     const ir_graph *graph = p->of->layout.graph;
@@ -215,7 +217,7 @@ static void look_at(place *p, const int32_t *value)
     p->seen->cost_s = fmin(p->seen->cost_s, by_net);
     if (by_net < p->seen->fitting_s && fits(p, s))
         p->seen->fitting_s = by_net;
-    if (p->simulated++ < SIMULATED)
+    if ((p->c->train || s->n_stages == 1) && p->simulated++ < SIMULATED)
         simulate(p, s);
     fs_arena_destroy(arena);
 }
