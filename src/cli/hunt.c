@@ -98,6 +98,7 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         .most_steps = work_limit(m),
         .again = cli_making_chooses(m) ? cli_making_again : NULL,
         .again_ctx = m,
+        .overlap = c->args.overlap,
     };
     out->placed = m->placed = plan_known_create(c->arena);
     FS_TRY(cli_parse_no_reduce(c, &out->without));

@@ -46,6 +46,9 @@ fs_status search_solve_whole(search_level0 *z, search_candidate *c,
  * tables but bytes. */
 void search_look(search_level0 *z, search_candidate *c);
 void search_weigh(search_level0 *z, search_candidate *c);
+/* At the prices of even stages, from all tables of a layout of all its graph on
+ * the devices of one. */
+double search_even_bound(const search_level0 *z, search_candidate *c);
 /* Bounds of the candidate's own cut, from all tables but bytes and by what
  * moves between stages take at least, where its network is not folded: that of
  * one which is pressed. First its layout, which is the search's; false: it is

@@ -34,13 +34,15 @@ typedef struct link {
     int32_t tensor, u, v, out_slot, in_slot;
     bool loop, per_step;
     search_lives lives;
+    int32_t readers;      /* share its seconds */
     const way_list *ways; /* first the one on which u's own stage sends it */
 } link;
 
 /* All that a pair table depends on besides the tensor's shape and the meshes,
  * which the domains imply; no padding. */
 typedef struct edge_key {
-    int32_t domain_u, domain_v, out_slot, in_slot, loop, per_step, lives;
+    int32_t domain_u, domain_v, out_slot, in_slot, loop, per_step, lives,
+        readers;
     int32_t ways; /* which, where there are several */
     cost_place place;
 } edge_key;
@@ -384,7 +386,8 @@ static double *make_table(const edge_builder *b, const link *l)
         const double *row = pair + p.wu[s] * p.dv;
         for (int64_t t = 0; t < p.nv; t++)
             table[spread_place(&p, s, t)] =
-                left_seconds(b, l, s, t, only_for(row[p.wv[t]], counts[t]));
+                left_seconds(b, l, s, t, only_for(row[p.wv[t]], counts[t])) /
+                l->readers;
     }
     fs_arena_destroy(scratch);
     return table;
@@ -497,6 +500,7 @@ static edge_key edge_key_of(const edge_builder *b, const link *l)
                       l->loop,
                       l->per_step,
                       l->lives,
+                      l->readers,
                       l->ways->n > 1 ? 1 + (int32_t)(l->ways - b->ways) : 0,
                       cost_place_of(built->layout->rates->cost[l->per_step],
                                     first.from, first.to)};
@@ -622,8 +626,13 @@ static void build_edge(edge_builder *b, int32_t v, int32_t slot, int32_t tensor)
     bool per_step = plan_tensor_per_step(graph, tensor);
     bool anew = !loop && search_copy_lives(built->layout, v, tensor) &&
                 built->kept[v] < built->loose.nodes[v].n;
-    link l = {tensor,   t->producer,    v,   t->slot, slot, loop,
-              per_step, SEARCH_CHOOSES, NULL};
+    int32_t *const *readers = built->layout->readers;
+    link l = {tensor,   t->producer,    v, t->slot, slot, loop,
+              per_step, SEARCH_CHOOSES, 1, NULL};
+    if (readers)
+        l.readers = readers[v][slot];
+    if (l.readers == 0)
+        return;
     l.ways = ways_of(b, &l);
     if (anew && built->kept[v] > 0) {
         l.lives = SEARCH_KEEPS;
