@@ -670,6 +670,10 @@ static void read_prices(const search_bundle *b, glp_prob *lp,
     }
 }
 
+/* A master of a few hundred rows takes some times as many pivots; without a
+ * limit GLPK was seen to go round for ever. */
+enum { PIVOTS_EACH = 50 };
+
 double search_bundle_next(const search_bundle *b, search_prices *out,
                           int64_t *steps)
 {
@@ -688,6 +692,7 @@ double search_bundle_next(const search_bundle *b, search_prices *out,
     glp_smcp parm;
     glp_init_smcp(&parm);
     parm.msg_lev = GLP_MSG_OFF;
+    parm.it_lim = PIVOTS_EACH * (glp_get_num_rows(lp) + glp_get_num_cols(lp));
     if (glp_simplex(lp, &parm) == 0 && glp_get_status(lp) == GLP_OPT) {
         bound = glp_get_obj_val(lp) * b->scale;
         read_prices(b, lp, out);
