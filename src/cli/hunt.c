@@ -276,6 +276,7 @@ static fs_status hunt_once(cli_making *m, hunt *h, bool first, plan **out,
     if (status != FS_OK)
         return fs_fail(&c->err, status, "%s", err.text);
     note_stop(m);
+    FS_TRY(cli_ranks_pick(m));
     if (first)
         h->bound_s = m->found.lower_bound_s;
     FS_TRY(lower(m, &h->problem, out));
@@ -340,6 +341,7 @@ static fs_status search_once(cli_making *m, search_problem *problem, plan **out)
     cli *c = m->c;
     FS_TRY(search_run(problem, c->arena, &c->err, &m->found));
     m->ranks.begun = false;
+    FS_TRY(cli_ranks_pick(m));
     FS_TRY(cli_front_find(m, problem));
     note_stop(m);
     return lower(m, problem, out);
