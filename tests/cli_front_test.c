@@ -160,7 +160,8 @@ static void test_price(void)
 static void test_refusals(void)
 {
     static const char *const words[][2] = {
-        {"--pick 2", "--pick is for --pareto"},
+        {"--pick 9", "--pick 9: 1 to 8"},
+        {"--pick 0", "--pick 0: 1 to 8"},
         {"--price 2", "--price is for --pareto"},
         {"--pareto --pick 0", "--pick must be"},
         {"--pareto --pick 99", "--pick must be"},

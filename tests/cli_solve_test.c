@@ -71,7 +71,7 @@ static void test_bad_input(void)
             "{\"problem\":{" NODES "\"costs\":[[1,2],[3,4]],"
             "\"usages\":[[5,6],[7,8]]},"
             "\"edges\":{\"nodes\":[[0,2]],\"costs\":[[0,1,2,0]]}}}",
-            "problem.edges.nodes[0] must name two different nodes");
+            "problem.edges.nodes[0] must name two different nodes of 0 to");
     refused("an interval that ends first",
             "{\"problem\":{\"nodes\":{\"intervals\":[[0,2],[3,1]],"
             "\"costs\":[[1,2],[3,4]],\"usages\":[[5,6],[7,8]]}," EDGES "}}",

@@ -201,7 +201,7 @@ static void test_words(void)
         const char *words, *says;
     } bad[] = {
         {"plan zoo:mlp --states fp8",
-         "--states: 'fp8' is unknown (fp32, bf16)"},
+         "--states: 'fp8' is unknown (fp32, bf16; any, of search)"},
         {"plan zoo:mlp --states any", "any is for search"},
         {"plan zoo:mlp --states bf16 --optimizer sgd",
          "--states: bf16 has no effect: optimizer sgd keeps no states"},

@@ -29,17 +29,21 @@ static int32_t pick(uint64_t *rng, const int32_t *list, int32_t n)
 /* One op on an earlier tensor (all have rank 2); a transpose only where what it
  * makes need not have rows for samples. */
 static int32_t draw_op(ir_graph *g, uint64_t *rng, const int32_t *made,
-                       int32_t n, bool train)
+                       int32_t n, const search_draw *draw)
 {
-    int32_t x = pick(rng, made, n), y = pick(rng, made, n);
+    const bool train = draw->train;
+    int32_t x = draw->wide ? made[n - 1] : pick(rng, made, n),
+            y = pick(rng, made, n);
     ir_shape sx = ir_shape_of(g, x), sy = ir_shape_of(g, y);
-    static const int64_t widths[] = {64, 96, 256, 3};
-    switch (fs_rand_below(rng, 6)) {
+    static const int64_t widths[2][4] = {{64, 96, 256, 3},
+                                         {6144, 12288, 3072, 6144}};
+    switch (fs_rand_below(rng, draw->wide ? 3 : 6)) {
     case 0:
     case 1:
         return ir_matmul(
             g, x,
-            search_new_weight(g, sx.dim[1], widths[fs_rand_below(rng, 4)]),
+            search_new_weight(g, sx.dim[1],
+                              widths[draw->wide][fs_rand_below(rng, 4)]),
             false, false);
     case 2:
         return ir_unary(g, IR_OP_gelu, x);
@@ -61,7 +65,7 @@ static int32_t draw_ops(ir_graph *g, uint64_t *rng, int32_t x,
     const int64_t least = draw->train ? 0 : 1;
     const int64_t ops = least + fs_rand_below(rng, draw->most + 1 - least);
     for (int64_t k = 0; k < ops; k++, n++)
-        made[n] = draw_op(g, rng, made, n, draw->train);
+        made[n] = draw_op(g, rng, made, n, draw);
     return made[n - 1];
 }
 

@@ -9,6 +9,8 @@ typedef struct search_draw {
     int32_t most;          /* forward ops that are drawn */
     int64_t rows;          /* samples of a step */
     int32_t micro_batches; /* divides rows; 0: one to four times those rows */
+    bool wide;             /* a chain with weights so large that few rows pay
+                              for being cut by columns */
 } search_draw;
 
 /* Of one draw and seed, graphs for several numbers of micro-batches are of one

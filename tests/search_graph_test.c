@@ -110,8 +110,9 @@ static void test_engines(uint64_t seed, fs_arena *arena)
         uint64_t rng = fs_mix(seed + (uint64_t)i);
         int which = i % 4;
         bool train = i % 8 >= 4 && (which == 0 || which == 3);
-        const search_draw draw = {train, train ? 0 : settings[which].most, 64,
-                                  0};
+        const search_draw draw = {.train = train,
+                                  .most = train ? 0 : settings[which].most,
+                                  .rows = 64};
         ir_graph *graph = search_draw_graph(&rng, &draw);
         FS_ASSERT(graph->err.status == FS_OK);
         /* Two stages need enough forward nodes. */

@@ -176,18 +176,20 @@ static search_solution run(const char *engine, const search_net *net,
     return out;
 }
 
+static const fs_end never = {INT64_MAX, NULL};
+
 /* The oracle's two ways: walking all assignments, building them up. */
 static void judge_states(tally *t, const search_net *net, fs_status wanted,
                          double cost, fs_arena *arena)
 {
     search_solution out = {.cost = INFINITY};
     fs_err err = {0};
-    fs_status got = search_states(net, INFINITY, arena, &err, &out);
+    fs_status got = search_states(net, INFINITY, &never, arena, &err, &out);
     bool good = got == wanted;
     if (good && got == FS_OK)
         good = same(out.cost, cost) &&
                out.cost == search_net_cost(net, out.value) &&
-               search_states(net, cost, arena, &err, &out) == FS_OK &&
+               search_states(net, cost, &never, arena, &err, &out) == FS_OK &&
                same(out.cost, cost);
     if (!good)
         printf("# net %d: by states %d, %.17g, by walking %d, %.17g\n", t->nets,
@@ -384,6 +386,31 @@ static void next_prices(void)
     fs_arena_destroy(arena);
 }
 
+/* Whoever interrupts the oracle gets what was met, and no proof. */
+static void stop_oracle(uint64_t seed)
+{
+    fs_arena *arena = fs_arena_create();
+    uint64_t rng = fs_mix(seed + 4000);
+    const atomic_bool stop = true;
+    const recipe shapes[] = {{6, 5, 2, 4, 0.25, 0, 0, 2, 0.7, 0.5, 1},
+                             {60, 5, 2, 4, 0.25, 0, 0, 2, 0.7, 0.5, 1}};
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+        search_net *net = draw_net(&rng, &shapes[k], arena);
+        search_budget budget = {
+            .deadline = fs_deadline_at((fs_end){INT64_MAX, &stop}, NULL),
+            .cutoff = INFINITY,
+            .reduce = true};
+        search_solution out = {.steps = -1};
+        fs_err err = {0};
+        const fs_status status =
+            search_exhaustive(net, &budget, arena, &err, &out);
+        tap_ok(status == FS_OK && out.open && out.lower_bound <= out.cost &&
+                   (isinf(out.cost) || out.lower_bound < out.cost),
+               "exhaustive: %d nodes, interrupted", shapes[k].nodes);
+    }
+    fs_arena_destroy(arena);
+}
+
 /* What the oracle could not finish it refuses before it begins. */
 static void refuse_giants(uint64_t seed)
 {
@@ -460,6 +487,7 @@ int main(void)
     allow_gap(seed);
     next_prices();
     mix();
+    stop_oracle(seed);
     refuse_giants(seed);
     tap_ok(search_engine_find("none") == NULL, "an unknown engine is NULL");
     tap_equal_text(search_engine_names(),

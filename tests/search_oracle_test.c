@@ -87,7 +87,10 @@ static void open_case(asked *a, const oracle_case *c)
     a->cluster = open_cluster(c->cluster, a->arena);
     for (int32_t k = 0; k < c->n_graphs; k++) {
         uint64_t rng = fs_mix(c->seed + 1);
-        const search_draw draw = {c->train, c->most, c->rows, 1 << k};
+        const search_draw draw = {.train = c->train,
+                                  .most = c->most,
+                                  .rows = c->rows,
+                                  .micro_batches = 1 << k};
         a->graph[k] = search_draw_graph(&rng, &draw);
         FS_ASSERT(a->graph[k]->err.status == FS_OK);
         a->graphs[k] =

@@ -28,6 +28,16 @@ static size_t read_part(void *to, size_t bytes, void *from)
     return n < 0 ? (size_t)-1 : (size_t)n;
 }
 
+/* What is damaged in the middle may read as text that no parser takes: its sum
+ * is wrong, which zlib tells at the end. */
+static void read_on(source *s)
+{
+    char rest[4096];
+    while (!gzdirect(s->file) &&
+           read_part(rest, sizeof rest, s) - 1 < sizeof rest)
+        ;
+}
+
 /* zlib tells of a file that ends too early when it is closed. */
 static bool close_source(source *s)
 {
@@ -56,6 +66,8 @@ fs_status fs_json_load_lists(const char *path, fs_json_lists *lists,
     FS_ASSERT(from.file);
     json_t *value = json_load_callback(lists ? read_filtered : read_part, &from,
                                        JSON_REJECT_DUPLICATES, &why);
+    if (!value)
+        read_on(&from);
     const bool whole = close_source(&from);
     if (!whole) {
         json_decref(value);

@@ -179,8 +179,13 @@ static void tell_side(const cli *c, const char *name, const cli_side *s)
 static void tell_verdict(const cli_comparing *k)
 {
     const double a = k->a.cost.iteration_s, b = k->b.cost.iteration_s;
+    const bool same =
+        k->a.p.plan->digest && k->a.p.plan->digest == k->b.p.plan->digest;
     char text[32];
-    if (fabs(b - a) <= 1e-9 * a)
+    fs_json_set_bool(k->c->result, "same_plan", same);
+    if (same)
+        cli_say(k->c, "   they are the same plan\n");
+    else if (fabs(b - a) <= 1e-9 * a)
         cli_say(k->c, "   by the formula they take the same time\n");
     else
         cli_say(k->c, "   B takes %s %s per step (%+.3g %%)\n",

@@ -36,9 +36,10 @@ static fs_status no_solution(cli *c, const search_ration *found,
                        "and stays within its usage limit of %lld",
                        c->args.operands[0], (long long)problem->limit_bytes);
     return fs_fail(&c->err, FS_NO,
-                   "no solution of %s was found in the time limit, and none is "
-                   "below %lld; give it more with --time-limit",
-                   c->args.operands[0], (long long)whole_bound(found->bound));
+                   "no solution of %s was found within its limits of time and "
+                   "work, and none is below %lld; give it more with --%s-limit",
+                   c->args.operands[0], (long long)whole_bound(found->bound),
+                   isnan(c->args.work_limit) ? "time" : "work");
 }
 
 typedef struct answer {
@@ -74,6 +75,7 @@ static fs_status tell(cli *c, const search_iopddl *problem,
     fs_json_set_int(r, "nodes_left", found->kernel_nodes);
     fs_json_set_int(r, "parts", found->parts);
     fs_json_set_real(r, "solve_s", a->seconds);
+    fs_json_set_bool(r, "open", found->open);
     json_object_set_new(r, "solution", solution_json(problem, found->value));
     cli_figure(c, "cost", (double)a->cost, "");
     cli_figure(c, "lower_bound", (double)a->bound, "");
@@ -110,19 +112,29 @@ static fs_status check_args(cli *c)
     if (!isnan(a->time_limit) && !(a->time_limit > 0))
         return fs_fail(&c->err, FS_INVALID,
                        "--time-limit wants seconds above 0");
+    if (!isnan(a->work_limit) && !(a->work_limit > 0))
+        return fs_fail(
+            &c->err, FS_INVALID,
+            "--work-limit %g: more than 0 seconds of work are wanted",
+            a->work_limit);
     if (!isnan(a->gap) && !(a->gap >= 0 && a->gap < 1))
         return fs_fail(&c->err, FS_INVALID,
                        "--gap wants a fraction from 0 to below 1");
     return a->output ? cli_check_writable(c, a->output) : FS_OK;
 }
 
-static search_ration_effort effort_of(const cli *c, int64_t began)
+/* Time is not limited where work is, unless it is said. */
+static search_ration_effort effort_of(const cli *c, int64_t began,
+                                      int64_t *steps)
 {
-    const double limit = isnan(c->args.time_limit) ? 60 : c->args.time_limit;
-    const double most = fmin(limit, 1e8);
-    const int64_t end = began + (int64_t)(1e9 * most);
+    const cli_args *a = &c->args;
+    const double usual = isnan(a->work_limit) ? 60 : 1e8;
+    const double limit = isnan(a->time_limit) ? usual : a->time_limit;
+    const fs_end end = fs_end_after(began, fmin(limit, 1e8), NULL);
+    const double most =
+        isnan(a->work_limit) ? INFINITY : FS_STEPS_PER_S * a->work_limit;
     return (search_ration_effort){
-        .deadline = fs_deadline_at((fs_end){end, NULL}, NULL),
+        .deadline = fs_deadline_after(most, steps, end),
         .gap = isnan(c->args.gap) ? 0.001 : c->args.gap,
         .progress = show};
 }
@@ -137,7 +149,8 @@ fs_status cli_cmd_solve(cli *c)
     FS_TRY(cli_begin(c, NULL, NULL));
     FS_TRY(
         search_iopddl_read(c->args.operands[0], c->arena, &c->err, &problem));
-    const search_ration_effort effort = effort_of(c, began);
+    int64_t steps = 0;
+    const search_ration_effort effort = effort_of(c, began, &steps);
     search_cfn *cfn = search_iopddl_cfn(&problem, c->arena);
     search_cfn_ration(cfn, problem.limit_bytes, &effort, c->arena, &found);
     fs_progress("%s", "");

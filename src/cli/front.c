@@ -37,9 +37,8 @@ fs_status cli_front_check(cli *c)
 {
     const cli_args *a = &c->args;
     if (!a->pareto) {
-        if (a->pick >= 0 || !isnan(a->price))
-            return fs_fail(&c->err, FS_INVALID, "--%s is for --pareto",
-                           a->pick >= 0 ? "pick" : "price");
+        if (!isnan(a->price))
+            return fs_fail(&c->err, FS_INVALID, "--price is for --pareto");
         return FS_OK;
     }
     if (a->overlap || a->no_sharing || a->compress)

@@ -98,6 +98,7 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         .most_steps = work_limit(m),
         .again = cli_making_chooses(m) ? cli_making_again : NULL,
         .again_ctx = m,
+        .overlap = c->args.overlap,
     };
     out->placed = m->placed = plan_known_create(c->arena);
     FS_TRY(cli_parse_no_reduce(c, &out->without));
@@ -275,6 +276,7 @@ static fs_status hunt_once(cli_making *m, hunt *h, bool first, plan **out,
     if (status != FS_OK)
         return fs_fail(&c->err, status, "%s", err.text);
     note_stop(m);
+    FS_TRY(cli_ranks_pick(m));
     if (first)
         h->bound_s = m->found.lower_bound_s;
     FS_TRY(lower(m, &h->problem, out));
@@ -339,6 +341,7 @@ static fs_status search_once(cli_making *m, search_problem *problem, plan **out)
     cli *c = m->c;
     FS_TRY(search_run(problem, c->arena, &c->err, &m->found));
     m->ranks.begun = false;
+    FS_TRY(cli_ranks_pick(m));
     FS_TRY(cli_front_find(m, problem));
     note_stop(m);
     return lower(m, problem, out);

@@ -121,6 +121,8 @@ cli_model cli_making_model(const cli_making *m);
 fs_status cli_ranks_begin(cli_making *m, search_problem *problem);
 /* When it ends at the latest; NULL: it has not begun. */
 const fs_end *cli_ranks_end(const cli_making *m);
+/* The one that was asked for by its number becomes the answer. */
+fs_status cli_ranks_pick(cli_making *m);
 /* Regrets of the plans that were found; one alone was not ranked: what is
  * known of it lowered and simulated. */
 void cli_ranks_finish(cli_making *m, const plan *lowered,

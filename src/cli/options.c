@@ -122,10 +122,11 @@ static fs_status set_real(const option *o, const char *value, double *at,
 {
     char *end;
     double number = strtod(value, &end);
-    if (end == value || *end || !isfinite(number) || number < 0)
-        return fs_fail(err, FS_INVALID,
-                       "--%s wants a number of 0 or more, not '%s'", o->flag,
-                       value);
+    if (end == value || *end || !isfinite(number))
+        return fs_fail(err, FS_INVALID, "--%s wants a number, not '%s'",
+                       o->flag, value);
+    if (number < 0)
+        return fs_fail(err, FS_INVALID, "--%s %s is below 0", o->flag, value);
     *at = number;
     return FS_OK;
 }

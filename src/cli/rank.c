@@ -63,8 +63,13 @@ fs_status cli_ranks_begin(cli_making *m, search_problem *problem)
         &c->err, &ranks->within));
     ranks->problem = problem;
     ranks->peak_bytes[0] = -1;
+    const int64_t keep = c->args.keep > 0 ? c->args.keep : USUAL_PLANS;
+    if (!c->args.pareto && (c->args.pick == 0 || c->args.pick > keep))
+        return fs_fail(&c->err, FS_INVALID,
+                       "--pick %lld: 1 to %lld plans are kept (--keep)",
+                       (long long)c->args.pick, (long long)keep);
     ranks->asked = (search_ranking){
-        .keep = c->args.keep > 0 ? (int32_t)c->args.keep : USUAL_PLANS,
+        .keep = (int32_t)keep,
         .within = ranks->within.iteration,
         .promise = isnan(c->args.gap) ? USUAL_PROMISE : c->args.gap,
         .score = score,
@@ -73,6 +78,30 @@ fs_status cli_ranks_begin(cli_making *m, search_problem *problem)
     if (ranks->asked.keep == 1) /* nothing to choose from */
         ranks->asked.score = NULL;
     problem->ranking = &ranks->asked;
+    return FS_OK;
+}
+
+fs_status cli_ranks_pick(cli_making *m)
+{
+    search_result *f = &m->found;
+    const int64_t pick = m->c->args.pick;
+    if (m->by_hand || m->c->args.pareto || pick < 0)
+        return FS_OK;
+    if (pick > f->n_plans)
+        return fs_fail(&m->c->err, FS_INVALID,
+                       "--pick %lld: %d plan%s found that may be kept",
+                       (long long)pick, f->n_plans,
+                       f->n_plans == 1 ? " was" : "s were");
+    const search_plan *p = &f->plans[pick - 1];
+    f->chosen = (int32_t)pick - 1;
+    f->of = p->of;
+    f->graph = p->graph;
+    f->again = p->again;
+    f->strategy = p->strategy;
+    f->iteration_s = p->iteration_s;
+    f->gap = fmax(0, (f->iteration_s - f->lower_bound_s) / f->iteration_s);
+    if (f->gap > 1e-9)
+        f->status = "feasible";
     return FS_OK;
 }
 
@@ -100,6 +129,7 @@ void cli_ranks_finish(cli_making *m, const plan *lowered, const sim_result *sim)
         note_alone(m, lowered, sim);
     if (n < 2)
         return;
+    ranks->peak_bytes[m->found.chosen] = cli_largest_arena(lowered);
     for (int32_t k = 0; k < n; k++)
         options[k] =
             (cost_option){m->found.plans[k].graph, m->found.plans[k].strategy};
@@ -211,6 +241,10 @@ static void tell_choice(const cli_making *m)
     for (int32_t k = 0; k < f->n_plans; k++)
         if (f->plans[k].score_s < f->plans[fastest].score_s)
             fastest = k;
+    if (m->c->args.pick > 0 && !m->c->args.pareto) {
+        cli_say(m->c, "picked          plan %d (--pick)\n", f->chosen + 1);
+        return;
+    }
     if (f->chosen > 0)
         cli_say(m->c,
                 "chosen          plan %d, %.3g %% slower by the formula than "
@@ -221,10 +255,10 @@ static void tell_choice(const cli_making *m)
     if (fastest != f->chosen)
         cli_say(m->c,
                 "not chosen      plan %d, %.3g %% faster simulated, is proven "
-                "to %.3g %% only: --gap %.2g allows it\n",
+                "to %.3g %% only: --pick %d writes it\n",
                 fastest + 1,
                 100 * (1 - f->plans[fastest].score_s / chosen->score_s),
-                100 * gap_of(m, fastest), 1.01 * gap_of(m, fastest));
+                100 * gap_of(m, fastest), fastest + 1);
 }
 
 void cli_ranks_tell(const cli_making *m)
@@ -248,7 +282,8 @@ void cli_ranks_tell(const cli_making *m)
     cli_say(
         m->c,
         "\nplans           the best of %d configurations, none more than "
-        "%.3g %% above the best by the formula (* chosen, r least regret)\n",
+        "%.3g %% above the best by the formula (* chosen, r least regret; "
+        "memory at most: others than the chosen are packed until they fit)\n",
         m->found.n_plans, 100 * ranks->within.iteration);
     for (int32_t k = 0; k < m->found.n_plans; k++)
         plan_row(m, k, &t);

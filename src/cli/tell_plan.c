@@ -182,11 +182,12 @@ static double sim_floor(const cli_making *m, const cli_plan *p)
                       m->c->args.overlap);
 }
 
-/* Of the simulated time to the bound of the formula; below 0 where the formula
- * counts what the simulator shares or overlaps. */
+/* Of the simulated time to the bound of all simulations; NAN: there is none. */
 static double sim_gap(const search_result *f, const sim_result *sim)
 {
-    return (sim->iteration_s - f->lower_bound_s) / sim->iteration_s;
+    if (f->sim_bound_s <= 0)
+        return NAN;
+    return (sim->iteration_s - f->sim_bound_s) / sim->iteration_s;
 }
 
 void cli_making_json(const cli_making *m, const cli_plan *p,
@@ -210,8 +211,10 @@ void cli_making_json(const cli_making *m, const cli_plan *p,
     set_finite(r, "work_s", (double)f->steps / FS_STEPS_PER_S);
     set_finite(r, "sim_iteration_s", sim->iteration_s);
     set_finite(r, "sim_floor_s", sim_floor(m, p));
-    if (!m->by_hand && f->lower_bound_s > 0)
+    if (!m->by_hand) {
+        set_finite(r, "sim_bound_s", f->sim_bound_s > 0 ? f->sim_bound_s : NAN);
         set_finite(r, "sim_gap", sim_gap(f, sim));
+    }
     json_object_set_new(r, "micro_batches",
                         json_integer(p->plan->micro_batches));
     json_object_set_new(r, "stages", stages_json(m, p));
@@ -299,21 +302,21 @@ static const char *proof_text(const cli_making *m)
 }
 
 /* The formula's bound is none for the simulator: what readers share, it counts
- * for each of them, and it grants no overlap. */
+ * for each of them, and it grants no overlap. So there is another. */
 static void tell_simulated(const cli_making *m, const cli_plan *p,
                            const sim_result *sim)
 {
     const search_result *f = &m->found;
-    const double gap = sim_gap(f, sim);
-    char text[32];
-    fs_human_seconds(text, sim_floor(m, p));
-    if (m->by_hand || f->lower_bound_s <= 0)
-        cli_say(m->c, "simulated       this plan in no less than %s\n", text);
+    char least[32], all[32];
+    fs_human_seconds(least, sim_floor(m, p));
+    fs_human_seconds(all, f->sim_bound_s);
+    if (m->by_hand || f->sim_bound_s <= 0)
+        cli_say(m->c, "simulated       this plan in no less than %s\n", least);
     else
         cli_say(m->c,
-                "simulated       %.3g %% %s what is proven by the formula; "
-                "this plan in no less than %s\n",
-                100 * fabs(gap), gap < 0 ? "below" : "above", text);
+                "simulated       no plan in less than %s (gap %.3g %%), this "
+                "one in no less than %s\n",
+                all, 100 * sim_gap(f, sim), least);
 }
 
 /* Where that is what was limited. */

@@ -252,19 +252,37 @@ cost_memo *cost_crossings_create(fs_arena *arena)
     return cost_memo_create(sizeof(crossing_key), sizeof(plan_demand), arena);
 }
 
+static bool keeps_to_a_node(const plan_stage *stage, int32_t per)
+{
+    return stage->first_device % per + ir_mesh_size(&stage->mesh) <= per;
+}
+
+/* Where in a node it begins is all the same to what keeps to one. */
+static int32_t begin_in_node(const plan_stage *stage, int32_t per)
+{
+    return keeps_to_a_node(stage, per) ? 0 : stage->first_device % per;
+}
+
 cost_place cost_place_of(const cost_model *model, const plan_stage *from,
                          const plan_stage *to)
 {
     const hw_cluster *cluster = cost_cluster(model);
     const int32_t per = cluster->groups[0].devices_per_node;
+    const int32_t away = to->first_device - from->first_device;
     cost_place place = {{from->first_device, to->first_device}, 0};
     if (cluster->n_groups > 1)
         return place;
     place.apart = !share_node(cluster, from, to);
-    place.begins[1] -= place.begins[0] / per * per;
-    place.begins[0] %= per;
+    place.begins[0] = begin_in_node(from, per);
+    place.begins[1] = begin_in_node(to, per);
     if (place.apart)
-        place.begins[1] = to->first_device % per;
+        return place;
+    place.begins[0] = from->first_device % per;
+    place.begins[1] = place.begins[0] + away;
+    if (keeps_to_a_node(from, per) && keeps_to_a_node(to, per)) {
+        place.begins[0] = 0;
+        place.begins[1] = away != 0;
+    }
     return place;
 }
 

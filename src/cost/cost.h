@@ -42,8 +42,9 @@ double cost_cross_floor(const cost_model *model, const ir_tensor *tensor,
                         const plan_stage *from, const plan_stage *to);
 /* Where two stages lie, as far as crossings between them (or, of one twice,
  * boxing on it) can tell: pairs of equal meshes and places cost the same. On
- * nodes of one kind they may lie whole nodes further on, and, where they share
- * none, any number of nodes from each other. */
+ * nodes of one kind they may lie whole nodes further on, where they share none
+ * any number of nodes from each other, and what keeps to a node anywhere in
+ * it. */
 typedef struct cost_place {
     int32_t begins[2]; /* devices; no padding */
     int32_t apart;     /* share no node; 0 or 1 */

@@ -27,7 +27,8 @@ fs_status ir_states_parse(const char *text, fs_err *err, ir_dtype *out)
             *out = kinds[k].dtype;
             return FS_OK;
         }
-    return fs_fail(err, FS_INVALID, "'%.40s' is unknown (%s)", text, names + 2);
+    return fs_fail(err, FS_INVALID, "'%.40s' is unknown (%s; any, of search)",
+                   text, names + 2);
 }
 
 /* False: it has as few bytes, or is not computed with in float. */

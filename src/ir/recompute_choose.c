@@ -348,11 +348,13 @@ static fs_status choose_by(chooser *c, const char *policy, fs_err *err)
     if (choose_all)
         return fs_fail(err, FS_INVALID, "'%.80s' chooses nothing of %s", policy,
                        c->graph->name);
-    return fs_fail(err, FS_INVALID,
-                   "'%.80s' chooses nothing of %s: it is no policy (%s), and "
-                   "matches no name of a node (flowsearch show MODEL -o "
-                   "FILE.txt lists them)",
-                   policy, c->graph->name, policy_names);
+    return fs_fail(
+        err, FS_INVALID,
+        "'%.80s' chooses nothing of %s: it is no policy (%s; any, of "
+        "search), and "
+        "matches no name of a node (flowsearch show MODEL -o "
+        "FILE.txt lists them)",
+        policy, c->graph->name, policy_names);
 }
 
 /* Casts come first, as a policy counts what is kept without them; what it

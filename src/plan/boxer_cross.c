@@ -25,8 +25,9 @@ typedef struct cross_row {
 } cross_row;
 
 struct boxer_crossings {
-    int32_t to;            /* number of the space of arrival, */
-    int32_t apart;         /* whose stage begins so many devices behind */
+    int32_t to;    /* number of the space of arrival, */
+    int32_t apart; /* whose stage begins so many devices behind */
+    enum { NOT_ASKED, PAYS, PAYS_NOT } pays;
     cross_row **row;       /* [n_states] of departure, or NULL */
     boxer_crossings *next; /* from the same space */
 };
@@ -42,8 +43,10 @@ static boxer_crossings *crossings_of(fs_arena *arena, const boxer_space *from,
         if (known->to == to->number && known->apart == apart)
             return known;
     boxer_crossings *made = fs_new(arena, boxer_crossings, 1);
-    *made = (boxer_crossings){
-        to->number, apart, fs_new(arena, cross_row *, from->n_states), *list};
+    *made = (boxer_crossings){.to = to->number,
+                              .apart = apart,
+                              .row = fs_new(arena, cross_row *, from->n_states),
+                              .next = *list};
     return *list = made;
 }
 
@@ -281,6 +284,35 @@ double boxer_cross_least(const boxer_crossing *x, const ir_nd_sbp *from,
     for (int32_t u = 0; u < x->to.n_states; u++)
         least = fmin(least, reach[u] + back->seconds[u]);
     return least;
+}
+
+/* If no crossing takes less than boxing from the one state to the other does,
+ * then by the triangle no path with one takes less than boxing on one stage. */
+static bool any_pays(const boxer_crossing *x)
+{
+    for (int32_t s = 0; s < x->from.n_states; s++) {
+        const ir_nd_sbp from = boxer_sbp_at(&x->from, s);
+        if (!ir_nd_sbp_fits(&from, &x->from.tensor->shape,
+                            &x->from.stage->mesh))
+            continue;
+        const boxer_tree *tree =
+            boxer_tree_of(x->boxer, &x->from, &from, false);
+        for (int32_t u = 0; u < x->to.n_states; u++)
+            if (u != s &&
+                least_seconds(x, s, u) < (1 - ROUNDING) * tree->seconds[u])
+                return true;
+            else if (isfinite(tree->seconds[u]) &&
+                     tree->length[u] + x->from.n_axes > PLAN_MAX_BOXING)
+                return true;
+    }
+    return false;
+}
+
+bool boxer_cross_pays(const boxer_crossing *x)
+{
+    if (x->known->pays == NOT_ASKED)
+        x->known->pays = any_pays(x) ? PAYS : PAYS_NOT;
+    return x->known->pays == PAYS;
 }
 
 /* Straight to a target with halos. */

@@ -137,6 +137,23 @@ static void fill_across_least(const pair_table *t, uint32_t reductions)
     fill_with(t, reductions, boxer_cross_least);
 }
 
+static double cross_not(const boxer_crossing *x, const ir_nd_sbp *from,
+                        const ir_nd_sbp *to)
+{
+    return boxer_halo_axes(to, x->to.n_axes) ? boxer_cross_least(x, from, to)
+                                             : INFINITY;
+}
+
+/* The same, where it may be less than boxing. */
+static void fill_across_less(const pair_table *t, uint32_t reductions)
+{
+    const boxer_crossing x =
+        boxer_crossing_of(t->boxer, &t->pairs->ends, reductions);
+
+    fill_with(t, reductions,
+              boxer_cross_pays(&x) ? boxer_cross_least : cross_not);
+}
+
 static uint32_t *reductions_of(const pair_table *t, const plan_stage *stage,
                                int32_t n, const ir_nd_sbp *const *sbp)
 {
@@ -200,6 +217,12 @@ void plan_boxer_join_all(plan_boxer *boxer, const plan_pairs *pairs,
         join_each(boxer, pairs, seconds);
     else
         join_by_reductions(boxer, pairs, fill_on_stage, seconds);
+}
+
+void plan_boxer_join_less(plan_boxer *boxer, const plan_pairs *pairs,
+                          double *seconds)
+{
+    join_by_reductions(boxer, pairs, fill_across_less, seconds);
 }
 
 void plan_boxer_join_least(plan_boxer *boxer, const plan_pairs *pairs,

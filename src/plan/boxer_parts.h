@@ -80,5 +80,8 @@ double boxer_cross(const boxer_crossing *x, const ir_nd_sbp *from,
 /* No more than that, by what crossings take at least. */
 double boxer_cross_least(const boxer_crossing *x, const ir_nd_sbp *from,
                          const ir_nd_sbp *to);
+/* Between stages of one mesh: may a path with a crossing take less than one on
+ * the first of them? */
+bool boxer_cross_pays(const boxer_crossing *x);
 
 #endif

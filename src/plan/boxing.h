@@ -134,5 +134,9 @@ void plan_boxer_join_all(plan_boxer *boxer, const plan_pairs *pairs,
  * least. */
 void plan_boxer_join_least(plan_boxer *boxer, const plan_pairs *pairs,
                            double *seconds);
+/* The same between stages of one mesh that box at one price, where it may be
+ * less than boxing on one of them; elsewhere INFINITY. */
+void plan_boxer_join_less(plan_boxer *boxer, const plan_pairs *pairs,
+                          double *seconds);
 
 #endif

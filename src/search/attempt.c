@@ -140,13 +140,16 @@ void search_look(search_level0 *z, search_candidate *c)
     c->arena = fs_arena_create();
     search_lay_out_even(z, c, &c->shown);
     c->shown.seconds_only = true;
-    if (node_tables(z, c))
+    if (node_tables(z, c)) {
         raise_bound(c, search_even_floor(&c->built, search_groups(c)));
+        if (z->problem->in_full)
+            c->sim_s = search_sim_floor(z, c);
+    }
     c->weighed_s = c->any_cut_s = c->record.lower_bound_s;
     search_drop_tables(c);
 }
 
-static double even_bound(const search_level0 *z, search_candidate *c)
+double search_even_bound(const search_level0 *z, search_candidate *c)
 {
     enum { SWEEPS = 20 };
     const search_prices even =
@@ -174,7 +177,7 @@ void search_weigh(search_level0 *z, search_candidate *c)
     if (node_tables(z, c)) {
         search_part_heaviest(&c->built, &c->shown, search_groups(c));
         if (edge_tables(c))
-            raise_bound(c, even_bound(z, c));
+            raise_bound(c, search_even_bound(z, c));
     }
     search_drop_tables(c);
     c->weighed_s = c->any_cut_s = c->record.lower_bound_s;

@@ -49,6 +49,9 @@ void search_weigh(search_level0 *z, search_candidate *c);
 /* What is cheapest with every stage at the same price, of the last one's
  * network, made anew; NULL: there is nothing. */
 const int32_t *search_even_values(search_level0 *z, search_candidate *c);
+/* At the prices of even stages, from all tables of a layout of all its graph on
+ * the devices of one. */
+double search_even_bound(const search_level0 *z, search_candidate *c);
 /* Bounds of the candidate's own cut, from all tables but bytes and by what
  * moves between stages take at least, where its network is not folded: that of
  * one which is pressed. First its layout, which is the search's; false: it is

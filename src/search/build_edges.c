@@ -9,8 +9,14 @@
 #include <math.h>
 #include <string.h>
 
-/* Of a boxing path; of one between stages, and of what that takes at least. */
-enum { PATH_STEPS = 350, CROSS_STEPS = 6000, LEAST_STEPS = 1500 };
+/* Of a boxing path; of one between stages, of what that takes at least, and of
+ * whether that may be less than on one stage. */
+enum {
+    PATH_STEPS = 350,
+    CROSS_STEPS = 6000,
+    LEAST_STEPS = 1500,
+    LESS_STEPS = 75
+};
 
 /* Where an edge leaves from and to. Stages that one stands for lie at several
  * places in their nodes and towards their neighbours: so does what they read.
@@ -28,13 +34,15 @@ typedef struct link {
     int32_t tensor, u, v, out_slot, in_slot;
     bool loop, per_step;
     search_lives lives;
+    int32_t readers;      /* share its seconds */
     const way_list *ways; /* first the one on which u's own stage sends it */
 } link;
 
 /* All that a pair table depends on besides the tensor's shape and the meshes,
  * which the domains imply; no padding. */
 typedef struct edge_key {
-    int32_t domain_u, domain_v, out_slot, in_slot, loop, per_step, lives;
+    int32_t domain_u, domain_v, out_slot, in_slot, loop, per_step, lives,
+        readers;
     int32_t ways; /* which, where there are several */
     cost_place place;
 } edge_key;
@@ -50,7 +58,8 @@ typedef struct edge_builder {
     search_memo loads; /* bytes_key -> bytes */
     FS_VEC(const int64_t *) bytes;
     limit_list *limits; /* [n_stages] at moments of the stage, ascending */
-    way_list *ways; /* [from stage * n_stages + to stage][is it a chain's] */
+    way_list *ways; /* [from stage * n_stages + to stage][is it a chain's, or
+                       may a cut lie between] */
 } edge_builder;
 
 static const ir_nd_sbp *leaves(const search_built *built, const link *l,
@@ -112,6 +121,37 @@ static void add_ways_to(edge_builder *b, const link *l, bool chain, int32_t to,
             add_way(b, k, to, list);
 }
 
+/* From one of meant to another, wherever a cut may lie: what shares a node is
+ * no further away than places repeat. */
+static void add_ways_across(edge_builder *b, way_list *list)
+{
+    const search_layout *layout = b->built->layout;
+    const search_span all = layout->span[0];
+    const int32_t period = layout->any_cut;
+    for (int32_t from = all.first; from < all.first + period; from++)
+        for (int32_t to = all.first; to <= from + 2 * period; to++)
+            if (from != to && from <= all.last && to <= all.last)
+                add_way(b, from, to, list);
+}
+
+static bool is_made_anywhere(const ir_graph *graph, int32_t maker)
+{
+    const ir_op_kind op = graph->nodes.at[maker].op;
+    return op == IR_OP_input || op == IR_OP_constant;
+}
+
+/* May its ends be on different stages, though the layout has one? What boxing
+ * on a single device takes no crossing undercuts. */
+static bool may_cross(const search_layout *layout, const link *l)
+{
+    const search_pieces *pieces = layout->pieces;
+    return layout->any_cut > 0 &&
+           layout->span[0].last > layout->span[0].first &&
+           ir_mesh_size(&layout->stages[0].mesh) > 1 &&
+           !is_made_anywhere(layout->graph, l->u) &&
+           (pieces->of[l->u] < 0 || pieces->of[l->u] != pieces->of[l->v]);
+}
+
 /* Do layers hand it from one to the next? */
 static bool is_chain(const search_layout *layout, const link *l)
 {
@@ -125,23 +165,20 @@ static const way_list *ways_of(edge_builder *b, const link *l)
 {
     const search_layout *layout = b->built->layout;
     const int32_t u = layout->stage_of[l->u], v = layout->stage_of[l->v];
-    const bool chain = is_chain(layout, l);
-    way_list *list = &b->ways[2 * (u * layout->n_stages + v) + chain];
+    const bool chain = is_chain(layout, l), crosses = may_cross(layout, l);
+    way_list *list =
+        &b->ways[2 * (u * layout->n_stages + v) + (chain || crosses)];
     const search_span to = span_at(layout, v);
     if (list->n)
         return list;
     for (int32_t k = 0; k <= to.last - to.first; k++)
         add_ways_to(b, l, chain, u > v ? to.last - k : to.first + k, list);
+    if (crosses)
+        add_ways_across(b, list);
     return list;
 }
 
 /* ---- seconds ---- */
-
-static bool is_made_anywhere(const ir_graph *graph, int32_t maker)
-{
-    const ir_op_kind op = graph->nodes.at[maker].op;
-    return op == IR_OP_input || op == IR_OP_constant;
-}
 
 static plan_ends ends_of(const edge_builder *b, const link *l, way w,
                          const ir_nd_sbp *from, const ir_nd_sbp *to)
@@ -218,6 +255,51 @@ static double only_for(double seconds, bool counts)
     return counts || isinf(seconds) ? seconds : 0;
 }
 
+static double most_of(const double *seconds, int32_t n)
+{
+    double most = 0;
+    for (int32_t s = 0; s < n; s++)
+        most = fmax(most, seconds[s]);
+    return most;
+}
+
+/* Is it one that only a cut would make? */
+static bool is_undercut(const edge_builder *b, way w)
+{
+    return b->built->layout->any_cut > 0 && w.from != w.to;
+}
+
+static void add_minimum(double *least, const double *seconds, int32_t n)
+{
+    for (int32_t s = 0; s < n; s++)
+        least[s] = fmin(least[s], seconds[s]);
+}
+
+/* least[] where a crossing may take less: mostly none does, and that is quick
+ * to say of large tensors, and where stages box at one price. */
+static void undercut(const edge_builder *b, const link *l,
+                     const plan_pairs *pairs, double *least, double *one)
+{
+    const search_layout *layout = b->built->layout;
+    const int32_t n = pairs->n_from * pairs->n_to;
+    const plan_ends *ends = &pairs->ends;
+    plan_boxer *boxer = layout->rates->boxer[l->per_step];
+    const double floor_s =
+        cost_cross_floor(layout->rates->cost[l->per_step], ends->tensor,
+                         ends->from_stage, ends->to_stage);
+    const bool at_one_price = l->ways->n < 2 || is_undercut(b, l->ways->at[1]);
+    if (most_of(least, n) <= floor_s)
+        return;
+    b->built->steps += (at_one_price ? LESS_STEPS : LEAST_STEPS) * (int64_t)n;
+    if (at_one_price)
+        plan_boxer_join_less(boxer, pairs, one);
+    else
+        plan_boxer_join_least(boxer, pairs, one);
+    for (int32_t s = 0; s < n; s++)
+        one[s] = fmax(one[s], floor_s);
+    add_minimum(least, one, n);
+}
+
 /* [du * dv] by the cheapest of its ways. */
 static double *fill_seconds(const edge_builder *b, const spread *p,
                             fs_arena *arena)
@@ -236,12 +318,16 @@ static double *fill_seconds(const edge_builder *b, const spread *p,
     for (int32_t k = 0; k < l->ways->n; k++) {
         const plan_pairs pairs = {ends_of(b, l, l->ways->at[k], NULL, NULL),
                                   p->du, p->dv, from, to};
+        if (is_undercut(b, l->ways->at[k])) {
+            undercut(b, l, &pairs, least, one);
+            continue;
+        }
         if (layout->least_moves)
             plan_boxer_join_least(boxer, &pairs, k ? one : least);
         else
             plan_boxer_join_all(boxer, &pairs, k ? one : least);
-        for (int32_t s = 0; k && s < n; s++)
-            least[s] = fmin(least[s], one[s]);
+        if (k)
+            add_minimum(least, one, n);
     }
     return least;
 }
@@ -300,7 +386,8 @@ static double *make_table(const edge_builder *b, const link *l)
         const double *row = pair + p.wu[s] * p.dv;
         for (int64_t t = 0; t < p.nv; t++)
             table[spread_place(&p, s, t)] =
-                left_seconds(b, l, s, t, only_for(row[p.wv[t]], counts[t]));
+                left_seconds(b, l, s, t, only_for(row[p.wv[t]], counts[t])) /
+                l->readers;
     }
     fs_arena_destroy(scratch);
     return table;
@@ -413,6 +500,7 @@ static edge_key edge_key_of(const edge_builder *b, const link *l)
                       l->loop,
                       l->per_step,
                       l->lives,
+                      l->readers,
                       l->ways->n > 1 ? 1 + (int32_t)(l->ways - b->ways) : 0,
                       cost_place_of(built->layout->rates->cost[l->per_step],
                                     first.from, first.to)};
@@ -538,8 +626,13 @@ static void build_edge(edge_builder *b, int32_t v, int32_t slot, int32_t tensor)
     bool per_step = plan_tensor_per_step(graph, tensor);
     bool anew = !loop && search_copy_lives(built->layout, v, tensor) &&
                 built->kept[v] < built->loose.nodes[v].n;
-    link l = {tensor,   t->producer,    v,   t->slot, slot, loop,
-              per_step, SEARCH_CHOOSES, NULL};
+    int32_t *const *readers = built->layout->readers;
+    link l = {tensor,   t->producer,    v, t->slot, slot, loop,
+              per_step, SEARCH_CHOOSES, 1, NULL};
+    if (readers)
+        l.readers = readers[v][slot];
+    if (l.readers == 0)
+        return;
     l.ways = ways_of(b, &l);
     if (anew && built->kept[v] > 0) {
         l.lives = SEARCH_KEEPS;

@@ -109,9 +109,10 @@ int64_t search_subnet_reduce(search_subnet *sub, fs_arena *arena);
 
 /* The optimum by dynamic programming over sets of nodes (states.c): exact, and
  * by other means than the reductions. `upper`: a cost that is possible, or
- * INFINITY. FS_NO: infeasible; FS_INVALID: too many states. */
-fs_status search_states(const search_net *net, double upper, fs_arena *arena,
-                        fs_err *err, search_solution *out);
+ * INFINITY. FS_NO: infeasible; FS_INVALID: too many states, or it was stopped.
+ */
+fs_status search_states(const search_net *net, double upper, const fs_end *end,
+                        fs_arena *arena, fs_err *err, search_solution *out);
 
 bool search_proven(double bound, double cost);
 /* What a bound has to reach to be within the fraction `gap` of `cost`. */

@@ -13,6 +13,8 @@
 #define MAX_STEPS 10000000
 /* Of work, for one partial assignment, besides its limits. */
 enum { VALUE_STEPS = 20 };
+/* Between looks at whether it was stopped. */
+enum { LOOK_STEPS = 1 << 12 };
 /* Beyond so many decimal digits of assignments it does not walk. */
 #define MOST_DIGITS 10
 
@@ -26,6 +28,8 @@ typedef struct walk {
     search_sums *rest; /* [node] least that it and all later ones add */
     search_sums both;  /* scratch */
     int64_t steps;
+    const fs_end *end; /* nobody waits for it any more */
+    bool stopped;
 } walk;
 
 static bool loads_never_negative(const search_load *loads, int32_t n_loads,
@@ -169,7 +173,8 @@ static void visit(walk *w, int32_t i)
         return;
     }
     for (int32_t s = 0; s < w->net->nodes[i].n; s++) {
-        if (++w->steps > MAX_STEPS)
+        w->stopped |= w->steps % LOOK_STEPS == 0 && fs_end_stopped(w->end);
+        if (++w->steps > MAX_STEPS || w->stopped)
             return;
         w->value[i] = s;
         try_value(w, i);
@@ -197,6 +202,18 @@ static double choices(const search_net *net)
     return digits;
 }
 
+/* What was met before it was stopped; the bound is that of the least entries.
+ */
+static fs_status stop_at(const search_net *net, const search_solution *met,
+                         fs_arena *arena, search_solution *out)
+{
+    *out = *met;
+    out->lower_bound = fmin(out->cost, search_net_floor(net, arena));
+    out->kernel_nodes = net->n_nodes;
+    out->open = true;
+    return FS_OK;
+}
+
 /* Node by node, for networks that are too large to walk. */
 static fs_status build_up(const search_net *net, const search_budget *budget,
                           double digits, fs_arena *arena, fs_err *err,
@@ -205,7 +222,13 @@ static fs_status build_up(const search_net *net, const search_budget *budget,
     search_solution first = {.cost = INFINITY};
     fs_err ignored = {0}, mine = {0};
     search_deduce(net, budget, arena, &ignored, &first);
-    fs_status status = search_states(net, first.cost, arena, &mine, out);
+    fs_status status = search_states(net, first.cost, &budget->deadline.end,
+                                     arena, &mine, out);
+    if (!first.value)
+        first = (search_solution){.value = fs_new(arena, int32_t, net->n_nodes),
+                                  .cost = INFINITY};
+    if (status != FS_OK && fs_end_stopped(&budget->deadline.end))
+        return stop_at(net, &first, arena, out);
     if (status == FS_OK)
         fs_deadline_spend(&budget->deadline, out->steps);
     if (status != FS_INVALID)
@@ -227,11 +250,18 @@ static fs_status walk_all(const search_net *net, const search_budget *budget,
               .value = fs_new(arena, int32_t, net->n_nodes),
               .best = fs_new(arena, int32_t, net->n_nodes),
               .best_cost = INFINITY,
+              .end = &budget->deadline.end,
               .prune = never_negative(net)};
     sum_rest(&w, arena);
     visit(&w, 0);
     fs_deadline_spend(&budget->deadline,
                       w.steps * (VALUE_STEPS + net->n_limits));
+    if (w.stopped)
+        return stop_at(net,
+                       &(search_solution){.value = w.best,
+                                          .cost = w.best_cost,
+                                          .steps = w.steps},
+                       arena, out);
     if (w.steps > MAX_STEPS)
         return fs_fail(err, FS_INVALID,
                        "more than %d partial assignments of %d nodes",
@@ -247,8 +277,8 @@ static fs_status walk_all(const search_net *net, const search_budget *budget,
     return FS_OK;
 }
 
-/* An oracle has no half answers: what it does is counted, but does not end it.
- */
+/* An oracle has no half answers: what it does is counted, but does not end it,
+ * nor does a time limit; whoever interrupts the search gets what was met. */
 fs_status search_exhaustive(const search_net *net, const search_budget *budget,
                             fs_arena *arena, fs_err *err, search_solution *out)
 {

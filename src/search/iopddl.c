@@ -163,7 +163,10 @@ static fs_status read_edges(reader *r)
         if (!read_two(r, json_array_get(ends.value, (size_t)e), 0,
                       p->n_nodes - 1, two) ||
             two[0] == two[1])
-            return wrong(r, &ends, e, "must name two different nodes");
+            return wrong(r, &ends, e,
+                         fs_printf(r->arena,
+                                   "must name two different nodes of 0 to %d",
+                                   p->n_nodes - 1));
         const size_t cells = (size_t)p->dom[two[0]] * (size_t)p->dom[two[1]];
         if (!fs_json_numbers(r->lists, table, &cost) || cost.n != cells)
             return wrong(

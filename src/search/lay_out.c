@@ -209,17 +209,19 @@ static search_folded *folded_of(search_level0 *z, const search_candidate *c,
     return made->view ? made : NULL;
 }
 
-/* Of one stage that all of the graph is looked at on: all stages. */
-static search_span *spans_of(const search_candidate *c,
-                             const search_layout *whole,
-                             const search_fold *fold)
+static search_span *spans_of(const search_candidate *c, const search_fold *fold)
 {
     search_span *span = fs_new(c->arena, search_span, fold->n_stages);
     for (int32_t i = 0; i < fold->n_stages; i++)
-        span[i] = whole->n_stages < c->n_stages
-                      ? (search_span){0, c->n_stages - 1}
-                      : (search_span){fold->stage[i], fold->last[i]};
+        span[i] = (search_span){fold->stage[i], fold->last[i]};
     return span;
+}
+
+/* Of the one stage that all of the graph is looked at on. */
+static search_span *span_of_all(const search_candidate *c)
+{
+    const search_span all = {0, c->n_stages - 1};
+    return fs_memdup(c->arena, &all, sizeof all);
 }
 
 /* The layout of a view. */
@@ -237,7 +239,7 @@ static void show(const search_candidate *c, const search_layout *whole,
     layout->stages = fs_new(c->arena, plan_stage, n);
     layout->group_of = fs_new(c->arena, int32_t, n);
     layout->meant = whole->stages;
-    layout->span = spans_of(c, whole, fold);
+    layout->span = spans_of(c, fold);
     layout->standing = &folded->standing;
     layout->like = fold->like;
     layout->view = view;
@@ -366,6 +368,16 @@ double search_least_fill(search_level0 *z, const search_candidate *c)
     return least;
 }
 
+/* After so many stages of a size their places in nodes are the same. */
+static int32_t period_of(const hw_cluster *cluster, int32_t size)
+{
+    const int32_t per = cluster->groups[0].devices_per_node;
+    int32_t n = 1;
+    while (n * size % per)
+        n++;
+    return n;
+}
+
 void search_lay_out_even(search_level0 *z, search_candidate *c,
                          search_layout *out)
 {
@@ -391,11 +403,14 @@ void search_lay_out_even(search_level0 *z, search_candidate *c,
         show(c, &whole, folded, out);
     else
         *out = whole;
+    out->meant = whole.stages;
+    out->span = span_of_all(c);
     static const int32_t once[] = {1, 1};
     out->pieces = search_pieces_of(z, &whole, folded ? folded->view : NULL);
     out->heaviest[0] = out->heaviest[1] = -1;
     out->n_groups = 2; /* the heaviest piece apart */
     out->like = once;
+    out->any_cut = period_of(problem->cluster, ir_mesh_size(&c->mesh));
 }
 
 /* The values of the nodes of the whole graph, each of the view's node that

@@ -34,9 +34,16 @@ typedef struct search_layout {
     bool seconds_only;     /* no limits: enough for a first bound */
     bool least_moves;      /* between stages what these take at least: for one,
                               too */
+    int32_t any_cut;       /* pieces may be of different ones of meant, which
+                              lie alike in their nodes after so many: an edge
+                              between them takes the least of what it does on
+                              one and across; 0: they may not */
     fs_end end;            /* building stops there */
     const double *plain_s; /* [nodes] on one device; NULL: not known */
-    bool chooses;          /* nodes that compute again may be left out */
+    int32_t *const *readers; /* [nodes][inputs, or a variable's loop] an edge
+                                takes one so manieth of its seconds; 0: there is
+                                none. NULL: all of them */
+    bool chooses;            /* nodes that compute again may be left out */
     const struct search_pieces
         *pieces;         /* of the graph; NULL: not known. What */
     int32_t heaviest[2]; /* that piece takes per micro-batch, per step counts as
@@ -158,6 +165,10 @@ typedef struct search_built {
 /* Of all of a graph on the devices of one stage of p, with its nodes' tables: a
  * bound of what p stages take. */
 double search_even_floor(const search_built *built, int32_t p);
+/* The same of what a simulated step takes: no compute stream is done before the
+ * mean one is, nor, if each has a core of its own, before the heaviest piece.
+ */
+double search_even_load(const search_built *built, int32_t p, bool crowded);
 /* Which pieces are the heaviest; what follows counts them apart, */
 void search_part_heaviest(search_built *built, search_layout *layout,
                           int32_t p);

@@ -642,6 +642,8 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
     fs_status status = search_explore_fitting(&z, err);
     if (status == FS_OK)
         status = search_recut(&z, err);
+    if (status == FS_OK && problem->in_full && z.kept.from)
+        out->sim_bound_s = search_sim_bound(&z);
     end_proof(&z);
     if (status == FS_OK)
         search_more_plans(&z);

@@ -49,6 +49,12 @@ typedef struct search_cut_made {
     double fill;
 } search_cut_made;
 
+/* Of a graph: what a micro-batch goes through, one node after the other. */
+typedef struct search_chain {
+    const ir_graph *graph;
+    int32_t n, *node;
+} search_chain;
+
 /* A plan, the best one that fits say, with its network's figures. */
 typedef struct search_kept {
     search_candidate *from; /* NULL: none yet */
@@ -100,6 +106,7 @@ typedef struct search_level0 {
     FS_VEC(search_cut_made *) cuts;
     FS_VEC(search_ranks *) ranks;
     FS_VEC(search_pieces *) pieces;
+    FS_VEC(search_chain *) chains;
     FS_VEC(search_missing) missing;
     FS_VEC(search_whole) whole;
     const ir_graph **again;   /* [n_graphs] problem->again's so far; NULL */

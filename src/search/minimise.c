@@ -1,20 +1,22 @@
 /* Minimum of an additive network: reductions, then elimination where the
  * tables stay small; else the dual with reduced-cost fixing, which shrinks the
- * domains until elimination fits; else GLPK on what is left. Every step is
- * exact, so the bound is proven and usually equals the cost. */
+ * domains until elimination fits; else GLPK on what is left, or, where its
+ * pivots would take longer, branch and bound by messages. Every step is exact,
+ * so the bound is proven and usually equals the cost. */
 #include "config.h"
 #include "search/cfn.h"
 
 #include "base/clock.h"
 #include "search/dual.h"
 #include "search/engine.h"
+#include "search/ration.h"
 
 #include <math.h>
 #include <string.h>
 
 /* Cells of all elimination tables together, times the domain eliminated. */
 enum { ELIMINATE_ENTRIES = 4 << 20, SWEEPS_BETWEEN = 5 };
-enum { MILP_COLUMNS = 60000 };
+enum { MILP_COLUMNS = 6000 };
 /* The dual goes on while this many sweeps close this share of the gap. */
 enum { PATIENCE = 50 };
 #define LITTLE 0.02
@@ -84,13 +86,14 @@ static search_net *kernel_net(const search_cfn *cfn, int32_t *node_of,
     return net;
 }
 
-static void finish_by_milp(search_cfn *cfn, const search_effort *effort,
+/* False: it is too large, or GLPK failed. */
+static bool finish_by_milp(search_cfn *cfn, const search_effort *effort,
                            fs_arena *arena, search_minimum *out)
 {
     int32_t *node_of = fs_new(arena, int32_t, cfn->n_live);
     search_net *net = kernel_net(cfn, node_of, arena);
     if (search_milp_columns(net) > MILP_COLUMNS)
-        return;
+        return false;
     double upper = goal(out, effort);
     search_milp_task task = {net,
                              NULL,
@@ -104,10 +107,10 @@ static void finish_by_milp(search_cfn *cfn, const search_effort *effort,
     out->open |= found.open;
     if (status == FS_NO) {
         out->bound = upper; /* nothing is left below it */
-        return;
+        return true;
     }
     if (status != FS_OK)
-        return;
+        return false;
     cfn->steps += found.steps;
     cfn->told += found.steps; /* by search_milp */
     if (isfinite(found.cost)) {
@@ -118,6 +121,52 @@ static void finish_by_milp(search_cfn *cfn, const search_effort *effort,
     }
     out->bound = fmin(fmin(out->cost, upper),
                       fmax(out->bound, found.lower_bound + cfn->offset));
+    return true;
+}
+
+/* The live part, as a network of its own. */
+static search_cfn *kernel_cfn(const search_cfn *cfn, int32_t *node_of,
+                              fs_arena *arena)
+{
+    search_cfn *kernel = search_cfn_new(cfn->n_live, arena);
+    int32_t *at = fs_new(arena, int32_t, cfn->n), n = 0;
+    for (int32_t i = 0; i < cfn->n; i++) {
+        if (cfn->gone[i])
+            continue;
+        search_cfn_set(kernel, n, cfn->dom[i], cfn->unary[i]);
+        node_of[n] = i;
+        at[i] = n++;
+    }
+    for (int32_t p = 0; p < cfn->pairs.n; p++) {
+        const search_pair *pair = &cfn->pairs.at[p];
+        if (!pair->gone)
+            search_cfn_add(kernel, at[pair->u], at[pair->v], pair->cost, 1);
+    }
+    return kernel;
+}
+
+/* What is too large for GLPK is taken apart: branch and bound, by messages. */
+static void finish_by_parts(search_cfn *cfn, const search_effort *effort,
+                            fs_arena *arena, search_minimum *out)
+{
+    int32_t *node_of = fs_new(arena, int32_t, cfn->n_live);
+    search_cfn *kernel = kernel_cfn(cfn, node_of, arena);
+    const search_ration_effort parts = {.deadline = effort->deadline,
+                                        .gap = effort->gap,
+                                        .without = effort->without,
+                                        .ascend = true};
+    search_ration found;
+    search_cfn_ration(kernel, INT64_MAX / 4, &parts, arena, &found);
+    out->open |= found.open;
+    cfn->steps += found.steps;
+    cfn->told += found.steps; /* by search_cfn_ration */
+    if (isfinite(found.cost)) {
+        int32_t *value = fs_new(arena, int32_t, cfn->n);
+        for (int32_t k = 0; k < kernel->n; k++)
+            value[node_of[k]] = cfn->value[node_of[k]][found.value[k]];
+        take(out, cfn, value, found.cost + cfn->offset);
+    }
+    out->bound = fmin(out->cost, fmax(out->bound, found.bound + cfn->offset));
 }
 
 static bool done(const search_minimum *out, const search_effort *effort)
@@ -184,9 +233,11 @@ static void minimise(search_cfn *cfn, const search_effort *effort,
         }
     }
     run_dual(cfn, effort, arena, out);
-    if (!done(out, effort) && effort->milp &&
-        !search_cfn_late(cfn, &effort->deadline))
-        finish_by_milp(cfn, effort, arena, out);
+    if (done(out, effort) || !effort->milp ||
+        search_cfn_late(cfn, &effort->deadline))
+        return;
+    if (!finish_by_milp(cfn, effort, arena, out))
+        finish_by_parts(cfn, effort, arena, out);
 }
 
 void search_cfn_minimise(search_cfn *cfn, const search_effort *effort,

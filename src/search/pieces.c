@@ -121,6 +121,26 @@ double search_even_floor(const search_built *built, int32_t p)
            found.heaviest[1];
 }
 
+double search_even_load(const search_built *built, int32_t p, bool crowded)
+{
+    const search_net *net = &built->loose;
+    const search_pieces *pieces = built->layout->pieces;
+    fs_arena *scratch = fs_arena_create();
+    double *sum = fs_new(scratch, double, net->n_nodes), all = 0, most = 0;
+    for (int32_t v = 0; v < net->n_nodes; v++) {
+        const search_net_node *node = &net->nodes[v];
+        const double times = node->per_step ? 1 : net->micro_batches;
+        all += times * least_of(node);
+        if (pieces->of[v] >= 0)
+            sum[pieces->of[v]] += times * least_of(node);
+    }
+    for (int32_t i = 0; i < net->n_nodes && !crowded; i++)
+        if (pieces->times[i] > 0)
+            most = fmax(most, sum[i] / pieces->times[i]);
+    fs_arena_destroy(scratch);
+    return fmax(all / p, most);
+}
+
 void search_part_heaviest(search_built *built, search_layout *layout, int32_t p)
 {
     const loads found = weigh(built, p);

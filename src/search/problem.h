@@ -105,8 +105,11 @@ typedef struct search_problem {
     int32_t rounds;   /* search_budget's, of the one attempt that each gets; 0:
                          attempts of growing effort */
     double below_s;   /* only plans that cost less are of interest; 0: all */
-    bool in_full;     /* told are digests of the question and, where memory
-                         forbids all, the smallest plan */
+    bool overlap;     /* plans are lowered so that collectives may run beside
+                         what computes */
+    bool in_full;     /* told are digests of the question, a bound of all
+                         simulations and, where memory forbids all, the smallest
+                         plan */
     bool reduce;      /* exact reductions first, */
     uint32_t without; /* but for these (reductions.h) */
     const struct search_ranking *ranking; /* plans.h; NULL: one plan will do */

@@ -66,6 +66,7 @@ typedef struct tree {
     double nearby;       /* nodes of the next neighbourhood */
     double nearby_share; /* of the work in parts that these have */
     int64_t nearby_steps;
+    int64_t told;   /* steps that the deadline knows */
     bool is_nearby; /* itself in a neighbourhood */
 } tree;
 
@@ -504,6 +505,9 @@ static part next_part(tree *t, bool dive)
 static bool stopped(tree *t)
 {
     const search_ration_effort *effort = t->effort;
+    const int64_t done = t->out->steps + (t->is_nearby ? 0 : t->nearby_steps);
+    fs_deadline_spend(&effort->deadline, done - t->told);
+    t->told = done;
     t->out->open = fs_deadline_over(&effort->deadline) ||
                    (effort->parts && t->out->parts >= effort->parts);
     return t->out->open;
@@ -528,6 +532,7 @@ static void look_nearby(tree *t)
     near.parts.at = NULL;
     near.parts.n = near.parts.room = 0;
     near.is_nearby = true;
+    near.told = 0;
     bool *keep = fs_new(near.arena, bool, t->root->n_values);
     search_nearby(t->root, t->best, (int32_t)t->nearby, &t->rng, keep);
     part all = t->priced;
@@ -545,6 +550,7 @@ static void look_nearby(tree *t)
                    t->nearby_share * (1 - t->nearby / (2 * t->root->n)));
     t->upper = near.upper; /* best[] is shared */
     t->nearby_steps += out.steps + t->root->n_values;
+    t->told += near.told;
     t->nearby = out.open ? fmax(NEARBY_LEAST, t->nearby / 1.25)
                          : fmin(t->root->n, t->nearby * 1.1);
     fs_arena_destroy(near.arena);

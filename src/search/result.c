@@ -286,17 +286,17 @@ static fs_status give_up(search_level0 *z, int32_t open, fs_err *err,
                             fs_human_bytes(text[1], (double)z->misfit_limit));
     out->status = "limit";
     tell_misfit(z, out);
-    return fs_fail(err, FS_NO,
-                   "memory: %s before a plan that fits was found, which is no "
-                   "proof that there is none: %d of %d configurations are "
-                   "open, none below %s%s; %s",
-                   how, open, z->all.n,
-                   fs_human_seconds(text[2], out->lower_bound_s), misfits,
-                   late ? "allow more time"
-                   : done
-                       ? "allow more work"
-                       : "more memory, more devices or a smaller batch would "
-                         "help, more time would not");
+    return fs_fail(
+        err, FS_NO,
+        "%s%s before a plan that fits was found, which is no "
+        "proof that there is none: %d of %d configurations are "
+        "open, none below %s%s; %s",
+        late && !z->memory_decides && !z->n_misfits ? "" : "memory: ", how,
+        open, z->all.n, fs_human_seconds(text[2], out->lower_bound_s), misfits,
+        late   ? "allow more time"
+        : done ? "allow more work"
+               : "more memory, more devices or a smaller batch would "
+                 "help, more time would not");
 }
 
 /* The reason why every configuration is out. */

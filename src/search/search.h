@@ -54,11 +54,13 @@ typedef struct search_result {
     double first_s;      /* until the first plan that fits was there */
     bool memory_decides; /* it ruled out what might be better: of planners */
     int64_t steps;       /* of work done */
-    bool late;         /* a clock had a say: not late, the same problem has the
-                          same answer always, to the last bit */
-    int32_t n_recuts;  /* cuts besides the balanced ones, of the proof */
-    double any_cut_s;  /* however stages of equal meshes are cut no plan takes
-                          less; 0: nothing is known */
+    bool late;          /* a clock had a say: not late, the same problem has the
+                           same answer always, to the last bit */
+    int32_t n_recuts;   /* cuts besides the balanced ones, of the proof */
+    double any_cut_s;   /* however stages of equal meshes are cut no plan takes
+                           less; 0: nothing is known */
+    double sim_bound_s; /* no plan of these configurations takes less when
+                           simulated; 0: nothing is known */
     const char *space; /* one sentence: what the certificate covers; of what: */
     uint64_t space_digest, cost_digest; /* equal ones, equal questions
                                            (digest.h); 0: not told

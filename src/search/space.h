@@ -16,6 +16,13 @@ void search_tell_schedules_apart(search_level0 *z, search_candidate *c);
 /* Memory had a say: with what is computed again chosen, there may be better
  * ones. */
 void search_ask_again(search_level0 *z, search_candidate *c);
+/* Do more devices than cores share a node? */
+bool search_is_crowded(const search_level0 *z);
+/* What no plan of a configuration takes less than when simulated (simulated.c),
+ * by the tables of the nodes of all of its graph on the devices of one stage;
+ * and no plan of the space: 0, nothing is known. */
+double search_sim_floor(search_level0 *z, const search_candidate *c);
+double search_sim_bound(search_level0 *z);
 /* That of `of`, its stages cut as `part` says. */
 search_candidate *search_add_part(search_level0 *z, const search_candidate *of,
                                   const search_part *part);

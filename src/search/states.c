@@ -12,6 +12,8 @@
 
 enum { MOST_KEPT = 1500000, MOST_NODES = 2000 };
 #define MOST_STEPS 1000000000
+/* Between looks at whether it was stopped. */
+enum { LOOK_STEPS = 1 << 12 };
 
 /* One way to a state. */
 typedef struct way {
@@ -32,13 +34,14 @@ typedef struct building {
     fs_arena *arena;
     search_incidence edges;
     int32_t *order, *place;
-    int32_t figures; /* micro and step of each stage (one stage: their sum),
-                        then each limit that can be exceeded */
-    int32_t *limit;  /* [n_limits] its figure, or -1 */
-    double *most;    /* [figures] limits; INFINITY: seconds */
-    double *rest;    /* [places][figures] least that comes from there on */
-    double upper;    /* a cost that is known to be possible */
-    way **kept;      /* [places] */
+    int32_t figures;   /* micro and step of each stage (one stage: their sum),
+                          then each limit that can be exceeded */
+    int32_t *limit;    /* [n_limits] its figure, or -1 */
+    double *most;      /* [figures] limits; INFINITY: seconds */
+    double *rest;      /* [places][figures] least that comes from there on */
+    const fs_end *end; /* nobody waits for it any more */
+    double upper;      /* a cost that is known to be possible */
+    way **kept;        /* [places] */
     int64_t n_kept, steps;
 } building;
 
@@ -316,7 +319,8 @@ static bool advance(building *b, int32_t at, const layer *from, layer *to)
     int32_t *seen = fs_new(to->arena, int32_t, to->n_open + 1);
     for (int32_t w = 0; w < from->ways.n; w++)
         for (int32_t s = 0; s < b->net->nodes[i].n; s++, b->steps++) {
-            if (b->n_kept > MOST_KEPT || b->steps > MOST_STEPS)
+            if (b->n_kept > MOST_KEPT || b->steps > MOST_STEPS ||
+                (b->steps % LOOK_STEPS == 0 && fs_end_stopped(b->end)))
                 return false;
             if (!extend(b, from, w, i, s, sums) || !hopeful(b, at, sums, both))
                 continue;
@@ -368,10 +372,11 @@ static bool run(building *b, int32_t *value, double *cost)
     return good;
 }
 
-fs_status search_states(const search_net *net, double upper, fs_arena *arena,
-                        fs_err *err, search_solution *out)
+fs_status search_states(const search_net *net, double upper, const fs_end *end,
+                        fs_arena *arena, fs_err *err, search_solution *out)
 {
-    building b = {.net = net, .arena = fs_arena_create(), .upper = upper};
+    building b = {
+        .net = net, .arena = fs_arena_create(), .upper = upper, .end = end};
     double cost = INFINITY;
     int32_t *value = fs_new(arena, int32_t, net->n_nodes);
     b.edges = search_net_incidence(net, true, b.arena);
