@@ -87,6 +87,8 @@ typedef struct ir_graph {
                                 Inputs carry batch / micro_batches samples */
     uint64_t digest;         /* of the source model, set by the importer */
     ir_evaluator *evaluate;  /* of the rewrites at hand, or NULL */
+    const struct ir_layers *layers; /* as long as nothing changes (layers.h);
+                                       NULL: not known */
 } ir_graph;
 
 ir_graph *ir_graph_create(const char *name); /* own arena */
@@ -95,6 +97,8 @@ ir_graph *ir_graph_create(const char *name); /* own arena */
  * they took before is given back: pointers into arrays and maps end. */
 void ir_graph_reserve(ir_graph *graph, int32_t n);
 void ir_graph_destroy(ir_graph *graph);
+/* Ends `other`, but for its names and data, which live as long as `graph`. */
+void ir_graph_join(ir_graph *graph, ir_graph *other);
 /* The same nodes and tensors once more, in `arena`, which ends them (not
  * ir_graph_destroy); names and data are borrowed from the first. */
 ir_graph *ir_graph_copy(const ir_graph *graph, fs_arena *arena);
