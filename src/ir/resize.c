@@ -196,6 +196,8 @@ bool ir_sizes_open(ir_graph *graph, const ir_graph *few, fs_arena *arena,
         ir_fold(layers, keep, arena, &ignored, &out->folded) == FS_OK &&
         is_same(out->folded.graph, few);
     fs_arena_destroy(scratch);
+    if (same)
+        graph->like = graph;
     return same;
 }
 
@@ -283,6 +285,7 @@ static void take_layers(const resizing *r)
         fs_memdup(graph->arena, r->of->graph->layers, sizeof *layers);
     layers->graph = graph;
     graph->layers = layers;
+    graph->like = r->of->graph;
 }
 
 ir_graph *ir_resize(const ir_sizes *sizes, const ir_graph *few)
