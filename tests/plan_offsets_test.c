@@ -15,12 +15,17 @@ typedef struct instance {
     plan_packing p;
 } instance;
 
-static instance make(int32_t n_sections)
+static instance make_for(int32_t n_sections, int32_t most)
 {
     instance x = {.arena = fs_arena_create(), .p = {.n_sections = n_sections}};
 
-    x.p.buffers = fs_new(x.arena, plan_buffer, 1024);
+    x.p.buffers = fs_new(x.arena, plan_buffer, most);
     return x;
+}
+
+static instance make(int32_t n_sections)
+{
+    return make_for(n_sections, 1024);
 }
 
 static void add(instance *x, int64_t units, int32_t n, const plan_span *spans)
@@ -310,6 +315,54 @@ static void test_unused(void)
     fs_arena_destroy(x.arena);
 }
 
+/* ---- many layers ---- */
+
+/* Each layer's forward pass has what is soon gone and what its backward pass
+ * reads, that has as much again and a sum of gradients for the step's end. */
+static instance stack_layers(int32_t layers)
+{
+    enum { OPS = 6, EACH = 2 * OPS + 2 };
+    const int32_t n_sections = 2 * layers * OPS + 1;
+    instance x = make_for(n_sections, EACH * layers);
+
+    for (int32_t l = 0; l < layers; l++) {
+        const int32_t fore = l * OPS, back = (2 * layers - 1 - l) * OPS;
+        for (int32_t k = 0; k < OPS; k++) {
+            const int32_t a = fore + k, b = back + k;
+            add(&x, 2 + 5 * k % 7, 1, &(plan_span){a, a + 1});
+            add(&x, 3 + 4 * k % 9, 1, &(plan_span){b, b + 1});
+        }
+        add(&x, 2, 1, &(plan_span){fore + OPS / 2, back + 1});
+        add(&x, 3, 1, &(plan_span){back + OPS / 2, n_sections - 1});
+    }
+    plan_offsets_bound(&x.p);
+    return x;
+}
+
+/* By how much it is higher than the bound, in units. */
+static int64_t placed_above(int32_t layers, int32_t *faults)
+{
+    instance x = stack_layers(layers);
+
+    plan_offsets_place(&x.p);
+    if (faults)
+        *faults = faults_of(&x.p);
+    const int64_t above = (x.p.height_bytes - x.p.bound_bytes) / UNIT;
+    fs_arena_destroy(x.arena);
+    return above;
+}
+
+static void test_layers(void)
+{
+    enum { FEW = 20, MANY = 10000 };
+    int32_t faults;
+
+    tap_equal_int(placed_above(FEW, &faults), 0,
+                  "equal layers are placed at their bound");
+    tap_equal_int(faults, 0, "and none live at once share a byte");
+    tap_equal_int(placed_above(MANY, NULL), 0, "however many they are");
+}
+
 /* ---- found before ---- */
 
 static plan_packing copy_of(const instance *x, fs_arena *arena)
@@ -363,6 +416,7 @@ int main(void)
     test_larger(seed + 1);
     test_full();
     test_unused();
+    test_layers();
     test_known(seed);
     return tap_done();
 }

@@ -15,6 +15,12 @@ bool cli_making_chooses(const cli_making *m)
            strcmp(cli_making_engine(m), "exhaustive") != 0;
 }
 
+static void close_sizes(cli_making *m)
+{
+    cli_sizes_destroy(m->again_sizes);
+    m->again_sizes = NULL;
+}
+
 /* Of networks without repeated blocks, what is cheap. */
 static fs_status build(cli_making *m, int32_t count, cli_model *out)
 {
@@ -23,7 +29,11 @@ static fs_status build(cli_making *m, int32_t count, cli_model *out)
     fs_status status = FS_INVALID;
     for (int32_t k = 0; k < 2 && status != FS_OK; k++) {
         origin.again = m->policy ? m->policy : policies[k];
-        status = cli_model_train(m->c, &origin, count, out);
+        if (!m->again_sizes)
+            m->again_sizes = cli_sizes_create(&origin);
+        status = cli_sizes_train(m->c, m->again_sizes, count, out);
+        if (status != FS_OK)
+            close_sizes(m);
         m->c->err = (fs_err){0};
     }
     m->policy = status == FS_OK ? origin.again : "";
@@ -37,9 +47,9 @@ const ir_graph *cli_making_again(void *ctx, const search_graph *of)
     const int32_t k = (int32_t)(of - m->graphs) % m->n_models;
     if (m->policy && !m->policy[0])
         return NULL;
-    if (!m->has_again[k])
-        m->has_again[k] = build(m, of->micro_batches, &m->again[k]) == FS_OK;
-    const ir_graph *graph = m->has_again[k] ? m->again[k].graph : NULL;
+    if (!m->again[k].graph)
+        build(m, of->micro_batches, &m->again[k]);
+    const ir_graph *graph = m->again[k].graph;
     if (graph)
         graph = cli_making_with_states(m, graph, of);
     m->graphs_s += 1e-9 * (double)(fs_now_ns() - start_ns);
@@ -49,9 +59,8 @@ const ir_graph *cli_making_again(void *ctx, const search_graph *of)
 void cli_making_close_again(cli_making *m)
 {
     for (int32_t k = 0; k < CLI_MAX_GRAPHS; k++)
-        if (m->has_again[k])
-            cli_model_close(&m->again[k]);
-    memset(m->has_again, 0, sizeof m->has_again);
+        cli_model_close(&m->again[k]);
+    close_sizes(m);
     m->policy = NULL;
 }
 

@@ -85,7 +85,8 @@ typedef struct cli_model {
     plan_origin origin;
     struct onnx_model *mapping; /* NULL for the zoo */
     ir_graph *graph;
-    fs_arena *arena; /* of the notes */
+    const ir_graph *lender; /* whose names and data it borrows; NULL: none */
+    fs_arena *arena;        /* of the notes */
     fs_text notes;
     json_t *statistics; /* ops whose statistics are each micro-batch's own:
                            [{op, nodes, first}]; NULL: none */
@@ -102,11 +103,6 @@ fs_status cli_model_open(cli *c, const plan_origin *origin, int64_t samples,
 /* With backward and update for m micro-batches; FS_NO: only one is legal. */
 fs_status cli_model_train(cli *c, const plan_origin *origin, int32_t m,
                           cli_model *out);
-/* The same of n micro-batch counts, as many of them as there are before the
- * first that fails: *n_made; the status is that one's. */
-fs_status cli_model_train_all(cli *c, const plan_origin *origin, int32_t n,
-                              const int32_t *counts, int32_t *n_made,
-                              cli_model *out);
 #define CLI_ADD_A_LOSS                                                         \
     "add one with --loss (cross-entropy, mse, l1, bce, bce-logits or margin)"
 /* Fills in what --precision, --loss-scale and --compress say of training. */

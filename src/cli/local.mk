@@ -1,6 +1,6 @@
 bin_PROGRAMS += flowsearch
 flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
-  src/cli/commands.def src/cli/options.def src/cli/model.c src/cli/part.c src/cli/part.h src/cli/compressed.c \
+  src/cli/commands.def src/cli/options.def src/cli/model.c src/cli/sizes.c src/cli/sizes.h src/cli/part.c src/cli/part.h src/cli/compressed.c \
   src/cli/compressed.h \
   src/cli/cluster.c src/cli/cluster.h src/cli/ranks.c src/cli/ranks.h src/cli/guard.c src/cli/mapping.c \
   src/cli/guard.h src/cli/plan_file.c \

@@ -7,6 +7,7 @@
 #include "cli/making.h"
 #include "cli/places.h"
 #include "cli/predict.h"
+#include "cli/sizes.h"
 #include "cli/tuning.h"
 #include "ir/train.h"
 #include "search/planner.h"
@@ -138,8 +139,10 @@ static fs_status build_graphs(cli_making *m)
     int32_t counts[CLI_MAX_GRAPHS];
     const int32_t n = micro_batch_counts(m, counts);
     fs_progress("building the training graphs");
-    const fs_status status = cli_model_train_all(m->c, &m->origin, n, counts,
-                                                 &m->n_models, m->models);
+    cli_sizes *sizes = cli_sizes_create(&m->origin);
+    const fs_status status =
+        cli_sizes_train_all(m->c, sizes, n, counts, &m->n_models, m->models);
+    cli_sizes_destroy(sizes);
     for (int32_t k = 0; k < m->n_models; k++)
         m->graphs[k] = (search_graph){counts[k], m->models[k].graph, NULL};
     if (status == FS_NO && m->n_models > 0)
@@ -197,18 +200,25 @@ static bool is_used(const cli_making *m, int32_t model)
     return used;
 }
 
+/* But for those that one which is used borrows from. */
+static void close_unused_of(const cli_making *m, cli_model *models)
+{
+    for (int32_t k = 0; k < m->n_models; k++) {
+        bool used = is_used(m, k);
+        for (int32_t i = 0; i < m->n_models; i++)
+            used |= is_used(m, i) && models[i].lender &&
+                    models[i].lender == models[k].graph;
+        if (!used)
+            cli_model_close(&models[k]);
+    }
+}
+
 /* A plan's file takes as much memory as its graphs: those that no plan is of
  * make room for it. */
 static void close_unused(cli_making *m)
 {
-    for (int32_t k = 0; k < m->n_models; k++) {
-        if (is_used(m, k))
-            continue;
-        cli_model_close(&m->models[k]);
-        if (m->has_again[k])
-            cli_model_close(&m->again[k]);
-        m->has_again[k] = false;
-    }
+    close_unused_of(m, m->models);
+    close_unused_of(m, m->again);
     for (int32_t k = 0; k < m->n_graphs; k++)
         if (!is_used(m, k % m->n_models))
             m->graphs[k].graph = NULL;

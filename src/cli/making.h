@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "cli/compressed.h"
+#include "cli/sizes.h"
 #include "cost/regret.h"
 #include "search/front.h"
 #include "search/plans.h"
@@ -22,7 +23,7 @@ typedef struct cli_ranks {
     cost_regret regret[CLI_MAX_PLANS];
     int64_t peak_bytes[CLI_MAX_PLANS]; /* -1: not lowered */
     double sim_s[CLI_MAX_PLANS];       /* INFINITY: not simulated */
-    double rank_s; /* spent on all that, behind the search */
+    double rank_s;     /* spent on all that, behind the search */
     fs_end search_end; /* when the search's time is over */
     fs_end end;        /* and the ranking's; */
     bool begun;        /* which has begun, */
@@ -42,8 +43,8 @@ typedef struct cli_making {
     bool any_states;  /* their precision is to be chosen */
     fs_arena *narrow; /* of graphs that are not a model's; NULL */
     cli_model again[CLI_MAX_GRAPHS]; /* of the same counts, with copies of what
-                                        may be computed again, if wanted; */
-    bool has_again[CLI_MAX_GRAPHS];
+                                        may be computed again, where wanted */
+    cli_sizes *again_sizes;          /* that makes these; NULL */
     const char *policy; /* that chose these; NULL: none was wanted, "": none
                            suits the network */
     double graphs_s;    /* spent on building them */

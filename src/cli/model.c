@@ -2,9 +2,9 @@
 #include "config.h"
 #include "cli/cli.h"
 
-#include "base/crew.h"
 #include "base/regex.h"
 #include "cli/part.h"
+#include "cli/sizes.h"
 #include "cli/states.h"
 #include "ir/recompute.h"
 #include "ir/train.h"
@@ -14,8 +14,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -375,9 +373,8 @@ static fs_status choose_again(const plan_origin *o, ir_graph *graph,
     return status;
 }
 
-/* `whole` may be NULL. */
-static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
-                              const cli_model *whole, cli_model *model)
+fs_status cli_model_add_training(cli *c, const plan_origin *o, int32_t m,
+                                 const cli_model *whole, cli_model *model)
 {
     ir_graph *graph = model->graph;
     ir_train_options options = ir_train_defaults();
@@ -417,11 +414,11 @@ static fs_status add_training(cli *c, const plan_origin *o, int32_t m,
 fs_status cli_model_gradients(cli *c, cli_model *model)
 {
     plan_origin origin = model->origin;
-    return add_training(c, &origin, 1, NULL, model);
+    return cli_model_add_training(c, &origin, 1, NULL, model);
 }
 
-static fs_status train(cli *c, const plan_origin *origin, int32_t m,
-                       const cli_model *whole, cli_model *out)
+fs_status cli_model_network(cli *c, const plan_origin *origin, int32_t m,
+                            cli_model *out)
 {
     if (origin->batch < 1 || origin->batch % m)
         return cli_part_fail(
@@ -436,11 +433,6 @@ static fs_status train(cli *c, const plan_origin *origin, int32_t m,
                              "%s has no loss to train%s", origin->model,
                              origin->file ? "" : ": " CLI_ADD_A_LOSS);
     }
-    fs_status status = add_training(c, origin, m, whole, &model);
-    if (status != FS_OK) {
-        cli_model_close(&model);
-        return status;
-    }
     *out = model;
     return FS_OK;
 }
@@ -448,99 +440,13 @@ static fs_status train(cli *c, const plan_origin *origin, int32_t m,
 fs_status cli_model_train(cli *c, const plan_origin *origin, int32_t m,
                           cli_model *out)
 {
-    return train(c, origin, m, NULL, out);
-}
-
-/* ---- of several micro-batch counts ---- */
-
-typedef struct part {
-    fs_status status;
-    fs_err err;
     cli_model model;
-} part;
-
-typedef struct parts {
-    cli *c;
-    const plan_origin *origin;
-    int32_t n;
-    const int32_t *counts;
-    part *at;
-    atomic_int failed; /* the first so far; n */
-    pthread_mutex_t opening;
-    bool opened; /* the whole batch's network: */
-    cli_model whole;
-} parts;
-
-/* Once for all. NULL: it cannot be, which each is told by itself. */
-static const cli_model *open_whole(parts *all, cli *own)
-{
-    pthread_mutex_lock(&all->opening);
-    if (!all->opened)
-        cli_model_open(own, all->origin, all->origin->batch, &all->whole);
-    all->opened = true;
-    pthread_mutex_unlock(&all->opening);
-    own->err = (fs_err){0};
-    return all->whole.graph ? &all->whole : NULL;
-}
-
-static void note_failed(parts *all, int32_t k)
-{
-    int before = atomic_load(&all->failed);
-    while (k < before &&
-           !atomic_compare_exchange_weak(&all->failed, &before, k))
-        ;
-}
-
-static void train_part(void *ctx, int32_t hand, int32_t k)
-{
-    parts *all = ctx;
-    part *p = &all->at[k];
-    cli own = *all->c; /* for a message of its own */
-    (void)hand;
-    p->status = FS_NO;
-    if (k > atomic_load(&all->failed))
-        return; /* nobody asks for it any more */
-    own.err = (fs_err){0};
-    const cli_model *whole =
-        all->counts[k] > 1 && all->n > 1 ? open_whole(all, &own) : NULL;
-    p->status = train(&own, all->origin, all->counts[k], whole, &p->model);
-    p->err = own.err;
-    if (p->status != FS_OK)
-        note_failed(all, k);
-}
-
-static fs_status take_parts(const parts *all, int32_t *n_made, cli_model *out)
-{
-    fs_status status = FS_OK;
-    *n_made = 0;
-    for (int32_t k = 0; k < all->n; k++) {
-        part *p = &all->at[k];
-        if (status == FS_OK && p->status == FS_OK) {
-            out[(*n_made)++] = p->model;
-        } else if (p->status == FS_OK) {
-            cli_model_close(&p->model);
-        } else if (status == FS_OK) {
-            all->c->err = p->err;
-            status = p->status;
-        }
-    }
-    return status;
-}
-
-fs_status cli_model_train_all(cli *c, const plan_origin *origin, int32_t n,
-                              const int32_t *counts, int32_t *n_made,
-                              cli_model *out)
-{
-    fs_arena *scratch = fs_arena_create();
-    parts all = {.c = c, .origin = origin, .n = n, .counts = counts};
-    all.at = fs_new(scratch, part, n);
-    atomic_init(&all.failed, n);
-    pthread_mutex_init(&all.opening, NULL);
-    fs_crew_run(train_part, &all, fs_crew_hands(), n);
-    pthread_mutex_destroy(&all.opening);
-    const fs_status status = take_parts(&all, n_made, out);
-    cli_model_close(&all.whole);
-    fs_arena_destroy(scratch);
+    FS_TRY(cli_model_network(c, origin, m, &model));
+    const fs_status status = cli_model_add_training(c, origin, m, NULL, &model);
+    if (status == FS_OK)
+        *out = model;
+    else
+        cli_model_close(&model);
     return status;
 }
 
@@ -553,6 +459,7 @@ void cli_model_close(cli_model *model)
     fs_arena_destroy(model->arena);
     model->arena = NULL;
     model->graph = NULL;
+    model->lender = NULL;
     model->mapping = NULL;
     model->statistics = NULL;
 }

@@ -148,6 +148,7 @@ static ir_graph *empty_copy(const ir_graph *of, fs_arena *arena)
     graph->names = graph->node_names = graph->serials =
         (fs_map){.arena = arena};
     graph->forward = -1;
+    ir_graph_changes(graph);
     return graph;
 }
 

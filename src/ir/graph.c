@@ -24,6 +24,12 @@ ir_graph *ir_graph_create(const char *name)
     return graph;
 }
 
+void ir_graph_changes(ir_graph *graph)
+{
+    graph->layers = NULL;
+    graph->like = NULL;
+}
+
 ir_tables ir_tables_in(fs_arena *arena)
 {
     return (ir_tables){.arena = arena, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -89,10 +95,18 @@ void ir_graph_destroy(ir_graph *graph)
     fs_arena_destroy(graph->arena);
 }
 
+void ir_graph_join(ir_graph *graph, ir_graph *other)
+{
+    if (other->tables != other->arena)
+        fs_arena_destroy(other->tables);
+    fs_arena_join(graph->arena, other->arena);
+}
+
 ir_graph *ir_graph_copy(const ir_graph *graph, fs_arena *arena)
 {
     ir_graph *copy = fs_memdup(arena, graph, sizeof *graph);
     copy->arena = copy->tables = arena;
+    ir_graph_changes(copy);
     COPY_VEC(&copy->nodes, arena);
     COPY_VEC(&copy->tensors, arena);
     COPY_VEC(&copy->outputs, arena);
@@ -260,6 +274,7 @@ int32_t ir_graph_add(ir_graph *graph, const ir_node *node)
     added.phase = graph->phase;
     added.forward = graph->forward;
     added.n_out = ir_op_outputs(node);
+    ir_graph_changes(graph);
     int32_t id = graph->nodes.n;
     for (int32_t i = 0; i < added.n_out; i++)
         added.out[i] = add_tensor(graph, &added, i, id, &io);
@@ -286,6 +301,7 @@ bool ir_graph_replace(ir_graph *graph, int32_t v, const ir_node *node)
     for (int32_t i = 1; i < new.n_out; i++)
         new.out[i] = add_tensor(graph, &new, i, v, &io);
     graph->nodes.at[v] = new;
+    ir_graph_changes(graph);
     return true;
 }
 
@@ -310,6 +326,7 @@ void ir_graph_reorder(ir_graph *graph, const int32_t *order)
         graph->tensors.at[t].producer = place[graph->tensors.at[t].producer];
     if (graph->forward >= 0)
         graph->forward = place[graph->forward];
+    ir_graph_changes(graph);
     fs_arena_destroy(scratch);
 }
 

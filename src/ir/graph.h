@@ -87,14 +87,22 @@ typedef struct ir_graph {
                                 Inputs carry batch / micro_batches samples */
     uint64_t digest;         /* of the source model, set by the importer */
     ir_evaluator *evaluate;  /* of the rewrites at hand, or NULL */
+    /* As long as nothing changes; NULL: not known. */
+    const struct ir_layers *layers; /* layers.h */
+    const struct ir_graph *like;    /* itself, or what it was made of: the same
+                                       but for sizes (resize.h) */
 } ir_graph;
 
 ir_graph *ir_graph_create(const char *name); /* own arena */
+/* What is known of it holds no more. */
+void ir_graph_changes(ir_graph *graph);
 /* Room for n nodes and tensors and for what training adds to them: growing to
  * it costs as much again, and what stays empty takes address space only. What
  * they took before is given back: pointers into arrays and maps end. */
 void ir_graph_reserve(ir_graph *graph, int32_t n);
 void ir_graph_destroy(ir_graph *graph);
+/* Ends `other`, but for its names and data, which live as long as `graph`. */
+void ir_graph_join(ir_graph *graph, ir_graph *other);
 /* The same nodes and tensors once more, in `arena`, which ends them (not
  * ir_graph_destroy); names and data are borrowed from the first. */
 ir_graph *ir_graph_copy(const ir_graph *graph, fs_arena *arena);

@@ -93,6 +93,7 @@ void ir_graph_keep(ir_graph *graph, const bool *keep)
     fs_map_renumber(&graph->node_names, new_node);
     FS_ASSERT(graph->names.n == graph->tensors.n);
     FS_ASSERT(graph->node_names.n == graph->nodes.n);
+    ir_graph_changes(graph);
     fs_arena_destroy(arena);
 }
 

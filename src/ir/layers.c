@@ -468,3 +468,13 @@ void ir_find_layers(const ir_graph *graph, fs_arena *arena, ir_layers *out)
     fs_arena_destroy(f.arena);
     number_runs(out);
 }
+
+const ir_layers *ir_graph_layers(ir_graph *graph)
+{
+    if (!graph->layers) {
+        ir_layers *layers = fs_new(graph->arena, ir_layers, 1);
+        ir_find_layers(graph, graph->arena, layers);
+        graph->layers = layers;
+    }
+    return graph->layers;
+}

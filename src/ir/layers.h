@@ -45,6 +45,8 @@ typedef struct ir_layers {
 
 /* Borrows the graph. Time and memory grow with the graph as it is long. */
 void ir_find_layers(const ir_graph *graph, fs_arena *arena, ir_layers *out);
+/* graph->layers, found when first asked for. */
+const ir_layers *ir_graph_layers(ir_graph *graph);
 
 /* A graph with some copies left out. */
 typedef struct ir_folded {

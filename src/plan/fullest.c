@@ -5,6 +5,7 @@
 #include "plan/fullest.h"
 
 #include "plan/memory.h"
+#include "plan/offsets.h"
 
 typedef struct walk {
     const ir_graph *graph;
@@ -85,37 +86,56 @@ static int32_t last_use(const walk *w, const plan_register *r, int32_t mb)
     return last >= 0 ? last : firing(w, w->places.end[r->producer], mb);
 }
 
-/* Bytes that come and go, by term. */
-typedef int64_t change[PLAN_TERMS];
-
-static void add_shared(const walk *w, const plan_register *r, change *changes)
+/* The firings beside which a piece lives. */
+static plan_span life_of(const walk *w, const plan_register *r, int32_t mb)
 {
-    const plan_term term = term_of(w, r);
-    for (int32_t mb = 0; mb < (r->per_step ? 1 : w->m); mb++) {
-        const int32_t last = r->per_step ? w->m - 1 : mb;
-        changes[firing(w, r->producer, mb)][term] += r->bytes;
-        changes[last_use(w, r, last) + 1][term] -= r->bytes;
-    }
+    return (plan_span){firing(w, r->producer, mb),
+                       last_use(w, r, r->per_step ? w->m - 1 : mb)};
 }
 
-/* Fills bytes[] with what is live at the fullest firing, which it returns. */
-static int32_t find_peak(const walk *w, change *changes,
-                         int64_t bytes[PLAN_TERMS])
+static int32_t n_pieces(const walk *w, const plan_register *r)
 {
-    int64_t now[PLAN_TERMS] = {0}, most = -1;
+    return r->own_memory ? 0 : r->per_step ? 1 : w->m;
+}
+
+/* The first firing beside which most bytes live; -1: there is none. */
+static int32_t find_peak(const walk *w)
+{
+    int64_t *change = fs_new(w->scratch, int64_t, w->n_firings + 1);
+    int64_t live = 0, most = -1;
     int32_t peak = -1;
+    for (int32_t i = 0; i < w->role->n_registers; i++) {
+        const plan_register *r = &w->role->registers[i];
+        for (int32_t mb = 0; mb < n_pieces(w, r); mb++) {
+            const plan_span life = life_of(w, r, mb);
+            change[life.start] += r->bytes;
+            change[life.end + 1] -= r->bytes;
+        }
+    }
     for (int32_t i = 0; i < w->n_firings; i++) {
-        int64_t live = 0;
-        for (int32_t k = 0; k < PLAN_TERMS; k++)
-            live += now[k] += changes[i][k];
+        live += change[i];
         if (live <= most)
             continue;
         most = live;
         peak = i;
-        for (int32_t k = 0; k < PLAN_TERMS; k++)
-            bytes[k] = now[k];
     }
     return peak;
+}
+
+/* What lives beside a firing, by term. Are there registers that share? */
+static bool count_live(const walk *w, int32_t at, int64_t bytes[PLAN_TERMS])
+{
+    bool shares = false;
+    for (int32_t i = 0; i < w->role->n_registers; i++) {
+        const plan_register *r = &w->role->registers[i];
+        shares |= !r->own_memory;
+        for (int32_t mb = 0; mb < n_pieces(w, r); mb++) {
+            const plan_span life = life_of(w, r, mb);
+            if (life.start <= at && at <= life.end)
+                bytes[term_of(w, r)] += r->bytes;
+        }
+    }
+    return shares;
 }
 
 static void name_firing(const walk *w, int32_t at, plan_fullest *out)
@@ -139,16 +159,10 @@ plan_fullest plan_fullest_of(const ir_graph *graph, const plan *p, int32_t role)
               .role = r,
               .scratch = fs_arena_create(),
               .m = p->micro_batches};
-    bool shares = false;
     w.places = plan_places_of(r, w.scratch);
     number_firings(&w);
-    change *changes = fs_new(w.scratch, change, w.n_firings + 1);
-    for (int32_t i = 0; i < r->n_registers; i++)
-        if (!r->registers[i].own_memory) {
-            add_shared(&w, &r->registers[i], changes);
-            shares = true;
-        }
-    const int32_t peak = find_peak(&w, changes, out.bytes);
+    const int32_t peak = find_peak(&w);
+    const bool shares = count_live(&w, peak, out.bytes);
     if (shares && peak >= 0)
         name_firing(&w, peak, &out);
     int64_t rest = r->arena_bytes;

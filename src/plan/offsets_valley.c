@@ -11,6 +11,18 @@
  * for the Orthogonal Stock-Cutting Problem", Operations Research 52(4), 2004;
  * of memory: T. Sekiyama et al., arXiv 1804.10001. */
 
+/* Which one that is, a tournament tells: a tree over the spans of all buffers,
+ * by where they start, each node with the least rank and the least end of what
+ * waits below it. A branch where nothing ends within the valley, or nothing
+ * comes before what was found, is not looked into. So a valley as wide as the
+ * plan costs no more than a narrow one, and placing a network of many layers
+ * grows with it like sorting. */
+typedef struct waiting {
+    int32_t rank, end; /* least of all below; NONE: nothing waits */
+} waiting;
+
+enum { NONE = INT32_MAX };
+
 /* A run of sections of one top; the skyline is a list of them, from left to
  * right, each known by its first section. */
 typedef struct run {
@@ -29,12 +41,12 @@ typedef struct valleys {
     run *runs;       /* [sections], of those that are the first of one */
     uint64_t *first; /* bits: which these are */
     fs_arena *scratch;
-    FS_VEC(low) heap; /* of runs that are, and of some that were */
-    int32_t *rank;    /* [buffers] */
-    int32_t *starts;  /* [sections + 1] into `at` */
-    int32_t *ends;    /* [sections] of what has no place, into `at` */
-    int32_t *at;      /* [spans] buffers, by where a span of theirs starts */
-    int32_t *skip;    /* [sections + 1] to where some may still start */
+    FS_VEC(low) heap;     /* of runs that are, and of some that were */
+    const int32_t *order; /* [buffers] by rank */
+    int32_t *starts;      /* [sections + 1] into the leaves */
+    int32_t **leaf;       /* [buffers][spans] */
+    int32_t n_leaves;     /* a power of two */
+    waiting *tree;        /* [2 n_leaves], root 1 */
 } valleys;
 
 /* ---- runs ---- */
@@ -148,7 +160,15 @@ static plan_span lowest_valley(valleys *v)
 
 /* ---- what waits for a place, by where it starts ---- */
 
-static void list_starts(valleys *v)
+static void play(waiting *tree, int32_t node)
+{
+    const waiting *a = &tree[2 * node], *b = &tree[2 * node + 1];
+
+    tree[node].rank = a->rank < b->rank ? a->rank : b->rank;
+    tree[node].end = a->end < b->end ? a->end : b->end;
+}
+
+static int32_t count_starts(valleys *v)
 {
     const plan_packing *p = v->p;
     int32_t n = 0;
@@ -159,34 +179,49 @@ static void list_starts(valleys *v)
             v->starts[p->buffers[i].spans[k].start + 1]++;
     for (int32_t s = 0; s < p->n_sections; s++)
         v->starts[s + 1] += v->starts[s];
-    v->at = fs_new(v->scratch, int32_t, n);
-    v->ends = fs_memdup(v->scratch, v->starts,
-                        (size_t)p->n_sections * sizeof *v->ends);
-    for (int32_t i = 0; i < p->n; i++)
-        for (int32_t k = 0; k < p->buffers[i].n_spans; k++)
-            v->at[v->ends[p->buffers[i].spans[k].start]++] = i;
-    v->skip = fs_new(v->scratch, int32_t, p->n_sections + 1);
-    for (int32_t s = 0; s <= p->n_sections; s++)
-        v->skip[s] = s;
+    return n;
 }
 
-static void strike_off(valleys *v, int32_t section, int32_t b)
+/* Spans that start together by rank. */
+static void seat(valleys *v, int32_t n)
 {
-    int32_t i = v->starts[section];
+    const plan_packing *p = v->p;
+    int32_t *next = fs_memdup(v->scratch, v->starts,
+                              ((size_t)p->n_sections + 1) * sizeof *next);
+    int32_t *leaf = fs_new(v->scratch, int32_t, n);
 
-    while (v->at[i] != b)
-        i++;
-    v->at[i] = v->at[--v->ends[section]];
-    if (v->ends[section] == v->starts[section])
-        v->skip[section] = section + 1;
+    v->leaf = fs_new(v->scratch, int32_t *, p->n);
+    for (int32_t r = 0; r < p->n; r++) {
+        const plan_buffer *b = &p->buffers[v->order[r]];
+        v->leaf[v->order[r]] = leaf;
+        for (int32_t k = 0; k < b->n_spans; k++) {
+            *leaf = next[b->spans[k].start]++;
+            v->tree[v->n_leaves + *leaf++] = (waiting){r, b->spans[k].end};
+        }
+    }
 }
 
-/* From a section on the next where something starts. */
-static int32_t next_start(valleys *v, int32_t s)
+static void list_starts(valleys *v)
 {
-    while (v->skip[s] != s)
-        s = v->skip[s] = v->skip[v->skip[s]];
-    return s;
+    int32_t n = count_starts(v);
+
+    for (v->n_leaves = 1; v->n_leaves < n;)
+        v->n_leaves *= 2;
+    v->tree = fs_new(v->scratch, waiting, 2 * v->n_leaves);
+    seat(v, n);
+    for (int32_t i = n; i < v->n_leaves; i++)
+        v->tree[v->n_leaves + i] = (waiting){NONE, NONE};
+    for (int32_t node = v->n_leaves - 1; node > 0; node--)
+        play(v->tree, node);
+}
+
+static void strike_off(valleys *v, int32_t leaf)
+{
+    int32_t node = v->n_leaves + leaf;
+
+    v->tree[node] = (waiting){NONE, NONE};
+    while ((node /= 2) > 0)
+        play(v->tree, node);
 }
 
 /* It may lie in several valleys of the same height. */
@@ -195,26 +230,58 @@ static bool holds(const valleys *v, plan_span valley, int32_t b)
     const plan_buffer *x = &v->p->buffers[b];
 
     if (x->n_spans == 1)
-        return x->spans[0].end <= valley.end;
+        return true;
     for (int32_t k = 0; k < x->n_spans; k++)
         if (packing_highest(v->sky, x->spans[k]) > v->runs[valley.start].top)
             return false;
     return true;
 }
 
-static int32_t choose(valleys *v, plan_span valley, int64_t *steps)
-{
-    int32_t best = -1;
+/* Who waits for a place in a valley. */
+typedef struct asked {
+    plan_span valley, leaves; /* which starts are within it */
+    int32_t best;             /* rank of the first that it holds so far; NONE */
+    int64_t steps;
+} asked;
 
-    for (int32_t s = next_start(v, valley.start); s <= valley.end;
-         s = next_start(v, s + 1))
-        for (int32_t i = v->starts[s]; i < v->ends[s]; i++) {
-            int32_t b = v->at[i];
-            *steps -= v->p->buffers[b].n_spans;
-            if ((best < 0 || v->rank[b] < v->rank[best]) && holds(v, valley, b))
-                best = b;
-        }
-    return best;
+/* Below a node, which has `width` leaves from `first` on. */
+static void ask(const valleys *v, int32_t node, int32_t first, int32_t width,
+                asked *a)
+{
+    const waiting *w = &v->tree[node];
+
+    if (w->rank >= a->best || w->end > a->valley.end || first > a->leaves.end ||
+        first + width <= a->leaves.start)
+        return;
+    a->steps++;
+    if (width == 1) {
+        a->steps += v->p->buffers[v->order[w->rank]].n_spans - 1;
+        if (holds(v, a->valley, v->order[w->rank]))
+            a->best = w->rank;
+        return;
+    }
+    const waiting *left = &v->tree[2 * node], *right = left + 1;
+    const int32_t half = width / 2, middle = first + half;
+    if (right->rank < left->rank) {
+        ask(v, 2 * node + 1, middle, half, a);
+        ask(v, 2 * node, first, half, a);
+    } else {
+        ask(v, 2 * node, first, half, a);
+        ask(v, 2 * node + 1, middle, half, a);
+    }
+}
+
+/* -1: none. Two nodes are looked at in the time of one buffer. */
+static int32_t choose(const valleys *v, plan_span valley, int64_t *steps)
+{
+    asked a = {
+        .valley = valley,
+        .leaves = {v->starts[valley.start], v->starts[valley.end + 1] - 1},
+        .best = NONE};
+
+    ask(v, 1, 0, v->n_leaves, &a);
+    *steps -= a.steps / 2;
+    return a.best == NONE ? -1 : v->order[a.best];
 }
 
 /* ---- the whole ---- */
@@ -222,13 +289,10 @@ static int32_t choose(valleys *v, plan_span valley, int64_t *steps)
 static valleys open_valleys(packing_skyline *sky, const plan_packing *p,
                             const int32_t *order, fs_arena *scratch)
 {
-    valleys v = {.p = p, .sky = sky, .scratch = scratch};
+    valleys v = {.p = p, .sky = sky, .order = order, .scratch = scratch};
 
     v.runs = fs_new(scratch, run, p->n_sections);
     v.first = fs_new(scratch, uint64_t, p->n_sections / 64 + 1);
-    v.rank = fs_new(scratch, int32_t, p->n);
-    for (int32_t i = 0; i < p->n; i++)
-        v.rank[order[i]] = i;
     list_starts(&v);
     make_run(&v, 0, p->n_sections - 1, -1, 0);
     return v;
@@ -240,7 +304,7 @@ static void fill(valleys *v, int32_t b, int64_t at)
 
     v->sky->offset[b] = at;
     for (int32_t k = 0; k < x->n_spans; k++) {
-        strike_off(v, x->spans[k].start, b);
+        strike_off(v, v->leaf[b][k]);
         lift(v, x->spans[k], at + x->bytes);
     }
 }

@@ -50,25 +50,47 @@ double search_deal_cost(const search_deal_chain *chain, const int32_t *begin)
     return all.cost;
 }
 
-/* Among the cheapest, in order; of equals the one that came first. */
+/* Cheapest first; of equals what comes from an earlier place. */
+static bool is_before(const label *a, const label *b)
+{
+    if (a->cost != b->cost)
+        return a->cost < b->cost;
+    return a->from != b->from ? a->from < b->from : a->was < b->was;
+}
+
+/* Among the first, in order. */
 static void keep(dealer *d, size_t cell, const label *made)
 {
     label *at = &d->at[cell * (size_t)d->most];
     int32_t *n = &d->n[cell];
-    if (*n == d->most && at[*n - 1].cost <= made->cost)
+    if (*n == d->most && is_before(&at[*n - 1], made))
         return;
     int32_t k = *n < d->most ? (*n)++ : *n - 1;
-    for (; k > 0 && at[k - 1].cost > made->cost; k--)
+    for (; k > 0 && is_before(made, &at[k - 1]); k--)
         at[k] = at[k - 1];
     at[k] = *made;
 }
 
-/* Stage k from each place before j. */
+/* Does stage k alone, from place i or one before it to j, take longer than the
+ * last that is kept? With a margin against rounding. */
+static bool too_long(const dealer *d, int32_t k, int32_t i, int32_t j)
+{
+    const search_deal_chain *c = d->chain;
+    const size_t to = cell_of(c, k + 1, j);
+    const double a = c->micro[cell_of(c, k, j)] - c->micro[cell_of(c, k, i)] +
+                     c->back[cell_of(c, k, j)];
+    return d->n[to] == d->most &&
+           c->micro_batches * a * (1 - 1e-9) >
+               d->at[(to + 1) * (size_t)d->most - 1].cost;
+}
+
+/* Stage k from each place before j, the last first: from some on it alone takes
+ * longer than what was found. */
 static void extend(dealer *d, int32_t k, int32_t j)
 {
     const search_deal_chain *c = d->chain;
     const size_t to = cell_of(c, k + 1, j);
-    for (int32_t i = k; i < j; i++) {
+    for (int32_t i = j - 1; i >= k && !too_long(d, k, i, j); i--) {
         const size_t from = cell_of(c, k, i);
         for (int32_t l = 0; l < d->n[from]; l++) {
             label made = d->at[from * (size_t)d->most + (size_t)l];

@@ -12,11 +12,20 @@
 /* Values that are looked at; steps of one, besides its limits. */
 enum { MAX_VALUES = 2000000, VALUE_STEPS = 20 };
 
+/* Of a limit, the least that a node and the edges into it load it with. */
+typedef struct least_load {
+    int32_t limit;
+    int64_t bytes;
+} least_load;
+
 typedef struct greedy {
     const search_net *net;
     search_incidence into; /* edges whose later end a node is */
     int64_t *bytes;        /* [limit] taken so far */
-    int64_t **spare;       /* [node][limit] least that later nodes add */
+    int64_t *spare;        /* [limit] least that nodes after the one in hand
+                              add */
+    int64_t *first;        /* [nodes + 1] into `least` */
+    least_load *least;     /* a limit may come more than once */
     int64_t *more;         /* [limit] scratch, 0 between uses */
     int32_t *value;
     int32_t **ranked; /* [node] values, best first */
@@ -24,34 +33,55 @@ typedef struct greedy {
     int64_t n_seen;
 } greedy;
 
-static void add_least(int64_t *later, const search_load *loads, int32_t n_loads,
-                      int64_t n)
+static int32_t list_least(least_load *out, const search_load *loads,
+                          int32_t n_loads, int64_t n)
 {
     for (int32_t k = 0; k < n_loads; k++) {
         int64_t least = n ? loads[k].bytes[0] : 0;
         for (int64_t at = 1; at < n; at++)
             if (loads[k].bytes[at] < least)
                 least = loads[k].bytes[at];
-        later[loads[k].limit] += least;
+        out[k] = (least_load){loads[k].limit, least};
     }
+    return n_loads;
 }
 
+static int64_t count_loads(const search_net *net)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < net->n_nodes; i++)
+        n += net->nodes[i].n_loads;
+    for (int32_t e = 0; e < net->n_edges; e++)
+        n += net->edges[e].n_loads;
+    return n;
+}
+
+/* What node i adds at least counts as later nodes' (sign 1), or no more. */
+static void count_later(greedy *g, int32_t i, int32_t sign)
+{
+    for (int64_t k = g->first[i]; k < g->first[i + 1]; k++)
+        g->spare[g->least[k].limit] += sign * g->least[k].bytes;
+}
+
+/* All nodes are later ones. */
 static void reserve_bytes(greedy *g, fs_arena *arena)
 {
     const search_net *net = g->net;
-    int64_t *later = fs_new(arena, int64_t, net->n_limits);
-    g->spare = fs_new(arena, int64_t *, net->n_nodes);
+    int64_t n = 0;
+    g->spare = fs_new(arena, int64_t, net->n_limits);
     g->more = fs_new(arena, int64_t, net->n_limits);
-    for (int32_t i = net->n_nodes - 1; i >= 0; i--) {
+    g->first = fs_new(arena, int64_t, net->n_nodes + 1);
+    g->least = fs_new(arena, least_load, count_loads(net));
+    for (int32_t i = 0; i < net->n_nodes; i++) {
         const search_net_node *node = &net->nodes[i];
-        g->spare[i] =
-            fs_memdup(arena, later, (size_t)net->n_limits * sizeof *later);
-        add_least(later, node->loads, node->n_loads, node->n);
+        n += list_least(g->least + n, node->loads, node->n_loads, node->n);
         for (int32_t k = g->into.first[i]; k < g->into.first[i + 1]; k++) {
             const search_net_edge *edge = &net->edges[g->into.edge[k]];
-            add_least(later, edge->loads, edge->n_loads,
-                      (int64_t)net->nodes[edge->u].n * node->n);
+            n += list_least(g->least + n, edge->loads, edge->n_loads,
+                            (int64_t)net->nodes[edge->u].n * node->n);
         }
+        g->first[i + 1] = n;
+        count_later(g, i, 1);
     }
 }
 
@@ -69,17 +99,28 @@ static void add_bytes(const greedy *g, int32_t i, int32_t s, int32_t sign,
     }
 }
 
-/* Does value s of node i leave the later ones what they need at least? */
+/* Does value s of node i leave the later ones what they need at least? Where it
+ * loads nothing there is as much room as the nodes before it left. */
 static bool leaves_room(const greedy *g, int32_t i, int32_t s)
 {
-    const search_net *net = g->net;
     bool fits = true;
     add_bytes(g, i, s, 1, g->more);
-    for (int32_t k = 0; k < net->n_limits; k++) {
-        fits &=
-            g->bytes[k] + g->more[k] + g->spare[i][k] <= net->limit_bytes[k];
-        g->more[k] = 0;
+    for (int64_t k = g->first[i]; k < g->first[i + 1]; k++) {
+        const int32_t limit = g->least[k].limit;
+        fits &= g->bytes[limit] + g->more[limit] + g->spare[limit] <=
+                g->net->limit_bytes[limit];
     }
+    for (int64_t k = g->first[i]; k < g->first[i + 1]; k++)
+        g->more[g->least[k].limit] = 0;
+    return fits;
+}
+
+/* Is there room for what all nodes need at least? */
+static bool any_room(const greedy *g)
+{
+    bool fits = true;
+    for (int32_t k = 0; k < g->net->n_limits; k++)
+        fits &= g->spare[k] <= g->net->limit_bytes[k];
     return fits;
 }
 
@@ -98,11 +139,12 @@ static double added(const greedy *g, int32_t i, int32_t s)
     return cost;
 }
 
-/* Values of node i that are possible now, cheapest first. */
+/* Values of node i, the next one, that are possible now, cheapest first. */
 static void rank(greedy *g, int32_t i, double *cost)
 {
     const search_net_node *node = &g->net->nodes[i];
     int32_t n = 0;
+    count_later(g, i, -1);
     for (int32_t s = 0; s < node->n; s++) {
         double c = added(g, i, s);
         if (!isfinite(c) || !leaves_room(g, i, s))
@@ -124,9 +166,12 @@ static void rank(greedy *g, int32_t i, double *cost)
 static bool descend(greedy *g, int64_t most, double *cost)
 {
     const search_net *net = g->net;
+    const bool room = any_room(g);
     int32_t i = 0;
     if (net->n_nodes)
         rank(g, 0, cost);
+    if (net->n_nodes && !room)
+        return false; /* no value of the first node leaves any */
     while (i < net->n_nodes && g->n_seen < most) {
         if (g->next[i] < g->n_ranked[i]) {
             g->value[i] = g->ranked[i][g->next[i]++];
@@ -134,6 +179,7 @@ static bool descend(greedy *g, int64_t most, double *cost)
             if (++i < net->n_nodes)
                 rank(g, i, cost);
         } else {
+            count_later(g, i, 1);
             if (--i < 0)
                 return false;
             add_bytes(g, i, g->value[i], -1, g->bytes);

@@ -16,6 +16,7 @@ typedef struct entry {
     fs_arena *arena;     /* of what is found */
     ir_layers *layers;   /* NULL: nobody has asked */
     search_marks *marks; /* likewise */
+    search_ranks *ranks; /* likewise */
     bool folded;         /* a view was looked for: */
     search_view *view;   /* NULL: it is not worth it */
 } entry;
@@ -88,6 +89,8 @@ static entry *open_entry(search_known *known, const ir_graph *graph,
 
 const ir_layers *search_known_layers(search_known *known, const ir_graph *graph)
 {
+    if (graph->layers)
+        return graph->layers;
     entry *e = open_entry(known, graph, NULL, 0);
     if (!e->layers) {
         e->layers = fs_new(e->arena, ir_layers, 1);
@@ -107,6 +110,18 @@ const search_marks *search_known_marks(search_known *known,
     }
     pthread_mutex_unlock(&e->busy);
     return e->marks;
+}
+
+const search_ranks *search_known_ranks(search_known *known,
+                                       const ir_graph *graph)
+{
+    entry *e = open_entry(known, graph->like, NULL, 0);
+    if (!e->ranks) {
+        e->ranks = fs_new(e->arena, search_ranks, 1);
+        search_find_ranks(graph->like, e->arena, e->ranks);
+    }
+    pthread_mutex_unlock(&e->busy);
+    return e->ranks;
 }
 
 /* Less is not worth what is lost: layers of a stage have one plan. */

@@ -21,6 +21,9 @@ const search_view *search_known_view(search_known *known, const ir_graph *graph,
                                      const int32_t *stage_of, int32_t n_stages);
 const search_marks *search_known_marks(search_known *known,
                                        const ir_graph *graph);
+/* Of a graph that is like others (ir_graph.like), which have the same. */
+const search_ranks *search_known_ranks(search_known *known,
+                                       const ir_graph *graph);
 /* plan_schedule_fill of stages on groups of devices, of so many micro-batches:
  * equal for all meshes, unless stages have each their own. */
 double search_known_fill(search_known *known, const search_layout *layout,

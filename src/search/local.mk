@@ -93,6 +93,9 @@ tests_search_cut_test_SOURCES = tests/search_cut_test.c \
 tests_search_cut_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_split_test_SOURCES = tests/search_split_test.c tests/tap.h
 tests_search_split_test_LDADD = $(search_libs)
+check_PROGRAMS += tests/search_deal_test
+tests_search_deal_test_SOURCES = tests/search_deal_test.c tests/tap.h
+tests_search_deal_test_LDADD = $(search_libs)
 tests_cli_memory_test_SOURCES = tests/cli_memory_test.c \
   tests/cli_plans.h tests/run_cli.h tests/tap.h
 tests_cli_memory_test_LDADD = $(JANSSON_LIBS) -lm

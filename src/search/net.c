@@ -7,6 +7,7 @@
 #include "search/cfn.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Of one value of a node, for each of its edges. */
@@ -342,38 +343,143 @@ double search_net_improve(const search_net *net, int32_t *value,
 
 /* ---- the least bytes of a limit ---- */
 
+/* Who loads each limit, and who is of each stage. */
+typedef struct limit_users {
+    const search_net *net;
+    int64_t *first_node, *first_edge; /* [n_limits + 1] */
+    int32_t *node, *edge;             /* ascending, each once per limit */
+    int32_t *first_of, *of;           /* [n_stages + 1]; nodes, ascending */
+} limit_users;
+
 /* The part of a network that a limit is about: nodes of the stages that load
  * it, and what edges that load it join. Without the others it is a relaxation.
  * place[]: in the part, or -1. */
 typedef struct limit_part {
     const search_net *net;
+    const limit_users *users;
     int32_t limit;
     int32_t n;
-    int32_t *place;
+    int32_t *member; /* [n] ascending */
+    int32_t *place;  /* [n_nodes] */
 } limit_part;
 
-static bool loads(const search_load *load, int32_t n, int32_t limit)
+/* Counts a user's limits, or writes it down where they have room: next[] is
+ * where each limit's next comes; seen[], whom it saw last, 1 + user. */
+static void list_user(int32_t user, const search_load *loads, int32_t n,
+                      int64_t *next, int32_t *seen, int32_t *list)
 {
-    for (int32_t k = 0; k < n; k++)
-        if (load[k].limit == limit)
-            return true;
-    return false;
+    for (int32_t k = 0; k < n; k++) {
+        const int32_t limit = loads[k].limit;
+        if (seen[limit] == user + 1)
+            continue;
+        seen[limit] = user + 1;
+        const int64_t at = next[limit]++;
+        if (list)
+            list[at] = user;
+    }
 }
 
-static limit_part part_of(const search_net *net, int32_t limit, fs_arena *arena)
+/* What was counted for k stands at k + 2: where k's next comes is at k + 1. */
+static int64_t sum_up(int64_t *first, int32_t n)
 {
-    limit_part part = {net, limit, 0, fs_new(arena, int32_t, net->n_nodes)};
-    bool *stage = fs_new(arena, bool, net->n_stages);
-    bool *wanted = fs_new(arena, bool, net->n_nodes);
+    for (int32_t k = 0; k < n; k++)
+        first[k + 2] += first[k + 1];
+    return first[n + 1];
+}
+
+static void list_nodes(const search_net *net, int64_t *next, int32_t *list)
+{
+    fs_arena *scratch = fs_arena_create();
+    int32_t *seen = fs_new(scratch, int32_t, net->n_limits);
     for (int32_t i = 0; i < net->n_nodes; i++)
-        if (loads(net->nodes[i].loads, net->nodes[i].n_loads, limit))
-            stage[net->nodes[i].stage] = true;
+        list_user(i, net->nodes[i].loads, net->nodes[i].n_loads, next, seen,
+                  list);
+    fs_arena_destroy(scratch);
+}
+
+static void list_edges(const search_net *net, int64_t *next, int32_t *list)
+{
+    fs_arena *scratch = fs_arena_create();
+    int32_t *seen = fs_new(scratch, int32_t, net->n_limits);
     for (int32_t e = 0; e < net->n_edges; e++)
-        if (loads(net->edges[e].loads, net->edges[e].n_loads, limit))
-            wanted[net->edges[e].u] = wanted[net->edges[e].v] = true;
+        list_user(e, net->edges[e].loads, net->edges[e].n_loads, next, seen,
+                  list);
+    fs_arena_destroy(scratch);
+}
+
+static void list_loaders(limit_users *u, fs_arena *arena)
+{
+    const int32_t n = u->net->n_limits;
+    u->first_node = fs_new(arena, int64_t, n + 2);
+    u->first_edge = fs_new(arena, int64_t, n + 2);
+    list_nodes(u->net, u->first_node + 2, NULL);
+    list_edges(u->net, u->first_edge + 2, NULL);
+    u->node = fs_new(arena, int32_t, sum_up(u->first_node, n));
+    u->edge = fs_new(arena, int32_t, sum_up(u->first_edge, n));
+    list_nodes(u->net, u->first_node + 1, u->node);
+    list_edges(u->net, u->first_edge + 1, u->edge);
+}
+
+static void list_stages(limit_users *u, fs_arena *arena)
+{
+    const search_net *net = u->net;
+    u->first_of = fs_new(arena, int32_t, net->n_stages + 2);
+    u->of = fs_new(arena, int32_t, net->n_nodes);
     for (int32_t i = 0; i < net->n_nodes; i++)
-        part.place[i] = wanted[i] || stage[net->nodes[i].stage] ? part.n++ : -1;
+        u->first_of[net->nodes[i].stage + 2]++;
+    for (int32_t k = 0; k < net->n_stages; k++)
+        u->first_of[k + 2] += u->first_of[k + 1];
+    for (int32_t i = 0; i < net->n_nodes; i++)
+        u->of[u->first_of[net->nodes[i].stage + 1]++] = i;
+}
+static limit_part no_part(const search_net *net, const limit_users *users,
+                          fs_arena *arena)
+{
+    limit_part part = {net, users, -1, 0, NULL, NULL};
+    const size_t bytes = (size_t)net->n_nodes * sizeof *part.place;
+    part.member = fs_new(arena, int32_t, net->n_nodes);
+    part.place = memset(fs_new(arena, int32_t, net->n_nodes), 0xff, bytes);
     return part;
+}
+
+static void join_part(limit_part *part, int32_t i)
+{
+    if (part->place[i] < 0)
+        part->member[part->n++] = i;
+    part->place[i] = 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Of the limit, in the place of the one before. */
+static void take_part(limit_part *part, int32_t limit)
+{
+    const limit_users *u = part->users;
+    const search_net *net = part->net;
+    for (int32_t k = 0; k < part->n; k++)
+        part->place[part->member[k]] = -1;
+    part->limit = limit;
+    part->n = 0;
+    for (int64_t k = u->first_node[limit]; k < u->first_node[limit + 1]; k++) {
+        const int32_t stage = net->nodes[u->node[k]].stage;
+        const int32_t first = u->first_of[stage];
+        if (part->place[u->of[first]] >= 0)
+            continue; /* and so are the others of its stage */
+        for (int32_t i = first; i < u->first_of[stage + 1]; i++)
+            join_part(part, u->of[i]);
+    }
+    for (int64_t k = u->first_edge[limit]; k < u->first_edge[limit + 1]; k++) {
+        join_part(part, net->edges[u->edge[k]].u);
+        join_part(part, net->edges[u->edge[k]].v);
+    }
+    if (part->n > 1)
+        qsort(part->member, (size_t)part->n, sizeof *part->member, by_number);
+    for (int32_t k = 0; k < part->n; k++)
+        part->place[part->member[k]] = k;
 }
 
 /* Bytes of the limit in the place of costs. */
@@ -410,9 +516,8 @@ static search_cfn *loaded(const limit_part *part, fs_arena *arena)
 {
     const search_net *net = part->net;
     search_cfn *cfn = search_cfn_new(part->n, arena);
-    for (int32_t i = 0; i < net->n_nodes; i++)
-        if (part->place[i] >= 0)
-            load_node(part, i, cfn, arena);
+    for (int32_t k = 0; k < part->n; k++)
+        load_node(part, part->member[k], cfn, arena);
     for (int32_t e = 0; e < net->n_edges; e++)
         if (part->place[net->edges[e].u] >= 0 &&
             part->place[net->edges[e].v] >= 0)
@@ -435,19 +540,28 @@ static int64_t least_bytes(const limit_part *part, int32_t *value,
         0};
     search_minimum min;
     search_cfn_minimise(loaded(part, arena), &effort, arena, &min);
-    for (int32_t i = 0; i < part->net->n_nodes && isfinite(min.cost); i++)
-        if (part->place[i] >= 0)
-            value[i] = min.value[part->place[i]];
+    for (int32_t k = 0; k < part->n && isfinite(min.cost); k++)
+        value[part->member[k]] = min.value[k];
     /* Sums of bytes are exact in a double; a bound of the dual is not. */
     return isfinite(min.bound) ? (int64_t)ceil(min.bound * (1 - 1e-12))
                                : INT64_MAX;
 }
 
+static limit_users users_of(const search_net *net, fs_arena *arena)
+{
+    limit_users users = {.net = net};
+    list_loaders(&users, arena);
+    list_stages(&users, arena);
+    return users;
+}
+
 int64_t search_net_least_bytes(const search_net *net, int32_t limit)
 {
     fs_arena *arena = fs_arena_create();
-    const limit_part part = part_of(net, limit, arena);
+    const limit_users users = users_of(net, arena);
+    limit_part part = no_part(net, &users, arena);
     int32_t *value = fs_new(arena, int32_t, net->n_nodes);
+    take_part(&part, limit);
     const int64_t least = least_bytes(&part, value, arena);
     fs_arena_destroy(arena);
     return least;
@@ -466,35 +580,38 @@ static int64_t bytes_at(const search_load *loads, int32_t n, int32_t limit,
 static bool fits_part(const limit_part *part, const int32_t *value)
 {
     const search_net *net = part->net;
+    const limit_users *u = part->users;
+    const int32_t limit = part->limit;
     int64_t bytes = 0;
-    for (int32_t i = 0; i < net->n_nodes; i++) {
-        const search_net_node *node = &net->nodes[i];
-        if (part->place[i] >= 0 && value[i] < 0)
+    for (int32_t k = 0; k < part->n; k++)
+        if (value[part->member[k]] < 0)
             return false;
-        if (part->place[i] >= 0)
-            bytes +=
-                bytes_at(node->loads, node->n_loads, part->limit, value[i]);
+    for (int64_t k = u->first_node[limit]; k < u->first_node[limit + 1]; k++) {
+        const int32_t i = u->node[k];
+        const search_net_node *node = &net->nodes[i];
+        bytes += bytes_at(node->loads, node->n_loads, limit, value[i]);
     }
-    for (int32_t e = 0; e < net->n_edges; e++) {
-        const search_net_edge *edge = &net->edges[e];
-        if (edge->n_loads && part->place[edge->u] >= 0)
-            bytes += bytes_at(edge->loads, edge->n_loads, part->limit,
-                              (int64_t)value[edge->u] * net->nodes[edge->v].n +
-                                  value[edge->v]);
+    for (int64_t k = u->first_edge[limit]; k < u->first_edge[limit + 1]; k++) {
+        const search_net_edge *edge = &net->edges[u->edge[k]];
+        bytes += bytes_at(edge->loads, edge->n_loads, limit,
+                          (int64_t)value[edge->u] * net->nodes[edge->v].n +
+                              value[edge->v]);
     }
-    return bytes <= net->limit_bytes[part->limit];
+    return bytes <= net->limit_bytes[limit];
 }
 
 bool search_net_too_small(const search_net *net)
 {
     fs_arena *arena = fs_arena_create();
+    const limit_users users = users_of(net, arena);
+    limit_part part = no_part(net, &users, arena);
     int32_t *value = fs_new(arena, int32_t, net->n_nodes);
     bool too_small = false;
     for (int32_t i = 0; i < net->n_nodes; i++)
         value[i] = -1;
     for (int32_t k = 0; k < net->n_limits && !too_small; k++) {
         fs_arena *scratch = fs_arena_create();
-        const limit_part part = part_of(net, k, scratch);
+        take_part(&part, k);
         too_small = !fits_part(&part, value) &&
                     least_bytes(&part, value, scratch) > net->limit_bytes[k];
         fs_arena_destroy(scratch);

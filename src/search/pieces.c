@@ -10,11 +10,15 @@
 #include "config.h"
 #include "search/lay_out.h"
 
+#include "search/known.h"
+
 #include <math.h>
 #include <string.h>
 
 const search_ranks *search_ranks_of(search_level0 *z, const ir_graph *graph)
 {
+    if (graph->like)
+        return search_known_ranks(z->problem->known, graph);
     for (int32_t k = 0; k < z->ranks.n; k++)
         if (z->ranks.at[k]->graph == graph)
             return z->ranks.at[k];

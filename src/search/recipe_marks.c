@@ -2,6 +2,10 @@
 #include "config.h"
 #include "search/recipe_parts.h"
 
+#include "ir/layers.h"
+
+#include <string.h>
+
 static bool reads_as_weight(const ir_node *node, int32_t slot)
 {
     switch (ir_op_class_of(node->op)) {
@@ -180,10 +184,51 @@ static int32_t place_of_input(const ir_tensor *t)
     return t->batch_axis >= 0 && axis < t->shape.rank ? axis : SEARCH_NO_AXIS;
 }
 
+/* Which node of its position in a run of layers, if known, was traced last:
+ * what lies as its own inputs do leads on to the same. */
+typedef struct traced {
+    const ir_layers *layers; /* NULL: none are known */
+    int32_t **last;          /* [run][position] -1: none yet */
+} traced;
+
+static traced trace_layers(const ir_graph *graph, fs_arena *scratch)
+{
+    traced t = {.layers = graph->layers};
+    if (!t.layers)
+        return t;
+    t.last = fs_new(scratch, int32_t *, t.layers->runs.n);
+    for (int32_t r = 0; r < t.layers->runs.n; r++) {
+        const size_t n = (size_t)t.layers->runs.at[r].length;
+        t.last[r] = fs_new(scratch, int32_t, n);
+        memset(t.last[r], 0xff, n * sizeof **t.last);
+    }
+    return t;
+}
+
+/* False: nothing is known of it yet. */
+static bool trace_as_before(const ir_graph *graph, const traced *t, int32_t v,
+                            int32_t *axis)
+{
+    if (!t->layers || t->layers->run[v] < 0)
+        return false;
+    int32_t *last = &t->last[t->layers->run[v]][t->layers->position[v]];
+    bool same = *last >= 0;
+    const ir_node *node = &graph->nodes.at[v];
+    const ir_node *as = same ? &graph->nodes.at[*last] : NULL;
+    for (int32_t k = 0; same && k < node->n_in; k++)
+        same = axis[node->in[k]] == axis[as->in[k]];
+    for (int32_t k = 0; same && k < node->n_out; k++)
+        axis[node->out[k]] = axis[as->out[k]];
+    *last = v;
+    return same;
+}
+
 /* Where samples, or places, lie in each tensor: an axis of the inputs followed
  * through the graph by the signatures of its ops. */
 static int32_t *trace(const ir_graph *graph, bool places, fs_arena *arena)
 {
+    fs_arena *scratch = fs_arena_create();
+    const traced before = trace_layers(graph, scratch);
     int32_t *axis = fs_new(arena, int32_t, graph->tensors.n);
     for (int32_t t = 0; t < graph->tensors.n; t++)
         axis[t] = SEARCH_NO_AXIS;
@@ -192,10 +237,12 @@ static int32_t *trace(const ir_graph *graph, bool places, fs_arena *arena)
         if (node->op == IR_OP_input) {
             const ir_tensor *t = &graph->tensors.at[node->out[0]];
             axis[node->out[0]] = places ? place_of_input(t) : t->batch_axis;
-        } else if (node->phase != IR_UPDATE) {
+        } else if (node->phase != IR_UPDATE &&
+                   !trace_as_before(graph, &before, v, axis)) {
             trace_node(graph, node, axis);
         }
     }
+    fs_arena_destroy(scratch);
     return axis;
 }
 

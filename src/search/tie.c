@@ -5,6 +5,7 @@
 #include "search/layout.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* One of the tables that are summed up; turned: its rows are the other's
@@ -82,18 +83,17 @@ static tying tying_of(search_built *built, fs_arena *arena)
 
 typedef FS_VEC(part) part_list;
 
+/* Of a limit. */
+typedef struct load_part {
+    int32_t limit, order; /* in which they came */
+    part part;
+} load_part;
+
 /* What is summed up for one node or edge of the network. */
 typedef struct pile {
     part_list seconds;
-    part_list *bytes; /* [n_limits] */
+    FS_VEC(load_part) bytes;
 } pile;
-
-static pile *new_pile(const tying *t)
-{
-    pile *p = fs_new(t->scratch, pile, 1);
-    p->bytes = fs_new(t->scratch, part_list, t->built->loose.n_limits);
-    return p;
-}
 
 static void add_to_pile(const tying *t, pile *p, const double *seconds,
                         const search_load *loads, int32_t n_loads, bool turned)
@@ -101,22 +101,38 @@ static void add_to_pile(const tying *t, pile *p, const double *seconds,
     part one = {seconds, turned};
     fs_push(t->scratch, &p->seconds, one);
     for (int32_t k = 0; k < n_loads; k++) {
-        part load = {loads[k].bytes, turned};
-        fs_push(t->scratch, &p->bytes[loads[k].limit], load);
+        load_part load = {loads[k].limit, p->bytes.n, {loads[k].bytes, turned}};
+        fs_push(t->scratch, &p->bytes, load);
     }
 }
 
-static search_load *sum_loads(tying *t, const pile *p, int64_t rows,
-                              int64_t columns, int32_t *n_loads)
+static int by_limit(const void *a, const void *b)
 {
-    const int32_t n_limits = t->built->loose.n_limits;
-    search_load *loads = fs_new(t->arena, search_load, n_limits);
-    *n_loads = 0;
-    for (int32_t k = 0; k < n_limits; k++)
-        if (p->bytes[k].n)
-            loads[(*n_loads)++] = (search_load){
-                k, sum_bytes(t, p->bytes[k].at, p->bytes[k].n, rows, columns)};
-    return loads;
+    const load_part *x = a, *y = b;
+    return x->limit != y->limit ? (x->limit < y->limit ? -1 : 1)
+                                : (x->order > y->order) - (x->order < y->order);
+}
+
+static search_load *sum_loads(tying *t, pile *p, int64_t rows, int64_t columns,
+                              int32_t *n_loads)
+{
+    const int32_t n = p->bytes.n;
+    part *parts = fs_new(t->scratch, part, n);
+    search_load *loads = fs_new(t->scratch, search_load, n);
+    int32_t made = 0;
+    if (n > 1)
+        qsort(p->bytes.at, (size_t)n, sizeof *p->bytes.at, by_limit);
+    for (int32_t k = 0, first = 0; k < n; k++) {
+        const int32_t limit = p->bytes.at[k].limit;
+        parts[k] = p->bytes.at[k].part;
+        if (k + 1 < n && p->bytes.at[k + 1].limit == limit)
+            continue;
+        loads[made++] = (search_load){
+            limit, sum_bytes(t, parts + first, k + 1 - first, rows, columns)};
+        first = k + 1;
+    }
+    *n_loads = made;
+    return fs_memdup(t->arena, loads, (size_t)made * sizeof *loads);
 }
 
 /* ---- nodes ---- */
@@ -149,7 +165,7 @@ void search_tie_nodes(search_built *built, fs_arena *arena)
         const search_net_node *from = &loose->nodes[v];
         const int32_t i = built->var[v];
         if (!piles[i]) {
-            piles[i] = new_pile(&t);
+            piles[i] = fs_new(t.scratch, pile, 1);
             net->nodes[i] = *from;
         }
         add_to_pile(&t, piles[i], from->cost, from->loads, from->n_loads,
@@ -213,7 +229,7 @@ void search_tie_edges(search_built *built, fs_arena *arena)
             net->edges[net->n_edges] = *from;
             net->edges[net->n_edges].u = key.u;
             net->edges[net->n_edges].v = key.v;
-            piles[net->n_edges++] = new_pile(&t);
+            piles[net->n_edges++] = fs_new(t.scratch, pile, 1);
         }
         add_to_pile(&t, piles[*at], from->cost, from->loads, from->n_loads,
                     turned);
