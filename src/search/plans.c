@@ -140,6 +140,7 @@ typedef struct open_one {
     search_candidate *c;
     double least_s;
     open_step step; /* how far it came */
+    bool folds;     /* and its network is small: solved as soon as pressed */
 } open_one;
 
 /* Those that have no offer. */
@@ -149,7 +150,7 @@ static int32_t list_open(const search_level0 *z, open_one *list)
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
         if (find_offer(z, c) == z->offers.n && !search_narrowed(c))
-            list[n++] = (open_one){c, search_bound(c), OPEN_UNKNOWN};
+            list[n++] = (open_one){c, search_bound(c), OPEN_UNKNOWN, false};
     }
     return n;
 }
@@ -241,7 +242,7 @@ static search_job *const job_to[] = {[OPEN_LOOKED] = look_soon,
 
 static open_step next_step(const open_one *open)
 {
-    const bool moves = open->c->n_stages > 1;
+    const bool moves = open->c->n_stages > 1 && !open->folds;
     return open->step == OPEN_LOOKED && !moves ? OPEN_SOLVED : open->step + 1;
 }
 
@@ -250,6 +251,7 @@ static void conclude_soon(search_level0 *z, open_one *open,
 {
     const search_solution *found = &anew->asked->solution;
     open->least_s = fmax(open->least_s, anew->record.lower_bound_s);
+    open->folds = anew->view != NULL;
     if (anew->asked->status == FS_OK && may_fit(open->c, found->cost))
         offer_of(z, open->c, anew, &anew->built, found);
     z->other_steps += anew->steps;
