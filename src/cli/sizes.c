@@ -65,7 +65,7 @@ static void open_whole(cli_sizes *sizes, const cli *c)
 typedef struct draft {
     int32_t m;
     cli_model model;
-    ir_graph *few; /* a base's is the base's */
+    ir_graph *few; /* a base's is the base's; NULL once the model is done */
     int32_t base;  /* of this, or what this is; -1: none yet */
     bool is_base;
 } draft;
@@ -147,12 +147,14 @@ static fs_status complete(cli_sizes *sizes, cli *c, draft *d)
     if (!d->few)
         return FS_OK;
     const base *of = &sizes->bases.at[d->base];
-    ir_graph *graph = of->made.graph ? ir_resize(&of->made, d->few) : NULL;
+    ir_graph *few = d->few;
+    ir_graph *graph = of->made.graph ? ir_resize(&of->made, few) : NULL;
+    d->few = NULL;
     if (!graph) {
-        ir_graph_destroy(d->few);
+        ir_graph_destroy(few);
         return train_in_full(sizes, c, d);
     }
-    ir_graph_join(graph, d->few);
+    ir_graph_join(graph, few);
     ir_graph_join(graph, d->model.graph);
     d->model.graph = graph;
     d->model.lender = of->graph;

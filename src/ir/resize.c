@@ -294,6 +294,7 @@ ir_graph *ir_resize(const ir_sizes *sizes, const ir_graph *few)
     r.graph->micro_batches = few->micro_batches;
     r.graph->loss_share = few->loss_share;
     r.graph->digest = few->digest;
+    /* Those of one position take what its one in `few` has. */
     for (int32_t v = 0; v < r.graph->nodes.n; v++)
         if (!resize_node(&r, v)) {
             ir_graph_destroy(r.graph);
