@@ -86,7 +86,7 @@ static void test_edits(void)
 static void test_recompute(void)
 {
     says("a policy that is none: the policies are listed", 2,
-         "(block, full, selective, cheap, none)", "fulll",
+         "(block, full, selective, cheap, none; any, of search)", "fulll",
          cli(PLAN "--cluster 1x2:cpu --batch 8 --recompute fulll "
                   "-o \"$D/no.json\""));
     double ops[2];

@@ -255,14 +255,6 @@ static double only_for(double seconds, bool counts)
     return counts || isinf(seconds) ? seconds : 0;
 }
 
-static double most_of(const double *seconds, int32_t n)
-{
-    double most = 0;
-    for (int32_t s = 0; s < n; s++)
-        most = fmax(most, seconds[s]);
-    return most;
-}
-
 /* Is it one that only a cut would make? */
 static bool is_undercut(const edge_builder *b, way w)
 {
@@ -275,29 +267,45 @@ static void add_minimum(double *least, const double *seconds, int32_t n)
         least[s] = fmin(least[s], seconds[s]);
 }
 
-/* least[] where a crossing may take less: mostly none does, and that is quick
- * to say of large tensors, and where stages box at one price. */
-static void undercut(const edge_builder *b, const link *l,
-                     const plan_pairs *pairs, double *least, double *one)
+/* What row f of least[] has where a crossing may take less: mostly none does,
+ * and that is quick to say of large tensors, and where stages box at one price.
+ */
+static void undercut_row(const edge_builder *b, const link *l,
+                         const plan_pairs *pairs, int32_t f, double floor_s,
+                         double *row, fs_arena *arena)
 {
-    const search_layout *layout = b->built->layout;
-    const int32_t n = pairs->n_from * pairs->n_to;
-    const plan_ends *ends = &pairs->ends;
-    plan_boxer *boxer = layout->rates->boxer[l->per_step];
-    const double floor_s =
-        cost_cross_floor(layout->rates->cost[l->per_step], ends->tensor,
-                         ends->from_stage, ends->to_stage);
+    plan_boxer *boxer = b->built->layout->rates->boxer[l->per_step];
     const bool at_one_price = l->ways->n < 2 || is_undercut(b, l->ways->at[1]);
-    if (most_of(least, n) <= floor_s)
+    const ir_nd_sbp **to = fs_new(arena, const ir_nd_sbp *, pairs->n_to);
+    int32_t *at = fs_new(arena, int32_t, pairs->n_to), n = 0;
+    for (int32_t t = 0; t < pairs->n_to; t++)
+        if (row[t] > floor_s) {
+            to[n] = pairs->to[t];
+            at[n++] = t;
+        }
+    if (n == 0)
         return;
+    const plan_pairs few = {pairs->ends, 1, n, &pairs->from[f], to};
+    double *one = fs_new(arena, double, n);
     b->built->steps += (at_one_price ? LESS_STEPS : LEAST_STEPS) * (int64_t)n;
     if (at_one_price)
-        plan_boxer_join_less(boxer, pairs, one);
+        plan_boxer_join_less(boxer, &few, one);
     else
-        plan_boxer_join_least(boxer, pairs, one);
-    for (int32_t s = 0; s < n; s++)
-        one[s] = fmax(one[s], floor_s);
-    add_minimum(least, one, n);
+        plan_boxer_join_least(boxer, &few, one);
+    for (int32_t k = 0; k < n; k++)
+        row[at[k]] = fmin(row[at[k]], fmax(one[k], floor_s));
+}
+
+static void undercut(const edge_builder *b, const link *l,
+                     const plan_pairs *pairs, double *least, fs_arena *arena)
+{
+    const plan_ends *ends = &pairs->ends;
+    const cost_model *cost = b->built->layout->rates->cost[l->per_step];
+    const double floor_s =
+        cost_cross_floor(cost, ends->tensor, ends->from_stage, ends->to_stage);
+    for (int32_t f = 0; f < pairs->n_from; f++)
+        undercut_row(b, l, pairs, f, floor_s,
+                     least + (size_t)f * (size_t)pairs->n_to, arena);
 }
 
 /* [du * dv] by the cheapest of its ways. */
@@ -319,7 +327,7 @@ static double *fill_seconds(const edge_builder *b, const spread *p,
         const plan_pairs pairs = {ends_of(b, l, l->ways->at[k], NULL, NULL),
                                   p->du, p->dv, from, to};
         if (is_undercut(b, l->ways->at[k])) {
-            undercut(b, l, &pairs, least, one);
+            undercut(b, l, &pairs, least, arena);
             continue;
         }
         if (layout->least_moves)

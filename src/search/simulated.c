@@ -261,13 +261,15 @@ typedef struct sim_loads {
     double *micro, *step, *chain;
 } sim_loads;
 
-/* Of a node of the whole graph: tables of a view are of all that a node stands
- * for. */
-static double seconds_of(const search_candidate *c, int32_t v)
+/* Of each node of the layout one of those it stands for: tables of a view are
+ * of all of these. */
+static double *seconds_of_one(const search_candidate *c, double slower)
 {
-    const search_view *view = c->shown.view;
-    const int32_t of = view ? view->rep[v] : v;
-    return least_of(&c->built.loose.nodes[of]) / search_times(&c->shown, of);
+    const search_net *net = &c->built.loose;
+    double *one = fs_new(c->arena, double, net->n_nodes);
+    for (int32_t v = 0; v < net->n_nodes; v++)
+        one[v] = least_of(&net->nodes[v]) / search_times(&c->shown, v) / slower;
+    return one;
 }
 
 /* On a core of its own, if all devices at work make it so many times slower. */
@@ -279,17 +281,19 @@ static sim_loads loads_of(search_level0 *z, const search_candidate *c,
     sim_loads loads = {ranks->n, fs_new(c->arena, double, ranks->n),
                        fs_new(c->arena, double, ranks->n),
                        fs_new(c->arena, double, ranks->n)};
+    const double *one = seconds_of_one(c, slower);
+    const int32_t *rep = c->shown.view ? c->shown.view->rep : NULL;
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         double *sum = cost_node_per_step(graph, v) ? loads.step : loads.micro;
         if (ranks->rank[v] >= 0)
-            sum[ranks->rank[v]] += seconds_of(c, v) / slower;
+            sum[ranks->rank[v]] += one[rep ? rep[v] : v];
     }
     if (!is_in_order(z, c))
         return loads;
     const search_chain *chain = chain_of(z, graph);
     for (int32_t k = 0; k < chain->n; k++)
         loads.chain[ranks->rank[chain->node[k]]] +=
-            seconds_of(c, chain->node[k]) / slower;
+            one[rep ? rep[chain->node[k]] : chain->node[k]];
     return loads;
 }
 
