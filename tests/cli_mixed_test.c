@@ -141,6 +141,18 @@ static void test_orders(void)
            cli_number(a, "iteration_s"), one);
 }
 
+/* What is ruled out as it is cut at first is cut again all the same. */
+static void test_recut(void)
+{
+    static const char gpt[] =
+        "zoo:gpt,layers=4,hidden=512,heads=8,seq=128,vocab=8192";
+    const double one =
+        cli_number(search(gpt, "1x2:l4+1x2:h100-sxm5-80g", ""), "iteration_s");
+    const double other =
+        cli_number(search(gpt, "1x2:h100-sxm5-80g+1x2:l4", ""), "iteration_s");
+    tap_near(one, other, 0.01, "gpt: the same in either order");
+}
+
 static void put_cluster(double slower)
 {
     char path[600];
@@ -197,6 +209,7 @@ int main(void)
     test_precisions();
     test_groups();
     test_orders();
+    test_recut();
     test_run();
     cli_end_scratch();
     return tap_done();

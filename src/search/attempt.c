@@ -189,7 +189,7 @@ const int32_t *search_even_values(search_level0 *z, search_candidate *c)
 {
     enum { SWEEPS = 20 };
     search_minimum min;
-    if (!may_be_even(z))
+    if (z->problem->stage_mesh)
         return NULL;
     search_lay_out_even(z, c, &c->shown);
     c->shown.seconds_only = true;

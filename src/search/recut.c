@@ -474,6 +474,7 @@ static void propose_unmeasured(recutter *r, search_candidate *c)
                              .n_stages = c->n_stages,
                              .depth = c->depth,
                              .mesh = c->mesh,
+                             .order = c->order,
                              .schedule = c->schedule,
                              .again = c->again,
                              .share = 1,
