@@ -2,9 +2,12 @@
  * networks, clusters and limits the bound holds for every other choice, what is
  * claimed is what the plan costs, and no moment holds more than its arena. */
 #include "config.h"
+#include "search/built.h"
+#include "search/fit.h"
 #include "search/kept.h"
 #include "search/known.h"
 #include "search/lay_out.h"
+#include "search/lean.h"
 #include "search/narrow.h"
 
 #include "base/hash.h"

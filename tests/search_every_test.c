@@ -4,6 +4,9 @@
  * drawn. */
 #include "config.h"
 #include "search/attempt.h"
+#include "search/built.h"
+#include "search/cut.h"
+#include "search/fit.h"
 #include "search/known.h"
 #include "search/lay_out.h"
 

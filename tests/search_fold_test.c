@@ -3,6 +3,9 @@
  * holds for the whole graph. */
 #include "config.h"
 #include "search/attempt.h"
+#include "search/built.h"
+#include "search/cut.h"
+#include "search/fit.h"
 #include "search/kept.h"
 #include "search/known.h"
 #include "search/lay_out.h"

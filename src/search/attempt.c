@@ -4,6 +4,7 @@
 #include "search/attempt.h"
 
 #include "base/clock.h"
+#include "search/built.h"
 #include "search/cfn.h"
 #include "search/crew.h"
 #include "search/effort.h"

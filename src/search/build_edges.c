@@ -1,6 +1,8 @@
 /* Pair tables of a configuration's cost network. Edges between alike domains
  * share one: a deep network has few different ones. */
 #include "config.h"
+#include "search/built.h"
+#include "search/memo.h"
 #include "search/view.h"
 
 #include "ir/recompute.h"

@@ -2,7 +2,9 @@
  * attributes, shapes) share one table: a deep network has few different ones.
  */
 #include "config.h"
+#include "search/built.h"
 #include "search/layout.h"
+#include "search/memo.h"
 
 #include "base/clock.h"
 #include "ir/recompute.h"

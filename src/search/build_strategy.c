@@ -1,5 +1,7 @@
 /* From values of a network back to a strategy. */
 #include "config.h"
+#include "search/built.h"
+#include "search/fit.h"
 #include "search/layout.h"
 
 #include "ir/recompute.h"

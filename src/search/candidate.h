@@ -2,6 +2,8 @@
 #ifndef FS_SEARCH_CANDIDATE_H
 #define FS_SEARCH_CANDIDATE_H
 
+#include "search/built.h"
+#include "search/cut.h"
 #include "search/order.h"
 #include "search/view.h"
 

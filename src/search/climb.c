@@ -2,6 +2,7 @@
  * prices of bytes with them, move by subgradients (step of Polyak 1969) from
  * one minimum to the next. */
 #include "config.h"
+#include "search/built.h"
 #include "search/lift.h"
 
 #include <math.h>

@@ -9,7 +9,7 @@
  * sooner with slots so long (split.c). Unless it is told how many of the
  * network's repeated blocks each stage has. */
 #include "config.h"
-#include "search/layout.h"
+#include "search/cut.h"
 #include "search/recipe.h"
 #include "search/split.h"
 

@@ -1,7 +1,7 @@
 /* Does a strategy's lowered plan fit? What search binds is a lower bound of
  * that, so the plan that it found has to be looked at. */
 #include "config.h"
-#include "search/layout.h"
+#include "search/fit.h"
 
 #include "plan/fullest.h"
 #include "plan/lower.h"

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "plan/lower.h"
+#include "search/fit.h"
 #include "search/layout.h"
 
 #include <math.h>

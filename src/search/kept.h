@@ -2,6 +2,7 @@
 #ifndef FS_SEARCH_KEPT_H
 #define FS_SEARCH_KEPT_H
 
+#include "search/built.h"
 #include "search/level0.h"
 
 /* The strategy of values of the candidate's network `built`, for the whole

@@ -4,6 +4,7 @@
 #ifndef FS_SEARCH_KNOWN_H
 #define FS_SEARCH_KNOWN_H
 
+#include "search/cut.h"
 #include "search/recipe_parts.h"
 #include "search/view.h"
 

@@ -2,6 +2,9 @@
 #include "config.h"
 #include "search/lay_out.h"
 
+#include "search/built.h"
+#include "search/cut.h"
+#include "search/fit.h"
 #include "search/kept.h"
 #include "search/known.h"
 #include "search/narrow.h"

@@ -5,7 +5,7 @@
  * of Computing 8, 2012). The series ends early where nothing fits: what is met
  * under a limit is met under every larger one. */
 #include "config.h"
-#include "search/layout.h"
+#include "search/lean.h"
 
 #include "base/clock.h"
 #include "search/cfn.h"

@@ -3,6 +3,8 @@
 
 #include "ir/recompute.h"
 #include "plan/schedule.h"
+#include "search/cut.h"
+#include "search/fit.h"
 #include "search/known.h"
 
 #include <math.h>

@@ -27,6 +27,8 @@
  * the first and n / 2 times the last: twins, in the place of one. */
 #include "config.h"
 #include "search/lift.h"
+#include "search/built.h"
+#include "search/memo.h"
 
 #include <math.h>
 #include <string.h>

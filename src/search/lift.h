@@ -3,6 +3,7 @@
 #ifndef FS_SEARCH_LIFT_H
 #define FS_SEARCH_LIFT_H
 
+#include "search/built.h"
 #include "search/cfn.h"
 #include "search/engine.h"
 #include "search/view.h"

@@ -1,5 +1,5 @@
 #include "config.h"
-#include "search/layout.h"
+#include "search/memo.h"
 
 #include "base/hash.h"
 

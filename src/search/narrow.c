@@ -4,9 +4,12 @@
 #include "search/narrow.h"
 
 #include "search/attempt.h"
+#include "search/built.h"
 #include "search/effort.h"
+#include "search/fit.h"
 #include "search/kept.h"
 #include "search/lay_out.h"
+#include "search/lean.h"
 #include "search/offers.h"
 #include "search/recut.h"
 #include "search/space.h"

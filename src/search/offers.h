@@ -3,6 +3,7 @@
 #ifndef FS_SEARCH_OFFERS_H
 #define FS_SEARCH_OFFERS_H
 
+#include "search/built.h"
 #include "search/level0.h"
 
 /* Where there is a ranking, plans of configurations (plans.c). Is one of that

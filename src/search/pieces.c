@@ -10,6 +10,8 @@
 #include "config.h"
 #include "search/lay_out.h"
 
+#include "search/built.h"
+#include "search/cut.h"
 #include "search/known.h"
 
 #include <math.h>

@@ -7,8 +7,10 @@
 
 #include "base/clock.h"
 #include "search/attempt.h"
+#include "search/built.h"
 #include "search/crew.h"
 #include "search/effort.h"
+#include "search/fit.h"
 #include "search/kept.h"
 #include "search/lay_out.h"
 #include "search/narrow.h"

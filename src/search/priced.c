@@ -5,6 +5,7 @@
 
 #include "search/cfn.h"
 #include "search/layout.h"
+#include "search/memo.h"
 
 #include <math.h>
 

@@ -4,6 +4,7 @@
 #include "search/recipe.h"
 
 #include "plan/schedule.h"
+#include "search/cut.h"
 #include "search/layout.h"
 #include "search/recipe_parts.h"
 

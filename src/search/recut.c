@@ -8,9 +8,12 @@
 #include "search/recut.h"
 
 #include "search/attempt.h"
+#include "search/built.h"
+#include "search/cut.h"
 #include "search/deal.h"
 #include "search/effort.h"
 #include "search/lay_out.h"
+#include "search/memo.h"
 #include "search/narrow.h"
 #include "search/offers.h"
 #include "search/runs.h"

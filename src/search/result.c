@@ -2,6 +2,7 @@
 #include "config.h"
 #include "search/digest.h"
 #include "search/effort.h"
+#include "search/fit.h"
 #include "search/kept.h"
 #include "search/lay_out.h"
 #include "search/narrow.h"

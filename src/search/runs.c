@@ -1,5 +1,9 @@
 #include "config.h"
 #include "search/runs.h"
+#include "search/built.h"
+#include "search/cut.h"
+#include "search/fit.h"
+#include "search/memo.h"
 
 #include "base/crew.h"
 

@@ -24,6 +24,8 @@
  * bisection: fewest stages are those that end as late as T allows. */
 #include "config.h"
 #include "search/attempt.h"
+#include "search/built.h"
+#include "search/cut.h"
 #include "search/effort.h"
 #include "search/lay_out.h"
 #include "search/space.h"

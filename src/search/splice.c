@@ -8,6 +8,7 @@
 #include "search/attempt.h"
 #include "search/cfn.h"
 #include "search/effort.h"
+#include "search/fit.h"
 #include "search/kept.h"
 #include "search/narrow.h"
 

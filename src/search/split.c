@@ -2,6 +2,7 @@
 #include "search/split.h"
 
 #include "search/layout.h"
+#include "search/memo.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,6 +6,7 @@
  * and eliminations of engine ilp. */
 #include "config.h"
 #include "search/layout.h"
+#include "search/memo.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,9 @@
  * equal are one variable: their tables are summed up, and so are those of all
  * edges between two variables. What is made of equal parts is made once. */
 #include "config.h"
+#include "search/built.h"
 #include "search/layout.h"
+#include "search/memo.h"
 
 #include <math.h>
 #include <stdlib.h>
