@@ -10,6 +10,7 @@
 #include "search/known.h"
 #include "search/lay_out.h"
 #include "search/narrow.h"
+#include "search/prices.h"
 #include "search/recipe.h"
 
 #include "base/hash.h"

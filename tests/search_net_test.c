@@ -3,6 +3,7 @@
 #include "config.h"
 #include "search/engine.h"
 #include "search/planner.h"
+#include "search/prices.h"
 
 #include "base/hash.h"
 #include "tap.h"

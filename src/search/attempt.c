@@ -11,6 +11,7 @@
 #include "search/lay_out.h"
 #include "search/narrow.h"
 #include "search/offers.h"
+#include "search/prices.h"
 #include "search/recut.h"
 #include "search/space.h"
 

@@ -6,6 +6,8 @@
  * need no LP, can stay where they began when a stage's time jumps with the
  * price. */
 #include "config.h"
+#include "search/prices.h"
+
 #include "search/engine.h"
 
 #include <math.h>

@@ -4,6 +4,7 @@
  * states, which differ by mesh. */
 #include "config.h"
 #include "search/carry.h"
+#include "search/prices.h"
 
 static search_carried *carried(search_level0 *z, const search_candidate *c)
 {

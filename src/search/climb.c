@@ -4,6 +4,7 @@
 #include "config.h"
 #include "search/built.h"
 #include "search/lift.h"
+#include "search/prices.h"
 
 #include <math.h>
 #include <string.h>

@@ -8,6 +8,7 @@
 #include "config.h"
 #include "search/cfn.h"
 #include "search/engine.h"
+#include "search/prices.h"
 
 #include "base/clock.h"
 

@@ -15,6 +15,8 @@
 
 #include "base/clock.h"
 #include "search/cfn.h"
+#include "search/milp.h"
+#include "search/prices.h"
 
 #include <math.h>
 #include <string.h>

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "search/cfn.h"
+#include "search/prices.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -29,6 +29,7 @@
 #include "search/lift.h"
 #include "search/built.h"
 #include "search/memo.h"
+#include "search/prices.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,6 +6,7 @@
 #include "search/built.h"
 #include "search/cfn.h"
 #include "search/engine.h"
+#include "search/prices.h"
 #include "search/view.h"
 
 /* A tensor on its way between parts: what makes it, with how many copies, and

@@ -15,7 +15,10 @@
  * Costs are scaled to about 1000, bytes to the limit: GLPK's tolerances are
  * absolute. Its environment is freed at the end. */
 #include "config.h"
+#include "search/milp.h"
+
 #include "search/engine.h"
+#include "search/prices.h"
 
 #include "base/clock.h"
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "search/dual.h"
 #include "search/engine.h"
+#include "search/milp.h"
 #include "search/ration.h"
 
 #include <math.h>

@@ -13,6 +13,7 @@
 #include "search/built.h"
 #include "search/cut.h"
 #include "search/known.h"
+#include "search/prices.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 /* A network at given prices: every maximum is a weighted sum, every limit a
  * price of bytes. Edges that are alike share one table. */
 #include "config.h"
+#include "search/prices.h"
+
 #include "search/engine.h"
 
 #include "search/cfn.h"

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "search/dual.h"
+#include "search/prices.h"
 
 #include <math.h>
 #include <string.h>

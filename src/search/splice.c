@@ -11,6 +11,7 @@
 #include "search/fit.h"
 #include "search/kept.h"
 #include "search/narrow.h"
+#include "search/prices.h"
 
 #include <math.h>
 #include <string.h>
