@@ -163,7 +163,7 @@ static void test_words_of_states(void)
     tap_ok(ir_states_parse("fp32", &err, &dtype) == FS_OK && dtype == IR_F32,
            "fp32 narrows nothing");
     tap_ok(ir_states_parse("fp16", &err, &dtype) == FS_INVALID &&
-               strstr(err.text, "(fp32, bf16)"),
+               strstr(err.text, "(fp32, bf16;"),
            "fp16 is not: %s", err.text);
 }
 
