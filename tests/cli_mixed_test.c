@@ -2,6 +2,8 @@
 #include "config.h"
 #include "tests/run_cli.h"
 
+#include <string.h>
+
 #define GPT "zoo:gpt,layers=2,hidden=256,heads=4,vocab=512,seq=128"
 #define A100 "a100-sxm4-80g"
 
@@ -122,6 +124,20 @@ static bool any_groups(const cli_answer *a)
     return false;
 }
 
+/* What else there is stays on the plan's own devices. */
+static void test_explained(double iteration_s)
+{
+    cli_answer *a = cli("explain \"$D/plan.json\" --stage 0 --json");
+    const json_t *memory =
+        json_object_get(json_object_get(a->json, "tree"), "memory");
+    const char *name = json_string_value(json_object_get(memory, "name"));
+    tap_ok(name && strncmp(name, "stage 0 (", 9) == 0,
+           "explain --stage 0: its own memory: %s", name ? name : "none");
+    const json_t *anew = json_object_get(a->json, "anew");
+    tap_near(json_number_value(json_object_get(anew, "iteration_s")),
+             iteration_s, 0.01, "chosen anew it is as fast");
+}
+
 /* How a cluster is written down is not what the plan depends on. */
 static void test_orders(void)
 {
@@ -132,13 +148,19 @@ static void test_orders(void)
     tap_ok(any_groups(a), "configurations say which groups come first");
     a = cli("check \"$D/plan.json\"");
     tap_equal_int(a->status, 0, "such a plan is sound");
+    test_explained(one);
     const double other =
         cli_number(search(BERT, NEW "+" OLD, ""), "iteration_s");
     tap_near(one, other, 2 * GAP, "the same in either order");
+    cli("search %s --cluster %s --batch 64 --gap %g -o \"$D/ordered.json\"",
+        BERT, OLD "+" NEW, GAP);
     a = search(BERT, OLD "+" NEW, "--no-reduce=orders");
     tap_ok(cli_number(a, "iteration_s") > 1.05 * one && !any_groups(a),
            "in the cluster's own order alone %g s, not %g",
            cli_number(a, "iteration_s"), one);
+    a = cli("compare \"$D/plan.json\" \"$D/ordered.json\"");
+    tap_ok(a->status == 0 && strstr(a->out, "2-3, 0-1"),
+           "compare tells that stages have other devices");
 }
 
 /* What is ruled out as it is cut at first is cut again all the same. */
@@ -170,8 +192,8 @@ static void put_cluster(double slower)
                 "\"tf32_flops\": 0, \"bf16_flops\": 0, "
                 "\"matmul_efficiency\": 1, \"memory_efficiency\": 1, "
                 "\"launch_s\": 1e-6, \"source\": \"a test\"}}",
-                k ? ", " : "", link, link, k ? "cpu" : "slow",
-                1e10 / (k ? 1 : slower), 1e10 / (k ? 1 : slower));
+                k ? ", " : "", link, link, k ? "slow" : "cpu",
+                1e10 / (k ? slower : 1), 1e10 / (k ? slower : 1));
     fprintf(file, "], \"outer\": %s}", link);
     fclose(file);
 }
@@ -182,7 +204,7 @@ static double loss_of(const cli_answer *a, size_t step)
     return json_number_value(json_array_get(losses, step));
 }
 
-/* Ranks of this host, of which the first is told to be slower. */
+/* Ranks of this host, of which the second is told to be slower. */
 static void test_run(void)
 {
     enum { STEPS = 3 };

@@ -66,6 +66,12 @@ static const char *meshes(const cli_side *s, fs_arena *arena)
     return cli_stage_meshes_text(arena, s->p.plan->strategy);
 }
 
+static const char *stage_devices(const cli_side *s, fs_arena *arena)
+{
+    const char *text = cli_stage_devices_text(arena, s->p.plan->strategy);
+    return text ? text : "in order";
+}
+
 static const char *recomputed(const plan_origin *o, fs_arena *arena)
 {
     if (o->again && o->again[0])
@@ -106,6 +112,8 @@ static void add_shape(const cli_comparing *k, settings *list)
                a->n_stages / k->a.p.plan->n_roles,
                b->n_stages / k->b.p.plan->n_roles);
     add(list, "mesh", meshes(&k->a, arena), meshes(&k->b, arena));
+    add(list, "devices of stages", stage_devices(&k->a, arena),
+        stage_devices(&k->b, arena));
     add(list, "layers", layers(k->c, &k->a), layers(k->c, &k->b));
 }
 

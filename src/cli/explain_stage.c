@@ -229,13 +229,22 @@ static void tell_others(const others *o, const cli_other *same)
                         best ? cli_other_json(o->e, best) : json_null());
 }
 
+/* Roles are in the order of their ranks. */
+static int32_t role_of(const plan *p, int32_t stage)
+{
+    int32_t r = 0;
+    while (!plan_role_has_stage(&p->roles[r], stage))
+        r++;
+    return r;
+}
+
 static void tell_stage(const others *o)
 {
     cli *c = o->e->c;
     const cli_plan *p = o->e->p;
     const plan_breakdown memory = plan_memory_tree(p->plan, c->arena);
     const plan_breakdown *time = &o->e->cost.time.child[o->stage];
-    const plan_breakdown *bytes = &memory.child[o->pipe.role_of[o->stage]];
+    const plan_breakdown *bytes = &memory.child[role_of(p->plan, o->stage)];
     json_object_set_new(c->result, "iteration_s",
                         json_real(o->e->cost.iteration_s));
     json_object_set_new(c->result, "tree",

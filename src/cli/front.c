@@ -206,21 +206,21 @@ fs_status cli_front_find(cli_making *m, const search_problem *problem)
 static const char *shape_text(const cli_making *m, const search_result *r)
 {
     const plan_strategy *s = r->strategy;
-    return fs_printf(m->c->arena, "%d of %s, m %d, %s", s->n_stages,
-                     cli_stage_meshes_text(m->c->arena, s), s->micro_batches,
-                     s->schedule);
+    return cli_shape_text(m->c->arena, r->of->graph, r->graph, s);
 }
 
 static json_t *point_json(const cli_making *m, const char *kind, int32_t place,
                           const search_result *r)
 {
     const plan_strategy *s = r->strategy;
-    return json_pack("{s:s, s:i, s:f, s:f, s:f, s:b, s:i, s:s, s:i, s:s}",
-                     "kind", kind, "point", place, "iteration_s",
-                     r->iteration_s, "lower_bound_s", r->lower_bound_s, "gap",
-                     r->gap, "late", r->late, "stages", s->n_stages, "mesh",
-                     cli_stage_meshes_text(m->c->arena, s), "micro_batches",
-                     s->micro_batches, "schedule", s->schedule);
+    json_t *row = json_pack(
+        "{s:s, s:i, s:f, s:f, s:f, s:b, s:i, s:s, s:i, s:s}", "kind", kind,
+        "point", place, "iteration_s", r->iteration_s, "lower_bound_s",
+        r->lower_bound_s, "gap", r->gap, "late", r->late, "stages", s->n_stages,
+        "mesh", cli_stage_meshes_text(m->c->arena, s), "micro_batches",
+        s->micro_batches, "schedule", s->schedule);
+    cli_shape_json(row, m->c->arena, r->of->graph, r->graph, s);
+    return row;
 }
 
 static void memory_json(const cli_making *m, json_t *list)

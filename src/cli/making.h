@@ -150,6 +150,16 @@ fs_status cli_making_misfit(cli_making *m);
 /* "2x2", or of stages that differ "4/2". */
 const char *cli_meshes_text(fs_arena *arena, const ir_mesh *mesh, int32_t n);
 const char *cli_stage_meshes_text(fs_arena *arena, const plan_strategy *s);
+/* "2 of 2x2, m 4, 1f1b, layers 6/6, devices 2-3, 0-1": how one plan differs
+ * from others; `whole`: its graph before it was bound to stages (NULL: nobody
+ * has it any more). */
+const char *cli_shape_text(fs_arena *arena, const ir_graph *whole,
+                           const ir_graph *bound, const plan_strategy *s);
+/* The last two as keys, where they say anything. */
+void cli_shape_json(json_t *row, fs_arena *arena, const ir_graph *whole,
+                    const ir_graph *bound, const plan_strategy *s);
+/* "2-3, 0-1", the devices of each stage; NULL: they are in order. */
+const char *cli_stage_devices_text(fs_arena *arena, const plan_strategy *s);
 /* Of a graph that was bound to the stages, in the form that --layers takes. */
 const char *cli_layers_text(fs_arena *arena, const ir_graph *graph,
                             const ir_graph *bound, const plan_strategy *s);

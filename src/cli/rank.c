@@ -87,13 +87,11 @@ fs_status cli_ranks_pick(cli_making *m)
     const int64_t pick = m->c->args.pick;
     if (m->by_hand || m->c->args.pareto || pick < 0)
         return FS_OK;
-    if (pick > f->n_plans)
-        return fs_fail(&m->c->err, FS_INVALID,
-                       "--pick %lld: %d plan%s found that may be kept",
-                       (long long)pick, f->n_plans,
-                       f->n_plans == 1 ? " was" : "s were");
-    const search_plan *p = &f->plans[pick - 1];
-    f->chosen = (int32_t)pick - 1;
+    if (f->n_plans == 0)
+        return FS_OK;
+    const int32_t place = (int32_t)(pick < f->n_plans ? pick : f->n_plans) - 1;
+    const search_plan *p = &f->plans[place];
+    f->chosen = place;
     f->of = p->of;
     f->graph = p->graph;
     f->again = p->again;
@@ -175,6 +173,7 @@ static json_t *plan_json(const cli_making *m, int32_t k)
                             s->schedule, "chosen", k == m->found.chosen);
     if (p->of->states)
         fs_json_set_text(row, "states", p->of->states);
+    cli_shape_json(row, m->c->arena, p->of->graph, p->graph, s);
     set_finite(row, "iteration_s", p->iteration_s);
     set_finite(row, "gap", gap_of(m, k));
     set_finite(row, "sim_iteration_s", m->ranks.sim_s[k]);
@@ -215,9 +214,8 @@ static void plan_row(const cli_making *m, int32_t k, report_table *t)
     char text[32];
     report_table_cell(t, "%d%s%s", k + 1, k == m->found.chosen ? " *" : "",
                       k == m->ranks.least ? " r" : "");
-    report_table_cell(t, "%d of %s, m %d, %s", s->n_stages,
-                      cli_stage_meshes_text(m->c->arena, s), s->micro_batches,
-                      s->schedule);
+    report_table_cell(t, "%s",
+                      cli_shape_text(m->c->arena, p->of->graph, p->graph, s));
     report_table_cell(t, "%s", fs_human_seconds(text, p->iteration_s));
     report_table_cell(t, "%.3g %%", 100 * gap_of(m, k));
     const double sim_s = m->ranks.sim_s[k];
@@ -242,7 +240,8 @@ static void tell_choice(const cli_making *m)
         if (f->plans[k].score_s < f->plans[fastest].score_s)
             fastest = k;
     if (m->c->args.pick > 0 && !m->c->args.pareto) {
-        cli_say(m->c, "picked          plan %d (--pick)\n", f->chosen + 1);
+        cli_say(m->c, "picked          plan %d (--pick)%s\n", f->chosen + 1,
+                m->c->args.pick > f->n_plans ? ": no more were found" : "");
         return;
     }
     if (f->chosen > 0)

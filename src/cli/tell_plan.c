@@ -464,10 +464,35 @@ static void tell_uncut(const cli_making *m, const cli_plan *p)
     json_decref(all);
 }
 
-/* Which devices stages have, where they do not have them in order. */
-static void tell_devices(cli *c, const plan_strategy *s)
+const char *cli_shape_text(fs_arena *arena, const ir_graph *whole,
+                           const ir_graph *bound, const plan_strategy *s)
 {
-    fs_text text = {.arena = c->arena};
+    fs_text text = {.arena = arena};
+    fs_text_add(&text, "%d of %s, m %d, %s", s->n_stages,
+                cli_stage_meshes_text(arena, s), s->micro_batches, s->schedule);
+    if (s->n_stages > 1 && whole)
+        fs_text_add(&text, ", layers %s",
+                    cli_layers_text(arena, whole, bound, s));
+    const char *devices = cli_stage_devices_text(arena, s);
+    if (devices)
+        fs_text_add(&text, ", devices %s", devices);
+    return text.at;
+}
+
+void cli_shape_json(json_t *row, fs_arena *arena, const ir_graph *whole,
+                    const ir_graph *bound, const plan_strategy *s)
+{
+    const char *devices = cli_stage_devices_text(arena, s);
+    if (s->n_stages > 1 && whole)
+        fs_json_set_text(row, "layers",
+                         cli_layers_text(arena, whole, bound, s));
+    if (devices)
+        fs_json_set_text(row, "devices", devices);
+}
+
+const char *cli_stage_devices_text(fs_arena *arena, const plan_strategy *s)
+{
+    fs_text text = {.arena = arena};
     bool in_order = true;
     for (int32_t i = 0; i < s->n_stages; i++) {
         const int32_t first = s->stages[i].first_device,
@@ -476,8 +501,14 @@ static void tell_devices(cli *c, const plan_strategy *s)
         fs_text_add(&text, first == last ? "%s%d" : "%s%d-%d", i ? ", " : "",
                     first, last);
     }
-    if (!in_order && s->n_stages <= MOST_ROWS)
-        cli_say(c, "devices         %s: stage by stage\n", text.at);
+    return in_order ? NULL : text.at;
+}
+
+static void tell_devices(cli *c, const plan_strategy *s)
+{
+    const char *text = cli_stage_devices_text(c->arena, s);
+    if (text && s->n_stages <= MOST_ROWS)
+        cli_say(c, "devices         %s: stage by stage\n", text);
 }
 
 void cli_making_tell(const cli_making *m, const cli_plan *p,

@@ -139,7 +139,7 @@ static void enumerate_stages(search_level0 *z, const search_graph *graph)
 static void list_orders(search_level0 *z)
 {
     const search_problem *problem = z->problem;
-    if (problem->recut && !problem->rounds &&
+    if (problem->recut && !problem->rounds && !problem->first_device &&
         !(problem->without & SEARCH_ORDERS))
         z->orders = search_orders_of(problem->cluster, z->arena);
 }

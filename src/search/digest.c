@@ -122,6 +122,8 @@ uint64_t search_space_digest(const search_problem *p)
     add_mesh(&digest, &p->fix_mesh);
     for (int32_t i = 0; p->stage_mesh && i < p->fix_stages; i++)
         add_mesh(&digest, &p->stage_mesh[i]);
+    for (int32_t i = 0; p->first_device && i < p->fix_stages; i++)
+        add(&digest, p->first_device[i]);
     add(&digest, p->max_mesh_axes);
     if (p->cluster->n_groups > 1)
         add(&digest, (p->without & SEARCH_ORDERS) == 0);

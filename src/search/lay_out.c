@@ -94,8 +94,11 @@ static void place_stages(const search_problem *problem,
             first += ir_mesh_size(each ? &each[g] : &c->mesh);
         layout->group_of[i] = group;
         layout->stages[i].mesh = each ? each[group] : c->mesh;
-        layout->stages[i].first_device = search_order_place(
-            c->order, first, ir_mesh_size(&layout->stages[i].mesh));
+        layout->stages[i].first_device =
+            problem->first_device
+                ? problem->first_device[group]
+                : search_order_place(c->order, first,
+                                     ir_mesh_size(&layout->stages[i].mesh));
     }
 }
 

@@ -77,6 +77,8 @@ typedef struct search_problem {
     ir_mesh fix_mesh;      /* n = -1: free; of one stage */
     const ir_mesh *stage_mesh; /* [fix_stages] of groups that differ; NULL: they
                                   do not */
+    const int32_t *first_device; /* [fix_stages] of groups; NULL: one after the
+                                    other, in any order of the cluster's */
     int32_t max_mesh_axes;     /* 2 */
     int32_t n_layers;          /* 0: stages are cut by time */
     const search_layers *layers; /* [n_layers] else: what each has */

@@ -92,8 +92,8 @@ static const char *graphs_of(const search_level0 *z)
 static const char *ordered(const hw_cluster *cluster)
 {
     return cluster->n_groups <= SEARCH_ORDERED_GROUPS
-               ? ", their groups in every order"
-               : ", their groups in order and back to front";
+               ? ", their groups as written in every order"
+               : ", their groups as written and back to front";
 }
 
 static const char *space_of(const search_level0 *z, const search_result *out)

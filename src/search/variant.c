@@ -72,6 +72,19 @@ static bool all_equal(const ir_mesh *mesh, int32_t n)
     return true;
 }
 
+/* NULL: one after the other. */
+static const int32_t *firsts_of(const search_variant *v,
+                                const plan_pipeline *pipe, fs_arena *arena)
+{
+    int32_t *first = fs_new(arena, int32_t, pipe->n_roles);
+    bool in_order = true;
+    for (int32_t i = 0; i < pipe->n_stages; i++)
+        first[pipe->role_of[i]] = v->strategy->stages[i].first_device;
+    for (int32_t g = 1; g < pipe->n_roles; g++)
+        in_order &= first[g] > first[g - 1];
+    return in_order ? NULL : first;
+}
+
 /* Equal meshes are said as one, for then equal layers are looked at once; but
  * where each node's stage is given, no even cut is to be looked at. */
 static void fix_stages(const search_variant *v, const plan_pipeline *pipe,
@@ -86,6 +99,7 @@ static void fix_stages(const search_variant *v, const plan_pipeline *pipe,
         out->fix_mesh = mesh[0];
     else
         out->stage_mesh = mesh;
+    out->first_device = firsts_of(v, pipe, arena);
     out->n_layers = v->layers ? pipe->n_stages : 0;
     out->layers = v->layers;
     out->stage_of = cut ? NULL : v->strategy->stage_of;
