@@ -115,17 +115,29 @@ static bool may_be_even(const search_level0 *z)
     return !z->problem->stage_mesh && z->problem->cluster->n_groups == 1;
 }
 
-/* What launching its nodes takes: many micro-batches are out by that. */
-static double launch_floor(search_level0 *z, const search_candidate *c)
+void search_find_launches(search_level0 *z)
 {
-    const ir_graph *graph = c->graph->graph;
-    const double m = graph->micro_batches, p = search_groups(c);
+    const search_problem *problem = z->problem;
+    z->launch = fs_new(z->scratch, search_launch, problem->n_graphs);
+    for (int32_t k = 0; k < problem->n_graphs; k++) {
+        const ir_graph *graph = problem->graphs[k].graph;
+        for (int32_t v = 0; v < graph->nodes.n; v++)
+            *(cost_node_per_step(graph, v) ? &z->launch[k].step_s
+                                           : &z->launch[k].micro_s) +=
+                cost_node_least(problem->cost, graph, v);
+    }
+}
+
+/* What launching its nodes takes: many micro-batches are out by that. Simulated
+ * the mean stream is busy with as much. */
+static double launch_floor(search_level0 *z, search_candidate *c)
+{
+    const search_launch *all = &z->launch[c->graph - z->problem->graphs];
+    const double m = c->graph->micro_batches, p = search_groups(c);
     const double fill = search_least_fill(z, c);
-    double all[2] = {0};
-    for (int32_t v = 0; v < graph->nodes.n; v++)
-        all[cost_node_per_step(graph, v)] +=
-            cost_node_least(z->problem->cost, graph, v);
-    return fill * all[0] + (m - fill) * all[0] / p + all[1] / p;
+    c->sim_s = fmax(c->sim_s, (m * all->micro_s + all->step_s) / p);
+    return fill * all->micro_s + (m - fill) * all->micro_s / p +
+           all->step_s / p;
 }
 
 void search_look(search_level0 *z, search_candidate *c)
@@ -144,8 +156,10 @@ void search_look(search_level0 *z, search_candidate *c)
     c->shown.seconds_only = true;
     if (node_tables(z, c)) {
         raise_bound(c, search_even_floor(&c->built, search_groups(c)));
-        if (z->problem->in_full)
+        if (z->problem->in_full) {
             c->sim_s = search_sim_floor(z, c);
+            c->sim_nodes = true;
+        }
     }
     c->weighed_s = c->any_cut_s = c->record.lower_bound_s;
     search_drop_tables(c);

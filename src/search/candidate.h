@@ -79,7 +79,8 @@ typedef struct search_candidate {
     bool again;                         /* what is computed again is chosen, */
     bool covered;      /* or there is one for which it is, too */
     double weighed_s;  /* bound whatever the limits */
-    double sim_s;      /* no plan of it takes less when simulated */
+    double sim_s;      /* no plan of it takes less when simulated, */
+    bool sim_nodes;    /* by seconds of its nodes, not of launches alone */
     bool whole;        /* its network is not to be folded, */
     bool unfolds;      /* or not any more */
     bool memory_binds; /* as the engine saw it */

@@ -638,6 +638,7 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
     search_rates_for(&z, 1, 1);
     *out = (search_result){.status = "infeasible"};
     search_enumerate(&z);
+    search_find_launches(&z);
     search_start(&z);
     fs_status status = search_explore_fitting(&z, err);
     if (status == FS_OK)

@@ -107,7 +107,7 @@ static void list_spaces(sim_bounds *b)
         if (at == b->all.n)
             fs_push(b->arena, &b->all, (sim_space){.c = c});
         b->all.at[at].bound_s = fmax(b->all.at[at].bound_s, c->sim_s);
-        if (c->sim_s > 0)
+        if (c->sim_nodes)
             b->all.at[at].level = NODES;
     }
 }
@@ -469,7 +469,7 @@ double search_sim_bound(search_level0 *z)
             if (!least || b.all.at[k].bound_s < least->bound_s)
                 least = &b.all.at[k];
         if (!least || least->level == EDGES || fs_end_reached(&z->end) ||
-            (least->level > NOTHING && (double)search_steps(z) >= most))
+            (least->bound_s > 0 && (double)search_steps(z) >= most))
             break;
         raise_one(z, least);
     }
