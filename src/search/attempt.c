@@ -132,6 +132,8 @@ void search_find_launches(search_level0 *z)
  * the mean stream is busy with as much. */
 static double launch_floor(search_level0 *z, search_candidate *c)
 {
+    if (!z->launch)
+        search_find_launches(z);
     const search_launch *all = &z->launch[c->graph - z->problem->graphs];
     const double m = c->graph->micro_batches, p = search_groups(c);
     const double fill = search_least_fill(z, c);

@@ -45,7 +45,7 @@ fs_status search_solve_whole(search_level0 *z, search_candidate *c,
 /* Bounds whatever the cut: from launches alone, from seconds of nodes, from all
  * tables but bytes. */
 void search_look(search_level0 *z, search_candidate *c);
-/* Before any is looked at: of all graphs. */
+/* Of all graphs; before hands that look share them. */
 void search_find_launches(search_level0 *z);
 void search_weigh(search_level0 *z, search_candidate *c);
 /* What is cheapest with every stage at the same price, of the last one's
