@@ -341,6 +341,20 @@ fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err)
     return lay_out(z, c, true, err);
 }
 
+search_candidate search_anew(const search_candidate *c)
+{
+    return (search_candidate){.graph = c->graph,
+                              .n_stages = c->n_stages,
+                              .depth = c->depth,
+                              .mesh = c->mesh,
+                              .order = c->order,
+                              .part = c->part,
+                              .schedule = c->schedule,
+                              .again = c->again,
+                              .share = 1,
+                              .arena = fs_arena_create()};
+}
+
 fs_status search_lay_out_cut(search_level0 *z, search_candidate *c, fs_err *err)
 {
     return lay_out(z, c, false, err);

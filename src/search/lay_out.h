@@ -22,6 +22,9 @@ struct search_rates *search_rates_for(search_level0 *z, int32_t n_stages,
  * its arena holds them. */
 fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err);
 /* Without what its stages hold: enough for seconds. */
+/* The same configuration, of which nothing is known yet, in an arena of its own
+ * that is the caller's. */
+search_candidate search_anew(const search_candidate *c);
 fs_status search_lay_out_cut(search_level0 *z, search_candidate *c,
                              fs_err *err);
 /* As if it had not been solved, since its layout was let go with its tables:

@@ -350,18 +350,9 @@ static bool lean_plans_of(search_level0 *z, search_candidate *c, bool leanest,
     search_candidate *anew = &l->anew;
     search_built *built = &l->built;
     *l = (leaning){.z = z, .c = c};
-    *anew = (search_candidate){.graph = c->graph,
-                               .n_stages = c->n_stages,
-                               .depth = c->depth,
-                               .mesh = c->mesh,
-                               .order = c->order,
-                               .part = c->part,
-                               .schedule = c->schedule,
-                               .whole = c->whole,
-                               .again = c->again,
-                               .share = 1,
-                               .bare = true,
-                               .arena = fs_arena_create()};
+    *anew = search_anew(c);
+    anew->whole = c->whole;
+    anew->bare = true;
     search_layout *layout = &anew->shown;
     fs_err err = {0};
     if (search_lay_out(z, anew, &err) != FS_OK)

@@ -180,17 +180,9 @@ static search_candidate *make_anew(search_level0 *z, const search_candidate *c,
 {
     search_candidate *anew = fs_new(z->scratch, search_candidate, 1);
     fs_err ignored = {0};
-    *anew = (search_candidate){.graph = c->graph,
-                               .n_stages = c->n_stages,
-                               .depth = c->depth,
-                               .mesh = c->mesh,
-                               .order = c->order,
-                               .part = c->part,
-                               .schedule = c->schedule ? c->schedule
-                                                       : z->problem->schedule,
-                               .again = c->again,
-                               .share = 1,
-                               .arena = fs_arena_create()};
+    *anew = search_anew(c);
+    if (!anew->schedule)
+        anew->schedule = z->problem->schedule;
     if (search_lay_out_cut(z, anew, &ignored) != FS_OK) {
         fs_arena_destroy(anew->arena);
         return NULL;

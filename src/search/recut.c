@@ -138,17 +138,8 @@ bool search_lay_out_anew(search_level0 *z, const search_candidate *c,
                          search_candidate *anew)
 {
     fs_err ignored = {0};
-    *anew = (search_candidate){.graph = c->graph,
-                               .n_stages = c->n_stages,
-                               .depth = c->depth,
-                               .mesh = c->mesh,
-                               .order = c->order,
-                               .part = c->part,
-                               .schedule = c->schedule,
-                               .again = c->again,
-                               .share = 1,
-                               .whole = true,
-                               .arena = fs_arena_create()};
+    *anew = search_anew(c);
+    anew->whole = true;
     return search_lay_out_cut(z, anew, &ignored) == FS_OK;
 }
 
@@ -473,15 +464,8 @@ static search_candidate *next_unmeasured(const search_level0 *z)
 static void propose_unmeasured(recutter *r, search_candidate *c)
 {
     search_level0 *z = r->z;
-    search_candidate even = {.graph = c->graph,
-                             .n_stages = c->n_stages,
-                             .depth = c->depth,
-                             .mesh = c->mesh,
-                             .order = c->order,
-                             .schedule = c->schedule,
-                             .again = c->again,
-                             .share = 1,
-                             .arena = fs_arena_create()};
+    search_candidate even = search_anew(c);
+    even.part = NULL;
     const int32_t *value = search_even_values(z, &even);
     if (value)
         propose_by(r, c, measure(z, &even, even.shown.view, value, even.arena));

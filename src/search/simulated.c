@@ -122,18 +122,6 @@ static double least_of(const search_net_node *node)
     return least;
 }
 
-static search_candidate begin_anew(const search_candidate *c)
-{
-    return (search_candidate){.graph = c->graph,
-                              .n_stages = c->n_stages,
-                              .depth = c->depth,
-                              .mesh = c->mesh,
-                              .part = c->part,
-                              .schedule = c->schedule,
-                              .whole = !c->view,
-                              .arena = fs_arena_create()};
-}
-
 /* All of the graph on the devices of one stage, at rates of devices that are
  * all at work. False: time was over. */
 static bool lay_out_even(search_level0 *z, search_candidate *c)
@@ -447,7 +435,9 @@ static double bound_of_edges(search_level0 *z, search_candidate *c)
 
 static void raise_one(search_level0 *z, sim_space *space)
 {
-    search_candidate c = begin_anew(space->c);
+    search_candidate c = search_anew(space->c);
+    c.again = false;
+    c.whole = !space->c->view;
     const double bound_s =
         ++space->level == NODES ? floor_of_nodes(z, &c) : bound_of_edges(z, &c);
     space->bound_s = fmax(space->bound_s, bound_s);
