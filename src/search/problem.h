@@ -79,8 +79,8 @@ typedef struct search_problem {
                                   do not */
     const int32_t *first_device; /* [fix_stages] of groups; NULL: one after the
                                     other, in any order of the cluster's */
-    int32_t max_mesh_axes;     /* 2 */
-    int32_t n_layers;          /* 0: stages are cut by time */
+    int32_t max_mesh_axes;       /* 2 */
+    int32_t n_layers;            /* 0: stages are cut by time */
     const search_layers *layers; /* [n_layers] else: what each has */
     const int32_t *stage_of;     /* [nodes] of the only graph: its cut; NULL */
     bool recut; /* stages that are cut by time are cut again by what plans take
