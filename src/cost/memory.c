@@ -117,12 +117,20 @@ static void hold_for_step(const cost_memory *mem, const cost_moment *at,
     out->after = held;
 }
 
+/* Of the counts of what a stage received. */
+static int32_t moved_to(const cost_memory *mem, int32_t *const *counts,
+                        int32_t stage, int32_t tensor)
+{
+    const int32_t at = cost_touch_find(&mem->moved, stage, tensor);
+    return at < 0 ? 0 : counts[stage][at];
+}
+
 /* Readers of the backward pass that keep what a stage received: those that are
  * there in any case, or else those that may be. */
 static int32_t kept_on(const cost_memory *mem, int32_t stage, int32_t tensor)
 {
-    const int32_t sure = mem->kept[0][stage][tensor];
-    return sure ? sure : mem->kept[1][stage][tensor];
+    const int32_t sure = moved_to(mem, mem->kept[0], stage, tensor);
+    return sure ? sure : moved_to(mem, mem->kept[1], stage, tensor);
 }
 
 /* A forward tensor for a backward reader: one per micro-batch in flight. What
@@ -256,7 +264,7 @@ static void hold_moved(const cost_memory *mem, const cost_moment *at,
         n = 1;
     else if (to != at->stage)
         n = backward_reads(mem, mem->viewed[tensor], at->stage) ? 1 : 2;
-    else if (cost_is_loose(mem, v) && mem->kept[0][to][tensor])
+    else if (cost_is_loose(mem, v) && moved_to(mem, mem->kept[0], to, tensor))
         n = 0;
     else if (!kept_on(mem, to, tensor) || kept_by(mem, tensor, v))
         n = received_for(mem, tensor, v);
@@ -299,15 +307,28 @@ static void hold(const cost_memory *mem, const cost_moment *at,
         hold_anew(mem, at, tensor, v, out);
 }
 
+/* The number of a tensor at the stage of a moment; -1: nobody reads it. */
+static int32_t number_at(const cost_memory *mem, int32_t moment, int32_t root)
+{
+    return cost_touch_find(&mem->readable, mem->moments.at[moment].stage, root);
+}
+
+static int32_t count_at(const cost_memory *mem, int32_t *const *counts,
+                        int32_t moment, int32_t root)
+{
+    const int32_t at = number_at(mem, moment, root);
+    return at < 0 ? 0 : counts[moment][at];
+}
+
 /* Of what layers hand on, those that the first of them reads with may be more
  * than those that all others read with, or fewer: the most. */
 static int32_t share_of(const cost_memory *mem, int32_t moment,
                         const cost_sharers *sharers, int32_t tensor, int32_t v)
 {
     const int32_t root = mem->viewed[tensor], inner = mem->between[root];
-    int32_t share = sharers->all[moment][root];
+    int32_t share = count_at(mem, sharers->all, moment, root);
     if (cost_times(mem, v) > 1 && is_link(mem, tensor, v)) {
-        const int32_t among = sharers->among[moment][inner];
+        const int32_t among = count_at(mem, sharers->among, moment, inner);
         share = among > share ? among : share;
     }
     return share;
@@ -363,11 +384,12 @@ static int32_t paid_by(const cost_memory *mem, int32_t moment,
     const ir_graph *graph = mem->program->graph;
     if (!at->payers || at->payers->node[reader.kept][root] < 0)
         return sharing(mem, moment, reader);
-    const int32_t n = paying->payers[moment][root];
+    const int32_t n = count_at(mem, paying->payers, moment, root);
     if (is_payer(mem, at, reader, root))
         return n;
+    const int32_t at_stage = number_at(mem, moment, root);
     const bool apart = cost_times(mem, graph->tensors.at[root].producer) == 1 &&
-                       !paying->handed_on[moment][root];
+                       (at_stage < 0 || !paying->handed_on[moment][at_stage]);
     return n == 0 && apart ? sharing(mem, moment, reader) : 0;
 }
 
@@ -386,8 +408,9 @@ bool cost_memory_edge(const cost_memory *mem, int32_t moment,
     hold(mem, at, reader, out);
     out->arrives = home != at->stage;
     if (holds(out) && home != at->stage)
-        out->share = kept_on(mem, to, tensor) ? kept_on(mem, to, tensor)
-                                              : mem->received[to][tensor];
+        out->share = kept_on(mem, to, tensor)
+                         ? kept_on(mem, to, tensor)
+                         : moved_to(mem, mem->received, to, tensor);
     else if (holds(out) && !(reader.anew && out->after))
         out->share = paid_by(mem, moment, reader);
     if (out->share == 0)
@@ -596,54 +619,50 @@ static void list_nodes(cost_memory *mem)
     }
 }
 
-static void fill_viewed(cost_memory *mem)
+/* One that is read, and what stands for it between layers. */
+static void note_read(cost_memory *mem, int32_t stage, int32_t tensor)
 {
-    const ir_graph *graph = mem->program->graph;
-    for (int32_t v = 0; v < graph->nodes.n; v++) {
-        const ir_node *node = &graph->nodes.at[v];
-        for (int32_t o = 0; o < node->n_out; o++)
-            mem->viewed[node->out[o]] = plan_lower_is_view(node)
-                                            ? mem->viewed[node->in[0]]
-                                            : node->out[o];
-    }
+    const int32_t root = mem->viewed[tensor];
+    cost_touch_note(&mem->readable, stage, root);
+    cost_touch_note(&mem->readable, stage, mem->between[root]);
 }
 
-static void fill_last(cost_memory *mem)
+static void note_tensors(cost_memory *mem)
 {
-    const ir_graph *graph = mem->program->graph;
-    for (int32_t x = 0; x < graph->tensors.n; x++)
-        mem->last[x] = mem->last_end[x] = -1;
-    for (int32_t v = 0; v < graph->nodes.n; v++) {
-        const ir_node *node = &graph->nodes.at[v];
-        plan_phase phase = plan_lower_phase(graph, node);
-        for (int32_t k = 0; k < node->n_in && !plan_lower_is_view(node); k++) {
-            int32_t x = mem->viewed[node->in[k]];
-            if (phase == PLAN_BACKWARD)
-                mem->last[x] = v;
-            else if (phase == PLAN_END)
-                mem->last_end[x] = v;
+    const cost_program *p = mem->program;
+    const ir_graph *graph = p->graph;
+    cost_touched_make(&mem->readable, p->n_stages, graph->tensors.n,
+                      mem->arena);
+    cost_touched_make(&mem->moved, p->n_stages, graph->tensors.n, mem->arena);
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        for (int32_t k = 0; k < graph->nodes.at[v].n_in; k++) {
+            const int32_t x = graph->nodes.at[v].in[k];
+            const int32_t home = cost_home_of(mem, x, v);
+            note_read(mem, home, x);
+            if (may_be_kept(mem, v, k))
+                note_read(mem, home, graph->tensors.at[x].again_of);
+            if (!same_role(mem, home, p->stage_of[v]))
+                cost_touch_note(&mem->moved, p->stage_of[v], x);
         }
-    }
 }
 
 static void count_received(cost_memory *mem)
 {
     const cost_program *p = mem->program;
     for (int32_t i = 0; i < p->n_stages; i++) {
-        mem->received[i] = fs_new(mem->arena, int32_t, p->graph->tensors.n);
+        mem->received[i] = fs_new(mem->arena, int32_t, mem->moved.n[i]);
         for (int32_t loose = 0; loose < 2; loose++)
-            mem->kept[loose][i] =
-                fs_new(mem->arena, int32_t, p->graph->tensors.n);
+            mem->kept[loose][i] = fs_new(mem->arena, int32_t, mem->moved.n[i]);
     }
     for (int32_t v = 0; v < p->graph->nodes.n; v++)
         for (int32_t k = 0; k < p->graph->nodes.at[v].n_in; k++) {
-            int32_t x = p->graph->nodes.at[v].in[k];
-            if (same_role(mem, cost_home_of(mem, x, v), p->stage_of[v]))
+            const int32_t x = p->graph->nodes.at[v].in[k], to = p->stage_of[v];
+            if (same_role(mem, cost_home_of(mem, x, v), to))
                 continue;
-            const int32_t n = readers_like(mem, x, v);
-            mem->received[p->stage_of[v]][x] += n;
-            mem->kept[cost_is_loose(mem, v)][p->stage_of[v]][x] +=
-                n * kept_by(mem, x, v);
+            const int32_t n = readers_like(mem, x, v),
+                          at = cost_touch_find(&mem->moved, to, x);
+            mem->received[to][at] += n;
+            mem->kept[cost_is_loose(mem, v)][to][at] += n * kept_by(mem, x, v);
         }
 }
 
@@ -652,10 +671,11 @@ static void count_payer(cost_memory *mem, int32_t moment, cost_reader reader,
 {
     const cost_paying *paying = &mem->paying[reader.kept];
     const int32_t v = reader.node;
+    const int32_t at = number_at(mem, moment, root);
     if (is_payer(mem, &mem->moments.at[moment], reader, root))
-        paying->payers[moment][root] +=
+        paying->payers[moment][at] +=
             readers_like(mem, read_by(mem, reader), v);
-    paying->handed_on[moment][root] |=
+    paying->handed_on[moment][at] |=
         cost_times(mem, v) > 1 && is_link(mem, read_by(mem, reader), v);
 }
 
@@ -668,9 +688,9 @@ static void count_reader(cost_memory *mem, int32_t moment, cost_reader reader)
     hold(mem, &mem->moments.at[moment], reader, &held);
     if (!holds(&held))
         return;
-    by->all[moment][root] += readers_like(mem, x, v);
+    by->all[moment][number_at(mem, moment, root)] += readers_like(mem, x, v);
     if (cost_times(mem, v) > 1 && is_link(mem, x, v))
-        by->among[moment][mem->between[root]]++;
+        by->among[moment][number_at(mem, moment, mem->between[root])]++;
     if (mem->moments.at[moment].payers)
         count_payer(mem, moment, reader, root);
 }
@@ -685,16 +705,16 @@ static void count_readers(cost_memory *mem, int32_t moment, int32_t v,
 
 static void make_sharers(cost_memory *mem, int32_t moment, cost_sharers *out)
 {
-    const cost_program *p = mem->program;
-    out->all[moment] = fs_new(mem->arena, int32_t, p->graph->tensors.n);
+    const int32_t n = mem->readable.n[mem->moments.at[moment].stage];
+    out->all[moment] = fs_new(mem->arena, int32_t, n);
     out->among[moment] = out->all[moment];
-    if (p->standing)
-        out->among[moment] = fs_new(mem->arena, int32_t, p->graph->tensors.n);
+    if (mem->program->standing)
+        out->among[moment] = fs_new(mem->arena, int32_t, n);
 }
 
 static void make_paying(cost_memory *mem, int32_t moment, cost_paying *out)
 {
-    const int32_t n = mem->program->graph->tensors.n;
+    const int32_t n = mem->readable.n[mem->moments.at[moment].stage];
     if (!mem->moments.at[moment].payers)
         return;
     out->payers[moment] = fs_new(mem->arena, int32_t, n);
@@ -720,26 +740,6 @@ static void count_sharing(cost_memory *mem, int32_t moment)
     }
 }
 
-static void find_between(cost_memory *mem)
-{
-    const cost_standing *standing = mem->program->standing;
-    const ir_graph *graph = mem->program->graph;
-    fs_arena *scratch = fs_arena_create();
-    int32_t *inner = fs_new(scratch, int32_t, graph->nodes.n);
-    for (int32_t v = 0; v < graph->nodes.n; v++)
-        inner[v] = v;
-    for (int32_t v = 0; standing && v < graph->nodes.n; v++)
-        if (standing->times[v] > 1)
-            inner[standing->equal[v]] = v;
-    for (int32_t x = 0; x < graph->tensors.n; x++) {
-        const ir_tensor *t = &graph->tensors.at[x];
-        const int32_t first =
-            standing ? standing->equal[t->producer] : t->producer;
-        mem->between[x] = graph->nodes.at[inner[first]].out[t->slot];
-    }
-    fs_arena_destroy(scratch);
-}
-
 static plan_pipeline pipe_of(const cost_program *p, fs_arena *arena)
 {
     if (p->standing)
@@ -757,17 +757,12 @@ cost_memory *cost_memory_create_with(const cost_program *program,
                                      const cost_moments *more, fs_arena *arena)
 {
     cost_memory *mem = fs_new(arena, cost_memory, 1);
-    int32_t n = program->graph->tensors.n;
     *mem =
         (cost_memory){.program = program,
                       .arena = arena,
                       .uses = ir_graph_uses(program->graph, arena),
                       .prefetch = plan_lower_defaults().prefetch,
                       .pipe = pipe_of(program, arena),
-                      .viewed = fs_new(arena, int32_t, n),
-                      .between = fs_new(arena, int32_t, n),
-                      .last = fs_new(arena, int32_t, n),
-                      .last_end = fs_new(arena, int32_t, n),
                       .received = fs_new(arena, int32_t *, program->n_stages),
                       .kept = {fs_new(arena, int32_t *, program->n_stages),
                                fs_new(arena, int32_t *, program->n_stages)}};
@@ -775,9 +770,8 @@ cost_memory *cost_memory_create_with(const cost_program *program,
     mem->slot[false] = cost_fullest_of(&mem->pipe, false, arena);
     mem->slot[true] = cost_fullest_of(&mem->pipe, true, arena);
     list_nodes(mem);
-    fill_viewed(mem);
-    find_between(mem);
-    fill_last(mem);
+    cost_find_tensors(mem);
+    note_tensors(mem);
     count_received(mem);
     cost_choose_moments(mem);
     for (int32_t k = 0; k < more->list.n; k++)

@@ -5,13 +5,41 @@
 #include "cost/memory.h"
 #include "cost/parts.h"
 
-/* [moment][tensors] Edges that hold a copy, and of a layer between the first
+/* Which tensors each stage has to do with, numbered from 0 on in each: most are
+ * of one stage alone, so that what is kept of them does not grow with stages
+ * times tensors (memory_tensors.c). */
+typedef struct cost_touch {
+    int32_t stage, number;
+    int32_t next; /* of `others`: the same tensor on another stage; -1 */
+} cost_touch;
+
+typedef struct cost_touched {
+    fs_arena *arena;
+    int32_t *n;        /* [stages] */
+    cost_touch *first; /* [tensors] stage -1: of none */
+    FS_VEC(cost_touch) others;
+} cost_touched;
+
+void cost_touched_make(cost_touched *t, int32_t n_stages, int32_t n_tensors,
+                       fs_arena *arena);
+void cost_touch_note(cost_touched *t, int32_t stage, int32_t tensor);
+/* Its number there; -1: that stage has nothing to do with it. */
+static inline int32_t cost_touch_find(const cost_touched *t, int32_t stage,
+                                      int32_t tensor)
+{
+    const cost_touch *at = &t->first[tensor];
+    while (at->stage != stage && at->next >= 0)
+        at = &t->others.at[at->next];
+    return at->stage == stage ? at->number : -1;
+}
+
+/* [moment][readable] Edges that hold a copy, and of a layer between the first
  * and the last those of layers like it. */
 typedef struct cost_sharers {
     int32_t **all, **among;
 } cost_sharers;
 
-/* [moment][tensors] Where who pays is said: how many do, and whether copies of
+/* [moment][readable] Where who pays is said: how many do, and whether copies of
  * a layer read what the one before made. NULL: readers share all. */
 typedef struct cost_paying {
     int32_t **payers;
@@ -39,9 +67,11 @@ struct cost_memory {
     cost_sharers share[2][2]; /* [of what is kept for want of a copy][of readers
                             that may be left out] */
     cost_paying paying[2];    /* [of what is kept for want of a copy] */
-    int32_t **received; /* [n_stages][tensors] edges that cross to a stage, */
-    int32_t **kept[2];  /* and those of them that the backward pass reads: [by
-                           readers that may be left out] */
+    cost_touched readable; /* what is read where it was made, and `between` */
+    cost_touched moved;    /* what is read on another stage */
+    int32_t **received;    /* [n_stages][moved] edges that cross to a stage, */
+    int32_t **kept[2]; /* and those of them that the backward pass reads: [by
+                          readers that may be left out] */
     FS_VEC(cost_moment) moments;
     double *most; /* [moment] 0: not known yet */
 };
@@ -61,6 +91,8 @@ bool cost_first_differs(const cost_memory *mem, int32_t stage);
 const ir_node *cost_producer_of(const cost_memory *mem, int32_t tensor);
 double cost_whole_bytes(const cost_memory *mem, int32_t tensor);
 
+/* Fills viewed, between, last, last_end. */
+void cost_find_tensors(cost_memory *mem);
 /* The moments of all stages (moments.c). */
 void cost_choose_moments(cost_memory *mem);
 

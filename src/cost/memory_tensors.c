@@ -1,0 +1,93 @@
+/* What is found of each tensor, whatever the moment. */
+#include "config.h"
+
+#include "cost/memory_parts.h"
+
+#include "plan/lower.h"
+
+void cost_touched_make(cost_touched *t, int32_t n_stages, int32_t n_tensors,
+                       fs_arena *arena)
+{
+    *t = (cost_touched){.arena = arena,
+                        .n = fs_new(arena, int32_t, n_stages),
+                        .first = fs_new(arena, cost_touch, n_tensors)};
+    for (int32_t x = 0; x < n_tensors; x++)
+        t->first[x] = (cost_touch){-1, -1, -1};
+}
+
+void cost_touch_note(cost_touched *t, int32_t stage, int32_t tensor)
+{
+    cost_touch *at = &t->first[tensor];
+    if (cost_touch_find(t, stage, tensor) >= 0)
+        return;
+    const cost_touch made = {stage, t->n[stage]++, -1};
+    if (at->stage < 0) {
+        *at = made;
+        return;
+    }
+    fs_push(t->arena, &t->others, made);
+    t->others.at[t->others.n - 1].next = at->next;
+    at->next = t->others.n - 1;
+}
+
+static void fill_viewed(cost_memory *mem)
+{
+    const ir_graph *graph = mem->program->graph;
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        for (int32_t o = 0; o < node->n_out; o++)
+            mem->viewed[node->out[o]] = plan_lower_is_view(node)
+                                            ? mem->viewed[node->in[0]]
+                                            : node->out[o];
+    }
+}
+
+static void fill_last(cost_memory *mem)
+{
+    const ir_graph *graph = mem->program->graph;
+    for (int32_t x = 0; x < graph->tensors.n; x++)
+        mem->last[x] = mem->last_end[x] = -1;
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        plan_phase phase = plan_lower_phase(graph, node);
+        for (int32_t k = 0; k < node->n_in && !plan_lower_is_view(node); k++) {
+            int32_t x = mem->viewed[node->in[k]];
+            if (phase == PLAN_BACKWARD)
+                mem->last[x] = v;
+            else if (phase == PLAN_END)
+                mem->last_end[x] = v;
+        }
+    }
+}
+
+static void find_between(cost_memory *mem)
+{
+    const cost_standing *standing = mem->program->standing;
+    const ir_graph *graph = mem->program->graph;
+    fs_arena *scratch = fs_arena_create();
+    int32_t *inner = fs_new(scratch, int32_t, graph->nodes.n);
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        inner[v] = v;
+    for (int32_t v = 0; standing && v < graph->nodes.n; v++)
+        if (standing->times[v] > 1)
+            inner[standing->equal[v]] = v;
+    for (int32_t x = 0; x < graph->tensors.n; x++) {
+        const ir_tensor *t = &graph->tensors.at[x];
+        const int32_t first =
+            standing ? standing->equal[t->producer] : t->producer;
+        mem->between[x] = graph->nodes.at[inner[first]].out[t->slot];
+    }
+    fs_arena_destroy(scratch);
+}
+
+void cost_find_tensors(cost_memory *mem)
+{
+    const int32_t n = mem->program->graph->tensors.n;
+    mem->viewed = fs_new(mem->arena, int32_t, n);
+    mem->between = fs_new(mem->arena, int32_t, n);
+    mem->last = fs_new(mem->arena, int32_t, n);
+    mem->last_end = fs_new(mem->arena, int32_t, n);
+    fill_viewed(mem);
+    find_between(mem);
+    fill_last(mem);
+}
