@@ -51,10 +51,11 @@ typedef struct search_cut_made {
 } search_cut_made;
 
 /* Of a graph: what a micro-batch goes through, one node after the other. */
-typedef struct search_chain {
+typedef struct search_passage {
     const ir_graph *graph;
     int32_t n, *node;
-} search_chain;
+    int32_t *piece; /* [nodes] 2 * rank, + 1 when per step; -1: of none */
+} search_passage;
 
 /* A plan, the best one that fits say, with its network's figures. */
 typedef struct search_kept {
@@ -112,7 +113,7 @@ typedef struct search_level0 {
     FS_VEC(search_cut_made *) cuts;
     FS_VEC(search_ranks *) ranks;
     FS_VEC(search_pieces *) pieces;
-    FS_VEC(search_chain *) chains;
+    FS_VEC(search_passage *) passages;
     FS_VEC(search_missing) missing;
     FS_VEC(search_whole) whole;
     const ir_graph **again;   /* [n_graphs] problem->again's so far; NULL */

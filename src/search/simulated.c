@@ -206,7 +206,7 @@ static void walk_from(chain_finder *f, int32_t first)
     }
 }
 
-static void take_chain(const chain_finder *f, int32_t last, search_chain *out)
+static void take_chain(const chain_finder *f, int32_t last, search_passage *out)
 {
     if (f->length[last] <= out->n)
         return;
@@ -216,15 +216,20 @@ static void take_chain(const chain_finder *f, int32_t last, search_chain *out)
 }
 
 /* The longest that ends in the piece where it begins, one of the first few. */
-static search_chain *find_chain(const search_ranks *ranks, fs_arena *arena)
+static search_passage *find_passage(const search_ranks *ranks, fs_arena *arena)
 {
     enum { FIRST = 4 };
     const ir_graph *graph = ranks->graph;
     fs_arena *scratch = fs_arena_create();
     chain_finder f = {graph, ranks, fs_new(scratch, int32_t, graph->nodes.n),
                       fs_new(scratch, int32_t, graph->nodes.n)};
-    search_chain *found = fs_new(arena, search_chain, 1);
-    *found = (search_chain){graph, 0, fs_new(arena, int32_t, graph->nodes.n)};
+    search_passage *found = fs_new(arena, search_passage, 1);
+    *found = (search_passage){graph, 0, fs_new(arena, int32_t, graph->nodes.n),
+                              fs_new(arena, int32_t, graph->nodes.n)};
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        found->piece[v] = ranks->rank[v] < 0 ? -1
+                                             : 2 * ranks->rank[v] +
+                                                   cost_node_per_step(graph, v);
     for (int32_t r = 0; r < FIRST && r < ranks->n; r++) {
         walk_from(&f, ranks->order[r]);
         for (int32_t v = 0; v < graph->nodes.n; v++)
@@ -235,20 +240,25 @@ static search_chain *find_chain(const search_ranks *ranks, fs_arena *arena)
     return found;
 }
 
-static const search_chain *chain_of(search_level0 *z, const ir_graph *graph)
+static const search_passage *passage_of(search_level0 *z, const ir_graph *graph)
 {
-    for (int32_t k = 0; k < z->chains.n; k++)
-        if (z->chains.at[k]->graph == graph)
-            return z->chains.at[k];
-    search_chain *made = find_chain(search_ranks_of(z, graph), z->scratch);
-    fs_push(z->scratch, &z->chains, made);
+    for (int32_t k = 0; k < z->passages.n; k++)
+        if (z->passages.at[k]->graph == graph)
+            return z->passages.at[k];
+    search_passage *made = find_passage(search_ranks_of(z, graph), z->scratch);
+    fs_push(z->scratch, &z->passages, made);
     return made;
 }
 
-/* Of pieces in order: seconds per micro-batch, per step, and of the chain. */
+/* Seconds of a piece, of all before it: per micro-batch, per step, and of the
+ * chain. */
+typedef struct sim_load {
+    double by_rate[2], chain;
+} sim_load;
+
 typedef struct sim_loads {
     int32_t n;
-    double *micro, *step, *chain;
+    sim_load *before; /* [n + 1] */
 } sim_loads;
 
 /* Of each node of the layout one of those it stands for: tables of a view are
@@ -267,24 +277,38 @@ static sim_loads loads_of(search_level0 *z, const search_candidate *c,
                           double slower)
 {
     const ir_graph *graph = c->graph->graph;
-    const search_ranks *ranks = search_ranks_of(z, graph);
-    sim_loads loads = {ranks->n, fs_new(c->arena, double, ranks->n),
-                       fs_new(c->arena, double, ranks->n),
-                       fs_new(c->arena, double, ranks->n)};
+    const search_passage *passage = passage_of(z, graph);
+    const int32_t n = search_ranks_of(z, graph)->n;
+    sim_load *of = fs_new(c->arena, sim_load, (size_t)n + 1);
     const double *one = seconds_of_one(c, slower);
     const int32_t *rep = c->shown.view ? c->shown.view->rep : NULL;
     for (int32_t v = 0; v < graph->nodes.n; v++) {
-        double *sum = cost_node_per_step(graph, v) ? loads.step : loads.micro;
-        if (ranks->rank[v] >= 0)
-            sum[ranks->rank[v]] += one[rep ? rep[v] : v];
+        const int32_t piece = passage->piece[v];
+        if (piece >= 0)
+            of[piece / 2 + 1].by_rate[piece % 2] += one[rep ? rep[v] : v];
     }
-    if (!is_in_order(z, c))
-        return loads;
-    const search_chain *chain = chain_of(z, graph);
-    for (int32_t k = 0; k < chain->n; k++)
-        loads.chain[ranks->rank[chain->node[k]]] +=
-            one[rep ? rep[chain->node[k]] : chain->node[k]];
-    return loads;
+    for (int32_t k = 0; k < passage->n && is_in_order(z, c); k++) {
+        const int32_t v = passage->node[k];
+        of[passage->piece[v] / 2 + 1].chain += one[rep ? rep[v] : v];
+    }
+    for (int32_t r = 0; r < n; r++) {
+        for (int32_t k = 0; k < 2; k++)
+            of[r + 1].by_rate[k] += of[r].by_rate[k];
+        of[r + 1].chain += of[r].chain;
+    }
+    return (sim_loads){n, of};
+}
+
+/* May one stage have these pieces, the chain having come after `way`? */
+static bool may_have(const sim_loads *loads, double m, int32_t first,
+                     int32_t end, double most, double way)
+{
+    const sim_load *from = &loads->before[first], *to = &loads->before[end];
+    const double micro = to->by_rate[0] - from->by_rate[0],
+                 step = to->by_rate[1] - from->by_rate[1],
+                 chain = to->chain - from->chain;
+    return m * micro + step <= most &&
+           (chain <= 0 || way + chain + (m - 1) * micro <= most);
 }
 
 /* The piece behind those that one stage may have from `first` on; `way` grows
@@ -292,18 +316,16 @@ static sim_loads loads_of(search_level0 *z, const search_candidate *c,
 static int32_t end_of_stage(const sim_loads *loads, double m, int32_t first,
                             double most, double *way)
 {
-    double micro = 0, step = 0, chain = 0;
-    for (int32_t r = first; r < loads->n; r++) {
-        micro += loads->micro[r];
-        step += loads->step[r];
-        chain += loads->chain[r];
-        if (m * micro + step > most ||
-            (chain > 0 && *way + chain + (m - 1) * micro > most)) {
-            *way += chain - loads->chain[r];
-            return r;
-        }
+    int32_t end = first, beyond = loads->n + 1;
+    while (beyond - end > 1) {
+        const int32_t middle = end + (beyond - end) / 2;
+        if (may_have(loads, m, first, middle, most, *way))
+            end = middle;
+        else
+            beyond = middle;
     }
-    return loads->n;
+    *way += loads->before[end].chain - loads->before[first].chain;
+    return end;
 }
 
 static bool may_take(const sim_loads *loads, double m, int32_t p, double most)
@@ -315,15 +337,16 @@ static bool may_take(const sim_loads *loads, double m, int32_t p, double most)
     return end == loads->n;
 }
 
-/* As near to the least that it may take as this. */
+/* As near to the least that it may take as this, and differences of sums. */
 #define NEAR 1e-4
+#define ROUNDING 1e-9
 
 static double least_of_cuts(const sim_loads *loads, double m, int32_t p,
-                            double least)
+                            double from)
 {
-    double most = least;
-    for (int32_t r = 0; r < loads->n; r++)
-        most += m * loads->micro[r] + loads->step[r] + loads->chain[r];
+    const sim_load *all = &loads->before[loads->n];
+    double least = from,
+           most = from + m * all->by_rate[0] + all->by_rate[1] + all->chain;
     while (most > (1 + NEAR) * least) {
         const double middle = (least + most) / 2;
         if (may_take(loads, m, p, middle))
@@ -331,7 +354,7 @@ static double least_of_cuts(const sim_loads *loads, double m, int32_t p,
         else
             least = middle;
     }
-    return least;
+    return fmax(from, least * (1 - ROUNDING));
 }
 
 double search_sim_floor(search_level0 *z, const search_candidate *c)
