@@ -125,7 +125,7 @@ static int64_t enough_bytes(const lowering *l, const plan_role *role)
 static fs_status assign(lowering *l, plan_role *role)
 {
     plan_memory_wish wish = {l->options->share_memory, enough_bytes(l, role),
-                             l->options->known};
+                             l->options->asks_fit, l->options->known};
 
     return plan_memory_assign(l->graph, wish, l->arena, l->err, role);
 }
@@ -235,9 +235,57 @@ static fs_status place_role(lowering *l, int64_t steps, plan_role *role)
     return FS_OK;
 }
 
+static bool same_task(const plan_task *a, const plan_task *b)
+{
+    return a->kind == b->kind && a->phase == b->phase &&
+           a->stream == b->stream && a->scratch_bytes == b->scratch_bytes;
+}
+
+/* In as many buffers at most. */
+static bool same_register(const plan_register *a, const plan_register *b)
+{
+    return a->bytes == b->bytes && a->per_step == b->per_step &&
+           a->persistent == b->persistent && a->producer == b->producer &&
+           a->n_consumers == b->n_consumers && a->count <= b->count &&
+           (a->n_consumers == 0 ||
+            memcmp(a->consumers, b->consumers,
+                   (size_t)a->n_consumers * sizeof *a->consumers) == 0);
+}
+
+/* Does it run what the other runs, with no more in flight? */
+static bool is_within(const plan_role *a, const plan_role *b)
+{
+    bool same = a->n_chunks == 1 && b->n_chunks == 1 &&
+                a->n_tasks == b->n_tasks && a->n_registers == b->n_registers &&
+                a->n_streams == b->n_streams;
+    for (int32_t t = 0; same && t < a->n_tasks; t++)
+        same = same_task(&a->tasks[t], &b->tasks[t]);
+    for (int32_t i = 0; same && i < a->n_registers; i++)
+        same = same_register(&a->registers[i], &b->registers[i]);
+    return same;
+}
+
+/* Only whether it fits is asked, and another says so. */
+static bool fits_within(const lowering *l, const plan *p, int32_t role)
+{
+    plan_role *at = &p->roles[role];
+    const int64_t enough = enough_bytes(l, at);
+    for (int32_t r = role - 1; r >= 0 && l->options->asks_fit; r--) {
+        const plan_role *other = &p->roles[r];
+        if (other->arena_bytes > enough || other->bound_bytes > enough ||
+            !is_within(at, other))
+            continue;
+        at->arena_bytes = other->arena_bytes;
+        at->bound_bytes = other->bound_bytes;
+        return true;
+    }
+    return false;
+}
+
 fs_status plan_lower_memory(lowering *l, plan *p)
 {
     for (int32_t r = 0; r < p->n_roles; r++)
-        FS_TRY(place_role(l, refine_steps / p->n_roles, &p->roles[r]));
+        if (!fits_within(l, p, r))
+            FS_TRY(place_role(l, refine_steps / p->n_roles, &p->roles[r]));
     return FS_OK;
 }

@@ -208,6 +208,8 @@ static void place_shared(plan_role *role, int32_t m, plan_memory_wish wish,
     int64_t enough = wish.enough_bytes;
 
     role->bound_bytes = role->arena_bytes + bound_of(role, regions);
+    if (wish.asks_fit && role->bound_bytes > enough && enough > 0)
+        return;
     if (wish.enough_bytes == 0)
         enough = (int64_t)((1 + PLAN_GREEDY_GAP) * (double)role->bound_bytes);
     for (int32_t s = 0; s < role->n_streams; s++) {

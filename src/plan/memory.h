@@ -14,6 +14,7 @@
 typedef struct plan_memory_wish {
     bool share;
     int64_t enough_bytes; /* of the arena, as in plan_lower_options; 0: none */
+    bool asks_fit;        /* likewise */
     plan_known *known;    /* likewise */
 } plan_memory_wish;
 fs_status plan_memory_assign(const ir_graph *graph, plan_memory_wish wish,

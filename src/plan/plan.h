@@ -84,6 +84,10 @@ typedef struct plan_lower_options {
     /* [stages] bytes of an arena: no lower one is looked for below them, nor
      * where none can be that low; NULL: as low as it goes */
     const int64_t *enough_bytes;
+    /* Asked is only whether roles fit these: where that is known sooner
+     * nothing has offsets, and of a role like one that fits, but with no more
+     * in flight, what is told is that one's arena. */
+    bool asks_fit;
     plan_known *known; /* NULL: nothing is remembered */
     void (*progress)(void *ctx, const char *line); /* NULL: silent */
     void *progress_ctx;

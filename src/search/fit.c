@@ -79,14 +79,26 @@ static int32_t node_at(const plan_role *role, int32_t task)
     return role->tasks[at].node;
 }
 
-/* When a role is fullest does not depend on offsets. */
+static bool has_misfit(const plan_role *role, const int64_t *limit,
+                       const int64_t *bytes)
+{
+    for (int32_t c = 0; c < role->n_chunks; c++)
+        if (bytes[role->stages[c]] > limit[role->stages[c]])
+            return true;
+    return false;
+}
+
+/* Of roles that do not fit; when one is fullest does not depend on offsets. */
 static void tell_fullest(const ir_graph *graph, const plan *lowered,
+                         const int64_t *limit, const int64_t *bytes,
                          int32_t *node)
 {
     const plan_strategy *strategy = lowered->strategy;
     for (int32_t i = 0; i < strategy->n_stages; i++)
         node[i] = -1;
     for (int32_t r = 0; r < lowered->n_roles; r++) {
+        if (!has_misfit(&lowered->roles[r], limit, bytes))
+            continue;
         const plan_fullest full = plan_fullest_of(graph, lowered, r);
         const int32_t v =
             full.task < 0 ? -1 : node_at(&lowered->roles[r], full.task);
@@ -119,6 +131,7 @@ static bool lowered_fits(const search_problem *problem, const ir_graph *graph,
     plan_lower_options options = plan_lower_defaults();
     options.refine = false; /* refined it needs no more */
     options.enough_bytes = look->limit;
+    options.asks_fit = true;
     options.known = problem->placed;
     fs_err err = {0};
     plan *lowered;
@@ -129,7 +142,8 @@ static bool lowered_fits(const search_problem *problem, const ir_graph *graph,
             tell_bytes(&lowered->roles[r], look->limit, look->bytes);
         fits = keeps(strategy, look);
         if (!fits && look->fullest)
-            tell_fullest(graph, lowered, look->fullest);
+            tell_fullest(graph, lowered, look->limit, look->bytes,
+                         look->fullest);
     }
     fs_arena_destroy(scratch);
     return fits;
