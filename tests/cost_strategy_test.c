@@ -229,8 +229,10 @@ static bool fuller_below(const ir_graph *g, const plan_strategy *s,
         if (v >= 0 && s->stage_of[v] != role->stages[0])
             continue;
         fs_arena *scratch = fs_arena_create();
+        const cost_program program = cost_program_of(g, s);
+        cost_memory *memory = cost_memory_create(&program, scratch);
         const cost_fuller full =
-            cost_fuller_moment(g, s, role->stages[0], v, scratch);
+            cost_fuller_moment(memory, s, role->stages[0], v, scratch);
         fs_arena_destroy(scratch);
         const int64_t bytes = full.bytes;
         below &= bytes <= role->bound_bytes;

@@ -85,8 +85,10 @@ static int64_t fullest_of(const ir_graph *graph, const plan_strategy *s,
         if (s->stage_of[v] != role->stages[0])
             continue;
         fs_arena *scratch = fs_arena_create();
+        const cost_program program = cost_program_of(graph, s);
+        cost_memory *memory = cost_memory_create(&program, scratch);
         const int64_t bytes =
-            cost_fuller_moment(graph, s, role->stages[0], v, scratch).bytes;
+            cost_fuller_moment(memory, s, role->stages[0], v, scratch).bytes;
         fs_arena_destroy(scratch);
         t->fuller_above += bytes > role->bound_bytes;
         most = bytes > most ? bytes : most;

@@ -56,9 +56,11 @@ static int64_t scratch_of(const cost_sum *sum, int32_t stage, int32_t v,
 static void find_scratch(const cost_sum *sum, int32_t stage, cost_moment *at)
 {
     const plan_strategy *s = sum->strategy;
+    const int32_t *nodes, n = cost_memory_nodes(sum->memory, stage, &nodes);
     int64_t most = 0;
     at->scratch_node = at->scratch_slot = -1;
-    for (int32_t v = 0; v < s->n_nodes; v++)
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t v = nodes[i];
         for (int32_t k = 0; k < s->first_edge[v + 1] - s->first_edge[v]; k++) {
             const int64_t bytes = scratch_of(sum, stage, v, k);
             if (bytes <= most)
@@ -67,6 +69,7 @@ static void find_scratch(const cost_sum *sum, int32_t stage, cost_moment *at)
             at->scratch_node = v;
             at->scratch_slot = k;
         }
+    }
 }
 
 static void add_moment(fs_arena *arena, cost_moments *to, const cost_moment *at)
@@ -84,7 +87,8 @@ static cost_moments list_moments(const cost_sum *sum, int32_t stage,
 {
     const ir_graph *graph = sum->graph;
     const cost_moment *known;
-    const int32_t n = cost_memory_moments(sum->memory, &known);
+    const int32_t n = sum->memory->chosen;
+    cost_memory_moments(sum->memory, &known);
     cost_moments list = {0};
     cost_moment at = {.stage = stage};
     find_scratch(sum, stage, &at);
@@ -123,16 +127,36 @@ static bool holds_alone(const cost_sum *sum, const cost_holding *held,
            !(edge->anew && held->after);
 }
 
+/* What the reader of each tensor holds that holds most of it. */
+typedef struct charges {
+    fs_arena *arena;
+    int64_t *most;         /* [tensors] */
+    FS_VEC(int32_t) roots; /* with any */
+} charges;
+
+/* By how much more. */
+static int64_t charge(charges *to, int32_t root, int64_t bytes)
+{
+    const int64_t before = to->most[root];
+    if (bytes <= before)
+        return 0;
+    if (before == 0)
+        fs_push(to->arena, &to->roots, root);
+    to->most[root] = bytes;
+    return bytes - before;
+}
+
 /* An edge of a moment: what it adds by itself, and to what its readers share.
  */
 static int64_t count_edge(const cost_sum *sum, int32_t moment, int32_t v,
-                          int32_t slot, int64_t *most, int64_t *alone)
+                          int32_t slot, charges *to, int64_t *alone)
 {
     const cost_moment *at;
     cost_edge edge;
     cost_holding held;
     int64_t bytes;
     cost_memory_moments(sum->memory, &at);
+    *alone = 0;
     if (!cost_sum_edge_at(sum, v, slot, &edge) ||
         !cost_memory_edge(sum->memory, moment,
                           (cost_reader){v, slot, edge.anew, false}, &held))
@@ -143,50 +167,50 @@ static int64_t count_edge(const cost_sum *sum, int32_t moment, int32_t v,
     const int32_t tensor = (int32_t)(edge.ends.tensor - sum->graph->tensors.at);
     const int32_t root = cost_memory_root(sum->memory, tensor);
     *alone = bytes;
-    most[root] = bytes > most[root] ? bytes : most[root];
-    return all - bytes / held.share;
+    return all - bytes / held.share + charge(to, root, bytes);
 }
 
-static int64_t count_most(const cost_sum *sum, int32_t moment, int64_t *alone)
+/* `alone`, [edges], holds nothing outside the stage. */
+static int64_t count_most(const cost_sum *sum, int32_t moment, charges *to,
+                          int64_t *alone)
 {
     const plan_strategy *s = sum->strategy;
-    fs_arena *scratch = fs_arena_create();
-    int64_t *most = fs_new(scratch, int64_t, sum->graph->tensors.n), total = 0;
-    memset(alone, 0, (size_t)s->first_edge[s->n_nodes] * sizeof *alone);
-    for (int32_t v = 0; v < s->n_nodes; v++) {
+    const int32_t stage = sum->memory->moments.at[moment].stage;
+    const int32_t *nodes, n = cost_memory_nodes(sum->memory, stage, &nodes);
+    int64_t total = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t v = nodes[i];
         total += cost_memory_node(sum->memory, moment, v,
                                   &s->stages[s->stage_of[v]].mesh, &s->sig[v]);
         for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
-            total += count_edge(sum, moment, v, e - s->first_edge[v], most,
-                                &alone[e]);
+            total +=
+                count_edge(sum, moment, v, e - s->first_edge[v], to, &alone[e]);
     }
-    for (int32_t x = 0; x < sum->graph->tensors.n; x++)
-        total += most[x];
-    fs_arena_destroy(scratch);
+    for (int32_t i = 0; i < to->roots.n; i++)
+        to->most[to->roots.at[i]] = 0;
+    to->roots.n = 0;
     return total;
 }
 
-cost_fuller cost_fuller_moment(const ir_graph *graph,
+cost_fuller cost_fuller_moment(cost_memory *memory,
                                const plan_strategy *strategy, int32_t stage,
                                int32_t node, fs_arena *arena)
 {
+    const ir_graph *graph = memory->program->graph;
     fs_arena *scratch = fs_arena_create();
-    cost_sum sum = {NULL, NULL, graph, strategy, scratch, NULL};
-    const cost_program program = cost_program_of(graph, strategy);
+    cost_sum sum = {NULL, NULL, graph, strategy, scratch, memory};
     const int32_t n_edges = strategy->first_edge[strategy->n_nodes];
     cost_fuller out = {.bytes = -1, .alone = fs_new(arena, int64_t, n_edges)};
     int64_t *alone = fs_new(scratch, int64_t, n_edges);
-    sum.memory = cost_memory_create(&program, scratch);
+    charges to = {scratch, fs_new(scratch, int64_t, graph->tensors.n), {0}};
     const cost_moments more = list_moments(&sum, stage, node);
-    const cost_moment *at;
-    sum.memory = cost_memory_create_with(&program, &more, scratch);
-    const int32_t n = cost_memory_moments(sum.memory, &at);
-    for (int32_t k = n - more.list.n; k < n; k++) {
-        const int64_t bytes = count_most(&sum, k, alone);
+    const int32_t first = cost_memory_add(memory, &more);
+    for (int32_t k = first; k < first + more.list.n; k++) {
+        const int64_t bytes = count_most(&sum, k, &to, alone);
         if (bytes <= out.bytes)
             continue;
         out.bytes = bytes;
-        out.at = at[k];
+        out.at = memory->moments.at[k];
         memcpy(out.alone, alone, (size_t)n_edges * sizeof *alone);
     }
     fs_arena_destroy(scratch);

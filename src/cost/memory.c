@@ -62,7 +62,7 @@ bool cost_is_loose(const cost_memory *mem, int32_t v)
     return mem->program->chooses && ir_computes_again(mem->program->graph, v);
 }
 
-static int32_t edge_tensor(const cost_memory *mem, int32_t v, int32_t slot)
+int32_t cost_edge_tensor(const cost_memory *mem, int32_t v, int32_t slot)
 {
     const ir_graph *graph = mem->program->graph;
     const ir_node *node = &graph->nodes.at[v];
@@ -282,7 +282,7 @@ static bool holds(const cost_holding *h)
 /* What it reads. */
 static int32_t read_by(const cost_memory *mem, cost_reader reader)
 {
-    const int32_t tensor = edge_tensor(mem, reader.node, reader.slot);
+    const int32_t tensor = cost_edge_tensor(mem, reader.node, reader.slot);
     return tensor >= 0 && reader.kept
                ? mem->program->graph->tensors.at[tensor].again_of
                : tensor;
@@ -548,7 +548,7 @@ double cost_whole_bytes(const cost_memory *mem, int32_t tensor)
 /* Is what it reads made by a node that may be left out? */
 static bool may_be_kept(const cost_memory *mem, int32_t v, int32_t slot)
 {
-    const int32_t tensor = edge_tensor(mem, v, slot);
+    const int32_t tensor = cost_edge_tensor(mem, v, slot);
     return tensor >= 0 &&
            cost_is_loose(mem, mem->program->graph->tensors.at[tensor].producer);
 }
@@ -578,7 +578,7 @@ double cost_memory_most(cost_memory *mem, int32_t moment)
         for (int32_t o = 0; copies && o < node->n_out; o++)
             most += copies * (cost_whole_bytes(mem, node->out[o]) + PLAN_ALIGN);
         for (int32_t k = 0; k < slots; k++) {
-            const int32_t x = edge_tensor(mem, v, k);
+            const int32_t x = cost_edge_tensor(mem, v, k);
             if (x < 0)
                 continue;
             int32_t held =
@@ -595,29 +595,6 @@ double cost_memory_most(cost_memory *mem, int32_t moment)
 }
 
 /* ---- making ---- */
-
-static void note_node(cost_memory *mem, int32_t stage, int32_t v)
-{
-    cost_nodes *nodes = &mem->nodes_of[stage];
-    if (nodes->n == 0 || nodes->at[nodes->n - 1] != v)
-        fs_push(mem->arena, nodes, v);
-}
-
-static void list_nodes(cost_memory *mem)
-{
-    const cost_program *p = mem->program;
-    mem->nodes_of = fs_new(mem->arena, cost_nodes, p->n_stages);
-    for (int32_t v = 0; v < p->graph->nodes.n; v++) {
-        const ir_node *node = &p->graph->nodes.at[v];
-        const int32_t slots = node->op == IR_OP_variable ? 1 : node->n_in;
-        note_node(mem, p->stage_of[v], v);
-        for (int32_t k = 0; k < slots; k++) {
-            const int32_t x = edge_tensor(mem, v, k);
-            if (x >= 0)
-                note_node(mem, cost_home_of(mem, x, v), v);
-        }
-    }
-}
 
 /* One that is read, and what stands for it between layers. */
 static void note_read(cost_memory *mem, int32_t stage, int32_t tensor)
@@ -748,6 +725,35 @@ static plan_pipeline pipe_of(const cost_program *p, fs_arena *arena)
                             p->micro_batches, arena);
 }
 
+/* Room for counts of `n` moments, with those that there are. */
+static void grow_counts(cost_memory *mem, int32_t had, int32_t n)
+{
+    fs_arena *arena = mem->arena;
+    for (int32_t k = 0; k < 4; k++) {
+        cost_sharers *by = &mem->share[k / 2][k % 2];
+        by->all = fs_regrow(arena, by->all, had, n, sizeof *by->all);
+        by->among = fs_regrow(arena, by->among, had, n, sizeof *by->among);
+    }
+    for (int32_t kept = 0; kept < 2; kept++) {
+        cost_paying *by = &mem->paying[kept];
+        by->payers = fs_regrow(arena, by->payers, had, n, sizeof *by->payers);
+        by->handed_on =
+            fs_regrow(arena, by->handed_on, had, n, sizeof *by->handed_on);
+    }
+    mem->most = fs_regrow(arena, mem->most, had, n, sizeof *mem->most);
+}
+
+int32_t cost_memory_add(cost_memory *mem, const cost_moments *more)
+{
+    const int32_t had = mem->counted;
+    for (int32_t k = 0; k < more->list.n; k++)
+        fs_push(mem->arena, &mem->moments, more->list.at[k]);
+    grow_counts(mem, had, mem->moments.n);
+    while (mem->counted < mem->moments.n)
+        count_sharing(mem, mem->counted++);
+    return had;
+}
+
 cost_memory *cost_memory_create(const cost_program *program, fs_arena *arena)
 {
     return cost_memory_create_with(program, &(cost_moments){0}, arena);
@@ -769,24 +775,11 @@ cost_memory *cost_memory_create_with(const cost_program *program,
     mem->pace = plan_pace_of(&mem->pipe, arena);
     mem->slot[false] = cost_fullest_of(&mem->pipe, false, arena);
     mem->slot[true] = cost_fullest_of(&mem->pipe, true, arena);
-    list_nodes(mem);
     cost_find_tensors(mem);
     note_tensors(mem);
     count_received(mem);
     cost_choose_moments(mem);
-    for (int32_t k = 0; k < more->list.n; k++)
-        fs_push(arena, &mem->moments, more->list.at[k]);
-    for (int32_t k = 0; k < 4; k++) {
-        cost_sharers *by = &mem->share[k / 2][k % 2];
-        by->all = fs_new(arena, int32_t *, mem->moments.n);
-        by->among = fs_new(arena, int32_t *, mem->moments.n);
-    }
-    for (int32_t kept = 0; kept < 2; kept++)
-        mem->paying[kept] =
-            (cost_paying){fs_new(arena, int32_t *, mem->moments.n),
-                          fs_new(arena, bool *, mem->moments.n)};
-    mem->most = fs_new(arena, double, mem->moments.n);
-    for (int32_t k = 0; k < mem->moments.n; k++)
-        count_sharing(mem, k);
+    mem->chosen = mem->moments.n;
+    cost_memory_add(mem, more);
     return mem;
 }

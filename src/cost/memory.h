@@ -68,6 +68,8 @@ typedef struct cost_moments {
 } cost_moments;
 cost_memory *cost_memory_create_with(const cost_program *program,
                                      const cost_moments *more, fs_arena *arena);
+/* These behind those that there are; the number of the first. */
+int32_t cost_memory_add(cost_memory *memory, const cost_moments *more);
 bool cost_moment_equal(const cost_moment *a, const cost_moment *b);
 int32_t cost_memory_moments(const cost_memory *memory, const cost_moment **out);
 /* Nodes that hold anything at moments of a stage, by themselves or as readers;
@@ -119,7 +121,8 @@ typedef struct cost_fuller {
     int64_t *alone; /* [edges of the strategy] what the reader of a tensor made
                        there needs held of it, whoever shares that */
 } cost_fuller;
-cost_fuller cost_fuller_moment(const ir_graph *graph,
+/* `memory`: of the strategy's program; moments are added to it. */
+cost_fuller cost_fuller_moment(cost_memory *memory,
                                const plan_strategy *strategy, int32_t stage,
                                int32_t node, fs_arena *arena);
 

@@ -73,7 +73,9 @@ struct cost_memory {
     int32_t **kept[2]; /* and those of them that the backward pass reads: [by
                           readers that may be left out] */
     FS_VEC(cost_moment) moments;
-    double *most; /* [moment] 0: not known yet */
+    int32_t chosen;  /* of these, and not given by others */
+    int32_t counted; /* those whose readers are */
+    double *most;    /* [moment] 0: not known yet */
 };
 
 /* How many nodes of its stage it stands for. */
@@ -91,7 +93,9 @@ bool cost_first_differs(const cost_memory *mem, int32_t stage);
 const ir_node *cost_producer_of(const cost_memory *mem, int32_t tensor);
 double cost_whole_bytes(const cost_memory *mem, int32_t tensor);
 
-/* Fills viewed, between, last, last_end. */
+/* What an edge of a node reads, a variable's its next value; -1: nothing. */
+int32_t cost_edge_tensor(const cost_memory *mem, int32_t v, int32_t slot);
+/* Fills nodes_of, viewed, between, last, last_end. */
 void cost_find_tensors(cost_memory *mem);
 /* The moments of all stages (moments.c). */
 void cost_choose_moments(cost_memory *mem);

@@ -1,4 +1,4 @@
-/* What is found of each tensor, whatever the moment. */
+/* What is found of tensors and their readers, whatever the moment. */
 #include "config.h"
 
 #include "cost/memory_parts.h"
@@ -80,6 +80,29 @@ static void find_between(cost_memory *mem)
     fs_arena_destroy(scratch);
 }
 
+static void note_node(cost_memory *mem, int32_t stage, int32_t v)
+{
+    cost_nodes *nodes = &mem->nodes_of[stage];
+    if (nodes->n == 0 || nodes->at[nodes->n - 1] != v)
+        fs_push(mem->arena, nodes, v);
+}
+
+static void list_nodes(cost_memory *mem)
+{
+    const cost_program *p = mem->program;
+    mem->nodes_of = fs_new(mem->arena, cost_nodes, p->n_stages);
+    for (int32_t v = 0; v < p->graph->nodes.n; v++) {
+        const ir_node *node = &p->graph->nodes.at[v];
+        const int32_t slots = node->op == IR_OP_variable ? 1 : node->n_in;
+        note_node(mem, p->stage_of[v], v);
+        for (int32_t k = 0; k < slots; k++) {
+            const int32_t x = cost_edge_tensor(mem, v, k);
+            if (x >= 0)
+                note_node(mem, cost_home_of(mem, x, v), v);
+        }
+    }
+}
+
 void cost_find_tensors(cost_memory *mem)
 {
     const int32_t n = mem->program->graph->tensors.n;
@@ -87,6 +110,7 @@ void cost_find_tensors(cost_memory *mem)
     mem->between = fs_new(mem->arena, int32_t, n);
     mem->last = fs_new(mem->arena, int32_t, n);
     mem->last_end = fs_new(mem->arena, int32_t, n);
+    list_nodes(mem);
     fill_viewed(mem);
     find_between(mem);
     fill_last(mem);

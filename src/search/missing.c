@@ -256,14 +256,14 @@ static void add_beside(search_level0 *z, const search_candidate *c,
 }
 
 /* The stage's fullest moment, if more is counted there than it may hold. */
-static bool note_stage(search_level0 *z, const mapping *map, int32_t stage,
-                       int32_t node, int64_t limit)
+static bool note_stage(search_level0 *z, const mapping *map,
+                       cost_memory *memory, int32_t stage, int32_t node,
+                       int64_t limit)
 {
     const search_candidate *c = map->c;
-    const search_kept *found = map->found;
     fs_arena *scratch = fs_arena_create();
     cost_fuller fuller =
-        cost_fuller_moment(found->graph, found->strategy, stage, node, scratch);
+        cost_fuller_moment(memory, map->found->strategy, stage, node, scratch);
     bool noted = (double)fuller.bytes > c->share * (double)limit &&
                  place_moment(map, &fuller.at);
     if (noted) {
@@ -281,10 +281,12 @@ bool search_note_missing(search_level0 *z, search_candidate *c,
 {
     fs_arena *scratch = fs_arena_create();
     const mapping map = map_nodes(c, found, scratch);
+    const cost_program program = cost_program_of(found->graph, found->strategy);
+    cost_memory *memory = cost_memory_create(&program, scratch);
     bool any = false;
     for (int32_t i = 0; i < c->n_stages; i++)
         if (as->bytes[i] > as->limit[i])
-            any |= note_stage(z, &map, i, as->fullest[i], as->limit[i]);
+            any |= note_stage(z, &map, memory, i, as->fullest[i], as->limit[i]);
     fs_arena_destroy(scratch);
     return any;
 }

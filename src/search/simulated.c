@@ -287,7 +287,8 @@ static sim_loads loads_of(search_level0 *z, const search_candidate *c,
         if (piece >= 0)
             of[piece / 2 + 1].by_rate[piece % 2] += one[rep ? rep[v] : v];
     }
-    for (int32_t k = 0; k < passage->n && is_in_order(z, c); k++) {
+    const int32_t n_chain = is_in_order(z, c) ? passage->n : 0;
+    for (int32_t k = 0; k < n_chain; k++) {
         const int32_t v = passage->node[k];
         of[passage->piece[v] / 2 + 1].chain += one[rep ? rep[v] : v];
     }
