@@ -50,7 +50,8 @@ typedef struct search_cut_made {
     double fill;
 } search_cut_made;
 
-/* Of a graph: what a micro-batch goes through, one node after the other. */
+/* Of a graph, and all like it: what a micro-batch goes through, one node after
+ * the other. */
 typedef struct search_passage {
     const ir_graph *graph;
     int32_t n, *node;

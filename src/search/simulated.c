@@ -242,10 +242,11 @@ static search_passage *find_passage(const search_ranks *ranks, fs_arena *arena)
 
 static const search_passage *passage_of(search_level0 *z, const ir_graph *graph)
 {
+    const search_ranks *ranks = search_ranks_of(z, graph);
     for (int32_t k = 0; k < z->passages.n; k++)
-        if (z->passages.at[k]->graph == graph)
+        if (z->passages.at[k]->graph == ranks->graph)
             return z->passages.at[k];
-    search_passage *made = find_passage(search_ranks_of(z, graph), z->scratch);
+    search_passage *made = find_passage(ranks, z->scratch);
     fs_push(z->scratch, &z->passages, made);
     return made;
 }
