@@ -157,19 +157,6 @@ bool search_keep_best(search_level0 *z)
     return keep_best(z, &best);
 }
 
-bool search_keep_fitting(search_level0 *z)
-{
-    lowered_best best;
-    const bool fits = keep_best(z, &best);
-    if (!fits) {
-        note_misfit(z, &best.plan, best.as.limit, best.as.bytes);
-        search_withdraw(z, z->best);
-    }
-    z->best = NULL;
-    z->best_s = z->kept.from ? z->kept.cost_s : search_wanted(z->problem);
-    return fits;
-}
-
 /* What is best by the network leaves nothing of the limits for what the network
  * does not count; another engine's plan may. */
 static void keep_other(search_level0 *z)
@@ -188,6 +175,20 @@ static void keep_other(search_level0 *z)
             FS_OK &&
         other.cost < wanted_s)
         keep_values(z, other.value, other.cost, &best);
+}
+
+bool search_keep_fitting(search_level0 *z)
+{
+    lowered_best best;
+    const bool fits = keep_best(z, &best);
+    if (!fits) {
+        note_misfit(z, &best.plan, best.as.limit, best.as.bytes);
+        keep_other(z);
+        search_withdraw(z, z->best);
+    }
+    z->best = NULL;
+    z->best_s = z->kept.from ? z->kept.cost_s : search_wanted(z->problem);
+    return fits;
 }
 
 /* Less than what the plan at hand takes of its limits by the network, `taken`:

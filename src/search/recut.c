@@ -26,6 +26,10 @@
  * little. */
 #define MORE_WORK 0.1
 #define LEAST_WORK_S 0.25
+/* Who asks for less of a gap than is usual wants the best plan there is: as
+ * much again, since of other cuts nothing is proven. */
+#define USUAL_GAP 1e-3
+#define BEST_WORK 1
 /* The same for stages of different meshes where devices are of several kinds:
  * there equal ones are rarely best. */
 #define MIXED_WORK 1
@@ -353,18 +357,29 @@ static double best_known(const search_level0 *z)
     return z->kept.from ? z->kept.cost_s : search_wanted(z->problem);
 }
 
-/* With growing effort, while it is the best or may be. */
+/* No more steps than these. */
+static void end_at(recutter *r, int64_t steps)
+{
+    search_level0 *z = r->z;
+    z->most_steps = z->round_steps = steps < r->end ? steps : r->end;
+}
+
+/* With growing effort, while it is the best or may be, but no cut has the work
+ * of all: what is proven of one finds no better ones. */
 static fs_status attempt(recutter *r, search_candidate *c, fs_err *err)
 {
     enum { PASSES = 4 };
     search_level0 *z = r->z;
-    for (int32_t pass = 0; pass < PASSES && !c->settled && !over(r); pass++) {
+    end_at(r, search_steps(z) + (int64_t)(r->steps / IN_A_ROW));
+    for (int32_t pass = 0; pass < PASSES && !c->settled && !search_over(z);
+         pass++) {
         if (pass > 1 && z->best != c)
             break;
         if (search_proven(c->record.lower_bound_s, search_enough(z)))
             break;
         FS_TRY(search_solve_one(z, c, pass, err));
     }
+    end_at(r, r->end);
     if (z->best == c && !search_keep_fitting(z) && !over(r))
         search_anchor_one(z, c);
     z->best_s = best_known(z);
@@ -417,7 +432,7 @@ static void go_on(recutter *r)
     r->end = search_steps(z) + (int64_t)r->steps;
     if (r->most_steps < r->end)
         r->end = r->most_steps;
-    z->most_steps = z->round_steps = r->end;
+    end_at(r, r->end);
 }
 
 static fs_status try_proposals(recutter *r, int32_t in_a_row, fs_err *err)
@@ -615,8 +630,8 @@ static recutter *recutter_of(search_level0 *z)
 
 static double usual_work(const search_level0 *z)
 {
-    return fmax(MORE_WORK * (double)search_steps(z),
-                LEAST_WORK_S * FS_STEPS_PER_S);
+    const double more = z->asked->gap < USUAL_GAP ? BEST_WORK : MORE_WORK;
+    return fmax(more * (double)search_steps(z), LEAST_WORK_S * FS_STEPS_PER_S);
 }
 
 /* Until so many steps are done without a better plan. */
