@@ -2,7 +2,7 @@ noinst_LIBRARIES += src/search/libfs_search.a
 src_search_libfs_search_a_SOURCES = src/search/search.h src/search/net.h \
   src/search/problem.h src/search/recipe.h \
   src/search/engines.def src/search/engine.h src/search/cfn.h \
-  src/search/layout.h src/search/prices.h src/search/milp.h src/search/cut.h src/search/fit.h src/search/memo.h src/search/built.h src/search/lean.h src/search/net.c src/search/cfn.c src/search/priced.c \
+  src/search/layout.h src/search/prices.h src/search/milp.h src/search/cut.h src/search/fit.h src/search/memo.h src/search/built.h src/search/lean.h src/search/net.c src/search/cfn.c src/search/content.h src/search/content.c src/search/priced.c \
   src/search/reductions.def src/search/reductions.h src/search/reductions.c \
   src/search/reduce.h src/search/reduce.c src/search/reduce_arcs.c \
   src/search/reduce_split.c src/search/reduce_fold.c \
