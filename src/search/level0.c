@@ -16,6 +16,7 @@
 #include "search/planner.h"
 #include "search/recipe.h"
 #include "search/recut.h"
+#include "search/shares.h"
 #include "search/space.h"
 
 #include "base/clock.h"
@@ -638,7 +639,7 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
     search_rates_for(&z, 1, 1);
     *out = (search_result){.status = "infeasible"};
     search_enumerate(&z);
-    search_find_launches(&z);
+    z.shares = search_find_shares(&z);
     search_start(&z);
     fs_status status = search_explore_fitting(&z, err);
     if (status == FS_OK)

@@ -36,7 +36,7 @@
 #include <string.h>
 
 /* Of the work done until then, and some where that was little. */
-#define SHARE 0.03
+#define SHARE 0.04
 #define LEAST_WORK_S 0.02
 
 /* How far a bound was raised: by seconds of nodes, of edges. */
@@ -449,8 +449,7 @@ double search_sim_bound(search_level0 *z)
 {
     sim_bounds b = {.z = z, .arena = fs_arena_create()};
     const double done = (double)search_steps(z);
-    const double most =
-        done + fmax(SHARE * done, LEAST_WORK_S * FS_STEPS_PER_S);
+    double most = done + fmax(SHARE * done, LEAST_WORK_S * FS_STEPS_PER_S);
     sim_space *least = NULL;
     list_spaces(&b);
     while (true) {
@@ -459,9 +458,12 @@ double search_sim_bound(search_level0 *z)
             if (!least || b.all.at[k].bound_s < least->bound_s)
                 least = &b.all.at[k];
         if (!least || least->level == EDGES || fs_end_reached(&z->end) ||
-            (least->bound_s > 0 && (double)search_steps(z) >= most))
+            (least->level == NODES && (double)search_steps(z) >= most))
             break;
+        const double before = (double)search_steps(z);
         raise_one(z, least);
+        if (least->level == NODES) /* as if it had been looked at */
+            most += (double)search_steps(z) - before;
     }
     const double bound_s = least ? least->bound_s : 0;
     fs_arena_destroy(b.arena);
