@@ -19,7 +19,7 @@
 #include <string.h>
 
 typedef struct dense_node {
-    int32_t piece;
+    int32_t node, piece;
     bool per_step;
     ir_op_kind op;
     ir_work work; /* all of it */
@@ -29,8 +29,8 @@ typedef FS_VEC(dense_node) dense_nodes;
 
 struct search_shares {
     int32_t n_pieces;
-    double *launch_s[2]; /* [n_pieces] of nodes that are not dense: per
-                            micro-batch, per step */
+    double *launch_s[2]; /* [n_pieces, and of no piece] of nodes that are not
+                            dense: per micro-batch, per step */
     dense_nodes dense;
 };
 
@@ -40,8 +40,9 @@ static void add_node(const search_level0 *z, const ir_graph *graph, int32_t v,
     const bool per_step = cost_node_per_step(graph, v);
     const ir_op_kind op = graph->nodes.at[v].op;
     if (ir_op_is_dense(op))
-        fs_push(z->scratch, &shares->dense,
-                ((dense_node){piece, per_step, op, cost_dense_work(graph, v)}));
+        fs_push(
+            z->scratch, &shares->dense,
+            ((dense_node){v, piece, per_step, op, cost_dense_work(graph, v)}));
     else
         shares->launch_s[per_step][piece] +=
             cost_node_least(z->problem->cost, graph, v);
@@ -57,27 +58,48 @@ const struct search_shares *search_find_shares(search_level0 *z)
         const search_ranks *ranks = search_ranks_of(z, graph);
         all[k].n_pieces = ranks->n;
         for (int32_t i = 0; i < 2; i++)
-            all[k].launch_s[i] = fs_new(z->scratch, double, ranks->n);
+            all[k].launch_s[i] = fs_new(z->scratch, double, ranks->n + 1);
         for (int32_t v = 0; v < graph->nodes.n; v++)
-            add_node(z, graph, v, ranks->rank[v], &all[k]);
+            add_node(z, graph, v,
+                     ranks->rank[v] < 0 ? ranks->n : ranks->rank[v], &all[k]);
     }
     return all;
 }
 
-/* [piece] Seconds on stages of so many devices. */
+/* On a stage of so many devices. */
+static double dense_seconds(const search_level0 *z, const dense_node *node,
+                            int32_t devices)
+{
+    ir_work share = node->work;
+    share.flop /= devices;
+    return cost_dense_least(z->problem->cost, node->op, &share);
+}
+
+double *search_share_seconds(const search_level0 *z, const search_candidate *c,
+                             fs_arena *arena)
+{
+    const ir_graph *graph = c->graph->graph;
+    const dense_nodes *dense = &z->shares[c->graph - z->problem->graphs].dense;
+    double *s = fs_new(arena, double, graph->nodes.n);
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        s[v] = cost_node_least(z->problem->cost, graph, v);
+    for (int32_t k = 0; k < dense->n; k++)
+        s[dense->at[k].node] =
+            dense_seconds(z, &dense->at[k], ir_mesh_size(&c->mesh));
+    return s;
+}
+
+/* [piece, and of none] Seconds on stages of so many devices. */
 static double *seconds_of(const search_level0 *z,
                           const struct search_shares *shares, int32_t devices,
                           bool per_step, fs_arena *arena)
 {
     double *s = fs_memdup(arena, shares->launch_s[per_step],
-                          (size_t)shares->n_pieces * sizeof *s);
+                          ((size_t)shares->n_pieces + 1) * sizeof *s);
     for (int32_t k = 0; k < shares->dense.n; k++) {
         const dense_node *node = &shares->dense.at[k];
-        ir_work share = node->work;
-        share.flop /= devices;
         if (node->per_step == per_step)
-            s[node->piece] +=
-                cost_dense_least(z->problem->cost, node->op, &share);
+            s[node->piece] += dense_seconds(z, node, devices);
     }
     return s;
 }
@@ -91,10 +113,10 @@ static load load_of(int32_t n, const double *micro, double times,
                     const double *step)
 {
     load sum = {0};
-    for (int32_t i = 0; i < n; i++) {
+    for (int32_t i = 0; i <= n; i++) {
         const double s = times * micro[i] + step[i];
         sum.all += s;
-        sum.most = s > sum.most ? s : sum.most;
+        sum.most = i < n && s > sum.most ? s : sum.most;
     }
     return sum;
 }
@@ -107,7 +129,7 @@ double search_share_floor(search_level0 *z, search_candidate *c)
     const double fill = search_least_fill(z, c);
     const int32_t devices = ir_mesh_size(&c->mesh), n = shares->n_pieces;
     fs_arena *scratch = fs_arena_create();
-    const double *none = fs_new(scratch, double, n);
+    const double *none = fs_new(scratch, double, n + 1);
     const double *micro = seconds_of(z, shares, devices, false, scratch);
     const double *step = seconds_of(z, shares, devices, true, scratch);
     const load a = load_of(n, micro, 1, none), b = load_of(n, none, 0, step),

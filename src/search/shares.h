@@ -10,5 +10,8 @@ const struct search_shares *search_find_shares(search_level0 *z);
 /* A bound of all configurations of that graph, number of stages and schedule,
  * whatever their meshes and cuts; raises what is known of simulations, too. */
 double search_share_floor(search_level0 *z, search_candidate *c);
+/* [nodes of its graph] The seconds that this is of. */
+double *search_share_seconds(const search_level0 *z, const search_candidate *c,
+                             fs_arena *arena);
 
 #endif
