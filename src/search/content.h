@@ -30,7 +30,7 @@ typedef struct search_outcome {
     bool known;      /* else whoever asked is to tell the rest */
     double *cost;    /* a table that pairs share, */
     bool forbids;    /* with an entry that is not finite, */
-    int32_t content; /* and its number; or the choice's */
+    int32_t content; /* and its number */
     uint16_t *best;
     bool *keep; /* NULL: all values */
 } search_outcome;

@@ -123,6 +123,8 @@ static load load_of(int32_t n, const double *micro, double times,
 
 double search_share_floor(search_level0 *z, search_candidate *c)
 {
+    if (!z->shares)
+        z->shares = search_find_shares(z);
     const struct search_shares *shares =
         &z->shares[c->graph - z->problem->graphs];
     const double m = c->graph->micro_batches, p = search_groups(c);
