@@ -127,6 +127,14 @@ void search_look(search_level0 *z, search_candidate *c)
         c->looked = false; /* once more, when more is wanted */
         return;
     }
+    search_look_at_nodes(z, c);
+}
+
+void search_look_at_nodes(search_level0 *z, search_candidate *c)
+{
+    c->looked = true;
+    if (!may_be_even(z))
+        return;
     c->arena = fs_arena_create();
     search_lay_out_even(z, c, &c->shown);
     c->shown.seconds_only = true;
