@@ -313,6 +313,95 @@ static void grow(uint64_t seed)
     tap_ok(steps[1] < 12 * steps[0], "ten times the rungs: ten times the work");
 }
 
+/* ---- equal parts ---- */
+
+enum { BLOCK = 4, BLOCKS = 7, KINDS = 2, WIDE = 24, TIES = 5, LINKS = 40 };
+
+/* Blocks of two kinds in a row: of each kind all nodes and tables are equal,
+ * and large enough to be told by what they contain. */
+typedef struct blocks {
+    int32_t dom, kind[BLOCKS];
+    double unary[KINDS][BLOCK][WIDE];
+    double cost[KINDS][TIES][WIDE * WIDE];
+    bool turned[BLOCKS][TIES]; /* the pair begins at the later node */
+    bool shared;
+} blocks;
+
+static const int32_t tie_of[TIES][2] = {{0, 1}, {0, 2}, {1, 3}, {2, 3}, {3, 4}};
+
+static void draw_blocks(uint64_t *rng, blocks *b)
+{
+    const manner style = {.forbidden = 0.2 * fs_rand_unit(rng)};
+    b->dom = WIDE - (int32_t)fs_rand_below(rng, 8);
+    for (int32_t k = 0; k < BLOCKS; k++) {
+        b->kind[k] = (int32_t)fs_rand_below(rng, KINDS);
+        for (int32_t t = 0; t < TIES; t++)
+            b->turned[k][t] = fs_rand_below(rng, 4) == 0;
+    }
+    for (int32_t k = 0; k < KINDS * BLOCK * WIDE; k++)
+        (&b->unary[0][0][0])[k] = draw_cost(rng, &style);
+    for (int32_t k = 0; k < KINDS * TIES * WIDE * WIDE; k++)
+        (&b->cost[0][0][0])[k] = draw_cost(rng, &style);
+    b->shared = fs_rand_below(rng, 2) == 0;
+}
+
+static search_cfn *make_blocks(blocks *b, fs_arena *arena)
+{
+    search_cfn *cfn = search_cfn_new(BLOCK * BLOCKS, arena);
+    for (int32_t i = 0; i < BLOCK * BLOCKS; i++)
+        search_cfn_set(cfn, i, b->dom, b->unary[b->kind[i / BLOCK]][i % BLOCK]);
+    for (int32_t k = 0; k < BLOCKS; k++)
+        for (int32_t t = 0; t < TIES; t++) {
+            const int32_t u = BLOCK * k + tie_of[t][0],
+                          v = BLOCK * k + tie_of[t][1];
+            double *cost = b->cost[b->kind[k]][t];
+            if (v >= BLOCK * BLOCKS)
+                continue;
+            const bool turned = b->turned[k][t];
+            const int32_t from = turned ? v : u, to = turned ? u : v;
+            if (b->shared)
+                search_cfn_share(cfn, from, to, cost);
+            else
+                search_cfn_add(cfn, from, to, cost, 1);
+        }
+    return cfn;
+}
+
+/* What they come to by reductions of the set, or by elimination alone. */
+static double minimum_of_blocks(blocks *b, uint32_t mask)
+{
+    fs_arena *arena = fs_arena_create();
+    search_cfn *cfn = make_blocks(b, arena), *whole = make_blocks(b, arena);
+    int32_t value[BLOCK * BLOCKS] = {0};
+    search_cfn_reduce(cfn, mask);
+    const bool done = cfn->infeasible || search_cfn_eliminate(cfn, 1 << 26);
+    double cost = cfn->infeasible ? INFINITY : cfn->offset;
+    if (done && isfinite(cost)) {
+        search_cfn_finish(cfn, value);
+        if (!same(search_cfn_cost(whole, value), cost))
+            cost = NAN;
+    }
+    fs_arena_destroy(arena);
+    return done ? cost : NAN;
+}
+
+static void equal_parts(uint64_t seed)
+{
+    static blocks b;
+    uint64_t rng = fs_mix(seed + 1);
+    int32_t off = 0;
+    for (int32_t k = 0; k < LINKS; k++) {
+        draw_blocks(&rng, &b);
+        const double wanted = minimum_of_blocks(&b, 0);
+        for (int32_t r = 0; r <= SEARCH_N_REDUCTIONS; r++)
+            off += !same(minimum_of_blocks(&b, r < SEARCH_N_REDUCTIONS
+                                                   ? 1u << r
+                                                   : SEARCH_REDUCE_ALL),
+                         wanted);
+    }
+    tap_equal_int(off, 0, "equal parts are reduced alike: the optimum stays");
+}
+
 static void names(void)
 {
     uint32_t mask = 0;
@@ -416,6 +505,7 @@ int main(void)
     compare(seed);
     products(seed);
     grow(seed);
+    equal_parts(seed);
     names();
     return tap_done();
 }

@@ -117,6 +117,12 @@ bool cost_node_per_step(const ir_graph *graph, int32_t node);
 /* No more than a node's seconds, however it is cut and wherever it runs. */
 double cost_node_least(const cost_model *model, const ir_graph *graph,
                        int32_t node);
+/* Seconds that a dense op (ir_op_is_dense) takes on one device for so many
+ * operations, whatever else it moves; and those of all of a node, of which the
+ * busiest of n devices has an n-th at least, however it is cut. */
+double cost_dense_least(const cost_model *model, ir_op_kind op,
+                        const ir_work *work);
+ir_work cost_dense_work(const ir_graph *graph, int32_t node);
 /* Would the node take no longer, however it is cut and wherever it runs, if
  * some of its operands were 16-bit floats in the place of floats? */
 bool cost_narrow_is_no_slower(const cost_model *model, const ir_node *node);

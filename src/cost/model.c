@@ -260,6 +260,31 @@ plan_demand cost_op_on(const cost_model *model, int32_t g,
     return demand;
 }
 
+double cost_dense_least(const cost_model *model, ir_op_kind op,
+                        const ir_work *work)
+{
+    const ir_work alone = {.flop = work->flop, .narrow = work->narrow};
+    double least = INFINITY;
+    for (int32_t g = 0; g < model->cluster->n_groups; g++) {
+        const hw_device *device = &model->cluster->groups[g].device;
+        const point_range points = model->points[g][op];
+        const plan_demand demand = points.n
+                                       ? measured(device, points, op, &alone)
+                                       : roofline(device, op, &alone);
+        least = fmin(least, demand.total_s);
+    }
+    return least;
+}
+
+ir_work cost_dense_work(const ir_graph *graph, int32_t node)
+{
+    const ir_nd_sig sig = {0};
+    const ir_mesh one = {0};
+    ir_work work;
+    ir_node_flow(graph, &graph->nodes.at[node], &sig, &one, &work);
+    return work;
+}
+
 /* The rest of an op's seconds grows with its bytes: make_monotone, and rates
  * and latencies that are not below 0. Which kind of device sets the pace hangs
  * on the graph, where there are several. */

@@ -19,93 +19,74 @@ cost_memo *cost_routes_create(fs_arena *arena)
 
 /* Communicators of a stage as they lie on the nodes. */
 typedef struct walk {
-    const hw_cluster *cluster;
-    const plan_stage *stage;
-    int32_t n, size; /* members; of the mesh */
-    uint32_t axes;
-    int32_t *member; /* [n] offsets of positions from a communicator's first */
-    int32_t first_node;
-    int32_t *flows; /* [nodes of the stage] communicators that leave each */
+    int32_t n_members, n_bases;
+    int32_t *member; /* [n_members] positions from a communicator's first */
+    int32_t *base;   /* [n_bases] position of each communicator's first */
+    int32_t *node;   /* [position] counted from the stage's first */
+    int32_t *flows;  /* [node] communicators that leave it */
 } walk;
 
-static int32_t node_at(const walk *w, int32_t position)
+/* Positions of 0 along all but these axes, ascending. */
+static int32_t *list_positions(const ir_mesh *mesh, uint32_t axes,
+                               fs_arena *arena, int32_t *n)
 {
-    return hw_node_of(w->cluster, w->stage->first_device + position) -
-           w->first_node;
+    int32_t *at = fs_new(arena, int32_t, ir_mesh_size(mesh));
+    *n = 1;
+    for (int32_t a = mesh->n - 1, stride = 1; a >= 0; a--) {
+        const int32_t dim = axes >> a & 1 ? mesh->dim[a] : 1, inner = *n;
+        for (; *n < dim * inner; (*n)++)
+            at[*n] = at[*n - inner] + stride;
+        stride *= mesh->dim[a];
+    }
+    return at;
 }
 
-static int32_t count_nodes(const walk *w, int32_t base)
+static int32_t count_nodes(const walk *w, const int32_t *at)
 {
-    int32_t nodes = 1, last = node_at(w, base);
-    for (int32_t k = 1; k < w->n; k++) {
-        int32_t node = node_at(w, base + w->member[k]);
-        nodes += node != last;
-        last = node;
-    }
+    int32_t nodes = 1;
+    for (int32_t k = 1; k < w->n_members; k++)
+        nodes += at[w->member[k]] != at[w->member[k - 1]];
     return nodes;
 }
 
-/* One communicator: members rise, so nodes come in runs. */
-static void visit(walk *w, int32_t base, cost_route *out)
+/* One communicator, whose first is at[0]: members rise, so nodes come in runs.
+ */
+static void visit(walk *w, const int32_t *at, cost_route *out)
 {
-    int32_t nodes = count_nodes(w, base), run = 0, last = -1;
-    for (int32_t k = 0; k < w->n; k++) {
-        int32_t node = node_at(w, base + w->member[k]);
-        if (node != last) {
-            out->even &= run == 0 || run * nodes == w->n;
-            w->flows[node] += nodes > 1;
-            run = 0;
-        }
-        last = node;
-        run++;
+    const int32_t nodes = count_nodes(w, at), n = w->n_members;
+    for (int32_t k = 0, begin = 0; k < n; k++) {
+        if (k + 1 < n && at[w->member[k + 1]] == at[w->member[k]])
+            continue;
+        const int32_t run = k + 1 - begin;
+        out->even &= run * nodes == n;
+        w->flows[at[w->member[k]]] += nodes > 1;
         if (run > out->per_node)
             out->per_node = run;
+        begin = k + 1;
     }
-    out->even &= run * nodes == w->n;
     if (nodes > out->nodes)
         out->nodes = nodes;
 }
 
-static bool is_first(const walk *w, int32_t position)
+static int32_t visit_all(const hw_cluster *cluster, const plan_stage *stage,
+                         uint32_t axes, cost_route *out)
 {
-    int32_t coords[IR_MAX_MESH];
-    ir_mesh_coords(&w->stage->mesh, position, coords);
-    for (int32_t a = 0; a < w->stage->mesh.n; a++)
-        if ((w->axes >> a & 1) && coords[a] > 0)
-            return false;
-    return true;
-}
-
-/* The positions that differ from the first in `axes` only, ascending. */
-static void list_members(walk *w, fs_arena *scratch)
-{
-    const ir_mesh *mesh = &w->stage->mesh;
-    w->member = fs_new(scratch, int32_t, w->size);
-    for (int32_t p = 0; p < w->size; p++) {
-        int32_t coords[IR_MAX_MESH];
-        bool within = true;
-        ir_mesh_coords(mesh, p, coords);
-        for (int32_t a = 0; a < mesh->n; a++)
-            within &= (w->axes >> a & 1) || coords[a] == 0;
-        if (within)
-            w->member[w->n++] = p;
-    }
-}
-
-static int32_t visit_all(walk *w, cost_route *out)
-{
+    const int32_t size = ir_mesh_size(&stage->mesh);
+    const int32_t first = hw_node_of(cluster, stage->first_device);
     int32_t flows = 1;
-    int32_t nodes = node_at(w, w->size - 1) + 1;
     fs_arena *scratch = fs_arena_create();
-    list_members(w, scratch);
-    out->ranks = w->n;
-    w->flows = fs_new(scratch, int32_t, nodes);
-    for (int32_t p = 0; p < w->size; p++)
-        if (is_first(w, p))
-            visit(w, p, out);
-    for (int32_t node = 0; node < nodes; node++)
-        if (w->flows[node] > flows)
-            flows = w->flows[node];
+    walk w = {.node = fs_new(scratch, int32_t, size)};
+    w.member = list_positions(&stage->mesh, axes, scratch, &w.n_members);
+    w.base = list_positions(&stage->mesh, ~axes, scratch, &w.n_bases);
+    for (int32_t p = 0; p < size; p++)
+        w.node[p] = hw_node_of(cluster, stage->first_device + p) - first;
+    w.flows = fs_new(scratch, int32_t, w.node[size - 1] + 1);
+    out->ranks = w.n_members;
+    for (int32_t k = 0; k < w.n_bases; k++)
+        visit(&w, w.node + w.base[k], out);
+    for (int32_t node = 0; node <= w.node[size - 1]; node++)
+        if (w.flows[node] > flows)
+            flows = w.flows[node];
     fs_arena_destroy(scratch);
     return flows;
 }
@@ -140,12 +121,7 @@ static cost_route make_route(const cost_model *model, const plan_stage *stage,
 {
     const hw_cluster *cluster = cost_cluster(model);
     cost_route out = {.even = true};
-    walk w = {.cluster = cluster,
-              .stage = stage,
-              .axes = axes,
-              .size = ir_mesh_size(&stage->mesh),
-              .first_node = hw_node_of(cluster, stage->first_device)};
-    int32_t flows = visit_all(&w, &out);
+    const int32_t flows = visit_all(cluster, stage, axes, &out);
     out.outer = hw_outer_share(cluster, flows, out.per_node);
     out.rail = hw_outer_share(cluster, flows * out.per_node, 1);
     fill_inner(model, stage, &out);

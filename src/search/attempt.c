@@ -13,6 +13,7 @@
 #include "search/offers.h"
 #include "search/prices.h"
 #include "search/recut.h"
+#include "search/shares.h"
 #include "search/space.h"
 
 #include <math.h>
@@ -115,44 +116,25 @@ static bool may_be_even(const search_level0 *z)
     return !z->problem->stage_mesh && z->problem->cluster->n_groups == 1;
 }
 
-void search_find_launches(search_level0 *z)
-{
-    const search_problem *problem = z->problem;
-    z->launch = fs_new(z->scratch, search_launch, problem->n_graphs);
-    for (int32_t k = 0; k < problem->n_graphs; k++) {
-        const ir_graph *graph = problem->graphs[k].graph;
-        for (int32_t v = 0; v < graph->nodes.n; v++)
-            *(cost_node_per_step(graph, v) ? &z->launch[k].step_s
-                                           : &z->launch[k].micro_s) +=
-                cost_node_least(problem->cost, graph, v);
-    }
-}
-
-/* What launching its nodes takes: many micro-batches are out by that. Simulated
- * the mean stream is busy with as much. */
-static double launch_floor(search_level0 *z, search_candidate *c)
-{
-    if (!z->launch)
-        search_find_launches(z);
-    const search_launch *all = &z->launch[c->graph - z->problem->graphs];
-    const double m = c->graph->micro_batches, p = search_groups(c);
-    const double fill = search_least_fill(z, c);
-    c->sim_s = fmax(c->sim_s, (m * all->micro_s + all->step_s) / p);
-    return fill * all->micro_s + (m - fill) * all->micro_s / p +
-           all->step_s / p;
-}
-
 void search_look(search_level0 *z, search_candidate *c)
 {
     c->looked = true;
     if (!may_be_even(z))
         return;
-    raise_bound(c, launch_floor(z, c));
+    raise_bound(c, search_share_floor(z, c));
     c->weighed_s = c->any_cut_s = c->record.lower_bound_s;
     if (search_proven(c->record.lower_bound_s, search_enough(z))) {
         c->looked = false; /* once more, when more is wanted */
         return;
     }
+    search_look_at_nodes(z, c);
+}
+
+void search_look_at_nodes(search_level0 *z, search_candidate *c)
+{
+    c->looked = true;
+    if (!may_be_even(z))
+        return;
     c->arena = fs_arena_create();
     search_lay_out_even(z, c, &c->shown);
     c->shown.seconds_only = true;

@@ -42,11 +42,11 @@ fs_status search_conclude(search_level0 *z, search_candidate *c, fs_err *err);
 fs_status search_solve_whole(search_level0 *z, search_candidate *c,
                              double seconds, fs_err *err);
 
-/* Bounds whatever the cut: from launches alone, from seconds of nodes, from all
- * tables but bytes. */
+/* Bounds whatever the cut: from shares of its work alone (shares.h), from
+ * seconds of nodes, from all tables but bytes. */
 void search_look(search_level0 *z, search_candidate *c);
-/* Of all graphs; before hands that look share them. */
-void search_find_launches(search_level0 *z);
+/* By seconds of nodes, whether shares are enough or not. */
+void search_look_at_nodes(search_level0 *z, search_candidate *c);
 void search_weigh(search_level0 *z, search_candidate *c);
 /* What is cheapest with every stage at the same price, of the last one's
  * network, made anew; NULL: there is nothing. */

@@ -1,6 +1,8 @@
 #include "config.h"
 #include "search/reduce.h"
 
+#include "search/content.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -62,6 +64,7 @@ static void own_table(search_cfn *cfn, search_pair *pair)
     if (pair->shared)
         pair->cost = fs_memdup(cfn->arena, pair->cost, bytes);
     pair->shared = false;
+    pair->content = 0;
 }
 
 void search_cfn_add(search_cfn *cfn, int32_t u, int32_t v, const double *cost,
@@ -87,6 +90,48 @@ void search_cfn_add(search_cfn *cfn, int32_t u, int32_t v, const double *cost,
             pair->forbids |= isinf(c);
         }
     search_pair_changed(cfn, id);
+}
+
+/* Sums of two tables that were summed before are the same table. */
+static void join_pair(search_cfn *cfn, int32_t id, int32_t u, int32_t v,
+                      const search_outcome *table)
+{
+    search_pair *pair = &cfn->pairs.at[id];
+    search_deed_key key = {0};
+    search_deed_add(&key, SEARCH_DEED_ADD);
+    search_deed_add(&key, search_content_of_pair(cfn, pair));
+    search_deed_add(&key, pair->u == u ? table->content : -table->content);
+    search_outcome *sum = search_deed_of(cfn, &key);
+    if (!sum->known) {
+        search_cfn_add(cfn, u, v, table->cost, 1);
+        *sum = (search_outcome){
+            .known = true, .cost = pair->cost, .content = sum->content};
+    } else {
+        cfn->steps += (int64_t)cells_of(cfn, u, v);
+        pair->cost = sum->cost;
+        pair->forbids |= table->forbids;
+        search_pair_changed(cfn, id);
+    }
+    pair->shared = true;
+    pair->content = sum->content;
+}
+
+void search_cfn_join(search_cfn *cfn, int32_t u, int32_t v,
+                     const search_outcome *table)
+{
+    const int32_t id = search_cfn_pair(cfn, u, v);
+    if (id >= 0) {
+        join_pair(cfn, id, u, v, table);
+        return;
+    }
+    search_pair fresh = {.u = u,
+                         .v = v,
+                         .cost = table->cost,
+                         .shared = true,
+                         .forbids = table->forbids,
+                         .content = table->content};
+    cfn->steps += (int64_t)cells_of(cfn, u, v);
+    search_pair_changed(cfn, push_pair(cfn, fresh));
 }
 
 void search_cfn_share(search_cfn *cfn, int32_t u, int32_t v, double *cost)
@@ -144,22 +189,28 @@ static int32_t shrink(double *at, int32_t n, const bool *keep)
     return kept;
 }
 
-static void keep_in_pair(search_cfn *cfn, search_pair *pair, int32_t node,
+static double *room_for_kept(search_cfn *cfn, const search_pair *pair,
+                             int32_t node, const bool *keep)
+{
+    int64_t kept = 0;
+    if (!pair->shared)
+        return pair->cost;
+    for (int32_t s = 0; s < cfn->dom[node]; s++)
+        kept += keep[s];
+    return fs_new(cfn->arena, double,
+                  kept * cfn->dom[search_pair_other(pair, node)]);
+}
+
+static void keep_entries(search_cfn *cfn, search_pair *pair, int32_t node,
                          const bool *keep)
 {
-    int32_t nu = cfn->dom[pair->u], nv = cfn->dom[pair->v];
-    bool row = pair->u == node;
+    const int32_t nu = cfn->dom[pair->u], nv = cfn->dom[pair->v];
+    const bool row = pair->u == node;
     const double *from = pair->cost;
-    double *to = pair->cost;
-    cfn->steps += (int64_t)nu * nv;
-    if (pair->shared) {
-        int64_t kept = 0;
-        for (int32_t s = 0; s < (row ? nu : nv); s++)
-            kept += keep[s];
-        to = fs_new(cfn->arena, double, kept *(row ? nv : nu));
-        pair->cost = to;
-        pair->shared = false;
-    }
+    double *to = room_for_kept(cfn, pair, node, keep);
+    pair->cost = to;
+    pair->shared = false;
+    pair->content = 0;
     for (int32_t s = 0; s < nu; s++) {
         if (row && !keep[s])
             continue;
@@ -167,9 +218,40 @@ static void keep_in_pair(search_cfn *cfn, search_pair *pair, int32_t node,
             if (row || keep[x])
                 *to++ = from[(int64_t)s * nv + x];
     }
-    double *msg = pair->msg[row ? 0 : 1];
+}
+
+/* NULL: it is not worth asking. */
+static search_outcome *outcome_of_keep(search_cfn *cfn, search_pair *pair,
+                                       int32_t node, const bool *keep)
+{
+    search_deed_key key = {0};
+    if (!search_is_worth(cfn, (int64_t)cells_of(cfn, pair->u, pair->v)) ||
+        !(pair->shared || pair->content))
+        return NULL;
+    search_deed_add(&key, SEARCH_DEED_KEEP);
+    search_deed_add_side(cfn, &key, pair, node);
+    search_deed_add(&key, search_content_of_choice(cfn, keep, cfn->dom[node]));
+    return search_deed_of(cfn, &key);
+}
+
+static void keep_in_pair(search_cfn *cfn, search_pair *pair, int32_t node,
+                         const bool *keep)
+{
+    search_outcome *kept = outcome_of_keep(cfn, pair, node, keep);
+    cfn->steps += (int64_t)cells_of(cfn, pair->u, pair->v);
+    if (!kept || !kept->known)
+        keep_entries(cfn, pair, node, keep);
+    if (kept) {
+        if (!kept->known)
+            kept->cost = pair->cost;
+        kept->known = true;
+        pair->cost = kept->cost;
+        pair->content = kept->content;
+        pair->shared = true;
+    }
+    double *msg = pair->msg[pair->u == node ? 0 : 1];
     if (msg)
-        shrink(msg, row ? nu : nv, keep);
+        shrink(msg, cfn->dom[node], keep);
 }
 
 void search_cfn_keep(search_cfn *cfn, int32_t node, const bool *keep)
@@ -183,6 +265,7 @@ void search_cfn_keep(search_cfn *cfn, int32_t node, const bool *keep)
         if (keep[s])
             value[n++] = cfn->value[node][s];
     shrink(cfn->unary[node], cfn->dom[node], keep);
+    search_content_forget(cfn, node);
     search_usage_keep(cfn, node, keep);
     cfn->value[node] = value;
     cfn->dom[node] = n;

@@ -19,6 +19,8 @@ typedef struct search_pair {
     bool forbids;    /* false: every entry is finite */
     bool shared;     /* with other pairs: copied before it changes */
     uint8_t waiting; /* for these reductions */
+    int32_t content; /* while they run: equal tables have the same; 0: unknown
+                      */
 } search_pair;
 
 /* An eliminated node: its best value for each choice of the nodes in scope.
@@ -62,7 +64,8 @@ typedef struct search_cfn {
     double offset;
     int64_t steps, told; /* work done; of it what a deadline knows */
     bool infeasible;
-    struct search_work *work; /* while search_cfn_reduce runs */
+    struct search_work *work;         /* while search_cfn_reduce runs */
+    struct search_contents *contents; /* as long */
 } search_cfn;
 
 search_cfn *search_cfn_new(int32_t n, fs_arena *arena);

@@ -33,7 +33,7 @@ static void hire(search_level0 *z)
         h->own = (search_level0){.problem = &h->problem,
                                  .scratch = fs_arena_create(),
                                  .arena = fs_arena_create(),
-                                 .launch = z->launch,
+                                 .shares = z->shares,
                                  .start_ns = z->start_ns,
                                  .end = z->end,
                                  .most_steps = INT64_MAX};

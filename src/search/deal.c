@@ -1,7 +1,6 @@
 #include "config.h"
 #include "search/deal.h"
 
-#include <math.h>
 #include <stdbool.h>
 
 /* Stages so far, which end at one place. */
@@ -36,8 +35,8 @@ static void add_stage(const search_deal_chain *c, int32_t k, int32_t i,
                      c->in[cell_of(c, k, i)] + c->back[cell_of(c, k, j)];
     const double b = c->step[cell_of(c, k, j)] - c->step[cell_of(c, k, i)];
     l->sum += a;
-    l->slowest = fmax(l->slowest, a);
-    l->step = fmax(l->step, b);
+    l->slowest = a > l->slowest ? a : l->slowest;
+    l->step = b > l->step ? b : l->step;
     l->cost = formula(c, l);
 }
 

@@ -16,6 +16,7 @@
 #include "search/planner.h"
 #include "search/recipe.h"
 #include "search/recut.h"
+#include "search/shares.h"
 #include "search/space.h"
 
 #include "base/clock.h"
@@ -606,6 +607,24 @@ static fs_status check_problem(const search_problem *p, fs_err *err)
     return FS_OK;
 }
 
+/* What was ruled out by shares alone may have the least bound of all: nodes say
+ * more, and soon. */
+static void look_at_least(search_level0 *z)
+{
+    while (!search_over(z)) {
+        search_candidate *least = NULL;
+        for (int32_t k = 0; k < z->all.n; k++) {
+            search_candidate *c = z->all.at[k];
+            if (!c->covered &&
+                (!least || search_bound(c) < search_bound(least)))
+                least = c;
+        }
+        if (!least || least->looked || least->arena)
+            return;
+        search_look_at_nodes(z, least);
+    }
+}
+
 /* Plans, and whatever is told, need no tables. */
 static void end_proof(search_level0 *z)
 {
@@ -638,9 +657,11 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
     search_rates_for(&z, 1, 1);
     *out = (search_result){.status = "infeasible"};
     search_enumerate(&z);
-    search_find_launches(&z);
+    z.shares = search_find_shares(&z);
     search_start(&z);
     fs_status status = search_explore_fitting(&z, err);
+    if (status == FS_OK)
+        look_at_least(&z);
     if (status == FS_OK)
         status = search_recut(&z, err);
     if (status == FS_OK && problem->in_full && z.kept.from)

@@ -89,11 +89,6 @@ typedef struct search_missing {
     cost_moment at;
 } search_missing;
 
-/* Seconds that launching all nodes of a graph takes. */
-typedef struct search_launch {
-    double micro_s, step_s; /* per micro-batch, per step */
-} search_launch;
-
 /* Prices that bytes had where a configuration was pressed (carry.c). */
 typedef struct search_carried {
     const search_graph *graph;
@@ -144,11 +139,11 @@ typedef struct search_level0 {
     int32_t round;     /* of explore: 0, then after each misfit one more */
     int32_t n_misfits; /* plans that were found and did not fit */
     FS_VEC(search_carried) carried;
-    search_launch *launch; /* [problem->n_graphs] */
-    search_orders orders;  /* of groups of devices, besides the cluster's */
-    int32_t n_learnt;      /* of these told of moments early */
-    int64_t misfit_bytes;  /* the smallest of their arenas, */
-    int64_t misfit_limit;  /* what it was held against, */
+    const struct search_shares *shares; /* [problem->n_graphs] */
+    search_orders orders; /* of groups of devices, besides the cluster's */
+    int32_t n_learnt;     /* of these told of moments early */
+    int64_t misfit_bytes; /* the smallest of their arenas, */
+    int64_t misfit_limit; /* what it was held against, */
     const ir_graph *misfit_graph; /* and the plan */
     const plan_strategy *misfit;
 } search_level0;

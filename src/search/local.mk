@@ -2,7 +2,7 @@ noinst_LIBRARIES += src/search/libfs_search.a
 src_search_libfs_search_a_SOURCES = src/search/search.h src/search/net.h \
   src/search/problem.h src/search/recipe.h \
   src/search/engines.def src/search/engine.h src/search/cfn.h \
-  src/search/layout.h src/search/prices.h src/search/milp.h src/search/cut.h src/search/fit.h src/search/memo.h src/search/built.h src/search/lean.h src/search/net.c src/search/cfn.c src/search/priced.c \
+  src/search/layout.h src/search/prices.h src/search/milp.h src/search/cut.h src/search/fit.h src/search/memo.h src/search/built.h src/search/lean.h src/search/net.c src/search/cfn.c src/search/content.h src/search/content.c src/search/priced.c \
   src/search/reductions.def src/search/reductions.h src/search/reductions.c \
   src/search/reduce.h src/search/reduce.c src/search/reduce_arcs.c \
   src/search/reduce_split.c src/search/reduce_fold.c \
@@ -21,7 +21,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/net.h \
   src/search/level0.h src/search/candidate.h src/search/space.h \
   src/search/recut.h src/search/lay_out.h src/search/kept.h \
   src/search/narrow.h src/search/offers.h \
-  src/search/lay_out.c src/search/crew.h src/search/crew.c src/search/attempt.h src/search/attempt.c src/search/carry.h src/search/carry.c src/search/order.h src/search/order.c src/search/level0.c src/search/configs.c src/search/simulated.c src/search/wider.c src/search/splice.c src/search/narrow.c \
+  src/search/lay_out.c src/search/crew.h src/search/crew.c src/search/attempt.h src/search/attempt.c src/search/shares.h src/search/shares.c src/search/carry.h src/search/carry.c src/search/order.h src/search/order.c src/search/level0.c src/search/configs.c src/search/simulated.c src/search/wider.c src/search/splice.c src/search/narrow.c \
   src/search/digest.h src/search/digest.c src/search/variant.h src/search/variant.c src/search/plans.h src/search/plans.c src/search/front.h src/search/front.c src/search/result.c src/search/fit.c src/search/missing.c src/search/lean.c src/search/start.c \
   src/search/rivals.def src/search/rivals.c \
   src/search/recipe.c src/search/recipe_check.c \
@@ -45,7 +45,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/net.h \
   src/search/ration.h src/search/pricing.c src/search/ration.c
 check_PROGRAMS += tests/search_net_test tests/search_reduce_test \
   tests/search_graph_test tests/search_oracle_test tests/search_variant_test tests/search_again_test tests/search_every_test \
-  tests/search_fold_test \
+  tests/search_fold_test tests/search_shares_test \
   tests/search_memory_test tests/search_cut_test tests/cli_memory_test \
   tests/cli_pin_test tests/cli_recipe_test tests/cli_tensor_test \
   tests/search_recipe_test tests/search_planner_test tests/search_baselines_test \
@@ -73,6 +73,9 @@ tests_search_fold_test_SOURCES = tests/search_fold_test.c \
   tests/search_fold_case.c tests/search_fold_case.h tests/search_cluster.h \
   tests/tap.h
 tests_search_fold_test_LDADD = $(zoo_libs) $(search_libs)
+tests_search_shares_test_SOURCES = tests/search_shares_test.c \
+  tests/search_cluster.h tests/tap.h
+tests_search_shares_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_again_test_SOURCES = tests/search_again_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_again_test_LDADD = $(zoo_libs) $(search_libs)

@@ -259,8 +259,9 @@ static void count(search_moves *m, int32_t s, int32_t sign)
         const search_tied *tied = &m->tied[k];
         const int64_t at = s * tied->stride;
         *tied->sum += sign * tied->cost[at];
-        search_add_loads(m->sums.bytes, tied->loads, tied->n_loads,
-                         tied->place + at, sign);
+        if (tied->n_loads)
+            search_add_loads(m->sums.bytes, tied->loads, tied->n_loads,
+                             tied->place + at, sign);
     }
 }
 

@@ -3,6 +3,8 @@
 #include "config.h"
 #include "search/reduce.h"
 
+#include "search/content.h"
+
 #include <string.h>
 
 typedef struct turn {
@@ -139,6 +141,7 @@ void search_cfn_reduce(search_cfn *cfn, uint32_t mask)
     struct search_work work = {.arena = fs_arena_create(), .mask = mask};
     work.waiting = fs_new(work.arena, uint8_t, cfn->n);
     cfn->work = &work;
+    search_contents_begin(cfn, work.arena);
     for (int32_t p = 0; p < cfn->pairs.n; p++) {
         cfn->pairs.at[p].waiting = 0;
         if (!cfn->pairs.at[p].gone)
@@ -152,6 +155,7 @@ void search_cfn_reduce(search_cfn *cfn, uint32_t mask)
             any |= take_turn(cfn, k);
     }
     search_usage_pack_all(cfn);
+    search_contents_end(cfn);
     cfn->work = NULL;
     fs_arena_destroy(work.arena);
 }

@@ -1,6 +1,7 @@
 /* Nodes of degree 0, 1, 2 and nodes of one value: eliminated by the minimum
  * over their values for each choice of the neighbours. */
 #include "config.h"
+#include "search/content.h"
 #include "search/minplus.h"
 #include "search/reduce.h"
 
@@ -22,6 +23,7 @@ static void fold_single(search_cfn *cfn, int32_t node)
         int32_t other = search_pair_other(pair, node);
         for (int32_t x = 0; x < cfn->dom[other]; x++)
             cfn->unary[other][x] += pair->cost[x];
+        search_content_forget(cfn, other);
         /* To dominance a pair with one value is a unary cost already. */
         if (pair->forbids)
             search_unary_changed(cfn, other);
@@ -53,6 +55,7 @@ static void fold_leaf(search_cfn *cfn, int32_t node)
                     nx, least, best);
     for (int32_t x = 0; x < nx; x++)
         cfn->unary[other][x] += least[x];
+    search_content_forget(cfn, other);
     cfn->steps += cells;
     search_cfn_record(cfn, node, &other, 1, best);
     search_unary_changed(cfn, other);
@@ -71,24 +74,82 @@ static void sum_by_other(const search_cfn *cfn, const search_pair *pair,
             sum[s] = unary[s] + (pair->u == node ? sum : from)[s];
 }
 
-/* Min-plus product of the two pairs of a node of degree 2. */
-static void fold_link(search_cfn *cfn, int32_t node)
+/* A node of degree 2 between others. */
+typedef struct linking {
+    int32_t node, scope[2];
+    search_pair *pair[2]; /* to these */
+    int64_t n, nx, ny;
+} linking;
+
+static linking linking_of(const search_cfn *cfn, int32_t node)
 {
     const int32_t *ids = cfn->at[node].pairs.at;
-    const search_pair *p = &cfn->pairs.at[ids[0]], *q = &cfn->pairs.at[ids[1]];
-    int32_t scope[2] = {search_pair_other(p, node), search_pair_other(q, node)};
-    int64_t n = cfn->dom[node], nx = cfn->dom[scope[0]],
-            ny = cfn->dom[scope[1]];
-    double *room = search_reduce_room(cfn, (size_t)(n * nx + n * ny + nx * ny) *
-                                               sizeof *room);
-    double *sum = room + n * ny, *cost = sum + n * nx;
-    const double *right = rows_by_own(cfn, q, node, room);
-    uint16_t *best = fs_new(cfn->arena, uint16_t, nx * ny);
-    sum_by_other(cfn, p, node, sum);
-    search_min_plus(sum, right, nx, n, ny, cost, best);
-    cfn->steps += n * nx * ny;
-    search_cfn_record(cfn, node, scope, 2, best);
-    search_cfn_add(cfn, scope[0], scope[1], cost, 1);
+    linking l = {.node = node,
+                 .pair = {&cfn->pairs.at[ids[0]], &cfn->pairs.at[ids[1]]},
+                 .n = cfn->dom[node]};
+    for (int32_t k = 0; k < 2; k++)
+        l.scope[k] = search_pair_other(l.pair[k], node);
+    l.nx = cfn->dom[l.scope[0]];
+    l.ny = cfn->dom[l.scope[1]];
+    return l;
+}
+
+/* Min-plus product of its two pairs. */
+static void multiply(search_cfn *cfn, const linking *l, double *cost,
+                     uint16_t *best)
+{
+    double *room = search_reduce_room(
+        cfn, (size_t)(l->n * l->nx + l->n * l->ny) * sizeof *room);
+    double *sum = room + l->n * l->ny;
+    const double *right = rows_by_own(cfn, l->pair[1], l->node, room);
+    sum_by_other(cfn, l->pair[0], l->node, sum);
+    search_min_plus(sum, right, l->nx, l->n, l->ny, cost, best);
+}
+
+static bool forbids(const double *cost, int64_t n)
+{
+    bool any = false;
+    for (int64_t k = 0; k < n && !any; k++)
+        any = isinf(cost[k]);
+    return any;
+}
+
+/* The same for nodes that are alike between pairs that are. */
+static const search_outcome *product_of(search_cfn *cfn, const linking *l)
+{
+    const int64_t cells = l->nx * l->ny;
+    search_deed_key key = {0};
+    search_deed_add(&key, SEARCH_DEED_FOLD);
+    search_deed_add(&key, search_content_of_unary(cfn, l->node));
+    for (int32_t k = 0; k < 2; k++)
+        search_deed_add_side(cfn, &key, l->pair[k], l->node);
+    search_outcome *product = search_deed_of(cfn, &key);
+    if (product->known)
+        return product;
+    product->known = true;
+    product->cost = fs_new(cfn->arena, double, cells);
+    product->best = fs_new(cfn->arena, uint16_t, cells);
+    multiply(cfn, l, product->cost, product->best);
+    product->forbids = forbids(product->cost, cells);
+    return product;
+}
+
+static void fold_link(search_cfn *cfn, int32_t node)
+{
+    const linking l = linking_of(cfn, node);
+    const int64_t work = l.n * l.nx * l.ny;
+    cfn->steps += work;
+    if (search_is_worth(cfn, work)) {
+        const search_outcome *product = product_of(cfn, &l);
+        search_cfn_record(cfn, node, l.scope, 2, product->best);
+        search_cfn_join(cfn, l.scope[0], l.scope[1], product);
+        return;
+    }
+    uint16_t *best = fs_new(cfn->arena, uint16_t, l.nx * l.ny);
+    double *cost = fs_new(cfn->arena, double, l.nx *l.ny);
+    multiply(cfn, &l, cost, best);
+    search_cfn_record(cfn, node, l.scope, 2, best);
+    search_cfn_add(cfn, l.scope[0], l.scope[1], cost, 1);
 }
 
 void search_reduce_fold(search_cfn *cfn, int32_t node)

@@ -2,6 +2,7 @@
  * the follower ties the two into one node. A bijection is a function both
  * ways. Always exact: costs and bytes are those of the value that follows. */
 #include "config.h"
+#include "search/content.h"
 #include "search/reduce.h"
 
 #include <math.h>
@@ -72,6 +73,7 @@ static void merge_nodes(search_cfn *cfn, const merge *m)
     for (int64_t s = 0; s < cfn->dom[m->leader]; s++)
         unary[s] += cfn->unary[m->follower][m->best[s]] +
                     pair->cost[s * own + m->best[s] * other];
+    search_content_forget(cfn, m->leader);
     search_usage_follow(cfn, m->leader, m->follower, m->best);
     for (int32_t k = 0; k < at->pairs.n; k++)
         if (at->pairs.at[k] != m->pair)

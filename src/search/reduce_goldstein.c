@@ -3,10 +3,12 @@
  *   c(t) - c(s) + sum_k max_x [R_k(t, x) - R_k(s, x)] <= 0,
  * and t never holds more bytes. */
 #include "config.h"
+#include "search/content.h"
 #include "search/minplus.h"
 #include "search/reduce.h"
 
 #include <math.h>
+#include <string.h>
 
 /* A pair as the node sees it: entry (s, x) is cost[s * own + x * other]. */
 typedef struct side {
@@ -26,7 +28,6 @@ typedef struct dominance {
     int32_t node, n, n_sides;
     side *sides;
     double *least; /* [s] cost with the least entries of all sides */
-    int64_t cells; /* of the sides */
 } dominance;
 
 static void find_least(const side *a, int32_t n)
@@ -88,7 +89,6 @@ static void dominance_init(dominance *d, const search_cfn *cfn, int32_t node,
         next += 2 * n + (pair->u == node ? 0 : (int64_t)n * a->n);
         search_pair_strides(cfn, pair, node, &a->own, &a->other);
         find_least(a, n);
-        d->cells += (int64_t)n * a->n;
         for (int32_t s = 0; s < n; s++)
             d->least[s] += a->least[s];
     }
@@ -131,25 +131,50 @@ static bool dominated_by_any(dominance *d, int32_t s, const bool *keep)
     return false;
 }
 
-void search_reduce_goldstein(search_cfn *cfn, int32_t node)
+static void find_kept(search_cfn *cfn, int32_t node, bool *keep)
 {
-    int32_t n = cfn->dom[node], kept = n;
+    const int32_t n = cfn->dom[node];
     dominance d;
-    if (n == 1)
-        return;
-    size_t bytes = room_of(cfn, node);
-    char *room = search_reduce_room(cfn, bytes + (size_t)n);
-    bool *keep = (bool *)(room + bytes);
-    dominance_init(&d, cfn, node, room);
+    dominance_init(&d, cfn, node, search_reduce_room(cfn, room_of(cfn, node)));
     search_usage_pack(cfn, node);
     for (int32_t s = 0; s < n; s++)
         keep[s] = true;
     for (int32_t s = 0; s < n; s++)
-        if (dominated_by_any(&d, s, keep)) {
-            keep[s] = false;
-            kept--;
-        }
-    cfn->steps += (int64_t)n * n + 2 * d.cells;
-    if (kept < n)
+        keep[s] = !dominated_by_any(&d, s, keep);
+}
+
+/* NULL: it is not worth asking, or bytes have a say. */
+static search_outcome *outcome_of(search_cfn *cfn, int32_t node, int64_t cells)
+{
+    const search_incident *at = &cfn->at[node];
+    search_deed_key key = {0};
+    if (!search_is_worth(cfn, cells) || cfn->usage)
+        return NULL;
+    search_deed_add(&key, SEARCH_DEED_GOLDSTEIN);
+    search_deed_add(&key, search_content_of_unary(cfn, node));
+    for (int32_t k = 0; k < at->pairs.n; k++)
+        search_deed_add_side(cfn, &key, &cfn->pairs.at[at->pairs.at[k]], node);
+    return search_deed_of(cfn, &key);
+}
+
+void search_reduce_goldstein(search_cfn *cfn, int32_t node)
+{
+    const search_incident *at = &cfn->at[node];
+    const int32_t n = cfn->dom[node];
+    int64_t cells = 0;
+    if (n == 1)
+        return;
+    for (int32_t k = 0; k < at->pairs.n; k++)
+        cells +=
+            (int64_t)n *
+            cfn->dom[search_pair_other(&cfn->pairs.at[at->pairs.at[k]], node)];
+    cfn->steps += (int64_t)n * n + 2 * cells;
+    search_outcome *known = outcome_of(cfn, node, cells);
+    bool found[n], *keep = found;
+    if (!known || !known->known)
+        find_kept(cfn, node, found);
+    if (known)
+        keep = search_outcome_keep(cfn, known, found, n);
+    if (keep && memchr(keep, false, (size_t)n))
         search_cfn_keep(cfn, node, keep);
 }

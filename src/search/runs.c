@@ -201,29 +201,39 @@ static search_net part_of(const whole *w, int32_t first, int32_t last,
     return part;
 }
 
-static uint64_t look_of_load(uint64_t hash, const search_load *load)
+static uint64_t add_word(uint64_t hash, uint64_t word)
 {
-    hash = fs_hash(hash, &load->limit, sizeof load->limit);
-    return fs_hash(hash, &load->bytes, sizeof load->bytes);
+    return fs_mix(hash ^ word) + 1;
+}
+
+static uint64_t add_place(uint64_t hash, const void *place)
+{
+    return add_word(hash, (uint64_t)(uintptr_t)place);
+}
+
+static uint64_t add_loads(uint64_t hash, const search_load *loads, int32_t n)
+{
+    hash = add_word(hash, (uint64_t)n);
+    for (int32_t k = 0; k < n; k++)
+        hash =
+            add_place(add_word(hash, (uint64_t)loads[k].limit), loads[k].bytes);
+    return hash;
 }
 
 /* Tables are shared by what looks alike: equal places are equal tables. */
 static uint64_t look_of(const search_net *net)
 {
-    uint64_t hash = fs_hash(0, &net->n_nodes, sizeof net->n_nodes);
+    uint64_t hash = add_word(0, (uint64_t)net->n_nodes);
     for (int32_t v = 0; v < net->n_nodes; v++) {
         const search_net_node *node = &net->nodes[v];
-        hash = fs_hash(hash, &node->cost, sizeof node->cost);
-        for (int32_t k = 0; k < node->n_loads; k++)
-            hash = look_of_load(hash, &node->loads[k]);
+        hash =
+            add_loads(add_place(hash, node->cost), node->loads, node->n_loads);
     }
     for (int32_t e = 0; e < net->n_edges; e++) {
         const search_net_edge *edge = &net->edges[e];
-        hash = fs_hash(hash, &edge->u, sizeof edge->u);
-        hash = fs_hash(hash, &edge->v, sizeof edge->v);
-        hash = fs_hash(hash, &edge->cost, sizeof edge->cost);
-        for (int32_t k = 0; k < edge->n_loads; k++)
-            hash = look_of_load(hash, &edge->loads[k]);
+        hash = add_word(hash, (uint64_t)edge->u << 32 | (uint32_t)edge->v);
+        hash =
+            add_loads(add_place(hash, edge->cost), edge->loads, edge->n_loads);
     }
     return hash;
 }

@@ -28,6 +28,7 @@
 #include "search/cut.h"
 #include "search/effort.h"
 #include "search/lay_out.h"
+#include "search/shares.h"
 #include "search/space.h"
 
 #include "plan/schedule.h"
@@ -36,11 +37,12 @@
 #include <string.h>
 
 /* Of the work done until then, and some where that was little. */
-#define SHARE 0.03
+#define SHARE 0.04
 #define LEAST_WORK_S 0.02
 
-/* How far a bound was raised: by seconds of nodes, of edges. */
-typedef enum sim_level { NOTHING, NODES, EDGES } sim_level;
+/* How far a bound was raised: by what all meshes of a number of stages have in
+ * common, by seconds of nodes, of edges. */
+typedef enum sim_level { NOTHING, SHARES, NODES, EDGES } sim_level;
 
 /* Configurations that are alike but for what no bound here depends on. */
 typedef struct sim_space {
@@ -49,9 +51,16 @@ typedef struct sim_space {
     double bound_s;
 } sim_space;
 
+/* All of a graph and a number of stages, whatever their meshes. */
+typedef struct sim_family {
+    const sim_space *first;
+    double bound_s;
+} sim_family;
+
 typedef struct sim_bounds {
     search_level0 *z;
     fs_arena *arena;
+    FS_VEC(sim_family) families;
     FS_VEC(sim_space) all;
 } sim_bounds;
 
@@ -262,36 +271,39 @@ typedef struct sim_loads {
     sim_load *before; /* [n + 1] */
 } sim_loads;
 
-/* Of each node of the layout one of those it stands for: tables of a view are
- * of all of these. */
-static double *seconds_of_one(const search_candidate *c, double slower)
+/* Of each node of the graph; of those that one of the layout stands for its
+ * tables are the sum. On a core of its own, if all devices at work make it so
+ * many times slower. */
+static double *seconds_of_nodes(const search_candidate *c, double slower)
 {
     const search_net *net = &c->built.loose;
+    const int32_t n = c->graph->graph->nodes.n;
+    const int32_t *rep = c->shown.view ? c->shown.view->rep : NULL;
     double *one = fs_new(c->arena, double, net->n_nodes);
+    double *s = fs_new(c->arena, double, n);
     for (int32_t v = 0; v < net->n_nodes; v++)
         one[v] = least_of(&net->nodes[v]) / search_times(&c->shown, v) / slower;
-    return one;
+    for (int32_t v = 0; v < n; v++)
+        s[v] = one[rep ? rep[v] : v];
+    return s;
 }
 
-/* On a core of its own, if all devices at work make it so many times slower. */
 static sim_loads loads_of(search_level0 *z, const search_candidate *c,
-                          double slower)
+                          const double *seconds)
 {
     const ir_graph *graph = c->graph->graph;
     const search_passage *passage = passage_of(z, graph);
     const int32_t n = search_ranks_of(z, graph)->n;
     sim_load *of = fs_new(c->arena, sim_load, (size_t)n + 1);
-    const double *one = seconds_of_one(c, slower);
-    const int32_t *rep = c->shown.view ? c->shown.view->rep : NULL;
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const int32_t piece = passage->piece[v];
         if (piece >= 0)
-            of[piece / 2 + 1].by_rate[piece % 2] += one[rep ? rep[v] : v];
+            of[piece / 2 + 1].by_rate[piece % 2] += seconds[v];
     }
     const int32_t n_chain = is_in_order(z, c) ? passage->n : 0;
     for (int32_t k = 0; k < n_chain; k++) {
         const int32_t v = passage->node[k];
-        of[passage->piece[v] / 2 + 1].chain += one[rep ? rep[v] : v];
+        of[passage->piece[v] / 2 + 1].chain += seconds[v];
     }
     for (int32_t r = 0; r < n; r++) {
         for (int32_t k = 0; k < 2; k++)
@@ -366,9 +378,40 @@ double search_sim_floor(search_level0 *z, const search_candidate *c)
         search_even_load(&c->built, search_groups(c), search_is_crowded(z));
     if (c->n_stages == 1 || c->depth > 1 || isinf(least) || least <= 0)
         return least;
-    const sim_loads loads =
-        loads_of(z, c, hw_core_share(group, group->devices_per_node));
+    const sim_loads loads = loads_of(
+        z, c,
+        seconds_of_nodes(c, hw_core_share(group, group->devices_per_node)));
     return least_of_cuts(&loads, c->graph->micro_batches, c->n_stages, least);
+}
+
+static double floor_of_shares(search_level0 *z, search_candidate *c)
+{
+    search_share_floor(z, c);
+    if (c->n_stages == 1 || c->depth > 1 || c->sim_s <= 0)
+        return c->sim_s;
+    const sim_loads loads =
+        loads_of(z, c, search_share_seconds(z, c, c->arena));
+    return least_of_cuts(&loads, c->graph->micro_batches, c->n_stages,
+                         c->sim_s);
+}
+
+/* Once for all meshes. */
+static double bound_of_shares(sim_bounds *b, const sim_space *space,
+                              search_candidate *c)
+{
+    const search_candidate *of = space->c;
+    if (!is_even(b->z, of))
+        return 0;
+    for (int32_t k = 0; k < b->families.n; k++) {
+        const search_candidate *first = b->families.at[k].first->c;
+        if (first->graph == of->graph && first->n_stages == of->n_stages &&
+            first->depth == of->depth &&
+            is_in_order(b->z, first) == is_in_order(b->z, of))
+            return b->families.at[k].bound_s;
+    }
+    const sim_family made = {space, floor_of_shares(b->z, c)};
+    fs_push(b->arena, &b->families, made);
+    return made.bound_s;
 }
 
 static double floor_of_nodes(search_level0 *z, search_candidate *c)
@@ -458,15 +501,25 @@ static double bound_of_edges(search_level0 *z, search_candidate *c)
 
 /* ---- the least of all ---- */
 
-static void raise_one(search_level0 *z, sim_space *space)
+static double raised(sim_bounds *b, sim_space *space, search_candidate *c)
+{
+    switch (++space->level) {
+    case SHARES:
+        return bound_of_shares(b, space, c);
+    case NODES:
+        return floor_of_nodes(b->z, c);
+    default:
+        return bound_of_edges(b->z, c);
+    }
+}
+
+static void raise_one(sim_bounds *b, sim_space *space)
 {
     search_candidate c = search_anew(space->c);
     c.again = false;
     c.whole = !space->c->view;
-    const double bound_s =
-        ++space->level == NODES ? floor_of_nodes(z, &c) : bound_of_edges(z, &c);
-    space->bound_s = fmax(space->bound_s, bound_s);
-    z->other_steps += c.steps + c.built.steps;
+    space->bound_s = fmax(space->bound_s, raised(b, space, &c));
+    b->z->other_steps += c.steps + c.built.steps;
     fs_arena_destroy(c.arena);
 }
 
@@ -474,8 +527,7 @@ double search_sim_bound(search_level0 *z)
 {
     sim_bounds b = {.z = z, .arena = fs_arena_create()};
     const double done = (double)search_steps(z);
-    const double most =
-        done + fmax(SHARE * done, LEAST_WORK_S * FS_STEPS_PER_S);
+    double most = done + fmax(SHARE * done, LEAST_WORK_S * FS_STEPS_PER_S);
     sim_space *least = NULL;
     list_spaces(&b);
     while (true) {
@@ -484,9 +536,12 @@ double search_sim_bound(search_level0 *z)
             if (!least || b.all.at[k].bound_s < least->bound_s)
                 least = &b.all.at[k];
         if (!least || least->level == EDGES || fs_end_reached(&z->end) ||
-            (least->bound_s > 0 && (double)search_steps(z) >= most))
+            (least->level == NODES && (double)search_steps(z) >= most))
             break;
-        raise_one(z, least);
+        const double before = (double)search_steps(z);
+        raise_one(&b, least);
+        if (least->level == NODES) /* as if it had been looked at */
+            most += (double)search_steps(z) - before;
     }
     const double bound_s = least ? least->bound_s : 0;
     fs_arena_destroy(b.arena);

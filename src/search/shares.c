@@ -1,0 +1,145 @@
+/* What all meshes of a number of stages have in common. However a node is cut
+ * over the D devices of a stage, and whatever mesh they are, each of them
+ * launches it, and one at least has a D-th of its operations if it is dense. So
+ * with a, b the sums of that over all nodes, and a_i, b_i over the heaviest
+ * piece (pieces.c), p stages take
+ *
+ *   q a + (m - q) max(a / p, a_i) + max(b / p, b_i)
+ *
+ * at least. Most of many devices' configurations are of more stages than pay,
+ * or of more micro-batches than launches allow: this is all that is done with
+ * them, and no table is made of them. */
+#include "config.h"
+#include "search/shares.h"
+
+#include "search/lay_out.h"
+#include "search/space.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct dense_node {
+    int32_t node, piece;
+    bool per_step;
+    ir_op_kind op;
+    ir_work work; /* all of it */
+} dense_node;
+
+typedef FS_VEC(dense_node) dense_nodes;
+
+struct search_shares {
+    int32_t n_pieces;
+    double *launch_s[2]; /* [n_pieces, and of no piece] of nodes that are not
+                            dense: per micro-batch, per step */
+    dense_nodes dense;
+};
+
+static void add_node(const search_level0 *z, const ir_graph *graph, int32_t v,
+                     int32_t piece, struct search_shares *shares)
+{
+    const bool per_step = cost_node_per_step(graph, v);
+    const ir_op_kind op = graph->nodes.at[v].op;
+    if (ir_op_is_dense(op))
+        fs_push(
+            z->scratch, &shares->dense,
+            ((dense_node){v, piece, per_step, op, cost_dense_work(graph, v)}));
+    else
+        shares->launch_s[per_step][piece] +=
+            cost_node_least(z->problem->cost, graph, v);
+}
+
+const struct search_shares *search_find_shares(search_level0 *z)
+{
+    const search_problem *problem = z->problem;
+    struct search_shares *all =
+        fs_new(z->scratch, struct search_shares, problem->n_graphs);
+    for (int32_t k = 0; k < problem->n_graphs; k++) {
+        const ir_graph *graph = problem->graphs[k].graph;
+        const search_ranks *ranks = search_ranks_of(z, graph);
+        all[k].n_pieces = ranks->n;
+        for (int32_t i = 0; i < 2; i++)
+            all[k].launch_s[i] = fs_new(z->scratch, double, ranks->n + 1);
+        for (int32_t v = 0; v < graph->nodes.n; v++)
+            add_node(z, graph, v,
+                     ranks->rank[v] < 0 ? ranks->n : ranks->rank[v], &all[k]);
+    }
+    return all;
+}
+
+/* On a stage of so many devices. */
+static double dense_seconds(const search_level0 *z, const dense_node *node,
+                            int32_t devices)
+{
+    ir_work share = node->work;
+    share.flop /= devices;
+    return cost_dense_least(z->problem->cost, node->op, &share);
+}
+
+double *search_share_seconds(const search_level0 *z, const search_candidate *c,
+                             fs_arena *arena)
+{
+    const ir_graph *graph = c->graph->graph;
+    const dense_nodes *dense = &z->shares[c->graph - z->problem->graphs].dense;
+    double *s = fs_new(arena, double, graph->nodes.n);
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        s[v] = cost_node_least(z->problem->cost, graph, v);
+    for (int32_t k = 0; k < dense->n; k++)
+        s[dense->at[k].node] =
+            dense_seconds(z, &dense->at[k], ir_mesh_size(&c->mesh));
+    return s;
+}
+
+/* [piece, and of none] Seconds on stages of so many devices. */
+static double *seconds_of(const search_level0 *z,
+                          const struct search_shares *shares, int32_t devices,
+                          bool per_step, fs_arena *arena)
+{
+    double *s = fs_memdup(arena, shares->launch_s[per_step],
+                          ((size_t)shares->n_pieces + 1) * sizeof *s);
+    for (int32_t k = 0; k < shares->dense.n; k++) {
+        const dense_node *node = &shares->dense.at[k];
+        if (node->per_step == per_step)
+            s[node->piece] += dense_seconds(z, node, devices);
+    }
+    return s;
+}
+
+typedef struct load {
+    double all, most; /* of one piece */
+} load;
+
+/* Per micro-batch `times` as often as per step. */
+static load load_of(int32_t n, const double *micro, double times,
+                    const double *step)
+{
+    load sum = {0};
+    for (int32_t i = 0; i <= n; i++) {
+        const double s = times * micro[i] + step[i];
+        sum.all += s;
+        sum.most = i < n && s > sum.most ? s : sum.most;
+    }
+    return sum;
+}
+
+double search_share_floor(search_level0 *z, search_candidate *c)
+{
+    if (!z->shares)
+        z->shares = search_find_shares(z);
+    const struct search_shares *shares =
+        &z->shares[c->graph - z->problem->graphs];
+    const double m = c->graph->micro_batches, p = search_groups(c);
+    const double fill = search_least_fill(z, c);
+    const int32_t devices = ir_mesh_size(&c->mesh), n = shares->n_pieces;
+    fs_arena *scratch = fs_arena_create();
+    const double *none = fs_new(scratch, double, n + 1);
+    const double *micro = seconds_of(z, shares, devices, false, scratch);
+    const double *step = seconds_of(z, shares, devices, true, scratch);
+    const load a = load_of(n, micro, 1, none), b = load_of(n, none, 0, step),
+               both = load_of(n, micro, m, step);
+    fs_arena_destroy(scratch);
+    c->sim_s = fmax(c->sim_s, both.all / p);
+    if (!search_is_crowded(z))
+        c->sim_s = fmax(c->sim_s, both.most);
+    return fill * a.all + (m - fill) * fmax(a.all / p, a.most) +
+           fmax(b.all / p, b.most);
+}

@@ -1,0 +1,17 @@
+/* What all meshes of a number of stages have in common (shares.c). Internal to
+ * this folder. */
+#ifndef FS_SEARCH_SHARES_H
+#define FS_SEARCH_SHARES_H
+
+#include "search/level0.h"
+
+/* Of all graphs; before hands that look share them. */
+const struct search_shares *search_find_shares(search_level0 *z);
+/* A bound of all configurations of that graph, number of stages and schedule,
+ * whatever their meshes and cuts; raises what is known of simulations, too. */
+double search_share_floor(search_level0 *z, search_candidate *c);
+/* [nodes of its graph] The seconds that this is of. */
+double *search_share_seconds(const search_level0 *z, const search_candidate *c,
+                             fs_arena *arena);
+
+#endif

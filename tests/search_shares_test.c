@@ -1,0 +1,159 @@
+/* What all meshes of so many devices have in common (src/search/shares.h): no
+ * node of a zoo of graphs takes less than its share, however it is cut, and a
+ * configuration's own nodes no less than what is said of its number of stages.
+ */
+#include "config.h"
+#include "search/attempt.h"
+#include "search/built.h"
+#include "search/known.h"
+#include "search/lay_out.h"
+#include "search/shares.h"
+
+#include "ir/train.h"
+#include "search_cluster.h"
+#include "tap.h"
+#include "zoo/zoo.h"
+
+#include <math.h>
+
+static const char *const specs[] = {
+    "gpt,layers=2,hidden=64,heads=4,seq=32,vocab=130",
+    "moe,layers=2,hidden=64,heads=4,seq=32,vocab=130",
+    "bert,layers=2,hidden=64,heads=4,seq=32,vocab=130",
+    "vit",
+    "lstm",
+    "resnet,depth=18",
+    "wide-deep",
+    "mlp"};
+static const char *const clusters[] = {"3x8:a100-sxm4-80g",
+                                       "2x6:v100-sxm2-32g"};
+static const ir_mesh meshes[] = {{1, {8}},    {1, {6}},    {2, {2, 4}},
+                                 {2, {3, 2}}, {2, {4, 3}}, {3, {2, 2, 3}}};
+enum {
+    SPECS = sizeof specs / sizeof *specs,
+    CLUSTERS = sizeof clusters / sizeof *clusters,
+    MESHES = sizeof meshes / sizeof *meshes,
+    BATCH = 24
+};
+
+typedef struct tally {
+    int32_t dense, ways, below, configs, above, sharp;
+} tally;
+
+static ir_graph *train(const char *spec)
+{
+    fs_err err = {0};
+    ir_graph *g = NULL;
+    if (zoo_build(spec, BATCH, &err, &g) == FS_OK) {
+        ir_train_options options = ir_train_defaults();
+        if (ir_train(g, &options, &err) == FS_OK)
+            return g;
+    }
+    printf("Bail out! %s\n", err.text);
+    exit(1);
+}
+
+/* Each signature of a dense node against its share. */
+static void try_node(const cost_model *cost, const ir_graph *g, int32_t v,
+                     const ir_mesh *mesh, tally *t)
+{
+    fs_arena *arena = fs_arena_create();
+    const ir_node *node = &g->nodes.at[v];
+    const plan_stage stage = {*mesh, 0};
+    ir_nd_sig_list all;
+    ir_work share = cost_dense_work(g, v);
+    share.flop /= ir_mesh_size(mesh);
+    const double least = cost_dense_least(cost, node->op, &share);
+    ir_signatures(g, node, mesh, arena, &all);
+    for (int32_t k = 0; k < all.n; k++) {
+        const double s = cost_node_seconds(cost, g, v, &all.at[k], &stage);
+        t->ways++;
+        t->below += !(least <= s * (1 + 1e-12));
+    }
+    fs_arena_destroy(arena);
+}
+
+static void try_nodes(const cost_model *cost, const ir_graph *g, tally *t)
+{
+    for (int32_t v = 0; v < g->nodes.n; v++) {
+        if (!ir_op_is_dense(g->nodes.at[v].op))
+            continue;
+        t->dense++;
+        for (int32_t k = 0; k < MESHES; k++)
+            try_node(cost, g, v, &meshes[k], t);
+    }
+}
+
+/* The bound of all meshes against that of the nodes on one of them. */
+static void try_config(search_level0 *z, int32_t n_stages, int32_t devices,
+                       tally *t)
+{
+    search_candidate c = {.graph = &z->problem->graphs[0],
+                          .n_stages = n_stages,
+                          .depth = 1,
+                          .mesh = {1, {devices}},
+                          .schedule = z->problem->schedule,
+                          .share = 1};
+    const double shared = search_share_floor(z, &c);
+    search_look(z, &c);
+    const double looked = c.record.lower_bound_s;
+    t->configs++;
+    t->above += !(shared <= looked * (1 + 1e-12));
+    t->sharp += shared > 0.5 * looked;
+}
+
+static void try_configs(const hw_cluster *cluster, const cost_model *cost,
+                        const ir_graph *g, tally *t)
+{
+    const search_graph graph = {.micro_batches = 4, .graph = g};
+    const search_problem problem = {.cluster = cluster,
+                                    .cost = cost,
+                                    .n_graphs = 1,
+                                    .graphs = &graph,
+                                    .engine = "ilp",
+                                    .schedule = "1f1b",
+                                    .fix_mesh = {.n = -1},
+                                    .max_mesh_axes = 2,
+                                    .known = search_known_create()};
+    fs_arena *arena = fs_arena_create();
+    search_level0 z = {.asked = &problem,
+                       .problem = &problem,
+                       .arena = arena,
+                       .scratch = arena,
+                       .best_s = INFINITY,
+                       .end = {INT64_MAX, NULL}};
+    search_rates_for(&z, 1, 1);
+    z.shares = search_find_shares(&z);
+    for (int32_t p = 1; p <= cluster->n_devices; p++)
+        if (cluster->n_devices % p == 0)
+            try_config(&z, p, cluster->n_devices / p, t);
+    fs_arena_destroy(arena);
+    search_known_destroy(problem.known);
+}
+
+int main(void)
+{
+    tally t = {0};
+    for (int32_t k = 0; k < SPECS; k++) {
+        ir_graph *g = train(specs[k]);
+        for (int32_t i = 0; i < CLUSTERS; i++) {
+            fs_arena *arena = fs_arena_create();
+            const hw_cluster *cluster = open_cluster(clusters[i], arena);
+            const cost_model *cost = cost_model_create(cluster, arena);
+            try_nodes(cost, g, &t);
+            try_configs(cluster, cost, g, &t);
+            fs_arena_destroy(arena);
+        }
+        ir_graph_destroy(g);
+    }
+    printf("# %d dense nodes, %d ways; %d configurations, half of the bound or "
+           "more of %d\n",
+           t.dense, t.ways, t.configs, t.sharp);
+    tap_ok(t.dense > 0 && t.ways > t.dense, "zoo: there are dense nodes");
+    tap_equal_int(t.below, 0,
+                  "a dense node takes its share, however it is cut");
+    tap_equal_int(t.above, 0,
+                  "a number of stages promises no more than a mesh");
+    tap_ok(t.sharp > 0, "and sometimes about as much");
+    return tap_done();
+}
