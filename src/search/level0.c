@@ -624,6 +624,7 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
     looked_at.n_graphs -= wider;
     if (planner)
         return search_by_planner(planner, &looked_at, arena, err, out);
+    looked_at.gap = search_first_gap(problem);
     search_level0 z = {.asked = problem,
                        .problem = &looked_at,
                        .arena = arena,
@@ -643,6 +644,8 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
     fs_status status = search_explore_fitting(&z, err);
     if (status == FS_OK)
         status = search_recut(&z, err);
+    if (status == FS_OK)
+        status = search_tighten(&z, &looked_at.gap, err);
     if (status == FS_OK && problem->in_full && z.kept.from)
         out->sim_bound_s = search_sim_bound(&z);
     end_proof(&z);

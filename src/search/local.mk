@@ -40,6 +40,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/net.h \
   src/search/confine.h src/search/confine.c \
   src/search/slack.h src/search/slack.c \
   src/search/settle.h src/search/settle.c \
+  src/search/tighten.c \
   src/search/ascent.h src/search/ascent.c \
   src/search/nearby.h src/search/nearby.c \
   src/search/ration.h src/search/pricing.c src/search/ration.c

@@ -329,7 +329,7 @@ static bool is_of_use(const search_level0 *z, const search_candidate *c)
 }
 
 /* Other cuts that are of no use are as if they had not been. */
-static void drop_useless(search_level0 *z)
+void search_drop_useless(search_level0 *z)
 {
     int32_t kept = 0;
     z->n_recuts = 0;
@@ -663,7 +663,7 @@ static fs_status recut(recutter *r, fs_err *err)
                      : usual);
         FS_TRY(try_meshes(r, err));
     }
-    drop_useless(z);
+    search_drop_useless(z);
     return FS_OK;
 }
 
@@ -689,7 +689,7 @@ fs_status search_recut_best(search_level0 *z, fs_err *err)
         part->looked = part->weighed = part->tried = true;
         part->cut = SEARCH_CUT;
     }
-    drop_useless(z);
+    search_drop_useless(z);
     return FS_OK;
 }
 
@@ -701,7 +701,7 @@ fs_status search_recut_early(search_level0 *z, fs_err *err)
     const fs_end round_end = z->round_end;
     const int64_t round_steps = z->round_steps;
     const fs_status status = recut_equal(r, usual_work(z), err);
-    drop_useless(z);
+    search_drop_useless(z);
     z->most_steps = r->most_steps;
     z->round_end = round_end;
     z->round_steps = round_steps;
