@@ -24,6 +24,8 @@ void search_anchor_one(search_level0 *z, search_candidate *c);
 /* Keeps the best plan, if it fits; else nothing happens. */
 bool search_keep_best(search_level0 *z);
 
+/* All configurations by bound, the same however the cluster is written. */
+void search_sort(search_level0 *z);
 /* Solves configurations, best bound first, until no bound is below the best
  * or time runs out. */
 fs_status search_explore(search_level0 *z, fs_err *err);

@@ -40,9 +40,15 @@
 #define SLACK 0.02
 #define LOOSE 0.15
 /* Cuts told of a configuration at a time, and of one without a plan; without a
- * better plan in so many attempts in a row there is an end; steps of finding
- * cuts. */
-enum { DEALS = 16, FEW_DEALS = 2, IN_A_ROW = 8, DEAL_WORK = 1 << 22 };
+ * better plan in so many attempts in a row there is an end, or in more where
+ * these take less of the work than 1 / TRIES each; steps of finding cuts. */
+enum {
+    DEALS = 16,
+    FEW_DEALS = 2,
+    IN_A_ROW = 8,
+    TRIES = 40,
+    DEAL_WORK = 1 << 22
+};
 
 /* ---- what pieces take ---- */
 
@@ -423,9 +429,12 @@ static void go_on(recutter *r)
 static fs_status try_proposals(recutter *r, int32_t in_a_row, fs_err *err)
 {
     search_level0 *z = r->z;
+    const double idle_steps = r->steps * in_a_row / TRIES;
+    double since = (double)search_steps(z);
     proposal p;
     for (int32_t idle = 0;
-         idle < in_a_row && !over(r) && next_proposal(r, &p);) {
+         (idle < in_a_row || (double)search_steps(z) < since + idle_steps) &&
+         !over(r) && next_proposal(r, &p);) {
         const double best_s = z->best_s;
         FS_TRY(try_cut(r, &p, err));
         idle = z->best_s < best_s ? 0 : idle + 1;
@@ -433,6 +442,7 @@ static fs_status try_proposals(recutter *r, int32_t in_a_row, fs_err *err)
             continue;
         propose_beside(r, &p);
         go_on(r);
+        since = (double)search_steps(z);
     }
     return FS_OK;
 }
@@ -490,8 +500,8 @@ static fs_status try_unmeasured(recutter *r, fs_err *err)
 
 /* ---- stages of different meshes ---- */
 
-/* Pipelines told of a number of micro-batches; of the work, what finding them
- * may take. */
+/* Pipelines told of a number of micro-batches, and as many again where devices
+ * of another kind may be the first; of the work, what finding them may take. */
 enum { PIPELINES = 4 };
 #define RUNS_SHARE 0.7
 
@@ -543,7 +553,7 @@ static void propose_pipelines(recutter *r, const search_graph *graph,
     search_level0 *z = r->z;
     search_runs runs = {.problem = z->problem,
                         .graph = graph,
-                        .keep = PIPELINES,
+                        .keep = PIPELINES * (z->orders.list.n ? 2 : 1),
                         .several = true,
                         .orders = &z->orders,
                         .scratch = fs_arena_create(),
@@ -640,6 +650,7 @@ static fs_status recut_equal(recutter *r, double usual, fs_err *err)
     search_level0 *z = r->z;
     const int32_t n = z->all.n;
     begin_loose(r, usual);
+    search_sort(z);
     z->round_end = z->end;
     z->best = NULL;
     z->best_s = best_known(z);
