@@ -31,8 +31,8 @@ void search_sort(search_level0 *z);
 fs_status search_explore(search_level0 *z, fs_err *err);
 /* The same, until the best plan fits when it is lowered (narrow.c). */
 fs_status search_explore_fitting(search_level0 *z, fs_err *err);
-/* The gap that a search begins with and, after all that, cuts too, ever tighter
- * ones until it is what was asked for (tighten.c; *gap: problem->gap). */
+/* The gap that a search begins with and, after all that, cuts too, the tighter
+ * one that was asked for (tighten.c; *gap: problem->gap). */
 double search_first_gap(const search_problem *problem);
 fs_status search_tighten(search_level0 *z, double *gap, fs_err *err);
 /* Explores on, where less than so much was proof enough before. */
