@@ -67,6 +67,30 @@ static void test_space(void)
            "configurations have 1, 2 and 4 stages per group of devices");
 }
 
+/* One alone is the one that --fix would fix. */
+static void test_alone(void)
+{
+    const char *words = "search " TINY " --cluster 4x1:cpu --batch 16";
+    const cli_answer *a =
+        cli("%s --fix schedule=interleaved,interleave=2" OUT, words);
+    char fixed[64];
+    snprintf(fixed, sizeof fixed, "%s", text_of(a->json, "plan_digest"));
+    a = cli("%s --schedule interleaved:2" OUT, words);
+    tap_ok(a->status == 0 && *fixed &&
+               strcmp(text_of(a->json, "plan_digest"), fixed) == 0,
+           "--schedule interleaved:2 alone: the plan of --fix");
+    a = cli("sim \"$D/plan.json\" --json");
+    const json_t *roles = json_object_get(a->json, "roles");
+    const json_t *stages = json_object_get(json_array_get(roles, 0), "stages");
+    tap_ok(json_array_size(roles) ==
+                   json_array_size(json_object_get(a->json, "peak_bytes")) &&
+               json_array_size(stages) == 2,
+           "sim says which stages devices have, bytes of which it tells");
+    a = cli("search " TINY " --cluster 1x1:cpu --batch 16" OUT);
+    tap_equal_text(text_of(a->json, "layers"), "8",
+                   "plans of one stage say their layers");
+}
+
 /* ---- training ---- */
 
 static void test_losses(const char *recipe, const double *wanted)
@@ -178,6 +202,7 @@ int main(void)
               "1f1b,interleaved", 0.05);
     test_gain(TINY " --cluster 4x1:cpu --batch 16", "1f1b,zb-v", 0.1);
     test_space();
+    test_alone();
     test_training();
     test_registers();
     test_axes();

@@ -103,6 +103,9 @@ static void test_limits(void)
     tap_ok(a->status == 0 && whole(a, "cost") == 4 &&
                whole(a, "lower_bound") == 4 && whole(a, "usage_peak") == 12,
            "what just fits is found");
+    cli("solve \"$D/least.json\" --db none -o \"$D/again.json\"");
+    tap_ok(system("cmp -s \"$D/solution.json\" \"$D/again.json\"") == 0,
+           "the file is the same each time");
     snprintf(text, sizeof text, GOOD, "11");
     put("no.json", text);
     a = cli("solve \"$D/no.json\" --db none");

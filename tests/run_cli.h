@@ -15,7 +15,7 @@ static char cli_scratch[512]; /* a folder of this test's own */
 
 typedef struct cli_answer {
     int status;
-    char out[1 << 16], err[1 << 16];
+    char out[1 << 18], err[1 << 16];
     json_t *json; /* of out, NULL when it is none */
 } cli_answer;
 

@@ -42,12 +42,31 @@ static json_t *stages_json(const sim_result *sim)
     json_t *list = json_array();
     for (int32_t s = 0; s < sim->n_stages; s++) {
         const sim_stage *stage = &sim->stages[s];
-        json_array_append_new(list,
-                              json_pack("{s:f, s:f, s:f, s:f, s:I}", "busy_s",
-                                        stage->busy_s, "comm_s", stage->comm_s,
-                                        "exposed_comm_s", stage->exposed_comm_s,
-                                        "idle_s", stage->idle_s, "peak_bytes",
-                                        (json_int_t)stage->peak_bytes));
+        json_array_append_new(
+            list,
+            json_pack("{s:i, s:f, s:f, s:f, s:f, s:I}", "stage", s, "busy_s",
+                      stage->busy_s, "comm_s", stage->comm_s, "exposed_comm_s",
+                      stage->exposed_comm_s, "idle_s", stage->idle_s,
+                      "peak_bytes", (json_int_t)stage->peak_bytes));
+    }
+    return list;
+}
+
+/* Devices that do the same, as `peak_bytes` counts them: they may have several
+ * stages. */
+static json_t *roles_json(const plan *p)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < p->n_roles; i++) {
+        const plan_role *role = &p->roles[i];
+        json_t *stages = json_array();
+        for (int32_t k = 0; k < role->n_chunks; k++)
+            json_array_append_new(stages, json_integer(role->stages[k]));
+        json_array_append_new(list, json_pack("{s:o, s:i, s:i, s:I}", "stages",
+                                              stages, "first_device",
+                                              role->first_rank, "devices",
+                                              role->n_ranks, "peak_bytes",
+                                              (json_int_t)role->arena_bytes));
     }
     return list;
 }
@@ -74,6 +93,7 @@ static void describe(cli *c, const cli_plan *p, const sim_result *sim)
     json_object_set_new(r, "events", json_integer(sim->events));
     json_object_set_new(r, "wall_s", json_real(sim->wall_s));
     json_object_set_new(r, "stages", stages_json(sim));
+    json_object_set_new(r, "roles", roles_json(p->plan));
     char a[32], b[32], d[32], tokens[48] = "";
     cli_say_digest(c, p);
     if (!isnan(rates.tokens_per_s))

@@ -43,8 +43,8 @@ static fs_status parse_schedule(cli *c, const char *said, schedule_list *out)
     const plan_schedule *known = plan_schedule_find(name);
     if (!known)
         return fs_fail(&c->err, FS_INVALID,
-                       "--schedule: unknown schedule '%.40s' (%s; any, alone)", name,
-                       plan_schedule_names());
+                       "--schedule: unknown schedule '%.40s' (%s; any, alone)",
+                       name, plan_schedule_names());
     if (known->passes > 1)
         return fs_fail(&c->err, FS_INVALID,
                        "--schedule: %s is not one of several: give it alone",
@@ -111,6 +111,12 @@ fs_status cli_parse_schedules(cli *c, search_problem *out)
         at += length;
         if (!*at)
             break;
+    }
+    if (list.n == 1 && list.depths[0] > 1) { /* as --fix says it */
+        out->schedule = list.names[0];
+        out->interleave = list.depths[0];
+        out->fix_schedule = true;
+        return FS_OK;
     }
     FS_TRY(begin_with_plain(c, &list));
     out->n_schedules = list.n;

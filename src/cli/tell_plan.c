@@ -218,8 +218,7 @@ void cli_making_json(const cli_making *m, const cli_plan *p,
     json_object_set_new(r, "micro_batches",
                         json_integer(p->plan->micro_batches));
     json_object_set_new(r, "stages", stages_json(m, p));
-    if (p->plan->strategy->n_stages > 1)
-        json_object_set_new(r, "layers", json_string(layers_text(m, p)));
+    json_object_set_new(r, "layers", json_string(layers_text(m, p)));
     cli_ranks_json(m);
     fs_json_set_int(m->c->result, "ahead", m->ahead);
     cli_front_json(m);

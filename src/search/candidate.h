@@ -46,7 +46,8 @@ typedef struct search_candidate {
     int32_t n_stages;
     int32_t depth;             /* of these on a group of devices */
     ir_mesh mesh;              /* of the first stage */
-    const search_order *order; /* of groups of devices; NULL: the cluster's */
+    const search_order *order; /* of groups of devices; NULL: the cluster's, */
+    int32_t order_number;      /* of this number */
     const search_part *part;   /* NULL: equal meshes, cut by time */
     search_measured *measured; /* NULL: not, */
     bool dealt;                /* but cut again by what no plan takes */

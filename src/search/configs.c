@@ -18,6 +18,7 @@ static void add_candidate(search_level0 *z, const search_graph *graph,
                             .n_stages = n_stages,
                             .depth = depth,
                             .mesh = *mesh,
+                            .order_number = z->orders.own,
                             .share = 1};
     if (problem->n_schedules == 0 || n_stages == 1)
         c->schedule = problem->schedule;
@@ -36,9 +37,12 @@ static void add_candidate(search_level0 *z, const search_graph *graph,
 
 static void set_order(search_candidate *c, const search_order *order)
 {
+    if (!order)
+        return;
     c->order = order;
-    c->record.groups = order ? order->group : NULL;
-    c->record.n_groups = order ? order->n : 0;
+    c->order_number = order->number;
+    c->record.groups = order->group;
+    c->record.n_groups = order->n;
 }
 
 /* Each stage has devices that are one after the other. */
@@ -144,11 +148,29 @@ static void list_orders(search_level0 *z)
         z->orders = search_orders_of(problem->cluster, z->arena);
 }
 
+/* All that are possible in the order that was asked for. */
+static void keep_order(search_level0 *z, const search_order *order)
+{
+    int32_t kept = 0;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k];
+        if (search_groups(c) > 1) {
+            if (!suits_order(c, z->problem->stage_mesh, order))
+                continue;
+            set_order(c, order);
+        }
+        z->all.at[kept++] = c;
+    }
+    z->all.n = kept;
+}
+
 void search_enumerate(search_level0 *z)
 {
     list_orders(z);
     for (int32_t g = 0; g < z->problem->n_graphs; g++)
         enumerate_stages(z, &z->problem->graphs[g]);
+    if (z->problem->order)
+        keep_order(z, z->problem->order);
 }
 
 /* Enough nodes for its stages, and as many as are asked for. */
@@ -220,14 +242,45 @@ static bool has_schedule(const search_candidate *c, const char *schedule)
     return c->schedule && strcmp(c->schedule, schedule) == 0;
 }
 
+static bool is_in_order(const plan_strategy *s, const plan_pipeline *pipe,
+                        const search_order *order)
+{
+    int32_t at = 0;
+    for (int32_t g = 0; g < pipe->n_roles; g++)
+        for (int32_t i = 0; i < s->n_stages; i++)
+            if (pipe->role_of[i] == g) {
+                const int32_t n = ir_mesh_size(&s->stages[i].mesh);
+                if (search_order_place(order, at, n) !=
+                    s->stages[i].first_device)
+                    return false;
+                at += n;
+                break;
+            }
+    return true;
+}
+
+/* NULL: the cluster's, or none that is known. */
+static const search_order *order_of(const search_level0 *z,
+                                    const plan_strategy *s,
+                                    const plan_pipeline *pipe)
+{
+    if (s->n_stages == 1 || is_in_order(s, pipe, NULL))
+        return NULL;
+    for (int32_t k = 0; k < z->orders.list.n; k++)
+        if (is_in_order(s, pipe, z->orders.list.at[k]))
+            return z->orders.list.at[k];
+    return NULL;
+}
+
 /* Those of any schedule are told apart where one of them is meant. */
 static search_candidate *known_candidate(search_level0 *z,
-                                         const search_result *found)
+                                         const search_result *found,
+                                         const search_order *order)
 {
     const plan_strategy *s = found->strategy;
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
-        if (c->part || c->order || c->graph != found->of ||
+        if (c->part || c->order != order || c->graph != found->of ||
             c->again != found->again.chosen || c->n_stages != s->n_stages ||
             !plan_same_mesh(&c->mesh, &s->stages[0].mesh))
             continue;
@@ -243,16 +296,18 @@ search_candidate *search_candidate_of(search_level0 *z,
                                       const search_result *found)
 {
     const plan_strategy *s = found->strategy;
-    search_candidate *c = known_candidate(z, found);
-    if (c)
-        return c;
     fs_arena *scratch = fs_arena_create();
     const plan_pipeline pipe = plan_pipeline_of(
         s->stages, s->n_stages, s->schedule, s->micro_batches, scratch);
-    add_candidate(z, found->of, s->n_stages, s->n_stages / pipe.n_roles,
-                  &s->stages[0].mesh);
+    const search_order *order = order_of(z, s, &pipe);
+    const int32_t depth = s->n_stages / pipe.n_roles;
     fs_arena_destroy(scratch);
+    search_candidate *c = known_candidate(z, found, order);
+    if (c)
+        return c;
+    add_candidate(z, found->of, s->n_stages, depth, &s->stages[0].mesh);
     c = z->all.at[z->all.n - 1];
+    set_order(c, order);
     c->schedule = s->schedule;
     c->again = c->record.again = found->again.chosen;
     return c;

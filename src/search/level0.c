@@ -93,12 +93,16 @@ static int by_bound(const void *a, const void *b)
                   b_part = y->part ? y->part->number : 0;
     if (a_part != b_part)
         return a_part - b_part;
-    const int32_t a_order = x->order ? x->order->number : 0,
-                  b_order = y->order ? y->order->number : 0;
-    if (a_order != b_order)
-        return a_order - b_order;
+    if (x->order_number != y->order_number)
+        return x->order_number - y->order_number;
     return strcmp(x->schedule ? x->schedule : "",
                   y->schedule ? y->schedule : "");
+}
+
+void search_sort(search_level0 *z)
+{
+    if (z->all.n)
+        qsort(z->all.at, (size_t)z->all.n, sizeof *z->all.at, by_bound);
 }
 
 /* A gap that prices leave under a tight limit can cost GLPK minutes. Where the
@@ -564,8 +568,7 @@ fs_status search_explore(search_level0 *z, fs_err *err)
             break;
         if (e == 0)
             FS_TRY(look_first(z, err));
-        if (z->all.n)
-            qsort(z->all.at, (size_t)z->all.n, sizeof *z->all.at, by_bound);
+        search_sort(z);
         search_candidate *list[AT_ONCE];
         int32_t n = 0;
         for (int32_t k = 0; e > 0 && k < z->all.n; k++) {
@@ -643,6 +646,7 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
     looked_at.n_graphs -= wider;
     if (planner)
         return search_by_planner(planner, &looked_at, arena, err, out);
+    looked_at.gap = search_first_gap(problem);
     search_level0 z = {.asked = problem,
                        .problem = &looked_at,
                        .arena = arena,
@@ -664,6 +668,8 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
         look_at_least(&z);
     if (status == FS_OK)
         status = search_recut(&z, err);
+    if (status == FS_OK)
+        status = search_tighten(&z, &looked_at.gap, err);
     if (status == FS_OK && problem->in_full && z.kept.from)
         out->sim_bound_s = search_sim_bound(&z);
     end_proof(&z);

@@ -40,13 +40,14 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/net.h \
   src/search/confine.h src/search/confine.c \
   src/search/slack.h src/search/slack.c \
   src/search/settle.h src/search/settle.c \
+  src/search/tighten.c \
   src/search/ascent.h src/search/ascent.c \
   src/search/nearby.h src/search/nearby.c \
   src/search/ration.h src/search/pricing.c src/search/ration.c
 check_PROGRAMS += tests/search_net_test tests/search_reduce_test \
   tests/search_graph_test tests/search_oracle_test tests/search_variant_test tests/search_again_test tests/search_every_test \
   tests/search_fold_test tests/search_shares_test \
-  tests/search_memory_test tests/search_cut_test tests/cli_memory_test \
+  tests/search_memory_test tests/search_cut_test tests/search_order_test tests/cli_memory_test \
   tests/cli_pin_test tests/cli_recipe_test tests/cli_tensor_test \
   tests/search_recipe_test tests/search_planner_test tests/search_baselines_test \
   tests/search_split_test tests/search_ration_test tests/search_steps_test \
@@ -94,6 +95,9 @@ tests_search_plans_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_cut_test_SOURCES = tests/search_cut_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_cut_test_LDADD = $(zoo_libs) $(search_libs)
+tests_search_order_test_SOURCES = tests/search_order_test.c \
+  tests/search_cluster.h tests/tap.h
+tests_search_order_test_LDADD = $(search_libs)
 tests_search_split_test_SOURCES = tests/search_split_test.c tests/tap.h
 tests_search_split_test_LDADD = $(search_libs)
 check_PROGRAMS += tests/search_deal_test

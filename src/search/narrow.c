@@ -571,6 +571,27 @@ static fs_status explore_rounds(search_level0 *z, fs_err *err)
     return FS_OK;
 }
 
+/* What was settled without that proof has no more to try. */
+fs_status search_explore_on(search_level0 *z, double was_enough_s, fs_err *err)
+{
+    search_candidate *best = z->best;
+    z->round = 0;
+    z->best = NULL;
+    z->best_s = z->kept.cost_s;
+    search_release(z, best);
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k];
+        const bool spent =
+            c->settled && !search_proven(own_bound(c), was_enough_s);
+        reopen(z, c, true);
+        c->settled |= spent;
+        c->asked_s = 0;
+        if (isfinite(own_bound(c)) && !search_narrowed(c))
+            c->record.status = search_status_of(z, &c->record);
+    }
+    return explore_rounds(z, err);
+}
+
 fs_status search_explore_fitting(search_level0 *z, fs_err *err)
 {
     FS_TRY(explore_rounds(z, err));

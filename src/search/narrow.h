@@ -24,11 +24,19 @@ void search_anchor_one(search_level0 *z, search_candidate *c);
 /* Keeps the best plan, if it fits; else nothing happens. */
 bool search_keep_best(search_level0 *z);
 
+/* All configurations by bound, the same however the cluster is written. */
+void search_sort(search_level0 *z);
 /* Solves configurations, best bound first, until no bound is below the best
  * or time runs out. */
 fs_status search_explore(search_level0 *z, fs_err *err);
 /* The same, until the best plan fits when it is lowered (narrow.c). */
 fs_status search_explore_fitting(search_level0 *z, fs_err *err);
+/* The gap that a search begins with and, after all that, cuts too, the tighter
+ * one that was asked for (tighten.c; *gap: problem->gap). */
+double search_first_gap(const search_problem *problem);
+fs_status search_tighten(search_level0 *z, double *gap, fs_err *err);
+/* Explores on, where less than so much was proof enough before. */
+fs_status search_explore_on(search_level0 *z, double was_enough_s, fs_err *err);
 /* Where a better plan does not fit, and tells of moments that were missing,
  * before more is proven of it: true, and configurations are open again with
  * them. Where it tells of none others are asked for. */

@@ -57,6 +57,7 @@ static fs_status cost_in_full(alpa *a, const search_pipeline *pipe,
     one.end = &a->runs.end;
     if (one.most_steps > 0)
         one.most_steps = fmax(1, one.most_steps - (double)a->runs.steps);
+    one.order = NULL; /* runs are placed as the cluster is */
     return search_run(&one, a->arena, err, out);
 }
 

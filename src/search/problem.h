@@ -79,10 +79,13 @@ typedef struct search_problem {
                                   do not */
     const int32_t *first_device; /* [fix_stages] of groups; NULL: one after the
                                     other, in any order of the cluster's */
-    int32_t max_mesh_axes;       /* 2 */
-    int32_t n_layers;            /* 0: stages are cut by time */
-    const search_layers *layers; /* [n_layers] else: what each has */
-    const int32_t *stage_of;     /* [nodes] of the only graph: its cut; NULL */
+    const struct search_order *order; /* in which stages take groups of devices,
+                                         of a part; NULL: the cluster's, and
+                                         where it cuts again any other */
+    int32_t max_mesh_axes;            /* 2 */
+    int32_t n_layers;                 /* 0: stages are cut by time */
+    const search_layers *layers;      /* [n_layers] else: what each has */
+    const int32_t *stage_of; /* [nodes] of the only graph: its cut; NULL */
     bool recut; /* stages that are cut by time are cut again by what plans take
                    (recut.c), but for what `without` says */
     search_filter filter;

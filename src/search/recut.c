@@ -28,7 +28,6 @@
 #define LEAST_WORK_S 0.25
 /* Who asks for less of a gap than is usual wants the best plan there is: as
  * much again, since of other cuts nothing is proven. */
-#define USUAL_GAP 1e-3
 #define BEST_WORK 1
 /* The same for stages of different meshes where devices are of several kinds:
  * there equal ones are rarely best. */
@@ -44,9 +43,15 @@
 #define SLACK 0.02
 #define LOOSE 0.15
 /* Cuts told of a configuration at a time, and of one without a plan; without a
- * better plan in so many attempts in a row there is an end; steps of finding
- * cuts. */
-enum { DEALS = 16, FEW_DEALS = 2, IN_A_ROW = 8, DEAL_WORK = 1 << 22 };
+ * better plan in so many attempts in a row there is an end, or in more where
+ * these take less of the work than 1 / TRIES each; steps of finding cuts. */
+enum {
+    DEALS = 16,
+    FEW_DEALS = 2,
+    IN_A_ROW = 8,
+    TRIES = 40,
+    DEAL_WORK = 1 << 22
+};
 
 /* ---- what pieces take ---- */
 
@@ -333,7 +338,7 @@ static bool is_of_use(const search_level0 *z, const search_candidate *c)
 }
 
 /* Other cuts that are of no use are as if they had not been. */
-static void drop_useless(search_level0 *z)
+void search_drop_useless(search_level0 *z)
 {
     int32_t kept = 0;
     z->n_recuts = 0;
@@ -438,9 +443,12 @@ static void go_on(recutter *r)
 static fs_status try_proposals(recutter *r, int32_t in_a_row, fs_err *err)
 {
     search_level0 *z = r->z;
+    const double idle_steps = r->steps * in_a_row / TRIES;
+    double since = (double)search_steps(z);
     proposal p;
     for (int32_t idle = 0;
-         idle < in_a_row && !over(r) && next_proposal(r, &p);) {
+         (idle < in_a_row || (double)search_steps(z) < since + idle_steps) &&
+         !over(r) && next_proposal(r, &p);) {
         const double best_s = z->best_s;
         FS_TRY(try_cut(r, &p, err));
         idle = z->best_s < best_s ? 0 : idle + 1;
@@ -448,6 +456,7 @@ static fs_status try_proposals(recutter *r, int32_t in_a_row, fs_err *err)
             continue;
         propose_beside(r, &p);
         go_on(r);
+        since = (double)search_steps(z);
     }
     return FS_OK;
 }
@@ -505,8 +514,8 @@ static fs_status try_unmeasured(recutter *r, fs_err *err)
 
 /* ---- stages of different meshes ---- */
 
-/* Pipelines told of a number of micro-batches; of the work, what finding them
- * may take. */
+/* Pipelines told of a number of micro-batches, and as many again where devices
+ * of another kind may be the first; of the work, what finding them may take. */
 enum { PIPELINES = 4 };
 #define RUNS_SHARE 0.7
 
@@ -558,7 +567,7 @@ static void propose_pipelines(recutter *r, const search_graph *graph,
     search_level0 *z = r->z;
     search_runs runs = {.problem = z->problem,
                         .graph = graph,
-                        .keep = PIPELINES,
+                        .keep = PIPELINES * (z->orders.list.n ? 2 : 1),
                         .several = true,
                         .orders = &z->orders,
                         .scratch = fs_arena_create(),
@@ -630,7 +639,8 @@ static recutter *recutter_of(search_level0 *z)
 
 static double usual_work(const search_level0 *z)
 {
-    const double more = z->asked->gap < USUAL_GAP ? BEST_WORK : MORE_WORK;
+    const bool best = z->asked->gap < search_first_gap(z->asked);
+    const double more = best ? BEST_WORK : MORE_WORK;
     return fmax(more * (double)search_steps(z), LEAST_WORK_S * FS_STEPS_PER_S);
 }
 
@@ -655,6 +665,7 @@ static fs_status recut_equal(recutter *r, double usual, fs_err *err)
     search_level0 *z = r->z;
     const int32_t n = z->all.n;
     begin_loose(r, usual);
+    search_sort(z);
     z->round_end = z->end;
     z->best = NULL;
     z->best_s = best_known(z);
@@ -678,7 +689,7 @@ static fs_status recut(recutter *r, fs_err *err)
                      : usual);
         FS_TRY(try_meshes(r, err));
     }
-    drop_useless(z);
+    search_drop_useless(z);
     return FS_OK;
 }
 
@@ -704,7 +715,7 @@ fs_status search_recut_best(search_level0 *z, fs_err *err)
         part->looked = part->weighed = part->tried = true;
         part->cut = SEARCH_CUT;
     }
-    drop_useless(z);
+    search_drop_useless(z);
     return FS_OK;
 }
 
@@ -716,7 +727,7 @@ fs_status search_recut_early(search_level0 *z, fs_err *err)
     const fs_end round_end = z->round_end;
     const int64_t round_steps = z->round_steps;
     const fs_status status = recut_equal(r, usual_work(z), err);
-    drop_useless(z);
+    search_drop_useless(z);
     z->most_steps = r->most_steps;
     z->round_end = round_end;
     z->round_steps = round_steps;

@@ -89,11 +89,15 @@ static const char *graphs_of(const search_level0 *z)
     return text.n ? text.at : "none";
 }
 
-static const char *ordered(const hw_cluster *cluster)
+static const char *ordered(const search_level0 *z)
 {
-    return cluster->n_groups <= SEARCH_ORDERED_GROUPS
-               ? ", their groups as written in every order"
-               : ", their groups as written and back to front";
+    const search_orders *orders = &z->orders;
+    if (orders->list.n == 0)
+        return "";
+    if (orders->n_out < 1)
+        return ", their groups as written in every order";
+    return fs_printf(z->arena, ", their groups as written in %d of %.0f orders",
+                     1 + orders->list.n, 1 + orders->list.n + orders->n_out);
 }
 
 static const char *space_of(const search_level0 *z, const search_result *out)
@@ -119,8 +123,7 @@ static const char *space_of(const search_level0 *z, const search_result *out)
         z->all.n, z->all.n == 1 ? "" : "s",
         p->stage_mesh ? "the stages asked for on" : "stages dividing",
         p->cluster->n_devices, p->cluster->n_devices == 1 ? "" : "s",
-        z->orders.list.n ? ordered(p->cluster) : "", p->max_mesh_axes,
-        graphs_of(z), schedules.n ? "s" : "",
+        ordered(z), p->max_mesh_axes, graphs_of(z), schedules.n ? "s" : "",
         schedules.n ? schedules.at : p->schedule, cuts_of(z, out),
         p->filter.allow ? " that the filter allows" : "", misfits);
 }

@@ -63,27 +63,33 @@ static void cluster_layers(search_runs *a)
     memset(a->layer_of, 0, (size_t)graph->nodes.n * sizeof *a->layer_of);
 }
 
-static void add_size(search_runs *a, int32_t devices)
+/* Powers of two of a node's devices, or of nodes, of each kind. */
+static void mark_sizes(const hw_cluster *cluster, bool *is)
 {
-    a->size[a->n_sizes++] = devices;
+    for (int32_t g = 0; g < cluster->n_groups; g++) {
+        const int32_t within = cluster->groups[g].devices_per_node;
+        for (int32_t d = 1; d < within && d <= cluster->n_devices; d *= 2)
+            is[d] = true;
+        for (int64_t n = 1; n * within <= cluster->n_devices; n *= 2)
+            is[n * within] = true;
+    }
+    is[cluster->n_devices] = true;
 }
 
 static void list_sizes(search_runs *a)
 {
-    const hw_cluster *cluster = a->problem->cluster;
-    const int32_t within = cluster->groups[0].devices_per_node;
+    const int32_t most = a->problem->cluster->n_devices;
     const ir_mesh *fixed = &a->problem->fix_mesh;
-    a->size = fs_new(a->scratch, int32_t, 32 + cluster->n_nodes);
+    bool *is = fs_new(a->scratch, bool, most + 1);
+    a->size = fs_new(a->scratch, int32_t, most + 1);
     if (fixed->n >= 0) {
-        add_size(a, ir_mesh_size(fixed));
+        a->size[a->n_sizes++] = ir_mesh_size(fixed);
         return;
     }
-    for (int32_t d = 1; d < within && d <= cluster->n_devices; d *= 2)
-        add_size(a, d);
-    for (int64_t n = 1; n * within <= cluster->n_devices; n *= 2)
-        add_size(a, (int32_t)n * within);
-    if (a->size[a->n_sizes - 1] < cluster->n_devices)
-        add_size(a, cluster->n_devices);
+    mark_sizes(a->problem->cluster, is);
+    for (int32_t d = 1; d <= most; d++)
+        if (is[d])
+            a->size[a->n_sizes++] = d;
 }
 
 /* The cluster's own, and others. */
@@ -92,9 +98,12 @@ static int32_t count_orders(const search_runs *a)
     return 1 + (a->orders ? a->orders->list.n : 0);
 }
 
+/* By their numbers, so that of equal pipelines the same ones come first however
+ * the cluster is written. */
 static const search_order *order_at(const search_runs *a, int32_t o)
 {
-    return o ? a->orders->list.at[o - 1] : NULL;
+    const int32_t own = a->orders && a->orders->list.n ? a->orders->own - 1 : 0;
+    return o == own ? NULL : a->orders->list.at[o < own ? o : o - 1];
 }
 
 static int32_t *place_at(const search_runs *a, int32_t o, int32_t k,

@@ -92,10 +92,12 @@ static const search_graph *graph_of(const search_problem *problem, int32_t m)
 
 /* The search of one configuration, whatever lies how. */
 static void free_one(search_level0 *z, const search_config *c,
-                     const fs_end *end, double most_steps)
+                     const search_order *order, const fs_end *end,
+                     double most_steps)
 {
     search_problem one = search_part_of(z);
     search_result found = {0};
+    one.order = order;
     one.graphs = graph_of(z->problem, c->micro_batches);
     one.n_graphs = 1;
     one.fix_stages = c->n_stages;
@@ -111,7 +113,8 @@ static void free_one(search_level0 *z, const search_config *c,
         keep_first(z, &found);
 }
 
-static void free_best(search_level0 *z, const search_result *found)
+static void free_best(search_level0 *z, const search_result *found,
+                      const search_order *order)
 {
     const search_config *listed[FREED];
     double most;
@@ -121,23 +124,39 @@ static void free_best(search_level0 *z, const search_result *found)
         listed[n] = next_best(found, listed, n);
         if (!listed[n] || left <= 0 || fs_end_reached(&end))
             return;
-        free_one(z, listed[n], &end, left);
+        free_one(z, listed[n], order, &end, left);
     }
 }
 
-void search_start(search_level0 *z)
+static void start_in(search_level0 *z, const search_order *order)
 {
     search_problem one = search_part_of(z);
     search_result found = {0};
-    if (!z->problem->start)
-        return;
     one.engine = z->problem->start;
+    one.order = order;
+    one.below_s = isfinite(z->best_s) ? z->best_s : 0;
     const fs_end end = search_start_end(z, &one);
     one.end = &end;
-    if (!search_run_part(z, &one, &found))
+    if (!search_run_part(z, &one, &found) || found.iteration_s >= z->best_s)
         return;
+    if (!z->kept.from)
+        z->first_s = found.first_s;
     keep_first(z, &found);
-    z->first_s = found.first_s;
     if (found.memory_decides && z->problem->memory_bytes > 0)
-        free_best(z, &found);
+        free_best(z, &found, order);
+}
+
+/* The cluster as it is written, and back to front: which of the two it is makes
+ * no difference. */
+void search_start(search_level0 *z)
+{
+    if (!z->problem->start)
+        return;
+    const search_order *back = search_order_back(&z->orders);
+    const bool first = back && back->number < z->orders.own;
+    if (first)
+        start_in(z, back);
+    start_in(z, NULL);
+    if (back && !first)
+        start_in(z, back);
 }
