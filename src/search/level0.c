@@ -165,6 +165,8 @@ static int32_t prepare_all(search_level0 *z, search_candidate **list, int32_t n,
         if (search_prepare(z, list[k]))
             list[n_ready++] = list[k];
     for (int32_t k = 0; k < n_ready; k++)
+        search_carry_to(z, list[k]);
+    for (int32_t k = 0; k < n_ready; k++)
         search_pose(z, list[k], effort_of(z, list[k], pass));
     return n_ready;
 }
@@ -178,6 +180,8 @@ static fs_status solve(search_level0 *z, search_candidate **list, int32_t n,
         list[k]->asked_s = effort_of(z, list[k], pass);
     }
     search_crew_run(z, search_answer, list, n);
+    for (int32_t k = 0; k < n; k++)
+        search_carry_from(z, list[k]);
     for (int32_t k = 0; k < n; k++)
         FS_TRY(search_conclude(z, list[k], err));
     return FS_OK;
@@ -385,8 +389,6 @@ static fs_status press_few(search_level0 *z, fs_err *err)
     search_candidate *list[AT_ONCE];
     int32_t n = least_of(z, is_to_press, list), n_worth = 0;
     n = prepare_all(z, list, n, 1);
-    for (int32_t k = 0; k < n; k++)
-        search_carry_to(z, list[k]);
     search_crew_run(z, search_press_one, list, n);
     for (int32_t k = 0; k < n; k++)
         search_carry_from(z, list[k]);
