@@ -223,7 +223,8 @@ static bool is_to_look_at(const search_level0 *z, const search_candidate *c)
 static bool is_weighed(const search_level0 *z, const search_candidate *c)
 {
     return c->weighed ||
-           (c->n_stages == 1 && (c->pressed_s > 0 || search_may_press(z, c)));
+           (c->n_stages == 1 && (c->pressed_s > 0 || c->reached_by_engine ||
+                                 search_may_press(z, c)));
 }
 
 static bool is_to_weigh(const search_level0 *z, const search_candidate *c)
@@ -410,6 +411,7 @@ static bool may_press_again(const search_level0 *z, const search_candidate *c,
 {
     const bool more = effort_of(z, c, pass) > 2 * c->pressed_with_s;
     return c->solved && c->view && !z->problem->rounds && !search_narrowed(c) &&
+           !c->reached_by_engine &&
            (search_may_press(z, c) || (c->pressed_s > 0 && more));
 }
 
