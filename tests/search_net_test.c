@@ -367,11 +367,8 @@ static void next_prices(void)
 {
     fs_arena *arena = fs_arena_create();
     search_net net = {.n_stages = 2, .micro_batches = 1, .fill = 1};
-    search_bundle bundle = {.net = &net,
-                            .arena = arena,
-                            .centre = search_prices_new(&net, arena),
-                            .reach = 1,
-                            .scale = 1};
+    search_bundle bundle = search_bundle_new(&net, arena);
+    bundle.reach = bundle.scale = 1;
     search_prices next = search_prices_new(&net, arena);
     double zero[2] = {0}, left[2] = {120, 0}, right[2] = {0, 40};
     search_bundle_add(&bundle, &(search_sums){zero, left, NULL, NULL});
@@ -384,6 +381,35 @@ static void next_prices(void)
     most = search_bundle_next(&bundle, &next, &steps);
     tap_ok(same(most, 24) && same(next.step[0], 0.4),
            "prices: no further than the reach");
+    fs_arena_destroy(arena);
+}
+
+/* The first prices are the centre, whatever they prove; then reach follows what
+ * steps from there come to. */
+static void learn_prices(void)
+{
+    fs_arena *arena = fs_arena_create();
+    search_net net = {.n_stages = 2, .micro_batches = 1, .fill = 1};
+    search_bundle bundle = search_bundle_new(&net, arena);
+    search_prices tried = search_prices_new(&net, arena);
+    const double first = bundle.reach;
+    tried.step[0] = 0.9;
+    search_bundle_learn(&bundle, &tried, -5);
+    tap_ok(search_prices_equal(&net, &bundle.centre, &tried) &&
+               same(bundle.reach, first),
+           "prices: the first ones are the centre, and no step");
+    bundle.hope = 10;
+    tried.step[0] = 0.7;
+    search_bundle_learn(&bundle, &tried, 5);
+    tap_ok(same(bundle.centre.step[0], 0.7) && same(bundle.reach, 2 * first),
+           "prices: further after a step that proves more");
+    tried.step[0] = 0.1;
+    search_bundle_learn(&bundle, &tried, -5);
+    tap_ok(same(bundle.centre.step[0], 0.7) && same(bundle.reach, 1.4 * first),
+           "prices: not as far after one that proves less");
+    search_bundle_learn(&bundle, &tried, -1000);
+    tap_ok(same(bundle.reach, 0.35 * first),
+           "prices: much nearer where it proves nothing like what was hoped");
     fs_arena_destroy(arena);
 }
 
@@ -487,6 +513,7 @@ int main(void)
     agree(seed);
     allow_gap(seed);
     next_prices();
+    learn_prices();
     mix();
     stop_oracle(seed);
     refuse_giants(seed);

@@ -96,6 +96,7 @@ void search_drop_tables(search_candidate *c)
     c->prices = NULL;
     c->reached = NULL;
     c->reached_s = 0;
+    c->reached_by_engine = false;
     c->built = (search_built){0};
 }
 
@@ -368,6 +369,7 @@ void search_release(const search_level0 *z, search_candidate *c)
     c->prices = NULL;
     c->reached = NULL;
     c->reached_s = 0;
+    c->reached_by_engine = false;
 }
 
 bool search_closed(const search_level0 *z, const search_config *record)
@@ -474,8 +476,10 @@ static double lifted(search_candidate *c, const search_solution *found)
     const double bound =
         search_lift(&c->built, found->prices, found->lower_bound, enough,
                     next_deadline(c), c->arena, &phi);
-    if (bound > c->reached_s)
+    if (bound > c->reached_s) {
         note_reached(c, found->prices, phi, bound);
+        c->reached_by_engine = true;
+    }
     return bound;
 }
 
@@ -509,7 +513,8 @@ bool search_pressed_for_more(const search_level0 *z, const search_candidate *c)
 bool search_may_press(const search_level0 *z, const search_candidate *c)
 {
     return (c->pressed_s <= 0 || search_pressed_for_more(z, c)) &&
-           isfinite(z->best_s) && !z->problem->rounds && !search_narrowed(c) &&
+           !c->reached_by_engine && isfinite(z->best_s) &&
+           !z->problem->rounds && !search_narrowed(c) &&
            (c->n_stages > 1 || c->again || !z->problem->again);
 }
 
@@ -530,8 +535,10 @@ void search_press_one(search_level0 *z, search_candidate *c)
     const double bound = search_press(&c->built, has_say(z, c), budget->cutoff,
                                       budget->deadline, c->arena, prices, &phi);
     raise_bound(c, bound);
-    if (bound > c->reached_s)
+    if (bound > c->reached_s) {
         note_reached(c, prices, phi, bound);
+        c->reached_by_engine = false;
+    }
     c->record.seconds += search_seconds_since(start_ns);
 }
 

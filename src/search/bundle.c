@@ -13,6 +13,17 @@
 #include <math.h>
 #include <string.h>
 
+/* Of all prices together, where nothing is known. */
+#define FIRST_REACH 0.25
+/* Reach after a step that proves more, and after one that does not; where what
+ * was lost is more than so many times what was hoped for, that many times less,
+ * this many at most (Linderoth, Wright, Computational Optimization and
+ * Applications 24, 2003). */
+#define LONGER 2
+#define SHORTER 0.7
+#define FAR_OFF 3
+#define FAR_MOST 4
+
 search_prices search_prices_new(const search_net *net, fs_arena *arena)
 {
     int32_t n = net->n_stages;
@@ -59,4 +70,29 @@ void search_bundle_add(search_bundle *b, const search_sums *sums)
                                   (size_t)net->n_limits * sizeof(int64_t)),
                         NULL};
     fs_push(b->arena, &b->planes, copy);
+}
+
+search_bundle search_bundle_new(const search_net *net, fs_arena *arena)
+{
+    return (search_bundle){.net = net,
+                           .arena = arena,
+                           .centre = search_prices_new(net, arena),
+                           .proven = -INFINITY,
+                           .hope = INFINITY,
+                           .reach = FIRST_REACH};
+}
+
+/* The first prices say nothing of a step. */
+void search_bundle_learn(search_bundle *b, const search_prices *tried,
+                         double bound)
+{
+    const double off = (b->proven - bound) / (b->hope - b->proven);
+    if (bound > b->proven) {
+        if (isfinite(b->proven))
+            b->reach = fmin(1, LONGER * b->reach);
+        search_prices_copy(b->net, &b->centre, tried);
+        b->proven = bound;
+    } else {
+        b->reach *= off > FAR_OFF ? 1 / fmin(off, FAR_MOST) : SHORTER;
+    }
 }

@@ -74,7 +74,8 @@ typedef struct search_candidate {
     const struct search_prices *prices; /* these; NULL: of no byte */
     double *reached;                    /* potentials that prove, with them,
                                            (NULL: none do) */
-    double reached_s;                   /* this bound */
+    double reached_s;                   /* this bound, */
+    bool reached_by_engine;             /* from its prices, not by pressing */
     bool solved;                        /* an engine was asked */
     bool anchored;                      /* asked for lean plans */
     bool again;                         /* what is computed again is chosen, */

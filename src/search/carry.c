@@ -1,25 +1,42 @@
 /* What a byte costs at a moment is much the same in configurations that differ
- * by their meshes alone: as many devices hold as much. So one of them is
- * pressed from the prices that another one was pressed to. Potentials are of
- * states, which differ by mesh. */
+ * by their meshes or cuts alone: as many devices hold as much. So one of them
+ * begins at the prices that another one proved most at; and so does each of
+ * itself, once there are more moments, which have no price yet. Potentials are
+ * of states, which differ by mesh. */
 #include "config.h"
 #include "search/carry.h"
 #include "search/prices.h"
 
+#include <string.h>
+
 static search_carried *carried(search_level0 *z, const search_candidate *c)
 {
-    const cost_moment *at;
-    const search_carried anew = {c->graph, c->n_stages,
-                                 cost_memory_moments(c->built.memory, &at),
-                                 c->again, NULL};
+    const search_carried anew = {
+        .graph = c->graph, .n_stages = c->n_stages, .again = c->again};
     for (int32_t k = 0; k < z->carried.n; k++) {
         search_carried *one = &z->carried.at[k];
         if (one->graph == anew.graph && one->n_stages == anew.n_stages &&
-            one->n_moments == anew.n_moments && one->again == anew.again)
+            one->again == anew.again)
             return one;
     }
     fs_push(z->scratch, &z->carried, anew);
     return &z->carried.at[z->carried.n - 1];
+}
+
+/* The moment that a limit of its network is of. */
+static const cost_moment *moment_of(const search_candidate *c, int32_t limit)
+{
+    const cost_moment *at;
+    cost_memory_moments(c->built.memory, &at);
+    return &at[c->built.moment[limit]];
+}
+
+static int32_t find(const search_carried *from, const cost_moment *moment)
+{
+    for (int32_t k = 0; k < from->moments.n; k++)
+        if (cost_moment_equal(&from->moments.at[k], moment))
+            return k;
+    return -1;
 }
 
 void search_carry_to(search_level0 *z, search_candidate *c)
@@ -28,22 +45,37 @@ void search_carry_to(search_level0 *z, search_candidate *c)
     if (c->prices || !c->view || net->n_limits == 0)
         return;
     const search_carried *from = carried(z, c);
-    if (!from->bytes)
+    if (!from->micro)
         return;
     search_prices *prices = fs_new(c->arena, search_prices, 1);
     *prices = search_prices_new(net, c->arena);
-    for (int32_t k = 0; k < net->n_limits; k++)
-        prices->bytes[k] = from->bytes[c->built.moment[k]];
+    memcpy(prices->micro, from->micro,
+           (size_t)net->n_stages * sizeof *from->micro);
+    memcpy(prices->step, from->step,
+           (size_t)net->n_stages * sizeof *from->step);
+    for (int32_t k = 0; k < net->n_limits; k++) {
+        const int32_t at = find(from, moment_of(c, k));
+        prices->bytes[k] = at < 0 ? 0 : from->bytes.at[at];
+    }
     c->prices = prices;
 }
 
 void search_carry_from(search_level0 *z, const search_candidate *c)
 {
-    if (!c->prices)
+    if (!c->prices || !c->view)
         return;
+    const search_net *net = &c->built.net;
+    const size_t stages = (size_t)net->n_stages * sizeof(double);
     search_carried *to = carried(z, c);
-    if (!to->bytes)
-        to->bytes = fs_new(z->scratch, double, to->n_moments);
-    for (int32_t k = 0; k < c->built.net.n_limits; k++)
-        to->bytes[c->built.moment[k]] = c->prices->bytes[k];
+    to->micro = fs_memdup(z->scratch, c->prices->micro, stages);
+    to->step = fs_memdup(z->scratch, c->prices->step, stages);
+    for (int32_t k = 0; k < net->n_limits; k++) {
+        const int32_t at = find(to, moment_of(c, k));
+        if (at >= 0) {
+            to->bytes.at[at] = c->prices->bytes[k];
+            continue;
+        }
+        fs_push(z->scratch, &to->moments, *moment_of(c, k));
+        fs_push(z->scratch, &to->bytes, c->prices->bytes[k]);
+    }
 }

@@ -138,13 +138,8 @@ static bool price_round(ilp *s, bool exact)
     if (min.kernel_nodes < s->kernel_nodes)
         s->kernel_nodes = min.kernel_nodes;
     bool legal = !(isinf(min.bound) && min.bound > 0);
-    if (min.bound - over > s->bound) {
-        s->bound = min.bound - over;
-        search_prices_copy(net, &s->bundle.centre, &s->at);
-        s->bundle.reach = fmin(1, 2 * s->bundle.reach);
-    } else {
-        s->bundle.reach *= 0.7;
-    }
+    s->bound = fmax(s->bound, min.bound - over);
+    search_bundle_learn(&s->bundle, &s->at, min.bound - over);
     if (isfinite(min.cost)) {
         if (!s->proves) {
             offer(s, min.value);
@@ -168,10 +163,11 @@ static bool move_prices(ilp *s)
     double most = isfinite(s->cost) ? s->cost : 1.05 * fabs(s->bound) + 1e-12;
     while (b->reach <= 1) {
         int64_t steps = 0;
-        double hope = search_bundle_next(b, &s->at, &steps);
+        const double hope = search_bundle_next(b, &s->at, &steps);
         count(s, steps);
         if (isinf(hope))
             return false;
+        b->hope = fmin(hope, most); /* no bound is above a plan */
         if (hope - s->bound > LITTLE * (most - s->bound))
             break;
         b->reach *= 4;
@@ -343,10 +339,7 @@ static void begin(ilp *s, const search_net *net, const search_budget *budget)
     s->cost = INFINITY;
     s->kernel_nodes = net->n_nodes;
     s->bound = search_net_floor(net, s->arena);
-    s->bundle = (search_bundle){.net = net,
-                                .arena = s->arena,
-                                .centre = search_prices_new(net, s->arena),
-                                .reach = 0.25};
+    s->bundle = search_bundle_new(net, s->arena);
 }
 
 static void set_scale(ilp *s)

@@ -170,6 +170,8 @@ static int32_t prepare_all(search_level0 *z, search_candidate **list, int32_t n,
         if (search_prepare(z, list[k]))
             list[n_ready++] = list[k];
     for (int32_t k = 0; k < n_ready; k++)
+        search_carry_to(z, list[k]);
+    for (int32_t k = 0; k < n_ready; k++)
         search_pose(z, list[k], effort_of(z, list[k], pass));
     return n_ready;
 }
@@ -183,6 +185,8 @@ static fs_status solve(search_level0 *z, search_candidate **list, int32_t n,
         list[k]->asked_s = effort_of(z, list[k], pass);
     }
     search_crew_run(z, search_answer, list, n);
+    for (int32_t k = 0; k < n; k++)
+        search_carry_from(z, list[k]);
     for (int32_t k = 0; k < n; k++)
         FS_TRY(search_conclude(z, list[k], err));
     return FS_OK;
@@ -224,7 +228,8 @@ static bool is_to_look_at(const search_level0 *z, const search_candidate *c)
 static bool is_weighed(const search_level0 *z, const search_candidate *c)
 {
     return c->weighed ||
-           (c->n_stages == 1 && (c->pressed_s > 0 || search_may_press(z, c)));
+           (c->n_stages == 1 && (c->pressed_s > 0 || c->reached_by_engine ||
+                                 search_may_press(z, c)));
 }
 
 static bool is_to_weigh(const search_level0 *z, const search_candidate *c)
@@ -390,8 +395,6 @@ static fs_status press_few(search_level0 *z, fs_err *err)
     search_candidate *list[AT_ONCE];
     int32_t n = least_of(z, is_to_press, list), n_worth = 0;
     n = prepare_all(z, list, n, 1);
-    for (int32_t k = 0; k < n; k++)
-        search_carry_to(z, list[k]);
     search_crew_run(z, search_press_one, list, n);
     for (int32_t k = 0; k < n; k++)
         search_carry_from(z, list[k]);
@@ -413,6 +416,7 @@ static bool may_press_again(const search_level0 *z, const search_candidate *c,
 {
     const bool more = effort_of(z, c, pass) > 2 * c->pressed_with_s;
     return c->solved && c->view && !z->problem->rounds && !search_narrowed(c) &&
+           !c->reached_by_engine &&
            (search_may_press(z, c) || (c->pressed_s > 0 && more));
 }
 

@@ -89,12 +89,14 @@ typedef struct search_missing {
     cost_moment at;
 } search_missing;
 
-/* Prices that bytes had where a configuration was pressed (carry.c). */
+/* Prices that a configuration proved most at (carry.c). */
 typedef struct search_carried {
     const search_graph *graph;
-    int32_t n_stages, n_moments;
+    int32_t n_stages;
     bool again;
-    double *bytes; /* [n_moments]; NULL: none yet */
+    double *micro, *step; /* [n_stages]; NULL: none yet */
+    FS_VEC(cost_moment) moments;
+    FS_VEC(double) bytes; /* [moments.n] */
 } search_carried;
 
 typedef struct search_level0 {

@@ -34,11 +34,18 @@ typedef struct search_bundle {
     const search_net *net;
     fs_arena *arena;
     FS_VEC(search_sums) planes;
-    search_prices centre; /* the best prices known */
+    search_prices centre; /* the best prices known, */
+    double proven;        /* what they prove, and */
+    double hope;          /* the next ones at most; INFINITY: not known */
     double reach;         /* about them, in units of all prices together */
     double scale;         /* seconds, of the size of the costs */
 } search_bundle;
+search_bundle search_bundle_new(const search_net *net, fs_arena *arena);
 void search_bundle_add(search_bundle *bundle, const search_sums *sums);
+/* What prices that were tried prove: the centre, or a reason to stay nearer to
+ * it. */
+void search_bundle_learn(search_bundle *bundle, const search_prices *tried,
+                         double bound);
 /* The most that prices within reach could prove; INFINITY when that could not
  * be computed. Adds to *steps. */
 double search_bundle_next(const search_bundle *bundle, search_prices *out,
