@@ -44,7 +44,8 @@
 #define LOOSE 0.15
 /* Cuts told of a configuration at a time, and of one without a plan; without a
  * better plan in so many attempts in a row there is an end, or in more where
- * these take less of the work than 1 / TRIES each; steps of finding cuts. */
+ * these take less of the work than 1 / TRIES each and nothing else waits; steps
+ * of finding cuts. */
 enum {
     DEALS = 16,
     FEW_DEALS = 2,
@@ -443,7 +444,8 @@ static void go_on(recutter *r)
 static fs_status try_proposals(recutter *r, int32_t in_a_row, fs_err *err)
 {
     search_level0 *z = r->z;
-    const double idle_steps = r->steps * in_a_row / TRIES;
+    const double idle_steps =
+        in_a_row < IN_A_ROW ? 0 : r->steps * in_a_row / TRIES;
     double since = (double)search_steps(z);
     proposal p;
     for (int32_t idle = 0;
