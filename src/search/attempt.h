@@ -76,7 +76,8 @@ search_ends *search_splice_ends(const search_net *net,
                                 fs_arena *arena);
 void search_splice(search_level0 *z, search_candidate *c,
                    const search_ends *ends);
-/* An attempt at one configuration, with the effort of that pass. */
+/* An attempt at one configuration, with the effort of that pass, unless it had
+ * as much. */
 fs_status search_solve_one(search_level0 *z, search_candidate *c, int32_t pass,
                            fs_err *err);
 

@@ -195,6 +195,8 @@ static fs_status solve(search_level0 *z, search_candidate **list, int32_t n,
 fs_status search_solve_one(search_level0 *z, search_candidate *c, int32_t pass,
                            fs_err *err)
 {
+    if (pass > 0 && had_as_much(z, c, pass))
+        return FS_OK;
     return solve(z, &c, 1, pass, err);
 }
 

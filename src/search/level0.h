@@ -50,13 +50,7 @@ typedef struct search_cut_made {
     double fill;
 } search_cut_made;
 
-/* Of a graph, and all like it: what a micro-batch goes through, one node after
- * the other. */
-typedef struct search_passage {
-    const ir_graph *graph;
-    int32_t n, *node;
-    int32_t *piece; /* [nodes] 2 * rank, + 1 when per step; -1: of none */
-} search_passage;
+typedef struct search_passage search_passage; /* simulated.c */
 
 /* A plan, the best one that fits say, with its network's figures. */
 typedef struct search_kept {

@@ -175,6 +175,14 @@ static double floor_of_cut(search_level0 *z, search_candidate *c)
 
 /* ---- any cut ---- */
 
+/* Of a graph, and all like it: what a micro-batch goes through, one node after
+ * the other. */
+struct search_passage {
+    const ir_graph *graph;
+    int32_t n, *node;
+    int32_t *piece; /* [nodes] 2 * rank, + 1 when per step; -1: of none */
+};
+
 /* Of chains from one node the longest to each. */
 typedef struct chain_finder {
     const ir_graph *graph;
