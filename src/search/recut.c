@@ -370,13 +370,14 @@ static void end_at(recutter *r, int64_t steps)
     z->most_steps = z->round_steps = steps < r->end ? steps : r->end;
 }
 
-/* With growing effort, while it is the best or may be, but no cut has the work
- * of all: what is proven of one finds no better ones. */
+/* With growing effort, while it is the best or may be. Where memory decides no
+ * cut has the work of all: to close one finds no better ones. */
 static fs_status attempt(recutter *r, search_candidate *c, fs_err *err)
 {
     enum { PASSES = 4 };
     search_level0 *z = r->z;
-    end_at(r, search_steps(z) + (int64_t)(r->steps / IN_A_ROW));
+    if (z->memory_decides)
+        end_at(r, search_steps(z) + (int64_t)(r->steps / IN_A_ROW));
     for (int32_t pass = 0; pass < PASSES && !c->settled && !search_over(z);
          pass++) {
         if (pass > 1 && z->best != c)

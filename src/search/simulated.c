@@ -37,7 +37,7 @@
 #include <string.h>
 
 /* Of the work done until then, and some where that was little. */
-#define SHARE 0.04
+#define SHARE 0.03
 #define LEAST_WORK_S 0.02
 
 /* How far a bound was raised: by what all meshes of a number of stages have in
