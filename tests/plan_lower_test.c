@@ -255,6 +255,74 @@ static void test_random(uint64_t seed)
     tap_equal_int(faults, 0, "order, channels and memory are right in each");
 }
 
+/* ---- whether it fits ---- */
+
+typedef struct fits {
+    int32_t asked, unlike, unplaced;
+} fits;
+
+static bool says_fit(const plan_role *role, int64_t limit)
+{
+    return role->bound_bytes <= limit && role->arena_bytes <= limit;
+}
+
+static bool is_unplaced(const plan_role *role)
+{
+    for (int32_t i = 0; i < role->n_registers; i++)
+        if (role->registers[i].offset)
+            return false;
+    return true;
+}
+
+/* Asked only whether it fits, as if it were lowered in full. */
+static void ask_fit(const lowered *l, int64_t limit, fits *out)
+{
+    int64_t enough[8];
+    plan_lower_options o = plan_lower_defaults();
+    plan *in_full, *asked;
+    fs_err err = {0};
+    for (int32_t i = 0; i < 8; i++)
+        enough[i] = limit;
+    o.enough_bytes = enough;
+    if (plan_lower(l->graph, l->cluster, l->strategy, &o, l->arena, &err,
+                   &in_full) != FS_OK)
+        return;
+    o.asks_fit = true;
+    o.refine = false;
+    if (plan_lower(l->graph, l->cluster, l->strategy, &o, l->arena, &err,
+                   &asked) != FS_OK)
+        return;
+    for (int32_t r = 0; r < asked->n_roles; r++) {
+        out->asked++;
+        out->unplaced += is_unplaced(&asked->roles[r]);
+        out->unlike += says_fit(&asked->roles[r], limit) !=
+                       says_fit(&in_full->roles[r], limit);
+    }
+}
+
+static void test_fit(uint64_t seed)
+{
+    fits all = {0};
+    for (int32_t i = 0; i < 40; i++) {
+        build_recipe recipe = {.pp = 2 << fs_rand_below(&seed, 2),
+                               .dp = 1 + (int32_t)fs_rand_below(&seed, 2),
+                               .random = fs_rand(&seed) * (i % 2)};
+        const plan_lower_options o = plan_lower_defaults();
+        recipe.schedule = fs_rand_below(&seed, 2) ? "1f1b" : "gpipe";
+        lowered l = lower_graph(
+            build_mlp(8, 64, false, 1 + (int32_t)fs_rand_below(&seed, 8)),
+            &recipe, &o);
+        for (int32_t r = 0; l.status == FS_OK && r < l.p->n_roles; r++)
+            for (int32_t above = -1; above <= 1; above++)
+                ask_fit(&l, l.p->roles[r].arena_bytes + above * PLAN_ALIGN,
+                        &all);
+        close_lowered(&l);
+    }
+    tap_equal_int(all.unlike, 0, "%d times asked whether a role fits",
+                  all.asked);
+    tap_ok(all.unplaced > 0, "%d of them without placing it", all.unplaced);
+}
+
 /* ---- facts of single plans ---- */
 
 static int32_t count(const plan_role *role, plan_task_kind kind,
@@ -493,6 +561,7 @@ int main(void)
     test_recipes();
     test_gpt();
     test_random(tap_seed(11));
+    test_fit(tap_seed(12));
     test_data_parallel();
     test_pipeline();
     test_ranks();

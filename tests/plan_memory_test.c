@@ -74,7 +74,7 @@ static fs_status toy_assign(toy *y, bool share)
 {
     fs_err err = {0};
 
-    return plan_memory_assign(y->graph, (plan_memory_wish){share, 0, NULL},
+    return plan_memory_assign(y->graph, (plan_memory_wish){.share = share},
                               y->arena, &err, &y->role);
 }
 
