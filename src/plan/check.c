@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { MOST_FINDINGS = 20, MOST_FIRINGS = 1 << 26 };
+enum { MOST_FINDINGS = 20, MOST_FIRINGS = 1 << 28 };
 
 static const char *const finding_names[] = {
     [PLAN_FINDING_STRUCTURE] = "structure",

@@ -28,6 +28,7 @@ typedef struct life {
 
 typedef struct memory_check {
     plan_checking *c;
+    fs_arena *scratch; /* of this role: what they take does not add up */
     int32_t role;
     const plan_role *r;
     plan_places places;
@@ -100,7 +101,7 @@ static void add_scratch(memory_check *x)
             misaligned(x, "a stream's scratch", x->r->stream_scratch[s]);
         life l = {
             .offset = x->r->stream_scratch[s], .bytes = most, .reg = -1 - s};
-        fs_push(x->c->scratch, &x->always, l);
+        fs_push(x->scratch, &x->always, l);
     }
 }
 
@@ -191,7 +192,7 @@ static void add_piece(memory_check *x, int32_t reg, int32_t mb)
     l.start = plan_check_firing_at(x->c, x->role, g->producer, first);
     l.end = end_of(x, g, last);
     l.slot = mb;
-    fs_push(x->c->scratch, &x->lives, l);
+    fs_push(x->scratch, &x->lives, l);
 }
 
 static void add_always(memory_check *x, int32_t reg)
@@ -200,7 +201,7 @@ static void add_always(memory_check *x, int32_t reg)
     for (int32_t i = 0; i < g->count; i++) {
         life l = {
             .offset = g->offset[i], .bytes = g->bytes, .reg = reg, .copy = i};
-        fs_push(x->c->scratch, &x->always, l);
+        fs_push(x->scratch, &x->always, l);
     }
 }
 
@@ -245,11 +246,11 @@ static const char *life_text(const memory_check *x, const life *l)
 {
     int64_t end = l->offset + l->bytes;
     if (l->reg < 0)
-        return fs_printf(x->c->scratch,
+        return fs_printf(x->scratch,
                          "scratch of stream %d (bytes %" PRId64 " to %" PRId64
                          ")",
                          -1 - l->reg, l->offset, end);
-    return fs_printf(x->c->scratch,
+    return fs_printf(x->scratch,
                      "register %d, buffer %d, %s (bytes %" PRId64 " to %" PRId64
                      ")",
                      l->reg, l->copy, register_name(x, l->reg), l->offset, end);
@@ -264,12 +265,16 @@ static int by_value(const void *a, const void *b)
 /* Places of lives in the order of offsets, none active. */
 static void lay_offsets(memory_check *x)
 {
-    fs_arena *arena = x->c->scratch;
-    int32_t n = x->lives.n + x->always.n, distinct = 0;
-    x->offsets = fs_new(arena, int64_t, n + 1);
-    for (int32_t i = 0; i < n; i++)
-        x->offsets[i] = i < x->lives.n ? x->lives.at[i].offset
-                                       : x->always.at[i - x->lives.n].offset;
+    fs_arena *arena = x->scratch;
+    int32_t n = 0, distinct = 0;
+    x->offsets = fs_new(arena, int64_t, x->lives.n + x->always.n + 1);
+    for (int32_t i = 0; i < x->always.n; i++)
+        x->offsets[n++] = x->always.at[i].offset;
+    for (int32_t i = 0; i < x->lives.n; i++) {
+        const life *l = &x->lives.at[i];
+        if (l->slot < x->r->registers[l->reg].count) /* then in turns */
+            x->offsets[n++] = l->offset;
+    }
     if (n > 0)
         qsort(x->offsets, (size_t)n, sizeof *x->offsets, by_value);
     for (int32_t i = 0; i < n; i++)
@@ -371,26 +376,38 @@ static void report_overlap(const memory_check *x, const life *a, const life *b)
           plan_check_task_text(x->c, x->role, -1, t), shared->slot);
 }
 
-static int by_start(const void *a, const void *b)
+static int64_t start_of(const life *l)
 {
-    const life *x = a, *y = b;
-    if (x->start != y->start)
-        return x->start < y->start ? -1 : 1;
-    return (x->offset > y->offset) - (x->offset < y->offset);
+    return l->start;
 }
 
-static int by_end(const void *a, const void *b)
+static int64_t last_of(const life *l)
 {
-    const life *x = *(const life *const *)a, *y = *(const life *const *)b;
-    return (x->end > y->end) - (x->end < y->end);
+    return l->end;
+}
+
+/* Lives by the firing that `at` says, in time that grows as they do. */
+static const life **in_order(const memory_check *x, int64_t at(const life *))
+{
+    const int32_t n = x->lives.n, n_firings = x->c->n_firings[x->role];
+    int32_t *next = fs_new(x->scratch, int32_t, (int64_t)n_firings + 1);
+    const life **list = fs_new(x->scratch, const life *, n);
+    for (int32_t i = 0; i < n; i++)
+        next[at(&x->lives.at[i]) + 1]++;
+    for (int32_t f = 0; f < n_firings; f++)
+        next[f + 1] += next[f];
+    for (int32_t i = 0; i < n; i++)
+        list[next[at(&x->lives.at[i])]++] = &x->lives.at[i];
+    return list;
 }
 
 /* Stops at the first overlap: what follows from it tells nothing. */
 static void sweep(memory_check *x)
 {
-    fs_arena *arena = x->c->scratch;
-    int32_t n = x->lives.n, ended = 0;
-    const life **ends = fs_new(arena, const life *, n);
+    const int32_t n = x->lives.n;
+    const life *const *starts = in_order(x, start_of);
+    const life *const *ends = in_order(x, last_of);
+    int32_t ended = 0;
     lay_offsets(x);
     const life *other = NULL, *l = NULL;
     for (int32_t i = 0; i < x->always.n && !other; i++) {
@@ -398,14 +415,8 @@ static void sweep(memory_check *x)
         if (l->bytes > 0)
             other = insert(x, l);
     }
-    if (n > 0)
-        qsort(x->lives.at, (size_t)n, sizeof *x->lives.at, by_start);
-    for (int32_t i = 0; i < n; i++)
-        ends[i] = &x->lives.at[i];
-    if (n > 0)
-        qsort(ends, (size_t)n, sizeof *ends, by_end);
     for (int32_t i = 0; i < n && !other; i++) {
-        l = &x->lives.at[i];
+        l = starts[i];
         for (; ends[ended]->end < l->start; ended++)
             if (ends[ended]->bytes > 0)
                 drop(x, ends[ended]);
@@ -443,7 +454,7 @@ static void report_unordered(const memory_check *x, const life *a,
 /* By ascending offset; per stream what reaches furthest so far. */
 static void check_apart(memory_check *x)
 {
-    const life **far = fs_new(x->c->scratch, const life *, x->r->n_streams);
+    const life **far = fs_new(x->scratch, const life *, x->r->n_streams);
     x->lives.n = 0;
     for (int32_t i = 0; i < x->r->n_registers; i++)
         for (int32_t k = 0; may_share(x, i) && k < x->r->registers[i].count;
@@ -451,7 +462,7 @@ static void check_apart(memory_check *x)
             const plan_register *g = &x->r->registers[i];
             life l = {
                 .offset = g->offset[k], .bytes = g->bytes, .reg = i, .copy = k};
-            fs_push(x->c->scratch, &x->lives, l);
+            fs_push(x->scratch, &x->lives, l);
         }
     if (x->lives.n > 0)
         qsort(x->lives.at, (size_t)x->lives.n, sizeof *x->lives.at, by_offset);
@@ -478,7 +489,7 @@ static const char *other_stream_text(const memory_check *x, int32_t reg,
     if (x->r->streams[t->stream].kind != PLAN_STREAM_COMPUTE)
         return "another stream than compute";
     return fs_printf(
-        x->c->scratch, "another stream (%d) than %s (%d)", t->stream,
+        x->scratch, "another stream (%d) than %s (%d)", t->stream,
         plan_check_task_text(x->c, x->role, -1, x->r->registers[reg].producer),
         stream_of(x, reg));
 }
@@ -521,7 +532,7 @@ static void check_foreign(memory_check *x, int32_t reg)
 static void check_own(const memory_check *x)
 {
     bool shares = false;
-    bool *own = fs_new(x->c->scratch, bool, x->r->n_registers);
+    bool *own = fs_new(x->scratch, bool, x->r->n_registers);
     plan_memory_choose(x->r, &x->places, own);
     for (int32_t i = 0; i < x->r->n_registers; i++)
         shares = shares || !x->r->registers[i].own_memory;
@@ -563,7 +574,7 @@ static void check_kinds(const memory_check *x, int64_t *own_bytes)
 static int64_t live_most(const memory_check *x, int32_t stream)
 {
     int32_t n = x->c->n_firings[x->role], m = x->c->p->micro_batches;
-    int64_t *change = fs_new(x->c->scratch, int64_t, n + 1);
+    int64_t *change = fs_new(x->scratch, int64_t, n + 1);
     int64_t live = 0, most = 0;
     for (int32_t i = 0; i < x->r->n_registers; i++) {
         const plan_register *g = &x->r->registers[i];
@@ -627,10 +638,12 @@ static void check_account(const memory_check *x)
 
 static void check_role(plan_checking *c, int32_t role)
 {
+    fs_arena *scratch = fs_arena_create();
     memory_check x = {.c = c,
+                      .scratch = scratch,
                       .role = role,
                       .r = &c->p->roles[role],
-                      .places = plan_places_of(&c->p->roles[role], c->scratch)};
+                      .places = plan_places_of(&c->p->roles[role], scratch)};
     int32_t before = c->report->n;
     check_task_scratch(&x);
     add_scratch(&x);
@@ -647,6 +660,7 @@ static void check_role(plan_checking *c, int32_t role)
         }
     if (c->report->n == before && x.r->arena_bytes <= MOST_BYTES)
         check_account(&x);
+    fs_arena_destroy(scratch);
 }
 
 void plan_check_memory(plan_checking *c)
