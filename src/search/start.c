@@ -139,9 +139,10 @@ static void start_in(search_level0 *z, const search_order *order)
     one.end = &end;
     if (!search_run_part(z, &one, &found) || found.iteration_s >= z->best_s)
         return;
-    if (!z->kept.from)
-        z->first_s = found.first_s;
+    const bool first = !z->kept.from;
     keep_first(z, &found);
+    if (first) /* it was kept when its own search had ended */
+        z->first_s = found.first_s;
     if (found.memory_decides && z->problem->memory_bytes > 0)
         free_best(z, &found, order);
 }
