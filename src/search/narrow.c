@@ -489,12 +489,14 @@ static bool may_be_leaner(const search_level0 *z, const search_candidate *c)
 
 static void anchor(search_level0 *z)
 {
+    const double enough_s =
+        search_near(search_wanted(z->problem), z->problem->gap);
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
         const double bound_s = own_bound(c);
         if (search_over(z))
             break;
-        if (isfinite(bound_s) && bound_s < search_wanted(z->problem) &&
+        if (isfinite(bound_s) && !search_proven(bound_s, enough_s) &&
             may_be_leaner(z, c) && !c->anchored)
             search_anchor_one(z, c);
     }
