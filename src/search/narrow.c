@@ -183,8 +183,8 @@ bool search_keep_fitting(search_level0 *z)
     const bool fits = keep_best(z, &best);
     if (!fits) {
         note_misfit(z, &best.plan, best.as.limit, best.as.bytes);
-        keep_other(z);
         search_withdraw(z, z->best);
+        keep_other(z);
     }
     z->best = NULL;
     z->best_s = z->kept.from ? z->kept.cost_s : search_wanted(z->problem);
