@@ -255,7 +255,8 @@ static double even_bound(asked *a, const fold_case *c)
     search_candidate even = candidate_of(a, c);
     search_look(&z, &even);
     search_weigh(&z, &even);
-    return even.record.lower_bound_s;
+    search_weigh_every_cut(&z, &even);
+    return even.any_cut_s;
 }
 
 /* Those of its own cut, unfolded: at even prices, then at any. */

@@ -25,9 +25,9 @@ typedef struct cross_row {
 } cross_row;
 
 struct boxer_crossings {
-    int32_t to;    /* number of the space of arrival, */
-    int32_t apart; /* whose stage begins so many devices behind */
-    enum { NOT_ASKED, PAYS, PAYS_NOT } pays;
+    int32_t to;            /* number of the space of arrival, */
+    int32_t apart;         /* whose stage begins so many devices behind */
+    double dearer_s;       /* boxer_cross_dearer; NAN: not asked yet */
     cross_row **row;       /* [n_states] of departure, or NULL */
     boxer_crossings *next; /* from the same space */
 };
@@ -45,6 +45,7 @@ static boxer_crossings *crossings_of(fs_arena *arena, const boxer_space *from,
     boxer_crossings *made = fs_new(arena, boxer_crossings, 1);
     *made = (boxer_crossings){.to = to->number,
                               .apart = apart,
+                              .dearer_s = NAN,
                               .row = fs_new(arena, cross_row *, from->n_states),
                               .next = *list};
     return *list = made;
@@ -287,9 +288,11 @@ double boxer_cross_least(const boxer_crossing *x, const ir_nd_sbp *from,
 }
 
 /* If no crossing takes less than boxing from the one state to the other does,
- * then by the triangle no path with one takes less than boxing on one stage. */
-static bool any_pays(const boxer_crossing *x)
+ * then by the triangle no path with one takes less than boxing on one stage;
+ * and if all take so much more, then all paths do. */
+static double find_dearer(const boxer_crossing *x)
 {
+    double dearer = INFINITY;
     for (int32_t s = 0; s < x->from.n_states; s++) {
         const ir_nd_sbp from = boxer_sbp_at(&x->from, s);
         if (!ir_nd_sbp_fits(&from, &x->from.tensor->shape,
@@ -297,22 +300,30 @@ static bool any_pays(const boxer_crossing *x)
             continue;
         const boxer_tree *tree =
             boxer_tree_of(x->boxer, &x->from, &from, false);
-        for (int32_t u = 0; u < x->to.n_states; u++)
-            if (u != s &&
-                least_seconds(x, s, u) < (1 - ROUNDING) * tree->seconds[u])
-                return true;
-            else if (isfinite(tree->seconds[u]) &&
-                     tree->length[u] + x->from.n_axes > PLAN_MAX_BOXING)
-                return true;
+        for (int32_t u = 0; u < x->to.n_states; u++) {
+            const double least = least_seconds(x, s, u);
+            const double home = u == s ? 0 : tree->seconds[u];
+            if (least < (1 - ROUNDING) * home ||
+                (u != s && isfinite(home) &&
+                 tree->length[u] + x->from.n_axes > PLAN_MAX_BOXING))
+                return -INFINITY;
+            if (isfinite(home))
+                dearer = fmin(dearer, (1 - ROUNDING) * least - home);
+        }
     }
-    return false;
+    return dearer;
+}
+
+double boxer_cross_dearer(const boxer_crossing *x)
+{
+    if (isnan(x->known->dearer_s))
+        x->known->dearer_s = find_dearer(x);
+    return x->known->dearer_s;
 }
 
 bool boxer_cross_pays(const boxer_crossing *x)
 {
-    if (x->known->pays == NOT_ASKED)
-        x->known->pays = any_pays(x) ? PAYS : PAYS_NOT;
-    return x->known->pays == PAYS;
+    return boxer_cross_dearer(x) == -INFINITY;
 }
 
 /* Straight to a target with halos. */

@@ -225,6 +225,20 @@ void plan_boxer_join_less(plan_boxer *boxer, const plan_pairs *pairs,
     join_by_reductions(boxer, pairs, fill_across_less, seconds);
 }
 
+/* By all that an end has anywhere: states of more reductions are more. */
+double plan_boxer_dearer(plan_boxer *boxer, const plan_pairs *pairs)
+{
+    uint32_t reductions = 1u << IR_PSUM;
+    for (int32_t f = 0; f < pairs->n_from; f++)
+        reductions |=
+            boxer_reductions(pairs->from[f], pairs->ends.from_stage->mesh.n);
+    for (int32_t k = 0; k < pairs->n_to; k++)
+        reductions |=
+            boxer_reductions(pairs->to[k], pairs->ends.to_stage->mesh.n);
+    const boxer_crossing x = boxer_crossing_of(boxer, &pairs->ends, reductions);
+    return boxer_cross_dearer(&x);
+}
+
 void plan_boxer_join_least(plan_boxer *boxer, const plan_pairs *pairs,
                            double *seconds)
 {

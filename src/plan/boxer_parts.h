@@ -80,8 +80,11 @@ double boxer_cross(const boxer_crossing *x, const ir_nd_sbp *from,
 /* No more than that, by what crossings take at least. */
 double boxer_cross_least(const boxer_crossing *x, const ir_nd_sbp *from,
                          const ir_nd_sbp *to);
-/* Between stages of one mesh: may a path with a crossing take less than one on
- * the first of them? */
+/* Between stages of one mesh that box at one price: how many seconds any path
+ * with a crossing takes more than one on the first of them, at least;
+ * -INFINITY: it may take less, */
+double boxer_cross_dearer(const boxer_crossing *x);
+/* and is that so? */
 bool boxer_cross_pays(const boxer_crossing *x);
 
 #endif

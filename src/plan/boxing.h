@@ -138,5 +138,8 @@ void plan_boxer_join_least(plan_boxer *boxer, const plan_pairs *pairs,
  * less than boxing on one of them; elsewhere INFINITY. */
 void plan_boxer_join_less(plan_boxer *boxer, const plan_pairs *pairs,
                           double *seconds);
+/* How much more any of these takes than boxing on one of them, at least, but
+ * for those that end with halos; negative: it may take less. */
+double plan_boxer_dearer(plan_boxer *boxer, const plan_pairs *pairs);
 
 #endif

@@ -150,21 +150,73 @@ void search_look_at_nodes(search_level0 *z, search_candidate *c)
     search_drop_tables(c);
 }
 
-double search_even_bound(const search_level0 *z, search_candidate *c)
+static double bound_at(const search_level0 *z, search_candidate *c,
+                       const search_prices *at, double enough)
 {
     enum { SWEEPS = 20 };
-    const search_prices even =
-        search_even_prices(&c->built, search_groups(c), c->arena);
     const fs_deadline deadline = fs_deadline_at(z->end, &c->steps);
-    search_effort effort = {deadline, SWEEPS, search_enough(z),
+    search_effort effort = {deadline, SWEEPS, enough,
                             0,        false,  z->problem->without};
     search_minimum min;
     if (c->shown.view)
-        return search_lift(&c->built, &even, INFINITY, search_enough(z),
-                           deadline, c->arena, NULL);
-    search_cfn_minimise(search_net_priced(&c->built.net, &even, c->arena),
-                        &effort, c->arena, &min);
+        return search_lift(&c->built, at, INFINITY, enough, deadline, c->arena,
+                           NULL);
+    search_cfn_minimise(search_net_priced(&c->built.net, at, c->arena), &effort,
+                        c->arena, &min);
     return min.bound;
+}
+
+double search_even_bound(const search_level0 *z, search_candidate *c)
+{
+    const search_prices even =
+        search_even_prices(&c->built, search_groups(c), c->arena);
+    return bound_at(z, c, &even, search_enough(z));
+}
+
+/* The same with what cuts add; or with the fullest run of pieces in the place
+ * of what stages take in the mean. */
+static double cut_bound(const search_level0 *z, search_candidate *c,
+                        const search_crossings *cuts)
+{
+    const search_net *net = &c->built.loose;
+    const int32_t p = search_groups(c);
+    const double enough = search_enough(z);
+    search_prices at = search_even_prices(&c->built, p, c->arena);
+    double rate = at.micro[0];
+    for (int32_t i = 1; i < net->n_stages; i++)
+        rate = fmin(rate, at.micro[i]);
+    const double added_s =
+        (net->fill + (net->micro_batches - net->fill) * rate) * cuts->all_s;
+    const double even = added_s + bound_at(z, c, &at, enough - added_s);
+    if (search_proven(even, enough))
+        return even;
+    const double run_s = search_run_prices(&c->built, p, cuts, c->arena, &at);
+    return run_s == 0 ? even
+                      : fmax(even, run_s + bound_at(z, c, &at, enough - run_s));
+}
+
+/* Of a candidate of no tables, which it leaves without any; 0: nothing. */
+static double weigh_even(search_level0 *z, search_candidate *c, bool apart)
+{
+    double bound = 0;
+    search_crossings cuts = {0};
+    c->arena = fs_arena_create();
+    search_lay_out_even(z, c, &c->shown);
+    c->shown.seconds_only = true;
+    c->shown.tells_apart = apart;
+    if (node_tables(z, c)) {
+        bound = search_even_floor(&c->built, search_groups(c));
+        search_part_heaviest(&c->built, &c->shown, search_groups(c));
+        if (!search_proven(bound, search_enough(z)) && edge_tables(c)) {
+            if (apart)
+                cuts = search_find_crossings(
+                    &c->built, search_ranks_of(z, c->graph->graph),
+                    search_groups(c), c->arena);
+            bound = fmax(bound, cut_bound(z, c, &cuts));
+        }
+    }
+    search_drop_tables(c);
+    return bound;
 }
 
 void search_weigh(search_level0 *z, search_candidate *c)
@@ -172,18 +224,19 @@ void search_weigh(search_level0 *z, search_candidate *c)
     c->weighed = true;
     if (!may_be_even(z))
         return;
-    c->arena = fs_arena_create();
-    search_lay_out_even(z, c, &c->shown);
-    c->shown.seconds_only = true;
-    if (node_tables(z, c)) {
-        search_part_heaviest(&c->built, &c->shown, search_groups(c));
-        if (edge_tables(c))
-            raise_bound(c, search_even_bound(z, c));
-    }
-    search_drop_tables(c);
+    raise_bound(c, weigh_even(z, c, false));
     c->weighed_s = c->any_cut_s = c->record.lower_bound_s;
     /* Once more, when more is wanted. */
     c->weighed = !search_proven(c->record.lower_bound_s, search_enough(z));
+}
+
+void search_weigh_every_cut(search_level0 *z, search_candidate *c)
+{
+    search_candidate anew = search_anew(c);
+    const double bound = weigh_even(z, &anew, true);
+    c->steps += anew.steps;
+    c->any_cut_s = fmax(c->any_cut_s, bound);
+    raise_bound(c, bound);
 }
 
 const int32_t *search_even_values(search_level0 *z, search_candidate *c)

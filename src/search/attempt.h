@@ -48,6 +48,9 @@ void search_look(search_level0 *z, search_candidate *c);
 /* By seconds of nodes, whether shares are enough or not. */
 void search_look_at_nodes(search_level0 *z, search_candidate *c);
 void search_weigh(search_level0 *z, search_candidate *c);
+/* Once more, for any_cut_s, of one that its own cut ruled out: whatever it has
+ * of its own stays. */
+void search_weigh_every_cut(search_level0 *z, search_candidate *c);
 /* What is cheapest with every stage at the same price, of the last one's
  * network, made anew; NULL: there is nothing. */
 const int32_t *search_even_values(search_level0 *z, search_candidate *c);

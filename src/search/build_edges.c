@@ -56,6 +56,8 @@ typedef struct edge_builder {
     search_built *built;
     search_memo alike;
     FS_VEC(double *) tables;
+    FS_VEC(double)
+    apart; /* of each table; INFINITY: it is not between pieces */
     search_scaler scaler;
     search_memo loads; /* bytes_key -> bytes */
     FS_VEC(const int64_t *) bytes;
@@ -136,12 +138,6 @@ static void add_ways_across(edge_builder *b, way_list *list)
                 add_way(b, from, to, list);
 }
 
-static bool is_made_anywhere(const ir_graph *graph, int32_t maker)
-{
-    const ir_op_kind op = graph->nodes.at[maker].op;
-    return op == IR_OP_input || op == IR_OP_constant;
-}
-
 /* May its ends be on different stages, though the layout has one? What boxing
  * on a single device takes no crossing undercuts. */
 static bool may_cross(const search_layout *layout, const link *l)
@@ -149,8 +145,8 @@ static bool may_cross(const search_layout *layout, const link *l)
     const search_pieces *pieces = layout->pieces;
     return layout->any_cut > 0 &&
            layout->span[0].last > layout->span[0].first &&
-           ir_mesh_size(&layout->stages[0].mesh) > 1 &&
-           !is_made_anywhere(layout->graph, l->u) &&
+           (layout->tells_apart || ir_mesh_size(&layout->stages[0].mesh) > 1) &&
+           !search_made_anywhere(layout->graph, l->u) &&
            (pieces->of[l->u] < 0 || pieces->of[l->u] != pieces->of[l->v]);
 }
 
@@ -191,7 +187,7 @@ static plan_ends ends_of(const edge_builder *b, const link *l, way w,
                        .to_stage = w.to,
                        .from = from,
                        .to = to,
-                       .anywhere = is_made_anywhere(layout->graph, l->u)};
+                       .anywhere = search_made_anywhere(layout->graph, l->u)};
 }
 
 typedef const ir_nd_sbp *sbp_at(const search_built *built, const link *l,
@@ -263,6 +259,12 @@ static bool is_undercut(const edge_builder *b, way w)
     return b->built->layout->any_cut > 0 && w.from != w.to;
 }
 
+/* Do stages box at one price, so that what is known of one holds of all? */
+static bool at_one_price(const edge_builder *b, const link *l)
+{
+    return l->ways->n < 2 || is_undercut(b, l->ways->at[1]);
+}
+
 static void add_minimum(double *least, const double *seconds, int32_t n)
 {
     for (int32_t s = 0; s < n; s++)
@@ -277,7 +279,7 @@ static void undercut_row(const edge_builder *b, const link *l,
                          double *row, fs_arena *arena)
 {
     plan_boxer *boxer = b->built->layout->rates->boxer[l->per_step];
-    const bool at_one_price = l->ways->n < 2 || is_undercut(b, l->ways->at[1]);
+    const bool one_price = at_one_price(b, l);
     const ir_nd_sbp **to = fs_new(arena, const ir_nd_sbp *, pairs->n_to);
     int32_t *at = fs_new(arena, int32_t, pairs->n_to), n = 0;
     for (int32_t t = 0; t < pairs->n_to; t++)
@@ -289,8 +291,8 @@ static void undercut_row(const edge_builder *b, const link *l,
         return;
     const plan_pairs few = {pairs->ends, 1, n, &pairs->from[f], to};
     double *one = fs_new(arena, double, n);
-    b->built->steps += (at_one_price ? LESS_STEPS : LEAST_STEPS) * (int64_t)n;
-    if (at_one_price)
+    b->built->steps += (one_price ? LESS_STEPS : LEAST_STEPS) * (int64_t)n;
+    if (one_price)
         plan_boxer_join_less(boxer, &few, one);
     else
         plan_boxer_join_least(boxer, &few, one);
@@ -310,9 +312,42 @@ static void undercut(const edge_builder *b, const link *l,
                      least + (size_t)f * (size_t)pairs->n_to, arena);
 }
 
+static bool has_halo(const ir_nd_sbp *sbp)
+{
+    bool any = false;
+    for (int32_t a = 0; a < IR_MAX_MESH; a++)
+        any |= ir_sbp_has_halo(sbp->at[a]);
+    return any;
+}
+
+/* How much more than that takes what crosses, at least. */
+static double least_apart(const edge_builder *b, const link *l,
+                          const plan_pairs *pairs, const double *least)
+{
+    const plan_ends *ends = &pairs->ends;
+    const search_rates *rates = b->built->layout->rates;
+    const double floor_s =
+        cost_cross_floor(rates->cost[l->per_step], ends->tensor,
+                         ends->from_stage, ends->to_stage);
+    const double dearer =
+        at_one_price(b, l) ? plan_boxer_dearer(rates->boxer[l->per_step], pairs)
+                           : -INFINITY;
+    double apart = INFINITY;
+    b->built->steps += LESS_STEPS * (int64_t)pairs->n_from * pairs->n_to;
+    for (int32_t k = 0; k < pairs->n_from * pairs->n_to; k++) {
+        if (isinf(least[k]))
+            continue;
+        const double by_floor = fmax(0, floor_s - least[k]);
+        apart = fmin(apart, has_halo(pairs->to[k % pairs->n_to])
+                                ? by_floor
+                                : fmax(by_floor, dearer));
+    }
+    return apart;
+}
+
 /* [du * dv] by the cheapest of its ways. */
 static double *fill_seconds(const edge_builder *b, const spread *p,
-                            fs_arena *arena)
+                            double *apart, fs_arena *arena)
 {
     const link *l = p->l;
     const int32_t n = p->du * p->dv;
@@ -338,6 +373,13 @@ static double *fill_seconds(const edge_builder *b, const spread *p,
             plan_boxer_join_all(boxer, &pairs, k ? one : least);
         if (k)
             add_minimum(least, one, n);
+    }
+    *apart = INFINITY;
+    for (int32_t k = 0; k < l->ways->n && layout->tells_apart; k++) {
+        const plan_pairs pairs = {ends_of(b, l, l->ways->at[k], NULL, NULL),
+                                  p->du, p->dv, from, to};
+        if (is_undercut(b, l->ways->at[k]))
+            *apart = fmin(*apart, least_apart(b, l, &pairs, least));
     }
     return least;
 }
@@ -381,11 +423,11 @@ static int32_t path_steps(const edge_builder *b, const link *l)
     return layout->least_moves ? LEAST_STEPS : CROSS_STEPS;
 }
 
-static double *make_table(const edge_builder *b, const link *l)
+static double *make_table(const edge_builder *b, const link *l, double *apart)
 {
     fs_arena *scratch = fs_arena_create();
     spread p = spread_of(b, l, scratch);
-    const double *pair = fill_seconds(b, &p, scratch);
+    const double *pair = fill_seconds(b, &p, apart, scratch);
     b->built->steps +=
         (int64_t)path_steps(b, l) * p.du * p.dv + (int64_t)p.nu * p.nv;
     double *table = fs_new(b->arena, double, (size_t)p.nu *(size_t)p.nv);
@@ -521,9 +563,14 @@ static double *table_of(edge_builder *b, const link *l)
     edge_key key = edge_key_of(b, l);
     int32_t *known = search_memo_at(&b->alike, &key, sizeof key);
     if (*known < 0) {
+        double apart;
         *known = b->tables.n;
-        fs_push(b->arena, &b->tables, make_table(b, l));
+        fs_push(b->arena, &b->tables, make_table(b, l, &apart));
+        fs_push(b->arena, &b->apart, apart);
     }
+    if (b->built->apart && !l->per_step && !l->loop &&
+        isfinite(b->apart.at[*known]))
+        b->built->apart[l->v][l->in_slot] = b->apart.at[*known];
     return b->tables.at[*known];
 }
 
@@ -686,6 +733,7 @@ static void build_same(edge_builder *b, int32_t v)
     if (*known < 0) {
         *known = b->tables.n;
         fs_push(b->arena, &b->tables, same_table(b, u, v));
+        fs_push(b->arena, &b->apart, INFINITY);
     }
     built->out_slot[built->loose.n_edges] = -1;
     built->loose.edges[built->loose.n_edges++] =
@@ -693,46 +741,6 @@ static void build_same(edge_builder *b, int32_t v)
                           .v = v,
                           .stage = search_group_of(built->layout, v),
                           .cost = b->tables.at[*known]};
-}
-
-/* Inputs and constants are made where they are read. */
-static double crossing_floor(const search_built *built, int32_t v,
-                             int32_t tensor, bool per_step)
-{
-    const search_layout *layout = built->layout;
-    const ir_tensor *t = &layout->graph->tensors.at[tensor];
-    const plan_stage *from = &layout->stages[layout->stage_of[t->producer]];
-    const plan_stage *to = &layout->stages[layout->stage_of[v]];
-    const plan_ends ends = {.from_stage = from,
-                            .to_stage = to,
-                            .anywhere =
-                                is_made_anywhere(layout->graph, t->producer)};
-    return plan_ends_cross(&ends)
-               ? cost_cross_floor(layout->rates->cost[per_step], t, from, to)
-               : 0;
-}
-
-double search_cut_floor(const search_built *built, fs_arena *arena)
-{
-    const search_net *net = &built->loose;
-    const ir_graph *graph = built->layout->graph;
-    search_sums sums = search_sums_new(net, arena);
-    for (int32_t v = 0; v < graph->nodes.n; v++) {
-        const search_net_node *node = &net->nodes[v];
-        double least = INFINITY;
-        for (int32_t s = 0; s < node->n; s++)
-            least = fmin(least, node->cost[s]);
-        (node->per_step ? sums.step_s : sums.micro_s)[node->stage] += least;
-        for (int32_t k = 0; k < graph->nodes.at[v].n_in; k++) {
-            const int32_t tensor = graph->nodes.at[v].in[k];
-            const bool per_step = plan_tensor_per_step(graph, tensor);
-            if (built->left[v] < node->n) /* and then reads nothing */
-                continue;
-            (per_step ? sums.step_s : sums.micro_s)[node->stage] +=
-                crossing_floor(built, v, tensor, per_step);
-        }
-    }
-    return search_sums_cost(net, &sums);
 }
 
 bool search_build_edges(fs_arena *arena, search_built *built)
@@ -752,6 +760,11 @@ bool search_build_edges(fs_arena *arena, search_built *built)
     built->loose.edges = fs_new(arena, search_net_edge, n);
     built->loose.n_edges = 0;
     built->out_slot = fs_new(arena, int32_t, n);
+    built->apart = built->layout->tells_apart
+                       ? fs_new(arena, double *, graph->nodes.n)
+                       : NULL;
+    for (int32_t v = 0; v < graph->nodes.n && built->apart; v++)
+        built->apart[v] = fs_new(arena, double, graph->nodes.at[v].n_in + 1);
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const ir_node *node = &graph->nodes.at[v];
         if (fs_end_reached(&built->layout->end))

@@ -24,6 +24,8 @@ typedef struct search_built {
                           next value is u's, or v computes u again */
     cost_memory *memory;
     int32_t *moment; /* [net.n_limits] which of memory's */
+    double **apart;  /* [nodes][inputs] what an edge takes more, at least, where
+                        a cut lies between its ends; NULL: nobody asked */
     int32_t empty;   /* a node that the filter leaves nothing, or -1 */
     int64_t steps;   /* of work that its tables took */
 } search_built;
@@ -41,6 +43,24 @@ void search_part_heaviest(search_built *built, search_layout *layout,
 /* at prices that prove a bound for p stages. */
 struct search_prices search_even_prices(const search_built *built, int32_t p,
                                         fs_arena *arena);
+/* What cuts of p stages add to a micro-batch (crossings.c): all of them, and
+ * each, at a place of the order of pieces, to the stage behind it and to the
+ * one before it. */
+typedef struct search_crossings {
+    double all_s;
+    double *behind, *before; /* [pieces + 1] none at the ends; NULL: nothing */
+} search_crossings;
+/* By a network that tells what is apart; ranks: of the whole graph. */
+struct search_ranks;
+search_crossings search_find_crossings(const search_built *built,
+                                       const struct search_ranks *ranks,
+                                       int32_t p, fs_arena *arena);
+/* Even prices where the fullest run of pieces, with what cuts add to it, takes
+ * so many seconds of a step, which are returned and not of the prices; 0: no
+ * more than the mean does. */
+double search_run_prices(const search_built *built, int32_t p,
+                         const search_crossings *cuts, fs_arena *arena,
+                         struct search_prices *out);
 
 /* From loose to net (tie.c); nodes before edges. */
 void search_tie_nodes(search_built *built, fs_arena *arena);
@@ -79,6 +99,8 @@ bool search_build_nodes(const search_problem *problem,
                         const search_layout *layout, fs_arena *arena,
                         search_built *out);
 bool search_build_edges(fs_arena *arena, search_built *built);
+/* Inputs and constants are made where they are read. */
+bool search_made_anywhere(const ir_graph *graph, int32_t maker);
 /* Of a network that is not folded, with its nodes' tables, by what any move
  * between its stages takes at least: a bound. */
 double search_cut_floor(const search_built *built, fs_arena *arena);

@@ -430,6 +430,7 @@ void search_lay_out_even(search_level0 *z, search_candidate *c,
     out->heaviest[0] = out->heaviest[1] = -1;
     out->n_groups = 2; /* the heaviest piece apart */
     out->like = once;
+    out->in_runs = c->depth == 1 && !problem->stage_of;
     out->any_cut = period_of(problem->cluster, ir_mesh_size(&c->mesh));
 }
 

@@ -38,6 +38,8 @@ typedef struct search_layout {
                               lie alike in their nodes after so many: an edge
                               between them takes the least of what it does on
                               one and across; 0: they may not */
+    bool tells_apart;      /* and is asked what a cut adds to it */
+    bool in_runs;          /* each of meant is one run of pieces */
     fs_end end;            /* building stops there */
     const double *plain_s; /* [nodes] on one device; NULL: not known */
     int32_t *const *readers; /* [nodes][inputs, or a variable's loop] an edge
@@ -57,6 +59,7 @@ typedef struct search_pieces {
     const ir_graph *graph;
     int32_t *of;    /* [nodes] its piece; negative: it is not of one */
     int32_t *times; /* [nodes] of the piece of that number; 0: there is none */
+    int32_t n, *order; /* [n] all of the whole graph's, as stages have them */
 } search_pieces;
 
 /* What seconds are counted with: [0] per micro-batch, [1] per step. */

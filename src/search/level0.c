@@ -676,6 +676,8 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
         status = search_recut(&z, err);
     if (status == FS_OK)
         status = search_tighten(&z, &looked_at.gap, err);
+    if (status == FS_OK && problem->in_full)
+        search_prove_every_cut(&z);
     if (status == FS_OK && problem->in_full && z.kept.from)
         out->sim_bound_s = search_sim_bound(&z);
     end_proof(&z);

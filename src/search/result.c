@@ -57,8 +57,11 @@ static const char *cuts_of(const search_level0 *z, const search_result *out)
     if (search_proven(out->any_cut_s, out->lower_bound_s))
         fs_text_add(&cuts, " (the bound holds however equal stages are cut)");
     else
-        fs_text_add(&cuts, " (nothing below %s however equal stages are cut)",
-                    fs_human_seconds(text, out->any_cut_s));
+        fs_text_add(&cuts,
+                    " (nothing below %s, gap %.3g %%, however equal stages are "
+                    "cut)",
+                    fs_human_seconds(text, out->any_cut_s),
+                    100 * (1 - out->any_cut_s / out->iteration_s));
     return cuts.at;
 }
 

@@ -1,0 +1,93 @@
+/* A configuration that the bound of its own cut rules out may be better when it
+ * is cut otherwise. So, last of all, bounds whatever the cut (any_cut_s) are
+ * raised, the least first, until all are enough or the least of all is as it
+ * is: from seconds of nodes, of edges, and what cuts add (crossings.c). */
+#include "config.h"
+#include "search/attempt.h"
+#include "search/crew.h"
+#include "search/effort.h"
+#include "search/narrow.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Of the work done so far; all of it, where that was less than LITTLE_S. */
+#define SHARE 0.1
+#define LITTLE_S 2
+enum { BATCH = 8 };
+
+static bool has_every_cut(const search_problem *p)
+{
+    return !p->stage_of && !p->n_layers && !p->stage_mesh &&
+           p->cluster->n_groups == 1;
+}
+
+typedef struct open_cut {
+    search_candidate *c;
+    int32_t place; /* of all */
+} open_cut;
+
+static int by_any_cut(const void *a, const void *b)
+{
+    const open_cut *x = a, *y = b;
+    if (x->c->any_cut_s < y->c->any_cut_s || x->c->any_cut_s > y->c->any_cut_s)
+        return x->c->any_cut_s < y->c->any_cut_s ? -1 : 1;
+    return x->place - y->place;
+}
+
+/* What is proven of one stage, which no cut makes other. */
+static double wanted_of(const search_level0 *z)
+{
+    double wanted = search_enough(z);
+    for (int32_t k = 0; k < z->all.n; k++)
+        if (z->all.at[k]->n_stages == 1)
+            wanted = fmin(wanted, search_bound(z->all.at[k]));
+    return wanted;
+}
+
+static int32_t list_open_cuts(const search_level0 *z, double wanted,
+                              open_cut *list)
+{
+    int32_t n = 0;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k];
+        if (!c->part && c->n_stages > 1 && !search_proven(c->any_cut_s, wanted))
+            list[n++] = (open_cut){c, k};
+    }
+    if (n)
+        qsort(list, (size_t)n, sizeof *list, by_any_cut);
+    return n;
+}
+
+/* The first of the list, a batch at most; returns how many. */
+static int32_t weigh_few(search_level0 *z, const open_cut *list, int32_t n,
+                         double *wanted)
+{
+    search_candidate *few[BATCH];
+    const int32_t n_few = n < BATCH ? n : BATCH;
+    for (int32_t k = 0; k < n_few; k++)
+        few[k] = list[k].c;
+    search_say(z, few[0], "however it is cut");
+    search_crew_run(z, search_weigh_every_cut, few, n_few);
+    for (int32_t k = 0; k < n_few; k++)
+        *wanted = fmin(*wanted, few[k]->any_cut_s);
+    return n_few;
+}
+
+void search_prove_every_cut(search_level0 *z)
+{
+    if (!z->kept.from || !has_every_cut(z->problem))
+        return;
+    fs_arena *scratch = fs_arena_create();
+    open_cut *list = fs_new(scratch, open_cut, z->all.n);
+    const double done = (double)search_steps(z);
+    const double most =
+        done + fmax(SHARE * done, fmin(done, LITTLE_S * FS_STEPS_PER_S));
+    double wanted = wanted_of(z);
+    const int32_t n = list_open_cuts(z, wanted, list);
+    int32_t k = 0;
+    while (k < n && !search_proven(list[k].c->any_cut_s, wanted) &&
+           (double)search_steps(z) < most && !search_over(z))
+        k += weigh_few(z, list + k, n - k, &wanted);
+    fs_arena_destroy(scratch);
+}
