@@ -140,7 +140,7 @@ void search_look_at_nodes(search_level0 *z, search_candidate *c)
     search_lay_out_even(z, c, &c->shown);
     c->shown.seconds_only = true;
     if (node_tables(z, c)) {
-        raise_bound(c, search_even_floor(&c->built, search_groups(c)));
+        raise_bound(c, search_even_floor(&c->built, search_groups(c), NULL));
         if (z->problem->in_full) {
             c->sim_s = search_sim_floor(z, c);
             c->sim_nodes = true;
@@ -198,20 +198,24 @@ static double cut_bound(const search_level0 *z, search_candidate *c,
 /* Of a candidate of no tables, which it leaves without any; 0: nothing. */
 static double weigh_even(search_level0 *z, search_candidate *c, bool apart)
 {
+    const int32_t p = search_groups(c);
+    const double enough = search_enough(z);
     double bound = 0;
     search_crossings cuts = {0};
     c->arena = fs_arena_create();
     search_lay_out_even(z, c, &c->shown);
     c->shown.seconds_only = true;
     c->shown.tells_apart = apart;
+    const search_ranks *ranks =
+        apart ? search_ranks_of(z, c->graph->graph) : NULL;
     if (node_tables(z, c)) {
-        bound = search_even_floor(&c->built, search_groups(c));
-        search_part_heaviest(&c->built, &c->shown, search_groups(c));
-        if (!search_proven(bound, search_enough(z)) && edge_tables(c)) {
+        if (apart)
+            cuts = search_find_floors(&c->built, ranks, p, c->arena);
+        bound = search_even_floor(&c->built, p, &cuts);
+        search_part_heaviest(&c->built, &c->shown, p);
+        if (!search_proven(bound, enough) && edge_tables(c)) {
             if (apart)
-                cuts = search_find_crossings(
-                    &c->built, search_ranks_of(z, c->graph->graph),
-                    search_groups(c), c->arena);
+                cuts = search_find_crossings(&c->built, ranks, p, c->arena);
             bound = fmax(bound, cut_bound(z, c, &cuts));
         }
     }

@@ -30,19 +30,6 @@ typedef struct search_built {
     int64_t steps;   /* of work that its tables took */
 } search_built;
 
-/* Of all of a graph on the devices of one stage of p, with its nodes' tables: a
- * bound of what p stages take. */
-double search_even_floor(const search_built *built, int32_t p);
-/* The same of what a simulated step takes: no compute stream is done before the
- * mean one is, nor, if each has a core of its own, before the heaviest piece.
- */
-double search_even_load(const search_built *built, int32_t p, bool crowded);
-/* Which pieces are the heaviest; what follows counts them apart, */
-void search_part_heaviest(search_built *built, search_layout *layout,
-                          int32_t p);
-/* at prices that prove a bound for p stages. */
-struct search_prices search_even_prices(const search_built *built, int32_t p,
-                                        fs_arena *arena);
 /* What cuts of p stages add to a micro-batch (crossings.c): all of them, and
  * each, at a place of the order of pieces, to the stage behind it and to the
  * one before it. */
@@ -55,6 +42,25 @@ struct search_ranks;
 search_crossings search_find_crossings(const search_built *built,
                                        const struct search_ranks *ranks,
                                        int32_t p, fs_arena *arena);
+/* To seconds of nodes alone: all that what crosses takes at least. */
+search_crossings search_find_floors(const search_built *built,
+                                    const struct search_ranks *ranks, int32_t p,
+                                    fs_arena *arena);
+
+/* Of all of a graph on the devices of one stage of p, with its nodes' tables: a
+ * bound of what p stages take, with what cuts add (NULL: nothing). */
+double search_even_floor(const search_built *built, int32_t p,
+                         const search_crossings *cuts);
+/* The same of what a simulated step takes: no compute stream is done before the
+ * mean one is, nor, if each has a core of its own, before the heaviest piece.
+ */
+double search_even_load(const search_built *built, int32_t p, bool crowded);
+/* Which pieces are the heaviest; what follows counts them apart, */
+void search_part_heaviest(search_built *built, search_layout *layout,
+                          int32_t p);
+/* at prices that prove a bound for p stages. */
+struct search_prices search_even_prices(const search_built *built, int32_t p,
+                                        fs_arena *arena);
 /* Even prices where the fullest run of pieces, with what cuts add to it, takes
  * so many seconds of a step, which are returned and not of the prices; 0: no
  * more than the mean does. */

@@ -210,14 +210,16 @@ static loads weigh(const search_built *built, int32_t p,
     return found;
 }
 
-double search_even_floor(const search_built *built, int32_t p)
+double search_even_floor(const search_built *built, int32_t p,
+                         const search_crossings *cuts)
 {
     const search_net *net = &built->loose;
-    const loads found = weigh(built, p, NULL);
+    const loads found = weigh(built, p, cuts);
     if (isinf(found.all[0]) || isinf(found.all[1]))
         return INFINITY;
-    return net->fill * found.all[0] +
-           (net->micro_batches - net->fill) * found.fullest[0] +
+    const double all = found.all[0] + (cuts ? cuts->all_s : 0);
+    return net->fill * all +
+           (net->micro_batches - net->fill) * fmax(found.fullest[0], all / p) +
            found.fullest[1];
 }
 
