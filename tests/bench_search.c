@@ -87,6 +87,7 @@ static void read_answer(bench_run *r)
     r->search_s = bench_figure(answer, "search_s");
     r->step_s = bench_figure(answer, "iteration_s");
     r->gap = bench_figure(answer, "gap");
+    r->every_cut = bench_figure(answer, "any_cut_gap");
     r->sim_gap = bench_figure(answer, "sim_gap");
     r->late = json_is_true(json_object_get(answer, "late"));
     r->peak_bytes = 0;

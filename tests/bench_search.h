@@ -17,7 +17,7 @@ typedef struct bench_run {
     double wall_s, cpu_s, megabytes; /* of the process, from its start to its
                                         end; at most resident, in 1e6 */
     double graphs_s, first_s, search_s;
-    double step_s, gap, sim_gap;
+    double step_s, gap, every_cut, sim_gap;
     double peak_bytes;     /* of the fullest device */
     int32_t configs, open; /* in the space; of these, not pruned */
     char answer[16];       /* optimal, feasible, infeasible, limit */

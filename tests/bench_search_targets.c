@@ -51,7 +51,7 @@ static const target targets[] = {
 
 #define COLUMNS                                                                \
     "first s | graphs s | search s | wall s | CPU s | MB | step s | gap % | "  \
-    "sim gap % | configurations | open | "
+    "every cut % | sim gap % | configurations | open | "
 
 static void tell_run(const bench_run *r)
 {
@@ -63,6 +63,7 @@ static void tell_run(const bench_run *r)
     bench_cell("%.0f", r->megabytes);
     bench_cell("%.5g", r->step_s);
     bench_cell("%.2f", 100 * r->gap);
+    bench_cell("%.2f", 100 * r->every_cut);
     bench_cell("%.2f", 100 * r->sim_gap);
     bench_cell("%.0f", r->configs);
     bench_cell("%.0f", r->open);

@@ -153,8 +153,11 @@ void cli_making_question(const cli_making *m)
     json_object_set_new(r, "expanded", json_integer(f->n_expanded));
     json_object_set_new(r, "closed", json_integer(f->n_closed));
     json_object_set_new(r, "other_cuts", json_integer(f->n_recuts));
-    if (f->any_cut_s > 0)
+    if (f->any_cut_s > 0) {
         json_object_set_new(r, "any_cut_bound_s", json_real(f->any_cut_s));
+        json_object_set_new(r, "any_cut_gap",
+                            json_real(1 - f->any_cut_s / f->iteration_s));
+    }
     set_digest(r, "space_digest", f->space_digest);
     set_digest(r, "cost_digest", f->cost_digest);
 }
