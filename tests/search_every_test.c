@@ -477,7 +477,7 @@ int main(void)
     tap_equal_int(t.bad_even, 0,
                   "no strategy of any cut is below the bound of "
                   "all cuts");
-    tap_ok(one || t.raised > n / 6, "what cuts add raises that of %d",
+    tap_ok(one || t.raised > n / 10, "what cuts add raises that of %d",
            t.raised);
     printf("# %lld simulated where a bound of all simulations is known, which "
            "is %.3f of one\n",

@@ -140,7 +140,10 @@ void search_look_at_nodes(search_level0 *z, search_candidate *c)
     search_lay_out_even(z, c, &c->shown);
     c->shown.seconds_only = true;
     if (node_tables(z, c)) {
-        raise_bound(c, search_even_floor(&c->built, search_groups(c), NULL));
+        const search_crossings cuts =
+            search_find_floors(&c->built, search_ranks_of(z, c->graph->graph),
+                               search_groups(c), c->arena);
+        raise_bound(c, search_even_floor(&c->built, search_groups(c), &cuts));
         if (z->problem->in_full) {
             c->sim_s = search_sim_floor(z, c);
             c->sim_nodes = true;
