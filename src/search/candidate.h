@@ -35,6 +35,7 @@ typedef struct search_measured {
     double *micro_s, *step_s; /* [ranks] without moves between stages */
     int32_t *stage;           /* [ranks] */
     double cost_s;            /* of the plan */
+    bool proposed;            /* cuts, by that */
 } search_measured;
 
 /* Bounds of a cut: at even prices first. */
@@ -78,6 +79,7 @@ typedef struct search_candidate {
     bool reached_by_engine;             /* from its prices, not by pressing */
     bool solved;                        /* an engine was asked */
     bool anchored;                      /* asked for lean plans */
+    bool glanced;                       /* greedy was asked (glance.c) */
     bool again;                         /* what is computed again is chosen, */
     bool covered;      /* or there is one for which it is, too */
     double weighed_s;  /* bound whatever the limits */

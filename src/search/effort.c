@@ -27,6 +27,8 @@
 /* And its best configurations, without recipes. */
 #define FREEING_WORK 0.05
 #define FREEING_TIME 0.3
+/* Lean plans of one configuration get that much of what is left. */
+#define LEAN_WORK 0.5
 /* A first attempt gets no more of it than that. */
 #define FIRST_WORK 0.05
 
@@ -128,6 +130,14 @@ fs_deadline search_rest(const search_level0 *z, search_candidate *c)
     double left = INFINITY;
     if (z->most_steps < INT64_MAX)
         left = (double)(z->most_steps - search_steps(z));
+    return fs_deadline_after(left, &c->steps, z->end);
+}
+
+fs_deadline search_lean_rest(const search_level0 *z, search_candidate *c)
+{
+    double left = INFINITY;
+    if (z->most_steps < INT64_MAX)
+        left = LEAN_WORK * (double)(z->most_steps - search_steps(z));
     return fs_deadline_after(left, &c->steps, z->end);
 }
 

@@ -27,6 +27,8 @@ void search_shorten_round(search_level0 *z);
 bool search_round_over(search_level0 *z);
 /* For work on a candidate that ends with the search only, */
 fs_deadline search_rest(const search_level0 *z, search_candidate *c);
+/* for lean plans, which leave something for others, */
+fs_deadline search_lean_rest(const search_level0 *z, search_candidate *c);
 /* and for one attempt of `seconds` of work; where memory decides the round ends
  * it, too. */
 /* steps that all attempts together have left: INFINITY, any. */

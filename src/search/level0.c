@@ -110,6 +110,8 @@ void search_sort(search_level0 *z)
 #define NEAR 1e-4
 #define BINDING_EFFORT_S 3
 enum { QUICK_PASSES = 3, BATCH = 16 };
+/* And what the first round did not close later ones do not: so many passes. */
+enum { LATER_PASSES = 2 };
 
 static bool near_enough(const search_level0 *z, const search_candidate *c,
                         int32_t pass)
@@ -572,8 +574,12 @@ fs_status search_explore(search_level0 *z, fs_err *err)
     for (int32_t e = 0; e < N_EFFORTS; e++) {
         if (e && (effort_s[e - 1] >= most_s || (z->round && z->best)))
             break;
+        if (z->round && e >= LATER_PASSES)
+            break;
         if (e == 0)
             FS_TRY(look_first(z, err));
+        if (e == 0 && z->round == 0)
+            search_glance_early(z);
         search_sort(z);
         search_candidate *list[AT_ONCE];
         int32_t n = 0;

@@ -28,6 +28,8 @@
 enum { FIT_ROUNDS = 64, LEVELS = 64 };
 /* So often plans that do not fit tell of moments before more is proven. */
 enum { LEARNT_EARLY = 4 };
+/* Steps for lean plans of what was not solved, at least. */
+#define LEAST_ANCHOR (0.25 * FS_STEPS_PER_S)
 
 bool search_narrowed(const search_candidate *c)
 {
@@ -119,11 +121,10 @@ typedef struct lowered_best {
     search_lowered as;
 } lowered_best;
 
-/* Keeps the plan of these values of the best configuration, if it fits. */
-static bool keep_values(search_level0 *z, const int32_t *value, double cost_s,
-                        lowered_best *out)
+/* Keeps the plan of these values of a configuration's network, if it fits. */
+static bool keep_values(search_level0 *z, search_candidate *c,
+                        const int32_t *value, double cost_s, lowered_best *out)
 {
-    search_candidate *c = z->best;
     *out =
         (lowered_best){search_whole_plan(z, c, &c->built,
                                          &(search_mix){.value = value}, cost_s),
@@ -146,7 +147,8 @@ static bool keep_values(search_level0 *z, const int32_t *value, double cost_s,
 /* Once each: of a plan that fits there is nothing to tell. */
 static bool keep_best(search_level0 *z, lowered_best *out)
 {
-    if (z->fitting != z->value && keep_values(z, z->value, z->best_s, out))
+    if (z->fitting != z->value &&
+        keep_values(z, z->best, z->value, z->best_s, out))
         z->fitting = z->value;
     return z->fitting == z->value;
 }
@@ -157,24 +159,33 @@ bool search_keep_best(search_level0 *z)
     return keep_best(z, &best);
 }
 
-/* What is best by the network leaves nothing of the limits for what the network
- * does not count; another engine's plan may. */
-static void keep_other(search_level0 *z)
+bool search_glance(search_level0 *z, search_candidate *c, search_solution *out)
 {
-    search_candidate *c = z->best;
     const double wanted_s =
         z->kept.from ? z->kept.cost_s : search_wanted(z->problem);
     const search_budget budget = {
         search_rest(z, c),   INFINITY, 0,   z->problem->reduce,
         z->problem->without, 1,        NULL};
-    search_solution other = {.cost = INFINITY};
     lowered_best best;
     fs_err err = {0};
-    if (z->engine == search_ilp &&
-        search_greedy(&c->built.net, &budget, z->scratch, &err, &other) ==
-            FS_OK &&
-        other.cost < wanted_s)
-        keep_values(z, other.value, other.cost, &best);
+    *out = (search_solution){.cost = INFINITY};
+    if (search_greedy(&c->built.net, &budget, z->scratch, &err, out) != FS_OK ||
+        isinf(out->cost)) {
+        out->cost = INFINITY;
+        return false;
+    }
+    return out->cost >= wanted_s ||
+           keep_values(z, c, out->value, out->cost, &best);
+}
+
+void search_keep_other(search_level0 *z, search_candidate *c)
+{
+    search_solution other;
+    if (z->engine != search_ilp || z->problem->rounds)
+        return;
+    search_glance(z, c, &other);
+    if (!z->best && z->kept.from)
+        z->best_s = fmin(z->best_s, z->kept.cost_s);
 }
 
 bool search_keep_fitting(search_level0 *z)
@@ -184,7 +195,7 @@ bool search_keep_fitting(search_level0 *z)
     if (!fits) {
         note_misfit(z, &best.plan, best.as.limit, best.as.bytes);
         search_withdraw(z, z->best);
-        keep_other(z);
+        search_keep_other(z, z->best);
     }
     z->best = NULL;
     z->best_s = z->kept.from ? z->kept.cost_s : search_wanted(z->problem);
@@ -250,7 +261,7 @@ static bool judge(search_level0 *z)
     narrow(c, &best,
            search_share_taken(best.plan.graph, best.plan.strategy,
                               best.as.limit, best.as.bytes));
-    keep_other(z);
+    search_keep_other(z, z->best);
     return false;
 }
 
@@ -317,6 +328,7 @@ typedef struct leaning {
     search_built built;
     int64_t *limit, *bytes; /* [stages] */
     search_lean lean;
+    bool refused; /* one would have been the best, had it fitted */
 } leaning;
 
 /* Lowers a plan, and keeps it if it is the best that fits. */
@@ -330,6 +342,7 @@ static bool look_at(void *ctx, const search_lean_plan *lean)
     if (!search_fits(z->problem, found.graph, l->limit, found.strategy,
                      l->bytes)) {
         note_misfit(z, &found, l->limit, l->bytes);
+        l->refused |= !z->kept.from || found.cost_s < z->kept.cost_s;
         return false;
     }
     if (z->kept.from && found.cost_s >= z->kept.cost_s)
@@ -376,17 +389,20 @@ static bool lean_plans_of(search_level0 *z, search_candidate *c, bool leanest,
                                    .fits = look_at,
                                    .ctx = l};
     search_lean_plans(&built->net, leanest ? &leanest_will_do : &wish,
-                      search_rest(z, anew), anew->arena, &l->lean);
+                      leanest ? search_rest(z, anew)
+                              : search_lean_rest(z, anew),
+                      anew->arena, &l->lean);
     c->steps += anew->steps;
     return true;
 }
 
-void search_anchor_one(search_level0 *z, search_candidate *c)
+bool search_anchor_one(search_level0 *z, search_candidate *c)
 {
     leaning l;
     c->anchored = true;
     lean_plans_of(z, c, false, &l);
     fs_arena_destroy(l.anew.arena);
+    return l.refused;
 }
 
 /* ---- where nothing fits ---- */
@@ -482,31 +498,55 @@ static bool may_be_leaner(const search_level0 *z, const search_candidate *c)
     if (!z->kept.from)
         return true;
     const double enough_s = search_near(z->kept.cost_s, z->problem->gap);
-    return c->solved && !search_proven(own_bound(c), enough_s) &&
+    return !search_proven(own_bound(c), enough_s) &&
            !(c->settled && isfinite(c->record.iteration_s) &&
              c->record.iteration_s >= enough_s);
 }
 
-static void anchor(search_level0 *z)
+static bool is_to_anchor(const search_level0 *z, const search_candidate *c)
 {
     const double enough_s =
         search_near(search_wanted(z->problem), z->problem->gap);
-    for (int32_t k = 0; k < z->all.n; k++) {
-        search_candidate *c = z->all.at[k];
-        const double bound_s = own_bound(c);
-        if (search_over(z))
-            break;
-        if (isfinite(bound_s) && !search_proven(bound_s, enough_s) &&
-            may_be_leaner(z, c) && !c->anchored)
-            search_anchor_one(z, c);
+    const double bound_s = own_bound(c);
+    return !c->anchored && isfinite(bound_s) &&
+           !search_proven(bound_s, enough_s) && may_be_leaner(z, c);
+}
+
+/* Where memory refuses what would be better, what is computed again may help.
+ */
+static void anchor_with(search_level0 *z, search_candidate *c)
+{
+    const int32_t n = z->all.n;
+    if (!search_anchor_one(z, c))
+        return;
+    search_ask_again(z, c);
+    if (z->all.n > n && !search_over(z))
+        search_anchor_one(z, z->all.at[n]);
+}
+
+/* Those first that were solved, and that compute nothing again, whose networks
+ * are small. Others have no more than as much again. */
+static void anchor(search_level0 *z)
+{
+    const double begun = (double)search_steps(z);
+    double most = INFINITY;
+    for (int32_t turn = 0; turn < 4; turn++) {
+        const bool again = turn % 2 > 0, solved = turn < 2;
+        for (int32_t k = 0; k < z->all.n && !search_over(z); k++) {
+            search_candidate *c = z->all.at[k];
+            if (c->again == again && c->solved == solved &&
+                is_to_anchor(z, c) && (double)search_steps(z) < most)
+                anchor_with(z, c);
+        }
+        if (turn == 1 && z->kept.from)
+            most = 2 * (double)search_steps(z) - begun + LEAST_ANCHOR;
     }
 }
 
 /* Is the best plan one that does not fit, where that is to be mended soon? */
 static bool misses(search_level0 *z, lowered_best *best)
 {
-    return z->best && z->memory_decides && !z->problem->rounds &&
-           !keep_best(z, best);
+    return z->best && !z->problem->rounds && !keep_best(z, best);
 }
 
 /* A plan that does not fit need not be proven first: with the moments that it
@@ -561,8 +601,7 @@ static fs_status explore_rounds(search_level0 *z, fs_err *err)
         const bool misfit = z->best && !judge(z);
         if (wants_anchor(z))
             anchor(z);
-        if (z->round == 0)
-            FS_TRY(search_recut_early(z, err));
+        FS_TRY(search_recut_early(z, err));
         z->round++;
         if (search_over(z) || (!misfit && !widen_all(z)))
             return FS_OK;

@@ -19,8 +19,16 @@ void search_keep_found(search_level0 *z, search_candidate *from,
 void search_try_rivals(search_level0 *z);
 /* Keeps the best plan, if it fits; else it is as if it had not been found. */
 bool search_keep_fitting(search_level0 *z);
-/* Asks a configuration for lean plans. */
-void search_anchor_one(search_level0 *z, search_candidate *c);
+/* What greedy finds for a configuration that is prepared, kept if it fits; does
+ * it, or need it not? */
+bool search_glance(search_level0 *z, search_candidate *c, search_solution *out);
+/* The same of one that an engine was asked about. What is best by the network
+ * leaves nothing of the limits for what the network does not count; another
+ * engine's plan may. */
+void search_keep_other(search_level0 *z, search_candidate *c);
+/* Asks a configuration for lean plans; did memory refuse one that would have
+ * been the best? */
+bool search_anchor_one(search_level0 *z, search_candidate *c);
 /* Keeps the best plan, if it fits; else nothing happens. */
 bool search_keep_best(search_level0 *z);
 

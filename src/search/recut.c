@@ -6,6 +6,7 @@
  * turn out to take is what the next ones are found by. */
 #include "config.h"
 #include "search/recut.h"
+#include "search/recutter.h"
 
 #include "search/attempt.h"
 #include "search/built.h"
@@ -35,300 +36,17 @@
 #define LEAST_MIXED_S 2
 /* Of the limits on work and time, what is left for them at least. */
 #define RESERVE 0.1
-/* Configurations whose plans are dearer than the best by more are not cut
- * again: between two cuts of one there is rarely as much. */
-#define NEAR 0.25
-/* What a cut is said to take may be off by so much of it; and what is looked at
- * while little work was done. */
-#define SLACK 0.02
-#define LOOSE 0.15
-/* Cuts told of a configuration at a time, and of one without a plan; without a
- * better plan in so many attempts in a row there is an end, or in more where
- * these take less of the work than 1 / TRIES each and nothing else waits; steps
- * of finding cuts. */
-enum {
-    DEALS = 16,
-    FEW_DEALS = 2,
-    IN_A_ROW = 8,
-    TRIES = 40,
-    DEAL_WORK = 1 << 22
-};
-
-/* ---- what pieces take ---- */
-
-static bool wants_cuts(const search_level0 *z)
-{
-    const search_problem *p = z->problem;
-    return p->recut && !(p->without & SEARCH_CUTS) && !p->rounds &&
-           !p->stage_of && !p->n_layers;
-}
-
-/* [2 * node] per micro-batch, then per step: of one such node. */
-static double *seconds_of_nodes(const search_candidate *c, const int32_t *value,
-                                fs_arena *arena)
-{
-    const search_built *b = &c->built;
-    const search_net *net = &b->loose;
-    const search_layout *layout = &c->shown;
-    double *s = fs_new(arena, double, 2 * net->n_nodes);
-    for (int32_t v = 0; v < net->n_nodes; v++)
-        s[2 * v + net->nodes[v].per_step] +=
-            net->nodes[v].cost[value[b->var[v]]] / search_times(layout, v);
-    for (int32_t e = 0; e < net->n_edges; e++) {
-        const search_net_edge *edge = &net->edges[e];
-        const int32_t u = edge->u, v = edge->v;
-        const int64_t at =
-            (int64_t)value[b->var[u]] * net->nodes[v].n + value[b->var[v]];
-        if (layout->stage_of[u] == layout->stage_of[v])
-            s[2 * v + edge->per_step] +=
-                edge->cost[at] / search_times(layout, v);
-    }
-    return s;
-}
-
-static search_measured *measure(search_level0 *z, const search_candidate *c,
-                                const search_view *view, const int32_t *value,
-                                fs_arena *arena)
-{
-    fs_arena *scratch = fs_arena_create();
-    const ir_graph *whole = view ? view->fold->layers->graph : c->shown.graph;
-    const search_ranks *ranks = search_ranks_of(z, whole);
-    const double *s = seconds_of_nodes(c, value, scratch);
-    search_measured *m = fs_new(arena, search_measured, 1);
-    *m = (search_measured){ranks, fs_new(arena, double, ranks->n),
-                           fs_new(arena, double, ranks->n),
-                           fs_new(arena, int32_t, ranks->n), 0};
-    for (int32_t v = 0; v < whole->nodes.n; v++) {
-        const int32_t of = view ? view->rep[v] : v;
-        m->micro_s[ranks->rank[v]] += of < 0 ? 0 : s[2 * of];
-        m->step_s[ranks->rank[v]] += of < 0 ? 0 : s[2 * of + 1];
-    }
-    fs_arena_destroy(scratch);
-    return m;
-}
-
-void search_measure(search_level0 *z, search_candidate *c,
-                    const search_solution *solution)
-{
-    if (!wants_cuts(z) || c->n_stages == 1 || c->depth > 1 ||
-        !(solution->cost < (1 + NEAR) * z->best_s) ||
-        (c->measured && c->measured->cost_s <= solution->cost))
-        return;
-    const search_ranks *placed = search_ranks_of(z, c->layout.graph);
-    search_measured *m = measure(z, c, c->view, solution->value, z->scratch);
-    m->cost_s = solution->cost;
-    for (int32_t r = 0; r < m->ranks->n; r++)
-        m->stage[r] = c->layout.stage_of[placed->order[r]];
-    c->measured = m;
-}
-
-/* ---- cuts by that ---- */
-
-typedef struct proposal {
-    const search_candidate *of;
-    const ir_mesh *mesh; /* [its stages]; NULL: all have its own */
-    int32_t *begin;      /* [its stages] ranks */
-    double cost_s;
-    double slack; /* what is promised may be off by so much; 0: as any */
-    bool even;    /* it is a relaxation: of no plan */
-} proposal;
-
-typedef struct search_recutter {
-    search_level0 *z;
-    fs_arena *arena;
-    search_memo met; /* cuts */
-    FS_VEC(proposal) open;
-    int64_t most_steps; /* of the search */
-    double steps;       /* without a better plan, of what is done at the */
-    int64_t end;        /* time; its end; */
-    int64_t loose;      /* so far it was little */
-} recutter;
-
-bool search_lay_out_anew(search_level0 *z, const search_candidate *c,
-                         search_candidate *anew)
-{
-    fs_err ignored = {0};
-    *anew = search_anew(c);
-    anew->whole = true;
-    return search_lay_out_cut(z, anew, &ignored) == FS_OK;
-}
-
-/* Sums of what each stage would take, had it the pieces before a place. */
-static double *sums_of(const search_layout *layout, const search_measured *m,
-                       const search_places *places, const double *seconds,
-                       const double *speed, fs_arena *arena)
-{
-    const int32_t row = places->n + 1;
-    double *sums = fs_new(arena, double, (size_t)layout->n_stages *(size_t)row);
-    for (int32_t k = 0; k < layout->n_stages; k++) {
-        double sum = 0;
-        for (int32_t j = 0, r = 0; j <= places->n; j++) {
-            for (; r < places->at[j]; r++)
-                sum += seconds[r] * speed[m->stage[r]] / speed[k];
-            sums[k * row + j] = sum;
-        }
-    }
-    return sums;
-}
-
-/* A key of all that tells a cut from others. */
-static bool is_new(recutter *r, const search_candidate *c, const ir_mesh *each,
-                   const int32_t *begin)
-{
-    FS_VEC(int32_t) key = {0};
-    fs_push(r->arena, &key, c->record.micro_batches);
-    fs_push(r->arena, &key, c->n_stages);
-    fs_push(r->arena, &key, c->again);
-    fs_push(r->arena, &key, c->order ? c->order->number : 0);
-    fs_push(r->arena, &key, (int32_t)fs_hash_text(0, c->schedule));
-    for (int32_t k = 0; k < c->n_stages; k++) {
-        const ir_mesh *mesh = each ? &each[k] : &c->mesh;
-        for (int32_t a = 0; a < mesh->n; a++)
-            fs_push(r->arena, &key, mesh->dim[a]);
-        fs_push(r->arena, &key, -begin[k]);
-    }
-    int32_t *at =
-        search_memo_at(&r->met, key.at, (size_t)key.n * sizeof *key.at);
-    const bool is = *at < 0;
-    *at = 1;
-    return is;
-}
-
-/* Where its own stages begin, as places; false: not at places. */
-static bool own_begin(const search_measured *m, const search_places *places,
-                      int32_t *begin)
-{
-    for (int32_t j = 0, k = 0, r = 0; j < places->n; j++) {
-        r = places->at[j];
-        if (m->stage[r] == k && (r == 0 || m->stage[r - 1] < k))
-            begin[k++] = j;
-        if (j + 1 == places->n)
-            return k == m->stage[m->ranks->n - 1] + 1;
-    }
-    return false;
-}
-
-/* Beside the best cut, one stage a place longer and the next one shorter: what
- * is said of them may be off, since signatures change where a stage ends. */
-static void propose_moves(recutter *r, const proposal *own, int32_t n,
-                          const search_deal_chain *chain, const int32_t *at)
-{
-    const int32_t p = own->of->n_stages;
-    for (int32_t i = 2; i < 2 * p; i++) {
-        const int32_t k = i / 2, end = k + 1 < p ? own->begin[k + 1] : n;
-        int32_t *begin =
-            fs_memdup(r->arena, own->begin, (size_t)p * sizeof *begin);
-        begin[k] += i % 2 ? 1 : -1;
-        if (begin[k] <= begin[k - 1] || begin[k] >= end)
-            continue;
-        proposal move = *own;
-        move.cost_s *= search_deal_cost(chain, begin);
-        move.begin = begin;
-        for (int32_t j = 0; j < p; j++)
-            begin[j] = at[begin[j]];
-        if (is_new(r, own->of, own->mesh, begin))
-            fs_push(r->arena, &r->open, move);
-    }
-}
-
-/* The cuts that come to least by what was measured; its own is none. What its
- * own plan takes, by the same sums, says how far these are off. */
-static void propose(recutter *r, search_candidate *c, const search_measured *m,
-                    const search_places *places, const search_deal_chain *chain)
-{
-    search_deal deals[DEALS];
-    double scale = 1;
-    const ir_mesh *mesh = c->part ? c->part->mesh : NULL;
-    if (m->cost_s > 0) {
-        int32_t *own = fs_new(r->arena, int32_t, c->n_stages);
-        if (!own_begin(m, places, own))
-            return;
-        scale = m->cost_s / search_deal_cost(chain, own);
-        if (m->cost_s <= r->z->best_s)
-            propose_moves(r, &(proposal){c, mesh, own, scale, NEAR, false},
-                          places->n, chain, places->at);
-        for (int32_t k = 0; k < c->n_stages; k++)
-            own[k] = places->at[own[k]];
-        is_new(r, c, mesh, own);
-    }
-    const int32_t n = search_deal_best(chain, m->cost_s > 0 ? DEALS : FEW_DEALS,
-                                       r->arena, &r->z->other_steps, deals);
-    for (int32_t i = 0; i < n; i++) {
-        proposal p = {.of = c,
-                      .mesh = mesh,
-                      .begin = deals[i].begin,
-                      .cost_s = scale * deals[i].cost,
-                      .even = m->cost_s <= 0};
-        for (int32_t k = 0; k < c->n_stages; k++)
-            p.begin[k] = places->at[p.begin[k]];
-        if (is_new(r, c, mesh, p.begin))
-            fs_push(r->arena, &r->open, p);
-    }
-}
-
-static void propose_by(recutter *r, search_candidate *c,
-                       const search_measured *m)
-{
-    search_candidate anew;
-    search_places places;
-    if (search_lay_out_anew(r->z, c, &anew)) {
-        const search_layout *layout = &anew.layout;
-        const int32_t most =
-            (int32_t)sqrt(2.0 * DEAL_WORK / (DEALS * c->n_stages));
-        search_find_places(r->z->problem, layout, most, anew.arena, &places);
-        const double *speed =
-            search_find_speeds(r->z->problem, layout, anew.arena);
-        const search_deal_chain chain = {
-            .n = places.n,
-            .n_stages = c->n_stages,
-            .micro_batches = c->record.micro_batches,
-            .fill = layout->fill,
-            .micro = sums_of(layout, m, &places, m->micro_s, speed, anew.arena),
-            .step = sums_of(layout, m, &places, m->step_s, speed, anew.arena),
-            .in = places.in,
-            .back = places.back};
-        propose(r, c, m, &places, &chain);
-    }
-    fs_arena_destroy(anew.arena);
-}
-
-static bool is_near(const search_level0 *z, const search_candidate *c)
-{
-    return c->measured && c->measured->cost_s <= (1 + NEAR) * z->best_s;
-}
-
-static void propose_for(recutter *r, search_candidate *c)
-{
-    if (is_near(r->z, c))
-        propose_by(r, c, c->measured);
-}
+/* Without a better plan in so many attempts in a row there is an end, or in
+ * more where these take less of the work than 1 / TRIES each and nothing else
+ * waits.
+ */
+enum { IN_A_ROW = 8, TRIES = 40, GLANCES = 4, EARLY_GLANCES = 8 };
 
 /* ---- attempts ---- */
 
-static bool over(const recutter *r)
+bool search_cuts_over(const search_recutter *r)
 {
     return search_over(r->z) || search_steps(r->z) >= r->end;
-}
-
-/* The one that promises most, if that is enough; it is no proposal any more. */
-static bool next_proposal(recutter *r, proposal *out)
-{
-    const double enough_s = search_enough(r->z),
-                 slack = search_steps(r->z) < r->loose ? LOOSE : SLACK;
-    int32_t best = -1;
-    for (int32_t k = 0; k < r->open.n; k++) {
-        const proposal *p = &r->open.at[k];
-        const double off = p->even ? 0 : fmax(p->slack, slack);
-        if (p->cost_s < (1 + off) * enough_s &&
-            !search_proven(p->of->weighed_s, enough_s) &&
-            (best < 0 || p->cost_s < r->open.at[best].cost_s))
-            best = k;
-    }
-    if (best < 0)
-        return false;
-    *out = r->open.at[best];
-    r->open.at[best] = r->open.at[--r->open.n];
-    return true;
 }
 
 /* Closed; or the best plan is of this cut. */
@@ -358,13 +76,13 @@ void search_drop_useless(search_level0 *z)
     z->all.n = kept;
 }
 
-static double best_known(const search_level0 *z)
+double search_best_known(const search_level0 *z)
 {
     return z->kept.from ? z->kept.cost_s : search_wanted(z->problem);
 }
 
 /* No more steps than these. */
-static void end_at(recutter *r, int64_t steps)
+void search_end_cuts_at(search_recutter *r, int64_t steps)
 {
     search_level0 *z = r->z;
     z->most_steps = z->round_steps = steps < r->end ? steps : r->end;
@@ -372,12 +90,12 @@ static void end_at(recutter *r, int64_t steps)
 
 /* With growing effort, while it is the best or may be. Where memory decides no
  * cut has the work of all: to close one finds no better ones. */
-static fs_status attempt(recutter *r, search_candidate *c, fs_err *err)
+static fs_status attempt(search_recutter *r, search_candidate *c, fs_err *err)
 {
     enum { PASSES = 4 };
     search_level0 *z = r->z;
     if (z->memory_decides)
-        end_at(r, search_steps(z) + (int64_t)(r->steps / IN_A_ROW));
+        search_end_cuts_at(r, search_steps(z) + (int64_t)(r->steps / IN_A_ROW));
     for (int32_t pass = 0; pass < PASSES && !c->settled && !search_over(z);
          pass++) {
         if (pass > 1 && z->best != c)
@@ -386,78 +104,75 @@ static fs_status attempt(recutter *r, search_candidate *c, fs_err *err)
             break;
         FS_TRY(search_solve_one(z, c, pass, err));
     }
-    end_at(r, r->end);
-    if (z->best == c && !search_keep_fitting(z) && !over(r))
+    search_end_cuts_at(r, r->end);
+    if (z->best == c && !search_keep_fitting(z) && !search_cuts_over(r))
         search_anchor_one(z, c);
-    z->best_s = best_known(z);
+    z->best_s = search_best_known(z);
     return FS_OK;
 }
 
-/* Where a cut makes the best plan it mostly does so on other meshes of as many
- * stages: these take about as much, unless it is known better. */
-static void propose_beside(recutter *r, const proposal *p)
-{
-    const search_level0 *z = r->z;
-    for (int32_t k = 0; k < z->all.n && !p->mesh; k++) {
-        search_candidate *c = z->all.at[k];
-        if (c->part || c->covered || c->graph != p->of->graph ||
-            c->n_stages != p->of->n_stages || c->again != p->of->again ||
-            !c->schedule || strcmp(c->schedule, p->of->schedule) != 0 ||
-            !is_new(r, c, NULL, p->begin))
-            continue;
-        const proposal beside = {
-            .of = c,
-            .begin = fs_memdup(r->arena, p->begin,
-                               (size_t)c->n_stages * sizeof *p->begin),
-            .cost_s = z->best_s};
-        fs_push(r->arena, &r->open, beside);
-    }
-}
-
-/* Memory may have asked for another one, with what is computed again chosen. */
-static fs_status try_cut(recutter *r, const proposal *p, fs_err *err)
+search_candidate *search_add_cut(search_recutter *r, const search_proposal *p)
 {
     search_level0 *z = r->z;
-    const int32_t n = z->all.n;
     search_part *part = fs_new(z->scratch, search_part, 1);
     *part = (search_part){++z->n_parts,
                           fs_memdup(z->scratch, p->begin,
                                     (size_t)p->of->n_stages * sizeof(int32_t)),
                           p->mesh};
-    search_add_part(z, p->of, part);
+    return search_add_part(z, p->of, part);
+}
+
+/* Memory may have asked for another one, with what is computed again chosen. */
+static fs_status try_cut(search_recutter *r, const search_proposal *p,
+                         fs_err *err)
+{
+    search_level0 *z = r->z;
+    const int32_t n = z->all.n;
+    search_add_cut(r, p);
     for (int32_t k = n; k < z->all.n; k++) {
         FS_TRY(attempt(r, z->all.at[k], err));
-        propose_for(r, z->all.at[k]);
+        search_propose_for(r, z->all.at[k]);
     }
     return FS_OK;
 }
 
 /* As much work from here on. */
-static void go_on(recutter *r)
+static void go_on(search_recutter *r)
 {
     search_level0 *z = r->z;
     r->end = search_steps(z) + (int64_t)r->steps;
     if (r->most_steps < r->end)
         r->end = r->most_steps;
-    end_at(r, r->end);
+    search_end_cuts_at(r, r->end);
 }
 
-static fs_status try_proposals(recutter *r, int32_t in_a_row, fs_err *err)
+static bool wants_glances(const search_level0 *z)
+{
+    return z->memory_decides && z->engine == search_ilp &&
+           !(z->problem->without & SEARCH_GLANCES);
+}
+
+static fs_status try_proposals(search_recutter *r, int32_t in_a_row,
+                               fs_err *err)
 {
     search_level0 *z = r->z;
     const double idle_steps =
         in_a_row < IN_A_ROW ? 0 : r->steps * in_a_row / TRIES;
     double since = (double)search_steps(z);
-    proposal p;
+    search_proposal p;
     for (int32_t idle = 0;
          (idle < in_a_row || (double)search_steps(z) < since + idle_steps) &&
-         !over(r) && next_proposal(r, &p);) {
+         !search_cuts_over(r);) {
+        if (wants_glances(z))
+            search_glance_at_cuts(r, r->steps / (2 * IN_A_ROW));
+        if (!search_next_proposal(r, &p))
+            break;
         const double best_s = z->best_s;
         FS_TRY(try_cut(r, &p, err));
         idle = z->best_s < best_s ? 0 : idle + 1;
         if (idle > 0)
             continue;
-        propose_beside(r, &p);
+        search_propose_beside(r, &p);
         go_on(r);
         since = (double)search_steps(z);
     }
@@ -477,9 +192,10 @@ static search_candidate *next_unmeasured(const search_level0 *z)
     search_candidate *next = NULL;
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
-        if (!c->dealt && !is_near(z, c) && !c->part && !c->covered &&
-            c->schedule && c->n_stages > 1 && c->depth == 1 &&
-            !search_proven(c->weighed_s, search_enough(z)) &&
+        if (!c->dealt &&
+            !(c->measured && search_is_near(z, c->measured->cost_s)) &&
+            !c->part && !c->covered && c->schedule && c->n_stages > 1 &&
+            c->depth == 1 && !search_proven(c->weighed_s, search_enough(z)) &&
             (!next || c->weighed_s < next->weighed_s))
             next = c;
     }
@@ -488,23 +204,23 @@ static search_candidate *next_unmeasured(const search_level0 *z)
 
 /* By what its pieces take where all of them are on one stage's devices, which
  * is said of no cut. */
-static void propose_unmeasured(recutter *r, search_candidate *c)
+static void propose_unmeasured(search_recutter *r, search_candidate *c)
 {
     search_level0 *z = r->z;
     search_candidate even = search_anew(c);
     even.part = NULL;
     const int32_t *value = search_even_values(z, &even);
     if (value)
-        propose_by(r, c, measure(z, &even, even.shown.view, value, even.arena));
+        search_propose_by(r, c, search_measure_even(z, &even, value));
     z->other_steps += even.steps;
     fs_arena_destroy(even.arena);
 }
 
-static fs_status try_unmeasured(recutter *r, fs_err *err)
+static fs_status try_unmeasured(search_recutter *r, fs_err *err)
 {
     search_level0 *z = r->z;
     search_candidate *c;
-    while (!over(r) && (c = next_unmeasured(z))) {
+    while (!search_cuts_over(r) && (c = next_unmeasured(z))) {
         const double left = (double)(r->end - search_steps(z));
         c->dealt = true;
         if ((double)c->graph->graph->nodes.n * NODE_STEPS >= left)
@@ -538,7 +254,7 @@ static bool all_equal(const search_pipeline *pipe)
     return true;
 }
 
-static void propose_pipeline(recutter *r, const search_runs *runs,
+static void propose_pipeline(search_recutter *r, const search_runs *runs,
                              const search_pipeline *pipe)
 {
     search_level0 *z = r->z;
@@ -551,20 +267,20 @@ static void propose_pipeline(recutter *r, const search_runs *runs,
                              .order = pipe->order,
                              .schedule = z->problem->schedule};
     of->record.micro_batches = runs->graph->micro_batches;
-    proposal p = {.of = of,
-                  .begin = fs_new(r->arena, int32_t, pipe->n),
-                  .cost_s = pipe->cost};
+    search_proposal p = {.of = of,
+                         .begin = fs_new(r->arena, int32_t, pipe->n),
+                         .cost_s = pipe->cost};
     if (!all_equal(pipe))
         p.mesh = fs_memdup(z->arena, pipe->mesh,
                            (size_t)pipe->n * sizeof *pipe->mesh);
     for (int32_t i = ranks->n - 1; i >= 0; i--)
         p.begin[search_pipeline_stage(pipe, runs->layer_of[ranks->order[i]])] =
             i;
-    if (pipe->n > 1 && is_new(r, of, p.mesh, p.begin))
+    if (pipe->n > 1 && search_is_new_cut(r, of, p.mesh, p.begin))
         fs_push(r->arena, &r->open, p);
 }
 
-static void propose_pipelines(recutter *r, const search_graph *graph,
+static void propose_pipelines(search_recutter *r, const search_graph *graph,
                               double most_steps)
 {
     search_level0 *z = r->z;
@@ -599,7 +315,7 @@ static double best_with(const search_level0 *z, const search_graph *graph)
 
 /* Numbers of micro-batches whose plans are best first; what is promised of
  * one is not to be compared with another's, since moves are not counted. */
-static fs_status try_meshes(recutter *r, fs_err *err)
+static fs_status try_meshes(search_recutter *r, fs_err *err)
 {
     const search_problem *p = r->z->problem;
     bool *done = fs_new(r->arena, bool, p->n_graphs);
@@ -629,11 +345,11 @@ static fs_status try_meshes(recutter *r, fs_err *err)
 
 /* ---- all of it ---- */
 
-static recutter *recutter_of(search_level0 *z)
+static search_recutter *recutter_of(search_level0 *z)
 {
     if (!z->recutter) {
-        z->recutter = fs_new(z->scratch, recutter, 1);
-        *z->recutter = (recutter){
+        z->recutter = fs_new(z->scratch, search_recutter, 1);
+        *z->recutter = (search_recutter){
             .z = z, .arena = z->scratch, .met = {.arena = z->scratch}};
     }
     z->recutter->most_steps = z->most_steps;
@@ -648,7 +364,7 @@ static double usual_work(const search_level0 *z)
 }
 
 /* Until so many steps are done without a better plan. */
-static void begin_work(recutter *r, double steps)
+void search_begin_cuts(search_recutter *r, double steps)
 {
     r->steps = steps;
     r->loose = 0;
@@ -656,14 +372,14 @@ static void begin_work(recutter *r, double steps)
 }
 
 /* So far little was done. */
-static void begin_loose(recutter *r, double steps)
+static void begin_loose(search_recutter *r, double steps)
 {
-    begin_work(r, steps);
+    search_begin_cuts(r, steps);
     r->loose = search_steps(r->z) + (int64_t)(LEAST_WORK_S * FS_STEPS_PER_S);
 }
 
 /* Of equal meshes. */
-static fs_status recut_equal(recutter *r, double usual, fs_err *err)
+static fs_status recut_equal(search_recutter *r, double usual, fs_err *err)
 {
     search_level0 *z = r->z;
     const int32_t n = z->all.n;
@@ -671,16 +387,63 @@ static fs_status recut_equal(recutter *r, double usual, fs_err *err)
     search_sort(z);
     z->round_end = z->end;
     z->best = NULL;
-    z->best_s = best_known(z);
+    z->best_s = search_best_known(z);
+    if (wants_glances(z))
+        search_glance_at_all(r, usual / GLANCES);
     for (int32_t k = 0; k < n; k++)
-        propose_for(r, z->all.at[k]);
+        search_propose_for(r, z->all.at[k]);
+    if (wants_glances(z))
+        search_glance_at_cuts(r, usual / GLANCES);
+    begin_loose(r, usual);
     FS_TRY(try_proposals(r, IN_A_ROW, err));
-    begin_work(r, usual);
+    search_begin_cuts(r, usual);
     FS_TRY(try_unmeasured(r, err));
     return FS_OK;
 }
 
-static fs_status recut(recutter *r, fs_err *err)
+/* What cuts found is not to be attempted before all others. */
+static void come_last(search_level0 *z, int32_t n)
+{
+    for (int32_t k = n; k < z->all.n; k++) {
+        search_candidate *part = z->all.at[k];
+        part->looked = part->weighed = part->tried = true;
+        part->cut = SEARCH_CUT;
+    }
+}
+
+void search_glance_early(search_level0 *z)
+{
+    search_candidate *best = z->best;
+    const double best_s = z->best_s;
+    if (!search_wants_cuts(z) || !wants_glances(z) || search_over(z))
+        return;
+    if (best)
+        search_keep_best(z);
+    if (!z->kept.from)
+        return;
+    z->best = NULL;
+    z->best_s = search_best_known(z);
+    search_recutter *r = recutter_of(z);
+    const int64_t round_steps = z->round_steps;
+    const double usual = usual_work(z);
+    search_glance_at_all(r, usual / EARLY_GLANCES);
+    const int32_t n = z->all.n;
+    for (int32_t k = 0; k < n; k++)
+        search_propose_for(r, z->all.at[k]);
+    search_glance_at_cuts(r, usual / EARLY_GLANCES);
+    z->most_steps = r->most_steps;
+    z->round_steps = round_steps;
+    come_last(z, n);
+    search_drop_useless(z);
+    if (best && best_s < z->kept.cost_s) {
+        z->best = best; /* it does not fit, which is looked into later */
+        z->best_s = best_s;
+    } else {
+        search_release(z, best);
+    }
+}
+
+static fs_status recut(search_recutter *r, fs_err *err)
 {
     search_level0 *z = r->z;
     const double done = (double)search_steps(z), usual = usual_work(z);
@@ -699,39 +462,48 @@ static fs_status recut(recutter *r, fs_err *err)
 fs_status search_recut_best(search_level0 *z, fs_err *err)
 {
     search_candidate *c = z->best;
-    if (!wants_cuts(z) || !c || !c->measured || z->memory_decides ||
+    if (!search_wants_cuts(z) || !c || !c->measured || z->memory_decides ||
         search_narrowed(c) || z->round > 0 || !search_keep_best(z))
         return FS_OK;
     z->best = NULL;
-    z->best_s = best_known(z);
+    z->best_s = search_best_known(z);
     search_release(z, c);
-    recutter *r = recutter_of(z);
+    search_recutter *r = recutter_of(z);
     const int32_t n = z->all.n;
     const int64_t round_steps = z->round_steps;
-    begin_work(r, usual_work(z));
-    propose_for(r, c);
+    search_begin_cuts(r, usual_work(z));
+    search_propose_for(r, c);
     FS_TRY(try_proposals(r, SOON, err));
     z->most_steps = r->most_steps;
     z->round_steps = round_steps;
-    for (int32_t k = n; k < z->all.n; k++) {
-        search_candidate *part = z->all.at[k];
-        part->looked = part->weighed = part->tried = true;
-        part->cut = SEARCH_CUT;
-    }
+    come_last(z, n);
     search_drop_useless(z);
     return FS_OK;
 }
 
+/* As much as was done besides since the last time. */
+static double slice_of(const search_recutter *r)
+{
+    const double done = (double)search_steps(r->z);
+    const double slice =
+        r->left_at > 0 ? done - r->left_at : usual_work(r->z) / EARLY_GLANCES;
+    return fmax(slice, LEAST_WORK_S * FS_STEPS_PER_S);
+}
+
 fs_status search_recut_early(search_level0 *z, fs_err *err)
 {
-    if (!wants_cuts(z) || !z->memory_decides || !z->kept.from || search_over(z))
+    if (!search_wants_cuts(z) || !z->memory_decides || !z->kept.from ||
+        search_over(z))
         return FS_OK;
-    recutter *r = recutter_of(z);
+    search_recutter *r = recutter_of(z);
     const fs_end round_end = z->round_end;
-    const int64_t round_steps = z->round_steps;
+    const int64_t round_steps = z->round_steps, most_steps = r->most_steps;
+    r->most_steps = (int64_t)fmin((double)most_steps,
+                                  (double)search_steps(z) + slice_of(r));
     const fs_status status = recut_equal(r, usual_work(z), err);
     search_drop_useless(z);
-    z->most_steps = r->most_steps;
+    r->left_at = (double)search_steps(z);
+    z->most_steps = most_steps;
     z->round_end = round_end;
     z->round_steps = round_steps;
     return status;
@@ -739,7 +511,7 @@ fs_status search_recut_early(search_level0 *z, fs_err *err)
 
 void search_reserve(search_level0 *z)
 {
-    if (!wants_cuts(z))
+    if (!search_wants_cuts(z))
         return;
     z->end = fs_end_share(&z->end, 1 - RESERVE);
     if (z->most_steps < INT64_MAX)
@@ -748,13 +520,13 @@ void search_reserve(search_level0 *z)
 
 fs_status search_recut(search_level0 *z, fs_err *err)
 {
-    if (!wants_cuts(z))
+    if (!search_wants_cuts(z))
         return FS_OK;
     z->late |= fs_end_reached(&z->end);
     search_limit(z);
     if ((!z->kept.from && z->all.n > 0) || search_over(z))
         return FS_OK;
-    recutter *r = recutter_of(z);
+    search_recutter *r = recutter_of(z);
     const fs_status status = recut(r, err);
     z->most_steps = r->most_steps;
     return status;

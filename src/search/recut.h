@@ -20,6 +20,8 @@ fs_status search_recut_best(search_level0 *z, fs_err *err);
 /* Where memory decides, cuts come before what is nearly closed takes all work;
  * of equal meshes. */
 fs_status search_recut_early(search_level0 *z, fs_err *err);
+/* Cuts at a glance, before what was tried once gets more work. */
+void search_glance_early(search_level0 *z);
 /* Those that are neither better nor closed are as if they had not been. */
 void search_drop_useless(search_level0 *z);
 

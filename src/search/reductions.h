@@ -27,7 +27,9 @@ enum {
     SEARCH_CUTS = 1 << (SEARCH_N_REDUCTIONS + 1),
     SEARCH_SUBMESHES = 1 << (SEARCH_N_REDUCTIONS + 2),
     /* Or stages that take groups of devices in other orders (order.h). */
-    SEARCH_ORDERS = 1 << (SEARCH_N_REDUCTIONS + 3)
+    SEARCH_ORDERS = 1 << (SEARCH_N_REDUCTIONS + 3),
+    /* Or cuts that are looked at before one is closed (glance.c). */
+    SEARCH_GLANCES = 1 << (SEARCH_N_REDUCTIONS + 4)
 };
 
 /* "arcs,fold" as a mask. FS_INVALID: an unknown name; err lists the known. */

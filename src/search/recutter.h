@@ -1,0 +1,88 @@
+/* Cuts on their way: which promise something (propose.c), a first look at them
+ * (glance.c), attempts (recut.c). Internal to these. */
+#ifndef FS_SEARCH_RECUTTER_H
+#define FS_SEARCH_RECUTTER_H
+
+#include "search/level0.h"
+#include "search/memo.h"
+
+typedef struct search_proposal {
+    const search_candidate *of;
+    const ir_mesh *mesh; /* [its stages]; NULL: all have its own */
+    int32_t *begin;      /* [its stages] ranks */
+    double cost_s;
+    double slack; /* what is promised may be off by so much; 0: as any */
+    bool even;    /* it is a relaxation: of no plan */
+    bool seen;    /* it was looked at */
+} search_proposal;
+
+/* Looks at cuts of a configuration in a row that found no better plan. */
+typedef struct search_turns {
+    const search_graph *graph;
+    int32_t n_stages;
+    bool again;
+    ir_mesh mesh;
+    int32_t n;
+} search_turns;
+
+typedef struct search_recutter {
+    search_level0 *z;
+    fs_arena *arena;
+    search_memo met; /* cuts */
+    FS_VEC(search_proposal) open;
+    FS_VEC(search_turns) turns;
+    int64_t most_steps; /* of the search */
+    double steps;       /* without a better plan, of what is done at the */
+    int64_t end;        /* time; its end; */
+    int64_t loose;      /* so far it was little */
+    double left_at;     /* steps done when others went on; 0: not yet */
+} search_recutter;
+
+/* ---- propose.c ---- */
+
+/* Are stages to be cut again? */
+bool search_wants_cuts(const search_level0 *z);
+/* What these values of its built network take, with their seconds. */
+search_measured *search_measured_of(search_level0 *z, const search_candidate *c,
+                                    const search_solution *solution);
+/* The same of a network on the devices of one stage, of no cut. */
+search_measured *search_measure_even(search_level0 *z,
+                                     const search_candidate *even,
+                                     const int32_t *value);
+/* Is a plan near enough to the best that other cuts of it may be better? */
+bool search_is_near(const search_level0 *z, double cost_s);
+/* Cuts of a configuration by what was measured: of it; of the plan at hand. */
+void search_propose_for(search_recutter *r, search_candidate *c);
+void search_propose_by(search_recutter *r, search_candidate *c,
+                       const search_measured *m);
+/* A cut that made the best plan, on other meshes. */
+void search_propose_beside(search_recutter *r, const search_proposal *p);
+/* Is it none that was proposed? */
+bool search_is_new_cut(search_recutter *r, const search_candidate *c,
+                       const ir_mesh *each, const int32_t *begin);
+/* The one that promises most, if that is enough; it is no proposal any more. */
+bool search_next_proposal(search_recutter *r, search_proposal *out);
+/* Of those that were not looked at, of each configuration in turn; */
+bool search_next_unseen(search_recutter *r, search_proposal *out);
+
+/* whose looks are counted here. */
+search_turns *search_turns_of(search_recutter *r, const search_candidate *c);
+
+/* ---- recut.c ---- */
+
+/* It becomes a configuration. */
+search_candidate *search_add_cut(search_recutter *r, const search_proposal *p);
+bool search_cuts_over(const search_recutter *r);
+/* Until so many steps are done without a better plan; no more than these. */
+void search_begin_cuts(search_recutter *r, double steps);
+void search_end_cuts_at(search_recutter *r, int64_t steps);
+double search_best_known(const search_level0 *z);
+
+/* ---- glance.c ---- */
+
+/* A look at each proposal, until so many steps found no better plan. */
+void search_glance_at_cuts(search_recutter *r, double steps);
+/* The same at configurations that may be cut again. */
+void search_glance_at_all(search_recutter *r, double steps);
+
+#endif
