@@ -288,29 +288,49 @@ static bool is_out(search_level0 *z, search_candidate *c)
     return true;
 }
 
-/* All tables; false as above. */
-bool search_prepare(search_level0 *z, search_candidate *c)
+/* Its layout, which is the search's; false: nothing is to be built. */
+static bool lay_out_whole(search_level0 *z, search_candidate *c)
 {
     fs_err err = {0};
-    if (c->settled)
+    if (c->settled || c->arena)
         return false;
-    if (c->arena)
-        return true;
     search_say(z, c, "tables");
     c->arena = fs_arena_create();
-    if (search_lay_out(z, c, &err) != FS_OK) {
-        reject(c, "infeasible", err.text);
-        return false;
-    }
-    if (!node_tables(z, c))
-        return false;
-    if (is_out(z, c))
-        return false;
-    if (!edge_tables(c)) {
+    if (search_lay_out(z, c, &err) == FS_OK)
+        return true;
+    reject(c, "infeasible", err.text);
+    return false;
+}
+
+/* All tables of one that is laid out, as long as they are of use: a crew's job,
+ * by this hand's model. */
+static void build_whole(search_level0 *z, search_candidate *c)
+{
+    if (!own_nodes(z, c) || is_out(z, c))
+        return;
+    if (!edge_tables(c))
         c->settled = true;
-        return false;
-    }
-    return !is_out(z, c);
+    else
+        is_out(z, c);
+}
+
+int32_t search_prepare(search_level0 *z, search_candidate **list, int32_t n)
+{
+    fs_arena *scratch = fs_arena_create();
+    search_candidate **laid = fs_new(scratch, search_candidate *, n);
+    int32_t n_laid = 0, n_ready = 0;
+    for (int32_t k = 0; k < n; k++)
+        if (lay_out_whole(z, list[k]))
+            laid[n_laid++] = list[k];
+    search_crew_run(z, build_whole, laid, n_laid);
+    /* From here on they are the search's again. */
+    for (int32_t k = 0; k < n_laid; k++)
+        laid[k]->shown.rates = laid[k]->layout.rates;
+    for (int32_t k = 0; k < n; k++)
+        if (!list[k]->settled)
+            list[n_ready++] = list[k];
+    fs_arena_destroy(scratch);
+    return n_ready;
 }
 
 /* Did memory make it infeasible? Then how much would do. */
@@ -604,7 +624,7 @@ fs_status search_solve_whole(search_level0 *z, search_candidate *c,
     whole->reached = NULL;
     whole->whole = true;
     whole->unfolds = false;
-    const bool ready = search_prepare(z, whole);
+    const bool ready = search_prepare(z, &whole, 1) == 1;
     c->steps = whole->steps;
     if (!ready) {
         fs_arena_destroy(whole->arena);

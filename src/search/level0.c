@@ -165,10 +165,7 @@ enum { AT_ONCE = 2 };
 static int32_t prepare_all(search_level0 *z, search_candidate **list, int32_t n,
                            int32_t pass)
 {
-    int32_t n_ready = 0;
-    for (int32_t k = 0; k < n; k++)
-        if (search_prepare(z, list[k]))
-            list[n_ready++] = list[k];
+    const int32_t n_ready = search_prepare(z, list, n);
     for (int32_t k = 0; k < n_ready; k++)
         search_carry_to(z, list[k]);
     for (int32_t k = 0; k < n_ready; k++)
