@@ -217,21 +217,46 @@ static bool folds(const search_level0 *z, const search_candidate *c)
     return false;
 }
 
+/* Do they differ by their meshes alone? */
+static bool beside(const search_candidate *a, const search_candidate *b)
+{
+    return a->graph == b->graph && a->n_stages == b->n_stages &&
+           a->depth == b->depth && a->part == b->part && a->order == b->order &&
+           a->again == b->again && a->schedule && b->schedule &&
+           strcmp(a->schedule, b->schedule) == 0;
+}
+
+/* What its cut takes at least whatever its mesh: so do all that have it. */
+static void share_cut(search_level0 *z, search_candidate *c)
+{
+    if (c->again || !may_be_even(z))
+        return;
+    const double bound_s = search_share_cut_floor(z, &c->layout);
+    raise_bound(c, bound_s);
+    for (int32_t k = 0; k < z->all.n; k++)
+        if (beside(z->all.at[k], c) && !search_narrowed(z->all.at[k]))
+            raise_bound(z->all.at[k], bound_s);
+}
+
 bool search_lay_out_own(search_level0 *z, search_candidate *c)
 {
     fs_err err = {0};
-    const int32_t level = c->cut + 1;
+    const int32_t before = c->cut;
     c->cut = SEARCH_CUT;
     if (c->n_stages == 1 || c->arena || search_narrowed(c) || folds(z, c))
         return false;
     c->arena = fs_arena_create();
     if (search_lay_out_cut(z, c, &err) != FS_OK)
         reject(c, "infeasible", err.text);
-    if (c->settled || c->view) {
+    if (!c->settled && !c->view)
+        share_cut(z, c);
+    const bool out = search_proven(c->record.lower_bound_s, search_enough(z));
+    if (!c->view) /* once more, when more is wanted */
+        c->cut = out ? before : before + 1;
+    if (c->settled || c->view || out) {
         search_drop_tables(c);
         return false;
     }
-    c->cut = level;
     c->weighed = true;
     return true;
 }

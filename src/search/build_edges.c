@@ -696,10 +696,9 @@ static void build_same(edge_builder *b, int32_t v)
 }
 
 /* Inputs and constants are made where they are read. */
-static double crossing_floor(const search_built *built, int32_t v,
+double search_crossing_floor(const search_layout *layout, int32_t v,
                              int32_t tensor, bool per_step)
 {
-    const search_layout *layout = built->layout;
     const ir_tensor *t = &layout->graph->tensors.at[tensor];
     const plan_stage *from = &layout->stages[layout->stage_of[t->producer]];
     const plan_stage *to = &layout->stages[layout->stage_of[v]];
@@ -729,7 +728,7 @@ double search_cut_floor(const search_built *built, fs_arena *arena)
             if (built->left[v] < node->n) /* and then reads nothing */
                 continue;
             (per_step ? sums.step_s : sums.micro_s)[node->stage] +=
-                crossing_floor(built, v, tensor, per_step);
+                search_crossing_floor(built->layout, v, tensor, per_step);
         }
     }
     return search_sums_cost(net, &sums);

@@ -284,10 +284,10 @@ static void run_cuts(search_level0 *z)
     search_candidate *batch[CUTS];
     fs_arena *scratch = fs_arena_create();
     search_candidate **all = fs_new(scratch, search_candidate *, z->all.n);
-    const int32_t n = next_batch(z, is_to_cut, CUTS, all);
+    const int32_t n = next_batch(z, is_to_cut, z->all.n, all);
     int32_t n_laid = 0;
-    for (int32_t k = 0; k < n; k++)
-        if (search_lay_out_own(z, all[k]))
+    for (int32_t k = 0; k < n && n_laid < CUTS; k++)
+        if (is_to_cut(z, all[k]) && search_lay_out_own(z, all[k]))
             batch[n_laid++] = all[k];
     search_crew_run(z, search_weigh_own, batch, n_laid);
     fs_arena_destroy(scratch);
