@@ -379,14 +379,15 @@ static bool find_and_close(ilp *s)
 
 /* Dominance makes kernels smaller that are too wide for elimination all the
  * same: messages say as much without. */
-double search_net_press(const search_net *net, int32_t rounds, double enough,
-                        fs_deadline deadline)
+double search_net_press(const search_net *net, const search_prices *from,
+                        int32_t rounds, double enough, fs_deadline deadline)
 {
     const search_budget budget = {.deadline = deadline,
                                   .cutoff = enough,
                                   .reduce = true,
                                   .without = SEARCH_GOLDSTEIN,
-                                  .rounds = rounds};
+                                  .rounds = rounds,
+                                  .prices = from};
     ilp s = {.arena = fs_arena_create(), .proves = true};
     begin(&s, net, &budget);
     set_scale(&s);

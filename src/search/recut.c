@@ -9,6 +9,7 @@
 
 #include "search/attempt.h"
 #include "search/built.h"
+#include "search/crew.h"
 #include "search/cut.h"
 #include "search/deal.h"
 #include "search/effort.h"
@@ -16,6 +17,7 @@
 #include "search/memo.h"
 #include "search/narrow.h"
 #include "search/offers.h"
+#include "search/prices.h"
 #include "search/runs.h"
 #include "search/space.h"
 
@@ -35,9 +37,6 @@
 #define LEAST_MIXED_S 2
 /* Of the limits on work and time, what is left for them at least. */
 #define RESERVE 0.1
-/* Configurations whose plans are dearer than the best by more are not cut
- * again: between two cuts of one there is rarely as much. */
-#define NEAR 0.25
 /* What a cut is said to take may be off by so much of it; and what is looked at
  * while little work was done. */
 #define SLACK 0.02
@@ -54,74 +53,6 @@ enum {
     DEAL_WORK = 1 << 22
 };
 
-/* ---- what pieces take ---- */
-
-static bool wants_cuts(const search_level0 *z)
-{
-    const search_problem *p = z->problem;
-    return p->recut && !(p->without & SEARCH_CUTS) && !p->rounds &&
-           !p->stage_of && !p->n_layers;
-}
-
-/* [2 * node] per micro-batch, then per step: of one such node. */
-static double *seconds_of_nodes(const search_candidate *c, const int32_t *value,
-                                fs_arena *arena)
-{
-    const search_built *b = &c->built;
-    const search_net *net = &b->loose;
-    const search_layout *layout = &c->shown;
-    double *s = fs_new(arena, double, 2 * net->n_nodes);
-    for (int32_t v = 0; v < net->n_nodes; v++)
-        s[2 * v + net->nodes[v].per_step] +=
-            net->nodes[v].cost[value[b->var[v]]] / search_times(layout, v);
-    for (int32_t e = 0; e < net->n_edges; e++) {
-        const search_net_edge *edge = &net->edges[e];
-        const int32_t u = edge->u, v = edge->v;
-        const int64_t at =
-            (int64_t)value[b->var[u]] * net->nodes[v].n + value[b->var[v]];
-        if (layout->stage_of[u] == layout->stage_of[v])
-            s[2 * v + edge->per_step] +=
-                edge->cost[at] / search_times(layout, v);
-    }
-    return s;
-}
-
-static search_measured *measure(search_level0 *z, const search_candidate *c,
-                                const search_view *view, const int32_t *value,
-                                fs_arena *arena)
-{
-    fs_arena *scratch = fs_arena_create();
-    const ir_graph *whole = view ? view->fold->layers->graph : c->shown.graph;
-    const search_ranks *ranks = search_ranks_of(z, whole);
-    const double *s = seconds_of_nodes(c, value, scratch);
-    search_measured *m = fs_new(arena, search_measured, 1);
-    *m = (search_measured){ranks, fs_new(arena, double, ranks->n),
-                           fs_new(arena, double, ranks->n),
-                           fs_new(arena, int32_t, ranks->n), 0};
-    for (int32_t v = 0; v < whole->nodes.n; v++) {
-        const int32_t of = view ? view->rep[v] : v;
-        m->micro_s[ranks->rank[v]] += of < 0 ? 0 : s[2 * of];
-        m->step_s[ranks->rank[v]] += of < 0 ? 0 : s[2 * of + 1];
-    }
-    fs_arena_destroy(scratch);
-    return m;
-}
-
-void search_measure(search_level0 *z, search_candidate *c,
-                    const search_solution *solution)
-{
-    if (!wants_cuts(z) || c->n_stages == 1 || c->depth > 1 ||
-        !(solution->cost < (1 + NEAR) * z->best_s) ||
-        (c->measured && c->measured->cost_s <= solution->cost))
-        return;
-    const search_ranks *placed = search_ranks_of(z, c->layout.graph);
-    search_measured *m = measure(z, c, c->view, solution->value, z->scratch);
-    m->cost_s = solution->cost;
-    for (int32_t r = 0; r < m->ranks->n; r++)
-        m->stage[r] = c->layout.stage_of[placed->order[r]];
-    c->measured = m;
-}
-
 /* ---- cuts by that ---- */
 
 typedef struct proposal {
@@ -131,6 +62,9 @@ typedef struct proposal {
     double cost_s;
     double slack; /* what is promised may be off by so much; 0: as any */
     bool even;    /* it is a relaxation: of no plan */
+    const search_prices *prices; /* to begin a bound at; NULL: even ones */
+    search_candidate *made;      /* its configuration, with a bound of this cut;
+                                    NULL: not yet */
 } proposal;
 
 typedef struct search_recutter {
@@ -142,6 +76,7 @@ typedef struct search_recutter {
     double steps;       /* without a better plan, of what is done at the */
     int64_t end;        /* time; its end; */
     int64_t loose;      /* so far it was little */
+    int32_t idle;       /* cuts since the last that was better */
 } recutter;
 
 bool search_lay_out_anew(search_level0 *z, const search_candidate *c,
@@ -245,7 +180,9 @@ static void propose(recutter *r, search_candidate *c, const search_measured *m,
             return;
         scale = m->cost_s / search_deal_cost(chain, own);
         if (m->cost_s <= r->z->best_s)
-            propose_moves(r, &(proposal){c, mesh, own, scale, NEAR, false},
+            propose_moves(r,
+                          &(proposal){c, mesh, own, scale, SEARCH_NEAR, false,
+                                      m->prices, NULL},
                           places->n, chain, places->at);
         for (int32_t k = 0; k < c->n_stages; k++)
             own[k] = places->at[own[k]];
@@ -258,7 +195,8 @@ static void propose(recutter *r, search_candidate *c, const search_measured *m,
                       .mesh = mesh,
                       .begin = deals[i].begin,
                       .cost_s = scale * deals[i].cost,
-                      .even = m->cost_s <= 0};
+                      .even = m->cost_s <= 0,
+                      .prices = m->prices};
         for (int32_t k = 0; k < c->n_stages; k++)
             p.begin[k] = places->at[p.begin[k]];
         if (is_new(r, c, mesh, p.begin))
@@ -294,7 +232,7 @@ static void propose_by(recutter *r, search_candidate *c,
 
 static bool is_near(const search_level0 *z, const search_candidate *c)
 {
-    return c->measured && c->measured->cost_s <= (1 + NEAR) * z->best_s;
+    return c->measured && c->measured->cost_s <= (1 + SEARCH_NEAR) * z->best_s;
 }
 
 static void propose_for(recutter *r, search_candidate *c)
@@ -303,6 +241,11 @@ static void propose_for(recutter *r, search_candidate *c)
         propose_by(r, c, c->measured);
 }
 
+/* What a node of a network takes at least, in steps: where that is more than
+ * there is, it is not begun. Attempts are few that the work is not enough for;
+ * and as many end cuts of what has no plan. */
+enum { NODE_STEPS = 100000, FEW_TRIES = 4, SOON = 2 };
+
 /* ---- attempts ---- */
 
 static bool over(const recutter *r)
@@ -310,25 +253,27 @@ static bool over(const recutter *r)
     return search_over(r->z) || search_steps(r->z) >= r->end;
 }
 
-/* The one that promises most, if that is enough; it is no proposal any more. */
-static bool next_proposal(recutter *r, proposal *out)
+static bool promises_enough(const recutter *r, const proposal *p)
 {
     const double enough_s = search_enough(r->z),
-                 slack = search_steps(r->z) < r->loose ? LOOSE : SLACK;
+                 slack = search_steps(r->z) < r->loose ? LOOSE : SLACK,
+                 off = p->even ? 0 : fmax(p->slack, slack);
+    return p->cost_s < (1 + off) * enough_s &&
+           !search_proven(p->of->weighed_s, enough_s);
+}
+
+/* The one that promises most, if that is enough, of all or of those that are
+ * not made yet; -1. */
+static int32_t next_proposal(const recutter *r, bool all)
+{
     int32_t best = -1;
     for (int32_t k = 0; k < r->open.n; k++) {
         const proposal *p = &r->open.at[k];
-        const double off = p->even ? 0 : fmax(p->slack, slack);
-        if (p->cost_s < (1 + off) * enough_s &&
-            !search_proven(p->of->weighed_s, enough_s) &&
+        if ((all || !p->made) && promises_enough(r, p) &&
             (best < 0 || p->cost_s < r->open.at[best].cost_s))
             best = k;
     }
-    if (best < 0)
-        return false;
-    *out = r->open.at[best];
-    r->open.at[best] = r->open.at[--r->open.n];
-    return true;
+    return best;
 }
 
 /* Closed; or the best plan is of this cut. */
@@ -338,11 +283,27 @@ static bool is_of_use(const search_level0 *z, const search_candidate *c)
            (!c->covered && search_proven(search_bound(c), search_enough(z)));
 }
 
+/* What is proposed and is no configuration any more may become one again. */
+static void forget_made(recutter *r)
+{
+    int32_t kept = 0;
+    for (int32_t k = 0; k < r->open.n; k++) {
+        proposal *p = &r->open.at[k];
+        if (p->made && is_of_use(r->z, p->made))
+            continue;
+        p->made = NULL;
+        r->open.at[kept++] = *p;
+    }
+    r->open.n = kept;
+}
+
 /* Other cuts that are of no use are as if they had not been. */
 void search_drop_useless(search_level0 *z)
 {
     int32_t kept = 0;
     z->n_recuts = 0;
+    if (z->recutter)
+        forget_made(z->recutter);
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
         if (!c->part || is_of_use(z, c)) {
@@ -409,22 +370,72 @@ static void propose_beside(recutter *r, const proposal *p)
             .of = c,
             .begin = fs_memdup(r->arena, p->begin,
                                (size_t)c->n_stages * sizeof *p->begin),
-            .cost_s = z->best_s};
+            .cost_s = z->best_s,
+            .prices = p->made->measured ? p->made->measured->prices : NULL};
         fs_push(r->arena, &r->open, beside);
     }
 }
 
-/* Memory may have asked for another one, with what is computed again chosen. */
-static fs_status try_cut(recutter *r, const proposal *p, fs_err *err)
+static void make_cut(recutter *r, proposal *p)
 {
     search_level0 *z = r->z;
-    const int32_t n = z->all.n;
     search_part *part = fs_new(z->scratch, search_part, 1);
     *part = (search_part){++z->n_parts,
                           fs_memdup(z->scratch, p->begin,
                                     (size_t)p->of->n_stages * sizeof(int32_t)),
                           p->mesh};
-    search_add_part(z, p->of, part);
+    p->made = search_add_part(z, p->of, part);
+}
+
+/* Prices that a cut's bound is of; what they do not rule out takes many. */
+enum { CUT_PRICES = 2 };
+
+static void bound_cut(search_level0 *z, search_candidate *c)
+{
+    search_press_own(z, c, CUT_PRICES, search_enough(z));
+    search_drop_tables(c);
+}
+
+/* Where the work is for few attempts only, what a cut takes at least is quick
+ * to say beside what it takes, and rules out most of those that are tried: but
+ * not after one that was better, unless no better plan is promised, nor where
+ * memory decides. Of small networks plans are as quick, and propose others. */
+static bool wants_bound(const recutter *r, const proposal *p)
+{
+    const double nodes = p->of->graph->graph->nodes.n;
+    return !r->z->memory_decides && nodes * NODE_STEPS * FEW_TRIES > r->steps &&
+           (r->idle > 0 || p->cost_s >= search_enough(r->z));
+}
+
+/* The next one, and another one if both want a bound. */
+static void make_cuts(recutter *r)
+{
+    enum { AT_ONCE = 2 };
+    search_level0 *z = r->z;
+    search_candidate *list[AT_ONCE];
+    int32_t n = 0, k;
+    for (int32_t i = 0; i < AT_ONCE && (k = next_proposal(r, false)) >= 0;
+         i++) {
+        proposal *p = &r->open.at[k];
+        const bool bound = wants_bound(r, p);
+        if (i > 0 && !bound)
+            break;
+        make_cut(r, p);
+        if (bound && search_lay_out_own(z, p->made)) {
+            p->made->prices = p->prices;
+            list[n++] = p->made;
+        }
+    }
+    search_crew_run(z, bound_cut, list, n);
+}
+
+/* Memory may have asked for another one, with what is computed again chosen. */
+static fs_status try_cut(recutter *r, search_candidate *c, fs_err *err)
+{
+    search_level0 *z = r->z;
+    const int32_t n = z->all.n;
+    FS_TRY(attempt(r, c, err));
+    propose_for(r, c);
     for (int32_t k = n; k < z->all.n; k++) {
         FS_TRY(attempt(r, z->all.at[k], err));
         propose_for(r, z->all.at[k]);
@@ -442,22 +453,36 @@ static void go_on(recutter *r)
     end_at(r, r->end);
 }
 
+/* The cut that promises most. */
+static fs_status try_next(recutter *r, int32_t k, fs_err *err)
+{
+    search_level0 *z = r->z;
+    if (!r->open.at[k].made)
+        make_cuts(r);
+    const proposal p = r->open.at[k];
+    r->open.at[k] = r->open.at[--r->open.n];
+    const double best_s = z->best_s;
+    FS_TRY(try_cut(r, p.made, err));
+    if (z->best_s < best_s)
+        propose_beside(r, &p);
+    return FS_OK;
+}
+
 static fs_status try_proposals(recutter *r, int32_t in_a_row, fs_err *err)
 {
     search_level0 *z = r->z;
     const double idle_steps =
         in_a_row < IN_A_ROW ? 0 : r->steps * in_a_row / TRIES;
     double since = (double)search_steps(z);
-    proposal p;
-    for (int32_t idle = 0;
-         (idle < in_a_row || (double)search_steps(z) < since + idle_steps) &&
-         !over(r) && next_proposal(r, &p);) {
+    int32_t idle = 0, next;
+    while ((idle < in_a_row || (double)search_steps(z) < since + idle_steps) &&
+           !over(r) && (next = next_proposal(r, true)) >= 0) {
         const double best_s = z->best_s;
-        FS_TRY(try_cut(r, &p, err));
+        FS_TRY(try_next(r, next, err));
         idle = z->best_s < best_s ? 0 : idle + 1;
+        r->idle = z->best_s < best_s ? 0 : r->idle + 1;
         if (idle > 0)
             continue;
-        propose_beside(r, &p);
         go_on(r);
         since = (double)search_steps(z);
     }
@@ -465,10 +490,6 @@ static fs_status try_proposals(recutter *r, int32_t in_a_row, fs_err *err)
 }
 
 /* ---- cuts of what has no plan ---- */
-
-/* What a node of a network takes at least, in steps: where that is more than
- * there is, it is not begun. */
-enum { NODE_STEPS = 100000, SOON = 2 };
 
 /* Its own cut was ruled out before there was a plan worth measuring, and no
  * bound rules out others; that of the least such bound first. */
@@ -495,7 +516,9 @@ static void propose_unmeasured(recutter *r, search_candidate *c)
     even.part = NULL;
     const int32_t *value = search_even_values(z, &even);
     if (value)
-        propose_by(r, c, measure(z, &even, even.shown.view, value, even.arena));
+        propose_by(
+            r, c,
+            search_measured_by(z, &even, even.shown.view, value, even.arena));
     z->other_steps += even.steps;
     fs_arena_destroy(even.arena);
 }
@@ -699,7 +722,7 @@ static fs_status recut(recutter *r, fs_err *err)
 fs_status search_recut_best(search_level0 *z, fs_err *err)
 {
     search_candidate *c = z->best;
-    if (!wants_cuts(z) || !c || !c->measured || z->memory_decides ||
+    if (!search_wants_cuts(z) || !c || !c->measured || z->memory_decides ||
         search_narrowed(c) || z->round > 0 || !search_keep_best(z))
         return FS_OK;
     z->best = NULL;
@@ -724,7 +747,8 @@ fs_status search_recut_best(search_level0 *z, fs_err *err)
 
 fs_status search_recut_early(search_level0 *z, fs_err *err)
 {
-    if (!wants_cuts(z) || !z->memory_decides || !z->kept.from || search_over(z))
+    if (!search_wants_cuts(z) || !z->memory_decides || !z->kept.from ||
+        search_over(z))
         return FS_OK;
     recutter *r = recutter_of(z);
     const fs_end round_end = z->round_end;
@@ -739,7 +763,7 @@ fs_status search_recut_early(search_level0 *z, fs_err *err)
 
 void search_reserve(search_level0 *z)
 {
-    if (!wants_cuts(z))
+    if (!search_wants_cuts(z))
         return;
     z->end = fs_end_share(&z->end, 1 - RESERVE);
     if (z->most_steps < INT64_MAX)
@@ -748,7 +772,7 @@ void search_reserve(search_level0 *z)
 
 fs_status search_recut(search_level0 *z, fs_err *err)
 {
-    if (!wants_cuts(z))
+    if (!search_wants_cuts(z))
         return FS_OK;
     z->late |= fs_end_reached(&z->end);
     search_limit(z);
