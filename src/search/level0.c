@@ -285,10 +285,14 @@ static void run_cuts(search_level0 *z)
     fs_arena *scratch = fs_arena_create();
     search_candidate **all = fs_new(scratch, search_candidate *, z->all.n);
     const int32_t n = next_batch(z, is_to_cut, z->all.n, all);
-    int32_t n_laid = 0;
-    for (int32_t k = 0; k < n && n_laid < CUTS; k++)
-        if (is_to_cut(z, all[k]) && search_lay_out_own(z, all[k]))
+    int32_t n_cut = 0, n_laid = 0;
+    for (int32_t k = 0; k < n && n_cut < CUTS; k++) {
+        if (!is_to_cut(z, all[k])) /* by what was said of all meshes */
+            continue;
+        if (search_lay_out_own(z, all[k]))
             batch[n_laid++] = all[k];
+        n_cut += !search_proven(all[k]->record.lower_bound_s, search_enough(z));
+    }
     search_crew_run(z, search_weigh_own, batch, n_laid);
     fs_arena_destroy(scratch);
 }

@@ -387,12 +387,13 @@ static void make_cut(recutter *r, proposal *p)
     p->made = search_add_part(z, p->of, part);
 }
 
-/* Prices that a cut's bound is of; what they do not rule out takes many. */
+/* Prices that a cut's bound is of, if it does not begin at good ones: what they
+ * do not rule out takes many. */
 enum { CUT_PRICES = 2 };
 
 static void bound_cut(search_level0 *z, search_candidate *c)
 {
-    search_press_own(z, c, CUT_PRICES, search_enough(z));
+    search_press_own(z, c, c->prices ? 1 : CUT_PRICES, search_enough(z));
     search_drop_tables(c);
 }
 
@@ -407,8 +408,9 @@ static bool wants_bound(const recutter *r, const proposal *p)
            (r->idle > 0 || p->cost_s >= search_enough(r->z));
 }
 
-/* The next one, and another one if both want a bound. */
-static void make_cuts(recutter *r)
+/* The next one, and another one if both want a bound, and are both to be tried.
+ */
+static void make_cuts(recutter *r, bool both)
 {
     enum { AT_ONCE = 2 };
     search_level0 *z = r->z;
@@ -418,7 +420,7 @@ static void make_cuts(recutter *r)
          i++) {
         proposal *p = &r->open.at[k];
         const bool bound = wants_bound(r, p);
-        if (i > 0 && !bound)
+        if (i > 0 && !(both && bound))
             break;
         make_cut(r, p);
         if (bound && search_lay_out_own(z, p->made)) {
@@ -453,12 +455,12 @@ static void go_on(recutter *r)
     end_at(r, r->end);
 }
 
-/* The cut that promises most. */
-static fs_status try_next(recutter *r, int32_t k, fs_err *err)
+/* The cut that promises most, which may be the last. */
+static fs_status try_next(recutter *r, int32_t k, bool last, fs_err *err)
 {
     search_level0 *z = r->z;
     if (!r->open.at[k].made)
-        make_cuts(r);
+        make_cuts(r, !last);
     const proposal p = r->open.at[k];
     r->open.at[k] = r->open.at[--r->open.n];
     const double best_s = z->best_s;
@@ -478,7 +480,7 @@ static fs_status try_proposals(recutter *r, int32_t in_a_row, fs_err *err)
     while ((idle < in_a_row || (double)search_steps(z) < since + idle_steps) &&
            !over(r) && (next = next_proposal(r, true)) >= 0) {
         const double best_s = z->best_s;
-        FS_TRY(try_next(r, next, err));
+        FS_TRY(try_next(r, next, idle + 1 == in_a_row, err));
         idle = z->best_s < best_s ? 0 : idle + 1;
         r->idle = z->best_s < best_s ? 0 : r->idle + 1;
         if (idle > 0)
@@ -541,8 +543,9 @@ static fs_status try_unmeasured(recutter *r, fs_err *err)
 /* ---- stages of different meshes ---- */
 
 /* Pipelines told of a number of micro-batches, and as many again where devices
- * of another kind may be the first; of the work, what finding them may take. */
-enum { PIPELINES = 4 };
+ * of another kind may be the first; sub-meshes that one is of; of the work,
+ * what finding them may take. */
+enum { PIPELINES = 4, LEAST_MESHES = 2 };
 #define RUNS_SHARE 0.7
 
 static bool wants_meshes(const search_level0 *z)
@@ -640,8 +643,9 @@ static fs_status try_meshes(recutter *r, fs_err *err)
             }
         }
         done[next] = true;
-        const double left = end - (double)search_steps(r->z);
-        if ((double)p->graphs[next].graph->nodes.n * NODE_STEPS >= left)
+        const double left = end - (double)search_steps(r->z),
+                     nodes = p->graphs[next].graph->nodes.n;
+        if (LEAST_MESHES * nodes * NODE_STEPS >= left)
             continue;
         r->open.n = 0;
         propose_pipelines(r, &p->graphs[next], left);
