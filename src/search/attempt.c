@@ -285,9 +285,9 @@ void search_press_own(search_level0 *z, search_candidate *c, int32_t rounds,
     c->shown.least_moves = true;
     if (search_floor_own(z, c) &&
         !search_proven(c->record.lower_bound_s, enough) && edge_tables(c))
-        raise_bound(c,
-                    search_net_press(&c->built.net, c->prices, rounds, enough,
-                                     fs_deadline_at(z->end, &c->steps)));
+        raise_bound(c, search_net_press(&c->built.net, c->prices, rounds,
+                                        enough,
+                                        fs_deadline_at(z->end, &c->steps)));
 }
 
 bool search_build_own(search_level0 *z, search_candidate *c)

@@ -393,6 +393,13 @@ static fs_status probe(search_level0 *z, fs_err *err)
     return solve(z, list, n, 0, err);
 }
 
+/* Not where less of a gap is to be had later, or the best plan may not fit. */
+static bool is_out_for_good(const search_level0 *z, const search_candidate *c)
+{
+    return !z->memory_decides && z->problem->gap <= z->asked->gap &&
+           search_proven(c->record.lower_bound_s, search_enough(z));
+}
+
 static fs_status press_few(search_level0 *z, fs_err *err)
 {
     search_candidate *list[AT_ONCE];
@@ -401,6 +408,9 @@ static fs_status press_few(search_level0 *z, fs_err *err)
     search_crew_run(z, search_press_one, list, n);
     for (int32_t k = 0; k < n; k++)
         search_carry_from(z, list[k]);
+    for (int32_t k = 0; k < n; k++)
+        if (is_out_for_good(z, list[k]))
+            search_drop_tables(list[k]);
     for (int32_t k = 0; k < n; k++) {
         if (!promises_much(z, list[k]) || !worth(z, list[k], 0) ||
             had_as_much(z, list[k], 0))
