@@ -61,6 +61,7 @@ typedef struct recipes {
     const ranked *best;
     const cost_model *cost[AT_ONCE]; /* of each of those costed at once */
     search_book *book[AT_ONCE];
+    fs_arena *own[AT_ONCE];  /* NULL: they are the problem's */
     int32_t n_more;          /* that did not fit, */
     double more, least_more; /* and were so much fuller than estimated, in the
                                 mean, and at least */
@@ -351,7 +352,7 @@ typedef struct costing {
 
 /* Cost models and tables of boxing remember: each of those costed at once has
  * its own. */
-static void own_tables(recipes *p, int32_t k, fs_arena *arena)
+static void own_tables(recipes *p, int32_t k)
 {
     if (p->cost[k])
         return;
@@ -359,9 +360,10 @@ static void own_tables(recipes *p, int32_t k, fs_arena *arena)
     p->book[k] = p->problem->book;
     if (k == 0)
         return;
-    p->cost[k] = cost_model_create(p->problem->cluster, arena);
-    p->book[k] = fs_new(arena, search_book, 1);
-    p->book[k]->arena = arena;
+    p->own[k] = fs_arena_create();
+    p->cost[k] = cost_model_create(p->problem->cluster, p->own[k]);
+    p->book[k] = fs_new(p->own[k], search_book, 1);
+    p->book[k]->arena = p->own[k];
 }
 
 static fs_status pose(recipes *p, costing *c)
@@ -477,7 +479,7 @@ static int32_t take_next(recipes *p, costing *list, int32_t most, double best_s)
         say(p, k, best_s);
         list[n] = (costing){
             .item = item, .one = *p->problem, .arena = fs_arena_create()};
-        own_tables(p, n, p->arena);
+        own_tables(p, n);
         list[n].one.cost = p->cost[n];
         list[n].one.book = p->book[n];
         list[n].one.below_s = best_s;
@@ -611,6 +613,8 @@ fs_status search_plan_recipes(const search_planner *self,
     if (p.all.n)
         qsort(p.all.at, (size_t)p.all.n, sizeof *p.all.at, by_estimate);
     cost_all(&p, &why, out);
+    for (int32_t k = 0; k < AT_ONCE; k++)
+        fs_arena_destroy(p.own[k]);
     fill(&p, self, start_ns, out);
     if (out->strategy) {
         out->status = "feasible";
