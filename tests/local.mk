@@ -59,7 +59,7 @@ tests_cli_database_test_CPPFLAGS = $(AM_CPPFLAGS) $(SQLITE_CFLAGS)
 tests_cli_database_test_LDADD = $(SQLITE_LIBS) $(JANSSON_LIBS) -lm
 
 check_PROGRAMS += tests/cli_cases_test tests/cli_cases_plan_test tests/cli_options_test \
-  tests/cli_places_test tests/cli_explain_test tests/cli_infeasible_test tests/cli_compare_test tests/cli_mixed_test tests/cli_gap_test tests/cli_mirror_test tests/cli_hint_test tests/cli_proof_test
+  tests/cli_places_test tests/cli_explain_test tests/cli_infeasible_test tests/cli_compare_test tests/cli_mixed_test tests/cli_gap_test tests/cli_mirror_test tests/cli_cuts_test tests/cli_hint_test tests/cli_proof_test
 tests_cli_hint_test_SOURCES = tests/cli_hint_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_hint_test_LDADD = $(JANSSON_LIBS) -lm
@@ -72,6 +72,8 @@ tests_cli_mixed_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_gap_test_SOURCES = tests/cli_gap_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_gap_test_LDADD = $(JANSSON_LIBS) -lm
+tests_cli_cuts_test_SOURCES = tests/cli_cuts_test.c tests/run_cli.h tests/tap.h
+tests_cli_cuts_test_LDADD = $(base_libs)
 tests_cli_mirror_test_SOURCES = tests/cli_mirror_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_mirror_test_LDADD = $(base_libs)

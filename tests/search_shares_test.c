@@ -37,7 +37,7 @@ enum {
 };
 
 typedef struct tally {
-    int32_t dense, ways, below, configs, above, sharp;
+    int32_t dense, ways, below, configs, above, sharp, cuts, over, near;
 } tally;
 
 static ir_graph *train(const char *spec)
@@ -102,6 +102,29 @@ static void try_config(search_level0 *z, int32_t n_stages, int32_t devices,
     t->sharp += shared > 0.5 * looked;
 }
 
+/* A cut's shares against its nodes on one of its meshes. */
+static void try_cut(search_level0 *z, int32_t n_stages, int32_t devices,
+                    tally *t)
+{
+    fs_err ignored = {0};
+    search_candidate c = {.graph = &z->problem->graphs[0],
+                          .n_stages = n_stages,
+                          .depth = 1,
+                          .mesh = {1, {devices}},
+                          .schedule = z->problem->schedule,
+                          .share = 1,
+                          .arena = fs_arena_create()};
+    if (search_lay_out_cut(z, &c, &ignored) == FS_OK && !c.view) {
+        const double shared = search_share_cut_floor(z, &c.layout);
+        if (search_floor_own(z, &c)) {
+            t->cuts++;
+            t->over += !(shared <= c.record.lower_bound_s * (1 + 1e-12));
+            t->near += shared > 0.5 * c.record.lower_bound_s;
+        }
+    }
+    search_drop_tables(&c);
+}
+
 static void try_configs(const hw_cluster *cluster, const cost_model *cost,
                         const ir_graph *g, tally *t)
 {
@@ -127,6 +150,9 @@ static void try_configs(const hw_cluster *cluster, const cost_model *cost,
     for (int32_t p = 1; p <= cluster->n_devices; p++)
         if (cluster->n_devices % p == 0)
             try_config(&z, p, cluster->n_devices / p, t);
+    for (int32_t p = 2; p <= cluster->n_devices; p++)
+        if (cluster->n_devices % p == 0)
+            try_cut(&z, p, cluster->n_devices / p, t);
     fs_arena_destroy(arena);
     search_known_destroy(problem.known);
 }
@@ -155,5 +181,8 @@ int main(void)
     tap_equal_int(t.above, 0,
                   "a number of stages promises no more than a mesh");
     tap_ok(t.sharp > 0, "and sometimes about as much");
+    printf("# %d cuts, half of the bound or more of %d\n", t.cuts, t.near);
+    tap_equal_int(t.over, 0, "shares of a cut promise no more than its nodes");
+    tap_ok(t.near > 0, "and sometimes about as much");
     return tap_done();
 }

@@ -3,18 +3,23 @@
 
 #include <limits.h>
 #include <malloc.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Blocks grow with the arena: many are small, and short of life. */
-enum { LEAST_BYTES = 1024, MOST_BYTES = 64 * 1024, ALIGN = 16 };
+enum { MOST_BYTES = 64 * 1024, ALIGN = 16 };
 
 typedef struct block {
     struct block *next;
     size_t used, room;
+    bool zeroed; /* all of it; else what is handed out is, when it is */
     _Alignas(ALIGN) char data[];
 } block;
+
+/* The smallest are what malloc keeps at hand for each thread. */
+enum { LEAST_BYTES = 1024 - sizeof(block) };
 
 struct fs_arena {
     block *head;
@@ -29,9 +34,10 @@ __attribute__((noreturn)) static void die(size_t bytes)
 
 fs_arena *fs_arena_create(void)
 {
-    fs_arena *arena = calloc(1, sizeof *arena);
+    fs_arena *arena = malloc(sizeof *arena);
     if (!arena)
         die(sizeof *arena);
+    *arena = (fs_arena){0};
     return arena;
 }
 
@@ -78,12 +84,13 @@ static block *add_block(fs_arena *arena, size_t bytes)
     size_t total;
     if (__builtin_add_overflow(room, sizeof(block), &total))
         die(room);
-    block *b = calloc(1, total);
+    const bool large = bytes > usual; /* fresh pages are zero */
+    block *b = large ? calloc(1, total) : malloc(total);
     if (!b)
         die(total);
-    b->room = room;
+    *b = (block){.room = room, .zeroed = large};
     /* A large block goes behind the current one, whose room stays in use. */
-    if (bytes > usual && arena->head) {
+    if (large && arena->head) {
         b->next = arena->head->next;
         arena->head->next = b;
     } else {
@@ -106,6 +113,8 @@ void *fs_alloc(fs_arena *arena, size_t count, size_t size)
     if (!b || b->room - b->used < rounded)
         b = add_block(arena, rounded);
     void *result = b->data + b->used;
+    if (!b->zeroed)
+        memset(result, 0, rounded);
     b->used += rounded;
     arena->bytes += rounded;
     return result;

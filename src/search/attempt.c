@@ -277,21 +277,46 @@ static bool folds(const search_level0 *z, const search_candidate *c)
     return false;
 }
 
+/* Do they differ by their meshes alone? */
+static bool beside(const search_candidate *a, const search_candidate *b)
+{
+    return a->graph == b->graph && a->n_stages == b->n_stages &&
+           a->depth == b->depth && a->part == b->part && a->order == b->order &&
+           a->again == b->again && a->schedule && b->schedule &&
+           strcmp(a->schedule, b->schedule) == 0;
+}
+
+/* What its cut takes at least whatever its mesh: so do all that have it. */
+static void share_cut(search_level0 *z, search_candidate *c)
+{
+    if (c->again || !may_be_even(z))
+        return;
+    const double bound_s = search_share_cut_floor(z, &c->layout);
+    raise_bound(c, bound_s);
+    for (int32_t k = 0; k < z->all.n; k++)
+        if (beside(z->all.at[k], c) && !search_narrowed(z->all.at[k]))
+            raise_bound(z->all.at[k], bound_s);
+}
+
 bool search_lay_out_own(search_level0 *z, search_candidate *c)
 {
     fs_err err = {0};
-    const int32_t level = c->cut + 1;
+    const int32_t before = c->cut;
     c->cut = SEARCH_CUT;
     if (c->n_stages == 1 || c->arena || search_narrowed(c) || folds(z, c))
         return false;
     c->arena = fs_arena_create();
     if (search_lay_out_cut(z, c, &err) != FS_OK)
         reject(c, "infeasible", err.text);
-    if (c->settled || c->view) {
+    if (!c->settled && !c->view)
+        share_cut(z, c);
+    const bool out = search_proven(c->record.lower_bound_s, search_enough(z));
+    if (!c->view) /* once more, when more is wanted */
+        c->cut = out ? before : before + 1;
+    if (c->settled || c->view || out) {
         search_drop_tables(c);
         return false;
     }
-    c->cut = level;
     c->weighed = true;
     return true;
 }
@@ -320,7 +345,8 @@ void search_press_own(search_level0 *z, search_candidate *c, int32_t rounds,
     c->shown.least_moves = true;
     if (search_floor_own(z, c) &&
         !search_proven(c->record.lower_bound_s, enough) && edge_tables(c))
-        raise_bound(c, search_net_press(&c->built.net, rounds, enough,
+        raise_bound(c, search_net_press(&c->built.net, c->prices, rounds,
+                                        enough,
                                         fs_deadline_at(z->end, &c->steps)));
 }
 
@@ -348,29 +374,49 @@ static bool is_out(search_level0 *z, search_candidate *c)
     return true;
 }
 
-/* All tables; false as above. */
-bool search_prepare(search_level0 *z, search_candidate *c)
+/* Its layout, which is the search's; false: nothing is to be built. */
+static bool lay_out_whole(search_level0 *z, search_candidate *c)
 {
     fs_err err = {0};
-    if (c->settled)
+    if (c->settled || c->arena)
         return false;
-    if (c->arena)
-        return true;
     search_say(z, c, "tables");
     c->arena = fs_arena_create();
-    if (search_lay_out(z, c, &err) != FS_OK) {
-        reject(c, "infeasible", err.text);
-        return false;
-    }
-    if (!node_tables(z, c))
-        return false;
-    if (is_out(z, c))
-        return false;
-    if (!edge_tables(c)) {
+    if (search_lay_out(z, c, &err) == FS_OK)
+        return true;
+    reject(c, "infeasible", err.text);
+    return false;
+}
+
+/* All tables of one that is laid out, as long as they are of use: a crew's job,
+ * by this hand's model. */
+static void build_whole(search_level0 *z, search_candidate *c)
+{
+    if (!own_nodes(z, c) || is_out(z, c))
+        return;
+    if (!edge_tables(c))
         c->settled = true;
-        return false;
-    }
-    return !is_out(z, c);
+    else
+        is_out(z, c);
+}
+
+int32_t search_prepare(search_level0 *z, search_candidate **list, int32_t n)
+{
+    fs_arena *scratch = fs_arena_create();
+    search_candidate **laid = fs_new(scratch, search_candidate *, n);
+    int32_t n_laid = 0, n_ready = 0;
+    for (int32_t k = 0; k < n; k++)
+        if (lay_out_whole(z, list[k]))
+            laid[n_laid++] = list[k];
+    search_crew_run(z, build_whole, laid, n_laid);
+    /* From here on they are the search's again. */
+    for (int32_t k = 0; k < n_laid; k++)
+        laid[k]->shown.rates = laid[k]->layout.rates;
+    for (int32_t k = 0; k < n; k++)
+        if (!list[k]->settled)
+            list[n_ready++] = list[k];
+    fs_arena_destroy(scratch);
+    return n_ready;
 }
 
 /* Did memory make it infeasible? Then how much would do. */
@@ -666,7 +712,7 @@ fs_status search_solve_whole(search_level0 *z, search_candidate *c,
     whole->reached = NULL;
     whole->whole = true;
     whole->unfolds = false;
-    const bool ready = search_prepare(z, whole);
+    const bool ready = search_prepare(z, &whole, 1) == 1;
     c->steps = whole->steps;
     if (!ready) {
         fs_arena_destroy(whole->arena);

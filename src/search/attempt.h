@@ -14,8 +14,9 @@ const char *search_status_of(const search_level0 *z,
 void search_say(const search_level0 *z, const search_candidate *c,
                 const char *what);
 
-/* All tables; false: there is nothing to solve, or no time. */
-bool search_prepare(search_level0 *z, search_candidate *c);
+/* All tables of several, by as many hands as there are. How many there are to
+ * solve, and time for, which are the first of the list then. */
+int32_t search_prepare(search_level0 *z, search_candidate **list, int32_t n);
 /* And what was found with them. */
 void search_drop_tables(search_candidate *c);
 /* Tables of what is settled and not the best are not needed any more. */

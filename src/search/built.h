@@ -110,6 +110,10 @@ bool search_made_anywhere(const ir_graph *graph, int32_t maker);
 /* Of a network that is not folded, with its nodes' tables, by what any move
  * between its stages takes at least: a bound. */
 double search_cut_floor(const search_built *built, fs_arena *arena);
+/* What it takes node v at least to have that tensor, if it is of another stage.
+ */
+double search_crossing_floor(const search_layout *layout, int32_t v,
+                             int32_t tensor, bool per_step);
 
 /* Solution -> strategy, with its boxing paths: of the network's own layout, or
  * of another one, whose node v is what rep[v] is of the network. */

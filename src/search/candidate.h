@@ -34,8 +34,9 @@ typedef struct search_measured {
     const search_ranks *ranks;
     double *micro_s, *step_s; /* [ranks] without moves between stages */
     int32_t *stage;           /* [ranks] */
-    double cost_s;            /* of the plan */
-    bool proposed;            /* cuts, by that */
+    double cost_s;            /* of the plan, */
+    bool proposed;            /* cuts, by that, */
+    const struct search_prices *prices; /* and what proved most of it */
 } search_measured;
 
 /* Bounds of a cut: at even prices first. */

@@ -130,10 +130,9 @@ bool search_made_anywhere(const ir_graph *graph, int32_t maker)
     return op == IR_OP_input || op == IR_OP_constant;
 }
 
-static double crossing_floor(const search_built *built, int32_t v,
+double search_crossing_floor(const search_layout *layout, int32_t v,
                              int32_t tensor, bool per_step)
 {
-    const search_layout *layout = built->layout;
     const ir_tensor *t = &layout->graph->tensors.at[tensor];
     const plan_stage *from = &layout->stages[layout->stage_of[t->producer]];
     const plan_stage *to = &layout->stages[layout->stage_of[v]];
@@ -163,7 +162,7 @@ double search_cut_floor(const search_built *built, fs_arena *arena)
             if (built->left[v] < node->n) /* and then reads nothing */
                 continue;
             (per_step ? sums.step_s : sums.micro_s)[node->stage] +=
-                crossing_floor(built, v, tensor, per_step);
+                search_crossing_floor(built->layout, v, tensor, per_step);
         }
     }
     return search_sums_cost(net, &sums);

@@ -46,10 +46,10 @@ bool search_sums_fit(const search_net *net, const search_sums *sums);
 double search_net_floor(const search_net *net, fs_arena *arena);
 
 /* What prices of stages and bytes prove of all assignments, until that is
- * enough, in so many rounds (0: as many as help); INFINITY: there is none.
- * Without a plan. */
-double search_net_press(const search_net *net, int32_t rounds, double enough,
-                        fs_deadline deadline);
+ * enough, in so many rounds (0: as many as help), from good prices on (NULL:
+ * from even ones); INFINITY: there is none. Without a plan. */
+double search_net_press(const search_net *net, const struct search_prices *from,
+                        int32_t rounds, double enough, fs_deadline deadline);
 
 /* Least bytes that limit `limit` can be loaded with (infinite costs respected);
  * INT64_MAX when the network has no finite assignment. Exact where

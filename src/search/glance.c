@@ -25,7 +25,7 @@ static double look(search_recutter *r, search_candidate *c, bool *fits)
     search_level0 *z = r->z;
     search_solution found;
     *fits = true;
-    if (!search_prepare(z, c))
+    if (search_prepare(z, &c, 1) == 0)
         return INFINITY;
     *fits = search_glance(z, c, &found);
     if (c->n_stages > 1 && c->depth == 1 && search_is_near(z, found.cost))

@@ -291,6 +291,16 @@ static const search_cut_made *cut_of(search_level0 *z, const search_part *part,
     return made;
 }
 
+/* Memory remembers what its moments hold at most; hands that build tables at
+ * once share it. */
+static void count_most(cost_memory *memory)
+{
+    const cost_moment *at;
+    const int32_t n = memory ? cost_memory_moments(memory, &at) : 0;
+    for (int32_t k = 0; k < n; k++)
+        cost_memory_most(memory, k);
+}
+
 static fs_status lay_out(search_level0 *z, search_candidate *c, bool limits,
                          fs_err *err)
 {
@@ -331,8 +341,10 @@ static fs_status lay_out(search_level0 *z, search_candidate *c, bool limits,
         bind_graph(z, layout);
         c->shown = *layout;
     }
-    if (limits)
+    if (limits) {
         search_add_missing(z, c, &c->shown);
+        count_most(c->shown.memory);
+    }
     return FS_OK;
 }
 

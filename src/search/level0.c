@@ -167,10 +167,7 @@ enum { AT_ONCE = 2 };
 static int32_t prepare_all(search_level0 *z, search_candidate **list, int32_t n,
                            int32_t pass)
 {
-    int32_t n_ready = 0;
-    for (int32_t k = 0; k < n; k++)
-        if (search_prepare(z, list[k]))
-            list[n_ready++] = list[k];
+    const int32_t n_ready = search_prepare(z, list, n);
     for (int32_t k = 0; k < n_ready; k++)
         search_carry_to(z, list[k]);
     for (int32_t k = 0; k < n_ready; k++)
@@ -289,11 +286,15 @@ static void run_cuts(search_level0 *z)
     search_candidate *batch[CUTS];
     fs_arena *scratch = fs_arena_create();
     search_candidate **all = fs_new(scratch, search_candidate *, z->all.n);
-    const int32_t n = next_batch(z, is_to_cut, CUTS, all);
-    int32_t n_laid = 0;
-    for (int32_t k = 0; k < n; k++)
+    const int32_t n = next_batch(z, is_to_cut, z->all.n, all);
+    int32_t n_cut = 0, n_laid = 0;
+    for (int32_t k = 0; k < n && n_cut < CUTS; k++) {
+        if (!is_to_cut(z, all[k])) /* by what was said of all meshes */
+            continue;
         if (search_lay_out_own(z, all[k]))
             batch[n_laid++] = all[k];
+        n_cut += !search_proven(all[k]->record.lower_bound_s, search_enough(z));
+    }
     search_crew_run(z, search_weigh_own, batch, n_laid);
     fs_arena_destroy(scratch);
 }
@@ -394,6 +395,13 @@ static fs_status probe(search_level0 *z, fs_err *err)
     return solve(z, list, n, 0, err);
 }
 
+/* Not where less of a gap is to be had later, or the best plan may not fit. */
+static bool is_out_for_good(const search_level0 *z, const search_candidate *c)
+{
+    return !z->memory_decides && z->problem->gap <= z->asked->gap &&
+           search_proven(c->record.lower_bound_s, search_enough(z));
+}
+
 static fs_status press_few(search_level0 *z, fs_err *err)
 {
     search_candidate *list[AT_ONCE];
@@ -402,6 +410,9 @@ static fs_status press_few(search_level0 *z, fs_err *err)
     search_crew_run(z, search_press_one, list, n);
     for (int32_t k = 0; k < n; k++)
         search_carry_from(z, list[k]);
+    for (int32_t k = 0; k < n; k++)
+        if (is_out_for_good(z, list[k]))
+            search_drop_tables(list[k]);
     for (int32_t k = 0; k < n; k++) {
         if (!promises_much(z, list[k]) || !worth(z, list[k], 0) ||
             had_as_much(z, list[k], 0))

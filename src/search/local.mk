@@ -15,7 +15,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/net.h \
   src/search/states.c src/search/engine_exhaustive.c src/search/engine_greedy.c src/search/engine_deduce.c src/search/engine_mcmc.c \
   src/search/view.h src/search/view.c src/search/memo.c src/search/build_edges.c src/search/build_net.c src/search/build_strategy.c src/search/tie.c src/search/pieces.c src/search/crossings.c src/search/every_cut.c src/search/lift.h src/search/lift.c src/search/climb.c src/search/rise.c src/search/cut.c \
   src/search/split.h src/search/split.c \
-  src/search/deal.h src/search/deal.c src/search/recutter.h \
+  src/search/deal.h src/search/deal.c src/search/recutter.h src/search/measure.c \
   src/search/propose.c src/search/glance.c src/search/recut.c \
   src/search/runs.h src/search/runs.c \
   src/search/known.h src/search/known.c \
@@ -47,7 +47,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/net.h \
   src/search/ration.h src/search/pricing.c src/search/ration.c
 check_PROGRAMS += tests/search_net_test tests/search_reduce_test \
   tests/search_graph_test tests/search_oracle_test tests/search_variant_test tests/search_again_test tests/search_every_test \
-  tests/search_fold_test tests/search_shares_test \
+  tests/search_fold_test tests/search_shares_test tests/search_runs_test \
   tests/search_memory_test tests/search_cut_test tests/search_order_test tests/cli_memory_test \
   tests/cli_pin_test tests/cli_recipe_test tests/cli_tensor_test \
   tests/search_recipe_test tests/search_planner_test tests/search_baselines_test \
@@ -78,6 +78,9 @@ tests_search_fold_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_shares_test_SOURCES = tests/search_shares_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_shares_test_LDADD = $(zoo_libs) $(search_libs)
+tests_search_runs_test_SOURCES = tests/search_runs_test.c \
+  tests/search_cluster.h tests/tap.h
+tests_search_runs_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_again_test_SOURCES = tests/search_again_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_again_test_LDADD = $(zoo_libs) $(search_libs)

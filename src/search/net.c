@@ -307,19 +307,68 @@ double search_moves_try(search_moves *m, int32_t i, int32_t s)
     return try(m, i, s);
 }
 
+/* Different sums that a node's value counts in: all of a stage's mostly. */
+enum { FEW_SUMS = 4 };
+typedef struct counted {
+    const double *sum[FEW_SUMS];
+    double seconds[FEW_SUMS];
+    int32_t n; /* more than there is room for: FEW_SUMS + 1 */
+} counted;
+
+static counted count_apart(const search_moves *m, int32_t s)
+{
+    counted all = {.n = 0};
+    for (int32_t k = 0; k < m->n_tied; k++) {
+        const search_tied *tied = &m->tied[k];
+        int32_t at = 0;
+        while (at < all.n && all.sum[at] != tied->sum)
+            at++;
+        if (at == FEW_SUMS)
+            return (counted){.n = FEW_SUMS + 1};
+        if (at == all.n) {
+            all.sum[at] = tied->sum;
+            all.seconds[at] = 0;
+            all.n++;
+        }
+        all.seconds[at] += tied->cost[s * tied->stride];
+    }
+    return all;
+}
+
+/* None of the sums is less, and the formula is of no use of it: quicker to say
+ * than by counting it. */
+static bool is_no_less(search_moves *m, const counted *now, int32_t s)
+{
+    if (now->n > FEW_SUMS || m->net->fill > m->net->micro_batches)
+        return false;
+    const counted then = count_apart(m, s);
+    bool legal = true;
+    for (int32_t k = 0; k < then.n; k++) {
+        if (then.seconds[k] < now->seconds[k])
+            return false;
+        legal &= isfinite(then.seconds[k]) != 0;
+    }
+    m->steps += TRY_STEPS * m->n_tied;
+    m->steps += legal ? 2 * m->net->n_stages + m->net->n_limits : 0;
+    return true;
+}
+
 static bool move(search_moves *m, int32_t i, double *cost)
 {
     int32_t best = m->value[i], old = best;
-    if (m->net->nodes[i].n > 1)
-        look_at(m, i);
+    if (m->net->nodes[i].n < 2)
+        return false;
+    look_at(m, i);
+    counted now = count_apart(m, best);
     for (int32_t s = 0; s < m->net->nodes[i].n; s++) {
-        if (s == best)
+        if (s == best || is_no_less(m, &now, s))
             continue;
         const double c = try(m, i, s);
         /* A margin against rounding: the sums are kept up to date. */
         if (c < *cost * (1 - 1e-12)) {
             *cost = c;
             best = s;
+            now = count_apart(m, best);
         } else if (isfinite(c)) {
             put(m, i, best);
         }

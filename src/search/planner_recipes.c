@@ -10,6 +10,7 @@
 #include "base/crew.h"
 #include "search/known.h"
 #include "search/ledger.h"
+#include "search/level0.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,6 +19,8 @@
 /* Recipes in a row that are not better: so many, or so many nodes of networks;
  * prices per recipe. */
 enum { PATIENCE = 8, PATIENCE_NODES = 30000, ROUNDS = 1 };
+/* Recipes that are costed at once, with the same plan to beat. */
+enum { AT_ONCE = 2 };
 
 typedef struct family {
     const char *name, *axes;
@@ -56,6 +59,9 @@ typedef struct recipes {
     int64_t steps; /* of work done */
     bool late;     /* a clock had a say */
     const ranked *best;
+    const cost_model *cost[AT_ONCE]; /* of each of those costed at once */
+    search_book *book[AT_ONCE];
+    fs_arena *own[AT_ONCE];  /* NULL: they are the problem's */
     int32_t n_more;          /* that did not fit, */
     double more, least_more; /* and were so much fuller than estimated, in the
                                 mean, and at least */
@@ -334,29 +340,61 @@ static void keep_records(recipes *p, const search_result *found)
         fs_push(p->arena, &p->costed, found->configs[c]);
 }
 
-/* The problem with this recipe, whose plans are of interest below `best_s`. */
-static fs_status cost_in_full(recipes *p, const ranked *item, double best_s,
-                              fs_err *err, search_result *out)
+/* A recipe that is costed. */
+typedef struct costing {
+    ranked *item;
+    search_problem one; /* the problem with this recipe */
+    fs_arena *arena;
+    search_result found;
+    fs_status status;
+    fs_err err;
+} costing;
+
+/* Cost models and tables of boxing remember: each of those costed at once has
+ * its own. */
+static void own_tables(recipes *p, int32_t k)
 {
-    search_problem one = *p->problem;
+    if (p->cost[k])
+        return;
+    p->cost[k] = p->problem->cost;
+    p->book[k] = p->problem->book;
+    if (k == 0)
+        return;
+    p->own[k] = fs_arena_create();
+    p->cost[k] = cost_model_create(p->problem->cluster, p->own[k]);
+    p->book[k] = fs_new(p->own[k], search_book, 1);
+    p->book[k]->arena = p->own[k];
+}
+
+static fs_status pose(recipes *p, costing *c)
+{
+    const ranked *item = c->item;
     const search_pins *pins = &item->recipe.pins;
     const search_pin **pin_of;
-    one.engine = "ilp";
-    one.start = NULL;
-    one.n_graphs = 1;
-    one.graphs = item->graph;
-    one.rounds = ROUNDS;
-    one.below_s = best_s;
-    one.progress = NULL; /* its bounds are of one recipe */
-    one.end = &p->end;
-    if (one.most_steps > 0)
-        one.most_steps -= (double)p->steps;
+    c->one.engine = "ilp";
+    c->one.start = NULL;
+    c->one.n_graphs = 1;
+    c->one.graphs = item->graph;
+    c->one.rounds = ROUNDS;
+    c->one.progress = NULL; /* its bounds are of one recipe */
+    c->one.end = &p->end;
+    if (c->one.most_steps > 0)
+        c->one.most_steps -= (double)p->steps;
     const search_marks *marks =
         search_known_marks(p->problem->known, item->graph->graph);
-    FS_TRY(search_recipe_check_marked(&item->recipe, marks, err));
-    FS_TRY(search_pins_find(pins, item->graph->graph, p->arena, err, &pin_of));
-    search_recipe_apply(&item->recipe, p->arena, &one);
-    return search_run(&one, p->arena, err, out);
+    FS_TRY(search_recipe_check_marked(&item->recipe, marks, &c->err));
+    FS_TRY(
+        search_pins_find(pins, item->graph->graph, c->arena, &c->err, &pin_of));
+    search_recipe_apply(&item->recipe, c->arena, &c->one);
+    return FS_OK;
+}
+
+static void cost_one(void *ctx, int32_t hand, int32_t k)
+{
+    costing *c = (costing *)ctx + k;
+    (void)hand;
+    if (c->status == FS_OK)
+        c->status = search_run(&c->one, c->arena, &c->err, &c->found);
 }
 
 /* The first recipe has what there is. */
@@ -429,38 +467,67 @@ static void say(const recipes *p, int32_t k, double best_s)
     p->problem->progress(p->problem->progress_ctx, line);
 }
 
-static void cost_all(recipes *p, fs_err *why, search_result *best)
+/* The next of them; how many. */
+static int32_t take_next(recipes *p, costing *list, int32_t most, double best_s)
 {
-    double best_s = p->problem->below_s > 0 ? p->problem->below_s : INFINITY;
-    const int32_t few = patience(p);
-    int32_t idle = 0, k;
-    while (idle < few && (k = next_ranked(p)) >= 0) {
+    int32_t n = 0, k;
+    while (n < most && (k = next_ranked(p)) >= 0 && !over(p)) {
         ranked *item = &p->all.at[k];
-        search_result found = {0};
-        fs_err err = {0};
-        if (over(p))
-            break;
         item->done = true;
         if (listed_before(p, k))
             continue;
         say(p, k, best_s);
-        const fs_status status = cost_in_full(p, item, best_s, &err, &found);
-        learn(p, item, &found);
-        keep_records(p, &found);
-        p->steps += found.steps;
-        p->late |= found.late;
-        idle +=
-            (best->strategy || p->problem->below_s > 0) && found.n_configs > 0;
-        if (status == FS_OK && found.iteration_s < best_s) {
-            found.first_s = best->strategy
-                                ? best->first_s
-                                : 1e-9 * (double)(fs_now_ns() - p->start_ns);
-            *best = found;
-            best_s = found.iteration_s;
-            p->best = item;
-            idle = 0;
-        } else if (status != FS_OK && !why->text[0]) {
-            *why = err;
+        list[n] = (costing){
+            .item = item, .one = *p->problem, .arena = fs_arena_create()};
+        own_tables(p, n);
+        list[n].one.cost = p->cost[n];
+        list[n].one.book = p->book[n];
+        list[n].one.below_s = best_s;
+        list[n].status = pose(p, &list[n]);
+        n++;
+    }
+    return n;
+}
+
+/* What follows from one that is costed; false: it was not better. */
+static bool conclude(recipes *p, costing *c, double *best_s, fs_err *why,
+                     search_result *best)
+{
+    search_result *found = &c->found;
+    fs_arena_join(p->arena, c->arena);
+    learn(p, c->item, found);
+    keep_records(p, found);
+    p->steps += found->steps;
+    p->late |= found->late;
+    if (c->status != FS_OK && !why->text[0])
+        *why = c->err;
+    if (c->status != FS_OK || found->iteration_s >= *best_s)
+        return false;
+    found->first_s = best->strategy
+                         ? best->first_s
+                         : 1e-9 * (double)(fs_now_ns() - p->start_ns);
+    *best = *found;
+    *best_s = found->iteration_s;
+    p->best = c->item;
+    return true;
+}
+
+/* One at a time until there is a plan. */
+static void cost_all(recipes *p, fs_err *why, search_result *best)
+{
+    double best_s = p->problem->below_s > 0 ? p->problem->below_s : INFINITY;
+    const int32_t few = patience(p);
+    int32_t idle = 0, n;
+    costing list[AT_ONCE];
+    while (idle < few &&
+           (n = take_next(p, list, isfinite(best_s) ? AT_ONCE : 1, best_s))) {
+        fs_crew_run(cost_one, list, fs_crew_hands(), n);
+        for (int32_t k = 0; k < n; k++) {
+            const bool counts = list[k].found.n_configs > 0;
+            if (conclude(p, &list[k], &best_s, why, best))
+                idle = 0;
+            else
+                idle += counts && (best->strategy || p->problem->below_s > 0);
         }
     }
 }
@@ -546,6 +613,8 @@ fs_status search_plan_recipes(const search_planner *self,
     if (p.all.n)
         qsort(p.all.at, (size_t)p.all.n, sizeof *p.all.at, by_estimate);
     cost_all(&p, &why, out);
+    for (int32_t k = 0; k < AT_ONCE; k++)
+        fs_arena_destroy(p.own[k]);
     fill(&p, self, start_ns, out);
     if (out->strategy) {
         out->status = "feasible";

@@ -145,13 +145,14 @@ typedef struct open_one {
     bool folds;     /* and its network is small: solved as soon as pressed */
 } open_one;
 
-/* Those that have no offer. */
+/* Those that have no offer, but for other cuts that their bounds ruled out. */
 static int32_t list_open(const search_level0 *z, open_one *list)
 {
     int32_t n = 0;
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
-        if (find_offer(z, c) == z->offers.n && !search_narrowed(c))
+        if (find_offer(z, c) == z->offers.n && !search_narrowed(c) &&
+            (!c->part || c->solved))
             list[n++] = (open_one){c, search_bound(c), OPEN_UNKNOWN, false};
     }
     return n;

@@ -17,6 +17,7 @@ typedef struct pricing {
     search_cfn *cfn;
     search_memo alike; /* parts -> tables */
     FS_VEC(double *) tables;
+    double *unary; /* [values of the node that has most] */
 } pricing;
 
 double search_price_of(const search_net *net, const search_prices *at,
@@ -40,14 +41,12 @@ void search_add_prices(const search_load *loads, int32_t n_loads,
 static void price_node(const pricing *p, int32_t i)
 {
     const search_net_node *node = &p->net->nodes[i];
-    fs_arena *scratch = fs_arena_create();
     double scale = search_price_of(p->net, p->at, node->stage, node->per_step);
-    double *unary = fs_new(scratch, double, node->n);
+    double *unary = p->unary;
     for (int32_t s = 0; s < node->n; s++)
         unary[s] = isinf(node->cost[s]) ? INFINITY : scale * node->cost[s];
     search_add_prices(node->loads, node->n_loads, p->at, node->n, unary);
     search_cfn_set(p->cfn, i, node->n, unary);
-    fs_arena_destroy(scratch);
 }
 
 /* What a priced table is made of; no padding. */
@@ -72,8 +71,7 @@ static double *make_table(const pricing *p, const search_net_edge *edge,
 
 static void price_edge(pricing *p, const search_net_edge *edge)
 {
-    fs_arena *scratch = fs_arena_create();
-    part *key = fs_new(scratch, part, edge->n_loads + 1);
+    part key[edge->n_loads + 1];
     int32_t n = 1;
     key[0] = (part){edge->cost, search_price_of(p->net, p->at, edge->stage,
                                                 edge->per_step)};
@@ -88,7 +86,6 @@ static void price_edge(pricing *p, const search_net_edge *edge)
         fs_push(p->cfn->arena, &p->tables, make_table(p, edge, key[0].scale));
     }
     search_cfn_share(p->cfn, edge->u, edge->v, p->tables.at[*known]);
-    fs_arena_destroy(scratch);
 }
 
 double search_price_excess(const search_net *net, const search_prices *at)
@@ -108,6 +105,10 @@ search_cfn *search_net_priced(const search_net *net, const search_prices *at,
                  .at = at,
                  .cfn = search_cfn_new(net->n_nodes, arena),
                  .alike = {.arena = scratch}};
+    int32_t most = 0;
+    for (int32_t i = 0; i < net->n_nodes; i++)
+        most = net->nodes[i].n > most ? net->nodes[i].n : most;
+    p.unary = fs_new(scratch, double, most);
     for (int32_t i = 0; i < net->n_nodes; i++)
         price_node(&p, i);
     for (int32_t e = 0; e < net->n_edges; e++)

@@ -15,9 +15,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Configurations whose plans are dearer than the best by more are not cut
- * again: between two cuts of one there is rarely as much. */
-#define NEAR 0.25
 /* What a cut is said to take may be off by so much of it; and what is looked at
  * while little work was done. */
 #define SLACK 0.02
@@ -25,89 +22,6 @@
 /* Cuts told of a configuration at a time, and of one without a plan; steps of
  * finding cuts. */
 enum { DEALS = 16, FEW_DEALS = 2, DEAL_WORK = 1 << 22 };
-
-/* ---- what pieces take ---- */
-
-bool search_wants_cuts(const search_level0 *z)
-{
-    const search_problem *p = z->problem;
-    return p->recut && !(p->without & SEARCH_CUTS) && !p->rounds &&
-           !p->stage_of && !p->n_layers;
-}
-
-/* [2 * node] per micro-batch, then per step: of one such node. */
-static double *seconds_of_nodes(const search_candidate *c, const int32_t *value,
-                                fs_arena *arena)
-{
-    const search_built *b = &c->built;
-    const search_net *net = &b->loose;
-    const search_layout *layout = &c->shown;
-    double *s = fs_new(arena, double, 2 * net->n_nodes);
-    for (int32_t v = 0; v < net->n_nodes; v++)
-        s[2 * v + net->nodes[v].per_step] +=
-            net->nodes[v].cost[value[b->var[v]]] / search_times(layout, v);
-    for (int32_t e = 0; e < net->n_edges; e++) {
-        const search_net_edge *edge = &net->edges[e];
-        const int32_t u = edge->u, v = edge->v;
-        const int64_t at =
-            (int64_t)value[b->var[u]] * net->nodes[v].n + value[b->var[v]];
-        if (layout->stage_of[u] == layout->stage_of[v])
-            s[2 * v + edge->per_step] +=
-                edge->cost[at] / search_times(layout, v);
-    }
-    return s;
-}
-
-static search_measured *measure(search_level0 *z, const search_candidate *c,
-                                const search_view *view, const int32_t *value,
-                                fs_arena *arena)
-{
-    fs_arena *scratch = fs_arena_create();
-    const ir_graph *whole = view ? view->fold->layers->graph : c->shown.graph;
-    const search_ranks *ranks = search_ranks_of(z, whole);
-    const double *s = seconds_of_nodes(c, value, scratch);
-    search_measured *m = fs_new(arena, search_measured, 1);
-    *m = (search_measured){ranks,
-                           fs_new(arena, double, ranks->n),
-                           fs_new(arena, double, ranks->n),
-                           fs_new(arena, int32_t, ranks->n),
-                           0,
-                           false};
-    for (int32_t v = 0; v < whole->nodes.n; v++) {
-        const int32_t of = view ? view->rep[v] : v;
-        m->micro_s[ranks->rank[v]] += of < 0 ? 0 : s[2 * of];
-        m->step_s[ranks->rank[v]] += of < 0 ? 0 : s[2 * of + 1];
-    }
-    fs_arena_destroy(scratch);
-    return m;
-}
-
-search_measured *search_measured_of(search_level0 *z, const search_candidate *c,
-                                    const search_solution *solution)
-{
-    const search_ranks *placed = search_ranks_of(z, c->layout.graph);
-    search_measured *m = measure(z, c, c->view, solution->value, z->scratch);
-    m->cost_s = solution->cost;
-    for (int32_t r = 0; r < m->ranks->n; r++)
-        m->stage[r] = c->layout.stage_of[placed->order[r]];
-    return m;
-}
-
-search_measured *search_measure_even(search_level0 *z,
-                                     const search_candidate *even,
-                                     const int32_t *value)
-{
-    return measure(z, even, even->shown.view, value, even->arena);
-}
-
-void search_measure(search_level0 *z, search_candidate *c,
-                    const search_solution *solution)
-{
-    if (search_wants_cuts(z) && c->n_stages > 1 && c->depth == 1 &&
-        search_is_near(z, solution->cost) &&
-        (!c->measured || c->measured->cost_s > solution->cost))
-        c->measured = search_measured_of(z, c, solution);
-}
 
 /* ---- cuts by that ---- */
 
@@ -219,7 +133,8 @@ static void propose(search_recutter *r, search_candidate *c,
                                              .mesh = mesh,
                                              .begin = own,
                                              .cost_s = scale,
-                                             .slack = NEAR},
+                                             .slack = SEARCH_NEAR,
+                                             .prices = m->prices},
                           places->n, chain, places->at);
         for (int32_t k = 0; k < c->n_stages; k++)
             own[k] = places->at[own[k]];
@@ -232,7 +147,8 @@ static void propose(search_recutter *r, search_candidate *c,
                              .mesh = mesh,
                              .begin = deals[i].begin,
                              .cost_s = scale * deals[i].cost,
-                             .even = m->cost_s <= 0};
+                             .even = m->cost_s <= 0,
+                             .prices = m->prices};
         for (int32_t k = 0; k < c->n_stages; k++)
             p.begin[k] = places->at[p.begin[k]];
         if (search_is_new_cut(r, c, mesh, p.begin))
@@ -268,7 +184,7 @@ void search_propose_by(search_recutter *r, search_candidate *c,
 
 bool search_is_near(const search_level0 *z, double cost_s)
 {
-    return cost_s <= (1 + NEAR) * z->best_s;
+    return cost_s <= (1 + SEARCH_NEAR) * z->best_s;
 }
 
 void search_propose_for(search_recutter *r, search_candidate *c)
@@ -296,7 +212,9 @@ void search_propose_beside(search_recutter *r, const search_proposal *p)
             .of = c,
             .begin = fs_memdup(r->arena, p->begin,
                                (size_t)c->n_stages * sizeof *p->begin),
-            .cost_s = z->best_s};
+            .cost_s = z->best_s,
+            .prices = p->made && p->made->measured ? p->made->measured->prices
+                                                   : NULL};
         fs_push(r->arena, &r->open, beside);
     }
 }
@@ -319,17 +237,15 @@ static void take_out(search_recutter *r, int32_t k, search_proposal *out)
     r->open.at[k] = r->open.at[--r->open.n];
 }
 
-bool search_next_proposal(search_recutter *r, search_proposal *out)
+int32_t search_next_proposal(const search_recutter *r, bool all)
 {
     const double slack = search_steps(r->z) < r->loose ? LOOSE : SLACK;
     int32_t best = -1;
     for (int32_t k = 0; k < r->open.n; k++)
-        if (may_win(r, &r->open.at[k], slack) &&
+        if ((all || !r->open.at[k].made) && may_win(r, &r->open.at[k], slack) &&
             (best < 0 || r->open.at[k].cost_s < r->open.at[best].cost_s))
             best = k;
-    if (best >= 0)
-        take_out(r, best, out);
-    return best >= 0;
+    return best;
 }
 
 search_turns *search_turns_of(search_recutter *r, const search_candidate *c)

@@ -10,6 +10,7 @@
 
 #include "search/attempt.h"
 #include "search/built.h"
+#include "search/crew.h"
 #include "search/cut.h"
 #include "search/deal.h"
 #include "search/effort.h"
@@ -41,6 +42,10 @@
  * waits.
  */
 enum { IN_A_ROW = 8, TRIES = 40, GLANCES = 4, EARLY_GLANCES = 8 };
+/* What a node of a network takes at least, in steps: where that is more than
+ * there is, it is not begun. Attempts are few that the work is not enough for;
+ * and as many end cuts of what has no plan. */
+enum { NODE_STEPS = 100000, FEW_TRIES = 4, SOON = 2 };
 
 /* ---- attempts ---- */
 
@@ -122,13 +127,57 @@ search_candidate *search_add_cut(search_recutter *r, const search_proposal *p)
     return search_add_part(z, p->of, part);
 }
 
+/* Prices that a cut's bound is of, if it does not begin at good ones: what they
+ * do not rule out takes many. */
+enum { CUT_PRICES = 2 };
+
+static void bound_cut(search_level0 *z, search_candidate *c)
+{
+    search_press_own(z, c, c->prices ? 1 : CUT_PRICES, search_enough(z));
+    search_drop_tables(c);
+}
+
+/* Where the work is for few attempts only, what a cut takes at least is quick
+ * to say beside what it takes, and rules out most of those that are tried: but
+ * not after one that was better, unless no better plan is promised, nor where
+ * memory decides. Of small networks plans are as quick, and propose others. */
+static bool wants_bound(const search_recutter *r, const search_proposal *p)
+{
+    const double nodes = p->of->graph->graph->nodes.n;
+    return !r->z->memory_decides && nodes * NODE_STEPS * FEW_TRIES > r->steps &&
+           (r->idle > 0 || p->cost_s >= search_enough(r->z));
+}
+
+/* The next one, and another one if both want a bound, and are both to be tried.
+ */
+static void make_cuts(search_recutter *r, bool both)
+{
+    enum { AT_ONCE = 2 };
+    search_level0 *z = r->z;
+    search_candidate *list[AT_ONCE];
+    int32_t n = 0, k;
+    for (int32_t i = 0;
+         i < AT_ONCE && (k = search_next_proposal(r, false)) >= 0; i++) {
+        search_proposal *p = &r->open.at[k];
+        const bool bound = wants_bound(r, p);
+        if (i > 0 && !(both && bound))
+            break;
+        p->made = search_add_cut(r, p);
+        if (bound && search_lay_out_own(z, p->made)) {
+            p->made->prices = p->prices;
+            list[n++] = p->made;
+        }
+    }
+    search_crew_run(z, bound_cut, list, n);
+}
+
 /* Memory may have asked for another one, with what is computed again chosen. */
-static fs_status try_cut(search_recutter *r, const search_proposal *p,
-                         fs_err *err)
+static fs_status try_cut(search_recutter *r, search_candidate *c, fs_err *err)
 {
     search_level0 *z = r->z;
     const int32_t n = z->all.n;
-    search_add_cut(r, p);
+    FS_TRY(attempt(r, c, err));
+    search_propose_for(r, c);
     for (int32_t k = n; k < z->all.n; k++) {
         FS_TRY(attempt(r, z->all.at[k], err));
         search_propose_for(r, z->all.at[k]);
@@ -152,6 +201,21 @@ static bool wants_glances(const search_level0 *z)
            !(z->problem->without & SEARCH_GLANCES);
 }
 
+/* The cut that promises most, which may be the last. */
+static fs_status try_next(search_recutter *r, int32_t k, bool last, fs_err *err)
+{
+    search_level0 *z = r->z;
+    if (!r->open.at[k].made)
+        make_cuts(r, !last);
+    const search_proposal p = r->open.at[k];
+    r->open.at[k] = r->open.at[--r->open.n];
+    const double best_s = z->best_s;
+    FS_TRY(try_cut(r, p.made, err));
+    if (z->best_s < best_s)
+        search_propose_beside(r, &p);
+    return FS_OK;
+}
+
 static fs_status try_proposals(search_recutter *r, int32_t in_a_row,
                                fs_err *err)
 {
@@ -159,20 +223,20 @@ static fs_status try_proposals(search_recutter *r, int32_t in_a_row,
     const double idle_steps =
         in_a_row < IN_A_ROW ? 0 : r->steps * in_a_row / TRIES;
     double since = (double)search_steps(z);
-    search_proposal p;
     for (int32_t idle = 0;
          (idle < in_a_row || (double)search_steps(z) < since + idle_steps) &&
          !search_cuts_over(r);) {
         if (wants_glances(z))
             search_glance_at_cuts(r, r->steps / (2 * IN_A_ROW));
-        if (!search_next_proposal(r, &p))
+        const int32_t next = search_next_proposal(r, true);
+        if (next < 0)
             break;
         const double best_s = z->best_s;
-        FS_TRY(try_cut(r, &p, err));
+        FS_TRY(try_next(r, next, idle + 1 == in_a_row, err));
         idle = z->best_s < best_s ? 0 : idle + 1;
+        r->idle = z->best_s < best_s ? 0 : r->idle + 1;
         if (idle > 0)
             continue;
-        search_propose_beside(r, &p);
         go_on(r);
         since = (double)search_steps(z);
     }
@@ -180,10 +244,6 @@ static fs_status try_proposals(search_recutter *r, int32_t in_a_row,
 }
 
 /* ---- cuts of what has no plan ---- */
-
-/* What a node of a network takes at least, in steps: where that is more than
- * there is, it is not begun. */
-enum { NODE_STEPS = 100000, SOON = 2 };
 
 /* Its own cut was ruled out before there was a plan worth measuring, and no
  * bound rules out others; that of the least such bound first. */
@@ -211,7 +271,9 @@ static void propose_unmeasured(search_recutter *r, search_candidate *c)
     even.part = NULL;
     const int32_t *value = search_even_values(z, &even);
     if (value)
-        search_propose_by(r, c, search_measure_even(z, &even, value));
+        search_propose_by(
+            r, c,
+            search_measured_by(z, &even, even.shown.view, value, even.arena));
     z->other_steps += even.steps;
     fs_arena_destroy(even.arena);
 }

@@ -4,6 +4,20 @@
 
 #include "search/level0.h"
 
+/* Configurations whose plans are dearer than the best by more are not cut
+ * again: between two cuts of one there is rarely as much. */
+#define SEARCH_NEAR 0.25
+/* Are any cut again? */
+bool search_wants_cuts(const search_level0 *z);
+/* What each piece takes by the values of c's network, which is built on a view
+ * or on all of its graph (measure.c). */
+search_measured *search_measured_by(search_level0 *z, const search_candidate *c,
+                                    const search_view *view,
+                                    const int32_t *value, fs_arena *arena);
+/* The same of the values of its own network, with their seconds and prices. */
+search_measured *search_measured_of(search_level0 *z, const search_candidate *c,
+                                    const search_solution *solution);
+
 /* Other cuts (recut.c): what a plan found for a configuration takes, piece by
  * piece, */
 void search_measure(search_level0 *z, search_candidate *c,

@@ -14,6 +14,10 @@ typedef struct search_proposal {
     double slack; /* what is promised may be off by so much; 0: as any */
     bool even;    /* it is a relaxation: of no plan */
     bool seen;    /* it was looked at */
+    const struct search_prices
+        *prices;            /* to begin a bound at; NULL: even ones */
+    search_candidate *made; /* its configuration, with a bound of this cut;
+                               NULL: not yet */
 } search_proposal;
 
 /* Looks at cuts of a configuration in a row that found no better plan. */
@@ -35,20 +39,12 @@ typedef struct search_recutter {
     double steps;       /* without a better plan, of what is done at the */
     int64_t end;        /* time; its end; */
     int64_t loose;      /* so far it was little */
+    int32_t idle;       /* cuts since the last that was better */
     double left_at;     /* steps done when others went on; 0: not yet */
 } search_recutter;
 
 /* ---- propose.c ---- */
 
-/* Are stages to be cut again? */
-bool search_wants_cuts(const search_level0 *z);
-/* What these values of its built network take, with their seconds. */
-search_measured *search_measured_of(search_level0 *z, const search_candidate *c,
-                                    const search_solution *solution);
-/* The same of a network on the devices of one stage, of no cut. */
-search_measured *search_measure_even(search_level0 *z,
-                                     const search_candidate *even,
-                                     const int32_t *value);
 /* Is a plan near enough to the best that other cuts of it may be better? */
 bool search_is_near(const search_level0 *z, double cost_s);
 /* Cuts of a configuration by what was measured: of it; of the plan at hand. */
@@ -60,9 +56,11 @@ void search_propose_beside(search_recutter *r, const search_proposal *p);
 /* Is it none that was proposed? */
 bool search_is_new_cut(search_recutter *r, const search_candidate *c,
                        const ir_mesh *each, const int32_t *begin);
-/* The one that promises most, if that is enough; it is no proposal any more. */
-bool search_next_proposal(search_recutter *r, search_proposal *out);
-/* Of those that were not looked at, of each configuration in turn; */
+/* The one that promises most, if that is enough, of all or of those that are
+ * not made yet; -1. */
+int32_t search_next_proposal(const search_recutter *r, bool all);
+/* Of those that were not looked at, of each configuration in turn; it is no
+ * proposal any more; */
 bool search_next_unseen(search_recutter *r, search_proposal *out);
 
 /* whose looks are counted here. */

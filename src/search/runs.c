@@ -76,6 +76,37 @@ static void mark_sizes(const hw_cluster *cluster, bool *is)
     is[cluster->n_devices] = true;
 }
 
+/* [devices + 1] The fewest sub-meshes that so many devices are. */
+static int32_t *count_meshes(const search_runs *a, int32_t devices,
+                             fs_arena *arena)
+{
+    int32_t *fewest = fs_new(arena, int32_t, devices + 1);
+    for (int32_t d = 1; d <= devices; d++) {
+        fewest[d] = devices + 1;
+        for (int32_t k = 0; k < a->n_sizes && a->size[k] <= d; k++)
+            if (fewest[d - a->size[k]] + 1 < fewest[d])
+                fewest[d] = fewest[d - a->size[k]] + 1;
+    }
+    return fewest;
+}
+
+/* Of all devices no more sub-meshes are made than there are layers: one that
+ * is of no such sum is of no pipeline. */
+static void drop_useless(search_runs *a)
+{
+    const int32_t devices = a->problem->cluster->n_devices;
+    fs_arena *scratch = fs_arena_create();
+    const int32_t *fewest = count_meshes(a, devices, scratch);
+    int32_t kept = 0;
+    for (int32_t k = 0; k < a->n_sizes; k++) {
+        const int32_t size = a->size[k], rest = fewest[devices - size];
+        if (rest < a->n_layers && !(a->several && rest == 0))
+            a->size[kept++] = size;
+    }
+    a->n_sizes = kept;
+    fs_arena_destroy(scratch);
+}
+
 static void list_sizes(search_runs *a)
 {
     const int32_t most = a->problem->cluster->n_devices;
@@ -90,6 +121,7 @@ static void list_sizes(search_runs *a)
     for (int32_t d = 1; d <= most; d++)
         if (is[d])
             a->size[a->n_sizes++] = d;
+    drop_useless(a);
 }
 
 /* The cluster's own, and others. */
@@ -413,27 +445,12 @@ static cell *cell_at(const program *p, int32_t stages, int32_t layer,
     return &p->cell[row * (size_t)p->n_left + (size_t)p->number[devices]];
 }
 
-/* [devices + 1] The fewest sub-meshes that so many devices are, where `most`
- * are enough. */
-static int32_t *count_meshes(const program *p, fs_arena *arena)
-{
-    const search_runs *a = p->a;
-    int32_t *fewest = fs_new(arena, int32_t, p->devices + 1);
-    for (int32_t d = 1; d <= p->devices; d++) {
-        fewest[d] = p->most + 1;
-        for (int32_t k = 0; k < a->n_sizes && a->size[k] <= d; k++)
-            if (fewest[d - a->size[k]] + 1 < fewest[d])
-                fewest[d] = fewest[d - a->size[k]] + 1;
-    }
-    return fewest;
-}
-
 /* Both what is left and what is gone are made of sub-meshes, `most` in all: few
  * of many devices are. */
 static void list_left(program *p, fs_arena *arena)
 {
     fs_arena *scratch = fs_arena_create();
-    const int32_t *fewest = count_meshes(p, scratch);
+    const int32_t *fewest = count_meshes(p->a, p->devices, scratch);
     p->left = fs_new(arena, int32_t, p->devices + 1);
     p->number = fs_new(arena, int32_t, p->devices + 1);
     for (int32_t d = 0; d <= p->devices; d++) {
@@ -566,6 +583,8 @@ static void partition(search_runs *a, int32_t order)
     if (p.most > a->n_layers)
         return;
     list_left(&p, a->scratch);
+    if (p.number[p.devices] < 0)
+        return;
     p.cell = fs_new(a->scratch, cell,
                     (size_t)(p.most + 1) * (size_t)(a->n_layers + 1) *
                         (size_t)p.n_left);

@@ -12,6 +12,7 @@
 #include "config.h"
 #include "search/shares.h"
 
+#include "search/built.h"
 #include "search/lay_out.h"
 #include "search/space.h"
 
@@ -142,4 +143,45 @@ double search_share_floor(search_level0 *z, search_candidate *c)
         c->sim_s = fmax(c->sim_s, both.most);
     return fill * a.all + (m - fill) * fmax(a.all / p, a.most) +
            fmax(b.all / p, b.most);
+}
+
+/* ---- of a cut ---- */
+
+/* On a stage of so many devices. */
+static double share_of(const search_level0 *z, const ir_graph *graph, int32_t v,
+                       int32_t devices)
+{
+    const ir_op_kind op = graph->nodes.at[v].op;
+    if (!ir_op_is_dense(op))
+        return cost_node_least(z->problem->cost, graph, v);
+    const dense_node node = {.op = op, .work = cost_dense_work(graph, v)};
+    return dense_seconds(z, &node, devices);
+}
+
+double search_share_cut_floor(const search_level0 *z, const search_layout *cut)
+{
+    const ir_graph *graph = cut->graph;
+    const double m = graph->micro_batches;
+    fs_arena *scratch = fs_arena_create();
+    double *s[2] = {fs_new(scratch, double, cut->n_groups),
+                    fs_new(scratch, double, cut->n_groups)};
+    double all = 0, most[2] = {0, 0};
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const int32_t stage = cut->stage_of[v], group = cut->group_of[stage];
+        s[cost_node_per_step(graph, v)][group] +=
+            share_of(z, graph, v, ir_mesh_size(&cut->stages[stage].mesh));
+        for (int32_t k = 0; k < graph->nodes.at[v].n_in; k++) {
+            const int32_t tensor = graph->nodes.at[v].in[k];
+            const bool per_step = plan_tensor_per_step(graph, tensor);
+            s[per_step][group] +=
+                search_crossing_floor(cut, v, tensor, per_step);
+        }
+    }
+    for (int32_t g = 0; g < cut->n_groups; g++) {
+        all += s[0][g];
+        most[0] = fmax(most[0], s[0][g]);
+        most[1] = fmax(most[1], s[1][g]);
+    }
+    fs_arena_destroy(scratch);
+    return cut->fill * all + (m - cut->fill) * most[0] + most[1];
 }

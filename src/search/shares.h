@@ -10,6 +10,9 @@ const struct search_shares *search_find_shares(search_level0 *z);
 /* A bound of all configurations of that graph, number of stages and schedule,
  * whatever their meshes and cuts; raises what is known of simulations, too. */
 double search_share_floor(search_level0 *z, search_candidate *c);
+/* The same of one cut, with what any move between its stages takes at least;
+ * nothing of it is computed again or left out as is best. */
+double search_share_cut_floor(const search_level0 *z, const search_layout *cut);
 /* [nodes of its graph] The seconds that this is of. */
 double *search_share_seconds(const search_level0 *z, const search_candidate *c,
                              fs_arena *arena);
