@@ -12,8 +12,8 @@
 #include <stdlib.h>
 
 /* Of the work done so far; all of it, where that was less than LITTLE_S. */
-#define SHARE 0.1
-#define LITTLE_S 2
+#define SHARE 0.05
+#define LITTLE_S 0.5
 enum { BATCH = 8 };
 
 static bool has_every_cut(const search_problem *p)
