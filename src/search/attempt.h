@@ -16,8 +16,15 @@ void search_say(const search_level0 *z, const search_candidate *c,
 
 /* All tables; false: there is nothing to solve, or no time. */
 bool search_prepare(search_level0 *z, search_candidate *c);
+/* The same in two parts, of one that has none: its layout, which is the
+ * search's (false: there is nothing to do), and, by a crew's hand, its tables.
+ */
+bool search_lay_out_one(search_level0 *z, search_candidate *c);
+void search_fill_tables(search_level0 *z, search_candidate *c);
 /* And what was found with them. */
 void search_drop_tables(search_candidate *c);
+/* And what engines met. */
+void search_forget_met(search_candidate *c);
 /* Tables of what is settled and not the best are not needed any more. */
 void search_release(const search_level0 *z, search_candidate *c);
 
@@ -76,9 +83,9 @@ search_ends *search_splice_ends(const search_net *net,
                                 fs_arena *arena);
 void search_splice(search_level0 *z, search_candidate *c,
                    const search_ends *ends);
-/* An attempt at one configuration, with the effort of that pass, unless it had
- * as much. */
-fs_status search_solve_one(search_level0 *z, search_candidate *c, int32_t pass,
-                           fs_err *err);
+/* Attempts at two configurations at most, at once, with the effort of that
+ * pass, unless they had as much. */
+fs_status search_solve_few(search_level0 *z, search_candidate **list, int32_t n,
+                           int32_t pass, fs_err *err);
 
 #endif

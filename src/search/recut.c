@@ -35,9 +35,6 @@
 #define LEAST_MIXED_S 2
 /* Of the limits on work and time, what is left for them at least. */
 #define RESERVE 0.1
-/* Configurations whose plans are dearer than the best by more are not cut
- * again: between two cuts of one there is rarely as much. */
-#define NEAR 0.25
 /* What a cut is said to take may be off by so much of it; and what is looked at
  * while little work was done. */
 #define SLACK 0.02
@@ -51,75 +48,15 @@ enum {
     FEW_DEALS = 2,
     IN_A_ROW = 8,
     TRIES = 40,
+    AT_ONCE = 2,
     DEAL_WORK = 1 << 22
 };
 
-/* ---- what pieces take ---- */
-
-static bool wants_cuts(const search_level0 *z)
+bool search_wants_cuts(const search_level0 *z)
 {
     const search_problem *p = z->problem;
     return p->recut && !(p->without & SEARCH_CUTS) && !p->rounds &&
            !p->stage_of && !p->n_layers;
-}
-
-/* [2 * node] per micro-batch, then per step: of one such node. */
-static double *seconds_of_nodes(const search_candidate *c, const int32_t *value,
-                                fs_arena *arena)
-{
-    const search_built *b = &c->built;
-    const search_net *net = &b->loose;
-    const search_layout *layout = &c->shown;
-    double *s = fs_new(arena, double, 2 * net->n_nodes);
-    for (int32_t v = 0; v < net->n_nodes; v++)
-        s[2 * v + net->nodes[v].per_step] +=
-            net->nodes[v].cost[value[b->var[v]]] / search_times(layout, v);
-    for (int32_t e = 0; e < net->n_edges; e++) {
-        const search_net_edge *edge = &net->edges[e];
-        const int32_t u = edge->u, v = edge->v;
-        const int64_t at =
-            (int64_t)value[b->var[u]] * net->nodes[v].n + value[b->var[v]];
-        if (layout->stage_of[u] == layout->stage_of[v])
-            s[2 * v + edge->per_step] +=
-                edge->cost[at] / search_times(layout, v);
-    }
-    return s;
-}
-
-static search_measured *measure(search_level0 *z, const search_candidate *c,
-                                const search_view *view, const int32_t *value,
-                                fs_arena *arena)
-{
-    fs_arena *scratch = fs_arena_create();
-    const ir_graph *whole = view ? view->fold->layers->graph : c->shown.graph;
-    const search_ranks *ranks = search_ranks_of(z, whole);
-    const double *s = seconds_of_nodes(c, value, scratch);
-    search_measured *m = fs_new(arena, search_measured, 1);
-    *m = (search_measured){ranks, fs_new(arena, double, ranks->n),
-                           fs_new(arena, double, ranks->n),
-                           fs_new(arena, int32_t, ranks->n), 0};
-    for (int32_t v = 0; v < whole->nodes.n; v++) {
-        const int32_t of = view ? view->rep[v] : v;
-        m->micro_s[ranks->rank[v]] += of < 0 ? 0 : s[2 * of];
-        m->step_s[ranks->rank[v]] += of < 0 ? 0 : s[2 * of + 1];
-    }
-    fs_arena_destroy(scratch);
-    return m;
-}
-
-void search_measure(search_level0 *z, search_candidate *c,
-                    const search_solution *solution)
-{
-    if (!wants_cuts(z) || c->n_stages == 1 || c->depth > 1 ||
-        !(solution->cost < (1 + NEAR) * z->best_s) ||
-        (c->measured && c->measured->cost_s <= solution->cost))
-        return;
-    const search_ranks *placed = search_ranks_of(z, c->layout.graph);
-    search_measured *m = measure(z, c, c->view, solution->value, z->scratch);
-    m->cost_s = solution->cost;
-    for (int32_t r = 0; r < m->ranks->n; r++)
-        m->stage[r] = c->layout.stage_of[placed->order[r]];
-    c->measured = m;
 }
 
 /* ---- cuts by that ---- */
@@ -139,8 +76,10 @@ typedef struct search_recutter {
     search_memo met; /* cuts */
     FS_VEC(proposal) open;
     int64_t most_steps; /* of the search */
-    double steps;       /* without a better plan, of what is done at the */
-    int64_t end;        /* time; its end; */
+    double usual;       /* without a better plan, of what is done at the */
+    double steps;       /* time: of it what is left to */
+    int64_t begun, end; /* what is tried now; its end; */
+    double idle;        /* done so far without a better plan */
     int64_t loose;      /* so far it was little */
 } recutter;
 
@@ -245,8 +184,9 @@ static void propose(recutter *r, search_candidate *c, const search_measured *m,
             return;
         scale = m->cost_s / search_deal_cost(chain, own);
         if (m->cost_s <= r->z->best_s)
-            propose_moves(r, &(proposal){c, mesh, own, scale, NEAR, false},
-                          places->n, chain, places->at);
+            propose_moves(
+                r, &(proposal){c, mesh, own, scale, SEARCH_RECUT_NEAR, false},
+                places->n, chain, places->at);
         for (int32_t k = 0; k < c->n_stages; k++)
             own[k] = places->at[own[k]];
         is_new(r, c, mesh, own);
@@ -294,7 +234,8 @@ static void propose_by(recutter *r, search_candidate *c,
 
 static bool is_near(const search_level0 *z, const search_candidate *c)
 {
-    return c->measured && c->measured->cost_s <= (1 + NEAR) * z->best_s;
+    return c->measured &&
+           c->measured->cost_s <= (1 + SEARCH_RECUT_NEAR) * z->best_s;
 }
 
 static void propose_for(recutter *r, search_candidate *c)
@@ -352,6 +293,7 @@ void search_drop_useless(search_level0 *z)
         }
         search_withdraw(z, c);
         z->other_steps += c->steps;
+        search_forget_met(c);
         fs_arena_destroy(c->arena);
         c->arena = NULL;
     }
@@ -370,25 +312,40 @@ static void end_at(recutter *r, int64_t steps)
     z->most_steps = z->round_steps = steps < r->end ? steps : r->end;
 }
 
+/* Of those that are tried together, which are to have the effort of a pass. */
+static int32_t list_open(const search_level0 *z, search_candidate *const *list,
+                         int32_t n, int32_t pass, search_candidate **open)
+{
+    int32_t n_open = 0;
+    for (int32_t k = 0; k < n; k++) {
+        search_candidate *c = list[k];
+        if (!c->settled && (pass <= 1 || z->best == c) &&
+            !search_proven(c->record.lower_bound_s, search_enough(z)))
+            open[n_open++] = c;
+    }
+    return n_open;
+}
+
 /* With growing effort, while it is the best or may be. Where memory decides no
  * cut has the work of all: to close one finds no better ones. */
-static fs_status attempt(recutter *r, search_candidate *c, fs_err *err)
+static fs_status attempt(recutter *r, search_candidate **list, int32_t n,
+                         fs_err *err)
 {
     enum { PASSES = 4 };
     search_level0 *z = r->z;
+    search_candidate *open[AT_ONCE];
     if (z->memory_decides)
-        end_at(r, search_steps(z) + (int64_t)(r->steps / IN_A_ROW));
-    for (int32_t pass = 0; pass < PASSES && !c->settled && !search_over(z);
-         pass++) {
-        if (pass > 1 && z->best != c)
+        end_at(r, search_steps(z) + (int64_t)(r->usual / IN_A_ROW));
+    for (int32_t pass = 0; pass < PASSES && !search_over(z); pass++) {
+        const int32_t n_open = list_open(z, list, n, pass, open);
+        if (n_open == 0)
             break;
-        if (search_proven(c->record.lower_bound_s, search_enough(z)))
-            break;
-        FS_TRY(search_solve_one(z, c, pass, err));
+        FS_TRY(search_solve_few(z, open, n_open, pass, err));
     }
     end_at(r, r->end);
-    if (z->best == c && !search_keep_fitting(z) && !over(r))
-        search_anchor_one(z, c);
+    for (int32_t k = 0; k < n; k++)
+        if (z->best == list[k] && !search_keep_fitting(z) && !over(r))
+            search_anchor_one(z, list[k]);
     z->best_s = best_known(z);
     return FS_OK;
 }
@@ -414,20 +371,39 @@ static void propose_beside(recutter *r, const proposal *p)
     }
 }
 
-/* Memory may have asked for another one, with what is computed again chosen. */
-static fs_status try_cut(recutter *r, const proposal *p, fs_err *err)
+/* Cuts to be tried at once: where memory decides each costs more. */
+static int32_t at_once(const search_level0 *z)
+{
+    return z->memory_decides ? AT_ONCE : 1;
+}
+
+static void add_cut(recutter *r, const proposal *p)
 {
     search_level0 *z = r->z;
-    const int32_t n = z->all.n;
     search_part *part = fs_new(z->scratch, search_part, 1);
     *part = (search_part){++z->n_parts,
                           fs_memdup(z->scratch, p->begin,
                                     (size_t)p->of->n_stages * sizeof(int32_t)),
                           p->mesh};
     search_add_part(z, p->of, part);
-    for (int32_t k = n; k < z->all.n; k++) {
-        FS_TRY(attempt(r, z->all.at[k], err));
-        propose_for(r, z->all.at[k]);
+}
+
+/* Memory may have asked for another one, with what is computed again chosen. */
+static fs_status try_cuts(recutter *r, const proposal *list, int32_t n,
+                          fs_err *err)
+{
+    search_level0 *z = r->z;
+    const int32_t before = z->all.n, most = at_once(z);
+    for (int32_t k = 0; k < n; k++)
+        add_cut(r, &list[k]);
+    for (int32_t k = before; k < z->all.n;) {
+        search_candidate *few[AT_ONCE];
+        int32_t n_few = 0;
+        while (n_few < most && k < z->all.n)
+            few[n_few++] = z->all.at[k++];
+        FS_TRY(attempt(r, few, n_few, err));
+        for (int32_t i = 0; i < n_few; i++)
+            propose_for(r, few[i]);
     }
     return FS_OK;
 }
@@ -442,22 +418,34 @@ static void go_on(recutter *r)
     end_at(r, r->end);
 }
 
+static int32_t next_proposals(recutter *r, proposal *list)
+{
+    int32_t n = 0;
+    while (n < at_once(r->z) && next_proposal(r, &list[n]))
+        n++;
+    return n;
+}
+
 static fs_status try_proposals(recutter *r, int32_t in_a_row, fs_err *err)
 {
     search_level0 *z = r->z;
     const double idle_steps =
         in_a_row < IN_A_ROW ? 0 : r->steps * in_a_row / TRIES;
     double since = (double)search_steps(z);
-    proposal p;
-    for (int32_t idle = 0;
+    proposal list[AT_ONCE];
+    for (int32_t idle = 0, n;
          (idle < in_a_row || (double)search_steps(z) < since + idle_steps) &&
-         !over(r) && next_proposal(r, &p);) {
+         !over(r) && (n = next_proposals(r, list)) > 0;) {
         const double best_s = z->best_s;
-        FS_TRY(try_cut(r, &p, err));
-        idle = z->best_s < best_s ? 0 : idle + 1;
+        FS_TRY(try_cuts(r, list, n, err));
+        idle = z->best_s < best_s ? 0 : idle + n;
         if (idle > 0)
             continue;
-        propose_beside(r, &p);
+        for (int32_t k = 0; k < n; k++)
+            propose_beside(r, &list[k]);
+        r->idle = 0;
+        r->steps = r->usual;
+        r->begun = search_steps(z);
         go_on(r);
         since = (double)search_steps(z);
     }
@@ -495,7 +483,9 @@ static void propose_unmeasured(recutter *r, search_candidate *c)
     even.part = NULL;
     const int32_t *value = search_even_values(z, &even);
     if (value)
-        propose_by(r, c, measure(z, &even, even.shown.view, value, even.arena));
+        propose_by(r, c,
+                   search_measure_values(z, &even, even.shown.view, value,
+                                         even.arena));
     z->other_steps += even.steps;
     fs_arena_destroy(even.arena);
 }
@@ -647,12 +637,23 @@ static double usual_work(const search_level0 *z)
     return fmax(more * (double)search_steps(z), LEAST_WORK_S * FS_STEPS_PER_S);
 }
 
-/* Until so many steps are done without a better plan. */
+/* Until so many steps are done without a better plan. Where memory decides a
+ * cut costs more, and all that is tried shares them. */
 static void begin_work(recutter *r, double steps)
 {
-    r->steps = steps;
+    const search_level0 *z = r->z;
+    const double least = fmin(steps, LEAST_WORK_S * FS_STEPS_PER_S);
+    r->usual = r->steps = steps;
+    if (z->memory_decides && z->problem->cluster->n_groups == 1)
+        r->steps = fmax(steps - r->idle, least);
     r->loose = 0;
+    r->begun = search_steps(z);
     go_on(r);
+}
+
+static void end_work(recutter *r)
+{
+    r->idle += (double)(search_steps(r->z) - r->begun);
 }
 
 /* So far little was done. */
@@ -675,8 +676,10 @@ static fs_status recut_equal(recutter *r, double usual, fs_err *err)
     for (int32_t k = 0; k < n; k++)
         propose_for(r, z->all.at[k]);
     FS_TRY(try_proposals(r, IN_A_ROW, err));
+    end_work(r);
     begin_work(r, usual);
     FS_TRY(try_unmeasured(r, err));
+    end_work(r);
     return FS_OK;
 }
 
@@ -699,7 +702,7 @@ static fs_status recut(recutter *r, fs_err *err)
 fs_status search_recut_best(search_level0 *z, fs_err *err)
 {
     search_candidate *c = z->best;
-    if (!wants_cuts(z) || !c || !c->measured || z->memory_decides ||
+    if (!search_wants_cuts(z) || !c || !c->measured || z->memory_decides ||
         search_narrowed(c) || z->round > 0 || !search_keep_best(z))
         return FS_OK;
     z->best = NULL;
@@ -724,7 +727,8 @@ fs_status search_recut_best(search_level0 *z, fs_err *err)
 
 fs_status search_recut_early(search_level0 *z, fs_err *err)
 {
-    if (!wants_cuts(z) || !z->memory_decides || !z->kept.from || search_over(z))
+    if (!search_wants_cuts(z) || !z->memory_decides || !z->kept.from ||
+        search_over(z))
         return FS_OK;
     recutter *r = recutter_of(z);
     const fs_end round_end = z->round_end;
@@ -739,7 +743,7 @@ fs_status search_recut_early(search_level0 *z, fs_err *err)
 
 void search_reserve(search_level0 *z)
 {
-    if (!wants_cuts(z))
+    if (!search_wants_cuts(z))
         return;
     z->end = fs_end_share(&z->end, 1 - RESERVE);
     if (z->most_steps < INT64_MAX)
@@ -748,7 +752,7 @@ void search_reserve(search_level0 *z)
 
 fs_status search_recut(search_level0 *z, fs_err *err)
 {
-    if (!wants_cuts(z))
+    if (!search_wants_cuts(z))
         return FS_OK;
     z->late |= fs_end_reached(&z->end);
     search_limit(z);

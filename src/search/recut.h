@@ -4,6 +4,15 @@
 
 #include "search/level0.h"
 
+/* Configurations whose plans are dearer than the best by more are not cut
+ * again: between two cuts of one there is rarely as much. */
+#define SEARCH_RECUT_NEAR 0.25
+bool search_wants_cuts(const search_level0 *z);
+/* What an assignment takes by rank, with no stages yet (measure.c). */
+search_measured *search_measure_values(search_level0 *z,
+                                       const search_candidate *c,
+                                       const search_view *view,
+                                       const int32_t *value, fs_arena *arena);
 /* Other cuts (recut.c): what a plan found for a configuration takes, piece by
  * piece, */
 void search_measure(search_level0 *z, search_candidate *c,
