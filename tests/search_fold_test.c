@@ -408,13 +408,11 @@ static bool solve_folded(const asked *a, const search_level0 *z,
                          search_solution *found)
 {
     const search_budget budget = {
-        fs_deadline_after(FS_STEPS_PER_S, &of->steps, z->end),
-        INFINITY,
-        1e-2,
-        true,
-        0,
-        2,
-        NULL};
+        .deadline = fs_deadline_after(FS_STEPS_PER_S, &of->steps, z->end),
+        .cutoff = INFINITY,
+        .gap = 1e-2,
+        .reduce = true,
+        .rounds = 2};
     fs_err err = {0};
     return search_engine_find(engine)(&of->built.net, &budget, a->arena, &err,
                                       found) == FS_OK &&

@@ -281,6 +281,93 @@ static void compare(uint64_t seed)
     }
 }
 
+/* Costs of nodes, and of one pair of them, that are known later. */
+typedef struct later {
+    bool stays[MAX_NODES];
+    double unary[MAX_NODES][MAX_VALUES], cost[MAX_VALUES * MAX_VALUES];
+    int32_t u, v;
+} later;
+
+static later draw_later(uint64_t *rng, const drawn *net)
+{
+    later l = {.u = 0, .v = net->n - 1};
+    for (int32_t i = 0; i < net->n; i++) {
+        l.stays[i] = i == l.u || i == l.v || fs_rand_below(rng, 3) == 0;
+        for (int32_t s = 0; s < net->dom[i] && l.stays[i]; s++)
+            l.unary[i][s] = fs_rand_unit(rng);
+    }
+    for (int32_t k = 0; k < net->dom[l.u] * net->dom[l.v]; k++)
+        l.cost[k] = fs_rand_unit(rng);
+    return l;
+}
+
+/* Node i of the drawn network is number[i] of `cfn`, whose values are places
+ * of `of`. */
+static void add_later(const drawn *net, const later *l, const search_cfn *of,
+                      const int32_t *number, search_cfn *cfn)
+{
+    double cost[MAX_VALUES * MAX_VALUES];
+    for (int32_t i = 0; i < net->n; i++)
+        for (int32_t s = 0; l->stays[i] && s < of->dom[i]; s++)
+            cfn->unary[number[i]][s] += l->unary[i][of->value[i][s]];
+    if (l->u == l->v)
+        return;
+    for (int32_t s = 0; s < of->dom[l->u]; s++)
+        for (int32_t x = 0; x < of->dom[l->v]; x++)
+            cost[s * of->dom[l->v] + x] =
+                l->cost[of->value[l->u][s] * net->dom[l->v] +
+                        of->value[l->v][x]];
+    search_cfn_add(cfn, number[l->u], number[l->v], cost, 1);
+}
+
+/* Nodes whose costs are known later stay, with all that may become best; what
+ * is left with those costs has the optimum of all. */
+static void stay(uint64_t seed)
+{
+    int bad = 0, gone = 0, less = 0;
+    for (int i = 0; i < NETS; i++) {
+        fs_arena *arena = fs_arena_create();
+        uint64_t rng = fs_mix(seed + 7000 + (uint64_t)i);
+        drawn net;
+        draw(&rng, &net);
+        memset(net.loads, 0, sizeof net.loads);
+        const later l = draw_later(&rng, &net);
+        int32_t same_number[MAX_NODES], number[MAX_NODES], value[MAX_NODES];
+        for (int32_t k = 0; k < net.n; k++)
+            same_number[k] = k;
+        search_cfn *whole = make(&net, arena), *cfn = make(&net, arena);
+        add_later(&net, &l, make(&net, arena), same_number, whole);
+        const double wanted = least(whole, INT64_MAX, value);
+        cfn->stays = l.stays;
+        search_cfn_reduce(cfn, SEARCH_REDUCE_ALL);
+        if (!cfn->infeasible) {
+            search_cfn *live = search_cfn_live(cfn, number, arena);
+            live->offset = cfn->offset;
+            for (int32_t k = 0; k < net.n; k++)
+                gone += l.stays[k] && number[k] < 0;
+            less += live->n < net.n;
+            add_later(&net, &l, cfn, number, live);
+            const double got = least(live, INT64_MAX, value);
+            bad += !same(got, wanted);
+            int32_t all[MAX_NODES];
+            for (int32_t k = 0; k < net.n; k++)
+                if (number[k] >= 0)
+                    all[k] = cfn->value[k][value[number[k]]];
+            if (isfinite(got)) {
+                search_cfn_finish(cfn, all);
+                bad += !same(search_cfn_cost(whole, all), wanted);
+            }
+        } else {
+            bad += isfinite(wanted);
+        }
+        fs_arena_destroy(arena);
+    }
+    printf("# of %d, %d became smaller\n", NETS, less);
+    tap_equal_int(gone, 0, "what costs more later stays");
+    tap_ok(less > NETS / 4, "the rest is reduced");
+    tap_equal_int(bad, 0, "and the optimum with those costs, too");
+}
+
 /* A long chain of equal links: looks grow with the chain, not its square. */
 static void grow(uint64_t seed)
 {
@@ -504,6 +591,7 @@ int main(void)
     uint64_t seed = tap_seed(20261123);
     compare(seed);
     products(seed);
+    stay(seed);
     grow(seed);
     equal_parts(seed);
     names();

@@ -92,7 +92,7 @@ typedef struct steps_case {
 #define DEEP "zoo:gpt,layers=6,hidden=256,heads=8,vocab=2048,seq=128"
 
 static const steps_case cases[] = {
-    {"memory binds", DEEP, "1x8:a100-sxm4-80g", "ilp", NULL, 64, 150 << 20, 0},
+    {"memory binds", DEEP, "1x8:a100-sxm4-80g", "ilp", NULL, 64, 170 << 20, 0},
     {"stages", DEEP, "2x4:a100-sxm4-80g", "ilp", "megatron", 64, 0, 1e-3},
     {"greedy", DEEP, "1x8:a100-sxm4-80g", "greedy", NULL, 64, 0, 0},
     {"mcmc", DEEP, "1x4:a100-sxm4-80g", "mcmc", NULL, 64, 0, 0},

@@ -594,6 +594,12 @@ double cost_memory_most(cost_memory *mem, int32_t moment)
     return most;
 }
 
+void cost_memory_most_all(cost_memory *mem)
+{
+    for (int32_t k = 0; k < mem->moments.n; k++)
+        cost_memory_most(mem, k);
+}
+
 /* ---- making ---- */
 
 /* One that is read, and what stands for it between layers. */

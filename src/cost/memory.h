@@ -128,5 +128,7 @@ cost_fuller cost_fuller_moment(cost_memory *memory,
 
 /* No strategy makes the moment's sum larger than this. */
 double cost_memory_most(cost_memory *memory, int32_t moment);
+/* Finds it of all moments: from then on several threads may ask. */
+void cost_memory_most_all(cost_memory *memory);
 
 #endif

@@ -365,7 +365,8 @@ void search_weigh_own(search_level0 *z, search_candidate *c)
 static bool is_out(search_level0 *z, search_candidate *c)
 {
     raise_bound(c, search_net_floor(&c->built.loose, c->arena));
-    if (c->whole || search_narrowed(c) || isinf(c->record.lower_bound_s) ||
+    if (c->whole || c->sought || search_narrowed(c) ||
+        isinf(c->record.lower_bound_s) ||
         !search_proven(c->record.lower_bound_s, search_enough(z)))
         return false;
     c->record.status = search_status_of(z, &c->record);
@@ -382,10 +383,12 @@ static bool lay_out_whole(search_level0 *z, search_candidate *c)
         return false;
     search_say(z, c, "tables");
     c->arena = fs_arena_create();
-    if (search_lay_out(z, c, &err) == FS_OK)
-        return true;
-    reject(c, "infeasible", err.text);
-    return false;
+    const bool good = search_lay_out(z, c, &err) == FS_OK;
+    if (!good)
+        reject(c, "infeasible", err.text);
+    else if (c->shown.memory) /* which others share, and hands read */
+        cost_memory_most_all(c->shown.memory);
+    return good;
 }
 
 /* All tables of one that is laid out, as long as they are of use: a crew's job,
@@ -522,19 +525,51 @@ static void take(search_level0 *z, search_candidate *c,
 }
 
 enum { NARROW_ROUNDS = 6 };
+/* Of the gap that is asked for, how near a bound is to its own plan where that
+ * is what is looked for. */
+#define NEAR_ITS_OWN 0.25
+/* The same of how much more than enough prices prove of a folded network. */
+#define BEYOND 0.25
+enum { PATIENCE = 4, FURTHER = 3 };
+
+static search_met *met_of(search_candidate *c)
+{
+    if (!c->view || c->met)
+        return c->met;
+    fs_arena *arena = fs_arena_create();
+    c->met = fs_new(arena, search_met, 1);
+    c->met->arena = arena;
+    return c->met;
+}
+
+void search_forget_met(search_candidate *c)
+{
+    if (c->met)
+        fs_arena_destroy(c->met->arena);
+    c->met = NULL;
+}
 
 /* What an engine is to say of the candidate's network, in `seconds` of work. Of
  * one whose plans did not fit no plan that it finds says what is enough. */
 void search_pose(search_level0 *z, search_candidate *c, double seconds)
 {
     search_asked *asked = fs_new(c->arena, search_asked, 1);
-    asked->budget = (search_budget){search_attempt(z, c, seconds),
-                                    search_enough(z),
-                                    c->missed ? 0 : z->problem->gap,
-                                    z->problem->reduce,
-                                    z->problem->without,
-                                    z->problem->rounds,
-                                    NULL};
+    asked->budget = (search_budget){.deadline = search_attempt(z, c, seconds),
+                                    .cutoff = search_enough(z),
+                                    .gap = c->missed ? 0 : z->problem->gap,
+                                    .reduce = z->problem->reduce,
+                                    .without = z->problem->without,
+                                    .rounds = z->problem->rounds,
+                                    .met = met_of(c),
+                                    .patience = PATIENCE * (1 + c->further)};
+    if (c->view)
+        asked->budget.beyond =
+            BEYOND * z->problem->gap * (double)(1 << c->further);
+    if (c->sought) {
+        asked->budget.within = c->within;
+        asked->budget.gap = NEAR_ITS_OWN * z->problem->gap;
+    }
+    c->sought = false;
     if (search_narrowed(c) && !asked->budget.rounds)
         asked->budget.rounds = NARROW_ROUNDS; /* a plan; nothing to prove */
     asked->seconds = seconds;
@@ -569,15 +604,29 @@ static void note_reached(search_candidate *c, const search_prices *prices,
     c->reached_s = bound;
 }
 
+/* A first attempt that its effort ended: another one follows. */
+#define GLANCE_S 0.5
+static bool is_glance(const search_candidate *c)
+{
+    return c->asked->solution.open && c->asked->seconds < GLANCE_S;
+}
+
 /* A bound that needs no further proof is enough, and one as near as that to the
  * candidate's own plan. */
 static double lifted(search_candidate *c, const search_solution *found)
 {
     const search_budget *budget = &c->asked->budget;
-    const double enough =
-        fmin(search_near(found->cost, 0.25 * budget->gap), budget->cutoff);
+    const double enough = fmin(
+        search_near(found->cost, NEAR_ITS_OWN * budget->gap), budget->cutoff);
     if (search_proven(c->record.lower_bound_s, enough)) /* by pressing */
         return fmin(found->lower_bound, c->record.lower_bound_s);
+    /* Of the whole it is no more; what comes next begins at its prices. */
+    if (is_glance(c) && !search_proven(found->lower_bound, enough) &&
+        isfinite(budget->cutoff)) {
+        c->prices = found->prices;
+        c->reached_by_engine |= found->lower_bound > c->record.lower_bound_s;
+        return fmin(found->lower_bound, c->record.lower_bound_s);
+    }
     double *phi = c->reached;
     const double bound =
         search_lift(&c->built, found->prices, found->lower_bound, enough,
@@ -595,7 +644,7 @@ static search_ends *ends_of(const search_level0 *z, search_candidate *c)
     const search_asked *asked = c->asked;
     const search_solution *found = &asked->solution;
     if (!found->memory_binds || !isfinite(found->cost) || z->problem->rounds ||
-        search_proven(found->lower_bound, asked->budget.cutoff))
+        is_glance(c) || search_proven(found->lower_bound, asked->budget.cutoff))
         return NULL;
     return search_splice_ends(&c->built.net, found->prices, next_deadline(c),
                               z->problem->without, c->arena);
@@ -624,6 +673,25 @@ bool search_may_press(const search_level0 *z, const search_candidate *c)
            (c->n_stages > 1 || c->again || !z->problem->again);
 }
 
+/* Raised by prices of bytes and potentials together, from the best known. */
+static double pressed(const search_level0 *z, search_candidate *c,
+                      fs_deadline deadline)
+{
+    search_prices *prices = fs_new(c->arena, search_prices, 1);
+    *prices = search_prices_new(&c->built.net, c->arena);
+    if (c->prices)
+        search_prices_copy(&c->built.net, prices, c->prices);
+    double *phi = c->reached;
+    const double bound =
+        search_press(&c->built, has_say(z, c), c->asked->budget.cutoff,
+                     deadline, c->arena, prices, &phi);
+    if (bound > c->reached_s) {
+        note_reached(c, prices, phi, bound);
+        c->reached_by_engine = false;
+    }
+    return bound;
+}
+
 void search_press_one(search_level0 *z, search_candidate *c)
 {
     search_asked *asked = c->asked;
@@ -633,19 +701,26 @@ void search_press_one(search_level0 *z, search_candidate *c)
     c->pressed_with_s = asked->seconds;
     if (!c->view || (c->weighed && c->n_stages == 1 && !has_say(z, c)))
         return;
-    search_prices *prices = fs_new(c->arena, search_prices, 1);
-    *prices = search_prices_new(&c->built.net, c->arena);
-    if (c->prices)
-        search_prices_copy(&c->built.net, prices, c->prices);
-    double *phi = c->reached;
-    const double bound = search_press(&c->built, has_say(z, c), budget->cutoff,
-                                      budget->deadline, c->arena, prices, &phi);
-    raise_bound(c, bound);
-    if (bound > c->reached_s) {
-        note_reached(c, prices, phi, bound);
-        c->reached_by_engine = false;
-    }
+    if (c->cramped && has_say(z, c))
+        c->too_small = search_net_too_small(&c->built.net);
+    if (c->too_small)
+        return;
+    raise_bound(c, pressed(z, c, budget->deadline));
     c->record.seconds += search_seconds_since(start_ns);
+}
+
+/* Prices that prove enough of the folded network need not of the whole: better
+ * ones may. */
+static void look_further(search_candidate *c, double folded_s)
+{
+    const search_asked *asked = c->asked;
+    const double cutoff = asked->budget.cutoff;
+    if (asked->budget.rounds || c->further == FURTHER ||
+        !search_proven(folded_s, cutoff) ||
+        search_proven(asked->solution.lower_bound, cutoff))
+        return;
+    c->further++;
+    c->settled = false;
 }
 
 void search_answer(search_level0 *z, search_candidate *c)
@@ -658,7 +733,9 @@ void search_answer(search_level0 *z, search_candidate *c)
     c->settled = !asked->solution.open || asked->budget.rounds > 0;
     c->solved = c->answered = true;
     if (asked->status == FS_OK && c->view) {
+        const double folded_s = asked->solution.lower_bound;
         asked->solution.lower_bound = lifted(c, &asked->solution);
+        look_further(c, folded_s);
         asked->ends = ends_of(z, c);
     }
     c->record.seconds += search_seconds_since(start_ns);

@@ -19,6 +19,8 @@ void search_say(const search_level0 *z, const search_candidate *c,
 int32_t search_prepare(search_level0 *z, search_candidate **list, int32_t n);
 /* And what was found with them. */
 void search_drop_tables(search_candidate *c);
+/* And what engines met. */
+void search_forget_met(search_candidate *c);
 /* Tables of what is settled and not the best are not needed any more. */
 void search_release(const search_level0 *z, search_candidate *c);
 
@@ -80,9 +82,9 @@ search_ends *search_splice_ends(const search_net *net,
                                 fs_arena *arena);
 void search_splice(search_level0 *z, search_candidate *c,
                    const search_ends *ends);
-/* An attempt at one configuration, with the effort of that pass, unless it had
- * as much. */
-fs_status search_solve_one(search_level0 *z, search_candidate *c, int32_t pass,
-                           fs_err *err);
+/* Attempts at two configurations at most, at once, with the effort of that
+ * pass, unless they had as much. */
+fs_status search_solve_few(search_level0 *z, search_candidate **list, int32_t n,
+                           int32_t pass, fs_err *err);
 
 #endif

@@ -72,6 +72,49 @@ void search_bundle_add(search_bundle *b, const search_sums *sums)
     fs_push(b->arena, &b->planes, copy);
 }
 
+static bool is_of(const search_met *met, const search_net *net)
+{
+    bool same = met->n_nodes == net->n_nodes;
+    for (int32_t i = 0; same && i < net->n_nodes; i++)
+        same = met->dom[i] == net->nodes[i].n;
+    return same;
+}
+
+void search_met_add(search_met *met, const search_net *net,
+                    const int32_t *value)
+{
+    if (!is_of(met, net)) {
+        met->value.n = 0;
+        met->n_nodes = net->n_nodes;
+        met->dom = fs_new(met->arena, int32_t, net->n_nodes);
+        for (int32_t i = 0; i < net->n_nodes; i++)
+            met->dom[i] = net->nodes[i].n;
+    }
+    int32_t *copy =
+        fs_memdup(met->arena, value, (size_t)net->n_nodes * sizeof *value);
+    fs_push(met->arena, &met->value, copy);
+}
+
+/* Tables are the same but for bytes; what is forbidden by now is no plane. */
+bool search_bundle_recall(search_bundle *b, const search_met *met)
+{
+    const search_net *net = b->net;
+    if (!is_of(met, net))
+        return false;
+    fs_arena *scratch = fs_arena_create();
+    search_sums sums = search_sums_new(net, scratch);
+    for (int32_t k = 0; k < met->value.n; k++) {
+        search_net_sums(net, met->value.at[k], &sums);
+        bool finite = true;
+        for (int32_t i = 0; i < net->n_stages; i++)
+            finite = finite && isfinite(sums.micro_s[i] + sums.step_s[i]);
+        if (finite)
+            search_bundle_add(b, &sums);
+    }
+    fs_arena_destroy(scratch);
+    return true;
+}
+
 search_bundle search_bundle_new(const search_net *net, fs_arena *arena)
 {
     return (search_bundle){.net = net,

@@ -78,23 +78,31 @@ typedef struct search_candidate {
                                            (NULL: none do) */
     double reached_s;                   /* this bound, */
     bool reached_by_engine;             /* from its prices, not by pressing */
-    bool solved;                        /* an engine was asked */
-    bool anchored;                      /* asked for lean plans */
-    bool glanced;                       /* greedy was asked (glance.c) */
-    bool again;                         /* what is computed again is chosen, */
-    bool covered;      /* or there is one for which it is, too */
-    double weighed_s;  /* bound whatever the limits */
-    double sim_s;      /* no plan of it takes less when simulated, */
-    bool sim_nodes;    /* by seconds of its nodes, not of launches alone */
-    bool whole;        /* its network is not to be folded, */
-    bool unfolds;      /* or not any more */
+    bool cramped;     /* none of as many stages is known to have room for any */
+    bool too_small;   /* plan; nor has it: an engine's to say */
+    bool solved;      /* an engine was asked */
+    bool anchored;    /* asked for lean plans */
+    bool glanced;     /* greedy was asked (glance.c) */
+    bool again;       /* what is computed again is chosen, */
+    bool covered;     /* or there is one for which it is, too */
+    double weighed_s; /* bound whatever the limits */
+    double sim_s;     /* no plan of it takes less when simulated, */
+    bool sim_nodes;   /* by seconds of its nodes, not of launches alone */
+    bool whole;       /* its network is not to be folded, */
+    bool unfolds;     /* or not any more */
     bool memory_binds; /* as the engine saw it */
     bool settled;      /* no further effort would change its record */
     bool bare;         /* moments as for any plan, whatever z->missing */
     bool anew;         /* there are moments that its tables lack, */
-    bool missed;  /* a plan of it was better than the best, and did not fit */
-    bool retry;   /* or had lacked, and it is to be attempted first */
-    double share; /* of the limits that its network has, */
+    bool missed; /* a plan of it was better than the best, and did not fit */
+    bool retry;  /* or had lacked, and it is to be attempted first, */
+    struct search_met *met; /* by engines, of its folded network; NULL */
+    int32_t further; /* so often what was enough of its folded network was not
+                        of the whole */
+    bool sought;     /* for a plan that fits, whatever it proves, */
+    double within;   /* in this share of its limits: its last one took more
+                        than by its network */
+    double share;    /* of the limits that its network has, */
     int32_t level, tried_level; /* where narrowed: that in steps (narrow.c), */
     int32_t top, under;         /* the highest; up to here nothing is better */
     bool fitted, exhausted;     /* there is such a level; no other is left */

@@ -147,6 +147,31 @@ void search_cfn_share(search_cfn *cfn, int32_t u, int32_t v, double *cost)
     search_pair_changed(cfn, push_pair(cfn, pair));
 }
 
+search_cfn *search_cfn_live(const search_cfn *cfn, int32_t *number,
+                            fs_arena *arena)
+{
+    search_cfn *live = search_cfn_new(cfn->n_live, arena);
+    int32_t n = 0;
+    for (int32_t i = 0; i < cfn->n; i++) {
+        number[i] = cfn->gone[i] ? -1 : n++;
+        if (!cfn->gone[i])
+            search_cfn_set(live, number[i], cfn->dom[i], cfn->unary[i]);
+    }
+    for (int32_t p = 0; p < cfn->pairs.n; p++) {
+        const search_pair *from = &cfn->pairs.at[p];
+        if (from->gone)
+            continue;
+        const search_pair pair = {.u = number[from->u],
+                                  .v = number[from->v],
+                                  .cost = from->cost,
+                                  .forbids = from->forbids,
+                                  .shared = true};
+        live->steps += (int64_t)cells_of(live, pair.u, pair.v);
+        push_pair(live, pair);
+    }
+    return live;
+}
+
 int32_t search_pair_other(const search_pair *pair, int32_t node)
 {
     return pair->u == node ? pair->v : pair->u;

@@ -61,6 +61,8 @@ typedef struct search_cfn {
     FS_VEC(search_record) records;
     search_usages *usage; /* [n], NULL: costs are all there is */
     search_usages held;   /* whatever is chosen; one value */
+    const bool *stays; /* [n] costs are added later: it stays, and no value of
+                          it is dropped for what it costs; NULL: none */
     double offset;
     int64_t steps, told; /* work done; of it what a deadline knows */
     bool infeasible;
@@ -89,6 +91,10 @@ int32_t search_pair_other(const search_pair *pair, int32_t node);
 void search_pair_strides(const search_cfn *cfn, const search_pair *pair,
                          int32_t node, int64_t *own, int64_t *other);
 void search_cfn_drop_pair(search_cfn *cfn, int32_t pair);
+/* Its live part as a network of its own, whose values are places of this one;
+ * number[i] is node i's there, -1: it is gone. Tables are shared. */
+search_cfn *search_cfn_live(const search_cfn *cfn, int32_t *number,
+                            fs_arena *arena);
 /* Keeps the values whose flag is set; an empty domain makes it infeasible. */
 void search_cfn_keep(search_cfn *cfn, int32_t node, const bool *keep);
 /* Takes a node out; `best` (arena) has one entry per choice of the scope. */

@@ -5,6 +5,7 @@
 #include "search/built.h"
 #include "search/lift.h"
 #include "search/prices.h"
+#include "search/still.h"
 
 #include <math.h>
 #include <string.h>
@@ -130,26 +131,14 @@ double search_lift_excess(search_lifting *l, const int32_t *value)
     return squares;
 }
 
-void search_lift_stale(search_lifting *l, const search_lift_tables *t)
+static void move_prices(search_lifting *l, double step)
 {
     const search_net *loose = &l->loose;
-    for (int32_t e = 0; e < loose->n_edges; e++)
-        t->current[e] = t->current[e] && loose->edges[e].n_loads == 0;
-    l->over = search_price_excess(loose, &l->at);
-}
-
-static void move_prices(search_lifting *l, const search_lift_tables *t,
-                        double step)
-{
-    const search_net *loose = &l->loose;
-    bool moved = false;
     for (int32_t k = 0; k < loose->n_limits; k++) {
         const double by = step * l->excess[k] / (double)loose->limit_bytes[k];
-        moved |= by != 0;
         l->at.bytes[k] = fmax(0, l->at.bytes[k] + by);
     }
-    if (moved)
-        search_lift_stale(l, t);
+    l->over = search_price_excess(loose, &l->at);
 }
 
 /* What sums in which potentials cancel may be off by. */
@@ -177,12 +166,11 @@ static void move_potentials(search_lifting *l, double step)
     }
 }
 
-void search_lift_move(search_lifting *l, const search_lift_tables *t,
-                      double step)
+void search_lift_move(search_lifting *l, double step)
 {
     move_potentials(l, step);
     if (l->excess)
-        move_prices(l, t, step);
+        move_prices(l, step);
 }
 
 /* Prices of stages that stand for others bind bytes that those do not hold. */
@@ -208,18 +196,34 @@ typedef struct look {
     bool vague;     /* the assignment found costs more than the bound */
 } look;
 
-static look look_at(search_lifting *l, const search_lift_tables *t, bool core,
+static search_effort effort_of(const search_lifting *l,
+                               const search_lift_aim *aim)
+{
+    return (search_effort){aim->deadline, SWEEPS, aim->enough + l->over, 0,
+                           false,         0};
+}
+
+static double look_at_core(const search_lifting *l, const search_lift_aim *aim)
+{
+    fs_arena *scratch = fs_arena_create();
+    search_cfn *cfn = search_lift_apart(l, NULL, SEARCH_LIFT_CORE, scratch);
+    const search_effort effort = effort_of(l, aim);
+    search_minimum min;
+    search_cfn_minimise(cfn, &effort, scratch, &min);
+    fs_arena_destroy(scratch);
+    return min.bound - l->over - search_lift_rounding(l);
+}
+
+static look look_at(search_lifting *l, search_lift_still *still,
                     const search_lift_aim *aim)
 {
     fs_arena *scratch = fs_arena_create();
-    search_cfn *cfn = search_lift_apart(l, t, core, scratch);
-    search_effort effort = {aim->deadline, SWEEPS, aim->enough + l->over, 0,
-                            false,         0};
+    const search_effort effort = effort_of(l, aim);
     search_minimum min;
-    search_cfn_minimise(cfn, &effort, scratch, &min);
+    search_lift_still_minimise(still, &effort, scratch, &min);
     look out = {.bound = min.bound - l->over - search_lift_rounding(l),
                 .vague = !search_proven(min.bound, min.cost)};
-    if (isfinite(min.cost) && !core) {
+    if (isfinite(min.cost)) {
         out.squares = search_lift_slopes(l, min.value);
         if (l->excess)
             out.squares += search_lift_excess(l, min.value);
@@ -243,12 +247,12 @@ static void note_best(search_lifting *l, const search_lift_aim *aim)
 
 /* Rounds of one kind of potentials. Where minima are out of reach, messages do
  * for them. */
-static double climb(search_lifting *l, double best, const search_lift_aim *aim)
+static double climb_with(search_lifting *l, search_lift_still *still,
+                         double best, const search_lift_aim *aim)
 {
-    const search_lift_tables t = search_lift_tables_new(l);
     double pace = 1, before = -INFINITY;
     if (isinf(best))
-        best = look_at(l, &t, true, aim).bound;
+        best = look_at_core(l, aim);
     for (int32_t round = 0; round < ROUNDS && pace > SLOWEST; round++) {
         if (best >= aim->enough || fs_deadline_over(&aim->deadline))
             break;
@@ -257,21 +261,29 @@ static double climb(search_lifting *l, double best, const search_lift_aim *aim)
                 break;
             before = best;
         }
-        const look at = look_at(l, &t, false, aim);
+        const look at = look_at(l, still, aim);
         pace *= at.bound > best ? 1 : 0.7;
         if (at.bound > best)
             note_best(l, aim);
         best = fmax(best, at.bound);
         if (best < aim->enough && at.vague) {
-            best = search_lift_rise(l, &t, aim, best);
+            best = search_lift_rise(l, still, aim, best);
             note_best(l, aim); /* it comes back to where it was best */
             return best;
         }
         if (at.squares <= 0)
             break;
         const double far = hoped_for(aim, best) - at.bound;
-        search_lift_move(l, &t, pace * fmax(far, 0) / at.squares);
+        search_lift_move(l, pace * fmax(far, 0) / at.squares);
     }
+    return best;
+}
+
+static double climb(search_lifting *l, double best, const search_lift_aim *aim)
+{
+    search_lift_still still = search_lift_still_new(l);
+    best = climb_with(l, &still, best, aim);
+    search_lift_still_end(&still);
     return best;
 }
 

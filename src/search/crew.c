@@ -59,8 +59,10 @@ void search_crew_run(search_level0 *z, search_job *job,
     crew->job = job;
     crew->list = list;
     for (int32_t k = 1; k < crew->n; k++) {
-        crew->hands[k].own.best_s = z->best_s;
-        crew->hands[k].problem.gap = z->problem->gap;
+        hand *h = &crew->hands[k];
+        h->own.best_s = z->best_s;
+        h->own.end = z->end;
+        h->problem.gap = z->problem->gap;
     }
     fs_crew_run(work, crew, crew->n, n);
 }

@@ -23,13 +23,16 @@
 
 enum {
     ROUNDS = 80,
-    PRICE_SWEEPS = 20,
+    WITHIN_ROUNDS = 10,
+    PRICE_SWEEPS = 80,
     FIX_SWEEPS = 300,
     MIXED = 4,
     MIXED_COLUMNS = 4000,
     MILP_COLUMNS = 60000,
     DEDUCE_PASSES = 50
 };
+/* Of what is missing beyond the cutoff, what a round has to bring. */
+#define FAST 0.25
 /* Share of the gap that prices have to promise to close. */
 #define LITTLE 0.02
 
@@ -45,6 +48,9 @@ typedef struct ilp {
     search_sums sums;
     int64_t steps;
     int32_t kernel_nodes; /* the fewest of any round */
+    int32_t *within;      /* within less of the limits; NULL: none was found */
+    double within_cost;
+    int32_t idle; /* rounds that brought little beyond the cutoff */
     bool memory_binds, open;
     bool proves; /* a bound, no plan */
 } ilp;
@@ -83,7 +89,8 @@ static void offer(ilp *s, const int32_t *value)
  * interest. */
 static double goal(const ilp *s)
 {
-    return fmin(search_near(s->cost, s->budget->gap), s->budget->cutoff);
+    return fmin(search_near(s->cost, s->budget->gap),
+                s->budget->within > 0 ? INFINITY : s->budget->cutoff);
 }
 
 /* Mixtures of a minimiser and those before it, both ways. */
@@ -110,6 +117,14 @@ static void offer_mixtures(ilp *s, const int32_t *value)
     fs_arena_destroy(scratch);
 }
 
+/* Prices are of use to whoever takes their bound for the whole network, and
+ * reaches less. */
+static double aim(const ilp *s)
+{
+    return fmin(search_near(s->cost, s->budget->gap),
+                goal(s) * (1 + s->budget->beyond));
+}
+
 static bool done(const ilp *s)
 {
     return search_proven(s->bound, s->cost) ||
@@ -126,7 +141,7 @@ static bool price_round(ilp *s, bool exact)
     double over = search_price_excess(net, &s->at);
     search_effort effort = {s->budget->deadline,
                             exact ? INT32_MAX : PRICE_SWEEPS,
-                            goal(s) + over,
+                            aim(s) + over,
                             exact ? s->budget->gap : 0,
                             exact,
                             s->budget->without};
@@ -147,9 +162,17 @@ static bool price_round(ilp *s, bool exact)
         }
         search_net_sums(net, min.value, &s->sums);
         search_bundle_add(&s->bundle, &s->sums);
+        if (s->budget->met)
+            search_met_add(s->budget->met, net, min.value);
     }
     fs_arena_destroy(scratch);
     return legal;
+}
+
+static void note_binding(ilp *s)
+{
+    for (int32_t k = 0; k < s->net->n_limits; k++)
+        s->memory_binds |= s->at.bytes[k] > 0;
 }
 
 /* The next prices. False when none would prove much more, or none but those
@@ -172,9 +195,21 @@ static bool move_prices(ilp *s)
             break;
         b->reach *= 4;
     }
-    for (int32_t k = 0; k < s->net->n_limits; k++)
-        s->memory_binds |= s->at.bytes[k] > 0;
+    note_binding(s);
     return b->reach <= 1 && !search_prices_equal(s->net, &tried, &s->at);
+}
+
+/* Beyond the cutoff as long as rounds bring some of what is left. */
+static bool is_enough(ilp *s, double before)
+{
+    const double wanted = aim(s);
+    if (!done(s))
+        return false;
+    if (!isfinite(wanted) || s->bound >= wanted ||
+        fs_deadline_over(&s->budget->deadline))
+        return true;
+    s->idle = s->bound - before < FAST * (wanted - s->bound) ? s->idle + 1 : 0;
+    return s->idle >= s->budget->patience;
 }
 
 static bool find_prices(ilp *s)
@@ -182,9 +217,10 @@ static bool find_prices(ilp *s)
     bool single = s->net->n_stages == 1 && !s->budget->prices;
     const int32_t most = s->budget->rounds ? s->budget->rounds : ROUNDS;
     for (int32_t round = 0; round < most; round++) {
+        const double before = s->bound;
         if (!price_round(s, single && round == 0 && !s->budget->rounds))
             return false;
-        if (done(s) || !move_prices(s))
+        if (is_enough(s, before) || !move_prices(s))
             return true;
     }
     return true;
@@ -327,6 +363,17 @@ static fs_status solve_plainly(ilp *s, fs_err *err)
     return FS_OK;
 }
 
+/* The last of those that were met mix with what is. */
+static void recall(ilp *s, const search_met *met)
+{
+    if (!search_bundle_recall(&s->bundle, met))
+        return;
+    for (int32_t k = met->value.n > MIXED ? met->value.n - MIXED : 0;
+         k < met->value.n; k++)
+        s->met[s->n_met++ % MIXED] = fs_memdup(
+            s->arena, met->value.at[k], (size_t)met->n_nodes * sizeof(int32_t));
+}
+
 static void begin(ilp *s, const search_net *net, const search_budget *budget)
 {
     s->net = net;
@@ -334,12 +381,15 @@ static void begin(ilp *s, const search_net *net, const search_budget *budget)
     s->at = search_prices_new(net, s->arena);
     if (budget->prices)
         search_prices_copy(net, &s->at, budget->prices);
+    note_binding(s);
     s->sums = search_sums_new(net, s->arena);
     s->value = fs_new(s->arena, int32_t, net->n_nodes);
     s->cost = INFINITY;
     s->kernel_nodes = net->n_nodes;
     s->bound = search_net_floor(net, s->arena);
     s->bundle = search_bundle_new(net, s->arena);
+    if (budget->met)
+        recall(s, budget->met);
 }
 
 static void set_scale(ilp *s)
@@ -361,10 +411,75 @@ static void start(ilp *s, const search_net *net, const search_budget *budget)
     set_scale(s);
 }
 
+/* ---- a plan within less ---- */
+
+/* A byte costs at least that share of the dearest where there is too much. */
+#define LEAST_PRICE 0.1
+#define DEARER 1.3
+
+/* Bytes of limits that the last minimiser exceeds; false: of none. */
+static bool make_dearer(ilp *s)
+{
+    const search_net *net = s->net;
+    double most = 0;
+    bool any = false;
+    for (int32_t k = 0; k < net->n_limits; k++)
+        most = fmax(most, s->at.bytes[k]);
+    for (int32_t k = 0; k < net->n_limits; k++) {
+        if (s->sums.bytes[k] <= net->limit_bytes[k])
+            continue;
+        s->at.bytes[k] = DEARER * fmax(s->at.bytes[k], LEAST_PRICE * most);
+        any = true;
+    }
+    return any;
+}
+
+/* Minimisers at the best prices take a little too much mostly; where they do,
+ * bytes become dearer until one fits, or mixes with those that do not. */
+static void find_fitting(ilp *s)
+{
+    search_prices_copy(s->net, &s->at, &s->bundle.centre);
+    for (int32_t k = 0; k < WITHIN_ROUNDS && isinf(s->cost); k++)
+        if (fs_deadline_over(&s->budget->deadline) || !price_round(s, false) ||
+            !make_dearer(s))
+            return;
+}
+
+/* What a plan takes when it is lowered may be a little more than by its
+ * network, so it is looked for within less: by prices of that, for a few
+ * rounds, and by what mixes there. No bound follows, but planes do. */
+static void find_within(ilp *s)
+{
+    search_net net = *s->net;
+    search_budget budget = *s->budget;
+    ilp t = {.arena = fs_arena_create()};
+    net.limit_bytes = fs_new(t.arena, int64_t, net.n_limits);
+    for (int32_t k = 0; k < net.n_limits; k++)
+        net.limit_bytes[k] =
+            (int64_t)(budget.within * (double)s->net->limit_bytes[k]);
+    budget.rounds = WITHIN_ROUNDS;
+    begin(&t, &net, &budget);
+    set_scale(&t);
+    if (find_prices(&t))
+        find_fitting(&t);
+    s->steps += t.steps;
+    take(s, t.value, t.cost);
+    if (isfinite(t.cost))
+        s->within =
+            fs_memdup(s->arena, t.value, (size_t)net.n_nodes * sizeof *t.value);
+    s->within_cost = t.cost;
+    fs_arena_destroy(t.arena);
+    s->bundle.planes.n = 0;
+    if (budget.met)
+        recall(s, budget.met);
+}
+
 /* False: proven infeasible. */
 static bool find_and_close(ilp *s)
 {
     const double first = s->cost;
+    if (s->budget->within > 0)
+        find_within(s);
     if (!find_prices(s))
         return false;
     if (s->budget->rounds) {
@@ -414,6 +529,11 @@ fs_status search_ilp(const search_net *net, const search_budget *budget,
         status = FS_NO;
     if (isinf(s.bound) && s.bound > 0) /* no finite assignment at all */
         status = FS_NO;
+    /* As good, and likelier to fit. */
+    if (s.within && search_near(s.within_cost, budget->gap) <= s.cost) {
+        s.cost = s.within_cost;
+        s.value = s.within;
+    }
     search_prices *prices = fs_new(arena, search_prices, 1);
     *prices = search_prices_new(net, arena);
     search_prices_copy(net, prices, &s.bundle.centre);

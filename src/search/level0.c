@@ -164,14 +164,29 @@ static bool had_as_much(const search_level0 *z, const search_candidate *c,
 /* Attempts that are made at once, with the same bound to reach. */
 enum { AT_ONCE = 2 };
 
+/* Meshes of as many devices hold much the same: that plans may fit is looked at
+ * once. */
+static bool is_cramped(const search_level0 *z, const search_candidate *c)
+{
+    for (int32_t k = 0; k < z->all.n; k++) {
+        const search_candidate *one = z->all.at[k];
+        if (one != c && one->graph == c->graph && one->pressed_s > 0 &&
+            one->n_stages == c->n_stages && !one->too_small)
+            return false;
+    }
+    return true;
+}
+
 static int32_t prepare_all(search_level0 *z, search_candidate **list, int32_t n,
                            int32_t pass)
 {
     const int32_t n_ready = search_prepare(z, list, n);
     for (int32_t k = 0; k < n_ready; k++)
         search_carry_to(z, list[k]);
-    for (int32_t k = 0; k < n_ready; k++)
+    for (int32_t k = 0; k < n_ready; k++) {
+        list[k]->cramped = is_cramped(z, list[k]);
         search_pose(z, list[k], effort_of(z, list[k], pass));
+    }
     return n_ready;
 }
 
@@ -191,12 +206,15 @@ static fs_status solve(search_level0 *z, search_candidate **list, int32_t n,
     return FS_OK;
 }
 
-fs_status search_solve_one(search_level0 *z, search_candidate *c, int32_t pass,
-                           fs_err *err)
+fs_status search_solve_few(search_level0 *z, search_candidate **list, int32_t n,
+                           int32_t pass, fs_err *err)
 {
-    if (pass > 0 && had_as_much(z, c, pass))
-        return FS_OK;
-    return solve(z, &c, 1, pass, err);
+    search_candidate *few[AT_ONCE];
+    int32_t n_few = 0;
+    for (int32_t k = 0; k < n; k++)
+        if (pass == 0 || !had_as_much(z, list[k], pass))
+            few[n_few++] = list[k];
+    return solve(z, few, n_few, pass, err);
 }
 
 /* The next one that is not solved yet, by bound. */
@@ -414,8 +432,8 @@ static fs_status press_few(search_level0 *z, fs_err *err)
         if (is_out_for_good(z, list[k]))
             search_drop_tables(list[k]);
     for (int32_t k = 0; k < n; k++) {
-        if (!promises_much(z, list[k]) || !worth(z, list[k], 0) ||
-            had_as_much(z, list[k], 0))
+        if (!(promises_much(z, list[k]) || list[k]->too_small) ||
+            !worth(z, list[k], 0) || had_as_much(z, list[k], 0))
             continue;
         list[k]->tried = true;
         list[n_worth++] = list[k];
@@ -425,13 +443,14 @@ static fs_status press_few(search_level0 *z, fs_err *err)
 
 /* What was enough when a configuration was pressed may be more than what is
  * now, or a pass gives it more work; settled or not, a bound by prices is had
- * for less than an engine's. */
+ * for less than an engine's, unless bytes have prices, which an engine finds
+ * sooner. */
 static bool may_press_again(const search_level0 *z, const search_candidate *c,
                             int32_t pass)
 {
     const bool more = effort_of(z, c, pass) > 2 * c->pressed_with_s;
     return c->solved && c->view && !z->problem->rounds && !search_narrowed(c) &&
-           !c->reached_by_engine &&
+           !c->reached_by_engine && (c->settled || !c->memory_binds) &&
            (search_may_press(z, c) || (c->pressed_s > 0 && more));
 }
 
@@ -499,8 +518,10 @@ static fs_status attempt_first(search_level0 *z, fs_err *err)
         if (!c->retry)
             continue;
         c->retry = false;
-        if (worth(z, c, 0))
-            list[n++] = c;
+        if (search_round_over(z) || !(c->record.lower_bound_s < z->best_s))
+            continue;
+        c->sought = true;
+        list[n++] = c;
     }
     return solve(z, list, n, 0, err);
 }
@@ -532,7 +553,7 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
             c->tried = true;
         } else if (is_alone(z) && c->schedule) {
             c->looked = c->weighed = c->tried = true;
-            FS_TRY(search_solve_one(z, c, 0, err));
+            FS_TRY(search_solve_few(z, &c, 1, 0, err));
         } else if (!c->looked) {
             search_say(z, c, "looked at");
             run_batch(z, search_look, is_to_look_at, z->all.n);
@@ -575,6 +596,17 @@ static fs_status look_first(search_level0 *z, fs_err *err)
     return FS_OK;
 }
 
+/* Attempts of a later pass. */
+static fs_status solve_on(search_level0 *z, search_candidate **list, int32_t n,
+                          int32_t pass, fs_err *err)
+{
+    const double best_s = z->best_s;
+    FS_TRY(solve(z, list, n, pass, err));
+    while (z->best_s < best_s && z->round == 0 && search_learn_early(z))
+        FS_TRY(attempt_first(z, err));
+    return FS_OK;
+}
+
 /* Best bound first, in passes of growing effort: a configuration that is hard
  * to close is often pruned by an easier one. The bound is that of the first
  * round: later ones only look for plans that fit. */
@@ -607,10 +639,10 @@ fs_status search_explore(search_level0 *z, fs_err *err)
             list[n++] = c;
             if (n < AT_ONCE)
                 continue;
-            FS_TRY(solve(z, list, n, e, err));
+            FS_TRY(solve_on(z, list, n, e, err));
             n = 0;
         }
-        FS_TRY(solve(z, list, n, e, err));
+        FS_TRY(solve_on(z, list, n, e, err));
         press_again(z, e + 1 < N_EFFORTS ? e + 1 : e);
     }
     return FS_OK;
@@ -654,8 +686,10 @@ static void look_at_least(search_level0 *z)
 /* Plans, and whatever is told, need no tables. */
 static void end_proof(search_level0 *z)
 {
-    for (int32_t k = 0; k < z->all.n; k++)
+    for (int32_t k = 0; k < z->all.n; k++) {
         search_drop_tables(z->all.at[k]);
+        search_forget_met(z->all.at[k]);
+    }
     z->proof_s = search_seconds_since(z->start_ns);
 }
 

@@ -296,9 +296,9 @@ bool search_lift_drift(search_lifting *l)
 
 /* Does it go into the network? If only the core does, what stands for itself
  * alone is left out. */
-static bool taken(const search_lifting *l, int32_t v, bool core)
+static bool taken(const search_lifting *l, int32_t v, search_lift_part part)
 {
-    return !core || l->part[v] > 0;
+    return part != SEARCH_LIFT_CORE || l->part[v] > 0;
 }
 
 /* Each of two twins has half. */
@@ -312,7 +312,14 @@ int32_t search_lift_twin(const search_lifting *l, int32_t v)
     return l->twin ? l->twin[v] : -1;
 }
 
-static double *price_node(const search_lifting *l, int32_t v, fs_arena *scratch)
+static double byte_price(const search_lifting *l, const bool *without,
+                         int32_t limit)
+{
+    return without && without[limit] ? 0 : l->at.bytes[limit];
+}
+
+static double *price_node(const search_lifting *l, const bool *without,
+                          int32_t v, fs_arena *scratch)
 {
     const search_net *loose = &l->loose;
     const search_net_node *node = &loose->nodes[v];
@@ -322,7 +329,11 @@ static double *price_node(const search_lifting *l, int32_t v, fs_arena *scratch)
     double *unary = fs_new(scratch, double, node->n);
     for (int32_t s = 0; s < node->n; s++)
         unary[s] = isinf(node->cost[s]) ? INFINITY : price * node->cost[s];
-    search_add_prices(node->loads, node->n_loads, &l->at, node->n, unary);
+    for (int32_t k = 0; k < node->n_loads; k++) {
+        const double w = byte_price(l, without, node->loads[k].limit);
+        for (int32_t s = 0; w > 0 && s < node->n; s++)
+            unary[s] += w * (double)node->loads[k].bytes[s];
+    }
     for (int32_t s = 0; s < node->n; s++)
         unary[s] *= share;
     return unary;
@@ -336,40 +347,56 @@ static int32_t values_of(const search_lifting *l, int32_t i)
                  : l->kinds.at[l->hubs.at[i - n].kind].n_states;
 }
 
-double **search_lift_unaries(const search_lifting *l, fs_arena *arena)
+static double **still_unaries(const search_lifting *l, const bool *without,
+                              fs_arena *arena)
 {
     const int32_t n = l->loose.n_nodes, all = n + l->hubs.n;
     double **unary = fs_new(arena, double *, l->n);
     for (int32_t i = 0; i < all; i++) {
         const int32_t twin = search_lift_twin(l, i), dom = values_of(l, i);
-        unary[i] = i < n ? price_node(l, i, arena) : fs_new(arena, double, dom);
+        unary[i] = i < n ? price_node(l, without, i, arena)
+                         : fs_new(arena, double, dom);
         if (twin >= 0)
             unary[twin] =
                 fs_memdup(arena, unary[i], (size_t)dom * sizeof **unary);
     }
+    return unary;
+}
+
+double search_lift_paid(const search_lifting *l, const search_lift_term *term,
+                        int32_t value)
+{
+    const search_lift_kind *k = &l->kinds.at[term->kind];
+    const int32_t state = term->state_of ? term->state_of[value] : value;
+    return term->weight * (k->phi[state] + term->drift * k->delta[state]);
+}
+
+double **search_lift_unaries(const search_lifting *l, fs_arena *arena)
+{
+    double **unary = still_unaries(l, NULL, arena);
     for (int32_t j = 0; j < l->terms.n; j++) {
         const search_lift_term *t = &l->terms.at[j];
         const search_lift_kind *k = &l->kinds.at[t->kind];
         const int32_t n_values =
             t->state_of ? l->loose.nodes[k->makers.at[0]].n : k->n_states;
-        for (int32_t s = 0; s < n_values; s++) {
-            const int32_t state = t->state_of ? t->state_of[s] : s;
-            unary[t->node][s] +=
-                t->weight * (k->phi[state] + t->drift * k->delta[state]);
-        }
+        for (int32_t s = 0; s < n_values; s++)
+            unary[t->node][s] += search_lift_paid(l, t, s);
     }
     return unary;
 }
 
 /* What is left out counts with the least of its own: one value, its pairs 0. */
-static void set_nodes(const search_lifting *l, search_cfn *cfn, bool core)
+static void set_nodes(const search_lifting *l, search_cfn *cfn,
+                      const bool *without, search_lift_part part)
 {
     fs_arena *scratch = fs_arena_create();
-    double **unary = search_lift_unaries(l, scratch);
+    double **unary = part == SEARCH_LIFT_STILL
+                         ? still_unaries(l, without, scratch)
+                         : search_lift_unaries(l, scratch);
     for (int32_t i = 0; i < l->loose.n_nodes + l->hubs.n; i++) {
         const int32_t twin = search_lift_twin(l, i);
         int32_t dom = values_of(l, i);
-        if (i < l->loose.n_nodes && !taken(l, i, core)) {
+        if (i < l->loose.n_nodes && !taken(l, i, part)) {
             for (int32_t s = 1; s < dom; s++)
                 unary[i][0] = fmin(unary[i][0], unary[i][s]);
             dom = 1;
@@ -379,12 +406,6 @@ static void set_nodes(const search_lifting *l, search_cfn *cfn, bool core)
             search_cfn_set(cfn, twin, dom, unary[twin]);
     }
     fs_arena_destroy(scratch);
-}
-
-search_lift_tables search_lift_tables_new(const search_lifting *l)
-{
-    return (search_lift_tables){fs_new(l->arena, double *, l->loose.n_edges),
-                                fs_new(l->arena, bool, l->loose.n_edges)};
 }
 
 /* The row of the edge's table that a value of what its reader reads stands for:
@@ -401,66 +422,102 @@ int32_t search_lift_source(const search_lifting *l, int32_t e)
     return l->hub[e] < 0 ? l->loose.edges[e].u : l->hubs.at[l->hub[e]].node;
 }
 
-const double *search_lift_table(const search_lifting *l,
-                                const search_lift_tables *t, int32_t e)
+/* ---- its tables: of edges that are alike one ---- */
+
+typedef struct tables {
+    const search_lifting *l;
+    const bool *without;
+    search_cfn *cfn;
+    search_memo alike; /* parts -> made */
+    FS_VEC(double *) made;
+} tables;
+
+/* What a table is made of; no padding. */
+typedef struct table_part {
+    const void *of;
+    double scale;
+} table_part;
+
+static const int32_t *rows_of(const search_lifting *l, int32_t e)
 {
-    const search_net *loose = &l->loose;
-    const search_net_edge *edge = &loose->edges[e];
+    return l->hub[e] < 0 ? NULL
+                         : l->kinds.at[l->hubs.at[l->hub[e]].kind].value_of;
+}
+
+/* [values of its source][of its reader] */
+static double *make_table(const tables *t, int32_t e, double price,
+                          double share)
+{
+    const search_lifting *l = t->l;
+    const search_net_edge *edge = &l->loose.edges[e];
     const int32_t rows = values_of(l, search_lift_source(l, e)),
-                  columns = loose->nodes[edge->v].n;
-    const double share = search_lift_share(l, edge->v);
-    const double price =
-        search_price_of(loose, &l->at, edge->stage, edge->per_step);
-    if (t->current[e])
-        return t->at[e];
-    t->current[e] = true;
-    if (!t->at[e])
-        t->at[e] = fs_new(l->arena, double, (int64_t)rows *columns);
+                  columns = l->loose.nodes[edge->v].n;
+    double *cost = fs_new(t->cfn->arena, double, (int64_t)rows *columns);
     for (int32_t r = 0; r < rows; r++) {
         const int64_t from = (int64_t)search_lift_row(l, e, r) * columns;
-        double *row = &t->at[e][(int64_t)r * columns];
+        double *row = &cost[(int64_t)r * columns];
         for (int32_t s = 0; s < columns; s++)
             row[s] = isinf(edge->cost[from + s]) ? INFINITY
                                                  : price * edge->cost[from + s];
         for (int32_t k = 0; k < edge->n_loads; k++) {
-            const double w = l->at.bytes[edge->loads[k].limit];
+            const double w = byte_price(l, t->without, edge->loads[k].limit);
             for (int32_t s = 0; w > 0 && s < columns; s++)
                 row[s] += w * (double)edge->loads[k].bytes[from + s];
         }
         for (int32_t s = 0; s < columns && share < 1; s++)
             row[s] *= share;
     }
-    return t->at[e];
+    return cost;
 }
 
-/* Hubs may be read by several edges of one node, which are summed up. */
-static void add_edge(search_cfn *cfn, int32_t u, int32_t v, const double *cost,
-                     bool alone)
+static double *table_of(tables *t, int32_t e)
 {
-    if (alone)
-        search_cfn_share(cfn, u, v, (double *)cost);
-    else
-        search_cfn_add(cfn, u, v, cost, 1);
+    const search_lifting *l = t->l;
+    const search_net_edge *edge = &l->loose.edges[e];
+    fs_arena *scratch = fs_arena_create();
+    table_part *key = fs_new(scratch, table_part, edge->n_loads + 2);
+    const double share = search_lift_share(l, edge->v);
+    const double price =
+        search_price_of(&l->loose, &l->at, edge->stage, edge->per_step);
+    int32_t n = 2;
+    key[0] = (table_part){edge->cost, price};
+    key[1] = (table_part){rows_of(l, e), share};
+    for (int32_t k = 0; k < edge->n_loads; k++) {
+        const double w = byte_price(l, t->without, edge->loads[k].limit);
+        if (w > 0)
+            key[n++] = (table_part){edge->loads[k].bytes, w};
+    }
+    int32_t *known = search_memo_at(&t->alike, key, (size_t)n * sizeof *key);
+    if (*known < 0) {
+        *known = t->made.n;
+        fs_push(t->alike.arena, &t->made, make_table(t, e, price, share));
+    }
+    double *table = t->made.at[*known];
+    fs_arena_destroy(scratch);
+    return table;
 }
 
-search_cfn *search_lift_apart(const search_lifting *l,
-                              const search_lift_tables *t, bool core,
-                              fs_arena *scratch)
+search_cfn *search_lift_apart(const search_lifting *l, const bool *without,
+                              search_lift_part part, fs_arena *arena)
 {
     const search_net *loose = &l->loose;
-    search_cfn *cfn = search_cfn_new(l->n, scratch);
-    set_nodes(l, cfn, core);
+    search_cfn *cfn = search_cfn_new(l->n, arena);
+    fs_arena *scratch = fs_arena_create();
+    tables t = {
+        .l = l, .without = without, .cfn = cfn, .alike = {.arena = scratch}};
+    set_nodes(l, cfn, without, part);
     for (int32_t e = 0; e < loose->n_edges; e++) {
         const search_net_edge *edge = &loose->edges[e];
         const int32_t h = l->hub[e], v = edge->v, twin = search_lift_twin(l, v);
-        if (!taken(l, v, core) || (h < 0 && !taken(l, edge->u, core)))
+        if (!taken(l, v, part) || (h < 0 && !taken(l, edge->u, part)))
             continue;
-        const double *cost = search_lift_table(l, t, e);
+        double *cost = table_of(&t, e);
         const int32_t u = search_lift_source(l, e);
-        add_edge(cfn, u, v, cost, h < 0);
+        search_cfn_share(cfn, u, v, cost);
         if (twin >= 0)
-            add_edge(cfn, l->twin[u], twin, cost, h < 0);
+            search_cfn_share(cfn, l->twin[u], twin, cost);
     }
+    fs_arena_destroy(scratch);
     return cfn;
 }
 

@@ -60,13 +60,6 @@ typedef struct search_lifting {
     bool *priced;   /* [limits] may have a price */
 } search_lifting;
 
-/* Priced tables of the edges, by hub where there is one: they do not depend on
- * potentials. */
-typedef struct search_lift_tables {
-    double **at;   /* [loose.n_edges] */
-    bool *current; /* [loose.n_edges] at the prices as they are */
-} search_lift_tables;
-
 /* False where it cannot be taken apart. l->arena is the caller's in any case.
  */
 bool search_lift_begin(search_lifting *l, const search_built *built);
@@ -83,27 +76,28 @@ int32_t search_lift_twin(const search_lifting *l, int32_t v);
 /* Each of two twins has half. */
 double search_lift_share(const search_lifting *l, int32_t v);
 
-search_lift_tables search_lift_tables_new(const search_lifting *l);
-/* [values of its source][of its reader] at the prices as they are. */
-const double *search_lift_table(const search_lifting *l,
-                                const search_lift_tables *t, int32_t e);
-/* [l->n] at prices and potentials as they are. */
+/* [l->n] at prices and potentials as they are; */
 double **search_lift_unaries(const search_lifting *l, fs_arena *arena);
+/* what a value pays of those. */
+double search_lift_paid(const search_lifting *l, const search_lift_term *term,
+                        int32_t value);
 /* The additive network; its core only: of what stands for itself alone the
- * least of each node. */
-search_cfn *search_lift_apart(const search_lifting *l,
-                              const search_lift_tables *t, bool core,
-                              fs_arena *arena);
+ * least of each node; without potentials. Of `without` ([limits]; NULL: none)
+ * prices are left out. */
+typedef enum search_lift_part {
+    SEARCH_LIFT_ALL,
+    SEARCH_LIFT_CORE,
+    SEARCH_LIFT_STILL
+} search_lift_part;
+search_cfn *search_lift_apart(const search_lifting *l, const bool *without,
+                              search_lift_part part, fs_arena *arena);
 
 /* Of values of the additive network: fills the slopes of potentials, or the
  * excess of limits, and returns the sum of their squares. */
 double search_lift_slopes(search_lifting *l, const int32_t *value);
 double search_lift_excess(search_lifting *l, const int32_t *value);
-/* Along these. Tables that held other prices are not current any more. */
-void search_lift_move(search_lifting *l, const search_lift_tables *t,
-                      double step);
-/* After prices were set. */
-void search_lift_stale(search_lifting *l, const search_lift_tables *t);
+/* Along these. */
+void search_lift_move(search_lifting *l, double step);
 /* Numbers of all potentials, and these or their slopes one after the other. */
 int32_t search_lift_n_phi(const search_lifting *l);
 void search_lift_get(const search_lifting *l, bool slopes, double *flat);
@@ -122,8 +116,5 @@ typedef struct search_lift_aim {
     search_prices *prices; /* where they move: those of the best bound */
     double *phi;           /* and its potentials */
 } search_lift_aim;
-/* By messages that stay while prices and potentials move (rise.c). */
-double search_lift_rise(search_lifting *l, const search_lift_tables *t,
-                        const search_lift_aim *aim, double best);
 
 #endif

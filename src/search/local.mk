@@ -13,7 +13,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/net.h \
   src/search/milp.c src/search/bundle.c src/search/cross.c \
   src/search/subnet.c src/search/engine_ilp.c \
   src/search/states.c src/search/engine_exhaustive.c src/search/engine_greedy.c src/search/engine_deduce.c src/search/engine_mcmc.c \
-  src/search/view.h src/search/view.c src/search/memo.c src/search/build_edges.c src/search/build_net.c src/search/build_strategy.c src/search/tie.c src/search/pieces.c src/search/crossings.c src/search/every_cut.c src/search/lift.h src/search/lift.c src/search/climb.c src/search/rise.c src/search/cut.c \
+  src/search/view.h src/search/view.c src/search/memo.c src/search/build_edges.c src/search/build_net.c src/search/build_strategy.c src/search/tie.c src/search/pieces.c src/search/crossings.c src/search/every_cut.c src/search/lift.h src/search/lift.c src/search/climb.c src/search/still.h src/search/still.c src/search/rise.c src/search/cut.c \
   src/search/split.h src/search/split.c \
   src/search/deal.h src/search/deal.c src/search/recutter.h src/search/measure.c \
   src/search/propose.c src/search/glance.c src/search/recut.c \

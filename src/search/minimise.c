@@ -125,33 +125,12 @@ static bool finish_by_milp(search_cfn *cfn, const search_effort *effort,
     return true;
 }
 
-/* The live part, as a network of its own. */
-static search_cfn *kernel_cfn(const search_cfn *cfn, int32_t *node_of,
-                              fs_arena *arena)
-{
-    search_cfn *kernel = search_cfn_new(cfn->n_live, arena);
-    int32_t *at = fs_new(arena, int32_t, cfn->n), n = 0;
-    for (int32_t i = 0; i < cfn->n; i++) {
-        if (cfn->gone[i])
-            continue;
-        search_cfn_set(kernel, n, cfn->dom[i], cfn->unary[i]);
-        node_of[n] = i;
-        at[i] = n++;
-    }
-    for (int32_t p = 0; p < cfn->pairs.n; p++) {
-        const search_pair *pair = &cfn->pairs.at[p];
-        if (!pair->gone)
-            search_cfn_add(kernel, at[pair->u], at[pair->v], pair->cost, 1);
-    }
-    return kernel;
-}
-
 /* What is too large for GLPK is taken apart: branch and bound, by messages. */
 static void finish_by_parts(search_cfn *cfn, const search_effort *effort,
                             fs_arena *arena, search_minimum *out)
 {
-    int32_t *node_of = fs_new(arena, int32_t, cfn->n_live);
-    search_cfn *kernel = kernel_cfn(cfn, node_of, arena);
+    int32_t *number = fs_new(arena, int32_t, cfn->n);
+    search_cfn *kernel = search_cfn_live(cfn, number, arena);
     const search_ration_effort parts = {.deadline = effort->deadline,
                                         .gap = effort->gap,
                                         .without = effort->without,
@@ -163,8 +142,9 @@ static void finish_by_parts(search_cfn *cfn, const search_effort *effort,
     cfn->told += found.steps; /* by search_cfn_ration */
     if (isfinite(found.cost)) {
         int32_t *value = fs_new(arena, int32_t, cfn->n);
-        for (int32_t k = 0; k < kernel->n; k++)
-            value[node_of[k]] = cfn->value[node_of[k]][found.value[k]];
+        for (int32_t i = 0; i < cfn->n; i++)
+            if (!cfn->gone[i])
+                value[i] = cfn->value[i][found.value[number[i]]];
         take(out, cfn, value, found.cost + cfn->offset);
     }
     out->bound = fmin(out->cost, fmax(out->bound, found.bound + cfn->offset));

@@ -163,9 +163,11 @@ bool search_glance(search_level0 *z, search_candidate *c, search_solution *out)
 {
     const double wanted_s =
         z->kept.from ? z->kept.cost_s : search_wanted(z->problem);
-    const search_budget budget = {
-        search_rest(z, c),   INFINITY, 0,   z->problem->reduce,
-        z->problem->without, 1,        NULL};
+    const search_budget budget = {.deadline = search_rest(z, c),
+                                  .cutoff = INFINITY,
+                                  .reduce = z->problem->reduce,
+                                  .without = z->problem->without,
+                                  .rounds = 1};
     lowered_best best;
     fs_err err = {0};
     *out = (search_solution){.cost = INFINITY};
@@ -202,15 +204,20 @@ bool search_keep_fitting(search_level0 *z)
     return fits;
 }
 
+static double share_left(const search_candidate *c, const search_lowered *as)
+{
+    double share = 1;
+    for (int32_t i = 0; i < c->n_stages; i++)
+        share = fmin(share, (double)as->limit[i] / (double)as->bytes[i]);
+    return share;
+}
+
 /* Less than what the plan at hand takes of its limits by the network, `taken`:
  * as much less as it exceeds them when lowered, until one fits. */
 static void narrow(search_candidate *c, const lowered_best *best, double taken)
 {
     const double whole = (double)best->as.limit[0];
-    double excess = 1;
-    for (int32_t i = 0; i < c->n_stages; i++)
-        excess =
-            fmin(excess, (double)best->as.limit[i] / (double)best->as.bytes[i]);
+    const double excess = share_left(c, &best->as);
     taken = fmin(c->share, taken);
     if (!search_narrowed(c)) {
         c->proven_s = c->record.lower_bound_s;
@@ -237,6 +244,9 @@ static void note_best(search_level0 *z, const lowered_best *best)
 {
     note_misfit(z, &best->plan, best->as.limit, best->as.bytes);
     z->best->missed = z->memory_decides = true;
+    z->best->within = share_left(z->best, &best->as) *
+                      search_share_taken(best->plan.graph, best->plan.strategy,
+                                         best->as.limit, best->as.bytes);
     search_withdraw(z, z->best);
     search_ask_again(z, z->best);
 }
@@ -485,8 +495,9 @@ static bool any_solved(const search_level0 *z)
  * limit is found under every larger one. */
 static bool wants_anchor(const search_level0 *z)
 {
-    if (z->problem->rounds)
-        return !z->kept.from && (z->n_misfits || !any_solved(z));
+    if (z->problem->rounds) /* of a planner: another recipe's plan will do */
+        return !z->kept.from && isinf(search_wanted(z->problem)) &&
+               (z->n_misfits || !any_solved(z));
     return !z->kept.from || (z->memory_decides && has_gap(z));
 }
 
@@ -543,7 +554,8 @@ static void anchor(search_level0 *z)
     }
 }
 
-/* Is the best plan one that does not fit, where that is to be mended soon? */
+/* Is the best plan one that does not fit, where that is to be mended soon?
+ * Prices of bytes need not have told so. */
 static bool misses(search_level0 *z, lowered_best *best)
 {
     return z->best && !z->problem->rounds && !keep_best(z, best);
@@ -603,7 +615,8 @@ static fs_status explore_rounds(search_level0 *z, fs_err *err)
             anchor(z);
         FS_TRY(search_recut_early(z, err));
         z->round++;
-        if (search_over(z) || (!misfit && !widen_all(z)))
+        if (search_over(z) || (!misfit && !widen_all(z)) ||
+            (z->kept.from && !has_gap(z)))
             return FS_OK;
         FS_TRY(next_round(z, misfit, err));
     }

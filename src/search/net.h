@@ -74,7 +74,15 @@ typedef struct search_budget {
     int32_t rounds; /* of prices at most, and no closing: a plan soon, whatever
                        the clock says; 0: as many as help */
     const struct search_prices
-        *prices; /* to begin with; NULL: none are known */
+        *prices;            /* to begin with; NULL: none are known */
+    struct search_met *met; /* by earlier attempts, and now; NULL */
+    double beyond;    /* prices that prove the cutoff go on to prove so much
+                         more, as a share of it: who begins at them reaches
+                         less; 0, */
+    int32_t patience; /* until so many in a row bring little of it */
+    double within;    /* > 0: a plan as near to its bound as the gap is wanted,
+                         whatever the cutoff, within this share of the limits,
+                         if there is one */
 } search_budget;
 
 /* Rows of engines.def: search_exhaustive, search_ilp, .. Returns

@@ -25,6 +25,17 @@ void search_add_prices(const search_load *loads, int32_t n_loads,
 /* Price times limit, which the priced minimum has in excess. */
 double search_price_excess(const search_net *net, const search_prices *at);
 
+/* Assignments of a network that were met as its least at some prices. Each is a
+ * plane of the bundle, whatever limits there are: what an attempt at a
+ * configuration met tells the next one where to begin. */
+typedef struct search_met {
+    fs_arena *arena;
+    int32_t n_nodes, *dom; /* of the network */
+    FS_VEC(int32_t *) value;
+} search_met;
+void search_met_add(search_met *met, const search_net *net,
+                    const int32_t *value);
+
 /* The additive network of these prices (cfn.h). */
 struct search_cfn *search_net_priced(const search_net *net,
                                      const search_prices *at, fs_arena *arena);
@@ -42,6 +53,8 @@ typedef struct search_bundle {
 } search_bundle;
 search_bundle search_bundle_new(const search_net *net, fs_arena *arena);
 void search_bundle_add(search_bundle *bundle, const search_sums *sums);
+/* All that were met; false: they are of another network. */
+bool search_bundle_recall(search_bundle *bundle, const search_met *met);
 /* What prices that were tried prove: the centre, or a reason to stay nearer to
  * it. */
 void search_bundle_learn(search_bundle *bundle, const search_prices *tried,

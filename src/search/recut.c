@@ -41,7 +41,7 @@
  * more where these take less of the work than 1 / TRIES each and nothing else
  * waits.
  */
-enum { IN_A_ROW = 8, TRIES = 40, GLANCES = 4, EARLY_GLANCES = 8 };
+enum { IN_A_ROW = 8, TRIES = 40, GLANCES = 4, EARLY_GLANCES = 8, AT_ONCE = 2 };
 /* What a node of a network takes at least, in steps: where that is more than
  * there is, it is not begun. Attempts are few that the work is not enough for;
  * and as many end cuts of what has no plan. */
@@ -75,6 +75,7 @@ void search_drop_useless(search_level0 *z)
         }
         search_withdraw(z, c);
         z->other_steps += c->steps;
+        search_forget_met(c);
         fs_arena_destroy(c->arena);
         c->arena = NULL;
     }
@@ -93,25 +94,41 @@ void search_end_cuts_at(search_recutter *r, int64_t steps)
     z->most_steps = z->round_steps = steps < r->end ? steps : r->end;
 }
 
+/* Of those that are tried together, which are to have the effort of a pass. */
+static int32_t list_open(const search_level0 *z, search_candidate *const *list,
+                         int32_t n, int32_t pass, search_candidate **open)
+{
+    int32_t n_open = 0;
+    for (int32_t k = 0; k < n; k++) {
+        search_candidate *c = list[k];
+        if (!c->settled && (pass <= 1 || z->best == c) &&
+            !search_proven(c->record.lower_bound_s, search_enough(z)))
+            open[n_open++] = c;
+    }
+    return n_open;
+}
+
 /* With growing effort, while it is the best or may be. Where memory decides no
  * cut has the work of all: to close one finds no better ones. */
-static fs_status attempt(search_recutter *r, search_candidate *c, fs_err *err)
+static fs_status attempt(search_recutter *r, search_candidate **list, int32_t n,
+                         fs_err *err)
 {
     enum { PASSES = 4 };
     search_level0 *z = r->z;
+    search_candidate *open[AT_ONCE];
     if (z->memory_decides)
-        search_end_cuts_at(r, search_steps(z) + (int64_t)(r->steps / IN_A_ROW));
-    for (int32_t pass = 0; pass < PASSES && !c->settled && !search_over(z);
-         pass++) {
-        if (pass > 1 && z->best != c)
+        search_end_cuts_at(r, search_steps(z) + (int64_t)(r->usual / IN_A_ROW));
+    for (int32_t pass = 0; pass < PASSES && !search_over(z); pass++) {
+        const int32_t n_open = list_open(z, list, n, pass, open);
+        if (n_open == 0)
             break;
-        if (search_proven(c->record.lower_bound_s, search_enough(z)))
-            break;
-        FS_TRY(search_solve_one(z, c, pass, err));
+        FS_TRY(search_solve_few(z, open, n_open, pass, err));
     }
     search_end_cuts_at(r, r->end);
-    if (z->best == c && !search_keep_fitting(z) && !search_cuts_over(r))
-        search_anchor_one(z, c);
+    for (int32_t k = 0; k < n; k++)
+        if (z->best == list[k] && !search_keep_fitting(z) &&
+            !search_cuts_over(r))
+            search_anchor_one(z, list[k]);
     z->best_s = search_best_known(z);
     return FS_OK;
 }
@@ -145,14 +162,13 @@ static bool wants_bound(const search_recutter *r, const search_proposal *p)
 {
     const double nodes = p->of->graph->graph->nodes.n;
     return !r->z->memory_decides && nodes * NODE_STEPS * FEW_TRIES > r->steps &&
-           (r->idle > 0 || p->cost_s >= search_enough(r->z));
+           (r->in_vain > 0 || p->cost_s >= search_enough(r->z));
 }
 
 /* The next one, and another one if both want a bound, and are both to be tried.
  */
 static void make_cuts(search_recutter *r, bool both)
 {
-    enum { AT_ONCE = 2 };
     search_level0 *z = r->z;
     search_candidate *list[AT_ONCE];
     int32_t n = 0, k;
@@ -171,16 +187,24 @@ static void make_cuts(search_recutter *r, bool both)
     search_crew_run(z, bound_cut, list, n);
 }
 
-/* Memory may have asked for another one, with what is computed again chosen. */
-static fs_status try_cut(search_recutter *r, search_candidate *c, fs_err *err)
+/* Cuts to be tried together: where memory decides each costs more. */
+static int32_t at_once(const search_level0 *z)
+{
+    return z->memory_decides ? AT_ONCE : 1;
+}
+
+/* Memory may have asked for others, with what is computed again chosen. */
+static fs_status try_cuts(search_recutter *r, search_candidate **list,
+                          int32_t n, fs_err *err)
 {
     search_level0 *z = r->z;
-    const int32_t n = z->all.n;
-    FS_TRY(attempt(r, c, err));
-    search_propose_for(r, c);
-    for (int32_t k = n; k < z->all.n; k++) {
-        FS_TRY(attempt(r, z->all.at[k], err));
-        search_propose_for(r, z->all.at[k]);
+    int32_t next = z->all.n;
+    while (n > 0) {
+        FS_TRY(attempt(r, list, n, err));
+        for (int32_t k = 0; k < n; k++)
+            search_propose_for(r, list[k]);
+        for (n = 0; n < at_once(z) && next < z->all.n; n++)
+            list[n] = z->all.at[next++];
     }
     return FS_OK;
 }
@@ -201,18 +225,28 @@ static bool wants_glances(const search_level0 *z)
            !(z->problem->without & SEARCH_GLANCES);
 }
 
-/* The cut that promises most, which may be the last. */
-static fs_status try_next(search_recutter *r, int32_t k, bool last, fs_err *err)
+/* The cut that promises most, which may be the last, and those beside it.
+ * Returns how many. */
+static fs_status try_next(search_recutter *r, bool last, int32_t *n,
+                          fs_err *err)
 {
     search_level0 *z = r->z;
-    if (!r->open.at[k].made)
-        make_cuts(r, !last);
-    const search_proposal p = r->open.at[k];
-    r->open.at[k] = r->open.at[--r->open.n];
+    search_proposal p[AT_ONCE];
+    search_candidate *made[AT_ONCE];
+    int32_t k;
+    *n = 0;
+    while (*n < at_once(z) && (k = search_next_proposal(r, true)) >= 0) {
+        if (!r->open.at[k].made)
+            make_cuts(r, !last);
+        p[*n] = r->open.at[k];
+        made[*n] = p[*n].made;
+        r->open.at[k] = r->open.at[--r->open.n];
+        ++*n;
+    }
     const double best_s = z->best_s;
-    FS_TRY(try_cut(r, p.made, err));
-    if (z->best_s < best_s)
-        search_propose_beside(r, &p);
+    FS_TRY(try_cuts(r, made, *n, err));
+    for (int32_t i = 0; i < *n && z->best_s < best_s; i++)
+        search_propose_beside(r, &p[i]);
     return FS_OK;
 }
 
@@ -228,15 +262,18 @@ static fs_status try_proposals(search_recutter *r, int32_t in_a_row,
          !search_cuts_over(r);) {
         if (wants_glances(z))
             search_glance_at_cuts(r, r->steps / (2 * IN_A_ROW));
-        const int32_t next = search_next_proposal(r, true);
-        if (next < 0)
-            break;
         const double best_s = z->best_s;
-        FS_TRY(try_next(r, next, idle + 1 == in_a_row, err));
-        idle = z->best_s < best_s ? 0 : idle + 1;
-        r->idle = z->best_s < best_s ? 0 : r->idle + 1;
+        int32_t n;
+        FS_TRY(try_next(r, idle + 1 == in_a_row, &n, err));
+        if (n == 0)
+            break;
+        idle = z->best_s < best_s ? 0 : idle + n;
+        r->in_vain = z->best_s < best_s ? 0 : r->in_vain + n;
         if (idle > 0)
             continue;
+        r->idle = 0;
+        r->steps = r->usual;
+        r->begun = search_steps(z);
         go_on(r);
         since = (double)search_steps(z);
     }
@@ -418,19 +455,42 @@ static search_recutter *recutter_of(search_level0 *z)
     return z->recutter;
 }
 
+static bool wants_best(const search_level0 *z)
+{
+    return z->asked->gap < search_first_gap(z->asked);
+}
+
 static double usual_work(const search_level0 *z)
 {
-    const bool best = z->asked->gap < search_first_gap(z->asked);
-    const double more = best ? BEST_WORK : MORE_WORK;
+    const double more = wants_best(z) ? BEST_WORK : MORE_WORK;
     return fmax(more * (double)search_steps(z), LEAST_WORK_S * FS_STEPS_PER_S);
 }
 
 /* Until so many steps are done without a better plan. */
 void search_begin_cuts(search_recutter *r, double steps)
 {
-    r->steps = steps;
+    r->usual = r->steps = steps;
     r->loose = 0;
+    r->begun = search_steps(r->z);
     go_on(r);
+}
+
+/* Where memory decides a cut costs more: then all that is tried shares that,
+ * unless the best plan there is is wanted. */
+static void share_work(search_recutter *r)
+{
+    const search_level0 *z = r->z;
+    const double least = fmin(r->steps, LEAST_WORK_S * FS_STEPS_PER_S);
+    if (!z->memory_decides || z->problem->cluster->n_groups > 1 ||
+        wants_best(z))
+        return;
+    r->steps = fmax(r->usual - r->idle, least);
+    go_on(r);
+}
+
+static void end_work(search_recutter *r)
+{
+    r->idle += (double)(search_steps(r->z) - r->begun);
 }
 
 /* So far little was done. */
@@ -457,9 +517,13 @@ static fs_status recut_equal(search_recutter *r, double usual, fs_err *err)
     if (wants_glances(z))
         search_glance_at_cuts(r, usual / GLANCES);
     begin_loose(r, usual);
+    share_work(r);
     FS_TRY(try_proposals(r, IN_A_ROW, err));
+    end_work(r);
     search_begin_cuts(r, usual);
+    share_work(r);
     FS_TRY(try_unmeasured(r, err));
+    end_work(r);
     return FS_OK;
 }
 
@@ -515,6 +579,7 @@ static fs_status recut(search_recutter *r, fs_err *err)
         begin_loose(
             r, mixed ? fmax(MIXED_WORK * done, LEAST_MIXED_S * FS_STEPS_PER_S)
                      : usual);
+        share_work(r);
         FS_TRY(try_meshes(r, err));
     }
     search_drop_useless(z);

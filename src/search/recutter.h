@@ -36,10 +36,12 @@ typedef struct search_recutter {
     FS_VEC(search_proposal) open;
     FS_VEC(search_turns) turns;
     int64_t most_steps; /* of the search */
-    double steps;       /* without a better plan, of what is done at the */
-    int64_t end;        /* time; its end; */
+    double usual;       /* without a better plan, of what is done at the */
+    double steps;       /* time: of it what is left to */
+    int64_t begun, end; /* what is tried now; its end; */
+    double idle;        /* done so far without a better plan */
     int64_t loose;      /* so far it was little */
-    int32_t idle;       /* cuts since the last that was better */
+    int32_t in_vain;    /* cuts since the last that was better */
     double left_at;     /* steps done when others went on; 0: not yet */
 } search_recutter;
 

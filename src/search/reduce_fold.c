@@ -155,7 +155,7 @@ static void fold_link(search_cfn *cfn, int32_t node)
 void search_reduce_fold(search_cfn *cfn, int32_t node)
 {
     int32_t degree = cfn->at[node].pairs.n;
-    if (degree > 2 && cfn->dom[node] > 1)
+    if ((degree > 2 && cfn->dom[node] > 1) || (cfn->stays && cfn->stays[node]))
         return;
     /* A minimum over values forgets what each of them holds. */
     if (!search_usage_level(cfn, node))

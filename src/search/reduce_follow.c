@@ -94,6 +94,8 @@ void search_reduce_follow(search_cfn *cfn, int32_t id)
         merge m = {.pair = id};
         m.leader = (k == 0) == first ? pair->u : pair->v;
         m.follower = search_pair_other(pair, m.leader);
+        if (cfn->stays && cfn->stays[m.follower])
+            continue;
         size_t size = (size_t)cfn->dom[m.leader] * sizeof *m.best;
         m.best = search_reduce_room(cfn, size);
         if (!determines(cfn, pair, m.leader, m.best) || growth(cfn, &m) > 0)

@@ -162,7 +162,7 @@ void search_reduce_goldstein(search_cfn *cfn, int32_t node)
     const search_incident *at = &cfn->at[node];
     const int32_t n = cfn->dom[node];
     int64_t cells = 0;
-    if (n == 1)
+    if (n == 1 || (cfn->stays && cfn->stays[node]))
         return;
     for (int32_t k = 0; k < at->pairs.n; k++)
         cells +=

@@ -11,7 +11,7 @@
  * when it does not. No value is ever dropped: what a node of many copies pays
  * says nothing of one of them. */
 #include "config.h"
-#include "search/lift.h"
+#include "search/still.h"
 
 #include "base/clock.h"
 #include "search/dual.h"
@@ -29,28 +29,31 @@ enum { PATIENCE = 5, LOOK = 16, HOPE = 6, WARM_SWEEPS = 20 };
 /* Of the way, the last decoding's part. */
 #define FRESH 0.25
 
-/* An edge of the network in one of its pairs. */
+/* An edge of the whole network, or its twin, in one of the pairs. */
 typedef struct rise_edge {
-    int32_t edge, next;
+    int32_t edge, u, v, next;
     bool turned; /* the pair begins where the edge ends */
 } rise_edge;
 
 /* A pair whose edges hold bytes: its costs follow their prices. */
 typedef struct rise_pair {
     int32_t pair, first;
+    double *still; /* without these */
 } rise_pair;
 
 typedef struct rise {
     search_lifting *l;
-    const search_lift_tables *t;
+    search_lift_still *still;
     fs_arena *arena;
+    fs_arena *own; /* of the network, */
     search_cfn *cfn;
     search_dual *dual;
     FS_VEC(rise_edge) edges;
     FS_VEC(rise_pair) pairs;
-    int32_t n;     /* variables: potentials, then prices */
-    double *way;   /* [n] */
-    double *point; /* [n] the best known */
+    double **unary; /* [its nodes] without what moves, by still->cfn's values */
+    int32_t n;      /* variables: potentials, then prices */
+    double *way;    /* [n] */
+    double *point;  /* [n] the best known */
     double hope;
     int32_t since; /* the last step that kept its promise, sweeps */
 } rise;
@@ -91,20 +94,30 @@ static int32_t count_variables(const search_lifting *l)
 static void set_unaries(rise *r)
 {
     search_cfn *cfn = r->cfn;
+    const search_cfn *whole = r->still->cfn;
     fs_arena *scratch = fs_arena_create();
-    double **unary = search_lift_unaries(r->l, scratch);
-    for (int32_t i = 0; i < cfn->n; i++)
-        for (int32_t s = 0; s < cfn->dom[i] && !cfn->gone[i]; s++)
-            cfn->unary[i][s] = unary[i][cfn->value[i][s]];
+    double **unary = fs_new(scratch, double *, cfn->n);
+    for (int32_t i = 0; i < whole->n; i++) {
+        const int32_t k = r->still->number[i];
+        if (k >= 0)
+            unary[k] = fs_memdup(scratch, r->unary[k],
+                                 (size_t)whole->dom[i] * sizeof **unary);
+    }
+    search_lift_still_add(r->still, unary);
+    for (int32_t k = 0; k < cfn->n; k++)
+        for (int32_t s = 0; s < cfn->dom[k]; s++)
+            cfn->unary[k][s] = unary[k][cfn->value[k][s]];
     fs_arena_destroy(scratch);
 }
 
 /* Tables have the values that a pair's ends had before any was dropped. */
-static void add_table(rise *r, const search_pair *pair, const rise_edge *of)
+static void add_table(rise *r, const search_pair *pair, const rise_edge *of,
+                      fs_arena *scratch)
 {
-    search_cfn *cfn = r->cfn;
-    const double *table = search_lift_table(r->l, r->t, of->edge);
-    const int64_t columns = r->l->loose.nodes[r->l->loose.edges[of->edge].v].n;
+    const search_cfn *cfn = r->cfn, *whole = r->still->cfn;
+    const int64_t rows = whole->dom[of->u], columns = whole->dom[of->v];
+    double *table = fs_new(scratch, double, rows *columns);
+    search_lift_still_add_edge(r->still, of->edge, of->u, of->v, table);
     const int32_t *u = cfn->value[pair->u], *v = cfn->value[pair->v];
     double *cost = pair->cost;
     for (int32_t a = 0; a < cfn->dom[pair->u]; a++)
@@ -116,86 +129,120 @@ static void add_table(rise *r, const search_pair *pair, const rise_edge *of)
 static void set_pairs(rise *r)
 {
     search_cfn *cfn = r->cfn;
+    fs_arena *scratch = fs_arena_create();
     for (int32_t k = 0; k < r->pairs.n; k++) {
         const search_pair *pair = &cfn->pairs.at[r->pairs.at[k].pair];
         const int64_t n = (int64_t)cfn->dom[pair->u] * cfn->dom[pair->v];
-        memset(pair->cost, 0, (size_t)n * sizeof *pair->cost);
+        memcpy(pair->cost, r->pairs.at[k].still,
+               (size_t)n * sizeof *pair->cost);
         cfn->steps += n;
         for (int32_t e = r->pairs.at[k].first; e >= 0; e = r->edges.at[e].next)
-            add_table(r, pair, &r->edges.at[e]);
+            add_table(r, pair, &r->edges.at[e], scratch);
         search_dual_pull(r->dual, r->pairs.at[k].pair);
     }
-}
-
-/* After potentials moved, and prices where they do. */
-static void follow(rise *r, bool prices)
-{
-    set_unaries(r);
-    if (prices)
-        set_pairs(r);
-    search_dual_recollect(r->dual);
+    fs_arena_destroy(scratch);
 }
 
 /* ---- the network ---- */
 
-typedef struct listing {
-    int32_t *first; /* [pairs] of r->edges */
-    bool *holds;    /* [pairs] bytes */
-} listing;
-
-static void list_edge(rise *r, listing *list, int32_t e, int32_t u, int32_t v)
+/* Where a pair is in r->pairs; it is made. */
+static int32_t place_of(rise *r, int32_t p, int32_t *at)
 {
-    const int32_t p = search_cfn_pair(r->cfn, u, v);
-    if (p < 0)
-        return;
-    const rise_edge one = {e, list->first[p], r->cfn->pairs.at[p].u != u};
-    list->first[p] = r->edges.n;
-    list->holds[p] |= r->l->loose.edges[e].n_loads > 0;
-    fs_push(r->arena, &r->edges, one);
+    search_pair *pair = &r->cfn->pairs.at[p];
+    if (at[p] >= 0)
+        return at[p];
+    const size_t bytes = (size_t)r->cfn->dom[pair->u] *
+                         (size_t)r->cfn->dom[pair->v] * sizeof *pair->cost;
+    const rise_pair one = {p, -1, fs_memdup(r->own, pair->cost, bytes)};
+    pair->cost = fs_memdup(r->own, pair->cost, bytes);
+    pair->shared = false;
+    at[p] = r->pairs.n;
+    fs_push(r->own, &r->pairs, one);
+    return at[p];
+}
+
+static void list_edge(rise *r, int32_t *at, int32_t e, int32_t u, int32_t v)
+{
+    const int32_t i = r->still->number[u], j = r->still->number[v],
+                  p = search_cfn_pair(r->cfn, i, j);
+    const int32_t place = place_of(r, p, at);
+    rise_pair *pair = &r->pairs.at[place];
+    const rise_edge one = {e, u, v, pair->first, r->cfn->pairs.at[p].u != i};
+    pair->first = r->edges.n;
+    fs_push(r->own, &r->edges, one);
 }
 
 /* Of pairs whose costs will change each has a table of its own. */
 static void list_pairs(rise *r)
 {
     const search_lifting *l = r->l;
-    search_cfn *cfn = r->cfn;
-    listing list = {fs_new(r->arena, int32_t, cfn->pairs.n),
-                    fs_new(r->arena, bool, cfn->pairs.n)};
-    memset(list.first, -1, (size_t)cfn->pairs.n * sizeof *list.first);
+    int32_t *at = fs_new(r->own, int32_t, r->cfn->pairs.n);
+    memset(at, -1, (size_t)r->cfn->pairs.n * sizeof *at);
     for (int32_t e = 0; e < l->loose.n_edges; e++) {
         const int32_t u = search_lift_source(l, e), v = l->loose.edges[e].v;
-        list_edge(r, &list, e, u, v);
-        if (search_lift_twin(l, v) >= 0)
-            list_edge(r, &list, e, l->twin[u], l->twin[v]);
-    }
-    for (int32_t p = 0; p < cfn->pairs.n; p++) {
-        search_pair *pair = &cfn->pairs.at[p];
-        if (pair->gone || !list.holds[p])
+        if (!search_lift_still_holds(r->still, e))
             continue;
-        const size_t n = (size_t)cfn->dom[pair->u] * (size_t)cfn->dom[pair->v];
-        pair->cost = fs_memdup(r->arena, pair->cost, n * sizeof *pair->cost);
-        pair->shared = false;
-        fs_push(r->arena, &r->pairs, ((rise_pair){p, list.first[p]}));
+        list_edge(r, at, e, u, v);
+        if (search_lift_twin(l, v) >= 0)
+            list_edge(r, at, e, l->twin[u], l->twin[v]);
     }
 }
 
-/* False: no assignment is legal. */
-static bool begin(rise *r, search_lifting *l, const search_lift_tables *t)
+static void leave(rise *r)
 {
-    *r = (rise){.l = l, .t = t, .arena = fs_arena_create()};
-    r->cfn = search_lift_apart(l, t, false, r->arena);
+    if (r->own)
+        fs_arena_destroy(r->own);
+    r->own = NULL;
+}
+
+/* Messages begin at nothing. False: no assignment is legal. */
+static bool build(rise *r)
+{
+    leave(r);
+    r->own = fs_arena_create();
+    memset(&r->edges, 0, sizeof r->edges);
+    memset(&r->pairs, 0, sizeof r->pairs);
+    r->cfn = search_lift_still_kernel(r->still, r->own);
+    if (!r->cfn)
+        return false;
+    r->unary = fs_new(r->own, double *, r->cfn->n);
+    for (int32_t k = 0; k < r->cfn->n; k++)
+        r->unary[k] = fs_memdup(r->own, r->cfn->unary[k],
+                                (size_t)r->cfn->dom[k] * sizeof **r->unary);
     search_cfn_reduce(r->cfn, SEARCH_ARCS);
     if (r->cfn->infeasible)
         return false;
-    if (l->excess)
-        list_pairs(r);
+    list_pairs(r);
+    r->dual = search_dual_new(r->cfn, r->own);
+    r->dual->plain = true; /* as a way, decodings are as good */
+    set_unaries(r);
+    set_pairs(r);
+    search_dual_recollect(r->dual);
+    return true;
+}
+
+/* After potentials moved, and prices where they do. True: messages begin anew,
+ * as another price does. */
+static bool follow(rise *r)
+{
+    r->l->over = search_price_excess(&r->l->loose, &r->l->at);
+    if (search_lift_still_moved(r->still))
+        return build(r);
+    set_unaries(r);
+    set_pairs(r);
+    search_dual_recollect(r->dual);
+    return false;
+}
+
+static bool begin(rise *r, search_lifting *l, search_lift_still *still)
+{
+    *r = (rise){.l = l, .still = still, .arena = fs_arena_create()};
     r->n = count_variables(l);
     r->way = fs_new(r->arena, double, r->n);
     r->point = fs_new(r->arena, double, r->n);
     get(r, POINT, r->point);
-    r->dual = search_dual_new(r->cfn, r->arena);
-    r->dual->plain = true; /* as a way, decodings are as good */
-    return true;
+    search_lift_still_moved(still);
+    return build(r);
 }
 
 /* ---- steps ---- */
@@ -206,9 +253,11 @@ static double find_way(rise *r)
     search_lifting *l = r->l;
     fs_arena *scratch = fs_arena_create();
     double *now = fs_new(scratch, double, r->n), squares = 0;
-    search_lift_slopes(l, r->dual->value);
+    const int32_t *value =
+        search_lift_still_finish(r->still, r->dual->value, scratch);
+    search_lift_slopes(l, value);
     if (l->excess)
-        search_lift_excess(l, r->dual->value);
+        search_lift_excess(l, value);
     get(r, SLOPES, now);
     for (int32_t i = 0; i < r->n; i++) {
         r->way[i] += FRESH * (now[i] - r->way[i]);
@@ -217,40 +266,6 @@ static double find_way(rise *r)
     set(r, SLOPES, r->way);
     fs_arena_destroy(scratch);
     return squares;
-}
-
-static void move(rise *r)
-{
-    const double squares = find_way(r);
-    if (!(squares > 0))
-        return;
-    search_lift_move(r->l, r->t, r->hope / squares);
-    follow(r, r->l->excess != NULL);
-}
-
-static void go_back(rise *r)
-{
-    search_lifting *l = r->l;
-    set(r, POINT, r->point);
-    search_lift_stale(l, r->t);
-    follow(r, l->excess != NULL);
-}
-
-/* A step that keeps its promise is tried larger; when steps have not for long,
- * smaller ones are, from the best point. */
-static void adapt(rise *r, double gain)
-{
-    if (gain > 0.5 * r->hope)
-        r->hope *= 1.1;
-    if (gain > 0.1 * r->hope) {
-        r->since = 0;
-        return;
-    }
-    if (++r->since < PATIENCE)
-        return;
-    r->since = 0;
-    r->hope *= 0.6;
-    go_back(r);
 }
 
 static double sweep(rise *r)
@@ -273,6 +288,39 @@ static double warm_up(rise *r, const search_lift_aim *aim)
         bound = sweep(r);
     }
     return bound;
+}
+
+static void move(rise *r, const search_lift_aim *aim)
+{
+    const double squares = find_way(r);
+    if (!(squares > 0))
+        return;
+    search_lift_move(r->l, r->hope / squares);
+    if (follow(r))
+        warm_up(r, aim);
+}
+
+static void go_back(rise *r)
+{
+    set(r, POINT, r->point);
+    follow(r);
+}
+
+/* A step that keeps its promise is tried larger; when steps have not for long,
+ * smaller ones are, from the best point. */
+static void adapt(rise *r, double gain)
+{
+    if (gain > 0.5 * r->hope)
+        r->hope *= 1.1;
+    if (gain > 0.1 * r->hope) {
+        r->since = 0;
+        return;
+    }
+    if (++r->since < PATIENCE)
+        return;
+    r->since = 0;
+    r->hope *= 0.6;
+    go_back(r);
 }
 
 static double run(rise *r, const search_lift_aim *aim, double best)
@@ -299,19 +347,20 @@ static double run(rise *r, const search_lift_aim *aim, double best)
             before = best;
         }
         adapt(r, gain);
-        move(r);
+        move(r, aim);
     }
     return best;
 }
 
-double search_lift_rise(search_lifting *l, const search_lift_tables *t,
+double search_lift_rise(search_lifting *l, search_lift_still *still,
                         const search_lift_aim *aim, double best)
 {
     rise r;
-    if (begin(&r, l, t)) {
+    if (begin(&r, l, still))
         best = run(&r, aim, best);
-        go_back(&r);
-    }
+    set(&r, POINT, r.point);
+    l->over = search_price_excess(&l->loose, &l->at);
+    leave(&r);
     fs_arena_destroy(r.arena);
     return best;
 }

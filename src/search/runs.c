@@ -295,13 +295,13 @@ static void solve_run(void *ctx, int32_t hand, int32_t k)
 {
     run_job *job = (run_job *)ctx + k;
     const search_problem *problem = job->a->problem;
-    const search_budget budget = {fs_deadline_at(job->a->runs_end, &job->steps),
-                                  INFINITY,
-                                  problem->gap,
-                                  true,
-                                  problem->without,
-                                  RUN_ROUNDS,
-                                  NULL};
+    const search_budget budget = {
+        .deadline = fs_deadline_at(job->a->runs_end, &job->steps),
+        .cutoff = INFINITY,
+        .gap = problem->gap,
+        .reduce = true,
+        .without = problem->without,
+        .rounds = RUN_ROUNDS};
     search_solution solution = {.cost = INFINITY};
     fs_err ignored = {0};
     (void)hand;
