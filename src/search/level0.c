@@ -243,12 +243,14 @@ static bool is_to_look_at(const search_level0 *z, const search_candidate *c)
 }
 
 /* A configuration of one stage is the network that it would be weighed by:
- * where a plan is known it is pressed at once, with what bytes cost. */
+ * where a plan is known, and memory refused others, it is pressed at once, with
+ * what bytes cost. */
 static bool is_weighed(const search_level0 *z, const search_candidate *c)
 {
     return c->weighed ||
-           (c->n_stages == 1 && (c->pressed_s > 0 || c->reached_by_engine ||
-                                 search_may_press(z, c)));
+           (c->n_stages == 1 &&
+            (c->pressed_s > 0 || c->reached_by_engine ||
+             ((z->memory_decides || z->refused) && search_may_press(z, c))));
 }
 
 static bool is_to_weigh(const search_level0 *z, const search_candidate *c)

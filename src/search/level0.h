@@ -117,6 +117,7 @@ typedef struct search_level0 {
     int64_t other_steps;             /* done, besides the candidates' */
     bool late;                       /* a clock had a say */
     bool memory_decides;
+    bool refused; /* faster plans by the planner that it began with */
     FS_VEC(search_candidate *) all;
     search_candidate *best; /* NULL: none yet */
     double best_s;

@@ -140,6 +140,7 @@ static void start_in(search_level0 *z, const search_order *order)
     if (!search_run_part(z, &one, &found) || found.iteration_s >= z->best_s)
         return;
     const bool first = !z->kept.from;
+    z->refused |= found.memory_decides;
     keep_first(z, &found);
     if (first) /* it was kept when its own search had ended */
         z->first_s = found.first_s;
