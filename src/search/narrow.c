@@ -183,7 +183,7 @@ bool search_glance(search_level0 *z, search_candidate *c, search_solution *out)
 void search_keep_other(search_level0 *z, search_candidate *c)
 {
     search_solution other;
-    if (z->engine != search_ilp || z->problem->rounds)
+    if (z->engine != search_ilp)
         return;
     search_glance(z, c, &other);
     if (!z->best && z->kept.from)
