@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "search/built.h"
-#include "search/cfn.h"
 #include "search/crew.h"
 #include "search/effort.h"
 #include "search/lay_out.h"
@@ -13,7 +12,6 @@
 #include "search/offers.h"
 #include "search/prices.h"
 #include "search/recut.h"
-#include "search/shares.h"
 #include "search/space.h"
 
 #include <math.h>
@@ -56,7 +54,7 @@ static void fail_empty(const search_candidate *c, fs_err *err)
             mesh->n == 1 ? "i" : "e", ir_mesh_size(mesh));
 }
 
-static void reject(search_candidate *c, const char *status, const char *why)
+void search_reject(search_candidate *c, const char *status, const char *why)
 {
     c->record.status = status;
     c->record.lower_bound_s = INFINITY;
@@ -64,7 +62,7 @@ static void reject(search_candidate *c, const char *status, const char *why)
     snprintf(c->why, sizeof c->why, "%s", why);
 }
 /* Tables of the nodes. False: there is nothing to solve, or no time. */
-static bool node_tables(search_level0 *z, search_candidate *c)
+bool search_node_tables(search_level0 *z, search_candidate *c)
 {
     fs_err err = {0};
     c->shown.end = z->end;
@@ -75,13 +73,13 @@ static bool node_tables(search_level0 *z, search_candidate *c)
     c->steps += c->built.steps;
     if (c->built.empty >= 0) {
         fail_empty(c, &err);
-        reject(c, "infeasible", err.text);
+        search_reject(c, "infeasible", err.text);
         return false;
     }
     return true;
 }
 
-static bool edge_tables(search_candidate *c)
+bool search_edge_tables(search_candidate *c)
 {
     const int64_t before = c->built.steps;
     const bool good = search_build_edges(c->arena, &c->built);
@@ -100,7 +98,7 @@ void search_drop_tables(search_candidate *c)
     c->built = (search_built){0};
 }
 
-static void raise_bound(search_candidate *c, double bound_s)
+void search_raise_bound(search_candidate *c, double bound_s)
 {
     c->record.lower_bound_s = fmax(c->record.lower_bound_s, bound_s);
 }
@@ -111,260 +109,10 @@ double search_enough(const search_level0 *z)
     return search_near(z->best_s, z->problem->gap);
 }
 
-/* Where its devices may differ there are no even stages. */
-static bool may_be_even(const search_level0 *z)
-{
-    return !z->problem->stage_mesh && z->problem->cluster->n_groups == 1;
-}
-
-void search_look(search_level0 *z, search_candidate *c)
-{
-    c->looked = true;
-    if (!may_be_even(z))
-        return;
-    raise_bound(c, search_share_floor(z, c));
-    c->weighed_s = c->any_cut_s = c->record.lower_bound_s;
-    if (search_proven(c->record.lower_bound_s, search_enough(z))) {
-        c->looked = false; /* once more, when more is wanted */
-        return;
-    }
-    search_look_at_nodes(z, c);
-}
-
-void search_look_at_nodes(search_level0 *z, search_candidate *c)
-{
-    c->looked = true;
-    if (!may_be_even(z))
-        return;
-    c->arena = fs_arena_create();
-    search_lay_out_even(z, c, &c->shown);
-    c->shown.seconds_only = true;
-    if (node_tables(z, c)) {
-        const search_crossings cuts =
-            search_find_floors(&c->built, search_ranks_of(z, c->graph->graph),
-                               search_groups(c), c->arena);
-        raise_bound(c, search_even_floor(&c->built, search_groups(c), &cuts));
-        if (z->problem->in_full) {
-            c->sim_s = search_sim_floor(z, c);
-            c->sim_nodes = true;
-        }
-    }
-    c->weighed_s = c->any_cut_s = c->record.lower_bound_s;
-    search_drop_tables(c);
-}
-
-static double bound_at(const search_level0 *z, search_candidate *c,
-                       const search_prices *at, double enough)
-{
-    enum { SWEEPS = 20 };
-    const fs_deadline deadline = fs_deadline_at(z->end, &c->steps);
-    search_effort effort = {deadline, SWEEPS, enough,
-                            0,        false,  z->problem->without};
-    search_minimum min;
-    if (c->shown.view)
-        return search_lift(&c->built, at, INFINITY, enough, deadline, c->arena,
-                           NULL);
-    search_cfn_minimise(search_net_priced(&c->built.net, at, c->arena), &effort,
-                        c->arena, &min);
-    return min.bound;
-}
-
-double search_even_bound(const search_level0 *z, search_candidate *c)
-{
-    const search_prices even =
-        search_even_prices(&c->built, search_groups(c), c->arena);
-    return bound_at(z, c, &even, search_enough(z));
-}
-
-/* The same with what cuts add; or with the fullest run of pieces in the place
- * of what stages take in the mean. */
-static double cut_bound(const search_level0 *z, search_candidate *c,
-                        const search_crossings *cuts)
-{
-    const search_net *net = &c->built.loose;
-    const int32_t p = search_groups(c);
-    const double enough = search_enough(z);
-    search_prices at = search_even_prices(&c->built, p, c->arena);
-    double rate = at.micro[0];
-    for (int32_t i = 1; i < net->n_stages; i++)
-        rate = fmin(rate, at.micro[i]);
-    const double added_s =
-        (net->fill + (net->micro_batches - net->fill) * rate) * cuts->all_s;
-    const double even = added_s + bound_at(z, c, &at, enough - added_s);
-    if (search_proven(even, enough))
-        return even;
-    const double run_s = search_run_prices(&c->built, p, cuts, c->arena, &at);
-    return run_s == 0 ? even
-                      : fmax(even, run_s + bound_at(z, c, &at, enough - run_s));
-}
-
-/* Of a candidate of no tables, which it leaves without any; 0: nothing. */
-static double weigh_even(search_level0 *z, search_candidate *c, bool apart)
-{
-    const int32_t p = search_groups(c);
-    const double enough = search_enough(z);
-    double bound = 0;
-    search_crossings cuts = {0};
-    c->arena = fs_arena_create();
-    search_lay_out_even(z, c, &c->shown);
-    c->shown.seconds_only = true;
-    c->shown.tells_apart = apart;
-    const search_ranks *ranks =
-        apart ? search_ranks_of(z, c->graph->graph) : NULL;
-    if (node_tables(z, c)) {
-        if (apart)
-            cuts = search_find_floors(&c->built, ranks, p, c->arena);
-        bound = search_even_floor(&c->built, p, &cuts);
-        search_part_heaviest(&c->built, &c->shown, p);
-        if (!search_proven(bound, enough) && edge_tables(c)) {
-            if (apart)
-                cuts = search_find_crossings(&c->built, ranks, p, c->arena);
-            bound = fmax(bound, cut_bound(z, c, &cuts));
-        }
-    }
-    search_drop_tables(c);
-    return bound;
-}
-
-void search_weigh(search_level0 *z, search_candidate *c)
-{
-    c->weighed = true;
-    if (!may_be_even(z))
-        return;
-    raise_bound(c, weigh_even(z, c, false));
-    c->weighed_s = c->any_cut_s = c->record.lower_bound_s;
-    /* Once more, when more is wanted. */
-    c->weighed = !search_proven(c->record.lower_bound_s, search_enough(z));
-}
-
-void search_weigh_every_cut(search_level0 *z, search_candidate *c)
-{
-    search_candidate anew = search_anew(c);
-    const double bound = weigh_even(z, &anew, true);
-    c->steps += anew.steps;
-    c->any_cut_s = fmax(c->any_cut_s, bound);
-    raise_bound(c, bound);
-}
-
-const int32_t *search_even_values(search_level0 *z, search_candidate *c)
-{
-    enum { SWEEPS = 20 };
-    search_minimum min;
-    if (z->problem->stage_mesh)
-        return NULL;
-    search_lay_out_even(z, c, &c->shown);
-    c->shown.seconds_only = true;
-    if (!node_tables(z, c) || !edge_tables(c))
-        return NULL;
-    const search_prices even =
-        search_even_prices(&c->built, search_groups(c), c->arena);
-    const search_effort effort = {
-        search_rest(z, c), SWEEPS, INFINITY, 0, false, z->problem->without};
-    search_cfn_minimise(search_net_priced(&c->built.net, &even, c->arena),
-                        &effort, c->arena, &min);
-    return isfinite(min.cost) ? min.value : NULL;
-}
-
-/* Is one of as many stages known to fold? Then this one is not cut to see that
- * it does. */
-static bool folds(const search_level0 *z, const search_candidate *c)
-{
-    for (int32_t k = 0; k < z->all.n; k++) {
-        const search_candidate *one = z->all.at[k];
-        if (one->view && one->n_stages == c->n_stages && one->cut > 0)
-            return true;
-    }
-    return false;
-}
-
-/* Do they differ by their meshes alone? */
-static bool beside(const search_candidate *a, const search_candidate *b)
-{
-    return a->graph == b->graph && a->n_stages == b->n_stages &&
-           a->depth == b->depth && a->part == b->part && a->order == b->order &&
-           a->again == b->again && a->schedule && b->schedule &&
-           strcmp(a->schedule, b->schedule) == 0;
-}
-
-/* What its cut takes at least whatever its mesh: so do all that have it. */
-static void share_cut(search_level0 *z, search_candidate *c)
-{
-    if (c->again || !may_be_even(z))
-        return;
-    const double bound_s = search_share_cut_floor(z, &c->layout);
-    raise_bound(c, bound_s);
-    for (int32_t k = 0; k < z->all.n; k++)
-        if (beside(z->all.at[k], c) && !search_narrowed(z->all.at[k]))
-            raise_bound(z->all.at[k], bound_s);
-}
-
-bool search_lay_out_own(search_level0 *z, search_candidate *c)
-{
-    fs_err err = {0};
-    const int32_t before = c->cut;
-    c->cut = SEARCH_CUT;
-    if (c->n_stages == 1 || c->arena || search_narrowed(c) || folds(z, c))
-        return false;
-    c->arena = fs_arena_create();
-    if (search_lay_out_cut(z, c, &err) != FS_OK)
-        reject(c, "infeasible", err.text);
-    if (!c->settled && !c->view)
-        share_cut(z, c);
-    const bool out = search_proven(c->record.lower_bound_s, search_enough(z));
-    if (!c->view) /* once more, when more is wanted */
-        c->cut = out ? before : before + 1;
-    if (c->settled || c->view || out) {
-        search_drop_tables(c);
-        return false;
-    }
-    c->weighed = true;
-    return true;
-}
-
-/* Its tables are built here, by this hand's model. */
-static bool own_nodes(search_level0 *z, search_candidate *c)
-{
-    c->shown.rates =
-        search_rates_for(z, search_groups(c), c->shown.graph->micro_batches);
-    return node_tables(z, c);
-}
-
-bool search_floor_own(search_level0 *z, search_candidate *c)
-{
-    c->shown.seconds_only = true;
-    if (!own_nodes(z, c))
-        return false;
-    raise_bound(c, c->view ? search_net_floor(&c->built.loose, c->arena)
-                           : search_cut_floor(&c->built, c->arena));
-    return true;
-}
-
-void search_press_own(search_level0 *z, search_candidate *c, int32_t rounds,
-                      double enough)
-{
-    c->shown.least_moves = true;
-    if (search_floor_own(z, c) &&
-        !search_proven(c->record.lower_bound_s, enough) && edge_tables(c))
-        raise_bound(c, search_net_press(&c->built.net, c->prices, rounds,
-                                        enough,
-                                        fs_deadline_at(z->end, &c->steps)));
-}
-
-bool search_build_own(search_level0 *z, search_candidate *c)
-{
-    return own_nodes(z, c) && edge_tables(c);
-}
-
-void search_weigh_own(search_level0 *z, search_candidate *c)
-{
-    search_press_own(z, c, c->cut < SEARCH_CUT ? 1 : 0, search_enough(z));
-    search_drop_tables(c);
-}
-
 /* Does the least of each table say that no more of it is of use? */
 static bool is_out(search_level0 *z, search_candidate *c)
 {
-    raise_bound(c, search_net_floor(&c->built.loose, c->arena));
+    search_raise_bound(c, search_net_floor(&c->built.loose, c->arena));
     if (c->whole || c->sought || search_narrowed(c) ||
         isinf(c->record.lower_bound_s) ||
         !search_proven(c->record.lower_bound_s, search_enough(z)))
@@ -385,7 +133,7 @@ static bool lay_out_whole(search_level0 *z, search_candidate *c)
     c->arena = fs_arena_create();
     const bool good = search_lay_out(z, c, &err) == FS_OK;
     if (!good)
-        reject(c, "infeasible", err.text);
+        search_reject(c, "infeasible", err.text);
     else if (c->shown.memory) /* which others share, and hands read */
         cost_memory_most_all(c->shown.memory);
     return good;
@@ -395,9 +143,9 @@ static bool lay_out_whole(search_level0 *z, search_candidate *c)
  * by this hand's model. */
 static void build_whole(search_level0 *z, search_candidate *c)
 {
-    if (!own_nodes(z, c) || is_out(z, c))
+    if (!search_own_nodes(z, c) || is_out(z, c))
         return;
-    if (!edge_tables(c))
+    if (!search_edge_tables(c))
         c->settled = true;
     else
         is_out(z, c);
@@ -428,7 +176,7 @@ static void explain_infeasible(search_candidate *c)
     const search_net *net = &c->built.net;
     int64_t need = 0, limit = INT64_MAX;
     if (c->share < 1) {
-        reject(c, "memory", "memory");
+        search_reject(c, "memory", "memory");
         return;
     }
     for (int32_t k = 0; k < net->n_limits; k++) {
@@ -438,10 +186,11 @@ static void explain_infeasible(search_candidate *c)
             limit = net->limit_bytes[k];
     }
     if (need == INT64_MAX || net->n_limits == 0) {
-        reject(c, "infeasible", "no legal combination of signatures fits");
+        search_reject(c, "infeasible",
+                      "no legal combination of signatures fits");
         return;
     }
-    reject(c, "memory", "memory");
+    search_reject(c, "memory", "memory");
     /* No single limit is too small for all: every plan exceeds one of them. */
     c->need_bytes = need > limit ? need : limit + 1;
 }
@@ -456,7 +205,7 @@ static void refuse_folded(search_level0 *z, search_candidate *c)
         const double least = search_lift_bytes(&c->built, k, deadline);
         if (least <= (double)net->limit_bytes[k])
             continue;
-        reject(c, "memory", "memory");
+        search_reject(c, "memory", "memory");
         c->need_bytes = (int64_t)least;
         z->memory_decides = true;
         return;
@@ -705,7 +454,7 @@ void search_press_one(search_level0 *z, search_candidate *c)
         c->too_small = search_net_too_small(&c->built.net);
     if (c->too_small)
         return;
-    raise_bound(c, pressed(z, c, budget->deadline));
+    search_raise_bound(c, pressed(z, c, budget->deadline));
     c->record.seconds += search_seconds_since(start_ns);
 }
 

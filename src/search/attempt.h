@@ -17,6 +17,15 @@ void search_say(const search_level0 *z, const search_candidate *c,
 /* All tables of several, by as many hands as there are. How many there are to
  * solve, and time for, which are the first of the list then. */
 int32_t search_prepare(search_level0 *z, search_candidate **list, int32_t n);
+/* Of one, of the layout shown: its nodes' (false: there is nothing to solve, or
+ * no time; of its whole cut by a crew's hand, with that hand's model), and its
+ * edges' (false: no time). */
+bool search_node_tables(search_level0 *z, search_candidate *c);
+bool search_own_nodes(search_level0 *z, search_candidate *c);
+bool search_edge_tables(search_candidate *c);
+void search_raise_bound(search_candidate *c, double bound_s);
+/* It has no plan. */
+void search_reject(search_candidate *c, const char *status, const char *why);
 /* And what was found with them. */
 void search_drop_tables(search_candidate *c);
 /* And what engines met. */
