@@ -519,7 +519,7 @@ fs_status search_conclude(search_level0 *z, search_candidate *c, fs_err *err)
     }
     search_say(z, c, c->record.status);
     c->answered = false;
-    if (search_narrowed(c) && !z->problem->rounds)
+    if (search_narrowed(c) && c->arena && !z->problem->rounds)
         search_keep_other(z, c);
     search_release(z, c);
     if (c->memory_binds || strcmp(c->record.status, "memory") == 0)
