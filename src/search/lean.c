@@ -29,7 +29,8 @@ typedef struct lean {
     fs_deadline deadline;
     fs_arena *arena;
     search_prices prices;
-    double *part; /* [limit] of the weight, sum 1 */
+    double *part;  /* [limit] of the weight, sum 1, */
+    double *asked; /* and as it was at the last minimum */
     search_sums sums;
     int32_t *value; /* of the last minimiser, */
     int32_t met;    /* which was met so often in a row */
@@ -130,6 +131,18 @@ static int by_cost(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
+/* Prices that hardly moved since they were asked for a minimum have the same
+ * again. */
+#define HARDLY 1e-3
+
+static bool has_moved(const lean *l)
+{
+    double most = 0;
+    for (int32_t k = 0; k < l->net.n_limits; k++)
+        most = fmax(most, fabs(l->part[k] - l->asked[k]));
+    return most > HARDLY;
+}
+
 typedef enum verdict { FITS, TOO_FULL, OVER } verdict;
 
 /* Minimisers at one weight: does one of them fit? It is over when nothing that
@@ -141,8 +154,12 @@ static verdict weigh(lean *l, double weight, int32_t rounds)
     for (int32_t r = 0; r < rounds && l->met < STUCK; r++) {
         search_minimum min;
         shift(l);
-        for (int32_t k = 0; k < l->net.n_limits; k++)
+        if (r > 0 && !has_moved(l))
+            continue;
+        for (int32_t k = 0; k < l->net.n_limits; k++) {
+            l->asked[k] = l->part[k];
             l->prices.bytes[k] = weight * l->part[k];
+        }
         const bool known = !fs_deadline_over(&l->deadline) && minimise(l, &min);
         if (!known ||
             min.bound - weight * (double)l->wish.limit > l->wish.below_s)
@@ -164,6 +181,7 @@ void search_lean_plans(const search_net *net, const search_lean_wish *wish,
               .arena = arena,
               .prices = search_prices_new(net, arena),
               .part = fs_new(arena, double, n),
+              .asked = fs_new(arena, double, n),
               .sums = search_sums_new(net, arena),
               .value = fs_new(arena, int32_t, net->n_nodes),
               .out = out};
