@@ -439,10 +439,10 @@ void search_lay_out_even(search_level0 *z, search_candidate *c,
     out->span = span_of_all(c);
     static const int32_t once[] = {1, 1};
     out->pieces = search_pieces_of(z, &whole, folded ? folded->view : NULL);
+    out->in_runs = c->depth == 1 && !problem->stage_of;
     out->heaviest[0] = out->heaviest[1] = -1;
     out->n_groups = 2; /* the heaviest piece apart */
     out->like = once;
-    out->in_runs = c->depth == 1 && !problem->stage_of;
     out->any_cut = period_of(problem->cluster, ir_mesh_size(&c->mesh));
 }
 

@@ -60,6 +60,7 @@ typedef struct search_pieces {
     int32_t *of;    /* [nodes] its piece; negative: it is not of one */
     int32_t *times; /* [nodes] of the piece of that number; 0: there is none */
     int32_t n, *order; /* [n] all of the whole graph's, as stages have them */
+    bool copies; /* some compute others again: which do hangs on the cut */
 } search_pieces;
 
 /* What seconds are counted with: [0] per micro-batch, [1] per step. */

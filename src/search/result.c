@@ -10,6 +10,7 @@
 #include "search/plans.h"
 
 #include "base/clock.h"
+#include "ir/recompute.h"
 
 #include <float.h>
 #include <math.h>
@@ -22,6 +23,18 @@ static void add_schedule(const search_problem *p, int32_t k, fs_text *text)
     fs_text_add(text, "%s%s", k ? ", " : "", p->schedules[k]);
     if (depth > 1)
         fs_text_add(text, " of %d stages per group of devices", depth);
+}
+
+/* Who reads what another stage computes again reads what that computed first,
+ * and copies that nobody reads are none: a cut that such a copy crosses has
+ * less to compute, and bounds of every cut do not hold for it. */
+static bool has_copies(const search_problem *p)
+{
+    for (int32_t k = 0; k < p->n_graphs; k++)
+        for (int32_t v = 0; v < p->graphs[k].graph->nodes.n; v++)
+            if (ir_computes_again(p->graphs[k].graph, v))
+                return true;
+    return false;
 }
 
 /* However stages of equal meshes are cut. */
@@ -54,14 +67,17 @@ static const char *cuts_of(const search_level0 *z, const search_result *out)
                     z->n_recuts == 1 ? "" : "s");
     if (out->any_cut_s <= 0)
         return cuts.at;
+    const char *where =
+        has_copies(p) ? " where nothing that is computed again crosses" : "";
     if (search_proven(out->any_cut_s, out->lower_bound_s))
-        fs_text_add(&cuts, " (the bound holds however equal stages are cut)");
+        fs_text_add(&cuts, " (the bound holds however equal stages are cut%s)",
+                    where);
     else
         fs_text_add(&cuts,
                     " (nothing below %s, gap %.3g %%, however equal stages are "
-                    "cut)",
+                    "cut%s)",
                     fs_human_seconds(text, out->any_cut_s),
-                    100 * (1 - out->any_cut_s / out->iteration_s));
+                    100 * (1 - out->any_cut_s / out->iteration_s), where);
     return cuts.at;
 }
 
