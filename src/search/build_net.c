@@ -34,6 +34,7 @@ typedef struct builder {
     search_memo filtered; /* domain and mask -> domain */
     search_memo lasting;  /* domain_lives -> domain */
     search_memo loose;    /* domain -> domain */
+    search_memo gone;     /* domain -> domain */
     search_memo loads;    /* load_key -> load */
     FS_VEC(const int64_t *) load;
     FS_VEC(domain) domains;
@@ -337,6 +338,25 @@ static int32_t with_loose(builder *b, int32_t v, int32_t id)
     return *known;
 }
 
+/* The same ways to lie, none of which takes time. */
+static int32_t add_gone(builder *b, int32_t from)
+{
+    domain d = b->domains.at[from];
+    d.seconds = fs_new(b->arena, double, d.n);
+    fs_push(b->arena, &b->domains, d);
+    return b->domains.n - 1;
+}
+
+static int32_t with_gone(builder *b, int32_t v, int32_t id)
+{
+    if (!b->layout->gone || !b->layout->gone[v])
+        return id;
+    int32_t *known = search_memo_at(&b->gone, &id, sizeof id);
+    if (*known < 0)
+        *known = add_gone(b, id);
+    return *known;
+}
+
 static int32_t domain_of(builder *b, int32_t v)
 {
     node_key key;
@@ -345,7 +365,8 @@ static int32_t domain_of(builder *b, int32_t v)
         search_memo_at(&b->alike, key.word, (size_t)key.n * sizeof *key.word);
     if (*known < 0)
         *known = add_domain(b, v);
-    return with_loose(b, v, with_lives(b, v, filter_domain(b, v, *known)));
+    const int32_t id = with_lives(b, v, filter_domain(b, v, *known));
+    return with_gone(b, v, with_loose(b, v, id));
 }
 
 /* What the bytes of a node depend on; no padding. */
@@ -457,6 +478,7 @@ bool search_build_nodes(const search_problem *problem,
                  .filtered = {.arena = arena},
                  .lasting = {.arena = arena},
                  .loose = {.arena = arena},
+                 .gone = {.arena = arena},
                  .loads = {.arena = arena},
                  .scaler = {.arena = arena, .known = {.arena = arena}}};
     *out =

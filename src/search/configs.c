@@ -2,6 +2,7 @@
  * that one becomes when it is looked at closer. */
 #include "config.h"
 #include "search/lay_out.h"
+#include "search/shares.h"
 #include "search/space.h"
 
 #include "plan/schedule.h"
@@ -231,7 +232,7 @@ search_candidate *search_add_part(search_level0 *z, const search_candidate *of,
     if (part->mesh) {
         one->record.n_meshes = of->n_stages;
         one->record.mesh = part->mesh;
-    } else {
+    } else if (search_part_of_bound(z, of, part)) {
         one->weighed_s = one->record.lower_bound_s = of->weighed_s;
     }
     return one;

@@ -98,6 +98,7 @@ search_crossings search_find_floors(const search_built *built,
                                     fs_arena *arena)
 {
     const ir_graph *graph = built->layout->graph;
+    int32_t *const *readers = built->layout->readers;
     search_memo known = {.arena = arena};
     FS_VEC(double) floors = {0};
     double **more = fs_new(arena, double *, graph->nodes.n);
@@ -108,7 +109,8 @@ search_crossings search_find_floors(const search_built *built,
             const ir_tensor *t = &graph->tensors.at[node->in[k]];
             const int64_t bytes =
                 ir_shape_count(&t->shape) * ir_dtype_bytes(t->dtype);
-            if (plan_tensor_per_step(graph, node->in[k]) ||
+            if ((readers && readers[v][k] == 0) ||
+                plan_tensor_per_step(graph, node->in[k]) ||
                 search_made_anywhere(graph, t->producer))
                 continue;
             int32_t *at = search_memo_at(&known, &bytes, sizeof bytes);

@@ -593,6 +593,19 @@ void search_find_ranks(const ir_graph *graph, fs_arena *arena,
     fs_arena_destroy(scratch);
 }
 
+const int32_t *search_count_crossings(const ir_graph *graph, fs_arena *arena)
+{
+    fs_arena *scratch = fs_arena_create();
+    cutter c = {.graph = graph, .arena = scratch};
+    c.uses = ir_graph_uses(graph, scratch);
+    find_moving(&c);
+    count_crossings(&c);
+    const size_t bytes = ((size_t)c.n + 1) * sizeof *c.crossing;
+    const int32_t *found = fs_memdup(arena, c.crossing, bytes);
+    fs_arena_destroy(scratch);
+    return found;
+}
+
 /* As many as there may be, those that fewest activations cross. */
 static int32_t list_places(const cutter *c, int32_t least, int32_t most,
                            int32_t *out)

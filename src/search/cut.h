@@ -25,6 +25,10 @@ typedef struct search_ranks {
 void search_find_ranks(const ir_graph *graph, fs_arena *arena,
                        search_ranks *out);
 
+/* [ranks + 1] How many activations of weight cross in front of each: a cut by
+ * time lies where fewest do, in more places the more stages there are. */
+const int32_t *search_count_crossings(const ir_graph *graph, fs_arena *arena);
+
 /* [stages] How many of the first device each stage's devices are as fast as, by
  * seconds of the whole graph on one; the slowest of a stage counts. */
 double *search_find_speeds(const search_problem *problem,

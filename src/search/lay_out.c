@@ -9,6 +9,7 @@
 #include "search/known.h"
 #include "search/narrow.h"
 #include "search/recipe.h"
+#include "search/shares.h"
 
 #include "ir/recompute.h"
 #include "plan/schedule.h"
@@ -444,6 +445,7 @@ void search_lay_out_even(search_level0 *z, search_candidate *c,
     out->n_groups = 2; /* the heaviest piece apart */
     out->like = once;
     out->any_cut = period_of(problem->cluster, ir_mesh_size(&c->mesh));
+    search_leave_parted(search_parts_of(z, c), whole.graph, c->arena, out);
 }
 
 /* The values of the nodes of the whole graph, each of the view's node that

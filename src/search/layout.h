@@ -45,6 +45,7 @@ typedef struct search_layout {
     int32_t *const *readers; /* [nodes][inputs, or a variable's loop] an edge
                                 takes one so manieth of its seconds; 0: there is
                                 none. NULL: all of them */
+    const bool *gone;        /* [nodes] takes no time; NULL: none */
     bool chooses;            /* nodes that compute again may be left out */
     const struct search_pieces
         *pieces;         /* of the graph; NULL: not known. What */
@@ -60,7 +61,6 @@ typedef struct search_pieces {
     int32_t *of;    /* [nodes] its piece; negative: it is not of one */
     int32_t *times; /* [nodes] of the piece of that number; 0: there is none */
     int32_t n, *order; /* [n] all of the whole graph's, as stages have them */
-    bool copies; /* some compute others again: which do hangs on the cut */
 } search_pieces;
 
 /* What seconds are counted with: [0] per micro-batch, [1] per step. */

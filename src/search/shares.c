@@ -28,15 +28,21 @@ typedef struct dense_node {
 
 typedef FS_VEC(dense_node) dense_nodes;
 
-struct search_shares {
-    int32_t n_pieces;
+/* Of nodes that no cut leaves out. */
+typedef struct shares_of_cuts {
     double *launch_s[2]; /* [n_pieces, and of no piece] of nodes that are not
                             dense: per micro-batch, per step */
     dense_nodes dense;
+} shares_of_cuts;
+
+struct search_shares {
+    int32_t n_pieces;
+    search_partings partings;
+    shares_of_cuts *at; /* [partings.n] */
 };
 
 static void add_node(const search_level0 *z, const ir_graph *graph, int32_t v,
-                     int32_t piece, struct search_shares *shares)
+                     int32_t piece, shares_of_cuts *shares)
 {
     const bool per_step = cost_node_per_step(graph, v);
     const ir_op_kind op = graph->nodes.at[v].op;
@@ -49,22 +55,77 @@ static void add_node(const search_level0 *z, const ir_graph *graph, int32_t v,
             cost_node_least(z->problem->cost, graph, v);
 }
 
+static void add_up(const search_level0 *z, const ir_graph *graph,
+                   const search_ranks *ranks, const search_parting *parting,
+                   shares_of_cuts *shares)
+{
+    for (int32_t i = 0; i < 2; i++)
+        shares->launch_s[i] = fs_new(z->scratch, double, ranks->n + 1);
+    for (int32_t v = 0; v < graph->nodes.n; v++)
+        if (!parting->gone || !parting->gone[v])
+            add_node(z, graph, v,
+                     ranks->rank[v] < 0 ? ranks->n : ranks->rank[v], shares);
+}
+
 const struct search_shares *search_find_shares(search_level0 *z)
 {
     const search_problem *problem = z->problem;
     struct search_shares *all =
         fs_new(z->scratch, struct search_shares, problem->n_graphs);
     for (int32_t k = 0; k < problem->n_graphs; k++) {
-        const ir_graph *graph = problem->graphs[k].graph;
-        const search_ranks *ranks = search_ranks_of(z, graph);
+        const search_ranks *ranks =
+            search_ranks_of(z, problem->graphs[k].graph);
         all[k].n_pieces = ranks->n;
-        for (int32_t i = 0; i < 2; i++)
-            all[k].launch_s[i] = fs_new(z->scratch, double, ranks->n + 1);
-        for (int32_t v = 0; v < graph->nodes.n; v++)
-            add_node(z, graph, v,
-                     ranks->rank[v] < 0 ? ranks->n : ranks->rank[v], &all[k]);
+        all[k].partings = search_find_partings(
+            problem, problem->graphs[k].graph, ranks, z->scratch);
+        all[k].at = fs_new(z->scratch, shares_of_cuts, all[k].partings.n);
+        for (int32_t i = 0; i < all[k].partings.n; i++)
+            add_up(z, problem->graphs[k].graph, ranks, &all[k].partings.at[i],
+                   &all[k].at[i]);
     }
     return all;
+}
+
+static const struct search_shares *shares_of(search_level0 *z,
+                                             const search_graph *graph)
+{
+    if (!z->shares)
+        z->shares = search_find_shares(z);
+    return &z->shares[graph - z->problem->graphs];
+}
+
+/* By any schedule that it may have. */
+static int32_t most_stages(const search_level0 *z, const search_candidate *c)
+{
+    int32_t most = c->n_stages;
+    for (int32_t k = 0; !c->schedule && k < z->problem->n_schedules; k++) {
+        search_candidate one = *c;
+        search_set_schedule(z->problem, k, &one);
+        most = one.n_stages > most ? one.n_stages : most;
+    }
+    return most;
+}
+
+const search_parting *search_parts_of(search_level0 *z,
+                                      const search_candidate *c)
+{
+    return search_parting_of(&shares_of(z, c->graph)->partings,
+                             most_stages(z, c));
+}
+
+bool search_part_of_bound(search_level0 *z, const search_candidate *c,
+                          const search_part *part)
+{
+    return !part->begin ||
+           search_parts_no_more(&shares_of(z, c->graph)->partings,
+                                most_stages(z, c), c->n_stages, part->begin);
+}
+
+static const shares_of_cuts *cuts_of(search_level0 *z,
+                                     const search_candidate *c)
+{
+    const struct search_shares *all = shares_of(z, c->graph);
+    return &all->at[search_parts_of(z, c) - all->partings.at];
 }
 
 /* On a stage of so many devices. */
@@ -76,14 +137,16 @@ static double dense_seconds(const search_level0 *z, const dense_node *node,
     return cost_dense_least(z->problem->cost, node->op, &share);
 }
 
-double *search_share_seconds(const search_level0 *z, const search_candidate *c,
+double *search_share_seconds(search_level0 *z, const search_candidate *c,
                              fs_arena *arena)
 {
     const ir_graph *graph = c->graph->graph;
-    const dense_nodes *dense = &z->shares[c->graph - z->problem->graphs].dense;
+    const dense_nodes *dense = &cuts_of(z, c)->dense;
+    const bool *gone = search_parts_of(z, c)->gone;
     double *s = fs_new(arena, double, graph->nodes.n);
     for (int32_t v = 0; v < graph->nodes.n; v++)
-        s[v] = cost_node_least(z->problem->cost, graph, v);
+        if (!gone || !gone[v])
+            s[v] = cost_node_least(z->problem->cost, graph, v);
     for (int32_t k = 0; k < dense->n; k++)
         s[dense->at[k].node] =
             dense_seconds(z, &dense->at[k], ir_mesh_size(&c->mesh));
@@ -91,12 +154,12 @@ double *search_share_seconds(const search_level0 *z, const search_candidate *c,
 }
 
 /* [piece, and of none] Seconds on stages of so many devices. */
-static double *seconds_of(const search_level0 *z,
-                          const struct search_shares *shares, int32_t devices,
-                          bool per_step, fs_arena *arena)
+static double *seconds_of(const search_level0 *z, const shares_of_cuts *shares,
+                          int32_t n_pieces, int32_t devices, bool per_step,
+                          fs_arena *arena)
 {
     double *s = fs_memdup(arena, shares->launch_s[per_step],
-                          ((size_t)shares->n_pieces + 1) * sizeof *s);
+                          ((size_t)n_pieces + 1) * sizeof *s);
     for (int32_t k = 0; k < shares->dense.n; k++) {
         const dense_node *node = &shares->dense.at[k];
         if (node->per_step == per_step)
@@ -124,17 +187,15 @@ static load load_of(int32_t n, const double *micro, double times,
 
 double search_share_floor(search_level0 *z, search_candidate *c)
 {
-    if (!z->shares)
-        z->shares = search_find_shares(z);
-    const struct search_shares *shares =
-        &z->shares[c->graph - z->problem->graphs];
+    const shares_of_cuts *shares = cuts_of(z, c);
     const double m = c->graph->micro_batches, p = search_groups(c);
     const double fill = search_least_fill(z, c);
-    const int32_t devices = ir_mesh_size(&c->mesh), n = shares->n_pieces;
+    const int32_t devices = ir_mesh_size(&c->mesh),
+                  n = shares_of(z, c->graph)->n_pieces;
     fs_arena *scratch = fs_arena_create();
     const double *none = fs_new(scratch, double, n + 1);
-    const double *micro = seconds_of(z, shares, devices, false, scratch);
-    const double *step = seconds_of(z, shares, devices, true, scratch);
+    const double *micro = seconds_of(z, shares, n, devices, false, scratch);
+    const double *step = seconds_of(z, shares, n, devices, true, scratch);
     const load a = load_of(n, micro, 1, none), b = load_of(n, none, 0, step),
                both = load_of(n, micro, m, step);
     fs_arena_destroy(scratch);

@@ -414,6 +414,7 @@ static double bound_of_shares(sim_bounds *b, const sim_space *space,
         const search_candidate *first = b->families.at[k].first->c;
         if (first->graph == of->graph && first->n_stages == of->n_stages &&
             first->depth == of->depth &&
+            search_parts_of(b->z, first) == search_parts_of(b->z, of) &&
             is_in_order(b->z, first) == is_in_order(b->z, of))
             return b->families.at[k].bound_s;
     }
@@ -471,6 +472,7 @@ static int32_t **find_readers(search_level0 *z, const search_candidate *c)
     const search_ranks *ranks = search_ranks_of(z, graph);
     const int32_t *n = count_readers(graph, c->arena);
     int32_t **readers = fs_new(c->arena, int32_t *, seen->nodes.n);
+    int32_t *const *known = c->shown.readers; /* what cuts part */
     for (int32_t v = 0; v < seen->nodes.n; v++) {
         readers[v] = fs_new(c->arena, int32_t, seen->nodes.at[v].n_in + 1);
         for (int32_t k = 0; k <= seen->nodes.at[v].n_in; k++)
@@ -491,7 +493,9 @@ static int32_t **find_readers(search_level0 *z, const search_candidate *c)
     }
     for (int32_t v = 0; v < seen->nodes.n; v++)
         for (int32_t k = 0; k <= seen->nodes.at[v].n_in; k++)
-            readers[v][k] = readers[v][k] < 0 ? 0 : readers[v][k];
+            readers[v][k] = readers[v][k] < 0 || (known && known[v][k] == 0)
+                                ? 0
+                                : readers[v][k];
     return readers;
 }
 

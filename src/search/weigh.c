@@ -21,13 +21,6 @@ static bool may_be_even(const search_level0 *z)
     return !z->problem->stage_mesh && z->problem->cluster->n_groups == 1;
 }
 
-/* A cut that what is computed again crosses leaves some of it out
- * (ir_recompute_bind), and its own may be one: of runs nothing is said then. */
-static void leave_runs(search_candidate *c)
-{
-    c->shown.in_runs &= !c->shown.pieces->copies;
-}
-
 void search_look(search_level0 *z, search_candidate *c)
 {
     c->looked = true;
@@ -50,7 +43,6 @@ void search_look_at_nodes(search_level0 *z, search_candidate *c)
     c->arena = fs_arena_create();
     search_lay_out_even(z, c, &c->shown);
     c->shown.seconds_only = true;
-    leave_runs(c);
     if (search_node_tables(z, c)) {
         const search_crossings cuts =
             search_find_floors(&c->built, search_ranks_of(z, c->graph->graph),
@@ -122,8 +114,6 @@ static double weigh_even(search_level0 *z, search_candidate *c, bool apart)
     search_lay_out_even(z, c, &c->shown);
     c->shown.seconds_only = true;
     c->shown.tells_apart = apart;
-    if (!apart)
-        leave_runs(c);
     const search_ranks *ranks =
         apart ? search_ranks_of(z, c->graph->graph) : NULL;
     if (search_node_tables(z, c)) {
@@ -158,8 +148,7 @@ void search_weigh_every_cut(search_level0 *z, search_candidate *c)
     const double bound = weigh_even(z, &anew, true);
     c->steps += anew.steps;
     c->any_cut_s = fmax(c->any_cut_s, bound);
-    if (!anew.shown.pieces->copies)
-        search_raise_bound(c, bound);
+    search_raise_bound(c, bound);
 }
 
 const int32_t *search_even_values(search_level0 *z, search_candidate *c)
