@@ -81,7 +81,7 @@ tests_search_shares_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_runs_test_SOURCES = tests/search_runs_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_runs_test_LDADD = $(zoo_libs) $(search_libs)
-tests_search_again_test_SOURCES = tests/search_again_test.c \
+tests_search_again_test_SOURCES = tests/search_again_test.c tests/search_draw.c tests/search_draw.h \
   tests/search_cluster.h tests/tap.h
 tests_search_again_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_states_test_SOURCES = tests/search_states_test.c \
