@@ -379,7 +379,8 @@ static void propose_pipeline(search_recutter *r, const search_runs *runs,
         fs_push(r->arena, &r->open, p);
 }
 
-static void propose_pipelines(search_recutter *r, const search_graph *graph,
+/* False: the work is not enough for them. */
+static bool propose_pipelines(search_recutter *r, const search_graph *graph,
                               double most_steps)
 {
     search_level0 *z = r->z;
@@ -398,6 +399,7 @@ static void propose_pipelines(search_recutter *r, const search_graph *graph,
     z->other_steps += runs.steps;
     z->late |= runs.late;
     fs_arena_destroy(runs.scratch);
+    return !runs.hopeless;
 }
 
 /* The cheapest plan with so many micro-batches. */
@@ -436,7 +438,8 @@ static fs_status try_meshes(search_recutter *r, fs_err *err)
         if ((double)p->graphs[next].graph->nodes.n * NODE_STEPS >= left)
             continue;
         r->open.n = 0;
-        propose_pipelines(r, &p->graphs[next], left);
+        if (!propose_pipelines(r, &p->graphs[next], left))
+            break;
         FS_TRY(try_proposals(r, IN_A_ROW, err));
     }
     return FS_OK;

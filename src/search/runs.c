@@ -25,11 +25,12 @@ bool search_runs_over(search_runs *a, const fs_end *end, double steps)
 }
 
 /* Of meshes of one size alone pipelines are even, which is looked at without
- * runs: by what meshes took so far, is the work not enough for two sizes? */
+ * runs: by what meshes took so far, the last one as far as it came, is the work
+ * not enough for two sizes? */
 static bool is_hopeless(const search_runs *a)
 {
-    return a->several && a->n_meshes > 0 &&
-           (double)a->steps / a->n_meshes * a->needed > a->runs_steps;
+    return a->several &&
+           (double)a->steps / (a->n_meshes + 1) * a->needed > a->runs_steps;
 }
 
 static bool runs_over(search_runs *a)
@@ -355,7 +356,7 @@ static void time_runs(whole *w)
     enum { AT_ONCE = 2 };
     search_runs *a = w->a;
     int32_t first = 0, last = 0;
-    while (first < a->n_layers && !runs_over(a)) {
+    while (first < a->n_layers && !runs_over(a) && !is_hopeless(a)) {
         run_job jobs[AT_ONCE];
         int32_t n = 0;
         for (; n < AT_ONCE && first < a->n_layers; n++) {
@@ -696,8 +697,7 @@ void search_runs_find(search_runs *a)
     for (int32_t i = 0; i < n; i++)
         a->run[i].s = INFINITY;
     time_places(a);
-    if (is_hopeless(a))
-        return;
-    for (int32_t o = 0; o < count_orders(a); o++)
+    a->hopeless = is_hopeless(a);
+    for (int32_t o = 0; o < count_orders(a) && !a->hopeless; o++)
         partition(a, o);
 }

@@ -52,6 +52,7 @@ typedef struct search_runs {
     int64_t n_networks;            /* that were solved */
     int32_t n_meshes;              /* that were looked at, and of the two */
     int32_t needed;                /* largest sizes all that there are */
+    bool hopeless;                 /* for them the work is not enough */
 } search_runs;
 
 /* The graph's layers, by the cut that balances them; each run of them on each
@@ -61,7 +62,7 @@ typedef struct search_runs {
  * cheapest pipelines. What crosses between stages is not seen. problem, graph,
  * keep, scratch, ends and steps are given. Networks: layers^2 / 2 per mesh.
  * Where several stages are wanted and the work is not enough for meshes of two
- * sizes, that is found out by the first, and nothing is found. */
+ * sizes, that is found out by the first ones, and nothing is found. */
 void search_runs_find(search_runs *runs);
 
 /* The pipeline's stage of a layer. */
