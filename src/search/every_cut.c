@@ -75,12 +75,12 @@ static void weigh_few(search_level0 *z, const open_cut *list, int32_t n_few,
 }
 
 /* The least of all rises no further than to the first that the work is not
- * enough for. The list begins with those that are not raised yet, of which that
- * many were before them took so many steps. */
+ * enough for, by what each took so far. The list begins with those that are
+ * not raised yet. */
 static bool pays(const open_cut *list, int32_t n, double least, double wanted,
                  double each, double left)
 {
-    const double many = floor(left / each);
+    const double many = BATCH * ceil(left / each / BATCH);
     const double reached =
         many < n ? fmin(list[(int32_t)many].c->any_cut_s, wanted) : wanted;
     return reached - least > LITTLE_GAIN * (wanted - least);
