@@ -187,10 +187,11 @@ static void make_cuts(search_recutter *r, bool both)
     search_crew_run(z, bound_cut, list, n);
 }
 
-/* Cuts to be tried together: where memory decides each costs more. */
-static int32_t at_once(const search_level0 *z)
+/* Cuts to be tried together: where memory decides each costs more, and where
+ * all others wait for a better plan it counts how soon there is one. */
+static int32_t at_once(const search_recutter *r)
 {
-    return z->memory_decides ? AT_ONCE : 1;
+    return r->z->memory_decides || r->others_wait ? AT_ONCE : 1;
 }
 
 /* Memory may have asked for others, with what is computed again chosen. */
@@ -203,7 +204,7 @@ static fs_status try_cuts(search_recutter *r, search_candidate **list,
         FS_TRY(attempt(r, list, n, err));
         for (int32_t k = 0; k < n; k++)
             search_propose_for(r, list[k]);
-        for (n = 0; n < at_once(z) && next < z->all.n; n++)
+        for (n = 0; n < at_once(r) && next < z->all.n; n++)
             list[n] = z->all.at[next++];
     }
     return FS_OK;
@@ -235,7 +236,7 @@ static fs_status try_next(search_recutter *r, bool last, int32_t *n,
     search_candidate *made[AT_ONCE];
     int32_t k;
     *n = 0;
-    while (*n < at_once(z) && (k = search_next_proposal(r, true)) >= 0) {
+    while (*n < at_once(r) && (k = search_next_proposal(r, true)) >= 0) {
         if (!r->open.at[k].made)
             make_cuts(r, !last);
         p[*n] = r->open.at[k];
@@ -603,7 +604,9 @@ fs_status search_recut_best(search_level0 *z, fs_err *err)
     const int64_t round_steps = z->round_steps;
     search_begin_cuts(r, usual_work(z));
     search_propose_for(r, c);
+    r->others_wait = true;
     FS_TRY(try_proposals(r, SOON, err));
+    r->others_wait = false;
     z->most_steps = r->most_steps;
     z->round_steps = round_steps;
     come_last(z, n);
