@@ -576,6 +576,16 @@ static sim_space *least_but(const sim_bounds *b, const sim_space *but)
     return least;
 }
 
+/* Its edges, too, unless the work ends: one that has them is not less. */
+static bool is_due(const sim_bounds *b, const sim_space *space)
+{
+    for (int32_t k = 0; space && space->level == NODES && k < b->all.n; k++)
+        if (b->all.at[k].level == EDGES &&
+            b->all.at[k].bound_s > space->bound_s)
+            return true;
+    return false;
+}
+
 double search_sim_bound(search_level0 *z)
 {
     sim_bounds b = {.z = z, .arena = fs_arena_create()};
@@ -589,8 +599,7 @@ double search_sim_bound(search_level0 *z)
             break;
         if (least[0]->level == NODES) {
             least[1] = least_but(&b, least[0]);
-            const bool both = least[1] && least[1]->level == NODES;
-            raise_edges(&b, least, 1 + both);
+            raise_edges(&b, least, 1 + is_due(&b, least[1]));
             continue;
         }
         const double before = (double)search_steps(z);
