@@ -337,6 +337,9 @@ static fs_status try_unmeasured(search_recutter *r, fs_err *err)
  * of another kind may be the first; of the work, what finding them may take. */
 enum { PIPELINES = 4 };
 #define RUNS_SHARE 0.7
+/* Runs of layers are networks of some fifteen graphs in all on each mesh, solved
+ * at one price; of what the best plan's took that is no less than this. */
+#define MESH_SHARE 0.25
 
 static bool wants_meshes(const search_level0 *z)
 {
@@ -393,7 +396,9 @@ static bool propose_pipelines(search_recutter *r, const search_graph *graph,
                         .scratch = fs_arena_create(),
                         .end = z->end,
                         .runs_end = z->end,
-                        .runs_steps = most_steps};
+                        .runs_steps = most_steps,
+                        .mesh_steps =
+                            MESH_SHARE * (double)z->kept.from->steps};
     search_runs_find(&runs);
     for (int32_t k = 0; k < runs.found.n; k++)
         propose_pipeline(r, &runs, &runs.found.at[k]);
