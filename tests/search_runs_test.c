@@ -22,9 +22,8 @@ static ir_graph *train(void)
     return g;
 }
 
-/* Without work: none is solved. */
 static search_runs runs_on(const search_problem *problem, bool several,
-                           fs_arena *arena)
+                           double steps, fs_arena *arena)
 {
     search_runs runs = {.problem = problem,
                         .graph = problem->graphs,
@@ -32,7 +31,8 @@ static search_runs runs_on(const search_problem *problem, bool several,
                         .several = several,
                         .scratch = arena,
                         .end = {INT64_MAX, NULL},
-                        .runs_end = {INT64_MAX, NULL}};
+                        .runs_end = {INT64_MAX, NULL},
+                        .runs_steps = steps};
     search_runs_find(&runs);
     return runs;
 }
@@ -47,15 +47,29 @@ static bool has(const search_runs *runs, int32_t size)
 
 static void test_sizes(const search_problem *problem, fs_arena *arena)
 {
-    const search_runs all = runs_on(problem, false, arena);
+    const search_runs all = runs_on(problem, false, 0, arena);
     tap_equal_int(all.n_layers, SEARCH_MOST_LAYERS, "there are eight layers");
     tap_equal_int(all.n_sizes, 8,
                   "of 1024 devices eight stages have sub-meshes of 8 to 1024");
     tap_ok(has(&all, 8) && !has(&all, 4) && has(&all, 1024),
            "from 512 + 256 + 128 + 64 + 32 + 16 + 8 + 8 on");
-    const search_runs some = runs_on(problem, true, arena);
+    const search_runs some = runs_on(problem, true, 0, arena);
     tap_ok(some.n_sizes == 7 && !has(&some, 1024),
            "several stages: none has all devices");
+}
+
+/* 512 and 256 devices are nine and eight meshes. */
+static void test_work(const search_problem *problem, fs_arena *arena)
+{
+    const search_runs one = runs_on(problem, true, 1, arena);
+    tap_equal_int(one.needed, 17, "seventeen meshes are of the largest sizes");
+    const search_runs few =
+        runs_on(problem, true, 6.0 * (double)one.steps, arena);
+    tap_ok(few.n_meshes <= 2,
+           "work for a few of them: the first tell that it is no use");
+    tap_equal_int(few.found.n, 0, "and nothing is found");
+    const search_runs whole = runs_on(problem, false, 1, arena);
+    tap_ok(whole.n_meshes > 1, "a planner takes what it can have");
 }
 
 int main(void)
@@ -74,6 +88,7 @@ int main(void)
                                     .max_mesh_axes = 2,
                                     .known = search_known_create()};
     test_sizes(&problem, arena);
+    test_work(&problem, arena);
     search_known_destroy(problem.known);
     ir_graph_destroy(g);
     fs_arena_destroy(arena);

@@ -69,6 +69,7 @@ typedef struct search_candidate {
     bool looked, weighed, tried; /* how far the first pass came with it, */
     int32_t cut;                 /* and with its own cut: SEARCH_CUT, all the
                                     way */
+    bool shared;                 /* shares of its own cut were looked at */
     bool first;                  /* before all others, whatever their bounds */
     double pressed_s;      /* bound that it was pressed for by prices alone (0:
                               none), */

@@ -14,7 +14,9 @@
 /* Of the work done so far; all of it, where that was less than LITTLE_S. */
 #define SHARE 0.05
 #define LITTLE_S 0.5
-enum { BATCH = 8 };
+enum { BATCH = 8, FIRST = 2 };
+/* Of what is missing, less than this is not worth the work. */
+#define LITTLE_GAIN 0.1
 
 static bool has_every_cut(const search_problem *p)
 {
@@ -59,19 +61,29 @@ static int32_t list_open_cuts(const search_level0 *z, double wanted,
     return n;
 }
 
-/* The first of the list, a batch at most; returns how many. */
-static int32_t weigh_few(search_level0 *z, const open_cut *list, int32_t n,
-                         double *wanted)
+/* The first n of the list, a batch at most. */
+static void weigh_few(search_level0 *z, const open_cut *list, int32_t n_few,
+                      double *wanted)
 {
     search_candidate *few[BATCH];
-    const int32_t n_few = n < BATCH ? n : BATCH;
     for (int32_t k = 0; k < n_few; k++)
         few[k] = list[k].c;
     search_say(z, few[0], "however it is cut");
     search_crew_run(z, search_weigh_every_cut, few, n_few);
     for (int32_t k = 0; k < n_few; k++)
         *wanted = fmin(*wanted, few[k]->any_cut_s);
-    return n_few;
+}
+
+/* The least of all rises no further than to the first that the work is not
+ * enough for, by what each took so far. The list begins with those that are
+ * not raised yet. */
+static bool pays(const open_cut *list, int32_t n, double least, double wanted,
+                 double each, double left)
+{
+    const double many = BATCH * ceil(left / each / BATCH);
+    const double reached =
+        many < n ? fmin(list[(int32_t)many].c->any_cut_s, wanted) : wanted;
+    return reached - least > LITTLE_GAIN * (wanted - least);
 }
 
 void search_prove_every_cut(search_level0 *z)
@@ -85,9 +97,17 @@ void search_prove_every_cut(search_level0 *z)
         done + fmax(SHARE * done, fmin(done, LITTLE_S * FS_STEPS_PER_S));
     double wanted = wanted_of(z);
     const int32_t n = list_open_cuts(z, wanted, list);
-    int32_t k = 0;
-    while (k < n && !search_proven(list[k].c->any_cut_s, wanted) &&
-           (double)search_steps(z) < most && !search_over(z))
-        k += weigh_few(z, list + k, n - k, &wanted);
+    const double least = n ? list[0].c->any_cut_s : 0;
+    for (int32_t k = 0, some = FIRST;
+         k < n && !search_proven(list[k].c->any_cut_s, wanted) &&
+         (double)search_steps(z) < most && !search_over(z);
+         k += some, some = BATCH) {
+        const double now = (double)search_steps(z);
+        some = some < n - k ? some : n - k;
+        if (k == FIRST && !pays(list + k, n - k, least, wanted,
+                                fmax((now - done) / FIRST, 1), most - now))
+            break;
+        weigh_few(z, list + k, some, &wanted);
+    }
     fs_arena_destroy(scratch);
 }

@@ -187,10 +187,11 @@ static void make_cuts(search_recutter *r, bool both)
     search_crew_run(z, bound_cut, list, n);
 }
 
-/* Cuts to be tried together: where memory decides each costs more. */
-static int32_t at_once(const search_level0 *z)
+/* Cuts to be tried together: where memory decides each costs more, and where
+ * all others wait for a better plan it counts how soon there is one. */
+static int32_t at_once(const search_recutter *r)
 {
-    return z->memory_decides ? AT_ONCE : 1;
+    return r->z->memory_decides || r->others_wait ? AT_ONCE : 1;
 }
 
 /* Memory may have asked for others, with what is computed again chosen. */
@@ -203,7 +204,7 @@ static fs_status try_cuts(search_recutter *r, search_candidate **list,
         FS_TRY(attempt(r, list, n, err));
         for (int32_t k = 0; k < n; k++)
             search_propose_for(r, list[k]);
-        for (n = 0; n < at_once(z) && next < z->all.n; n++)
+        for (n = 0; n < at_once(r) && next < z->all.n; n++)
             list[n] = z->all.at[next++];
     }
     return FS_OK;
@@ -235,7 +236,7 @@ static fs_status try_next(search_recutter *r, bool last, int32_t *n,
     search_candidate *made[AT_ONCE];
     int32_t k;
     *n = 0;
-    while (*n < at_once(z) && (k = search_next_proposal(r, true)) >= 0) {
+    while (*n < at_once(r) && (k = search_next_proposal(r, true)) >= 0) {
         if (!r->open.at[k].made)
             make_cuts(r, !last);
         p[*n] = r->open.at[k];
@@ -336,6 +337,9 @@ static fs_status try_unmeasured(search_recutter *r, fs_err *err)
  * of another kind may be the first; of the work, what finding them may take. */
 enum { PIPELINES = 4 };
 #define RUNS_SHARE 0.7
+/* Runs of layers are networks of some fifteen graphs in all on each mesh, solved
+ * at one price; of what the best plan's took that is no less than this. */
+#define MESH_SHARE 0.25
 
 static bool wants_meshes(const search_level0 *z)
 {
@@ -379,7 +383,8 @@ static void propose_pipeline(search_recutter *r, const search_runs *runs,
         fs_push(r->arena, &r->open, p);
 }
 
-static void propose_pipelines(search_recutter *r, const search_graph *graph,
+/* False: the work is not enough for them. */
+static bool propose_pipelines(search_recutter *r, const search_graph *graph,
                               double most_steps)
 {
     search_level0 *z = r->z;
@@ -391,13 +396,16 @@ static void propose_pipelines(search_recutter *r, const search_graph *graph,
                         .scratch = fs_arena_create(),
                         .end = z->end,
                         .runs_end = z->end,
-                        .runs_steps = most_steps};
+                        .runs_steps = most_steps,
+                        .mesh_steps =
+                            MESH_SHARE * (double)z->kept.from->steps};
     search_runs_find(&runs);
     for (int32_t k = 0; k < runs.found.n; k++)
         propose_pipeline(r, &runs, &runs.found.at[k]);
     z->other_steps += runs.steps;
     z->late |= runs.late;
     fs_arena_destroy(runs.scratch);
+    return !runs.hopeless;
 }
 
 /* The cheapest plan with so many micro-batches. */
@@ -436,7 +444,8 @@ static fs_status try_meshes(search_recutter *r, fs_err *err)
         if ((double)p->graphs[next].graph->nodes.n * NODE_STEPS >= left)
             continue;
         r->open.n = 0;
-        propose_pipelines(r, &p->graphs[next], left);
+        if (!propose_pipelines(r, &p->graphs[next], left))
+            break;
         FS_TRY(try_proposals(r, IN_A_ROW, err));
     }
     return FS_OK;
@@ -600,7 +609,9 @@ fs_status search_recut_best(search_level0 *z, fs_err *err)
     const int64_t round_steps = z->round_steps;
     search_begin_cuts(r, usual_work(z));
     search_propose_for(r, c);
+    r->others_wait = true;
     FS_TRY(try_proposals(r, SOON, err));
+    r->others_wait = false;
     z->most_steps = r->most_steps;
     z->round_steps = round_steps;
     come_last(z, n);

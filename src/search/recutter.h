@@ -42,6 +42,7 @@ typedef struct search_recutter {
     double idle;        /* done so far without a better plan */
     int64_t loose;      /* so far it was little */
     int32_t in_vain;    /* cuts since the last that was better */
+    bool others_wait;   /* for a better plan, which makes less enough of them */
     double left_at;     /* steps done when others went on; 0: not yet */
 } search_recutter;
 

@@ -24,6 +24,16 @@ bool search_runs_over(search_runs *a, const fs_end *end, double steps)
     return late;
 }
 
+/* Of meshes of one size alone pipelines are even, which is looked at without
+ * runs: by what is known, and by what meshes took so far, the last one as far
+ * as it came, is the work not enough for two sizes? */
+static bool is_hopeless(const search_runs *a)
+{
+    const double each =
+        fmax(a->mesh_steps, (double)a->steps / (a->n_meshes + 1));
+    return a->several && each * a->needed > a->runs_steps;
+}
+
 static bool runs_over(search_runs *a)
 {
     return search_runs_over(a, &a->runs_end, a->runs_steps);
@@ -347,7 +357,7 @@ static void time_runs(whole *w)
     enum { AT_ONCE = 2 };
     search_runs *a = w->a;
     int32_t first = 0, last = 0;
-    while (first < a->n_layers && !runs_over(a)) {
+    while (first < a->n_layers && !runs_over(a) && !is_hopeless(a)) {
         run_job jobs[AT_ONCE];
         int32_t n = 0;
         for (; n < AT_ONCE && first < a->n_layers; n++) {
@@ -397,19 +407,38 @@ static void try_mesh(search_runs *a, const sub_mesh *at, const ir_mesh *mesh)
         w.built.empty < 0 && search_build_edges(arena, &w.built))
         time_runs(&w);
     a->steps += w.built.steps;
+    a->n_meshes++;
     fs_arena_destroy(arena);
+}
+
+static int32_t most_axes(const search_runs *a)
+{
+    return a->problem->fix_mesh.n > a->problem->max_mesh_axes
+               ? a->problem->fix_mesh.n
+               : a->problem->max_mesh_axes;
+}
+
+/* Of so many devices, of `axes` axes at most. */
+static int32_t count_shapes(int32_t devices, int32_t axes)
+{
+    int32_t n = 0;
+    if (devices == 1 || axes == 0)
+        return devices == 1;
+    for (int32_t d = 2; d <= devices; d++)
+        if (devices % d == 0)
+            n += count_shapes(devices / d, axes - 1);
+    return n;
 }
 
 static void try_meshes(search_runs *a, const sub_mesh *at, int32_t devices,
                        ir_mesh *mesh)
 {
     if (devices == 1) {
-        try_mesh(a, at, mesh);
+        if (!is_hopeless(a))
+            try_mesh(a, at, mesh);
         return;
     }
-    const int32_t most = a->problem->fix_mesh.n > a->problem->max_mesh_axes
-                             ? a->problem->fix_mesh.n
-                             : a->problem->max_mesh_axes;
+    const int32_t most = most_axes(a);
     if (mesh->n >= most)
         return;
     for (int32_t d = devices; d >= 2; d--) {
@@ -614,12 +643,27 @@ int32_t search_pipeline_stage(const search_pipeline *pipe, int32_t layer)
     return stage;
 }
 
+static int32_t count_needed(const search_runs *a)
+{
+    const int32_t devices = a->problem->cluster->n_devices;
+    int32_t needed = 0, sizes = 0;
+    for (int32_t k = a->n_sizes - 1; k >= 0 && sizes < 2; k--) {
+        if (a->several && a->size[k] == devices)
+            continue;
+        needed += count_shapes(a->size[k], most_axes(a));
+        sizes++;
+    }
+    return needed;
+}
+
 /* Large sub-meshes first: when time runs out there is a plan of few stages. */
 static void time_places(search_runs *a)
 {
     const int32_t devices = a->problem->cluster->n_devices;
     ir_mesh mesh = {0};
     bool *done = fs_new(a->scratch, bool, a->n_places);
+    a->n_meshes = 0;
+    a->needed = count_needed(a);
     for (int32_t k = a->n_sizes - 1; k >= 0; k--) {
         if (a->several && a->size[k] == devices)
             continue;
@@ -654,6 +698,7 @@ void search_runs_find(search_runs *a)
     for (int32_t i = 0; i < n; i++)
         a->run[i].s = INFINITY;
     time_places(a);
-    for (int32_t o = 0; o < count_orders(a); o++)
+    a->hopeless = is_hopeless(a);
+    for (int32_t o = 0; o < count_orders(a) && !a->hopeless; o++)
         partition(a, o);
 }

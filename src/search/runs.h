@@ -37,6 +37,7 @@ typedef struct search_runs {
     fs_end end;                  /* of all, and of runs: */
     fs_end runs_end;
     double runs_steps; /* by when no more are solved */
+    double mesh_steps; /* what runs on a mesh take at least, as far as known */
     int64_t steps;     /* of work done */
     bool late;         /* a clock had a say */
     search_rates rates;
@@ -50,6 +51,9 @@ typedef struct search_runs {
     search_run_cost *run; /* [(place * LAYERS + first) * LAYERS + last] */
     FS_VEC(search_pipeline) found; /* cheapest first */
     int64_t n_networks;            /* that were solved */
+    int32_t n_meshes;              /* that were looked at, and of the two */
+    int32_t needed;                /* largest sizes all that there are */
+    bool hopeless;                 /* for them the work is not enough */
 } search_runs;
 
 /* The graph's layers, by the cut that balances them; each run of them on each
@@ -57,7 +61,9 @@ typedef struct search_runs {
  * kinds one) by `ilp` with one round of prices; and by dynamic programming for
  * each value of the slowest stage, T = sum_i t_i + (m - 1) max_i t_i, the
  * cheapest pipelines. What crosses between stages is not seen. problem, graph,
- * keep, scratch, ends and steps are given. Networks: layers^2 / 2 per mesh. */
+ * keep, scratch, ends and steps are given. Networks: layers^2 / 2 per mesh.
+ * Where several stages are wanted and the work is not enough for meshes of two
+ * sizes, that is found out by the first ones, and nothing is found. */
 void search_runs_find(search_runs *runs);
 
 /* The pipeline's stage of a layer. */

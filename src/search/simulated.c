@@ -25,6 +25,7 @@
 #include "config.h"
 #include "search/attempt.h"
 #include "search/built.h"
+#include "search/crew.h"
 #include "search/cut.h"
 #include "search/effort.h"
 #include "search/lay_out.h"
@@ -515,24 +516,74 @@ static double bound_of_edges(search_level0 *z, search_candidate *c)
 
 static double raised(sim_bounds *b, sim_space *space, search_candidate *c)
 {
-    switch (++space->level) {
-    case SHARES:
-        return bound_of_shares(b, space, c);
-    case NODES:
-        return floor_of_nodes(b->z, c);
-    default:
-        return bound_of_edges(b->z, c);
-    }
+    return ++space->level == SHARES ? bound_of_shares(b, space, c)
+                                    : floor_of_nodes(b->z, c);
 }
 
-static void raise_one(sim_bounds *b, sim_space *space)
+static search_candidate begin_raising(const sim_space *space)
 {
     search_candidate c = search_anew(space->c);
     c.again = false;
     c.whole = !space->c->view;
-    space->bound_s = fmax(space->bound_s, raised(b, space, &c));
-    b->z->other_steps += c.steps + c.built.steps;
-    fs_arena_destroy(c.arena);
+    return c;
+}
+
+static void end_raising(sim_bounds *b, sim_space *space, search_candidate *c,
+                        double bound_s)
+{
+    space->bound_s = fmax(space->bound_s, bound_s);
+    b->z->other_steps += c->steps + c->built.steps;
+    fs_arena_destroy(c->arena);
+}
+
+static void raise_one(sim_bounds *b, sim_space *space)
+{
+    search_candidate c = begin_raising(space);
+    const double bound_s = raised(b, space, &c);
+    end_raising(b, space, &c, bound_s);
+}
+
+/* A crew's job. */
+static void find_edges(search_level0 *z, search_candidate *c)
+{
+    c->sim_s = bound_of_edges(z, c);
+}
+
+/* Edges take longest: two at once. */
+enum { AT_ONCE = 2 };
+static void raise_edges(sim_bounds *b, sim_space **list, int32_t n)
+{
+    search_candidate made[AT_ONCE], *jobs[AT_ONCE];
+    for (int32_t k = 0; k < n; k++) {
+        made[k] = begin_raising(list[k]);
+        jobs[k] = &made[k];
+    }
+    search_crew_run(b->z, find_edges, jobs, n);
+    for (int32_t k = 0; k < n; k++) {
+        list[k]->level = EDGES;
+        end_raising(b, list[k], &made[k], made[k].sim_s);
+    }
+}
+
+/* But for one; NULL: there is none. */
+static sim_space *least_but(const sim_bounds *b, const sim_space *but)
+{
+    sim_space *least = NULL;
+    for (int32_t k = 0; k < b->all.n; k++)
+        if (&b->all.at[k] != but &&
+            (!least || b->all.at[k].bound_s < least->bound_s))
+            least = &b->all.at[k];
+    return least;
+}
+
+/* Its edges, too, unless the work ends: one that has them is not less. */
+static bool is_due(const sim_bounds *b, const sim_space *space)
+{
+    for (int32_t k = 0; space && space->level == NODES && k < b->all.n; k++)
+        if (b->all.at[k].level == EDGES &&
+            b->all.at[k].bound_s > space->bound_s)
+            return true;
+    return false;
 }
 
 double search_sim_bound(search_level0 *z)
@@ -540,22 +591,23 @@ double search_sim_bound(search_level0 *z)
     sim_bounds b = {.z = z, .arena = fs_arena_create()};
     const double done = (double)search_steps(z);
     double most = done + fmax(SHARE * done, LEAST_WORK_S * FS_STEPS_PER_S);
-    sim_space *least = NULL;
+    sim_space *least[AT_ONCE];
     list_spaces(&b);
-    while (true) {
-        least = NULL;
-        for (int32_t k = 0; k < b.all.n; k++)
-            if (!least || b.all.at[k].bound_s < least->bound_s)
-                least = &b.all.at[k];
-        if (!least || least->level == EDGES || fs_end_reached(&z->end) ||
-            (least->level == NODES && (double)search_steps(z) >= most))
+    while ((least[0] = least_but(&b, NULL))) {
+        if (least[0]->level == EDGES || fs_end_reached(&z->end) ||
+            (least[0]->level == NODES && (double)search_steps(z) >= most))
             break;
+        if (least[0]->level == NODES) {
+            least[1] = least_but(&b, least[0]);
+            raise_edges(&b, least, 1 + is_due(&b, least[1]));
+            continue;
+        }
         const double before = (double)search_steps(z);
-        raise_one(&b, least);
-        if (least->level == NODES) /* as if it had been looked at */
+        raise_one(&b, least[0]);
+        if (least[0]->level == NODES) /* as if it had been looked at */
             most += (double)search_steps(z) - before;
     }
-    const double bound_s = least ? least->bound_s : 0;
+    const double bound_s = least[0] ? least[0]->bound_s : 0;
     fs_arena_destroy(b.arena);
     return isfinite(bound_s) ? bound_s : 0;
 }

@@ -21,13 +21,20 @@ static bool may_be_even(const search_level0 *z)
     return !z->problem->stage_mesh && z->problem->cluster->n_groups == 1;
 }
 
+/* However its stages are cut; what it has may be of its own cut. */
+static void raise_any_cut(search_candidate *c, double bound_s)
+{
+    search_raise_bound(c, bound_s);
+    c->any_cut_s = fmax(c->any_cut_s, bound_s);
+    c->weighed_s = fmax(c->weighed_s, bound_s);
+}
+
 void search_look(search_level0 *z, search_candidate *c)
 {
     c->looked = true;
     if (!may_be_even(z))
         return;
-    search_raise_bound(c, search_share_floor(z, c));
-    c->weighed_s = c->any_cut_s = c->record.lower_bound_s;
+    raise_any_cut(c, search_share_floor(z, c));
     if (search_proven(c->record.lower_bound_s, search_enough(z))) {
         c->looked = false; /* once more, when more is wanted */
         return;
@@ -47,14 +54,13 @@ void search_look_at_nodes(search_level0 *z, search_candidate *c)
         const search_crossings cuts =
             search_find_floors(&c->built, search_ranks_of(z, c->graph->graph),
                                search_groups(c), c->arena);
-        search_raise_bound(
-            c, search_even_floor(&c->built, search_groups(c), &cuts));
+        raise_any_cut(c,
+                      search_even_floor(&c->built, search_groups(c), &cuts));
         if (z->problem->in_full) {
             c->sim_s = search_sim_floor(z, c);
             c->sim_nodes = true;
         }
     }
-    c->weighed_s = c->any_cut_s = c->record.lower_bound_s;
     search_drop_tables(c);
 }
 
@@ -136,8 +142,7 @@ void search_weigh(search_level0 *z, search_candidate *c)
     c->weighed = true;
     if (!may_be_even(z))
         return;
-    search_raise_bound(c, weigh_even(z, c, false));
-    c->weighed_s = c->any_cut_s = c->record.lower_bound_s;
+    raise_any_cut(c, weigh_even(z, c, false));
     /* Once more, when more is wanted. */
     c->weighed = !search_proven(c->record.lower_bound_s, search_enough(z));
 }
@@ -198,9 +203,14 @@ static void share_cut(search_level0 *z, search_candidate *c)
         return;
     const double bound_s = search_share_cut_floor(z, &c->layout);
     search_raise_bound(c, bound_s);
-    for (int32_t k = 0; k < z->all.n; k++)
-        if (beside(z->all.at[k], c) && !search_narrowed(z->all.at[k]))
-            search_raise_bound(z->all.at[k], bound_s);
+    c->shared = true;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *one = z->all.at[k];
+        if (!beside(one, c) || search_narrowed(one))
+            continue;
+        search_raise_bound(one, bound_s);
+        one->shared = true;
+    }
 }
 
 bool search_lay_out_own(search_level0 *z, search_candidate *c)
@@ -213,7 +223,7 @@ bool search_lay_out_own(search_level0 *z, search_candidate *c)
     c->arena = fs_arena_create();
     if (search_lay_out_cut(z, c, &err) != FS_OK)
         search_reject(c, "infeasible", err.text);
-    if (!c->settled && !c->view)
+    if (!c->settled && !c->view && !c->shared)
         share_cut(z, c);
     const bool out = search_proven(c->record.lower_bound_s, search_enough(z));
     if (!c->view) /* once more, when more is wanted */
