@@ -43,8 +43,11 @@ fs_status search_explore_fitting(search_level0 *z, fs_err *err);
  * one that was asked for (tighten.c; *gap: problem->gap). */
 double search_first_gap(const search_problem *problem);
 fs_status search_tighten(search_level0 *z, double *gap, fs_err *err);
-/* Bounds of every cut of equal stages, too (any_cut_s). */
+/* Bounds of every cut of equal stages, too (any_cut_s); is there a search of
+ * them, and do they say that no plan of any costs less than `enough`? */
 void search_prove_every_cut(search_level0 *z);
+bool search_has_every_cut(const search_problem *problem);
+bool search_every_cut_proven(const search_level0 *z, double enough);
 /* Explores on, where less than so much was proof enough before. */
 fs_status search_explore_on(search_level0 *z, double was_enough_s, fs_err *err);
 /* Where a better plan does not fit, and tells of moments that were missing,

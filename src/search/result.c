@@ -46,7 +46,7 @@ static double any_cut_bound(const search_level0 *z)
         return 0;
     for (int32_t k = 0; k < z->all.n; k++) {
         const search_candidate *c = z->all.at[k];
-        if (!c->part)
+        if (!c->part && !c->covered)
             bound =
                 fmin(bound, c->n_stages == 1 ? search_bound(c) : c->any_cut_s);
     }
