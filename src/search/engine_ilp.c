@@ -421,6 +421,10 @@ static void start(ilp *s, const search_net *net, const search_budget *budget)
 {
     search_solution first;
     begin(s, net, budget);
+    if (s->n_met) { /* it was asked before: these mix */
+        set_scale(s);
+        return;
+    }
     search_deduce_first(net, DEDUCE_PASSES, s->arena, &first);
     count(s, first.steps);
     if (isfinite(first.cost) && budget->rounds)
