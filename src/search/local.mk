@@ -48,7 +48,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/net.h \
 check_PROGRAMS += tests/search_net_test tests/search_reduce_test \
   tests/search_graph_test tests/search_oracle_test tests/search_variant_test tests/search_again_test tests/search_every_test \
   tests/search_fold_test tests/search_shares_test tests/search_runs_test \
-  tests/search_memory_test tests/search_cut_test tests/search_order_test tests/cli_memory_test \
+  tests/search_memory_test tests/search_deep_test tests/search_cut_test tests/search_order_test tests/cli_memory_test \
   tests/cli_pin_test tests/cli_recipe_test tests/cli_tensor_test \
   tests/search_recipe_test tests/search_planner_test tests/search_baselines_test \
   tests/search_split_test tests/search_ration_test tests/search_steps_test \
@@ -87,6 +87,9 @@ tests_search_again_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_states_test_SOURCES = tests/search_states_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_states_test_LDADD = $(zoo_libs) $(search_libs)
+tests_search_deep_test_SOURCES = tests/search_deep_test.c \
+  tests/search_cluster.h tests/tap.h
+tests_search_deep_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_memory_test_SOURCES = tests/search_memory_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_memory_test_LDADD = $(zoo_libs) $(search_libs)

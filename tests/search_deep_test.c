@@ -1,0 +1,208 @@
+/* What plans with few of their layers tell of the whole (search/deep.h),
+ * against the whole one lowered. */
+#include "config.h"
+#include "search/deep.h"
+
+#include "ir/train.h"
+#include "plan/plan.h"
+#include "search/known.h"
+#include "search/recipe.h"
+#include "search_cluster.h"
+#include "tap.h"
+#include "zoo/zoo.h"
+
+#include <string.h>
+
+typedef struct deep_case {
+    const char *model, *cluster, *recipe, *recompute;
+    int64_t batch;
+} deep_case;
+
+#define GPT "zoo:gpt,layers=100,hidden=64,heads=4,vocab=256,seq=32"
+#define WIDE "zoo:gpt,layers=100,hidden=64,heads=4,vocab=16384,seq=32"
+#define LLAMA "zoo:llama,layers=100,hidden=64,heads=4,vocab=256,seq=32"
+#define MLP "zoo:mlp,layers=60,hidden=64"
+
+static const deep_case cases[] = {
+    {GPT, "1x1:cpu", "dp=1", "", 8},
+    {GPT, "1x4:cpu", "dp=4", "", 16},
+    {GPT, "1x4:cpu", "dp=4,zero=3", "", 16},
+    {GPT, "1x4:cpu", "tp=4,micro-batches=2", "", 16},
+    {GPT, "1x4:cpu", "dp=2,tp=2,micro-batches=4", "block", 16},
+    {WIDE, "1x4:cpu", "dp=4", "block", 16},
+    {WIDE, "1x4:cpu", "dp=4,zero=1,micro-batches=4", "", 16},
+    {LLAMA, "1x4:cpu", "dp=4,zero=2", "", 16},
+    {LLAMA, "1x4:cpu", "dp=4", "block", 16},
+    {GPT, "1x2:cpu", "pp=2,micro-batches=4", "", 16},
+    {LLAMA, "1x4:cpu", "pp=2,dp=2,micro-batches=2", "", 16},
+    {GPT, "1x2:cpu", "pp=2,micro-batches=4,schedule=gpipe", "", 16},
+    {MLP, "1x4:cpu", "dp=4", "", 16},
+};
+
+typedef struct asked {
+    fs_arena *arena;
+    search_problem problem;
+    search_graph graph;
+    ir_graph *made;
+    search_result found;
+    plan *lowered;
+    int64_t bound, arena_bytes; /* of the fullest role, */
+    int64_t *limit;
+} asked;
+
+static fs_status train(const deep_case *c, const search_recipe *recipe,
+                       fs_err *err, ir_graph **out)
+{
+    const int32_t m = recipe->micro_batches > 0 ? recipe->micro_batches : 1;
+    ir_train_options options = ir_train_defaults();
+    FS_TRY(zoo_build(c->model, c->batch / m, err, out));
+    options.optimizer = IR_ADAMW;
+    options.micro_batches = m;
+    options.recompute = c->recompute;
+    FS_TRY(ir_train(*out, &options, err));
+    (*out)->batch = c->batch;
+    return FS_OK;
+}
+
+static fs_status lower_whole(asked *a, fs_err *err)
+{
+    plan_lower_options options = plan_lower_defaults();
+    options.refine = false;
+    FS_TRY(plan_lower(a->found.graph, a->problem.cluster, a->found.strategy,
+                      &options, a->arena, err, &a->lowered));
+    for (int32_t r = 0; r < a->lowered->n_roles; r++) {
+        const plan_role *role = &a->lowered->roles[r];
+        a->bound = role->bound_bytes > a->bound ? role->bound_bytes : a->bound;
+        if (role->arena_bytes > a->arena_bytes)
+            a->arena_bytes = role->arena_bytes;
+    }
+    return FS_OK;
+}
+
+static fs_status ask(const deep_case *c, fs_err *err, asked *a)
+{
+    search_recipe recipe = search_recipe_free();
+    hw_cluster *cluster = open_cluster(c->cluster, a->arena);
+    FS_TRY(search_recipe_parse(c->recipe, a->arena, err, &recipe));
+    FS_TRY(search_recipe_complete(cluster, c->batch, true, err, &recipe));
+    FS_TRY(train(c, &recipe, err, &a->made));
+    a->graph = (search_graph){a->made->micro_batches, a->made, NULL};
+    a->problem = (search_problem){.cluster = cluster,
+                                  .cost = cost_model_create(cluster, a->arena),
+                                  .n_graphs = 1,
+                                  .graphs = &a->graph,
+                                  .engine = "ilp",
+                                  .schedule = "1f1b",
+                                  .fix_mesh = {.n = -1},
+                                  .max_mesh_axes = 2,
+                                  .time_limit_s = 20,
+                                  .effort_s = 0.25,
+                                  .reduce = true,
+                                  .known = search_known_create()};
+    search_recipe_apply(&recipe, a->arena, &a->problem);
+    FS_TRY(search_run(&a->problem, a->arena, err, &a->found));
+    a->limit = fs_new(a->arena, int64_t, a->found.strategy->n_stages);
+    return lower_whole(a, err);
+}
+
+static search_depths told(asked *a, int64_t limit)
+{
+    for (int32_t i = 0; i < a->found.strategy->n_stages; i++)
+        a->limit[i] = limit;
+    return search_fits_deep(&a->problem, a->found.graph, a->limit,
+                            a->found.strategy);
+}
+
+static void close_asked(asked *a)
+{
+    if (a->problem.known)
+        search_known_destroy(a->problem.known);
+    ir_graph_destroy(a->made);
+    fs_arena_destroy(a->arena);
+}
+
+static void test_case(const deep_case *c)
+{
+    asked a = {.arena = fs_arena_create()};
+    fs_err err = {0};
+    const bool found = ask(c, &err, &a) == FS_OK;
+    tap_ok(found, "%s, %s%s%s: a plan%s%s", c->model + 4, c->recipe,
+           c->recompute[0] ? ", recompute " : "", c->recompute,
+           found ? "" : ": ", err.text);
+    if (found) {
+        printf("# bound %lld, arena %lld\n", (long long)a.bound,
+               (long long)a.arena_bytes);
+        tap_ok(told(&a, a.bound - 1) == SEARCH_DEEP_OVER,
+               "a byte below its bound it is over");
+        tap_ok(told(&a, a.bound) != SEARCH_DEEP_OVER, "at its bound it is not");
+        tap_ok(told(&a, a.arena_bytes + a.arena_bytes / 4) == SEARCH_DEEP_FITS,
+               "within a quarter more than its arena it fits");
+    }
+    close_asked(&a);
+}
+
+/* A strategy that knows of no likeness, and another graph's, tell nothing. */
+static void test_unknown(void)
+{
+    asked a = {.arena = fs_arena_create()};
+    fs_err err = {0};
+    const bool found = ask(&cases[0], &err, &a) == FS_OK;
+    tap_ok(found, "a plan");
+    if (found) {
+        plan_strategy s = *a.found.strategy;
+        s.like = NULL;
+        a.found.strategy = &s;
+        tap_ok(told(&a, a.bound - 1) == SEARCH_NOT_DEEP,
+               "which nodes are alike is not known: nothing is told");
+    }
+    close_asked(&a);
+}
+
+/* Whatever was guessed, what is told keeps its limit when it is lowered. */
+static void test_limits(void)
+{
+    enum { PARTS = 12 };
+    asked a = {.arena = fs_arena_create()};
+    fs_err err = {0};
+    int32_t wrong = 0, some = 0, same = 0;
+    const bool found = ask(&cases[5], &err, &a) == FS_OK;
+    tap_ok(found, "a plan");
+    for (int32_t k = 0; found && k < PARTS; k++) {
+        search_result out[2];
+        double seconds[2] = {0, 0};
+        search_problem problem = a.problem;
+        problem.memory_bytes = a.bound / 2 + a.bound * (k + 1) / PARTS;
+        for (int32_t surely = 0; surely < 2; surely++) {
+            asked one = {.arena = a.arena, .problem = problem};
+            problem.lowers_all = surely;
+            if (search_run(&problem, a.arena, &err, &out[surely]) != FS_OK)
+                continue;
+            one.found = out[surely];
+            seconds[surely] = out[surely].iteration_s;
+            some++;
+            plan_lower_options options = plan_lower_defaults();
+            one.limit = fs_new(a.arena, int64_t, 1);
+            one.limit[0] = problem.memory_bytes;
+            options.enough_bytes = one.limit;
+            wrong += plan_lower(one.found.graph, problem.cluster,
+                                one.found.strategy, &options, a.arena, &err,
+                                &one.lowered) != FS_OK ||
+                     one.lowered->roles[0].arena_bytes > problem.memory_bytes;
+        }
+        same += seconds[0] <= seconds[1] && seconds[0] >= seconds[1];
+    }
+    tap_ok(some > 0 && wrong == 0, "within limits %d of %d plans do not fit",
+           wrong, some);
+    tap_ok(same == PARTS, "with guesses %d of %d take as long as without", same,
+           PARTS);
+    close_asked(&a);
+}
+
+int main(void)
+{
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        test_case(&cases[k]);
+    test_unknown();
+    test_limits();
+    return tap_done();
+}
