@@ -121,6 +121,44 @@ static void close_asked(asked *a)
     fs_arena_destroy(a->arena);
 }
 
+/* What it costs and takes is the same whoever knows which nodes are alike. */
+static void check_likeness(asked *a)
+{
+    const plan_strategy *s = a->found.strategy;
+    plan_strategy bare = *s;
+    plan_lower_options options = plan_lower_defaults();
+    fs_err err = {0};
+    plan *lowered;
+    int32_t first = 0, wrong = 0;
+    bare.like = NULL;
+    for (int32_t v = 0; v < s->n_nodes; v++) {
+        const int32_t u = plan_node_like(s, v);
+        first += u == v;
+        wrong += u > v || plan_node_like(s, u) != u ||
+                 s->stage_of[u] != s->stage_of[v] ||
+                 memcmp(&s->sig[u], &s->sig[v], sizeof *s->sig) != 0 ||
+                 a->made->nodes.at[u].op != a->made->nodes.at[v].op;
+    }
+    const double seconds[] = {
+        cost_strategy_seconds(a->problem.cost, a->found.graph, s),
+        cost_strategy_seconds(a->problem.cost, a->found.graph, &bare)};
+    tap_ok(4 * first < s->n_nodes && wrong == 0 &&
+               seconds[0] <= seconds[1] && seconds[0] >= seconds[1],
+           "%d of %d nodes are alike to none, %d wrong; as many seconds", first,
+           s->n_nodes, wrong);
+    options.refine = false;
+    bool same = plan_lower(a->found.graph, a->problem.cluster, &bare, &options,
+                           a->arena, &err, &lowered) == FS_OK;
+    for (int32_t r = 0; same && r < lowered->n_roles; r++) {
+        const plan_role *x = &lowered->roles[r], *y = &a->lowered->roles[r];
+        same = x->n_tasks == y->n_tasks && x->bound_bytes == y->bound_bytes &&
+               x->arena_bytes == y->arena_bytes &&
+               memcmp(x->tasks, y->tasks,
+                      (size_t)x->n_tasks * sizeof *x->tasks) == 0;
+    }
+    tap_ok(same, "and the same tasks and bytes");
+}
+
 static void test_case(const deep_case *c)
 {
     asked a = {.arena = fs_arena_create()};
@@ -137,6 +175,7 @@ static void test_case(const deep_case *c)
         tap_ok(told(&a, a.bound) != SEARCH_DEEP_OVER, "at its bound it is not");
         tap_ok(told(&a, a.arena_bytes + a.arena_bytes / 4) == SEARCH_DEEP_FITS,
                "within a quarter more than its arena it fits");
+        check_likeness(&a);
     }
     close_asked(&a);
 }
