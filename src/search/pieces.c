@@ -58,7 +58,7 @@ static search_pieces *find_pieces(const search_ranks *ranks,
         made->times[made->order[r]]++;
     }
     for (int32_t v = 0; v < ranks->graph->nodes.n; v++) {
-        made->copies |= ir_computes_again(ranks->graph, v);
+        made->copies = made->copies || ir_computes_again(ranks->graph, v);
         const int32_t first = ranks->order[ranks->rank[v]];
         const int32_t piece = view ? view->rep[first] : first;
         int32_t *of = &made->of[view ? view->rep[v] : v];
