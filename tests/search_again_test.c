@@ -280,8 +280,9 @@ static void check_payers(again_case *c, const hw_cluster *cluster,
     const search_kept whole = search_whole_plan(
         z, of, &of->built, &(search_mix){.value = first->value}, first->cost);
     again.built = (search_built){0};
+    search_fit fit = {as.bytes, as.fullest, false, false};
     if (search_fits_or(&c->problem, whole.graph, as.limit, whole.strategy,
-                       as.bytes, as.fullest) ||
+                       &fit) ||
         !search_note_missing(z, of, &whole, &as) || !build_bare(c, z, &again))
         return;
     t->missing += z->missing.n;

@@ -695,8 +695,9 @@ static void end_proof(search_level0 *z)
     z->proof_s = search_seconds_since(z->start_ns);
 }
 
+/* *misled: a plan was taken to fit that does not. */
 static fs_status run(const search_problem *problem, fs_arena *arena,
-                     fs_err *err, search_result *out)
+                     fs_err *err, search_result *out, bool *misled)
 {
     const search_planner *planner = search_planner_find(problem->engine);
     search_problem looked_at = *problem;
@@ -737,14 +738,37 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
     if (status == FS_OK)
         search_more_plans(&z);
     search_crew_dismiss(&z);
+    *misled = false;
     if (status == FS_OK && z.kept.from)
-        search_fill_best(&z, out);
+        *misled = !search_fill_best(&z, out);
     else if (status == FS_OK)
         status = search_fill_none(&z, err, out);
+    if (*misled)
+        out->search_s = search_seconds_since(z.start_ns);
     out->steps = search_steps(&z);
     out->late = z.late || fs_end_reached(&z.end);
     search_drop_plans(&z);
     fs_arena_destroy(z.scratch);
+    return status;
+}
+
+/* Again, and every plan is lowered, with what is left of limits, or half of
+ * them. */
+static fs_status run_surely(search_problem *one, fs_arena *arena, fs_err *err,
+                            search_result *out)
+{
+    const double spent_s = out->search_s, done = (double)out->steps;
+    bool misled;
+    one->lowers_all = true;
+    if (one->time_limit_s > 0)
+        one->time_limit_s =
+            fmax(one->time_limit_s - spent_s, one->time_limit_s / 2);
+    if (one->most_steps > 0)
+        one->most_steps = fmax(one->most_steps - done, one->most_steps / 2);
+    const fs_status status = run(one, arena, err, out, &misled);
+    out->search_s += spent_s;
+    out->first_s += spent_s;
+    out->steps += (int64_t)done;
     return status;
 }
 
@@ -756,7 +780,10 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
     search_problem one = *problem;
     if (!problem->known)
         one.known = search_known_create();
-    const fs_status status = run(&one, arena, err, out);
+    bool misled = false;
+    fs_status status = run(&one, arena, err, out, &misled);
+    if (misled)
+        status = run_surely(&one, arena, err, out);
     if (!problem->known)
         search_known_destroy(one.known);
     return status;

@@ -60,7 +60,7 @@ typedef struct search_kept {
     const bool *left;       /* [its nodes] these; NULL: none */
     plan_strategy *strategy;
     double cost_s;
-    bool fits; /* it was looked at when lowered */
+    bool fits, guessed; /* when lowered; with few of its layers only */
     int32_t net_nodes, net_edges, kernel_nodes;
 } search_kept;
 

@@ -133,10 +133,12 @@ static bool keep_values(search_level0 *z, search_candidate *c,
                         fs_new(z->scratch, int32_t, c->n_stages)}};
     search_kept *best = &out->plan;
     stage_limits(z, &c->layout, out->as.limit);
+    search_fit fit = {out->as.bytes, out->as.fullest, true, false};
     if (!search_fits_or(z->problem, best->graph, out->as.limit, best->strategy,
-                        out->as.bytes, out->as.fullest))
+                        &fit))
         return false;
     best->fits = true;
+    best->guessed = fit.guessed;
     best->net_nodes = c->built.net.n_nodes;
     best->net_edges = c->built.net.n_edges;
     best->kernel_nodes = z->kernel_nodes;
@@ -349,8 +351,9 @@ static bool look_at(void *ctx, const search_lean_plan *lean)
     search_kept found =
         search_whole_plan(z, &l->anew, &l->built,
                           &(search_mix){.value = lean->value}, lean->cost);
-    if (!search_fits(z->problem, found.graph, l->limit, found.strategy,
-                     l->bytes)) {
+    search_fit fit = {l->bytes, NULL, true, false};
+    if (!search_fits_or(z->problem, found.graph, l->limit, found.strategy,
+                        &fit)) {
         note_misfit(z, &found, l->limit, l->bytes);
         l->refused |= !z->kept.from || found.cost_s < z->kept.cost_s;
         return false;
@@ -359,6 +362,7 @@ static bool look_at(void *ctx, const search_lean_plan *lean)
         return true;
     found.from = l->c;
     found.fits = true;
+    found.guessed = fit.guessed;
     found.net_nodes = found.kernel_nodes = l->built.net.n_nodes;
     found.net_edges = l->built.net.n_edges;
     search_keep(z, &found);

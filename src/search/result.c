@@ -234,15 +234,18 @@ static void choose(search_level0 *z, search_result *out)
     out->iteration_s = chosen->iteration_s;
 }
 
-void search_fill_best(search_level0 *z, search_result *out)
+bool search_fill_best(search_level0 *z, search_result *out)
 {
     search_list_plans(z, out);
+    if (!search_prove_fit(z))
+        return false;
     out->plans_s = search_seconds_since(z->start_ns) - z->proof_s;
     out->of = z->kept.from->graph;
     out->graph = out->n_plans && out->plans[0].strategy == z->kept.strategy
                      ? out->plans[0].graph
                      : search_lasting(z, z->kept.graph);
     out->strategy = z->kept.strategy;
+    out->guessed = z->kept.guessed;
     out->again = search_again_of(z, &z->kept);
     search_plan_told(z, z->kept.strategy);
     if (z->problem->claims)
@@ -260,6 +263,7 @@ void search_fill_best(search_level0 *z, search_result *out)
     out->status = search_proven(out->lower_bound_s, out->iteration_s)
                       ? "optimal"
                       : "feasible";
+    return true;
 }
 
 static int32_t count_open(const search_level0 *z)
