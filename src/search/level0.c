@@ -3,6 +3,7 @@
  * is what its tables alone allow, of one that was what the engine proved. The
  * smallest of all bounds is the certificate for the whole space. */
 #include "config.h"
+#include "search/anchor.h"
 #include "search/attempt.h"
 #include "search/carry.h"
 #include "search/cfn.h"
@@ -551,6 +552,11 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
         if (z->best_s < best_s)
             FS_TRY(take_better(z, err));
         best_s = z->best_s;
+        if (c->looked && search_sweep_due(z)) {
+            search_say(z, c, "swept");
+            search_sweep(z);
+            continue;
+        }
         if (!worth(z, c, 0)) {
             c->tried = true;
         } else if (is_alone(z) && c->schedule) {
@@ -723,6 +729,7 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
     search_enumerate(&z);
     z.shares = search_find_shares(&z);
     search_start(&z);
+    search_begin_sweeps(&z);
     fs_status status = search_explore_fitting(&z, err);
     if (status == FS_OK)
         look_at_least(&z);

@@ -8,6 +8,7 @@
 #include "search/recut.h"
 #include "search/recutter.h"
 
+#include "search/anchor.h"
 #include "search/attempt.h"
 #include "search/built.h"
 #include "search/crew.h"

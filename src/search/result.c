@@ -1,5 +1,6 @@
 /* What level 0 tells: of the plan that it found, or why there is none. */
 #include "config.h"
+#include "search/anchor.h"
 #include "search/digest.h"
 #include "search/effort.h"
 #include "search/fit.h"
