@@ -487,8 +487,19 @@ static void add_roots(lowering *l, int32_t v)
         root_value(l, node->out[o], l->strategy->stage_of[v], NULL);
 }
 
+/* As many as there may be at most, but for what each stage makes for itself. */
+static int32_t count_values(const lowering *l)
+{
+    int64_t n = l->graph->tensors.n;
+
+    for (int32_t e = 0; e < l->strategy->n_edges; e++)
+        n += l->strategy->edge[e].n > 0 ? l->strategy->edge[e].n : 0;
+    return n < INT32_MAX ? (int32_t)n : 0;
+}
+
 fs_status plan_lower_values(lowering *l)
 {
+    fs_reserve(l->scratch, &l->values, count_values(l));
     for (int32_t v = 0; v < l->graph->nodes.n; v++) {
         if (!is_source(&l->graph->nodes.at[v]))
             FS_TRY(lower_inputs(l, v));
