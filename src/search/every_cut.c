@@ -112,6 +112,21 @@ static bool pays(const open_cut *list, int32_t n, double least, double wanted,
     return reached - least > LITTLE_GAIN * (wanted - least);
 }
 
+bool search_every_cut_open(const search_level0 *z, double enough)
+{
+    const search_candidate *least = NULL;
+    if (!search_has_every_cut(z->problem))
+        return false;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        const search_candidate *c = z->all.at[k];
+        if (is_of_all(c) && c->n_stages > 1 &&
+            (!least || c->any_cut_s < least->any_cut_s))
+            least = c;
+    }
+    return least && least->every_cut &&
+           !search_proven(least->any_cut_s, enough);
+}
+
 void search_prove_every_cut(search_level0 *z)
 {
     if (!z->kept.from || !search_has_every_cut(z->problem))

@@ -16,7 +16,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/net.h \
   src/search/view.h src/search/view.c src/search/memo.c src/search/build_edges.c src/search/build_net.c src/search/build_strategy.c src/search/tie.c src/search/pieces.c src/search/crossings.c src/search/every_cut.c src/search/lift.h src/search/lift.c src/search/climb.c src/search/still.h src/search/still.c src/search/rise.c src/search/cut.c \
   src/search/split.h src/search/split.c \
   src/search/deal.h src/search/deal.c src/search/recutter.h src/search/measure.c \
-  src/search/propose.c src/search/glance.c src/search/recut.c \
+  src/search/propose.c src/search/walk.c src/search/glance.c src/search/recut.c \
   src/search/runs.h src/search/runs.c \
   src/search/known.h src/search/known.c \
   src/search/level0.h src/search/candidate.h src/search/space.h \

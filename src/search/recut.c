@@ -29,8 +29,8 @@
  * little. */
 #define MORE_WORK 0.1
 #define LEAST_WORK_S 0.25
-/* That is more where so much of the best plan's time may be won by cutting
- * otherwise, for all that is proven of every cut. */
+/* Where so much of the best plan's time may be won by cutting otherwise, for
+ * all that is proven of every cut, cuts beside the best ones take so much. */
 #define MUCH_GAP 0.01
 #define MUCH_WORK_S 1.0
 /* Who asks for less of a gap than is usual wants the best plan there is: as
@@ -256,7 +256,7 @@ static fs_status try_next(search_recutter *r, bool last, int32_t *n,
     return FS_OK;
 }
 
-static fs_status try_proposals(search_recutter *r, int32_t in_a_row,
+fs_status search_try_proposals(search_recutter *r, int32_t in_a_row,
                                fs_err *err)
 {
     search_level0 *z = r->z;
@@ -333,9 +333,9 @@ static fs_status try_unmeasured(search_recutter *r, fs_err *err)
         if ((double)c->graph->graph->nodes.n * NODE_STEPS >= left)
             continue;
         propose_unmeasured(r, c);
-        FS_TRY(try_proposals(r, SOON, err));
+        FS_TRY(search_try_proposals(r, SOON, err));
     }
-    return try_proposals(r, IN_A_ROW, err);
+    return search_try_proposals(r, IN_A_ROW, err);
 }
 
 /* ---- stages of different meshes ---- */
@@ -453,7 +453,7 @@ static fs_status try_meshes(search_recutter *r, fs_err *err)
         r->open.n = 0;
         if (!propose_pipelines(r, &p->graphs[next], left))
             break;
-        FS_TRY(try_proposals(r, IN_A_ROW, err));
+        FS_TRY(search_try_proposals(r, IN_A_ROW, err));
     }
     return FS_OK;
 }
@@ -464,10 +464,8 @@ static search_recutter *recutter_of(search_level0 *z)
 {
     if (!z->recutter) {
         z->recutter = fs_new(z->scratch, search_recutter, 1);
-        *z->recutter = (search_recutter){.z = z,
-                                         .arena = z->scratch,
-                                         .met = {.arena = z->scratch},
-                                         .least_s = LEAST_WORK_S};
+        *z->recutter = (search_recutter){
+            .z = z, .arena = z->scratch, .met = {.arena = z->scratch}};
     }
     z->recutter->most_steps = z->most_steps;
     return z->recutter;
@@ -515,7 +513,7 @@ static void end_work(search_recutter *r)
 static void begin_loose(search_recutter *r, double steps)
 {
     search_begin_cuts(r, steps);
-    r->loose = search_steps(r->z) + (int64_t)(r->least_s * FS_STEPS_PER_S);
+    r->loose = search_steps(r->z) + (int64_t)(LEAST_WORK_S * FS_STEPS_PER_S);
 }
 
 /* Of equal meshes. */
@@ -536,7 +534,7 @@ static fs_status recut_equal(search_recutter *r, double usual, fs_err *err)
         search_glance_at_cuts(r, usual / GLANCES);
     begin_loose(r, usual);
     share_work(r);
-    FS_TRY(try_proposals(r, IN_A_ROW, err));
+    FS_TRY(search_try_proposals(r, IN_A_ROW, err));
     end_work(r);
     search_begin_cuts(r, usual);
     share_work(r);
@@ -587,24 +585,20 @@ void search_glance_early(search_level0 *z)
     }
 }
 
-/* What cuts take at least, by what is proven of every one. */
-static double least_work(const search_level0 *z)
+/* May much be won by cutting otherwise, for all that is proven of it? */
+static bool is_much_open(const search_level0 *z)
 {
-    const bool much =
-        search_has_every_cut(z->problem) && !z->memory_decides &&
-        !search_every_cut_proven(z, search_near(z->best_s, MUCH_GAP));
-    return much ? MUCH_WORK_S : LEAST_WORK_S;
+    return !z->memory_decides &&
+           search_every_cut_open(z, search_near(z->best_s, MUCH_GAP));
 }
 
 static fs_status recut(search_recutter *r, fs_err *err)
 {
     search_level0 *z = r->z;
-    const double done = (double)search_steps(z);
+    const double done = (double)search_steps(z), usual = usual_work(z);
     z->best = NULL;
     z->best_s = search_best_known(z);
     search_prove_every_cut(z);
-    r->least_s = least_work(z);
-    const double usual = fmax(usual_work(z), r->least_s * FS_STEPS_PER_S);
     if (!search_every_cut_proven(z, search_enough(z)))
         FS_TRY(recut_equal(r, usual, err));
     if (wants_meshes(z)) {
@@ -614,6 +608,10 @@ static fs_status recut(search_recutter *r, fs_err *err)
                      : usual);
         share_work(r);
         FS_TRY(try_meshes(r, err));
+    }
+    if (is_much_open(z)) {
+        search_begin_cuts(r, fmax(usual, MUCH_WORK_S * FS_STEPS_PER_S));
+        FS_TRY(search_walk_cuts(r, err));
     }
     search_drop_useless(z);
     return FS_OK;
@@ -634,7 +632,7 @@ fs_status search_recut_best(search_level0 *z, fs_err *err)
     search_begin_cuts(r, usual_work(z));
     search_propose_for(r, c);
     r->others_wait = true;
-    FS_TRY(try_proposals(r, SOON, err));
+    FS_TRY(search_try_proposals(r, SOON, err));
     r->others_wait = false;
     z->most_steps = r->most_steps;
     z->round_steps = round_steps;

@@ -40,8 +40,7 @@ typedef struct search_recutter {
     double steps;       /* time: of it what is left to */
     int64_t begun, end; /* what is tried now; its end; */
     double idle;        /* done so far without a better plan */
-    double least_s;     /* of work, is little: */
-    int64_t loose;      /* so far it is */
+    int64_t loose;      /* so far it was little */
     int32_t in_vain;    /* cuts since the last that was better */
     bool others_wait;   /* for a better plan, which makes less enough of them */
     double left_at;     /* steps done when others went on; 0: not yet */
@@ -75,10 +74,19 @@ search_turns *search_turns_of(search_recutter *r, const search_candidate *c);
 /* It becomes a configuration. */
 search_candidate *search_add_cut(search_recutter *r, const search_proposal *p);
 bool search_cuts_over(const search_recutter *r);
+/* Proposals, the best first, until so many in a row were no better, or the work
+ * for them is done. */
+fs_status search_try_proposals(search_recutter *r, int32_t in_a_row,
+                               fs_err *err);
 /* Until so many steps are done without a better plan; no more than these. */
 void search_begin_cuts(search_recutter *r, double steps);
 void search_end_cuts_at(search_recutter *r, int64_t steps);
 double search_best_known(const search_level0 *z);
+
+/* ---- walk.c ---- */
+
+/* Cuts beside the best of each configuration that is open. */
+fs_status search_walk_cuts(search_recutter *r, fs_err *err);
 
 /* ---- glance.c ---- */
 
