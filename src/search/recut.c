@@ -337,6 +337,9 @@ static fs_status try_unmeasured(search_recutter *r, fs_err *err)
  * of another kind may be the first; of the work, what finding them may take. */
 enum { PIPELINES = 4 };
 #define RUNS_SHARE 0.7
+/* Runs of layers are networks of some fifteen graphs in all on each mesh, solved
+ * at one price; of what the best plan's took that is no less than this. */
+#define MESH_SHARE 0.25
 
 static bool wants_meshes(const search_level0 *z)
 {
@@ -380,6 +383,11 @@ static void propose_pipeline(search_recutter *r, const search_runs *runs,
         fs_push(r->arena, &r->open, p);
 }
 
+static double least_of_mesh(const search_level0 *z)
+{
+    return z->kept.from ? MESH_SHARE * (double)z->kept.from->steps : 0;
+}
+
 /* False: the work is not enough for them. */
 static bool propose_pipelines(search_recutter *r, const search_graph *graph,
                               double most_steps)
@@ -393,7 +401,8 @@ static bool propose_pipelines(search_recutter *r, const search_graph *graph,
                         .scratch = fs_arena_create(),
                         .end = z->end,
                         .runs_end = z->end,
-                        .runs_steps = most_steps};
+                        .runs_steps = most_steps,
+                        .mesh_steps = least_of_mesh(z)};
     search_runs_find(&runs);
     for (int32_t k = 0; k < runs.found.n; k++)
         propose_pipeline(r, &runs, &runs.found.at[k]);

@@ -25,12 +25,13 @@ bool search_runs_over(search_runs *a, const fs_end *end, double steps)
 }
 
 /* Of meshes of one size alone pipelines are even, which is looked at without
- * runs: by what meshes took so far, the last one as far as it came, is the work
- * not enough for two sizes? */
+ * runs: by what is known, and by what meshes took so far, the last one as far
+ * as it came, is the work not enough for two sizes? */
 static bool is_hopeless(const search_runs *a)
 {
-    return a->several &&
-           (double)a->steps / (a->n_meshes + 1) * a->needed > a->runs_steps;
+    const double each =
+        fmax(a->mesh_steps, (double)a->steps / (a->n_meshes + 1));
+    return a->several && each * a->needed > a->runs_steps;
 }
 
 static bool runs_over(search_runs *a)

@@ -37,6 +37,7 @@ typedef struct search_runs {
     fs_end end;                  /* of all, and of runs: */
     fs_end runs_end;
     double runs_steps; /* by when no more are solved */
+    double mesh_steps; /* what runs on a mesh take at least, as far as known */
     int64_t steps;     /* of work done */
     bool late;         /* a clock had a say */
     search_rates rates;
