@@ -47,18 +47,41 @@ static double wanted_of(const search_level0 *z)
     return wanted;
 }
 
+static bool is_of_cuts(const search_candidate *c)
+{
+    return !c->part && c->n_stages > 1;
+}
+
 static int32_t list_open_cuts(const search_level0 *z, double wanted,
                               open_cut *list)
 {
     int32_t n = 0;
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
-        if (!c->part && c->n_stages > 1 && !search_proven(c->any_cut_s, wanted))
+        if (is_of_cuts(c) && !search_proven(c->any_cut_s, wanted))
             list[n++] = (open_cut){c, k};
     }
     if (n)
         qsort(list, (size_t)n, sizeof *list, by_any_cut);
     return n;
+}
+
+/* What shares ruled out before nodes were looked at may have the least bound of
+ * all: nodes say more, and soon. */
+static void look_at_least(search_level0 *z, double wanted, fs_arena *scratch)
+{
+    search_candidate **list = fs_new(scratch, search_candidate *, z->all.n);
+    double least = wanted;
+    int32_t n = 0;
+    for (int32_t k = 0; k < z->all.n; k++)
+        if (is_of_cuts(z->all.at[k]) && z->all.at[k]->looked)
+            least = fmin(least, z->all.at[k]->any_cut_s);
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k];
+        if (is_of_cuts(c) && !c->looked && !c->arena && c->any_cut_s < least)
+            list[n++] = c;
+    }
+    search_crew_run(z, search_look_at_nodes, list, n);
 }
 
 /* The first n of the list, a batch at most. */
@@ -96,6 +119,7 @@ void search_prove_every_cut(search_level0 *z)
     const double most =
         done + fmax(SHARE * done, fmin(done, LITTLE_S * FS_STEPS_PER_S));
     double wanted = wanted_of(z);
+    look_at_least(z, wanted, scratch);
     const int32_t n = list_open_cuts(z, wanted, list);
     const double least = n ? list[0].c->any_cut_s : 0;
     for (int32_t k = 0, some = FIRST;

@@ -300,6 +300,37 @@ static void run_batch(search_level0 *z, search_job *job, choice *is_choice,
     fs_arena_destroy(scratch);
 }
 
+/* Those of which there are so many that differ by their meshes alone that their
+ * cut is sooner laid out than nodes of all of them. */
+static bool has_many_beside(const search_level0 *z, const search_candidate *c)
+{
+    enum { MANY = 8 };
+    int32_t n = 0;
+    for (int32_t k = 0; k < z->all.n && n < MANY; k++) {
+        const search_candidate *one = z->all.at[k];
+        n += is_to_look_at(z, one) && one->graph == c->graph &&
+             one->n_stages == c->n_stages && one->schedule == c->schedule;
+    }
+    return n == MANY;
+}
+
+/* What shares say of all meshes at once comes first: of any cut, then of their
+ * own. */
+static void run_looks(search_level0 *z)
+{
+    fs_arena *scratch = fs_arena_create();
+    search_candidate **all = fs_new(scratch, search_candidate *, z->all.n);
+    int32_t n = next_batch(z, is_to_look_at, z->all.n, all);
+    search_crew_run(z, search_look_at_shares, all, n);
+    for (int32_t k = 0; k < n; k++)
+        if (is_to_look_at(z, all[k]) && all[k]->schedule && !all[k]->shared &&
+            has_many_beside(z, all[k]))
+            search_share_own(z, all[k]);
+    n = next_batch(z, is_to_look_at, z->all.n, all);
+    search_crew_run(z, search_look, all, n);
+    fs_arena_destroy(scratch);
+}
+
 static void run_cuts(search_level0 *z)
 {
     enum { CUTS = 8 };
@@ -558,7 +589,7 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
             FS_TRY(search_solve_few(z, &c, 1, 0, err));
         } else if (!c->looked) {
             search_say(z, c, "looked at");
-            run_batch(z, search_look, is_to_look_at, z->all.n);
+            run_looks(z);
         } else if (c->schedule && !is_cut(z, c)) {
             search_say(z, c, "cut");
             run_cuts(z);
