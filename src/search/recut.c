@@ -337,8 +337,9 @@ static fs_status try_unmeasured(search_recutter *r, fs_err *err)
  * of another kind may be the first; of the work, what finding them may take. */
 enum { PIPELINES = 4 };
 #define RUNS_SHARE 0.7
-/* Runs of layers are networks of some fifteen graphs in all on each mesh, solved
- * at one price; of what the best plan's took that is no less than this. */
+/* Runs of layers are networks of some fifteen graphs in all on each mesh,
+ * solved at one price; of what the best plan's took that is no less than this.
+ */
 #define MESH_SHARE 0.25
 
 static bool wants_meshes(const search_level0 *z)

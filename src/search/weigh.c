@@ -60,8 +60,7 @@ void search_look_at_nodes(search_level0 *z, search_candidate *c)
         const search_crossings cuts =
             search_find_floors(&c->built, search_ranks_of(z, c->graph->graph),
                                search_groups(c), c->arena);
-        raise_any_cut(c,
-                      search_even_floor(&c->built, search_groups(c), &cuts));
+        raise_any_cut(c, search_even_floor(&c->built, search_groups(c), &cuts));
         if (z->problem->in_full) {
             c->sim_s = search_sim_floor(z, c);
             c->sim_nodes = true;
