@@ -320,6 +320,53 @@ static void test_narrow(const net *n)
            "not said of two kinds of devices, nor of what copies its operands");
 }
 
+/* Nodes of 16-bit floats: some differ by an attribute or a type alone. */
+static void add_widened(ir_graph *g, int64_t rows)
+{
+    const ir_shape square = {2, {rows, rows}};
+    for (int32_t k = 0; k < 8; k++) {
+        const ir_dtype type = k < 4 ? IR_BF16 : IR_F16;
+        const char *name =
+            fs_printf(g->arena, "%lld, %d", (long long)rows, k);
+        const int32_t x = ir_input(g, name, type, square, 0);
+        const int32_t y = ir_matmul(g, x, x, k & 1, k & 2);
+        ir_reduce_sum(g, ir_unary(g, IR_OP_gelu, y), 1u << (k & 1), false);
+    }
+}
+
+/* What a model remembers of float copies is what they take. */
+static void test_widened(void)
+{
+    const hw_cluster *c = make_cluster();
+    const hw_device *d = &c->groups[0].device;
+    const cost_model *model = cost_model_create(c, arena);
+    ir_graph *g = ir_graph_create("widened");
+    int32_t wrong = 0, copied = 0;
+    for (int64_t rows = 2; rows <= 4096; rows *= 2)
+        add_widened(g, rows);
+    FS_ASSERT(g->err.status == FS_OK);
+    for (int32_t k = 0; k < 6 * g->nodes.n; k++) {
+        const ir_node *node = &g->nodes.at[k % g->nodes.n];
+        ir_nd_sig split = {0};
+        const plan_stage stage = {.mesh = {1, {2}}};
+        ir_work work;
+        if (k / g->nodes.n % 2)
+            split.in[0].at[0] = split.out[0].at[0] = IR_SBP_S(0);
+        ir_node_work(g, node, &split, &stage.mesh, &work);
+        const double bytes =
+            (double)(work.read_bytes + work.written_bytes) +
+            (work.narrow ? 2 * (double)work.scratch_bytes : 0);
+        const double s = bytes / (d->memory_bps * d->memory_efficiency);
+        const plan_demand told = cost_op(model, g, node, &split, &stage);
+        const bool is_free = ir_op_class_of(node->op) == IR_CLASS_SOURCE;
+        wrong += told.memory_s != (is_free ? 0 : s);
+        copied += work.narrow && work.scratch_bytes > 0;
+    }
+    tap_ok(wrong == 0 && copied > 0,
+           "float copies: what is remembered is what they take");
+    ir_graph_destroy(g);
+}
+
 int main(void)
 {
     arena = fs_arena_create();
@@ -333,6 +380,7 @@ int main(void)
     test_share(&n);
     test_mixture(&n);
     test_narrow(&n);
+    test_widened();
     ir_graph_destroy(n.graph);
     fs_arena_destroy(arena);
     return tap_done();

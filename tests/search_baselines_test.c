@@ -267,10 +267,12 @@ static void test_cut(const char *name, const char *cluster)
     end(&b);
 }
 
-/* Within little memory the plan that an engine proves to be best of a cut need
- * not fit, and to close one takes the work of thirty looks. */
-static void test_glances(const char *name, const char *cluster, int64_t bytes,
-                         double steps)
+/* Within little memory and little work, what a plan is found by. Glances: the
+ * plan that an engine proves to be best of a cut need not fit, and to close one
+ * takes the work of thirty looks. Sweeps: configurations with the least bounds
+ * have few plans that fit. */
+static void test_without(const char *name, const char *cluster, int64_t bytes,
+                         double steps, uint32_t without, const char *what)
 {
     bench b;
     begin(&b, name, 0, MANY_SAMPLES, cluster);
@@ -278,12 +280,12 @@ static void test_glances(const char *name, const char *cluster, int64_t bytes,
     b.problem.memory_bytes = bytes;
     b.problem.most_steps = steps;
     const search_result best = run(&b, "ilp", "megatron");
-    b.problem.without = SEARCH_GLANCES;
+    b.problem.without = without;
     const search_result closed = run(&b, "ilp", "megatron");
     printf("# %s: %.9g s, %.9g s without\n", name, best.iteration_s,
            closed.iteration_s);
     tap_ok(best.strategy && best.iteration_s < 0.99 * closed.iteration_s,
-           "%s: cuts that are looked at first make a better plan", name);
+           "%s: %s first make a better plan", name, what);
     end(&b);
 }
 
@@ -318,7 +320,11 @@ int main(void)
     if (!one && !many) {
         test_cut("zoo:lstm,layers=1", "1x8:a100-sxm4-80g");
         test_cut("zoo:gru,layers=1", "16x8:a100-sxm4-80g");
-        test_glances("zoo:lstm,layers=1", "16x8:a100-sxm4-80g", 2250547, 5e9);
+        test_without("zoo:lstm,layers=1", "16x8:a100-sxm4-80g", 2250547, 5e9,
+                     SEARCH_GLANCES, "cuts that are looked at");
+        test_without("zoo:resnet,depth=18,width=32,size=64,classes=100",
+                     "4x8:a100-sxm4-80g", 41569996, 6e9, SEARCH_SWEEPS,
+                     "likely configurations");
         test("zoo:mlp", 0, "1x4:a100-sxm4-80g", true);
         test("zoo:gpt,layers=2,hidden=64,heads=2,vocab=100,seq=16", 0,
              "2x2:a100-sxm4-80g", true);

@@ -444,8 +444,9 @@ static void check_payers(const fold_case *c, asked *a, search_level0 *z,
                                fs_new(a->arena, int32_t, of->n_stages)};
     search_candidate again = candidate_of(a, c);
     search_solution other;
+    search_fit fit = {as.bytes, as.fullest, false, false};
     if (search_fits_or(&a->problem, whole->graph, as.limit, whole->strategy,
-                       as.bytes, as.fullest) ||
+                       &fit) ||
         !search_note_missing(z, of, whole, &as) || !build_folded(a, z, &again))
         return;
     const cost_moment *at;

@@ -376,6 +376,16 @@ static void next_prices(void)
     most = search_bundle_next(&bundle, &next, &steps);
     tap_ok(same(most, 24) && same(next.step[0], 0.4),
            "prices: no further than the reach");
+    bundle.reach = 1;
+    bundle.proven = 20;
+    most = search_bundle_next(&bundle, &next, &steps);
+    most = search_bundle_near(&bundle, 22, most, &next, &steps);
+    tap_ok(same(most, 22) && same(next.step[0], 0.45),
+           "prices: no further than what is wanted needs");
+    most = search_bundle_next(&bundle, &next, &steps);
+    most = search_bundle_near(&bundle, 40, most, &next, &steps);
+    tap_ok(same(most, 30) && same(next.step[0], 0.25),
+           "prices: as far as reach allows where more is wanted");
     fs_arena_destroy(arena);
 }
 

@@ -28,6 +28,7 @@ static plan_strategy strategy_with(cli *c, const cli_plan *p, plan_boxer *boxer,
 {
     const ir_graph *graph = p->model.graph;
     plan_strategy s = *p->plan->strategy;
+    s.like = NULL;
     s.sig = fs_memdup(c->arena, s.sig, sizeof *s.sig * (size_t)s.n_nodes);
     s.edge = fs_memdup(c->arena, s.edge, sizeof *s.edge * (size_t)s.n_edges);
     s.sig[v] = *sig;

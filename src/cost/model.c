@@ -16,7 +16,7 @@ typedef struct point_range {
 struct cost_model {
     const hw_cluster *cluster;
     point_range (*points)[IR_OP_COUNT]; /* [groups] */
-    cost_memo *routes, *crossings;
+    cost_memo *routes, *crossings, *widened;
     cost_paces *paces;
     double busy; /* fraction of the time that a device has work */
 };
@@ -66,6 +66,7 @@ cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
         fs_alloc(arena, (size_t)cluster->n_groups, sizeof *model->points);
     model->routes = cost_routes_create(arena);
     model->crossings = cost_crossings_create(arena);
+    model->widened = cost_widened_create(arena);
     model->paces = cost_paces_create(arena);
     for (int32_t g = 0; g < cluster->n_groups; g++) {
         const hw_device *device = &cluster->groups[g].device;
@@ -114,6 +115,11 @@ const hw_cluster *cost_cluster(const cost_model *model)
 cost_memo *cost_model_crossings(const cost_model *model)
 {
     return model->crossings;
+}
+
+cost_memo *cost_model_widened(const cost_model *model)
+{
+    return model->widened;
 }
 
 cost_memo *cost_model_routes(const cost_model *model)
@@ -251,7 +257,7 @@ plan_demand cost_op_on(const cost_model *model, int32_t g,
     if (group->device.bf16_flops > 0) /* what floats are copied to: no matter */
         ir_node_flow(piece->graph, piece->node, piece->sig, piece->mesh, &work);
     else
-        ir_node_work(piece->graph, piece->node, piece->sig, piece->mesh, &work);
+        cost_widened_work(model, piece, &work);
     plan_demand demand = !points.n ? roofline(&group->device, op, &work)
                          : piece->node->chain
                              ? measured_chain(model, g, piece, &work)

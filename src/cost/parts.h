@@ -61,6 +61,10 @@ typedef struct cost_piece {
 } cost_piece;
 plan_demand cost_op_on(const cost_model *model, int32_t g,
                        const cost_piece *piece);
+/* The same of work alone, where 16-bit floats are widened; of others' scratch
+ * nothing (widen.c). */
+void cost_widened_work(const cost_model *model, const cost_piece *piece,
+                       ir_work *out);
 /* The group whose devices set the pace of a stage's ops (pace.c). */
 int32_t cost_pace_of(const cost_model *model, const ir_graph *graph,
                      const plan_stage *stage);
@@ -167,9 +171,12 @@ cost_memo *cost_memo_create(size_t key_bytes, size_t value_bytes,
 /* The value of a key; when it was not known the caller fills it. */
 void *cost_memo_at(cost_memo *memo, const void *key, bool *known);
 
-/* What a model remembers: crossings (across.c) and routes (route.c). */
+/* What a model remembers: crossings (across.c), routes (route.c), scratch of
+ * float copies (widen.c). */
 cost_memo *cost_crossings_create(fs_arena *arena);
 cost_memo *cost_model_crossings(const cost_model *model);
+cost_memo *cost_widened_create(fs_arena *arena);
+cost_memo *cost_model_widened(const cost_model *model);
 cost_memo *cost_routes_create(fs_arena *arena);
 cost_memo *cost_model_routes(const cost_model *model);
 

@@ -34,6 +34,7 @@ typedef struct lister {
     fs_intern known;
     FS_VEC(cost_term) terms;
     FS_VEC(cost_counted) all;
+    int32_t *first; /* [nodes + 1] of `all` */
 } lister;
 
 static void put(term_key *key, int64_t word)
@@ -143,6 +144,21 @@ static void add_edge(lister *l, int32_t v, int32_t slot)
     add(l, &key, (cost_term){v, slot, edge.per_step});
 }
 
+static void add_terms_of(lister *l, int32_t v)
+{
+    const plan_strategy *s = l->strategy;
+    add_node(l, v);
+    for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
+        add_edge(l, v, e - s->first_edge[v]);
+}
+
+static void add_the_same(lister *l, int32_t u)
+{
+    const int32_t end = l->first[u + 1];
+    for (int32_t k = l->first[u]; k < end; k++)
+        fs_push(l->arena, &l->all, l->all.at[k]);
+}
+
 void cost_list_terms(const cost_model *model, fs_arena *arena,
                      cost_formula *formula)
 {
@@ -154,11 +170,14 @@ void cost_list_terms(const cost_model *model, fs_arena *arena,
                 .scratch = fs_arena_create()};
     l.known.arena = l.scratch;
     fs_reserve(arena, &l.all, strategy->n_nodes);
+    l.first = fs_new(l.scratch, int32_t, strategy->n_nodes + 1);
     for (int32_t v = 0; v < strategy->n_nodes; v++) {
-        add_node(&l, v);
-        for (int32_t e = strategy->first_edge[v];
-             e < strategy->first_edge[v + 1]; e++)
-            add_edge(&l, v, e - strategy->first_edge[v]);
+        const int32_t u = plan_node_like(strategy, v);
+        if (u == v)
+            add_terms_of(&l, v);
+        else
+            add_the_same(&l, u);
+        l.first[v + 1] = l.all.n;
     }
     fs_arena_destroy(l.scratch);
     formula->n_terms = l.terms.n;

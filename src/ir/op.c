@@ -114,39 +114,45 @@ static int64_t copy_bytes(const ir_node *node, const ir_io *io)
     return tiling.bytes;
 }
 
+int64_t ir_widened_scratch(const ir_node *node, const ir_io *local)
+{
+    ir_io widened = *local;
+    ir_work wide = {0};
+    widen_all(node, &widened);
+    ir_op_table[node->op]->work(node, &widened, &wide);
+    return ir_add_sat(wide.scratch_bytes, copy_bytes(node, local));
+}
+
 static void work_of(const ir_graph *graph, const ir_node *node,
                     const ir_nd_sig *sig, const ir_mesh *mesh, ir_io *io,
-                    ir_io *widened, ir_work *out)
+                    ir_work *out)
 {
     ir_node_local_io(graph, node, sig, mesh, io);
     ir_op_table[node->op]->work(node, io, out);
-    *widened = *io;
-    out->narrow = widen_all(node, widened);
+    ir_io widened = *io;
+    out->narrow = widen_all(node, &widened);
 }
 
 void ir_node_flow(const ir_graph *graph, const ir_node *node,
                   const ir_nd_sig *sig, const ir_mesh *mesh, ir_work *out)
 {
-    ir_io io, widened;
+    ir_io io;
     *out = (ir_work){0};
     if (ir_op_table[node->op]->work)
-        work_of(graph, node, sig, mesh, &io, &widened, out);
+        work_of(graph, node, sig, mesh, &io, out);
     out->scratch_bytes = 0;
 }
 
 void ir_node_work(const ir_graph *graph, const ir_node *node,
                   const ir_nd_sig *sig, const ir_mesh *mesh, ir_work *out)
 {
-    ir_io io, widened;
+    ir_io io;
     *out = (ir_work){0};
     if (!ir_op_table[node->op]->work)
         return;
-    work_of(graph, node, sig, mesh, &io, &widened, out);
-    if (ir_op_table[node->op]->moves || !out->narrow)
-        return;
-    ir_work wide = {0};
-    ir_op_table[node->op]->work(node, &widened, &wide);
-    out->scratch_bytes = ir_add_sat(wide.scratch_bytes, copy_bytes(node, &io));
+    work_of(graph, node, sig, mesh, &io, out);
+    if (out->narrow && !ir_op_table[node->op]->moves)
+        out->scratch_bytes = ir_widened_scratch(node, &io);
 }
 
 void ir_structural_attrs(const ir_node *node, int64_t out[IR_MAX_ATTR])

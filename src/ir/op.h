@@ -122,6 +122,9 @@ void ir_node_flow(const ir_graph *graph, const ir_node *node,
                   const ir_nd_sig *sig, const ir_mesh *mesh, ir_work *out);
 void ir_node_work(const ir_graph *graph, const ir_node *node,
                   const ir_nd_sig *sig, const ir_mesh *mesh, ir_work *out);
+/* Scratch of a node of local shapes that has 16-bit floats and does not move
+ * them: its own, and of float copies. */
+int64_t ir_widened_scratch(const ir_node *node, const ir_io *local);
 
 /* All one-axis signatures, all-B first, no duplicates. */
 void ir_signatures_1d(const ir_graph *graph, const ir_node *node,

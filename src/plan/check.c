@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { MOST_FINDINGS = 20, MOST_FIRINGS = 1 << 28 };
+enum { MOST_FIRINGS = 1 << 28 };
 
 static const char *const finding_names[] = {
     [PLAN_FINDING_STRUCTURE] = "structure",
@@ -22,7 +22,7 @@ const char *plan_finding_name(plan_finding_kind kind)
 
 bool plan_check_full(const plan_checking *c)
 {
-    return c->report->n == MOST_FINDINGS;
+    return c->report->n == PLAN_MOST_FINDINGS;
 }
 
 void plan_check_add(plan_checking *c, plan_finding_kind kind,
@@ -301,7 +301,7 @@ fs_status plan_check(const ir_graph *graph, const hw_cluster *cluster,
                        .p = p,
                        .arena = arena,
                        .report = &report};
-    report.findings = fs_new(arena, plan_finding, MOST_FINDINGS);
+    report.findings = fs_new(arena, plan_finding, PLAN_MOST_FINDINGS);
     c.scratch = c.works.arena = fs_arena_create();
     plan_check_structure(&c);
     if (report.n == 0 && plan_check_unroll(&c)) {

@@ -3,6 +3,8 @@
 #include "plan/memory.h"
 #include "plan/text_parts.h"
 
+#include "base/crew.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -663,6 +665,46 @@ static void check_role(plan_checking *c, int32_t role)
     fs_arena_destroy(scratch);
 }
 
+/* ---- roles at once ---- */
+
+enum { MOST_HANDS = 8 };
+
+typedef struct hand {
+    plan_checking c; /* with a report of its own */
+    plan_report report;
+    plan_finding findings[PLAN_MOST_FINDINGS];
+} hand;
+
+static void check_by_hand(void *ctx, int32_t number, int32_t role)
+{
+    hand *h = &((hand *)ctx)[number];
+    if (h->report.n == 0)
+        check_role(&h->c, role);
+}
+
+/* Roles say nothing of each other, so hands share them; what is wrong is told
+ * by one hand, in the order of roles. */
+static bool all_sound(const plan_checking *c)
+{
+    hand hands[MOST_HANDS] = {0};
+    int32_t n = fs_crew_hands(), found = 0;
+    n = n < MOST_HANDS ? n : MOST_HANDS;
+    for (int32_t k = 0; k < n; k++) {
+        hand *h = &hands[k];
+        h->c = *c;
+        h->c.arena = h->c.scratch = fs_arena_create();
+        h->c.works = (ir_works){.arena = h->c.scratch};
+        h->report.findings = h->findings;
+        h->c.report = &h->report;
+    }
+    fs_crew_run(check_by_hand, hands, n, c->p->n_roles);
+    for (int32_t k = 0; k < n; k++) {
+        found += hands[k].report.n;
+        fs_arena_destroy(hands[k].c.scratch);
+    }
+    return found == 0;
+}
+
 void plan_check_memory(plan_checking *c)
 {
     bool runs =
@@ -671,6 +713,8 @@ void plan_check_memory(plan_checking *c)
         runs = runs && c->report->findings[i].kind == PLAN_FINDING_ORDER;
     for (int32_t r = 0; r < c->p->n_roles; r++)
         check_device(c, r);
-    for (int32_t r = 0; runs && r < c->p->n_roles && !plan_check_full(c); r++)
+    if (!runs || (c->p->n_roles > 1 && c->report->n == 0 && all_sound(c)))
+        return;
+    for (int32_t r = 0; r < c->p->n_roles && !plan_check_full(c); r++)
         check_role(c, r);
 }

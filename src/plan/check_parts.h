@@ -8,6 +8,8 @@
 #include "plan/schedule.h"
 #include "plan/text.h"
 
+enum { PLAN_MOST_FINDINGS = 20 }; /* of a report */
+
 /* One firing that goes over a line: a communicator or a channel. */
 typedef struct plan_issue {
     int32_t slot, task;

@@ -98,25 +98,33 @@ static int32_t n_pieces(const walk *w, const plan_register *r)
     return r->own_memory ? 0 : r->per_step ? 1 : w->m;
 }
 
-/* The first firing beside which most bytes live; -1: there is none. */
-static int32_t find_peak(const walk *w)
+/* [firings] and one more. */
+static int64_t *count_bytes(const walk *w, fs_arena *arena)
 {
-    int64_t *change = fs_new(w->scratch, int64_t, w->n_firings + 1);
-    int64_t live = 0, most = -1;
-    int32_t peak = -1;
+    int64_t *live = fs_new(arena, int64_t, w->n_firings + 1);
     for (int32_t i = 0; i < w->role->n_registers; i++) {
         const plan_register *r = &w->role->registers[i];
         for (int32_t mb = 0; mb < n_pieces(w, r); mb++) {
             const plan_span life = life_of(w, r, mb);
-            change[life.start] += r->bytes;
-            change[life.end + 1] -= r->bytes;
+            live[life.start] += r->bytes;
+            live[life.end + 1] -= r->bytes;
         }
     }
+    for (int32_t i = 0; i < w->n_firings; i++)
+        live[i + 1] += live[i];
+    return live;
+}
+
+/* The first firing beside which most bytes live; -1: there is none. */
+static int32_t find_peak(const walk *w)
+{
+    const int64_t *live = count_bytes(w, w->scratch);
+    int64_t most = -1;
+    int32_t peak = -1;
     for (int32_t i = 0; i < w->n_firings; i++) {
-        live += change[i];
-        if (live <= most)
+        if (live[i] <= most)
             continue;
-        most = live;
+        most = live[i];
         peak = i;
     }
     return peak;
@@ -151,16 +159,42 @@ static void name_firing(const walk *w, int32_t at, plan_fullest *out)
     }
 }
 
-plan_fullest plan_fullest_of(const ir_graph *graph, const plan *p, int32_t role)
+static walk walk_of(const ir_graph *graph, const plan *p, int32_t role)
 {
     const plan_role *r = &p->roles[role];
-    plan_fullest out = {.task = -1, .micro_batch = -1};
     walk w = {.graph = graph,
               .role = r,
               .scratch = fs_arena_create(),
               .m = p->micro_batches};
     w.places = plan_places_of(r, w.scratch);
     number_firings(&w);
+    return w;
+}
+
+plan_lives plan_lives_of(const plan *p, int32_t role, fs_arena *arena)
+{
+    const plan_role *r = &p->roles[role];
+    walk w = walk_of(NULL, p, role);
+    const int32_t n = plan_n_sections(r);
+    plan_lives lives = {.n = w.n_firings,
+                        .bytes = count_bytes(&w, arena),
+                        .before = fs_new(arena, int32_t, r->n_slots),
+                        .first_task = fs_memdup(arena, w.first,
+                                                ((size_t)n + 1) *
+                                                    sizeof *w.first)};
+    for (int32_t s = 0; s < r->n_slots; s++)
+        lives.before[s] =
+            *begin_of(&w, plan_slot_section(r, &r->slots[s]),
+                      r->slots[s].phase, r->slots[s].micro_batch);
+    fs_arena_destroy(w.scratch);
+    return lives;
+}
+
+plan_fullest plan_fullest_of(const ir_graph *graph, const plan *p, int32_t role)
+{
+    const plan_role *r = &p->roles[role];
+    plan_fullest out = {.task = -1, .micro_batch = -1};
+    walk w = walk_of(graph, p, role);
     const int32_t peak = find_peak(&w);
     const bool shares = count_live(&w, peak, out.bytes);
     if (shares && peak >= 0)

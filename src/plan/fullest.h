@@ -27,6 +27,15 @@ typedef struct plan_fullest {
 } plan_fullest;
 plan_fullest plan_fullest_of(const ir_graph *graph, const plan *p,
                              int32_t role);
+/* What registers that share hold beside each firing of a role's program, slot
+ * by slot. */
+typedef struct plan_lives {
+    int32_t n;           /* firings */
+    int64_t *bytes;      /* [n] */
+    int32_t *before;     /* [slots] firings before each */
+    int32_t *first_task; /* [sections + 1] */
+} plan_lives;
+plan_lives plan_lives_of(const plan *p, int32_t role, fs_arena *arena);
 /* "matmul h, backward of micro-batch 1". */
 const char *plan_fullest_text(const ir_graph *graph, const plan_role *role,
                               const plan_fullest *fullest, fs_arena *arena);

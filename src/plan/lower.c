@@ -122,7 +122,8 @@ static fs_status check_strategy(const ir_graph *graph,
     for (int32_t i = 0; i < s->n_stages; i++)
         FS_TRY(check_stage(s, i, cluster, err));
     for (int32_t v = 0; v < s->n_nodes; v++)
-        FS_TRY(check_node(graph, s, v, err));
+        if (plan_node_like(s, v) == v)
+            FS_TRY(check_node(graph, s, v, err));
     return FS_OK;
 }
 
@@ -152,6 +153,7 @@ static lowering start(const ir_graph *graph, const plan_strategy *strategy,
 
     l.first_value = filled(scratch, graph->tensors.n, -1);
     l.edge_value = filled(scratch, strategy->n_edges, -1);
+    l.scratch_bytes = fs_new(scratch, int64_t, graph->nodes.n);
     l.roles = fs_new(scratch, lower_role, strategy->n_stages);
     l.pipe =
         plan_pipeline_of(strategy->stages, strategy->n_stages,

@@ -45,6 +45,7 @@ typedef struct lower_task {
 
 typedef struct lower_role {
     FS_VEC(lower_task) tasks;
+    int32_t *order; /* [tasks] of the program */
     FS_VEC(plan_register) registers;
 } lower_role;
 
@@ -67,6 +68,7 @@ typedef struct lowering {
     fs_arena *scratch; /* of this lowering */
     fs_err *err;
     ir_works works;
+    int64_t *scratch_bytes; /* [nodes] of kernels */
     FS_VEC(lower_value) values;
     int32_t *first_value; /* [tensors] head of its values, or -1 */
     int32_t *edge_value;  /* [edges] value that the consumer reads; a

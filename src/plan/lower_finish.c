@@ -12,7 +12,7 @@ static void copy_role(lowering *l, plan_role *role)
     role->n_tasks = from->tasks.n;
     role->tasks = fs_new(l->arena, plan_task, from->tasks.n);
     for (int32_t t = 0; t < from->tasks.n; t++)
-        role->tasks[t] = from->tasks.at[t].task;
+        role->tasks[t] = from->tasks.at[from->order[t]].task;
     role->n_registers = from->registers.n;
     role->registers = fs_new(l->arena, plan_register, from->registers.n);
     for (int32_t r = 0; r < from->registers.n; r++)
@@ -48,9 +48,14 @@ static void count_consumers(plan_role *role)
 static void link_consumers(lowering *l, plan_role *role)
 {
     count_consumers(role);
+    int64_t n = 0;
+    for (int32_t i = 0; i < role->n_registers; i++)
+        n += role->registers[i].n_consumers;
+    int32_t *at = fs_new(l->arena, int32_t, n);
     for (int32_t i = 0; i < role->n_registers; i++) {
         plan_register *r = &role->registers[i];
-        r->consumers = fs_new(l->arena, int32_t, r->n_consumers);
+        r->consumers = at;
+        at += r->n_consumers;
         r->n_consumers = 0;
     }
     for (int32_t t = 0; t < role->n_tasks; t++)

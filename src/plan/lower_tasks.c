@@ -234,6 +234,20 @@ static void (*const make_value[])(lowering *, int32_t) = {
 
 /* ---- tasks of nodes ---- */
 
+/* Nodes that are alike need as much. */
+static int64_t scratch_of(lowering *l, int32_t v)
+{
+    const plan_strategy *s = l->strategy;
+    const int32_t u = plan_node_like(s, v);
+
+    if (u == v)
+        l->scratch_bytes[v] = ir_work_of(&l->works, l->graph,
+                                         &l->graph->nodes.at[v], &s->sig[v],
+                                         &s->stages[s->stage_of[v]].mesh)
+                                  ->scratch_bytes;
+    return l->scratch_bytes[u];
+}
+
 static void make_compute(lowering *l, int32_t v)
 {
     const ir_node *node = &l->graph->nodes.at[v];
@@ -242,9 +256,7 @@ static void make_compute(lowering *l, int32_t v)
     int32_t key[3];
 
     task.node = v;
-    task.scratch_bytes = ir_work_of(&l->works, l->graph, node, &s->sig[v],
-                                    &s->stages[s->stage_of[v]].mesh)
-                             ->scratch_bytes;
+    task.scratch_bytes = scratch_of(l, v);
     task.n_in = node->n_in;
     task.n_out = node->n_out;
     for (int32_t i = 0; i < node->n_in; i++)
@@ -259,25 +271,73 @@ static void make_compute(lowering *l, int32_t v)
 
 /* By sections (plan_section): chunks ascending on the way forward, descending
  * on the way back. */
-static int compare_tasks(const void *a, const void *b)
-{
-    const lower_task *x = a, *y = b;
+typedef struct lower_place {
+    int32_t at[5]; /* of these in lexicographic order */
+    int32_t task;
+} lower_place;
 
-    if (x->task.phase != y->task.phase)
-        return x->task.phase < y->task.phase ? -1 : 1;
-    if (x->task.chunk != y->task.chunk && !plan_phase_once(x->task.phase))
-        return (x->task.chunk < y->task.chunk) ==
-                       (x->task.phase == PLAN_FORWARD)
-                   ? -1
-                   : 1;
-    for (int32_t k = 0; k < 3; k++)
-        if (x->key[k] != y->key[k])
-            return x->key[k] < y->key[k] ? -1 : 1;
+static lower_place place_of(const lower_task *t, int32_t task)
+{
+    const int32_t chunk = plan_phase_once(t->task.phase)         ? 0
+                          : t->task.phase == PLAN_FORWARD ? t->task.chunk
+                                                          : -t->task.chunk;
+
+    return (lower_place){
+        {(int32_t)t->task.phase, chunk, t->key[0], t->key[1], t->key[2]}, task};
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const lower_place *x = a, *y = b;
+
+    for (int32_t k = 0; k < 5; k++)
+        if (x->at[k] != y->at[k])
+            return x->at[k] < y->at[k] ? -1 : 1;
     return 0;
+}
+
+/* What is sorted is small; tasks are not. */
+static void order_tasks(lowering *l, lower_role *role)
+{
+    const int32_t n = role->tasks.n;
+    fs_arena *scratch = fs_arena_create();
+    lower_place *place = fs_new(scratch, lower_place, n);
+
+    for (int32_t t = 0; t < n; t++)
+        place[t] = place_of(&role->tasks.at[t], t);
+    if (n > 0)
+        qsort(place, (size_t)n, sizeof *place, compare_places);
+    role->order = fs_new(l->scratch, int32_t, n);
+    for (int32_t t = 0; t < n; t++)
+        role->order[t] = place[t].task;
+    fs_arena_destroy(scratch);
+}
+
+/* Room for tasks and registers: as many as values and nodes want, or more. */
+static void make_room(lowering *l)
+{
+    const plan_strategy *s = l->strategy;
+    int32_t *n = fs_new(l->scratch, int32_t, s->n_stages);
+
+    for (int32_t id = 0; id < l->values.n; id++)
+        n[l->values.at[id].stage]++;
+    for (int32_t k = 0; k < s->n_stages; k++)
+        fs_reserve(l->scratch, &l->roles[k].registers, n[k]);
+    for (int32_t id = 0; id < l->values.n; id++)
+        if (l->values.at[id].kind == LOWER_ROOT)
+            n[l->values.at[id].stage]--;
+        else if (l->values.at[id].kind == LOWER_MOVE)
+            n[l->values.at[l->values.at[id].parent].stage]++;
+    for (int32_t v = 0; v < l->graph->nodes.n; v++)
+        if (!plan_lower_is_view(&l->graph->nodes.at[v]))
+            n[plan_lower_home(l, l->program[v])]++;
+    for (int32_t k = 0; k < s->n_stages; k++)
+        fs_reserve(l->scratch, &l->roles[k].tasks, n[k]);
 }
 
 void plan_lower_tasks(lowering *l)
 {
+    make_room(l);
     for (int32_t id = 0; id < l->values.n; id++)
         make_value[l->values.at[id].kind](l, id);
     for (int32_t v = 0; v < l->graph->nodes.n; v++) {
@@ -287,7 +347,5 @@ void plan_lower_tasks(lowering *l)
             make_compute(l, v);
     }
     for (int32_t s = 0; s < l->strategy->n_stages; s++)
-        if (l->roles[s].tasks.n > 0)
-            qsort(l->roles[s].tasks.at, (size_t)l->roles[s].tasks.n,
-                  sizeof(lower_task), compare_tasks);
+        order_tasks(l, &l->roles[s]);
 }

@@ -326,6 +326,7 @@ typedef struct lower_edge {
     plan_phase phase;
     int32_t before; /* node in whose front the value is wanted */
     const plan_boxing *path;
+    plan_ends ends;
 } lower_edge;
 
 static fs_status edge_fail(const lowering *l, const lower_edge *e,
@@ -370,9 +371,8 @@ static fs_status check_phase(const lowering *l, const lower_edge *e)
 
 static fs_status check_edge(const lowering *l, const lower_edge *e)
 {
-    const plan_ends ends =
-        plan_edge_ends(l->graph, l->strategy, e->node, e->slot);
-    const char *why = plan_path_wrong(&ends, e->path);
+    const bool checked = plan_node_like(l->strategy, e->node) != e->node;
+    const char *why = checked ? NULL : plan_path_wrong(&e->ends, e->path);
 
     if (why != NULL)
         return edge_fail(l, e, why);
@@ -426,7 +426,8 @@ static lower_edge edge_at(const lowering *l, int32_t v, int32_t slot)
                         .stage = s->stage_of[v],
                         .variable = -1,
                         .crosses = plan_ends_cross(&ends),
-                        .path = &s->edge[s->first_edge[v] + slot]};
+                        .path = &s->edge[s->first_edge[v] + slot],
+                        .ends = ends};
 }
 
 static fs_status lower_inputs(lowering *l, int32_t v)

@@ -47,6 +47,11 @@ plan_strategy *plan_strategy_new(const ir_graph *graph, int32_t n_stages,
     return s;
 }
 
+int32_t plan_node_like(const plan_strategy *s, int32_t v)
+{
+    return s->like ? s->like[v] : v;
+}
+
 int32_t plan_edge_tensor(const ir_graph *graph, const plan_strategy *strategy,
                          int32_t v, int32_t slot)
 {

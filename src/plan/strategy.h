@@ -53,7 +53,14 @@ typedef struct plan_strategy {
     ir_nd_sig *sig;       /* [n_nodes] */
     int32_t *first_edge;  /* [n_nodes + 1] */
     plan_boxing *edge;    /* [n_edges] */
+    const int32_t *like;  /* [n_nodes] a node no later than it that computes the
+                             same on the same stage: op, attributes, shapes,
+                             signature, and of what it reads maker, stage and
+                             path (but for `sharing` above 0), like[like] =
+                             like. NULL: nobody knows */
 } plan_strategy;
+/* Itself where nobody knows of another one. */
+int32_t plan_node_like(const plan_strategy *strategy, int32_t v);
 
 /* Empty strategy for `graph`: arrays made, all-B signatures, stage 0, no
  * boxing; first_edge filled in. */

@@ -91,6 +91,76 @@ const ir_graph *search_leave_out(const search_layout *layout, const bool *out,
     return graph;
 }
 
+/* Nodes that take the same paths as one before them (plan_strategy.like): of a
+ * node of the view the last that had others. */
+typedef struct likeness {
+    const search_layout *layout;
+    const int32_t *rep, *pick;
+    const plan_strategy *s;
+    int32_t *last; /* [nodes of the view] -1: none yet */
+    int32_t *like;
+} likeness;
+
+static bool same_maker(const likeness *l, int32_t a, int32_t b)
+{
+    const ir_graph *graph = l->layout->graph;
+    if (a < 0 || b < 0 || a == b)
+        return a == b;
+    const ir_tensor *x = &graph->tensors.at[a], *y = &graph->tensors.at[b];
+    return x->slot == y->slot && l->rep[x->producer] == l->rep[y->producer] &&
+           l->pick[x->producer] == l->pick[y->producer] &&
+           l->s->stage_of[x->producer] == l->s->stage_of[y->producer] &&
+           plan_tensor_per_step(graph, a) == plan_tensor_per_step(graph, b);
+}
+
+static bool is_like(const likeness *l, int32_t v, int32_t u)
+{
+    const ir_graph *graph = l->layout->graph;
+    const plan_strategy *s = l->s;
+    const int32_t n = s->first_edge[v + 1] - s->first_edge[v];
+    bool same = l->pick[v] == l->pick[u] && s->stage_of[v] == s->stage_of[u] &&
+                n == s->first_edge[u + 1] - s->first_edge[u];
+    for (int32_t k = 0; same && k < n; k++)
+        same = same_maker(l, plan_edge_tensor(graph, s, v, k),
+                          plan_edge_tensor(graph, s, u, k));
+    return same;
+}
+
+/* The one that it is like, which may be itself. */
+static int32_t find_like(likeness *l, int32_t v)
+{
+    int32_t *last = &l->last[l->rep[v]];
+    if (*last < 0 || !is_like(l, v, *last))
+        *last = v;
+    return l->like[v] = *last;
+}
+
+/* False: there are none. */
+static bool set_paths(const search_built *built, const search_layout *layout,
+                      int32_t v, int32_t of, int32_t value, plan_strategy *s)
+{
+    bool joined = true;
+    if (value >= built->left[of])
+        return true;
+    for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
+        joined &= set_path(layout, s, v, e - s->first_edge[v],
+                           value >= built->kept[of]);
+    return joined;
+}
+
+static void copy_paths(const ir_graph *graph, int32_t v, int32_t u,
+                       plan_strategy *s)
+{
+    const int32_t n = s->first_edge[v + 1] - s->first_edge[v];
+    plan_boxing *to = &s->edge[s->first_edge[v]];
+    const plan_boxing *from = &s->edge[s->first_edge[u]];
+    for (int32_t k = 0; k < n; k++) {
+        to[k] = from[k];
+        if (from[k].sharing)
+            to[k].sharing = search_sharing_of(graph, v);
+    }
+}
+
 plan_strategy *search_strategy(const search_problem *problem,
                                const search_built *built,
                                const search_layout *layout, const int32_t *rep,
@@ -108,13 +178,19 @@ plan_strategy *search_strategy(const search_problem *problem,
         s->sig[v] = built->sig[of][pick[v]];
     }
     bool joined = true;
+    likeness l = {layout, rep, pick, s, NULL, NULL};
+    if (rep) {
+        const int32_t n = built->layout->graph->nodes.n;
+        l.last = fs_new(arena, int32_t, n);
+        memset(l.last, 0xff, (size_t)n * sizeof *l.last);
+        s->like = l.like = fs_new(arena, int32_t, graph->nodes.n);
+    }
     for (int32_t v = 0; v < graph->nodes.n; v++) {
-        const int32_t of = rep ? rep[v] : v;
-        if (pick[v] >= built->left[of])
-            continue;
-        for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++)
-            joined &= set_path(layout, s, v, e - s->first_edge[v],
-                               pick[v] >= built->kept[of]);
+        const int32_t u = rep ? find_like(&l, v) : v;
+        if (u != v)
+            copy_paths(graph, v, u, s);
+        else
+            joined &= set_paths(built, layout, v, rep ? rep[v] : v, pick[v], s);
     }
     if (!joined)
         return NULL;

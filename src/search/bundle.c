@@ -139,3 +139,30 @@ void search_bundle_learn(search_bundle *b, const search_prices *tried,
         b->reach *= off > FAR_OFF ? 1 / fmin(off, FAR_MOST) : SHORTER;
     }
 }
+
+/* Of a promise, how much of what is wanted is near enough. */
+#define NEAR_ENOUGH 0.8
+
+/* What is promised is concave in the reach: a share of the reach promises no
+ * less than that share of the gain. */
+double search_bundle_near(const search_bundle *bundle, double want,
+                          double promise, search_prices *out, int64_t *steps)
+{
+    enum { LOOKS = 6 };
+    search_bundle near = *bundle;
+    fs_arena *scratch = fs_arena_create();
+    search_prices nearer = search_prices_new(near.net, scratch);
+    for (int32_t k = 0; k < LOOKS; k++) {
+        const double share = (want - near.proven) / (promise - near.proven);
+        if (!(share < NEAR_ENOUGH))
+            break;
+        near.reach *= share;
+        const double next = search_bundle_next(&near, &nearer, steps);
+        if (isinf(next) || next < want - 1e-9 * fabs(want))
+            break; /* by rounding */
+        search_prices_copy(near.net, out, &nearer);
+        promise = next;
+    }
+    fs_arena_destroy(scratch);
+    return promise;
+}

@@ -54,6 +54,7 @@ typedef struct search_candidate {
     search_measured *measured; /* NULL: not, */
     bool dealt;                /* but cut again by what no plan takes */
     double any_cut_s; /* bound however these stages are cut; 0: none is known */
+    bool every_cut;   /* which was raised as far as it goes */
     const char *schedule;    /* NULL: all that are to choose from */
     search_layout layout;    /* of the whole graph */
     search_layout shown;     /* what its network is built on: the same, or */
@@ -82,7 +83,10 @@ typedef struct search_candidate {
     bool cramped;     /* none of as many stages is known to have room for any */
     bool too_small;   /* plan; nor has it: an engine's to say */
     bool solved;      /* an engine was asked */
-    bool anchored;    /* asked for lean plans */
+    bool anchored;    /* asked for lean plans, */
+    bool cut_short;   /* and had no work for all that there are */
+    double scout_s;   /* what its network takes, at even prices and whatever it
+                         holds; 0: it was not asked */
     bool glanced;     /* greedy was asked (glance.c) */
     bool again;       /* what is computed again is chosen, */
     bool covered;     /* or there is one for which it is, too */

@@ -16,6 +16,10 @@ enum { ROUNDS = 60, SWEEPS = 20 };
 #define FAR 0.04
 /* Where only so much is wanted, so much more is aimed at. */
 #define BEYOND 0.005
+/* What is not looked for below an upper bound: of what is missing there anyway,
+ * and of itself. */
+#define SPARE 0.1
+#define LEAST_SPARE 1e-6
 /* Every few rounds: would as many times what they gained do? If not, no more
  * are tried. */
 enum { LOOK = 4, HOPE = 8 };
@@ -319,6 +323,14 @@ static double raise_from(search_lifting *l, const search_lift_aim *aim,
     return bound;
 }
 
+/* No potentials prove more than `upper`. */
+static double reachable(double upper, double enough)
+{
+    const double missing = enough > upper ? enough - upper : 0;
+    return fmin(enough,
+                upper - fmax(SPARE * missing, LEAST_SPARE * fabs(upper)));
+}
+
 double search_lift(const search_built *built, const search_prices *at,
                    double upper, double enough, fs_deadline deadline,
                    fs_arena *arena, double **phi)
@@ -328,8 +340,8 @@ double search_lift(const search_built *built, const search_prices *at,
     if (!built->layout->view)
         return upper;
     if (search_lift_begin(&l, built)) {
-        const search_lift_aim aim = {upper, enough, deadline, NULL,
-                                     numbers(&l)};
+        const search_lift_aim aim = {upper, reachable(upper, enough), deadline,
+                                     NULL, numbers(&l)};
         search_prices_copy(&built->loose, &l.at, at);
         drop_prices(&l);
         bound = raise_from(&l, &aim, arena, phi);

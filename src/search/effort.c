@@ -5,6 +5,9 @@
 #include "config.h"
 #include "search/effort.h"
 
+#include "search/anchor.h"
+#include "search/narrow.h"
+
 #include "base/clock.h"
 
 #include <math.h>
@@ -29,6 +32,15 @@
 #define FREEING_TIME 0.3
 /* Lean plans of one configuration get that much of what is left. */
 #define LEAN_WORK 0.5
+/* The same beside the first pass, where there are others to ask. */
+#define SWEEP_WORK 0.25
+/* They begin when so much of all work was done: what ends before needs none.
+ * Sooner for who wants the best plan there is (tighten.c). */
+#define SWEEP_AFTER 0.2
+#define SWEEP_AFTER_BEST 0.1
+/* Scouts take at most so much of it, each and all together. */
+#define SCOUT_WORK 0.01
+#define SCOUTS_WORK 0.05
 /* A first attempt gets no more of it than that. */
 #define FIRST_WORK 0.05
 
@@ -135,10 +147,40 @@ fs_deadline search_rest(const search_level0 *z, search_candidate *c)
 
 fs_deadline search_lean_rest(const search_level0 *z, search_candidate *c)
 {
+    const double part =
+        z->sweeps && z->sweeps->sweeping ? SWEEP_WORK : LEAN_WORK;
     double left = INFINITY;
     if (z->most_steps < INT64_MAX)
-        left = LEAN_WORK * (double)(z->most_steps - search_steps(z));
+        left = part * (double)(z->most_steps - search_steps(z));
     return fs_deadline_after(left, &c->steps, z->end);
+}
+
+fs_deadline search_scout_rest(const search_level0 *z, search_candidate *c)
+{
+    return fs_deadline_after(SCOUT_WORK * search_most_steps(z->problem),
+                             &c->steps, z->end);
+}
+
+double search_scouts_end(const search_level0 *z)
+{
+    return fmin((double)search_steps(z) +
+                    SCOUTS_WORK * search_most_steps(z->problem),
+                (double)z->most_steps);
+}
+
+bool search_sweep_is_next(const search_level0 *z)
+{
+    const int64_t done = search_steps(z);
+    const bool best = z->asked->gap < search_first_gap(z->asked);
+    const double after = best ? SWEEP_AFTER_BEST : SWEEP_AFTER;
+    return (double)done >= after * search_most_steps(z->problem) &&
+           2 * z->sweeps->steps <= done - z->sweeps->begun;
+}
+
+void search_count_sweep(search_level0 *z, int64_t steps)
+{
+    z->sweeps->steps += steps;
+    z->round_steps += z->round_steps < INT64_MAX - steps ? steps : 0;
 }
 
 double search_attempt_left(const search_level0 *z)

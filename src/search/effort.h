@@ -25,10 +25,18 @@ void search_begin_round(search_level0 *z);
 /* more, where its best plan does not. */
 void search_shorten_round(search_level0 *z);
 bool search_round_over(search_level0 *z);
+/* Is it the turn of lean plans of likely configurations? They have as much as
+ * all else since they began. */
+bool search_sweep_is_next(const search_level0 *z);
+/* So many steps of that, which the round is longer by. */
+void search_count_sweep(search_level0 *z, int64_t steps);
 /* For work on a candidate that ends with the search only, */
 fs_deadline search_rest(const search_level0 *z, search_candidate *c);
 /* for lean plans, which leave something for others, */
 fs_deadline search_lean_rest(const search_level0 *z, search_candidate *c);
+/* for scouts (anchor.c), one and, steps done, all of them, */
+fs_deadline search_scout_rest(const search_level0 *z, search_candidate *c);
+double search_scouts_end(const search_level0 *z);
 /* and for one attempt of `seconds` of work; where memory decides the round ends
  * it, too. */
 /* steps that all attempts together have left: INFINITY, any. */

@@ -175,6 +175,22 @@ static void note_binding(ilp *s)
         s->memory_binds |= s->at.bytes[k] > 0;
 }
 
+/* Of what is missing, what prices are to promise. */
+#define PROMISED 2
+
+/* As near as that is to be had, since planes say little of what is far. */
+static void stay_near(ilp *s, double promise)
+{
+    search_bundle *b = &s->bundle;
+    const double want = b->proven + PROMISED * (aim(s) - b->proven);
+    int64_t steps = 0;
+    if (!isfinite(want) || !isfinite(b->proven) || want <= b->proven)
+        return;
+    b->hope =
+        fmin(b->hope, search_bundle_near(b, want, promise, &s->at, &steps));
+    count(s, steps);
+}
+
 /* The next prices. False when none would prove much more, or none but those
  * just tried (the only ones of a single stage with memory to spare): the gap
  * that is left is not the prices' to close. */
@@ -184,9 +200,10 @@ static bool move_prices(ilp *s)
     search_prices tried = search_prices_new(s->net, s->arena);
     search_prices_copy(s->net, &tried, &s->at);
     double most = isfinite(s->cost) ? s->cost : 1.05 * fabs(s->bound) + 1e-12;
+    double hope = INFINITY;
     while (b->reach <= 1) {
         int64_t steps = 0;
-        const double hope = search_bundle_next(b, &s->at, &steps);
+        hope = search_bundle_next(b, &s->at, &steps);
         count(s, steps);
         if (isinf(hope))
             return false;
@@ -195,6 +212,8 @@ static bool move_prices(ilp *s)
             break;
         b->reach *= 4;
     }
+    if (b->reach <= 1)
+        stay_near(s, hope);
     note_binding(s);
     return b->reach <= 1 && !search_prices_equal(s->net, &tried, &s->at);
 }
@@ -402,6 +421,10 @@ static void start(ilp *s, const search_net *net, const search_budget *budget)
 {
     search_solution first;
     begin(s, net, budget);
+    if (s->n_met) { /* it was asked before: these mix */
+        set_scale(s);
+        return;
+    }
     search_deduce_first(net, DEDUCE_PASSES, s->arena, &first);
     count(s, first.steps);
     if (isfinite(first.cost) && budget->rounds)

@@ -1,7 +1,8 @@
 /* A configuration that the bound of its own cut rules out may be better when it
- * is cut otherwise. So, last of all, bounds whatever the cut (any_cut_s) are
- * raised, the least first, until all are enough or the least of all is as it
- * is: from seconds of nodes, of edges, and what cuts add (crossings.c). */
+ * is cut otherwise. So, when plans are known, bounds whatever the cut
+ * (any_cut_s) are raised, the least first, until all are enough or the least of
+ * all is as it is: from seconds of nodes, of edges, and what cuts add
+ * (crossings.c). They say what other cuts are worth (recut.c). */
 #include "config.h"
 #include "search/attempt.h"
 #include "search/crew.h"
@@ -18,7 +19,7 @@ enum { BATCH = 8, FIRST = 2 };
 /* Of what is missing, less than this is not worth the work. */
 #define LITTLE_GAIN 0.1
 
-static bool has_every_cut(const search_problem *p)
+bool search_has_every_cut(const search_problem *p)
 {
     return !p->stage_of && !p->n_layers && !p->stage_mesh &&
            p->cluster->n_groups == 1;
@@ -37,19 +38,42 @@ static int by_any_cut(const void *a, const void *b)
     return x->place - y->place;
 }
 
-/* What is proven of one stage, which no cut makes other. */
+/* Of one for which what is computed again is chosen the same is said. */
+static bool is_of_all(const search_candidate *c)
+{
+    return !c->part && !c->covered;
+}
+
+/* What is proven of one stage, which no cut makes other, and of what no more
+ * can be said of. */
 static double wanted_of(const search_level0 *z)
 {
     double wanted = search_enough(z);
-    for (int32_t k = 0; k < z->all.n; k++)
-        if (z->all.at[k]->n_stages == 1)
-            wanted = fmin(wanted, search_bound(z->all.at[k]));
+    for (int32_t k = 0; k < z->all.n; k++) {
+        const search_candidate *c = z->all.at[k];
+        if (c->n_stages == 1)
+            wanted = fmin(wanted, search_bound(c));
+        else if (is_of_all(c) && c->every_cut)
+            wanted = fmin(wanted, c->any_cut_s);
+    }
     return wanted;
 }
 
 static bool is_of_cuts(const search_candidate *c)
 {
-    return !c->part && c->n_stages > 1;
+    return is_of_all(c) && c->n_stages > 1;
+}
+
+bool search_every_cut_proven(const search_level0 *z, double enough)
+{
+    if (!search_has_every_cut(z->problem))
+        return false;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        const search_candidate *c = z->all.at[k];
+        if (is_of_cuts(c) && !search_proven(c->any_cut_s, enough))
+            return false;
+    }
+    return true;
 }
 
 static int32_t list_open_cuts(const search_level0 *z, double wanted,
@@ -58,7 +82,8 @@ static int32_t list_open_cuts(const search_level0 *z, double wanted,
     int32_t n = 0;
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
-        if (is_of_cuts(c) && !search_proven(c->any_cut_s, wanted))
+        if (is_of_cuts(c) && !c->every_cut &&
+            !search_proven(c->any_cut_s, wanted))
             list[n++] = (open_cut){c, k};
     }
     if (n)
@@ -111,7 +136,7 @@ static bool pays(const open_cut *list, int32_t n, double least, double wanted,
 
 void search_prove_every_cut(search_level0 *z)
 {
-    if (!z->kept.from || !has_every_cut(z->problem))
+    if (!z->kept.from || !search_has_every_cut(z->problem))
         return;
     fs_arena *scratch = fs_arena_create();
     open_cut *list = fs_new(scratch, open_cut, z->all.n);

@@ -3,6 +3,8 @@
 #include "config.h"
 #include "search/fit.h"
 
+#include "search/deep.h"
+
 #include "plan/fullest.h"
 #include "plan/lower.h"
 
@@ -189,24 +191,56 @@ int32_t search_box_again(const ir_graph *graph, bool all, plan_strategy *s)
     return n;
 }
 
+/* Lowered as it is, or with what forward gathered gathered again. */
+static bool fits_lowered(const search_problem *problem, const ir_graph *graph,
+                         plan_strategy *strategy, const looked *look)
+{
+    return lowered_fits(problem, graph, strategy, look) ||
+           (search_box_again(graph, true, strategy) > 0 &&
+            lowered_fits(problem, graph, strategy, look));
+}
+
+/* What is over in the whole needs no lowering to be boxed again. */
+static search_depths fits_deep(const search_problem *problem,
+                               const ir_graph *graph, const int64_t *limit,
+                               plan_strategy *strategy)
+{
+    search_depths told = search_fits_deep(problem, graph, limit, strategy);
+    if (told == SEARCH_DEEP_OVER && search_box_again(graph, true, strategy) > 0)
+        told = search_fits_deep(problem, graph, limit, strategy);
+    return told;
+}
+
 bool search_fits_or(const search_problem *problem, const ir_graph *graph,
                     const int64_t *limit, plan_strategy *strategy,
-                    int64_t *bytes, int32_t *fullest)
+                    search_fit *out)
 {
-    const looked look = {limit, bytes, fullest};
+    looked look = {limit, out->bytes, out->fullest};
     double least = INFINITY;
+    out->guessed = false;
     for (int32_t i = 0; i < strategy->n_stages; i++)
         least = fmin(least, (double)limit[i]);
-    return most_bytes(graph, strategy) <= least ||
-           lowered_fits(problem, graph, strategy, &look) ||
-           (search_box_again(graph, true, strategy) > 0 &&
-            lowered_fits(problem, graph, strategy, &look));
+    if (most_bytes(graph, strategy) <= least)
+        return true;
+    search_depths told = SEARCH_NOT_DEEP;
+    if (out->guesses && !problem->lowers_all)
+        told = fits_deep(problem, graph, limit, strategy);
+    out->guessed = told == SEARCH_DEEP_FITS;
+    if (out->guessed || (told == SEARCH_DEEP_OVER && !out->bytes))
+        return out->guessed;
+    fs_arena *scratch = fs_arena_create();
+    if (!look.bytes)
+        look.bytes = fs_new(scratch, int64_t, strategy->n_stages);
+    const bool fits = fits_lowered(problem, graph, strategy, &look);
+    fs_arena_destroy(scratch);
+    return fits;
 }
 
 bool search_fits(const search_problem *problem, const ir_graph *graph,
                  const int64_t *limit, plan_strategy *strategy, int64_t *bytes)
 {
-    return search_fits_or(problem, graph, limit, strategy, bytes, NULL);
+    search_fit fit = {.bytes = bytes};
+    return search_fits_or(problem, graph, limit, strategy, &fit);
 }
 
 double search_share_taken(const ir_graph *graph, const plan_strategy *strategy,

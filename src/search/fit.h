@@ -15,12 +15,18 @@ int64_t search_device_bytes(const search_problem *problem,
 bool search_fits(const search_problem *problem, const ir_graph *graph,
                  const int64_t *limit, plan_strategy *strategy, int64_t *bytes);
 
-/* The same; fullest[n_stages] of what does not fit: a node that runs when the
- * arena of the stage's role is fullest, on the stage that this one is; -1 on
- * others. */
+/* The same; what else is told. */
+typedef struct search_fit {
+    int64_t *bytes;   /* [n_stages] NULL: nobody asks */
+    int32_t *fullest; /* [n_stages] of what does not fit: a node that runs when
+                         the arena of the stage's role is fullest, on the stage
+                         that this one is; -1 on others. NULL: nobody asks */
+    bool guesses;     /* a guess by few of its layers will do (deep.h) */
+    bool guessed;     /* it was one: bytes are not told */
+} search_fit;
 bool search_fits_or(const search_problem *problem, const ir_graph *graph,
                     const int64_t *limit, plan_strategy *strategy,
-                    int64_t *bytes, int32_t *fullest);
+                    search_fit *out);
 
 /* What a plan that does not fit takes of its limits, by the network. */
 double search_share_taken(const ir_graph *graph, const plan_strategy *strategy,

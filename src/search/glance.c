@@ -7,6 +7,7 @@
 #include "config.h"
 #include "search/recutter.h"
 
+#include "search/anchor.h"
 #include "search/attempt.h"
 #include "search/effort.h"
 #include "search/narrow.h"

@@ -14,12 +14,14 @@ typedef struct entry {
     int32_t n_stages;
     int32_t *stage_of; /* [nodes] */
     pthread_mutex_t busy;
-    fs_arena *arena;     /* of what is found */
-    ir_layers *layers;   /* NULL: nobody has asked */
-    search_marks *marks; /* likewise */
-    search_ranks *ranks; /* likewise */
-    bool folded;         /* a view was looked for: */
-    search_view *view;   /* NULL: it is not worth it */
+    fs_arena *arena;           /* of what is found */
+    ir_layers *layers;         /* NULL: nobody has asked */
+    search_marks *marks;       /* likewise */
+    search_ranks *ranks;       /* likewise */
+    search_partings *partings; /* likewise, of so many stages at most: */
+    int32_t most_stages;
+    bool folded;       /* a view was looked for: */
+    search_view *view; /* NULL: it is not worth it */
 } entry;
 
 /* plan_schedule_fill of a number of stages. */
@@ -123,6 +125,23 @@ const search_ranks *search_known_ranks(search_known *known,
     }
     pthread_mutex_unlock(&e->busy);
     return e->ranks;
+}
+
+const search_partings *search_known_partings(search_known *known,
+                                             const ir_graph *graph,
+                                             const search_ranks *ranks,
+                                             int32_t most_stages)
+{
+    entry *e = open_entry(known, graph, NULL, 0);
+    if (!e->partings || e->most_stages < most_stages) {
+        e->partings = fs_new(e->arena, search_partings, 1);
+        *e->partings =
+            search_find_partings(graph, ranks, most_stages, e->arena);
+        e->most_stages = most_stages;
+    }
+    const search_partings *found = e->partings;
+    pthread_mutex_unlock(&e->busy);
+    return found;
 }
 
 /* Less is not worth what is lost: layers of a stage have one plan. */

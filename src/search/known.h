@@ -5,6 +5,7 @@
 #define FS_SEARCH_KNOWN_H
 
 #include "search/cut.h"
+#include "search/parting.h"
 #include "search/recipe_parts.h"
 #include "search/view.h"
 
@@ -25,6 +26,11 @@ const search_marks *search_known_marks(search_known *known,
 /* Of a graph that is like others (ir_graph.like), which have the same. */
 const search_ranks *search_known_ranks(search_known *known,
                                        const ir_graph *graph);
+/* What cuts by time into at most so many stages part. */
+const search_partings *search_known_partings(search_known *known,
+                                             const ir_graph *graph,
+                                             const search_ranks *ranks,
+                                             int32_t most_stages);
 /* plan_schedule_fill of stages on groups of devices, of so many micro-batches:
  * equal for all meshes, unless stages have each their own. */
 double search_known_fill(search_known *known, const search_layout *layout,

@@ -170,6 +170,21 @@ static verdict weigh(lean *l, double weight, int32_t rounds)
     return v;
 }
 
+double search_lean_fastest(const search_net *net, fs_deadline deadline,
+                           fs_arena *arena)
+{
+    const search_prices even = search_prices_new(net, arena);
+    search_effort effort = {deadline, SWEEPS, INFINITY, 0, false, 0};
+    search_minimum min;
+    search_cfn_minimise(search_net_priced(net, &even, arena), &effort, arena,
+                        &min);
+    if (!isfinite(min.cost))
+        return INFINITY;
+    search_sums sums = search_sums_new(net, arena);
+    search_net_sums(net, min.value, &sums);
+    return search_sums_cost(net, &sums);
+}
+
 void search_lean_plans(const search_net *net, const search_lean_wish *wish,
                        fs_deadline deadline, fs_arena *arena, search_lean *out)
 {

@@ -25,6 +25,9 @@ typedef struct search_lean_wish {
 typedef struct search_lean {
     FS_VEC(search_lean_plan) plans;
 } search_lean;
+/* Seconds of the fastest, as far as even prices say. */
+double search_lean_fastest(const search_net *net, fs_deadline deadline,
+                           fs_arena *arena);
 void search_lean_plans(const search_net *net, const search_lean_wish *wish,
                        fs_deadline deadline, fs_arena *arena, search_lean *out);
 

@@ -3,6 +3,7 @@
  * is what its tables alone allow, of one that was what the engine proved. The
  * smallest of all bounds is the certificate for the whole space. */
 #include "config.h"
+#include "search/anchor.h"
 #include "search/attempt.h"
 #include "search/carry.h"
 #include "search/cfn.h"
@@ -31,42 +32,6 @@ double search_seconds_since(int64_t start_ns)
 {
     return 1e-9 * (double)(fs_now_ns() - start_ns);
 }
-/* What is proven of the whole space so far; 0: nothing yet. */
-static double bound_so_far(const search_level0 *z)
-{
-    double bound = z->best_s;
-    for (int32_t k = 0; k < z->all.n; k++)
-        bound = fmin(bound, search_bound(z->all.at[k]));
-    return isfinite(bound) ? fmax(bound, 0) : 0;
-}
-
-/* "12.3 s: best 1.2 s, bound 1.1 s, gap 8.3 %; 2 stages of 4x2, .." */
-void search_say(const search_level0 *z, const search_candidate *c,
-                const char *what)
-{
-    char spent[32], best[32], bound[32], mesh[64] = "", line[256];
-    const double bound_s = bound_so_far(z);
-    const bool any = isfinite(z->best_s), proof = any && bound_s > 0;
-    size_t n = 0;
-    if (!z->problem->progress)
-        return;
-    for (int32_t a = 0; a < c->mesh.n && n < sizeof mesh; a++)
-        n += (size_t)snprintf(mesh + n, sizeof mesh - n, "%s%d", a ? "x" : "",
-                              c->mesh.dim[a]);
-    fs_human_seconds(spent, search_seconds_since(z->start_ns));
-    fs_human_seconds(best, z->best_s);
-    fs_human_seconds(bound, bound_s);
-    n = (size_t)snprintf(line, sizeof line, "%s: best %s, bound %s", spent,
-                         any ? best : "none yet",
-                         bound_s > 0 ? bound : "none yet");
-    if (proof)
-        n += (size_t)snprintf(line + n, sizeof line - n, ", gap %.3g %%",
-                              100 * fmax(0, 1 - bound_s / z->best_s));
-    snprintf(line + n, sizeof line - n, "; %d x (%s), m %d %s", c->n_stages,
-             mesh, c->graph->micro_batches, what);
-    z->problem->progress(z->problem->progress_ctx, line);
-}
-
 /* ---- all of them ---- */
 
 static int by_bound(const void *a, const void *b)
@@ -582,6 +547,11 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
         if (z->best_s < best_s)
             FS_TRY(take_better(z, err));
         best_s = z->best_s;
+        if (c->looked && search_sweep_due(z)) {
+            search_say(z, c, "swept");
+            search_sweep(z);
+            continue;
+        }
         if (!worth(z, c, 0)) {
             c->tried = true;
         } else if (is_alone(z) && c->schedule) {
@@ -726,8 +696,9 @@ static void end_proof(search_level0 *z)
     z->proof_s = search_seconds_since(z->start_ns);
 }
 
+/* *misled: a plan was taken to fit that does not. */
 static fs_status run(const search_problem *problem, fs_arena *arena,
-                     fs_err *err, search_result *out)
+                     fs_err *err, search_result *out, bool *misled)
 {
     const search_planner *planner = search_planner_find(problem->engine);
     search_problem looked_at = *problem;
@@ -753,6 +724,7 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
     search_enumerate(&z);
     z.shares = search_find_shares(&z);
     search_start(&z);
+    search_begin_sweeps(&z);
     fs_status status = search_explore_fitting(&z, err);
     if (status == FS_OK)
         look_at_least(&z);
@@ -768,14 +740,37 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
     if (status == FS_OK)
         search_more_plans(&z);
     search_crew_dismiss(&z);
+    *misled = false;
     if (status == FS_OK && z.kept.from)
-        search_fill_best(&z, out);
+        *misled = !search_fill_best(&z, out);
     else if (status == FS_OK)
         status = search_fill_none(&z, err, out);
+    if (*misled)
+        out->search_s = search_seconds_since(z.start_ns);
     out->steps = search_steps(&z);
     out->late = z.late || fs_end_reached(&z.end);
     search_drop_plans(&z);
     fs_arena_destroy(z.scratch);
+    return status;
+}
+
+/* Again, and every plan is lowered, with what is left of limits, or half of
+ * them. */
+static fs_status run_surely(search_problem *one, fs_arena *arena, fs_err *err,
+                            search_result *out)
+{
+    const double spent_s = out->search_s, done = (double)out->steps;
+    bool misled;
+    one->lowers_all = true;
+    if (one->time_limit_s > 0)
+        one->time_limit_s =
+            fmax(one->time_limit_s - spent_s, one->time_limit_s / 2);
+    if (one->most_steps > 0)
+        one->most_steps = fmax(one->most_steps - done, one->most_steps / 2);
+    const fs_status status = run(one, arena, err, out, &misled);
+    out->search_s += spent_s;
+    out->first_s += spent_s;
+    out->steps += (int64_t)done;
     return status;
 }
 
@@ -787,7 +782,10 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
     search_problem one = *problem;
     if (!problem->known)
         one.known = search_known_create();
-    const fs_status status = run(&one, arena, err, out);
+    bool misled = false;
+    fs_status status = run(&one, arena, err, out, &misled);
+    if (misled)
+        status = run_surely(&one, arena, err, out);
     if (!problem->known)
         search_known_destroy(one.known);
     return status;

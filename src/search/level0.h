@@ -60,7 +60,7 @@ typedef struct search_kept {
     const bool *left;       /* [its nodes] these; NULL: none */
     plan_strategy *strategy;
     double cost_s;
-    bool fits; /* it was looked at when lowered */
+    bool fits, guessed; /* when lowered; with few of its layers only */
     int32_t net_nodes, net_edges, kernel_nodes;
 } search_kept;
 
@@ -129,10 +129,10 @@ typedef struct search_level0 {
     double first_s;                   /* until there was one, */
     double proof_s;                   /* and until no more was to be proven */
     int32_t n_anchored;               /* asked for lean plans */
+    struct search_sweeps *sweeps;     /* anchor.h; NULL: not yet */
     double lean_s;                    /* the cheapest of these that was kept */
     struct search_recutter *recutter; /* NULL: nothing was cut again yet */
-    int32_t n_recuts;                 /* other cuts that were looked at, */
-    int32_t n_parts;                  /* and those that were numbered */
+    int32_t n_recuts, n_parts;        /* other cuts: looked at, and numbered */
     int32_t round;     /* of explore: 0, then after each misfit one more */
     int32_t n_misfits; /* plans that were found and did not fit */
     FS_VEC(search_carried) carried;

@@ -22,8 +22,8 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/net.h \
   src/search/level0.h src/search/candidate.h src/search/space.h \
   src/search/recut.h src/search/lay_out.h src/search/kept.h \
   src/search/narrow.h src/search/offers.h \
-  src/search/lay_out.c src/search/crew.h src/search/crew.c src/search/attempt.h src/search/attempt.c src/search/weigh.c src/search/shares.h src/search/shares.c src/search/parting.h src/search/parting.c src/search/carry.h src/search/carry.c src/search/order.h src/search/order.c src/search/level0.c src/search/configs.c src/search/simulated.c src/search/wider.c src/search/splice.c src/search/narrow.c \
-  src/search/digest.h src/search/digest.c src/search/variant.h src/search/variant.c src/search/plans.h src/search/plans.c src/search/front.h src/search/front.c src/search/result.c src/search/fit.c src/search/missing.c src/search/lean.c src/search/start.c \
+  src/search/lay_out.c src/search/crew.h src/search/crew.c src/search/attempt.h src/search/attempt.c src/search/weigh.c src/search/shares.h src/search/shares.c src/search/parting.h src/search/parting.c src/search/carry.h src/search/carry.c src/search/order.h src/search/order.c src/search/level0.c src/search/configs.c src/search/simulated.c src/search/wider.c src/search/splice.c src/search/narrow.c src/search/anchor.h src/search/anchor.c \
+  src/search/digest.h src/search/digest.c src/search/variant.h src/search/variant.c src/search/plans.h src/search/plans.c src/search/front.h src/search/front.c src/search/result.c src/search/fit.c src/search/deep.h src/search/deep.c src/search/missing.c src/search/lean.c src/search/start.c \
   src/search/rivals.def src/search/rivals.c \
   src/search/recipe.c src/search/recipe_check.c \
   src/search/recipe_text.c \
@@ -48,7 +48,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/net.h \
 check_PROGRAMS += tests/search_net_test tests/search_reduce_test \
   tests/search_graph_test tests/search_oracle_test tests/search_variant_test tests/search_again_test tests/search_every_test \
   tests/search_fold_test tests/search_shares_test tests/search_runs_test \
-  tests/search_memory_test tests/search_cut_test tests/search_order_test tests/cli_memory_test \
+  tests/search_memory_test tests/search_deep_test tests/search_cut_test tests/search_order_test tests/cli_memory_test \
   tests/cli_pin_test tests/cli_recipe_test tests/cli_tensor_test \
   tests/search_recipe_test tests/search_planner_test tests/search_baselines_test \
   tests/search_split_test tests/search_ration_test tests/search_steps_test \
@@ -81,12 +81,15 @@ tests_search_shares_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_runs_test_SOURCES = tests/search_runs_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_runs_test_LDADD = $(zoo_libs) $(search_libs)
-tests_search_again_test_SOURCES = tests/search_again_test.c \
+tests_search_again_test_SOURCES = tests/search_again_test.c tests/search_draw.c tests/search_draw.h \
   tests/search_cluster.h tests/tap.h
 tests_search_again_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_states_test_SOURCES = tests/search_states_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_states_test_LDADD = $(zoo_libs) $(search_libs)
+tests_search_deep_test_SOURCES = tests/search_deep_test.c \
+  tests/search_cluster.h tests/tap.h
+tests_search_deep_test_LDADD = $(zoo_libs) $(search_libs)
 tests_search_memory_test_SOURCES = tests/search_memory_test.c \
   tests/search_cluster.h tests/tap.h
 tests_search_memory_test_LDADD = $(zoo_libs) $(search_libs)

@@ -3,13 +3,13 @@
 #include "config.h"
 #include "search/narrow.h"
 
+#include "search/anchor.h"
 #include "search/attempt.h"
 #include "search/built.h"
 #include "search/effort.h"
 #include "search/fit.h"
 #include "search/kept.h"
 #include "search/lay_out.h"
-#include "search/lean.h"
 #include "search/offers.h"
 #include "search/recut.h"
 #include "search/space.h"
@@ -28,8 +28,6 @@
 enum { FIT_ROUNDS = 64, LEVELS = 64 };
 /* So often plans that do not fit tell of moments before more is proven. */
 enum { LEARNT_EARLY = 4 };
-/* Steps for lean plans of what was not solved, at least. */
-#define LEAST_ANCHOR (0.25 * FS_STEPS_PER_S)
 
 bool search_narrowed(const search_candidate *c)
 {
@@ -41,14 +39,14 @@ double search_wanted(const search_problem *problem)
     return problem->below_s > 0 ? problem->below_s : INFINITY;
 }
 
-static double own_bound(const search_candidate *c)
+double search_own_bound(const search_candidate *c)
 {
     return search_narrowed(c) ? c->proven_s : c->record.lower_bound_s;
 }
 
 double search_bound(const search_candidate *c)
 {
-    return c->covered ? INFINITY : own_bound(c); /* another one's */
+    return c->covered ? INFINITY : search_own_bound(c); /* another one's */
 }
 
 static bool still_open(const search_level0 *z, const search_candidate *c)
@@ -57,7 +55,7 @@ static bool still_open(const search_level0 *z, const search_candidate *c)
            c->proven_s < search_near(z->kept.cost_s, z->problem->gap);
 }
 
-static void note_misfit(search_level0 *z, const search_kept *found,
+void search_note_misfit(search_level0 *z, const search_kept *found,
                         const int64_t *limit, const int64_t *bytes)
 {
     const plan_strategy *c = found->strategy;
@@ -75,7 +73,7 @@ static void note_misfit(search_level0 *z, const search_kept *found,
     z->misfit = found->strategy;
 }
 
-static void stage_limits(const search_level0 *z, const search_layout *layout,
+void search_stage_limits(const search_level0 *z, const search_layout *layout,
                          int64_t *limit)
 {
     for (int32_t i = 0; i < layout->n_stages; i++)
@@ -132,11 +130,13 @@ static bool keep_values(search_level0 *z, search_candidate *c,
                         fs_new(z->scratch, int64_t, c->n_stages),
                         fs_new(z->scratch, int32_t, c->n_stages)}};
     search_kept *best = &out->plan;
-    stage_limits(z, &c->layout, out->as.limit);
+    search_stage_limits(z, &c->layout, out->as.limit);
+    search_fit fit = {out->as.bytes, out->as.fullest, true, false};
     if (!search_fits_or(z->problem, best->graph, out->as.limit, best->strategy,
-                        out->as.bytes, out->as.fullest))
+                        &fit))
         return false;
     best->fits = true;
+    best->guessed = fit.guessed;
     best->net_nodes = c->built.net.n_nodes;
     best->net_edges = c->built.net.n_edges;
     best->kernel_nodes = z->kernel_nodes;
@@ -195,7 +195,7 @@ bool search_keep_fitting(search_level0 *z)
     lowered_best best;
     const bool fits = keep_best(z, &best);
     if (!fits) {
-        note_misfit(z, &best.plan, best.as.limit, best.as.bytes);
+        search_note_misfit(z, &best.plan, best.as.limit, best.as.bytes);
         search_withdraw(z, z->best);
         search_keep_other(z, z->best);
     }
@@ -242,7 +242,7 @@ static void widen(search_level0 *z, search_candidate *c)
 /* The best plan does not fit. */
 static void note_best(search_level0 *z, const lowered_best *best)
 {
-    note_misfit(z, &best->plan, best->as.limit, best->as.bytes);
+    search_note_misfit(z, &best->plan, best->as.limit, best->as.bytes);
     z->best->missed = z->memory_decides = true;
     z->best->within = share_left(z->best, &best->as) *
                       search_share_taken(best->plan.graph, best->plan.strategy,
@@ -323,153 +323,6 @@ static fs_status next_round(search_level0 *z, bool misfit, fs_err *err)
     return search_explore(z, err);
 }
 
-static int64_t largest(const int64_t *limit, int32_t n)
-{
-    int64_t most = 0;
-    for (int32_t i = 0; i < n; i++)
-        most = limit[i] > most ? limit[i] : most;
-    return most;
-}
-
-/* A configuration's lean plans on their way: of the tables of `anew`. */
-typedef struct leaning {
-    search_level0 *z;
-    search_candidate *c, anew;
-    search_built built;
-    int64_t *limit, *bytes; /* [stages] */
-    search_lean lean;
-    bool refused; /* one would have been the best, had it fitted */
-} leaning;
-
-/* Lowers a plan, and keeps it if it is the best that fits. */
-static bool look_at(void *ctx, const search_lean_plan *lean)
-{
-    leaning *l = ctx;
-    search_level0 *z = l->z;
-    search_kept found =
-        search_whole_plan(z, &l->anew, &l->built,
-                          &(search_mix){.value = lean->value}, lean->cost);
-    if (!search_fits(z->problem, found.graph, l->limit, found.strategy,
-                     l->bytes)) {
-        note_misfit(z, &found, l->limit, l->bytes);
-        l->refused |= !z->kept.from || found.cost_s < z->kept.cost_s;
-        return false;
-    }
-    if (z->kept.from && found.cost_s >= z->kept.cost_s)
-        return true;
-    found.from = l->c;
-    found.fits = true;
-    found.net_nodes = found.kernel_nodes = l->built.net.n_nodes;
-    found.net_edges = l->built.net.n_edges;
-    search_keep(z, &found);
-    z->lean_s = found.cost_s;
-    return true;
-}
-
-/* Lean plans of its own tables, which bind every moment, whatever the limit.
- * They live in the arena of l->anew, which is made; false: there are none. */
-static bool lean_plans_of(search_level0 *z, search_candidate *c, bool leanest,
-                          leaning *l)
-{
-    search_candidate *anew = &l->anew;
-    search_built *built = &l->built;
-    *l = (leaning){.z = z, .c = c};
-    *anew = search_anew(c);
-    anew->whole = c->whole;
-    anew->bare = true;
-    search_layout *layout = &anew->shown;
-    fs_err err = {0};
-    if (search_lay_out(z, anew, &err) != FS_OK)
-        return false;
-    l->limit = fs_new(anew->arena, int64_t, c->n_stages);
-    l->bytes = fs_new(anew->arena, int64_t, c->n_stages);
-    stage_limits(z, &anew->layout, l->limit);
-    layout->end = z->end;
-    for (int32_t i = 0; i < layout->n_stages; i++)
-        layout->limit_bytes[i] = 0;
-    if (!search_build_nodes(z->problem, layout, anew->arena, built) ||
-        built->empty >= 0 || !search_build_edges(anew->arena, built))
-        return false;
-    z->n_anchored++;
-    anew->steps = built->steps;
-    const search_lean_wish leanest_will_do = {.below_s = INFINITY};
-    const search_lean_wish wish = {.limit = largest(l->limit, c->n_stages),
-                                   .below_s =
-                                       z->kept.from ? z->kept.cost_s : INFINITY,
-                                   .fits = look_at,
-                                   .ctx = l};
-    search_lean_plans(&built->net, leanest ? &leanest_will_do : &wish,
-                      leanest ? search_rest(z, anew)
-                              : search_lean_rest(z, anew),
-                      anew->arena, &l->lean);
-    c->steps += anew->steps;
-    return true;
-}
-
-bool search_anchor_one(search_level0 *z, search_candidate *c)
-{
-    leaning l;
-    c->anchored = true;
-    lean_plans_of(z, c, false, &l);
-    fs_arena_destroy(l.anew.arena);
-    return l.refused;
-}
-
-/* ---- where nothing fits ---- */
-
-static int by_need(const void *a, const void *b)
-{
-    const search_candidate *x = *(search_candidate *const *)a,
-                           *y = *(search_candidate *const *)b;
-    if (x->need_bytes != y->need_bytes)
-        return x->need_bytes < y->need_bytes ? -1 : 1;
-    return x->mesh.n - y->mesh.n; /* networks of fewer axes are smaller */
-}
-
-static void note_plan(leaning *l, const search_lean_plan *lean)
-{
-    const search_kept found =
-        search_whole_plan(l->z, &l->anew, &l->built,
-                          &(search_mix){.value = lean->value}, lean->cost);
-    if (!search_fits(l->z->problem, found.graph, l->limit, found.strategy,
-                     l->bytes))
-        note_misfit(l->z, &found, l->limit, l->bytes);
-}
-
-/* The leanest plan of a configuration that memory forbids, and the fastest,
- * which may be leaner when it is lowered. */
-static void note_leanest(search_level0 *z, search_candidate *c)
-{
-    leaning l;
-    int32_t least = 0;
-    const bool found = lean_plans_of(z, c, true, &l);
-    const search_lean_plan *plans = l.lean.plans.at;
-    for (int32_t k = 1; found && k < l.lean.plans.n; k++)
-        if (plans[k].bytes < plans[least].bytes)
-            least = k;
-    if (found && l.lean.plans.n)
-        note_plan(&l, &plans[least]);
-    if (found && least > 0)
-        note_plan(&l, &plans[0]);
-    fs_arena_destroy(l.anew.arena);
-}
-
-void search_find_leanest(search_level0 *z)
-{
-    enum { FEW = 16 };
-    search_candidate **list =
-        fs_new(z->scratch, search_candidate *, z->all.n + 1);
-    int32_t n = 0;
-    for (int32_t k = 0; k < z->all.n; k++)
-        if (z->all.at[k]->need_bytes > 0)
-            list[n++] = z->all.at[k];
-    if (n > 0)
-        qsort(list, (size_t)n, sizeof *list, by_need);
-    for (int32_t k = 0; k < n && k < FEW && !search_over(z); k++)
-        if (!z->n_misfits || list[k]->need_bytes < z->misfit_bytes)
-            note_leanest(z, list[k]);
-}
-
 /* Does the bound leave room for a better plan than the one kept? */
 static bool has_gap(const search_level0 *z)
 {
@@ -501,59 +354,6 @@ static bool wants_anchor(const search_level0 *z)
     return !z->kept.from || (z->memory_decides && has_gap(z));
 }
 
-/* A lean plan costs more than the engine's, which need not have fitted, or is
- * what there was when its work was over. What it may win is to be more than
- * what nobody asks for. */
-static bool may_be_leaner(const search_level0 *z, const search_candidate *c)
-{
-    if (!z->kept.from)
-        return true;
-    const double enough_s = search_near(z->kept.cost_s, z->problem->gap);
-    return !search_proven(own_bound(c), enough_s) &&
-           !(c->settled && isfinite(c->record.iteration_s) &&
-             c->record.iteration_s >= enough_s);
-}
-
-static bool is_to_anchor(const search_level0 *z, const search_candidate *c)
-{
-    const double enough_s =
-        search_near(search_wanted(z->problem), z->problem->gap);
-    const double bound_s = own_bound(c);
-    return !c->anchored && isfinite(bound_s) &&
-           !search_proven(bound_s, enough_s) && may_be_leaner(z, c);
-}
-
-/* Where memory refuses what would be better, what is computed again may help.
- */
-static void anchor_with(search_level0 *z, search_candidate *c)
-{
-    const int32_t n = z->all.n;
-    if (!search_anchor_one(z, c))
-        return;
-    search_ask_again(z, c);
-    if (z->all.n > n && !search_over(z))
-        search_anchor_one(z, z->all.at[n]);
-}
-
-/* Those first that were solved, and that compute nothing again, whose networks
- * are small. Others have no more than as much again. */
-static void anchor(search_level0 *z)
-{
-    const double begun = (double)search_steps(z);
-    double most = INFINITY;
-    for (int32_t turn = 0; turn < 4; turn++) {
-        const bool again = turn % 2 > 0, solved = turn < 2;
-        for (int32_t k = 0; k < z->all.n && !search_over(z); k++) {
-            search_candidate *c = z->all.at[k];
-            if (c->again == again && c->solved == solved &&
-                is_to_anchor(z, c) && (double)search_steps(z) < most)
-                anchor_with(z, c);
-        }
-        if (turn == 1 && z->kept.from)
-            most = 2 * (double)search_steps(z) - begun + LEAST_ANCHOR;
-    }
-}
-
 /* Is the best plan one that does not fit, where that is to be mended soon?
  * Prices of bytes need not have told so. */
 static bool misses(search_level0 *z, lowered_best *best)
@@ -580,7 +380,7 @@ void search_anchor_early(search_level0 *z)
     lowered_best best;
     if (!misses(z, &best))
         return;
-    anchor(z);
+    search_anchor(z);
     search_shorten_round(z);
 }
 
@@ -612,7 +412,7 @@ static fs_status explore_rounds(search_level0 *z, fs_err *err)
     while (z->round < FIT_ROUNDS) {
         const bool misfit = z->best && !judge(z);
         if (wants_anchor(z))
-            anchor(z);
+            search_anchor(z);
         FS_TRY(search_recut_early(z, err));
         z->round++;
         if (search_over(z) || (!misfit && !widen_all(z)) ||
@@ -636,11 +436,11 @@ fs_status search_explore_on(search_level0 *z, double was_enough_s, fs_err *err)
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
         const bool spent =
-            c->settled && !search_proven(own_bound(c), was_enough_s);
+            c->settled && !search_proven(search_own_bound(c), was_enough_s);
         reopen(z, c, true);
         c->settled |= spent;
         c->asked_s = 0;
-        if (isfinite(own_bound(c)) && !search_narrowed(c))
+        if (isfinite(search_own_bound(c)) && !search_narrowed(c))
             c->record.status = search_status_of(z, &c->record);
     }
     return explore_rounds(z, err);

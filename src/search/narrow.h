@@ -26,9 +26,6 @@ bool search_glance(search_level0 *z, search_candidate *c, search_solution *out);
  * leaves nothing of the limits for what the network does not count; another
  * engine's plan may. */
 void search_keep_other(search_level0 *z, search_candidate *c);
-/* Asks a configuration for lean plans; did memory refuse one that would have
- * been the best? */
-bool search_anchor_one(search_level0 *z, search_candidate *c);
 /* Keeps the best plan, if it fits; else nothing happens. */
 bool search_keep_best(search_level0 *z);
 
@@ -43,8 +40,11 @@ fs_status search_explore_fitting(search_level0 *z, fs_err *err);
  * one that was asked for (tighten.c; *gap: problem->gap). */
 double search_first_gap(const search_problem *problem);
 fs_status search_tighten(search_level0 *z, double *gap, fs_err *err);
-/* Bounds of every cut of equal stages, too (any_cut_s). */
+/* Bounds of every cut of equal stages, too (any_cut_s); is there a search of
+ * them, and do they say that no plan of any costs less than `enough`? */
 void search_prove_every_cut(search_level0 *z);
+bool search_has_every_cut(const search_problem *problem);
+bool search_every_cut_proven(const search_level0 *z, double enough);
 /* Explores on, where less than so much was proof enough before. */
 fs_status search_explore_on(search_level0 *z, double was_enough_s, fs_err *err);
 /* Where a better plan does not fit, and tells of moments that were missing,
@@ -71,14 +71,17 @@ void search_add_missing(const search_level0 *z, const search_candidate *c,
 bool search_narrowed(const search_candidate *c);
 /* What is proven for its whole limits; INFINITY: no plan of it fits. */
 double search_bound(const search_candidate *c);
+/* The same though another one says it, too. */
+double search_own_bound(const search_candidate *c);
 
 /* Plans that cost as much are of no interest; INFINITY: all are. */
 double search_wanted(const search_problem *problem);
 /* Keeps a plan that fits if it is the best so far. */
 void search_keep(search_level0 *z, const search_kept *found);
-
-/* Where memory forbids every configuration: the smallest plan of those that may
- * have it, least need first, as a misfit. */
-void search_find_leanest(search_level0 *z);
+/* One that does not fit. */
+void search_note_misfit(search_level0 *z, const search_kept *found,
+                        const int64_t *limit, const int64_t *bytes);
+void search_stage_limits(const search_level0 *z, const search_layout *layout,
+                         int64_t *limit);
 
 #endif

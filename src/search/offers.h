@@ -23,11 +23,15 @@ void search_more_plans(search_level0 *z);
 /* result->plans: of the offers those that fit, with what cost_strategy and the
  * ranking say. */
 void search_list_plans(search_level0 *z, search_result *out);
+/* Does the best plan fit, if that was a guess? Of a part, whose plan the whole
+ * proves, a guess will do. */
+bool search_prove_fit(search_level0 *z);
 /* How its graph comes of problem->again's. */
 search_again search_again_of(const search_level0 *z, const search_kept *kept);
 
 /* What is told in the end (result.c): of a plan, or why there is none. */
-void search_fill_best(search_level0 *z, search_result *out);
+/* False: a plan was taken to fit that does not. */
+bool search_fill_best(search_level0 *z, search_result *out);
 fs_status search_fill_none(search_level0 *z, fs_err *err, search_result *out);
 
 #endif

@@ -106,8 +106,7 @@ static const int32_t *count_parted(const ir_graph *graph,
     return n;
 }
 
-/* Cuts are given: by stages that nodes are to have, or by blocks of each. */
-static search_partings part_as_told(const search_problem *problem,
+search_partings search_part_as_told(const search_problem *problem,
                                     const ir_graph *graph, fs_arena *arena)
 {
     fs_err ignored = {0};
@@ -115,7 +114,8 @@ static search_partings part_as_told(const search_problem *problem,
     const search_layout layout = {.graph = graph,
                                   .n_stages = problem->n_layers};
     search_partings made = {.n = 1, .at = fs_new(arena, search_parting, 1)};
-    if (search_cut(problem, &layout, &ignored, stage_of) != FS_OK)
+    if (!has_copies(graph) ||
+        search_cut(problem, &layout, &ignored, stage_of) != FS_OK)
         return made;
     for (int32_t v = 0; v < graph->nodes.n; v++)
         last = stage_of[v] > last ? stage_of[v] : last;
@@ -125,12 +125,15 @@ static search_partings part_as_told(const search_problem *problem,
     return made;
 }
 
-static int32_t most_stages(const search_problem *problem)
+int32_t search_most_stages(const search_problem *problem)
 {
+    const int32_t groups = problem->fix_stages > 0
+                               ? problem->fix_stages
+                               : problem->cluster->n_devices;
     int32_t depth = problem->interleave > 1 ? problem->interleave : 1;
     for (int32_t k = 0; problem->depths && k < problem->n_schedules; k++)
         depth = problem->depths[k] > depth ? problem->depths[k] : depth;
-    return depth * problem->cluster->n_devices;
+    return depth * groups;
 }
 
 /* Places that at most so many activations cross: what cuts there part. */
@@ -156,23 +159,20 @@ static search_parting part_at(const search_partings *p, const ir_graph *graph,
     return made;
 }
 
-search_partings search_find_partings(const search_problem *problem,
-                                     const ir_graph *graph,
-                                     const search_ranks *ranks, fs_arena *arena)
+search_partings search_find_partings(const ir_graph *graph,
+                                     const search_ranks *ranks,
+                                     int32_t most_stages, fs_arena *arena)
 {
     search_partings made = {.n = 1, .at = fs_new(arena, search_parting, 1)};
     FS_VEC(search_parting) all = {0};
-    if (!has_copies(graph) || ranks->n < 2)
+    if (!has_copies(graph) || ranks->n < 2 || most_stages < 2)
         return made;
-    if (problem->stage_of || problem->n_layers)
-        return part_as_told(problem, graph, arena);
-    const int32_t needed = most_stages(problem) - 1;
     int32_t widest = 0, places = -1;
     made.crossing = search_count_crossings(graph, arena);
     made.n_parted = count_parted(graph, ranks, arena);
     for (int32_t k = 1; k < ranks->n; k++)
         widest = made.crossing[k] > widest ? made.crossing[k] : widest;
-    for (int32_t most = 1; most <= widest && places < needed; most++) {
+    for (int32_t most = 1; most <= widest && places < most_stages - 1; most++) {
         const search_parting one = part_at(&made, graph, ranks, most, arena);
         if (one.places > places)
             fs_push(arena, &all, one);

@@ -26,10 +26,15 @@ typedef struct search_partings {
                                 no copies, or cuts are given */
 } search_partings;
 
-search_partings search_find_partings(const search_problem *problem,
-                                     const ir_graph *graph,
+search_partings search_find_partings(const ir_graph *graph,
                                      const search_ranks *ranks,
-                                     fs_arena *arena);
+                                     int32_t most_stages, fs_arena *arena);
+/* Stages of all groups of devices that a problem may have. */
+int32_t search_most_stages(const search_problem *problem);
+/* Where cuts are given: by stages that nodes are to have, or by blocks of each.
+ */
+search_partings search_part_as_told(const search_problem *problem,
+                                    const ir_graph *graph, fs_arena *arena);
 const search_parting *search_parting_of(const search_partings *partings,
                                         int32_t n_stages);
 /* Does a cut at these ranks, begin[1 .. n - 1], part nothing else? */

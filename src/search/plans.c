@@ -312,7 +312,7 @@ static bool fits(search_level0 *z, search_kept *offer)
     int64_t *bytes = fs_new(z->scratch, int64_t, s->n_stages);
     for (int32_t i = 0; i < s->n_stages; i++)
         limit[i] = search_device_bytes(z->problem, &s->stages[i]);
-    return offer->fits ||
+    return (offer->fits && !offer->guessed) ||
            search_fits(z->problem, offer->graph, limit, offer->strategy, bytes);
 }
 
@@ -346,6 +346,24 @@ static bool is_alone(const search_level0 *z, const search_kept *offer)
            (z->offers.n == 1 || z->offers.at[1].cost_s > most_s(z, INT32_MAX));
 }
 
+/* That it fits, where that was a guess. */
+static void prove(search_level0 *z, search_kept *offer, bool lowered)
+{
+    if (!offer->guessed)
+        return;
+    offer->guessed = !lowered && !fits(z, offer);
+    if (offer->strategy == z->kept.strategy)
+        z->kept.guessed = offer->guessed;
+}
+
+bool search_prove_fit(search_level0 *z)
+{
+    search_kept *kept = &z->kept;
+    if (kept->guessed && !z->problem->claims)
+        kept->guessed = !fits(z, kept);
+    return !kept->guessed || z->problem->claims;
+}
+
 /* The next of them, where it is of any use. */
 static void add_plan(search_level0 *z, search_kept *offer, search_result *out)
 {
@@ -365,7 +383,8 @@ static void add_plan(search_level0 *z, search_kept *offer, search_result *out)
     p->score_s = is_alone(z, offer)
                      ? INFINITY
                      : search_score_plan(ranking, out->n_plans, p);
-    if (isinf(p->score_s) && !offer->fits)
+    prove(z, offer, isfinite(p->score_s));
+    if (isinf(p->score_s) && (!offer->fits || offer->guessed))
         return;
     search_plan_told(z, offer->strategy);
     if (out->n_plans++ == 0 && offer->cost_s <= z->kept.cost_s)

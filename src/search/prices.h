@@ -63,5 +63,9 @@ void search_bundle_learn(search_bundle *bundle, const search_prices *tried,
  * be computed. Adds to *steps. */
 double search_bundle_next(const search_bundle *bundle, search_prices *out,
                           int64_t *steps);
+/* Of `out`, which promise `promise` within reach, prices nearer to the centre
+ * that promise `want` at least and not much more; what they do. */
+double search_bundle_near(const search_bundle *bundle, double want,
+                          double promise, search_prices *out, int64_t *steps);
 
 #endif

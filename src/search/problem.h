@@ -93,6 +93,7 @@ typedef struct search_problem {
     search_lives lives;
     search_again_fn *again; /* NULL: graphs are as they are */
     void *again_ctx;
+    bool lowers_all;     /* to see whether plans fit, without guesses (deep.h) */
     plan_known *placed;  /* what lowering plans finds is kept there; NULL */
     double time_limit_s; /* of a clock; of steps of work, too, half of it
                             is for the first round */

@@ -228,7 +228,7 @@ static bool may_win(const search_recutter *r, const search_proposal *p,
     const double enough_s = search_enough(r->z),
                  off = p->even ? 0 : fmax(p->slack, slack);
     return p->cost_s < (1 + off) * enough_s &&
-           !search_proven(p->of->weighed_s, enough_s);
+           !search_proven(fmax(p->of->weighed_s, p->of->any_cut_s), enough_s);
 }
 
 static void take_out(search_recutter *r, int32_t k, search_proposal *out)

@@ -303,14 +303,27 @@ static bool spread(search_marks *m, const ir_node *node)
     return grown;
 }
 
-static bool spread_all(search_marks *m)
+/* Those that may lead on. */
+typedef FS_VEC(int32_t) leading;
+
+static leading list_leading(const ir_graph *graph, fs_arena *arena)
+{
+    leading list = {0};
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        if (node->phase != IR_UPDATE && node->n_out > 0 && leads_on(node))
+            fs_push(arena, &list, v);
+    }
+    return list;
+}
+
+static bool spread_all(search_marks *m, const leading *list)
 {
     const ir_graph *graph = m->graph;
     bool grown = false;
-    for (int32_t v = 0; v < graph->nodes.n; v++) {
+    for (int32_t k = 0; k < list->n; k++) {
+        const int32_t v = list->at[k];
         const ir_node *node = &graph->nodes.at[v];
-        if (node->phase == IR_UPDATE || node->n_out == 0 || !leads_on(node))
-            continue;
         const int32_t rank = shape_of(m, node)->rank;
         if ((is_norm(node) && rank <= STREAM_RANK) || touches(m, node)) {
             m->between[v] = true;
@@ -324,8 +337,11 @@ static void mark_stream(search_marks *m, fs_arena *arena)
 {
     m->stream = fs_new(arena, bool, m->graph->tensors.n);
     m->between = fs_new(arena, bool, m->graph->nodes.n);
-    while (spread_all(m))
+    fs_arena *scratch = fs_arena_create();
+    const leading list = list_leading(m->graph, scratch);
+    while (spread_all(m, &list))
         ;
+    fs_arena_destroy(scratch);
 }
 
 static bool adds_gradients(const ir_node *node)

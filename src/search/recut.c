@@ -8,6 +8,7 @@
 #include "search/recut.h"
 #include "search/recutter.h"
 
+#include "search/anchor.h"
 #include "search/attempt.h"
 #include "search/built.h"
 #include "search/crew.h"
@@ -28,6 +29,10 @@
  * little. */
 #define MORE_WORK 0.1
 #define LEAST_WORK_S 0.25
+/* That is more where so much of the best plan's time may be won by cutting
+ * otherwise, for all that is proven of every cut. */
+#define MUCH_GAP 0.01
+#define MUCH_WORK_S 1.0
 /* Who asks for less of a gap than is usual wants the best plan there is: as
  * much again, since of other cuts nothing is proven. */
 #define BEST_WORK 1
@@ -293,7 +298,9 @@ static search_candidate *next_unmeasured(const search_level0 *z)
         if (!c->dealt &&
             !(c->measured && search_is_near(z, c->measured->cost_s)) &&
             !c->part && !c->covered && c->schedule && c->n_stages > 1 &&
-            c->depth == 1 && !search_proven(c->weighed_s, search_enough(z)) &&
+            c->depth == 1 &&
+            !search_proven(fmax(c->weighed_s, c->any_cut_s),
+                           search_enough(z)) &&
             (!next || c->weighed_s < next->weighed_s))
             next = c;
     }
@@ -462,8 +469,10 @@ static search_recutter *recutter_of(search_level0 *z)
 {
     if (!z->recutter) {
         z->recutter = fs_new(z->scratch, search_recutter, 1);
-        *z->recutter = (search_recutter){
-            .z = z, .arena = z->scratch, .met = {.arena = z->scratch}};
+        *z->recutter = (search_recutter){.z = z,
+                                         .arena = z->scratch,
+                                         .met = {.arena = z->scratch},
+                                         .least_s = LEAST_WORK_S};
     }
     z->recutter->most_steps = z->most_steps;
     return z->recutter;
@@ -511,7 +520,7 @@ static void end_work(search_recutter *r)
 static void begin_loose(search_recutter *r, double steps)
 {
     search_begin_cuts(r, steps);
-    r->loose = search_steps(r->z) + (int64_t)(LEAST_WORK_S * FS_STEPS_PER_S);
+    r->loose = search_steps(r->z) + (int64_t)(r->least_s * FS_STEPS_PER_S);
 }
 
 /* Of equal meshes. */
@@ -583,11 +592,26 @@ void search_glance_early(search_level0 *z)
     }
 }
 
+/* What cuts take at least, by what is proven of every one. */
+static double least_work(const search_level0 *z)
+{
+    const bool much =
+        search_has_every_cut(z->problem) && !z->memory_decides &&
+        !search_every_cut_proven(z, search_near(z->best_s, MUCH_GAP));
+    return much ? MUCH_WORK_S : LEAST_WORK_S;
+}
+
 static fs_status recut(search_recutter *r, fs_err *err)
 {
     search_level0 *z = r->z;
-    const double done = (double)search_steps(z), usual = usual_work(z);
-    FS_TRY(recut_equal(r, usual, err));
+    const double done = (double)search_steps(z);
+    z->best = NULL;
+    z->best_s = search_best_known(z);
+    search_prove_every_cut(z);
+    r->least_s = least_work(z);
+    const double usual = fmax(usual_work(z), r->least_s * FS_STEPS_PER_S);
+    if (!search_every_cut_proven(z, search_enough(z)))
+        FS_TRY(recut_equal(r, usual, err));
     if (wants_meshes(z)) {
         const bool mixed = z->problem->cluster->n_groups > 1;
         begin_loose(

@@ -29,7 +29,10 @@ enum {
     /* Or stages that take groups of devices in other orders (order.h). */
     SEARCH_ORDERS = 1 << (SEARCH_N_REDUCTIONS + 3),
     /* Or cuts that are looked at before one is closed (glance.c). */
-    SEARCH_GLANCES = 1 << (SEARCH_N_REDUCTIONS + 4)
+    SEARCH_GLANCES = 1 << (SEARCH_N_REDUCTIONS + 4),
+    /* Or lean plans of likely configurations before bounds lead to them
+     * (anchor.c). */
+    SEARCH_SWEEPS = 1 << (SEARCH_N_REDUCTIONS + 5)
 };
 
 /* "arcs,fold" as a mask. FS_INVALID: an unknown name; err lists the known. */

@@ -1,5 +1,7 @@
 /* What level 0 tells: of the plan that it found, or why there is none. */
 #include "config.h"
+#include "search/anchor.h"
+#include "search/attempt.h"
 #include "search/digest.h"
 #include "search/effort.h"
 #include "search/fit.h"
@@ -14,6 +16,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* "zb-h1", "interleaved of 2 stages per group of devices" */
@@ -46,7 +49,7 @@ static double any_cut_bound(const search_level0 *z)
         return 0;
     for (int32_t k = 0; k < z->all.n; k++) {
         const search_candidate *c = z->all.at[k];
-        if (!c->part)
+        if (!c->part && !c->covered)
             bound =
                 fmin(bound, c->n_stages == 1 ? search_bound(c) : c->any_cut_s);
     }
@@ -234,15 +237,18 @@ static void choose(search_level0 *z, search_result *out)
     out->iteration_s = chosen->iteration_s;
 }
 
-void search_fill_best(search_level0 *z, search_result *out)
+bool search_fill_best(search_level0 *z, search_result *out)
 {
     search_list_plans(z, out);
+    if (!search_prove_fit(z))
+        return false;
     out->plans_s = search_seconds_since(z->start_ns) - z->proof_s;
     out->of = z->kept.from->graph;
     out->graph = out->n_plans && out->plans[0].strategy == z->kept.strategy
                      ? out->plans[0].graph
                      : search_lasting(z, z->kept.graph);
     out->strategy = z->kept.strategy;
+    out->guessed = z->kept.guessed;
     out->again = search_again_of(z, &z->kept);
     search_plan_told(z, z->kept.strategy);
     if (z->problem->claims)
@@ -260,6 +266,7 @@ void search_fill_best(search_level0 *z, search_result *out)
     out->status = search_proven(out->lower_bound_s, out->iteration_s)
                       ? "optimal"
                       : "feasible";
+    return true;
 }
 
 static int32_t count_open(const search_level0 *z)
@@ -364,4 +371,42 @@ fs_status search_fill_none(search_level0 *z, fs_err *err, search_result *out)
     out->gap = INFINITY;
     out->status = "infeasible";
     return open ? give_up(z, open, err, out) : refuse(z, err, out);
+}
+
+/* ---- so far ---- */
+
+/* What is proven of the whole space so far; 0: nothing yet. */
+static double bound_so_far(const search_level0 *z)
+{
+    double bound = z->best_s;
+    for (int32_t k = 0; k < z->all.n; k++)
+        bound = fmin(bound, search_bound(z->all.at[k]));
+    return isfinite(bound) ? fmax(bound, 0) : 0;
+}
+
+/* "12.3 s: best 1.2 s, bound 1.1 s, gap 8.3 %; 2 stages of 4x2, .." */
+void search_say(const search_level0 *z, const search_candidate *c,
+                const char *what)
+{
+    char spent[32], best[32], bound[32], mesh[64] = "", line[256];
+    const double bound_s = bound_so_far(z);
+    const bool any = isfinite(z->best_s), proof = any && bound_s > 0;
+    size_t n = 0;
+    if (!z->problem->progress)
+        return;
+    for (int32_t a = 0; a < c->mesh.n && n < sizeof mesh; a++)
+        n += (size_t)snprintf(mesh + n, sizeof mesh - n, "%s%d", a ? "x" : "",
+                              c->mesh.dim[a]);
+    fs_human_seconds(spent, search_seconds_since(z->start_ns));
+    fs_human_seconds(best, z->best_s);
+    fs_human_seconds(bound, bound_s);
+    n = (size_t)snprintf(line, sizeof line, "%s: best %s, bound %s", spent,
+                         any ? best : "none yet",
+                         bound_s > 0 ? bound : "none yet");
+    if (proof)
+        n += (size_t)snprintf(line + n, sizeof line - n, ", gap %.3g %%",
+                              100 * fmax(0, 1 - bound_s / z->best_s));
+    snprintf(line + n, sizeof line - n, "; %d x (%s), m %d %s", c->n_stages,
+             mesh, c->graph->micro_batches, what);
+    z->problem->progress(z->problem->progress_ctx, line);
 }

@@ -42,6 +42,7 @@ typedef struct search_result {
                                strategy's stages (ir_recompute_bind) */
     search_again again;
     plan_strategy *strategy;
+    bool guessed; /* of a part: that it fits was told by few of its layers */
     double iteration_s, lower_bound_s, gap, search_s;
     int32_t n_plans, chosen; /* with a ranking: plans, cheapest first, */
     const struct search_plan *plans; /* and which of them this is; */

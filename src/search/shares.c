@@ -13,6 +13,7 @@
 #include "search/shares.h"
 
 #include "search/built.h"
+#include "search/known.h"
 #include "search/lay_out.h"
 #include "search/space.h"
 
@@ -67,6 +68,17 @@ static void add_up(const search_level0 *z, const ir_graph *graph,
                      ranks->rank[v] < 0 ? ranks->n : ranks->rank[v], shares);
 }
 
+static search_partings partings_of(const search_level0 *z,
+                                   const ir_graph *graph,
+                                   const search_ranks *ranks)
+{
+    const search_problem *problem = z->problem;
+    if (problem->stage_of || problem->n_layers)
+        return search_part_as_told(problem, graph, z->scratch);
+    return *search_known_partings(problem->known, graph, ranks,
+                                  search_most_stages(problem));
+}
+
 const struct search_shares *search_find_shares(search_level0 *z)
 {
     const search_problem *problem = z->problem;
@@ -76,8 +88,7 @@ const struct search_shares *search_find_shares(search_level0 *z)
         const search_ranks *ranks =
             search_ranks_of(z, problem->graphs[k].graph);
         all[k].n_pieces = ranks->n;
-        all[k].partings = search_find_partings(
-            problem, problem->graphs[k].graph, ranks, z->scratch);
+        all[k].partings = partings_of(z, problem->graphs[k].graph, ranks);
         all[k].at = fs_new(z->scratch, shares_of_cuts, all[k].partings.n);
         for (int32_t i = 0; i < all[k].partings.n; i++)
             add_up(z, problem->graphs[k].graph, ranks, &all[k].partings.at[i],

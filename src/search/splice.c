@@ -149,10 +149,13 @@ static bool fits(const search_level0 *z, search_kept *found, fs_arena *arena)
 {
     const plan_strategy *p = found->strategy;
     int64_t *limit = fs_new(arena, int64_t, p->n_stages);
-    int64_t *bytes = fs_new(arena, int64_t, p->n_stages);
     for (int32_t i = 0; i < p->n_stages; i++)
         limit[i] = search_device_bytes(z->problem, &p->stages[i]);
-    return search_fits(z->problem, found->graph, limit, found->strategy, bytes);
+    search_fit fit = {NULL, NULL, true, false};
+    const bool fits = search_fits_or(z->problem, found->graph, limit,
+                                     found->strategy, &fit);
+    found->guessed = fit.guessed;
+    return fits;
 }
 
 static void keep_spliced(search_level0 *z, search_candidate *c,

@@ -22,6 +22,7 @@ void search_keep_found(search_level0 *z, search_candidate *from,
                                .strategy = found->strategy,
                                .cost_s = found->iteration_s,
                                .fits = true,
+                               .guessed = found->guessed,
                                .net_nodes = (int32_t)found->net_nodes,
                                .net_edges = (int32_t)found->net_edges,
                                .kernel_nodes = (int32_t)found->kernel_nodes});

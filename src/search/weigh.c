@@ -158,6 +158,7 @@ void search_weigh_every_cut(search_level0 *z, search_candidate *c)
     const double bound = weigh_even(z, &anew, true);
     c->steps += anew.steps;
     c->any_cut_s = fmax(c->any_cut_s, bound);
+    c->every_cut = !search_proven(bound, search_enough(z));
     search_raise_bound(c, bound);
 }
 
