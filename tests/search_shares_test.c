@@ -38,6 +38,7 @@ enum {
 
 typedef struct tally {
     int32_t dense, ways, below, configs, above, sharp, cuts, over, near;
+    int32_t families, apart, mixed, raised;
 } tally;
 
 static ir_graph *train(const char *spec)
@@ -125,6 +126,38 @@ static void try_cut(search_level0 *z, int32_t n_stages, int32_t devices,
     search_drop_tables(&c);
 }
 
+/* What is said of an own cut is said of all meshes, and of no other cut, looked
+ * at before or behind. */
+static void try_family(search_level0 *z, int32_t n_stages, int32_t devices,
+                       tally *t)
+{
+    enum { MEMBERS = 2 };
+    search_candidate c[MEMBERS];
+    const int32_t n = z->all.n;
+    for (int32_t k = 0; k < MEMBERS; k++) {
+        c[k] = (search_candidate){.graph = &z->problem->graphs[0],
+                                  .n_stages = n_stages,
+                                  .depth = 1,
+                                  .mesh = {1, {devices}},
+                                  .schedule = z->problem->schedule,
+                                  .share = 1};
+        fs_push(z->scratch, &z->all, &c[k]);
+    }
+    c[1].mesh = (ir_mesh){2, {devices / 2, 2}};
+    search_candidate alone = c[1];
+    search_look(z, &alone);
+    search_share_own(z, &c[0]);
+    if (c[0].shared) {
+        t->families++;
+        t->apart += c[1].record.lower_bound_s < c[0].record.lower_bound_s;
+        t->raised += c[1].record.lower_bound_s > alone.any_cut_s;
+        search_look(z, &c[1]);
+        t->mixed += c[1].any_cut_s > alone.any_cut_s ||
+                    c[1].weighed_s > alone.weighed_s;
+    }
+    z->all.n = n;
+}
+
 static void try_configs(const hw_cluster *cluster, const cost_model *cost,
                         const ir_graph *g, tally *t)
 {
@@ -153,6 +186,9 @@ static void try_configs(const hw_cluster *cluster, const cost_model *cost,
     for (int32_t p = 2; p <= cluster->n_devices; p++)
         if (cluster->n_devices % p == 0)
             try_cut(&z, p, cluster->n_devices / p, t);
+    for (int32_t p = 2; p <= cluster->n_devices / 4; p++)
+        if (cluster->n_devices % (4 * p) == 0)
+            try_family(&z, p, cluster->n_devices / p, t);
     fs_arena_destroy(arena);
     search_known_destroy(problem.known);
 }
@@ -184,5 +220,10 @@ int main(void)
     printf("# %d cuts, half of the bound or more of %d\n", t.cuts, t.near);
     tap_equal_int(t.over, 0, "shares of a cut promise no more than its nodes");
     tap_ok(t.near > 0, "and sometimes about as much");
+    printf("# %d families, %d raised\n", t.families, t.raised);
+    tap_ok(t.families > 0, "cuts are shared before nodes are looked at");
+    tap_equal_int(t.apart, 0, "a cut's shares are said of all its meshes");
+    tap_ok(t.raised > 0, "and sometimes more than nodes say of any cut");
+    tap_equal_int(t.mixed, 0, "but are no bound of every cut");
     return tap_done();
 }

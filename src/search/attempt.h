@@ -57,6 +57,8 @@ fs_status search_solve_whole(search_level0 *z, search_candidate *c,
 /* Bounds whatever the cut: from shares of its work alone (shares.h), from
  * seconds of nodes, from all tables but bytes. */
 void search_look(search_level0 *z, search_candidate *c);
+/* First by shares alone. */
+void search_look_at_shares(search_level0 *z, search_candidate *c);
 /* By seconds of nodes, whether shares are enough or not. */
 void search_look_at_nodes(search_level0 *z, search_candidate *c);
 void search_weigh(search_level0 *z, search_candidate *c);
@@ -74,6 +76,8 @@ double search_even_bound(const search_level0 *z, search_candidate *c);
  * one which is pressed. First its layout, which is the search's; false: it is
  * of no use. */
 bool search_lay_out_own(search_level0 *z, search_candidate *c);
+/* Nothing but shares of its own cut, which are said of all meshes. */
+void search_share_own(search_level0 *z, search_candidate *c);
 void search_weigh_own(search_level0 *z, search_candidate *c);
 /* Of one that is laid out, by a crew's hand: that bound from seconds of nodes
  * alone (false: there is nothing to solve); by prices that rise so often (0: as

@@ -59,14 +59,18 @@ static double wanted_of(const search_level0 *z)
     return wanted;
 }
 
+static bool is_of_cuts(const search_candidate *c)
+{
+    return is_of_all(c) && c->n_stages > 1;
+}
+
 bool search_every_cut_proven(const search_level0 *z, double enough)
 {
     if (!search_has_every_cut(z->problem))
         return false;
     for (int32_t k = 0; k < z->all.n; k++) {
         const search_candidate *c = z->all.at[k];
-        if (is_of_all(c) && c->n_stages > 1 &&
-            !search_proven(c->any_cut_s, enough))
+        if (is_of_cuts(c) && !search_proven(c->any_cut_s, enough))
             return false;
     }
     return true;
@@ -78,13 +82,31 @@ static int32_t list_open_cuts(const search_level0 *z, double wanted,
     int32_t n = 0;
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
-        if (is_of_all(c) && c->n_stages > 1 && !c->every_cut &&
+        if (is_of_cuts(c) && !c->every_cut &&
             !search_proven(c->any_cut_s, wanted))
             list[n++] = (open_cut){c, k};
     }
     if (n)
         qsort(list, (size_t)n, sizeof *list, by_any_cut);
     return n;
+}
+
+/* What shares ruled out before nodes were looked at may have the least bound of
+ * all: nodes say more, and soon. */
+static void look_at_least(search_level0 *z, double wanted, fs_arena *scratch)
+{
+    search_candidate **list = fs_new(scratch, search_candidate *, z->all.n);
+    double least = wanted;
+    int32_t n = 0;
+    for (int32_t k = 0; k < z->all.n; k++)
+        if (is_of_cuts(z->all.at[k]) && z->all.at[k]->looked)
+            least = fmin(least, z->all.at[k]->any_cut_s);
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k];
+        if (is_of_cuts(c) && !c->looked && !c->arena && c->any_cut_s < least)
+            list[n++] = c;
+    }
+    search_crew_run(z, search_look_at_nodes, list, n);
 }
 
 /* The first n of the list, a batch at most. */
@@ -137,6 +159,7 @@ void search_prove_every_cut(search_level0 *z)
     const double most =
         done + fmax(SHARE * done, fmin(done, LITTLE_S * FS_STEPS_PER_S));
     double wanted = wanted_of(z);
+    look_at_least(z, wanted, scratch);
     const int32_t n = list_open_cuts(z, wanted, list);
     const double least = n ? list[0].c->any_cut_s : 0;
     for (int32_t k = 0, some = FIRST;

@@ -32,42 +32,6 @@ double search_seconds_since(int64_t start_ns)
 {
     return 1e-9 * (double)(fs_now_ns() - start_ns);
 }
-/* What is proven of the whole space so far; 0: nothing yet. */
-static double bound_so_far(const search_level0 *z)
-{
-    double bound = z->best_s;
-    for (int32_t k = 0; k < z->all.n; k++)
-        bound = fmin(bound, search_bound(z->all.at[k]));
-    return isfinite(bound) ? fmax(bound, 0) : 0;
-}
-
-/* "12.3 s: best 1.2 s, bound 1.1 s, gap 8.3 %; 2 stages of 4x2, .." */
-void search_say(const search_level0 *z, const search_candidate *c,
-                const char *what)
-{
-    char spent[32], best[32], bound[32], mesh[64] = "", line[256];
-    const double bound_s = bound_so_far(z);
-    const bool any = isfinite(z->best_s), proof = any && bound_s > 0;
-    size_t n = 0;
-    if (!z->problem->progress)
-        return;
-    for (int32_t a = 0; a < c->mesh.n && n < sizeof mesh; a++)
-        n += (size_t)snprintf(mesh + n, sizeof mesh - n, "%s%d", a ? "x" : "",
-                              c->mesh.dim[a]);
-    fs_human_seconds(spent, search_seconds_since(z->start_ns));
-    fs_human_seconds(best, z->best_s);
-    fs_human_seconds(bound, bound_s);
-    n = (size_t)snprintf(line, sizeof line, "%s: best %s, bound %s", spent,
-                         any ? best : "none yet",
-                         bound_s > 0 ? bound : "none yet");
-    if (proof)
-        n += (size_t)snprintf(line + n, sizeof line - n, ", gap %.3g %%",
-                              100 * fmax(0, 1 - bound_s / z->best_s));
-    snprintf(line + n, sizeof line - n, "; %d x (%s), m %d %s", c->n_stages,
-             mesh, c->graph->micro_batches, what);
-    z->problem->progress(z->problem->progress_ctx, line);
-}
-
 /* ---- all of them ---- */
 
 static int by_bound(const void *a, const void *b)
@@ -298,6 +262,37 @@ static void run_batch(search_level0 *z, search_job *job, choice *is_choice,
     fs_arena *scratch = fs_arena_create();
     search_candidate **batch = fs_new(scratch, search_candidate *, z->all.n);
     search_crew_run(z, job, batch, next_batch(z, is_choice, most, batch));
+    fs_arena_destroy(scratch);
+}
+
+/* Those of which there are so many that differ by their meshes alone that their
+ * cut is sooner laid out than nodes of all of them. */
+static bool has_many_beside(const search_level0 *z, const search_candidate *c)
+{
+    enum { MANY = 8 };
+    int32_t n = 0;
+    for (int32_t k = 0; k < z->all.n && n < MANY; k++) {
+        const search_candidate *one = z->all.at[k];
+        n += is_to_look_at(z, one) && one->graph == c->graph &&
+             one->n_stages == c->n_stages && one->schedule == c->schedule;
+    }
+    return n == MANY;
+}
+
+/* What shares say of all meshes at once comes first: of any cut, then of their
+ * own. */
+static void run_looks(search_level0 *z)
+{
+    fs_arena *scratch = fs_arena_create();
+    search_candidate **all = fs_new(scratch, search_candidate *, z->all.n);
+    int32_t n = next_batch(z, is_to_look_at, z->all.n, all);
+    search_crew_run(z, search_look_at_shares, all, n);
+    for (int32_t k = 0; k < n; k++)
+        if (is_to_look_at(z, all[k]) && all[k]->schedule && !all[k]->shared &&
+            has_many_beside(z, all[k]))
+            search_share_own(z, all[k]);
+    n = next_batch(z, is_to_look_at, z->all.n, all);
+    search_crew_run(z, search_look, all, n);
     fs_arena_destroy(scratch);
 }
 
@@ -564,7 +559,7 @@ static fs_status first_pass(search_level0 *z, fs_err *err)
             FS_TRY(search_solve_few(z, &c, 1, 0, err));
         } else if (!c->looked) {
             search_say(z, c, "looked at");
-            run_batch(z, search_look, is_to_look_at, z->all.n);
+            run_looks(z);
         } else if (c->schedule && !is_cut(z, c)) {
             search_say(z, c, "cut");
             run_cuts(z);

@@ -391,6 +391,11 @@ static void propose_pipeline(search_recutter *r, const search_runs *runs,
         fs_push(r->arena, &r->open, p);
 }
 
+static double least_of_mesh(const search_level0 *z)
+{
+    return z->kept.from ? MESH_SHARE * (double)z->kept.from->steps : 0;
+}
+
 /* False: the work is not enough for them. */
 static bool propose_pipelines(search_recutter *r, const search_graph *graph,
                               double most_steps)
@@ -405,7 +410,7 @@ static bool propose_pipelines(search_recutter *r, const search_graph *graph,
                         .end = z->end,
                         .runs_end = z->end,
                         .runs_steps = most_steps,
-                        .mesh_steps = MESH_SHARE * (double)z->kept.from->steps};
+                        .mesh_steps = least_of_mesh(z)};
     search_runs_find(&runs);
     for (int32_t k = 0; k < runs.found.n; k++)
         propose_pipeline(r, &runs, &runs.found.at[k]);

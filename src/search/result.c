@@ -1,6 +1,7 @@
 /* What level 0 tells: of the plan that it found, or why there is none. */
 #include "config.h"
 #include "search/anchor.h"
+#include "search/attempt.h"
 #include "search/digest.h"
 #include "search/effort.h"
 #include "search/fit.h"
@@ -15,6 +16,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* "zb-h1", "interleaved of 2 stages per group of devices" */
@@ -369,4 +371,42 @@ fs_status search_fill_none(search_level0 *z, fs_err *err, search_result *out)
     out->gap = INFINITY;
     out->status = "infeasible";
     return open ? give_up(z, open, err, out) : refuse(z, err, out);
+}
+
+/* ---- so far ---- */
+
+/* What is proven of the whole space so far; 0: nothing yet. */
+static double bound_so_far(const search_level0 *z)
+{
+    double bound = z->best_s;
+    for (int32_t k = 0; k < z->all.n; k++)
+        bound = fmin(bound, search_bound(z->all.at[k]));
+    return isfinite(bound) ? fmax(bound, 0) : 0;
+}
+
+/* "12.3 s: best 1.2 s, bound 1.1 s, gap 8.3 %; 2 stages of 4x2, .." */
+void search_say(const search_level0 *z, const search_candidate *c,
+                const char *what)
+{
+    char spent[32], best[32], bound[32], mesh[64] = "", line[256];
+    const double bound_s = bound_so_far(z);
+    const bool any = isfinite(z->best_s), proof = any && bound_s > 0;
+    size_t n = 0;
+    if (!z->problem->progress)
+        return;
+    for (int32_t a = 0; a < c->mesh.n && n < sizeof mesh; a++)
+        n += (size_t)snprintf(mesh + n, sizeof mesh - n, "%s%d", a ? "x" : "",
+                              c->mesh.dim[a]);
+    fs_human_seconds(spent, search_seconds_since(z->start_ns));
+    fs_human_seconds(best, z->best_s);
+    fs_human_seconds(bound, bound_s);
+    n = (size_t)snprintf(line, sizeof line, "%s: best %s, bound %s", spent,
+                         any ? best : "none yet",
+                         bound_s > 0 ? bound : "none yet");
+    if (proof)
+        n += (size_t)snprintf(line + n, sizeof line - n, ", gap %.3g %%",
+                              100 * fmax(0, 1 - bound_s / z->best_s));
+    snprintf(line + n, sizeof line - n, "; %d x (%s), m %d %s", c->n_stages,
+             mesh, c->graph->micro_batches, what);
+    z->problem->progress(z->problem->progress_ctx, line);
 }

@@ -29,12 +29,18 @@ static void raise_any_cut(search_candidate *c, double bound_s)
     c->weighed_s = fmax(c->weighed_s, bound_s);
 }
 
+void search_look_at_shares(search_level0 *z, search_candidate *c)
+{
+    if (may_be_even(z))
+        raise_any_cut(c, search_share_floor(z, c));
+}
+
 void search_look(search_level0 *z, search_candidate *c)
 {
     c->looked = true;
     if (!may_be_even(z))
         return;
-    raise_any_cut(c, search_share_floor(z, c));
+    search_look_at_shares(z, c);
     if (search_proven(c->record.lower_bound_s, search_enough(z))) {
         c->looked = false; /* once more, when more is wanted */
         return;
@@ -234,6 +240,16 @@ bool search_lay_out_own(search_level0 *z, search_candidate *c)
     }
     c->weighed = true;
     return true;
+}
+
+void search_share_own(search_level0 *z, search_candidate *c)
+{
+    const bool weighed = c->weighed;
+    if (c->shared || !search_lay_out_own(z, c))
+        return;
+    c->cut = 0;
+    c->weighed = weighed;
+    search_drop_tables(c);
 }
 
 /* Its tables are built here, by this hand's model. */
