@@ -52,9 +52,11 @@ static double *sums_of(const search_layout *layout, const search_measured *m,
     return sums;
 }
 
-/* A key of all that tells a cut from others. */
-bool search_is_new_cut(search_recutter *r, const search_candidate *c,
-                       const ir_mesh *each, const int32_t *begin)
+/* Is it none of these? Then it is from now on. By all that tells a cut from
+ * others. */
+static bool is_new(search_recutter *r, search_memo *cuts,
+                   const search_candidate *c, const ir_mesh *each,
+                   const int32_t *begin)
 {
     FS_VEC(int32_t) key = {0};
     fs_push(r->arena, &key, c->record.micro_batches);
@@ -68,11 +70,22 @@ bool search_is_new_cut(search_recutter *r, const search_candidate *c,
             fs_push(r->arena, &key, mesh->dim[a]);
         fs_push(r->arena, &key, -begin[k]);
     }
-    int32_t *at =
-        search_memo_at(&r->met, key.at, (size_t)key.n * sizeof *key.at);
+    int32_t *at = search_memo_at(cuts, key.at, (size_t)key.n * sizeof *key.at);
     const bool is = *at < 0;
     *at = 1;
     return is;
+}
+
+bool search_is_new_cut(search_recutter *r, const search_candidate *c,
+                       const ir_mesh *each, const int32_t *begin)
+{
+    return is_new(r, &r->met, c, each, begin);
+}
+
+bool search_is_untried_cut(search_recutter *r, const search_candidate *c,
+                           const ir_mesh *each, const int32_t *begin)
+{
+    return is_new(r, &r->tried, c, each, begin);
 }
 
 /* Where its own stages begin, as places; false: not at places. */

@@ -146,6 +146,7 @@ search_candidate *search_add_cut(search_recutter *r, const search_proposal *p)
                           fs_memdup(z->scratch, p->begin,
                                     (size_t)p->of->n_stages * sizeof(int32_t)),
                           p->mesh};
+    search_is_untried_cut(r, p->of, p->mesh, p->begin);
     return search_add_part(z, p->of, part);
 }
 
@@ -469,8 +470,10 @@ static search_recutter *recutter_of(search_level0 *z)
 {
     if (!z->recutter) {
         z->recutter = fs_new(z->scratch, search_recutter, 1);
-        *z->recutter = (search_recutter){
-            .z = z, .arena = z->scratch, .met = {.arena = z->scratch}};
+        *z->recutter = (search_recutter){.z = z,
+                                         .arena = z->scratch,
+                                         .met = {.arena = z->scratch},
+                                         .tried = {.arena = z->scratch}};
     }
     z->recutter->most_steps = z->most_steps;
     return z->recutter;
@@ -593,8 +596,7 @@ void search_glance_early(search_level0 *z)
 /* May much be won by cutting otherwise, for all that is proven of it? */
 static bool is_much_open(const search_level0 *z)
 {
-    return !z->memory_decides &&
-           search_every_cut_open(z, search_near(z->best_s, MUCH_GAP));
+    return search_every_cut_open(z, search_near(z->best_s, MUCH_GAP));
 }
 
 static fs_status recut(search_recutter *r, fs_err *err)

@@ -32,7 +32,7 @@ typedef struct search_turns {
 typedef struct search_recutter {
     search_level0 *z;
     fs_arena *arena;
-    search_memo met; /* cuts */
+    search_memo met, tried; /* cuts: that were proposed; configurations now */
     FS_VEC(search_proposal) open;
     FS_VEC(search_turns) turns;
     int64_t most_steps; /* of the search */
@@ -59,6 +59,9 @@ void search_propose_beside(search_recutter *r, const search_proposal *p);
 /* Is it none that was proposed? */
 bool search_is_new_cut(search_recutter *r, const search_candidate *c,
                        const ir_mesh *each, const int32_t *begin);
+/* Or that was tried, or is to be in any case (walk.c)? */
+bool search_is_untried_cut(search_recutter *r, const search_candidate *c,
+                           const ir_mesh *each, const int32_t *begin);
 /* The one that promises most, if that is enough, of all or of those that are
  * not made yet; -1. */
 int32_t search_next_proposal(const search_recutter *r, bool all);

@@ -1,9 +1,9 @@
 /* Cuts beside the best ones known. What a plan's pieces take says where to cut
  * (propose.c) as long as signatures stay; where they do not, all that it says
  * may be tried and none be better, though what is proven of every cut leaves
- * much open (every_cut.c). Then each configuration whose best cut is near the
- * best plan is walked from there: a stage's end a few places on, or back, alone
- * or with all behind it. Where a better one is met the walk begins anew there.
+ * much open (every_cut.c). Then cuts are walked from, the best one first: a
+ * stage's end some places on, or back, alone or with all behind it; best-first,
+ * so that where a better one is met the walk goes on from there.
  */
 #include "config.h"
 #include "search/recutter.h"
@@ -15,17 +15,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_PLACES = 512, ANY_NUMBER = 1 << 20 };
-
-typedef struct walk {
-    const search_candidate *of;
-    double from_s; /* its best cut when it was walked; 0: never */
-} walk;
-
-typedef struct walker {
-    search_recutter *r;
-    FS_VEC(walk) walks;
-} walker;
+/* Places that are looked at; cuts that are told of; no end but work's. */
+enum { MOST_PLACES = 512, MOST_CUTS = 1000, ANY_NUMBER = 1 << 20 };
 
 static bool is_same(const search_candidate *a, const search_candidate *b)
 {
@@ -43,19 +34,6 @@ static double seconds_of(const search_candidate *c)
                                            : c->record.lower_bound_s;
 }
 
-static const search_candidate *best_cut_of(const search_level0 *z,
-                                           const search_candidate *of)
-{
-    const search_candidate *best = of;
-    for (int32_t k = 0; k < z->all.n; k++) {
-        const search_candidate *c = z->all.at[k];
-        if (c->part && c->part->begin && !c->part->mesh && is_same(c, of) &&
-            seconds_of(c) < seconds_of(best))
-            best = c;
-    }
-    return best;
-}
-
 static bool is_open(const search_level0 *z, const search_candidate *c)
 {
     return !c->part && !c->covered && c->schedule && c->depth == 1 &&
@@ -63,31 +41,32 @@ static bool is_open(const search_level0 *z, const search_candidate *c)
            !search_proven(fmax(c->weighed_s, c->any_cut_s), search_enough(z));
 }
 
-static double *walked_from(walker *w, const search_candidate *of)
+/* The configuration that it is a cut of, if that is open. */
+static search_candidate *open_one_of(const search_level0 *z,
+                                     const search_candidate *cut)
 {
-    for (int32_t k = 0; k < w->walks.n; k++)
-        if (w->walks.at[k].of == of)
-            return &w->walks.at[k].from_s;
-    fs_push(w->r->arena, &w->walks, (walk){of, 0});
-    return &w->walks.at[w->walks.n - 1].from_s;
-}
-
-/* The one whose best cut is best, if it was not walked from there. */
-static search_candidate *next_to_walk(walker *w, const search_candidate **best)
-{
-    const search_level0 *z = w->r->z;
-    search_candidate *next = NULL;
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
-        if (!is_open(z, c))
-            continue;
-        const search_candidate *cut = best_cut_of(z, c);
-        const double s = seconds_of(cut), from_s = *walked_from(w, c);
-        if (!search_is_near(z, s) || (from_s > 0 && s >= from_s) ||
-            (next && *best && s >= seconds_of(*best)))
+        if (is_open(z, c) && is_same(c, cut))
+            return c;
+    }
+    return NULL;
+}
+
+/* The best cut that was not left yet. */
+static search_candidate *next_to_leave(const search_level0 *z,
+                                       search_candidate **of)
+{
+    search_candidate *next = NULL;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k], *whose;
+        if (c->walked || !search_is_near(z, seconds_of(c)) ||
+            (c->part && (!c->part->begin || c->part->mesh)) ||
+            (next && seconds_of(c) >= seconds_of(next)) ||
+            !(whose = open_one_of(z, c)))
             continue;
         next = c;
-        *best = cut;
+        *of = whose;
     }
     return next;
 }
@@ -129,7 +108,7 @@ static void propose(search_recutter *r, search_candidate *of,
                                  .slack = SEARCH_NEAR,
                                  .prices = cut->measured ? cut->measured->prices
                                                          : NULL};
-    if (search_is_new_cut(r, of, NULL, begin))
+    if (search_is_untried_cut(r, of, NULL, begin))
         fs_push(r->arena, &r->open, one);
 }
 
@@ -156,13 +135,13 @@ static void propose_beside(search_recutter *r, search_candidate *of,
 
 fs_status search_walk_cuts(search_recutter *r, fs_err *err)
 {
-    walker w = {.r = r};
-    const search_candidate *best = NULL;
-    search_candidate *of;
-    while (!search_cuts_over(r) && (of = next_to_walk(&w, &best))) {
-        *walked_from(&w, of) = seconds_of(best);
+    search_candidate *cut, *of = NULL;
+    const int32_t most = r->z->all.n + MOST_CUTS;
+    while (!search_cuts_over(r) && r->z->all.n < most &&
+           (cut = next_to_leave(r->z, &of))) {
+        cut->walked = true;
         r->open.n = 0;
-        propose_beside(r, of, best);
+        propose_beside(r, of, cut);
         FS_TRY(search_try_proposals(r, ANY_NUMBER, err));
     }
     return FS_OK;
