@@ -452,7 +452,7 @@ void search_sweep(search_level0 *z)
     z->sweeps->sweeping = false;
     take_kept(z);
     z->sweeps->work[whose] += search_steps(z) - begun;
-    search_count_sweep(z, search_steps(z) - begun);
+    z->sweeps->steps += search_steps(z) - begun;
 }
 
 void search_anchor(search_level0 *z)

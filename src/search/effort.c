@@ -6,7 +6,6 @@
 #include "search/effort.h"
 
 #include "search/anchor.h"
-#include "search/narrow.h"
 
 #include "base/clock.h"
 
@@ -34,10 +33,9 @@
 #define LEAN_WORK 0.5
 /* The same beside the first pass, where there are others to ask. */
 #define SWEEP_WORK 0.25
-/* They begin when so much of all work was done: what ends before needs none.
- * Sooner for who wants the best plan there is (tighten.c). */
+/* They begin when so much of all work was done: a first pass that ends before
+ * needs none. */
 #define SWEEP_AFTER 0.2
-#define SWEEP_AFTER_BEST 0.1
 /* Scouts take at most so much of it, each and all together. */
 #define SCOUT_WORK 0.01
 #define SCOUTS_WORK 0.05
@@ -171,16 +169,8 @@ double search_scouts_end(const search_level0 *z)
 bool search_sweep_is_next(const search_level0 *z)
 {
     const int64_t done = search_steps(z);
-    const bool best = z->asked->gap < search_first_gap(z->asked);
-    const double after = best ? SWEEP_AFTER_BEST : SWEEP_AFTER;
-    return (double)done >= after * search_most_steps(z->problem) &&
+    return (double)done >= SWEEP_AFTER * search_most_steps(z->problem) &&
            2 * z->sweeps->steps <= done - z->sweeps->begun;
-}
-
-void search_count_sweep(search_level0 *z, int64_t steps)
-{
-    z->sweeps->steps += steps;
-    z->round_steps += z->round_steps < INT64_MAX - steps ? steps : 0;
 }
 
 double search_attempt_left(const search_level0 *z)

@@ -28,8 +28,6 @@ bool search_round_over(search_level0 *z);
 /* Is it the turn of lean plans of likely configurations? They have as much as
  * all else since they began. */
 bool search_sweep_is_next(const search_level0 *z);
-/* So many steps of that, which the round is longer by. */
-void search_count_sweep(search_level0 *z, int64_t steps);
 /* For work on a candidate that ends with the search only, */
 fs_deadline search_rest(const search_level0 *z, search_candidate *c);
 /* for lean plans, which leave something for others, */
