@@ -27,14 +27,15 @@ static fs_status build(cli_making *m, int32_t count, cli_model *out)
     static const char *const policies[] = {"block", "cheap"};
     plan_origin origin = m->origin;
     fs_status status = FS_INVALID;
+    cli own = *m->c; /* what went wrong before stays said */
     for (int32_t k = 0; k < 2 && status != FS_OK; k++) {
         origin.again = m->policy ? m->policy : policies[k];
         if (!m->again_sizes)
             m->again_sizes = cli_sizes_create(&origin);
-        status = cli_sizes_train(m->c, m->again_sizes, count, out);
+        own.err = (fs_err){0};
+        status = cli_sizes_train(&own, m->again_sizes, count, out);
         if (status != FS_OK)
             close_sizes(m);
-        m->c->err = (fs_err){0};
     }
     m->policy = status == FS_OK ? origin.again : "";
     return status;

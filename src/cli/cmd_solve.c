@@ -30,10 +30,13 @@ static int64_t whole_bound(double bound)
 static fs_status no_solution(cli *c, const search_ration *found,
                              const search_iopddl *problem)
 {
+    json_object_set_new(c->result, "status",
+                        json_string(found->open ? "limit" : "infeasible"));
     if (!found->open)
         return fs_fail(&c->err, FS_NO,
                        "%s is infeasible: no choice of strategies is allowed "
-                       "and stays within its usage limit of %lld",
+                       "(costs from 10^18 on forbid) and stays within its "
+                       "usage limit of %lld",
                        c->args.operands[0], (long long)problem->limit_bytes);
     return fs_fail(&c->err, FS_NO,
                    "no solution of %s was found within its limits of time and "
@@ -158,8 +161,11 @@ fs_status cli_cmd_solve(cli *c)
     if (!isfinite(found.cost))
         return no_solution(c, &found, &problem);
     answer a = {.seconds = 1e-9 * (double)(fs_now_ns() - began)};
-    FS_ASSERT(search_iopddl_cost(&problem, found.value, &a.cost, &a.peak) ==
-              FS_OK);
+    if (search_iopddl_cost(&problem, found.value, &a.cost, &a.peak) != FS_OK)
+        return fs_fail(&c->err, FS_INVALID,
+                       "%s: the costs of its best choice add up to more than "
+                       "the 9.2e18 that a whole number holds: scale them down",
+                       c->args.operands[0]);
     a.bound = whole_bound(found.bound);
     a.bound = a.bound < a.cost ? a.bound : a.cost;
     a.gap = a.cost ? (double)(a.cost - a.bound) / (double)a.cost : 0;

@@ -375,6 +375,10 @@ static fs_status check_memory(cli_making *m)
     if (!c->args.memory)
         return FS_OK;
     FS_TRY(cli_parse_bytes(c->args.memory, &c->err, &bytes));
+    if (bytes < 1)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--memory %s: less than a byte limits nothing",
+                       c->args.memory);
     for (int32_t g = 0; g < m->cluster->n_groups; g++)
         most = fmax(most, m->cluster->groups[g].device.memory_bytes);
     if ((double)bytes <= most)

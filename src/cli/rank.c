@@ -3,6 +3,7 @@
  * against each other over all that is uncertain in the model. */
 #include "config.h"
 #include "cli/making.h"
+#include "search/planner.h"
 
 #include "base/clock.h"
 #include "report/report.h"
@@ -63,6 +64,11 @@ fs_status cli_ranks_begin(cli_making *m, search_problem *problem)
         &c->err, &ranks->within));
     ranks->problem = problem;
     ranks->peak_bytes[0] = -1;
+    const bool planner = search_planner_find(problem->engine) != NULL;
+    if (planner && (c->args.keep > 1 || (c->args.pick > 1 && !c->args.pareto)))
+        return fs_fail(&c->err, FS_INVALID,
+                       "--%s: %s is a planner, which has one plan",
+                       c->args.keep > 1 ? "keep" : "pick", problem->engine);
     const int64_t keep = c->args.keep > 0 ? c->args.keep : USUAL_PLANS;
     if (!c->args.pareto && (c->args.pick == 0 || c->args.pick > keep))
         return fs_fail(&c->err, FS_INVALID,

@@ -52,14 +52,25 @@ static fs_status peak_of(const search_problem *problem, int64_t limit,
     return status;
 }
 
-/* What no plan within more memory undercuts none within less does. */
+/* What no plan within more memory undercuts none within less does: then all
+ * that is said of the bound is what was said of that one. */
 static void inherit_bound(const search_front *front, search_result *found)
 {
-    if (front->n > 0)
-        found->lower_bound_s =
-            fmax(found->lower_bound_s,
-                 front->points[front->n - 1].found.lower_bound_s);
+    const search_result *more =
+        front->n > 0 ? &front->points[front->n - 1].found : found;
+    if (more->lower_bound_s > found->lower_bound_s) {
+        found->lower_bound_s = more->lower_bound_s;
+        found->space = more->space;
+        found->space_digest = more->space_digest;
+        found->cost_digest = more->cost_digest;
+        found->n_recuts = more->n_recuts;
+        found->n_bounded = more->n_bounded;
+        found->n_expanded = more->n_expanded;
+        found->n_closed = more->n_closed;
+        found->any_cut_s = more->any_cut_s;
+    }
     found->lower_bound_s = fmin(found->lower_bound_s, found->iteration_s);
+    found->any_cut_s = fmin(found->any_cut_s, found->lower_bound_s);
     found->gap = 1 - found->lower_bound_s / found->iteration_s;
 }
 
