@@ -353,13 +353,17 @@ static fs_status refuse(search_level0 *z, fs_err *err, search_result *out)
     out->search_s = search_seconds_since(z->start_ns);
     plan_stage all = {.mesh = {1, {z->problem->cluster->n_devices}}};
     const int64_t limit = search_device_bytes(z->problem, &all);
+    const char *which = "";
+    for (int32_t k = 0; k < z->all.n; k++)
+        if (z->all.at[k]->n_stages > 1 && search_has_every_cut(z->problem))
+            which = " (stages cut by time; other cuts may need less)";
     if (!z->misfit)
         out->fullness = (double)need / (double)limit;
     return fs_fail(
         err, FS_NO,
-        "memory: every plan needs at least %s per device, a device has %s; "
+        "memory: every plan needs at least %s per device%s, a device has %s; "
         "more devices or a smaller batch would help",
-        fs_human_bytes(wanted, (double)need),
+        fs_human_bytes(wanted, (double)need), which,
         fs_human_bytes(had, (double)limit));
 }
 
