@@ -593,10 +593,13 @@ void search_glance_early(search_level0 *z)
     }
 }
 
-/* May much be won by cutting otherwise, for all that is proven of it? */
-static bool is_much_open(const search_level0 *z)
+/* May much be won by cutting otherwise, for all that is proven of it, and is
+ * that enough work for more than few attempts? */
+static bool wants_walk(const search_level0 *z)
 {
-    return search_every_cut_open(z, search_near(z->best_s, MUCH_GAP));
+    const double nodes = z->kept.from->graph->graph->nodes.n;
+    return nodes * NODE_STEPS * FEW_TRIES < MUCH_WORK_S * FS_STEPS_PER_S &&
+           search_every_cut_open(z, search_near(z->best_s, MUCH_GAP));
 }
 
 static fs_status recut(search_recutter *r, fs_err *err)
@@ -616,7 +619,7 @@ static fs_status recut(search_recutter *r, fs_err *err)
         share_work(r);
         FS_TRY(try_meshes(r, err));
     }
-    if (is_much_open(z)) {
+    if (wants_walk(z)) {
         search_begin_cuts(r, fmax(usual, MUCH_WORK_S * FS_STEPS_PER_S));
         FS_TRY(search_walk_cuts(r, err));
     }
