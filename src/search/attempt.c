@@ -414,18 +414,9 @@ bool search_pressed_for_more(const search_level0 *z, const search_candidate *c)
     return search_enough(z) < (1 - LOWER) * c->pressed_s;
 }
 
-/* Where memory decides, an engine proves as much of several stages in a tenth
- * of the minima: its prices of stages move, too. */
-static bool is_engines(const search_level0 *z, const search_candidate *c)
-{
-    return z->memory_decides && c->n_stages > 1 &&
-           (c->again || !z->problem->again);
-}
-
 bool search_may_press(const search_level0 *z, const search_candidate *c)
 {
-    return !is_engines(z, c) &&
-           (c->pressed_s <= 0 || search_pressed_for_more(z, c)) &&
+    return (c->pressed_s <= 0 || search_pressed_for_more(z, c)) &&
            !c->reached_by_engine && isfinite(z->best_s) &&
            !z->problem->rounds && !search_narrowed(c) &&
            (c->n_stages > 1 || c->again || !z->problem->again);

@@ -78,8 +78,10 @@ const search_pieces *search_pieces_of(search_level0 *z,
     return made;
 }
 
-/* More of them are too many to look at where cuts add something. */
+/* More of them are too many to look at where cuts add something: for a bound of
+ * every cut, and at a first look. */
 #define MOST_RUN_STEPS 3e7
+#define FEW_RUN_STEPS 1e6
 
 static double least_of(const search_net_node *node)
 {
@@ -136,8 +138,8 @@ static bool is_enough(const piece_runs *runs, double most)
 /* What the fullest of p runs of all pieces takes at least, of[piece] / times
  * each: no less than `known`. */
 static double fullest_run(const search_pieces *pieces, const double *of,
-                          int32_t p, const search_crossings *cuts, double known,
-                          fs_arena *scratch)
+                          int32_t p, const search_crossings *cuts,
+                          double most_steps, double known, fs_arena *scratch)
 {
     enum { HALVINGS = 20 };
     const double steps = HALVINGS * (double)pieces->n * pieces->n / p;
@@ -151,7 +153,7 @@ static double fullest_run(const search_pieces *pieces, const double *of,
         heaviest = fmax(heaviest, one);
     }
     double low = known, high = runs.sum[pieces->n] / p + heaviest;
-    if (cuts && cuts->behind && steps < MOST_RUN_STEPS) {
+    if (cuts && cuts->behind && steps < most_steps) {
         runs.behind = cuts->behind;
         runs.before = cuts->before;
         runs.least = fs_new(scratch, int32_t, pieces->n + 1);
@@ -202,9 +204,10 @@ static loads weigh(const search_built *built, int32_t p,
         }
         found.fullest[k] = found.heaviest[k];
         if (pieces && built->layout->in_runs && isfinite(found.all[k]))
-            found.fullest[k] =
-                fullest_run(pieces, sum[k], p, k == 0 ? cuts : NULL,
-                            found.heaviest[k], scratch);
+            found.fullest[k] = fullest_run(
+                pieces, sum[k], p, k == 0 ? cuts : NULL,
+                built->layout->tells_apart ? MOST_RUN_STEPS : FEW_RUN_STEPS,
+                found.heaviest[k], scratch);
     }
     fs_arena_destroy(scratch);
     return found;
