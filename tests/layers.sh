@@ -52,6 +52,12 @@ for folder in src/*/; do
     report $? "src/$folder includes only: $allowed" "$wrong"
 done
 
+# What solves cost networks knows of nothing else.
+wrong=$(grep -rnE '^[[:space:]]*#[[:space:]]*include "[a-z]+/' src/search/engine |
+    grep -vE 'include "(base|search/engine)/')
+[ -z "$wrong" ]
+report $? "src/search/engine includes only: base and itself" "$wrong"
+
 # room LIBRARY-HEADER-PATTERN FOLDERS...: only these folders may include it.
 room() {
     pattern=$1

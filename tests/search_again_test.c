@@ -3,12 +3,12 @@
  * claimed is what the plan costs, and no moment holds more than its arena. */
 #include "config.h"
 #include "search/built.h"
-#include "search/engine.h"
+#include "search/engine/engine.h"
 #include "search/fit.h"
 #include "search/kept.h"
 #include "search/known.h"
 #include "search/lay_out.h"
-#include "search/lean.h"
+#include "search/engine/lean.h"
 #include "search/narrow.h"
 
 #include "base/hash.h"

@@ -2,7 +2,7 @@
  * and with few labels what comparing all partial cuts keeps, in their order. */
 #include "config.h"
 
-#include "search/deal.h"
+#include "search/cuts/deal.h"
 
 #include "base/hash.h"
 

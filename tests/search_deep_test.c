@@ -6,7 +6,7 @@
 #include "ir/train.h"
 #include "plan/plan.h"
 #include "search/known.h"
-#include "search/recipe.h"
+#include "search/recipe/recipe.h"
 #include "search_cluster.h"
 #include "tap.h"
 #include "zoo/zoo.h"
@@ -183,8 +183,8 @@ static void check_likeness(asked *a)
     const double seconds[] = {
         cost_strategy_seconds(a->problem.cost, a->found.graph, s),
         cost_strategy_seconds(a->problem.cost, a->found.graph, &bare)};
-    tap_ok(4 * first < s->n_nodes && wrong == 0 &&
-               seconds[0] <= seconds[1] && seconds[0] >= seconds[1],
+    tap_ok(4 * first < s->n_nodes && wrong == 0 && seconds[0] <= seconds[1] &&
+               seconds[0] >= seconds[1],
            "%d of %d nodes are alike to none, %d wrong; as many seconds", first,
            s->n_nodes, wrong);
     options.refine = false;

@@ -5,7 +5,7 @@
 #include "config.h"
 #include "search/attempt.h"
 #include "search/built.h"
-#include "search/cut.h"
+#include "search/cuts/cut.h"
 #include "search/fit.h"
 #include "search/known.h"
 #include "search/lay_out.h"

@@ -1,7 +1,7 @@
 /* Whole searches on random small graphs: the exhaustive engine against the
  * ilp, recomputed by the cost model; recipes; what is infeasible. */
 #include "config.h"
-#include "search/recipe.h"
+#include "search/recipe/recipe.h"
 
 #include "base/hash.h"
 #include "ir/losses.h"

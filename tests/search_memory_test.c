@@ -1,7 +1,7 @@
 /* What search binds of memory, against the arenas of lowered plans
  * (src/cost/README.md). */
 #include "config.h"
-#include "search/recipe.h"
+#include "search/recipe/recipe.h"
 
 #include "cost/memory.h"
 #include "ir/train.h"

@@ -1,9 +1,9 @@
 /* The engines against each other on random cost networks: the exhaustive one
  * is the oracle. */
 #include "config.h"
-#include "search/engine.h"
+#include "search/engine/engine.h"
 #include "search/planner.h"
-#include "search/prices.h"
+#include "search/engine/prices.h"
 
 #include "base/hash.h"
 #include "tap.h"

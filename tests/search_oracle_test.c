@@ -8,7 +8,7 @@
 #include "ir/blocks.h"
 #include "search_cluster.h"
 #include "search_draw.h"
-#include "search/cut.h"
+#include "search/cuts/cut.h"
 #include "search/layout.h"
 #include "tap.h"
 

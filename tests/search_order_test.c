@@ -1,7 +1,7 @@
 /* Orders in which stages take groups of devices: by kinds, each once, and the
  * same however a cluster is written. */
 #include "config.h"
-#include "search/order.h"
+#include "search/cuts/order.h"
 
 #include "search_cluster.h"
 #include "tap.h"

@@ -1,12 +1,12 @@
 /* Cost networks under a limit on what nodes hold over time: against all
  * assignments of small ones, and the same each time. */
 #include "config.h"
-#include "search/binding.h"
-#include "search/iopddl.h"
-#include "search/limit.h"
-#include "search/ration.h"
-#include "search/reduce.h"
-#include "search/slack.h"
+#include "search/engine/binding.h"
+#include "search/engine/iopddl.h"
+#include "search/engine/limit.h"
+#include "search/engine/ration.h"
+#include "search/engine/reduce.h"
+#include "search/engine/slack.h"
 
 #include "base/hash.h"
 #include "tap.h"

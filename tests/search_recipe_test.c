@@ -1,6 +1,6 @@
 /* Along which axes a recipe cuts what persists: against trying all of them. */
 #include "config.h"
-#include "search/recipe_parts.h"
+#include "search/recipe/recipe_parts.h"
 
 #include "base/hash.h"
 #include "tests/tap.h"

@@ -1,8 +1,8 @@
 /* Each exact reduction, alone, without, and in random company, against all
  * assignments of small networks. */
 #include "config.h"
-#include "search/minplus.h"
-#include "search/reduce.h"
+#include "search/engine/minplus.h"
+#include "search/engine/reduce.h"
 
 #include "base/hash.h"
 #include "tap.h"
@@ -259,7 +259,7 @@ static void compare(uint64_t seed)
 {
     static const char *const name[] = {
 #define SEARCH_REDUCTION(NAME, name, of, what) "all but " #name,
-#include "search/reductions.def"
+#include "search/engine/reductions.def"
 #undef SEARCH_REDUCTION
         "all, and random subsets"};
     tally t = {0};

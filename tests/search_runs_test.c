@@ -1,8 +1,9 @@
-/* Runs of layers on sub-meshes (src/search/runs.h): of so many devices that few
- * sub-meshes are of any pipeline of all of them, only these are looked at. */
+/* Runs of layers on sub-meshes (src/search/cuts/runs.h): of so many devices
+ * that few sub-meshes are of any pipeline of all of them, only these are looked
+ * at. */
 #include "config.h"
 #include "search/known.h"
-#include "search/runs.h"
+#include "search/cuts/runs.h"
 
 #include "ir/train.h"
 #include "search_cluster.h"

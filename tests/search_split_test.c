@@ -2,7 +2,7 @@
  * stages lie on devices as its data says. And long chains: in time, and no
  * worse than what counting allows. */
 #include "config.h"
-#include "search/split.h"
+#include "search/cuts/split.h"
 
 #include "base/clock.h"
 #include "base/hash.h"

@@ -2,8 +2,8 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
-#include "search/iopddl.h"
-#include "search/ration.h"
+#include "search/engine/iopddl.h"
+#include "search/engine/ration.h"
 
 #include <math.h>
 

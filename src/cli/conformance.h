@@ -10,7 +10,7 @@
 #include "cli/outcome.h"
 #include "exec/exec.h"
 #include "onnx/import.h"
-#include "search/recipe.h"
+#include "search/recipe/recipe.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #define FS_CLI_MAKE_PLAN_H
 
 #include "cli/cli.h"
-#include "search/recipe.h"
+#include "search/recipe/recipe.h"
 
 /* Runs the whole command: graphs for the micro-batch counts that the recipe
  * allows, search, lowering, proof, simulation, file, table. `by_hand`: the

@@ -9,7 +9,7 @@
 #include "cost/regret.h"
 #include "search/front.h"
 #include "search/plans.h"
-#include "search/recipe.h"
+#include "search/recipe/recipe.h"
 #include "sim/sim.h"
 
 enum { CLI_MAX_GRAPHS = 16, CLI_MAX_STATES = 2, CLI_MAX_PLANS = 64 };

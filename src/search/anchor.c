@@ -15,11 +15,11 @@
 #include "search/fit.h"
 #include "search/kept.h"
 #include "search/lay_out.h"
-#include "search/lean.h"
+#include "search/engine/lean.h"
 #include "search/narrow.h"
-#include "search/recut.h"
-#include "search/recutter.h"
-#include "search/reductions.h"
+#include "search/cuts/recut.h"
+#include "search/cuts/recutter.h"
+#include "search/engine/reductions.h"
 #include "search/space.h"
 
 #include <math.h>

@@ -10,8 +10,8 @@
 #include "search/lay_out.h"
 #include "search/narrow.h"
 #include "search/offers.h"
-#include "search/prices.h"
-#include "search/recut.h"
+#include "search/engine/prices.h"
+#include "search/cuts/recut.h"
 #include "search/space.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
  * share one: a deep network has few different ones. */
 #include "config.h"
 #include "search/built.h"
-#include "search/memo.h"
+#include "search/engine/memo.h"
 #include "search/view.h"
 
 #include "ir/recompute.h"

@@ -4,7 +4,7 @@
 #define FS_SEARCH_BUILT_H
 
 #include "search/layout.h"
-#include "search/memo.h"
+#include "search/engine/memo.h"
 
 /* The network of a layout. Value k of node i of the graph is signature
  * sig[i][k]; from kept[i] on, with copies of what changes once per step made

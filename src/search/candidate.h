@@ -3,8 +3,8 @@
 #define FS_SEARCH_CANDIDATE_H
 
 #include "search/built.h"
-#include "search/cut.h"
-#include "search/order.h"
+#include "search/cuts/cut.h"
+#include "search/cuts/order.h"
 #include "search/view.h"
 
 /* Two assignments that are to be spliced (splice.c). */

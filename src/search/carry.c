@@ -5,7 +5,7 @@
  * of states, which differ by mesh. */
 #include "config.h"
 #include "search/carry.h"
-#include "search/prices.h"
+#include "search/engine/prices.h"
 
 #include <string.h>
 

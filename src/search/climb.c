@@ -4,7 +4,7 @@
 #include "config.h"
 #include "search/built.h"
 #include "search/lift.h"
-#include "search/prices.h"
+#include "search/engine/prices.h"
 #include "search/still.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #include "search/digest.h"
 
 #include "search/lay_out.h"
-#include "search/recipe.h"
+#include "search/recipe/recipe.h"
 
 #include <string.h>
 

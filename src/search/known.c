@@ -1,6 +1,6 @@
 #include "config.h"
 #include "search/known.h"
-#include "search/cut.h"
+#include "search/cuts/cut.h"
 
 #include "plan/schedule.h"
 

@@ -4,9 +4,9 @@
 #ifndef FS_SEARCH_KNOWN_H
 #define FS_SEARCH_KNOWN_H
 
-#include "search/cut.h"
-#include "search/parting.h"
-#include "search/recipe_parts.h"
+#include "search/cuts/cut.h"
+#include "search/cuts/parting.h"
+#include "search/recipe/recipe_parts.h"
 #include "search/view.h"
 
 typedef struct search_known search_known;

@@ -3,12 +3,12 @@
 #include "search/lay_out.h"
 
 #include "search/built.h"
-#include "search/cut.h"
+#include "search/cuts/cut.h"
 #include "search/fit.h"
 #include "search/kept.h"
 #include "search/known.h"
 #include "search/narrow.h"
-#include "search/recipe.h"
+#include "search/recipe/recipe.h"
 #include "search/shares.h"
 
 #include "ir/recompute.h"

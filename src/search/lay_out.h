@@ -3,7 +3,7 @@
 #ifndef FS_SEARCH_LAY_OUT_H
 #define FS_SEARCH_LAY_OUT_H
 
-#include "search/cut.h"
+#include "search/cuts/cut.h"
 #include "search/level0.h"
 
 /* Stages of a group of devices, where schedules do not each have their own, and

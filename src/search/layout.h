@@ -3,7 +3,8 @@
 #define FS_SEARCH_LAYOUT_H
 
 #include "cost/memory.h"
-#include "search/engine.h"
+#include "search/engine/engine.h"
+#include "search/search.h"
 
 typedef struct search_span {
     int32_t first, last;

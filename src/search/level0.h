@@ -3,7 +3,7 @@
 #define FS_SEARCH_LEVEL0_H
 
 #include "search/candidate.h"
-#include "search/cut.h"
+#include "search/cuts/cut.h"
 
 /* Configurations of equal p and m, or on cores enough for all, share the
  * boxing paths that were looked for; so do searches that are parts of one. */

@@ -28,8 +28,8 @@
 #include "config.h"
 #include "search/lift.h"
 #include "search/built.h"
-#include "search/memo.h"
-#include "search/prices.h"
+#include "search/engine/memo.h"
+#include "search/engine/prices.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,9 +4,9 @@
 #define FS_SEARCH_LIFT_H
 
 #include "search/built.h"
-#include "search/cfn.h"
-#include "search/engine.h"
-#include "search/prices.h"
+#include "search/engine/cfn.h"
+#include "search/engine/engine.h"
+#include "search/engine/prices.h"
 #include "search/view.h"
 
 /* A tensor on its way between parts: what makes it, with how many copies, and

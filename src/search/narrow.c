@@ -11,7 +11,7 @@
 #include "search/kept.h"
 #include "search/lay_out.h"
 #include "search/offers.h"
-#include "search/recut.h"
+#include "search/cuts/recut.h"
 #include "search/space.h"
 
 #include "base/clock.h"

@@ -2,7 +2,7 @@
 #include "search/planner.h"
 
 #include "base/clock.h"
-#include "search/engine.h"
+#include "search/engine/engine.h"
 #include "search/level0.h"
 #include "search/plans.h"
 
@@ -157,7 +157,7 @@ const char *search_way_names(void)
 #define SEARCH_ENGINE(name, what) ", " #name
 #define SEARCH_PLANNER(name, function, source, what) ", " name
     static const char names[] =
-#include "search/engines.def"
+#include "search/engine/engines.def"
 #include "search/planners.def"
         ;
 #undef SEARCH_PLANNER
@@ -170,7 +170,7 @@ const search_way *search_way_at(int32_t place)
     static const search_way ways[] = {
 #define SEARCH_ENGINE(name, what) {#name, what, NULL},
 #define SEARCH_PLANNER(name, function, source, what) {name, what, source},
-#include "search/engines.def"
+#include "search/engine/engines.def"
 #include "search/planners.def"
 #undef SEARCH_PLANNER
 #undef SEARCH_ENGINE

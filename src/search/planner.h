@@ -5,7 +5,7 @@
 #ifndef FS_SEARCH_PLANNER_H
 #define FS_SEARCH_PLANNER_H
 
-#include "search/recipe.h"
+#include "search/recipe/recipe.h"
 
 struct search_planner;
 

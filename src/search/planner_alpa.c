@@ -11,7 +11,7 @@
 #include "search/planner.h"
 
 #include "base/clock.h"
-#include "search/runs.h"
+#include "search/cuts/runs.h"
 
 #include <math.h>
 #include <string.h>

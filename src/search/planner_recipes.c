@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/crew.h"
 #include "search/known.h"
-#include "search/ledger.h"
+#include "search/cuts/ledger.h"
 #include "search/level0.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "cost/cost.h"
-#include "search/reductions.h"
+#include "search/engine/reductions.h"
 
 /* For one micro-batch count: its inputs hold batch / m samples. Where the
  * precision of the optimizer's states is searched there is one of each count
@@ -93,8 +93,8 @@ typedef struct search_problem {
     search_lives lives;
     search_again_fn *again; /* NULL: graphs are as they are */
     void *again_ctx;
-    bool lowers_all;     /* to see whether plans fit, without guesses (deep.h) */
-    plan_known *placed;  /* what lowering plans finds is kept there; NULL */
+    bool lowers_all;    /* to see whether plans fit, without guesses (deep.h) */
+    plan_known *placed; /* what lowering plans finds is kept there; NULL */
     double time_limit_s; /* of a clock; of steps of work, too, half of it
                             is for the first round */
     double most_steps;   /* of work, which end it as time does; 0: any */

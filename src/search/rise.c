@@ -14,8 +14,8 @@
 #include "search/still.h"
 
 #include "base/clock.h"
-#include "search/dual.h"
-#include "search/prices.h"
+#include "search/engine/dual.h"
+#include "search/engine/prices.h"
 
 #include <math.h>
 #include <string.h>

@@ -15,7 +15,7 @@
 
 static const char *const rivals[] = {
 #define SEARCH_RIVAL(engine) #engine,
-#include "search/cut.h"
+#include "search/cuts/cut.h"
 #include "search/rivals.def"
 #undef SEARCH_RIVAL
 };

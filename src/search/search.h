@@ -8,7 +8,7 @@
 #ifndef FS_SEARCH_SEARCH_H
 #define FS_SEARCH_SEARCH_H
 
-#include "search/net.h"
+#include "search/engine/net.h"
 #include "search/problem.h"
 
 /* One configuration as explored, for the record and the report. */

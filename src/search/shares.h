@@ -4,7 +4,7 @@
 #define FS_SEARCH_SHARES_H
 
 #include "search/level0.h"
-#include "search/parting.h"
+#include "search/cuts/parting.h"
 
 /* Of all graphs; before hands that look share them. */
 const struct search_shares *search_find_shares(search_level0 *z);

@@ -26,7 +26,7 @@
 #include "search/attempt.h"
 #include "search/built.h"
 #include "search/crew.h"
-#include "search/cut.h"
+#include "search/cuts/cut.h"
 #include "search/effort.h"
 #include "search/lay_out.h"
 #include "search/shares.h"

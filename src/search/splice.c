@@ -6,12 +6,12 @@
  */
 #include "config.h"
 #include "search/attempt.h"
-#include "search/cfn.h"
+#include "search/engine/cfn.h"
 #include "search/effort.h"
 #include "search/fit.h"
 #include "search/kept.h"
 #include "search/narrow.h"
-#include "search/prices.h"
+#include "search/engine/prices.h"
 
 #include <math.h>
 #include <string.h>
@@ -152,8 +152,8 @@ static bool fits(const search_level0 *z, search_kept *found, fs_arena *arena)
     for (int32_t i = 0; i < p->n_stages; i++)
         limit[i] = search_device_bytes(z->problem, &p->stages[i]);
     search_fit fit = {NULL, NULL, true, false};
-    const bool fits = search_fits_or(z->problem, found->graph, limit,
-                                     found->strategy, &fit);
+    const bool fits =
+        search_fits_or(z->problem, found->graph, limit, found->strategy, &fit);
     found->guessed = fit.guessed;
     return fits;
 }

@@ -4,7 +4,7 @@
 #include "config.h"
 #include "search/built.h"
 #include "search/layout.h"
-#include "search/memo.h"
+#include "search/engine/memo.h"
 
 #include <math.h>
 #include <stdlib.h>

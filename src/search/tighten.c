@@ -7,7 +7,7 @@
 
 #include "search/attempt.h"
 #include "search/effort.h"
-#include "search/recut.h"
+#include "search/cuts/recut.h"
 
 #include <math.h>
 

@@ -4,11 +4,11 @@
 #include "config.h"
 #include "search/attempt.h"
 #include "search/built.h"
-#include "search/cfn.h"
+#include "search/engine/cfn.h"
 #include "search/effort.h"
 #include "search/lay_out.h"
 #include "search/narrow.h"
-#include "search/prices.h"
+#include "search/engine/prices.h"
 #include "search/shares.h"
 #include "search/space.h"
 

@@ -1,0 +1,106 @@
+/* Cuts at a glance. Where memory decides, an engine that proves takes long for
+ * one cut, and its plan need not fit; what greedy finds, or a lean plan where
+ * that does not fit, is there for a small part of that. So each cut that is
+ * proposed is looked at so before any is closed: what fits is a plan, and what
+ * its pieces take tells of other cuts. Those of each configuration in turn, as
+ * what is promised of one may be off for all its cuts alike. */
+#include "config.h"
+#include "search/cuts/recutter.h"
+
+#include "search/anchor.h"
+#include "search/attempt.h"
+#include "search/effort.h"
+#include "search/narrow.h"
+#include "search/cuts/recut.h"
+#include "search/space.h"
+
+#include <math.h>
+
+/* One look takes at most such a part of what all have without a better plan. */
+enum { PARTS = 4 };
+
+/* What it is by the network; INFINITY: it has no plan that may be better. Its
+ * tables stay. */
+static double look(search_recutter *r, search_candidate *c, bool *fits)
+{
+    search_level0 *z = r->z;
+    search_solution found;
+    *fits = true;
+    if (search_prepare(z, &c, 1) == 0)
+        return INFINITY;
+    *fits = search_glance(z, c, &found);
+    if (c->n_stages > 1 && c->depth == 1 && search_is_near(z, found.cost))
+        search_propose_by(r, c, search_measured_of(z, c, &found));
+    return found.cost;
+}
+
+/* First nothing is computed again, which takes half the work; then what is so
+ * is chosen, where memory asks for that or it was before. */
+static void look_at_cut(search_recutter *r, const search_proposal *p)
+{
+    search_level0 *z = r->z;
+    const int32_t n = z->all.n;
+    search_candidate *plain = search_add_cut(r, p);
+    plain->again = plain->record.again = false;
+    for (int32_t k = n; k < z->all.n && !search_cuts_over(r); k++) {
+        search_candidate *c = z->all.at[k];
+        bool fits;
+        search_end_cuts_at(r, search_steps(z) + (int64_t)(r->steps / PARTS));
+        search_proposal seen = *p;
+        const double cost_s = look(r, c, &fits);
+        search_drop_tables(c);
+        if (!fits && isfinite(cost_s) && !search_over(z))
+            search_anchor_one(z, c);
+        if (!fits || p->of->again)
+            search_ask_again(z, c);
+        search_end_cuts_at(r, r->end);
+        z->best_s = search_best_known(z);
+        seen.seen = true;
+        seen.even = false;
+        seen.cost_s = p->even ? cost_s : fmin(cost_s, p->cost_s);
+        seen.of = c->again == p->of->again ? p->of : c;
+        if (isfinite(cost_s))
+            fs_push(r->arena, &r->open, seen);
+    }
+}
+
+void search_glance_at_cuts(search_recutter *r, double steps)
+{
+    search_level0 *z = r->z;
+    const double all = r->steps;
+    const int64_t end = r->end;
+    search_proposal p;
+    search_begin_cuts(r, steps);
+    while (!search_cuts_over(r) && search_next_unseen(r, &p)) {
+        const double best_s = z->best_s;
+        look_at_cut(r, &p);
+        search_turns *turns = search_turns_of(r, p.of);
+        turns->n++;
+        if (z->best_s < best_s) {
+            turns->n = 0;
+            search_propose_beside(r, &p);
+            search_begin_cuts(r, steps);
+        }
+    }
+    r->steps = all;
+    r->end = end < search_steps(z) ? search_steps(z) : end;
+    search_end_cuts_at(r, r->end);
+}
+
+void search_glance_at_all(search_recutter *r, double steps)
+{
+    search_level0 *z = r->z;
+    const int32_t n = z->all.n;
+    search_sort(z);
+    search_begin_cuts(r, steps);
+    for (int32_t k = 0; k < n && !search_cuts_over(r); k++) {
+        search_candidate *c = z->all.at[k];
+        bool fits;
+        if (c->glanced || c->settled || c->covered || c->part ||
+            !search_is_near(z, c->record.iteration_s))
+            continue;
+        c->glanced = true;
+        look(r, c, &fits);
+        z->best_s = search_best_known(z);
+    }
+}

@@ -1,0 +1,148 @@
+/* Cuts beside the best ones known. What a plan's pieces take says where to cut
+ * (propose.c) as long as signatures stay; where they do not, all that it says
+ * may be tried and none be better, though what is proven of every cut leaves
+ * much open (every_cut.c). Then cuts are walked from, the best one first: a
+ * stage's end some places on, or back, alone or with all behind it; best-first,
+ * so that where a better one is met the walk goes on from there.
+ */
+#include "config.h"
+#include "search/cuts/recutter.h"
+
+#include "search/attempt.h"
+#include "search/lay_out.h"
+#include "search/cuts/recut.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Places that are looked at; cuts that are told of; no end but work's. */
+enum { MOST_PLACES = 512, MOST_CUTS = 1000, ANY_NUMBER = 1 << 20 };
+
+static bool is_same(const search_candidate *a, const search_candidate *b)
+{
+    return a->graph == b->graph && a->n_stages == b->n_stages &&
+           a->depth == b->depth && a->again == b->again &&
+           a->order == b->order && a->schedule && b->schedule &&
+           strcmp(a->schedule, b->schedule) == 0 &&
+           plan_same_mesh(&a->mesh, &b->mesh);
+}
+
+/* Its plan's seconds, or what they are not below. */
+static double seconds_of(const search_candidate *c)
+{
+    return isfinite(c->record.iteration_s) ? c->record.iteration_s
+                                           : c->record.lower_bound_s;
+}
+
+static bool is_open(const search_level0 *z, const search_candidate *c)
+{
+    return !c->part && !c->covered && c->schedule && c->depth == 1 &&
+           c->n_stages > 1 &&
+           !search_proven(fmax(c->weighed_s, c->any_cut_s), search_enough(z));
+}
+
+/* The configuration that it is a cut of, if that is open. */
+static search_candidate *open_one_of(const search_level0 *z,
+                                     const search_candidate *cut)
+{
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k];
+        if (is_open(z, c) && is_same(c, cut))
+            return c;
+    }
+    return NULL;
+}
+
+/* The best cut that was not left yet. */
+static search_candidate *next_to_leave(const search_level0 *z,
+                                       search_candidate **of)
+{
+    search_candidate *next = NULL;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k], *whose;
+        if (c->walked || !search_is_near(z, seconds_of(c)) ||
+            (c->part && (!c->part->begin || c->part->mesh)) ||
+            (next && seconds_of(c) >= seconds_of(next)) ||
+            !(whose = open_one_of(z, c)))
+            continue;
+        next = c;
+        *of = whose;
+    }
+    return next;
+}
+
+/* begin[stages]: as numbers of places. */
+static void find_begin(search_level0 *z, const search_candidate *cut,
+                       const search_layout *own, const search_places *places,
+                       int32_t *begin)
+{
+    const search_ranks *ranks = search_ranks_of(z, own->graph);
+    for (int32_t k = 0, r = 0; k < cut->n_stages; k++) {
+        while (!cut->part && r < ranks->n && own->stage_of[ranks->order[r]] < k)
+            r++;
+        const int32_t at = cut->part ? cut->part->begin[k] : r;
+        begin[k] = 0;
+        while (begin[k] + 1 < places->n && places->at[begin[k] + 1] <= at)
+            begin[k]++;
+    }
+}
+
+/* The ends of stages `first` to `last` of them move by so many places. */
+static void propose(search_recutter *r, search_candidate *of,
+                    const search_candidate *cut, const search_places *places,
+                    const int32_t *from, int32_t first, int32_t last,
+                    int32_t by)
+{
+    const int32_t p = of->n_stages;
+    int32_t *begin = fs_memdup(r->arena, from, (size_t)p * sizeof *begin);
+    for (int32_t k = first; k <= last; k++)
+        begin[k] += by;
+    for (int32_t k = 1; k < p; k++)
+        if (begin[k] <= begin[k - 1] || begin[k] >= places->n)
+            return;
+    for (int32_t k = 0; k < p; k++)
+        begin[k] = places->at[begin[k]];
+    const search_proposal one = {.of = of,
+                                 .begin = begin,
+                                 .cost_s = r->z->best_s,
+                                 .slack = SEARCH_NEAR,
+                                 .prices = cut->measured ? cut->measured->prices
+                                                         : NULL};
+    if (search_is_untried_cut(r, of, NULL, begin))
+        fs_push(r->arena, &r->open, one);
+}
+
+static void propose_beside(search_recutter *r, search_candidate *of,
+                           const search_candidate *cut)
+{
+    search_candidate anew;
+    search_places places;
+    if (search_lay_out_anew(r->z, of, &anew)) {
+        search_find_places(r->z->problem, &anew.layout, MOST_PLACES, anew.arena,
+                           &places);
+        const int32_t last = of->n_stages - 1;
+        int32_t *from = fs_new(anew.arena, int32_t, of->n_stages);
+        find_begin(r->z, cut, &anew.layout, &places, from);
+        for (int32_t by = 1; by < places.n; by *= 2)
+            for (int32_t k = 1; k <= last; k++)
+                for (int32_t sign = -1; sign <= 1; sign += 2) {
+                    propose(r, of, cut, &places, from, k, k, sign * by);
+                    propose(r, of, cut, &places, from, k, last, sign * by);
+                }
+    }
+    fs_arena_destroy(anew.arena);
+}
+
+fs_status search_walk_cuts(search_recutter *r, fs_err *err)
+{
+    search_candidate *cut, *of = NULL;
+    const int32_t most = r->z->all.n + MOST_CUTS;
+    while (!search_cuts_over(r) && r->z->all.n < most &&
+           (cut = next_to_leave(r->z, &of))) {
+        cut->walked = true;
+        r->open.n = 0;
+        propose_beside(r, of, cut);
+        FS_TRY(search_try_proposals(r, ANY_NUMBER, err));
+    }
+    return FS_OK;
+}
