@@ -179,6 +179,22 @@ static void test_stopped_search(int number, const char *name)
     shell("rm \"$D/best.json\"");
 }
 
+static void test_stopped_solve(void)
+{
+    on_terminal t;
+    start_on_terminal("solve \"$S/datasets/iopddl/V.json.gz\" --gap 0 "
+                      "--db none --json",
+                      &t);
+    tap_ok(wait_said(&t, ", gap "), "solve shows its best and its gap");
+    tap_ok(write(t.master, "\003", 1) == 1, "Ctrl-C");
+    const cli_answer *a = finish_on_terminal(&t);
+    const char *stopped =
+        json_string_value(json_object_get(a->json, "stopped"));
+    tap_ok(a->status == 0 && stopped && strcmp(stopped, "SIGINT") == 0 &&
+               cli_number(a, "cost") >= cli_number(a, "lower_bound"),
+           "ends it with the best so far, its bound, and status 0");
+}
+
 static void test_stopped_too_early(void)
 {
     on_terminal t;
@@ -381,6 +397,7 @@ int main(void)
     tap_ok(a->status == 0, "a plan for two ranks");
     test_stopped_search(SIGINT, "SIGINT");
     test_stopped_search(SIGTERM, "SIGTERM");
+    test_stopped_solve();
     test_stopped_too_early();
     test_interrupted_twice();
     test_interrupted_outputs();

@@ -1,11 +1,13 @@
 #include "config.h"
 #include "cli/cli.h"
+#include "cli/guard.h"
 
 #include "base/clock.h"
 #include "search/engine/iopddl.h"
 #include "search/engine/ration.h"
 
 #include <math.h>
+#include <string.h>
 
 /* A bound holds to this fraction: sums are of doubles. */
 #define ROUNDING 1e-9
@@ -78,6 +80,10 @@ static fs_status tell(cli *c, const search_iopddl *problem,
     fs_json_set_int(r, "nodes_left", found->kernel_nodes);
     fs_json_set_int(r, "parts", found->parts);
     fs_json_set_bool(r, "open", found->open);
+    if (cli_guard_asked(c))
+        fs_json_set_text(
+            r, "stopped",
+            fs_printf(c->arena, "SIG%s", sigabbrev_np(cli_guard_asked(c))));
     json_object_set_new(r, "solution", solution_json(problem, found->value));
     cli_figure(c, "cost", (double)a->cost, "");
     cli_figure(c, "lower_bound", (double)a->bound, "");
@@ -95,6 +101,9 @@ static fs_status tell(cli *c, const search_iopddl *problem,
     else
         cli_say(c, "usage           %lld at its peak, no limit\n",
                 (long long)a->peak);
+    if (cli_guard_asked(c))
+        cli_say(c, "stopped         by SIG%s: the best so far\n",
+                sigabbrev_np(cli_guard_asked(c)));
     cli_say(c, "solved in       %s with reading, %d part%s\n",
             fs_human_seconds(text, a->seconds), found->parts,
             found->parts == 1 ? "" : "s");
@@ -134,7 +143,8 @@ static search_ration_effort effort_of(const cli *c, int64_t began,
     const cli_args *a = &c->args;
     const double usual = isnan(a->work_limit) ? 60 : 1e8;
     const double limit = isnan(a->time_limit) ? usual : a->time_limit;
-    const fs_end end = fs_end_after(began, fmin(limit, 1e8), NULL);
+    const fs_end end =
+        fs_end_after(began, fmin(limit, 1e8), cli_guard_stop_flag(c));
     const double most =
         isnan(a->work_limit) ? INFINITY : FS_STEPS_PER_S * a->work_limit;
     return (search_ration_effort){
@@ -154,6 +164,7 @@ fs_status cli_cmd_solve(cli *c)
     FS_TRY(
         search_iopddl_read(c->args.operands[0], c->arena, &c->err, &problem));
     int64_t steps = 0;
+    cli_guard_ask_first(c); /* an interrupt ends it with what it has */
     const search_ration_effort effort = effort_of(c, began, &steps);
     search_cfn *cfn = search_iopddl_cfn(&problem, c->arena);
     search_cfn_ration(cfn, problem.limit_bytes, &effort, c->arena, &found);

@@ -175,7 +175,7 @@ void cli_bind_told(cli_binds *binds, double anew_s)
     if (anew_s < e->cost.iteration_s * (1 - TOLD))
         cli_bind(binds, "told",
                  "these stages could take %s (%s): the plan was told otherwise "
-                 "(a recipe, --fix, --pin), or its search ended early",
+                 "(--memory, a recipe, --fix, --pin), or its search ended early",
                  fs_human_seconds(text, anew_s), cli_against(e, anew_s));
 }
 

@@ -81,7 +81,7 @@ static bool ask(struct cli_guard *g, int number)
     atomic_store(&g->asked, number);
     atomic_store(&g->stop, true);
     fs_progress("%s", "");
-    fs_warn("SIG%s: taking the best plan so far; once more ends at once",
+    fs_warn("SIG%s: taking the best so far; once more ends at once",
             sigabbrev_np(number));
     return true;
 }
