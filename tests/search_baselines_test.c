@@ -323,7 +323,8 @@ int main(void)
         /* What its plans take promises no cut that is better (walk.c). */
         test_cut("zoo:wide_deep,rows=100,fields=4,hidden=1024,layers=3", 12,
                  "1x3:a100-sxm4-80g");
-        test_without("zoo:lstm,layers=1", "16x8:a100-sxm4-80g", 2250547, 5e9,
+        /* With less neither has room; with more sweeps alone come as far. */
+        test_without("zoo:lstm,layers=1", "16x8:a100-sxm4-80g", 2250547, 8e9,
                      SEARCH_GLANCES, "cuts that are looked at");
         test_without("zoo:resnet,depth=18,width=32,size=64,classes=100",
                      "4x8:a100-sxm4-80g", 41569996, 6e9, SEARCH_SWEEPS,
