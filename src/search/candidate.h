@@ -27,6 +27,7 @@ typedef struct search_part {
     int32_t number;       /* of those of the search */
     const int32_t *begin; /* [stages] as search_ranks counts; NULL: by time */
     const ir_mesh *mesh;  /* [stages] each has its own; NULL: all have one */
+    bool walked;          /* one of many (walk.c) */
 } search_part;
 
 /* What a plan's pieces take where they run, by rank (search_ranks). */

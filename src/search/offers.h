@@ -17,6 +17,8 @@ void search_offer_values(search_level0 *z, search_candidate *c,
                          const search_built *built,
                          const search_solution *solution);
 void search_withdraw(search_level0 *z, const search_candidate *c);
+/* Is a plan of it among those, or the best? */
+bool search_is_offered(const search_level0 *z, const search_candidate *c);
 /* Plans of configurations that were not solved, as long as there are not as
  * many as are wanted. */
 void search_more_plans(search_level0 *z);

@@ -69,6 +69,11 @@ static void remove_at(search_level0 *z, int32_t k)
             (size_t)(z->offers.n - k) * sizeof *z->offers.at);
 }
 
+bool search_is_offered(const search_level0 *z, const search_candidate *c)
+{
+    return z->kept.from == c || find_offer(z, c) < z->offers.n;
+}
+
 void search_withdraw(search_level0 *z, const search_candidate *c)
 {
     const int32_t k = find_offer(z, c);

@@ -79,7 +79,7 @@ static search_candidate *place_of(search_level0 *z, const search_result *found)
         (!mesh && is_cut_so(z, c, begin)))
         return c;
     search_part *part = fs_new(z->scratch, search_part, 1);
-    *part = (search_part){++z->n_parts, begin, mesh};
+    *part = (search_part){++z->n_parts, begin, mesh, false};
     return search_add_part(z, c, part);
 }
 

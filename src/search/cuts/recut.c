@@ -59,9 +59,11 @@ bool search_cuts_over(const search_recutter *r)
     return search_over(r->z) || search_steps(r->z) >= r->end;
 }
 
-/* Closed; or the best plan is of this cut. */
+/* Closed; or the best plan is of this cut. Of many nobody wants to be told. */
 static bool is_of_use(const search_level0 *z, const search_candidate *c)
 {
+    if (c->part->walked && !search_is_offered(z, c))
+        return false;
     return (z->kept.from && z->kept.from->part == c->part) ||
            (!c->covered && search_proven(search_bound(c), search_enough(z)));
 }
@@ -145,7 +147,7 @@ search_candidate *search_add_cut(search_recutter *r, const search_proposal *p)
     *part = (search_part){++z->n_parts,
                           fs_memdup(z->scratch, p->begin,
                                     (size_t)p->of->n_stages * sizeof(int32_t)),
-                          p->mesh};
+                          p->mesh, r->walks};
     search_is_untried_cut(r, p->of, p->mesh, p->begin);
     return search_add_part(z, p->of, part);
 }

@@ -41,6 +41,7 @@ typedef struct search_recutter {
     int64_t begun, end; /* what is tried now; its end; */
     double idle;        /* done so far without a better plan */
     int64_t loose;      /* so far it was little */
+    bool walks;         /* cuts beside others are tried, many of them */
     int32_t in_vain;    /* cuts since the last that was better */
     bool others_wait;   /* for a better plan, which makes less enough of them */
     double left_at;     /* steps done when others went on; 0: not yet */

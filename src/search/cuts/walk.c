@@ -137,6 +137,7 @@ fs_status search_walk_cuts(search_recutter *r, fs_err *err)
 {
     search_candidate *cut, *of = NULL;
     const int32_t most = r->z->all.n + MOST_CUTS;
+    r->walks = true;
     while (!search_cuts_over(r) && r->z->all.n < most &&
            (cut = next_to_leave(r->z, &of))) {
         cut->walked = true;
@@ -144,5 +145,6 @@ fs_status search_walk_cuts(search_recutter *r, fs_err *err)
         propose_beside(r, of, cut);
         FS_TRY(search_try_proposals(r, ANY_NUMBER, err));
     }
+    r->walks = false;
     return FS_OK;
 }
