@@ -45,15 +45,17 @@ static double any_cut_bound(const search_level0 *z)
 {
     const search_problem *p = z->problem;
     double bound = z->kept.from ? z->kept.cost_s : INFINITY;
-    if (p->stage_of || p->n_layers || p->stage_mesh || z->all.n <= z->n_recuts)
+    bool any = false;
+    if (p->stage_of || p->n_layers || p->stage_mesh)
         return 0;
     for (int32_t k = 0; k < z->all.n; k++) {
         const search_candidate *c = z->all.at[k];
-        if (!c->part && !c->covered)
-            bound =
-                fmin(bound, c->n_stages == 1 ? search_bound(c) : c->any_cut_s);
+        if (c->part || c->covered)
+            continue;
+        any = true;
+        bound = fmin(bound, c->n_stages == 1 ? search_bound(c) : c->any_cut_s);
     }
-    return isfinite(bound) ? bound : 0;
+    return any && isfinite(bound) ? bound : 0;
 }
 
 /* Of which cuts the proof speaks. */

@@ -68,6 +68,18 @@ static bool is_of_use(const search_level0 *z, const search_candidate *c)
            (!c->covered && search_proven(search_bound(c), search_enough(z)));
 }
 
+/* The proof speaks of it, though nobody is told of it. */
+static void count_walked(search_level0 *z, const search_candidate *c)
+{
+    search_recutter *r = z->recutter;
+    if (!c->part->walked || c->covered ||
+        !search_proven(search_bound(c), search_enough(z)))
+        return;
+    r->walked_s =
+        r->n_walked ? fmin(r->walked_s, search_bound(c)) : search_bound(c);
+    r->n_walked++;
+}
+
 /* Other cuts that are of no use are as if they had not been. */
 void search_drop_useless(search_level0 *z)
 {
@@ -80,6 +92,7 @@ void search_drop_useless(search_level0 *z)
             z->all.at[kept++] = c;
             continue;
         }
+        count_walked(z, c);
         search_withdraw(z, c);
         z->other_steps += c->steps;
         search_forget_met(c);
@@ -87,6 +100,9 @@ void search_drop_useless(search_level0 *z)
         c->arena = NULL;
     }
     z->all.n = kept;
+    if (z->recutter && z->recutter->n_walked &&
+        search_proven(z->recutter->walked_s, search_enough(z)))
+        z->n_recuts += z->recutter->n_walked;
 }
 
 double search_best_known(const search_level0 *z)

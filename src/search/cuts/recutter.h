@@ -41,7 +41,9 @@ typedef struct search_recutter {
     int64_t begun, end; /* what is tried now; its end; */
     double idle;        /* done so far without a better plan */
     int64_t loose;      /* so far it was little */
-    bool walks;         /* cuts beside others are tried, many of them */
+    bool walks;         /* cuts beside others are tried, many of them: */
+    int32_t n_walked;   /* of these so many were proven no better and are not */
+    double walked_s;    /* told, none of which takes less than this */
     int32_t in_vain;    /* cuts since the last that was better */
     bool others_wait;   /* for a better plan, which makes less enough of them */
     double left_at;     /* steps done when others went on; 0: not yet */
