@@ -612,11 +612,14 @@ void search_glance_early(search_level0 *z)
 }
 
 /* May much be won by cutting otherwise, for all that is proven of it, and is
- * that enough work for more than few attempts? */
+ * that enough work for more than few attempts? Where memory decides only if
+ * little was done: else what is nearly closed needs that work more. */
 static bool wants_walk(const search_level0 *z)
 {
     const double nodes = z->kept.from->graph->graph->nodes.n;
-    return nodes * NODE_STEPS * FEW_TRIES < MUCH_WORK_S * FS_STEPS_PER_S &&
+    const double much = MUCH_WORK_S * FS_STEPS_PER_S;
+    return nodes * NODE_STEPS * FEW_TRIES < much &&
+           (!z->memory_decides || (double)search_steps(z) < much) &&
            search_every_cut_open(z, search_near(z->best_s, MUCH_GAP));
 }
 
