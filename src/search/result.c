@@ -2,6 +2,7 @@
 #include "config.h"
 #include "search/anchor.h"
 #include "search/attempt.h"
+#include "search/cuts/recut.h"
 #include "search/digest.h"
 #include "search/effort.h"
 #include "search/fit.h"
@@ -212,7 +213,7 @@ static void fill_configs(search_level0 *z, search_result *out)
                 isfinite(record->iteration_s) ? "bounded" : "misfit";
         bound = fmin(bound, record->lower_bound_s);
     }
-    out->lower_bound_s = bound;
+    out->lower_bound_s = fmin(bound, search_walked_bound(z));
     out->anchored = z->n_anchored;
     out->lean_s = z->lean_s;
     out->first_s = z->first_s;

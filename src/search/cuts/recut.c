@@ -80,6 +80,17 @@ static void count_walked(search_level0 *z, const search_candidate *c)
     r->n_walked++;
 }
 
+static bool walks_count(const search_level0 *z)
+{
+    const search_recutter *r = z->recutter;
+    return r && r->n_walked && search_proven(r->walked_s, search_enough(z));
+}
+
+double search_walked_bound(const search_level0 *z)
+{
+    return walks_count(z) ? z->recutter->walked_s : INFINITY;
+}
+
 /* Other cuts that are of no use are as if they had not been. */
 void search_drop_useless(search_level0 *z)
 {
@@ -100,8 +111,7 @@ void search_drop_useless(search_level0 *z)
         c->arena = NULL;
     }
     z->all.n = kept;
-    if (z->recutter && z->recutter->n_walked &&
-        search_proven(z->recutter->walked_s, search_enough(z)))
+    if (walks_count(z))
         z->n_recuts += z->recutter->n_walked;
 }
 
