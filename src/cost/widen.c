@@ -5,64 +5,31 @@
 #include "config.h"
 #include "cost/parts.h"
 
-#include <string.h>
-
-enum { WORDS = 32 };
+#include "ir/words.h"
 
 /* Everything that scratch depends on, packed; the rest is 0. */
-typedef struct widen_key {
-    int64_t word[WORDS];
-    int32_t n;
-} widen_key;
+enum { WORDS = 32 };
 
 cost_memo *cost_widened_create(fs_arena *arena)
 {
-    return cost_memo_create(sizeof((widen_key){0}.word), sizeof(int64_t),
-                            arena);
-}
-
-static void put(widen_key *key, int64_t word)
-{
-    if (key->n < WORDS)
-        key->word[key->n] = word;
-    key->n++;
-}
-
-/* Those behind the last that is not 0 are left out. */
-static void put_attributes(widen_key *key, const ir_node *node)
-{
-    int64_t at[IR_MAX_ATTR + IR_MAX_REAL];
-    int32_t n = IR_MAX_ATTR + IR_MAX_REAL;
-    ir_structural_attrs(node, at);
-    memcpy(at + IR_MAX_ATTR, node->f, sizeof node->f);
-    while (n > 0 && at[n - 1] == 0)
-        n--;
-    put(key, n);
-    for (int32_t k = 0; k < n; k++)
-        put(key, at[k]);
-}
-
-static void put_tensor(widen_key *key, const ir_shape *shape, ir_dtype dtype)
-{
-    put(key, (int64_t)dtype << 32 | shape->rank);
-    for (int32_t d = 0; d < shape->rank; d++)
-        put(key, shape->dim[d]);
+    return cost_memo_create(WORDS * sizeof(int64_t), sizeof(int64_t), arena);
 }
 
 static int64_t scratch_of(const cost_model *model, const ir_node *node,
                           const ir_io *io)
 {
-    widen_key key = {0};
+    int64_t word[WORDS] = {0};
+    ir_words key = {0, WORDS, word};
     bool known;
-    put(&key, (int64_t)node->op << 32 | node->n_in << 8 | node->n_out);
-    put_attributes(&key, node);
+    ir_put_pair(&key, (int32_t)node->op, node->n_in << 8 | node->n_out);
+    ir_put_attributes(&key, node);
     for (int32_t i = 0; i < node->n_in; i++)
-        put_tensor(&key, &io->in[i], io->in_dtype[i]);
+        ir_put_shape(&key, &io->in[i], io->in_dtype[i]);
     for (int32_t i = 0; i < node->n_out; i++)
-        put_tensor(&key, &io->out[i], io->out_dtype[i]);
+        ir_put_shape(&key, &io->out[i], io->out_dtype[i]);
     if (key.n > WORDS || node->chain)
         return ir_widened_scratch(node, io);
-    int64_t *bytes = cost_memo_at(cost_model_widened(model), key.word, &known);
+    int64_t *bytes = cost_memo_at(cost_model_widened(model), word, &known);
     if (!known)
         *bytes = ir_widened_scratch(node, io);
     return *bytes;

@@ -8,6 +8,7 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/graph_text.c src/ir/graph_check.c src/ir/graph_prune.c \
   src/ir/op.c src/ir/op.h src/ir/ops.def src/ir/functions.def \
   src/ir/op_util.c src/ir/op_util.h src/ir/signatures.c src/ir/tiles.c src/ir/tiles.h \
+  src/ir/words.c src/ir/words.h \
   src/ir/works.c src/ir/works.h \
   src/ir/op_source.c src/ir/op_view.c src/ir/op_matmul.c \
   src/ir/op_random.c src/ir/op_unary.c src/ir/op_binary.c src/ir/op_reduce.c \

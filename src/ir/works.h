@@ -3,21 +3,16 @@
 #define FS_IR_WORKS_H
 
 #include "base/intern.h"
-#include "ir/op.h"
+#include "ir/words.h"
 
 /* All that a node's work on a mesh depends on: op, attributes, tensors and how
  * they lie there. Of two nodes with equal words ir_node_work says the same. */
 enum {
-    IR_WORK_WORDS = 3 + IR_MAX_MESH + IR_MAX_ATTR + IR_MAX_REAL +
-                    (IR_MAX_IN + IR_MAX_OUT) * (1 + IR_MAX_RANK + IR_MAX_MESH)
+    IR_WORK_WORDS = 1 + IR_WORDS_OF_MESH + IR_WORDS_OF_ATTRIBUTES +
+                    (IR_MAX_IN + IR_MAX_OUT) * (IR_WORDS_OF_SHAPE + IR_MAX_MESH)
 };
-typedef struct ir_work_key {
-    int32_t n;
-    int64_t word[IR_WORK_WORDS];
-} ir_work_key;
-void ir_work_key_of(const ir_graph *graph, const ir_node *node,
-                    const ir_nd_sig *sig, const ir_mesh *mesh,
-                    ir_work_key *out);
+void ir_put_work(const ir_graph *graph, const ir_node *node,
+                 const ir_nd_sig *sig, const ir_mesh *mesh, ir_words *words);
 
 /* Of one graph, or of several; begin with the arena alone. */
 typedef struct ir_works {

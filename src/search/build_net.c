@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "ir/recompute.h"
+#include "ir/words.h"
 #include "plan/lower.h"
 
 #include <math.h>
@@ -30,7 +31,7 @@ typedef struct builder {
     const search_layout *layout;
     fs_arena *arena;
     search_built *out;
-    search_memo alike;    /* node_key -> domain */
+    search_memo alike;    /* words -> domain */
     search_memo filtered; /* domain and mask -> domain */
     search_memo lasting;  /* domain_lives -> domain */
     search_memo loose;    /* domain -> domain */
@@ -95,39 +96,9 @@ double *search_scaled(search_scaler *scaler, double *table, int64_t n,
 /* All that signatures and seconds depend on, in as many words as that takes:
  * most of the places for attributes and tensors are empty. */
 enum {
-    MOST_WORDS = 3 + IR_MAX_ATTR + IR_MAX_REAL +
-                 (IR_MAX_IN + IR_MAX_OUT) * (1 + IR_MAX_RANK)
+    MOST_WORDS = 2 + IR_WORDS_OF_ATTRIBUTES +
+                 (IR_MAX_IN + IR_MAX_OUT) * IR_WORDS_OF_SHAPE
 };
-typedef struct node_key {
-    int32_t n;
-    int64_t word[MOST_WORDS];
-} node_key;
-
-static void put_pair(node_key *key, int32_t high, int32_t low)
-{
-    key->word[key->n++] = (int64_t)high << 32 | (uint32_t)low;
-}
-
-static void put_tensor(node_key *key, const ir_shape *shape, ir_dtype dtype)
-{
-    put_pair(key, (int32_t)dtype, shape->rank);
-    for (int32_t d = 0; d < shape->rank; d++)
-        key->word[key->n++] = shape->dim[d];
-}
-
-/* Those behind the last that is not 0 are left out. */
-static void put_attributes(node_key *key, const ir_node *node)
-{
-    int64_t at[IR_MAX_ATTR + IR_MAX_REAL];
-    int32_t n = IR_MAX_ATTR + IR_MAX_REAL;
-    ir_structural_attrs(node, at);
-    memcpy(at + IR_MAX_ATTR, node->f, sizeof node->f);
-    while (n > 0 && at[n - 1] == 0)
-        n--;
-    key->word[key->n++] = n;
-    memcpy(key->word + key->n, at, (size_t)n * sizeof *at);
-    key->n += n;
-}
 
 /* Stages of one machine kind and mesh are alike: the first of them. */
 static int32_t alike_stage(const builder *b, int32_t stage)
@@ -141,19 +112,19 @@ static int32_t alike_stage(const builder *b, int32_t stage)
     return first;
 }
 
-static void key_of(const builder *b, int32_t v, node_key *key)
+static void key_of(const builder *b, int32_t v, ir_words *key)
 {
     const ir_graph *graph = b->layout->graph;
     const ir_node *node = &graph->nodes.at[v];
-    key->n = 0;
-    put_pair(key, (int32_t)node->op, alike_stage(b, b->layout->stage_of[v]));
-    put_pair(key, node->n_in << 8 | node->n_out, cost_node_per_step(graph, v));
-    put_attributes(key, node);
+    ir_put_pair(key, (int32_t)node->op, alike_stage(b, b->layout->stage_of[v]));
+    ir_put_pair(key, node->n_in << 8 | node->n_out,
+                cost_node_per_step(graph, v));
+    ir_put_attributes(key, node);
     for (int32_t k = 0; k < node->n_in + node->n_out; k++) {
         const int32_t tensor =
             k < node->n_in ? node->in[k] : node->out[k - node->n_in];
         const ir_tensor *t = &graph->tensors.at[tensor];
-        put_tensor(key, &t->shape, t->dtype);
+        ir_put_shape(key, &t->shape, t->dtype);
     }
 }
 
@@ -359,10 +330,11 @@ static int32_t with_gone(builder *b, int32_t v, int32_t id)
 
 static int32_t domain_of(builder *b, int32_t v)
 {
-    node_key key;
+    int64_t word[MOST_WORDS];
+    ir_words key = {0, MOST_WORDS, word};
     key_of(b, v, &key);
     int32_t *known =
-        search_memo_at(&b->alike, key.word, (size_t)key.n * sizeof *key.word);
+        search_memo_at(&b->alike, word, (size_t)key.n * sizeof *word);
     if (*known < 0)
         *known = add_domain(b, v);
     const int32_t id = with_lives(b, v, filter_domain(b, v, *known));
