@@ -6,6 +6,7 @@
 
 #define GPT "zoo:gpt,layers=2,hidden=256,heads=4,vocab=512,seq=128"
 #define A100 "a100-sxm4-80g"
+#define V100 "v100-sxm2-16g"
 
 typedef struct figures {
     double iteration_s, mfu, flops; /* flops: per device */
@@ -51,13 +52,16 @@ static void test_precisions(void)
     static const struct {
         const char *precision, *peak;
     } rows[] = {
-        {"fp32", "fp32_flops"}, {"bf16", "bf16_flops"}, {"fp16", "bf16_flops"}};
+        {"fp32", "fp32_flops"}, {"bf16", "bf16_flops"}, {"fp16", "fp16_flops"}};
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         figures f = simulate("2x1:" A100, rows[k].precision);
         tap_near(f.mfu, f.flops / peak_of("1x1:" A100, rows[k].peak), 1e-9,
                  "mfu: of the peak of what products take, %s",
                  rows[k].precision);
     }
+    const figures fp16 = simulate("2x1:" V100, "fp16");
+    tap_near(fp16.mfu, fp16.flops / peak_of("1x1:" V100, "fp16_flops"), 1e-9,
+             "mfu: of V100's peak at fp16");
 }
 
 static const char *device_of(const json_t *group)

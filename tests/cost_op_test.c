@@ -89,6 +89,10 @@ static void test_roofline(const net *n)
     c->groups[0].device.bf16_flops = 4e12;
     tap_near(demand_of(c, n, n->matmul, NULL, 1).compute_s, d.compute_s / 4,
              1e-9, "a device without an fp32 peak runs at its next");
+    c->groups[0].device.bf16_flops = 0;
+    c->groups[0].device.fp16_flops = 8e12;
+    tap_near(demand_of(c, n, n->matmul, NULL, 1).compute_s, d.compute_s / 8,
+             1e-9, "fp16's, where there is no other");
 }
 
 static void test_free(const net *n)
@@ -326,18 +330,19 @@ static void add_widened(ir_graph *g, int64_t rows)
     const ir_shape square = {2, {rows, rows}};
     for (int32_t k = 0; k < 8; k++) {
         const ir_dtype type = k < 4 ? IR_BF16 : IR_F16;
-        const char *name =
-            fs_printf(g->arena, "%lld, %d", (long long)rows, k);
+        const char *name = fs_printf(g->arena, "%lld, %d", (long long)rows, k);
         const int32_t x = ir_input(g, name, type, square, 0);
         const int32_t y = ir_matmul(g, x, x, k & 1, k & 2);
         ir_reduce_sum(g, ir_unary(g, IR_OP_gelu, y), 1u << (k & 1), false);
     }
 }
 
-/* What a model remembers of float copies is what they take. */
-static void test_widened(void)
+/* What a model remembers of float copies is what they take: of types that the
+ * device has no rate for. */
+static void test_widened(double fp16_flops)
 {
-    const hw_cluster *c = make_cluster();
+    hw_cluster *c = make_cluster();
+    c->groups[0].device.fp16_flops = fp16_flops;
     const hw_device *d = &c->groups[0].device;
     const cost_model *model = cost_model_create(c, arena);
     ir_graph *g = ir_graph_create("widened");
@@ -355,15 +360,18 @@ static void test_widened(void)
         ir_node_work(g, node, &split, &stage.mesh, &work);
         const double bytes =
             (double)(work.read_bytes + work.written_bytes) +
-            (work.narrow ? 2 * (double)work.scratch_bytes : 0);
+            (work.narrow == IR_BF16 || (work.narrow == IR_F16 && !fp16_flops)
+                 ? 2 * (double)work.scratch_bytes
+                 : 0);
         const double s = bytes / (d->memory_bps * d->memory_efficiency);
         const plan_demand told = cost_op(model, g, node, &split, &stage);
         const bool is_free = ir_op_class_of(node->op) == IR_CLASS_SOURCE;
         wrong += told.memory_s != (is_free ? 0 : s);
-        copied += work.narrow && work.scratch_bytes > 0;
+        copied += work.narrow == IR_F16 && work.scratch_bytes > 0;
     }
     tap_ok(wrong == 0 && copied > 0,
-           "float copies: what is remembered is what they take");
+           "float copies: what is remembered is what they take, fp16 at %g",
+           fp16_flops);
     ir_graph_destroy(g);
 }
 
@@ -380,7 +388,8 @@ int main(void)
     test_share(&n);
     test_mixture(&n);
     test_narrow(&n);
-    test_widened();
+    test_widened(0);
+    test_widened(4e12);
     ir_graph_destroy(n.graph);
     fs_arena_destroy(arena);
     return tap_done();

@@ -148,6 +148,7 @@ static void refuse_figure(const char *figure, const char *value)
     c->groups[0].device.n_points = 1;
     c->groups[0].device.usd_per_h = 1;
     c->groups[0].device.price_source = "somebody";
+    c->groups[0].device.fp16_flops = 1e12;
     json_t *root = hw_cluster_to_json(c);
     char *text = json_dumps(root, JSON_COMPACT);
     char *at = strstr(text, fs_printf(arena, "\"%s\":", figure));
@@ -162,9 +163,9 @@ static void refuse_figure(const char *figure, const char *value)
 
 static void test_figures(void)
 {
-    static const char *const from_zero[] = {"latency_s",  "launch_s",
-                                            "turn_s",     "fp32_flops",
-                                            "tf32_flops", "bf16_flops"};
+    static const char *const from_zero[] = {
+        "latency_s",  "launch_s",   "turn_s",    "fp32_flops",
+        "tf32_flops", "bf16_flops", "fp16_flops"};
     static const char *const others[] = {
         "bandwidth_bps",     "memory_bytes", "memory_bps",        "work",
         "matmul_efficiency", "seconds",      "memory_efficiency", "usd_per_h"};
@@ -248,6 +249,7 @@ static void test_round_trip(void)
     fs_err err = {0};
     c->groups[0].device.points = points;
     c->groups[0].device.n_points = 3;
+    c->groups[0].device.fp16_flops = 7e9;
     c->groups[0].cores_per_node = 2;
     c->host = "somewhere";
     hw_cluster_finish(c);
@@ -263,6 +265,10 @@ static void test_round_trip(void)
     tap_ok(back->groups[0].device.points[1].seconds == 0.1 + 0.2,
            "to the last bit");
     tap_equal_int(back->nics_per_node, c->nics_per_node, "and the NICs");
+    tap_ok(back->groups[0].device.fp16_flops == 7e9 &&
+               back->groups[1].device.fp16_flops ==
+                   back->groups[1].device.bf16_flops,
+           "the peak of fp16, which is bf16's if none is said");
     back->groups[0].device.points[1].seconds *= 2;
     hw_cluster_finish(back);
     tap_ok(back->digest != c->digest, "another figure, another digest");

@@ -8,10 +8,11 @@
 static json_t *device_json(const hw_group *g)
 {
     const hw_device *d = &g->device;
-    return json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:i, s:s}", "name",
-                     d->name, "memory_bytes", (json_int_t)d->memory_bytes,
-                     "memory_bps", d->memory_bps, "fp32_flops", d->fp32_flops,
-                     "bf16_flops", d->bf16_flops, "matmul_efficiency",
+    return json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:s}",
+                     "name", d->name, "memory_bytes",
+                     (json_int_t)d->memory_bytes, "memory_bps", d->memory_bps,
+                     "fp32_flops", d->fp32_flops, "bf16_flops", d->bf16_flops,
+                     "fp16_flops", d->fp16_flops, "matmul_efficiency",
                      d->matmul_efficiency, "launch_s", d->launch_s, "points",
                      d->n_points, "source", d->source ? d->source : "");
 }
@@ -46,6 +47,8 @@ static void say_group(const cli *c, const hw_group *g)
             fs_human_count(flops, d->fp32_flops));
     if (d->bf16_flops > 0)
         cli_say(c, ", bf16 %sFLOP/s", fs_human_count(flops, d->bf16_flops));
+    if (d->fp16_flops != d->bf16_flops)
+        cli_say(c, ", fp16 %sFLOP/s", fs_human_count(flops, d->fp16_flops));
     if (d->n_points)
         cli_say(c, ", the best that was measured\n");
     else

@@ -50,11 +50,11 @@ static void count_model(const ir_graph *graph, tally *t)
         const ir_node *node = &graph->nodes.at[v];
         ir_work work = work_of(graph, node, t);
         t->ops++;
-        t->n[node->op][work.narrow]++;
+        t->n[node->op][work.narrow != IR_F32]++;
         t->forward_flop += (double)work.flop;
         t->forward_macs += (double)work.macs;
-        t->flop[node->op][work.narrow] += (double)work.flop;
-        t->bytes[node->op][work.narrow] +=
+        t->flop[node->op][work.narrow != IR_F32] += (double)work.flop;
+        t->bytes[node->op][work.narrow != IR_F32] +=
             (double)work.read_bytes + (double)work.written_bytes;
     }
     for (int32_t i = 0; i < graph->tensors.n; i++) {

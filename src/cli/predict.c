@@ -8,7 +8,8 @@ fs_status cli_predict(cli *c, const cli_plan *p, plan_trace *trace,
 {
     plan_timing *timing =
         cost_timing(p->cost, p->model.graph, p->plan, c->arena);
-    sim_options options = {.steps = CLI_SIM_STEPS, .trace = trace, .straggler = 1.0};
+    sim_options options = {
+        .steps = CLI_SIM_STEPS, .trace = trace, .straggler = 1.0};
     return sim_run(p->model.graph, p->plan, p->cluster, timing, &options,
                    c->arena, &c->err, out);
 }
@@ -33,6 +34,7 @@ void cli_tell_cores(cli *c, const hw_cluster *cluster)
  * convolutions, which peaks are of, in all and of 16-bit operands. */
 typedef struct step_flop {
     double all, dense, narrow;
+    ir_dtype dtype; /* of these */
 } step_flop;
 
 static step_flop whole_flop(const ir_graph *graph)
@@ -48,7 +50,10 @@ static step_flop whole_flop(const ir_graph *graph)
         const double here = times * (double)work.flop;
         flop.all += here;
         flop.dense += ir_op_is_dense(node->op) ? here : 0;
-        flop.narrow += ir_op_is_dense(node->op) && work.narrow ? here : 0;
+        if (!ir_op_is_dense(node->op) || work.narrow == IR_F32)
+            continue;
+        flop.narrow += here;
+        flop.dtype = work.narrow;
     }
     return flop;
 }
@@ -66,14 +71,16 @@ static double tokens_per_sample(const ir_graph *graph)
 }
 
 /* Peak of all devices together; those that share cores have as much less. */
-static double peak_flops(const hw_cluster *cluster, bool narrow)
+static double peak_flops(const hw_cluster *cluster, ir_dtype dtype)
 {
     double sum = 0;
     for (int32_t g = 0; g < cluster->n_groups; g++) {
         const hw_group *group = &cluster->groups[g];
         double devices = (double)group->nodes * group->devices_per_node;
-        const double peak = narrow ? hw_device_narrow_flops(&group->device)
-                                   : hw_device_flops(&group->device);
+        const double peak =
+            dtype == IR_F32
+                ? hw_device_flops(&group->device)
+                : hw_device_narrow_flops(&group->device, dtype == IR_BF16);
         sum += devices * peak / hw_core_share(group, group->devices_per_node);
     }
     return sum;
@@ -89,6 +96,6 @@ cli_rates cli_rates_of(const cli_plan *p, double iteration_s)
     r.samples_per_s = (double)graph->batch / iteration_s;
     r.tokens_per_s = r.samples_per_s * tokens_per_sample(graph);
     r.flops_per_device = flops / p->cluster->n_devices;
-    r.mfu = flops / peak_flops(p->cluster, r.narrow);
+    r.mfu = flops / peak_flops(p->cluster, r.narrow ? flop.dtype : IR_F32);
     return r;
 }

@@ -172,12 +172,18 @@ static double seconds_at(point_range points, double work, double launch_s)
     return ahead > last->seconds ? ahead : last->seconds * work / last->work;
 }
 
-/* A device that has no rate of its own for 16-bit floats widens them: float
- * copies are written and read besides. */
+static bool widens(const hw_device *device, const ir_work *work)
+{
+    return work->narrow != IR_F32 &&
+           hw_device_widens(device, work->narrow == IR_BF16);
+}
+
+/* A device that has no rate of its own for such 16-bit floats widens them:
+ * float copies are written and read besides. */
 static double bytes_moved(const hw_device *device, const ir_work *work)
 {
     double bytes = (double)work->read_bytes + (double)work->written_bytes;
-    if (work->narrow && device->bf16_flops <= 0)
+    if (widens(device, work))
         bytes += 2 * (double)work->scratch_bytes;
     return bytes;
 }
@@ -200,8 +206,9 @@ static plan_demand measured(const hw_device *device, point_range points,
 static plan_demand roofline(const hw_device *device, ir_op_kind op,
                             const ir_work *work)
 {
-    double rate =
-        work->narrow ? hw_device_narrow_flops(device) : hw_device_flops(device);
+    double rate = work->narrow == IR_F32
+                      ? hw_device_flops(device)
+                      : hw_device_narrow_flops(device, work->narrow == IR_BF16);
     double bytes = bytes_moved(device, work);
     if (ir_op_is_dense(op))
         rate *= device->matmul_efficiency;
@@ -254,10 +261,9 @@ plan_demand cost_op_on(const cost_model *model, int32_t g,
     const ir_op_kind op = piece->node->op;
     point_range points = model->points[g][op];
     ir_work work;
-    if (group->device.bf16_flops > 0) /* what floats are copied to: no matter */
-        ir_node_flow(piece->graph, piece->node, piece->sig, piece->mesh, &work);
-    else
-        cost_widened_work(model, piece, &work);
+    ir_node_flow(piece->graph, piece->node, piece->sig, piece->mesh, &work);
+    if (widens(&group->device, &work)) /* what floats are copied to */
+        work.scratch_bytes = cost_widened_scratch(model, piece);
     plan_demand demand = !points.n ? roofline(&group->device, op, &work)
                          : piece->node->chain
                              ? measured_chain(model, g, piece, &work)
@@ -299,7 +305,8 @@ bool cost_narrow_is_no_slower(const cost_model *model, const ir_node *node)
     const hw_device *device = &model->cluster->groups[0].device;
     return model->cluster->n_groups == 1 && ir_op_table[node->op]->moves &&
            !node->chain &&
-           hw_device_narrow_flops(device) >= hw_device_flops(device);
+           hw_device_narrow_flops(device, false) >= hw_device_flops(device) &&
+           hw_device_narrow_flops(device, true) >= hw_device_flops(device);
 }
 
 plan_demand cost_op(const cost_model *model, const ir_graph *graph,

@@ -61,10 +61,8 @@ typedef struct cost_piece {
 } cost_piece;
 plan_demand cost_op_on(const cost_model *model, int32_t g,
                        const cost_piece *piece);
-/* The same of work alone, where 16-bit floats are widened; of others' scratch
- * nothing (widen.c). */
-void cost_widened_work(const cost_model *model, const cost_piece *piece,
-                       ir_work *out);
+/* Of a node of 16-bit floats where these are widened (widen.c). */
+int64_t cost_widened_scratch(const cost_model *model, const cost_piece *piece);
 /* The group whose devices set the pace of a stage's ops (pace.c). */
 int32_t cost_pace_of(const cost_model *model, const ir_graph *graph,
                      const plan_stage *stage);

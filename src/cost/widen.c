@@ -35,18 +35,15 @@ static int64_t scratch_of(const cost_model *model, const ir_node *node,
     return *bytes;
 }
 
-void cost_widened_work(const cost_model *model, const cost_piece *piece,
-                       ir_work *out)
+int64_t cost_widened_scratch(const cost_model *model, const cost_piece *piece)
 {
     const ir_node *node = piece->node;
     if (ir_op_table[node->op]->moves) {
-        ir_node_work(piece->graph, node, piece->sig, piece->mesh, out);
-        return;
+        ir_work work;
+        ir_node_work(piece->graph, node, piece->sig, piece->mesh, &work);
+        return work.scratch_bytes;
     }
-    ir_node_flow(piece->graph, node, piece->sig, piece->mesh, out);
-    if (!out->narrow)
-        return;
     ir_io io;
     ir_node_local_io(piece->graph, node, piece->sig, piece->mesh, &io);
-    out->scratch_bytes = scratch_of(model, node, &io);
+    return scratch_of(model, node, &io);
 }

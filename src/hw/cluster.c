@@ -27,13 +27,21 @@ double hw_device_flops(const hw_device *device)
 {
     if (device->fp32_flops > 0)
         return device->fp32_flops;
-    return device->tf32_flops > 0 ? device->tf32_flops : device->bf16_flops;
+    if (device->tf32_flops > 0)
+        return device->tf32_flops;
+    return device->bf16_flops > 0 ? device->bf16_flops : device->fp16_flops;
 }
 
-double hw_device_narrow_flops(const hw_device *device)
+bool hw_device_widens(const hw_device *device, bool bf16)
 {
-    return device->bf16_flops > 0 ? device->bf16_flops
-                                  : hw_device_flops(device);
+    return (bf16 ? device->bf16_flops : device->fp16_flops) <= 0;
+}
+
+double hw_device_narrow_flops(const hw_device *device, bool bf16)
+{
+    if (hw_device_widens(device, bf16))
+        return hw_device_flops(device);
+    return bf16 ? device->bf16_flops : device->fp16_flops;
 }
 
 const hw_group *hw_group_of(const hw_cluster *cluster, int32_t device)

@@ -31,7 +31,9 @@ typedef struct hw_point {
 typedef struct hw_device {
     const char *name; /* "a100-sxm4-80g", "cpu" */
     double memory_bytes, memory_bps;
-    double fp32_flops, tf32_flops, bf16_flops; /* dense nominal peaks; 0: no */
+    /* Dense nominal peaks, 16-bit ones with sums in fp32; 0: it widens these
+     * floats. */
+    double fp32_flops, tf32_flops, bf16_flops, fp16_flops;
     double matmul_efficiency; /* measured best / nominal, in (0, 1] */
     double memory_efficiency; /* likewise for memory_bps */
     double launch_s;          /* fixed cost of one op */
@@ -88,12 +90,13 @@ fs_status hw_cluster_from_json(const char *file, json_t *json, fs_arena *arena,
 fs_status hw_cluster_probe(int32_t ranks, fs_arena *arena, fs_err *err,
                            hw_cluster **out);
 
-/* The peak at which fp32 ops run: the fp32 one; a device without has tf32 or
- * else bf16. */
+/* The peak at which fp32 ops run: the fp32 one; a device without has tf32, or
+ * else one of 16 bits. */
 double hw_device_flops(const hw_device *device);
-/* That at which ops on 16-bit floats run: bf16's; a device without computes
- * with them in fp32. */
-double hw_device_narrow_flops(const hw_device *device);
+/* That at which ops on bf16, or else on fp16, run: their own; a device without
+ * computes with them in fp32, which they are widened to. */
+double hw_device_narrow_flops(const hw_device *device, bool bf16);
+bool hw_device_widens(const hw_device *device, bool bf16);
 const hw_group *hw_group_of(const hw_cluster *cluster, int32_t device);
 int32_t hw_node_of(const hw_cluster *cluster, int32_t device);
 /* Of devices from this one on those of its group. */

@@ -119,20 +119,12 @@ static fs_status read_price(const fs_json *in, fs_arena *arena, fs_err *err,
 fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
                          hw_device *out)
 {
-    static const char *const keys[] = {"name",
-                                       "memory_bytes",
-                                       "memory_bps",
-                                       "fp32_flops",
-                                       "tf32_flops",
-                                       "bf16_flops",
-                                       "matmul_efficiency",
-                                       "launch_s",
-                                       "source",
-                                       "memory_efficiency",
-                                       "points",
-                                       "usd_per_h",
-                                       "price_source",
-                                       NULL};
+    static const char *const keys[] = {
+        "name",       "memory_bytes",      "memory_bps",
+        "fp32_flops", "tf32_flops",        "bf16_flops",
+        "fp16_flops", "matmul_efficiency", "launch_s",
+        "source",     "memory_efficiency", "points",
+        "usd_per_h",  "price_source",      NULL};
     fs_json dev;
     FS_TRY(fs_json_object(in, "device", err, &dev));
     FS_TRY(fs_json_keys(&dev, keys, err));
@@ -143,6 +135,10 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(read_figure(&dev, "fp32_flops", &peak_flops, err, &out->fp32_flops));
     FS_TRY(read_figure(&dev, "tf32_flops", &peak_flops, err, &out->tf32_flops));
     FS_TRY(read_figure(&dev, "bf16_flops", &peak_flops, err, &out->bf16_flops));
+    out->fp16_flops = out->bf16_flops;
+    if (fs_json_has(&dev, "fp16_flops"))
+        FS_TRY(read_figure(&dev, "fp16_flops", &peak_flops, err,
+                           &out->fp16_flops));
     FS_TRY(read_figure(&dev, "matmul_efficiency", &fraction, err,
                        &out->matmul_efficiency));
     FS_TRY(read_figure(&dev, "memory_efficiency", &fraction, err,
@@ -150,10 +146,11 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(read_figure(&dev, "launch_s", &wait_s, err, &out->launch_s));
     FS_TRY(fs_json_strdup(&dev, "source", arena, err, &out->source));
     FS_TRY(read_price(&dev, arena, err, out));
-    if (out->fp32_flops + out->tf32_flops + out->bf16_flops <= 0)
+    if (out->fp32_flops + out->tf32_flops + out->bf16_flops + out->fp16_flops <=
+        0)
         return fs_fail(err, FS_INVALID,
                        "%s: %s has no peak: one of fp32_flops, tf32_flops, "
-                       "bf16_flops must be above 0",
+                       "bf16_flops, fp16_flops must be above 0",
                        in->file, dev.where);
     return read_points(&dev, arena, err, out);
 }
@@ -289,6 +286,8 @@ static json_t *device_json(const hw_device *device, bool figures)
     fs_json_set_real(out, "fp32_flops", device->fp32_flops);
     fs_json_set_real(out, "tf32_flops", device->tf32_flops);
     fs_json_set_real(out, "bf16_flops", device->bf16_flops);
+    if (device->fp16_flops != device->bf16_flops)
+        fs_json_set_real(out, "fp16_flops", device->fp16_flops);
     fs_json_set_real(out, "matmul_efficiency", device->matmul_efficiency);
     fs_json_set_real(out, "memory_efficiency", device->memory_efficiency);
     fs_json_set_real(out, "launch_s", device->launch_s);

@@ -86,20 +86,23 @@ int64_t ir_widened_bytes(const ir_shape *shape, ir_dtype dtype)
     return ir_add_sat(bytes, ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Are there 16-bit floats among the operands? They are float afterwards. */
-static bool widen_all(const ir_node *node, ir_io *io)
+/* Floats are float afterwards. */
+static void widen(const ir_shape *shape, ir_dtype *dtype, ir_dtype *narrow)
 {
-    bool narrow = false;
-    for (int32_t i = 0; i < node->n_in; i++) {
-        narrow |= ir_widened_bytes(&io->in[i], io->in_dtype[i]) > 0;
-        if (ir_dtype_is_float(io->in_dtype[i]))
-            io->in_dtype[i] = ir_dtype_widened(io->in_dtype[i]);
-    }
-    for (int32_t i = 0; i < node->n_out; i++) {
-        narrow |= ir_widened_bytes(&io->out[i], io->out_dtype[i]) > 0;
-        if (ir_dtype_is_float(io->out_dtype[i]))
-            io->out_dtype[i] = ir_dtype_widened(io->out_dtype[i]);
-    }
+    if (ir_widened_bytes(shape, *dtype) > 0)
+        *narrow = *dtype;
+    if (ir_dtype_is_float(*dtype))
+        *dtype = ir_dtype_widened(*dtype);
+}
+
+/* The type of 16-bit floats among the operands; IR_F32. */
+static ir_dtype widen_all(const ir_node *node, ir_io *io)
+{
+    ir_dtype narrow = IR_F32;
+    for (int32_t i = 0; i < node->n_in; i++)
+        widen(&io->in[i], &io->in_dtype[i], &narrow);
+    for (int32_t i = 0; i < node->n_out; i++)
+        widen(&io->out[i], &io->out_dtype[i], &narrow);
     return narrow;
 }
 
@@ -151,7 +154,7 @@ void ir_node_work(const ir_graph *graph, const ir_node *node,
     if (!ir_op_table[node->op]->work)
         return;
     work_of(graph, node, sig, mesh, &io, out);
-    if (out->narrow && !ir_op_table[node->op]->moves)
+    if (out->narrow != IR_F32 && !ir_op_table[node->op]->moves)
         out->scratch_bytes = ir_widened_scratch(node, &io);
 }
 

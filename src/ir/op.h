@@ -25,7 +25,8 @@ typedef struct ir_work {
     int64_t read_bytes, written_bytes;
     int64_t scratch_bytes; /* the reference kernel's need, and float copies of
                               16-bit operands where it computes with them */
-    bool narrow;           /* operands are 16-bit floats */
+    ir_dtype narrow;       /* of 16-bit floats among its operands; IR_F32:
+                              there are none */
 } ir_work;
 
 /* A signature on ONE mesh axis: what each input must be, what comes out. */

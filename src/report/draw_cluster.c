@@ -7,17 +7,29 @@
 
 enum { MAX_NODES = 4, MAX_DEVICES = 16 };
 
+/* The fastest of what trains. */
+static const char *peak_name(const hw_device *device)
+{
+    if (device->bf16_flops > 0)
+        return "bf16";
+    return device->fp16_flops > 0 ? "fp16" : "fp32";
+}
+
+static double peak_flops(const hw_device *device)
+{
+    if (device->bf16_flops > 0)
+        return device->bf16_flops;
+    return device->fp16_flops > 0 ? device->fp16_flops : device->fp32_flops;
+}
+
 static void draw_device(draw *d, Agraph_t *in, const hw_device *device,
                         int32_t number)
 {
     char memory[32], flops[32];
     Agnode_t *n = draw_node(d, in, fs_printf(d->arena, "d%d", number));
     draw_setf(d, n, "label", "%d: %s\n%s, %s %sFLOP/s", number, device->name,
-              fs_human_bytes(memory, device->memory_bytes),
-              device->bf16_flops > 0 ? "bf16" : "fp32",
-              fs_human_count(flops, device->bf16_flops > 0
-                                        ? device->bf16_flops
-                                        : device->fp32_flops));
+              fs_human_bytes(memory, device->memory_bytes), peak_name(device),
+              fs_human_count(flops, peak_flops(device)));
     draw_set(n, "shape", "box");
     draw_set(n, "style", "filled");
     draw_set(n, "fillcolor", "#c7e5b4");

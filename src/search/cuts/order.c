@@ -39,6 +39,7 @@ static int by_kind(const hw_group *a, const hw_group *b)
     const double more[][2] = {{a->device.memory_bytes, b->device.memory_bytes},
                               {a->device.fp32_flops, b->device.fp32_flops},
                               {a->device.bf16_flops, b->device.bf16_flops},
+                              {a->device.fp16_flops, b->device.fp16_flops},
                               {a->device.memory_bps, b->device.memory_bps},
                               {a->inner.bandwidth_bps, b->inner.bandwidth_bps},
                               {a->inner.latency_s, b->inner.latency_s},
