@@ -240,6 +240,7 @@ static void test_schedules(void)
     char *names = strdup(plan_schedule_names()), *rest = names;
     for (char *name; (name = strtok_r(rest, ", ", &rest));)
         test_schedule(name, &seed);
+    test_span("1f1b", &seed);
     test_span("interleaved", &seed);
     test_span("zb-v", &seed);
     free(names);

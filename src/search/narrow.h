@@ -45,7 +45,8 @@ fs_status search_tighten(search_level0 *z, double *gap, fs_err *err);
 void search_prove_every_cut(search_level0 *z);
 bool search_has_every_cut(const search_problem *problem);
 bool search_every_cut_proven(const search_level0 *z, double enough);
-/* Or may one cost less, for all that is to be said of it? */
+/* Or may one cost less, for all that is to be said of it? Where there is no
+ * bound of every cut nothing is. */
 bool search_every_cut_open(const search_level0 *z, double enough);
 /* Explores on, where less than so much was proof enough before. */
 fs_status search_explore_on(search_level0 *z, double was_enough_s, fs_err *err);

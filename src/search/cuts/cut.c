@@ -73,14 +73,15 @@ static void find_moving(cutter *c)
     }
 }
 
-/* Seconds of forward and backward, on one device. */
-static void weigh(cutter *c)
+/* Seconds of forward and backward before each of the moving nodes, on one
+ * device; of the first, `known` or not. */
+static double *seconds_on(cutter *c, int32_t device, const double *known)
 {
     const ir_graph *graph = c->graph;
-    plan_stage one = {.mesh = {0}, .first_device = 0};
-    ir_nd_sig plain = {0};
-    const double *known = c->layout->plain_s;
-    c->seconds = fs_new(c->arena, double, c->n + 1);
+    const plan_stage one = {.mesh = {0}, .first_device = device};
+    const ir_nd_sig plain = {0};
+    double *before = fs_new(c->arena, double, c->n + 1);
+    c->forward = 0;
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const ir_node *node = &graph->nodes.at[v];
         int32_t owner = node->phase == IR_BACKWARD ? node->forward : v;
@@ -90,12 +91,13 @@ static void weigh(cutter *c)
         const double s =
             known ? known[v]
                   : cost_node_seconds(c->problem->cost, graph, v, &plain, &one);
-        c->seconds[c->rank[owner] + 1] += s;
+        before[c->rank[owner] + 1] += s;
         c->forward += owner == v ? s : 0;
     }
     for (int32_t k = 0; k < c->n; k++)
-        c->seconds[k + 1] += c->seconds[k];
-    c->forward /= c->seconds[c->n];
+        before[k + 1] += before[k];
+    c->forward /= before[c->n];
+    return before;
 }
 
 /* Last forward consumer of a tensor, in the order; -1. */
@@ -277,6 +279,42 @@ double *search_find_speeds(const search_problem *problem,
     return speed;
 }
 
+/* [group of devices][n + 1] of its slowest ones, shared by all of a stage:
+ * where kinds differ some nodes do more than others. NULL: there is but one
+ * kind, or groups run several stages. */
+static const double *const *own_seconds(cutter *c, const int32_t *at, int32_t n)
+{
+    const hw_cluster *cluster = c->problem->cluster;
+    const search_layout *layout = c->layout;
+    if (cluster->n_groups == 1 || layout->n_groups < layout->n_stages)
+        return NULL;
+    double forward = 0; /* in the mean of the kinds */
+    const double **kind = fs_new(c->arena, const double *, cluster->n_groups);
+    const double **own = fs_new(c->arena, const double *, layout->n_groups);
+    for (int32_t g = 0, first = 0; g < cluster->n_groups; g++) {
+        kind[g] = seconds_on(c, first, NULL);
+        forward += c->forward / cluster->n_groups;
+        first += cluster->groups[g].nodes * cluster->groups[g].devices_per_node;
+    }
+    c->forward = forward;
+    for (int32_t p = 0; p < layout->n_stages; p++) {
+        const plan_stage *stage = &layout->stages[p];
+        const int32_t devices = ir_mesh_size(&stage->mesh);
+        const double *slowest = NULL;
+        double *mine = fs_new(c->arena, double, n + 1);
+        for (int32_t d = 0; d < devices; d++) {
+            const hw_group *of = hw_group_of(cluster, stage->first_device + d);
+            const double *one = kind[of - cluster->groups];
+            if (!slowest || one[c->n] > slowest[c->n])
+                slowest = one;
+        }
+        for (int32_t j = 0; j <= n; j++)
+            mine[j] = slowest[at[j]] / devices;
+        own[layout->group_of[p]] = mine;
+    }
+    return own;
+}
+
 /* at[0] = 0, at[1 .. n-1] the places, at[n] = the end. */
 static void choose(cutter *c, const int32_t *at, int32_t n, int32_t *begin)
 {
@@ -285,6 +323,7 @@ static void choose(cutter *c, const int32_t *at, int32_t n, int32_t *begin)
     double *seconds = fs_new(c->arena, double, n + 1);
     double *size = fs_new(c->arena, double, layout->n_groups);
     const double *speed = search_find_speeds(c->problem, layout, c->arena);
+    const double *const *own = own_seconds(c, at, n);
     int64_t *bytes = fs_new(c->arena, int64_t, n + 1);
     for (int32_t j = 0; j <= n; j++) {
         seconds[j] = c->seconds[at[j]];
@@ -305,6 +344,7 @@ static void choose(cutter *c, const int32_t *at, int32_t n, int32_t *begin)
                                 .group_of = layout->group_of,
                                 .size = size,
                                 .seconds = seconds,
+                                .own = own,
                                 .in = moves.in,
                                 .back = moves.back,
                                 .bytes = bytes,
@@ -519,7 +559,7 @@ fs_status search_cut_check(const ir_graph *graph, const search_layers *layers,
 static fs_status balance(cutter *c, int32_t n_stages, fs_err *err,
                          int32_t *begin)
 {
-    weigh(c);
+    c->seconds = seconds_on(c, 0, c->layout->plain_s);
     count_crossings(c);
     int32_t *at = fs_new(c->arena, int32_t, c->n + 2), n = 0, widest = 0;
     for (int32_t k = 1; k < c->n; k++)

@@ -19,10 +19,14 @@ enum { BATCH = 8, FIRST = 2 };
 /* Of what is missing, less than this is not worth the work. */
 #define LITTLE_GAIN 0.1
 
+static bool is_free(const search_problem *p)
+{
+    return !p->stage_of && !p->n_layers && !p->stage_mesh;
+}
+
 bool search_has_every_cut(const search_problem *p)
 {
-    return !p->stage_of && !p->n_layers && !p->stage_mesh &&
-           p->cluster->n_groups == 1;
+    return is_free(p) && p->cluster->n_groups == 1;
 }
 
 typedef struct open_cut {
@@ -137,16 +141,16 @@ static bool pays(const open_cut *list, int32_t n, double least, double wanted,
 bool search_every_cut_open(const search_level0 *z, double enough)
 {
     const search_candidate *least = NULL;
-    if (!search_has_every_cut(z->problem))
+    if (!is_free(z->problem))
         return false;
     for (int32_t k = 0; k < z->all.n; k++) {
         const search_candidate *c = z->all.at[k];
-        if (is_of_all(c) && c->n_stages > 1 &&
-            (!least || c->any_cut_s < least->any_cut_s))
+        if (is_of_cuts(c) && (!least || c->any_cut_s < least->any_cut_s))
             least = c;
     }
-    return least && least->every_cut &&
-           !search_proven(least->any_cut_s, enough);
+    const bool raised = least && (least->every_cut ||
+                                  !search_has_every_cut(z->problem));
+    return raised && !search_proven(least->any_cut_s, enough);
 }
 
 void search_prove_every_cut(search_level0 *z)

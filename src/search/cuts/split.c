@@ -13,13 +13,22 @@
  * dropped. */
 enum { MOST_NUMBERS = 1 << 15, LEAST_STATES = 16, MOST_STEPS = 1 << 23 };
 static const double grain = 1e-9, slack = 1e-8, near = 1e-7, coarse = 1e-2,
-                    shorter = 0.98;
+                    shorter = 0.98, longer = 1.1;
+
+/* Without receiving. */
+static double pure_seconds(const search_chain *c, int32_t k, int32_t i,
+                           int32_t j)
+{
+    const int32_t g = c->group_of[k];
+    return c->own ? c->own[g][j] - c->own[g][i]
+                  : (c->seconds[j] - c->seconds[i]) / c->size[g];
+}
 
 static double stage_seconds(const search_chain *c, int32_t k, int32_t i,
                             int32_t j)
 {
-    return (c->seconds[j] - c->seconds[i]) / c->size[c->group_of[k]] +
-           c->in[k * (c->n + 1) + i] + c->back[k * (c->n + 1) + j];
+    return pure_seconds(c, k, i, j) + c->in[k * (c->n + 1) + i] +
+           c->back[k * (c->n + 1) + j];
 }
 
 void search_split_weigh(const search_chain *c, search_split *s)
@@ -44,39 +53,40 @@ void search_split_weigh(const search_chain *c, search_split *s)
 
 /* ---- one stage per group ---- */
 
-/* Slowest stage, then bytes, of the best cut of what lies before a place into
- * the stages so far. */
+/* The best cut of what lies before a place into the stages so far: seconds of
+ * the slowest of them, or of all where none may take more than so many; then
+ * bytes. */
 typedef struct best_cut {
-    double slowest;
+    double seconds;
     int64_t bytes;
     int32_t from;
 } best_cut;
 
 static bool better(const best_cut *a, const best_cut *b)
 {
-    return a->slowest < b->slowest ||
-           (a->slowest <= b->slowest && a->bytes < b->bytes);
+    return a->seconds < b->seconds ||
+           (a->seconds <= b->seconds && a->bytes < b->bytes);
 }
 
-/* The k-th stage's begin when it ends at place j. From the last place
- * backwards: once its own work is slower than the best, all before are. Of
- * equals the first place counts. */
-static void find_begin(const search_chain *c, int32_t k, int32_t j,
+/* The k-th stage's begin when it ends at place j, with `most` seconds for a
+ * stage (INFINITY: the slowest counts). From the last place backwards: once its
+ * own work is slower than that or the best, all before are. Of equals the first
+ * place counts. */
+static void find_begin(const search_chain *c, int32_t k, int32_t j, double most,
                        const best_cut *before, best_cut *best)
 {
     for (int32_t i = j - 1; i >= k; i--) {
-        if ((c->seconds[j] - c->seconds[i]) / c->size[c->group_of[k]] >
-            best->slowest)
+        if (pure_seconds(c, k, i, j) > fmin(most, best->seconds))
             return;
-        const best_cut now = {
-            fmax(before[i].slowest, stage_seconds(c, k, i, j)),
-            before[i].bytes + (i ? c->bytes[i] : 0), i};
-        if (!better(best, &now))
+        const double w = stage_seconds(c, k, i, j), had = before[i].seconds;
+        const best_cut now = {isinf(most) ? fmax(had, w) : had + w,
+                              before[i].bytes + (i ? c->bytes[i] : 0), i};
+        if (w <= most && !better(best, &now))
             *best = now;
     }
 }
 
-static void find_plain(const search_chain *c, fs_arena *arena,
+static void find_plain(const search_chain *c, double most, fs_arena *arena,
                        search_split *out)
 {
     const int32_t row = c->n + 1;
@@ -85,10 +95,10 @@ static void find_plain(const search_chain *c, fs_arena *arena,
     for (int32_t k = 0; k <= c->n_stages; k++)
         for (int32_t j = 0; j <= c->n; j++)
             best[k * row + j] = (best_cut){INFINITY, 0, -1};
-    best[0].slowest = 0;
+    best[0].seconds = 0;
     for (int32_t k = 0; k < c->n_stages; k++)
         for (int32_t j = k + 1; j <= c->n; j++)
-            find_begin(c, k, j, &best[k * row], &best[(k + 1) * row + j]);
+            find_begin(c, k, j, most, &best[k * row], &best[(k + 1) * row + j]);
     for (int32_t k = c->n_stages, j = c->n; k > 0; k--) {
         j = best[k * row + j].from;
         out->begin[k - 1] = j;
@@ -578,13 +588,43 @@ static void find_shared(const search_chain *c, fs_arena *arena,
     }
 }
 
+/* Do all stages take equally long for one piece? */
+static bool is_even(const search_chain *c)
+{
+    for (int32_t g = 1; g < c->n_groups; g++)
+        if (c->size[g] != c->size[0])
+            return false;
+    return !c->own;
+}
+
+/* From the fastest slowest stage, `out`, on to the fastest of all: of these the
+ * one of least span. */
+static void find_uneven(const search_chain *c, fs_arena *arena,
+                        search_split *out)
+{
+    search_split now = {.begin = fs_new(arena, int32_t, c->n_stages)};
+    double best = span_of(c, out, arena);
+    for (double most = out->stage * (1 + near); most * c->times < best;
+         most *= longer) {
+        now.exact = out->exact;
+        find_plain(c, most, arena, &now);
+        search_split_weigh(c, &now);
+        const double span = span_of(c, &now, arena);
+        if (span < best)
+            copy_cut(c, &now, out);
+        best = fmin(span, best);
+    }
+}
+
 void search_split_find(const search_chain *chain, fs_arena *arena,
                        search_split *out)
 {
     out->begin = fs_new(arena, int32_t, chain->n_stages);
     out->exact = true;
-    find_plain(chain, arena, out);
+    find_plain(chain, INFINITY, arena, out);
     search_split_weigh(chain, out);
     if (chain->n_groups < chain->n_stages)
         find_shared(chain, arena, out);
+    else if (chain->span && !is_even(chain))
+        find_uneven(chain, arena, out);
 }

@@ -14,11 +14,14 @@
  * seconds, a device what the stages of its group take together. */
 typedef struct search_chain {
     int32_t n, n_stages, n_groups;
-    const int32_t *group_of; /* [n_stages] which devices run it */
-    const double *size;      /* [n_groups] how many these are */
-    const double *seconds;   /* [n + 1] on one device, before each place */
-    const double *in, *back; /* [stage * (n + 1) + place] of receiving */
-    const int64_t *bytes;    /* [n + 1] that cross each place */
+    const int32_t *group_of;  /* [n_stages] which devices run it */
+    const double *size;       /* [n_groups] how many these are */
+    const double *seconds;    /* [n + 1] on one device, before each place */
+    const double *const *own; /* [n_groups][n + 1] on a group's own, which
+                                 differ, for seconds / size: where every group
+                                 runs one stage; NULL: they do not */
+    const double *in, *back;  /* [stage * (n + 1) + place] of receiving */
+    const int64_t *bytes;     /* [n + 1] that cross each place */
     /* Seconds of a step whose stages take so long, NULL: unknown; `times`
      * micro-batches at least of the slowest device. */
     double (*span)(void *ctx, const double *stage_seconds);
@@ -45,9 +48,11 @@ void search_split_weigh(const search_chain *chain, search_split *split);
  *
  * Where every group runs one stage: a dynamic program over stages and places,
  * n_stages n^2 / 2 steps; of what is equally slow before a place the fewest
- * bytes move. Else of equally slow cuts the most even (the least squares, which
- * slots of a schedule that wait for each other want), then the one that moves
- * fewest bytes. It is found by bisection
+ * bytes move. Where groups are not equally fast and the span is known, slower
+ * slowest stages (by a tenth each) are gone on to, of which all stages take the
+ * least together, and that of least span taken. Else of equally slow cuts the
+ * most even (the least squares, which slots of a schedule that wait for each
+ * other want), then the one that moves fewest bytes. It is found by bisection
  * on the device's seconds, then on the stage's; for each figure stages are
  * laid one by one, from the front, or from the back when the last stage's
  * group has begun, and what differs only in what lies behind it is one state:
