@@ -56,7 +56,8 @@ typedef struct search_candidate {
     bool dealt;                /* but cut again by what no plan takes */
     double any_cut_s; /* bound however these stages are cut; 0: none is known */
     bool every_cut;   /* which was raised as far as it goes */
-    bool walked;      /* cuts beside its own were proposed (walk.c) */
+    bool walked;      /* cuts beside its own were proposed (walk.c); and from */
+    int32_t walks;    /* cuts of it in a row so often without a better plan */
     const char *schedule;    /* NULL: all that are to choose from */
     search_layout layout;    /* of the whole graph */
     search_layout shown;     /* what its network is built on: the same, or */

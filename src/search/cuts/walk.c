@@ -1,9 +1,10 @@
 /* Cuts beside the best ones known. What a plan's pieces take says where to cut
  * (propose.c) as long as signatures stay; where they do not, all that it says
  * may be tried and none be better, though what is proven of every cut leaves
- * much open (every_cut.c). Then cuts are walked from, the best one first: a
+ * much open (every_cut.c), or nothing is. Then cuts are walked from, the best one first: a
  * stage's end some places on, or back, alone or with all behind it; best-first,
- * so that where a better one is met the walk goes on from there.
+ * so that where a better one is met the walk goes on from there, and by turns
+ * where none is.
  */
 #include "config.h"
 #include "search/cuts/recutter.h"
@@ -41,10 +42,13 @@ static bool is_open(const search_level0 *z, const search_candidate *c)
            !search_proven(fmax(c->weighed_s, c->any_cut_s), search_enough(z));
 }
 
-/* The configuration that it is a cut of, if that is open. */
+/* The configuration that it is a cut of, if that is open: where stages have
+ * meshes of their own itself, as nothing is proven of others. */
 static search_candidate *open_one_of(const search_level0 *z,
-                                     const search_candidate *cut)
+                                     search_candidate *cut)
 {
+    if (cut->part && cut->part->mesh)
+        return cut->covered || cut->depth > 1 ? NULL : cut;
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
         if (is_open(z, c) && is_same(c, cut))
@@ -53,17 +57,21 @@ static search_candidate *open_one_of(const search_level0 *z,
     return NULL;
 }
 
-/* The best cut that was not left yet. */
+/* Of those that were not left yet the best one of a configuration whose cuts
+ * were left least often in vain. */
 static search_candidate *next_to_leave(const search_level0 *z,
                                        search_candidate **of)
 {
     search_candidate *next = NULL;
     for (int32_t k = 0; k < z->all.n; k++) {
-        search_candidate *c = z->all.at[k], *whose;
+        search_candidate *c = z->all.at[k];
         if (c->walked || !search_is_near(z, seconds_of(c)) ||
-            (c->part && (!c->part->begin || c->part->mesh)) ||
-            (next && seconds_of(c) >= seconds_of(next)) ||
-            !(whose = open_one_of(z, c)))
+            (c->part && !c->part->begin))
+            continue;
+        search_candidate *whose = open_one_of(z, c);
+        if (!whose || (next && (whose->walks > (*of)->walks ||
+                                (whose->walks == (*of)->walks &&
+                                 seconds_of(c) >= seconds_of(next)))))
             continue;
         next = c;
         *of = whose;
@@ -103,12 +111,13 @@ static void propose(search_recutter *r, search_candidate *of,
     for (int32_t k = 0; k < p; k++)
         begin[k] = places->at[begin[k]];
     const search_proposal one = {.of = of,
+                                 .mesh = of->part ? of->part->mesh : NULL,
                                  .begin = begin,
                                  .cost_s = r->z->best_s,
                                  .slack = SEARCH_NEAR,
                                  .prices = cut->measured ? cut->measured->prices
                                                          : NULL};
-    if (search_is_untried_cut(r, of, NULL, begin))
+    if (search_is_untried_cut(r, of, one.mesh, begin))
         fs_push(r->arena, &r->open, one);
 }
 
@@ -140,10 +149,12 @@ fs_status search_walk_cuts(search_recutter *r, fs_err *err)
     r->walks = true;
     while (!search_cuts_over(r) && r->z->all.n < most &&
            (cut = next_to_leave(r->z, &of))) {
+        const double best_s = r->z->best_s;
         cut->walked = true;
         r->open.n = 0;
         propose_beside(r, of, cut);
         FS_TRY(search_try_proposals(r, ANY_NUMBER, err));
+        of->walks = r->z->best_s < best_s ? 0 : of->walks + 1;
     }
     r->walks = false;
     return FS_OK;
