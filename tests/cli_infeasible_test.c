@@ -81,6 +81,11 @@ static void test_search(const char *words, json_int_t limit)
                largest(a) == smallest,
            "%s in %lld bytes: terms of the smallest plan add up", words,
            (long long)limit);
+    char known[64];
+    snprintf(known, sizeof known, "--memory %lld is known to do",
+             (long long)smallest);
+    tap_ok(strstr(a->err, "needs at least ") && strstr(a->err, known),
+           "the message has both: %s", a->err);
     a = cli("search %s --memory %lld " QUICK, words, (long long)(needed - 1));
     tap_ok(a->status == 1, "a byte less than what is needed is too little");
     a = cli("search %s --memory %lld " QUICK, words, (long long)smallest);
@@ -148,13 +153,17 @@ static void test_golden(void)
            "the tables are those of tests/golden/infeasible.txt");
 }
 
+static void take_text(const cli_answer *a, const char *key, char out[17])
+{
+    const char *text = json_string_value(json_object_get(a->json, key));
+    snprintf(out, 17, "%s", text ? text : "");
+}
+
 /* The digest of a question is that of what is asked, not of how. */
 static void digest_of(const char *words, char out[17])
 {
     cli_answer *a = cli("search " GPT " --cluster 1x4:cpu %s " QUICK, words);
-    const char *text =
-        json_string_value(json_object_get(a->json, "space_digest"));
-    snprintf(out, 17, "%s", text ? text : "");
+    take_text(a, "question_digest", out);
     const json_int_t n =
         (json_int_t)json_array_size(json_object_get(a->json, "configs"));
     tap_ok(n > 0 && whole(a->json, "closed") == n &&
@@ -169,7 +178,7 @@ static void test_digests(void)
 {
     static const char *const others[] = {"--batch 16",
                                          "--batch 8 --memory 1G",
-                                         "--batch 8 --fix zero=1",
+                                         "--batch 8 --fix dp=2,zero=1",
                                          "--batch 8 --optimizer sgd",
                                          "--batch 8 --schedule any",
                                          "--batch 8 --pin tok=B"};
@@ -185,6 +194,36 @@ static void test_digests(void)
     }
 }
 
+/* That of the space is of which cuts were looked at, too. */
+static void test_cut_digests(void)
+{
+    static const char *const how[] = {"", "--no-reduce=goldstein",
+                                      "--no-reduce=cuts", "--fix layers=1x2"};
+    char question[4][17], space[4][17];
+    json_int_t cuts[4];
+    for (int k = 0; k < 4; k++) {
+        cli_answer *a = cli("search " GPT " --cluster 1x4:cpu --batch 8 %s%s "
+                            "--gap 0 " QUICK,
+                            k < 3 ? "--fix pp=2 " : "", how[k]);
+        take_text(a, "question_digest", question[k]);
+        take_text(a, "space_digest", space[k]);
+        cuts[k] = whole(a->json, "other_cuts");
+    }
+    printf("# %lld, %lld, %lld, %lld other cuts\n", (long long)cuts[0],
+           (long long)cuts[1], (long long)cuts[2], (long long)cuts[3]);
+    tap_ok(cuts[0] > 0 && cuts[2] == 0 && cuts[3] == 0,
+           "a search looks at other cuts, or is told not to");
+    tap_ok(strcmp(question[0], question[1]) == 0 &&
+               strcmp(question[0], question[2]) == 0 &&
+               strcmp(question[0], question[3]) != 0,
+           "which is the same question, a cut asked for is another");
+    tap_ok((strcmp(space[0], space[1]) == 0) == (cuts[0] == cuts[1]) &&
+               strcmp(space[0], space[2]) != 0 &&
+               strcmp(space[2], space[3]) != 0 &&
+               strcmp(space[2], question[2]) == 0,
+           "but the proof speaks of another space");
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_infeasible_test");
@@ -195,6 +234,7 @@ int main(void)
     test_recipes();
     test_golden();
     test_digests();
+    test_cut_digests();
     cli_end_scratch();
     return tap_done();
 }

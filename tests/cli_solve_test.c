@@ -119,6 +119,55 @@ static void test_limits(void)
            "no limit");
 }
 
+/* n nodes of one strategy each, of that cost, and no edges. */
+static void put_costly(const char *name, int n, const char *cost)
+{
+    static char text[4096];
+    size_t at = 0;
+    const char *const parts[][2] = {{"{\"problem\":{\"nodes\":{\"intervals\":[",
+                                     "[0,1]"},
+                                    {"],\"costs\":[", NULL},
+                                    {"],\"usages\":[", "[1]"}};
+    for (int k = 0; k < 3; k++) {
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s", parts[k][0]);
+        for (int i = 0; i < n; i++)
+            at += (size_t)snprintf(text + at, sizeof text - at,
+                                   parts[k][1] ? "%s%s" : "%s[%s]",
+                                   i ? "," : "",
+                                   parts[k][1] ? parts[k][1] : cost);
+    }
+    snprintf(text + at, sizeof text - at,
+             "]},\"edges\":{\"nodes\":[],\"costs\":[]}}}");
+    put(name, text);
+}
+
+/* Sums that 64 bits do not hold are refused, none wraps; just below they are
+ * told to the last digit. */
+static void test_large_costs(void)
+{
+    put_costly("most.json", 10, "900000000000000001");
+    const cli_answer *a = cli("solve \"$D/most.json\" --db none --json");
+    tap_ok(a->status == 0 && whole(a, "cost") == 9000000000000000010 &&
+               whole(a, "lower_bound") <= whole(a, "cost") &&
+               whole(a, "lower_bound") > 8999000000000000000,
+           "ten of 9e17 and 1 cost 9000000000000000010: %lld, none below %lld",
+           (long long)whole(a, "cost"), (long long)whole(a, "lower_bound"));
+    put_costly("more.json", 11, "900000000000000001");
+    a = cli("solve \"$D/more.json\" --db none --json -o \"$D/none.out\"");
+    tap_ok(a->status == 2 && strstr(a->err, "more.json: the costs") &&
+               strstr(a->err, "scale them down") && !whole(a, "cost"),
+           "eleven of them are too much for a whole number: %s", a->err);
+    tap_ok(system("test ! -e \"$D/none.out\"") == 0, "nothing is written");
+    put_costly("never.json", 2, "1000000000000000000");
+    a = cli("solve \"$D/never.json\" --db none");
+    tap_ok(a->status == 1 && strstr(a->err, "is infeasible"),
+           "10^18 forbids: %s", a->err);
+    put_costly("beyond.json", 2, "10000000000000000000");
+    a = cli("solve \"$D/beyond.json\" --db none");
+    tap_ok(a->status == 2 && strstr(a->err, "beyond.json"),
+           "a number of more than 64 bits: %s", a->err);
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_solve");
@@ -126,6 +175,7 @@ int main(void)
     instance("G.json.gz", 217039);
     instance("B.json.gz", 532843);
     test_limits();
+    test_large_costs();
     test_bad_input();
     cli_end_scratch();
     return tap_done();

@@ -164,7 +164,7 @@ fs_status cli_cmd_solve(cli *c)
     FS_TRY(
         search_iopddl_read(c->args.operands[0], c->arena, &c->err, &problem));
     int64_t steps = 0;
-    cli_guard_ask_first(c); /* an interrupt ends it with what it has */
+    cli_guard_ask_first(c, NULL); /* an interrupt ends it with what it has */
     const search_ration_effort effort = effort_of(c, began, &steps);
     search_cfn *cfn = search_iopddl_cfn(&problem, c->arena);
     search_cfn_ration(cfn, problem.limit_bytes, &effort, c->arena, &found);

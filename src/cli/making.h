@@ -50,6 +50,7 @@ typedef struct cli_making {
     double graphs_s;    /* spent on building them */
     search_result found;
     const atomic_bool *stop; /* set: a plan now, as good as it is; NULL */
+    atomic_bool *any_plan;   /* there is one; NULL: by hand */
     plan_known *placed;      /* placements that search and ranking found */
     int32_t ahead;           /* plan_lower_options.prefetch of what is made */
     int stopped;             /* the signal that ended the search; 0: none */

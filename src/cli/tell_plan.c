@@ -158,6 +158,7 @@ void cli_making_question(const cli_making *m)
         json_object_set_new(r, "any_cut_gap",
                             json_real(1 - f->any_cut_s / f->iteration_s));
     }
+    set_digest(r, "question_digest", f->question_digest);
     set_digest(r, "space_digest", f->space_digest);
     set_digest(r, "cost_digest", f->cost_digest);
 }

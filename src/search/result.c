@@ -221,7 +221,9 @@ static void fill_configs(search_level0 *z, search_result *out)
     out->n_recuts = z->n_recuts;
     out->space = space_of(z, out);
     if (z->problem->in_full) {
-        out->space_digest = search_space_digest(z->asked);
+        out->question_digest = search_question_digest(z->asked);
+        out->space_digest = search_space_digest(out->question_digest,
+                                                search_cuts_digest(z));
         out->cost_digest = search_cost_digest(z->asked);
     }
     count_configs(z, out);
