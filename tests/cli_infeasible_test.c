@@ -86,6 +86,13 @@ static void test_search(const char *words, json_int_t limit)
              (long long)smallest);
     tap_ok(strstr(a->err, "needs at least ") && strstr(a->err, known),
            "the message has both: %s", a->err);
+    tap_ok(json_is_null(json_object_get(a->json, "iteration_s")) &&
+               json_is_null(json_object_get(a->json, "gap")) &&
+               json_is_null(json_object_get(a->json, "plan")) &&
+               json_object_get(a->json, "lower_bound_s") &&
+               json_object_get(a->json, "search_s") &&
+               json_is_array(json_object_get(a->json, "peak_bytes")),
+           "the object has the keys of one with a plan");
     a = cli("search %s --memory %lld " QUICK, words, (long long)(needed - 1));
     tap_ok(a->status == 1, "a byte less than what is needed is too little");
     a = cli("search %s --memory %lld " QUICK, words, (long long)smallest);

@@ -402,13 +402,8 @@ static fs_status make(cli_making *m)
     fs_status status = find(m, &cost, &lowered);
     if (m->n_models && m->models[0].notes.n)
         cli_say(c, "%s", m->models[0].notes.at);
-    if (status == FS_NO) {
-        json_object_set_new(c->result, "status", json_string(m->found.status));
-        json_object_set_new(c->result, "engine",
-                            json_string(cli_making_engine(m)));
-        if (!m->by_hand)
-            cli_making_question(m);
-    }
+    if (status == FS_NO)
+        cli_making_no_plan(m);
     return status == FS_OK ? prove_and_tell(m, cost, lowered) : status;
 }
 

@@ -166,6 +166,8 @@ const char *cli_layers_text(fs_arena *arena, const ir_graph *graph,
                             const ir_graph *bound, const plan_strategy *s);
 /* Configurations and how far each was proven, digests of what was asked. */
 void cli_making_question(const cli_making *m);
+/* There is none: the same keys as with one, null where they have no value. */
+void cli_making_no_plan(const cli_making *m);
 void cli_making_json(const cli_making *m, const cli_plan *p,
                      const sim_result *sim);
 void cli_making_tell(const cli_making *m, const cli_plan *p,
