@@ -100,6 +100,25 @@ static void test_search(const char *words, json_int_t limit)
            "the smallest plan's bytes are enough");
 }
 
+/* Where nothing is proven a memory that does is told, too. */
+static void test_limit(void)
+{
+    const char *words = "search " GPT " --cluster 1x4:a100-sxm4-80g --batch 8 "
+                        "-o \"$D/p.json\" --json";
+    cli_answer *a = cli("%s --memory 600000 --work-limit 4", words);
+    const char *status = json_string_value(json_object_get(a->json, "status"));
+    const json_int_t smallest = whole(a->json, "smallest_bytes");
+    char known[64];
+    snprintf(known, sizeof known, "--memory %lld is known to do",
+             (long long)smallest);
+    tap_ok(a->status == 1 && status && strcmp(status, "limit") == 0 &&
+               smallest > 600000 && strstr(a->err, known),
+           "nothing found in 600000 bytes: %s", a->err);
+    a = cli("%s --memory %lld --time-limit 20", words, (long long)smallest);
+    tap_ok(a->status == 0 && cli_largest_peak(a) <= smallest,
+           "which does: %s", a->err);
+}
+
 /* The least that configurations need is that of all. */
 static void test_configs(void)
 {
@@ -237,6 +256,7 @@ int main(void)
     test_search(MLP " --cluster 1x4:cpu --batch 16", 8192);
     test_search(GPT " --cluster 1x4:a100-sxm4-80g --batch 8", 300000);
     test_search(GPT " --cluster 1x2:cpu --batch 8 --fix pp=2", 300000);
+    test_limit();
     test_configs();
     test_recipes();
     test_golden();

@@ -324,8 +324,10 @@ static void say_smallest(cli_making *m, const smallest *s)
     char taken[32];
     fs_err before = m->c->err;
     m->c->err = (fs_err){0};
-    fs_fail(&m->c->err, FS_NO, "%s; the smallest plan found takes %s%s%s%s",
-            before.text, fs_human_bytes(taken, (double)bytes),
+    fs_fail(&m->c->err, FS_NO, "%s; the smallest %s %s%s%s%s", before.text,
+            strcmp(m->found.status, "limit") == 0 ? "of them takes"
+                                                  : "plan found takes",
+            fs_human_bytes(taken, (double)bytes),
             over < PLAN_TERMS ? " and is over with its " : "",
             over < PLAN_TERMS ? plan_term_name(over) : "",
             known_to_do(m, bytes));
