@@ -238,8 +238,8 @@ static void test_limit(void)
  */
 static void test_one_next_best(void)
 {
-    cli_answer *a = cli(
-        "explain \"$D/within.json\" --op blocks.0.mlp.fc.weight");
+    cli_answer *a =
+        cli("explain \"$D/within.json\" --op blocks.0.mlp.fc.weight");
     const char *refused = strstr(a->out, "not that        -> ");
     tap_ok(a->status == 0 && count(a->out, "next best") == 1 &&
                count(a->out, "cheapest other") == 2,
@@ -249,13 +249,14 @@ static void test_one_next_best(void)
     const json_t *next = json_object_get(json_object_get(a->json, "anew"),
                                          "next_best"),
                  *over = json_object_get(next, "refused");
-    const json_t *rows =
-        json_object_get(json_object_get(a->json, "tree"), "signatures"), *row;
+    const json_t *rows = json_object_get(json_object_get(a->json, "tree"),
+                                         "signatures"),
+                 *row;
     double listed = INFINITY;
     size_t i;
-    json_array_foreach(rows, i, row)
-        if (!json_is_true(json_object_get(row, "chosen")))
-            listed = fmin(listed, number_in(row, "iteration_s"));
+    json_array_foreach(rows, i,
+                       row) if (!json_is_true(json_object_get(row, "chosen")))
+        listed = fmin(listed, number_in(row, "iteration_s"));
     const double found = number_in(next, "iteration_s");
     tap_ok((listed < found) == (over != NULL) && !over == !refused &&
                (!over || number_in(over, "iteration_s") == listed),

@@ -210,8 +210,9 @@ static void test_more(void)
     while (said && *said != '(')
         said--;
     tap_ok(said &&
-               sscanf(said, "(%d more configurations have bounds as near: "
-                            "--keep %d looks",
+               sscanf(said,
+                      "(%d more configurations have bounds as near: "
+                      "--keep %d looks",
                       &open, &keep) == 2 &&
                keep == (2 + open < 64 ? 2 + open : 64),
            "--keep 2: %d more, --keep %d looks for them", open, keep);

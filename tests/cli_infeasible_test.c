@@ -115,8 +115,8 @@ static void test_limit(void)
                smallest > 600000 && strstr(a->err, known),
            "nothing found in 600000 bytes: %s", a->err);
     a = cli("%s --memory %lld --time-limit 20", words, (long long)smallest);
-    tap_ok(a->status == 0 && cli_largest_peak(a) <= smallest,
-           "which does: %s", a->err);
+    tap_ok(a->status == 0 && cli_largest_peak(a) <= smallest, "which does: %s",
+           a->err);
 }
 
 /* The least that configurations need is that of all. */

@@ -577,9 +577,9 @@ static void test_fixed_without_effect(void)
         {"dp=4,seq-parallel=1", "seq-parallel=1 has no effect: with tp=1"},
         {"dp=4,interleave=2", "interleave=2 (schedule interleaved) has no"},
         {"dp=4,schedule=zb-h1", "schedule=zb-h1 has no effect"}};
-    static const char *const some[] = {"dp=2,zero=1", "cp=4,zero=1",
+    static const char *const some[] = {"dp=2,zero=1",         "cp=4,zero=1",
                                        "tp=2,seq-parallel=1", "zero=0",
-                                       "dp=1,tp=4", "dp=4"};
+                                       "dp=1,tp=4",           "dp=4"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         cli_answer *a = cli("search " GPT " --cluster 1x4:cpu --batch 8 "
                             "--fix %s -o \"$D/none.json\"",

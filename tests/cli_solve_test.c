@@ -127,17 +127,16 @@ static void put_costly(const char *name, int n, const char *cost)
 {
     static char text[4096];
     size_t at = 0;
-    const char *const parts[][2] = {{"{\"problem\":{\"nodes\":{\"intervals\":[",
-                                     "[0,1]"},
-                                    {"],\"costs\":[", NULL},
-                                    {"],\"usages\":[", "[1]"}};
+    const char *const parts[][2] = {
+        {"{\"problem\":{\"nodes\":{\"intervals\":[", "[0,1]"},
+        {"],\"costs\":[", NULL},
+        {"],\"usages\":[", "[1]"}};
     for (int k = 0; k < 3; k++) {
         at += (size_t)snprintf(text + at, sizeof text - at, "%s", parts[k][0]);
         for (int i = 0; i < n; i++)
-            at += (size_t)snprintf(text + at, sizeof text - at,
-                                   parts[k][1] ? "%s%s" : "%s[%s]",
-                                   i ? "," : "",
-                                   parts[k][1] ? parts[k][1] : cost);
+            at += (size_t)snprintf(
+                text + at, sizeof text - at, parts[k][1] ? "%s%s" : "%s[%s]",
+                i ? "," : "", parts[k][1] ? parts[k][1] : cost);
     }
     snprintf(text + at, sizeof text - at,
              "]},\"edges\":{\"nodes\":[],\"costs\":[]}}}");

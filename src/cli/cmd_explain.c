@@ -29,8 +29,7 @@ static void tell_limit(const cli_explaining *e)
         return;
     fs_json_set_int(e->c->result, "limit_bytes", e->memory_bytes);
     cli_say(e->c, "memory limit: %s per device %s\n",
-            fs_human_bytes(text, (double)e->memory_bytes),
-            cli_limit_source(e));
+            fs_human_bytes(text, (double)e->memory_bytes), cli_limit_source(e));
 }
 
 static fs_status explain_plan(const cli_explaining *e)

@@ -48,7 +48,8 @@ static fs_status no_solution(cli *c, const search_ration *found,
     return fs_fail(&c->err, FS_NO,
                    "no solution of %s was found within its limits of time and "
                    "work, and none is below %lld; give it more with --%s-limit",
-                   c->args.operands[0], (long long)whole_bound(found->bound, problem),
+                   c->args.operands[0],
+                   (long long)whole_bound(found->bound, problem),
                    isnan(c->args.work_limit) ? "time" : "work");
 }
 

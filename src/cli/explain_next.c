@@ -24,8 +24,7 @@ const char *cli_against(const cli_explaining *e, double seconds)
 
 const char *cli_limit_source(const cli_explaining *e)
 {
-    return e->c->args.memory ? "of --memory"
-                             : "that the plan was made within";
+    return e->c->args.memory ? "of --memory" : "that the plan was made within";
 }
 
 int64_t cli_role_limit(const cli_explaining *e, const plan_role *role)

@@ -26,7 +26,8 @@ static int32_t find_node(const ir_graph *graph, const char *name)
 
 enum { FEW_NAMES = 5, LONGEST_NAME = 256 };
 
-/* Edits that make `wanted` a part of the name (Sellers 1980), whatever its case.
+/* Edits that make `wanted` a part of the name (Sellers 1980), whatever its
+ * case.
  */
 static int32_t edits_to_part(const char *wanted, int32_t n, const char *name)
 {
@@ -85,9 +86,9 @@ static fs_status fail_unknown(cli *c, const ir_graph *graph, const char *name)
         const char *known = k < graph->nodes.n
                                 ? graph->nodes.at[k].name
                                 : graph->tensors.at[k - graph->nodes.n].name;
-        add_near(list, &n_near,
-                 (near_name){known, edits_to_part(name, n, known),
-                             strlen(known)});
+        add_near(
+            list, &n_near,
+            (near_name){known, edits_to_part(name, n, known), strlen(known)});
     }
     for (int32_t k = 0; k < n_near; k++)
         fs_text_add(&near, "%s%s", k ? ", " : "", list[k].name);
@@ -204,7 +205,8 @@ static void print_verdict(const cli *c, const choices *list)
     double more = next->iteration_s - chosen_s;
     char text[32];
     if (fabs(more) < 1e-6 * chosen_s)
-        cli_say(c, "all else as planned the cheapest other costs the same: %s\n",
+        cli_say(c,
+                "all else as planned the cheapest other costs the same: %s\n",
                 next->signature);
     else
         cli_say(c,
@@ -386,8 +388,8 @@ static void find_next(const cli_explaining *e, int32_t v, const choices *list,
     cli_other_finish(e, other);
     if (other->status == FS_OK)
         out->signature = signature_of(e, v, &other->found);
-    const choice *next = cheaper_listed(
-        e, v, list, fmin(other->iteration_s, INFINITY), out);
+    const choice *next =
+        cheaper_listed(e, v, list, fmin(other->iteration_s, INFINITY), out);
     if (!next)
         return;
     out->as_planned = true;

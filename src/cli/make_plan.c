@@ -367,9 +367,9 @@ static fs_status find(cli_making *m, cost_model **cost, plan **out)
 
 static fs_status check_memory(cli_making *m)
 {
-    return m->c->args.memory ? cli_memory_limit(m->c, m->cluster,
-                                                &m->origin.memory_bytes)
-                             : FS_OK;
+    return m->c->args.memory
+               ? cli_memory_limit(m->c, m->cluster, &m->origin.memory_bytes)
+               : FS_OK;
 }
 
 /* What --fix says without effect: planners give ranks to what it leaves open,
@@ -383,8 +383,7 @@ static fs_status check_fixed(const cli_making *m)
     if (open && (r->dp == 1 || r->tp == 1))
         fs_warn("--fix %s=1 forbids nothing by itself: axes that are left to "
                 "the search may cut %s all the same",
-                r->dp == 1 ? "dp" : "tp",
-                r->dp == 1 ? "samples" : "weights");
+                r->dp == 1 ? "dp" : "tp", r->dp == 1 ? "samples" : "weights");
     return search_recipe_check_open(r, &m->c->err);
 }
 

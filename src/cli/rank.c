@@ -289,8 +289,8 @@ static void tell_open(const cli_making *m)
                 CLI_MAX_PLANS);
     else
         cli_say(m->c, "(%s as near: --keep %d looks for their plans, too)\n",
-                more, keep + open < CLI_MAX_PLANS ? keep + open
-                                                  : CLI_MAX_PLANS);
+                more,
+                keep + open < CLI_MAX_PLANS ? keep + open : CLI_MAX_PLANS);
 }
 
 void cli_ranks_tell(const cli_making *m)

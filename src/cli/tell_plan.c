@@ -210,8 +210,8 @@ void cli_making_no_plan(const cli_making *m)
         json_object_set_new(r, "stages", json_array());
     if (m->by_hand)
         return;
-    set_finite(r, "lower_bound_s", f->lower_bound_s > 0 ? f->lower_bound_s
-                                                        : (double)NAN);
+    set_finite(r, "lower_bound_s",
+               f->lower_bound_s > 0 ? f->lower_bound_s : (double)NAN);
     cli_making_question(m);
 }
 

@@ -238,14 +238,13 @@ static fs_status read_precision(const fs_json *in, fs_arena *arena, fs_err *err,
 
 static fs_status check_keys(const fs_json *in, fs_err *err)
 {
-    return PLAN_TEXT_KEYS(in, err, "model", "loss", "params", "rewrite",
-                          "dropout", "recompute", "again", "kept", "optimizer",
-                          "lr", "lr_schedule", "weight_decay", "momentum",
-                          "beta1", "beta2", "epsilon", "clip_norm", "precision",
-                          "loss_scale", "states", "compress", "compressed",
-                          "cluster", "batch", "memory_bytes", "micro_batches",
-                          "binds", "padding", "seed", "iteration_s",
-                          "sim_iteration_s");
+    return PLAN_TEXT_KEYS(
+        in, err, "model", "loss", "params", "rewrite", "dropout", "recompute",
+        "again", "kept", "optimizer", "lr", "lr_schedule", "weight_decay",
+        "momentum", "beta1", "beta2", "epsilon", "clip_norm", "precision",
+        "loss_scale", "states", "compress", "compressed", "cluster", "batch",
+        "memory_bytes", "micro_batches", "binds", "padding", "seed",
+        "iteration_s", "sim_iteration_s");
 }
 
 fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,

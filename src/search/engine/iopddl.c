@@ -301,8 +301,7 @@ double search_iopddl_floor(const search_iopddl *p)
         sum += least_of(p->cost[i], p->dom[i]);
     for (int32_t e = 0; e < p->n_edges; e++) {
         const search_iopddl_edge *edge = &p->edges[e];
-        sum += least_of(edge->cost,
-                        (int64_t)p->dom[edge->u] * p->dom[edge->v]);
+        sum += least_of(edge->cost, (int64_t)p->dom[edge->u] * p->dom[edge->v]);
     }
     return sum;
 }
