@@ -140,6 +140,19 @@ static void test_stages(void)
            "an op that only one has is told as such");
 }
 
+/* The limit that a plan was made within changes nothing in it. */
+static void test_limits(void)
+{
+    cli(GPT("4") FOUR "--dp 4 --memory 1G -o \"$D/within.json\"");
+    const cli_answer *a =
+        cli("compare \"$D/dp4.json\" \"$D/within.json\" --json");
+    tap_ok(
+        a->status == 0 && json_array_size(differences(a)) == 1 &&
+            is_setting(a, "memory limit", "the device's", "1 GiB (--memory)") &&
+            json_is_true(json_object_get(a->json, "same_plan")),
+        "one plan, of which one was made within less memory");
+}
+
 static void test_clusters(void)
 {
     const cli_answer *a =
@@ -176,6 +189,7 @@ int main(void)
     test_same();
     test_signatures();
     test_stages();
+    test_limits();
     test_clusters();
     test_refused();
     cli_end_scratch();

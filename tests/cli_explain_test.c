@@ -153,20 +153,25 @@ static void test_layers(void)
     const json_t *others = json_object_get(a->json, "others");
     const double next =
         number_in(json_object_get(a->json, "next_best"), "iteration_s");
-    char layers[2][32] = {"", ""};
-    double at[2] = {NAN, NAN}, least = INFINITY;
-    for (size_t i = 0; i < json_array_size(others) && i < 2; i++) {
+    char layers[4][32] = {"", "", "", ""};
+    double at[4] = {NAN, NAN, NAN, NAN}, least = INFINITY;
+    const size_t n = json_array_size(others);
+    for (size_t i = 0; i < n && i < 4; i++) {
         const char *what = json_string_value(
             json_object_get(json_array_get(others, i), "what"));
-        const char *said = what ? strstr(what, "layers ") : NULL;
-        snprintf(layers[i], sizeof layers[i], "%s", said ? said + 7 : "");
+        const char *said = what ? strstr(what, ": layers ") : NULL;
+        snprintf(layers[i], sizeof layers[i], "%s", said ? said + 9 : "");
         at[i] = number_in(json_array_get(others, i), "iteration_s");
         least = fmin(least, at[i]);
     }
+    tap_ok(n == 4 && layers[0][0] == '3' && layers[1][0] == '4' &&
+               layers[2][0] == '1' && layers[3][0] == '0',
+           "a layer and two, either way: %s, %s, %s, %s", layers[0], layers[1],
+           layers[2], layers[3]);
     tap_ok(near(anew, planned) && binds(a, "memory") && binds(a, "pace"),
            "a stage of a searched plan as it is: %g s of %g s", anew, planned);
     tap_ok(next >= least && next <= least, "the least of the others is next");
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 4; k++) {
         a = cli("search zoo:gpt,layers=4,hidden=64,heads=4,vocab=256,seq=32 "
                 "--cluster 1x4:a100-sxm4-80g --batch 16 "
                 "--fix pp=2,micro-batches=4,layers=%s -o \"$D/l.json\" --json",
@@ -193,6 +198,86 @@ static void test_memory(void)
     tap_ok(a->status == 0 && binds(a, "memory"), "and binds an op's signature");
 }
 
+static int count(const char *text, const char *word)
+{
+    int n = 0;
+    for (; (text = strstr(text, word)); text += strlen(word))
+        n++;
+    return n;
+}
+
+/* A plan's file keeps the limit that it was made within: what binds is said of
+ * that, not of the device's; what --memory says goes before it. */
+static void test_limit(void)
+{
+    const char *words = "search zoo:gpt,layers=4,hidden=64,heads=4,vocab=512,"
+                        "seq=64 --cluster 1x4:v100-sxm2-16g --batch 16 "
+                        "--time-limit 20";
+    cli_answer *a = cli("%s --memory 3M -o \"$D/within.json\" --json", words);
+    tap_equal_int(a->status, 0, "a plan within 3 MiB: %s", a->err);
+    a = cli("explain \"$D/within.json\" --json");
+    tap_ok(cli_number(a, "limit_bytes") == 3 << 20, "its file says so");
+    a = cli("explain \"$D/within.json\" --stage 0");
+    tap_ok(a->status == 0 &&
+               strstr(a->out, "of 3 MiB that the plan was made within") &&
+               strstr(a->out, "where memory is no limit, but stage"),
+           "memory binds, by that limit:\n%s", a->out);
+    a = cli("explain \"$D/within.json\" --stage 0 --memory 16G");
+    tap_ok(a->status == 0 && strstr(a->out, "of 16 GiB of --memory") &&
+               !strstr(a->out, "where memory is no limit, but"),
+           "not by another one");
+    a = cli("explain \"$D/within.json\" --memory 17G");
+    tap_ok(a->status == 2 && strstr(a->err, "--memory 17G"),
+           "more than a device has limits nothing: %s", a->err);
+    a = cli("explain \"$D/best.json\" --json");
+    tap_ok(!json_object_get(a->json, "limit_bytes"),
+           "without a limit nothing is said");
+}
+
+/* One line says what is next best; where the cheapest of the table is not, why.
+ */
+static void test_one_next_best(void)
+{
+    cli_answer *a =
+        cli("explain \"$D/within.json\" --op blocks.0.mlp.fc.weight");
+    const char *refused = strstr(a->out, "not that        -> ");
+    tap_ok(a->status == 0 && count(a->out, "next best") == 1 &&
+               count(a->out, "cheapest other") == 2,
+           "one next best, and the cheapest of the table by another name:\n%s",
+           a->out);
+    a = cli("explain \"$D/within.json\" --op blocks.0.mlp.fc.weight --json");
+    const json_t *next = json_object_get(json_object_get(a->json, "anew"),
+                                         "next_best"),
+                 *over = json_object_get(next, "refused");
+    const json_t *rows = json_object_get(json_object_get(a->json, "tree"),
+                                         "signatures"),
+                 *row;
+    double listed = INFINITY;
+    size_t i;
+    json_array_foreach(rows, i,
+                       row) if (!json_is_true(json_object_get(row, "chosen")))
+        listed = fmin(listed, number_in(row, "iteration_s"));
+    const double found = number_in(next, "iteration_s");
+    tap_ok((listed < found) == (over != NULL) && !over == !refused &&
+               (!over || number_in(over, "iteration_s") == listed),
+           "%g s listed, %g s next best: the difference is explained", listed,
+           found);
+}
+
+static void test_near_names(void)
+{
+    static const char *const rows[][2] = {
+        {"/blocks.1/mlp/fc/gel", ": /blocks.1/mlp/fc/gelu,"},
+        {"blocks.0.mlp.fc.wieght", ": blocks.0.mlp.fc.weight,"},
+        {"TOK.WEIGHT", ": tok.weight,"},
+        {"x", "the nearest names: "}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        cli_answer *a = cli("explain \"$D/best.json\" --op %s", rows[k][0]);
+        tap_ok(a->status == 2 && strstr(a->err, rows[k][1]),
+               "%s: the nearest come first: %s", rows[k][0], a->err);
+    }
+}
+
 static void test_refusals(void)
 {
     cli_answer *a = cli("explain \"$D/best.json\" --stage 9");
@@ -200,7 +285,7 @@ static void test_refusals(void)
     a = cli("explain \"$D/best.json\" --stage 0 --op tok.weight");
     tap_ok(a->status == 2 && strstr(a->err, "not both"), "one of the two");
     a = cli("explain \"$D/best.json\" --op nothing");
-    tap_ok(a->status == 2 && strstr(a->err, "'nothing'"), "no such op");
+    tap_ok(a->status == 2 && strstr(a->err, "--op nothing"), "no such op");
 }
 
 static void test_golden(void)
@@ -233,6 +318,9 @@ int main(void)
     test_ops();
     test_layers();
     test_memory();
+    test_limit();
+    test_one_next_best();
+    test_near_names();
     test_refusals();
     cli_end_scratch();
     return tap_done();

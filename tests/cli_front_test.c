@@ -135,6 +135,114 @@ static void test_pick(void)
            "a point that is not there is refused: %s", a->err);
 }
 
+/* What is proven with more memory holds with less: who does not prove as much
+ * has that bound, and it is said. */
+static void test_inherited(void)
+{
+    cli_answer *a = cli("search zoo:gpt,layers=4,hidden=64,heads=4,seq=64,"
+                        "vocab=512 --cluster 1x4:v100-sxm2-16g --batch 16 "
+                        "--work-limit 0.5 --pareto --json -o \"$D/p.json\"");
+    const json_t *rows = json_object_get(a->json, "pareto"), *row;
+    int inherited = 0, wrong = 0, n = 0;
+    double last = 0;
+    size_t i;
+    json_array_foreach(rows, i, row)
+    {
+        const double bound = real_of(row, "lower_bound_s");
+        const json_t *said = json_object_get(row, "bound_inherited");
+        if (strcmp(json_string_value(json_object_get(row, "kind")), "memory"))
+            continue;
+        wrong += !json_is_boolean(said) || bound < last ||
+                 (json_is_true(said) && (n == 0 || bound > last));
+        inherited += json_is_true(said);
+        last = bound;
+        n++;
+    }
+    const double bytes = real_of(json_array_get(rows, 1), "limit_bytes");
+    tap_ok(a->status == 0 && n > 2 && wrong == 0 && inherited > 0,
+           "%d of %d points have the bound of the one above", inherited, n);
+    a = cli("search zoo:gpt,layers=4,hidden=64,heads=4,seq=64,vocab=512 "
+            "--cluster 1x4:v100-sxm2-16g --batch 16 --work-limit 0.5 --pareto "
+            "--pick 2 -o \"$D/p.json\"");
+    tap_ok(a->status == 0 && strstr(a->out, " ^ ") &&
+               strstr(a->out, "^ proven with more memory, by a point above"),
+           "the table says which, and what that means");
+    a = cli("explain \"$D/p.json\" --json");
+    tap_ok(bytes > 0 && cli_number(a, "limit_bytes") == bytes,
+           "a point's file keeps the limit that it was searched within");
+}
+
+/* No plan is told twice; where there may be more, what finds them is said. */
+static void test_different(const char *more, size_t keep)
+{
+    cli_answer *a = cli("search zoo:gpt,layers=4,hidden=64,heads=4,seq=64,"
+                        "vocab=512 --cluster 1x4:v100-sxm2-16g --batch 16 %s "
+                        "--json -o \"$D/p.json\"",
+                        more);
+    const json_t *plans = json_object_get(a->json, "plans");
+    const size_t n = json_array_size(plans);
+    int alike = 0;
+    char digest[16][24];
+    for (size_t i = 0; i < n && i < 16; i++) {
+        cli_answer *one =
+            cli("search zoo:gpt,layers=4,hidden=64,heads=4,seq=64,vocab=512 "
+                "--cluster 1x4:v100-sxm2-16g --batch 16 %s --pick %zu --json "
+                "-o \"$D/p.json\"",
+                more, i + 1);
+        const char *text =
+            json_string_value(json_object_get(one->json, "plan_digest"));
+        snprintf(digest[i], sizeof digest[i], "%s", text ? text : "");
+        for (size_t k = 0; k < i; k++)
+            alike += strcmp(digest[k], digest[i]) == 0;
+    }
+    tap_ok(n == keep && alike == 0, "%s: %zu plans, %d told twice", more, n,
+           alike);
+}
+
+static void test_more(void)
+{
+    const char *words = "search zoo:gpt,layers=4,hidden=64,heads=4,seq=64,"
+                        "vocab=512 --cluster 1x4:v100-sxm2-16g --batch 16 "
+                        "-o \"$D/p.json\"";
+    cli_answer *a = cli("%s --keep 2", words);
+    int open = 0, keep = 0;
+    const char *said = strstr(a->out, " more configurations have bounds");
+    while (said && *said != '(')
+        said--;
+    tap_ok(said &&
+               sscanf(said,
+                      "(%d more configurations have bounds as near: "
+                      "--keep %d looks",
+                      &open, &keep) == 2 &&
+               keep == (2 + open < 64 ? 2 + open : 64),
+           "--keep 2: %d more, --keep %d looks for them", open, keep);
+    a = cli("%s --keep 12", words);
+    tap_ok(strstr(a->out, "the best of 12 configurations"), "it does");
+}
+
+static void test_planners(void)
+{
+    static const char *const names[] = {"megatron", "horovod", "gpipe", "alpa",
+                                        "fsdp"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        cli_answer *a = cli("search " MLP " " GPU " --engine %s --keep 2 -o "
+                            "\"$D/none.json\"",
+                            names[k]);
+        tap_ok(a->status == 2 && strstr(a->err, "--keep") &&
+                   strstr(a->err, names[k]) &&
+                   strstr(a->err, "is a planner, which has one plan"),
+               "%s --keep 2: %s", names[k], a->err);
+        a = cli("search " MLP " " GPU " --engine %s --keep 1 -o \"$D/p.json\"",
+                names[k]);
+        tap_ok(a->status == 0 && strstr(a->out, "proof           none: "),
+               "%s --keep 1: a plan that claims no proof%s", names[k], a->err);
+    }
+    cli_answer *a = cli("search " MLP " " GPU " --engine fsdp --pick 2 -o "
+                        "\"$D/none.json\"");
+    tap_ok(a->status == 2 && strstr(a->err, "--pick: fsdp is a planner"),
+           "--pick of a planner: %s", a->err);
+}
+
 static void test_price(void)
 {
     cli_answer *a = cli("search " MLP " " CPU " --time-limit 2 --pareto -o "
@@ -188,6 +296,10 @@ int main(void)
     test_keep();
     test_fronts();
     test_pick();
+    test_inherited();
+    test_different("", 8);
+    test_more();
+    test_planners();
     test_price();
     test_refusals();
     cli_end_scratch();

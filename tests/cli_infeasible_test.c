@@ -81,11 +81,42 @@ static void test_search(const char *words, json_int_t limit)
                largest(a) == smallest,
            "%s in %lld bytes: terms of the smallest plan add up", words,
            (long long)limit);
+    char known[64];
+    snprintf(known, sizeof known, "--memory %lld is known to do",
+             (long long)smallest);
+    tap_ok(strstr(a->err, "needs at least ") && strstr(a->err, known),
+           "the message has both: %s", a->err);
+    tap_ok(json_is_null(json_object_get(a->json, "iteration_s")) &&
+               json_is_null(json_object_get(a->json, "gap")) &&
+               json_is_null(json_object_get(a->json, "plan")) &&
+               json_object_get(a->json, "lower_bound_s") &&
+               json_object_get(a->json, "search_s") &&
+               json_is_array(json_object_get(a->json, "peak_bytes")),
+           "the object has the keys of one with a plan");
     a = cli("search %s --memory %lld " QUICK, words, (long long)(needed - 1));
     tap_ok(a->status == 1, "a byte less than what is needed is too little");
     a = cli("search %s --memory %lld " QUICK, words, (long long)smallest);
     tap_ok(a->status == 0 && cli_largest_peak(a) <= smallest,
            "the smallest plan's bytes are enough");
+}
+
+/* Where nothing is proven a memory that does is told, too. */
+static void test_limit(void)
+{
+    const char *words = "search " GPT " --cluster 1x4:a100-sxm4-80g --batch 8 "
+                        "-o \"$D/p.json\" --json";
+    cli_answer *a = cli("%s --memory 600000 --work-limit 4", words);
+    const char *status = json_string_value(json_object_get(a->json, "status"));
+    const json_int_t smallest = whole(a->json, "smallest_bytes");
+    char known[64];
+    snprintf(known, sizeof known, "--memory %lld is known to do",
+             (long long)smallest);
+    tap_ok(a->status == 1 && status && strcmp(status, "limit") == 0 &&
+               smallest > 600000 && strstr(a->err, known),
+           "nothing found in 600000 bytes: %s", a->err);
+    a = cli("%s --memory %lld --time-limit 20", words, (long long)smallest);
+    tap_ok(a->status == 0 && cli_largest_peak(a) <= smallest, "which does: %s",
+           a->err);
 }
 
 /* The least that configurations need is that of all. */
@@ -148,13 +179,17 @@ static void test_golden(void)
            "the tables are those of tests/golden/infeasible.txt");
 }
 
+static void take_text(const cli_answer *a, const char *key, char out[17])
+{
+    const char *text = json_string_value(json_object_get(a->json, key));
+    snprintf(out, 17, "%s", text ? text : "");
+}
+
 /* The digest of a question is that of what is asked, not of how. */
 static void digest_of(const char *words, char out[17])
 {
     cli_answer *a = cli("search " GPT " --cluster 1x4:cpu %s " QUICK, words);
-    const char *text =
-        json_string_value(json_object_get(a->json, "space_digest"));
-    snprintf(out, 17, "%s", text ? text : "");
+    take_text(a, "question_digest", out);
     const json_int_t n =
         (json_int_t)json_array_size(json_object_get(a->json, "configs"));
     tap_ok(n > 0 && whole(a->json, "closed") == n &&
@@ -169,7 +204,7 @@ static void test_digests(void)
 {
     static const char *const others[] = {"--batch 16",
                                          "--batch 8 --memory 1G",
-                                         "--batch 8 --fix zero=1",
+                                         "--batch 8 --fix dp=2,zero=1",
                                          "--batch 8 --optimizer sgd",
                                          "--batch 8 --schedule any",
                                          "--batch 8 --pin tok=B"};
@@ -185,16 +220,48 @@ static void test_digests(void)
     }
 }
 
+/* That of the space is of which cuts were looked at, too. */
+static void test_cut_digests(void)
+{
+    static const char *const how[] = {"", "--no-reduce=goldstein",
+                                      "--no-reduce=cuts", "--fix layers=1x2"};
+    char question[4][17], space[4][17];
+    json_int_t cuts[4];
+    for (int k = 0; k < 4; k++) {
+        cli_answer *a = cli("search " GPT " --cluster 1x4:cpu --batch 8 %s%s "
+                            "--gap 0 " QUICK,
+                            k < 3 ? "--fix pp=2 " : "", how[k]);
+        take_text(a, "question_digest", question[k]);
+        take_text(a, "space_digest", space[k]);
+        cuts[k] = whole(a->json, "other_cuts");
+    }
+    printf("# %lld, %lld, %lld, %lld other cuts\n", (long long)cuts[0],
+           (long long)cuts[1], (long long)cuts[2], (long long)cuts[3]);
+    tap_ok(cuts[0] > 0 && cuts[2] == 0 && cuts[3] == 0,
+           "a search looks at other cuts, or is told not to");
+    tap_ok(strcmp(question[0], question[1]) == 0 &&
+               strcmp(question[0], question[2]) == 0 &&
+               strcmp(question[0], question[3]) != 0,
+           "which is the same question, a cut asked for is another");
+    tap_ok((strcmp(space[0], space[1]) == 0) == (cuts[0] == cuts[1]) &&
+               strcmp(space[0], space[2]) != 0 &&
+               strcmp(space[2], space[3]) != 0 &&
+               strcmp(space[2], question[2]) == 0,
+           "but the proof speaks of another space");
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_infeasible_test");
     test_search(MLP " --cluster 1x4:cpu --batch 16", 8192);
     test_search(GPT " --cluster 1x4:a100-sxm4-80g --batch 8", 300000);
     test_search(GPT " --cluster 1x2:cpu --batch 8 --fix pp=2", 300000);
+    test_limit();
     test_configs();
     test_recipes();
     test_golden();
     test_digests();
+    test_cut_digests();
     cli_end_scratch();
     return tap_done();
 }

@@ -211,6 +211,27 @@ static void test_stopped_too_early(void)
     tap_ok(files_with(cli_scratch, "never.json") == 0, "nothing is left");
 }
 
+/* Graphs of a deep network take seconds, in which nobody looks at flags. */
+static void test_stopped_while_building(void)
+{
+    on_terminal t;
+    struct timespec from, to;
+    start_on_terminal("search zoo:gpt,layers=960,hidden=1024,heads=16,seq=1024 "
+                      "--cluster 4x8:a100-sxm4-80g --batch 64 -o "
+                      "\"$D/never.json\" --db none --json",
+                      &t);
+    tap_ok(wait_said(&t, "building the training graphs"), "a deep network");
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    tap_ok(write(t.master, "\003", 1) == 1, "Ctrl-C");
+    tap_ok(wait_said(&t, "before a plan was found"), "says so");
+    const cli_answer *a = finish_on_terminal(&t);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    tap_ok(a->status == 3 && json_object_get(a->json, "fault"),
+           "and ends with status 3");
+    tap_ok(to.tv_sec - from.tv_sec <= 1, "at once");
+    tap_ok(files_with(cli_scratch, "never.json") == 0, "nothing is left");
+}
+
 static void test_interrupted_twice(void)
 {
     on_terminal t;
@@ -399,6 +420,7 @@ int main(void)
     test_stopped_search(SIGTERM, "SIGTERM");
     test_stopped_solve();
     test_stopped_too_early();
+    test_stopped_while_building();
     test_interrupted_twice();
     test_interrupted_outputs();
     test_own_ranks_interrupted();

@@ -226,7 +226,7 @@ static void test_explain(void)
     if (!rows)
         cli_show(a);
     a = cli("explain \"$D/explain.json\" --op /blocks.0/fc/add");
-    tap_ok(strstr(a->out, "the next best costs"),
+    tap_ok(strstr(a->out, "the cheapest other costs"),
            "explain --op: says by how much");
 }
 
@@ -308,6 +308,23 @@ static void test_exhaustive(void)
             cli_show(a);
     }
     tap_near(cost[1], cost[0], 1e-9, "exhaustive: as fast as ilp's");
+    for (int k = 0; k < 2; k++) {
+        cli_answer *a = cli("search zoo:mlp --cluster 1x4:v100-sxm2-16g "
+                            "--batch 8 --gap 0 --engine %s --start none "
+                            "--no-reduce=cuts --recompute none "
+                            "-o \"$D/engine.json\" --json",
+                            k ? "exhaustive" : "ilp");
+        cost[k] = cli_number(a, "iteration_s");
+        tap_equal_int(a->status, 0, "an mlp that is too large to be walked: %s",
+                      a->err);
+    }
+    tap_near(cost[1], cost[0], 1e-9, "is built up, as fast as ilp's");
+    cli_answer *a = cli("search zoo:gpt,layers=1 --cluster 1x2:v100-sxm2-16g "
+                        "--batch 8 --engine exhaustive -o \"$D/engine.json\"");
+    tap_ok(a->status == 2 && strstr(a->err, "(1e10 are walked)") &&
+               strstr(a->err, "1500000 states") && strstr(a->err, "--fix dp=2"),
+           "what is too large is told with the limits and what would do: %s",
+           a->err);
 }
 
 /* Each exact reduction has its switch, and none changes the optimum. */

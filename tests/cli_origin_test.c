@@ -142,7 +142,8 @@ static const char *const fields[] = {
     "beta2",       "epsilon",      "clip_norm",     "precision",
     "loss_scale",  "states",       "compress",      "compressed",
     "cluster",     "batch",        "micro_batches", "binds",
-    "padding",     "seed",         "iteration_s",   "sim_iteration_s"};
+    "padding",     "seed",         "iteration_s",   "sim_iteration_s",
+    "memory_bytes"};
 enum { N_FIELDS = sizeof fields / sizeof *fields };
 
 /* Values that are right elsewhere, as JSON. */
@@ -194,6 +195,10 @@ static void try_others(trial *t)
         {"binds", "[\"time=16\"]"},
         {"padding", "[\"tok.weight=3\"]"},
         {"seed", "3"},
+        {"memory_bytes", "1048576"},
+        {"memory_bytes", "0"},
+        {"memory_bytes", "-1"},
+        {"memory_bytes", "\"1M\""},
         {"iteration_s", "0.25"},
         {"sim_iteration_s", "0.25"},
         {"no_such_field", "1"}};

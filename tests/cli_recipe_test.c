@@ -565,6 +565,50 @@ static void test_without_effect(void)
         tap_ok(make(some[i], ""), "%s passes", some[i]);
 }
 
+/* The same of --fix, where what a part is said of may be left open. */
+static void test_fixed_without_effect(void)
+{
+    static const char *const none[][2] = {
+        {"zero=1", "zero=1 has no effect: without dp"},
+        {"pp=2,zero=3", "zero=3 has no effect: without dp"},
+        {"tp=4,zero=1", "zero=1 has no effect: with dp=1"},
+        {"tp=2,pp=2,zero=2", "zero=2 has no effect: with dp=1"},
+        {"seq-parallel=1", "seq-parallel=1 has no effect: without tp"},
+        {"dp=4,seq-parallel=1", "seq-parallel=1 has no effect: with tp=1"},
+        {"dp=4,interleave=2", "interleave=2 (schedule interleaved) has no"},
+        {"dp=4,schedule=zb-h1", "schedule=zb-h1 has no effect"}};
+    static const char *const some[] = {"dp=2,zero=1",         "cp=4,zero=1",
+                                       "tp=2,seq-parallel=1", "zero=0",
+                                       "dp=1,tp=4",           "dp=4"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        cli_answer *a = cli("search " GPT " --cluster 1x4:cpu --batch 8 "
+                            "--fix %s -o \"$D/none.json\"",
+                            none[i][0]);
+        tap_ok(a->status == 2 && strstr(a->err, none[i][1]), "--fix %s: %.*s",
+               none[i][0], (int)strcspn(a->err, "\n"), a->err);
+    }
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        cli_answer *a = cli("search " GPT " --cluster 1x4:cpu --batch 8 "
+                            "--fix %s --gap 0.1 --keep 1 -o \"$D/fixed.json\"",
+                            some[i]);
+        tap_ok(a->status == 0 && !a->err[0], "--fix %s passes: %s", some[i],
+               a->err);
+    }
+    cli_answer *b = cli("search " GPT " --cluster 1x4:cpu --batch 8 --engine "
+                        "megatron --fix tp=2,zero=1 -o \"$D/fixed.json\"");
+    tap_ok(b->status == 0 && strstr(b->out, "zero=1"),
+           "a planner gives it the ranks of dp: %s", b->err);
+    for (int i = 0; i < 2; i++) {
+        const char *word = i ? "tp=1" : "dp=1";
+        cli_answer *a = cli("search " GPT " --cluster 1x4:cpu --batch 8 "
+                            "--fix %s --gap 0.1 --keep 1 -o \"$D/fixed.json\"",
+                            word);
+        tap_ok(a->status == 0 && strstr(a->err, word) &&
+                   strstr(a->err, "forbids nothing by itself"),
+               "--fix %s alone: a warning: %s", word, a->err);
+    }
+}
+
 /* A tp that does not divide the heads is legal, and said. */
 static void test_heads(void)
 {
@@ -624,6 +668,7 @@ int main(void)
     test_unequal();
     test_refused();
     test_without_effect();
+    test_fixed_without_effect();
     test_heads();
     test_words();
     cli("calibrate --ranks 4"); /* once: `local` is then known */

@@ -3,6 +3,9 @@
 #include "config.h"
 #include "tests/run_cli.h"
 
+#include <math.h>
+#include <stdint.h>
+
 #define NODES "\"nodes\":{\"intervals\":[[0,2],[1,3]],"
 #define EDGES "\"edges\":{\"nodes\":[[0,1]],\"costs\":[[0,1,2,0]]}"
 #define GOOD                                                                   \
@@ -119,6 +122,115 @@ static void test_limits(void)
            "no limit");
 }
 
+/* n nodes of one strategy each, of that cost, and no edges. */
+static void put_costly(const char *name, int n, const char *cost)
+{
+    static char text[4096];
+    size_t at = 0;
+    const char *const parts[][2] = {
+        {"{\"problem\":{\"nodes\":{\"intervals\":[", "[0,1]"},
+        {"],\"costs\":[", NULL},
+        {"],\"usages\":[", "[1]"}};
+    for (int k = 0; k < 3; k++) {
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s", parts[k][0]);
+        for (int i = 0; i < n; i++)
+            at += (size_t)snprintf(
+                text + at, sizeof text - at, parts[k][1] ? "%s%s" : "%s[%s]",
+                i ? "," : "", parts[k][1] ? parts[k][1] : cost);
+    }
+    snprintf(text + at, sizeof text - at,
+             "]},\"edges\":{\"nodes\":[],\"costs\":[]}}}");
+    put(name, text);
+}
+
+/* Sums that 64 bits do not hold are refused, none wraps; just below they are
+ * told to the last digit. */
+static void test_large_costs(void)
+{
+    put_costly("most.json", 10, "900000000000000001");
+    const cli_answer *a = cli("solve \"$D/most.json\" --db none --json");
+    tap_ok(a->status == 0 && whole(a, "cost") == 9000000000000000010 &&
+               whole(a, "lower_bound") <= whole(a, "cost") &&
+               whole(a, "lower_bound") > 8999000000000000000,
+           "ten of 9e17 and 1 cost 9000000000000000010: %lld, none below %lld",
+           (long long)whole(a, "cost"), (long long)whole(a, "lower_bound"));
+    put_costly("more.json", 11, "900000000000000001");
+    a = cli("solve \"$D/more.json\" --db none --json -o \"$D/none.out\"");
+    tap_ok(a->status == 2 && strstr(a->err, "more.json: the costs") &&
+               strstr(a->err, "scale them down") && !whole(a, "cost"),
+           "eleven of them are too much for a whole number: %s", a->err);
+    tap_ok(system("test ! -e \"$D/none.out\"") == 0, "nothing is written");
+    put_costly("never.json", 2, "1000000000000000000");
+    a = cli("solve \"$D/never.json\" --db none");
+    tap_ok(a->status == 1 && strstr(a->err, "is infeasible"),
+           "10^18 forbids: %s", a->err);
+    put_costly("beyond.json", 2, "10000000000000000000");
+    a = cli("solve \"$D/beyond.json\" --db none");
+    tap_ok(a->status == 2 && strstr(a->err, "beyond.json"),
+           "a number of more than 64 bits: %s", a->err);
+}
+
+/* A square of 20 x 20 nodes of four strategies, each joined with the next ones;
+ * costs of -100 to 0. */
+static void put_negative(const char *name)
+{
+    enum { SIDE = 20, DOM = 4 };
+    char path[700];
+    uint32_t seed = 1;
+    snprintf(path, sizeof path, "%s/%s", cli_scratch, name);
+    FILE *file = fopen(path, "wb");
+    const char *const keys[] = {"{\"problem\":{\"nodes\":{\"costs\":[",
+                                "],\"usages\":[", "],\"intervals\":["};
+    for (int k = 0; k < 3; k++) {
+        fputs(keys[k], file);
+        for (int i = 0; i < SIDE * SIDE; i++)
+            fprintf(file, "%s%s", i ? "," : "",
+                    k == 0   ? "[-1,-2,0,-3]"
+                    : k == 1 ? "[1,1,1,1]"
+                             : "[0,1]");
+    }
+    fputs("]},\"edges\":{\"nodes\":[", file);
+    for (int i = 0; i < SIDE * SIDE; i++)
+        fprintf(file, "%s[%d,%d],[%d,%d]", i ? "," : "", i,
+                (i + 1) % (SIDE * SIDE), i, (i + SIDE) % (SIDE * SIDE));
+    fputs("],\"costs\":[", file);
+    for (int e = 0; e < 2 * SIDE * SIDE; e++) {
+        fputs(e ? ",[" : "[", file);
+        for (int k = 0; k < DOM * DOM; k++) {
+            seed = seed * 1664525u + 1013904223u;
+            fprintf(file, "%s-%u", k ? "," : "", (seed >> 16) % 101);
+        }
+        fputs("]", file);
+    }
+    fputs("]}}}", file);
+    fclose(file);
+}
+
+/* Costs may be negative: what is open stays so, and no bound is above what more
+ * work finds. */
+static void test_negative_costs(void)
+{
+    put_negative("negative.json");
+    const cli_answer *a = cli("solve \"$D/negative.json\" --db none --json "
+                              "--gap 0 --work-limit 0.0001");
+    const int64_t soon = whole(a, "cost"), bound = whole(a, "lower_bound");
+    const double gap = json_real_value(json_object_get(a->json, "gap"));
+    tap_ok(a->status == 0 && soon < 0 && bound <= soon &&
+               fabs(gap * (double)-soon - (double)(soon - bound)) < 1e-6,
+           "little work: %lld, none below %lld, gap %g", (long long)soon,
+           (long long)bound, gap);
+    a = cli("solve \"$D/negative.json\" --db none --json --gap 0 "
+            "--work-limit 2");
+    tap_ok(a->status == 0 && whole(a, "cost") < soon &&
+               whole(a, "cost") >= bound && whole(a, "lower_bound") >= bound,
+           "more finds %lld, which is not below that bound",
+           (long long)whole(a, "cost"));
+    put_costly("minus.json", 11, "-900000000000000001");
+    a = cli("solve \"$D/minus.json\" --db none --json");
+    tap_ok(a->status == 2 && strstr(a->err, "more than"),
+           "sums below what 64 bits hold are refused: %s", a->err);
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_solve");
@@ -126,6 +238,8 @@ int main(void)
     instance("G.json.gz", 217039);
     instance("B.json.gz", 532843);
     test_limits();
+    test_large_costs();
+    test_negative_costs();
     test_bad_input();
     cli_end_scratch();
     return tap_done();

@@ -48,7 +48,8 @@ const ir_graph *cli_making_again(void *ctx, const search_graph *of)
     const int32_t k = (int32_t)(of - m->graphs) % m->n_models;
     if (m->policy && !m->policy[0])
         return NULL;
-    if (!m->again[k].graph)
+    /* that takes long, and who interrupted the search does not wait */
+    if (!m->again[k].graph && !(m->stop && atomic_load(m->stop)))
         build(m, of->micro_batches, &m->again[k]);
     const ir_graph *graph = m->again[k].graph;
     if (graph)

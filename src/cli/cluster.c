@@ -128,3 +128,27 @@ fs_status cli_cluster_open(cli *c, const char *spec, hw_cluster **out)
                        "--ranks goes with the cluster `local` only");
     return hw_cluster_open(spec, c->data_dir, c->arena, &c->err, out);
 }
+
+fs_status cli_memory_limit(cli *c, const hw_cluster *cluster, int64_t *out)
+{
+    char said[32], had[32];
+    int64_t bytes;
+    double most = 0;
+    fs_status status = cli_parse_bytes(c->args.memory, &c->err, &bytes);
+    if (status != FS_OK)
+        fs_err_prefix(&c->err, "--memory");
+    FS_TRY(status);
+    if (bytes < 1)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--memory %s: less than a byte limits nothing",
+                       c->args.memory);
+    for (int32_t g = 0; g < cluster->n_groups; g++)
+        most = fmax(most, cluster->groups[g].device.memory_bytes);
+    if ((double)bytes > most)
+        return fs_fail(&c->err, FS_INVALID,
+                       "--memory %s: %s is more than the %s of a device of %s",
+                       c->args.memory, fs_human_bytes(said, (double)bytes),
+                       fs_human_bytes(had, most), cluster->name);
+    *out = bytes;
+    return FS_OK;
+}

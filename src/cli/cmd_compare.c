@@ -79,6 +79,15 @@ static const char *recomputed(const plan_origin *o, fs_arena *arena)
     return o->recompute && o->recompute[0] ? o->recompute : "none";
 }
 
+static const char *memory_limit(const plan_origin *o, fs_arena *arena)
+{
+    char text[32];
+    if (o->memory_bytes == 0)
+        return "the device's";
+    return fs_printf(arena, "%s (--memory)",
+                     fs_human_bytes(text, (double)o->memory_bytes));
+}
+
 static const char *compression(const plan_origin *o, fs_arena *arena)
 {
     if (!o->compress || !o->compress[0])
@@ -115,6 +124,8 @@ static void add_shape(const cli_comparing *k, settings *list)
     add(list, "devices of stages", stage_devices(&k->a, arena),
         stage_devices(&k->b, arena));
     add(list, "layers", layers(k->c, &k->a), layers(k->c, &k->b));
+    add(list, "memory limit", memory_limit(&k->a.p.model.origin, arena),
+        memory_limit(&k->b.p.model.origin, arena));
 }
 
 /* How the training graph was made. */

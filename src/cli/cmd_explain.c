@@ -2,6 +2,7 @@
 #include "cli/explain.h"
 
 #include "base/clock.h"
+#include "cli/cluster.h"
 #include "cli/compressed.h"
 #include "cli/states.h"
 #include "report/report.h"
@@ -21,6 +22,16 @@ json_t *cli_tree_json(const plan_breakdown *tree)
     return node;
 }
 
+static void tell_limit(const cli_explaining *e)
+{
+    char text[32];
+    if (e->memory_bytes == 0)
+        return;
+    fs_json_set_int(e->c->result, "limit_bytes", e->memory_bytes);
+    cli_say(e->c, "memory limit: %s per device %s\n",
+            fs_human_bytes(text, (double)e->memory_bytes), cli_limit_source(e));
+}
+
 static fs_status explain_plan(const cli_explaining *e)
 {
     cli *c = e->c;
@@ -38,6 +49,7 @@ static fs_status explain_plan(const cli_explaining *e)
     cli_tell_compressed(c, p, NULL);
     cli_say(c, "iteration by the formula: %s\n",
             fs_human_seconds(text, e->cost.iteration_s));
+    tell_limit(e);
     cli_tell_offsets(c, p);
     if (c->args.json)
         return FS_OK;
@@ -52,8 +64,9 @@ static fs_status explain(cli *c, const cli_plan *p)
     cli_explaining e = {.c = c, .p = p};
     if (c->args.op && c->args.stage >= 0)
         return fs_fail(&c->err, FS_INVALID, "give --op or --stage, not both");
+    e.memory_bytes = p->model.origin.memory_bytes;
     if (c->args.memory)
-        FS_TRY(cli_parse_bytes(c->args.memory, &c->err, &e.memory_bytes));
+        FS_TRY(cli_memory_limit(c, p->cluster, &e.memory_bytes));
     FS_TRY(cost_strategy(p->cost, p->model.graph, p->plan->strategy, c->arena,
                          &c->err, &e.cost));
     if (c->args.op)

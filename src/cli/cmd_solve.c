@@ -12,21 +12,26 @@
 /* A bound holds to this fraction: sums are of doubles. */
 #define ROUNDING 1e-9
 
+/* `ctx`: what no choice is below. */
 static void show(void *ctx, double cost, double bound)
 {
-    (void)ctx;
+    bound = fmax(bound, *(const double *)ctx);
     if (!isfinite(cost))
-        fs_progress("no solution yet, none below %.0f", fmax(0, bound));
+        fs_progress("no solution yet, none below %.0f", bound);
     else
-        fs_progress("cost %.0f, none below %.0f, gap %.3f %%", cost,
-                    fmax(0, bound), 100 * (cost - bound) / fmax(1, cost));
+        fs_progress("cost %.0f, none below %.0f, gap %.3f %%", cost, bound,
+                    100 * (cost - bound) / fmax(1, fabs(cost)));
 }
 
-/* Costs are whole numbers, so the least of them is one. */
-static int64_t whole_bound(double bound)
+/* Costs are whole numbers, so the least of them is one; none is below the sum
+ * of the least entries. */
+static int64_t whole_bound(double bound, const search_iopddl *problem)
 {
+    bound = fmax(bound, search_iopddl_floor(problem));
     bound = ceil(bound - ROUNDING * fabs(bound));
-    return bound > 0 ? (int64_t)bound : 0;
+    if (bound >= 0x1p63)
+        return INT64_MAX;
+    return bound > -0x1p63 ? (int64_t)bound : INT64_MIN;
 }
 
 static fs_status no_solution(cli *c, const search_ration *found,
@@ -43,7 +48,8 @@ static fs_status no_solution(cli *c, const search_ration *found,
     return fs_fail(&c->err, FS_NO,
                    "no solution of %s was found within its limits of time and "
                    "work, and none is below %lld; give it more with --%s-limit",
-                   c->args.operands[0], (long long)whole_bound(found->bound),
+                   c->args.operands[0],
+                   (long long)whole_bound(found->bound, problem),
                    isnan(c->args.work_limit) ? "time" : "work");
 }
 
@@ -138,7 +144,7 @@ static fs_status check_args(cli *c)
 
 /* Time is not limited where work is, unless it is said. */
 static search_ration_effort effort_of(const cli *c, int64_t began,
-                                      int64_t *steps)
+                                      int64_t *steps, double *least)
 {
     const cli_args *a = &c->args;
     const double usual = isnan(a->work_limit) ? 60 : 1e8;
@@ -150,7 +156,8 @@ static search_ration_effort effort_of(const cli *c, int64_t began,
     return (search_ration_effort){
         .deadline = fs_deadline_after(most, steps, end),
         .gap = isnan(c->args.gap) ? 0.001 : c->args.gap,
-        .progress = show};
+        .progress = show,
+        .ctx = least};
 }
 
 fs_status cli_cmd_solve(cli *c)
@@ -164,8 +171,9 @@ fs_status cli_cmd_solve(cli *c)
     FS_TRY(
         search_iopddl_read(c->args.operands[0], c->arena, &c->err, &problem));
     int64_t steps = 0;
-    cli_guard_ask_first(c); /* an interrupt ends it with what it has */
-    const search_ration_effort effort = effort_of(c, began, &steps);
+    cli_guard_ask_first(c, NULL); /* an interrupt ends it with what it has */
+    double least = search_iopddl_floor(&problem);
+    const search_ration_effort effort = effort_of(c, began, &steps, &least);
     search_cfn *cfn = search_iopddl_cfn(&problem, c->arena);
     search_cfn_ration(cfn, problem.limit_bytes, &effort, c->arena, &found);
     fs_progress("%s", "");
@@ -177,8 +185,8 @@ fs_status cli_cmd_solve(cli *c)
                        "%s: the costs of its best choice add up to more than "
                        "the 9.2e18 that a whole number holds: scale them down",
                        c->args.operands[0]);
-    a.bound = whole_bound(found.bound);
+    a.bound = whole_bound(found.bound, &problem);
     a.bound = a.bound < a.cost ? a.bound : a.cost;
-    a.gap = a.cost ? (double)(a.cost - a.bound) / (double)a.cost : 0;
+    a.gap = ((double)a.cost - (double)a.bound) / fmax(1, fabs((double)a.cost));
     return tell(c, &problem, &found, &a);
 }

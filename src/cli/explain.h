@@ -9,7 +9,8 @@ typedef struct cli_explaining {
     cli *c;
     const cli_plan *p;
     cost_summary cost;
-    int64_t memory_bytes; /* --memory; 0 */
+    int64_t memory_bytes; /* limit per device besides its own: --memory, or
+                             what the plan was made within; 0 */
 } cli_explaining;
 
 json_t *cli_tree_json(const plan_breakdown *tree);
@@ -56,6 +57,8 @@ const char *cli_against(const cli_explaining *e, double seconds);
  * strategy's plan fits. */
 const char *cli_over_text(const cli_explaining *e, const ir_graph *graph,
                           const plan_strategy *strategy);
+/* Who says the limit: "of --memory", "that the plan was made within". */
+const char *cli_limit_source(const cli_explaining *e);
 /* What a device of a role may hold. */
 int64_t cli_role_limit(const cli_explaining *e, const plan_role *role);
 

@@ -22,6 +22,11 @@ const char *cli_against(const cli_explaining *e, double seconds)
                              : fs_printf(e->c->arena, "%+.3g %%", 100 * more);
 }
 
+const char *cli_limit_source(const cli_explaining *e)
+{
+    return e->c->args.memory ? "of --memory" : "that the plan was made within";
+}
+
 int64_t cli_role_limit(const cli_explaining *e, const plan_role *role)
 {
     double least = e->memory_bytes > 0 ? (double)e->memory_bytes : INFINITY;
@@ -167,7 +172,8 @@ void cli_bind_pace(cli_binds *binds, int32_t stage)
                  fs_human_seconds(more, slowest - own), cost->fill, m);
 }
 
-/* What no limit explains; a plan's file does not keep what it was told. */
+/* What no limit explains; of what it was told a plan's file keeps that alone.
+ */
 void cli_bind_told(cli_binds *binds, double anew_s)
 {
     const cli_explaining *e = binds->e;
@@ -175,8 +181,9 @@ void cli_bind_told(cli_binds *binds, double anew_s)
     if (anew_s < e->cost.iteration_s * (1 - TOLD))
         cli_bind(binds, "told",
                  "these stages could take %s (%s): the plan was told otherwise "
-                 "(--memory, a recipe, --fix, --pin), or its search ended early",
-                 fs_human_seconds(text, anew_s), cli_against(e, anew_s));
+                 "(a recipe, --fix, --pin%s), or its search ended early",
+                 fs_human_seconds(text, anew_s), cli_against(e, anew_s),
+                 e->c->args.memory ? ", another --memory" : "");
 }
 
 void cli_bind_memory(cli_binds *binds, int32_t stage)
@@ -191,9 +198,11 @@ void cli_bind_memory(cli_binds *binds, int32_t stage)
         const plan_fullest full = plan_fullest_of(e->p->model.graph, p, r);
         const int64_t limit = cli_role_limit(e, role);
         cli_bind(
-            binds, "memory", "%s of %s (%.3g %%), fullest at %s",
+            binds, "memory", "%s of %s%s%s (%.3g %%), fullest at %s",
             fs_human_bytes(taken, (double)role->arena_bytes),
             fs_human_bytes(had, (double)limit),
+            limit == e->memory_bytes ? " " : "",
+            limit == e->memory_bytes ? cli_limit_source(e) : "",
             100 * (double)role->arena_bytes / (double)limit,
             plan_fullest_text(e->p->model.graph, role, &full, e->c->arena));
     }

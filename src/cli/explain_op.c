@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "report/report.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,82 @@ static int32_t find_node(const ir_graph *graph, const char *name)
         if (strcmp(graph->nodes.at[v].name, name) == 0)
             return v;
     return -1;
+}
+
+/* ---- a name that there is not ---- */
+
+enum { FEW_NAMES = 5, LONGEST_NAME = 256 };
+
+/* Edits that make `wanted` a part of the name (Sellers 1980), whatever its
+ * case.
+ */
+static int32_t edits_to_part(const char *wanted, int32_t n, const char *name)
+{
+    int32_t edits[LONGEST_NAME + 1], least = n;
+    for (int32_t i = 0; i <= n; i++)
+        edits[i] = i;
+    for (; *name; name++) {
+        int32_t before = 0; /* a part may begin anywhere */
+        for (int32_t i = 1; i <= n; i++) {
+            const bool same = tolower((unsigned char)wanted[i - 1]) ==
+                              tolower((unsigned char)*name);
+            int32_t now = before + !same;
+            before = edits[i];
+            now = before + 1 < now ? before + 1 : now;
+            now = edits[i - 1] + 1 < now ? edits[i - 1] + 1 : now;
+            edits[i] = now;
+        }
+        least = edits[n] < least ? edits[n] : least;
+    }
+    return least;
+}
+
+typedef struct near_name {
+    const char *name;
+    int32_t edits;
+    size_t length;
+} near_name;
+
+static bool is_nearer(const near_name *a, const near_name *b)
+{
+    return a->edits != b->edits ? a->edits < b->edits : a->length < b->length;
+}
+
+/* The nearest first; of equals the one that comes first. */
+static void add_near(near_name *list, int32_t *n, near_name one)
+{
+    for (int32_t k = 0; k < *n; k++)
+        if (strcmp(list[k].name, one.name) == 0)
+            return;
+    if (*n == FEW_NAMES && !is_nearer(&one, &list[*n - 1]))
+        return;
+    int32_t k = *n < FEW_NAMES ? (*n)++ : *n - 1;
+    for (; k > 0 && is_nearer(&one, &list[k - 1]); k--)
+        list[k] = list[k - 1];
+    list[k] = one;
+}
+
+static fs_status fail_unknown(cli *c, const ir_graph *graph, const char *name)
+{
+    const size_t length = strlen(name);
+    const int32_t n = length < LONGEST_NAME ? (int32_t)length : LONGEST_NAME;
+    near_name list[FEW_NAMES];
+    int32_t n_near = 0;
+    fs_text near = {.arena = c->arena};
+    for (int32_t k = 0; k < graph->nodes.n + graph->tensors.n; k++) {
+        const char *known = k < graph->nodes.n
+                                ? graph->nodes.at[k].name
+                                : graph->tensors.at[k - graph->nodes.n].name;
+        add_near(
+            list, &n_near,
+            (near_name){known, edits_to_part(name, n, known), strlen(known)});
+    }
+    for (int32_t k = 0; k < n_near; k++)
+        fs_text_add(&near, "%s%s", k ? ", " : "", list[k].name);
+    return fs_fail(&c->err, FS_INVALID,
+                   "--op %s: the plan has no such op or tensor; the nearest "
+                   "names: %s",
+                   name, near.n ? near.at : "it has none");
 }
 
 /* The whole strategy with one node's signature changed and its edges boxed
@@ -128,9 +205,13 @@ static void print_verdict(const cli *c, const choices *list)
     double more = next->iteration_s - chosen_s;
     char text[32];
     if (fabs(more) < 1e-6 * chosen_s)
-        cli_say(c, "the next best costs the same: %s\n", next->signature);
+        cli_say(c,
+                "all else as planned the cheapest other costs the same: %s\n",
+                next->signature);
     else
-        cli_say(c, "the next best costs %s %s (%+.2g %%): %s\n",
+        cli_say(c,
+                "all else as planned the cheapest other costs %s %s (%+.2g "
+                "%%): %s\n",
                 fs_human_seconds(text, fabs(more)), more > 0 ? "more" : "less",
                 100 * more / chosen_s, next->signature);
 }
@@ -159,7 +240,7 @@ static void print_choices(const cli *c, const choices *list)
                           isnan(more) ? "-" : fs_human_seconds(text, more));
         report_table_cell(&t, "%s",
                           k->chosen         ? "chosen"
-                          : i == list->next ? "next best"
+                          : i == list->next ? "cheapest other"
                                             : "");
     }
     report_table_print(&t, stdout);
@@ -264,7 +345,35 @@ typedef struct next_best {
     const char *signature; /* NULL: none */
     bool as_planned;       /* all else */
     bool only;             /* there is no other */
+    const choice *refused; /* cheaper than it, all else as planned, but: */
+    const char *over;      /* "stage 0 would take 3 GiB of 2 GiB, .." */
 } next_best;
+
+/* Of those that cost less, all else as planned, the cheapest that fits; NULL:
+ * none of the first few does. */
+static const choice *cheaper_listed(const cli_explaining *e, int32_t v,
+                                    const choices *list, double than_s,
+                                    next_best *out)
+{
+    const cli_plan *p = e->p;
+    plan_boxer *boxer = plan_boxer_create(cost_boxing(p->cost), e->c->arena);
+    for (int32_t k = 0; k < list->n && k < MOST_ROWS; k++) {
+        const choice *one = &list->at[k];
+        if (one->chosen)
+            continue;
+        if (!(one->iteration_s < than_s))
+            break;
+        const plan_strategy s = strategy_with(e->c, p, boxer, v, &one->sig);
+        const char *over = cli_over_text(e, p->model.graph, &s);
+        if (!over)
+            return one;
+        if (!out->refused) {
+            out->refused = one;
+            out->over = over;
+        }
+    }
+    return NULL;
+}
 
 static void find_next(const cli_explaining *e, int32_t v, const choices *list,
                       next_best *out)
@@ -279,13 +388,9 @@ static void find_next(const cli_explaining *e, int32_t v, const choices *list,
     cli_other_finish(e, other);
     if (other->status == FS_OK)
         out->signature = signature_of(e, v, &other->found);
-    if (list->next < 0 ||
-        list->at[list->next].iteration_s >= fmin(other->iteration_s, INFINITY))
-        return;
-    const choice *next = &list->at[list->next];
-    plan_boxer *boxer = plan_boxer_create(cost_boxing(p->cost), e->c->arena);
-    const plan_strategy s = strategy_with(e->c, p, boxer, v, &next->sig);
-    if (cli_over_text(e, p->model.graph, &s))
+    const choice *next =
+        cheaper_listed(e, v, list, fmin(other->iteration_s, INFINITY), out);
+    if (!next)
         return;
     out->as_planned = true;
     out->signature = next->signature;
@@ -311,6 +416,24 @@ static void tell_next(const cli_explaining *e, const next_best *next)
                                      : "0 s");
 }
 
+/* Why the cheapest of the list is not the next best. */
+static void tell_refused(const cli_explaining *e, const next_best *next,
+                         json_t *best)
+{
+    char text[32];
+    if (!next->refused)
+        return;
+    cli_say(e->c, "not that        %s: %s (%s), but %s\n",
+            next->refused->signature,
+            fs_human_seconds(text, next->refused->iteration_s),
+            cli_against(e, next->refused->iteration_s), next->over);
+    json_object_set_new(best, "refused",
+                        json_pack("{s:s, s:f, s:s}", "signature",
+                                  next->refused->signature, "iteration_s",
+                                  next->refused->iteration_s, "over",
+                                  next->over));
+}
+
 /* The plan's own signature, when all else is chosen anew, and the best other.
  */
 static json_t *tell_others(const cli_explaining *e, const cli_other *same,
@@ -325,6 +448,7 @@ static json_t *tell_others(const cli_explaining *e, const cli_other *same,
                 fs_human_seconds(text, same->iteration_s),
                 cli_against(e, same->iteration_s));
     json_t *best = cli_other_json(e, &next->other);
+    tell_refused(e, next, best);
     json_object_set_new(best, "signature",
                         next->signature ? json_string(next->signature)
                                         : json_null());
@@ -368,8 +492,7 @@ fs_status cli_explain_op(const cli_explaining *e, const char *name)
     const ir_graph *graph = e->p->model.graph;
     const int32_t v = find_node(graph, name);
     if (v < 0)
-        return fs_fail(&c->err, FS_INVALID, "the plan has no op or tensor '%s'",
-                       name);
+        return fail_unknown(c, graph, name);
     const choices list = list_choices(c, e->p, v);
     cli_other same = {.what = "this signature",
                       .variant = {.graph = graph, .node = v, .same = true}};

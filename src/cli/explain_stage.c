@@ -1,4 +1,4 @@
-/* A stage: what it costs and holds, and what other meshes, or a layer more or
+/* A stage: what it costs and holds, and what other meshes, or layers more or
  * less, would make of the plan. */
 #include "config.h"
 #include "cli/explain.h"
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_AXES = 2, MOST_OTHERS = 32 };
+enum { MOST_AXES = 2, MOST_OTHERS = 64 };
 
 typedef struct others {
     const cli_explaining *e;
@@ -77,27 +77,43 @@ static void look_at_meshes(others *o, int32_t devices, ir_mesh *mesh)
     mesh->n--;
 }
 
-/* ---- a layer more or less ---- */
+/* ---- layers more or less ---- */
 
-/* One block from stage `from` to stage `to`, which are neighbours. */
-static void look_at_layers(others *o, int32_t from, int32_t to)
+/* So many blocks from stage `from` to stage `to`. What that would take,
+ * whatever it holds; INFINITY: it is not possible. */
+static double look_at_moved(others *o, int32_t from, int32_t to, int32_t by)
 {
-    const cli_explaining *e = o->e;
     const int32_t n = o->pipe.n_stages;
-    fs_arena *arena = e->c->arena;
-    if (from < 0 || to < 0 || from >= n || to >= n ||
-        o->layers[from].blocks == 0)
-        return;
+    fs_arena *arena = o->e->c->arena;
     search_layers *layers =
         fs_memdup(arena, o->layers, (size_t)n * sizeof *layers);
-    layers[from].blocks--;
-    layers[to].blocks++;
+    layers[from].blocks -= by;
+    layers[to].blocks += by;
+    const char *much = by == 1 ? "a layer" : fs_printf(arena, "%d layers", by);
     look(o,
-         fs_printf(arena, "a layer %s, %s stage %d: layers %s",
+         fs_printf(arena, "%s %s, %s stage %d: layers %s", much,
                    to == o->stage ? "more" : "less",
                    to == o->stage ? "from" : "to", to == o->stage ? from : to,
                    search_layers_text(layers, n, arena)),
          (search_variant){.layers = layers});
+    const double free_s = o->at[o->n - 1].free_s;
+    return isfinite(free_s) ? free_s : (double)INFINITY;
+}
+
+/* One block, two, four, .. between neighbours: two in any case, as what comes
+ * in pairs may need both, then on as long as more of them take less. */
+static void look_at_layers(others *o, int32_t from, int32_t to)
+{
+    const int32_t n = o->pipe.n_stages;
+    double before_s = INFINITY;
+    if (from < 0 || to < 0 || from >= n || to >= n)
+        return;
+    for (int32_t by = 1; by <= o->layers[from].blocks; by *= 2) {
+        const double now_s = look_at_moved(o, from, to, by);
+        if (by > 1 && !(now_s < before_s))
+            break;
+        before_s = now_s;
+    }
 }
 
 static void look_at_cuts(others *o)

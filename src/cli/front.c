@@ -196,8 +196,11 @@ fs_status cli_front_find(cli_making *m, const search_problem *problem)
         return fs_fail(&c->err, FS_INVALID,
                        "--pick %d: the front has %d point%s", (int)c->args.pick,
                        f->memory.n, f->memory.n == 1 ? "" : "s");
-    if (c->args.pick > 1)
-        m->found = f->memory.points[c->args.pick - 1].found;
+    if (c->args.pick > 1) {
+        const search_front_point *p = &f->memory.points[c->args.pick - 1];
+        m->found = p->found;
+        m->origin.memory_bytes = p->limit_bytes;
+    }
     return FS_OK;
 }
 
@@ -231,6 +234,7 @@ static void memory_json(const cli_making *m, json_t *list)
         json_t *row = point_json(m, "memory", k + 1, &p->found);
         fs_json_set_int(row, "limit_bytes", p->limit_bytes);
         fs_json_set_int(row, "peak_bytes", p->peak_bytes);
+        fs_json_set_bool(row, "bound_inherited", p->inherited);
         json_array_append_new(list, row);
     }
 }
@@ -277,11 +281,14 @@ void cli_front_json(const cli_making *m)
     fs_json_set_int(r, "picked", m->c->args.pick > 0 ? m->c->args.pick : 1);
 }
 
-static void seconds_cells(report_table *t, const search_result *r)
+/* `mark`: of a bound that something is to be said of, or "". */
+static void seconds_cells(report_table *t, const search_result *r,
+                          const char *mark)
 {
     char text[32];
     report_table_cell(t, "%s", fs_human_seconds(text, r->iteration_s));
-    report_table_cell(t, "%s", fs_human_seconds(text, r->lower_bound_s));
+    report_table_cell(t, "%s%s", fs_human_seconds(text, r->lower_bound_s),
+                      mark);
     report_table_cell(t, "%.3g %%", 100 * r->gap);
 }
 
@@ -311,6 +318,7 @@ static void tell_memory(const cli_making *m)
         "point", "memory", "limit", "iteration", "bound", "gap", "stages"};
     const search_front *f = &m->front->memory;
     report_table t = {.arena = m->c->arena, .n_columns = 7, .header = header};
+    bool inherited = false;
     char text[32];
     cli_say(m->c,
             "\ntime against memory per device (--pick N writes point N)\n");
@@ -321,10 +329,15 @@ static void tell_memory(const cli_making *m)
                           fs_human_bytes(text, (double)p->peak_bytes));
         report_table_cell(&t, "%s",
                           fs_human_bytes(text, (double)p->limit_bytes));
-        seconds_cells(&t, &p->found);
+        seconds_cells(&t, &p->found, p->inherited ? " ^" : "");
         report_table_cell(&t, "%s", shape_text(m, &p->found));
+        inherited |= p->inherited;
     }
     print(m, &t);
+    if (inherited)
+        cli_say(m->c, "^ proven with more memory, by a point above, which "
+                      "holds with less; the search within this limit proved "
+                      "less, so that the gap may be larger than it is\n");
     tell_end(m);
 }
 
@@ -362,7 +375,7 @@ static void tell_cost(const cli_making *m)
         if (!p->kept)
             continue;
         report_table_cell(&t, "%s", p->cluster->name);
-        seconds_cells(&t, &p->found);
+        seconds_cells(&t, &p->found, "");
         report_table_cell(&t, "%.4g", p->usd);
         report_table_cell(&t, "%.4g", usd_of(f, p, p->found.lower_bound_s));
         report_table_cell(&t, "%s", shape_text(m, &p->found));

@@ -16,6 +16,7 @@ struct cli_guard {
     bool running;
     atomic_bool stopping;
     atomic_bool asks_first, stop; /* what the first one does; did it? */
+    const atomic_bool *_Atomic there; /* is there a plan? NULL: nobody asks */
     atomic_int asked;             /* which */
     sigset_t held, before;
     const cli *of;
@@ -72,11 +73,17 @@ static int wait_interrupt(const struct cli_guard *g)
     return number;
 }
 
+static bool is_early(const struct cli_guard *g)
+{
+    const atomic_bool *there = atomic_load(&g->there);
+    return there && !atomic_load(there);
+}
+
 /* Is it the one that only asks? */
 static bool ask(struct cli_guard *g, int number)
 {
     if (number <= 0 || number == SIGHUP || !atomic_load(&g->asks_first) ||
-        atomic_load(&g->asked))
+        atomic_load(&g->asked) || is_early(g))
         return false;
     atomic_store(&g->asked, number);
     atomic_store(&g->stop, true);
@@ -92,14 +99,16 @@ static void *watch(void *arg)
 {
     struct cli_guard *g = arg;
     const cli *c = g->of;
-    char text[64];
+    char text[128];
     int number;
     do
         number = wait_interrupt(g);
     while (ask(g, number));
     if (number < 0)
         return NULL;
-    cli_guard_text(number, text, sizeof text);
+    cli_guard_text(number, text, 64);
+    if (is_early(g))
+        strcat(text, ", before a plan was found");
     const char *message = number ? text : lost_text;
     json_t *told = json_pack("{s:s%}", "fault", message, strlen(message));
     char *json = json_dumps(told, JSON_COMPACT);
@@ -136,10 +145,12 @@ void cli_guard_start(cli *c)
     atomic_store(&on_guard, g->running ? g : NULL);
 }
 
-void cli_guard_ask_first(cli *c)
+void cli_guard_ask_first(cli *c, const atomic_bool *there)
 {
-    if (c->guard)
-        atomic_store(&c->guard->asks_first, true);
+    if (!c->guard)
+        return;
+    atomic_store(&c->guard->there, there);
+    atomic_store(&c->guard->asks_first, true);
 }
 
 const atomic_bool *cli_guard_stop_flag(const cli *c)

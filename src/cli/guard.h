@@ -14,8 +14,9 @@
  * library too. Reads what `c` says now: stop it before that changes. */
 void cli_guard_start(cli *c);
 /* From here on the first INT or TERM ends nothing, it sets a flag that the
- * command polls; a second one ends it at once. */
-void cli_guard_ask_first(cli *c);
+ * command polls; a second one ends it at once. So does the first as long as
+ * nothing is `there` that could be told (NULL: always is), which is said. */
+void cli_guard_ask_first(cli *c, const atomic_bool *there);
 /* That flag; NULL without a guard. */
 const atomic_bool *cli_guard_stop_flag(const cli *c);
 /* The signal that set it; 0: none did. */

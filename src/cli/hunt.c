@@ -94,6 +94,7 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         .reduce = !c->args.no_reduce || c->args.no_reduce[0],
         .progress = show_line,
         .stop = m->stop,
+        .any_plan = m->any_plan,
         .time_limit_s = time_limit(m),
         .most_steps = work_limit(m),
         .again = cli_making_chooses(m) ? cli_making_again : NULL,
@@ -103,8 +104,7 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
     out->placed = m->placed = plan_known_create(c->arena);
     FS_TRY(cli_parse_no_reduce(c, &out->without));
     FS_TRY(cli_ranks_begin(m, out));
-    if (c->args.memory)
-        FS_TRY(cli_parse_bytes(c->args.memory, &c->err, &out->memory_bytes));
+    out->memory_bytes = m->origin.memory_bytes;
     search_recipe_apply(&m->recipe, c->arena, out);
     if (!m->by_hand && !m->recipe.schedule && c->args.schedule)
         FS_TRY(cli_parse_schedules(c, out));

@@ -322,6 +322,8 @@ static void close_models(cli_making *m)
 static fs_status attempt(cli_making *m, cost_model **cost, plan **out)
 {
     const int64_t start_ns = fs_now_ns();
+    if (m->any_plan)
+        atomic_store(m->any_plan, false);
     close_models(m);
     cli_making_begin_states(m);
     FS_TRY(build_graphs(m));
@@ -330,8 +332,6 @@ static fs_status attempt(cli_making *m, cost_model **cost, plan **out)
     FS_TRY(check_recipe(m));
     FS_TRY(check_pins(m));
     *cost = cost_model_create(m->cluster, m->c->arena);
-    if (m->stop)
-        cli_guard_ask_first(m->c);
     return cli_making_find(m, *cost, out);
 }
 
@@ -365,28 +365,26 @@ static fs_status find(cli_making *m, cost_model **cost, plan **out)
                          : attempt(m, cost, out);
 }
 
-/* A limit above what every device has would limit nothing. */
 static fs_status check_memory(cli_making *m)
 {
-    cli *c = m->c;
-    char said[32], had[32];
-    int64_t bytes;
-    double most = 0;
-    if (!c->args.memory)
+    return m->c->args.memory
+               ? cli_memory_limit(m->c, m->cluster, &m->origin.memory_bytes)
+               : FS_OK;
+}
+
+/* What --fix says without effect: planners give ranks to what it leaves open,
+ * engines do not. Of ranks an axis is fixed, of a single one none. */
+static fs_status check_fixed(const cli_making *m)
+{
+    const search_recipe *r = &m->recipe;
+    const bool open = r->dp == 0 || r->tp == 0 || r->pp == 0;
+    if (m->by_hand || search_planner_find(cli_making_engine(m)))
         return FS_OK;
-    FS_TRY(cli_parse_bytes(c->args.memory, &c->err, &bytes));
-    if (bytes < 1)
-        return fs_fail(&c->err, FS_INVALID,
-                       "--memory %s: less than a byte limits nothing",
-                       c->args.memory);
-    for (int32_t g = 0; g < m->cluster->n_groups; g++)
-        most = fmax(most, m->cluster->groups[g].device.memory_bytes);
-    if ((double)bytes <= most)
-        return FS_OK;
-    return fs_fail(&c->err, FS_INVALID,
-                   "--memory %s: %s is more than the %s of a device of %s",
-                   c->args.memory, fs_human_bytes(said, (double)bytes),
-                   fs_human_bytes(had, most), m->cluster->name);
+    if (open && (r->dp == 1 || r->tp == 1))
+        fs_warn("--fix %s=1 forbids nothing by itself: axes that are left to "
+                "the search may cut %s all the same",
+                r->dp == 1 ? "dp" : "tp", r->dp == 1 ? "samples" : "weights");
+    return search_recipe_check_open(r, &m->c->err);
 }
 
 static fs_status make(cli_making *m)
@@ -396,19 +394,15 @@ static fs_status make(cli_making *m)
     FS_TRY(cli_cluster_open(c, c->args.cluster, &m->cluster));
     FS_TRY(search_recipe_complete(m->cluster, m->origin.batch, m->by_hand,
                                   &c->err, &m->recipe));
+    FS_TRY(check_fixed(m));
     FS_TRY(check_memory(m));
     cost_model *cost = NULL;
     plan *lowered = NULL;
     fs_status status = find(m, &cost, &lowered);
     if (m->n_models && m->models[0].notes.n)
         cli_say(c, "%s", m->models[0].notes.at);
-    if (status == FS_NO) {
-        json_object_set_new(c->result, "status", json_string(m->found.status));
-        json_object_set_new(c->result, "engine",
-                            json_string(cli_making_engine(m)));
-        if (!m->by_hand)
-            cli_making_question(m);
-    }
+    if (status == FS_NO)
+        cli_making_no_plan(m);
     return status == FS_OK ? prove_and_tell(m, cost, lowered) : status;
 }
 
@@ -459,8 +453,11 @@ fs_status cli_make_plan(cli *c, search_recipe recipe, bool by_hand)
     FS_TRY(check_args(c));
     FS_TRY(take_pins(c, &recipe));
     cli_making m = {.c = c, .recipe = recipe, .by_hand = by_hand};
-    if (!by_hand)
+    if (!by_hand) {
         m.stop = cli_guard_stop_flag(c);
+        m.any_plan = fs_new(c->arena, atomic_bool, 1);
+        cli_guard_ask_first(c, m.any_plan);
+    }
     m.origin = cli_origin(c, c->args.operands[0],
                           c->args.cluster ? c->args.cluster : "");
     FS_TRY(take_words(&m));

@@ -50,6 +50,7 @@ typedef struct cli_making {
     double graphs_s;    /* spent on building them */
     search_result found;
     const atomic_bool *stop; /* set: a plan now, as good as it is; NULL */
+    atomic_bool *any_plan;   /* there is one; NULL: by hand */
     plan_known *placed;      /* placements that search and ranking found */
     int32_t ahead;           /* plan_lower_options.prefetch of what is made */
     int stopped;             /* the signal that ended the search; 0: none */
@@ -165,6 +166,8 @@ const char *cli_layers_text(fs_arena *arena, const ir_graph *graph,
                             const ir_graph *bound, const plan_strategy *s);
 /* Configurations and how far each was proven, digests of what was asked. */
 void cli_making_question(const cli_making *m);
+/* There is none: the same keys as with one, null where they have no value. */
+void cli_making_no_plan(const cli_making *m);
 void cli_making_json(const cli_making *m, const cli_plan *p,
                      const sim_result *sim);
 void cli_making_tell(const cli_making *m, const cli_plan *p,

@@ -7,8 +7,8 @@
 #include "plan/fullest.h"
 #include "report/report.h"
 
+#include <math.h>
 #include <stdlib.h>
-
 #include <string.h>
 
 static void add_lever(fs_text *text, const char *lever)
@@ -298,20 +298,39 @@ static const char *terms_text(const holding *h, fs_arena *arena)
     return text.at;
 }
 
-/* "the smallest plan found takes 3 GiB on stage 0, which is over with
- * activations". */
+/* What that plan is enough for: lowered with other options it would take more.
+ */
+static const char *known_to_do(const cli_making *m, int64_t bytes)
+{
+    double most = 0;
+    if (m->c->args.overlap || m->c->args.no_sharing)
+        return "";
+    for (int32_t g = 0; g < m->cluster->n_groups; g++)
+        most = fmax(most, m->cluster->groups[g].device.memory_bytes);
+    if ((double)bytes <= most)
+        return fs_printf(m->c->arena, ": --memory %lld is known to do",
+                         (long long)bytes);
+    return fs_printf(m->c->arena, ": devices of %lld bytes are known to do",
+                     (long long)bytes);
+}
+
+/* "the smallest plan found takes 3 GiB and is over with its activations:
+ * --memory 3221225472 is known to do". */
 static void say_smallest(cli_making *m, const smallest *s)
 {
     const plan_term over =
         plan_fullest_over(&s->most->full, s->most->limit_bytes);
+    const int64_t bytes = s->most->role->arena_bytes;
     char taken[32];
     fs_err before = m->c->err;
     m->c->err = (fs_err){0};
-    fs_fail(&m->c->err, FS_NO, "%s; the smallest plan found takes %s%s%s",
-            before.text,
-            fs_human_bytes(taken, (double)s->most->role->arena_bytes),
+    fs_fail(&m->c->err, FS_NO, "%s; the smallest %s %s%s%s%s", before.text,
+            strcmp(m->found.status, "limit") == 0 ? "of them takes"
+                                                  : "plan found takes",
+            fs_human_bytes(taken, (double)bytes),
             over < PLAN_TERMS ? " and is over with its " : "",
-            over < PLAN_TERMS ? plan_term_name(over) : "");
+            over < PLAN_TERMS ? plan_term_name(over) : "",
+            known_to_do(m, bytes));
 }
 
 static fs_status fail_recipe(cli_making *m, const smallest *s)
@@ -323,8 +342,12 @@ static fs_status fail_recipe(cli_making *m, const smallest *s)
         return fs_fail(
             &m->c->err, FS_NO,
             "memory: the recipe does not fit: each of its plans needs at least "
-            "%s on some device; %s",
-            fs_human_bytes(taken, (double)m->found.need_bytes), levers(m));
+            "%s on some device%s; %s",
+            fs_human_bytes(taken, (double)m->found.need_bytes),
+            h ? fs_printf(m->c->arena, ", the smallest one found takes %s",
+                          fs_human_bytes(had, (double)h->role->arena_bytes))
+              : "",
+            levers(m));
     return fs_fail(
         &m->c->err, FS_NO,
         "memory: the recipe does not fit: the plan that comes nearest takes %s "

@@ -156,7 +156,7 @@ static int32_t count_open(const cli_making *m)
     const search_result *f = &m->found;
     const double most =
         (1 + m->ranks.within.iteration) * f->plans[0].iteration_s;
-    int32_t open = -f->n_plans;
+    int32_t open = -f->n_plans - f->n_same;
     for (int32_t k = 0; k < f->n_configs; k++)
         open += f->configs[k].lower_bound_s < most;
     return open > 0 ? open : 0;
@@ -266,6 +266,33 @@ static void tell_choice(const cli_making *m)
                 100 * gap_of(m, fastest), fastest + 1);
 }
 
+/* What there may be besides, and what to do about it: plans are looked for as
+ * long as there are fewer than are kept, and work is left for that. */
+static void tell_open(const cli_making *m)
+{
+    const int32_t open = count_open(m), keep = m->ranks.asked.keep;
+    const char *more = open == 1 ? "one more configuration has a bound"
+                                 : fs_printf(m->c->arena,
+                                             "%d more configurations have "
+                                             "bounds",
+                                             open);
+    if (open == 0)
+        return;
+    if (m->found.n_plans < keep)
+        cli_say(m->c,
+                "(%s as near, but no plan of %s that fits was found in the "
+                "work for that, a quarter of the search's; --fix looks at "
+                "some alone, as --fix pp=2)\n",
+                more, open == 1 ? "it" : "them");
+    else if (keep == CLI_MAX_PLANS)
+        cli_say(m->c, "(%s as near; no more than %d plans are kept)\n", more,
+                CLI_MAX_PLANS);
+    else
+        cli_say(m->c, "(%s as near: --keep %d looks for their plans, too)\n",
+                more,
+                keep + open < CLI_MAX_PLANS ? keep + open : CLI_MAX_PLANS);
+}
+
 void cli_ranks_tell(const cli_making *m)
 {
     static const char *const header[] = {"plan",        "stages",    "formula",
@@ -294,10 +321,7 @@ void cli_ranks_tell(const cli_making *m)
         plan_row(m, k, &t);
     if (!m->c->args.json)
         report_table_print(&t, stdout);
-    if (count_open(m) > 0)
-        cli_say(m->c,
-                "(%d more configurations may have plans as near: --keep)\n",
-                count_open(m));
+    tell_open(m);
     tell_choice(m);
     cli_say(m->c,
             "least regret    plan %d: %s to %s within what is uncertain "

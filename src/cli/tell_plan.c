@@ -155,9 +155,11 @@ void cli_making_question(const cli_making *m)
     json_object_set_new(r, "other_cuts", json_integer(f->n_recuts));
     if (f->any_cut_s > 0) {
         json_object_set_new(r, "any_cut_bound_s", json_real(f->any_cut_s));
-        json_object_set_new(r, "any_cut_gap",
-                            json_real(1 - f->any_cut_s / f->iteration_s));
+        set_finite(r, "any_cut_gap",
+                   isfinite(f->iteration_s) ? 1 - f->any_cut_s / f->iteration_s
+                                            : NAN);
     }
+    set_digest(r, "question_digest", f->question_digest);
     set_digest(r, "space_digest", f->space_digest);
     set_digest(r, "cost_digest", f->cost_digest);
 }
@@ -191,6 +193,26 @@ static double sim_gap(const search_result *f, const sim_result *sim)
     if (f->sim_bound_s <= 0)
         return NAN;
     return (sim->iteration_s - f->sim_bound_s) / sim->iteration_s;
+}
+
+void cli_making_no_plan(const cli_making *m)
+{
+    static const char *const none[] = {"iteration_s", "gap", "plan"};
+    const search_result *f = &m->found;
+    json_t *r = m->c->result;
+    json_object_set_new(r, "status", json_string(f->status ? f->status : ""));
+    json_object_set_new(r, "engine", json_string(cli_making_engine(m)));
+    for (size_t k = 0; k < sizeof none / sizeof *none; k++)
+        json_object_set_new(r, none[k], json_null());
+    set_finite(r, "search_s", f->search_s);
+    json_object_set_new(r, "peak_bytes", json_array());
+    if (!json_object_get(r, "stages"))
+        json_object_set_new(r, "stages", json_array());
+    if (m->by_hand)
+        return;
+    set_finite(r, "lower_bound_s",
+               f->lower_bound_s > 0 ? f->lower_bound_s : (double)NAN);
+    cli_making_question(m);
 }
 
 void cli_making_json(const cli_making *m, const cli_plan *p,

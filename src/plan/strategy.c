@@ -3,6 +3,8 @@
 #include "plan/boxing.h"
 #include "plan/lower.h"
 
+#include <string.h>
+
 bool plan_same_mesh(const ir_mesh *a, const ir_mesh *b)
 {
     bool same = a->n == b->n;
@@ -45,6 +47,42 @@ plan_strategy *plan_strategy_new(const ir_graph *graph, int32_t n_stages,
     s->n_edges = s->first_edge[n];
     s->edge = fs_new(arena, plan_boxing, s->n_edges);
     return s;
+}
+
+static bool same_stages(const plan_strategy *a, const plan_strategy *b)
+{
+    bool same = a->n_stages == b->n_stages;
+
+    for (int32_t i = 0; same && i < a->n_stages; i++)
+        same = plan_same_place(&a->stages[i], &b->stages[i]);
+    return same;
+}
+
+static bool same_path(const plan_boxing *a, const plan_boxing *b)
+{
+    const size_t n = (size_t)a->n + 1;
+
+    return a->n == b->n && a->cross == b->cross && a->sharing == b->sharing &&
+           memcmp(a->at, b->at, n * sizeof *a->at) == 0;
+}
+
+bool plan_same_strategy(const plan_strategy *a, const plan_strategy *b)
+{
+    const size_t n = (size_t)a->n_nodes;
+
+    if (a == b)
+        return true;
+    if (a->n_nodes != b->n_nodes || a->n_edges != b->n_edges ||
+        a->micro_batches != b->micro_batches || a->batch != b->batch ||
+        strcmp(a->schedule, b->schedule) != 0 || !same_stages(a, b) ||
+        memcmp(a->stage_of, b->stage_of, n * sizeof *a->stage_of) != 0 ||
+        memcmp(a->first_edge, b->first_edge, n * sizeof *a->first_edge) != 0 ||
+        memcmp(a->sig, b->sig, n * sizeof *a->sig) != 0)
+        return false;
+    for (int32_t e = 0; e < a->n_edges; e++)
+        if (!same_path(&a->edge[e], &b->edge[e]))
+            return false;
+    return true;
 }
 
 int32_t plan_node_like(const plan_strategy *s, int32_t v)

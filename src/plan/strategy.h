@@ -59,6 +59,8 @@ typedef struct plan_strategy {
                              path (but for `sharing` above 0), like[like] =
                              like. NULL: nobody knows */
 } plan_strategy;
+/* Are they one plan, of graphs that are alike node by node? */
+bool plan_same_strategy(const plan_strategy *a, const plan_strategy *b);
 /* Itself where nobody knows of another one. */
 int32_t plan_node_like(const plan_strategy *strategy, int32_t v);
 

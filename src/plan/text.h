@@ -36,6 +36,8 @@ typedef struct plan_origin {
     const char **compressed; /* parameters whose gradients it takes */
     const char *cluster;     /* spec */
     int64_t batch;
+    int64_t memory_bytes;  /* limit per device besides its own, that it was
+                              made within; 0: none */
     int32_t micro_batches; /* plan_write fills in the plan's own */
     int32_t n_binds;
     const char **binds; /* "name=size" */
@@ -70,7 +72,8 @@ fs_status plan_read(const char *path, const ir_graph *graph,
 
 /* Digest of all that decides what a run computes and what was predicted: model,
  * cluster, strategy, physical plan and, unless NULL (a plan just lowered),
- * origin. Of model and cluster their own digests count, not where they lie. */
+ * origin. Of model and cluster their own digests count, not where they lie,
+ * and the limit that a plan was made within changes nothing in it. */
 uint64_t plan_digest_of(const ir_graph *graph, const plan *p,
                         const plan_origin *origin);
 

@@ -62,6 +62,8 @@ json_t *plan_origin_to_json(const plan_origin *o, int32_t micro_batches)
         set_texts(out, "compressed", o->n_compressed, o->compressed);
     fs_json_set_text(out, "cluster", o->cluster);
     fs_json_set_int(out, "batch", o->batch);
+    if (o->memory_bytes)
+        fs_json_set_int(out, "memory_bytes", o->memory_bytes);
     fs_json_set_int(out, "micro_batches", micro_batches);
     set_texts(out, "binds", o->n_binds, o->binds);
     set_texts(out, "padding", o->n_padding, o->padding);
@@ -236,13 +238,13 @@ static fs_status read_precision(const fs_json *in, fs_arena *arena, fs_err *err,
 
 static fs_status check_keys(const fs_json *in, fs_err *err)
 {
-    return PLAN_TEXT_KEYS(in, err, "model", "loss", "params", "rewrite",
-                          "dropout", "recompute", "again", "kept", "optimizer",
-                          "lr", "lr_schedule", "weight_decay", "momentum",
-                          "beta1", "beta2", "epsilon", "clip_norm", "precision",
-                          "loss_scale", "states", "compress", "compressed",
-                          "cluster", "batch", "micro_batches", "binds",
-                          "padding", "seed", "iteration_s", "sim_iteration_s");
+    return PLAN_TEXT_KEYS(
+        in, err, "model", "loss", "params", "rewrite", "dropout", "recompute",
+        "again", "kept", "optimizer", "lr", "lr_schedule", "weight_decay",
+        "momentum", "beta1", "beta2", "epsilon", "clip_norm", "precision",
+        "loss_scale", "states", "compress", "compressed", "cluster", "batch",
+        "memory_bytes", "micro_batches", "binds", "padding", "seed",
+        "iteration_s", "sim_iteration_s");
 }
 
 fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
@@ -263,6 +265,9 @@ fs_status plan_origin_from_json(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(read_precision(in, arena, err, &o));
     FS_TRY(fs_json_strdup(in, "cluster", arena, err, &o.cluster));
     FS_TRY(fs_json_int(in, "batch", 1, PLAN_MAX_BATCH, err, &o.batch));
+    if (fs_json_has(in, "memory_bytes"))
+        FS_TRY(fs_json_int(in, "memory_bytes", 1, INT64_MAX, err,
+                           &o.memory_bytes));
     FS_TRY(fs_json_int(in, "micro_batches", 1, PLAN_MAX_MICRO_BATCHES, err,
                        &micro_batches));
     o.micro_batches = (int32_t)micro_batches;

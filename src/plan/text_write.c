@@ -301,6 +301,7 @@ uint64_t plan_digest_of(const ir_graph *graph, const plan *p,
         json_t *said = plan_origin_to_json(origin, p->micro_batches);
         json_object_del(said, "model");
         json_object_del(said, "cluster");
+        json_object_del(said, "memory_bytes");
         digest = hash_json(digest, said);
         json_decref(said);
     }

@@ -105,7 +105,31 @@ static void add_limits(uint64_t *digest, const search_problem *p)
     }
 }
 
-uint64_t search_space_digest(const search_problem *p)
+uint64_t search_cut_digest(const search_candidate *c)
+{
+    uint64_t digest = 0;
+    add(&digest, c->graph->micro_batches);
+    add_text(&digest, c->graph->states);
+    add_text(&digest, c->schedule);
+    add(&digest, c->n_stages);
+    add(&digest, c->depth);
+    add(&digest, c->again);
+    add(&digest, c->order ? c->order_number : -1);
+    add_mesh(&digest, &c->mesh);
+    for (int32_t i = 0; c->part->mesh && i < c->n_stages; i++)
+        add_mesh(&digest, &c->part->mesh[i]);
+    if (c->part->begin)
+        digest = fs_hash(digest, c->part->begin,
+                         (size_t)c->n_stages * sizeof *c->part->begin);
+    return fs_mix(digest);
+}
+
+uint64_t search_space_digest(uint64_t question, uint64_t cuts)
+{
+    return cuts ? fs_mix(question ^ fs_mix(cuts)) : question;
+}
+
+uint64_t search_question_digest(const search_problem *p)
 {
     uint64_t digest = 0;
     add_graphs(&digest, p);

@@ -53,14 +53,16 @@ static fs_status peak_of(const search_problem *problem, int64_t limit,
 }
 
 /* What no plan within more memory undercuts none within less does: then all
- * that is said of the bound is what was said of that one. */
-static void inherit_bound(const search_front *front, search_result *found)
+ * that is said of the bound is what was said of that one. Is it? */
+static bool inherit_bound(const search_front *front, search_result *found)
 {
     const search_result *more =
         front->n > 0 ? &front->points[front->n - 1].found : found;
-    if (more->lower_bound_s > found->lower_bound_s) {
+    const bool inherits = more->lower_bound_s > found->lower_bound_s;
+    if (inherits) {
         found->lower_bound_s = more->lower_bound_s;
         found->space = more->space;
+        found->question_digest = more->question_digest;
         found->space_digest = more->space_digest;
         found->cost_digest = more->cost_digest;
         found->n_recuts = more->n_recuts;
@@ -72,6 +74,7 @@ static void inherit_bound(const search_front *front, search_result *found)
     found->lower_bound_s = fmin(found->lower_bound_s, found->iteration_s);
     found->any_cut_s = fmin(found->any_cut_s, found->lower_bound_s);
     found->gap = 1 - found->lower_bound_s / found->iteration_s;
+    return inherits;
 }
 
 /* Those before it that are no faster are not of the front: they take more. */
@@ -81,7 +84,7 @@ static fs_status add_point(const search_problem *problem, int64_t limit,
 {
     search_front_point point = {.limit_bytes = limit, .found = *found};
     FS_TRY(peak_of(problem, limit, found, err, &point.peak_bytes));
-    inherit_bound(front, &point.found);
+    point.inherited = inherit_bound(front, &point.found);
     while (front->n > 0 &&
            front->points[front->n - 1].found.iteration_s >= found->iteration_s)
         front->n--;

@@ -8,6 +8,8 @@ typedef struct search_front_point {
     int64_t limit_bytes; /* per device, that it was searched under, */
     int64_t peak_bytes;  /* and the largest arena of the plan */
     search_result found; /* nothing within the limit is below its bound */
+    bool inherited; /* which was proven within more memory, where it is more
+                       than what was proven within the limit */
 } search_front_point;
 
 typedef struct search_front {

@@ -87,6 +87,8 @@ void search_keep(search_level0 *z, const search_kept *found)
         return;
     if (!z->kept.from)
         z->first_s = search_seconds_since(z->start_ns);
+    if (z->problem->any_plan)
+        atomic_store(z->problem->any_plan, true);
     z->kept = *found;
 }
 

@@ -369,6 +369,31 @@ bool search_prove_fit(search_level0 *z)
     return !kept->guessed || z->problem->claims;
 }
 
+static bool same_graph(const ir_graph *a, const ir_graph *b)
+{
+    bool same = a->nodes.n == b->nodes.n && a->tensors.n == b->tensors.n;
+    for (int32_t v = 0; same && a != b && v < a->nodes.n; v++) {
+        const ir_node *x = &a->nodes.at[v], *y = &b->nodes.at[v];
+        same = x->op == y->op && x->n_in == y->n_in &&
+               memcmp(x->in, y->in, (size_t)x->n_in * sizeof *x->in) == 0;
+    }
+    return same;
+}
+
+/* Configurations may end with one plan: their cuts may differ in what is of no
+ * stage, or in what is computed again of which nothing is. */
+static bool is_listed(const search_kept *offer, const search_result *out)
+{
+    for (int32_t k = 0; k < out->n_plans; k++) {
+        const search_plan *p = &out->plans[k];
+        if (p->of == offer->from->graph &&
+            plan_same_strategy(p->strategy, offer->strategy) &&
+            same_graph(p->graph, offer->graph))
+            return true;
+    }
+    return false;
+}
+
 /* The next of them, where it is of any use. */
 static void add_plan(search_level0 *z, search_kept *offer, search_result *out)
 {
@@ -404,9 +429,15 @@ void search_list_plans(search_level0 *z, search_result *out)
     out->plans = fs_new(z->arena, search_plan, keep);
     z->kept.fits = true; /* whatever cheaper ones did not */
     put(z, &z->kept);
-    for (int32_t k = 0; k < z->offers.n && out->n_plans < keep; k++)
-        if (z->offers.at[k].cost_s <= most_s(z, INT32_MAX))
-            add_plan(z, &z->offers.at[k], out);
+    for (int32_t k = 0; k < z->offers.n && out->n_plans < keep; k++) {
+        search_kept *offer = &z->offers.at[k];
+        if (offer->cost_s > most_s(z, INT32_MAX))
+            break;
+        if (is_listed(offer, out))
+            out->n_same++;
+        else
+            add_plan(z, offer, out);
+    }
 }
 
 static double gap_of(double seconds, double bound_s)

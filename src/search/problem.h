@@ -105,6 +105,7 @@ typedef struct search_problem {
     struct search_book *book; /* tables that parts of it share (level0.h); NULL:
                                  its own */
     const atomic_bool *stop;  /* set: as when time is over; NULL: it never is */
+    atomic_bool *any_plan;    /* set when there is one, be it of a part; NULL */
     double gap;               /* a bound so near (a fraction) is proof enough */
     double effort_s;          /* most work of one attempt at a configuration, in
                                  seconds (FS_STEPS_PER_S); 0: no limit */

@@ -221,7 +221,9 @@ static void fill_configs(search_level0 *z, search_result *out)
     out->n_recuts = z->n_recuts;
     out->space = space_of(z, out);
     if (z->problem->in_full) {
-        out->space_digest = search_space_digest(z->asked);
+        out->question_digest = search_question_digest(z->asked);
+        out->space_digest =
+            search_space_digest(out->question_digest, search_cuts_digest(z));
         out->cost_digest = search_cost_digest(z->asked);
     }
     count_configs(z, out);
@@ -303,6 +305,8 @@ static fs_status give_up(search_level0 *z, int32_t open, fs_err *err,
     const bool late = z->late || fs_end_reached(&z->end);
     const bool done = search_steps(z) >= z->most_steps;
     const char *misfits = "", *how = "the search has no more to try";
+    if (z->problem->in_full) /* a size that is known to do */
+        search_find_leanest(z);
     if (done)
         how =
             fs_printf(z->arena, "the work of %.3g s that was allowed was done",
@@ -311,12 +315,12 @@ static fs_status give_up(search_level0 *z, int32_t open, fs_err *err,
         how = fs_printf(z->arena, "time ran out after %.2g s",
                         search_seconds_since(z->start_ns));
     if (z->n_misfits)
-        misfits = fs_printf(z->arena,
-                            "; the smallest of %d plans looked at takes %s of "
-                            "%s",
-                            z->n_misfits,
-                            fs_human_bytes(text[0], (double)z->misfit_bytes),
-                            fs_human_bytes(text[1], (double)z->misfit_limit));
+        misfits =
+            fs_printf(z->arena, "; %d plan%s looked at take%s %s or more of %s",
+                      z->n_misfits, z->n_misfits == 1 ? "" : "s",
+                      z->n_misfits == 1 ? "s" : "",
+                      fs_human_bytes(text[0], (double)z->misfit_bytes),
+                      fs_human_bytes(text[1], (double)z->misfit_limit));
     out->status = "limit";
     tell_misfit(z, out);
     return fs_fail(

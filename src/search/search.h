@@ -46,7 +46,8 @@ typedef struct search_result {
     double iteration_s, lower_bound_s, gap, search_s;
     int32_t n_plans, chosen; /* with a ranking: plans, cheapest first, */
     const struct search_plan *plans; /* and which of them this is; */
-    double plans_s;                  /* spent on them, behind search_s */
+    int32_t n_same; /* configurations whose plan is another one's of these */
+    double plans_s; /* spent on them, behind search_s */
     int32_t n_configs;
     search_config *configs;
     int32_t anchored;    /* configurations asked for lean plans, */
@@ -63,9 +64,9 @@ typedef struct search_result {
     double sim_bound_s; /* no plan of these configurations takes less when
                            simulated; 0: nothing is known */
     const char *space; /* one sentence: what the certificate covers; of what: */
-    uint64_t space_digest, cost_digest; /* equal ones, equal questions
-                                           (digest.h); 0: not told
-                                         */
+    uint64_t question_digest; /* equal ones, equal questions (digest.h); */
+    uint64_t space_digest;    /* and equal cuts that were looked at */
+    uint64_t cost_digest;     /* 0, all of them: not told */
     int32_t n_bounded;                  /* configurations with a bound, */
     int32_t n_expanded; /* those of them that an engine was asked about, */
     int32_t n_closed;   /* and those that can have no plan that is better */

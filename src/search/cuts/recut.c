@@ -14,6 +14,7 @@
 #include "search/crew.h"
 #include "search/cuts/cut.h"
 #include "search/cuts/deal.h"
+#include "search/digest.h"
 #include "search/effort.h"
 #include "search/lay_out.h"
 #include "search/engine/memo.h"
@@ -78,6 +79,7 @@ static void count_walked(search_level0 *z, const search_candidate *c)
     r->walked_s =
         r->n_walked ? fmin(r->walked_s, search_bound(c)) : search_bound(c);
     r->n_walked++;
+    r->walked_digest += search_cut_digest(c);
 }
 
 static bool walks_count(const search_level0 *z)
@@ -89,6 +91,15 @@ static bool walks_count(const search_level0 *z)
 double search_walked_bound(const search_level0 *z)
 {
     return walks_count(z) ? z->recutter->walked_s : INFINITY;
+}
+
+uint64_t search_cuts_digest(const search_level0 *z)
+{
+    uint64_t sum = walks_count(z) ? z->recutter->walked_digest : 0;
+    for (int32_t k = 0; k < z->all.n; k++)
+        if (z->all.at[k]->part)
+            sum += search_cut_digest(z->all.at[k]);
+    return sum;
 }
 
 /* Other cuts that are of no use are as if they had not been. */

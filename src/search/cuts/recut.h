@@ -38,6 +38,9 @@ fs_status search_recut_early(search_level0 *z, fs_err *err);
 void search_glance_early(search_level0 *z);
 /* Those that are neither better nor closed are as if they had not been. */
 void search_drop_useless(search_level0 *z);
+/* Of the cuts besides the balanced ones that the proof speaks of, whether told
+ * or not. */
+uint64_t search_cuts_digest(const search_level0 *z);
 /* What none of those takes less than that count and are not told; INFINITY. */
 double search_walked_bound(const search_level0 *z);
 

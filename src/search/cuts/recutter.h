@@ -43,7 +43,8 @@ typedef struct search_recutter {
     int64_t loose;      /* so far it was little */
     bool walks;         /* cuts beside others are tried, many of them: */
     int32_t n_walked;   /* of these so many were proven no better and are not */
-    double walked_s;    /* told, none of which takes less than this */
+    double walked_s;    /* told, none of which takes less than this; the sum */
+    uint64_t walked_digest; /* of their digests */
     int32_t in_vain;    /* cuts since the last that was better */
     bool others_wait;   /* for a better plan, which makes less enough of them */
     double left_at;     /* steps done when others went on; 0: not yet */

@@ -186,7 +186,7 @@ static fs_status read_limit(reader *r)
         return FS_OK;
     if (!fs_json_whole(limit, &r->out->limit_bytes) || r->out->limit_bytes < 0)
         return fs_json_fail(&r->problem, "usage_limit", r->err,
-                            "must be a whole number");
+                            "must be a whole number of 0 or more");
     return FS_OK;
 }
 
@@ -285,6 +285,26 @@ search_cfn *search_iopddl_cfn(const search_iopddl *p, fs_arena *arena)
 }
 
 /* ---- checking ---- */
+
+static double least_of(const int64_t *cost, int64_t n)
+{
+    int64_t least = n ? cost[0] : 0;
+    for (int64_t k = 1; k < n; k++)
+        least = cost[k] < least ? cost[k] : least;
+    return (double)least;
+}
+
+double search_iopddl_floor(const search_iopddl *p)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < p->n_nodes; i++)
+        sum += least_of(p->cost[i], p->dom[i]);
+    for (int32_t e = 0; e < p->n_edges; e++) {
+        const search_iopddl_edge *edge = &p->edges[e];
+        sum += least_of(edge->cost, (int64_t)p->dom[edge->u] * p->dom[edge->v]);
+    }
+    return sum;
+}
 
 static int64_t peak_of(const search_iopddl *p, const int32_t *value)
 {

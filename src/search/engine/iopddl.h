@@ -40,5 +40,7 @@ search_cfn *search_iopddl_cfn(const search_iopddl *problem, fs_arena *arena);
  * breaks the limit. */
 fs_status search_iopddl_cost(const search_iopddl *problem, const int32_t *value,
                              int64_t *cost, int64_t *peak_bytes);
+/* The sum of the least entries: no choice costs less. */
+double search_iopddl_floor(const search_iopddl *problem);
 
 #endif

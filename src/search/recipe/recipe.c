@@ -105,7 +105,7 @@ static fs_status complete_parts(search_recipe *r, int32_t devices,
     if (product > devices || devices % product ||
         (n_free == 0 && product != devices))
         return does_not_fit(&said, devices, n_free == 0, err);
-    for (int32_t k = 0; n_free == 1 && k < 3; k++)
+    for (int32_t k = 0; (n_free == 1 || product == devices) && k < 3; k++)
         if (*part[k] == 0)
             *part[k] = (int32_t)(devices / product);
     return FS_OK;

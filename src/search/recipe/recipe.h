@@ -53,6 +53,9 @@ search_recipe search_recipe_at(const search_recipe *recipe, int32_t stage);
 fs_status search_recipe_complete(const hw_cluster *cluster, int64_t batch,
                                  bool complete, fs_err *err,
                                  search_recipe *recipe);
+/* Of a recipe that leaves parts open: FS_INVALID when one says something of
+ * ranks that it gives nobody, which has no effect unless a planner does. */
+fs_status search_recipe_check_open(const search_recipe *recipe, fs_err *err);
 /* Ranks that the parts that are given multiply to; INT64_MAX: too many. */
 int64_t search_recipe_ranks(const search_recipe *recipe);
 /* FS_INVALID when a part has nothing to hold on to in this graph: experts of a

@@ -91,6 +91,21 @@ static fs_status check_schedule(const search_recipe *r, fs_err *err)
                    r->micro_batches == 1 ? "" : "es", usual->name);
 }
 
+fs_status search_recipe_check_open(const search_recipe *r, fs_err *err)
+{
+    if (r->zero > 0 && most(r->dp, &r->dp_each) == 0 &&
+        most(r->cp, &r->cp_each) <= 1)
+        return no_effect(err, "zero", r->zero,
+                         "without dp or cp no ranks are known that could share "
+                         "states; give dp of 2 or more too, or leave it out "
+                         "(search shares states where that pays)");
+    if (r->seq_parallel == 1 && most(r->tp, &r->tp_each) == 0)
+        return no_effect(err, "seq-parallel", 1,
+                         "without tp no ranks are known that could cut the "
+                         "sequence; give tp of 2 or more too, or leave it out");
+    return FS_OK;
+}
+
 fs_status search_recipe_effects(const search_recipe *r, fs_err *err)
 {
     if (r->zero > 0 && most(r->dp, &r->dp_each) == 1 &&
