@@ -588,13 +588,13 @@ static void blend_one(search_net *net, const search_lean *lean, int32_t k,
     for (int32_t i = 0; i < net->n_limits; i++)
         net->limit_bytes[i] = limit;
     const search_solution best = run("exhaustive", net, true, arena, &status);
-    one.value = fs_memdup(arena, one.value,
-                           (size_t)net->n_nodes * sizeof *one.value);
+    one.value =
+        fs_memdup(arena, one.value, (size_t)net->n_nodes * sizeof *one.value);
     search_lean_blend(net, lean, limit, fs_deadline_after(1e9, &steps, never),
                       arena, &one);
     t->n++;
-    t->too_full += one.bytes > limit ||
-                   !same(one.cost, search_net_cost(net, one.value));
+    t->too_full +=
+        one.bytes > limit || !same(one.cost, search_net_cost(net, one.value));
     t->dearer += one.cost > lean->plans.at[k].cost;
     t->better += one.cost < lean->plans.at[k].cost;
     t->left_s += lean->plans.at[k].cost - best.cost;
@@ -612,17 +612,16 @@ static void blend(uint64_t seed)
         search_net *net = draw_net(&rng, &shape, arena);
         search_lean lean;
         int64_t steps = 0;
-        search_lean_plans(net,
-                          &(search_lean_wish){.limit = INT64_MAX,
-                                              .below_s = INFINITY},
-                          fs_deadline_after(1e9, &steps, never), arena, &lean);
+        search_lean_plans(
+            net, &(search_lean_wish){.limit = INT64_MAX, .below_s = INFINITY},
+            fs_deadline_after(1e9, &steps, never), arena, &lean);
         for (int32_t i = 1; i < lean.plans.n; i++)
             if (lean.plans.at[i].bytes < lean.plans.at[i - 1].bytes)
                 blend_one(net, &lean, i, arena, &t);
         fs_arena_destroy(arena);
     }
-    printf("# blends: %d, better %d; above the optimum %.4g s, then %.4g\n", t.n,
-           t.better, t.left_s, t.after_s);
+    printf("# blends: %d, better %d; above the optimum %.4g s, then %.4g\n",
+           t.n, t.better, t.left_s, t.after_s);
     tap_ok(t.n > N, "blends: limits between lean plans");
     tap_equal_int(t.too_full, 0, "blends: all keep the limit");
     tap_equal_int(t.dearer, 0, "blends: none is dearer");

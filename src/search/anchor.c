@@ -80,8 +80,8 @@ static bool look_at(void *ctx, search_lean_plan *lean)
                           &(search_mix){.value = lean->value}, lean->cost);
     search_fit fit = {l->bytes, NULL, true, false};
     memset(l->bytes, 0, (size_t)l->c->n_stages * sizeof *l->bytes);
-    const bool fits = search_fits_or(z->problem, found.graph, l->limit,
-                                     found.strategy, &fit);
+    const bool fits =
+        search_fits_or(z->problem, found.graph, l->limit, found.strategy, &fit);
     lean->full = excess_of(l);
     if (!fits) {
         search_note_misfit(z, &found, l->limit, l->bytes);
@@ -158,8 +158,8 @@ static void blend(leaning *l, fs_deadline deadline)
         search_lean_plan next = best;
         next.value = fs_memdup(l->anew.arena, best.value,
                                (size_t)net->n_nodes * sizeof *best.value);
-        search_lean_blend(net, &l->lean, (int64_t)room, deadline,
-                          l->anew.arena, &next);
+        search_lean_blend(net, &l->lean, (int64_t)room, deadline, l->anew.arena,
+                          &next);
         if (!(next.cost < fmin(best.cost, l->z->kept.cost_s)))
             break;
         next.fits = look_at(l, &next);

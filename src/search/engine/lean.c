@@ -239,8 +239,8 @@ void search_lean_blend(const search_net *net, const search_lean *all,
         int64_t steps = 0;
         was = out->cost;
         for (int32_t k = 0; k < all->plans.n; k++)
-            search_net_cross(&within, out->value, all->plans.at[k].value,
-                             arena, &steps);
+            search_net_cross(&within, out->value, all->plans.at[k].value, arena,
+                             &steps);
         out->cost = search_net_improve(&within, out->value, arena, &steps);
         fs_deadline_spend(&deadline, steps);
         if (fs_deadline_over(&deadline))
