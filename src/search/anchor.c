@@ -176,7 +176,8 @@ static void blend(leaning *l, fs_deadline deadline)
 /* A baseline's engine has none of it, nor a planner's recipes. */
 static bool wants_blends(const search_level0 *z)
 {
-    return z->engine == search_ilp && !z->problem->rounds;
+    return z->engine == search_ilp && !z->problem->rounds &&
+           !(z->problem->without & SEARCH_BLENDS);
 }
 
 /* False: there are none. */
