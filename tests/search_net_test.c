@@ -2,6 +2,7 @@
  * is the oracle. */
 #include "config.h"
 #include "search/engine/engine.h"
+#include "search/engine/lean.h"
 #include "search/planner.h"
 #include "search/engine/prices.h"
 
@@ -570,6 +571,64 @@ static void mix(void)
     fs_arena_destroy(arena);
 }
 
+typedef struct blends {
+    int n, better, too_full, dearer;
+    double left_s, after_s; /* above the oracle's, in all */
+} blends;
+
+/* Within what lies between two plans of the series: the one that fits takes
+ * parts of the others over. */
+static void blend_one(search_net *net, const search_lean *lean, int32_t k,
+                      fs_arena *arena, blends *t)
+{
+    search_lean_plan one = lean->plans.at[k];
+    const int64_t limit = (one.bytes + lean->plans.at[k - 1].bytes) / 2;
+    int64_t steps = 0;
+    fs_status status;
+    for (int32_t i = 0; i < net->n_limits; i++)
+        net->limit_bytes[i] = limit;
+    const search_solution best = run("exhaustive", net, true, arena, &status);
+    one.value =
+        fs_memdup(arena, one.value, (size_t)net->n_nodes * sizeof *one.value);
+    search_lean_blend(net, lean, limit, fs_deadline_after(1e9, &steps, never),
+                      arena, &one);
+    t->n++;
+    t->too_full +=
+        one.bytes > limit || !same(one.cost, search_net_cost(net, one.value));
+    t->dearer += one.cost > lean->plans.at[k].cost;
+    t->better += one.cost < lean->plans.at[k].cost;
+    t->left_s += lean->plans.at[k].cost - best.cost;
+    t->after_s += one.cost - best.cost;
+}
+
+static void blend(uint64_t seed)
+{
+    enum { N = 60 };
+    const recipe shape = {14, 4, 2, 2, 0.15, 0, 0, 2, 0.6, 0.2, 1};
+    blends t = {0};
+    for (int k = 0; k < N; k++) {
+        fs_arena *arena = fs_arena_create();
+        uint64_t rng = fs_mix(seed + 7000 + (uint64_t)k);
+        search_net *net = draw_net(&rng, &shape, arena);
+        search_lean lean;
+        int64_t steps = 0;
+        search_lean_plans(
+            net, &(search_lean_wish){.limit = INT64_MAX, .below_s = INFINITY},
+            fs_deadline_after(1e9, &steps, never), arena, &lean);
+        for (int32_t i = 1; i < lean.plans.n; i++)
+            if (lean.plans.at[i].bytes < lean.plans.at[i - 1].bytes)
+                blend_one(net, &lean, i, arena, &t);
+        fs_arena_destroy(arena);
+    }
+    printf("# blends: %d, better %d; above the optimum %.4g s, then %.4g\n",
+           t.n, t.better, t.left_s, t.after_s);
+    tap_ok(t.n > N, "blends: limits between lean plans");
+    tap_equal_int(t.too_full, 0, "blends: all keep the limit");
+    tap_equal_int(t.dearer, 0, "blends: none is dearer");
+    tap_ok(t.after_s < t.left_s / 2,
+           "blends: less than half of what was left above the optimum is");
+}
+
 int main(void)
 {
     uint64_t seed = tap_seed(20240501);
@@ -580,6 +639,7 @@ int main(void)
     next_prices();
     learn_prices();
     mix();
+    blend(seed);
     stop_oracle(seed);
     again(seed);
     refuse_giants(seed);

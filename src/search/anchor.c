@@ -24,6 +24,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Steps for lean plans of what was not solved, at least. */
 #define LEAST_ANCHOR (0.25 * FS_STEPS_PER_S)
@@ -49,6 +50,7 @@ typedef struct leaning {
     search_lean lean;
     bool refused;  /* one would have been the best, had it fitted */
     double excess; /* of what did not fit, least of all: bytes per limit */
+    bool blends;   /* the series is over */
 } leaning;
 
 /* What its pieces take: other cuts are found by that. */
@@ -69,7 +71,7 @@ static double excess_of(const leaning *l)
 }
 
 /* Lowers a plan, and keeps it if it is the best that fits. */
-static bool look_at(void *ctx, const search_lean_plan *lean)
+static bool look_at(void *ctx, search_lean_plan *lean)
 {
     leaning *l = ctx;
     search_level0 *z = l->z;
@@ -77,11 +79,14 @@ static bool look_at(void *ctx, const search_lean_plan *lean)
         search_whole_plan(z, &l->anew, &l->anew.built,
                           &(search_mix){.value = lean->value}, lean->cost);
     search_fit fit = {l->bytes, NULL, true, false};
-    if (!search_fits_or(z->problem, found.graph, l->limit, found.strategy,
-                        &fit)) {
+    memset(l->bytes, 0, (size_t)l->c->n_stages * sizeof *l->bytes);
+    const bool fits =
+        search_fits_or(z->problem, found.graph, l->limit, found.strategy, &fit);
+    lean->full = excess_of(l);
+    if (!fits) {
         search_note_misfit(z, &found, l->limit, l->bytes);
         l->refused |= !z->kept.from || found.cost_s < z->kept.cost_s;
-        l->excess = fmin(l->excess, excess_of(l));
+        l->excess = fmin(l->excess, lean->full);
         return false;
     }
     if (z->kept.from && found.cost_s >= z->kept.cost_s)
@@ -92,7 +97,8 @@ static bool look_at(void *ctx, const search_lean_plan *lean)
     found.net_nodes = found.kernel_nodes = l->anew.built.net.n_nodes;
     found.net_edges = l->anew.built.net.n_edges;
     search_keep(z, &found);
-    z->lean_s = found.cost_s;
+    if (!l->blends)
+        z->lean_s = found.cost_s;
     measure(l, lean);
     return true;
 }
@@ -124,6 +130,56 @@ static bool make_tables(search_level0 *z, search_candidate *c, leaning *l)
     return true;
 }
 
+/* ---- between two of them ---- */
+
+/* The cheapest that fits leaves room: so much, as its network counts, as what
+ * it takes when lowered leaves. */
+static double room_of(const leaning *l, const search_lean_plan *lean)
+{
+    const double most = (double)largest(l->limit, l->c->n_stages);
+    return lean->full > 0 ? fmin(most, (double)lean->bytes / lean->full) : most;
+}
+
+/* Where the limit lies between two plans of the series, a mixture of them may
+ * fit that is cheaper. What is met so depends on the limit. */
+static void blend(leaning *l, fs_deadline deadline)
+{
+    enum { TRIES = 6, REFUSALS = 3 };
+    const search_net *net = &l->anew.built.net;
+    search_lean_plan best = {0};
+    for (int32_t k = 0; k < l->lean.plans.n && !best.fits; k++)
+        best = l->lean.plans.at[k];
+    if (!best.fits)
+        return;
+    const bool refused = l->refused;
+    l->blends = true;
+    double room = room_of(l, &best);
+    for (int32_t k = 0, n = 0; k < TRIES && n < REFUSALS; k++) {
+        search_lean_plan next = best;
+        next.value = fs_memdup(l->anew.arena, best.value,
+                               (size_t)net->n_nodes * sizeof *best.value);
+        search_lean_blend(net, &l->lean, (int64_t)room, deadline, l->anew.arena,
+                          &next);
+        if (!(next.cost < fmin(best.cost, l->z->kept.cost_s)))
+            break;
+        next.fits = look_at(l, &next);
+        if (next.fits)
+            best = next;
+        n += !next.fits;
+        room = fmin(room_of(l, &next), next.fits ? INFINITY : .99 * room);
+        if (room <= (double)best.bytes || fs_deadline_over(&deadline))
+            break;
+    }
+    l->refused = refused;
+}
+
+/* A baseline's engine has none of it, nor a planner's recipes. */
+static bool wants_blends(const search_level0 *z)
+{
+    return z->engine == search_ilp && !z->problem->rounds &&
+           !(z->problem->without & SEARCH_BLENDS);
+}
+
 /* False: there are none. */
 static bool lean_plans_of(search_level0 *z, search_candidate *c, bool leanest,
                           leaning *l)
@@ -143,6 +199,10 @@ static bool lean_plans_of(search_level0 *z, search_candidate *c, bool leanest,
     search_lean_plans(&anew->built.net, leanest ? &leanest_will_do : &wish,
                       deadline, anew->arena, &l->lean);
     c->cut_short = is_sweeping(z) && fs_deadline_over(&deadline);
+    c->steps += anew->steps;
+    anew->steps = 0;
+    if (!leanest && wants_blends(z))
+        blend(l, search_rest(z, anew));
     c->steps += anew->steps;
     return true;
 }

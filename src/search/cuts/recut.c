@@ -51,6 +51,8 @@ enum { IN_A_ROW = 8, TRIES = 40, GLANCES = 4, EARLY_GLANCES = 8, AT_ONCE = 2 };
 /* What a node of a network takes at least, in steps: where that is more than
  * there is, it is not begun. Attempts are few that the work is not enough for;
  * and as many end cuts of what has no plan. */
+/* Of an attempt, and of it before all others had theirs. */
+enum { PASSES = 4, FIRST_PASSES = 2 };
 enum { NODE_STEPS = 100000, FEW_TRIES = 4, SOON = 2 };
 
 /* ---- attempts ---- */
@@ -152,28 +154,34 @@ static int32_t list_open(const search_level0 *z, search_candidate *const *list,
     return n_open;
 }
 
-/* With growing effort, while it is the best or may be. Where memory decides no
- * cut has the work of all: to close one finds no better ones. */
-static fs_status attempt(search_recutter *r, search_candidate **list, int32_t n,
-                         fs_err *err)
+static void keep_if_best(search_recutter *r, search_candidate **list, int32_t n)
 {
-    enum { PASSES = 4 };
     search_level0 *z = r->z;
-    search_candidate *open[AT_ONCE];
-    if (z->memory_decides)
-        search_end_cuts_at(r, search_steps(z) + (int64_t)(r->usual / IN_A_ROW));
-    for (int32_t pass = 0; pass < PASSES && !search_over(z); pass++) {
-        const int32_t n_open = list_open(z, list, n, pass, open);
-        if (n_open == 0)
-            break;
-        FS_TRY(search_solve_few(z, open, n_open, pass, err));
-    }
     search_end_cuts_at(r, r->end);
     for (int32_t k = 0; k < n; k++)
         if (z->best == list[k] && !search_keep_fitting(z) &&
             !search_cuts_over(r))
             search_anchor_one(z, list[k]);
     z->best_s = search_best_known(z);
+}
+
+/* With growing effort, while it is the best or may be. Where memory decides no
+ * cut has the work of all: to close one finds no better ones. */
+static fs_status attempt(search_recutter *r, search_candidate **list, int32_t n,
+                         fs_err *err)
+{
+    search_level0 *z = r->z;
+    search_candidate *open[AT_ONCE];
+    const int32_t passes = z->memory_decides ? PASSES : FIRST_PASSES;
+    if (z->memory_decides)
+        search_end_cuts_at(r, search_steps(z) + (int64_t)(r->usual / IN_A_ROW));
+    for (int32_t pass = 0; pass < passes && !search_over(z); pass++) {
+        const int32_t n_open = list_open(z, list, n, pass, open);
+        if (n_open == 0)
+            break;
+        FS_TRY(search_solve_few(z, open, n_open, pass, err));
+    }
+    keep_if_best(r, list, n);
     return FS_OK;
 }
 
@@ -296,7 +304,7 @@ static fs_status try_next(search_recutter *r, bool last, int32_t *n,
     return FS_OK;
 }
 
-fs_status search_try_proposals(search_recutter *r, int32_t in_a_row,
+static fs_status try_proposals(search_recutter *r, int32_t in_a_row,
                                fs_err *err)
 {
     search_level0 *z = r->z;
@@ -323,6 +331,38 @@ fs_status search_try_proposals(search_recutter *r, int32_t in_a_row,
         go_on(r);
         since = (double)search_steps(z);
     }
+    return FS_OK;
+}
+
+/* What is the best of them gets the work that closes it when the others that
+ * promise something were tried, which may be better for less. */
+static fs_status close_best(search_recutter *r, fs_err *err)
+{
+    search_level0 *z = r->z;
+    search_candidate *c = z->kept.from;
+    if (!c || !c->part || z->memory_decides)
+        return FS_OK;
+    for (int32_t pass = FIRST_PASSES;
+         pass < PASSES && !search_cuts_over(r) && !c->settled &&
+         !search_proven(c->record.lower_bound_s, search_enough(z));
+         pass++)
+        FS_TRY(search_solve_few(z, &c, 1, pass, err));
+    keep_if_best(r, &c, 1);
+    return FS_OK;
+}
+
+fs_status search_try_proposals(search_recutter *r, int32_t in_a_row,
+                               fs_err *err)
+{
+    search_level0 *z = r->z;
+    double best_s;
+    do {
+        FS_TRY(try_proposals(r, in_a_row, err));
+        best_s = z->best_s;
+        FS_TRY(close_best(r, err));
+        if (z->best_s < best_s)
+            search_propose_for(r, z->kept.from);
+    } while (z->best_s < best_s);
     return FS_OK;
 }
 

@@ -58,7 +58,7 @@ static const search_lean_plan *find_better(const lean *l,
     return NULL;
 }
 
-static bool fits(lean *l, const search_lean_plan *found)
+static bool fits(lean *l, search_lean_plan *found)
 {
     const search_lean_wish *wish = &l->wish;
     return found->bytes <= wish->limit &&
@@ -220,4 +220,34 @@ void search_lean_plans(const search_net *net, const search_lean_wish *wish,
         light = v == FITS ? 0 : light + 1;
     }
     qsort(out->plans.at, (size_t)out->plans.n, sizeof *out->plans.at, by_cost);
+}
+
+/* Between the minimisers of two weights there is none, but mixtures of both:
+ * these use up what room there is. */
+void search_lean_blend(const search_net *net, const search_lean *all,
+                       int64_t limit, fs_deadline deadline, fs_arena *arena,
+                       search_lean_plan *out)
+{
+    enum { PASSES = 3 };
+    search_net within = *net;
+    search_sums sums = search_sums_new(net, arena);
+    within.limit_bytes = fs_new(arena, int64_t, net->n_limits);
+    for (int32_t k = 0; k < net->n_limits; k++)
+        within.limit_bytes[k] = limit;
+    double was = INFINITY;
+    for (int32_t pass = 0; pass < PASSES && out->cost < was; pass++) {
+        int64_t steps = 0;
+        was = out->cost;
+        for (int32_t k = 0; k < all->plans.n; k++)
+            search_net_cross(&within, out->value, all->plans.at[k].value, arena,
+                             &steps);
+        out->cost = search_net_improve(&within, out->value, arena, &steps);
+        fs_deadline_spend(&deadline, steps);
+        if (fs_deadline_over(&deadline))
+            break;
+    }
+    search_net_sums(net, out->value, &sums);
+    out->bytes = fullest(net, &sums);
+    out->fits = false;
+    out->full = 0;
 }

@@ -13,13 +13,14 @@ typedef struct search_lean_plan {
     int64_t bytes; /* of the fullest moment */
     int32_t *value;
     bool fits;
+    double full; /* what it takes when looked at, of its limit; 0: not known */
 } search_lean_plan;
 typedef struct search_lean_wish {
     int64_t limit;  /* of each moment; 0: the leanest will do */
     double below_s; /* what costs more is not wanted */
     /* Does it fit when it is looked at? One that does under a limit does under
      * every larger one. NULL: what keeps the limit does. */
-    bool (*fits)(void *ctx, const search_lean_plan *found);
+    bool (*fits)(void *ctx, search_lean_plan *found);
     void *ctx;
 } search_lean_wish;
 typedef struct search_lean {
@@ -30,5 +31,10 @@ double search_lean_fastest(const search_net *net, fs_deadline deadline,
                            fs_arena *arena);
 void search_lean_plans(const search_net *net, const search_lean_wish *wish,
                        fs_deadline deadline, fs_arena *arena, search_lean *out);
+/* A plan that keeps the limit takes parts of all these over, and single values,
+ * as long as that makes it cheaper within the limit. */
+void search_lean_blend(const search_net *net, const search_lean *all,
+                       int64_t limit, fs_deadline deadline, fs_arena *arena,
+                       search_lean_plan *out);
 
 #endif
