@@ -5,6 +5,7 @@
 #include "config.h"
 #include "search/attempt.h"
 #include "search/built.h"
+#include "search/crew.h"
 #include "search/known.h"
 #include "search/lay_out.h"
 #include "search/shares.h"
@@ -38,7 +39,7 @@ enum {
 
 typedef struct tally {
     int32_t dense, ways, moves, below, configs, above, sharp, cuts, over, near;
-    int32_t families, apart, mixed, raised;
+    int32_t families, apart, mixed, raised, listed, together;
 } tally;
 
 static ir_graph *train(const char *spec)
@@ -159,6 +160,33 @@ static void try_family(search_level0 *z, int32_t n_stages, int32_t devices,
     z->all.n = n;
 }
 
+/* Looked at together, those that differ by their meshes once, each has what is
+ * said of it alone. */
+static void try_together(search_level0 *z, int32_t devices, tally *t)
+{
+    search_candidate c[6], *list[6];
+    int32_t n = 0;
+    for (int32_t p = 1; p <= 4; p *= 2)
+        for (int32_t k = 0; k < 2; k++) {
+            c[n] = (search_candidate){.graph = &z->problem->graphs[0],
+                                      .n_stages = p,
+                                      .depth = 1,
+                                      .mesh = {1, {devices / p}},
+                                      .schedule = z->problem->schedule,
+                                      .share = 1};
+            if (k)
+                c[n].mesh = (ir_mesh){2, {devices / p / 2, 2}};
+            list[n] = &c[n];
+            n++;
+        }
+    search_look_at_shares(z, list, n);
+    for (int32_t k = 0; k < n; k++) {
+        const double alone = search_share_floor(z, &c[k]);
+        t->together += c[k].any_cut_s >= alone && c[k].any_cut_s <= alone;
+    }
+    t->listed += n;
+}
+
 static void try_configs(const hw_cluster *cluster, const cost_model *cost,
                         const ir_graph *g, tally *t)
 {
@@ -190,6 +218,9 @@ static void try_configs(const hw_cluster *cluster, const cost_model *cost,
     for (int32_t p = 2; p <= cluster->n_devices / 4; p++)
         if (cluster->n_devices % (4 * p) == 0)
             try_family(&z, p, cluster->n_devices / p, t);
+    if (cluster->n_devices % 8 == 0)
+        try_together(&z, cluster->n_devices, t);
+    search_crew_dismiss(&z);
     fs_arena_destroy(arena);
     search_known_destroy(problem.known);
 }
@@ -227,5 +258,7 @@ int main(void)
     tap_equal_int(t.apart, 0, "a cut's shares are said of all its meshes");
     tap_ok(t.raised > 0, "and sometimes more than nodes say of any cut");
     tap_equal_int(t.mixed, 0, "but are no bound of every cut");
+    tap_ok(t.listed > 0 && t.together == t.listed,
+           "looked at together they have what is said of each");
     return tap_done();
 }

@@ -152,16 +152,23 @@ bool search_every_cut_open(const search_level0 *z, double enough)
            !search_proven(least->any_cut_s, enough);
 }
 
-/* Nodes of those that the work is enough for. */
-static void look_at_many(search_level0 *z, const open_cut *list, int32_t n,
-                         fs_arena *scratch)
+/* Nodes of those that the work is enough for; how many are open. */
+static int32_t look_at_many(search_level0 *z, double wanted, double many,
+                            open_cut *list)
 {
-    search_candidate **few = fs_new(scratch, search_candidate *, n);
-    int32_t n_few = 0;
-    for (int32_t k = 0; k < n; k++)
-        if (!list[k].c->nodes && !list[k].c->arena)
-            few[n_few++] = list[k].c;
-    search_crew_run(z, search_look_at_nodes, few, n_few);
+    fs_arena *scratch = fs_arena_create();
+    search_candidate **few = fs_new(scratch, search_candidate *, z->all.n);
+    int32_t n, n_few;
+    do {
+        n = list_open_cuts(z, wanted, list);
+        n_few = 0;
+        for (int32_t k = 0; k < n && k < many; k++)
+            if (!list[k].c->nodes && !list[k].c->arena)
+                few[n_few++] = list[k].c;
+        search_crew_run(z, search_look_at_nodes, few, n_few);
+    } while (n_few > 0 && !search_over(z));
+    fs_arena_destroy(scratch);
+    return n;
 }
 
 /* By what the first of them took, when nodes tell what others promise. */
@@ -170,15 +177,10 @@ static bool may_pay(search_level0 *z, open_cut *list, int32_t n, double *wanted,
 {
     const double least = list[0].c->any_cut_s, begun = (double)search_steps(z);
     const int32_t some = n < FIRST ? n : FIRST;
-    fs_arena *scratch = fs_arena_create();
     weigh_few(z, list, some, wanted);
     const double now = (double)search_steps(z);
     const double each = fmax((now - begun) / some, 1);
-    const double many = fmax(most - now, 0) / each + BATCH;
-    n = list_open_cuts(z, *wanted, list);
-    look_at_many(z, list, many < n ? (int32_t)many : n, scratch);
-    n = list_open_cuts(z, *wanted, list);
-    fs_arena_destroy(scratch);
+    n = look_at_many(z, *wanted, fmax(most - now, 0) / each + BATCH, list);
     return n == 0 || pays(list, n, least, *wanted, each, most - now);
 }
 
