@@ -21,8 +21,12 @@ static const char *const specs[] = {
     "gpt,layers=2,hidden=64,heads=4,seq=32,vocab=130",
     "moe,layers=2,hidden=64,heads=4,seq=32,vocab=130",
     "bert,layers=2,hidden=64,heads=4,seq=32,vocab=130",
+    "llama,layers=2,hidden=64,heads=4,seq=32,vocab=130",
+    "t5,layers=2,hidden=64,heads=4,seq=32,vocab=130",
     "vit",
     "lstm",
+    "gru",
+    "dlrm",
     "resnet,depth=18",
     "wide-deep",
     "mlp"};
@@ -42,12 +46,15 @@ typedef struct tally {
     int32_t families, apart, mixed, raised, listed, together;
 } tally;
 
-static ir_graph *train(const char *spec)
+/* In 16 bits, unless narrow is IR_F32. */
+static ir_graph *train(const char *spec, ir_dtype narrow)
 {
     fs_err err = {0};
     ir_graph *g = NULL;
     if (zoo_build(spec, BATCH, &err, &g) == FS_OK) {
         ir_train_options options = ir_train_defaults();
+        if (narrow != IR_F32)
+            ir_rewrite_precision(g, narrow);
         if (ir_train(g, &options, &err) == FS_OK)
             return g;
     }
@@ -225,19 +232,25 @@ static void try_configs(const hw_cluster *cluster, const cost_model *cost,
     search_known_destroy(problem.known);
 }
 
+static void try_graph(const ir_graph *g, tally *t)
+{
+    for (int32_t i = 0; i < CLUSTERS; i++) {
+        fs_arena *arena = fs_arena_create();
+        const hw_cluster *cluster = open_cluster(clusters[i], arena);
+        const cost_model *cost = cost_model_create(cluster, arena);
+        try_nodes(cost, g, t);
+        try_configs(cluster, cost, g, t);
+        fs_arena_destroy(arena);
+    }
+}
+
 int main(void)
 {
+    static const ir_dtype narrow[] = {IR_F32, IR_BF16, IR_F16};
     tally t = {0};
-    for (int32_t k = 0; k < SPECS; k++) {
-        ir_graph *g = train(specs[k]);
-        for (int32_t i = 0; i < CLUSTERS; i++) {
-            fs_arena *arena = fs_arena_create();
-            const hw_cluster *cluster = open_cluster(clusters[i], arena);
-            const cost_model *cost = cost_model_create(cluster, arena);
-            try_nodes(cost, g, &t);
-            try_configs(cluster, cost, g, &t);
-            fs_arena_destroy(arena);
-        }
+    for (int32_t k = 0; k < 3 * SPECS; k++) {
+        ir_graph *g = train(specs[k / 3], narrow[k % 3]);
+        try_graph(g, &t);
         ir_graph_destroy(g);
     }
     printf("# %d dense nodes, %d ways; %d configurations, half of the bound or "
