@@ -257,8 +257,7 @@ int main(void)
            "more of %d\n",
            t.dense, t.ways, t.configs, t.sharp);
     tap_ok(t.dense > 0 && t.ways > t.dense, "zoo: there are dense nodes");
-    tap_equal_int(t.below, 0,
-                  "a node takes its share, however it is cut");
+    tap_equal_int(t.below, 0, "a node takes its share, however it is cut");
     tap_ok(t.moves > 0, "and of what it moves about as much");
     tap_equal_int(t.above, 0,
                   "a number of stages promises no more than a mesh");

@@ -283,10 +283,9 @@ double cost_share_least(const cost_model *model, const ir_node *node,
         const hw_device *device = &model->cluster->groups[g].device;
         const point_range points = model->points[g][node->op];
         const plan_demand demand =
-            !points.n ? roofline(device, node->op, &alone)
-            : node->chain
-                ? (plan_demand){.total_s = device->launch_s}
-                : measured(device, points, node->op, &alone);
+            !points.n     ? roofline(device, node->op, &alone)
+            : node->chain ? (plan_demand){.total_s = device->launch_s}
+                          : measured(device, points, node->op, &alone);
         least = fmin(least, demand.total_s);
     }
     return least;

@@ -2,8 +2,8 @@
  * over the D devices of a stage, and whatever mesh they are, each of them
  * launches it, and one at least has a D-th of its work: of its operations, of
  * the bytes that it reads and of those that it writes. So with a, b the sums of
- * that over all nodes, and a_i, b_i over the heaviest piece (pieces.c), p stages
- * take
+ * that over all nodes, and a_i, b_i over the heaviest piece (pieces.c), p
+ * stages take
  *
  *   q a + (m - q) max(a / p, a_i) + max(b / p, b_i)
  *
@@ -62,8 +62,8 @@ static void find_kinds(const search_level0 *z, const ir_graph *graph,
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const ir_node *node = &graph->nodes.at[v];
         const ir_work work = cost_whole_work(graph, v);
-        const kind_key key = {(int64_t)node->op, work.narrow,
-                              work.flop,         work.read_bytes,
+        const kind_key key = {(int64_t)node->op,  work.narrow,
+                              work.flop,          work.read_bytes,
                               work.written_bytes, node->chain};
         int32_t *kind = search_memo_at(&known, &key, sizeof key);
         if (*kind < 0) {
