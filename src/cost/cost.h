@@ -114,15 +114,13 @@ double cost_node_seconds(const cost_model *model, const ir_graph *graph,
                          int32_t node, const ir_nd_sig *sig,
                          const plan_stage *stage);
 bool cost_node_per_step(const ir_graph *graph, int32_t node);
-/* No more than a node's seconds, however it is cut and wherever it runs. */
-double cost_node_least(const cost_model *model, const ir_graph *graph,
-                       int32_t node);
-/* Seconds that a dense op (ir_op_is_dense) takes on one device for so many
- * operations, whatever else it moves; and those of all of a node, of which the
- * busiest of n devices has an n-th at least, however it is cut. */
-double cost_dense_least(const cost_model *model, ir_op_kind op,
-                        const ir_work *work);
-ir_work cost_dense_work(const ir_graph *graph, int32_t node);
+/* Seconds that a node takes at least on one device that does such a share of
+ * its work, whatever kind of device that is; and all of the work of a node, of
+ * which the busiest of n devices has an n-th at least, operations, bytes read
+ * and bytes written, however it is cut. */
+double cost_share_least(const cost_model *model, const ir_node *node,
+                        const ir_work *share);
+ir_work cost_whole_work(const ir_graph *graph, int32_t node);
 /* Would the node take no longer, however it is cut and wherever it runs, if
  * some of its operands were 16-bit floats in the place of floats? */
 bool cost_narrow_is_no_slower(const cost_model *model, const ir_node *node);

@@ -272,23 +272,32 @@ plan_demand cost_op_on(const cost_model *model, int32_t g,
     return demand;
 }
 
-double cost_dense_least(const cost_model *model, ir_op_kind op,
-                        const ir_work *work)
+/* Steps of a chain come tile by tile: of one that is measured only the launch
+ * is sure. */
+double cost_share_least(const cost_model *model, const ir_node *node,
+                        const ir_work *share)
 {
-    const ir_work alone = {.flop = work->flop, .narrow = work->narrow};
+    const ir_op_class op_class = ir_op_class_of(node->op);
+    const ir_work alone = {.flop = share->flop,
+                           .read_bytes = share->read_bytes,
+                           .written_bytes = share->written_bytes,
+                           .narrow = share->narrow};
     double least = INFINITY;
+    if (op_class == IR_CLASS_SOURCE || op_class == IR_CLASS_VIEW)
+        return 0;
     for (int32_t g = 0; g < model->cluster->n_groups; g++) {
         const hw_device *device = &model->cluster->groups[g].device;
-        const point_range points = model->points[g][op];
-        const plan_demand demand = points.n
-                                       ? measured(device, points, op, &alone)
-                                       : roofline(device, op, &alone);
+        const point_range points = model->points[g][node->op];
+        const plan_demand demand =
+            !points.n     ? roofline(device, node->op, &alone)
+            : node->chain ? (plan_demand){.total_s = device->launch_s}
+                          : measured(device, points, node->op, &alone);
         least = fmin(least, demand.total_s);
     }
     return least;
 }
 
-ir_work cost_dense_work(const ir_graph *graph, int32_t node)
+ir_work cost_whole_work(const ir_graph *graph, int32_t node)
 {
     const ir_nd_sig sig = {0};
     const ir_mesh one = {0};

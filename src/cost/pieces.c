@@ -15,19 +15,6 @@ double cost_node_seconds(const cost_model *model, const ir_graph *graph,
     return cost_shared_seconds(model, stage, &demand);
 }
 
-double cost_node_least(const cost_model *model, const ir_graph *graph,
-                       int32_t node)
-{
-    const hw_cluster *cluster = cost_cluster(model);
-    const ir_op_class op_class = ir_op_class_of(graph->nodes.at[node].op);
-    double least = cluster->groups[0].device.launch_s;
-    if (op_class == IR_CLASS_SOURCE || op_class == IR_CLASS_VIEW)
-        return 0;
-    for (int32_t g = 1; g < cluster->n_groups; g++)
-        least = fmin(least, cluster->groups[g].device.launch_s);
-    return least;
-}
-
 bool cost_node_per_step(const ir_graph *graph, int32_t node)
 {
     const ir_node *n = &graph->nodes.at[node];

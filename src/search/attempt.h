@@ -57,8 +57,9 @@ fs_status search_solve_whole(search_level0 *z, search_candidate *c,
 /* Bounds whatever the cut: from shares of its work alone (shares.h), from
  * seconds of nodes, from all tables but bytes. */
 void search_look(search_level0 *z, search_candidate *c);
-/* First by shares alone. */
-void search_look_at_shares(search_level0 *z, search_candidate *c);
+/* First by shares alone, once for those that differ by their meshes. */
+void search_look_at_shares(search_level0 *z, search_candidate *const *list,
+                           int32_t n);
 /* By seconds of nodes, whether shares are enough or not. */
 void search_look_at_nodes(search_level0 *z, search_candidate *c);
 void search_weigh(search_level0 *z, search_candidate *c);

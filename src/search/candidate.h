@@ -71,6 +71,7 @@ typedef struct search_candidate {
     int32_t asked_in;            /* this round, */
     double asked_s;              /* with so much work; 0: never */
     bool looked, weighed, tried; /* how far the first pass came with it, */
+    bool nodes;                  /* its nodes were looked at, whatever the cut */
     int32_t cut;                 /* and with its own cut: SEARCH_CUT, all the
                                     way */
     bool shared;                 /* shares of its own cut were looked at */

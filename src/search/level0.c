@@ -280,17 +280,23 @@ static bool has_many_beside(const search_level0 *z, const search_candidate *c)
 }
 
 /* What shares say of all meshes at once comes first: of any cut, then of their
- * own. */
+ * own. Where meshes are many that is all: nodes of each hardly say more of it,
+ * and are looked at when it is cut or weighed. */
 static void run_looks(search_level0 *z)
 {
     fs_arena *scratch = fs_arena_create();
     search_candidate **all = fs_new(scratch, search_candidate *, z->all.n);
     int32_t n = next_batch(z, is_to_look_at, z->all.n, all);
-    search_crew_run(z, search_look_at_shares, all, n);
+    search_look_at_shares(z, all, n);
     for (int32_t k = 0; k < n; k++)
         if (is_to_look_at(z, all[k]) && all[k]->schedule && !all[k]->shared &&
             has_many_beside(z, all[k]))
             search_share_own(z, all[k]);
+    bool *many = fs_new(scratch, bool, n);
+    for (int32_t k = 0; k < n; k++)
+        many[k] = is_to_look_at(z, all[k]) && has_many_beside(z, all[k]);
+    for (int32_t k = 0; k < n; k++)
+        all[k]->looked |= many[k];
     n = next_batch(z, is_to_look_at, z->all.n, all);
     search_crew_run(z, search_look, all, n);
     fs_arena_destroy(scratch);

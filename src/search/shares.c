@@ -1,8 +1,9 @@
 /* What all meshes of a number of stages have in common. However a node is cut
  * over the D devices of a stage, and whatever mesh they are, each of them
- * launches it, and one at least has a D-th of its operations if it is dense. So
- * with a, b the sums of that over all nodes, and a_i, b_i over the heaviest
- * piece (pieces.c), p stages take
+ * launches it, and one at least has a D-th of its work: of its operations, of
+ * the bytes that it reads and of those that it writes. So with a, b the sums of
+ * that over all nodes, and a_i, b_i over the heaviest piece (pieces.c), p
+ * stages take
  *
  *   q a + (m - q) max(a / p, a_i) + max(b / p, b_i)
  *
@@ -13,6 +14,7 @@
 #include "search/shares.h"
 
 #include "search/built.h"
+#include "search/engine/memo.h"
 #include "search/known.h"
 #include "search/lay_out.h"
 #include "search/space.h"
@@ -20,52 +22,85 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct dense_node {
-    int32_t node, piece;
+/* Nodes of an op and of as much work: they have equal shares. */
+typedef struct share_kind {
+    const ir_node *node; /* one of them */
+    ir_work work;        /* all of it */
+} share_kind;
+
+/* So many nodes of a kind in a piece. */
+typedef struct share_count {
+    int32_t kind, piece, n;
     bool per_step;
-    ir_op_kind op;
-    ir_work work; /* all of it */
-} dense_node;
+} share_count;
 
-typedef FS_VEC(dense_node) dense_nodes;
-
-/* Of nodes that no cut leaves out. */
+/* Of nodes that no cut leaves out; [n_pieces, and of no piece]. */
 typedef struct shares_of_cuts {
-    double *launch_s[2]; /* [n_pieces, and of no piece] of nodes that are not
-                            dense: per micro-batch, per step */
-    dense_nodes dense;
+    FS_VEC(share_count) counts;
 } shares_of_cuts;
 
 struct search_shares {
     int32_t n_pieces;
     search_partings partings;
+    FS_VEC(share_kind) kinds;
+    int32_t *kind_of;   /* [nodes] */
     shares_of_cuts *at; /* [partings.n] */
 };
 
-static void add_node(const search_level0 *z, const ir_graph *graph, int32_t v,
-                     int32_t piece, shares_of_cuts *shares)
+/* No padding. */
+typedef struct kind_key {
+    int64_t op, narrow, flop, read_bytes, written_bytes;
+    const void *chain;
+} kind_key;
+
+static void find_kinds(const search_level0 *z, const ir_graph *graph,
+                       struct search_shares *all)
 {
-    const bool per_step = cost_node_per_step(graph, v);
-    const ir_op_kind op = graph->nodes.at[v].op;
-    if (ir_op_is_dense(op))
-        fs_push(
-            z->scratch, &shares->dense,
-            ((dense_node){v, piece, per_step, op, cost_dense_work(graph, v)}));
-    else
-        shares->launch_s[per_step][piece] +=
-            cost_node_least(z->problem->cost, graph, v);
+    fs_arena *scratch = fs_arena_create();
+    search_memo known = {.arena = scratch};
+    all->kind_of = fs_new(z->scratch, int32_t, graph->nodes.n);
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        const ir_node *node = &graph->nodes.at[v];
+        const ir_work work = cost_whole_work(graph, v);
+        const kind_key key = {(int64_t)node->op,  work.narrow,
+                              work.flop,          work.read_bytes,
+                              work.written_bytes, node->chain};
+        int32_t *kind = search_memo_at(&known, &key, sizeof key);
+        if (*kind < 0) {
+            *kind = all->kinds.n;
+            fs_push(z->scratch, &all->kinds, ((share_kind){node, work}));
+        }
+        all->kind_of[v] = *kind;
+    }
+    fs_arena_destroy(scratch);
 }
 
+/* No padding. */
+typedef struct count_key {
+    int32_t kind, piece, per_step;
+} count_key;
+
 static void add_up(const search_level0 *z, const ir_graph *graph,
-                   const search_ranks *ranks, const search_parting *parting,
-                   shares_of_cuts *shares)
+                   const search_ranks *ranks, const struct search_shares *all,
+                   const search_parting *parting, shares_of_cuts *shares)
 {
-    for (int32_t i = 0; i < 2; i++)
-        shares->launch_s[i] = fs_new(z->scratch, double, ranks->n + 1);
-    for (int32_t v = 0; v < graph->nodes.n; v++)
-        if (!parting->gone || !parting->gone[v])
-            add_node(z, graph, v,
-                     ranks->rank[v] < 0 ? ranks->n : ranks->rank[v], shares);
+    fs_arena *scratch = fs_arena_create();
+    search_memo known = {.arena = scratch};
+    for (int32_t v = 0; v < graph->nodes.n; v++) {
+        if (parting->gone && parting->gone[v])
+            continue;
+        const count_key key = {all->kind_of[v],
+                               ranks->rank[v] < 0 ? ranks->n : ranks->rank[v],
+                               cost_node_per_step(graph, v)};
+        int32_t *place = search_memo_at(&known, &key, sizeof key);
+        if (*place < 0) {
+            *place = shares->counts.n;
+            fs_push(z->scratch, &shares->counts,
+                    ((share_count){key.kind, key.piece, 0, key.per_step}));
+        }
+        shares->counts.at[*place].n++;
+    }
+    fs_arena_destroy(scratch);
 }
 
 static search_partings partings_of(const search_level0 *z,
@@ -90,9 +125,10 @@ const struct search_shares *search_find_shares(search_level0 *z)
         all[k].n_pieces = ranks->n;
         all[k].partings = partings_of(z, problem->graphs[k].graph, ranks);
         all[k].at = fs_new(z->scratch, shares_of_cuts, all[k].partings.n);
+        find_kinds(z, problem->graphs[k].graph, &all[k]);
         for (int32_t i = 0; i < all[k].partings.n; i++)
-            add_up(z, problem->graphs[k].graph, ranks, &all[k].partings.at[i],
-                   &all[k].at[i]);
+            add_up(z, problem->graphs[k].graph, ranks, &all[k],
+                   &all[k].partings.at[i], &all[k].at[i]);
     }
     return all;
 }
@@ -140,43 +176,50 @@ static const shares_of_cuts *cuts_of(search_level0 *z,
 }
 
 /* On a stage of so many devices. */
-static double dense_seconds(const search_level0 *z, const dense_node *node,
+static double share_seconds(const search_level0 *z, const share_kind *kind,
                             int32_t devices)
 {
-    ir_work share = node->work;
+    ir_work share = kind->work;
     share.flop /= devices;
-    return cost_dense_least(z->problem->cost, node->op, &share);
+    share.read_bytes /= devices;
+    share.written_bytes /= devices;
+    return cost_share_least(z->problem->cost, kind->node, &share);
+}
+
+/* [kinds] */
+static double *seconds_of_kinds(const search_level0 *z,
+                                const struct search_shares *all,
+                                int32_t devices, fs_arena *arena)
+{
+    double *s = fs_new(arena, double, all->kinds.n);
+    for (int32_t k = 0; k < all->kinds.n; k++)
+        s[k] = share_seconds(z, &all->kinds.at[k], devices);
+    return s;
 }
 
 double *search_share_seconds(search_level0 *z, const search_candidate *c,
                              fs_arena *arena)
 {
     const ir_graph *graph = c->graph->graph;
-    const dense_nodes *dense = &cuts_of(z, c)->dense;
+    const struct search_shares *all = shares_of(z, c->graph);
     const bool *gone = search_parts_of(z, c)->gone;
+    const double *of_kind =
+        seconds_of_kinds(z, all, ir_mesh_size(&c->mesh), arena);
     double *s = fs_new(arena, double, graph->nodes.n);
     for (int32_t v = 0; v < graph->nodes.n; v++)
         if (!gone || !gone[v])
-            s[v] = cost_node_least(z->problem->cost, graph, v);
-    for (int32_t k = 0; k < dense->n; k++)
-        s[dense->at[k].node] =
-            dense_seconds(z, &dense->at[k], ir_mesh_size(&c->mesh));
+            s[v] = of_kind[all->kind_of[v]];
     return s;
 }
 
-/* [piece, and of none] Seconds on stages of so many devices. */
-static double *seconds_of(const search_level0 *z, const shares_of_cuts *shares,
-                          int32_t n_pieces, int32_t devices, bool per_step,
-                          fs_arena *arena)
+/* [per micro-batch, per step][piece, and of none] */
+static void add_seconds(const shares_of_cuts *shares, const double *of_kind,
+                        double *const *s)
 {
-    double *s = fs_memdup(arena, shares->launch_s[per_step],
-                          ((size_t)n_pieces + 1) * sizeof *s);
-    for (int32_t k = 0; k < shares->dense.n; k++) {
-        const dense_node *node = &shares->dense.at[k];
-        if (node->per_step == per_step)
-            s[node->piece] += dense_seconds(z, node, devices);
+    for (int32_t k = 0; k < shares->counts.n; k++) {
+        const share_count *one = &shares->counts.at[k];
+        s[one->per_step][one->piece] += one->n * of_kind[one->kind];
     }
-    return s;
 }
 
 typedef struct load {
@@ -198,17 +241,18 @@ static load load_of(int32_t n, const double *micro, double times,
 
 double search_share_floor(search_level0 *z, search_candidate *c)
 {
-    const shares_of_cuts *shares = cuts_of(z, c);
+    const struct search_shares *all = shares_of(z, c->graph);
     const double m = c->graph->micro_batches, p = search_groups(c);
     const double fill = search_least_fill(z, c);
-    const int32_t devices = ir_mesh_size(&c->mesh),
-                  n = shares_of(z, c->graph)->n_pieces;
+    const int32_t n = all->n_pieces;
     fs_arena *scratch = fs_arena_create();
     const double *none = fs_new(scratch, double, n + 1);
-    const double *micro = seconds_of(z, shares, n, devices, false, scratch);
-    const double *step = seconds_of(z, shares, n, devices, true, scratch);
-    const load a = load_of(n, micro, 1, none), b = load_of(n, none, 0, step),
-               both = load_of(n, micro, m, step);
+    double *s[2] = {fs_new(scratch, double, n + 1),
+                    fs_new(scratch, double, n + 1)};
+    add_seconds(cuts_of(z, c),
+                seconds_of_kinds(z, all, ir_mesh_size(&c->mesh), scratch), s);
+    const load a = load_of(n, s[0], 1, none), b = load_of(n, none, 0, s[1]),
+               both = load_of(n, s[0], m, s[1]);
     fs_arena_destroy(scratch);
     c->sim_s = fmax(c->sim_s, both.all / p);
     if (!search_is_crowded(z))
@@ -223,11 +267,8 @@ double search_share_floor(search_level0 *z, search_candidate *c)
 static double share_of(const search_level0 *z, const ir_graph *graph, int32_t v,
                        int32_t devices)
 {
-    const ir_op_kind op = graph->nodes.at[v].op;
-    if (!ir_op_is_dense(op))
-        return cost_node_least(z->problem->cost, graph, v);
-    const dense_node node = {.op = op, .work = cost_dense_work(graph, v)};
-    return dense_seconds(z, &node, devices);
+    const share_kind kind = {&graph->nodes.at[v], cost_whole_work(graph, v)};
+    return share_seconds(z, &kind, devices);
 }
 
 double search_share_cut_floor(const search_level0 *z, const search_layout *cut)

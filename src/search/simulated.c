@@ -35,11 +35,16 @@
 #include "plan/schedule.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Of the work done until then, and some where that was little. */
 #define SHARE 0.03
 #define LEAST_WORK_S 0.02
+/* Of what is missing, less than this is not worth the work, where that is
+ * enough for fewer than one in FEW. */
+enum { FEW = 20 };
+#define LITTLE_GAIN 0.1
 
 /* How far a bound was raised: by what all meshes of a number of stages have in
  * common, by seconds of nodes, of edges. */
@@ -586,20 +591,49 @@ static bool is_due(const sim_bounds *b, const sim_space *space)
     return false;
 }
 
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The least of all rises no further than to the first that the work is not
+ * enough for, by what one took: is that some of what is missing? */
+static bool pays(const sim_bounds *b, double each, double left)
+{
+    const double many = left / fmax(each, 1), best_s = b->z->kept.cost_s;
+    const int32_t n = b->all.n;
+    double *bound_s = fs_new(b->arena, double, n);
+    if (FEW * many >= n)
+        return true;
+    for (int32_t k = 0; k < n; k++)
+        bound_s[k] = b->all.at[k].bound_s;
+    qsort(bound_s, (size_t)n, sizeof *bound_s, by_size);
+    return bound_s[(int32_t)many] - bound_s[0] >
+           LITTLE_GAIN * (best_s - bound_s[0]);
+}
+
 double search_sim_bound(search_level0 *z)
 {
     sim_bounds b = {.z = z, .arena = fs_arena_create()};
     const double done = (double)search_steps(z);
     double most = done + fmax(SHARE * done, LEAST_WORK_S * FS_STEPS_PER_S);
     sim_space *least[AT_ONCE];
+    bool first = true;
     list_spaces(&b);
     while ((least[0] = least_but(&b, NULL))) {
         if (least[0]->level == EDGES || fs_end_reached(&z->end) ||
             (least[0]->level == NODES && (double)search_steps(z) >= most))
             break;
         if (least[0]->level == NODES) {
-            least[1] = least_but(&b, least[0]);
-            raise_edges(&b, least, 1 + is_due(&b, least[1]));
+            const double before = (double)search_steps(z);
+            const int32_t n =
+                1 + is_due(&b, least[1] = least_but(&b, least[0]));
+            raise_edges(&b, least, n);
+            const double now = (double)search_steps(z);
+            if (first && !pays(&b, (now - before) / n, most - now))
+                break;
+            first = false;
             continue;
         }
         const double before = (double)search_steps(z);
@@ -607,6 +641,7 @@ double search_sim_bound(search_level0 *z)
         if (least[0]->level == NODES) /* as if it had been looked at */
             most += (double)search_steps(z) - before;
     }
+    least[0] = least_but(&b, NULL);
     const double bound_s = least[0] ? least[0]->bound_s : 0;
     fs_arena_destroy(b.arena);
     return isfinite(bound_s) ? bound_s : 0;

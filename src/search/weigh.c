@@ -4,6 +4,7 @@
 #include "config.h"
 #include "search/attempt.h"
 #include "search/built.h"
+#include "search/crew.h"
 #include "search/engine/cfn.h"
 #include "search/effort.h"
 #include "search/lay_out.h"
@@ -29,10 +30,49 @@ static void raise_any_cut(search_candidate *c, double bound_s)
     c->weighed_s = fmax(c->weighed_s, bound_s);
 }
 
-void search_look_at_shares(search_level0 *z, search_candidate *c)
+/* Have they all that a bound by shares is of? */
+static bool shares_with(const search_candidate *a, const search_candidate *b)
 {
-    if (may_be_even(z))
-        raise_any_cut(c, search_share_floor(z, c));
+    return a->graph == b->graph && a->n_stages == b->n_stages &&
+           a->depth == b->depth && a->schedule == b->schedule &&
+           ir_mesh_size(&a->mesh) == ir_mesh_size(&b->mesh);
+}
+
+static void find_shares(search_level0 *z, search_candidate *c)
+{
+    c->any_cut_s = search_share_floor(z, c);
+}
+
+void search_look_at_shares(search_level0 *z, search_candidate *const *list,
+                           int32_t n)
+{
+    if (!may_be_even(z) || n == 0)
+        return;
+    fs_arena *scratch = fs_arena_create();
+    search_candidate **one = fs_new(scratch, search_candidate *, n);
+    int32_t *which = fs_new(scratch, int32_t, n), n_ones = 0;
+    for (int32_t k = 0; k < n; k++) {
+        int32_t at = n_ones;
+        while (at > 0 && !shares_with(one[at - 1], list[k]))
+            at--;
+        if (at == 0) {
+            one[n_ones] = fs_new(scratch, search_candidate, 1);
+            *one[n_ones] = (search_candidate){.graph = list[k]->graph,
+                                              .n_stages = list[k]->n_stages,
+                                              .depth = list[k]->depth,
+                                              .mesh = list[k]->mesh,
+                                              .schedule = list[k]->schedule,
+                                              .share = 1};
+            at = ++n_ones;
+        }
+        which[k] = at - 1;
+    }
+    search_crew_run(z, find_shares, one, n_ones);
+    for (int32_t k = 0; k < n; k++) {
+        raise_any_cut(list[k], one[which[k]]->any_cut_s);
+        list[k]->sim_s = fmax(list[k]->sim_s, one[which[k]]->sim_s);
+    }
+    fs_arena_destroy(scratch);
 }
 
 void search_look(search_level0 *z, search_candidate *c)
@@ -40,7 +80,7 @@ void search_look(search_level0 *z, search_candidate *c)
     c->looked = true;
     if (!may_be_even(z))
         return;
-    search_look_at_shares(z, c);
+    raise_any_cut(c, search_share_floor(z, c));
     if (search_proven(c->record.lower_bound_s, search_enough(z))) {
         c->looked = false; /* once more, when more is wanted */
         return;
@@ -50,7 +90,7 @@ void search_look(search_level0 *z, search_candidate *c)
 
 void search_look_at_nodes(search_level0 *z, search_candidate *c)
 {
-    c->looked = true;
+    c->looked = c->nodes = true;
     if (!may_be_even(z))
         return;
     c->arena = fs_arena_create();

@@ -99,25 +99,28 @@ static int32_t list_open_cuts(const search_level0 *z, double wanted,
  * all: nodes say more, and soon. */
 static void look_at_least(search_level0 *z, double wanted, fs_arena *scratch)
 {
-    search_candidate **list = fs_new(scratch, search_candidate *, z->all.n);
-    double least = wanted;
-    int32_t n = 0;
-    for (int32_t k = 0; k < z->all.n; k++)
-        if (is_of_cuts(z->all.at[k]) && z->all.at[k]->looked)
-            least = fmin(least, z->all.at[k]->any_cut_s);
-    for (int32_t k = 0; k < z->all.n; k++) {
-        search_candidate *c = z->all.at[k];
-        if (is_of_cuts(c) && !c->looked && !c->arena && c->any_cut_s < least)
-            list[n++] = c;
-    }
-    search_crew_run(z, search_look_at_nodes, list, n);
+    open_cut *list = fs_new(scratch, open_cut, z->all.n);
+    search_candidate *few[BATCH];
+    int32_t n;
+    do {
+        const int32_t n_open = list_open_cuts(z, wanted, list);
+        n = 0;
+        for (int32_t k = 0; k < n_open && n < BATCH; k++) {
+            search_candidate *c = list[k].c;
+            if (n == 0 && (c->nodes || c->arena))
+                break;
+            if (!c->nodes && !c->arena)
+                few[n++] = c;
+        }
+        search_crew_run(z, search_look_at_nodes, few, n);
+    } while (n > 0 && !search_over(z));
 }
 
 /* The first n of the list, a batch at most. */
 static void weigh_few(search_level0 *z, const open_cut *list, int32_t n_few,
                       double *wanted)
 {
-    search_candidate *few[BATCH];
+    search_candidate *few[BATCH] = {NULL};
     for (int32_t k = 0; k < n_few; k++)
         few[k] = list[k].c;
     search_say(z, few[0], "however it is cut");
@@ -153,6 +156,38 @@ bool search_every_cut_open(const search_level0 *z, double enough)
     return raised && !search_proven(least->any_cut_s, enough);
 }
 
+/* Nodes of those that the work is enough for; how many are open. */
+static int32_t look_at_many(search_level0 *z, double wanted, double many,
+                            open_cut *list)
+{
+    fs_arena *scratch = fs_arena_create();
+    search_candidate **few = fs_new(scratch, search_candidate *, z->all.n);
+    int32_t n, n_few;
+    do {
+        n = list_open_cuts(z, wanted, list);
+        n_few = 0;
+        for (int32_t k = 0; k < n && k < many; k++)
+            if (!list[k].c->nodes && !list[k].c->arena)
+                few[n_few++] = list[k].c;
+        search_crew_run(z, search_look_at_nodes, few, n_few);
+    } while (n_few > 0 && !search_over(z));
+    fs_arena_destroy(scratch);
+    return n;
+}
+
+/* By what the first of them took, when nodes tell what others promise. */
+static bool may_pay(search_level0 *z, open_cut *list, int32_t n, double *wanted,
+                    double most)
+{
+    const double least = list[0].c->any_cut_s, begun = (double)search_steps(z);
+    const int32_t some = n < FIRST ? n : FIRST;
+    weigh_few(z, list, some, wanted);
+    const double now = (double)search_steps(z);
+    const double each = fmax((now - begun) / some, 1);
+    n = look_at_many(z, *wanted, fmax(most - now, 0) / each + BATCH, list);
+    return n == 0 || pays(list, n, least, *wanted, each, most - now);
+}
+
 void search_prove_every_cut(search_level0 *z)
 {
     if (!z->kept.from || !search_has_every_cut(z->problem))
@@ -164,17 +199,16 @@ void search_prove_every_cut(search_level0 *z)
         done + fmax(SHARE * done, fmin(done, LITTLE_S * FS_STEPS_PER_S));
     double wanted = wanted_of(z);
     look_at_least(z, wanted, scratch);
-    const int32_t n = list_open_cuts(z, wanted, list);
-    const double least = n ? list[0].c->any_cut_s : 0;
-    for (int32_t k = 0, some = FIRST;
+    int32_t n = list_open_cuts(z, wanted, list);
+    if (n && may_pay(z, list, n, &wanted, most))
+        n = list_open_cuts(z, wanted, list);
+    else
+        n = 0;
+    for (int32_t k = 0, some = BATCH;
          k < n && !search_proven(list[k].c->any_cut_s, wanted) &&
          (double)search_steps(z) < most && !search_over(z);
-         k += some, some = BATCH) {
-        const double now = (double)search_steps(z);
+         k += some) {
         some = some < n - k ? some : n - k;
-        if (k == FIRST && !pays(list + k, n - k, least, wanted,
-                                fmax((now - done) / FIRST, 1), most - now))
-            break;
         weigh_few(z, list + k, some, &wanted);
     }
     fs_arena_destroy(scratch);

@@ -407,6 +407,7 @@ static fs_status try_unmeasured(search_recutter *r, fs_err *err)
 {
     search_level0 *z = r->z;
     search_candidate *c;
+    const double best_s = z->best_s;
     while (!search_cuts_over(r) && (c = next_unmeasured(z))) {
         const double left = (double)(r->end - search_steps(z));
         c->dealt = true;
@@ -415,7 +416,7 @@ static fs_status try_unmeasured(search_recutter *r, fs_err *err)
         propose_unmeasured(r, c);
         FS_TRY(search_try_proposals(r, SOON, err));
     }
-    return search_try_proposals(r, IN_A_ROW, err);
+    return z->best_s < best_s ? search_try_proposals(r, IN_A_ROW, err) : FS_OK;
 }
 
 /* ---- stages of different meshes ---- */
