@@ -507,6 +507,58 @@ static void again(uint64_t seed)
            "within less: mostly found, where there is one");
 }
 
+/* A plan that fits, stage by stage, and what prices prove without one: against
+ * the optimum. */
+static void soon(uint64_t seed)
+{
+    enum { N = 120 };
+    int wanted = 0, found = 0, near = 0, untrue = 0, high = 0, low = 0;
+    int64_t steps[2] = {0, 0};
+    for (int i = 0; i < N; i++) {
+        fs_arena *arena = fs_arena_create();
+        uint64_t rng = fs_mix(seed + 6000 + (uint64_t)i);
+        recipe shape = {24, 5, 3, 8, 0.15, 0.05, 0, 2, 0.7, 0.2, 1};
+        search_net *net = draw_net(&rng, &shape, arena);
+        search_budget budget = {
+            .deadline = fs_deadline_at((fs_end){INT64_MAX, NULL}, NULL),
+            .cutoff = INFINITY,
+            .gap = 0.01,
+            .reduce = true,
+            .plan = true};
+        fs_err err = {0};
+        fs_status status;
+        draw_limits(&rng, net, true);
+        const search_solution best = run("ilp", net, true, arena, &status);
+        search_solution out = {.cost = INFINITY};
+        if (status == FS_OK && best.memory_binds) {
+            wanted++;
+            search_ilp(net, &budget, arena, &err, &out);
+            steps[0] += best.steps;
+            steps[1] += out.steps;
+            found += isfinite(out.cost);
+            near += out.cost <= 1.05 * best.cost;
+            untrue += isfinite(out.cost) &&
+                      (out.cost != search_net_cost(net, out.value) ||
+                       out.lower_bound > best.cost * (1 + 1e-9));
+            search_prices prices = search_prices_new(net, arena);
+            const double bound = search_net_prove(net, &budget, &prices);
+            const double again =
+                search_net_press(net, &prices, 1, INFINITY, budget.deadline);
+            high += bound > best.cost * (1 + 1e-9);
+            low += again < bound * (1 - 1e-9);
+        }
+        fs_arena_destroy(arena);
+    }
+    printf("# soon: %d of %d, %d near; %lld and %lld steps\n", found, wanted,
+           near, (long long)steps[0], (long long)steps[1]);
+    tap_ok(wanted > N / 5 && found >= 0.9 * wanted && near >= 0.4 * wanted,
+           "a plan is mostly found soon, near the best");
+    tap_ok(2 * steps[1] < steps[0], "for less than half of the work");
+    tap_equal_int(untrue, 0, "which fits, and what is proven beside it is so");
+    tap_equal_int(high, 0, "no prices prove more than the optimum");
+    tap_equal_int(low, 0, "and what they prove they prove again");
+}
+
 /* What the oracle could not finish it refuses before it begins. */
 static void refuse_giants(uint64_t seed)
 {
@@ -642,6 +694,7 @@ int main(void)
     blend(seed);
     stop_oracle(seed);
     again(seed);
+    soon(seed);
     refuse_giants(seed);
     tap_ok(search_engine_find("none") == NULL, "an unknown engine is NULL");
     tap_equal_text(search_engine_names(),

@@ -327,12 +327,12 @@ static const char *proof_text(const cli_making *m)
 
 /* The formula's bound is none for the simulator: what readers share, it counts
  * for each of them, and it grants no overlap. So there is another. */
-static void tell_simulated(const cli_making *m, const cli_plan *p,
-                           const sim_result *sim)
+static void tell_simulated(const cli_making *m, const sim_result *sim)
 {
     const search_result *f = &m->found;
+    const json_t *floor_s = json_object_get(m->c->result, "sim_floor_s");
     char least[32], all[32];
-    fs_human_seconds(least, sim_floor(m, p));
+    fs_human_seconds(least, json_number_value(floor_s));
     fs_human_seconds(all, f->sim_bound_s);
     if (m->by_hand || f->sim_bound_s <= 0)
         cli_say(m->c, "simulated       this plan in no less than %s\n", least);
@@ -577,7 +577,7 @@ void cli_making_tell(const cli_making *m, const cli_plan *p,
             "                sound and live: %lld transitions, %lld places, "
             "no token-free cycle\n",
             (long long)proof->n_transitions, (long long)proof->n_places);
-    tell_simulated(m, p, sim);
+    tell_simulated(m, sim);
     cli_say(c, "memory          %s per device at most\n",
             fs_human_bytes(a, (double)proof->peak_bytes_max));
     cli_tell_offsets(c, p);

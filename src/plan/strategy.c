@@ -189,11 +189,12 @@ int32_t plan_edge_steps_made(const ir_graph *graph, const ir_uses *uses,
     const reader self = {v, slot};
     const bool loop = graph->nodes.at[v].op == IR_OP_variable;
     const int32_t tensor = plan_edge_tensor(graph, s, v, slot);
+    const int32_t most = path_of(s, &self)->n - loop;
     int32_t made = 0;
 
-    if (!path_of(s, &self)->n)
-        return 0;
-    for (int32_t u = uses->first[tensor]; u < uses->first[tensor + 1]; u++) {
+    /* The first of thousands of readers mostly shares all. */
+    for (int32_t u = uses->first[tensor];
+         made < most && u < uses->first[tensor + 1]; u++) {
         reader other = {uses->list[u], 0};
         const ir_node *at = &graph->nodes.at[other.node];
         if (!loop && other.node > v)

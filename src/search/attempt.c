@@ -316,6 +316,7 @@ void search_pose(search_level0 *z, search_candidate *c, double seconds)
             BEYOND * z->problem->gap * (double)(1 << c->further);
     if (c->sought) {
         asked->budget.within = c->within;
+        asked->budget.plan = c->view != NULL;
         asked->budget.gap = NEAR_ITS_OWN * z->problem->gap;
     }
     c->sought = false;
@@ -365,6 +366,8 @@ static bool is_glance(const search_candidate *c)
 static double lifted(search_candidate *c, const search_solution *found)
 {
     const search_budget *budget = &c->asked->budget;
+    if (budget->plan && found->open) /* which is pressed for a bound later */
+        return fmin(found->lower_bound, c->record.lower_bound_s);
     const double enough = fmin(
         search_near(found->cost, NEAR_ITS_OWN * budget->gap), budget->cutoff);
     if (search_proven(c->record.lower_bound_s, enough)) /* by pressing */
@@ -422,6 +425,23 @@ bool search_may_press(const search_level0 *z, const search_candidate *c)
            (c->n_stages > 1 || c->again || !z->problem->again);
 }
 
+/* Where bytes have a say, planes lead to the best prices of the folded network
+ * in a few minima, subgradients in dozens; what is left of their bound for the
+ * whole is then a matter of potentials. */
+static double pressed_by_planes(search_candidate *c, search_prices *prices,
+                                double *phi, fs_deadline deadline)
+{
+    const search_budget *budget = &c->asked->budget;
+    search_budget one = *budget;
+    one.prices = c->prices;
+    const double folded_s = search_net_prove(&c->built.net, &one, prices);
+    const double bound = search_lift(&c->built, prices, folded_s,
+                                     budget->cutoff, deadline, c->arena, &phi);
+    if (bound > c->reached_s)
+        note_reached(c, prices, phi, bound);
+    return bound;
+}
+
 /* Raised by prices of bytes and potentials together, from the best known. */
 static double pressed(const search_level0 *z, search_candidate *c,
                       fs_deadline deadline)
@@ -431,6 +451,8 @@ static double pressed(const search_level0 *z, search_candidate *c,
     if (c->prices)
         search_prices_copy(&c->built.net, prices, c->prices);
     double *phi = c->reached;
+    if (has_say(z, c) && search_engine_find(z->problem->engine) == search_ilp)
+        return pressed_by_planes(c, prices, phi, deadline);
     const double bound =
         search_press(&c->built, has_say(z, c), c->asked->budget.cutoff,
                      deadline, c->arena, prices, &phi);
@@ -524,6 +546,40 @@ fs_status search_conclude(search_level0 *z, search_candidate *c, fs_err *err)
     search_release(z, c);
     if (c->memory_binds || strcmp(c->record.status, "memory") == 0)
         search_ask_again(z, c);
+    return FS_OK;
+}
+
+int32_t search_ask_first(const search_level0 *z, search_candidate **list,
+                         int32_t n)
+{
+    enum { FEW = 2 };
+    const int32_t few = n < FEW ? n : FEW;
+    for (int32_t k = 0; k < few; k++) {
+        search_candidate *c = list[k];
+        if (c != z->kept.from || z->round > 0 || c->asked_first || c->solved)
+            continue;
+        c->asked_first = c->sought = true;
+        return few;
+    }
+    return n;
+}
+
+void search_press_or_answer(search_level0 *z, search_candidate *c)
+{
+    (c->asked->budget.plan ? search_answer : search_press_one)(z, c);
+}
+
+fs_status search_conclude_first(search_level0 *z, search_candidate **list,
+                                int32_t *n, fs_err *err)
+{
+    int32_t left = 0;
+    for (int32_t k = 0; k < *n; k++) {
+        if (list[k]->answered)
+            FS_TRY(search_conclude(z, list[k], err));
+        else
+            list[left++] = list[k];
+    }
+    *n = left;
     return FS_OK;
 }
 

@@ -49,6 +49,15 @@ void search_pose(search_level0 *z, search_candidate *c, double seconds);
 void search_answer(search_level0 *z, search_candidate *c);
 /* and what follows from it. */
 fs_status search_conclude(search_level0 *z, search_candidate *c, fs_err *err);
+/* The configuration that the first plan is of is asked for a better one in the
+ * place of a bound, once: what is enough of all others follows from it. Of
+ * those that are to be pressed: how many are, few beside it. What each does, a
+ * crew's job. Those that answered are done with, *n others are left. */
+int32_t search_ask_first(const search_level0 *z, search_candidate **list,
+                         int32_t n);
+void search_press_or_answer(search_level0 *z, search_candidate *c);
+fs_status search_conclude_first(search_level0 *z, search_candidate **list,
+                                int32_t *n, fs_err *err);
 /* An attempt at its whole network. Its tables stay those of the folded one,
  * which may have the best plan, unless this has a better one. */
 fs_status search_solve_whole(search_level0 *z, search_candidate *c,

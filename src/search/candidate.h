@@ -108,6 +108,7 @@ typedef struct search_candidate {
     struct search_met *met; /* by engines, of its folded network; NULL */
     int32_t further; /* so often what was enough of its folded network was not
                         of the whole */
+    bool asked_first; /* for a plan, before others are pressed; */
     bool sought;     /* for a plan that fits, whatever it proves, */
     double within;   /* in this share of its limits: its last one took more
                         than by its network */

@@ -1,8 +1,10 @@
 /* What a byte costs at a moment is much the same in configurations that differ
  * by their meshes or cuts alone: as many devices hold as much. So one of them
  * begins at the prices that another one proved most at; and so does each of
- * itself, once there are more moments, which have no price yet. Potentials are
- * of states, which differ by mesh. */
+ * itself, once there are more moments, which have no price yet. Where planes
+ * are what prices are raised by, so does one of as many stages that differs by
+ * the size of micro-batches: its devices hold other amounts, but the same ones
+ * are full. Potentials are of states, which differ by mesh. */
 #include "config.h"
 #include "search/carry.h"
 #include "search/engine/prices.h"
@@ -21,6 +23,27 @@ static search_carried *carried(search_level0 *z, const search_candidate *c)
     }
     fs_push(z->scratch, &z->carried, anew);
     return &z->carried.at[z->carried.n - 1];
+}
+
+/* Of as many stages, whatever the size of micro-batches. */
+static const search_carried *last_of(const search_level0 *z,
+                                     const search_candidate *c,
+                                     const search_carried *none)
+{
+    for (int32_t k = z->carried.n - 1; k >= 0; k--) {
+        const search_carried *one = &z->carried.at[k];
+        if (one->micro && one->n_stages == c->n_stages &&
+            one->again == c->again)
+            return one;
+    }
+    return none;
+}
+
+/* Planes are forgiving: they lead away from prices that are off in a round or
+ * two, subgradients do not. */
+static bool has_planes(const search_level0 *z, const search_candidate *c)
+{
+    return c->again || !z->problem->again;
 }
 
 /* The moment that a limit of its network is of. */
@@ -45,6 +68,8 @@ void search_carry_to(search_level0 *z, search_candidate *c)
     if (c->prices || !c->view || net->n_limits == 0)
         return;
     const search_carried *from = carried(z, c);
+    if (!from->micro && has_planes(z, c))
+        from = last_of(z, c, from);
     if (!from->micro)
         return;
     search_prices *prices = fs_new(c->arena, search_prices, 1);

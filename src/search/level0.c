@@ -127,7 +127,7 @@ static bool had_as_much(const search_level0 *z, const search_candidate *c,
 }
 
 /* Attempts that are made at once, with the same bound to reach. */
-enum { AT_ONCE = 2 };
+enum { AT_ONCE = 2, PRESSED = 4 }; /* presses say little of each other */
 
 /* Meshes of as many devices hold much the same: that plans may fit is looked at
  * once. */
@@ -322,15 +322,21 @@ static void run_cuts(search_level0 *z)
 }
 
 /* The least bounds of those that are to be chosen from. */
-static int32_t least_of(const search_level0 *z, choice *is_choice,
+static bool is_listed(search_candidate *const *list, int32_t n,
+                      const search_candidate *c)
+{
+    return n > 0 && (list[n - 1] == c || is_listed(list, n - 1, c));
+}
+
+static int32_t least_of(const search_level0 *z, choice *is_choice, int32_t most,
                         search_candidate **list)
 {
     int32_t n = 0;
-    while (n < AT_ONCE) {
+    while (n < most) {
         search_candidate *least = NULL;
         for (int32_t k = 0; k < z->all.n; k++) {
             search_candidate *c = z->all.at[k];
-            if (!(n > 0 && list[0] == c) && is_choice(z, c) &&
+            if (!is_listed(list, n, c) && is_choice(z, c) &&
                 (!least || by_bound(&c, &least) < 0))
                 least = c;
         }
@@ -365,7 +371,7 @@ static bool is_open(const search_level0 *z, const search_candidate *c)
 static fs_status attempt_few(search_level0 *z, fs_err *err)
 {
     search_candidate *list[AT_ONCE];
-    const int32_t n = least_of(z, is_to_attempt, list);
+    const int32_t n = least_of(z, is_to_attempt, AT_ONCE, list);
     int32_t n_worth = 0;
     for (int32_t k = 0; k < n; k++) {
         list[k]->tried = true;
@@ -426,16 +432,18 @@ static bool is_out_for_good(const search_level0 *z, const search_candidate *c)
 
 static fs_status press_few(search_level0 *z, fs_err *err)
 {
-    search_candidate *list[AT_ONCE];
-    int32_t n = least_of(z, is_to_press, list), n_worth = 0;
+    search_candidate *list[PRESSED];
+    int32_t n = least_of(z, is_to_press, PRESSED, list), n_worth = 0;
+    n = search_ask_first(z, list, n);
     n = prepare_all(z, list, n, 1);
-    search_crew_run(z, search_press_one, list, n);
+    search_crew_run(z, search_press_or_answer, list, n);
     for (int32_t k = 0; k < n; k++)
         search_carry_from(z, list[k]);
+    FS_TRY(search_conclude_first(z, list, &n, err));
     for (int32_t k = 0; k < n; k++)
         if (is_out_for_good(z, list[k]))
             search_drop_tables(list[k]);
-    for (int32_t k = 0; k < n; k++) {
+    for (int32_t k = 0; k < n && n_worth < AT_ONCE; k++) {
         if (!(promises_much(z, list[k]) || list[k]->too_small) ||
             !worth(z, list[k], 0) || had_as_much(z, list[k], 0))
             continue;
@@ -461,7 +469,7 @@ static bool may_press_again(const search_level0 *z, const search_candidate *c,
 static int32_t list_again(const search_level0 *z, int32_t pass,
                           search_candidate **list)
 {
-    int32_t n = least_of(z, is_open, list);
+    int32_t n = least_of(z, is_open, AT_ONCE, list);
     if (n == 0 || !may_press_again(z, list[0], pass))
         return 0;
     return n > 1 && may_press_again(z, list[1], pass) ? n : 1;

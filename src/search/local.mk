@@ -38,6 +38,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/engine/net.h 
   src/search/engine/kernel.h src/search/engine/kernel.c src/search/kept.c \
   src/search/engine/limit.h src/search/engine/limit.c \
   src/search/engine/binding.h src/search/engine/binding.c \
+  src/search/engine/fitting.h src/search/engine/fitting.c \
   src/search/engine/confine.h src/search/engine/confine.c \
   src/search/engine/slack.h src/search/engine/slack.c \
   src/search/engine/settle.h src/search/engine/settle.c \

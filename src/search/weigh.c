@@ -132,6 +132,25 @@ double search_even_bound(const search_level0 *z, search_candidate *c)
     return bound_at(z, c, &even, search_enough(z));
 }
 
+/* No potentials prove more at these prices than the folded network's own least.
+ */
+static double most_at(const search_level0 *z, search_candidate *c,
+                      const search_prices *at)
+{
+    enum { SWEEPS = 20 };
+    const search_effort effort = {fs_deadline_at(z->end, &c->steps),
+                                  SWEEPS,
+                                  INFINITY,
+                                  0,
+                                  false,
+                                  z->problem->without};
+    search_minimum min = {.cost = INFINITY};
+    if (c->shown.view)
+        search_cfn_minimise(search_net_priced(&c->built.net, at, c->arena),
+                            &effort, c->arena, &min);
+    return min.cost;
+}
+
 /* The same with what cuts add; or with the fullest run of pieces in the place
  * of what stages take in the mean. */
 static double cut_bound(const search_level0 *z, search_candidate *c,
@@ -150,8 +169,9 @@ static double cut_bound(const search_level0 *z, search_candidate *c,
     if (search_proven(even, enough))
         return even;
     const double run_s = search_run_prices(&c->built, p, cuts, c->arena, &at);
-    return run_s == 0 ? even
-                      : fmax(even, run_s + bound_at(z, c, &at, enough - run_s));
+    if (run_s == 0 || run_s + most_at(z, c, &at) <= even)
+        return even;
+    return fmax(even, run_s + bound_at(z, c, &at, enough - run_s));
 }
 
 /* Of a candidate of no tables, which it leaves without any; 0: nothing. */

@@ -51,6 +51,11 @@ double search_net_floor(const search_net *net, fs_arena *arena);
 double search_net_press(const search_net *net, const struct search_prices *from,
                         int32_t rounds, double enough, fs_deadline deadline);
 
+/* The same as far as an engine would take it, which may be asked next: it gets
+ * those prices, and the planes that were met (budget->met). */
+double search_net_prove(const search_net *net, const search_budget *budget,
+                        struct search_prices *prices);
+
 /* Least bytes that limit `limit` can be loaded with (infinite costs respected);
  * INT64_MAX when the network has no finite assignment. Exact where
  * elimination is possible, else a lower bound. */

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "search/engine/cfn.h"
+#include "search/engine/fitting.h"
 #include "search/engine/milp.h"
 #include "search/engine/prices.h"
 
@@ -24,6 +25,8 @@
 enum {
     ROUNDS = 80,
     WITHIN_ROUNDS = 10,
+    FIT_ROUNDS = 8,
+    FIT_PATIENCE = 2,
     PRICE_SWEEPS = 80,
     FIX_SWEEPS = 300,
     MIXED = 4,
@@ -33,6 +36,8 @@ enum {
 };
 /* Of what is missing beyond the cutoff, what a round has to bring. */
 #define FAST 0.25
+/* Of the gap, what a round brings at least that is to be followed by others. */
+#define FIT_LITTLE 0.1
 /* Share of the gap that prices have to promise to close. */
 #define LITTLE 0.02
 
@@ -53,6 +58,7 @@ typedef struct ilp {
     int32_t idle; /* rounds that brought little beyond the cutoff */
     bool memory_binds, open;
     bool proves; /* a bound, no plan */
+    bool fitted; /* a plan was found stage by stage */
 } ilp;
 
 /* Better than all so far? */
@@ -468,6 +474,30 @@ static void find_fitting(ilp *s)
             return;
 }
 
+/* Stage by stage (fitting.h), until rounds bring little. False: nothing exceeds
+ * a limit, or none was found. */
+static bool fit_soon(ilp *s)
+{
+    search_fitting fitting =
+        search_fitting_new(s->net, s->bundle.scale, s->arena);
+    const double reach = s->bundle.reach;
+    int32_t k = 0, idle = 0;
+    while (k < FIT_ROUNDS && idle < FIT_PATIENCE &&
+           search_fitting_next(&fitting, &s->sums, &s->at) &&
+           !fs_deadline_over(&s->budget->deadline)) {
+        const double before = s->cost;
+        if (!price_round(s, false))
+            break;
+        const bool little =
+            s->cost > before * (1 - FIT_LITTLE * s->budget->gap);
+        idle = isfinite(s->cost) && little ? idle + 1 : 0;
+        k++;
+    }
+    s->bundle.reach = reach;
+    s->fitted = k > 1 && isfinite(s->cost);
+    return s->fitted;
+}
+
 /* What a plan takes when it is lowered may be a little more than by its
  * network, so it is looked for within less: by prices of that, for a few
  * rounds, and by what mixes there. No bound follows, but planes do. */
@@ -483,9 +513,10 @@ static void find_within(ilp *s)
     budget.rounds = WITHIN_ROUNDS;
     begin(&t, &net, &budget);
     set_scale(&t);
-    if (find_prices(&t))
+    if (!fit_soon(&t) && find_prices(&t))
         find_fitting(&t);
     s->steps += t.steps;
+    s->fitted = t.fitted;
     take(s, t.value, t.cost);
     if (isfinite(t.cost))
         s->within =
@@ -503,6 +534,12 @@ static bool find_and_close(ilp *s)
     const double first = s->cost;
     if (s->budget->within > 0)
         find_within(s);
+    else if (s->budget->plan)
+        fit_soon(s);
+    if (s->budget->plan && s->fitted) {
+        s->open = true;
+        return true;
+    }
     if (!find_prices(s))
         return false;
     if (s->budget->rounds) {
@@ -534,6 +571,18 @@ double search_net_press(const search_net *net, const search_prices *from,
     bool legal = done(&s) || find_prices(&s);
     if (legal && from && !done(&s) && s.bound >= (1 - NEARLY) * enough)
         legal = find_prices(&s);
+    fs_arena_destroy(s.arena);
+    return legal ? s.bound : INFINITY;
+}
+
+double search_net_prove(const search_net *net, const search_budget *budget,
+                        search_prices *prices)
+{
+    ilp s = {.arena = fs_arena_create(), .proves = true};
+    begin(&s, net, budget);
+    set_scale(&s);
+    const bool legal = done(&s) || find_prices(&s);
+    search_prices_copy(net, prices, &s.bundle.centre);
     fs_arena_destroy(s.arena);
     return legal ? s.bound : INFINITY;
 }

@@ -83,6 +83,8 @@ typedef struct search_budget {
     double within;    /* > 0: a plan as near to its bound as the gap is wanted,
                          whatever the cutoff, within this share of the limits,
                          if there is one */
+    bool plan;        /* which is all that is wanted, where one is found that
+                         bytes are in the way of */
 } search_budget;
 
 /* Rows of engines.def: search_exhaustive, search_ilp, .. Returns
