@@ -152,7 +152,7 @@ const ir_graph *search_lasting(const search_level0 *z, const ir_graph *graph)
 
 /* Where stages and layers are told apart by the problem they are not equal;
  * engines that are baselines see every layer. */
-static bool may_fold(const search_problem *problem)
+bool search_may_fold(const search_problem *problem)
 {
     const bool known = !problem->filter.allow || problem->recipe;
     return known && problem->reduce && !(problem->without & SEARCH_LAYERS) &&
@@ -195,7 +195,7 @@ static search_folded *folded_of(search_level0 *z, const search_candidate *c,
                                 const search_layout *layout)
 {
     if (c->whole || layout->n_stages > layout->n_groups ||
-        (c->part && c->part->mesh) || !may_fold(z->problem))
+        (c->part && c->part->mesh) || !search_may_fold(z->problem))
         return NULL;
     for (int32_t k = 0; k < z->folded.n; k++) {
         search_folded *known = z->folded.at[k];

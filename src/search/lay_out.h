@@ -13,6 +13,8 @@ int32_t search_depth_of(const search_problem *problem, int32_t k);
 /* A candidate of another schedule: of as many groups of devices. */
 void search_set_schedule(const search_problem *problem, int32_t k,
                          search_candidate *c);
+/* May networks of it be folded, if their stages have equal layers? */
+bool search_may_fold(const search_problem *problem);
 /* Groups of devices. */
 int32_t search_groups(const search_candidate *c);
 /* Those made first are those of what happens per step. */
@@ -21,10 +23,10 @@ struct search_rates *search_rates_for(search_level0 *z, int32_t n_stages,
 /* Stages, limits (times the candidate's share) and cut of a configuration;
  * its arena holds them. */
 fs_status search_lay_out(search_level0 *z, search_candidate *c, fs_err *err);
-/* Without what its stages hold: enough for seconds. */
 /* The same configuration, of which nothing is known yet, in an arena of its own
  * that is the caller's. */
 search_candidate search_anew(const search_candidate *c);
+/* Without what its stages hold: enough for seconds. */
 fs_status search_lay_out_cut(search_level0 *z, search_candidate *c,
                              fs_err *err);
 /* As if it had not been solved, since its layout was let go with its tables:

@@ -34,42 +34,6 @@ double search_seconds_since(int64_t start_ns)
 }
 /* ---- all of them ---- */
 
-static int by_bound(const void *a, const void *b)
-{
-    const search_candidate *x = *(search_candidate *const *)a,
-                           *y = *(search_candidate *const *)b;
-    double dx = x->record.lower_bound_s, dy = y->record.lower_bound_s;
-    if (x->first != y->first)
-        return y->first - x->first;
-    if (dx < dy || dx > dy)
-        return dx < dy ? -1 : 1;
-    if (x->n_stages != y->n_stages)
-        return x->n_stages - y->n_stages;
-    if (x->record.micro_batches != y->record.micro_batches)
-        return x->record.micro_batches - y->record.micro_batches;
-    if (x->graph != y->graph)
-        return x->graph < y->graph ? -1 : 1;
-    for (int32_t k = 0; k < IR_MAX_MESH; k++)
-        if (x->mesh.dim[k] != y->mesh.dim[k])
-            return y->mesh.dim[k] - x->mesh.dim[k];
-    if (x->again != y->again)
-        return x->again - y->again;
-    const int32_t a_part = x->part ? x->part->number : 0,
-                  b_part = y->part ? y->part->number : 0;
-    if (a_part != b_part)
-        return a_part - b_part;
-    if (x->order_number != y->order_number)
-        return x->order_number - y->order_number;
-    return strcmp(x->schedule ? x->schedule : "",
-                  y->schedule ? y->schedule : "");
-}
-
-void search_sort(search_level0 *z)
-{
-    if (z->all.n)
-        qsort(z->all.at, (size_t)z->all.n, sizeof *z->all.at, by_bound);
-}
-
 /* A gap that prices leave under a tight limit can cost GLPK minutes. Where the
  * limit binds, what is this near to the best is not tried for long. */
 #define NEAR 1e-4
@@ -188,7 +152,8 @@ static search_candidate *least_bound(const search_level0 *z)
     search_candidate *least = NULL;
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
-        if (!c->settled && !c->tried && (!least || by_bound(&c, &least) < 0))
+        if (!c->settled && !c->tried &&
+            (!least || search_by_bound(&c, &least) < 0))
             least = c;
     }
     return least;
@@ -252,7 +217,7 @@ static int32_t next_batch(search_level0 *z, choice *is_choice, int32_t most,
     for (int32_t k = 0; k < z->all.n; k++)
         if (is_choice(z, z->all.at[k]))
             batch[n++] = z->all.at[k];
-    qsort(batch, (size_t)n, sizeof(*batch), by_bound);
+    qsort(batch, (size_t)n, sizeof(*batch), search_by_bound);
     return n < most ? n : most;
 }
 
@@ -279,6 +244,16 @@ static bool has_many_beside(const search_level0 *z, const search_candidate *c)
     return n == MANY;
 }
 
+static void mark_many(const search_level0 *z, search_candidate **all, int32_t n,
+                      fs_arena *scratch)
+{
+    bool *many = fs_new(scratch, bool, n);
+    for (int32_t k = 0; k < n; k++)
+        many[k] = is_to_look_at(z, all[k]) && has_many_beside(z, all[k]);
+    for (int32_t k = 0; k < n; k++)
+        all[k]->looked |= many[k];
+}
+
 /* What shares say of all meshes at once comes first: of any cut, then of their
  * own. Where meshes are many that is all: nodes of each hardly say more of it,
  * and are looked at when it is cut or weighed. */
@@ -292,11 +267,7 @@ static void run_looks(search_level0 *z)
         if (is_to_look_at(z, all[k]) && all[k]->schedule && !all[k]->shared &&
             has_many_beside(z, all[k]))
             search_share_own(z, all[k]);
-    bool *many = fs_new(scratch, bool, n);
-    for (int32_t k = 0; k < n; k++)
-        many[k] = is_to_look_at(z, all[k]) && has_many_beside(z, all[k]);
-    for (int32_t k = 0; k < n; k++)
-        all[k]->looked |= many[k];
+    mark_many(z, all, n, scratch);
     n = next_batch(z, is_to_look_at, z->all.n, all);
     search_crew_run(z, search_look, all, n);
     fs_arena_destroy(scratch);
@@ -322,12 +293,6 @@ static void run_cuts(search_level0 *z)
 }
 
 /* The least bounds of those that are to be chosen from. */
-static bool is_listed(search_candidate *const *list, int32_t n,
-                      const search_candidate *c)
-{
-    return n > 0 && (list[n - 1] == c || is_listed(list, n - 1, c));
-}
-
 static int32_t least_of(const search_level0 *z, choice *is_choice, int32_t most,
                         search_candidate **list)
 {
@@ -336,8 +301,11 @@ static int32_t least_of(const search_level0 *z, choice *is_choice, int32_t most,
         search_candidate *least = NULL;
         for (int32_t k = 0; k < z->all.n; k++) {
             search_candidate *c = z->all.at[k];
-            if (!is_listed(list, n, c) && is_choice(z, c) &&
-                (!least || by_bound(&c, &least) < 0))
+            bool had = false;
+            for (int32_t i = 0; i < n; i++)
+                had |= list[i] == c;
+            if (!had && is_choice(z, c) &&
+                (!least || search_by_bound(&c, &least) < 0))
                 least = c;
         }
         if (!least)
@@ -401,7 +369,8 @@ static search_candidate *next_probe(const search_level0 *z)
             search_proven(c->record.lower_bound_s, search_enough(z)))
             continue;
         const int32_t tried = attempts_of(z, c->n_stages);
-        if (tried > fewest || (tried == fewest && by_bound(&c, &next) > 0))
+        if (tried > fewest ||
+            (tried == fewest && search_by_bound(&c, &next) > 0))
             continue;
         fewest = tried;
         next = c;

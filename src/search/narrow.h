@@ -29,7 +29,9 @@ void search_keep_other(search_level0 *z, search_candidate *c);
 /* Keeps the best plan, if it fits; else nothing happens. */
 bool search_keep_best(search_level0 *z);
 
-/* All configurations by bound, the same however the cluster is written. */
+/* All configurations by bound (qsort of pointers to them), the same however
+ * the cluster is written. */
+int search_by_bound(const void *a, const void *b);
 void search_sort(search_level0 *z);
 /* Solves configurations, best bound first, until no bound is below the best
  * or time runs out. */

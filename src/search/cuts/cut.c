@@ -10,6 +10,8 @@
  * network's repeated blocks each stage has. */
 #include "config.h"
 #include "search/cuts/cut.h"
+#include "search/known.h"
+#include "search/lay_out.h"
 #include "search/recipe/recipe.h"
 #include "search/cuts/split.h"
 
@@ -315,8 +317,9 @@ static const double *const *own_seconds(cutter *c, const int32_t *at, int32_t n)
     return own;
 }
 
-/* at[0] = 0, at[1 .. n-1] the places, at[n] = the end. */
-static void choose(cutter *c, const int32_t *at, int32_t n, int32_t *begin)
+/* at[0] = 0, at[1 .. n-1] the places, at[n] = the end. Seconds of the slowest
+ * stage. */
+static double choose(cutter *c, const int32_t *at, int32_t n, int32_t *begin)
 {
     const search_layout *layout = c->layout;
     const cut_moves moves = time_moves(c, at, n, layout->n_stages);
@@ -355,6 +358,7 @@ static void choose(cutter *c, const int32_t *at, int32_t n, int32_t *begin)
     search_split_find(&chain, c->arena, &split);
     for (int32_t p = 0; p < layout->n_stages; p++)
         begin[p] = at[split.begin[p]];
+    return split.stage;
 }
 
 /* Stage of a node that no rule has placed: that of its first consumer. */
@@ -556,6 +560,54 @@ fs_status search_cut_check(const ir_graph *graph, const search_layers *layers,
 
 /* ---- as fast as can be ---- */
 
+/* Stages of whole layers may be slower by so much; a stage has at least so many
+ * of them. */
+#define NEARLY 0.1
+enum { LEAST_LAYERS = 2 };
+
+/* Which places lie within layers. NULL: few stages' worth of them. */
+static bool *within_layers(const cutter *c, int32_t n_stages)
+{
+    const ir_layers *layers = search_known_layers(c->problem->known, c->graph);
+    bool *within = fs_new(c->arena, bool, c->n + 1);
+    int32_t copies = 0;
+    for (int32_t r = 0; r < layers->runs.n; r++) {
+        const ir_layer_run *run = &layers->runs.at[r];
+        copies += run->copies;
+        for (int32_t k = 0; k < run->copies; k++) {
+            int32_t first = c->n, last = -1;
+            for (int32_t p = 0; p < run->length; p++) {
+                const int32_t rank = c->rank[run->node[k * run->length + p]];
+                first = rank >= 0 && rank < first ? rank : first;
+                last = rank > last ? rank : last;
+            }
+            for (int32_t at = first + 1; at <= last; at++)
+                within[at] = true;
+        }
+    }
+    return copies < LEAST_LAYERS * n_stages ? NULL : within;
+}
+
+/* A cut of whole layers that is nearly as even, slowest stage by slowest stage:
+ * a network whose stages have whole layers folds (LAYERS.md), and takes a tenth
+ * of the work. Others are looked at when plans say where to cut (recut.c). */
+static void keep_layers(cutter *c, int32_t n_stages, const int32_t *at,
+                        int32_t n, double slowest, int32_t *begin)
+{
+    if (!c->problem->known || !search_may_fold(c->problem) ||
+        c->layout->n_groups < n_stages)
+        return;
+    const bool *within = within_layers(c, n_stages);
+    int32_t *whole = fs_new(c->arena, int32_t, n + 1), n_whole = 0;
+    int32_t *other = fs_new(c->arena, int32_t, n_stages);
+    for (int32_t j = 0; within && j <= n; j++)
+        if (!within[at[j]])
+            whole[n_whole++] = at[j];
+    if (n_whole > n_stages && n_whole <= n &&
+        choose(c, whole, n_whole - 1, other) <= (1 + NEARLY) * slowest)
+        memcpy(begin, other, (size_t)n_stages * sizeof *begin);
+}
+
 static fs_status balance(cutter *c, int32_t n_stages, fs_err *err,
                          int32_t *begin)
 {
@@ -571,7 +623,8 @@ static fs_status balance(cutter *c, int32_t n_stages, fs_err *err,
                        "%s: %d stages need %d places to cut, it has %d",
                        c->graph->name, n_stages, n_stages - 1, n);
     at[n + 1] = c->n;
-    choose(c, at, n + 1, begin);
+    const double slowest = choose(c, at, n + 1, begin);
+    keep_layers(c, n_stages, at, n + 1, slowest, begin);
     return FS_OK;
 }
 

@@ -1,10 +1,10 @@
 /* Cuts beside the best ones known. What a plan's pieces take says where to cut
  * (propose.c) as long as signatures stay; where they do not, all that it says
  * may be tried and none be better, though what is proven of every cut leaves
- * much open (every_cut.c), or nothing is. Then cuts are walked from, the best one first: a
- * stage's end some places on, or back, alone or with all behind it; best-first,
- * so that where a better one is met the walk goes on from there, and by turns
- * where none is.
+ * much open (every_cut.c), or nothing is. Then cuts are walked from, the best
+ * one first: a stage's end some places on, or back, alone or with all behind
+ * it; best-first, so that where a better one is met the walk goes on from
+ * there, and by turns where none is.
  */
 #include "config.h"
 #include "search/cuts/recutter.h"
