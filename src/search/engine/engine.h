@@ -120,7 +120,8 @@ fs_status search_states(const search_net *net, double upper, const fs_end *end,
                         fs_arena *arena, fs_err *err, search_solution *out);
 
 bool search_proven(double bound, double cost);
-/* What a bound has to reach to be within the fraction `gap` of `cost`. */
+/* What a bound has to reach to be within the fraction `gap` of `cost`: also if
+ * search_proven takes it for that. */
 double search_near(double cost, double gap);
 
 /* Changes single nodes of `value` as long as that lowers the cost (memory

@@ -179,7 +179,9 @@ bool search_proven(double bound, double cost)
 
 double search_near(double cost, double gap)
 {
-    return isfinite(cost) ? cost - gap * fabs(cost) : cost;
+    const double wanted =
+        gap > 2 * SEARCH_TOLERANCE ? gap - SEARCH_TOLERANCE : gap;
+    return isfinite(cost) ? cost - wanted * fabs(cost) : cost;
 }
 
 search_incidence search_net_incidence(const search_net *net, bool both,
