@@ -32,7 +32,9 @@ enum {
     SEARCH_GLANCES = 1 << (SEARCH_N_REDUCTIONS + 4),
     /* Or lean plans of likely configurations before bounds lead to them
      * (anchor.c). */
-    SEARCH_SWEEPS = 1 << (SEARCH_N_REDUCTIONS + 5)
+    SEARCH_SWEEPS = 1 << (SEARCH_N_REDUCTIONS + 5),
+    /* Or graphs with few of very many layers (cli/compact.c). */
+    SEARCH_COMPACT = 1 << (SEARCH_N_REDUCTIONS + 6)
 };
 
 /* "arcs,fold" as a mask. FS_INVALID: an unknown name; err lists the known. */
