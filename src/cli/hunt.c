@@ -100,6 +100,7 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         .again = cli_making_chooses(m) ? cli_making_again : NULL,
         .again_ctx = m,
         .overlap = c->args.overlap,
+        .outgrown = m->compact.on ? &m->compact.outgrown : NULL,
     };
     out->placed = m->placed = plan_known_create(c->arena);
     FS_TRY(cli_parse_no_reduce(c, &out->without));
@@ -339,12 +340,23 @@ static fs_status hunt_rounds(cli_making *m, hunt *h, plan **out)
 static fs_status search_once(cli_making *m, search_problem *problem, plan **out)
 {
     cli *c = m->c;
-    FS_TRY(search_run(problem, c->arena, &c->err, &m->found));
+    const bool compact = m->compact.on;
+    const fs_status status =
+        search_run(problem, c->arena, &c->err, &m->found);
+    if (compact && status == FS_NO) /* why is told of graphs in full */
+        atomic_store(&m->compact.outgrown, true);
+    FS_TRY(status);
     m->ranks.begun = false;
+    if (!cli_compact_take(m, problem->cost))
+        return FS_NO;
     FS_TRY(cli_ranks_pick(m));
     FS_TRY(cli_front_find(m, problem));
     note_stop(m);
-    return lower(m, problem, out);
+    FS_TRY(lower(m, problem, out));
+    if (!compact || cli_making_fits(problem, *out))
+        return FS_OK;
+    atomic_store(&m->compact.outgrown, true); /* that it fits was a guess */
+    return FS_NO;
 }
 
 /* Was it an interrupt that ended the search before there was a plan? */
@@ -374,9 +386,12 @@ fs_status cli_making_find(cli_making *m, cost_model *cost, plan **out)
     m->ranks.search_end = h.end;
     h.problem.memory_share = 1;
     h.problem.end = c->args.overlap || c->args.no_sharing ? &h.end : NULL;
+    cli_compact_limit(m, time_limit(m), &h.problem);
     fs_status status = c->args.overlap || c->args.no_sharing
                            ? hunt_rounds(m, &h, out)
                            : search_once(m, &h.problem, out);
+    if (atomic_load(&m->compact.outgrown)) /* what is said does not count */
+        return FS_NO;
     if (status == FS_NO)
         status = cli_making_misfit(m);
     fs_progress("%s", "");

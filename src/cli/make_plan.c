@@ -134,11 +134,16 @@ static fs_status leave_out_micro_batches(cli_making *m)
     return FS_OK;
 }
 
-static fs_status build_graphs(cli_making *m)
+static fs_status build_graphs(cli_making *m, const cost_model *cost)
 {
     int32_t counts[CLI_MAX_GRAPHS];
     const int32_t n = micro_batch_counts(m, counts);
     fs_progress("building the training graphs");
+    if (cli_compact_build(m, cost, n, counts)) {
+        for (int32_t k = 0; k < n; k++)
+            m->graphs[k] = (search_graph){counts[k], m->models[k].graph, NULL};
+        return FS_OK;
+    }
     cli_sizes *sizes = cli_sizes_create(&m->origin);
     const fs_status status =
         cli_sizes_train_all(m->c, sizes, n, counts, &m->n_models, m->models);
@@ -313,26 +318,42 @@ static void close_models(cli_making *m)
 {
     for (int32_t i = 0; i < m->n_models; i++)
         cli_model_close(&m->models[i]);
+    cli_compact_close(m);
     cli_making_close_again(m);
     cli_making_end_states(m);
     m->n_models = 0;
 }
 
-/* A plan of the graphs that m->origin makes. */
-static fs_status attempt(cli_making *m, cost_model **cost, plan **out)
+static fs_status attempt_once(cli_making *m, cost_model **cost, plan **out)
 {
     const int64_t start_ns = fs_now_ns();
     if (m->any_plan)
         atomic_store(m->any_plan, false);
     close_models(m);
     cli_making_begin_states(m);
-    FS_TRY(build_graphs(m));
+    *cost = cost_model_create(m->cluster, m->c->arena);
+    FS_TRY(build_graphs(m, *cost));
     FS_TRY(cli_making_add_states(m));
     m->graphs_s += 1e-9 * (double)(fs_now_ns() - start_ns);
     FS_TRY(check_recipe(m));
     FS_TRY(check_pins(m));
-    *cost = cost_model_create(m->cluster, m->c->arena);
     return cli_making_find(m, *cost, out);
+}
+
+/* A plan of the graphs that m->origin makes. */
+static fs_status attempt(cli_making *m, cost_model **cost, plan **out)
+{
+    const fs_status status = attempt_once(m, cost, out);
+    if (!atomic_load(&m->compact.outgrown))
+        return status;
+    m->compact.off = true;
+    atomic_store(&m->compact.outgrown, false);
+    m->compact.search_s = m->found.search_s;
+    m->c->err = (fs_err){0};
+    m->found = (search_result){0};
+    FS_TRY(attempt_once(m, cost, out));
+    m->found.search_s += m->compact.search_s;
+    return FS_OK;
 }
 
 /* Which gradients are reduced over ranks only a plan tells, and what moves for

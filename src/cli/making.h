@@ -30,6 +30,19 @@ typedef struct cli_ranks {
     int32_t n_late;    /* and did not come to so many plans */
 } cli_ranks;
 
+typedef struct cli_expanded cli_expanded;
+
+/* Search on compact graphs (compact.c). */
+typedef struct cli_compact {
+    bool on, off;             /* models are; they are not to be */
+    int32_t kept;             /* layers that they have */
+    search_outgrown outgrown; /* these could not say it: they are not to be */
+    double search_s;          /* spent on that */
+    fs_end end;               /* of both searches */
+    cli_model whole[CLI_MAX_GRAPHS]; /* of the same counts, where wanted */
+    FS_VEC(cli_expanded) plans;
+} cli_compact;
+
 typedef struct cli_making {
     cli *c;
     search_recipe recipe;
@@ -57,8 +70,26 @@ typedef struct cli_making {
     double time_share;       /* of the limit, that a search has; 0: all */
     cli_compressed packed;   /* with --compress */
     cli_ranks ranks;
+    cli_compact compact;
     struct cli_front *front; /* with --pareto */
 } cli_making;
+
+/* ---- compact.c ---- */
+/* Compact graphs of so many micro-batch counts, as m->models; false: where the
+ * network is not as deep as that, or who asks wants more than they can say. */
+bool cli_compact_build(cli_making *m, const cost_model *cost, int32_t n,
+                       const int32_t *counts);
+/* The same plan on the graph in full. False, and they are outgrown: the graph
+ * is not what was meant, or the plan takes other seconds. Nothing to do where
+ * graphs are in full. */
+bool cli_compact_expand(cli_making *m, const cost_model *cost, search_plan *p);
+/* What was found is said of graphs in full, which take the place of m->models.
+ */
+bool cli_compact_take(cli_making *m, const cost_model *cost);
+/* A search of graphs in full has what compact ones left of the time, or half of
+ * it. */
+void cli_compact_limit(cli_making *m, double limit_s, search_problem *problem);
+void cli_compact_close(cli_making *m);
 
 /* ---- schedules.c ---- */
 /* Is it a list, or any? */

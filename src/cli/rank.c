@@ -47,7 +47,10 @@ static double score(void *ctx, int32_t place, const search_plan *p)
         return INFINITY;
     }
     fs_progress("simulating plan %d", place + 1);
-    const double seconds = cli_simulate_ahead(m, m->ranks.problem, p, NULL,
+    search_plan full = *p;
+    if (!cli_compact_expand(m, m->ranks.problem->cost, &full))
+        return INFINITY;
+    const double seconds = cli_simulate_ahead(m, m->ranks.problem, &full, NULL,
                                               &m->ranks.peak_bytes[place]);
     m->ranks.n_late += isinf(seconds) && fs_end_reached(&m->ranks.end);
     return seconds;

@@ -94,8 +94,9 @@ static fs_status add_terms(const cost_sum *sum, const cost_formula *formula,
         FS_TRY(check_term(sum, term, seconds[k], err));
     }
     for (int32_t k = 0; k < formula->n_counted; k++)
-        fs_sum_add(&stage_s[formula->counted[k].sum],
-                   seconds[formula->counted[k].term]);
+        fs_sum_add_times(&stage_s[formula->counted[k].sum],
+                         formula->counted[k].times,
+                         seconds[formula->counted[k].term]);
     for (int32_t i = 0; i < out->n_stages; i++) {
         out->micro_s[i] = fs_sum_value(&stage_s[2 * i]);
         out->step_s[i] = fs_sum_value(&stage_s[2 * i + 1]);

@@ -4,6 +4,7 @@
 #include "config.h"
 #include "cost/parts.h"
 
+#include "ir/compact.h"
 #include "ir/works.h"
 
 #include <stddef.h>
@@ -79,7 +80,8 @@ static void add(lister *l, const ir_words *key, cost_term term)
     const int32_t stage = l->strategy->stage_of[term.node];
     fs_push(
         l->arena, &l->all,
-        (cost_counted){find_term(l, key, &term), 2 * stage + term.per_step});
+        (cost_counted){find_term(l, key, &term), 2 * stage + term.per_step,
+                       ir_times(&l->graph->nodes.at[term.node])});
 }
 
 static void add_node(lister *l, int32_t v)
@@ -115,11 +117,14 @@ static void add_terms_of(lister *l, int32_t v)
         add_edge(l, v, e - s->first_edge[v]);
 }
 
-static void add_the_same(lister *l, int32_t u)
+static void add_the_same(lister *l, int32_t v, int32_t u)
 {
     const int32_t end = l->first[u + 1];
-    for (int32_t k = l->first[u]; k < end; k++)
-        fs_push(l->arena, &l->all, l->all.at[k]);
+    for (int32_t k = l->first[u]; k < end; k++) {
+        cost_counted one = l->all.at[k];
+        one.times = ir_times(&l->graph->nodes.at[v]);
+        fs_push(l->arena, &l->all, one);
+    }
 }
 
 void cost_list_terms(const cost_model *model, fs_arena *arena,
@@ -139,7 +144,7 @@ void cost_list_terms(const cost_model *model, fs_arena *arena,
         if (u == v)
             add_terms_of(&l, v);
         else
-            add_the_same(&l, u);
+            add_the_same(&l, v, u);
         l.first[v + 1] = l.all.n;
     }
     fs_arena_destroy(l.scratch);

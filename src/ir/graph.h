@@ -42,6 +42,8 @@ typedef struct ir_node {
     const ir_chain *chain; /* a chain's program, in the graph's arena; NULL */
     int32_t forward;       /* backward nodes: the forward node they belong to;
                               update nodes: the variable's node; else -1 */
+    int32_t more;          /* copies in a row that it stands for, besides itself:
+                              of a compact graph (compact.h) */
 } ir_node;
 
 struct ir_graph;
@@ -86,6 +88,8 @@ typedef struct ir_graph {
     int64_t batch;           /* samples of the whole step; 0 when unknown.
                                 Inputs carry batch / micro_batches samples */
     uint64_t digest;         /* of the source model, set by the importer */
+    int32_t meant;           /* nodes of the graph that a compact one stands
+                                for (compact.h); 0: it is none */
     ir_evaluator *evaluate;  /* of the rewrites at hand, or NULL */
     /* As long as nothing changes; NULL: not known. */
     const struct ir_layers *layers; /* layers.h */

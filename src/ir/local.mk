@@ -31,6 +31,7 @@ src_ir_libfs_ir_a_SOURCES = \
   src/ir/blocks_alike.c src/ir/blocks_parts.h \
   src/ir/layers.c src/ir/layers.h src/ir/layers_parts.h \
   src/ir/layers_check.c src/ir/fold.c src/ir/resize.c src/ir/resize.h \
+  src/ir/compact.c src/ir/compact.h \
   src/ir/rewrite.c src/ir/rewrite.h src/ir/rewrites.def \
   src/ir/rewrite_match.c src/ir/rewrite_match.h src/ir/rewrite_common.c src/ir/rewrite_shared.c \
   src/ir/rewrite_attention.c src/ir/rewrite_precision.c \

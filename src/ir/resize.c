@@ -127,8 +127,7 @@ static bool same_lists(const ir_graph *a, const ir_graph *b)
            a->batch == b->batch;
 }
 
-/* But for names and seeds. */
-static bool is_same(const ir_graph *a, const ir_graph *b)
+bool ir_same_but_names(const ir_graph *a, const ir_graph *b)
 {
     bool same = same_lists(a, b) && a->micro_batches == b->micro_batches;
     for (int32_t v = 0; same && v < a->nodes.n; v++)
@@ -194,7 +193,7 @@ bool ir_sizes_open(ir_graph *graph, const ir_graph *few, fs_arena *arena,
     *out = (ir_sizes){.graph = graph, .few = few};
     const bool same =
         ir_fold(layers, keep, arena, &ignored, &out->folded) == FS_OK &&
-        is_same(out->folded.graph, few);
+        ir_same_but_names(out->folded.graph, few);
     fs_arena_destroy(scratch);
     if (same)
         graph->like = graph;

@@ -24,6 +24,8 @@ typedef struct ir_sizes {
 bool ir_sizes_open(ir_graph *graph, const ir_graph *few, fs_arena *arena,
                    ir_sizes *out);
 
+/* Are two graphs the same but for names and seeds? */
+bool ir_same_but_names(const ir_graph *a, const ir_graph *b);
 /* Are two graphs the same but for sizes? */
 bool ir_sizes_alike(const ir_graph *a, const ir_graph *b);
 /* All layers at the size of another `few`, which is to be alike. Names, and

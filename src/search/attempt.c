@@ -210,6 +210,10 @@ static void refuse_folded(search_level0 *z, search_candidate *c)
         z->memory_decides = true;
         return;
     }
+    if (z->problem->outgrown) {
+        search_outgrow(z->problem);
+        return;
+    }
     c->whole = true;
     c->tried = c->settled = false;
     search_drop_tables(c);
@@ -512,10 +516,12 @@ void search_answer(search_level0 *z, search_candidate *c)
     c->record.seconds += search_seconds_since(start_ns);
 }
 
-/* A gap that folding leaves, where memory does not, is closed without. */
+/* A gap that folding leaves, where memory does not, is closed without, but of
+ * compact graphs. */
 static void note_unfolding(const search_level0 *z, search_candidate *c)
 {
     c->unfolds = c->view && c->settled && !z->problem->rounds &&
+                 !z->problem->outgrown &&
                  !c->memory_binds && !search_closed(z, &c->record) &&
                  !search_proven(c->record.lower_bound_s, search_enough(z));
     c->settled = c->settled && !c->unfolds;

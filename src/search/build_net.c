@@ -7,6 +7,7 @@
 #include "search/engine/memo.h"
 
 #include "base/clock.h"
+#include "ir/compact.h"
 #include "ir/recompute.h"
 #include "ir/words.h"
 #include "plan/lower.h"
@@ -67,7 +68,8 @@ static int32_t whole_group(const search_layout *layout, int32_t v)
 
 int32_t search_times(const search_layout *layout, int32_t v)
 {
-    return layout->standing ? layout->standing->times[v] : 1;
+    return layout->standing ? layout->standing->times[v]
+                            : ir_times(&layout->graph->nodes.at[v]);
 }
 
 /* What is scaled and how often; no padding. */

@@ -1,6 +1,7 @@
 /* The space of level 0: configurations (stages, mesh, micro-batches), and those
  * that one becomes when it is looked at closer. */
 #include "config.h"
+#include "search/effort.h"
 #include "search/lay_out.h"
 #include "search/shares.h"
 #include "search/space.h"
@@ -204,6 +205,10 @@ void search_ask_again(search_level0 *z, search_candidate *c)
     const search_problem *problem = z->problem;
     if (!problem->again || c->again || c->covered || problem->rounds)
         return;
+    if (problem->outgrown) { /* there are no compact ones of these */
+        search_outgrow(problem);
+        return;
+    }
     c->covered = c->settled = true;
     add_candidate(z, c->graph, c->n_stages, c->depth, &c->mesh);
     search_candidate *one = z->all.at[z->all.n - 1];

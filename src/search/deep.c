@@ -10,6 +10,7 @@
 #include "config.h"
 #include "search/deep.h"
 
+#include "ir/compact.h"
 #include "plan/fullest.h"
 #include "plan/lower.h"
 #include "search/built.h"
@@ -25,6 +26,7 @@ enum { AT_EACH_END = 3, WORTH = 4, MOST_FIRINGS = 1 << 22 };
 /* Copies in a row that are alike, and lie in one stage. */
 typedef struct row {
     int32_t run, first, n, stage;
+    int32_t meant;  /* n, or more, of a compact graph */
     int32_t number; /* among those of its role */
 } row;
 
@@ -71,12 +73,14 @@ static bool is_as_before(const deep *d, const ir_layer_run *run, int32_t c)
 
 static int32_t left_out(const row *r)
 {
-    return r->n - 2 * AT_EACH_END;
+    return r->meant - 2 * AT_EACH_END;
 }
 
 static void add_row(deep *d, row r)
 {
-    if (r.stage < 0 || left_out(&r) < 2)
+    for (int32_t c = r.first; c < r.first + r.n; c++)
+        r.meant += ir_copy_times(d->layers, r.run, c);
+    if (r.stage < 0 || left_out(&r) < 2 || r.n < 2 * AT_EACH_END + 1)
         return;
     for (int32_t k = 0; k < d->rows.n; k++)
         r.number += d->pipe.role_of[d->rows.at[k].stage] ==
@@ -92,9 +96,21 @@ static void find_rows(deep *d)
         for (int32_t c = 0, end; c < run->copies; c = end) {
             for (end = c + 1; end < run->copies && is_as_before(d, run, end);)
                 end++;
-            add_row(d, (row){k, c, end - c, stage_of_copy(d, run, c), 0});
+            add_row(d, (row){k, c, end - c, stage_of_copy(d, run, c), 0, 0});
         }
     }
+}
+
+/* Is what stands for more in the rows? Then the few stand for themselves. */
+static bool is_in_rows(const deep *d)
+{
+    int64_t missed = 0;
+    for (int32_t v = 0; v < d->graph->nodes.n; v++)
+        missed += d->graph->nodes.at[v].more;
+    for (int32_t k = 0; k < d->rows.n; k++)
+        missed -= (int64_t)(d->rows.at[k].meant - d->rows.at[k].n) *
+                  d->layers->runs.at[d->rows.at[k].run].length;
+    return missed == 0;
 }
 
 static bool is_worth_it(const deep *d)
@@ -103,7 +119,9 @@ static bool is_worth_it(const deep *d)
     for (int32_t k = 0; k < d->rows.n; k++)
         out += (int64_t)left_out(&d->rows.at[k]) *
                d->layers->runs.at[d->rows.at[k].run].length;
-    return (d->graph->nodes.n - out) * WORTH <= d->graph->nodes.n;
+    const int64_t n =
+        ir_is_compact(d->graph) ? d->graph->meant : d->graph->nodes.n;
+    return (n - out) * WORTH <= n;
 }
 
 /* ---- plans of few ---- */
@@ -338,6 +356,8 @@ static search_depths fit_few(const deep *d, const int64_t *limit, few *a,
 static const ir_layers *layers_of(const search_problem *problem,
                                   const ir_graph *graph)
 {
+    if (ir_is_compact(graph))
+        return graph->layers;
     for (int32_t k = 0; problem->known && k < problem->n_graphs; k++)
         if (problem->graphs[k].graph == graph)
             return search_known_layers(problem->known, graph);
@@ -360,7 +380,7 @@ search_depths search_fits_deep(const search_problem *problem,
                               strategy->schedule, strategy->micro_batches,
                               d.arena);
     find_rows(&d);
-    if (is_worth_it(&d)) {
+    if (is_in_rows(&d) && is_worth_it(&d)) {
         few a = {0}, *b = fs_new(d.arena, few, d.most_rows);
         bool made = make_few(&d, -1, &a);
         for (int32_t k = 0; made && k < d.most_rows; k++)

@@ -101,9 +101,19 @@ static bool reached(search_level0 *z, const fs_end *end)
     return is;
 }
 
+bool search_is_outgrown(const search_problem *problem)
+{
+    return problem->outgrown && atomic_load(problem->outgrown);
+}
+
+void search_outgrow(const search_problem *problem)
+{
+    atomic_store(problem->outgrown, true);
+}
+
 bool search_over(search_level0 *z)
 {
-    return search_steps(z) >= z->most_steps || reached(z, &z->end);
+    return search_is_outgrown(z->problem) || search_steps(z) >= z->most_steps || reached(z, &z->end);
 }
 
 void search_begin_round(search_level0 *z)

@@ -20,6 +20,9 @@ double search_first_effort(const search_level0 *z);
 int64_t search_steps(const search_level0 *z);
 /* Is time, or the work that is allowed, over? */
 bool search_over(search_level0 *z);
+/* The problem's compact graphs cannot say it. */
+void search_outgrow(const search_problem *problem);
+bool search_is_outgrown(const search_problem *problem);
 /* A round leaves some of both for plans that fit; */
 void search_begin_round(search_level0 *z);
 /* more, where its best plan does not. */

@@ -1,10 +1,12 @@
 /* Does a strategy's lowered plan fit? What search binds is a lower bound of
  * that, so the plan that it found has to be looked at. */
 #include "config.h"
+#include "search/effort.h"
 #include "search/fit.h"
 
 #include "search/deep.h"
 
+#include "ir/compact.h"
 #include "plan/fullest.h"
 #include "plan/lower.h"
 
@@ -39,8 +41,9 @@ static double most_bytes(const ir_graph *graph, const plan_strategy *s)
     double sum = 0, most = 0;
     for (int32_t v = 0; v < s->n_nodes; v++) {
         const ir_node *node = &graph->nodes.at[v];
+        const int32_t times = ir_times(node);
         for (int32_t o = 0; o < node->n_out; o++)
-            sum += register_bytes(&s->stages[s->stage_of[v]],
+            sum += times * register_bytes(&s->stages[s->stage_of[v]],
                                   &graph->tensors.at[node->out[o]],
                                   &s->sig[v].out[o]);
         for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++) {
@@ -49,7 +52,7 @@ static double most_bytes(const ir_graph *graph, const plan_strategy *s)
                 double bytes =
                     register_bytes(plan_path_stage(&ends, &s->edge[e], k),
                                    ends.tensor, &s->edge[e].at[k]);
-                sum += bytes;
+                sum += times * bytes;
                 most = bytes > most ? bytes : most;
             }
         }
@@ -223,11 +226,15 @@ bool search_fits_or(const search_problem *problem, const ir_graph *graph,
     if (most_bytes(graph, strategy) <= least)
         return true;
     search_depths told = SEARCH_NOT_DEEP;
-    if (out->guesses && !problem->lowers_all)
+    if ((out->guesses && !problem->lowers_all) || problem->outgrown)
         told = fits_deep(problem, graph, limit, strategy);
     out->guessed = told == SEARCH_DEEP_FITS;
     if (out->guessed || (told == SEARCH_DEEP_OVER && !out->bytes))
         return out->guessed;
+    if (problem->outgrown) { /* lowered is what is in full */
+        search_outgrow(problem);
+        return out->guessed = true;
+    }
     fs_arena *scratch = fs_arena_create();
     if (!look.bytes)
         look.bytes = fs_new(scratch, int64_t, strategy->n_stages);

@@ -2,6 +2,7 @@
 #include "search/known.h"
 #include "search/cuts/cut.h"
 
+#include "ir/compact.h"
 #include "plan/schedule.h"
 
 #include <pthread.h>
@@ -127,6 +128,15 @@ const search_ranks *search_known_ranks(search_known *known,
     return e->ranks;
 }
 
+bool search_known_in_a_row(const search_problem *problem)
+{
+    bool all = true;
+    for (int32_t k = 0; k < problem->n_graphs; k++)
+        all &= search_known_ranks(problem->known, problem->graphs[k].graph)
+                   ->meant != NULL;
+    return all;
+}
+
 const search_partings *search_known_partings(search_known *known,
                                              const ir_graph *graph,
                                              const search_ranks *ranks,
@@ -144,14 +154,16 @@ const search_partings *search_known_partings(search_known *known,
     return found;
 }
 
-/* Less is not worth what is lost: layers of a stage have one plan. */
+/* Less is not worth what is lost: layers of a stage have one plan. Those of a
+ * compact graph have in any case. */
 enum { MUCH = 2 };
 
 static search_view *find_view(const entry *e, const ir_layers *layers)
 {
     search_fold *fold = fs_new(e->arena, search_fold, 1);
     if (!search_fold_find(layers, e->stage_of, e->n_stages, e->arena, fold) ||
-        MUCH * fold->folded.graph->nodes.n > e->graph->nodes.n)
+        (!ir_is_compact(e->graph) &&
+         MUCH * fold->folded.graph->nodes.n > e->graph->nodes.n))
         return NULL;
     search_view *view = fs_new(e->arena, search_view, 1);
     search_view_make(fold, e->arena, view);

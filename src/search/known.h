@@ -26,6 +26,8 @@ const search_marks *search_known_marks(search_known *known,
 /* Of a graph that is like others (ir_graph.like), which have the same. */
 const search_ranks *search_known_ranks(search_known *known,
                                        const ir_graph *graph);
+/* Do the layers that a problem's compact graphs mean stand in a row? */
+bool search_known_in_a_row(const search_problem *problem);
 /* What cuts by time into at most so many stages part. */
 const search_partings *search_known_partings(search_known *known,
                                              const ir_graph *graph,

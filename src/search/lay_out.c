@@ -4,6 +4,7 @@
 
 #include "search/built.h"
 #include "search/cuts/cut.h"
+#include "search/effort.h"
 #include "search/fit.h"
 #include "search/kept.h"
 #include "search/known.h"
@@ -11,6 +12,7 @@
 #include "search/recipe/recipe.h"
 #include "search/shares.h"
 
+#include "ir/compact.h"
 #include "ir/recompute.h"
 #include "plan/schedule.h"
 
@@ -133,6 +135,8 @@ static void bind_graph(search_level0 *z, search_layout *layout)
         made.cut = fs_memdup(z->scratch, layout->stage_of, bytes);
         made.stage_of = fs_memdup(z->scratch, layout->stage_of, bytes);
         ir_recompute_bind(copy, made.stage_of);
+        if (ir_is_compact(copy)) /* who looks whether plans fit wants these */
+            ir_compact_bound(copy, graph);
         made.graph = copy;
         fs_push(z->scratch, &z->bound, made);
     }
@@ -151,7 +155,8 @@ const ir_graph *search_lasting(const search_level0 *z, const ir_graph *graph)
 /* ---- folding ---- */
 
 /* Where stages and layers are told apart by the problem they are not equal;
- * engines that are baselines see every layer. */
+ * engines that are baselines see every layer. Of compact graphs a planner alone
+ * pins, and tables of all layers alike. */
 bool search_may_fold(const search_problem *problem)
 {
     const bool known = !problem->filter.allow || problem->recipe;
@@ -159,7 +164,7 @@ bool search_may_fold(const search_problem *problem)
            strcmp(problem->engine, "ilp") == 0 &&
            problem->cluster->n_groups == 1 && !problem->stage_of &&
            !problem->stage_mesh &&
-           !(problem->recipe && problem->recipe->pins.n);
+           !(problem->recipe && problem->recipe->pins.n && !problem->outgrown);
 }
 
 /* The pipeline that a view shows, and what its stages hold: of every mesh of
@@ -190,13 +195,17 @@ static cost_memory *memory_of(search_level0 *z, search_folded *folded)
     return folded->memory;
 }
 
-/* NULL: the whole graph is as small. */
+/* NULL: the whole graph is as small; of a compact one there is a view always. */
 static search_folded *folded_of(search_level0 *z, const search_candidate *c,
                                 const search_layout *layout)
 {
-    if (c->whole || layout->n_stages > layout->n_groups ||
-        (c->part && c->part->mesh) || !search_may_fold(z->problem))
+    const bool compact = ir_is_compact(layout->graph);
+    if ((c->whole && !compact) || layout->n_stages > layout->n_groups ||
+        (c->part && c->part->mesh) || !search_may_fold(z->problem)) {
+        if (compact)
+            search_outgrow(z->problem);
         return NULL;
+    }
     for (int32_t k = 0; k < z->folded.n; k++) {
         search_folded *known = z->folded.at[k];
         if (known->graph == layout->graph &&
@@ -212,6 +221,8 @@ static search_folded *folded_of(search_level0 *z, const search_candidate *c,
                                    made->stage_of, layout->n_stages);
     if (made->view)
         describe(c, layout, z->scratch, made);
+    else if (compact)
+        search_outgrow(z->problem);
     fs_push(z->scratch, &z->folded, made);
     return made->view ? made : NULL;
 }
@@ -455,52 +466,122 @@ typedef struct whole_values {
     int32_t *pick;
 } whole_values;
 
+/* Copies of a run that a stage has: from the first to the one behind the last,
+ * and the first of those that do not have the values of `other`. */
+typedef struct copies_there {
+    int32_t first, end, rest;
+} copies_there;
+
 /* In a stage the first layers of each run, `share` of them, have the values of
  * `other`. */
 static bool is_other(const search_view *view, const int32_t *stage_of,
-                     const int32_t *first, int32_t v, int32_t was, double share)
+                     const copies_there *there, int32_t v, int32_t was,
+                     double share)
 {
     const ir_layers *layers = view->fold->layers;
     const int32_t run = layers->run[was];
     if (run < 0)
         return share >= 1;
-    const int32_t *at = &first[2 * (stage_of[v] * layers->runs.n + run)];
-    return layers->copy[was] - at[0] < (int32_t)(share * (at[1] - at[0]));
+    return layers->copy[was] < there[stage_of[v] * layers->runs.n + run].rest;
 }
 
-/* [stage][run] The first of its copies there, and the one behind the last. */
-static int32_t *copies_of(const search_candidate *c, const int32_t *before,
-                          fs_arena *arena)
+/* [stage][run] */
+static copies_there *copies_of(const search_candidate *c, const int32_t *before,
+                               fs_arena *arena)
 {
     const ir_layers *layers = c->view->fold->layers;
     const search_layout *layout = &c->layout;
-    int32_t *at =
-        fs_new(arena, int32_t,
-               2 * (size_t)layout->n_stages * (size_t)(layers->runs.n + 1));
+    const size_t n = (size_t)layout->n_stages * (size_t)(layers->runs.n + 1);
+    copies_there *at = fs_new(arena, copies_there, n);
     for (int32_t v = layout->graph->nodes.n - 1; v >= 0; v--) {
         const int32_t run = layers->run[before[v]],
                       c1 = layers->copy[before[v]];
         if (run < 0)
             continue;
-        int32_t *one = &at[2 * (layout->stage_of[v] * layers->runs.n + run)];
-        const bool met = one[1] > 0;
-        one[0] = met && one[0] < c1 ? one[0] : c1;
-        one[1] = met && one[1] > c1 + 1 ? one[1] : c1 + 1;
+        copies_there *one = &at[layout->stage_of[v] * layers->runs.n + run];
+        const bool met = one->end > 0;
+        one->first = met && one->first < c1 ? one->first : c1;
+        one->end = met && one->end > c1 + 1 ? one->end : c1 + 1;
     }
     return at;
 }
 
+static void share_out(const ir_layers *layers, int32_t n_stages, double share,
+                      copies_there *there)
+{
+    for (int32_t i = 0; i < n_stages * layers->runs.n; i++)
+        there[i].rest = there[i].first +
+                        (int32_t)(share * (there[i].end - there[i].first));
+}
+
+/* Those of one run in one stage of a compact graph come to stand for others
+ * than before: the copies before `rest` for as many as `share` of all are. Of
+ * each side the last but one or two that may stands for those besides. The ones
+ * at the ends may lie in another stage, too. False: these are too few. */
+static bool count_anew(ir_graph *graph, int32_t run, copies_there *at,
+                       double share)
+{
+    const int32_t n = at->end - at->first;
+    int32_t meant = 0;
+    for (int32_t c = at->first; c < at->end; c++)
+        meant += ir_copy_times(graph->layers, run, c);
+    const int32_t wanted = (int32_t)(share * meant), left = meant - wanted;
+    int32_t before = wanted < n / 2 ? wanted : n / 2;
+    before = before < n - left ? n - left : before;
+    const bool more[2] = {wanted > before, left > n - before};
+    at->rest = at->first + before;
+    if ((more[0] && before < 5) || (more[1] && n - before < 5))
+        return false;
+    for (int32_t c = at->first; c < at->end; c++)
+        ir_compact_count(graph, run, c, 1);
+    if (more[0])
+        ir_compact_count(graph, run, at->first + 2, 1 + wanted - before);
+    if (more[1])
+        ir_compact_count(graph, run, at->end - 3, 1 + left - (n - before));
+    return true;
+}
+
+/* Of the graph of these layers; NULL: it is not that one, as it was bound to
+ * stages, or has too few. */
+static ir_graph *share_out_compact(const ir_graph *graph,
+                                   const ir_layers *layers, int32_t n_stages,
+                                   double share, copies_there *there,
+                                   fs_arena *arena)
+{
+    ir_graph *made =
+        graph == layers->graph ? ir_compact_copy(graph, arena) : NULL;
+    for (int32_t i = 0; made && i < n_stages * graph->layers->runs.n; i++)
+        if (there[i].end > 0 &&
+            !count_anew(made, i % graph->layers->runs.n, &there[i], share))
+            return NULL;
+    return made;
+}
+
+/* Of the graph of *layout, another one (in `kept`) where layers of a compact graph differ;
+ * no values: it cannot be. */
 static whole_values values_of(search_level0 *z, search_candidate *c,
                               const search_built *built, const search_mix *mix,
+                              search_layout *layout, fs_arena *kept,
                               fs_arena *arena)
 {
     whole_values all = {0};
-    const int32_t *before = NULL, *first = NULL;
+    const int32_t *before = NULL;
+    copies_there *first = NULL;
     if (c->view) {
         bind_graph(z, &c->layout);
         all.rep = search_view_nodes(c->view, c->layout.graph, arena);
         before = search_view_before(c->view, c->layout.graph, arena);
         first = copies_of(c, before, arena);
+    }
+    *layout = c->layout;
+    if (c->view && mix->other && ir_is_compact(layout->graph)) {
+        layout->graph =
+            share_out_compact(layout->graph, c->view->fold->layers,
+                              layout->n_stages, mix->share, first, kept);
+        if (!layout->graph)
+            return all;
+    } else if (c->view) {
+        share_out(c->view->fold->layers, layout->n_stages, mix->share, first);
     }
     const int32_t n = c->layout.graph->nodes.n;
     all.pick = fs_new(arena, int32_t, n);
@@ -519,18 +600,24 @@ search_kept search_whole_plan(search_level0 *z, search_candidate *c,
                               double cost_s)
 {
     fs_arena *scratch = fs_arena_create(), *arena = search_plan_arena(z);
-    const whole_values all = values_of(z, c, built, mix, scratch);
+    search_layout layout;
+    const whole_values all = values_of(z, c, built, mix, &layout, arena, scratch);
     search_kept found = {.from = c, .cost_s = cost_s};
+    if (!all.pick) {
+        search_plan_made(z, arena, NULL);
+        fs_arena_destroy(scratch);
+        return found;
+    }
     const bool *out =
-        search_left_out(built, &c->layout, all.rep, all.pick, scratch);
-    found.graph = c->layout.graph;
-    found.strategy = search_strategy(z->problem, built, &c->layout, all.rep,
+        search_left_out(built, &layout, all.rep, all.pick, scratch);
+    found.graph = layout.graph;
+    found.strategy = search_strategy(z->problem, built, &layout, all.rep,
                                      all.pick, out ? scratch : arena);
     FS_ASSERT(found.strategy || mix->other);
     if (out && found.strategy) {
         found.left = fs_memdup(arena, out, (size_t)found.graph->nodes.n);
         found.all = found.graph;
-        found.graph = search_leave_out(&c->layout, out, &found.strategy, arena);
+        found.graph = search_leave_out(&layout, out, &found.strategy, arena);
     }
     /* Copies that nobody reads cost nothing any more. */
     if (found.strategy && (c->view || out)) {

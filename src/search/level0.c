@@ -766,6 +766,8 @@ fs_status search_run(const search_problem *problem, fs_arena *arena,
     if (!problem->known)
         one.known = search_known_create();
     bool misled = false;
+    if (problem->outgrown && !search_known_in_a_row(&one))
+        search_outgrow(problem);
     fs_status status = run(&one, arena, err, out, &misled);
     if (misled)
         status = run_surely(&one, arena, err, out);

@@ -451,7 +451,11 @@ fs_status search_explore_on(search_level0 *z, double was_enough_s, fs_err *err)
 fs_status search_explore_fitting(search_level0 *z, fs_err *err)
 {
     FS_TRY(explore_rounds(z, err));
-    if (wants_rivals(z))
+    if (!wants_rivals(z))
+        return FS_OK;
+    if (z->problem->outgrown) /* they see every layer */
+        search_outgrow(z->problem);
+    else
         search_try_rivals(z);
     return FS_OK;
 }

@@ -351,10 +351,11 @@ static bool is_alone(const search_level0 *z, const search_kept *offer)
            (z->offers.n == 1 || z->offers.at[1].cost_s > most_s(z, INT32_MAX));
 }
 
-/* That it fits, where that was a guess. */
+/* That it fits, where that was a guess. Of compact graphs who expands it says.
+ */
 static void prove(search_level0 *z, search_kept *offer, bool lowered)
 {
-    if (!offer->guessed)
+    if (!offer->guessed || (z->problem->outgrown && !lowered))
         return;
     offer->guessed = !lowered && !fits(z, offer);
     if (offer->strategy == z->kept.strategy)
@@ -364,9 +365,10 @@ static void prove(search_level0 *z, search_kept *offer, bool lowered)
 bool search_prove_fit(search_level0 *z)
 {
     search_kept *kept = &z->kept;
-    if (kept->guessed && !z->problem->claims)
+    const bool claims = z->problem->claims || z->problem->outgrown;
+    if (kept->guessed && !claims)
         kept->guessed = !fits(z, kept);
-    return !kept->guessed || z->problem->claims;
+    return !kept->guessed || claims;
 }
 
 static bool same_graph(const ir_graph *a, const ir_graph *b)
@@ -414,7 +416,8 @@ static void add_plan(search_level0 *z, search_kept *offer, search_result *out)
                      ? INFINITY
                      : search_score_plan(ranking, out->n_plans, p);
     prove(z, offer, isfinite(p->score_s));
-    if (isinf(p->score_s) && (!offer->fits || offer->guessed))
+    if (isinf(p->score_s) &&
+        (!offer->fits || (offer->guessed && !is_alone(z, offer))))
         return;
     search_plan_told(z, offer->strategy);
     if (out->n_plans++ == 0 && offer->cost_s <= z->kept.cost_s)

@@ -48,6 +48,10 @@ typedef struct search_again {
 
 struct search_plan;
 
+/* Of compact graphs (ir/compact.h), set: they cannot say it, and those in full
+ * are to be searched; what this search says does not count. */
+typedef atomic_bool search_outgrown;
+
 /* What a stage has of a network: so many repeated blocks (what comes before the
  * first is the first stage's, what comes behind the last the last's), then so
  * many forward nodes. */
@@ -121,6 +125,7 @@ typedef struct search_problem {
     uint32_t without; /* but for these (reductions.h) */
     const struct search_ranking *ranking; /* plans.h; NULL: one plan will do */
     struct search_known *known;           /* of the graphs; NULL: nothing yet */
+    search_outgrown *outgrown; /* graphs are compact; NULL: they are in full */
     void (*progress)(void *ctx, const char *line);
     void *progress_ctx;
 } search_problem;

@@ -19,6 +19,8 @@
 #include "search/lay_out.h"
 #include "search/space.h"
 
+#include "ir/compact.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -41,6 +43,7 @@ typedef struct shares_of_cuts {
 
 struct search_shares {
     int32_t n_pieces;
+    int32_t *times; /* [n_pieces, and 1] that each stands for */
     search_partings partings;
     FS_VEC(share_kind) kinds;
     int32_t *kind_of;   /* [nodes] */
@@ -123,6 +126,11 @@ const struct search_shares *search_find_shares(search_level0 *z)
         const search_ranks *ranks =
             search_ranks_of(z, problem->graphs[k].graph);
         all[k].n_pieces = ranks->n;
+        all[k].times = fs_new(z->scratch, int32_t, ranks->n + 1);
+        for (int32_t r = 0; r < ranks->n; r++)
+            all[k].times[r] =
+                ir_times(&ranks->graph->nodes.at[ranks->order[r]]);
+        all[k].times[ranks->n] = 1;
         all[k].partings = partings_of(z, problem->graphs[k].graph, ranks);
         all[k].at = fs_new(z->scratch, shares_of_cuts, all[k].partings.n);
         find_kinds(z, problem->graphs[k].graph, &all[k]);
@@ -226,14 +234,15 @@ typedef struct load {
     double all, most; /* of one piece */
 } load;
 
-/* Per micro-batch `times` as often as per step. */
-static load load_of(int32_t n, const double *micro, double times,
-                    const double *step)
+/* Per micro-batch `often` as often as per step. */
+static load load_of(const struct search_shares *shares, const double *micro,
+                    double often, const double *step)
 {
+    const int32_t n = shares->n_pieces;
     load sum = {0};
     for (int32_t i = 0; i <= n; i++) {
-        const double s = times * micro[i] + step[i];
-        sum.all += s;
+        const double s = often * micro[i] + step[i];
+        sum.all += shares->times[i] * s;
         sum.most = i < n && s > sum.most ? s : sum.most;
     }
     return sum;
@@ -251,8 +260,8 @@ double search_share_floor(search_level0 *z, search_candidate *c)
                     fs_new(scratch, double, n + 1)};
     add_seconds(cuts_of(z, c),
                 seconds_of_kinds(z, all, ir_mesh_size(&c->mesh), scratch), s);
-    const load a = load_of(n, s[0], 1, none), b = load_of(n, none, 0, s[1]),
-               both = load_of(n, s[0], m, s[1]);
+    const load a = load_of(all, s[0], 1, none), b = load_of(all, none, 0, s[1]),
+               both = load_of(all, s[0], m, s[1]);
     fs_arena_destroy(scratch);
     c->sim_s = fmax(c->sim_s, both.all / p);
     if (!search_is_crowded(z))
@@ -281,13 +290,15 @@ double search_share_cut_floor(const search_level0 *z, const search_layout *cut)
     double all = 0, most[2] = {0, 0};
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const int32_t stage = cut->stage_of[v], group = cut->group_of[stage];
+        const int32_t times = ir_times(&graph->nodes.at[v]);
         s[cost_node_per_step(graph, v)][group] +=
+            times *
             share_of(z, graph, v, ir_mesh_size(&cut->stages[stage].mesh));
         for (int32_t k = 0; k < graph->nodes.at[v].n_in; k++) {
             const int32_t tensor = graph->nodes.at[v].in[k];
             const bool per_step = plan_tensor_per_step(graph, tensor);
             s[per_step][group] +=
-                search_crossing_floor(cut, v, tensor, per_step);
+                times * search_crossing_floor(cut, v, tensor, per_step);
         }
     }
     for (int32_t g = 0; g < cut->n_groups; g++) {

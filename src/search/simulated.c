@@ -32,6 +32,7 @@
 #include "search/shares.h"
 #include "search/space.h"
 
+#include "ir/compact.h"
 #include "plan/schedule.h"
 
 #include <math.h>
@@ -238,6 +239,27 @@ static void take_chain(const chain_finder *f, int32_t last, search_passage *out)
         out->node[k] = v;
 }
 
+/* Goes it through the copies of each group alike? Then it leads through those
+ * that the middle one stands for, too. */
+static bool is_periodic(const search_passage *p, fs_arena *scratch)
+{
+    const ir_layers *layers = p->graph->layers;
+    bool *on = fs_new(scratch, bool, p->graph->nodes.n);
+    for (int32_t k = 0; k < p->n; k++)
+        on[p->node[k]] = true;
+    for (int32_t v = 0; v < p->graph->nodes.n; v++) {
+        if (ir_times(&p->graph->nodes.at[v]) == 1)
+            continue;
+        const ir_layer_run *run = &layers->runs.at[layers->run[v]];
+        const int32_t i =
+            layers->copy[v] * run->length + layers->position[v];
+        if (on[run->node[i - run->length]] != on[v] ||
+            on[run->node[i + run->length]] != on[v])
+            return false;
+    }
+    return true;
+}
+
 /* The longest that ends in the piece where it begins, one of the first few. */
 static search_passage *find_passage(const search_ranks *ranks, fs_arena *arena)
 {
@@ -259,6 +281,8 @@ static search_passage *find_passage(const search_ranks *ranks, fs_arena *arena)
             if (ranks->rank[v] == r && graph->nodes.at[v].phase == IR_BACKWARD)
                 take_chain(&f, v, found);
     }
+    if (ir_is_compact(graph) && !is_periodic(found, scratch))
+        found->n = 0;
     fs_arena_destroy(scratch);
     return found;
 }
@@ -307,24 +331,27 @@ static sim_loads loads_of(search_level0 *z, const search_candidate *c,
 {
     const ir_graph *graph = c->graph->graph;
     const search_passage *passage = passage_of(z, graph);
-    const int32_t n = search_ranks_of(z, graph)->n;
-    sim_load *of = fs_new(c->arena, sim_load, (size_t)n + 1);
+    const search_ranks *ranks = search_ranks_of(z, graph);
+    const int32_t n = ranks->n_meant;
+    sim_load *of = fs_new(c->arena, sim_load, ranks->n);
+    sim_load *before = fs_new(c->arena, sim_load, (size_t)n + 1);
     for (int32_t v = 0; v < graph->nodes.n; v++) {
         const int32_t piece = passage->piece[v];
         if (piece >= 0)
-            of[piece / 2 + 1].by_rate[piece % 2] += seconds[v];
+            of[piece / 2].by_rate[piece % 2] += seconds[v];
     }
     const int32_t n_chain = is_in_order(z, c) ? passage->n : 0;
     for (int32_t k = 0; k < n_chain; k++) {
         const int32_t v = passage->node[k];
-        of[passage->piece[v] / 2 + 1].chain += seconds[v];
+        of[passage->piece[v] / 2].chain += seconds[v];
     }
     for (int32_t r = 0; r < n; r++) {
+        const sim_load *one = &of[ranks->meant[r]];
         for (int32_t k = 0; k < 2; k++)
-            of[r + 1].by_rate[k] += of[r].by_rate[k];
-        of[r + 1].chain += of[r].chain;
+            before[r + 1].by_rate[k] = before[r].by_rate[k] + one->by_rate[k];
+        before[r + 1].chain = before[r].chain + one->chain;
     }
-    return (sim_loads){n, of};
+    return (sim_loads){n, before};
 }
 
 /* May one stage have these pieces, the chain having come after `way`? */
@@ -451,13 +478,24 @@ static bool is_counted(const ir_graph *graph, const search_ranks *ranks,
     return !kept && (c->n_stages == 1 || ranks->rank[u] == ranks->rank[v]);
 }
 
+/* What is outside the layers all read that a copy stands for; each what is of
+ * its own copy or of the next. */
+static int32_t readers_of(const ir_graph *graph, int32_t tensor, int32_t v)
+{
+    const ir_layers *layers = graph->layers;
+    const int32_t u = graph->tensors.at[tensor].producer;
+    const int32_t times = ir_times(&graph->nodes.at[v]);
+    return times > 1 && layers->run[u] == layers->run[v] ? 1 : times;
+}
+
 /* Edges that read each tensor. */
 static int32_t *count_readers(const ir_graph *graph, fs_arena *arena)
 {
     int32_t *n = fs_new(arena, int32_t, graph->tensors.n);
     for (int32_t v = 0; v < graph->nodes.n; v++)
         for (int32_t k = 0; k < graph->nodes.at[v].n_in; k++)
-            n[graph->nodes.at[v].in[k]]++;
+            n[graph->nodes.at[v].in[k]] +=
+                readers_of(graph, graph->nodes.at[v].in[k], v);
     for (int32_t t = 0; t < graph->tensors.n; t++)
         if (graph->tensors.at[t].next >= 0)
             n[graph->tensors.at[t].next]++;

@@ -2,13 +2,15 @@
 #include "config.h"
 #include "search/view.h"
 
+#include "ir/compact.h"
 #include "ir/recompute.h"
 
 #include <string.h>
 
-/* Of the copies of a run that lie wholly in a stage. */
+/* Of the copies of a run that lie wholly in a stage: how many there are, and
+ * are meant. */
 typedef struct stretch {
-    int32_t first, n;
+    int32_t first, n, meant;
 } stretch;
 
 typedef struct folder {
@@ -67,6 +69,7 @@ static void find_stretches(folder *f)
             stretch *s = stretch_at(f, f->home[r][c], r);
             if (s->n++ == 0)
                 s->first = c;
+            s->meant += ir_copy_times(f->layers, r, c);
         }
 }
 
@@ -91,7 +94,7 @@ static bool alike(const folder *f, int32_t a, int32_t b)
     if (!f->plain[a] || !f->plain[b])
         return false;
     for (int32_t r = 0; r < f->n_runs; r++)
-        if (stretch_at(f, a, r)->n != stretch_at(f, b, r)->n)
+        if (stretch_at(f, a, r)->meant != stretch_at(f, b, r)->meant)
             return false;
     return true;
 }
@@ -126,12 +129,12 @@ static void choose_stages(folder *f)
     }
 }
 
-/* The copy that stands for number k of a stretch. */
-static int32_t shown_in(stretch s, int32_t k)
+/* The copy of a stretch that stands for number k of one that means as many. */
+static int32_t shown_in(stretch s, stretch of, int32_t k)
 {
-    if (s.n < 4 || k == 0)
+    if (s.meant < 4 || k == 0)
         return s.first + k;
-    return k == s.n - 1 ? s.first + s.n - 1 : s.first + 1;
+    return k == of.n - 1 ? s.first + s.n - 1 : s.first + 1;
 }
 
 static bool **choose_copies(const folder *f)
@@ -146,7 +149,7 @@ static bool **choose_copies(const folder *f)
         for (int32_t i = 0; i < f->out->n_stages; i++) {
             const stretch s = *stretch_at(f, f->out->stage[i], r);
             for (int32_t k = 0; k < s.n; k++)
-                keep[r][shown_in(s, k)] = true;
+                keep[r][shown_in(s, s, k)] = true;
         }
     }
     return keep;
@@ -166,8 +169,8 @@ static void describe_node(const folder *f, int32_t i)
         return;
     const stretch s = *stretch_at(f, f->stage_of[v], r);
     const ir_layer_run *run = &l->runs.at[r];
-    if (s.n >= 4 && l->copy[v] == s.first + 1)
-        out->times[i] = s.n - 2;
+    if (s.meant >= 4 && l->copy[v] == s.first + 1)
+        out->times[i] = s.meant - 2;
     out->equal[i] =
         out->folded.rep[run->node[s.first * run->length + l->position[v]]];
 }
@@ -180,10 +183,10 @@ static int32_t rep_of(const folder *f, int32_t v)
         return f->out->folded.rep[v];
     const int32_t stage = f->stage_of[v];
     const ir_layer_run *run = &l->runs.at[r];
-    const int32_t number = l->copy[v] - stretch_at(f, stage, r)->first;
+    const stretch own = *stretch_at(f, stage, r);
     const stretch s = *stretch_at(f, f->shown_by[stage], r);
-    return f->out->folded
-        .rep[run->node[shown_in(s, number) * run->length + l->position[v]]];
+    const int32_t shown = shown_in(s, own, l->copy[v] - own.first);
+    return f->out->folded.rep[run->node[shown * run->length + l->position[v]]];
 }
 
 static void describe(const folder *f)
@@ -200,10 +203,24 @@ static void describe(const folder *f)
         out->rep[v] = rep_of(f, v);
 }
 
+/* Does each copy that stands for more lie in one stage with those beside it? */
+static bool are_groups_whole(const folder *f)
+{
+    for (int32_t r = 0; r < f->n_runs; r++)
+        for (int32_t c = 1; c + 1 < f->layers->runs.at[r].copies; c++)
+            if (ir_copy_times(f->layers, r, c) > 1 &&
+                (f->home[r][c] < 0 || f->home[r][c - 1] != f->home[r][c] ||
+                 f->home[r][c + 1] != f->home[r][c]))
+                return false;
+    return true;
+}
+
 static bool fold(folder *f)
 {
     fs_err err = {0};
     find_homes(f);
+    if (!are_groups_whole(f))
+        return false;
     find_stretches(f);
     find_plain(f);
     choose_stages(f);
@@ -212,7 +229,11 @@ static bool fold(folder *f)
                 &f->out->folded) != FS_OK)
         return false;
     describe(f);
-    return f->out->folded.graph->nodes.n < n_nodes(f);
+    ir_graph *graph = f->out->folded.graph;
+    for (int32_t i = 0; i < graph->nodes.n; i++)
+        graph->nodes.at[i].more = 0; /* out->times says */
+    graph->meant = 0;
+    return graph->nodes.n < n_nodes(f) || ir_is_compact(f->layers->graph);
 }
 
 bool search_fold_find(const ir_layers *layers, const int32_t *stage_of,

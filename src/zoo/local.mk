@@ -34,6 +34,10 @@ check_PROGRAMS += tests/zoo_resize_test
 tests_zoo_resize_test_SOURCES = tests/zoo_resize_test.c tests/zoo_build.h \
   tests/tap.h
 tests_zoo_resize_test_LDADD = $(zoo_libs) $(ir_libs)
+check_PROGRAMS += tests/zoo_compact_test
+tests_zoo_compact_test_SOURCES = tests/zoo_compact_test.c tests/zoo_build.h \
+  tests/tap.h
+tests_zoo_compact_test_LDADD = $(zoo_libs) $(ir_libs)
 check_PROGRAMS += tests/zoo_recompute_test
 tests_zoo_recompute_test_SOURCES = tests/zoo_recompute_test.c \
   tests/interpret.h tests/interpret_fill.h tests/zoo_build.h tests/tap.h

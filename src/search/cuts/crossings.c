@@ -50,18 +50,28 @@ static int by_seconds(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of what each edge takes more. */
+/* Of what each edge takes more. Of a compact graph a place among copies that one
+ * stands for has what its own has: behind a maker, in front of a reader. */
 static search_crossings add_up(const search_built *built, double *const *more,
                                const search_ranks *ranks, int32_t p,
                                fs_arena *arena)
 {
-    const int32_t n = ranks->n;
+    const int32_t n = ranks->n_meant;
     if (p < 2 || n < p || !built->layout->in_runs)
         return (search_crossings){0};
+    search_crossings few = {.behind = fs_new(arena, double, ranks->n + 1),
+                            .before = fs_new(arena, double, ranks->n + 1)};
+    double *few_all = fs_new(arena, double, ranks->n + 1);
+    add_edges(built->layout->view, more, ranks, &few, few_all);
     search_crossings cuts = {.behind = fs_new(arena, double, n + 1),
                              .before = fs_new(arena, double, n + 1)};
     double *all = fs_new(arena, double, n + 1);
-    add_edges(built->layout->view, more, ranks, &cuts, all);
+    for (int32_t k = 0; k < n; k++) {
+        const int32_t r = ranks->meant[k];
+        cuts.behind[k] = few.behind[r];
+        cuts.before[k + 1] = few.before[r + 1];
+        all[k + 1] = few_all[r + 1];
+    }
     qsort(all + 1, (size_t)n - 1, sizeof *all, by_seconds);
     for (int32_t k = 1; k < p; k++)
         cuts.all_s += all[k];

@@ -16,6 +16,7 @@
 #include "search/cuts/split.h"
 
 #include "ir/blocks.h"
+#include "ir/compact.h"
 #include "plan/schedule.h"
 
 #include <math.h>
@@ -34,6 +35,7 @@ typedef struct cutter {
     int32_t n;         /* moving nodes, in order */
     int32_t *order;    /* [n] */
     int32_t *rank;     /* [node] place in order, -1 */
+    bool *within;      /* [n + 1] a group of a compact graph: no place; NULL */
     double *seconds;   /* [n + 1] prefix sums */
     int32_t *crossing; /* [n + 1] activations that cross before place k */
     int64_t *bytes;    /* [n + 1] all bytes that do, */
@@ -75,6 +77,45 @@ static void find_moving(cutter *c)
     }
 }
 
+/* Ranks of the moving nodes of a copy. */
+typedef struct rank_span {
+    int32_t first, last, n;
+} rank_span;
+
+static rank_span span_of_copy(const cutter *c, const ir_layer_run *run,
+                              int32_t copy)
+{
+    rank_span span = {c->n, -1, 0};
+    for (int32_t p = 0; p < run->length; p++) {
+        const int32_t rank = c->rank[run->node[copy * run->length + p]];
+        if (rank < 0)
+            continue;
+        span.first = rank < span.first ? rank : span.first;
+        span.last = rank > span.last ? rank : span.last;
+        span.n++;
+    }
+    return span;
+}
+
+/* Places within groups of a compact graph are none. */
+static void find_within(cutter *c)
+{
+    const ir_layers *layers = c->graph->layers;
+    if (!ir_is_compact(c->graph) || !layers)
+        return;
+    c->within = fs_new(c->arena, bool, c->n + 1);
+    for (int32_t r = 0; r < layers->runs.n; r++)
+        for (int32_t i = 1; i + 1 < layers->runs.at[r].copies; i++) {
+            if (ir_copy_times(layers, r, i) == 1)
+                continue;
+            const ir_layer_run *run = &layers->runs.at[r];
+            const int32_t first = span_of_copy(c, run, i - 1).first,
+                          last = span_of_copy(c, run, i + 1).last;
+            for (int32_t k = first + 1; k <= last; k++)
+                c->within[k] = true;
+        }
+}
+
 /* Seconds of forward and backward before each of the moving nodes, on one
  * device; of the first, `known` or not. */
 static double *seconds_on(cutter *c, int32_t device, const double *known)
@@ -90,9 +131,10 @@ static double *seconds_on(cutter *c, int32_t device, const double *known)
         c->trains |= node->phase == IR_BACKWARD;
         if (owner < 0 || c->rank[owner] < 0)
             continue;
-        const double s =
+        double s =
             known ? known[v]
                   : cost_node_seconds(c->problem->cost, graph, v, &plain, &one);
+        s *= ir_times(node);
         before[c->rank[owner] + 1] += s;
         c->forward += owner == v ? s : 0;
     }
@@ -162,7 +204,7 @@ static int32_t places(const cutter *c, int32_t most, int32_t *out)
 {
     int32_t n = 0;
     for (int32_t k = 1; k < c->n; k++)
-        if (c->crossing[k] <= most)
+        if (c->crossing[k] <= most && !(c->within && c->within[k]))
             out[n++] = k;
     return n;
 }
@@ -571,20 +613,13 @@ static bool *within_layers(const cutter *c, int32_t n_stages)
     const ir_layers *layers = search_known_layers(c->problem->known, c->graph);
     bool *within = fs_new(c->arena, bool, c->n + 1);
     int32_t copies = 0;
-    for (int32_t r = 0; r < layers->runs.n; r++) {
-        const ir_layer_run *run = &layers->runs.at[r];
-        copies += run->copies;
-        for (int32_t k = 0; k < run->copies; k++) {
-            int32_t first = c->n, last = -1;
-            for (int32_t p = 0; p < run->length; p++) {
-                const int32_t rank = c->rank[run->node[k * run->length + p]];
-                first = rank >= 0 && rank < first ? rank : first;
-                last = rank > last ? rank : last;
-            }
-            for (int32_t at = first + 1; at <= last; at++)
+    for (int32_t r = 0; r < layers->runs.n; r++)
+        for (int32_t k = 0; k < layers->runs.at[r].copies; k++) {
+            const rank_span span = span_of_copy(c, &layers->runs.at[r], k);
+            copies += ir_copy_times(layers, r, k);
+            for (int32_t at = span.first + 1; at <= span.last; at++)
                 within[at] = true;
         }
-    }
     return copies < LEAST_LAYERS * n_stages ? NULL : within;
 }
 
@@ -613,6 +648,7 @@ static fs_status balance(cutter *c, int32_t n_stages, fs_err *err,
 {
     c->seconds = seconds_on(c, 0, c->layout->plain_s);
     count_crossings(c);
+    find_within(c);
     int32_t *at = fs_new(c->arena, int32_t, c->n + 2), n = 0, widest = 0;
     for (int32_t k = 1; k < c->n; k++)
         widest = c->crossing[k] > widest ? c->crossing[k] : widest;
@@ -670,6 +706,43 @@ fs_status search_cut(const search_problem *problem, const search_layout *layout,
 
 /* ---- for cuts that others choose ---- */
 
+/* Do the nodes of a copy that stands for more stand in a row, behind those of
+ * the one before it and in front of the next one's? */
+static bool is_in_a_row(const cutter *c, const ir_layer_run *run, int32_t copy)
+{
+    const rank_span own = span_of_copy(c, run, copy);
+    return own.n == own.last - own.first + 1 &&
+           span_of_copy(c, run, copy - 1).last < own.first &&
+           span_of_copy(c, run, copy + 1).first > own.last;
+}
+
+/* As often as each stands there; each copy's one after the other. */
+static void list_meant(const cutter *c, fs_arena *arena, search_ranks *out)
+{
+    const ir_graph *graph = c->graph;
+    const ir_layers *layers = graph->layers;
+    FS_VEC(int32_t) all = {0};
+    fs_reserve(arena, &all, c->n);
+    for (int32_t r = 0; r < c->n;) {
+        const int32_t v = c->order[r], times = ir_times(&graph->nodes.at[v]);
+        rank_span span = {r, r, 1};
+        if (times > 1 && !layers)
+            return;
+        if (times > 1) {
+            const ir_layer_run *run = &layers->runs.at[layers->run[v]];
+            span = span_of_copy(c, run, layers->copy[v]);
+            if (span.first != r || !is_in_a_row(c, run, layers->copy[v]))
+                return;
+        }
+        for (int32_t k = 0; k < times; k++)
+            for (int32_t i = span.first; i <= span.last; i++)
+                fs_push(arena, &all, i);
+        r = span.last + 1;
+    }
+    out->n_meant = all.n;
+    out->meant = all.at;
+}
+
 void search_find_ranks(const ir_graph *graph, fs_arena *arena,
                        search_ranks *out)
 {
@@ -682,6 +755,7 @@ void search_find_ranks(const ir_graph *graph, fs_arena *arena,
                           .n = c.n,
                           .rank = fs_memdup(arena, c.rank, bytes),
                           .order = fs_memdup(arena, c.order, bytes)};
+    list_meant(&c, arena, out);
     place_others(&c, out->rank);
     fs_arena_destroy(scratch);
 }
@@ -727,6 +801,7 @@ void search_find_places(const search_problem *problem,
     c.uses = ir_graph_uses(layout->graph, arena);
     find_moving(&c);
     count_crossings(&c);
+    find_within(&c);
     for (int32_t v = 0; v < layout->graph->nodes.n; v++)
         c.trains |= layout->graph->nodes.at[v].phase == IR_BACKWARD;
     out->at = fs_new(arena, int32_t, c.n + 2);

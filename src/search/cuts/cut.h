@@ -21,6 +21,9 @@ typedef struct search_ranks {
     int32_t n;
     int32_t *order; /* [n] nodes */
     int32_t *rank;  /* [nodes] theirs, or that of the one that is followed */
+    int32_t n_meant, *meant; /* [n_meant] ranks, in the order of the graph that
+                                is meant: of a compact one some several times;
+                                NULL: its layers do not stand in a row */
 } search_ranks;
 void search_find_ranks(const ir_graph *graph, fs_arena *arena,
                        search_ranks *out);

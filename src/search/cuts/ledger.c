@@ -1,6 +1,7 @@
 #include "config.h"
 #include "search/cuts/ledger.h"
 
+#include "ir/compact.h"
 #include "ir/recompute.h"
 #include "plan/schedule.h"
 #include "search/cuts/cut.h"
@@ -39,7 +40,9 @@ static search_share share_of(const search_ledger *l, int32_t v)
 
 static void add_seconds(const search_ledger *l, int32_t v, search_entry *e)
 {
-    const double s = l->seconds[v], launch_s = fmin(s, l->launch_s);
+    const int32_t n = ir_times(&l->graph->nodes.at[v]);
+    const double s = n * l->seconds[v],
+                 launch_s = n * fmin(l->seconds[v], l->launch_s);
     if (cost_node_per_step(l->graph, v)) {
         e->update_s += s - launch_s;
         e->update_launch_s += launch_s;
@@ -76,7 +79,8 @@ static void add_told(const search_ledger *l, const ir_node *node,
     columns &= node->n_in > 0 && m->stream[node->in[0]];
     if (!weighs || columns || node->n_out == 0)
         return;
-    const int32_t times = node->phase == IR_FORWARD ? 2 : 1;
+    const int32_t times =
+        ir_times(node) * (node->phase == IR_FORWARD ? 2 : 1);
     e->told_bytes +=
         times * (double)bytes_of(&l->graph->tensors.at[node->out[0]]);
     e->n_told += times;
@@ -87,13 +91,13 @@ static void add_variable(const search_ledger *l, const ir_node *node,
 {
     const int32_t t = node->out[0];
     const ir_tensor *tensor = &l->graph->tensors.at[t];
-    const int64_t bytes = bytes_of(tensor);
+    const int64_t bytes = ir_times(node) * bytes_of(tensor);
     if (node->op == IR_OP_accumulate) {
         e->sum_bytes += bytes;
     } else if (tensor->role == IR_STATE) {
         e->state_bytes += bytes;
     } else if (tensor->role == IR_PARAM) {
-        e->n_weights++;
+        e->n_weights += ir_times(node);
         if (l->marks.weight[t] && tensor->shape.rank >= 2)
             e->weight_bytes += bytes;
         else
@@ -150,10 +154,12 @@ static void add_tensors(const search_ledger *l, const int32_t *stage_of,
     for (int32_t t = 0; t < graph->tensors.n; t++) {
         const ir_tensor *tensor = &graph->tensors.at[t];
         search_entry *e = &entry[stage_of[tensor->producer]];
+        const int64_t bytes =
+            ir_times(&graph->nodes.at[tensor->producer]) * bytes_of(tensor);
         if (kept[t])
-            e->kept_bytes[share_of(l, tensor->producer)] += bytes_of(tensor);
+            e->kept_bytes[share_of(l, tensor->producer)] += bytes;
         if (moved[t])
-            e->moved_bytes += bytes_of(tensor);
+            e->moved_bytes += bytes;
     }
     fs_arena_destroy(scratch);
 }

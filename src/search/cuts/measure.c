@@ -8,6 +8,8 @@
 #include "search/lay_out.h"
 #include "search/engine/prices.h"
 
+#include "ir/compact.h"
+
 bool search_wants_cuts(const search_level0 *z)
 {
     const search_problem *p = z->problem;
@@ -56,8 +58,9 @@ search_measured *search_measured_by(search_level0 *z, const search_candidate *c,
                            NULL};
     for (int32_t v = 0; v < whole->nodes.n; v++) {
         const int32_t of = view ? view->rep[v] : v;
-        m->micro_s[ranks->rank[v]] += of < 0 ? 0 : s[2 * of];
-        m->step_s[ranks->rank[v]] += of < 0 ? 0 : s[2 * of + 1];
+        const int32_t times = ir_times(&whole->nodes.at[v]);
+        m->micro_s[ranks->rank[v]] += of < 0 ? 0 : times * s[2 * of];
+        m->step_s[ranks->rank[v]] += of < 0 ? 0 : times * s[2 * of + 1];
     }
     fs_arena_destroy(scratch);
     return m;

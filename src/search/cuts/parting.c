@@ -14,6 +14,7 @@
 #include "config.h"
 #include "search/cuts/parting.h"
 
+#include "ir/compact.h"
 #include "search/view.h"
 
 #include <string.h>
@@ -147,7 +148,7 @@ static search_parting part_at(const search_partings *p, const ir_graph *graph,
     bool *cuts = fs_new(scratch, bool, ranks->n);
     for (int32_t k = 1; k < ranks->n; k++) {
         cuts[k] = p->crossing[k] <= most;
-        places += cuts[k];
+        places += cuts[k] ? ir_times(&graph->nodes.at[ranks->order[k]]) : 0;
         any |= cuts[k] && p->n_parted[k] > 0;
     }
     search_parting made = {0};

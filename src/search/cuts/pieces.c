@@ -45,13 +45,13 @@ static search_pieces *find_pieces(const search_ranks *ranks,
     *made = (search_pieces){.graph = seen,
                             .of = fs_new(arena, int32_t, n_seen),
                             .times = fs_new(arena, int32_t, n_seen),
-                            .n = ranks->n,
-                            .order = fs_new(arena, int32_t, ranks->n)};
+                            .n = ranks->n_meant,
+                            .order = fs_new(arena, int32_t, ranks->n_meant)};
     enum { NONE = -1, SEVERAL = -2 };
     for (int32_t i = 0; i < n_seen; i++)
         made->of[i] = NONE;
-    for (int32_t r = 0; r < ranks->n; r++) {
-        const int32_t v = ranks->order[r];
+    for (int32_t r = 0; r < ranks->n_meant; r++) {
+        const int32_t v = ranks->order[ranks->meant[r]];
         made->order[r] = view ? view->rep[v] : v;
         made->times[made->order[r]]++;
     }

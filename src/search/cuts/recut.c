@@ -433,7 +433,7 @@ enum { PIPELINES = 4 };
 static bool wants_meshes(const search_level0 *z)
 {
     const search_problem *p = z->problem;
-    return !(p->without & SEARCH_SUBMESHES) && !p->stage_mesh &&
+    return !(p->without & SEARCH_SUBMESHES) && !p->stage_mesh && !p->outgrown &&
            !p->filter.allow && p->fix_mesh.n < 0 && search_depth(p) == 1 &&
            p->cluster->n_devices > 1;
 }

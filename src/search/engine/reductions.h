@@ -34,7 +34,9 @@ enum {
      * (anchor.c). */
     SEARCH_SWEEPS = 1 << (SEARCH_N_REDUCTIONS + 5),
     /* Or mixtures of lean plans. */
-    SEARCH_BLENDS = 1 << (SEARCH_N_REDUCTIONS + 6)
+    SEARCH_BLENDS = 1 << (SEARCH_N_REDUCTIONS + 6),
+    /* Or graphs with few of very many layers (cli/compact.c). */
+    SEARCH_COMPACT = 1 << (SEARCH_N_REDUCTIONS + 7)
 };
 
 /* "arcs,fold" as a mask. FS_INVALID: an unknown name; err lists the known. */
