@@ -41,8 +41,7 @@ typedef struct answer {
 static answer search(const char *words, const char *more)
 {
     answer found = {.s = NAN};
-    cli_answer *a =
-        cli("search %s %s -o \"$D/plan.json\" --json", words, more);
+    cli_answer *a = cli("search %s %s -o \"$D/plan.json\" --json", words, more);
     if (a->status != 0) {
         cli_show(a);
         return found;
@@ -63,6 +62,13 @@ static bool is_near(double a, double b)
     return fabs(a - b) <= 1e-9 * b;
 }
 
+/* Proofs end where they are enough (0.1 %), on ways of their own. */
+static bool is_proven(const answer *a, const answer *other)
+{
+    return a->bound_s <= a->s * (1 + 1e-9) &&
+           fabs(a->bound_s - other->bound_s) <= 1e-3 * a->s;
+}
+
 static void test_row(const row *r)
 {
     const answer few = search(r->words, ""),
@@ -71,7 +77,7 @@ static void test_row(const row *r)
            r->compact ? "few of its layers" : "all of them");
     tap_ok(few.s == all.s && strcmp(few.digest, all.digest) == 0,
            "%s: the same plan, %.17g and %.17g s", r->words, few.s, all.s);
-    tap_ok(is_near(few.bound_s, all.bound_s) &&
+    tap_ok(is_proven(&few, &all) && is_proven(&all, &few) &&
                is_near(few.any_cut_s, all.any_cut_s) &&
                is_near(few.sim_bound_s, all.sim_bound_s),
            "%s: the same bounds, %g and %g s", r->words, few.bound_s,

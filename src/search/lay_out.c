@@ -157,7 +157,7 @@ const ir_graph *search_lasting(const search_level0 *z, const ir_graph *graph)
 /* Where stages and layers are told apart by the problem they are not equal;
  * engines that are baselines see every layer. Of compact graphs a planner alone
  * pins, and tables of all layers alike. */
-bool search_may_fold(const search_problem *problem)
+static bool may_fold(const search_problem *problem)
 {
     const bool known = !problem->filter.allow || problem->recipe;
     return known && problem->reduce && !(problem->without & SEARCH_LAYERS) &&
@@ -195,13 +195,14 @@ static cost_memory *memory_of(search_level0 *z, search_folded *folded)
     return folded->memory;
 }
 
-/* NULL: the whole graph is as small; of a compact one there is a view always. */
+/* NULL: the whole graph is as small; of a compact one there is a view always.
+ */
 static search_folded *folded_of(search_level0 *z, const search_candidate *c,
                                 const search_layout *layout)
 {
     const bool compact = ir_is_compact(layout->graph);
     if ((c->whole && !compact) || layout->n_stages > layout->n_groups ||
-        (c->part && c->part->mesh) || !search_may_fold(z->problem)) {
+        (c->part && c->part->mesh) || !may_fold(z->problem)) {
         if (compact)
             search_outgrow(z->problem);
         return NULL;
@@ -510,8 +511,8 @@ static void share_out(const ir_layers *layers, int32_t n_stages, double share,
                       copies_there *there)
 {
     for (int32_t i = 0; i < n_stages * layers->runs.n; i++)
-        there[i].rest = there[i].first +
-                        (int32_t)(share * (there[i].end - there[i].first));
+        there[i].rest =
+            there[i].first + (int32_t)(share * (there[i].end - there[i].first));
 }
 
 /* Those of one run in one stage of a compact graph come to stand for others
@@ -557,8 +558,8 @@ static ir_graph *share_out_compact(const ir_graph *graph,
     return made;
 }
 
-/* Of the graph of *layout, another one (in `kept`) where layers of a compact graph differ;
- * no values: it cannot be. */
+/* Of the graph of *layout, another one (in `kept`) where layers of a compact
+ * graph differ; no values: it cannot be. */
 static whole_values values_of(search_level0 *z, search_candidate *c,
                               const search_built *built, const search_mix *mix,
                               search_layout *layout, fs_arena *kept,
@@ -601,7 +602,8 @@ search_kept search_whole_plan(search_level0 *z, search_candidate *c,
 {
     fs_arena *scratch = fs_arena_create(), *arena = search_plan_arena(z);
     search_layout layout;
-    const whole_values all = values_of(z, c, built, mix, &layout, arena, scratch);
+    const whole_values all =
+        values_of(z, c, built, mix, &layout, arena, scratch);
     search_kept found = {.from = c, .cost_s = cost_s};
     if (!all.pick) {
         search_plan_made(z, arena, NULL);

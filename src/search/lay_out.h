@@ -13,8 +13,6 @@ int32_t search_depth_of(const search_problem *problem, int32_t k);
 /* A candidate of another schedule: of as many groups of devices. */
 void search_set_schedule(const search_problem *problem, int32_t k,
                          search_candidate *c);
-/* May networks of it be folded, if their stages have equal layers? */
-bool search_may_fold(const search_problem *problem);
 /* Groups of devices. */
 int32_t search_groups(const search_candidate *c);
 /* Those made first are those of what happens per step. */

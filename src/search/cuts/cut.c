@@ -11,7 +11,6 @@
 #include "config.h"
 #include "search/cuts/cut.h"
 #include "search/known.h"
-#include "search/lay_out.h"
 #include "search/recipe/recipe.h"
 #include "search/cuts/split.h"
 
@@ -382,6 +381,8 @@ static double choose(cutter *c, const int32_t *at, int32_t n, int32_t *begin)
                          c->graph->micro_batches, c->arena);
     const bool runs = c->trains && pipe.schedule &&
                       plan_pipeline_check(&pipe, layout->stages, &err) == FS_OK;
+    /* Groups of one kind that differ in size are to be as even as can be. */
+    const bool counts = own || layout->n_groups < layout->n_stages;
     c->pipe = &pipe;
     const search_chain chain = {.n = n,
                                 .n_stages = layout->n_stages,
@@ -393,7 +394,7 @@ static double choose(cutter *c, const int32_t *at, int32_t n, int32_t *begin)
                                 .in = moves.in,
                                 .back = moves.back,
                                 .bytes = bytes,
-                                .span = runs ? span_of : NULL,
+                                .span = runs && counts ? span_of : NULL,
                                 .ctx = c,
                                 .times = pipe.micro_batches};
     search_split split = {0};
@@ -625,11 +626,12 @@ static bool *within_layers(const cutter *c, int32_t n_stages)
 
 /* A cut of whole layers that is nearly as even, slowest stage by slowest stage:
  * a network whose stages have whole layers folds (LAYERS.md), and takes a tenth
- * of the work. Others are looked at when plans say where to cut (recut.c). */
+ * of the work. Others are looked at when plans say where to cut (recut.c).
+ * Engines that do not fold have the same space. */
 static void keep_layers(cutter *c, int32_t n_stages, const int32_t *at,
                         int32_t n, double slowest, int32_t *begin)
 {
-    if (!c->problem->known || !search_may_fold(c->problem) ||
+    if (!c->problem->known || c->problem->cluster->n_groups > 1 ||
         c->layout->n_groups < n_stages)
         return;
     const bool *within = within_layers(c, n_stages);
