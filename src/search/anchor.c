@@ -180,8 +180,11 @@ static bool wants_blends(const search_level0 *z)
            !(z->problem->without & SEARCH_BLENDS);
 }
 
+/* Which of them: the leanest, all of the series, or the cheapest that fit. */
+typedef enum kind { LEANEST, SERIES, NEAR } kind;
+
 /* False: there are none. */
-static bool lean_plans_of(search_level0 *z, search_candidate *c, bool leanest,
+static bool lean_plans_of(search_level0 *z, search_candidate *c, kind which,
                           leaning *l)
 {
     if (!make_tables(z, c, l))
@@ -192,8 +195,10 @@ static bool lean_plans_of(search_level0 *z, search_candidate *c, bool leanest,
     const search_lean_wish wish = {.limit = largest(l->limit, c->n_stages),
                                    .below_s =
                                        z->kept.from ? z->kept.cost_s : INFINITY,
+                                   .near = which == NEAR,
                                    .fits = look_at,
                                    .ctx = l};
+    const bool leanest = which == LEANEST;
     fs_deadline deadline =
         leanest ? search_rest(z, anew) : search_lean_rest(z, anew);
     search_lean_plans(&anew->built.net, leanest ? &leanest_will_do : &wish,
@@ -229,7 +234,7 @@ static bool anchor_one(search_level0 *z, search_candidate *c, double *taken_s)
 {
     leaning l;
     c->anchored = true;
-    *taken_s = lean_plans_of(z, c, false, &l) ? taken_by(&l) : INFINITY;
+    *taken_s = lean_plans_of(z, c, SERIES, &l) ? taken_by(&l) : INFINITY;
     fs_arena_destroy(l.anew.arena);
     return l.refused;
 }
@@ -238,6 +243,13 @@ bool search_anchor_one(search_level0 *z, search_candidate *c)
 {
     double taken_s;
     return anchor_one(z, c, &taken_s);
+}
+
+void search_anchor_near(search_level0 *z, search_candidate *c)
+{
+    leaning l;
+    lean_plans_of(z, c, NEAR, &l);
+    fs_arena_destroy(l.anew.arena);
 }
 
 /* ---- where nothing fits ---- */
@@ -267,7 +279,7 @@ static void note_leanest(search_level0 *z, search_candidate *c)
 {
     leaning l;
     int32_t least = 0;
-    const bool found = lean_plans_of(z, c, true, &l);
+    const bool found = lean_plans_of(z, c, LEANEST, &l);
     const search_lean_plan *plans = l.lean.plans.at;
     for (int32_t k = 1; found && k < l.lean.plans.n; k++)
         if (plans[k].bytes < plans[least].bytes)

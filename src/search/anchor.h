@@ -17,6 +17,8 @@ typedef struct search_sweeps {
 /* Asks a configuration for lean plans; did memory refuse one that would have
  * been the best? */
 bool search_anchor_one(search_level0 *z, search_candidate *c);
+/* For the cheapest of them alone, fastest first. */
+void search_anchor_near(search_level0 *z, search_candidate *c);
 /* All that are open: likely ones first, where that is known. */
 void search_anchor(search_level0 *z);
 /* Where memory refuses plans, lean ones of likely configurations take their

@@ -63,7 +63,8 @@ typedef struct search_candidate {
     search_layout shown;     /* what its network is built on: the same, or */
     const search_view *view; /* this view of it */
     search_built built;
-    fs_arena *arena; /* its tables */
+    fs_arena *arena; /* its tables, */
+    bool ready;      /* all of them */
     search_config record;
     int64_t steps;               /* of work done */
     search_asked *asked;         /* the last time; NULL: never */
@@ -71,19 +72,20 @@ typedef struct search_candidate {
     int32_t asked_in;            /* this round, */
     double asked_s;              /* with so much work; 0: never */
     bool looked, weighed, tried; /* how far the first pass came with it, */
-    bool nodes;                  /* its nodes were looked at, whatever the cut */
-    int32_t cut;                 /* and with its own cut: SEARCH_CUT, all the
-                                    way */
-    bool shared;                 /* shares of its own cut were looked at */
-    bool first;                  /* before all others, whatever their bounds */
+    bool nodes;            /* its nodes were looked at, whatever the cut */
+    int32_t cut;           /* and with its own cut: SEARCH_CUT, all the
+                              way */
+    bool shared;           /* shares of its own cut were looked at */
+    bool first;            /* before all others, whatever their bounds */
     double pressed_s;      /* bound that it was pressed for by prices alone (0:
                               none), */
     double pressed_with_s; /* so much work, at */
-    const struct search_prices *prices; /* these; NULL: of no byte */
-    double *reached;                    /* potentials that prove, with them,
-                                           (NULL: none do) */
-    double reached_s;                   /* this bound, */
-    bool reached_by_engine;             /* from its prices, not by pressing */
+    const struct search_carried *carried; /* these at first, NULL: none, then */
+    const struct search_prices *prices;   /* these; NULL: of no byte */
+    double *reached;                      /* potentials that prove, with them,
+                                             (NULL: none do) */
+    double reached_s;                     /* this bound, */
+    bool reached_by_engine;               /* from its prices, not by pressing */
     bool cramped;     /* none of as many stages is known to have room for any */
     bool too_small;   /* plan; nor has it: an engine's to say */
     bool solved;      /* an engine was asked */
@@ -106,13 +108,13 @@ typedef struct search_candidate {
     bool missed; /* a plan of it was better than the best, and did not fit */
     bool retry;  /* or had lacked, and it is to be attempted first, */
     struct search_met *met; /* by engines, of its folded network; NULL */
-    int32_t further; /* so often what was enough of its folded network was not
-                        of the whole */
+    int32_t further;  /* so often what was enough of its folded network was not
+                         of the whole */
     bool asked_first; /* for a plan, before others are pressed; */
-    bool sought;     /* for a plan that fits, whatever it proves, */
-    double within;   /* in this share of its limits: its last one took more
-                        than by its network */
-    double share;    /* of the limits that its network has, */
+    bool sought;      /* for a plan that fits, whatever it proves, */
+    double within;    /* in this share of its limits: its last one took more
+                         than by its network */
+    double share;     /* of the limits that its network has, */
     int32_t level, tried_level; /* where narrowed: that in steps (narrow.c), */
     int32_t top, under;         /* the highest; up to here nothing is better */
     bool fitted, exhausted;     /* there is such a level; no other is left */

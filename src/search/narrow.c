@@ -377,6 +377,23 @@ bool search_learn_early(search_level0 *z)
     return true;
 }
 
+/* Its configuration may be near enough to its own bound with it: but what is
+ * enough of all others follows from the best plan. */
+void search_lean_best(search_level0 *z)
+{
+    lowered_best best;
+    search_candidate *c = z->best;
+    if (z->round > 0 || z->n_learnt == 0 || !c || c->anchored || c->part ||
+        z->problem->rounds || search_round_over(z) || !keep_best(z, &best))
+        return;
+    search_anchor_near(z, c);
+    if (z->kept.cost_s >= z->best_s)
+        return;
+    z->best = NULL;
+    z->best_s = z->kept.cost_s;
+    search_release(z, c);
+}
+
 void search_anchor_early(search_level0 *z)
 {
     lowered_best best;

@@ -57,6 +57,8 @@ fs_status search_explore_on(search_level0 *z, double was_enough_s, fs_err *err);
  * them. Where it tells of none others are asked for. */
 bool search_learn_early(search_level0 *z);
 void search_anchor_early(search_level0 *z);
+/* Lean plans of the best one's configuration, if there were misfits before. */
+void search_lean_best(search_level0 *z);
 /* A plan as it is lowered: arenas beside limits and, where it exceeds these,
  * search_fits_or's nodes. */
 typedef struct search_lowered {

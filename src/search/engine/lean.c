@@ -170,6 +170,22 @@ static verdict weigh(lean *l, double weight, int32_t rounds)
     return v;
 }
 
+/* From the leanest on until weights are too light, or from the fastest on until
+ * one is heavy enough. */
+static void weigh_all(lean *l, double per_byte)
+{
+    const int32_t n = sizeof weights / sizeof *weights;
+    int32_t light = 0;
+    for (int32_t j = 0; j < n && light < TOO_LIGHT; j++) {
+        const double weight = weights[l->wish.near ? n - 1 - j : j];
+        const verdict v =
+            weigh(l, weight * per_byte, j ? ROUNDS : FIRST_ROUNDS);
+        if (v == OVER || (v == FITS && l->wish.near))
+            break;
+        light = v == FITS || l->wish.near ? 0 : light + 1;
+    }
+}
+
 double search_lean_fastest(const search_net *net, fs_deadline deadline,
                            fs_arena *arena)
 {
@@ -210,15 +226,7 @@ void search_lean_plans(const search_net *net, const search_lean_wish *wish,
         return;
     const double per_byte =
         search_sums_cost(net, &l.sums) / (double)fullest(net, &l.sums);
-    int32_t light = 0;
-    for (size_t j = 0;
-         j < sizeof weights / sizeof *weights && light < TOO_LIGHT; j++) {
-        const verdict v =
-            weigh(&l, weights[j] * per_byte, j ? ROUNDS : FIRST_ROUNDS);
-        if (v == OVER)
-            break;
-        light = v == FITS ? 0 : light + 1;
-    }
+    weigh_all(&l, per_byte);
     qsort(out->plans.at, (size_t)out->plans.n, sizeof *out->plans.at, by_cost);
 }
 

@@ -18,6 +18,7 @@ typedef struct search_lean_plan {
 typedef struct search_lean_wish {
     int64_t limit;  /* of each moment; 0: the leanest will do */
     double below_s; /* what costs more is not wanted */
+    bool near;      /* the cheapest weight with a plan that fits will do */
     /* Does it fit when it is looked at? One that does under a limit does under
      * every larger one. NULL: what keeps the limit does. */
     bool (*fits)(void *ctx, search_lean_plan *found);
