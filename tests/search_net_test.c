@@ -642,7 +642,7 @@ static void blend_one(search_net *net, const search_lean *lean, int32_t k,
     const search_solution best = run("exhaustive", net, true, arena, &status);
     one.value =
         fs_memdup(arena, one.value, (size_t)net->n_nodes * sizeof *one.value);
-    search_lean_blend(net, lean, limit, fs_deadline_after(1e9, &steps, never),
+    search_lean_blend(net, lean, net->limit_bytes, fs_deadline_after(1e9, &steps, never),
                       arena, &one);
     t->n++;
     t->too_full +=

@@ -58,12 +58,6 @@ fs_deadline fs_deadline_after(double steps, int64_t *done, fs_end end)
     return deadline;
 }
 
-void fs_deadline_delay(fs_deadline *deadline, int64_t steps)
-{
-    if (deadline->most < INT64_MAX)
-        deadline->most += steps;
-}
-
 void fs_deadline_spend(const fs_deadline *deadline, int64_t steps)
 {
     if (deadline->done)

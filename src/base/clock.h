@@ -39,8 +39,6 @@ typedef struct fs_deadline {
 fs_deadline fs_deadline_at(fs_end end, int64_t *done);
 /* `steps` (INFINITY: any number) from now, but not after the end. */
 fs_deadline fs_deadline_after(double steps, int64_t *done, fs_end end);
-/* What was spent before it was to begin does not count. */
-void fs_deadline_delay(fs_deadline *deadline, int64_t steps);
 void fs_deadline_spend(const fs_deadline *deadline, int64_t steps);
 bool fs_deadline_over(const fs_deadline *deadline);
 /* Steps left; INT64_MAX: any number. */

@@ -16,6 +16,7 @@
 #include "search/kept.h"
 #include "search/lay_out.h"
 #include "search/engine/lean.h"
+#include "search/engine/prices.h"
 #include "search/narrow.h"
 #include "search/cuts/recut.h"
 #include "search/cuts/recutter.h"
@@ -28,6 +29,17 @@
 
 /* Steps for lean plans of what was not solved, at least. */
 #define LEAST_ANCHOR (0.25 * FS_STEPS_PER_S)
+/* What was too large by so little more is tried with so much less. */
+#define STEP 0.998
+/* Where an engine's plan takes so much more than the best, mixtures win less.
+ */
+#define NEARLY 0.03
+/* All mixtures together take such a part of the work. */
+#define MIXED_PART 8
+/* What takes so much more than there is room is not mended. */
+#define TOO_LARGE 1.25
+/* Of what engines met, so many of the last. */
+enum { MOST_MET = 32 };
 
 static bool is_sweeping(const search_level0 *z)
 {
@@ -89,6 +101,9 @@ static bool look_at(void *ctx, search_lean_plan *lean)
         l->excess = fmin(l->excess, lean->full);
         return false;
     }
+    if (l->c->met)
+        search_met_fits(l->c->met, &l->anew.built.net, lean->value,
+                        found.cost_s);
     if (z->kept.from && found.cost_s >= z->kept.cost_s)
         return true;
     found.from = l->c;
@@ -132,44 +147,222 @@ static bool make_tables(search_level0 *z, search_candidate *c, leaning *l)
 
 /* ---- between two of them ---- */
 
-/* The cheapest that fits leaves room: so much, as its network counts, as what
- * it takes when lowered leaves. */
-static double room_of(const leaning *l, const search_lean_plan *lean)
+/* What a stage's limits may hold, [stages of the network], as that counts. */
+typedef struct rooms {
+    double *of;
+    int64_t *limit; /* [limits] the same */
+} rooms;
+
+static int32_t stage_of_limit(const search_built *built, int32_t limit)
 {
-    const double most = (double)largest(l->limit, l->c->n_stages);
-    return lean->full > 0 ? fmin(most, (double)lean->bytes / lean->full) : most;
+    const cost_moment *at;
+    cost_memory_moments(built->memory, &at);
+    return at[built->moment[limit]].stage;
 }
 
-/* Where the limit lies between two plans of the series, a mixture of them may
- * fit that is cheaper. What is met so depends on the limit. */
+static search_span span_of(const leaning *l, int32_t stage)
+{
+    const search_span *span = l->anew.shown.span;
+    return span ? span[stage] : (search_span){stage, stage};
+}
+
+static double stage_limit(const leaning *l, int32_t stage)
+{
+    return (double)l->limit[span_of(l, stage).first];
+}
+
+/* What the fullest of the stages that it stands for takes of its limit, as it
+ * was lowered. */
+static double lowered_share(const leaning *l, int32_t stage)
+{
+    const search_span all = span_of(l, stage);
+    double most = 0;
+    for (int32_t i = all.first; i <= all.last; i++)
+        most = fmax(most, (double)l->bytes[i] / (double)l->limit[i]);
+    return most;
+}
+
+static void set_limits(const leaning *l, rooms *r)
+{
+    const search_built *built = &l->anew.built;
+    for (int32_t k = 0; k < built->net.n_limits; k++)
+        r->limit[k] = (int64_t)r->of[stage_of_limit(built, k)];
+}
+
+/* A plan leaves room, or is too large: so much, as its network counts, as what
+ * it takes when lowered says; less than was too much. */
+static void learn_rooms(const leaning *l, const search_lean_plan *of, rooms *r)
+{
+    const search_built *built = &l->anew.built;
+    const search_net *net = &built->net;
+    const int32_t n = l->anew.shown.n_stages;
+    search_sums sums = search_sums_new(net, l->anew.arena);
+    double *taken = fs_new(l->anew.arena, double, n);
+    search_net_sums(net, of->value, &sums);
+    for (int32_t k = 0; k < net->n_limits; k++) {
+        const int32_t i = stage_of_limit(built, k);
+        taken[i] = fmax(taken[i], (double)sums.bytes[k]);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        const double share = lowered_share(l, i), most = stage_limit(l, i);
+        const double by_it = share > 0 ? fmin(most, taken[i] / share) : most;
+        r->of[i] = share > 1 ? fmin(by_it, STEP * r->of[i]) : by_it;
+    }
+    set_limits(l, r);
+}
+
+static rooms whole_rooms(const leaning *l)
+{
+    const int32_t n = l->anew.shown.n_stages;
+    rooms r = {fs_new(l->anew.arena, double, n),
+               fs_new(l->anew.arena, int64_t, l->anew.built.net.n_limits)};
+    for (int32_t i = 0; i < n; i++)
+        r.of[i] = stage_limit(l, i);
+    set_limits(l, &r);
+    return r;
+}
+
+static search_lean_plan *add_to_pool(const leaning *l, const int32_t *value,
+                                     search_lean *pool)
+{
+    const search_net *net = &l->anew.built.net;
+    const size_t size = (size_t)net->n_nodes * sizeof *value;
+    search_sums sums = search_sums_new(net, l->anew.arena);
+    search_lean_plan one = {.value = fs_memdup(l->anew.arena, value, size)};
+    search_net_sums(net, value, &sums);
+    one.cost = search_sums_cost(net, &sums);
+    one.bytes = largest(sums.bytes, net->n_limits);
+    fs_push(l->anew.arena, &pool->plans, one);
+    return &pool->plans.at[pool->plans.n - 1];
+}
+
+/* What a plan may be mixed of: those of the series, and what engines met, most
+ * of which is too large by little. */
+static search_lean pool_of(const leaning *l)
+{
+    search_lean pool = {0};
+    search_candidate *c = l->c;
+    const search_met *met = c->met;
+    c->mixed = met ? met->value.n : 0;
+    const bool known = met && search_met_is_of(met, &l->anew.built.net);
+    for (int32_t k = 0; k < l->lean.plans.n; k++)
+        fs_push(l->anew.arena, &pool.plans, l->lean.plans.at[k]);
+    if (!known)
+        return pool;
+    if (met->fits)
+        add_to_pool(l, met->fits, &pool)->fits = true;
+    const int32_t n = met->value.n;
+    for (int32_t k = n > MOST_MET ? n - MOST_MET : 0; k < n; k++)
+        add_to_pool(l, met->value.at[k], &pool);
+    return pool;
+}
+
+static double kept_s(const leaning *l)
+{
+    return l->z->kept.from ? l->z->kept.cost_s : search_wanted(l->z->problem);
+}
+
+/* By how much the fullest limit has too little room for it. */
+static double over_rooms(const leaning *l, const search_lean_plan *of,
+                         const rooms *r)
+{
+    const search_net *net = &l->anew.built.net;
+    fs_arena *scratch = fs_arena_create();
+    search_sums sums = search_sums_new(net, scratch);
+    double most = 0;
+    search_net_sums(net, of->value, &sums);
+    for (int32_t k = 0; k < net->n_limits; k++)
+        most = fmax(most, (double)sums.bytes[k] / (double)r->limit[k]);
+    fs_arena_destroy(scratch);
+    return most;
+}
+
+/* Of those of the pool that are cheaper than what is kept, the one that is too
+ * large by least, and by more than `than`. */
+static const search_lean_plan *next_nearest(const leaning *l,
+                                            const search_lean *pool,
+                                            const rooms *r, double *than)
+{
+    const search_lean_plan *next = NULL;
+    double least = INFINITY;
+    for (int32_t k = 0; k < pool->plans.n; k++) {
+        const search_lean_plan *one = &pool->plans.at[k];
+        if (one->fits || one->cost >= kept_s(l))
+            continue;
+        const double over = over_rooms(l, one, r);
+        if (over <= *than || over >= fmin(least, TOO_LARGE))
+            continue;
+        next = one;
+        least = over;
+    }
+    *than = least;
+    return next;
+}
+
+/* The other way: what is too large is mended, with as much room as plans that
+ * were lowered so far say that there is. */
+static void mend_pool(leaning *l, const search_lean *pool, rooms *r,
+                      fs_deadline deadline)
+{
+    enum { MENDED = 4, TRIES = 4 };
+    const search_net *net = &l->anew.built.net;
+    const size_t size = (size_t)net->n_nodes * sizeof(int32_t);
+    const search_lean_plan *of;
+    double over = 0;
+    for (int32_t k = 0;
+         k < MENDED && (of = next_nearest(l, pool, r, &over)) != NULL; k++) {
+        for (int32_t t = 0; t < TRIES; t++) {
+            search_lean_plan next = *of;
+            next.value = fs_memdup(l->anew.arena, of->value, size);
+            if (!search_lean_mend(net, pool, r->limit, kept_s(l), deadline,
+                                  l->anew.arena, &next))
+                break;
+            next.fits = look_at(l, &next);
+            learn_rooms(l, &next, r);
+            if (next.fits)
+                break;
+        }
+    }
+}
+
+/* Where the limit lies between two plans, a mixture of them may fit that is
+ * cheaper. What is met so depends on the limit. */
 static void blend(leaning *l, fs_deadline deadline)
 {
-    enum { TRIES = 6, REFUSALS = 3 };
+    enum { TRIES = 10, REFUSALS = 5 };
     const search_net *net = &l->anew.built.net;
-    search_lean_plan best = {0};
-    for (int32_t k = 0; k < l->lean.plans.n && !best.fits; k++)
-        best = l->lean.plans.at[k];
-    if (!best.fits)
+    const size_t size = (size_t)net->n_nodes * sizeof(int32_t);
+    search_lean_plan best = {.cost = INFINITY};
+    const search_lean pool = pool_of(l);
+    rooms r = whole_rooms(l);
+    for (int32_t k = 0; k < pool.plans.n; k++)
+        if (pool.plans.at[k].fits && pool.plans.at[k].cost < best.cost)
+            best = pool.plans.at[k];
+    const search_lean_plan *nearest = NULL;
+    double over = 0;
+    if (!best.fits && !(nearest = next_nearest(l, &pool, &r, &over)))
         return;
     const bool refused = l->refused;
     l->blends = true;
-    double room = room_of(l, &best);
-    for (int32_t k = 0, n = 0; k < TRIES && n < REFUSALS; k++) {
+    if (nearest)
+        best = *nearest;
+    best.fits = look_at(l, &best);
+    learn_rooms(l, &best, &r);
+    for (int32_t k = 0, n = 0; k < TRIES && n < REFUSALS && best.fits; k++) {
         search_lean_plan next = best;
-        next.value = fs_memdup(l->anew.arena, best.value,
-                               (size_t)net->n_nodes * sizeof *best.value);
-        search_lean_blend(net, &l->lean, (int64_t)room, deadline, l->anew.arena,
-                          &next);
-        if (!(next.cost < fmin(best.cost, l->z->kept.cost_s)))
+        next.value = fs_memdup(l->anew.arena, best.value, size);
+        search_lean_blend(net, &pool, r.limit, deadline, l->anew.arena, &next);
+        if (!(next.cost < fmin(best.cost, kept_s(l))) ||
+            fs_deadline_over(&deadline))
             break;
         next.fits = look_at(l, &next);
         if (next.fits)
             best = next;
         n += !next.fits;
-        room = fmin(room_of(l, &next), next.fits ? INFINITY : .99 * room);
-        if (room <= (double)best.bytes || fs_deadline_over(&deadline))
-            break;
+        learn_rooms(l, &next, &r);
     }
+    if (!nearest || best.full < TOO_LARGE)
+        mend_pool(l, &pool, &r, deadline);
     l->refused = refused;
 }
 
@@ -192,12 +385,12 @@ static bool lean_plans_of(search_level0 *z, search_candidate *c, kind which,
     search_candidate *anew = &l->anew;
     z->n_anchored++;
     const search_lean_wish leanest_will_do = {.below_s = INFINITY};
-    const search_lean_wish wish = {.limit = largest(l->limit, c->n_stages),
-                                   .below_s =
-                                       z->kept.from ? z->kept.cost_s : INFINITY,
-                                   .near = which == NEAR,
-                                   .fits = look_at,
-                                   .ctx = l};
+    const search_lean_wish wish = {
+        .limit = largest(l->limit, c->n_stages),
+        .below_s = which == SERIES && z->kept.from ? z->kept.cost_s : INFINITY,
+        .near = which == NEAR,
+        .fits = look_at,
+        .ctx = l};
     const bool leanest = which == LEANEST;
     fs_deadline deadline =
         leanest ? search_rest(z, anew) : search_lean_rest(z, anew);
@@ -245,11 +438,70 @@ bool search_anchor_one(search_level0 *z, search_candidate *c)
     return anchor_one(z, c, &taken_s);
 }
 
+/* A better plan makes less enough of all others. */
+static void take_kept(search_level0 *z)
+{
+    search_candidate *best = z->best;
+    if (!z->kept.from || z->kept.cost_s >= z->best_s)
+        return;
+    z->best = NULL;
+    z->best_s = z->kept.cost_s;
+    search_release(z, best);
+}
+
 void search_anchor_near(search_level0 *z, search_candidate *c)
 {
     leaning l;
     lean_plans_of(z, c, NEAR, &l);
     fs_arena_destroy(l.anew.arena);
+    take_kept(z);
+}
+
+static bool is_to_mix(const search_level0 *z, const search_candidate *c)
+{
+    return c->met && c->met->value.n > c->mixed &&
+           !search_proven(search_own_bound(c), search_enough(z));
+}
+
+/* Of the least bound. */
+static search_candidate *next_to_mix(const search_level0 *z)
+{
+    search_candidate *next = NULL;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k];
+        if (is_to_mix(z, c) &&
+            (!next || search_own_bound(c) < search_own_bound(next)))
+            next = c;
+    }
+    return next;
+}
+
+/* The series is for what is nearly as good as the best. */
+static void mix(search_level0 *z, search_candidate *c)
+{
+    leaning l;
+    c->mixed = c->met->value.n;
+    if (!c->met->fits && c->view &&
+        fabs(c->record.iteration_s / z->best_s - 1) < NEARLY)
+        lean_plans_of(z, c, NEAR, &l);
+    else if (make_tables(z, c, &l))
+        blend(&l, search_rest(z, &l.anew));
+    c->steps += l.anew.steps;
+    fs_arena_destroy(l.anew.arena);
+    take_kept(z);
+}
+
+void search_blend_open(search_level0 *z)
+{
+    search_candidate *c;
+    while (wants_blends(z) && !search_over(z) &&
+           (double)z->mixed_steps * MIXED_PART <
+               (double)search_steps(z) + LEAST_ANCHOR &&
+           (c = next_to_mix(z)) != NULL) {
+        const int64_t begun = search_steps(z);
+        mix(z, c);
+        z->mixed_steps += search_steps(z) - begun;
+    }
 }
 
 /* ---- where nothing fits ---- */
@@ -464,17 +716,6 @@ static search_candidate *next_of(const search_level0 *z, search_whose whose)
         least = s;
     }
     return next;
-}
-
-/* A better plan makes less enough of all others. */
-static void take_kept(search_level0 *z)
-{
-    search_candidate *best = z->best;
-    if (!z->kept.from || z->kept.cost_s >= z->best_s)
-        return;
-    z->best = NULL;
-    z->best_s = z->kept.cost_s;
-    search_release(z, best);
 }
 
 void search_begin_sweeps(search_level0 *z)

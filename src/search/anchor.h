@@ -17,8 +17,12 @@ typedef struct search_sweeps {
 /* Asks a configuration for lean plans; did memory refuse one that would have
  * been the best? */
 bool search_anchor_one(search_level0 *z, search_candidate *c);
-/* For the cheapest of them alone, fastest first. */
+/* One for the cheapest of them alone, fastest first, and for
+ * mixtures of these and of what engines met with one that fits. */
 void search_anchor_near(search_level0 *z, search_candidate *c);
+/* The same of all that are open and nearly as good, where engines met more
+ * since. */
+void search_blend_open(search_level0 *z);
 /* All that are open: likely ones first, where that is known. */
 void search_anchor(search_level0 *z);
 /* Where memory refuses plans, lean ones of likely configurations take their

@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "search/built.h"
-#include "search/carry.h"
 #include "search/crew.h"
 #include "search/effort.h"
 #include "search/lay_out.h"
@@ -137,7 +136,6 @@ static bool lay_out_whole(search_level0 *z, search_candidate *c)
         search_reject(c, "infeasible", err.text);
     else if (c->shown.memory) /* which others share, and hands read */
         cost_memory_most_all(c->shown.memory);
-    c->ready = false;
     return good;
 }
 
@@ -145,59 +143,31 @@ static bool lay_out_whole(search_level0 *z, search_candidate *c)
  * by this hand's model. */
 static void build_whole(search_level0 *z, search_candidate *c)
 {
-    if (c->ready || !search_own_nodes(z, c) || is_out(z, c))
+    if (!search_own_nodes(z, c) || is_out(z, c))
         return;
     if (!search_edge_tables(c))
         c->settled = true;
     else
-        c->ready = !is_out(z, c);
-}
-
-int32_t search_lay_out_all(search_level0 *z, search_candidate **list, int32_t n)
-{
-    int32_t n_laid = 0;
-    for (int32_t k = 0; k < n; k++) {
-        search_candidate *c = list[k];
-        if (c->arena)
-            c->ready = true;
-        if (!c->settled && (c->arena || lay_out_whole(z, c)))
-            list[n_laid++] = c;
-    }
-    return n_laid;
-}
-
-int32_t search_ready(search_candidate **list, int32_t n)
-{
-    int32_t n_ready = 0;
-    for (int32_t k = 0; k < n; k++) {
-        if (!list[k]->ready)
-            continue;
-        list[k]->shown.rates = list[k]->layout.rates;
-        list[n_ready++] = list[k];
-    }
-    return n_ready;
+        is_out(z, c);
 }
 
 int32_t search_prepare(search_level0 *z, search_candidate **list, int32_t n)
 {
-    n = search_lay_out_all(z, list, n);
-    search_crew_run(z, build_whole, list, n);
-    return search_ready(list, n);
-}
-
-/* What is to be asked of it begins with its tables, which have had their work
- * by then. */
-static bool make_ready(search_level0 *z, search_candidate *c)
-{
-    const int64_t before = c->steps;
-    build_whole(z, c);
-    if (!c->ready)
-        return false;
-    search_asked *asked = c->asked;
-    asked->begun += c->steps - before;
-    fs_deadline_delay(&asked->budget.deadline, c->steps - before);
-    search_carry_in(c);
-    return true;
+    fs_arena *scratch = fs_arena_create();
+    search_candidate **laid = fs_new(scratch, search_candidate *, n);
+    int32_t n_laid = 0, n_ready = 0;
+    for (int32_t k = 0; k < n; k++)
+        if (lay_out_whole(z, list[k]))
+            laid[n_laid++] = list[k];
+    search_crew_run(z, build_whole, laid, n_laid);
+    /* From here on they are the search's again. */
+    for (int32_t k = 0; k < n_laid; k++)
+        laid[k]->shown.rates = laid[k]->layout.rates;
+    for (int32_t k = 0; k < n; k++)
+        if (!list[k]->settled)
+            list[n_ready++] = list[k];
+    fs_arena_destroy(scratch);
+    return n_ready;
 }
 
 /* Did memory make it infeasible? Then how much would do. */
@@ -315,9 +285,9 @@ enum { NARROW_ROUNDS = 6 };
 #define BEYOND 0.25
 enum { PATIENCE = 4, FURTHER = 3 };
 
-static search_met *met_of(search_candidate *c)
+search_met *search_met_of(search_candidate *c)
 {
-    if (!c->view || c->met)
+    if (c->met)
         return c->met;
     fs_arena *arena = fs_arena_create();
     c->met = fs_new(arena, search_met, 1);
@@ -343,7 +313,7 @@ void search_pose(search_level0 *z, search_candidate *c, double seconds)
                                     .reduce = z->problem->reduce,
                                     .without = z->problem->without,
                                     .rounds = z->problem->rounds,
-                                    .met = met_of(c),
+                                    .met = c->view ? search_met_of(c) : NULL,
                                     .patience = PATIENCE * (1 + c->further)};
     if (c->view)
         asked->budget.beyond =
@@ -499,8 +469,6 @@ static double pressed(const search_level0 *z, search_candidate *c,
 
 void search_press_one(search_level0 *z, search_candidate *c)
 {
-    if (!make_ready(z, c))
-        return;
     search_asked *asked = c->asked;
     search_budget *budget = &asked->budget;
     const int64_t start_ns = fs_now_ns();
@@ -532,8 +500,6 @@ static void look_further(search_candidate *c, double folded_s)
 
 void search_answer(search_level0 *z, search_candidate *c)
 {
-    if (!make_ready(z, c))
-        return;
     search_asked *asked = c->asked;
     const int64_t start_ns = fs_now_ns();
     asked->budget.prices = c->prices;

@@ -17,11 +17,6 @@ void search_say(const search_level0 *z, const search_candidate *c,
 /* All tables of several, by as many hands as there are. How many there are to
  * solve, and time for, which are the first of the list then. */
 int32_t search_prepare(search_level0 *z, search_candidate **list, int32_t n);
-/* The same in two parts: layouts, which are the search's, then the crew's jobs
- * below, which begin with tables; and which of them had something to ask. */
-int32_t search_lay_out_all(search_level0 *z, search_candidate **list,
-                           int32_t n);
-int32_t search_ready(search_candidate **list, int32_t n);
 /* Of one, of the layout shown: its nodes' (false: there is nothing to solve, or
  * no time; of its whole cut by a crew's hand, with that hand's model), and its
  * edges' (false: no time). */
@@ -33,7 +28,9 @@ void search_raise_bound(search_candidate *c, double bound_s);
 void search_reject(search_candidate *c, const char *status, const char *why);
 /* And what was found with them. */
 void search_drop_tables(search_candidate *c);
-/* And what engines met. */
+/* And what engines met: those of a folded network all that they looked at, of
+ * another one plans that did not fit. */
+struct search_met *search_met_of(search_candidate *c);
 void search_forget_met(search_candidate *c);
 /* Tables of what is settled and not the best are not needed any more. */
 void search_release(const search_level0 *z, search_candidate *c);

@@ -63,8 +63,7 @@ typedef struct search_candidate {
     search_layout shown;     /* what its network is built on: the same, or */
     const search_view *view; /* this view of it */
     search_built built;
-    fs_arena *arena; /* its tables, */
-    bool ready;      /* all of them */
+    fs_arena *arena; /* its tables */
     search_config record;
     int64_t steps;               /* of work done */
     search_asked *asked;         /* the last time; NULL: never */
@@ -80,7 +79,6 @@ typedef struct search_candidate {
     double pressed_s;      /* bound that it was pressed for by prices alone (0:
                               none), */
     double pressed_with_s; /* so much work, at */
-    const struct search_carried *carried; /* these at first, NULL: none, then */
     const struct search_prices *prices;   /* these; NULL: of no byte */
     double *reached;                      /* potentials that prove, with them,
                                              (NULL: none do) */
@@ -108,6 +106,7 @@ typedef struct search_candidate {
     bool missed; /* a plan of it was better than the best, and did not fit */
     bool retry;  /* or had lacked, and it is to be attempted first, */
     struct search_met *met; /* by engines, of its folded network; NULL */
+    int32_t mixed;          /* so many of those with one that fits */
     int32_t further;  /* so often what was enough of its folded network was not
                          of the whole */
     bool asked_first; /* for a plan, before others are pressed; */

@@ -62,23 +62,15 @@ static int32_t find(const search_carried *from, const cost_moment *moment)
     return -1;
 }
 
-void search_carry_to(search_level0 *z, search_candidate *const *list, int32_t n)
-{
-    for (int32_t k = 0; k < n; k++)
-        carried(z, list[k]); /* from here on they stay where they are */
-    for (int32_t k = 0; k < n; k++) {
-        const search_carried *from = carried(z, list[k]);
-        if (!from->micro && has_planes(z, list[k]))
-            from = last_of(z, list[k], from);
-        list[k]->carried = from->micro ? from : NULL;
-    }
-}
-
-void search_carry_in(search_candidate *c)
+void search_carry_to(search_level0 *z, search_candidate *c)
 {
     const search_net *net = &c->built.net;
-    const search_carried *from = c->carried;
-    if (c->prices || !c->view || net->n_limits == 0 || !from)
+    if (c->prices || !c->view || net->n_limits == 0)
+        return;
+    const search_carried *from = carried(z, c);
+    if (!from->micro && has_planes(z, c))
+        from = last_of(z, c, from);
+    if (!from->micro)
         return;
     search_prices *prices = fs_new(c->arena, search_prices, 1);
     *prices = search_prices_new(net, c->arena);

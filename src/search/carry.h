@@ -5,12 +5,9 @@
 
 #include "search/level0.h"
 
-/* Before configurations are pressed or solved: whose prices each begins at; */
-void search_carry_to(search_level0 *z, search_candidate *const *list,
-                     int32_t n);
-/* which it takes when it has its tables, by whatever hand; */
-void search_carry_in(search_candidate *c);
-/* and behind that, one after the other, whatever the threads did between. */
+/* Before a configuration is pressed or solved, with its tables, and behind
+ * that: one after the other, whatever the threads do between. */
+void search_carry_to(search_level0 *z, search_candidate *c);
 void search_carry_from(search_level0 *z, const search_candidate *c);
 
 #endif

@@ -106,32 +106,30 @@ static bool is_cramped(const search_level0 *z, const search_candidate *c)
     return true;
 }
 
-/* What becomes of those that are posed: how many there was something to ask,
- * which are the first then. */
-static int32_t pose_all(search_level0 *z, search_job *job,
-                        search_candidate **list, int32_t n, int32_t pass)
+static int32_t prepare_all(search_level0 *z, search_candidate **list, int32_t n,
+                           int32_t pass)
 {
-    n = search_lay_out_all(z, list, n);
-    search_carry_to(z, list, n);
-    for (int32_t k = 0; k < n; k++) {
+    const int32_t n_ready = search_prepare(z, list, n);
+    for (int32_t k = 0; k < n_ready; k++)
+        search_carry_to(z, list[k]);
+    for (int32_t k = 0; k < n_ready; k++) {
         list[k]->cramped = is_cramped(z, list[k]);
         search_pose(z, list[k], effort_of(z, list[k], pass));
     }
-    search_crew_run(z, job, list, n);
-    n = search_ready(list, n);
-    for (int32_t k = 0; k < n; k++)
-        search_carry_from(z, list[k]);
-    return n;
+    return n_ready;
 }
 
 static fs_status solve(search_level0 *z, search_candidate **list, int32_t n,
                        int32_t pass, fs_err *err)
 {
-    n = pose_all(z, search_answer, list, n, pass);
+    n = prepare_all(z, list, n, pass);
     for (int32_t k = 0; k < n; k++) {
         list[k]->asked_in = z->round;
         list[k]->asked_s = effort_of(z, list[k], pass);
     }
+    search_crew_run(z, search_answer, list, n);
+    for (int32_t k = 0; k < n; k++)
+        search_carry_from(z, list[k]);
     for (int32_t k = 0; k < n; k++)
         FS_TRY(search_conclude(z, list[k], err));
     return FS_OK;
@@ -406,7 +404,10 @@ static fs_status press_few(search_level0 *z, fs_err *err)
     search_candidate *list[PRESSED];
     int32_t n = least_of(z, is_to_press, PRESSED, list), n_worth = 0;
     n = search_ask_first(z, list, n);
-    n = pose_all(z, search_press_or_answer, list, n, 1);
+    n = prepare_all(z, list, n, 1);
+    search_crew_run(z, search_press_or_answer, list, n);
+    for (int32_t k = 0; k < n; k++)
+        search_carry_from(z, list[k]);
     FS_TRY(search_conclude_first(z, list, &n, err));
     for (int32_t k = 0; k < n; k++)
         if (is_out_for_good(z, list[k]))
@@ -455,7 +456,8 @@ static void press_again(search_level0 *z, int32_t pass)
             settled[k] = list[k]->settled;
             list[k]->settled = false;
         }
-        const int32_t n_ready = pose_all(z, search_press_one, ready, n, pass);
+        const int32_t n_ready = prepare_all(z, ready, n, pass);
+        search_crew_run(z, search_press_one, ready, n_ready);
         for (int32_t k = 0; k < n; k++) {
             list[k]->settled |= settled[k];
             search_release(z, list[k]);
@@ -628,6 +630,7 @@ fs_status search_explore(search_level0 *z, fs_err *err)
             n = 0;
         }
         FS_TRY(solve_on(z, list, n, e, err));
+        search_blend_open(z);
         press_again(z, e + 1 < N_EFFORTS ? e + 1 : e);
     }
     return FS_OK;

@@ -129,6 +129,7 @@ typedef struct search_level0 {
     double first_s;                   /* until there was one, */
     double proof_s;                   /* and until no more was to be proven */
     int32_t n_anchored;               /* asked for lean plans */
+    int64_t mixed_steps;              /* for mixtures with what was met */
     struct search_sweeps *sweeps;     /* anchor.h; NULL: not yet */
     double lean_s;                    /* the cheapest of these that was kept */
     struct search_recutter *recutter; /* NULL: nothing was cut again yet */

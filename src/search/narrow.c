@@ -12,6 +12,7 @@
 #include "search/lay_out.h"
 #include "search/offers.h"
 #include "search/cuts/recut.h"
+#include "search/engine/prices.h"
 #include "search/space.h"
 
 #include "base/clock.h"
@@ -135,8 +136,12 @@ static bool keep_values(search_level0 *z, search_candidate *c,
     search_stage_limits(z, &c->layout, out->as.limit);
     search_fit fit = {out->as.bytes, out->as.fullest, true, false};
     if (!search_fits_or(z->problem, best->graph, out->as.limit, best->strategy,
-                        &fit))
+                        &fit)) {
+        if (!c->view)
+            search_met_add(search_met_of(c), &c->built.net, value);
         return false;
+    }
+    search_met_fits(search_met_of(c), &c->built.net, value, cost_s);
     best->fits = true;
     best->guessed = fit.guessed;
     best->net_nodes = c->built.net.n_nodes;
@@ -387,11 +392,6 @@ void search_lean_best(search_level0 *z)
         z->problem->rounds || search_round_over(z) || !keep_best(z, &best))
         return;
     search_anchor_near(z, c);
-    if (z->kept.cost_s >= z->best_s)
-        return;
-    z->best = NULL;
-    z->best_s = z->kept.cost_s;
-    search_release(z, c);
 }
 
 void search_anchor_early(search_level0 *z)

@@ -18,6 +18,8 @@
 
 /* One look takes at most such a part of what all have without a better plan. */
 enum { PARTS = 4 };
+/* What greedy finds that takes so much more than the best may be better yet. */
+#define CLOSE 0.03
 
 /* What it is by the network; INFINITY: it has no plan that may be better. Its
  * tables stay. */
@@ -51,6 +53,8 @@ static void look_at_cut(search_recutter *r, const search_proposal *p)
         search_drop_tables(c);
         if (!fits && isfinite(cost_s) && !search_over(z))
             search_anchor_one(z, c);
+        else if (cost_s < (1 + CLOSE) * search_best_known(z) && !search_over(z))
+            search_anchor_near(z, c);
         if (!fits || p->of->again)
             search_ask_again(z, c);
         search_end_cuts_at(r, r->end);

@@ -72,7 +72,7 @@ void search_bundle_add(search_bundle *b, const search_sums *sums)
     fs_push(b->arena, &b->planes, copy);
 }
 
-static bool is_of(const search_met *met, const search_net *net)
+bool search_met_is_of(const search_met *met, const search_net *net)
 {
     bool same = met->n_nodes == net->n_nodes;
     for (int32_t i = 0; same && i < net->n_nodes; i++)
@@ -80,26 +80,44 @@ static bool is_of(const search_met *met, const search_net *net)
     return same;
 }
 
+/* What was met of another network is of no use any more. */
+static void take_dom(search_met *met, const search_net *net)
+{
+    if (search_met_is_of(met, net))
+        return;
+    met->value.n = 0;
+    met->fits = NULL;
+    met->n_nodes = net->n_nodes;
+    met->dom = fs_new(met->arena, int32_t, net->n_nodes);
+    for (int32_t i = 0; i < net->n_nodes; i++)
+        met->dom[i] = net->nodes[i].n;
+}
+
 void search_met_add(search_met *met, const search_net *net,
                     const int32_t *value)
 {
-    if (!is_of(met, net)) {
-        met->value.n = 0;
-        met->n_nodes = net->n_nodes;
-        met->dom = fs_new(met->arena, int32_t, net->n_nodes);
-        for (int32_t i = 0; i < net->n_nodes; i++)
-            met->dom[i] = net->nodes[i].n;
-    }
+    take_dom(met, net);
     int32_t *copy =
         fs_memdup(met->arena, value, (size_t)net->n_nodes * sizeof *value);
     fs_push(met->arena, &met->value, copy);
+}
+
+void search_met_fits(search_met *met, const search_net *net,
+                     const int32_t *value, double cost_s)
+{
+    take_dom(met, net);
+    if (met->fits && met->fits_s <= cost_s)
+        return;
+    met->fits_s = cost_s;
+    met->fits =
+        fs_memdup(met->arena, value, (size_t)net->n_nodes * sizeof *value);
 }
 
 /* Tables are the same but for bytes; what is forbidden by now is no plane. */
 bool search_bundle_recall(search_bundle *b, const search_met *met)
 {
     const search_net *net = b->net;
-    if (!is_of(met, net))
+    if (!search_met_is_of(met, net))
         return false;
     fs_arena *scratch = fs_arena_create();
     search_sums sums = search_sums_new(net, scratch);

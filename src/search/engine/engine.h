@@ -98,6 +98,8 @@ search_moves search_moves_new(const search_net *net, int32_t *value,
 /* Puts value s there and returns the cost; INFINITY, and nothing changed, when
  * that is not legal or does not fit. */
 double search_moves_try(search_moves *moves, int32_t node, int32_t s);
+/* Is it legal, whatever it holds? */
+bool search_moves_legal(search_moves *moves, int32_t node, int32_t s);
 /* A legal value. */
 void search_moves_put(search_moves *moves, int32_t node, int32_t s);
 
@@ -128,6 +130,12 @@ double search_near(double cost, double gap);
  * respected). `value` must be feasible. Returns the cost; adds to *steps. */
 double search_net_improve(const search_net *net, int32_t *value,
                           fs_arena *arena, int64_t *steps);
+
+/* Changes single nodes of one that exceeds limits, those first that cost least
+ * for what they take off, until it keeps them. Returns the cost, INFINITY where
+ * limits are exceeded. */
+double search_net_mend(const search_net *net, int32_t *value,
+                       fs_deadline deadline, fs_arena *arena);
 
 /* Takes parts of `other` over into `value` as long as that lowers the cost.
  * Both have finite costs; bytes may exceed limits before. Returns the cost;

@@ -22,6 +22,8 @@ static const double weights[] = {8, 2, 1, 0.5, 0.25, 0.125, 0.0625};
  * weights in a row that nothing fits with are enough. */
 enum { ROUNDS = 4, FIRST_ROUNDS = 8, STUCK = 2, TOO_LIGHT = 3 };
 enum { SWEEPS = 20, SHARPNESS = 20 };
+/* What is mended may be so much dearer before it is mixed. */
+#define DEARER 1.1
 
 typedef struct lean {
     search_net net; /* its limits are what the plan at work takes */
@@ -233,15 +235,14 @@ void search_lean_plans(const search_net *net, const search_lean_wish *wish,
 /* Between the minimisers of two weights there is none, but mixtures of both:
  * these use up what room there is. */
 void search_lean_blend(const search_net *net, const search_lean *all,
-                       int64_t limit, fs_deadline deadline, fs_arena *arena,
-                       search_lean_plan *out)
+                       const int64_t *limit, fs_deadline deadline,
+                       fs_arena *arena, search_lean_plan *out)
 {
     enum { PASSES = 3 };
     search_net within = *net;
     search_sums sums = search_sums_new(net, arena);
-    within.limit_bytes = fs_new(arena, int64_t, net->n_limits);
-    for (int32_t k = 0; k < net->n_limits; k++)
-        within.limit_bytes[k] = limit;
+    within.limit_bytes =
+        fs_memdup(arena, limit, (size_t)net->n_limits * sizeof *limit);
     double was = INFINITY;
     for (int32_t pass = 0; pass < PASSES && out->cost < was; pass++) {
         int64_t steps = 0;
@@ -258,4 +259,18 @@ void search_lean_blend(const search_net *net, const search_lean *all,
     out->bytes = fullest(net, &sums);
     out->fits = false;
     out->full = 0;
+}
+
+bool search_lean_mend(const search_net *net, const search_lean *all,
+                      const int64_t *limit, double most_s, fs_deadline deadline,
+                      fs_arena *arena, search_lean_plan *out)
+{
+    search_net within = *net;
+    within.limit_bytes =
+        fs_memdup(arena, limit, (size_t)net->n_limits * sizeof *limit);
+    out->cost = search_net_mend(&within, out->value, deadline, arena);
+    if (!(out->cost < DEARER * most_s) || fs_deadline_over(&deadline))
+        return false;
+    search_lean_blend(net, all, limit, deadline, arena, out);
+    return out->cost < most_s;
 }

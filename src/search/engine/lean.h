@@ -32,10 +32,16 @@ double search_lean_fastest(const search_net *net, fs_deadline deadline,
                            fs_arena *arena);
 void search_lean_plans(const search_net *net, const search_lean_wish *wish,
                        fs_deadline deadline, fs_arena *arena, search_lean *out);
-/* A plan that keeps the limit takes parts of all these over, and single values,
- * as long as that makes it cheaper within the limit. */
+/* A plan that keeps the limits, [n_limits], takes parts of all these over, and
+ * single values, as long as that makes it cheaper within them. */
 void search_lean_blend(const search_net *net, const search_lean *all,
-                       int64_t limit, fs_deadline deadline, fs_arena *arena,
-                       search_lean_plan *out);
+                       const int64_t *limit, fs_deadline deadline,
+                       fs_arena *arena, search_lean_plan *out);
+
+/* A plan that may exceed the limits is mended (mend.c), then the same. False:
+ * that is not to be had for less than `most_s`. */
+bool search_lean_mend(const search_net *net, const search_lean *all,
+                      const int64_t *limit, double most_s, fs_deadline deadline,
+                      fs_arena *arena, search_lean_plan *out);
 
 #endif

@@ -297,6 +297,13 @@ static double try(search_moves *m, int32_t i, int32_t s)
     return INFINITY;
 }
 
+bool search_moves_legal(search_moves *m, int32_t i, int32_t s)
+{
+    look_at(m, i);
+    m->steps += TRY_STEPS * m->n_tied;
+    return allowed(m, s);
+}
+
 void search_moves_put(search_moves *m, int32_t i, int32_t s)
 {
     look_at(m, i);

@@ -32,9 +32,15 @@ typedef struct search_met {
     fs_arena *arena;
     int32_t n_nodes, *dom; /* of the network */
     FS_VEC(int32_t *) value;
+    int32_t *fits; /* the best of those whose plan fits: NULL, none is known */
+    double fits_s;
 } search_met;
+/* Are they of that network, or of one that differs by bytes alone? */
+bool search_met_is_of(const search_met *met, const search_net *net);
 void search_met_add(search_met *met, const search_net *net,
                     const int32_t *value);
+void search_met_fits(search_met *met, const search_net *net,
+                     const int32_t *value, double cost_s);
 
 /* The additive network of these prices (cfn.h). */
 struct search_cfn *search_net_priced(const search_net *net,

@@ -9,8 +9,8 @@ static bool named(const char *name, size_t length, uint32_t *bit)
 #define SEARCH_REDUCTION(NAME, name, of, what) #name,
 #include "search/engine/reductions.def"
 #undef SEARCH_REDUCTION
-        "layers", "cuts", "submeshes", "orders", "glances", "sweeps", "blends",
-        "compact"};
+        "layers",  "cuts",   "submeshes", "orders",
+        "glances", "sweeps", "blends",    "compact"};
     for (int32_t k = 0; k < (int32_t)(sizeof known / sizeof *known); k++)
         if (strlen(known[k]) == length && !memcmp(known[k], name, length)) {
             *bit = 1u << k;
