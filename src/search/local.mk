@@ -22,7 +22,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/engine/net.h 
   src/search/level0.h src/search/candidate.h src/search/space.h \
   src/search/cuts/recut.h src/search/lay_out.h src/search/kept.h \
   src/search/narrow.h src/search/offers.h \
-  src/search/lay_out.c src/search/crew.h src/search/crew.c src/search/attempt.h src/search/attempt.c src/search/weigh.c src/search/shares.h src/search/shares.c src/search/cuts/parting.h src/search/cuts/parting.c src/search/carry.h src/search/carry.c src/search/cuts/order.h src/search/cuts/order.c src/search/level0.c src/search/sort.c src/search/configs.c src/search/simulated.c src/search/wider.c src/search/splice.c src/search/narrow.c src/search/anchor.h src/search/anchor.c \
+  src/search/lay_out.c src/search/crew.h src/search/crew.c src/search/attempt.h src/search/attempt.c src/search/weigh.c src/search/shares.h src/search/shares.c src/search/cuts/parting.h src/search/cuts/parting.c src/search/carry.h src/search/carry.c src/search/cuts/order.h src/search/cuts/order.c src/search/level0.c src/search/sort.c src/search/configs.c src/search/simulated.c src/search/wider.c src/search/splice.c src/search/narrow.c src/search/anchor.h src/search/leaning.h src/search/anchor.c src/search/blend.c \
   src/search/digest.h src/search/digest.c src/search/variant.h src/search/variant.c src/search/plans.h src/search/plans.c src/search/front.h src/search/front.c src/search/result.c src/search/fit.c src/search/deep.h src/search/deep.c src/search/missing.c src/search/engine/lean.c src/search/engine/mend.c src/search/start.c \
   src/search/rivals.def src/search/rivals.c \
   src/search/recipe/recipe.c src/search/recipe/recipe_check.c \
