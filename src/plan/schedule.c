@@ -228,7 +228,7 @@ double plan_schedule_fill(const plan_pipeline *of, const plan_stage *stages)
     few.micro_batches = enough_to_fill(of);
     int32_t m = pipe->micro_batches, p = pipe->n_roles;
     double fill = p > 1 ? 0 : 1;
-    fs_err err;
+    fs_err err = {0};
 
     if (!pipe->schedule || plan_pipeline_check(pipe, stages, &err) != FS_OK)
         p = fill = 1;

@@ -336,7 +336,7 @@ static double choose(cutter *c, const int32_t *at, int32_t n, int32_t *begin)
     }
     for (int32_t p = 0; p < layout->n_stages; p++)
         size[layout->group_of[p]] = speed[p];
-    fs_err err;
+    fs_err err = {0};
     const plan_pipeline pipe =
         plan_pipeline_of(layout->stages, layout->n_stages, layout->schedule,
                          c->graph->micro_batches, c->arena);
