@@ -59,6 +59,9 @@ bool search_learn_early(search_level0 *z);
 void search_anchor_early(search_level0 *z);
 /* Lean plans of the best one's configuration, if there were misfits before. */
 void search_lean_best(search_level0 *z);
+/* Where cuts leave much open, memory had no say, and the best plan there is is
+ * wanted: is a rival's better? */
+bool search_ask_rivals(search_level0 *z);
 /* A plan as it is lowered: arenas beside limits and, where it exceeds these,
  * search_fits_or's nodes. */
 typedef struct search_lowered {

@@ -7,6 +7,7 @@
 #include "config.h"
 #include "search/effort.h"
 #include "search/lay_out.h"
+#include "search/cuts/recut.h"
 #include "search/narrow.h"
 #include "search/space.h"
 
@@ -21,6 +22,8 @@ static const char *const rivals[] = {
 };
 
 enum { N_RIVALS = sizeof rivals / sizeof *rivals };
+/* So much may be won by other cuts. */
+#define MUCH_GAP 0.01
 
 /* The ranks that the stages of a plan begin at; NULL: they are no runs. */
 static int32_t *begins_of(search_level0 *z, const ir_graph *graph,
@@ -99,6 +102,18 @@ static void try_rival(search_level0 *z, const char *engine, double most_steps)
         search_keep_found(z, place_of(z, &found), &found);
 }
 
+/* Where little is proven of other cuts a plan may be worse than what a worse
+ * one would have led to: who asks for the best plan there is is not to have one
+ * worse than a rival's. */
+static bool may_know_cuts(const search_level0 *z)
+{
+    const search_problem *p = z->problem;
+    return p->start && !p->rounds && !p->outgrown && z->kept.from &&
+           !z->memory_decides && search_wants_cuts(z) &&
+           z->asked->gap < search_first_gap(z->asked) &&
+           search_every_cut_open(z, search_near(z->kept.cost_s, MUCH_GAP));
+}
+
 void search_try_rivals(search_level0 *z)
 {
     const double end = search_rivals_end(z);
@@ -108,4 +123,15 @@ void search_try_rivals(search_level0 *z)
             try_rival(z, rivals[k],
                       fmax(1, k + 1 < N_RIVALS ? left / 2 : left));
     }
+}
+
+/* Each has as much work as the search. */
+bool search_ask_rivals(search_level0 *z)
+{
+    const double best_s = z->kept.cost_s, done = (double)search_steps(z);
+    for (int32_t k = 0; k < N_RIVALS && may_know_cuts(z) && !search_over(z);
+         k++)
+        try_rival(z, rivals[k],
+                  fmin(done, (double)(z->most_steps - search_steps(z))));
+    return z->kept.cost_s < best_s;
 }
