@@ -715,10 +715,10 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
         look_at_least(&z);
     if (status == FS_OK)
         status = search_recut(&z, err);
-    if (status == FS_OK && search_ask_rivals(&z))
-        status = search_recut(&z, err);
     if (status == FS_OK)
         status = search_tighten(&z, &looked_at.gap, err);
+    if (status == FS_OK && search_ask_rivals(&z))
+        status = search_recut(&z, err);
     if (status == FS_OK && problem->in_full)
         search_prove_every_cut(&z);
     if (status == FS_OK && problem->in_full && z.kept.from)
