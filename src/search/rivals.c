@@ -75,6 +75,7 @@ static const ir_mesh *own_meshes(search_level0 *z, const plan_strategy *s)
 static search_candidate *place_of(search_level0 *z, const search_result *found)
 {
     const plan_strategy *s = found->strategy;
+    const int32_t n = z->all.n;
     search_candidate *c = search_candidate_of(z, found);
     const int32_t *begin = begins_of(z, found->graph, s);
     const ir_mesh *mesh = own_meshes(z, s);
@@ -83,7 +84,10 @@ static search_candidate *place_of(search_level0 *z, const search_result *found)
         return c;
     search_part *part = fs_new(z->scratch, search_part, 1);
     *part = (search_part){++z->n_parts, begin, mesh, false};
-    return search_add_part(z, c, part);
+    search_candidate *one = search_add_part(z, c, part);
+    if (mesh && n + 2 == z->all.n) /* all of the first one's are none */
+        z->all.at[n] = z->all.at[--z->all.n];
+    return one;
 }
 
 static void try_rival(search_level0 *z, const char *engine, double most_steps)
