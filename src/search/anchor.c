@@ -30,8 +30,8 @@
 
 /* Steps for lean plans of what was not solved, at least. */
 #define LEAST_ANCHOR (0.25 * FS_STEPS_PER_S)
-/* Where an engine's plan takes so much more than the best, mixtures win less.
- */
+/* Of what an engine's plan takes more than the best, or less if that does not
+ * fit: beyond it a series of lean plans wins less than it takes. */
 #define NEARLY 0.03
 /* All mixtures together take such a part of the work. */
 #define MIXED_PART 8
@@ -231,6 +231,13 @@ static search_candidate *next_to_mix(const search_level0 *z)
     return next;
 }
 
+static void blend_again(search_level0 *z, search_candidate *c, leaning *l)
+{
+    if (make_tables(z, c, l))
+        search_blend(l, search_rest(z, &l->anew));
+    c->steps += l->anew.steps;
+}
+
 /* The series is for what is nearly as good as the best. */
 static void mix(search_level0 *z, search_candidate *c)
 {
@@ -239,9 +246,8 @@ static void mix(search_level0 *z, search_candidate *c)
     if (!c->met->fits && c->view &&
         fabs(c->record.iteration_s / z->best_s - 1) < NEARLY)
         lean_plans_of(z, c, NEAR, &l);
-    else if (make_tables(z, c, &l))
-        search_blend(&l, search_rest(z, &l.anew));
-    c->steps += l.anew.steps;
+    else
+        blend_again(z, c, &l);
     fs_arena_destroy(l.anew.arena);
     take_kept(z);
 }

@@ -8,7 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { SWEEPS = 4 };
+/* Rounds; what to put a value and to take it back is, of each sum. */
+enum { SWEEPS = 4, PUT_STEPS = 4 };
 /* A change that takes less off the excess, limits being 1, is none; and how
  * much dearer it may be when its turn comes. */
 #define LEAST_OFF 1e-9
@@ -57,6 +58,7 @@ static double dearer_by(search_moves *m, int32_t i, int32_t s, double cost,
                         double over)
 {
     const int32_t old = m->value[i];
+    m->steps += PUT_STEPS * m->n_tied + m->net->n_stages + m->net->n_limits;
     search_moves_put(m, i, s);
     const double less = over - excess(m->net, &m->sums);
     const double more = fmax(0, search_sums_cost(m->net, &m->sums) - cost);
