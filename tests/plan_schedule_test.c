@@ -279,6 +279,42 @@ static double fill_of(const char *name, int32_t p, int32_t v, int32_t m)
     return fill;
 }
 
+/* Slots that are stepped take 2 (m + p - 1) units, of which 2 m are work. */
+static bool shows_whole(const char *name, int32_t p, int32_t m)
+{
+    fs_arena *arena = fs_arena_create();
+    plan_stage stages[MAX_S];
+    for (int32_t s = 0; s < p; s++)
+        stages[s] = (plan_stage){{1, {1}}, s};
+    plan_pipeline pipe = plan_pipeline_of(stages, p, name, m, arena);
+    const plan_pace pace = plan_pace_of(&pipe, arena);
+    int32_t end = 0;
+    for (int32_t i = 0; i < 3 * p * m; i++)
+        end = end > pace.ends[i] ? end : pace.ends[i];
+    fs_arena_destroy(arena);
+    return end == 2 * (m + p - 1);
+}
+
+static void test_whole(void)
+{
+#define PLAN_SCHEDULE(id, name, placing, splits, passes, whole) {name, whole},
+    static const struct {
+        const char *name;
+        bool whole;
+    } all[] = {
+#include "plan/schedules.def"
+    };
+#undef PLAN_SCHEDULE
+    int32_t wrong = 0;
+    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+        for (int32_t p = 2; all[k].whole && p <= MAX_P; p++)
+            for (int32_t m = 1; m <= 6 * p; m++)
+                wrong += !shows_whole(all[k].name, p, m);
+    tap_equal_int(wrong, 0,
+                  "where all of fill and drain is said to show it does, of "
+                  "any number of micro-batches");
+}
+
 static void test_fill(void)
 {
     int32_t wrong = 0;
@@ -305,5 +341,6 @@ int main(void)
     test_bubble();
     test_zero_bubble();
     test_fill();
+    test_whole();
     return tap_done();
 }

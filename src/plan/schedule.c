@@ -6,8 +6,8 @@
 #include <string.h>
 
 static const plan_schedule schedule_table[] = {
-#define PLAN_SCHEDULE(id, name, placing, splits, passes)                       \
-    {name, plan_schedule_##id, placing, splits, passes},
+#define PLAN_SCHEDULE(id, name, placing, splits, passes, whole)                \
+    {name, plan_schedule_##id, placing, splits, passes, whole},
 #include "plan/schedules.def"
 #undef PLAN_SCHEDULE
 };
@@ -210,22 +210,22 @@ static int32_t span_of(const plan_pace *pace, const plan_pipeline *pipe,
     return end - start;
 }
 
-/* Fill and drain are those of any more micro-batches when there are so many
- * that all roles are busy in between; schedules may go by groups of p. */
-static int32_t enough_to_fill(const plan_pipeline *pipe)
+int32_t plan_schedule_enough(int32_t n_stages, int32_t micro_batches)
 {
     enum { TIMES = 4 };
-    const int32_t p = pipe->n_stages, most = TIMES * p;
-    const int32_t m = pipe->micro_batches;
-    return m > most + p ? most + m % p : m;
+    const int32_t most = TIMES * n_stages;
+    return micro_batches > most + n_stages ? most + micro_batches % n_stages
+                                           : micro_batches;
 }
 
 double plan_schedule_fill(const plan_pipeline *of, const plan_stage *stages)
 {
+    if (of->schedule && of->schedule->whole)
+        return 1;
     fs_arena *scratch = fs_arena_create();
     plan_pipeline few = *of;
     const plan_pipeline *pipe = &few;
-    few.micro_batches = enough_to_fill(of);
+    few.micro_batches = plan_schedule_enough(of->n_stages, of->micro_batches);
     int32_t m = pipe->micro_batches, p = pipe->n_roles;
     double fill = p > 1 ? 0 : 1;
     fs_err err = {0};

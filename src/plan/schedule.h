@@ -35,6 +35,7 @@ typedef struct plan_schedule {
     plan_placing placing;
     bool splits;    /* weight gradients have slots of their own */
     int32_t passes; /* with streams of their own, at most PLAN_PASSES */
+    bool whole;     /* all of fill and drain shows */
 } plan_schedule;
 /* NULL when unknown; plan_schedule_names lists them, comma-separated. */
 const plan_schedule *plan_schedule_find(const char *name);
@@ -99,6 +100,9 @@ double plan_schedule_span(const plan_pipeline *pipe, const double *seconds);
  * of u slots per micro-batch, of the role that waits most; 0 to 1. 1 of 1f1b, 1
  * / v of v stages per role, 1/3 of zb-h1, 0 of zb-h2 and zb-v, of few
  * micro-batches more. 1 where a schedule does not suit its stages. */
+/* Of as many more it is the same as of so few that all roles are busy in
+ * between (schedules may go by groups of as many as there are stages). */
+int32_t plan_schedule_enough(int32_t n_stages, int32_t micro_batches);
 double plan_schedule_fill(const plan_pipeline *pipe, const plan_stage *stages);
 
 /* What is made in one place and read in another. */

@@ -211,15 +211,16 @@ static const known_fill *find_fill(const search_known *known,
 double search_known_fill(search_known *known, const search_layout *layout,
                          int32_t micro_batches)
 {
-    known_fill one = {layout->n_stages, layout->n_groups, micro_batches,
-                      layout->schedule, -1};
+    const int32_t few = plan_schedule_enough(layout->n_stages, micro_batches);
+    known_fill one = {layout->n_stages, layout->n_groups, few, layout->schedule,
+                      -1};
     pthread_mutex_lock(&known->list);
     const known_fill *had = find_fill(known, &one);
     one.fill = had ? had->fill : -1;
     pthread_mutex_unlock(&known->list);
     if (one.fill >= 0)
         return one.fill;
-    one.fill = search_fill_of(layout, micro_batches);
+    one.fill = search_fill_of(layout, few);
     pthread_mutex_lock(&known->list);
     one.schedule = fs_strdup(known->arena, one.schedule);
     fs_push(known->arena, &known->fills, one);
