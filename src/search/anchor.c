@@ -489,7 +489,7 @@ bool search_sweep_due(const search_level0 *z)
 {
     return z->problem->start && !z->problem->rounds && z->round == 0 &&
            z->sweeps && !z->sweeps->swept &&
-           (z->memory_decides || z->refused) &&
+           (z->memory_decides || z->refused) && !search_rules_out(z) &&
            !(z->problem->without & SEARCH_SWEEPS) && search_sweep_is_next(z);
 }
 

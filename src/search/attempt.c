@@ -215,7 +215,7 @@ static void refuse_folded(search_level0 *z, search_candidate *c)
         return;
     }
     c->whole = true;
-    c->tried = c->settled = false;
+    c->tried = c->settled = c->too_small = false;
     search_drop_tables(c);
 }
 
@@ -503,8 +503,12 @@ void search_answer(search_level0 *z, search_candidate *c)
     search_asked *asked = c->asked;
     const int64_t start_ns = fs_now_ns();
     asked->budget.prices = c->prices;
-    asked->status = search_engine_find(z->problem->engine)(
-        &c->built.net, &asked->budget, c->arena, &asked->err, &asked->solution);
+    if (c->too_small) /* and an engine would say no more */
+        asked->status = FS_NO;
+    else
+        asked->status = search_engine_find(z->problem->engine)(
+            &c->built.net, &asked->budget, c->arena, &asked->err,
+            &asked->solution);
     c->settled = !asked->solution.open || asked->budget.rounds > 0;
     c->solved = c->answered = true;
     if (asked->status == FS_OK && c->view) {
@@ -599,7 +603,7 @@ fs_status search_solve_whole(search_level0 *z, search_candidate *c,
     whole->prices = NULL;
     whole->reached = NULL;
     whole->whole = true;
-    whole->unfolds = false;
+    whole->unfolds = whole->too_small = false;
     const bool ready = search_prepare(z, &whole, 1) == 1;
     c->steps = whole->steps;
     if (!ready) {

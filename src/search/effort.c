@@ -6,6 +6,7 @@
 #include "search/effort.h"
 
 #include "search/anchor.h"
+#include "search/attempt.h"
 
 #include "base/clock.h"
 
@@ -18,6 +19,9 @@
 /* The same where the best plan does not fit: its cost is no plan's, so that
  * proving more of it is worth less. */
 #define MISFIT_WORK 0.125
+/* The first one's while most of what is pressed is ruled out: so a proof is
+ * within reach, and what comes later would look for plans that it rules out. */
+#define PROOF_WORK 0.8
 /* Later rounds have at least that much of it, where steps took less long than
  * they should. */
 #define LATER_WORK 0.125
@@ -113,7 +117,8 @@ void search_outgrow(const search_problem *problem)
 
 bool search_over(search_level0 *z)
 {
-    return search_is_outgrown(z->problem) || search_steps(z) >= z->most_steps || reached(z, &z->end);
+    return search_is_outgrown(z->problem) || search_steps(z) >= z->most_steps ||
+           reached(z, &z->end);
 }
 
 void search_begin_round(search_level0 *z)
@@ -131,6 +136,27 @@ void search_shorten_round(search_level0 *z)
                  done = (double)search_steps(z);
     const int64_t steps = whole(done + MISFIT_WORK * fmax(all - done, 0));
     z->round_steps = steps < z->round_steps ? steps : z->round_steps;
+}
+
+bool search_rules_out(const search_level0 *z)
+{
+    return 2 * z->n_ruled_out > z->n_pressed;
+}
+
+void search_note_pressed(search_level0 *z, search_candidate *const *list,
+                         int32_t n)
+{
+    const int64_t steps = whole(PROOF_WORK * search_most_steps(z->problem));
+    for (int32_t k = 0; k < n && z->round == 0; k++) {
+        const search_candidate *c = list[k];
+        z->n_pressed++;
+        z->n_ruled_out +=
+            c->settled || c->too_small ||
+            search_proven(c->record.lower_bound_s, search_enough(z));
+    }
+    if (z->round == 0 && z->kept.from && search_rules_out(z) &&
+        steps > z->round_steps)
+        z->round_steps = steps;
 }
 
 bool search_round_over(search_level0 *z)

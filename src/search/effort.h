@@ -27,6 +27,11 @@ bool search_is_outgrown(const search_problem *problem);
 void search_begin_round(search_level0 *z);
 /* more, where its best plan does not. */
 void search_shorten_round(search_level0 *z);
+/* What became of those that were pressed: a round that rules most of them out
+ * is longer, and has no sweeps. */
+void search_note_pressed(search_level0 *z, search_candidate *const *list,
+                         int32_t n);
+bool search_rules_out(const search_level0 *z);
 bool search_round_over(search_level0 *z);
 /* Is it the turn of lean plans of likely configurations? They have as much as
  * all else since they began. */

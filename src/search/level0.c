@@ -401,14 +401,16 @@ static bool is_out_for_good(const search_level0 *z, const search_candidate *c)
 
 static fs_status press_few(search_level0 *z, fs_err *err)
 {
-    search_candidate *list[PRESSED];
-    int32_t n = least_of(z, is_to_press, PRESSED, list), n_worth = 0;
-    n = search_ask_first(z, list, n);
+    search_candidate *all[PRESSED], *list[PRESSED];
+    const int32_t n_all = least_of(z, is_to_press, PRESSED, all);
+    memcpy(list, all, sizeof all);
+    int32_t n = search_ask_first(z, list, n_all), n_worth = 0;
     n = prepare_all(z, list, n, 1);
     search_crew_run(z, search_press_or_answer, list, n);
     for (int32_t k = 0; k < n; k++)
         search_carry_from(z, list[k]);
     FS_TRY(search_conclude_first(z, list, &n, err));
+    search_note_pressed(z, all, n_all);
     for (int32_t k = 0; k < n; k++)
         if (is_out_for_good(z, list[k]))
             search_drop_tables(list[k]);

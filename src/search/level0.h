@@ -136,6 +136,7 @@ typedef struct search_level0 {
     int32_t n_recuts, n_parts;        /* other cuts: looked at, and numbered */
     int32_t round;     /* of explore: 0, then after each misfit one more */
     int32_t n_misfits; /* plans that were found and did not fit */
+    int32_t n_pressed, n_ruled_out; /* in the first round; of these */
     FS_VEC(search_carried) carried;
     const struct search_shares *shares; /* [problem->n_graphs] */
     search_orders orders; /* of groups of devices, besides the cluster's */
