@@ -20,7 +20,8 @@
  * proving more of it is worth less. */
 #define MISFIT_WORK 0.125
 /* The first one's while most of what is pressed is ruled out: so a proof is
- * within reach, and what comes later would look for plans that it rules out. */
+ * within reach, and what comes later would look for plans that it rules out.
+ * Without a limit on work the clock alone ends it. */
 #define PROOF_WORK 0.8
 /* Later rounds have at least that much of it, where steps took less long than
  * they should. */
@@ -146,7 +147,9 @@ bool search_rules_out(const search_level0 *z)
 void search_note_pressed(search_level0 *z, search_candidate *const *list,
                          int32_t n)
 {
-    const int64_t steps = whole(PROOF_WORK * search_most_steps(z->problem));
+    const int64_t steps = z->most_steps < INT64_MAX
+                              ? whole(PROOF_WORK * (double)z->most_steps)
+                              : INT64_MAX;
     for (int32_t k = 0; k < n && z->round == 0; k++) {
         const search_candidate *c = list[k];
         z->n_pressed++;
