@@ -85,10 +85,12 @@ static void test_edits(void)
 
 static void test_recompute(void)
 {
-    says("a policy that is none: the policies are listed", 2,
-         "(block, full, selective, cheap, none; any, of search)", "fulll",
-         cli(PLAN "--cluster 1x2:cpu --batch 8 --recompute fulll "
-                  "-o \"$D/no.json\""));
+    says(
+        "a policy that is none: the policies are listed", 2,
+        "(block, full, selective, cheap, casts, nothing, none; any, of search)",
+        "fulll",
+        cli(PLAN "--cluster 1x2:cpu --batch 8 --recompute fulll "
+                 "-o \"$D/no.json\""));
     double ops[2];
     for (int k = 0; k < 2; k++)
         ops[k] = cli_number(cli(PLAN "--cluster 1x2:cpu --batch 8 --recompute "

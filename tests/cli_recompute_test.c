@@ -288,6 +288,60 @@ static void test_told(void)
            "nothing is recomputed unless told");
 }
 
+/* A small network in 16 bits, and where it is to be trained. */
+static void draw_narrow(uint64_t *seed, char out[300])
+{
+    static const char *const models[] = {
+        "zoo:mlp,layers=%d,hidden=256,in=256",
+        "zoo:gpt,layers=%d,hidden=128,heads=4,seq=64,vocab=512",
+        "zoo:llama,layers=%d,hidden=128,heads=4,seq=64,vocab=512",
+        "zoo:moe,layers=%d,hidden=64,heads=4,seq=32,vocab=512"};
+    static const char *const clusters[] = {"1x2:v100-sxm2-16g", "1x3:l4",
+                                           "1x4:a100-sxm4-80g"};
+    char model[120];
+    snprintf(model, sizeof model, models[fs_rand_below(seed, 4)],
+             1 + (int)fs_rand_below(seed, 3));
+    snprintf(out, 300,
+             "search %s --cluster %s --batch %d --precision %s --fix pp=1 "
+             "--gap 0 --work-limit 2 --db none",
+             model, clusters[fs_rand_below(seed, 3)],
+             4 << fs_rand_below(seed, 4),
+             fs_rand_below(seed, 2) ? "bf16" : "fp16");
+}
+
+/* Casts made again take seconds, too: where memory has no say there are none,
+ * and the bound without a limit is none of plans with them alone. */
+static void test_limits(void)
+{
+    uint64_t seed = tap_seed(37);
+    int32_t wrong = 0, n = 0;
+    for (int32_t k = 0; k < 12; k++) {
+        char words[300];
+        draw_narrow(&seed, words);
+        cli_answer *a = cli("%s -o \"$D/free.json\" --json", words);
+        const double bound_s = number(a, "lower_bound_s");
+        const json_int_t peak = cli_largest_peak(a);
+        if (a->status != 0)
+            cli_show(a);
+        for (int32_t part = 90; a->status == 0 && part >= 70; part -= 10) {
+            a = cli("%s --memory %lld -o \"$D/less.json\" --json", words,
+                    (long long)(peak * part / 100));
+            if (a->status != 0)
+                break;
+            n++;
+            if (number(a, "iteration_s") >= bound_s * (1 - 1e-9))
+                continue;
+            wrong++;
+            printf("# %s: nothing below %g s, but %g s within %d %%\n", words,
+                   bound_s, number(a, "iteration_s"), part);
+        }
+    }
+    tap_ok(n > 12 && wrong == 0,
+           "in 16 bits nothing is below the bound, however little memory: %d "
+           "plans, %d are",
+           n, wrong);
+}
+
 int main(void)
 {
     cli_begin_scratch("recompute");
@@ -296,6 +350,7 @@ int main(void)
     test_trade("1x4:cpu", "--pp 4 --micro-batches 8");
     test_stages();
     test_any_set();
+    test_limits();
     cli("calibrate"); /* once: `local` is then known */
     test_same_bits("--dp 1", 1);
     test_same_bits("--dp 2 --zero 3", 2);

@@ -98,6 +98,7 @@ static fs_status pose(cli_making *m, cost_model *cost, search_problem *out)
         .time_limit_s = time_limit(m),
         .most_steps = work_limit(m),
         .again = cli_making_chooses(m) ? cli_making_again : NULL,
+        .casts = cli_making_chooses(m) ? cli_making_casts : NULL,
         .again_ctx = m,
         .overlap = c->args.overlap,
         .outgrown = m->compact.on ? &m->compact.outgrown : NULL,

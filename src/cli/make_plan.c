@@ -224,6 +224,7 @@ static void close_unused(cli_making *m)
 {
     close_unused_of(m, m->models);
     close_unused_of(m, m->again);
+    close_unused_of(m, m->casts);
     for (int32_t k = 0; k < m->n_graphs; k++)
         if (!is_used(m, k % m->n_models))
             m->graphs[k].graph = NULL;
@@ -292,10 +293,11 @@ static fs_status take_words(cli_making *m)
     const cli_args *a = &m->c->args;
     if (a->recompute && strcmp(a->recompute, "any") == 0) {
         if (m->by_hand)
-            return fs_fail(&m->c->err, FS_INVALID,
-                           "--recompute any is for search, which chooses; "
-                           "plan wants block, selective, cheap, a REGEX of "
-                           "nodes or none");
+            return fs_fail(
+                &m->c->err, FS_INVALID,
+                "--recompute any is for search, which chooses; "
+                "plan wants block, selective, cheap, casts, nothing, "
+                "a REGEX of nodes or none");
         m->origin.recompute = "";
     }
     FS_TRY(
@@ -303,8 +305,11 @@ static fs_status take_words(cli_making *m)
     FS_TRY(cli_making_take_states(m));
     FS_TRY(join_word(m, "precision", a->precision, m->recipe.precision,
                      &m->origin.precision));
-    return join_word(m, "recompute", a->recompute, m->recipe.recompute,
-                     &m->origin.recompute);
+    FS_TRY(join_word(m, "recompute", a->recompute, m->recipe.recompute,
+                     &m->origin.recompute));
+    if (cli_making_any(m))
+        m->origin.recompute = "nothing";
+    return FS_OK;
 }
 
 static fs_status check_recipe(cli_making *m)

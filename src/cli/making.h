@@ -58,6 +58,8 @@ typedef struct cli_making {
     cli_model again[CLI_MAX_GRAPHS]; /* of the same counts, with copies of what
                                         may be computed again, where wanted */
     cli_sizes *again_sizes;          /* that makes these; NULL */
+    cli_model casts[CLI_MAX_GRAPHS]; /* the same of casts alone, */
+    cli_sizes *casts_sizes;          /* that makes these; NULL */
     const char *policy; /* that chose these; NULL: none was wanted, "": none
                            suits the network */
     double graphs_s;    /* spent on building them */
@@ -129,10 +131,13 @@ const char *cli_making_engine(const cli_making *m);
 double cli_making_gap(const cli_making *m); /* that is asked for */
 /* The reductions that --no-reduce names; none with the bare flag. */
 fs_status cli_parse_no_reduce(cli *c, uint32_t *without);
-/* problem->again (again.c): ctx is the making. */
-search_again_fn cli_making_again;
+/* problem->again and problem->casts (again.c): ctx is the making. */
+search_again_fn cli_making_again, cli_making_casts;
 void cli_making_close_again(cli_making *m);
-/* Is what is computed again to be chosen? */
+/* Is what is computed again left open? Then nothing is where memory has no
+ * say, not even casts. */
+bool cli_making_any(const cli_making *m);
+/* And is it chosen? An oracle does not. */
 bool cli_making_chooses(const cli_making *m);
 /* The origin says how the found plan's graph is made. */
 void cli_making_take_again(cli_making *m);

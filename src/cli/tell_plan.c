@@ -358,7 +358,7 @@ static void tell_recomputed(const cli_making *m)
     const ir_graph *graph = m->found.graph;
     const int32_t again = ir_count_recomputed(graph);
     fs_json_set_int(m->c->result, "recomputed_ops", again);
-    if (m->origin.recompute && m->origin.recompute[0])
+    if (m->origin.recompute && m->origin.recompute[0] && !cli_making_any(m))
         cli_say(m->c,
                 "recompute       %s: %d of %d forward ops once more in the "
                 "backward pass\n",

@@ -12,9 +12,10 @@ typedef struct ir_recompute_set {
 } ir_recompute_set;
 
 /* Casts of mixed precision (recompute_casts.c) and what a policy chooses: a
- * name of recompute.def or a regular expression over names of nodes; NULL or
- * "": no more. Sources are never chosen; views follow what they view.
- * FS_INVALID: the policy chooses nothing, or the expression is none. */
+ * name of recompute.def or a regular expression over names of nodes; NULL, ""
+ * or "casts": no more; "nothing": not even casts. Sources are never chosen;
+ * views follow what they view. FS_INVALID: the policy chooses nothing though it
+ * is to, or the expression is none. */
 fs_status ir_recompute_choose(const ir_graph *graph, const char *policy,
                               fs_arena *arena, fs_err *err,
                               ir_recompute_set *out);

@@ -333,7 +333,12 @@ static const char policy_names[] =
 #define IR_RECOMPUTE(name, ...) #name ", "
 #include "ir/recompute.def"
 #undef IR_RECOMPUTE
-    "none";
+    "casts, nothing, none";
+
+static bool any_again(const ir_recompute_set *set)
+{
+    return set->n > 0 && memchr(set->again, true, (size_t)set->n);
+}
 
 static fs_status choose_by(chooser *c, const char *policy, fs_err *err)
 {
@@ -366,8 +371,14 @@ fs_status ir_recompute_choose(const ir_graph *graph, const char *policy,
     *out = (ir_recompute_set){.n = ir_forward_nodes(graph)};
     out->again = fs_new(arena, bool, out->n);
     chooser c = {.graph = graph, .arena = arena, .set = out};
+    if (policy && strcmp(policy, "nothing") == 0)
+        return FS_OK;
     ir_recompute_casts(graph, out);
-    if (policy && policy[0]) {
+    if (policy && strcmp(policy, "casts") == 0) {
+        if (!any_again(out))
+            return fs_fail(err, FS_INVALID, "'casts' chooses nothing of %s",
+                           graph->name);
+    } else if (policy && policy[0]) {
         FS_TRY(choose_by(&c, policy, err));
         ir_recompute_casts(graph, out);
     }

@@ -395,7 +395,7 @@ static fs_status probe(search_level0 *z, fs_err *err)
 /* Not where less of a gap is to be had later, or the best plan may not fit. */
 static bool is_out_for_good(const search_level0 *z, const search_candidate *c)
 {
-    return !z->memory_decides && z->problem->gap <= z->asked->gap &&
+    return z->problem->gap <= z->asked->gap &&
            search_proven(c->record.lower_bound_s, search_enough(z));
 }
 

@@ -58,6 +58,7 @@ typedef struct search_kept {
     const ir_graph *graph;  /* the layout's, but for copies left out: */
     const ir_graph *all;    /* of this one, with all of them, */
     const bool *left;       /* [its nodes] these; NULL: none */
+    bool casts;             /* it is problem->casts', a planner's */
     plan_strategy *strategy;
     double cost_s;
     bool fits, guessed; /* when lowered; with few of its layers only */

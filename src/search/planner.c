@@ -36,20 +36,20 @@ static bool refused_by_memory(const search_result *found)
 }
 
 /* False: there are none. */
-static bool take_again(const search_problem *problem, search_graph *graphs)
+static bool take_copies(const search_problem *problem, search_again_fn *copies,
+                        search_graph *graphs)
 {
     for (int32_t k = 0; k < problem->n_graphs; k++) {
         graphs[k] = problem->graphs[k];
-        graphs[k].graph =
-            problem->again(problem->again_ctx, &problem->graphs[k]);
+        graphs[k].graph = copies(problem->again_ctx, &problem->graphs[k]);
         if (!graphs[k].graph)
             return false;
     }
     return true;
 }
 
-/* What there is for two runs: half of it for the first where a limit of memory
- * was said, then the rest. */
+/* What there is for all runs: half of what is left for each but the last where
+ * a limit of memory was said. */
 typedef struct budget {
     fs_end end;
     double most_steps; /* 0: any */
@@ -65,53 +65,95 @@ static budget budget_of(const search_problem *problem)
     return all;
 }
 
-/* Plain, and where memory refused some or all, with copies of all. */
-static fs_status run_both(const search_planner *planner,
-                          const search_problem *problem, fs_arena *arena,
-                          fs_err *err, search_result *out)
+/* A planner's runs. */
+typedef struct running {
+    const search_planner *planner;
+    const search_problem *problem;
+    fs_arena *arena;
+    budget all;
+    fs_status status; /* of all so far, */
+    fs_err *err;
+    search_result *out; /* and the best plan of them */
+} running;
+
+/* What runs before did is this one's, too. */
+static void add_spent(search_result *to, const search_result *before)
 {
+    to->steps += before->steps;
+    to->late |= before->late;
+    to->search_s += before->search_s;
+}
+
+/* A run for less than the best so far. */
+static void run_on(running *r, const search_graph *graphs, bool last,
+                   search_again as)
+{
+    const search_problem *problem = r->problem;
+    const bool first = r->status == FS_FAULT;
     search_problem one = *problem;
     search_result more = {0};
-    fs_err ignored = {0};
-    const budget all = budget_of(problem);
-    const fs_end half = fs_end_share(&all.end, 0.5);
-    one.again = NULL;
-    if (problem->again && problem->memory_bytes > 0) {
-        one.end = &half;
-        one.most_steps = all.most_steps / 2;
-        one.soon_steps = problem->soon_steps / 2;
-    }
-    const fs_status status = planner->run(planner, &one, arena, err, out);
-    search_graph *graphs = fs_new(arena, search_graph, problem->n_graphs);
-    if ((status != FS_OK && status != FS_NO) || !problem->again ||
-        !refused_by_memory(out) || !take_again(problem, graphs))
-        return status;
+    fs_err err = {0};
+    const fs_end half = fs_end_share(&r->all.end, 0.5);
+    one.again = one.casts = NULL;
     one.graphs = graphs;
-    one.end = &all.end;
-    if (all.most_steps > 0)
-        one.most_steps = fmax(1, all.most_steps - (double)out->steps);
-    if (status == FS_OK)
-        one.below_s = out->iteration_s;
-    const fs_status second =
-        planner->run(planner, &one, arena, &ignored, &more);
-    more.steps += out->steps;
-    more.late |= out->late;
-    more.search_s += out->search_s;
-    if (second != FS_OK) {
-        out->steps = more.steps;
-        out->late = more.late;
-        out->search_s = more.search_s;
-        return status;
+    one.end = last ? &r->all.end : &half;
+    if (r->all.most_steps > 0) {
+        const double left = r->all.most_steps - (double)r->out->steps;
+        one.most_steps = fmax(1, last ? left : left / 2);
     }
-    if (status == FS_OK)
-        more.first_s = out->first_s;
+    if (!last)
+        one.soon_steps = problem->soon_steps / 2;
+    if (r->status == FS_OK)
+        one.below_s = r->out->iteration_s;
+    const fs_status status =
+        r->planner->run(r->planner, &one, r->arena, &err, &more);
+    if (!first && status != FS_OK) {
+        add_spent(r->out, &more);
+        return;
+    }
+    if (r->status == FS_OK)
+        more.first_s = r->out->first_s;
     else
-        more.first_s += out->search_s;
-    more.of = problem->graphs + (more.of - graphs);
-    more.again.chosen = true;
-    *err = (fs_err){0};
-    *out = more;
-    return FS_OK;
+        more.first_s += r->out->search_s;
+    more.memory_decides |= r->out->memory_decides;
+    add_spent(&more, r->out);
+    if (status == FS_OK) {
+        more.of = problem->graphs + (more.of - graphs);
+        more.again = as;
+    }
+    *r->err = err;
+    *r->out = more;
+    r->status = status;
+}
+
+static bool may_go_on(const running *r)
+{
+    return r->status == FS_OK || r->status == FS_NO;
+}
+
+/* With casts made again, if there are any: where memory refused none, plain;
+ * where it refused some or all, with copies of all. */
+static fs_status run_all(const search_planner *planner,
+                         const search_problem *problem, fs_arena *arena,
+                         fs_err *err, search_result *out)
+{
+    running r = {planner,  problem, arena, budget_of(problem),
+                 FS_FAULT, err,     out};
+    const bool limited = problem->again && problem->memory_bytes > 0;
+    search_graph *graphs = fs_new(arena, search_graph, problem->n_graphs);
+    const bool casts =
+        problem->casts && take_copies(problem, problem->casts, graphs);
+    *out = (search_result){0};
+    if (casts)
+        run_on(&r, graphs, !limited,
+               (search_again){.chosen = true, .casts = true});
+    if (!casts || (may_go_on(&r) && !refused_by_memory(out)))
+        run_on(&r, problem->graphs, casts || !limited, (search_again){0});
+    graphs = fs_new(arena, search_graph, problem->n_graphs);
+    if (may_go_on(&r) && problem->again && refused_by_memory(out) &&
+        take_copies(problem, problem->again, graphs))
+        run_on(&r, graphs, true, (search_again){.chosen = true});
+    return r.status;
 }
 
 /* Whatever a planner searches on its way ranks nothing; it has one plan. */
@@ -125,7 +167,7 @@ fs_status search_by_planner(const search_planner *planner,
     search_book book = {.arena = fs_arena_create()};
     if (!one.book)
         one.book = &book;
-    const fs_status status = run_both(planner, &one, arena, err, out);
+    const fs_status status = run_all(planner, &one, arena, err, out);
     fs_arena_destroy(book.arena);
     FS_TRY(status);
     if (!problem->ranking)

@@ -33,8 +33,8 @@ typedef struct search_planner {
 const search_planner *search_planner_find(const char *name);
 const char *search_planner_names(void); /* comma-separated */
 
-/* Runs it; where memory refused some, or all, also with all computed again that
- * problem->again has copies of. */
+/* Runs it; where memory refused some, or all, also with casts of mixed
+ * precision made again, and then with all that problem->again has copies of. */
 fs_status search_by_planner(const search_planner *planner,
                             const search_problem *problem, fs_arena *arena,
                             fs_err *err, search_result *out);

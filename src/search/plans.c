@@ -323,7 +323,7 @@ static bool fits(search_level0 *z, search_kept *offer)
 
 search_again search_again_of(const search_level0 *z, const search_kept *kept)
 {
-    search_again again = {.chosen = kept->from->again};
+    search_again again = {.chosen = kept->from->again, .casts = kept->casts};
     if (!kept->left)
         return again;
     again.left = fs_new(z->arena, const char *, kept->all->nodes.n);

@@ -41,7 +41,8 @@ struct search_recipe;
 struct search_ranking;
 /* Of a plan's graph. */
 typedef struct search_again {
-    bool chosen;       /* it is problem->again's, but that n_left */
+    bool chosen;       /* it is problem->again's, */
+    bool casts;        /* or problem->casts', but that n_left */
     int32_t n_left;    /* nodes of the forward pass are not computed again, */
     const char **left; /* these */
 } search_again;
@@ -96,6 +97,8 @@ typedef struct search_problem {
     const struct search_recipe *recipe; /* that made it; NULL: none */
     search_lives lives;
     search_again_fn *again; /* NULL: graphs are as they are */
+    search_again_fn *casts; /* with copies of casts of mixed precision alone,
+                               for planners; NULL */
     void *again_ctx;
     bool lowers_all;    /* to see whether plans fit, without guesses (deep.h) */
     plan_known *placed; /* what lowering plans finds is kept there; NULL */

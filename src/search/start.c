@@ -21,6 +21,7 @@ void search_keep_found(search_level0 *z, search_candidate *from,
                                .graph = found->graph,
                                .strategy = found->strategy,
                                .cost_s = found->iteration_s,
+                               .casts = found->again.casts,
                                .fits = true,
                                .guessed = found->guessed,
                                .net_nodes = (int32_t)found->net_nodes,
@@ -129,6 +130,38 @@ static void free_best(search_level0 *z, const search_result *found,
     }
 }
 
+/* The best recipe's configuration where it is casts that are made again, which
+ * fit where they are kept does not: a search of what is computed again takes
+ * several times as long. */
+static void free_casts(search_level0 *z, const search_result *found,
+                       const search_order *order)
+{
+    search_problem one = search_part_of(z);
+    search_graph graph = *found->of;
+    search_result freed = {0};
+    double most;
+    const fs_end end = search_freeing_end(z, &most);
+    graph.graph = one.casts(one.again_ctx, found->of);
+    one.again = one.casts = NULL;
+    one.order = order;
+    one.graphs = &graph;
+    one.n_graphs = 1;
+    one.fix_stages = found->strategy->n_stages;
+    one.fix_mesh = found->strategy->stages[0].mesh;
+    one.schedule = found->strategy->schedule;
+    one.rounds = ROUNDS;
+    one.below_s = z->best_s;
+    one.progress = NULL;
+    one.end = &end;
+    one.most_steps = most - (double)search_steps(z);
+    if (!graph.graph || one.most_steps <= 0 ||
+        !search_run_part(z, &one, &freed) || freed.iteration_s >= z->best_s)
+        return;
+    freed.of = found->of;
+    freed.again = found->again;
+    keep_first(z, &freed);
+}
+
 static void start_in(search_level0 *z, const search_order *order)
 {
     search_problem one = search_part_of(z);
@@ -147,6 +180,8 @@ static void start_in(search_level0 *z, const search_order *order)
         z->first_s = found.first_s;
     if (found.memory_decides && z->problem->memory_bytes > 0)
         free_best(z, &found, order);
+    if (found.again.casts)
+        free_casts(z, &found, order);
 }
 
 /* The cluster as it is written, and back to front: which of the two it is makes
