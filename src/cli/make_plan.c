@@ -291,7 +291,12 @@ static fs_status join_word(cli_making *m, const char *key, const char *flag,
 static fs_status take_words(cli_making *m)
 {
     const cli_args *a = &m->c->args;
-    if (a->recompute && strcmp(a->recompute, "any") == 0) {
+    const char *fixed = m->recipe.recompute;
+    const bool any_fixed = fixed && strcmp(fixed, "any") == 0;
+    if (any_fixed && !m->by_hand &&
+        (!a->recompute || strcmp(a->recompute, "any") == 0))
+        m->recipe.recompute = NULL; /* its default */
+    if (any_fixed || (a->recompute && strcmp(a->recompute, "any") == 0)) {
         if (m->by_hand)
             return fs_fail(
                 &m->c->err, FS_INVALID,

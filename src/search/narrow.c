@@ -473,6 +473,6 @@ fs_status search_explore_fitting(search_level0 *z, fs_err *err)
     if (z->problem->outgrown) /* they see every layer */
         search_outgrow(z->problem);
     else
-        search_try_rivals(z);
+        FS_TRY(search_try_rivals(z, err));
     return FS_OK;
 }

@@ -16,7 +16,7 @@ bool search_run_part(search_level0 *z, const search_problem *one,
 void search_keep_found(search_level0 *z, search_candidate *from,
                        const search_result *found);
 /* Other engines (rivals.c), where memory decides. */
-void search_try_rivals(search_level0 *z);
+fs_status search_try_rivals(search_level0 *z, fs_err *err);
 /* Keeps the best plan, if it fits; else it is as if it had not been found. */
 bool search_keep_fitting(search_level0 *z);
 /* What greedy finds for a configuration that is prepared, kept if it fits; does

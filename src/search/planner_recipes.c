@@ -377,7 +377,7 @@ static fs_status pose(recipes *p, costing *c)
     c->one.graphs = item->graph;
     c->one.rounds = ROUNDS;
     c->one.progress = NULL; /* its bounds are of one recipe */
-    c->one.end = &p->end;
+    c->one.end = p->costed.n > 0 ? &p->end : NULL; /* a plan, however late */
     if (c->one.most_steps > 0)
         c->one.most_steps -= (double)p->steps;
     const search_marks *marks =

@@ -5,8 +5,10 @@
  * whole problem as if on its own: what they find in that the search is not
  * worse than. */
 #include "config.h"
+#include "search/attempt.h"
 #include "search/effort.h"
 #include "search/lay_out.h"
+#include "search/cuts/cut.h"
 #include "search/cuts/recut.h"
 #include "search/narrow.h"
 #include "search/space.h"
@@ -16,7 +18,6 @@
 
 static const char *const rivals[] = {
 #define SEARCH_RIVAL(engine) #engine,
-#include "search/cuts/cut.h"
 #include "search/rivals.def"
 #undef SEARCH_RIVAL
 };
@@ -118,7 +119,29 @@ static bool may_know_cuts(const search_level0 *z)
            search_every_cut_open(z, search_near(z->kept.cost_s, MUCH_GAP));
 }
 
-void search_try_rivals(search_level0 *z)
+/* Of what a rival's plan is of nothing is proven yet, nor of the same with what
+ * is computed again: as the best it would leave the search without any proof.
+ */
+static fs_status prove_part(search_level0 *z, const search_part *part,
+                            fs_err *err)
+{
+    enum { PASSES = 3 };
+    z->best = NULL;
+    z->best_s = z->kept.cost_s;
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k];
+        for (int32_t pass = 1;
+             pass <= PASSES && c->part == part && !c->settled &&
+             c->record.lower_bound_s <= 0 && !search_over(z);
+             pass++)
+            FS_TRY(search_solve_few(z, &c, 1, pass, err));
+    }
+    if (z->best)
+        search_keep_best(z);
+    return FS_OK;
+}
+
+fs_status search_try_rivals(search_level0 *z, fs_err *err)
 {
     const double end = search_rivals_end(z);
     for (int32_t k = 0; k < N_RIVALS && !search_over(z); k++) {
@@ -127,6 +150,9 @@ void search_try_rivals(search_level0 *z)
             try_rival(z, rivals[k],
                       fmax(1, k + 1 < N_RIVALS ? left / 2 : left));
     }
+    return z->kept.from && z->kept.from->part
+               ? prove_part(z, z->kept.from->part, err)
+               : FS_OK;
 }
 
 /* Each has as much work as the search. */
