@@ -41,10 +41,11 @@ fs_status cli_front_check(cli *c)
             return fs_fail(&c->err, FS_INVALID, "--price is for --pareto");
         return FS_OK;
     }
-    if (a->overlap || a->no_sharing || a->compress)
+    if (a->overlap || a->no_sharing || a->compress || a->allow_idle)
         return fs_fail(&c->err, FS_INVALID,
                        "--pareto and --%s do not go together",
-                       a->overlap      ? "overlap"
+                       a->allow_idle   ? "allow-idle"
+                       : a->overlap    ? "overlap"
                        : a->no_sharing ? "no-sharing"
                                        : "compress");
     if (a->pick == 0 || a->pick > MEMORY_POINTS)

@@ -7,7 +7,7 @@ flowsearch_SOURCES = src/cli/main.c src/cli/cli.h src/cli/options.c \
   src/cli/places.c src/cli/places.h src/cli/predict.c src/cli/predict.h src/cli/keep.c src/cli/tuning.c src/cli/tuning.h \
   src/cli/outcome.c src/cli/outcome.h src/cli/skipped.c src/cli/data.c src/cli/data.h \
   src/cli/make_plan.c src/cli/make_plan.h src/cli/making.h \
-  src/cli/hunt.c src/cli/compact.c src/cli/schedules.c src/cli/ahead.c src/cli/rank.c src/cli/again.c src/cli/states.c src/cli/states.h src/cli/front.c src/cli/misfit.c src/cli/tell_plan.c src/cli/cmd_model.c \
+  src/cli/hunt.c src/cli/compact.c src/cli/schedules.c src/cli/ahead.c src/cli/rank.c src/cli/again.c src/cli/states.c src/cli/states.h src/cli/front.c src/cli/idle.c src/cli/misfit.c src/cli/tell_plan.c src/cli/cmd_model.c \
   src/cli/cmd_cluster.c src/cli/cmd_search.c src/cli/cmd_plan.c \
   src/cli/cmd_check.c src/cli/cmd_explain.c src/cli/explain.h src/cli/explain_next.c src/cli/explain_op.c src/cli/explain_stage.c src/cli/cmd_compare.c \
   src/cli/compare.h src/cli/compare_costs.c src/cli/compare_ops.c src/cli/cmd_sim.c \
@@ -39,6 +39,10 @@ tests_cli_interrupt_test_LDADD = $(JANSSON_LIBS) -lm
 tests_cli_faults_test_SOURCES = tests/cli_faults_test.c tests/run_going.h \
   tests/run_cli.h tests/tap.h
 tests_cli_faults_test_LDADD = $(JANSSON_LIBS) -lm
+check_PROGRAMS += tests/cli_idle_test
+tests_cli_idle_test_SOURCES = tests/cli_idle_test.c tests/cli_plans.h \
+  tests/run_cli.h tests/tap.h
+tests_cli_idle_test_LDADD = $(JANSSON_LIBS) -lm
 check_PROGRAMS += tests/cli_states_test
 tests_cli_states_test_SOURCES = tests/cli_states_test.c tests/cli_plans.h \
   tests/run_cli.h tests/tap.h

@@ -418,15 +418,23 @@ static fs_status check_fixed(const cli_making *m)
     return search_recipe_check_open(r, &m->c->err);
 }
 
+static fs_status find_once(cli_making *m)
+{
+    cost_model *cost;
+    plan *lowered;
+    return find(m, &cost, &lowered);
+}
+
 static fs_status make(cli_making *m)
 {
     cli *c = m->c;
     FS_TRY(cli_begin(c, m->origin.model, m->origin.cluster));
     FS_TRY(cli_cluster_open(c, c->args.cluster, &m->cluster));
+    FS_TRY(check_memory(m));
+    FS_TRY(cli_idle_begin(m, find_once));
     FS_TRY(search_recipe_complete(m->cluster, m->origin.batch, m->by_hand,
                                   &c->err, &m->recipe));
     FS_TRY(check_fixed(m));
-    FS_TRY(check_memory(m));
     cost_model *cost = NULL;
     plan *lowered = NULL;
     fs_status status = find(m, &cost, &lowered);
@@ -434,6 +442,8 @@ static fs_status make(cli_making *m)
         cli_say(c, "%s", m->models[0].notes.at);
     if (status == FS_NO)
         cli_making_no_plan(m);
+    if (status == FS_OK)
+        cli_idle_bound(m);
     return status == FS_OK ? prove_and_tell(m, cost, lowered) : status;
 }
 

@@ -74,7 +74,17 @@ typedef struct cli_making {
     cli_ranks ranks;
     cli_compact compact;
     struct cli_front *front; /* with --pareto */
+    struct cli_idle *idle;   /* with --allow-idle */
 } cli_making;
+
+/* ---- idle.c ---- */
+/* With --allow-idle: the part of the cluster that the recipe wants, or on which
+ * `attempt` finds the best plan, takes its place. */
+fs_status cli_idle_begin(cli_making *m, fs_status (*attempt)(cli_making *m));
+/* Lowers the bound of what was found to that of all parts. */
+void cli_idle_bound(cli_making *m);
+void cli_idle_json(const cli_making *m);
+void cli_idle_tell(const cli_making *m);
 
 /* ---- compact.c ---- */
 /* Compact graphs of so many micro-batch counts, as m->models; false: where the

@@ -22,6 +22,13 @@ static bool is_file_name(const char *spec)
             (n > 5 && strcmp(spec + n - 5, ".json") == 0));
 }
 
+/* Without NODESxDEVICES: of a part of a cluster. */
+static const char *path_of(const char *spec)
+{
+    const char *path = hw_cluster_file(spec);
+    return path ? path : spec;
+}
+
 /* From the absolute folder `from` to the absolute folder `to`: "../a/". */
 static const char *way_between(fs_arena *arena, const char *from,
                                const char *to)
@@ -50,14 +57,18 @@ static const char *real_folder(fs_arena *arena, const char *folder)
 const char *cli_place_stored(cli *c, const char *file, const char *spec)
 {
     const char *slash = strrchr(spec, '/');
-    if (!is_file_name(spec) || spec[0] == '/')
+    if (!is_file_name(spec))
         return spec;
+    const char *whole = spec; /* with NODESxDEVICES: of a part */
+    spec = path_of(spec);
+    if (spec[0] == '/')
+        return whole;
     const char *from = real_folder(c->arena, folder_of(c->arena, file));
     const char *to = real_folder(c->arena, folder_of(c->arena, spec));
     if (!from || !to)
-        return spec;
-    return fs_printf(c->arena, "%s%s", way_between(c->arena, from, to),
-                     slash ? slash + 1 : spec);
+        return whole;
+    return fs_printf(c->arena, "%.*s%s%s", (int)(spec - whole), whole,
+                     way_between(c->arena, from, to), slash ? slash + 1 : spec);
 }
 
 fs_status cli_place_find(cli *c, const char *file, const char *what,
@@ -65,20 +76,23 @@ fs_status cli_place_find(cli *c, const char *file, const char *what,
 {
     if (!is_file_name(*spec))
         return FS_OK;
-    if ((*spec)[0] == '/') {
-        if (access(*spec, F_OK) == 0)
+    const char *path = path_of(*spec);
+    const int part = (int)(path - *spec);
+    if (path[0] == '/') {
+        if (access(path, F_OK) == 0)
             return FS_OK;
         return fs_fail(&c->err, FS_INVALID, "%s: origin.%s: %s is not there",
-                       file, what, *spec);
+                       file, what, path);
     }
     const char *beside =
-        fs_printf(c->arena, "%s%s", folder_of(c->arena, file), *spec);
+        fs_printf(c->arena, "%s%s", folder_of(c->arena, file), path);
     if (access(beside, F_OK) == 0)
-        *spec = strncmp(beside, "./", 2) == 0 ? beside + 2 : beside;
-    else if (access(*spec, F_OK) != 0)
+        *spec = fs_printf(c->arena, "%.*s%s", part, *spec,
+                          strncmp(beside, "./", 2) == 0 ? beside + 2 : beside);
+    else if (access(path, F_OK) != 0)
         return fs_fail(&c->err, FS_INVALID,
                        "%s: origin.%s: there is neither %s nor, from the "
                        "working directory, %s",
-                       file, what, beside, *spec);
+                       file, what, beside, path);
     return FS_OK;
 }

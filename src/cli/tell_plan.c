@@ -247,6 +247,7 @@ void cli_making_json(const cli_making *m, const cli_plan *p,
     cli_ranks_json(m);
     fs_json_set_int(m->c->result, "ahead", m->ahead);
     cli_front_json(m);
+    cli_idle_json(m);
     json_object_set_new(r, "plan", fs_json_string(m->c->args.output));
     cli_plan_digest(m->c, p);
 }
@@ -595,4 +596,5 @@ void cli_making_tell(const cli_making *m, const cli_plan *p,
     cli_say_digest(c, p);
     cli_ranks_tell(m);
     cli_front_tell(m);
+    cli_idle_tell(m);
 }

@@ -70,9 +70,11 @@ typedef struct hw_cluster {
     uint64_t digest;  /* of its JSON form, name and host left out */
 } hw_cluster;
 
-/* `spec` is a path ending in .json or a synthetic string; `data_dir` holds
- * clusters/NAME.json device files. Zero devices, unknown names (the near ones
+/* `spec` is a path ending in .json, NODESxDEVICES:PATH for so much of it, or a
+ * synthetic string; `data_dir` holds clusters/NAME.json device files. Zero devices, unknown names (the near ones
  * are listed) and malformed JSON (line, column) are FS_INVALID. */
+/* The path that such a one names; NULL: none. */
+const char *hw_cluster_file(const char *spec);
 fs_status hw_cluster_open(const char *spec, const char *data_dir,
                           fs_arena *arena, fs_err *err, hw_cluster **out);
 fs_status hw_cluster_save(const hw_cluster *cluster, const char *path,

@@ -2,6 +2,8 @@
 #include "config.h"
 #include "hw/parts.h"
 
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { HW_FORMAT_VERSION = 1 };
@@ -257,12 +259,62 @@ static fs_status open_file(const char *path, fs_arena *arena, fs_err *err,
     return status;
 }
 
+/* Behind NODESxDEVICES: of a part, or all of it. */
+static const char *behind_part(const char *spec, int64_t *nodes,
+                               int64_t *devices)
+{
+    char *end;
+    *nodes = *devices = 0;
+    if (!isdigit((unsigned char)spec[0]))
+        return spec;
+    const int64_t n = strtoll(spec, &end, 10);
+    if (*end != 'x' || !isdigit((unsigned char)end[1]))
+        return spec;
+    const int64_t d = strtoll(end + 1, &end, 10);
+    if (*end != ':')
+        return spec;
+    *nodes = n;
+    *devices = d;
+    return end + 1;
+}
+
+const char *hw_cluster_file(const char *spec)
+{
+    int64_t nodes, devices;
+    const size_t n = strlen(spec);
+    if (n <= 5 || strcmp(spec + n - 5, ".json") != 0)
+        return NULL;
+    return behind_part(spec, &nodes, &devices);
+}
+
+static fs_status open_part(const char *spec, fs_arena *arena, fs_err *err,
+                           hw_cluster **out)
+{
+    int64_t nodes, devices;
+    const char *file = behind_part(spec, &nodes, &devices);
+    FS_TRY(open_file(file, arena, err, out));
+    if (file == spec)
+        return FS_OK;
+    const hw_group *group = &(*out)->groups[0];
+    if ((*out)->n_groups != 1)
+        return fs_fail(err, FS_INVALID,
+                       "%s: a part is of a cluster of one kind of devices, %s "
+                       "has %d groups",
+                       spec, file, (*out)->n_groups);
+    if (nodes < 1 || nodes > group->nodes || devices < 1 ||
+        devices > group->devices_per_node)
+        return fs_fail(err, FS_INVALID, "%s: %s has %d nodes of %d devices",
+                       spec, file, group->nodes, group->devices_per_node);
+    *out = hw_cluster_part(*out, (int32_t)nodes, (int32_t)devices,
+                           fs_strdup(arena, spec), arena);
+    return FS_OK;
+}
+
 fs_status hw_cluster_open(const char *spec, const char *data_dir,
                           fs_arena *arena, fs_err *err, hw_cluster **out)
 {
-    size_t n = strlen(spec);
-    if (n > 5 && strcmp(spec + n - 5, ".json") == 0)
-        return open_file(spec, arena, err, out);
+    if (hw_cluster_file(spec))
+        return open_part(spec, arena, err, out);
     return hw_synthetic_open(spec, data_dir, arena, err, out);
 }
 
