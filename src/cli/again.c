@@ -109,6 +109,15 @@ void cli_making_close_again(cli_making *m)
     m->policy = NULL;
 }
 
+void cli_making_forget_again(cli_making *m)
+{
+    m->origin.again = "";
+    m->origin.n_kept = 0;
+    m->origin.kept = NULL;
+    if (cli_making_any(m))
+        m->origin.recompute = "nothing";
+}
+
 void cli_making_take_again(cli_making *m)
 {
     if (m->found.of && m->found.of->states)

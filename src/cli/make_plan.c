@@ -340,6 +340,7 @@ static fs_status attempt_once(cli_making *m, cost_model **cost, plan **out)
     if (m->any_plan)
         atomic_store(m->any_plan, false);
     close_models(m);
+    cli_making_forget_again(m);
     cli_making_begin_states(m);
     *cost = cost_model_create(m->cluster, m->c->arena);
     FS_TRY(build_graphs(m, *cost));

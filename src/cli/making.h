@@ -144,6 +144,8 @@ fs_status cli_parse_no_reduce(cli *c, uint32_t *without);
 /* problem->again and problem->casts (again.c): ctx is the making. */
 search_again_fn cli_making_again, cli_making_casts;
 void cli_making_close_again(cli_making *m);
+/* What an attempt before chose is not this one's. */
+void cli_making_forget_again(cli_making *m);
 /* Is what is computed again left open? Then nothing is where memory has no
  * say, not even casts. */
 bool cli_making_any(const cli_making *m);
