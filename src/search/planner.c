@@ -101,7 +101,7 @@ static void run_on(running *r, const search_graph *graphs, bool last,
         const double left = r->all.most_steps - (double)r->out->steps;
         one.most_steps = fmax(1, last ? left : left / 2);
     }
-    if (!last)
+    if (problem->again && problem->memory_bytes > 0)
         one.soon_steps = problem->soon_steps / 2;
     if (r->status == FS_OK)
         one.below_s = r->out->iteration_s;
