@@ -342,6 +342,21 @@ static void test_limits(void)
            n, wrong);
 }
 
+/* A stage that computed nothing but casts has none when they are left out: no
+ * plan. */
+static void test_no_task(void)
+{
+    const cli_answer *a =
+        cli("search zoo:insightface,depth=18,width=16,embedding=64,"
+            "classes=1000,size=56 --cluster 3x5:a100-sxm4-40g --batch 13 "
+            "--precision fp16 --memory 13678156 --work-limit 3 --db none "
+            "-o \"$D/tasks.json\" --json");
+    if (a->status != 0)
+        cli_show(a);
+    tap_equal_int(a->status, 0, "no stage of a plan is left without a task");
+    tap_equal_int(cli("check \"$D/tasks.json\"")->status, 0, "it is sound");
+}
+
 int main(void)
 {
     cli_begin_scratch("recompute");
@@ -351,6 +366,7 @@ int main(void)
     test_stages();
     test_any_set();
     test_limits();
+    test_no_task();
     cli("calibrate"); /* once: `local` is then known */
     test_same_bits("--dp 1", 1);
     test_same_bits("--dp 2 --zero 3", 2);

@@ -44,8 +44,8 @@ static double most_bytes(const ir_graph *graph, const plan_strategy *s)
         const int32_t times = ir_times(node);
         for (int32_t o = 0; o < node->n_out; o++)
             sum += times * register_bytes(&s->stages[s->stage_of[v]],
-                                  &graph->tensors.at[node->out[o]],
-                                  &s->sig[v].out[o]);
+                                          &graph->tensors.at[node->out[o]],
+                                          &s->sig[v].out[o]);
         for (int32_t e = s->first_edge[v]; e < s->first_edge[v + 1]; e++) {
             plan_ends ends = plan_edge_ends(graph, s, v, e - s->first_edge[v]);
             for (int32_t k = 0; ends.tensor && k <= s->edge[e].n; k++) {
@@ -127,8 +127,9 @@ static bool keeps(const plan_strategy *strategy, const looked *look)
     return true;
 }
 
-/* What cannot be lowered is its user's to tell. Of what cannot fit the least
- * that it could take is told. */
+/* What cannot be lowered, as where a stage computes nothing but casts that are
+ * left out, fits nowhere, but where the cut is its user's, who is told. Of what
+ * cannot fit the least that it could take is told. */
 static bool lowered_fits(const search_problem *problem, const ir_graph *graph,
                          const plan_strategy *strategy, const looked *look)
 {
@@ -149,6 +150,10 @@ static bool lowered_fits(const search_problem *problem, const ir_graph *graph,
         if (!fits && look->fullest)
             tell_fullest(graph, lowered, look->limit, look->bytes,
                          look->fullest);
+    } else if (problem->recut) {
+        fits = false;
+        for (int32_t i = 0; i < strategy->n_stages; i++)
+            look->bytes[i] = look->limit[i] + 1;
     }
     fs_arena_destroy(scratch);
     return fits;

@@ -75,7 +75,8 @@ static const char *cuts_of(const search_level0 *z, const search_result *out)
         return cuts.at;
     const char *where =
         has_copies(p) ? " where nothing that is computed again crosses" : "";
-    if (search_proven(out->any_cut_s, out->lower_bound_s))
+    if (out->lower_bound_s > 0 &&
+        search_proven(out->any_cut_s, out->lower_bound_s))
         fs_text_add(&cuts, " (the bound holds however equal stages are cut%s)",
                     where);
     else
