@@ -195,6 +195,18 @@ static void test_refusal(const char *list, const char *fix, const char *why)
         cli_show(a);
 }
 
+/* What is measured before schedules are told apart proposes no cuts. */
+static void test_early_cuts(void)
+{
+    const cli_answer *a =
+        cli("search zoo:vgg,depth=11,width=16,hidden=256,size=32,classes=10 "
+            "--cluster 1x3:v100-sxm2-16g --batch 64 --schedule 1f1b,zb-h1 "
+            "--db none --memory 11268915 --work-limit 3" OUT);
+    if (a->status != 0)
+        cli_show(a);
+    tap_equal_int(a->status, 0, "two schedules within little memory");
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_schedules");
@@ -207,6 +219,7 @@ int main(void)
     test_registers();
     test_axes();
     test_limits();
+    test_early_cuts();
     test_refusal("later", "", "unknown schedule 'later'");
     test_refusal("any,1f1b", "", "any, alone");
     test_refusal("interleaved:2,interleaved:4", "", "for plans that have one");

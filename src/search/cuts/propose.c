@@ -174,6 +174,8 @@ void search_propose_by(search_recutter *r, search_candidate *c,
 {
     search_candidate anew;
     search_places places;
+    if (!c->schedule) /* not told apart by it yet */
+        return;
     if (search_lay_out_anew(r->z, c, &anew)) {
         const search_layout *layout = &anew.layout;
         const int32_t most =
@@ -202,7 +204,7 @@ bool search_is_near(const search_level0 *z, double cost_s)
 
 void search_propose_for(search_recutter *r, search_candidate *c)
 {
-    if (!c->measured || c->measured->proposed ||
+    if (!c->schedule || !c->measured || c->measured->proposed ||
         !search_is_near(r->z, c->measured->cost_s))
         return;
     c->measured->proposed = true;
