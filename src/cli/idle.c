@@ -23,6 +23,8 @@ typedef struct idle_part {
 struct cli_idle {
     int32_t n_devices; /* of the whole cluster */
     int32_t chosen;
+    double search_s; /* spent on all parts before the one chosen is told, */
+    int64_t steps;   /* and done */
     int32_t n;
     idle_part parts[MOST_PARTS];
 };
@@ -137,6 +139,8 @@ static fs_status search_part(cli_making *m, idle_part *p,
     else
         m->found.status = "infeasible";
     m->recipe = recipe;
+    m->idle->search_s += m->found.search_s;
+    m->idle->steps += m->found.steps;
     p->lower_bound_s = m->found.lower_bound_s;
     if (status == FS_OK) {
         p->iteration_s = m->found.iteration_s;
@@ -190,6 +194,9 @@ void cli_idle_bound(cli_making *m)
     for (int32_t k = 0; k < idle->n; k++)
         if (k != idle->chosen)
             least = fmin(least, idle->parts[k].lower_bound_s);
+    f->search_s += idle->search_s;
+    f->first_s += idle->search_s;
+    f->steps += idle->steps;
     f->space = fs_printf(m->c->arena, "%s; on %d parts of the cluster",
                          f->space, idle->n);
     if (least >= f->lower_bound_s)

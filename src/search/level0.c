@@ -392,7 +392,8 @@ static fs_status probe(search_level0 *z, fs_err *err)
     return solve(z, list, n, 0, err);
 }
 
-/* Not where less of a gap is to be had later, or the best plan may not fit. */
+/* Not where less of a gap is to be had later. Should the best plan not fit,
+ * tables are made once more. */
 static bool is_out_for_good(const search_level0 *z, const search_candidate *c)
 {
     return z->problem->gap <= z->asked->gap &&
