@@ -13,6 +13,7 @@
 #include "search/engine/prices.h"
 #include "search/cuts/recut.h"
 #include "search/space.h"
+#include "search/tables.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -132,6 +133,7 @@ static bool lay_out_whole(search_level0 *z, search_candidate *c)
     search_say(z, c, "tables");
     c->arena = fs_arena_create();
     const bool good = search_lay_out(z, c, &err) == FS_OK;
+    c->shown.tables = good ? search_take_tables(z, c) : NULL;
     if (!good)
         search_reject(c, "infeasible", err.text);
     else if (c->shown.memory) /* which others share, and hands read */
@@ -161,8 +163,11 @@ int32_t search_prepare(search_level0 *z, search_candidate **list, int32_t n)
             laid[n_laid++] = list[k];
     search_crew_run(z, build_whole, laid, n_laid);
     /* From here on they are the search's again. */
-    for (int32_t k = 0; k < n_laid; k++)
+    for (int32_t k = 0; k < n_laid; k++) {
         laid[k]->shown.rates = laid[k]->layout.rates;
+        search_put_back_tables(z, laid[k]->shown.tables);
+        laid[k]->shown.tables = NULL;
+    }
     for (int32_t k = 0; k < n; k++)
         if (!list[k]->settled)
             list[n_ready++] = list[k];

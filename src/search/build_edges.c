@@ -2,6 +2,7 @@
  * share one: a deep network has few different ones. */
 #include "config.h"
 #include "search/built.h"
+#include "search/tables.h"
 #include "search/engine/memo.h"
 #include "search/view.h"
 
@@ -54,11 +55,7 @@ typedef FS_VEC(int32_t) limit_list;
 typedef struct edge_builder {
     fs_arena *arena;
     search_built *built;
-    search_memo alike;
-    FS_VEC(double *) tables;
-    FS_VEC(double)
-    apart; /* of each table; INFINITY: it is not between pieces */
-    search_scaler scaler;
+    search_tables *tables;
     search_memo loads; /* bytes_key -> bytes */
     FS_VEC(const int64_t *) bytes;
     limit_list *limits; /* [n_stages] at moments of the stage, ascending */
@@ -430,7 +427,8 @@ static double *make_table(const edge_builder *b, const link *l, double *apart)
     const double *pair = fill_seconds(b, &p, apart, scratch);
     b->built->steps +=
         (int64_t)path_steps(b, l) * p.du * p.dv + (int64_t)p.nu * p.nv;
-    double *table = fs_new(b->arena, double, (size_t)p.nu *(size_t)p.nv);
+    double *table =
+        fs_new(b->tables->arena, double, (size_t)p.nu *(size_t)p.nv);
     bool *counts = fs_new(scratch, bool, p.nv);
     for (int32_t t = 0; t < p.nv; t++)
         counts[t] = counts_for(b, l, t);
@@ -561,17 +559,17 @@ static edge_key edge_key_of(const edge_builder *b, const link *l)
 static double *table_of(edge_builder *b, const link *l)
 {
     edge_key key = edge_key_of(b, l);
-    int32_t *known = search_memo_at(&b->alike, &key, sizeof key);
+    int32_t *known = search_memo_at(&b->tables->pairs, &key, sizeof key);
     if (*known < 0) {
         double apart;
-        *known = b->tables.n;
-        fs_push(b->arena, &b->tables, make_table(b, l, &apart));
-        fs_push(b->arena, &b->apart, apart);
+        *known = b->tables->table.n;
+        fs_push(b->tables->arena, &b->tables->table, make_table(b, l, &apart));
+        fs_push(b->tables->arena, &b->tables->apart, apart);
     }
     if (b->built->apart && !l->per_step && !l->loop &&
-        isfinite(b->apart.at[*known]))
-        b->built->apart[l->v][l->in_slot] = b->apart.at[*known];
-    return b->tables.at[*known];
+        isfinite(b->tables->apart.at[*known]))
+        b->built->apart[l->v][l->in_slot] = b->tables->apart.at[*known];
+    return b->tables->table.at[*known];
 }
 
 /* What an edge's bytes depend on; no padding. */
@@ -667,7 +665,7 @@ static search_net_edge *add_edge(edge_builder *b, const link *l)
         .v = l->loop ? l->u : l->v,
         .stage = search_bearer_of(built->layout, l->v, l->per_step),
         .per_step = l->per_step,
-        .cost = search_scaled(&b->scaler, table_of(b, l), n,
+        .cost = search_scaled(&b->tables->scaler, table_of(b, l), n,
                               search_times(built->layout, l->v))};
     return edge;
 }
@@ -710,7 +708,7 @@ static double *same_table(edge_builder *b, int32_t u, int32_t v)
     const int32_t axes =
         built->layout->stages[built->layout->stage_of[v]].mesh.n;
     const int64_t nu = built->loose.nodes[u].n, nv = built->loose.nodes[v].n;
-    double *table = fs_new(b->arena, double, nu *nv);
+    double *table = fs_new(b->tables->arena, double, nu *nv);
     for (int64_t s = 0; s < nu; s++)
         for (int64_t t = built->left[v]; t < nv - 1; t++)
             for (int32_t o = 0; o < node->n_out; o++)
@@ -729,18 +727,18 @@ static void build_same(edge_builder *b, int32_t v)
     const int32_t t = graph->nodes.at[v].out[0];
     const int32_t u = graph->tensors.at[graph->tensors.at[t].again_of].producer;
     const int32_t key[3] = {-1, built->domain[u], built->domain[v]};
-    int32_t *known = search_memo_at(&b->alike, key, sizeof key);
+    int32_t *known = search_memo_at(&b->tables->pairs, key, sizeof key);
     if (*known < 0) {
-        *known = b->tables.n;
-        fs_push(b->arena, &b->tables, same_table(b, u, v));
-        fs_push(b->arena, &b->apart, INFINITY);
+        *known = b->tables->table.n;
+        fs_push(b->tables->arena, &b->tables->table, same_table(b, u, v));
+        fs_push(b->tables->arena, &b->tables->apart, INFINITY);
     }
     built->out_slot[built->loose.n_edges] = -1;
     built->loose.edges[built->loose.n_edges++] =
         (search_net_edge){.u = u,
                           .v = v,
                           .stage = search_group_of(built->layout, v),
-                          .cost = b->tables.at[*known]};
+                          .cost = b->tables->table.at[*known]};
 }
 
 bool search_build_edges(fs_arena *arena, search_built *built)
@@ -748,8 +746,7 @@ bool search_build_edges(fs_arena *arena, search_built *built)
     const ir_graph *graph = built->layout->graph;
     edge_builder b = {.arena = arena,
                       .built = built,
-                      .alike = {.arena = arena},
-                      .scaler = {.arena = arena, .known = {.arena = arena}},
+                      .tables = built->tables,
                       .loads = {.arena = arena}};
     const int32_t stages = built->layout->n_stages;
     int32_t n = 0;

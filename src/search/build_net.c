@@ -4,6 +4,7 @@
 #include "config.h"
 #include "search/built.h"
 #include "search/layout.h"
+#include "search/tables.h"
 #include "search/engine/memo.h"
 
 #include "base/clock.h"
@@ -15,32 +16,18 @@
 #include <math.h>
 #include <string.h>
 
-/* Of a signature and its seconds. */
-enum { SIGNATURE_STEPS = 650 };
-
-/* Signatures and seconds of all nodes that look alike. From value `kept` on
- * copies of what changes once per step are made anew for the node, from `left`
- * on it is left out. */
-typedef struct domain {
-    int32_t n, kept, left;
-    ir_nd_sig *sig;
-    double *seconds;
-} domain;
+/* Of a signature and its seconds; of a node besides its table, and all that
+ * comes before it, which counts where others made the table. */
+enum { SIGNATURE_STEPS = 650, BARE_STEPS = 500 };
 
 typedef struct builder {
     const search_problem *problem;
     const search_layout *layout;
     fs_arena *arena;
     search_built *out;
-    search_memo alike;    /* words -> domain */
-    search_memo filtered; /* domain and mask -> domain */
-    search_memo lasting;  /* domain_lives -> domain */
-    search_memo loose;    /* domain -> domain */
-    search_memo gone;     /* domain -> domain */
-    search_memo loads;    /* load_key -> load */
+    search_tables *tables;
+    search_memo loads; /* load_key -> load */
     FS_VEC(const int64_t *) load;
-    FS_VEC(domain) domains;
-    search_scaler scaler;
 } builder;
 
 int32_t search_group_of(const search_layout *layout, int32_t v)
@@ -138,32 +125,32 @@ static int32_t add_domain(builder *b, int32_t v)
     const cost_model *cost =
         b->layout->rates->cost[cost_node_per_step(graph, v)];
     ir_nd_sig_list all;
-    ir_signatures(graph, node, &stage->mesh, b->arena, &all);
-    domain d = {.n = all.n,
-                .kept = all.n,
-                .left = all.n,
-                .sig = all.at,
-                .seconds = fs_new(b->arena, double, all.n)};
+    ir_signatures(graph, node, &stage->mesh, b->tables->arena, &all);
+    search_domain d = {.n = all.n,
+                       .kept = all.n,
+                       .left = all.n,
+                       .sig = all.at,
+                       .seconds = fs_new(b->tables->arena, double, all.n)};
     for (int32_t k = 0; k < all.n; k++)
         d.seconds[k] = cost_node_seconds(cost, graph, v, &d.sig[k], stage);
     b->out->steps += (int64_t)SIGNATURE_STEPS * all.n;
-    fs_push(b->arena, &b->domains, d);
-    return b->domains.n - 1;
+    fs_push(b->tables->arena, &b->tables->domains, d);
+    return b->tables->domains.n - 1;
 }
 
 static int32_t keep_allowed(builder *b, int32_t from, const bool *keep)
 {
-    const domain all = b->domains.at[from];
-    domain d = {.sig = fs_new(b->arena, ir_nd_sig, all.n),
-                .seconds = fs_new(b->arena, double, all.n)};
+    const search_domain all = b->tables->domains.at[from];
+    search_domain d = {.sig = fs_new(b->tables->arena, ir_nd_sig, all.n),
+                       .seconds = fs_new(b->tables->arena, double, all.n)};
     for (int32_t k = 0; k < all.n; k++)
         if (keep[k]) {
             d.sig[d.n] = all.sig[k];
             d.seconds[d.n++] = all.seconds[k];
         }
     d.kept = d.left = d.n;
-    fs_push(b->arena, &b->domains, d);
-    return b->domains.n - 1;
+    fs_push(b->tables->arena, &b->tables->domains, d);
+    return b->tables->domains.n - 1;
 }
 
 /* The domain of a node under the problem's filter. */
@@ -171,7 +158,7 @@ static int32_t filter_domain(builder *b, int32_t v, int32_t all)
 {
     const search_filter *filter = &b->problem->filter;
     const plan_stage *stage = &b->layout->stages[b->layout->stage_of[v]];
-    const domain d = b->domains.at[all];
+    const search_domain d = b->tables->domains.at[all];
     if (!filter->allow)
         return all;
     fs_arena *scratch = fs_arena_create();
@@ -187,7 +174,7 @@ static int32_t filter_domain(builder *b, int32_t v, int32_t all)
     }
     int32_t result = all;
     if (!every) {
-        int32_t *known = search_memo_at(&b->filtered, key, bytes);
+        int32_t *known = search_memo_at(&b->tables->filtered, key, bytes);
         if (*known < 0)
             *known = keep_allowed(b, all, keep);
         result = *known;
@@ -238,19 +225,20 @@ static search_lives lives_of(const builder *b, int32_t v)
 
 static int32_t add_lives(builder *b, domain_lives from)
 {
-    const domain all = b->domains.at[from.domain];
+    const search_domain all = b->tables->domains.at[from.domain];
     const int32_t times = from.lives == SEARCH_CHOOSES ? 2 : 1;
-    domain d = {.n = times * all.n,
-                .left = times * all.n,
-                .kept = from.lives == SEARCH_CHOOSES ? all.n : 0,
-                .sig = fs_new(b->arena, ir_nd_sig, times * all.n),
-                .seconds = fs_new(b->arena, double, times *all.n)};
+    search_domain d = {
+        .n = times * all.n,
+        .left = times * all.n,
+        .kept = from.lives == SEARCH_CHOOSES ? all.n : 0,
+        .sig = fs_new(b->tables->arena, ir_nd_sig, times * all.n),
+        .seconds = fs_new(b->tables->arena, double, times *all.n)};
     for (int32_t k = 0; k < d.n; k++) {
         d.sig[k] = all.sig[k % all.n];
         d.seconds[k] = all.seconds[k % all.n];
     }
-    fs_push(b->arena, &b->domains, d);
-    return b->domains.n - 1;
+    fs_push(b->tables->arena, &b->tables->domains, d);
+    return b->tables->domains.n - 1;
 }
 
 static int32_t with_lives(builder *b, int32_t v, int32_t id)
@@ -258,7 +246,7 @@ static int32_t with_lives(builder *b, int32_t v, int32_t id)
     const domain_lives key = {id, lives_of(b, v)};
     if (key.lives == SEARCH_KEEPS)
         return id;
-    int32_t *known = search_memo_at(&b->lasting, &key, sizeof key);
+    int32_t *known = search_memo_at(&b->tables->lasting, &key, sizeof key);
     if (*known < 0)
         *known = add_lives(b, key);
     return *known;
@@ -280,12 +268,13 @@ static int32_t add_loose(builder *b, int32_t v, int32_t from)
 {
     const ir_node *node = &b->layout->graph->nodes.at[v];
     const int32_t axes = b->layout->stages[b->layout->stage_of[v]].mesh.n;
-    const domain all = b->domains.at[from];
-    domain d = {.n = all.n,
-                .kept = all.kept,
-                .left = all.n,
-                .sig = fs_new(b->arena, ir_nd_sig, 2 * all.n + 1),
-                .seconds = fs_new(b->arena, double, 2 * all.n + 1)};
+    const search_domain all = b->tables->domains.at[from];
+    search_domain d = {
+        .n = all.n,
+        .kept = all.kept,
+        .left = all.n,
+        .sig = fs_new(b->tables->arena, ir_nd_sig, 2 * all.n + 1),
+        .seconds = fs_new(b->tables->arena, double, 2 * all.n + 1)};
     memcpy(d.sig, all.sig, (size_t)all.n * sizeof *d.sig);
     memcpy(d.seconds, all.seconds, (size_t)all.n * sizeof *d.seconds);
     for (int32_t k = 0; k < all.n; k++) {
@@ -297,15 +286,15 @@ static int32_t add_loose(builder *b, int32_t v, int32_t from)
     }
     if (all.n)
         d.sig[d.n++] = all.sig[0];
-    fs_push(b->arena, &b->domains, d);
-    return b->domains.n - 1;
+    fs_push(b->tables->arena, &b->tables->domains, d);
+    return b->tables->domains.n - 1;
 }
 
 static int32_t with_loose(builder *b, int32_t v, int32_t id)
 {
     if (!b->layout->chooses || !ir_computes_again(b->layout->graph, v))
         return id;
-    int32_t *known = search_memo_at(&b->loose, &id, sizeof id);
+    int32_t *known = search_memo_at(&b->tables->loose, &id, sizeof id);
     if (*known < 0)
         *known = add_loose(b, v, id);
     return *known;
@@ -314,17 +303,17 @@ static int32_t with_loose(builder *b, int32_t v, int32_t id)
 /* The same ways to lie, none of which takes time. */
 static int32_t add_gone(builder *b, int32_t from)
 {
-    domain d = b->domains.at[from];
-    d.seconds = fs_new(b->arena, double, d.n);
-    fs_push(b->arena, &b->domains, d);
-    return b->domains.n - 1;
+    search_domain d = b->tables->domains.at[from];
+    d.seconds = fs_new(b->tables->arena, double, d.n);
+    fs_push(b->tables->arena, &b->tables->domains, d);
+    return b->tables->domains.n - 1;
 }
 
 static int32_t with_gone(builder *b, int32_t v, int32_t id)
 {
     if (!b->layout->gone || !b->layout->gone[v])
         return id;
-    int32_t *known = search_memo_at(&b->gone, &id, sizeof id);
+    int32_t *known = search_memo_at(&b->tables->gone, &id, sizeof id);
     if (*known < 0)
         *known = add_gone(b, id);
     return *known;
@@ -336,7 +325,7 @@ static int32_t domain_of(builder *b, int32_t v)
     ir_words key = {0, MOST_WORDS, word};
     key_of(b, v, &key);
     int32_t *known =
-        search_memo_at(&b->alike, word, (size_t)key.n * sizeof *word);
+        search_memo_at(&b->tables->alike, word, (size_t)key.n * sizeof *word);
     if (*known < 0)
         *known = add_domain(b, v);
     const int32_t id = with_lives(b, v, filter_domain(b, v, *known));
@@ -351,7 +340,7 @@ typedef struct load_key {
 static const int64_t *node_bytes(builder *b, int32_t moment, int32_t v,
                                  load_key key)
 {
-    const domain *d = &b->domains.at[key.domain];
+    const search_domain *d = &b->tables->domains.at[key.domain];
     int32_t *known = search_memo_at(&b->loads, &key, sizeof key);
     if (*known < 0) {
         const ir_mesh *mesh = &b->layout->stages[b->layout->stage_of[v]].mesh;
@@ -386,13 +375,13 @@ static void build_node(builder *b, int32_t v)
     search_built *out = b->out;
     const search_layout *layout = b->layout;
     int32_t stage = layout->stage_of[v], id = domain_of(b, v);
-    const domain *d = &b->domains.at[id];
+    const search_domain *d = &b->tables->domains.at[id];
     search_net_node *node = &out->loose.nodes[v];
     *node =
         (search_net_node){.n = d->n,
                           .stage = layout->group_of[stage],
-                          .cost = search_scaled(&b->scaler, d->seconds, d->n,
-                                                search_times(layout, v)),
+                          .cost = search_scaled(&b->tables->scaler, d->seconds,
+                                                d->n, search_times(layout, v)),
                           .per_step = cost_node_per_step(layout->graph, v)};
     out->sig[v] = d->sig;
     out->kept[v] = d->kept;
@@ -448,13 +437,9 @@ bool search_build_nodes(const search_problem *problem,
                  .layout = layout,
                  .arena = arena,
                  .out = out,
-                 .alike = {.arena = arena},
-                 .filtered = {.arena = arena},
-                 .lasting = {.arena = arena},
-                 .loose = {.arena = arena},
-                 .gone = {.arena = arena},
-                 .loads = {.arena = arena},
-                 .scaler = {.arena = arena, .known = {.arena = arena}}};
+                 .tables = layout->tables ? layout->tables
+                                          : search_tables_create(arena),
+                 .loads = {.arena = arena}};
     *out =
         (search_built){.layout = layout,
                        .loose = {.n_nodes = n,
@@ -467,6 +452,7 @@ bool search_build_nodes(const search_problem *problem,
                        .kept = fs_new(arena, int32_t, n),
                        .left = fs_new(arena, int32_t, n),
                        .domain = fs_new(arena, int32_t, n),
+                       .tables = b.tables,
                        .empty = -1};
     if (!layout->seconds_only)
         build_limits(&b);
@@ -475,6 +461,8 @@ bool search_build_nodes(const search_problem *problem,
             return false;
         build_node(&b, v);
     }
+    if (layout->tables)
+        out->steps += (int64_t)BARE_STEPS * n;
     search_tie_nodes(out, arena);
     return true;
 }

@@ -28,6 +28,7 @@ typedef struct search_built {
                         a cut lies between its ends; NULL: nobody asked */
     int32_t empty;   /* a node that the filter leaves nothing, or -1 */
     int64_t steps;   /* of work that its tables took */
+    struct search_tables *tables; /* which are in these (tables.h) */
 } search_built;
 
 /* What cuts of p stages add to a micro-batch (crossings.c): all of them, and

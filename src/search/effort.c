@@ -44,6 +44,8 @@
 /* Scouts take at most so much of it, each and all together. */
 #define SCOUT_WORK 0.01
 #define SCOUTS_WORK 0.05
+/* Rivals together get as much as was done, but where that is little so much. */
+#define RIVALS_WORK_S 6
 /* A first attempt gets no more of it than that. */
 #define FIRST_WORK 0.05
 
@@ -171,7 +173,8 @@ bool search_round_over(search_level0 *z)
 double search_rivals_end(const search_level0 *z)
 {
     const double done = (double)search_steps(z);
-    return fmin(2 * done, (double)z->most_steps);
+    return fmin(done + fmax(done, RIVALS_WORK_S * FS_STEPS_PER_S),
+                (double)z->most_steps);
 }
 
 fs_deadline search_rest(const search_level0 *z, search_candidate *c)

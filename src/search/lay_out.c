@@ -196,13 +196,15 @@ static cost_memory *memory_of(search_level0 *z, search_folded *folded)
 }
 
 /* NULL: the whole graph is as small; of a compact one there is a view always.
- */
+ * Walked cuts are many, of small graphs, and folding takes longer than what it
+ * saves. */
 static search_folded *folded_of(search_level0 *z, const search_candidate *c,
                                 const search_layout *layout)
 {
     const bool compact = ir_is_compact(layout->graph);
     if ((c->whole && !compact) || layout->n_stages > layout->n_groups ||
-        (c->part && c->part->mesh) || !may_fold(z->problem)) {
+        (c->part && (c->part->mesh || (c->part->walked && !compact))) ||
+        !may_fold(z->problem)) {
         if (compact)
             search_outgrow(z->problem);
         return NULL;

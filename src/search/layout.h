@@ -48,6 +48,8 @@ typedef struct search_layout {
                                 none. NULL: all of them */
     const bool *gone;        /* [nodes] takes no time; NULL: none */
     bool chooses;            /* nodes that compute again may be left out */
+    struct search_tables *tables; /* to take from and add to (tables.h); NULL:
+                                     it has its own */
     const struct search_pieces
         *pieces;         /* of the graph; NULL: not known. What */
     int32_t heaviest[2]; /* that piece takes per micro-batch, per step counts as

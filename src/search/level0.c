@@ -19,6 +19,7 @@
 #include "search/cuts/recut.h"
 #include "search/shares.h"
 #include "search/space.h"
+#include "search/tables.h"
 
 #include "base/clock.h"
 #include "plan/schedule.h"
@@ -740,6 +741,7 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
     out->steps = search_steps(&z);
     out->late = z.late || fs_end_reached(&z.end);
     search_drop_plans(&z);
+    search_destroy_tables(&z);
     fs_arena_destroy(z.scratch);
     return status;
 }

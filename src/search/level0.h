@@ -100,7 +100,8 @@ typedef struct search_level0 {
     search_engine_fn *engine;
     fs_arena *arena; /* of the result */
     fs_arena *scratch;
-    search_book *book; /* the problem's, or its own */
+    search_book *book;          /* the problem's, or its own */
+    struct search_shelf *shelf; /* tables of cuts (tables.c); NULL: none yet */
     FS_VEC(search_bound_graph) bound;
     FS_VEC(search_folded *) folded;
     FS_VEC(search_cut_made *) cuts;

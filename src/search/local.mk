@@ -13,7 +13,7 @@ src_search_libfs_search_a_SOURCES = src/search/search.h src/search/engine/net.h 
   src/search/engine/milp.c src/search/engine/bundle.c src/search/engine/cross.c \
   src/search/engine/subnet.c src/search/engine/engine_ilp.c \
   src/search/engine/states.c src/search/engine/engine_exhaustive.c src/search/engine/engine_greedy.c src/search/engine/engine_deduce.c src/search/engine/engine_mcmc.c \
-  src/search/view.h src/search/view.c src/search/engine/memo.c src/search/build_edges.c src/search/build_net.c src/search/build_strategy.c src/search/tie.c src/search/cuts/pieces.c src/search/cuts/crossings.c src/search/cuts/every_cut.c src/search/lift.h src/search/lift.c src/search/climb.c src/search/still.h src/search/still.c src/search/rise.c src/search/cuts/cut.c \
+  src/search/tables.h src/search/tables.c src/search/view.h src/search/view.c src/search/engine/memo.c src/search/build_edges.c src/search/build_net.c src/search/build_strategy.c src/search/tie.c src/search/cuts/pieces.c src/search/cuts/crossings.c src/search/cuts/every_cut.c src/search/lift.h src/search/lift.c src/search/climb.c src/search/still.h src/search/still.c src/search/rise.c src/search/cuts/cut.c \
   src/search/cuts/split.h src/search/cuts/speeds.c src/search/cuts/split.c \
   src/search/cuts/deal.h src/search/cuts/deal.c src/search/cuts/recutter.h src/search/cuts/measure.c \
   src/search/cuts/propose.c src/search/cuts/walk.c src/search/cuts/glance.c src/search/cuts/recut.c \

@@ -86,7 +86,7 @@ static search_candidate *place_of(search_level0 *z, const search_result *found)
     search_part *part = fs_new(z->scratch, search_part, 1);
     *part = (search_part){++z->n_parts, begin, mesh, false};
     search_candidate *one = search_add_part(z, c, part);
-    if (mesh && n + 2 == z->all.n) /* all of the first one's are none */
+    if (n + 2 == z->all.n) /* its own cut was not asked for */
         z->all.at[n] = z->all.at[--z->all.n];
     return one;
 }
@@ -119,19 +119,21 @@ static bool may_know_cuts(const search_level0 *z)
            search_every_cut_open(z, search_near(z->kept.cost_s, MUCH_GAP));
 }
 
-/* Of what a rival's plan is of nothing is proven yet, nor of the same with what
- * is computed again: as the best it would leave the search without any proof.
- */
-static fs_status prove_part(search_level0 *z, const search_part *part,
-                            fs_err *err)
+/* Nothing is proven of the best plan's cut where a rival found it, or a glance,
+ * nor of the same with what is computed again: it would leave the search
+ * without any proof. */
+fs_status search_prove_best_cut(search_level0 *z, fs_err *err)
 {
-    enum { PASSES = 3 };
+    enum { PASSES = 4 };
+    const search_part *part = z->kept.from ? z->kept.from->part : NULL;
+    if (!part)
+        return FS_OK;
     z->best = NULL;
     z->best_s = z->kept.cost_s;
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
         for (int32_t pass = 1;
-             pass <= PASSES && c->part == part && !c->settled &&
+             pass < PASSES && c->part == part && !c->settled &&
              c->record.lower_bound_s <= 0 && !search_over(z);
              pass++)
             FS_TRY(search_solve_few(z, &c, 1, pass, err));
@@ -147,12 +149,9 @@ fs_status search_try_rivals(search_level0 *z, fs_err *err)
     for (int32_t k = 0; k < N_RIVALS && !search_over(z); k++) {
         const double left = end - (double)search_steps(z);
         if (left > 1)
-            try_rival(z, rivals[k],
-                      fmax(1, k + 1 < N_RIVALS ? left / 2 : left));
+            try_rival(z, rivals[k], fmax(1, left / (N_RIVALS - k)));
     }
-    return z->kept.from && z->kept.from->part
-               ? prove_part(z, z->kept.from->part, err)
-               : FS_OK;
+    return search_prove_best_cut(z, err);
 }
 
 /* Each has as much work as the search. */

@@ -68,6 +68,22 @@ static void look_at_cut(search_recutter *r, const search_proposal *p)
     }
 }
 
+/* Where memory has no say: what greedy finds says which the engine is to close
+ * first. */
+static void look_beside(search_recutter *r, const search_proposal *p)
+{
+    search_level0 *z = r->z;
+    bool fits;
+    search_proposal seen = *p;
+    seen.made = search_add_cut(r, p);
+    seen.seen = true;
+    seen.cost_s = look(r, seen.made, &fits);
+    search_drop_tables(seen.made);
+    z->best_s = search_best_known(z);
+    if (isfinite(seen.cost_s))
+        fs_push(r->arena, &r->open, seen);
+}
+
 void search_glance_at_cuts(search_recutter *r, double steps)
 {
     search_level0 *z = r->z;
@@ -77,7 +93,7 @@ void search_glance_at_cuts(search_recutter *r, double steps)
     search_begin_cuts(r, steps);
     while (!search_cuts_over(r) && search_next_unseen(r, &p)) {
         const double best_s = z->best_s;
-        look_at_cut(r, &p);
+        (z->memory_decides ? look_at_cut : look_beside)(r, &p);
         search_turns *turns = search_turns_of(r, p.of);
         turns->n++;
         if (z->best_s < best_s) {

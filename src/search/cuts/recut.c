@@ -34,6 +34,8 @@
  * all that is proven of every cut, cuts beside the best ones take so much. */
 #define MUCH_GAP 0.01
 #define MUCH_WORK_S 1.0
+/* And where they are walked, by looks that find no better plan, so much. */
+#define WALK_WORK_S 2.0
 /* Who asks for less of a gap than is usual wants the best plan there is: as
  * much again, since of other cuts nothing is proven. */
 #define BEST_WORK 1
@@ -62,9 +64,12 @@ bool search_cuts_over(const search_recutter *r)
     return search_over(r->z) || search_steps(r->z) >= r->end;
 }
 
-/* Closed; or the best plan is of this cut. Of many nobody wants to be told. */
+/* Closed; or the best plan is of this cut, or what is to become one. Of many
+ * nobody wants to be told. */
 static bool is_of_use(const search_level0 *z, const search_candidate *c)
 {
+    if (c == z->best)
+        return true;
     if (c->part->walked && !search_is_offered(z, c))
         return false;
     return (z->kept.from && z->kept.from->part == c->part) ||
@@ -207,14 +212,22 @@ static void bound_cut(search_level0 *z, search_candidate *c)
     search_drop_tables(c);
 }
 
+/* What a cut of a graph is taken to cost: so much a node, but hardly more than
+ * all that was done so far. */
+static double steps_of_cut(const search_level0 *z, const search_graph *graph)
+{
+    return fmin((double)graph->graph->nodes.n * NODE_STEPS,
+                (double)search_steps(z));
+}
+
 /* Where the work is for few attempts only, what a cut takes at least is quick
  * to say beside what it takes, and rules out most of those that are tried: but
  * not after one that was better, unless no better plan is promised, nor where
  * memory decides. Of small networks plans are as quick, and propose others. */
 static bool wants_bound(const search_recutter *r, const search_proposal *p)
 {
-    const double nodes = p->of->graph->graph->nodes.n;
-    return !r->z->memory_decides && nodes * NODE_STEPS * FEW_TRIES > r->steps &&
+    return !r->z->memory_decides &&
+           FEW_TRIES * steps_of_cut(r->z, p->of->graph) > r->steps &&
            (r->in_vain > 0 || p->cost_s >= search_enough(r->z));
 }
 
@@ -411,7 +424,7 @@ static fs_status try_unmeasured(search_recutter *r, fs_err *err)
     while (!search_cuts_over(r) && (c = next_unmeasured(z))) {
         const double left = (double)(r->end - search_steps(z));
         c->dealt = true;
-        if ((double)c->graph->graph->nodes.n * NODE_STEPS >= left)
+        if (steps_of_cut(z, c->graph) >= left)
             continue;
         propose_unmeasured(r, c);
         FS_TRY(search_try_proposals(r, SOON, err));
@@ -534,7 +547,7 @@ static fs_status try_meshes(search_recutter *r, fs_err *err)
         }
         done[next] = true;
         const double left = end - (double)search_steps(r->z);
-        if ((double)p->graphs[next].graph->nodes.n * NODE_STEPS >= left)
+        if (steps_of_cut(r->z, &p->graphs[next]) >= left)
             continue;
         r->open.n = 0;
         if (!propose_pipelines(r, &p->graphs[next], left))
@@ -664,13 +677,13 @@ void search_glance_early(search_level0 *z)
     z->most_steps = r->most_steps;
     z->round_steps = round_steps;
     come_last(z, n);
-    search_drop_useless(z);
     if (best && best_s < z->kept.cost_s) {
         z->best = best; /* it does not fit, which is looked into later */
         z->best_s = best_s;
     } else {
         search_release(z, best);
     }
+    search_drop_useless(z);
 }
 
 /* May much be won by cutting otherwise, for all that is proven of it, and is
@@ -678,9 +691,8 @@ void search_glance_early(search_level0 *z)
  * little was done: else what is nearly closed needs that work more. */
 static bool wants_walk(const search_level0 *z)
 {
-    const double nodes = z->kept.from->graph->graph->nodes.n;
     const double much = MUCH_WORK_S * FS_STEPS_PER_S;
-    return nodes * NODE_STEPS * FEW_TRIES < much &&
+    return FEW_TRIES * steps_of_cut(z, z->kept.from->graph) < much &&
            (!z->memory_decides || (double)search_steps(z) < much) &&
            search_every_cut_open(z, search_near(z->best_s, MUCH_GAP));
 }
@@ -703,8 +715,10 @@ static fs_status recut(search_recutter *r, fs_err *err)
         FS_TRY(try_meshes(r, err));
     }
     if (wants_walk(z)) {
-        search_begin_cuts(r, fmax(usual, MUCH_WORK_S * FS_STEPS_PER_S));
+        search_begin_cuts(r, fmax(usual, WALK_WORK_S * FS_STEPS_PER_S));
         FS_TRY(search_walk_cuts(r, err));
+        search_begin_cuts(r, usual);
+        FS_TRY(close_best(r, err));
     }
     search_drop_useless(z);
     return FS_OK;
@@ -780,7 +794,7 @@ fs_status search_recut(search_level0 *z, fs_err *err)
     if ((!z->kept.from && z->all.n > 0) || search_over(z))
         return FS_OK;
     search_recutter *r = recutter_of(z);
-    const fs_status status = recut(r, err);
+    FS_TRY(recut(r, err));
     z->most_steps = r->most_steps;
-    return status;
+    return search_prove_best_cut(z, err);
 }

@@ -17,7 +17,10 @@
 #include <string.h>
 
 /* Places that are looked at; cuts that are told of; no end but work's. */
-enum { MOST_PLACES = 512, MOST_CUTS = 1000, ANY_NUMBER = 1 << 20 };
+enum { MOST_PLACES = 512, MOST_CUTS = 4000, ANY_NUMBER = 1 << 20 };
+/* Of those that were looked at the engine closes so many in a row that are no
+ * better. */
+enum { FEW = 8 };
 
 static bool is_same(const search_candidate *a, const search_candidate *b)
 {
@@ -27,6 +30,9 @@ static bool is_same(const search_candidate *a, const search_candidate *b)
            strcmp(a->schedule, b->schedule) == 0 &&
            plan_same_mesh(&a->mesh, &b->mesh);
 }
+
+/* Of what is done without a better plan, looks at a glance take so much. */
+#define LOOKS 0.5
 
 /* Its plan's seconds, or what they are not below. */
 static double seconds_of(const search_candidate *c)
@@ -42,18 +48,31 @@ static bool is_open(const search_level0 *z, const search_candidate *c)
            !search_proven(fmax(c->weighed_s, c->any_cut_s), search_enough(z));
 }
 
-/* The configuration that it is a cut of, if that is open: where stages have
- * meshes of their own itself, as nothing is proven of others. */
-static search_candidate *open_one_of(const search_level0 *z,
+/* Configurations of which other cuts may be better. */
+typedef struct open_list {
+    int32_t n;
+    search_candidate **at;
+} open_list;
+
+static open_list list_open(const search_level0 *z, fs_arena *arena)
+{
+    open_list list = {.at = fs_new(arena, search_candidate *, z->all.n)};
+    for (int32_t k = 0; k < z->all.n; k++)
+        if (is_open(z, z->all.at[k]))
+            list.at[list.n++] = z->all.at[k];
+    return list;
+}
+
+/* The one that it is a cut of; where stages have meshes of their own itself, as
+ * nothing is proven of others. NULL: that is not open. */
+static search_candidate *open_one_of(const open_list *open,
                                      search_candidate *cut)
 {
     if (cut->part && cut->part->mesh)
         return cut->covered || cut->depth > 1 ? NULL : cut;
-    for (int32_t k = 0; k < z->all.n; k++) {
-        search_candidate *c = z->all.at[k];
-        if (is_open(z, c) && is_same(c, cut))
-            return c;
-    }
+    for (int32_t k = 0; k < open->n; k++)
+        if (is_same(open->at[k], cut))
+            return open->at[k];
     return NULL;
 }
 
@@ -63,12 +82,14 @@ static search_candidate *next_to_leave(const search_level0 *z,
                                        search_candidate **of)
 {
     search_candidate *next = NULL;
+    fs_arena *scratch = fs_arena_create();
+    const open_list open = list_open(z, scratch);
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
         if (c->walked || !search_is_near(z, seconds_of(c)) ||
             (c->part && !c->part->begin))
             continue;
-        search_candidate *whose = open_one_of(z, c);
+        search_candidate *whose = open_one_of(&open, c);
         if (!whose || (next && (whose->walks > (*of)->walks ||
                                 (whose->walks == (*of)->walks &&
                                  seconds_of(c) >= seconds_of(next)))))
@@ -76,6 +97,7 @@ static search_candidate *next_to_leave(const search_level0 *z,
         next = c;
         *of = whose;
     }
+    fs_arena_destroy(scratch);
     return next;
 }
 
@@ -142,10 +164,19 @@ static void propose_beside(search_recutter *r, search_candidate *of,
     fs_arena_destroy(anew.arena);
 }
 
+/* Engines that prove take long for each; where memory decides all are looked at
+ * in any case. */
+static bool wants_looks(const search_level0 *z)
+{
+    return !z->memory_decides && z->engine == search_ilp &&
+           !(z->problem->without & SEARCH_GLANCES);
+}
+
 fs_status search_walk_cuts(search_recutter *r, fs_err *err)
 {
     search_candidate *cut, *of = NULL;
     const int32_t most = r->z->all.n + MOST_CUTS;
+    const bool looks = wants_looks(r->z);
     r->walks = true;
     while (!search_cuts_over(r) && r->z->all.n < most &&
            (cut = next_to_leave(r->z, &of))) {
@@ -153,7 +184,12 @@ fs_status search_walk_cuts(search_recutter *r, fs_err *err)
         cut->walked = true;
         r->open.n = 0;
         propose_beside(r, of, cut);
-        FS_TRY(search_try_proposals(r, ANY_NUMBER, err));
+        if (looks) {
+            search_glance_at_cuts(r, r->steps * LOOKS);
+            if (r->z->best_s < best_s)
+                search_begin_cuts(r, r->usual);
+        }
+        FS_TRY(search_try_proposals(r, looks ? FEW : ANY_NUMBER, err));
         of->walks = r->z->best_s < best_s ? 0 : of->walks + 1;
     }
     r->walks = false;
