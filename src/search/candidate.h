@@ -57,7 +57,9 @@ typedef struct search_candidate {
     double any_cut_s; /* bound however these stages are cut; 0: none is known */
     bool every_cut;   /* which was raised as far as it goes */
     bool walked;      /* cuts beside its own were proposed (walk.c); and from */
-    int32_t walks;    /* cuts of it in a row so often without a better plan */
+    int32_t walks;    /* cuts of it so often without a better one, */
+    double walked_s;  /* of those that were looked at the best; 0: none was */
+    double seen_s;    /* what greedy finds for it; 0: it was not asked */
     const char *schedule;    /* NULL: all that are to choose from */
     search_layout layout;    /* of the whole graph */
     search_layout shown;     /* what its network is built on: the same, or */

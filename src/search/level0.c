@@ -92,7 +92,7 @@ static bool had_as_much(const search_level0 *z, const search_candidate *c,
 }
 
 /* Attempts that are made at once, with the same bound to reach. */
-enum { AT_ONCE = 2, PRESSED = 4 }; /* presses say little of each other */
+enum { AT_ONCE = 2, PRESSED = 8 }; /* presses say little of each other */
 
 /* Meshes of as many devices hold much the same: that plans may fit is looked at
  * once. */

@@ -23,6 +23,11 @@ static const char *const rivals[] = {
 };
 
 enum { N_RIVALS = sizeof rivals / sizeof *rivals };
+/* The one that cuts unevenly; its work, and what a node takes of that at least.
+ */
+#define UNEVEN "alpa"
+#define UNEVEN_WORK_S 1
+enum { UNEVEN_NODE_STEPS = 100000 };
 /* So much may be won by other cuts. */
 #define MUCH_GAP 0.01
 
@@ -134,7 +139,7 @@ fs_status search_prove_best_cut(search_level0 *z, fs_err *err)
         search_candidate *c = z->all.at[k];
         for (int32_t pass = 1;
              pass < PASSES && c->part == part && !c->settled &&
-             c->record.lower_bound_s <= 0 && !search_over(z);
+             (c->record.lower_bound_s <= 0 || !c->solved) && !search_over(z);
              pass++)
             FS_TRY(search_solve_few(z, &c, 1, pass, err));
     }
@@ -152,6 +157,20 @@ fs_status search_try_rivals(search_level0 *z, fs_err *err)
             try_rival(z, rivals[k], fmax(1, left / (N_RIVALS - k)));
     }
     return search_prove_best_cut(z, err);
+}
+
+/* Recipes cut stages evenly; where memory refuses some, runs of layers of other
+ * lengths may fit where none of theirs does, and a good plan to begin with is
+ * worth more than what that takes, of small networks. */
+void search_start_uneven(search_level0 *z)
+{
+    const double nodes = z->problem->graphs->graph->nodes.n;
+    search_problem one = search_part_of(z);
+    search_start_end(z, &one);
+    const double most = fmin(2 * one.soon_steps, UNEVEN_WORK_S * FS_STEPS_PER_S);
+    if (z->refused && search_wants_cuts(z) && !search_over(z) &&
+        nodes * UNEVEN_NODE_STEPS < most)
+        try_rival(z, UNEVEN, most);
 }
 
 /* Each has as much work as the search. */

@@ -171,10 +171,11 @@ static void start_in(search_level0 *z, const search_order *order)
     one.below_s = isfinite(z->best_s) ? z->best_s : 0;
     const fs_end end = search_start_end(z, &one);
     one.end = &end;
-    if (!search_run_part(z, &one, &found) || found.iteration_s >= z->best_s)
+    const bool any = search_run_part(z, &one, &found);
+    z->refused |= found.memory_decides || (!any && one.memory_bytes > 0);
+    if (!any || found.iteration_s >= z->best_s)
         return;
     const bool first = !z->kept.from;
-    z->refused |= found.memory_decides;
     keep_first(z, &found);
     if (first) /* it was kept when its own search had ended */
         z->first_s = found.first_s;
@@ -197,4 +198,5 @@ void search_start(search_level0 *z)
     start_in(z, NULL);
     if (back && !first)
         start_in(z, back);
+    search_start_uneven(z);
 }

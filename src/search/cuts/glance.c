@@ -77,7 +77,7 @@ static void look_beside(search_recutter *r, const search_proposal *p)
     search_proposal seen = *p;
     seen.made = search_add_cut(r, p);
     seen.seen = true;
-    seen.cost_s = look(r, seen.made, &fits);
+    seen.cost_s = seen.made->seen_s = look(r, seen.made, &fits);
     search_drop_tables(seen.made);
     z->best_s = search_best_known(z);
     if (isfinite(seen.cost_s))
@@ -87,7 +87,7 @@ static void look_beside(search_recutter *r, const search_proposal *p)
 void search_glance_at_cuts(search_recutter *r, double steps)
 {
     search_level0 *z = r->z;
-    const double all = r->steps;
+    const double all = r->steps, usual = r->usual;
     const int64_t end = r->end;
     search_proposal p;
     search_begin_cuts(r, steps);
@@ -103,6 +103,7 @@ void search_glance_at_cuts(search_recutter *r, double steps)
         }
     }
     r->steps = all;
+    r->usual = usual;
     r->end = end < search_steps(z) ? search_steps(z) : end;
     search_end_cuts_at(r, r->end);
 }

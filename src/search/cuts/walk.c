@@ -22,13 +22,26 @@ enum { MOST_PLACES = 512, MOST_CUTS = 4000, ANY_NUMBER = 1 << 20 };
  * better. */
 enum { FEW = 8 };
 
+/* Whose stages all have their own mesh, or one. */
+static bool have_same_meshes(const search_candidate *a,
+                             const search_candidate *b)
+{
+    const ir_mesh *x = a->part ? a->part->mesh : NULL,
+                  *y = b->part ? b->part->mesh : NULL;
+    if (!x || !y)
+        return !x && !y && plan_same_mesh(&a->mesh, &b->mesh);
+    bool same = true;
+    for (int32_t k = 0; k < a->n_stages; k++)
+        same &= plan_same_mesh(&x[k], &y[k]);
+    return same;
+}
+
 static bool is_same(const search_candidate *a, const search_candidate *b)
 {
     return a->graph == b->graph && a->n_stages == b->n_stages &&
            a->depth == b->depth && a->again == b->again &&
            a->order == b->order && a->schedule && b->schedule &&
-           strcmp(a->schedule, b->schedule) == 0 &&
-           plan_same_mesh(&a->mesh, &b->mesh);
+           strcmp(a->schedule, b->schedule) == 0 && have_same_meshes(a, b);
 }
 
 /* Of what is done without a better plan, looks at a glance take so much. */
@@ -37,14 +50,19 @@ static bool is_same(const search_candidate *a, const search_candidate *b)
 /* Its plan's seconds, or what they are not below. */
 static double seconds_of(const search_candidate *c)
 {
-    return isfinite(c->record.iteration_s) ? c->record.iteration_s
-                                           : c->record.lower_bound_s;
+    if (isfinite(c->record.iteration_s))
+        return c->record.iteration_s;
+    return c->seen_s > 0 && isfinite(c->seen_s) ? c->seen_s
+                                                : c->record.lower_bound_s;
 }
 
+/* May another cut of it be better? Where stages have meshes of their own
+ * nothing is proven of others; the first such cut stands for all. */
 static bool is_open(const search_level0 *z, const search_candidate *c)
 {
-    return !c->part && !c->covered && c->schedule && c->depth == 1 &&
-           c->n_stages > 1 &&
+    if (c->part)
+        return c->part->mesh && c->part->begin && !c->covered && c->depth == 1;
+    return !c->covered && c->schedule && c->depth == 1 && c->n_stages > 1 &&
            !search_proven(fmax(c->weighed_s, c->any_cut_s), search_enough(z));
 }
 
@@ -54,26 +72,25 @@ typedef struct open_list {
     search_candidate **at;
 } open_list;
 
-static open_list list_open(const search_level0 *z, fs_arena *arena)
-{
-    open_list list = {.at = fs_new(arena, search_candidate *, z->all.n)};
-    for (int32_t k = 0; k < z->all.n; k++)
-        if (is_open(z, z->all.at[k]))
-            list.at[list.n++] = z->all.at[k];
-    return list;
-}
-
-/* The one that it is a cut of; where stages have meshes of their own itself, as
- * nothing is proven of others. NULL: that is not open. */
+/* The one that it is a cut of; NULL: that is not open. */
 static search_candidate *open_one_of(const open_list *open,
-                                     search_candidate *cut)
+                                     const search_candidate *cut)
 {
-    if (cut->part && cut->part->mesh)
-        return cut->covered || cut->depth > 1 ? NULL : cut;
     for (int32_t k = 0; k < open->n; k++)
         if (is_same(open->at[k], cut))
             return open->at[k];
     return NULL;
+}
+
+static open_list list_open(const search_level0 *z, fs_arena *arena)
+{
+    open_list list = {.at = fs_new(arena, search_candidate *, z->all.n)};
+    for (int32_t k = 0; k < z->all.n; k++) {
+        search_candidate *c = z->all.at[k];
+        if (is_open(z, c) && !(c->part && open_one_of(&list, c)))
+            list.at[list.n++] = c;
+    }
+    return list;
 }
 
 /* Of those that were not left yet the best one of a configuration whose cuts
@@ -86,7 +103,7 @@ static search_candidate *next_to_leave(const search_level0 *z,
     const open_list open = list_open(z, scratch);
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
-        if (c->walked || !search_is_near(z, seconds_of(c)) ||
+        if (c->walked || !isfinite(seconds_of(c)) ||
             (c->part && !c->part->begin))
             continue;
         search_candidate *whose = open_one_of(&open, c);
@@ -164,6 +181,19 @@ static void propose_beside(search_recutter *r, search_candidate *of,
     fs_arena_destroy(anew.arena);
 }
 
+/* Of its cuts from number `from` on. */
+static double best_of(const search_level0 *z, const search_candidate *of,
+                      int32_t from)
+{
+    double best_s = INFINITY;
+    for (int32_t k = from; k < z->all.n; k++) {
+        const search_candidate *c = z->all.at[k];
+        if (is_same(of, c))
+            best_s = fmin(best_s, seconds_of(c));
+    }
+    return best_s;
+}
+
 /* Engines that prove take long for each; where memory decides all are looked at
  * in any case. */
 static bool wants_looks(const search_level0 *z)
@@ -181,6 +211,7 @@ fs_status search_walk_cuts(search_recutter *r, fs_err *err)
     while (!search_cuts_over(r) && r->z->all.n < most &&
            (cut = next_to_leave(r->z, &of))) {
         const double best_s = r->z->best_s;
+        const int32_t n = r->z->all.n;
         cut->walked = true;
         r->open.n = 0;
         propose_beside(r, of, cut);
@@ -190,7 +221,13 @@ fs_status search_walk_cuts(search_recutter *r, fs_err *err)
                 search_begin_cuts(r, r->usual);
         }
         FS_TRY(search_try_proposals(r, looks ? FEW : ANY_NUMBER, err));
-        of->walks = r->z->best_s < best_s ? 0 : of->walks + 1;
+        const double walked_s = best_of(r->z, of, n);
+        if (r->z->best_s < best_s)
+            of->walks = 0;
+        else if (of->walked_s > 0 && walked_s >= of->walked_s)
+            of->walks++;
+        of->walked_s =
+            of->walked_s > 0 ? fmin(of->walked_s, walked_s) : walked_s;
     }
     r->walks = false;
     return FS_OK;
