@@ -85,29 +85,28 @@ double *search_scaled(search_scaler *scaler, double *table, int64_t n,
 /* All that signatures and seconds depend on, in as many words as that takes:
  * most of the places for attributes and tensors are empty. */
 enum {
-    MOST_WORDS = 2 + IR_WORDS_OF_ATTRIBUTES +
+    MOST_WORDS = 3 + IR_MAX_MESH + IR_WORDS_OF_ATTRIBUTES +
                  (IR_MAX_IN + IR_MAX_OUT) * IR_WORDS_OF_SHAPE
 };
 
-/* Stages of one machine kind and mesh are alike: the first of them. */
-static int32_t alike_stage(const builder *b, int32_t stage)
+/* Stages of one machine kind and mesh are alike; where devices are of several
+ * kinds, those that begin at the same one. */
+static void put_stage(const builder *b, const plan_stage *stage, ir_words *key)
 {
-    const plan_stage *stages = b->layout->stages;
-    int32_t first = 0;
-    if (b->problem->cluster->n_groups > 1)
-        return stage;
-    while (!plan_same_mesh(&stages[first].mesh, &stages[stage].mesh))
-        first++;
-    return first;
+    const ir_mesh *mesh = &stage->mesh;
+    const bool mixed = b->problem->cluster->n_groups > 1;
+    ir_put_pair(key, mesh->n, mixed ? stage->first_device : -1);
+    for (int32_t a = 0; a < mesh->n; a++)
+        ir_put_pair(key, a, mesh->dim[a]);
 }
 
 static void key_of(const builder *b, int32_t v, ir_words *key)
 {
     const ir_graph *graph = b->layout->graph;
     const ir_node *node = &graph->nodes.at[v];
-    ir_put_pair(key, (int32_t)node->op, alike_stage(b, b->layout->stage_of[v]));
-    ir_put_pair(key, node->n_in << 8 | node->n_out,
-                cost_node_per_step(graph, v));
+    put_stage(b, &b->layout->stages[b->layout->stage_of[v]], key);
+    ir_put_pair(key, (int32_t)node->op, cost_node_per_step(graph, v));
+    ir_put_pair(key, node->n_in, node->n_out);
     ir_put_attributes(key, node);
     for (int32_t k = 0; k < node->n_in + node->n_out; k++) {
         const int32_t tensor =

@@ -1,15 +1,14 @@
-/* Cuts of one configuration differ by a few edges: all other tables are equal,
- * and take most of what it takes to look at a cut (a bert of 2 layers on 4x8:
- * fifteen times what greedy does with them). So they are made once for all cuts
- * of a configuration. Folded networks, whose nodes stand for several, have
- * their own. */
+/* Cuts of one configuration differ by a few edges, and stages of one mesh have
+ * one table for what looks alike, however others are cut: tables take most of
+ * what it takes to look at a cut (a bert of 2 layers on 4x8: fifteen times what
+ * greedy does with them). So they are made once for all cuts, each by one hand
+ * at a time. Folded networks, whose nodes stand for several, have their own. */
 #include "config.h"
 #include "search/tables.h"
 
-#include <string.h>
-
-/* What they may hold in all: beyond it networks have their own. */
-enum { MOST_BYTES = 128 << 20 };
+/* What they may hold in all: beyond it networks have their own; hands that may
+ * have some of a kind at once. */
+enum { MOST_BYTES = 128 << 20, HANDS = 2 };
 
 typedef struct search_shelf_entry {
     const search_candidate *of;
@@ -37,45 +36,34 @@ search_tables *search_tables_create(fs_arena *arena)
     return t;
 }
 
-static bool has_meshes(const search_candidate *a, const search_candidate *b)
+/* What keys do not tell: rates, and what devices a number means. */
+static bool may_share(const search_candidate *a, const search_candidate *b)
 {
-    const ir_mesh *x = a->part->mesh, *y = b->part->mesh;
-    if (!x || !y)
-        return x == y && plan_same_mesh(&a->mesh, &b->mesh);
-    bool same = true;
-    for (int32_t k = 0; k < a->n_stages; k++)
-        same &= plan_same_mesh(&x[k], &y[k]);
-    return same;
-}
-
-static bool are_cuts_of_one(const search_candidate *a,
-                            const search_candidate *b)
-{
-    return a->graph == b->graph && a->n_stages == b->n_stages &&
-           a->depth == b->depth && a->again == b->again &&
+    return a->graph == b->graph && a->again == b->again &&
            a->order == b->order && a->layout.rates == b->layout.rates &&
-           a->layout.chooses == b->layout.chooses &&
-           strcmp(a->schedule, b->schedule) == 0 && has_meshes(a, b);
+           a->layout.chooses == b->layout.chooses;
 }
 
 search_tables *search_take_tables(search_level0 *z, const search_candidate *c)
 {
-    if (!c->part || c->view || !c->schedule)
+    if (!c->part || c->view)
         return NULL;
     if (!z->shelf)
         z->shelf = fs_new(z->scratch, struct search_shelf, 1);
     struct search_shelf *shelf = z->shelf;
+    int32_t n_taken = 0;
     for (int32_t k = 0; k < shelf->all.n; k++) {
         search_shelf_entry *one = &shelf->all.at[k];
-        if (!are_cuts_of_one(one->of, c))
+        if (!may_share(one->of, c))
             continue;
-        if (one->taken)
-            return NULL;
-        one->taken = true;
-        shelf->bytes -= fs_arena_bytes(one->tables->arena);
-        return one->tables;
+        if (!one->taken) {
+            one->taken = true;
+            shelf->bytes -= fs_arena_bytes(one->tables->arena);
+            return one->tables;
+        }
+        n_taken++;
     }
-    if (shelf->bytes > MOST_BYTES)
+    if (shelf->bytes > MOST_BYTES || n_taken == HANDS)
         return NULL;
     const search_shelf_entry new = {fs_memdup(z->scratch, c, sizeof *c),
                                     search_tables_create(fs_arena_create()),

@@ -14,8 +14,8 @@ typedef struct search_domain {
     double *seconds;
 } search_domain;
 
-/* Those of one network, or of all cuts of one configuration: keys are of
- * domains, places and meshes, numbered alike for all of these. */
+/* Those of one network, or of all cuts: keys are of what nodes, meshes and
+ * places are. */
 typedef struct search_tables {
     fs_arena *arena;
     search_memo alike;    /* words -> domain */
@@ -34,8 +34,8 @@ typedef struct search_tables {
 /* None yet; they live in the arena. */
 search_tables *search_tables_create(fs_arena *arena);
 
-/* Those of all cuts of its configuration, for one hand to add to until they are
- * put back; NULL: its network has its own. */
+/* Those of all cuts with its graph and rates, for one hand to add to until they
+ * are put back; NULL: its network has its own. */
 search_tables *search_take_tables(search_level0 *z, const search_candidate *c);
 void search_put_back_tables(search_level0 *z, search_tables *tables);
 void search_destroy_tables(search_level0 *z);
