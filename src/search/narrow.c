@@ -166,25 +166,49 @@ bool search_keep_best(search_level0 *z)
     return keep_best(z, &best);
 }
 
-bool search_glance(search_level0 *z, search_candidate *c, search_solution *out)
+/* One round of prices says most of what is best of a cut, and what it is not
+ * below; where memory decides, greedy's plan fits sooner. */
+void search_pose_glance(search_level0 *z, search_candidate *c)
+{
+    c->asked = fs_new(c->arena, search_asked, 1);
+    c->asked->budget = (search_budget){.deadline = search_rest(z, c),
+                                       .cutoff = INFINITY,
+                                       .reduce = z->problem->reduce,
+                                       .without = z->problem->without,
+                                       .prices = c->prices,
+                                       .rounds = 1};
+}
+
+void search_answer_glance(search_level0 *z, search_candidate *c)
+{
+    search_asked *asked = c->asked;
+    search_engine_fn *engine = z->memory_decides ? search_greedy : search_ilp;
+    asked->solution.cost = INFINITY;
+    asked->status = engine(&c->built.net, &asked->budget, c->arena, &asked->err,
+                           &asked->solution);
+    if (asked->status != FS_OK)
+        asked->solution = (search_solution){.cost = INFINITY};
+}
+
+bool search_conclude_glance(search_level0 *z, search_candidate *c)
 {
     const double wanted_s =
         z->kept.from ? z->kept.cost_s : search_wanted(z->problem);
-    const search_budget budget = {.deadline = search_rest(z, c),
-                                  .cutoff = INFINITY,
-                                  .reduce = z->problem->reduce,
-                                  .without = z->problem->without,
-                                  .rounds = 1};
+    const search_solution *found = &c->asked->solution;
     lowered_best best;
-    fs_err err = {0};
-    *out = (search_solution){.cost = INFINITY};
-    if (search_greedy(&c->built.net, &budget, z->scratch, &err, out) != FS_OK ||
-        isinf(out->cost)) {
-        out->cost = INFINITY;
-        return false;
-    }
-    return out->cost >= wanted_s ||
-           keep_values(z, c, out->value, out->cost, &best);
+    if (!z->memory_decides)
+        search_raise_bound(c, found->lower_bound);
+    return isfinite(found->cost) &&
+           (found->cost >= wanted_s ||
+            keep_values(z, c, found->value, found->cost, &best));
+}
+
+bool search_glance(search_level0 *z, search_candidate *c, search_solution *out)
+{
+    search_pose_glance(z, c);
+    search_answer_glance(z, c);
+    *out = c->asked->solution;
+    return search_conclude_glance(z, c);
 }
 
 void search_keep_other(search_level0 *z, search_candidate *c)

@@ -23,9 +23,13 @@ void search_start_uneven(search_level0 *z);
 fs_status search_prove_best_cut(search_level0 *z, fs_err *err);
 /* Keeps the best plan, if it fits; else it is as if it had not been found. */
 bool search_keep_fitting(search_level0 *z);
-/* What greedy finds for a configuration that is prepared, kept if it fits; does
- * it, or need it not? */
+/* What a quick look finds for a configuration that is prepared (where memory
+ * decides greedy's plan), kept if it fits; does it, or need it not? */
 bool search_glance(search_level0 *z, search_candidate *c, search_solution *out);
+/* The same in steps; of these the middle one is a crew's job. */
+void search_pose_glance(search_level0 *z, search_candidate *c);
+void search_answer_glance(search_level0 *z, search_candidate *c);
+bool search_conclude_glance(search_level0 *z, search_candidate *c);
 /* The same of one that an engine was asked about. What is best by the network
  * leaves nothing of the limits for what the network does not count; another
  * engine's plan may. */

@@ -9,6 +9,7 @@
 
 #include "search/anchor.h"
 #include "search/attempt.h"
+#include "search/crew.h"
 #include "search/effort.h"
 #include "search/narrow.h"
 #include "search/cuts/recut.h"
@@ -68,20 +69,59 @@ static void look_at_cut(search_recutter *r, const search_proposal *p)
     }
 }
 
-/* Where memory has no say: what greedy finds says which the engine is to close
+/* Where memory has no say: what a look finds says which the engine is to close
  * first. */
-static void look_beside(search_recutter *r, const search_proposal *p)
+static void note_look(search_recutter *r, search_proposal *seen)
 {
     search_level0 *z = r->z;
-    bool fits;
-    search_proposal seen = *p;
-    seen.made = search_add_cut(r, p);
-    seen.seen = true;
-    seen.cost_s = seen.made->seen_s = look(r, seen.made, &fits);
-    search_drop_tables(seen.made);
+    search_candidate *c = seen->made;
+    seen->seen = true;
+    seen->cost_s = c->seen_s = c->asked ? c->asked->solution.cost : INFINITY;
+    if (isfinite(seen->cost_s)) {
+        search_conclude_glance(z, c);
+        if (c->n_stages > 1 && c->depth == 1 && search_is_near(z, seen->cost_s))
+            search_propose_by(r, c,
+                              search_measured_of(z, c, &c->asked->solution));
+        fs_push(r->arena, &r->open, *seen);
+    }
+    search_drop_tables(c);
     z->best_s = search_best_known(z);
-    if (isfinite(seen.cost_s))
-        fs_push(r->arena, &r->open, seen);
+}
+
+enum { AT_ONCE = 2 };
+
+static void look_beside(search_recutter *r, const search_proposal *p, int32_t n)
+{
+    search_level0 *z = r->z;
+    search_proposal seen[AT_ONCE];
+    search_candidate *list[AT_ONCE];
+    for (int32_t k = 0; k < n; k++) {
+        seen[k] = p[k];
+        list[k] = seen[k].made = search_add_cut(r, &p[k]);
+        list[k]->prices = p[k].prices;
+    }
+    const int32_t n_ready = search_prepare(z, list, n);
+    for (int32_t k = 0; k < n_ready; k++)
+        search_pose_glance(z, list[k]);
+    search_crew_run(z, search_answer_glance, list, n_ready);
+    for (int32_t k = 0; k < n; k++)
+        note_look(r, &seen[k]);
+}
+
+/* Returns how many were looked at: without a say of memory as many at once as
+ * there are. */
+static int32_t look_at_few(search_recutter *r, search_proposal *p)
+{
+    search_level0 *z = r->z;
+    int32_t n = 0;
+    while (n < (z->memory_decides ? 1 : AT_ONCE) &&
+           search_next_unseen(r, &p[n]))
+        n++;
+    if (z->memory_decides && n > 0)
+        look_at_cut(r, p);
+    else
+        look_beside(r, p, n);
+    return n;
 }
 
 void search_glance_at_cuts(search_recutter *r, double steps)
@@ -89,18 +129,21 @@ void search_glance_at_cuts(search_recutter *r, double steps)
     search_level0 *z = r->z;
     const double all = r->steps, usual = r->usual;
     const int64_t end = r->end;
-    search_proposal p;
+    search_proposal p[AT_ONCE];
     search_begin_cuts(r, steps);
-    while (!search_cuts_over(r) && search_next_unseen(r, &p)) {
+    while (!search_cuts_over(r)) {
         const double best_s = z->best_s;
-        (z->memory_decides ? look_at_cut : look_beside)(r, &p);
-        search_turns *turns = search_turns_of(r, p.of);
-        turns->n++;
-        if (z->best_s < best_s) {
-            turns->n = 0;
-            search_propose_beside(r, &p);
-            search_begin_cuts(r, steps);
+        const int32_t n = look_at_few(r, p);
+        if (n == 0)
+            break;
+        for (int32_t k = 0; k < n; k++) {
+            search_turns *turns = search_turns_of(r, p[k].of);
+            turns->n = z->best_s < best_s ? 0 : turns->n + 1;
+            if (z->best_s < best_s)
+                search_propose_beside(r, &p[k]);
         }
+        if (z->best_s < best_s)
+            search_begin_cuts(r, steps);
     }
     r->steps = all;
     r->usual = usual;
