@@ -23,11 +23,11 @@ static const char *const rivals[] = {
 };
 
 enum { N_RIVALS = sizeof rivals / sizeof *rivals };
-/* The one that cuts unevenly; its work, and what a node takes of that at least.
- */
+/* The one that cuts unevenly; its work, and what that is taken to be for each
+ * node and device. */
 #define UNEVEN "alpa"
 #define UNEVEN_WORK_S 1
-enum { UNEVEN_NODE_STEPS = 100000 };
+enum { UNEVEN_STEPS = 200000 };
 /* So much may be won by other cuts. */
 #define MUCH_GAP 0.01
 
@@ -161,15 +161,17 @@ fs_status search_try_rivals(search_level0 *z, fs_err *err)
 
 /* Recipes cut stages evenly; where memory refuses some, runs of layers of other
  * lengths may fit where none of theirs does, and a good plan to begin with is
- * worth more than what that takes, of small networks. */
+ * worth more than what that takes, of small networks on few devices. */
 void search_start_uneven(search_level0 *z)
 {
-    const double nodes = z->problem->graphs->graph->nodes.n;
+    const double size = (double)z->problem->graphs->graph->nodes.n *
+                        z->problem->cluster->n_devices;
     search_problem one = search_part_of(z);
     search_start_end(z, &one);
-    const double most = fmin(2 * one.soon_steps, UNEVEN_WORK_S * FS_STEPS_PER_S);
+    const double most =
+        fmin(2 * one.soon_steps, UNEVEN_WORK_S * FS_STEPS_PER_S);
     if (z->refused && search_wants_cuts(z) && !search_over(z) &&
-        nodes * UNEVEN_NODE_STEPS < most)
+        size * UNEVEN_STEPS < most)
         try_rival(z, UNEVEN, most);
 }
 

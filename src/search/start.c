@@ -172,7 +172,8 @@ static void start_in(search_level0 *z, const search_order *order)
     const fs_end end = search_start_end(z, &one);
     one.end = &end;
     const bool any = search_run_part(z, &one, &found);
-    z->refused |= found.memory_decides || (!any && one.memory_bytes > 0);
+    z->refused |= found.memory_decides ||
+                  (!any && one.below_s <= 0 && one.memory_bytes > 0);
     if (!any || found.iteration_s >= z->best_s)
         return;
     const bool first = !z->kept.from;
@@ -198,5 +199,6 @@ void search_start(search_level0 *z)
     start_in(z, NULL);
     if (back && !first)
         start_in(z, back);
-    search_start_uneven(z);
+    if (!back) /* planners of pipelines keep to the order as written */
+        search_start_uneven(z);
 }
