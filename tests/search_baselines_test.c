@@ -267,6 +267,20 @@ static void test_cut(const char *name, int64_t samples, const char *cluster)
     end(&b);
 }
 
+/* The same within so much memory and work. */
+static void test_within(const char *name, int64_t samples, const char *cluster,
+                        int64_t bytes, double steps)
+{
+    bench b;
+    begin(&b, name, 0, samples, cluster);
+    b.problem.recut = true;
+    b.problem.memory_bytes = bytes;
+    b.problem.most_steps = steps;
+    const search_result best = run(&b, "ilp", "megatron");
+    judge(&b, &best);
+    end(&b);
+}
+
 /* Within little memory and little work, what a plan is found by. Glances: the
  * plan that an engine proves to be best of a cut need not fit, and to close one
  * takes the work of thirty looks. Sweeps: configurations with the least bounds
@@ -325,6 +339,16 @@ int main(void)
         /* What its plans take promises no cut that is better (walk.c). */
         test_cut("zoo:wide_deep,rows=100,fields=4,hidden=1024,layers=3", 12,
                  "1x3:a100-sxm4-80g");
+        /* Cuts that no plan's pieces promise; many nodes, little work. */
+        test_cut("zoo:mobilenet,percent=50,size=64,classes=10", 4,
+                 "1x4:a100-sxm4-80g");
+        test_cut("zoo:gpt,layers=4,hidden=256,heads=8,seq=128,vocab=1000", 4,
+                 "1x5:rtx-3090");
+        test_cut("zoo:bert,layers=2,hidden=128,heads=4,seq=64", 4,
+                 "1x5:rtx-3090");
+        /* No recipe's even stages are any good. */
+        test_within("zoo:t5,layers=1,hidden=64,seq=32,target=32", 4,
+                    "1x3:v100-sxm2-16g", 1700000, 3e9);
         /* With less neither has room; with more sweeps alone come as far. */
         test_without("zoo:lstm,layers=1", "16x8:a100-sxm4-80g", 2250547, 8e9,
                      SEARCH_GLANCES, 0.99, "cuts that are looked at first");

@@ -205,10 +205,13 @@ bool search_conclude_glance(search_level0 *z, search_candidate *c)
 
 bool search_glance(search_level0 *z, search_candidate *c, search_solution *out)
 {
+    search_asked *asked = c->asked; /* by an engine, whose answer may count */
     search_pose_glance(z, c);
     search_answer_glance(z, c);
     *out = c->asked->solution;
-    return search_conclude_glance(z, c);
+    const bool fits = search_conclude_glance(z, c);
+    c->asked = asked;
+    return fits;
 }
 
 void search_keep_other(search_level0 *z, search_candidate *c)

@@ -24,23 +24,35 @@
 #define FAR_OFF 3
 #define FAR_MOST 4
 
+static void set_even(const search_net *net, search_prices *p)
+{
+    for (int32_t i = 0; i < net->n_stages; i++)
+        p->micro[i] = p->step[i] = 1.0 / net->n_stages;
+    for (int32_t k = 0; k < net->n_limits; k++)
+        p->bytes[k] = 0;
+}
+
 search_prices search_prices_new(const search_net *net, fs_arena *arena)
 {
-    int32_t n = net->n_stages;
-    search_prices p = {fs_new(arena, double, n), fs_new(arena, double, n),
-                       fs_new(arena, double, net->n_limits)};
-    for (int32_t i = 0; i < n; i++)
-        p.micro[i] = p.step[i] = 1.0 / n;
+    search_prices p = {fs_new(arena, double, net->n_stages),
+                       fs_new(arena, double, net->n_stages),
+                       fs_new(arena, double, net->n_limits), net->n_stages,
+                       net->n_limits};
+    set_even(net, &p);
     return p;
 }
 
 void search_prices_copy(const search_net *net, search_prices *to,
                         const search_prices *from)
 {
-    size_t bytes = (size_t)net->n_stages * sizeof(double);
+    const size_t bytes = (size_t)net->n_stages * sizeof(double);
+    set_even(net, to);
+    if (from->n_stages != net->n_stages)
+        return;
     memcpy(to->micro, from->micro, bytes);
     memcpy(to->step, from->step, bytes);
-    memcpy(to->bytes, from->bytes, (size_t)net->n_limits * sizeof(double));
+    if (from->n_limits == net->n_limits)
+        memcpy(to->bytes, from->bytes, (size_t)net->n_limits * sizeof(double));
 }
 
 static bool near(double a, double b)

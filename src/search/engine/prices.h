@@ -9,8 +9,11 @@
 typedef struct search_prices {
     double *micro, *step; /* [n_stages] */
     double *bytes;        /* [n_limits] seconds per byte */
+    int32_t n_stages, n_limits;
 } search_prices;
 search_prices search_prices_new(const search_net *net, fs_arena *arena);
+/* Into those of the network, from that one's or another's; of other stages none
+ * is known, and of other limits no byte's. */
 void search_prices_copy(const search_net *net, search_prices *to,
                         const search_prices *from);
 bool search_prices_equal(const search_net *net, const search_prices *a,
