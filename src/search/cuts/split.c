@@ -286,8 +286,8 @@ static void keep(splitter *s, level *to, search_memo *memo, const state *made,
             fs_push(s->scratch, &to->loads, loads[l]);
     } else if (finer(made, &to->states.at[*at])) {
         to->states.at[*at] = *made;
-        memcpy(&to->loads.at[*at * n_loads], loads,
-               (size_t)n_loads * sizeof *loads);
+        for (int32_t l = 0; l < n_loads; l++)
+            to->loads.at[*at * n_loads + l] = loads[l];
     }
 }
 
