@@ -3,6 +3,8 @@
 #include "config.h"
 #include "tests/run_cli.h"
 
+#include <math.h>
+
 static double number_of(const cli_answer *a, const char *key)
 {
     return json_number_value(json_object_get(a->json, key));
@@ -28,6 +30,47 @@ static void ask_rivals(void)
            own_s, rival_s);
 }
 
+/* Small networks, of which many cuts are walked (walk.c): none is left that a
+ * baseline comes upon by itself. */
+static void test_walk(const char *words)
+{
+    const cli_answer *a =
+        cli("search %s --db none -o \"$D/own.json\" --json", words);
+    const double own_s = a->status ? INFINITY : number_of(a, "iteration_s");
+    const double proven_s = number_of(a, "lower_bound_s");
+    a = cli("search %s --engine greedy --db none -o \"$D/greedy.json\" --json",
+            words);
+    const double greedy_s = a->status ? 0 : number_of(a, "iteration_s");
+    tap_ok(own_s <= 1.001 * greedy_s && proven_s > 0.98 * own_s,
+           "%s: %.6g s, nothing below %.6g s; greedy %.6g s", words, own_s,
+           proven_s, greedy_s);
+    tap_equal_int(cli("check \"$D/own.json\"")->status, 0, "it is sound");
+}
+
+/* What is to be looked into later is the best of all, and of another cut: such
+ * cuts were forgotten, and then read. */
+static void test_forgotten(void)
+{
+    const cli_answer *a =
+        cli("search zoo:wide_deep,rows=20000,fields=8,hidden=256,layers=3 "
+            "--cluster 1x5:rtx-3090 --batch 2 --precision fp16 --memory "
+            "8286336 --gap 0 --work-limit 6 --db none -o \"$D/cut.json\"");
+    tap_equal_int(a->status, 0, "within little memory, to the last digit");
+    tap_equal_int(cli("check \"$D/cut.json\"")->status, 0, "it is sound");
+}
+
+/* A rival's plan, or a glance's, is proven like all others. */
+static void test_unproven(void)
+{
+    const cli_answer *a =
+        cli("search zoo:vit,layers=2 --cluster 1x1:l4+1x3:h100-sxm5-80g "
+            "--batch 3 --precision fp16 --memory 3352780 --db none "
+            "-o \"$D/vit.json\" --json");
+    tap_ok(a->status == 0 && number_of(a, "gap") < 0.05,
+           "a plan that a rival led to is proven to %.3g %%",
+           100 * number_of(a, "gap"));
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_cuts_test");
@@ -42,6 +85,12 @@ int main(void)
            "of %g other cuts few are attempted: %g configurations in all",
            number_of(a, "other_cuts"), number_of(a, "expanded"));
     ask_rivals();
+    test_walk("zoo:mobilenet,percent=50,size=64,classes=10 --cluster "
+              "1x4:a100-sxm4-80g --batch 3 --precision fp16");
+    test_walk("zoo:gpt,layers=4,hidden=256,heads=8,seq=128,vocab=1000 "
+              "--cluster 2x4:l4 --batch 1");
+    test_forgotten();
+    test_unproven();
     cli_end_scratch();
     return tap_done();
 }
