@@ -196,7 +196,7 @@ bool search_conclude_glance(search_level0 *z, search_candidate *c)
         z->kept.from ? z->kept.cost_s : search_wanted(z->problem);
     const search_solution *found = &c->asked->solution;
     lowered_best best;
-    if (!z->memory_decides)
+    if (!z->memory_decides && !search_narrowed(c)) /* of less no bound is */
         search_raise_bound(c, found->lower_bound);
     return isfinite(found->cost) &&
            (found->cost >= wanted_s ||
