@@ -200,18 +200,24 @@ static void explain_infeasible(search_candidate *c)
     c->need_bytes = need > limit ? need : limit + 1;
 }
 
-/* Layers that are equal do not fit. Does memory forbid all others too? If not,
- * the network is looked at unfolded. */
-static void refuse_folded(search_level0 *z, search_candidate *c)
+/* Layers that are equal do not fit. Does memory forbid all others too? */
+static double forbidden(const search_candidate *c, fs_deadline deadline)
 {
     const search_net *net = &c->built.net;
-    const fs_deadline deadline = search_rest(z, c);
     for (int32_t k = 0; k < net->n_limits && c->share == 1; k++) {
         const double least = search_lift_bytes(&c->built, k, deadline);
-        if (least <= (double)net->limit_bytes[k])
-            continue;
+        if (least > (double)net->limit_bytes[k])
+            return least;
+    }
+    return 0;
+}
+
+/* If not, the network is looked at unfolded. */
+static void refuse_folded(search_level0 *z, search_candidate *c)
+{
+    if (c->asked->forbidden > 0) {
         search_reject(c, "memory", "memory");
-        c->need_bytes = (int64_t)least;
+        c->need_bytes = (int64_t)c->asked->forbidden;
         z->memory_decides = true;
         return;
     }
@@ -312,14 +318,16 @@ void search_forget_met(search_candidate *c)
 void search_pose(search_level0 *z, search_candidate *c, double seconds)
 {
     search_asked *asked = fs_new(c->arena, search_asked, 1);
-    asked->budget = (search_budget){.deadline = search_attempt(z, c, seconds),
-                                    .cutoff = search_enough(z),
-                                    .gap = c->missed ? 0 : z->problem->gap,
-                                    .reduce = z->problem->reduce,
-                                    .without = z->problem->without,
-                                    .rounds = z->problem->rounds,
-                                    .met = c->view ? search_met_of(c) : NULL,
-                                    .patience = PATIENCE * (1 + c->further)};
+    asked->budget =
+        (search_budget){.deadline = search_attempt(z, c, seconds),
+                        .cutoff = search_enough(z),
+                        .gap = c->missed ? 0 : z->problem->gap,
+                        .reduce = z->problem->reduce,
+                        .without = z->problem->without,
+                        .rounds = z->problem->rounds,
+                        .met = c->view ? search_met_of(c) : NULL,
+                        .patience = PATIENCE * (1 + c->further),
+                        .roomy = !c->cramped && !search_narrowed(c)};
     if (c->view)
         asked->budget.beyond =
             BEYOND * z->problem->gap * (double)(1 << c->further);
@@ -334,6 +342,7 @@ void search_pose(search_level0 *z, search_candidate *c, double seconds)
     asked->seconds = seconds;
     asked->left = search_attempt_left(z);
     asked->begun = c->steps;
+    asked->rest = search_rest(z, c);
     c->asked = asked;
     search_say(z, c, "..");
 }
@@ -522,6 +531,8 @@ void search_answer(search_level0 *z, search_candidate *c)
         look_further(c, folded_s);
         asked->ends = ends_of(z, c);
     }
+    if (asked->status == FS_NO && c->view)
+        asked->forbidden = forbidden(c, asked->rest);
     c->record.seconds += search_seconds_since(start_ns);
 }
 

@@ -82,6 +82,11 @@ void search_tie_edges(search_built *built, fs_arena *arena);
 double search_lift(const search_built *built, const struct search_prices *at,
                    double upper, double enough, fs_deadline deadline,
                    fs_arena *arena, double **phi);
+/* The same with the least of each node in the place of what stands for itself
+ * alone, at no potentials: one minimum of a small network. */
+double search_lift_core(const search_built *built,
+                        const struct search_prices *at, double enough,
+                        fs_deadline deadline);
 /* The same where only a bound that reaches `enough` (finite) is of use, at
  * prices that it finds: of bytes, if `memory` may have any. Written to `prices`
  * are the best. */

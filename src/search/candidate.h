@@ -13,9 +13,12 @@ typedef struct search_ends search_ends;
 /* What an engine is asked about a configuration, and what it answers. */
 typedef struct search_asked {
     search_budget budget;
-    double seconds; /* of work, and as much again for what follows; but */
-    double left;    /* no more steps than that in all, */
-    int64_t begun;  /* from here on */
+    double seconds;   /* of work, and as much again for what follows; but */
+    double left;      /* no more steps than that in all, */
+    int64_t begun;    /* from here on */
+    fs_deadline rest; /* of all work */
+    double forbidden; /* bytes that every plan of the whole needs of a limit,
+                         where these are too many; 0: none are known */
     fs_status status;
     search_solution solution; /* in the configuration's arena */
     search_ends *ends;        /* NULL: none, or not needed */
@@ -81,11 +84,11 @@ typedef struct search_candidate {
     double pressed_s;      /* bound that it was pressed for by prices alone (0:
                               none), */
     double pressed_with_s; /* so much work, at */
-    const struct search_prices *prices;   /* these; NULL: of no byte */
-    double *reached;                      /* potentials that prove, with them,
-                                             (NULL: none do) */
-    double reached_s;                     /* this bound, */
-    bool reached_by_engine;               /* from its prices, not by pressing */
+    const struct search_prices *prices; /* these; NULL: of no byte */
+    double *reached;                    /* potentials that prove, with them,
+                                           (NULL: none do) */
+    double reached_s;                   /* this bound, */
+    bool reached_by_engine;             /* from its prices, not by pressing */
     bool cramped;     /* none of as many stages is known to have room for any */
     bool too_small;   /* plan; nor has it: an engine's to say */
     bool solved;      /* an engine was asked */

@@ -350,6 +350,22 @@ double search_lift(const search_built *built, const search_prices *at,
     return bound;
 }
 
+double search_lift_core(const search_built *built, const search_prices *at,
+                        double enough, fs_deadline deadline)
+{
+    search_lifting l;
+    double bound = 0;
+    if (search_lift_begin(&l, built)) {
+        const search_lift_aim aim = {INFINITY, enough, deadline, NULL, NULL};
+        search_prices_copy(&built->loose, &l.at, at);
+        drop_prices(&l);
+        l.over = search_price_excess(&l.loose, &l.at);
+        bound = look_at_core(&l, &aim);
+    }
+    fs_arena_destroy(l.arena);
+    return bound;
+}
+
 double search_press(const search_built *built, bool memory, double enough,
                     fs_deadline deadline, fs_arena *arena,
                     search_prices *prices, double **phi)

@@ -62,6 +62,8 @@ void search_crew_run(search_level0 *z, search_job *job,
         hand *h = &crew->hands[k];
         h->own.best_s = z->best_s;
         h->own.end = z->end;
+        h->own.memory_decides = z->memory_decides;
+        h->own.refused = z->refused;
         h->problem.gap = z->problem->gap;
     }
     fs_crew_run(work, crew, crew->n, n);

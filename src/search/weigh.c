@@ -151,6 +151,23 @@ static double most_at(const search_level0 *z, search_candidate *c,
     return min.cost;
 }
 
+/* Where memory decides, what is pressed next has its potentials raised there,
+ * at better prices. */
+static bool is_pressed_next(const search_level0 *z, const search_candidate *c)
+{
+    return c->shown.view && !c->shown.tells_apart &&
+           (z->memory_decides || z->refused) && search_may_press(z, c);
+}
+
+static double weighed_at(const search_level0 *z, search_candidate *c,
+                         const search_prices *at, double enough)
+{
+    return is_pressed_next(z, c)
+               ? search_lift_core(&c->built, at, enough,
+                                  fs_deadline_at(z->end, &c->steps))
+               : bound_at(z, c, at, enough);
+}
+
 /* The same with what cuts add; or with the fullest run of pieces in the place
  * of what stages take in the mean. */
 static double cut_bound(const search_level0 *z, search_candidate *c,
@@ -165,13 +182,13 @@ static double cut_bound(const search_level0 *z, search_candidate *c,
         rate = fmin(rate, at.micro[i]);
     const double added_s =
         (net->fill + (net->micro_batches - net->fill) * rate) * cuts->all_s;
-    const double even = added_s + bound_at(z, c, &at, enough - added_s);
+    const double even = added_s + weighed_at(z, c, &at, enough - added_s);
     if (search_proven(even, enough))
         return even;
     const double run_s = search_run_prices(&c->built, p, cuts, c->arena, &at);
     if (run_s == 0 || run_s + most_at(z, c, &at) <= even)
         return even;
-    return fmax(even, run_s + bound_at(z, c, &at, enough - run_s));
+    return fmax(even, run_s + weighed_at(z, c, &at, enough - run_s));
 }
 
 /* Of a candidate of no tables, which it leaves without any; 0: nothing. */

@@ -22,50 +22,88 @@ enum { PARTS = 4 };
 /* What greedy finds that takes so much more than the best may be better yet. */
 #define CLOSE 0.03
 
-/* What it is by the network; INFINITY: it has no plan that may be better. Its
- * tables stay. */
-static double look(search_recutter *r, search_candidate *c, bool *fits)
+enum { AT_ONCE = 2 };
+
+/* An engine's first words on each; tables stay. */
+static void ask(search_level0 *z, search_candidate *const *list, int32_t n)
+{
+    search_candidate *ready[AT_ONCE];
+    for (int32_t k = 0; k < n; k++)
+        ready[k] = list[k];
+    n = search_prepare(z, ready, n);
+    for (int32_t k = 0; k < n; k++)
+        search_pose_glance(z, ready[k]);
+    search_crew_run(z, search_answer_glance, ready, n);
+}
+
+/* What it is by the network; INFINITY: it has no plan that may be better. */
+static double hear(search_recutter *r, search_candidate *c, bool *fits)
 {
     search_level0 *z = r->z;
-    search_solution found;
     *fits = true;
-    if (search_prepare(z, &c, 1) == 0)
+    if (!c->asked)
         return INFINITY;
-    *fits = search_glance(z, c, &found);
+    const search_solution found = c->asked->solution;
+    *fits = search_conclude_glance(z, c);
     if (c->n_stages > 1 && c->depth == 1 && search_is_near(z, found.cost))
         search_propose_by(r, c, search_measured_of(z, c, &found));
     return found.cost;
 }
 
-/* First nothing is computed again, which takes half the work; then what is so
- * is chosen, where memory asks for that or it was before. */
-static void look_at_cut(search_recutter *r, const search_proposal *p)
+/* Where memory decides: a lean plan of what is near, or does not fit; then what
+ * is computed again is chosen, where memory asks for that or it was before. */
+static void take_look(search_recutter *r, const search_proposal *p,
+                      search_candidate *c)
 {
     search_level0 *z = r->z;
-    const int32_t n = z->all.n;
-    search_candidate *plain = search_add_cut(r, p);
-    plain->again = plain->record.again = false;
-    for (int32_t k = n; k < z->all.n && !search_cuts_over(r); k++) {
-        search_candidate *c = z->all.at[k];
-        bool fits;
-        search_end_cuts_at(r, search_steps(z) + (int64_t)(r->steps / PARTS));
-        search_proposal seen = *p;
-        const double cost_s = look(r, c, &fits);
-        search_drop_tables(c);
-        if (!fits && isfinite(cost_s) && !search_over(z))
-            search_anchor_one(z, c);
-        else if (cost_s < (1 + CLOSE) * search_best_known(z) && !search_over(z))
-            search_anchor_near(z, c);
-        if (!fits || p->of->again)
-            search_ask_again(z, c);
+    bool fits;
+    search_proposal seen = *p;
+    const double cost_s = hear(r, c, &fits);
+    c->asked = NULL; /* it lies with the tables */
+    search_drop_tables(c);
+    if (!fits && isfinite(cost_s) && !search_over(z))
+        search_anchor_one(z, c);
+    else if (cost_s < (1 + CLOSE) * search_best_known(z) && !search_over(z))
+        search_anchor_near(z, c);
+    if (!fits || p->of->again)
+        search_ask_again(z, c);
+    z->best_s = search_best_known(z);
+    seen.seen = true;
+    seen.even = false;
+    seen.cost_s = p->even ? cost_s : fmin(cost_s, p->cost_s);
+    seen.of = c->again == p->of->again ? p->of : c;
+    if (isfinite(cost_s))
+        fs_push(r->arena, &r->open, seen);
+}
+
+/* One look has such a part of the work. */
+static void begin_look(search_recutter *r)
+{
+    search_end_cuts_at(r, search_steps(r->z) + (int64_t)(r->steps / PARTS));
+}
+
+/* First nothing is computed again, which takes half the work. */
+static void look_within(search_recutter *r, const search_proposal *p, int32_t n)
+{
+    search_level0 *z = r->z;
+    search_candidate *plain[AT_ONCE] = {NULL};
+    for (int32_t k = 0; k < n; k++) {
+        plain[k] = search_add_cut(r, &p[k]);
+        plain[k]->again = plain[k]->record.again = false;
+    }
+    begin_look(r);
+    ask(z, plain, n);
+    search_end_cuts_at(r, r->end);
+    for (int32_t k = 0; k < n; k++) {
+        const int32_t more = z->all.n;
+        begin_look(r);
+        take_look(r, &p[k], plain[k]);
+        for (int32_t i = more; i < z->all.n && !search_cuts_over(r); i++) {
+            begin_look(r);
+            ask(z, &z->all.at[i], 1);
+            take_look(r, &p[k], z->all.at[i]);
+        }
         search_end_cuts_at(r, r->end);
-        z->best_s = search_best_known(z);
-        seen.seen = true;
-        seen.even = false;
-        seen.cost_s = p->even ? cost_s : fmin(cost_s, p->cost_s);
-        seen.of = c->again == p->of->again ? p->of : c;
-        if (isfinite(cost_s))
-            fs_push(r->arena, &r->open, seen);
     }
 }
 
@@ -88,39 +126,28 @@ static void note_look(search_recutter *r, search_proposal *seen)
     z->best_s = search_best_known(z);
 }
 
-enum { AT_ONCE = 2 };
-
 static void look_beside(search_recutter *r, const search_proposal *p, int32_t n)
 {
-    search_level0 *z = r->z;
     search_proposal seen[AT_ONCE];
-    search_candidate *list[AT_ONCE];
+    search_candidate *list[AT_ONCE] = {NULL};
     for (int32_t k = 0; k < n; k++) {
         seen[k] = p[k];
         list[k] = seen[k].made = search_add_cut(r, &p[k]);
         list[k]->prices = p[k].prices;
     }
-    const int32_t n_ready = search_prepare(z, list, n);
-    for (int32_t k = 0; k < n_ready; k++)
-        search_pose_glance(z, list[k]);
-    search_crew_run(z, search_answer_glance, list, n_ready);
+    ask(r->z, list, n);
     for (int32_t k = 0; k < n; k++)
         note_look(r, &seen[k]);
 }
 
-/* Returns how many were looked at: without a say of memory as many at once as
- * there are. */
+/* Returns how many were looked at. */
 static int32_t look_at_few(search_recutter *r, search_proposal *p)
 {
     search_level0 *z = r->z;
     int32_t n = 0;
-    while (n < (z->memory_decides ? 1 : AT_ONCE) &&
-           search_next_unseen(r, &p[n]))
+    while (n < AT_ONCE && search_next_unseen(r, &p[n]))
         n++;
-    if (z->memory_decides && n > 0)
-        look_at_cut(r, p);
-    else
-        look_beside(r, p, n);
+    (z->memory_decides ? look_within : look_beside)(r, p, n);
     return n;
 }
 
@@ -163,8 +190,12 @@ void search_glance_at_all(search_recutter *r, double steps)
         if (c->glanced || c->settled || c->covered || c->part ||
             !search_is_near(z, c->record.iteration_s))
             continue;
+        search_asked *asked = c->asked; /* an engine, whose answer may count */
         c->glanced = true;
-        look(r, c, &fits);
+        c->asked = NULL;
+        ask(z, &c, 1);
+        hear(r, c, &fits);
+        c->asked = asked;
         z->best_s = search_best_known(z);
     }
 }

@@ -593,7 +593,7 @@ fs_status search_ilp(const search_net *net, const search_budget *budget,
     ilp s = {.arena = fs_arena_create()};
     start(&s, net, budget);
     fs_status status = FS_OK;
-    if (!isfinite(s.cost) && search_net_too_small(net))
+    if (!isfinite(s.cost) && !budget->roomy && search_net_too_small(net))
         status = FS_NO;
     else if (!budget->reduce)
         status = done(&s) ? FS_OK : solve_plainly(&s, err);

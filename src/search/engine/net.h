@@ -80,6 +80,8 @@ typedef struct search_budget {
                          more, as a share of it: who begins at them reaches
                          less; 0, */
     int32_t patience; /* until so many in a row bring little of it */
+    bool roomy;       /* plans of others of its kind fit: whether one limit
+                         forbids all is not asked */
     double within;    /* > 0: a plan as near to its bound as the gap is wanted,
                          whatever the cutoff, within this share of the limits,
                          if there is one */
