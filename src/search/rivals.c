@@ -113,14 +113,15 @@ static void try_rival(search_level0 *z, const char *engine, double most_steps)
 }
 
 /* Where little is proven of other cuts a plan may be worse than what a worse
- * one would have led to: who asks for the best plan there is is not to have one
- * worse than a rival's. */
+ * one would have led to: who asks for no more of a gap than is usual is not to
+ * have one worse than a rival's. */
 static bool may_know_cuts(const search_level0 *z)
 {
+    static const search_problem usual; /* of no gap */
     const search_problem *p = z->problem;
     return p->start && !p->rounds && !p->outgrown && z->kept.from &&
-           !z->memory_decides && search_wants_cuts(z) &&
-           z->asked->gap < search_first_gap(z->asked) &&
+           search_wants_cuts(z) &&
+           z->asked->gap <= search_first_gap(&usual) &&
            search_every_cut_open(z, search_near(z->kept.cost_s, MUCH_GAP));
 }
 
