@@ -153,6 +153,7 @@ void cli_making_question(const cli_making *m)
     json_object_set_new(r, "expanded", json_integer(f->n_expanded));
     json_object_set_new(r, "closed", json_integer(f->n_closed));
     json_object_set_new(r, "other_cuts", json_integer(f->n_recuts));
+    json_object_set_new(r, "every_cut", json_boolean(f->every_cut));
     if (f->any_cut_s > 0) {
         json_object_set_new(r, "any_cut_bound_s", json_real(f->any_cut_s));
         set_finite(r, "any_cut_gap",
@@ -570,8 +571,10 @@ void cli_making_tell(const cli_making *m, const cli_plan *p,
     if (!m->by_hand && f->lower_bound_s <= 0)
         cli_say(c, "proof           none: %s\n", f->space);
     else if (!m->by_hand)
-        cli_say(c, "proof           nothing below %s by the formula (%s)%s%s\n",
+        cli_say(c,
+                "proof           nothing below %s by the formula (%s)%s%s%s\n",
                 fs_human_seconds(a, f->lower_bound_s), proof_text(m),
+                f->every_cut ? "" : " of the cuts looked at",
                 f->space ? ": " : "", f->space ? f->space : "");
     tell_question(m);
     cli_say(c,

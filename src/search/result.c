@@ -254,6 +254,19 @@ static void choose(search_level0 *z, search_result *out)
     out->iteration_s = chosen->iteration_s;
 }
 
+/* Are there no cuts besides those looked at, or does the bound hold for all of
+ * equal stages? Of stages of several meshes or kinds nothing is known. */
+static bool is_of_every_cut(const search_level0 *z, const search_result *out)
+{
+    const search_problem *p = z->problem;
+    bool cut = false;
+    if (!p->recut || p->stage_of || p->n_layers)
+        return true;
+    for (int32_t k = 0; k < z->all.n; k++)
+        cut |= z->all.at[k]->n_stages > 1;
+    return !cut || search_proven(out->any_cut_s, out->lower_bound_s);
+}
+
 bool search_fill_best(search_level0 *z, search_result *out)
 {
     search_list_plans(z, out);
@@ -282,9 +295,11 @@ bool search_fill_best(search_level0 *z, search_result *out)
         choose(z, out);
     out->gap =
         fmax(0, (out->iteration_s - out->lower_bound_s) / out->iteration_s);
-    out->status = search_proven(out->lower_bound_s, out->iteration_s)
-                      ? "optimal"
-                      : "feasible";
+    out->every_cut = is_of_every_cut(z, out);
+    out->status =
+        out->every_cut && search_proven(out->lower_bound_s, out->iteration_s)
+            ? "optimal"
+            : "feasible";
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include "config.h"
 #include "search/attempt.h"
 #include "search/effort.h"
+#include "search/fit.h"
 #include "search/lay_out.h"
 #include "search/cuts/cut.h"
 #include "search/cuts/recut.h"
@@ -96,10 +97,42 @@ static search_candidate *place_of(search_level0 *z, const search_result *found)
     return one;
 }
 
-static void try_rival(search_level0 *z, const char *engine, double most_steps)
+/* Of a plan that was searched without limits. */
+static bool fits_here(search_level0 *z, search_candidate *c,
+                      const search_result *found)
+{
+    const plan_strategy *s = found->strategy;
+    search_candidate anew;
+    bool fits = search_lay_out_anew(z, c, &anew);
+    if (fits) {
+        int64_t *limit = fs_new(anew.arena, int64_t, s->n_stages);
+        int64_t *bytes = fs_new(anew.arena, int64_t, s->n_stages);
+        search_stage_limits(z, &anew.layout, limit);
+        fits = search_fits(z->problem, found->graph, limit, found->strategy,
+                           bytes);
+    }
+    fs_arena_destroy(anew.arena);
+    return fits;
+}
+
+/* Its plan, and whether it was searched within the limits; what was not may
+ * exceed them. */
+static void take_found(search_level0 *z, search_result *found, bool within)
+{
+    if (z->kept.from && found->iteration_s >= z->kept.cost_s)
+        return;
+    const int32_t n = z->all.n;
+    search_candidate *c = place_of(z, found);
+    if (within || fits_here(z, c, found))
+        search_keep_found(z, c, found);
+    else
+        z->all.n = n; /* nothing is known of its cut, were it new */
+}
+
+static search_problem posed(const search_level0 *z, const char *engine,
+                            double most_steps)
 {
     search_problem one = search_part_of(z);
-    search_result found = {0};
     one.engine = engine;
     one.recut = z->problem->recut;
     one.fix_schedule = z->problem->fix_schedule;
@@ -107,9 +140,26 @@ static void try_rival(search_level0 *z, const char *engine, double most_steps)
     one.progress = NULL; /* it proves nothing */
     one.end = &z->end;
     one.most_steps = most_steps;
-    if (search_run_part(z, &one, &found) &&
-        (!z->kept.from || found.iteration_s < z->kept.cost_s))
-        search_keep_found(z, place_of(z, &found), &found);
+    return one;
+}
+
+static void try_rival(search_level0 *z, const char *engine, double most_steps)
+{
+    const search_problem one = posed(z, engine, most_steps);
+    search_result found = {0};
+    if (search_run_part(z, &one, &found))
+        take_found(z, &found, true);
+}
+
+/* Without the limit: what is best of all may fit, and cuts that lead to it are
+ * those that nobody takes for better within. */
+static void try_without_limit(search_level0 *z, double most_steps)
+{
+    search_problem one = posed(z, z->problem->engine, most_steps);
+    search_result found = {0};
+    one.memory_bytes = 0;
+    if (z->problem->memory_bytes > 0 && search_run_part(z, &one, &found))
+        take_found(z, &found, false);
 }
 
 /* Where little is proven of other cuts a plan may be worse than what a worse
@@ -120,8 +170,7 @@ static bool may_know_cuts(const search_level0 *z)
     static const search_problem usual; /* of no gap */
     const search_problem *p = z->problem;
     return p->start && !p->rounds && !p->outgrown && z->kept.from &&
-           search_wants_cuts(z) &&
-           z->asked->gap <= search_first_gap(&usual) &&
+           search_wants_cuts(z) && z->asked->gap <= search_first_gap(&usual) &&
            search_every_cut_open(z, search_near(z->kept.cost_s, MUCH_GAP));
 }
 
@@ -180,6 +229,9 @@ void search_start_uneven(search_level0 *z)
 bool search_ask_rivals(search_level0 *z)
 {
     const double best_s = z->kept.cost_s, done = (double)search_steps(z);
+    if (z->memory_decides && may_know_cuts(z))
+        try_without_limit(
+            z, fmin(done, (double)(z->most_steps - search_steps(z))));
     for (int32_t k = 0; k < N_RIVALS && may_know_cuts(z) && !search_over(z);
          k++)
         try_rival(z, rivals[k],

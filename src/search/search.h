@@ -61,6 +61,8 @@ typedef struct search_result {
     int32_t n_recuts;   /* cuts besides the balanced ones, of the proof */
     double any_cut_s;   /* however stages of equal meshes are cut no plan takes
                            less; 0: nothing is known */
+    bool every_cut;     /* lower_bound_s holds for these, not only for the cuts
+                           that were looked at */
     double sim_bound_s; /* no plan of these configurations takes less when
                            simulated; 0: nothing is known */
     const char *space; /* one sentence: what the certificate covers; of what: */
