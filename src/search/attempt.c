@@ -583,7 +583,7 @@ int32_t search_ask_first(const search_level0 *z, search_candidate **list,
     for (int32_t k = 0; k < few; k++) {
         search_candidate *c = list[k];
         if (c != z->kept.from || z->kept.casts || z->round > 0 ||
-            c->asked_first || c->solved)
+            c->asked_first || c->solved || c->unfolded)
             continue;
         c->asked_first = c->sought = true;
         return few;

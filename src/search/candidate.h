@@ -102,6 +102,7 @@ typedef struct search_candidate {
     double weighed_s; /* bound whatever the limits */
     double sim_s;     /* no plan of it takes less when simulated, */
     bool sim_nodes;   /* by seconds of its nodes, not of launches alone */
+    bool unfolded;    /* its cut was laid out, and nothing of it folds */
     bool whole;       /* its network is not to be folded, */
     bool unfolds;     /* or not any more */
     bool memory_binds; /* as the engine saw it */

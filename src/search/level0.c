@@ -401,14 +401,37 @@ static bool is_out_for_good(const search_level0 *z, const search_candidate *c)
            search_proven(c->record.lower_bound_s, search_enough(z));
 }
 
+/* Prices and potentials are of what folds. What does not is for an attempt, and
+ * has no tables before: most are spared them by what comes of the first. */
+static int32_t prepare_folding(search_level0 *z, search_candidate **list,
+                               int32_t n)
+{
+    search_candidate *ready[PRESSED];
+    int32_t n_ready = 0, left = 0;
+    for (int32_t k = 0; k < n; k++) {
+        search_candidate *c = list[k];
+        if (!c->unfolded) {
+            ready[n_ready++] = c;
+            continue;
+        }
+        c->pressed_s = search_enough(z);
+        c->pressed_with_s = effort_of(z, c, 1);
+    }
+    n_ready = prepare_all(z, ready, n_ready, 1);
+    search_crew_run(z, search_press_or_answer, ready, n_ready);
+    for (int32_t k = 0; k < n; k++)
+        if (list[k]->unfolded || !list[k]->settled || list[k]->answered)
+            list[left++] = list[k];
+    return left;
+}
+
 static fs_status press_few(search_level0 *z, fs_err *err)
 {
     search_candidate *all[PRESSED], *list[PRESSED];
     const int32_t n_all = least_of(z, is_to_press, PRESSED, all);
     memcpy(list, all, sizeof all);
     int32_t n = search_ask_first(z, list, n_all), n_worth = 0;
-    n = prepare_all(z, list, n, 1);
-    search_crew_run(z, search_press_or_answer, list, n);
+    n = prepare_folding(z, list, n);
     for (int32_t k = 0; k < n; k++)
         search_carry_from(z, list[k]);
     FS_TRY(search_conclude_first(z, list, &n, err));

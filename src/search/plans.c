@@ -22,7 +22,9 @@
 
 /* Some offers do not fit. Of the work done until then, plans that nobody needs
  * for a proof may take so much more, and some where that was little. */
-enum { SPARE = 2, LOOKS = 4, FEW_PRICES = 1, AT_ONCE = 2 };
+enum { SPARE = 2, LOOKS = 4, FEW_PRICES = 1 };
+/* Plans say what is of interest, bounds do not: these wait for no other. */
+enum { AT_ONCE = 8, SOLVED_AT_ONCE = 2 };
 #define MORE_WORK 0.25
 #define LEAST_WORK_S 0.25
 
@@ -163,16 +165,24 @@ static int32_t list_open(const search_level0 *z, open_one *list)
     return n;
 }
 
-/* The least of those that may have a plan of interest, but for one; NULL: no
+static bool is_among(const open_one *one, open_one *const *list, int32_t n)
+{
+    int32_t k = 0;
+    while (k < n && list[k] != one)
+        k++;
+    return k < n;
+}
+
+/* The least of those that may have a plan of interest, but for some; NULL: no
  * other may. */
 static open_one *next_open(const search_level0 *z, open_one *list, int32_t n,
-                           const open_one *but)
+                           open_one *const *but, int32_t n_but)
 {
     double least_s = most_s(z, z->problem->ranking->keep);
     open_one *least = NULL;
     for (int32_t k = 0; k < n; k++)
-        if (&list[k] != but && list[k].step < OPEN_SOLVED &&
-            list[k].least_s < least_s) {
+        if (list[k].step < OPEN_SOLVED && list[k].least_s < least_s &&
+            !is_among(&list[k], but, n_but)) {
             least = &list[k];
             least_s = least->least_s;
         }
@@ -281,7 +291,8 @@ static int32_t room_for(const search_level0 *z, const int32_t *count,
                         open_step step)
 {
     const int32_t most = step == OPEN_LOOKED ? LOOKS * room(z) : room(z);
-    return most - count[step] < AT_ONCE ? most - count[step] : AT_ONCE;
+    const int32_t few = step == OPEN_SOLVED ? SOLVED_AT_ONCE : AT_ONCE;
+    return most - count[step] < few ? most - count[step] : few;
 }
 
 void search_more_plans(search_level0 *z)
@@ -293,16 +304,19 @@ void search_more_plans(search_level0 *z)
     open_one *all = fs_new(z->scratch, open_one, z->all.n), *few[AT_ONCE];
     const int32_t n = list_open(z, all);
     int32_t count[OPEN_SOLVED + 1] = {0};
-    while (!search_over(z) && (few[0] = next_open(z, all, n, NULL))) {
+    while (!search_over(z) && (few[0] = next_open(z, all, n, NULL, 0))) {
         const open_step step = next_step(few[0]);
         const int32_t most_few = room_for(z, count, step);
         const double left = most - (double)search_steps(z);
         if (left <= 0 || most_few <= 0)
             break;
-        few[1] = next_open(z, all, n, few[0]);
-        const bool both = most_few > 1 && few[1] && next_step(few[1]) == step;
-        count[step] += 1 + both;
-        go_on_soon(z, few, 1 + both, step, left);
+        int32_t n_few = 1;
+        while (n_few < most_few &&
+               (few[n_few] = next_open(z, all, n, few, n_few)) &&
+               next_step(few[n_few]) == step)
+            n_few++;
+        count[step] += n_few;
+        go_on_soon(z, few, n_few, step, left);
         if (step == OPEN_PRESSED) /* it is less than what it spares */
             most = left + (double)search_steps(z);
     }

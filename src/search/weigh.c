@@ -306,7 +306,8 @@ bool search_lay_out_own(search_level0 *z, search_candidate *c)
     c->arena = fs_arena_create();
     if (search_lay_out_cut(z, c, &err) != FS_OK)
         search_reject(c, "infeasible", err.text);
-    if (!c->settled && !c->view && !c->shared)
+    c->unfolded = !c->settled && !c->view;
+    if (c->unfolded && !c->shared)
         share_cut(z, c);
     const bool out = search_proven(c->record.lower_bound_s, search_enough(z));
     if (!c->view) /* once more, when more is wanted */
