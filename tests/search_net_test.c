@@ -543,7 +543,8 @@ static void soon(uint64_t seed)
             search_prices prices = search_prices_new(net, arena);
             const double bound = search_net_prove(net, &budget, &prices);
             const double again =
-                search_net_press(net, &prices, 1, INFINITY, budget.deadline);
+                search_net_press(net, &prices, 1, INFINITY, budget.deadline,
+                                 NULL);
             high += bound > best.cost * (1 + 1e-9);
             low += again < bound * (1 - 1e-9);
         }

@@ -93,10 +93,12 @@ void search_share_own(search_level0 *z, search_candidate *c);
 void search_weigh_own(search_level0 *z, search_candidate *c);
 /* Of one that is laid out, by a crew's hand: that bound from seconds of nodes
  * alone (false: there is nothing to solve); by prices that rise so often (0: as
- * long as that is of use) until it is enough; and all its tables. */
+ * long as that is of use) until it is enough, and those that prove most (NULL:
+ * none was asked for); and all its tables. */
 bool search_floor_own(search_level0 *z, search_candidate *c);
-void search_press_own(search_level0 *z, search_candidate *c, int32_t rounds,
-                      double enough);
+const struct search_prices *search_press_own(search_level0 *z,
+                                             search_candidate *c,
+                                             int32_t rounds, double enough);
 bool search_build_own(search_level0 *z, search_candidate *c);
 /* Where memory has a price: a plan in which layers of a stage differ
  * (splice.c), of two assignments near those prices, one that takes too much and

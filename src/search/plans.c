@@ -9,6 +9,7 @@
 #include "search/attempt.h"
 #include "search/built.h"
 #include "search/crew.h"
+#include "search/engine/prices.h"
 #include "search/effort.h"
 #include "search/fit.h"
 #include "search/kept.h"
@@ -150,43 +151,98 @@ typedef struct open_one {
     double least_s;
     open_step step; /* how far it came */
     bool folds;     /* and its network is small: solved as soon as pressed */
+    bool taken;     /* among those that are chosen */
+    const search_prices *prices; /* that proved most of it; NULL: none did */
 } open_one;
+typedef struct open_list {
+    open_one *at;
+    int32_t n;
+} open_list;
 
 /* Those that have no offer, but for other cuts that their bounds ruled out. */
-static int32_t list_open(const search_level0 *z, open_one *list)
+static open_list list_open(search_level0 *z)
 {
-    int32_t n = 0;
+    open_list list = {.at = fs_new(z->scratch, open_one, z->all.n)};
     for (int32_t k = 0; k < z->all.n; k++) {
         search_candidate *c = z->all.at[k];
         if (find_offer(z, c) == z->offers.n && !search_narrowed(c) &&
             (!c->part || c->solved))
-            list[n++] = (open_one){c, search_bound(c), OPEN_UNKNOWN, false};
+            list.at[list.n++] =
+                (open_one){.c = c, .least_s = search_bound(c)};
     }
-    return n;
+    return list;
 }
 
-static bool is_among(const open_one *one, open_one *const *list, int32_t n)
+static open_step next_step(const open_one *open)
 {
-    int32_t k = 0;
-    while (k < n && list[k] != one)
-        k++;
-    return k < n;
+    const bool moves = open->c->n_stages > 1 && !open->folds;
+    return open->step == OPEN_LOOKED && !moves ? OPEN_SOLVED : open->step + 1;
 }
 
-/* The least of those that may have a plan of interest, but for some; NULL: no
- * other may. */
-static open_one *next_open(const search_level0 *z, open_one *list, int32_t n,
-                           open_one *const *but, int32_t n_but)
+/* The least of those that may have a plan of interest; NULL: no other may. */
+static open_one *next_open(const search_level0 *z, const open_list *list)
 {
     double least_s = most_s(z, z->problem->ranking->keep);
     open_one *least = NULL;
-    for (int32_t k = 0; k < n; k++)
-        if (list[k].step < OPEN_SOLVED && list[k].least_s < least_s &&
-            !is_among(&list[k], but, n_but)) {
-            least = &list[k];
-            least_s = least->least_s;
+    for (int32_t k = 0; k < list->n; k++) {
+        open_one *one = &list->at[k];
+        if (!one->taken && one->step < OPEN_SOLVED && one->least_s < least_s) {
+            least = one;
+            least_s = one->least_s;
         }
+    }
     return least;
+}
+
+/* Do they differ by their meshes alone? */
+static bool beside(const search_candidate *a, const search_candidate *b)
+{
+    return a->graph == b->graph && a->n_stages == b->n_stages &&
+           a->depth == b->depth && a->order == b->order;
+}
+
+/* Those that proved most of one that differs by its mesh, or of its plan; NULL:
+ * none are known. */
+static const search_prices *prices_beside(const search_level0 *z,
+                                          const open_list *list,
+                                          const search_candidate *c)
+{
+    for (int32_t k = 0; k < list->n; k++)
+        if (list->at[k].prices && beside(list->at[k].c, c))
+            return list->at[k].prices;
+    const search_candidate *best = z->best;
+    return best && best->measured && beside(best, c) ? best->measured->prices
+                                                     : NULL;
+}
+
+/* Another one will say where it is best begun. */
+static bool waits(const search_level0 *z, const open_list *list,
+                  const open_one *one, open_one *const *few, int32_t n)
+{
+    if (next_step(one) != OPEN_PRESSED || prices_beside(z, list, one->c))
+        return false;
+    for (int32_t k = 0; k < n; k++)
+        if (beside(few[k]->c, one->c))
+            return true;
+    return false;
+}
+
+/* Of those, with the first, as many as are brought to that step at once. */
+static int32_t choose_few(const search_level0 *z, const open_list *list,
+                          open_step step, int32_t most, open_one **few)
+{
+    open_one *next;
+    int32_t n = 0;
+    for (int32_t k = 0; k < list->n; k++)
+        list->at[k].taken = false;
+    while (n < most && (next = next_open(z, list)) && next_step(next) == step) {
+        next->taken = true;
+        if (!waits(z, list, next, few, n))
+            few[n++] = next;
+    }
+    for (int32_t k = 0; k < list->n; k++)
+        list->at[k].taken = false;
+    return n;
 }
 
 /* One to be looked at in the place of c, laid out in an arena of its own;
@@ -224,7 +280,8 @@ static void look_soon(search_level0 *z, search_candidate *anew)
 
 static void press_soon(search_level0 *z, search_candidate *anew)
 {
-    search_press_own(z, anew, 0, anew->asked->budget.cutoff);
+    anew->asked->solution.prices =
+        search_press_own(z, anew, 0, anew->asked->budget.cutoff);
 }
 
 static void solve_soon(search_level0 *z, search_candidate *anew)
@@ -250,12 +307,6 @@ static search_job *const job_to[] = {[OPEN_LOOKED] = look_soon,
                                      [OPEN_PRESSED] = press_soon,
                                      [OPEN_SOLVED] = solve_soon};
 
-static open_step next_step(const open_one *open)
-{
-    const bool moves = open->c->n_stages > 1 && !open->folds;
-    return open->step == OPEN_LOOKED && !moves ? OPEN_SOLVED : open->step + 1;
-}
-
 static void conclude_soon(search_level0 *z, open_one *open,
                           search_candidate *anew)
 {
@@ -264,19 +315,28 @@ static void conclude_soon(search_level0 *z, open_one *open,
     open->folds = anew->view != NULL;
     if (anew->asked->status == FS_OK && may_fit(open->c, found->cost))
         offer_of(z, open->c, anew, &anew->built, found);
+    if (open->step == OPEN_PRESSED && found->prices) {
+        const search_net *net = &anew->built.net;
+        search_prices *kept = fs_new(z->scratch, search_prices, 1);
+        *kept = search_prices_new(net, z->scratch);
+        search_prices_copy(net, kept, found->prices);
+        open->prices = kept;
+    }
     z->other_steps += anew->steps;
     fs_arena_destroy(anew->arena);
 }
 
 /* A step of some at once. */
-static void go_on_soon(search_level0 *z, open_one **list, int32_t n,
-                       open_step step, double most_steps)
+static void go_on_soon(search_level0 *z, const open_list *all, open_one **list,
+                       int32_t n, open_step step, double most_steps)
 {
-    search_candidate *anew[AT_ONCE];
+    search_candidate *anew[AT_ONCE] = {NULL};
     open_one *laid[AT_ONCE];
     int32_t n_laid = 0;
     for (int32_t k = 0; k < n; k++) {
         anew[n_laid] = make_anew(z, list[k]->c, most_steps);
+        if (anew[n_laid] && step == OPEN_PRESSED)
+            anew[n_laid]->prices = prices_beside(z, all, list[k]->c);
         list[k]->step = anew[n_laid] ? step : OPEN_SOLVED;
         laid[n_laid] = list[k];
         n_laid += anew[n_laid] != NULL;
@@ -301,22 +361,18 @@ void search_more_plans(search_level0 *z)
         return;
     const double done = (double)search_steps(z);
     double most = done + fmax(MORE_WORK * done, LEAST_WORK_S * FS_STEPS_PER_S);
-    open_one *all = fs_new(z->scratch, open_one, z->all.n), *few[AT_ONCE];
-    const int32_t n = list_open(z, all);
+    const open_list all = list_open(z);
+    open_one *few[AT_ONCE], *next;
     int32_t count[OPEN_SOLVED + 1] = {0};
-    while (!search_over(z) && (few[0] = next_open(z, all, n, NULL, 0))) {
-        const open_step step = next_step(few[0]);
+    while (!search_over(z) && (next = next_open(z, &all))) {
+        const open_step step = next_step(next);
         const int32_t most_few = room_for(z, count, step);
         const double left = most - (double)search_steps(z);
         if (left <= 0 || most_few <= 0)
             break;
-        int32_t n_few = 1;
-        while (n_few < most_few &&
-               (few[n_few] = next_open(z, all, n, few, n_few)) &&
-               next_step(few[n_few]) == step)
-            n_few++;
+        const int32_t n_few = choose_few(z, &all, step, most_few, few);
         count[step] += n_few;
-        go_on_soon(z, few, n_few, step, left);
+        go_on_soon(z, &all, few, n_few, step, left);
         if (step == OPEN_PRESSED) /* it is less than what it spares */
             most = left + (double)search_steps(z);
     }

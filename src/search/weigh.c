@@ -348,16 +348,21 @@ bool search_floor_own(search_level0 *z, search_candidate *c)
     return true;
 }
 
-void search_press_own(search_level0 *z, search_candidate *c, int32_t rounds,
-                      double enough)
+const search_prices *search_press_own(search_level0 *z, search_candidate *c,
+                                      int32_t rounds, double enough)
 {
     c->shown.least_moves = true;
-    if (search_floor_own(z, c) &&
-        !search_proven(c->record.lower_bound_s, enough) &&
-        search_edge_tables(c))
-        search_raise_bound(
-            c, search_net_press(&c->built.net, c->prices, rounds, enough,
-                                fs_deadline_at(z->end, &c->steps)));
+    if (!search_floor_own(z, c) ||
+        search_proven(c->record.lower_bound_s, enough) ||
+        !search_edge_tables(c))
+        return NULL;
+    search_prices *at = fs_new(c->arena, search_prices, 1);
+    *at = search_prices_new(&c->built.net, c->arena);
+    search_raise_bound(c, search_net_press(&c->built.net, c->prices, rounds,
+                                           enough,
+                                           fs_deadline_at(z->end, &c->steps),
+                                           at));
+    return at;
 }
 
 bool search_build_own(search_level0 *z, search_candidate *c)

@@ -47,9 +47,11 @@ double search_net_floor(const search_net *net, fs_arena *arena);
 
 /* What prices of stages and bytes prove of all assignments, until that is
  * enough, in so many rounds (0: as many as help), from good prices on (NULL:
- * from even ones); INFINITY: there is none. Without a plan. */
+ * from even ones); INFINITY: there is none. Without a plan. Written to `to` are
+ * the best prices; NULL: nobody wants them. */
 double search_net_press(const search_net *net, const struct search_prices *from,
-                        int32_t rounds, double enough, fs_deadline deadline);
+                        int32_t rounds, double enough, fs_deadline deadline,
+                        struct search_prices *to);
 
 /* The same as far as an engine would take it, which may be asked next: it gets
  * those prices, and the planes that were met (budget->met). */

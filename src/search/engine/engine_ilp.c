@@ -557,7 +557,8 @@ static bool find_and_close(ilp *s)
  * moved as often again. */
 #define NEARLY 0.01
 double search_net_press(const search_net *net, const search_prices *from,
-                        int32_t rounds, double enough, fs_deadline deadline)
+                        int32_t rounds, double enough, fs_deadline deadline,
+                        search_prices *to)
 {
     const search_budget budget = {.deadline = deadline,
                                   .cutoff = enough,
@@ -571,6 +572,8 @@ double search_net_press(const search_net *net, const search_prices *from,
     bool legal = done(&s) || find_prices(&s);
     if (legal && from && !done(&s) && s.bound >= (1 - NEARLY) * enough)
         legal = find_prices(&s);
+    if (to)
+        search_prices_copy(net, to, &s.bundle.centre);
     fs_arena_destroy(s.arena);
     return legal ? s.bound : INFINITY;
 }
