@@ -203,8 +203,9 @@ typedef struct look {
 static search_effort effort_of(const search_lifting *l,
                                const search_lift_aim *aim)
 {
-    return (search_effort){aim->deadline, SWEEPS, aim->enough + l->over, 0,
-                           false,         0};
+    return (search_effort){.deadline = aim->deadline,
+                           .sweeps = SWEEPS,
+                           .cutoff = aim->enough + l->over};
 }
 
 static double look_at_core(const search_lifting *l, const search_lift_aim *aim)

@@ -52,8 +52,10 @@ static end minimiser(splicing *s, double scale)
 {
     const search_net *net = s->net;
     fs_arena *scratch = fs_arena_create();
-    const search_effort effort = {s->deadline, SWEEPS, INFINITY,
-                                  0,           false,  s->without};
+    const search_effort effort = {.deadline = s->deadline,
+                                  .sweeps = SWEEPS,
+                                  .cutoff = INFINITY,
+                                  .without = s->without};
     search_minimum min;
     end found = {0};
     search_prices_copy(net, &s->scaled, s->at);

@@ -114,8 +114,10 @@ static double bound_at(const search_level0 *z, search_candidate *c,
 {
     enum { SWEEPS = 20 };
     const fs_deadline deadline = fs_deadline_at(z->end, &c->steps);
-    search_effort effort = {deadline, SWEEPS, enough,
-                            0,        false,  z->problem->without};
+    const search_effort effort = {.deadline = deadline,
+                                  .sweeps = SWEEPS,
+                                  .cutoff = enough,
+                                  .without = z->problem->without};
     search_minimum min;
     if (c->shown.view)
         return search_lift(&c->built, at, INFINITY, enough, deadline, c->arena,
@@ -138,12 +140,11 @@ static double most_at(const search_level0 *z, search_candidate *c,
                       const search_prices *at)
 {
     enum { SWEEPS = 20 };
-    const search_effort effort = {fs_deadline_at(z->end, &c->steps),
-                                  SWEEPS,
-                                  INFINITY,
-                                  0,
-                                  false,
-                                  z->problem->without};
+    const search_effort effort = {.deadline =
+                                      fs_deadline_at(z->end, &c->steps),
+                                  .sweeps = SWEEPS,
+                                  .cutoff = INFINITY,
+                                  .without = z->problem->without};
     search_minimum min = {.cost = INFINITY};
     if (c->shown.view)
         search_cfn_minimise(search_net_priced(&c->built.net, at, c->arena),
@@ -251,8 +252,10 @@ const int32_t *search_even_values(search_level0 *z, search_candidate *c)
         return NULL;
     const search_prices even =
         search_even_prices(&c->built, search_groups(c), c->arena);
-    const search_effort effort = {
-        search_rest(z, c), SWEEPS, INFINITY, 0, false, z->problem->without};
+    const search_effort effort = {.deadline = search_rest(z, c),
+                                  .sweeps = SWEEPS,
+                                  .cutoff = INFINITY,
+                                  .without = z->problem->without};
     search_cfn_minimise(search_net_priced(&c->built.net, &even, c->arena),
                         &effort, c->arena, &min);
     return isfinite(min.cost) ? min.value : NULL;

@@ -133,6 +133,8 @@ typedef struct search_effort {
     double gap;       /* or is within this fraction of the cost */
     bool milp;        /* close what remains with GLPK */
     uint32_t without; /* reductions not to use */
+    bool proves;      /* nothing is wanted but a bound that reaches the cutoff:
+                         what a sweep proves is not eliminated */
 } search_effort;
 /* Tells the deadline what was done since it was told last. Is it over? */
 bool search_cfn_late(search_cfn *cfn, const fs_deadline *deadline);

@@ -260,7 +260,7 @@ static void flag(search_dual *d, int32_t node)
     d->drop[node] = any ? keep : NULL;
 }
 
-static void sweep(search_dual *d, bool forth)
+static void sweep(search_dual *d, bool forth, bool decodes)
 {
     search_cfn *cfn = d->cfn;
     d->sum = total(d);
@@ -268,7 +268,7 @@ static void sweep(search_dual *d, bool forth)
         int32_t i = forth ? k : cfn->n - 1 - k;
         if (cfn->gone[i])
             continue;
-        if (forth) {
+        if (decodes) {
             d->place[i] = decode(d, i);
             if (isfinite(d->upper))
                 flag(d, i);
@@ -305,13 +305,19 @@ void search_dual_sweep(search_dual *d)
 {
     if (d->closed)
         return;
-    sweep(d, true);
+    sweep(d, true, true);
     take_decoded(d);
     apply_drops(d);
     if (!d->closed)
-        sweep(d, false);
+        sweep(d, false, false);
     if (d->bound >= d->upper)
         d->closed = true;
+}
+
+void search_dual_raise(search_dual *d)
+{
+    sweep(d, true, false);
+    sweep(d, false, false);
 }
 
 void search_dual_recollect(search_dual *d)

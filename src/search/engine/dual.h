@@ -24,6 +24,8 @@ typedef struct search_dual {
 search_dual *search_dual_new(search_cfn *cfn, fs_arena *arena);
 /* One sweep forth and back, and a decoding. */
 void search_dual_sweep(search_dual *dual);
+/* The same for its bound alone. */
+void search_dual_raise(search_dual *dual);
 /* After the costs of a live pair changed, before the next. */
 void search_dual_pull(search_dual *dual, int32_t pair);
 /* After unary costs or the offset changed; `bound` and `best` are of others. */

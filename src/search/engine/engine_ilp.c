@@ -57,7 +57,8 @@ typedef struct ilp {
     double within_cost;
     int32_t idle; /* rounds that brought little beyond the cutoff */
     bool memory_binds, open;
-    bool proves; /* a bound, no plan */
+    bool proves; /* a bound, no plan, */
+    bool presses; /* nor prices of what it does not reach */
     bool fitted; /* a plan was found stage by stage */
 } ilp;
 
@@ -150,7 +151,8 @@ static bool price_round(ilp *s, bool exact)
                             aim(s) + over,
                             exact ? s->budget->gap : 0,
                             exact,
-                            s->budget->without};
+                            s->budget->without,
+                            s->presses};
     search_cfn *cfn = search_net_priced(net, &s->at, scratch);
     search_minimum min;
     search_cfn_minimise(cfn, &effort, scratch, &min);
@@ -566,7 +568,7 @@ double search_net_press(const search_net *net, const search_prices *from,
                                   .without = SEARCH_GOLDSTEIN,
                                   .rounds = rounds,
                                   .prices = from};
-    ilp s = {.arena = fs_arena_create(), .proves = true};
+    ilp s = {.arena = fs_arena_create(), .proves = true, .presses = true};
     begin(&s, net, &budget);
     set_scale(&s);
     bool legal = done(&s) || find_prices(&s);

@@ -94,7 +94,8 @@ static bool add_plan(lean *l, const int32_t *value)
 static bool minimise(lean *l, search_minimum *min)
 {
     fs_arena *scratch = fs_arena_create();
-    search_effort effort = {l->deadline, SWEEPS, INFINITY, 0, false, 0};
+    search_effort effort = {
+        .deadline = l->deadline, .sweeps = SWEEPS, .cutoff = INFINITY};
     search_cfn_minimise(search_net_priced(&l->net, &l->prices, scratch),
                         &effort, scratch, min);
     bool found = isfinite(min->cost);
@@ -192,7 +193,8 @@ double search_lean_fastest(const search_net *net, fs_deadline deadline,
                            fs_arena *arena)
 {
     const search_prices even = search_prices_new(net, arena);
-    search_effort effort = {deadline, SWEEPS, INFINITY, 0, false, 0};
+    search_effort effort = {
+        .deadline = deadline, .sweeps = SWEEPS, .cutoff = INFINITY};
     search_minimum min;
     search_cfn_minimise(search_net_priced(net, &even, arena), &effort, arena,
                         &min);

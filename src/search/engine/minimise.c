@@ -169,9 +169,8 @@ static bool stuck(const search_minimum *out, const search_effort *effort,
 }
 
 static void run_dual(search_cfn *cfn, const search_effort *effort,
-                     fs_arena *arena, search_minimum *out)
+                     search_dual *dual, search_minimum *out)
 {
-    search_dual *dual = search_dual_new(cfn, arena);
     double before = -INFINITY;
     out->bound = fmax(out->bound, dual->bound);
     for (int32_t k = 1; k <= effort->sweeps; k++) {
@@ -192,6 +191,16 @@ static void run_dual(search_cfn *cfn, const search_effort *effort,
     }
 }
 
+/* Elimination takes as long as some sweeps, of which one mostly proves what is
+ * to be proven at all. */
+static bool prove_soon(const search_effort *effort, search_dual *dual,
+                       search_minimum *out)
+{
+    search_dual_raise(dual);
+    out->bound = fmax(out->bound, dual->bound);
+    return search_proven(out->bound, effort->cutoff);
+}
+
 static void minimise(search_cfn *cfn, const search_effort *effort,
                      fs_arena *arena, search_minimum *out)
 {
@@ -204,6 +213,11 @@ static void minimise(search_cfn *cfn, const search_effort *effort,
         out->bound = INFINITY;
         return;
     }
+    const bool soon = effort->proves && isfinite(effort->cutoff) &&
+                      !(effort->without & SEARCH_ARCS);
+    search_dual *dual = soon ? search_dual_new(cfn, arena) : NULL;
+    if (dual && prove_soon(effort, dual, out))
+        return;
     if (finish_by_elimination(cfn, INFINITY, out))
         return;
     if (effort->without & SEARCH_ARCS) { /* messages cannot do without */
@@ -213,7 +227,7 @@ static void minimise(search_cfn *cfn, const search_effort *effort,
             return;
         }
     }
-    run_dual(cfn, effort, arena, out);
+    run_dual(cfn, effort, dual ? dual : search_dual_new(cfn, arena), out);
     if (done(out, effort) || !effort->milp ||
         search_cfn_late(cfn, &effort->deadline))
         return;

@@ -591,12 +591,10 @@ static int64_t least_bytes(const limit_part *part, int32_t *value,
 {
     int64_t steps = 0;
     search_effort effort = {
-        fs_deadline_after(FS_STEPS_PER_S, &steps, (fs_end){INT64_MAX, NULL}),
-        50,
-        INFINITY,
-        0,
-        false,
-        0};
+        .deadline = fs_deadline_after(FS_STEPS_PER_S, &steps,
+                                      (fs_end){INT64_MAX, NULL}),
+        .sweeps = 50,
+        .cutoff = INFINITY};
     search_minimum min;
     search_cfn_minimise(loaded(part, arena), &effort, arena, &min);
     for (int32_t k = 0; k < part->n && isfinite(min.cost); k++)
