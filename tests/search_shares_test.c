@@ -155,7 +155,8 @@ static void try_family(search_level0 *z, int32_t n_stages, int32_t devices,
     c[1].mesh = (ir_mesh){2, {devices / 2, 2}};
     search_candidate alone = c[1];
     search_look(z, &alone);
-    search_share_own(z, &c[0]);
+    search_candidate *list[] = {&c[0], &c[1]};
+    search_share_own(z, list, MEMBERS);
     if (c[0].shared) {
         t->families++;
         t->apart += c[1].record.lower_bound_s < c[0].record.lower_bound_s;

@@ -71,8 +71,9 @@ void search_look(search_level0 *z, search_candidate *c);
 /* First by shares alone, once for those that differ by their meshes. */
 void search_look_at_shares(search_level0 *z, search_candidate *const *list,
                            int32_t n);
-/* By seconds of nodes, whether shares are enough or not. */
+/* By seconds of nodes, whether shares are enough or not; the least of all. */
 void search_look_at_nodes(search_level0 *z, search_candidate *c);
+void search_look_at_least(search_level0 *z);
 void search_weigh(search_level0 *z, search_candidate *c);
 /* Once more, for any_cut_s, of one that its own cut ruled out: whatever it has
  * of its own stays. */
@@ -88,8 +89,10 @@ double search_even_bound(const search_level0 *z, search_candidate *c);
  * one which is pressed. First its layout, which is the search's; false: it is
  * of no use. */
 bool search_lay_out_own(search_level0 *z, search_candidate *c);
-/* Nothing but shares of its own cut, which are said of all meshes. */
-void search_share_own(search_level0 *z, search_candidate *c);
+/* Nothing but shares of their own cuts, one of those that differ by their
+ * meshes alone for all. */
+void search_share_own(search_level0 *z, search_candidate *const *list,
+                      int32_t n);
 void search_weigh_own(search_level0 *z, search_candidate *c);
 /* Of one that is laid out, by a crew's hand: that bound from seconds of nodes
  * alone (false: there is nothing to solve); by prices that rise so often (0: as

@@ -245,6 +245,17 @@ static bool has_many_beside(const search_level0 *z, const search_candidate *c)
     return n == MANY;
 }
 
+static int32_t list_many(const search_level0 *z, search_candidate **all,
+                         int32_t n, search_candidate **list)
+{
+    int32_t n_list = 0;
+    for (int32_t k = 0; k < n; k++)
+        if (is_to_look_at(z, all[k]) && all[k]->schedule && !all[k]->shared &&
+            has_many_beside(z, all[k]))
+            list[n_list++] = all[k];
+    return n_list;
+}
+
 static void mark_many(const search_level0 *z, search_candidate **all, int32_t n,
                       fs_arena *scratch)
 {
@@ -264,10 +275,8 @@ static void run_looks(search_level0 *z)
     search_candidate **all = fs_new(scratch, search_candidate *, z->all.n);
     int32_t n = next_batch(z, is_to_look_at, z->all.n, all);
     search_look_at_shares(z, all, n);
-    for (int32_t k = 0; k < n; k++)
-        if (is_to_look_at(z, all[k]) && all[k]->schedule && !all[k]->shared &&
-            has_many_beside(z, all[k]))
-            search_share_own(z, all[k]);
+    search_candidate **list = fs_new(scratch, search_candidate *, n);
+    search_share_own(z, list, list_many(z, all, n, list));
     mark_many(z, all, n, scratch);
     n = next_batch(z, is_to_look_at, z->all.n, all);
     search_crew_run(z, search_look, all, n);
@@ -680,24 +689,6 @@ static fs_status check_problem(const search_problem *p, fs_err *err)
     return FS_OK;
 }
 
-/* What was ruled out by shares alone may have the least bound of all: nodes say
- * more, and soon. */
-static void look_at_least(search_level0 *z)
-{
-    while (!search_over(z)) {
-        search_candidate *least = NULL;
-        for (int32_t k = 0; k < z->all.n; k++) {
-            search_candidate *c = z->all.at[k];
-            if (!c->covered &&
-                (!least || search_bound(c) < search_bound(least)))
-                least = c;
-        }
-        if (!least || least->looked || least->arena)
-            return;
-        search_look_at_nodes(z, least);
-    }
-}
-
 /* Plans, and whatever is told, need no tables. */
 static void end_proof(search_level0 *z)
 {
@@ -739,7 +730,7 @@ static fs_status run(const search_problem *problem, fs_arena *arena,
     search_begin_sweeps(&z);
     fs_status status = search_explore_fitting(&z, err);
     if (status == FS_OK)
-        look_at_least(&z);
+        search_look_at_least(&z);
     if (status == FS_OK)
         status = search_recut(&z, err);
     if (status == FS_OK)

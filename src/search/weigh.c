@@ -13,6 +13,8 @@
 #include "search/shares.h"
 #include "search/space.h"
 
+#include "ir/compact.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -109,6 +111,24 @@ void search_look_at_nodes(search_level0 *z, search_candidate *c)
     search_drop_tables(c);
 }
 
+/* What was ruled out by shares alone may have the least bound of all: nodes say
+ * more, and soon. */
+void search_look_at_least(search_level0 *z)
+{
+    while (!search_over(z)) {
+        search_candidate *least = NULL;
+        for (int32_t k = 0; k < z->all.n; k++) {
+            search_candidate *c = z->all.at[k];
+            if (!c->covered &&
+                (!least || search_bound(c) < search_bound(least)))
+                least = c;
+        }
+        if (!least || least->looked || least->arena)
+            return;
+        search_look_at_nodes(z, least);
+    }
+}
+
 static double bound_at(const search_level0 *z, search_candidate *c,
                        const search_prices *at, double enough)
 {
@@ -140,8 +160,7 @@ static double most_at(const search_level0 *z, search_candidate *c,
                       const search_prices *at)
 {
     enum { SWEEPS = 20 };
-    const search_effort effort = {.deadline =
-                                      fs_deadline_at(z->end, &c->steps),
+    const search_effort effort = {.deadline = fs_deadline_at(z->end, &c->steps),
                                   .sweeps = SWEEPS,
                                   .cutoff = INFINITY,
                                   .without = z->problem->without};
@@ -283,11 +302,8 @@ static bool beside(const search_candidate *a, const search_candidate *b)
 }
 
 /* What its cut takes at least whatever its mesh: so do all that have it. */
-static void share_cut(search_level0 *z, search_candidate *c)
+static void note_shared(search_level0 *z, search_candidate *c, double bound_s)
 {
-    if (c->again || !may_be_even(z))
-        return;
-    const double bound_s = search_share_cut_floor(z, &c->layout);
     search_raise_bound(c, bound_s);
     c->shared = true;
     for (int32_t k = 0; k < z->all.n; k++) {
@@ -299,19 +315,29 @@ static void share_cut(search_level0 *z, search_candidate *c)
     }
 }
 
+static bool may_share(const search_level0 *z, const search_candidate *c)
+{
+    return !c->again && may_be_even(z);
+}
+
+static bool has_own_cut(const search_level0 *z, const search_candidate *c)
+{
+    return c->n_stages > 1 && !c->arena && !search_narrowed(c) && !folds(z, c);
+}
+
 bool search_lay_out_own(search_level0 *z, search_candidate *c)
 {
     fs_err err = {0};
     const int32_t before = c->cut;
     c->cut = SEARCH_CUT;
-    if (c->n_stages == 1 || c->arena || search_narrowed(c) || folds(z, c))
+    if (!has_own_cut(z, c))
         return false;
     c->arena = fs_arena_create();
     if (search_lay_out_cut(z, c, &err) != FS_OK)
         search_reject(c, "infeasible", err.text);
     c->unfolded = !c->settled && !c->view;
-    if (c->unfolded && !c->shared)
-        share_cut(z, c);
+    if (c->unfolded && !c->shared && may_share(z, c))
+        note_shared(z, c, search_share_cut_floor(z, &c->layout));
     const bool out = search_proven(c->record.lower_bound_s, search_enough(z));
     if (!c->view) /* once more, when more is wanted */
         c->cut = out ? before : before + 1;
@@ -323,14 +349,76 @@ bool search_lay_out_own(search_level0 *z, search_candidate *c)
     return true;
 }
 
-void search_share_own(search_level0 *z, search_candidate *c)
+/* Of one that is to be forgotten: a crew's job, whose layout is the hand's. */
+static void share_anew(search_level0 *z, search_candidate *anew)
+{
+    fs_err err = {0};
+    if (search_lay_out_cut(z, anew, &err) != FS_OK) {
+        search_reject(anew, "infeasible", err.text);
+    } else if (!anew->view && may_share(z, anew)) {
+        anew->record.lower_bound_s = search_share_cut_floor(z, &anew->layout);
+        anew->shared = true;
+    }
+    search_drop_tables(anew);
+}
+
+static void take_shared(search_level0 *z, search_candidate *c,
+                        const search_candidate *anew)
+{
+    if (anew->settled)
+        search_reject(c, "infeasible", anew->why);
+    c->view = anew->view;
+    if (c->view)
+        c->cut = SEARCH_CUT;
+    c->unfolded = !c->settled && !c->view;
+    if (anew->shared)
+        note_shared(z, c, anew->record.lower_bound_s);
+}
+
+static void share_here(search_level0 *z, search_candidate *c)
 {
     const bool weighed = c->weighed;
-    if (c->shared || !search_lay_out_own(z, c))
+    if (!search_lay_out_own(z, c))
         return;
     c->cut = 0;
     c->weighed = weighed;
     search_drop_tables(c);
+}
+
+static bool is_beside_any(const search_candidate *c,
+                          search_candidate *const *list, int32_t n)
+{
+    int32_t k = 0;
+    while (k < n && !beside(list[k], c))
+        k++;
+    return k < n;
+}
+
+void search_share_own(search_level0 *z, search_candidate *const *list,
+                      int32_t n)
+{
+    fs_arena *scratch = fs_arena_create();
+    search_candidate *all = fs_new(scratch, search_candidate, n);
+    search_candidate **anew = fs_new(scratch, search_candidate *, n);
+    int32_t *of = fs_new(scratch, int32_t, n), n_anew = 0;
+    for (int32_t k = 0; k < n; k++) {
+        const search_candidate *c = list[k];
+        if (c->shared || !has_own_cut(z, c) ||
+            ir_is_compact(c->graph->graph) || /* all hands would tell */
+            is_beside_any(c, anew, n_anew))
+            continue;
+        all[k] = search_anew(c);
+        of[n_anew] = k;
+        anew[n_anew++] = &all[k];
+    }
+    search_crew_run(z, share_anew, anew, n_anew);
+    for (int32_t k = 0; k < n_anew; k++)
+        take_shared(z, list[of[k]], anew[k]);
+    for (int32_t k = 0; k < n; k++)
+        if (!list[k]->shared &&
+            (ir_is_compact(list[k]->graph->graph) || !has_own_cut(z, list[k])))
+            share_here(z, list[k]); /* it folds, or is of one stage */
+    fs_arena_destroy(scratch);
 }
 
 /* Its tables are built here, by this hand's model. */
@@ -361,10 +449,9 @@ const search_prices *search_press_own(search_level0 *z, search_candidate *c,
         return NULL;
     search_prices *at = fs_new(c->arena, search_prices, 1);
     *at = search_prices_new(&c->built.net, c->arena);
-    search_raise_bound(c, search_net_press(&c->built.net, c->prices, rounds,
-                                           enough,
-                                           fs_deadline_at(z->end, &c->steps),
-                                           at));
+    search_raise_bound(
+        c, search_net_press(&c->built.net, c->prices, rounds, enough,
+                            fs_deadline_at(z->end, &c->steps), at));
     return at;
 }
 
