@@ -125,25 +125,53 @@ typedef FS_VEC(edge) edges;
 typedef struct path_walk {
     const boxer_space *space;
     const plan_boxing_cost *cost;
-    fs_arena *arena;  /* of the heap */
+    fs_arena *arena;  /* of the heap, and for a moment */
     const bool *fits; /* [n_states] may the tensor lie so? */
     edges **leading;  /* [n_states], listed when first wanted */
     edges **coming;   /* [n_states] to walk backwards along; else NULL */
     fs_arena *kept;   /* of the lists */
+    uint32_t **rows;  /* list_rows's; NULL there: not known yet */
     boxer_tree *tree;
     state_heap heap;
 } path_walk;
 
-/* Not from one reduction to another: a reason seen at a glance why most pairs
- * of states are no step. */
-static bool may_be_step(const ir_nd_sbp *from, const ir_nd_sbp *to,
-                        int32_t n_axes)
+/* [base * base] */
+static const uint32_t *list_rows(path_walk *walk)
 {
-    for (int32_t a = 0; a < n_axes; a++)
-        if (ir_sbp_is_partial(from->at[a]) && ir_sbp_is_partial(to->at[a]) &&
-            from->at[a].kind != to->at[a].kind)
-            return false;
-    return true;
+    const boxer_space *space = walk->space;
+    const int32_t n = space->base;
+
+    if (*walk->rows != NULL)
+        return *walk->rows;
+    *walk->rows = fs_new(walk->kept, uint32_t, n *n);
+    for (int32_t f = 0; f < n; f++)
+        for (int32_t t = 0; t < n; t++)
+            (*walk->rows)[f * n + t] =
+                f == t ? ~(uint32_t)0
+                       : plan_box_rows(sbp_of_digit(space->reductions, f),
+                                       sbp_of_digit(space->reductions, t));
+    return *walk->rows;
+}
+
+/* The rows that lead to each state on all axes that change, seen at a glance:
+ * to most there is none. [n_states] */
+static uint32_t *rows_to_all(path_walk *walk, int32_t from)
+{
+    const boxer_space *space = walk->space;
+    const uint32_t *rows = list_rows(walk);
+    uint32_t *to = fs_new(walk->arena, uint32_t, space->n_states);
+    int32_t n = 1;
+
+    to[0] = ~(uint32_t)0;
+    for (int32_t a = 0; a < space->n_axes; a++) { /* the last one first */
+        const uint32_t *on = rows + from % space->base * space->base;
+        for (int32_t d = space->base - 1; d >= 0; d--)
+            for (int32_t k = 0; k < n; k++)
+                to[d * n + k] = to[k] & on[d];
+        n *= space->base;
+        from /= space->base;
+    }
+    return to;
 }
 
 static const edges *edges_from(path_walk *walk, int32_t state)
@@ -154,14 +182,15 @@ static const edges *edges_from(path_walk *walk, int32_t state)
 
     if (walk->leading[state] != NULL)
         return walk->leading[state];
+    const uint32_t *rows = rows_to_all(walk, state);
     list = walk->leading[state] = fs_new(walk->kept, edges, 1);
     for (int32_t next = 0; walk->fits[state] && next < space->n_states;
          next++) {
+        if (next == state || !walk->fits[next] || rows[next] == 0)
+            continue;
         const ir_nd_sbp to = boxer_sbp_at(space, next);
         plan_box_step step;
-        if (next == state || !walk->fits[next] ||
-            !may_be_step(&from, &to, space->n_axes) ||
-            !plan_box_step_make(space->tensor, &space->stage->mesh, &from, &to,
+        if (!plan_box_step_make(space->tensor, &space->stage->mesh, &from, &to,
                                 &step))
             continue;
         fs_push(
@@ -241,6 +270,7 @@ typedef struct space_key {
 typedef struct space_entry {
     space_key key;
     bool *fits;                 /* [n_states] or NULL */
+    uint32_t *rows;             /* list_rows's or NULL */
     edges **leading, **coming;  /* [n_states] */
     boxer_tree **tree;          /* [n_states] by where paths start, or NULL */
     boxer_tree **back;          /* [n_states] by where they end */
@@ -372,6 +402,7 @@ const boxer_tree *boxer_tree_of(plan_boxer *boxer, const boxer_space *space,
                           .arena = scratch,
                           .fits = list_fits(boxer, space, entry),
                           .leading = entry->leading,
+                          .rows = &entry->rows,
                           .kept = boxer->arena};
         if (backwards && entry->coming == NULL) {
             entry->coming = fs_new(boxer->arena, edges *, space->n_states);

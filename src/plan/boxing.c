@@ -62,8 +62,7 @@ static uint32_t classes_of(ir_sbp sbp)
            (uint32_t)ir_sbp_is_extreme(sbp) << CLASS_X;
 }
 
-/* The rows that lead from one to the other, a bit each. */
-static uint32_t rows_between(ir_sbp from, ir_sbp to)
+uint32_t plan_box_rows(ir_sbp from, ir_sbp to)
 {
     const uint32_t of = classes_of(from), wanted = classes_of(to);
     uint32_t rows = 0;
@@ -79,7 +78,7 @@ static uint32_t rows_between(ir_sbp from, ir_sbp to)
 
 static bool fits_row(const box_row *row, ir_sbp from, ir_sbp to)
 {
-    return rows_between(from, to) >> row->kind & 1;
+    return plan_box_rows(from, to) >> row->kind & 1;
 }
 
 static uint32_t changed_axes(const ir_nd_sbp *from, const ir_nd_sbp *to,
@@ -100,7 +99,7 @@ static const box_row *find_row(const ir_nd_sbp *from, const ir_nd_sbp *to,
 
     for (int32_t a = 0; rows && a < IR_MAX_MESH; a++)
         if (axes >> a & 1)
-            rows &= rows_between(from->at[a], to->at[a]);
+            rows &= plan_box_rows(from->at[a], to->at[a]);
     return rows ? &box_table[__builtin_ctz(rows)] : NULL;
 }
 

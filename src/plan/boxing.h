@@ -37,6 +37,10 @@ typedef struct plan_box_step {
     int64_t bytes_in, bytes_out;
 } plan_box_step;
 
+/* The rows of the table that lead from one to the other, a bit each: a step is
+ * one that all axes have which change. */
+uint32_t plan_box_rows(ir_sbp from, ir_sbp to);
+
 /* Is from -> to one step of the table on this mesh for this shape? Fills *out
  * when it is. A step that changes S(d) under a later axis that cuts d too moves
  * pieces along both: it re-slices. */
