@@ -542,11 +542,15 @@ static void soon(uint64_t seed)
                        out.lower_bound > best.cost * (1 + 1e-9));
             search_prices prices = search_prices_new(net, arena);
             const double bound = search_net_prove(net, &budget, &prices);
-            const double again =
-                search_net_press(net, &prices, 1, INFINITY, budget.deadline,
-                                 NULL);
+            const double again = search_net_press(net, &prices, 1, INFINITY,
+                                                  budget.deadline, NULL);
             high += bound > best.cost * (1 + 1e-9);
             low += again < bound * (1 - 1e-9);
+            search_prices best_at = search_prices_new(net, arena);
+            const double most = search_net_press(net, NULL, 0, INFINITY,
+                                                 budget.deadline, &best_at);
+            low += search_net_press(net, &best_at, 1, INFINITY, budget.deadline,
+                                    NULL) < most * (1 - 1e-9);
         }
         fs_arena_destroy(arena);
     }

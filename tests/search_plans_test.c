@@ -12,6 +12,7 @@
 #include "zoo/zoo.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { COUNTS = 3, KEEP = 5 };
 
@@ -185,6 +186,33 @@ static void test_plans(const char *model, const char *cluster)
     end(&b);
 }
 
+/* Of what is said of a search as it goes on. */
+static void hear_tables(void *n, const char *line)
+{
+    *(int32_t *)n += strstr(line, " tables") != NULL;
+}
+
+/* A few layers on several stages do not fold: prices and potentials have
+ * nothing to press, and tables are for attempts. */
+static void test_unfolded(void)
+{
+    bench b;
+    int32_t tables = 0;
+    begin(&b, "zoo:gpt,layers=4,hidden=256,heads=8,vocab=512,seq=64",
+          "32x8:a100-sxm4-80g");
+    b.problem.ranking = NULL;
+    b.problem.progress = hear_tables;
+    b.problem.progress_ctx = &tables;
+    const search_result r = answer(&b);
+    int32_t solved = 0;
+    for (int32_t k = 0; k < r.n_configs; k++)
+        solved += isfinite(r.configs[k].iteration_s);
+    printf("# %d tables, %d solved of %d\n", tables, solved, r.n_configs);
+    tap_ok(solved > 0 && tables <= solved,
+           "tables are made for what is attempted");
+    end(&b);
+}
+
 static void test_limit(void)
 {
     bench b;
@@ -343,6 +371,7 @@ int main(void)
     test_plans("zoo:gpt,layers=2,hidden=256,heads=4,vocab=512,seq=64",
                "2x4:a100-sxm4-80g");
     test_plans("zoo:mlp,layers=4,hidden=256", "1x8:v100-sxm2-16g");
+    test_unfolded();
     test_limit();
     test_front("zoo:gpt,layers=2,hidden=64,heads=4,vocab=256,seq=32",
                "1x4:cpu");

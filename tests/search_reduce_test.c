@@ -7,6 +7,8 @@
 #include "base/hash.h"
 #include "tap.h"
 
+#include <string.h>
+
 enum { NETS = 600, SUBSETS = 6, MAX_NODES = 7, MAX_VALUES = 4 };
 enum { MAX_LOADS = 3, STEPS = 6 };
 
@@ -279,6 +281,43 @@ static void compare(uint64_t seed)
         tap_ok(t.values[k] >= t.values[SEARCH_N_REDUCTIONS],
                "%s: no less is left than by all", name[k]);
     }
+}
+
+/* Where only a bound that reaches a cutoff is wanted, what a sweep proves ends
+ * it, and no bound is above the least. */
+static void prove_soon(uint64_t seed)
+{
+    int asked = 0, soon = 0, untrue = 0, missed = 0;
+    for (int i = 0; i < NETS; i++) {
+        fs_arena *arena = fs_arena_create();
+        uint64_t rng = fs_mix(seed + 11000 + (uint64_t)i);
+        int32_t value[MAX_NODES];
+        drawn net;
+        draw(&rng, &net);
+        memset(net.loads, 0, sizeof net.loads);
+        const double wanted = least(make(&net, arena), INT64_MAX, value);
+        const double cutoff = wanted * (0.5 + 0.6 * fs_rand_unit(&rng));
+        const search_effort effort = {
+            .deadline = fs_deadline_at((fs_end){INT64_MAX, NULL}, NULL),
+            .sweeps = 50,
+            .cutoff = cutoff,
+            .without = SEARCH_REDUCE_ALL & ~(uint32_t)SEARCH_ARCS,
+            .proves = true};
+        search_minimum min;
+        if (isfinite(wanted)) {
+            search_cfn_minimise(make(&net, arena), &effort, arena, &min);
+            asked++;
+            soon += isinf(min.cost) && search_proven(min.bound, cutoff);
+            untrue += min.bound > wanted + 1e-9 * (1 + fabs(wanted));
+            missed += !search_proven(min.bound, fmin(cutoff, wanted)) &&
+                      !same(min.bound, fmin(cutoff, wanted));
+        }
+        fs_arena_destroy(arena);
+    }
+    printf("# %d networks, %d by a sweep alone\n", asked, soon);
+    tap_ok(3 * soon > asked, "a sweep alone proves much");
+    tap_equal_int(untrue, 0, "and no more than is so");
+    tap_equal_int(missed, 0, "what it does not is found by the rest");
 }
 
 /* Costs of nodes, and of one pair of them, that are known later. */
@@ -591,6 +630,7 @@ int main(void)
     uint64_t seed = tap_seed(20261123);
     compare(seed);
     products(seed);
+    prove_soon(seed);
     stay(seed);
     grow(seed);
     equal_parts(seed);

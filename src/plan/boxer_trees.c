@@ -143,7 +143,7 @@ static const uint32_t *list_rows(path_walk *walk)
 
     if (*walk->rows != NULL)
         return *walk->rows;
-    *walk->rows = fs_new(walk->kept, uint32_t, n *n);
+    *walk->rows = fs_new(walk->kept, uint32_t, n * n);
     for (int32_t f = 0; f < n; f++)
         for (int32_t t = 0; t < n; t++)
             (*walk->rows)[f * n + t] =

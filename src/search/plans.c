@@ -167,8 +167,7 @@ static open_list list_open(search_level0 *z)
         search_candidate *c = z->all.at[k];
         if (find_offer(z, c) == z->offers.n && !search_narrowed(c) &&
             (!c->part || c->solved))
-            list.at[list.n++] =
-                (open_one){.c = c, .least_s = search_bound(c)};
+            list.at[list.n++] = (open_one){.c = c, .least_s = search_bound(c)};
     }
     return list;
 }

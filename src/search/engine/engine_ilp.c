@@ -57,9 +57,9 @@ typedef struct ilp {
     double within_cost;
     int32_t idle; /* rounds that brought little beyond the cutoff */
     bool memory_binds, open;
-    bool proves; /* a bound, no plan, */
+    bool proves;  /* a bound, no plan, */
     bool presses; /* nor prices of what it does not reach */
-    bool fitted; /* a plan was found stage by stage */
+    bool fitted;  /* a plan was found stage by stage */
 } ilp;
 
 /* Better than all so far? */

@@ -590,11 +590,11 @@ static int64_t least_bytes(const limit_part *part, int32_t *value,
                            fs_arena *arena)
 {
     int64_t steps = 0;
-    search_effort effort = {
-        .deadline = fs_deadline_after(FS_STEPS_PER_S, &steps,
-                                      (fs_end){INT64_MAX, NULL}),
-        .sweeps = 50,
-        .cutoff = INFINITY};
+    search_effort effort = {.deadline =
+                                fs_deadline_after(FS_STEPS_PER_S, &steps,
+                                                  (fs_end){INT64_MAX, NULL}),
+                            .sweeps = 50,
+                            .cutoff = INFINITY};
     search_minimum min;
     search_cfn_minimise(loaded(part, arena), &effort, arena, &min);
     for (int32_t k = 0; k < part->n && isfinite(min.cost); k++)
