@@ -25,7 +25,7 @@
  * for a proof may take so much more, and some where that was little. */
 enum { SPARE = 2, LOOKS = 4, FEW_PRICES = 1 };
 /* Plans say what is of interest, bounds do not: these wait for no other. */
-enum { AT_ONCE = 8, SOLVED_AT_ONCE = 2 };
+enum { AT_ONCE = 4, SOLVED_AT_ONCE = 2 };
 #define MORE_WORK 0.25
 #define LEAST_WORK_S 0.25
 
