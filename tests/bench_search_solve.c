@@ -4,7 +4,22 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
+
+/* What the networks are to come to (in 60 s; `near` those of which more is
+ * wanted); of those that nobody else solved a solution. */
+static void judge(const char *name, double cost, double over, double gap,
+                  double seconds)
+{
+    const bool near = strcmp(name, "B") == 0 || strcmp(name, "G") == 0;
+    bench_verdict v = {{0}};
+    bench_must(&v, isfinite(cost), "feasible");
+    bench_must(&v, !isfinite(over) || over <= (near ? 0.005 : 0.02), "cost");
+    bench_must(&v, !isfinite(over) || seconds <= (near ? 10 : 60), "seconds");
+    bench_must(&v, !near || gap <= 0.005, "gap");
+    bench_tell(&v);
+}
 
 /* NAN: no other cost is known. */
 static void solve(const char *path, const char *name, double best)
@@ -21,6 +36,7 @@ static void solve(const char *path, const char *name, double best)
     bench_cell("%.2f", bench_figure(answer, "solve_s"));
     bench_cell("%.2f", r.cpu_s);
     bench_cell("%.0f", r.megabytes);
+    judge(name, cost, cost / best - 1, r.gap, bench_figure(answer, "solve_s"));
     printf("\n");
     fflush(stdout);
     json_decref(answer);
@@ -31,7 +47,8 @@ static void solve(const char *path, const char *name, double best)
 static void solve_drawn(void)
 {
     enum { NODES = 65000, DRAWS = 2 };
-    const char *path = bench_scratch("drawn.json");
+    char path[1200]; /* an answer has a path of its own */
+    snprintf(path, sizeof path, "%s", bench_scratch("drawn.json"));
     for (uint64_t seed = 1; seed <= DRAWS; seed++) {
         char name[40];
         snprintf(name, sizeof name, "drawn %d", (int)seed);
@@ -51,9 +68,11 @@ void bench_solve(void)
     if (!file)
         return;
     bench_table("Public cost networks (`solve`)",
-                "Best known costs are those of best_known.csv.",
+                "Best known costs are those of best_known.csv. Target: B and G "
+                "within 0.5 % in 10 s, proven to 0.5 %; others within 2 % in "
+                "60 s.",
                 "| network | nodes | left | cost | over best known % | bound | "
-                "gap % | s | CPU s | MB |");
+                "gap % | s | CPU s | MB | verdict |");
     while (fgets(line, sizeof line, file)) {
         char name[20];
         double best;

@@ -286,6 +286,24 @@ static void test_refusals(void)
     }
 }
 
+/* A whole step below the last plan there is nothing; half a step below there
+ * may be. */
+static void test_floor(void)
+{
+    cli_answer *a = cli("search zoo:mlp,hidden=512,in=256 --cluster 1x4:l4 "
+                        "--batch 64 --work-limit 4 --pareto -o \"$D/p.json\" "
+                        "--json");
+    const json_t *list = json_object_get(a->json, "pareto"), *row, *last = NULL;
+    size_t i;
+    json_array_foreach(list, i, row) if (json_object_get(row, "limit_bytes"))
+        last = row;
+    const double end =
+        real_of(json_object_get(a->json, "pareto_end"), "limit_bytes");
+    tap_ok(a->status == 0 && last && end > 0.9 * real_of(last, "peak_bytes"),
+           "nothing within %.0f bytes, a plan within %.0f", end,
+           last ? real_of(last, "peak_bytes") : 0);
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_front_test");
@@ -295,6 +313,7 @@ int main(void)
     test_within("--overlap");
     test_keep();
     test_fronts();
+    test_floor();
     test_pick();
     test_inherited();
     test_different("", 8);

@@ -11,6 +11,9 @@
 
 /* Of the last plan's memory. */
 #define NEXT_LIMIT 0.8
+/* Nothing is looked for between what fits and what does not once they are as
+ * near as this share of what fits. */
+#define NEAR_FLOOR 0.02
 
 /* A search may take so much longer than its work should. */
 #define SLOW 2
@@ -115,6 +118,19 @@ static fs_status descend(const search_problem *one, fs_arena *arena,
     return FS_NO;
 }
 
+/* Where a whole step down finds nothing, half of what is left; 0: no more. */
+static int64_t next_limit(const search_front *front)
+{
+    const int64_t peak = front->points[front->n - 1].peak_bytes;
+    const int64_t step = (int64_t)(NEXT_LIMIT * (double)peak);
+    const int64_t floor = front->end_bytes; /* 0: not known */
+    if (step > floor)
+        return step;
+    if ((double)(peak - floor) < NEAR_FLOOR * (double)peak)
+        return 0;
+    return floor + (peak - floor) / 2;
+}
+
 static bool is_over(const search_problem *problem, const fs_end *end)
 {
     return fs_end_reached(end) || (problem->stop && atomic_load(problem->stop));
@@ -136,11 +152,12 @@ fs_status search_front_run(const search_problem *problem,
     one.most_steps = search_most_steps(problem) / most;
     one.time_limit_s = SLOW * limit_s / most;
     for (int32_t k = 1; k < most && !is_over(problem, &end); k++) {
-        const search_front_point *last = &out->points[out->n - 1];
-        one.memory_bytes = (int64_t)(NEXT_LIMIT * (double)last->peak_bytes);
+        one.memory_bytes = next_limit(out);
+        if (one.memory_bytes == 0)
+            break;
         const fs_status status = descend(&one, arena, err, out);
-        if (status != FS_OK)
-            return status == FS_NO ? FS_OK : status;
+        if (status != FS_OK && status != FS_NO)
+            return status;
     }
     return FS_OK;
 }

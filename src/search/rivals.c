@@ -165,12 +165,13 @@ static void try_without_limit(search_level0 *z, double most_steps)
 /* Where little is proven of other cuts a plan may be worse than what a worse
  * one would have led to: who asks for no more of a gap than is usual is not to
  * have one worse than a rival's. */
-static bool may_know_cuts(const search_level0 *z)
+static bool may_know_cuts(search_level0 *z)
 {
     static const search_problem usual; /* of no gap */
     const search_problem *p = z->problem;
     return p->start && !p->rounds && !p->outgrown && z->kept.from &&
-           search_wants_cuts(z) && z->asked->gap <= search_first_gap(&usual) &&
+           search_wants_cuts(z) && !search_over(z) &&
+           z->asked->gap <= search_first_gap(&usual) &&
            search_every_cut_open(z, search_near(z->kept.cost_s, MUCH_GAP));
 }
 
@@ -225,16 +226,18 @@ void search_start_uneven(search_level0 *z)
         try_rival(z, UNEVEN, most);
 }
 
-/* Each has as much work as the search. */
+/* As much work as was done for each. */
+static double part_of(const search_level0 *z, double done)
+{
+    return fmin(done, (double)(z->most_steps - search_steps(z)));
+}
+
 bool search_ask_rivals(search_level0 *z)
 {
     const double best_s = z->kept.cost_s, done = (double)search_steps(z);
     if (z->memory_decides && may_know_cuts(z))
-        try_without_limit(
-            z, fmin(done, (double)(z->most_steps - search_steps(z))));
-    for (int32_t k = 0; k < N_RIVALS && may_know_cuts(z) && !search_over(z);
-         k++)
-        try_rival(z, rivals[k],
-                  fmin(done, (double)(z->most_steps - search_steps(z))));
+        try_without_limit(z, part_of(z, done));
+    for (int32_t k = 0; k < N_RIVALS && may_know_cuts(z); k++)
+        try_rival(z, rivals[k], part_of(z, done));
     return z->kept.cost_s < best_s;
 }
