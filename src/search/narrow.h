@@ -19,6 +19,8 @@ void search_keep_found(search_level0 *z, search_candidate *from,
 fs_status search_try_rivals(search_level0 *z, fs_err *err);
 /* And one to begin with, where memory refused plans. */
 void search_start_uneven(search_level0 *z);
+/* The usual space, where a wider one is asked for. */
+void search_start_usual(search_level0 *z);
 /* The cut of the best plan, where nothing is proven of it yet. */
 fs_status search_prove_best_cut(search_level0 *z, fs_err *err);
 /* Keeps the best plan, if it fits; else it is as if it had not been found. */

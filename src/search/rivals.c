@@ -226,6 +226,38 @@ void search_start_uneven(search_level0 *z)
         try_rival(z, UNEVEN, most);
 }
 
+/* A wider space takes so much longer that its best plan may be worse than what
+ * the usual one in it has: that is searched first, for this part of the work
+ * and of the time. */
+#define USUAL_PART 0.3
+#define USUAL_PROOF 0.01
+enum { USUAL_AXES = 2 };
+
+void search_start_usual(search_level0 *z)
+{
+    const search_problem *p = z->problem;
+    const bool deep = p->depths && p->n_schedules > 0 && p->depths[0] > 1;
+    search_problem one = search_part_of(z);
+    search_result found = {0};
+    if ((p->max_mesh_axes <= USUAL_AXES && p->n_schedules < 2) || deep ||
+        p->fix_mesh.n > USUAL_AXES || p->stage_mesh || p->rounds ||
+        z->engine != search_ilp || search_over(z))
+        return;
+    const fs_end end = fs_end_share(&z->end, USUAL_PART);
+    one.start = p->start;
+    one.recut = p->recut;
+    one.progress = p->progress;
+    one.max_mesh_axes = USUAL_AXES;
+    one.gap = fmax(p->gap, USUAL_PROOF);
+    one.most_steps = USUAL_PART * search_most_steps(p);
+    one.end = &end;
+    if (!search_run_part(z, &one, &found))
+        return;
+    z->refused |= found.memory_decides;
+    take_found(z, &found, true);
+    z->first_s = found.first_s;
+}
+
 /* As much work as was done for each. */
 static double part_of(const search_level0 *z, double done)
 {

@@ -192,6 +192,7 @@ void search_start(search_level0 *z)
 {
     if (!z->problem->start)
         return;
+    search_start_usual(z);
     const search_order *back = search_order_back(&z->orders);
     const bool first = back && back->number < z->orders.own;
     if (first)
