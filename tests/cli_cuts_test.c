@@ -1,7 +1,7 @@
 /* Other cuts are bounded before they are attempted: most of those that are no
  * better are ruled out without tables of moves, and without an engine. */
 #include "config.h"
-#include "tests/run_cli.h"
+#include "tests/cli_plans.h"
 
 #include <math.h>
 
@@ -71,6 +71,59 @@ static void test_unproven(void)
            100 * number_of(a, "gap"));
 }
 
+static const char *status_of(const cli_answer *a)
+{
+    const char *text = json_string_value(json_object_get(a->json, "status"));
+    return text ? text : "";
+}
+
+/* Within memory, where little is proven of other cuts: no worse than what a
+ * rival finds, and no more is said of it than of the cuts looked at. */
+static void test_open_within(const char *words, const char *rival)
+{
+    const cli_answer *a =
+        cli("search %s --gap 0 --db none -o \"$D/own.json\" --json", words);
+    const double own_s = a->status ? INFINITY : number_of(a, "iteration_s");
+    const bool all = json_is_true(json_object_get(a->json, "every_cut"));
+    tap_ok(all || strcmp(status_of(a), "optimal") != 0, "%s: %s, of %s", words,
+           status_of(a), all ? "every cut" : "the cuts looked at");
+    const cli_answer *b = cli("search %s --engine %s --db none -o "
+                              "\"$D/other.json\" --json",
+                              words, rival);
+    const double rival_s = number_of(b, "iteration_s");
+    tap_ok(own_s <= rival_s * (1 + 1e-12),
+           "it takes %.6g s, no more than %s's %.6g s", own_s, rival, rival_s);
+}
+
+/* What is best of all fits: it is found within its own peak, too. */
+static void test_own_peak(void)
+{
+    const char *words = "zoo:vit,layers=2 --batch 30 --cluster 1x3:l4 "
+                        "--work-limit 20 --db none -o \"$D/own.json\" --json";
+    const cli_answer *a = cli("search %s", words);
+    const double free_s = number_of(a, "iteration_s");
+    const int64_t peak = cli_largest_peak(a);
+    a = cli("search %s --memory %lld", words, (long long)peak);
+    tap_ok(a->status == 0 && number_of(a, "iteration_s") <= 1.001 * free_s,
+           "%.6g s without a limit, %.6g s within its %lld bytes", free_s,
+           number_of(a, "iteration_s"), (long long)peak);
+}
+
+/* A wider space has the usual one in it. */
+static void test_wider(void)
+{
+    double s[2];
+    for (int32_t k = 0; k < 2; k++) {
+        const cli_answer *a =
+            cli("search zoo:bert,layers=4 --cluster 4x4:a100-sxm4-80g --batch "
+                "64 --axes %d --work-limit %d --gap 0.01 --db none -o "
+                "\"$D/wide.json\" --json",
+                k + 2, k ? 8 : 2);
+        s[k] = a->status ? NAN : number_of(a, "iteration_s");
+    }
+    tap_ok(s[1] <= s[0], "three axes: %.6g s, two: %.6g s", s[1], s[0]);
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_cuts_test");
@@ -91,6 +144,12 @@ int main(void)
               "--cluster 2x4:l4 --batch 1");
     test_forgotten();
     test_unproven();
+    test_open_within("zoo:wide_deep,rows=20000,fields=8,hidden=256,layers=3 "
+                     "--batch 255 --cluster 1x5:l4 --memory 4278886 "
+                     "--work-limit 20",
+                     "greedy");
+    test_own_peak();
+    test_wider();
     cli_end_scratch();
     return tap_done();
 }

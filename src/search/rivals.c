@@ -170,6 +170,7 @@ static bool may_know_cuts(search_level0 *z)
     static const search_problem usual; /* of no gap */
     const search_problem *p = z->problem;
     return p->start && !p->rounds && !p->outgrown && z->kept.from &&
+           p->n_schedules < 2 && /* simulation chooses among these */
            search_wants_cuts(z) && !search_over(z) &&
            z->asked->gap <= search_first_gap(&usual) &&
            search_every_cut_open(z, search_near(z->kept.cost_s, MUCH_GAP));
@@ -226,9 +227,9 @@ void search_start_uneven(search_level0 *z)
         try_rival(z, UNEVEN, most);
 }
 
-/* A wider space takes so much longer that its best plan may be worse than what
- * the usual one in it has: that is searched first, for this part of the work
- * and of the time. */
+/* A space of more axes takes so much longer that its best plan may be worse
+ * than what the usual one in it has: that is searched first, for this part of
+ * the work and of the time. */
 #define USUAL_PART 0.3
 #define USUAL_PROOF 0.01
 enum { USUAL_AXES = 2 };
@@ -236,10 +237,9 @@ enum { USUAL_AXES = 2 };
 void search_start_usual(search_level0 *z)
 {
     const search_problem *p = z->problem;
-    const bool deep = p->depths && p->n_schedules > 0 && p->depths[0] > 1;
     search_problem one = search_part_of(z);
     search_result found = {0};
-    if ((p->max_mesh_axes <= USUAL_AXES && p->n_schedules < 2) || deep ||
+    if (p->max_mesh_axes <= USUAL_AXES || p->n_schedules > 1 ||
         p->fix_mesh.n > USUAL_AXES || p->stage_mesh || p->rounds ||
         z->engine != search_ilp || search_over(z))
         return;
@@ -258,9 +258,14 @@ void search_start_usual(search_level0 *z)
     z->first_s = found.first_s;
 }
 
-/* As much work as was done for each. */
+/* As much work as was done for each, or a part of this where no more than the
+ * usual is asked for. */
+#define USUAL_RIVALS_S 6
 static double part_of(const search_level0 *z, double done)
 {
+    const double usual = FS_STEPS_PER_S * USUAL_RIVALS_S / N_RIVALS;
+    if (z->asked->gap >= search_first_gap(z->asked))
+        done = fmin(done, usual);
     return fmin(done, (double)(z->most_steps - search_steps(z)));
 }
 
