@@ -1,0 +1,95 @@
+/* Inside `validate`: a table of measured runs, what each row means to us, what
+ * is predicted of it, and how far off that is. */
+#ifndef FS_CLI_VALIDATE_H
+#define FS_CLI_VALIDATE_H
+
+#include "base/csv.h"
+#include "cli/cli.h"
+#include "search/recipe/recipe.h"
+
+/* A row as it stands. Numbers: 0 where the cell is empty; measured ones NAN. */
+typedef struct validate_row {
+    const char *id, *source, *task, *model, *arch, *gpu, *inter_link, *schedule,
+        *recompute, *precision, *framework, *status, *vpp, *seq_len;
+    int64_t layers, hidden, ffn, heads, kv_heads, vocab, global_batch,
+        micro_batch, grad_accum, gpus, gpu_mem_gb, gpus_per_node, tp, pp, dp,
+        cp, ep, seq_par, zero_stage;
+    double iter_time_s, tokens_per_s, samples_per_s, peak_mem_gb;
+    const char *fault; /* what is no number, NULL */
+} validate_row;
+
+typedef struct validate_table {
+    int32_t n;
+    validate_row *rows;
+} validate_table;
+/* FS_INVALID: no table, or one without the columns that a row cannot be told
+ * without. */
+fs_status validate_read(const char *path, fs_arena *arena, fs_err *err,
+                        validate_table *out);
+
+/* What a row asks: `skip` says why it cannot be asked. */
+typedef struct validate_case {
+    const validate_row *row;
+    const char *skip;
+    const char *model;   /* zoo:.. */
+    const char *cluster; /* 2x8:NAME */
+    double outer_bps;    /* of a node, where the row tells; 0 */
+    int32_t nics;
+    bool tf32; /* products of floats run in tf32 */
+    search_recipe recipe;
+    const char *precision, *recompute, *optimizer;
+    int64_t batch;
+    double measured_s; /* NAN: no time is told */
+    double measured_bytes;
+    bool out_of_memory;  /* is what was measured */
+    const char *assumed; /* what the row does not tell and was taken; "" */
+} validate_case;
+void validate_understand(const validate_row *row, const char *data_dir,
+                         fs_arena *arena, validate_case *out);
+
+typedef struct validate_prediction {
+    const char *failed; /* there is none: why; NULL */
+    double iteration_s, formula_s;
+    int64_t bytes; /* of the fullest device */
+    int64_t limit; /* what it has */
+    double wall_s; /* it took */
+} validate_prediction;
+/* By a plan that is made, lowered and simulated; in the hand's own `c`. */
+void validate_predict(cli *c, const validate_case *t, fs_arena *arena,
+                      validate_prediction *out);
+
+/* ---- scores ---- */
+typedef struct validate_score {
+    const char *source;
+    int32_t rows,
+        stated; /* predicted; and all of the source that tell a time */
+    double mape, worst, bias; /* mean of |error|, largest |error|, mean error */
+    double nearest;           /* mean |error| of the nearest other row; NAN */
+    int32_t n_bytes;          /* rows whose memory is compared */
+    double bytes_mape;
+} validate_score;
+typedef struct validate_group {
+    const char *name; /* of plans of one network on one cluster */
+    int32_t rows;
+    double tau;    /* Kendall's tau-b */
+    double regret; /* measured time of the chosen over the best's, less 1 */
+} validate_group;
+typedef struct validate_scores {
+    int32_t n_sources, n_groups;
+    validate_score *sources;
+    validate_group *groups;
+    double mape;        /* over rows */
+    double source_mape; /* average over sources */
+    double bytes_mape;  /* NAN: no row tells memory */
+    double coverage;    /* rows predicted of those that state a configuration */
+    int32_t verdicts, right; /* of out-of-memory rows */
+} validate_scores;
+/* Error of time: predicted / measured - 1; NAN: none. */
+double validate_error(const validate_case *t, const validate_prediction *p);
+double validate_bytes_error(const validate_case *t,
+                            const validate_prediction *p);
+validate_scores validate_score_all(const validate_case *cases,
+                                   const validate_prediction *predicted,
+                                   int32_t n, fs_arena *arena);
+
+#endif
