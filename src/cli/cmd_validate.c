@@ -16,6 +16,7 @@ enum { WORST_ROWS = 10, MOST_GROUPS = 20 };
 /* What every hand of the crew sees. */
 typedef struct validating {
     cli *c;
+    validate_frameworks frameworks;
     int32_t n, n_asked;
     validate_case *cases;
     validate_prediction *predicted;
@@ -64,7 +65,7 @@ static fs_status pick_rows(cli *c, const validate_table *table, validating *v)
         if (source && regexec(&wanted, row->source, 0, NULL, 0) != 0)
             continue;
         validate_case *t = &v->cases[v->n];
-        validate_understand(row, c->data_dir, c->arena, t);
+        validate_understand(row, c->data_dir, &v->frameworks, c->arena, t);
         if (!t->skip)
             v->asked[v->n_asked++] = v->n;
         v->n++;
@@ -127,6 +128,10 @@ static const char *why_not(const validating *v, int32_t i)
     return v->cases[i].skip ? v->cases[i].skip : v->predicted[i].failed;
 }
 
+static const char *const part_names[VALIDATE_PARTS] = {
+    "products",    "attention", "rest", "updates",
+    "collectives", "per_step",  "moves"};
+
 static json_t *detail_json(const validating *v, int32_t i)
 {
     const validate_case *t = &v->cases[i];
@@ -146,6 +151,10 @@ static json_t *detail_json(const validating *v, int32_t i)
     json_object_set_new(row, "cluster", fs_json_string(t->cluster));
     json_object_set_new(row, "assumed", fs_json_string(t->assumed));
     json_object_set_new(row, "wall_s", json_real(p->wall_s));
+    json_t *parts = json_object();
+    for (int k = 0; k < VALIDATE_PARTS; k++)
+        json_object_set_new(parts, part_names[k], json_real(p->part_s[k]));
+    json_object_set_new(row, "parts", parts);
     return row;
 }
 
@@ -323,6 +332,8 @@ fs_status cli_cmd_validate(cli *c)
                        "validate wants one FILE.csv of measured runs");
     FS_TRY(validate_read(c->args.operands[0], c->arena, &c->err, &table));
     validating v = {.c = c};
+    FS_TRY(validate_open_frameworks(c->data_dir, c->arena, &c->err,
+                                    &v.frameworks));
     FS_TRY(pick_rows(c, &table, &v));
     FS_TRY(cli_begin(c, NULL, NULL));
     predict_all(&v);

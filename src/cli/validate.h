@@ -5,6 +5,7 @@
 
 #include "base/csv.h"
 #include "cli/cli.h"
+#include "cost/framework.h"
 #include "search/recipe/recipe.h"
 
 /* A row as it stands. Numbers: 0 where the cell is empty; measured ones NAN. */
@@ -37,6 +38,7 @@ typedef struct validate_case {
     int32_t nics;
     bool tf32; /* products of floats run in tf32 */
     search_recipe recipe;
+    const cost_framework *framework; /* NULL: as our runtime would run it */
     const char *precision, *recompute, *optimizer;
     int64_t batch;
     double measured_s; /* NAN: no time is told */
@@ -44,12 +46,33 @@ typedef struct validate_case {
     bool out_of_memory;  /* is what was measured */
     const char *assumed; /* what the row does not tell and was taken; "" */
 } validate_case;
+/* All of the data folder. */
+typedef struct validate_frameworks {
+    int32_t n;
+    cost_framework *at;
+} validate_frameworks;
+fs_status validate_open_frameworks(const char *data_dir, fs_arena *arena,
+                                   fs_err *err, validate_frameworks *out);
 void validate_understand(const validate_row *row, const char *data_dir,
-                         fs_arena *arena, validate_case *out);
+                         const validate_frameworks *frameworks, fs_arena *arena,
+                         validate_case *out);
+
+/* Where a step's time goes, on the devices that have most to do. */
+typedef enum validate_part {
+    VALIDATE_PRODUCTS, /* of matrices, convolutions */
+    VALIDATE_ATTENTION,
+    VALIDATE_REST, /* of forward and backward passes */
+    VALIDATE_UPDATES,
+    VALIDATE_COLLECTIVES, /* per micro-batch */
+    VALIDATE_PER_STEP,    /* collectives per step */
+    VALIDATE_MOVES,       /* between stages */
+    VALIDATE_PARTS
+} validate_part;
 
 typedef struct validate_prediction {
     const char *failed; /* there is none: why; NULL */
     double iteration_s, formula_s;
+    double part_s[VALIDATE_PARTS];
     int64_t bytes; /* of the fullest device */
     int64_t limit; /* what it has */
     double wall_s; /* it took */

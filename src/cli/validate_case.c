@@ -127,10 +127,15 @@ static bool take_named(reader *r)
 
 static int64_t vocab_of(reader *r, int64_t usual)
 {
-    if (r->row->vocab > 0)
-        return r->row->vocab;
-    assume(r, "vocab %lld", (long long)usual);
-    return usual;
+    const cost_framework *f = r->out->framework;
+    const int64_t multiple =
+        f ? f->vocab_multiple * (r->row->tp > 0 ? r->row->tp : 1) : 1;
+    int64_t vocab = r->row->vocab;
+    if (vocab <= 0) {
+        assume(r, "vocab %lld", (long long)usual);
+        vocab = usual;
+    }
+    return (vocab + multiple - 1) / multiple * multiple;
 }
 
 static bool take_transformer(reader *r, const char *family)
@@ -378,15 +383,51 @@ static bool take_recompute(reader *r)
     return true;
 }
 
-void validate_understand(const validate_row *row, const char *data_dir,
-                         fs_arena *arena, validate_case *out)
+/* ---- the framework ---- */
+
+fs_status validate_open_frameworks(const char *data_dir, fs_arena *arena,
+                                   fs_err *err, validate_frameworks *out)
 {
-    *out = (validate_case){.row = row,
-                           .recipe = search_recipe_free(),
-                           .measured_s = NAN,
-                           .measured_bytes = NAN,
-                           .optimizer = "adam",
-                           .assumed = ""};
+    const char *folder = fs_printf(arena, "%s/frameworks", data_dir);
+    const hw_names names = hw_device_names(folder, arena);
+    out->n = names.n;
+    out->at = fs_new(arena, cost_framework, names.n);
+    for (int32_t k = 0; k < names.n; k++)
+        FS_TRY(cost_framework_read(
+            fs_printf(arena, "%s/%s.json", folder, names.at[k]), arena, err,
+            &out->at[k]));
+    return FS_OK;
+}
+
+/* Whose longest word is in the text. */
+static const cost_framework *framework_of(const validate_frameworks *all,
+                                          const char *text)
+{
+    const cost_framework *found = NULL;
+    size_t longest = 0;
+    for (int32_t i = 0; i < all->n; i++)
+        for (int32_t k = 0; k < all->at[i].n_matches; k++) {
+            const char *word = all->at[i].matches[k];
+            if (strlen(word) > longest && has(text, word)) {
+                longest = strlen(word);
+                found = &all->at[i];
+            }
+        }
+    return found;
+}
+
+void validate_understand(const validate_row *row, const char *data_dir,
+                         const validate_frameworks *frameworks, fs_arena *arena,
+                         validate_case *out)
+{
+    *out =
+        (validate_case){.row = row,
+                        .recipe = search_recipe_free(),
+                        .measured_s = NAN,
+                        .measured_bytes = NAN,
+                        .optimizer = "adam",
+                        .assumed = "",
+                        .framework = framework_of(frameworks, row->framework)};
     reader r = {row, data_dir, arena, out, {.arena = arena}};
     if (take_measured(&r) && take_model(&r) && take_cluster(&r) &&
         take_degrees(&r) && take_batches(&r) && take_schedule(&r) &&

@@ -7,6 +7,7 @@
 #include "cli/predict.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Room for any plan: whether it fits is an answer here, no condition. */
 static const double any_bytes = 0x1p50;
@@ -30,17 +31,73 @@ static fs_status open_cluster(cli *c, const validate_case *t, hw_cluster **out,
     return FS_OK;
 }
 
+typedef struct asked {
+    const validate_case *t;
+    validate_prediction *out;
+} asked;
+
+static validate_part part_of(const ir_graph *graph, const plan_task *task)
+{
+    const bool per_step = task->phase == PLAN_BEGIN || task->phase == PLAN_END;
+    if (task->kind == PLAN_SEND || task->kind == PLAN_RECV)
+        return VALIDATE_MOVES;
+    if (task->kind == PLAN_BOX && task->comm >= 0)
+        return per_step ? VALIDATE_PER_STEP : VALIDATE_COLLECTIVES;
+    if (per_step)
+        return VALIDATE_UPDATES;
+    if (task->kind != PLAN_COMPUTE)
+        return VALIDATE_REST;
+    const ir_op_kind op = graph->nodes.at[task->node].op;
+    return op == IR_OP_attention || op == IR_OP_attention_grad
+               ? VALIDATE_ATTENTION
+           : ir_op_is_dense(op) ? VALIDATE_PRODUCTS
+                                : VALIDATE_REST;
+}
+
+/* Of the role with most. */
+static void sum_parts(const cli_plan *p, const plan_timing *timing,
+                      double part_s[VALIDATE_PARTS])
+{
+    double most = 0;
+    for (int32_t r = 0; r < p->plan->n_roles; r++) {
+        const plan_role *role = &p->plan->roles[r];
+        double part[VALIDATE_PARTS] = {0}, sum = 0;
+        for (int32_t i = 0; i < role->n_tasks; i++) {
+            const plan_phase phase = role->tasks[i].phase;
+            const bool once = phase == PLAN_BEGIN || phase == PLAN_END;
+            const double s = timing->demand[r][i].total_s *
+                             (once ? 1 : p->plan->micro_batches);
+            part[part_of(p->model.graph, &role->tasks[i])] += s;
+            sum += s;
+        }
+        if (sum <= most)
+            continue;
+        most = sum;
+        memcpy(part_s, part, sizeof part);
+    }
+}
+
 /* Bytes are those that are live at once: where they lie is the framework's. */
 static fs_status use(cli *c, const cli_plan *p, double formula_s, void *ctx)
 {
-    validate_prediction *out = ctx;
+    asked *a = ctx;
+    validate_prediction *out = a->out;
+    const cost_framework *f = a->t->framework;
     sim_result sim;
-    FS_TRY(cli_predict(c, p, NULL, &sim));
+    plan_timing *timing =
+        f ? cost_timing_under(f, p->cost, p->model.graph, p->plan, c->arena)
+          : cost_timing(p->cost, p->model.graph, p->plan, c->arena);
+    sim_options options = {.steps = CLI_SIM_STEPS, .straggler = 1.0};
+    FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, timing, &options,
+                   c->arena, &c->err, &sim));
     out->iteration_s = sim.iteration_s;
+    sum_parts(p, timing, out->part_s);
     out->formula_s = formula_s;
     for (int32_t r = 0; r < p->plan->n_roles; r++)
         if (p->plan->roles[r].bound_bytes > out->bytes)
             out->bytes = p->plan->roles[r].bound_bytes;
+    if (f)
+        out->bytes = cost_framework_bytes(f, out->bytes);
     return FS_OK;
 }
 
@@ -54,7 +111,9 @@ static fs_status predict(cli *c, const validate_case *t,
     origin.recompute = t->recompute;
     origin.optimizer = t->optimizer;
     FS_TRY(open_cluster(c, t, &cluster, &out->limit));
-    return cli_plan_unwritten(c, &origin, &t->recipe, cluster, use, out);
+    c->args.overlap = t->framework && t->framework->overlaps;
+    asked a = {t, out};
+    return cli_plan_unwritten(c, &origin, &t->recipe, cluster, use, &a);
 }
 
 void validate_predict(cli *c, const validate_case *t, fs_arena *arena,

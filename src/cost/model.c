@@ -203,19 +203,24 @@ static plan_demand measured(const hw_device *device, point_range points,
     return out;
 }
 
+/* `tiled`: the work is that of a piece, whose product is known. */
 static plan_demand roofline(const hw_device *device, ir_op_kind op,
-                            const ir_work *work)
+                            const ir_work *work, bool tiled)
 {
     double rate = work->narrow == IR_F32
                       ? hw_device_flops(device)
                       : hw_device_narrow_flops(device, work->narrow == IR_BF16);
     double bytes = bytes_moved(device, work);
-    if (ir_op_is_dense(op))
+    const bool dense = ir_op_is_dense(op);
+    if (dense)
         rate *= device->matmul_efficiency;
     plan_demand out = {
         .launch_s = device->launch_s,
         .compute_s = rate > 0 ? (double)work->flop / rate : 0,
         .memory_s = bytes / (device->memory_bps * device->memory_efficiency)};
+    if (dense && tiled && device->units && work->product.groups)
+        out.compute_s = fmax(
+            out.compute_s, cost_product_seconds(device, &work->product, rate));
     out.total_s = out.launch_s + fmax(out.compute_s, out.memory_s);
     return out;
 }
@@ -264,7 +269,7 @@ plan_demand cost_op_on(const cost_model *model, int32_t g,
     ir_node_flow(piece->graph, piece->node, piece->sig, piece->mesh, &work);
     if (widens(&group->device, &work)) /* what floats are copied to */
         work.scratch_bytes = cost_widened_scratch(model, piece);
-    plan_demand demand = !points.n ? roofline(&group->device, op, &work)
+    plan_demand demand = !points.n ? roofline(&group->device, op, &work, true)
                          : piece->node->chain
                              ? measured_chain(model, g, piece, &work)
                              : measured(&group->device, points, op, &work);
@@ -289,7 +294,7 @@ double cost_share_least(const cost_model *model, const ir_node *node,
         const hw_device *device = &model->cluster->groups[g].device;
         const point_range points = model->points[g][node->op];
         const plan_demand demand =
-            !points.n     ? roofline(device, node->op, &alone)
+            !points.n     ? roofline(device, node->op, &alone, false)
             : node->chain ? (plan_demand){.total_s = device->launch_s}
                           : measured(device, points, node->op, &alone);
         least = fmin(least, demand.total_s);

@@ -61,6 +61,9 @@ typedef struct cost_piece {
 } cost_piece;
 plan_demand cost_op_on(const cost_model *model, int32_t g,
                        const cost_piece *piece);
+/* Of a product at `flops` when all processors are busy (product.c). */
+double cost_product_seconds(const hw_device *device, const ir_product *p,
+                            double flops);
 /* Of a node of 16-bit floats where these are widened (widen.c). */
 int64_t cost_widened_scratch(const cost_model *model, const cost_piece *piece);
 /* The group whose devices set the pace of a stage's ops (pace.c). */

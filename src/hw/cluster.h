@@ -37,6 +37,9 @@ typedef struct hw_device {
     double matmul_efficiency; /* measured best / nominal, in (0, 1] */
     double memory_efficiency; /* likewise for memory_bps */
     double launch_s;          /* fixed cost of one op */
+    int32_t units;     /* processors that take tiles of a product, each one at
+                          a time; 0: products are not done in tiles */
+    double ramp_depth; /* a tile takes as if it were deeper by this */
     const char *source;       /* where the figures come from */
     double usd_per_h;         /* what it costs, with its share of a node; 0: no
                                  price is known. No figure of the machine */
