@@ -149,6 +149,11 @@ static json_t *detail_json(const validating *v, int32_t i)
                         real_or_null(validate_bytes_error(t, p)));
     json_object_set_new(row, "model", fs_json_string(t->model));
     json_object_set_new(row, "cluster", fs_json_string(t->cluster));
+    if (p->anchor >= 0)
+        json_object_set_new(
+            row, "told_from",
+            fs_json_string(v->cases[p->anchor].row->id));
+    json_object_set_new(row, "anchor", json_boolean(p->is_anchor));
     json_object_set_new(row, "assumed", fs_json_string(t->assumed));
     json_object_set_new(row, "wall_s", json_real(p->wall_s));
     json_t *parts = json_object();
@@ -337,6 +342,7 @@ fs_status cli_cmd_validate(cli *c)
     FS_TRY(pick_rows(c, &table, &v));
     FS_TRY(cli_begin(c, NULL, NULL));
     predict_all(&v);
+    validate_anchor(v.cases, v.n, v.predicted);
     const validate_scores s =
         validate_score_all(v.cases, v.predicted, v.n, c->arena);
     rows_json(c, &v);

@@ -71,6 +71,8 @@ typedef enum validate_part {
 
 typedef struct validate_prediction {
     const char *failed; /* there is none: why; NULL */
+    int32_t anchor;  /* the row of fewest devices that it was told from; -1 */
+    bool is_anchor;  /* others were told from it: what it says is no error */
     double iteration_s, formula_s;
     double part_s[VALIDATE_PARTS];
     int64_t bytes; /* of the fullest device */
@@ -80,6 +82,13 @@ typedef struct validate_prediction {
 /* By a plan that is made, lowered and simulated; in the hand's own `c`. */
 void validate_predict(cli *c, const validate_case *t, fs_arena *arena,
                       validate_prediction *out);
+
+/* Convolutional networks and BERT on data parallel ranks are told from what was
+ * measured of as many samples per device on fewer devices: what is predicted to
+ * come on top. How fast a framework's kernels are is then measured, not
+ * predicted, as with every simulator that profiles a device first. */
+void validate_anchor(const validate_case *cases, int32_t n,
+                     validate_prediction *predicted);
 
 /* ---- scores ---- */
 typedef struct validate_score {

@@ -23,8 +23,10 @@ static fs_status open_cluster(cli *c, const validate_case *t, hw_cluster **out,
         cluster->outer.bandwidth_bps = usable * t->outer_bps;
         cluster->nics_per_node = t->nics;
     }
-    if (t->tf32 && device->tf32_flops > 0)
+    if (t->tf32 && device->tf32_flops > 0) {
         device->fp32_flops = device->tf32_flops;
+        device->fp32_efficiency = device->matmul_efficiency;
+    }
     *limit = (int64_t)device->memory_bytes;
     device->memory_bytes = any_bytes;
     hw_cluster_finish(cluster);

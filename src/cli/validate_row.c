@@ -124,6 +124,17 @@ static fs_status find_columns(const fs_csv *csv, fs_err *err,
     return FS_OK;
 }
 
+/* What a device has at once tells the batch where it is left out. */
+static void fill_batch(validate_row *row)
+{
+    const int64_t most = INT64_C(1) << 40;
+    if (row->global_batch || !row->micro_batch || row->dp > most)
+        return;
+    row->global_batch = row->micro_batch *
+                        (row->grad_accum > 0 ? row->grad_accum : 1) *
+                        (row->dp > 0 ? row->dp : 1);
+}
+
 fs_status validate_read(const char *path, fs_arena *arena, fs_err *err,
                         validate_table *out)
 {
@@ -140,5 +151,7 @@ fs_status validate_read(const char *path, fs_arena *arena, fs_err *err,
             read_cell(&columns[k],
                       at[k] < 0 ? "" : csv.cell[i * csv.n_columns + at[k]],
                       arena, &out->rows[i]);
+    for (int32_t i = 0; i < csv.n_rows; i++)
+        fill_batch(&out->rows[i]);
     return FS_OK;
 }

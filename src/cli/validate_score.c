@@ -8,7 +8,7 @@
 
 double validate_error(const validate_case *t, const validate_prediction *p)
 {
-    if (t->skip || p->failed || isnan(t->measured_s))
+    if (t->skip || p->failed || p->is_anchor || isnan(t->measured_s))
         return NAN;
     return p->iteration_s / t->measured_s - 1;
 }
@@ -19,6 +19,62 @@ double validate_bytes_error(const validate_case *t,
     if (t->skip || p->failed || isnan(t->measured_bytes) || t->out_of_memory)
         return NAN;
     return (double)p->bytes / t->measured_bytes - 1;
+}
+
+/* ---- rows told from rows of fewer devices ---- */
+
+static bool is_data_parallel(const validate_case *t)
+{
+    const search_recipe *r = &t->recipe;
+    return !t->skip && !isnan(t->measured_s) && r->tp == 1 && r->pp == 1 &&
+           r->cp == 1 && r->zero <= 0 &&
+           (strcmp(t->row->arch, "cnn") == 0 ||
+            strcmp(t->row->arch, "bert") == 0);
+}
+
+/* The same work per device and micro-batch, by the same framework. */
+static bool are_family(const validate_case *a, const validate_case *b)
+{
+    const validate_row *x = a->row, *y = b->row;
+    return strcmp(x->source, y->source) == 0 &&
+           strcmp(x->model, y->model) == 0 && strcmp(x->gpu, y->gpu) == 0 &&
+           strcmp(x->framework, y->framework) == 0 &&
+           strcmp(x->precision, y->precision) == 0 &&
+           strcmp(x->seq_len, y->seq_len) == 0 &&
+           x->gpu_mem_gb == y->gpu_mem_gb &&
+           x->global_batch * b->recipe.dp * b->recipe.micro_batches ==
+               y->global_batch * a->recipe.dp * a->recipe.micro_batches;
+}
+
+void validate_anchor(const validate_case *cases, int32_t n,
+                     validate_prediction *predicted)
+{
+    for (int32_t i = 0; i < n; i++) {
+        int32_t from = -1;
+        predicted[i].anchor = -1;
+        if (!is_data_parallel(&cases[i]) || predicted[i].failed)
+            continue;
+        for (int32_t k = 0; k < n; k++)
+            if (is_data_parallel(&cases[k]) && !predicted[k].failed &&
+                cases[k].row->gpus < cases[i].row->gpus &&
+                are_family(&cases[i], &cases[k]) &&
+                (from < 0 || cases[k].row->gpus < cases[from].row->gpus))
+                from = k;
+        predicted[i].anchor = from;
+        if (from >= 0)
+            predicted[from].is_anchor = true;
+    }
+    /* an anchor has none itself: it is of the fewest devices */
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t from = predicted[i].anchor;
+        if (from < 0)
+            continue;
+        const double rounds = (double)cases[i].recipe.micro_batches /
+                              (double)cases[from].recipe.micro_batches;
+        predicted[i].iteration_s =
+            cases[from].measured_s * rounds +
+            (predicted[i].iteration_s - predicted[from].iteration_s * rounds);
+    }
 }
 
 /* ---- the nearest other row ---- */

@@ -2,6 +2,7 @@
 #include "config.h"
 #include "cost/framework.h"
 
+#include "cost/parts.h"
 #include "hw/devices.h"
 
 #include <math.h>
@@ -53,6 +54,27 @@ static fs_status read_matches(const fs_json *in, fs_arena *arena, fs_err *err,
     return FS_OK;
 }
 
+static fs_status read_collectives(const fs_json *in, fs_err *err,
+                                  cost_framework *out)
+{
+    fs_json list;
+    out->collectives = ~(uint32_t)0;
+    if (!fs_json_has(in, "collectives"))
+        return FS_OK;
+    FS_TRY(fs_json_array(in, "collectives", err, &list));
+    out->collectives = 0;
+    for (size_t k = 0; k < json_array_size(list.value); k++) {
+        const char *name = json_string_value(json_array_get(list.value, k));
+        const int32_t row = name ? cost_collective_find(name) : -1;
+        if (row < 0)
+            return fs_json_fail(in, "collectives", err,
+                                "has '%s', which is no algorithm",
+                                name ? name : "what is no text");
+        out->collectives |= (uint32_t)1 << row;
+    }
+    return FS_OK;
+}
+
 static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                              cost_framework *out)
 {
@@ -75,14 +97,14 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "attention_efficiency",
                                        "narrow",
                                        "accumulate_bytes",
-                                       "loss_bytes",
-                                       NULL};
+                                       "loss_bytes",    "collectives", NULL};
     const char *attention;
     double multiple = 1, kernels[2] = {1, 1};
     FS_TRY(fs_json_keys(in, keys, err));
     FS_TRY(fs_json_strdup(in, "name", arena, err, &out->name));
     FS_TRY(fs_json_strdup(in, "about", arena, err, &out->about));
     FS_TRY(read_matches(in, arena, err, out));
+    FS_TRY(read_collectives(in, err, out));
     FS_TRY(read_figure(in, "host_s", 1, err, &out->host_s));
     FS_TRY(read_figure(in, "step_s", 1e3, err, &out->step_s));
     FS_TRY(fs_json_text(in, "attention", err, &attention));

@@ -37,6 +37,8 @@ typedef struct cost_framework {
      * over data parallel ranks: in buckets of that size (0: each for itself),
      * meanwhile or behind the last backward pass */
     double update_bytes;
+    uint32_t collectives; /* algorithms that its library has: rows of
+                             cost/collectives.def */
     double bucket_bytes;
     bool overlaps;
     /* Memory beside what is live: of the context and its libraries, and what

@@ -18,6 +18,7 @@ struct cost_model {
     point_range (*points)[IR_OP_COUNT]; /* [groups] */
     cost_memo *routes, *crossings, *widened;
     cost_paces *paces;
+    uint32_t collectives; /* rows of collectives.def to choose from */
     double busy; /* fraction of the time that a device has work */
 };
 
@@ -62,6 +63,7 @@ cost_model *cost_model_create(const hw_cluster *cluster, fs_arena *arena)
     cost_model *model = fs_new(arena, cost_model, 1);
     model->cluster = cluster;
     model->busy = 1;
+    model->collectives = ~(uint32_t)0;
     model->points =
         fs_alloc(arena, (size_t)cluster->n_groups, sizeof *model->points);
     model->routes = cost_routes_create(arena);
@@ -96,6 +98,19 @@ const cost_model *cost_model_for(const cost_model *model, int32_t n_stages,
         return model;
     cost_model *view = fs_memdup(arena, model, sizeof *model);
     view->busy = m / (m + n_stages - 1);
+    return view;
+}
+
+uint32_t cost_model_collectives(const cost_model *model)
+{
+    return model->collectives;
+}
+
+const cost_model *cost_model_with(const cost_model *model, uint32_t collectives,
+                                  fs_arena *arena)
+{
+    cost_model *view = fs_memdup(arena, model, sizeof *model);
+    view->collectives = collectives;
     return view;
 }
 
@@ -213,7 +228,7 @@ static plan_demand roofline(const hw_device *device, ir_op_kind op,
     double bytes = bytes_moved(device, work);
     const bool dense = ir_op_is_dense(op);
     if (dense)
-        rate *= device->matmul_efficiency;
+        rate *= hw_device_efficiency(device, work->narrow != IR_F32);
     plan_demand out = {
         .launch_s = device->launch_s,
         .compute_s = rate > 0 ? (double)work->flop / rate : 0,

@@ -34,6 +34,14 @@ typedef bool cost_collective_fn(plan_box_kind kind, const cost_route *route,
 #include "cost/collectives.def"
 #undef COST_COLLECTIVE
 
+/* Of collectives.def; -1: there is none of that name. */
+int32_t cost_collective_find(const char *name);
+/* The rows that a model chooses from, a bit each; and a view of a model that
+ * has these alone. */
+uint32_t cost_model_collectives(const cost_model *model);
+const cost_model *cost_model_with(const cost_model *model, uint32_t collectives,
+                                  fs_arena *arena);
+
 /* How long ranks that outnumber their cores wait for their turn at a meeting.
  */
 double cost_turn_seconds(const cost_model *model, const plan_stage *stage);

@@ -41,7 +41,7 @@ static double rate_of(const under *u, const ir_work *work)
         work->narrow == IR_F32
             ? hw_device_flops(u->device)
             : hw_device_narrow_flops(u->device, work->narrow == IR_BF16);
-    return peak * u->device->matmul_efficiency;
+    return peak * hw_device_efficiency(u->device, work->narrow != IR_F32);
 }
 
 static double product_s(const under *u, const ir_product *p, double rate)
@@ -122,9 +122,9 @@ static double extra_s(const under *u, const ir_node *node, const ir_work *work)
 }
 
 /* What has the shape of a variable is taken for weights or their gradients. */
-static bool is_of_weights(const under *u, const ir_node *node)
+static bool has_shape_of_weights(const under *u, int32_t tensor)
 {
-    const ir_shape *shape = &u->graph->tensors.at[node->out[0]].shape;
+    const ir_shape *shape = &u->graph->tensors.at[tensor].shape;
     for (int32_t i = 0; i < u->n_variables; i++) {
         const ir_shape *other = &u->graph->tensors.at[u->variables[i]].shape;
         if (other->rank == shape->rank &&
@@ -141,7 +141,7 @@ static void time_narrow(const under *u, const ir_node *node,
 {
     const ir_op_class kind = ir_op_class_of(node->op);
     const bool pointwise = kind == IR_CLASS_POINTWISE;
-    if ((pointwise && is_of_weights(u, node)) || node->op == IR_OP_cast) {
+    if ((pointwise && has_shape_of_weights(u, node->out[0])) || node->op == IR_OP_cast) {
         *out = (plan_demand){.on_core = out->on_core};
         return;
     }
@@ -182,8 +182,8 @@ static void time_compute(const under *u, const plan_task *task,
 /* Gradients that are reduced one after the other share a bucket's latency. */
 static void time_bucket(const under *u, const plan_task *task, plan_demand *out)
 {
-    const bool per_step = task->phase == PLAN_BEGIN || task->phase == PLAN_END;
-    if (u->framework->bucket_bytes <= 0 || !per_step)
+    if (u->framework->bucket_bytes <= 0 ||
+        !has_shape_of_weights(u, task->tensor))
         return;
     const double bytes =
         fmax((double)task->box.bytes_in, (double)task->box.bytes_out);
@@ -271,6 +271,7 @@ plan_timing *cost_timing_under(const cost_framework *framework,
                                const cost_model *model, const ir_graph *graph,
                                const plan *p, fs_arena *arena)
 {
+    model = cost_model_with(model, framework->collectives, arena);
     plan_timing *timing = cost_timing(model, graph, p, arena);
     int32_t n_variables;
     const int32_t *variables = list_variables(graph, arena, &n_variables);

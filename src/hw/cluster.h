@@ -35,6 +35,8 @@ typedef struct hw_device {
      * floats. */
     double fp32_flops, tf32_flops, bf16_flops, fp16_flops;
     double matmul_efficiency; /* measured best / nominal, in (0, 1] */
+    double fp32_efficiency;   /* likewise of products of floats on units of
+                                 their own */
     double memory_efficiency; /* likewise for memory_bps */
     double launch_s;          /* fixed cost of one op */
     int32_t units;     /* processors that take tiles of a product, each one at
@@ -102,6 +104,8 @@ double hw_device_flops(const hw_device *device);
  * computes with them in fp32, which they are widened to. */
 double hw_device_narrow_flops(const hw_device *device, bool bf16);
 bool hw_device_widens(const hw_device *device, bool bf16);
+/* Of products, of 16-bit operands or of floats, as a part of the rate above. */
+double hw_device_efficiency(const hw_device *device, bool narrow);
 const hw_group *hw_group_of(const hw_cluster *cluster, int32_t device);
 int32_t hw_node_of(const hw_cluster *cluster, int32_t device);
 /* Of devices from this one on those of its group. */

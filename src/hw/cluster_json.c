@@ -148,8 +148,7 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "usd_per_h",
                                        "price_source",
                                        "units",
-                                       "ramp_depth",
-                                       NULL};
+                                       "ramp_depth", "fp32_efficiency",   NULL};
     fs_json dev;
     FS_TRY(fs_json_object(in, "device", err, &dev));
     FS_TRY(fs_json_keys(&dev, keys, err));
@@ -166,6 +165,10 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
                            &out->fp16_flops));
     FS_TRY(read_figure(&dev, "matmul_efficiency", &fraction, err,
                        &out->matmul_efficiency));
+    out->fp32_efficiency = out->matmul_efficiency;
+    if (fs_json_has(&dev, "fp32_efficiency"))
+        FS_TRY(read_figure(&dev, "fp32_efficiency", &fraction, err,
+                           &out->fp32_efficiency));
     FS_TRY(read_figure(&dev, "memory_efficiency", &fraction, err,
                        &out->memory_efficiency));
     FS_TRY(read_figure(&dev, "launch_s", &wait_s, err, &out->launch_s));
@@ -365,6 +368,8 @@ static json_t *device_json(const hw_device *device, bool figures)
     if (device->fp16_flops != device->bf16_flops)
         fs_json_set_real(out, "fp16_flops", device->fp16_flops);
     fs_json_set_real(out, "matmul_efficiency", device->matmul_efficiency);
+    if (device->fp32_efficiency != device->matmul_efficiency)
+        fs_json_set_real(out, "fp32_efficiency", device->fp32_efficiency);
     if (device->units) {
         fs_json_set_int(out, "units", device->units);
         fs_json_set_real(out, "ramp_depth", device->ramp_depth);
