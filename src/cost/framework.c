@@ -97,7 +97,9 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "attention_efficiency",
                                        "narrow",
                                        "accumulate_bytes",
-                                       "loss_bytes",    "collectives", NULL};
+                                       "loss_bytes",
+                                       "collectives",
+                                       NULL};
     const char *attention;
     double multiple = 1, kernels[2] = {1, 1};
     FS_TRY(fs_json_keys(in, keys, err));

@@ -31,8 +31,8 @@ typedef struct cost_framework {
      * element and micro-batch */
     bool narrow;
     double accumulate_bytes;
-    double loss_bytes; /* moved per logit by the loss, there and back; 0: as by
-                          ours */
+    double loss_bytes; /* moved per logit by the loss, there and back, beyond
+                          what ours moves */
     /* Updates: bytes moved per parameter, all of them at once; and gradients
      * over data parallel ranks: in buckets of that size (0: each for itself),
      * meanwhile or behind the last backward pass */

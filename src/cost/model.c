@@ -19,7 +19,7 @@ struct cost_model {
     cost_memo *routes, *crossings, *widened;
     cost_paces *paces;
     uint32_t collectives; /* rows of collectives.def to choose from */
-    double busy; /* fraction of the time that a device has work */
+    double busy;          /* fraction of the time that a device has work */
 };
 
 /* What disturbs a measurement only adds to it, and more work of one kernel

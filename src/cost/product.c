@@ -41,9 +41,9 @@ double cost_product_seconds(const hw_device *device, const ir_product *p,
                             double flops)
 {
     /* the ramp is a time, told as a depth at the rate of 16-bit floats */
-    const double most = fmax(fmax(device->bf16_flops, device->fp16_flops),
-                             device->fp32_flops) *
-                        device->matmul_efficiency;
+    const double most =
+        fmax(fmax(device->bf16_flops, device->fp16_flops), device->fp32_flops) *
+        device->matmul_efficiency;
     const double ramp = device->ramp_depth * fmin(1, flops / most);
     double least = INFINITY;
     for (int32_t t = 0; t < N_TILES; t++)

@@ -141,7 +141,8 @@ static void time_narrow(const under *u, const ir_node *node,
 {
     const ir_op_class kind = ir_op_class_of(node->op);
     const bool pointwise = kind == IR_CLASS_POINTWISE;
-    if ((pointwise && has_shape_of_weights(u, node->out[0])) || node->op == IR_OP_cast) {
+    if ((pointwise && has_shape_of_weights(u, node->out[0])) ||
+        node->op == IR_OP_cast) {
         *out = (plan_demand){.on_core = out->on_core};
         return;
     }
@@ -174,6 +175,10 @@ static void time_compute(const under *u, const plan_task *task,
         more = moving_s(u, u->framework->accumulate_bytes *
                                (double)work.product.rows *
                                (double)work.product.columns);
+    if (node->op == IR_OP_sum_exp) /* reads the logits */
+        more = moving_s(u, u->framework->loss_bytes * (double)work.read_bytes /
+                               (double)ir_dtype_bytes(
+                                   u->graph->tensors.at[node->in[0]].dtype));
     more += extra_s(u, node, &work);
     out->memory_s += more;
     out->total_s += more;
