@@ -35,6 +35,7 @@ typedef struct validate_case {
     const char *model;   /* zoo:.. */
     const char *cluster; /* 2x8:NAME */
     double outer_bps;    /* of a node, where the row tells; 0 */
+    double outer_efficiency; /* of that wire; 0: as usual */
     int32_t nics;
     bool tf32; /* products of floats run in tf32 */
     search_recipe recipe;
@@ -46,10 +47,21 @@ typedef struct validate_case {
     bool out_of_memory;  /* is what was measured */
     const char *assumed; /* what the row does not tell and was taken; "" */
 } validate_case;
+/* What is known of a source's cluster beyond its rows: constants that were
+ * fitted to it, few, and listed. */
+typedef struct validate_source {
+    const char *match;       /* part of the source's name */
+    double outer_efficiency; /* of the wire between nodes; 0: as usual */
+    double jitter;           /* cost_framework's; NAN: as the framework's */
+    int32_t n_constants;
+    const char *fitted_on;
+} validate_source;
+
 /* All of the data folder. */
 typedef struct validate_frameworks {
-    int32_t n;
+    int32_t n, n_sources;
     cost_framework *at;
+    validate_source *sources; /* of validation/sources.json */
 } validate_frameworks;
 fs_status validate_open_frameworks(const char *data_dir, fs_arena *arena,
                                    fs_err *err, validate_frameworks *out);

@@ -385,6 +385,51 @@ static bool take_recompute(reader *r)
 
 /* ---- the framework ---- */
 
+static fs_status read_share(const fs_json *in, const char *key, fs_err *err,
+                            int32_t *n, double *out)
+{
+    if (!fs_json_has(in, key))
+        return FS_OK;
+    FS_TRY(fs_json_number(in, key, err, out));
+    ++*n;
+    return *out >= 0 && *out <= 1
+               ? FS_OK
+               : fs_json_fail(in, key, err, "is %g, must be from 0 to 1", *out);
+}
+
+static fs_status read_source(const fs_json *list, size_t i, fs_arena *arena,
+                             fs_err *err, validate_source *out)
+{
+    static const char *const keys[] = {"match", "outer_efficiency", "jitter",
+                                       "fitted_on", NULL};
+    fs_json in;
+    out->jitter = NAN;
+    FS_TRY(fs_json_item(list, i, err, &in));
+    FS_TRY(fs_json_keys(&in, keys, err));
+    FS_TRY(fs_json_strdup(&in, "match", arena, err, &out->match));
+    FS_TRY(fs_json_strdup(&in, "fitted_on", arena, err, &out->fitted_on));
+    FS_TRY(read_share(&in, "outer_efficiency", err, &out->n_constants,
+                      &out->outer_efficiency));
+    return read_share(&in, "jitter", err, &out->n_constants, &out->jitter);
+}
+
+static fs_status read_sources(const char *path, fs_arena *arena, fs_err *err,
+                              validate_frameworks *out)
+{
+    json_t *root;
+    fs_json list;
+    FS_TRY(fs_json_load(path, err, &root));
+    fs_json in = fs_json_root(path, root);
+    fs_status status = fs_json_array(&in, "sources", err, &list);
+    const size_t n = status == FS_OK ? json_array_size(list.value) : 0;
+    out->sources = fs_new(arena, validate_source, n);
+    for (size_t i = 0; i < n && status == FS_OK; i++)
+        status = read_source(&list, i, arena, err, &out->sources[i]);
+    out->n_sources = (int32_t)n;
+    json_decref(root);
+    return status;
+}
+
 fs_status validate_open_frameworks(const char *data_dir, fs_arena *arena,
                                    fs_err *err, validate_frameworks *out)
 {
@@ -396,7 +441,9 @@ fs_status validate_open_frameworks(const char *data_dir, fs_arena *arena,
         FS_TRY(cost_framework_read(
             fs_printf(arena, "%s/%s.json", folder, names.at[k]), arena, err,
             &out->at[k]));
-    return FS_OK;
+    return read_sources(
+        fs_printf(arena, "%s/validation/sources.json", data_dir), arena, err,
+        out);
 }
 
 /* Whose longest word is in the text. */
@@ -416,6 +463,23 @@ static const cost_framework *framework_of(const validate_frameworks *all,
     return found;
 }
 
+/* The source's own constants take the place of the usual ones. */
+static void take_source(reader *r, const validate_frameworks *all)
+{
+    for (int32_t i = 0; i < all->n_sources; i++) {
+        const validate_source *s = &all->sources[i];
+        if (!has(r->row->source, s->match))
+            continue;
+        r->out->outer_efficiency = s->outer_efficiency;
+        if (isnan(s->jitter) || !r->out->framework)
+            continue;
+        cost_framework *own = fs_memdup(r->arena, r->out->framework,
+                                        sizeof *r->out->framework);
+        own->jitter = s->jitter;
+        r->out->framework = own;
+    }
+}
+
 void validate_understand(const validate_row *row, const char *data_dir,
                          const validate_frameworks *frameworks, fs_arena *arena,
                          validate_case *out)
@@ -429,6 +493,7 @@ void validate_understand(const validate_row *row, const char *data_dir,
                         .assumed = "",
                         .framework = framework_of(frameworks, row->framework)};
     reader r = {row, data_dir, arena, out, {.arena = arena}};
+    take_source(&r, frameworks);
     if (take_measured(&r) && take_model(&r) && take_cluster(&r) &&
         take_degrees(&r) && take_batches(&r) && take_schedule(&r) &&
         take_interleave(&r) && take_precision(&r))

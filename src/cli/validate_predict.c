@@ -19,7 +19,8 @@ static fs_status open_cluster(cli *c, const validate_case *t, hw_cluster **out,
     hw_cluster *cluster = *out;
     hw_device *device = &cluster->groups[0].device;
     if (t->outer_bps > 0) { /* as much of the wire as of the usual one */
-        const double usable = 0.9;
+        const double usable =
+            t->outer_efficiency > 0 ? t->outer_efficiency : 0.9;
         cluster->outer.bandwidth_bps = usable * t->outer_bps;
         cluster->nics_per_node = t->nics;
     }

@@ -98,8 +98,7 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "narrow",
                                        "accumulate_bytes",
                                        "loss_bytes",
-                                       "collectives",
-                                       NULL};
+                                       "collectives", "jitter", NULL};
     const char *attention;
     double multiple = 1, kernels[2] = {1, 1};
     FS_TRY(fs_json_keys(in, keys, err));
@@ -125,6 +124,7 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
         read_figure(in, "accumulate_bytes", 1e3, err, &out->accumulate_bytes));
     FS_TRY(read_figure(in, "update_bytes", 1e3, err, &out->update_bytes));
     FS_TRY(read_figure(in, "bucket_bytes", 1e15, err, &out->bucket_bytes));
+    FS_TRY(read_figure(in, "jitter", 1, err, &out->jitter));
     FS_TRY(fs_json_bool(in, "overlaps", err, &out->overlaps));
     FS_TRY(read_figure(in, "context_bytes", 1e12, err, &out->context_bytes));
     FS_TRY(read_figure(in, "fragmentation", 1, err, &out->fragmentation));

@@ -41,6 +41,8 @@ typedef struct cost_framework {
                              cost/collectives.def */
     double bucket_bytes;
     bool overlaps;
+    double jitter; /* relative deviation of a rank's passes: ranks that meet
+                      wait for the slowest of them */
     /* Memory beside what is live: of the context and its libraries, and what
      * the allocator loses */
     double context_bytes, fragmentation;
