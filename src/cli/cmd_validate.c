@@ -144,15 +144,16 @@ static json_t *detail_json(const validating *v, int32_t i)
     json_object_set_new(row, "formula_s", real_or_null(p->formula_s));
     json_object_set_new(row, "error", real_or_null(validate_error(t, p)));
     json_object_set_new(row, "measured_bytes", real_or_null(t->measured_bytes));
-    json_object_set_new(row, "predicted_bytes", json_integer(p->bytes));
+    json_object_set_new(
+        row, "predicted_bytes",
+        json_integer(t->of_process ? p->process_bytes : p->bytes));
     json_object_set_new(row, "mem_error",
                         real_or_null(validate_bytes_error(t, p)));
     json_object_set_new(row, "model", fs_json_string(t->model));
     json_object_set_new(row, "cluster", fs_json_string(t->cluster));
     if (p->anchor >= 0)
-        json_object_set_new(
-            row, "told_from",
-            fs_json_string(v->cases[p->anchor].row->id));
+        json_object_set_new(row, "told_from",
+                            fs_json_string(v->cases[p->anchor].row->id));
     json_object_set_new(row, "anchor", json_boolean(p->is_anchor));
     json_object_set_new(row, "assumed", fs_json_string(t->assumed));
     json_object_set_new(row, "wall_s", json_real(p->wall_s));
@@ -318,6 +319,36 @@ static void tell(cli *c, const validating *v, const validate_scores *s)
     skip_table(c, v);
 }
 
+/* Series are sources that have a row. */
+static fs_status draw(cli *c, const validating *v, const validate_scores *s)
+{
+    FS_VEC(report_scatter_point) points = {0};
+    FS_VEC(const char *) names = {0};
+    report_drawn drawn;
+    for (int32_t k = 0; k < s->n_sources; k++) {
+        const char *source = s->sources[k].source;
+        for (int32_t i = 0; i < v->n && s->sources[k].rows; i++)
+            if (strcmp(source, v->cases[i].row->source) == 0 &&
+                !isnan(validate_error(&v->cases[i], &v->predicted[i])))
+                fs_push(c->arena, &points,
+                        (report_scatter_point){v->cases[i].measured_s,
+                                               v->predicted[i].iteration_s,
+                                               names.n});
+        if (s->sources[k].rows)
+            fs_push(c->arena, &names,
+                    fs_printf(c->arena, "%.48s, %s", source,
+                              percent(c->arena, s->sources[k].mape)));
+    }
+    if (!points.n)
+        return fs_fail(&c->err, FS_NO, "no row was predicted: nothing to draw");
+    const report_scatter scatter = {"predicted against measured", points.n,
+                                    names.n, points.at, names.at};
+    FS_TRY(report_draw_scatter(&scatter, c->args.output, &c->err, &drawn));
+    json_object_set_new(c->result, "file", fs_json_string(c->args.output));
+    cli_say(c, "\ndrawn           %s\n", c->args.output);
+    return FS_OK;
+}
+
 static fs_status check_bound(cli *c, const validate_scores *s)
 {
     const double most = c->args.max_error;
@@ -336,6 +367,10 @@ fs_status cli_cmd_validate(cli *c)
         return fs_fail(&c->err, FS_INVALID,
                        "validate wants one FILE.csv of measured runs");
     FS_TRY(validate_read(c->args.operands[0], c->arena, &c->err, &table));
+    if (c->args.output) {
+        FS_TRY(report_check_picture(c->args.output, &c->err));
+        FS_TRY(cli_check_writable(c, c->args.output));
+    }
     validating v = {.c = c};
     FS_TRY(validate_open_frameworks(c->data_dir, c->arena, &c->err,
                                     &v.frameworks));
@@ -353,6 +388,8 @@ fs_status cli_cmd_validate(cli *c)
     json_object_set_new(c->result, "mem_mape", real_or_null(s.bytes_mape));
     json_object_set_new(c->result, "coverage", real_or_null(s.coverage));
     tell(c, &v, &s);
+    if (c->args.output)
+        FS_TRY(draw(c, &v, &s));
     cli_figure(c, "mape", s.mape, "");
     cli_figure(c, "source_mape", s.source_mape, "");
     return check_bound(c, &s);

@@ -11,7 +11,7 @@
 /* A row as it stands. Numbers: 0 where the cell is empty; measured ones NAN. */
 typedef struct validate_row {
     const char *id, *source, *task, *model, *arch, *gpu, *inter_link, *schedule,
-        *recompute, *precision, *framework, *status, *vpp, *seq_len;
+        *recompute, *precision, *framework, *status, *vpp, *seq_len, *mem_kind;
     int64_t layers, hidden, ffn, heads, kv_heads, vocab, global_batch,
         micro_batch, grad_accum, gpus, gpu_mem_gb, gpus_per_node, tp, pp, dp,
         cp, ep, seq_par, zero_stage;
@@ -32,9 +32,9 @@ fs_status validate_read(const char *path, fs_arena *arena, fs_err *err,
 typedef struct validate_case {
     const validate_row *row;
     const char *skip;
-    const char *model;   /* zoo:.. */
-    const char *cluster; /* 2x8:NAME */
-    double outer_bps;    /* of a node, where the row tells; 0 */
+    const char *model;       /* zoo:.. */
+    const char *cluster;     /* 2x8:NAME */
+    double outer_bps;        /* of a node, where the row tells; 0 */
     double outer_efficiency; /* of that wire; 0: as usual */
     int32_t nics;
     bool tf32; /* products of floats run in tf32 */
@@ -44,6 +44,7 @@ typedef struct validate_case {
     int64_t batch;
     double measured_s; /* NAN: no time is told */
     double measured_bytes;
+    bool of_process;     /* these are the whole process's */
     bool out_of_memory;  /* is what was measured */
     const char *assumed; /* what the row does not tell and was taken; "" */
 } validate_case;
@@ -83,13 +84,14 @@ typedef enum validate_part {
 
 typedef struct validate_prediction {
     const char *failed; /* there is none: why; NULL */
-    int32_t anchor;  /* the row of fewest devices that it was told from; -1 */
-    bool is_anchor;  /* others were told from it: what it says is no error */
+    int32_t anchor; /* the row of fewest devices that it was told from; -1 */
+    bool is_anchor; /* others were told from it: what it says is no error */
     double iteration_s, formula_s;
     double part_s[VALIDATE_PARTS];
-    int64_t bytes; /* of the fullest device */
-    int64_t limit; /* what it has */
-    double wall_s; /* it took */
+    int64_t bytes;         /* of the fullest device: allocated, */
+    int64_t process_bytes; /* and taken by the process */
+    int64_t limit;         /* what it has */
+    double wall_s;         /* it took */
 } validate_prediction;
 /* By a plan that is made, lowered and simulated; in the hand's own `c`. */
 void validate_predict(cli *c, const validate_case *t, fs_arena *arena,

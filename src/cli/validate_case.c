@@ -84,6 +84,8 @@ static bool take_measured(reader *r)
     out->out_of_memory = is_out_of_memory(row);
     out->measured_s = time_of(row, atoll(row->seq_len));
     out->measured_bytes = row->peak_mem_gb * 0x1p30;
+    out->of_process =
+        has(row->mem_kind, "smi") || has(row->mem_kind, "process");
     if (out->out_of_memory)
         out->measured_s = NAN;
     else if (isnan(out->measured_s) && isnan(out->measured_bytes))
@@ -473,8 +475,8 @@ static void take_source(reader *r, const validate_frameworks *all)
         r->out->outer_efficiency = s->outer_efficiency;
         if (isnan(s->jitter) || !r->out->framework)
             continue;
-        cost_framework *own = fs_memdup(r->arena, r->out->framework,
-                                        sizeof *r->out->framework);
+        cost_framework *own =
+            fs_memdup(r->arena, r->out->framework, sizeof *r->out->framework);
         own->jitter = s->jitter;
         r->out->framework = own;
     }

@@ -100,7 +100,9 @@ static fs_status use(cli *c, const cli_plan *p, double formula_s, void *ctx)
         if (p->plan->roles[r].bound_bytes > out->bytes)
             out->bytes = p->plan->roles[r].bound_bytes;
     if (f)
-        out->bytes = cost_framework_bytes(f, out->bytes);
+        out->bytes = cost_framework_bytes(f, p->model.graph, p->plan, false);
+    out->process_bytes =
+        f ? cost_framework_bytes(f, p->model.graph, p->plan, true) : out->bytes;
     return FS_OK;
 }
 

@@ -36,6 +36,7 @@ static const column columns[] = {
     COLUMN(CELL_TEXT, false, status),
     COLUMN(CELL_TEXT, false, vpp),
     COLUMN(CELL_TEXT, false, seq_len),
+    COLUMN(CELL_TEXT, false, mem_kind),
     COLUMN(CELL_COUNT, false, layers),
     COLUMN(CELL_COUNT, false, hidden),
     COLUMN(CELL_COUNT, false, ffn),

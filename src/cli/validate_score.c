@@ -18,7 +18,9 @@ double validate_bytes_error(const validate_case *t,
 {
     if (t->skip || p->failed || isnan(t->measured_bytes) || t->out_of_memory)
         return NAN;
-    return (double)p->bytes / t->measured_bytes - 1;
+    return (double)(t->of_process ? p->process_bytes : p->bytes) /
+               t->measured_bytes -
+           1;
 }
 
 /* ---- rows told from rows of fewer devices ---- */
@@ -311,7 +313,7 @@ validate_scores validate_score_all(const validate_case *cases,
         if (!predictable || !cases[i].out_of_memory)
             continue;
         out.verdicts++;
-        out.right += predicted[i].bytes > predicted[i].limit;
+        out.right += predicted[i].process_bytes > predicted[i].limit;
     }
     out.mape = rows ? sum / rows : NAN;
     out.source_mape = n_sources ? sources / n_sources : NAN;

@@ -98,7 +98,12 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
                                        "narrow",
                                        "accumulate_bytes",
                                        "loss_bytes",
-                                       "collectives", "jitter", NULL};
+                                       "collectives",
+                                       "jitter",
+                                       "gather_efficiency",
+                                       "score_kept_bytes",
+                                       "extra_kept_bytes",
+                                       NULL};
     const char *attention;
     double multiple = 1, kernels[2] = {1, 1};
     FS_TRY(fs_json_keys(in, keys, err));
@@ -123,9 +128,17 @@ static fs_status read_fields(const fs_json *in, fs_arena *arena, fs_err *err,
     FS_TRY(
         read_figure(in, "accumulate_bytes", 1e3, err, &out->accumulate_bytes));
     FS_TRY(read_figure(in, "update_bytes", 1e3, err, &out->update_bytes));
+    FS_TRY(
+        read_figure(in, "gather_efficiency", 1, err, &out->gather_efficiency));
+    if (!(out->gather_efficiency > 0))
+        return fs_json_fail(in, "gather_efficiency", err, "must be above 0");
     FS_TRY(read_figure(in, "bucket_bytes", 1e15, err, &out->bucket_bytes));
     FS_TRY(read_figure(in, "jitter", 1, err, &out->jitter));
     FS_TRY(fs_json_bool(in, "overlaps", err, &out->overlaps));
+    FS_TRY(
+        read_figure(in, "score_kept_bytes", 1e3, err, &out->score_kept_bytes));
+    FS_TRY(
+        read_figure(in, "extra_kept_bytes", 1e3, err, &out->extra_kept_bytes));
     FS_TRY(read_figure(in, "context_bytes", 1e12, err, &out->context_bytes));
     FS_TRY(read_figure(in, "fragmentation", 1, err, &out->fragmentation));
     FS_TRY(read_figure(in, "vocab_multiple", 1e6, err, &multiple));
@@ -141,7 +154,7 @@ fs_status cost_framework_read(const char *path, fs_arena *arena, fs_err *err,
     json_t *root;
     FS_TRY(fs_json_load(path, err, &root));
     fs_json in = fs_json_root(path, root);
-    *out = (cost_framework){.attention_efficiency = 1};
+    *out = (cost_framework){.attention_efficiency = 1, .gather_efficiency = 1};
     fs_status status = json_is_object(root)
                            ? read_fields(&in, arena, err, out)
                            : fs_fail(err, FS_INVALID,
@@ -161,10 +174,4 @@ fs_status cost_framework_open(const char *name, const char *data_dir,
                 fs_printf(arena, "%s/%s.json", folder, name), arena, err, out);
     return fs_fail(err, FS_INVALID, "unknown framework '%.80s'; %s", name,
                    hw_near_names(&names, name, arena));
-}
-
-int64_t cost_framework_bytes(const cost_framework *framework, int64_t live)
-{
-    return (int64_t)((double)live * (1 + framework->fragmentation) +
-                     framework->context_bytes);
 }

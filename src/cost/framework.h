@@ -40,11 +40,15 @@ typedef struct cost_framework {
     uint32_t collectives; /* algorithms that its library has: rows of
                              cost/collectives.def */
     double bucket_bytes;
+    double gather_efficiency; /* of links, by collectives on weights and their
+                                 gradients; 1 */
     bool overlaps;
     double jitter; /* relative deviation of a rank's passes: ranks that meet
                       wait for the slowest of them */
     /* Memory beside what is live: of the context and its libraries, and what
      * the allocator loses */
+    double score_kept_bytes; /* per score of attention apart, for backward */
+    double extra_kept_bytes; /* per element that a norm takes, for backward */
     double context_bytes, fragmentation;
 } cost_framework;
 
@@ -60,7 +64,11 @@ fs_status cost_framework_open(const char *name, const char *data_dir,
 plan_timing *cost_timing_under(const cost_framework *framework,
                                const cost_model *model, const ir_graph *graph,
                                const plan *p, fs_arena *arena);
-/* Bytes of a device, of which `live` are live at once. */
-int64_t cost_framework_bytes(const cost_framework *framework, int64_t live);
+/* Bytes of the fullest device: what is live at once in the plan and what the
+ * framework keeps beside it; of the `process` what its allocator loses and its
+ * context too. */
+int64_t cost_framework_bytes(const cost_framework *framework,
+                             const ir_graph *graph, const plan *p,
+                             bool process);
 
 #endif

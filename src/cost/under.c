@@ -187,8 +187,12 @@ static void time_compute(const under *u, const plan_task *task,
 /* Gradients that are reduced one after the other share a bucket's latency. */
 static void time_bucket(const under *u, const plan_task *task, plan_demand *out)
 {
-    if (u->framework->bucket_bytes <= 0 ||
-        !has_shape_of_weights(u, task->tensor))
+    if (!has_shape_of_weights(u, task->tensor))
+        return;
+    const double slow = 1 / u->framework->gather_efficiency - 1;
+    out->total_s += out->network_s * slow;
+    out->network_s *= 1 + slow;
+    if (u->framework->bucket_bytes <= 0)
         return;
     const double bytes =
         fmax((double)task->box.bytes_in, (double)task->box.bytes_out);

@@ -4,7 +4,7 @@ src_report_libfs_report_a_SOURCES = src/report/report.h src/report/draw.h \
   src/report/network.h \
   src/report/draw_network.c src/report/draw_flow.c \
   src/report/draw_stages.c src/report/draw_cluster.c \
-  src/report/draw_timeline.c src/report/draw_front.c
+  src/report/draw_timeline.c src/report/draw_front.c src/report/draw_scatter.c
 src_report_libfs_report_a_CPPFLAGS = $(AM_CPPFLAGS) $(GRAPHVIZ_CFLAGS)
 
 EXTRA_DIST += src/report/README.md
