@@ -54,3 +54,7 @@ tests_cli_compact_test_SOURCES = tests/cli_compact_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_compact_test_LDADD = $(JANSSON_LIBS) -lm
 EXTRA_DIST += datasets/iopddl datasets/measurements
+check_PROGRAMS += tests/cli_validate_test
+tests_cli_validate_test_SOURCES = tests/cli_validate_test.c tests/run_cli.h \
+  tests/tap.h
+tests_cli_validate_test_LDADD = $(JANSSON_LIBS) -lm

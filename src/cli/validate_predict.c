@@ -26,7 +26,7 @@ static fs_status open_cluster(cli *c, const validate_case *t, hw_cluster **out,
     }
     if (t->tf32 && device->tf32_flops > 0) {
         device->fp32_flops = device->tf32_flops;
-        device->fp32_efficiency = device->matmul_efficiency;
+        device->fp32_efficiency = 0;
     }
     *limit = (int64_t)device->memory_bytes;
     device->memory_bytes = any_bytes;

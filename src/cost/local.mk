@@ -11,7 +11,11 @@ src_cost_libfs_cost_a_SOURCES = src/cost/cost.h src/cost/parts.h \
   src/cost/framework.c src/cost/under.c src/cost/under_memory.c
 
 check_PROGRAMS += tests/cost_collectives_test tests/cost_op_test \
-  tests/cost_strategy_test
+  tests/cost_strategy_test tests/cost_product_test tests/cost_framework_test
+tests_cost_product_test_SOURCES = tests/cost_product_test.c tests/tap.h
+tests_cost_product_test_LDADD = $(cost_libs)
+tests_cost_framework_test_SOURCES = tests/cost_framework_test.c tests/tap.h
+tests_cost_framework_test_LDADD = $(cost_libs)
 tests_cost_collectives_test_SOURCES = tests/cost_collectives_test.c tests/tap.h
 tests_cost_collectives_test_LDADD = $(cost_libs)
 tests_cost_op_test_SOURCES = tests/cost_op_test.c tests/tap.h
@@ -23,3 +27,14 @@ datasetsdir = $(pkgdatadir)
 dist_datasets_DATA = datasets/uncertainty.json
 
 EXTRA_DIST += src/cost/README.md src/cost/REGRET.md
+# How frameworks run plans: cost/framework.h.
+frameworksdir = $(pkgdatadir)/frameworks
+dist_frameworks_DATA = \
+  datasets/frameworks/deepspeed-zero.json datasets/frameworks/fsdp.json \
+  datasets/frameworks/megatron-lm.json datasets/frameworks/mxnet.json \
+  datasets/frameworks/oneflow.json datasets/frameworks/paddle.json \
+  datasets/frameworks/pytorch.json datasets/frameworks/tensorflow.json
+# What validate knows of the sources of published runs, and these runs.
+validationdir = $(pkgdatadir)/validation
+dist_validation_DATA = datasets/validation/sources.json \
+  datasets/validation/published_runs.csv datasets/validation/planner_runs.csv

@@ -352,7 +352,7 @@ static void set_device(probing *p, double memory_bps, hw_device *device)
     device->launch_s = least_seconds(p);
     device->fp32_flops = best_rate(p, "matmul");
     device->tf32_flops = device->bf16_flops = device->fp16_flops = 0.0;
-    device->fp32_efficiency = device->matmul_efficiency = 1.0; /* the peak is the best measured */
+    device->matmul_efficiency = 1.0; /* the peak is the best measured */
     device->memory_bps = memory_bps;
     device->memory_efficiency = 1.0;
     device->source = "measured on this host";

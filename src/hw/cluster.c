@@ -46,8 +46,9 @@ double hw_device_narrow_flops(const hw_device *device, bool bf16)
 
 double hw_device_efficiency(const hw_device *device, bool narrow)
 {
-    return narrow || device->fp32_flops <= 0 ? device->matmul_efficiency
-                                             : device->fp32_efficiency;
+    return narrow || device->fp32_flops <= 0 || device->fp32_efficiency <= 0
+               ? device->matmul_efficiency
+               : device->fp32_efficiency;
 }
 
 const hw_group *hw_group_of(const hw_cluster *cluster, int32_t device)

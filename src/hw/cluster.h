@@ -36,15 +36,15 @@ typedef struct hw_device {
     double fp32_flops, tf32_flops, bf16_flops, fp16_flops;
     double matmul_efficiency; /* measured best / nominal, in (0, 1] */
     double fp32_efficiency;   /* likewise of products of floats on units of
-                                 their own */
+                                 their own; 0: the same */
     double memory_efficiency; /* likewise for memory_bps */
     double launch_s;          /* fixed cost of one op */
-    int32_t units;     /* processors that take tiles of a product, each one at
-                          a time; 0: products are not done in tiles */
-    double ramp_depth; /* a tile takes as if it were deeper by this */
-    const char *source;       /* where the figures come from */
-    double usd_per_h;         /* what it costs, with its share of a node; 0: no
-                                 price is known. No figure of the machine */
+    int32_t units;      /* processors that take tiles of a product, each one at
+                           a time; 0: products are not done in tiles */
+    double ramp_depth;  /* a tile takes as if it were deeper by this */
+    const char *source; /* where the figures come from */
+    double usd_per_h;   /* what it costs, with its share of a node; 0: no
+                           price is known. No figure of the machine */
     const char *price_source; /* where that is from, and when; NULL */
     hw_point *points;         /* sorted by what, then work; may be empty */
     int32_t n_points;
@@ -76,8 +76,9 @@ typedef struct hw_cluster {
 } hw_cluster;
 
 /* `spec` is a path ending in .json, NODESxDEVICES:PATH for so much of it, or a
- * synthetic string; `data_dir` holds clusters/NAME.json device files. Zero devices, unknown names (the near ones
- * are listed) and malformed JSON (line, column) are FS_INVALID. */
+ * synthetic string; `data_dir` holds clusters/NAME.json device files. Zero
+ * devices, unknown names (the near ones are listed) and malformed JSON (line,
+ * column) are FS_INVALID. */
 /* The path that such a one names; NULL: none. */
 const char *hw_cluster_file(const char *spec);
 fs_status hw_cluster_open(const char *spec, const char *data_dir,

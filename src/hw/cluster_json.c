@@ -133,22 +133,13 @@ static fs_status read_tiles(const fs_json *in, fs_err *err, hw_device *out)
 fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
                          hw_device *out)
 {
-    static const char *const keys[] = {"name",
-                                       "memory_bytes",
-                                       "memory_bps",
-                                       "fp32_flops",
-                                       "tf32_flops",
-                                       "bf16_flops",
-                                       "fp16_flops",
-                                       "matmul_efficiency",
-                                       "launch_s",
-                                       "source",
-                                       "memory_efficiency",
-                                       "points",
-                                       "usd_per_h",
-                                       "price_source",
-                                       "units",
-                                       "ramp_depth", "fp32_efficiency",   NULL};
+    static const char *const keys[] = {
+        "name",       "memory_bytes",      "memory_bps",
+        "fp32_flops", "tf32_flops",        "bf16_flops",
+        "fp16_flops", "matmul_efficiency", "launch_s",
+        "source",     "memory_efficiency", "points",
+        "usd_per_h",  "price_source",      "units",
+        "ramp_depth", "fp32_efficiency",   NULL};
     fs_json dev;
     FS_TRY(fs_json_object(in, "device", err, &dev));
     FS_TRY(fs_json_keys(&dev, keys, err));
@@ -165,7 +156,6 @@ fs_status hw_read_device(const fs_json *in, fs_arena *arena, fs_err *err,
                            &out->fp16_flops));
     FS_TRY(read_figure(&dev, "matmul_efficiency", &fraction, err,
                        &out->matmul_efficiency));
-    out->fp32_efficiency = out->matmul_efficiency;
     if (fs_json_has(&dev, "fp32_efficiency"))
         FS_TRY(read_figure(&dev, "fp32_efficiency", &fraction, err,
                            &out->fp32_efficiency));
@@ -368,7 +358,7 @@ static json_t *device_json(const hw_device *device, bool figures)
     if (device->fp16_flops != device->bf16_flops)
         fs_json_set_real(out, "fp16_flops", device->fp16_flops);
     fs_json_set_real(out, "matmul_efficiency", device->matmul_efficiency);
-    if (device->fp32_efficiency != device->matmul_efficiency)
+    if (device->fp32_efficiency > 0)
         fs_json_set_real(out, "fp32_efficiency", device->fp32_efficiency);
     if (device->units) {
         fs_json_set_int(out, "units", device->units);

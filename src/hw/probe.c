@@ -69,7 +69,6 @@ static void fill_group(hwloc_topology_t topology, int32_t ranks,
                    .cores_per_node = limit_by_quota(count_processors(topology)),
                    .device = {.name = "cpu",
                               .matmul_efficiency = 1,
-                              .fp32_efficiency = 1,
                               .memory_efficiency = 1,
                               .source = "probed on this host"},
                    /* Conservative until two ranks have measured theirs. */
