@@ -258,14 +258,14 @@ static void test_crossing(uint64_t *seed)
 {
     bench b = make_bench(2, (ir_mesh){1, {2}}, 4, seed);
     plan *p = hand_copy(b.p, b.arena);
-    plan_role *r = &p->roles[0];
-    int32_t crossing = -1;
-    for (int32_t i = 0; i < r->n_registers; i++)
-        if (crosses(r, &r->registers[i]))
-            crossing = i;
-    tap_ok(crossing >= 0, "activations lie apart from what a pass shares");
-    if (crossing >= 0)
-        r->registers[crossing].own_memory = false;
+    plan_register *crossing = NULL;
+    for (int32_t k = 0; k < p->n_roles; k++)
+        for (int32_t i = 0; i < p->roles[k].n_registers; i++)
+            if (crosses(&p->roles[k], &p->roles[k].registers[i]))
+                crossing = &p->roles[k].registers[i];
+    tap_ok(crossing != NULL, "activations lie apart from what a pass shares");
+    if (crossing)
+        crossing->own_memory = false;
     tap_equal_int(check(&b, p), FS_NO, "one that shares is refused");
     tap_ok(
         hand_found(&b.report, PLAN_FINDING_MEMORY, "another stream (1) than"),
