@@ -249,8 +249,9 @@ static void worst_table(cli *c, const validating *v)
             fs_human_seconds(text, v->predicted[list[k].at].iteration_s));
         report_table_cell(&t, "%+.1f %%", 100 * list[k].error);
     }
-    if (n)
-        puts("\nworst first");
+    if (!n)
+        return;
+    puts("\nworst first");
     report_table_print(&t, stdout);
 }
 
@@ -305,10 +306,13 @@ static void tell(cli *c, const validating *v, const validate_scores *s)
     if (c->args.json)
         return;
     source_table(c, s);
-    printf("\nerror over rows %s, averaged over sources %s; %s of the rows "
-           "that state a configuration predicted\n",
-           percent(c->arena, s->mape), percent(c->arena, s->source_mape),
-           percent(c->arena, s->coverage));
+    if (isnan(s->mape) && isnan(s->bytes_mape))
+        puts("\nno row was predicted");
+    else
+        printf("\nerror over rows %s, averaged over sources %s; %s of the rows "
+               "that state a configuration predicted\n",
+               percent(c->arena, s->mape), percent(c->arena, s->source_mape),
+               percent(c->arena, s->coverage));
     if (isfinite(s->bytes_mape))
         printf("memory          %s off\n", percent(c->arena, s->bytes_mape));
     if (s->verdicts)

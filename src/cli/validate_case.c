@@ -216,8 +216,10 @@ static bool take_cluster(reader *r)
     const validate_row *row = r->row;
     const hw_names names = hw_device_names(
         fs_printf(r->arena, "%s/clusters", r->data_dir), r->arena);
+    /* "L4 (PCIe)" */
+    const char *kind = fs_strndup(r->arena, row->gpu, strcspn(row->gpu, " ("));
     const char *device =
-        hw_device_like(&names, row->gpu, row->gpu_mem_gb, r->arena);
+        hw_device_like(&names, kind, row->gpu_mem_gb, r->arena);
     int64_t per_node = row->gpus_per_node;
     if (!need(r, row->gpus, "gpus"))
         return false;
