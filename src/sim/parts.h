@@ -131,6 +131,13 @@ typedef struct simulation {
     sim_repeats *repeats; /* NULL: everything is played */
 } simulation;
 
+/* The first step that is traced; below 0: all are. */
+static inline int64_t sim_first_traced(const simulation *s)
+{
+    const int64_t n = s->options->traced_steps;
+    return s->steps - (n > 0 ? n : 1);
+}
+
 /* ---- micro-batches that are alike (repeat.c) ---- */
 
 /* NULL: they are to be played. In the simulation's arena. */

@@ -337,11 +337,12 @@ static void swap(mark **a, mark **b)
     *b = was;
 }
 
-/* The last step, when it is traced, is played: none of it may be skipped. */
+/* Steps that are traced are played: none of them may be skipped. */
 static bool is_seen(const simulation *s, int64_t steps)
 {
+    const int64_t first = sim_first_traced(s);
     return s->options->trace &&
-           (s->steps <= steps || s->left[s->steps - 1 - steps] < s->firings);
+           (first < steps || s->left[first - steps] < s->firings);
 }
 
 static bool skip_times(sim_repeats *r, simulation *s, const mark *was,

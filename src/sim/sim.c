@@ -184,7 +184,7 @@ static void record(simulation *s, int32_t stream, int64_t start_ns)
                         .ready_ns = s->heads[stream].ready_ns,
                         .start_ns = start_ns,
                         .end_ns = s->now_ns};
-    if (trace && c->step == s->steps - 1)
+    if (trace && c->step >= sim_first_traced(s))
         fs_push(trace->arena, &trace->events, event);
 }
 
