@@ -488,12 +488,10 @@ static void follow(const finder *f, sim_critical *out, int32_t e)
         out->waiting_s += (double)(to_ns - link.to_ns) * 1e-9;
         link.last = last_of_meeting(f, e, &below);
         const cause c = cause_of(f, link.last, below);
-        link.why = c.why;
+        link.why = start_ns <= out->begin_ns ? SIM_BY_BEGIN : c.why;
         fs_push(f->arena, &links, link);
         to_ns = link.from_ns;
         e = c.event;
-        if (e >= 0 && f->events[e].end_ns <= out->begin_ns)
-            e = -1;
     }
     out->waiting_s += (double)(to_ns - out->begin_ns) * 1e-9;
     out->n_links = links.n;
