@@ -2,7 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
-#include "cli/predict.h"
+#include "cli/simulate.h"
 #include "report/report.h"
 
 #include <math.h>
@@ -145,6 +145,29 @@ static void stage_table(cli *c, const cli_plan *p, const sim_result *sim)
         report_table_print(&t, stdout);
 }
 
+static sim_options options_of(const cli *c, plan_trace *trace)
+{
+    const cli_args *a = &c->args;
+    return (sim_options){
+        .steps = a->steps > 0 ? a->steps : USUAL_STEPS,
+        .trace = a->trace || a->critical ? trace : NULL,
+        .traced_steps = a->critical ? SIM_CRITICAL_STEPS : 1,
+        .live = a->trace != NULL,
+        .straggler = isnan(a->straggler) ? 1.0 : a->straggler,
+    };
+}
+
+static fs_status write_trace(cli *c, const cli_plan *p, const plan_trace *trace)
+{
+    if (!c->args.trace)
+        return FS_OK;
+    FS_TRY(report_trace_json(p->model.graph, p->plan, trace, NULL,
+                             c->args.trace, &c->err));
+    cli_say(c, "trace           %s (open it in ui.perfetto.dev)\n",
+            c->args.trace);
+    return FS_OK;
+}
+
 static fs_status simulate(cli *c, const cli_plan *p)
 {
     plan_report report = {0};
@@ -152,26 +175,18 @@ static fs_status simulate(cli *c, const cli_plan *p)
     FS_TRY(cli_plan_prove(c, p, &report));
     FS_TRY(pick_timing(c, p, &timing));
     plan_trace trace = {.arena = c->arena};
-    sim_options options = {
-        .steps = c->args.steps > 0 ? c->args.steps : USUAL_STEPS,
-        .trace = c->args.trace ? &trace : NULL,
-        .straggler = isnan(c->args.straggler) ? 1.0 : c->args.straggler,
-    };
+    const sim_options options = options_of(c, &trace);
     sim_result sim;
     FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, timing, &options,
                    c->arena, &c->err, &sim));
     describe(c, p, &sim);
     cli_tell_cores(c, p->cluster);
     stage_table(c, p, &sim);
+    if (c->args.critical)
+        cli_tell_critical(c, p, timing, &trace, &sim, options.steps);
     cli_figure(c, "sim_iteration_s", sim.iteration_s, "s");
     cli_figure(c, "bubble", sim.bubble, "");
-    if (!c->args.trace)
-        return FS_OK;
-    FS_TRY(report_trace_json(p->model.graph, p->plan, &trace, NULL,
-                             c->args.trace, &c->err));
-    cli_say(c, "trace           %s (open it in ui.perfetto.dev)\n",
-            c->args.trace);
-    return FS_OK;
+    return write_trace(c, p, &trace);
 }
 
 fs_status cli_cmd_sim(cli *c)

@@ -1,9 +1,12 @@
 /* Traces for Perfetto and chrome://tracing: a process per rank, a thread per
- * stream, times in microseconds from the first event. */
+ * stream, times in microseconds from the first event; live bytes by class as
+ * counters of their rank, the critical path as arrows from task to task. */
 #include "config.h"
 #include "report/report.h"
 
 #include "base/json.h"
+
+#include <string.h>
 
 /* A trace being written. */
 typedef struct writing {
@@ -11,6 +14,7 @@ typedef struct writing {
     const plan *plan;
     fs_arena *arena;
     json_t *list;
+    int64_t base, origin_ns; /* process of rank 0; when it begins */
 } writing;
 
 /* Two channels may join two stages in one direction: one for what the forward
@@ -101,33 +105,107 @@ static int64_t first_ns(const plan_trace *trace)
     return first;
 }
 
-static json_t *event_json(const writing *w, const plan_event *e, int64_t base,
-                          int64_t origin)
+/* Categories: the phase, and whether it is on the critical path. */
+static const char *category(const writing *w, const plan_task *task,
+                            bool critical)
+{
+    const char *phase = plan_phase_name(task->phase);
+    return critical ? fs_printf(w->arena, "%s,critical", phase) : phase;
+}
+
+static json_t *event_json(const writing *w, const plan_event *e, bool critical)
 {
     const plan_role *role = plan_role_of_rank(w->plan, e->rank);
     const plan_task *task = &role->tasks[e->task];
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:{s:i, s:I, s:f}}",
-                     "ph", "X", "name",
-                     plan_task_name(w->graph, task, w->arena), "cat",
-                     plan_phase_name(task->phase), "pid",
-                     (json_int_t)(base + e->rank), "tid", (json_int_t)e->stream,
-                     "ts", (double)(e->start_ns - origin) / 1e3, "dur",
-                     (double)(e->end_ns - e->start_ns) / 1e3, "args",
-                     "micro_batch", e->micro_batch, "step", (json_int_t)e->step,
-                     "waited_us", (double)(e->start_ns - e->ready_ns) / 1e3);
+    return json_pack(
+        "{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:{s:i, s:I, s:f}}", "ph", "X",
+        "name", plan_task_name(w->graph, task, w->arena), "cat",
+        category(w, task, critical), "pid", (json_int_t)(w->base + e->rank),
+        "tid", (json_int_t)e->stream, "ts",
+        (double)(e->start_ns - w->origin_ns) / 1e3, "dur",
+        (double)(e->end_ns - e->start_ns) / 1e3, "args", "micro_batch",
+        e->micro_batch, "step", (json_int_t)e->step, "waited_us",
+        (double)(e->start_ns - e->ready_ns) / 1e3);
+}
+
+/* ---- counters ---- */
+
+static json_t *live_json(const writing *w, const plan_live *live)
+{
+    json_t *bytes = json_object();
+    for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
+        json_object_set_new(bytes, plan_bytes_kind_name((plan_bytes_kind)k),
+                            json_integer(live->bytes[k]));
+    return json_pack("{s:s, s:s, s:I, s:f, s:o}", "ph", "C", "name",
+                     "live bytes", "pid", (json_int_t)(w->base + live->rank),
+                     "ts", (double)(live->at_ns - w->origin_ns) / 1e3, "args",
+                     bytes);
+}
+
+/* Each change once. */
+static void add_live(const writing *w, const plan_trace *trace)
+{
+    const plan_live **last =
+        fs_new(w->arena, const plan_live *, w->plan->n_roles);
+    for (int32_t i = 0; i < trace->live.n; i++) {
+        const plan_live *live = &trace->live.at[i];
+        const plan_live **was =
+            &last[plan_role_of_rank(w->plan, live->rank) - w->plan->roles];
+        if (*was && memcmp((*was)->bytes, live->bytes, sizeof live->bytes) == 0)
+            continue;
+        *was = live;
+        json_array_append_new(w->list, live_json(w, live));
+    }
+}
+
+/* ---- the critical path ---- */
+
+/* An end of an arrow: within the box of an event, or it would bind to none. */
+static json_t *arrow_end(const writing *w, const plan_event *e, const char *end,
+                         int32_t id)
+{
+    const double middle_ns = (double)(e->start_ns - w->origin_ns) +
+                             (double)(e->end_ns - e->start_ns) / 2;
+    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:f}", "ph", end,
+                     "name", "critical path", "cat", "critical", "bp", "e",
+                     "id", id, "pid", (json_int_t)(w->base + e->rank), "tid",
+                     (json_int_t)e->stream, "ts", middle_ns / 1e3);
+}
+
+/* From each event of the path that lasts to the next one. */
+static void add_path(const writing *w, const plan_trace *trace)
+{
+    const plan_event *from = NULL;
+    int32_t id = 0;
+    for (int32_t i = 0; i < trace->path.n; i++) {
+        const plan_event *to = &trace->events.at[trace->path.at[i]];
+        if (to->end_ns == to->start_ns)
+            continue;
+        if (from) {
+            json_array_append_new(w->list, arrow_end(w, from, "s", id));
+            json_array_append_new(w->list, arrow_end(w, to, "f", id++));
+        }
+        from = to;
+    }
 }
 
 /* Rank r is process base + r; NULL: no trace. */
-static void add_trace(const writing *w, const plan_trace *trace,
-                      const char *source, int64_t base)
+static void add_trace(writing *w, const plan_trace *trace, const char *source,
+                      int64_t base)
 {
     if (!trace)
         return;
-    int64_t origin = first_ns(trace);
+    w->origin_ns = first_ns(trace);
+    w->base = base;
     name_rows(w, source, base);
+    bool *critical = fs_new(w->arena, bool, trace->events.n);
+    for (int32_t i = 0; i < trace->path.n; i++)
+        critical[trace->path.at[i]] = true;
     for (int32_t i = 0; i < trace->events.n; i++)
-        json_array_append_new(
-            w->list, event_json(w, &trace->events.at[i], base, origin));
+        json_array_append_new(w->list,
+                              event_json(w, &trace->events.at[i], critical[i]));
+    add_live(w, trace);
+    add_path(w, trace);
 }
 
 fs_status report_trace_json(const ir_graph *graph, const plan *p,
@@ -136,7 +214,7 @@ fs_status report_trace_json(const ir_graph *graph, const plan *p,
                             fs_err *err)
 {
     json_t *root = json_object();
-    writing w = {graph, p, fs_arena_create(), json_array()};
+    writing w = {graph, p, fs_arena_create(), json_array(), 0, 0};
     fs_json_set_text(root, "displayTimeUnit", "ms");
     json_object_set_new(root, "traceEvents", w.list);
     /* Ranks of the two stand apart. */

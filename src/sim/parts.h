@@ -102,6 +102,7 @@ typedef struct sim_line {
 } sim_line;
 
 typedef struct sim_repeats sim_repeats;
+typedef struct sim_watch sim_watch;
 
 typedef struct simulation {
     const ir_graph *graph;
@@ -129,14 +130,8 @@ typedef struct simulation {
     int64_t measured_step;
     sim_meter **at_end;   /* [steps][roles] */
     sim_repeats *repeats; /* NULL: everything is played */
+    sim_watch *watch;     /* NULL: bytes are not told apart */
 } simulation;
-
-/* The first step that is traced; below 0: all are. */
-static inline int64_t sim_first_traced(const simulation *s)
-{
-    const int64_t n = s->options->traced_steps;
-    return s->steps - (n > 0 ? n : 1);
-}
 
 /* ---- micro-batches that are alike (repeat.c) ---- */
 

@@ -5,7 +5,7 @@
  * often as the programs repeat. These repetitions are left out: times, counts
  * and meters are what they would be if they had been played. */
 #include "config.h"
-#include "sim/parts.h"
+#include "sim/watch.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 #include "config.h"
-#include "sim/parts.h"
+#include "sim/watch.h"
 
 #include "base/clock.h"
 
@@ -134,6 +134,7 @@ static void claim_bytes(simulation *s, int32_t stream)
              !plan_actor_first_firing(s->actors[r], s->jobs[stream].stream)))
             continue;
         m->live_bytes += g->bytes;
+        sim_watch_claim(s->watch, s, r, task->out[i]);
     }
     if (m->live_bytes > m->peak_bytes)
         m->peak_bytes = m->live_bytes;
@@ -168,6 +169,8 @@ static void fire(simulation *s, int32_t stream)
     if (demand_on_core(s, stream))
         sim_cores_change(&s->resources, r, thread_of(task), 1);
     plan_actor_fire(s->actors[r], s->jobs[stream].stream);
+    sim_watch_note(s->watch, s, r,
+                   s->actors[r]->cursor[s->jobs[stream].stream].step);
 }
 
 static void record(simulation *s, int32_t stream, int64_t start_ns)
@@ -207,8 +210,11 @@ static void complete(simulation *s, int32_t stream, int64_t start_ns)
         sim_cores_change(&s->resources, r, thread_of(task), -1);
     record(s, stream, start_ns);
     int64_t bytes = released_bytes(s, r, task);
+    sim_watch_release(s->watch, s, r, task, 1);
     plan_actor_done(s->actors[r], local);
     s->meters[r].live_bytes -= released_bytes(s, r, task) - bytes;
+    sim_watch_release(s->watch, s, r, task, -1);
+    sim_watch_note(s->watch, s, r, step);
     s->heads[stream].ready_ns = -1;
     s->touched[r] = true;
     s->n_events++;
@@ -491,7 +497,7 @@ static void fill_result(const simulation *s, fs_arena *arena, sim_result *out)
 }
 
 /* Times of the trace count from the first thing it shows. */
-static void shift_trace(plan_trace *trace, int32_t first)
+static void shift_trace(plan_trace *trace, int32_t first, int32_t first_live)
 {
     int64_t zero_ns = INT64_MAX;
     for (int32_t i = first; i < trace->events.n; i++)
@@ -502,6 +508,8 @@ static void shift_trace(plan_trace *trace, int32_t first)
         trace->events.at[i].start_ns -= zero_ns;
         trace->events.at[i].end_ns -= zero_ns;
     }
+    for (int32_t i = first_live; i < trace->live.n; i++)
+        trace->live.at[i].at_ns -= zero_ns;
 }
 
 static bool is_late(const simulation *s)
@@ -531,6 +539,7 @@ fs_status sim_run(const ir_graph *graph, const plan *p,
 {
     int64_t start_ns = fs_now_ns();
     int32_t first = options->trace ? options->trace->events.n : 0;
+    int32_t first_live = options->trace ? options->trace->live.n : 0;
     simulation s = {.graph = graph,
                     .p = p,
                     .timing = timing,
@@ -548,6 +557,7 @@ fs_status sim_run(const ir_graph *graph, const plan *p,
         make_streams(&s);
         make_lines(&s);
         s.repeats = sim_repeats_create(&s);
+        s.watch = sim_watch_create(&s);
         status = play(&s, err);
     }
     if (status == FS_OK) {
@@ -556,7 +566,7 @@ fs_status sim_run(const ir_graph *graph, const plan *p,
         result.wall_s = (double)(fs_now_ns() - start_ns) * 1e-9;
         *out = result;
         if (options->trace)
-            shift_trace(options->trace, first);
+            shift_trace(options->trace, first, first_live);
     }
     fs_arena_destroy(s.arena);
     return status;

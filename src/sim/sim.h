@@ -12,6 +12,7 @@ typedef struct sim_options {
     int64_t steps;        /* iterations played; the last but one is steady */
     plan_trace *trace;    /* NULL: none. Filled for the last steps played, */
     int64_t traced_steps; /* so many of them; 0: 1 */
+    bool live;            /* the trace tells live bytes too */
     double straggler;     /* 1.0; > 1 slows rank 0's compute */
     bool in_full;         /* micro-batches that are alike are played one by one:
                              slow, and the same to the last bit */
