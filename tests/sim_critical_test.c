@@ -191,6 +191,46 @@ static void test_cause(uint64_t seed)
                   "step is no shorter");
 }
 
+/* Of each role: the most that classes add up to. */
+static int64_t most_live(const bench *b, const plan_role *role)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < b->trace.live.n; i++) {
+        const plan_live *live = &b->trace.live.at[i];
+        int64_t sum = 0;
+        for (int32_t k = 0; k < PLAN_BYTES_KINDS; k++)
+            sum += live->bytes[k] >= 0 ? live->bytes[k] : INT64_MIN / 8;
+        if (live->rank == role->first_rank && sum > most)
+            most = sum;
+    }
+    return most;
+}
+
+static void test_live(uint64_t seed)
+{
+    int32_t unequal = 0, above = 0;
+    for (int32_t i = 0; i < 60; i++) {
+        const int64_t steps = 1 + i % 4;
+        bench b = drawn(&seed, fixed[i % 3], steps, i % 5 == 0);
+        b.options.live = true;
+        b.options.traced_steps = i % 2 ? steps : 1;
+        if (simulate(&b) != FS_OK)
+            continue;
+        for (int32_t r = 0; r < b.p->n_roles; r++) {
+            const plan_role *role = &b.p->roles[r];
+            const int64_t peak = b.result.stages[role->stages[0]].peak_bytes;
+            const int64_t most = most_live(&b, role);
+            unequal += b.options.traced_steps == steps && most != peak;
+            above += most > peak;
+        }
+        destroy(&b);
+    }
+    tap_equal_int(unequal, 0,
+                  "live bytes by class add up to the peak, where "
+                  "all steps are traced");
+    tap_equal_int(above, 0, "and are no more where the last is");
+}
+
 static void test_chain(uint64_t seed)
 {
     bench b = drawn(&seed, "1f1b", 4, false);
@@ -207,6 +247,7 @@ int main(void)
     const uint64_t seed = tap_seed(20);
     test_whole(seed);
     test_cause(seed + 1);
-    test_chain(seed + 2);
+    test_live(seed + 2);
+    test_chain(seed + 3);
     return tap_done();
 }

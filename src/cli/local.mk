@@ -53,6 +53,10 @@ check_PROGRAMS += tests/cli_compact_test
 tests_cli_compact_test_SOURCES = tests/cli_compact_test.c tests/run_cli.h \
   tests/tap.h
 tests_cli_compact_test_LDADD = $(JANSSON_LIBS) -lm
+check_PROGRAMS += tests/cli_sim_test
+tests_cli_sim_test_SOURCES = tests/cli_sim_test.c tests/trace_valid.h \
+  tests/run_cli.h tests/tap.h
+tests_cli_sim_test_LDADD = $(JANSSON_LIBS) -lm
 EXTRA_DIST += datasets/iopddl datasets/measurements
 check_PROGRAMS += tests/cli_validate_test
 tests_cli_validate_test_SOURCES = tests/cli_validate_test.c tests/run_cli.h \

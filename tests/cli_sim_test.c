@@ -1,0 +1,85 @@
+/* What `sim` tells beside the time of a step. */
+#include "tests/run_cli.h"
+
+#include "tests/trace_valid.h"
+
+#define PIPELINE                                                               \
+    "plan zoo:gpt,layers=4,hidden=32,heads=2,vocab=64,seq=16 --cluster "       \
+    "1x4:a100-sxm4-80g --batch 16 --dp 2 --pp 2 --micro-batches 4 -o "         \
+    "\"$D/plan.json\""
+#define SIM "sim \"$D/plan.json\" --json "
+
+static bool made(const char *words)
+{
+    const cli_answer *a = cli("%s", words);
+    if (a->status != 0)
+        cli_show(a);
+    return a->status == 0;
+}
+
+static double sum_of(const cli_answer *a, const char *list, const char *key)
+{
+    double sum = 0;
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(a->json, list), i, row) sum +=
+        json_number_value(json_object_get(row, key));
+    return sum;
+}
+
+static const char *in_scratch(const char *name)
+{
+    static char path[600];
+    snprintf(path, sizeof path, "%s/%s", cli_scratch, name);
+    return path;
+}
+
+static void test_critical(void)
+{
+    cli_answer *a = cli(SIM "--critical --trace \"$D/critical.json\"");
+    const double all_s = cli_number(a, "iteration_s");
+    tap_near(sum_of(a, "critical_path", "seconds"), all_s, 1e-9,
+             "--critical: classes of the path add up to the iteration");
+    tap_near(sum_of(a, "critical_tasks", "seconds"), all_s, 1e-9,
+             "so do its tasks");
+    tap_near(sum_of(a, "exposed", "exposed_s"), cli_number(a, "exposed_comm_s"),
+             1e-9, "kinds of exposed communication add up to all of it");
+    const trace_found t = trace_check(in_scratch("critical.json"));
+    tap_equal_int(t.wrong, 0, "the trace with arrows is one");
+    tap_ok(t.critical > 0 && t.arrows > 0 && t.arrows % 2 == 0,
+           "it has %d boxes on the path, %d ends of arrows", t.critical,
+           t.arrows);
+    a = cli("sim \"$D/plan.json\" --critical");
+    tap_ok(strstr(a->out, "critical path") && strstr(a->out, "all-reduce"),
+           "people get a table");
+}
+
+static void test_counters(void)
+{
+    const cli_answer *a = cli(SIM "--steps 1 --trace \"$D/counters.json\"");
+    const trace_found t = trace_check(in_scratch("counters.json"));
+    tap_equal_int(t.wrong, 0, "the trace with counters is one");
+    size_t i;
+    json_t *stage;
+    json_array_foreach(json_object_get(a->json, "stages"), i, stage)
+    {
+        const json_t *role =
+            json_array_get(json_object_get(a->json, "roles"), i);
+        const int rank =
+            (int)json_integer_value(json_object_get(role, "first_device"));
+        tap_near(
+            t.peak[rank],
+            (double)json_integer_value(json_object_get(stage, "peak_bytes")), 0,
+            "stage %zu: counters of one step add up to its peak", i);
+    }
+}
+
+int main(void)
+{
+    cli_begin_scratch("cli_sim_test");
+    tap_ok(made(PIPELINE), "a pipeline of two stages");
+    test_critical();
+    test_counters();
+    cli_end_scratch();
+    return tap_done();
+}
