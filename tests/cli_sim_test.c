@@ -74,12 +74,47 @@ static void test_counters(void)
     }
 }
 
+static void refused(const char *options, const char *why)
+{
+    const cli_answer *a = cli(SIM "%s", options);
+    tap_ok(a->status == 2 && strstr(a->err, why), "%s is refused: %s", options,
+           why);
+    if (a->status != 2 || !strstr(a->err, why))
+        cli_show(a);
+}
+
+static void test_what_if(void)
+{
+    const double was_s = cli_number(cli(SIM), "iteration_s");
+    cli_answer *a = cli(SIM "--set 'link.bandwidth*=2'");
+    tap_near(cli_number(a, "unchanged_iteration_s"), was_s, 0,
+             "--set: the unchanged prediction stands beside it");
+    tap_ok(cli_number(a, "iteration_s") < was_s,
+           "links twice as fast: the step is shorter");
+    tap_equal_int(json_array_size(json_object_get(a->json, "set")), 2,
+                  "what was changed is told");
+    a = cli(SIM "--set 'device.flops*=2' --set 'device.flops*=.5'");
+    tap_near(cli_number(a, "iteration_s"), was_s, 1e-12,
+             "twice, then half: as it was");
+    refused("--set 'turn*=.5'", "changes nothing");
+    a = cli(SIM "--set 'device.flops*=2' --set 'device.memory_bandwidth*=2' "
+                "--set 'link.bandwidth*=2' --set 'link.latency*=.5' --set "
+                "'device.launch*=.5' --set 'memory.latency*=.5'");
+    tap_near(cli_number(a, "iteration_s"), was_s / 2, 1e-3,
+             "all of it twice as fast: half the time");
+    refused("--set 'link.bandwith*=2'", "link.bandwidth");
+    refused("--set 'link.bandwidth*=1e30'", "must be from");
+    refused("--set 'link.bandwidth'", "PATH*=X");
+    refused("--set 'link.bandwidth*=2' --timing 1", "--timing 1 was measured");
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_sim_test");
     tap_ok(made(PIPELINE), "a pipeline of two stages");
     test_critical();
     test_counters();
+    test_what_if();
     cli_end_scratch();
     return tap_done();
 }

@@ -168,25 +168,60 @@ static fs_status write_trace(cli *c, const cli_plan *p, const plan_trace *trace)
     return FS_OK;
 }
 
-static fs_status simulate(cli *c, const cli_plan *p)
+/* Of the cluster as it is; changes: those that are asked for. */
+static fs_status ask_what_if(cli *c, cli_plan *p, hw_changes *changes,
+                             double *unchanged_s)
 {
+    plan_timing *timing;
+    sim_result sim;
+    cli_plan changed;
+    if (!cli_has_what_if(c))
+        return FS_OK;
+    FS_TRY(cli_what_if(c, p, &changed, changes));
+    sim_options options = options_of(c, NULL);
+    options.trace = NULL;
+    FS_TRY(pick_timing(c, p, &timing));
+    FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, timing, &options,
+                   c->arena, &c->err, &sim));
+    *unchanged_s = sim.iteration_s;
+    *p = changed;
+    return FS_OK;
+}
+
+static void keep_figures(cli *c, const sim_result *sim, double unchanged_s)
+{
+    const bool what_if = cli_has_what_if(c);
+    cli_figure(c, "sim_iteration_s", what_if ? unchanged_s : sim->iteration_s,
+               "s");
+    if (what_if)
+        cli_figure(c, "what_if_iteration_s", sim->iteration_s, "s");
+    cli_figure(c, what_if ? "what_if_bubble" : "bubble", sim->bubble, "");
+}
+
+static fs_status simulate(cli *c, const cli_plan *opened)
+{
+    cli_plan p = *opened;
     plan_report report = {0};
     plan_timing *timing;
-    FS_TRY(cli_plan_prove(c, p, &report));
-    FS_TRY(pick_timing(c, p, &timing));
+    hw_changes changes = {0};
+    double unchanged_s = 0;
+    FS_TRY(cli_plan_prove(c, &p, &report));
+    FS_TRY(ask_what_if(c, &p, &changes, &unchanged_s));
+    FS_TRY(pick_timing(c, &p, &timing));
     plan_trace trace = {.arena = c->arena};
     const sim_options options = options_of(c, &trace);
     sim_result sim;
-    FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, timing, &options,
-                   c->arena, &c->err, &sim));
-    describe(c, p, &sim);
-    cli_tell_cores(c, p->cluster);
-    stage_table(c, p, &sim);
+    FS_TRY(sim_run(p.model.graph, p.plan, p.cluster, timing, &options, c->arena,
+                   &c->err, &sim));
+    describe(c, &p, &sim);
+    if (cli_has_what_if(c))
+        cli_tell_what_if(c, &changes, unchanged_s, sim.iteration_s);
+    cli_tell_cores(c, p.cluster);
+    stage_table(c, &p, &sim);
     if (c->args.critical)
-        cli_tell_critical(c, p, timing, &trace, &sim, options.steps);
-    cli_figure(c, "sim_iteration_s", sim.iteration_s, "s");
-    cli_figure(c, "bubble", sim.bubble, "");
-    return write_trace(c, p, &trace);
+        cli_tell_critical(c, &p, timing, &trace, &sim, options.steps);
+    keep_figures(c, &sim, unchanged_s);
+    return write_trace(c, &p, &trace);
 }
 
 fs_status cli_cmd_sim(cli *c)

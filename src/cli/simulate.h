@@ -3,11 +3,20 @@
 #define FS_CLI_SIMULATE_H
 
 #include "cli/predict.h"
+#include "hw/what_if.h"
 #include "sim/critical.h"
 
 /* Tells the critical path and what communication is exposed, and marks the path
  * in the trace. */
 void cli_tell_critical(cli *c, const cli_plan *p, const plan_timing *timing,
                        plan_trace *trace, const sim_result *sim, int64_t steps);
+
+/* --set: the plan on a cluster with these figures changed, and what became of
+ * which. FS_INVALID also beside a measured timing. */
+bool cli_has_what_if(const cli *c);
+fs_status cli_what_if(cli *c, const cli_plan *p, cli_plan *out,
+                      hw_changes *changes);
+void cli_tell_what_if(cli *c, const hw_changes *changes, double unchanged_s,
+                      double changed_s);
 
 #endif
