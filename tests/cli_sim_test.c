@@ -93,9 +93,7 @@ static void test_what_if(void)
            "links twice as fast: the step is shorter");
     tap_equal_int(json_array_size(json_object_get(a->json, "set")), 2,
                   "what was changed is told");
-    a = cli(SIM "--set 'device.flops*=2' --set 'device.flops*=.5'");
-    tap_near(cli_number(a, "iteration_s"), was_s, 1e-12,
-             "twice, then half: as it was");
+    refused("--set 'device.flops*=2' --set 'device.flops*=.5'", "contradict");
     refused("--set 'turn*=.5'", "changes nothing");
     a = cli(SIM "--set 'device.flops*=2' --set 'device.memory_bandwidth*=2' "
                 "--set 'link.bandwidth*=2' --set 'link.latency*=.5' --set "
@@ -108,6 +106,48 @@ static void test_what_if(void)
     refused("--set 'link.bandwidth*=2' --timing 1", "--timing 1 was measured");
 }
 
+static double number_in(const cli_answer *a, const char *object,
+                        const char *key)
+{
+    return json_number_value(
+        json_object_get(json_object_get(a->json, object), key));
+}
+
+static void test_goodput(void)
+{
+    cli_answer *a =
+        cli(SIM "--mtbf 1 --checkpoint-s 2 --restart-s 30 --checkpoint-every "
+                "100000");
+    const double useful = number_in(a, "goodput", "goodput");
+    tap_near(useful + number_in(a, "goodput", "checkpoint") +
+                 number_in(a, "goodput", "rework") +
+                 number_in(a, "goodput", "restart"),
+             1, 1e-9, "--mtbf: what is useful and lost adds up to the time");
+    tap_near(number_in(a, "goodput", "mtbf_s"), 900, 1e-12,
+             "four devices fail four times as often as one");
+    const double best = json_number_value(json_object_get(
+        json_object_get(json_object_get(a->json, "goodput"), "best"),
+        "goodput"));
+    tap_ok(useful > 0 && useful < best, "the best interval leaves more");
+    a = cli(SIM "--mtbf 1 --storage 1M --checkpoint-every auto");
+    tap_near(number_in(a, "goodput", "checkpoint_s"),
+             number_in(a, "goodput", "checkpoint_bytes_per_node") / (1 << 20),
+             1e-12, "--storage: what a node keeps, at its pace");
+    tap_near(number_in(a, "goodput", "restart_s"),
+             number_in(a, "goodput", "checkpoint_s"), 0,
+             "it is read back as fast");
+    refused("--mtbf 0 --checkpoint-s 1", "more than 0 hours");
+    refused("--mtbf 1e12 --checkpoint-s 1", "at most");
+    refused("--mtbf 1", "--checkpoint-s S, or --storage");
+    refused("--mtbf 1 --checkpoint-s 1 --storage 1G", "not both");
+    refused("--mtbf 1 --storage 0", "--storage wants bytes");
+    refused("--mtbf 1 --storage fast", "not 'fast'");
+    refused("--mtbf 1 --checkpoint-s 1 --checkpoint-every 0", "1 or more");
+    refused("--mtbf 1 --checkpoint-s 1 --checkpoint-every often", "'often'");
+    refused("--restart-s 3", "--restart-s is of failures");
+    refused("--mtbf 1 --checkpoint-s -1", "below 0");
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_sim_test");
@@ -115,6 +155,7 @@ int main(void)
     test_critical();
     test_counters();
     test_what_if();
+    test_goodput();
     cli_end_scratch();
     return tap_done();
 }

@@ -220,6 +220,7 @@ static fs_status simulate(cli *c, const cli_plan *opened)
     stage_table(c, &p, &sim);
     if (c->args.critical)
         cli_tell_critical(c, &p, timing, &trace, &sim, options.steps);
+    cli_tell_goodput(c, &p, sim.iteration_s);
     keep_figures(c, &sim, unchanged_s);
     return write_trace(c, &p, &trace);
 }
@@ -236,6 +237,7 @@ fs_status cli_cmd_sim(cli *c)
                        "--straggler %g: 1 or more is wanted, as many times "
                        "slower rank 0 computes",
                        c->args.straggler);
+    FS_TRY(cli_check_goodput(c));
     if (c->args.trace)
         FS_TRY(cli_check_writable(c, c->args.trace));
     return cli_with_plan(c, simulate);

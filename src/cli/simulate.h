@@ -19,4 +19,9 @@ fs_status cli_what_if(cli *c, const cli_plan *p, cli_plan *out,
 void cli_tell_what_if(cli *c, const hw_changes *changes, double unchanged_s,
                       double changed_s);
 
+/* --mtbf and what goes with it: FS_INVALID where it does not fit together. */
+fs_status cli_check_goodput(cli *c);
+/* Of a plan whose step takes so long; nothing without --mtbf. */
+void cli_tell_goodput(cli *c, const cli_plan *p, double step_s);
+
 #endif
