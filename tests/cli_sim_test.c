@@ -148,6 +148,33 @@ static void test_goodput(void)
     refused("--mtbf 1 --checkpoint-s -1", "below 0");
 }
 
+static void test_disturbed(void)
+{
+    const double quiet_s = cli_number(cli(SIM), "iteration_s");
+    const double first_s = cli_number(cli(SIM "--straggler 3"), "iteration_s");
+    tap_near(cli_number(cli(SIM "--straggler 0:3"), "iteration_s"), first_s, 0,
+             "--straggler X is that of rank 0");
+    tap_ok(cli_number(cli(SIM "--straggler 3:3"), "iteration_s") > quiet_s,
+           "the last rank may be it too");
+    refused("--straggler 4:2", "ranks 0 to 3");
+    refused("--straggler :2", "wants X, or R:X");
+    refused("--straggler 0:0.5", "1 or more");
+    refused("--straggler 0:fast", "1 or more");
+    cli_answer *a = cli(SIM "--jitter 0.1 --seed 5");
+    const double one_s = cli_number(a, "iteration_s");
+    tap_near(number_in(a, "jitter", "quiet_iteration_s"), quiet_s, 0,
+             "--jitter: the time without stands beside it");
+    tap_ok(one_s > quiet_s && number_in(a, "jitter", "deviation_s") > 0,
+           "steps are longer, and differ");
+    tap_near(cli_number(cli(SIM "--jitter 0.1 --seed 5"), "iteration_s"), one_s,
+             0, "the same seed: the same");
+    tap_ok(cli_number(cli(SIM "--jitter 0.1 --seed 6"), "iteration_s") != one_s,
+           "another seed: another");
+    refused("--jitter 3", "at most 2");
+    refused("--jitter -1", "below 0");
+    refused("--jitter 0.1 --steps 2", "3 at least");
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_sim_test");
@@ -156,6 +183,7 @@ int main(void)
     test_counters();
     test_what_if();
     test_goodput();
+    test_disturbed();
     cli_end_scratch();
     return tap_done();
 }

@@ -11,6 +11,7 @@
 
 enum {
     USUAL_STEPS = 4,
+    JITTER_STEPS = 32,
     /* The last two of a handful are steady; a large plan plays some hundred
      * steps in a second, and each keeps its counters. */
     MOST_STEPS = 10000
@@ -145,16 +146,20 @@ static void stage_table(cli *c, const cli_plan *p, const sim_result *sim)
         report_table_print(&t, stdout);
 }
 
-static sim_options options_of(const cli *c, plan_trace *trace)
+static fs_status options_of(cli *c, const cli_plan *p, plan_trace *trace,
+                            sim_options *out)
 {
     const cli_args *a = &c->args;
-    return (sim_options){
-        .steps = a->steps > 0 ? a->steps : USUAL_STEPS,
+    const bool jitters = a->jitter > 0;
+    *out = (sim_options){
+        .steps = a->steps > 0 ? a->steps
+                 : jitters    ? JITTER_STEPS
+                              : USUAL_STEPS,
         .trace = a->trace || a->critical ? trace : NULL,
         .traced_steps = a->critical ? SIM_CRITICAL_STEPS : 1,
         .live = a->trace != NULL,
-        .straggler = isnan(a->straggler) ? 1.0 : a->straggler,
     };
+    return cli_read_disturbed(c, p, out);
 }
 
 static fs_status write_trace(cli *c, const cli_plan *p, const plan_trace *trace)
@@ -168,23 +173,43 @@ static fs_status write_trace(cli *c, const cli_plan *p, const plan_trace *trace)
     return FS_OK;
 }
 
-/* Of the cluster as it is; changes: those that are asked for. */
-static fs_status ask_what_if(cli *c, cli_plan *p, hw_changes *changes,
-                             double *unchanged_s)
+/* Seconds of a step where nothing is asked but that. */
+static fs_status plain_seconds(cli *c, const cli_plan *p, sim_options options,
+                               double *out)
 {
     plan_timing *timing;
     sim_result sim;
-    cli_plan changed;
-    if (!cli_has_what_if(c))
-        return FS_OK;
-    FS_TRY(cli_what_if(c, p, &changed, changes));
-    sim_options options = options_of(c, NULL);
     options.trace = NULL;
     FS_TRY(pick_timing(c, p, &timing));
     FS_TRY(sim_run(p->model.graph, p->plan, p->cluster, timing, &options,
                    c->arena, &c->err, &sim));
-    *unchanged_s = sim.iteration_s;
+    *out = sim.iteration_s;
+    return FS_OK;
+}
+
+/* Of the cluster as it is; changes: those that are asked for. */
+static fs_status ask_what_if(cli *c, cli_plan *p, const sim_options *options,
+                             hw_changes *changes, double *unchanged_s)
+{
+    cli_plan changed;
+    if (!cli_has_what_if(c))
+        return FS_OK;
+    FS_TRY(cli_what_if(c, p, &changed, changes));
+    FS_TRY(plain_seconds(c, p, *options, unchanged_s));
     *p = changed;
+    return FS_OK;
+}
+
+static fs_status ask_jitter(cli *c, const cli_plan *p, sim_options options,
+                            const sim_result *sim)
+{
+    double quiet_s;
+    if (options.jitter <= 0)
+        return FS_OK;
+    options.jitter = 0;
+    options.steps = USUAL_STEPS;
+    FS_TRY(plain_seconds(c, p, options, &quiet_s));
+    cli_tell_jitter(c, sim, quiet_s);
     return FS_OK;
 }
 
@@ -206,16 +231,18 @@ static fs_status simulate(cli *c, const cli_plan *opened)
     hw_changes changes = {0};
     double unchanged_s = 0;
     FS_TRY(cli_plan_prove(c, &p, &report));
-    FS_TRY(ask_what_if(c, &p, &changes, &unchanged_s));
-    FS_TRY(pick_timing(c, &p, &timing));
     plan_trace trace = {.arena = c->arena};
-    const sim_options options = options_of(c, &trace);
+    sim_options options;
     sim_result sim;
+    FS_TRY(options_of(c, &p, &trace, &options));
+    FS_TRY(ask_what_if(c, &p, &options, &changes, &unchanged_s));
+    FS_TRY(pick_timing(c, &p, &timing));
     FS_TRY(sim_run(p.model.graph, p.plan, p.cluster, timing, &options, c->arena,
                    &c->err, &sim));
     describe(c, &p, &sim);
     if (cli_has_what_if(c))
         cli_tell_what_if(c, &changes, unchanged_s, sim.iteration_s);
+    FS_TRY(ask_jitter(c, &p, options, &sim));
     cli_tell_cores(c, p.cluster);
     stage_table(c, &p, &sim);
     if (c->args.critical)
@@ -232,11 +259,6 @@ fs_status cli_cmd_sim(cli *c)
                        "--steps must be 1 to %d: the last of a few steps are "
                        "already steady",
                        MOST_STEPS);
-    if (c->args.straggler < 1)
-        return fs_fail(&c->err, FS_INVALID,
-                       "--straggler %g: 1 or more is wanted, as many times "
-                       "slower rank 0 computes",
-                       c->args.straggler);
     FS_TRY(cli_check_goodput(c));
     if (c->args.trace)
         FS_TRY(cli_check_writable(c, c->args.trace));

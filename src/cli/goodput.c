@@ -62,6 +62,7 @@ fs_status cli_check_goodput(cli *c)
 {
     const cli_args *a = &c->args;
     int64_t bytes, steps;
+    fs_err unheard = {0};
     if (isnan(a->mtbf))
         return check_alone(c);
     if (a->mtbf <= 0)
@@ -80,7 +81,7 @@ fs_status cli_check_goodput(cli *c)
     FS_TRY(read_every(c, &steps));
     if (!a->storage)
         return FS_OK;
-    if (cli_parse_bytes(a->storage, &c->err, &bytes) == FS_OK)
+    if (cli_parse_bytes(a->storage, &unheard, &bytes) == FS_OK)
         return FS_OK;
     return fs_fail(&c->err, FS_INVALID,
                    "--storage wants bytes a second that a node writes, as 2G, "

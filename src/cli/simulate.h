@@ -24,4 +24,10 @@ fs_status cli_check_goodput(cli *c);
 /* Of a plan whose step takes so long; nothing without --mtbf. */
 void cli_tell_goodput(cli *c, const cli_plan *p, double step_s);
 
+/* --straggler [R:]X and --jitter into what is simulated; FS_INVALID: no such
+ * rank, a straggler that is faster, more jitter than 2. */
+fs_status cli_read_disturbed(cli *c, const cli_plan *p, sim_options *out);
+/* How a step's time spreads, beside the time without jitter. */
+void cli_tell_jitter(cli *c, const sim_result *sim, double quiet_s);
+
 #endif

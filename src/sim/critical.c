@@ -620,7 +620,7 @@ sim_critical sim_critical_of(const plan *p, const plan_timing *timing,
     const int64_t measured = steps >= 3 ? steps - 2 : steps - 1;
     const int32_t last = last_of_step(&f, measured);
     out.end_ns = f.events[last].end_ns;
-    out.begin_ns = out.end_ns - (int64_t)(result->iteration_s * 1e9 + 0.5);
+    out.begin_ns = out.end_ns - (int64_t)(result->step_s[measured] * 1e9 + 0.5);
     follow(&f, &out, last);
     sum_up(&f, &out);
     find_exposed(&f, &out);

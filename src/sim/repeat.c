@@ -77,7 +77,7 @@ sim_repeats *sim_repeats_create(const simulation *s)
     sim_repeats *r = fs_new(s->arena, sim_repeats, 1);
     r->lead = find_lead(s);
     r->step = -1;
-    if (r->lead < 0 || s->options->in_full)
+    if (r->lead < 0 || s->options->in_full || s->options->jitter > 0)
         return NULL;
     r->last = make_mark(s);
     r->old = make_mark(s);
