@@ -175,6 +175,51 @@ static void test_disturbed(void)
     refused("--jitter 0.1 --steps 2", "3 at least");
 }
 
+/* By the protobuf library, where Python has it; report_chakra_test reads the
+ * files by itself. */
+static void read_by_library(long long nodes)
+{
+    char command[1400], text[512] = "";
+    snprintf(command, sizeof command,
+             "python3 \"%s/tests/chakra_read.py\" \"%s/et\" >\"%s/read\"",
+             cli_env("FS_SRCDIR", "."), cli_scratch, cli_scratch);
+    const int raw = system(command);
+    if (WIFEXITED(raw) && WEXITSTATUS(raw) == 77) {
+        tap_skip("Python has no protobuf here", "the library reads the traces");
+        return;
+    }
+    cli_slurp("read", text, sizeof text);
+    json_t *read = json_loads(text, 0, NULL);
+    tap_equal_int(json_integer_value(json_object_get(read, "nodes")), nodes,
+                  "the library reads the traces, all their nodes");
+    json_decref(read);
+}
+
+static void test_chakra(void)
+{
+    const cli_answer *a =
+        cli("export \"$D/plan.json\" --to chakra -o \"$D/et\" --json");
+    const long long nodes =
+        json_integer_value(json_object_get(a->json, "nodes"));
+    tap_ok(a->status == 0 && nodes > 0 && cli_number(a, "files") == 4,
+           "export --to chakra: %lld nodes in a file per rank", nodes);
+    read_by_library(nodes);
+    static const char *const rows[][2] = {
+        {"export zoo:mlp --to chakra -o \"$D/no\"", "wants a PLAN"},
+        {"export \"$D/plan.json\" --to chakra -o \"$D/plan.json\"",
+         "is no folder"},
+        {"export \"$D/plan.json\" --to chakra -o \"$D/none/no\"",
+         "No such file"},
+        {"export \"$D/plan.json\" --to chakra --no-weights -o \"$D/no\"",
+         "traces have none"},
+        {"export \"$D/plan.json\" --to chakra", "-o DIR"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        a = cli("%s", rows[i][0]);
+        tap_ok(a->status == 2 && strstr(a->err, rows[i][1]), "%s: %s",
+               rows[i][0], a->err);
+    }
+}
+
 int main(void)
 {
     cli_begin_scratch("cli_sim_test");
@@ -184,6 +229,7 @@ int main(void)
     test_what_if();
     test_goodput();
     test_disturbed();
+    test_chakra();
     cli_end_scratch();
     return tap_done();
 }
