@@ -11,7 +11,11 @@
 
 enum {
     USUAL_STEPS = 4,
+    /* With jitter each step is another: so many, fewer where so many firings
+     * are played by then, which takes some seconds. */
     JITTER_STEPS = 32,
+    LEAST_JITTER_STEPS = 6,
+    JITTER_FIRINGS = 10000000,
     /* The last two of a handful are steady; a large plan plays some hundred
      * steps in a second, and each keeps its counters. */
     MOST_STEPS = 10000
@@ -146,11 +150,29 @@ static void stage_table(cli *c, const cli_plan *p, const sim_result *sim)
         report_table_print(&t, stdout);
 }
 
+static int64_t jitter_steps(const plan *p)
+{
+    int64_t firings = 1;
+    for (int32_t r = 0; r < p->n_roles; r++)
+        for (int32_t t = 0; t < p->roles[r].n_tasks; t++)
+            firings += plan_phase_once(p->roles[r].tasks[t].phase)
+                           ? 1
+                           : p->micro_batches;
+    const int64_t steps = JITTER_FIRINGS / firings;
+    return steps > JITTER_STEPS         ? JITTER_STEPS
+           : steps < LEAST_JITTER_STEPS ? LEAST_JITTER_STEPS
+                                        : steps;
+}
+
+static int64_t usual_steps(const cli *c, const plan *p)
+{
+    return c->args.jitter > 0 ? jitter_steps(p) : USUAL_STEPS;
+}
+
 static fs_status options_of(cli *c, const cli_plan *p, plan_trace *trace,
                             sim_options *out)
 {
     const cli_args *a = &c->args;
-    const bool jitters = a->jitter > 0;
     *out = (sim_options){
         .steps = a->steps > 0 ? a->steps
                  : jitters    ? JITTER_STEPS

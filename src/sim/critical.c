@@ -576,6 +576,8 @@ static void add_edges(const finder *f, const sim_critical *c, edges *all)
 static void sweep(edges *all, double part, sim_critical *out)
 {
     int32_t running[SIM_CLASSES + 1] = {0}, kinds = 0;
+    if (all->n == 0)
+        return;
     qsort(all->at, (size_t)all->n, sizeof *all->at, by_time);
     for (int32_t i = 0; i < all->n; i++) {
         const edge *now = &all->at[i];
