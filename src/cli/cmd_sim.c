@@ -174,9 +174,7 @@ static fs_status options_of(cli *c, const cli_plan *p, plan_trace *trace,
 {
     const cli_args *a = &c->args;
     *out = (sim_options){
-        .steps = a->steps > 0 ? a->steps
-                 : jitters    ? JITTER_STEPS
-                              : USUAL_STEPS,
+        .steps = a->steps > 0 ? a->steps : usual_steps(c, p->plan),
         .trace = a->trace || a->critical ? trace : NULL,
         .traced_steps = a->critical ? SIM_CRITICAL_STEPS : 1,
         .live = a->trace != NULL,

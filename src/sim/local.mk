@@ -19,4 +19,4 @@ tests_sim_noise_test_SOURCES = tests/sim_noise_test.c tests/plan_hand.h \
   tests/tap.h
 tests_sim_noise_test_LDADD = $(sim_libs)
 
-EXTRA_DIST += src/sim/README.md
+EXTRA_DIST += src/sim/README.md src/sim/STUDIES.md
