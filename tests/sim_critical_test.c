@@ -145,6 +145,34 @@ static void move_at_once(bench *b)
                 b->timing->demand[r][t].total_s = 0;
 }
 
+/* Steps before the traced ones may be left out: what is traced is the same. */
+static void test_left_out(uint64_t seed)
+{
+    int32_t other = 0;
+    int64_t skipped = 0;
+    for (int32_t i = 0; i < 60; i++) {
+        bench b = drawn(&seed, fixed[i % 3], 8, i % 4 == 0);
+        simulate(&b);
+        const sim_critical some = b.path;
+        const plan_trace trace = b.trace;
+        skipped += b.result.skipped;
+        b.options.in_full = true;
+        simulate(&b);
+        bool same = trace.events.n == b.trace.events.n &&
+                    some.n_links == b.path.n_links;
+        for (int32_t k = 0; same && k < some.n_links; k++)
+            same = some.links[k].event == b.path.links[k].event &&
+                   some.links[k].why == b.path.links[k].why &&
+                   some.links[k].to_ns - some.begin_ns ==
+                       b.path.links[k].to_ns - b.path.begin_ns;
+        other += !same;
+        destroy(&b);
+    }
+    printf("# %lld events were left out\n", (long long)skipped);
+    tap_ok(skipped > 0, "steps that repeat are left out");
+    tap_equal_int(other, 0, "the path is that of a run in full");
+}
+
 /* Where the order is fixed and nothing is shared, time is a maximum of sums:
  * what is on the path makes it longer by all of its own, what is not on it
  * makes it no shorter. */
@@ -247,6 +275,7 @@ int main(void)
     const uint64_t seed = tap_seed(20);
     test_whole(seed);
     test_cause(seed + 1);
+    test_left_out(seed + 4);
     test_live(seed + 2);
     test_chain(seed + 3);
     return tap_done();

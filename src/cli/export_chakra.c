@@ -60,7 +60,9 @@ fs_status cli_check_chakra(cli *c)
 fs_status cli_export_chakra(cli *c, const cli_plan *p)
 {
     report_chakra done;
+    plan_report report = {0};
     const char *dir = c->args.output;
+    FS_TRY(cli_plan_prove(c, p, &report)); /* or its traces would stall */
     const bool made = mkdir(dir, 0777) == 0;
     if (!made && (errno != EEXIST || access(dir, W_OK) != 0))
         return fs_write_fail(dir, errno, &c->err);
