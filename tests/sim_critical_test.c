@@ -57,8 +57,8 @@ static fs_status simulate(bench *b)
     if (status != FS_OK)
         printf("# %s\n", err.text);
     else
-        b->path = sim_critical_of(b->p, b->timing, &b->trace, &b->result,
-                                  b->options.steps, b->arena);
+        b->path =
+            sim_critical_of(b->p, b->timing, &b->trace, &b->result, b->arena);
     return status;
 }
 
@@ -265,7 +265,7 @@ static void test_chain(uint64_t seed)
     simulate(&b);
     plan_trace empty = {.arena = b.arena};
     const sim_critical none =
-        sim_critical_of(b.p, b.timing, &empty, &b.result, 4, b.arena);
+        sim_critical_of(b.p, b.timing, &empty, &b.result, b.arena);
     tap_equal_int(none.n_links, 0, "an empty trace has no path");
     destroy(&b);
 }

@@ -266,7 +266,7 @@ static fs_status simulate(cli *c, const cli_plan *opened)
     cli_tell_cores(c, p.cluster);
     stage_table(c, &p, &sim);
     if (c->args.critical)
-        cli_tell_critical(c, &p, timing, &trace, &sim, options.steps);
+        cli_tell_critical(c, &p, timing, &trace, &sim);
     cli_tell_goodput(c, &p, sim.iteration_s);
     keep_figures(c, &sim, unchanged_s);
     return write_trace(c, &p, &trace);

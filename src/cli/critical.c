@@ -170,10 +170,9 @@ static void exposed_table(cli *c, sim_critical *path)
 }
 
 void cli_tell_critical(cli *c, const cli_plan *p, const plan_timing *timing,
-                       plan_trace *trace, const sim_result *sim, int64_t steps)
+                       plan_trace *trace, const sim_result *sim)
 {
-    sim_critical path =
-        sim_critical_of(p->plan, timing, trace, sim, steps, c->arena);
+    sim_critical path = sim_critical_of(p->plan, timing, trace, sim, c->arena);
     const double all_s = sim->iteration_s;
     for (int32_t i = 0; i < path.n_links; i++)
         fs_push(trace->arena, &trace->path, path.links[i].event);

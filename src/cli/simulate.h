@@ -9,7 +9,7 @@
 /* Tells the critical path and what communication is exposed, and marks the path
  * in the trace. */
 void cli_tell_critical(cli *c, const cli_plan *p, const plan_timing *timing,
-                       plan_trace *trace, const sim_result *sim, int64_t steps);
+                       plan_trace *trace, const sim_result *sim);
 
 /* --set: the plan on a cluster with these figures changed, and what became of
  * which. FS_INVALID also beside a measured timing. */

@@ -613,13 +613,13 @@ static void find_exposed(const finder *f, sim_critical *out)
 
 sim_critical sim_critical_of(const plan *p, const plan_timing *timing,
                              const plan_trace *trace, const sim_result *result,
-                             int64_t steps, fs_arena *arena)
+                             fs_arena *arena)
 {
     sim_critical out = {0};
     if (trace->events.n == 0)
         return out;
     const finder f = make_finder(p, timing, trace, arena);
-    const int64_t measured = steps >= 3 ? steps - 2 : steps - 1;
+    const int64_t measured = result->last_step;
     const int32_t last = last_of_step(&f, measured);
     out.end_ns = f.events[last].end_ns;
     out.begin_ns = out.end_ns - (int64_t)(result->step_s[measured] * 1e9 + 0.5);

@@ -83,6 +83,6 @@ enum { SIM_CRITICAL_STEPS = 2 };
  * pushed to it, from event 0 on. O(events log events). */
 sim_critical sim_critical_of(const plan *p, const plan_timing *timing,
                              const plan_trace *trace, const sim_result *result,
-                             int64_t steps, fs_arena *arena);
+                             fs_arena *arena);
 
 #endif
